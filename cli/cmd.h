@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* cmd.h - the commands, one file each, and how they speak to the user. */
+#ifndef CLI_CMD_H
+#define CLI_CMD_H
+
+/* What every command ends with. */
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_NO = 1,    /* the answer is no, or something broke on the way */
+	CLI_USAGE = 2, /* wrong input: one line said what and how to put it right */
+};
+
+/* argv[0] is the command's name. Each returns the exit status. */
+int cmd_check(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
+
+/* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */
+int cli_wrong(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The same for what is worth knowing and no error. */
+void cli_note(const char *command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_watch.c - `trapline watch`: who touches this memory?
+ *
+ * Look up, arm, print until one of these: Ctrl-C or SIGTERM, the limit, the time, the end of the
+ * target, or its exec. The target is never stopped, and all that is in the kernel for us hangs on
+ * our descriptors: however we end, nothing stays.
+ */
+#include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COMMAND "watch"
+
+static const struct opt options[] = {
+#define AT(member) offsetof(struct watch_settings, member)
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "the running process to watch" },
+	{ "on", 0, OPT_STRING, AT(on), "r|w|rw", "which accesses (default: w)" },
+	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "end after exactly N hits" },
+	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time" },
+	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
+	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the JSON lines to FILE" },
+	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
+	  "pause when there are more hits a second (default: 1000; 0: never)" },
+	{ "no-bpf", 0, OPT_FLAG, AT(no_bpf), NULL, "do not use BPF even where permitted" },
+#undef AT
+};
+
+static const struct opt_syntax syntax = {
+	.command = COMMAND,
+	.usage = "[-p PID] WHAT [OPTION...] [-- CMD ARG...]",
+	.about = "Prints each access to a piece of memory of a process: the thread, the code, the old\n"
+		 "and the new value. The process is not stopped.\n\n"
+		 "WHAT: 0xADDRESS, symbol, symbol+offset or module:symbol, each with :len if wanted.",
+	.tail = "examples:\n"
+		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
+		"  trapline watch counter --limit 10 -- ./program",
+	.options = options,
+	.count = sizeof(options) / sizeof(options[0]),
+};
+
+struct watch {
+	struct watch_settings set;
+	struct watch_what what;
+	struct symbols *symbols;
+	struct trapline *target;
+	struct trapline_event *event;
+	struct watch_output output;
+	struct watch_tally tally;
+	struct watch_pace pace;
+	uint64_t hits;
+	uint64_t started_ns;
+	int memory_fd; /* of the target as it is now: reads nothing after an exec */
+	bool output_broken;
+	bool child_ended;
+	int child_status;
+};
+
+static volatile sig_atomic_t interrupts; /* Ctrl-C */
+static volatile sig_atomic_t terminated; /* SIGTERM, SIGHUP */
+
+static void on_signal(int number)
+{
+	if (number == SIGINT)
+		interrupts++;
+	else
+		terminated = 1;
+}
+
+static void catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+/* The last failure of the library, as one line. */
+static int explain(const struct watch *w, const char *doing, int err)
+{
+	char text[600];
+
+	trapline_explain(err, text, sizeof(text));
+	return cli_wrong(COMMAND, "cannot %s %s in process %d: %s", doing, w->set.what, w->set.pid,
+			 text);
+}
+
+static int settings_check(struct watch_settings *set, int argc, char **argv, int first)
+{
+	if (first == argc)
+		return cli_wrong(COMMAND, "what is to be watched? Give an address or a symbol, such as "
+				 "0x7ffe1000:8 or counter; see trapline watch --help");
+	if (first + 1 < argc)
+		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
+				 "after --", argv[first + 1]);
+	set->what = argv[first];
+	if (set->pid && set->command)
+		return cli_wrong(COMMAND, "either -p PID or -- CMD, not both");
+	if (!set->pid && !set->command)
+		return cli_wrong(COMMAND, "in which process? Give -p PID, or -- CMD ARG... to start "
+				 "one");
+	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
+		return cli_wrong(COMMAND, "no process %d", set->pid);
+	return watch_what_check(set);
+}
+
+static int settings_read(struct watch_settings *set, int argc, char **argv)
+{
+	int status = 0;
+	int n = 1;
+
+	*set = (struct watch_settings){ .max_rate = 1000 };
+	while (n < argc && strcmp(argv[n], "--") != 0)
+		n++;
+	if (n + 1 < argc)
+		set->command = &argv[n + 1];
+	else if (n < argc)
+		return cli_wrong(COMMAND, "no command after --");
+	int first = opts_parse(&syntax, n, argv, set, &status);
+	if (first < 0)
+		return status ? status : -1;
+	return settings_check(set, n, argv, first);
+}
+
+static int load_symbols(struct watch *w)
+{
+	int err = symbols_open(w->set.pid, &w->symbols);
+
+	if (err == -EACCES || err == -EPERM)
+		return cli_wrong(COMMAND, "not permitted to read the memory map of process %d: run as "
+				 "its user or as root", w->set.pid);
+	if (err)
+		return cli_wrong(COMMAND, "cannot read the memory map of process %d: %s", w->set.pid,
+				 strerror(-err));
+	return watch_what_resolve(w->symbols, &w->set, &w->what);
+}
+
+static void open_memory(struct watch *w)
+{
+	char path[64];
+	char byte;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", w->set.pid);
+	w->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (w->memory_fd >= 0 && pread(w->memory_fd, &byte, 1, (off_t)w->what.address) != 1)
+		cli_note(COMMAND, "nothing can be read at 0x%llx in process %d now",
+			 (unsigned long long)w->what.address, w->set.pid);
+}
+
+static int arm(struct watch *w)
+{
+	TRAPLINE_OPTS(open, open_opts);
+	TRAPLINE_OPTS(event, opts);
+
+	open_opts.flags = w->set.no_bpf ? TRAPLINE_NO_BPF : 0;
+	int err = trapline_open(w->set.pid, &open_opts, &w->target);
+	if (err < 0)
+		return explain(w, "watch", err);
+	opts.arg = w;
+	opts.limit = w->set.limit;
+	opts.flags = w->set.stack ? TRAPLINE_STACK_BYTES : 0;
+	err = trapline_watch(w->target, w->what.address, w->what.len, w->what.access, &opts,
+			     &w->event);
+	if (err < 0)
+		return explain(w, "watch", err);
+	return 0;
+}
+
+static int start(struct watch *w)
+{
+	int status = 0;
+
+	if (w->set.command)
+		status = watch_start(w->set.command, &w->set.pid);
+	if (status)
+		return status;
+	status = load_symbols(w);
+	if (!status) {
+		open_memory(w);
+		status = arm(w);
+	}
+	catch_signals(); /* until here Ctrl-C ends us and, by EXITKILL, the command */
+	if (!w->set.command)
+		return status;
+	if (status)
+		watch_start_kill(w->set.pid);
+	else
+		watch_start_go(w->set.pid);
+	return status;
+}
+
+static void say_start(const struct watch *w)
+{
+	static const char *const kinds[] = { "", "reads", "writes", "reads and writes" };
+	static const char *const ways[] = { "signals", "BPF", "the kernel's ring" };
+	struct trapline_stats st = { .size = sizeof(st) };
+
+	trapline_event_stats(w->event, &st);
+	fprintf(stderr, "watching %s of %s (%zu bytes at 0x%llx) in process %d, %llu thread%s, by %s\n",
+		kinds[w->what.access], w->what.name, w->what.len,
+		(unsigned long long)w->what.address, w->set.pid, (unsigned long long)st.threads,
+		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
+}
+
+static enum trapline_action on_hit(const struct trapline_hit *hit)
+{
+	struct watch *w = hit->arg;
+
+	w->hits++;
+	watch_tally_add(&w->tally, hit);
+	watch_output_hit(&w->output, w->symbols, hit);
+	watch_pace_hit(&w->pace);
+	return TRAPLINE_GO_ON;
+}
+
+/* Memory of a replaced program reads as empty; a page that was unmapped gives an error. */
+static bool target_replaced(const struct watch *w)
+{
+	char byte;
+
+	return w->memory_fd >= 0 && pread(w->memory_fd, &byte, 1, (off_t)w->what.address) == 0;
+}
+
+static bool child_has_ended(struct watch *w)
+{
+	if (w->set.command && !w->child_ended)
+		w->child_ended = waitpid(w->set.pid, &w->child_status, WNOHANG) == w->set.pid;
+	return w->child_ended;
+}
+
+/* Why to stop now; NULL: go on. */
+static const char *reason_to_stop(struct watch *w, int polled)
+{
+	/* Ctrl-C reaches a command of ours too: the first is for it, and we see how it ends. */
+	int enough = w->set.command ? 2 : 1;
+
+	if (polled == -ESRCH || child_has_ended(w))
+		return "the process ended";
+	if (polled < 0 && polled != -EINTR && polled != -EAGAIN)
+		return "reading the records failed";
+	if (w->set.limit && w->hits >= w->set.limit)
+		return "the limit was reached";
+	if (terminated || interrupts >= enough)
+		return "interrupted";
+	if (w->output_broken)
+		return "nobody reads the output any more";
+	if (w->set.for_ns && watch_now_ns() - w->started_ns >= w->set.for_ns)
+		return "the time is over";
+	if (target_replaced(w))
+		return kill(w->set.pid, 0) ? "the process ended" :
+					     "the process ran another program (exec)";
+	return NULL;
+}
+
+static int wait_ms(const struct watch *w, int tick_ms)
+{
+	if (!w->set.for_ns)
+		return tick_ms;
+	uint64_t passed = watch_now_ns() - w->started_ns;
+	uint64_t left_ms = passed < w->set.for_ns ? (w->set.for_ns - passed) / 1000000u : 0;
+	return left_ms < (uint64_t)tick_ms ? (int)left_ms : tick_ms;
+}
+
+static const char *run(struct watch *w)
+{
+	const char *reason = NULL;
+
+	watch_pace_start(&w->pace, w->event, w->set.max_rate);
+	while (!reason) {
+		int tick_ms = watch_pace_tick(&w->pace);
+		int polled = trapline_poll(w->target, wait_ms(w, tick_ms), on_hit);
+		if (!watch_output_flush(&w->output, w->hits, w->pace.paused_since_ns != 0))
+			w->output_broken = true;
+		reason = reason_to_stop(w, polled);
+	}
+	trapline_event_disable(w->event);
+	watch_pace_end(&w->pace);
+	w->pace.budget = 0;
+	while (trapline_poll(w->target, 0, on_hit) > 0)
+		;
+	return reason;
+}
+
+static void describe_child(struct watch *w, char *buf, size_t n)
+{
+	if (!w->child_ended)
+		return;
+	if (WIFSIGNALED(w->child_status))
+		snprintf(buf, n, "killed by SIG%s", sigabbrev_np(WTERMSIG(w->child_status)));
+	else if (WEXITSTATUS(w->child_status))
+		snprintf(buf, n, "exited with status %d", WEXITSTATUS(w->child_status));
+}
+
+/* A command of ours holds the terminal: like any shell, wait until it gives it back. */
+static void wait_for_child(struct watch *w)
+{
+	if (!w->set.command || terminated || interrupts || child_has_ended(w))
+		return;
+	cli_note(COMMAND, "no longer watching; waiting for %s (process %d) to end",
+		 w->set.command[0], w->set.pid);
+	while (!terminated && !interrupts && waitpid(w->set.pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void finish(struct watch *w, const char *reason)
+{
+	struct watch_end end = { .what = &w->what, .reason = reason, .pace = &w->pace,
+				 .max_rate = w->set.max_rate };
+
+	end.duration_ns = watch_now_ns() - w->started_ns;
+	end.stats.size = sizeof(end.stats);
+	trapline_event_stats(w->event, &end.stats);
+	end.mechanism = trapline_event_mechanism(w->event);
+	trapline_close(w->target);
+	w->target = NULL;
+	end.price_ns = watch_price_ns(&w->set);
+	child_has_ended(w);
+	describe_child(w, end.command, sizeof(end.command));
+	watch_summary(&w->output, w->symbols, &w->tally, &end);
+}
+
+static void release(struct watch *w)
+{
+	trapline_close(w->target);
+	watch_output_close(&w->output);
+	watch_tally_free(&w->tally);
+	symbols_close(w->symbols);
+	if (w->memory_fd >= 0)
+		close(w->memory_fd);
+}
+
+int cmd_watch(int argc, char **argv)
+{
+	struct watch w = { .memory_fd = -1 };
+	int status = settings_read(&w.set, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	status = watch_output_open(&w.output, &w.set);
+	if (!status)
+		status = start(&w);
+	if (!status) {
+		say_start(&w);
+		w.output.whole_len = (uint32_t)w.what.len;
+		w.started_ns = watch_now_ns();
+		w.output.started_ns = w.started_ns;
+		finish(&w, run(&w));
+	}
+	release(&w);
+	if (!status)
+		wait_for_child(&w);
+	return status;
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/* watch_tally.c - counts hits by place and thread, in memory that a long run cannot exhaust. */
+#include "cli/watch.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A server that lives for weeks makes many threads: beyond this they are counted together. */
+#define PAIRS_MAX 65536u
+
+static int pair_compare(const void *a, const void *b)
+{
+	const struct tally_pair *x = a;
+	const struct tally_pair *y = b;
+
+	if (x->ip != y->ip)
+		return x->ip < y->ip ? -1 : 1;
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static struct tally_pair *pair_get(struct watch_tally *t, uint64_t ip, pid_t tid)
+{
+	struct tally_pair key = { .ip = ip, .tid = tid };
+	struct tally_pair **found = tfind(&key, &t->pairs, pair_compare);
+
+	if (found)
+		return *found;
+	if (t->count >= PAIRS_MAX && tid)
+		return pair_get(t, ip, 0);
+	struct tally_pair *p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	*p = key;
+	if (!tsearch(p, &t->pairs, pair_compare)) {
+		free(p);
+		return NULL;
+	}
+	t->count++;
+	return p;
+}
+
+void watch_tally_add(struct watch_tally *t, const struct trapline_hit *hit)
+{
+	struct tally_pair *p = pair_get(t, hit->ip, hit->tid);
+
+	if (!p)
+		return;
+	p->hits++;
+	p->after = hit->done && !hit->async;
+	if (p->tid && hit->thread[0])
+		memcpy(p->thread, hit->thread, sizeof(p->thread));
+}
+
+struct collect {
+	struct tally_pair *pairs;
+	size_t n;
+};
+
+static void collect_visit(const void *node, VISIT which, void *arg)
+{
+	struct collect *c = arg;
+
+	if (which == postorder || which == leaf)
+		c->pairs[c->n++] = **(struct tally_pair *const *)node;
+}
+
+struct tally_pair *watch_tally_pairs(const struct watch_tally *t, size_t *n)
+{
+	struct collect c = { 0 };
+
+	if (t->count)
+		c.pairs = calloc(t->count, sizeof(*c.pairs));
+	if (c.pairs)
+		twalk_r(t->pairs, collect_visit, &c);
+	*n = c.n;
+	return c.pairs;
+}
+
+void watch_tally_free(struct watch_tally *t)
+{
+	tdestroy(t->pairs, free);
+	t->pairs = NULL;
+	t->count = 0;
+}
+
+static int by_thread_compare(const void *a, const void *b)
+{
+	const struct tally_pair *x = a;
+	const struct tally_pair *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static int most_hits_first(const void *a, const void *b)
+{
+	const struct tally_sum *x = a;
+	const struct tally_sum *y = b;
+
+	return (x->hits < y->hits) - (x->hits > y->hits);
+}
+
+struct tally_sum *watch_tally_sums(struct tally_pair *pairs, size_t n, bool by_thread,
+				   size_t *out_n)
+{
+	struct tally_sum *sums = calloc(n ? n : 1, sizeof(*sums));
+	size_t count = 0;
+
+	*out_n = 0;
+	if (!sums)
+		return NULL;
+	if (n)
+		qsort(pairs, n, sizeof(*pairs), by_thread ? by_thread_compare : pair_compare);
+	for (size_t i = 0; i < n; i++) {
+		const struct tally_pair *p = &pairs[i];
+		struct tally_sum *last = count ? &sums[count - 1] : NULL;
+		if (!last || (by_thread ? last->tid != p->tid : last->ip != p->ip)) {
+			last = &sums[count++];
+			last->ip = p->ip;
+			last->tid = p->tid;
+			last->after = p->after;
+		}
+		last->hits += p->hits;
+		last->threads++;
+		if (p->thread[0])
+			memcpy(last->thread, p->thread, sizeof(last->thread));
+	}
+	if (count)
+		qsort(sums, count, sizeof(*sums), most_hits_first);
+	*out_n = count;
+	return sums;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/* near.c - names that resemble a mistyped one. */
+#include "near.h"
+#include "symbols_priv.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 63
+
+static unsigned int min3(unsigned int a, unsigned int b, unsigned int c)
+{
+	unsigned int m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Edit distance in which two swapped neighbours count once. */
+static unsigned int distance(const char *a, size_t la, const char *b, size_t lb)
+{
+	unsigned char rows[3][NAME_MAX_LEN + 1];
+	unsigned char *before = rows[0];
+	unsigned char *last = rows[1];
+	unsigned char *row = rows[2];
+
+	for (size_t j = 0; j <= lb; j++)
+		last[j] = (unsigned char)j;
+	for (size_t i = 1; i <= la; i++) {
+		row[0] = (unsigned char)i;
+		for (size_t j = 1; j <= lb; j++) {
+			unsigned int cost = tolower(a[i - 1]) != tolower(b[j - 1]);
+			unsigned int d = min3(last[j] + 1u, row[j - 1] + 1u, last[j - 1] + cost);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    before[j - 2] + 1u < d)
+				d = before[j - 2] + 1u;
+			row[j] = (unsigned char)d;
+		}
+		unsigned char *old = before;
+		before = last;
+		last = row;
+		row = old;
+	}
+	return last[lb];
+}
+
+unsigned int near_score(const char *wanted, const char *candidate)
+{
+	size_t lw = strlen(wanted);
+	size_t lc = strlen(candidate);
+	unsigned int score = NEAR_NOT;
+
+	if (!lw || lw > NAME_MAX_LEN || lc > NAME_MAX_LEN)
+		return NEAR_NOT;
+	unsigned int most = lw < 6 ? 2 : (unsigned int)lw / 3;
+	if (lw < 4)
+		most = 1;
+	size_t gap = lw > lc ? lw - lc : lc - lw;
+	if (gap <= most) {
+		unsigned int d = distance(wanted, lw, candidate, lc);
+		if (d <= most)
+			score = d;
+	}
+	if (lw >= 3 && strcasestr(candidate, wanted)) {
+		unsigned int d = 1 + (unsigned int)gap / 4;
+		if (d < score)
+			score = d;
+	}
+	return score;
+}
+
+struct near {
+	const char *wanted;
+	const char **names;
+	unsigned int *scores;
+	size_t count;
+	size_t max;
+};
+
+static int near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, uint64_t address,
+		      void *arg)
+{
+	struct near *n = arg;
+	int type = GELF_ST_TYPE(sym->st_info);
+
+	if ((type != STT_OBJECT && type != STT_NOTYPE) || strchr(name, '@'))
+		return 0;
+	unsigned int score = near_score(n->wanted, name);
+	if (score == NEAR_NOT)
+		return 0;
+	for (size_t i = 0; i < n->count; i++)
+		if (!strcmp(n->names[i], name))
+			return 0;
+	/* Insert in order; an equal one that came first stays first (the program's own). */
+	size_t at = n->count;
+	while (at > 0 && n->scores[at - 1] > score)
+		at--;
+	if (at == n->max)
+		return 0;
+	size_t move = n->count - at;
+	if (n->count == n->max)
+		move--;
+	else
+		n->count++;
+	memmove(&n->names[at + 1], &n->names[at], move * sizeof(*n->names));
+	memmove(&n->scores[at + 1], &n->scores[at], move * sizeof(*n->scores));
+	n->names[at] = name;
+	n->scores[at] = score;
+	return 0;
+}
+
+size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n)
+{
+	const char *colon = strrchr(name, ':');
+	struct near near = { .wanted = colon ? colon + 1 : name, .names = names, .max = n };
+
+	near.scores = calloc(n + 1, sizeof(*near.scores));
+	if (!near.scores)
+		return 0;
+	symbols_walk(s, NULL, near_visit, &near);
+	free(near.scores);
+	return near.count;
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+/*
+ * place.c - names for addresses, each looked up once.
+ *
+ * A hot site hits thousands of times a second: its place comes from a tree by address.
+ */
+#include "symbols_priv.h"
+
+#include <dlfcn.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cached_place {
+	uint64_t address;
+	struct place place;
+	char *demangled; /* what place.function points to, when its symbol reads otherwise */
+};
+
+typedef char *(*demangler)(const char *, char *, size_t *, int *);
+
+/*
+ * The demangler lives in the C++ runtime. Opened only when a mangled name comes: a machine
+ * that runs such a program has the library, others need not install it for us.
+ */
+static demangler demangler_get(void)
+{
+	static demangler function;
+	static bool tried;
+
+	if (!tried) {
+		void *lib = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+		if (lib)
+			function = (demangler)dlsym(lib, "__cxa_demangle");
+		tried = true;
+	}
+	return function;
+}
+
+char *symbols_demangle(const char *name)
+{
+	int status;
+
+	if (name[0] != '_' || name[1] != 'Z')
+		return NULL;
+	demangler demangle = demangler_get();
+	return demangle ? demangle(name, NULL, NULL, &status) : NULL;
+}
+
+/* Mangled, or with a version (__libc_start_main@@GLIBC_2.34); NULL: good as it is. */
+static char *readable_name(const char *name)
+{
+	const char *version = strchr(name, '@');
+
+	return version ? strndup(name, (size_t)(version - name)) : symbols_demangle(name);
+}
+
+struct holder {
+	uint64_t address;
+	Dwfl_Module *mod;
+};
+
+static int holder_visit(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+			void *arg)
+{
+	struct holder *h = arg;
+	GElf_Addr bias;
+	GElf_Phdr ph;
+	size_t count;
+	Elf *elf = dwfl_module_getelf(mod, &bias);
+
+	if (!elf || elf_getphdrnum(elf, &count))
+		return DWARF_CB_OK;
+	for (size_t i = 0; i < count; i++) {
+		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD)
+			continue;
+		uint64_t start = ph.p_vaddr + bias;
+		if (h->address - start < ph.p_memsz) {
+			h->mod = mod;
+			return DWARF_CB_ABORT;
+		}
+	}
+	return DWARF_CB_OK;
+}
+
+/* The object that holds an address; its .bss too, which no file is mapped to. */
+static Dwfl_Module *module_of(struct symbols *s, uint64_t address)
+{
+	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+	struct holder h = { .address = address };
+
+	if (mod)
+		return mod;
+	dwfl_getmodules(s->dwfl, holder_visit, &h, 0);
+	return h.mod;
+}
+
+static void place_fill(Dwfl_Module *mod, struct cached_place *c)
+{
+	struct place *p = &c->place;
+	GElf_Off offset;
+	GElf_Sym sym;
+	Dwarf_Addr start;
+	GElf_Addr bias;
+
+	p->module = symbols_module_name(mod);
+	dwfl_module_info(mod, NULL, &start, NULL, NULL, NULL, NULL, NULL);
+	/* What a disassembler of the file shows, so that the reader can look there. */
+	p->module_offset = c->address - (dwfl_module_getelf(mod, &bias) ? bias : start);
+	p->function = dwfl_module_addrinfo(mod, c->address, &offset, &sym, NULL, NULL, NULL);
+	if (p->function) {
+		p->offset = offset;
+		c->demangled = readable_name(p->function);
+		if (c->demangled)
+			p->function = c->demangled;
+	}
+	Dwfl_Line *line = dwfl_module_getsrc(mod, c->address);
+	if (line)
+		p->file = dwfl_lineinfo(line, NULL, &p->line, NULL, NULL, NULL);
+}
+
+static int place_compare(const void *a, const void *b)
+{
+	const struct cached_place *x = a;
+	const struct cached_place *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+static void place_free(void *node)
+{
+	struct cached_place *c = node;
+
+	free(c->demangled);
+	free(c);
+}
+
+void symbols_places_free(struct symbols *s)
+{
+	tdestroy(s->places, place_free);
+	s->places = NULL;
+}
+
+void symbols_place(struct symbols *s, uint64_t address, struct place *out)
+{
+	struct cached_place key = { .address = address };
+	struct cached_place **found = tfind(&key, &s->places, place_compare);
+
+	memset(out, 0, sizeof(*out));
+	if (found) {
+		*out = (*found)->place;
+		return;
+	}
+	Dwfl_Module *mod = module_of(s, address);
+	if (!mod) {
+		if (!symbols_refresh(s))
+			return; /* perhaps known at the next try: not remembered */
+		mod = module_of(s, address);
+	}
+	struct cached_place *c = calloc(1, sizeof(*c));
+	if (!c)
+		return;
+	c->address = address;
+	if (mod)
+		place_fill(mod, c);
+	*out = c->place;
+	if (!tsearch(c, &s->places, place_compare)) {
+		out->function = c->demangled ? NULL : out->function;
+		place_free(c);
+	}
+}
+
+void symbols_data_place(struct symbols *s, uint64_t address, struct place *out)
+{
+	symbols_place(s, address, out);
+}

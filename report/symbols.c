@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/*
+ * symbols.c - the loaded objects of a process, and addresses for names.
+ *
+ * Every ELF file is opened as soon as its mapping is seen, because resolution must go on after
+ * the target has exited. Objects are only ever added: strings handed out stay valid, and a hit
+ * in a library that was unloaded meanwhile still gets its name.
+ */
+#include "symbols_priv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Code made at run time has no object: do not read the map again for each of its addresses. */
+#define REFRESH_INTERVAL_NS 100000000u
+
+const char *symbols_module_name(Dwfl_Module *mod)
+{
+	const char *name = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+
+	if (!name)
+		return NULL;
+	if (!strncmp(name, "[vdso", 5))
+		return "[vdso]";
+	const char *slash = strrchr(name, '/');
+	return slash ? slash + 1 : name;
+}
+
+static int open_regular(const char *path)
+{
+	struct stat st;
+
+	/* A mapped device must not be opened: that may have effects. */
+	if (stat(path, &st) || !S_ISREG(st.st_mode))
+		return -1;
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The file behind the mapping that starts at base, also when it was deleted or replaced. */
+static int open_mapped(pid_t pid, uint64_t base, char *path, size_t n)
+{
+	snprintf(path, n, "/proc/%d/map_files", pid);
+	DIR *dir = opendir(path);
+	int fd = -1;
+
+	if (!dir)
+		return -1;
+	for (struct dirent *d; fd < 0 && (d = readdir(dir));) {
+		char *end;
+		if (strtoull(d->d_name, &end, 16) != base || *end != '-')
+			continue;
+		snprintf(path, n, "/proc/%d/map_files/%s", pid, d->d_name);
+		fd = open_regular(path);
+	}
+	closedir(dir);
+	return fd;
+}
+
+static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+		    char **file_name, Elf **elf)
+{
+	struct symbols *s = *userdata;
+	char path[4352];
+
+	if (name[0] != '/' || !s)
+		return dwfl_linux_proc_find_elf(mod, userdata, name, base, file_name, elf);
+	if (s->foreign_mounts)
+		snprintf(path, sizeof(path), "/proc/%d/root%s", s->pid, name);
+	else
+		snprintf(path, sizeof(path), "%s", name);
+
+	int fd = open_regular(path);
+	if (fd < 0)
+		fd = open_mapped(s->pid, base, path, sizeof(path));
+	if (fd < 0 && !strcmp(name, s->exe)) {
+		snprintf(path, sizeof(path), "/proc/%d/exe", s->pid);
+		fd = open_regular(path);
+	}
+	if (fd >= 0)
+		*file_name = strdup(path);
+	return fd;
+}
+
+static int open_module(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+		       void *arg)
+{
+	GElf_Addr bias;
+
+	*userdata = arg;
+	dwfl_module_getelf(mod, &bias);
+	return DWARF_CB_OK;
+}
+
+static int read_map(struct symbols *s)
+{
+	dwfl_report_begin_add(s->dwfl);
+	int err = dwfl_linux_proc_report(s->dwfl, s->pid);
+	dwfl_report_end(s->dwfl, NULL, NULL);
+	if (err)
+		return err > 0 ? -err : -EIO;
+	dwfl_getmodules(s->dwfl, open_module, s, 0);
+	return 0;
+}
+
+bool symbols_refresh(struct symbols *s)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	if (now - s->refreshed_ns < REFRESH_INTERVAL_NS)
+		return false;
+	s->refreshed_ns = now;
+	read_map(s);
+	return true;
+}
+
+static void read_identity(struct symbols *s)
+{
+	char path[64];
+	char mine[64] = "";
+	char theirs[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", s->pid);
+	if (readlink(path, s->exe, sizeof(s->exe) - 1) < 0)
+		s->exe[0] = 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", s->pid);
+	if (readlink(path, theirs, sizeof(theirs) - 1) > 0 &&
+	    readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1) > 0)
+		s->foreign_mounts = strcmp(mine, theirs) != 0;
+}
+
+int symbols_open(pid_t pid, struct symbols **out)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+	int err = -ENOMEM;
+
+	if (!s)
+		return -ENOMEM;
+	s->pid = pid;
+	s->callbacks.find_elf = find_elf;
+	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+	s->callbacks.debuginfo_path = &s->debug_path;
+	read_identity(s);
+	s->dwfl = dwfl_begin(&s->callbacks);
+	if (!s->dwfl)
+		goto out_free;
+	err = read_map(s);
+	if (err)
+		goto out_dwfl;
+	symbols_unwind_attach(s);
+	*out = s;
+	return 0;
+
+out_dwfl:
+	dwfl_end(s->dwfl);
+out_free:
+	free(s);
+	return err;
+}
+
+void symbols_close(struct symbols *s)
+{
+	if (!s)
+		return;
+	symbols_places_free(s);
+	dwfl_end(s->dwfl);
+	free(s);
+}
+
+/* `libc` names libc.so.6 and libc-2.31.so too. */
+static bool module_is(Dwfl_Module *mod, const char *wanted)
+{
+	const char *name = symbols_module_name(mod);
+	size_t n = strlen(wanted);
+
+	if (!name || strncmp(name, wanted, n))
+		return false;
+	return !name[n] || name[n] == '.' || name[n] == '-' || name[n] == ' ';
+}
+
+struct walk {
+	struct symbols *s;
+	const char *module;
+	bool program; /* this round is for the program itself, the next for its libraries */
+	symbol_visitor visit;
+	void *arg;
+	int result;
+};
+
+static int walk_module(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+		       void *arg)
+{
+	struct walk *w = arg;
+
+	if (!strcmp(name, w->s->exe) != w->program)
+		return DWARF_CB_OK;
+	if (w->module && !module_is(mod, w->module))
+		return DWARF_CB_OK;
+
+	int count = dwfl_module_getsymtab(mod);
+	for (int i = 1; i < count; i++) {
+		GElf_Sym sym;
+		GElf_Addr address;
+		GElf_Word section;
+		const char *symbol = dwfl_module_getsym_info(mod, i, &sym, &address, &section,
+							     NULL, NULL);
+		if (!symbol || !*symbol || section == SHN_UNDEF)
+			continue;
+		w->result = w->visit(mod, symbol, &sym, address, w->arg);
+		if (w->result)
+			return DWARF_CB_ABORT;
+	}
+	return DWARF_CB_OK;
+}
+
+int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, void *arg)
+{
+	struct walk w = { .s = s, .module = module, .visit = visit, .arg = arg };
+
+	for (int round = 0; round < 2 && !w.result; round++) {
+		w.program = round == 0;
+		dwfl_getmodules(s->dwfl, walk_module, &w, 0);
+	}
+	return w.result;
+}
+
+struct search {
+	const char *name;
+	size_t len;
+	bool demangle;
+	Dwfl_Module *mod; /* that holds the local found so far */
+	struct variable *out;
+	bool has_local;
+	bool has_tls;
+	bool ambiguous;
+};
+
+static bool name_matches(const struct search *f, const char *name)
+{
+	/* Linkers keep versions in .symtab: environ@@GLIBC_2.2.5 */
+	if (!strncmp(name, f->name, f->len) && (!name[f->len] || name[f->len] == '@'))
+		return true;
+	if (!f->demangle)
+		return false;
+	char *readable = symbols_demangle(name);
+	bool match = readable && !strcmp(readable, f->name);
+	free(readable);
+	return match;
+}
+
+static int search_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
+			uint64_t address, void *arg)
+{
+	struct search *f = arg;
+	int type = GELF_ST_TYPE(sym->st_info);
+
+	if (f->has_local && f->mod != mod)
+		return 1; /* a local of an earlier object wins over all later objects */
+	if (type == STT_SECTION || type == STT_FILE || !name_matches(f, name))
+		return 0;
+	if (type == STT_TLS) {
+		f->has_tls = true;
+		return 0;
+	}
+	bool local = GELF_ST_BIND(sym->st_info) == STB_LOCAL;
+	if (local && f->has_local) {
+		if (f->out->address != address)
+			f->ambiguous = true;
+		return 0;
+	}
+	*f->out = (struct variable){
+		.address = address,
+		.size = sym->st_size,
+		.is_function = type == STT_FUNC || type == STT_GNU_IFUNC,
+		.module = symbols_module_name(mod),
+	};
+	f->mod = mod;
+	f->has_local = local;
+	f->ambiguous = f->ambiguous && local;
+	return !local;
+}
+
+static int search_run(struct symbols *s, const char *module, struct search *f)
+{
+	int found = symbols_walk(s, module, search_visit, f);
+
+	if (!found && !f->has_local)
+		return f->has_tls ? -EDOM : -ENOENT;
+	return f->ambiguous ? -ENOTUNIQ : 0;
+}
+
+/* A ':' that is not one of C++'s "::". */
+static const char *module_end(const char *name)
+{
+	const char *colon = strchr(name, ':');
+
+	return colon && colon != name && colon[1] != ':' ? colon : NULL;
+}
+
+int symbols_find(struct symbols *s, const char *name, struct variable *out)
+{
+	const char *colon = module_end(name);
+	char *module = NULL;
+	struct variable found = { 0 };
+
+	if (colon) {
+		module = strndup(name, (size_t)(colon - name));
+		if (!module)
+			return -ENOMEM;
+		name = colon + 1;
+	}
+	int err = -ENOENT;
+	/* Demangling every symbol takes long in a large program: only when nothing else fits. */
+	for (int demangle = 0; err == -ENOENT && demangle < 2; demangle++) {
+		struct search f = { .name = name, .len = strlen(name), .out = &found,
+				    .demangle = demangle };
+		err = search_run(s, module, &f);
+	}
+	free(module);
+	if (!err || err == -ENOTUNIQ)
+		*out = found;
+	return err;
+}

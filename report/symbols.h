@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols.h - names for addresses of a running process, and addresses for names.
+ *
+ * Stands on elfutils (libdwfl). Used by the command only, never inside a target. Objects that
+ * the target loads later are found when an unknown address makes the map be read again.
+ */
+#ifndef REPORT_SYMBOLS_H
+#define REPORT_SYMBOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct symbols;
+
+/* Where code or data is. Strings live until symbols_close(); NULL when unknown. */
+struct place {
+	const char *function; /* demangled where C++ or Rust */
+	uint64_t offset;      /* bytes after the start of function */
+	const char *module;   /* file name of the loaded object, no folders */
+	uint64_t module_offset;
+	const char *file; /* source file, when DWARF is there */
+	int line;	  /* 0: unknown */
+};
+
+/* What a name stands for. size 0: the symbol table does not tell. */
+struct variable {
+	uint64_t address;
+	uint64_t size;
+	int is_function;
+	const char *module;
+};
+
+/* Read the loaded objects of pid. *out is released by symbols_close(). 0 or -errno. */
+int symbols_open(pid_t pid, struct symbols **out);
+void symbols_close(struct symbols *s);
+
+/*
+ * The address of a symbol: `name` or `module:name` (libc.so.6:errno_table). Debug files by
+ * build-id or .gnu_debuglink are used where installed. Global before local, the program before
+ * its libraries. -ENOENT: not found; -ENOTUNIQ: several local symbols of that name, *out is the
+ * first. Thread-local symbols are refused with -EDOM.
+ */
+int symbols_find(struct symbols *s, const char *name, struct variable *out);
+
+/* Up to n names that resemble name, best first; returns how many. */
+size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n);
+
+/* The place of a code address. Fills what it can; always returns with valid members. */
+void symbols_place(struct symbols *s, uint64_t address, struct place *out);
+
+/* The data symbol that holds an address, e.g. to print `server+0x230`. As symbols_place(). */
+void symbols_data_place(struct symbols *s, uint64_t address, struct place *out);
+
+/*
+ * Return addresses of a thread from its registers (by DWARF number, as trapline_hit_register)
+ * and a copy of the stack memory at sp, by DWARF or frame pointers. frames[0] is the pc.
+ * Returns how many were found, at most n. Call-site addresses are as on the stack (after the
+ * call); use address - 1 for frames other than the first.
+ */
+size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
+		      const void *stack, size_t stack_len, uint64_t sp, uint64_t *frames, size_t n);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* symbols_priv.h - what the files of the symbols module share. */
+#ifndef REPORT_SYMBOLS_PRIV_H
+#define REPORT_SYMBOLS_PRIV_H
+
+#include "symbols.h"
+
+#include <elfutils/libdwfl.h>
+#include <stdbool.h>
+
+struct symbols {
+	Dwfl *dwfl;
+	Dwfl_Callbacks callbacks; /* dwfl keeps a pointer to them */
+	char *debug_path;
+	pid_t pid;
+	bool foreign_mounts;	 /* paths mean something else here: go through /proc/PID/root */
+	bool can_unwind;	 /* dwfl_attach_state() worked */
+	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
+	void *places;		 /* tsearch() tree of struct cached_place, by address */
+	uint64_t refreshed_ns;
+	/* The thread that is being unwound: valid inside symbols_unwind() only. */
+	const uint64_t *regs;
+	size_t reg_count;
+	const unsigned char *stack;
+	size_t stack_len;
+	uint64_t sp;
+	uint64_t *frames;
+	size_t frame_count;
+	size_t frame_max;
+};
+
+/* Called for each defined symbol; a value other than 0 ends the walk and is returned. */
+typedef int (*symbol_visitor)(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
+			      uint64_t address, void *arg);
+
+/* Walk the symbols of all objects, or of those that `module` names; the program's first. */
+int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, void *arg);
+
+/* Read the target's map again; false when it was read a moment ago. */
+bool symbols_refresh(struct symbols *s);
+
+/* File name of a module without folders; lives as long as the module. */
+const char *symbols_module_name(Dwfl_Module *mod);
+
+/* Attach the unwinder's callbacks; needs at least one module. */
+void symbols_unwind_attach(struct symbols *s);
+
+/* The readable form of a mangled name, to be freed; NULL when it is not mangled. */
+char *symbols_demangle(const char *name);
+
+void symbols_places_free(struct symbols *s);
+
+#endif

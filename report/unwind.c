@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/*
+ * unwind.c - return addresses from a copy of a thread's registers and stack.
+ *
+ * The thread ran on long ago, so nothing is read from it: where the copied bytes end, the
+ * stack ends. libdwfl wants to be asked by thread; one made-up thread serves for all.
+ */
+#include "symbols_priv.h"
+
+#include <string.h>
+
+#define THE_THREAD 1
+#define DWARF_FP 6 /* x86-64: rbp */
+#define DWARF_PC 16
+
+static pid_t next_thread(Dwfl *dwfl, void *dwfl_arg, void **thread_arg)
+{
+	if (*thread_arg)
+		return 0;
+	*thread_arg = dwfl_arg;
+	return THE_THREAD;
+}
+
+static bool get_thread(Dwfl *dwfl, pid_t tid, void *dwfl_arg, void **thread_arg)
+{
+	*thread_arg = dwfl_arg;
+	return tid == THE_THREAD;
+}
+
+static bool stack_word(const struct symbols *s, uint64_t address, uint64_t *out)
+{
+	uint64_t at = address - s->sp;
+
+	if (at > s->stack_len || s->stack_len - at < sizeof(*out))
+		return false;
+	memcpy(out, s->stack + at, sizeof(*out));
+	return true;
+}
+
+static bool memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *dwfl_arg)
+{
+	return stack_word(dwfl_arg, address, result);
+}
+
+static bool set_registers(Dwfl_Thread *thread, void *thread_arg)
+{
+	const struct symbols *s = thread_arg;
+
+	return dwfl_thread_state_registers(thread, 0, (unsigned int)s->reg_count, s->regs);
+}
+
+static const Dwfl_Thread_Callbacks thread_callbacks = {
+	.next_thread = next_thread,
+	.get_thread = get_thread,
+	.memory_read = memory_read,
+	.set_initial_registers = set_registers,
+};
+
+void symbols_unwind_attach(struct symbols *s)
+{
+	s->can_unwind = dwfl_attach_state(s->dwfl, NULL, s->pid, &thread_callbacks, s);
+}
+
+static int frame_visit(Dwfl_Frame *frame, void *arg)
+{
+	struct symbols *s = arg;
+	Dwarf_Addr pc;
+
+	if (s->frame_count == s->frame_max || !dwfl_frame_pc(frame, &pc, NULL) || !pc)
+		return DWARF_CB_ABORT;
+	s->frames[s->frame_count++] = pc;
+	return DWARF_CB_OK;
+}
+
+/* Code without unwind tables: follow the chain of frame pointers while it rises. */
+static size_t unwind_frame_pointers(const struct symbols *s, uint64_t *frames, size_t n)
+{
+	uint64_t fp = s->regs[DWARF_FP];
+	uint64_t next;
+	uint64_t pc;
+	size_t count = 1;
+
+	frames[0] = s->regs[DWARF_PC];
+	while (count < n && stack_word(s, fp, &next) && stack_word(s, fp + 8, &pc) && pc) {
+		frames[count++] = pc;
+		if (next <= fp)
+			break;
+		fp = next;
+	}
+	return count;
+}
+
+size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
+		      const void *stack, size_t stack_len, uint64_t sp, uint64_t *frames, size_t n)
+{
+	if (!n || reg_count <= DWARF_PC)
+		return 0;
+	s->regs = regs;
+	s->reg_count = reg_count;
+	s->stack = stack;
+	s->stack_len = stack_len;
+	s->sp = sp;
+	s->frames = frames;
+	s->frame_count = 0;
+	s->frame_max = n;
+	/* A library loaded since has unwind tables too. */
+	if (!dwfl_addrmodule(s->dwfl, regs[DWARF_PC]))
+		symbols_refresh(s);
+	if (s->can_unwind)
+		dwfl_getthread_frames(s->dwfl, THE_THREAD, frame_visit, s);
+	if (s->frame_count < 2)
+		s->frame_count = unwind_frame_pointers(s, frames, n);
+	return s->frame_count;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* memory.h - pages straight from the kernel: usable where malloc is not. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <linux/mman.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sys.h"
+
+#define PAGE_BYTES 4096u
+
+/* Address or -errno as a pointer: use memory_failed(). */
+static inline void *memory_map(size_t bytes)
+{
+	/* PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS: the same on both architectures. */
+	return (void *)sys6(SYS_mmap, 0, bytes, 3, 2 | 0x20, -1, 0);
+}
+
+static inline void *memory_map_shared(size_t bytes, int writable, int fd, uint64_t offset)
+{
+	return (void *)sys6(SYS_mmap, 0, bytes, writable ? 3 : 1, 1, fd, offset);
+}
+
+static inline void memory_unmap(void *p, size_t bytes)
+{
+	sys2(SYS_munmap, p, bytes);
+}
+
+/* Moves if it must; on failure the old mapping stays. */
+static inline void *memory_remap(void *p, size_t old_bytes, size_t new_bytes)
+{
+	return (void *)sys4(SYS_mremap, p, old_bytes, new_bytes, MREMAP_MAYMOVE);
+}
+
+static inline int memory_failed(const void *p)
+{
+	return (uintptr_t)p >= (uintptr_t)-4095L;
+}
+
+static inline int memory_error(const void *p)
+{
+	return (int)(intptr_t)p;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sys.h - system calls that return -errno and never touch errno.
+ *
+ * A handler interrupts code between a failed call and its look at errno, so nothing on the trap
+ * path may go through libc's wrappers.
+ */
+#ifndef BASE_SYS_H
+#define BASE_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "base/arch_syscall.h"
+
+struct perf_event_attr;
+union bpf_attr;
+
+#define sys0(nr) arch_syscall6(nr, 0, 0, 0, 0, 0, 0)
+#define sys1(nr, a) arch_syscall6(nr, (long)(a), 0, 0, 0, 0, 0)
+#define sys2(nr, a, b) arch_syscall6(nr, (long)(a), (long)(b), 0, 0, 0, 0)
+#define sys3(nr, a, b, c) arch_syscall6(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define sys4(nr, a, b, c, d) \
+	arch_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define sys5(nr, a, b, c, d, e) \
+	arch_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+#define sys6(nr, a, b, c, d, e, f) \
+	arch_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static inline int sys_perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu,
+				      int group_fd, unsigned long flags)
+{
+	return (int)sys5(SYS_perf_event_open, attr, pid, cpu, group_fd, flags);
+}
+
+static inline int sys_ioctl(int fd, unsigned long request, uintptr_t arg)
+{
+	return (int)sys3(SYS_ioctl, fd, request, arg);
+}
+
+static inline int sys_close(int fd)
+{
+	return (int)sys1(SYS_close, fd);
+}
+
+static inline ssize_t sys_read(int fd, void *buf, size_t n)
+{
+	return sys3(SYS_read, fd, buf, n);
+}
+
+static inline ssize_t sys_write(int fd, const void *buf, size_t n)
+{
+	return sys3(SYS_write, fd, buf, n);
+}
+
+static inline int sys_bpf(int cmd, union bpf_attr *attr, size_t size)
+{
+	return (int)sys3(SYS_bpf, cmd, attr, size);
+}
+
+static inline pid_t sys_gettid(void)
+{
+	return (pid_t)sys0(SYS_gettid);
+}
+
+static inline pid_t sys_getpid(void)
+{
+	return (pid_t)sys0(SYS_getpid);
+}
+
+static inline int sys_tgkill(pid_t pid, pid_t tid, int sig)
+{
+	return (int)sys3(SYS_tgkill, pid, tid, sig);
+}
+
+static inline int sys_sched_yield(void)
+{
+	return (int)sys0(SYS_sched_yield);
+}
+
+/* Copies from pid's memory without faulting and without hitting a watch on it. */
+static inline ssize_t sys_read_memory(pid_t pid, uint64_t addr, void *buf, size_t n)
+{
+	struct iovec local = {buf, n};
+	struct iovec remote = {(void *)(uintptr_t)addr, n};
+
+	return sys6(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* check.c - trapline_check(): the probes of src/event/ as a public table. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <trapline/trapline.h>
+
+#include "event/probe.h"
+
+/*
+ * One row may take so long; all together so long. Rows that come too late say so. Features come
+ * before prices, so that a slow machine loses prices first.
+ */
+#define ROW_MS 1500
+#define ALL_MS 4000
+
+static int budget_ms(uint64_t start_ns)
+{
+	int left = ALL_MS - (int)((probe_now_ns() - start_ns) / 1000000u);
+
+	return left < ROW_MS ? left : ROW_MS;
+}
+
+static void feature_fill(struct trapline_feature *f, const struct probe *p, uint64_t start_ns)
+{
+	struct probe_result result;
+
+	memset(&result, 0, sizeof(result));
+	probe_run(p, budget_ms(start_ns), &result);
+	f->name = p->name;
+	f->ok = result.is_ok;
+	snprintf(f->evidence, sizeof(f->evidence), "%s", result.evidence);
+	snprintf(f->remedy, sizeof(f->remedy), "%s", result.remedy);
+}
+
+static int is_ok(const struct trapline_caps *caps, const char *name)
+{
+	for (uint32_t i = 0; i < caps->feature_count; i++) {
+		if (!strcmp(caps->features[i].name, name))
+			return caps->features[i].ok;
+	}
+	return 0;
+}
+
+int trapline_check(struct trapline_caps *out)
+{
+	uint64_t start = probe_now_ns();
+
+	if (!out || out->size < sizeof(*out))
+		return -EINVAL;
+	out->feature_count = 0;
+	out->cost_count = 0;
+	for (const struct probe *p = probe_table; p->name; p++) {
+		if (out->feature_count == TRAPLINE_FEATURES_MAX)
+			break;
+		feature_fill(&out->features[out->feature_count++], p, start);
+	}
+	for (const struct probe_cost *c = probe_cost_table; c->name; c++) {
+		if (out->cost_count == TRAPLINE_COSTS_MAX)
+			break;
+		struct trapline_cost *cost = &out->costs[out->cost_count++];
+
+		cost->name = c->name;
+		cost->ns = probe_measure(c, budget_ms(start));
+	}
+	return is_ok(out, "sigtrap") && is_ok(out, "watch_write");
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* arch_regs.h - where each register is, in DWARF order: in a BPF context and in perf samples. */
+#ifndef EVENT_ARCH_REGS_H
+#define EVENT_ARCH_REGS_H
+
+#include <linux/bpf_perf_event.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/layout.h"
+
+#if defined(__x86_64__)
+
+#include <asm/perf_regs.h>
+
+#define ARCH_REG_SP 7
+#define ARCH_REG_PC 16
+
+/* Offsets in struct pt_regs as the program sees them. */
+#define PT(reg) (offsetof(struct bpf_perf_event_data, regs) + offsetof(struct pt_regs, reg))
+static const int16_t arch_bpf_regs[RECORD_REGS] = {
+	PT(rax), PT(rdx), PT(rcx), PT(rbx), PT(rsi), PT(rdi), PT(rbp), PT(rsp), PT(r8),
+	PT(r9),	 PT(r10), PT(r11), PT(r12), PT(r13), PT(r14), PT(r15), PT(rip),
+};
+#undef PT
+
+static const uint8_t arch_perf_regs[RECORD_REGS] = {
+	PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,
+	PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,
+	PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14,
+	PERF_REG_X86_R15, PERF_REG_X86_IP,
+};
+
+#elif defined(__aarch64__)
+
+#define ARCH_REG_SP 31
+#define ARCH_REG_PC 32
+
+/* struct user_pt_regs is regs[31], sp, pc: the DWARF order. perf has the same. */
+#define R8(n) n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7
+#define O8(n) 8 * (n), 8 * (n + 1), 8 * (n + 2), 8 * (n + 3), 8 * (n + 4), 8 * (n + 5), \
+	      8 * (n + 6), 8 * (n + 7)
+static const int16_t arch_bpf_regs[RECORD_REGS] = {O8(0), O8(8), O8(16), O8(24), 8 * 32};
+static const uint8_t arch_perf_regs[RECORD_REGS] = {R8(0), R8(8), R8(16), R8(24), 32};
+#undef R8
+#undef O8
+
+#endif
+
+#endif

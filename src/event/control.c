@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * control.c - enable, disable, move and read an open event. Safe in a handler.
+ *
+ * Many threads may want the event on or off at once: a callback that used up the limit, another
+ * that re-arms, the user. Only the wish is written (`wanted`, `limit`); one thread at a time, the
+ * holder of `op`, makes the kernel agree with it, and looks again before it lets go. So nobody
+ * ever waits for a lock inside a handler, and the last wish wins.
+ */
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "event/event.h"
+
+enum { OP_FREE, OP_HELD, OP_AGAIN };
+
+/* Bounded, because the holder may be the very thread that a signal handler interrupted. */
+#define SPINS_MAX 100000
+
+int event_budget_left(const struct trapline_event *ev)
+{
+	if (!ev->has_limit)
+		return 1;
+	if (ev->control)
+		return atomic_get(&ev->control->budget) > 0;
+	return atomic_get(&ev->granted) < atomic_get(&ev->limit);
+}
+
+static void ioctl_all(struct trapline_event *ev, unsigned long request)
+{
+	size_t n = ev->roots.count * ev->roots.fds_per_root;
+
+	for (size_t i = 0; i < n; i++)
+		sys_ioctl(ev->roots.fds[i], request, 0);
+}
+
+static void apply(struct trapline_event *ev)
+{
+	uint32_t on = atomic_get(&ev->wanted) && event_budget_left(ev);
+
+	if (on == ev->applied)
+		return;
+	ev->applied = on;
+	if (!on) {
+		ioctl_all(ev, PERF_EVENT_IOC_DISABLE);
+		return;
+	}
+	/* Twice: a thread cloned by a child during the first pass can be left out (arm.c). */
+	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
+	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
+}
+
+void event_unlock(struct trapline_event *ev)
+{
+	uint32_t held;
+
+	do {
+		atomic_set(&ev->op, OP_HELD);
+		apply(ev);
+		held = OP_HELD;
+		ev->op_owner = 0;
+	} while (!atomic_cas(&ev->op, &held, OP_FREE));
+}
+
+static int try_lock(struct trapline_event *ev)
+{
+	uint32_t expected = OP_FREE;
+
+	if (!atomic_cas(&ev->op, &expected, OP_HELD))
+		return 0;
+	ev->op_owner = sys_gettid();
+	return 1;
+}
+
+int event_lock(struct trapline_event *ev)
+{
+	for (int i = 0; i < SPINS_MAX; i++) {
+		if (try_lock(ev))
+			return 0;
+		if (ev->op_owner == sys_gettid())
+			break;
+		sys_sched_yield();
+	}
+	return -EDEADLK;
+}
+
+void event_sync(struct trapline_event *ev)
+{
+	for (int i = 0; i < SPINS_MAX; i++) {
+		uint32_t expected = OP_HELD;
+
+		if (try_lock(ev)) {
+			event_unlock(ev);
+			return;
+		}
+		atomic_cas(&ev->op, &expected, OP_AGAIN);
+		if (ev->op_owner == sys_gettid())
+			return; /* we interrupted the holder: it will look again */
+		sys_sched_yield();
+	}
+}
+
+static int modify_all(struct trapline_event *ev, size_t n)
+{
+	uint32_t cpus = ev->roots.fds_per_root / ev->part_count;
+	struct perf_event_attr attr;
+
+	for (size_t i = 0; i < n; i++) {
+		if (ev->roots.fds[i] < 0)
+			continue;
+		uint32_t part = (uint32_t)(i % ev->roots.fds_per_root) / cpus;
+
+		event_attr_for_part(ev, part, &attr);
+		attr.disabled = !ev->applied;
+		int err = sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
+				    (uintptr_t)&attr);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void shift_parts(struct trapline_event *ev, uint64_t from, uint64_t to)
+{
+	for (uint32_t i = 0; i < ev->part_count; i++)
+		atomic_set(&ev->parts[i].addr, ev->parts[i].addr - from + to);
+}
+
+/* A new address must split into the same parts: the lengths of open events do not change. */
+static int same_alignment(const struct trapline_event *ev, uint64_t addr)
+{
+	if (!event_is_data(ev))
+		return 1;
+	for (uint32_t i = 0; i < ev->part_count; i++)
+		if ((addr + ev->parts[i].addr - ev->parts[0].addr) % ev->parts[i].len)
+			return 0;
+	return 1;
+}
+
+int event_move(struct trapline_event *ev, uint64_t addr)
+{
+	if (!event_is_breakpoint(ev) || !same_alignment(ev, addr))
+		return -EINVAL;
+	int err = event_lock(ev);
+	if (err)
+		return err;
+
+	size_t n = ev->roots.count * ev->roots.fds_per_root;
+	uint64_t from = ev->parts[0].addr;
+
+	/* Hits on their way carry the old generation and are dropped as late. */
+	atomic_add(&ev->generation, 1u);
+	shift_parts(ev, from, addr);
+	err = modify_all(ev, n);
+	if (err) {
+		shift_parts(ev, addr, from);
+		if (modify_all(ev, n)) {
+			/* Left half-way over the threads: off is the only honest state. */
+			atomic_set(&ev->wanted, 0);
+			ev->applied = 1;
+			err = -EIO;
+		} else {
+			counter_add(&ev->move_repairs, 1);
+		}
+	}
+	event_unlock(ev);
+	return err;
+}
+
+/* Sum over all threads, dead ones included; only threads found in later rounds if asked. */
+int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out)
+{
+	const struct event_roots *roots = &ev->roots;
+	uint64_t sum = 0;
+
+	for (size_t r = 0; r < roots->count; r++) {
+		if (later_classes_only && !roots->classes[r])
+			continue;
+		for (uint32_t i = 0; i < roots->fds_per_root; i++) {
+			int fd = roots->fds[r * roots->fds_per_root + i];
+			uint64_t value;
+
+			if (fd < 0)
+				continue;
+			ssize_t n = sys_read(fd, &value, sizeof(value));
+			if (n < 0)
+				return (int)n;
+			sum += n == sizeof(value) ? value : 0;
+		}
+	}
+	*out = sum;
+	return 0;
+}

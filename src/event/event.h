@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * event.h - one event: what the kernel was asked for, and what became of its hits.
+ *
+ * Events live in a fixed table and are never freed: a handler that holds a late signal may look
+ * at any of them at any time. A generation tells whether the signal still means this event.
+ *
+ * Rules:
+ *  1. fds, parts and counts of descriptors change only under `op` (event_lock or arming).
+ *  2. generation is raised before anything it protects changes, and a handler reads it after it
+ *     has entered itself in the in-flight table (trap/inflight.h): one of the two sees the other.
+ *  3. Everything else that both sides touch is a single atomic word.
+ */
+#ifndef EVENT_EVENT_H
+#define EVENT_EVENT_H
+
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <trapline/trapline.h>
+
+#define EVENT_MAX 256
+#define EVENT_PARTS_MAX 4
+
+enum event_state { EVENT_FREE, EVENT_OPENING, EVENT_LIVE, EVENT_CLOSING };
+
+/* A naturally aligned piece of the watched range: one debug register. */
+struct event_part {
+	uint64_t addr;
+	uint32_t len;
+};
+
+/* Shared with the BPF program through a mapped array: one page, 8 bytes each. */
+struct event_control {
+	int64_t budget; /* hits still allowed; meaningless without a limit */
+	uint64_t seen;	/* runs of the program */
+	uint64_t granted;
+	uint64_t rejected_limit;
+	uint64_t rejected_duplicate;
+	uint64_t lost_full;
+	uint64_t last[EVENT_PARTS_MAX]; /* value at the previous hit of each part */
+};
+
+/* Descriptors of all threads: [root][part][cpu], one cpu when the event follows its thread. */
+struct event_roots {
+	int *fds;
+	uint32_t *classes; /* of each root: the round of arming it was found in */
+	size_t count;
+	size_t capacity;
+	uint32_t fds_per_root;
+	uint32_t threads;
+};
+
+struct trapline_event {
+	uint32_t state;
+	uint32_t generation;
+	uint32_t first_generation; /* the one it was opened with */
+	uint32_t index;
+	struct trapline *target;
+	pid_t pid;	 /* the target process */
+	pid_t owner_pid; /* the process that opened it: a forked child must not touch it */
+
+	trapline_callback callback;
+	void *arg;
+	uint32_t flags;
+	uint32_t scope;
+	uint32_t stack_depth;
+	uint32_t mechanism; /* enum trapline_mechanism */
+	uint32_t access;
+	uint64_t period;
+
+	struct perf_event_attr attr;
+	struct event_part parts[EVENT_PARTS_MAX];
+	uint32_t part_count;
+	struct event_roots roots;
+
+	/* Arming state: wanted by the user, applied to the kernel; see event_sync(). */
+	uint32_t op; /* 0 free, 1 held, 2 held and asked again */
+	pid_t op_owner;
+	uint32_t wanted;
+	uint32_t applied;
+
+	int has_limit;
+	uint64_t limit;
+	uint64_t granted;
+
+	uint64_t delivered;
+	uint64_t rejected_limit;
+	uint64_t rejected_duplicate;
+	uint64_t lost_nested;
+	uint64_t lost_late;
+	uint64_t lost_ring_full;
+	uint64_t async;
+	uint64_t move_repairs;
+	uint64_t signals;  /* SIGTRAPs of this event that reached the handler */
+	uint64_t unread;
+
+	/* Records. */
+	struct event_control *control; /* BPF: mapped, else NULL */
+	int control_fd;
+	int storage_fd;
+	struct event_owner *owners; /* ring: which class owns each thread */
+	uint64_t last_value[EVENT_PARTS_MAX];
+	uint32_t last_known;
+};
+
+extern struct trapline_event event_table[EVENT_MAX];
+
+/* sig_data: magic 16, index 8, part 8, generation 32 bits. */
+#define EVENT_MAGIC 0x7472u
+
+static inline uint64_t event_sig_data(const struct trapline_event *ev, uint32_t part)
+{
+	return (uint64_t)EVENT_MAGIC << 48 | (uint64_t)ev->index << 40 | (uint64_t)part << 32 |
+	       ev->generation;
+}
+
+static inline int event_is_data(const struct trapline_event *ev)
+{
+	return (ev->access & TRAPLINE_READ_WRITE) != 0;
+}
+
+static inline int event_is_breakpoint(const struct trapline_event *ev)
+{
+	return ev->access != TRAPLINE_AMOUNT;
+}
+
+/* Take a free row of the table, or NULL. Give it back. AS-Safe. */
+struct trapline_event *event_take(void);
+void event_give(struct trapline_event *ev);
+
+/* attr.c: fill ev->attr and parts. */
+int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
+			 enum trapline_access access);
+int event_describe_code(struct trapline_event *ev, uint64_t addr);
+int event_describe_counter(struct trapline_event *ev, enum trapline_counter what,
+			   uint64_t period);
+void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
+			 struct perf_event_attr *attr);
+
+/* tasks.c: thread ids of a process, in a mapping of its own. */
+struct task_list {
+	pid_t *tids;
+	size_t count;
+	size_t capacity;
+};
+int tasks_read(pid_t pid, struct task_list *list);
+void tasks_free(struct task_list *list);
+
+/* What arming does with each new descriptor, before it is enabled. Returns 0 or -errno. */
+typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
+			     int cpu);
+
+/* arm.c: open the event in all threads in scope; holds `op` meanwhile. */
+int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
+	      event_prepare prepare);
+void event_disarm(struct trapline_event *ev);
+
+/* control.c */
+int event_lock(struct trapline_event *ev);
+void event_unlock(struct trapline_event *ev);
+void event_sync(struct trapline_event *ev);
+int event_move(struct trapline_event *ev, uint64_t addr);
+int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out);
+int event_budget_left(const struct trapline_event *ev);
+
+/* slots.c: who holds this process's debug registers, for -ENOSPC. */
+int event_explain_slots(char *buf, size_t n);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/* perf_ring.c - see perf_ring.h. Runs in the reader only; allocates. */
+#include "event/perf_ring.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "event/arch_regs.h"
+
+#define SAMPLE_MAX 65536u
+#define SAMPLE_TYPE                                                                          \
+	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |      \
+	 PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER)
+
+/* The fixed front of a sample, in the order of SAMPLE_TYPE. */
+struct sample_front {
+	struct perf_event_header header;
+	uint64_t id;
+	uint64_t ip;
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t time_ns;
+	uint64_t addr;
+	uint64_t regs_abi;
+};
+
+/* Which class owns a thread; tid 0 is a free slot, class 0 no owner. */
+struct event_owner {
+	uint32_t tid;
+	uint32_t class;
+};
+#define OWNERS (1u << 16)
+
+void perf_rings_attr(struct trapline_event *ev)
+{
+	struct perf_event_attr *attr = &ev->attr;
+
+	attr->sample_type = SAMPLE_TYPE;
+	attr->sample_id_all = 1;
+	attr->task = 1;
+	attr->use_clockid = 1;
+	attr->clockid = CLOCK_MONOTONIC;
+	for (int i = 0; i < RECORD_REGS; i++)
+		attr->sample_regs_user |= 1ull << arch_perf_regs[i];
+	if (ev->flags & TRAPLINE_STACK_BYTES) {
+		attr->sample_type |= PERF_SAMPLE_STACK_USER;
+		attr->sample_stack_user = RECORD_STACK_MAX;
+	}
+	attr->wakeup_events = 1;
+}
+
+/* A dummy event never fires; it only holds the ring and wakes the reader. */
+static int ring_open(struct perf_ring *ring, int cpu, size_t bytes)
+{
+	struct perf_event_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.size = sizeof(attr);
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.exclude_kernel = 1;
+	attr.sample_type = SAMPLE_TYPE & ~(uint64_t)PERF_SAMPLE_REGS_USER;
+	attr.sample_id_all = 1;
+	attr.use_clockid = 1;
+	attr.clockid = CLOCK_MONOTONIC;
+	attr.wakeup_events = 1;
+	int fd = sys_perf_event_open(&attr, 0, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd == -ENODEV)
+		return 0;
+	if (fd < 0)
+		return fd;
+	void *page = memory_map_shared(PAGE_BYTES + bytes, 1, fd, 0);
+	if (memory_failed(page)) {
+		sys_close(fd);
+		return memory_error(page) == -EPERM ? -ENOBUFS : memory_error(page);
+	}
+	ring->fd = fd;
+	ring->page = page;
+	return 0;
+}
+
+int perf_rings_open(struct perf_rings *r, size_t bytes_per_cpu)
+{
+	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF);
+
+	r->rings = calloc((size_t)cpus, sizeof(*r->rings));
+	r->sample = malloc(SAMPLE_MAX);
+	r->count = cpus;
+	r->bytes = bytes_per_cpu;
+	if (!r->rings || !r->sample) {
+		perf_rings_close(r);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < cpus; i++)
+		r->rings[i].fd = -1;
+	for (int i = 0; i < cpus; i++) {
+		int err = ring_open(&r->rings[i], i, bytes_per_cpu);
+		/* The memory that may be locked for rings is limited for each user: ask for less. */
+		while (err == -ENOBUFS && i == 0 && r->bytes > 8 * PAGE_BYTES) {
+			r->bytes /= 2;
+			err = ring_open(&r->rings[i], i, r->bytes);
+		}
+		if (err) {
+			perf_rings_close(r);
+			return err;
+		}
+		bytes_per_cpu = r->bytes;
+	}
+	return 0;
+}
+
+void perf_rings_close(struct perf_rings *r)
+{
+	for (int i = 0; r->rings && i < r->count; i++) {
+		if (r->rings[i].fd < 0)
+			continue;
+		memory_unmap(r->rings[i].page, PAGE_BYTES + r->bytes);
+		sys_close(r->rings[i].fd);
+	}
+	free(r->rings);
+	free(r->sample);
+	free(r->ids);
+	*r = (struct perf_rings){0};
+}
+
+int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint32_t part,
+		   uint32_t class, int cpu)
+{
+	uint64_t id;
+
+	if (cpu >= r->count || r->rings[cpu].fd < 0)
+		return -ENODEV;
+	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (uintptr_t)r->rings[cpu].fd);
+	if (!err)
+		err = sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)&id);
+	if (err)
+		return err;
+	if (r->id_count == r->id_capacity) {
+		size_t capacity = r->id_capacity ? 2 * r->id_capacity : 256;
+		void *grown = realloc(r->ids, capacity * sizeof(*r->ids));
+		if (!grown)
+			return -ENOMEM;
+		r->ids = grown;
+		r->id_capacity = capacity;
+	}
+	/* Ids only grow, so the array stays sorted. */
+	r->ids[r->id_count++] = (struct event_id){id, ev, part, class};
+	if (class && !ev->owners)
+		ev->owners = calloc(OWNERS, sizeof(*ev->owners));
+	return 0;
+}
+
+void perf_rings_forget(struct perf_rings *r, const struct trapline_event *ev)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->id_count; i++)
+		if (r->ids[i].event != ev)
+			r->ids[kept++] = r->ids[i];
+	r->id_count = kept;
+}
+
+static const struct event_id *id_find(const struct perf_rings *r, uint64_t id)
+{
+	size_t low = 0;
+	size_t high = r->id_count;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		if (r->ids[mid].id < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < r->id_count && r->ids[low].id == id ? &r->ids[low] : NULL;
+}
+
+/* Where a thread's owner is noted; NULL when 65,536 threads have been seen. */
+static struct event_owner *owner_of(struct trapline_event *ev, uint32_t tid)
+{
+	uint32_t at = tid * 2654435761u % OWNERS;
+
+	for (uint32_t n = 0; n < OWNERS; n++, at = (at + 1) % OWNERS) {
+		if (ev->owners[at].tid == tid)
+			return &ev->owners[at];
+		if (!ev->owners[at].tid) {
+			ev->owners[at].tid = tid;
+			return &ev->owners[at];
+		}
+	}
+	return NULL;
+}
+
+static int is_duplicate(const struct event_id *id, uint32_t tid)
+{
+	struct trapline_event *ev = id->event;
+	struct event_owner *owner = ev->owners ? owner_of(ev, tid) : NULL;
+
+	if (!owner)
+		return 0;
+	if (!owner->class)
+		owner->class = id->class + 1;
+	if (owner->class == id->class + 1)
+		return 0;
+	counter_add(&ev->rejected_duplicate, 1);
+	return 1;
+}
+
+/* A thread has gone; its number may come again. */
+static void forget_thread(struct perf_rings *r, uint32_t tid)
+{
+	for (size_t i = 0; i < r->id_count; i++) {
+		struct trapline_event *ev = r->ids[i].event;
+		if (ev->owners && (i == 0 || ev != r->ids[i - 1].event)) {
+			struct event_owner *owner = owner_of(ev, tid);
+			if (owner)
+				owner->class = 0;
+		}
+	}
+}
+
+static void ring_copy(const struct perf_rings *r, const struct perf_ring *ring, uint64_t from,
+		      void *to, size_t n)
+{
+	const uint8_t *data = (const uint8_t *)ring->page + PAGE_BYTES;
+	size_t at = from & (r->bytes - 1);
+	size_t first = n < r->bytes - at ? n : r->bytes - at;
+
+	memcpy(to, data + at, first);
+	memcpy((uint8_t *)to + first, data, n - first);
+}
+
+static void ring_advance(struct perf_ring *ring, uint64_t to)
+{
+	/* Pairs with the kernel's read of data_tail before it writes over that space. */
+	__atomic_store_n(&ring->page->data_tail, to, __ATOMIC_RELEASE);
+}
+
+static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+			const struct perf_event_header *header)
+{
+	uint64_t words[3];
+
+	if (header->size < sizeof(*header) + 16)
+		return;
+	ring_copy(r, ring, at + sizeof(*header), words, 16);
+	if (header->type == PERF_RECORD_LOST) {
+		const struct event_id *id = id_find(r, words[0]);
+		if (id)
+			counter_add(&id->event->lost_ring_full, words[1]);
+	} else if (header->type == PERF_RECORD_EXIT) {
+		forget_thread(r, (uint32_t)words[1]); /* pid, ppid, tid, ptid */
+	}
+}
+
+/* The front of the next sample of one CPU; other records are dealt with and skipped. */
+static int ring_front(struct perf_rings *r, struct perf_ring *ring, struct sample_front *front)
+{
+	/* Pairs with the kernel's store of data_head after the record. */
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+
+	while (ring->page->data_tail < head) {
+		uint64_t at = ring->page->data_tail;
+		struct perf_event_header header;
+
+		ring_copy(r, ring, at, &header, sizeof(header));
+		if (header.size < sizeof(header)) {
+			ring_advance(ring, head); /* not possible, but never loop on it */
+			return 0;
+		}
+		if (header.type == PERF_RECORD_SAMPLE && header.size >= sizeof(*front)) {
+			ring_copy(r, ring, at, front, sizeof(*front));
+			return 1;
+		}
+		take_notice(r, ring, at, &header);
+		ring_advance(ring, at + header.size);
+	}
+	return 0;
+}
+
+static void fill_regs(struct record *out, const uint64_t *values)
+{
+	uint64_t by_bit[64] = {0};
+	uint64_t mask = 0;
+
+	for (int i = 0; i < RECORD_REGS; i++)
+		mask |= 1ull << arch_perf_regs[i];
+	for (int bit = 0, n = 0; bit < 64; bit++)
+		if (mask >> bit & 1)
+			by_bit[bit] = values[n++];
+	for (int i = 0; i < RECORD_REGS; i++)
+		out->regs[i] = by_bit[arch_perf_regs[i]];
+}
+
+static void fill_record(const struct perf_rings *r, size_t size, struct record *out,
+			const void **stack)
+{
+	const struct sample_front *front = (const void *)r->sample;
+	const uint8_t *at = r->sample + sizeof(*front);
+	const uint8_t *end = r->sample + size;
+
+	memset(out, 0, sizeof(*out));
+	out->time_ns = front->time_ns;
+	out->pid_tid = (uint64_t)front->pid << 32 | front->tid;
+	out->address = front->addr;
+	if (front->regs_abi && at + sizeof(out->regs) <= end) {
+		fill_regs(out, (const void *)at);
+		at += sizeof(out->regs);
+	}
+	out->regs[ARCH_REG_PC] = front->ip;
+	*stack = NULL;
+	if (at + 16 > end)
+		return;
+	uint64_t bytes = *(const uint64_t *)(const void *)at;
+	if (!bytes || bytes > (size_t)(end - at) - 16)
+		return;
+	uint64_t used = *(const uint64_t *)(const void *)(at + 8 + bytes);
+	out->stack_len = used < bytes ? used : bytes;
+	*stack = at + 8;
+}
+
+int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uint32_t *part,
+		    struct record *out, const void **stack)
+{
+	for (;;) {
+		struct perf_ring *oldest = NULL;
+		struct sample_front best = {.time_ns = UINT64_MAX};
+
+		for (int i = 0; i < r->count; i++) {
+			struct sample_front front;
+			if (r->rings[i].fd < 0 || !ring_front(r, &r->rings[i], &front))
+				continue;
+			if (front.time_ns < best.time_ns) {
+				best = front;
+				oldest = &r->rings[i];
+			}
+		}
+		if (!oldest)
+			return 0;
+		ring_copy(r, oldest, oldest->page->data_tail, r->sample, best.header.size);
+		ring_advance(oldest, oldest->page->data_tail + best.header.size);
+		const struct event_id *id = id_find(r, best.id);
+		if (!id || is_duplicate(id, best.tid))
+			continue;
+		fill_record(r, best.header.size, out, stack);
+		*event_out = id->event;
+		*part = id->part;
+		return 1;
+	}
+}
+
+int perf_rings_empty(const struct perf_rings *r)
+{
+	for (int i = 0; i < r->count; i++)
+		if (r->rings[i].fd >= 0 &&
+		    __atomic_load_n(&r->rings[i].page->data_head, __ATOMIC_ACQUIRE) !=
+			    r->rings[i].page->data_tail)
+			return 0;
+	return 1;
+}

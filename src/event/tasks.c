@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* tasks.c - the threads of a process, by raw getdents64: no allocation, no directory stream. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "event/event.h"
+
+struct dirent_raw {
+	uint64_t inode;
+	int64_t offset;
+	uint16_t length;
+	uint8_t type;
+	char name[];
+};
+
+static void path_of(pid_t pid, char *path)
+{
+	char digits[16];
+	int n = 0;
+
+	memcpy(path, "/proc/", 6);
+	path += 6;
+	do
+		digits[n++] = (char)('0' + pid % 10);
+	while (pid /= 10);
+	while (n)
+		*path++ = digits[--n];
+	memcpy(path, "/task", sizeof("/task"));
+}
+
+static int list_append(struct task_list *list, pid_t tid)
+{
+	if (list->count == list->capacity) {
+		size_t old_bytes = list->capacity * sizeof(pid_t);
+		size_t bytes = old_bytes ? 2 * old_bytes : PAGE_BYTES;
+		void *grown = old_bytes ? memory_remap(list->tids, old_bytes, bytes) :
+					  memory_map(bytes);
+		if (memory_failed(grown))
+			return memory_error(grown);
+		list->tids = grown;
+		list->capacity = bytes / sizeof(pid_t);
+	}
+	list->tids[list->count++] = tid;
+	return 0;
+}
+
+static int append_names(struct task_list *list, const char *buf, long n)
+{
+	for (long at = 0; at < n;) {
+		const struct dirent_raw *entry = (const void *)(buf + at);
+		pid_t tid = 0;
+
+		for (const char *c = entry->name; *c >= '0' && *c <= '9'; c++)
+			tid = tid * 10 + (*c - '0');
+		if (tid) {
+			int err = list_append(list, tid);
+			if (err)
+				return err;
+		}
+		at += entry->length;
+	}
+	return 0;
+}
+
+int tasks_read(pid_t pid, struct task_list *list)
+{
+	char path[40];
+	char buf[8192] __attribute__((aligned(8)));
+	int err = 0;
+
+	list->count = 0;
+	path_of(pid, path);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd == -ENOENT ? -ESRCH : fd;
+	for (;;) {
+		long n = sys3(SYS_getdents64, fd, buf, sizeof(buf));
+		if (n <= 0) {
+			err = n == -ENOENT ? -ESRCH : (int)n;
+			break;
+		}
+		err = append_names(list, buf, n);
+		if (err)
+			break;
+	}
+	sys_close(fd);
+	return err;
+}
+
+void tasks_free(struct task_list *list)
+{
+	if (list->capacity)
+		memory_unmap(list->tids, list->capacity * sizeof(pid_t));
+	*list = (struct task_list){0};
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* poll.c - records out of the rings, as hits, and the statistics of an event. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "event/arch_regs.h"
+#include "target.h"
+#include "trap/arch.h"
+#include "trap/trap.h"
+
+static void fill_hit(const struct trapline_event *ev, uint32_t part, const struct record *record,
+		     const void *stack, struct trapline_hit *hit)
+{
+	*hit = (struct trapline_hit){
+		.size = sizeof(*hit),
+		.event = (struct trapline_event *)(uintptr_t)ev,
+		.arg = ev->arg,
+		.time_ns = record->time_ns,
+		.pid = (pid_t)(record->pid_tid >> 32),
+		.tid = (pid_t)record->pid_tid,
+		.ip = record->regs[ARCH_REG_PC],
+		.sp = record->regs[ARCH_REG_SP],
+		.address = record->address,
+		.len = event_is_data(ev) ? ev->parts[part].len : 0,
+		.access = (uint8_t)ev->access,
+		.done = (uint8_t)arch_done(ev->access),
+		.value_when = (uint8_t)record->value_when,
+		.old_known = record->value_when == TRAPLINE_VALUE_AT_HIT,
+		.old_value = record->old_value,
+		.new_value = record->new_value,
+		.stack_bytes = record->stack_len ? stack : NULL,
+		.stack_bytes_len = (uint32_t)record->stack_len,
+		.regs = record->regs,
+		.amount = ev->period,
+	};
+	memcpy(hit->thread, record->thread, sizeof(hit->thread));
+	hit->thread[sizeof(hit->thread) - 1] = '\0';
+}
+
+static int deliver(struct trapline_event *ev, uint32_t part, const struct record *record,
+		   const void *stack, trapline_callback fn)
+{
+	struct trapline_hit hit;
+
+	fill_hit(ev, part, record, stack, &hit);
+	counter_add(&ev->delivered, 1);
+	if (!event_budget_left(ev))
+		event_sync(ev);
+	if (fn(&hit) == TRAPLINE_DISARM)
+		trapline_event_disable(ev);
+	return 1;
+}
+
+static int poll_ringbuf(struct trapline *t, trapline_callback fn)
+{
+	uint32_t len;
+	const struct record *record = t->ring.fd < 0 ? NULL : ringbuf_peek(&t->ring, &len);
+
+	if (!record)
+		return 0;
+	struct trapline_event *ev = &event_table[record->event & 0xff];
+	int given = 0;
+
+	/* Records of a closed event may still lie in the ring. */
+	if (atomic_get(&ev->state) == EVENT_LIVE &&
+	    ev->first_generation == record->event >> 32)
+		given = deliver(ev, record->event >> 8 & 0xff, record, record + 1, fn);
+	ringbuf_release(&t->ring);
+	return given ? 1 : -EAGAIN;
+}
+
+/* The kernel's own ring holds no values and no names: read now what is there now. */
+static void complete(struct trapline_event *ev, uint32_t part, struct record *record)
+{
+	uint64_t value = 0;
+	uint32_t len = ev->parts[part].len;
+
+	if (!event_is_data(ev))
+		return;
+	if (sys_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, len) !=
+	    (ssize_t)len)
+		return;
+	record->old_value = ev->last_value[part];
+	record->new_value = value;
+	record->value_when = TRAPLINE_VALUE_LATER;
+	ev->last_value[part] = value;
+}
+
+static int poll_perf_rings(struct trapline *t, trapline_callback fn)
+{
+	struct trapline_event *ev;
+	struct record record;
+	const void *stack;
+	uint32_t part;
+
+	if (!t->perf.count || !perf_rings_next(&t->perf, &ev, &part, &record, &stack))
+		return 0;
+	if (ev->has_limit) {
+		if (ev->granted >= ev->limit) {
+			counter_add(&ev->rejected_limit, 1);
+			return -EAGAIN;
+		}
+		atomic_add(&ev->granted, 1);
+	}
+	complete(ev, part, &record);
+	return deliver(ev, part, &record, stack, fn);
+}
+
+static int drain(struct trapline *t, trapline_callback fn)
+{
+	int given = 0;
+
+	for (;;) {
+		int by_program = poll_ringbuf(t, fn);
+		int by_kernel = poll_perf_rings(t, fn);
+
+		if (!by_program && !by_kernel)
+			return given;
+		given += (by_program == 1) + (by_kernel == 1);
+	}
+}
+
+/* Wait for records or for the end of the process. */
+static void wait_for_more(struct trapline *t, int timeout_ms)
+{
+	struct epoll_event events[8];
+	long n = sys6(SYS_epoll_pwait, t->epoll_fd, events, 8, timeout_ms, NULL, 8);
+
+	for (long i = 0; i < n; i++) {
+		if (events[i].data.u32 == 0) {
+			t->gone = 1;
+			sys4(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_DEL, t->pid_fd, NULL);
+		}
+	}
+}
+
+TRAPLINE_API int trapline_poll(struct trapline *t, int timeout_ms, trapline_callback fn)
+{
+	uint64_t start = clock_now_ns();
+	int left = timeout_ms;
+
+	for (;;) {
+		int was_gone = t->gone;
+		int given = drain(t, fn);
+
+		if (given)
+			return given;
+		if (was_gone)
+			return -ESRCH;
+		if (timeout_ms > 0) {
+			uint64_t spent = (clock_now_ns() - start) / 1000000;
+			left = spent < (uint64_t)timeout_ms ? timeout_ms - (int)spent : 0;
+		}
+		wait_for_more(t, left);
+		if (!left && !t->gone) {
+			given = drain(t, fn);
+			return given;
+		}
+		if (timeout_ms < 0 && !t->gone) {
+			given = drain(t, fn);
+			if (given)
+				return given;
+		}
+	}
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * layout.h - a hit as the BPF program writes it, field by field, and as the reader takes it.
+ *
+ * Every member is 8 bytes wide so that the program needs one kind of store. Registers are in
+ * DWARF order. The memory copied from the stack follows the structure; stack_len says how much.
+ */
+#ifndef RECORD_LAYOUT_H
+#define RECORD_LAYOUT_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#define RECORD_REGS 17
+#else
+#define RECORD_REGS 33
+#endif
+
+#define RECORD_STACK_MAX 16384u
+#define RECORD_STACK_CHUNK 1024u
+
+struct record {
+	uint64_t event;	    /* generation << 32 | part << 8 | table index */
+	uint64_t time_ns;   /* CLOCK_MONOTONIC */
+	uint64_t pid_tid;   /* pid << 32 | tid */
+	uint64_t address;
+	uint64_t old_value;
+	uint64_t new_value;
+	uint64_t value_when; /* enum trapline_value */
+	uint64_t stack_len;
+	char thread[16];
+	uint64_t regs[RECORD_REGS];
+};
+
+#endif

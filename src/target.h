@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* target.h - a target: a process, and the ring its records come through. */
+#ifndef TARGET_H
+#define TARGET_H
+
+#include <pthread.h>
+
+#include "event/event.h"
+#include "event/perf_ring.h"
+#include "event/ringbuf.h"
+
+struct trapline {
+	pid_t pid;
+	pid_t owner_pid;
+	uint32_t flags;
+	uint32_t records_bytes;
+	pthread_mutex_t lock; /* opening events and rings; never taken in a handler */
+	int epoll_fd;
+	int pid_fd;
+	int gone; /* the process has ended */
+	struct ringbuf ring;
+	struct perf_rings perf;
+};
+
+/* Open the ring for records that a mechanism needs, once. */
+int target_need_ring(struct trapline *t, uint32_t mechanism);
+
+/* explain.c: note where a call failed in this thread, for trapline_explain(). Returns err. */
+enum failed_step {
+	FAILED_ARGUMENT,
+	FAILED_TARGET,
+	FAILED_EVENT,
+	FAILED_PROGRAM,
+	FAILED_RING,
+	FAILED_SIGNAL,
+};
+int failed(int err, enum failed_step step, const char *what);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arch.h - what differs by architecture inside SIGTRAP.
+ *
+ * To add one: say where pc, sp and the registers are in a ucontext; whether an access has been
+ * done when its hit is reported; and whether returning from the handler steps past it.
+ */
+#ifndef TRAP_ARCH_H
+#define TRAP_ARCH_H
+
+#include <stdint.h>
+#include <ucontext.h>
+
+#include <trapline/trapline.h>
+
+uint64_t arch_pc(const ucontext_t *context);
+uint64_t arch_sp(const ucontext_t *context);
+
+/* DWARF register number to value; -EINVAL when there is none. */
+int arch_register(const ucontext_t *context, unsigned int number, uint64_t *out);
+
+/* 1: at the hit the access has happened already; 0: it comes next. */
+int arch_done(uint32_t access);
+
+/*
+ * 1: after the handler the thread goes on past the access. 0: it would trap again, forever
+ * (arm64: the kernel's single step is spent on the handler's first instruction), so an event
+ * with a callback must be refused.
+ */
+int arch_steps_past(uint32_t access);
+
+#endif

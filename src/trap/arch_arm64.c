@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* arch_arm64.c - see arch.h. Compiled in CI; callbacks for watch and break are refused. */
+#include <errno.h>
+
+#include "trap/arch.h"
+#include "trap/path.h"
+
+TRAP_PATH uint64_t arch_pc(const ucontext_t *context)
+{
+	return context->uc_mcontext.pc;
+}
+
+TRAP_PATH uint64_t arch_sp(const ucontext_t *context)
+{
+	return context->uc_mcontext.sp;
+}
+
+TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint64_t *out)
+{
+	if (number <= 30)
+		*out = context->uc_mcontext.regs[number];
+	else if (number == 31)
+		*out = context->uc_mcontext.sp;
+	else if (number == 32)
+		*out = context->uc_mcontext.pc;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+/* Both kinds are faults on arm64. */
+TRAP_PATH int arch_done(uint32_t access)
+{
+	return access == TRAPLINE_AMOUNT;
+}
+
+TRAP_PATH int arch_steps_past(uint32_t access)
+{
+	return access == TRAPLINE_AMOUNT;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* arch_x86_64.c - see arch.h. */
+#include <errno.h>
+
+#include "trap/arch.h"
+#include "trap/path.h"
+
+TRAP_PATH uint64_t arch_pc(const ucontext_t *context)
+{
+	return (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+}
+
+TRAP_PATH uint64_t arch_sp(const ucontext_t *context)
+{
+	return (uint64_t)context->uc_mcontext.gregs[REG_RSP];
+}
+
+TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint64_t *out)
+{
+	static const uint8_t dwarf_to_greg[] = {
+		REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+		REG_R9,	 REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
+	};
+
+	if (number >= sizeof(dwarf_to_greg))
+		return -EINVAL;
+	*out = (uint64_t)context->uc_mcontext.gregs[dwarf_to_greg[number]];
+	return 0;
+}
+
+/* Intel SDM 17.2.4: data breakpoints are traps, instruction breakpoints are faults. */
+TRAP_PATH int arch_done(uint32_t access)
+{
+	return access != TRAPLINE_EXECUTE;
+}
+
+/* For code the kernel sets EFLAGS.RF in the frame, so that the instruction runs once. */
+TRAP_PATH int arch_steps_past(uint32_t access)
+{
+	return 1;
+}

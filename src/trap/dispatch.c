@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dispatch.c - the SIGTRAP handler.
+ *
+ * A perf signal with our magic is ours; everything else goes to the action that was there
+ * before. Nothing here allocates, locks, prints, exits or touches errno.
+ *
+ * SA_NODEFER: a hit inside a callback enters the handler at once and is counted as nested. With
+ * SIGTRAP blocked it would stay pending, come again after the handler's return, and never end
+ * if the callback always touches the watched word.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "trap/arch.h"
+#include "trap/inflight.h"
+#include "trap/path.h"
+#include "trap/trap.h"
+
+/* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */
+#define TRAP_PERF_CODE 6
+#define TRAP_PERF_FLAG_ASYNC_BIT 1u
+
+struct siginfo_perf {
+	int32_t signo, error, code, pad;
+	uint64_t addr;
+	uint64_t data;
+	uint32_t type;
+	uint32_t flags;
+};
+
+struct trap_thread {
+	const void *frame; /* of the handler that runs a callback; NULL: none */
+	uint64_t *entry;   /* in the in-flight table */
+	int chaining;
+};
+
+static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
+
+static struct sigaction previous;	/* what foreign signals go to */
+static struct sigaction first_previous; /* the one before anybody put itself between */
+static int installed;
+static uint64_t late_closed;
+
+extern char __start_trap_path[] __attribute__((visibility("hidden")));
+extern char __stop_trap_path[] __attribute__((visibility("hidden")));
+
+uint64_t trap_late_closed(void)
+{
+	return counter_get(&late_closed);
+}
+
+TRAP_PATH static int is_own_code(uint64_t pc)
+{
+	return pc - (uintptr_t)__start_trap_path <=
+	       (uintptr_t)(__stop_trap_path - __start_trap_path);
+}
+
+/* What SIG_DFL would have done. Unblocked here, so it is the end. */
+TRAP_PATH static void die_by_default(void)
+{
+	struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} action = {0};
+
+	sys4(SYS_rt_sigaction, SIGTRAP, &action, NULL, 8);
+	sys_tgkill(sys_getpid(), sys_gettid(), SIGTRAP);
+}
+
+TRAP_PATH static void chain(int sig, siginfo_t *info, void *context)
+{
+	const struct sigaction *action = self.chaining ? &first_previous : &previous;
+
+	if (action->sa_handler == SIG_DFL) {
+		die_by_default();
+		return;
+	}
+	if (action->sa_handler == SIG_IGN)
+		return;
+	self.chaining++;
+	if (action->sa_flags & SA_SIGINFO)
+		action->sa_sigaction(sig, info, context);
+	else
+		action->sa_handler(sig);
+	self.chaining--;
+}
+
+/*
+ * A callback that was left by siglongjmp never returned to clear the note. It is stale when the
+ * interrupted code stands above the noted frame, or on another stack than the signal stack that
+ * the frame was on.
+ */
+TRAP_PATH static int is_nested(const ucontext_t *context)
+{
+	uintptr_t frame = (uintptr_t)self.frame;
+	uintptr_t sp = arch_sp(context);
+	uintptr_t alt = (uintptr_t)context->uc_stack.ss_sp;
+	size_t alt_bytes = context->uc_stack.ss_size;
+
+	if (!frame)
+		return 0;
+	int frame_on_alt = alt_bytes && frame - alt < alt_bytes;
+	int sp_on_alt = alt_bytes && sp - alt < alt_bytes;
+	if (frame_on_alt != sp_on_alt)
+		return 0;
+	return sp < frame;
+}
+
+TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
+{
+	struct trapline_event *ev = &event_table[data >> 40 & 0xff];
+
+	*part = data >> 32 & 0xff;
+	return ev;
+}
+
+TRAP_PATH static int is_current(const struct trapline_event *ev, uint64_t data)
+{
+	uint32_t state = atomic_get(&ev->state);
+
+	return (state == EVENT_LIVE || state == EVENT_OPENING) &&
+	       atomic_get(&ev->generation) == (uint32_t)data;
+}
+
+TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
+{
+	uint32_t state = atomic_get(&ev->state);
+	uint32_t age = atomic_get(&ev->generation) - (uint32_t)data;
+
+	if (state == EVENT_LIVE && age <= ev->generation - ev->first_generation)
+		counter_add(&ev->lost_late, 1);
+	else
+		counter_add(&late_closed, 1);
+}
+
+/* Take one of the hits that the limit still allows. *last: it was the last one. */
+TRAP_PATH static int take_grant(struct trapline_event *ev, int *last)
+{
+	uint64_t granted = atomic_get(&ev->granted);
+
+	*last = 0;
+	if (!ev->has_limit)
+		return 1;
+	for (;;) {
+		uint64_t limit = atomic_get(&ev->limit);
+		if (granted >= limit)
+			return 0;
+		if (atomic_cas(&ev->granted, &granted, granted + 1)) {
+			*last = granted + 1 >= limit;
+			return 1;
+		}
+	}
+}
+
+TRAP_PATH static void read_value(const struct trapline_event *ev, struct trapline_hit *hit,
+				 uint32_t part)
+{
+	uint64_t value = 0;
+
+	if (!event_is_data(ev))
+		return;
+	if (sys_read_memory(ev->pid, hit->address, &value, hit->len) != (ssize_t)hit->len)
+		return;
+	hit->new_value = value;
+	hit->value_when = TRAPLINE_VALUE_AT_HIT;
+	hit->old_known = 1;
+	hit->old_value = atomic_swap(&((struct trapline_event *)(uintptr_t)ev)->last_value[part],
+				     value);
+}
+
+TRAP_PATH static void run_callback(struct trapline_event *ev, uint32_t part,
+				   const struct siginfo_perf *info, ucontext_t *context,
+				   pid_t tid)
+{
+	uint64_t frames[TRAPLINE_STACK_MAX];
+	struct trapline_hit hit = {
+		.size = sizeof(hit),
+		.event = ev,
+		.arg = ev->arg,
+		.time_ns = clock_now_ns(),
+		.pid = ev->pid,
+		.tid = tid,
+		.ip = arch_pc(context),
+		.sp = arch_sp(context),
+		.access = (uint8_t)ev->access,
+		.done = (uint8_t)arch_done(ev->access),
+		.async = info->flags & TRAP_PERF_FLAG_ASYNC_BIT,
+		.stack = frames,
+		.context = context,
+		.amount = ev->period,
+	};
+
+	if (event_is_breakpoint(ev)) {
+		hit.address = atomic_get(&ev->parts[part].addr);
+		hit.len = ev->parts[part].len;
+		read_value(ev, &hit, part);
+	} else {
+		hit.address = info->addr;
+	}
+	if (ev->stack_depth)
+		hit.stack_count = stack_unwind(hit.ip, frames, ev->stack_depth);
+	counter_add(&ev->delivered, 1);
+	if (hit.async)
+		counter_add(&ev->async, 1);
+	if (ev->callback(&hit) == TRAPLINE_DISARM) {
+		atomic_set(&ev->wanted, 0);
+		event_sync(ev);
+	}
+}
+
+TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
+			       const struct siginfo_perf *info, ucontext_t *context)
+{
+	pid_t tid = sys_gettid();
+	int last = 0;
+
+	self.frame = __builtin_frame_address(0);
+	self.entry = inflight_enter(tid, ev->index);
+	if (!is_current(ev, info->data)) {
+		count_late(ev, info->data);
+	} else if (!self.entry) {
+		counter_add(&ev->lost_nested, 1);
+	} else if (!take_grant(ev, &last)) {
+		counter_add(&ev->rejected_limit, 1);
+	} else {
+		/* Off before the callback, so that a re-arm in it is the later wish. */
+		if (last)
+			event_sync(ev);
+		run_callback(ev, part, info, context, tid);
+	}
+	trap_leave();
+}
+
+TRAP_PATH void trap_leave(void)
+{
+	uint64_t *entry = self.entry;
+
+	self.frame = NULL;
+	self.entry = NULL;
+	inflight_leave(entry);
+}
+
+TRAP_PATH static void on_sigtrap(int sig, siginfo_t *siginfo, void *context)
+{
+	const struct siginfo_perf *info = (const void *)siginfo;
+	uint32_t part;
+
+	if (info->code != TRAP_PERF_CODE || info->data >> 48 != EVENT_MAGIC) {
+		chain(sig, siginfo, context);
+		return;
+	}
+	/* A write here would hit again if it is our data that is watched. The kernel counts it. */
+	if (is_own_code(arch_pc(context)))
+		return;
+	struct trapline_event *ev = event_of(info->data, &part);
+	if (is_nested(context)) {
+		if (is_current(ev, info->data))
+			counter_add(&ev->lost_nested, 1);
+		else
+			count_late(ev, info->data);
+		return;
+	}
+	take_hit(ev, part, info, context);
+}
+
+int trap_is_installed(void)
+{
+	struct sigaction now;
+
+	sigaction(SIGTRAP, NULL, &now);
+	return now.sa_sigaction == on_sigtrap;
+}
+
+/*
+ * Never taken out again: a signal may be pending in a thread that has SIGTRAP blocked, and the
+ * default action would kill the process.
+ */
+int trap_install(void)
+{
+	struct sigaction action;
+	int saved = errno;
+
+	if (trap_is_installed())
+		return 0;
+	memset(&action, 0, sizeof(action));
+	action.sa_sigaction = on_sigtrap;
+	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
+	if (sigaction(SIGTRAP, NULL, &previous)) {
+		errno = saved;
+		return -EBUSY;
+	}
+	if (!installed)
+		first_previous = previous;
+	sigaction(SIGTRAP, &action, NULL);
+	installed = 1;
+	errno = saved;
+	return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* inflight.c - see inflight.h. */
+#include "trap/inflight.h"
+
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "trap/path.h"
+
+/* More callbacks at once than this are not run: their hits are lost and counted as nested. */
+#define ENTRIES 4096u
+#define WAIT_STEP_NS 50000
+#define WAIT_STEPS 40000 /* 2 s and more: only a callback that left without a word lasts so long */
+
+/* tid << 32 | event index + 1; 0 is free. */
+static uint64_t entries[ENTRIES];
+
+TRAP_PATH uint64_t *inflight_enter(pid_t tid, uint32_t event_index)
+{
+	uint64_t mine = (uint64_t)(uint32_t)tid << 32 | (event_index + 1);
+	uint32_t at = (uint32_t)tid * 2654435761u % ENTRIES;
+
+	for (uint32_t n = 0; n < ENTRIES; n++, at = (at + 1) % ENTRIES) {
+		uint64_t held = atomic_get(&entries[at]);
+
+		/* Ours already: an earlier callback left by siglongjmp. */
+		if (held && held >> 32 != (uint32_t)tid)
+			continue;
+		if (atomic_cas(&entries[at], &held, mine))
+			return &entries[at];
+	}
+	return NULL;
+}
+
+TRAP_PATH void inflight_leave(uint64_t *entry)
+{
+	if (entry)
+		atomic_set(entry, 0);
+}
+
+static int is_alive(pid_t pid, uint64_t entry)
+{
+	return sys_tgkill(pid, (pid_t)(entry >> 32), 0) != -ESRCH;
+}
+
+int inflight_wait(pid_t pid, uint32_t event_index)
+{
+	uint32_t self = (uint32_t)sys_gettid();
+	int steps = 0;
+
+	for (uint32_t i = 0; i < ENTRIES; i++) {
+		uint64_t held = atomic_get(&entries[i]);
+
+		while ((uint32_t)held == event_index + 1 && held >> 32 != self) {
+			if (!is_alive(pid, held)) {
+				atomic_cas(&entries[i], &held, 0);
+				break;
+			}
+			if (++steps > WAIT_STEPS)
+				return -EBUSY;
+			struct timespec step = {0, WAIT_STEP_NS};
+			sys2(SYS_nanosleep, &step, NULL);
+			held = atomic_get(&entries[i]);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* trap.h - the one SIGTRAP handler: who it belongs to and how a callback is run. */
+#ifndef TRAP_TRAP_H
+#define TRAP_TRAP_H
+
+#include <stdint.h>
+
+#include "event/event.h"
+
+/* Make SIGTRAP ours, keeping the action that was there for what is not ours. 0 or -errno. */
+int trap_install(void);
+
+/* 1 while our handler is the process's action for SIGTRAP. */
+int trap_is_installed(void);
+
+/* Signals of events that had been closed meanwhile, in the whole process. */
+uint64_t trap_late_closed(void);
+
+/* The calling thread leaves its callback without returning. */
+void trap_leave(void);
+
+/* stack.c: return addresses from a ucontext, innermost first. */
+uint32_t stack_unwind(uint64_t ip, uint64_t *frames, uint32_t n);
+void stack_warm_up(void);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* test_range.c - which bytes a watch covers, what registers it takes, and moving it. */
+#include "common.h"
+
+#define ROW_BYTES 64
+
+static volatile uint8_t row[ROW_BYTES] __attribute__((aligned(64)));
+static volatile uint64_t words[6] __attribute__((aligned(64)));
+
+/* Registers for len bytes at offset: naturally aligned parts of at most 8 bytes. */
+static unsigned int parts_of(unsigned int offset, unsigned int len)
+{
+	unsigned int parts = 0;
+
+	while (len) {
+		unsigned int part = 8;
+
+		while (part > len || offset % part)
+			part /= 2;
+		offset += part;
+		len -= part;
+		parts++;
+	}
+	return parts;
+}
+
+/* Writes each byte of the row: exactly those of the range hit, once each. */
+static void expect_covered(struct rig *rig, unsigned int offset, unsigned int len)
+{
+	uint64_t hits = rig_hits(rig);
+
+	for (unsigned int i = 0; i < ROW_BYTES; i++) {
+		bool is_inside = i >= offset && i < offset + len;
+
+		row[i] = (uint8_t)i;
+		hits += is_inside;
+		if (rig_hits(rig) != hits)
+			print_message("# range %u+%u, byte %u\n", offset, len, i);
+		assert_int_equal(rig_hits(rig), hits);
+		if (!is_inside || hits > SEEN_MAX)
+			continue;
+
+		const struct trapline_hit *hit = &rig->seen[hits - 1];
+
+		assert_in_range(ADDR(&row[i]), hit->address, hit->address + hit->len - 1);
+	}
+}
+
+static void expect_range(enum mode mode, unsigned int offset, unsigned int len)
+{
+	struct rig rig;
+
+	rig_open(&rig, mode);
+	rig_watch_range(&rig, &row[offset], len, TRAPLINE_WRITE, NULL);
+	assert_int_equal(stats_of(rig.event).registers, parts_of(offset, len));
+	expect_covered(&rig, offset, len);
+	expect_hits(&rig, len);
+	rig_close(&rig);
+}
+
+static void sixteen_bytes_take_two_registers(void **state)
+{
+	assert_int_equal(parts_of(16, 16), 2);
+	expect_range(MODE(state), 16, 16);
+}
+
+static void unaligned_range_is_covered_exactly(void **state)
+{
+	assert_int_equal(parts_of(17, 6), 4);
+	expect_range(MODE(state), 17, 6);
+	expect_range(MODE(state), 23, 2);
+	expect_range(MODE(state), 20, 20);
+	expect_range(MODE(state), 16, 32);
+}
+
+static void every_range_is_covered_or_refused(void **state)
+{
+	struct trapline_event *event = NULL;
+	struct rig rig;
+
+	for (unsigned int offset = 16; offset < 24; offset++)
+		for (unsigned int len = 1; len <= 32; len++) {
+			if (parts_of(offset, len) <= 4) {
+				expect_range(BY_CALLBACK, offset, len);
+				continue;
+			}
+			rig_open(&rig, BY_CALLBACK);
+			assert_int_equal(trapline_watch(rig.target, ADDR(&row[offset]), len,
+							TRAPLINE_WRITE, NULL, &event),
+					 -E2BIG);
+			assert_null(event);
+			trapline_close(rig.target);
+		}
+}
+
+static void wide_store_over_two_parts_loses_nothing_silently(void **state)
+{
+#if defined(__x86_64__)
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	rig_watch_range(&rig, &row[16], 16, TRAPLINE_WRITE, NULL);
+	for (int i = 0; i < 10; i++)
+		__asm__ volatile("movdqa %%xmm0, %0" : "=m"(row[16])::"memory");
+
+	struct trapline_stats s = rig_stats(&rig);
+
+	assert_int_equal(s.taken, 20);
+	assert_true(s.delivered >= 10);
+	assert_int_equal(s.delivered + s.lost_merged, 20);
+	if (rig.mode != BY_CALLBACK)
+		assert_int_equal(s.delivered, 20);
+	rig_close(&rig);
+#else
+	skip_because("a 16-byte store of this architecture");
+#endif
+}
+
+static void open_four(struct rig *rig, enum mode mode, struct trapline_event *events[4])
+{
+	rig_open(rig, mode);
+	for (int i = 0; i < 4; i++) {
+		rig_watch(rig, &words[i], NULL);
+		events[i] = rig->event;
+	}
+}
+
+static void fifth_register_is_refused_naming_the_holder(void **state)
+{
+	struct trapline_event *events[4];
+	struct trapline_event *fifth = NULL;
+	char why[1024] = "";
+	struct rig rig;
+
+	open_four(&rig, MODE(state), events);
+
+	int err = trapline_watch(rig.target, ADDR(&words[4]), 8, TRAPLINE_WRITE, NULL, &fifth);
+	int len = trapline_explain(err, why, sizeof(why));
+
+	assert_int_equal(err, -ENOSPC);
+	assert_null(fifth);
+	assert_int_equal(len, strlen(why));
+	if (!strcasestr(why, "trapline"))
+		print_message("# it says: %s\n", why);
+	assert_non_null(strcasestr(why, "trapline"));
+	store(&words[4], 1);
+	for (int i = 0; i < 4; i++)
+		store(&words[i], 1);
+	assert_int_equal(rig_hits(&rig), 4);
+	trapline_event_close(events[2]);
+	expect_ok(trapline_watch(rig.target, ADDR(&words[4]), 8, TRAPLINE_WRITE, NULL, &fifth));
+	trapline_close(rig.target);
+}
+
+static void range_needs_all_its_registers(void **state)
+{
+	struct trapline_event *event = NULL;
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	rig_watch_range(&rig, &row[0], 24, TRAPLINE_WRITE, NULL);
+	assert_int_equal(trapline_watch(rig.target, ADDR(&row[32]), 16, TRAPLINE_WRITE, NULL,
+					&event),
+			 -ENOSPC);
+	assert_null(event);
+	/* What the failed call took it gave back. */
+	expect_ok(trapline_watch(rig.target, ADDR(&row[32]), 8, TRAPLINE_WRITE, NULL, &event));
+	trapline_event_close(event);
+	expect_covered(&rig, 0, 24);
+	rig_close(&rig);
+}
+
+static void explanation_is_cut_and_terminated(void **state)
+{
+	struct trapline_event *event;
+	char whole[1024];
+	char part[8];
+	struct rig rig;
+
+	rig_open(&rig, BY_CALLBACK);
+
+	int err = trapline_watch(rig.target, ADDR(&words[0]), 0, TRAPLINE_WRITE, NULL, &event);
+	int len = trapline_explain(err, whole, sizeof(whole));
+
+	assert_in_range(len, 8, sizeof(whole) - 1);
+	assert_int_equal(trapline_explain(err, part, sizeof(part)), len);
+	assert_int_equal(part[7], '\0');
+	assert_memory_equal(part, whole, 7);
+	assert_int_equal(trapline_explain(err, NULL, 0), len);
+	trapline_close(rig.target);
+}
+
+static void moved_watch_hits_at_the_new_address_only(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	words[1] = 70;
+	rig_watch(&rig, &words[0], NULL);
+	store(&words[0], 1);
+	assert_int_equal(trapline_event_move(rig.event, ADDR(&words[1])), 0);
+	store(&words[0], 2);
+	store(&words[1], 3);
+	expect_hits(&rig, 2);
+	assert_int_equal(rig.seen[0].address, ADDR(&words[0]));
+	assert_int_equal(rig.seen[1].address, ADDR(&words[1]));
+	if (rig.mode != BY_RING) {
+		assert_int_equal(rig.seen[1].new_value, 3);
+		/* The old value is the new word's, or said to be unknown. */
+		assert_true(!rig.seen[1].old_known || rig.seen[1].old_value == 70);
+	}
+	rig_close(&rig);
+}
+
+static void moved_range_hits_at_the_new_address_only(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	rig_watch_range(&rig, &row[0], 16, TRAPLINE_WRITE, NULL);
+	assert_int_equal(trapline_event_move(rig.event, ADDR(&row[24])), 0);
+	expect_covered(&rig, 24, 16);
+	expect_hits(&rig, 16);
+	rig_close(&rig);
+}
+
+static void misaligned_move_changes_nothing(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	rig_watch(&rig, &words[0], NULL);
+	assert_int_equal(trapline_event_move(rig.event, ADDR(&words[1]) + 1), -EINVAL);
+	store(&words[1], 1);
+	expect_hits(&rig, 0);
+	store(&words[0], 1);
+	expect_hits(&rig, 1);
+	assert_int_equal(rig.seen[0].address, ADDR(&words[0]));
+	rig_close(&rig);
+}
+
+static void move_keeps_a_disabled_event_disabled(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	rig_watch(&rig, &words[0], NULL);
+	assert_int_equal(trapline_event_disable(rig.event), 0);
+	assert_int_equal(trapline_event_move(rig.event, ADDR(&words[1])), 0);
+	store(&words[0], 1);
+	store(&words[1], 1);
+	expect_hits(&rig, 0);
+	assert_int_equal(trapline_event_enable(rig.event), 0);
+	store(&words[0], 2);
+	store(&words[1], 2);
+	expect_hits(&rig, 1);
+	rig_close(&rig);
+}
+
+static void move_keeps_an_event_opened_disabled_enabled(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	opts.flags = TRAPLINE_DISABLED;
+	rig_watch(&rig, &words[0], &opts);
+	assert_int_equal(trapline_event_enable(rig.event), 0);
+	assert_int_equal(trapline_event_move(rig.event, ADDR(&words[1])), 0);
+	store(&words[1], 2);
+	expect_hits(&rig, 1);
+	rig_close(&rig);
+}
+
+/* A hit that waits behind a blocked SIGTRAP arrives after the move: it is of an older event. */
+static void late_hit_of_the_old_address_is_counted_not_delivered(void **state)
+{
+	sigset_t trap;
+	struct rig rig;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	rig_open(&rig, BY_CALLBACK);
+	rig_watch(&rig, &words[0], NULL);
+	pthread_sigmask(SIG_BLOCK, &trap, NULL);
+	store(&words[0], 1);
+	assert_int_equal(trapline_event_move(rig.event, ADDR(&words[1])), 0);
+	pthread_sigmask(SIG_UNBLOCK, &trap, NULL);
+
+	struct trapline_stats s = rig_stats(&rig);
+
+	assert_int_equal(s.taken, 1);
+	assert_int_equal(s.delivered, 0);
+	assert_int_equal(s.lost_late, 1);
+	store(&words[1], 1);
+	assert_int_equal(rig_hits(&rig), 1);
+	rig_close(&rig);
+}
+
+static void late_hit_of_a_closed_event_is_dropped(void **state)
+{
+	sigset_t trap;
+	struct rig rig;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	rig_open(&rig, BY_CALLBACK);
+	rig_watch(&rig, &words[0], NULL);
+	pthread_sigmask(SIG_BLOCK, &trap, NULL);
+	store(&words[0], 1);
+	trapline_event_close(rig.event);
+	rig_watch(&rig, &words[1], NULL); /* perhaps in the closed one's place */
+	pthread_sigmask(SIG_UNBLOCK, &trap, NULL);
+	assert_int_equal(rig_hits(&rig), 0);
+	store(&words[1], 1);
+	expect_hits(&rig, 1);
+	rig_close(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST_EACH_MODE(sixteen_bytes_take_two_registers),
+		TEST_EACH_MODE(unaligned_range_is_covered_exactly),
+		TEST(every_range_is_covered_or_refused),
+		TEST_EACH_MODE(wide_store_over_two_parts_loses_nothing_silently),
+		TEST_EACH_MODE(fifth_register_is_refused_naming_the_holder),
+		TEST_EACH_MODE(range_needs_all_its_registers),
+		TEST(explanation_is_cut_and_terminated),
+		TEST_EACH_MODE(moved_watch_hits_at_the_new_address_only),
+		TEST_EACH_MODE(moved_range_hits_at_the_new_address_only),
+		TEST_EACH_MODE(misaligned_move_changes_nothing),
+		TEST_EACH_MODE(move_keeps_a_disabled_event_disabled),
+		TEST_EACH_MODE(move_keeps_an_event_opened_disabled_enabled),
+		TEST(late_hit_of_the_old_address_is_counted_not_delivered),
+		TEST(late_hit_of_a_closed_event_is_dropped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* execer.c - writes a variable for half a second, then becomes `sleep 5`. */
+#include <unistd.h>
+
+unsigned long shared_counter;
+
+int main(void)
+{
+	for (int i = 0; i < 50; i++) {
+		shared_counter++;
+		usleep(10000);
+	}
+	execlp("sleep", "sleep", "5", (char *)NULL);
+	return 1;
+}
