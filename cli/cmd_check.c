@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* cmd_check.c - `trapline check`: what works here, why not, what to do, and what it costs. */
+/* cmd_check.c - `trapline check`: what works here, why not, what to do, and what it
+ * costs. */
+#include "cli/cmd.h"
+
+#include <trapline/trapline.h>
+
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -7,11 +12,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include <trapline/trapline.h>
-
-int cmd_check(int argc, char **argv);
-
-#define EXIT_USAGE 2
 #define COLUMNS 100
 #define NAME_WIDTH 20
 /* name, two blanks, "yes", two blanks */
@@ -36,7 +36,8 @@ static const struct {
 	{"move", "move a watch, one thread"},
 	{"enable_disable", "disable and enable a watch, one thread"},
 	{"open_close", "open and close a watch, own thread"},
-	{"arm_per_thread", "open and close a watch in each of 50 idle threads, per thread"},
+	{"arm_per_thread",
+	 "open and close a watch in each of 50 idle threads, per thread"},
 };
 
 static const char *cost_meaning(const char *name)
@@ -57,7 +58,8 @@ static int is_ok(const struct trapline_caps *caps, const char *name)
 	return 0;
 }
 
-/* Prints text from the current column `indent` on, broken at blanks, further lines indented. */
+/* Prints text from the current column `indent` on, broken at blanks, further lines
+ * indented. */
 static void print_wrapped(const char *text, int indent)
 {
 	int width = COLUMNS - indent;
@@ -88,7 +90,8 @@ static void print_features(const struct trapline_caps *caps)
 		if (f->ok || !f->remedy[0])
 			continue;
 		printf("%*sremedy: ", TEXT_AT, "");
-		print_wrapped(strcmp(f->remedy, last) ? f->remedy : "as above", TEXT_AT + 8);
+		print_wrapped(strcmp(f->remedy, last) ? f->remedy : "as above",
+			      TEXT_AT + 8);
 		last = f->remedy;
 	}
 }
@@ -114,18 +117,21 @@ static void print_verdict(const struct trapline_caps *caps, int works)
 {
 	int in_kernel = is_ok(caps, "bpf_condition") && is_ok(caps, "bpf_veto");
 
-	printf("\nwatch: %s, all threads: %s, other processes: %s, conditions in the kernel: %s\n",
+	printf("\nwatch: %s, all threads: %s, other processes: %s, conditions in the "
+	       "kernel: %s\n",
 	       yes_no(works), yes_no(works && is_ok(caps, "inherit_thread")),
 	       yes_no(is_ok(caps, "other_process")), yes_no(in_kernel));
 	printf("breakpoints: %s, uprobes: %s, counters: %s, PMU: %s, patching: %s\n",
-	       yes_no(works && is_ok(caps, "break_execute")), yes_no(is_ok(caps, "uprobe")),
-	       yes_no(is_ok(caps, "counter_task_clock")), yes_no(is_ok(caps, "pmu_cycles")),
-	       yes_no(is_ok(caps, "patch_text")));
+	       yes_no(works && is_ok(caps, "break_execute")),
+	       yes_no(is_ok(caps, "uprobe")), yes_no(is_ok(caps, "counter_task_clock")),
+	       yes_no(is_ok(caps, "pmu_cycles")), yes_no(is_ok(caps, "patch_text")));
 }
 
-static void print_text(const struct trapline_caps *caps, const struct utsname *u, int works)
+static void print_text(const struct trapline_caps *caps, const struct utsname *u,
+		       int works)
 {
-	printf("trapline %s, kernel %s, %s\n\n", TRAPLINE_VERSION_STRING, u->release, u->machine);
+	printf("trapline %s, kernel %s, %s\n\n", TRAPLINE_VERSION_STRING, u->release,
+	       u->machine);
 	print_features(caps);
 	print_costs(caps);
 	print_verdict(caps, works);
@@ -138,9 +144,9 @@ static json_t *features_json(const struct trapline_caps *caps)
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		const struct trapline_feature *f = &caps->features[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name", f->name, "ok",
-						      f->ok, "evidence", f->evidence, "remedy",
-						      f->remedy));
+		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name",
+						      f->name, "ok", f->ok, "evidence",
+						      f->evidence, "remedy", f->remedy));
 	}
 	return list;
 }
@@ -154,8 +160,9 @@ static json_t *costs_json(const struct trapline_caps *caps)
 
 		/* A tenth of a nanosecond is more than anybody knows. */
 		if (ns > 0)
-			json_object_set_new(costs, caps->costs[i].name,
-					    json_real((double)(long long)(ns * 10 + 0.5) / 10));
+			json_object_set_new(
+				costs, caps->costs[i].name,
+				json_real((double)(long long)(ns * 10 + 0.5) / 10));
 	}
 	return costs;
 }
@@ -163,9 +170,10 @@ static json_t *costs_json(const struct trapline_caps *caps)
 /* Returns 0, or -1 when it could not be written. */
 static int print_json(const struct trapline_caps *caps, const struct utsname *u)
 {
-	json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", TRAPLINE_VERSION_STRING,
-				 "kernel", u->release, "arch", u->machine, "features",
-				 features_json(caps), "costs_ns", costs_json(caps));
+	json_t *root =
+		json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", TRAPLINE_VERSION_STRING,
+			  "kernel", u->release, "arch", u->machine, "features",
+			  features_json(caps), "costs_ns", costs_json(caps));
 
 	if (!root)
 		return -1;
@@ -175,15 +183,19 @@ static int print_json(const struct trapline_caps *caps, const struct utsname *u)
 	return err;
 }
 
-static void usage(FILE *to)
+static void print_help(void)
 {
-	fprintf(to, "usage: trapline check [--json]\n"
-		    "Tries each feature in this kernel, as this user, and measures its price.\n"
-		    "Exit status: 0 watching works, 1 it does not, 2 wrong usage.\n");
+	printf("usage: trapline check [--json]\n\n"
+	       "Tries each feature in this kernel, as this user, and measures its "
+	       "price.\n\n"
+	       "options:\n"
+	       "  -j, --json  one JSON object instead of a table\n"
+	       "  -h, --help  this text\n\n"
+	       "Exit status: 0 watching works, 1 it does not, 2 wrong usage.\n");
 }
 
-/* Returns 1 for JSON, 0 for text, or exits. */
-static int parse(int argc, char **argv)
+/* Returns 1 for JSON, 0 for text, or -1 with *status set when the command ends here. */
+static int parse(int argc, char **argv, int *status)
 {
 	static const struct option options[] = {
 		{"json", no_argument, NULL, 'j'},
@@ -193,39 +205,44 @@ static int parse(int argc, char **argv)
 	int is_json = 0;
 	int c;
 
+	opterr = 0;
 	while ((c = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			is_json = 1;
-			break;
-		case 'h':
-			usage(stdout);
-			exit(0);
-		default:
-			usage(stderr);
-			exit(EXIT_USAGE);
+		if (c == 'h') {
+			print_help();
+			*status = CLI_OK;
+			return -1;
 		}
+		if (c != 'j') {
+			*status = cli_wrong(
+				"check", "unknown option '%s'; see trapline check --help",
+				argv[optind - 1]);
+			return -1;
+		}
+		is_json = 1;
 	}
 	if (optind == argc)
 		return is_json;
-	fprintf(stderr, "trapline check: unexpected argument '%s'\n", argv[optind]);
-	usage(stderr);
-	exit(EXIT_USAGE);
+	*status =
+		cli_wrong("check", "takes no argument, but was given '%s'", argv[optind]);
+	return -1;
 }
 
 int cmd_check(int argc, char **argv)
 {
 	static struct trapline_caps caps;
 	struct utsname u;
-	int is_json = parse(argc, argv);
+	int status;
+	int is_json = parse(argc, argv, &status);
 
+	if (is_json < 0)
+		return status;
 	if (uname(&u))
 		memset(&u, 0, sizeof(u));
 	caps.size = sizeof(caps);
 	int works = trapline_check(&caps);
 	if (works < 0) {
 		fprintf(stderr, "trapline check: %s\n", strerror(-works));
-		return 1;
+		return CLI_NO;
 	}
 	int err = 0;
 	if (is_json)
@@ -234,7 +251,7 @@ int cmd_check(int argc, char **argv)
 		print_text(&caps, &u, works);
 	if (err || fflush(stdout)) {
 		fprintf(stderr, "trapline check: cannot write the result\n");
-		return 1;
+		return CLI_NO;
 	}
-	return works ? 0 : 1;
+	return works ? CLI_OK : CLI_NO;
 }

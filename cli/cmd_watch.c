@@ -57,6 +57,7 @@ struct watch {
 	struct watch_output output;
 	struct watch_tally tally;
 	struct watch_pace pace;
+	struct watch_names names;
 	uint64_t hits;
 	uint64_t started_ns;
 	int memory_fd; /* of the target as it is now: reads nothing after an exec */
@@ -140,8 +141,8 @@ static int load_symbols(struct watch *w)
 		return cli_wrong(COMMAND, "not permitted to read the memory map of process %d: run as "
 				 "its user or as root", w->set.pid);
 	if (err)
-		return cli_wrong(COMMAND, "cannot read the memory map of process %d: %s", w->set.pid,
-				 strerror(-err));
+		return cli_wrong(COMMAND, "process %d has no program that could be read (%s): a kernel "
+				 "thread, or it is ending", w->set.pid, strerror(-err));
 	return watch_what_resolve(w->symbols, &w->set, &w->what);
 }
 
@@ -212,13 +213,15 @@ static void say_start(const struct watch *w)
 		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
 }
 
-static enum trapline_action on_hit(const struct trapline_hit *hit)
+static enum trapline_action on_hit(const struct trapline_hit *record)
 {
-	struct watch *w = hit->arg;
+	struct watch *w = record->arg;
+	struct trapline_hit hit = *record;
 
 	w->hits++;
-	watch_tally_add(&w->tally, hit);
-	watch_output_hit(&w->output, w->symbols, hit);
+	watch_names_fill(&w->names, &hit);
+	watch_tally_add(&w->tally, &hit);
+	watch_output_hit(&w->output, w->symbols, &hit);
 	watch_pace_hit(&w->pace);
 	return TRAPLINE_GO_ON;
 }

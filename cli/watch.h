@@ -50,6 +50,19 @@ int watch_start(char **command, pid_t *pid);
 void watch_start_go(pid_t pid);
 void watch_start_kill(pid_t pid);
 
+#define WATCH_NAMES 256
+
+struct watch_names {
+	struct watch_name {
+		pid_t tid;
+		uint64_t read_ns;
+		char name[16];
+	} slots[WATCH_NAMES]; /* by tid, the last one wins */
+};
+
+/* Gives a hit without a thread's name the one that the thread has now. */
+void watch_names_fill(struct watch_names *names, struct trapline_hit *hit);
+
 /* Keeps the hits per second under a limit by pausing the event. */
 struct watch_pace {
 	struct trapline_event *event;

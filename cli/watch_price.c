@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,12 +20,21 @@
 
 static volatile uint64_t victim;
 
+static int ns_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a;
+	uint64_t y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static double measure(const struct watch_settings *set)
 {
 	TRAPLINE_OPTS(open, open_opts);
 	TRAPLINE_OPTS(event, opts);
 	struct trapline *t;
 	struct trapline_event *event;
+	uint64_t took_ns[WRITES];
 
 	open_opts.flags = set->no_bpf ? TRAPLINE_NO_BPF : 0;
 	opts.flags = set->stack ? TRAPLINE_STACK_BYTES : 0;
@@ -32,11 +42,14 @@ static double measure(const struct watch_settings *set)
 		return -1;
 	if (trapline_watch(t, (uintptr_t)&victim, sizeof(victim), TRAPLINE_WRITE, &opts, &event) < 0)
 		return -1;
-	victim++; /* the first pays for cold caches */
-	uint64_t start = watch_now_ns();
-	for (int i = 0; i < WRITES; i++)
+	/* The median: this machine does other things too. */
+	for (int i = 0; i < WRITES; i++) {
+		uint64_t start = watch_now_ns();
 		victim++;
-	return (double)(watch_now_ns() - start) / WRITES;
+		took_ns[i] = watch_now_ns() - start;
+	}
+	qsort(took_ns, WRITES, sizeof(took_ns[0]), ns_compare);
+	return (double)took_ns[WRITES / 2];
 }
 
 static void child_run(const struct watch_settings *set, int fd)

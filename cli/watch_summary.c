@@ -132,8 +132,8 @@ static void text_summary(FILE *f, struct symbols *s, const struct watch_end *end
 
 	for (size_t i = 0; i < site_count; i++)
 		total += sites[i].hits;
-	fprintf(f, "\n%s: %" PRIu64 " hits in %.1f s; %s\n", end->what->name, total, seconds,
-		end->reason);
+	fprintf(f, "%s%s: %" PRIu64 " hit%s in %.1f s; %s\n", total ? "\n" : "",
+		end->what->name, total, total == 1 ? "" : "s", seconds, end->reason);
 	if (end->command[0])
 		fprintf(f, "command: %s\n", end->command);
 	if (total) {
@@ -144,9 +144,10 @@ static void text_summary(FILE *f, struct symbols *s, const struct watch_end *end
 	text_balance(f, &end->stats);
 	text_price(f, end);
 	if (end->pace->pauses)
-		fprintf(f, "paused %" PRIu64 " times, %.1f s of %.1f s (%.0f%%), to stay under %" PRIu64
+		fprintf(f, "paused %" PRIu64 " time%s, %.1f s of %.1f s (%.0f%%), to stay under %" PRIu64
 			" hits a second: hits in the pauses were not seen (--max-rate 0: no pauses)\n",
-			end->pace->pauses, (double)end->pace->paused_ns / 1e9, seconds,
+			end->pace->pauses, end->pace->pauses == 1 ? "" : "s",
+			(double)end->pace->paused_ns / 1e9, seconds,
 			100.0 * (double)end->pace->paused_ns / (double)end->duration_ns,
 			end->max_rate);
 	fputs("not seen: accesses made by system calls, by DMA or through another mapping of the "

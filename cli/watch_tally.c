@@ -97,7 +97,11 @@ static int most_hits_first(const void *a, const void *b)
 	const struct tally_sum *x = a;
 	const struct tally_sum *y = b;
 
-	return (x->hits < y->hits) - (x->hits > y->hits);
+	if (x->hits != y->hits)
+		return x->hits < y->hits ? 1 : -1;
+	if (x->ip != y->ip)
+		return x->ip < y->ip ? -1 : 1;
+	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
 struct tally_sum *watch_tally_sums(struct tally_pair *pairs, size_t n, bool by_thread,

@@ -9,8 +9,10 @@
 #include "symbols_priv.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,14 @@
 
 const char *symbols_module_name(Dwfl_Module *mod)
 {
-	const char *name = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	void **userdata;
+	const char *name = dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
 
 	if (!name)
 		return NULL;
+	const struct symbols *s = *userdata;
+	if (s && s->alias[0] && !strcmp(name, s->exe))
+		return s->alias;
 	if (!strncmp(name, "[vdso", 5))
 		return "[vdso]";
 	const char *slash = strrchr(name, '/');
@@ -137,6 +143,51 @@ static void read_identity(struct symbols *s)
 		s->foreign_mounts = strcmp(mine, theirs) != 0;
 }
 
+static void read_string(pid_t pid, uint64_t address, char *buf, size_t n)
+{
+	char path[64];
+
+	memset(buf, 0, n);
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (pread(fd, buf, n - 1, (off_t)address) < 0)
+		buf[0] = 0;
+	close(fd);
+}
+
+/*
+ * Debian's redis-server is a link to redis-check-rdb: people know the name they called. Taken
+ * only where it leads to the same file, so never the name of a script.
+ */
+static void read_alias(struct symbols *s)
+{
+	char called[512];
+	char path[1100];
+	char real[PATH_MAX];
+	Elf64_auxv_t aux;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", s->pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return;
+	called[0] = 0;
+	while (fread(&aux, sizeof(aux), 1, f) == 1)
+		if (aux.a_type == AT_EXECFN)
+			read_string(s->pid, aux.a_un.a_val, called, sizeof(called));
+	fclose(f);
+	if (!called[0])
+		return;
+	if (called[0] == '/')
+		snprintf(path, sizeof(path), "%s", called);
+	else
+		snprintf(path, sizeof(path), "/proc/%d/cwd/%s", s->pid, called);
+	const char *slash = strrchr(path, '/');
+	if (realpath(path, real) && !strcmp(real, s->exe))
+		snprintf(s->alias, sizeof(s->alias), "%.63s", slash + 1);
+}
+
 int symbols_open(pid_t pid, struct symbols **out)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
@@ -149,6 +200,7 @@ int symbols_open(pid_t pid, struct symbols **out)
 	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
 	s->callbacks.debuginfo_path = &s->debug_path;
 	read_identity(s);
+	read_alias(s);
 	s->dwfl = dwfl_begin(&s->callbacks);
 	if (!s->dwfl)
 		goto out_free;
@@ -175,15 +227,23 @@ void symbols_close(struct symbols *s)
 	free(s);
 }
 
+static bool name_is(const char *name, const char *wanted)
+{
+	size_t n = strlen(wanted);
+
+	if (strncmp(name, wanted, n) != 0)
+		return false;
+	return !name[n] || name[n] == '.' || name[n] == '-' || name[n] == ' ';
+}
+
 /* `libc` names libc.so.6 and libc-2.31.so too. */
 static bool module_is(Dwfl_Module *mod, const char *wanted)
 {
-	const char *name = symbols_module_name(mod);
-	size_t n = strlen(wanted);
+	const char *shown = symbols_module_name(mod);
+	const char *path = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	const char *slash = path ? strrchr(path, '/') : NULL;
 
-	if (!name || strncmp(name, wanted, n))
-		return false;
-	return !name[n] || name[n] == '.' || name[n] == '-' || name[n] == ' ';
+	return (shown && name_is(shown, wanted)) || (slash && name_is(slash + 1, wanted));
 }
 
 struct walk {

@@ -16,6 +16,7 @@ struct symbols {
 	bool foreign_mounts;	 /* paths mean something else here: go through /proc/PID/root */
 	bool can_unwind;	 /* dwfl_attach_state() worked */
 	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
+	char alias[64];		 /* how the program was called, when that is a link to exe */
 	void *places;		 /* tsearch() tree of struct cached_place, by address */
 	uint64_t refreshed_ns;
 	/* The thread that is being unwound: valid inside symbols_unwind() only. */

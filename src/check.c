@@ -9,8 +9,8 @@
 #include "event/probe.h"
 
 /*
- * One row may take so long; all together so long. Rows that come too late say so. Features come
- * before prices, so that a slow machine loses prices first.
+ * One row may take so long; all together so long. Rows that come too late say so.
+ * Features come before prices, so that a slow machine loses prices first.
  */
 #define ROW_MS 1500
 #define ALL_MS 4000
@@ -22,7 +22,8 @@ static int budget_ms(uint64_t start_ns)
 	return left < ROW_MS ? left : ROW_MS;
 }
 
-static void feature_fill(struct trapline_feature *f, const struct probe *p, uint64_t start_ns)
+static void feature_fill(struct trapline_feature *f, const struct probe *p,
+			 uint64_t start_ns)
 {
 	struct probe_result result;
 

@@ -2,9 +2,10 @@
 /*
  * probe.h - tries what this kernel, user and container allow, and measures what it costs.
  *
- * Each probe and each measurement runs in a forked child of its own: a feature that kills,
- * hangs or changes signal handling does so there. Results come back in shared memory, so that
- * they survive the child. Nothing here runs on the trap path of a user's events.
+ * Each probe and each measurement runs in a forked child of its own: a feature that
+ * kills, hangs or changes signal handling does so there. Results come back in shared
+ * memory, so that they survive the child. Nothing here runs on the trap path of a user's
+ * events.
  */
 #ifndef EVENT_PROBE_H
 #define EVENT_PROBE_H
@@ -24,7 +25,8 @@ struct probe_result {
 struct probe {
 	const char *name;
 	void (*try)(struct probe_result *r);
-	int uses_signal; /* 1: not run where SIGTRAP from events is known to break the kernel */
+	int uses_signal; /* 1: not run where SIGTRAP from events is known to break the
+			    kernel */
 };
 
 /* measure() returns nanoseconds, or a negative number when it cannot be done here. */
@@ -47,15 +49,16 @@ double probe_measure(const struct probe_cost *c, int budget_ms);
 /* How often each probe does its access. */
 #define PROBE_HITS 20
 
-__attribute__((format(printf, 2, 3))) void probe_yes(struct probe_result *r, const char *fmt,
-						     ...);
+__attribute__((format(printf, 2, 3))) void probe_yes(struct probe_result *r,
+						     const char *fmt, ...);
 /* Each "no" has a remedy, or says that there is none. */
-__attribute__((format(printf, 3, 4))) void probe_no(struct probe_result *r, const char *remedy,
-						    const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void
+probe_no(struct probe_result *r, const char *remedy, const char *fmt, ...);
 /* ok decides which of the two. */
-__attribute__((format(printf, 4, 5))) void probe_say(struct probe_result *r, int ok,
-						     const char *remedy, const char *fmt, ...);
-/* perf_event_open said err (negative). paranoid is the highest level at which it would work. */
+__attribute__((format(printf, 4, 5))) void
+probe_say(struct probe_result *r, int ok, const char *remedy, const char *fmt, ...);
+/* perf_event_open said err (negative). paranoid is the highest level at which it would
+ * work. */
 void probe_refused(struct probe_result *r, int err, const char *tried, int paranoid);
 /* bpf(2) said err. */
 void probe_bpf_refused(struct probe_result *r, int err, const char *tried);
@@ -64,7 +67,8 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried);
 int probe_read_number(const char *path, int otherwise);
 int probe_paranoid(void); /* -2 when unreadable */
 int probe_status_field(const char *key, char *out, size_t n);
-int probe_has_cap(int cap); /* effective, in our user namespace */
+int probe_is_in_user_namespace(void);
+int probe_has_cap(int cap); /* effective, and of the initial user namespace */
 int probe_is_rt_before_6_11(void);
 int probe_seccomp_mode(void);
 

@@ -15,8 +15,9 @@
 #define PROBE_CODE_MAX 16
 
 /*
- * Two functions in our own text: probe_site() does nothing (a uprobe at its first instruction is
- * emulated, without a single step), probe_number() returns 1 until it is patched.
+ * Two functions in our own text: probe_site() does nothing (a uprobe at its first
+ * instruction is emulated, without a single step), probe_number() returns 1 until it is
+ * patched.
  */
 extern void probe_site(void) __attribute__((visibility("hidden")));
 extern int probe_number(void) __attribute__((visibility("hidden")));
@@ -58,7 +59,8 @@ static inline uint64_t probe_load(const volatile void *p)
 	return v;
 }
 
-/* Data hits come after the access, and the kernel sets RF for breakpoints: nothing to do. */
+/* Data hits come after the access, and the kernel sets RF for breakpoints: nothing to do.
+ */
 static inline void probe_step_past(ucontext_t *uc)
 {
 	(void)uc;
@@ -89,7 +91,8 @@ static inline size_t probe_return_code(uint8_t *buf, uint8_t n)
 }
 
 #define PROBE_READ_ONLY_REMEDY "x86-64 cannot watch reads alone: use read and write"
-#define PROBE_SYSCALL_REMEDY "none: this kernel reported no access made inside a system call"
+#define PROBE_SYSCALL_REMEDY \
+	"none: this kernel reported no access made inside a system call"
 #define PROBE_TRAP_NAME "int3"
 
 #elif defined(__aarch64__)
@@ -130,8 +133,8 @@ static inline uint64_t probe_load(const volatile void *p)
 }
 
 /*
- * The kernel reports before the access and again after each signal return, for ever; a probe
- * does not need the access itself, so it is skipped.
+ * The kernel reports before the access and again after each signal return, for ever; a
+ * probe does not need the access itself, so it is skipped.
  */
 static inline void probe_step_past(ucontext_t *uc)
 {

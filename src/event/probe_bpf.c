@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_bpf.c - probes of BPF programs on a data watch: conditions, vetoes, storage, rings. */
+/* probe_bpf.c - probes of BPF programs on a data watch: conditions, vetoes, storage,
+ * rings. */
 #include "event/probe.h"
 
 #include <errno.h>
@@ -59,7 +60,8 @@ static int map_value(int map)
 	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? -1 : (int)value;
 }
 
-/* Loads the program and arms a watch with it; with_signal as in probe_attr(). fd or -errno. */
+/* Loads the program and arms a watch with it; with_signal as in probe_attr(). fd or
+ * -errno. */
 static int watch_with_program(struct probe_result *r, int with_signal)
 {
 	struct perf_event_attr attr;
@@ -118,7 +120,8 @@ void probe_bpf_condition(struct probe_result *r)
 	int ran = map_value(runs);
 	int true_runs = map_value(trues);
 	probe_say(r, ran == PROBE_HITS && true_runs == 5, "kernel 5.15 or later",
-		  "%u hits: the program ran %d times and found its condition true in %d of 5",
+		  "%u hits: the program ran %d times and found its condition true in %d "
+		  "of 5",
 		  PROBE_HITS, ran, true_runs);
 }
 
@@ -138,9 +141,10 @@ void probe_bpf_veto(struct probe_result *r)
 	write_value(fd, TRUE_VALUE, 5);
 	uint32_t passed = probe_trap.signals - vetoed;
 	probe_say(r, vetoed == 0 && passed == 5,
-		  "kernel 6.10 or later; until then conditions are evaluated in the handler",
-		  "false condition: %u signals of %u hits; true: %u of 5", vetoed, PROBE_HITS,
-		  passed);
+		  "kernel 6.10 or later; until then conditions are evaluated in the "
+		  "handler",
+		  "false condition: %u signals of %u hits; true: %u of 5", vetoed,
+		  PROBE_HITS, passed);
 }
 
 /* The value of task storage for this thread, or -1. */
@@ -214,7 +218,8 @@ void probe_bpf_ringbuf(struct probe_result *r)
 		return;
 	write_value(fd, TRUE_VALUE, PROBE_HITS);
 	/* The producer's page, then the data: see Documentation/bpf/ringbuf.rst. */
-	const uint8_t *ring = mmap(NULL, (size_t)page * 2, PROT_READ, MAP_SHARED, map, page);
+	const uint8_t *ring =
+		mmap(NULL, (size_t)page * 2, PROT_READ, MAP_SHARED, map, page);
 	if (ring == MAP_FAILED)
 		return probe_bpf_refused(r, -errno, "mmap of the ring buffer");
 	uint64_t end = __atomic_load_n((const uint64_t *)ring, __ATOMIC_ACQUIRE);
@@ -226,8 +231,8 @@ void probe_bpf_ringbuf(struct probe_result *r)
 		right += value == TRUE_VALUE;
 	}
 	probe_say(r, right == PROBE_HITS, "kernel 5.8 or later",
-		  "%u hits: %llu records in the ring, %u with the right value", PROBE_HITS,
-		  (unsigned long long)end / 16, right);
+		  "%u hits: %llu records in the ring, %u with the right value",
+		  PROBE_HITS, (unsigned long long)end / 16, right);
 }
 
 static void write_once(void *arg)

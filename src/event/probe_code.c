@@ -24,8 +24,11 @@ void probe_membarrier_sync_core(struct probe_result *r)
 	if (!err)
 		err = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
 	if (err)
-		return probe_no(r, "kernel 4.16 or later; in a container, a seccomp profile with it",
-				"membarrier(PRIVATE_EXPEDITED_SYNC_CORE): %s", strerrorname_np(-err));
+		return probe_no(
+			r,
+			"kernel 4.16 or later; in a container, a seccomp profile with it",
+			"membarrier(PRIVATE_EXPEDITED_SYNC_CORE): %s",
+			strerrorname_np(-err));
 	probe_yes(r, "registered and called once");
 }
 
@@ -66,7 +69,7 @@ static const char *outcome(int err, int returned, int wanted)
 {
 	if (err)
 		return strerrorname_np(-err);
-	return returned == wanted ? "runs the new code" : "runs the old code";
+	return returned == wanted ? "new code ran" : "old code ran";
 }
 
 void probe_patch_text(struct probe_result *r)
@@ -81,7 +84,8 @@ void probe_patch_text(struct probe_result *r)
 	probe_say(r, is_mem || is_mprotect,
 		  "allow it in the security module (SELinux: execmod), or boot with "
 		  "proc_mem.force_override=always",
-		  "own text by /proc/self/mem: %s; by mprotect: %s", mem_says, mprotect_says);
+		  "own text by /proc/self/mem: %s; by mprotect: %s", mem_says,
+		  mprotect_says);
 }
 
 static void poke_once(void *arg)
@@ -124,7 +128,8 @@ static void call_code(void *arg)
 double probe_cost_int3(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	if (code == MAP_FAILED)
 		return -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_cost.c - prices, measured: the median of batches, so that one interruption is nothing. */
+/* probe_cost.c - prices, measured: the median of batches, so that one interruption is
+ * nothing. */
 #include "event/probe.h"
 
 #include <linux/hw_breakpoint.h>
@@ -180,7 +181,8 @@ static int threads_start(void)
 	return 0;
 }
 
-/* As arming a process does it: all are opened, and live side by side, before any is closed. */
+/* As arming a process does it: all are opened, and live side by side, before any is
+ * closed. */
 static void arm_all(void *arg)
 {
 	struct perf_event_attr *attr = arg;

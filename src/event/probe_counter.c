@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_counter.c - probes of counters: clocks, page faults, the PMU, and lost overflows. */
+/* probe_counter.c - probes of counters: clocks, page faults, the PMU, and lost overflows.
+ */
 #include "event/probe.h"
 
 #include <errno.h>
@@ -10,8 +11,10 @@
 
 #include "base/sys.h"
 
-#define NO_PMU "enable the PMU of this virtual machine at its host (KVM: -cpu host,pmu=on)"
+#define NO_PMU \
+	"enable the PMU of this virtual machine at its host (KVM: -cpu host,pmu=on)"
 #define CLOCK_PERIOD_NS 100000u
+#define CLOCK_ROUNDS 4
 #define CLOCK_BUDGET_NS 20000000u
 
 /* CPU time in system calls, as most of it is in a busy server. */
@@ -33,31 +36,41 @@ static void spin_in_user(uint64_t ns)
 		continue;
 }
 
-/* Signals of a task clock over CPU time spent by spin. Returns 0 or -errno. */
+/* Ticks that a virtual machine slept over are not raised later: this share may be
+ * missing. */
+static int is_complete(uint32_t signals, uint64_t expected)
+{
+	return expected > 0 && signals + 2 + expected / 20 >= expected;
+}
+
+/*
+ * Signals of a task clock over CPU time spent by spin. Returns 0 or -errno. A busy
+ * machine makes ticks late, and late ones merge, which is not what is looked for: the
+ * best of some rounds.
+ */
 static int clock_signals(int in_kernel, void (*spin)(uint64_t ns), uint32_t *signals,
 			 uint64_t *expected)
 {
 	struct perf_event_attr attr;
-	uint32_t before = probe_trap.signals;
 
 	probe_catch();
 	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK,
 			   CLOCK_PERIOD_NS);
 	attr.exclude_kernel = !in_kernel;
-	int fd = probe_open(&attr, 0, -1);
-	if (fd < 0)
-		return fd;
-	spin(CLOCK_BUDGET_NS);
-	*expected = probe_count(fd) / CLOCK_PERIOD_NS;
-	*signals = probe_trap.signals - before;
-	sys_close(fd);
-	return 0;
-}
+	for (int round = 0; round < CLOCK_ROUNDS; round++) {
+		uint32_t before = probe_trap.signals;
+		int fd = probe_open(&attr, 0, -1);
 
-/* Ticks that a virtual machine slept over are not raised later: this share may be missing. */
-static int is_complete(uint32_t signals, uint64_t expected)
-{
-	return expected > 0 && signals + 2 + expected / 20 >= expected;
+		if (fd < 0)
+			return fd;
+		spin(CLOCK_BUDGET_NS);
+		*expected = probe_count(fd) / CLOCK_PERIOD_NS;
+		*signals = probe_trap.signals - before;
+		sys_close(fd);
+		if (is_complete(*signals, *expected))
+			break;
+	}
+	return 0;
 }
 
 void probe_counter_task_clock(struct probe_result *r)
@@ -68,9 +81,10 @@ void probe_counter_task_clock(struct probe_result *r)
 
 	if (err)
 		return probe_refused(r, err, "task-clock with sigtrap", 2);
-	probe_say(r, is_complete(signals, expected), "an idle machine; then kernel 6.1 or later",
-		  "%llu periods of 0.1 ms in user mode: %u signals", (unsigned long long)expected,
-		  signals);
+	probe_say(r, is_complete(signals, expected),
+		  "an idle machine; then kernel 6.1 or later",
+		  "%llu periods of 0.1 ms in user mode: %u signals",
+		  (unsigned long long)expected, signals);
 }
 
 /* exclude_kernel drops ticks that land in the kernel, for ever: perf_exclude_event(). */
@@ -85,18 +99,22 @@ void probe_overflow_signals(struct probe_result *r)
 	if (err)
 		return probe_refused(r, err, "task-clock with sigtrap", 2);
 	err = clock_signals(1, spin_in_syscalls, &all, &all_expected);
-	unsigned int rate = user_expected ? (unsigned int)(100 * user / user_expected) : 0;
+	unsigned int rate =
+		user_expected ? (unsigned int)(100 * user / user_expected) : 0;
 	if (err) {
 		char tried[PROBE_TEXT_MAX];
 
 		snprintf(tried, sizeof(tried),
-			 "task-clock in a loop of system calls, exclude_kernel=1: %u of %llu (%u %%); "
+			 "task-clock in a loop of system calls, exclude_kernel=1: %u of "
+			 "%llu (%u %%); "
 			 "=0",
 			 user, (unsigned long long)user_expected, rate);
 		return probe_refused(r, err, tried, 1);
 	}
-	probe_say(r, is_complete(all, all_expected), "an idle machine; then kernel 6.1 or later",
-		  "task-clock in a loop of system calls, exclude_kernel=1: %u of %llu (%u %%), "
+	probe_say(r, is_complete(all, all_expected),
+		  "an idle machine; then kernel 6.1 or later",
+		  "task-clock in a loop of system calls, exclude_kernel=1: %u of %llu "
+		  "(%u %%), "
 		  "=0: %u of %llu",
 		  user, (unsigned long long)user_expected, rate, all,
 		  (unsigned long long)all_expected);
@@ -126,7 +144,7 @@ void probe_counter_page_faults(struct probe_result *r)
 		area[i * page + 8] = 1;
 		exact += probe_trap.addr == (uintptr_t)(area + i * page + 8);
 	}
-	probe_say(r, exact == PROBE_HITS && probe_trap.signals == PROBE_HITS,
+	probe_say(r, exact == PROBE_HITS && probe_trap.signals >= PROBE_HITS,
 		  "kernel 5.13 or later",
 		  "%u pages touched: %u signals, %u with the exact address", PROBE_HITS,
 		  probe_trap.signals, exact);
@@ -172,8 +190,8 @@ void probe_pmu_branches(struct probe_result *r)
 }
 
 /*
- * Dropped when the interrupt lands in the kernel: Linux commit cc1582c231ea, v4.12-rc5, did it
- * and was reverted. A prime period, so that it lands everywhere.
+ * Dropped when the interrupt lands in the kernel: Linux commit cc1582c231ea, v4.12-rc5,
+ * did it and was reverted. A prime period, so that it lands everywhere.
  */
 void probe_pmu_overflow(struct probe_result *r)
 {
@@ -189,7 +207,9 @@ void probe_pmu_overflow(struct probe_result *r)
 		sys0(SYS_getppid);
 	sys_ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	uint64_t expected = probe_count(fd) / period;
-	probe_say(r, is_complete(probe_trap.signals, expected), "a kernel that is not 4.12",
-		  "%llu periods of %llu instructions in a loop of system calls: %u signals",
-		  (unsigned long long)expected, (unsigned long long)period, probe_trap.signals);
+	probe_say(
+		r, is_complete(probe_trap.signals, expected), "a kernel that is not 4.12",
+		"%llu periods of %llu instructions in a loop of system calls: %u signals",
+		(unsigned long long)expected, (unsigned long long)period,
+		probe_trap.signals);
 }

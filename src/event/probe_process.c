@@ -35,7 +35,8 @@ static struct pair *pair_map(void)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* In the child: an own event, then exec. Page faults are what any program has at its start. */
+/* In the child: an own event, then exec. Page faults are what any program has at its
+ * start. */
 static void exec_with_event(struct pair *pair, int remove)
 {
 	struct perf_event_attr attr;
@@ -58,8 +59,8 @@ static void exec_with_event(struct pair *pair, int remove)
 }
 
 /*
- * The child shares our table of files, which exec ends: we keep its event. Returns the page
- * faults that the event counted after exec, or -errno.
+ * The child shares our table of files, which exec ends: we keep its event. Returns the
+ * page faults that the event counted after exec, or -errno.
  */
 static long faults_after_exec(struct pair *pair, int remove, int *status)
 {
@@ -90,11 +91,12 @@ void probe_remove_on_exec(struct probe_result *r)
 	if (removed == -ENOEXEC)
 		return probe_no(r, "install coreutils", "not tried: no /bin/true to run");
 	if (removed < 0)
-		return probe_refused(r, (int)removed, "open with sigtrap and remove_on_exec", 2);
+		return probe_refused(r, (int)removed,
+				     "open with sigtrap and remove_on_exec", 2);
 	/* A few faults belong to the child before its exec. */
 	int is_alive = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	probe_say(r, is_alive && removed < kept, "kernel 5.13 or later",
-		  "page faults counted over exec: %ld with it, %ld without; the new program %s",
+		  "page faults after exec: %ld with it, %ld without; the new program %s",
 		  removed, kept, is_alive ? "ran on" : "died");
 }
 
@@ -123,7 +125,8 @@ static void victim_stop(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* From a sibling of the victim, so that "own descendants are allowed" does not hide a rule. */
+/* From a sibling of the victim, so that "own descendants are allowed" does not hide a
+ * rule. */
 static void watch_sibling(struct pair *pair, int with_signal)
 {
 	struct perf_event_attr attr;
@@ -176,7 +179,8 @@ void probe_other_process(struct probe_result *r)
 		  "%u writes in another process of this user: %d counted", PROBE_HITS, n);
 }
 
-/* With sigtrap the kernel asks for ATTACH, not READ, so Yama has a say: 9d7a6c95f62b, v5.13. */
+/* With sigtrap the kernel asks for ATTACH, not READ, so Yama has a say: 9d7a6c95f62b,
+ * v5.13. */
 void probe_other_process_signal(struct probe_result *r)
 {
 	int scope = probe_read_number("/proc/sys/kernel/yama/ptrace_scope", -1);
@@ -185,16 +189,20 @@ void probe_other_process_signal(struct probe_result *r)
 
 	if (!pair)
 		return probe_no(r, "free some memory", "not tried: no memory");
-	snprintf(yama, sizeof(yama), scope < 0 ? "no Yama" : "yama ptrace_scope %d", scope);
+	snprintf(yama, sizeof(yama), scope < 0 ? "no Yama" : "yama ptrace_scope %d",
+		 scope);
 	int n = watch_other(pair, 1);
 	if (n == -EACCES && probe_paranoid() <= 2)
 		return probe_no(r,
-				"sysctl kernel.yama.ptrace_scope=0, or give CAP_SYS_PTRACE; records "
+				"sysctl kernel.yama.ptrace_scope=0, or give "
+				"CAP_SYS_PTRACE; records "
 				"from other processes work without",
-				"sigtrap in a process that is no child: EACCES (%s)", yama);
+				"sigtrap in a process that is no child: EACCES (%s)",
+				yama);
 	if (n < 0)
 		return probe_refused(r, n, "sigtrap in a process that is no child", 2);
-	probe_say(r, n == PROBE_HITS && pair->before == PROBE_HITS, "kernel 5.13 or later",
-		  "%u writes in a process that is no child: %llu signals there (%s)", PROBE_HITS,
-		  (unsigned long long)pair->before, yama);
+	probe_say(r, n == PROBE_HITS && pair->before == PROBE_HITS,
+		  "kernel 5.13 or later",
+		  "%u writes in a process that is no child: %llu signals there (%s)",
+		  PROBE_HITS, (unsigned long long)pair->before, yama);
 }

@@ -2,8 +2,9 @@
 /*
  * probe_run.c - the tables, and running one row in a child that may die or hang.
  *
- * The caller may have threads, handlers and children: its SIGTRAP disposition is never touched,
- * only that of the child; a SIGCHLD handler that reaps everything costs us the exit status only.
+ * The caller may have threads, handlers and children: its SIGTRAP disposition is never
+ * touched, only that of the child; a SIGCHLD handler that reaps everything costs us the
+ * exit status only.
  */
 #include "event/probe.h"
 
@@ -91,21 +92,23 @@ struct share {
 /* Signals as in a new program, no core file, and an end however the probe hangs. */
 static void child_prepare(int budget_ms)
 {
-	static const int fatal[] = {SIGALRM, SIGTRAP, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGPIPE};
+	static const int reset[] = {SIGALRM, SIGCHLD, SIGTRAP, SIGSEGV,
+				    SIGBUS,  SIGILL,  SIGFPE,  SIGPIPE};
 	const struct rlimit no_core = {0, 0};
 	struct itimerval limit = {{0, 0}, {budget_ms / 1000, budget_ms % 1000 * 1000}};
 	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++)
-		signal(fatal[i], SIG_DFL);
+	for (size_t i = 0; i < sizeof(reset) / sizeof(reset[0]); i++)
+		signal(reset[i], SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setrlimit(RLIMIT_CORE, &no_core);
 	setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-/* Wait for pid, killing it when even its own timer did not end it. Returns a wait status. */
+/* Wait for pid, killing it when even its own timer did not end it. Returns a wait status.
+ */
 static int child_wait(pid_t pid, int budget_ms)
 {
 	int pidfd = (int)sys2(SYS_pidfd_open, pid, 0);
@@ -122,7 +125,8 @@ static int child_wait(pid_t pid, int budget_ms)
 		if (n <= 0)
 			kill(pid, SIGKILL);
 		sys_close(pidfd);
-		/* One stuck in the kernel is left to the caller's reaper: we must return. */
+		/* One stuck in the kernel is left to the caller's reaper: we must return.
+		 */
 		if (n <= 0 && waitpid(pid, &status, WNOHANG) != pid)
 			return SIGKILL;
 	}
@@ -138,13 +142,16 @@ static void report_death(struct probe_result *r, int status)
 	int sig = WTERMSIG(status);
 
 	if (sig == SIGALRM || sig == SIGKILL)
-		probe_no(r, "none known: report it with this output", "probe did not end in time");
+		probe_no(r, "none known: report it with this output",
+			 "probe did not end in time");
 	else if (sig == SIGTRAP)
-		probe_no(r, "kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
-			 "probe died by signal %d (SIGTRAP was forced)", sig);
+		probe_no(
+			r,
+			"kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
+			"probe died by signal %d (SIGTRAP was forced)", sig);
 	else
-		probe_no(r, "none known: report it with this output", "probe died by signal %d",
-			 sig);
+		probe_no(r, "none known: report it with this output",
+			 "probe died by signal %d", sig);
 }
 
 /* Exactly one of p and c is set. */
@@ -181,7 +188,8 @@ void probe_run(const struct probe *p, int budget_ms, struct probe_result *out)
 		return;
 	}
 	if (p->uses_signal && probe_is_rt_before_6_11()) {
-		probe_no(out, RT_REMEDY, "not tried: PREEMPT_RT before 6.11 breaks on SIGTRAP");
+		probe_no(out, RT_REMEDY,
+			 "not tried: PREEMPT_RT before 6.11 breaks on SIGTRAP");
 		return;
 	}
 	struct share *share = share_map();

@@ -29,7 +29,8 @@ void probe_watchpoint_slots(struct probe_result *r)
 		return probe_refused(r, err, "open of a first watch", 2);
 	probe_attr_counting(&attr, (void *)(uintptr_t)probe_site, HW_BREAKPOINT_X, 8);
 	int exec = probe_open(&attr, 0, -1);
-	probe_say(r, n == SLOTS_MAX || err == -ENOSPC, "end what limits the open files: ulimit -n",
+	probe_say(r, n == SLOTS_MAX || err == -ENOSPC,
+		  "end what limits the open files: ulimit -n",
 		  "%d watches per thread, then %s; a breakpoint beside them: %s", n,
 		  n == SLOTS_MAX ? "stopped trying" : strerrorname_np(-err),
 		  exec < 0 ? strerrorname_np(-exec) : "yes");
@@ -66,7 +67,8 @@ static void say_kind(struct probe_result *r, uint32_t type, const char *remedy)
 	if (err && (err != -EINVAL || type != HW_BREAKPOINT_R))
 		probe_refused(r, err, "open of a watch", 2);
 	else if (err)
-		probe_no(r, remedy, "open of a watch of reads alone: %s", strerrorname_np(-err));
+		probe_no(r, remedy, "open of a watch of reads alone: %s",
+			 strerrorname_np(-err));
 }
 
 void probe_watch_write(struct probe_result *r)
@@ -107,8 +109,8 @@ void probe_watch_lengths(struct probe_result *r)
 		}
 		uint64_t n = probe_count(fd);
 		size_t used = strlen(text);
-		snprintf(text + used, sizeof(text) - used, "%s%d: %llu", used ? ", " : "", len,
-			 (unsigned long long)n);
+		snprintf(text + used, sizeof(text) - used, "%s%d: %llu", used ? ", " : "",
+			 len, (unsigned long long)n);
 		all_ok &= n == 2 * PROBE_HITS;
 	}
 	probe_say(r, all_ok, NO_REGISTERS, "hits of %d inside, %d beside, by length: %s",

@@ -16,8 +16,9 @@ void probe_preempt_rt_safe(struct probe_result *r)
 	struct utsname u;
 	int is_rt = !uname(&u) && strstr(u.version, "PREEMPT_RT");
 
-	probe_say(r, !probe_is_rt_before_6_11(), "kernel 6.11 or later, or one without PREEMPT_RT",
-		  "%s, kernel %.100s", is_rt ? "PREEMPT_RT" : "not PREEMPT_RT", u.release);
+	probe_say(r, !probe_is_rt_before_6_11(),
+		  "kernel 6.11 or later, or one without PREEMPT_RT", "%s, kernel %.100s",
+		  is_rt ? "PREEMPT_RT" : "not PREEMPT_RT", u.release);
 }
 
 /* A filter shows by an errno that the kernel itself does not give here. */
@@ -29,7 +30,8 @@ void probe_seccomp(struct probe_result *r)
 
 	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0);
 	int perf = probe_open(&attr, 0, -1);
-	/* An unknown command is EINVAL to those who may use bpf at all, EPERM to others. */
+	/* An unknown command is EINVAL to those who may use bpf at all, EPERM to others.
+	 */
 	memset(&battr, 0, sizeof(battr));
 	int bpf = sys_bpf(9999, &battr, sizeof(battr));
 	int may_bpf = probe_has_cap(CAP_BPF) || probe_has_cap(CAP_SYS_ADMIN);
@@ -50,8 +52,8 @@ void probe_capabilities(struct probe_result *r)
 		int cap;
 		const char *name;
 	} wanted[] = {
-		{CAP_PERFMON, "PERFMON"}, {CAP_BPF, "BPF"},
-		{CAP_SYS_ADMIN, "SYS_ADMIN"}, {CAP_KILL, "KILL"},
+		{CAP_PERFMON, "PERFMON"},	{CAP_BPF, "BPF"},
+		{CAP_SYS_ADMIN, "SYS_ADMIN"},	{CAP_KILL, "KILL"},
 		{CAP_SYS_PTRACE, "SYS_PTRACE"},
 	};
 	char have[PROBE_TEXT_MAX] = "";
@@ -65,7 +67,8 @@ void probe_capabilities(struct probe_result *r)
 			 wanted[i].name);
 	}
 	probe_say(r, !lack[0],
-		  "only for BPF, uprobes and other users' processes: run as root, or setcap",
-		  "%s%s%s%s", have[0] ? "effective: " : "none effective", have,
+		  "needed only for BPF, uprobes and other users' processes: run as root",
+		  "%s%s%s%s%s", probe_is_in_user_namespace() ? "user namespace; " : "",
+		  have[0] ? "effective: " : "none effective", have,
 		  lack[0] ? "; missing: " : "", lack);
 }

@@ -2,8 +2,8 @@
 /*
  * probe_uprobe.c - probes of uprobes on a function of our own text.
  *
- * Closing a perf uprobe waits for RCU, 0.1 s each: few are opened, and the exit of the child
- * closes them.
+ * Closing a perf uprobe waits for RCU, 0.1 s each: few are opened, and the exit of the
+ * child closes them.
  */
 #include "event/probe.h"
 
@@ -20,7 +20,8 @@
 #include "cond/ebpf.h"
 #include "event/probe_arch.h"
 
-/* Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6: newer than many headers. */
+/* Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6: newer than many
+ * headers. */
 #define ATTACH_TRACE_UPROBE_MULTI 48
 
 struct link_uprobe_multi {
@@ -61,8 +62,8 @@ static int place_find(uintptr_t addr)
 		uint64_t offset;
 		int path_at = 0;
 
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n", &start, &end,
-			   &offset, &path_at) < 3 ||
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n",
+			   &start, &end, &offset, &path_at) < 3 ||
 		    addr < start || addr >= end || line[path_at] != '/')
 			continue;
 		line[strcspn(line, "\n")] = '\0';
@@ -95,7 +96,8 @@ static int uprobe_open(const char **tried)
 	return probe_open(&attr, 0, -1);
 }
 
-/* One price each of open and of the first arming is part of the evidence. */
+/* What opening and closing takes decides how many one can have: it is part of the
+ * evidence. */
 void probe_uprobe(struct probe_result *r)
 {
 	const char *tried;
@@ -103,11 +105,14 @@ void probe_uprobe(struct probe_result *r)
 	int fd = uprobe_open(&tried);
 
 	if (fd == -ENOENT)
-		return probe_no(r, "a kernel with CONFIG_UPROBE_EVENTS, and /sys and /proc mounted",
-				"%s: ENOENT", tried);
+		return probe_no(
+			r,
+			"a kernel with CONFIG_UPROBE_EVENTS, and /sys and /proc mounted",
+			"%s: ENOENT", tried);
 	if (fd < 0 && !probe_has_cap(CAP_SYS_ADMIN))
-		return probe_no(r, "needs CAP_SYS_ADMIN: run as root", "%s: %s", tried,
-				strerrorname_np(-fd));
+		return probe_no(
+			r, "needs CAP_SYS_ADMIN outside user namespaces: run as root",
+			"%s: %s", tried, strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_refused(r, fd, tried, 0);
 	uint64_t opened = probe_now_ns();
@@ -117,8 +122,9 @@ void probe_uprobe(struct probe_result *r)
 	uint64_t closing = probe_now_ns();
 	sys_close(fd);
 	probe_say(r, n == PROBE_HITS, "a kernel with CONFIG_UPROBE_EVENTS",
-		  "%u calls of an own function: %llu hits; open %llu us, close %llu us", PROBE_HITS,
-		  (unsigned long long)n, (unsigned long long)(opened - start) / 1000,
+		  "%u calls of an own function: %llu hits; open %llu us, close %llu us",
+		  PROBE_HITS, (unsigned long long)n,
+		  (unsigned long long)(opened - start) / 1000,
 		  (unsigned long long)(probe_now_ns() - closing) / 1000);
 }
 
@@ -160,12 +166,14 @@ static unsigned int runs_of(int map)
 
 void probe_uprobe_multi(struct probe_result *r)
 {
-	struct link_uprobe_multi link = {.attach_type = ATTACH_TRACE_UPROBE_MULTI, .cnt = 1};
+	struct link_uprobe_multi link = {.attach_type = ATTACH_TRACE_UPROBE_MULTI,
+					 .cnt = 1};
 	int map;
 	int prog = program_load(&map, ATTACH_TRACE_UPROBE_MULTI);
 
 	if (prog == -EINVAL)
-		return probe_no(r, "kernel 6.6 or later", "load for attach type %d: EINVAL",
+		return probe_no(r, "kernel 6.6 or later",
+				"load for attach type %d: EINVAL",
 				ATTACH_TRACE_UPROBE_MULTI);
 	if (prog < 0)
 		return probe_bpf_refused(r, prog, "load of a program for uprobes");
@@ -178,7 +186,8 @@ void probe_uprobe_multi(struct probe_result *r)
 	uint64_t start = probe_now_ns();
 	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
 	if (fd == -EINVAL || fd == -E2BIG || fd == -EOPNOTSUPP)
-		return probe_no(r, "kernel 6.6 or later", "link: %s", strerrorname_np(-fd));
+		return probe_no(r, "kernel 6.6 or later", "link: %s",
+				strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_bpf_refused(r, fd, "link of a uprobe-multi program");
 	uint64_t opened = probe_now_ns();
@@ -186,8 +195,8 @@ void probe_uprobe_multi(struct probe_result *r)
 		probe_site();
 	unsigned int n = runs_of(map);
 	probe_say(r, n == PROBE_HITS, "kernel 6.6 or later",
-		  "%u calls of an own function: the program ran %u times; link %llu us", PROBE_HITS,
-		  n, (unsigned long long)(opened - start) / 1000);
+		  "%u calls of an own function: the program ran %u times; link %llu us",
+		  PROBE_HITS, n, (unsigned long long)(opened - start) / 1000);
 }
 
 static void call_site(void *arg)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_util.c - what several probes share: words, facts about the process, attributes. */
+/* probe_util.c - what several probes share: words, facts about the process, attributes.
+ */
 #include "event/probe.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@
 #include "base/sys.h"
 #include "event/probe_arch.h"
 
-/* glibc before 2.37 has neither TRAP_PERF nor the members; the layout is LP64 kernel ABI. */
+/* glibc before 2.37 has neither TRAP_PERF nor the members; the layout is LP64 kernel ABI.
+ */
 #define SI_CODE_TRAP_PERF 6
 #define SI_OFFSET_DATA 24
 #define SI_OFFSET_TYPE 32
@@ -62,43 +64,60 @@ void probe_say(struct probe_result *r, int ok, const char *remedy, const char *f
 	r->is_ok = ok;
 }
 
-/* EACCES is the kernel's own rule; EPERM and ENOSYS for an own event come from a filter. */
+static void remedy_for_paranoid(char *remedy, int paranoid)
+{
+	int now = probe_paranoid();
+
+	if (now <= paranoid)
+		snprintf(
+			remedy, PROBE_TEXT_MAX,
+			"perf_event_paranoid is %d, which allows it: look for a security "
+			"module (SELinux perf_event) or seccomp filter",
+			now);
+	else
+		/* The Debian patch checks CAP_SYS_ADMIN at 3 and above, not CAP_PERFMON.
+		 */
+		snprintf(remedy, PROBE_TEXT_MAX,
+			 "sysctl kernel.perf_event_paranoid=%d (it is %d), or give "
+			 "CAP_%s%s",
+			 paranoid, now, now >= 3 ? "SYS_ADMIN" : "PERFMON",
+			 probe_is_in_user_namespace() ? " outside user namespaces" : "");
+}
+
+static const char *remedy_for_error(int err)
+{
+	switch (-err) {
+	case EPERM:
+	case ENOSYS:
+		if (probe_seccomp_mode() == 2)
+			return "a seccomp filter blocks perf_event_open: docker run "
+			       "--cap-add "
+			       "PERFMON or --security-opt seccomp=unconfined";
+		return "a security module, or a kernel built without CONFIG_PERF_EVENTS, "
+		       "refuses "
+		       "perf_event_open";
+	case E2BIG:
+	case EINVAL:
+		return "kernel 5.13 or later";
+	case ENOSPC:
+		return "end the debugger or perf session that holds the debug registers";
+	case EMFILE:
+		return "raise the limit of open files: ulimit -n";
+	default:
+		return "the processor or virtual machine lacks it: use another host";
+	}
+}
+
+/* EACCES is the kernel's own rule; EPERM and ENOSYS for an own event come from a filter.
+ */
 void probe_refused(struct probe_result *r, int err, const char *tried, int paranoid)
 {
 	char remedy[PROBE_TEXT_MAX];
-	int now = probe_paranoid();
 
-	switch (-err) {
-	case EACCES:
-		/* The Debian patch checks CAP_SYS_ADMIN at 3 and above, not CAP_PERFMON. */
-		snprintf(remedy, sizeof(remedy),
-			 "sysctl kernel.perf_event_paranoid=%d (it is %d), or give CAP_%s", paranoid,
-			 now, now >= 3 ? "SYS_ADMIN" : "PERFMON");
-		break;
-	case EPERM:
-	case ENOSYS:
-		snprintf(remedy, sizeof(remedy), "%s",
-			 probe_seccomp_mode() == 2
-				 ? "a seccomp filter blocks perf_event_open: docker run --cap-add "
-				   "PERFMON or --security-opt seccomp=unconfined"
-				 : "a security module, or a kernel built without "
-				   "CONFIG_PERF_EVENTS, refuses perf_event_open");
-		break;
-	case E2BIG:
-	case EINVAL:
-		snprintf(remedy, sizeof(remedy), "kernel 5.13 or later");
-		break;
-	case ENOSPC:
-		snprintf(remedy, sizeof(remedy),
-			 "end the debugger or perf session that holds the debug registers");
-		break;
-	case EMFILE:
-		snprintf(remedy, sizeof(remedy), "raise the limit of open files: ulimit -n");
-		break;
-	default:
-		snprintf(remedy, sizeof(remedy),
-			 "the processor or virtual machine lacks it: use another host");
-	}
+	if (err == -EACCES)
+		remedy_for_paranoid(remedy, paranoid);
+	else
+		snprintf(remedy, sizeof(remedy), "%s", remedy_for_error(err));
 	probe_no(r, remedy, "%s: %s", tried, strerrorname_np(-err));
 }
 
@@ -108,14 +127,20 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried)
 		       (probe_has_cap(CAP_BPF) && probe_has_cap(CAP_PERFMON));
 	const char *remedy;
 
-	if ((err == -EPERM || err == -EACCES) && !has_caps)
+	if ((err == -EPERM || err == -EACCES) && probe_is_in_user_namespace())
+		remedy =
+			"capabilities of a user namespace do not count: give CAP_BPF and "
+			"CAP_PERFMON outside it";
+	else if ((err == -EPERM || err == -EACCES) && !has_caps)
 		remedy = "needs CAP_BPF and CAP_PERFMON: run as root, or setcap "
 			 "cap_bpf,cap_perfmon+ep on the program";
 	else if ((err == -EPERM || err == -ENOSYS) && probe_seccomp_mode() == 2)
-		remedy = "a seccomp filter blocks bpf(): docker run --cap-add BPF --cap-add PERFMON "
+		remedy = "a seccomp filter blocks bpf(): docker run --cap-add BPF "
+			 "--cap-add PERFMON "
 			 "or --security-opt seccomp=unconfined";
 	else if (err == -EPERM)
-		remedy = "run as root outside user namespaces and lockdown=confidentiality";
+		remedy = "a security module or lockdown refuses bpf(): see "
+			 "/sys/kernel/security/lockdown";
 	else if (err == -ENOSYS)
 		remedy = "a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS";
 	else
@@ -161,10 +186,28 @@ int probe_status_field(const char *key, char *out, size_t n)
 	return err;
 }
 
+/* A user namespace other than the initial one does not map all of the user ids. */
+int probe_is_in_user_namespace(void)
+{
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned long long inside;
+	unsigned long long outside;
+	unsigned long long count;
+
+	if (!f)
+		return 0;
+	int got = fscanf(f, "%llu %llu %llu", &inside, &outside, &count);
+	fclose(f);
+	return got == 3 && (outside != 0 || count != 4294967295u);
+}
+
 int probe_has_cap(int cap)
 {
 	char value[32];
 
+	/* perfmon_capable() and bpf_capable() ask the initial namespace. */
+	if (probe_is_in_user_namespace())
+		return 0;
 	if (probe_status_field("CapEff:", value, sizeof(value)))
 		return 0;
 	return strtoull(value, NULL, 16) >> cap & 1;
@@ -180,8 +223,8 @@ int probe_seccomp_mode(void)
 }
 
 /*
- * The one question asked of a version: there, trying is what does the damage. SIGTRAP was sent
- * from an irq_work with a sleeping lock until Linux commit c5d93d23a260, v6.11.
+ * The one question asked of a version: there, trying is what does the damage. SIGTRAP was
+ * sent from an irq_work with a sleeping lock until Linux commit c5d93d23a260, v6.11.
  */
 int probe_is_rt_before_6_11(void)
 {
@@ -224,7 +267,8 @@ static void on_trap(int signo, siginfo_t *si, void *context)
 
 void probe_catch(void)
 {
-	struct sigaction sa = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigaction sa = {.sa_sigaction = on_trap,
+			       .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	sigaction(SIGTRAP, &sa, NULL);
 }

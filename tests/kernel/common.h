@@ -33,7 +33,14 @@
 #include <trapline/trapline.h>
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* A function of its own: not inlined, not cloned. */
+#if defined(__clang__)
 #define NOINLINE __attribute__((noinline, unused))
+#else
+#define NOINLINE __attribute__((noipa, unused))
+#endif
+
 #define ADDR(p) ((uint64_t)(uintptr_t)(p))
 
 /* x86-64 reports a data access after it, arm64 before it. */
@@ -73,8 +80,31 @@ static inline int test_begin(void **state)
 	return 0;
 }
 
+/* What a failed or skipped test leaves open would hold registers: closed by test_end(). */
+static struct trapline *left_open[4] __attribute__((unused));
+
+static inline void keep_target(struct trapline *target)
+{
+	size_t i = 0;
+
+	while (left_open[i])
+		i++;
+	left_open[i] = target;
+}
+
+static inline void close_target(struct trapline *target)
+{
+	for (size_t i = 0; i < ARRAY_LEN(left_open); i++)
+		if (left_open[i] == target)
+			left_open[i] = NULL;
+	trapline_close(target);
+}
+
 static inline int test_end(void **state)
 {
+	for (size_t i = 0; i < ARRAY_LEN(left_open); i++)
+		if (left_open[i])
+			close_target(left_open[i]);
 	alarm(0);
 	return 0;
 }
@@ -167,7 +197,8 @@ static inline void require(enum mode mode)
 
 	if (fd < 0) {
 		print_message("# perf_event_open: %s\n", strerror(errno));
-		skip_because("breakpoint events with sigtrap (kernel, paranoid or slots)");
+		assert_int_not_equal(errno, ENOSPC); /* an earlier test kept a register */
+		skip_because("breakpoint events with sigtrap (kernel or paranoid)");
 	}
 	close(fd);
 	if (mode == BY_BPF && !bpf_is_permitted())
@@ -194,6 +225,18 @@ static inline enum trapline_action rig_note(const struct trapline_hit *hit)
 	return TRAPLINE_GO_ON;
 }
 
+/* Fails the test with the library's own words. */
+static inline void expect_ok(int err)
+{
+	char why[512];
+
+	if (err >= 0)
+		return;
+	trapline_explain(err, why, sizeof(why));
+	print_message("# %s: %s\n", strerror(-err), why);
+	assert_int_equal(err, 0);
+}
+
 static inline void rig_open_pid(struct rig *rig, enum mode mode, pid_t pid)
 {
 	TRAPLINE_OPTS(open, opts);
@@ -202,7 +245,8 @@ static inline void rig_open_pid(struct rig *rig, enum mode mode, pid_t pid)
 	memset(rig, 0, sizeof(*rig));
 	rig->mode = mode;
 	opts.flags = mode == BY_RING ? TRAPLINE_NO_BPF : 0;
-	assert_int_equal(trapline_open(pid, &opts, &rig->target), 0);
+	expect_ok(trapline_open(pid, &opts, &rig->target));
+	keep_target(rig->target);
 }
 
 static inline void rig_open(struct rig *rig, enum mode mode)
@@ -216,18 +260,6 @@ static inline void rig_prepare(struct rig *rig, struct trapline_event_opts *opts
 		opts->callback = rig_note;
 	if (!opts->arg)
 		opts->arg = rig;
-}
-
-/* Fails the test with the library's own words. */
-static inline void expect_ok(int err)
-{
-	char why[512];
-
-	if (err >= 0)
-		return;
-	trapline_explain(err, why, sizeof(why));
-	print_message("# %s: %s\n", strerror(-err), why);
-	assert_int_equal(err, 0);
 }
 
 static inline void expect_mechanism(const struct rig *rig)
@@ -326,7 +358,7 @@ static inline void rig_close(struct rig *rig)
 {
 	rig_stats(rig);
 	trapline_event_close(rig->event);
-	trapline_close(rig->target);
+	close_target(rig->target);
 }
 
 /* Runs act in a forked child under its own alarm; returns its wait status. */

@@ -156,7 +156,7 @@ static volatile uint8_t *fresh_pages(void)
 	return pages;
 }
 
-static void touch(volatile uint8_t *pages)
+static NOINLINE void touch(volatile uint8_t *pages)
 {
 	for (int i = 0; i < PAGES; i++)
 		pages[i * 4096] = 1;
@@ -223,7 +223,7 @@ static void period_of_zero_only_counts(void **state)
 	assert_int_equal(trapline_event_read(rig.event, &count), 0);
 	assert_true(count >= PAGES);
 	assert_int_equal(rig_hits(&rig), 0);
-	trapline_close(rig.target);
+	close_target(rig.target);
 	munmap((void *)pages, PAGES * 4096);
 }
 
@@ -238,7 +238,7 @@ static void unknown_counter_is_refused(void **state)
 	assert_int_equal(trapline_count(rig.target, (enum trapline_counter)77, &opts, &event),
 			 -EINVAL);
 	assert_null(event);
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void sample_hits_while_the_thread_runs(void **state)
@@ -279,7 +279,7 @@ static void sample_needs_twenty_microseconds(void **state)
 	assert_int_equal(trapline_sample(rig.target, 0, &opts, &event), -EINVAL);
 	assert_null(event);
 	expect_ok(trapline_sample(rig.target, 20000, &opts, &event));
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 int main(void)

@@ -89,7 +89,7 @@ static void every_range_is_covered_or_refused(void **state)
 							TRAPLINE_WRITE, NULL, &event),
 					 -E2BIG);
 			assert_null(event);
-			trapline_close(rig.target);
+			close_target(rig.target);
 		}
 }
 
@@ -149,7 +149,7 @@ static void fifth_register_is_refused_naming_the_holder(void **state)
 	assert_int_equal(rig_hits(&rig), 4);
 	trapline_event_close(events[2]);
 	expect_ok(trapline_watch(rig.target, ADDR(&words[4]), 8, TRAPLINE_WRITE, NULL, &fifth));
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void range_needs_all_its_registers(void **state)
@@ -187,7 +187,7 @@ static void explanation_is_cut_and_terminated(void **state)
 	assert_int_equal(part[7], '\0');
 	assert_memory_equal(part, whole, 7);
 	assert_int_equal(trapline_explain(err, NULL, 0), len);
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void moved_watch_hits_at_the_new_address_only(void **state)

@@ -210,7 +210,7 @@ static void closed_event_has_no_hits(void **state)
 	trapline_event_close(rig.event);
 	store(&word, 2);
 	assert_int_equal(rig_hits(&rig), 1);
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void kernel_count_is_readable(void **state)
@@ -259,7 +259,7 @@ static void callback_sees_the_registers(void **state)
 	assert_int_not_equal(kept[4], 0);
 	assert_int_equal(kept[5], 1);
 	expect_identity(rig.event);
-	trapline_close(rig.target);
+	close_target(rig.target);
 #else
 	(void)keep_registers;
 	skip_because("register numbers of this architecture");
@@ -301,7 +301,7 @@ static void take_frames(uint32_t depth, struct frames *frames)
 	rig_watch(&rig, &word, &opts);
 	outer_function();
 	expect_identity(rig.event);
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void callback_sees_its_callers(void **state)
@@ -339,7 +339,7 @@ static void wrong_lengths_are_refused(void **state)
 		assert_int_equal(err, -EINVAL);
 		assert_ptr_equal(event, &word);
 	}
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void wrong_accesses_are_refused(void **state)
@@ -360,7 +360,7 @@ static void wrong_accesses_are_refused(void **state)
 		assert_int_equal(err, -EINVAL);
 		assert_ptr_equal(event, &word);
 	}
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void unknown_options_are_refused(void **state)
@@ -421,7 +421,7 @@ static void unknown_flags_are_refused(void **state)
 	assert_int_equal(trapline_open(0, &open_opts, &target), -EINVAL);
 	assert_null(event);
 	assert_null(target);
-	trapline_close(rig.target);
+	close_target(rig.target);
 }
 
 static void statistics_need_their_size(void **state)

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/*
+ * watch_names.c - names of threads, where a record does not bring one.
+ *
+ * Read soon after the hit from /proc: a thread that has ended by then stays without a name.
+ * Names change and thread ids are reused, so what was read is good for a moment only.
+ */
+#include "cli/watch.h"
+
+#include <string.h>
+
+#define GOOD_FOR_NS 500000000u
+
+static void name_read(struct watch_name *slot, pid_t pid, pid_t tid)
+{
+	char path[64];
+	char name[sizeof(slot->name)] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	FILE *f = fopen(path, "re");
+	if (f) {
+		if (fgets(name, sizeof(name), f))
+			name[strcspn(name, "\n")] = 0;
+		fclose(f);
+	}
+	/* A thread that has just ended keeps the name it had. */
+	if (name[0] || slot->tid != tid)
+		memcpy(slot->name, name, sizeof(name));
+	slot->tid = tid;
+}
+
+void watch_names_fill(struct watch_names *names, struct trapline_hit *hit)
+{
+	struct watch_name *slot = &names->slots[(unsigned int)hit->tid % WATCH_NAMES];
+	uint64_t now = watch_now_ns();
+
+	if (hit->thread[0])
+		return;
+	if (slot->tid != hit->tid || now - slot->read_ns > GOOD_FOR_NS) {
+		name_read(slot, hit->pid, hit->tid);
+		slot->read_ns = now;
+	}
+	memcpy(hit->thread, slot->name, sizeof(hit->thread));
+}

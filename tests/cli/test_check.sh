@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_check.sh TRAPLINE - what `trapline check` promises, as this user and as nobody. TAP.
+# No test asserts a time, nor that this machine has a feature.
+
+trapline=$1
+tmp=$(mktemp -d)
+count=0
+failed=0
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' INT TERM
+
+# ok NAME STATUS
+ok()
+{
+	count=$((count + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		failed=1
+	fi
+}
+
+skip()
+{
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+
+# json_ok NAME FILE FILTER: the filter gives true.
+json_ok()
+{
+	jq -e "$3" "$2" >/dev/null 2>"$tmp/jq"
+	status=$?
+	ok "$1" $status
+	if [ $status != 0 ]; then
+		sed 's/^/# /' "$tmp/jq"
+		jq -c '.features[] | [.name, .ok, .evidence, .remedy]' "$2" | sed 's/^/# /'
+	fi
+}
+
+# check_json NAME FILE STATUS: what must hold in every output, whoever runs it.
+check_json()
+{
+	json_ok "$1: one object with five members" "$2" \
+		'keys == ["arch", "costs_ns", "features", "kernel", "version"]'
+	test "$(jq -s length "$2")" = 1
+	ok "$1: nothing else is printed" $?
+	json_ok "$1: each feature has name, ok, evidence and remedy" "$2" \
+		'all(.features[]; keys == ["evidence", "name", "ok", "remedy"]
+			and (.ok | type) == "boolean" and (.evidence | length) > 0)'
+	json_ok "$1: names are unique" "$2" \
+		'[.features[].name] | length == (unique | length) and length > 25'
+	json_ok "$1: every no has a remedy, no yes has one" "$2" \
+		'all(.features[]; (.remedy == "") == .ok)'
+	json_ok "$1: evidence and remedy are not cut off" "$2" \
+		'all(.features[]; (.evidence | length) < 159 and (.remedy | length) < 159)'
+	json_ok "$1: costs are positive" "$2" 'all(.costs_ns[]; . > 0)'
+	json_ok "$1: no probe dies" "$2" \
+		'all(.features[]; .evidence | test("died") | not)'
+	json_ok "$1: the exit status says whether watching works" "$2" \
+		"[.features[] | select(.name == \"sigtrap\" or .name == \"watch_write\").ok]
+			| all == ($3 == 0)"
+}
+
+"$trapline" check --json >"$tmp/own.json" 2>"$tmp/own.err"
+own=$?
+test $own -le 1 && test ! -s "$tmp/own.err"
+ok "check --json ends with 0 or 1 and no complaint" $?
+check_json "own user" "$tmp/own.json" $own
+
+# Prices come last: a machine so slow that the last is missing may miss others.
+json_ok "a price is given for what works" "$tmp/own.json" \
+	'([.features[] | select(.ok).name]) as $yes
+	| (.costs_ns | keys) as $priced
+	| [["sigtrap", "signal"], ["watch_write", "hardware_trap"], ["bpf_veto", "bpf_reject"],
+		["bpf_ringbuf", "bpf_record"], ["uprobe", "uprobe"], ["move", "move"],
+		["inherit_thread", "arm_per_thread"]]
+	| ("arm_per_thread" | IN($priced[]) | not) or all(.[]; (.[0] | IN($yes[]) | not) or (.[1] | IN($priced[])))'
+
+"$trapline" check >"$tmp/own.txt" 2>&1
+test $? = $own
+ok "the table ends with the same status" $?
+test "$(wc -L <"$tmp/own.txt")" -le 100
+ok "the table fits 100 columns" $?
+jq -r '.features[].name' "$tmp/own.json" | while read -r name; do
+	grep -Eq "^$name +(yes|no ) " "$tmp/own.txt" || exit 1
+done
+ok "the table has a row for each feature" $?
+grep -q '^watch: ' "$tmp/own.txt"
+ok "the table ends with a verdict" $?
+
+"$trapline" check nonsense >"$tmp/wrong" 2>"$tmp/wrong.err"
+test $? = 2 && test ! -s "$tmp/wrong" && test "$(wc -l <"$tmp/wrong.err")" = 1
+ok "an argument is refused with one line and status 2" $?
+"$trapline" check --nonsense >"$tmp/wrong" 2>"$tmp/wrong.err"
+test $? = 2 && test "$(wc -l <"$tmp/wrong.err")" = 1
+ok "an unknown option is refused with one line and status 2" $?
+"$trapline" check --help | grep -q -- --json
+ok "--help names the option" $?
+
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	# A build folder may be closed to others; then it is said, not failed.
+	setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
+		"$trapline" check --json >"$tmp/nobody.json" 2>"$tmp/nobody.err"
+	status=$?
+	if [ ! -s "$tmp/nobody.json" ]; then
+		sed 's/^/# /' "$tmp/nobody.err"
+		skip "nobody" "nobody may not run $trapline"
+	else
+		check_json "nobody" "$tmp/nobody.json" $status
+		json_ok "nobody: BPF is refused and the remedy names the capabilities" \
+			"$tmp/nobody.json" \
+			'all(.features[] | select(.name | startswith("bpf_"));
+				(.ok | not) and (.remedy | test("CAP_BPF|seccomp")))'
+		json_ok "nobody: uprobes are refused and the remedy says who may" \
+			"$tmp/nobody.json" \
+			'.features[] | select(.name == "uprobe")
+				| (.ok | not) and (.remedy | test("CAP_SYS_ADMIN|seccomp|CONFIG"))'
+	fi
+else
+	skip "nobody" "needs root and setpriv"
+fi
+
+echo "1..$count"
+exit $failed
