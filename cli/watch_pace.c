@@ -2,8 +2,9 @@
 /*
  * watch_pace.c - a storm of hits must not drown the target.
  *
- * Time is cut into windows; a window that used up its hits ends disarmed. The hits of the pause
- * are not seen: how long it was is said in the summary.
+ * Time is cut into windows; a window that used up its hits ends disarmed. Records that were
+ * already on their way when we disarm count too, and are paid for by a longer pause. Hits in a
+ * pause are not seen: how long they were is said in the summary.
  */
 #include "cli/watch.h"
 
@@ -29,18 +30,23 @@ void watch_pace_start(struct watch_pace *p, struct trapline_event *event, uint64
 	p->window_end_ns = watch_now_ns() + WINDOW_NS;
 }
 
+/* Windows that passed pay for their hits; what is beyond stays as a debt for the next ones. */
+static void roll(struct watch_pace *p, uint64_t now)
+{
+	if (now < p->window_end_ns)
+		return;
+	uint64_t windows = (now - p->window_end_ns) / WINDOW_NS + 1;
+	p->window_end_ns += windows * WINDOW_NS;
+	p->used = p->used > windows * p->budget ? p->used - windows * p->budget : 0;
+}
+
 void watch_pace_hit(struct watch_pace *p)
 {
 	if (!p->budget || ++p->used < p->budget || p->paused_since_ns)
 		return;
 	uint64_t now = watch_now_ns();
-	if (now >= p->window_end_ns) {
-		/* Nobody ticked for a while: the hits so far belong to more than one window. */
-		p->window_end_ns = now + WINDOW_NS;
-		p->used = 1;
-		return;
-	}
-	if (trapline_event_disable(p->event) < 0)
+	roll(p, now);
+	if (p->used < p->budget || trapline_event_disable(p->event) < 0)
 		return;
 	p->paused_since_ns = now;
 	p->pauses++;
@@ -59,12 +65,9 @@ int watch_pace_tick(struct watch_pace *p)
 
 	if (!p->budget)
 		return TICK_MAX_MS;
-	if (now >= p->window_end_ns) {
-		p->window_end_ns = now + WINDOW_NS;
-		p->used = 0;
-		if (p->paused_since_ns)
-			resume(p, now);
-	}
+	roll(p, now);
+	if (p->paused_since_ns && p->used < p->budget)
+		resume(p, now);
 	if (!p->paused_since_ns)
 		return TICK_MAX_MS;
 	return (int)((p->window_end_ns - now) / 1000000u) + 1;

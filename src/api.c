@@ -38,7 +38,7 @@ static int opts_copy(void *to, size_t size, const void *from)
 static int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o)
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
-			       TRAPLINE_STACK_BYTES;
+			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES;
 	const char *wrong = NULL;
 
 	if (o->flags & ~known)

@@ -6,6 +6,8 @@
 
 #include <trapline/trapline.h>
 
+#include "base/atomic.h"
+#include "event/event.h"
 #include "event/probe.h"
 
 /*
@@ -44,12 +46,22 @@ static int is_ok(const struct trapline_caps *caps, const char *name)
 	return 0;
 }
 
+static int has_open_events(void)
+{
+	for (int i = 0; i < EVENT_MAX; i++)
+		if (atomic_get(&event_table[i].state) != EVENT_FREE)
+			return 1;
+	return 0;
+}
+
 int trapline_check(struct trapline_caps *out)
 {
 	uint64_t start = probe_now_ns();
 
 	if (!out || out->size < sizeof(*out))
 		return -EINVAL;
+	if (has_open_events())
+		return -EBUSY;
 	out->feature_count = 0;
 	out->cost_count = 0;
 	for (const struct probe *p = probe_table; p->name; p++) {

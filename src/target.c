@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "trap/trap.h"
 
 #define RECORDS_BYTES_DEFAULT (4u << 20)
 #define RECORDS_BYTES_MIN (64u << 10)
@@ -28,6 +29,7 @@ static void close_and_forget(int *fd)
  */
 static void let_go_in_child(void)
 {
+	trap_forked();
 	for (int i = 0; i < EVENT_MAX; i++) {
 		struct trapline_event *ev = &event_table[i];
 		size_t n = ev->roots.count * ev->roots.fds_per_root;

@@ -172,6 +172,7 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 #define TRAPLINE_FOLLOW_FORKS 2u /* forked children too; records only, not in a callback */
 #define TRAPLINE_KERNEL 4u	 /* accesses made inside system calls too; needs privilege */
 #define TRAPLINE_STACK_BYTES 8u	 /* records: copy registers and the stack's memory */
+#define TRAPLINE_NO_VALUES 16u	 /* callbacks: do not read the value, a system call per hit */
 
 struct trapline_event_opts {
 	size_t size;

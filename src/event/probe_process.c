@@ -179,8 +179,7 @@ void probe_other_process(struct probe_result *r)
 		  "%u writes in another process of this user: %d counted", PROBE_HITS, n);
 }
 
-/* With sigtrap the kernel asks for ATTACH, not READ, so Yama has a say: 9d7a6c95f62b,
- * v5.13. */
+/* With sigtrap the kernel asks for ATTACH, not READ: Yama has a say (9d7a6c95f62b). */
 void probe_other_process_signal(struct probe_result *r)
 {
 	int scope = probe_read_number("/proc/sys/kernel/yama/ptrace_scope", -1);

@@ -9,9 +9,7 @@
  * SIGTRAP blocked it would stay pending, come again after the handler's return, and never end
  * if the callback always touches the watched word.
  */
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <ucontext.h>
 
 #include "base/atomic.h"
@@ -38,17 +36,22 @@ struct trap_thread {
 	const void *frame; /* of the handler that runs a callback; NULL: none */
 	uint64_t *entry;   /* in the in-flight table */
 	int chaining;
+	pid_t tid; /* 0: not asked yet in this thread, or forked */
 };
 
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
 
-static struct sigaction previous;	/* what foreign signals go to */
-static struct sigaction first_previous; /* the one before anybody put itself between */
-static int installed;
+struct sigaction trap_previous;	      /* what foreign signals go to */
+struct sigaction trap_first_previous; /* the one before anybody put itself between */
 static uint64_t late_closed;
 
 extern char __start_trap_path[] __attribute__((visibility("hidden")));
 extern char __stop_trap_path[] __attribute__((visibility("hidden")));
+
+void trap_forked(void)
+{
+	self.tid = 0;
+}
 
 uint64_t trap_late_closed(void)
 {
@@ -77,7 +80,7 @@ TRAP_PATH static void die_by_default(void)
 
 TRAP_PATH static void chain(int sig, siginfo_t *info, void *context)
 {
-	const struct sigaction *action = self.chaining ? &first_previous : &previous;
+	const struct sigaction *action = self.chaining ? &trap_first_previous : &trap_previous;
 
 	if (action->sa_handler == SIG_DFL) {
 		die_by_default();
@@ -165,7 +168,7 @@ TRAP_PATH static void read_value(const struct trapline_event *ev, struct traplin
 {
 	uint64_t value = 0;
 
-	if (!event_is_data(ev))
+	if (!event_is_data(ev) || ev->flags & TRAPLINE_NO_VALUES)
 		return;
 	if (sys_read_memory(ev->pid, hit->address, &value, hit->len) != (ssize_t)hit->len)
 		return;
@@ -219,8 +222,11 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, uint32_t part,
 TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 			       const struct siginfo_perf *info, ucontext_t *context)
 {
-	pid_t tid = sys_gettid();
+	pid_t tid = self.tid;
 	int last = 0;
+
+	if (!tid)
+		tid = self.tid = sys_gettid();
 
 	self.frame = __builtin_frame_address(0);
 	self.entry = inflight_enter(tid, ev->index);
@@ -248,7 +254,7 @@ TRAP_PATH void trap_leave(void)
 	inflight_leave(entry);
 }
 
-TRAP_PATH static void on_sigtrap(int sig, siginfo_t *siginfo, void *context)
+TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 {
 	const struct siginfo_perf *info = (const void *)siginfo;
 	uint32_t part;
@@ -269,38 +275,4 @@ TRAP_PATH static void on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 		return;
 	}
 	take_hit(ev, part, info, context);
-}
-
-int trap_is_installed(void)
-{
-	struct sigaction now;
-
-	sigaction(SIGTRAP, NULL, &now);
-	return now.sa_sigaction == on_sigtrap;
-}
-
-/*
- * Never taken out again: a signal may be pending in a thread that has SIGTRAP blocked, and the
- * default action would kill the process.
- */
-int trap_install(void)
-{
-	struct sigaction action;
-	int saved = errno;
-
-	if (trap_is_installed())
-		return 0;
-	memset(&action, 0, sizeof(action));
-	action.sa_sigaction = on_sigtrap;
-	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
-	if (sigaction(SIGTRAP, NULL, &previous)) {
-		errno = saved;
-		return -EBUSY;
-	}
-	if (!installed)
-		first_previous = previous;
-	sigaction(SIGTRAP, &action, NULL);
-	installed = 1;
-	errno = saved;
-	return 0;
 }

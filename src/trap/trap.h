@@ -3,11 +3,17 @@
 #ifndef TRAP_TRAP_H
 #define TRAP_TRAP_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "event/event.h"
 
-/* Make SIGTRAP ours, keeping the action that was there for what is not ours. 0 or -errno. */
+/* dispatch.c: the handler, and the actions for what is not ours. */
+void trap_on_sigtrap(int sig, siginfo_t *info, void *context);
+extern struct sigaction trap_previous;
+extern struct sigaction trap_first_previous;
+
+/* install.c: make SIGTRAP ours, keeping the action that was there for what is not ours. 0 or -errno. */
 int trap_install(void);
 
 /* 1 while our handler is the process's action for SIGTRAP. */
@@ -15,6 +21,9 @@ int trap_is_installed(void);
 
 /* Signals of events that had been closed meanwhile, in the whole process. */
 uint64_t trap_late_closed(void);
+
+/* The calling thread is the only one of a forked child. */
+void trap_forked(void);
 
 /* The calling thread leaves its callback without returning. */
 void trap_leave(void);

@@ -109,6 +109,11 @@ static inline int test_end(void **state)
 	return 0;
 }
 
+/* TRAPLINE_TEST=PATTERN runs those tests alone. */
+#define run_group(tests)                                          \
+	(cmocka_set_test_filter(getenv("TRAPLINE_TEST")), \
+	 cmocka_run_group_tests(tests, NULL, NULL))
+
 static inline void skip_because(const char *what_is_missing)
 {
 	print_message("# skipped: %s\n", what_is_missing);

@@ -297,5 +297,5 @@ int main(void)
 		TEST_EACH_MODE(sample_needs_twenty_microseconds),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_group(tests);
 }

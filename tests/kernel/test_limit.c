@@ -20,7 +20,7 @@ static void rig_limit(struct rig *rig, uint64_t limit, trapline_callback callbac
 static void race_to(struct rig *rig, uint64_t hits)
 {
 	WAIT_UNTIL(rig_hits(rig) >= hits);
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 3; i++) {
 		usleep(100);
 		assert_int_equal(rig_hits(rig), hits);
 	}
@@ -43,7 +43,8 @@ static void race_once(struct crew *crew, enum mode mode, bool again)
 	struct trapline_stats s = rig_stats(&rig);
 
 	assert_int_equal(s.delivered, again ? 2 * RACE_LIMIT : RACE_LIMIT);
-	assert_int_equal(stats_lost(&s), 0);
+	/* In the kernel's own ring what comes after the limit takes room until it is read. */
+	assert_int_equal(stats_lost(&s), mode == BY_RING ? s.lost_ring_full : 0);
 	rig_close(&rig);
 }
 
@@ -258,5 +259,5 @@ int main(void)
 		TEST_EACH_MODE(rearm_needs_a_limit),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_group(tests);
 }

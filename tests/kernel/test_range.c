@@ -336,5 +336,5 @@ int main(void)
 		TEST(late_hit_of_a_closed_event_is_dropped),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_group(tests);
 }

@@ -421,5 +421,5 @@ int main(void)
 		TEST(events_outlive_the_main_thread),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_group(tests);
 }

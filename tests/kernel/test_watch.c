@@ -469,5 +469,5 @@ int main(void)
 		TEST_EACH_MODE(statistics_need_their_size),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_group(tests);
 }
