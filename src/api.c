@@ -35,6 +35,25 @@ static int opts_copy(void *to, size_t size, const void *from)
 	return 0;
 }
 
+/* Every thread given must be one of the target's. */
+static int check_tids(const struct trapline *t, const struct trapline_event_opts *o)
+{
+	struct task_list list = {0};
+	int err = tasks_read(t->pid, &list);
+	size_t found = 0;
+
+	for (size_t i = 0; !err && i < o->tid_count; i++)
+		for (size_t k = 0; k < list.count; k++)
+			if (list.tids[k] == o->tids[i]) {
+				found++;
+				break;
+			}
+	tasks_free(&list);
+	if (!err && found != o->tid_count)
+		err = -ESRCH;
+	return err ? failed(err, FAILED_TARGET, "a thread in tids is not one of the process") : 0;
+}
+
 static int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o)
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
@@ -55,7 +74,9 @@ static int check_event_opts(const struct trapline *t, const struct trapline_even
 		wrong = "the calling thread is not in that process";
 	else if (o->callback && (o->flags & TRAPLINE_FOLLOW_FORKS))
 		wrong = "forked children have no handler; use records";
-	return wrong ? failed(-EINVAL, FAILED_ARGUMENT, wrong) : 0;
+	if (wrong)
+		return failed(-EINVAL, FAILED_ARGUMENT, wrong);
+	return o->scope == TRAPLINE_THREADS ? check_tids(t, o) : 0;
 }
 
 static struct trapline_event *event_new(struct trapline *t, const struct trapline_event_opts *o)
@@ -115,19 +136,6 @@ static void close_programs(struct arming *a)
 				sys_close(a->programs[p][c]);
 }
 
-/* The value before the first hit, so that this one too can tell old -> new. */
-static void read_first_values(struct trapline_event *ev)
-{
-	for (uint32_t i = 0; event_is_data(ev) && i < ev->part_count; i++) {
-		uint64_t value = 0;
-
-		sys_read_memory(ev->pid, ev->parts[i].addr, &value, ev->parts[i].len);
-		ev->last_value[i] = value;
-		if (ev->control)
-			ev->control->last[i] = value;
-	}
-}
-
 static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_count)
 {
 	struct arming loaded;
@@ -147,7 +155,7 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 		tids = &caller;
 		tid_count = 1;
 	}
-	read_first_values(ev);
+	event_read_first_values(ev);
 	arming = &loaded;
 	ev->op_owner = caller;
 	ev->op = 1; /* hits that come now ask for changes when we are done */

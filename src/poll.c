@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* poll.c - records out of the rings, as hits, and the statistics of an event. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -29,7 +31,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.access = (uint8_t)ev->access,
 		.done = (uint8_t)arch_done(ev->access),
 		.value_when = (uint8_t)record->value_when,
-		.old_known = record->value_when == TRAPLINE_VALUE_AT_HIT,
+		.old_known = record->value_when != TRAPLINE_VALUE_NONE,
 		.old_value = record->old_value,
 		.new_value = record->new_value,
 		.stack_bytes = record->stack_len ? stack : NULL,
@@ -73,12 +75,28 @@ static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 	return given ? 1 : -EAGAIN;
 }
 
+/* Only while the thread lives; a short-lived one stays without a name. */
+static void read_thread_name(struct record *record)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)(record->pid_tid >> 32),
+		 (int)record->pid_tid);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	ssize_t n = sys_read(fd, record->thread, sizeof(record->thread) - 1);
+	record->thread[n > 0 ? n - 1 : 0] = '\0'; /* over the newline */
+	sys_close(fd);
+}
+
 /* The kernel's own ring holds no values and no names: read now what is there now. */
 static void complete(struct trapline_event *ev, uint32_t part, struct record *record)
 {
 	uint64_t value = 0;
 	uint32_t len = ev->parts[part].len;
 
+	read_thread_name(record);
 	if (!event_is_data(ev))
 		return;
 	if (sys_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, len) !=

@@ -121,10 +121,24 @@ static int modify_all(struct trapline_event *ev, size_t n)
 	return 0;
 }
 
+/* The value before the first hit, so that this one too can tell old -> new. */
+void event_read_first_values(struct trapline_event *ev)
+{
+	for (uint32_t i = 0; event_is_data(ev) && i < ev->part_count; i++) {
+		uint64_t value = 0;
+
+		sys_read_memory(ev->pid, ev->parts[i].addr, &value, ev->parts[i].len);
+		atomic_set(&ev->last_value[i], value);
+		if (ev->control)
+			atomic_set(&ev->control->last[i], value);
+	}
+}
+
 static void shift_parts(struct trapline_event *ev, uint64_t from, uint64_t to)
 {
 	for (uint32_t i = 0; i < ev->part_count; i++)
 		atomic_set(&ev->parts[i].addr, ev->parts[i].addr - from + to);
+	event_read_first_values(ev);
 }
 
 /* A new address must split into the same parts: the lengths of open events do not change. */

@@ -161,6 +161,7 @@ void event_disarm(struct trapline_event *ev);
 int event_lock(struct trapline_event *ev);
 void event_unlock(struct trapline_event *ev);
 void event_sync(struct trapline_event *ev);
+void event_read_first_values(struct trapline_event *ev);
 int event_move(struct trapline_event *ev, uint64_t addr);
 int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out);
 int event_budget_left(const struct trapline_event *ev);

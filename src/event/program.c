@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <linux/bpf_perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -211,15 +212,12 @@ static void emit_copy_stack(struct ebpf *p)
 	emit_copy_frame(p, RECORD_AT(stack_len), FRAME_STACK_LEN);
 }
 
-int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class, int ring_fd)
+static void emit_all(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
+		     uint32_t class, int ring_fd)
 {
-	static __thread struct ebpf program;
-	struct ebpf *p = &program;
 	int with_stack = (ev->flags & TRAPLINE_STACK_BYTES) != 0;
 	uint32_t bytes = sizeof(struct record) + (with_stack ? RECORD_STACK_MAX : 0);
 
-	p->count = 0;
-	p->overflow = 0;
 	ebpf_mov(p, CONTEXT, R1);
 	ebpf_load_map_value(p, CONTROL, ev->control_fd, 0);
 	emit_count(p, CONTROL_AT(seen));
@@ -245,5 +243,17 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 	ebpf_call(p, BPF_FUNC_ringbuf_submit);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
-	return ebpf_load(p, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
+}
+
+int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class, int ring_fd)
+{
+	/* Not on the stack, and not thread-local: that would be taken from every thread's stack. */
+	struct ebpf *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	emit_all(p, ev, part, class, ring_fd);
+	int fd = ebpf_load(p, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
+	free(p);
+	return fd;
 }
