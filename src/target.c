@@ -82,8 +82,9 @@ static int open_descriptors(struct trapline *t)
 	if (t->epoll_fd < 0)
 		return failed(t->epoll_fd, FAILED_TARGET, "epoll_create1");
 	t->pid_fd = (int)sys2(SYS_pidfd_open, t->pid, 0);
-	if (t->pid_fd == -EINVAL)
-		return failed(-EINVAL, FAILED_TARGET, "the pid is a thread, not a process");
+	/* A thread: EINVAL, since v6.16 or so ENOENT. */
+	if (t->pid_fd == -EINVAL || t->pid_fd == -ENOENT)
+		return failed(-EINVAL, FAILED_ARGUMENT, "the pid is a thread, not a process");
 	if (t->pid_fd < 0)
 		return failed(t->pid_fd, FAILED_TARGET, NULL);
 	return watch_descriptor(t, t->pid_fd, 0);

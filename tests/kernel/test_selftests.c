@@ -5,6 +5,8 @@
  */
 #include "crew.h"
 
+#include <fcntl.h>
+
 #define THREADS 5
 
 static volatile uint64_t word __attribute__((aligned(64)));
@@ -130,8 +132,8 @@ static struct helper start_helper(bool is_exec)
 	int go[2];
 	int done[2];
 
-	assert_int_equal(pipe(go), 0);
-	assert_int_equal(pipe(done), 0);
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(done, O_CLOEXEC), 0);
 	helper.pid = fork();
 	if (!helper.pid) {
 		alarm(50);
