@@ -14,6 +14,8 @@
 #include "trap/arch.h"
 #include "trap/trap.h"
 
+#define DRAIN_MAX 4096
+
 static void fill_hit(const struct trapline_event *ev, uint32_t part, const struct record *record,
 		     const void *stack, struct trapline_hit *hit)
 {
@@ -76,27 +78,41 @@ static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 }
 
 /* Only while the thread lives; a short-lived one stays without a name. */
-static void read_thread_name(struct record *record)
+static void read_thread_name(const struct record *record, char *name, size_t size)
 {
 	char path[64];
 
+	name[0] = '\0';
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)(record->pid_tid >> 32),
 		 (int)record->pid_tid);
 	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	ssize_t n = sys_read(fd, record->thread, sizeof(record->thread) - 1);
-	record->thread[n > 0 ? n - 1 : 0] = '\0'; /* over the newline */
+	ssize_t n = sys_read(fd, name, size - 1);
+	name[n > 0 ? n - 1 : 0] = '\0'; /* over the newline */
 	sys_close(fd);
 }
 
+static void name_thread(struct trapline *t, struct record *record)
+{
+	struct thread_name *known = &t->names[(uint32_t)record->pid_tid % THREAD_NAMES];
+
+	if (known->tid != (pid_t)record->pid_tid || record->time_ns > known->until_ns) {
+		read_thread_name(record, known->name, sizeof(known->name));
+		known->tid = (pid_t)record->pid_tid;
+		known->until_ns = record->time_ns + THREAD_NAME_VALID_NS;
+	}
+	memcpy(record->thread, known->name, sizeof(record->thread));
+}
+
 /* The kernel's own ring holds no values and no names: read now what is there now. */
-static void complete(struct trapline_event *ev, uint32_t part, struct record *record)
+static void complete(struct trapline *t, struct trapline_event *ev, uint32_t part,
+		     struct record *record)
 {
 	uint64_t value = 0;
 	uint32_t len = ev->parts[part].len;
 
-	read_thread_name(record);
+	name_thread(t, record);
 	if (!event_is_data(ev))
 		return;
 	if (sys_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, len) !=
@@ -124,7 +140,7 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 		}
 		atomic_add(&ev->granted, 1);
 	}
-	complete(ev, part, &record);
+	complete(t, ev, part, &record);
 	return deliver(ev, part, &record, stack, fn);
 }
 
@@ -132,7 +148,8 @@ static int drain(struct trapline *t, trapline_callback fn)
 {
 	int given = 0;
 
-	for (;;) {
+	/* Bounded: a storm may write faster than fn reads. */
+	for (int n = 0; n < DRAIN_MAX; n++) {
 		int by_program = poll_ringbuf(t, fn);
 		int by_kernel = poll_perf_rings(t, fn);
 
@@ -140,6 +157,7 @@ static int drain(struct trapline *t, trapline_callback fn)
 			return given;
 		given += (by_program == 1) + (by_kernel == 1);
 	}
+	return given;
 }
 
 /* Wait for records or for the end of the process. */

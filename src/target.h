@@ -9,6 +9,15 @@
 #include "event/perf_ring.h"
 #include "event/ringbuf.h"
 
+/* A thread's name as read from /proc: three system calls, so it is believed for a moment. */
+struct thread_name {
+	pid_t tid;
+	uint64_t until_ns;
+	char name[16];
+};
+#define THREAD_NAMES 64
+#define THREAD_NAME_VALID_NS 100000000u
+
 struct trapline {
 	pid_t pid;
 	pid_t owner_pid;
@@ -20,6 +29,7 @@ struct trapline {
 	int gone; /* the process has ended */
 	struct ringbuf ring;
 	struct perf_rings perf;
+	struct thread_name names[THREAD_NAMES];
 };
 
 /* Open the ring for records that a mechanism needs, once. */

@@ -337,7 +337,8 @@ trapline_event_mechanism(const struct trapline_event *event);
  * trapline_poll - give records to fn, oldest first, waiting up to timeout_ms for the first.
  *
  * timeout_ms 0 does not wait, -1 waits until one comes or the process ends. fn returning
- * TRAPLINE_DISARM disarms the event of that record. Returns the number of records given.
+ * TRAPLINE_DISARM disarms the event of that record. Returns the number of records given, at
+ * most some thousands, so that it returns in a storm too.
  * Errors: ESRCH no record is left and the process has ended. One thread at a time. AS-Unsafe.
  */
 TRAPLINE_API int trapline_poll(struct trapline *t, int timeout_ms, trapline_callback fn);

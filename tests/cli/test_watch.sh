@@ -38,7 +38,9 @@ ok()
 # start PROGRAM ARG...: in the background; its pid in $pid.
 start()
 {
-	"$victims/$@" >"$tmp/victim" 2>&1 &
+	program=$victims/$1
+	shift
+	"$program" "$@" >"$tmp/victim" 2>&1 &
 	pid=$!
 	started="$started $pid"
 	sleep 0.2
