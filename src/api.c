@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "event/probe.h"
 #include "event/program.h"
 #include "target.h"
 #include "trap/arch.h"
@@ -148,6 +149,7 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 		prepare = prepare_bpf;
 	} else if (ev->mechanism == TRAPLINE_BY_RING && ev->attr.sample_period) {
 		ev->roots.fds_per_root *= (uint32_t)ev->target->perf.count;
+		ev->roots.is_per_cpu = 1;
 		perf_rings_attr(ev);
 		prepare = prepare_ring;
 	}
@@ -200,6 +202,10 @@ static int prepare_mechanism(struct trapline *t, struct trapline_event *ev)
 		return target_need_ring(t, TRAPLINE_BY_RING);
 	if (ev->mechanism != TRAPLINE_BY_SIGNAL)
 		return 0;
+	/* The one thing that must not be tried: it loses signals or kills the process. */
+	if (probe_is_rt_before_6_11())
+		return failed(-EOPNOTSUPP, FAILED_SIGNAL,
+			      "SIGTRAP is broken on PREEMPT_RT before Linux 6.11");
 	if (ev->stack_depth)
 		stack_warm_up();
 	int err = trap_install();

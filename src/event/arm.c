@@ -165,7 +165,7 @@ static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class,
 	}
 	int *fds = roots->fds + roots->count * roots->fds_per_root;
 	for (uint32_t i = 0; i < roots->fds_per_root; i++) {
-		int cpu = cpus > 1 || ev->mechanism == TRAPLINE_BY_RING ? (int)(i % cpus) : -1;
+		int cpu = roots->is_per_cpu ? (int)(i % cpus) : -1;
 
 		fds[i] = open_one(ev, i / cpus, tid, cpu);
 		if (fds[i] == -ENODEV && cpu >= 0) /* that CPU is offline */

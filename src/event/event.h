@@ -49,6 +49,7 @@ struct event_roots {
 	size_t count;
 	size_t capacity;
 	uint32_t fds_per_root;
+	uint32_t is_per_cpu;
 	uint32_t threads;
 };
 
