@@ -75,6 +75,7 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		.registers = event_is_breakpoint(ev) ? ev->part_count : 0,
 		.async = atomic_get(&ev->async),
 		.move_repairs = atomic_get(&ev->move_repairs),
+		.rseq_stops = atomic_get(&ev->rseq_stops),
 	};
 	size_t size = out->size;
 

@@ -313,6 +313,7 @@ struct trapline_stats {
 	uint64_t registers;	 /* debug registers in each of them */
 	uint64_t async;		 /* delivered late because SIGTRAP was blocked */
 	uint64_t move_repairs;	 /* failed moves that were put right */
+	uint64_t rseq_stops;	 /* disabled, since a restartable sequence never came past it */
 };
 
 /*

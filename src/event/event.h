@@ -94,7 +94,7 @@ struct trapline_event {
 	uint64_t lost_ring_full;
 	uint64_t async;
 	uint64_t move_repairs;
-	uint64_t signals;  /* SIGTRAPs of this event that reached the handler */
+	uint64_t rseq_stops;
 	uint64_t unread;
 
 	/* Records. */

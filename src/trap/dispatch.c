@@ -10,6 +10,7 @@
  * if the callback always touches the watched word.
  */
 #include <signal.h>
+#include <string.h>
 #include <ucontext.h>
 
 #include "base/atomic.h"
@@ -24,6 +25,14 @@
 #define TRAP_PERF_CODE 6
 #define TRAP_PERF_FLAG_ASYNC_BIT 1u
 
+/* RSEQ_SIG of glibc's <bits/rseq.h>, by architecture. */
+#if defined(__x86_64__)
+#define RSEQ_SIGNATURE 0x53053053u
+#else
+#define RSEQ_SIGNATURE 0xd428bc00u
+#endif
+#define RSEQ_ABORTS_MAX 64u
+
 struct siginfo_perf {
 	int32_t signo, error, code, pad;
 	uint64_t addr;
@@ -37,6 +46,8 @@ struct trap_thread {
 	uint64_t *entry;   /* in the in-flight table */
 	int chaining;
 	pid_t tid; /* 0: not asked yet in this thread, or forked */
+	uint64_t abort_pc; /* of the restartable sequence that was aborted last */
+	uint32_t aborts;   /* in a row, there */
 };
 
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
@@ -219,6 +230,34 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, uint32_t part,
 	}
 }
 
+/*
+ * A signal inside a restartable sequence (rseq(2)) aborts it: it starts again, hits again, for
+ * ever. The kernel has put pc at the abort handler, which the signature stands before.
+ */
+TRAP_PATH static int is_endless_abort(uint64_t pc)
+{
+	uint32_t signature;
+
+	if ((pc & 4095) < sizeof(signature))
+		return 0; /* what lies before may be another mapping */
+	memcpy(&signature, (const char *)(uintptr_t)pc - sizeof(signature), sizeof(signature));
+	if (signature != RSEQ_SIGNATURE) {
+		self.aborts = 0;
+		return 0;
+	}
+	self.aborts = self.abort_pc == pc ? self.aborts + 1 : 1;
+	self.abort_pc = pc;
+	return self.aborts > RSEQ_ABORTS_MAX;
+}
+
+TRAP_PATH static void give_up(struct trapline_event *ev)
+{
+	self.aborts = 0;
+	counter_add(&ev->rseq_stops, 1);
+	atomic_set(&ev->wanted, 0);
+	event_sync(ev);
+}
+
 TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 			       const struct siginfo_perf *info, ucontext_t *context)
 {
@@ -240,6 +279,8 @@ TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 		/* Off before the callback, so that a re-arm in it is the later wish. */
 		if (last)
 			event_sync(ev);
+		if (is_endless_abort(arch_pc(context)))
+			give_up(ev);
 		run_callback(ev, part, info, context, tid);
 	}
 	trap_leave();

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* test_handler.c - the handler meets itself, and code that a signal starts again. */
+#include "common.h"
+
+#include "event/event.h"
+
+static volatile uint64_t word __attribute__((aligned(64)));
+
+/* A watch on what the handler itself writes must not enter it again and again. */
+static void hits_in_the_handler_end(void **state)
+{
+	struct rig first;
+	struct rig second;
+
+	rig_open(&first, BY_CALLBACK);
+	rig_open(&second, BY_CALLBACK);
+	rig_watch(&first, &word, NULL);
+	rig_watch(&second, &first.event->delivered, NULL);
+	for (int i = 0; i < 50; i++)
+		word = (uint64_t)i;
+	assert_int_equal(first.hits, 50);
+	assert_int_equal(second.hits, 0);
+
+	struct trapline_stats s = stats_of(second.event);
+
+	assert_int_equal(s.taken, 50);
+	assert_int_equal(s.delivered, 0);
+	assert_int_equal(s.lost_merged, 50);
+	trapline_event_close(second.event);
+	trapline_event_close(first.event);
+	close_target(second.target);
+	close_target(first.target);
+}
+
+#if defined(__x86_64__)
+
+static volatile uint64_t commits;
+static uint64_t aborts;
+
+/* glibc registers the area of each thread; its offset from the thread pointer: */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+/* Writes word inside a restartable sequence. Returns 0 when it never came to its end. */
+static int run_sequence(uint64_t max_aborts)
+{
+	uint64_t left = max_aborts;
+	uint64_t done = 0;
+
+	__asm__ volatile(
+		".pushsection trap_test_cs, \"aw\"\n"
+		".balign 32\n"
+		"10: .long 0, 0\n"
+		".quad 1f, 2f - 1f, 4f\n"
+		".popsection\n"
+		"0: lea 10b(%%rip), %%rax\n"
+		"mov %%rax, %%fs:8(%[area])\n"
+		"1: incq %[word]\n"
+		"nop\n"
+		"incq %[commits]\n"
+		"2: movq $1, %[done]\n"
+		"jmp 5f\n"
+		".byte 0x0f, 0xb9, 0x3d\n"
+		".long 0x53053053\n"
+		"4: decq %[left]\n"
+		"jnz 0b\n"
+		"5:\n"
+		: [word] "+m"(word), [commits] "+m"(commits), [left] "+m"(left), [done] "+m"(done)
+		: [area] "r"(__rseq_offset)
+		: "rax", "memory", "cc");
+	aborts = max_aborts - left;
+	return done != 0;
+}
+
+static void restartable_sequence_is_let_go(void **state)
+{
+	struct rig rig;
+
+	if (!&__rseq_size || !__rseq_size)
+		skip_because("rseq registered by the C library (glibc 2.35)");
+	rig_open(&rig, BY_CALLBACK);
+	rig_watch(&rig, &word, NULL);
+	assert_int_equal(run_sequence(1000), 1);
+	assert_in_range(aborts, 60, 70);
+
+	struct trapline_stats s = stats_of(rig.event);
+
+	assert_int_equal(s.rseq_stops, 1);
+	assert_int_equal(s.taken, aborts);
+	word = 1; /* it is off now */
+	assert_int_equal(rig.hits, s.delivered);
+	rig_close(&rig);
+}
+
+/* Outside a sequence the same store goes on for ever. */
+static void plain_loop_is_not_taken_for_a_sequence(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, BY_CALLBACK);
+	rig_watch(&rig, &word, NULL);
+	for (int i = 0; i < 500; i++)
+		word = (uint64_t)i;
+	assert_int_equal(stats_of(rig.event).rseq_stops, 0);
+	expect_hits(&rig, 500);
+	rig_close(&rig);
+}
+
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hits_in_the_handler_end),
+#if defined(__x86_64__)
+		cmocka_unit_test(restartable_sequence_is_let_go),
+		cmocka_unit_test(plain_loop_is_not_taken_for_a_sequence),
+#endif
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
