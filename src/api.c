@@ -150,7 +150,7 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 	} else if (ev->mechanism == TRAPLINE_BY_RING && ev->attr.sample_period) {
 		ev->roots.fds_per_root *= (uint32_t)ev->target->perf.count;
 		ev->roots.is_per_cpu = 1;
-		perf_rings_attr(ev);
+		perf_rings_attr(&ev->target->perf, ev);
 		prepare = prepare_ring;
 	}
 	if (ev->scope == TRAPLINE_CALLER) {

@@ -167,10 +167,14 @@ static void wait_for_more(struct trapline *t, int timeout_ms)
 	long n = sys6(SYS_epoll_pwait, t->epoll_fd, events, 8, timeout_ms, NULL, 8);
 
 	for (long i = 0; i < n; i++) {
-		if (events[i].data.u32 == 0) {
-			t->gone = 1;
-			sys4(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_DEL, t->pid_fd, NULL);
-		}
+		uint64_t ticks;
+
+		if (events[i].data.u32 == WAKE_TIMER)
+			sys_read(t->timer_fd, &ticks, sizeof(ticks));
+		if (events[i].data.u32 != WAKE_GONE)
+			continue;
+		t->gone = 1;
+		sys4(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_DEL, t->pid_fd, NULL);
 	}
 }
 

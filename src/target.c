@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
@@ -45,6 +46,7 @@ static void let_go_in_child(void)
 		close_and_forget(&ev->target->ring.fd);
 		close_and_forget(&ev->target->epoll_fd);
 		close_and_forget(&ev->target->pid_fd);
+		close_and_forget(&ev->target->timer_fd);
 		for (int c = 0; c < ev->target->perf.count; c++)
 			close_and_forget(&ev->target->perf.rings[c].fd);
 	}
@@ -87,7 +89,7 @@ static int open_descriptors(struct trapline *t)
 		return failed(-EINVAL, FAILED_ARGUMENT, "the pid is a thread, not a process");
 	if (t->pid_fd < 0)
 		return failed(t->pid_fd, FAILED_TARGET, NULL);
-	return watch_descriptor(t, t->pid_fd, 0);
+	return watch_descriptor(t, t->pid_fd, WAKE_GONE);
 }
 
 TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
@@ -124,6 +126,7 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 	t->ring.fd = -1;
 	t->epoll_fd = -1;
 	t->pid_fd = -1;
+	t->timer_fd = -1;
 	pthread_mutex_init(&t->lock, NULL);
 	err = open_descriptors(t);
 	if (err) {
@@ -145,9 +148,24 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 	ringbuf_close(&t->ring);
 	perf_rings_close(&t->perf);
 	close_and_forget(&t->pid_fd);
+	close_and_forget(&t->timer_fd);
 	close_and_forget(&t->epoll_fd);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
+}
+
+/* How late a record from a perf ring may be told. */
+#define LOOK_EVERY_NS 10000000
+
+static int start_timer(struct trapline *t)
+{
+	struct itimerspec every = {{0, LOOK_EVERY_NS}, {0, LOOK_EVERY_NS}};
+
+	t->timer_fd = (int)sys2(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (t->timer_fd < 0)
+		return failed(t->timer_fd, FAILED_RING, "timerfd_create");
+	sys4(SYS_timerfd_settime, t->timer_fd, 0, &every, NULL);
+	return watch_descriptor(t, t->timer_fd, WAKE_TIMER);
 }
 
 static int open_perf_rings(struct trapline *t)
@@ -159,8 +177,8 @@ static int open_perf_rings(struct trapline *t)
 		return failed(err, FAILED_RING, NULL);
 	for (int i = 0; i < t->perf.count; i++)
 		if (t->perf.rings[i].fd >= 0)
-			watch_descriptor(t, t->perf.rings[i].fd, 1);
-	return 0;
+			watch_descriptor(t, t->perf.rings[i].fd, WAKE_RECORDS);
+	return start_timer(t);
 }
 
 int target_need_ring(struct trapline *t, uint32_t mechanism)
@@ -170,7 +188,7 @@ int target_need_ring(struct trapline *t, uint32_t mechanism)
 	if (t->ring.fd >= 0)
 		return 0;
 	int err = ringbuf_open(&t->ring, t->records_bytes);
-	return err ? err : watch_descriptor(t, t->ring.fd, 1);
+	return err ? err : watch_descriptor(t, t->ring.fd, WAKE_RECORDS);
 }
 
 TRAPLINE_API int trapline_fd(struct trapline *t)

@@ -26,11 +26,15 @@ struct trapline {
 	pthread_mutex_t lock; /* opening events and rings; never taken in a handler */
 	int epoll_fd;
 	int pid_fd;
+	int timer_fd; /* wakes the reader of perf rings */
 	int gone; /* the process has ended */
 	struct ringbuf ring;
 	struct perf_rings perf;
 	struct thread_name names[THREAD_NAMES];
 };
+
+/* What an epoll event of a target is about. */
+enum { WAKE_GONE, WAKE_RECORDS, WAKE_TIMER };
 
 /* Open the ring for records that a mechanism needs, once. */
 int target_need_ring(struct trapline *t, uint32_t mechanism);

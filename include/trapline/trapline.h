@@ -347,7 +347,8 @@ TRAPLINE_API int trapline_poll(struct trapline *t, int timeout_ms, trapline_call
 /*
  * trapline_fd - a descriptor that is readable when trapline_poll() has something to do.
  *
- * It belongs to the target. Errors: ENODATA no event with records was opened. MT-Safe.
+ * It belongs to the target. Where the kernel writes the records (TRAPLINE_BY_RING) it is readable
+ * every 10 ms, whether or not there is one. Errors: ENODATA no event with records was opened. MT-Safe.
  */
 TRAPLINE_API int trapline_fd(struct trapline *t);
 

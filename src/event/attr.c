@@ -120,4 +120,7 @@ void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
 	}
 	if (attr->sigtrap)
 		attr->sig_data = event_sig_data(ev, part);
+	/* Nothing to attach first: enabling at once saves a call to the thread's CPU. */
+	if (ev->mechanism == TRAPLINE_BY_SIGNAL)
+		attr->disabled = !ev->wanted;
 }

@@ -37,7 +37,7 @@ struct event_owner {
 };
 #define OWNERS (1u << 16)
 
-void perf_rings_attr(struct trapline_event *ev)
+void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev)
 {
 	struct perf_event_attr *attr = &ev->attr;
 
@@ -52,7 +52,9 @@ void perf_rings_attr(struct trapline_event *ev)
 		attr->sample_type |= PERF_SAMPLE_STACK_USER;
 		attr->sample_stack_user = RECORD_STACK_MAX;
 	}
-	attr->wakeup_events = 1;
+	/* A wake-up for each sample costs an interrupt: more than the hit itself in a VM. */
+	attr->watermark = 1;
+	attr->wakeup_watermark = (uint32_t)r->bytes / 4;
 }
 
 /* A dummy event never fires; it only holds the ring and wakes the reader. */

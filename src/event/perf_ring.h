@@ -45,8 +45,8 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 		   uint32_t class, int cpu);
 void perf_rings_forget(struct perf_rings *r, const struct trapline_event *ev);
 
-/* Members of attr that samples need. */
-void perf_rings_attr(struct trapline_event *ev);
+/* Members of attr that samples need. The reader is woken by a quarter of a ring: look oftener. */
+void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev);
 
 /*
  * The oldest sample over all CPUs, copied to *out; *stack is valid until the next call.
