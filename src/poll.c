@@ -12,6 +12,7 @@
 #include "event/arch_regs.h"
 #include "target.h"
 #include "trap/arch.h"
+#include "trap/condition.h"
 #include "trap/trap.h"
 
 #define DRAIN_MAX 4096
@@ -124,15 +125,40 @@ static void complete(struct trapline *t, struct trapline_event *ev, uint32_t par
 	ev->last_value[part] = value;
 }
 
+/* What the kernel could not decide: the condition first, then the limit. */
+static int is_wanted(struct trapline_event *ev, uint32_t part, const struct record *record,
+		     uint64_t hits_in_thread)
+{
+	struct trapline_hit hit;
+	struct condition_input input = {
+		.hit = &hit,
+		.event = ev,
+		.hits = atomic_add(&ev->hits, 1) + 1,
+		.hits_in_thread = hits_in_thread,
+		.cpu = (uint32_t)record->cpu,
+		.thread = record->thread,
+	};
+
+	if (!ev->condition)
+		return 1;
+	fill_hit(ev, part, record, NULL, &hit);
+	return condition_holds(ev, &input);
+}
+
 static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 {
 	struct trapline_event *ev;
 	struct record record;
 	const void *stack;
 	uint32_t part;
+	uint64_t hits_in_thread;
 
 	if (!t->perf.count || !perf_rings_next(&t->perf, &ev, &part, &record, &stack))
 		return 0;
+	hits_in_thread = perf_rings_hit_in_thread(ev, (uint32_t)record.pid_tid);
+	complete(t, ev, part, &record);
+	if (!is_wanted(ev, part, &record, hits_in_thread))
+		return -EAGAIN;
 	if (ev->has_limit) {
 		if (ev->granted >= ev->limit) {
 			counter_add(&ev->rejected_limit, 1);
@@ -140,7 +166,6 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 		}
 		atomic_add(&ev->granted, 1);
 	}
-	complete(t, ev, part, &record);
 	return deliver(ev, part, &record, stack, fn);
 }
 

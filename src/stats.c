@@ -17,43 +17,75 @@ static uint64_t rest(uint64_t whole, uint64_t parts)
  * does not queue: the kernel's count is two, ours is one. Such threads are among those found in
  * a later round, so what is missing is a duplicate up to their count, and merged beyond it.
  */
-static void signal_stats(struct trapline_event *ev, struct trapline_stats *s)
+static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t later = 0;
-	uint64_t known = s->delivered + s->rejected_limit + s->lost_nested + s->lost_late;
+	uint64_t known = s->delivered + s->rejected_limit + s->rejected_condition +
+			 s->lost_nested + s->lost_late;
 
 	if (!event_is_breakpoint(ev)) {
 		s->taken = known;
 		return;
 	}
 	uint64_t missing = rest(s->taken, known);
+	if (ev->filter_fd >= 0) {
+		/* It does not tell us what it rejected; a merged signal would be among these. */
+		s->rejected_condition = missing;
+		return;
+	}
 	if (missing)
 		event_read_count(ev, 1, &later);
 	s->rejected_duplicate = missing < later ? missing : later;
 	s->lost_merged = missing - s->rejected_duplicate;
 }
 
-static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
+/* What the program in the kernel decided; returns what it let pass. */
+static uint64_t decided_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	const struct event_control *control = ev->control;
 	uint64_t seen = atomic_get(&control->seen);
 
 	s->rejected_limit = atomic_get(&control->rejected_limit);
 	s->rejected_duplicate = atomic_get(&control->rejected_duplicate);
-	s->lost_ring_full = atomic_get(&control->lost_full);
-	s->unread = rest(atomic_get(&control->granted), s->delivered);
+	s->rejected_condition = atomic_get(&control->rejected_condition);
+	s->condition_faults = atomic_get(&control->condition_faults);
+	s->hits = atomic_get(&control->hits);
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
 	s->lost_kernel = rest(s->taken, seen);
+	return atomic_get(&control->granted);
+}
+
+static void signal_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	if (!ev->control) {
+		handler_stats(ev, s);
+		return;
+	}
+	uint64_t passed = decided_stats(ev, s);
+
+	s->lost_merged = rest(passed, s->delivered + s->lost_nested + s->lost_late);
+}
+
+static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t passed = decided_stats(ev, s);
+
+	s->lost_ring_full = atomic_get(&ev->control->lost_full);
+	s->unread = rest(passed, s->delivered);
 }
 
 static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t known = s->delivered + s->rejected_limit + s->rejected_duplicate +
-			 s->lost_ring_full;
+			 s->rejected_condition + s->lost_ring_full;
 
 	if (!event_is_breakpoint(ev))
 		s->taken = known;
+	if (ev->filter_fd >= 0 && perf_rings_empty(&ev->target->perf)) {
+		s->rejected_condition = rest(s->taken, known);
+		return;
+	}
 	/* The kernel tells of lost samples with the next one that finds room. */
 	if (perf_rings_empty(&ev->target->perf))
 		s->lost_ring_full += rest(s->taken, known);
@@ -66,6 +98,10 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 	struct trapline_stats s = {
 		.size = sizeof(s),
 		.delivered = atomic_get(&ev->delivered),
+		.hits = atomic_get(&ev->hits),
+		.rejected_condition = atomic_get(&ev->rejected_condition),
+		.condition_faults = atomic_get(&ev->condition_faults),
+		.decided_in = ev->decided_in,
 		.rejected_limit = atomic_get(&ev->rejected_limit),
 		.rejected_duplicate = atomic_get(&ev->rejected_duplicate),
 		.lost_nested = atomic_get(&ev->lost_nested),

@@ -47,6 +47,7 @@ extern "C" {
 
 struct trapline;       /* a target: one process, opened by trapline_open() */
 struct trapline_event; /* what is waited for, opened by trapline_watch() and its like */
+struct trapline_condition; /* what must hold for a hit to count: <trapline/condition.h> */
 
 /* What an access did, or what a watch waits for. A bit mask. */
 enum trapline_access {
@@ -186,6 +187,15 @@ struct trapline_event_opts {
 	uint32_t stack_depth; /* callbacks: frames wanted, at most TRAPLINE_STACK_MAX */
 	uint32_t reserved;
 	uint64_t period; /* counters: amount per hit; 0 only counts */
+	/* Hits for which it is false have no side effect; copied. NULL: all hits count. */
+	const struct trapline_condition *condition;
+	/*
+	 * The caller's own BPF program of type BPF_PROG_TYPE_PERF_EVENT, or 0: it returns 0 to reject
+	 * a hit and 1 to let it pass. With a callback the kernel must be able to hold back the signal
+	 * (6.10); records are then written by the kernel. Not together with condition.
+	 */
+	int filter_fd;
+	uint32_t reserved2;
 };
 
 /*
@@ -200,7 +210,8 @@ struct trapline_event_opts {
  * Errors: ENOSPC no debug register left in some thread; EINVAL length 0 or over 32, or access;
  * E2BIG more parts than registers; EOPNOTSUPP this machine lacks it; EACCES or EPERM privilege;
  * EMFILE not enough file descriptors, one is needed for each thread (and register); EBUSY the
- * callback mode cannot have SIGTRAP; ESRCH the process is gone.
+ * callback mode cannot have SIGTRAP; ESRCH the process is gone. With a condition also: EINVAL it
+ * uses new or old and there is no value; EOPNOTSUPP what it counts cannot be read there.
  * MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
@@ -302,7 +313,7 @@ struct trapline_stats {
 	uint64_t delivered;	     /* callbacks run, or records given to the caller */
 	uint64_t rejected_limit;     /* after the limit was used up */
 	uint64_t rejected_duplicate; /* a second event in a thread found and inherited */
-	uint64_t rejected_condition;
+	uint64_t rejected_condition; /* the condition, or the caller's own filter, was false */
 	uint64_t lost_nested;	 /* inside a callback or the library itself */
 	uint64_t lost_late;	 /* arrived after the event was moved or closed */
 	uint64_t lost_merged;	 /* SIGTRAP was already pending, blocked, ignored or replaced */
@@ -314,6 +325,17 @@ struct trapline_stats {
 	uint64_t async;		 /* delivered late because SIGTRAP was blocked */
 	uint64_t move_repairs;	 /* failed moves that were put right */
 	uint64_t rseq_stops;	 /* disabled, since a restartable sequence never came past it */
+	uint64_t condition_faults; /* of rejected_condition: a load failed or a divisor was 0 */
+	uint64_t decided_in;	   /* enum trapline_decided */
+	uint64_t hits;		   /* before condition and limit, without duplicates */
+};
+
+/* Where conditions and limits are decided: what a rejected hit has cost its thread. */
+enum trapline_decided {
+	TRAPLINE_DECIDED_NOWHERE = 0,	/* there is nothing to decide */
+	TRAPLINE_DECIDED_IN_KERNEL = 1, /* before any signal or record */
+	TRAPLINE_DECIDED_IN_HANDLER = 2, /* in SIGTRAP: BPF or its veto is missing */
+	TRAPLINE_DECIDED_BY_READER = 3, /* in trapline_poll(), from the kernel's records */
 };
 
 /*

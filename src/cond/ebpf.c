@@ -63,14 +63,20 @@ void ebpf_load_map_value(struct ebpf *p, int dst, int map_fd, uint32_t off)
 
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size)
 {
-	union bpf_attr attr;
-
 	if (p->overflow)
 		return -E2BIG;
+	return ebpf_load_insns(p->insns, p->count, type, log, log_size);
+}
+
+int ebpf_load_insns(const struct bpf_insn *insns, uint32_t count, enum bpf_prog_type type,
+		    char *log, uint32_t log_size)
+{
+	union bpf_attr attr;
+
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = type;
-	attr.insns = (uint64_t)(uintptr_t)p->insns;
-	attr.insn_cnt = p->count;
+	attr.insns = (uint64_t)(uintptr_t)insns;
+	attr.insn_cnt = count;
 	/* bpf_probe_read_user is for GPL programs only. */
 	attr.license = (uint64_t)(uintptr_t) "Dual MIT/GPL";
 	if (log && log_size) {
@@ -103,10 +109,10 @@ int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_si
 	return map_create(&attr);
 }
 
-/* BTF of two types: 1 is a signed 32-bit int (the key), 2 an unsigned 64-bit int (the value). */
+/* BTF of two types: 1 is a signed 32-bit int (the key), 2 an int of 16 bytes (the value). */
 static int btf_load(void)
 {
-	static const char names[] = "\0int\0u64";
+	static const char names[] = "\0int\0note";
 	struct {
 		struct btf_header header;
 		struct {
@@ -127,8 +133,8 @@ static int btf_load(void)
 	for (int i = 0; i < 2; i++) {
 		blob.types[i].type.name_off = i ? 5 : 1;
 		blob.types[i].type.info = BTF_KIND_INT << 24;
-		blob.types[i].type.size = i ? 8 : 4;
-		blob.types[i].encoding = (i ? 0u : BTF_INT_SIGNED << 24) | (i ? 64 : 32);
+		blob.types[i].type.size = i ? EBPF_TASK_BYTES : 4;
+		blob.types[i].encoding = (i ? 0u : BTF_INT_SIGNED << 24) | (i ? 8 * EBPF_TASK_BYTES : 32);
 	}
 	memcpy(blob.names, names, sizeof(names));
 
@@ -148,7 +154,7 @@ int ebpf_task_storage_create(void)
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = BPF_MAP_TYPE_TASK_STORAGE;
 	attr.key_size = sizeof(int);
-	attr.value_size = sizeof(uint64_t);
+	attr.value_size = EBPF_TASK_BYTES;
 	attr.map_flags = BPF_F_NO_PREALLOC;
 	attr.btf_fd = (uint32_t)btf;
 	attr.btf_key_type_id = 1;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EBPF_MAX_INSNS 2048
+#define EBPF_MAX_INSNS 16384
 
 struct ebpf {
 	struct bpf_insn insns[EBPF_MAX_INSNS];
@@ -91,11 +91,15 @@ void ebpf_load_map_value(struct ebpf *p, int dst, int map_fd, uint32_t off);
 /* Load a program; log may be NULL. Returns a descriptor or -errno. AS-Unsafe. */
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size);
 
+int ebpf_load_insns(const struct bpf_insn *insns, uint32_t count, enum bpf_prog_type type,
+		    char *log, uint32_t log_size);
+
 /* Create a map of a type. flags: BPF_F_MMAPABLE ... Returns a descriptor or -errno. */
 int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_size,
 		    uint32_t max_entries, uint32_t flags);
 
-/* Create per-task storage of one u64; it needs a BTF description, which is made here. */
+/* Create per-task storage of two u64; it needs a BTF description, which is made here. */
+#define EBPF_TASK_BYTES 16
 int ebpf_task_storage_create(void);
 
 #endif

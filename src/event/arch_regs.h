@@ -15,6 +15,9 @@
 
 #define ARCH_REG_SP 7
 #define ARCH_REG_PC 16
+#define ARCH_REG_FRAME 6
+#define ARCH_REG_CALLER ARCH_REG_SP /* at a function's first instruction it points to it */
+#define ARCH_CALLER_IN_MEMORY 1
 
 /* Offsets in struct pt_regs as the program sees them. */
 #define PT(reg) (offsetof(struct bpf_perf_event_data, regs) + offsetof(struct pt_regs, reg))
@@ -35,6 +38,9 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {
 
 #define ARCH_REG_SP 31
 #define ARCH_REG_PC 32
+#define ARCH_REG_FRAME 29
+#define ARCH_REG_CALLER 30 /* at a function's first instruction it is in it */
+#define ARCH_CALLER_IN_MEMORY 0
 
 /* struct user_pt_regs is regs[31], sp, pc: the DWARF order. perf has the same. */
 #define R8(n) n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7
@@ -46,5 +52,23 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {R8(0), R8(8), R8(16), R8(24)
 #undef O8
 
 #endif
+
+/*
+ * The caller's return address: at a function's first instruction where the architecture puts it,
+ * elsewhere behind the saved frame pointer, if the code keeps one.
+ */
+struct arch_caller {
+	uint32_t reg;
+	int32_t add;
+	int in_memory;
+};
+
+static inline struct arch_caller arch_caller(int at_entry)
+{
+	struct arch_caller entry = {ARCH_REG_CALLER, 0, ARCH_CALLER_IN_MEMORY};
+	struct arch_caller inside = {ARCH_REG_FRAME, 8, 1};
+
+	return at_entry ? entry : inside;
+}
 
 #endif

@@ -182,8 +182,8 @@ static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class,
 			return err;
 		}
 	}
-	int opened_disabled = ev->mechanism != TRAPLINE_BY_SIGNAL && ev->wanted;
-	for (uint32_t i = 0; opened_disabled && i < roots->fds_per_root; i++)
+	int enable = !event_opens_enabled(ev) && ev->wanted;
+	for (uint32_t i = 0; enable && i < roots->fds_per_root; i++)
 		sys_ioctl(fds[i], PERF_EVENT_IOC_ENABLE, 0);
 	roots->classes[roots->count++] = class;
 	roots->threads++;

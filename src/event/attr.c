@@ -32,8 +32,6 @@ static void attr_begin(struct trapline_event *ev, uint32_t type, uint64_t config
 	}
 	/* Linux commit 2e498d0a74e5 ("perf: Add support for event removal on exec"), v5.13. */
 	attr->remove_on_exec = 1;
-	/* Linux commit 97ba62b27867 ("perf: Add support for SIGTRAP on perf events"), v5.13. */
-	attr->sigtrap = ev->mechanism == TRAPLINE_BY_SIGNAL;
 }
 
 /* The largest naturally aligned power of two at addr that fits in len. */
@@ -105,8 +103,6 @@ int event_describe_counter(struct trapline_event *ev, enum trapline_counter what
 	ev->period = period;
 	attr_begin(ev, counters[what].type, counters[what].config);
 	ev->attr.sample_period = period;
-	if (!period)
-		ev->attr.sigtrap = 0;
 	return 0;
 }
 
@@ -118,9 +114,11 @@ void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
 		attr->bp_addr = ev->parts[part].addr;
 		attr->bp_len = ev->parts[part].len;
 	}
+	/* Linux commit 97ba62b27867 ("perf: Add support for SIGTRAP on perf events"), v5.13. */
+	attr->sigtrap = ev->mechanism == TRAPLINE_BY_SIGNAL && attr->sample_period;
 	if (attr->sigtrap)
 		attr->sig_data = event_sig_data(ev, part);
 	/* Nothing to attach first: enabling at once saves a call to the thread's CPU. */
-	if (ev->mechanism == TRAPLINE_BY_SIGNAL)
+	if (event_opens_enabled(ev))
 		attr->disabled = !ev->wanted;
 }

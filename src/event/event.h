@@ -20,6 +20,8 @@
 
 #include <trapline/trapline.h>
 
+#include "cond/ir.h"
+
 #define EVENT_MAX 256
 #define EVENT_PARTS_MAX 4
 
@@ -31,15 +33,52 @@ struct event_part {
 	uint32_t len;
 };
 
+/*
+ * What the program tells the handler of a hit whose signal it lets pass. Found by the stack
+ * pointer, which both sides know whatever pid namespace they are in.
+ */
+struct event_note {
+	uint64_t key; /* event_note_key(); written first as 0 and last as itself */
+	uint64_t old_value;
+	uint64_t new_value;
+	uint64_t value_when;
+};
+#define EVENT_NOTES_BITS 6
+#define EVENT_NOTES (1u << EVENT_NOTES_BITS)
+#define EVENT_NOTE_HASH 0x9e3779b97f4a7c15ull
+
+static inline uint64_t event_note_key(uint64_t sp, uint32_t part)
+{
+	return sp << 8 | part;
+}
+
+static inline uint32_t event_note_slot(uint64_t sp)
+{
+	return (uint32_t)(sp * EVENT_NOTE_HASH >> (64 - EVENT_NOTES_BITS));
+}
+
 /* Shared with the BPF program through a mapped array: one page, 8 bytes each. */
 struct event_control {
 	int64_t budget; /* hits still allowed; meaningless without a limit */
 	uint64_t seen;	/* runs of the program */
+	uint64_t hits;	/* of these, not duplicates */
 	uint64_t granted;
 	uint64_t rejected_limit;
 	uint64_t rejected_duplicate;
+	uint64_t rejected_condition;
+	uint64_t condition_faults; /* of these, a load failed or a divisor was 0 */
 	uint64_t lost_full;
+	uint64_t zero; /* always 0, but the verifier does not know */
 	uint64_t last[EVENT_PARTS_MAX]; /* value at the previous hit of each part */
+	struct event_note notes[EVENT_NOTES];
+};
+_Static_assert(sizeof(struct event_control) <= 4096, "the control page is one page");
+
+/* Where count(EVENT) of a condition reads; survives the end of that event. */
+struct event_counted {
+	const struct event_control *control; /* a mapping of our own, or NULL: in the table */
+	const struct trapline_event *row;
+	uint32_t generation;
 };
 
 /* Descriptors of all threads: [root][part][cpu], one cpu when the event follows its thread. */
@@ -68,6 +107,12 @@ struct trapline_event {
 	uint32_t scope;
 	uint32_t stack_depth;
 	uint32_t mechanism; /* enum trapline_mechanism */
+	uint32_t has_program; /* attached before it is enabled */
+	uint32_t decided_in;  /* enum trapline_decided */
+	uint32_t thread_slot; /* of hits_in_thread in the handler, + 1; 0: none */
+	int filter_fd;	      /* the caller's own program, or -1 */
+	const struct condition *condition;
+	struct event_counted counted[COND_EVENTS_MAX];
 	uint32_t access;
 	uint64_t period;
 
@@ -86,6 +131,9 @@ struct trapline_event {
 	uint64_t limit;
 	uint64_t granted;
 
+	uint64_t hits; /* not duplicates, before the condition and the limit */
+	uint64_t rejected_condition;
+	uint64_t condition_faults;
 	uint64_t delivered;
 	uint64_t rejected_limit;
 	uint64_t rejected_duplicate;
@@ -125,6 +173,11 @@ static inline int event_is_data(const struct trapline_event *ev)
 static inline int event_is_breakpoint(const struct trapline_event *ev)
 {
 	return ev->access != TRAPLINE_AMOUNT;
+}
+
+static inline int event_opens_enabled(const struct trapline_event *ev)
+{
+	return ev->mechanism == TRAPLINE_BY_SIGNAL && !ev->has_program;
 }
 
 /* Take a free row of the table, or NULL. Give it back. AS-Safe. */

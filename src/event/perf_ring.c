@@ -16,7 +16,7 @@
 #define SAMPLE_MAX 65536u
 #define SAMPLE_TYPE                                                                          \
 	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |      \
-	 PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER)
+	 PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU | PERF_SAMPLE_REGS_USER)
 
 /* The fixed front of a sample, in the order of SAMPLE_TYPE. */
 struct sample_front {
@@ -27,6 +27,8 @@ struct sample_front {
 	uint32_t tid;
 	uint64_t time_ns;
 	uint64_t addr;
+	uint32_t cpu;
+	uint32_t reserved;
 	uint64_t regs_abi;
 };
 
@@ -34,6 +36,7 @@ struct sample_front {
 struct event_owner {
 	uint32_t tid;
 	uint32_t class;
+	uint64_t hits; /* in this thread */
 };
 #define OWNERS (1u << 16)
 
@@ -153,9 +156,10 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 	}
 	/* Ids only grow, so the array stays sorted. */
 	r->ids[r->id_count++] = (struct event_id){id, ev, part, class};
-	if (class && !ev->owners)
+	int counts = ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD);
+	if ((class || counts) && !ev->owners)
 		ev->owners = calloc(OWNERS, sizeof(*ev->owners));
-	return 0;
+	return counts && !ev->owners ? -ENOMEM : 0;
 }
 
 void perf_rings_forget(struct perf_rings *r, const struct trapline_event *ev)
@@ -214,6 +218,13 @@ static int is_duplicate(const struct event_id *id, uint32_t tid)
 	return 1;
 }
 
+uint64_t perf_rings_hit_in_thread(struct trapline_event *ev, uint32_t tid)
+{
+	struct event_owner *owner = ev->owners ? owner_of(ev, tid) : NULL;
+
+	return owner ? ++owner->hits : 0;
+}
+
 /* A thread has gone; its number may come again. */
 static void forget_thread(struct perf_rings *r, uint32_t tid)
 {
@@ -222,7 +233,7 @@ static void forget_thread(struct perf_rings *r, uint32_t tid)
 		if (ev->owners && (i == 0 || ev != r->ids[i - 1].event)) {
 			struct event_owner *owner = owner_of(ev, tid);
 			if (owner)
-				owner->class = 0;
+				*owner = (struct event_owner){.tid = tid};
 		}
 	}
 }
@@ -311,6 +322,7 @@ static void fill_record(const struct perf_rings *r, size_t size, struct record *
 	out->time_ns = front->time_ns;
 	out->pid_tid = (uint64_t)front->pid << 32 | front->tid;
 	out->address = front->addr;
+	out->cpu = front->cpu;
 	if (front->regs_abi && at + sizeof(out->regs) <= end) {
 		fill_regs(out, (const void *)at);
 		at += sizeof(out->regs);

@@ -55,6 +55,9 @@ void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev);
 int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uint32_t *part,
 		    struct record *out, const void **stack);
 
+/* Ordinal of this hit in its thread, for events whose condition asks; 0: not known. */
+uint64_t perf_rings_hit_in_thread(struct trapline_event *ev, uint32_t tid);
+
 /* 1 when no record is left in any ring. */
 int perf_rings_empty(const struct perf_rings *r);
 

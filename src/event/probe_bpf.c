@@ -18,7 +18,7 @@
 /* The value that makes the condition true. */
 #define TRUE_VALUE 1000
 
-/* A program of 16 KB is too large for a stack that a caller may have chosen. */
+/* A program of 128 KB is too large for a stack that a caller may have chosen. */
 static struct ebpf program;
 
 /* R0 of an array map's value is counted up; the map's descriptor is needed twice. */
@@ -151,14 +151,14 @@ void probe_bpf_veto(struct probe_result *r)
 static int storage_value(int map)
 {
 	union bpf_attr attr;
-	uint64_t value = 0;
+	uint64_t value[EBPF_TASK_BYTES / 8] = {0};
 	int pidfd = (int)sys2(SYS_pidfd_open, sys_getpid(), 0);
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_fd = (uint32_t)map;
 	attr.key = (uintptr_t)&pidfd;
-	attr.value = (uintptr_t)&value;
-	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? -1 : (int)value;
+	attr.value = (uintptr_t)value;
+	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? -1 : (int)value[0];
 }
 
 void probe_bpf_task_storage(struct probe_result *r)

@@ -1,15 +1,62 @@
 /* SPDX-License-Identifier: MIT */
-/* program.h - the BPF program of an event with records: it decides and writes the record. */
+/*
+ * program.h - the BPF program of an event: it counts, decides, and writes the record or lets the
+ * signal pass.
+ */
 #ifndef EVENT_PROGRAM_H
 #define EVENT_PROGRAM_H
 
+#include "cond/ebpf.h"
 #include "event/event.h"
 
-/* Maps the programs of an event use: the control page and the owner of each task. */
+/* Maps the programs of an event use: the control page and the note kept with each task. */
 int program_maps_open(struct trapline_event *ev);
 void program_maps_close(struct trapline_event *ev);
 
-/* Load the program for one part and class. Returns a descriptor or -errno. */
-int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class, int ring_fd);
+/* ring_fd of a program that writes no records. */
+#define PROGRAM_SIGNALS (-1)
+
+/*
+ * Load the program for one part and class. With a ring it writes records and always holds back
+ * the signal; with PROGRAM_SIGNALS its verdict is whether the thread gets one. log may be NULL.
+ * Returns a descriptor or -errno.
+ */
+int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class, int ring_fd,
+		 char *log, uint32_t log_size);
+
+/* The instructions of such a program. -EOPNOTSUPP: the condition cannot be compiled for it. */
+int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
+		 int ring_fd);
+
+/*
+ * The parts of a program, below. R6 is the context, R7 the control page, R8 the record. The
+ * frame below R10 holds what one part finds for another.
+ */
+enum {
+	FRAME_VALUE = -8,
+	FRAME_WHEN = -16,
+	FRAME_OLD = -24,
+	FRAME_STACK_LEN = -32,
+	FRAME_HITS = -40,
+	FRAME_HITS_IN_THREAD = -48,
+	FRAME_CONDITION = -400,
+};
+
+#define CONTEXT R6
+#define CONTROL R7
+#define RECORD R8
+
+#define CONTROL_AT(member) ((int16_t)offsetof(struct event_control, member))
+
+void program_count(struct ebpf *p, int16_t counter);
+/* Counts, and ends the program with a verdict of 0. */
+void program_reject(struct ebpf *p, int16_t counter);
+
+/* program_decide.c: count, duplicates, value, condition, limit. 0 or -errno. */
+int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
+		   uint32_t class);
+
+/* program_record.c: reserve, fill and submit a record. */
+void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd);
 
 #endif

@@ -28,6 +28,7 @@ struct record {
 	uint64_t new_value;
 	uint64_t value_when; /* enum trapline_value */
 	uint64_t stack_len;
+	uint64_t cpu;
 	char thread[16];
 	uint64_t regs[RECORD_REGS];
 };

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "trap/arch.h"
+#include "trap/condition.h"
 #include "trap/inflight.h"
 #include "trap/path.h"
 #include "trap/trap.h"
@@ -144,13 +145,21 @@ TRAP_PATH static int is_current(const struct trapline_event *ev, uint64_t data)
 	       atomic_get(&ev->generation) == (uint32_t)data;
 }
 
+/* A hit that the kernel let pass and that is lost here has not used up the limit. */
+TRAP_PATH static void count_lost(struct trapline_event *ev, uint64_t *counter)
+{
+	counter_add(counter, 1);
+	if (ev->has_limit && ev->decided_in == TRAPLINE_DECIDED_IN_KERNEL)
+		atomic_add(&ev->control->budget, 1);
+}
+
 TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
 {
 	uint32_t state = atomic_get(&ev->state);
 	uint32_t age = atomic_get(&ev->generation) - (uint32_t)data;
 
 	if (state == EVENT_LIVE && age <= ev->generation - ev->first_generation)
-		counter_add(&ev->lost_late, 1);
+		count_lost(ev, &ev->lost_late);
 	else
 		counter_add(&late_closed, 1);
 }
@@ -163,6 +172,10 @@ TRAP_PATH static int take_grant(struct trapline_event *ev, int *last)
 	*last = 0;
 	if (!ev->has_limit)
 		return 1;
+	if (ev->decided_in == TRAPLINE_DECIDED_IN_KERNEL) {
+		*last = !event_budget_left(ev);
+		return 1;
+	}
 	for (;;) {
 		uint64_t limit = atomic_get(&ev->limit);
 		if (granted >= limit)
@@ -174,29 +187,51 @@ TRAP_PATH static int take_grant(struct trapline_event *ev, int *last)
 	}
 }
 
-TRAP_PATH static void read_value(const struct trapline_event *ev, struct trapline_hit *hit,
+/* What the program in the kernel read at this very hit; 0 when another thread wrote over it. */
+TRAP_PATH static int take_note(const struct trapline_event *ev, struct trapline_hit *hit,
+			       uint32_t part)
+{
+	const struct event_note *note = &ev->control->notes[event_note_slot(hit->sp)];
+	uint64_t key = event_note_key(hit->sp, part);
+
+	if (atomic_get(&note->key) != key)
+		return 0;
+	hit->old_value = atomic_get(&note->old_value);
+	hit->new_value = atomic_get(&note->new_value);
+	hit->value_when = (uint8_t)atomic_get(&note->value_when);
+	hit->old_known = hit->value_when != TRAPLINE_VALUE_NONE;
+	if (atomic_get(&note->key) == key)
+		return 1;
+	hit->old_known = 0;
+	hit->value_when = TRAPLINE_VALUE_NONE;
+	return 0;
+}
+
+TRAP_PATH static void read_value(struct trapline_event *ev, struct trapline_hit *hit,
 				 uint32_t part)
 {
 	uint64_t value = 0;
 
-	if (!event_is_data(ev) || ev->flags & TRAPLINE_NO_VALUES)
+	if (!event_is_data(ev) || (ev->flags & TRAPLINE_NO_VALUES && !ev->condition))
+		return;
+	if (ev->control && take_note(ev, hit, part))
 		return;
 	if (sys_read_memory(ev->pid, hit->address, &value, hit->len) != (ssize_t)hit->len)
 		return;
 	hit->new_value = value;
 	hit->value_when = TRAPLINE_VALUE_AT_HIT;
+	if (ev->control)
+		return; /* the previous value was the program's to know */
 	hit->old_known = 1;
-	hit->old_value = atomic_swap(&((struct trapline_event *)(uintptr_t)ev)->last_value[part],
-				     value);
+	hit->old_value = atomic_swap(&ev->last_value[part], value);
 }
 
-TRAP_PATH static void run_callback(struct trapline_event *ev, uint32_t part,
-				   const struct siginfo_perf *info, ucontext_t *context,
-				   pid_t tid)
+TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
+			       const struct siginfo_perf *info, ucontext_t *context, pid_t tid,
+			       struct trapline_hit *hit)
 {
-	uint64_t frames[TRAPLINE_STACK_MAX];
-	struct trapline_hit hit = {
-		.size = sizeof(hit),
+	*hit = (struct trapline_hit){
+		.size = sizeof(*hit),
 		.event = ev,
 		.arg = ev->arg,
 		.time_ns = clock_now_ns(),
@@ -207,24 +242,46 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, uint32_t part,
 		.access = (uint8_t)ev->access,
 		.done = (uint8_t)arch_done(ev->access),
 		.async = info->flags & TRAP_PERF_FLAG_ASYNC_BIT,
-		.stack = frames,
 		.context = context,
 		.amount = ev->period,
 	};
 
 	if (event_is_breakpoint(ev)) {
-		hit.address = atomic_get(&ev->parts[part].addr);
-		hit.len = ev->parts[part].len;
-		read_value(ev, &hit, part);
+		hit->address = atomic_get(&ev->parts[part].addr);
+		hit->len = ev->parts[part].len;
+		read_value(ev, hit, part);
 	} else {
-		hit.address = info->addr;
+		hit->address = info->addr;
 	}
+}
+
+/* The condition, where the kernel could not decide it. */
+TRAP_PATH static int is_wanted(struct trapline_event *ev, const struct trapline_hit *hit)
+{
+	struct condition_input input = {.hit = hit, .event = ev};
+
+	if (ev->decided_in == TRAPLINE_DECIDED_IN_KERNEL)
+		return 1;
+	input.hits = atomic_add(&ev->hits, 1u) + 1;
+	if (!ev->condition)
+		return 1;
+	input.hits_in_thread = condition_hit_in_thread(ev);
+	if (cond_uses(ev->condition, COND_CPU))
+		sys3(SYS_getcpu, &input.cpu, NULL, NULL);
+	return condition_holds(ev, &input);
+}
+
+TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
+{
+	uint64_t frames[TRAPLINE_STACK_MAX];
+
+	hit->stack = frames;
 	if (ev->stack_depth)
-		hit.stack_count = stack_unwind(hit.ip, frames, ev->stack_depth);
+		hit->stack_count = stack_unwind(hit->ip, frames, ev->stack_depth);
 	counter_add(&ev->delivered, 1);
-	if (hit.async)
+	if (hit->async)
 		counter_add(&ev->async, 1);
-	if (ev->callback(&hit) == TRAPLINE_DISARM) {
+	if (ev->callback(hit) == TRAPLINE_DISARM) {
 		atomic_set(&ev->wanted, 0);
 		event_sync(ev);
 	}
@@ -259,30 +316,42 @@ TRAP_PATH static void give_up(struct trapline_event *ev)
 }
 
 TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
-			       const struct siginfo_perf *info, ucontext_t *context)
+			       const struct siginfo_perf *info, ucontext_t *context, pid_t tid)
+{
+	struct trapline_hit hit;
+	int last;
+
+	if (is_endless_abort(arch_pc(context)))
+		give_up(ev);
+	fill_hit(ev, part, info, context, tid, &hit);
+	if (!is_wanted(ev, &hit))
+		return;
+	if (!take_grant(ev, &last)) {
+		counter_add(&ev->rejected_limit, 1);
+		return;
+	}
+	/* Off before the callback, so that a re-arm in it is the later wish. */
+	if (last)
+		event_sync(ev);
+	run_callback(ev, &hit);
+}
+
+TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
+				const struct siginfo_perf *info, ucontext_t *context)
 {
 	pid_t tid = self.tid;
-	int last = 0;
 
 	if (!tid)
 		tid = self.tid = sys_gettid();
 
 	self.frame = __builtin_frame_address(0);
 	self.entry = inflight_enter(tid, ev->index);
-	if (!is_current(ev, info->data)) {
+	if (!is_current(ev, info->data))
 		count_late(ev, info->data);
-	} else if (!self.entry) {
-		counter_add(&ev->lost_nested, 1);
-	} else if (!take_grant(ev, &last)) {
-		counter_add(&ev->rejected_limit, 1);
-	} else {
-		/* Off before the callback, so that a re-arm in it is the later wish. */
-		if (last)
-			event_sync(ev);
-		if (is_endless_abort(arch_pc(context)))
-			give_up(ev);
-		run_callback(ev, part, info, context, tid);
-	}
+	else if (!self.entry)
+		count_lost(ev, &ev->lost_nested);
+	else
+		take_hit(ev, part, info, context, tid);
 	trap_leave();
 }
 
@@ -310,10 +379,10 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 	struct trapline_event *ev = event_of(info->data, &part);
 	if (is_nested(context)) {
 		if (is_current(ev, info->data))
-			counter_add(&ev->lost_nested, 1);
+			count_lost(ev, &ev->lost_nested);
 		else
 			count_late(ev, info->data);
 		return;
 	}
-	take_hit(ev, part, info, context);
+	enter_hit(ev, part, info, context);
 }

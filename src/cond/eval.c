@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * eval.c - the interpreter. Safe in a handler: no allocation, no recursion, a bounded loop.
+ *
+ * It defines what a condition means; emit.c must agree bit for bit (tests/unit/test_condition.c).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "cond/ir.h"
+
+uint64_t cond_extend(uint64_t value, uint32_t size, int is_signed)
+{
+	uint32_t unused = 64 - 8 * size;
+
+	if (!unused)
+		return value;
+	value <<= unused;
+	return is_signed ? (uint64_t)((int64_t)value >> unused) : value >> unused;
+}
+
+static int divide(const struct cond_step *step, uint64_t a, uint64_t b, uint64_t *out)
+{
+	int is_mod = step->op == COND_MOD;
+
+	if (!b)
+		return -EFAULT;
+	if (!step->is_signed) {
+		*out = is_mod ? a % b : a / b;
+	} else if (b == UINT64_MAX) {
+		/* By -1: the smallest number has no opposite; it stays, as when it wraps. */
+		*out = is_mod ? 0 : 0 - a;
+	} else {
+		*out = (uint64_t)(is_mod ? (int64_t)a % (int64_t)b : (int64_t)a / (int64_t)b);
+	}
+	return 0;
+}
+
+static int compare(const struct cond_step *step, uint64_t a, uint64_t b)
+{
+	/* Flipping the sign bit turns signed order into unsigned order. */
+	uint64_t flip = step->is_signed ? 1ull << 63 : 0;
+
+	a ^= flip;
+	b ^= flip;
+	switch (step->op) {
+	case COND_EQ:
+		return a == b;
+	case COND_NE:
+		return a != b;
+	case COND_LT:
+		return a < b;
+	case COND_LE:
+		return a <= b;
+	case COND_GT:
+		return a > b;
+	default:
+		return a >= b;
+	}
+}
+
+int cond_binary(const struct cond_step *step, uint64_t a, uint64_t b, uint64_t *out)
+{
+	switch (step->op) {
+	case COND_ADD:
+		*out = a + b;
+		return 0;
+	case COND_SUB:
+		*out = a - b;
+		return 0;
+	case COND_MUL:
+		*out = a * b;
+		return 0;
+	case COND_DIV:
+	case COND_MOD:
+		return divide(step, a, b, out);
+	case COND_AND:
+		*out = a & b;
+		return 0;
+	case COND_OR:
+		*out = a | b;
+		return 0;
+	case COND_XOR:
+		*out = a ^ b;
+		return 0;
+	case COND_SHL:
+		*out = a << (b & 63);
+		return 0;
+	case COND_SHR:
+		*out = step->is_signed ? (uint64_t)((int64_t)a >> (b & 63)) : a >> (b & 63);
+		return 0;
+	default:
+		*out = (uint64_t)compare(step, a, b);
+		return 0;
+	}
+}
+
+static uint64_t unary(const struct cond_step *step, uint64_t a)
+{
+	switch (step->op) {
+	case COND_NEG:
+		return 0 - a;
+	case COND_INV:
+		return ~a;
+	case COND_NOT:
+		return !a;
+	case COND_BOOL:
+		return a != 0;
+	case COND_IN:
+		return a >= step->imm && a < step->imm2;
+	default:
+		return cond_extend(a, step->size, step->is_signed);
+	}
+}
+
+static int load(const struct cond_step *step, const struct cond_env *env, uint64_t *top)
+{
+	uint64_t value = 0;
+	int err = env->read(env, *top, &value, step->size);
+
+	if (!err)
+		*top = cond_extend(value, step->size, step->is_signed);
+	return err;
+}
+
+static int string_begins(const struct condition *c, const struct cond_step *step,
+			 const struct cond_env *env, uint64_t *top)
+{
+	char there[COND_STRING_MAX];
+	int err = env->read(env, *top, there, step->size);
+
+	if (!err)
+		*top = memcmp(there, c->strings + step->arg, step->size) == 0;
+	return err;
+}
+
+static uint64_t is_thread(const struct condition *c, const struct cond_step *step,
+			  const struct cond_env *env)
+{
+	char name[COND_THREAD_NAME];
+
+	env->thread(env, name);
+	return memcmp(name, c->strings + step->arg, sizeof(name)) == 0;
+}
+
+/* Steps that put a number on the stack. */
+static int push(const struct condition *c, const struct cond_step *step,
+		const struct cond_env *env, uint64_t *slot)
+{
+	switch (step->op) {
+	case COND_PUSH:
+		*slot = step->imm;
+		return 0;
+	case COND_TERM:
+		return env->term(env, (enum cond_term)step->arg, slot);
+	case COND_REG:
+		return env->reg(env, step->arg, slot);
+	case COND_COUNT:
+		return env->count(env, step->arg, slot);
+	default:
+		*slot = is_thread(c, step, env);
+		return 0;
+	}
+}
+
+static int is_taken(const struct cond_step *step, uint64_t top)
+{
+	if (step->op == COND_JUMP)
+		return 1;
+	return step->op == COND_JUMP_IF_1_KEEP ? top != 0 : top == 0;
+}
+
+int cond_eval(const struct condition *c, const struct cond_env *env)
+{
+	uint64_t stack[COND_HEIGHT_MAX + 1];
+
+	for (uint32_t i = 0; i < c->count; i++) {
+		const struct cond_step *step = &c->steps[i];
+		uint64_t *slot = stack + step->height;
+		uint64_t *top = slot - 1;
+		int err = 0;
+
+		if (step->op <= COND_COUNT || step->op == COND_THREAD)
+			err = push(c, step, env, slot);
+		else if (step->op == COND_LOAD)
+			err = load(step, env, top);
+		else if (step->op == COND_STRING)
+			err = string_begins(c, step, env, top);
+		else if (step->op <= COND_BOOL || step->op == COND_IN)
+			*top = unary(step, *top);
+		else if (step->op <= COND_GE)
+			err = cond_binary(step, top[-1], *top, top - 1);
+		else if (step->op != COND_POP && is_taken(step, step->height ? *top : 0))
+			i = step->target - 1u;
+		if (err)
+			return -EFAULT;
+	}
+	return stack[0] != 0;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* lex.c - the words of a condition. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cond/parse.h"
+
+static int is_name_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+static void wrong(struct token *t, const char *why)
+{
+	t->kind = TOKEN_WRONG;
+	t->wrong = why;
+}
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 32);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
+}
+
+static const char *lex_suffix(const char *at, struct token *t)
+{
+	for (; *at && strchr("uUlL", *at); at++)
+		t->is_unsigned |= *at == 'u' || *at == 'U';
+	if (is_name_char(*at))
+		wrong(t, "a number ends in letters that do not belong to it");
+	return at;
+}
+
+static const char *lex_number(const char *at, struct token *t)
+{
+	int base = 10;
+
+	if (at[0] == '0' && (at[1] | 32) == 'x' && digit_of(at[2]) < 16) {
+		base = 16;
+		at += 2;
+	} else if (at[0] == '0' && (at[1] | 32) == 'b' && digit_of(at[2]) < 2) {
+		base = 2;
+		at += 2;
+	} else if (at[0] == '0') {
+		base = 8;
+	}
+	t->kind = TOKEN_NUMBER;
+	for (; digit_of(*at) < base; at++) {
+		uint64_t digit = (uint64_t)digit_of(*at);
+		uint64_t next;
+
+		if (__builtin_mul_overflow(t->number, (uint64_t)base, &next) ||
+		    __builtin_add_overflow(next, digit, &next)) {
+			wrong(t, "a number is over 64 bits");
+			return at;
+		}
+		t->number = next;
+	}
+	/* As in C: what a signed number cannot hold is unsigned. */
+	t->is_unsigned = t->number > INT64_MAX;
+	return lex_suffix(at, t);
+}
+
+/* One character of a string or character constant, after a backslash if there is one. */
+static const char *lex_char(const char *at, char *out, struct token *t)
+{
+	static const char from[] = "nrt0\\\"'";
+	static const char to[] = "\n\r\t\0\\\"'";
+
+	if (*at != '\\') {
+		*out = *at;
+		return at + 1;
+	}
+	if (at[1] == 'x' && digit_of(at[2]) < 16 && digit_of(at[3]) < 16) {
+		*out = (char)(digit_of(at[2]) * 16 + digit_of(at[3]));
+		return at + 4;
+	}
+	const char *known = at[1] ? strchr(from, at[1]) : NULL;
+	if (!known) {
+		wrong(t, "an unknown character follows a backslash");
+		return at + 1;
+	}
+	*out = to[known - from];
+	return at + 2;
+}
+
+static const char *lex_string(const char *at, struct token *t)
+{
+	t->kind = TOKEN_STRING;
+	t->len = 0;
+	at++;
+	while (*at && *at != '"' && t->kind == TOKEN_STRING) {
+		if (t->len == COND_STRING_MAX) {
+			wrong(t, "a string is over 64 bytes");
+			return at;
+		}
+		at = lex_char(at, &t->text[t->len++], t);
+	}
+	if (t->kind == TOKEN_STRING && *at != '"')
+		wrong(t, "a string does not end");
+	return *at == '"' ? at + 1 : at;
+}
+
+static const char *lex_character(const char *at, struct token *t)
+{
+	char c = 0;
+
+	t->kind = TOKEN_NUMBER;
+	if (at[1] && at[1] != '\'')
+		at = lex_char(at + 1, &c, t);
+	else
+		at++;
+	if (t->kind == TOKEN_NUMBER && *at != '\'')
+		wrong(t, "a character constant does not end");
+	t->number = (uint64_t)(int64_t)(signed char)c;
+	return *at == '\'' ? at + 1 : at;
+}
+
+static const char *lex_name(const char *at, struct token *t)
+{
+	t->kind = TOKEN_NAME;
+	t->len = 0;
+	for (; is_name_char(*at); at++) {
+		if (t->len == COND_STRING_MAX) {
+			wrong(t, "a name is over 64 characters");
+			return at;
+		}
+		t->text[t->len++] = *at;
+	}
+	return at;
+}
+
+static const char *lex_sign(const char *at, struct token *t)
+{
+	static const char *const pairs[] = {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||"};
+
+	t->kind = TOKEN_SIGN;
+	t->len = 1;
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if (at[0] == pairs[i][0] && at[1] == pairs[i][1])
+			t->len = 2;
+	if (t->len == 1 && !strchr("+-*/%&|^~!<>?:(),[]", *at)) {
+		wrong(t, *at == '=' ? "a condition cannot assign: == compares" :
+				      "a character that no condition has");
+		return at + 1;
+	}
+	memcpy(t->text, at, t->len);
+	return at + t->len;
+}
+
+void token_next(const char **at, struct token *out)
+{
+	const char *c = *at;
+
+	while (isspace((unsigned char)*c))
+		c++;
+	memset(out, 0, sizeof(*out));
+	out->start = c;
+	if (!*c)
+		out->kind = TOKEN_END;
+	else if (isdigit((unsigned char)*c))
+		c = lex_number(c, out);
+	else if (is_name_char(*c))
+		c = lex_name(c, out);
+	else if (*c == '"')
+		c = lex_string(c, out);
+	else if (*c == '\'')
+		c = lex_character(c, out);
+	else
+		c = lex_sign(c, out);
+	*at = c;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * program_decide.c - whether a hit counts, in the order
+ *	duplicate, ordinal, value, condition, limit.
+ *
+ * What is decided holds nothing that could fail in the verifier for one event and not for another.
+ */
+#include <errno.h>
+#include <linux/bpf_perf_event.h>
+
+#include "cond/emit.h"
+#include "event/arch_regs.h"
+#include "event/program.h"
+
+static int uses_value(const struct condition *c)
+{
+	return c && (cond_uses(c, COND_NEW) || cond_uses(c, COND_OLD) || cond_uses(c, COND_CHANGED));
+}
+
+static void emit_fault(struct ebpf *p)
+{
+	program_count(p, CONTROL_AT(condition_faults));
+	program_reject(p, CONTROL_AT(rejected_condition));
+}
+
+/*
+ * The first class that a thread sees owns it. Kept in the task itself: a map of thread ids would
+ * answer for a dead thread whose number was given again.
+ */
+static void emit_reject_duplicate(struct ebpf *p, int storage_fd, uint32_t class, int in_thread)
+{
+	ebpf_call(p, BPF_FUNC_get_current_task_btf);
+	ebpf_load_map(p, R1, storage_fd);
+	ebpf_mov(p, R2, R0);
+	ebpf_mov_imm(p, R3, 0);
+	ebpf_mov_imm(p, R4, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	ebpf_call(p, BPF_FUNC_task_storage_get);
+	/* No memory for the note: a hit seen twice is better than one not seen. */
+	uint32_t no_note = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
+	ebpf_load_mem(p, BPF_DW, R1, R0, 0);
+	uint32_t owned = ebpf_jump_imm(p, BPF_JNE, R1, 0);
+	ebpf_mov_imm(p, R1, (int32_t)class + 1);
+	ebpf_store(p, BPF_DW, R0, 0, R1);
+	ebpf_land(p, owned);
+	uint32_t ours = ebpf_jump_imm(p, BPF_JEQ, R1, (int32_t)class + 1);
+	program_reject(p, CONTROL_AT(rejected_duplicate));
+	ebpf_land(p, ours);
+	if (in_thread) {
+		ebpf_load_mem(p, BPF_DW, R1, R0, 8);
+		ebpf_alu_imm(p, BPF_ADD, R1, 1);
+		ebpf_store(p, BPF_DW, R0, 8, R1);
+		ebpf_store(p, BPF_DW, R10, FRAME_HITS_IN_THREAD, R1);
+		uint32_t known = ebpf_jump_imm(p, BPF_JA, 0, 0);
+		ebpf_land(p, no_note);
+		emit_fault(p);
+		ebpf_land(p, known);
+	} else {
+		ebpf_land(p, no_note);
+	}
+}
+
+/*
+ * Take one from the budget; put it back when it was empty. A rejected hit can so reject another
+ * that arrives in the same moment as a re-arm, but exactly the budget is ever granted.
+ */
+static void emit_spend_budget(struct ebpf *p)
+{
+	ebpf_mov_imm(p, R1, -1);
+	ebpf_atomic(p, BPF_ADD | BPF_FETCH, CONTROL, CONTROL_AT(budget), R1);
+	uint32_t granted = ebpf_jump_imm(p, BPF_JSGT, R1, 0);
+	ebpf_mov_imm(p, R1, 1);
+	ebpf_atomic(p, BPF_ADD, CONTROL, CONTROL_AT(budget), R1);
+	program_reject(p, CONTROL_AT(rejected_limit));
+	ebpf_land(p, granted);
+}
+
+/* FRAME_VALUE, FRAME_OLD and FRAME_WHEN of a data event. */
+static void emit_read_value(struct ebpf *p, const struct event_part *part, uint32_t index,
+			    int needed)
+{
+	int16_t addr_at = offsetof(struct bpf_perf_event_data, addr);
+
+	ebpf_mov(p, R1, R10);
+	ebpf_alu_imm(p, BPF_ADD, R1, FRAME_VALUE);
+	ebpf_mov_imm(p, R2, (int32_t)part->len);
+	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, addr_at);
+	ebpf_call(p, BPF_FUNC_probe_read_user);
+	uint32_t failed = ebpf_jump_imm(p, BPF_JNE, R0, 0);
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_WHEN, TRAPLINE_VALUE_AT_HIT);
+	/* Exchanged, so that the chain old -> new has no gap however many threads write. */
+	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_VALUE);
+	ebpf_atomic(p, BPF_XCHG, CONTROL, (int16_t)(CONTROL_AT(last) + 8 * (int)index), R1);
+	ebpf_store(p, BPF_DW, R10, FRAME_OLD, R1);
+	if (needed) {
+		uint32_t known = ebpf_jump_imm(p, BPF_JA, 0, 0);
+		ebpf_land(p, failed);
+		emit_fault(p);
+		ebpf_land(p, known);
+	} else {
+		ebpf_land(p, failed);
+	}
+}
+
+static int emit_condition(struct ebpf *p, const struct trapline_event *ev)
+{
+	struct arch_caller caller = arch_caller(ev->access == TRAPLINE_EXECUTE);
+	struct cond_place place = {
+		.context = CONTEXT,
+		.control = CONTROL,
+		.zero_at = CONTROL_AT(zero),
+		.frame_at = FRAME_CONDITION,
+		.terms_at = {
+			[COND_NEW] = FRAME_VALUE,
+			[COND_OLD] = FRAME_OLD,
+			[COND_HITS] = FRAME_HITS,
+			[COND_HITS_IN_THREAD] = FRAME_HITS_IN_THREAD,
+		},
+		.addr_at = offsetof(struct bpf_perf_event_data, addr),
+		.regs_at = arch_bpf_regs,
+		.ip_reg = ARCH_REG_PC,
+		.caller_reg = caller.reg,
+		.caller_add = caller.add,
+		.caller_in_memory = caller.in_memory,
+		.count_at = offsetof(struct event_control, hits),
+	};
+
+	for (uint32_t i = 0; i < ev->condition->event_count; i++)
+		place.count_maps[i] = ev->condition->events[i]->control_fd;
+	int err = cond_emit(p, ev->condition, &place);
+	uint32_t holds = ebpf_jump_imm(p, BPF_JEQ, R0, 1);
+	uint32_t is_false = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
+
+	program_count(p, CONTROL_AT(condition_faults));
+	ebpf_land(p, is_false);
+	program_reject(p, CONTROL_AT(rejected_condition));
+	ebpf_land(p, holds);
+	return err;
+}
+
+static void emit_ordinal(struct ebpf *p)
+{
+	ebpf_mov_imm(p, R1, 1);
+	ebpf_atomic(p, BPF_ADD | BPF_FETCH, CONTROL, CONTROL_AT(hits), R1);
+	ebpf_alu_imm(p, BPF_ADD, R1, 1);
+	ebpf_store(p, BPF_DW, R10, FRAME_HITS, R1);
+}
+
+static void emit_no_value(struct ebpf *p)
+{
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_VALUE, 0);
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_OLD, 0);
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_WHEN, TRAPLINE_VALUE_NONE);
+}
+
+int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
+		   uint32_t class)
+{
+	const struct condition *c = ev->condition;
+	int err = 0;
+
+	emit_reject_duplicate(p, ev->storage_fd, class,
+			      c && cond_uses(c, COND_HITS_IN_THREAD));
+	emit_ordinal(p);
+	emit_no_value(p);
+	if (event_is_data(ev))
+		emit_read_value(p, &ev->parts[part], part, uses_value(c));
+	if (c)
+		err = emit_condition(p, ev);
+	if (ev->has_limit)
+		emit_spend_budget(p);
+	return err;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* program_record.c - the end of a program whose hits are read as records. */
+#include <linux/bpf_perf_event.h>
+
+#include "event/arch_regs.h"
+#include "event/program.h"
+#include "record/layout.h"
+
+#define RECORD_AT(member) ((int16_t)offsetof(struct record, member))
+
+static void emit_reserve(struct ebpf *p, int ring_fd, uint32_t bytes, int limited)
+{
+	ebpf_load_map(p, R1, ring_fd);
+	ebpf_mov_imm(p, R2, (int32_t)bytes);
+	ebpf_mov_imm(p, R3, 0);
+	ebpf_call(p, BPF_FUNC_ringbuf_reserve);
+	uint32_t room = ebpf_jump_imm(p, BPF_JNE, R0, 0);
+	if (limited) {
+		ebpf_mov_imm(p, R1, 1);
+		ebpf_atomic(p, BPF_ADD, CONTROL, CONTROL_AT(budget), R1);
+	}
+	program_reject(p, CONTROL_AT(lost_full));
+	ebpf_land(p, room);
+	ebpf_mov(p, RECORD, R0);
+}
+
+static void emit_copy_frame(struct ebpf *p, int16_t to, int16_t from)
+{
+	ebpf_load_mem(p, BPF_DW, R1, R10, from);
+	ebpf_store(p, BPF_DW, RECORD, to, R1);
+}
+
+static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
+{
+	int16_t addr_at = offsetof(struct bpf_perf_event_data, addr);
+
+	ebpf_load_imm64(p, R1,
+			(uint64_t)ev->first_generation << 32 | part << 8 | ev->index);
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(event), R1);
+	ebpf_call(p, BPF_FUNC_ktime_get_ns);
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(time_ns), R0);
+	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(pid_tid), R0);
+	ebpf_call(p, BPF_FUNC_get_smp_processor_id);
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(cpu), R0);
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, addr_at);
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(address), R1);
+	emit_copy_frame(p, RECORD_AT(new_value), FRAME_VALUE);
+	emit_copy_frame(p, RECORD_AT(old_value), FRAME_OLD);
+	emit_copy_frame(p, RECORD_AT(value_when), FRAME_WHEN);
+	ebpf_mov(p, R1, RECORD);
+	ebpf_alu_imm(p, BPF_ADD, R1, RECORD_AT(thread));
+	ebpf_mov_imm(p, R2, 16);
+	ebpf_call(p, BPF_FUNC_get_current_comm);
+	for (int i = 0; i < RECORD_REGS; i++) {
+		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[i]);
+		ebpf_store(p, BPF_DW, RECORD, (int16_t)(RECORD_AT(regs) + 8 * i), R1);
+	}
+}
+
+/* Chunk by chunk from sp upwards, until the mapping ends: one read would be all or nothing. */
+static void emit_copy_stack(struct ebpf *p)
+{
+	uint32_t ends[RECORD_STACK_MAX / RECORD_STACK_CHUNK];
+	uint32_t n = 0;
+
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, 0);
+	for (uint32_t at = 0; at < RECORD_STACK_MAX; at += RECORD_STACK_CHUNK) {
+		ebpf_mov(p, R1, RECORD);
+		ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + at));
+		ebpf_mov_imm(p, R2, RECORD_STACK_CHUNK);
+		ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
+		ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
+		ebpf_call(p, BPF_FUNC_probe_read_user);
+		ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
+		ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN,
+			       (int32_t)(at + RECORD_STACK_CHUNK));
+	}
+	while (n--)
+		ebpf_land(p, ends[n]);
+	emit_copy_frame(p, RECORD_AT(stack_len), FRAME_STACK_LEN);
+}
+
+void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd)
+{
+	int with_stack = (ev->flags & TRAPLINE_STACK_BYTES) != 0;
+	uint32_t bytes = sizeof(struct record) + (with_stack ? RECORD_STACK_MAX : 0);
+
+	emit_reserve(p, ring_fd, bytes, ev->has_limit);
+	emit_fill(p, ev, part);
+	if (with_stack)
+		emit_copy_stack(p);
+	else
+		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(stack_len), 0);
+	program_count(p, CONTROL_AT(granted));
+	ebpf_mov(p, R1, RECORD);
+	ebpf_mov_imm(p, R2, 0);
+	ebpf_call(p, BPF_FUNC_ringbuf_submit);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * open.c - see open.h: which mechanism serves an event here, and where it is decided.
+ *
+ * callback: SIGTRAP. A condition or limit is decided by a BPF program where BPF is permitted and
+ * can hold back the signal, else by the handler.
+ * records: by a BPF program, which decides too; else by the kernel's ring, and the reader decides.
+ */
+#include "open.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "cond/parse.h"
+#include "event/probe.h"
+#include "event/program.h"
+#include "target.h"
+#include "trap/arch.h"
+#include "trap/condition.h"
+#include "trap/trap.h"
+#include "trap/veto.h"
+
+#define PROGRAM_CLASSES_MAX 64
+
+/* Every thread given must be one of the target's. */
+static int check_tids(const struct trapline *t, const struct trapline_event_opts *o)
+{
+	struct task_list list = {0};
+	int err = tasks_read(t->pid, &list);
+	size_t found = 0;
+
+	for (size_t i = 0; !err && i < o->tid_count; i++)
+		for (size_t k = 0; k < list.count; k++)
+			if (list.tids[k] == o->tids[i]) {
+				found++;
+				break;
+			}
+	tasks_free(&list);
+	if (!err && found != o->tid_count)
+		err = -ESRCH;
+	return err ? failed(err, FAILED_TARGET, "a thread in tids is not one of the process") : 0;
+}
+
+int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o)
+{
+	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
+			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES;
+	const char *wrong = NULL;
+
+	if (o->flags & ~known)
+		wrong = "unknown flag";
+	else if (o->scope > TRAPLINE_THREADS)
+		wrong = "unknown scope";
+	else if (o->scope == TRAPLINE_THREADS && (!o->tids || !o->tid_count))
+		wrong = "scope TRAPLINE_THREADS needs tids";
+	else if (o->stack_depth > TRAPLINE_STACK_MAX)
+		wrong = "stack_depth is over TRAPLINE_STACK_MAX";
+	else if (o->callback && t->pid != t->owner_pid)
+		wrong = "a callback runs in this process only; use records for another one";
+	else if (o->scope == TRAPLINE_CALLER && t->pid != t->owner_pid)
+		wrong = "the calling thread is not in that process";
+	else if (o->callback && (o->flags & TRAPLINE_FOLLOW_FORKS))
+		wrong = "forked children have no handler; use records";
+	else if (o->filter_fd < 0)
+		wrong = "filter_fd is negative";
+	else if (o->filter_fd && o->condition)
+		wrong = "an event takes a condition or a filter, not both";
+	if (wrong)
+		return failed(-EINVAL, FAILED_ARGUMENT, wrong);
+	return o->scope == TRAPLINE_THREADS ? check_tids(t, o) : 0;
+}
+
+struct trapline_event *event_new(struct trapline *t, const struct trapline_event_opts *o)
+{
+	struct trapline_event *ev = event_take();
+
+	if (!ev)
+		return NULL;
+	ev->target = t;
+	ev->pid = t->pid;
+	ev->owner_pid = t->owner_pid;
+	ev->callback = o->callback;
+	ev->arg = o->arg;
+	ev->flags = o->flags;
+	ev->scope = o->scope;
+	ev->stack_depth = o->stack_depth;
+	ev->has_limit = o->limit != 0;
+	ev->limit = o->limit;
+	ev->wanted = !(o->flags & TRAPLINE_DISABLED);
+	if (o->filter_fd)
+		ev->filter_fd = o->filter_fd;
+	return ev;
+}
+
+/* Programs loaded while arming: one for each part and class. */
+struct arming {
+	int programs[EVENT_PARTS_MAX][PROGRAM_CLASSES_MAX];
+};
+static __thread struct arming *arming;
+
+static int ring_of(const struct trapline_event *ev)
+{
+	return ev->mechanism == TRAPLINE_BY_BPF ? ev->target->ring.fd : PROGRAM_SIGNALS;
+}
+
+static int prepare_program(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
+			   int cpu)
+{
+	/* So many rounds never happen; the last class then stands for all later ones. */
+	uint32_t at = class < PROGRAM_CLASSES_MAX ? class : PROGRAM_CLASSES_MAX - 1;
+	int *program = &arming->programs[part][at];
+
+	if (!*program) {
+		*program = program_load(ev, part, at, ring_of(ev), NULL, 0);
+		if (*program < 0) {
+			int err = *program;
+			*program = 0;
+			return failed(err, FAILED_PROGRAM, "the BPF program was refused");
+		}
+	}
+	return sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)*program);
+}
+
+static int prepare_filter(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
+			  int cpu)
+{
+	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)ev->filter_fd);
+
+	return err ? failed(err, FAILED_PROGRAM,
+			    "filter_fd is no BPF program of type perf_event that fits") :
+		     0;
+}
+
+static int prepare_ring(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
+			int cpu)
+{
+	int err = perf_rings_add(&ev->target->perf, ev, fd, part, class, cpu);
+
+	return !err && ev->filter_fd >= 0 ? prepare_filter(ev, fd, part, class, cpu) : err;
+}
+
+static void close_programs(struct arming *a)
+{
+	for (int p = 0; p < EVENT_PARTS_MAX; p++)
+		for (int c = 0; c < PROGRAM_CLASSES_MAX; c++)
+			if (a->programs[p][c] > 0)
+				sys_close(a->programs[p][c]);
+}
+
+/* What each new descriptor needs before it is enabled. */
+static event_prepare how_to_prepare(struct trapline_event *ev)
+{
+	if (!ev->attr.sample_period)
+		return NULL;
+	if (ev->mechanism == TRAPLINE_BY_RING) {
+		ev->roots.fds_per_root *= (uint32_t)ev->target->perf.count;
+		ev->roots.is_per_cpu = 1;
+		perf_rings_attr(&ev->target->perf, ev);
+		return prepare_ring;
+	}
+	if (ev->filter_fd >= 0)
+		return prepare_filter;
+	return ev->has_program ? prepare_program : NULL;
+}
+
+static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_count)
+{
+	struct arming loaded;
+	pid_t caller = sys_gettid();
+
+	memset(&loaded, 0, sizeof(loaded));
+	ev->roots.fds_per_root = ev->part_count;
+	event_prepare prepare = how_to_prepare(ev);
+	if (ev->scope == TRAPLINE_CALLER) {
+		tids = &caller;
+		tid_count = 1;
+	}
+	event_read_first_values(ev);
+	arming = &loaded;
+	ev->op_owner = caller;
+	ev->op = 1; /* hits that come now ask for changes when we are done */
+	ev->applied = ev->wanted;
+	int err = event_arm(ev, tids, tid_count, prepare);
+	close_programs(&loaded);
+	if (!err)
+		event_unlock(ev);
+	return err;
+}
+
+/* Loading tells what having the maps does not: whether programs are permitted. */
+static int can_run_program(struct trapline_event *ev, int ring_fd)
+{
+	for (uint32_t i = 0; ev->condition && i < ev->condition->event_count; i++)
+		if (!ev->counted[i].control)
+			return 0; /* counted by a handler or reader: no program sees that */
+	if (program_maps_open(ev))
+		return 0;
+	int program = program_load(ev, 0, 0, ring_fd, NULL, 0);
+	if (program < 0) {
+		program_maps_close(ev);
+		return 0;
+	}
+	sys_close(program);
+	ev->control->budget = (int64_t)ev->limit;
+	ev->has_program = 1;
+	return 1;
+}
+
+static int prepare_signal(struct trapline *t, struct trapline_event *ev)
+{
+	/* The one thing that must not be tried: it loses signals or kills the process. */
+	if (probe_is_rt_before_6_11())
+		return failed(-EOPNOTSUPP, FAILED_SIGNAL,
+			      "SIGTRAP is broken on PREEMPT_RT before Linux 6.11");
+	if (!arch_steps_past(ev->access))
+		return failed(-EOPNOTSUPP, FAILED_EVENT,
+			      "this architecture traps again after a signal; use records");
+	if (ev->stack_depth)
+		stack_warm_up();
+	int err = trap_install();
+	if (err)
+		return failed(err, FAILED_SIGNAL, "SIGTRAP cannot be handled");
+	int veto = !(t->flags & TRAPLINE_NO_BPF) && trap_can_veto();
+	if (ev->filter_fd >= 0) {
+		ev->has_program = 1;
+		return veto ? 0 : failed(-EOPNOTSUPP, FAILED_SIGNAL,
+					 "a filter cannot hold back signals here (Linux 6.10 and "
+					 "CAP_BPF are needed); use a condition or records");
+	}
+	if (!ev->condition && !ev->has_limit)
+		return 0;
+	if (veto && ev->attr.sample_period && can_run_program(ev, PROGRAM_SIGNALS)) {
+		ev->decided_in = TRAPLINE_DECIDED_IN_KERNEL;
+		return 0;
+	}
+	ev->decided_in = TRAPLINE_DECIDED_IN_HANDLER;
+	if (ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD) &&
+	    condition_take_thread_slot(ev))
+		return failed(-ENFILE, FAILED_EVENT,
+			      "16 events with hits_in_thread are open in the handler");
+	return 0;
+}
+
+static int prepare_records(struct trapline *t, struct trapline_event *ev)
+{
+	int decides = ev->condition || ev->has_limit;
+
+	if (!(t->flags & TRAPLINE_NO_BPF) && ev->filter_fd < 0 &&
+	    !target_need_ring(t, TRAPLINE_BY_BPF) && can_run_program(ev, t->ring.fd)) {
+		ev->mechanism = TRAPLINE_BY_BPF;
+		ev->decided_in = decides ? TRAPLINE_DECIDED_IN_KERNEL : 0;
+		return 0;
+	}
+	ev->mechanism = TRAPLINE_BY_RING;
+	ev->decided_in = decides ? TRAPLINE_DECIDED_BY_READER : 0;
+	return target_need_ring(t, TRAPLINE_BY_RING);
+}
+
+static int describe(struct trapline_event *ev, const struct wish *wish)
+{
+	if (wish->access == TRAPLINE_EXECUTE)
+		return event_describe_code(ev, wish->addr);
+	if (wish->access == TRAPLINE_AMOUNT)
+		return event_describe_counter(ev, wish->counter, wish->period);
+	return event_describe_range(ev, wish->addr, wish->len, wish->access);
+}
+
+/* A mapping of our own: the counted event may be closed before this one. */
+static int count_event(struct event_counted *counted, const struct trapline_event *row)
+{
+	if (!row || row->state != EVENT_LIVE || row->owner_pid != sys_getpid() ||
+	    !row->attr.sample_period)
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "count() needs an open event with hits, of this process");
+	counted->row = row;
+	counted->generation = row->first_generation;
+	if (!row->control)
+		return 0;
+	void *page = memory_map_shared(PAGE_BYTES, 0, row->control_fd, 0);
+	if (memory_failed(page))
+		return memory_error(page);
+	counted->control = page;
+	return 0;
+}
+
+static int take_condition(struct trapline_event *ev, const struct trapline_condition *given)
+{
+	const uint32_t value = 1u << COND_NEW | 1u << COND_OLD | 1u << COND_CHANGED;
+
+	if (!given)
+		return 0;
+	if (given->ir.terms & value && !event_is_data(ev))
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "new, old and changed need an event that watches data");
+	struct condition *copy = malloc(sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	*copy = given->ir;
+	ev->condition = copy;
+	for (uint32_t i = 0; i < copy->event_count; i++) {
+		int err = count_event(&ev->counted[i], copy->events[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int event_open(struct trapline *t, struct trapline_event *ev, const struct wish *wish,
+	       const struct trapline_event_opts *o)
+{
+	int err = describe(ev, wish);
+	if (err)
+		return failed(err, FAILED_ARGUMENT,
+			      err == -E2BIG ? "the range needs more than 4 debug registers" :
+					      "address, length or access");
+	err = take_condition(ev, o->condition);
+	if (err)
+		return err;
+	err = ev->callback ? prepare_signal(t, ev) : prepare_records(t, ev);
+	if (err)
+		return err;
+	err = arm_event(ev, o->tids, o->tid_count);
+	return err ? failed(err, FAILED_EVENT, NULL) : 0;
+}
+
+void event_release(struct trapline_event *ev)
+{
+	program_maps_close(ev);
+	if (ev->mechanism == TRAPLINE_BY_RING && ev->target)
+		perf_rings_forget(&ev->target->perf, ev);
+	for (uint32_t i = 0; i < COND_EVENTS_MAX; i++)
+		if (ev->counted[i].control)
+			memory_unmap((void *)(uintptr_t)ev->counted[i].control, PAGE_BYTES);
+	condition_give_thread_slot(ev);
+	free((void *)(uintptr_t)ev->condition);
+	free(ev->owners);
+	event_give(ev);
+}
