@@ -7,6 +7,7 @@
  * our descriptors: however we end, nothing stays.
  */
 #include "cli/cmd.h"
+#include "cli/condition.h"
 #include "cli/opts.h"
 #include "cli/watch.h"
 
@@ -24,6 +25,10 @@ static const struct opt options[] = {
 #define AT(member) offsetof(struct watch_settings, member)
 	{ "pid", 'p', OPT_PID, AT(pid), "PID", "the running process to watch" },
 	{ "on", 0, OPT_STRING, AT(on), "r|w|rw", "which accesses (default: w)" },
+	{ "if", 0, OPT_STRING, AT(condition), "COND",
+	  "only hits for which this holds; see trapline-condition(7)" },
+	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
+	  "print the program made of --if and the verifier's log, and watch nothing" },
 	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "end after exactly N hits" },
 	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time" },
 	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
@@ -43,7 +48,7 @@ static const struct opt_syntax syntax = {
 		 "WHAT: 0xADDRESS, symbol, symbol+offset or module:symbol, each with :len if wanted.",
 	.tail = "examples:\n"
 		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
-		"  trapline watch counter --limit 10 -- ./program",
+		"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -52,6 +57,7 @@ struct watch {
 	struct watch_settings set;
 	struct watch_what what;
 	struct symbols *symbols;
+	struct trapline_condition *condition;
 	struct trapline *target;
 	struct trapline_event *event;
 	struct watch_output output;
@@ -112,7 +118,10 @@ static int settings_check(struct watch_settings *set, int argc, char **argv, int
 				 "one");
 	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", set->pid);
-	return watch_what_check(set);
+	if (set->explain && !set->condition)
+		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
+	int status = cli_condition_check(COMMAND, set->condition);
+	return status ? status : watch_what_check(set);
 }
 
 static int settings_read(struct watch_settings *set, int argc, char **argv)
@@ -169,6 +178,7 @@ static int arm(struct watch *w)
 		return explain(w, "watch", err);
 	opts.arg = w;
 	opts.limit = w->set.limit;
+	opts.condition = w->condition;
 	opts.flags = w->set.stack ? TRAPLINE_STACK_BYTES : 0;
 	err = trapline_watch(w->target, w->what.address, w->what.len, w->what.access, &opts,
 			     &w->event);
@@ -186,14 +196,16 @@ static int start(struct watch *w)
 	if (status)
 		return status;
 	status = load_symbols(w);
-	if (!status) {
+	if (!status)
+		status = cli_condition(COMMAND, w->set.condition, w->symbols, &w->condition);
+	if (!status && !w->set.explain) {
 		open_memory(w);
 		status = arm(w);
 	}
 	catch_signals(); /* until here Ctrl-C ends us and, by EXITKILL, the command */
 	if (!w->set.command)
 		return status;
-	if (status)
+	if (status || w->set.explain)
 		watch_start_kill(w->set.pid);
 	else
 		watch_start_go(w->set.pid);
@@ -338,6 +350,7 @@ static void release(struct watch *w)
 	watch_output_close(&w->output);
 	watch_tally_free(&w->tally);
 	symbols_close(w->symbols);
+	trapline_condition_free(w->condition);
 	if (w->memory_fd >= 0)
 		close(w->memory_fd);
 }
@@ -352,7 +365,9 @@ int cmd_watch(int argc, char **argv)
 	status = watch_output_open(&w.output, &w.set);
 	if (!status)
 		status = start(&w);
-	if (!status) {
+	if (!status && w.set.explain) {
+		status = cli_condition_explain(COMMAND, w.condition);
+	} else if (!status) {
 		say_start(&w);
 		w.output.whole_len = (uint32_t)w.what.len;
 		w.started_ns = watch_now_ns();
@@ -360,7 +375,7 @@ int cmd_watch(int argc, char **argv)
 		finish(&w, run(&w));
 	}
 	release(&w);
-	if (!status)
+	if (!status && !w.set.explain)
 		wait_for_child(&w);
 	return status;
 }

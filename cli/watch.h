@@ -16,6 +16,8 @@ struct watch_settings {
 	pid_t pid;
 	const char *what;
 	const char *on;
+	const char *condition; /* --if */
+	int explain;
 	uint64_t limit;
 	uint64_t for_ns;
 	uint64_t max_rate;

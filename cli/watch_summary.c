@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* watch_summary.c - what a run saw, what it could not see, and what it cost. */
+#include "cli/condition.h"
 #include "cli/watch.h"
 
 #include <inttypes.h>
@@ -15,6 +16,8 @@ static const char *const mechanism_texts[] = {
 	"BPF records, values read at the hit",
 	"the kernel's ring of records, values read later",
 };
+
+static const char *const decided_names[] = { NULL, "kernel", "handler", "reader" };
 
 /* The named parts of struct trapline_stats: one table for text and JSON. */
 static const struct count_name {
@@ -142,6 +145,8 @@ static void text_summary(FILE *f, struct symbols *s, const struct watch_end *end
 	}
 	fputc('\n', f);
 	text_balance(f, &end->stats);
+	if (end->stats.decided_in)
+		cli_condition_summary(f, &end->stats);
 	text_price(f, end);
 	if (end->pace->pauses)
 		fprintf(f, "paused %" PRIu64 " time%s, %.1f s of %.1f s (%.0f%%), to stay under %" PRIu64
@@ -218,6 +223,9 @@ static void json_totals(json_t *j, const struct watch_end *end)
 	json_object_set_new(j, "taken", json_integer((json_int_t)st->taken));
 	json_object_set_new(j, "rejected", json_integer((json_int_t)count_sum(st, false)));
 	json_object_set_new(j, "rejected_by", json_counts(st, false));
+	json_object_set_new(j, "condition_faults",
+			    json_integer((json_int_t)st->condition_faults));
+	json_object_set_new(j, "decided_in", json_or_null(decided_names[st->decided_in % 4]));
 	json_object_set_new(j, "delivered", json_integer((json_int_t)st->delivered));
 	json_object_set_new(j, "lost", json_counts(st, true));
 	json_object_set_new(j, "unread", json_integer((json_int_t)st->unread));

@@ -144,7 +144,8 @@ static void find_symbol(struct parser *p, uint64_t *address, uint64_t *bytes)
 
 	*address = 0;
 	*bytes = 0;
-	if (p->now.kind != TOKEN_NAME) {
+	/* In quotes: what is no plain name, as in "libc.so.6:malloc". */
+	if (p->now.kind != TOKEN_NAME && p->now.kind != TOKEN_STRING) {
 		expected(p, "the name of a symbol");
 		return;
 	}

@@ -61,11 +61,13 @@ enum mode {
 	BY_CALLBACK,
 	BY_BPF,
 	BY_RING,
+	BY_HANDLER, /* a callback whose condition is not the kernel's to decide */
 };
 
 static const enum mode mode_callback __attribute__((unused)) = BY_CALLBACK;
 static const enum mode mode_bpf __attribute__((unused)) = BY_BPF;
 static const enum mode mode_ring __attribute__((unused)) = BY_RING;
+static const enum mode mode_handler __attribute__((unused)) = BY_HANDLER;
 
 #define MODE(state) (*(const enum mode *)*(state))
 
@@ -210,6 +212,11 @@ static inline void require(enum mode mode)
 		skip_because("BPF programs on perf events (CAP_BPF and CAP_PERFMON)");
 }
 
+static inline bool calls_back(enum mode mode)
+{
+	return mode == BY_CALLBACK || mode == BY_HANDLER;
+}
+
 #define SEEN_MAX 128
 
 struct rig {
@@ -249,7 +256,7 @@ static inline void rig_open_pid(struct rig *rig, enum mode mode, pid_t pid)
 	require(mode);
 	memset(rig, 0, sizeof(*rig));
 	rig->mode = mode;
-	opts.flags = mode == BY_RING ? TRAPLINE_NO_BPF : 0;
+	opts.flags = mode == BY_RING || mode == BY_HANDLER ? TRAPLINE_NO_BPF : 0;
 	expect_ok(trapline_open(pid, &opts, &rig->target));
 	keep_target(rig->target);
 }
@@ -261,7 +268,7 @@ static inline void rig_open(struct rig *rig, enum mode mode)
 
 static inline void rig_prepare(struct rig *rig, struct trapline_event_opts *opts)
 {
-	if (rig->mode == BY_CALLBACK && !opts->callback)
+	if (calls_back(rig->mode) && !opts->callback)
 		opts->callback = rig_note;
 	if (!opts->arg)
 		opts->arg = rig;
@@ -273,6 +280,7 @@ static inline void expect_mechanism(const struct rig *rig)
 		[BY_CALLBACK] = TRAPLINE_BY_SIGNAL,
 		[BY_BPF] = TRAPLINE_BY_BPF,
 		[BY_RING] = TRAPLINE_BY_RING,
+		[BY_HANDLER] = TRAPLINE_BY_SIGNAL,
 	};
 
 	assert_int_equal(trapline_event_mechanism(rig->event), wanted[rig->mode]);
@@ -300,7 +308,7 @@ static inline void rig_watch(struct rig *rig, const volatile uint64_t *word,
 /* Reads what records there are; nothing to do in callback mode. Returns all hits so far. */
 static inline uint64_t rig_hits(struct rig *rig)
 {
-	if (rig->mode != BY_CALLBACK)
+	if (!calls_back(rig->mode))
 		while (trapline_poll(rig->target, 0, rig_note) > 0)
 			;
 	return __atomic_load_n(&rig->hits, __ATOMIC_RELAXED);
