@@ -165,6 +165,33 @@ watch -p "$pid" big_struct --limit 1 --for 0.2
 [ $? = 0 ] && grep -q 'note: big_struct has 368 bytes: watching the first 8' "$tmp/err"
 ok "a_large_variable_is_watched_at_its_start_and_this_is_said" $?
 
+watch shared_counter --if 'new % 5 == 0 && ip in bump_worker' -o "$tmp/json" -- \
+	"$victims/counter" 40 1000
+[ $? = 0 ] && mv "$tmp/json" "$tmp/out" && summary '.taken == 80 and .delivered + .rejected_by.condition == 80 and
+	.condition_faults == 0 and (.decided_in | . == "kernel" or . == "reader")' &&
+	jq -e -s 'map(select(.type == "hit")) | length > 0 and
+		all(.function == "bump_worker" and (.new % 5 == 0 or .value_when != "hit"))' \
+		"$tmp/out" >/dev/null
+ok "a_condition_lets_only_its_hits_pass" $?
+
+watch -p "$counter" shared_counter --if 'old == new' --for 0.3
+[ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q '^decided ' "$tmp/out"
+ok "a_false_condition_prints_no_hit_and_says_where_it_was_decided" $?
+
+watch -p "$counter" shared_counter --if 'new == 3' --explain
+[ $? = 0 ] && grep -q 'term new' "$tmp/out" && ! grep -q watching "$tmp/err"
+ok "explain_prints_the_program_and_watches_nothing" $?
+
+watch -p "$counter" shared_counter --if 'new % && 2'
+[ $? = 2 ] && grep -q "^trapline watch: --if, column 7: expected a number" "$tmp/err" &&
+	[ "$(sed -n 3p "$tmp/err")" = "        ^" ]
+ok "a_wrong_condition_is_said_with_its_column" $?
+
+watch -p "$counter" shared_counter --if 'ip in nowhere'
+[ $? = 2 ] && grep -q "no symbol is named 'nowhere'" "$tmp/err"
+ok "a_condition_with_an_unknown_symbol_is_refused" $?
+
+wrong "explain_without_a_condition_is_refused" "there is none" -p "$counter" x --explain
 wrong "unknown_symbol_gets_near_names" "did you mean shared_counter?" -p "$counter" shared_cuonter
 wrong "thread_local_is_refused" "thread-local" -p "$counter" thread_counter
 wrong "a_function_is_refused" "is a function" -p "$counter" bump_main
