@@ -86,6 +86,25 @@ TRAPLINE_API int trapline_break(struct trapline *t, uint64_t addr,
 	return event_create(t, &wish, opts, out);
 }
 
+TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs, size_t count,
+				      const struct trapline_event_opts *opts,
+				      struct trapline_event **out)
+{
+	struct wish wish = {.access = TRAPLINE_EXECUTE, .sites = addrs, .site_count = count};
+	struct trapline_event_opts o;
+	int err = opts_copy(&o, sizeof(o), opts);
+
+	if (err)
+		return err;
+	if (!addrs || !count || count > UINT32_MAX)
+		return failed(-EINVAL, FAILED_ARGUMENT, "no addresses");
+	if (o.callback || o.filter_fd || o.scope != TRAPLINE_PROCESS ||
+	    o.flags & (TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL))
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "many places give records of the whole process only");
+	return event_create(t, &wish, opts, out);
+}
+
 TRAPLINE_API int trapline_count(struct trapline *t, enum trapline_counter what,
 				const struct trapline_event_opts *opts,
 				struct trapline_event **out)

@@ -17,6 +17,7 @@
 #include "cond/parse.h"
 #include "event/probe.h"
 #include "event/program.h"
+#include "event/uprobe.h"
 #include "target.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
@@ -47,7 +48,8 @@ static int check_tids(const struct trapline *t, const struct trapline_event_opts
 int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o)
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
-			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES;
+			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES |
+			       TRAPLINE_RETURNS;
 	const char *wrong = NULL;
 
 	if (o->flags & ~known)
@@ -261,8 +263,10 @@ static int prepare_records(struct trapline *t, struct trapline_event *ev)
 
 static int describe(struct trapline_event *ev, const struct wish *wish)
 {
+	if (wish->sites)
+		ev->mechanism = TRAPLINE_BY_UPROBE;
 	if (wish->access == TRAPLINE_EXECUTE)
-		return event_describe_code(ev, wish->addr);
+		return event_describe_code(ev, wish->sites ? wish->sites[0] : wish->addr);
 	if (wish->access == TRAPLINE_AMOUNT)
 		return event_describe_counter(ev, wish->counter, wish->period);
 	return event_describe_range(ev, wish->addr, wish->len, wish->access);
@@ -295,9 +299,10 @@ static int take_condition(struct trapline_event *ev, const struct trapline_condi
 	if (given->ir.terms & value && !event_is_data(ev))
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "new, old and changed need an event that watches data");
-	struct condition *copy = malloc(sizeof(*copy));
-	if (!copy)
-		return -ENOMEM;
+	/* A mapping: the event may be closed in a signal handler. */
+	struct condition *copy = memory_map(sizeof(*copy));
+	if (memory_failed(copy))
+		return memory_error(copy);
 	*copy = given->ir;
 	ev->condition = copy;
 	for (uint32_t i = 0; i < copy->event_count; i++) {
@@ -306,6 +311,27 @@ static int take_condition(struct trapline_event *ev, const struct trapline_condi
 			return err;
 	}
 	return 0;
+}
+
+/* No thread is armed: the breakpoints stand in the code. */
+static int open_sites(struct trapline *t, struct trapline_event *ev, const struct wish *wish)
+{
+	const char *why = "BPF is not permitted";
+
+	if (t->flags & TRAPLINE_NO_BPF)
+		return failed(-EOPNOTSUPP, FAILED_PROGRAM, "without BPF there is only trapline_break()");
+	int err = target_need_ring(t, TRAPLINE_BY_BPF);
+	if (!err)
+		err = program_maps_open(ev);
+	if (err)
+		return failed(err == -EPERM ? err : -EOPNOTSUPP, FAILED_PROGRAM, why);
+	ev->has_program = 1;
+	ev->decided_in = ev->condition || ev->has_limit ? TRAPLINE_DECIDED_IN_KERNEL : 0;
+	ev->control->budget = (int64_t)ev->limit;
+	ev->control->is_off = !ev->wanted;
+	ev->applied = ev->wanted;
+	err = uprobes_open(ev, wish->sites, wish->site_count, t->ring.fd, &why);
+	return err ? failed(err, FAILED_EVENT, why) : 0;
 }
 
 int event_open(struct trapline *t, struct trapline_event *ev, const struct wish *wish,
@@ -319,6 +345,10 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 	err = take_condition(ev, o->condition);
 	if (err)
 		return err;
+	if (wish->sites)
+		return open_sites(t, ev, wish);
+	if (ev->flags & TRAPLINE_RETURNS)
+		return failed(-EINVAL, FAILED_ARGUMENT, "returns need trapline_break_sites()");
 	err = ev->callback ? prepare_signal(t, ev) : prepare_records(t, ev);
 	if (err)
 		return err;
@@ -335,7 +365,9 @@ void event_release(struct trapline_event *ev)
 		if (ev->counted[i].control)
 			memory_unmap((void *)(uintptr_t)ev->counted[i].control, PAGE_BYTES);
 	condition_give_thread_slot(ev);
-	free((void *)(uintptr_t)ev->condition);
+	if (ev->condition)
+		memory_unmap((void *)(uintptr_t)ev->condition, sizeof(*ev->condition));
+	uprobes_close(ev);
 	free(ev->owners);
 	event_give(ev);
 }

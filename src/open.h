@@ -12,6 +12,8 @@ struct wish {
 	enum trapline_access access;
 	enum trapline_counter counter;
 	uint64_t period;
+	const uint64_t *sites; /* NULL: not by uprobes */
+	size_t site_count;
 };
 
 /* What cannot be, whatever the kernel allows. */

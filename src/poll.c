@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "event/arch_regs.h"
+#include "event/uprobe.h"
 #include "target.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
@@ -33,6 +34,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.len = event_is_data(ev) ? ev->parts[part].len : 0,
 		.access = (uint8_t)ev->access,
 		.done = (uint8_t)arch_done(ev->access),
+		.returned = ev->mechanism == TRAPLINE_BY_UPROBE && part == UPROBE_RETURN,
 		.value_when = (uint8_t)record->value_when,
 		.old_known = record->value_when != TRAPLINE_VALUE_NONE,
 		.old_value = record->old_value,

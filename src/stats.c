@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "event/event.h"
+#include "event/uprobe.h"
 #include "target.h"
 
 static uint64_t rest(uint64_t whole, uint64_t parts)
@@ -75,6 +75,16 @@ static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
 	s->unread = rest(passed, s->delivered);
 }
 
+static void uprobe_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t missed = uprobes_missed(ev);
+
+	program_stats(ev, s);
+	s->registers = 0;
+	s->taken += missed;
+	s->lost_kernel += missed;
+}
+
 static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t known = s->delivered + s->rejected_limit + s->rejected_duplicate +
@@ -124,6 +134,8 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		signal_stats(ev, &s);
 	else if (ev->mechanism == TRAPLINE_BY_BPF)
 		program_stats(ev, &s);
+	else if (ev->mechanism == TRAPLINE_BY_UPROBE)
+		uprobe_stats(ev, &s);
 	else
 		ring_stats(ev, &s);
 	s.size = size;

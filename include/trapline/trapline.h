@@ -89,7 +89,8 @@ struct trapline_hit {
 	uint8_t async;	      /* 1: SIGTRAP was blocked; ip is where it was unblocked */
 	uint8_t value_when;   /* enum trapline_value, for new_value */
 	uint8_t old_known;    /* 1: old_value is the value at the previous hit or at arming */
-	uint8_t reserved[3];
+	uint8_t returned;     /* 1: the function has returned, see TRAPLINE_RETURNS */
+	uint8_t reserved[2];
 	uint64_t old_value;   /* zero-extended from len bytes, in the machine's byte order */
 	uint64_t new_value;
 	const uint64_t *stack; /* return addresses, innermost (ip) first */
@@ -173,6 +174,7 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 #define TRAPLINE_FOLLOW_FORKS 2u /* forked children too; records only, not in a callback */
 #define TRAPLINE_KERNEL 4u	 /* accesses made inside system calls too; needs privilege */
 #define TRAPLINE_STACK_BYTES 8u	 /* records: copy registers and the stack's memory */
+#define TRAPLINE_RETURNS 32u	 /* break_sites: also when the function has returned */
 #define TRAPLINE_NO_VALUES 16u	 /* callbacks: do not read the value, a system call per hit */
 
 struct trapline_event_opts {
@@ -227,6 +229,25 @@ TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
 TRAPLINE_API int trapline_break(struct trapline *t, uint64_t addr,
 				const struct trapline_event_opts *opts,
 				struct trapline_event **out);
+
+/*
+ * trapline_break_sites - a hit each time one of many instructions is about to run.
+ *
+ * addrs are count addresses of code of the target with a file behind it (the program or a
+ * library; not code made at run time), each the first byte of an instruction. No debug register
+ * is used and there is no limit to their number: the kernel puts a breakpoint into the code's
+ * page, for all threads at once, and takes it out when the event is closed. Records only.
+ * hit.address is the one of addrs. With TRAPLINE_RETURNS, for addresses of functions, there is
+ * another hit with hit.returned when the function has returned; its ip is where it returned to.
+ * Cheap on instructions that the kernel emulates: push, nop, call and jumps; endbr64 is not one.
+ * Errors: ENOENT there is no file behind an address; EOPNOTSUPP the kernel lacks it, or BPF is not
+ * permitted, or too many for a kernel before 6.6; EPERM privilege (CAP_SYS_ADMIN); EINVAL a
+ * callback, a scope other than the process, or an address that is not an instruction.
+ * MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs, size_t count,
+				      const struct trapline_event_opts *opts,
+				      struct trapline_event **out);
 
 /* What trapline_count() counts. */
 enum trapline_counter {
@@ -351,6 +372,7 @@ enum trapline_mechanism {
 	TRAPLINE_BY_SIGNAL = 0, /* SIGTRAP in the thread */
 	TRAPLINE_BY_BPF = 1,	/* a BPF program writes the record at the hit */
 	TRAPLINE_BY_RING = 2,	/* the kernel writes the record; values are read later */
+	TRAPLINE_BY_UPROBE = 3, /* a BPF program writes the record at a breakpoint in the code */
 };
 /* MT-Safe. AS-Safe. */
 TRAPLINE_API enum trapline_mechanism

@@ -63,20 +63,15 @@ void ebpf_load_map_value(struct ebpf *p, int dst, int map_fd, uint32_t off)
 
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size)
 {
-	if (p->overflow)
-		return -E2BIG;
-	return ebpf_load_insns(p->insns, p->count, type, log, log_size);
-}
-
-int ebpf_load_insns(const struct bpf_insn *insns, uint32_t count, enum bpf_prog_type type,
-		    char *log, uint32_t log_size)
-{
 	union bpf_attr attr;
 
+	if (p->overflow)
+		return -E2BIG;
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = type;
-	attr.insns = (uint64_t)(uintptr_t)insns;
-	attr.insn_cnt = count;
+	attr.expected_attach_type = p->attach_type;
+	attr.insns = (uint64_t)(uintptr_t)p->insns;
+	attr.insn_cnt = p->count;
 	/* bpf_probe_read_user is for GPL programs only. */
 	attr.license = (uint64_t)(uintptr_t) "Dual MIT/GPL";
 	if (log && log_size) {

@@ -18,6 +18,7 @@ struct ebpf {
 	struct bpf_insn insns[EBPF_MAX_INSNS];
 	uint32_t count;
 	int overflow;
+	uint32_t attach_type; /* expected by the kernel where it asks for one */
 };
 
 /* Registers: R0 result, R1 to R5 arguments, R6 to R9 kept over calls, R10 frame. */
@@ -90,9 +91,6 @@ void ebpf_load_map_value(struct ebpf *p, int dst, int map_fd, uint32_t off);
 
 /* Load a program; log may be NULL. Returns a descriptor or -errno. AS-Unsafe. */
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size);
-
-int ebpf_load_insns(const struct bpf_insn *insns, uint32_t count, enum bpf_prog_type type,
-		    char *log, uint32_t log_size);
 
 /* Create a map of a type. flags: BPF_F_MMAPABLE ... Returns a descriptor or -errno. */
 int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_size,

@@ -42,6 +42,10 @@ static void apply(struct trapline_event *ev)
 	if (on == ev->applied)
 		return;
 	ev->applied = on;
+	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
+		atomic_set(&ev->control->is_off, (uint64_t)!on);
+		return;
+	}
 	if (!on) {
 		ioctl_all(ev, PERF_EVENT_IOC_DISABLE);
 		return;
@@ -154,7 +158,8 @@ static int same_alignment(const struct trapline_event *ev, uint64_t addr)
 
 int event_move(struct trapline_event *ev, uint64_t addr)
 {
-	if (!event_is_breakpoint(ev) || !same_alignment(ev, addr))
+	if (!event_is_breakpoint(ev) || ev->mechanism == TRAPLINE_BY_UPROBE ||
+	    !same_alignment(ev, addr))
 		return -EINVAL;
 	int err = event_lock(ev);
 	if (err)
@@ -187,6 +192,11 @@ int event_read_count(const struct trapline_event *ev, int later_classes_only, ui
 {
 	const struct event_roots *roots = &ev->roots;
 	uint64_t sum = 0;
+
+	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
+		*out = atomic_get(&ev->control->seen);
+		return 0;
+	}
 
 	for (size_t r = 0; r < roots->count; r++) {
 		if (later_classes_only && !roots->classes[r])

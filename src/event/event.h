@@ -21,6 +21,7 @@
 #include <trapline/trapline.h>
 
 #include "cond/ir.h"
+#include "event/uprobe_filter.h"
 
 #define EVENT_MAX 256
 #define EVENT_PARTS_MAX 4
@@ -68,6 +69,7 @@ struct event_control {
 	uint64_t rejected_condition;
 	uint64_t condition_faults; /* of these, a load failed or a divisor was 0 */
 	uint64_t lost_full;
+	uint64_t is_off; /* uprobes: armed, but every hit is as if it were not */
 	uint64_t zero; /* always 0, but the verifier does not know */
 	uint64_t last[EVENT_PARTS_MAX]; /* value at the previous hit of each part */
 	struct event_note notes[EVENT_NOTES];
@@ -90,6 +92,16 @@ struct event_roots {
 	uint32_t fds_per_root;
 	uint32_t is_per_cpu;
 	uint32_t threads;
+};
+
+/* What holds the uprobes of an event; see uprobe.c. */
+struct event_links {
+	int *fds;
+	size_t count;
+	size_t capacity;
+	int programs[2];
+	uint32_t attach_type;
+	struct uprobe_filter filter;
 };
 
 struct trapline_event {
@@ -120,6 +132,7 @@ struct trapline_event {
 	struct event_part parts[EVENT_PARTS_MAX];
 	uint32_t part_count;
 	struct event_roots roots;
+	struct event_links links;
 
 	/* Arming state: wanted by the user, applied to the kernel; see event_sync(). */
 	uint32_t op; /* 0 free, 1 held, 2 held and asked again */

@@ -51,6 +51,13 @@ void program_maps_close(struct trapline_event *ev)
 	sys_close(ev->storage_fd);
 }
 
+int16_t program_addr_at(const struct trapline_event *ev)
+{
+	return ev->mechanism == TRAPLINE_BY_UPROBE ?
+		       arch_bpf_regs[ARCH_REG_PC] :
+		       (int16_t)offsetof(struct bpf_perf_event_data, addr);
+}
+
 void program_count(struct ebpf *p, int16_t counter)
 {
 	ebpf_mov_imm(p, R1, 1);
@@ -91,11 +98,37 @@ static void emit_note(struct ebpf *p, uint32_t part)
 	ebpf_atomic(p, BPF_XCHG, R3, (int16_t)(at + offsetof(struct event_note, key)), R8);
 }
 
+/* A probe stands in a file that other processes run too: for them nothing has happened. */
+static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *filter)
+{
+	ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
+	uint32_t off = ebpf_jump_imm(p, BPF_JNE, R1, 0);
+
+	ebpf_load_imm64(p, R1, filter->device);
+	ebpf_load_imm64(p, R2, filter->inode);
+	ebpf_mov(p, R3, R10);
+	ebpf_alu_imm(p, BPF_ADD, R3, FRAME_VALUE); /* struct bpf_pidns_info: pid, tgid */
+	ebpf_mov_imm(p, R4, 8);
+	ebpf_call(p, BPF_FUNC_get_ns_current_pid_tgid);
+	uint32_t elsewhere = ebpf_jump_imm(p, BPF_JNE, R0, 0);
+
+	ebpf_load_mem(p, BPF_W, R1, R10, FRAME_VALUE + 4);
+	uint32_t ours = ebpf_jump_imm(p, BPF_JEQ, R1, filter->pid);
+
+	ebpf_land(p, off);
+	ebpf_land(p, elsewhere);
+	ebpf_mov_imm(p, R0, 0);
+	ebpf_exit(p);
+	ebpf_land(p, ours);
+}
+
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
 		 int ring_fd)
 {
 	ebpf_mov(p, CONTEXT, R1);
 	ebpf_load_map_value(p, CONTROL, ev->control_fd, 0);
+	if (ev->mechanism == TRAPLINE_BY_UPROBE)
+		emit_end_unless_ours(p, &ev->links.filter);
 	program_count(p, CONTROL_AT(seen));
 	int err = program_decide(p, ev, part, class);
 	if (err)
@@ -120,9 +153,12 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 
 	if (!p)
 		return -ENOMEM;
+	p->attach_type = ev->links.attach_type;
 	int fd = program_emit(p, ev, part, class, ring_fd);
 	if (!fd)
-		fd = ebpf_load(p, BPF_PROG_TYPE_PERF_EVENT, log, log_size);
+		fd = ebpf_load(p, ev->mechanism == TRAPLINE_BY_UPROBE ? BPF_PROG_TYPE_KPROBE :
+									BPF_PROG_TYPE_PERF_EVENT,
+			       log, log_size);
 	free(p);
 	return fd;
 }

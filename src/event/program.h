@@ -48,6 +48,9 @@ enum {
 
 #define CONTROL_AT(member) ((int16_t)offsetof(struct event_control, member))
 
+/* Where the context holds the address: a uprobe's context is registers alone. */
+int16_t program_addr_at(const struct trapline_event *ev);
+
 void program_count(struct ebpf *p, int16_t counter);
 /* Counts, and ends the program with a verdict of 0. */
 void program_reject(struct ebpf *p, int16_t counter);

@@ -115,7 +115,7 @@ static int emit_condition(struct ebpf *p, const struct trapline_event *ev)
 			[COND_HITS] = FRAME_HITS,
 			[COND_HITS_IN_THREAD] = FRAME_HITS_IN_THREAD,
 		},
-		.addr_at = offsetof(struct bpf_perf_event_data, addr),
+		.addr_at = program_addr_at(ev),
 		.regs_at = arch_bpf_regs,
 		.ip_reg = ARCH_REG_PC,
 		.caller_reg = caller.reg,
@@ -158,8 +158,9 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 	const struct condition *c = ev->condition;
 	int err = 0;
 
-	emit_reject_duplicate(p, ev->storage_fd, class,
-			      c && cond_uses(c, COND_HITS_IN_THREAD));
+	int in_thread = c && cond_uses(c, COND_HITS_IN_THREAD);
+	if (ev->mechanism != TRAPLINE_BY_UPROBE || in_thread)
+		emit_reject_duplicate(p, ev->storage_fd, class, in_thread);
 	emit_ordinal(p);
 	emit_no_value(p);
 	if (event_is_data(ev))

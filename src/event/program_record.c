@@ -30,10 +30,19 @@ static void emit_copy_frame(struct ebpf *p, int16_t to, int16_t from)
 	ebpf_store(p, BPF_DW, RECORD, to, R1);
 }
 
+static void emit_address(struct ebpf *p, const struct trapline_event *ev)
+{
+	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
+		ebpf_mov(p, R1, CONTEXT);
+		ebpf_call(p, BPF_FUNC_get_attach_cookie);
+	} else {
+		ebpf_load_mem(p, BPF_DW, R0, CONTEXT, program_addr_at(ev));
+	}
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(address), R0);
+}
+
 static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
 {
-	int16_t addr_at = offsetof(struct bpf_perf_event_data, addr);
-
 	ebpf_load_imm64(p, R1,
 			(uint64_t)ev->first_generation << 32 | part << 8 | ev->index);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(event), R1);
@@ -43,8 +52,7 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(pid_tid), R0);
 	ebpf_call(p, BPF_FUNC_get_smp_processor_id);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(cpu), R0);
-	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, addr_at);
-	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(address), R1);
+	emit_address(p, ev);
 	emit_copy_frame(p, RECORD_AT(new_value), FRAME_VALUE);
 	emit_copy_frame(p, RECORD_AT(old_value), FRAME_OLD);
 	emit_copy_frame(p, RECORD_AT(value_when), FRAME_WHEN);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
@@ -29,12 +30,15 @@ static enum trapline_action note_signal(const struct trapline_hit *hit)
 
 static int load_refusal(void)
 {
-	struct bpf_insn insns[2] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K},
-		{.code = BPF_JMP | BPF_EXIT},
-	};
+	struct ebpf *p = calloc(1, sizeof(*p));
 
-	return ebpf_load_insns(insns, 2, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
+	if (!p)
+		return -ENOMEM;
+	ebpf_mov_imm(p, R0, 0);
+	ebpf_exit(p);
+	int fd = ebpf_load(p, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
+	free(p);
+	return fd;
 }
 
 /* One fault in a page that was never touched. */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uprobe.c - see uprobe.h.
+ *
+ * One link for all sites of a file and kind where the kernel has such links (Linux commit
+ * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6), else one perf event for each site and CPU.
+ * The cookie of a site is its address. A probe stands in the file's page, so it is hit by every
+ * process that runs it: the program rejects the others before it counts anything.
+ */
+#include "event/uprobe.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "event/code_file.h"
+#include "event/program.h"
+#include "event/uprobe_filter.h"
+
+#define UPROBE_MULTI_RETURN 1u
+#define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
+
+/* Sites sorted by file, so that those of one file are neighbours. */
+struct site {
+	struct code_file file;
+	uint64_t address;
+};
+
+static int by_file(const void *a, const void *b)
+{
+	const struct site *x = a;
+	const struct site *y = b;
+
+	if (x->file.device != y->file.device)
+		return x->file.device < y->file.device ? -1 : 1;
+	if (x->file.inode != y->file.inode)
+		return x->file.inode < y->file.inode ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static int find_sites(pid_t pid, const uint64_t *addrs, size_t count, struct site *sites)
+{
+	for (size_t i = 0; i < count; i++) {
+		/* The neighbour's mapping is mostly the right one: maps are read once. */
+		struct code_file *last = i ? &sites[i - 1].file : NULL;
+		int err = 0;
+
+		sites[i].address = addrs[i];
+		if (last && addrs[i] >= last->start && addrs[i] < last->end)
+			sites[i].file = *last;
+		else
+			err = code_file_find(pid, addrs[i], &sites[i].file);
+		if (err)
+			return err;
+	}
+	qsort(sites, count, sizeof(*sites), by_file);
+	return 0;
+}
+
+static uint64_t offset_of(const struct site *s)
+{
+	return s->address - s->file.start + s->file.offset;
+}
+
+static int keep_link(struct trapline_event *ev, int fd)
+{
+	struct event_links *links = &ev->links;
+
+	if (links->count == links->capacity) {
+		size_t old_bytes = links->capacity * sizeof(int);
+		size_t bytes = old_bytes ? 2 * old_bytes : PAGE_BYTES;
+		void *grown = old_bytes ? memory_remap(links->fds, old_bytes, bytes) :
+					  memory_map(bytes);
+		if (memory_failed(grown)) {
+			sys_close(fd);
+			return memory_error(grown);
+		}
+		links->fds = grown;
+		links->capacity = bytes / sizeof(int);
+	}
+	links->fds[links->count++] = fd;
+	return 0;
+}
+
+/* All sites of one file by one link. */
+static int attach_multi(struct trapline_event *ev, const struct site *sites, size_t count,
+			int kind)
+{
+	struct uprobe_multi link = {
+		.prog_fd = (uint32_t)ev->links.programs[kind],
+		.attach_type = UPROBE_MULTI_ATTACH,
+		.path = (uintptr_t)sites[0].file.path,
+		.count = (uint32_t)count,
+		.multi_flags = kind == UPROBE_RETURN ? UPROBE_MULTI_RETURN : 0,
+		.pid = uprobe_filters_processes() ? (uint32_t)ev->pid : 0,
+	};
+	uint64_t *numbers = calloc(2 * count, sizeof(*numbers));
+
+	if (!numbers)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		numbers[i] = offset_of(&sites[i]);
+		numbers[count + i] = sites[i].address;
+	}
+	link.offsets = (uintptr_t)numbers;
+	link.cookies = (uintptr_t)(numbers + count);
+	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
+	free(numbers);
+	return fd < 0 ? fd : keep_link(ev, fd);
+}
+
+static int attach_one_cpu(struct trapline_event *ev, const struct site *site, int kind, int type,
+			  int cpu)
+{
+	struct perf_event_attr attr;
+	union bpf_attr link;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.size = sizeof(attr);
+	attr.type = (uint32_t)type;
+	attr.config = kind == UPROBE_RETURN;
+	attr.uprobe_path = (uintptr_t)site->file.path;
+	attr.probe_offset = offset_of(site);
+	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd == -ENODEV ? 0 : fd; /* that CPU is offline */
+	memset(&link, 0, sizeof(link));
+	link.link_create.prog_fd = (uint32_t)ev->links.programs[kind];
+	link.link_create.target_fd = (uint32_t)fd;
+	link.link_create.attach_type = BPF_PERF_EVENT;
+	link.link_create.perf_event.bpf_cookie = site->address;
+	int link_fd = sys_bpf(BPF_LINK_CREATE, &link, sizeof(link));
+	if (link_fd < 0) {
+		sys_close(fd);
+		return link_fd;
+	}
+	/* The link before the event: while it is there it keeps the event armed. */
+	int err = keep_link(ev, link_fd);
+	if (err)
+		sys_close(fd);
+	return err ? err : keep_link(ev, fd);
+}
+
+static int attach_single(struct trapline_event *ev, const struct site *sites, size_t count,
+			 int kind)
+{
+	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF);
+	int type = uprobe_pmu_type();
+	int err = type < 0 ? -EOPNOTSUPP : 0;
+
+	for (size_t i = 0; !err && i < count; i++)
+		for (int cpu = 0; !err && cpu < cpus; cpu++)
+			err = attach_one_cpu(ev, &sites[i], kind, type, cpu);
+	return err;
+}
+
+static int attach_kind(struct trapline_event *ev, const struct site *sites, size_t count,
+		       int kind, int multi)
+{
+	size_t from = 0;
+	int err = 0;
+
+	if (!multi)
+		return attach_single(ev, sites, count, kind);
+	for (size_t i = 1; !err && i <= count; i++) {
+		if (i < count && sites[i].file.inode == sites[from].file.inode &&
+		    sites[i].file.device == sites[from].file.device)
+			continue;
+		err = attach_multi(ev, sites + from, i - from, kind);
+		from = i;
+	}
+	return err;
+}
+
+static int load_program(struct trapline_event *ev, int kind, int ring_fd, int multi)
+{
+	ev->links.attach_type = multi ? UPROBE_MULTI_ATTACH : 0;
+	int fd = program_load(ev, (uint32_t)kind, 0, ring_fd, NULL, 0);
+	ev->links.programs[kind] = fd;
+	return fd < 0 ? fd : 0;
+}
+
+static int attach_all(struct trapline_event *ev, const struct site *sites, size_t count,
+		      int ring_fd, const char **why)
+{
+	int kinds = ev->flags & TRAPLINE_RETURNS ? 2 : 1;
+	int multi = uprobe_has_multi();
+	int err = 0;
+
+	if (!multi && count > SINGLE_SITES_MAX) {
+		*why = "this kernel has no uprobe-multi links (Linux 6.6): 64 places at most";
+		return -EOPNOTSUPP;
+	}
+	*why = "the BPF program was refused";
+	for (int kind = 0; !err && kind < kinds; kind++)
+		err = load_program(ev, kind, ring_fd, multi);
+	/* Returns first: no entry is seen whose return is not. */
+	for (int kind = kinds; !err && kind--;) {
+		*why = "uprobes could not be placed there";
+		err = attach_kind(ev, sites, count, kind, multi);
+	}
+	return err;
+}
+
+int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
+		 const char **why)
+{
+	struct site *sites = calloc(count, sizeof(*sites));
+
+	*why = "out of memory";
+	ev->links.programs[0] = ev->links.programs[1] = -1;
+	if (!sites)
+		return -ENOMEM;
+	*why = "there is no file behind that code: only a hardware breakpoint works there";
+	int err = find_sites(ev->pid, addrs, count, sites);
+	if (!err)
+		err = uprobe_filter_read(ev->pid, &ev->links.filter);
+	if (!err)
+		err = attach_all(ev, sites, count, ring_fd, why);
+	free(sites);
+	if (err)
+		uprobes_close(ev);
+	return err;
+}
+
+void uprobes_close(struct trapline_event *ev)
+{
+	struct event_links *links = &ev->links;
+
+	for (size_t i = 0; i < links->count; i++)
+		sys_close(links->fds[i]);
+	if (links->capacity)
+		memory_unmap(links->fds, links->capacity * sizeof(int));
+	for (int kind = 0; kind < 2; kind++)
+		if (links->programs[kind] > 0)
+			sys_close(links->programs[kind]);
+	memset(links, 0, sizeof(*links));
+}
+
+uint64_t uprobes_missed(const struct trapline_event *ev)
+{
+	uint64_t missed = 0;
+
+	for (int kind = 0; kind < 2; kind++) {
+		struct bpf_prog_info info;
+		union bpf_attr attr;
+
+		if (ev->links.programs[kind] <= 0)
+			continue;
+		memset(&info, 0, sizeof(info));
+		memset(&attr, 0, sizeof(attr));
+		attr.info.bpf_fd = (uint32_t)ev->links.programs[kind];
+		attr.info.info_len = sizeof(info);
+		attr.info.info = (uintptr_t)&info;
+		if (sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof(attr)) == 0)
+			missed += info.recursion_misses;
+	}
+	return missed;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uprobe.h - one event on many instructions, without debug registers: uprobes and a BPF program.
+ */
+#ifndef EVENT_UPROBE_H
+#define EVENT_UPROBE_H
+
+#include "event/event.h"
+
+/* part of a hit: the instruction is about to run, or the function it begins has returned. */
+enum { UPROBE_ENTRY, UPROBE_RETURN };
+
+/*
+ * Attach at all addresses of the target, or at none. 0 or -errno, and *why is a reason then.
+ * ENOENT: an address lies in no file; EOPNOTSUPP: the kernel has no such probes, or too many are
+ * asked of one that has only single ones; EPERM.
+ */
+int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
+		 const char **why);
+void uprobes_close(struct trapline_event *ev);
+
+/* Runs that the kernel skipped because a program was running on that CPU. */
+uint64_t uprobes_missed(const struct trapline_event *ev);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* test_sites.c - breakpoints without number: in the code's page, for all threads, by uprobes. */
+#include "crew.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <trapline/condition.h>
+
+/* Each does something else, so that none is folded into another. */
+#define SITE(n)                                                             \
+	static NOINLINE uint64_t site_##n(uint64_t a, uint64_t b)           \
+	{                                                                   \
+		__asm__ volatile("" ::: "memory");                          \
+		return a + b * (n);                                         \
+	}
+SITE(1)
+SITE(2)
+SITE(3)
+SITE(4)
+SITE(5)
+SITE(6)
+SITE(7)
+SITE(8)
+
+typedef uint64_t (*site_function)(uint64_t, uint64_t);
+static const site_function sites[] = {site_1, site_2, site_3, site_4,
+				      site_5, site_6, site_7, site_8};
+
+static void require_uprobes(struct rig *rig)
+{
+	if (access("/sys/bus/event_source/devices/uprobe/type", R_OK))
+		skip_because("uprobes (CONFIG_UPROBE_EVENTS)");
+	if (geteuid())
+		skip_because("root (CAP_SYS_ADMIN, for uprobes)");
+	rig_open(rig, BY_BPF);
+}
+
+static int try_sites(struct rig *rig, size_t count, struct trapline_event_opts *opts)
+{
+	uint64_t addrs[ARRAY_LEN(sites)];
+	TRAPLINE_OPTS(event, plain);
+
+	if (!opts)
+		opts = &plain;
+	opts->arg = rig;
+	for (size_t i = 0; i < count; i++)
+		addrs[i] = ADDR(sites[i]);
+	return trapline_break_sites(rig->target, addrs, count, opts, &rig->event);
+}
+
+static void rig_sites(struct rig *rig, size_t count, struct trapline_event_opts *opts)
+{
+	expect_ok(try_sites(rig, count, opts));
+	assert_int_equal(trapline_event_mechanism(rig->event), TRAPLINE_BY_UPROBE);
+}
+
+static void call_all(unsigned int times)
+{
+	for (unsigned int i = 0; i < times; i++)
+		for (size_t s = 0; s < ARRAY_LEN(sites); s++)
+			sites[s](i, s);
+}
+
+static void each_call_of_each_function_is_one_hit(void **state)
+{
+	struct rig rig;
+
+	require_uprobes(&rig);
+	rig_sites(&rig, 6, NULL);
+	call_all(10);
+	expect_hits(&rig, 60);
+	for (size_t i = 0; i < 60; i++) {
+		assert_int_equal(rig.seen[i].address, ADDR(sites[i % 6]));
+		assert_int_equal(rig.seen[i].ip, ADDR(sites[i % 6]));
+		assert_int_equal(rig.seen[i].tid, gettid());
+		assert_int_equal(rig.seen[i].returned, 0);
+	}
+	assert_int_equal(stats_of(rig.event).registers, 0);
+	rig_close(&rig);
+}
+
+static uint64_t returned_values[SEEN_MAX];
+
+static enum trapline_action note_return(const struct trapline_hit *hit)
+{
+	struct rig *rig = hit->arg;
+
+	/* DWARF register 0 holds a result on x86-64 and arm64. */
+	trapline_hit_register(hit, 0, &returned_values[rig->hits % SEEN_MAX]);
+	return rig_note(hit);
+}
+
+static void returns_are_hits_with_the_result(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	require_uprobes(&rig);
+	opts.flags = TRAPLINE_RETURNS;
+	rig_sites(&rig, 3, &opts);
+	call_all(5);
+	while (trapline_poll(rig.target, 0, note_return) > 0)
+		;
+	expect_hits(&rig, 30);
+	for (size_t i = 0; i < 30; i++) {
+		size_t nth = i / 2;
+
+		assert_int_equal(rig.seen[i].returned, i % 2);
+		assert_int_equal(rig.seen[i].address, ADDR(sites[nth % 3]));
+		if (i % 2)
+			assert_int_equal(returned_values[i],
+					 nth / 3 + nth % 3 * (nth % 3 + 1));
+	}
+	rig_close(&rig);
+}
+
+static void *call_later(void *arg)
+{
+	pthread_barrier_wait(arg);
+	call_all(100);
+	return NULL;
+}
+
+static void old_and_new_threads_are_covered(void **state)
+{
+	pthread_barrier_t go;
+	pthread_t old[4];
+	pthread_t new[4];
+	struct rig rig;
+
+	require_uprobes(&rig);
+	pthread_barrier_init(&go, NULL, 9);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&old[i], NULL, call_later, &go);
+	rig_sites(&rig, 8, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&new[i], NULL, call_later, &go);
+	pthread_barrier_wait(&go);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(old[i], NULL);
+		pthread_join(new[i], NULL);
+	}
+	expect_hits(&rig, 8 * 100 * 8);
+	rig_close(&rig);
+}
+
+static int call_in_child(void *arg)
+{
+	call_all(20);
+	return 0;
+}
+
+static void other_processes_are_not_counted(void **state)
+{
+	struct rig rig;
+
+	require_uprobes(&rig);
+	rig_sites(&rig, 8, NULL);
+	expect_exit(status_of_child(call_in_child, NULL), 0);
+	expect_hits(&rig, 0);
+	assert_int_equal(stats_of(rig.event).taken, 0);
+	call_all(1);
+	expect_hits(&rig, 8);
+	rig_close(&rig);
+}
+
+static void a_condition_and_a_limit_are_decided_in_the_kernel(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_condition *condition;
+	struct rig rig;
+
+	require_uprobes(&rig);
+	assert_int_equal(trapline_condition_parse("arg0 >= 50 && arg1 == 2", NULL, &condition), 0);
+	opts.condition = condition;
+	opts.limit = 7;
+	rig_sites(&rig, 8, &opts);
+	trapline_condition_free(condition);
+	call_all(100);
+	expect_hits(&rig, 7);
+
+	struct trapline_stats s = stats_of(rig.event);
+
+	assert_int_equal(s.decided_in, TRAPLINE_DECIDED_IN_KERNEL);
+	/* After the limit the event is off: what comes then is no hit of it. */
+	assert_true(s.rejected_condition >= 400);
+	assert_int_equal(trapline_event_rearm(rig.event, 3), 0);
+	call_all(100);
+	expect_hits(&rig, 10);
+	rig_close(&rig);
+}
+
+static void disabled_it_counts_nothing(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	require_uprobes(&rig);
+	opts.flags = TRAPLINE_DISABLED;
+	rig_sites(&rig, 8, &opts);
+	call_all(5);
+	expect_hits(&rig, 0);
+	assert_int_equal(trapline_event_enable(rig.event), 0);
+	call_all(5);
+	expect_hits(&rig, 40);
+	assert_int_equal(trapline_event_disable(rig.event), 0);
+	call_all(5);
+	expect_hits(&rig, 40);
+	assert_int_equal(stats_of(rig.event).taken, 40);
+	rig_close(&rig);
+}
+
+static void closing_puts_the_code_back(void **state)
+{
+	uint8_t before[ARRAY_LEN(sites)][16];
+	struct rig rig;
+
+	require_uprobes(&rig);
+	for (size_t i = 0; i < ARRAY_LEN(sites); i++)
+		memcpy(before[i], (const void *)(uintptr_t)ADDR(sites[i]), 16);
+	rig_sites(&rig, 8, NULL);
+	assert_int_not_equal(memcmp(before[0], (const void *)(uintptr_t)ADDR(sites[0]), 16), 0);
+	call_all(1);
+	expect_hits(&rig, 8);
+	rig_close(&rig);
+	for (size_t i = 0; i < ARRAY_LEN(sites); i++)
+		assert_memory_equal(before[i], (const void *)(uintptr_t)ADDR(sites[i]), 16);
+	call_all(1);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+	uint64_t anonymous = ADDR(mmap(NULL, 4096, PROT_READ | PROT_EXEC,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	char why[256];
+
+	require_uprobes(&rig);
+	opts.arg = &rig;
+	assert_int_equal(trapline_break_sites(rig.target, &anonymous, 1, &opts, &rig.event),
+			 -ENOENT);
+	trapline_explain(-ENOENT, why, sizeof(why));
+	assert_non_null(strstr(why, "no file behind"));
+	assert_int_equal(trapline_break_sites(rig.target, &anonymous, 0, &opts, &rig.event),
+			 -EINVAL);
+	opts.callback = rig_note;
+	assert_int_equal(try_sites(&rig, 1, &opts), -EINVAL);
+	opts.callback = NULL;
+	opts.flags = TRAPLINE_RETURNS;
+	assert_int_equal(trapline_break(rig.target, ADDR(site_1), &opts, &rig.event), -EINVAL);
+	munmap((void *)(uintptr_t)anonymous, 4096);
+	close_target(rig.target);
+	TRAPLINE_OPTS(open, without);
+	without.flags = TRAPLINE_NO_BPF;
+	expect_ok(trapline_open(0, &without, &rig.target));
+	assert_int_equal(try_sites(&rig, 1, NULL), -EOPNOTSUPP);
+	trapline_close(rig.target);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_call_of_each_function_is_one_hit),
+		TEST(returns_are_hits_with_the_result),
+		TEST(old_and_new_threads_are_covered),
+		TEST(other_processes_are_not_counted),
+		TEST(a_condition_and_a_limit_are_decided_in_the_kernel),
+		TEST(disabled_it_counts_nothing),
+		TEST(closing_puts_the_code_back),
+		TEST(what_cannot_be_is_refused),
+	};
+
+	return run_group(tests);
+}
