@@ -14,22 +14,6 @@
 
 #define LOG_BYTES (1u << 22)
 
-static int copy_opts(struct trapline_condition_opts *to,
-		     const struct trapline_condition_opts *from)
-{
-	memset(to, 0, sizeof(*to));
-	if (!from)
-		return 0;
-	if (from->size < sizeof(from->size))
-		return failed(-EINVAL, FAILED_ARGUMENT, "opts.size is not set");
-	for (size_t i = sizeof(*to); i < from->size; i++)
-		if (((const char *)from)[i])
-			return failed(-E2BIG, FAILED_ARGUMENT,
-				      "options of a newer library version");
-	memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
-	return 0;
-}
-
 TRAPLINE_API int trapline_condition_parse(const char *text,
 					  const struct trapline_condition_opts *opts,
 					  struct trapline_condition **out)
@@ -39,7 +23,7 @@ TRAPLINE_API int trapline_condition_parse(const char *text,
 
 	if (!text || !out)
 		return failed(-EINVAL, FAILED_ARGUMENT, "text or out is NULL");
-	int err = copy_opts(&o, opts);
+	int err = opts_copy(&o, sizeof(o), opts);
 	if (err)
 		return err;
 	struct trapline_condition *condition = malloc(sizeof(*condition));

@@ -39,6 +39,9 @@ enum { WAKE_GONE, WAKE_RECORDS, WAKE_TIMER };
 /* Open the ring for records that a mechanism needs, once. */
 int target_need_ring(struct trapline *t, uint32_t mechanism);
 
+/* opts.c: copy versioned options: older callers get defaults, newer ones are refused. */
+int opts_copy(void *to, size_t size, const void *from);
+
 /* explain.c: note where a call failed in this thread, for trapline_explain(). Returns err. */
 enum failed_step {
 	FAILED_ARGUMENT,

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tools.h - policies made of events: throttle.
+ *
+ * Conventions as in <trapline/trapline.h>.
+ */
+#ifndef TRAPLINE_TOOLS_H
+#define TRAPLINE_TOOLS_H
+
+#include <trapline/trapline.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A budget: an amount of something per second that threads may draw, and what a thread does that
+ * has drawn more. The thread pays in its own context; there is no supervisor.
+ */
+struct trapline_throttle;
+
+/* trapline_throttle_opts.flags */
+/*
+ * Sleep off the debt at once, inside SIGTRAP, wherever the thread is. It may hold a lock that
+ * others wait for, so it is asked for and not the default: then the thread is only told, and pays
+ * by trapline_throttle_pay() where it is safe.
+ */
+#define TRAPLINE_THROTTLE_SLEEP 1u
+#define TRAPLINE_THROTTLE_EACH 2u   /* every thread has the whole budget to itself */
+/*
+ * Notice what is drawn inside system calls at once too, instead of at the next tick outside. More
+ * exact for threads that live in the kernel; but a call such as epoll_wait(2), which no flag
+ * restarts, may then return EINTR. Needs privilege.
+ */
+#define TRAPLINE_THROTTLE_KERNEL 4u
+
+struct trapline_throttle_opts {
+	size_t size;
+	uint32_t flags;
+	uint32_t counter;    /* enum trapline_counter: what is drawn */
+	uint64_t per_second; /* of it; TRAPLINE_TASK_CLOCK: ns of CPU time, 300000000 is 30 % */
+	uint64_t burst_ns;   /* unused budget is kept for so long; 0: 20 ms */
+	uint64_t check;	     /* look at the account after drawing so much; 0: chosen */
+	uint32_t scope;	     /* enum trapline_scope; threads created later are covered */
+	uint32_t reserved;
+	const pid_t *tids; /* TRAPLINE_THREADS */
+	size_t tid_count;
+	/*
+	 * The account went into debt by over debt_ns nanoseconds' worth of budget; and it is even
+	 * again. Called in the thread that noticed, the first one inside SIGTRAP: async-signal-safe
+	 * calls only. May be NULL.
+	 */
+	void (*throttled)(void *arg, uint64_t debt_ns);
+	void (*unthrottled)(void *arg);
+	void *arg;
+	uint64_t debt_ns; /* the lower edge of the hysteresis is no debt; 0: 1 ms */
+};
+
+/*
+ * trapline_throttle - give the threads of this process a budget.
+ *
+ * t must be this process. *out is released by trapline_throttle_end(). Task clock and page faults
+ * work everywhere; other counters as trapline_count().
+ * Errors: EINVAL per_second is 0, EACH with another counter than task clock or page faults, or an
+ * option; others as trapline_count(). MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_throttle_opts *opts,
+				   struct trapline_throttle **out);
+
+/*
+ * trapline_throttle_debt - nanoseconds until the calling thread's account is even; 0: it is.
+ * MT-Safe. AS-Safe.
+ */
+TRAPLINE_API uint64_t trapline_throttle_debt(struct trapline_throttle *throttle);
+
+/*
+ * trapline_throttle_pay - sleep until the account is even; at once when it is.
+ *
+ * To be called where no lock is held. Returns the nanoseconds slept. MT-Safe. AS-Safe.
+ */
+TRAPLINE_API uint64_t trapline_throttle_pay(struct trapline_throttle *throttle);
+
+struct trapline_throttle_stats {
+	size_t size;
+	uint64_t drawn;	   /* since the start, of the whole scope; EACH: of the calling thread */
+	uint64_t checks;   /* times a thread looked at the account in SIGTRAP */
+	uint64_t sleeps;   /* times one slept, there or by pay() */
+	uint64_t slept_ns; /* over all threads */
+	uint64_t throttled; /* times the account went into debt beyond debt_ns */
+	uint64_t missed;   /* ticks that fell into system calls: found at the next one */
+};
+
+/* trapline_throttle_stats - out->size must be set. Errors: EINVAL. MT-Safe. AS-Safe. */
+TRAPLINE_API int trapline_throttle_stats(struct trapline_throttle *throttle,
+					 struct trapline_throttle_stats *out);
+
+/*
+ * trapline_throttle_end - no more budget. NULL is allowed. Threads that sleep wake up at the end
+ * of their sleep. Not from inside its own callbacks. MT-Safe, but no other call may use it any
+ * more. AS-Unsafe.
+ */
+TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *throttle);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * throttle.h - the account of a budget. Safe in a handler.
+ *
+ * One number: when everything drawn so far will have been earned. A unit drawn moves it on by its
+ * price in nanoseconds. Later than now is debt; earlier by more than the burst is credit that
+ * has lapsed. (The generic cell rate algorithm of ATM, ITU-T I.371.)
+ */
+#ifndef TOOLS_THROTTLE_H
+#define TOOLS_THROTTLE_H
+
+#include <stdint.h>
+
+#include <trapline/tools.h>
+
+#include "event/event.h"
+
+#define THROTTLES_MAX 4 /* open at once: each takes thread-local memory */
+
+struct trapline_throttle {
+	uint32_t taken;
+	uint32_t index;
+	uint32_t generation; /* raised at each use of the row: thread accounts of old ones are void */
+	uint32_t flags;
+	uint32_t counter;
+	uint64_t price; /* nanoseconds per unit, 32 bits of fraction */
+	uint64_t check;
+	uint64_t burst_ns;
+	uint64_t debt_ns;
+	void (*throttled)(void *arg, uint64_t debt_ns);
+	void (*unthrottled)(void *arg);
+	void *arg;
+	uint32_t scope;
+	struct trapline_event *event;
+
+	uint64_t origin; /* of the shared account: due = origin + drawn * price */
+	uint32_t is_throttled;
+	uint64_t drawn_before; /* it began */
+	uint64_t checks;
+	uint64_t sleeps;
+	uint64_t slept_ns;
+	uint64_t throttled_count;
+};
+
+/* A free row, or NULL. Everything behind `generation` is zero. */
+struct trapline_throttle *throttle_take(void);
+void throttle_give(struct trapline_throttle *t);
+
+/* Open the account: nothing is drawn, nothing is owed. */
+void throttle_begin(struct trapline_throttle *t, uint64_t per_second);
+
+/* What has been drawn, as the kernel counts. */
+uint64_t throttle_drawn(const struct trapline_throttle *t);
+
+/* Nanoseconds until the account is even. */
+uint64_t throttle_debt(struct trapline_throttle *t);
+
+/* Sleep until the account is even. Returns the nanoseconds slept. */
+uint64_t throttle_pay(struct trapline_throttle *t);
+
+/* A tick in SIGTRAP. */
+void throttle_check(struct trapline_throttle *t);
+
+#endif
