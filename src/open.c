@@ -49,7 +49,7 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
 			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES |
-			       TRAPLINE_RETURNS;
+			       TRAPLINE_RETURNS | TRAPLINE_QUIET | TRAPLINE_STOP;
 	const char *wrong = NULL;
 
 	if (o->flags & ~known)
@@ -66,6 +66,8 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 		wrong = "the calling thread is not in that process";
 	else if (o->callback && (o->flags & TRAPLINE_FOLLOW_FORKS))
 		wrong = "forked children have no handler; use records";
+	else if (o->callback && (o->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || o->count_of))
+		wrong = "quiet, stop and count_of are for records";
 	else if (o->filter_fd < 0)
 		wrong = "filter_fd is negative";
 	else if (o->filter_fd && o->condition)
@@ -91,6 +93,7 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->stack_depth = o->stack_depth;
 	ev->has_limit = o->limit != 0;
 	ev->limit = o->limit;
+	ev->skip = o->skip;
 	ev->wanted = !(o->flags & TRAPLINE_DISABLED);
 	if (o->filter_fd)
 		ev->filter_fd = o->filter_fd;
@@ -207,6 +210,7 @@ static int can_run_program(struct trapline_event *ev, int ring_fd)
 	}
 	sys_close(program);
 	ev->control->budget = (int64_t)ev->limit;
+	ev->control->skip_left = ev->skip;
 	ev->has_program = 1;
 	return 1;
 }
@@ -232,7 +236,7 @@ static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 					 "a filter cannot hold back signals here (Linux 6.10 and "
 					 "CAP_BPF are needed); use a condition or records");
 	}
-	if (!ev->condition && !ev->has_limit)
+	if (!ev->condition && !ev->has_limit && !ev->skip)
 		return 0;
 	if (veto && ev->attr.sample_period && can_run_program(ev, PROGRAM_SIGNALS)) {
 		ev->decided_in = TRAPLINE_DECIDED_IN_KERNEL;
@@ -248,7 +252,7 @@ static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 
 static int prepare_records(struct trapline *t, struct trapline_event *ev)
 {
-	int decides = ev->condition || ev->has_limit;
+	int decides = ev->condition || ev->has_limit || ev->skip;
 
 	if (!(t->flags & TRAPLINE_NO_BPF) && ev->filter_fd < 0 &&
 	    !target_need_ring(t, TRAPLINE_BY_BPF) && can_run_program(ev, t->ring.fd)) {
@@ -256,6 +260,9 @@ static int prepare_records(struct trapline *t, struct trapline_event *ev)
 		ev->decided_in = decides ? TRAPLINE_DECIDED_IN_KERNEL : 0;
 		return 0;
 	}
+	if (ev->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || ev->count_of.row)
+		return failed(-EOPNOTSUPP, FAILED_PROGRAM,
+			      "quiet, stop and count_of need BPF, which is not permitted here");
 	ev->mechanism = TRAPLINE_BY_RING;
 	ev->decided_in = decides ? TRAPLINE_DECIDED_BY_READER : 0;
 	return target_need_ring(t, TRAPLINE_BY_RING);
@@ -288,6 +295,17 @@ static int count_event(struct event_counted *counted, const struct trapline_even
 		return memory_error(page);
 	counted->control = page;
 	return 0;
+}
+
+/* Only a program's count is seen by a program. */
+static int take_count_of(struct trapline_event *ev, const struct trapline_event *row)
+{
+	int err = row ? count_event(&ev->count_of, row) : 0;
+
+	if (!err && row && !row->control)
+		err = failed(-EINVAL, FAILED_ARGUMENT,
+			     "count_of needs an event that BPF counts: records, or quiet");
+	return err;
 }
 
 static int take_condition(struct trapline_event *ev, const struct trapline_condition *given)
@@ -326,8 +344,10 @@ static int open_sites(struct trapline *t, struct trapline_event *ev, const struc
 	if (err)
 		return failed(err == -EPERM ? err : -EOPNOTSUPP, FAILED_PROGRAM, why);
 	ev->has_program = 1;
-	ev->decided_in = ev->condition || ev->has_limit ? TRAPLINE_DECIDED_IN_KERNEL : 0;
+	ev->decided_in = ev->condition || ev->has_limit || ev->skip ?
+				 TRAPLINE_DECIDED_IN_KERNEL : 0;
 	ev->control->budget = (int64_t)ev->limit;
+	ev->control->skip_left = ev->skip;
 	ev->control->is_off = !ev->wanted;
 	ev->applied = ev->wanted;
 	err = uprobes_open(ev, wish->sites, wish->site_count, t->ring.fd, &why);
@@ -343,6 +363,8 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 			      err == -E2BIG ? "the range needs more than 4 debug registers" :
 					      "address, length or access");
 	err = take_condition(ev, o->condition);
+	if (!err)
+		err = take_count_of(ev, o->count_of);
 	if (err)
 		return err;
 	if (wish->sites)
@@ -356,14 +378,20 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 	return err ? failed(err, FAILED_EVENT, NULL) : 0;
 }
 
+static void forget_counted(struct event_counted *counted)
+{
+	if (counted->control)
+		memory_unmap((void *)(uintptr_t)counted->control, PAGE_BYTES);
+}
+
 void event_release(struct trapline_event *ev)
 {
 	program_maps_close(ev);
 	if (ev->mechanism == TRAPLINE_BY_RING && ev->target)
 		perf_rings_forget(&ev->target->perf, ev);
 	for (uint32_t i = 0; i < COND_EVENTS_MAX; i++)
-		if (ev->counted[i].control)
-			memory_unmap((void *)(uintptr_t)ev->counted[i].control, PAGE_BYTES);
+		forget_counted(&ev->counted[i]);
+	forget_counted(&ev->count_of);
 	condition_give_thread_slot(ev);
 	if (ev->condition)
 		memory_unmap((void *)(uintptr_t)ev->condition, sizeof(*ev->condition));

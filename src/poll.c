@@ -43,6 +43,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.stack_bytes_len = (uint32_t)record->stack_len,
 		.regs = record->regs,
 		.amount = ev->period,
+		.count = record->count,
 	};
 	memcpy(hit->thread, record->thread, sizeof(hit->thread));
 	hit->thread[sizeof(hit->thread) - 1] = '\0';
@@ -159,7 +160,7 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 		return 0;
 	hits_in_thread = perf_rings_hit_in_thread(ev, (uint32_t)record.pid_tid);
 	complete(t, ev, part, &record);
-	if (!is_wanted(ev, part, &record, hits_in_thread))
+	if (!is_wanted(ev, part, &record, hits_in_thread) || event_skips(ev))
 		return -EAGAIN;
 	if (ev->has_limit) {
 		if (ev->granted >= ev->limit) {

@@ -21,7 +21,7 @@ static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t later = 0;
 	uint64_t known = s->delivered + s->rejected_limit + s->rejected_condition +
-			 s->lost_nested + s->lost_late;
+			 s->rejected_skip + s->lost_nested + s->lost_late;
 
 	if (!event_is_breakpoint(ev)) {
 		s->taken = known;
@@ -49,6 +49,8 @@ static uint64_t decided_stats(struct trapline_event *ev, struct trapline_stats *
 	s->rejected_duplicate = atomic_get(&control->rejected_duplicate);
 	s->rejected_condition = atomic_get(&control->rejected_condition);
 	s->condition_faults = atomic_get(&control->condition_faults);
+	s->rejected_skip = atomic_get(&control->rejected_skip);
+	s->stops_failed = atomic_get(&control->stops_failed);
 	s->hits = atomic_get(&control->hits);
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
@@ -72,6 +74,8 @@ static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
 	uint64_t passed = decided_stats(ev, s);
 
 	s->lost_ring_full = atomic_get(&ev->control->lost_full);
+	if (ev->flags & TRAPLINE_QUIET)
+		s->delivered = passed;
 	s->unread = rest(passed, s->delivered);
 }
 
@@ -88,7 +92,7 @@ static void uprobe_stats(struct trapline_event *ev, struct trapline_stats *s)
 static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t known = s->delivered + s->rejected_limit + s->rejected_duplicate +
-			 s->rejected_condition + s->lost_ring_full;
+			 s->rejected_condition + s->rejected_skip + s->lost_ring_full;
 
 	if (!event_is_breakpoint(ev))
 		s->taken = known;
@@ -112,6 +116,7 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		.rejected_condition = atomic_get(&ev->rejected_condition),
 		.condition_faults = atomic_get(&ev->condition_faults),
 		.decided_in = ev->decided_in,
+		.rejected_skip = atomic_get(&ev->rejected_skip),
 		.rejected_limit = atomic_get(&ev->rejected_limit),
 		.rejected_duplicate = atomic_get(&ev->rejected_duplicate),
 		.lost_nested = atomic_get(&ev->lost_nested),

@@ -100,6 +100,7 @@ struct trapline_hit {
 	void *context; /* callback: the thread's ucontext_t, which may be changed; else NULL */
 	const uint64_t *regs; /* records: by DWARF number; use trapline_hit_register() */
 	uint64_t amount;      /* counters: the period that was used up */
+	uint64_t count;       /* opts.count_of: its hits so far, at this hit */
 };
 
 /*
@@ -175,6 +176,8 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 #define TRAPLINE_KERNEL 4u	 /* accesses made inside system calls too; needs privilege */
 #define TRAPLINE_STACK_BYTES 8u	 /* records: copy registers and the stack's memory */
 #define TRAPLINE_RETURNS 32u	 /* break_sites: also when the function has returned */
+#define TRAPLINE_QUIET 64u	 /* count hits, write no records: for count() and points */
+#define TRAPLINE_STOP 128u	 /* records: stop the process (SIGSTOP) at each hit, needs BPF */
 #define TRAPLINE_NO_VALUES 16u	 /* callbacks: do not read the value, a system call per hit */
 
 struct trapline_event_opts {
@@ -198,6 +201,8 @@ struct trapline_event_opts {
 	 */
 	int filter_fd;
 	uint32_t reserved2;
+	uint64_t skip; /* hits let pass by the condition that are ignored before the first counts */
+	struct trapline_event *count_of; /* records: hit.count is what this one has counted */
 };
 
 /*
@@ -349,6 +354,8 @@ struct trapline_stats {
 	uint64_t condition_faults; /* of rejected_condition: a load failed or a divisor was 0 */
 	uint64_t decided_in;	   /* enum trapline_decided */
 	uint64_t hits;		   /* before condition and limit, without duplicates */
+	uint64_t rejected_skip;	   /* among the first opts.skip */
+	uint64_t stops_failed;	   /* TRAPLINE_STOP: hits at which the process could not be stopped */
 };
 
 /* Where conditions and limits are decided: what a rejected hit has cost its thread. */

@@ -27,6 +27,14 @@ int event_budget_left(const struct trapline_event *ev)
 	return atomic_get(&ev->granted) < atomic_get(&ev->limit);
 }
 
+int event_skips(struct trapline_event *ev)
+{
+	if (!ev->skip || atomic_add(&ev->skipped, 1u) >= ev->skip)
+		return 0;
+	counter_add(&ev->rejected_skip, 1);
+	return 1;
+}
+
 static void ioctl_all(struct trapline_event *ev, unsigned long request)
 {
 	size_t n = ev->roots.count * ev->roots.fds_per_root;

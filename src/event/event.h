@@ -69,6 +69,11 @@ struct event_control {
 	uint64_t rejected_condition;
 	uint64_t condition_faults; /* of these, a load failed or a divisor was 0 */
 	uint64_t lost_full;
+	uint64_t skip_left; /* counted down, below 0 in the end */
+	uint64_t rejected_skip;
+	uint64_t stop_at;  /* stop the process when so many were granted; 0: never */
+	uint64_t stops;	   /* times it was told to stop */
+	uint64_t stops_failed;
 	uint64_t is_off; /* uprobes: armed, but every hit is as if it were not */
 	uint64_t zero; /* always 0, but the verifier does not know */
 	uint64_t last[EVENT_PARTS_MAX]; /* value at the previous hit of each part */
@@ -125,6 +130,7 @@ struct trapline_event {
 	int filter_fd;	      /* the caller's own program, or -1 */
 	const struct condition *condition;
 	struct event_counted counted[COND_EVENTS_MAX];
+	struct event_counted count_of; /* for hit.count */
 	uint32_t access;
 	uint64_t period;
 
@@ -143,10 +149,13 @@ struct trapline_event {
 	int has_limit;
 	uint64_t limit;
 	uint64_t granted;
+	uint64_t skip;
+	uint64_t skipped; /* by the handler or the reader */
 
 	uint64_t hits; /* not duplicates, before the condition and the limit */
 	uint64_t rejected_condition;
 	uint64_t condition_faults;
+	uint64_t rejected_skip;
 	uint64_t delivered;
 	uint64_t rejected_limit;
 	uint64_t rejected_duplicate;
@@ -223,6 +232,9 @@ typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, u
 int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 	      event_prepare prepare);
 void event_disarm(struct trapline_event *ev);
+
+/* One of the first that opts.skip ignores? For the handler and the reader. */
+int event_skips(struct trapline_event *ev);
 
 /* control.c */
 int event_lock(struct trapline_event *ev);

@@ -12,6 +12,7 @@
 #include "event/program.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,33 @@ static void emit_note(struct ebpf *p, uint32_t part)
 	ebpf_atomic(p, BPF_XCHG, R3, (int16_t)(at + offsetof(struct event_note, key)), R8);
 }
 
+/*
+ * SIGSTOP, taken before the next instruction in user mode: at a breakpoint that is the one it
+ * stands on. The first of several at once is enough.
+ */
+static void emit_stop(struct ebpf *p)
+{
+	program_count(p, CONTROL_AT(stops));
+	ebpf_mov_imm(p, R1, SIGSTOP);
+	ebpf_call(p, BPF_FUNC_send_signal);
+	uint32_t sent = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
+
+	program_count(p, CONTROL_AT(stops_failed));
+	ebpf_land(p, sent);
+}
+
+static void emit_count_to_stop(struct ebpf *p)
+{
+	ebpf_mov_imm(p, R1, 1);
+	ebpf_atomic(p, BPF_ADD | BPF_FETCH, CONTROL, CONTROL_AT(granted), R1);
+	ebpf_alu_imm(p, BPF_ADD, R1, 1);
+	ebpf_load_mem(p, BPF_DW, R2, CONTROL, CONTROL_AT(stop_at));
+	uint32_t go_on = ebpf_jump(p, BPF_JNE, R1, R2);
+
+	emit_stop(p);
+	ebpf_land(p, go_on);
+}
+
 /* A probe stands in a file that other processes run too: for them nothing has happened. */
 static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *filter)
 {
@@ -133,13 +161,16 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 	int err = program_decide(p, ev, part, class);
 	if (err)
 		return err;
-	if (ring_fd != PROGRAM_SIGNALS) {
+	if (ring_fd == PROGRAM_SIGNALS && event_is_data(ev))
+		emit_note(p, part);
+	if (ring_fd != PROGRAM_SIGNALS && !(ev->flags & TRAPLINE_QUIET))
 		program_record(p, ev, part, ring_fd);
-	} else {
-		if (event_is_data(ev))
-			emit_note(p, part);
+	if (ev->flags & TRAPLINE_QUIET)
+		emit_count_to_stop(p);
+	else
 		program_count(p, CONTROL_AT(granted));
-	}
+	if (ev->flags & TRAPLINE_STOP)
+		emit_stop(p);
 	ebpf_mov_imm(p, R0, ring_fd == PROGRAM_SIGNALS);
 	ebpf_exit(p);
 	return 0;

@@ -74,6 +74,17 @@ static void emit_spend_budget(struct ebpf *p)
 	ebpf_land(p, granted);
 }
 
+/* Below 0 it goes on counting: 2^63 hits do not happen. */
+static void emit_skip(struct ebpf *p)
+{
+	ebpf_mov_imm(p, R1, -1);
+	ebpf_atomic(p, BPF_ADD | BPF_FETCH, CONTROL, CONTROL_AT(skip_left), R1);
+	uint32_t counts = ebpf_jump_imm(p, BPF_JSLE, R1, 0);
+
+	program_reject(p, CONTROL_AT(rejected_skip));
+	ebpf_land(p, counts);
+}
+
 /* FRAME_VALUE, FRAME_OLD and FRAME_WHEN of a data event. */
 static void emit_read_value(struct ebpf *p, const struct event_part *part, uint32_t index,
 			    int needed)
@@ -167,6 +178,8 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 		emit_read_value(p, &ev->parts[part], part, uses_value(c));
 	if (c)
 		err = emit_condition(p, ev);
+	if (ev->skip)
+		emit_skip(p);
 	if (ev->has_limit)
 		emit_spend_budget(p);
 	return err;

@@ -89,6 +89,16 @@ static void emit_copy_stack(struct ebpf *p)
 	emit_copy_frame(p, RECORD_AT(stack_len), FRAME_STACK_LEN);
 }
 
+static void emit_other_count(struct ebpf *p, const struct trapline_event *ev)
+{
+	ebpf_mov_imm(p, R1, 0);
+	if (ev->count_of.row) {
+		ebpf_load_map_value(p, R2, ev->count_of.row->control_fd, 0);
+		ebpf_load_mem(p, BPF_DW, R1, R2, CONTROL_AT(hits));
+	}
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(count), R1);
+}
+
 void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd)
 {
 	int with_stack = (ev->flags & TRAPLINE_STACK_BYTES) != 0;
@@ -100,7 +110,7 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 		emit_copy_stack(p);
 	else
 		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(stack_len), 0);
-	program_count(p, CONTROL_AT(granted));
+	emit_other_count(p, ev);
 	ebpf_mov(p, R1, RECORD);
 	ebpf_mov_imm(p, R2, 0);
 	ebpf_call(p, BPF_FUNC_ringbuf_submit);

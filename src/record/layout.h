@@ -29,6 +29,7 @@ struct record {
 	uint64_t value_when; /* enum trapline_value */
 	uint64_t stack_len;
 	uint64_t cpu;
+	uint64_t count; /* of another event */
 	char thread[16];
 	uint64_t regs[RECORD_REGS];
 };

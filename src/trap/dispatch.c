@@ -326,6 +326,8 @@ TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 	fill_hit(ev, part, info, context, tid, &hit);
 	if (!is_wanted(ev, &hit))
 		return;
+	if (ev->decided_in != TRAPLINE_DECIDED_IN_KERNEL && event_skips(ev))
+		return;
 	if (!take_grant(ev, &last)) {
 		counter_add(&ev->rejected_limit, 1);
 		return;
