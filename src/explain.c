@@ -104,6 +104,9 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 	case -ENODEV:
 		return snprintf(buf, n, "%s: see `trapline check`",
 				what ? what : "this kernel or machine lacks the event");
+	case -ERANGE:
+	case -ETIMEDOUT:
+		return snprintf(buf, n, "%s", what ? what : strerrordesc_np(-err));
 	case -ENOMEM:
 		return snprintf(buf, n, "out of memory");
 	case -ENOBUFS:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools.h - policies made of events: throttle.
+ * tools.h - policies made of events: throttle, point.
  *
  * Conventions as in <trapline/trapline.h>.
  */
@@ -100,6 +100,44 @@ TRAPLINE_API int trapline_throttle_stats(struct trapline_throttle *throttle,
  * more. AS-Unsafe.
  */
 TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *throttle);
+
+/*
+ * An exact point of an execution: how often something has happened, where the thread is, and what
+ * is in its registers. The same point of a deterministic program is reached at the same place in
+ * each run.
+ */
+#define TRAPLINE_POINT_REGISTERS 33
+
+struct trapline_point {
+	size_t size;
+	/*
+	 * An event of the process that counts, opened with TRAPLINE_QUIET, and how many hits it has
+	 * let pass at the point. NULL: ip, condition and registers alone say where it is.
+	 */
+	struct trapline_event *counter;
+	uint64_t count;
+	uint64_t ip; /* about to run; 0: right after the count was reached */
+	const struct trapline_condition *condition; /* holds there; may be NULL */
+	uint64_t registers_used; /* bit n: regs[n] must be what it is there */
+	uint64_t regs[TRAPLINE_POINT_REGISTERS]; /* by DWARF number */
+};
+
+/*
+ * trapline_run_to - let a thread run until it is at a point, and stop the process there.
+ *
+ * The process is another one, running or stopped by SIGSTOP; afterwards it is stopped by SIGSTOP,
+ * with thread tid about to execute the instruction at ip, and goes on by SIGCONT: what is to
+ * happen there (a signal sent to tid is delivered before that instruction) is done between the
+ * two. Passes that are not the point cost a trap and no stop. Takes a debug register where ip
+ * is given. Needs BPF.
+ *
+ * timeout_ms -1 waits for ever. Errors: ERANGE the point was missed, trapline_explain() says by how
+ * much: the process is stopped there; ETIMEDOUT: it goes on; ESRCH it has ended; EINVAL the counter
+ * is not quiet or an option is wrong; EOPNOTSUPP no BPF; others as trapline_break().
+ * MT-Safe for different targets. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,
+				 int timeout_ms);
 
 #ifdef __cplusplus
 }

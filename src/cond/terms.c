@@ -43,3 +43,12 @@ const struct cond_name *cond_name_find(const char *name)
 			return &names[i];
 	return NULL;
 }
+
+/* The first of a number's names: the portable ones come after. */
+const char *cond_register_name(uint32_t dwarf_number)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].is_register && names[i].number == dwarf_number)
+			return names[i].name;
+	return NULL;
+}

@@ -14,4 +14,7 @@ struct cond_name {
 /* NULL when there is no such term. */
 const struct cond_name *cond_name_find(const char *name);
 
+/* The architecture's own name of a register, or NULL. */
+const char *cond_register_name(uint32_t dwarf_number);
+
 #endif

@@ -58,7 +58,7 @@ static void limit_is_exact_for_64_racing_threads(void **state)
 	int rounds = MODE(state) == BY_RING ? RACE_ROUNDS / 10 : RACE_ROUNDS;
 
 	require(MODE(state));
-	alarm(150);
+	alarm(380);
 	crew_muster(&crew, 64, &word);
 	setpriority(PRIO_PROCESS, 0, -20); /* this thread alone; quicker, where permitted */
 	for (int round = 0; round < rounds; round++)

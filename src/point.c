@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * point.c - trapline_run_to().
+ *
+ * In two legs. The counter's own program stops the process when it has let `count` hits pass; for
+ * code it stands on an instruction that is cheap to probe, whatever the point is. Then, the
+ * process being stopped, a breakpoint at ip is armed whose program rejects all passes but the
+ * right one and stops the process before the instruction. One more hit of the counter means that
+ * the point was missed; it stops the process too.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <trapline/condition.h>
+#include <trapline/tools.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "cond/parse.h"
+#include "event/event.h"
+#include "target.h"
+#include "tools/point.h"
+
+#define LOOK_EVERY_NS 50000
+#define REGISTERS_TEXT 2048
+
+struct leg {
+	struct trapline *target;
+	struct event_control *counter; /* may be NULL */
+	struct event_control *arrival; /* may be NULL */
+	uint64_t counter_stops;	       /* before this leg */
+	uint64_t deadline_ns;	       /* 0: never */
+};
+
+static char missed_by[96];
+
+static int missed(uint64_t count, uint64_t wanted)
+{
+	snprintf(missed_by, sizeof(missed_by),
+		 "the point was missed: the count is %llu, %llu past it",
+		 (unsigned long long)count, (unsigned long long)(count - wanted));
+	return failed(-ERANGE, FAILED_EVENT, missed_by);
+}
+
+static int has_stopped(const struct leg *leg)
+{
+	return (leg->arrival && atomic_get(&leg->arrival->stops)) ||
+	       (leg->counter && atomic_get(&leg->counter->stops) != leg->counter_stops);
+}
+
+/* Until a program has stopped the process and all its threads stand. */
+static int wait_for_stop(const struct leg *leg)
+{
+	const struct timespec pause = {0, LOOK_EVERY_NS};
+
+	for (;;) {
+		int stopped = has_stopped(leg) ? point_is_stopped(leg->target->pid) : 0;
+
+		if (stopped)
+			return stopped < 0 ? stopped : 0;
+		if (!has_stopped(leg) && point_is_stopped(leg->target->pid) == -ESRCH)
+			return -ESRCH;
+		if (leg->deadline_ns && clock_now_ns() > leg->deadline_ns)
+			return -ETIMEDOUT;
+		sys2(SYS_nanosleep, &pause, NULL);
+	}
+}
+
+static int go(struct leg *leg)
+{
+	if (sys2(SYS_kill, leg->target->pid, SIGCONT))
+		return -ESRCH;
+	return wait_for_stop(leg);
+}
+
+/* To the count. A process that runs may pass it before it is asked to stop: then it was missed. */
+static int run_to_count(struct leg *leg, uint64_t count)
+{
+	uint64_t now = atomic_get(&leg->counter->granted);
+
+	if (now > count)
+		return missed(now, count);
+	if (now == count)
+		return 0;
+	leg->counter_stops = atomic_get(&leg->counter->stops);
+	atomic_set(&leg->counter->stop_at, count);
+	int err = go(leg);
+	atomic_set(&leg->counter->stop_at, 0);
+	now = atomic_get(&leg->counter->granted);
+	if (!err && now != count)
+		return missed(now, count);
+	if (err == -ETIMEDOUT && now > count)
+		return missed(now, count);
+	return err;
+}
+
+static int open_arrival(struct trapline *t, pid_t tid, const struct trapline_point *p,
+			struct trapline_event **out)
+{
+	struct trapline_condition *condition = NULL;
+	char text[REGISTERS_TEXT];
+	TRAPLINE_OPTS(event, opts);
+
+	int err = point_registers_text(p->registers_used, p->regs, text, sizeof(text));
+	if (err)
+		return failed(-EINVAL, FAILED_ARGUMENT, "registers_used names one there is not");
+	if (p->registers_used)
+		err = trapline_condition_parse(text, NULL, &condition);
+	if (err)
+		return err;
+	opts.flags = TRAPLINE_QUIET | TRAPLINE_DISABLED;
+	opts.scope = TRAPLINE_THREADS;
+	opts.tids = &tid;
+	opts.tid_count = 1;
+	opts.condition = condition ? condition : p->condition;
+	err = trapline_break(t, p->ip, &opts, out);
+	trapline_condition_free(condition);
+	return err;
+}
+
+/* To the place. The first arrival that the program lets pass stops the process. */
+static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point *p)
+{
+	struct trapline_event *arrival;
+	uint64_t pc = 0;
+	int err = open_arrival(leg->target, tid, p, &arrival);
+
+	if (err)
+		return err;
+	leg->arrival = arrival->control;
+	atomic_set(&arrival->control->stop_at, 1);
+	if (leg->counter) {
+		leg->counter_stops = atomic_get(&leg->counter->stops);
+		atomic_set(&leg->counter->stop_at, p->count + 1);
+	}
+	trapline_event_enable(arrival);
+	err = go(leg);
+	int arrived = atomic_get(&arrival->control->stops) != 0;
+	if (leg->counter)
+		atomic_set(&leg->counter->stop_at, 0);
+	trapline_event_close(arrival);
+	if (err)
+		return err;
+	if (!arrived)
+		return missed(atomic_get(&leg->counter->granted), p->count);
+	err = point_read_pc(leg->target->pid, tid, &pc);
+	if (!err && pc != p->ip)
+		return failed(-ERANGE, FAILED_EVENT, "the thread stands elsewhere than it stopped");
+	return err;
+}
+
+static int check(const struct trapline *t, const struct trapline_point *p)
+{
+	const char *wrong = NULL;
+
+	if (t->pid == t->owner_pid)
+		wrong = "a process cannot stop itself and go on";
+	else if (p->counter && (p->counter->state != EVENT_LIVE || p->counter->pid != t->pid ||
+				!(p->counter->flags & TRAPLINE_QUIET)))
+		wrong = "the counter must be an open event of the target with TRAPLINE_QUIET";
+	else if (!p->counter && !p->ip)
+		wrong = "a point needs a counter or an ip";
+	else if (p->condition && p->registers_used)
+		wrong = "a point takes a condition or registers, not both";
+	else if (!p->ip && (p->condition || p->registers_used))
+		wrong = "a condition or registers need an ip";
+	return wrong ? failed(-EINVAL, FAILED_ARGUMENT, wrong) : 0;
+}
+
+TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,
+				 int timeout_ms)
+{
+	struct trapline_point p;
+	int err = opts_copy(&p, sizeof(p), point);
+
+	if (err)
+		return err;
+	if (!t || !point)
+		return failed(-EINVAL, FAILED_ARGUMENT, "target or point is NULL");
+	err = check(t, &p);
+	if (err)
+		return err;
+	struct leg leg = {.target = t, .counter = p.counter ? p.counter->control : NULL};
+	if (timeout_ms >= 0)
+		leg.deadline_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+	if (leg.counter)
+		err = run_to_count(&leg, p.count);
+	if (!err && p.ip)
+		err = run_to_place(&leg, tid, &p);
+	return err == -ETIMEDOUT ? failed(err, FAILED_EVENT, "the point was not reached in time") :
+	       err == -ESRCH	 ? failed(err, FAILED_TARGET, "the process ended before the point") :
+				   err;
+}
