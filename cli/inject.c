@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+/* inject.c - see inject.h. */
+#include "cli/inject.h"
+
+#include "cli/inject_thread.h"
+#include "report/symbols.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TRIES 200
+#define THREADS_MAX 4096
+#define STACK_COPY 16384
+#define FRAMES_MAX 64
+#define RTLD_NOW_GLIBC 2
+
+struct injection {
+	pid_t pid;
+	struct symbols *symbols;
+	int memory_fd;
+	uint64_t dlopen_at;
+	uint64_t dlsym_at;
+	uint64_t dlerror_at;
+	uint64_t errno_at;
+	uint64_t syscall_at;
+	char *why;
+	size_t why_size;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(struct injection *in, int err,
+							const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(in->why, in->why_size, format, args);
+	va_end(args);
+	return err;
+}
+
+static int is_filtered(pid_t pid)
+{
+	char line[256];
+	int mode = 0;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", pid);
+	FILE *f = fopen(line, "re");
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "Seccomp: %d", &mode);
+	if (f)
+		fclose(f);
+	return mode;
+}
+
+static uint64_t find(const struct injection *in, const char *name)
+{
+	struct variable v;
+
+	return symbols_find(in->symbols, name, &v) ? 0 : v.address;
+}
+
+/* 0f 05 in the vdso, which has one for the calls that it cannot answer itself. */
+static uint64_t find_syscall(const struct injection *in)
+{
+	char path[64];
+	char line[512];
+	uint64_t found = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", in->pid);
+	FILE *f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		uint8_t bytes[16384];
+		unsigned long start;
+
+		if (!strstr(line, "[vdso]") || sscanf(line, "%lx-", &start) != 1)
+			continue;
+		ssize_t n = pread(in->memory_fd, bytes, sizeof(bytes), (off_t)start);
+		for (ssize_t i = 0; i + 1 < n && !found; i++)
+			if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
+				found = start + (uint64_t)i;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int find_all(struct injection *in)
+{
+	in->dlopen_at = find(in, "dlopen");
+	in->dlsym_at = find(in, "dlsym");
+	in->dlerror_at = find(in, "dlerror");
+	in->errno_at = find(in, "__errno_location");
+	in->syscall_at = find_syscall(in);
+	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
+		return refuse(in, -ENOEXEC,
+			      "nothing can be loaded into it: it is statically linked, or its libc "
+			      "has no dlopen; start it under trapline instead");
+	if (!in->syscall_at)
+		return refuse(in, -ENOEXEC, "no system call instruction was found in its vdso");
+	return 0;
+}
+
+/* Inside the linker or the allocator a call of dlopen() would wait for a lock for ever. */
+static int is_unsafe(const struct place *p)
+{
+	static const char *const inside[] = { "alloc", "free", "_int_", "arena", "dl_", "dlopen",
+					      "fork", "clone", "pthread_create", "lll_lock",
+					      "tls_", "exit", "new", "delete", "sysmalloc" };
+
+	if (p->module && (strstr(p->module, "ld-") || strstr(p->module, "ld.so")))
+		return 1;
+	for (size_t i = 0; p->function && i < sizeof(inside) / sizeof(inside[0]); i++)
+		if (strstr(p->function, inside[i]))
+			return 1;
+	return 0;
+}
+
+static int stands_well(const struct injection *in, const struct held_thread *t)
+{
+	const struct user_regs_struct *r = &t->saved;
+	const uint64_t regs[17] = { r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi,
+				    r->rbp, r->rsp, r->r8,  r->r9,  r->r10, r->r11,
+				    r->r12, r->r13, r->r14, r->r15, r->rip };
+	static uint8_t stack[STACK_COPY];
+	uint64_t frames[FRAMES_MAX];
+	ssize_t copied = pread(in->memory_fd, stack, sizeof(stack), (off_t)r->rsp);
+	size_t n = symbols_unwind(in->symbols, regs, 17, stack, copied > 0 ? (size_t)copied : 0,
+				  r->rsp, frames, FRAMES_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		struct place p;
+
+		symbols_place(in->symbols, frames[i] - (i != 0), &p);
+		/* The start of every thread goes through clone; what stands above it counts. */
+		if (is_unsafe(&p) && !(i + 2 >= n && p.function && strstr(p.function, "clone")))
+			return 0;
+	}
+	return n != 0;
+}
+
+static size_t list_threads(pid_t pid, pid_t *tids, size_t max)
+{
+	char path[64];
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && n < max && (e = readdir(d));)
+		if (e->d_name[0] != '.')
+			tids[n++] = atoi(e->d_name);
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* A thread that stands where the call is safe; the others are let go at once. */
+static int hold_one(struct injection *in, struct held_thread *t)
+{
+	static pid_t tids[THREADS_MAX];
+	struct timespec pause = { 0, 5000000 };
+	int err = -EAGAIN;
+
+	for (int i = 0; i < TRIES; i++) {
+		size_t n = list_threads(in->pid, tids, THREADS_MAX);
+
+		for (size_t k = 0; k < n; k++) {
+			err = held_begin(t, in->pid, tids[k], in->memory_fd);
+			if (err == -EPERM || err == -EACCES)
+				return refuse(in, err, "not permitted to trace it: it has a "
+						       "debugger, or belongs to another user "
+						       "(kernel.yama.ptrace_scope)");
+			if (err)
+				continue;
+			t->syscall_at = in->syscall_at;
+			if (stands_well(in, t))
+				return 0;
+			held_end(t);
+		}
+		nanosleep(&pause, NULL);
+	}
+	return refuse(in, -EAGAIN, "none of its threads stood where code can be loaded safely; try "
+				   "again");
+}
+
+/* The object's bytes, in a file that has no name: the target may see other files than we do. */
+static int copy_object(struct injection *in, struct held_thread *t, const char *path)
+{
+	char there[64];
+	struct stat st;
+	uint64_t name = held_write(t, "trapline-agent", sizeof("trapline-agent"));
+	const uint64_t args[6] = { name, MFD_CLOEXEC };
+	int from = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (from < 0)
+		return refuse(in, -errno, "cannot read %s: %s", path, strerror(errno));
+	long fd = name ? held_syscall(t, SYS_memfd_create, args) : -EFAULT;
+	snprintf(there, sizeof(there), "/proc/%d/fd/%ld", in->pid, fd);
+	int to = fd < 0 ? -1 : open(there, O_WRONLY | O_CLOEXEC);
+	off_t left = to < 0 || fstat(from, &st) ? -1 : st.st_size;
+	while (left > 0) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+		if (n <= 0)
+			break;
+		left -= n;
+	}
+	close(from);
+	if (to >= 0)
+		close(to);
+	return left ? refuse(in, -EIO, "cannot give it the object's bytes") : (int)fd;
+}
+
+static int call(struct injection *in, struct held_thread *t, uint64_t function, uint64_t a,
+		uint64_t b, uint64_t *result)
+{
+	const uint64_t args[4] = { a, b };
+	int err = held_call(t, function, args, result);
+
+	return err ? refuse(in, err, "a call inside it did not return: %s", strerror(-err)) : 0;
+}
+
+static int say_dlerror(struct injection *in, struct held_thread *t)
+{
+	char text[256] = "";
+	uint64_t at = 0;
+
+	if (in->dlerror_at && !call(in, t, in->dlerror_at, 0, 0, &at) && at)
+		pread(in->memory_fd, text, sizeof(text) - 1, (off_t)at);
+	return refuse(in, -ELIBACC, "its dynamic linker refused the object: %s", text);
+}
+
+/*
+ * The linker takes an object of a name that it knows for the one it has, and descriptors are used
+ * again. So the name is told apart by what means nothing in a path.
+ */
+static void name_descriptor(int fd, char *path, size_t size)
+{
+	struct timespec now;
+	size_t n = (size_t)snprintf(path, size, "/proc/self/fd");
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t bits = (uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec;
+	for (int i = 0; i < 48; i++)
+		n += (size_t)snprintf(path + n, size - n, bits >> i & 1 ? "/." : "/");
+	snprintf(path + n, size - n, "/%d", fd);
+}
+
+static int load_and_call(struct injection *in, struct held_thread *t, int fd, const char *function,
+			 const char *argument, int *result)
+{
+	char path[160];
+	uint64_t handle = 0;
+	uint64_t entry = 0;
+	uint64_t returned = 0;
+
+	name_descriptor(fd, path, sizeof(path));
+	int err = call(in, t, in->dlopen_at, held_write(t, path, strlen(path) + 1), RTLD_NOW_GLIBC,
+		       &handle);
+	if (err)
+		return err;
+	if (!handle)
+		return say_dlerror(in, t);
+	err = call(in, t, in->dlsym_at, handle, held_write(t, function, strlen(function) + 1),
+		   &entry);
+	if (!err && !entry)
+		return refuse(in, -ENOENT, "the object has no function %s", function);
+	if (!err)
+		err = call(in, t, entry, held_write(t, argument, strlen(argument) + 1), 0, &returned);
+	if (!err)
+		*result = (int)returned;
+	return err;
+}
+
+static int inject_into(struct injection *in, struct held_thread *t, const char *path,
+		       const char *function, const char *argument, int *result)
+{
+	uint64_t errno_at = 0;
+	int saved = 0;
+	int err = call(in, t, in->errno_at, 0, 0, &errno_at);
+
+	if (err)
+		return err;
+	pread(in->memory_fd, &saved, sizeof(saved), (off_t)errno_at);
+	int fd = copy_object(in, t, path);
+	if (fd < 0)
+		return fd;
+	err = load_and_call(in, t, fd, function, argument, result);
+	const uint64_t args[6] = { (uint64_t)fd };
+	held_syscall(t, SYS_close, args);
+	pwrite(in->memory_fd, &saved, sizeof(saved), (off_t)errno_at);
+	return err;
+}
+
+int inject(pid_t pid, const char *path, const char *function, const char *argument, int *result,
+	   char *why, size_t why_size)
+{
+	struct injection in = { .pid = pid, .why = why, .why_size = why_size };
+	static struct held_thread thread;
+	char memory[64];
+
+	snprintf(memory, sizeof(memory), "/proc/%d/mem", pid);
+	in.memory_fd = open(memory, O_RDWR | O_CLOEXEC);
+	if (in.memory_fd < 0)
+		return refuse(&in, -errno, "cannot open its memory: %s", strerror(errno));
+	int err = is_filtered(pid) ? refuse(&in, -EPERM, "it runs under a seccomp filter, which "
+					    "could kill it for what is loaded") : 0;
+	if (!err)
+		err = symbols_open(pid, &in.symbols);
+	if (!err)
+		err = find_all(&in);
+	if (!err)
+		err = hold_one(&in, &thread);
+	if (!err) {
+		err = inject_into(&in, &thread, path, function, argument, result);
+		held_end(&thread);
+	}
+	symbols_close(in.symbols);
+	close(in.memory_fd);
+	return err;
+}

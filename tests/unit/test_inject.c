@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* test_inject.c - loading an object into a running process leaves it as it was. */
+#include "../kernel/common.h"
+
+#include "cli/inject.h"
+
+static const char *folder; /* of the victims */
+
+static pid_t start(const char *program, int output)
+{
+	char path[4096];
+	pid_t pid = fork();
+
+	if (!pid) {
+		snprintf(path, sizeof(path), "%s/%s", folder, program);
+		dup2(output, 1);
+		execl(path, program, (char *)NULL);
+		_exit(127);
+	}
+	usleep(100000);
+	return pid;
+}
+
+static void require_ptrace(void)
+{
+	if (geteuid())
+		skip_because("root (to trace another process)");
+}
+
+static int inject_once(pid_t pid, const char *object, const char *function, int *result,
+		       char *why)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, object);
+	return inject(pid, path, function, "hello", result, why, 256);
+}
+
+static void a_busy_program_is_not_disturbed_by_fifty_calls(void **state)
+{
+	char line[256] = "";
+	char why[256] = "";
+	int status;
+	int out[2];
+
+	require_ptrace();
+	assert_int_equal(pipe(out), 0);
+	pid_t pid = start("injectee", out[1]);
+	close(out[1]);
+	for (int i = 0; i < 50; i++) {
+		int result = 0;
+		int err = inject_once(pid, "injected.so", "injected_start", &result, why);
+
+		if (err)
+			print_message("# %s\n", why);
+		assert_int_equal(err, 0);
+		/* Each is a file of its own, so it is loaded anew: its first call. */
+		assert_int_equal(result, 1000 + (int)strlen("hello 1.5"));
+	}
+	kill(pid, SIGTERM);
+	assert_true(read(out[0], line, sizeof(line) - 1) > 0);
+	print_message("# %s", line);
+	assert_int_equal(strncmp(line, "ok ", 3), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	close(out[0]);
+}
+
+static void what_cannot_be_loaded_is_said(void **state)
+{
+	char why[256] = "";
+	int result = 77;
+	int status;
+	int out[2];
+
+	require_ptrace();
+	assert_int_equal(pipe(out), 0);
+	pid_t pid = start("injectee", out[1]);
+	assert_true(inject_once(pid, "nothing.so", "injected_start", &result, why) < 0);
+	assert_non_null(strstr(why, "cannot read"));
+	assert_true(inject_once(pid, "injected.so", "no_such_function", &result, why) < 0);
+	assert_non_null(strstr(why, "no_such_function"));
+	assert_true(inject_once(pid, "counter", "main", &result, why) < 0);
+	assert_non_null(strstr(why, "refused the object"));
+	assert_int_equal(result, 77);
+	kill(pid, SIGTERM);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	pid = start("static_victim", out[1]);
+	assert_true(inject_once(pid, "injected.so", "injected_start", &result, why) < 0);
+	assert_non_null(strstr(why, "statically linked"));
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(out[0]);
+	close(out[1]);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_busy_program_is_not_disturbed_by_fifty_calls),
+		TEST(what_cannot_be_loaded_is_said),
+	};
+
+	folder = argc > 1 ? argv[1] : ".";
+	return run_group(tests);
+}
