@@ -96,6 +96,8 @@ static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 
 	if (!event_is_breakpoint(ev))
 		s->taken = known;
+	/* A lost record may have been the notice of a thread's birth or end: no hit. */
+	s->lost_ring_full = rest(s->lost_ring_full, rest(known, s->taken));
 	if (ev->filter_fd >= 0 && perf_rings_empty(&ev->target->perf)) {
 		s->rejected_condition = rest(s->taken, known);
 		return;

@@ -126,6 +126,7 @@ void probe_watch_write(struct probe_result *r);
 void probe_watch_read_write(struct probe_result *r);
 void probe_watch_read_only(struct probe_result *r);
 void probe_watch_lengths(struct probe_result *r);
+void probe_watch_together(struct probe_result *r);
 void probe_break_execute(struct probe_result *r);
 
 /* probe_counter.c */

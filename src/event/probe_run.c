@@ -36,6 +36,7 @@ const struct probe probe_table[] = {
 	{"watch_read_write", probe_watch_read_write, 0},
 	{"watch_read_only", probe_watch_read_only, 0},
 	{"watch_lengths", probe_watch_lengths, 0},
+	{"watch_together", probe_watch_together, 0},
 	{"break_execute", probe_break_execute, 0},
 	{"move", probe_move, 0},
 	{"signal_generation", probe_signal_generation, 1},

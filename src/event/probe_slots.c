@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "event/probe_arch.h"
 
 #define NO_REGISTERS "a machine or virtual machine with debug registers"
@@ -108,6 +109,7 @@ void probe_watch_lengths(struct probe_result *r)
 			probe_store(at + len, 1, 1);
 		}
 		uint64_t n = probe_count(fd);
+		sys_close(fd); /* alone: two watches of one byte are another question */
 		size_t used = strlen(text);
 		snprintf(text + used, sizeof(text) - used, "%s%d: %llu", used ? ", " : "",
 			 len, (unsigned long long)n);
@@ -115,6 +117,28 @@ void probe_watch_lengths(struct probe_result *r)
 	}
 	probe_say(r, all_ok, NO_REGISTERS, "hits of %d inside, %d beside, by length: %s",
 		  2 * PROBE_HITS, 2 * PROBE_HITS, text);
+}
+
+/* An emulated processor may report one watch of those that an instruction hits. */
+void probe_watch_together(struct probe_result *r)
+{
+	struct perf_event_attr attr;
+	uint64_t counts[2];
+	int fds[2];
+
+	for (int i = 0; i < 2; i++) {
+		probe_attr_counting(&attr, &probe_word, HW_BREAKPOINT_W, 8);
+		fds[i] = probe_open(&attr, 0, -1);
+		if (fds[i] < 0)
+			return probe_refused(r, fds[i], "open of two watches", 2);
+	}
+	probe_write_word(PROBE_HITS);
+	for (int i = 0; i < 2; i++)
+		counts[i] = probe_count(fds[i]);
+	probe_say(r, counts[0] == PROBE_HITS && counts[1] == PROBE_HITS,
+		  "a real processor, or one not emulated (QEMU: -accel kvm); here use one watch",
+		  "%u writes of a variable watched twice: %llu and %llu hits", PROBE_HITS,
+		  (unsigned long long)counts[0], (unsigned long long)counts[1]);
 }
 
 void probe_break_execute(struct probe_result *r)

@@ -3,7 +3,7 @@
  * uprobe.c - see uprobe.h.
  *
  * One link for all sites of a file and kind where the kernel has such links (Linux commit
- * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6), else one perf event for each site and CPU.
+ * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6), else one perf event for each site.
  * The cookie of a site is its address. A probe stands in the file's page, so it is hit by every
  * process that runs it: the program rejects the others before it counts anything.
  */
@@ -114,8 +114,12 @@ static int attach_multi(struct trapline_event *ev, const struct site *sites, siz
 	return fd < 0 ? fd : keep_link(ev, fd);
 }
 
-static int attach_one_cpu(struct trapline_event *ev, const struct site *site, int kind, int type,
-			  int cpu)
+/*
+ * The program of an event runs before the kernel asks which CPU the event is for: one event on
+ * any CPU sees the hits of all, and a second would see each of them again.
+ */
+static int attach_by_cpu(struct trapline_event *ev, const struct site *site, int kind, int type,
+			 int cpu)
 {
 	struct perf_event_attr attr;
 	union bpf_attr link;
@@ -128,7 +132,7 @@ static int attach_one_cpu(struct trapline_event *ev, const struct site *site, in
 	attr.probe_offset = offset_of(site);
 	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
-		return fd == -ENODEV ? 0 : fd; /* that CPU is offline */
+		return fd;
 	memset(&link, 0, sizeof(link));
 	link.link_create.prog_fd = (uint32_t)ev->links.programs[kind];
 	link.link_create.target_fd = (uint32_t)fd;
@@ -153,9 +157,11 @@ static int attach_single(struct trapline_event *ev, const struct site *sites, si
 	int type = uprobe_pmu_type();
 	int err = type < 0 ? -EOPNOTSUPP : 0;
 
-	for (size_t i = 0; !err && i < count; i++)
-		for (int cpu = 0; !err && cpu < cpus; cpu++)
-			err = attach_one_cpu(ev, &sites[i], kind, type, cpu);
+	for (size_t i = 0; !err && i < count; i++) {
+		err = -ENODEV; /* that CPU is offline: the next one */
+		for (int cpu = 0; err == -ENODEV && cpu < cpus; cpu++)
+			err = attach_by_cpu(ev, &sites[i], kind, type, cpu);
+	}
 	return err;
 }
 

@@ -115,17 +115,12 @@ static int link_trial_site(int program)
 }
 
 /* Called by another thread than the one that made the link: is it seen? */
-static uint32_t try_process_filter(const uint64_t *runs, int program)
+static uint32_t try_process_filter(const uint64_t *runs)
 {
 	pthread_t thread;
-	int link = link_trial_site(program);
-
-	if (link < 0)
-		return link == -EINVAL ? NO : UNKNOWN;
 	uint64_t before = atomic_get(runs);
 	if (pthread_create(&thread, NULL, call_trial_site, NULL) == 0)
 		pthread_join(thread, NULL);
-	sys_close(link);
 	return atomic_get(runs) > before ? YES : NO;
 }
 
@@ -137,10 +132,14 @@ static void try_all(void)
 	int map = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, 8, 1, BPF_F_MMAPABLE);
 	uint64_t *runs = map < 0 ? NULL : memory_map_shared(PAGE_BYTES, 1, map, 0);
 	int program = map < 0 ? map : load_counting(map);
+	int link = program < 0 ? program : link_trial_site(program);
 
-	atomic_set(&has_multi, (uint32_t)(program >= 0 ? YES : NO));
-	if (program >= 0 && runs && !memory_failed(runs))
-		atomic_set(&filters_processes, try_process_filter(runs, program));
+	/* Linux 6.1 loads the program, whatever it is to be attached to, and refuses the link. */
+	atomic_set(&has_multi, (uint32_t)(program >= 0 && link != -EINVAL ? YES : NO));
+	if (link >= 0 && runs && !memory_failed(runs))
+		atomic_set(&filters_processes, try_process_filter(runs));
+	if (link >= 0)
+		sys_close(link);
 	if (runs && !memory_failed(runs))
 		memory_unmap(runs, PAGE_BYTES);
 	if (program >= 0)

@@ -443,6 +443,7 @@ static void another_events_count_decides(void **state)
 	struct rig rig;
 
 	rig_open(&first, MODE(state));
+	require_each_watch_reported();
 	/* A callback's hits are counted where its condition is decided. */
 	struct trapline_condition *always = condition("1");
 

@@ -12,6 +12,8 @@ static void hits_in_the_handler_end(void **state)
 	struct rig first;
 	struct rig second;
 
+	require(BY_CALLBACK);
+	require_each_watch_reported();
 	rig_open(&first, BY_CALLBACK);
 	rig_open(&second, BY_CALLBACK);
 	rig_watch(&first, &word, NULL);
@@ -111,12 +113,12 @@ static void plain_loop_is_not_taken_for_a_sequence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hits_in_the_handler_end),
+		TEST(hits_in_the_handler_end),
 #if defined(__x86_64__)
-		cmocka_unit_test(restartable_sequence_is_let_go),
-		cmocka_unit_test(plain_loop_is_not_taken_for_a_sequence),
+		TEST(restartable_sequence_is_let_go),
+		TEST(plain_loop_is_not_taken_for_a_sequence),
 #endif
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_group(tests);
 }

@@ -99,6 +99,7 @@ static void wide_store_over_two_parts_loses_nothing_silently(void **state)
 	struct rig rig;
 
 	rig_open(&rig, MODE(state));
+	require_each_watch_reported();
 	rig_watch_range(&rig, &row[16], 16, TRAPLINE_WRITE, NULL);
 	for (int i = 0; i < 10; i++)
 		__asm__ volatile("movdqa %%xmm0, %0" : "=m"(row[16])::"memory");

@@ -287,6 +287,15 @@ static void unread_records_are_counted(void **state)
 	end_victim(&victim);
 }
 
+/* The kernel's own ring is looked at by time as well: a descriptor may be readable for that. */
+static void expect_quiet(struct rig *rig, struct pollfd *fd)
+{
+	uint64_t hits = rig->hits;
+
+	WAIT_UNTIL(poll(fd, 1, 0) == 0 || rig_glance(rig) > hits);
+	assert_int_equal(rig->hits, hits);
+}
+
 static void descriptor_is_readable_when_records_wait(void **state)
 {
 	struct victim victim = start_victim();
@@ -299,11 +308,11 @@ static void descriptor_is_readable_when_records_wait(void **state)
 	struct pollfd fd = {.fd = trapline_fd(rig.target), .events = POLLIN};
 
 	assert_true(fd.fd >= 0);
-	assert_int_equal(poll(&fd, 1, 0), 0);
+	expect_quiet(&rig, &fd);
 	order(&victim, 1, 1, false);
 	assert_int_equal(poll(&fd, 1, 5000), 1);
 	expect_hits(&rig, 1);
-	assert_int_equal(poll(&fd, 1, 0), 0);
+	expect_quiet(&rig, &fd);
 	assert_int_equal(trapline_poll(rig.target, 20, rig_note), 0);
 	rig_close(&rig);
 	end_victim(&victim);

@@ -82,11 +82,13 @@ static void sigtrap_threads_signal_stress(void **state)
 	rig_open(&rig, MODE(state));
 	rig_watch(&rig, &word, NULL);
 	crew_muster(&crew, THREADS, &word);
-	for (int i = 0; i < 10; i++) {
+	unsigned int rounds = scaled(10);
+
+	for (unsigned int i = 0; i < rounds; i++) {
 		crew_run(&crew, 300);
 		rig_hits(&rig);
 	}
-	expect_hits(&rig, 3000 * THREADS);
+	expect_hits(&rig, rounds * 300 * THREADS);
 	rig_close(&rig);
 	crew_dismiss(&crew);
 }
@@ -100,11 +102,11 @@ static void sigtrap_threads_signal_stress_with_disable(void **state)
 	rig_watch(&rig, &word, NULL);
 	crew_muster(&crew, THREADS, &word);
 	crew_begin(&crew, 0);
-	for (int i = 0; i < 200; i++) {
-		uint64_t before = rig_hits(&rig);
+	for (unsigned int i = 0; i < scaled(200); i++) {
+		uint64_t before = rig_glance(&rig);
 
 		assert_int_equal(trapline_event_enable(rig.event), 0);
-		WAIT_UNTIL(rig_hits(&rig) > before);
+		WAIT_UNTIL(rig_glance(&rig) > before);
 		assert_int_equal(trapline_event_disable(rig.event), 0);
 	}
 	crew_finish(&crew);
@@ -112,9 +114,11 @@ static void sigtrap_threads_signal_stress_with_disable(void **state)
 	uint64_t hits = rig_hits(&rig);
 	struct trapline_stats s = rig_stats(&rig);
 
-	assert_int_equal(stats_lost(&s), 0);
+	/* Who writes faster than we read fills the kernel's own ring: named. */
+	assert_int_equal(stats_lost(&s), MODE(state) == BY_CALLBACK ? 0 : s.lost_ring_full);
 	crew_run(&crew, 10);
-	expect_hits(&rig, hits);
+	assert_int_equal(rig_stats(&rig).taken, s.taken);
+	assert_int_equal(rig_hits(&rig), hits);
 	rig_close(&rig);
 	crew_dismiss(&crew);
 }
@@ -258,7 +262,7 @@ static void remove_on_exec_exec_stress(void **state)
 	for (int i = 0; i < 30; i++) {
 		await_helper(&helpers[i]);
 		end_helper(&helpers[i]);
-		rig_hits(&rig);
+		rig_glance(&rig);
 	}
 	crew_finish(&crew);
 

@@ -454,6 +454,8 @@ static void two_events_on_one_word_name_their_loss(void **state)
 	uint64_t delivered = 0;
 	uint64_t merged = 0;
 
+	require(MODE(state));
+	require_each_watch_reported();
 	for (int i = 0; i < 2; i++) {
 		rig_open(&rigs[i], MODE(state));
 		rig_watch(&rigs[i], &word, NULL);

@@ -20,9 +20,9 @@ static void forks_and_hits_do_not_disturb_each_other_stress(void **state)
 	rig_open(&rig, MODE(state));
 	rig_watch(&rig, &word, NULL);
 	crew_begin(&crew, 0);
-	for (int i = 0; i < 50; i++) {
+	for (unsigned int i = 0; i < scaled(50); i++) {
 		expect_exit(status_of_child(leave_at_once, NULL), 5);
-		rig_hits(&rig);
+		rig_glance(&rig);
 	}
 	crew_finish(&crew);
 
@@ -42,11 +42,11 @@ static void close_under_fire_leaves_nothing_stress(void **state)
 	struct rig rig;
 
 	crew_muster(&crew, 4, &word);
-	for (int round = 0; round < 200; round++) {
+	for (unsigned int round = 0; round < scaled(200); round++) {
 		rig_open(&rig, MODE(state));
 		rig_watch(&rig, &word, NULL);
 		crew_begin(&crew, 0);
-		WAIT_UNTIL(rig_hits(&rig) >= 20);
+		WAIT_UNTIL(rig_glance(&rig) >= 20);
 		trapline_event_close(rig.event);
 
 		uint64_t hits = rig_hits(&rig);
@@ -66,11 +66,11 @@ static void target_close_under_fire_leaves_nothing_stress(void **state)
 	struct rig rig;
 
 	crew_muster(&crew, 4, &word);
-	for (int round = 0; round < 100; round++) {
+	for (unsigned int round = 0; round < scaled(100); round++) {
 		rig_open(&rig, MODE(state));
 		rig_watch(&rig, &word, NULL);
 		crew_begin(&crew, 0);
-		WAIT_UNTIL(rig_hits(&rig) >= 20);
+		WAIT_UNTIL(rig_glance(&rig) >= 20);
 		close_target(rig.target);
 
 		uint64_t hits = rig.hits;
@@ -93,14 +93,14 @@ static void move_under_fire_adds_up_stress(void **state)
 	rig_open(&rig, MODE(state));
 	rig_watch(&rig, &word, NULL);
 	crew_begin(&crew, 0);
-	for (int round = 0; round < 300; round++) {
+	for (unsigned int round = 0; round < scaled(300); round++) {
 		bool is_away = rand_r(&seed) % 2;
 
 		assert_int_equal(trapline_event_move(rig.event,
 						     ADDR(is_away ? &elsewhere : &word)),
 				 0);
 		usleep(rand_r(&seed) % 200);
-		rig_hits(&rig);
+		rig_glance(&rig);
 	}
 	assert_int_equal(trapline_event_move(rig.event, ADDR(&elsewhere)), 0);
 	crew_finish(&crew);
@@ -133,7 +133,9 @@ static void births_and_deaths_lose_no_hit_stress(void **state)
 
 	rig_open(&rig, MODE(state));
 	rig_watch(&rig, &word, NULL);
-	for (int round = 0; round < 50; round++) {
+	unsigned int rounds = scaled(50);
+
+	for (unsigned int round = 0; round < rounds; round++) {
 		for (int i = 0; i < 20; i++)
 			assert_int_equal(
 				pthread_create(&threads[i], NULL, write_and_exit, NULL), 0);
@@ -141,7 +143,7 @@ static void births_and_deaths_lose_no_hit_stress(void **state)
 			pthread_join(threads[i], NULL);
 		rig_hits(&rig);
 	}
-	expect_hits(&rig, 50 * 20 * 10);
+	expect_hits(&rig, rounds * 20 * 10);
 	rig_close(&rig);
 }
 
@@ -165,7 +167,7 @@ static int exit_under_fire(void *arg)
 static void process_may_exit_under_fire_stress(void **state)
 {
 	require(BY_CALLBACK);
-	for (int round = 0; round < 50; round++)
+	for (unsigned int round = 0; round < scaled(50); round++)
 		expect_exit(status_of_child(exit_under_fire, NULL), 11);
 }
 
