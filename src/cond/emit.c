@@ -116,6 +116,9 @@ static void emit_string(struct emitter *e, const struct cond_step *step)
 
 static void emit_thread(struct emitter *e, const struct cond_step *step)
 {
+	/* The helper of Linux 6.1 leaves what lies behind the end of the name as it was. */
+	for (int at = 0; at < COND_THREAD_NAME; at += 8)
+		ebpf_store_imm(e->p, BPF_DW, R10, (int16_t)(e->place->frame_at + at), 0);
 	ebpf_mov(e->p, R1, R10);
 	ebpf_alu_imm(e->p, BPF_ADD, R1, e->place->frame_at);
 	ebpf_mov_imm(e->p, R2, COND_THREAD_NAME);

@@ -254,6 +254,20 @@ static int arm_threads(struct trapline_event *ev, const pid_t *tids, size_t coun
 	return opened ? 0 : -ESRCH;
 }
 
+/*
+ * Events that were enabled after their opening: a thread that was being cloned by a child meanwhile
+ * took over the state "off" and was not yet in the list that ENABLE walks (kernel/events/core.c,
+ * inherit_event()). By now it is.
+ */
+static void enable_missed(struct trapline_event *ev)
+{
+	size_t n = ev->roots.count * ev->roots.fds_per_root;
+
+	for (size_t i = 0; i < n; i++)
+		if (ev->roots.fds[i] >= 0)
+			sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_ENABLE, 0);
+}
+
 int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 	      event_prepare prepare)
 {
@@ -261,6 +275,8 @@ int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 						  arm_threads(ev, tids, tid_count, prepare);
 	if (err)
 		event_disarm(ev);
+	else if (ev->wanted && !event_opens_enabled(ev))
+		enable_missed(ev);
 	return err;
 }
 
