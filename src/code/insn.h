@@ -184,8 +184,8 @@ enum insn_flag {
 	INSN_FAR = 1 << 12,
 	/* Prefetch or cache hint: names an address that it does not access. */
 	INSN_HINT = 1 << 13,
-	/* The copy elsewhere means something else and cannot be corrected: xbegin, syscall
-	 * restart, anything that keeps its own address. See relocate.h. */
+	/* Neither to be copied nor to be emulated: xbegin, sysenter, near branches with prefix 66
+	 * (Intel and AMD differ). */
 	INSN_NOT_RELOCATABLE = 1 << 14,
 	/* Belongs to the x87, MMX or vector unit. */
 	INSN_VECTOR = 1 << 15,

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "code/insn.h"
+#include "code/insn_x86_64.h"
 
 /* Zydis on the stack of a signal handler: its sizes are part of what we promise. */
 _Static_assert(sizeof(ZydisDecodedInstruction) + sizeof(ZydisDecodedOperand) * 10 < 1500,
@@ -23,28 +23,19 @@ struct decoded {
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 };
 
-/* From the numbers in the encoding to DWARF's. */
-static uint8_t dwarf_of(unsigned int encoding)
-{
-	static const uint8_t low[] = { INSN_RAX, INSN_RCX, INSN_RDX, INSN_RBX,
-				       INSN_RSP, INSN_RBP, INSN_RSI, INSN_RDI };
-
-	return encoding < 8 ? low[encoding] : (uint8_t)encoding;
-}
-
 /* The general register that reg is or is part of; ip included. */
 static uint8_t general_reg(ZydisRegister reg)
 {
 	if (reg >= ZYDIS_REGISTER_RAX && reg <= ZYDIS_REGISTER_R15)
-		return dwarf_of(reg - ZYDIS_REGISTER_RAX);
+		return insn_x86_64_reg(reg - ZYDIS_REGISTER_RAX);
 	if (reg >= ZYDIS_REGISTER_EAX && reg <= ZYDIS_REGISTER_R15D)
-		return dwarf_of(reg - ZYDIS_REGISTER_EAX);
+		return insn_x86_64_reg(reg - ZYDIS_REGISTER_EAX);
 	if (reg >= ZYDIS_REGISTER_AX && reg <= ZYDIS_REGISTER_R15W)
-		return dwarf_of(reg - ZYDIS_REGISTER_AX);
+		return insn_x86_64_reg(reg - ZYDIS_REGISTER_AX);
 	if (reg >= ZYDIS_REGISTER_SPL && reg <= ZYDIS_REGISTER_R15B)
-		return dwarf_of(reg - ZYDIS_REGISTER_SPL + 4);
+		return insn_x86_64_reg(reg - ZYDIS_REGISTER_SPL + 4);
 	if (reg >= ZYDIS_REGISTER_AL && reg <= ZYDIS_REGISTER_BH)
-		return dwarf_of((reg - ZYDIS_REGISTER_AL) & 3);
+		return insn_x86_64_reg((reg - ZYDIS_REGISTER_AL) & 3);
 	if (reg >= ZYDIS_REGISTER_IP && reg <= ZYDIS_REGISTER_RIP)
 		return INSN_RIP;
 	return INSN_NO_REG;
@@ -71,6 +62,14 @@ static int error_of(ZyanStatus status)
 	return status == ZYDIS_STATUS_NO_MORE_DATA ? -ENODATA : -EILSEQ;
 }
 
+/* Knights Corner: its encodings are illegal on every other processor. */
+static int is_coprocessor_only(const ZydisDecodedInstruction *z)
+{
+	return z->meta.isa_ext == ZYDIS_ISA_EXT_KNC ||
+	       z->meta.isa_ext == ZYDIS_ISA_EXT_KNCE ||
+	       z->meta.isa_ext == ZYDIS_ISA_EXT_KNCV;
+}
+
 static int decode_head(const void *bytes, size_t available, struct decoded *d)
 {
 	ZydisDecoder decoder;
@@ -85,7 +84,7 @@ static int decode_head(const void *bytes, size_t available, struct decoded *d)
 		&decoder, &d->context, bytes, available, &d->insn);
 	if (!ZYAN_SUCCESS(status))
 		return error_of(status);
-	return 0;
+	return is_coprocessor_only(&d->insn) ? -EILSEQ : 0;
 }
 
 static int decode_all(const void *bytes, size_t available, struct decoded *d)
@@ -127,7 +126,8 @@ static enum insn_kind kind_by_mnemonic(const ZydisDecodedInstruction *z)
 {
 	switch (z->mnemonic) {
 	case ZYDIS_MNEMONIC_PAUSE:
-		return INSN_NOP;
+		/* With REX.B it is an xchg. */
+		return z->raw.rex.B ? INSN_OTHER : INSN_NOP;
 	case ZYDIS_MNEMONIC_ENDBR32:
 	case ZYDIS_MNEMONIC_ENDBR64:
 		return INSN_LANDING;
@@ -151,8 +151,10 @@ static enum insn_kind kind_of(const struct decoded *d)
 
 	switch (z->meta.category) {
 	case ZYDIS_CATEGORY_NOP:
-	case ZYDIS_CATEGORY_WIDENOP:
 		return INSN_NOP;
+	case ZYDIS_CATEGORY_WIDENOP:
+		/* 0f18 to 0f1f are nops everywhere; 0f0d with registers is none on AMD. */
+		return z->opcode >= 0x18 && z->opcode <= 0x1f ? INSN_NOP : INSN_OTHER;
 	case ZYDIS_CATEGORY_COND_BR:
 		return z->mnemonic == ZYDIS_MNEMONIC_XBEGIN ? INSN_OTHER :
 							      INSN_JUMP_CONDITIONAL;
@@ -179,18 +181,30 @@ static enum insn_kind kind_of(const struct decoded *d)
 	}
 }
 
+/* loope and loopne: f3 makes both the first, f2 both the second, whatever the opcode. */
+static uint8_t condition_of_loop(const ZydisDecodedInstruction *z)
+{
+	uint8_t condition = z->opcode == 0xe0 ? INSN_CONDITION_LOOPNE :
+						INSN_CONDITION_LOOPE;
+
+	for (unsigned int i = 0; i < z->raw.prefix_count; i++) {
+		if (z->raw.prefixes[i].value == 0xf2)
+			condition = INSN_CONDITION_LOOPNE;
+		if (z->raw.prefixes[i].value == 0xf3)
+			condition = INSN_CONDITION_LOOPE;
+	}
+	return condition;
+}
+
 static uint8_t condition_of(const ZydisDecodedInstruction *z)
 {
-	switch (z->mnemonic) {
-	case ZYDIS_MNEMONIC_LOOP:
+	switch (z->opcode) {
+	case 0xe0:
+	case 0xe1:
+		return condition_of_loop(z);
+	case 0xe2:
 		return INSN_CONDITION_LOOP;
-	case ZYDIS_MNEMONIC_LOOPE:
-		return INSN_CONDITION_LOOPE;
-	case ZYDIS_MNEMONIC_LOOPNE:
-		return INSN_CONDITION_LOOPNE;
-	case ZYDIS_MNEMONIC_JCXZ:
-	case ZYDIS_MNEMONIC_JECXZ:
-	case ZYDIS_MNEMONIC_JRCXZ:
+	case 0xe3:
 		return INSN_CONDITION_RCXZ;
 	default:
 		return z->opcode & 0xf;
@@ -489,6 +503,15 @@ static void set_registers(const struct decoded *d, struct insn *out)
 		out->reads |= 1ull << INSN_RAX;
 }
 
+/* Near branches with prefix 66: Intel ignores it, AMD takes 16 bits of distance and target. */
+static int has_vendor_width(const ZydisDecodedInstruction *z)
+{
+	return (z->meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR ||
+		z->meta.branch_type == ZYDIS_BRANCH_TYPE_SHORT ||
+		z->meta.category == ZYDIS_CATEGORY_RET) &&
+	       (z->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !z->raw.rex.W;
+}
+
 static void set_flags(const struct decoded *d, struct insn *out)
 {
 	const ZydisDecodedInstruction *z = &d->insn;
@@ -518,7 +541,7 @@ static void set_flags(const struct decoded *d, struct insn *out)
 	if (z->avx.vector_length)
 		out->flags |= INSN_VECTOR;
 	if (z->mnemonic == ZYDIS_MNEMONIC_XBEGIN ||
-	    z->mnemonic == ZYDIS_MNEMONIC_SYSENTER)
+	    z->mnemonic == ZYDIS_MNEMONIC_SYSENTER || has_vendor_width(z))
 		out->flags |= INSN_NOT_RELOCATABLE;
 }
 
@@ -533,10 +556,6 @@ static void set_target(const struct decoded *d, struct insn *out)
 		if (o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE && o->imm.is_relative) {
 			out->flags |= INSN_RELATIVE_BRANCH;
 			out->target = o->imm.value.s + z->length;
-			/* Intel ignores the prefix 66 here, AMD takes 16 bits of distance. */
-			if ((z->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) &&
-			    !z->raw.rex.W)
-				out->flags |= INSN_NOT_RELOCATABLE;
 		}
 		if (o->type == ZYDIS_OPERAND_TYPE_MEMORY &&
 		    general_reg(o->mem.base) == INSN_RIP) {
