@@ -218,16 +218,21 @@ static int is_hint(const ZydisDecodedInstruction *z)
 	case ZYDIS_CATEGORY_PREFETCH:
 	case ZYDIS_CATEGORY_PREFETCHWT1:
 	case ZYDIS_CATEGORY_CLDEMOTE:
-	case ZYDIS_CATEGORY_CLFLUSHOPT:
-	case ZYDIS_CATEGORY_CLWB:
 		return 1;
 	default:
-		return z->mnemonic == ZYDIS_MNEMONIC_CLFLUSH ||
-		       (z->mnemonic >= ZYDIS_MNEMONIC_VGATHERPF0DPD &&
+		return (z->mnemonic >= ZYDIS_MNEMONIC_VGATHERPF0DPD &&
 			z->mnemonic <= ZYDIS_MNEMONIC_VGATHERPF1QPS) ||
 		       (z->mnemonic >= ZYDIS_MNEMONIC_VSCATTERPF0DPD &&
 			z->mnemonic <= ZYDIS_MNEMONIC_VSCATTERPF1QPS);
 	}
+}
+
+/* To a debug register it is a load of the one byte named. */
+static int flushes_line(const ZydisDecodedInstruction *z)
+{
+	return z->mnemonic == ZYDIS_MNEMONIC_CLFLUSH ||
+	       z->mnemonic == ZYDIS_MNEMONIC_CLFLUSHOPT ||
+	       z->mnemonic == ZYDIS_MNEMONIC_CLWB;
 }
 
 static int names_no_access(const ZydisDecodedInstruction *z)
@@ -287,7 +292,7 @@ static int is_masked(const ZydisDecodedInstruction *z)
 static void set_size(const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o,
 		     struct insn_memory *m)
 {
-	m->size = o->size / 8;
+	m->size = flushes_line(z) ? 1 : o->size / 8;
 	m->lane_bytes = (uint8_t)(o->element_size / 8 <= 16 ? o->element_size / 8 : 0);
 	if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB) {
 		set_gather_lanes(z, m);

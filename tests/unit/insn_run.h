@@ -200,33 +200,4 @@ static inline int run_native(struct insn_regs *regs)
 	return (int)run_left_by;
 }
 
-/* Random numbers that can be had again: the seed is printed, TRAPLINE_SEED gives it back. */
-static uint64_t run_state;
-
-static inline uint64_t run_random(void)
-{
-	/* splitmix64 */
-	uint64_t z = (run_state += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-static inline uint64_t run_below(uint64_t n)
-{
-	return run_random() % n;
-}
-
-static inline void run_seed(void)
-{
-	const char *given = getenv("TRAPLINE_SEED");
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	run_state = given ? strtoull(given, NULL, 0) :
-			    (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	printf("# TRAPLINE_SEED=%llu\n", (unsigned long long)run_state);
-}
-
 #endif

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "insn_run.h"
 
@@ -18,6 +17,7 @@
 
 #include "code/emulate.h"
 #include "insn_text.h"
+#include "random.h"
 
 #define CODE_BYTES 4096
 #define DATA_BYTES 8192
@@ -59,23 +59,23 @@ static const char *const opcodes[] = {
 static size_t random_instruction(uint8_t bytes[INSN_LENGTH_MAX + 16])
 {
 	size_t n = 0;
-	const char *opcode = opcodes[run_below(sizeof(opcodes) / sizeof(opcodes[0]))];
+	const char *opcode = opcodes[random_below(sizeof(opcodes) / sizeof(opcodes[0]))];
 
-	if (run_below(4) == 0)
+	if (random_below(4) == 0)
 		bytes[n++] = 0x66;
-	if (run_below(8) == 0)
+	if (random_below(8) == 0)
 		bytes[n++] = 0x67;
-	if (run_below(2) == 0)
-		bytes[n++] = (uint8_t)(0x40 | run_below(16));
+	if (random_below(2) == 0)
+		bytes[n++] = (uint8_t)(0x40 | random_below(16));
 	/* Now and then any opcode at all: the emulator may take what it should not. */
-	if (run_below(8) == 0)
-		n += text_bytes(run_below(2) ? "0f" : "", bytes + n, 1);
+	if (random_below(8) == 0)
+		n += text_bytes(random_below(2) ? "0f" : "", bytes + n, 1);
 	else
 		n += text_bytes(opcode, bytes + n, 2);
 	for (unsigned int i = 0; i < 12; i++)
-		bytes[n + i] = (uint8_t)run_random();
+		bytes[n + i] = (uint8_t)random_next();
 	/* Register operands three times out of four. */
-	if (run_below(4))
+	if (random_below(4))
 		bytes[n] |= 0xc0;
 	return n + 12;
 }
@@ -87,9 +87,9 @@ static uint64_t random_value(void)
 					    0x80000000, 0xffffffff, ~0ull,  1ull << 63,
 					    0x100000000 };
 
-	if (run_below(2))
-		return corners[run_below(sizeof(corners) / sizeof(corners[0]))];
-	return run_random() >> run_below(64);
+	if (random_below(2))
+		return corners[random_below(sizeof(corners) / sizeof(corners[0]))];
+	return random_next() >> random_below(64);
 }
 
 /* Registers with the stack pointer, and what leave makes of rbp, inside data. */
@@ -99,18 +99,19 @@ static struct insn_regs random_regs(void)
 
 	for (unsigned int i = 0; i < 16; i++)
 		regs.r[i] = random_value();
-	regs.r[INSN_RSP] = (uint64_t)(uintptr_t)data + DATA_BYTES / 2 + run_below(64);
-	regs.r[INSN_RBP] = (uint64_t)(uintptr_t)data + DATA_BYTES / 2 + run_below(1024);
+	regs.r[INSN_RSP] = (uint64_t)(uintptr_t)data + DATA_BYTES / 2 + random_below(64);
+	regs.r[INSN_RBP] =
+		(uint64_t)(uintptr_t)data + DATA_BYTES / 2 + random_below(1024);
 	regs.r[INSN_RIP] = (uint64_t)(uintptr_t)code + CODE_BYTES / 2;
-	regs.flags = (run_random() & RUN_FLAGS) | 0x202;
+	regs.flags = (random_next() & RUN_FLAGS) | 0x202;
 	return regs;
 }
 
 /* Where a branch leads: a place in the code whose door says that it was taken. */
 static void aim_relative(uint8_t *bytes, const struct insn *insn)
 {
-	const int32_t distance = run_below(2) ? 20 + (int32_t)run_below(80) :
-						-(40 + (int32_t)run_below(60));
+	const int32_t distance = random_below(2) ? 20 + (int32_t)random_below(80) :
+						   -(40 + (int32_t)random_below(60));
 
 	memcpy(bytes + insn->immediate_at, &distance, insn->immediate_bytes);
 	aimed = (uint64_t)(uintptr_t)code + CODE_BYTES / 2 + insn->length +
@@ -123,7 +124,7 @@ static int aim_indirect(const struct insn *insn, struct insn_regs *regs)
 {
 	uint64_t address;
 
-	aimed = (uint64_t)(uintptr_t)code + 256 + run_below(256);
+	aimed = (uint64_t)(uintptr_t)code + 256 + random_below(256);
 	run_door((uint8_t *)(uintptr_t)aimed, DOOR_TARGET);
 	if (insn->flags & INSN_FAR)
 		return 0;
@@ -133,7 +134,7 @@ static int aim_indirect(const struct insn *insn, struct insn_regs *regs)
 	}
 	for (unsigned int reg = 0; reg < 16; reg++)
 		if (insn->reads & 1ull << reg && reg != INSN_RSP && reg != INSN_RBP)
-			regs->r[reg] = run_below(256);
+			regs->r[reg] = random_below(256);
 	if (insn->memory[0].base < INSN_RIP)
 		regs->r[insn->memory[0].base] = (uint64_t)(uintptr_t)data + 2048;
 	if (insn_address(insn, 0, regs, &address) ||
@@ -282,7 +283,7 @@ static void a_failing_memory_or_unknown_register_changes_nothing(void **state)
 
 static int setup(void **state)
 {
-	run_seed();
+	random_seed();
 	code = run_map(0, CODE_BYTES);
 	data = run_map(0, DATA_BYTES);
 	return code && data ? 0 : -1;

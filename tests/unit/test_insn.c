@@ -52,7 +52,7 @@ static const struct golden golden[] = {
 	{ "ac", "1 string; r1 [rsi] i" },
 	{ "d7", "1 other; r1 [rbx+u8:rax*1] i" },
 	{ "0f0d08", "3 other hint" },
-	{ "0fae38", "3 other hint" },
+	{ "0fae38", "3 other; r1 [rax]" },
 	{ "0f01fc", "3 other; w64 [rax] i line" },
 	{ "480fa303", "4 other; r8 [rbx] bit" },
 	{ "0fbae103", "4 other" },

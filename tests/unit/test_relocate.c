@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "insn_run.h"
 
@@ -18,6 +17,7 @@
 
 #include "code/relocate.h"
 #include "insn_text.h"
+#include "random.h"
 
 #define CODE_BYTES 4096
 #define DATA_BYTES 8192
@@ -50,18 +50,18 @@ static void random_instruction(uint8_t bytes[INSN_LENGTH_MAX + 16])
 {
 	size_t n = 0;
 
-	if (run_below(6) == 0)
-		bytes[n++] = run_below(2) ? 0x66 : 0xf3;
-	if (run_below(12) == 0)
+	if (random_below(6) == 0)
+		bytes[n++] = random_below(2) ? 0x66 : 0xf3;
+	if (random_below(12) == 0)
 		bytes[n++] = 0x67;
-	if (run_below(2) == 0)
-		bytes[n++] = (uint8_t)(0x40 | run_below(16));
-	n += text_bytes(opcodes[run_below(sizeof(opcodes) / sizeof(opcodes[0]))],
+	if (random_below(2) == 0)
+		bytes[n++] = (uint8_t)(0x40 | random_below(16));
+	n += text_bytes(opcodes[random_below(sizeof(opcodes) / sizeof(opcodes[0]))],
 			bytes + n, 2);
 	for (unsigned int i = 0; i < 12; i++)
-		bytes[n + i] = (uint8_t)run_random();
+		bytes[n + i] = (uint8_t)random_next();
 	/* Operands relative to the pc more often than by chance. */
-	if (run_below(3) == 0)
+	if (random_below(3) == 0)
 		bytes[n] = (uint8_t)((bytes[n] & 0x38) | 5);
 }
 
@@ -71,18 +71,18 @@ static struct insn_regs random_regs(void)
 	struct insn_regs regs = { .known = INSN_KNOWS_X86 | INSN_KNOWS_FLAGS };
 
 	for (unsigned int i = 0; i < 16; i++)
-		regs.r[i] = (uint64_t)(uintptr_t)data + 2048 + run_below(2048);
-	if (run_below(2))
-		regs.r[INSN_RCX] = run_below(3);
+		regs.r[i] = (uint64_t)(uintptr_t)data + 2048 + random_below(2048);
+	if (random_below(2))
+		regs.r[INSN_RCX] = random_below(3);
 	regs.r[INSN_RIP] = (uint64_t)(uintptr_t)code + CODE_BYTES / 2;
-	regs.flags = (run_random() & RUN_FLAGS) | 0x202;
+	regs.flags = (random_next() & RUN_FLAGS) | 0x202;
 	return regs;
 }
 
 static void aim_relative(uint8_t *bytes, const struct insn *insn)
 {
-	const int32_t distance = run_below(2) ? 20 + (int32_t)run_below(80) :
-						-(40 + (int32_t)run_below(60));
+	const int32_t distance = random_below(2) ? 20 + (int32_t)random_below(80) :
+						   -(40 + (int32_t)random_below(60));
 
 	memcpy(bytes + insn->immediate_at, &distance, insn->immediate_bytes);
 	run_door(code + CODE_BYTES / 2 + insn->length + distance, DOOR_TARGET);
@@ -91,7 +91,7 @@ static void aim_relative(uint8_t *bytes, const struct insn *insn)
 /* The operand named relative to the pc is in data. */
 static void aim_operand(uint8_t *bytes, const struct insn *insn)
 {
-	const uint8_t *target = data + 64 * run_below(DATA_BYTES / 64);
+	const uint8_t *target = data + 64 * random_below(DATA_BYTES / 64);
 	const int32_t distance =
 		(int32_t)(target - (code + CODE_BYTES / 2 + insn->length));
 
@@ -260,7 +260,7 @@ static void reach_ends_at_two_gigabytes_exactly(void **state)
 
 static int setup(void **state)
 {
-	run_seed();
+	random_seed();
 	code = run_map(0, CODE_BYTES);
 	copies = run_map((uintptr_t)code - (256 << 20), CODE_BYTES);
 	data = run_map((uintptr_t)code - (128 << 20), DATA_BYTES);
