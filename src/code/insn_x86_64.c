@@ -116,10 +116,12 @@ static int has_rep(const ZydisDecodedInstruction *z)
 static enum insn_kind branch_kind(const struct decoded *d, enum insn_kind direct,
 				  enum insn_kind indirect)
 {
-	return d->operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
-			       d->operands[0].imm.is_relative ?
-		       direct :
-		       indirect;
+	/* Of operands only those counted are set. */
+	const int is_relative = d->insn.operand_count &&
+				d->operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+				d->operands[0].imm.is_relative;
+
+	return is_relative ? direct : indirect;
 }
 
 static enum insn_kind kind_by_mnemonic(const ZydisDecodedInstruction *z)
@@ -156,8 +158,10 @@ static enum insn_kind kind_of(const struct decoded *d)
 		/* 0f18 to 0f1f are nops everywhere; 0f0d with registers is none on AMD. */
 		return z->opcode >= 0x18 && z->opcode <= 0x1f ? INSN_NOP : INSN_OTHER;
 	case ZYDIS_CATEGORY_COND_BR:
-		return z->mnemonic == ZYDIS_MNEMONIC_XBEGIN ? INSN_OTHER :
-							      INSN_JUMP_CONDITIONAL;
+		/* Zydis counts xbegin and xend among them. */
+		return z->mnemonic == ZYDIS_MNEMONIC_XBEGIN ?
+			       INSN_OTHER :
+			       branch_kind(d, INSN_JUMP_CONDITIONAL, INSN_OTHER);
 	case ZYDIS_CATEGORY_UNCOND_BR:
 		if (z->mnemonic != ZYDIS_MNEMONIC_JMP)
 			return INSN_OTHER; /* xabort and kin */
@@ -365,7 +369,9 @@ static void set_access(const ZydisDecodedInstruction *z, const ZydisDecodedOpera
 	if (o->actions & (ZYDIS_OPERAND_ACTION_CONDREAD | ZYDIS_OPERAND_ACTION_CONDWRITE))
 		m->flags |= INSN_MEM_CONDITIONAL;
 	/* A cmpxchg that fails writes the old value back, so that memory sees a write always;
-	 * the value may be the same. */
+	 * the value may be the same. The bounds of MPX are nops where it was taken out. */
+	if (z->meta.isa_ext == ZYDIS_ISA_EXT_MPX)
+		m->flags |= INSN_MEM_CONDITIONAL;
 }
 
 static void set_memory(const struct decoded *d, const ZydisDecodedOperand *o,
@@ -473,6 +479,15 @@ static void set_memories(const struct decoded *d, struct insn *out)
 	add_clzero(d, out);
 }
 
+/* They leave their register as it was when they find nothing, or are nops without shadow stack;
+ * Zydis does not tell. */
+static int may_keep_register(const ZydisDecodedInstruction *z)
+{
+	return z->mnemonic == ZYDIS_MNEMONIC_BSF || z->mnemonic == ZYDIS_MNEMONIC_BSR ||
+	       z->mnemonic == ZYDIS_MNEMONIC_LAR || z->mnemonic == ZYDIS_MNEMONIC_LSL ||
+	       z->mnemonic == ZYDIS_MNEMONIC_RDSSPD;
+}
+
 static void set_register(const struct decoded *d, const ZydisDecodedOperand *o,
 			 struct insn *out)
 {
@@ -484,7 +499,8 @@ static void set_register(const struct decoded *d, const ZydisDecodedOperand *o,
 		return;
 	out->writes |= mask;
 	if (o->reg.value >= ZYDIS_REGISTER_EAX && o->reg.value <= ZYDIS_REGISTER_R15D &&
-	    !(o->actions & ZYDIS_OPERAND_ACTION_CONDWRITE))
+	    !(o->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) &&
+	    !may_keep_register(&d->insn))
 		out->clears_upper |= mask;
 }
 
@@ -500,12 +516,15 @@ static void set_registers(const struct decoded *d, struct insn *out)
 		out->reads |= mask_of(general_reg(o->mem.base));
 		out->reads |= mask_of(general_reg(o->mem.index));
 	}
-	/* Zydis forgets that ins and outs step, and that xlat has an index. */
-	if (d->insn.meta.category == ZYDIS_CATEGORY_IOSTRINGOP)
+	/* Zydis forgets that cmps, scas, ins and outs step, and that xlat has an index. */
+	if (is_string(&d->insn))
 		for (unsigned int i = 0; i < out->memory_count; i++)
 			out->writes |= mask_of(out->memory[i].base);
 	if (d->insn.mnemonic == ZYDIS_MNEMONIC_XLAT)
 		out->reads |= 1ull << INSN_RAX;
+	/* pause with REX.B: xchg. */
+	if (d->insn.mnemonic == ZYDIS_MNEMONIC_PAUSE && d->insn.raw.rex.B)
+		out->reads = out->writes = 1ull << INSN_RAX | 1ull << INSN_R8;
 }
 
 /* Near branches with prefix 66: Intel ignores it, AMD takes 16 bits of distance and target. */

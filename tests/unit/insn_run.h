@@ -120,9 +120,10 @@ __asm__(".pushsection .data\n"
 	".popsection\n");
 
 static sigjmp_buf run_fault;
+static volatile uint64_t run_fault_address;
 static volatile sig_atomic_t run_inside;
 
-static void run_on_fault(int signal)
+static void run_on_fault(int signal, siginfo_t *info, void *context)
 {
 	if (!run_inside) {
 		/* Not the code under test: die of it. */
@@ -130,6 +131,7 @@ static void run_on_fault(int signal)
 		sigaction(signal, &dfl, NULL);
 		return;
 	}
+	run_fault_address = (uint64_t)(uintptr_t)info->si_addr;
 	siglongjmp(run_fault, signal);
 }
 
@@ -137,8 +139,8 @@ static inline void run_setup(void)
 {
 	static uint8_t stack[65536];
 	const stack_t alternate = { .ss_sp = stack, .ss_size = sizeof(stack) };
-	const struct sigaction action = { .sa_handler = run_on_fault,
-					  .sa_flags = SA_ONSTACK };
+	const struct sigaction action = { .sa_sigaction = run_on_fault,
+					  .sa_flags = SA_ONSTACK | SA_SIGINFO };
 
 	sigaltstack(&alternate, NULL);
 	sigaction(SIGSEGV, &action, NULL);
