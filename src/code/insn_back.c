@@ -17,7 +17,16 @@ struct search {
 	struct insn_back *out;
 	uint64_t pc;
 	uint64_t boundary; /* start of the instruction before pc, by known_start; 0 unknown */
-	uint32_t votes[INSN_LENGTH_MAX + 1]; /* by length of the instruction before pc */
+};
+
+/* The bytes before an address, and the instructions that may end there. */
+struct window {
+	uint8_t bytes[INSN_BACK_WINDOW];
+	unsigned int n; /* of them are known: the last is before the address */
+	uint16_t ends;	/* bit n: one of length n ends there */
+	uint32_t chains;
+	uint32_t votes[INSN_LENGTH_MAX +
+		       1]; /* by length: chains of instructions that end in it */
 };
 
 static uint8_t enter_level(const struct insn *insn)
@@ -218,63 +227,58 @@ static int is_branch(const struct insn *insn)
 	return insn->kind >= INSN_JUMP && insn->kind <= INSN_RETURN;
 }
 
-/* Is the instruction at address, which ends at the pc or repeats at it, a candidate? */
-static void try_start(struct search *s, uint64_t address, unsigned int length,
-		      uint32_t votes)
+/* Takes insn, which ends at the pc or repeats at it, as a candidate if it is one. */
+static void try_instruction(struct search *s, const struct insn *insn, uint64_t address,
+			    uint32_t votes)
 {
-	uint8_t bytes[INSN_LENGTH_MAX];
-	struct insn insn;
 	struct insn_regs before;
 	unsigned int operand = 0;
-	const size_t n = fetch(s, address, bytes, length ? length : INSN_LENGTH_MAX);
 
-	if (insn_decode_x86_64(bytes, n, &insn) || (length && insn.length != length))
+	if (is_branch(insn) || insn->flags & INSN_PRIVILEGED ||
+	    contradicts(insn, s->query->after))
 		return;
-	/* In the middle of itself stands only a string instruction. */
-	if (!length && !(insn.kind == INSN_STRING && insn.flags & INSN_REPEATS))
-		return;
-	if (is_branch(&insn) || insn.flags & INSN_PRIVILEGED ||
-	    contradicts(&insn, s->query->after))
-		return;
-	insn_back_registers(&insn, address, s->query->after, &before);
-	const int grade = find_operand(s, &insn, &before, &operand);
+	insn_back_registers(insn, address, s->query->after, &before);
+	const int grade = find_operand(s, insn, &before, &operand);
 	if (grade)
-		add_found(s, &insn, address, &before, operand, grade, votes);
+		add_found(s, insn, address, &before, operand, grade, votes);
 }
 
-/*
- * By length of the instruction that ends at address end: how many of the chains of instructions
- * that begin in the bytes before end in it. Returns how many there are.
- */
-static uint32_t vote(const struct search *s, uint64_t end,
-		     uint32_t votes[INSN_LENGTH_MAX + 1])
+/* As many bytes before end as can be had: a window's, or what text has of it. */
+static void fill_window(const struct search *s, uint64_t end, struct window *w)
 {
-	uint8_t bytes[INSN_BACK_WINDOW];
-	/* By distance from the pc: length of the last instruction of the chain that begins there. */
-	uint8_t last[INSN_BACK_WINDOW + 1] = { 0 };
-	const struct insn_back_query *q = s->query;
-	uint32_t chains = 0;
-	unsigned int window = INSN_BACK_WINDOW;
+	const uint64_t in_text = end - s->query->text_address;
 
-	memset(votes, 0, sizeof(votes[0]) * (INSN_LENGTH_MAX + 1));
-	/* What text has of it, when it begins within. */
-	if (end - q->text_address < window)
-		window = (unsigned int)(end - q->text_address);
-	if (!window || fetch(s, end - window, bytes, window) != window)
-		return 0;
-	for (unsigned int back = 1; back <= window; back++) {
-		const int length = insn_length_x86_64(bytes + window - back, back);
+	w->n = INSN_BACK_WINDOW;
+	if (fetch(s, end - w->n, w->bytes, w->n) == w->n)
+		return;
+	w->n = in_text < INSN_BACK_WINDOW ? (unsigned int)in_text : 0;
+	if (fetch(s, end - w->n, w->bytes, w->n) != w->n)
+		w->n = 0;
+}
+
+/* Each chain of instructions that begins in the bytes before end, and ends there, votes. */
+static void look_before(const struct search *s, uint64_t end, struct window *w)
+{
+	/* By distance from end: length of the last instruction of the chain that begins there. */
+	uint8_t last[INSN_BACK_WINDOW + 1] = { 0 };
+
+	memset(w, 0, sizeof(*w));
+	fill_window(s, end, w);
+	for (unsigned int back = 1; back <= w->n; back++) {
+		const int length = insn_length_x86_64(w->bytes + w->n - back, back);
 
 		if (length <= 0 || (unsigned int)length > back)
 			continue;
-		last[back] = (unsigned int)length == back ? (uint8_t)back :
-							    last[back - length];
+		last[back] = last[back - (unsigned int)length];
+		if ((unsigned int)length == back) {
+			last[back] = (uint8_t)back;
+			w->ends |= (uint16_t)(1u << back);
+		}
 		if (!last[back])
 			continue;
-		votes[last[back]]++;
-		chains++;
+		w->votes[last[back]]++;
+		w->chains++;
 	}
-	return chains;
 }
 
 /* The instruction that ends at the pc, if known_start leads there. */
@@ -301,11 +305,32 @@ static void decode_forward(struct search *s)
 
 static void try_before_pc(struct search *s)
 {
+	struct window w;
+	struct insn insn;
+
+	look_before(s, s->pc, &w);
+	s->out->chains = w.chains;
 	for (unsigned int length = 1; length <= INSN_LENGTH_MAX; length++) {
-		if (s->boundary && s->pc - length != s->boundary)
+		if (!(w.ends & 1u << length) ||
+		    (s->boundary && s->pc - length != s->boundary))
 			continue;
-		try_start(s, s->pc - length, length, s->votes[length]);
+		if (!insn_decode_x86_64(w.bytes + w.n - length, length, &insn))
+			try_instruction(s, &insn, s->pc - length, w.votes[length]);
 	}
+}
+
+/* Between two of its steps a string instruction with rep has the pc at itself. */
+static void try_at_pc(struct search *s)
+{
+	uint8_t bytes[INSN_LENGTH_MAX];
+	struct insn insn;
+	const size_t n = fetch(s, s->pc, bytes, sizeof(bytes));
+
+	if (insn_decode_x86_64(bytes, n, &insn) || insn.kind != INSN_STRING ||
+	    !(insn.flags & INSN_REPEATS))
+		return;
+	/* The pc is the start of an instruction for certain: no vote is needed. */
+	try_instruction(s, &insn, s->pc, INSN_BACK_WINDOW);
 }
 
 static int read_word(const struct search *s, uint64_t address, uint64_t *out)
@@ -330,32 +355,36 @@ static int leads_to_pc(const struct search *s, const struct insn *call, uint64_t
 	       target == s->pc;
 }
 
+static int is_call(const struct insn *insn)
+{
+	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
+}
+
 /* The pc may be the entry of what a call called: the return address tells which. */
 static void try_call(struct search *s)
 {
 	const struct insn_regs *after = s->query->after;
-	uint32_t votes[INSN_LENGTH_MAX + 1];
+	struct window w;
+	struct insn insn;
+	struct insn_regs before;
 	uint64_t back;
 
 	if (!(after->known & 1ull << INSN_RSP) || read_word(s, after->r[INSN_RSP], &back))
 		return;
-	vote(s, back, votes);
+	look_before(s, back, &w);
 	for (unsigned int length = 2; length <= INSN_LENGTH_MAX; length++) {
-		uint8_t bytes[INSN_LENGTH_MAX];
-		struct insn insn;
-		struct insn_regs before;
+		const uint64_t address = back - length;
 		unsigned int operand = 0;
-		const size_t n = fetch(s, back - length, bytes, length);
 
-		if (n != length || insn_decode_x86_64(bytes, n, &insn) ||
-		    insn.length != length ||
-		    (insn.kind != INSN_CALL && insn.kind != INSN_CALL_INDIRECT))
+		if (!(w.ends & 1u << length) ||
+		    insn_decode_x86_64(w.bytes + w.n - length, length, &insn) ||
+		    !is_call(&insn))
 			continue;
-		insn_back_registers(&insn, back - length, after, &before);
+		insn_back_registers(&insn, address, after, &before);
 		const int grade = find_operand(s, &insn, &before, &operand);
-		if (grade && leads_to_pc(s, &insn, back - length, &before))
-			add_found(s, &insn, back - length, &before, operand, grade,
-				  votes[length]);
+		if (grade && leads_to_pc(s, &insn, address, &before))
+			add_found(s, &insn, address, &before, operand, grade,
+				  w.votes[length]);
 	}
 }
 
@@ -422,10 +451,8 @@ int insn_back_x86_64(const struct insn_back_query *query, struct insn_back *out)
 
 	memset(out, 0, sizeof(*out));
 	decode_forward(&s);
-	out->chains = vote(&s, s.pc, s.votes);
 	try_before_pc(&s);
-	/* The pc is the start of an instruction for certain: no vote is needed. */
-	try_start(&s, s.pc, 0, INSN_BACK_WINDOW);
+	try_at_pc(&s);
 	try_call(&s);
 	try_elsewhere(&s);
 	out->found = (uint8_t)judge(&s);
