@@ -119,6 +119,8 @@ bool symbols_refresh(struct symbols *s)
 {
 	struct timespec ts;
 
+	if (!s->pid)
+		return false; /* a set of files: there is no map */
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	if (now - s->refreshed_ns < REFRESH_INTERVAL_NS)

@@ -135,7 +135,7 @@ static int open_one(const struct trapline_event *ev, uint32_t part, pid_t tid, i
 
 	event_attr_for_part(ev, part, &attr);
 	for (;;) {
-		int fd = sys_perf_event_open(&attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		int fd = event_open_fd(&attr, tid, cpu);
 		if (fd != -EMFILE || raise_descriptor_limit())
 			return fd;
 	}
@@ -212,6 +212,12 @@ static int arm_round(struct trapline_event *ev, const struct task_list *list,
 	return opened;
 }
 
+/* Nobody but the caller could create a thread meanwhile: one round is enough. */
+static int is_caller_alone(const struct trapline_event *ev, const struct task_list *list)
+{
+	return ev->pid == sys_getpid() && list->count == 1 && list->tids[0] == sys_gettid();
+}
+
 static int arm_process(struct trapline_event *ev, event_prepare prepare)
 {
 	struct task_list list = {0};
@@ -233,6 +239,8 @@ static int arm_process(struct trapline_event *ev, event_prepare prepare)
 			break;
 		}
 		quiet = opened ? 0 : quiet + 1;
+		if (is_caller_alone(ev, &list))
+			quiet = QUIET_ROUNDS;
 	}
 	set_free(&seen);
 	tasks_free(&list);

@@ -242,6 +242,27 @@ void event_unlock(struct trapline_event *ev);
 void event_sync(struct trapline_event *ev);
 void event_read_first_values(struct trapline_event *ev);
 int event_move(struct trapline_event *ev, uint64_t addr);
+
+/*
+ * For a tool that owns the event and moves it often; the caller is the only one who does.
+ * event_aim: enable it at another place, with another length and access too. -errno: it is off.
+ * event_pause: disable it; hits that are on their way still count.
+ * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
+ * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
+ * event_let_go: close all descriptors, in whatever thread they were opened.
+ * event_forget_copies: as that, in a forked child; the parent's events go on.
+ */
+int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
+	      enum trapline_access access);
+void event_pause(struct trapline_event *ev);
+void event_rest(struct trapline_event *ev);
+int event_aim_self(struct trapline_event *ev, uint64_t addr);
+void event_let_go(struct trapline_event *ev);
+void event_forget_copies(struct trapline_event *ev);
+
+/* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */
+extern int event_lowest_fd;
+int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu);
 int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out);
 int event_budget_left(const struct trapline_event *ev);
 

@@ -137,12 +137,21 @@ TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
 	return ev;
 }
 
-TRAP_PATH static int is_current(const struct trapline_event *ev, uint64_t data)
+/*
+ * The kernel reads sig_data when it makes the signal, which is after the trap: a hit can carry
+ * the generation of a move that came between. The address was noted at the trap.
+ */
+TRAP_PATH static int is_current(const struct trapline_event *ev, const struct siginfo_perf *info,
+				uint32_t part)
 {
 	uint32_t state = atomic_get(&ev->state);
 
-	return (state == EVENT_LIVE || state == EVENT_OPENING) &&
-	       atomic_get(&ev->generation) == (uint32_t)data;
+	if (state != EVENT_LIVE && state != EVENT_OPENING)
+		return 0;
+	if (event_is_breakpoint(ev) && info->addr &&
+	    info->addr != atomic_get(&ev->parts[part % EVENT_PARTS_MAX].addr))
+		return 0;
+	return atomic_get(&ev->generation) == (uint32_t)info->data;
 }
 
 /* A hit that the kernel let pass and that is lost here has not used up the limit. */
@@ -348,7 +357,7 @@ TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
 
 	self.frame = __builtin_frame_address(0);
 	self.entry = inflight_enter(tid, ev->index);
-	if (!is_current(ev, info->data))
+	if (!is_current(ev, info, part))
 		count_late(ev, info->data);
 	else if (!self.entry)
 		count_lost(ev, &ev->lost_nested);
@@ -380,7 +389,7 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 		return;
 	struct trapline_event *ev = event_of(info->data, &part);
 	if (is_nested(context)) {
-		if (is_current(ev, info->data))
+		if (is_current(ev, info, part))
 			count_lost(ev, &ev->lost_nested);
 		else
 			count_late(ev, info->data);

@@ -40,3 +40,11 @@ int trap_install(void)
 	errno = saved;
 	return err;
 }
+
+void trap_set_previous(const struct sigaction *action, struct sigaction *old)
+{
+	if (old)
+		*old = trap_previous;
+	if (action)
+		trap_previous = *action;
+}

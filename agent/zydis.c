@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * zydis.c - the decoder's library, opened privately.
+ *
+ * The agent needs nothing but libc, so that it can be preloaded into anything, and the program
+ * sees no symbol of a library it did not ask for. Opened in the constructor, used in handlers.
+ */
+#include "agent/zydis.h"
+
+#include <Zydis/Zydis.h>
+#include <dlfcn.h>
+#include <stddef.h>
+
+static ZyanStatus (*init)(ZydisDecoder *, ZydisMachineMode, ZydisStackWidth);
+static ZyanStatus (*decode_instruction)(const ZydisDecoder *, ZydisDecoderContext *,
+					const void *, ZyanUSize,
+					ZydisDecodedInstruction *);
+static ZyanStatus (*decode_operands)(const ZydisDecoder *, const ZydisDecoderContext *,
+				     const ZydisDecodedInstruction *,
+				     ZydisDecodedOperand *, ZyanU8);
+
+ZyanStatus ZydisDecoderInit(ZydisDecoder *decoder, ZydisMachineMode machine_mode,
+			    ZydisStackWidth stack_width)
+{
+	return init(decoder, machine_mode, stack_width);
+}
+
+ZyanStatus ZydisDecoderDecodeInstruction(const ZydisDecoder *decoder,
+					 ZydisDecoderContext *context, const void *buffer,
+					 ZyanUSize length,
+					 ZydisDecodedInstruction *instruction)
+{
+	return decode_instruction(decoder, context, buffer, length, instruction);
+}
+
+ZyanStatus ZydisDecoderDecodeOperands(const ZydisDecoder *decoder,
+				      const ZydisDecoderContext *context,
+				      const ZydisDecodedInstruction *instruction,
+				      ZydisDecodedOperand *operands, ZyanU8 operand_count)
+{
+	return decode_operands(decoder, context, instruction, operands, operand_count);
+}
+
+int zydis_open(void)
+{
+	void *lib = dlopen("libZydis.so.4.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+
+	if (!lib)
+		return -1;
+	init = (ZyanStatus(*)(ZydisDecoder *, ZydisMachineMode,
+			      ZydisStackWidth))dlsym(lib, "ZydisDecoderInit");
+	decode_instruction = (ZyanStatus(*)(
+		const ZydisDecoder *, ZydisDecoderContext *, const void *, ZyanUSize,
+		ZydisDecodedInstruction *))dlsym(lib, "ZydisDecoderDecodeInstruction");
+	decode_operands =
+		(ZyanStatus(*)(const ZydisDecoder *, const ZydisDecoderContext *,
+			       const ZydisDecodedInstruction *, ZydisDecodedOperand *,
+			       ZyanU8))dlsym(lib, "ZydisDecoderDecodeOperands");
+	return init && decode_instruction && decode_operands ? 0 : -1;
+}

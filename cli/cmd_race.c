@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_race.c - `trapline race`: data races of an unmodified program.
+ *
+ * The search runs in the program, by the agent that is loaded into it; here records are read and
+ * explained while it runs. The program keeps its terminal, its output and its exit status.
+ */
+#include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/race.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "race"
+#define LOOK_EVERY_NS 10000000
+
+static const struct opt options[] = {
+#define AT(member) offsetof(struct race_cli_settings, member)
+	{ "overhead", 0, OPT_STRING, AT(overhead), "PERCENT",
+	  "how much the search may cost (default: 2%)" },
+	{ "grade", 0, OPT_STRING, AT(grade), "A|B|C",
+	  "report races down to this grade (default: B)" },
+	{ "delay", 0, OPT_STRING, AT(delay), "SECONDS",
+	  "hold each access so long (default: by how often its site was held)" },
+	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
+	  "exit with N when a race was reported" },
+	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line, on stdout or in FILE" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
+#undef AT
+};
+
+static const struct opt_syntax syntax = {
+	.command = COMMAND,
+	.usage = "[OPTION...] -- CMD ARG...",
+	.about = "Finds data races in a program as it is, built without any special flag: a thread that\n"
+		 "is about to touch memory is held for a moment, and another that touches the same\n"
+		 "memory meanwhile is caught in the act.\n\n"
+		 "Grades: A is a race for certain; B is one unless both sides are meant to be atomic,\n"
+		 "which an aligned mov cannot tell; C is likely meant so.",
+	.tail = "The report goes to stderr, the program's own output is left alone. Exit status: the\n"
+		"program's, or what --error-exitcode says.\n\n"
+		"example:\n"
+		"  trapline race --json -o races.jsonl -- ./server --threads 8",
+	.options = options,
+	.count = sizeof(options) / sizeof(options[0]),
+};
+
+struct race_cli {
+	struct race_cli_settings set;
+	struct race_run run;
+	struct race_report *report;
+	FILE *out;
+	uint64_t torn;
+	uint64_t started_ns;
+	int status; /* of the child, as waitpid() tells */
+};
+
+static volatile sig_atomic_t ended_by; /* a signal for us that the program gets too */
+
+static void on_signal(int number)
+{
+	ended_by = number;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* "2%", "2" or "0.5%". */
+static int read_overhead(struct race_cli_settings *set)
+{
+	const char *text = set->overhead ? set->overhead : "2%";
+	char *end;
+	double percent = strtod(text, &end);
+
+	if (end == text || (*end && strcmp(end, "%") != 0) || !isfinite(percent) ||
+	    percent <= 0 || percent > 1000)
+		return cli_wrong(COMMAND, "--overhead %s: a percentage above 0 and up to 1000, such as "
+				 "2%%", text);
+	set->budget_ppm = (uint64_t)(percent * 10000.0);
+	return 0;
+}
+
+static int read_grade(struct race_cli_settings *set)
+{
+	const char *text = set->grade ? set->grade : "B";
+
+	if (strlen(text) != 1 || !strchr("ABCabc", text[0]))
+		return cli_wrong(COMMAND, "--grade %s: A, B or C", text);
+	set->grade_max = (enum race_grade)((text[0] | 0x20) - 'a');
+	return 0;
+}
+
+static int read_delay(struct race_cli_settings *set)
+{
+	char *end;
+
+	if (!set->delay)
+		return 0;
+	double seconds = strtod(set->delay, &end);
+	if (end == set->delay || *end || !isfinite(seconds) || seconds <= 0 || seconds > 10)
+		return cli_wrong(COMMAND, "--delay %s: seconds, above 0 and up to 10, such as 0.001",
+				 set->delay);
+	set->delay_ns = (uint64_t)(seconds * 1e9);
+	return 0;
+}
+
+static int settings_read(struct race_cli_settings *set, int argc, char **argv)
+{
+	int status = 0;
+	int n = 1;
+
+	while (n < argc && strcmp(argv[n], "--") != 0)
+		n++;
+	int first = opts_parse(&syntax, n, argv, set, &status);
+	if (first < 0)
+		return status ? status : -1;
+	if (first < n)
+		return cli_wrong(COMMAND, "'%s' is no option; the command goes after --",
+				 argv[first]);
+	if (n + 1 >= argc)
+		return cli_wrong(COMMAND, "in which program? Give -- CMD ARG...; see trapline race "
+				 "--help");
+	set->command = &argv[n + 1];
+	if (set->error_exitcode > 255)
+		return cli_wrong(COMMAND, "--error-exitcode: 0 to 255");
+	status = read_overhead(set);
+	if (!status)
+		status = read_grade(set);
+	if (!status)
+		status = read_delay(set);
+	return status ? status : race_command_check(set);
+}
+
+static int open_output(struct race_cli *c)
+{
+	c->out = c->set.json ? stdout : stderr;
+	if (!c->set.output)
+		return 0;
+	c->out = fopen(c->set.output, "we");
+	if (!c->out)
+		return cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
+	return 0;
+}
+
+static void read_records(struct race_cli *c)
+{
+	struct race_record record;
+	struct race_view *v;
+
+	while (race_read(c->run.region, &record, &c->torn)) {
+		if (race_report_add(c->report, &record, &v))
+			continue;
+		/* JSON lines come at the end, when it is known how often. */
+		if (c->set.json || v->is_told || v->grade > c->set.grade_max)
+			continue;
+		v->is_told = true;
+		race_print_text(c->report, v, c->out);
+		fflush(c->out);
+	}
+}
+
+/* Signals reach the program: those of the terminal by themselves, SIGTERM and SIGHUP by us. */
+static void run(struct race_cli *c)
+{
+	struct timespec pause = { 0, LOOK_EVERY_NS };
+	bool is_over = false;
+
+	while (!is_over) {
+		int forward = ended_by;
+
+		if (forward && forward != SIGINT && forward != SIGQUIT)
+			kill(c->run.pid, forward);
+		ended_by = 0;
+		is_over = waitpid(c->run.pid, &c->status, WNOHANG) == c->run.pid;
+		read_records(c);
+		if (!is_over)
+			nanosleep(&pause, NULL);
+	}
+	/* Records that a forked process was writing just now. */
+	nanosleep(&pause, NULL);
+	read_records(c);
+}
+
+static void catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGQUIT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+static const char *const step_names[] = {
+	[RACE_STEP_NONE] = "",
+	[RACE_STEP_SIGNAL] = "SIGTRAP could not be handled",
+	[RACE_STEP_TIMER] = "no task clock could be opened (perf_event_open)",
+	[RACE_STEP_WATCH] = "no watchpoint could be opened: debug registers in use or missing",
+	[RACE_STEP_BREAK] = "no debug register was left for a breakpoint",
+	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
+	[RACE_STEP_RUNTIME] = "its runtime cannot be searched",
+};
+
+/* Where the search could not run it must not look as if nothing was there. */
+static int say_blindness(const struct race_totals *t)
+{
+	unsigned int step = t->step < sizeof(step_names) / sizeof(step_names[0]) ? t->step : 0;
+
+	if (!t->processes) {
+		cli_note(COMMAND, "the agent came to no process: a static or setuid program, or one "
+			 "that clears its environment. Nothing was searched");
+		return CLI_NO;
+	}
+	if (t->failed)
+		cli_note(COMMAND, "%llu of %llu processes could not be searched: %s: %s",
+			 (unsigned long long)t->failed, (unsigned long long)t->processes,
+			 step_names[step], strerror(-t->error));
+	return t->failed == t->processes ? CLI_NO : CLI_OK;
+}
+
+static int exit_status(const struct race_cli *c, size_t shown, int blind)
+{
+	if (shown && c->set.error_exitcode)
+		return (int)c->set.error_exitcode;
+	if (WIFSIGNALED(c->status))
+		return 128 + WTERMSIG(c->status);
+	return WEXITSTATUS(c->status) ? WEXITSTATUS(c->status) : blind;
+}
+
+static int finish(struct race_cli *c)
+{
+	struct race_totals totals = { .torn = c->torn, .runs = 1 };
+	size_t shown = 0;
+
+	totals.wall_ns = now_ns() - c->started_ns;
+	race_totals(c->run.region, &totals);
+	for (size_t i = 0; i < race_report_count(c->report); i++) {
+		const struct race_view *v = race_report_view(c->report, i);
+
+		if (v->grade > c->set.grade_max)
+			continue;
+		shown++;
+		if (c->set.json)
+			race_print_json(c->report, v, c->out);
+	}
+	int blind = say_blindness(&totals);
+	if (c->set.json)
+		race_summary_json(c->report, &totals, c->set.grade_max, c->out);
+	else
+		race_summary_text(c->report, &totals, c->set.grade_max, c->out);
+	return exit_status(c, shown, blind);
+}
+
+static void release(struct race_cli *c)
+{
+	race_report_close(c->report);
+	race_region_close(&c->run);
+	if (c->out && c->set.output)
+		fclose(c->out);
+	fflush(stdout);
+}
+
+int cmd_race(int argc, char **argv)
+{
+	struct race_cli c = { .run.region_fd = -1 };
+	int status = settings_read(&c.set, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	status = open_output(&c);
+	if (!status)
+		status = race_region_open(&c.set, &c.run);
+	if (!status && race_report_open(c.run.region, &c.report))
+		status = cli_wrong(COMMAND, "no memory");
+	catch_signals();
+	c.started_ns = now_ns();
+	if (!status)
+		status = race_command_start(&c.set, &c.run);
+	if (!status) {
+		run(&c);
+		status = finish(&c);
+	}
+	release(&c);
+	return status;
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+/* files.c - see files.h. */
+#include "report/files.h"
+
+#include "symbols_priv.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Away from 0, where addresses without a meaning lie. A program that is not position-independent
+ * keeps its own addresses. */
+#define SHARED_OBJECT_BASE 0x10000000000u
+
+/* The target is no process of ours: nothing is looked for beside the files that were given. */
+static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+		       char **file_name, Elf **elf)
+{
+	return -1;
+}
+
+static Dwfl_Module *report(struct symbols *s, const char *path)
+{
+	void **userdata;
+
+	dwfl_report_begin(s->dwfl);
+	Dwfl_Module *mod = dwfl_report_elf(s->dwfl, path, path, -1, SHARED_OBJECT_BASE, true);
+	dwfl_report_end(s->dwfl, NULL, NULL);
+	if (!mod)
+		return NULL;
+	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = s;
+	return mod;
+}
+
+int files_open(const char *path, struct symbols **out, uint64_t *bias)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+	GElf_Addr found;
+
+	if (!s)
+		return -ENOMEM;
+	s->callbacks.find_elf = find_no_elf;
+	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+	s->callbacks.debuginfo_path = &s->debug_path;
+	s->dwfl = dwfl_begin(&s->callbacks);
+	if (!s->dwfl) {
+		free(s);
+		return -ENOMEM;
+	}
+	Dwfl_Module *mod = report(s, path);
+	if (!mod || !dwfl_module_getelf(mod, &found)) {
+		symbols_close(s);
+		return -ENOENT;
+	}
+	*out = s;
+	*bias = found;
+	return 0;
+}
+
+bool files_source(struct symbols *s, uint64_t address, char *path, size_t n)
+{
+	Dwfl_Line *line = dwfl_getsrc(s->dwfl, address);
+	const char *file = line ? dwfl_lineinfo(line, NULL, NULL, NULL, NULL, NULL) : NULL;
+	const char *folder = file && *file != '/' ? dwfl_line_comp_dir(line) : NULL;
+
+	if (!file)
+		return false;
+	snprintf(path, n, "%s%s%s", folder ? folder : "", folder ? "/" : "", file);
+	return true;
+}
+
+static bool says_atomic(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+	const char *linkage = NULL;
+	const char *name = dwarf_diename(die);
+
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute))
+		linkage = dwarf_formstring(&attribute);
+	return (name && strstr(name, "atomic")) || (linkage && strstr(linkage, "atomic"));
+}
+
+void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
+{
+	Dwarf_Addr bias;
+	Dwarf_Die *scopes = NULL;
+	Dwarf_Die *cu = dwfl_addrdie(s->dwfl, address, &bias);
+
+	memset(out, 0, sizeof(*out));
+	if (!cu)
+		return;
+	int count = dwarf_getscopes(cu, address - bias, &scopes);
+	for (int i = 0; i < count; i++) {
+		int tag = dwarf_tag(&scopes[i]);
+
+		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
+			out->is_atomic |= says_atomic(&scopes[i]);
+		if (tag == DW_TAG_subprogram && !out->function_line)
+			dwarf_decl_line(&scopes[i], &out->function_line);
+	}
+	free(scopes);
+}
+
+static bool type_of(Dwarf_Die *die, Dwarf_Die *type)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_attr_integrate(die, DW_AT_type, &attribute) &&
+	       dwarf_formref_die(&attribute, type);
+}
+
+static bool name_says_atomic(Dwarf_Die *type)
+{
+	const char *name = dwarf_diename(type);
+
+	return name && (strstr(name, "atomic") || strstr(name, "Atomic"));
+}
+
+/* The member that holds a byte of a struct; *offset counts from it then. */
+static bool find_member(Dwarf_Die *type, Dwarf_Word *offset, Dwarf_Die *out)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word start;
+	Dwarf_Word size;
+	Dwarf_Die member;
+	Dwarf_Die inner;
+
+	if (dwarf_child(type, &member))
+		return false;
+	do {
+		int tag = dwarf_tag(&member);
+
+		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || !type_of(&member, &inner))
+			continue;
+		/* Members of a union have none. */
+		start = 0;
+		if (dwarf_attr(&member, DW_AT_data_member_location, &attribute) &&
+		    dwarf_formudata(&attribute, &start))
+			continue;
+		if (dwarf_aggregate_size(&inner, &size) || *offset - start >= size)
+			continue;
+		*offset -= start;
+		*out = member;
+		return true;
+	} while (!dwarf_siblingof(&member, &member));
+	return false;
+}
+
+/*
+ * Is the byte at offset declared atomic, through names, arrays and structs? volatile counts, since
+ * that is how older programs say it.
+ */
+static bool is_atomic_type(Dwarf_Die *die, Dwarf_Word offset)
+{
+	Dwarf_Word size;
+	Dwarf_Die type;
+	Dwarf_Die element;
+
+	for (int depth = 0; depth < 32 && type_of(die, &type); depth++) {
+		switch (dwarf_tag(&type)) {
+		case DW_TAG_atomic_type:
+		case DW_TAG_volatile_type:
+			return true;
+		case DW_TAG_class_type:
+		case DW_TAG_structure_type:
+		case DW_TAG_union_type:
+			if (name_says_atomic(&type))
+				return true;
+			if (!find_member(&type, &offset, &element))
+				return false;
+			type = element;
+			break;
+		case DW_TAG_array_type:
+			if (type_of(&type, &element) && !dwarf_aggregate_size(&element, &size) && size)
+				offset %= size;
+			break;
+		case DW_TAG_typedef:
+			if (name_says_atomic(&type))
+				return true;
+			break;
+		case DW_TAG_const_type:
+			break;
+		default:
+			return false;
+		}
+		*die = type;
+	}
+	return false;
+}
+
+static bool is_variable_at(Dwarf_Die *die, Dwarf_Addr address, Dwarf_Word *offset)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Op *ops;
+	size_t count;
+	Dwarf_Word size = 1;
+	Dwarf_Die type;
+
+	if (dwarf_tag(die) != DW_TAG_variable || !dwarf_attr(die, DW_AT_location, &attribute) ||
+	    dwarf_getlocation(&attribute, &ops, &count) || count != 1 || ops[0].atom != DW_OP_addr)
+		return false;
+	if (dwarf_attr_integrate(die, DW_AT_type, &attribute) &&
+	    dwarf_formref_die(&attribute, &type))
+		dwarf_aggregate_size(&type, &size);
+	*offset = address - ops[0].number;
+	return *offset < size;
+}
+
+/* Globals, and statics of functions. */
+static bool find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth, Dwarf_Die *out,
+			  Dwarf_Word *offset)
+{
+	Dwarf_Die die;
+
+	if (depth > 8 || dwarf_child(parent, &die))
+		return false;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (is_variable_at(&die, address, offset)) {
+			*out = die;
+			return true;
+		}
+		if ((tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block ||
+		     tag == DW_TAG_namespace) && find_variable(&die, address, depth + 1, out, offset))
+			return true;
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
+}
+
+int files_is_atomic_variable(struct symbols *s, uint64_t address)
+{
+	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+	Dwarf_Addr bias;
+	Dwarf_Die *cu = NULL;
+	Dwarf_Die variable;
+	Dwarf_Word offset;
+
+	while (mod && (cu = dwfl_module_nextcu(mod, cu, &bias)))
+		if (find_variable(cu, address - bias, 0, &variable, &offset))
+			return is_atomic_type(&variable, offset);
+	return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * files.h - symbols of a file rather than of a process: for records that outlive it.
+ *
+ * One file is opened once for all processes of a run, wherever they had it loaded, and what was
+ * looked up once stays looked up.
+ */
+#ifndef REPORT_FILES_H
+#define REPORT_FILES_H
+
+#include "report/symbols.h"
+
+#include <stdbool.h>
+
+/*
+ * The symbols of one ELF file; symbols_place() and its like work on them, at *bias + the address in
+ * the file. Released by symbols_close(). 0 or -errno.
+ */
+int files_open(const char *path, struct symbols **out, uint64_t *bias);
+
+/* What DWARF tells of the code at an address. */
+struct files_scope {
+	int is_atomic;	   /* inlined from something called atomic: std::atomic<int>::load */
+	int function_line; /* where the function begins; 0: unknown */
+};
+void files_scope(struct symbols *s, uint64_t address, struct files_scope *out);
+
+/* Where the source of the code at an address is, with its folder; false: not known. */
+bool files_source(struct symbols *s, uint64_t address, char *path, size_t n);
+
+/* 1: the variable at an address is declared atomic or volatile; 0: not, or not known. */
+int files_is_atomic_variable(struct symbols *s, uint64_t address);
+
+#endif

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+/* race.c - records become races: places, names, fingerprints, and which belong together. */
+#include "report/race.h"
+
+#include "report/files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VIEWS_MAX 65536u
+
+struct race_report {
+	const struct race_region *region;
+	struct symbols *symbols[RACE_FILES];
+	uint64_t bias[RACE_FILES];
+	bool is_tried[RACE_FILES];
+	struct race_view **views;
+	size_t count;
+	size_t capacity;
+};
+
+const char *const race_counter_names[RACE_COUNTERS] = {
+	[RACE_SAMPLES] = "samples",
+	[RACE_SAMPLES_EARLY] = "samples_over_budget",
+	[RACE_SAMPLES_ALONE] = "samples_single_thread",
+	[RACE_SAMPLES_EXCLUDED] = "samples_excluded_code",
+	[RACE_SAMPLES_NOTHING] = "samples_no_access",
+	[RACE_AIMS] = "aims",
+	[RACE_AIMS_MISSED] = "aims_missed",
+	[RACE_AIMS_REFUSED] = "aims_refused",
+	[RACE_STALLS] = "stalls",
+	[RACE_STALLS_STACK] = "skipped_own_stack",
+	[RACE_STALLS_CONSTANT] = "skipped_not_writable",
+	[RACE_STALLS_NO_SLOT] = "skipped_no_register",
+	[RACE_STALLS_REFUSED] = "skipped_refused",
+	[RACE_STALLS_LEFT] = "stalls_left",
+	[RACE_STALLS_IDLE] = "stalls_idle",
+	[RACE_HITS] = "hits",
+	[RACE_HITS_ATOMIC] = "hits_atomic",
+	[RACE_HITS_EXCLUDED] = "hits_excluded_code",
+	[RACE_HITS_ASYNC] = "hits_sigtrap_blocked",
+	[RACE_HITS_MORE] = "hits_after_first",
+	[RACE_HITS_OWN] = "hits_own_thread",
+	[RACE_HITS_LOST] = "hits_lost",
+	[RACE_CHANGES_UNSURE] = "changes_unsure",
+	[RACE_FOUND] = "found",
+	[RACE_FOUND_REPEATED] = "found_again",
+	[RACE_LOST_FULL] = "lost_ring_full",
+	[RACE_LOST_TABLES] = "lost_tables_full",
+};
+
+int race_report_open(const struct race_region *region, struct race_report **out)
+{
+	struct race_report *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->region = region;
+	*out = r;
+	return 0;
+}
+
+void race_report_close(struct race_report *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->count; i++)
+		free(r->views[i]);
+	free(r->views);
+	for (size_t i = 0; i < RACE_FILES; i++)
+		symbols_close(r->symbols[i]);
+	free(r);
+}
+
+size_t race_report_count(const struct race_report *r)
+{
+	return r->count;
+}
+
+struct race_view *race_report_view(struct race_report *r, size_t i)
+{
+	return r->views[i];
+}
+
+struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *address)
+{
+	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
+	char path[sizeof(r->region->files[0].path)];
+
+	if (!row || row >= RACE_FILES)
+		return NULL;
+	if (!r->is_tried[row] && r->region->files[row].ready) {
+		snprintf(path, sizeof(path), "%.*s", (int)sizeof(path) - 1,
+			 r->region->files[row].path);
+		files_open(path, &r->symbols[row], &r->bias[row]);
+		r->is_tried[row] = true;
+	}
+	*address = r->bias[row] + (at & RACE_PLACE_MASK);
+	return r->symbols[row];
+}
+
+void race_place(struct race_report *r, uint64_t at, bool after, struct place *out)
+{
+	uint64_t back = after ? 1 : 0;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, at, &address);
+
+	memset(out, 0, sizeof(*out));
+	if (!s)
+		return;
+	symbols_place(s, address - back, out);
+	out->offset += out->function ? back : 0;
+	out->module_offset += out->module ? back : 0;
+}
+
+uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)
+{
+	*after = i > 0 || !(side->flags & RACE_DECODED);
+	return side->frames[i];
+}
+
+const char *race_access_name(unsigned int access)
+{
+	static const char *const names[] = { "unknown", "read", "write", "read-modify-write" };
+
+	return names[access & 3];
+}
+
+const char *race_kind(const struct race_view *v)
+{
+	if (v->record.flags & RACE_UNKNOWN_ORIGIN)
+		return "unknown-origin";
+	if (v->record.first.access & RACE_WRITE && v->record.second.access & RACE_WRITE)
+		return "write-write";
+	return "read-write";
+}
+
+/* What compilers add to a name when they make variants of a function. */
+static void copy_plain_name(const char *name, char *buf, size_t n)
+{
+	static const char *const suffixes[] = { ".constprop.", ".isra.", ".part.", ".cold",
+						".lto_priv.", ".llvm." };
+
+	snprintf(buf, n, "%s", name ? name : "");
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		char *at = strstr(buf, suffixes[i]);
+		if (at)
+			*at = '\0';
+	}
+}
+
+static void find_access(struct race_report *r, const struct race_side *side,
+			struct race_access_place *out)
+{
+	struct place block;
+	bool after;
+
+	memset(out, 0, sizeof(*out));
+	if (!side->frame_count)
+		return;
+	if (side->flags & RACE_BLOCK && side->frame_count > 1) {
+		uint64_t at = race_frame(side, 0, &after);
+		race_place(r, at, after, &block);
+		out->via = block.function ? block.function : "a memory function";
+		out->frame = 1;
+	}
+	out->at = race_frame(side, out->frame, &out->after);
+	race_place(r, out->at, out->after, &out->place);
+	copy_plain_name(out->place.function, out->function, sizeof(out->function));
+}
+
+static void find_variable(struct race_report *r, struct race_view *v)
+{
+	struct place p;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, v->record.place, &address);
+
+	if (!s)
+		return;
+	symbols_data_place(s, address, &p);
+	if (p.function && p.offset)
+		snprintf(v->variable, sizeof(v->variable), "%s+0x%" PRIx64, p.function, p.offset);
+	else if (p.function)
+		snprintf(v->variable, sizeof(v->variable), "%s", p.function);
+}
+
+/* One side for the key: by line where there are lines, else by instruction. */
+static void side_key(const struct race_access_place *a, char *buf, size_t n)
+{
+	const char *module = a->place.module ? a->place.module : "?";
+
+	if (a->place.line)
+		snprintf(buf, n, "%s:%s:%d", module, a->function, a->place.line);
+	else
+		snprintf(buf, n, "%s:%s:@%" PRIx64, module, a->function,
+			 a->place.module ? a->place.module_offset : a->at);
+}
+
+/* One side for the fingerprint: the line counts from the function's first one. */
+static void side_print(struct race_report *r, const struct race_access_place *a, char *buf, size_t n)
+{
+	struct files_scope scope = { 0 };
+
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	if (s && a->place.line)
+		files_scope(s, address - a->after, &scope);
+	snprintf(buf, n, "%s:%s:%d", a->place.module ? a->place.module : "?", a->function,
+		 scope.function_line ? a->place.line - scope.function_line : 0);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+	return hash * 1099511628211u;
+}
+
+static void name_race(struct race_report *r, struct race_view *v)
+{
+	char sides[2][384];
+	char variable[sizeof(v->variable)];
+
+	snprintf(variable, sizeof(variable), "%s", v->variable);
+	variable[strcspn(variable, "+")] = '\0';
+	side_key(&v->first, sides[0], sizeof(sides[0]));
+	side_key(&v->second, sides[1], sizeof(sides[1]));
+	int swap = strcmp(sides[0], sides[1]) > 0;
+	snprintf(v->key, sizeof(v->key), "%s|%s", sides[swap], sides[!swap]);
+	side_print(r, &v->first, sides[0], sizeof(sides[0]));
+	side_print(r, &v->second, sides[1], sizeof(sides[1]));
+	swap = strcmp(sides[0], sides[1]) > 0;
+	uint64_t hash = hash_text(14695981039346656037u, sides[swap]);
+	hash = hash_text(hash_text(hash, sides[!swap]), variable);
+	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
+}
+
+static struct race_view *find_view(struct race_report *r, const char *key)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!strcmp(r->views[i]->key, key))
+			return r->views[i];
+	return NULL;
+}
+
+static int append(struct race_report *r, struct race_view *v)
+{
+	if (r->count == r->capacity) {
+		size_t capacity = r->capacity ? 2 * r->capacity : 64;
+		void *views = capacity > VIEWS_MAX ?
+				      NULL :
+				      realloc(r->views, capacity * sizeof(*r->views));
+		if (!views)
+			return -ENOMEM;
+		r->views = views;
+		r->capacity = capacity;
+	}
+	r->views[r->count++] = v;
+	return 0;
+}
+
+static void note_pair(struct race_view *v, uint32_t pair)
+{
+	for (uint32_t i = 0; i < v->pair_count; i++)
+		if (v->pairs[i] == pair)
+			return;
+	if (pair >= RACE_PAIRS || v->pair_count == sizeof(v->pairs) / sizeof(v->pairs[0]))
+		v->unpaired++;
+	else
+		v->pairs[v->pair_count++] = pair;
+}
+
+uint64_t race_report_times(const struct race_report *r, const struct race_view *v)
+{
+	uint64_t times = v->unpaired;
+
+	for (uint32_t i = 0; i < v->pair_count; i++)
+		times += r->region->pairs[v->pairs[i]].count;
+	return times;
+}
+
+/* The record that says most stands for its race. */
+static void take_better(struct race_view *old, const struct race_view *new)
+{
+	bool is_better = new->grade < old->grade ||
+			 (new->grade == old->grade && !(old->record.flags & RACE_CHANGED) &&
+			  new->record.flags & RACE_CHANGED);
+
+	if (!is_better)
+		return;
+	old->record = new->record;
+	old->first = new->first;
+	old->second = new->second;
+	old->grade = new->grade;
+	old->why = new->why;
+	memcpy(old->variable, new->variable, sizeof(old->variable));
+}
+
+/* What was read may be anything: the target can write there. */
+static void make_valid(struct race_record *record)
+{
+	struct race_side *sides[] = { &record->first, &record->second };
+
+	for (int i = 0; i < 2; i++) {
+		struct race_side *s = sides[i];
+
+		if (s->frame_count > RACE_FRAMES)
+			s->frame_count = RACE_FRAMES;
+		if (s->code_bytes > RACE_CODE)
+			s->code_bytes = RACE_CODE;
+		if (s->code_before > s->code_bytes)
+			s->code_before = s->code_bytes;
+		s->thread[sizeof(s->thread) - 1] = '\0';
+	}
+	if (record->len > 8)
+		record->len = 8;
+}
+
+int race_report_add(struct race_report *r, const struct race_record *record,
+		    struct race_view **out)
+{
+	struct race_view *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	v->record = *record;
+	make_valid(&v->record);
+	find_access(r, &v->record.first, &v->first);
+	find_access(r, &v->record.second, &v->second);
+	find_variable(r, v);
+	name_race(r, v);
+	race_grade(r, v);
+	struct race_view *old = find_view(r, v->key);
+	if (old) {
+		take_better(old, v);
+		free(v);
+		v = old;
+	} else {
+		int err = append(r, v);
+		if (err) {
+			free(v);
+			return err;
+		}
+	}
+	note_pair(v, record->pair);
+	*out = v;
+	return 0;
+}
+
+void race_totals(const struct race_region *region, struct race_totals *out)
+{
+	uint64_t count = region->process_count;
+
+	out->lost_processes = region->lost_processes;
+	out->sites = region->sites_covered;
+	for (uint64_t i = 0; i < count && i < RACE_PROCESSES; i++) {
+		const struct race_process *p = &region->processes[i];
+
+		out->processes++;
+		if (p->error) {
+			out->failed++;
+			out->error = p->error;
+			out->step = p->step;
+		}
+		if (p->watches > out->watches)
+			out->watches = p->watches;
+		if (p->most_threads > out->most_threads)
+			out->most_threads = p->most_threads;
+		for (int c = 0; c < RACE_COUNTERS; c++)
+			out->counters[c] += p->counters[c];
+		out->stalled_ns += p->stalled_ns;
+		out->spent_ns += p->spent_ns;
+		out->run_ns += p->run_ns;
+	}
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_grade.c - how sure is it that a race was not meant?
+ *
+ * That two accesses were concurrent is certain: one thread was held before its access when the
+ * other made its own. But on x86-64 an atomic load or store of a word is a plain mov. So the
+ * grade is made from what a mov cannot be (unaligned, of several words, a read-modify-write without
+ * LOCK: A), from signs of intent (a loop that waits for the value, a locked instruction or a fence
+ * beside it, a type or a source line that says atomic: C), and B is what is left.
+ */
+#include "report/race.h"
+
+#include "code/insn.h"
+#include "report/files.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define LOOP_INSNS_MAX 24
+
+static int decode_at(const struct race_side *side, size_t at, struct insn *out)
+{
+	if (at >= side->code_bytes)
+		return -1;
+	return insn_decode(side->code + at, side->code_bytes - at, out);
+}
+
+static bool is_frame_operand(const struct insn_memory *m)
+{
+	return m->base == INSN_SP || m->base == INSN_RBP;
+}
+
+/* What a waiting loop consists of, from its head to the branch back. */
+struct loop {
+	size_t head; /* in code[] */
+	size_t end;
+	uint64_t frame_writes[8]; /* displacements */
+	unsigned int write_count;
+	bool has_other_effect;
+};
+
+static void note_writes(const struct insn *insn, struct loop *loop)
+{
+	for (unsigned int i = 0; i < insn->memory_count; i++) {
+		const struct insn_memory *m = &insn->memory[i];
+
+		if (!(m->access & INSN_WRITE))
+			continue;
+		if (!is_frame_operand(m) || loop->write_count == 8)
+			loop->has_other_effect = true;
+		else
+			loop->frame_writes[loop->write_count++] = (uint64_t)m->displacement;
+	}
+}
+
+/* Where the loop around the access ends and begins; false: there is none in sight. */
+static bool find_loop(const struct race_side *side, struct loop *loop)
+{
+	size_t at = side->code_before;
+	struct insn insn;
+
+	for (int n = 0; n < LOOP_INSNS_MAX && !decode_at(side, at, &insn); n++) {
+		bool is_jump = insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_CONDITIONAL;
+		int64_t target = (int64_t)at + insn.target;
+
+		if (is_jump && target <= (int64_t)side->code_before) {
+			if (target < 0)
+				return false;
+			loop->head = (size_t)target;
+			loop->end = at;
+			return true;
+		}
+		if (insn.kind != INSN_OTHER && insn.kind != INSN_NOP && insn.kind != INSN_FENCE &&
+		    insn.kind != INSN_JUMP_CONDITIONAL)
+			return false;
+		at += insn.length;
+	}
+	return false;
+}
+
+/* Gives the same in each round: a load from a frame slot that the loop does not write. */
+static bool is_same_each_round(const struct insn *insn, const struct loop *loop)
+{
+	if (insn->flags & INSN_PC_RELATIVE)
+		return true;
+	if (insn->memory_count != 1 || insn->memory[0].access != INSN_READ ||
+	    !is_frame_operand(&insn->memory[0]))
+		return false;
+	for (unsigned int i = 0; i < loop->write_count; i++)
+		if (loop->frame_writes[i] == (uint64_t)insn->memory[0].displacement)
+			return false;
+	return true;
+}
+
+/* Does the register have the same value at the access in each round of the loop? */
+static bool is_fixed(const struct race_side *side, const struct loop *loop, uint64_t reg)
+{
+	bool is_set = false;
+	bool is_same = false;
+	struct insn insn;
+
+	for (size_t at = loop->head; at < side->code_before; at += insn.length) {
+		if (decode_at(side, at, &insn))
+			return false;
+		if (insn.writes & reg) {
+			is_set = true;
+			is_same = is_same_each_round(&insn, loop);
+		}
+	}
+	if (is_set)
+		return is_same;
+	for (size_t at = side->code_before; at < loop->end; at += insn.length)
+		if (decode_at(side, at, &insn) || insn.writes & reg)
+			return false;
+	return true;
+}
+
+/*
+ * A loop that reads the same address again and again and does nothing else: it waits for another
+ * thread, and a compiler would have read a plain variable once.
+ */
+static bool is_waiting_loop(const struct race_side *side)
+{
+	struct loop loop = { .write_count = 0 };
+	bool passed_access = false;
+	struct insn access;
+	struct insn insn;
+
+	if (side->access != RACE_READ || !(side->flags & RACE_DECODED) ||
+	    decode_at(side, side->code_before, &access) || !find_loop(side, &loop))
+		return false;
+	for (size_t at = loop.head; at < loop.end; at += insn.length) {
+		if (decode_at(side, at, &insn))
+			return false;
+		passed_access |= at == side->code_before;
+		note_writes(&insn, &loop);
+	}
+	if (!passed_access || loop.has_other_effect)
+		return false;
+	for (unsigned int i = 0; i < access.memory_count; i++) {
+		const struct insn_memory *m = &access.memory[i];
+
+		if (m->base < INSN_RIP && !is_fixed(side, &loop, 1ull << m->base))
+			return false;
+		if (m->index < INSN_RIP && !is_fixed(side, &loop, 1ull << m->index))
+			return false;
+	}
+	return true;
+}
+
+/* A store that a fence follows: how a sequentially consistent one is made. */
+static bool has_fence(const struct race_side *side)
+{
+	struct insn insn;
+
+	if (!(side->access & RACE_WRITE) || !(side->flags & RACE_DECODED) ||
+	    decode_at(side, (size_t)side->code_before + side->length, &insn))
+		return false;
+	if (insn.kind == INSN_FENCE)
+		return true;
+	return insn.flags & INSN_ATOMIC && insn.memory_count && insn.memory[0].base == INSN_SP;
+}
+
+static bool is_plain_rmw(const struct race_side *side)
+{
+	struct insn insn;
+
+	return side->access == RACE_READ_WRITE && side->flags & RACE_DECODED &&
+	       !decode_at(side, side->code_before, &insn) && insn.kind == INSN_OTHER &&
+	       !(insn.flags & INSN_ATOMIC);
+}
+
+/* One atomic mov touches 1, 2, 4 or 8 bytes, aligned. */
+static bool cannot_be_atomic(const struct race_side *side)
+{
+	if (!(side->flags & RACE_DECODED))
+		return false;
+	if (side->flags & (RACE_BLOCK | RACE_VECTOR) || side->size > 8)
+		return true;
+	return side->size && (side->size & (side->size - 1) || side->address % side->size);
+}
+
+static bool is_mixed(const struct race_record *record)
+{
+	const struct race_side *a = &record->first;
+	const struct race_side *b = &record->second;
+
+	if (!(a->flags & RACE_DECODED) || !(b->flags & RACE_DECODED))
+		return false;
+	return a->address != b->address || a->size != b->size;
+}
+
+/* Without what stands in comments. */
+static void drop_comments(char *line)
+{
+	char *slashes = strstr(line, "//");
+	char *open;
+
+	if (slashes)
+		*slashes = '\0';
+	while ((open = strstr(line, "/*"))) {
+		char *close = strstr(open, "*/");
+		if (!close) {
+			*open = '\0';
+			return;
+		}
+		memmove(open, close + 2, strlen(close + 2) + 1);
+	}
+}
+
+static bool line_says_atomic(char *line)
+{
+	static const char *const words[] = { "atomic", "volatile", "__sync_", "READ_ONCE",
+					     "WRITE_ONCE", "ACCESS_ONCE" };
+
+	drop_comments(line);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasestr(line, words[i]))
+			return true;
+	return false;
+}
+
+/* The line of an access or, for `#pragma omp atomic`, the one before it. */
+static bool source_says_atomic(struct symbols *s, uint64_t address, int wanted)
+{
+	char path[PATH_MAX];
+	char *line = NULL;
+	size_t size = 0;
+	bool says = false;
+
+	if (!wanted || !files_source(s, address, path, sizeof(path)))
+		return false;
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	for (int n = 1; n <= wanted && getline(&line, &size, f) > 0; n++)
+		if (n == wanted || (n == wanted - 1 && strstr(line, "#pragma")))
+			says |= line_says_atomic(line);
+	free(line);
+	fclose(f);
+	return says;
+}
+
+static bool side_says_atomic(struct race_report *r, const struct race_access_place *a)
+{
+	struct files_scope scope;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	if (!s)
+		return false;
+	files_scope(s, address - a->after, &scope);
+	return scope.is_atomic || source_says_atomic(s, address - a->after, a->place.line);
+}
+
+/* Signs that both sides are meant to be atomic; NULL: none. */
+static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
+{
+	const struct race_record *record = &v->record;
+	struct symbols *s;
+	uint64_t address;
+
+	if (record->flags & RACE_ATOMIC_SEEN)
+		return "a locked instruction uses it too";
+	if (is_waiting_loop(&record->first) || is_waiting_loop(&record->second))
+		return "one side waits for it in a loop";
+	if (has_fence(&record->first) || has_fence(&record->second))
+		return "a fence follows the store";
+	s = race_symbols(r, record->place, &address);
+	if (s && files_is_atomic_variable(s, address))
+		return "it is declared atomic or volatile";
+	if (side_says_atomic(r, &v->first) && side_says_atomic(r, &v->second))
+		return "the source says atomic on both sides";
+	return NULL;
+}
+
+void race_grade(struct race_report *r, struct race_view *v)
+{
+	const struct race_record *record = &v->record;
+	bool is_unknown = record->flags & RACE_UNKNOWN_ORIGIN;
+	const char *intent;
+
+	v->grade = is_unknown ? RACE_GRADE_B : RACE_GRADE_A;
+	if (is_plain_rmw(&record->first) || is_plain_rmw(&record->second)) {
+		v->why = "read-modify-write without LOCK";
+		return;
+	}
+	if (is_unknown && record->flags & RACE_SHARED_MAPPING) {
+		v->grade = RACE_GRADE_C;
+		v->why = "memory shared with other processes";
+		return;
+	}
+	intent = sign_of_intent(r, v);
+	if (intent && !(cannot_be_atomic(&record->first) && cannot_be_atomic(&record->second))) {
+		v->grade = RACE_GRADE_C;
+		v->why = intent;
+		return;
+	}
+	if (cannot_be_atomic(&record->first) || cannot_be_atomic(&record->second)) {
+		v->why = "not one aligned word";
+		return;
+	}
+	if (is_mixed(record)) {
+		v->why = "different bytes of it on each side";
+		return;
+	}
+	if (!(record->flags & RACE_CHANGED) && record->second.access & RACE_WRITE) {
+		v->grade = RACE_GRADE_C;
+		v->why = "the value stayed the same";
+		return;
+	}
+	v->grade = RACE_GRADE_B;
+	v->why = is_unknown ? "the value changed meanwhile" : "plain aligned accesses";
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/* race_text.c - races and the summary of a run for people. */
+#include "report/race.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char grade_letters[] = "ABC";
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void print_place(const struct place *p, uint64_t address, FILE *f)
+{
+	if (p->function && p->offset)
+		fprintf(f, "%s+0x%" PRIx64, p->function, p->offset);
+	else if (p->function)
+		fputs(p->function, f);
+	else if (p->module)
+		fprintf(f, "%s+0x%" PRIx64, p->module, p->module_offset);
+	else
+		fprintf(f, "0x%" PRIx64, address);
+	if (p->file)
+		fprintf(f, " at %s:%d", base_name(p->file), p->line);
+	else if (p->function && p->module)
+		fprintf(f, " in %s", p->module);
+}
+
+static void print_side(struct race_report *r, const struct race_side *side,
+		       const struct race_access_place *a, const char *when, FILE *f)
+{
+	fprintf(f, "  %s of %" PRIu32 " bytes at 0x%" PRIx64 " by thread %" PRId32,
+		race_access_name(side->access), side->size, side->address, side->tid);
+	if (side->thread[0])
+		fprintf(f, " (%s)", side->thread);
+	if (a->via)
+		fprintf(f, ", by %s", a->via);
+	if (!(side->flags & RACE_DECODED))
+		fputs(", before the instruction below (not decoded)", f);
+	fprintf(f, ", %s:\n", when);
+	for (uint32_t i = a->frame; i < side->frame_count; i++) {
+		struct place p;
+		bool after;
+		uint64_t at = race_frame(side, i, &after);
+
+		race_place(r, at, after, &p);
+		fprintf(f, "    #%-2" PRIu32 " ", i - a->frame);
+		print_place(&p, at & RACE_PLACE_MASK, f);
+		fputc('\n', f);
+	}
+}
+
+void race_print_text(struct race_report *r, const struct race_view *v, FILE *f)
+{
+	const struct race_record *record = &v->record;
+
+	fprintf(f, "race %c: %s", grade_letters[v->grade], race_kind(v));
+	if (v->variable[0])
+		fprintf(f, " of %s", v->variable);
+	fprintf(f, " in %s", v->first.function[0] ? v->first.function : "?");
+	if (strcmp(v->first.function, v->second.function) != 0 && v->second.function[0])
+		fprintf(f, " / %s", v->second.function);
+	fprintf(f, " (%s) [%s]\n", v->why, v->fingerprint);
+	print_side(r, &record->first, &v->first, "held before it", f);
+	if (record->flags & RACE_UNKNOWN_ORIGIN)
+		fputs("  the value changed meanwhile, by no thread's instruction: the kernel for a "
+		      "system call, or another process\n", f);
+	else
+		print_side(r, &record->second, &v->second, "meanwhile", f);
+	fprintf(f, "  value of the %" PRIu32 " bytes at 0x%" PRIx64 ": 0x%" PRIx64 " -> 0x%" PRIx64
+		", after %" PRIu64 " us\n\n", record->len, record->address, record->old_value,
+		record->new_value, record->held_ns / 1000);
+}
+
+static void print_found(struct race_report *r, enum race_grade grade_max, FILE *f)
+{
+	size_t counts[3] = { 0 };
+	size_t shown = 0;
+
+	for (size_t i = 0; i < race_report_count(r); i++) {
+		counts[race_report_view(r, i)->grade]++;
+		shown += race_report_view(r, i)->grade <= grade_max;
+	}
+	fprintf(f, "%zu race%s: %zu of grade A, %zu of grade B", shown, shown == 1 ? "" : "s",
+		counts[0], counts[1]);
+	if (counts[2])
+		fprintf(f, "; %zu of grade C, likely meant so%s", counts[2],
+			grade_max < RACE_GRADE_C ? " (shown with --grade C)" : "");
+	fputc('\n', f);
+	for (size_t i = 0; i < race_report_count(r); i++) {
+		const struct race_view *v = race_report_view(r, i);
+
+		if (v->grade <= grade_max)
+			fprintf(f, "  %c [%s] %" PRIu64 " times: %s / %s\n", grade_letters[v->grade],
+				v->fingerprint, race_report_times(r, v), v->first.function,
+				v->second.function[0] ? v->second.function : "?");
+	}
+}
+
+static void print_chance(struct race_report *r, const struct race_totals *t, FILE *f)
+{
+	uint64_t stalls = t->counters[RACE_STALLS];
+
+	if (t->most_threads < 2) {
+		fputs("no two threads were ever seen at once: nothing could be found\n", f);
+		return;
+	}
+	if (!stalls) {
+		fputs("no access was ever held, so this run says nothing: it was too short, or ran "
+		      "no code of its own\n", f);
+		return;
+	}
+	if (!race_report_count(r))
+		fprintf(f, "what this says: a race at a site held n times stays unseen if nobody came "
+			"within each stall; each site was held %.1f times on average\n",
+			t->sites ? (double)stalls / (double)t->sites : 0.0);
+}
+
+void race_summary_text(struct race_report *r, const struct race_totals *t,
+		       enum race_grade grade_max, FILE *f)
+{
+	double run = t->run_ns ? (double)t->run_ns : 1.0;
+
+	print_found(r, grade_max, f);
+	fprintf(f, "%" PRIu64 " stalls at %" PRIu64 " sites, %" PRIu64 " samples, in %" PRIu64
+		" process%s; up to %" PRIu32 " threads at once, %" PRIu32 " watches\n",
+		t->counters[RACE_STALLS], t->sites, t->counters[RACE_SAMPLES], t->processes,
+		t->processes == 1 ? "" : "es", t->most_threads, t->watches);
+	fprintf(f, "cost: %.2f%% of %.2f s (threads held %.1f ms)\n",
+		100.0 * (double)t->spent_ns / run, (double)t->run_ns / 1e9,
+		(double)t->stalled_ns / 1e6);
+	print_chance(r, t, f);
+	if (t->counters[RACE_LOST_FULL] || t->torn || t->lost_processes ||
+	    t->counters[RACE_LOST_TABLES])
+		fprintf(f, "lost: %" PRIu64 " records (ring full), %" PRIu64 " torn, %" PRIu64
+			" table rows, %" PRIu64 " processes\n", t->counters[RACE_LOST_FULL],
+			t->torn, t->counters[RACE_LOST_TABLES], t->lost_processes);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aim.c - events that a tool moves from place to place. Safe in a handler.
+ *
+ * Unlike event_move() nothing is kept for the case of failure: an event that cannot be put where
+ * it is wanted is off. The kernel's MODIFY_ATTRIBUTES takes address, length, type and the
+ * generation in sig_data in one call for all threads (Linux commit 3c25fc97f559, v5.17).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/hw_breakpoint.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "event/event.h"
+
+int event_lowest_fd;
+
+int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	int fd = sys_perf_event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0 || !event_lowest_fd)
+		return fd;
+	int high = (int)sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, event_lowest_fd);
+	if (high < 0)
+		return fd; /* the limit of descriptors is low: better there than nowhere */
+	sys_close(fd);
+	return high;
+}
+
+static int modify(struct trapline_event *ev, const struct perf_event_attr *attr)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < ev->roots.count; i++)
+		err = sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
+				(uintptr_t)attr);
+	return err;
+}
+
+static void describe(struct trapline_event *ev, uint64_t addr, uint32_t len)
+{
+	/* Hits on their way carry the old generation and are dropped as late. */
+	atomic_add(&ev->generation, 1u);
+	atomic_set(&ev->parts[0].addr, addr);
+	ev->parts[0].len = len;
+	ev->wanted = 1;
+	ev->applied = 1;
+}
+
+int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
+	      enum trapline_access access)
+{
+	struct perf_event_attr attr;
+
+	describe(ev, addr, len);
+	ev->access = access;
+	if (access != TRAPLINE_EXECUTE)
+		ev->attr.bp_type = access == TRAPLINE_WRITE ? HW_BREAKPOINT_W :
+							      HW_BREAKPOINT_RW;
+	event_attr_for_part(ev, 0, &attr);
+	attr.disabled = 0;
+	int err = modify(ev, &attr);
+	if (err)
+		event_rest(ev);
+	return err;
+}
+
+void event_pause(struct trapline_event *ev)
+{
+	ev->wanted = 0;
+	ev->applied = 0;
+	for (size_t i = 0; i < ev->roots.count; i++)
+		sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_DISABLE, 0);
+}
+
+void event_rest(struct trapline_event *ev)
+{
+	atomic_add(&ev->generation, 1u);
+	event_pause(ev);
+}
+
+int event_aim_self(struct trapline_event *ev, uint64_t addr)
+{
+	struct perf_event_attr attr;
+
+	if (ev->roots.count) {
+		int err = event_aim(ev, addr, sizeof(long), TRAPLINE_EXECUTE);
+		if (err != -EBADF)
+			return err;
+		ev->roots.count = 0; /* the program has closed what it does not know */
+	}
+	describe(ev, addr, sizeof(long));
+	event_attr_for_part(ev, 0, &attr);
+	attr.disabled = 0;
+	int fd = event_open_fd(&attr, 0, -1);
+	if (fd < 0)
+		return fd;
+	ev->roots.fds[0] = fd;
+	ev->roots.count = 1;
+	return 0;
+}
+
+/* A descriptor is closed only while it is still an event: the program may have closed all. */
+void event_let_go(struct trapline_event *ev)
+{
+	uint64_t id;
+
+	atomic_add(&ev->generation, 1u);
+	for (size_t i = 0; i < ev->roots.count; i++) {
+		int fd = ev->roots.fds[i];
+
+		if (sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)&id))
+			continue;
+		sys_ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+		sys_close(fd);
+	}
+	ev->roots.count = 0;
+}
+
+/* As event_let_go(), in a forked child: the events are the parent's and go on. */
+void event_forget_copies(struct trapline_event *ev)
+{
+	uint64_t id;
+
+	for (size_t i = 0; i < ev->roots.count; i++)
+		if (!sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_ID, (uintptr_t)&id))
+			sys_close(ev->roots.fds[i]);
+	ev->roots.count = 0;
+}

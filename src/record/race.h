@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race.h - what the race detector in a target and the command that started it share: settings one
+ * way; races, sites and counters the other.
+ *
+ * One mapping serves all processes of a run, those forked and those that called exec too. The
+ * targets trust it no more than they must: an index read from it is checked before use. The reader
+ * trusts nothing.
+ *
+ * A place is file << 48 | address in that file: it means the same in every process, whatever
+ * its addresses are, and after it has ended. File 0 is no file: the rest is an address of the
+ * process (a heap block, a stack).
+ */
+#ifndef RECORD_RACE_H
+#define RECORD_RACE_H
+
+#include <stdint.h>
+
+#define RACE_MAGIC 0x65636172656e696cu
+#define RACE_FRAMES 24
+#define RACE_CODE 80 /* bytes around each access, of which 32 at most before it */
+#define RACE_CODE_BEFORE 32
+#define RACE_RECORDS 1024u /* a power of two */
+#define RACE_FILES 1024u
+#define RACE_PROCESSES 16384u
+#define RACE_SITES 65536u /* a power of two */
+#define RACE_PAIRS 8192u  /* a power of two */
+
+#define RACE_PLACE_BITS 48
+#define RACE_PLACE_MASK ((1ull << RACE_PLACE_BITS) - 1)
+
+/* Bits of race_side.access. */
+enum race_access {
+	RACE_READ = 1,
+	RACE_WRITE = 2,
+	RACE_READ_WRITE = 3,
+};
+
+/* Bits of race_side.flags. */
+enum race_side_flag {
+	RACE_DECODED = 1 << 0, /* place is the instruction; else the one after it */
+	RACE_BLOCK = 1 << 1,   /* by a memory function of libc; frames[1] is its caller */
+	RACE_VECTOR = 1 << 2,
+	RACE_CONDITIONAL =
+		1 << 3, /* lanes masked off, or the like: perhaps it did not touch it */
+};
+
+/* One of the two accesses. */
+struct race_side {
+	uint64_t ip;	  /* as the process had it */
+	uint64_t address; /* of the whole access */
+	uint32_t size;
+	int32_t tid;
+	char thread[16];
+	uint8_t access; /* enum race_access; 0: not known */
+	uint8_t flags;	/* enum race_side_flag */
+	uint8_t frame_count;
+	uint8_t code_before; /* bytes of code[] that stand before the instruction */
+	uint8_t code_bytes;
+	uint8_t length; /* of the instruction */
+	uint8_t reserved[2];
+	uint8_t code[RACE_CODE];
+	uint64_t frames
+		[RACE_FRAMES]; /* places; frames[0] the access, others after their call */
+};
+
+/* Bits of race_record.flags. */
+enum race_record_flag {
+	RACE_UNKNOWN_ORIGIN =
+		1 << 0, /* the value changed and no thread was seen doing it */
+	RACE_SHARED_MAPPING =
+		1 << 1, /* ... in memory shared with other processes or devices */
+	RACE_ATOMIC_SEEN =
+		1 << 2,		/* somebody used a locked instruction on it meanwhile */
+	RACE_CHANGED = 1 << 3,	/* the value was another after the second access */
+	RACE_ON_STACK = 1 << 4, /* of the first or the second thread */
+};
+
+struct race_record {
+	uint64_t ready;	  /* its sequence number + 1 once it is written */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t held_ns; /* how long the first had been held when the second came */
+	uint64_t address; /* watched */
+	uint64_t place;	  /* the same */
+	uint64_t old_value;
+	uint64_t new_value;
+	uint32_t len; /* watched: 1, 2, 4, 8 */
+	uint32_t flags;
+	int32_t pid;
+	uint32_t pair; /* row of pairs[], or RACE_PAIRS: the table was full */
+	struct race_side first;
+	struct race_side second;
+};
+
+/* Every way in which something is tried, done, refused or lost. */
+enum race_counter {
+	RACE_SAMPLES,	       /* ticks taken */
+	RACE_SAMPLES_EARLY,    /* ... before the budget allowed a stall */
+	RACE_SAMPLES_ALONE,    /* ... while one thread existed */
+	RACE_SAMPLES_EXCLUDED, /* ... in a runtime or in code without an object */
+	RACE_SAMPLES_NOTHING,  /* ... with no access ahead that is worth it */
+	RACE_AIMS,	       /* breakpoints set on an access ahead */
+	RACE_AIMS_MISSED,      /* the thread went another way */
+	RACE_AIMS_REFUSED,     /* no breakpoint to be had */
+	RACE_STALLS,	       /* accesses held */
+	RACE_STALLS_STACK,     /* not held: own stack */
+	RACE_STALLS_CONSTANT,  /* not held: memory that is not writable, or not there */
+	RACE_STALLS_NO_SLOT,   /* not held: all registers in use */
+	RACE_STALLS_REFUSED,   /* not held: the kernel refused */
+	RACE_STALLS_LEFT, /* not ended: the thread jumped out of our handler, or died in it */
+	RACE_STALLS_IDLE,    /* ended early, since nothing else ran */
+	RACE_HITS,	     /* accesses by others to what was watched */
+	RACE_HITS_ATOMIC,    /* ... by locked instructions */
+	RACE_HITS_EXCLUDED,  /* ... from runtimes */
+	RACE_HITS_ASYNC,     /* ... seen late, since SIGTRAP was blocked */
+	RACE_HITS_MORE,	     /* ... after the one that is told */
+	RACE_HITS_OWN,	     /* ... by the held thread itself, in a handler of its own */
+	RACE_HITS_LOST,	     /* ... whose signal was merged with another */
+	RACE_CHANGES_UNSURE, /* values that changed, perhaps by a thread just born */
+	RACE_FOUND,	     /* pairs of accesses caught */
+	RACE_FOUND_REPEATED, /* ... of which the pair was told often enough */
+	RACE_LOST_FULL,	     /* ... lost: no room for the record */
+	RACE_LOST_TABLES,    /* sites, files or pairs that had no room */
+	RACE_COUNTERS,
+};
+
+/* Of each process that the agent came to. */
+struct race_process {
+	uint32_t state; /* 0: free */
+	int32_t pid;
+	int32_t error; /* -errno when the detector could not start */
+	uint32_t step; /* enum race_step: where */
+	uint32_t watches;
+	uint32_t most_threads; /* that were seen at once */
+	uint64_t counters[RACE_COUNTERS];
+	uint64_t stalled_ns; /* threads held, arming included */
+	uint64_t spent_ns;   /* all that it cost */
+	uint64_t run_ns;     /* of which the budget is a part */
+	uint64_t program;    /* file + 1 */
+};
+
+enum race_step {
+	RACE_STEP_NONE,
+	RACE_STEP_SIGNAL,  /* SIGTRAP could not be taken */
+	RACE_STEP_TIMER,   /* the task clock */
+	RACE_STEP_WATCH,   /* not one watch could be opened */
+	RACE_STEP_BREAK,   /* no register left for the breakpoint */
+	RACE_STEP_DECODER, /* instructions cannot be decoded */
+	RACE_STEP_RUNTIME, /* a program that must not get our signals */
+};
+
+struct race_file {
+	uint64_t hash; /* of path; 0: free */
+	uint32_t ready;
+	uint32_t reserved;
+	char path[496];
+};
+
+struct race_site {
+	uint64_t place; /* 0: free */
+	uint64_t last_ns;
+	uint32_t stalls;
+	uint32_t found;
+};
+
+struct race_pair {
+	uint64_t key; /* 0: free */
+	uint64_t count;
+};
+
+struct race_settings {
+	uint64_t budget_ppm; /* of CPU time */
+	uint64_t delay_ns;   /* 0: by site */
+	uint64_t sample_ns;  /* 0: by budget */
+};
+
+struct race_region {
+	uint64_t magic;
+	uint64_t bytes; /* sizeof(struct race_region): both sides are the same version */
+	uint32_t stop;	/* set by the command: no further stalls */
+	uint32_t reserved;
+	struct race_settings settings;
+	uint64_t process_count;
+	uint64_t lost_processes;
+	uint64_t write_at; /* next record's sequence number */
+	uint64_t read_at;
+	uint64_t sites_covered;
+	struct race_record records[RACE_RECORDS];
+	struct race_file files[RACE_FILES];
+	struct race_process processes[RACE_PROCESSES];
+	struct race_site sites[RACE_SITES];
+	struct race_pair pairs[RACE_PAIRS];
+};
+
+/*
+ * race_writer.c: for the target, in a handler.
+ * Each returns a row or NULL (pairs: RACE_PAIRS) when there is no room.
+ */
+struct race_record *race_write_begin(struct race_region *r, uint64_t *sequence);
+void race_write_end(struct race_record *record, uint64_t sequence);
+struct race_process *race_add_process(struct race_region *r, int32_t pid);
+/* The row of a file, by path; -1: no room. */
+int race_add_file(struct race_region *r, const char *path);
+struct race_site *race_add_site(struct race_region *r, uint64_t place);
+struct race_site *race_find_site(struct race_region *r, uint64_t place);
+uint32_t race_add_pair(struct race_region *r, uint64_t first_place,
+		       uint64_t second_place);
+
+/*
+ * race_reader.c: for the command. Copies the next record; 0: there is none. *torn is raised for each
+ * record that a process began and did not finish before it died.
+ */
+int race_read(struct race_region *r, struct race_record *out, uint64_t *torn);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_writer.c - see race.h. Runs in handlers of many threads and processes at once.
+ *
+ * Rules: 1. A row is claimed by a compare-and-exchange on one word and never given back. 2. What
+ * it holds is written before the word that says so (`ready`), which readers look at first.
+ */
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "record/race.h"
+
+#define PROBES_MAX 64u
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 31;
+	x *= 0x9e3779b97f4a7c15u;
+	x ^= x >> 29;
+	x *= 0xbf58476d1ce4e5b9u;
+	return x ^ x >> 32;
+}
+
+struct race_record *race_write_begin(struct race_region *r, uint64_t *sequence)
+{
+	uint64_t at = atomic_get(&r->write_at);
+
+	do {
+		if (at - atomic_get(&r->read_at) >= RACE_RECORDS)
+			return NULL;
+	} while (!atomic_cas(&r->write_at, &at, at + 1));
+	*sequence = at;
+	return &r->records[at % RACE_RECORDS];
+}
+
+void race_write_end(struct race_record *record, uint64_t sequence)
+{
+	atomic_set(&record->ready, sequence + 1);
+}
+
+struct race_process *race_add_process(struct race_region *r, int32_t pid)
+{
+	uint64_t at = atomic_add(&r->process_count, 1u);
+
+	if (at >= RACE_PROCESSES) {
+		counter_add(&r->lost_processes, 1u);
+		return NULL;
+	}
+	r->processes[at].pid = pid;
+	atomic_set(&r->processes[at].state, 1u);
+	return &r->processes[at];
+}
+
+static uint64_t hash_path(const char *path)
+{
+	uint64_t hash = 14695981039346656037u;
+
+	for (size_t i = 0; path[i]; i++)
+		hash = (hash ^ (unsigned char)path[i]) * 1099511628211u;
+	return hash ? hash : 1;
+}
+
+/* Row 0 is never used: file 0 of a place means none. */
+int race_add_file(struct race_region *r, const char *path)
+{
+	uint64_t hash = hash_path(path);
+
+	for (uint32_t n = 0; n < PROBES_MAX; n++) {
+		uint32_t at = 1 + (uint32_t)((hash + n) % (RACE_FILES - 1));
+		struct race_file *f = &r->files[at];
+		uint64_t held = atomic_get(&f->hash);
+
+		if (held == hash)
+			return (int)at;
+		if (held || !atomic_cas(&f->hash, &held, hash)) {
+			if (held == hash)
+				return (int)at;
+			continue;
+		}
+		for (size_t i = 0; path[i] && i < sizeof(f->path) - 1; i++)
+			f->path[i] = path[i];
+		atomic_set(&f->ready, 1u);
+		return (int)at;
+	}
+	return -1;
+}
+
+static struct race_site *site(struct race_region *r, uint64_t place, int add)
+{
+	uint64_t hash = mix(place);
+
+	for (uint32_t n = 0; n < PROBES_MAX; n++) {
+		struct race_site *s = &r->sites[(hash + n) % RACE_SITES];
+		uint64_t held = atomic_get(&s->place);
+
+		if (held == place)
+			return s;
+		if (!held && !add)
+			return NULL;
+		if (!held && (atomic_cas(&s->place, &held, place) || held == place))
+			return s;
+	}
+	return NULL;
+}
+
+struct race_site *race_add_site(struct race_region *r, uint64_t place)
+{
+	return site(r, place, 1);
+}
+
+struct race_site *race_find_site(struct race_region *r, uint64_t place)
+{
+	return site(r, place, 0);
+}
+
+uint32_t race_add_pair(struct race_region *r, uint64_t first_place, uint64_t second_place)
+{
+	/* The same, whichever of the two was held. */
+	uint64_t key = mix(first_place + 1) + mix(second_place + 1);
+
+	key = key ? key : 1;
+	for (uint32_t n = 0; n < PROBES_MAX; n++) {
+		uint32_t at = (uint32_t)((key + n) % RACE_PAIRS);
+		uint64_t held = atomic_get(&r->pairs[at].key);
+
+		if (held == key)
+			return at;
+		if (!held && (atomic_cas(&r->pairs[at].key, &held, key) || held == key))
+			return at;
+	}
+	return RACE_PAIRS;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race.h - data races, caught in the act.
+ *
+ * A thread that is about to make an access is held there, its address is watched in the whole
+ * process, and an access by another thread meanwhile is a race: a right program lets nobody
+ * come between. Needs to know nothing of locks, and nothing of how the program was built.
+ *
+ * This runs inside the target. What it finds goes into a region shared with the command that
+ * started the program (record/race.h), which explains it.
+ */
+#ifndef TOOLS_RACE_H
+#define TOOLS_RACE_H
+
+#include "record/race.h"
+
+/*
+ * race_start - begin in this process, all its threads and those to come.
+ *
+ * What could not be done is told by the process's row in the region too. Errors: as
+ * trapline_watch(). Not in a handler; once in a process.
+ */
+int race_start(struct race_region *region);
+
+/* This process cannot be searched: leave word of it for the command. */
+void race_refuse(struct race_region *region, enum race_step step, int err);
+
+/* Around the creation of a thread. AS-Safe. */
+void race_birth_begins(void);
+void race_birth_ends(void);
+
+/* Descriptors of the search: is fd one, and all of them, ascending. Not in a handler. */
+int race_owns_descriptor(int fd);
+int race_descriptors(int *fds, int n);
+
+/* The calling thread is the only one of a forked child: begin anew there. As race_start(). */
+int race_forked(void);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_aim.c - a breakpoint for one thread on the access that was chosen for it.
+ *
+ * Exec breakpoints trap before the instruction, so the thread stands exactly there, with all
+ * registers the access will use. A row stays open for its thread: moving it costs a fifth of
+ * opening it. Rows whose thread has not come for long, or has ended, go to the next who needs one.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "tools/race_priv.h"
+
+#define PROBES 8u
+#define STALE_NS 200000000u
+#define MISSES_MAX 16u
+
+static uint32_t first_row(pid_t tid)
+{
+	return (uint32_t)tid * 2654435761u % RACE_AIM_ROWS;
+}
+
+TRAP_PATH static int take_row(struct race_aim *aim, pid_t tid, uint64_t now)
+{
+	uint32_t state = atomic_get(&aim->state);
+
+	if (state == AIM_BUSY)
+		return 0;
+	if (aim->tid && aim->tid != tid && now - aim->set_ns < STALE_NS)
+		return 0;
+	return atomic_cas(&aim->state, &state, AIM_BUSY);
+}
+
+TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
+{
+	uint32_t at = first_row(tid);
+
+	for (uint32_t n = 0; n < PROBES; n++) {
+		struct race_aim *aim = &race.aims[(at + n) % RACE_AIM_ROWS];
+		if (aim->tid == tid && take_row(aim, tid, now))
+			return aim;
+	}
+	for (uint32_t n = 0; n < PROBES; n++) {
+		struct race_aim *aim = &race.aims[(at + n) % RACE_AIM_ROWS];
+		if (take_row(aim, tid, now))
+			return aim;
+	}
+	return NULL;
+}
+
+TRAP_PATH void race_aim_check_missed(pid_t tid)
+{
+	uint32_t at = first_row(tid);
+
+	for (uint32_t n = 0; n < PROBES; n++) {
+		struct race_aim *aim = &race.aims[(at + n) % RACE_AIM_ROWS];
+		if (aim->tid != tid || atomic_get(&aim->state) != AIM_SET)
+			continue;
+		race_count(RACE_AIMS_MISSED);
+		aim->missed++;
+	}
+}
+
+TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
+{
+	uint64_t now = clock_now_ns();
+	struct race_aim *aim = row_for(tid, now);
+
+	if (!aim)
+		return -EBUSY;
+	/* Many misses: perhaps the thread id was used again, and the event is a dead thread's. */
+	if (aim->tid != tid || aim->missed >= MISSES_MAX) {
+		aim->missed = 0;
+		event_let_go(aim->event);
+		aim->tid = tid;
+	}
+	aim->set_ns = now;
+	int err = event_aim_self(aim->event, pc);
+	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
+	return err;
+}
+
+TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
+{
+	struct race_aim *aim = hit->arg;
+	uint32_t expected = AIM_SET;
+
+	if (aim->tid != hit->tid || !atomic_cas(&aim->state, &expected, AIM_BUSY))
+		return TRAPLINE_GO_ON;
+	aim->missed = 0;
+	event_rest(aim->event);
+	atomic_set(&aim->state, AIM_FREE);
+	race_budget_spend(race.budget.trap_ns, 1);
+	if (!hit->async)
+		race_hold(hit);
+	return TRAPLINE_GO_ON;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_budget.c - how much the search may cost, and how long each stall lasts.
+ *
+ * The budget is a part of the time the process ran: of wall time, or of CPU time where that is less
+ * (a server that sleeps pays for little). A stall is counted as if the whole process had waited,
+ * as it does behind a barrier; ticks and traps, which delay one CPU each, by the number of CPUs in
+ * use. What was not spent is kept for a while, so that a long stall at a rare site can be paid.
+ *
+ * No floating point here: it runs in a handler.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "tools/race_priv.h"
+
+#define MILLION 1000000u
+#define ALLOWED_AT_START_NS 5000000u
+#define KEPT_NS 300000000u
+#define DELAY_MIN_NS 60000u
+#define DELAY_HOT_NS 50000u
+#define SLACK_AT_START_NS 50000u
+#define COST_AT_START_NS 60000u
+#define SWITCH_EVERY_NS 500000000u
+#define THREADS_EVERY_NS 20000000u
+#define RARE_NS 2000000000u
+#define SLACK_MAX_NS 200000u
+
+TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
+{
+	struct timespec now = { 0, 0 };
+
+	sys2(SYS_clock_gettime, clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+TRAP_PATH uint64_t race_process_cpu_ns(void)
+{
+	return cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+TRAP_PATH uint64_t race_thread_cpu_ns(void)
+{
+	return cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void race_budget_start(void)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t trap_ns = b->trap_ns;
+
+	memset(b, 0, sizeof(*b));
+	b->trap_ns = trap_ns;
+	b->started_wall_ns = clock_now_ns();
+	b->started_cpu_ns = race_process_cpu_ns();
+	b->slack_ns = SLACK_AT_START_NS;
+	b->stall_cost_ns = COST_AT_START_NS;
+	b->parallel_x16 = 16;
+	b->switched_ns = b->started_wall_ns;
+}
+
+/* Mean of the last eight or so. Threads race here for a figure, and none is wrong by much. */
+TRAP_PATH static void average(uint64_t *mean, uint64_t value)
+{
+	uint64_t old = counter_get(mean);
+
+	__atomic_store_n(mean, old - old / 8 + value / 8, __ATOMIC_RELAXED);
+}
+
+TRAP_PATH void race_budget_spend(uint64_t ns, int is_parallel)
+{
+	if (is_parallel)
+		ns = ns * 16 / counter_get(&race.budget.parallel_x16);
+	counter_add(&race.budget.spent_ns, ns);
+	counter_add(&race.process->spent_ns, ns);
+}
+
+/* What may still be spent; 0: nothing. */
+TRAP_PATH static uint64_t credit(uint64_t now_ns)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t wall = now_ns - b->started_wall_ns;
+	uint64_t cpu = race_process_cpu_ns() - b->started_cpu_ns;
+	uint64_t run = wall < cpu ? wall : cpu;
+	uint64_t parallel = wall ? cpu * 16 / wall : 16;
+
+	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel,
+			 __ATOMIC_RELAXED);
+	race.process->run_ns = run;
+	uint64_t allowed = ALLOWED_AT_START_NS +
+			   run / 1000 * race.region->settings.budget_ppm / 1000;
+	uint64_t gone = counter_get(&b->spent_ns) + counter_get(&b->forgiven_ns);
+	if (gone >= allowed)
+		return 0;
+	if (allowed - gone > KEPT_NS) {
+		counter_add(&b->forgiven_ns, allowed - gone - KEPT_NS);
+		return KEPT_NS;
+	}
+	return allowed - gone;
+}
+
+/* Fast ticks while there is plenty to spend: they find what only a short program does. */
+TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t switched = counter_get(&b->switched_ns);
+	uint32_t timer = left_ns > 5 * (b->stall_cost_ns + DELAY_HOT_NS) ? 0 : 1;
+
+	if (timer == b->timer || !race.timers[1])
+		return;
+	if (timer == 0 && (now_ns - switched < SWITCH_EVERY_NS || left_ns < KEPT_NS / 2))
+		return;
+	if (!atomic_cas(&b->switched_ns, &switched, now_ns))
+		return;
+	atomic_set(&b->timer, timer);
+	for (uint32_t i = 0; i < RACE_TIMERS; i++) {
+		atomic_set(&race.timers[i]->wanted, i == timer);
+		event_sync(race.timers[i]);
+	}
+}
+
+TRAP_PATH int race_budget_allows(uint64_t now_ns)
+{
+	uint64_t left = credit(now_ns);
+
+	choose_timer(now_ns, left);
+	return left > DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
+}
+
+/*
+ * A thread whose stall is over may wait long for a CPU on a busy machine: others run then, which
+ * is no loss. So the time it was held counts as it was asked for, and the rest in CPU time.
+ */
+TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t held_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
+								 asked_ns + SLACK_MAX_NS;
+	uint64_t slack = counter_get(&b->slack_ns);
+
+	if (waited_ns + 20000 > asked_ns) {
+		/* Woken by the clock, not by a second thread. */
+		uint64_t late =
+			waited_ns + slack > asked_ns ? waited_ns + slack - asked_ns : 0;
+		average(&b->slack_ns, late < SLACK_MAX_NS ? late : SLACK_MAX_NS);
+	}
+	if (waited_ns)
+		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
+	race_budget_spend(held_ns + cpu_ns, 0);
+	counter_add(&race.process->stalled_ns, held_ns);
+}
+
+/*
+ * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
+ * drawn so that each power of two is as likely, since nobody knows how often the others come.
+ */
+TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns)
+{
+	uint64_t fixed = race.region->settings.delay_ns;
+	uint32_t stalls = site ? counter_get(&site->stalls) : 16;
+	uint32_t doublings = stalls == 0 ? 8 : stalls < 4 ? 6 : stalls < 16 ? 3 : 0;
+	uint64_t least = DELAY_MIN_NS;
+
+	if (fixed)
+		return fixed;
+	if (stalls && stalls < 256 && now_ns - site->last_ns > RARE_NS)
+		doublings += 4;
+	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
+	delay <<= race_random() % (doublings + 1);
+	uint64_t most = credit(now_ns) / 8;
+	/* With many threads arming takes long: the stall must be worth it. */
+	if (least < 2 * race.budget.stall_cost_ns)
+		least = 2 * race.budget.stall_cost_ns;
+	if (delay > most)
+		delay = most;
+	return delay < least ? least : delay;
+}
+
+/* The number of threads by the links of /proc/self/task, seldom: one call to the kernel. */
+TRAP_PATH int race_is_alone(uint64_t now_ns)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t asked = counter_get(&b->threads_at_ns);
+	struct stat st;
+
+	if (asked &&
+	    now_ns - asked < (b->threads == 1 ? THREADS_EVERY_NS / 20 : THREADS_EVERY_NS))
+		return counter_get(&b->threads) == 1;
+	atomic_set(&b->threads_at_ns, now_ns);
+	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0))
+		return 0;
+	uint32_t threads = st.st_nlink > 2 ? (uint32_t)(st.st_nlink - 2) : 1;
+	atomic_set(&b->threads, threads);
+	if (threads > race.process->most_threads)
+		race.process->most_threads = threads;
+	return threads == 1;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_functions.c - where libc's memory functions are, the variants for this processor. Once, at
+ * the start: the loader is asked, which a handler must not.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "base/sys.h"
+#include "tools/race_priv.h"
+
+/* libc's functions that touch just the bytes they are given, as compiled code would. */
+static const char *const exact_names[] = {
+	"memcpy",	 "memmove",	 "mempcpy",	 "memset",
+	"bcopy",	 "bzero",	 "__memcpy_chk", "__memmove_chk",
+	"__mempcpy_chk", "memcmp",	 "wmemcpy",	 "wmemmove",
+	"wmemset",	 "__memset_chk", "memccpy",	 "__bcopy",
+	"bcmp",		 NULL,
+};
+
+/* These read whole vectors, past the end of a string too: only their writes are exact. */
+static const char *const writing_names[] = {
+	"strcpy",	 "stpcpy",	  "strncpy",	  "stpncpy",
+	"strcat",	 "strncat",	  "__strcpy_chk", "__stpcpy_chk",
+	"__strncpy_chk", "__stpncpy_chk", "__strcat_chk", NULL,
+};
+
+/*
+ * Where a function ends: where the next one begins, by the sorted table of .eh_frame_hdr. The
+ * symbols of libc's variants for each processor are not in its dynamic table.
+ */
+struct eh_frame_header {
+	uint8_t version;
+	uint8_t pointer_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t eh_frame;
+	uint32_t count;
+	struct {
+		int32_t start;
+		int32_t fde;
+	} rows[];
+};
+#define ENCODED_UDATA4 0x03
+#define ENCODED_DATAREL_SDATA4 0x3b
+
+static uint64_t function_end(uint64_t start)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)(uintptr_t)start, &object) || !object.dlfo_eh_frame)
+		return 0;
+	const struct eh_frame_header *h = object.dlfo_eh_frame;
+	uint64_t base = (uintptr_t)h;
+	if (h->version != 1 || h->count_encoding != ENCODED_UDATA4 ||
+	    h->table_encoding != ENCODED_DATAREL_SDATA4)
+		return 0;
+	uint32_t low = 0;
+	uint32_t high = h->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (base + (uint64_t)(int64_t)h->rows[middle].start > start)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < h->count ? base + (uint64_t)(int64_t)h->rows[low].start : 0;
+}
+
+static void add_functions(void *libc, const char *const *names, uint32_t access)
+{
+	for (; *names; names++) {
+		/* An address that the loader has chosen for this processor. */
+		uint64_t start = (uintptr_t)dlsym(libc, *names);
+		uint64_t end = start ? function_end(start) : 0;
+
+		if (end <= start || race_function_count == RACE_FUNCTIONS)
+			continue;
+		race_functions[race_function_count++] =
+			(struct race_function){ start, end, access };
+	}
+}
+
+void race_functions_prepare(void)
+{
+	ssize_t n = sys3(SYS_readlink, "/proc/self/exe", race_program_path,
+			 sizeof(race_program_path) - 1);
+
+	race_program_path[n > 0 ? n : 0] = '\0';
+	if (race_function_count)
+		return;
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	if (!libc)
+		return;
+	add_functions(libc, exact_names, RACE_READ_WRITE);
+	add_functions(libc, writing_names, RACE_WRITE);
+	dlclose(libc);
+}

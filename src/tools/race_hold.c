@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_hold.c - a thread is held before its access while the address is watched.
+ *
+ * Order: the watch is on before the old value is read, and until the new one has been, so a
+ * change that no thread was seen making is one by somebody who cannot trap here: the kernel,
+ * another process. A second thread that came through the watch in time is waited for, even when
+ * the delay is over (inflight_wait), so that a slot is never reused under its feet.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "tools/race_priv.h"
+#include "trap/inflight.h"
+#include "trap/trap.h"
+
+#define PART_MAX 8u
+/* What lies so close above the stack pointer is most often the thread's own. */
+#define OWN_STACK_BYTES 65536u
+#define RED_ZONE_BYTES 256u
+/* Longer waits are looked after: a slice without anybody else running is the last one. */
+#define SLICE_NS 1000000u
+#define TOLD_MAX 16u /* records of one pair */
+/* On a busy machine a thread may wait so long for a CPU after its stall. */
+#define LEFT_AFTER_NS 10000000000u
+/* So long a signal may take from the trap to its handler, on a busy machine. */
+#define ARRIVAL_STEP_NS 200000
+#define ARRIVAL_STEPS 25
+
+/* A naturally aligned piece of the access, by chance when it has several. */
+TRAP_PATH static void choose_part(struct race_target *t)
+{
+	uint64_t at = t->address;
+	uint64_t end = t->address + t->size;
+	uint32_t seen = 0;
+
+	/* Vectors are long: begin anywhere in them. */
+	if (t->size > 4 * PART_MAX)
+		at += race_random() % (t->size - 4 * PART_MAX) & ~7ull;
+	for (int n = 0; n < 8 && at < end; n++) {
+		uint32_t len = PART_MAX;
+		while (len > end - at || at % len)
+			len /= 2;
+		if (race_random() % ++seen == 0) {
+			t->part = at;
+			t->part_len = len;
+		}
+		at += len;
+	}
+}
+
+/* One step of a string instruction that goes on: any of those that will come. */
+TRAP_PATH static void choose_step(const struct insn *insn, const struct insn_memory *m,
+				  const struct insn_regs *regs, struct race_target *t)
+{
+	uint64_t count = regs->r[INSN_RCX];
+	int backwards = regs->flags >> 10 & 1;
+
+	if (insn->kind != INSN_STRING || !(m->flags & INSN_MEM_REPEATS) || count < 2)
+		return;
+	/* repe and repne may end before: only the first step is sure (scas, cmps read). */
+	if (insn->memory_count == 2 ? !(insn->memory[0].access & INSN_WRITE) &&
+					      !(insn->memory[1].access & INSN_WRITE) :
+				      !(m->access & INSN_WRITE))
+		return;
+	uint64_t bytes = count * m->size;
+	if (bytes / m->size != count || bytes > 1u << 30)
+		return;
+	if (backwards)
+		t->address -= bytes - m->size;
+	t->size = (uint32_t)bytes;
+}
+
+/* The access that the instruction at hit->ip is about to make. */
+TRAP_PATH static int find_target(const struct trapline_hit *hit, const struct insn *insn,
+				 const struct insn_regs *regs, struct race_target *out)
+{
+	unsigned int chosen = INSN_MEMORY_MAX;
+	uint32_t seen = 0;
+
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (race_is_candidate(insn, i, regs) && race_random() % ++seen == 0)
+			chosen = i;
+	if (chosen == INSN_MEMORY_MAX)
+		return -ENOENT;
+	const struct insn_memory *m = &insn->memory[chosen];
+	int err = insn_address(insn, chosen, regs, &out->address);
+	if (err)
+		return err;
+	out->size = m->size;
+	out->access = m->access;
+	out->flags = RACE_DECODED |
+		     (insn->flags & INSN_VECTOR && m->size > 8 ? RACE_VECTOR : 0);
+	choose_step(insn, m, regs, out);
+	choose_part(out);
+	return 0;
+}
+
+/* Own frames and constants are not worth a stall. Returns the counter, or -1. */
+TRAP_PATH static int is_pointless(const struct trapline_hit *hit,
+				  const struct race_target *t)
+{
+	const struct race_module *m;
+
+	if (t->part - hit->sp + RED_ZONE_BYTES < OWN_STACK_BYTES + RED_ZONE_BYTES &&
+	    race_random() % 8)
+		return RACE_STALLS_STACK;
+	m = race_module_of(t->part);
+	if (m && (t->part < m->data_start || t->part >= m->data_end))
+		return RACE_STALLS_CONSTANT;
+	return -1;
+}
+
+/* A signal handler of the program can end a stall by siglongjmp, pthread_exit or worse. */
+TRAP_PATH int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns)
+{
+	uint32_t state = atomic_get(&slot->state);
+
+	/* until_ns is that of the present owner from SLOT_OPEN on. */
+	if (state == SLOT_FREE || state == SLOT_TAKEN || state == SLOT_FILLING ||
+	    now_ns < slot->until_ns)
+		return 0;
+	if (!atomic_cas(&slot->state, &state, SLOT_TAKEN))
+		return 0;
+	race_count(RACE_STALLS_LEFT);
+	event_rest(slot->event);
+	inflight_wait(race.pid, slot->event->index);
+	return 1;
+}
+
+TRAP_PATH static struct race_slot *take_slot(pid_t tid)
+{
+	uint64_t now = clock_now_ns();
+
+	for (uint32_t i = 0; i < race.slot_count; i++) {
+		uint32_t expected = SLOT_FREE;
+
+		if (atomic_cas(&race.slots[i].state, &expected, SLOT_TAKEN))
+			return &race.slots[i];
+	}
+	for (uint32_t i = 0; i < race.slot_count; i++) {
+		struct race_slot *slot = &race.slots[i];
+
+		if (slot->tid == tid)
+			slot->until_ns = 0; /* we are here, so we are not there */
+		if (race_slot_reclaim(slot, now))
+			return slot;
+	}
+	return NULL;
+}
+
+TRAP_PATH static void copy_name(char *name)
+{
+	sys5(SYS_prctl, 16 /* PR_GET_NAME */, name, 0, 0, 0);
+	name[15] = '\0';
+}
+
+TRAP_PATH static void copy_code(struct race_side *side, uint64_t pc,
+				const struct race_module *m)
+{
+	if (!m || pc < m->text_start || pc >= m->text_end)
+		return;
+	uint64_t before = pc - m->text_start < RACE_CODE_BEFORE ? pc - m->text_start :
+								  RACE_CODE_BEFORE;
+	uint64_t bytes = m->text_end - (pc - before);
+	side->code_before = (uint8_t)before;
+	side->code_bytes = (uint8_t)(bytes < RACE_CODE ? bytes : RACE_CODE);
+	memcpy(side->code, (const void *)(uintptr_t)(pc - before), side->code_bytes);
+}
+
+TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit *hit,
+			      uint64_t pc, unsigned int length,
+			      const struct race_module *module)
+{
+	uint64_t frames[RACE_FRAMES];
+	uint32_t n = stack_unwind(hit->ip, frames, RACE_FRAMES);
+
+	side->ip = pc;
+	side->tid = hit->tid;
+	side->length = (uint8_t)length;
+	copy_name(side->thread);
+	copy_code(side, pc, module);
+	side->frames[0] = race_place_of(pc);
+	side->frame_count = 1;
+	for (uint32_t i = 1; i < n && frames[i]; i++)
+		side->frames[side->frame_count++] = race_place_of(frames[i]);
+	if (module && module->policy == RACE_CODE_LIBC)
+		side->flags |= RACE_BLOCK;
+}
+
+/* A memory function counts as its caller's access: one in a runtime does not. */
+TRAP_PATH int race_is_called_by_included(const struct trapline_hit *hit)
+{
+	uint64_t frames[2];
+	const struct race_module *m;
+
+	if (stack_unwind(hit->ip, frames, 2) < 2)
+		return 0;
+	m = race_module_of(frames[1]);
+	return m && m->policy == RACE_CODE_INCLUDED;
+}
+
+/* 1: wait on. Else the thread is let go, since nobody is there to race with. */
+TRAP_PATH static int is_anybody_running(uint64_t *cpu_ns, uint64_t slice_ns)
+{
+	uint64_t now = race_process_cpu_ns();
+	uint64_t ran = now - *cpu_ns;
+
+	*cpu_ns = now;
+	return ran > slice_ns / 16;
+}
+
+TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
+{
+	uint64_t start = clock_now_ns();
+	uint64_t cpu_ns = delay_ns > SLICE_NS ? race_process_cpu_ns() : 0;
+	uint64_t left = delay_ns;
+
+	while (atomic_get(&slot->state) == SLOT_OPEN && !atomic_get(&race.region->stop)) {
+		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
+		uint64_t slack = race.budget.slack_ns;
+		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;
+		struct timespec ts = { 0, (long)sleep_ns };
+		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &ts, NULL,
+		     0);
+		uint64_t passed = clock_now_ns() - start;
+		if (passed + 5000 >= delay_ns)
+			break;
+		left = delay_ns - passed;
+		if (cpu_ns && slice == SLICE_NS && !is_anybody_running(&cpu_ns, slice)) {
+			race_count(RACE_STALLS_IDLE);
+			break;
+		}
+	}
+}
+
+/* Is the address in a mapping shared with others, whose writes are no race of ours? Seldom asked. */
+TRAP_PATH static int is_shared_mapping(uint64_t address)
+{
+	char text[512];
+	uint64_t from = 0;
+	uint64_t to = 0;
+	int field = 0;
+	int is_shared = 0;
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC,
+			   0);
+
+	for (int reads = 0; fd >= 0 && reads < 4096; reads++) {
+		ssize_t n = sys_read(fd, text, sizeof(text));
+		if (n <= 0)
+			break;
+		for (ssize_t i = 0; i < n; i++) {
+			char c = text[i];
+			if (c == '\n') {
+				from = to = 0;
+				field = 0;
+			} else if (c == ' ' || (c == '-' && field == 0)) {
+				field++;
+			} else if (field < 2) {
+				uint64_t digit =
+					(uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+				uint64_t *number = field ? &to : &from;
+				*number = *number * 16 + digit;
+			} else if (field == 2 && c == 's') {
+				is_shared |= address >= from && address < to;
+			}
+		}
+	}
+	if (fd >= 0)
+		sys_close(fd);
+	return is_shared;
+}
+
+TRAP_PATH static uint64_t read_part(const struct race_target *t, int *is_readable)
+{
+	uint64_t value = 0;
+
+	*is_readable = sys_read_memory(race.pid, t->part, &value, t->part_len) ==
+		       (ssize_t)t->part_len;
+	return value;
+}
+
+TRAP_PATH static void fill_second(struct race_record *record,
+				  const struct race_slot *slot, int is_filled,
+				  uint64_t now_value)
+{
+	memset(&record->second, 0, sizeof(record->second));
+	record->new_value = is_filled ? slot->new_value : now_value;
+	if (is_filled) {
+		record->second = slot->second;
+		if (slot->target.part - slot->second_sp < OWN_STACK_BYTES)
+			record->flags |= RACE_ON_STACK;
+	} else {
+		record->flags |= RACE_UNKNOWN_ORIGIN;
+		if (is_shared_mapping(slot->target.part))
+			record->flags |= RACE_SHARED_MAPPING;
+	}
+	if (record->new_value != record->old_value)
+		record->flags |= RACE_CHANGED;
+	if (slot->atomic_seen)
+		record->flags |= RACE_ATOMIC_SEEN;
+}
+
+TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slot *slot,
+			   unsigned int length, const struct race_module *module,
+			   int is_filled, uint64_t now_value)
+{
+	uint64_t second = is_filled ? slot->second.frames[0] : 0;
+	uint32_t pair = race_add_pair(race.region, race_place_of(hit->ip), second);
+	uint64_t sequence;
+
+	race_count(RACE_FOUND);
+	if (pair == RACE_PAIRS)
+		race_count(RACE_LOST_TABLES);
+	else if (counter_add(&race.region->pairs[pair].count, 1u) >= TOLD_MAX) {
+		race_count(RACE_FOUND_REPEATED);
+		return;
+	}
+	struct race_record *record = race_write_begin(race.region, &sequence);
+	if (!record) {
+		race_count(RACE_LOST_FULL);
+		return;
+	}
+	const struct race_target *t = &slot->target;
+	record->time_ns = clock_now_ns();
+	record->held_ns = (is_filled ? slot->hit_ns : record->time_ns) - slot->opened_ns;
+	record->address = t->part;
+	record->place = race_place_of(t->part);
+	record->old_value = slot->old_value;
+	record->len = t->part_len;
+	record->flags = 0;
+	record->pid = race.pid;
+	record->pair = pair;
+	memset(&record->first, 0, sizeof(record->first));
+	record->first.address = t->address;
+	record->first.size = t->size;
+	record->first.access = t->access;
+	record->first.flags = t->flags;
+	race_side_fill(&record->first, hit, hit->ip, length, module);
+	fill_second(record, slot, is_filled, now_value);
+	race_write_end(record, sequence);
+}
+
+/*
+ * The value has changed and nobody has come. Somebody may be on the way from the trap to our
+ * handler; or the signal was merged with another one, which the kernel's count tells. What is left
+ * was no thread of this process: 1. A thread born meanwhile may have escaped the watch.
+ */
+TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
+{
+	struct trapline_event *ev = slot->event;
+	struct timespec step = { 0, ARRIVAL_STEP_NS };
+	uint64_t traps = 0;
+
+	for (int i = 0; i < ARRIVAL_STEPS && atomic_get(&slot->state) == SLOT_OPEN &&
+			!atomic_get(&slot->is_explained);
+	     i++)
+		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL,
+		     0);
+	if (atomic_get(&slot->state) != SLOT_OPEN || atomic_get(&slot->is_explained))
+		return 0;
+	if (atomic_get(&race_births.begun) != slot->births) {
+		race_count(RACE_CHANGES_UNSURE);
+		return 0;
+	}
+	if (event_read_count(ev, 0, &traps))
+		return 0;
+	uint64_t dropped = counter_get(&ev->lost_nested) + counter_get(&ev->lost_late);
+	uint64_t lost = traps - counter_get(&ev->delivered) - dropped;
+	if (lost == slot->lost && dropped == slot->dropped)
+		return 1;
+	/* Lost for good, or only late? For good when it is the same at the next doubt too. */
+	if (lost == slot->lost_before)
+		slot->lost = lost;
+	slot->lost_before = lost;
+	race_count(RACE_HITS_LOST);
+	return 0;
+}
+
+/* Returns how long the thread waited; 0: it did not. */
+TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
+					 struct race_slot *slot, uint64_t delay_ns,
+					 unsigned int length,
+					 const struct race_module *module)
+{
+	const struct race_target *t = &slot->target;
+	int is_readable;
+
+	/* In this order: a birth that ends before it is looked for has begun before, too. */
+	uint64_t ended = atomic_get(&race_births.ended);
+	uint64_t begun = atomic_get(&race_births.begun);
+	slot->births = begun == ended ? begun : UINT64_MAX;
+	slot->dropped = counter_get(&slot->event->lost_nested) +
+			counter_get(&slot->event->lost_late);
+	atomic_set(&slot->state, SLOT_OPEN);
+	int err =
+		event_aim(slot->event, t->part, t->part_len,
+			  t->access & RACE_WRITE ? TRAPLINE_READ_WRITE : TRAPLINE_WRITE);
+	if (err) {
+		race_count(RACE_STALLS_REFUSED);
+		return 0;
+	}
+	uint64_t start = clock_now_ns();
+	slot->opened_ns = start;
+	slot->old_value = read_part(t, &is_readable);
+	if (is_readable)
+		wait_for_second(slot, delay_ns);
+	uint64_t waited = clock_now_ns() - start;
+	int was_readable = is_readable;
+	uint64_t now_value = read_part(t, &is_readable);
+	event_pause(slot->event);
+	int is_unknown = was_readable && is_readable && now_value != slot->old_value &&
+			 is_unknown_origin(slot);
+	event_rest(slot->event);
+	inflight_wait(race.pid, slot->event->index);
+	if (!was_readable) {
+		race_count(RACE_STALLS_CONSTANT);
+		return 0;
+	}
+	int is_filled = atomic_get(&slot->state) == SLOT_FILLED;
+	race_count(RACE_STALLS);
+	if (is_filled || is_unknown)
+		tell(hit, slot, length, module, is_filled, now_value);
+	return waited;
+}
+
+TRAP_PATH static void hold(const struct trapline_hit *hit,
+			   const struct race_target *target, unsigned int length,
+			   const struct race_module *module)
+{
+	uint64_t cpu_ns = race_thread_cpu_ns();
+	uint64_t start = clock_now_ns();
+	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
+	struct race_slot *slot = take_slot(hit->tid);
+
+	if (!slot) {
+		race_count(RACE_STALLS_NO_SLOT);
+		return;
+	}
+	uint64_t delay = race_delay_ns(site, start);
+	slot->tid = hit->tid;
+	slot->until_ns = start + delay + LEFT_AFTER_NS;
+	slot->target = *target;
+	slot->is_explained = 0;
+	slot->atomic_seen = 0;
+	slot->hits = 0;
+	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
+	uint64_t waited = watch_and_wait(hit, slot, delay, length, module);
+	atomic_set(&slot->state, SLOT_FREE);
+	uint64_t end = clock_now_ns();
+	if (!site) {
+		race_count(RACE_LOST_TABLES);
+	} else if (waited) {
+		if (counter_add(&site->stalls, 1u) == 0)
+			counter_add(&race.region->sites_covered, 1u);
+		site->last_ns = end;
+		if (counter_get(&race.process->counters[RACE_FOUND]) != found)
+			counter_add(&site->found, 1u);
+	}
+	race_budget_stalled(delay, waited, race_thread_cpu_ns() - cpu_ns);
+}
+
+TRAP_PATH void race_hold(const struct trapline_hit *hit)
+{
+	const struct race_module *module;
+	struct race_target target;
+	struct insn_regs regs;
+	struct insn insn;
+
+	enum race_policy policy = race_policy_of(hit->ip, &module);
+	if (policy == RACE_CODE_EXCLUDED)
+		return;
+	uint64_t left = module->text_end - hit->ip;
+	race_registers(hit, &regs);
+	if (insn_decode((const void *)(uintptr_t)hit->ip,
+			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
+	    find_target(hit, &insn, &regs, &target))
+		return;
+	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
+							  RACE_READ_WRITE;
+	if (target.access & ~allowed)
+		return;
+	int pointless = is_pointless(hit, &target);
+	if (pointless >= 0) {
+		race_count((enum race_counter)pointless);
+		return;
+	}
+	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
+		return;
+	hold(hit, &target, insn.length, module);
+}

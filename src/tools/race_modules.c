@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_modules.c - which object an address belongs to, and whether its code is looked at.
+ *
+ * glibc's _dl_find_object() answers without a lock (2.35); what it does not know (code made at run
+ * time, memory of the program) has no object. Runtimes that make locks out of plain loads and
+ * stores are left out: nothing in their code tells such a load from a race.
+ */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#include "tools/race_priv.h"
+
+#define MODULES 256u
+#define HEADERS_MAX 64u
+
+static struct race_module modules[MODULES];
+
+/* Beginnings of file names. */
+static const char *const runtimes[] = {
+	"ld-linux",    "ld-musl",     "linux-vdso",  "libpthread",  "librt.so",
+	"libgomp",     "libomp.so",   "libomp-",     "libiomp",	    "libtbb",
+	"libjemalloc", "libtcmalloc", "libmimalloc", "libtrapline", "libZydis",
+	"libgcc_s",    "libatomic",   "libtsan",     "libasan",	    "libubsan",
+	"liburcu",     "libgo.so",
+};
+
+char race_program_path[496];
+struct race_function race_functions[RACE_FUNCTIONS];
+int race_function_count;
+
+TRAP_PATH static int begins_with(const char *text, const char *beginning)
+{
+	while (*beginning && *text == *beginning) {
+		text++;
+		beginning++;
+	}
+	return !*beginning;
+}
+
+TRAP_PATH static enum race_policy policy_of_path(const char *path)
+{
+	const char *name = path;
+
+	for (const char *p = path; *p; p++)
+		if (*p == '/')
+			name = p + 1;
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
+		if (begins_with(name, runtimes[i]))
+			return RACE_CODE_EXCLUDED;
+	if (begins_with(name, "libc.so") || begins_with(name, "libc-") ||
+	    begins_with(name, "libc.musl"))
+		return RACE_CODE_LIBC;
+	return RACE_CODE_INCLUDED;
+}
+
+TRAP_PATH static void widen(uint64_t *start, uint64_t *end, uint64_t from, uint64_t bytes)
+{
+	if (!*end || from < *start)
+		*start = from;
+	if (from + bytes > *end)
+		*end = from + bytes;
+}
+
+/* The first page of an object holds its headers. */
+TRAP_PATH static void read_segments(struct race_module *m)
+{
+	const ElfW(Ehdr) *ehdr = (const void *)(uintptr_t)m->start;
+	const ElfW(Phdr) *ph = (const void *)(uintptr_t)(m->start + ehdr->e_phoff);
+
+	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    ehdr->e_phoff + ehdr->e_phnum * sizeof(*ph) > 4096 ||
+	    ehdr->e_phnum > HEADERS_MAX)
+		return;
+	for (unsigned int i = 0; i < ehdr->e_phnum; i++) {
+		if (ph[i].p_type != PT_LOAD)
+			continue;
+		uint64_t from = m->bias + ph[i].p_vaddr;
+		if (ph[i].p_flags & PF_X && ph[i].p_flags & PF_R)
+			widen(&m->text_start, &m->text_end, from, ph[i].p_filesz);
+		if (ph[i].p_flags & PF_W)
+			widen(&m->data_start, &m->data_end, from, ph[i].p_memsz);
+	}
+}
+
+TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *object)
+{
+	const struct link_map *map = object->dlfo_link_map;
+	const char *path = map->l_name && *map->l_name ? map->l_name : race_program_path;
+	int file = race_add_file(race.region, path);
+
+	m->start = (uintptr_t)object->dlfo_map_start;
+	m->end = (uintptr_t)object->dlfo_map_end;
+	m->bias = map->l_addr;
+	m->policy = policy_of_path(path);
+	m->file = file > 0 ? (uint64_t)file : 0;
+	if (file <= 0)
+		race_count(RACE_LOST_TABLES);
+	read_segments(m);
+	atomic_set(&m->ready, 1u);
+}
+
+TRAP_PATH const struct race_module *race_module_of(uint64_t address)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)(uintptr_t)address, &object))
+		return NULL;
+	/* An object that was closed, and another in its place, differ in one of these. */
+	uint64_t key = ((uintptr_t)object.dlfo_link_map << 1) ^
+		       (uintptr_t)object.dlfo_map_start ^
+		       (uint64_t)(uintptr_t)object.dlfo_map_end << 20;
+	uint64_t hash = key * 0x9e3779b97f4a7c15u >> 32;
+
+	for (uint32_t n = 0; n < MODULES; n++) {
+		struct race_module *m = &modules[(hash + n) % MODULES];
+		uint64_t held = atomic_get(&m->key);
+
+		if (!held && atomic_cas(&m->key, &held, key))
+			fill(m, &object);
+		if (held && held != key)
+			continue;
+		return atomic_get(&m->ready) ? m : NULL;
+	}
+	return NULL;
+}
+
+TRAP_PATH uint64_t race_place_of(uint64_t address)
+{
+	const struct race_module *m = race_module_of(address);
+
+	if (!m || !m->file)
+		return address & RACE_PLACE_MASK;
+	return m->file << RACE_PLACE_BITS | ((address - m->bias) & RACE_PLACE_MASK);
+}
+
+TRAP_PATH unsigned int race_block_access(uint64_t pc)
+{
+	for (int i = 0; i < race_function_count; i++) {
+		const struct race_function *f = &race_functions[i];
+		if (pc - f->start < f->end - f->start)
+			return f->access;
+	}
+	return 0;
+}
+
+TRAP_PATH enum race_policy race_policy_of(uint64_t pc, const struct race_module **module)
+{
+	*module = race_module_of(pc);
+	if (!*module || pc < (*module)->text_start || pc >= (*module)->text_end)
+		return RACE_CODE_EXCLUDED;
+	return (*module)->policy;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_priv.h - what the files of the race detector share.
+ *
+ * The way of one find:
+ *	race.c		a tick of the task clock interrupts a thread
+ *	race_walk.c	one of the accesses ahead is chosen, a breakpoint set on it
+ *	race_aim.c	the thread comes there
+ *	race_hold.c	it is held; the address is watched; somebody comes or not
+ *	race_second.c	who came: which instruction, is it one that counts
+ *	race_budget.c	how long, and whether at all
+ *	race_modules.c	whose code is it
+ *
+ * All of it but the start runs inside SIGTRAP. No lock: a slot or an aim belongs to one thread
+ * from a compare-and-exchange of its state to the next.
+ */
+#ifndef TOOLS_RACE_PRIV_H
+#define TOOLS_RACE_PRIV_H
+
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "code/insn.h"
+#include "event/event.h"
+#include "record/race.h"
+#include "tools/race.h"
+#include "trap/path.h"
+
+#define RACE_SLOTS 3
+#define RACE_AIM_ROWS 64
+#define RACE_SEEN 256u
+#define RACE_TIMERS 2 /* fast, steady */
+
+enum race_policy {
+	RACE_CODE_INCLUDED,
+	RACE_CODE_EXCLUDED, /* a runtime, or no object at all */
+	RACE_CODE_LIBC,	    /* excluded but for its memory functions */
+};
+
+struct race_module {
+	uint64_t key; /* 0: free row */
+	uint32_t ready;
+	uint32_t policy; /* enum race_policy */
+	uint64_t start;
+	uint64_t end;
+	uint64_t text_start;
+	uint64_t text_end;
+	uint64_t data_start; /* writable */
+	uint64_t data_end;
+	uint64_t bias;
+	uint64_t file; /* row in the region; 0: none */
+};
+
+/* A piece of memory that an instruction is about to access. */
+struct race_target {
+	uint64_t address; /* of the whole access */
+	uint32_t size;
+	uint8_t access; /* enum race_access */
+	uint8_t flags;	/* enum race_side_flag */
+	uint64_t part;	/* what is watched of it */
+	uint32_t part_len;
+};
+
+enum race_slot_state {
+	SLOT_FREE,
+	SLOT_TAKEN,   /* being prepared, or being emptied */
+	SLOT_OPEN,    /* waiting for a second access */
+	SLOT_FILLING, /* the second thread writes */
+	SLOT_FILLED,
+	SLOT_CLOSED,
+};
+
+struct race_slot {
+	uint32_t state; /* a futex */
+	pid_t tid;
+	struct trapline_event *event;
+	struct race_target target;
+	uint64_t opened_ns;
+	uint64_t until_ns;     /* later its owner has left it: by siglongjmp, or dead */
+	uint32_t is_explained; /* somebody was seen, though none that counts */
+	uint32_t atomic_seen;
+	uint32_t hits;
+	uint64_t lost; /* traps of the event that never became a hit */
+	uint64_t lost_before;
+	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
+	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
+	uint64_t old_value;
+	uint64_t new_value; /* after the second access */
+	uint64_t hit_ns;
+	struct race_side second;
+	uint64_t second_sp;
+};
+
+enum race_aim_state {
+	AIM_FREE,
+	AIM_BUSY,
+	AIM_SET
+};
+
+/* A breakpoint of one thread; kept open for it until another needs the row. */
+struct race_aim {
+	uint32_t state;
+	pid_t tid;
+	uint32_t missed; /* in a row */
+	uint64_t set_ns;
+	struct trapline_event *event;
+	int fd; /* what event->roots points to */
+	uint32_t class;
+};
+
+struct race_budget {
+	uint64_t started_wall_ns;
+	uint64_t started_cpu_ns;
+	uint64_t forgiven_ns; /* allowance that was not used in time */
+	uint64_t spent_ns;
+	uint64_t stall_cost_ns; /* beside the delay: recent mean */
+	uint64_t slack_ns;	/* how late sleepers wake up: recent mean */
+	uint64_t trap_ns;	/* of one trap and its signal, measured at the start */
+	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
+	uint64_t switched_ns;
+	uint32_t timer; /* which is on */
+	uint64_t threads_at_ns;
+	uint32_t threads;
+};
+
+/* Never set to zero: creation of a thread may be under way when the search begins. */
+struct race_births {
+	uint64_t begun;
+	uint64_t ended;
+};
+extern struct race_births race_births;
+
+struct race_state {
+	struct race_region *region;
+	struct race_process *process;
+	pid_t pid;
+	uint64_t random;
+	uint32_t slot_count;
+	struct trapline_event *timers[RACE_TIMERS];
+	struct race_slot slots[RACE_SLOTS];
+	struct race_aim aims[RACE_AIM_ROWS];
+	struct race_budget budget;
+	uint64_t seen[RACE_SEEN]; /* accesses that were come across lately */
+	uint64_t seen_count;
+};
+
+extern struct race_state race;
+
+static inline void race_count(enum race_counter what)
+{
+	counter_add(&race.process->counters[what], 1u);
+}
+
+/* race.c */
+uint64_t race_random(void);
+void race_registers(const struct trapline_hit *hit, struct insn_regs *out);
+enum trapline_action race_on_timer(const struct trapline_hit *hit);
+
+/* race_functions.c */
+struct race_function {
+	uint64_t start;
+	uint64_t end;
+	uint32_t access; /* which of its accesses are exact: enum race_access */
+};
+#define RACE_FUNCTIONS 96
+void race_functions_prepare(void);
+
+/* race_modules.c */
+extern char race_program_path[496];
+extern struct race_function race_functions[RACE_FUNCTIONS];
+extern int race_function_count;
+/* NULL: no object, or one that there is no room for. */
+const struct race_module *race_module_of(uint64_t address);
+uint64_t race_place_of(uint64_t address);
+/* May code there be the first of a pair: what it does alone decides. */
+enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);
+/* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */
+unsigned int race_block_access(uint64_t pc);
+
+/* race_walk.c: an access ahead of the hit. -ENOENT: none. */
+int race_walk(const struct trapline_hit *hit, uint64_t *pc);
+int race_choose_seen(uint64_t *pc);
+int race_is_tired_of(uint64_t pc);
+/* Is the instruction's operand one that could be held? */
+int race_is_candidate(const struct insn *insn, unsigned int operand,
+		      const struct insn_regs *regs);
+
+/* race_aim.c */
+int race_aim_at(pid_t tid, uint64_t pc);
+enum trapline_action race_on_aim(const struct trapline_hit *hit);
+/* The breakpoint was not reached before the next tick. */
+void race_aim_check_missed(pid_t tid);
+
+/* race_hold.c: the thread stands before the instruction at hit->ip. */
+void race_hold(const struct trapline_hit *hit);
+/* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
+int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns);
+void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
+		    unsigned int length, const struct race_module *module);
+int race_is_called_by_included(const struct trapline_hit *hit);
+
+/* race_second.c */
+enum trapline_action race_on_watch(const struct trapline_hit *hit);
+
+/* race_budget.c */
+void race_budget_start(void);
+/* May a thread be held now? */
+int race_budget_allows(uint64_t now_ns);
+void race_budget_spend(uint64_t ns, int is_parallel);
+void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns);
+uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns);
+int race_is_alone(uint64_t now_ns);
+uint64_t race_process_cpu_ns(void);
+uint64_t race_thread_cpu_ns(void);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_second.c - somebody came to the watched address: who, by which instruction, and does it
+ * count?
+ *
+ * Not counted: a locked instruction (the other side may be meant to be atomic too, then it is no
+ * race, and it is remembered), code of a runtime, a libc function that reads past what it was asked
+ * for, and what came late because SIGTRAP was blocked: its pc says nothing. Each has a counter,
+ * and each explains a changed value.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "code/insn_back.h"
+#include "tools/race_priv.h"
+
+/* A storm of accesses that do not count ends the stall. */
+#define HITS_MAX 24u
+#define HITS_MORE_MAX 4u
+
+struct found {
+	uint64_t pc; /* of the instruction */
+	uint64_t address;
+	uint32_t size;
+	uint8_t length;
+	uint8_t access;
+	uint8_t flags; /* enum race_side_flag */
+	uint8_t is_decoded;
+	uint8_t is_atomic; /* or might be */
+};
+
+TRAP_PATH static void wake(struct race_slot *slot)
+{
+	sys6(SYS_futex, &slot->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+TRAP_PATH static void give_up_after_many(struct race_slot *slot)
+{
+	uint32_t expected = SLOT_OPEN;
+
+	if (counter_add(&slot->hits, 1u) < HITS_MAX)
+		return;
+	if (atomic_cas(&slot->state, &expected, SLOT_CLOSED)) {
+		event_pause(slot->event);
+		wake(slot);
+	}
+}
+
+/* Code that counts, and of a libc function the kind of access that is exact. */
+TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *found,
+			    const struct race_module **module)
+{
+	switch (race_policy_of(hit->ip - 1, module)) {
+	case RACE_CODE_INCLUDED:
+		return 1;
+	case RACE_CODE_LIBC:
+		if (!found->is_decoded)
+			return 0;
+		return !(found->access & ~race_block_access(found->pc)) &&
+		       race_is_called_by_included(hit);
+	default:
+		return 0;
+	}
+}
+
+TRAP_PATH static void describe(const struct race_module *m,
+			       const struct insn_back_candidate *c, struct found *out)
+{
+	uint64_t left = m->text_end - c->address;
+	struct insn insn;
+
+	if (insn_decode((const void *)(uintptr_t)c->address,
+			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn))
+		return;
+	out->is_decoded = 1;
+	out->pc = c->address;
+	out->address = c->touched;
+	out->size = c->size;
+	out->length = c->length;
+	out->access = c->access;
+	out->flags = RACE_DECODED;
+	if (insn.flags & INSN_VECTOR && c->size > 8)
+		out->flags |= RACE_VECTOR;
+	if (insn.kind != INSN_STRING && c->operand < insn.memory_count &&
+	    insn.memory[c->operand].flags & (INSN_MEM_CONDITIONAL | INSN_MEM_LANES))
+		out->flags |= RACE_CONDITIONAL;
+}
+
+/* Which instruction was it? Where several could be, any that is atomic is taken for it. */
+TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *out)
+{
+	const struct race_module *m = race_module_of(hit->ip - 1);
+	struct insn_back back;
+	struct insn_regs regs;
+
+	memset(out, 0, sizeof(*out));
+	if (!m || !m->text_end)
+		return;
+	race_registers(hit, &regs);
+	const struct insn_back_query query = {
+		.text = (const void *)(uintptr_t)m->text_start,
+		.text_address = m->text_start,
+		.text_bytes = m->text_end - m->text_start,
+		.watch = hit->address,
+		.watch_bytes = hit->len,
+		.access = hit->access == TRAPLINE_WRITE ? INSN_WRITE : INSN_READ_WRITE,
+		.after = &regs,
+	};
+	int count = insn_back_x86_64(&query, &back);
+	if (count > 0 && back.found >= INSN_BACK_LIKELY && back.candidates[0].address) {
+		describe(m, &back.candidates[0], out);
+		out->is_atomic = (back.candidates[0].flags & INSN_ATOMIC) != 0;
+		return;
+	}
+	for (int i = 0; i < count && i < INSN_BACK_MAX; i++)
+		out->is_atomic |= (back.candidates[i].flags & INSN_ATOMIC) != 0;
+}
+
+TRAP_PATH static void fill(struct race_slot *slot, const struct trapline_hit *hit,
+			   const struct found *found, const struct race_module *module)
+{
+	struct race_side *side = &slot->second;
+
+	memset(side, 0, sizeof(*side));
+	slot->hit_ns = clock_now_ns();
+	slot->new_value = slot->old_value;
+	sys_read_memory(race.pid, hit->address, &slot->new_value, hit->len);
+	slot->second_sp = hit->sp;
+	side->address = found->is_decoded ? found->address : hit->address;
+	side->size = found->is_decoded ? found->size : hit->len;
+	side->access = found->access;
+	side->flags = found->flags;
+	/* What has trapped a watch for writes has written. */
+	if (!found->is_decoded && hit->access == TRAPLINE_WRITE)
+		side->access = RACE_WRITE;
+	race_side_fill(side, hit, found->is_decoded ? found->pc : hit->ip, found->length,
+		       module);
+}
+
+/* Nobody will ever take this watch away. */
+TRAP_PATH static void stop_if_left(struct race_slot *slot, uint64_t now_ns)
+{
+	if (now_ns > slot->until_ns && race_slot_reclaim(slot, now_ns))
+		atomic_set(&slot->state, SLOT_FREE);
+}
+
+TRAP_PATH static void reject(struct race_slot *slot, enum race_counter why)
+{
+	race_count(why);
+	give_up_after_many(slot);
+	stop_if_left(slot, clock_now_ns());
+}
+
+TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
+{
+	struct race_slot *slot = hit->arg;
+	const struct race_module *module;
+	uint32_t expected = SLOT_OPEN;
+	struct found found;
+
+	race_count(RACE_HITS);
+	race_budget_spend(race.budget.trap_ns, 1);
+	atomic_set(&slot->is_explained, 1u);
+	if (hit->tid == slot->tid) {
+		race_count(RACE_HITS_OWN);
+		return TRAPLINE_GO_ON;
+	}
+	if (hit->async) {
+		race_count(RACE_HITS_ASYNC);
+		return TRAPLINE_GO_ON;
+	}
+	find_insn(hit, &found);
+	if (found.is_atomic) {
+		atomic_set(&slot->atomic_seen, 1u);
+		reject(slot, RACE_HITS_ATOMIC);
+		return TRAPLINE_GO_ON;
+	}
+	if (!counts(hit, &found, &module)) {
+		reject(slot, RACE_HITS_EXCLUDED);
+		return TRAPLINE_GO_ON;
+	}
+	if (!atomic_cas(&slot->state, &expected, SLOT_FILLING)) {
+		race_count(RACE_HITS_MORE);
+		/* The owner has not come to it yet: busy machine. Others need not trap for that. */
+		if (counter_add(&slot->hits, 1u) % HITS_MORE_MAX == HITS_MORE_MAX - 1)
+			event_pause(slot->event);
+		stop_if_left(slot, hit->time_ns);
+		return TRAPLINE_GO_ON;
+	}
+	fill(slot, hit, &found, module);
+	atomic_set(&slot->state, SLOT_FILLED);
+	wake(slot);
+	return TRAPLINE_GO_ON;
+}

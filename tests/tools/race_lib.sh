@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # $trapline is the script's
+# race_lib.sh - what the tests of `trapline race` share. Wants $trapline; sets $tmp. TAP.
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' INT TERM
+count=0
+failed=0
+
+# ok NAME STATUS: the last command's status decides.
+ok()
+{
+	count=$((count + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $count - $1"
+		return
+	fi
+	echo "not ok $count - $1"
+	failed=$((failed + 1))
+	for f in races.json out err; do
+		[ -s "$tmp/$f" ] && cut -c1-600 "$tmp/$f" | sed "s/^/# $f: /" | head -n 12
+	done
+}
+
+skip()
+{
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+
+finish()
+{
+	echo "1..$count"
+	[ "$failed" = 0 ]
+	exit
+}
+
+# race ARG...: the report in $tmp/races.json, the program's output in $tmp/out.
+race()
+{
+	rm -f "$tmp/races.json"
+	timeout -k 5 120 "$trapline" race --json -o "$tmp/races.json" "$@" >"$tmp/out" \
+		2>"$tmp/err"
+}
+
+# holds EXPRESSION: of jq, over the array of all lines.
+holds()
+{
+	jq -e -s "$1" "$tmp/races.json" >/dev/null 2>"$tmp/jq"
+}
+
+# found NAME EXPRESSION PROGRAM MODE: a race for which EXPRESSION holds. What is found in how long
+# is a matter of chance: it may take some tries, each longer than the one before.
+found()
+{
+	for seconds in 1 2 4 8; do
+		race --overhead 20% -- "$3" "$4" $seconds
+		if holds "any(.[]; .type == \"race\" and $2)"; then
+			ok "$1" 0
+			return
+		fi
+	done
+	ok "$1" 1
+}
+
+# silent NAME PROGRAM MODE: nothing at the grades that are printed; and it was looked for.
+silent()
+{
+	race --overhead 50% -- "$2" "$3" 1
+	ok "$1" $?
+	holds 'all(.[]; .type != "race") and .[-1].type == "summary"'
+	ok "$1: nothing is reported" $?
+}

@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_guest.sh TRAPLINE VICTIMS - the program goes on as it was, and the command's own manners.
+
+# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
+trapline=$1
+victims=$2
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+. "$(dirname "$0")/race_lib.sh"
+
+for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm exec \
+	locks many_threads small_stacks jumps; do
+	race --overhead 20% -- "$victims/race_guest" $mode
+	ok "$mode: the program notices nothing" $?
+	holds '.[-1].type == "summary" and .[-1].processes_failed == 0'
+	ok "$mode: the search ran" $?
+	case $mode in locks | many_threads)
+		holds 'all(.[]; .type != "race")'
+		ok "$mode: nothing is reported" $?
+		;;
+	*)
+		holds 'any(.[]; .type == "race" and .first.function == "increment")'
+		ok "$mode: the race is found all the same" $?
+		;;
+	esac
+done
+
+race -- "$victims/race_guest" forks
+holds '.[-1].processes == 31'
+ok "forked children are searched" $?
+race -- "$victims/race_guest" exec
+holds '.[-1].processes == 2'
+ok "a program started by exec is searched" $?
+
+race -- sh -c 'echo out; echo err >&2; exit 3'
+[ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && [ "$(cat "$tmp/err")" = err ]
+ok "output and exit status are the program's" $?
+race -- sh -c 'kill -9 $$'
+[ $? = 137 ]
+ok "death by a signal is told as a shell does" $?
+race --error-exitcode 9 --overhead 20% -- "$victims/race_racy" read_modify_write 4
+[ $? = 9 ]
+ok "--error-exitcode when a race was found" $?
+race --error-exitcode 9 -- "$victims/race_right" mutex 0.3
+ok "and not when none was" $?
+
+timeout 20 "$trapline" race --overhead 20% -- "$victims/race_racy" read_modify_write 4 >"$tmp/out" \
+	2>"$tmp/err"
+[ ! -s "$tmp/out" ] && grep -q '^race A: write-write of shared_word in word_increment' "$tmp/err" &&
+	grep -q '#0  *word_increment.* at race_racy.c:' "$tmp/err"
+ok "the text goes to stderr, with variable, functions and lines" $?
+grep -q '^cost: ' "$tmp/err" && grep -q ' stalls at ' "$tmp/err"
+ok "and says what was done and what it cost" $?
+
+race -- "$victims/race_racy" read_modify_write 3
+holds '.[-1] | .overhead > 0 and .stalls > 0 and .sites_covered > 0 and .runs == 1'
+ok "the summary counts" $?
+race --overhead 20% -- "$victims/race_racy" read_write 4
+holds '.[0] | .first.tid != .second.tid and (.first.stack | length > 1) and
+	(.second.stack | length > 1) and .size == 8 and (.address | startswith("0x")) and
+	.count > 0 and (.fingerprint | length == 16) and .variable == "shared_word" and
+	(.first.file | endswith("race_racy.c")) and .first.line > 0'
+ok "a race has all its members" $?
+one=$(jq -r 'select(.type == "race") | .fingerprint' "$tmp/races.json" | head -n 1)
+race --overhead 20% -- "$victims/race_racy" read_write 4
+[ "$one" = "$(jq -r 'select(.type == "race") | .fingerprint' "$tmp/races.json" | head -n 1)" ]
+ok "its fingerprint is the same in the next run" $?
+
+# wrong NAME PATTERN ARG...: exit 2 and one line that holds the pattern.
+wrong()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	timeout 20 "$trapline" race "$@" >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q -- "$pattern" "$tmp/err"
+	ok "$name" $?
+}
+wrong "no command" 'Give -- CMD'
+wrong "a command that is not there" 'cannot start /no/such' -- /no/such
+wrong "an overhead that is none" '--overhead x' --overhead x -- true
+wrong "a grade that is none" '--grade D' --grade D -- true
+wrong "a static program is refused, with the remedy" 'statically' -- "$victims/race_static"
+
+timeout 20 "$trapline" race -- true 2>"$tmp/err"
+grep -q 'no two threads were ever seen at once' "$tmp/err"
+ok "a program with one thread: it says that nothing could be found" $?
+
+if command -v setpriv >/dev/null && [ "$(id -u)" = 0 ]; then
+	chmod 755 "$tmp"
+	timeout 60 setpriv --reuid 65534 --regid 65534 --clear-groups "$trapline" race \
+		--overhead 20% -- "$victims/race_racy" read_modify_write 4 >"$tmp/out" 2>"$tmp/err"
+	grep -q '^race A' "$tmp/err"
+	ok "it works without privilege" $?
+else
+	skip "it works without privilege" "root and setpriv are needed to drop privileges"
+fi
+finish

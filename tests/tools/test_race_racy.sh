@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_racy.sh TRAPLINE VICTIMS - each kind of race is found, with both sides. TAP.
+
+# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
+trapline=$1
+victims=$2
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+. "$(dirname "$0")/race_lib.sh"
+
+# MODE KIND GRADES FUNCTION FUNCTION: the two sides, in whatever order; - is nobody.
+while read -r mode kind grades one two; do
+	case $mode in '' | \#*) continue ;; esac
+	sides='([.first.function, .second.function // "-"] | sort)'
+	found "$mode: $kind of grade $grades by $one and $two" \
+		"(.kind | test(\"$kind\")) and (.grade | test(\"[$grades]\")) and
+		$sides == ([\"$one\", \"$two\"] | sort)" "$victims/race_racy" "$mode"
+done <<LIST
+read_write		read-write	B	word_read	word_write
+write_write		write-write	B	word_write	word_write
+read_modify_write	write-write	A	word_increment	word_increment
+partial_overlap		read-write	A	split_read	split_write
+unaligned		read-write	A	packed_read	packed_write
+memcpy			read-write	A	block_copy_in	block_copy_out
+memset			read-write	A	block_clear	block_byte
+struct_copy		read-write	AB	struct_copy	whole_write
+syscall_buffer		unknown-origin	B	io_sum		-
+heap			read-write	B	node_set	node_get
+tls_escape		read-write	B	own_write	escaped_read
+stack_escape		read-write	B	stack_escape	escaped_read
+thread_pool		write		AB	pool_task	pool_task
+two_locks		write-write	A	word_increment	word_increment
+write_under_read_lock	write-write	A	word_increment	word_increment
+bit_fields		write		AB	bits_set_a	bits_set_b
+plain_flag		read-write	B	is_stop_asked	ask_stop
+floating_point		read-write	B	temperature_get	temperature_set
+LIST
+
+"$victims/race_racy" --list >"$tmp/modes"
+[ "$(wc -l <"$tmp/modes")" = 18 ]
+ok "all modes are in the list" $?
+
+for mode in $("$victims/race_openmp" --list | grep '^wrong_'); do
+	found "OpenMP $mode" "(.second.function | startswith(\"$mode\"))" "$victims/race_openmp" \
+		"$mode"
+done
+finish

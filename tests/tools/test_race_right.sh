@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_right.sh TRAPLINE VICTIMS - nothing is reported in programs that are right. TAP.
+
+# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
+trapline=$1
+victims=$2
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+. "$(dirname "$0")/race_lib.sh"
+
+for mode in $("$victims/race_right" --list); do
+	silent "$mode" "$victims/race_right" "$mode"
+done
+for mode in $("$victims/race_openmp" --list | grep '^right_'); do
+	silent "OpenMP $mode" "$victims/race_openmp" "$mode"
+done
+
+# What looks like a race to the processor is told when asked for, with the reason.
+for seconds in 1 2 4 8; do
+	race --overhead 50% --grade C -- "$victims/race_right" release_acquire $seconds
+	holds 'any(.[]; .type == "race")' && break
+done
+holds 'any(.[]; .type == "race" and .grade == "C" and (.why | length > 0))'
+ok "acquire and release by plain mov are of grade C, with the reason" $?
+holds 'all(.[]; .type != "race" or .grade == "C")'
+ok "and of no better grade" $?
+finish

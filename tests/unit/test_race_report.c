@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_race_report.c - grades from instructions alone, and records that come out of a ring.
+ *
+ * The code is what gcc makes of the C beside it.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "record/race.h"
+#include "report/race.h"
+
+static struct race_region *region;
+
+static int setup(void **state)
+{
+	region = calloc(1, sizeof(*region));
+	return region ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	free(region);
+	return 0;
+}
+
+/* One side: the instruction stands at `at` in the code. */
+static void set_side(struct race_side *side, unsigned int access, const void *code, size_t n,
+		     size_t at, unsigned int length)
+{
+	memset(side, 0, sizeof(*side));
+	side->access = (uint8_t)access;
+	side->flags = RACE_DECODED;
+	side->address = 0x1000;
+	side->size = 4;
+	side->frame_count = 1;
+	side->code_before = (uint8_t)at;
+	side->code_bytes = (uint8_t)n;
+	side->length = (uint8_t)length;
+	memcpy(side->code, code, n);
+}
+
+static const unsigned char plain_load[] = {0x8b, 0x07, 0x01, 0xd0, 0xc3};  /* mov (%rdi),%eax */
+static const unsigned char plain_store[] = {0x89, 0x37, 0x90, 0x90, 0xc3}; /* mov %esi,(%rdi) */
+
+static void set_plain(struct race_record *record)
+{
+	memset(record, 0, sizeof(*record));
+	set_side(&record->first, RACE_READ, plain_load, sizeof(plain_load), 0, 2);
+	set_side(&record->second, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
+	record->len = 4;
+	record->flags = RACE_CHANGED;
+}
+
+static enum race_grade grade_of(const struct race_record *record)
+{
+	struct race_report *report;
+	struct race_view *view;
+
+	assert_int_equal(race_report_open(region, &report), 0);
+	assert_int_equal(race_report_add(report, record, &view), 0);
+	enum race_grade grade = view->grade;
+	assert_non_null(view->why);
+	race_report_close(report);
+	return grade;
+}
+
+static void plain_words_with_a_change_are_b(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+}
+
+static void an_unchanged_value_is_c(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	record.flags = 0;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	/* What the first is about to write is not known: the second, a read, changes nothing. */
+	set_side(&record.first, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
+	set_side(&record.second, RACE_READ, plain_load, sizeof(plain_load), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+}
+
+static void unaligned_or_wide_is_a(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	record.first.address = record.second.address = 0x1002;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+	set_plain(&record);
+	record.first.size = record.second.size = 16;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+	set_plain(&record);
+	record.second.flags |= RACE_BLOCK;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+}
+
+static void parts_of_each_other_are_a(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	record.first.size = 8;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+}
+
+static void increments_without_lock_are_a(void **state)
+{
+	static const unsigned char increment[] = {0x83, 0x07, 0x01, 0xc3}; /* addl $1,(%rdi) */
+	struct race_record record;
+
+	set_plain(&record);
+	set_side(&record.second, RACE_READ_WRITE, increment, sizeof(increment), 0, 3);
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+	/* Even where locked instructions are used on it elsewhere. */
+	record.flags |= RACE_ATOMIC_SEEN;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+}
+
+static void locked_partners_make_it_c(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	record.flags |= RACE_ATOMIC_SEEN;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+}
+
+static void waiting_loops_are_c(void **state)
+{
+	/* while (!*p); */
+	static const unsigned char tight[] = {0x8b, 0x07, 0x85, 0xc0, 0x74, 0xfa, 0xc3};
+	/* while (!*p) pause; the test is at the end: jmp 1f; 0: pause; 1: mov; test; je 0b */
+	static const unsigned char with_pause[] = {0xeb, 0x02, 0xf3, 0x90, 0x8b, 0x07,
+						   0x85, 0xc0, 0x74, 0xf8, 0xc3};
+	/* -O0: 0: mov -8(%rbp),%rax; mov (%rax),%eax; mov %eax,-12(%rbp); cmpl $0,-12(%rbp); je 0b */
+	static const unsigned char from_frame[] = {0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0x89, 0x45, 0xf4,
+						   0x83, 0x7d, 0xf4, 0x00, 0x74, 0xf1, 0xc3};
+	struct race_record record;
+
+	set_plain(&record);
+	set_side(&record.first, RACE_READ, tight, sizeof(tight), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	set_side(&record.first, RACE_READ, with_pause, sizeof(with_pause), 4, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	set_side(&record.first, RACE_READ, from_frame, sizeof(from_frame), 4, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+}
+
+static void loops_over_data_are_not_waiting(void **state)
+{
+	/* do sum += *p++; while (p != end): 0: add (%rdi),%eax; add $4,%rdi; cmp %rsi,%rdi; jne 0b */
+	static const unsigned char sum[] = {0x03, 0x07, 0x48, 0x83, 0xc7, 0x04,
+					    0x48, 0x39, 0xf7, 0x75, 0xf5, 0xc3};
+	/* -O0: 0: mov -8(%rbp),%rax; mov (%rax),%eax; addq $4,-8(%rbp); cmp %eax,-12(%rbp); jne 0b */
+	static const unsigned char frame_moves[] = {0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00,
+						    0x48, 0x83, 0x45, 0xf8, 0x04, 0x39,
+						    0x45, 0xf4, 0x75, 0xf0, 0xc3};
+	/* do *q += 1; while (!*p): it works while it waits. */
+	static const unsigned char works[] = {0x8b, 0x07, 0x83, 0x06, 0x01,
+					      0x85, 0xc0, 0x74, 0xf7, 0xc3};
+	/* if (*p) return: no loop at all. */
+	static const unsigned char once[] = {0x8b, 0x07, 0x85, 0xc0, 0x74, 0x01, 0xc3, 0xc3};
+	struct race_record record;
+
+	set_plain(&record);
+	set_side(&record.first, RACE_READ, sum, sizeof(sum), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	set_side(&record.first, RACE_READ, frame_moves, sizeof(frame_moves), 4, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	set_side(&record.first, RACE_READ, works, sizeof(works), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	set_side(&record.first, RACE_READ, once, sizeof(once), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+}
+
+static void stores_before_a_fence_are_c(void **state)
+{
+	/* mov %esi,(%rdi); mfence */
+	static const unsigned char fence[] = {0x89, 0x37, 0x0f, 0xae, 0xf0, 0xc3};
+	/* mov %esi,(%rdi); lock orq $0,(%rsp) */
+	static const unsigned char locked[] = {0x89, 0x37, 0xf0, 0x48, 0x83, 0x0c, 0x24, 0x00, 0xc3};
+	struct race_record record;
+
+	set_plain(&record);
+	set_side(&record.second, RACE_WRITE, fence, sizeof(fence), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	set_side(&record.second, RACE_WRITE, locked, sizeof(locked), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+}
+
+static void unknown_origin_is_never_a(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	memset(&record.second, 0, sizeof(record.second));
+	record.flags |= RACE_UNKNOWN_ORIGIN;
+	record.first.address = 0x1002;
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	record.flags |= RACE_SHARED_MAPPING;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+}
+
+static void records_of_any_content_are_survived(void **state)
+{
+	const char *given = getenv("TRAPLINE_SEED");
+	unsigned int seed = given ? (unsigned int)strtoul(given, NULL, 0) : (unsigned int)time(NULL);
+	struct race_report *report;
+	struct race_record record;
+	struct race_view *view;
+	FILE *null = fopen("/dev/null", "w");
+
+	print_message("# TRAPLINE_SEED=%u\n", seed);
+	srandom(seed);
+	assert_int_equal(race_report_open(region, &report), 0);
+	for (int n = 0; n < 2000; n++) {
+		for (size_t i = 0; i < sizeof(record); i++)
+			((unsigned char *)&record)[i] = (unsigned char)random();
+		assert_int_equal(race_report_add(report, &record, &view), 0);
+		race_print_text(report, view, null);
+		race_print_json(report, view, null);
+		race_report_times(report, view);
+	}
+	race_report_close(report);
+	fclose(null);
+}
+
+static void the_ring_gives_all_in_order_and_counts_the_rest(void **state)
+{
+	struct race_record *written;
+	struct race_record out;
+	uint64_t sequence;
+	uint64_t torn = 0;
+
+	for (uint32_t i = 0; i < RACE_RECORDS; i++) {
+		written = race_write_begin(region, &sequence);
+		assert_non_null(written);
+		written->pair = i;
+		race_write_end(written, sequence);
+	}
+	assert_null(race_write_begin(region, &sequence));
+	for (uint32_t i = 0; i < RACE_RECORDS; i++) {
+		assert_int_equal(race_read(region, &out, &torn), 1);
+		assert_int_equal(out.pair, i);
+	}
+	assert_int_equal(race_read(region, &out, &torn), 0);
+	assert_non_null(race_write_begin(region, &sequence));
+	assert_int_equal(torn, 0);
+}
+
+static void a_record_whose_writer_died_is_passed_over(void **state)
+{
+	struct race_record out;
+	uint64_t sequence;
+	uint64_t torn = 0;
+
+	assert_non_null(race_write_begin(region, &sequence)); /* and never ended */
+	struct race_record *next = race_write_begin(region, &sequence);
+	next->pair = 7;
+	race_write_end(next, sequence);
+	while (!race_read(region, &out, &torn))
+		assert_true(torn <= 1);
+	assert_int_equal(out.pair, 7);
+	assert_int_equal(torn, 1);
+}
+
+static void rows_are_found_again(void **state)
+{
+	struct race_site *site = race_add_site(region, 0x1234);
+	int file = race_add_file(region, "/bin/one");
+
+	assert_non_null(site);
+	assert_ptr_equal(race_add_site(region, 0x1234), site);
+	assert_ptr_equal(race_find_site(region, 0x1234), site);
+	assert_null(race_find_site(region, 0x1235));
+	assert_true(file > 0);
+	assert_int_equal(race_add_file(region, "/bin/one"), file);
+	assert_int_not_equal(race_add_file(region, "/bin/two"), file);
+	assert_string_equal(region->files[file].path, "/bin/one");
+	/* A pair is the same whoever of the two was held. */
+	assert_int_equal(race_add_pair(region, 1, 2), race_add_pair(region, 2, 1));
+	assert_int_not_equal(race_add_pair(region, 1, 2), race_add_pair(region, 1, 3));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(plain_words_with_a_change_are_b),
+		TEST(an_unchanged_value_is_c),
+		TEST(unaligned_or_wide_is_a),
+		TEST(parts_of_each_other_are_a),
+		TEST(increments_without_lock_are_a),
+		TEST(locked_partners_make_it_c),
+		TEST(waiting_loops_are_c),
+		TEST(loops_over_data_are_not_waiting),
+		TEST(stores_before_a_fence_are_c),
+		TEST(unknown_origin_is_never_a),
+		TEST(records_of_any_content_are_survived),
+		TEST(the_ring_gives_all_in_order_and_counts_the_rest),
+		TEST(a_record_whose_writer_died_is_passed_over),
+		TEST(rows_are_found_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_guest.c - what a program may do that must go on as it was while races are searched for:
+ * MODE on the command line; exit status 0 when nothing was disturbed.
+ */
+#include "race_common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long shared_word;
+static volatile int is_over;
+
+static NOINLINE void increment(void)
+{
+	shared_word++;
+}
+
+static void *race_for_ever(void *arg)
+{
+	while (!is_over)
+		increment();
+	return NULL;
+}
+
+/* Their signals go to the main thread. */
+static void start_threads(pthread_t *threads, int n)
+{
+	sigset_t alarm;
+	sigset_t old;
+
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm, &old);
+	for (int i = 0; i < n; i++)
+		pthread_create(&threads[i], NULL, race_for_ever, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void stop_threads(const pthread_t *threads, int n)
+{
+	is_over = 1;
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static volatile sig_atomic_t own_traps;
+
+static void on_own_trap(int signal)
+{
+	own_traps++;
+}
+
+/* A handler for SIGTRAP of its own, set while the search runs, gets its own traps and no others. */
+static int own_sigtrap(void)
+{
+	struct sigaction action = { .sa_handler = on_own_trap };
+	struct sigaction old;
+	pthread_t threads[2];
+
+	sigaction(SIGTRAP, &action, NULL);
+	start_threads(threads, 2);
+	for (int i = 0; i < 100; i++) {
+		raise(SIGTRAP);
+		__asm__ volatile("int3");
+		usleep(5000);
+	}
+	stop_threads(threads, 2);
+	sigaction(SIGTRAP, NULL, &old);
+	if (old.sa_handler != on_own_trap)
+		fprintf(stderr, "the handler reads back as another\n");
+	if (own_traps != 200)
+		fprintf(stderr, "%d traps of 200\n", (int)own_traps);
+	return own_traps != 200 || old.sa_handler != on_own_trap;
+}
+
+/* Threads that block all signals are searched too. */
+static int blocked_signals(void)
+{
+	pthread_t threads[2];
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	start_threads(threads, 2);
+	sleep(2);
+	stop_threads(threads, 2);
+	return 0;
+}
+
+/* Calls that end with EINTR when a signal comes: none of ours may come inside one. */
+static int interrupted_calls(void)
+{
+	struct timespec pause = { 0, 2000000 };
+	pthread_t threads[2];
+	int interrupted = 0;
+
+	start_threads(threads, 2);
+	for (int i = 0; i < 500; i++) {
+		interrupted += nanosleep(&pause, NULL) != 0;
+		interrupted += poll(NULL, 0, 1) < 0;
+	}
+	stop_threads(threads, 2);
+	if (interrupted)
+		fprintf(stderr, "%d calls were interrupted\n", interrupted);
+	return interrupted != 0;
+}
+
+/* All descriptors that the program did not open itself are closed, as daemons do. */
+static int closed_descriptors(void)
+{
+	pthread_t threads[2];
+	int wrong = 0;
+
+	for (int fd = 3; fd < 4096; fd++)
+		close(fd);
+	start_threads(threads, 2);
+	for (int i = 0; i < 200; i++) {
+		int fds[64];
+		for (int n = 0; n < 64; n++)
+			fds[n] = open("/dev/null", O_WRONLY);
+		usleep(2000);
+		for (int n = 0; n < 64; n++)
+			wrong += write(fds[n], "x", 1) != 1 || close(fds[n]) != 0;
+	}
+	stop_threads(threads, 2);
+	return wrong != 0;
+}
+
+/* Children search on their own. */
+static int forks(void)
+{
+	for (int i = 0; i < 30; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			pthread_t threads[2];
+			start_threads(threads, 2);
+			usleep(100000);
+			stop_threads(threads, 2);
+			_exit(0);
+		}
+		int status;
+		if (waitpid(child, &status, 0) != child || status != 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Many forks while threads run: what handlers do must not end up half done in a child. */
+static int fork_storm(void)
+{
+	pthread_t threads[3];
+	int bad = 0;
+
+	start_threads(threads, 3);
+	for (int i = 0; i < 300; i++) {
+		pid_t child = fork();
+		if (child == 0)
+			_exit(7);
+		int status = 0;
+		waitpid(child, &status, 0);
+		bad += !WIFEXITED(status) || WEXITSTATUS(status) != 7;
+	}
+	stop_threads(threads, 3);
+	if (bad)
+		fprintf(stderr, "%d children ended badly\n", bad);
+	return bad != 0;
+}
+
+static int exec_self(char **argv)
+{
+	char *again[] = { argv[0], "blocked_signals", NULL };
+
+	execv("/proc/self/exe", again);
+	return 1;
+}
+
+/* A lock held while its holder is held: others wait, all go on. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *lock_and_add(void *arg)
+{
+	for (int i = 0; i < 20000; i++) {
+		pthread_mutex_lock(&mutex);
+		increment();
+		pthread_mutex_unlock(&mutex);
+	}
+	return NULL;
+}
+
+static int locks(void)
+{
+	pthread_t threads[8];
+
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, lock_and_add, NULL);
+	for (int i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	return shared_word != 8 * 20000;
+}
+
+static void *little_thread(void *arg)
+{
+	long *mine = arg;
+
+	for (int i = 0; i < 1000; i++)
+		mine[0] += i;
+	usleep(100000);
+	return NULL;
+}
+
+/* Two thousand threads, alive together. */
+static int many_threads(void)
+{
+	static pthread_t threads[2000];
+	static long parts[2000][8];
+	pthread_attr_t attr;
+	int n = 0;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	for (; n < 2000; n++)
+		if (pthread_create(&threads[n], &attr, little_thread, parts[n]))
+			break;
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < n; i++)
+		if (parts[i][0] != 499500)
+			return 1;
+	return n != 2000;
+}
+
+/* Stacks as small as they may be. */
+static int small_stacks(void)
+{
+	pthread_t threads[4];
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN);
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&threads[i], &attr, race_for_ever, NULL))
+			return 1;
+	sleep(1);
+	stop_threads(threads, 4);
+	return 0;
+}
+
+static sigjmp_buf start_again;
+
+static void on_alarm(int signal)
+{
+	siglongjmp(start_again, 1);
+}
+
+/* A handler that leaves by siglongjmp, perhaps out of a stall. */
+static int jumps(void)
+{
+	struct sigaction action = { .sa_handler = on_alarm };
+	volatile int left = 200;
+	pthread_t threads[2];
+
+	start_threads(threads, 2);
+	sigaction(SIGALRM, &action, NULL);
+	sigsetjmp(start_again, 1);
+	while (left-- > 0) {
+		ualarm(3000, 0);
+		for (;;)
+			increment();
+	}
+	stop_threads(threads, 2);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(void);
+	} guests[] = {
+		{ "own_sigtrap", own_sigtrap },
+		{ "blocked_signals", blocked_signals },
+		{ "interrupted_calls", interrupted_calls },
+		{ "closed_descriptors", closed_descriptors },
+		{ "forks", forks },
+		{ "fork_storm", fork_storm },
+		{ "locks", locks },
+		{ "many_threads", many_threads },
+		{ "small_stacks", small_stacks },
+		{ "jumps", jumps },
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "exec"))
+		return exec_self(argv);
+	for (size_t i = 0; argc > 1 && i < sizeof(guests) / sizeof(guests[0]); i++)
+		if (!strcmp(argv[1], guests[i].name))
+			return guests[i].run();
+	return 2;
+}
