@@ -14,22 +14,23 @@
 #include <sys/stat.h>
 
 #include "agent/signals.h"
+#include "agent/throttle.h"
 #include "agent/zydis.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "tools/race.h"
 
-#define OPTION "race="
+#define RACE_OPTION "race="
+#define THROTTLE_OPTION "throttle="
 
-/* Copies the value of the option; 0: there is none. */
-static int read_option(char *path, size_t n)
+/* Copies the value of an option; 0: there is none. */
+static int read_option(const char *all, const char *option, char *path, size_t n)
 {
-	const char *all = getenv("TRAPLINE_OPTIONS");
-	const char *at = all ? strstr(all, OPTION) : NULL;
+	const char *at = all ? strstr(all, option) : NULL;
 
 	if (!at || (at != all && at[-1] != ':'))
 		return 0;
-	at += strlen(OPTION);
+	at += strlen(option);
 	size_t len = strcspn(at, ":");
 	if (len == 0 || len >= n)
 		return 0;
@@ -38,7 +39,7 @@ static int read_option(char *path, size_t n)
 	return 1;
 }
 
-static struct race_region *map_region(const char *path)
+static void *map_region(const char *path, size_t bytes)
 {
 	struct stat st;
 	void *region = NULL;
@@ -47,8 +48,8 @@ static struct race_region *map_region(const char *path)
 	if (fd < 0)
 		return NULL;
 	if (sys4(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == 0 &&
-	    (size_t)st.st_size == sizeof(struct race_region))
-		region = memory_map_shared(sizeof(struct race_region), 1, fd, 0);
+	    (size_t)st.st_size == bytes)
+		region = memory_map_shared(bytes, 1, fd, 0);
 	sys_close(fd);
 	return region && !memory_failed(region) ? region : NULL;
 }
@@ -75,28 +76,64 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 	return err;
 }
 
-static void forked(void)
+static void race_agent_forked(void)
 {
 	signals_are_ours(0);
 	if (race_forked() == 0)
 		signals_are_ours(1);
 }
 
-__attribute__((constructor)) static void agent_start(void)
+static void start_throttle(const char *path)
+{
+	struct throttle_region *region = map_region(path, sizeof(*region));
+
+	if (region && agent_throttle_start(region) == 0)
+		pthread_atfork(NULL, NULL, agent_throttle_forked);
+}
+
+/*
+ * For a process that runs already: called from outside, with the options that a started one finds
+ * in its environment. `throttle-stop` ends what was begun so.
+ */
+int trapline_agent_call(const char *options);
+
+__attribute__((visibility("default"))) int trapline_agent_call(const char *options)
 {
 	char path[256];
 
-	if (!read_option(path, sizeof(path)))
-		return;
-	struct race_region *region = map_region(path);
+	if (strcmp(options, "throttle-stop") == 0) {
+		agent_throttle_stop();
+		return 0;
+	}
+	if (!read_option(options, THROTTLE_OPTION, path, sizeof(path)))
+		return -EINVAL;
+	struct throttle_region *region = map_region(path, sizeof(*region));
+	return region ? agent_throttle_start(region) : -ENOENT;
+}
+
+static void start_race(const char *path)
+{
+	struct race_region *region = map_region(path, sizeof(*region));
+
 	if (!region || region->magic != RACE_MAGIC)
 		return;
 	if (zydis_open()) {
 		race_refuse(region, RACE_STEP_DECODER, -ENOENT);
 		return;
 	}
-	pthread_atfork(NULL, NULL, forked);
+	pthread_atfork(NULL, NULL, race_agent_forked);
 	signals_prepare();
 	if (race_start(region) == 0)
 		signals_are_ours(1);
+}
+
+__attribute__((constructor)) static void agent_start(void)
+{
+	const char *options = getenv("TRAPLINE_OPTIONS");
+	char path[256];
+
+	if (read_option(options, RACE_OPTION, path, sizeof(path)))
+		start_race(path);
+	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
+		start_throttle(path);
 }

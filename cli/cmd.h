@@ -13,6 +13,7 @@ enum cli_exit {
 /* argv[0] is the command's name. Each returns the exit status. */
 int cmd_check(int argc, char **argv);
 int cmd_race(int argc, char **argv);
+int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */

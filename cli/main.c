@@ -15,6 +15,7 @@ static const struct command {
 	const char *help;
 } commands[] = {
 	{ "check", cmd_check, "what this machine allows, and what each mechanism costs here" },
+	{ "throttle", cmd_throttle, "a program that keeps to a budget of CPU time or page faults" },
 	{ "race", cmd_race, "data races of a program, both sides caught in the act" },
 	{ "watch", cmd_watch, "who touches a variable of a running process, and how" },
 };

@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "target.h"
+#include "throttle_open.h"
 #include "tools/throttle.h"
 
 #define BURST_NS 20000000u
@@ -81,6 +82,31 @@ static int open_event(struct trapline *t, struct trapline_throttle *th,
 	return trapline_count(t, (enum trapline_counter)o->counter, &opts, &th->event);
 }
 
+/* region NULL: the account is this process's own. */
+int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
+		  struct throttle_region *region, uint32_t budget, struct trapline_throttle **out)
+{
+	int err = check_opts(t, o);
+
+	if (err)
+		return err;
+	struct trapline_throttle *th = throttle_take();
+	if (!th)
+		return failed(-ENFILE, FAILED_EVENT, "4 budgets are open");
+	fill(th, o);
+	err = open_event(t, th, o);
+	if (err) {
+		throttle_give(th);
+		return err;
+	}
+	if (region)
+		throttle_share(th, region, budget);
+	throttle_begin(th, o->per_second);
+	trapline_event_enable(th->event);
+	*out = th;
+	return 0;
+}
+
 TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_throttle_opts *opts,
 				   struct trapline_throttle **out)
 {
@@ -91,22 +117,7 @@ TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_thr
 		return err;
 	if (!t || !out)
 		return failed(-EINVAL, FAILED_ARGUMENT, "target or out is NULL");
-	err = check_opts(t, &o);
-	if (err)
-		return err;
-	struct trapline_throttle *th = throttle_take();
-	if (!th)
-		return failed(-ENFILE, FAILED_EVENT, "4 budgets are open");
-	fill(th, &o);
-	err = open_event(t, th, &o);
-	if (err) {
-		throttle_give(th);
-		return err;
-	}
-	throttle_begin(th, o.per_second);
-	trapline_event_enable(th->event);
-	*out = th;
-	return 0;
+	return throttle_open(t, &o, NULL, 0, out);
 }
 
 TRAPLINE_API uint64_t trapline_throttle_debt(struct trapline_throttle *th)
@@ -145,8 +156,7 @@ TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *th)
 	if (!th)
 		return;
 	/* Sleepers see it; closing the event waits until they have left the handler. */
-	atomic_set(&th->taken, 2u);
-	th->generation++;
+	throttle_wake(th);
 	trapline_event_close(th->event);
 	throttle_give(th);
 }

@@ -8,7 +8,9 @@
 #include "tools/throttle.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -17,13 +19,12 @@
 #include "base/sys.h"
 #include "trap/path.h"
 
-#define SLICE_NS 50000000u
-
-/* An account of one thread, for TRAPLINE_THROTTLE_EACH. */
+/* Of one thread: its own account (TRAPLINE_THROTTLE_EACH), or what it has told the shared one. */
 struct thread_account {
 	uint32_t generation;
 	uint32_t is_throttled;
 	uint64_t origin;
+	uint64_t reported;
 };
 
 static __thread struct thread_account accounts[THROTTLES_MAX]
@@ -52,6 +53,21 @@ void throttle_give(struct trapline_throttle *t)
 	atomic_set(&t->taken, 0u);
 }
 
+void throttle_wake(struct trapline_throttle *t)
+{
+	atomic_set(&t->taken, 2u);
+	t->generation++;
+	sys4(SYS_futex, &t->taken, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+void throttle_forked(void)
+{
+	for (uint32_t i = 0; i < THROTTLES_MAX; i++) {
+		throttles[i].generation++;
+		throttle_give(&throttles[i]);
+	}
+}
+
 TRAP_PATH static uint64_t clock_ns(int clock)
 {
 	struct timespec now = {0};
@@ -70,16 +86,24 @@ TRAP_PATH static uint64_t page_faults(int who)
 	return (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt;
 }
 
-TRAP_PATH uint64_t throttle_drawn(const struct trapline_throttle *t)
+/* Only some threads of the process draw from the account. */
+TRAP_PATH static int is_by_name(const struct trapline_throttle *t)
 {
-	int each = (t->flags & TRAPLINE_THROTTLE_EACH) != 0;
+	return t->region && t->region->thread[0];
+}
+
+/* What this thread, or this process, has drawn. */
+TRAP_PATH static uint64_t drawn_here(const struct trapline_throttle *t)
+{
+	int thread = (t->flags & TRAPLINE_THROTTLE_EACH) || is_by_name(t);
 	uint64_t drawn = 0;
 
-	if (each || t->scope == TRAPLINE_PROCESS) {
+	if (thread || t->scope == TRAPLINE_PROCESS) {
 		if (t->counter == TRAPLINE_TASK_CLOCK)
-			return clock_ns(each ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID);
+			return clock_ns(thread ? CLOCK_THREAD_CPUTIME_ID :
+						 CLOCK_PROCESS_CPUTIME_ID);
 		if (t->counter == TRAPLINE_PAGE_FAULTS)
-			return page_faults(each ? RUSAGE_THREAD : RUSAGE_SELF);
+			return page_faults(thread ? RUSAGE_THREAD : RUSAGE_SELF);
 	}
 	event_read_count(t->event, 0, &drawn);
 	return drawn;
@@ -97,14 +121,38 @@ TRAP_PATH static struct thread_account *account_of(const struct trapline_throttl
 	if (account->generation != t->generation) {
 		account->generation = t->generation;
 		account->is_throttled = 0;
-		account->origin = clock_now_ns() - price_of(t, throttle_drawn(t));
+		account->reported = drawn_here(t);
+		account->origin = clock_now_ns() - price_of(t, account->reported);
 	}
 	return account;
 }
 
+/* Tell the shared account what has been drawn here since the last time. */
+TRAP_PATH static void report(struct trapline_throttle *t)
+{
+	uint64_t *reported = is_by_name(t) ? &account_of(t)->reported : &t->reported;
+	uint64_t now = drawn_here(t);
+	uint64_t before = atomic_get(reported);
+
+	while (now > before)
+		if (atomic_cas(reported, &before, now)) {
+			atomic_add(&t->account->drawn, now - before);
+			break;
+		}
+}
+
+TRAP_PATH uint64_t throttle_drawn(struct trapline_throttle *t)
+{
+	if (t->flags & TRAPLINE_THROTTLE_EACH || t->account == &t->own)
+		return drawn_here(t);
+	report(t);
+	return atomic_get(&t->account->drawn);
+}
+
 TRAP_PATH static uint64_t *origin_of(struct trapline_throttle *t)
 {
-	return t->flags & TRAPLINE_THROTTLE_EACH ? &account_of(t)->origin : &t->origin;
+	return t->flags & TRAPLINE_THROTTLE_EACH ? &account_of(t)->origin :
+						   &t->account->origin;
 }
 
 TRAP_PATH static uint32_t *state_of(struct trapline_throttle *t)
@@ -113,11 +161,24 @@ TRAP_PATH static uint32_t *state_of(struct trapline_throttle *t)
 						   &t->is_throttled;
 }
 
+void throttle_share(struct trapline_throttle *t, struct throttle_region *region, uint32_t budget)
+{
+	t->region = region;
+	t->totals = &region->budgets[budget];
+	t->account = &t->totals->account;
+	/* What was drawn before is nobody's debt. */
+	t->reported = drawn_here(t);
+}
+
 void throttle_begin(struct trapline_throttle *t, uint64_t per_second)
 {
+	uint64_t unopened = 0;
+
 	t->price = (uint64_t)(((unsigned __int128)1000000000u << 32) / per_second);
+	if (!t->account)
+		t->account = &t->own;
 	t->drawn_before = throttle_drawn(t);
-	t->origin = clock_now_ns() - price_of(t, t->drawn_before);
+	atomic_cas(&t->account->origin, &unopened, clock_now_ns() - price_of(t, t->drawn_before));
 }
 
 /* When the account will be even: CLOCK_MONOTONIC. Credit that is older than the burst lapses. */
@@ -158,14 +219,48 @@ TRAP_PATH static void tell_debt(struct trapline_throttle *t, uint64_t debt)
 	if (debt <= t->debt_ns || !atomic_cas(state_of(t), &even, 1u))
 		return;
 	counter_add(&t->throttled_count, 1);
+	if (t->totals)
+		counter_add(&t->totals->throttled, 1);
 	if (t->throttled)
 		t->throttled(t->arg, debt);
 }
 
+/* The command has ended, killed or not, or has said so. */
+TRAP_PATH static int is_over(const struct throttle_region *region)
+{
+	return atomic_get(&region->stop) || sys2(SYS_kill, region->observer, 0) == -ESRCH;
+}
+
+/* What ends a sleep early: the end of the command, or of the budget. */
+TRAP_PATH static uint32_t *end_word(struct trapline_throttle *t, uint32_t *running)
+{
+	*running = t->region ? 0 : 1;
+	return t->region ? (uint32_t *)(uintptr_t)&t->region->stop : &t->taken;
+}
+
 /*
- * Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on. In
- * slices, so that the end of the budget is noticed.
+ * Threads that wake at the same moment all find the account even, and draw at once. So they wake
+ * spread over the time in which each of them can earn what it draws until its next look.
  */
+TRAP_PATH static uint64_t spread(const struct trapline_throttle *t, uint32_t sleepers, uint64_t now)
+{
+	uint64_t window = (sleepers - 1) * price_of(t, t->check);
+	uint64_t random = (now ^ (uintptr_t)&accounts) * 0x9e3779b97f4a7c15u;
+
+	return (uint64_t)((unsigned __int128)random * window >> 64);
+}
+
+TRAP_PATH static void sleep_until(struct trapline_throttle *t, uint64_t until_ns)
+{
+	struct timespec until = {(time_t)(until_ns / 1000000000u),
+				 (long)(until_ns % 1000000000u)};
+	uint32_t running;
+	uint32_t *word = end_word(t, &running);
+
+	sys6(SYS_futex, word, FUTEX_WAIT_BITSET, running, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+/* Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on. */
 TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 {
 	uint64_t start = clock_now_ns();
@@ -174,14 +269,14 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 
 	for (;;) {
 		uint64_t due = due_ns(t, now);
-		struct timespec until;
 
-		if ((int64_t)(due - now) <= 0 || !atomic_get(&t->taken) ||
-		    t->generation != generation)
+		if ((int64_t)(due - now) <= 0 || atomic_get(&t->taken) != 1 ||
+		    t->generation != generation || (t->region && is_over(t->region)))
 			break;
-		due = due - now > SLICE_NS ? now + SLICE_NS : due;
-		until = (struct timespec){(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
-		sys4(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		uint32_t sleepers = atomic_add(&t->sleepers, 1u) + 1;
+
+		sleep_until(t, due + spread(t, sleepers, now));
+		atomic_add(&t->sleepers, -1u);
 		now = clock_now_ns();
 	}
 	tell_even(t);
@@ -189,11 +284,50 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 		return 0;
 	counter_add(&t->sleeps, 1);
 	counter_add(&t->slept_ns, now - start);
+	if (t->totals) {
+		counter_add(&t->totals->sleeps, 1);
+		counter_add(&t->totals->slept_ns, now - start);
+	}
 	return now - start;
+}
+
+TRAP_PATH static int has_name(const char *wanted)
+{
+	char name[16] = "";
+
+	sys2(SYS_prctl, PR_GET_NAME, name);
+	for (size_t i = 0; i < sizeof(name); i++) {
+		if (wanted[i] == '*')
+			return 1;
+		if (wanted[i] != name[i])
+			return 0;
+		if (!wanted[i])
+			break;
+	}
+	return 1;
+}
+
+/* Whether this tick means anything to a budget of the command. */
+TRAP_PATH static int is_concerned(struct trapline_throttle *t)
+{
+	if (!t->region)
+		return 1;
+	if (is_over(t->region)) {
+		/* No further tick: what stays behind costs nothing. */
+		atomic_set(&t->event->wanted, 0u);
+		event_sync(t->event);
+		return 0;
+	}
+	if (is_by_name(t) && !has_name(t->region->thread))
+		return 0;
+	counter_add(&t->totals->checks, 1);
+	return 1;
 }
 
 TRAP_PATH void throttle_check(struct trapline_throttle *t)
 {
+	if (!is_concerned(t))
+		return;
 	uint64_t debt = throttle_debt(t);
 
 	counter_add(&t->checks, 1);

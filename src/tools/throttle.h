@@ -14,6 +14,7 @@
 #include <trapline/tools.h>
 
 #include "event/event.h"
+#include "record/throttle.h"
 
 #define THROTTLES_MAX 4 /* open at once: each takes thread-local memory */
 
@@ -33,8 +34,13 @@ struct trapline_throttle {
 	uint32_t scope;
 	struct trapline_event *event;
 
-	uint64_t origin; /* of the shared account: due = origin + drawn * price */
+	struct throttle_account own;
+	struct throttle_account *account; /* own, or one shared by processes */
+	uint64_t reported; /* of what this process drew, how much stands in the shared account */
+	const struct throttle_region *region; /* of the command, or NULL */
+	struct throttle_budget *totals;	      /* there */
 	uint32_t is_throttled;
+	uint32_t sleepers; /* now, in this process */
 	uint64_t drawn_before; /* it began */
 	uint64_t checks;
 	uint64_t sleeps;
@@ -46,11 +52,20 @@ struct trapline_throttle {
 struct trapline_throttle *throttle_take(void);
 void throttle_give(struct trapline_throttle *t);
 
+/* It ends: sleepers go on. */
+void throttle_wake(struct trapline_throttle *t);
+
+/* In a forked child: the parent's rows are not its own. */
+void throttle_forked(void);
+
 /* Open the account: nothing is drawn, nothing is owed. */
 void throttle_begin(struct trapline_throttle *t, uint64_t per_second);
 
+/* The account of the command's budget instead of its own; before throttle_begin(). */
+void throttle_share(struct trapline_throttle *t, struct throttle_region *region, uint32_t budget);
+
 /* What has been drawn, as the kernel counts. */
-uint64_t throttle_drawn(const struct trapline_throttle *t);
+uint64_t throttle_drawn(struct trapline_throttle *t);
 
 /* Nanoseconds until the account is even. */
 uint64_t throttle_debt(struct trapline_throttle *t);

@@ -180,15 +180,16 @@ static void without_sleep_the_thread_is_told_and_pays_where_it_likes(void **stat
 
 	assert_int_equal(s.sleeps, 0);
 	assert_true(s.checks > 0);
-	assert_int_equal(told_throttled, 1); /* once, not at each tick */
-	assert_int_equal(told_even, 0);
+	/* Once for each time in debt, not at each tick; on a busy machine it may get even. */
+	assert_true(told_throttled >= 1 && told_throttled - told_even <= 1);
+	assert_true((uint64_t)told_throttled < s.checks / 2);
 	if (trapline_throttle_debt(throttle)) {
 		assert_true(trapline_throttle_pay(throttle) > 0);
 		assert_int_equal(trapline_throttle_debt(throttle), 0);
 		assert_int_equal(stats().sleeps, 1);
 	}
 	trapline_throttle_pay(throttle);
-	assert_int_equal(told_even, 1);
+	assert_int_equal(told_even, told_throttled);
 }
 
 static void page_faults_are_rationed(void **state)
@@ -268,12 +269,16 @@ static void after_its_end_there_is_no_budget(void **state)
 	trapline_throttle_end(throttle);
 	throttle = NULL;
 
-	/* As much CPU time in one go as 10 s would earn: it takes much less if nothing sleeps. */
-	uint64_t start = now_ns();
+	/* A thread that computes leaves the CPU of its own will only to sleep. */
+	struct rusage before;
+	struct rusage after;
 	uint64_t cpu = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-	while (cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu < 1000000000u)
+
+	getrusage(RUSAGE_THREAD, &before);
+	while (cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu < 300000000u)
 		work_until(now_ns() + 1000000u);
-	assert_true(now_ns() - start < 9000000000u);
+	getrusage(RUSAGE_THREAD, &after);
+	assert_true(after.ru_nvcsw - before.ru_nvcsw <= 2);
 	/* The row can be used again. */
 	limit(TRAPLINE_TASK_CLOCK, 500000000, TRAPLINE_THROTTLE_SLEEP);
 }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* throttle.h - the budgets of `trapline throttle` in the target. */
+#ifndef AGENT_THROTTLE_H
+#define AGENT_THROTTLE_H
+
+#include "record/throttle.h"
+
+/* 0, or -errno noted in the region too. */
+int agent_throttle_start(struct throttle_region *shared);
+void agent_throttle_forked(void);
+void agent_throttle_stop(void);
+
+#endif

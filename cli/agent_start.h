@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* agent_start.h - a command, or a running process, with the agent in it. */
+#ifndef CLI_AGENT_START_H
+#define CLI_AGENT_START_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* A file without a name that the target opens below /proc; mapped here. NULL: errno says why. */
+void *agent_region_open(const char *name, size_t bytes, int *fd);
+void agent_region_close(void *region, size_t bytes, int fd);
+
+/* "option=/proc/PID/fd/N", as the target finds the region. */
+void agent_option(const char *option, int region_fd, char *text, size_t size);
+
+/* Can the agent be preloaded into this program? 0 or an exit status, line printed. */
+int agent_command_check(const char *command, char *const *argv);
+
+/* Start it, with options for the agent. 0 and *pid, or an exit status, line printed. */
+int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid);
+
+/* Call the agent in a running process; loads it where it is not yet. 0 or an exit status. */
+int agent_call(const char *command, pid_t pid, const char *options);
+
+#endif
