@@ -311,8 +311,8 @@ static int say_all(struct throttling *th)
 	const struct throttle_region *r = th->region;
 	double seconds = (double)(now_ns() - th->started_ns) / 1e9;
 
-	fprintf(stderr, "\ntrapline throttle: %.1f s, %llu process%s\n", seconds,
-		(unsigned long long)r->processes, r->processes == 1 ? "" : "es");
+	fprintf(stderr, "\ntrapline throttle: %.1f s, begun in %llu program%s\n", seconds,
+		(unsigned long long)r->processes, r->processes == 1 ? "" : "s");
 	for (uint32_t i = 0; i < r->count; i++)
 		say_budget(&r->budgets[i], seconds, th->set.each);
 	if (r->failures)

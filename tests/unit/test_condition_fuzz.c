@@ -423,7 +423,7 @@ static void random_conditions_load_as_they_are_attached(void **state)
 {
 	if (!arena)
 		skip_because("BPF programs (CAP_BPF and CAP_PERFMON)");
-	for (int i = 0; i < 500; i++) {
+	for (unsigned int i = 0; i < scaled(500); i++) {
 		struct node *n = node_random((uint32_t)random_below(250), arena);
 
 		node_print(n, texts[0], sizeof(texts[0]));
