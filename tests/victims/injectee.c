@@ -98,6 +98,7 @@ int main(void)
 	void *(*const mains[])(void *) = { allocate, compute, wait_in_calls };
 	pthread_t threads[6];
 
+	alarm(120); /* not left over by a test that failed */
 	signal(SIGTERM, on_term);
 	signal(SIGTRAP, on_trap);
 	for (int i = 0; i < 6; i++)
