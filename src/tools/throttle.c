@@ -238,18 +238,6 @@ TRAP_PATH static uint32_t *end_word(struct trapline_throttle *t, uint32_t *runni
 	return t->region ? (uint32_t *)(uintptr_t)&t->region->stop : &t->taken;
 }
 
-/*
- * Threads that wake at the same moment all find the account even, and draw at once. So they wake
- * spread over the time in which each of them can earn what it draws until its next look.
- */
-TRAP_PATH static uint64_t spread(const struct trapline_throttle *t, uint32_t sleepers, uint64_t now)
-{
-	uint64_t window = (sleepers - 1) * price_of(t, t->check);
-	uint64_t random = (now ^ (uintptr_t)&accounts) * 0x9e3779b97f4a7c15u;
-
-	return (uint64_t)((unsigned __int128)random * window >> 64);
-}
-
 TRAP_PATH static void sleep_until(struct trapline_throttle *t, uint64_t until_ns)
 {
 	struct timespec until = {(time_t)(until_ns / 1000000000u),
@@ -260,7 +248,12 @@ TRAP_PATH static void sleep_until(struct trapline_throttle *t, uint64_t until_ns
 	sys6(SYS_futex, word, FUTEX_WAIT_BITSET, running, &until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-/* Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on. */
+/*
+ * Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on.
+ *
+ * Threads that wake at the same moment would all find the account even, and draw at once. So they
+ * queue: each sleeps longer by what those before it will draw until their next look.
+ */
 TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 {
 	uint64_t start = clock_now_ns();
@@ -273,9 +266,9 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 		if ((int64_t)(due - now) <= 0 || atomic_get(&t->taken) != 1 ||
 		    t->generation != generation || (t->region && is_over(t->region)))
 			break;
-		uint32_t sleepers = atomic_add(&t->sleepers, 1u) + 1;
+		uint64_t before_us = atomic_add(&t->sleepers, 1u);
 
-		sleep_until(t, due + spread(t, sleepers, now));
+		sleep_until(t, due + before_us * price_of(t, t->check));
 		atomic_add(&t->sleepers, -1u);
 		now = clock_now_ns();
 	}
