@@ -85,6 +85,8 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 {
 	const char *what = last.err == err ? last.what : NULL;
 
+	if (what && last.step == FAILED_CODE)
+		return snprintf(buf, n, "%s", what);
 	switch (err) {
 	case -EACCES:
 	case -EPERM:

@@ -50,6 +50,7 @@ enum failed_step {
 	FAILED_PROGRAM,
 	FAILED_RING,
 	FAILED_SIGNAL,
+	FAILED_CODE,
 };
 int failed(int err, enum failed_step step, const char *what);
 

@@ -2,8 +2,8 @@
 /*
  * dispatch.c - the SIGTRAP handler.
  *
- * A perf signal with our magic is ours; everything else goes to the action that was there
- * before. Nothing here allocates, locks, prints, exits or touches errno.
+ * A perf signal with our magic is ours, and an int3 that poke knows; everything else goes to the
+ * action that was there before. Nothing here allocates, locks, prints, exits or touches errno.
  *
  * SA_NODEFER: a hit inside a callback enters the handler at once and is counted as nested. With
  * SIGTRAP blocked it would stay pending, come again after the handler's return, and never end
@@ -15,7 +15,9 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/frame.h"
 #include "base/sys.h"
+#include "code/poke.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
 #include "trap/inflight.h"
@@ -108,25 +110,9 @@ TRAP_PATH static void chain(int sig, siginfo_t *info, void *context)
 	self.chaining--;
 }
 
-/*
- * A callback that was left by siglongjmp never returned to clear the note. It is stale when the
- * interrupted code stands above the noted frame, or on another stack than the signal stack that
- * the frame was on.
- */
 TRAP_PATH static int is_nested(const ucontext_t *context)
 {
-	uintptr_t frame = (uintptr_t)self.frame;
-	uintptr_t sp = arch_sp(context);
-	uintptr_t alt = (uintptr_t)context->uc_stack.ss_sp;
-	size_t alt_bytes = context->uc_stack.ss_size;
-
-	if (!frame)
-		return 0;
-	int frame_on_alt = alt_bytes && frame - alt < alt_bytes;
-	int sp_on_alt = alt_bytes && sp - alt < alt_bytes;
-	if (frame_on_alt != sp_on_alt)
-		return 0;
-	return sp < frame;
+	return self.frame && frame_is_inside(self.frame, context);
 }
 
 TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
@@ -380,6 +366,8 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 	const struct siginfo_perf *info = (const void *)siginfo;
 	uint32_t part;
 
+	if (info->code == SI_KERNEL && poke_on_int3(context))
+		return;
 	if (info->code != TRAP_PERF_CODE || info->data >> 48 != EVENT_MAGIC) {
 		chain(sig, siginfo, context);
 		return;

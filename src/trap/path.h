@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * path.h - code that runs inside SIGTRAP.
- *
- * All of it lies in one section, so that a hit inside it is recognised by its address, before
- * anything is written: a watch on the library's own data would otherwise never end.
- */
+/* path.h - code that runs inside SIGTRAP: see base/trap_path.h. */
 #ifndef TRAP_PATH_H
 #define TRAP_PATH_H
 
-#define TRAP_PATH __attribute__((section("trap_path"), noinline))
+#include "base/trap_path.h"
 
 #endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* code_api.c - the entry points of <trapline/code.h>: check arguments, call down. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <trapline/code.h>
+
+#include "code/poke.h"
+#include "target.h"
+#include "trap/trap.h"
+
+#define WRITERS (TRAPLINE_WRITE_ALIAS | TRAPLINE_WRITE_MEM | TRAPLINE_WRITE_MPROTECT)
+#define POKE_FLAGS \
+	(TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE | TRAPLINE_POKE_QUIESCENT)
+
+static void add_fork_handlers(void)
+{
+	pthread_atfork(poke_before_fork, poke_after_fork_in_parent,
+		       poke_after_fork_in_child);
+}
+
+/* SIGTRAP ours, fork taken care of. */
+static int start(void)
+{
+	static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
+	struct code_problem problem = { NULL, 0 };
+	int err = poke_start(&problem);
+
+	if (err)
+		return failed(err, FAILED_CODE, problem.why);
+	pthread_once(&fork_handlers, add_fork_handlers);
+	err = trap_install();
+	return err ? failed(err, FAILED_CODE, "SIGTRAP cannot be taken") : 0;
+}
+
+static int tell(int err, const struct code_problem *problem, size_t *failed_site)
+{
+	if (!err)
+		return 0;
+	if (failed_site)
+		*failed_site = problem->site;
+	return failed(err, FAILED_CODE, problem->why);
+}
+
+static int check_size(size_t size, size_t known)
+{
+	if (size > known)
+		return failed(-E2BIG, FAILED_ARGUMENT,
+			      "options of a newer library version");
+	if (size < known)
+		return failed(-EINVAL, FAILED_ARGUMENT, "opts.size is not set");
+	return 0;
+}
+
+TRAPLINE_API int trapline_poke(const struct trapline_poke_site *sites, size_t n,
+			       const struct trapline_poke_opts *opts)
+{
+	struct code_problem problem = { NULL, 0 };
+	uint32_t flags = opts ? opts->flags : 0;
+	uint32_t writers = opts ? opts->writers : 0;
+	int err = opts ? check_size(opts->size, sizeof(*opts)) : 0;
+
+	if (err)
+		return err;
+	if (!sites || !n)
+		return failed(-EINVAL, FAILED_ARGUMENT, "no sites");
+	if (flags & ~POKE_FLAGS || writers & ~WRITERS)
+		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
+	if (flags & TRAPLINE_POKE_SPIN && flags & TRAPLINE_POKE_SINGLE_STORE)
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "spin and single store exclude each other");
+	err = start();
+	if (err)
+		return err;
+	err = poke_commit(sites, n, flags, writers, &problem);
+	return tell(err, &problem, opts ? opts->failed : NULL);
+}
+
+TRAPLINE_API int trapline_traps_set(const uint64_t *addresses, size_t n,
+				    const struct trapline_traps_opts *opts,
+				    struct trapline_traps **out)
+{
+	TRAPLINE_OPTS(traps, defaults);
+	struct code_problem problem = { NULL, 0 };
+	int err = opts ? check_size(opts->size, sizeof(*opts)) : 0;
+
+	if (err)
+		return err;
+	if (!addresses || !n || !out)
+		return failed(-EINVAL, FAILED_ARGUMENT, "no addresses, or out is NULL");
+	if (!opts)
+		opts = &defaults;
+	if (opts->flags & ~(uint32_t)TRAPLINE_TRAPS_ANY_MASK || opts->writers & ~WRITERS)
+		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
+	err = start();
+	if (err)
+		return err;
+	err = traps_set(addresses, n, opts, out, &problem);
+	return tell(err, &problem, opts->failed);
+}
+
+TRAPLINE_API int trapline_traps_hits(const struct trapline_traps *traps, size_t index,
+				     uint64_t *nested, uint64_t *out)
+{
+	return traps && out ? traps_hits(traps, index, nested, out) : -EINVAL;
+}
+
+TRAPLINE_API int trapline_traps_remove(struct trapline_traps *traps)
+{
+	struct code_problem problem = { NULL, 0 };
+
+	return traps ? tell(traps_remove(traps, &problem), &problem, NULL) : 0;
+}
+
+TRAPLINE_API int trapline_code_alloc(uint64_t near, size_t bytes, void **out)
+{
+	struct code_problem problem = { NULL, 0 };
+
+	if (!bytes || !out)
+		return failed(-EINVAL, FAILED_ARGUMENT, "no bytes, or out is NULL");
+	int err = start();
+	if (err)
+		return err;
+	return tell(region_alloc(near, bytes, out, &problem), &problem, NULL);
+}
+
+TRAPLINE_API int trapline_code_free(void *code)
+{
+	struct code_problem problem = {
+		"not the start of memory from trapline_code_alloc()", 0
+	};
+
+	return code ? tell(region_free(code), &problem, NULL) : 0;
+}
+
+TRAPLINE_API int trapline_code_write(void *code, const void *bytes, size_t n)
+{
+	struct code_problem problem = { NULL, 0 };
+
+	if (!code || !bytes)
+		return failed(-EINVAL, FAILED_ARGUMENT, "code or bytes is NULL");
+	return tell(region_write(code, bytes, n, &problem), &problem, NULL);
+}
+
+TRAPLINE_API int trapline_code_stats(struct trapline_code_stats *stats)
+{
+	if (!stats || stats->size < sizeof(*stats))
+		return failed(-EINVAL, FAILED_ARGUMENT, "stats.size is not set");
+	poke_read_stats(stats);
+	return 0;
+}
+
+TRAPLINE_API int trapline_log_code(trapline_code_log log, void *arg)
+{
+	struct code_problem problem = { NULL, 0 };
+	int err = start();
+
+	return err ? err : tell(poke_set_log(log, arg, &problem), &problem, NULL);
+}

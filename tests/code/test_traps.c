@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+/* test_traps.c - int3 that stay: each kind of instruction under one, and what is refused. */
+#include "sites.h"
+
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+static volatile uint64_t callbacks;
+
+static void count(const struct trapline_trap_hit *hit)
+{
+	__atomic_fetch_add(&callbacks, 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t hits_of(const struct trapline_traps *traps, size_t index)
+{
+	uint64_t hits = UINT64_MAX;
+
+	assert_int_equal(trapline_traps_hits(traps, index, NULL, &hits), 0);
+	return hits;
+}
+
+static int set_up(void **state)
+{
+	callbacks = 0;
+	return 0;
+}
+
+/* Every instruction of it is trapped: SITE notes where each begins. */
+#define SITE ".pushsection all_sites, \"aw\"\n .quad 1f\n .popsection\n1:\n "
+extern const uint64_t __start_all_sites[];
+extern const uint64_t __stop_all_sites[];
+
+uint64_t all_kinds(uint64_t n, uint64_t *memory);
+__asm__(".text\n.p2align 4\n.globl all_kinds\nall_kinds:\n"
+	SITE "endbr64\n"
+	SITE "push %rbx\n"
+	SITE "push %rbp\n"
+	SITE "mov %rsp, %rbp\n"
+	SITE "mov %rdi, %rcx\n"
+	SITE "xor %eax, %eax\n"
+	/* counted loop, with every kind of conditional branch */
+	"2:\n"
+	SITE "add %rcx, %rax\n"
+	SITE "test $1, %cl\n"
+	SITE "je 3f\n"
+	SITE "lea 7(%rax,%rcx,2), %rax\n"
+	"3:\n"
+	SITE "cmp $5, %rcx\n"
+	SITE "jbe 4f\n"
+	SITE "add $0x11, %rax\n"
+	"4:\n"
+	SITE "jl 5f\n"
+	SITE "xor $0x2a, %rax\n"
+	"5:\n"
+	SITE "js 6f\n"
+	SITE "rol $3, %rax\n"
+	"6:\n"
+	SITE "loop 2b\n"
+	SITE "jrcxz 7f\n"
+	SITE "mov $1, %eax\n" /* never */
+	"7:\n"
+	/* calls: direct, by register, by memory, relative to the pc */
+	SITE "call kinds_leaf\n"
+	SITE "lea kinds_leaf(%rip), %rbx\n"
+	SITE "call *%rbx\n"
+	SITE "push %rbx\n"
+	SITE "call *(%rsp)\n"
+	SITE "pop %rbx\n"
+	SITE "call *kinds_pointer(%rip)\n"
+	/* jumps: far away, by register, by table */
+	SITE "jmp 8f\n"
+	".skip 200, 0xcc\n"
+	"8:\n"
+	SITE "lea 9f(%rip), %rdx\n"
+	SITE "jmp *%rdx\n"
+	".skip 3, 0xcc\n"
+	"9:\n"
+	SITE "lea kinds_table(%rip), %rdx\n"
+	SITE "mov $1, %ecx\n"
+	SITE "jmp *(%rdx,%rcx,8)\n"
+	".skip 3, 0xcc\n"
+	"kinds_landing:\n"
+	/* memory, relative to the pc and not; flags that must survive; vector; string; syscall */
+	SITE "addq $5, kinds_word(%rip)\n"
+	SITE "xor kinds_word(%rip), %rax\n"
+	SITE "lock addq $3, (%rsi)\n"
+	SITE "stc\n"
+	SITE "nop\n"
+	SITE "adc $0, %rax\n"
+	SITE "movq %rax, %xmm0\n"
+	SITE "paddq kinds_vector(%rip), %xmm0\n"
+	SITE "movq %xmm0, %rax\n"
+	SITE "push %rax\n"
+	SITE "mov $39, %eax\n" /* getpid */
+	SITE "syscall\n"
+	SITE "mov %rax, 8(%rsi)\n"
+	SITE "pop %rax\n"
+	SITE "lea 16(%rsi), %rdi\n"
+	SITE "mov $4, %ecx\n"
+	SITE "rep stosb\n"
+	SITE "cmp %rax, %rax\n"
+	SITE "cmove %rax, %rdx\n"
+	SITE "leave\n"
+	SITE "pop %rbx\n"
+	SITE "ret\n"
+	"kinds_leaf:\n"
+	SITE "add $0x101, %rax\n"
+	SITE "ret $0\n"
+	".data\n.p2align 4\n"
+	"kinds_pointer: .quad kinds_leaf\n"
+	"kinds_table: .quad 0, kinds_landing\n"
+	"kinds_word: .quad 0\n"
+	".p2align 4\nkinds_vector: .quad 0x1234, 0\n"
+	".text\n");
+extern uint64_t kinds_word;
+
+struct outcome {
+	uint64_t result;
+	uint64_t memory[3];
+	uint64_t word;
+};
+
+static struct outcome run_kinds(uint64_t n)
+{
+	struct outcome out = {0};
+
+	kinds_word = n;
+	out.result = all_kinds(n, out.memory);
+	out.word = kinds_word;
+	return out;
+}
+
+static void every_kind_of_instruction_is_passed(void **state)
+{
+	size_t n = (size_t)(__stop_all_sites - __start_all_sites);
+	TRAPLINE_OPTS(traps, opts);
+	struct trapline_traps *traps;
+	size_t failed = 0;
+
+	opts.callback = count;
+	opts.failed = &failed;
+	for (uint64_t i = 1; i < 20; i++) {
+		struct outcome plain = run_kinds(i);
+		int err = trapline_traps_set(__start_all_sites, n, &opts, &traps);
+
+		if (err) {
+			fail_with(err, "traps");
+			print_error("site %zu of %zu\n", failed, n);
+		}
+		assert_int_equal(err, 0);
+		uint64_t before = callbacks;
+		struct outcome trapped = run_kinds(i);
+		assert_memory_equal(&plain, &trapped, sizeof(plain));
+		uint64_t sum = 0;
+		for (size_t s = 0; s < n; s++)
+			sum += hits_of(traps, s);
+		assert_int_equal(callbacks - before, sum);
+		assert_int_equal(hits_of(traps, 0), 1);
+		assert_int_equal(hits_of(traps, 6), i); /* the head of the loop */
+		assert_int_equal(hits_of(traps, 19), 0); /* behind jrcxz */
+		assert_int_equal(trapline_traps_remove(traps), 0);
+		struct outcome after = run_kinds(i);
+		assert_memory_equal(&plain, &after, sizeof(plain));
+		assert_int_equal(callbacks - before, sum);
+	}
+}
+
+/* A function of 5-byte nop and a known result. */
+static struct site make_one(uint8_t **code)
+{
+	uint8_t image[BLOCK_BYTES];
+	struct site site;
+
+	*code = code_or_skip(4096);
+	memset(image, 0xcc, sizeof(image));
+	far_a = far_b = far_c = *code;
+	make_site(&site, *code, image, 2);
+	assert_int_equal(trapline_code_write(*code, image, sizeof(image)), 0);
+	return site;
+}
+
+static const struct trapline_trap_hit *expected_hit;
+static bool hit_was_right;
+
+static void compare(const struct trapline_trap_hit *hit)
+{
+	const ucontext_t *context = hit->context;
+
+	hit_was_right = hit->size == sizeof(*hit) && hit->arg == expected_hit->arg &&
+			hit->index == expected_hit->index &&
+			hit->address == expected_hit->address &&
+			(uint64_t)context->uc_mcontext.gregs[REG_RIP] == hit->address &&
+			context->uc_mcontext.gregs[REG_RAX] == 7;
+}
+
+static void callback_is_told_where_and_for_whom(void **state)
+{
+	uint8_t *code;
+	struct site site = make_one(&code);
+	uint64_t addresses[2] = {ADDR(code) + 5, ADDR(code)};
+	struct trapline_trap_hit expected = {.arg = &site, .index = 1, .address = ADDR(code)};
+	TRAPLINE_OPTS(traps, opts);
+	struct trapline_traps *traps;
+
+	expected_hit = &expected;
+	opts.callback = compare;
+	opts.arg = &site;
+	assert_int_equal(trapline_traps_set(&addresses[1], 1, &opts, &traps), 0);
+	expected.index = 0;
+	assert_int_equal(run_site(code), 1);
+	assert_true(hit_was_right);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	hit_was_right = false;
+	assert_int_equal(run_site(code), 1);
+	assert_false(hit_was_right);
+	assert_int_equal(trapline_code_free(code), 0);
+}
+
+static void skip_the_function(const struct trapline_trap_hit *hit)
+{
+	greg_t *gregs = ((ucontext_t *)hit->context)->uc_mcontext.gregs;
+
+	gregs[REG_RAX] = 99;
+	gregs[REG_RIP] = *(greg_t *)gregs[REG_RSP];
+	gregs[REG_RSP] += 8;
+}
+
+static void callback_may_send_the_thread_elsewhere(void **state)
+{
+	uint8_t *code;
+	struct site site = make_one(&code);
+	uint64_t address = ADDR(site.code);
+	TRAPLINE_OPTS(traps, opts);
+	struct trapline_traps *traps;
+
+	opts.callback = skip_the_function;
+	assert_int_equal(trapline_traps_set(&address, 1, &opts, &traps), 0);
+	assert_int_equal(run_site(code), 99);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	assert_int_equal(run_site(code), 1);
+	trapline_code_free(code);
+}
+
+static uint8_t *nested_code;
+static struct trapline_traps *own_traps;
+static int errors_in_callback[3];
+
+static void misbehave(const struct trapline_trap_hit *hit)
+{
+	struct trapline_poke_site change = {hit->address, "\xcc", "\x90", 1};
+
+	callbacks++;
+	run_site(nested_code);
+	errors_in_callback[0] = trapline_traps_remove(own_traps);
+	errors_in_callback[1] = trapline_poke(&change, 1, NULL);
+	errors_in_callback[2] = trapline_log_code(NULL, NULL);
+}
+
+static void nested_passes_run_no_callback_and_changes_are_refused(void **state)
+{
+	struct site site = make_one(&nested_code);
+	uint64_t address = ADDR(site.code);
+	uint64_t nested = 0;
+	uint64_t hits = 0;
+	TRAPLINE_OPTS(traps, opts);
+
+	opts.callback = misbehave;
+	assert_int_equal(trapline_traps_set(&address, 1, &opts, &own_traps), 0);
+	assert_int_equal(run_site(nested_code), 1);
+	assert_int_equal(trapline_traps_hits(own_traps, 0, &nested, &hits), 0);
+	assert_int_equal(hits, 2);
+	assert_int_equal(nested, 1);
+	assert_int_equal(callbacks, 1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(errors_in_callback[i], -EDEADLK);
+	assert_int_equal(trapline_traps_hits(own_traps, 1, NULL, &hits), -EINVAL);
+	assert_int_equal(trapline_traps_remove(own_traps), 0);
+	trapline_code_free(nested_code);
+}
+
+static void expect_refused(uint64_t address, int expected)
+{
+	struct trapline_traps *traps = NULL;
+	char why[300] = "";
+	int err = trapline_traps_set(&address, 1, NULL, &traps);
+
+	trapline_explain(err, why, sizeof(why));
+	assert_int_equal(err, expected);
+	assert_null(traps);
+	assert_true(strlen(why) > 10);
+}
+
+extern char __start_trap_path[];
+
+static void what_cannot_be_trapped_is_refused_with_a_reason(void **state)
+{
+	uint64_t action[4] = {0};
+	uint8_t *code;
+	struct site site = make_one(&code);
+	uint64_t address = ADDR(site.code);
+	struct trapline_traps *traps;
+
+	assert_int_equal(trapline_traps_set(&address, 1, NULL, &traps), 0);
+	expect_refused(address, -EBUSY);
+	expect_refused(ADDR(code) + 2048, -EBUSY); /* a foreign int3 */
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	expect_refused(16, -EFAULT);
+	expect_refused(ADDR(__start_trap_path), -EINVAL);
+	syscall(SYS_rt_sigaction, SIGTRAP, NULL, action, 8);
+	expect_refused(action[2], -EINVAL);
+	assert_int_equal(trapline_code_write(code, "\x06\x06\x06", 3), 0);
+	expect_refused(ADDR(code), -EINVAL); /* no instruction in 64-bit mode */
+	assert_int_equal(trapline_code_write(code, "\x0f\x0b\x90", 3), 0);
+	expect_refused(ADDR(code), -EOPNOTSUPP); /* ud2 */
+	trapline_code_free(code);
+}
+
+static void one_bad_address_places_no_trap(void **state)
+{
+	uint8_t *code;
+	struct site site = make_one(&code);
+	uint64_t addresses[3] = {ADDR(site.code), ADDR(site.code) + 5, 16};
+	TRAPLINE_OPTS(traps, opts);
+	struct trapline_traps *traps = NULL;
+	size_t failed = 99;
+
+	opts.failed = &failed;
+	assert_int_equal(trapline_traps_set(addresses, 3, &opts, &traps), -EFAULT);
+	assert_int_equal(failed, 2);
+	assert_memory_equal(code, site.variants[0], 5);
+	addresses[2] = addresses[0];
+	assert_int_equal(trapline_traps_set(addresses, 3, &opts, &traps), -EBUSY);
+	assert_memory_equal(code, site.variants[0], 5);
+	trapline_code_free(code);
+}
+
+static void threads_with_sigtrap_blocked_are_noticed(void **state)
+{
+	uint8_t *code;
+	struct site site = make_one(&code);
+	uint64_t address = ADDR(site.code);
+	TRAPLINE_OPTS(traps, opts);
+	struct trapline_traps *traps = NULL;
+	sigset_t mask;
+	sigset_t before;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTRAP);
+	pthread_sigmask(SIG_BLOCK, &mask, &before);
+	int refused = trapline_traps_set(&address, 1, NULL, &traps);
+	opts.flags = TRAPLINE_TRAPS_ANY_MASK;
+	int allowed = trapline_traps_set(&address, 1, &opts, &traps);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	assert_int_equal(refused, -EBUSY);
+	assert_int_equal(allowed, 0);
+	assert_int_equal(run_site(code), 1);
+	assert_int_equal(hits_of(traps, 0), 1);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	trapline_code_free(code);
+}
+
+static void text_that_went_away_is_left_alone(void **state)
+{
+	struct trapline_code_stats before = read_stats();
+	static const uint8_t text[] = {0x0f, 0x1f, 0x44, 0, 0, 0xc3};
+	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t address = ADDR(page);
+	struct trapline_traps *traps;
+	struct trapline_traps *again;
+
+	memcpy(page, text, sizeof(text));
+	assert_int_equal(trapline_traps_set(&address, 1, NULL, &traps), 0);
+	/* Another library comes to stand at the same place. */
+	mmap(page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	memcpy(page, text, sizeof(text));
+	assert_int_equal(trapline_traps_set(&address, 1, NULL, &again), 0);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	assert_int_equal(page[0], 0xcc);
+	((void (*)(void))page)();
+	assert_int_equal(hits_of(again, 0), 1);
+	munmap(page, 4096);
+	assert_int_equal(trapline_traps_remove(again), 0);
+	assert_int_equal(read_stats().gone - before.gone, 2);
+}
+
+static void a_foreign_int3_goes_to_the_action_before(void **state)
+{
+	fflush(NULL);
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		uint8_t *code;
+		struct site site = make_one(&code);
+		uint64_t address = ADDR(site.code);
+		struct trapline_traps *traps;
+
+		trapline_traps_set(&address, 1, NULL, &traps);
+		run_site(code);
+		__asm__ volatile("int3");
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGTRAP);
+}
+
+/* int $3 in two bytes: what stands before its pc is no int3, and never was. */
+static void the_long_form_of_int3_is_foreign_too(void **state)
+{
+	fflush(NULL);
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		uint8_t *code;
+		struct site site = make_one(&code);
+		uint64_t address = ADDR(site.code);
+		struct trapline_traps *traps;
+
+		trapline_traps_set(&address, 1, NULL, &traps);
+		run_site(code);
+		__asm__ volatile(".byte 0xcd, 0x03");
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGTRAP);
+}
+
+static volatile uint64_t event_hits;
+static volatile uint64_t foreign_signals;
+static volatile uint64_t watched;
+
+static enum trapline_action count_event(const struct trapline_hit *hit)
+{
+	event_hits++;
+	/* An event's callback comes by a trap: its callback runs too. */
+	run_site((const uint8_t *)hit->arg);
+	return TRAPLINE_GO_ON;
+}
+
+static void write_watched(const struct trapline_trap_hit *hit)
+{
+	callbacks++;
+	watched++;
+}
+
+static void on_foreign(int sig, siginfo_t *info, void *context)
+{
+	foreign_signals += info->si_code == SI_TKILL || info->si_code == TRAP_TRACE;
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+
+/* One handler: an int3 of ours, an event of ours, a step and a raised signal of others. */
+static void traps_share_the_signal_with_events_and_others(void **state)
+{
+	struct sigaction action = {.sa_sigaction = on_foreign, .sa_flags = SA_SIGINFO};
+	TRAPLINE_OPTS(event, event_opts);
+	TRAPLINE_OPTS(traps, opts);
+	struct trapline_event *event;
+	struct trapline_traps *traps;
+	struct trapline *target;
+	uint8_t *code;
+	struct site site;
+
+	/* The library puts its own over it, and gives it what is not ours. */
+	sigaction(SIGTRAP, &action, NULL);
+	site = make_one(&code);
+	uint64_t address = ADDR(site.code);
+	opts.callback = write_watched;
+	assert_int_equal(trapline_traps_set(&address, 1, &opts, &traps), 0);
+	assert_int_equal(trapline_open(0, NULL, &target), 0);
+	event_opts.callback = count_event;
+	event_opts.arg = code;
+	int err = trapline_watch(target, ADDR(&watched), 8, TRAPLINE_WRITE, &event_opts, &event);
+	if (err) {
+		fail_with(err, "# SKIP watch");
+		trapline_traps_remove(traps);
+		skip();
+	}
+	/* The trap's callback writes, the event's callback passes the trap again, nested. */
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(run_site(code), 1);
+	assert_int_equal(callbacks, 50);
+	assert_int_equal(event_hits, 50);
+	assert_int_equal(hits_of(traps, 0), 100);
+	/* The event comes first: its callback passes the trap, whose callback writes: nested. */
+	watched = 0;
+	assert_int_equal(event_hits, 51);
+	assert_int_equal(callbacks, 51);
+	raise(SIGTRAP);
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\t"
+			 "lea 128(%%rsp), %%rsp" : : : "memory", "cc");
+	assert_int_equal(foreign_signals, 2);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	trapline_close(target);
+	trapline_code_free(code);
+}
+
+static void sets_that_come_and_go_cost_no_memory(void **state)
+{
+	uint64_t *addresses = (uint64_t *)__start_all_sites;
+	size_t n = (size_t)(__stop_all_sites - __start_all_sites);
+	struct trapline_traps *traps;
+	char path[64];
+	size_t pages[2];
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", getpid());
+	for (int i = 0; i < 400; i++) {
+		assert_int_equal(trapline_traps_set(addresses, n, NULL, &traps), 0);
+		run_kinds(3);
+		assert_int_equal(trapline_traps_remove(traps), 0);
+		if (i != 100 && i != 399)
+			continue;
+		FILE *statm = fopen(path, "r");
+		assert_int_equal(fscanf(statm, "%zu", &pages[i == 399]), 1);
+		fclose(statm);
+	}
+	assert_in_range(pages[1], 1, pages[0] + 16);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(every_kind_of_instruction_is_passed, set_up),
+		cmocka_unit_test_setup(callback_is_told_where_and_for_whom, set_up),
+		cmocka_unit_test_setup(callback_may_send_the_thread_elsewhere, set_up),
+		cmocka_unit_test_setup(nested_passes_run_no_callback_and_changes_are_refused, set_up),
+		cmocka_unit_test_setup(what_cannot_be_trapped_is_refused_with_a_reason, set_up),
+		cmocka_unit_test_setup(one_bad_address_places_no_trap, set_up),
+		cmocka_unit_test_setup(threads_with_sigtrap_blocked_are_noticed, set_up),
+		cmocka_unit_test_setup(text_that_went_away_is_left_alone, set_up),
+		cmocka_unit_test_setup(a_foreign_int3_goes_to_the_action_before, set_up),
+		cmocka_unit_test_setup(the_long_form_of_int3_is_foreign_too, set_up),
+		cmocka_unit_test_setup(sets_that_come_and_go_cost_no_memory, set_up),
+		cmocka_unit_test_setup(traps_share_the_signal_with_events_and_others, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
