@@ -24,6 +24,10 @@
 static const struct opt options[] = {
 #define AT(member) offsetof(struct watch_settings, member)
 	{ "pid", 'p', OPT_PID, AT(pid), "PID", "the running process to watch" },
+	{ "thread", 't', OPT_STRING, AT(thread), "TID|NAME",
+	  "the thread whose thread-local variable is meant" },
+	{ "list", 'l', OPT_STRING, AT(list), "PATTERN",
+	  "list the variables and members that can be watched, and end" },
 	{ "on", 0, OPT_STRING, AT(on), "r|w|rw", "which accesses (default: w)" },
 	{ "if", 0, OPT_STRING, AT(condition), "COND",
 	  "only hits for which this holds; see trapline-condition(7)" },
@@ -42,12 +46,16 @@ static const struct opt options[] = {
 
 static const struct opt_syntax syntax = {
 	.command = COMMAND,
-	.usage = "[-p PID] WHAT [OPTION...] [-- CMD ARG...]",
+	.usage = "[-p PID] WHAT | --list PATTERN [OPTION...] [-- CMD ARG...]",
 	.about = "Prints each access to a piece of memory of a process: the thread, the code, the old\n"
 		 "and the new value. The process is not stopped.\n\n"
-		 "WHAT: 0xADDRESS, symbol, symbol+offset or module:symbol, each with :len if wanted.",
+		 "WHAT: a variable, or a place that begins with one: counter, server.clients,\n"
+		 "conn->state, table[3].next, file.c:count, ns::Class::total, libc.so.6:environ,\n"
+		 "*(struct foo *)0xADDRESS, 0xADDRESS, symbol+offset; each with :len if wanted.",
 	.tail = "examples:\n"
 		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
+		"  trapline watch -p 4711 'conn->state' --on rw --json\n"
+		"  trapline watch -p 4711 --list 'server.stat_*'\n"
 		"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
@@ -104,13 +112,16 @@ static int explain(const struct watch *w, const char *doing, int err)
 
 static int settings_check(struct watch_settings *set, int argc, char **argv, int first)
 {
-	if (first == argc)
+	if (set->list && first < argc)
+		return cli_wrong(COMMAND, "--list has its pattern, and '%s' is a second one; nothing "
+				 "is watched with --list", argv[first]);
+	if (!set->list && first == argc)
 		return cli_wrong(COMMAND, "what is to be watched? Give an address or a symbol, such as "
 				 "0x7ffe1000:8 or counter; see trapline watch --help");
-	if (first + 1 < argc)
+	if (!set->list && first + 1 < argc)
 		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
 				 "after --", argv[first + 1]);
-	set->what = argv[first];
+	set->what = set->list ? NULL : argv[first];
 	if (set->pid && set->command)
 		return cli_wrong(COMMAND, "either -p PID or -- CMD, not both");
 	if (!set->pid && !set->command)
@@ -121,7 +132,7 @@ static int settings_check(struct watch_settings *set, int argc, char **argv, int
 	if (set->explain && !set->condition)
 		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
 	int status = cli_condition_check(COMMAND, set->condition);
-	return status ? status : watch_what_check(set);
+	return status || set->list ? status : watch_what_check(set);
 }
 
 static int settings_read(struct watch_settings *set, int argc, char **argv)
@@ -152,7 +163,7 @@ static int load_symbols(struct watch *w)
 	if (err)
 		return cli_wrong(COMMAND, "process %d has no program that could be read (%s): a kernel "
 				 "thread, or it is ending", w->set.pid, strerror(-err));
-	return watch_what_resolve(w->symbols, &w->set, &w->what);
+	return 0;
 }
 
 static void open_memory(struct watch *w)
@@ -187,7 +198,22 @@ static int arm(struct watch *w)
 	return 0;
 }
 
-static int start(struct watch *w)
+static int find_and_arm(struct watch *w)
+{
+	int status = load_symbols(w);
+
+	if (!status)
+		status = watch_what_resolve(w->symbols, &w->set, &w->what);
+	if (!status)
+		status = cli_condition(COMMAND, w->set.condition, w->symbols, &w->condition);
+	if (status || w->set.explain)
+		return status;
+	open_memory(w);
+	return arm(w);
+}
+
+/* What can be watched in a command: it is started for that, and runs none of its own code. */
+static int list(struct watch *w)
 {
 	int status = 0;
 
@@ -197,11 +223,22 @@ static int start(struct watch *w)
 		return status;
 	status = load_symbols(w);
 	if (!status)
-		status = cli_condition(COMMAND, w->set.condition, w->symbols, &w->condition);
-	if (!status && !w->set.explain) {
-		open_memory(w);
-		status = arm(w);
-	}
+		status = watch_list(w->symbols, &w->set);
+	if (w->set.command)
+		watch_start_kill(w->set.pid);
+	symbols_close(w->symbols);
+	return status;
+}
+
+static int start(struct watch *w)
+{
+	int status = 0;
+
+	if (w->set.command)
+		status = watch_start(w->set.command, &w->set.pid);
+	if (status)
+		return status;
+	status = find_and_arm(w);
 	catch_signals(); /* until here Ctrl-C ends us and, by EXITKILL, the command */
 	if (!w->set.command)
 		return status;
@@ -217,12 +254,14 @@ static void say_start(const struct watch *w)
 	static const char *const kinds[] = { "", "reads", "writes", "reads and writes" };
 	static const char *const ways[] = { "signals", "BPF", "the kernel's ring" };
 	struct trapline_stats st = { .size = sizeof(st) };
+	char what[500];
 
 	trapline_event_stats(w->event, &st);
-	fprintf(stderr, "watching %s of %s (%zu bytes at 0x%llx) in process %d, %llu thread%s, by %s\n",
-		kinds[w->what.access], w->what.name, w->what.len,
-		(unsigned long long)w->what.address, w->set.pid, (unsigned long long)st.threads,
-		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
+	watch_what_describe(&w->what, what, sizeof(what));
+	fprintf(stderr, "watching %s of %s (%s) in process %d, %llu thread%s, by %s\n",
+		kinds[w->what.access], w->what.name, what, w->set.pid,
+		(unsigned long long)st.threads, st.threads == 1 ? "" : "s",
+		ways[trapline_event_mechanism(w->event) % 3]);
 }
 
 static enum trapline_action on_hit(const struct trapline_hit *record)
@@ -362,6 +401,8 @@ int cmd_watch(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
+	if (w.set.list)
+		return list(&w);
 	status = watch_output_open(&w.output, &w.set);
 	if (!status)
 		status = start(&w);
@@ -369,7 +410,7 @@ int cmd_watch(int argc, char **argv)
 		status = cli_condition_explain(COMMAND, w.condition);
 	} else if (!status) {
 		say_start(&w);
-		w.output.whole_len = (uint32_t)w.what.len;
+		w.output.what = &w.what;
 		w.started_ns = watch_now_ns();
 		w.output.started_ns = w.started_ns;
 		finish(&w, run(&w));

@@ -3,7 +3,9 @@
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H
 
+#include "report/expression.h"
 #include "report/symbols.h"
+#include "report/value.h"
 
 #include <trapline/trapline.h>
 
@@ -15,6 +17,8 @@
 struct watch_settings {
 	pid_t pid;
 	const char *what;
+	const char *list;   /* a pattern: tell what can be watched, and end */
+	const char *thread; /* whose thread-local variable */
 	const char *on;
 	const char *condition; /* --if */
 	int explain;
@@ -35,6 +39,9 @@ struct watch_what {
 	enum trapline_access access;
 	char name[128]; /* for the user: `server+0x230` or the address */
 	const char *module; /* NULL: unknown */
+	struct value_view view; /* type NULL: not known */
+	pid_t tid;		/* whose thread-local variable it is; 0: it is none */
+	char through[200];	/* the pointers on the way, as they were read; empty: none */
 };
 
 /* Takes `WHAT` apart, finds it in the target and checks it. 0 or an exit status, line printed. */
@@ -42,6 +49,11 @@ int watch_what_resolve(struct symbols *s, const struct watch_settings *set,
 		       struct watch_what *out);
 /* Only --on and the form of WHAT: what can be told before there is a target. */
 int watch_what_check(const struct watch_settings *set);
+/* `enum state, 4 bytes at 0x5581...`: what is watched, in a few words. */
+void watch_what_describe(const struct watch_what *what, char *buf, size_t n);
+
+/* Print what can be watched. An exit status. */
+int watch_list(struct symbols *s, const struct watch_settings *set);
 
 /*
  * Starts a command and stops it where its program begins, all libraries loaded. Then
@@ -122,7 +134,7 @@ struct watch_output {
 	bool status; /* a status line on stderr */
 	bool status_shown;
 	bool stack;
-	uint32_t whole_len; /* of what is watched: hits of a part say which */
+	const struct watch_what *what; /* hits of a part say which */
 	int place_width;
 	int thread_width;
 	int value_width;
@@ -131,6 +143,9 @@ struct watch_output {
 	uint64_t status_hits;
 	uint64_t started_ns;
 };
+
+/* The values of a hit, and which part of the whole they are. */
+struct value_part watch_part(const struct watch_what *what, const struct trapline_hit *hit);
 
 /* 0 or an exit status, line printed. */
 int watch_output_open(struct watch_output *o, const struct watch_settings *set);

@@ -19,8 +19,6 @@
 #define COMMAND "watch"
 #define STATUS_INTERVAL_NS 250000000u
 #define REGISTERS 17
-/* Above this a number is rather a pointer or a set of flags: hex reads better. */
-#define DECIMAL_MAX (UINT64_C(1) << 40)
 
 static const char *const access_names[] = { "", "r", "w", "rw" };
 static const char *const value_names[] = { "none", "hit", "later" };
@@ -136,35 +134,29 @@ bool watch_output_flush(struct watch_output *o, uint64_t hits, bool paused)
 	return !failed;
 }
 
-/* A value as people read it: counters in decimal, pointers and masks in hex. */
-static void format_value(char *buf, size_t n, uint64_t value, uint32_t len, bool known)
+struct value_part watch_part(const struct watch_what *what, const struct trapline_hit *hit)
 {
-	int64_t sign = len == 4 ? (int32_t)value : (int64_t)value;
-
-	if (!known)
-		snprintf(buf, n, "?");
-	else if (len >= 4 && sign < 0 && sign >= -4096)
-		snprintf(buf, n, "%" PRId64, sign);
-	else if (value < DECIMAL_MAX)
-		snprintf(buf, n, "%" PRIu64, value);
-	else
-		snprintf(buf, n, "0x%" PRIx64, value);
+	return (struct value_part){
+		.offset = hit->address - what->address,
+		.len = hit->len,
+		.old_known = hit->old_known,
+		.new_known = hit->value_when != TRAPLINE_VALUE_NONE,
+		.old_value = hit->old_value,
+		.new_value = hit->new_value,
+	};
 }
 
-static void format_values(char *buf, size_t n, const struct trapline_hit *hit)
+static void format_values(struct watch_output *o, struct symbols *s,
+			  const struct trapline_hit *hit, char *buf, size_t n)
 {
-	bool known = hit->value_when != TRAPLINE_VALUE_NONE;
-	char old[32];
-	char new[32];
+	struct value_part part = watch_part(o->what, hit);
+	struct value_view view = o->what->view;
 
-	format_value(old, sizeof(old), hit->old_value, hit->len, hit->old_known);
-	format_value(new, sizeof(new), hit->new_value, hit->len, known);
-	/* Equal values under rw are most often a read. */
-	if (hit->access == TRAPLINE_READ_WRITE && hit->old_known && known &&
-	    hit->old_value == hit->new_value)
-		snprintf(buf, n, "%s", new);
-	else
-		snprintf(buf, n, "%s -> %s", old, new);
+	if (!view.type) {
+		view.type = type_bytes(s, hit->len);
+		part.offset = 0;
+	}
+	value_change(s, &view, &part, hit->access == TRAPLINE_READ_WRITE, buf, n);
 }
 
 /* Columns grow with what they hold, so that lines stay aligned and short names cost nothing. */
@@ -208,16 +200,17 @@ static void text_stack(struct watch_output *o, struct symbols *s, const uint64_t
 	}
 }
 
-static void text_hit(struct watch_output *o, const struct trapline_hit *hit,
-		     const struct place *p, bool parts)
+static void text_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit,
+		     const struct place *p)
 {
 	char thread[48];
 	char site[400];
-	char values[80];
+	char values[400];
+	bool parts = hit->len != o->what->len && !o->what->view.type;
 
 	snprintf(thread, sizeof(thread), "%s/%d", hit->thread[0] ? hit->thread : "?", hit->tid);
 	format_site(site, sizeof(site), p, hit->ip);
-	format_values(values, sizeof(values), hit);
+	format_values(o, s, hit, values, sizeof(values));
 	fputs(o->color ? "\033[2m" : "", o->text);
 	text_time(o->text, hit->time_ns + o->clock_offset_ns);
 	fputs(o->color ? "\033[0m" : "", o->text);
@@ -299,7 +292,23 @@ static void json_line(FILE *f, json_t *object)
 	json_decref(object);
 }
 
-static void json_hit(struct watch_output *o, const struct trapline_hit *hit,
+/* The values by their type; null when that is not known. */
+static json_t *json_typed(struct watch_output *o, struct symbols *s,
+			  const struct trapline_hit *hit)
+{
+	const struct value_view *view = &o->what->view;
+	struct value_part part = watch_part(o->what, hit);
+
+	if (!view->type)
+		return json_null();
+	json_t *j = json_object();
+	json_object_set_new(j, "type", json_text(view->type->name));
+	json_object_set_new(j, "old", value_json(s, view, &part, false));
+	json_object_set_new(j, "new", value_json(s, view, &part, true));
+	return j;
+}
+
+static void json_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit,
 		     const struct place *p, json_t *stack)
 {
 	json_t *j = json_object();
@@ -320,6 +329,7 @@ static void json_hit(struct watch_output *o, const struct trapline_hit *hit,
 	json_object_set_new(j, "value_when",
 			    json_string(hit->value_when < 3 ? value_names[hit->value_when] :
 							      "none"));
+	json_object_set_new(j, "value", json_typed(o, s, hit));
 	if (hit->async)
 		json_object_set_new(j, "async", json_true());
 	json_object_set_new(j, "stack", stack);
@@ -352,9 +362,9 @@ void watch_output_hit(struct watch_output *o, struct symbols *s, const struct tr
 	watch_place(s, hit->ip, after, &p);
 	watch_output_clear_status(o);
 	if (o->text) {
-		text_hit(o, hit, &p, hit->len != o->whole_len);
+		text_hit(o, s, hit, &p);
 		text_stack(o, s, frames, n, after);
 	}
 	if (o->json)
-		json_hit(o, hit, &p, json_stack(s, frames, n, after));
+		json_hit(o, s, hit, &p, json_stack(s, frames, n, after));
 }

@@ -249,6 +249,8 @@ static void json_summary(FILE *f, struct symbols *s, const struct watch_end *end
 	json_object_set_new(j, "what", json_or_null(end->what->name));
 	json_object_set_new(j, "address", json_string(address));
 	json_object_set_new(j, "len", json_integer((json_int_t)end->what->len));
+	json_object_set_new(j, "value_type", json_or_null(end->what->view.type ?
+							  end->what->view.type->name : NULL));
 	json_object_set_new(j, "ended", json_or_null(end->reason));
 	json_object_set_new(j, "command", end->command[0] ? json_or_null(end->command) :
 							    json_null());

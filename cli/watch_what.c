@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * watch_what.c - what the user wants watched: `0x601040:4`, `counter`, `libc.so.6:environ`,
- * `server+0x230:8`.
+ * watch_what.c - what the user wants watched: `counter`, `conn->state`, `libc.so.6:environ`,
+ * `server+0x230:8`, `0x601040:4`; see report/expression.h.
  */
 #include "cli/cmd.h"
-#include "cli/opts.h"
 #include "cli/watch.h"
+#include "report/variables.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define COMMAND "watch"
@@ -22,68 +19,22 @@ static const bool reads_alone = false;
 static const bool reads_alone = true;
 #endif
 
-/* WHAT in its parts. */
-struct parts {
-	char name[256]; /* empty: an address */
-	uint64_t offset; /* or the address */
-	bool negative;
-	bool has_offset;
-	size_t len; /* 0: not given */
-};
-
-static int wrong_form(const char *what)
+/* One line for an error in WHAT: where it is, when that is not the first word. */
+static int wrong_place(const char *what, const struct expression_error *error)
 {
-	return cli_wrong(COMMAND, "'%s' is no place in memory: give 0xADDRESS, symbol, "
-			 "symbol+offset or module:symbol, and :len if wanted", what);
+	if (error->column > 1)
+		return cli_wrong(COMMAND, "'%.200s', column %d: %s", what, error->column, error->text);
+	return cli_wrong(COMMAND, "%s", error->text);
 }
 
-/* Cuts ":len" off the end. A module's ':' is followed by a name, never by a number alone. */
-static int cut_len(char *text, struct parts *p)
+static int parse(const char *what, struct expression **out)
 {
-	char *colon = strrchr(text, ':');
-	unsigned long long len;
+	struct expression_error error;
 
-	if (!colon || !isdigit((unsigned char)colon[1]))
+	if (!expression_parse(what, out, &error))
 		return 0;
-	if (opts_number(colon + 1, 10, &len))
-		return 0;
-	if (!len || len > LEN_MAX)
-		return cli_wrong(COMMAND, "length %llu is not possible: 1 to %d bytes", len, LEN_MAX);
-	p->len = (size_t)len;
-	*colon = 0;
-	return 0;
-}
-
-static int parse(const char *what, struct parts *p)
-{
-	unsigned long long number;
-
-	memset(p, 0, sizeof(*p));
-	if (strlen(what) >= sizeof(p->name))
-		return wrong_form(what);
-	strcpy(p->name, what);
-	int status = cut_len(p->name, p);
-	if (status)
-		return status;
-	if (isdigit((unsigned char)p->name[0])) {
-		if (opts_number(p->name, 0, &number))
-			return wrong_form(what);
-		p->offset = number;
-		p->name[0] = 0;
-		return 0;
-	}
-	char *sign = strrchr(p->name, '+');
-	if (!sign && (sign = strrchr(p->name, '-')) != NULL && !isdigit((unsigned char)sign[1]))
-		sign = NULL; /* a module's name: ld-linux */
-	if (sign) {
-		if (opts_number(sign + 1, 0, &number))
-			return wrong_form(what);
-		p->negative = *sign == '-';
-		p->offset = number;
-		p->has_offset = true;
-		*sign = 0;
-	}
-	return p->name[0] ? 0 : wrong_form(what);
+	return cli_wrong(COMMAND, "'%.200s' is no place in memory: column %d: %s; see trapline-watch(1)",
+			 what, error.column, error.text);
 }
 
 static int parse_access(const char *on, enum trapline_access *out)
@@ -106,61 +57,13 @@ static int parse_access(const char *on, enum trapline_access *out)
 int watch_what_check(const struct watch_settings *set)
 {
 	enum trapline_access access;
-	struct parts p;
+	struct expression *e = NULL;
 	int status = parse_access(set->on, &access);
 
-	return status ? status : parse(set->what, &p);
-}
-
-/* `server.dirty`, where `server` is there: the symbol table does not know members. */
-static bool names_member(struct symbols *s, const char *name)
-{
-	char variable[256];
-	struct variable v;
-	size_t n = strcspn(name, ".");
-
-	if (!n || !name[n] || n >= sizeof(variable))
-		return false;
-	memcpy(variable, name, n);
-	variable[n] = 0;
-	return !symbols_find(s, variable, &v) && !v.is_function;
-}
-
-static int unknown_symbol(struct symbols *s, const char *name)
-{
-	const char *near[3];
-	size_t n = symbols_near(s, name, near, 3);
-
-	if (names_member(s, name))
-		return cli_wrong(COMMAND, "no symbol '%s' in the target: members are not known by name; "
-				 "give %.*s+offset:len", name, (int)strcspn(name, "."), name);
-
-	if (n == 0)
-		return cli_wrong(COMMAND, "no symbol '%s' in the target: is it spelled so, and is the "
-				 "program stripped? An address always works", name);
-	return cli_wrong(COMMAND, "no symbol '%s' in the target; did you mean %s%s%s%s%s?", name,
-			 near[0], n > 1 ? ", " : "", n > 1 ? near[1] : "", n > 2 ? ", " : "",
-			 n > 2 ? near[2] : "");
-}
-
-static int find_symbol(struct symbols *s, const struct parts *p, struct variable *v)
-{
-	int err = symbols_find(s, p->name, v);
-
-	if (err == -EDOM)
-		return cli_wrong(COMMAND, "'%s' is thread-local: each thread has its own; give the "
-				 "address of one", p->name);
-	if (err == -ENOTUNIQ)
-		cli_note(COMMAND, "several local symbols are named %s: watching the first, at 0x%llx; "
-			 "give an address to choose another", p->name,
-			 (unsigned long long)v->address);
-	else if (err)
-		return unknown_symbol(s, p->name);
-	if (v->is_function)
-		return cli_wrong(COMMAND, "'%s' is a function, and watch takes data; to watch its "
-				 "bytes all the same, give the address 0x%llx", p->name,
-				 (unsigned long long)v->address);
-	return 0;
+	if (!status)
+		status = parse(set->what, &e);
+	expression_free(e);
+	return status;
 }
 
 /* How many debug registers the range takes: its naturally aligned parts. */
@@ -179,51 +82,122 @@ static unsigned int parts_of(uint64_t address, size_t len)
 	return count;
 }
 
-/* Without :len: the whole variable where it fits, else what is aligned at that place. */
-static size_t default_len(const struct parts *p, const struct variable *v, uint64_t address)
+static bool fits(uint64_t address, uint64_t size)
 {
-	uint64_t rest = v->size && p->offset < v->size && !p->negative ? v->size - p->offset : 0;
+	return size && size <= LEN_MAX && parts_of(address, size) <= REGISTERS;
+}
 
-	if (!p->has_offset && v->size && v->size <= LEN_MAX &&
-	    parts_of(address, v->size) <= REGISTERS)
-		return v->size;
+/* Without :len: the whole where it fits, else what is aligned at that place. */
+static size_t default_len(const struct watch_settings *set, const struct expression *e,
+			  const struct expression_place *p)
+{
+	if (fits(p->address, p->size))
+		return p->size;
 	size_t len = 8;
-	while (len > 1 && (address % len || (rest && len > rest)))
+	while (len > 1 && (p->address % len || (p->size && len > p->size)))
 		len /= 2;
-	if (!p->has_offset && v->size > len)
+	if (expression_has_offset(e) || p->size <= len)
+		return len;
+	if (p->type && type_has_members(p->type))
+		cli_note(COMMAND, "%s has %llu bytes: watching the first %zu; choose a member, "
+			 "--list '%s.*' shows them", set->what, (unsigned long long)p->size, len,
+			 set->what);
+	else
 		cli_note(COMMAND, "%s has %llu bytes: watching the first %zu; choose others by "
-			 "%s+offset:len", p->name, (unsigned long long)v->size, len, p->name);
+			 "%s+offset:len", set->what, (unsigned long long)p->size, len, set->what);
 	return len;
 }
 
-int watch_what_resolve(struct symbols *s, const struct watch_settings *set,
-		       struct watch_what *out)
+static void say_place(struct symbols *s, const struct watch_settings *set,
+		      const struct expression_place *p)
 {
-	struct parts p;
-	struct variable v = { 0 };
-	int status = parse_access(set->on, &out->access);
+	if (p->is_first_of_several)
+		cli_note(COMMAND, "several local symbols are named %s: watching the first, at 0x%llx; "
+			 "give an address to choose another", set->what,
+			 (unsigned long long)p->address);
+	if (!p->type && !p->is_address && !variables_known(s, p->module))
+		cli_note(COMMAND, "%s has no debug information (DWARF): types and members are not "
+			 "known, values are shown as plain numbers",
+			 p->module ? p->module : "the program");
+}
 
-	if (!status)
-		status = parse(set->what, &p);
-	if (!status && p.name[0])
-		status = find_symbol(s, &p, &v);
-	if (status)
-		return status;
-	out->address = p.negative ? v.address - p.offset : v.address + p.offset;
-	out->len = p.len ? p.len : default_len(&p, &v, out->address);
+static int resolve(struct symbols *s, const struct watch_settings *set,
+		   const struct expression *e, struct expression_place *out)
+{
+	struct expression_options options = { .thread = set->thread };
+	struct expression_error error;
+
+	if (expression_resolve(s, e, &options, out, &error))
+		return wrong_place(set->what, &error);
+	if (set->thread && !out->tid)
+		return cli_wrong(COMMAND, "--thread is for thread-local variables, and %s is none",
+				 set->what);
+	return 0;
+}
+
+/* From a resolved place to what is armed. */
+static int choose_bytes(struct symbols *s, const struct watch_settings *set,
+			const struct expression *e, const struct expression_place *p,
+			struct watch_what *out)
+{
+	uint64_t len = expression_length(e);
+	struct place place;
+
+	out->address = p->address;
+	out->len = len ? len : default_len(set, e, p);
 	if (parts_of(out->address, out->len) > REGISTERS)
 		return cli_wrong(COMMAND, "%zu bytes at 0x%llx take %u debug registers and there are "
 				 "%d: choose fewer bytes or an aligned start", out->len,
 				 (unsigned long long)out->address, parts_of(out->address, out->len),
 				 REGISTERS);
-
-	struct place place;
+	/* A length of one's own choice says that the bytes are meant. */
+	if (!len || !p->type || len == p->type->size)
+		out->view = (struct value_view){ p->type, p->bit_offset, p->bit_size };
+	out->tid = p->tid;
+	snprintf(out->through, sizeof(out->through), "%s", p->through);
 	symbols_data_place(s, out->address, &place);
-	out->module = v.module ? v.module : place.module;
-	if (p.name[0])
+	out->module = p->module ? p->module : place.module;
+	if (p->is_address)
+		watch_format_place(&place, out->address, out->name, sizeof(out->name));
+	else
 		snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(set->what, "\n"),
 			 set->what);
-	else
-		watch_format_place(&place, out->address, out->name, sizeof(out->name));
 	return 0;
+}
+
+int watch_what_resolve(struct symbols *s, const struct watch_settings *set,
+		       struct watch_what *out)
+{
+	struct expression_place place;
+	struct expression *e = NULL;
+	int status = parse_access(set->on, &out->access);
+
+	if (!status)
+		status = parse(set->what, &e);
+	if (!status)
+		status = resolve(s, set, e, &place);
+	if (!status) {
+		say_place(s, set, &place);
+		status = choose_bytes(s, set, e, &place, out);
+	}
+	expression_free(e);
+	return status;
+}
+
+void watch_what_describe(const struct watch_what *what, char *buf, size_t n)
+{
+	const struct value_view *view = &what->view;
+	char type[200] = "";
+
+	if (view->type && view->bit_size)
+		snprintf(type, sizeof(type), "%.160s, %u bit%s in ", view->type->name,
+			 view->bit_size, view->bit_size == 1 ? "" : "s");
+	else if (view->type)
+		snprintf(type, sizeof(type), "%.190s, ", view->type->name);
+	int used = snprintf(buf, n, "%s%zu byte%s at 0x%llx", type, what->len,
+			    what->len == 1 ? "" : "s", (unsigned long long)what->address);
+	if (what->tid && used < (int)n)
+		used += snprintf(buf + used, n - (size_t)used, ", of thread %d", what->tid);
+	if (what->through[0] && used < (int)n)
+		snprintf(buf + used, n - (size_t)used, "; %s", what->through);
 }

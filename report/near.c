@@ -4,7 +4,7 @@
 #include "symbols_priv.h"
 
 #include <ctype.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_MAX_LEN 63
@@ -69,55 +69,60 @@ unsigned int near_score(const char *wanted, const char *candidate)
 	return score;
 }
 
-struct near {
-	const char *wanted;
-	const char **names;
-	unsigned int *scores;
-	size_t count;
-	size_t max;
-};
+bool near_add(struct near_list *list, const char *candidate)
+{
+	unsigned int score = near_score(list->wanted, candidate);
+	size_t max = list->max < NEAR_NAMES_MAX ? list->max : NEAR_NAMES_MAX;
+
+	if (score == NEAR_NOT)
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->names[i], candidate))
+			return false;
+	size_t at = list->count;
+	while (at > 0 && list->scores[at - 1] > score)
+		at--;
+	if (at == max)
+		return false;
+	size_t move = list->count - at;
+	if (list->count == max)
+		move--;
+	else
+		list->count++;
+	memmove(&list->names[at + 1], &list->names[at], move * sizeof(*list->names));
+	memmove(&list->scores[at + 1], &list->scores[at], move * sizeof(*list->scores));
+	list->names[at] = candidate;
+	list->scores[at] = score;
+	return true;
+}
+
+void near_question(const struct near_list *list, char *buf, size_t n)
+{
+	size_t used = 0;
+
+	buf[0] = 0;
+	for (size_t i = 0; i < list->count && used < n; i++) {
+		int more = snprintf(buf + used, n - used, "%s%s%s", i ? ", " : "; did you mean ",
+				    list->names[i], i + 1 == list->count ? "?" : "");
+		used += more > 0 ? (size_t)more : 0;
+	}
+}
 
 static int near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, uint64_t address,
 		      void *arg)
 {
-	struct near *n = arg;
 	int type = GELF_ST_TYPE(sym->st_info);
 
-	if ((type != STT_OBJECT && type != STT_NOTYPE) || strchr(name, '@'))
-		return 0;
-	unsigned int score = near_score(n->wanted, name);
-	if (score == NEAR_NOT)
-		return 0;
-	for (size_t i = 0; i < n->count; i++)
-		if (!strcmp(n->names[i], name))
-			return 0;
-	/* Insert in order; an equal one that came first stays first (the program's own). */
-	size_t at = n->count;
-	while (at > 0 && n->scores[at - 1] > score)
-		at--;
-	if (at == n->max)
-		return 0;
-	size_t move = n->count - at;
-	if (n->count == n->max)
-		move--;
-	else
-		n->count++;
-	memmove(&n->names[at + 1], &n->names[at], move * sizeof(*n->names));
-	memmove(&n->scores[at + 1], &n->scores[at], move * sizeof(*n->scores));
-	n->names[at] = name;
-	n->scores[at] = score;
+	if ((type == STT_OBJECT || type == STT_NOTYPE) && !strchr(name, '@'))
+		near_add(arg, name);
 	return 0;
 }
 
 size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n)
 {
 	const char *colon = strrchr(name, ':');
-	struct near near = { .wanted = colon ? colon + 1 : name, .names = names, .max = n };
+	struct near_list near = { .wanted = colon ? colon + 1 : name, .names = names, .max = n };
 
-	near.scores = calloc(n + 1, sizeof(*near.scores));
-	if (!near.scores)
-		return 0;
 	symbols_walk(s, NULL, near_visit, &near);
-	free(near.scores);
 	return near.count;
 }

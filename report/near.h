@@ -3,6 +3,7 @@
 #ifndef REPORT_NEAR_H
 #define REPORT_NEAR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A name is no answer when its score reaches this. */
@@ -13,5 +14,22 @@
  * errors count one each, and a candidate that contains the whole name is near too.
  */
 unsigned int near_score(const char *wanted, const char *candidate);
+
+#define NEAR_NAMES_MAX 8
+
+/* The best candidates so far, best first; an equal one that came first stays first. */
+struct near_list {
+	const char *wanted;
+	const char **names; /* of the caller, who keeps the strings alive; max of them */
+	size_t max;	    /* NEAR_NAMES_MAX at most */
+	size_t count;
+	unsigned int scores[NEAR_NAMES_MAX];
+};
+
+/* Takes candidate if it is near enough and not in the list. True: the list holds it now. */
+bool near_add(struct near_list *list, const char *candidate);
+
+/* ` did you mean a, b, c?`, or nothing. */
+void near_question(const struct near_list *list, char *buf, size_t n);
 
 #endif

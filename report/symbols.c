@@ -7,6 +7,7 @@
  * in a library that was unloaded meanwhile still gets its name.
  */
 #include "symbols_priv.h"
+#include "types_priv.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -145,18 +146,42 @@ static void read_identity(struct symbols *s)
 		s->foreign_mounts = strcmp(mine, theirs) != 0;
 }
 
-static void read_string(pid_t pid, uint64_t address, char *buf, size_t n)
+int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
 	char path[64];
 
+	if (s->memory_fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/mem", s->pid);
+		s->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (s->memory_fd < 0 || address > INT64_MAX)
+		return -EFAULT;
+	return pread(s->memory_fd, buf, n, (off_t)address) == (ssize_t)n ? 0 : -EFAULT;
+}
+
+void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n)
+{
+	size_t used = 0;
+
 	memset(buf, 0, n);
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (pread(fd, buf, n - 1, (off_t)address) < 0)
-		buf[0] = 0;
-	close(fd);
+	/* Page by page: what is behind one may be unmapped. */
+	while (used + 1 < n) {
+		size_t part = 4096 - (address + used) % 4096;
+		if (part > n - 1 - used)
+			part = n - 1 - used;
+		if (symbols_read(s, address + used, buf + used, part)) {
+			buf[used] = 0;
+			return;
+		}
+		if (memchr(buf + used, 0, part))
+			return;
+		used += part;
+	}
+}
+
+pid_t symbols_pid(const struct symbols *s)
+{
+	return s->pid;
 }
 
 /*
@@ -177,7 +202,7 @@ static void read_alias(struct symbols *s)
 	called[0] = 0;
 	while (fread(&aux, sizeof(aux), 1, f) == 1)
 		if (aux.a_type == AT_EXECFN)
-			read_string(s->pid, aux.a_un.a_val, called, sizeof(called));
+			symbols_read_string(s, aux.a_un.a_val, called, sizeof(called));
 	fclose(f);
 	if (!called[0])
 		return;
@@ -198,11 +223,16 @@ int symbols_open(pid_t pid, struct symbols **out)
 	if (!s)
 		return -ENOMEM;
 	s->pid = pid;
+	s->memory_fd = -1;
 	s->callbacks.find_elf = find_elf;
 	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
 	s->callbacks.debuginfo_path = &s->debug_path;
 	read_identity(s);
 	read_alias(s);
+	/* In a container the debug files are its own. */
+	if (s->foreign_mounts &&
+	    asprintf(&s->debug_path, ":.debug:/usr/lib/debug:/proc/%d/root/usr/lib/debug", pid) < 0)
+		s->debug_path = NULL;
 	s->dwfl = dwfl_begin(&s->callbacks);
 	if (!s->dwfl)
 		goto out_free;
@@ -216,6 +246,9 @@ int symbols_open(pid_t pid, struct symbols **out)
 out_dwfl:
 	dwfl_end(s->dwfl);
 out_free:
+	if (s->memory_fd >= 0)
+		close(s->memory_fd);
+	free(s->debug_path);
 	free(s);
 	return err;
 }
@@ -225,7 +258,11 @@ void symbols_close(struct symbols *s)
 	if (!s)
 		return;
 	symbols_places_free(s);
+	types_free(s->types);
 	dwfl_end(s->dwfl);
+	if (s->memory_fd >= 0)
+		close(s->memory_fd);
+	free(s->debug_path);
 	free(s);
 }
 
@@ -248,26 +285,50 @@ static bool module_is(Dwfl_Module *mod, const char *wanted)
 	return (shown && name_is(shown, wanted)) || (slash && name_is(slash + 1, wanted));
 }
 
-struct walk {
+struct each {
 	struct symbols *s;
 	const char *module;
 	bool program; /* this round is for the program itself, the next for its libraries */
-	symbol_visitor visit;
+	int (*visit)(Dwfl_Module *mod, void *arg);
 	void *arg;
 	int result;
 };
 
-static int walk_module(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+static int each_module(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 		       void *arg)
 {
+	struct each *e = arg;
+
+	if (!strcmp(name, e->s->exe) != e->program)
+		return DWARF_CB_OK;
+	if (e->module && !module_is(mod, e->module))
+		return DWARF_CB_OK;
+	e->result = e->visit(mod, e->arg);
+	return e->result ? DWARF_CB_ABORT : DWARF_CB_OK;
+}
+
+int symbols_each_module(struct symbols *s, const char *module,
+			int (*visit)(Dwfl_Module *mod, void *arg), void *arg)
+{
+	struct each e = { .s = s, .module = module, .visit = visit, .arg = arg };
+
+	for (int round = 0; round < 2 && !e.result; round++) {
+		e.program = round == 0;
+		dwfl_getmodules(s->dwfl, each_module, &e, 0);
+	}
+	return e.result;
+}
+
+struct walk {
+	symbol_visitor visit;
+	void *arg;
+};
+
+static int walk_module(Dwfl_Module *mod, void *arg)
+{
 	struct walk *w = arg;
-
-	if (!strcmp(name, w->s->exe) != w->program)
-		return DWARF_CB_OK;
-	if (w->module && !module_is(mod, w->module))
-		return DWARF_CB_OK;
-
 	int count = dwfl_module_getsymtab(mod);
+
 	for (int i = 1; i < count; i++) {
 		GElf_Sym sym;
 		GElf_Addr address;
@@ -276,22 +337,18 @@ static int walk_module(Dwfl_Module *mod, void **userdata, const char *name, Dwar
 							     NULL, NULL);
 		if (!symbol || !*symbol || section == SHN_UNDEF)
 			continue;
-		w->result = w->visit(mod, symbol, &sym, address, w->arg);
-		if (w->result)
-			return DWARF_CB_ABORT;
+		int result = w->visit(mod, symbol, &sym, address, w->arg);
+		if (result)
+			return result;
 	}
-	return DWARF_CB_OK;
+	return 0;
 }
 
 int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, void *arg)
 {
-	struct walk w = { .s = s, .module = module, .visit = visit, .arg = arg };
+	struct walk w = { visit, arg };
 
-	for (int round = 0; round < 2 && !w.result; round++) {
-		w.program = round == 0;
-		dwfl_getmodules(s->dwfl, walk_module, &w, 0);
-	}
-	return w.result;
+	return symbols_each_module(s, module, walk_module, &w);
 }
 
 struct search {
@@ -328,7 +385,13 @@ static int search_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 		return 1; /* a local of an earlier object wins over all later objects */
 	if (type == STT_SECTION || type == STT_FILE || !name_matches(f, name))
 		return 0;
+	GElf_Addr bias = 0;
+	dwfl_module_getelf(mod, &bias);
 	if (type == STT_TLS) {
+		if (!f->has_tls && !f->has_local)
+			*f->out = (struct variable){ .address = sym->st_value, .object = bias,
+						     .size = sym->st_size,
+						     .module = symbols_module_name(mod) };
 		f->has_tls = true;
 		return 0;
 	}
@@ -341,6 +404,7 @@ static int search_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 	*f->out = (struct variable){
 		.address = address,
 		.size = sym->st_size,
+		.object = bias,
 		.is_function = type == STT_FUNC || type == STT_GNU_IFUNC,
 		.module = symbols_module_name(mod),
 	};
@@ -387,7 +451,7 @@ int symbols_find(struct symbols *s, const char *name, struct variable *out)
 		err = search_run(s, module, &f);
 	}
 	free(module);
-	if (!err || err == -ENOTUNIQ)
+	if (!err || err == -ENOTUNIQ || err == -EDOM)
 		*out = found;
 	return err;
 }

@@ -28,6 +28,7 @@ struct place {
 struct variable {
 	uint64_t address;
 	uint64_t size;
+	uint64_t object; /* where its object was loaded: the bias of its addresses */
 	int is_function;
 	const char *module;
 };
@@ -40,9 +41,17 @@ void symbols_close(struct symbols *s);
  * The address of a symbol: `name` or `module:name` (libc.so.6:errno_table). Debug files by
  * build-id or .gnu_debuglink are used where installed. Global before local, the program before
  * its libraries. -ENOENT: not found; -ENOTUNIQ: several local symbols of that name, *out is the
- * first. Thread-local symbols are refused with -EDOM.
+ * first. -EDOM: a thread-local symbol, out->address is its offset in its object's block.
  */
 int symbols_find(struct symbols *s, const char *name, struct variable *out);
+
+/* Copy memory of the target as it is now. 0 or -EFAULT. */
+int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);
+
+/* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
+void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);
+
+pid_t symbols_pid(const struct symbols *s);
 
 /* Up to n names that resemble name, best first; returns how many. */
 size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n);

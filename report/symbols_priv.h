@@ -18,6 +18,8 @@ struct symbols {
 	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
 	char alias[64];		 /* how the program was called, when that is a link to exe */
 	void *places;		 /* tsearch() tree of struct cached_place, by address */
+	struct types *types;	 /* made at first use */
+	int memory_fd;		 /* of the target; -1: not opened */
 	uint64_t refreshed_ns;
 	/* The thread that is being unwound: valid inside symbols_unwind() only. */
 	const uint64_t *regs;
@@ -29,6 +31,10 @@ struct symbols {
 	size_t frame_count;
 	size_t frame_max;
 };
+
+/* Visit the objects, or those that `module` names; the program first. Not 0 ends and is returned. */
+int symbols_each_module(struct symbols *s, const char *module,
+			int (*visit)(Dwfl_Module *mod, void *arg), void *arg);
 
 /* Called for each defined symbol; a value other than 0 ends the walk and is returned. */
 typedef int (*symbol_visitor)(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,

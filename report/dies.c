@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+/* dies.c - see dies.h. */
+#include "dies.h"
+
+#include <dwarf.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEPTH_MAX 64 /* of namespaces and blocks: damaged DWARF must not take the stack */
+
+struct dies_walk {
+	unsigned int flags;
+	die_visitor visit;
+	struct die_visit v;
+	Dwarf *alt; /* the shared file that was walked last: most modules have the same */
+	int result;
+};
+
+static bool is_entered(Dwarf_Die *die, unsigned int flags)
+{
+	switch (dwarf_tag(die)) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_structure_type:
+	case DW_TAG_class_type:
+	case DW_TAG_union_type:
+		return true;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+		return (flags & DIES_FUNCTIONS) != 0;
+	default:
+		return false;
+	}
+}
+
+static void walk_children(struct dies_walk *w, Dwarf_Die *parent, unsigned int depth);
+
+static void walk_into(struct dies_walk *w, Dwarf_Die *die, unsigned int depth)
+{
+	const struct die_scope *outer = w->v.scope;
+	Dwarf_Die *function = w->v.function;
+	struct die_scope scope = { outer, dwarf_diename(die) };
+
+	/* What one declares in a block has the function for its name. */
+	if (dwarf_tag(die) != DW_TAG_lexical_block)
+		w->v.scope = &scope;
+	if (dwarf_tag(die) == DW_TAG_subprogram)
+		w->v.function = die;
+	walk_children(w, die, depth + 1);
+	w->v.scope = outer;
+	w->v.function = function;
+}
+
+static void walk_children(struct dies_walk *w, Dwarf_Die *parent, unsigned int depth)
+{
+	Dwarf_Die die;
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+		return;
+	do {
+		w->result = w->visit(&w->v, &die);
+		if (!w->result && is_entered(&die, w->flags))
+			walk_into(w, &die, depth);
+	} while (!w->result && !dwarf_siblingof(&die, &die));
+}
+
+static void walk_units(struct dies_walk *w, Dwarf *dwarf)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	Dwarf_Die split;
+
+	while (!w->result && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split)) {
+		/* With -gsplit-dwarf the unit is in a .dwo file. */
+		w->v.cu = split.addr ? &split : &unit;
+		walk_children(w, w->v.cu, 0);
+	}
+}
+
+static int walk_module(Dwfl_Module *mod, void *arg)
+{
+	struct dies_walk *w = arg;
+	Dwarf *dwarf = dwfl_module_getdwarf(mod, &w->v.bias);
+
+	if (!dwarf)
+		return 0;
+	w->v.mod = mod;
+	walk_units(w, dwarf);
+	Dwarf *alt = w->flags & DIES_SHARED ? dwarf_getalt(dwarf) : NULL;
+	if (alt && alt != w->alt && !w->result) {
+		w->alt = alt;
+		walk_units(w, alt);
+	}
+	return w->result;
+}
+
+int dies_walk(struct symbols *s, const char *module, unsigned int flags, die_visitor visit,
+	      void *arg)
+{
+	struct dies_walk w = { .flags = flags, .visit = visit, .v = { .s = s, .arg = arg } };
+
+	symbols_each_module(s, module, walk_module, &w);
+	return w.result;
+}
+
+void die_join(const struct die_scope *scope, const char *name, char *buf, size_t n)
+{
+	const char *parts[DEPTH_MAX + 1];
+	size_t count = 0;
+	size_t used = 0;
+
+	parts[count++] = name;
+	for (; scope && count < DEPTH_MAX; scope = scope->outer)
+		if (scope->name)
+			parts[count++] = scope->name;
+	buf[0] = 0;
+	while (count-- > 0 && used < n) {
+		int more = snprintf(buf + used, n - used, "%s%s", parts[count] ? parts[count] : "",
+				    count ? "::" : "");
+		used += more > 0 ? (size_t)more : 0;
+	}
+}
+
+/*
+ * Names what encloses a die: its parents lie before it, and are followed by a sibling that
+ * lies after it. libdw's own way, dwarf_getscopes_die(), reads the whole unit.
+ */
+static void qualified_walk(Dwarf_Die *parent, Dwarf_Off wanted, const struct die_scope *scope,
+			   const char *name, unsigned int depth, char *buf, size_t n)
+{
+	Dwarf_Die die;
+	Dwarf_Die last = { 0 };
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+		goto done;
+	do {
+		if (dwarf_dieoffset(&die) > wanted)
+			break;
+		last = die;
+	} while (!dwarf_siblingof(&die, &die));
+	if (last.addr && dwarf_dieoffset(&last) != wanted) {
+		struct die_scope inner = { scope, dwarf_diename(&last) };
+		bool is_block = dwarf_tag(&last) == DW_TAG_lexical_block;
+		qualified_walk(&last, wanted, is_block ? scope : &inner, name, depth + 1, buf, n);
+		return;
+	}
+done:
+	die_join(scope, name, buf, n);
+}
+
+void die_qualified(Dwarf_Die *die, char *buf, size_t n)
+{
+	Dwarf_Die cu;
+	const char *name = dwarf_diename(die);
+
+	if (!name || !die_is_cplusplus(die) || !dwarf_diecu(die, &cu, NULL, NULL))
+		snprintf(buf, n, "%s", name ? name : "");
+	else
+		qualified_walk(&cu, dwarf_dieoffset(die), NULL, name, 0, buf, n);
+}
+
+const char *die_last_part(const char *name)
+{
+	const char *last = name;
+	int angles = 0;
+
+	for (const char *p = name; *p; p++) {
+		angles += (*p == '<') - (*p == '>');
+		if (angles <= 0 && p[0] == ':' && p[1] == ':')
+			last = p + 2;
+	}
+	return last;
+}
+
+static int present_visit(Dwfl_Module *mod, void *arg)
+{
+	Dwarf_Addr bias;
+	bool *present = arg;
+
+	*present = dwfl_module_getdwarf(mod, &bias) != NULL;
+	return 1; /* the first is the program, or the one asked for */
+}
+
+bool dies_present(struct symbols *s, const char *module)
+{
+	bool present = false;
+
+	symbols_each_module(s, module, present_visit, &present);
+	return present;
+}
+
+bool die_number(Dwarf_Die *die, unsigned int attribute, uint64_t *out)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value;
+
+	if (!dwarf_attr_integrate(die, attribute, &attr) || dwarf_formudata(&attr, &value))
+		return false;
+	*out = value;
+	return true;
+}
+
+bool die_flag(Dwarf_Die *die, unsigned int attribute)
+{
+	Dwarf_Attribute attr;
+	bool flag = false;
+
+	return dwarf_attr_integrate(die, attribute, &attr) && !dwarf_formflag(&attr, &flag) &&
+	       flag;
+}
+
+const char *die_file(Dwarf_Die *die, int *line)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die origin = *die;
+
+	/* A definition that completes a declaration has no place of its own at times. */
+	if (!dwarf_hasattr(die, DW_AT_decl_line) &&
+	    (dwarf_attr(die, DW_AT_specification, &attr) ||
+	     dwarf_attr(die, DW_AT_abstract_origin, &attr)) &&
+	    !dwarf_formref_die(&attr, &origin))
+		origin = *die;
+	*line = 0;
+	dwarf_decl_line(&origin, line);
+	return dwarf_decl_file(&origin);
+}
+
+bool die_is_cplusplus(Dwarf_Die *die)
+{
+	Dwarf_Die cu;
+
+	if (!dwarf_diecu(die, &cu, NULL, NULL))
+		return false;
+	switch (dwarf_srclang(&cu)) {
+	case DW_LANG_C89:
+	case DW_LANG_C:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_Go:
+		return false;
+	default:
+		return true;
+	}
+}

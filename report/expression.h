@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * expression.h - places in memory as people name them: `server.clients`, `conn->state`,
+ * `table[3].next`, `*(struct foo *)0x5581...`, `conn.c:count`, `ns::Class::total`.
+ *
+ *   place   := unary ['+' number | '-' number] [':' length]
+ *   unary   := '*' unary | '(' type '*' ... ')' unary | postfix
+ *   postfix := primary { '.' member | '->' member | '[' index ']' }
+ *   primary := '(' unary ')' | number | [file ':' | object ':'] name { '::' name }
+ *
+ * Parsing needs no process. Resolving reads the pointers on the way as they are now.
+ */
+#ifndef REPORT_EXPRESSION_H
+#define REPORT_EXPRESSION_H
+
+#include "symbols.h"
+#include "types.h"
+
+#define EXPRESSION_TEXT_MAX 512
+
+struct expression;
+
+struct expression_error {
+	int column; /* from 1; 0: the whole */
+	char text[500];
+};
+
+/* 0, -EINVAL with *error, or -ENOMEM. *out is released by expression_free(). */
+int expression_parse(const char *text, struct expression **out, struct expression_error *error);
+void expression_free(struct expression *e);
+
+/*
+ * The same for an expression at the start of a longer text, as in a condition: no offset, no
+ * length. Returns the number of characters it takes, or -EINVAL.
+ */
+int expression_parse_prefix(const char *text, struct expression **out,
+			    struct expression_error *error);
+
+/* `+8` and `:4` of the text. */
+bool expression_has_offset(const struct expression *e);
+uint64_t expression_length(const struct expression *e); /* 0: not given */
+
+/* Only a name: no members, no pointers. NULL: it is more. */
+const char *expression_plain_name(const struct expression *e);
+
+#define EXPRESSION_LINKS_MAX 8
+
+/*
+ * How to come to a place anew: start at base, and for each link take the pointer there and add
+ * the link's offset.
+ */
+struct expression_path {
+	uint64_t base;
+	size_t links;
+	uint64_t offsets[EXPRESSION_LINKS_MAX];
+};
+
+struct expression_place {
+	uint64_t address; /* now */
+	uint64_t size;	  /* bytes of it; of a bit-field those that hold it; 0: not known */
+	const struct type *type; /* NULL: not known */
+	uint32_t bit_offset;
+	uint32_t bit_size; /* 0: no bit-field */
+	struct expression_path path;
+	const char *module; /* NULL: unknown */
+	pid_t tid;	    /* whose thread-local variable it is; 0: it is none */
+	bool is_address;    /* the text is a number */
+	bool is_first_of_several; /* local symbols of the same name */
+	char through[200];  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
+};
+
+struct expression_options {
+	const char *thread; /* whose thread-local variables: an id or a name; NULL: not said */
+	bool path_only;	    /* do not read pointers: only *path, type and size are wanted */
+};
+
+/* 0 or -errno with *error: -ENOENT unknown name, -EFAULT unreadable pointer, -EINVAL others. */
+int expression_resolve(struct symbols *s, const struct expression *e,
+		       const struct expression_options *options, struct expression_place *out,
+		       struct expression_error *error);
+
+#endif
