@@ -157,7 +157,7 @@ static int list_members(struct symbols *s, const struct watch_settings *set, str
 	if (!owner)
 		return 0;
 	bool is_arrow = strlen(owner) > 2 && !strcmp(owner + strlen(owner) - 2, "->");
-	snprintf(text, sizeof(text), is_arrow ? "*(%.*s)" : "%.*s",
+	snprintf(text, sizeof(text), is_arrow ? "*%.*s" : "%.*s",
 		 (int)strlen(owner) - (is_arrow ? 2 : 0), owner);
 	int err = expression_parse(text, &e, &error);
 	if (!err)
@@ -228,10 +228,13 @@ int watch_list(struct symbols *s, const struct watch_settings *set)
 	struct rows rows = { 0 };
 	int status = 0;
 
-	if (variables_list(s, set->list, variable_visit, &rows))
-		status = cli_wrong(COMMAND, "no memory for the list");
-	if (!status && !rows.count)
+	int err = variables_list(s, set->list, false, variable_visit, &rows);
+	if (!err && !rows.count)
 		status = list_members(s, set, &rows);
+	if (!err && !status && !rows.count)
+		err = variables_list(s, set->list, true, variable_visit, &rows);
+	if (err)
+		status = cli_wrong(COMMAND, "no memory for the list");
 	if (!status && !rows.count)
 		status = cli_wrong(COMMAND, "nothing that can be watched is named '%s'%s", set->list,
 				   variables_known(s, NULL) ? "" :

@@ -103,9 +103,44 @@ int dies_walk(struct symbols *s, const char *module, unsigned int flags, die_vis
 	return w.result;
 }
 
+/* Compilers write C's integer types in their own way; only those in <> become part of a name. */
+static const struct {
+	const char *theirs;
+	const char *ours;
+} spellings[] = {
+	{ "long long unsigned int", "unsigned long long" }, { "long long int", "long long" },
+	{ "long unsigned int", "unsigned long" },	    { "long int", "long" },
+	{ "short unsigned int", "unsigned short" },	    { "short int", "short" },
+	{ "unsigned long int", "unsigned long" },	    { ", ", "," },
+	{ " >", ">" },
+};
+
+const char *die_plain(const char *name, char *buf, size_t n)
+{
+	size_t used = 0;
+
+	if (!strchr(name, '<'))
+		return name;
+	while (*name && used + 24 < n) {
+		size_t i = 0;
+		while (i < sizeof(spellings) / sizeof(spellings[0]) &&
+		       strncmp(name, spellings[i].theirs, strlen(spellings[i].theirs)) != 0)
+			i++;
+		if (i == sizeof(spellings) / sizeof(spellings[0])) {
+			buf[used++] = *name++;
+			continue;
+		}
+		used += (size_t)snprintf(buf + used, n - used, "%s", spellings[i].ours);
+		name += strlen(spellings[i].theirs);
+	}
+	buf[used] = 0;
+	return buf;
+}
+
 void die_join(const struct die_scope *scope, const char *name, char *buf, size_t n)
 {
 	const char *parts[DEPTH_MAX + 1];
+	char plain[256];
 	size_t count = 0;
 	size_t used = 0;
 
@@ -115,8 +150,9 @@ void die_join(const struct die_scope *scope, const char *name, char *buf, size_t
 			parts[count++] = scope->name;
 	buf[0] = 0;
 	while (count-- > 0 && used < n) {
-		int more = snprintf(buf + used, n - used, "%s%s", parts[count] ? parts[count] : "",
-				    count ? "::" : "");
+		const char *part = parts[count] ? parts[count] : "";
+		int more = snprintf(buf + used, n - used, "%s%s",
+				    die_plain(part, plain, sizeof(plain)), count ? "::" : "");
 		used += more > 0 ? (size_t)more : 0;
 	}
 }

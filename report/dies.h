@@ -39,6 +39,12 @@ typedef int (*die_visitor)(const struct die_visit *v, Dwarf_Die *die);
 int dies_walk(struct symbols *s, const char *module, unsigned int flags, die_visitor visit,
 	      void *arg);
 
+/*
+ * A name with template arguments as people write them: `Box<long>` and not `Box<long int>`,
+ * `a<b<c>>` and not `a<b<c> >`. Returns buf, or name itself when there is nothing to do.
+ */
+const char *die_plain(const char *name, char *buf, size_t n);
+
 /* `outer::inner::name`. */
 void die_join(const struct die_scope *scope, const char *name, char *buf, size_t n);
 

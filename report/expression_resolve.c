@@ -60,6 +60,13 @@ static const char *source_of(struct resolver *r, const struct node *n)
 	for (const struct node *left = n->left; left; left = left->left)
 		if (left->column - 1 < from)
 			from = left->column - 1;
+	/* A parenthesis makes no node, and may have been closed in between. */
+	int open = 0;
+	for (int i = from; i < n->end; i++)
+		open += (r->e->source[i] == '(') - (r->e->source[i] == ')');
+	while (open++ < 0 && from > 0)
+		from -= 1 + (int)(r->e->source[from - 1] != '(');
+	from = from < 0 ? 0 : from;
 	snprintf(r->source, sizeof(r->source), "%.*s", n->end - from, r->e->source + from);
 	return r->source;
 }

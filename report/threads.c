@@ -309,8 +309,8 @@ int threads_local(struct symbols *s, pid_t tid, uint64_t object, uint64_t offset
 	err = db.each(agent, local_visit, &f, TD_THR_ANY_STATE, TD_THR_LOWEST_PRIORITY,
 		      TD_SIGNO_MASK, TD_THR_ANY_USER_FLAGS);
 	db.close(agent);
-	if (err == TD_OK && f.is_found)
-		err = f.err;
+	if (f.is_found)
+		err = f.err; /* a walk that was ended early counts as failed */
 	if (err != TD_OK || !f.is_found)
 		return local_failed(&f, err, why, n);
 	*out = f.address;

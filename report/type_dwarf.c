@@ -143,7 +143,9 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 	if (size > 16)
 		kind = TYPE_UNKNOWN;
 	/* `long unsigned int` and the like, as people write it. */
-	const struct type *plain = name ? type_builtin(s, name) : NULL;
+	const struct type *plain = name && strcmp(name, "_Bool") != 0 ? type_builtin(s, name) : NULL;
+	if (kind == TYPE_BOOL && name && !plain)
+		name = "bool";
 	struct type *t = type_new(s, kind, plain ? plain->name : name ? name : "?", size);
 	t->is_signed = is_signed;
 	t->rest->filled = true;
@@ -157,7 +159,11 @@ static const struct type *make_pointer(struct symbols *s, Dwarf_Die *die, unsign
 	const char *sign = is_pointer ? "*" : dwarf_tag(die) == DW_TAG_reference_type ? "&" : "&&";
 	char name[NAME_BYTES];
 
-	if (target->kind == TYPE_FUNCTION) /* "int ()" becomes "int (*)()" */
+	const char *star = strstr(target->name, "(*");
+	if (target->kind == TYPE_POINTER && star && is_pointer) /* "int (*)()": "int (**)()" */
+		snprintf(name, sizeof(name), "%.*s*%s", (int)(star - target->name + 1),
+			 target->name, star + 1);
+	else if (target->kind == TYPE_FUNCTION) /* "int ()" becomes "int (*)()" */
 		snprintf(name, sizeof(name), "%.*s(%s)()", (int)(strlen(target->name) - 2),
 			 target->name, sign);
 	else

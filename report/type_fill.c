@@ -187,7 +187,8 @@ static int search_visit(const struct die_visit *v, Dwarf_Die *die)
 	if (!is_type_tag(dwarf_tag(die), f->tag))
 		return 0;
 	const char *last = dwarf_diename(die);
-	if (!last || strcmp(last, f->last) != 0 || die_flag(die, DW_AT_declaration))
+	if (!last || strcmp(die_plain(last, name, sizeof(name)), f->last) != 0 ||
+	    die_flag(die, DW_AT_declaration))
 		return 0;
 	if (f->last != f->name) {
 		die_join(v->scope, last, name, sizeof(name));
@@ -222,7 +223,9 @@ static int take_tag_word(const char **name)
 const struct type *type_find(struct symbols *s, const char *name)
 {
 	struct type_search f = { 0 };
+	char plain[NAME_BYTES];
 
+	name = die_plain(name, plain, sizeof(plain));
 	if (!strncmp(name, "const ", 6))
 		name += 6;
 	f.tag = take_tag_word(&name);

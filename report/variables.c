@@ -210,8 +210,12 @@ static int find_visit(const struct die_visit *v, Dwarf_Die *die)
 	if (is_function && !dwarf_hasattr(die, DW_AT_low_pc))
 		return 0;
 	variable_fill(v, die, &variable);
-	if (is_function)
+	if (is_function) {
+		Dwarf_Addr start = 0;
+		dwarf_lowpc(die, &start);
 		variable.where = VARIABLE_FUNCTION;
+		variable.address = start + v->bias;
+	}
 	int fit = name_fit(variable.name, f->name);
 	if (!fit || (f->file && !is_in_file(v, die, f->file)))
 		return 0;
@@ -260,7 +264,7 @@ static int problem_several(const struct find *f, struct variables_problem *probl
 {
 	char *buf = problem->text;
 	size_t n = sizeof(problem->text);
-	size_t used = (size_t)snprintf(buf, n, "there are %zu of that name: ", f->total);
+	size_t used = (size_t)snprintf(buf, n, "%zu have that name, give one of ", f->total);
 
 	for (size_t i = 0; i < f->count && used < n; i++) {
 		const struct named_variable *v = &f->found[i];
@@ -285,13 +289,14 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 {
 	bool is_module = scope && symbols_each_module(s, scope, module_visit, NULL);
 	struct find *f = calloc(1, sizeof(*f));
+	char plain[VARIABLE_NAME_BYTES];
 
 	problem->text[0] = 0;
 	memset(out, 0, sizeof(*out));
 	if (!f)
 		return -ENOMEM;
-	f->name = name;
-	f->last = die_last_part(name);
+	f->name = die_plain(name, plain, sizeof(plain));
+	f->last = die_last_part(f->name);
 	f->file = is_module ? NULL : scope;
 	find_run(s, is_module ? scope : NULL, f);
 	int err = f->count ? 0 : -ENOENT;
@@ -364,6 +369,9 @@ static int list_visit(const struct die_visit *v, Dwarf_Die *die)
 	variable_fill(v, die, &variable);
 	if (variable.where != VARIABLE_STATIC && variable.where != VARIABLE_THREAD)
 		return 0;
+	/* What the compiler made for __func__ is none of the program's. */
+	if (die_flag(die, DW_AT_artificial))
+		return 0;
 	if (l->file && !is_in_file(v, die, l->file))
 		return 0;
 	return list_fits(l, variable.name, dwarf_diename(die)) ? l->visit(&variable, l->arg) : 0;
@@ -376,7 +384,9 @@ static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 	int type = GELF_ST_TYPE(sym->st_info);
 	Dwarf_Addr bias;
 
-	if ((type != STT_OBJECT && type != STT_TLS) || dwfl_module_getdwarf(mod, &bias))
+	/* A symbol without size is the name of a version, or a mark of the linker. */
+	if ((type != STT_OBJECT && type != STT_TLS) || !sym->st_size ||
+	    dwfl_module_getdwarf(mod, &bias))
 		return 0;
 	struct named_variable variable = {
 		.where = type == STT_TLS ? VARIABLE_THREAD : VARIABLE_STATIC,
@@ -392,8 +402,19 @@ static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 	return l->visit(&variable, l->arg);
 }
 
-int variables_list(struct symbols *s, const char *pattern, variables_visitor visit, void *arg)
+static int list_run(struct symbols *s, const char *module, struct list *l)
 {
+	int result = dies_walk(s, module, DIES_FUNCTIONS, list_visit, l);
+
+	if (!result && !l->file)
+		result = symbols_walk(s, module, list_symbol, l);
+	return result;
+}
+
+int variables_list(struct symbols *s, const char *pattern, bool in_libraries,
+		   variables_visitor visit, void *arg)
+{
+	const char *slash = strrchr(s->exe, '/');
 	const char *colon = strchr(pattern, ':');
 	char *scope = NULL;
 	struct list l = { .pattern = pattern, .visit = visit, .arg = arg };
@@ -405,9 +426,8 @@ int variables_list(struct symbols *s, const char *pattern, variables_visitor vis
 	bool is_module = scope && symbols_each_module(s, scope, module_visit, NULL);
 	l.is_part = !strpbrk(l.pattern, "*?[");
 	l.file = is_module ? NULL : scope;
-	int result = dies_walk(s, is_module ? scope : NULL, DIES_FUNCTIONS, list_visit, &l);
-	if (!result && !l.file)
-		result = symbols_walk(s, is_module ? scope : NULL, list_symbol, &l);
+	const char *module = is_module ? scope : scope || in_libraries || !slash ? NULL : slash + 1;
+	int result = list_run(s, module, &l);
 	free(scope);
 	return result;
 }

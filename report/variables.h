@@ -56,10 +56,12 @@ size_t variables_near(struct symbols *s, const char *name, const char **names, s
 
 /*
  * Every variable that can be watched and whose name fits the pattern: a shell pattern, or a part
- * of the name when it has none of *?[. `scope:pattern` as above. Not 0 from visit ends.
+ * of the name when it has none of *?[. `scope:pattern` as above; without a scope those of the
+ * program, and of its libraries if asked for. Not 0 from visit ends and is returned.
  */
 typedef int (*variables_visitor)(const struct named_variable *v, void *arg);
-int variables_list(struct symbols *s, const char *pattern, variables_visitor visit, void *arg);
+int variables_list(struct symbols *s, const char *pattern, bool in_libraries,
+		   variables_visitor visit, void *arg);
 
 /* Has this object, or the program itself (NULL), debug information? */
 bool variables_known(struct symbols *s, const char *module);

@@ -67,7 +67,7 @@ __attribute__((noinline)) static void step(int i)
 	net::Session::total += 1;
 	net::Session::inline_total += 2;
 	net::inner::depth = i;
-	net::hidden = -i;
+	net::hidden -= i;
 	net::target = i * 10;
 	net::current->mode = i & 1 ? net::Mode::Fast : net::Mode::Slow;
 	net::current->is_open = i & 1;
@@ -77,7 +77,8 @@ __attribute__((noinline)) static void step(int i)
 	net::Box<long>::content = i;
 	net::box.value = i;
 	local_depth = i;
-	step_count++;
+	if (++step_count == 1000000)
+		_exit(net::hidden);
 }
 
 int main(int argc, char **argv)
