@@ -232,11 +232,10 @@ const struct type *type_find(struct symbols *s, const char *name)
 	f.name = name;
 	f.last = die_last_part(name);
 	const struct type *builtin = f.tag ? NULL : type_builtin(s, name);
-	/* A program may call something else u8; `int` is the same everywhere. */
-	if (builtin && strcmp(builtin->name, name) != 0)
+	if (builtin)
 		return builtin;
 	dies_walk(s, NULL, DIES_SHARED, search_visit, &f);
-	return f.is_found ? type_of_die(s, &f.found) : builtin;
+	return f.is_found ? type_of_die(s, &f.found) : NULL;
 }
 
 struct constant_search {

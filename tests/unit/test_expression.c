@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_expression.c - the parser of places in memory takes any text, and says where one is wrong;
+ * the resolver takes anything the parser lets through, in the process of this test.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "report/expression.h"
+#include "report/value.h"
+
+enum mood { CALM = 1, ANGRY = 2, LOUD = 4 };
+
+struct item {
+	int number;
+	enum mood mood;
+	struct item *next;
+	unsigned int three : 3;
+	unsigned int six : 6;
+	double real;
+	char name[8];
+};
+
+struct item items[3];
+struct item *first = &items[1];
+struct item *nothing;
+int chosen = 2;
+long plain_number;
+
+static struct symbols *self;
+
+static void must_parse(const char *text)
+{
+	struct expression_error error;
+	struct expression *e = NULL;
+
+	if (expression_parse(text, &e, &error))
+		fail_msg("'%s': column %d: %s", text, error.column, error.text);
+	expression_free(e);
+}
+
+static void must_fail_at(const char *text, int column)
+{
+	struct expression_error error;
+	struct expression *e = NULL;
+
+	if (!expression_parse(text, &e, &error)) {
+		expression_free(e);
+		fail_msg("'%s' was taken", text);
+	}
+	if (error.column != column || !error.text[0])
+		fail_msg("'%s': column %d, not %d: %s", text, error.column, column, error.text);
+}
+
+static void places_are_parsed(void **state)
+{
+	static const char *const good[] = {
+		"a", "a.b", "a->b", "a[3]", "a[-1]", "a[b.c].d", "*a", "**a->b", "(*a).b",
+		"(a)", "((a))->b", "*(int *)0x10", "*(struct foo *)0x10", "((ns::T<a, b<c>> *)1)->x",
+		"file.c:a", "dir/file.c:a.b", "libc.so.6:environ", "ld-linux-x86-64.so.2:x", "a::b",
+		"::a", "a<int>::b", "a+8", "a-8", "a+0x10:4", "a:1", "a:32", "0x1000", "0x1000:8",
+		"4096:2", " a . b ", "a -> b [ 1 ]", "*(unsigned long *)0", "count.0", "main.count",
+		"a.Base::b",
+	};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		must_parse(good[i]);
+}
+
+static void errors_say_the_column(void **state)
+{
+	must_fail_at("", 1);
+	must_fail_at(".a", 1);
+	must_fail_at("a.", 3);
+	must_fail_at("a->", 4);
+	must_fail_at("a->->b", 4);
+	must_fail_at("a[", 3);
+	must_fail_at("a[1", 4);
+	must_fail_at("a b", 3);
+	must_fail_at("(a", 3);
+	must_fail_at("a)", 2);
+	must_fail_at("a:0", 3);
+	must_fail_at("a:33", 3);
+	must_fail_at("a:8x", 4);
+	must_fail_at("a+b", 3);
+	must_fail_at("&a", 1);
+	must_fail_at("a = 1", 3);
+	must_fail_at("*(int *", 8);
+	must_fail_at("0x10000000000000000", 1);
+}
+
+static void long_texts_are_refused(void **state)
+{
+	char text[20000];
+	struct expression_error error;
+	struct expression *e;
+
+	memset(text, '*', sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	assert_int_equal(expression_parse(text, &e, &error), -EINVAL);
+	text[400] = 0; /* short enough, and too deep */
+	assert_int_equal(expression_parse(text, &e, &error), -EINVAL);
+	memset(text, '(', 19999);
+	assert_int_equal(expression_parse_prefix(text, &e, &error), -EINVAL);
+	memset(text, 'a', 19999);
+	text[0] = '(';
+	text[19990] = '*';
+	text[19991] = ')';
+	assert_int_equal(expression_parse_prefix(text, &e, &error), -EINVAL);
+}
+
+static int resolve(const char *text, struct expression_place *out, bool path_only)
+{
+	struct expression_options options = { .path_only = path_only };
+	struct expression_error error;
+	struct expression *e;
+
+	if (expression_parse(text, &e, &error))
+		fail_msg("'%s': %s", text, error.text);
+	int err = expression_resolve(self, e, &options, out, &error);
+	if (err && !error.text[0])
+		fail_msg("'%s' fails with %d and says nothing", text, err);
+	expression_free(e);
+	return err;
+}
+
+static void places_are_found(void **state)
+{
+	const struct {
+		const char *text;
+		const void *address;
+		size_t size;
+	} places[] = {
+		{ "items", items, sizeof(items) },
+		{ "items[2].real", &items[2].real, 8 },
+		{ "first->mood", &items[1].mood, 4 },
+		{ "items[chosen].number", &items[2].number, 4 },
+		{ "first[-1].name", items[0].name, 8 },
+		{ "(*first).next", &items[1].next, 8 },
+		{ "test_expression.c:plain_number", &plain_number, 8 },
+		{ "items+4:4", &items[0].mood, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		struct expression_place place;
+		assert_int_equal(resolve(places[i].text, &place, false), 0);
+		assert_int_equal(place.address, (uintptr_t)places[i].address);
+		assert_int_equal(place.size, places[i].size);
+		assert_non_null(place.type);
+	}
+}
+
+static void a_path_leads_where_the_pointers_lead_later(void **state)
+{
+	struct expression_place place;
+
+	assert_int_equal(resolve("first->next->mood", &place, true), 0);
+	assert_int_equal(place.path.links, 2);
+	items[1].next = &items[2];
+	first = &items[1];
+	uint64_t at = place.path.base;
+	for (size_t i = 0; i < place.path.links; i++)
+		at = *(uint64_t *)(uintptr_t)at + place.path.offsets[i];
+	assert_int_equal(at, (uintptr_t)&items[2].mood);
+	items[1].next = NULL;
+}
+
+static void a_null_pointer_is_said(void **state)
+{
+	struct expression_place place;
+
+	assert_int_equal(resolve("nothing->mood", &place, false), -EFAULT);
+	assert_int_equal(resolve("nothing->mood", &place, true), 0);
+}
+
+static void text_of(const char *where, const void *bytes, size_t len, char *buf, size_t n)
+{
+	struct expression_place place;
+	struct value_part part = { .len = (uint32_t)len, .new_known = true, .old_known = true };
+
+	assert_int_equal(resolve(where, &place, false), 0);
+	struct value_view view = { place.type, place.bit_offset, place.bit_size };
+	memcpy(&part.new_value, bytes, len);
+	part.old_value = part.new_value;
+	value_change(self, &view, &part, true, buf, n);
+}
+
+static void values_read_as_their_type(void **state)
+{
+	char text[200];
+	enum mood mood = ANGRY;
+	double real = 0.1;
+	uint32_t bits = 5u << 3; /* six is behind three */
+
+	text_of("first->mood", &mood, sizeof(mood), text, sizeof(text));
+	assert_string_equal(text, "ANGRY");
+	mood = CALM | LOUD;
+	text_of("first->mood", &mood, sizeof(mood), text, sizeof(text));
+	assert_string_equal(text, "CALM|LOUD");
+	mood = 64;
+	text_of("first->mood", &mood, sizeof(mood), text, sizeof(text));
+	assert_string_equal(text, "64");
+	text_of("first->real", &real, sizeof(real), text, sizeof(text));
+	assert_string_equal(text, "0.1");
+	text_of("first->six", &bits, 2, text, sizeof(text));
+	assert_string_equal(text, "5");
+	text_of("first->name", "ab\"\0\0\0\0", 8, text, sizeof(text));
+	assert_string_equal(text, "\"ab\\\"\"");
+	text_of("first->next", &(struct item *){ NULL }, 8, text, sizeof(text));
+	assert_string_equal(text, "NULL");
+}
+
+static uint64_t random_state;
+
+static unsigned int random_below(unsigned int n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (unsigned int)(random_state >> 33) % n;
+}
+
+/* Mostly words of the language, at times any byte. */
+static void random_text(char *text, size_t n)
+{
+	static const char *const words[] = {
+		"items", "first", "nothing", "chosen", "plain_number", "next", "mood", "three", "six",
+		"name", "real", "number", ".", "->", "[", "]", "(", ")", "*", "**", "+", "-", ":", "::",
+		"0", "1", "2", "0x10", "8", "(struct item *)", "(int *)", "(u8*)", "<", ">", ",", " ",
+		"test_expression.c:", "libc.so.6:", "environ", "errno", "items[1].", "first->next->",
+		"18446744073709551615", "-1", "&", "struct", "\xff", "\"",
+	};
+	unsigned int count = 1 + random_below(12);
+	size_t used = 0;
+
+	text[0] = 0;
+	while (count-- && used + 24 < n) {
+		if (random_below(20))
+			used += (size_t)snprintf(text + used, n - used, "%s",
+						 words[random_below(sizeof(words) / sizeof(words[0]))]);
+		else
+			text[used++] = (char)(1 + random_below(255));
+		text[used] = 0;
+	}
+}
+
+/* A place that the grammar allows, from variables that exist. */
+static void random_place(char *text, size_t n)
+{
+	static const char *const roots[] = { "items", "first", "nothing", "chosen", "plain_number",
+					     "items[1]", "(*first)", "((struct item *)0x10)" };
+	static const char *const steps[] = { ".next", "->next", "->mood", ".three", "[2]", "[-1]",
+					     "[chosen]", "[first->number]", "->nmae", ".name",
+					     "->next->next", "[99999999999]", ".real" };
+	static const char *const heads[] = { "*", "**", "(u8 *)", "*(struct item *)", "(double **)" };
+	static const char *const tails[] = { "", "", "", ":8", "+8", "-8:4", "+16:8", "+0xffffffffff" };
+	const char *head = random_below(3) ? "" : heads[random_below(5)];
+	unsigned int count = random_below(5);
+	size_t used = (size_t)snprintf(text, n, "%s%s", head, roots[random_below(8)]);
+
+	while (count-- && used + 40 < n)
+		used += (size_t)snprintf(text + used, n - used, "%s", steps[random_below(13)]);
+	snprintf(text + used, n - used, "%s", tails[random_below(8)]);
+}
+
+static void seed_set(void)
+{
+	const char *given = getenv("TRAPLINE_SEED");
+
+	random_state = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 16 | 1;
+	print_message("# TRAPLINE_SEED=%" PRIu64 "\n", random_state);
+}
+
+static void no_text_harms_the_parser(void **state)
+{
+	unsigned long taken = 0;
+	char text[400];
+
+	seed_set();
+	for (int i = 0; i < 200000; i++) {
+		struct expression_error error;
+		struct expression *e = NULL;
+		random_text(text, sizeof(text));
+		int used = expression_parse_prefix(text, &e, &error);
+		if (used < 0)
+			assert_in_range(error.column, 1, strlen(text) + 1);
+		else
+			assert_in_range(used, 1, strlen(text));
+		expression_free(e);
+		e = NULL;
+		if (expression_parse(text, &e, &error)) {
+			assert_in_range(error.column, 1, strlen(text) + 1);
+			assert_true(error.text[0]);
+		} else {
+			taken++;
+		}
+		expression_free(e);
+	}
+	assert_in_range(taken, 1, 199999);
+}
+
+static void no_place_harms_the_resolver(void **state)
+{
+	unsigned long found = 0;
+	char text[400];
+
+	seed_set();
+	for (int i = 0; i < 2000; i++) {
+		struct expression_place place = { 0 };
+		char values[400];
+		random_place(text, sizeof(text));
+		if (resolve(text, &place, random_below(2)))
+			continue;
+		found++;
+		struct value_view view = { place.type, place.bit_offset, place.bit_size };
+		struct value_part part = {
+			.len = 1u << random_below(4), .offset = random_below(2) * random_below(40),
+			.old_known = random_below(2), .new_known = true,
+			.old_value = random_below(1000), .new_value = random_below(2) ? UINT64_MAX : 0,
+		};
+		if (!view.type)
+			continue;
+		value_change(self, &view, &part, random_below(2), values,
+			     1 + random_below(sizeof(values)));
+		json_decref(value_json(self, &view, &part, true));
+	}
+	assert_in_range(found, 1, 1999);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(places_are_parsed),
+		cmocka_unit_test(errors_say_the_column),
+		cmocka_unit_test(long_texts_are_refused),
+		cmocka_unit_test(places_are_found),
+		cmocka_unit_test(a_path_leads_where_the_pointers_lead_later),
+		cmocka_unit_test(a_null_pointer_is_said),
+		cmocka_unit_test(values_read_as_their_type),
+		cmocka_unit_test(no_text_harms_the_parser),
+		cmocka_unit_test(no_place_harms_the_resolver),
+	};
+
+	if (symbols_open(getpid(), &self))
+		return 1;
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	symbols_close(self);
+	return failed;
+}
