@@ -204,8 +204,11 @@ static int find_and_arm(struct watch *w)
 
 	if (!status)
 		status = watch_what_resolve(w->symbols, &w->set, &w->what);
-	if (!status)
-		status = cli_condition(COMMAND, w->set.condition, w->symbols, &w->condition);
+	if (status)
+		return status;
+	struct condition_names names = { .symbols = w->symbols, .thread = w->set.thread,
+					 .view = w->what.view, .len = w->what.len };
+	status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
 	if (status || w->set.explain)
 		return status;
 	open_memory(w);

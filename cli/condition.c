@@ -39,30 +39,90 @@ static int say_wrong(const char *command, const char *text,
 	return CLI_USAGE;
 }
 
-int cli_condition(const char *command, const char *text, struct symbols *symbols,
-		  struct trapline_condition **out)
+static int say_wrong_name(const char *command, const char *text,
+			  const struct expression_error *from)
+{
+	struct trapline_condition_error error = { .line = 1, .column = 1 };
+	int rest = from->column - 1;
+
+	for (const char *c = text; rest > 0 && *c; c++, rest--) {
+		error.column = *c == '\n' ? 1 : error.column + 1;
+		error.line += *c == '\n';
+	}
+	snprintf(error.message, sizeof(error.message), "%.*s", (int)sizeof(error.message) - 1,
+		 from->text);
+	return say_wrong(command, text, &error);
+}
+
+static bool is_term(const char *word)
+{
+	struct trapline_condition *condition = NULL;
+	bool is = trapline_condition_parse(word, NULL, &condition) == 0;
+
+	trapline_condition_free(condition);
+	return is;
+}
+
+/* Parse what names were turned into; an error is shown where the user wrote it. */
+static int parse(const char *command, const char *text, const struct condition_names *names,
+		 const struct condition_text *plain, struct trapline_condition **out)
 {
 	struct trapline_condition_error error = { 0 };
+	struct expression_error shown;
 	TRAPLINE_OPTS(condition, opts);
+	char *bits = condition_for_bits(&names->view, names->len, plain->text);
 
-	*out = NULL;
-	if (!text)
-		return CLI_OK;
 	opts.find_symbol = find_symbol;
-	opts.arg = symbols;
+	opts.arg = names->symbols;
 	opts.error = &error;
-	int err = trapline_condition_parse(text, &opts, out);
+	int err = trapline_condition_parse(bits ? bits : plain->text, &opts, out);
+	free(bits);
 	if (!err)
 		return CLI_OK;
 	if (err == -ENOMEM)
 		return cli_wrong(command, "out of memory");
-	return say_wrong(command, text, &error);
+	/* Line breaks are blanks in what we made: find the place by counting from the start. */
+	size_t at = 0;
+	for (int line = 1; line < error.line && plain->text[at]; at++)
+		line += plain->text[at] == '\n';
+	at += (size_t)error.column - 1 - (bits ? 1 : 0);
+	size_t len = strlen(plain->text);
+	shown.column = plain->columns[at < len ? at : len];
+	snprintf(shown.text, sizeof(shown.text), "%s", error.message);
+	return say_wrong_name(command, text, &shown);
+}
+
+int cli_condition(const char *command, const char *text, const struct condition_names *names,
+		  struct trapline_condition **out)
+{
+	struct condition_names all = *names;
+	struct expression_error error;
+	struct condition_text plain;
+	char *bits;
+
+	*out = NULL;
+	if (!text) {
+		bits = condition_for_bits(&names->view, names->len, NULL);
+		int err = bits ? trapline_condition_parse(bits, NULL, out) : 0;
+		free(bits);
+		return err ? cli_wrong(command, "out of memory") : CLI_OK;
+	}
+	all.is_term = is_term;
+	int err = condition_names(&all, text, &plain, &error);
+	if (err == -ENOMEM)
+		return cli_wrong(command, "out of memory");
+	if (err)
+		return say_wrong_name(command, text, &error);
+	int status = parse(command, text, &all, &plain, out);
+	condition_text_free(&plain);
+	return status;
 }
 
 int cli_condition_check(const char *command, const char *text)
 {
+	struct condition_names names = { 0 };
 	struct trapline_condition *condition;
-	int status = cli_condition(command, text, NULL, &condition);
+	int status = cli_condition(command, text, &names, &condition);
 
 	trapline_condition_free(condition);
 	return status;

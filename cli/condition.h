@@ -3,17 +3,18 @@
 #ifndef CLI_CONDITION_H
 #define CLI_CONDITION_H
 
-#include "report/symbols.h"
+#include "report/condition_names.h"
 
 #include <trapline/condition.h>
 
 #include <stdio.h>
 
 /*
- * Parses text, whose symbols are the target's. NULL text gives a NULL condition. 0 or an exit
- * status, with the place and the reason printed.
+ * Parses text, whose names are the target's; what is watched gives its type to new and old, and a
+ * condition of its own when it is a bit-field. Without either *out is NULL. 0 or an exit status,
+ * with the place and the reason printed.
  */
-int cli_condition(const char *command, const char *text, struct symbols *symbols,
+int cli_condition(const char *command, const char *text, const struct condition_names *names,
 		  struct trapline_condition **out);
 
 /* The form only: what can be told before there is a process. */

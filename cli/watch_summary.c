@@ -147,6 +147,9 @@ static void text_summary(FILE *f, struct symbols *s, const struct watch_end *end
 	text_balance(f, &end->stats);
 	if (end->stats.decided_in)
 		cli_condition_summary(f, &end->stats);
+	if (end->what->view.bit_size)
+		fputs("a bit-field: writes that changed other bits of the same bytes only are among "
+		      "those rejected by condition\n", f);
 	text_price(f, end);
 	if (end->pace->pauses)
 		fprintf(f, "paused %" PRIu64 " time%s, %.1f s of %.1f s (%.0f%%), to stay under %" PRIu64

@@ -435,3 +435,12 @@ const char *expression_plain_name(const struct expression *e)
 {
 	return e->root->kind == NODE_NAME && !e->root->scope ? e->root->text : NULL;
 }
+
+const char *expression_first_name(const struct expression *e)
+{
+	const struct node *n = e->root;
+
+	while (n->left)
+		n = n->left;
+	return n->kind == NODE_NAME ? n->text : NULL;
+}

@@ -43,6 +43,9 @@ uint64_t expression_length(const struct expression *e); /* 0: not given */
 /* Only a name: no members, no pointers. NULL: it is more. */
 const char *expression_plain_name(const struct expression *e);
 
+/* The variable that it begins with; NULL: it begins with a number. */
+const char *expression_first_name(const struct expression *e);
+
 #define EXPRESSION_LINKS_MAX 8
 
 /*
