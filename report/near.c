@@ -93,7 +93,10 @@ bool near_add(struct near_list *list, const char *candidate)
 	memmove(&list->scores[at + 1], &list->scores[at], move * sizeof(*list->scores));
 	list->names[at] = candidate;
 	list->scores[at] = score;
-	return true;
+	/* Beside a good one a bad one is no help. */
+	while (list->scores[list->count - 1] > 2 * list->scores[0] + 1)
+		list->count--;
+	return at < list->count;
 }
 
 void near_question(const struct near_list *list, char *buf, size_t n)

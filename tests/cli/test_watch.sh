@@ -3,70 +3,8 @@
 # test_watch.sh TRAPLINE VICTIMS - what `trapline watch` promises, on small programs. TAP.
 # Needs the right to watch another process (root, or perf_event_paranoid <= 2 for one's own).
 
-trapline=$1
-victims=$2
-tmp=$(mktemp -d)
-started=
-count=0
-failed=0
-
-finish()
-{
-	for pid in $started; do
-		kill "$pid" 2>/dev/null
-	done
-	rm -rf "$tmp"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-# ok NAME STATUS: the last command's status decides.
-ok()
-{
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		failed=$((failed + 1))
-		for f in out err; do
-			[ -s "$tmp/$f" ] && sed "s/^/# $f: /" "$tmp/$f" | head -n 15
-		done
-	fi
-}
-
-# start PROGRAM ARG...: in the background; its pid in $pid.
-start()
-{
-	program=$victims/$1
-	shift
-	"$program" "$@" >"$tmp/victim" 2>&1 &
-	pid=$!
-	started="$started $pid"
-	sleep 0.2
-}
-
-watch()
-{
-	timeout -k 2 20 "$trapline" watch "$@" >"$tmp/out" 2>"$tmp/err"
-}
-
-# wrong NAME PATTERN ARG...: exit 2 and one line that holds the pattern.
-wrong()
-{
-	name=$1
-	pattern=$2
-	shift 2
-	watch "$@"
-	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline watch: .*$pattern" "$tmp/err"
-	ok "$name" $?
-}
-
-# summary EXPRESSION: holds for the summary in the JSON output.
-summary()
-{
-	tail -n 1 "$tmp/out" | jq -e "select(.type == \"summary\") | $1" >/dev/null
-}
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
+. "$(dirname "$0")/tap.sh"
 
 start counter
 counter=$pid
@@ -205,5 +143,4 @@ wrong "an_unknown_option_gets_a_near_one" "did you mean --limit" -p "$counter" x
 wrong "a_command_that_does_not_exist_is_said" "cannot start ./nothing" x -- ./nothing
 wrong "too_many_parts_are_refused" "debug registers" -p "$counter" 0x1001:31
 
-echo "1..$count"
-[ $failed = 0 ]
+finished

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tap.sh - what the tests of `trapline watch` share; read by them with TRAPLINE and VICTIMS as $1
+# and $2. TAP. Ends what it started, whatever happens.
+
+trapline=$1
+victims=$2
+tmp=$(mktemp -d)
+started=
+count=0
+failed=0
+
+finish()
+{
+	for pid in $started; do
+		kill "$pid" 2>/dev/null
+	done
+	rm -rf "$tmp"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+# ok NAME STATUS: the last command's status decides.
+ok()
+{
+	count=$((count + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $count - $1"
+	else
+		echo "not ok $count - $1"
+		failed=$((failed + 1))
+		for f in out err; do
+			[ -s "$tmp/$f" ] && sed "s/^/# $f: /" "$tmp/$f" | head -n 15
+		done
+	fi
+}
+
+# start PROGRAM ARG...: in the background; its pid in $pid.
+start()
+{
+	program=$victims/$1
+	shift
+	"$program" "$@" >"$tmp/victim" 2>&1 &
+	pid=$!
+	started="$started $pid"
+	sleep 0.2
+}
+
+watch()
+{
+	timeout -k 2 20 "$trapline" watch "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# wrong NAME PATTERN ARG...: exit 2 and one line that holds the pattern.
+wrong()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	watch "$@"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline watch: .*$pattern" "$tmp/err"
+	ok "$name" $?
+}
+
+# summary EXPRESSION: holds for the summary in the JSON output.
+summary()
+{
+	tail -n 1 "$tmp/out" | jq -e "select(.type == \"summary\") | $1" >/dev/null
+}
+
+# hits EXPRESSION: holds for the array of hits in the JSON output.
+hits()
+{
+	jq -e -s "map(select(.type == \"hit\")) | $1" "$tmp/out" >/dev/null
+}
+
+finished()
+{
+	echo "1..$count"
+	[ "$failed" = 0 ]
+}
