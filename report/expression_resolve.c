@@ -150,8 +150,9 @@ static int unknown_name(struct resolver *r, const struct node *n)
 		return fail(r, n, -ENOENT, "no variable '%s' in %s%s", n->text, n->scope, question);
 	if (list.count)
 		return fail(r, n, -ENOENT, "no symbol '%s' in the target%s", n->text, question);
-	return fail(r, n, -ENOENT, "no symbol '%s' in the target: is it spelled so, and is the "
-		    "program stripped? An address always works", n->text);
+	return fail(r, n, -ENOENT, "no symbol '%s' in the target: is it spelled so%s", n->text,
+		    variables_known(r->s, NULL) ? "? --list PATTERN shows what there is" :
+		    ", and is the program stripped? An address always works");
 }
 
 static int place_in_thread(struct resolver *r, const struct node *n,

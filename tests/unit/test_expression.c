@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "report/condition_names.h"
 #include "report/expression.h"
 #include "report/value.h"
 
@@ -339,6 +340,78 @@ static void no_place_harms_the_resolver(void **state)
 	assert_in_range(found, 1, 1999);
 }
 
+static bool is_term(const char *word)
+{
+	return !strcmp(word, "new") || !strcmp(word, "old") || !strcmp(word, "changed");
+}
+
+static void condition_must_become(const char *text, const char *wanted)
+{
+	struct condition_names names = { .is_term = is_term };
+	struct expression_error error;
+	struct condition_text out;
+
+	if (condition_names(&names, text, &out, &error))
+		fail_msg("'%s': column %d: %s", text, error.column, error.text);
+	assert_string_equal(out.text, wanted);
+	condition_text_free(&out);
+}
+
+/* Without a process each name stands as a 1: what is taken for a name is what is looked at. */
+static void names_in_conditions_are_told_from_terms(void **state)
+{
+	condition_must_become("new > old && changed", "new > old && changed");
+	condition_must_become("a > b", "1 > 1");
+	condition_must_become("a.b->c[2] == 3", "1 == 3");
+	condition_must_become("new & a", "new & 1");
+	condition_must_become("new && &a == b", "new && &a == 1");
+	condition_must_become("new&&a", "new&&1");
+	condition_must_become("new * a", "new * 1");
+	condition_must_become("*a == *b.c", "1 == 1");
+	condition_must_become("*(u32 *)new == 1", "*(u32 *)new == 1");
+	condition_must_become("*(u32 *)(new + 8)", "*(u32 *)(new + 8)");
+	condition_must_become("*(u32 *)&a", "*(u32 *)&a");
+	condition_must_become("(u32)a + (s8)-b", "(u32)1 + (s8)-1");
+	condition_must_become("(a) & b", "(1) & 1");
+	condition_must_become("(*a)->b < 0x1f", "1 < 0x1f");
+	condition_must_become("thread == \"a.b\" || a", "thread == \"a.b\" || 1");
+	condition_must_become("'a' + a", "'a' + 1");
+	condition_must_become("str(a.b) == \"x\"", "str(1) == \"x\"");
+	condition_must_become("new in main", "new in main");
+	condition_must_become("count(a) > a", "count(1) > 1");
+	condition_must_become("new ? a : b", "new ? 1 : 1");
+	condition_must_become("f.c:a<b::c", "1<1");
+	condition_must_become("a<b>::c", "1");
+	condition_must_become("newer", "1");
+	condition_must_become("", "");
+}
+
+static void no_text_harms_a_condition(void **state)
+{
+	struct expression_place place;
+	char text[400];
+
+	seed_set();
+	assert_int_equal(resolve("first->six", &place, false), 0);
+	for (int i = 0; i < 50000; i++) {
+		struct condition_names names = {
+			.is_term = is_term, .len = 2,
+			.view = { place.type, place.bit_offset, place.bit_size },
+		};
+		struct expression_error error;
+		struct condition_text out;
+		random_text(text, sizeof(text));
+		int err = condition_names(&names, text, &out, &error);
+		if (err) {
+			assert_in_range(error.column, 1, strlen(text) + 1);
+			continue;
+		}
+		for (size_t c = 0; out.text[c]; c++)
+			assert_in_range(out.columns[c], 1, strlen(text) + 1);
+		condition_text_free(&out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +424,8 @@ int main(void)
 		cmocka_unit_test(values_read_as_their_type),
 		cmocka_unit_test(no_text_harms_the_parser),
 		cmocka_unit_test(no_place_harms_the_resolver),
+		cmocka_unit_test(names_in_conditions_are_told_from_terms),
+		cmocka_unit_test(no_text_harms_a_condition),
 	};
 
 	if (symbols_open(getpid(), &self))
