@@ -93,7 +93,11 @@ static int read_pointer(struct resolver *r, const struct node *n, struct spot *p
 	size_t used = strlen(r->out->through);
 	uint64_t value;
 
-	if (symbols_read(r->s, p->address, &value, sizeof(value)))
+	int err = symbols_read(r->s, p->address, &value, sizeof(value));
+	if (err == -EACCES)
+		return fail(r, n, err, "the pointer %s cannot be read: reading the memory of another "
+			    "process takes root, or kernel.yama.ptrace_scope 0", source);
+	if (err)
 		return fail(r, n, -EFAULT, "the pointer %s, at 0x%" PRIx64 ", cannot be read: there "
 			    "is no memory", source, p->address);
 	if (!value)

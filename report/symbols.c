@@ -154,7 +154,9 @@ int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 		snprintf(path, sizeof(path), "/proc/%d/mem", s->pid);
 		s->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
-	if (s->memory_fd < 0 || address > INT64_MAX)
+	if (s->memory_fd < 0)
+		return -EACCES;
+	if (address > INT64_MAX)
 		return -EFAULT;
 	return pread(s->memory_fd, buf, n, (off_t)address) == (ssize_t)n ? 0 : -EFAULT;
 }

@@ -45,7 +45,7 @@ void symbols_close(struct symbols *s);
  */
 int symbols_find(struct symbols *s, const char *name, struct variable *out);
 
-/* Copy memory of the target as it is now. 0 or -EFAULT. */
+/* Copy memory of the target as it is now. 0, -EFAULT, or -EACCES: not permitted. */
 int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);
 
 /* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
