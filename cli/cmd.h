@@ -15,6 +15,8 @@ int cmd_check(int argc, char **argv);
 int cmd_race(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */
 int cli_wrong(const char *command, const char *format, ...)

@@ -8,7 +8,6 @@
  */
 #include "cli/cmd.h"
 #include "cli/condition.h"
-#include "cli/opts.h"
 #include "cli/watch.h"
 
 #include <errno.h>
@@ -19,47 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COMMAND "watch"
+#define COMMAND watch_command
 
-static const struct opt options[] = {
-#define AT(member) offsetof(struct watch_settings, member)
-	{ "pid", 'p', OPT_PID, AT(pid), "PID", "the running process to watch" },
-	{ "thread", 't', OPT_STRING, AT(thread), "TID|NAME",
-	  "the thread whose thread-local variable is meant" },
-	{ "on", 0, OPT_STRING, AT(on), "r|w|rw", "which accesses (default: w)" },
-	{ "if", 0, OPT_STRING, AT(condition), "COND",
-	  "only hits for which this holds; see trapline-condition(7)" },
-	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
-	  "print the program made of --if and the verifier's log, and watch nothing" },
-	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "end after exactly N hits" },
-	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time" },
-	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
-	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line" },
-	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the JSON lines to FILE" },
-	{ "list", 'l', OPT_STRING, AT(list), "PATTERN",
-	  "list the variables and members that can be watched, and end" },
-	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
-	  "pause when there are more hits a second (default: 1000; 0: never)" },
-	{ "no-bpf", 0, OPT_FLAG, AT(no_bpf), NULL, "do not use BPF even where permitted" },
-#undef AT
-};
-
-static const struct opt_syntax syntax = {
-	.command = COMMAND,
-	.usage = "[-p PID] WHAT | --list PATTERN [OPTION...] [-- CMD ARG...]",
-	.about = "Prints each access to a piece of memory of a process: the thread, the code, the old\n"
-		 "and the new value. The process is not stopped.\n\n"
-		 "WHAT: a variable, or a place that begins with one: counter, server.clients,\n"
-		 "conn->state, table[3].next, file.c:count, ns::Class::total, libc.so.6:environ,\n"
-		 "*(struct foo *)0xADDRESS, 0xADDRESS, symbol+offset; each with :len if wanted.",
-	.tail = "examples:\n"
-		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
-		"  trapline watch -p 4711 'conn->state' --on rw --json\n"
-		"  trapline watch -p 4711 --list 'server.stat_*'\n"
-		"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
-	.options = options,
-	.count = sizeof(options) / sizeof(options[0]),
-};
+const char *watch_command;
 
 struct watch {
 	struct watch_settings set;
@@ -69,7 +30,6 @@ struct watch {
 	struct trapline *target;
 	struct trapline_event *event;
 	struct watch_output output;
-	struct watch_tally tally;
 	struct watch_pace pace;
 	struct watch_names names;
 	uint64_t hits;
@@ -108,49 +68,6 @@ static int explain(const struct watch *w, const char *doing, int err)
 	trapline_explain(err, text, sizeof(text));
 	return cli_wrong(COMMAND, "cannot %s %s in process %d: %s", doing, w->set.what, w->set.pid,
 			 text);
-}
-
-static int settings_check(struct watch_settings *set, int argc, char **argv, int first)
-{
-	if (set->list && first < argc)
-		return cli_wrong(COMMAND, "--list has its pattern, and '%s' is a second one; nothing "
-				 "is watched with --list", argv[first]);
-	if (!set->list && first == argc)
-		return cli_wrong(COMMAND, "what is to be watched? Give an address or a symbol, such as "
-				 "0x7ffe1000:8 or counter; see trapline watch --help");
-	if (!set->list && first + 1 < argc)
-		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
-				 "after --", argv[first + 1]);
-	set->what = set->list ? NULL : argv[first];
-	if (set->pid && set->command)
-		return cli_wrong(COMMAND, "either -p PID or -- CMD, not both");
-	if (!set->pid && !set->command)
-		return cli_wrong(COMMAND, "in which process? Give -p PID, or -- CMD ARG... to start "
-				 "one");
-	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "no process %d", set->pid);
-	if (set->explain && !set->condition)
-		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
-	int status = cli_condition_check(COMMAND, set->condition);
-	return status || set->list ? status : watch_what_check(set);
-}
-
-static int settings_read(struct watch_settings *set, int argc, char **argv)
-{
-	int status = 0;
-	int n = 1;
-
-	*set = (struct watch_settings){ .max_rate = 1000 };
-	while (n < argc && strcmp(argv[n], "--") != 0)
-		n++;
-	if (n + 1 < argc)
-		set->command = &argv[n + 1];
-	else if (n < argc)
-		return cli_wrong(COMMAND, "no command after --");
-	int first = opts_parse(&syntax, n, argv, set, &status);
-	if (first < 0)
-		return status ? status : -1;
-	return settings_check(set, n, argv, first);
 }
 
 static int load_symbols(struct watch *w)
@@ -210,6 +127,11 @@ static int find_and_arm(struct watch *w)
 					 .view = w->what.view, .len = w->what.len };
 	status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
 	if (status || w->set.explain)
+		return status;
+	watch_output_begin(&w->output, &w->what, &w->set);
+	if (w->set.record)
+		status = watch_output_record(&w->output, w->set.record);
+	if (status)
 		return status;
 	open_memory(w);
 	return arm(w);
@@ -274,7 +196,6 @@ static enum trapline_action on_hit(const struct trapline_hit *record)
 
 	w->hits++;
 	watch_names_fill(&w->names, &hit);
-	watch_tally_add(&w->tally, &hit);
 	watch_output_hit(&w->output, w->symbols, &hit);
 	watch_pace_hit(&w->pace);
 	return TRAPLINE_GO_ON;
@@ -371,55 +292,72 @@ static void wait_for_child(struct watch *w)
 
 static void finish(struct watch *w, const char *reason)
 {
-	struct watch_end end = { .what = &w->what, .reason = reason, .pace = &w->pace,
-				 .max_rate = w->set.max_rate };
+	struct run_end end = { .reason = reason, .max_rate = w->set.max_rate };
+	char command[64] = "";
 
 	end.duration_ns = watch_now_ns() - w->started_ns;
-	end.stats.size = sizeof(end.stats);
-	trapline_event_stats(w->event, &end.stats);
-	end.mechanism = trapline_event_mechanism(w->event);
+	watch_stats(w->event, &end);
 	trapline_close(w->target);
 	w->target = NULL;
 	end.price_ns = watch_price_ns(&w->set);
+	end.pauses = w->pace.pauses;
+	end.paused_ns = w->pace.paused_ns;
 	child_has_ended(w);
-	describe_child(w, end.command, sizeof(end.command));
-	watch_summary(&w->output, w->symbols, &w->tally, &end);
+	describe_child(w, command, sizeof(command));
+	end.command = command[0] ? command : NULL;
+	watch_output_end(&w->output, &end);
+	if (w->set.record && !w->output.is_broken)
+		printf("recorded in %s: trapline report %s\n", w->set.record, w->set.record);
 }
 
 static void release(struct watch *w)
 {
 	trapline_close(w->target);
 	watch_output_close(&w->output);
-	watch_tally_free(&w->tally);
 	symbols_close(w->symbols);
 	trapline_condition_free(w->condition);
 	if (w->memory_fd >= 0)
 		close(w->memory_fd);
 }
 
-int cmd_watch(int argc, char **argv)
+/* Everything between looking up and the last line. An exit status. */
+static int watch(struct watch *w)
+{
+	int status = watch_output_open(&w->output, &w->set);
+
+	if (!status)
+		status = start(w);
+	if (status || w->set.explain)
+		return status ? status : cli_condition_explain(COMMAND, w->condition);
+	say_start(w);
+	w->started_ns = w->output.started_ns;
+	finish(w, run(w));
+	return status;
+}
+
+static int command_run(const char *command, int argc, char **argv)
 {
 	struct watch w = { .memory_fd = -1 };
-	int status = settings_read(&w.set, argc, argv);
 
+	watch_command = command;
+	int status = watch_settings_read(&w.set, argc, argv);
 	if (status)
 		return status < 0 ? CLI_OK : status;
 	if (w.set.list)
 		return list(&w);
-	status = watch_output_open(&w.output, &w.set);
-	if (!status)
-		status = start(&w);
-	if (!status && w.set.explain) {
-		status = cli_condition_explain(COMMAND, w.condition);
-	} else if (!status) {
-		say_start(&w);
-		w.output.what = &w.what;
-		w.started_ns = watch_now_ns();
-		w.output.started_ns = w.started_ns;
-		finish(&w, run(&w));
-	}
+	status = watch(&w);
 	release(&w);
 	if (!status && !w.set.explain)
 		wait_for_child(&w);
 	return status;
+}
+
+int cmd_watch(int argc, char **argv)
+{
+	return command_run("watch", argc, argv);
+}
+
+int cmd_record(int argc, char **argv)
+{
+	return command_run("record", argc, argv);
 }

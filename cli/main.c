@@ -18,6 +18,8 @@ static const struct command {
 	{ "throttle", cmd_throttle, "a program that keeps to a budget of CPU time or page faults" },
 	{ "race", cmd_race, "data races of a program, both sides caught in the act" },
 	{ "watch", cmd_watch, "who touches a variable of a running process, and how" },
+	{ "record", cmd_record, "the same, into a file" },
+	{ "report", cmd_report, "what is in such a file: text, JSON, flame graph, timeline, page" },
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -4,6 +4,7 @@
 #define CLI_WATCH_H
 
 #include "report/expression.h"
+#include "report/run_file.h"
 #include "report/symbols.h"
 #include "report/value.h"
 
@@ -13,6 +14,9 @@
 #include <stdio.h>
 
 #define WATCH_FRAMES_MAX 64
+
+/* The command that runs, `watch` or `record`: its name begins each line about an error. */
+extern const char *watch_command;
 
 struct watch_settings {
 	pid_t pid;
@@ -29,8 +33,13 @@ struct watch_settings {
 	int json;
 	int no_bpf;
 	const char *output;
+	const char *record; /* NULL: no recording */
+	int no_stack;
 	char **command; /* NULL: none */
 };
+
+/* Options and WHAT. 0, an exit status with a line printed, or -1: --help was printed. */
+int watch_settings_read(struct watch_settings *set, int argc, char **argv);
 
 /* What is watched, after look-up. */
 struct watch_what {
@@ -94,51 +103,18 @@ void watch_pace_hit(struct watch_pace *p);
 int watch_pace_tick(struct watch_pace *p);
 void watch_pace_end(struct watch_pace *p);
 
-/* Who hit where, how often. */
-struct watch_tally {
-	void *pairs; /* tsearch() tree of struct tally_pair */
-	size_t count;
-};
-
-struct tally_pair {
-	uint64_t ip;
-	pid_t tid; /* 0: one of the threads that were too many to keep apart */
-	uint64_t hits;
-	bool after; /* as in watch_place() */
-	char thread[16];
-};
-
-void watch_tally_add(struct watch_tally *t, const struct trapline_hit *hit);
-/* All pairs in an array to be freed; NULL with *n 0 when there are none. */
-struct tally_pair *watch_tally_pairs(const struct watch_tally *t, size_t *n);
-void watch_tally_free(struct watch_tally *t);
-
-/* Sums of pairs that have the same place, or the same thread. */
-struct tally_sum {
-	uint64_t ip;
-	pid_t tid;
-	uint64_t hits;
-	size_t threads; /* or places */
-	bool after;
-	char thread[16];
-};
-
-/* Groups by place or by thread, most hits first; to be freed. */
-struct tally_sum *watch_tally_sums(struct tally_pair *pairs, size_t n, bool by_thread,
-				   size_t *out_n);
-
 struct watch_output {
-	FILE *text; /* NULL: none */
-	FILE *json; /* NULL: none */
-	bool color;
-	bool status; /* a status line on stderr */
+	struct run_text text;	   /* f NULL: none */
+	FILE *json;		   /* NULL: none */
+	struct run_writer *record; /* NULL: none */
+	bool is_quiet;		   /* of the text only the summary */
+	bool is_broken;		   /* writing failed */
+	bool status;		   /* a status line on stderr */
 	bool status_shown;
 	bool stack;
 	const struct watch_what *what; /* hits of a part say which */
-	int place_width;
-	int thread_width;
-	int value_width;
-	uint64_t clock_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
+	struct run_info info;
+	struct tally tally;
 	uint64_t status_at_ns;
 	uint64_t status_hits;
 	uint64_t started_ns;
@@ -149,37 +125,22 @@ struct value_part watch_part(const struct watch_what *what, const struct traplin
 
 /* 0 or an exit status, line printed. */
 int watch_output_open(struct watch_output *o, const struct watch_settings *set);
+/* To be called when what is watched is known, before the first hit. */
+void watch_output_begin(struct watch_output *o, const struct watch_what *what,
+			const struct watch_settings *set);
+/* From here on into a file too. 0 or an exit status, line printed. */
+int watch_output_record(struct watch_output *o, const char *path);
 void watch_output_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit);
 /* Everything out, and the status line afresh. False: nobody reads our output any more. */
 bool watch_output_flush(struct watch_output *o, uint64_t hits, bool paused);
+void watch_output_end(struct watch_output *o, const struct run_end *end);
 void watch_output_clear_status(struct watch_output *o);
 void watch_output_close(struct watch_output *o);
 
-/*
- * The place of a code address. after: it is the instruction after the one that is meant, as in a
- * hit whose access is done and in return addresses. Function and line are then those of the
- * instruction that is meant, while the offset is that of ip, as a disassembler shows it.
- */
-void watch_place(struct symbols *s, uint64_t ip, bool after, struct place *out);
-/* `function+0x12`, `module+0x4d2` or `0x55...`. */
-void watch_format_place(const struct place *p, uint64_t address, char *buf, size_t n);
-const char *watch_base_name(const char *path);
 uint64_t watch_now_ns(void);
 
-struct watch_end {
-	const struct watch_what *what;
-	const char *reason;
-	struct trapline_stats stats;
-	enum trapline_mechanism mechanism;
-	uint64_t duration_ns;
-	const struct watch_pace *pace;
-	uint64_t max_rate;
-	double price_ns; /* negative: not measured */
-	char command[64]; /* how the command ended, when not with 0 */
-};
-
-void watch_summary(struct watch_output *o, struct symbols *s, const struct watch_tally *t,
-		   const struct watch_end *end);
+/* What the library counted, under the names that the user sees. */
+void watch_stats(struct trapline_event *event, struct run_end *end);
 
 /* The price of one hit by this mechanism here, measured in a throwaway child; negative: no. */
 double watch_price_ns(const struct watch_settings *set);

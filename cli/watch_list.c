@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMAND "watch"
+#define COMMAND watch_command
 
 struct row {
 	char *name;
@@ -57,7 +57,7 @@ static char *where_text(const char *file, int line, const char *module)
 	char buf[300];
 
 	if (file)
-		snprintf(buf, sizeof(buf), "%s:%d", watch_base_name(file), line);
+		snprintf(buf, sizeof(buf), "%s:%d", run_base_name(file), line);
 	else
 		snprintf(buf, sizeof(buf), "%s", module ? module : "");
 	return strdup(buf);

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COMMAND "watch"
+#define COMMAND watch_command
 
 #if defined(__x86_64__)
 #define PC(regs) ((regs)->rip)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define COMMAND "watch"
+#define COMMAND watch_command
 #define LEN_MAX 32
 #define REGISTERS 4
 
@@ -158,7 +158,7 @@ static int choose_bytes(struct symbols *s, const struct watch_settings *set,
 	symbols_data_place(s, out->address, &place);
 	out->module = p->module ? p->module : place.module;
 	if (p->is_address)
-		watch_format_place(&place, out->address, out->name, sizeof(out->name));
+		run_place_text(&place, out->address, out->name, sizeof(out->name));
 	else
 		snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(set->what, "\n"),
 			 set->what);

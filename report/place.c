@@ -83,8 +83,8 @@ static int holder_visit(Dwfl_Module *mod, void **userdata, const char *name, Dwa
 	return DWARF_CB_OK;
 }
 
-/* The object that holds an address; its .bss too, which no file is mapped to. */
-static Dwfl_Module *module_of(struct symbols *s, uint64_t address)
+/* Its .bss too, which no file is mapped to. */
+Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 	struct holder h = { .address = address };
@@ -151,11 +151,11 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 		*out = (*found)->place;
 		return;
 	}
-	Dwfl_Module *mod = module_of(s, address);
+	Dwfl_Module *mod = symbols_module_of(s, address);
 	if (!mod) {
 		if (!symbols_refresh(s))
 			return; /* perhaps known at the next try: not remembered */
-		mod = module_of(s, address);
+		mod = symbols_module_of(s, address);
 	}
 	struct cached_place *c = calloc(1, sizeof(*c));
 	if (!c)

@@ -260,6 +260,7 @@ void symbols_close(struct symbols *s)
 	if (!s)
 		return;
 	symbols_places_free(s);
+	symbols_frames_free(s);
 	types_free(s->types);
 	dwfl_end(s->dwfl);
 	if (s->memory_fd >= 0)

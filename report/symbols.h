@@ -59,6 +59,12 @@ size_t symbols_near(struct symbols *s, const char *name, const char **names, siz
 /* The place of a code address. Fills what it can; always returns with valid members. */
 void symbols_place(struct symbols *s, uint64_t address, struct place *out);
 
+/*
+ * The functions that are inlined at a code address, innermost first, and last the one they are
+ * in; the lines are those of the calls. Returns how many, at most n, at least 1.
+ */
+size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, size_t n);
+
 /* The data symbol that holds an address, e.g. to print `server+0x230`. As symbols_place(). */
 void symbols_data_place(struct symbols *s, uint64_t address, struct place *out);
 

@@ -18,6 +18,7 @@ struct symbols {
 	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
 	char alias[64];		 /* how the program was called, when that is a link to exe */
 	void *places;		 /* tsearch() tree of struct cached_place, by address */
+	void *frame_cache;	 /* of struct cached_frames, by address */
 	struct types *types;	 /* made at first use */
 	int memory_fd;		 /* of the target; -1: not opened */
 	uint64_t refreshed_ns;
@@ -52,9 +53,13 @@ const char *symbols_module_name(Dwfl_Module *mod);
 /* Attach the unwinder's callbacks; needs at least one module. */
 void symbols_unwind_attach(struct symbols *s);
 
+/* The object that holds an address; NULL: none. */
+Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address);
+
 /* The readable form of a mangled name, to be freed; NULL when it is not mangled. */
 char *symbols_demangle(const char *name);
 
 void symbols_places_free(struct symbols *s);
+void symbols_frames_free(struct symbols *s);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* watch_tally.c - counts hits by place and thread, in memory that a long run cannot exhaust. */
-#include "cli/watch.h"
+/* tally.c - counts hits by place and thread, in memory that a long run cannot exhaust. */
+#include "run.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int pair_compare(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-static struct tally_pair *pair_get(struct watch_tally *t, uint64_t ip, pid_t tid)
+static struct tally_pair *pair_get(struct tally *t, uint64_t ip, pid_t tid)
 {
 	struct tally_pair key = { .ip = ip, .tid = tid };
 	struct tally_pair **found = tfind(&key, &t->pairs, pair_compare);
@@ -40,14 +40,14 @@ static struct tally_pair *pair_get(struct watch_tally *t, uint64_t ip, pid_t tid
 	return p;
 }
 
-void watch_tally_add(struct watch_tally *t, const struct trapline_hit *hit)
+void tally_add(struct tally *t, const struct run_hit *hit)
 {
 	struct tally_pair *p = pair_get(t, hit->ip, hit->tid);
 
 	if (!p)
 		return;
 	p->hits++;
-	p->after = hit->done && !hit->async;
+	p->place = hit->place;
 	if (p->tid && hit->thread[0])
 		memcpy(p->thread, hit->thread, sizeof(p->thread));
 }
@@ -65,7 +65,8 @@ static void collect_visit(const void *node, VISIT which, void *arg)
 		c->pairs[c->n++] = **(struct tally_pair *const *)node;
 }
 
-struct tally_pair *watch_tally_pairs(const struct watch_tally *t, size_t *n)
+/* All pairs in an array to be freed. */
+static struct tally_pair *tally_pairs(const struct tally *t, size_t *n)
 {
 	struct collect c = { 0 };
 
@@ -77,7 +78,7 @@ struct tally_pair *watch_tally_pairs(const struct watch_tally *t, size_t *n)
 	return c.pairs;
 }
 
-void watch_tally_free(struct watch_tally *t)
+void tally_free(struct tally *t)
 {
 	tdestroy(t->pairs, free);
 	t->pairs = NULL;
@@ -104,8 +105,7 @@ static int most_hits_first(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-struct tally_sum *watch_tally_sums(struct tally_pair *pairs, size_t n, bool by_thread,
-				   size_t *out_n)
+static struct tally_sum *sum_up(struct tally_pair *pairs, size_t n, bool by_thread, size_t *out_n)
 {
 	struct tally_sum *sums = calloc(n ? n : 1, sizeof(*sums));
 	size_t count = 0;
@@ -122,15 +122,25 @@ struct tally_sum *watch_tally_sums(struct tally_pair *pairs, size_t n, bool by_t
 			last = &sums[count++];
 			last->ip = p->ip;
 			last->tid = p->tid;
-			last->after = p->after;
+			last->place = p->place;
 		}
 		last->hits += p->hits;
-		last->threads++;
+		last->others++;
 		if (p->thread[0])
 			memcpy(last->thread, p->thread, sizeof(last->thread));
 	}
 	if (count)
 		qsort(sums, count, sizeof(*sums), most_hits_first);
 	*out_n = count;
+	return sums;
+}
+
+struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n)
+{
+	size_t count;
+	struct tally_pair *pairs = tally_pairs(t, &count);
+	struct tally_sum *sums = sum_up(pairs, count, by_thread, n);
+
+	free(pairs);
 	return sums;
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/* watch_settings.c - the options of `trapline watch` and `trapline record`. */
+#include "cli/cmd.h"
+#include "cli/condition.h"
+#include "cli/opts.h"
+#include "cli/watch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#define COMMAND watch_command
+#define AT(member) offsetof(struct watch_settings, member)
+
+/* What both have. */
+#define OPTION_PID { "pid", 'p', OPT_PID, AT(pid), "PID", "the running process to watch" }
+#define OPTION_THREAD                                                \
+	{ "thread", 't', OPT_STRING, AT(thread), "TID|NAME",         \
+	  "the thread whose thread-local variable is meant" }
+#define OPTION_ON { "on", 0, OPT_STRING, AT(on), "r|w|rw", "which accesses (default: w)" }
+#define OPTION_IF                                                    \
+	{ "if", 0, OPT_STRING, AT(condition), "COND",                \
+	  "only hits for which this holds; see trapline-condition(7)" }
+#define OPTION_LIMIT { "limit", 'n', OPT_COUNT, AT(limit), "N", "end after exactly N hits" }
+#define OPTION_FOR { "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time" }
+#define OPTION_MAX_RATE                                              \
+	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",               \
+	  "pause when there are more hits a second (default: 1000; 0: never)" }
+#define OPTION_NO_BPF                                                \
+	{ "no-bpf", 0, OPT_FLAG, AT(no_bpf), NULL, "do not use BPF even where permitted" }
+
+#define WHAT_TEXT                                                                                  \
+	"WHAT: a variable, or a place that begins with one: counter, server.clients,\n"            \
+	"conn->state, table[3].next, file.c:count, ns::Class::total, libc.so.6:environ,\n"         \
+	"*(struct foo *)0xADDRESS, 0xADDRESS, symbol+offset; each with :len if wanted."
+
+static const struct opt watch_options[] = {
+	OPTION_PID,
+	OPTION_THREAD,
+	OPTION_ON,
+	OPTION_IF,
+	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
+	  "print the program made of --if and the verifier's log, and watch nothing" },
+	OPTION_LIMIT,
+	OPTION_FOR,
+	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
+	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the JSON lines to FILE" },
+	{ "list", 'l', OPT_STRING, AT(list), "PATTERN",
+	  "list the variables and members that can be watched, and end" },
+	OPTION_MAX_RATE,
+	OPTION_NO_BPF,
+};
+
+static const struct opt_syntax watch_syntax = {
+	.command = "watch",
+	.usage = "[-p PID] WHAT | --list PATTERN [OPTION...] [-- CMD ARG...]",
+	.about = "Prints each access to a piece of memory of a process: the thread, the code, the old\n"
+		 "and the new value. The process is not stopped.\n\n" WHAT_TEXT,
+	.tail = "examples:\n"
+		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
+		"  trapline watch -p 4711 'conn->state' --on rw --json\n"
+		"  trapline watch -p 4711 --list 'server.stat_*'\n"
+		"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
+	.options = watch_options,
+	.count = sizeof(watch_options) / sizeof(watch_options[0]),
+};
+
+static const struct opt record_options[] = {
+	{ "output", 'o', OPT_STRING, AT(record), "FILE", "the file to write" },
+	OPTION_PID,
+	OPTION_THREAD,
+	OPTION_ON,
+	OPTION_IF,
+	OPTION_LIMIT,
+	OPTION_FOR,
+	{ "no-stack", 0, OPT_FLAG, AT(no_stack), NULL, "leave out the call stacks" },
+	OPTION_MAX_RATE,
+	OPTION_NO_BPF,
+};
+
+static const struct opt_syntax record_syntax = {
+	.command = "record",
+	.usage = "-o FILE [-p PID] WHAT [OPTION...] [-- CMD ARG...]",
+	.about = "Writes each access to a piece of memory of a process to a file, with its call stack,\n"
+		 "and prints a summary. `trapline report FILE` shows what is in it.\n\n" WHAT_TEXT,
+	.tail = "examples:\n"
+		"  trapline record -o hits.trapline -p 4711 'conn->state' --for 10\n"
+		"  trapline report hits.trapline --as html >hits.html",
+	.options = record_options,
+	.count = sizeof(record_options) / sizeof(record_options[0]),
+};
+
+/* A recording is a file, and has the stacks. */
+static int record_check(struct watch_settings *set)
+{
+	if (!set->record)
+		return cli_wrong(COMMAND, "-o FILE is missing: into which file?");
+	set->stack = !set->no_stack;
+	return 0;
+}
+
+static int settings_check(struct watch_settings *set, int argc, char **argv, int first)
+{
+	if (set->list && first < argc)
+		return cli_wrong(COMMAND, "--list has its pattern, and '%s' is a second one; nothing "
+				 "is watched with --list", argv[first]);
+	if (!set->list && first == argc)
+		return cli_wrong(COMMAND, "what is to be watched? Give an address or a symbol, such as "
+				 "0x7ffe1000:8 or counter; see trapline %s --help", COMMAND);
+	if (!set->list && first + 1 < argc)
+		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
+				 "after --", argv[first + 1]);
+	set->what = set->list ? NULL : argv[first];
+	if (set->pid && set->command)
+		return cli_wrong(COMMAND, "either -p PID or -- CMD, not both");
+	if (!set->pid && !set->command)
+		return cli_wrong(COMMAND, "in which process? Give -p PID, or -- CMD ARG... to start "
+				 "one");
+	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
+		return cli_wrong(COMMAND, "no process %d", set->pid);
+	if (set->explain && !set->condition)
+		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
+	int status = cli_condition_check(COMMAND, set->condition);
+	return status || set->list ? status : watch_what_check(set);
+}
+
+int watch_settings_read(struct watch_settings *set, int argc, char **argv)
+{
+	int status = 0;
+	int n = 1;
+
+	*set = (struct watch_settings){ .max_rate = 1000 };
+	while (n < argc && strcmp(argv[n], "--") != 0)
+		n++;
+	if (n + 1 < argc)
+		set->command = &argv[n + 1];
+	else if (n < argc)
+		return cli_wrong(COMMAND, "no command after --");
+	bool is_record = !strcmp(watch_command, "record");
+	int first = opts_parse(is_record ? &record_syntax : &watch_syntax, n, argv, set, &status);
+	if (first < 0)
+		return status ? status : -1;
+	if (is_record)
+		status = record_check(set);
+	return status ? status : settings_check(set, n, argv, first);
+}

@@ -1,0 +1,4 @@
+# Lines of text as one string for C.
+s/[\\"]/\\&/g
+s/^/"/
+s/$/\\n"/

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run.h - one run of a command as data: how it began, its hits, how it ended.
+ *
+ * All names are looked up and all values formed when a hit comes, since the process may be gone a
+ * moment later. Live output and `trapline report FILE` print the same structures.
+ */
+#ifndef REPORT_RUN_H
+#define REPORT_RUN_H
+
+#include "symbols.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define RUN_FRAMES_MAX 128 /* with inlined functions */
+
+struct run_frame {
+	uint64_t ip;
+	struct place place;
+	bool is_inlined; /* into the function of a later frame that has the same ip */
+};
+
+struct run_info {
+	const char *what; /* as the user named it */
+	const char *process; /* its name */
+	const char *value_type; /* NULL: not known */
+	pid_t pid;
+	uint8_t access; /* 1 reads, 2 writes, 3 both */
+	uint64_t address;
+	uint64_t len;
+	bool is_bit_field;
+	uint64_t started_ns;	  /* CLOCK_MONOTONIC, as times of hits */
+	uint64_t clock_offset_ns; /* to be added for the time of day */
+};
+
+struct run_hit {
+	uint64_t time_ns;
+	pid_t pid;
+	pid_t tid;
+	char thread[16];
+	uint64_t ip;
+	struct place place;
+	uint64_t address;
+	uint32_t len;
+	uint8_t access;
+	uint8_t value_when; /* 0 none, 1 at the hit, 2 later */
+	bool is_async;
+	bool old_known;
+	uint64_t old_value;
+	uint64_t new_value;
+	const char *change; /* `OPEN -> CLOSED` */
+	bool is_typed;	    /* the change is one of a type, and says which part it is of */
+	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
+	const struct run_frame *frames; /* innermost first; none without --stack */
+	size_t frame_count;
+};
+
+#define RUN_COUNTS_MAX 16
+
+struct run_count {
+	const char *name;
+	uint64_t value;
+	bool is_lost; /* else rejected */
+};
+
+struct run_end {
+	const char *reason;
+	const char *command; /* how it ended, when not with 0; NULL */
+	const char *mechanism;
+	const char *decided_in; /* where a condition was decided; NULL: there was none */
+	uint64_t condition_faults;
+	uint64_t taken;
+	uint64_t delivered;
+	uint64_t unread;
+	struct run_count counts[RUN_COUNTS_MAX];
+	size_t count_count;
+	double price_ns; /* negative: not measured */
+	uint64_t duration_ns;
+	uint64_t pauses;
+	uint64_t paused_ns;
+	uint64_t max_rate;
+};
+
+/* Sums by place, by thread and by value, in memory that a long run cannot exhaust. */
+struct tally {
+	void *pairs; /* tsearch() tree of struct tally_pair */
+	size_t count;
+};
+
+struct tally_pair {
+	uint64_t ip;
+	pid_t tid; /* 0: one of the threads that were too many to keep apart */
+	uint64_t hits;
+	struct place place; /* of ip */
+	char thread[16];
+};
+
+struct tally_sum {
+	uint64_t ip;
+	pid_t tid;
+	uint64_t hits;
+	size_t others; /* threads of a place, places of a thread */
+	struct place place;
+	char thread[16];
+};
+
+void tally_add(struct tally *t, const struct run_hit *hit);
+/* Groups by place or by thread, most hits first; to be freed. NULL with *n 0: none. */
+struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n);
+void tally_free(struct tally *t);
+
+/* Text for people. */
+struct run_text {
+	FILE *f;
+	bool has_color;
+	int place_width;
+	int thread_width;
+	int value_width;
+};
+void run_text_hit(struct run_text *o, const struct run_info *info, const struct run_hit *hit);
+void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
+		  const struct tally *tally);
+
+/* One JSON object a line; trapline-watch(1) says what is in it. */
+void run_jsonl_hit(FILE *f, const struct run_hit *hit);
+void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *end,
+		   const struct tally *tally);
+
+/* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
+json_t *run_json_text(const char *text);
+json_t *run_json_hex(uint64_t value);
+/* The members function, offset, module, module_offset, file and line. */
+void run_json_place(json_t *to, const struct place *p);
+
+/* `function+0x12`, `module+0x4d2` or `0x55...`. */
+void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
+/* The new value as a number to be drawn; false: it is none. */
+bool run_hit_number(const struct run_hit *hit, double *out);
+/* Puts '?' for what would control a terminal. */
+void run_clean_text(char *text);
+/* A path without its folders. */
+const char *run_base_name(const char *path);
+
+#endif

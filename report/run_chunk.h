@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* run_chunk.h - the kinds of chunks in a recording of a run; their fields are in run_write.c. */
+#ifndef REPORT_RUN_CHUNK_H
+#define REPORT_RUN_CHUNK_H
+
+/* Part of the file: numbers are never used again. A reader passes over those it does not know. */
+enum run_chunk {
+	RUN_INFO = 1,
+	RUN_PLACE = 2,
+	RUN_HIT = 3,
+	RUN_END = 4,
+};
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run_file.h - a run in a file: written hit by hit, read as a whole.
+ *
+ * The file holds names and values as text, so that it can be read on another machine, and when
+ * the program is gone.
+ */
+#ifndef REPORT_RUN_FILE_H
+#define REPORT_RUN_FILE_H
+
+#include "run.h"
+
+struct run_writer;
+
+/* 0 or -errno. *out is released by run_writer_close(). */
+int run_writer_open(const char *path, const struct run_info *info, struct run_writer **out);
+int run_writer_hit(struct run_writer *w, const struct run_hit *hit);
+int run_writer_end(struct run_writer *w, const struct run_end *end);
+int run_writer_flush(struct run_writer *w);
+void run_writer_close(struct run_writer *w);
+
+struct run_session {
+	struct run_info info;
+	struct run_hit *hits;
+	size_t hit_count;
+	struct run_end end;
+	bool has_end;	   /* else the recorder did not live to write it */
+	size_t good_bytes; /* of the file; less than all when the rest is damaged */
+	size_t all_bytes;
+	struct run_session_rest *rest;
+};
+
+/*
+ * 0 or -errno with a sentence in why. A file that is damaged or incomplete gives what is before
+ * the damage. *out is released by run_session_free().
+ */
+int run_session_read(const char *path, struct run_session **out, char *why, size_t n);
+/* The same from memory, which stays the caller's, is changed, and must live as long. */
+int run_session_parse(unsigned char *data, size_t size, struct run_session **out, char *why,
+		      size_t n);
+void run_session_free(struct run_session *s);
+
+/* Stacks with their counts, one a line, outermost first: what flame graph tools read. */
+void run_folded(FILE *f, const struct run_session *s);
+/* Trace events in JSON: each hit in the track of its thread, and the value as a counter. */
+void run_trace(FILE *f, const struct run_session *s);
+/* One page with everything in it. */
+void run_html(FILE *f, const struct run_session *s);
+
+#endif

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+/*
+ * run_read.c - read a run from a file, of which no byte is trusted.
+ *
+ * Texts point into the file's bytes. Numbers that choose something (a place, an access) are
+ * checked here, so that what prints the session need not.
+ */
+#include "run_chunk.h"
+#include "run_file.h"
+
+#include "record/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct run_session_rest {
+	unsigned char *data; /* NULL: the caller's */
+	struct run_frame *places;
+	size_t place_count;
+	size_t place_room;
+	size_t hit_room;
+};
+
+static void *grow(void *array, size_t count, size_t *room, size_t size)
+{
+	if (count < *room)
+		return array;
+	size_t more = *room ? 2 * *room : 64;
+	void *bigger = realloc(array, more * size);
+	if (bigger)
+		*room = more;
+	return bigger;
+}
+
+static int32_t get_int(struct record_view *v)
+{
+	uint64_t number = record_get_number(v);
+
+	if (number > INT32_MAX)
+		v->is_bad = true;
+	return v->is_bad ? 0 : (int32_t)number;
+}
+
+/*
+ * A text whose bytes a terminal can be given: whoever made the file must not be able to move the
+ * cursor of whoever reads it. The bytes are ours.
+ */
+static const char *get_text(struct record_view *v)
+{
+	const char *text = record_get_text(v);
+
+	if (text)
+		run_clean_text((char *)(uintptr_t)text);
+	return text;
+}
+
+static const char *get_or(struct record_view *v, const char *otherwise)
+{
+	const char *text = get_text(v);
+
+	return text ? text : otherwise;
+}
+
+static int read_info(struct run_session *s, struct record_view *v)
+{
+	struct run_info info = { 0 };
+
+	info.what = get_or(v, "?");
+	info.process = get_text(v);
+	info.value_type = get_text(v);
+	info.pid = get_int(v);
+	info.access = record_get_number(v) & 3;
+	info.address = record_get_number(v);
+	info.len = record_get_number(v);
+	info.is_bit_field = record_get_number(v) != 0;
+	info.started_ns = record_get_number(v);
+	info.clock_offset_ns = record_get_number(v);
+	if (v->is_bad)
+		return -EBADMSG;
+	s->info = info;
+	return 0;
+}
+
+static int read_place(struct run_session *s, struct record_view *v)
+{
+	struct run_session_rest *r = s->rest;
+	struct run_frame frame = { .ip = record_get_number(v) };
+
+	frame.place.function = get_text(v);
+	frame.place.offset = record_get_number(v);
+	frame.place.module = get_text(v);
+	frame.place.module_offset = record_get_number(v);
+	frame.place.file = get_text(v);
+	frame.place.line = get_int(v);
+	frame.is_inlined = record_get_number(v) != 0;
+	if (v->is_bad)
+		return -EBADMSG;
+	struct run_frame *places = grow(r->places, r->place_count, &r->place_room,
+					sizeof(*places));
+	if (!places)
+		return -ENOMEM;
+	r->places = places;
+	places[r->place_count++] = frame;
+	return 0;
+}
+
+static const struct run_frame *get_place(struct run_session *s, struct record_view *v)
+{
+	static const struct run_frame nowhere;
+	uint64_t number = record_get_number(v);
+
+	if (number >= s->rest->place_count)
+		v->is_bad = true;
+	return v->is_bad ? &nowhere : &s->rest->places[number];
+}
+
+static int get_frames(struct run_session *s, struct record_view *v, struct run_hit *hit)
+{
+	uint64_t count = record_get_number(v);
+
+	if (v->is_bad || count > RUN_FRAMES_MAX)
+		return -EBADMSG;
+	if (!count)
+		return 0;
+	struct run_frame *frames = calloc(count, sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < count; i++)
+		frames[i] = *get_place(s, v);
+	hit->frames = frames;
+	hit->frame_count = count;
+	return v->is_bad ? -EBADMSG : 0;
+}
+
+static int get_hit(struct run_session *s, struct record_view *v, struct run_hit *hit)
+{
+	hit->time_ns = record_get_number(v);
+	hit->pid = get_int(v);
+	hit->tid = get_int(v);
+	snprintf(hit->thread, sizeof(hit->thread), "%s", get_or(v, ""));
+	const struct run_frame *site = get_place(s, v);
+	hit->ip = site->ip;
+	hit->place = site->place;
+	hit->address = record_get_number(v);
+	hit->len = (uint32_t)record_get_number(v);
+	hit->access = record_get_number(v) & 3;
+	hit->value_when = record_get_number(v) % 3;
+	hit->is_async = record_get_number(v) != 0;
+	hit->old_known = record_get_number(v) != 0;
+	hit->old_value = record_get_number(v);
+	hit->new_value = record_get_number(v);
+	hit->change = get_or(v, "?");
+	const char *value = record_get_text(v);
+	hit->is_typed = value != NULL;
+	if (value)
+		hit->value = json_loads(value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	return v->is_bad ? -EBADMSG : get_frames(s, v, hit);
+}
+
+static void hit_release(struct run_hit *hit)
+{
+	json_decref(hit->value);
+	free((void *)(uintptr_t)hit->frames);
+}
+
+static int read_hit(struct run_session *s, struct record_view *v)
+{
+	struct run_hit hit = { 0 };
+	int err = get_hit(s, v, &hit);
+
+	if (!err) {
+		struct run_hit *hits = grow(s->hits, s->hit_count, &s->rest->hit_room,
+					    sizeof(*hits));
+		if (hits)
+			s->hits = hits;
+		else
+			err = -ENOMEM;
+	}
+	if (err)
+		hit_release(&hit);
+	else
+		s->hits[s->hit_count++] = hit;
+	return err;
+}
+
+static int read_end(struct run_session *s, struct record_view *v)
+{
+	struct run_end end = { .reason = get_or(v, "?"), .command = get_text(v) };
+
+	end.mechanism = get_or(v, "?");
+	end.decided_in = get_text(v);
+	end.condition_faults = record_get_number(v);
+	end.taken = record_get_number(v);
+	end.delivered = record_get_number(v);
+	end.unread = record_get_number(v);
+	uint64_t price = record_get_number(v);
+	end.price_ns = price == UINT64_MAX ? -1 : (double)price;
+	end.duration_ns = record_get_number(v);
+	end.pauses = record_get_number(v);
+	end.paused_ns = record_get_number(v);
+	end.max_rate = record_get_number(v);
+	uint64_t count = record_get_number(v);
+	if (v->is_bad || count > RUN_COUNTS_MAX)
+		return -EBADMSG;
+	for (end.count_count = 0; end.count_count < count; end.count_count++) {
+		struct run_count *c = &end.counts[end.count_count];
+		c->name = get_or(v, "?");
+		c->value = record_get_number(v);
+		c->is_lost = record_get_number(v) != 0;
+	}
+	if (v->is_bad)
+		return -EBADMSG;
+	s->end = end;
+	s->has_end = true;
+	return 0;
+}
+
+static int read_chunk(struct run_session *s, uint32_t kind, struct record_view *v)
+{
+	switch (kind) {
+	case RUN_INFO:
+		return read_info(s, v);
+	case RUN_PLACE:
+		return read_place(s, v);
+	case RUN_HIT:
+		return read_hit(s, v);
+	case RUN_END:
+		return read_end(s, v);
+	default:
+		return 0; /* of a newer trapline */
+	}
+}
+
+/* A recorder that was killed leaves no end: what its hits tell of it. */
+static void make_end(struct run_session *s)
+{
+	const struct run_hit *last = s->hit_count ? &s->hits[s->hit_count - 1] : NULL;
+
+	s->end = (struct run_end){ .reason = "the recording has no end: its recorder was killed, or the "
+					     "file is damaged",
+				   .mechanism = "not recorded", .price_ns = -1 };
+	s->end.delivered = s->hit_count;
+	s->end.taken = s->hit_count;
+	if (last && last->time_ns > s->info.started_ns)
+		s->end.duration_ns = last->time_ns - s->info.started_ns;
+}
+
+static int read_all(struct run_session *s, const unsigned char *data, size_t size)
+{
+	size_t at = RECORD_FILE_HEADER_BYTES;
+	struct record_view payload;
+	uint32_t kind;
+
+	for (;;) {
+		s->good_bytes = at;
+		int more = record_next_chunk(data, size, &at, &kind, &payload);
+		if (more <= 0)
+			return 0;
+		int err = read_chunk(s, kind, &payload);
+		if (err == -EBADMSG)
+			return 0; /* it ends before this one */
+		if (err)
+			return err;
+	}
+}
+
+int run_session_parse(unsigned char *data, size_t size, struct run_session **out, char *why,
+		      size_t n)
+{
+	int err = record_check_header(data, size);
+
+	if (err) {
+		snprintf(why, n, err == -EPROTO ? "a recording of another version of trapline" :
+						  "no recording of trapline");
+		return err;
+	}
+	struct run_session *s = calloc(1, sizeof(*s));
+	struct run_session_rest *rest = calloc(1, sizeof(*rest));
+	if (!s || !rest) {
+		free(s);
+		free(rest);
+		snprintf(why, n, "out of memory");
+		return -ENOMEM;
+	}
+	s->rest = rest;
+	s->all_bytes = size;
+	s->info.what = "?";
+	err = read_all(s, data, size);
+	if (err) {
+		snprintf(why, n, "%s", strerror(-err));
+		run_session_free(s);
+		return err;
+	}
+	if (!s->has_end)
+		make_end(s);
+	*out = s;
+	return 0;
+}
+
+static int read_file(const char *path, unsigned char **out, size_t *size)
+{
+	struct stat st;
+	int err = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode))
+		err = -EINVAL;
+	unsigned char *data = err ? NULL : malloc((size_t)st.st_size + 1);
+	size_t used = 0;
+	if (!err && !data)
+		err = -ENOMEM;
+	/* It may still be growing: what is there now. */
+	while (!err && used < (size_t)st.st_size) {
+		ssize_t n = read(fd, data + used, (size_t)st.st_size - used);
+		if (n < 0)
+			err = -errno;
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+	}
+	close(fd);
+	if (err) {
+		free(data);
+		return err;
+	}
+	*out = data;
+	*size = used;
+	return 0;
+}
+
+int run_session_read(const char *path, struct run_session **out, char *why, size_t n)
+{
+	unsigned char *data = NULL;
+	size_t size = 0;
+	int err = read_file(path, &data, &size);
+
+	if (err) {
+		snprintf(why, n, "%s", strerror(-err));
+		return err;
+	}
+	err = run_session_parse(data, size, out, why, n);
+	if (err)
+		free(data);
+	else
+		(*out)->rest->data = data;
+	return err;
+}
+
+void run_session_free(struct run_session *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->hit_count; i++)
+		hit_release(&s->hits[i]);
+	free(s->hits);
+	free(s->rest->places);
+	free(s->rest->data);
+	free(s->rest);
+	free(s);
+}
