@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_run_file.c - a recording gives back what was written; one that was cut or changed anywhere
+ * gives what is before the damage, and harms nobody who prints it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "record/file.h"
+#include "report/run_file.h"
+
+#define HITS 40
+#define FRAMES 5
+
+static char path[] = "/tmp/trapline-run-XXXXXX";
+
+static const struct run_info info = {
+	.what = "conn->state", .process = "server", .value_type = "enum state", .pid = 4711,
+	.access = 2, .address = 0x5000, .len = 4, .started_ns = 1000, .clock_offset_ns = 77,
+};
+
+static void hit_make(unsigned int i, struct run_frame *frames, struct run_hit *out)
+{
+	*out = (struct run_hit){
+		.time_ns = 2000 + i * 10, .pid = 4711, .tid = (pid_t)(4711 + i % 3), .ip = 0x401000 + i % 4,
+		.place = { .function = "close_conn", .offset = 4 + i % 4, .module = "server",
+			   .module_offset = 0x1000, .file = "src/conn.c", .line = 17 },
+		.address = 0x5000, .len = 4, .access = 2, .value_when = 1, .old_known = i > 0,
+		.old_value = i, .new_value = i + 1, .change = i % 2 ? "OPEN -> CLOSED" : "? -> OPEN",
+		.frames = frames, .frame_count = i % FRAMES,
+	};
+	snprintf(out->thread, sizeof(out->thread), "worker%u", i % 3);
+	for (unsigned int k = 0; k < i % FRAMES; k++)
+		frames[k] = (struct run_frame){
+			.ip = 0x402000 + k,
+			.place = { .function = k ? "caller;<b>" : NULL, .module = "server" },
+			.is_inlined = k == 1,
+		};
+	if (i % 4 == 0)
+		out->value = json_pack("{s:s, s:s, s:s}", "type", "enum state", "old", "OPEN", "new",
+				       "CLOSED");
+}
+
+static const struct run_end end = {
+	.reason = "the limit was reached", .mechanism = "bpf", .taken = 44, .delivered = HITS,
+	.counts = { { "limit", 3, false }, { "late", 1, true } }, .count_count = 2,
+	.price_ns = 8700, .duration_ns = 123456,
+};
+
+static void file_write(bool with_end)
+{
+	struct run_writer *w;
+	struct run_frame frames[FRAMES];
+	struct run_hit hit;
+
+	assert_int_equal(run_writer_open(path, &info, &w), 0);
+	for (unsigned int i = 0; i < HITS; i++) {
+		hit_make(i, frames, &hit);
+		assert_int_equal(run_writer_hit(w, &hit), 0);
+		json_decref(hit.value);
+	}
+	if (with_end)
+		assert_int_equal(run_writer_end(w, &end), 0);
+	run_writer_close(w);
+}
+
+static unsigned char *file_read(size_t *size)
+{
+	FILE *f = fopen(path, "re");
+	unsigned char *data = malloc(1 << 20);
+
+	assert_non_null(f);
+	*size = fread(data, 1, 1 << 20, f);
+	fclose(f);
+	return data;
+}
+
+static void a_run_comes_back_as_it_was(void **state)
+{
+	struct run_session *s;
+	char why[200];
+
+	file_write(true);
+	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+	assert_string_equal(s->info.what, info.what);
+	assert_string_equal(s->info.process, info.process);
+	assert_int_equal(s->info.started_ns, info.started_ns);
+	assert_int_equal(s->hit_count, HITS);
+	for (unsigned int i = 0; i < HITS; i++) {
+		struct run_frame frames[FRAMES];
+		struct run_hit wanted;
+		const struct run_hit *got = &s->hits[i];
+		hit_make(i, frames, &wanted);
+		assert_int_equal(got->time_ns, wanted.time_ns);
+		assert_int_equal(got->tid, wanted.tid);
+		assert_int_equal(got->ip, wanted.ip);
+		assert_string_equal(got->thread, wanted.thread);
+		assert_string_equal(got->change, wanted.change);
+		assert_int_equal(got->place.offset, wanted.place.offset);
+		assert_string_equal(got->place.file, wanted.place.file);
+		assert_int_equal(got->old_known, wanted.old_known);
+		assert_int_equal(got->new_value, wanted.new_value);
+		assert_int_equal(got->frame_count, wanted.frame_count);
+		assert_true(json_equal(got->value, wanted.value) || (!got->value && !wanted.value));
+		for (size_t k = 0; k < got->frame_count; k++)
+			assert_int_equal(got->frames[k].is_inlined, frames[k].is_inlined);
+		json_decref(wanted.value);
+	}
+	assert_true(s->has_end);
+	assert_int_equal(s->good_bytes, s->all_bytes);
+	assert_string_equal(s->end.reason, end.reason);
+	assert_int_equal(s->end.taken, end.taken);
+	assert_int_equal(s->end.counts[0].value, 3);
+	assert_true(s->end.counts[1].is_lost);
+	run_session_free(s);
+}
+
+static void a_run_without_end_says_so(void **state)
+{
+	struct run_session *s;
+	char why[200];
+
+	file_write(false);
+	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+	assert_false(s->has_end);
+	assert_int_equal(s->hit_count, HITS);
+	assert_non_null(strstr(s->end.reason, "no end"));
+	run_session_free(s);
+}
+
+/* Every form, into nothing; the text of JSON lines must be JSON. */
+static void print_all(const struct run_session *s)
+{
+	static void (*const forms[])(FILE *f, const struct run_session *s) = { run_folded, run_trace,
+									       run_html };
+	struct run_text text = { .f = fopen("/dev/null", "we") };
+	struct tally tally = { 0 };
+
+	for (size_t i = 0; i < s->hit_count; i++) {
+		run_text_hit(&text, &s->info, &s->hits[i]);
+		run_jsonl_hit(text.f, &s->hits[i]);
+		tally_add(&tally, &s->hits[i]);
+	}
+	run_text_end(&text, &s->info, &s->end, &tally);
+	run_jsonl_end(text.f, &s->info, &s->end, &tally);
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+		forms[i](text.f, s);
+	tally_free(&tally);
+	fclose(text.f);
+}
+
+static void a_file_cut_anywhere_gives_what_is_complete(void **state)
+{
+	struct run_session *s;
+	char why[200];
+	size_t size;
+	size_t before = 0;
+
+	file_write(true);
+	unsigned char *data = file_read(&size);
+	for (size_t n = RECORD_FILE_HEADER_BYTES; n <= size; n++) {
+		/* A copy of just these bytes, so that a read behind them is seen by the checkers. */
+		unsigned char *part = malloc(n);
+		memcpy(part, data, n);
+		assert_int_equal(run_session_parse(part, n, &s, why, sizeof(why)), 0);
+		assert_true(s->hit_count >= before);
+		assert_true(s->hit_count - before <= 1);
+		assert_int_equal(s->has_end, n == size);
+		before = s->hit_count;
+		run_session_free(s);
+		free(part);
+	}
+	assert_int_equal(before, HITS);
+	free(data);
+}
+
+static void what_is_no_recording_is_refused(void **state)
+{
+	struct run_session *s;
+	char why[200];
+	unsigned char data[32] = "TRAPLINE\2";
+
+	assert_int_equal(run_session_parse(data, 0, &s, why, sizeof(why)), -EBADMSG);
+	assert_int_equal(run_session_parse(data, 32, &s, why, sizeof(why)), -EPROTO);
+	data[0] = 'X';
+	assert_int_equal(run_session_parse(data, 32, &s, why, sizeof(why)), -EBADMSG);
+	assert_int_not_equal(run_session_read("/nonexistent", &s, why, sizeof(why)), 0);
+	assert_int_not_equal(run_session_read("/dev/null", &s, why, sizeof(why)), 0);
+}
+
+static uint64_t random_state;
+
+static unsigned int random_below(size_t n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (unsigned int)((random_state >> 20) % n);
+}
+
+static void seed_set(void)
+{
+	const char *given = getenv("TRAPLINE_SEED");
+
+	random_state = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) << 16 | 1;
+	print_message("# TRAPLINE_SEED=%" PRIu64 "\n", random_state);
+}
+
+static void a_changed_byte_ends_the_file_there(void **state)
+{
+	struct run_session *s;
+	char why[200];
+	size_t size;
+
+	seed_set();
+	file_write(true);
+	unsigned char *data = file_read(&size);
+	for (int i = 0; i < 500; i++) {
+		size_t at = RECORD_FILE_HEADER_BYTES +
+			    random_below(size - RECORD_FILE_HEADER_BYTES);
+		unsigned char *copy = malloc(size);
+		memcpy(copy, data, size);
+		copy[at] ^= (unsigned char)(1 + random_below(255));
+		assert_int_equal(run_session_parse(copy, size, &s, why, sizeof(why)), 0);
+		/* The last four bytes of a chunk's head are not used. */
+		assert_true(s->good_bytes <= at || s->good_bytes == size);
+		run_session_free(s);
+		free(copy);
+	}
+	free(data);
+}
+
+/* The fields of each kind of chunk, t a text and n a number, as run_write.c has them. */
+static const char *const layouts[] = {
+	"nt", "tttnnnnnnn", "ntntntnn", "nnntnnnnnnnnnttnnn", "ttttnnnnnnnnnntnntnn",
+};
+
+static void field_put(struct record_bytes *b, char kind)
+{
+	static const char *const texts[] = { "a", "a\033[2J<script>", "", "{\"new\":1e999}", "[[[[",
+					     "{\"type\":\"int\",\"new\":3}", "\xc2\x9b;x" };
+
+	if (kind == 't')
+		record_put_text(b, random_below(4) ? texts[random_below(7)] : NULL);
+	else
+		record_put_number(b, random_below(60) ? random_below(3) : random_state);
+}
+
+/* Chunks whose checksums are right and whose contents are nearly so. */
+static size_t chunks_make(unsigned char *out, size_t room)
+{
+	FILE *f = fmemopen(out, room, "w");
+	struct record_bytes b = { 0 };
+
+	record_write_header(f);
+	for (unsigned int i = 0, n = 1 + random_below(20); i < n; i++) {
+		unsigned int kind = i < 3 ? 2 : random_below(5); /* hits need places */
+		b.len = 0;
+		b.is_failed = false;
+		for (const char *field = layouts[kind]; *field && random_below(600); field++)
+			field_put(&b, random_below(600) ? *field : 't');
+		/* A text's length, or anything else, becomes anything. */
+		if (b.len && !random_below(30))
+			b.data[random_below(b.len)] = (unsigned char)random_below(256);
+		record_write_chunk(f, kind, &b);
+	}
+	size_t size = (size_t)ftell(f);
+	fclose(f);
+	free(b.data);
+	return size;
+}
+
+static void no_content_harms_the_reader(void **state)
+{
+	static unsigned char room[65536];
+	char why[200];
+	unsigned long hits = 0;
+
+	seed_set();
+	for (int i = 0; i < 3000; i++) {
+		struct run_session *s;
+		size_t size = chunks_make(room, sizeof(room));
+		unsigned char *data = malloc(size);
+		memcpy(data, room, size);
+		assert_int_equal(run_session_parse(data, size, &s, why, sizeof(why)), 0);
+		hits += s->hit_count;
+		print_all(s);
+		run_session_free(s);
+		free(data);
+	}
+	print_message("# %lu hits\n", hits);
+	assert_true(hits > 100);
+}
+
+/* A valid run whose numbers and texts are random: it goes through all forms. */
+static void a_hostile_name_stays_a_name(void **state)
+{
+	struct run_session *s;
+	struct run_writer *w;
+	struct run_frame frame = { .place.function = "</script><script>x()</script>;\033[31m\n" };
+	struct run_hit hit = { .change = "\033]0;title\007", .frames = &frame, .frame_count = 1,
+			       .place.function = "\xff\xfe" };
+	char why[200];
+	char *text = NULL;
+	size_t n = 0;
+
+	assert_int_equal(run_writer_open(path, &info, &w), 0);
+	assert_int_equal(run_writer_hit(w, &hit), 0);
+	run_writer_close(w);
+	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+	FILE *f = open_memstream(&text, &n);
+	run_html(f, s);
+	fclose(f);
+	assert_null(strstr(text, "<script>x()"));
+	assert_null(strchr(text, '\033'));
+	free(text);
+	f = open_memstream(&text, &n);
+	struct run_text out = { .f = f };
+	run_text_hit(&out, &s->info, &s->hits[0]);
+	run_folded(f, s);
+	fclose(f);
+	assert_null(strchr(text, '\033'));
+	assert_non_null(strstr(text, "script>:?[31m? 1\n"));
+	free(text);
+	print_all(s);
+	run_session_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_run_comes_back_as_it_was),
+		cmocka_unit_test(a_run_without_end_says_so),
+		cmocka_unit_test(a_file_cut_anywhere_gives_what_is_complete),
+		cmocka_unit_test(what_is_no_recording_is_refused),
+		cmocka_unit_test(a_changed_byte_ends_the_file_there),
+		cmocka_unit_test(no_content_harms_the_reader),
+		cmocka_unit_test(a_hostile_name_stays_a_name),
+	};
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	unlink(path);
+	return failed;
+}
