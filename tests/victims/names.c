@@ -37,6 +37,7 @@ char text[8];
 unsigned long big_number;
 short small_number;
 __thread long thread_count;
+int inlined_value;
 static long same_name; /* names_other.c has another */
 static const int fixed_number = 42;
 static int never_used;
@@ -76,8 +77,14 @@ NOINLINE static void write_mode(int i)
 	conn->wide = (uint64_t)i << 20;
 }
 
+__attribute__((always_inline)) static inline void set_inlined(int i)
+{
+	inlined_value = i;
+}
+
 NOINLINE static void write_globals(int i)
 {
+	set_inlined(i);
 	matrix[1][2] = i;
 	position.y = i;
 	temperature = i / 10.0;

@@ -1,0 +1,143 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_report.sh TRAPLINE VICTIMS - `trapline record` and `trapline report`. TAP.
+# Needs the right to watch another process (root, or perf_event_paranoid <= 2 for one's own).
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
+. "$(dirname "$0")/tap.sh"
+
+file=$tmp/hits.trapline
+report()
+{
+	timeout -k 2 20 "$trapline" report "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+start names
+names=$pid
+start counter
+counter=$pid
+
+timeout 20 "$trapline" record -o "$file" -p "$names" 'conn->state' --limit 20 >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && [ "$(grep -c ' -> ' "$tmp/out")" = 0 ] && grep -q '20 hits' "$tmp/out" &&
+	grep -q "^recorded in $file" "$tmp/out"
+ok "record_writes_a_file_and_prints_only_the_summary" $?
+
+# What `watch` prints for this run is what the report prints of it.
+grep -v '^recorded\|^$' "$tmp/out" >"$tmp/summary"
+report "$file"
+[ $? = 0 ] && [ "$(grep -c 'OPEN\|CLOSED' "$tmp/out")" = 20 ] &&
+	[ "$(grep -c '    #1 .*main+0x.*in names' "$tmp/out")" = 20 ] &&
+	! grep -vxFf "$tmp/out" "$tmp/summary"
+ok "report_as_text_has_hits_stacks_and_the_summary" $?
+
+report "$file" --as jsonl
+[ $? = 0 ] && hits 'length == 20 and all(.value.type == "enum state") and
+	all(.stack | length >= 2) and all(.function == "write_conn" and .line > 0)' &&
+	summary '.delivered == 20 and .taken == .rejected + .delivered + ([.lost[]] | add)' &&
+	summary '.what == "conn->state" and .value_type == "enum state"'
+ok "report_as_jsonl_is_what_watch_prints" $?
+
+# The same run twice over: live and recorded.
+"$trapline" watch -p "$names" 'conn->as_int' --limit 3 --json 2>/dev/null |
+	jq -S 'select(.type == "hit") | keys' >"$tmp/live"
+"$trapline" record -o "$tmp/again" -p "$names" 'conn->as_int' --limit 3 >/dev/null 2>&1
+"$trapline" report "$tmp/again" --as jsonl | jq -S 'select(.type == "hit") | keys' >"$tmp/recorded"
+[ -s "$tmp/live" ] && cmp -s "$tmp/live" "$tmp/recorded"
+ok "a_recorded_hit_has_the_members_of_a_live_one" $?
+
+report "$file" --as folded
+[ $? = 0 ] && awk '{ n += $NF } END { exit n != 20 }' "$tmp/out" &&
+	grep -Eq '^names;(.*;)?main;write_conn [0-9]+$' "$tmp/out"
+ok "folded_stacks_count_every_hit" $?
+
+report "$file" --as trace
+[ $? = 0 ] && jq -e '[.traceEvents[] | select(.ph == "i")] | length == 20 and
+	all(.ts >= 0 and .tid > 0 and (.args.stack | length >= 2))' "$tmp/out" >/dev/null &&
+	jq -e '[.traceEvents[] | select(.ph == "C")] | length == 20' "$tmp/out" >/dev/null &&
+	jq -e '.traceEvents | any(.name == "process_name" and .args.name == "names") and
+		any(.name == "thread_name" and .args.name == "names")' "$tmp/out" >/dev/null
+ok "trace_events_are_json_with_names_of_process_and_threads" $?
+
+"$trapline" record -o "$tmp/two" -p "$counter" shared_counter --limit 30 >/dev/null 2>&1
+report "$tmp/two" --as html -o "$tmp/page.html"
+[ $? = 0 ] && [ ! -s "$tmp/out" ] && grep -q '^</html>' "$tmp/page.html" &&
+	! grep -Eq '(src|href)=|https?://|@import|url\(' "$tmp/page.html"
+ok "the_page_is_one_file_that_asks_for_nothing" $?
+
+sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' "$tmp/page.html" >"$tmp/data"
+jq -e '(.hits | length == 30) and (.threads | length == 2) and (.run.what == "shared_counter")
+	and (.stacks | length >= 2)' "$tmp/data" >/dev/null
+ok "the_page_holds_the_data" $?
+
+browser=$(command -v chromium || command -v google-chrome)
+if [ -n "$browser" ]; then
+	timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" \
+		--dump-dom "file://$tmp/page.html#hit=7" >"$tmp/dom" 2>"$tmp/err"
+	grep -q '<h1 id="what">shared_counter</h1>' "$tmp/dom" &&
+		grep -q 'bump_worker+0x' "$tmp/dom" && grep -q '<ol class="stack mono"' "$tmp/dom" &&
+		[ "$(grep -o '<tr class="on"' "$tmp/dom" | wc -l)" = 1 ]
+	ok "a_browser_shows_tables_and_the_stack_of_the_hit_that_is_asked_for" $?
+else
+	count=$((count + 1))
+	echo "ok $count - a_browser_shows_the_page # SKIP chromium is not installed"
+fi
+
+"$trapline" record -o "$tmp/inlined" -p "$names" inlined_value --limit 2 >/dev/null 2>&1
+report "$tmp/inlined" --as jsonl
+[ $? = 0 ] && hits 'all((.stack[0] | .inlined and .function == "set_inlined" and .line > 0) and
+	(.stack[1] | (has("inlined") | not) and .function == "write_globals") and
+	.stack[0].line != .stack[1].line and .stack[0].ip == .stack[1].ip)'
+ok "inlined_functions_have_frames_with_their_own_lines" $?
+report "$tmp/inlined" --as folded
+[ $? = 0 ] && grep -q ';main;write_globals;set_inlined_\[i\] 2$' "$tmp/out"
+ok "folded_stacks_mark_inlined_functions" $?
+
+# --- either side dies ---
+"$trapline" record -o "$tmp/killed" -p "$counter" shared_counter >/dev/null 2>&1 &
+recorder=$!
+sleep 1
+kill -KILL $recorder
+wait $recorder 2>/dev/null
+report "$tmp/killed" --as jsonl
+[ $? = 0 ] && grep -q 'has no end' "$tmp/err" && hits 'length >= 10' &&
+	summary '.ended | test("no end")' && kill -0 "$counter"
+ok "a_killed_recorder_leaves_what_it_had_written" $?
+
+"$trapline" record -o "$tmp/ended" shared_counter -- "$victims/counter" 5 1000 >/dev/null 2>&1
+report "$tmp/ended" --as jsonl
+[ $? = 0 ] && hits 'length == 10' && summary '.ended == "the process ended"'
+ok "the_end_of_the_process_ends_the_recording" $?
+
+head -c $(($(wc -c <"$file") - 100)) "$file" >"$tmp/cut"
+report "$tmp/cut" --as jsonl
+[ $? = 0 ] && grep -q 'damaged or not complete' "$tmp/err" && hits 'length == 20'
+ok "a_cut_file_gives_what_is_complete_and_says_so" $?
+
+cp "$file" "$tmp/changed"
+printf 'XXXX' | dd of="$tmp/changed" bs=1 seek=1500 conv=notrunc 2>/dev/null
+report "$tmp/changed" --as jsonl
+[ $? = 0 ] && grep -q 'damaged or not complete after byte' "$tmp/err" && hits 'length < 20'
+ok "a_changed_file_gives_what_is_before" $?
+
+# wrong_report NAME PATTERN ARG...
+wrong_report()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	report "$@"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline report: .*$pattern" "$tmp/err"
+	ok "$name" $?
+}
+wrong_report "a_file_that_is_no_recording_is_refused" "no recording of trapline" "$victims/counter"
+wrong_report "a_file_that_is_not_there_is_said" "No such file" "$tmp/nothing"
+wrong_report "an_unknown_form_is_refused" "not 'pdf'" "$file" --as pdf
+wrong_report "no_file_is_said" "which recording" --as text
+"$trapline" record -p "$counter" shared_counter >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q '^trapline record: -o FILE is missing' "$tmp/err"
+ok "record_wants_a_file" $?
+"$trapline" record -o "$tmp/x" -p "$counter" shared_cuonter >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q '^trapline record: .*did you mean shared_counter' "$tmp/err"
+ok "record_looks_names_up_as_watch_does" $?
+
+finished
