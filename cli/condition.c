@@ -138,19 +138,3 @@ int cli_condition_explain(const char *command, const struct trapline_condition *
 	free(text);
 	return len < 0 ? cli_wrong(command, "out of memory") : CLI_OK;
 }
-
-void cli_condition_summary(FILE *f, const struct trapline_stats *st)
-{
-	static const char *const places[] = {
-		"nowhere",
-		"in the kernel: a rejected hit had no other effect",
-		"in the handler: a rejected hit cost a signal",
-		"by the reader, on values read later: a rejected hit cost a record",
-	};
-
-	fprintf(f, "decided %s", places[st->decided_in % 4]);
-	if (st->condition_faults)
-		fprintf(f, "; %llu could not be decided (unreadable memory, or a division by 0) and "
-			"were rejected", (unsigned long long)st->condition_faults);
-	fputc('\n', f);
-}

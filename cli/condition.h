@@ -7,8 +7,6 @@
 
 #include <trapline/condition.h>
 
-#include <stdio.h>
-
 /*
  * Parses text, whose names are the target's; what is watched gives its type to new and old, and a
  * condition of its own when it is a bit-field. Without either *out is NULL. 0 or an exit status,
@@ -22,8 +20,5 @@ int cli_condition_check(const char *command, const char *text);
 
 /* --explain: the program and the verifier's log, on stdout. */
 int cli_condition_explain(const char *command, const struct trapline_condition *condition);
-
-/* One line for the summary: where hits were decided, and what could not be. */
-void cli_condition_summary(FILE *f, const struct trapline_stats *st);
 
 #endif

@@ -223,6 +223,14 @@ static void print_json(const struct rows *rows)
 	}
 }
 
+static bool has_untyped(const struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		if (!rows->row[i].type)
+			return true;
+	return false;
+}
+
 int watch_list(struct symbols *s, const struct watch_settings *set)
 {
 	struct rows rows = { 0 };
@@ -240,9 +248,9 @@ int watch_list(struct symbols *s, const struct watch_settings *set)
 				   variables_known(s, NULL) ? "" :
 				   "; the program has no debug information (DWARF), so only symbols "
 				   "are known");
-	else if (!status && !variables_known(s, NULL))
-		cli_note(COMMAND, "the program has no debug information (DWARF): types, members and "
-			 "places in the source are not known");
+	else if (!status && has_untyped(&rows))
+		cli_note(COMMAND, "where the type is '?', there is no debug information (DWARF): types, "
+			 "members and places in the source are not known");
 	if (rows.count)
 		qsort(rows.row, rows.count, sizeof(*rows.row), row_compare);
 	if (!status && set->json)

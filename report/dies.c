@@ -245,10 +245,23 @@ bool die_flag(Dwarf_Die *die, unsigned int attribute)
 	       flag;
 }
 
+const char *die_file_by_number(Dwarf_Die *die, uint64_t number)
+{
+	Dwarf_Files *files;
+	Dwarf_Die cu;
+	size_t n;
+
+	/* dwarf_decl_file() would abort where a unit has no table of files, as split ones have none. */
+	if (!dwarf_diecu(die, &cu, NULL, NULL) || dwarf_getsrcfiles(&cu, &files, &n) || number >= n)
+		return NULL;
+	return dwarf_filesrc(files, number, NULL, NULL);
+}
+
 const char *die_file(Dwarf_Die *die, int *line)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Die origin = *die;
+	uint64_t number;
 
 	/* A definition that completes a declaration has no place of its own at times. */
 	if (!dwarf_hasattr(die, DW_AT_decl_line) &&
@@ -258,7 +271,8 @@ const char *die_file(Dwarf_Die *die, int *line)
 		origin = *die;
 	*line = 0;
 	dwarf_decl_line(&origin, line);
-	return dwarf_decl_file(&origin);
+	return die_number(&origin, DW_AT_decl_file, &number) ? die_file_by_number(&origin, number) :
+							       NULL;
 }
 
 bool die_is_cplusplus(Dwarf_Die *die)

@@ -61,6 +61,9 @@ bool dies_present(struct symbols *s, const char *module);
 bool die_number(Dwarf_Die *die, unsigned int attribute, uint64_t *out);
 bool die_flag(Dwarf_Die *die, unsigned int attribute);
 
+/* A file of the unit that a die is in; NULL: unknown. */
+const char *die_file_by_number(Dwarf_Die *die, uint64_t number);
+
 /* `file.c` of the declaration, no folders cut; NULL: unknown. */
 const char *die_file(Dwarf_Die *die, int *line);
 

@@ -47,17 +47,6 @@ static const char *inlined_name(struct symbols *s, Dwarf_Die *die)
 	return types && name[0] ? types_keep_name(types, name) : dwarf_diename(die);
 }
 
-static const char *file_by_number(Dwarf_Die *die, uint64_t number)
-{
-	Dwarf_Files *files;
-	Dwarf_Die cu;
-	size_t n;
-
-	if (!dwarf_diecu(die, &cu, NULL, NULL) || dwarf_getsrcfiles(&cu, &files, &n) || number >= n)
-		return NULL;
-	return dwarf_filesrc(files, number, NULL, NULL);
-}
-
 /* Where a function is called that was inlined: that is the line of the one around it. */
 static void call_place(Dwarf_Die *die, struct place *around)
 {
@@ -66,7 +55,7 @@ static void call_place(Dwarf_Die *die, struct place *around)
 	if (die_number(die, DW_AT_call_line, &number))
 		around->line = (int)number;
 	if (die_number(die, DW_AT_call_file, &number))
-		around->file = file_by_number(die, number);
+		around->file = die_file_by_number(die, number);
 }
 
 static void frames_fill(struct symbols *s, struct cached_frames *c)

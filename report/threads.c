@@ -281,8 +281,8 @@ static int local_failed(const struct local_search *f, td_err_e err, char *why, s
 		snprintf(why, n, "the program's C library is not the one of this machine, whose "
 			 "tables libthread_db knows");
 	else if (err == TD_NOLIBTHREAD || err == TD_NOTALLOC)
-		snprintf(why, n, "its C library is not glibc, or has not begun yet: thread-local "
-			 "variables are found in glibc's tables only");
+		snprintf(why, n, "they are found in glibc's tables, and the program has another C "
+			 "library, or is static and without threads, or has not begun yet");
 	else if (err == TD_TLSDEFER || err == TD_NOTLS)
 		snprintf(why, n, "thread %d has not used it yet, and has no memory for it", f->tid);
 	else if (err == TD_OK && !f->is_found)

@@ -273,11 +273,18 @@ static void tagged_name(Dwarf_Die *die, char *buf, size_t n)
 		snprintf(buf + used, n - used, "{...}");
 }
 
-static const struct type *make_tagged(struct symbols *s, Dwarf_Die *die, enum type_kind kind)
+static const struct type *make_tagged(struct symbols *s, Dwarf_Die *die, enum type_kind kind,
+				      unsigned int depth)
 {
+	Dwarf_Attribute signature;
 	char name[NAME_BYTES];
 	uint64_t size = 0;
+	Dwarf_Die unit;
 
+	/* With -fdebug-types-section the definition is in a unit of its own. */
+	if (depth < NESTING_MAX && dwarf_attr(die, DW_AT_signature, &signature) &&
+	    dwarf_formref_die(&signature, &unit) && unit.addr != die->addr)
+		return type_make(s, &unit, 0, depth + 1);
 	tagged_name(die, name, sizeof(name));
 	die_number(die, DW_AT_byte_size, &size);
 	struct type *t = type_new(s, kind, name, size);
@@ -332,13 +339,13 @@ static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned
 	case DW_TAG_array_type:
 		return make_array(s, die, dimension, depth);
 	case DW_TAG_enumeration_type:
-		return make_tagged(s, die, TYPE_ENUM);
+		return make_tagged(s, die, TYPE_ENUM, depth);
 	case DW_TAG_structure_type:
 	case DW_TAG_class_type:
 	case DW_TAG_interface_type:
-		return make_tagged(s, die, TYPE_STRUCT);
+		return make_tagged(s, die, TYPE_STRUCT, depth);
 	case DW_TAG_union_type:
-		return make_tagged(s, die, TYPE_UNION);
+		return make_tagged(s, die, TYPE_UNION, depth);
 	default: {
 		uint64_t size = 0;
 		const char *name = dwarf_diename(die);

@@ -60,6 +60,50 @@ static enum variable_where where_without_location(Dwarf_Die *die, struct named_v
 	return VARIABLE_CONSTANT;
 }
 
+/* The operand of the first operation, which with -gsplit-dwarf is in a table. */
+static Dwarf_Addr first_number(Dwarf_Attribute *attr, const Dwarf_Op *ops, bool *is_address)
+{
+	Dwarf_Attribute entry;
+	Dwarf_Addr address = 0;
+	Dwarf_Word word;
+
+	*is_address = ops[0].atom == DW_OP_addr;
+	switch (ops[0].atom) {
+	case DW_OP_addrx:
+	case DW_OP_GNU_addr_index:
+		*is_address = !dwarf_getlocation_attr(attr, ops, &entry) &&
+			      !dwarf_formaddr(&entry, &address);
+		return address;
+	case DW_OP_constx:
+	case DW_OP_GNU_const_index:
+		if (!dwarf_getlocation_attr(attr, ops, &entry) && !dwarf_formudata(&entry, &word))
+			return word;
+		return 0;
+	default:
+		return ops[0].number;
+	}
+}
+
+/*
+ * The offset in the block of thread-local variables. With -gsplit-dwarf GCC 12 leaves an address in
+ * the file instead, which lies behind every offset there can be.
+ */
+static Dwarf_Addr thread_offset(Dwfl_Module *mod, Dwarf_Addr at)
+{
+	GElf_Addr bias;
+	GElf_Phdr ph;
+	size_t count;
+	Elf *elf = dwfl_module_getelf(mod, &bias);
+
+	if (!elf || elf_getphdrnum(elf, &count))
+		return at;
+	for (size_t i = 0; i < count; i++)
+		if (gelf_getphdr(elf, (int)i, &ph) && ph.p_type == PT_TLS && at >= ph.p_memsz &&
+		    at - ph.p_vaddr < ph.p_memsz)
+			return at - ph.p_vaddr;
+	return at;
+}
+
 /* Where the location expression leads, as far as no thread has to run for it. */
 static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 				    struct named_variable *out)
@@ -74,23 +118,17 @@ static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 		return VARIABLE_LOCAL; /* a list by code address: it moves */
 	if (!n)
 		return VARIABLE_GONE;
-	Dwarf_Attribute address;
-	Dwarf_Addr at;
-	bool is_static = ops[0].atom == DW_OP_addr;
-	if (is_static)
-		at = ops[0].number;
-	else if ((ops[0].atom == DW_OP_addrx || ops[0].atom == DW_OP_GNU_addr_index) &&
-		 !dwarf_getlocation_attr(&attr, ops, &address) && !dwarf_formaddr(&address, &at))
-		is_static = true;
-	if (is_static && n > 1 && ops[1].atom == DW_OP_plus_uconst)
+	bool is_address;
+	Dwarf_Addr at = first_number(&attr, ops, &is_address);
+	if (is_address && n > 1 && ops[1].atom == DW_OP_plus_uconst)
 		at += ops[1].number;
-	if (is_static && (n == 1 || ops[1].atom == DW_OP_plus_uconst)) {
+	if (is_address && (n == 1 || ops[1].atom == DW_OP_plus_uconst)) {
 		out->address = at + v->bias;
 		return VARIABLE_STATIC;
 	}
 	if (n == 2 && (ops[1].atom == DW_OP_GNU_push_tls_address ||
 		       ops[1].atom == DW_OP_form_tls_address)) {
-		out->address = is_static ? at : ops[0].number;
+		out->address = thread_offset(v->mod, at);
 		return VARIABLE_THREAD;
 	}
 	return ops[0].atom == DW_OP_stack_value || ops[n - 1].atom == DW_OP_stack_value ?
@@ -152,12 +190,12 @@ struct find {
 	size_t total;
 };
 
-/* The better of two that have the same name: what can be watched, then what is global. */
-static int rank(const struct named_variable *v)
+/* What can be watched wins, then the better fit, then what is global. */
+static int rank(const struct named_variable *v, int fit)
 {
 	bool can = v->where == VARIABLE_STATIC || v->where == VARIABLE_THREAD;
 
-	return can * 4 + (v->where == VARIABLE_CONSTANT) * 2 + v->is_global;
+	return can * 16 + fit * 4 + (v->where == VARIABLE_CONSTANT) * 2 + v->is_global;
 }
 
 static bool is_same(const struct named_variable *a, const struct named_variable *b)
@@ -176,8 +214,8 @@ static bool is_found(const struct find *f)
 
 static void find_keep(struct find *f, const struct named_variable *v, int fit)
 {
-	int best = f->count ? f->fit * 8 + rank(&f->found[0]) : 0;
-	int now = fit * 8 + rank(v);
+	int best = f->count ? rank(&f->found[0], f->fit) : 0;
+	int now = rank(v, fit);
 
 	if (now < best)
 		return;
@@ -307,7 +345,7 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 	/* What debug information does not place, the symbol table may: it is defined elsewhere. */
 	if (!err && out->where == VARIABLE_GONE) {
 		struct named_variable declared = *out;
-		find_symbol(s, is_module ? scope : NULL, name, &declared, out);
+		find_symbol(s, is_module ? scope : NULL, declared.name, &declared, out);
 	} else if (err == -ENOENT && !f->file) {
 		err = find_symbol(s, scope, name, NULL, out);
 		if (err == -ENOTUNIQ)

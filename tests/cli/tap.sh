@@ -43,7 +43,12 @@ start()
 	"$program" "$@" >"$tmp/victim" 2>&1 &
 	pid=$!
 	started="$started $pid"
-	sleep 0.2
+	# On a busy machine it is the shell's copy for a while.
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		sleep 0.2
+		case $(readlink "/proc/$pid/exe") in */"${program##*/}") break ;; esac
+	done
+	sleep 0.1
 }
 
 watch()
