@@ -150,11 +150,12 @@ int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
 	char path[64];
 
-	if (s->memory_fd < 0) {
+	if (!s->has_memory) {
 		snprintf(path, sizeof(path), "/proc/%d/mem", s->pid);
 		s->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+		s->has_memory = s->memory_fd >= 0;
 	}
-	if (s->memory_fd < 0)
+	if (!s->has_memory)
 		return -EACCES;
 	if (address > INT64_MAX)
 		return -EFAULT;
@@ -225,7 +226,6 @@ int symbols_open(pid_t pid, struct symbols **out)
 	if (!s)
 		return -ENOMEM;
 	s->pid = pid;
-	s->memory_fd = -1;
 	s->callbacks.find_elf = find_elf;
 	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
 	s->callbacks.debuginfo_path = &s->debug_path;
@@ -248,7 +248,7 @@ int symbols_open(pid_t pid, struct symbols **out)
 out_dwfl:
 	dwfl_end(s->dwfl);
 out_free:
-	if (s->memory_fd >= 0)
+	if (s->has_memory)
 		close(s->memory_fd);
 	free(s->debug_path);
 	free(s);
@@ -263,7 +263,7 @@ void symbols_close(struct symbols *s)
 	symbols_frames_free(s);
 	types_free(s->types);
 	dwfl_end(s->dwfl);
-	if (s->memory_fd >= 0)
+	if (s->has_memory)
 		close(s->memory_fd);
 	free(s->debug_path);
 	free(s);

@@ -20,7 +20,8 @@ struct symbols {
 	void *places;		 /* tsearch() tree of struct cached_place, by address */
 	void *frame_cache;	 /* of struct cached_frames, by address */
 	struct types *types;	 /* made at first use */
-	int memory_fd;		 /* of the target; -1: not opened */
+	bool has_memory;	 /* memory_fd is open */
+	int memory_fd;		 /* of the target */
 	uint64_t refreshed_ns;
 	/* The thread that is being unwound: valid inside symbols_unwind() only. */
 	const uint64_t *regs;
