@@ -44,9 +44,9 @@ start()
 	pid=$!
 	started="$started $pid"
 	# On a busy machine it is the shell's copy for a while.
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		sleep 0.2
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 		case $(readlink "/proc/$pid/exe") in */"${program##*/}") break ;; esac
+		sleep 0.1
 	done
 	sleep 0.1
 }

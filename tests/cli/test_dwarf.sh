@@ -7,7 +7,6 @@
 . "$(dirname "$0")/tap.sh"
 
 sources=$3
-cd "$tmp" || exit 1
 
 # places PLACE...: each gives two hits with a type; the names of those that do not are in $bad.
 places()
@@ -41,7 +40,7 @@ variant()
 	*) files="$sources/names_cpp.cc" ;;
 	esac
 	# shellcheck disable=SC2086 # lists of words
-	$compiler -w $files -o program 2>"$tmp/err"
+	(cd "$tmp" && $compiler -w $files -o program 2>"$tmp/err")
 	victims=$tmp # where start looks
 	start program
 	bad=

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* execer.c - writes a variable for half a second, then becomes `sleep 5`. */
+/* execer.c - writes a variable for two seconds, then becomes `sleep 5`. */
 #include <unistd.h>
 
 unsigned long shared_counter;
 
 int main(void)
 {
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 200; i++) {
 		shared_counter++;
 		usleep(10000);
 	}
