@@ -13,6 +13,8 @@ enum cli_exit {
 /* argv[0] is the command's name. Each returns the exit status. */
 int cmd_check(int argc, char **argv);
 int cmd_race(int argc, char **argv);
+int cmd_at(int argc, char **argv);
+int cmd_sweep(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);

@@ -17,6 +17,8 @@ static const struct command {
 	{ "check", cmd_check, "what this machine allows, and what each mechanism costs here" },
 	{ "throttle", cmd_throttle, "a program that keeps to a budget of CPU time or page faults" },
 	{ "race", cmd_race, "data races of a program, both sides caught in the act" },
+	{ "at", cmd_at, "an exact point of an execution: look, stop or signal there" },
+	{ "sweep", cmd_sweep, "a signal at every pass of a place: which ones break the program" },
 	{ "watch", cmd_watch, "who touches a variable of a running process, and how" },
 	{ "record", cmd_record, "the same, into a file" },
 	{ "report", cmd_report, "what is in such a file: text, JSON, flame graph, timeline, page" },

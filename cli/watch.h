@@ -71,6 +71,11 @@ int watch_list(struct symbols *s, const struct watch_settings *set);
  */
 int watch_start(char **command, pid_t *pid);
 void watch_start_go(pid_t pid);
+
+/* From now on: at the same addresses and with the same guards in each run. */
+void watch_start_alike(void);
+/* No longer traced, but stopped by SIGSTOP. 0 or -errno. */
+int watch_start_go_stopped(pid_t pid);
 void watch_start_kill(pid_t pid);
 
 #define WATCH_NAMES 256

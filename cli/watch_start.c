@@ -16,6 +16,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -36,8 +38,20 @@ static const unsigned long trap_code = 0xd4200000; /* brk #0 */
 static const unsigned int trap_advance = 0;
 #endif
 
+static bool is_alike;
+
+void watch_start_alike(void)
+{
+	is_alike = true;
+}
+
 static void child_run(char **command, int report_fd)
 {
+	if (is_alike) {
+		personality(ADDR_NO_RANDOMIZE);
+		/* It is stopped at times: should we die then, it goes on. */
+		prctl(PR_SET_PDEATHSIG, SIGCONT);
+	}
 	if (!ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		execvp(command[0], command);
 	int err = errno;
@@ -60,8 +74,8 @@ static int registers_set(pid_t pid, struct user_regs_struct *regs)
 	return ptrace(PTRACE_SETREGSET, pid, (void *)NT_PRSTATUS, &io) ? -errno : 0;
 }
 
-/* The entry point of the program, not of its loader; 0: unknown. */
-static uint64_t read_entry(pid_t pid)
+/* An entry of the auxiliary vector; 0: there is none. */
+static uint64_t read_auxv(pid_t pid, uint64_t type)
 {
 	char path[64];
 	Elf64_auxv_t aux;
@@ -72,7 +86,7 @@ static uint64_t read_entry(pid_t pid)
 	if (!f)
 		return 0;
 	while (!entry && fread(&aux, sizeof(aux), 1, f) == 1)
-		if (aux.a_type == AT_ENTRY)
+		if (aux.a_type == type)
 			entry = aux.a_un.a_val;
 	fclose(f);
 	return entry;
@@ -100,7 +114,8 @@ static int run_to_trap(pid_t pid)
 static int run_to_entry(pid_t pid)
 {
 	struct user_regs_struct regs;
-	uint64_t entry = read_entry(pid);
+	/* Of the program, not of its loader. */
+	uint64_t entry = read_auxv(pid, AT_ENTRY);
 
 	if (!entry)
 		return -ENOEXEC;
@@ -129,6 +144,16 @@ static int run_to_entry(pid_t pid)
 	return registers_set(pid, &regs);
 }
 
+/* What the loader makes stack guards and pointer guards of: the same in each run. */
+static void fix_random(pid_t pid)
+{
+	uint64_t at = read_auxv(pid, AT_RANDOM);
+
+	for (int i = 0; at && i < 2; i++)
+		ptrace(PTRACE_POKEDATA, pid, (void *)(at + 8 * (uint64_t)i),
+		       (void *)0x5a3c96a5c3695a00);
+}
+
 int watch_start(char **command, pid_t *pid)
 {
 	int fds[2];
@@ -155,6 +180,8 @@ int watch_start(char **command, pid_t *pid)
 	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
 		return cli_wrong(COMMAND, "%s ended before it began", command[0]);
 	ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
+	if (is_alike)
+		fix_random(child);
 	err = run_to_entry(child);
 	if (err) {
 		watch_start_kill(child);
@@ -168,6 +195,14 @@ int watch_start(char **command, pid_t *pid)
 void watch_start_go(pid_t pid)
 {
 	ptrace(PTRACE_DETACH, pid, NULL, NULL);
+}
+
+int watch_start_go_stopped(pid_t pid)
+{
+	int status;
+
+	ptrace(PTRACE_DETACH, pid, NULL, (void *)SIGSTOP);
+	return waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status) ? 0 : -ECHILD;
 }
 
 void watch_start_kill(pid_t pid)

@@ -113,9 +113,9 @@ static int open_arrival(struct trapline *t, pid_t tid, const struct trapline_poi
 	if (err)
 		return err;
 	opts.flags = TRAPLINE_QUIET | TRAPLINE_DISABLED;
-	opts.scope = TRAPLINE_THREADS;
-	opts.tids = &tid;
-	opts.tid_count = 1;
+	opts.scope = tid ? TRAPLINE_THREADS : TRAPLINE_PROCESS;
+	opts.tids = tid ? &tid : NULL;
+	opts.tid_count = tid != 0;
 	opts.condition = condition ? condition : p->condition;
 	err = trapline_break(t, p->ip, &opts, out);
 	trapline_condition_free(condition);
@@ -126,7 +126,6 @@ static int open_arrival(struct trapline *t, pid_t tid, const struct trapline_poi
 static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point *p)
 {
 	struct trapline_event *arrival;
-	uint64_t pc = 0;
 	int err = open_arrival(leg->target, tid, p, &arrival);
 
 	if (err)
@@ -147,10 +146,9 @@ static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point 
 		return err;
 	if (!arrived)
 		return missed(atomic_get(&leg->counter->granted), p->count);
-	err = point_read_pc(leg->target->pid, tid, &pc);
-	if (!err && pc != p->ip)
-		return failed(-ERANGE, FAILED_EVENT, "the thread stands elsewhere than it stopped");
-	return err;
+	int there = point_find_thread(leg->target->pid, tid, p->ip);
+	return there ? there : failed(-ERANGE, FAILED_EVENT,
+				      "the thread stands elsewhere than it stopped");
 }
 
 static int check(const struct trapline *t, const struct trapline_point *p)

@@ -129,7 +129,8 @@ struct trapline_point {
  * with thread tid about to execute the instruction at ip, and goes on by SIGCONT: what is to
  * happen there (a signal sent to tid is delivered before that instruction) is done between the
  * two. Passes that are not the point cost a trap and no stop. Takes a debug register where ip
- * is given. Needs BPF.
+ * is given. Needs BPF. tid 0 is whichever thread comes there first. Returns the thread's id, or 0
+ * when the point has no ip.
  *
  * timeout_ms -1 waits for ever. Errors: ERANGE the point was missed, trapline_explain() says by how
  * much: the process is stopped there; ETIMEDOUT: it goes on; ESRCH it has ended; EINVAL the counter

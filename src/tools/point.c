@@ -64,7 +64,8 @@ int point_is_stopped(pid_t pid)
 	return stopped == 1 && !live ? -ESRCH : stopped;
 }
 
-int point_read_pc(pid_t pid, pid_t tid, uint64_t *pc)
+/* The program counter of a stopped thread. */
+static int read_pc(pid_t pid, pid_t tid, uint64_t *pc)
 {
 	char path[64];
 	char line[256];
@@ -79,4 +80,19 @@ int point_read_pc(pid_t pid, pid_t tid, uint64_t *pc)
 		err = 0;
 	fclose(f);
 	return err;
+}
+
+pid_t point_find_thread(pid_t pid, pid_t tid, uint64_t ip)
+{
+	struct task_list list = {0};
+	pid_t found = 0;
+	uint64_t pc;
+
+	if (tasks_read(pid, &list))
+		return 0;
+	for (size_t i = 0; i < list.count && !found; i++)
+		if ((!tid || list.tids[i] == tid) && !read_pc(pid, list.tids[i], &pc) && pc == ip)
+			found = list.tids[i];
+	tasks_free(&list);
+	return found;
 }

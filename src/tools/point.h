@@ -13,7 +13,7 @@ int point_registers_text(uint64_t used, const uint64_t *regs, char *text, size_t
 /* 1 all threads of the process are stopped, 0 not yet, or -ESRCH. */
 int point_is_stopped(pid_t pid);
 
-/* The program counter of a stopped thread. 0 or -errno. */
-int point_read_pc(pid_t pid, pid_t tid, uint64_t *pc);
+/* The thread, tid or any when that is 0, of a stopped process that is about to run ip; 0: none. */
+pid_t point_find_thread(pid_t pid, pid_t tid, uint64_t ip);
 
 #endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* at_state.h - what a stopped thread holds, printed so that two runs can be compared. */
+#ifndef CLI_AT_STATE_H
+#define CLI_AT_STATE_H
+
+#include "report/symbols.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#define AT_REGISTERS 17
+
+struct at_state {
+	uint64_t count;
+	uint64_t regs[AT_REGISTERS]; /* by DWARF number; the last is the pc */
+};
+
+/* Reads the registers of a thread that is stopped; it stays so. 0 or -errno. */
+int at_state_read(pid_t tid, struct at_state *out);
+
+void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, bool with_stack);
+void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *place,
+		   bool with_stack);
+
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_at.c - `trapline at`: stop a program at an exact point of its execution, and act there.
+ *
+ * The command is started at the same addresses each time. A uprobe counts passes in the kernel; at
+ * the pass before the point the process is stopped, a breakpoint is armed, and the next pass stops
+ * before its first instruction.
+ */
+#include "cli/at.h"
+#include "cli/at_state.h"
+#include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/watch.h"
+
+#include <trapline/condition.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COMMAND "at"
+
+struct settings {
+	const char *signal;
+	const char *output;
+	int snapshot;
+	int stop;
+	int json;
+	char **command;
+};
+
+struct at {
+	struct settings set;
+	struct at_point point;
+	struct symbols *symbols;
+	struct trapline *target;
+	struct trapline_event *counter;
+	pid_t pid;
+	int signal;
+	FILE *out;
+};
+
+static const struct opt options[] = {
+#define AT(member) offsetof(struct settings, member)
+	{ "signal", 's', OPT_STRING, AT(signal), "SIG", "deliver a signal there, before the instruction" },
+	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL, "print the registers and the stack, and go on" },
+	{ "break", 'b', OPT_FLAG, AT(stop), NULL, "leave the process stopped, for a debugger" },
+	{ "json", 0, OPT_FLAG, AT(json), NULL, "the point as one JSON object" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write to FILE instead of standard error" },
+#undef AT
+};
+
+static const struct opt_syntax syntax = {
+	.command = COMMAND,
+	.usage = "'PLACE#N [if COND]' [OPTION...] -- CMD ARG...",
+	.about = "Runs a command to the Nth time that it comes to a place, exactly, and acts there.\n\n"
+		 "PLACE: a function, module:function, function+offset or 0xADDRESS. With COND only passes\n"
+		 "for which it holds count; see trapline-condition(7).",
+	.tail = "examples:\n"
+		"  trapline at 'malloc#1000000' --snapshot -- ./program\n"
+		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program",
+	.options = options,
+	.count = sizeof(options) / sizeof(options[0]),
+};
+
+static int settings_read(struct at *a, int argc, char **argv)
+{
+	int status = 0;
+	int n = 1;
+
+	while (n < argc && strcmp(argv[n], "--") != 0)
+		n++;
+	if (n + 1 < argc)
+		a->set.command = &argv[n + 1];
+	int first = opts_parse(&syntax, n, argv, &a->set, &status);
+	if (first < 0)
+		return status ? status : -1;
+	if (!a->set.command)
+		return cli_wrong(COMMAND, "which command? It goes after --");
+	if (first + 1 != n)
+		return cli_wrong(COMMAND, "one point, such as 'malloc#1000', and then -- and a command");
+	if (a->set.signal && !(a->signal = at_signal(a->set.signal)))
+		return cli_wrong(COMMAND, "no signal '%s'", a->set.signal);
+	return at_parse(COMMAND, argv[first], &a->point);
+}
+
+static int explain(const struct at *a, int err)
+{
+	char text[600];
+
+	trapline_explain(err, text, sizeof(text));
+	return cli_wrong(COMMAND, "%s#%llu: %s", a->point.place, (unsigned long long)a->point.nth, text);
+}
+
+static int open_counter(struct at *a)
+{
+	TRAPLINE_OPTS(event, opts);
+	int err = trapline_open(a->pid, NULL, &a->target);
+
+	opts.flags = TRAPLINE_QUIET;
+	opts.condition = a->point.parsed;
+	if (!err)
+		err = trapline_break_sites(a->target, &a->point.address, 1, &opts, &a->counter);
+	return err ? explain(a, err) : CLI_OK;
+}
+
+static int start(struct at *a)
+{
+	watch_start_alike();
+	int status = watch_start(a->set.command, &a->pid);
+
+	if (status)
+		return status;
+	if (symbols_open(a->pid, &a->symbols))
+		status = cli_wrong(COMMAND, "%s has no program that could be read",
+				   a->set.command[0]);
+	if (!status)
+		status = at_resolve(COMMAND, a->symbols, &a->point);
+	if (!status)
+		status = open_counter(a);
+	if (!status && watch_start_go_stopped(a->pid))
+		status = cli_wrong(COMMAND, "%s could not be held", a->set.command[0]);
+	if (status)
+		watch_start_kill(a->pid);
+	return status;
+}
+
+static uint64_t passes(const struct at *a)
+{
+	struct trapline_stats stats = { .size = sizeof(stats) };
+
+	trapline_event_stats(a->counter, &stats);
+	return stats.delivered;
+}
+
+/* To the point. Its thread, or 0 with a line printed: there is no such point in this run. */
+static pid_t run_to(struct at *a)
+{
+	struct trapline_point point = {
+		.size = sizeof(point),
+		.counter = a->counter,
+		.count = a->point.nth - 1,
+		.ip = a->point.address,
+		.condition = a->point.parsed,
+	};
+	int got = trapline_run_to(a->target, 0, &point, -1);
+
+	if (got > 0)
+		return got;
+	if (got == -ESRCH)
+		cli_wrong(COMMAND, "the program ended before: it came to %s %llu time%s%s",
+			  a->point.place, (unsigned long long)passes(a), passes(a) == 1 ? "" : "s",
+			  a->point.parsed ? " with the condition true" : "");
+	else
+		explain(a, got);
+	return 0;
+}
+
+static int say(struct at *a, pid_t tid)
+{
+	struct at_state state = { .count = a->point.nth };
+	int err = at_state_read(tid, &state);
+
+	if (err)
+		return cli_wrong(COMMAND, "the registers of thread %d cannot be read: %s", tid,
+				 strerror(-err));
+	if (a->set.json)
+		at_state_json(a->out, a->symbols, &state, a->set.snapshot);
+	else if (a->set.snapshot || !a->signal)
+		at_state_text(a->out, a->symbols, &state, a->point.place, a->set.snapshot);
+	fflush(a->out);
+	return CLI_OK;
+}
+
+static int act(struct at *a, pid_t tid)
+{
+	int status = say(a, tid);
+
+	if (a->signal)
+		syscall(SYS_tgkill, a->pid, tid, a->signal);
+	if (!a->set.stop) {
+		kill(a->pid, SIGCONT);
+		return status;
+	}
+	cli_note(COMMAND, "process %d is stopped in thread %d; gdb -p %d looks at it, kill -CONT %d "
+		 "lets it go on", a->pid, tid, tid, a->pid);
+	return status;
+}
+
+/* As a shell tells it; a program that is stopped for somebody goes on being waited for. */
+static int wait_for_command(const struct at *a)
+{
+	int status = 0;
+
+	while (waitpid(a->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int open_output(struct at *a)
+{
+	a->out = a->set.json && !a->set.output ? stdout : stderr;
+	if (!a->set.output)
+		return CLI_OK;
+	a->out = fopen(a->set.output, "we");
+	return a->out ? CLI_OK : cli_wrong(COMMAND, "cannot write %s: %s", a->set.output,
+					   strerror(errno));
+}
+
+int cmd_at(int argc, char **argv)
+{
+	struct at a = { 0 };
+	int status = settings_read(&a, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	status = open_output(&a);
+	if (!status)
+		status = start(&a);
+	if (!status) {
+		pid_t tid = run_to(&a);
+
+		status = tid ? act(&a, tid) : CLI_NO;
+		trapline_close(a.target);
+		if (!tid)
+			kill(a.pid, SIGCONT);
+		int ended = wait_for_command(&a);
+		status = status ? status : ended;
+	} else {
+		trapline_close(a.target);
+	}
+	trapline_condition_free(a.point.parsed);
+	symbols_close(a.symbols);
+	return status;
+}
