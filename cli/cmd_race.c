@@ -59,6 +59,7 @@ struct race_cli {
 	FILE *out;
 	uint64_t torn;
 	uint64_t started_ns;
+	uint64_t first_ns; /* when the first race that is shown was caught; 0: none */
 	int status; /* of the child, as waitpid() tells */
 };
 
@@ -162,8 +163,12 @@ static void read_records(struct race_cli *c)
 	while (race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v))
 			continue;
+		if (v->grade > c->set.grade_max)
+			continue;
+		if (!c->first_ns)
+			c->first_ns = record.time_ns;
 		/* JSON lines come at the end, when it is known how often. */
-		if (c->set.json || v->is_told || v->grade > c->set.grade_max)
+		if (c->set.json || v->is_told)
 			continue;
 		v->is_told = true;
 		race_print_text(c->report, v, c->out);
@@ -210,7 +215,8 @@ static const char *const step_names[] = {
 	[RACE_STEP_WATCH] = "no watchpoint could be opened: debug registers in use or missing",
 	[RACE_STEP_BREAK] = "no debug register was left for a breakpoint",
 	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
-	[RACE_STEP_RUNTIME] = "its runtime cannot be searched",
+	[RACE_STEP_RUNTIME] = "written in Go, whose runtime takes all signals for its own",
+	[RACE_STEP_SECCOMP] = "seccomp forbids the system calls that the search needs",
 };
 
 /* Where the search could not run it must not look as if nothing was there. */
@@ -223,11 +229,13 @@ static int say_blindness(const struct race_totals *t)
 			 "that clears its environment. Nothing was searched");
 		return CLI_NO;
 	}
+	bool is_partly = t->error == -ECANCELED;
 	if (t->failed)
-		cli_note(COMMAND, "%llu of %llu processes could not be searched: %s: %s",
+		cli_note(COMMAND, "%llu of %llu processes were searched %s: %s%s%s",
 			 (unsigned long long)t->failed, (unsigned long long)t->processes,
-			 step_names[step], strerror(-t->error));
-	return t->failed == t->processes ? CLI_NO : CLI_OK;
+			 is_partly ? "only in part" : "not at all", step_names[step],
+			 is_partly ? "" : ": ", is_partly ? "" : strerror(-t->error));
+	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
 }
 
 static int exit_status(const struct race_cli *c, size_t shown, int blind)
@@ -245,6 +253,8 @@ static int finish(struct race_cli *c)
 	size_t shown = 0;
 
 	totals.wall_ns = now_ns() - c->started_ns;
+	if (c->first_ns > c->started_ns)
+		totals.first_race_ns = c->first_ns - c->started_ns;
 	race_totals(c->run.region, &totals);
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		const struct race_view *v = race_report_view(c->report, i);

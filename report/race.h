@@ -80,6 +80,7 @@ struct race_totals {
 	uint64_t torn;
 	uint64_t runs;
 	uint64_t wall_ns;
+	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
 };
 void race_totals(const struct race_region *region, struct race_totals *out);

@@ -146,7 +146,8 @@ enum race_step {
 	RACE_STEP_WATCH,   /* not one watch could be opened */
 	RACE_STEP_BREAK,   /* no register left for the breakpoint */
 	RACE_STEP_DECODER, /* instructions cannot be decoded */
-	RACE_STEP_RUNTIME, /* a program that must not get our signals */
+	RACE_STEP_RUNTIME, /* a program that must not get our signals: Go */
+	RACE_STEP_SECCOMP, /* a program that allows itself few system calls, from now on or before */
 };
 
 struct race_file {

@@ -72,7 +72,7 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
 	race_count(RACE_SAMPLES);
-	if (!hit->async && !atomic_get(&race.region->stop))
+	if (!hit->async && !race_is_stopped())
 		on_tick(hit);
 	/* With that of a stall, which is counted there too: it errs on the safe side. */
 	race_budget_spend(race_thread_cpu_ns() - cpu_ns + race.budget.trap_ns, 1);

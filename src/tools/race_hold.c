@@ -220,7 +220,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint64_t cpu_ns = delay_ns > SLICE_NS ? race_process_cpu_ns() : 0;
 	uint64_t left = delay_ns;
 
-	while (atomic_get(&slot->state) == SLOT_OPEN && !atomic_get(&race.region->stop)) {
+	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped()) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
 		uint64_t slack = race.budget.slack_ns;
 		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;

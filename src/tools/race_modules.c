@@ -24,7 +24,8 @@ static const char *const runtimes[] = {
 	"ld-linux",    "ld-musl",     "linux-vdso",  "libpthread",  "librt.so",
 	"libgomp",     "libomp.so",   "libomp-",     "libiomp",	    "libtbb",
 	"libjemalloc", "libtcmalloc", "libmimalloc", "libtrapline", "libZydis",
-	"libgcc_s",    "libatomic",   "libtsan",     "libasan",	    "libubsan",
+	"libgcc_s",    "libatomic",   "libtsan",     "libjvm.so",   "libpython",   "python2",    "python3",
+	"libruby",     "libcoreclr",  "libmonosgen", "libasan",	    "libubsan",
 	"liburcu",     "libgo.so",
 };
 

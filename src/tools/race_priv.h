@@ -134,6 +134,7 @@ struct race_state {
 	struct race_region *region;
 	struct race_process *process;
 	pid_t pid;
+	uint32_t is_stopped;
 	uint64_t random;
 	uint32_t slot_count;
 	struct trapline_event *timers[RACE_TIMERS];
@@ -145,6 +146,12 @@ struct race_state {
 };
 
 extern struct race_state race;
+
+/* By the command, for all processes, or in this one. */
+static inline int race_is_stopped(void)
+{
+	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
+}
 
 static inline void race_count(enum race_counter what)
 {

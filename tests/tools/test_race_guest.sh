@@ -25,6 +25,11 @@ for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors for
 	esac
 done
 
+race --overhead 20% -- "$victims/race_guest" seccomp
+ok "seccomp: the program is let go before it forbids our calls" $?
+holds '.[-1].processes_failed == 1' && grep -q 'seccomp forbids' "$tmp/err"
+ok "seccomp: and that is said" $?
+
 race -- "$victims/race_guest" forks
 holds '.[-1].processes == 31'
 ok "forked children are searched" $?

@@ -7,10 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/resource.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -278,6 +282,30 @@ static int jumps(void)
 	return 0;
 }
 
+/* From here on few system calls are allowed: one of ours would kill the program. */
+static int seccomp(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+	pthread_t threads[2];
+
+	start_threads(threads, 2);
+	usleep(300000);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+		return 1;
+	usleep(500000);
+	stop_threads(threads, 2);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -294,6 +322,7 @@ int main(int argc, char **argv)
 		{ "many_threads", many_threads },
 		{ "small_stacks", small_stacks },
 		{ "jumps", jumps },
+		{ "seccomp", seccomp },
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "exec"))
