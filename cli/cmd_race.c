@@ -20,6 +20,7 @@
 
 #define COMMAND "race"
 #define LOOK_EVERY_NS 10000000
+#define SURE_AFTER_NS 2000000000u
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct race_cli_settings, member)
@@ -163,12 +164,25 @@ static void read_records(struct race_cli *c)
 	while (race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v))
 			continue;
-		if (v->grade > c->set.grade_max)
-			continue;
-		if (!c->first_ns)
+		if (!c->first_ns && v->grade <= c->set.grade_max)
 			c->first_ns = record.time_ns;
-		/* JSON lines come at the end, when it is known how often. */
-		if (c->set.json || v->is_told)
+	}
+}
+
+/*
+ * In text as soon as it is sure: what looks like a race at first sight may turn out to be atomic,
+ * so grade B waits a moment. JSON lines come at the end, when it is known how often.
+ */
+static void tell(struct race_cli *c, bool is_over)
+{
+	uint64_t now = now_ns();
+
+	race_report_settle(c->report);
+	for (size_t i = 0; i < race_report_count(c->report); i++) {
+		struct race_view *v = race_report_view(c->report, i);
+
+		if (c->set.json || v->is_told || v->grade > c->set.grade_max ||
+		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
 			continue;
 		v->is_told = true;
 		race_print_text(c->report, v, c->out);
@@ -190,12 +204,14 @@ static void run(struct race_cli *c)
 		ended_by = 0;
 		is_over = waitpid(c->run.pid, &c->status, WNOHANG) == c->run.pid;
 		read_records(c);
+		tell(c, false);
 		if (!is_over)
 			nanosleep(&pause, NULL);
 	}
 	/* Records that a forked process was writing just now. */
 	nanosleep(&pause, NULL);
 	read_records(c);
+	tell(c, true);
 }
 
 static void catch_signals(void)

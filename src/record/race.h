@@ -157,11 +157,14 @@ struct race_file {
 	char path[496];
 };
 
+/* An instruction; or a global variable, of which only is_atomic is meant. */
 struct race_site {
 	uint64_t place; /* 0: free */
 	uint64_t last_ns;
 	uint32_t stalls;
 	uint32_t found;
+	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
+	uint32_t reserved;
 };
 
 struct race_pair {

@@ -445,6 +445,7 @@ TRAP_PATH static void hold(const struct trapline_hit *hit,
 	slot->tid = hit->tid;
 	slot->until_ns = start + delay + LEFT_AFTER_NS;
 	slot->target = *target;
+	slot->site = race_place_of(hit->ip);
 	slot->is_explained = 0;
 	slot->atomic_seen = 0;
 	slot->hits = 0;

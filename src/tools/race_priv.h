@@ -75,6 +75,7 @@ struct race_slot {
 	pid_t tid;
 	struct trapline_event *event;
 	struct race_target target;
+	uint64_t site; /* place of the instruction held */
 	uint64_t opened_ns;
 	uint64_t until_ns;     /* later its owner has left it: by siglongjmp, or dead */
 	uint32_t is_explained; /* somebody was seen, though none that counts */
@@ -179,6 +180,8 @@ extern int race_function_count;
 /* NULL: no object, or one that there is no room for. */
 const struct race_module *race_module_of(uint64_t address);
 uint64_t race_place_of(uint64_t address);
+/* Remember that a place, of code or of a global variable, has to do with locked instructions. */
+void race_note_atomic(uint64_t place);
 /* May code there be the first of a pair: what it does alone decides. */
 enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);
 /* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */

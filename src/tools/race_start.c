@@ -212,6 +212,8 @@ static int open_all(void)
 		return failed_at(RACE_STEP_RUNTIME, -EOPNOTSUPP);
 	if (has_seccomp())
 		return failed_at(RACE_STEP_SECCOMP, -EOPNOTSUPP);
+	/* Rust's signal stacks hold 8 KiB, of which the kernel's frame takes 3. */
+	trap_on_thread_stack = 1;
 	int err = trap_install();
 	if (err)
 		return failed_at(RACE_STEP_SIGNAL, err);

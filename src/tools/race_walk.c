@@ -132,6 +132,18 @@ TRAP_PATH static int is_walkable(struct walk *w, uint64_t pc)
 	}
 }
 
+/* A locked instruction on a global variable: plain accesses to that are likely meant, too. */
+TRAP_PATH static void note_global(const struct insn *insn, uint64_t pc)
+{
+	struct insn_regs regs = {.known = 1ull << INSN_RIP};
+	uint64_t address;
+
+	regs.r[INSN_RIP] = pc;
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (insn->memory[i].base == INSN_RIP && !insn_address(insn, i, &regs, &address))
+			race_note_atomic(race_place_of(address));
+}
+
 TRAP_PATH int race_walk(const struct trapline_hit *hit, uint64_t *out)
 {
 	struct walk w = { .candidates = 0 };
@@ -149,7 +161,9 @@ TRAP_PATH int race_walk(const struct trapline_hit *hit, uint64_t *out)
 				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX,
 				&insn))
 			break;
-		if (has_candidate(&insn, &w.regs))
+		if (insn.flags & INSN_ATOMIC)
+			note_global(&insn, pc);
+		else if (has_candidate(&insn, &w.regs))
 			consider(&w, pc);
 		pc = next_pc(&insn, pc, n == 0, &w.regs);
 	}

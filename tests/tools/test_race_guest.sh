@@ -9,7 +9,7 @@ victims=$2
 . "$(dirname "$0")/race_lib.sh"
 
 for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm exec \
-	locks many_threads small_stacks jumps; do
+	locks many_threads small_stacks signal_stacks jumps; do
 	race --overhead 20% -- "$victims/race_guest" $mode
 	ok "$mode: the program notices nothing" $?
 	holds '.[-1].type == "summary" and .[-1].processes_failed == 0'

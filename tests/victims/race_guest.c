@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -256,6 +257,28 @@ static int small_stacks(void)
 	return 0;
 }
 
+/* As language runtimes do: each thread has a signal stack of 8 KiB, and a page below it that kills. */
+static void *race_with_signal_stack(void *arg)
+{
+	char *room = mmap(NULL, 4096 + 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stack_t stack = { .ss_sp = room + 4096, .ss_size = 8192 };
+
+	mprotect(room, 4096, PROT_NONE);
+	sigaltstack(&stack, NULL);
+	return race_for_ever(arg);
+}
+
+static int signal_stacks(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, race_with_signal_stack, NULL);
+	sleep(1);
+	stop_threads(threads, 2);
+	return 0;
+}
+
 static sigjmp_buf start_again;
 
 static void on_alarm(int signal)
@@ -321,6 +344,7 @@ int main(int argc, char **argv)
 		{ "locks", locks },
 		{ "many_threads", many_threads },
 		{ "small_stacks", small_stacks },
+		{ "signal_stacks", signal_stacks },
 		{ "jumps", jumps },
 		{ "seccomp", seccomp },
 	};
