@@ -57,7 +57,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 		race_count(err == -EACCES ? RACE_SAMPLES_EXCLUDED : RACE_SAMPLES_NOTHING);
 	if (err || race_random() % SEEN_INSTEAD == 0 || race_is_tired_of(pc))
 		err = race_choose_seen(&pc) ? err : 0;
-	if (err)
+	if (err && race_walk_anywhere(hit, &pc))
 		return;
 	if (pc == hit->ip) {
 		race_hold(hit);

@@ -492,5 +492,6 @@ TRAP_PATH void race_hold(const struct trapline_hit *hit)
 	}
 	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
 		return;
+	race_note_seen(hit->ip);
 	hold(hit, &target, insn.length, module);
 }

@@ -107,6 +107,7 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	m->start = (uintptr_t)object->dlfo_map_start;
 	m->end = (uintptr_t)object->dlfo_map_end;
 	m->bias = map->l_addr;
+	m->eh_frame = object->dlfo_eh_frame;
 	m->policy = policy_of_path(path);
 	m->file = file > 0 ? (uint64_t)file : 0;
 	if (file <= 0)

@@ -48,6 +48,7 @@ struct race_module {
 	uint64_t data_start; /* writable */
 	uint64_t data_end;
 	uint64_t bias;
+	const struct race_eh_frame *eh_frame; /* or NULL */
 	uint64_t file; /* row in the region; 0: none */
 };
 
@@ -136,6 +137,7 @@ struct race_state {
 	struct race_process *process;
 	pid_t pid;
 	uint32_t is_stopped;
+	const struct race_module *program;
 	uint64_t random;
 	uint32_t slot_count;
 	struct trapline_event *timers[RACE_TIMERS];
@@ -173,6 +175,26 @@ struct race_function {
 #define RACE_FUNCTIONS 96
 void race_functions_prepare(void);
 
+/* .eh_frame_hdr: where the functions of an object begin, sorted. */
+struct race_eh_frame {
+	uint8_t version;
+	uint8_t pointer_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t eh_frame;
+	uint32_t count;
+	struct {
+		int32_t start; /* from the beginning of this header */
+		int32_t fde;
+	} rows[];
+};
+
+/* DW_EH_PE_udata4, and DW_EH_PE_datarel | DW_EH_PE_sdata4: what all linkers write. */
+static inline int race_eh_frame_is_sorted(const struct race_eh_frame *h)
+{
+	return h->version == 1 && h->count_encoding == 0x03 && h->table_encoding == 0x3b;
+}
+
 /* race_modules.c */
 extern char race_program_path[496];
 extern struct race_function race_functions[RACE_FUNCTIONS];
@@ -189,7 +211,10 @@ unsigned int race_block_access(uint64_t pc);
 
 /* race_walk.c: an access ahead of the hit. -ENOENT: none. */
 int race_walk(const struct trapline_hit *hit, uint64_t *pc);
+/* As that, from the beginning of any function of the program. */
+int race_walk_anywhere(const struct trapline_hit *hit, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);
+void race_note_seen(uint64_t pc);
 int race_is_tired_of(uint64_t pc);
 /* Is the instruction's operand one that could be held? */
 int race_is_candidate(const struct insn *insn, unsigned int operand,

@@ -219,6 +219,7 @@ static int open_all(void)
 		return failed_at(RACE_STEP_SIGNAL, err);
 	stack_warm_up();
 	race_functions_prepare();
+	race.program = race_module_of(getauxval(AT_ENTRY));
 	err = prepare_slots();
 	if (err)
 		return failed_at(RACE_STEP_WATCH, err);
