@@ -5,6 +5,7 @@
  * The search runs in the program, by the agent that is loaded into it; here records are read and
  * explained while it runs. The program keeps its terminal, its output and its exit status.
  */
+#include "cli/agent_start.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/race.h"
@@ -142,7 +143,7 @@ static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_grade(set);
 	if (!status)
 		status = read_delay(set);
-	return status ? status : race_command_check(set);
+	return status ? status : agent_command_check(COMMAND, set->command);
 }
 
 static int open_output(struct race_cli *c)
