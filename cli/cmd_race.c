@@ -5,6 +5,7 @@
  * The search runs in the program, by the agent that is loaded into it; here records are read and
  * explained while it runs. The program keeps its terminal, its output and its exit status.
  */
+#include "cli/agent_start.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/race.h"
@@ -20,6 +21,7 @@
 
 #define COMMAND "race"
 #define LOOK_EVERY_NS 10000000
+#define SURE_AFTER_NS 2000000000u
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct race_cli_settings, member)
@@ -59,6 +61,7 @@ struct race_cli {
 	FILE *out;
 	uint64_t torn;
 	uint64_t started_ns;
+	uint64_t first_ns; /* when the first race that is shown was caught; 0: none */
 	int status; /* of the child, as waitpid() tells */
 };
 
@@ -140,7 +143,7 @@ static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_grade(set);
 	if (!status)
 		status = read_delay(set);
-	return status ? status : race_command_check(set);
+	return status ? status : agent_command_check(COMMAND, set->command);
 }
 
 static int open_output(struct race_cli *c)
@@ -162,8 +165,25 @@ static void read_records(struct race_cli *c)
 	while (race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v))
 			continue;
-		/* JSON lines come at the end, when it is known how often. */
-		if (c->set.json || v->is_told || v->grade > c->set.grade_max)
+		if (!c->first_ns && v->grade <= c->set.grade_max)
+			c->first_ns = record.time_ns;
+	}
+}
+
+/*
+ * In text as soon as it is sure: what looks like a race at first sight may turn out to be atomic,
+ * so grade B waits a moment. JSON lines come at the end, when it is known how often.
+ */
+static void tell(struct race_cli *c, bool is_over)
+{
+	uint64_t now = now_ns();
+
+	race_report_settle(c->report);
+	for (size_t i = 0; i < race_report_count(c->report); i++) {
+		struct race_view *v = race_report_view(c->report, i);
+
+		if (c->set.json || v->is_told || v->grade > c->set.grade_max ||
+		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
 			continue;
 		v->is_told = true;
 		race_print_text(c->report, v, c->out);
@@ -185,12 +205,14 @@ static void run(struct race_cli *c)
 		ended_by = 0;
 		is_over = waitpid(c->run.pid, &c->status, WNOHANG) == c->run.pid;
 		read_records(c);
+		tell(c, false);
 		if (!is_over)
 			nanosleep(&pause, NULL);
 	}
 	/* Records that a forked process was writing just now. */
 	nanosleep(&pause, NULL);
 	read_records(c);
+	tell(c, true);
 }
 
 static void catch_signals(void)
@@ -210,7 +232,8 @@ static const char *const step_names[] = {
 	[RACE_STEP_WATCH] = "no watchpoint could be opened: debug registers in use or missing",
 	[RACE_STEP_BREAK] = "no debug register was left for a breakpoint",
 	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
-	[RACE_STEP_RUNTIME] = "its runtime cannot be searched",
+	[RACE_STEP_RUNTIME] = "written in Go, whose runtime takes all signals for its own",
+	[RACE_STEP_SECCOMP] = "seccomp forbids the system calls that the search needs",
 };
 
 /* Where the search could not run it must not look as if nothing was there. */
@@ -223,11 +246,13 @@ static int say_blindness(const struct race_totals *t)
 			 "that clears its environment. Nothing was searched");
 		return CLI_NO;
 	}
+	bool is_partly = t->error == -ECANCELED;
 	if (t->failed)
-		cli_note(COMMAND, "%llu of %llu processes could not be searched: %s: %s",
+		cli_note(COMMAND, "%llu of %llu processes were searched %s: %s%s%s",
 			 (unsigned long long)t->failed, (unsigned long long)t->processes,
-			 step_names[step], strerror(-t->error));
-	return t->failed == t->processes ? CLI_NO : CLI_OK;
+			 is_partly ? "only in part" : "not at all", step_names[step],
+			 is_partly ? "" : ": ", is_partly ? "" : strerror(-t->error));
+	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
 }
 
 static int exit_status(const struct race_cli *c, size_t shown, int blind)
@@ -245,6 +270,8 @@ static int finish(struct race_cli *c)
 	size_t shown = 0;
 
 	totals.wall_ns = now_ns() - c->started_ns;
+	if (c->first_ns > c->started_ns)
+		totals.first_race_ns = c->first_ns - c->started_ns;
 	race_totals(c->run.region, &totals);
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		const struct race_view *v = race_report_view(c->report, i);

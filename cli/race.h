@@ -31,7 +31,5 @@ struct race_run {
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
-/* Why nothing can be found in this program, before it is started; 0: go on. */
-int race_command_check(const struct race_cli_settings *set);
 
 #endif

@@ -84,6 +84,50 @@ static bool says_atomic(Dwarf_Die *die)
 	return (name && strstr(name, "atomic")) || (linkage && strstr(linkage, "atomic"));
 }
 
+/* Beginnings, in C++ and Rust also after an opening bracket: <std::sync::mpmc::..>::send. */
+static const char *const locking_names[] = {
+	"std::sync::", "core::sync::", "alloc::sync::", "std::sys::sync::",
+	"crossbeam", "parking_lot", "rayon_core::", "tokio::sync::", "tokio::runtime::",
+	"once_cell::", "lock_api::", "std::atomic", "std::__atomic", "std::mutex", "std::call_once",
+	"std::__shared_count", "std::_Sp_counted_base", "std::__future_base", "tbb::", "folly::",
+	"boost::lockfree", "boost::atomics", "boost::detail::sp_counted", "absl::Mutex",
+	"absl::synchronization_internal", "absl::base_internal", "moodycamel::",
+	"__cxa_guard_", "__gthread", "pthread_", "g_once_", "g_atomic_", "g_mutex_", "rcu_", "urcu_",
+	"cds_", "ck_", "uatomic_", "_Py_atomic", "take_gil", "drop_gil", "omp_", "GOMP_", "__kmp",
+};
+
+int files_is_locking(const char *name)
+{
+	for (size_t i = 0; i < sizeof(locking_names) / sizeof(locking_names[0]); i++) {
+		size_t n = strlen(locking_names[i]);
+		const char *at = name + (name[0] == '<');
+
+		if (!strncmp(at, locking_names[i], n))
+			return 1;
+	}
+	/* Rust's newer mangling, which nobody takes apart here. */
+	return !strncmp(name, "_R", 2) &&
+	       (strstr(name, "4core4sync") || strstr(name, "3std4sync") ||
+		strstr(name, "5alloc4sync") || strstr(name, "9crossbeam"));
+}
+
+static bool says_locking(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+	const char *name = NULL;
+
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute))
+		name = dwarf_formstring(&attribute);
+	if (!name)
+		name = dwarf_diename(die);
+	if (!name)
+		return false;
+	char *readable = symbols_demangle(name);
+	bool is = files_is_locking(readable ? readable : name);
+	free(readable);
+	return is;
+}
+
 void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
 {
 	Dwarf_Addr bias;
@@ -99,6 +143,8 @@ void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
 
 		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
 			out->is_atomic |= says_atomic(&scopes[i]);
+		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
+			out->is_locking |= says_locking(&scopes[i]);
 		if (tag == DW_TAG_subprogram && !out->function_line)
 			dwarf_decl_line(&scopes[i], &out->function_line);
 	}

@@ -21,8 +21,12 @@ int files_open(const char *path, struct symbols **out, uint64_t *bias);
 /* What DWARF tells of the code at an address. */
 struct files_scope {
 	int is_atomic;	   /* inlined from something called atomic: std::atomic<int>::load */
+	int is_locking;	   /* part of a library that synchronises: see files_is_locking() */
 	int function_line; /* where the function begins; 0: unknown */
 };
+/* 1: a function's name, as it is in the file or readable, is one of a library that makes locks,
+ * queues or once-only initialisation out of plain loads and stores. */
+int files_is_locking(const char *name);
 void files_scope(struct symbols *s, uint64_t address, struct files_scope *out);
 
 /* Where the source of the code at an address is, with its folder; false: not known. */

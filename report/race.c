@@ -346,8 +346,33 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 		}
 	}
 	note_pair(v, record->pair);
+	if (!v->seen_ns)
+		v->seen_ns = record->time_ns;
 	*out = v;
 	return 0;
+}
+
+static bool met_atomics(const struct race_report *r, uint64_t at)
+{
+	/* The table is only read; the function that looks up writes nothing either. */
+	const struct race_site *site =
+		race_find_site((struct race_region *)(uintptr_t)r->region, at);
+
+	return site && site->is_atomic;
+}
+
+void race_report_settle(struct race_report *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct race_view *v = r->views[i];
+
+		if (v->grade != RACE_GRADE_B ||
+		    !(met_atomics(r, v->first.at) || met_atomics(r, v->second.at) ||
+		      met_atomics(r, v->record.place)))
+			continue;
+		v->grade = RACE_GRADE_C;
+		v->why = "a locked instruction uses it too";
+	}
 }
 
 void race_totals(const struct race_region *region, struct race_totals *out)

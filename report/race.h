@@ -40,6 +40,7 @@ struct race_view {
 	uint32_t pair_count;
 	uint64_t unpaired; /* records without a row of pairs */
 	bool is_told;
+	uint64_t seen_ns; /* CLOCK_MONOTONIC of its first record */
 };
 
 struct race_report;
@@ -52,6 +53,11 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 		    struct race_view **out);
 size_t race_report_count(const struct race_report *r);
 struct race_view *race_report_view(struct race_report *r, size_t i);
+/*
+ * Grades by what the run has learned since a race was added: its instructions or its variable may
+ * have met locked instructions meanwhile. Call before printing.
+ */
+void race_report_settle(struct race_report *r);
 /* How often a race was caught. */
 uint64_t race_report_times(const struct race_report *r, const struct race_view *v);
 
@@ -80,6 +86,7 @@ struct race_totals {
 	uint64_t torn;
 	uint64_t runs;
 	uint64_t wall_ns;
+	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
 };
 void race_totals(const struct race_region *region, struct race_totals *out);

@@ -255,6 +255,21 @@ static bool side_says_atomic(struct race_report *r, const struct race_access_pla
 	return scope.is_atomic || source_says_atomic(s, address - a->after, a->place.line);
 }
 
+/* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
+static bool is_locking(struct race_report *r, const struct race_access_place *a)
+{
+	struct files_scope scope;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	if (!s)
+		return false;
+	if (a->place.function && files_is_locking(a->place.function))
+		return true;
+	files_scope(s, address - a->after, &scope);
+	return scope.is_locking;
+}
+
 /* Signs that both sides are meant to be atomic; NULL: none. */
 static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
 {
@@ -271,6 +286,8 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	s = race_symbols(r, record->place, &address);
 	if (s && files_is_atomic_variable(s, address))
 		return "it is declared atomic or volatile";
+	if (is_locking(r, &v->first) || is_locking(r, &v->second))
+		return "part of a library that synchronises";
 	if (side_says_atomic(r, &v->first) && side_says_atomic(r, &v->second))
 		return "the source says atomic on both sides";
 	return NULL;

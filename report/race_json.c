@@ -148,6 +148,8 @@ void race_summary_json(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "stalled_ns", json_number(t->stalled_ns));
 	json_object_set_new(j, "run_ns", json_number(t->run_ns));
 	json_object_set_new(j, "wall_ns", json_number(t->wall_ns));
+	json_object_set_new(j, "first_race_ns",
+			    t->first_race_ns ? json_number(t->first_race_ns) : json_null());
 	json_object_set_new(j, "processes", json_number(t->processes));
 	json_object_set_new(j, "processes_failed", json_number(t->failed));
 	json_object_set_new(j, "threads_at_once", json_number(t->most_threads));

@@ -146,7 +146,8 @@ enum race_step {
 	RACE_STEP_WATCH,   /* not one watch could be opened */
 	RACE_STEP_BREAK,   /* no register left for the breakpoint */
 	RACE_STEP_DECODER, /* instructions cannot be decoded */
-	RACE_STEP_RUNTIME, /* a program that must not get our signals */
+	RACE_STEP_RUNTIME, /* a program that must not get our signals: Go */
+	RACE_STEP_SECCOMP, /* a program that allows itself few system calls, from now on or before */
 };
 
 struct race_file {
@@ -156,11 +157,14 @@ struct race_file {
 	char path[496];
 };
 
+/* An instruction; or a global variable, of which only is_atomic is meant. */
 struct race_site {
 	uint64_t place; /* 0: free */
 	uint64_t last_ns;
 	uint32_t stalls;
 	uint32_t found;
+	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
+	uint32_t reserved;
 };
 
 struct race_pair {

@@ -57,7 +57,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 		race_count(err == -EACCES ? RACE_SAMPLES_EXCLUDED : RACE_SAMPLES_NOTHING);
 	if (err || race_random() % SEEN_INSTEAD == 0 || race_is_tired_of(pc))
 		err = race_choose_seen(&pc) ? err : 0;
-	if (err)
+	if (err && race_walk_anywhere(hit, &pc))
 		return;
 	if (pc == hit->ip) {
 		race_hold(hit);
@@ -72,7 +72,7 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
 	race_count(RACE_SAMPLES);
-	if (!hit->async && !atomic_get(&race.region->stop))
+	if (!hit->async && !race_is_stopped())
 		on_tick(hit);
 	/* With that of a stall, which is counted there too: it errs on the safe side. */
 	race_budget_spend(race_thread_cpu_ns() - cpu_ns + race.budget.trap_ns, 1);

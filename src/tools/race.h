@@ -25,6 +25,12 @@ int race_start(struct race_region *region);
 /* This process cannot be searched: leave word of it for the command. */
 void race_refuse(struct race_region *region, enum race_step step, int err);
 
+/*
+ * race_stop - end the search in this process: the calling thread is about to give up its right to
+ * the system calls that it needs. Waits for stalls to end, at most a second. Not in a handler.
+ */
+void race_stop(enum race_step why);
+
 /* Around the creation of a thread. AS-Safe. */
 void race_birth_begins(void);
 void race_birth_ends(void);

@@ -29,31 +29,15 @@ static const char *const writing_names[] = {
  * Where a function ends: where the next one begins, by the sorted table of .eh_frame_hdr. The
  * symbols of libc's variants for each processor are not in its dynamic table.
  */
-struct eh_frame_header {
-	uint8_t version;
-	uint8_t pointer_encoding;
-	uint8_t count_encoding;
-	uint8_t table_encoding;
-	int32_t eh_frame;
-	uint32_t count;
-	struct {
-		int32_t start;
-		int32_t fde;
-	} rows[];
-};
-#define ENCODED_UDATA4 0x03
-#define ENCODED_DATAREL_SDATA4 0x3b
-
 static uint64_t function_end(uint64_t start)
 {
 	struct dl_find_object object;
 
 	if (_dl_find_object((void *)(uintptr_t)start, &object) || !object.dlfo_eh_frame)
 		return 0;
-	const struct eh_frame_header *h = object.dlfo_eh_frame;
+	const struct race_eh_frame *h = object.dlfo_eh_frame;
 	uint64_t base = (uintptr_t)h;
-	if (h->version != 1 || h->count_encoding != ENCODED_UDATA4 ||
-	    h->table_encoding != ENCODED_DATAREL_SDATA4)
+	if (!race_eh_frame_is_sorted(h))
 		return 0;
 	uint32_t low = 0;
 	uint32_t high = h->count;

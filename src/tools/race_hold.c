@@ -220,7 +220,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint64_t cpu_ns = delay_ns > SLICE_NS ? race_process_cpu_ns() : 0;
 	uint64_t left = delay_ns;
 
-	while (atomic_get(&slot->state) == SLOT_OPEN && !atomic_get(&race.region->stop)) {
+	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped()) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
 		uint64_t slack = race.budget.slack_ns;
 		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;
@@ -445,6 +445,7 @@ TRAP_PATH static void hold(const struct trapline_hit *hit,
 	slot->tid = hit->tid;
 	slot->until_ns = start + delay + LEFT_AFTER_NS;
 	slot->target = *target;
+	slot->site = race_place_of(hit->ip);
 	slot->is_explained = 0;
 	slot->atomic_seen = 0;
 	slot->hits = 0;
@@ -491,5 +492,6 @@ TRAP_PATH void race_hold(const struct trapline_hit *hit)
 	}
 	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
 		return;
+	race_note_seen(hit->ip);
 	hold(hit, &target, insn.length, module);
 }

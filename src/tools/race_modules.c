@@ -12,6 +12,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "tools/race_priv.h"
 
 #define MODULES 256u
@@ -24,7 +25,8 @@ static const char *const runtimes[] = {
 	"ld-linux",    "ld-musl",     "linux-vdso",  "libpthread",  "librt.so",
 	"libgomp",     "libomp.so",   "libomp-",     "libiomp",	    "libtbb",
 	"libjemalloc", "libtcmalloc", "libmimalloc", "libtrapline", "libZydis",
-	"libgcc_s",    "libatomic",   "libtsan",     "libasan",	    "libubsan",
+	"libgcc_s",    "libatomic",   "libtsan",     "libjvm.so",   "libpython",   "python2",    "python3",
+	"libruby",     "libcoreclr",  "libmonosgen", "libasan",	    "libubsan",
 	"liburcu",     "libgo.so",
 };
 
@@ -57,32 +59,42 @@ TRAP_PATH static enum race_policy policy_of_path(const char *path)
 	return RACE_CODE_INCLUDED;
 }
 
-TRAP_PATH static void widen(uint64_t *start, uint64_t *end, uint64_t from, uint64_t bytes)
+TRAP_PATH static int copy(uint64_t address, void *to, size_t n)
 {
-	if (!*end || from < *start)
-		*start = from;
-	if (from + bytes > *end)
-		*end = from + bytes;
+	return sys_read_memory(race.pid, address, to, n) == (ssize_t)n;
 }
 
-/* The first page of an object holds its headers. */
+/* The largest stretch of code: what lies between two need not be mapped. All that is writable. */
+TRAP_PATH static void take_segment(struct race_module *m, const ElfW(Phdr) *ph)
+{
+	uint64_t from = m->bias + ph->p_vaddr;
+
+	if (ph->p_flags & PF_X && ph->p_flags & PF_R &&
+	    ph->p_filesz > m->text_end - m->text_start) {
+		m->text_start = from;
+		m->text_end = from + ph->p_filesz;
+	}
+	if (!(ph->p_flags & PF_W))
+		return;
+	if (!m->data_end || from < m->data_start)
+		m->data_start = from;
+	if (from + ph->p_memsz > m->data_end)
+		m->data_end = from + ph->p_memsz;
+}
+
+/* The headers stand at the beginning of an object. Copied by the kernel: it cannot fault. */
 TRAP_PATH static void read_segments(struct race_module *m)
 {
-	const ElfW(Ehdr) *ehdr = (const void *)(uintptr_t)m->start;
-	const ElfW(Phdr) *ph = (const void *)(uintptr_t)(m->start + ehdr->e_phoff);
+	ElfW(Ehdr) ehdr;
+	ElfW(Phdr) ph;
 
-	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0 ||
-	    ehdr->e_phoff + ehdr->e_phnum * sizeof(*ph) > 4096 ||
-	    ehdr->e_phnum > HEADERS_MAX)
+	if (!copy(m->start, &ehdr, sizeof(ehdr)) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 		return;
-	for (unsigned int i = 0; i < ehdr->e_phnum; i++) {
-		if (ph[i].p_type != PT_LOAD)
-			continue;
-		uint64_t from = m->bias + ph[i].p_vaddr;
-		if (ph[i].p_flags & PF_X && ph[i].p_flags & PF_R)
-			widen(&m->text_start, &m->text_end, from, ph[i].p_filesz);
-		if (ph[i].p_flags & PF_W)
-			widen(&m->data_start, &m->data_end, from, ph[i].p_memsz);
+	for (unsigned int i = 0; i < ehdr.e_phnum && i < HEADERS_MAX; i++) {
+		if (!copy(m->start + ehdr.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
+			return;
+		if (ph.p_type == PT_LOAD)
+			take_segment(m, &ph);
 	}
 }
 
@@ -95,6 +107,7 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	m->start = (uintptr_t)object->dlfo_map_start;
 	m->end = (uintptr_t)object->dlfo_map_end;
 	m->bias = map->l_addr;
+	m->eh_frame = object->dlfo_eh_frame;
 	m->policy = policy_of_path(path);
 	m->file = file > 0 ? (uint64_t)file : 0;
 	if (file <= 0)
@@ -135,6 +148,17 @@ TRAP_PATH uint64_t race_place_of(uint64_t address)
 	if (!m || !m->file)
 		return address & RACE_PLACE_MASK;
 	return m->file << RACE_PLACE_BITS | ((address - m->bias) & RACE_PLACE_MASK);
+}
+
+TRAP_PATH void race_note_atomic(uint64_t place)
+{
+	struct race_site *site;
+
+	if (place <= RACE_PLACE_MASK) /* of no file: a heap block, which will be another one */
+		return;
+	site = race_add_site(race.region, place);
+	if (site && !counter_get(&site->is_atomic))
+		atomic_set(&site->is_atomic, 1u);
 }
 
 TRAP_PATH unsigned int race_block_access(uint64_t pc)

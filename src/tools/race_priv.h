@@ -48,6 +48,7 @@ struct race_module {
 	uint64_t data_start; /* writable */
 	uint64_t data_end;
 	uint64_t bias;
+	const struct race_eh_frame *eh_frame; /* or NULL */
 	uint64_t file; /* row in the region; 0: none */
 };
 
@@ -75,6 +76,7 @@ struct race_slot {
 	pid_t tid;
 	struct trapline_event *event;
 	struct race_target target;
+	uint64_t site; /* place of the instruction held */
 	uint64_t opened_ns;
 	uint64_t until_ns;     /* later its owner has left it: by siglongjmp, or dead */
 	uint32_t is_explained; /* somebody was seen, though none that counts */
@@ -134,6 +136,8 @@ struct race_state {
 	struct race_region *region;
 	struct race_process *process;
 	pid_t pid;
+	uint32_t is_stopped;
+	const struct race_module *program;
 	uint64_t random;
 	uint32_t slot_count;
 	struct trapline_event *timers[RACE_TIMERS];
@@ -145,6 +149,12 @@ struct race_state {
 };
 
 extern struct race_state race;
+
+/* By the command, for all processes, or in this one. */
+static inline int race_is_stopped(void)
+{
+	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
+}
 
 static inline void race_count(enum race_counter what)
 {
@@ -165,6 +175,26 @@ struct race_function {
 #define RACE_FUNCTIONS 96
 void race_functions_prepare(void);
 
+/* .eh_frame_hdr: where the functions of an object begin, sorted. */
+struct race_eh_frame {
+	uint8_t version;
+	uint8_t pointer_encoding;
+	uint8_t count_encoding;
+	uint8_t table_encoding;
+	int32_t eh_frame;
+	uint32_t count;
+	struct {
+		int32_t start; /* from the beginning of this header */
+		int32_t fde;
+	} rows[];
+};
+
+/* DW_EH_PE_udata4, and DW_EH_PE_datarel | DW_EH_PE_sdata4: what all linkers write. */
+static inline int race_eh_frame_is_sorted(const struct race_eh_frame *h)
+{
+	return h->version == 1 && h->count_encoding == 0x03 && h->table_encoding == 0x3b;
+}
+
 /* race_modules.c */
 extern char race_program_path[496];
 extern struct race_function race_functions[RACE_FUNCTIONS];
@@ -172,6 +202,8 @@ extern int race_function_count;
 /* NULL: no object, or one that there is no room for. */
 const struct race_module *race_module_of(uint64_t address);
 uint64_t race_place_of(uint64_t address);
+/* Remember that a place, of code or of a global variable, has to do with locked instructions. */
+void race_note_atomic(uint64_t place);
 /* May code there be the first of a pair: what it does alone decides. */
 enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);
 /* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */
@@ -179,7 +211,10 @@ unsigned int race_block_access(uint64_t pc);
 
 /* race_walk.c: an access ahead of the hit. -ENOENT: none. */
 int race_walk(const struct trapline_hit *hit, uint64_t *pc);
+/* As that, from the beginning of any function of the program. */
+int race_walk_anywhere(const struct trapline_hit *hit, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);
+void race_note_seen(uint64_t pc);
 int race_is_tired_of(uint64_t pc);
 /* Is the instruction's operand one that could be held? */
 int race_is_candidate(const struct insn *insn, unsigned int operand,

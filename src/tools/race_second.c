@@ -174,6 +174,8 @@ TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
 	find_insn(hit, &found);
 	if (found.is_atomic) {
 		atomic_set(&slot->atomic_seen, 1u);
+		race_note_atomic(slot->site);
+		race_note_atomic(race_place_of(hit->address));
 		reject(slot, RACE_HITS_ATOMIC);
 		return TRAPLINE_GO_ON;
 	}
@@ -190,6 +192,8 @@ TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
 		return TRAPLINE_GO_ON;
 	}
 	fill(slot, hit, &found, module);
+	if (atomic_get(&slot->atomic_seen))
+		race_note_atomic(slot->second.frames[0]);
 	atomic_set(&slot->state, SLOT_FILLED);
 	wake(slot);
 	return TRAPLINE_GO_ON;

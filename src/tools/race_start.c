@@ -5,8 +5,12 @@
  * Registers: up to three watches for the whole process, opened once, disabled, and moved to where
  * a thread is held; one is left for each thread's breakpoint on the access ahead. Not in a handler.
  */
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/clock.h"
 #include "base/sys.h"
@@ -168,13 +172,54 @@ static int failed_at(enum race_step step, int err)
 	return err;
 }
 
+/* Programs in Go carry a note of that name. */
+static int is_go(void)
+{
+	const ElfW(Phdr) *ph = (const void *)(uintptr_t)getauxval(AT_PHDR);
+	uint64_t count = getauxval(AT_PHNUM);
+	uint64_t bias = 0;
+
+	for (uint64_t i = 0; ph && i < count; i++)
+		if (ph[i].p_type == PT_PHDR)
+			bias = (uintptr_t)ph - ph[i].p_vaddr;
+	for (uint64_t i = 0; ph && i < count; i++) {
+		const ElfW(Nhdr) *note = (const void *)(uintptr_t)(bias + ph[i].p_vaddr);
+
+		if (ph[i].p_type == PT_NOTE && ph[i].p_filesz > sizeof(*note) + 4 &&
+		    note->n_namesz == 4 && !memcmp(note + 1, "Go\0", 4))
+			return 1;
+	}
+	return 0;
+}
+
+/* As /proc/self/status tells it; asking by prctl() kills where it is strict. */
+static int has_seccomp(void)
+{
+	char text[4096];
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *at = strstr(text, "\nSeccomp:\t");
+	return at && at[strlen("\nSeccomp:\t")] != '0';
+}
+
 static int open_all(void)
 {
+	if (is_go())
+		return failed_at(RACE_STEP_RUNTIME, -EOPNOTSUPP);
+	if (has_seccomp())
+		return failed_at(RACE_STEP_SECCOMP, -EOPNOTSUPP);
+	/* Rust's signal stacks hold 8 KiB, of which the kernel's frame takes 3. */
+	trap_on_thread_stack = 1;
 	int err = trap_install();
 	if (err)
 		return failed_at(RACE_STEP_SIGNAL, err);
 	stack_warm_up();
 	race_functions_prepare();
+	race.program = race_module_of(getauxval(AT_ENTRY));
 	err = prepare_slots();
 	if (err)
 		return failed_at(RACE_STEP_WATCH, err);
@@ -235,6 +280,37 @@ int race_owns_descriptor(int fd)
 		if (fds[i] == fd)
 			return 1;
 	return 0;
+}
+
+/* A watch or breakpoint that stayed would trap for nothing. */
+static void close_events(void)
+{
+	for (uint32_t i = 0; i < RACE_TIMERS; i++)
+		if (race.timers[i])
+			event_let_go(race.timers[i]);
+	for (uint32_t i = 0; i < race.slot_count; i++)
+		event_let_go(race.slots[i].event);
+	for (uint32_t i = 0; i < RACE_AIM_ROWS; i++)
+		if (race.aims[i].event)
+			event_let_go(race.aims[i].event);
+}
+
+void race_stop(enum race_step why)
+{
+	struct timespec step = {0, 1000000};
+
+	if (!race.region || !race.slot_count || atomic_swap(&race.is_stopped, 1u))
+		return;
+	for (int n = 0; n < 1000; n++) {
+		uint32_t busy = 0;
+		for (uint32_t i = 0; i < race.slot_count; i++)
+			busy += atomic_get(&race.slots[i].state) != SLOT_FREE;
+		if (!busy)
+			break;
+		sys2(SYS_nanosleep, &step, NULL);
+	}
+	close_events();
+	failed_at(why, -ECANCELED);
 }
 
 void race_refuse(struct race_region *region, enum race_step step, int err)

@@ -14,6 +14,7 @@
 #define INSNS_MAX 40
 #define CANDIDATES_MAX 12
 #define TIRED_AFTER 64u
+#define WEIGHT_RARE 16u
 /* How far above the stack pointer memory is taken for the thread's own frames. */
 #define FRAME_BYTES 65536u
 
@@ -62,8 +63,8 @@ TRAP_PATH static uint32_t weight_of(uint64_t pc)
 	if (site && counter_get(&site->found) > 64)
 		return 0;
 	if (stalls == 0)
-		return 64;
-	return stalls < 16 ? 16 : stalls < 256 ? 4 : 1;
+		return 4 * WEIGHT_RARE;
+	return stalls < 16 ? WEIGHT_RARE : stalls < 256 ? 4 : 1;
 }
 
 /* Where the thread goes on after insn at pc; 0: not known. */
@@ -101,14 +102,22 @@ struct walk {
 	uint64_t chosen;
 	uint32_t weight; /* of all candidates so far */
 	unsigned int candidates;
+	int is_guess; /* nobody was seen to come here */
 };
+
+TRAP_PATH void race_note_seen(uint64_t pc)
+{
+	atomic_set(&race.seen[counter_add(&race.seen_count, 1u) % RACE_SEEN], pc);
+}
 
 /* Each candidate so far is the chosen one in proportion to its weight. */
 TRAP_PATH static void consider(struct walk *w, uint64_t pc)
 {
 	uint32_t weight = weight_of(pc);
 
-	atomic_set(&race.seen[counter_add(&race.seen_count, 1u) % RACE_SEEN], pc);
+	/* A loop that waits would fill the ring with itself. */
+	if (!w->is_guess && (weight >= WEIGHT_RARE || race_random() % 2 == 0))
+		race_note_seen(pc);
 	w->candidates++;
 	w->weight += weight;
 	if (weight && race_random() % w->weight < weight)
@@ -132,10 +141,22 @@ TRAP_PATH static int is_walkable(struct walk *w, uint64_t pc)
 	}
 }
 
-TRAP_PATH int race_walk(const struct trapline_hit *hit, uint64_t *out)
+/* A locked instruction on a global variable: plain accesses to that are likely meant, too. */
+TRAP_PATH static void note_global(const struct insn *insn, uint64_t pc)
 {
-	struct walk w = { .candidates = 0 };
-	uint64_t pc = hit->ip;
+	struct insn_regs regs = {.known = 1ull << INSN_RIP};
+	uint64_t address;
+
+	regs.r[INSN_RIP] = pc;
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (insn->memory[i].base == INSN_RIP && !insn_address(insn, i, &regs, &address))
+			race_note_atomic(race_place_of(address));
+}
+
+TRAP_PATH static int walk_from(const struct trapline_hit *hit, uint64_t pc, int is_guess,
+			       uint64_t *out)
+{
+	struct walk w = { .is_guess = is_guess };
 	struct insn insn;
 
 	race_registers(hit, &w.regs);
@@ -149,14 +170,32 @@ TRAP_PATH int race_walk(const struct trapline_hit *hit, uint64_t *out)
 				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX,
 				&insn))
 			break;
-		if (has_candidate(&insn, &w.regs))
+		if (insn.flags & INSN_ATOMIC)
+			note_global(&insn, pc);
+		else if (has_candidate(&insn, &w.regs))
 			consider(&w, pc);
-		pc = next_pc(&insn, pc, n == 0, &w.regs);
+		pc = next_pc(&insn, pc, pc == hit->ip, &w.regs);
 	}
 	if (!w.chosen)
 		return -ENOENT;
 	*out = w.chosen;
 	return 0;
+}
+
+TRAP_PATH int race_walk(const struct trapline_hit *hit, uint64_t *out)
+{
+	return walk_from(hit, hit->ip, 0, out);
+}
+
+/* For the beginning, when all ticks fall into a runtime and nothing has been seen yet. */
+TRAP_PATH int race_walk_anywhere(const struct trapline_hit *hit, uint64_t *out)
+{
+	const struct race_eh_frame *h = race.program ? race.program->eh_frame : NULL;
+
+	if (!h || !race_eh_frame_is_sorted(h) || !h->count)
+		return -ENOENT;
+	int32_t start = h->rows[race_random() % h->count].start;
+	return walk_from(hit, (uintptr_t)h + (uint64_t)(int64_t)start, 1, out);
 }
 
 /* A loop that waits takes most of the ticks: what was held so often may be left out, mostly. */
@@ -172,20 +211,21 @@ TRAP_PATH int race_is_tired_of(uint64_t pc)
 /*
  * A thread in a runtime waits for work most often. What it will do next is perhaps what others were
  * seen doing: a breakpoint there catches the first access of its next piece of work, which is where
- * it meets its neighbours. Of some accesses seen lately the one that was held least.
+ * it meets its neighbours. Of two accesses seen lately the one that was held less.
  */
 TRAP_PATH int race_choose_seen(uint64_t *out)
 {
 	uint64_t count = counter_get(&race.seen_count);
 	uint32_t best = 0;
+	int found = 0;
 
-	if (!count)
-		return -ENOENT;
-	for (int n = 0; n < 4; n++) {
-		uint64_t pc =
-			atomic_get(&race.seen[race_random() %
-					      (count < RACE_SEEN ? count : RACE_SEEN)]);
+	if (count > RACE_SEEN)
+		count = RACE_SEEN;
+	for (int n = 0; count && n < 16 && found < 2; n++) {
+		uint64_t pc = atomic_get(&race.seen[race_random() % count]);
 		uint32_t weight = pc ? weight_of(pc) : 0;
+
+		found += weight != 0;
 		if (weight > best) {
 			best = weight;
 			*out = pc;

@@ -5,6 +5,8 @@
 
 #include "trap/trap.h"
 
+int trap_on_thread_stack;
+
 int trap_is_installed(void)
 {
 	struct sigaction now;
@@ -28,7 +30,8 @@ int trap_install(void)
 		return 0;
 	memset(&action, 0, sizeof(action));
 	action.sa_sigaction = trap_on_sigtrap;
-	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
+	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
+	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK;
 	/* Known before ours is in place: a foreign trap may come at once. */
 	if (sigaction(SIGTRAP, NULL, &trap_previous))
 		err = -EBUSY;

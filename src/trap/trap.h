@@ -22,6 +22,12 @@ int trap_install(void);
  */
 void trap_set_previous(const struct sigaction *action, struct sigaction *old);
 
+/*
+ * Set before trap_install(): run on the stack of the thread, not on its signal stack. For callbacks
+ * that need more room than the 8 KiB that language runtimes give their signal stacks.
+ */
+extern int trap_on_thread_stack;
+
 /* 1 while our handler is the process's action for SIGTRAP. */
 int trap_is_installed(void);
 

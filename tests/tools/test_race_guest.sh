@@ -9,7 +9,7 @@ victims=$2
 . "$(dirname "$0")/race_lib.sh"
 
 for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm exec \
-	locks many_threads small_stacks jumps; do
+	locks many_threads small_stacks signal_stacks jumps; do
 	race --overhead 20% -- "$victims/race_guest" $mode
 	ok "$mode: the program notices nothing" $?
 	holds '.[-1].type == "summary" and .[-1].processes_failed == 0'
@@ -24,6 +24,11 @@ for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors for
 		;;
 	esac
 done
+
+race --overhead 20% -- "$victims/race_guest" seccomp
+ok "seccomp: the program is let go before it forbids our calls" $?
+holds '.[-1].processes_failed == 1' && grep -q 'seccomp forbids' "$tmp/err"
+ok "seccomp: and that is said" $?
 
 race -- "$victims/race_guest" forks
 holds '.[-1].processes == 31'

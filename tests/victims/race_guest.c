@@ -7,10 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/resource.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,6 +257,28 @@ static int small_stacks(void)
 	return 0;
 }
 
+/* As language runtimes do: each thread has a signal stack of 8 KiB, and a page below it that kills. */
+static void *race_with_signal_stack(void *arg)
+{
+	char *room = mmap(NULL, 4096 + 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stack_t stack = { .ss_sp = room + 4096, .ss_size = 8192 };
+
+	mprotect(room, 4096, PROT_NONE);
+	sigaltstack(&stack, NULL);
+	return race_for_ever(arg);
+}
+
+static int signal_stacks(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, race_with_signal_stack, NULL);
+	sleep(1);
+	stop_threads(threads, 2);
+	return 0;
+}
+
 static sigjmp_buf start_again;
 
 static void on_alarm(int signal)
@@ -278,6 +305,30 @@ static int jumps(void)
 	return 0;
 }
 
+/* From here on few system calls are allowed: one of ours would kill the program. */
+static int seccomp(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+	pthread_t threads[2];
+
+	start_threads(threads, 2);
+	usleep(300000);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+		return 1;
+	usleep(500000);
+	stop_threads(threads, 2);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -293,7 +344,9 @@ int main(int argc, char **argv)
 		{ "locks", locks },
 		{ "many_threads", many_threads },
 		{ "small_stacks", small_stacks },
+		{ "signal_stacks", signal_stacks },
 		{ "jumps", jumps },
+		{ "seccomp", seccomp },
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "exec"))
