@@ -19,25 +19,7 @@
 #include "base/sys.h"
 #include "cond/ebpf.h"
 #include "event/probe_arch.h"
-
-/* Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6: newer than many
- * headers. */
-#define ATTACH_TRACE_UPROBE_MULTI 48
-
-struct link_uprobe_multi {
-	uint32_t prog_fd;
-	uint32_t target_fd;
-	uint32_t attach_type;
-	uint32_t flags;
-	uint64_t path;
-	uint64_t offsets;
-	uint64_t ref_ctr_offsets;
-	uint64_t cookies;
-	uint32_t cnt;
-	uint32_t multi_flags;
-	uint32_t pid;
-	uint32_t pad;
-};
+#include "event/uprobe_filter.h"
 
 /* Where a function of ours lies on disk. */
 struct place {
@@ -166,15 +148,15 @@ static unsigned int runs_of(int map)
 
 void probe_uprobe_multi(struct probe_result *r)
 {
-	struct link_uprobe_multi link = {.attach_type = ATTACH_TRACE_UPROBE_MULTI,
-					 .cnt = 1};
+	struct uprobe_multi link = {.attach_type = UPROBE_MULTI_ATTACH,
+					 .count = 1};
 	int map;
-	int prog = program_load(&map, ATTACH_TRACE_UPROBE_MULTI);
+	int prog = program_load(&map, UPROBE_MULTI_ATTACH);
 
 	if (prog == -EINVAL)
 		return probe_no(r, "kernel 6.6 or later",
 				"load for attach type %d: EINVAL",
-				ATTACH_TRACE_UPROBE_MULTI);
+				UPROBE_MULTI_ATTACH);
 	if (prog < 0)
 		return probe_bpf_refused(r, prog, "load of a program for uprobes");
 	if (place_find((uintptr_t)probe_site))

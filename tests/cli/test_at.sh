@@ -2,26 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_at.sh TRAPLINE VICTIMS - exact points from the command line, and sweeps over them. TAP.
 
-trapline=$1
-victims=$2
-tmp=$(mktemp -d)
-count=0
-failed=0
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' INT TERM
-
-# ok NAME STATUS: the last command's status decides.
-ok()
-{
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		failed=$((failed + 1))
-		sed 's/^/# /' "$tmp/out" "$tmp/err" | head -n 15
-	fi
-}
+. "$(dirname "$0")/tap.sh"
 
 run()
 {
@@ -118,5 +99,4 @@ wrong "a_sweep_needs_a_signal" "which signal" sweep --each write -- true
 wrong "a_sweep_needs_a_place" "where" sweep --signal ALRM -- true
 wrong "a_check_that_always_says_no_is_noticed" "without any signal" sweep --signal ALRM --each write --check false -- true
 
-echo "1..$count"
-[ $failed = 0 ]
+finished

@@ -3,33 +3,7 @@
 # test_throttle.sh TRAPLINE VICTIMS - programs keep to their budget under `trapline throttle`. TAP.
 # Only upper bounds of what was drawn: they hold on any machine, however busy.
 
-trapline=$1
-victims=$2
-tmp=$(mktemp -d)
-count=0
-failed=0
-pid=
-
-finish()
-{
-	[ -n "$pid" ] && kill "$pid" 2>/dev/null
-	rm -rf "$tmp"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-# ok NAME STATUS: the last command's status decides.
-ok()
-{
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		failed=$((failed + 1))
-		sed 's/^/# /' "$tmp/out" "$tmp/err" | head -n 15
-	fi
-}
+. "$(dirname "$0")/tap.sh"
 
 throttle()
 {
@@ -69,15 +43,12 @@ throttle --cpu 50% -- sh -c 'exit 7'
 [ $? = 7 ]
 ok "the_status_of_the_command_is_ours" $?
 
-"$victims/spinner" 2 20 &
-pid=$!
-sleep 0.3
+start spinner 2 20
 throttle -p $pid --cpu 20% --for 2
 [ $? = 0 ] && got 25 && kill -0 $pid
 ok "a_running_process_is_throttled_and_goes_on" $?
 kill $pid
 wait $pid 2>/dev/null
-pid=
 
 wrong "a_budget_is_needed" "how much" -- true
 wrong "a_wrong_share_is_said" "such as 30%" --cpu fast -- true
@@ -86,5 +57,4 @@ wrong "a_static_program_is_refused" "linked statically" --cpu 10% -- "$victims/s
 wrong "no_program_is_said" "which program" --cpu 10%
 wrong "no_process_is_said" "no process 99999999" --cpu 10% -p 99999999
 
-echo "1..$count"
-[ $failed = 0 ]
+finished
