@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_at.sh TRAPLINE VICTIMS - exact points from the command line, and sweeps over them. TAP.
 
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
 
 run()

@@ -3,6 +3,7 @@
 # test_throttle.sh TRAPLINE VICTIMS - programs keep to their budget under `trapline throttle`. TAP.
 # Only upper bounds of what was drawn: they hold on any machine, however busy.
 
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
 
 throttle()
