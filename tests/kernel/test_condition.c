@@ -8,6 +8,7 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include <trapline/condition.h>
@@ -554,6 +555,39 @@ static void own_program_skips_hits(void **state)
 	rig_close(&rig);
 }
 
+/* A software event: each first touch of a page is one hit. */
+static void a_counter_takes_a_condition_too(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_condition *parsed = condition("hits % 10 == 0");
+	uint64_t pages = 100;
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	opts.condition = parsed;
+	opts.period = 1;
+	opts.scope = TRAPLINE_CALLER;
+	rig_prepare(&rig, &opts);
+	char *memory = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(memory, pages * 4096, MADV_NOHUGEPAGE);
+	expect_ok(trapline_count(rig.target, TRAPLINE_PAGE_FAULTS, &opts, &rig.event));
+	trapline_condition_free(parsed);
+	for (uint64_t i = 0; i < pages; i++)
+		memory[i * 4096] = 1;
+	trapline_event_disable(rig.event);
+	munmap(memory, pages * 4096);
+
+	/* The library's own first touches may be among them. */
+	uint64_t hits = rig_hits(&rig);
+	struct trapline_stats s = stats_of(rig.event);
+
+	assert_true(s.hits >= pages);
+	assert_int_equal(hits, s.hits / 10);
+	assert_int_equal(s.rejected_condition, s.hits - hits);
+	rig_close(&rig);
+}
+
 static void wrong_conditions_are_refused(void **state)
 {
 	TRAPLINE_OPTS(event, opts);
@@ -596,6 +630,7 @@ int main(void)
 		TEST_AT_HIT(a_storm_of_false_hits_leaves_nothing),
 		TEST_IN(own_program_skips_hits, callback),
 		TEST_IN(own_program_skips_hits, ring),
+		TEST_EACH_PLACE(a_counter_takes_a_condition_too),
 		TEST_EACH_PLACE(wrong_conditions_are_refused),
 	};
 
