@@ -199,6 +199,20 @@ TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned 
 	return 0;
 }
 
+TRAPLINE_API int trapline_hit_text(const struct trapline_hit *hit, unsigned int number,
+				   const char **out)
+{
+	if (number >= RECORD_REGS)
+		return -EINVAL;
+	if (!(hit->texts >> number & 1))
+		return -ENODATA;
+
+	uint32_t before = hit->event->texts & ((1u << number) - 1);
+
+	*out = hit->text + (size_t)__builtin_popcount(before) * RECORD_TEXT_BYTES;
+	return 0;
+}
+
 TRAPLINE_API void trapline_hit_leave(const struct trapline_hit *hit)
 {
 	if (hit->context)

@@ -68,6 +68,10 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 		wrong = "forked children have no handler; use records";
 	else if (o->callback && (o->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || o->count_of))
 		wrong = "quiet, stop and count_of are for records";
+	else if (o->flags & TRAPLINE_RETURNS && o->flags & TRAPLINE_QUIET)
+		wrong = "a quiet event tells no returns";
+	else if (__builtin_popcount(o->texts) > 8)
+		wrong = "texts of more than 8 registers";
 	else if (o->filter_fd < 0)
 		wrong = "filter_fd is negative";
 	else if (o->filter_fd && o->condition)
@@ -91,6 +95,7 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->flags = o->flags;
 	ev->scope = o->scope;
 	ev->stack_depth = o->stack_depth;
+	ev->texts = o->texts;
 	ev->has_limit = o->limit != 0;
 	ev->limit = o->limit;
 	ev->skip = o->skip;

@@ -40,6 +40,9 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.old_value = record->old_value,
 		.new_value = record->new_value,
 		.stack_bytes = record->stack_len ? stack : NULL,
+		.caller = record->caller,
+		.texts = record->texts,
+		.text = record->texts ? (const char *)(record + 1) : NULL,
 		.stack_bytes_len = (uint32_t)record->stack_len,
 		.regs = record->regs,
 		.amount = ev->period,
@@ -63,6 +66,15 @@ static int deliver(struct trapline_event *ev, uint32_t part, const struct record
 	return 1;
 }
 
+static int deliver_program_record(struct trapline_event *ev, const struct record *record,
+				  trapline_callback fn)
+{
+	const char *texts = (const char *)(record + 1);
+	size_t bytes = (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
+
+	return deliver(ev, record->event >> 8 & 0xff, record, texts + bytes, fn);
+}
+
 static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 {
 	uint32_t len;
@@ -76,7 +88,7 @@ static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 	/* Records of a closed event may still lie in the ring. */
 	if (atomic_get(&ev->state) == EVENT_LIVE &&
 	    ev->first_generation == record->event >> 32)
-		given = deliver(ev, record->event >> 8 & 0xff, record, record + 1, fn);
+		given = deliver_program_record(ev, record, fn);
 	ringbuf_release(&t->ring);
 	return given ? 1 : -EAGAIN;
 }

@@ -101,6 +101,9 @@ struct trapline_hit {
 	const uint64_t *regs; /* records: by DWARF number; use trapline_hit_register() */
 	uint64_t amount;      /* counters: the period that was used up */
 	uint64_t count;       /* opts.count_of: its hits so far, at this hit */
+	uint64_t caller; /* break, by BPF: return address, if ip is a function's first instruction */
+	uint64_t texts;	 /* registers whose text was read; use trapline_hit_text() */
+	const char *text; /* of the first register that was asked for */
 };
 
 /*
@@ -112,6 +115,15 @@ struct trapline_hit {
  */
 TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned int number,
 				       uint64_t *out);
+
+/*
+ * trapline_hit_text - the text that a register pointed to at the hit, see opts.texts.
+ *
+ * At most 63 bytes of it, NUL-terminated; valid as long as the hit. Errors: EINVAL no such
+ * register; ENODATA it was not asked for, or could not be read. MT-Safe. AS-Safe.
+ */
+TRAPLINE_API int trapline_hit_text(const struct trapline_hit *hit, unsigned int number,
+				   const char **out);
 
 /*
  * trapline_hit_leave - say that a callback will not return.
@@ -200,7 +212,11 @@ struct trapline_event_opts {
 	 * (6.10); records are then written by the kernel. Not together with condition.
 	 */
 	int filter_fd;
-	uint32_t reserved2;
+	/*
+	 * break_sites: registers that hold pointers to text, which is copied at the hit; a bit for each
+	 * DWARF number. At most 8. Of a hit with hit.returned only that of the result's register.
+	 */
+	uint32_t texts;
 	uint64_t skip; /* hits let pass by the condition that are ignored before the first counts */
 	struct trapline_event *count_of; /* records: hit.count is what this one has counted */
 };
@@ -243,7 +259,9 @@ TRAPLINE_API int trapline_break(struct trapline *t, uint64_t addr,
  * is used and there is no limit to their number: the kernel puts a breakpoint into the code's
  * page, for all threads at once, and takes it out when the event is closed. Records only.
  * hit.address is the one of addrs. With TRAPLINE_RETURNS, for addresses of functions, there is
- * another hit with hit.returned when the function has returned; its ip is where it returned to.
+ * another hit with hit.returned when the function has returned; its ip is where it returned to. A
+ * condition and a limit are decided when the function is entered: only calls that passed, and none
+ * that began before, have a return. Returns still come when the event has been disabled meanwhile.
  * Cheap on instructions that the kernel emulates: push, nop, call and jumps; endbr64 is not one.
  * Errors: ENOENT there is no file behind an address; EOPNOTSUPP the kernel lacks it, or BPF is not
  * permitted, or too many for a kernel before 6.6; EPERM privilege (CAP_SYS_ADMIN); EINVAL a

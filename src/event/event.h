@@ -106,6 +106,7 @@ struct event_links {
 	size_t capacity;
 	int programs[2];
 	uint32_t attach_type;
+	int calls_fd; /* calls that passed, whose returns are hits; TRAPLINE_RETURNS */
 	struct uprobe_filter filter;
 };
 
@@ -123,6 +124,7 @@ struct trapline_event {
 	uint32_t flags;
 	uint32_t scope;
 	uint32_t stack_depth;
+	uint32_t texts; /* registers, by DWARF number */
 	uint32_t mechanism; /* enum trapline_mechanism */
 	uint32_t has_program; /* attached before it is enabled */
 	uint32_t decided_in;  /* enum trapline_decided */

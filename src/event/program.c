@@ -18,6 +18,7 @@
 
 #include "base/memory.h"
 #include "event/arch_regs.h"
+#include "event/uprobe.h"
 
 int program_maps_open(struct trapline_event *ev)
 {
@@ -127,10 +128,15 @@ static void emit_count_to_stop(struct ebpf *p)
 }
 
 /* A probe stands in a file that other processes run too: for them nothing has happened. */
-static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *filter)
+static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *filter, int is_return)
 {
-	ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
-	uint32_t off = ebpf_jump_imm(p, BPF_JNE, R1, 0);
+	uint32_t off = 0;
+
+	/* A call that was seen returns, whatever was switched off since. */
+	if (!is_return) {
+		ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
+		off = ebpf_jump_imm(p, BPF_JNE, R1, 0);
+	}
 
 	ebpf_load_imm64(p, R1, filter->device);
 	ebpf_load_imm64(p, R2, filter->inode);
@@ -143,7 +149,8 @@ static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *fil
 	ebpf_load_mem(p, BPF_W, R1, R10, FRAME_VALUE + 4);
 	uint32_t ours = ebpf_jump_imm(p, BPF_JEQ, R1, filter->pid);
 
-	ebpf_land(p, off);
+	if (!is_return)
+		ebpf_land(p, off);
 	ebpf_land(p, elsewhere);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
@@ -155,10 +162,15 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 {
 	ebpf_mov(p, CONTEXT, R1);
 	ebpf_load_map_value(p, CONTROL, ev->control_fd, 0);
+	int is_return = ev->mechanism == TRAPLINE_BY_UPROBE && part == UPROBE_RETURN;
 	if (ev->mechanism == TRAPLINE_BY_UPROBE)
-		emit_end_unless_ours(p, &ev->links.filter);
+		emit_end_unless_ours(p, &ev->links.filter, is_return);
+	if (is_return)
+		program_end_unless_call_passed(p, ev);
 	program_count(p, CONTROL_AT(seen));
-	int err = program_decide(p, ev, part, class);
+	int err = is_return ? 0 : program_decide(p, ev, part, class);
+	if (is_return)
+		program_no_value(p);
 	if (err)
 		return err;
 	if (ring_fd == PROGRAM_SIGNALS && event_is_data(ev))

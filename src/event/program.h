@@ -40,6 +40,8 @@ enum {
 	FRAME_HITS = -40,
 	FRAME_HITS_IN_THREAD = -48,
 	FRAME_CONDITION = -400,
+	FRAME_CALL = -424, /* struct uprobe_call */
+	FRAME_TEXTS = -432,
 };
 
 #define CONTEXT R6
@@ -58,6 +60,14 @@ void program_reject(struct ebpf *p, int16_t counter);
 /* program_decide.c: count, duplicates, value, condition, limit. 0 or -errno. */
 int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 		   uint32_t class);
+
+/* That no value was read, in the frame. */
+void program_no_value(struct ebpf *p);
+
+/* program_calls.c: a call that passed is noted, and its return looked for and taken out. */
+void program_note_call(struct ebpf *p, const struct trapline_event *ev);
+void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event *ev);
+int program_calls_open(void);
 
 /* program_record.c: reserve, fill and submit a record. */
 void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd);

@@ -156,7 +156,7 @@ static void emit_ordinal(struct ebpf *p)
 	ebpf_store(p, BPF_DW, R10, FRAME_HITS, R1);
 }
 
-static void emit_no_value(struct ebpf *p)
+void program_no_value(struct ebpf *p)
 {
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_VALUE, 0);
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_OLD, 0);
@@ -173,7 +173,7 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 	if (ev->mechanism != TRAPLINE_BY_UPROBE || in_thread)
 		emit_reject_duplicate(p, ev->storage_fd, class, in_thread);
 	emit_ordinal(p);
-	emit_no_value(p);
+	program_no_value(p);
 	if (event_is_data(ev))
 		emit_read_value(p, &ev->parts[part], part, uses_value(c));
 	if (c)

@@ -4,6 +4,7 @@
 
 #include "event/arch_regs.h"
 #include "event/program.h"
+#include "event/uprobe.h"
 #include "record/layout.h"
 
 #define RECORD_AT(member) ((int16_t)offsetof(struct record, member))
@@ -41,6 +42,68 @@ static void emit_address(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(address), R0);
 }
 
+static void emit_caller(struct ebpf *p, const struct trapline_event *ev, int is_return)
+{
+	struct arch_caller caller = arch_caller(1);
+
+	if (ev->access != TRAPLINE_EXECUTE) {
+		ebpf_mov_imm(p, R1, 0);
+	} else if (is_return || !caller.in_memory) {
+		ebpf_load_mem(p, BPF_DW, R1, CONTEXT,
+			      arch_bpf_regs[is_return ? ARCH_REG_PC : caller.reg]);
+	} else {
+		ebpf_mov(p, R1, RECORD);
+		ebpf_alu_imm(p, BPF_ADD, R1, RECORD_AT(caller));
+		ebpf_mov_imm(p, R2, 8);
+		ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[caller.reg]);
+		ebpf_call(p, BPF_FUNC_probe_read_user); /* zeroes what it cannot read */
+		return;
+	}
+	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(caller), R1);
+}
+
+/* Of a call its arguments, of a return its result: DWARF register 0, on x86-64 no argument. */
+static uint32_t texts_wanted(const struct trapline_event *ev, int is_return)
+{
+	const uint32_t result = 1;
+
+	if (is_return)
+		return ev->texts & result;
+	return ARCH_CALLER_IN_MEMORY ? ev->texts & ~result : ev->texts;
+}
+
+/* Each has its place in the record, whether or not it is wanted at this kind of hit. */
+static void emit_texts(struct ebpf *p, const struct trapline_event *ev, int is_return)
+{
+	uint32_t wanted = texts_wanted(ev, is_return);
+	int32_t at = sizeof(struct record);
+
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_TEXTS, 0);
+	for (int reg = 0; reg < RECORD_REGS && ev->texts; reg++) {
+		if (!(ev->texts >> reg & 1))
+			continue;
+		if (wanted >> reg & 1) {
+			ebpf_mov(p, R1, RECORD);
+			ebpf_alu_imm(p, BPF_ADD, R1, at);
+			ebpf_mov_imm(p, R2, RECORD_TEXT_BYTES);
+			ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[reg]);
+			ebpf_call(p, BPF_FUNC_probe_read_user_str);
+			uint32_t failed = ebpf_jump_imm(p, BPF_JSLE, R0, 0);
+			ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_TEXTS);
+			ebpf_alu_imm(p, BPF_OR, R1, (int32_t)(1u << reg));
+			ebpf_store(p, BPF_DW, R10, FRAME_TEXTS, R1);
+			ebpf_land(p, failed);
+		}
+		at += (int32_t)RECORD_TEXT_BYTES;
+	}
+	emit_copy_frame(p, RECORD_AT(texts), FRAME_TEXTS);
+}
+
+static uint32_t texts_bytes(const struct trapline_event *ev)
+{
+	return (uint32_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
+}
+
 static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
 {
 	ebpf_load_imm64(p, R1,
@@ -67,7 +130,7 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 }
 
 /* Chunk by chunk from sp upwards, until the mapping ends: one read would be all or nothing. */
-static void emit_copy_stack(struct ebpf *p)
+static void emit_copy_stack(struct ebpf *p, uint32_t before)
 {
 	uint32_t ends[RECORD_STACK_MAX / RECORD_STACK_CHUNK];
 	uint32_t n = 0;
@@ -75,7 +138,7 @@ static void emit_copy_stack(struct ebpf *p)
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, 0);
 	for (uint32_t at = 0; at < RECORD_STACK_MAX; at += RECORD_STACK_CHUNK) {
 		ebpf_mov(p, R1, RECORD);
-		ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + at));
+		ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + before + at));
 		ebpf_mov_imm(p, R2, RECORD_STACK_CHUNK);
 		ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
 		ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
@@ -102,12 +165,19 @@ static void emit_other_count(struct ebpf *p, const struct trapline_event *ev)
 void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd)
 {
 	int with_stack = (ev->flags & TRAPLINE_STACK_BYTES) != 0;
-	uint32_t bytes = sizeof(struct record) + (with_stack ? RECORD_STACK_MAX : 0);
+	int is_uprobe = ev->mechanism == TRAPLINE_BY_UPROBE;
+	int is_return = is_uprobe && part == UPROBE_RETURN;
+	uint32_t bytes = sizeof(struct record) + texts_bytes(ev) +
+			 (with_stack ? RECORD_STACK_MAX : 0);
 
-	emit_reserve(p, ring_fd, bytes, ev->has_limit);
+	emit_reserve(p, ring_fd, bytes, ev->has_limit && !is_return);
 	emit_fill(p, ev, part);
+	emit_caller(p, ev, is_return);
+	emit_texts(p, ev, is_return);
+	if (is_uprobe && !is_return && ev->flags & TRAPLINE_RETURNS)
+		program_note_call(p, ev);
 	if (with_stack)
-		emit_copy_stack(p);
+		emit_copy_stack(p, texts_bytes(ev));
 	else
 		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(stack_len), 0);
 	emit_other_count(p, ev);

@@ -203,6 +203,10 @@ static int attach_all(struct trapline_event *ev, const struct site *sites, size_
 		return -EOPNOTSUPP;
 	}
 	*why = "the BPF program was refused";
+	if (kinds == 2)
+		ev->links.calls_fd = program_calls_open();
+	if (kinds == 2 && ev->links.calls_fd < 0)
+		return ev->links.calls_fd;
 	for (int kind = 0; !err && kind < kinds; kind++)
 		err = load_program(ev, kind, ring_fd, multi);
 	/* Returns first: no entry is seen whose return is not. */
@@ -245,6 +249,8 @@ void uprobes_close(struct trapline_event *ev)
 	for (int kind = 0; kind < 2; kind++)
 		if (links->programs[kind] > 0)
 			sys_close(links->programs[kind]);
+	if (links->calls_fd > 0)
+		sys_close(links->calls_fd);
 	memset(links, 0, sizeof(*links));
 }
 

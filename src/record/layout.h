@@ -3,7 +3,8 @@
  * layout.h - a hit as the BPF program writes it, field by field, and as the reader takes it.
  *
  * Every member is 8 bytes wide so that the program needs one kind of store. Registers are in
- * DWARF order. The memory copied from the stack follows the structure; stack_len says how much.
+ * DWARF order. What follows the structure: texts, RECORD_TEXT_BYTES for each register that was asked
+ * for, in the order of their numbers; then the memory copied from the stack, stack_len of it.
  */
 #ifndef RECORD_LAYOUT_H
 #define RECORD_LAYOUT_H
@@ -18,6 +19,7 @@
 
 #define RECORD_STACK_MAX 16384u
 #define RECORD_STACK_CHUNK 1024u
+#define RECORD_TEXT_BYTES 64u
 
 struct record {
 	uint64_t event;	    /* generation << 32 | part << 8 | table index */
@@ -30,6 +32,8 @@ struct record {
 	uint64_t stack_len;
 	uint64_t cpu;
 	uint64_t count; /* of another event */
+	uint64_t caller; /* return address at a function's first instruction; 0: not read */
+	uint64_t texts;	 /* bit n: register n leads to text, and it was read */
 	char thread[16];
 	uint64_t regs[RECORD_REGS];
 };

@@ -115,6 +115,106 @@ static void returns_are_hits_with_the_result(void **state)
 	rig_close(&rig);
 }
 
+static void returns_are_those_of_calls_that_passed(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_condition *condition;
+	struct rig rig;
+
+	require_uprobes(&rig);
+	assert_int_equal(trapline_condition_parse("arg0 >= 90", NULL, &condition), 0);
+	opts.condition = condition;
+	opts.flags = TRAPLINE_RETURNS;
+	opts.limit = 7;
+	rig_sites(&rig, 8, &opts);
+	trapline_condition_free(condition);
+	call_all(100);
+	expect_hits(&rig, 14);
+	for (size_t i = 0; i < 14; i++) {
+		assert_int_equal(rig.seen[i].returned, i % 2);
+		assert_int_equal(rig.seen[i].address, rig.seen[i / 2 * 2].address);
+	}
+
+	struct trapline_stats s = stats_of(rig.event);
+
+	/* Returns of rejected calls are no hits: nobody has to account for them. */
+	assert_int_equal(s.rejected_condition, 90 * 8);
+	assert_int_equal(s.taken, s.delivered + s.rejected_condition + s.rejected_limit);
+	rig_close(&rig);
+}
+
+static NOINLINE uint64_t outer(uint64_t depth)
+{
+	uint64_t below = depth ? outer(depth - 1) : 0;
+
+	__asm__ volatile("" ::: "memory");
+	return below + 1;
+}
+
+static void a_recursive_function_returns_as_often_as_it_is_called(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+	uint64_t addr = ADDR(outer);
+
+	require_uprobes(&rig);
+	opts.flags = TRAPLINE_RETURNS;
+	opts.arg = &rig;
+	expect_ok(trapline_break_sites(rig.target, &addr, 1, &opts, &rig.event));
+	assert_int_equal(outer(9), 10);
+	expect_hits(&rig, 20);
+	for (size_t i = 0; i < 20; i++)
+		assert_int_equal(rig.seen[i].returned, i >= 10);
+	rig_close(&rig);
+}
+
+static uint64_t caller_seen;
+static char text_seen[64];
+static int text_status;
+
+static enum trapline_action note_caller(const struct trapline_hit *hit)
+{
+	const char *text;
+
+	caller_seen = hit->caller;
+	/* DWARF register 5: the first argument on x86-64. */
+	text_status = trapline_hit_text(hit, 5, &text);
+	snprintf(text_seen, sizeof(text_seen), "%s", text_status ? "" : text);
+	return rig_note(hit);
+}
+
+static void the_caller_and_texts_are_read_at_the_hit(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+	char text[100];
+
+	require_uprobes(&rig);
+	opts.texts = 1u << 5 | 1u << 4;
+	rig_sites(&rig, 8, &opts);
+	memset(text, 'x', sizeof(text));
+	snprintf(text, sizeof(text), "as it was");
+	site_1(ADDR(text), 0);
+	snprintf(text, sizeof(text), "as it is");
+	while (trapline_poll(rig.target, 0, note_caller) > 0)
+		;
+	assert_int_equal(text_status, 0);
+	assert_string_equal(text_seen, "as it was");
+	assert_true(caller_seen > ADDR(the_caller_and_texts_are_read_at_the_hit) &&
+		    caller_seen < ADDR(the_caller_and_texts_are_read_at_the_hit) + 4096);
+	memset(text, 'x', sizeof(text));
+	site_2(ADDR(text), 0);
+	while (trapline_poll(rig.target, 0, note_caller) > 0)
+		;
+	assert_int_equal(strlen(text_seen), 63);
+	site_3(3, 0);
+	while (trapline_poll(rig.target, 0, note_caller) > 0)
+		;
+	assert_int_equal(text_status, -ENODATA);
+	expect_hits(&rig, 3);
+	rig_close(&rig);
+}
+
 static void *call_later(void *arg)
 {
 	pthread_barrier_wait(arg);
@@ -264,6 +364,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_call_of_each_function_is_one_hit),
 		TEST(returns_are_hits_with_the_result),
+		TEST(returns_are_those_of_calls_that_passed),
+		TEST(a_recursive_function_returns_as_often_as_it_is_called),
+		TEST(the_caller_and_texts_are_read_at_the_hit),
 		TEST(old_and_new_threads_are_covered),
 		TEST(other_processes_are_not_counted),
 		TEST(a_condition_and_a_limit_are_decided_in_the_kernel),
