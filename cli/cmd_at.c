@@ -10,7 +10,7 @@
 #include "cli/at_state.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
-#include "cli/watch.h"
+#include "cli/start.h"
 
 #include <trapline/condition.h>
 
@@ -110,8 +110,8 @@ static int open_counter(struct at *a)
 
 static int start(struct at *a)
 {
-	watch_start_alike();
-	int status = watch_start(a->set.command, &a->pid);
+	start_alike();
+	int status = start_command(COMMAND, a->set.command, &a->pid);
 
 	if (status)
 		return status;
@@ -122,10 +122,10 @@ static int start(struct at *a)
 		status = at_resolve(COMMAND, a->symbols, &a->point);
 	if (!status)
 		status = open_counter(a);
-	if (!status && watch_start_go_stopped(a->pid))
+	if (!status && start_go_stopped(a->pid))
 		status = cli_wrong(COMMAND, "%s could not be held", a->set.command[0]);
 	if (status)
-		watch_start_kill(a->pid);
+		start_kill(a->pid);
 	return status;
 }
 

@@ -3,10 +3,9 @@
 #include "cli/cmd.h"
 #include "cli/condition.h"
 #include "cli/opts.h"
+#include "cli/session.h"
 #include "cli/watch.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #define COMMAND watch_command
@@ -112,31 +111,23 @@ static int settings_check(struct watch_settings *set, int argc, char **argv, int
 		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
 				 "after --", argv[first + 1]);
 	set->what = set->list ? NULL : argv[first];
-	if (set->pid && set->command)
-		return cli_wrong(COMMAND, "either -p PID or -- CMD, not both");
-	if (!set->pid && !set->command)
-		return cli_wrong(COMMAND, "in which process? Give -p PID, or -- CMD ARG... to start "
-				 "one");
-	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "no process %d", set->pid);
+	int status = session_check_target(COMMAND, set->pid, set->command);
+	if (status)
+		return status;
 	if (set->explain && !set->condition)
 		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
-	int status = cli_condition_check(COMMAND, set->condition);
+	status = cli_condition_check(COMMAND, set->condition);
 	return status || set->list ? status : watch_what_check(set);
 }
 
 int watch_settings_read(struct watch_settings *set, int argc, char **argv)
 {
 	int status = 0;
-	int n = 1;
 
 	*set = (struct watch_settings){ .max_rate = 1000 };
-	while (n < argc && strcmp(argv[n], "--") != 0)
-		n++;
-	if (n + 1 < argc)
-		set->command = &argv[n + 1];
-	else if (n < argc)
-		return cli_wrong(COMMAND, "no command after --");
+	int n = session_cut_command(COMMAND, argc, argv, &set->command);
+	if (n < 0)
+		return CLI_USAGE;
 	bool is_record = !strcmp(watch_command, "record");
 	int first = opts_parse(is_record ? &record_syntax : &watch_syntax, n, argv, set, &status);
 	if (first < 0)

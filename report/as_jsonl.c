@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const access_names[] = { "", "r", "w", "rw" };
+static const char *const access_names[] = { "", "r", "w", "rw", "x" };
 static const char *const value_names[] = { "none", "hit", "later" };
 
 json_t *run_json_hex(uint64_t value)
@@ -56,29 +56,29 @@ void run_json_place(json_t *to, const struct place *p)
 	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
 }
 
-static void put_line(FILE *f, json_t *object)
+void run_jsonl_line(FILE *f, json_t *object)
 {
 	json_dumpf(object, f, JSON_COMPACT);
 	fputc('\n', f);
 	json_decref(object);
 }
 
-static json_t *json_stack(const struct run_hit *hit)
+json_t *run_jsonl_frames(const struct run_frame *frames, size_t count)
 {
 	json_t *stack = json_array();
 
-	for (size_t i = 0; i < hit->frame_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		json_t *frame = json_object();
-		json_object_set_new(frame, "ip", run_json_hex(hit->frames[i].ip));
-		run_json_place(frame, &hit->frames[i].place);
-		if (hit->frames[i].is_inlined)
+		json_object_set_new(frame, "ip", run_json_hex(frames[i].ip));
+		run_json_place(frame, &frames[i].place);
+		if (frames[i].is_inlined)
 			json_object_set_new(frame, "inlined", json_true());
 		json_array_append_new(stack, frame);
 	}
 	return stack;
 }
 
-void run_jsonl_hit(FILE *f, const struct run_hit *hit)
+json_t *run_jsonl_hit_begin(const struct run_hit *hit)
 {
 	json_t *j = json_object();
 
@@ -89,8 +89,15 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	json_object_set_new(j, "thread", run_json_text(hit->thread));
 	json_object_set_new(j, "ip", run_json_hex(hit->ip));
 	run_json_place(j, &hit->place);
-	json_object_set_new(j, "access", json_string(access_names[hit->access & 3]));
+	json_object_set_new(j, "access", json_string(hit->access < 5 ? access_names[hit->access] : ""));
 	json_object_set_new(j, "address", run_json_hex(hit->address));
+	return j;
+}
+
+void run_jsonl_hit(FILE *f, const struct run_hit *hit)
+{
+	json_t *j = run_jsonl_hit_begin(hit);
+
 	json_object_set_new(j, "len", json_integer(hit->len));
 	json_object_set_new(j, "old", json_value(hit->old_value, hit->old_known));
 	json_object_set_new(j, "new", json_value(hit->new_value, hit->value_when != 0));
@@ -99,8 +106,8 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	json_object_set(j, "value", hit->value ? hit->value : json_null());
 	if (hit->is_async)
 		json_object_set_new(j, "async", json_true());
-	json_object_set_new(j, "stack", json_stack(hit));
-	put_line(f, j);
+	json_object_set_new(j, "stack", run_jsonl_frames(hit->frames, hit->frame_count));
+	run_jsonl_line(f, j);
 }
 
 static json_t *json_counts(const struct run_end *end, bool is_lost, uint64_t *sum)
@@ -117,7 +124,7 @@ static json_t *json_counts(const struct run_end *end, bool is_lost, uint64_t *su
 	return j;
 }
 
-static json_t *json_sites(const struct tally *tally)
+json_t *run_jsonl_sites(const struct tally *tally)
 {
 	size_t n;
 	struct tally_sum *sums = tally_sums(tally, false, &n);
@@ -135,7 +142,7 @@ static json_t *json_sites(const struct tally *tally)
 	return list;
 }
 
-static json_t *json_threads(const struct tally *tally)
+json_t *run_jsonl_threads(const struct tally *tally)
 {
 	size_t n;
 	struct tally_sum *sums = tally_sums(tally, true, &n);
@@ -153,7 +160,7 @@ static json_t *json_threads(const struct tally *tally)
 	return list;
 }
 
-static void json_totals(json_t *j, const struct run_end *end)
+void run_jsonl_totals(json_t *j, const struct run_end *end)
 {
 	uint64_t rejected;
 	uint64_t lost;
@@ -188,8 +195,8 @@ void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *e
 	json_object_set_new(j, "value_type", run_json_text(info->value_type));
 	json_object_set_new(j, "ended", run_json_text(end->reason));
 	json_object_set_new(j, "command", run_json_text(end->command));
-	json_totals(j, end);
-	json_object_set_new(j, "sites", json_sites(tally));
-	json_object_set_new(j, "threads", json_threads(tally));
-	put_line(f, j);
+	run_jsonl_totals(j, end);
+	json_object_set_new(j, "sites", run_jsonl_sites(tally));
+	json_object_set_new(j, "threads", run_jsonl_threads(tally));
+	run_jsonl_line(f, j);
 }

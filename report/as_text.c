@@ -7,8 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#define ROWS_MAX 20 /* JSON has all */
-
 static const char *const access_names[] = { "", "r", "w", "rw" };
 
 /* Names that a run keeps, and what they mean. */
@@ -64,7 +62,7 @@ void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n
 }
 
 /* The same with file and line. */
-static void site_text(const struct place *p, uint64_t ip, char *buf, size_t n)
+void run_place_text_with_line(const struct place *p, uint64_t ip, char *buf, size_t n)
 {
 	run_place_text(p, ip, buf, n);
 	size_t used = strlen(buf);
@@ -72,8 +70,7 @@ static void site_text(const struct place *p, uint64_t ip, char *buf, size_t n)
 		snprintf(buf + used, n - used, " (%s:%d)", run_base_name(p->file), p->line);
 }
 
-/* Columns grow with what they hold, so that lines stay aligned and short names cost nothing. */
-static int widen(int *width, const char *text, int most)
+int run_text_widen(int *width, const char *text, int most)
 {
 	int n = (int)strlen(text);
 
@@ -82,14 +79,15 @@ static int widen(int *width, const char *text, int most)
 	return *width;
 }
 
-static void print_time(FILE *f, uint64_t wall_ns)
+void run_text_time(struct run_text *o, uint64_t wall_ns)
 {
 	time_t seconds = (time_t)(wall_ns / 1000000000u);
 	struct tm tm;
 
 	localtime_r(&seconds, &tm);
-	fprintf(f, "%02d:%02d:%02d.%06u", tm.tm_hour, tm.tm_min, tm.tm_sec,
-		(unsigned int)(wall_ns % 1000000000u / 1000u));
+	fprintf(o->f, "%s%02d:%02d:%02d.%06u%s", o->has_color ? "\033[2m" : "", tm.tm_hour,
+		tm.tm_min, tm.tm_sec, (unsigned int)(wall_ns % 1000000000u / 1000u),
+		o->has_color ? "\033[0m" : "");
 }
 
 static void print_frame(FILE *f, size_t number, const struct run_frame *frame)
@@ -97,9 +95,15 @@ static void print_frame(FILE *f, size_t number, const struct run_frame *frame)
 	const struct place *p = &frame->place;
 	char site[400];
 
-	site_text(p, frame->ip, site, sizeof(site));
+	run_place_text_with_line(p, frame->ip, site, sizeof(site));
 	fprintf(f, "    #%-2zu %s%s%s%s\n", number, site, frame->is_inlined ? " inlined" : "",
 		p->module && p->function ? " in " : "", p->module && p->function ? p->module : "");
+}
+
+void run_text_frames(FILE *f, const struct run_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		print_frame(f, i, &frames[i]);
 }
 
 void run_text_hit(struct run_text *o, const struct run_info *info, const struct run_hit *hit)
@@ -108,13 +112,11 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 	char site[400];
 
 	snprintf(thread, sizeof(thread), "%s/%d", hit->thread[0] ? hit->thread : "?", hit->tid);
-	site_text(&hit->place, hit->ip, site, sizeof(site));
-	fputs(o->has_color ? "\033[2m" : "", o->f);
-	print_time(o->f, hit->time_ns + info->clock_offset_ns);
-	fputs(o->has_color ? "\033[0m" : "", o->f);
-	fprintf(o->f, "  %-*s  %-*s  %s%-*s%s  %s", widen(&o->thread_width, thread, 24), thread,
-		widen(&o->place_width, site, 56), site, o->has_color ? "\033[1m" : "",
-		widen(&o->value_width, hit->change, 40), hit->change,
+	run_place_text_with_line(&hit->place, hit->ip, site, sizeof(site));
+	run_text_time(o, hit->time_ns + info->clock_offset_ns);
+	fprintf(o->f, "  %-*s  %-*s  %s%-*s%s  %s", run_text_widen(&o->thread_width, thread, 24), thread,
+		run_text_widen(&o->place_width, site, 56), site, o->has_color ? "\033[1m" : "",
+		run_text_widen(&o->value_width, hit->change, 40), hit->change,
 		o->has_color ? "\033[0m" : "", access_names[hit->access & 3]);
 	if (hit->len != info->len && !hit->is_typed)
 		fprintf(o->f, "  at 0x%" PRIx64 ":%u", hit->address, hit->len);
@@ -123,8 +125,7 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 	if (hit->is_async)
 		fputs("  (SIGTRAP was blocked: the place is where it was unblocked)", o->f);
 	fputc('\n', o->f);
-	for (size_t i = 0; i < hit->frame_count; i++)
-		print_frame(o->f, i, &hit->frames[i]);
+	run_text_frames(o->f, hit->frames, hit->frame_count);
 }
 
 static uint64_t counts_sum(const struct run_end *end, bool is_lost)
@@ -153,7 +154,7 @@ static void print_named(FILE *f, const struct run_end *end, bool is_lost)
 		fputc(')', f);
 }
 
-static void print_balance(FILE *f, const struct run_end *end)
+void run_text_balance(FILE *f, const struct run_end *end)
 {
 	fprintf(f, "taken %" PRIu64 " = rejected %" PRIu64, end->taken, counts_sum(end, false));
 	print_named(f, end, false);
@@ -165,27 +166,28 @@ static void print_balance(FILE *f, const struct run_end *end)
 	fputc('\n', f);
 }
 
-static void print_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total)
+void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
+		    const char *title)
 {
-	fprintf(f, "\n%10s %6s %8s  %s\n", "hits", "share", "threads", "where");
-	for (size_t i = 0; i < n && i < ROWS_MAX; i++) {
+	fprintf(f, "\n%10s %6s %8s  %s\n", "hits", "share", "threads", title);
+	for (size_t i = 0; i < n && i < RUN_TEXT_ROWS_MAX; i++) {
 		const struct tally_sum *sum = &sums[i];
 		const struct place *p = &sum->place;
 		char site[400];
-		site_text(p, sum->ip, site, sizeof(site));
+		run_place_text_with_line(p, sum->ip, site, sizeof(site));
 		fprintf(f, "%10" PRIu64 " %5.1f%% %8zu  %s%s%s\n", sum->hits,
 			100.0 * (double)sum->hits / (double)total, sum->others, site,
 			p->function && p->module ? " in " : "",
 			p->function && p->module ? p->module : "");
 	}
-	if (n > ROWS_MAX)
-		fprintf(f, "%10s and %zu more places\n", "", n - ROWS_MAX);
+	if (n > RUN_TEXT_ROWS_MAX)
+		fprintf(f, "%10s and %zu more places\n", "", n - RUN_TEXT_ROWS_MAX);
 }
 
-static void print_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total)
+void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total)
 {
 	fprintf(f, "\n%10s %6s %8s  %s\n", "hits", "share", "places", "thread");
-	for (size_t i = 0; i < n && i < ROWS_MAX; i++) {
+	for (size_t i = 0; i < n && i < RUN_TEXT_ROWS_MAX; i++) {
 		const struct tally_sum *sum = &sums[i];
 		fprintf(f, "%10" PRIu64 " %5.1f%% %8zu  ", sum->hits,
 			100.0 * (double)sum->hits / (double)total, sum->others);
@@ -194,8 +196,8 @@ static void print_threads(FILE *f, const struct tally_sum *sums, size_t n, uint6
 		else
 			fputs("(further threads)\n", f);
 	}
-	if (n > ROWS_MAX)
-		fprintf(f, "%10s and %zu more threads\n", "", n - ROWS_MAX);
+	if (n > RUN_TEXT_ROWS_MAX)
+		fprintf(f, "%10s and %zu more threads\n", "", n - RUN_TEXT_ROWS_MAX);
 }
 
 static uint64_t print_tally(FILE *f, const struct run_info *info, const struct run_end *end,
@@ -214,15 +216,15 @@ static uint64_t print_tally(FILE *f, const struct run_info *info, const struct r
 	if (end->command)
 		fprintf(f, "command: %s\n", end->command);
 	if (total) {
-		print_sites(f, sites, site_count, total);
-		print_threads(f, threads, thread_count, total);
+		run_text_sites(f, sites, site_count, total, "where");
+		run_text_threads(f, threads, thread_count, total);
 	}
 	free(sites);
 	free(threads);
 	return total;
 }
 
-static void print_decision(FILE *f, const struct run_info *info, const struct run_end *end)
+void run_text_decision(FILE *f, const struct run_info *info, const struct run_end *end)
 {
 	if (!end->decided_in)
 		return;
@@ -236,6 +238,17 @@ static void print_decision(FILE *f, const struct run_info *info, const struct ru
 		      "those rejected by condition\n", f);
 }
 
+void run_text_pauses(FILE *f, const struct run_end *end, const char *more)
+{
+	if (!end->pauses)
+		return;
+	fprintf(f, "paused %" PRIu64 " time%s, %.1f s of %.1f s (%.0f%%), to stay under %" PRIu64
+		" hits a second: hits in the pauses were not seen%s (--max-rate 0: no pauses)\n",
+		end->pauses, end->pauses == 1 ? "" : "s", (double)end->paused_ns / 1e9,
+		(double)end->duration_ns / 1e9,
+		100.0 * (double)end->paused_ns / (double)end->duration_ns, end->max_rate, more);
+}
+
 void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
 		  const struct tally *tally)
 {
@@ -243,19 +256,14 @@ void run_text_end(struct run_text *o, const struct run_info *info, const struct 
 
 	print_tally(f, info, end, tally);
 	fputc('\n', f);
-	print_balance(f, end);
-	print_decision(f, info, end);
+	run_text_balance(f, end);
+	run_text_decision(f, info, end);
 	fprintf(f, "mechanism: %s", explain(mechanisms, 3, end->mechanism));
 	if (end->price_ns >= 0)
 		fprintf(f, "; a hit costs the target about %.1f us on this machine",
 			end->price_ns / 1000);
 	fputc('\n', f);
-	if (end->pauses)
-		fprintf(f, "paused %" PRIu64 " time%s, %.1f s of %.1f s (%.0f%%), to stay under %" PRIu64
-			" hits a second: hits in the pauses were not seen (--max-rate 0: no pauses)\n",
-			end->pauses, end->pauses == 1 ? "" : "s", (double)end->paused_ns / 1e9,
-			(double)end->duration_ns / 1e9,
-			100.0 * (double)end->paused_ns / (double)end->duration_ns, end->max_rate);
+	run_text_pauses(f, end, "");
 	fputs("not seen: accesses made by system calls, by DMA or through another mapping of the "
 	      "same memory\n", f);
 }

@@ -119,14 +119,35 @@ struct run_text {
 	int thread_width;
 	int value_width;
 };
+#define RUN_TEXT_ROWS_MAX 20 /* of a table; JSON has all */
 void run_text_hit(struct run_text *o, const struct run_info *info, const struct run_hit *hit);
 void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
 		  const struct tally *tally);
+
+/* The parts of these, for runs that have others too. title: of the last column. */
+void run_text_time(struct run_text *o, uint64_t wall_ns);
+/* Columns grow with what they hold, so that lines stay aligned and short names cost nothing. */
+int run_text_widen(int *width, const char *text, int most);
+void run_text_frames(FILE *f, const struct run_frame *frames, size_t count);
+void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
+		    const char *title);
+void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total);
+void run_text_balance(FILE *f, const struct run_end *end);
+void run_text_decision(FILE *f, const struct run_info *info, const struct run_end *end);
+void run_text_pauses(FILE *f, const struct run_end *end, const char *more);
 
 /* One JSON object a line; trapline-watch(1) says what is in it. */
 void run_jsonl_hit(FILE *f, const struct run_hit *hit);
 void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *end,
 		   const struct tally *tally);
+
+/* The parts of these. */
+json_t *run_jsonl_hit_begin(const struct run_hit *hit); /* up to the address */
+json_t *run_jsonl_frames(const struct run_frame *frames, size_t count);
+json_t *run_jsonl_sites(const struct tally *tally);
+json_t *run_jsonl_threads(const struct tally *tally);
+void run_jsonl_totals(json_t *to, const struct run_end *end);
+void run_jsonl_line(FILE *f, json_t *object); /* takes the object */
 
 /* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
 json_t *run_json_text(const char *text);
@@ -136,6 +157,8 @@ void run_json_place(json_t *to, const struct place *p);
 
 /* `function+0x12`, `module+0x4d2` or `0x55...`. */
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
+/* The same with ` (file.c:12)`, when that is known. */
+void run_place_text_with_line(const struct place *p, uint64_t address, char *buf, size_t n);
 /* The new value as a number to be drawn; false: it is none. */
 bool run_hit_number(const struct run_hit *hit, double *out);
 /* Puts '?' for what would control a terminal. */

@@ -1,37 +1,41 @@
 // SPDX-License-Identifier: MIT
 /*
- * watch_pace.c - a storm of hits must not drown the target.
+ * pace.c - a storm of hits must not drown the target.
  *
  * Time is cut into windows; a window that used up its hits ends disarmed. Records that were
  * already on their way when we disarm count too, and are paid for by a longer pause. Hits in a
  * pause are not seen: how long they were is said in the summary.
  */
-#include "cli/watch.h"
+#include "cli/pace.h"
 
-#include <time.h>
+#include "cli/clock.h"
 
 #define WINDOW_NS 50000000u
 #define WINDOWS_PER_SECOND 20u
 #define TICK_MAX_MS 100
 
-uint64_t watch_now_ns(void)
+static int switch_all(const struct pace *p, int (*how)(struct trapline_event *event))
 {
-	struct timespec ts;
+	int err = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	for (size_t i = 0; i < p->event_count; i++) {
+		int one = how(p->events[i]);
+		err = one < 0 ? one : err;
+	}
+	return err;
 }
 
-void watch_pace_start(struct watch_pace *p, struct trapline_event *event, uint64_t max_rate)
+void pace_start(struct pace *p, struct trapline_event *const *events, size_t event_count,
+		uint64_t max_rate)
 {
-	*p = (struct watch_pace){ .event = event };
+	*p = (struct pace){ .events = events, .event_count = event_count };
 	if (max_rate)
 		p->budget = (max_rate + WINDOWS_PER_SECOND - 1) / WINDOWS_PER_SECOND;
-	p->window_end_ns = watch_now_ns() + WINDOW_NS;
+	p->window_end_ns = now_ns() + WINDOW_NS;
 }
 
 /* Windows that passed pay for their hits; what is beyond stays as a debt for the next ones. */
-static void roll(struct watch_pace *p, uint64_t now)
+static void roll(struct pace *p, uint64_t now)
 {
 	if (now < p->window_end_ns)
 		return;
@@ -40,28 +44,28 @@ static void roll(struct watch_pace *p, uint64_t now)
 	p->used = p->used > windows * p->budget ? p->used - windows * p->budget : 0;
 }
 
-void watch_pace_hit(struct watch_pace *p)
+void pace_hit(struct pace *p)
 {
 	if (!p->budget || ++p->used < p->budget || p->paused_since_ns)
 		return;
-	uint64_t now = watch_now_ns();
+	uint64_t now = now_ns();
 	roll(p, now);
-	if (p->used < p->budget || trapline_event_disable(p->event) < 0)
+	if (p->used < p->budget || switch_all(p, trapline_event_disable) < 0)
 		return;
 	p->paused_since_ns = now;
 	p->pauses++;
 }
 
-static void resume(struct watch_pace *p, uint64_t now)
+static void resume(struct pace *p, uint64_t now)
 {
 	p->paused_ns += now - p->paused_since_ns;
 	p->paused_since_ns = 0;
-	trapline_event_enable(p->event);
+	switch_all(p, trapline_event_enable);
 }
 
-int watch_pace_tick(struct watch_pace *p)
+int pace_tick(struct pace *p)
 {
-	uint64_t now = watch_now_ns();
+	uint64_t now = now_ns();
 
 	if (!p->budget)
 		return TICK_MAX_MS;
@@ -73,10 +77,11 @@ int watch_pace_tick(struct watch_pace *p)
 	return (int)((p->window_end_ns - now) / 1000000u) + 1;
 }
 
-void watch_pace_end(struct watch_pace *p)
+void pace_end(struct pace *p)
 {
-	if (!p->paused_since_ns)
-		return;
-	p->paused_ns += watch_now_ns() - p->paused_since_ns;
+	switch_all(p, trapline_event_disable);
+	p->budget = 0;
+	if (p->paused_since_ns)
+		p->paused_ns += now_ns() - p->paused_since_ns;
 	p->paused_since_ns = 0;
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * watch_names.c - names of threads, where a record does not bring one.
+ * thread_names.c - names of threads, where a record does not bring one.
  *
  * Read soon after the hit from /proc: a thread that has ended by then stays without a name.
  * Names change and thread ids are reused, so what was read is good for a moment only.
  */
-#include "cli/watch.h"
+#include "cli/thread_names.h"
 
+#include "cli/clock.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define GOOD_FOR_NS 500000000u
 
-static void name_read(struct watch_name *slot, pid_t pid, pid_t tid)
+static void name_read(struct known_name *slot, pid_t pid, pid_t tid)
 {
 	char path[64];
 	char name[sizeof(slot->name)] = "";
@@ -29,10 +32,10 @@ static void name_read(struct watch_name *slot, pid_t pid, pid_t tid)
 	slot->tid = tid;
 }
 
-void watch_names_fill(struct watch_names *names, struct trapline_hit *hit)
+void thread_names_fill(struct thread_names *names, struct trapline_hit *hit)
 {
-	struct watch_name *slot = &names->slots[(unsigned int)hit->tid % WATCH_NAMES];
-	uint64_t now = watch_now_ns();
+	struct known_name *slot = &names->slots[(unsigned int)hit->tid % THREAD_NAMES];
+	uint64_t now = now_ns();
 
 	if (hit->thread[0])
 		return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* watch_stats.c - the library's statistics under the names that the user sees. */
-#include "cli/watch.h"
+/* event_stats.c - the library's statistics under the names that the user sees. */
+#include "cli/event_stats.h"
 
-static const char *const mechanism_names[] = { "signal", "bpf", "ring" };
+static const char *const mechanism_names[] = { "signal", "bpf", "ring", "uprobe" };
 static const char *const decided_names[] = { NULL, "kernel", "handler", "reader" };
 
 static const struct count_name {
@@ -24,7 +24,7 @@ static const struct count_name {
 
 _Static_assert(COUNT_NAMES <= RUN_COUNTS_MAX, "a run holds them all");
 
-void watch_stats(struct trapline_event *event, struct run_end *end)
+void event_stats_add(struct trapline_event *event, struct run_end *end)
 {
 	struct trapline_stats st = { .size = sizeof(st) };
 
@@ -32,14 +32,15 @@ void watch_stats(struct trapline_event *event, struct run_end *end)
 	for (size_t i = 0; i < COUNT_NAMES; i++)
 		end->counts[i] = (struct run_count){
 			.name = count_names[i].name,
-			.value = *(const uint64_t *)((const char *)&st + count_names[i].offset),
+			.value = end->counts[i].value +
+				 *(const uint64_t *)((const char *)&st + count_names[i].offset),
 			.is_lost = count_names[i].is_lost,
 		};
 	end->count_count = COUNT_NAMES;
-	end->taken = st.taken;
-	end->delivered = st.delivered;
-	end->unread = st.unread;
-	end->condition_faults = st.condition_faults;
+	end->taken += st.taken;
+	end->delivered += st.delivered;
+	end->unread += st.unread;
+	end->condition_faults += st.condition_faults;
 	end->decided_in = decided_names[st.decided_in % 4];
-	end->mechanism = mechanism_names[trapline_event_mechanism(event) % 3];
+	end->mechanism = mechanism_names[trapline_event_mechanism(event) % 4];
 }

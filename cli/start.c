@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * watch_start.c - start a command, stopped where its program begins.
+ * start.c - start a command, stopped where its program begins.
  *
  * Events vanish at exec, and a variable of a shared library exists only after the loader ran.
  * So the child is traced through exec to its entry point (AT_ENTRY), where all libraries are
  * mapped and no code of the program has run; there the caller arms, and the tracing ends. If we
  * die on the way, the kernel kills the child, which has done nothing yet (PTRACE_O_EXITKILL).
  */
+#include "cli/start.h"
+
 #include "cli/cmd.h"
-#include "cli/watch.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
@@ -23,8 +26,6 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define COMMAND watch_command
 
 #if defined(__x86_64__)
 #define PC(regs) ((regs)->rip)
@@ -40,7 +41,7 @@ static const unsigned int trap_advance = 0;
 
 static bool is_alike;
 
-void watch_start_alike(void)
+void start_alike(void)
 {
 	is_alike = true;
 }
@@ -154,14 +155,14 @@ static void fix_random(pid_t pid)
 		       (void *)0x5a3c96a5c3695a00);
 }
 
-int watch_start(char **command, pid_t *pid)
+int start_command(const char *name, char **command, pid_t *pid)
 {
 	int fds[2];
 	int err = 0;
 	int status;
 
 	if (pipe2(fds, O_CLOEXEC))
-		return cli_wrong(COMMAND, "cannot start %s: %s", command[0], strerror(errno));
+		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(errno));
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0)
@@ -175,29 +176,29 @@ int watch_start(char **command, pid_t *pid)
 	if (err) {
 		if (child > 0)
 			waitpid(child, NULL, 0);
-		return cli_wrong(COMMAND, "cannot start %s: %s", command[0], strerror(err));
+		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(err));
 	}
 	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
-		return cli_wrong(COMMAND, "%s ended before it began", command[0]);
+		return cli_wrong(name, "%s ended before it began", command[0]);
 	ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
 	if (is_alike)
 		fix_random(child);
 	err = run_to_entry(child);
 	if (err) {
-		watch_start_kill(child);
-		return cli_wrong(COMMAND, "%s could not be brought to its entry point (%s); start it "
+		start_kill(child);
+		return cli_wrong(name, "%s could not be brought to its entry point (%s); start it "
 				 "and use -p", command[0], strerror(-err));
 	}
 	*pid = child;
 	return 0;
 }
 
-void watch_start_go(pid_t pid)
+void start_go(pid_t pid)
 {
 	ptrace(PTRACE_DETACH, pid, NULL, NULL);
 }
 
-int watch_start_go_stopped(pid_t pid)
+int start_go_stopped(pid_t pid)
 {
 	int status;
 
@@ -205,7 +206,7 @@ int watch_start_go_stopped(pid_t pid)
 	return waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status) ? 0 : -ECHILD;
 }
 
-void watch_start_kill(pid_t pid)
+void start_kill(pid_t pid)
 {
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

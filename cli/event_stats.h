@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* event_stats.h - the library's statistics under the names that the user sees. */
+#ifndef CLI_EVENT_STATS_H
+#define CLI_EVENT_STATS_H
+
+#include "report/run.h"
+
+#include <trapline/trapline.h>
+
+/* What the library counted for one of the events of a run, in addition to the others. */
+void event_stats_add(struct trapline_event *event, struct run_end *end);
+
+#endif
