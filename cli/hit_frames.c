@@ -17,7 +17,8 @@ void hit_place(struct symbols *s, uint64_t ip, bool after, struct place *out)
 }
 
 /* The frames of a record, or those a callback brought. */
-static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit, uint64_t *frames)
+static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit,
+			   uint64_t *frames)
 {
 	uint64_t regs[REGISTERS];
 	size_t n = hit->stack_count < ADDRESSES_MAX ? hit->stack_count : ADDRESSES_MAX;
@@ -28,12 +29,12 @@ static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit, ui
 			return n;
 		}
 	}
-	return symbols_unwind(s, regs, REGISTERS, hit->stack_bytes, hit->stack_bytes_len, hit->sp,
-			      frames, ADDRESSES_MAX);
+	return symbols_unwind(s, regs, REGISTERS, hit->stack_bytes, hit->stack_bytes_len,
+			      hit->sp, frames, ADDRESSES_MAX);
 }
 
 size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
-			   struct run_frame *out)
+		  struct run_frame *out)
 {
 	uint64_t ips[ADDRESSES_MAX];
 	struct place places[RUN_FRAMES_MAX];
@@ -42,10 +43,12 @@ size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
 
 	for (size_t i = 0; i < n && count < RUN_FRAMES_MAX; i++) {
 		uint64_t back = i || (hit->done && !hit->async) ? 1 : 0;
-		size_t found = symbols_frames(s, ips[i] - back, places, RUN_FRAMES_MAX - count);
+		size_t found =
+			symbols_frames(s, ips[i] - back, places, RUN_FRAMES_MAX - count);
 		for (size_t k = 0; k < found; k++) {
 			struct run_frame *f = &out[count++];
-			*f = (struct run_frame){ .ip = ips[i], .place = places[k],
+			*f = (struct run_frame){ .ip = ips[i],
+						 .place = places[k],
 						 .is_inlined = k + 1 < found };
 			f->place.offset += f->place.function && !f->is_inlined ? back : 0;
 			f->place.module_offset += f->place.module ? back : 0;

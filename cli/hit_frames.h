@@ -11,6 +11,7 @@
 void hit_place(struct symbols *s, uint64_t ip, bool after, struct place *out);
 
 /* Each address with the functions that are inlined there; at most RUN_FRAMES_MAX. */
-size_t hit_frames(struct symbols *s, const struct trapline_hit *hit, struct run_frame *out);
+size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
+		  struct run_frame *out);
 
 #endif

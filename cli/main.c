@@ -14,6 +14,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *help;
 } commands[] = {
+	{ "break", cmd_break, "who calls a function, with what, and what comes of it" },
 	{ "check", cmd_check, "what this machine allows, and what each mechanism costs here" },
 	{ "throttle", cmd_throttle, "a program that keeps to a budget of CPU time or page faults" },
 	{ "race", cmd_race, "data races of a program, both sides caught in the act" },

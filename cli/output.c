@@ -39,7 +39,8 @@ int output_open(struct output *o, const char *command, const char *file, int jso
 	if (file) {
 		o->json = fopen(file, "we");
 		if (!o->json)
-			return cli_wrong(command, "cannot write %s: %s", file, strerror(errno));
+			return cli_wrong(command, "cannot write %s: %s", file,
+					 strerror(errno));
 	} else if (json) {
 		o->json = stdout;
 	}
@@ -77,8 +78,10 @@ static void show_status(struct output *o, uint64_t hits, bool paused)
 	} else if (o->status_shown) {
 		return;
 	}
-	fprintf(stderr, "\r\033[K%" PRIu64 " hits/s, %" PRIu64 " in %" PRIu64 " s%s; Ctrl-C ends",
-		o->status_rate, hits, (now - o->started_ns) / 1000000000u, paused ? ", paused" : "");
+	fprintf(stderr,
+		"\r\033[K%" PRIu64 " hits/s, %" PRIu64 " in %" PRIu64 " s%s; Ctrl-C ends",
+		o->status_rate, hits, (now - o->started_ns) / 1000000000u,
+		paused ? ", paused" : "");
 	o->status_shown = true;
 }
 

@@ -15,8 +15,8 @@
 
 struct output {
 	struct run_text text; /* f NULL: none */
-	FILE *json; /* NULL: none */
-	bool status; /* a status line on stderr */
+	FILE *json;	      /* NULL: none */
+	bool status;	      /* a status line on stderr */
 	bool status_shown;
 	uint64_t clock_offset_ns; /* wall clock minus CLOCK_MONOTONIC */
 	uint64_t status_at_ns;

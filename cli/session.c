@@ -41,7 +41,8 @@ int session_explain(const struct session *r, const char *doing, const char *what
 	char text[600];
 
 	trapline_explain(err, text, sizeof(text));
-	return cli_wrong(r->name, "cannot %s %s in process %d: %s", doing, what, r->pid, text);
+	return cli_wrong(r->name, "cannot %s %s in process %d: %s", doing, what, r->pid,
+			 text);
 }
 
 int session_cut_command(const char *name, int argc, char **argv, char ***command)
@@ -62,7 +63,9 @@ int session_check_target(const char *name, pid_t pid, char **command)
 	if (pid && command)
 		return cli_wrong(name, "either -p PID or -- CMD, not both");
 	if (!pid && !command)
-		return cli_wrong(name, "in which process? Give -p PID, or -- CMD ARG... to start one");
+		return cli_wrong(
+			name,
+			"in which process? Give -p PID, or -- CMD ARG... to start one");
 	if (pid && kill(pid, 0) && errno == ESRCH)
 		return cli_wrong(name, "no process %d", pid);
 	return 0;
@@ -89,11 +92,17 @@ int session_open_symbols(const struct session *r, struct symbols **out)
 	int err = symbols_open(r->pid, out);
 
 	if (err == -EACCES || err == -EPERM)
-		return cli_wrong(r->name, "not permitted to read the memory map of process %d: run as "
-				 "its user or as root", r->pid);
+		return cli_wrong(
+			r->name,
+			"not permitted to read the memory map of process %d: run as "
+			"its user or as root",
+			r->pid);
 	if (err)
-		return cli_wrong(r->name, "process %d has no program that could be read (%s): a kernel "
-				 "thread, or it is ending", r->pid, strerror(-err));
+		return cli_wrong(
+			r->name,
+			"process %d has no program that could be read (%s): a kernel "
+			"thread, or it is ending",
+			r->pid, strerror(-err));
 	return 0;
 }
 
@@ -156,8 +165,8 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 	return NULL;
 }
 
-const char *session_loop(struct session *r, struct trapline *target, struct pace *pace, struct output *o,
-		     trapline_callback fn, const uint64_t *hits)
+const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
+			 struct output *o, trapline_callback fn, const uint64_t *hits)
 {
 	const char *reason = NULL;
 
@@ -182,7 +191,8 @@ void session_describe_command(struct session *r, char *buf, size_t n)
 	if (!child_has_ended(r))
 		return;
 	if (WIFSIGNALED(r->child_status))
-		snprintf(buf, n, "killed by SIG%s", sigabbrev_np(WTERMSIG(r->child_status)));
+		snprintf(buf, n, "killed by SIG%s",
+			 sigabbrev_np(WTERMSIG(r->child_status)));
 	else if (WEXITSTATUS(r->child_status))
 		snprintf(buf, n, "exited with status %d", WEXITSTATUS(r->child_status));
 }
@@ -191,9 +201,10 @@ void session_wait_for_command(struct session *r)
 {
 	if (!r->command || terminated || interrupts || child_has_ended(r))
 		return;
-	cli_note(r->name, "no longer looking; waiting for %s (process %d) to end", r->command[0],
-		 r->pid);
-	while (!terminated && !interrupts && waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+	cli_note(r->name, "no longer looking; waiting for %s (process %d) to end",
+		 r->command[0], r->pid);
+	while (!terminated && !interrupts && waitpid(r->pid, NULL, 0) < 0 &&
+	       errno == EINTR)
 		;
 }
 

@@ -51,8 +51,8 @@ void session_open_memory(struct session *r);
  * Gives records to fn until there is a reason to stop, which is returned: by then the events are
  * disabled, and all their records given. *hits is what the limit is compared with.
  */
-const char *session_loop(struct session *r, struct trapline *target, struct pace *pace, struct output *o,
-		     trapline_callback fn, const uint64_t *hits);
+const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
+			 struct output *o, trapline_callback fn, const uint64_t *hits);
 
 /* How the command ended, when not with 0: `exited with status 3`; else nothing. */
 void session_describe_command(struct session *r, char *buf, size_t n);
@@ -61,6 +61,7 @@ void session_wait_for_command(struct session *r);
 void session_close(struct session *r);
 
 /* The last failure of the library, as one line. Returns an exit status. */
-int session_explain(const struct session *r, const char *doing, const char *what, int err);
+int session_explain(const struct session *r, const char *doing, const char *what,
+		    int err);
 
 #endif

@@ -148,6 +148,14 @@ static void pointer_text(struct symbols *s, const struct type *t, uint64_t value
 		snprintf(buf + used, n - used, " <%s>", place.function);
 }
 
+void value_string_text(uint64_t pointer, const char *text, char *buf, size_t n)
+{
+	size_t used = (size_t)snprintf(buf, n, "0x%" PRIx64 " ", pointer);
+
+	if (used + 8 < n && !quote(text, strlen(text), STRING_SHOWN, buf + used, n - used))
+		buf[used - 1] = 0;
+}
+
 static void character_text(const struct type *t, uint64_t value, char *buf, size_t n)
 {
 	integer_text(t->is_signed, 8, value, buf, n);

@@ -45,6 +45,9 @@ void value_number_text(struct symbols *s, const struct type *t, uint64_t value, 
 		       size_t n);
 json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t value);
 
+/* A pointer to text, when the text was read before: `0x5581c0 "text"`. */
+void value_string_text(uint64_t pointer, const char *text, char *buf, size_t n);
+
 /* The name of an enum's value, `A|B` for flags; false: it has none. */
 bool value_enum_name(const struct type *t, uint64_t value, char *buf, size_t n);
 

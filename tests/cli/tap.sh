@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tap.sh - what the tests of `trapline watch` share; read by them with TRAPLINE and VICTIMS as $1
-# and $2. TAP. Ends what it started, whatever happens.
+# tap.sh - what the tests of `trapline watch` and `trapline break` share; read by them with
+# TRAPLINE and VICTIMS as $1 and $2. TAP. Ends what it started, whatever happens.
 
 trapline=$1
 victims=$2
@@ -9,6 +9,7 @@ tmp=$(mktemp -d)
 started=
 count=0
 failed=0
+command=watch # of trapline
 
 finish()
 {
@@ -53,7 +54,7 @@ start()
 
 watch()
 {
-	timeout -k 2 20 "$trapline" watch "$@" >"$tmp/out" 2>"$tmp/err"
+	timeout -k 2 20 "$trapline" "$command" "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
 # wrong NAME PATTERN ARG...: exit 2 and one line that holds the pattern.
@@ -63,7 +64,7 @@ wrong()
 	pattern=$2
 	shift 2
 	watch "$@"
-	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline watch: .*$pattern" "$tmp/err"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline $command: .*$pattern" "$tmp/err"
 	ok "$name" $?
 }
 

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/*
+ * break_calls.c - pairs calls with their returns, by thread, function and place in the stack.
+ *
+ * A call that is left by longjmp() or ends with its thread never returns. It stays, and harms
+ * nobody: the newest call of the same key is the one that returns. So many are forgotten in the
+ * end. Stacks of coroutines may lie in any order, so nothing is concluded from depth.
+ */
+#include "cli/break.h"
+
+#include <inttypes.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_MAX 65536u /* over all threads */
+
+struct thread_calls {
+	pid_t tid;
+	struct break_call *newest;
+};
+
+#if defined(__x86_64__)
+#define RETURN_POPS 8 /* the return address */
+#else
+#define RETURN_POPS 0
+#endif
+
+void break_call_free(struct break_call *call)
+{
+	if (!call)
+		return;
+	free(call->args_text);
+	free(call->frames);
+	json_decref(call->args_json);
+	free(call);
+}
+
+static int thread_compare(const void *a, const void *b)
+{
+	const struct thread_calls *x = a;
+	const struct thread_calls *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static struct thread_calls *thread_of(struct break_calls *calls, pid_t tid, bool make)
+{
+	struct thread_calls key = { .tid = tid };
+	struct thread_calls **found = tfind(&key, &calls->threads, thread_compare);
+
+	if (found || !make)
+		return found ? *found : NULL;
+	struct thread_calls *t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->tid = tid;
+	if (tsearch(t, &calls->threads, thread_compare))
+		return t;
+	free(t);
+	return NULL;
+}
+
+static void drop_oldest(struct break_calls *calls, struct thread_calls *t)
+{
+	struct break_call **last = &t->newest;
+
+	while (*last && (*last)->older)
+		last = &(*last)->older;
+	if (!*last)
+		return;
+	break_call_free(*last);
+	*last = NULL;
+	calls->open--;
+	calls->dropped++;
+}
+
+void break_calls_enter(struct break_calls *calls, struct break_call *call)
+{
+	struct thread_calls *t = thread_of(calls, call->hit.tid, true);
+
+	if (t && calls->open >= OPEN_MAX)
+		drop_oldest(calls, t);
+	if (!t || calls->open >= OPEN_MAX) {
+		calls->dropped++;
+		break_call_free(call);
+		return;
+	}
+	call->older = t->newest;
+	t->newest = call;
+	calls->open++;
+}
+
+struct break_call *break_calls_return(struct break_calls *calls,
+				      const struct trapline_hit *hit)
+{
+	struct thread_calls *t = thread_of(calls, hit->tid, false);
+
+	for (struct break_call **at = t ? &t->newest : NULL; at && *at;
+	     at = &(*at)->older) {
+		struct break_call *call = *at;
+		if (call->hit.address != hit->address ||
+		    call->hit.sp + RETURN_POPS != hit->sp)
+			continue;
+		*at = call->older;
+		calls->open--;
+		return call;
+	}
+	calls->unpaired++;
+	return NULL;
+}
+
+/* The page of the kernel's that return addresses lead to. */
+static void find_trampoline(struct break_calls *calls, pid_t pid)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "/proc/%d/maps", pid);
+	FILE *maps = fopen(text, "re");
+	if (!maps)
+		return;
+	while (!calls->trampoline && fgets(text, sizeof(text), maps))
+		if (strstr(text, "[uprobes]") &&
+		    sscanf(text, "%" SCNx64 "-%" SCNx64, &calls->trampoline,
+			   &calls->trampoline_end) != 2)
+			calls->trampoline = 0;
+	fclose(maps);
+}
+
+static bool is_trampoline(struct break_calls *calls, pid_t pid, uint64_t address)
+{
+	if (!calls->trampoline && calls->open)
+		find_trampoline(calls, pid);
+	return calls->trampoline && address >= calls->trampoline &&
+	       address < calls->trampoline_end;
+}
+
+uint64_t break_calls_real_caller(struct break_calls *calls,
+				 const struct trapline_hit *hit)
+{
+	struct thread_calls *t = thread_of(calls, hit->tid, false);
+
+	if (!hit->caller || !is_trampoline(calls, hit->pid, hit->caller))
+		return hit->caller;
+	/* Called by a jump as the last act of another function: that one's caller is ours. */
+	for (const struct break_call *c = t ? t->newest : NULL; c; c = c->older)
+		if (c->hit.sp == hit->sp)
+			return c->caller;
+	return 0;
+}
+
+void break_calls_mend_stack(struct break_calls *calls, const struct trapline_hit *hit,
+			    void *stack)
+{
+	struct thread_calls *t = thread_of(calls, hit->tid, false);
+
+	for (const struct break_call *c = t ? t->newest : NULL; c; c = c->older) {
+		uint64_t at = c->hit.sp - hit->sp;
+		uint64_t word;
+		if (at >= hit->stack_bytes_len ||
+		    hit->stack_bytes_len - at < sizeof(word))
+			continue;
+		memcpy(&word, (char *)stack + at, sizeof(word));
+		if (is_trampoline(calls, hit->pid, word))
+			memcpy((char *)stack + at, &c->caller, sizeof(c->caller));
+	}
+}
+
+struct taken {
+	struct break_call **call;
+	size_t count;
+};
+
+static void take_visit(const void *node, VISIT which, void *arg)
+{
+	struct thread_calls *t = *(struct thread_calls *const *)node;
+	struct taken *taken = arg;
+
+	if (which != postorder && which != leaf)
+		return;
+	for (; t->newest; t->newest = t->newest->older)
+		taken->call[taken->count++] = t->newest;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct break_call *const *x = a;
+	const struct break_call *const *y = b;
+
+	return ((*x)->hit.time_ns > (*y)->hit.time_ns) -
+	       ((*x)->hit.time_ns < (*y)->hit.time_ns);
+}
+
+size_t break_calls_take(struct break_calls *calls, struct break_call ***out)
+{
+	struct taken taken = { .call = calloc(calls->open + 1, sizeof(*taken.call)) };
+
+	if (!taken.call)
+		return 0;
+	twalk_r(calls->threads, take_visit, &taken);
+	qsort(taken.call, taken.count, sizeof(*taken.call), by_time);
+	calls->open = 0;
+	calls->not_returned += taken.count;
+	*out = taken.call;
+	return taken.count;
+}
+
+static void thread_free(void *node)
+{
+	struct thread_calls *t = node;
+
+	while (t->newest) {
+		struct break_call *call = t->newest;
+		t->newest = call->older;
+		break_call_free(call);
+	}
+	free(t);
+}
+
+void break_calls_free(struct break_calls *calls)
+{
+	tdestroy(calls->threads, thread_free);
+	calls->threads = NULL;
+	calls->open = 0;
+}

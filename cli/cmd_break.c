@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_break.c - `trapline break`: who calls this, with what, and what comes of it?
+ *
+ * Look up, arm, print until one of these: Ctrl-C or SIGTERM, the limit, the time, the end of the
+ * target, or its exec. See run.h. A call whose return is wanted is printed when it has returned.
+ */
+#include "cli/break.h"
+#include "cli/clock.h"
+#include "cli/cmd.h"
+#include "cli/condition.h"
+#include "cli/event_stats.h"
+#include "cli/hit_frames.h"
+#include "cli/opts.h"
+#include "cli/session.h"
+#include "cli/thread_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMAND "break"
+#define ARGS_BYTES 1600
+
+static const struct opt options[] = {
+#define AT(member) offsetof(struct break_settings, member)
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "the running process" },
+	{ "list", 'l', OPT_FLAG, AT(list), NULL,
+	  "list the places that WHERE means, and end" },
+	{ "if", 0, OPT_STRING, AT(condition), "COND",
+	  "only hits for which this holds; see trapline-condition(7)" },
+	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
+	  "print the program made of --if and the verifier's log, and end" },
+	{ "args", 'a', OPT_FLAG, AT(args), NULL, "print the arguments" },
+	{ "ret", 'r', OPT_FLAG, AT(ret), NULL,
+	  "print what functions return, and after how long" },
+	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "end after exactly N hits" },
+	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time" },
+	{ "inlined", 0, OPT_FLAG, AT(inlined), NULL,
+	  "with a pattern, also where functions were inlined into others" },
+	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
+	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the JSON lines to FILE" },
+	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
+	  "pause when there are more hits a second (default: 1000; 0: never)" },
+	{ "no-bpf", 0, OPT_FLAG, AT(no_bpf), NULL,
+	  "hardware breakpoints (4 places) even where uprobes and BPF are permitted" },
+#undef AT
+};
+
+static const struct opt_syntax syntax = {
+	.command = COMMAND,
+	.usage = "[-p PID] WHERE... [OPTION...] [-- CMD ARG...]",
+	.about =
+		"Prints each time that a process runs a piece of code: the thread and the caller, with\n"
+		"--args the arguments, with --ret the result. The process is not stopped.\n\n"
+		"WHERE, any number of them: a function, file:line, 0xADDRESS, function+offset,\n"
+		"object:function, or a pattern such as 'conn_*' or 'libc.so.6:mem*'.",
+	.tail = "examples:\n"
+		"  trapline break -p $(pidof redis-server) call --limit 10\n"
+		"  trapline break -p 4711 libc.so.6:open64 --args --ret --if 'str(arg0) == \"/etc/passwd\"'\n"
+		"  trapline break -p 4711 'conn_*' --ret --for 10 --json\n"
+		"  trapline break server.c:120 --stack -- ./program",
+	.options = options,
+	.count = sizeof(options) / sizeof(options[0]),
+};
+
+struct breaking {
+	struct break_settings set;
+	struct session session;
+	struct symbols *symbols;
+	struct trapline_condition *condition;
+	struct trapline *target;
+	struct code_sites sites;
+	struct break_site *site; /* by index of sites */
+	struct break_armed armed;
+	struct break_calls calls;
+	struct break_output output;
+	struct tally functions;
+	struct tally callers;
+	struct pace pace;
+	struct thread_names names;
+	uint64_t hits; /* that were told */
+	uint64_t beyond;
+	uint64_t last_record_ns;
+};
+
+static int settings_check(struct break_settings *set, int argc, char **argv, int first)
+{
+	if (first == argc)
+		return cli_wrong(
+			COMMAND,
+			"where? Give a function, file:line or an address, such as main "
+			"or server.c:120; see trapline break --help");
+	set->where = argv + first;
+	set->where_count = (size_t)(argc - first);
+	int status = session_check_target(COMMAND, set->pid, set->command);
+	if (status)
+		return status;
+	if (set->explain && !set->condition)
+		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
+	if (set->ret && set->no_bpf)
+		return cli_wrong(
+			COMMAND,
+			"--ret needs uprobes and BPF, and --no-bpf forbids them");
+	status = cli_condition_check(COMMAND, set->condition);
+	return status ? status : break_check(set);
+}
+
+static int settings_read(struct break_settings *set, int argc, char **argv)
+{
+	int status = 0;
+
+	*set = (struct break_settings){ .max_rate = 1000 };
+	int n = session_cut_command(COMMAND, argc, argv, &set->command);
+	if (n < 0)
+		return CLI_USAGE;
+	int first = opts_parse(&syntax, n, argv, set, &status);
+	if (first < 0)
+		return status ? status : -1;
+	return settings_check(set, n, argv, first);
+}
+
+/* Looked for when a site is hit first, or before arming to know which arguments are text. */
+static const struct signature *signature_at(struct breaking *b, size_t index)
+{
+	struct break_site *site = &b->site[index];
+
+	if (!site->looked_for && (b->set.args || b->set.ret))
+		signature_find(b->symbols, &b->sites.site[index], &site->signature);
+	site->looked_for = true;
+	return site->signature;
+}
+
+static uint32_t texts_of_all(struct breaking *b)
+{
+	uint32_t texts = 0;
+
+	for (size_t i = 0; i < b->sites.count; i++) {
+		const struct signature *signature = signature_at(b, i);
+		if (i % 64 == 0)
+			output_progress(&b->output.to,
+					"arguments of %zu of %zu functions", i,
+					b->sites.count);
+		if (signature && b->set.args)
+			texts |= break_texts(signature, false);
+		if (signature && b->set.ret)
+			texts |= break_texts(signature, true);
+	}
+	output_clear_status(&b->output.to);
+	return texts;
+}
+
+static int arm(struct breaking *b)
+{
+	TRAPLINE_OPTS(open, open_opts);
+	TRAPLINE_OPTS(event, opts);
+
+	open_opts.flags = b->set.no_bpf ? TRAPLINE_NO_BPF : 0;
+	int err = trapline_open(b->session.pid, &open_opts, &b->target);
+	if (err < 0)
+		return session_explain(&b->session, "break on", b->set.where[0], err);
+	opts.arg = b;
+	opts.limit = b->set.limit;
+	opts.condition = b->condition;
+	opts.flags = (b->set.stack ? TRAPLINE_STACK_BYTES : 0) |
+		     (b->set.ret ? TRAPLINE_RETURNS : 0);
+	if (b->set.args || b->set.ret)
+		opts.texts = texts_of_all(b);
+	output_progress(&b->output.to, "placing %zu breakpoints", b->sites.count);
+	int status =
+		break_arm(b->target, &b->session, &b->set, &b->sites, &opts, &b->armed);
+	output_clear_status(&b->output.to);
+	return status;
+}
+
+static int find_and_arm(struct breaking *b)
+{
+	int status = session_open_symbols(&b->session, &b->symbols);
+
+	if (!status)
+		status = break_find(b->symbols, &b->set, &b->output.to, &b->sites);
+	if (status)
+		return status;
+	if (b->set.list) {
+		break_print_list(b->symbols, &b->sites, &b->output.to);
+		return 0;
+	}
+	struct condition_names names = { .symbols = b->symbols };
+	status = cli_condition(COMMAND, b->set.condition, &names, &b->condition);
+	if (status || b->set.explain)
+		return status;
+	b->site = calloc(b->sites.count, sizeof(*b->site));
+	if (!b->site)
+		return cli_wrong(COMMAND, "out of memory");
+	b->session.probe = b->sites.site[0].address;
+	session_open_memory(&b->session);
+	return arm(b);
+}
+
+static bool is_dry(const struct breaking *b)
+{
+	return b->set.explain || b->set.list;
+}
+
+static int start(struct breaking *b)
+{
+	int status = session_hold(&b->session);
+
+	if (status)
+		return status;
+	status = find_and_arm(b);
+	session_release(&b->session, !status && !is_dry(b));
+	return status;
+}
+
+static void say_start(const struct breaking *b)
+{
+	const struct break_armed *a = &b->armed;
+	char what[200];
+
+	break_describe(&b->sites, what, sizeof(what));
+	fprintf(stderr, "breaking on %s in process %d", what, b->session.pid);
+	if (a->emulated + a->stepped)
+		fprintf(stderr, ", by uprobes: %zu cheap, %zu single-stepped",
+			a->emulated, a->stepped);
+	if (a->hardware)
+		fprintf(stderr, ", %zu by hardware breakpoint", a->hardware);
+	fputc('\n', stderr);
+}
+
+/* The unwinder goes through a copy of the stack in which return addresses are the real ones. */
+static void read_stack(struct breaking *b, const struct trapline_hit *hit,
+		       struct break_call *call)
+{
+	struct trapline_hit mended = *hit;
+	void *stack = hit->stack_bytes_len ? malloc(hit->stack_bytes_len) : NULL;
+
+	if (stack) {
+		memcpy(stack, hit->stack_bytes, hit->stack_bytes_len);
+		break_calls_mend_stack(&b->calls, hit, stack);
+		mended.stack_bytes = stack;
+	}
+	struct run_frame frames[RUN_FRAMES_MAX];
+	size_t n = hit_frames(b->symbols, &mended, frames);
+	call->frames = n ? malloc(n * sizeof(*frames)) : NULL;
+	call->frame_count = call->frames ? n : 0;
+	if (call->frames)
+		memcpy(call->frames, frames, n * sizeof(*frames));
+	free(stack);
+}
+
+static void read_args(struct breaking *b, const struct trapline_hit *hit,
+		      struct break_call *call, const struct signature *signature)
+{
+	struct break_values values = { .s = b->symbols, .hit = hit };
+	char text[ARGS_BYTES];
+
+	if (b->output.to.text.f) {
+		break_args_text(&values, signature, text, sizeof(text));
+		call->args_text = strdup(text);
+	}
+	if (b->output.to.json)
+		call->args_json = break_args_json(&values, signature);
+	call->args_later = values.later;
+}
+
+/* Where BPF is not permitted: what the record has of the stack begins with the return address. */
+static uint64_t caller_on_stack(const struct trapline_hit *hit)
+{
+	uint64_t word = 0;
+
+#if defined(__x86_64__)
+	if (hit->stack_bytes_len >= sizeof(word))
+		memcpy(&word, hit->stack_bytes, sizeof(word));
+#else
+	trapline_hit_register(hit, 30, &word);
+#endif
+	return word;
+}
+
+static struct break_call *call_of(struct breaking *b, const struct trapline_hit *hit,
+				  const struct code_site *site)
+{
+	struct break_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->site = site;
+	call->hit = *hit;
+	if (site->kind == CODE_SITE_FUNCTION)
+		call->caller = break_calls_real_caller(&b->calls, hit);
+	if (b->set.stack)
+		read_stack(b, hit, call);
+	if (!call->caller && site->kind == CODE_SITE_FUNCTION)
+		call->caller = caller_on_stack(hit);
+	if (b->set.args)
+		read_args(b, hit, call, signature_at(b, (size_t)(site - b->sites.site)));
+	return call;
+}
+
+static bool is_enough(struct breaking *b)
+{
+	if (!b->set.limit || b->hits < b->set.limit)
+		return false;
+	b->beyond++;
+	return true;
+}
+
+static void tell(struct breaking *b, const struct break_call *call,
+		 const struct trapline_hit *returned)
+{
+	size_t index = (size_t)(call->site - b->sites.site);
+
+	b->hits++;
+	break_output_call(&b->output, b->symbols, call, returned, signature_at(b, index));
+}
+
+static void count(struct breaking *b, const struct break_call *call)
+{
+	struct run_hit hit = { .ip = call->hit.address, .tid = call->hit.tid };
+
+	memcpy(hit.thread, call->hit.thread, sizeof(hit.thread));
+	tally_add(&b->functions, &hit);
+	if (call->caller) {
+		hit.ip = call->caller;
+		hit_place(b->symbols, hit.ip, true, &hit.place);
+		tally_add(&b->callers, &hit);
+	}
+	b->site[call->site - b->sites.site].hits++;
+}
+
+static void count_return(struct break_site *site, uint64_t took_ns)
+{
+	int bucket = took_ns ? 63 - __builtin_clzll(took_ns) : 0;
+
+	site->returns++;
+	site->total_ns += took_ns;
+	site->max_ns = took_ns > site->max_ns ? took_ns : site->max_ns;
+	if (!site->buckets)
+		site->buckets = calloc(BREAK_BUCKETS, sizeof(*site->buckets));
+	if (site->buckets)
+		site->buckets[bucket]++;
+}
+
+static void on_return(struct breaking *b, const struct trapline_hit *hit)
+{
+	struct break_call *call = break_calls_return(&b->calls, hit);
+
+	if (!call)
+		return;
+	count_return(&b->site[call->site - b->sites.site],
+		     hit->time_ns - call->hit.time_ns);
+	if (!is_enough(b))
+		tell(b, call, hit);
+	break_call_free(call);
+}
+
+static bool will_return(const struct breaking *b, const struct trapline_hit *hit,
+			const struct code_site *site)
+{
+	return b->set.ret && site->kind == CODE_SITE_FUNCTION &&
+	       trapline_event_mechanism(hit->event) == TRAPLINE_BY_UPROBE;
+}
+
+static enum trapline_action on_hit(const struct trapline_hit *record)
+{
+	struct breaking *b = record->arg;
+	struct trapline_hit hit = *record;
+	const struct code_site *site = code_sites_at(&b->sites, hit.address);
+
+	if (!site)
+		return TRAPLINE_GO_ON;
+	b->last_record_ns = now_ns();
+	if (hit.returned) {
+		on_return(b, &hit);
+		return TRAPLINE_GO_ON;
+	}
+	bool returns = will_return(b, &hit, site);
+	if (!returns && is_enough(b))
+		return TRAPLINE_GO_ON;
+	thread_names_fill(&b->names, &hit);
+	struct break_call *call = call_of(b, &hit, site);
+	if (!call)
+		return TRAPLINE_GO_ON;
+	count(b, call);
+	pace_hit(&b->pace);
+	if (returns) {
+		break_calls_enter(&b->calls, call);
+		return TRAPLINE_GO_ON;
+	}
+	tell(b, call, NULL);
+	break_call_free(call);
+	return TRAPLINE_GO_ON;
+}
+
+/* All calls that were wanted have begun: how long the last of them may take to return. */
+#define PATIENCE_NS 1000000000u
+
+/* With --ret a call counts when it has returned; one that never does must not hold us up. */
+static bool all_have_begun(void *arg)
+{
+	struct breaking *b = arg;
+
+	return b->set.ret && b->set.limit && b->hits + b->calls.open >= b->set.limit &&
+	       now_ns() - b->last_record_ns > PATIENCE_NS;
+}
+
+static void tell_open_calls(struct breaking *b)
+{
+	struct break_call **call = NULL;
+	size_t n = break_calls_take(&b->calls, &call);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_enough(b))
+			tell(b, call[i], NULL);
+		break_call_free(call[i]);
+	}
+	free(call);
+}
+
+static double price(const struct breaking *b, enum break_price_kind kind, size_t places)
+{
+	return places ? break_price_ns(&b->set, kind) : -1;
+}
+
+static void finish(struct breaking *b, const char *reason)
+{
+	char command[64];
+	struct break_end end = {
+		.set = &b->set,
+		.sites = &b->sites,
+		.site = b->site,
+		.armed = &b->armed,
+		.calls = &b->calls,
+		.functions = &b->functions,
+		.callers = &b->callers,
+		.hits = b->hits,
+		.beyond = b->beyond,
+		.run = { .reason = reason,
+			 .pauses = b->pace.pauses,
+			 .price_ns = -1,
+			 .paused_ns = b->pace.paused_ns,
+			 .max_rate = b->set.max_rate },
+	};
+
+	end.run.duration_ns = now_ns() - b->session.started_ns;
+	for (size_t i = 0; i < b->armed.count; i++)
+		event_stats_add(b->armed.event[i], &end.run);
+	output_progress(&b->output.to, "taking %zu breakpoints out", b->sites.count);
+	trapline_close(b->target);
+	b->target = NULL;
+	end.emulated_ns = price(b, BREAK_PRICE_EMULATED, b->armed.emulated);
+	end.stepped_ns = price(b, BREAK_PRICE_STEPPED, b->armed.stepped);
+	end.hardware_ns = price(b, BREAK_PRICE_HARDWARE, b->armed.hardware);
+	session_describe_command(&b->session, command, sizeof(command));
+	end.run.command = command[0] ? command : NULL;
+	break_summary(&b->output, &end);
+}
+
+static void release(struct breaking *b)
+{
+	trapline_close(b->target);
+	output_close(&b->output.to);
+	break_calls_free(&b->calls);
+	tally_free(&b->functions);
+	tally_free(&b->callers);
+	for (size_t i = 0; b->site && i < b->sites.count; i++) {
+		signature_free(b->site[i].signature);
+		free(b->site[i].buckets);
+	}
+	free(b->site);
+	code_sites_free(&b->sites);
+	symbols_close(b->symbols);
+	trapline_condition_free(b->condition);
+	session_close(&b->session);
+}
+
+int cmd_break(int argc, char **argv)
+{
+	struct breaking b = { 0 };
+	int status = settings_read(&b.set, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	b.session = (struct session){ .name = COMMAND,
+				      .pid = b.set.pid,
+				      .command = b.set.command,
+				      .limit = b.set.limit,
+				      .for_ns = b.set.for_ns,
+				      .memory_fd = -1 };
+	b.output.with_ret = b.set.ret;
+	status = output_open(&b.output.to, COMMAND, b.set.output, b.set.json);
+	if (!status)
+		status = start(&b);
+	if (!status && b.set.explain && !b.set.list) {
+		status = cli_condition_explain(COMMAND, b.condition);
+	} else if (!status && !is_dry(&b)) {
+		say_start(&b);
+		b.session.is_enough = all_have_begun;
+		b.session.arg = &b;
+		pace_start(&b.pace, b.armed.event, b.armed.count, b.set.max_rate);
+		const char *reason = session_loop(&b.session, b.target, &b.pace,
+						  &b.output.to, on_hit, &b.hits);
+		tell_open_calls(&b);
+		finish(&b, reason);
+	}
+	bool wait = !status && !is_dry(&b);
+	struct session end = b.session;
+	release(&b);
+	if (wait)
+		session_wait_for_command(&end);
+	return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* instruction.h - bytes of code, and which of them a breakpoint in the code may stand on. */
+#ifndef REPORT_INSTRUCTION_H
+#define REPORT_INSTRUCTION_H
+
+#include "symbols.h"
+
+#include <stdbool.h>
+
+#define INSTRUCTION_BYTES_MAX 15
+
+/*
+ * Code as it is in its file: what debuggers put into the process does not show. From the process
+ * where there is no file. 0 or -EFAULT.
+ */
+int code_read(struct symbols *s, uint64_t address, void *buf, size_t n);
+
+/*
+ * Where to break on a function: after its landing pad (endbr64), which the kernel would have to
+ * single-step. No register or stack memory has changed there, so arguments are in their places.
+ */
+uint64_t code_entry(struct symbols *s, uint64_t function);
+
+/*
+ * Does the kernel emulate this instruction at a uprobe? Then a hit costs one trap, else it is
+ * single-stepped out of line, which is a second trap of another kind.
+ */
+bool code_is_emulated(struct symbols *s, uint64_t address);
+
+/*
+ * Does an instruction begin at address? Decoded from the start of its function on. 1 yes, 0 no;
+ * -ENOENT: no known function holds it, so nobody can tell.
+ */
+int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
+
+#endif

@@ -1,0 +1,286 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_break.sh TRAPLINE VICTIMS - what `trapline break` promises, on small programs and on Redis.
+# TAP. Needs root: uprobes are for it alone.
+
+if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
+	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
+	exit 0
+fi
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/tap.sh"
+command='break'
+
+# look ARG...: `trapline break` with its output in $tmp/out and $tmp/err.
+look()
+{
+	watch "$@"
+}
+
+# The code of the victim as it is in its memory.
+text_of()
+{
+	range=$(awk '$2 ~ /x/ && $6 ~ /calls/ { print $1; exit }' "/proc/$1/maps")
+	start=$((0x${range%-*}))
+	dd if="/proc/$1/mem" bs=4096 skip=$((start / 4096)) \
+		count=$(((0x${range#*-} - start) / 4096)) iflag=fullblock 2>/dev/null | sha256sum
+}
+
+start calls
+calls=$pid
+before=$(text_of "$calls")
+
+look -p "$calls" lookup --limit 9
+[ $? = 0 ] && [ "$(grep -c '  lookup  *from ' "$tmp/out")" = 9 ] && grep -q 'from worker+0x' "$tmp/out" &&
+	grep -q 'from round_of_calls+0x.*calls\.c:' "$tmp/out" && grep -q '^taken .* delivered 9 ' "$tmp/out"
+ok "each_call_is_a_line_with_its_caller" $?
+
+look -p "$calls" lookup --args --limit 9 --json
+[ $? = 0 ] && hits 'length == 9 and all(.function == "lookup" and .args.t.symbol == "things" and
+	(.args.n | . == 1 or . == 2 or . == 5) and
+	(.args.key.string | test("^(key[0-9]|worker|zebra)$")) and .ret == null and .args_when == null)' &&
+	hits 'all((.args.n == 2) == (.thread == "worker") and (.args.n == 5) == (.args.key.string == "zebra"))'
+ok "arguments_have_their_types_and_text_is_read_at_the_hit" $?
+
+look -p "$calls" lookup next_color greeting turn eight scale nap --ret --args --limit 60 --json
+[ $? = 0 ] && hits 'map(select(.function == "lookup")) | length > 0 and all(.ret == .args.n + 10 +
+		(if .args.key.string == "zebra" then 1 else 0 end))' &&
+	hits 'map(select(.function == "next_color")) | length > 0 and all(.args.c == "RED" and .ret == "GREEN")' &&
+	hits 'map(select(.function == "greeting")) | length > 0 and all(.ret.string == "hello")' &&
+	hits 'map(select(.function == "turn")) | length > 0 and all(.args.p == "{.x 1, .y -2}" and
+		.args.r == "{.first 10, .last 20}" and .ret == "{.x 8, .y 1}")' &&
+	hits 'map(select(.function == "eight")) | length > 0 and all(.args.f == 6 and .args_when == "later" and .ret == 20)' &&
+	hits 'map(select(.function == "scale")) | length > 0 and all(.args.by == 3 and .args.flag == 9 and
+		.args.x == null and .ret == null)'
+ok "results_have_their_types" $?
+
+hits 'map(select(.function == "nap")) | length > 0 and all(.duration_ns >= 1000000)'
+ok "a_duration_is_not_shorter_than_what_the_function_slept" $?
+
+summary '.hits == 60 and (.functions | map(.returns) | add) >= 60 and
+	(.functions | all(.hits >= .returns and (.durations | map(.calls) | add) == .returns))' &&
+	summary '.taken == .rejected + .delivered + ([.lost[]] | add)'
+ok "the_histogram_counts_every_return" $?
+
+look -p "$calls" eight --args --stack --limit 2 --json
+[ $? = 0 ] && hits 'all(.args.g == 7 and .args.h == -8 and .args_when == null and
+	([.stack[].function] | index("round_of_calls") and index("main")))'
+ok "arguments_on_the_stack_come_with_the_stack" $?
+
+look -p "$calls" depth --ret --args --limit 10 --json
+[ $? = 0 ] && hits 'length == 10 and all(.ret == .args.n + 1)'
+ok "each_call_of_a_recursion_has_its_own_return" $?
+
+look -p "$calls" last_act lookup --ret --stack --limit 20 --json
+[ $? = 0 ] && hits 'all(.caller.function == "round_of_calls" or .caller.function == "worker") and
+	all(.stack | all(.module != "[uprobes]")) and
+	any(.function == "last_act" and .ret == 16) and
+	all([.stack[].function] | index("main") or index("worker"))'
+ok "callers_and_stacks_are_real_although_the_kernel_replaced_return_addresses" $?
+
+look -p "$calls" leap nap --ret --limit 6
+[ $? = 0 ] && [ "$(grep -c 'leap  has not returned' "$tmp/out")" = 3 ] &&
+	grep -q '^3 calls had not returned' "$tmp/out"
+ok "a_call_that_never_returns_is_told_and_does_not_hold_up_the_limit" $?
+
+look -p "$calls" add_inlined --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.function == "add_inlined" and .inlined)' && summary '.sites == 2'
+ok "copies_of_an_inlined_function_are_hit" $?
+
+line=$(grep -n 'a line to break on' "$(dirname "$0")/../victims/calls.c" | cut -d: -f1)
+look -p "$calls" "calls.c:$line" --limit 2 --json
+[ $? = 0 ] && hits "all(.site == \"calls.c:$line\" and .function == \"round_of_calls\" and .line == $line)"
+ok "a_line_can_be_broken_on" $?
+
+look -p "$calls" 'n*' --list --json
+[ $? = 0 ] && [ "$(jq -r .name "$tmp/out" | sort | tr '\n' ' ')" = "nap next_color " ]
+ok "a_pattern_means_the_functions_that_fit" $?
+
+address=$(jq -r 'select(.name == "nap") | .ip' "$tmp/out")
+look -p "$calls" "$address" --limit 2 --json
+[ $? = 0 ] && hits "all(.address == \"$address\" and .caller.function == \"round_of_calls\")"
+ok "an_address_can_be_broken_on" $?
+
+# The second instruction of a function that begins with a push or sub: somewhere in 1 to 7.
+found=
+for offset in 1 2 3 4 5 6 7; do
+	look -p "$calls" "round_of_calls+$offset" --limit 2 --json && hits 'length == 2' &&
+		found=$found$offset
+done
+[ -n "$found" ] && [ ${#found} -lt 6 ] &&
+	look -p "$calls" round_of_calls --limit 2 && kill -0 "$calls"
+ok "an_offset_must_be_that_of_an_instruction" $?
+
+look -p "$calls" libc.so.6:usleep --args --limit 3 --json
+[ $? = 0 ] && hits 'length == 3 and all(.module == "libc.so.6" and (.args | length) >= 1)'
+ok "a_function_of_a_library_can_be_broken_on" $?
+
+look -p "$calls" strlen --limit 2 --json
+[ $? = 0 ] && hits 'all(.module == "libc.so.6")'
+ok "of_several_implementations_the_one_in_use_is_broken_on" $?
+
+look -p "$calls" 'libc.so.6:*' --for 0.5 --max-rate 0 --json
+[ $? = 0 ] && summary '.sites > 1000 and .sites_emulated > 0 and .hits > 0 and
+	.taken == .rejected + .delivered + .unread + ([.lost[]] | add)' && kill -0 "$calls"
+ok "a_thousand_breakpoints_stand_at_once" $?
+
+look -p "$calls" lookup --if 'arg2 == 5' --args --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.args.n == 5)' && summary '.rejected_by.condition >= 4 and
+	.decided_in == "kernel"'
+ok "a_condition_on_an_argument_lets_only_its_calls_pass" $?
+
+look -p "$calls" lookup --if 'str(arg1) == "zebra"' --ret --args --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.args.key.string == "zebra" and .ret == 16)' &&
+	summary '.unpaired_returns == 0'
+ok "a_condition_on_text_and_the_returns_of_its_calls" $?
+
+look -p "$calls" lookup --if 'arg2 == 77' --for 0.3
+[ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q '^decided in the kernel' "$tmp/out"
+ok "a_false_condition_prints_nothing" $?
+
+look -p "$calls" lookup nap -o "$tmp/file" --limit 3
+[ $? = 0 ] && [ "$(grep -c ' from ' "$tmp/out")" -ge 3 ] && [ "$(grep -c '"hit"' "$tmp/file")" = 3 ]
+ok "output_file_gets_json_while_text_is_printed" $?
+
+look -p "$calls" lookup --no-bpf --limit 3 --stack --json
+[ $? = 0 ] && hits 'length == 3 and all(.caller.function | . == "round_of_calls" or . == "worker")' &&
+	summary '.sites_hardware == 1 and .sites_emulated + .sites_stepped == 0'
+ok "without_bpf_a_hardware_breakpoint_does_it" $?
+
+[ "$(text_of "$calls")" = "$before" ]
+ok "the_code_is_byte_for_byte_what_it_was" $?
+
+"$trapline" break -p "$calls" lookup --ret >"$tmp/out" 2>"$tmp/err" &
+looker=$!
+sleep 0.6
+during=$(text_of "$calls")
+kill -KILL $looker
+wait $looker 2>/dev/null
+sleep 0.3
+[ "$during" != "$before" ] && [ "$(text_of "$calls")" = "$before" ] && kill -0 "$calls"
+ok "a_killed_break_leaves_nothing_in_the_code" $?
+
+start calls 0 0
+look -p "$pid" lookup depth --for 1 --max-rate 100 --ret --json
+[ $? = 0 ] && summary '.pauses > 0 and .paused_ns > 0 and .hits < 1000 and .unpaired_returns == 0'
+ok "a_storm_is_paused_and_the_pause_is_told" $?
+kill "$pid" 2>/dev/null
+
+look lookup --json -- "$victims/calls" 4 1000
+[ $? = 0 ] && summary '.ended == "the process ended" and .command == null' &&
+	hits 'map(select(.thread != "worker")) | length == 8'
+ok "a_started_command_is_seen_from_its_first_call" $?
+
+start calls_cpp
+look -p "$pid" 'shop::*' overloaded --args --ret --limit 24 --json
+[ $? = 0 ] && hits 'map(.function) | unique == ["overloaded", "shop::Basket::add",
+		"shop::Basket::has", "shop::Basket::operator()", "shop::most<long>"]' &&
+	hits 'map(select(.function == "shop::Basket::add")) | all(.args.count == 2 and .ret % 6 == 0)'
+ok "names_of_cpp_are_found_in_their_scopes" $?
+
+look -p "$pid" 'overloaded(char const*)' --args --ret --limit 2 --json
+[ $? = 0 ] && hits 'all(.args.a.string == "apple" and .ret == 97)' && look -p "$pid" Basket::has --limit 1
+ok "one_of_several_of_the_same_name_can_be_chosen" $?
+wrong "a_method_gets_near_names" "did you mean has" -p "$pid" Basket::hsa
+kill "$pid" 2>/dev/null
+
+for shape in fixed static; do
+	start calls_$shape
+	before=$(text_of "$pid")
+	look -p "$pid" lookup usleep --args --limit 6 --json
+	[ $? = 0 ] && hits 'any(.function == "lookup" and .args.t.symbol == "things") and
+		any(.function == "usleep")' && [ "$(text_of "$pid")" = "$before" ]
+	ok "a_${shape}_program_is_no_difference" $?
+	kill "$pid" 2>/dev/null
+done
+
+if [ -x "$victims/calls_stripped" ]; then
+	start calls_stripped
+	look -p "$pid" usleep --ret --limit 4 --json
+	[ $? = 0 ] && hits 'all(.ret == 0 and .caller.module == "calls_stripped")'
+	ok "a_stripped_program_calls_its_libraries" $?
+	wrong "a_stripped_program_has_no_names" "no function is named 'round_of_calls'" -p "$pid" round_of_calls
+	kill "$pid" 2>/dev/null
+fi
+
+mkdir -p "$tmp/mnt"
+if unshare -m true 2>/dev/null; then
+	unshare -m sh -c 'mount -t tmpfs none "$0" && cp "$1" "$0/hidden" && exec "$0/hidden"' \
+		"$tmp/mnt" "$victims/calls" >/dev/null 2>&1 &
+	pid=$!
+	started="$started $pid"
+	sleep 0.5
+	look -p "$pid" lookup --args --ret --limit 3 --json
+	[ $? = 0 ] && [ ! -e "$tmp/mnt/hidden" ] && hits 'all(.module == "hidden" and .ret == .args.n + 10 +
+		(if .args.n == 5 then 1 else 0 end))'
+	ok "a_program_in_another_mount_namespace_is_no_difference" $?
+	kill "$pid" 2>/dev/null
+else
+	echo "# not tried: another mount namespace (unshare -m is not permitted)"
+fi
+
+# Without privilege: what the kernel lets users have. The victim and the command in their reach.
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+if command -v setpriv >/dev/null && [ "$paranoid" -le 2 ]; then
+	chmod 755 "$tmp"
+	mkdir -m 755 "$tmp/user"
+	cp "$trapline" "$tmp/user/trapline"
+	cp "$victims/calls" "$tmp/user/calls"
+	as_user='setpriv --reuid=65534 --regid=65534 --clear-groups'
+	$as_user "$tmp/user/calls" >/dev/null 2>&1 &
+	pid=$!
+	started="$started $pid"
+	sleep 0.3
+	$as_user timeout 20 "$tmp/user/trapline" break -p "$pid" lookup --args --limit 3 --json \
+		>"$tmp/out" 2>"$tmp/err"
+	[ $? = 0 ] && hits 'length == 3 and all(.caller.function | . == "round_of_calls" or . == "worker")' &&
+		summary '.sites_hardware == 1 and .mechanism == "ring"'
+	ok "without_privilege_four_hardware_breakpoints_do_it" $?
+	$as_user timeout 20 "$tmp/user/trapline" break -p "$pid" lookup --ret >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && grep -q 'needs uprobes: they are for root' "$tmp/err"
+	ok "without_privilege_returns_are_refused_with_the_reason" $?
+	kill "$pid" 2>/dev/null
+else
+	echo "# not tried: without privilege (perf_event_paranoid is $paranoid)"
+fi
+
+wrong "an_unknown_function_gets_near_names" "did you mean lookup?" -p "$calls" lokup
+wrong "where_is_asked_for" "where?" -p "$calls"
+wrong "a_pattern_without_functions_is_said" "no function fits 'zz_" -p "$calls" 'zz_*'
+wrong "a_file_without_debug_information_is_said" "no source file" -p "$calls" nothing.c:1
+wrong "an_address_that_is_not_mapped_is_said" "nothing is mapped" -p "$calls" 0x10
+wrong "a_bad_address_is_refused" "is no address" -p "$calls" 0x12zz
+wrong "returns_need_uprobes" "needs uprobes" -p "$calls" lookup --ret --no-bpf
+wrong "more_than_four_need_uprobes" "5 places need uprobes" -p "$calls" lookup nap leap depth eight --no-bpf
+wrong "a_condition_on_values_is_refused" "event that watches data" -p "$calls" lookup --if 'new == 1'
+wrong "no_such_process_is_said" "no process 99999999" -p 99999999 x
+
+if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
+	port=$((20000 + $$ % 20000))
+	redis-server --save '' --bind 127.0.0.1 --port $port --dir "$tmp" --logfile "$tmp/log" >/dev/null 2>&1 &
+	pid=$!
+	started="$started $pid"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		redis-cli -p $port ping >/dev/null 2>&1 && break
+		sleep 0.2
+	done
+	timeout -k 2 30 "$trapline" break -p "$pid" call libc.so.6:write '*Command' --args --ret --json \
+		>"$tmp/out" 2>"$tmp/err" &
+	looker=$!
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		grep -q '^breaking on' "$tmp/err" && break
+		sleep 0.2
+	done
+	redis-benchmark -p $port -q -n 20000 -t incr --csv >"$tmp/load" 2>&1
+	load=$?
+	kill -TERM $looker
+	wait $looker
+	[ $? = 0 ] && [ $load = 0 ] && [ "$(redis-cli -p $port get counter:__rand_int__)" = 20000 ] &&
+		summary '.hits > 100 and .sites > 50 and .taken == .rejected + .delivered + .unread + ([.lost[]] | add)' &&
+		hits 'map(.function) | index("call") and index("incrCommand")' &&
+		! grep -qi 'crash\|bug\|signal' "$tmp/log"
+	ok "redis_under_load_loses_no_request" $?
+	kill "$pid" 2>/dev/null
+fi
+
+finished
