@@ -5,7 +5,7 @@
 #include "cli/cmd.h"
 #include "cli/condition.h"
 #include "cli/opts.h"
-#include "report/near.h"
+#include "report/code_sites.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -48,49 +48,22 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 	return cli_condition_check(command, out->condition);
 }
 
-/* endbr64 cannot be probed cheaply; nothing has changed after it. */
-static uint64_t skip_endbr(struct symbols *s, uint64_t address)
-{
-	static const unsigned char endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	unsigned char there[sizeof(endbr64)];
-
-	if (symbols_read(s, address, there, sizeof(there)))
-		return address;
-	return memcmp(there, endbr64, sizeof(there)) ? address : address + sizeof(there);
-}
-
-static int wrong_place(const char *command, struct symbols *s, const char *place)
-{
-	const char *names[3];
-	struct near_list list = { .wanted = place, .names = names, .max = 3 };
-	char question[300];
-
-	symbols_near_functions(s, &list);
-	near_question(&list, question, sizeof(question));
-	return cli_wrong(command, "no function '%s'%s", place, question);
-}
-
+/* One instruction; copies of an inlined function are several, and a pattern may be. */
 static int find_place(const char *command, struct symbols *s, struct at_point *point)
 {
-	char name[AT_TEXT];
-	unsigned long long offset = 0;
-	struct variable found;
+	struct code_sites sites = { 0 };
+	char why[400];
+	int status = CLI_OK;
 
-	snprintf(name, sizeof(name), "%s", point->place);
-	if (!strncmp(name, "0x", 2) && !opts_number(name, 0, &offset)) {
-		point->address = offset;
-		return CLI_OK;
-	}
-	char *plus = strrchr(name, '+');
-	if (plus && !opts_number(plus + 1, 0, &offset))
-		*plus = '\0';
-	int err = symbols_find(s, name, &found);
-	if (err && err != -ENOTUNIQ)
-		return wrong_place(command, s, name);
-	if (!found.is_function)
-		return cli_wrong(command, "%s is no function", name);
-	point->address = plus ? found.address + offset : skip_endbr(s, found.address);
-	return CLI_OK;
+	if (code_sites_find(s, point->place, &sites, why, sizeof(why)))
+		status = cli_wrong(command, "%s", why);
+	else if (sites.count != 1)
+		status = cli_wrong(command, "%s stands for %zu places, and a point is at one: give its "
+				   "module, a line or an address", point->place, sites.count);
+	else
+		point->address = sites.site[0].address;
+	code_sites_free(&sites);
+	return status;
 }
 
 int at_resolve(const char *command, struct symbols *s, struct at_point *point)

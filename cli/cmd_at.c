@@ -58,8 +58,8 @@ static const struct opt_syntax syntax = {
 	.command = COMMAND,
 	.usage = "'PLACE#N [if COND]' [OPTION...] -- CMD ARG...",
 	.about = "Runs a command to the Nth time that it comes to a place, exactly, and acts there.\n\n"
-		 "PLACE: a function, module:function, function+offset or 0xADDRESS. With COND only passes\n"
-		 "for which it holds count; see trapline-condition(7).",
+		 "PLACE: a function, module:function, file:line, function+offset or 0xADDRESS. With COND only\n"
+		 "passes for which it holds count; see trapline-condition(7).",
 	.tail = "examples:\n"
 		"  trapline at 'malloc#1000000' --snapshot -- ./program\n"
 		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program",

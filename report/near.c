@@ -121,21 +121,6 @@ static int near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, u
 	return 0;
 }
 
-static int near_function(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
-			 uint64_t address, void *arg)
-{
-	int type = GELF_ST_TYPE(sym->st_info);
-
-	if ((type == STT_FUNC || type == STT_GNU_IFUNC) && !strchr(name, '@'))
-		near_add(arg, name);
-	return 0;
-}
-
-void symbols_near_functions(struct symbols *s, struct near_list *list)
-{
-	symbols_walk(s, NULL, near_function, list);
-}
-
 size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n)
 {
 	const char *colon = strrchr(name, ':');

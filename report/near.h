@@ -29,10 +29,6 @@ struct near_list {
 /* Takes candidate if it is near enough and not in the list. True: the list holds it now. */
 bool near_add(struct near_list *list, const char *candidate);
 
-/* Adds the functions of all objects. */
-struct symbols;
-void symbols_near_functions(struct symbols *s, struct near_list *list);
-
 /* ` did you mean a, b, c?`, or nothing. */
 void near_question(const struct near_list *list, char *buf, size_t n);
 
