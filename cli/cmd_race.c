@@ -33,7 +33,17 @@ static const struct opt options[] = {
 	  "hold each access so long (default: by how often its site was held)" },
 	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
 	  "exit with N when a race was reported" },
+	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",
+	  "races not to report, as ThreadSanitizer and valgrind write them; may be repeated" },
+	{ "gen-suppressions", 0, OPT_STRING, AT(gen_suppressions), "[=tsan|valgrind]",
+	  "print a suppression with each race" },
+	{ "baseline", 0, OPT_STRING, AT(baseline), "FILE",
+	  "report only races that are not in FILE; written if it is not there" },
+	{ "write-baseline", 0, OPT_FLAG, AT(write_baseline), NULL,
+	  "add the races of this run to the baseline: they are known from now on" },
 	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line, on stdout or in FILE" },
+	{ "as", 0, OPT_STRING, AT(as), "FORM", "text, json or sarif" },
+	{ "sarif", 0, OPT_STRING, AT(sarif), "FILE", "SARIF 2.1.0 into FILE, beside the report" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
 #undef AT
 };
@@ -57,6 +67,7 @@ static const struct opt_syntax syntax = {
 struct race_cli {
 	struct race_cli_settings set;
 	struct race_run run;
+	struct race_policy policy;
 	struct race_report *report;
 	FILE *out;
 	uint64_t torn;
@@ -119,6 +130,20 @@ static int read_delay(struct race_cli_settings *set)
 	return 0;
 }
 
+static int read_form(struct race_cli_settings *set)
+{
+	if (!set->as)
+		return 0;
+	set->is_sarif = !strcmp(set->as, "sarif");
+	if (!strcmp(set->as, "json"))
+		set->json = 1;
+	else if (!set->is_sarif && strcmp(set->as, "text") != 0)
+		return cli_wrong(COMMAND, "--as %s: text, json or sarif", set->as);
+	if (set->json && strcmp(set->as, "json") != 0)
+		return cli_wrong(COMMAND, "--json and --as %s: one form only", set->as);
+	return 0;
+}
+
 static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 {
 	int status = 0;
@@ -143,12 +168,14 @@ static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_grade(set);
 	if (!status)
 		status = read_delay(set);
+	if (!status)
+		status = read_form(set);
 	return status ? status : agent_command_check(COMMAND, set->command);
 }
 
 static int open_output(struct race_cli *c)
 {
-	c->out = c->set.json ? stdout : stderr;
+	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
 	if (!c->set.output)
 		return 0;
 	c->out = fopen(c->set.output, "we");
@@ -165,7 +192,7 @@ static void read_records(struct race_cli *c)
 	while (race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v))
 			continue;
-		if (!c->first_ns && v->grade <= c->set.grade_max)
+		if (!c->first_ns && race_verdict(v, c->set.grade_max) == RACE_SHOWN)
 			c->first_ns = record.time_ns;
 	}
 }
@@ -182,7 +209,8 @@ static void tell(struct race_cli *c, bool is_over)
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		struct race_view *v = race_report_view(c->report, i);
 
-		if (c->set.json || v->is_told || v->grade > c->set.grade_max ||
+		if (c->set.json || c->set.is_sarif || v->is_told ||
+		    race_verdict(v, c->set.grade_max) != RACE_SHOWN ||
 		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
 			continue;
 		v->is_told = true;
@@ -267,8 +295,10 @@ static int exit_status(const struct race_cli *c, size_t shown, int blind)
 static int finish(struct race_cli *c)
 {
 	struct race_totals totals = { .torn = c->torn, .runs = 1 };
+	struct race_end end = { .totals = &totals, .child_status = c->status };
 	size_t shown = 0;
 
+	end.wall_s = (uint64_t)time(NULL);
 	totals.wall_ns = now_ns() - c->started_ns;
 	if (c->first_ns > c->started_ns)
 		totals.first_race_ns = c->first_ns - c->started_ns;
@@ -276,7 +306,7 @@ static int finish(struct race_cli *c)
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		const struct race_view *v = race_report_view(c->report, i);
 
-		if (v->grade > c->set.grade_max)
+		if (race_verdict(v, c->set.grade_max) != RACE_SHOWN)
 			continue;
 		shown++;
 		if (c->set.json)
@@ -285,14 +315,17 @@ static int finish(struct race_cli *c)
 	int blind = say_blindness(&totals);
 	if (c->set.json)
 		race_summary_json(c->report, &totals, c->set.grade_max, c->out);
-	else
+	else if (!c->set.is_sarif)
 		race_summary_text(c->report, &totals, c->set.grade_max, c->out);
-	return exit_status(c, shown, blind);
+	end.blind = blind ? "No process could be searched: what is not reported may be there." : NULL;
+	int failed = race_policy_end(&c->set, c->report, &end, c->out);
+	return exit_status(c, c->set.write_baseline ? 0 : shown, blind ? blind : failed);
 }
 
 static void release(struct race_cli *c)
 {
 	race_report_close(c->report);
+	race_policy_close(&c->policy);
 	race_region_close(&c->run);
 	if (c->out && c->set.output)
 		fclose(c->out);
@@ -306,11 +339,15 @@ int cmd_race(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
-	status = open_output(&c);
+	status = race_policy_open(&c.set, &c.policy);
+	if (!status)
+		status = open_output(&c);
 	if (!status)
 		status = race_region_open(&c.set, &c.run);
 	if (!status && race_report_open(c.run.region, &c.report))
 		status = cli_wrong(COMMAND, "no memory");
+	if (!status)
+		race_report_set_policy(c.report, &c.policy);
 	catch_signals();
 	c.started_ns = now_ns();
 	if (!status)

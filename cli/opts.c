@@ -10,6 +10,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,16 @@ static int wrong_value(const struct opt_syntax *syntax, const struct opt *o, con
 	return cli_wrong(syntax->command, "--%s wants %s, not '%s'", o->name, wanted, text);
 }
 
+static int list_add(const struct opt_syntax *syntax, const struct opt *o, const char *text,
+		    struct opt_list *list)
+{
+	if (list->count == OPT_LIST_MAX)
+		return cli_wrong(syntax->command, "--%s is given more than %d times", o->name,
+				 OPT_LIST_MAX);
+	list->texts[list->count++] = text;
+	return 0;
+}
+
 /* Store one option. Returns 0, or an exit status. */
 static int option_set(const struct opt_syntax *syntax, const struct opt *o, const char *text,
 		      void *settings)
@@ -63,8 +74,10 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		*(int *)member = 1;
 		return 0;
 	case OPT_STRING:
-		*(const char **)member = text;
+		*(const char **)member = text ? text : "";
 		return 0;
+	case OPT_LIST:
+		return list_add(syntax, o, text, member);
 	case OPT_COUNT:
 		if (opts_number(text, 10, &number))
 			return wrong_value(syntax, o, text, "a whole number");
@@ -83,6 +96,11 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 	return CLI_USAGE;
 }
 
+static bool is_optional(const struct opt *o)
+{
+	return o->argument && o->argument[0] == '[';
+}
+
 static void print_help(const struct opt_syntax *syntax)
 {
 	printf("usage: trapline %s %s\n\n%s\n\noptions:\n", syntax->command, syntax->usage,
@@ -94,7 +112,7 @@ static void print_help(const struct opt_syntax *syntax)
 		if (o->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 		snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name,
-			 o->argument ? " " : "", o->argument ? o->argument : "");
+			 o->argument && !is_optional(o) ? " " : "", o->argument ? o->argument : "");
 		printf("  %-24s %s\n", left, o->help);
 	}
 	printf("  %-24s %s\n", "-h, --help", "this text");
@@ -132,7 +150,10 @@ static void make_getopt(const struct opt_syntax *syntax, struct option *longs, c
 	*shorts++ = ':'; /* a missing argument returns ':' */
 	for (size_t i = 0; i < syntax->count; i++) {
 		const struct opt *o = &syntax->options[i];
-		longs[i] = (struct option){ o->name, o->argument != NULL, NULL, 256 + (int)i };
+		int argument = is_optional(o) ? optional_argument :
+			       o->argument    ? required_argument :
+						no_argument;
+		longs[i] = (struct option){ o->name, argument, NULL, 256 + (int)i };
 		if (!o->letter)
 			continue;
 		*shorts++ = o->letter;

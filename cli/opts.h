@@ -10,6 +10,7 @@
 enum opt_kind {
 	OPT_FLAG,    /* int: becomes 1 */
 	OPT_STRING,  /* const char *: points into argv */
+	OPT_LIST,    /* struct opt_list: may be given more than once */
 	OPT_COUNT,   /* uint64_t: decimal */
 	OPT_SECONDS, /* uint64_t: nanoseconds from seconds, fractions allowed */
 	OPT_PID,     /* pid_t: at least 1 */
@@ -20,8 +21,16 @@ struct opt {
 	char letter; /* 0: none */
 	enum opt_kind kind;
 	size_t offset; /* of the member in the command's settings */
-	const char *argument; /* how --help calls it; NULL for a flag */
+	/* How --help calls it; NULL for a flag. "[=WORD]": may be left out, the string is then empty. */
+	const char *argument;
 	const char *help;
+};
+
+#define OPT_LIST_MAX 32
+
+struct opt_list {
+	const char *texts[OPT_LIST_MAX]; /* point into argv */
+	size_t count;
 };
 
 struct opt_syntax {

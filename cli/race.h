@@ -3,6 +3,7 @@
 #ifndef CLI_RACE_H
 #define CLI_RACE_H
 
+#include "cli/opts.h"
 #include "report/race.h"
 
 #include <sys/types.h>
@@ -14,6 +15,13 @@ struct race_cli_settings {
 	const char *output;
 	uint64_t error_exitcode;
 	int json;
+	const char *as; /* text, json or sarif */
+	int is_sarif;	/* the report itself is */
+	const char *sarif; /* a file, beside the report */
+	struct opt_list suppressions;
+	const char *gen_suppressions; /* empty or a syntax; NULL: none */
+	const char *baseline;
+	int write_baseline;
 	char **command;
 	uint64_t budget_ppm;
 	uint64_t delay_ns;
@@ -31,5 +39,23 @@ struct race_run {
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
+
+/*
+ * race_policy.c: what the user does not want to hear of, and what becomes of a run in files.
+ * race_policy_open() returns 0 or an exit status, line printed.
+ */
+int race_policy_open(const struct race_cli_settings *set, struct race_policy *policy);
+void race_policy_close(struct race_policy *policy);
+
+/* How a run ended. */
+struct race_end {
+	const struct race_totals *totals;
+	uint64_t wall_s;  /* since 1970, now */
+	int child_status; /* as waitpid() tells */
+	const char *blind; /* why nothing could be searched, or NULL */
+};
+/* --as sarif, to out; and --sarif and --baseline, to their files. Notes are printed. 0 or CLI_NO. */
+int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
+		    const struct race_end *end, FILE *out);
 
 #endif

@@ -76,6 +76,7 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 		struct place *inlined = &c->frames[c->count++];
 		*inlined = at;
 		inlined->function = inlined_name(s, &scopes[i]);
+		inlined->symbol = NULL;
 		inlined->offset = 0;
 		call_place(&scopes[i], &at);
 	}

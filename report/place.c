@@ -108,6 +108,7 @@ static void place_fill(Dwfl_Module *mod, struct cached_place *c)
 	/* What a disassembler of the file shows, so that the reader can look there. */
 	p->module_offset = c->address - (dwfl_module_getelf(mod, &bias) ? bias : start);
 	p->function = dwfl_module_addrinfo(mod, c->address, &offset, &sym, NULL, NULL, NULL);
+	p->symbol = p->function;
 	if (p->function) {
 		p->offset = offset;
 		c->demangled = readable_name(p->function);

@@ -3,6 +3,7 @@
 #include "report/race.h"
 
 #include "report/files.h"
+#include "report/race_baseline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +20,7 @@ struct race_report {
 	struct race_view **views;
 	size_t count;
 	size_t capacity;
+	struct race_policy policy;
 };
 
 const char *const race_counter_names[RACE_COUNTERS] = {
@@ -74,6 +76,33 @@ void race_report_close(struct race_report *r)
 	free(r);
 }
 
+void race_report_set_policy(struct race_report *r, const struct race_policy *policy)
+{
+	r->policy = *policy;
+}
+
+const struct race_policy *race_report_policy(const struct race_report *r)
+{
+	return &r->policy;
+}
+
+enum race_verdict race_verdict(const struct race_view *v, enum race_grade grade_max)
+{
+	if (v->grade > grade_max)
+		return RACE_BELOW_GRADE;
+	if (v->suppressed)
+		return RACE_SUPPRESSED;
+	return v->is_baselined ? RACE_BASELINED : RACE_SHOWN;
+}
+
+void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
+			  size_t counts[RACE_VERDICTS])
+{
+	memset(counts, 0, RACE_VERDICTS * sizeof(*counts));
+	for (size_t i = 0; i < r->count; i++)
+		counts[race_verdict(r->views[i], grade_max)]++;
+}
+
 size_t race_report_count(const struct race_report *r)
 {
 	return r->count;
@@ -84,6 +113,23 @@ struct race_view *race_report_view(struct race_report *r, size_t i)
 	return r->views[i];
 }
 
+void race_path(const struct race_report *r, uint64_t at, char *path, size_t n)
+{
+	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
+	const struct race_file *file = &r->region->files[row < RACE_FILES ? row : 0];
+	bool is_known = row && row < RACE_FILES && file->ready;
+
+	snprintf(path, n, "%.*s", is_known ? (int)sizeof(file->path) - 1 : 0, file->path);
+}
+
+bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n)
+{
+	uint64_t address;
+	struct symbols *s = race_symbols(r, at, &address);
+
+	return s && files_source(s, address - after, path, n);
+}
+
 struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *address)
 {
 	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
@@ -92,8 +138,7 @@ struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *addre
 	if (!row || row >= RACE_FILES)
 		return NULL;
 	if (!r->is_tried[row] && r->region->files[row].ready) {
-		snprintf(path, sizeof(path), "%.*s", (int)sizeof(path) - 1,
-			 r->region->files[row].path);
+		race_path(r, at, path, sizeof(path));
 		files_open(path, &r->symbols[row], &r->bias[row]);
 		r->is_tried[row] = true;
 	}
@@ -113,6 +158,26 @@ void race_place(struct race_report *r, uint64_t at, bool after, struct place *ou
 	symbols_place(s, address - back, out);
 	out->offset += out->function ? back : 0;
 	out->module_offset += out->module ? back : 0;
+}
+
+size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place *out, size_t n)
+{
+	uint64_t back = after ? 1 : 0;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, at, &address);
+
+	if (!s) {
+		memset(out, 0, sizeof(*out));
+		return 1;
+	}
+	size_t count = symbols_frames(s, address - back, out, n);
+	for (size_t i = 0; i < count; i++) {
+		bool is_outer = i + 1 == count;
+
+		out[i].offset += is_outer && out[i].function ? back : 0;
+		out[i].module_offset += out[i].module ? back : 0;
+	}
+	return count;
 }
 
 uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)
@@ -137,18 +202,10 @@ const char *race_kind(const struct race_view *v)
 	return "read-write";
 }
 
-/* What compilers add to a name when they make variants of a function. */
+/* Without what compilers add to a name when they make variants of a function. */
 static void copy_plain_name(const char *name, char *buf, size_t n)
 {
-	static const char *const suffixes[] = { ".constprop.", ".isra.", ".part.", ".cold",
-						".lto_priv.", ".llvm." };
-
-	snprintf(buf, n, "%s", name ? name : "");
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		char *at = strstr(buf, suffixes[i]);
-		if (at)
-			*at = '\0';
-	}
+	snprintf(buf, n, "%.*s", name ? (int)suppress_plain_length(name) : 0, name ? name : "");
 }
 
 static void find_access(struct race_report *r, const struct race_side *side,
@@ -285,7 +342,12 @@ uint64_t race_report_times(const struct race_report *r, const struct race_view *
 /* The record that says most stands for its race. */
 static void take_better(struct race_view *old, const struct race_view *new)
 {
-	bool is_better = new->grade < old->grade ||
+	/* Shown as it is where nobody suppressed it. */
+	bool is_better = !new->suppressed && old->suppressed;
+
+	if (new->suppressed && !old->suppressed)
+		return;
+	is_better = is_better || new->grade < old->grade ||
 			 (new->grade == old->grade && !(old->record.flags & RACE_CHANGED) &&
 			  new->record.flags & RACE_CHANGED);
 
@@ -296,6 +358,7 @@ static void take_better(struct race_view *old, const struct race_view *new)
 	old->second = new->second;
 	old->grade = new->grade;
 	old->why = new->why;
+	old->suppressed = new->suppressed;
 	memcpy(old->variable, new->variable, sizeof(old->variable));
 }
 
@@ -333,6 +396,8 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 	find_variable(r, v);
 	name_race(r, v);
 	race_grade(r, v);
+	v->suppressed = race_suppressed(r, v);
+	v->is_baselined = baseline_see(r->policy.baseline, v->fingerprint);
 	struct race_view *old = find_view(r, v->key);
 	if (old) {
 		take_better(old, v);

@@ -9,6 +9,7 @@
 #define REPORT_RACE_H
 
 #include "record/race.h"
+#include "report/suppress.h"
 #include "report/symbols.h"
 
 #include <stdbool.h>
@@ -40,6 +41,8 @@ struct race_view {
 	uint32_t pair_count;
 	uint64_t unpaired; /* records without a row of pairs */
 	bool is_told;
+	bool is_baselined;
+	const struct suppression *suppressed; /* by which; NULL: one of its stacks at least is not */
 	uint64_t seen_ns; /* CLOCK_MONOTONIC of its first record */
 };
 
@@ -47,6 +50,31 @@ struct race_report;
 
 int race_report_open(const struct race_region *region, struct race_report **out);
 void race_report_close(struct race_report *r);
+
+struct baseline;
+/* In which syntax each race is told with a suppression for it. */
+enum race_suppress_syntax { RACE_SUPPRESS_NONE, RACE_SUPPRESS_TSAN, RACE_SUPPRESS_VALGRIND };
+/* What the user wants of a report. The members that are pointers may be NULL. */
+struct race_policy {
+	struct suppressions *suppressions;
+	struct baseline *baseline; /* races that were known before */
+	enum race_suppress_syntax syntax;
+};
+/* Give before the first record; what is in it must outlive the report. */
+void race_report_set_policy(struct race_report *r, const struct race_policy *policy);
+const struct race_policy *race_report_policy(const struct race_report *r);
+
+/* What becomes of a race: only those shown are told, and fail a run. */
+enum race_verdict {
+	RACE_SHOWN,
+	RACE_BELOW_GRADE,
+	RACE_SUPPRESSED,
+	RACE_BASELINED,
+	RACE_VERDICTS,
+};
+enum race_verdict race_verdict(const struct race_view *v, enum race_grade grade_max);
+void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
+			  size_t counts[RACE_VERDICTS]);
 
 /* Take in one record. *out is the race it belongs to, valid until the next call. 0 or -errno. */
 int race_report_add(struct race_report *r, const struct race_record *record,
@@ -65,6 +93,15 @@ uint64_t race_report_times(const struct race_report *r, const struct race_view *
 const char *race_access_name(unsigned int access);
 /* "write-write", "read-write" (in whatever order) or "unknown-origin". */
 const char *race_kind(const struct race_view *v);
+
+/*
+ * race_suppress.c: a suppression for this race alone, as far as the policy's syntax can say it, to be
+ * put into a file; NULL: none is asked for, or nothing is known that it could go by. To be freed.
+ */
+char *race_suppression(struct race_report *r, const struct race_view *v);
+/* How many races it keeps, and how often they were caught. */
+void race_suppression_uses(struct race_report *r, const struct suppression *s,
+			   enum race_grade grade_max, size_t *races, uint64_t *times);
 
 /* race_text.c, race_json.c */
 void race_print_text(struct race_report *r, const struct race_view *v, FILE *f);
@@ -95,6 +132,21 @@ void race_summary_text(struct race_report *r, const struct race_totals *t,
 		       enum race_grade grade_max, FILE *f);
 void race_summary_json(struct race_report *r, const struct race_totals *t,
 		       enum race_grade grade_max, FILE *f);
+/* race_text_policy.c: which suppressions were used and which not; what of the baseline is gone. */
+void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f);
+
+/* race_sarif.c: all races down to the grade, suppressed and known ones marked as such. */
+struct race_sarif_run {
+	char *const *command; /* NULL-terminated */
+	uint64_t started_s;   /* since 1970 */
+	uint64_t ended_s;
+	int exit_code;	      /* of the command */
+	int signal;	      /* that killed it; 0: none */
+	const char *blind;    /* why nothing could be searched; NULL: it was */
+};
+/* 0 or -errno. */
+int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
+		     const struct race_sarif_run *run, FILE *f);
 extern const char *const race_counter_names[RACE_COUNTERS];
 
 /* Inside: race.c to race_grade.c and the printers. */
@@ -104,5 +156,14 @@ struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *addre
 /* A frame of a side, and whether it is a return address. */
 uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after);
 void race_place(struct race_report *r, uint64_t at, bool after, struct place *out);
+/* The same with the functions inlined there, innermost first; at least 1. */
+#define RACE_INLINED 16
+size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place *out, size_t n);
+/* Where the source is, with its folder; false: not known. */
+bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n);
+/* The file that a place is in, with its folder; "": none. */
+void race_path(const struct race_report *r, uint64_t at, char *path, size_t n);
+/* race_suppress.c: by which suppression a race is; NULL: none. */
+const struct suppression *race_suppressed(struct race_report *r, const struct race_view *v);
 
 #endif

@@ -1,46 +1,43 @@
 // SPDX-License-Identifier: MIT
 /* race_json.c - races and the summary as JSON lines. */
-#include "report/race.h"
+#include "report/race_json.h"
 
-#include <inttypes.h>
-#include <jansson.h>
+#include "report/race_baseline.h"
+#include "report/run.h"
+
+#include <stdlib.h>
 #include <string.h>
-
-static json_t *json_hex(uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "0x%" PRIx64, value);
-	return json_string(text);
-}
 
 /* JSON's integers end where a signed 64-bit number does. */
 static json_t *json_number(uint64_t value)
 {
-	return value <= INT64_MAX ? json_integer((json_int_t)value) : json_hex(value);
+	return value <= INT64_MAX ? json_integer((json_int_t)value) : run_json_hex(value);
 }
 
-/* Names in a foreign binary need not be UTF-8; jansson refuses others. */
-static json_t *json_text(const char *text)
+json_t *race_json_text(const char *text)
 {
-	json_t *j = text && *text ? json_string(text) : NULL;
-	char plain[256];
-	size_t n = 0;
-
-	if (j || !text || !*text)
-		return j ? j : json_null();
-	for (; text[n] && n < sizeof(plain) - 1; n++)
-		plain[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
-	plain[n] = 0;
-	return json_string(plain);
+	return run_json_text(text && *text ? text : NULL);
 }
 
 static void add_place(json_t *to, const struct place *p, const char *function)
 {
-	json_object_set_new(to, "function", json_text(function));
-	json_object_set_new(to, "module", json_text(p->module));
-	json_object_set_new(to, "file", json_text(p->file));
+	json_object_set_new(to, "function", race_json_text(function));
+	json_object_set_new(to, "module", race_json_text(p->module));
+	json_object_set_new(to, "file", race_json_text(p->file));
 	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
+}
+
+static json_t *frame_of(const struct place *p, bool is_inlined)
+{
+	json_t *frame = json_object();
+
+	add_place(frame, p, p->function);
+	json_object_set_new(frame, "offset", p->function ? json_number(p->offset) : json_null());
+	json_object_set_new(frame, "module_offset",
+			    p->module ? run_json_hex(p->module_offset) : json_null());
+	if (is_inlined)
+		json_object_set_new(frame, "inlined", json_true());
+	return frame;
 }
 
 static json_t *stack_of(struct race_report *r, const struct race_side *side, uint32_t from)
@@ -48,18 +45,13 @@ static json_t *stack_of(struct race_report *r, const struct race_side *side, uin
 	json_t *stack = json_array();
 
 	for (uint32_t i = from; i < side->frame_count; i++) {
-		json_t *frame = json_object();
-		struct place p;
+		struct place places[RACE_INLINED];
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
+		size_t count = race_frames(r, at, after, places, RACE_INLINED);
 
-		race_place(r, at, after, &p);
-		add_place(frame, &p, p.function);
-		json_object_set_new(frame, "offset", p.function ? json_number(p.offset) :
-								  json_null());
-		json_object_set_new(frame, "module_offset", p.module ? json_hex(p.module_offset) :
-								       json_null());
-		json_array_append_new(stack, frame);
+		for (size_t k = 0; k < count; k++)
+			json_array_append_new(stack, frame_of(&places[k], k + 1 < count));
 	}
 	return stack;
 }
@@ -71,8 +63,8 @@ static json_t *side_of(struct race_report *r, const struct race_side *side,
 
 	json_object_set_new(j, "access", json_string(race_access_name(side->access)));
 	json_object_set_new(j, "tid", json_integer(side->tid));
-	json_object_set_new(j, "thread", json_text(side->thread));
-	json_object_set_new(j, "ip", json_hex(side->ip));
+	json_object_set_new(j, "thread", race_json_text(side->thread));
+	json_object_set_new(j, "ip", run_json_hex(side->ip));
 	add_place(j, &a->place, a->place.function);
 	json_object_set_new(j, "stack", stack_of(r, side, a->frame));
 	return j;
@@ -113,32 +105,80 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	json_object_set_new(j, "second", record->flags & RACE_UNKNOWN_ORIGIN ?
 						 unknown_side() :
 						 side_of(r, &record->second, &v->second));
-	json_object_set_new(j, "address", json_hex(record->address));
+	json_object_set_new(j, "address", run_json_hex(record->address));
 	json_object_set_new(j, "size", json_integer(record->len));
-	json_object_set_new(j, "variable", json_text(v->variable));
+	json_object_set_new(j, "variable", race_json_text(v->variable));
 	json_object_set_new(j, "old", json_number(record->old_value));
 	json_object_set_new(j, "new", json_number(record->new_value));
 	json_object_set_new(j, "count", json_number(race_report_times(r, v)));
 	json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
 	json_object_set_new(j, "why", json_string(v->why));
 	json_object_set_new(j, "pid", json_integer(record->pid));
+	if (race_report_policy(r)->syntax) {
+		char *suppression = race_suppression(r, v);
+
+		json_object_set_new(j, "suppression", race_json_text(suppression));
+		free(suppression);
+	}
 	print_line(j, f);
 }
 
-void race_summary_json(struct race_report *r, const struct race_totals *t,
-		       enum race_grade grade_max, FILE *f)
+/* Each with how much it was used: those with 0 races may go, if it stays so. */
+static json_t *suppressions_of(struct race_report *r, enum race_grade grade_max)
 {
-	size_t shown = 0;
+	struct suppressions *all = race_report_policy(r)->suppressions;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < suppressions_count(all); i++) {
+		const struct suppression *s = suppressions_at(all, i);
+		json_t *j = json_object();
+		uint64_t times;
+		size_t races;
+
+		race_suppression_uses(r, s, grade_max, &races, &times);
+		json_object_set_new(j, "suppression", race_json_text(s->text));
+		json_object_set_new(j, "file", race_json_text(s->file));
+		json_object_set_new(j, "line", json_integer(s->line));
+		json_object_set_new(j, "races", json_number(races));
+		json_object_set_new(j, "count", json_number(times));
+		json_object_set_new(j, "is_used", json_boolean(s->matches));
+		json_array_append_new(list, j);
+	}
+	return list;
+}
+
+static json_t *gone_of(const struct baseline *b)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < baseline_count(b); i++)
+		if (!baseline_at(b, i)->is_seen)
+			json_array_append_new(list,
+					      json_string(baseline_at(b, i)->fingerprint));
+	return list;
+}
+
+static void add_verdicts(struct race_report *r, enum race_grade grade_max, json_t *j)
+{
+	size_t counts[RACE_VERDICTS];
+
+	race_report_verdicts(r, grade_max, counts);
+	json_object_set_new(j, "races", json_number(counts[RACE_SHOWN]));
+	json_object_set_new(j, "races_not_shown", json_number(counts[RACE_BELOW_GRADE]));
+	json_object_set_new(j, "suppressed", json_number(counts[RACE_SUPPRESSED]));
+	json_object_set_new(j, "baselined", json_number(counts[RACE_BASELINED]));
+}
+
+json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
+			    enum race_grade grade_max)
+{
 	json_t *counters = json_object();
 	json_t *j = json_object();
 
-	for (size_t i = 0; i < race_report_count(r); i++)
-		shown += race_report_view(r, i)->grade <= grade_max;
 	for (int c = 0; c < RACE_COUNTERS; c++)
 		json_object_set_new(counters, race_counter_names[c], json_number(t->counters[c]));
 	json_object_set_new(j, "type", json_string("summary"));
-	json_object_set_new(j, "races", json_number(shown));
-	json_object_set_new(j, "races_not_shown", json_number(race_report_count(r) - shown));
+	add_verdicts(r, grade_max, j);
 	json_object_set_new(j, "stalls", json_number(t->counters[RACE_STALLS]));
 	json_object_set_new(j, "runs", json_number(t->runs));
 	json_object_set_new(j, "sites_covered", json_number(t->sites));
@@ -156,6 +196,14 @@ void race_summary_json(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "watches", json_number(t->watches));
 	json_object_set_new(j, "lost_torn", json_number(t->torn));
 	json_object_set_new(j, "lost_processes", json_number(t->lost_processes));
+	json_object_set_new(j, "suppressions", suppressions_of(r, grade_max));
+	json_object_set_new(j, "baseline_gone", gone_of(race_report_policy(r)->baseline));
 	json_object_set_new(j, "counters", counters);
-	print_line(j, f);
+	return j;
+}
+
+void race_summary_json(struct race_report *r, const struct race_totals *t,
+		       enum race_grade grade_max, FILE *f)
+{
+	print_line(race_summary_object(r, t, grade_max), f);
 }

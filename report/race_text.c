@@ -3,6 +3,7 @@
 #include "report/race.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char grade_letters[] = "ABC";
@@ -33,6 +34,8 @@ static void print_place(const struct place *p, uint64_t address, FILE *f)
 static void print_side(struct race_report *r, const struct race_side *side,
 		       const struct race_access_place *a, const char *when, FILE *f)
 {
+	size_t number = 0;
+
 	fprintf(f, "  %s of %" PRIu32 " bytes at 0x%" PRIx64 " by thread %" PRId32,
 		race_access_name(side->access), side->size, side->address, side->tid);
 	if (side->thread[0])
@@ -43,14 +46,16 @@ static void print_side(struct race_report *r, const struct race_side *side,
 		fputs(", before the instruction below (not decoded)", f);
 	fprintf(f, ", %s:\n", when);
 	for (uint32_t i = a->frame; i < side->frame_count; i++) {
-		struct place p;
+		struct place places[RACE_INLINED];
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
+		size_t count = race_frames(r, at, after, places, RACE_INLINED);
 
-		race_place(r, at, after, &p);
-		fprintf(f, "    #%-2" PRIu32 " ", i - a->frame);
-		print_place(&p, at & RACE_PLACE_MASK, f);
-		fputc('\n', f);
+		for (size_t k = 0; k < count; k++) {
+			fprintf(f, "    #%-2zu ", number++);
+			print_place(&places[k], at & RACE_PLACE_MASK, f);
+			fputs(k + 1 < count ? " (inlined)\n" : "\n", f);
+		}
 	}
 }
 
@@ -72,18 +77,28 @@ void race_print_text(struct race_report *r, const struct race_view *v, FILE *f)
 	else
 		print_side(r, &record->second, &v->second, "meanwhile", f);
 	fprintf(f, "  value of the %" PRIu32 " bytes at 0x%" PRIx64 ": 0x%" PRIx64 " -> 0x%" PRIx64
-		", after %" PRIu64 " us\n\n", record->len, record->address, record->old_value,
+		", after %" PRIu64 " us\n", record->len, record->address, record->old_value,
 		record->new_value, record->held_ns / 1000);
+	/* From the first column on, to be copied into a file. */
+	char *suppression = race_suppression(r, v);
+	if (suppression)
+		fprintf(f, "%s\n", suppression);
+	fputc('\n', f);
+	free(suppression);
 }
 
 static void print_found(struct race_report *r, enum race_grade grade_max, FILE *f)
 {
 	size_t counts[3] = { 0 };
-	size_t shown = 0;
+	size_t verdicts[RACE_VERDICTS];
 
+	race_report_verdicts(r, grade_max, verdicts);
+	size_t shown = verdicts[RACE_SHOWN];
 	for (size_t i = 0; i < race_report_count(r); i++) {
-		counts[race_report_view(r, i)->grade]++;
-		shown += race_report_view(r, i)->grade <= grade_max;
+		const struct race_view *v = race_report_view(r, i);
+		enum race_verdict verdict = race_verdict(v, grade_max);
+
+		counts[v->grade] += verdict == RACE_SHOWN || verdict == RACE_BELOW_GRADE;
 	}
 	fprintf(f, "%zu race%s: %zu of grade A, %zu of grade B", shown, shown == 1 ? "" : "s",
 		counts[0], counts[1]);
@@ -94,7 +109,7 @@ static void print_found(struct race_report *r, enum race_grade grade_max, FILE *
 	for (size_t i = 0; i < race_report_count(r); i++) {
 		const struct race_view *v = race_report_view(r, i);
 
-		if (v->grade <= grade_max)
+		if (race_verdict(v, grade_max) == RACE_SHOWN)
 			fprintf(f, "  %c [%s] %" PRIu64 " times: %s / %s\n", grade_letters[v->grade],
 				v->fingerprint, race_report_times(r, v), v->first.function,
 				v->second.function[0] ? v->second.function : "?");
@@ -126,6 +141,7 @@ void race_summary_text(struct race_report *r, const struct race_totals *t,
 	double run = t->run_ns ? (double)t->run_ns : 1.0;
 
 	print_found(r, grade_max, f);
+	race_policy_text(r, grade_max, f);
 	fprintf(f, "%" PRIu64 " stalls at %" PRIu64 " sites, %" PRIu64 " samples, in %" PRIu64
 		" process%s; up to %" PRIu32 " threads at once, %" PRIu32 " watches\n",
 		t->counters[RACE_STALLS], t->sites, t->counters[RACE_SAMPLES], t->processes,

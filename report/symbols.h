@@ -17,6 +17,7 @@ struct symbols;
 /* Where code or data is. Strings live until symbols_close(); NULL when unknown. */
 struct place {
 	const char *function; /* demangled where C++ or Rust */
+	const char *symbol;   /* the same as the file has it; NULL for an inlined one */
 	uint64_t offset;      /* bytes after the start of function */
 	const char *module;   /* file name of the loaded object, no folders */
 	uint64_t module_offset;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_policy.c - `trapline race` in a project's checks: suppressions, a baseline, SARIF.
+ *
+ * What is wrong with any of the files is said before the program starts: at the end of a long run
+ * it would be too late.
+ */
+#include "cli/cmd.h"
+#include "cli/race.h"
+#include "report/race_baseline.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COMMAND "race"
+
+static int add_file(struct suppressions *s, const char *path)
+{
+	char error[PATH_MAX + 400];
+
+	return suppressions_read(s, path, error, sizeof(error)) ? cli_wrong(COMMAND, "%s", error) : 0;
+}
+
+/* TRAPLINE_SUPPRESSIONS: files, with colons between them. */
+static int add_environment(struct suppressions *s)
+{
+	const char *list = getenv("TRAPLINE_SUPPRESSIONS");
+	char *copy = list ? strdup(list) : NULL;
+	char *rest = copy;
+	int status = 0;
+
+	if (list && !copy)
+		return cli_wrong(COMMAND, "no memory");
+	for (char *path; !status && (path = strsep(&rest, ":"));)
+		if (*path)
+			status = add_file(s, path);
+	free(copy);
+	return status;
+}
+
+static int read_suppressions(const struct race_cli_settings *set, struct race_policy *policy)
+{
+	if (suppressions_new(&policy->suppressions))
+		return cli_wrong(COMMAND, "no memory");
+	int status = add_environment(policy->suppressions);
+	for (size_t i = 0; i < set->suppressions.count && !status; i++)
+		status = add_file(policy->suppressions, set->suppressions.texts[i]);
+	return status;
+}
+
+static int read_syntax(const struct race_cli_settings *set, struct race_policy *policy)
+{
+	const char *text = set->gen_suppressions;
+
+	if (!text)
+		return 0;
+	if (!*text || !strcmp(text, "tsan"))
+		policy->syntax = RACE_SUPPRESS_TSAN;
+	else if (!strcmp(text, "valgrind"))
+		policy->syntax = RACE_SUPPRESS_VALGRIND;
+	else
+		return cli_wrong(COMMAND, "--gen-suppressions=%s: tsan or valgrind", text);
+	return 0;
+}
+
+/* Can a file be put there? Only a folder that can be written takes a new one. */
+static int check_folder(const char *option, const char *path)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	char *slash = strrchr(folder, '/');
+	if (!slash)
+		strcpy(folder, ".");
+	else
+		slash[slash == folder] = '\0';
+	if (access(folder, W_OK | X_OK))
+		return cli_wrong(COMMAND, "%s %s cannot be written: %s", option, path,
+				 strerror(errno));
+	return 0;
+}
+
+static int read_baseline(const struct race_cli_settings *set, struct race_policy *policy)
+{
+	char error[PATH_MAX + 400];
+
+	if (!set->baseline)
+		return set->write_baseline ? cli_wrong(COMMAND, "--write-baseline: into which file? "
+						       "Give --baseline FILE") : 0;
+	if (baseline_new(&policy->baseline))
+		return cli_wrong(COMMAND, "no memory");
+	int err = baseline_read(policy->baseline, set->baseline, error, sizeof(error));
+	if (err && err != -ENOENT)
+		return cli_wrong(COMMAND, "%s", error);
+	return err || set->write_baseline ? check_folder("--baseline", set->baseline) : 0;
+}
+
+int race_policy_open(const struct race_cli_settings *set, struct race_policy *policy)
+{
+	int status = read_suppressions(set, policy);
+
+	if (!status)
+		status = read_syntax(set, policy);
+	if (!status)
+		status = read_baseline(set, policy);
+	if (!status && set->sarif)
+		status = check_folder("--sarif", set->sarif);
+	return status;
+}
+
+void race_policy_close(struct race_policy *policy)
+{
+	suppressions_free(policy->suppressions);
+	baseline_free(policy->baseline);
+}
+
+static int print_sarif(const struct race_cli_settings *set, struct race_report *r,
+		       const struct race_end *end, FILE *f)
+{
+	struct race_sarif_run run = {
+		.command = set->command,
+		.ended_s = end->wall_s,
+		.started_s = end->wall_s - end->totals->wall_ns / 1000000000u,
+		.blind = end->blind,
+	};
+
+	if (WIFSIGNALED(end->child_status))
+		run.signal = WTERMSIG(end->child_status);
+	else
+		run.exit_code = WEXITSTATUS(end->child_status);
+	return race_print_sarif(r, end->totals, set->grade_max, &run, f);
+}
+
+static int write_sarif(const struct race_cli_settings *set, struct race_report *r,
+		       const struct race_end *end)
+{
+	FILE *f = fopen(set->sarif, "we");
+	int err = f ? print_sarif(set, r, end, f) : -errno;
+
+	if (f && fclose(f) && !err)
+		err = -errno;
+	return err;
+}
+
+static bool is_there(const char *path)
+{
+	return !access(path, F_OK);
+}
+
+/* The first run makes it: but what it found is new, and fails it if a race is to fail a run. */
+static int keep_baseline(const struct race_cli_settings *set, struct race_report *r)
+{
+	size_t added;
+
+	if (!set->write_baseline && is_there(set->baseline))
+		return 0;
+	int err = baseline_write(race_report_policy(r)->baseline, r, set->grade_max, set->baseline,
+				 &added);
+	if (!err)
+		cli_note(COMMAND, "%zu race%s written to the baseline %s", added,
+			 added == 1 ? "" : "s", set->baseline);
+	return err;
+}
+
+static int told(const char *path, int err)
+{
+	if (!err)
+		return CLI_OK;
+	cli_note(COMMAND, "cannot write %s: %s", path, strerror(-err));
+	return CLI_NO;
+}
+
+int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
+		    const struct race_end *end, FILE *out)
+{
+	int status = CLI_OK;
+
+	if (set->is_sarif)
+		status |= told(set->output ? set->output : "the report",
+			       print_sarif(set, r, end, out));
+	if (set->sarif)
+		status |= told(set->sarif, write_sarif(set, r, end));
+	if (set->baseline)
+		status |= told(set->baseline, keep_baseline(set, r));
+	return status;
+}

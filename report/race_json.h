@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* race_json.h - what the JSON lines and the SARIF of races share. */
+#ifndef REPORT_RACE_JSON_H
+#define REPORT_RACE_JSON_H
+
+#include "report/race.h"
+
+#include <jansson.h>
+
+/* null for an empty text too. */
+json_t *race_json_text(const char *text);
+/* The last of the JSON lines. */
+json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
+			    enum race_grade grade_max);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+/* race_text_policy.c - what was kept from the report, by which suppression or as known before. */
+#include "report/race.h"
+
+#include "report/race_baseline.h"
+
+#include <inttypes.h>
+
+#define GONE_MAX 20 /* listed; the others are counted */
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_used(struct race_report *r, enum race_grade grade_max, FILE *f)
+{
+	struct suppressions *all = race_report_policy(r)->suppressions;
+
+	for (size_t i = 0; i < suppressions_count(all); i++) {
+		const struct suppression *s = suppressions_at(all, i);
+		uint64_t times;
+		size_t races;
+
+		race_suppression_uses(r, s, grade_max, &races, &times);
+		if (races)
+			fprintf(f, "  %zu race%s, %" PRIu64 " times: %s (%s:%d)\n", races,
+				plural(races), times, s->text, s->file, s->line);
+	}
+}
+
+static void print_unused(const struct suppressions *all, FILE *f)
+{
+	size_t unused = 0;
+
+	for (size_t i = 0; i < suppressions_count(all); i++)
+		unused += !suppressions_at(all, i)->matches;
+	if (!unused)
+		return;
+	fprintf(f, "%zu suppression%s not used in this run:\n", unused,
+		unused == 1 ? " was" : "s were");
+	for (size_t i = 0; i < suppressions_count(all); i++) {
+		const struct suppression *s = suppressions_at(all, i);
+
+		if (!s->matches)
+			fprintf(f, "  %s (%s:%d)\n", s->text, s->file, s->line);
+	}
+}
+
+static void print_gone(const struct baseline *b, FILE *f)
+{
+	size_t gone = baseline_gone(b);
+	size_t told = 0;
+
+	if (!gone)
+		return;
+	fprintf(f, "%zu known race%s not seen this time: mended, or only not caught:\n", gone,
+		gone == 1 ? " was" : "s were");
+	for (size_t i = 0; i < baseline_count(b) && told < GONE_MAX; i++) {
+		const struct baseline_entry *e = baseline_at(b, i);
+
+		if (e->is_seen)
+			continue;
+		fprintf(f, "  [%s] %s\n", e->fingerprint, e->text);
+		told++;
+	}
+	if (gone > told)
+		fprintf(f, "  and %zu more\n", gone - told);
+}
+
+void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f)
+{
+	const struct suppressions *all = race_report_policy(r)->suppressions;
+	const struct baseline *b = race_report_policy(r)->baseline;
+	size_t counts[RACE_VERDICTS];
+
+	race_report_verdicts(r, grade_max, counts);
+	if (counts[RACE_SUPPRESSED])
+		fprintf(f, "%zu race%s suppressed:\n", counts[RACE_SUPPRESSED],
+			plural(counts[RACE_SUPPRESSED]));
+	print_used(r, grade_max, f);
+	print_unused(all, f);
+	if (suppressions_passed_over(all))
+		fprintf(f, "%zu suppression%s of other errors than races passed over\n",
+			suppressions_passed_over(all), plural(suppressions_passed_over(all)));
+	if (b)
+		fprintf(f, "%zu race%s known by the baseline, which has %zu\n",
+			counts[RACE_BASELINED], plural(counts[RACE_BASELINED]), baseline_count(b));
+	print_gone(b, f);
+}
