@@ -69,6 +69,9 @@ bool files_source(struct symbols *s, uint64_t address, char *path, size_t n)
 
 	if (!file)
 		return false;
+	/* A build that hides its folders has them relative, and then before the name already. */
+	if (folder && *folder != '/' && !strncmp(file, folder, strlen(folder)))
+		folder = NULL;
 	snprintf(path, n, "%s%s%s", folder ? folder : "", folder ? "/" : "", file);
 	return true;
 }

@@ -122,7 +122,8 @@ static json_t *artifact(const char *path)
 	size_t scheme = is_below ? 0 : strlen(uri);
 	encode(from, uri + scheme, sizeof(uri) - scheme);
 	json_t *j = json_pack("{s:s}", "uri", uri);
-	if (is_below)
+	/* Relative in the debug information: of this project only if it is here. */
+	if (is_below && (path[0] == '/' || !access(path, F_OK)))
 		json_object_set_new(j, "uriBaseId", json_string(ROOT));
 	return j;
 }
@@ -296,6 +297,14 @@ static void add_policy(struct race_report *r, const struct race_view *v, json_t 
 				      race_json_text(text)));
 }
 
+/* The format knows no 0. */
+static json_int_t times_of(struct race_report *r, const struct race_view *v)
+{
+	uint64_t times = race_report_times(r, v);
+
+	return times < 1 ? 1 : times > INT32_MAX ? INT32_MAX : (json_int_t)times;
+}
+
 static json_t *result(struct race_report *r, const struct race_view *v)
 {
 	static const char *const levels[] = { "error", "warning", "note" };
@@ -309,7 +318,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 			      levels[v->grade], "message", result_message(v), "locations",
 			      main_location(r, v), "relatedLocations", related(r, v),
 			      "partialFingerprints", "traplineRace/v1", v->fingerprint,
-			      "occurrenceCount", (json_int_t)race_report_times(r, v), "properties",
+			      "occurrenceCount", times_of(r, v), "properties",
 			      "grade", grade, "variable", race_json_text(v->variable));
 	json_t *flows = code_flows(r, v);
 	if (flows)

@@ -54,8 +54,9 @@ static void print_gone(const struct baseline *b, FILE *f)
 
 	if (!gone)
 		return;
-	fprintf(f, "%zu known race%s not seen this time: mended, or only not caught:\n", gone,
-		gone == 1 ? " was" : "s were");
+	fprintf(f, "%zu of the %zu race%s in the baseline %s not seen this time: mended, or only not "
+		"caught:\n", gone, baseline_count(b), plural(baseline_count(b)),
+		gone == 1 ? "was" : "were");
 	for (size_t i = 0; i < baseline_count(b) && told < GONE_MAX; i++) {
 		const struct baseline_entry *e = baseline_at(b, i);
 
@@ -83,8 +84,8 @@ void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f)
 	if (suppressions_passed_over(all))
 		fprintf(f, "%zu suppression%s of other errors than races passed over\n",
 			suppressions_passed_over(all), plural(suppressions_passed_over(all)));
-	if (b)
-		fprintf(f, "%zu race%s known by the baseline, which has %zu\n",
-			counts[RACE_BASELINED], plural(counts[RACE_BASELINED]), baseline_count(b));
+	if (counts[RACE_BASELINED])
+		fprintf(f, "%zu race%s known by the baseline\n", counts[RACE_BASELINED],
+			plural(counts[RACE_BASELINED]));
 	print_gone(b, f);
 }
