@@ -259,13 +259,19 @@ static void side_key(const struct race_access_place *a, char *buf, size_t n)
 static void side_print(struct race_report *r, const struct race_access_place *a, char *buf, size_t n)
 {
 	struct files_scope scope = { 0 };
-
+	const char *module = a->place.module ? a->place.module : "?";
 	uint64_t address;
 	struct symbols *s = race_symbols(r, a->at, &address);
 
+	/* Without a name only the place tells one race from another; it lasts for this build. */
+	if (!a->function[0]) {
+		snprintf(buf, n, "%s:@%" PRIx64, module, a->place.module ? a->place.module_offset :
+									   a->at);
+		return;
+	}
 	if (s && a->place.line)
 		files_scope(s, address - a->after, &scope);
-	snprintf(buf, n, "%s:%s:%d", a->place.module ? a->place.module : "?", a->function,
+	snprintf(buf, n, "%s:%s:%d", module, a->function,
 		 scope.function_line ? a->place.line - scope.function_line : 0);
 }
 

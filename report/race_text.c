@@ -111,7 +111,8 @@ static void print_found(struct race_report *r, enum race_grade grade_max, FILE *
 
 		if (race_verdict(v, grade_max) == RACE_SHOWN)
 			fprintf(f, "  %c [%s] %" PRIu64 " times: %s / %s\n", grade_letters[v->grade],
-				v->fingerprint, race_report_times(r, v), v->first.function,
+				v->fingerprint, race_report_times(r, v),
+				v->first.function[0] ? v->first.function : "?",
 				v->second.function[0] ? v->second.function : "?");
 	}
 }

@@ -92,7 +92,7 @@ for seconds in 1 2 4 8; do
 		read_modify_write $seconds >"$tmp/out" 2>"$tmp/err"
 	grep -q '^race A' "$tmp/err" && break
 done
-grep -q '^race_top:^word_increment$' "$tmp/err"
+grep -qxF 'race_top:^word_increment$' "$tmp/err"
 ok "in text it stands on lines of its own" $?
 
 # A baseline.
@@ -104,7 +104,7 @@ afresh=
 [ "$(grep -c '^[0-9a-f]\{16\}  A write-write shared_word in word_increment' "$tmp/base")" = 1 ]
 ok "it has the race's fingerprint, and words for a reader" $?
 cp "$tmp/base" "$tmp/base.kept"
-caught read_modify_write '.baselined == 1 and .races == 0'  --baseline "$tmp/base"
+caught read_modify_write '.baselined == 1 and .races == 0' --baseline "$tmp/base"
 [ $? = 0 ] && [ "$status" = 0 ] && holds 'all(.[]; .type != "race")'
 ok "a race that is in it is not told and does not fail the run" $?
 caught unaligned '.races == 1 and .baselined == 0' --baseline "$tmp/base"

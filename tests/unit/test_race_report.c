@@ -297,6 +297,69 @@ static void rows_are_found_again(void **state)
 	assert_int_not_equal(race_add_pair(region, 1, 2), race_add_pair(region, 1, 3));
 }
 
+/* Else a baseline that knows one of them would hide the other. */
+static void races_in_code_without_names_are_told_apart(void **state)
+{
+	struct race_report *report;
+	struct race_record record;
+	struct race_view *views[3];
+
+	set_plain(&record);
+	assert_int_equal(race_report_open(region, &report), 0);
+	record.first.frames[0] = 0x1000;
+	record.second.frames[0] = 0x2000;
+	assert_int_equal(race_report_add(report, &record, &views[0]), 0);
+	record.first.frames[0] = 0x1008;
+	assert_int_equal(race_report_add(report, &record, &views[1]), 0);
+	assert_string_not_equal(views[0]->fingerprint, views[1]->fingerprint);
+	/* Whichever side came first. */
+	record.first.frames[0] = 0x2000;
+	record.second.frames[0] = 0x1000;
+	assert_int_equal(race_report_add(report, &record, &views[2]), 0);
+	assert_string_equal(views[2]->fingerprint, views[0]->fingerprint);
+	race_report_close(report);
+}
+
+/* Seen once with a stack that no suppression is for, a race is told for good. */
+static void a_race_is_suppressed_while_all_its_stacks_are(void **state)
+{
+	struct race_policy policy = { 0 };
+	size_t counts[RACE_VERDICTS];
+	struct race_report *report;
+	struct race_record record;
+	struct race_view *view;
+	char error[128];
+	char text[32];
+
+	strcpy(region->files[1].path, "/no/such/libone.so");
+	region->files[1].ready = 1;
+	set_plain(&record);
+	assert_int_equal(suppressions_new(&policy.suppressions), 0);
+	snprintf(text, sizeof(text), "race:libone.so");
+	assert_int_equal(suppressions_parse(policy.suppressions, "f", text, error, sizeof(error)), 0);
+	assert_int_equal(race_report_open(region, &report), 0);
+	race_report_set_policy(report, &policy);
+	record.first.frame_count = 2;
+	record.first.frames[1] = 1ull << RACE_PLACE_BITS | 0x100;
+	assert_int_equal(race_report_add(report, &record, &view), 0);
+	assert_int_equal(race_verdict(view, RACE_GRADE_B), RACE_SUPPRESSED);
+	assert_ptr_equal(view->suppressed, suppressions_at(policy.suppressions, 0));
+	record.first.frame_count = 1;
+	assert_int_equal(race_report_add(report, &record, &view), 0);
+	assert_int_equal(race_verdict(view, RACE_GRADE_B), RACE_SHOWN);
+	assert_int_equal(view->record.first.frame_count, 1);
+	record.first.frame_count = 2;
+	assert_int_equal(race_report_add(report, &record, &view), 0);
+	assert_int_equal(race_verdict(view, RACE_GRADE_B), RACE_SHOWN);
+	assert_int_equal(race_verdict(view, RACE_GRADE_A), RACE_BELOW_GRADE);
+	assert_int_equal(view->record.first.frame_count, 1);
+	race_report_verdicts(report, RACE_GRADE_B, counts);
+	assert_true(counts[RACE_SHOWN] == 1 && !counts[RACE_SUPPRESSED] &&
+		    !counts[RACE_BASELINED] && !counts[RACE_BELOW_GRADE]);
+	race_report_close(report);
+	suppressions_free(policy.suppressions);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -315,6 +378,8 @@ int main(void)
 		TEST(the_ring_gives_all_in_order_and_counts_the_rest),
 		TEST(a_record_whose_writer_died_is_passed_over),
 		TEST(rows_are_found_again),
+		TEST(races_in_code_without_names_are_told_apart),
+		TEST(a_race_is_suppressed_while_all_its_stacks_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
