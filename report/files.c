@@ -148,7 +148,9 @@ void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
 			out->is_atomic |= says_atomic(&scopes[i]);
 		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
 			out->is_locking |= says_locking(&scopes[i]);
-		if (tag == DW_TAG_subprogram && !out->function_line)
+		/* The innermost one, for the line of an address is in that. */
+		if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram) &&
+		    !out->function_line)
 			dwarf_decl_line(&scopes[i], &out->function_line);
 	}
 	free(scopes);

@@ -58,17 +58,58 @@ static void call_place(Dwarf_Die *die, struct place *around)
 		around->file = die_file_by_number(die, number);
 }
 
+#define DEPTH_MAX 64
+
+/* The last of a die's children that does not lie after an offset: what is there is in it. */
+static bool child_around(Dwarf_Die *parent, Dwarf_Off wanted, Dwarf_Die *out)
+{
+	Dwarf_Die die;
+	bool is_found = false;
+
+	if (dwarf_child(parent, &die))
+		return false;
+	do {
+		if (dwarf_dieoffset(&die) > wanted)
+			break;
+		*out = die;
+		is_found = true;
+	} while (!dwarf_siblingof(&die, &die));
+	return is_found;
+}
+
+/*
+ * What contains an address, outermost first; returns how many, at most DEPTH_MAX.
+ * dwarf_getscopes() leaves what a function was inlined into for where that function is declared:
+ * only the way down to the innermost one has them all.
+ */
+static int scopes_around(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes)
+{
+	Dwarf_Die *innermost = NULL;
+	Dwarf_Die die = *cu;
+	int count = 0;
+
+	if (dwarf_getscopes(cu, address, &innermost) > 0) {
+		Dwarf_Off wanted = dwarf_dieoffset(&innermost[0]);
+
+		while (count < DEPTH_MAX && dwarf_dieoffset(&die) != wanted &&
+		       child_around(&die, wanted, &scopes[count]))
+			die = scopes[count++];
+	}
+	free(innermost);
+	return count;
+}
+
 static void frames_fill(struct symbols *s, struct cached_frames *c)
 {
 	Dwfl_Module *mod = symbols_module_of(s, c->address);
 	Dwarf_Addr bias;
-	Dwarf_Die *scopes = NULL;
+	Dwarf_Die scopes[DEPTH_MAX];
 	struct place at;
 
 	symbols_place(s, c->address, &at);
 	Dwarf_Die *cu = mod ? dwfl_module_addrdie(mod, c->address, &bias) : NULL;
-	int n = cu ? dwarf_getscopes(cu, c->address - bias, &scopes) : 0;
-	for (int i = 0; i < n && c->count < FRAMES_MAX - 1; i++) {
+	int n = cu ? scopes_around(cu, c->address - bias, scopes) : 0;
+	for (int i = n - 1; i >= 0 && c->count < FRAMES_MAX - 1; i--) {
 		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram)
 			break;
 		if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine)
@@ -81,7 +122,6 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 		call_place(&scopes[i], &at);
 	}
 	c->frames[c->count++] = at;
-	free(scopes);
 }
 
 size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, size_t n)

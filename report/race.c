@@ -285,14 +285,20 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static void name_race(struct race_report *r, struct race_view *v)
 {
 	char sides[2][384];
-	char variable[sizeof(v->variable)];
+	char variable[sizeof(v->variable)] = "";
 
-	snprintf(variable, sizeof(variable), "%s", v->variable);
+	/*
+	 * The same lines may race on many variables: that is one race. Without lines the variable helps
+	 * to tell one from another. Both must go by the same, lest the name be that of whichever
+	 * was caught first.
+	 */
+	if (!v->first.place.line || !v->second.place.line)
+		snprintf(variable, sizeof(variable), "%s", v->variable);
 	variable[strcspn(variable, "+")] = '\0';
 	side_key(&v->first, sides[0], sizeof(sides[0]));
 	side_key(&v->second, sides[1], sizeof(sides[1]));
 	int swap = strcmp(sides[0], sides[1]) > 0;
-	snprintf(v->key, sizeof(v->key), "%s|%s", sides[swap], sides[!swap]);
+	snprintf(v->key, sizeof(v->key), "%s|%s|%s", sides[swap], sides[!swap], variable);
 	side_print(r, &v->first, sides[0], sizeof(sides[0]));
 	side_print(r, &v->second, sides[1], sizeof(sides[1]));
 	swap = strcmp(sides[0], sides[1]) > 0;

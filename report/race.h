@@ -36,7 +36,7 @@ struct race_view {
 	const char *why; /* the grade, in a few words */
 	char variable[192]; /* empty: unknown */
 	char fingerprint[20];
-	char key[800];
+	char key[1000];
 	uint32_t pairs[64];
 	uint32_t pair_count;
 	uint64_t unpaired; /* records without a row of pairs */

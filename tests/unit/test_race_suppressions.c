@@ -17,6 +17,7 @@
 
 #include "report/race_baseline.h"
 #include "report/suppress.h"
+#include "report/symbols.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -399,6 +400,42 @@ static void a_wrong_baseline_is_refused_with_its_line(void **state)
 	}
 }
 
+static inline __attribute__((always_inline)) uint64_t innermost(void)
+{
+	uint64_t here;
+
+	__asm__ volatile("lea 0(%%rip), %0" : "=r"(here));
+	return here;
+}
+
+static inline __attribute__((always_inline)) uint64_t between(void)
+{
+	return innermost();
+}
+
+static __attribute__((noinline, noclone)) uint64_t outermost(void)
+{
+	return between();
+}
+
+/* Suppressions go by them, so none may be left out. */
+static void inlined_functions_are_told_one_by_one(void **state)
+{
+	struct place places[8];
+	struct symbols *s;
+	uint64_t here = outermost() - 1; /* in that instruction, not after it */
+
+	assert_int_equal(symbols_open(getpid(), &s), 0);
+	assert_int_equal(symbols_frames(s, here, places, 8), 3);
+	assert_string_equal(places[0].function, "innermost");
+	assert_string_equal(places[1].function, "between");
+	assert_string_equal(places[2].function, "outermost");
+	assert_string_equal(places[2].symbol, "outermost");
+	assert_null(places[0].symbol);
+	assert_true(places[0].line < places[1].line && places[1].line < places[2].line);
+	symbols_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +451,7 @@ int main(void)
 		cmocka_unit_test(too_many_frames_are_refused),
 		cmocka_unit_test(nothing_known_is_suppressed_by_nothing_but_everything),
 		cmocka_unit_test(files_are_read_or_it_is_said_why_not),
+		cmocka_unit_test(inlined_functions_are_told_one_by_one),
 		cmocka_unit_test(a_baseline_knows_its_fingerprints),
 		cmocka_unit_test(a_wrong_baseline_is_refused_with_its_line),
 	};
