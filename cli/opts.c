@@ -113,7 +113,11 @@ static void print_help(const struct opt_syntax *syntax)
 			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 		snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name,
 			 o->argument && !is_optional(o) ? " " : "", o->argument ? o->argument : "");
-		printf("  %-24s %s\n", left, o->help);
+		/* A long one has a line of its own. */
+		if (strlen(left) > 24)
+			printf("  %s\n  %-24s %s\n", left, "", o->help);
+		else
+			printf("  %-24s %s\n", left, o->help);
 	}
 	printf("  %-24s %s\n", "-h, --help", "this text");
 	if (syntax->tail)

@@ -137,12 +137,12 @@ void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f)
 
 /* race_sarif.c: all races down to the grade, suppressed and known ones marked as such. */
 struct race_sarif_run {
-	char *const *command; /* NULL-terminated */
-	uint64_t started_s;   /* since 1970 */
+	const char *program;
+	uint64_t started_s; /* since 1970 */
 	uint64_t ended_s;
-	int exit_code;	      /* of the command */
-	int signal;	      /* that killed it; 0: none */
-	const char *blind;    /* why nothing could be searched; NULL: it was */
+	int exit_code;	    /* of the command */
+	int signal;	    /* that killed it; 0: none */
+	const char *blind;  /* why nothing could be searched; NULL: it was */
 };
 /* 0 or -errno. */
 int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,

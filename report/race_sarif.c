@@ -9,8 +9,6 @@
  */
 #include "report/race_json.h"
 
-#include "report/run.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -353,12 +351,9 @@ static json_t *utc(uint64_t seconds)
 
 static json_t *invocation(const struct race_sarif_run *run)
 {
-	json_t *arguments = json_array();
-
-	for (char *const *a = run->command; *a; a++)
-		json_array_append_new(arguments, run_json_text(*a));
+	/* Which program, but not its arguments: such files are uploaded, and those may be secret. */
 	json_t *j = json_pack("{s:b, s:o, s:o, s:o}", "executionSuccessful", !run->blind,
-			      "arguments", arguments, "startTimeUtc", utc(run->started_s),
+			      "executableLocation", artifact(run->program), "startTimeUtc", utc(run->started_s),
 			      "endTimeUtc", utc(run->ended_s));
 	if (run->signal)
 		json_object_set_new(j, "exitSignalNumber", json_integer(run->signal));

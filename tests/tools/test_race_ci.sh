@@ -187,6 +187,8 @@ timeout 20 "$trapline" race --as sarif -o "$tmp/sarif" -- sh -c 'echo out; exit 
 [ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && valid '.runs[0] | .results == [] and
 	.invocations[0].exitCode == 3'
 ok "--as sarif is the report itself, with no result where nothing was found" $?
+! grep -q 'exit 3' "$tmp/sarif"
+ok "and without the program's arguments, which may be secret" $?
 
 # wrong NAME PATTERN OPTION...: one line that holds the pattern, and nothing was run.
 wrong()
