@@ -39,6 +39,22 @@ static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 	s->lost_merged = missing - s->rejected_duplicate;
 }
 
+/*
+ * A thread that was cloned between the opening of its parent's event and the attaching of the
+ * program has inherited an event without one; it was found in a later round and got one with. Each
+ * of its accesses is counted by both, so what no program saw is a duplicate up to the count of
+ * the later rounds, and lost beyond it.
+ */
+static void move_to_duplicates(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t later = 0;
+
+	event_read_count(ev, 1, &later);
+	uint64_t duplicates = s->lost_kernel < later ? s->lost_kernel : later;
+	s->rejected_duplicate += duplicates;
+	s->lost_kernel -= duplicates;
+}
+
 /* What the program in the kernel decided; returns what it let pass. */
 static uint64_t decided_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
@@ -55,6 +71,8 @@ static uint64_t decided_stats(struct trapline_event *ev, struct trapline_stats *
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
 	s->lost_kernel = rest(s->taken, seen);
+	if (s->lost_kernel && event_is_breakpoint(ev))
+		move_to_duplicates(ev, s);
 	return atomic_get(&control->granted);
 }
 

@@ -91,13 +91,15 @@ timeout 20 "$trapline" race -- true 2>"$tmp/err"
 grep -q 'no two threads were ever seen at once' "$tmp/err"
 ok "a program with one thread: it says that nothing could be found" $?
 
-if command -v setpriv >/dev/null && [ "$(id -u)" = 0 ]; then
+nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
+# A tree in root's home is not nobody's to run.
+if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	chmod 755 "$tmp"
-	timeout 60 setpriv --reuid 65534 --regid 65534 --clear-groups "$trapline" race \
+	timeout 60 $nobody "$trapline" race \
 		--overhead 20% -- "$victims/race_racy" read_modify_write 4 >"$tmp/out" 2>"$tmp/err"
 	grep -q '^race A' "$tmp/err"
 	ok "it works without privilege" $?
 else
-	skip "it works without privilege" "root and setpriv are needed to drop privileges"
+	skip "it works without privilege" "root, setpriv, and a tree that others may read"
 fi
 finish
