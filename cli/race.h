@@ -13,10 +13,14 @@ struct race_cli_settings {
 	const char *delay;
 	const char *output;
 	uint64_t error_exitcode;
+	const char *time; /* as given */
+	uint64_t until_covered;
 	int json;
+	int sweep;
 	char **command;
 	uint64_t budget_ppm;
 	uint64_t delay_ns;
+	uint64_t time_ns;
 	enum race_grade grade_max;
 };
 

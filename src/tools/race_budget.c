@@ -19,6 +19,7 @@
 
 #define MILLION 1000000u
 #define ALLOWED_AT_START_NS 5000000u
+#define ALLOWED_IN_SWEEP_NS 100000000u
 #define KEPT_NS 300000000u
 #define DELAY_MIN_NS 60000u
 #define DELAY_HOT_NS 50000u
@@ -27,6 +28,7 @@
 #define SWITCH_EVERY_NS 500000000u
 #define THREADS_EVERY_NS 20000000u
 #define RARE_NS 2000000000u
+#define RARE_IN_SWEEP_NS 100000000u
 #define SLACK_MAX_NS 200000u
 
 TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
@@ -84,13 +86,15 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	struct race_budget *b = &race.budget;
 	uint64_t wall = now_ns - b->started_wall_ns;
 	uint64_t cpu = race_process_cpu_ns() - b->started_cpu_ns;
-	uint64_t run = wall < cpu ? wall : cpu;
+	/* A sweep is given its time, whatever the program does with it. */
+	uint64_t run = wall < cpu || race.region->settings.is_sweep ? wall : cpu;
 	uint64_t parallel = wall ? cpu * 16 / wall : 16;
 
 	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel,
 			 __ATOMIC_RELAXED);
 	race.process->run_ns = run;
-	uint64_t allowed = ALLOWED_AT_START_NS +
+	uint64_t allowed = (race.region->settings.is_sweep ? ALLOWED_IN_SWEEP_NS :
+							     ALLOWED_AT_START_NS) +
 			   run / 1000 * race.region->settings.budget_ppm / 1000;
 	uint64_t gone = counter_get(&b->spent_ns) + counter_get(&b->forgiven_ns);
 	if (gone >= allowed)
@@ -154,6 +158,25 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 }
 
 /*
+ * In a sweep each site is held as often as another, so that long stalls are paid by few sites. Where
+ * threads come seldom it may take long until another one does.
+ */
+TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, uint64_t now_ns)
+{
+	uint32_t stalls = site ? counter_get(&site->stalls) : 16;
+	uint32_t doublings = stalls < 4 ? 9 : stalls < 32 ? 7 : 4;
+	uint64_t most = credit(now_ns) / 4;
+
+	if (stalls && now_ns - site->last_ns > RARE_IN_SWEEP_NS)
+		doublings = 11;
+	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
+	delay <<= race_random() % (doublings + 1);
+	if (delay > most)
+		delay = most;
+	return delay < DELAY_MIN_NS ? DELAY_MIN_NS : delay;
+}
+
+/*
  * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
  * drawn so that each power of two is as likely, since nobody knows how often the others come.
  */
@@ -166,6 +189,8 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns)
 
 	if (fixed)
 		return fixed;
+	if (race.region->settings.is_sweep)
+		return sweep_delay_ns(site, now_ns);
 	if (stalls && stalls < 256 && now_ns - site->last_ns > RARE_NS)
 		doublings += 4;
 	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
@@ -192,7 +217,8 @@ TRAP_PATH int race_is_alone(uint64_t now_ns)
 	atomic_set(&b->threads_at_ns, now_ns);
 	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0))
 		return 0;
-	uint32_t threads = st.st_nlink > 2 ? (uint32_t)(st.st_nlink - 2) : 1;
+	uint32_t others = 2 + counter_get(&b->own_threads);
+	uint32_t threads = st.st_nlink > others ? (uint32_t)(st.st_nlink - others) : 1;
 	atomic_set(&b->threads, threads);
 	if (threads > race.process->most_threads)
 		race.process->most_threads = threads;

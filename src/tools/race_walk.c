@@ -166,7 +166,7 @@ TRAP_PATH static int walk_from(const struct trapline_hit *hit, uint64_t pc, int 
 		if (!pc || (n && !is_walkable(&w, pc)))
 			break;
 		uint64_t left = w.module->text_end - pc;
-		if (insn_decode((const void *)(uintptr_t)pc,
+		if (insn_decode(race_code(w.module, pc),
 				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX,
 				&insn))
 			break;
