@@ -79,6 +79,9 @@ void poke_before_fork(void);
 void poke_after_fork_in_parent(void);
 void poke_after_fork_in_child(void);
 
+/* 1: the signal with this context came inside a callback of a trap, in this thread. */
+int poke_is_nested(const ucontext_t *context);
+
 /* The handler's part. 1: taken care of; 0: not ours. */
 int poke_on_int3(ucontext_t *context);
 

@@ -267,6 +267,7 @@ struct race_spot {
 	uint32_t state;		/* enum race_spot_state */
 	uint32_t passes;	/* since it was armed */
 	uint32_t pointless;	/* how often it was tried for nothing */
+	uint32_t is_witness; /* locked: not held, what it accesses is remembered */
 };
 
 #define RACE_SPOTS_MAX 16384u /* in a process, at once */

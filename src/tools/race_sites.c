@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "code/insn_context.h"
 #include "tools/race_priv.h"
 
 #define PASSES_MAX 32u
@@ -82,6 +83,20 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap,
 	atomic_set(&spot->held_ns, (uint64_t)0);
 }
 
+TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
+			      const struct race_spots *set, struct race_spot *spot)
+{
+	struct insn_regs regs;
+	struct insn insn;
+	uint64_t address;
+
+	insn_regs_from_context(trap->context, &regs);
+	if (!insn_decode(race_code(set->module, trap->address), INSN_LENGTH_MAX, &insn) &&
+	    !insn_address(&insn, 0, &regs, &address))
+		race_note_atomic(race_place_of(address));
+	ask_off(set, spot);
+}
+
 TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 {
 	const struct race_spots *set = hit->arg;
@@ -94,6 +109,10 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	race_count(RACE_SITE_HITS);
 	race_budget_spend(PASS_NS, 1);
 	uint32_t passes = counter_add(&spot->passes, 1u) + 1;
+	if (spot->is_witness) {
+		witness(hit, set, spot);
+		return;
+	}
 	if (race_is_alone(now)) {
 		let_pass(set, spot, RACE_SITE_HITS_ALONE, passes);
 		return;

@@ -5,7 +5,8 @@
  * Functions are those of the unwind table, with their exact lengths: data between functions is
  * never taken for code. A function in which decoding does not come to its very end is left out. What
  * can be told from the instruction alone is dropped: own frames, thread-local variables, constants,
- * and locked instructions, of which it is remembered what they access.
+ * and, to be held, locked instructions. These are trapped all the same: what they access is meant to
+ * be atomic, and a plain access to that elsewhere is graded by it.
  */
 #include <string.h>
 
@@ -63,25 +64,13 @@ static int is_worth(struct search *s, const struct insn *insn, unsigned int oper
 	return !is_constant(s->module, address);
 }
 
-static void note_locked(struct search *s, const struct insn *insn)
-{
-	uint64_t address;
-
-	for (unsigned int i = 0; i < insn->memory_count; i++)
-		if (insn->memory[i].base == INSN_RIP &&
-		    !insn_address(insn, i, &s->regs, &address))
-			race_note_atomic(race_place_of(address));
-}
-
 static int has_access(struct search *s, const struct insn *insn)
 {
-	if (insn->flags & INSN_ATOMIC) {
-		note_locked(s, insn);
-		return 0;
-	}
 	/* A copy of it elsewhere would be another instruction. */
 	if (insn->flags & INSN_NOT_RELOCATABLE)
 		return 0;
+	if (insn->flags & INSN_ATOMIC)
+		return insn->memory_count > 0 && !insn->memory[0].segment;
 	for (unsigned int i = 0; i < insn->memory_count; i++)
 		if (is_worth(s, insn, i))
 			return 1;
@@ -89,15 +78,16 @@ static int has_access(struct search *s, const struct insn *insn)
 }
 
 /* All are listed; where there are more than can be trapped at once, which of them is by chance. */
-static void take(struct search *s, uint64_t pc)
+static void take(struct search *s, uint64_t pc, int is_witness)
 {
 	struct race_region *region = race.region;
-	struct race_site *site = race_add_site(region, race_place_of(pc));
+	struct race_site *site =
+		is_witness ? NULL : race_add_site(region, race_place_of(pc));
 	uint32_t at = s->count;
 
-	if (!site)
+	if (!site && !is_witness)
 		counter_add(&region->sites_lost, 1u);
-	else
+	if (site)
 		__atomic_fetch_or(&site->flags, RACE_SITE_LISTED, __ATOMIC_RELAXED);
 	s->listed++;
 	if (s->count < s->max)
@@ -105,7 +95,9 @@ static void take(struct search *s, uint64_t pc)
 	else
 		at = (uint32_t)(race_random() % s->listed);
 	if (at < s->max)
-		s->out[at] = (struct race_spot){ .address = pc, .site = site };
+		s->out[at] = (struct race_spot){ .address = pc,
+						  .site = site,
+						  .is_witness = (uint32_t)is_witness };
 }
 
 /* 1: decoding comes to the end of the function. */
@@ -142,7 +134,7 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 			return;
 		s->regs.r[INSN_RIP] = pc;
 		if (has_access(s, &insn))
-			take(s, pc);
+			take(s, pc, insn.flags & INSN_ATOMIC);
 	}
 }
 

@@ -25,6 +25,7 @@
 #define LOOK_EVERY 25u /* turns: for modules that came or went */
 #define RENEW 24u      /* sites a turn */
 #define CHOICE 96u     /* from so many */
+#define WITNESSES 4u   /* turns of a locked instruction, which may access this and that */
 #define TRIES 256      /* sites that refuse a trap and are left out */
 #define STACK_BYTES (256u << 10)
 #define MODULES_AT_ONCE 256
@@ -234,8 +235,13 @@ static void take_away(void)
 	}
 	switch_all(ids, n, 0);
 	for (size_t i = 0; i < n; i++) {
-		atomic_set(&spot_of(ids[i])->state, SPOT_RESTING);
-		rest(ids[i]);
+		struct race_spot *spot = spot_of(ids[i]);
+
+		if (!spot)
+			continue;
+		atomic_set(&spot->state, SPOT_RESTING);
+		if (!spot->is_witness || ++spot->pointless < WITNESSES)
+			rest(ids[i]);
 	}
 	counter_add(&race.process->counters[RACE_SITE_REMOVED], n);
 }
@@ -244,6 +250,9 @@ static void take_away(void)
 static uint32_t debt_of(uint32_t id)
 {
 	const struct race_spot *spot = spot_of(id);
+
+	if (!spot)
+		return UINT32_MAX;
 	uint32_t stalls = spot->site ? counter_get(&spot->site->stalls) : 0;
 	uint32_t pointless = counter_get(&spot->pointless);
 
@@ -271,6 +280,8 @@ static void put_back(void)
 	for (uint32_t i = 0; i < chosen; i++) {
 		struct race_spot *spot = spot_of(ids[i]);
 
+		if (!spot)
+			continue;
 		atomic_set(&spot->passes, 0u);
 		atomic_set(&spot->state, SPOT_ARMED);
 	}

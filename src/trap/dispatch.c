@@ -112,7 +112,7 @@ TRAP_PATH static void chain(int sig, siginfo_t *info, void *context)
 
 TRAP_PATH static int is_nested(const ucontext_t *context)
 {
-	return self.frame && frame_is_inside(self.frame, context);
+	return (self.frame && frame_is_inside(self.frame, context)) || poke_is_nested(context);
 }
 
 TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
