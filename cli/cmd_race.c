@@ -28,7 +28,7 @@
 static const struct opt options[] = {
 #define AT(member) offsetof(struct race_cli_settings, member)
 	{ "overhead", 0, OPT_STRING, AT(overhead), "PERCENT",
-	  "how much the search may cost (default: 2%; 100% with --sweep)" },
+	  "how much the search may cost (default: 2%; 300% with --sweep)" },
 	{ "grade", 0, OPT_STRING, AT(grade), "A|B|C",
 	  "report races down to this grade (default: B)" },
 	{ "delay", 0, OPT_STRING, AT(delay), "SECONDS",
@@ -95,7 +95,7 @@ static uint64_t now_ns(void)
 /* "2%", "2" or "0.5%". */
 static int read_overhead(struct race_cli_settings *set)
 {
-	const char *text = set->overhead ? set->overhead : set->sweep ? "100%" : "2%";
+	const char *text = set->overhead ? set->overhead : set->sweep ? "300%" : "2%";
 	char *end;
 	double percent = strtod(text, &end);
 

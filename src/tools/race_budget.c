@@ -19,6 +19,7 @@
 
 #define MILLION 1000000u
 #define ALLOWED_AT_START_NS 5000000u
+#define ASLEEP_PART 8u
 #define ALLOWED_IN_SWEEP_NS 100000000u
 #define KEPT_NS 300000000u
 #define DELAY_MIN_NS 60000u
@@ -74,8 +75,10 @@ TRAP_PATH static void average(uint64_t *mean, uint64_t value)
 
 TRAP_PATH void race_budget_spend(uint64_t ns, int is_parallel)
 {
-	if (is_parallel)
+	if (is_parallel) {
+		counter_add(&race.budget.own_cpu_ns, ns);
 		ns = ns * 16 / counter_get(&race.budget.parallel_x16);
+	}
 	counter_add(&race.budget.spent_ns, ns);
 	counter_add(&race.process->spent_ns, ns);
 }
@@ -86,8 +89,13 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	struct race_budget *b = &race.budget;
 	uint64_t wall = now_ns - b->started_wall_ns;
 	uint64_t cpu = race_process_cpu_ns() - b->started_cpu_ns;
-	/* A sweep is given its time, whatever the program does with it. */
-	uint64_t run = wall < cpu || race.region->settings.is_sweep ? wall : cpu;
+	/* Stalls must not earn more stalls: in a sweep what the program did counts, however long it
+	 * took, and a little for those that mostly sleep. */
+	uint64_t own = counter_get(&b->own_cpu_ns);
+	uint64_t run = race.region->settings.is_sweep ? wall / ASLEEP_PART + cpu -
+								(own < cpu ? own : cpu) :
+		       wall < cpu		      ? wall :
+							cpu;
 	uint64_t parallel = wall ? cpu * 16 / wall : 16;
 
 	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel,
@@ -126,6 +134,11 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 	}
 }
 
+TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
+{
+	return credit(now_ns);
+}
+
 TRAP_PATH int race_budget_allows(uint64_t now_ns)
 {
 	uint64_t left = credit(now_ns);
@@ -153,6 +166,7 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	}
 	if (waited_ns)
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
+	counter_add(&b->own_cpu_ns, cpu_ns);
 	race_budget_spend(held_ns + cpu_ns, 0);
 	counter_add(&race.process->stalled_ns, held_ns);
 }

@@ -120,6 +120,7 @@ struct race_budget {
 	uint64_t forgiven_ns; /* allowance that was not used in time */
 	uint64_t spent_ns;
 	uint64_t stall_cost_ns; /* beside the delay: recent mean */
+	uint64_t own_cpu_ns;	/* used by us, in whatever thread */
 	uint64_t slack_ns;	/* how late sleepers wake up: recent mean */
 	uint64_t trap_ns;	/* of one trap and its signal, measured at the start */
 	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
@@ -307,6 +308,7 @@ enum trapline_action race_on_watch(const struct trapline_hit *hit);
 void race_budget_start(void);
 /* May a thread be held now? */
 int race_budget_allows(uint64_t now_ns);
+uint64_t race_budget_left(uint64_t now_ns);
 void race_budget_spend(uint64_t ns, int is_parallel);
 void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns);
 uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns);

@@ -52,7 +52,7 @@ TRAP_PATH static void let_pass(const struct race_spots *set, struct race_spot *s
 			       enum race_counter why, uint32_t passes)
 {
 	race_count(why);
-	if (passes >= PASSES_MAX)
+	if (passes >= PASSES_MAX || why == RACE_SITE_HITS_EARLY)
 		ask_off(set, spot);
 }
 
@@ -118,7 +118,8 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 		return;
 	}
 	set_flag(spot, RACE_SITE_REACHED);
-	if (!race_budget_allows(now)) {
+	/* The first time is always paid: else what runs seldom would find the purse empty. */
+	if ((!spot->site || counter_get(&spot->site->stalls)) && !race_budget_allows(now)) {
 		let_pass(set, spot, RACE_SITE_HITS_EARLY, passes);
 		return;
 	}

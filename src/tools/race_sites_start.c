@@ -24,6 +24,7 @@
 #define TURN_NS 2000000u
 #define LOOK_EVERY 25u /* turns: for modules that came or went */
 #define RENEW 24u      /* sites a turn */
+#define STALL_NS 500000u /* on average: no more than can be held */
 #define CHOICE 96u     /* from so many */
 #define WITNESSES 4u   /* turns of a locked instruction, which may access this and that */
 #define TRIES 256      /* sites that refuse a trap and are left out */
@@ -260,14 +261,14 @@ static uint32_t debt_of(uint32_t id)
 }
 
 /* Of those that have rested longest, the ones that were held least. */
-static void put_back(void)
+static void put_back(uint32_t most)
 {
 	uint32_t ids[CHOICE];
 	uint32_t n = 0;
 
 	while (n < CHOICE && sites.resting_count)
 		ids[n++] = take_resting();
-	uint32_t chosen = n < RENEW ? n : RENEW;
+	uint32_t chosen = n < most ? n : most;
 	for (uint32_t i = 0; i < chosen; i++)
 		for (uint32_t k = i + 1; k < n; k++)
 			if (debt_of(ids[k]) < debt_of(ids[i])) {
@@ -320,13 +321,18 @@ static void look_around(void)
 
 static void turn(uint32_t number)
 {
+	uint64_t cpu_ns = race_thread_cpu_ns();
+
 	pthread_mutex_lock(&sites.lock);
 	take_away();
-	if (race_budget_allows(clock_now_ns()))
-		put_back();
+	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
+	if (paid)
+		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
 	if (number % LOOK_EVERY == 0)
 		look_around();
 	pthread_mutex_unlock(&sites.lock);
+	/* With what was done between turns, about. */
+	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
 }
 
 static void take_all_away(void)
