@@ -142,6 +142,8 @@ static int add_module(const struct race_module *module)
 	if (err) {
 		refuse(err, problem.why);
 		set->count = 0;
+		if (err == -EFAULT)
+			set->module = NULL; /* closed meanwhile: it may be opened again */
 	}
 	sites.count++;
 	sites.spots += set->count;
@@ -310,13 +312,33 @@ static int is_last(void)
 	return end && !strncmp(end, ") Z", 3);
 }
 
+/* Of an object that was closed, and perhaps opened again at the same place. */
+static void drop_closed(void)
+{
+	for (uint32_t i = 0; i < sites.count; i++) {
+		struct race_spots *set = &sites.sets[i];
+		struct code_problem problem;
+
+		if (!set->traps || race_module_of(set->start) == set->module)
+			continue;
+		if (traps_remove(set->traps, &problem))
+			continue; /* at the next look */
+		set->traps = NULL;
+		set->module = NULL;
+		sites.spots -= set->count;
+		set->count = 0;
+	}
+}
+
 static void look_around(void)
 {
 	unsigned long long loaded = sites.loaded;
 
 	dl_iterate_phdr(on_object, NULL);
-	if (sites.loaded != loaded)
-		add_modules();
+	if (sites.loaded == loaded)
+		return;
+	drop_closed();
+	add_modules();
 }
 
 static void turn(uint32_t number)
