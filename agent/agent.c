@@ -54,9 +54,6 @@ static void *map_region(const char *path, size_t bytes)
 	return region && !memory_failed(region) ? region : NULL;
 }
 
-typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
-			       void *);
-
 /*
  * A thread that is born while a watch is being armed may not be covered by it, and the kernel does
  * not tell. So births are noted; nothing else is done to them.
@@ -66,10 +63,11 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 							  void *(*start)(void *),
 							  void *arg)
 {
-	static create_function next;
+	static race_create next;
 
 	if (!next)
-		next = (create_function)dlsym(RTLD_NEXT, "pthread_create");
+		next = (race_create)dlsym(RTLD_NEXT, "pthread_create");
+	race_sites_begin(next);
 	race_birth_begins();
 	int err = next(thread, attr, start, arg);
 	race_birth_ends();

@@ -84,15 +84,20 @@ EXPORTED sighandler_t signal(int number, sighandler_t handler)
 	return sigaction(number, &action, &old) ? SIG_ERR : old.sa_handler;
 }
 
+const sigset_t *signals_without_trap(const sigset_t *set, sigset_t *without)
+{
+	if (!is_ours || !set || !sigismember(set, SIGTRAP))
+		return set;
+	*without = *set;
+	sigdelset(without, SIGTRAP);
+	return without;
+}
+
 static int change_mask(mask_function next, int how, const sigset_t *set, sigset_t *old)
 {
 	sigset_t without;
 
-	if (!is_ours || !set || how == SIG_UNBLOCK || !sigismember(set, SIGTRAP))
-		return next(how, set, old);
-	without = *set;
-	sigdelset(&without, SIGTRAP);
-	return next(how, &without, old);
+	return next(how, how == SIG_UNBLOCK ? set : signals_without_trap(set, &without), old);
 }
 
 EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old)

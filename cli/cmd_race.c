@@ -22,15 +22,23 @@
 #define COMMAND "race"
 #define LOOK_EVERY_NS 10000000
 #define SURE_AFTER_NS 2000000000u
+#define SWEEP_NS 10000000000u
+#define STILL_RUNS 3u /* without a new site: then no other will be reached */
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct race_cli_settings, member)
 	{ "overhead", 0, OPT_STRING, AT(overhead), "PERCENT",
-	  "how much the search may cost (default: 2%)" },
+	  "how much the search may cost (default: 2%; 300% with --sweep)" },
 	{ "grade", 0, OPT_STRING, AT(grade), "A|B|C",
 	  "report races down to this grade (default: B)" },
 	{ "delay", 0, OPT_STRING, AT(delay), "SECONDS",
 	  "hold each access so long (default: by how often its site was held)" },
+	{ "sweep", 0, OPT_FLAG, AT(sweep), NULL,
+	  "run CMD again and again, and hold every access in it" },
+	{ "time", 0, OPT_STRING, AT(time), "SECONDS",
+	  "with --sweep: begin no run after that time (default: 10)" },
+	{ "until-covered", 0, OPT_COUNT, AT(until_covered), "N",
+	  "with --sweep: end when each access that is reached was held N times" },
 	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
 	  "exit with N when a race was reported" },
 	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",
@@ -73,7 +81,11 @@ struct race_cli {
 	uint64_t torn;
 	uint64_t started_ns;
 	uint64_t first_ns; /* when the first race that is shown was caught; 0: none */
-	int status; /* of the child, as waitpid() tells */
+	uint64_t runs;
+	uint64_t reached;  /* sites, at the end of the last run */
+	uint64_t still_runs; /* since that was another number */
+	bool is_ended; /* by a signal to us */
+	int status; /* of the child, as waitpid() tells; of the first that failed */
 };
 
 static volatile sig_atomic_t ended_by; /* a signal for us that the program gets too */
@@ -94,7 +106,7 @@ static uint64_t now_ns(void)
 /* "2%", "2" or "0.5%". */
 static int read_overhead(struct race_cli_settings *set)
 {
-	const char *text = set->overhead ? set->overhead : "2%";
+	const char *text = set->overhead ? set->overhead : set->sweep ? "300%" : "2%";
 	char *end;
 	double percent = strtod(text, &end);
 
@@ -144,6 +156,24 @@ static int read_form(struct race_cli_settings *set)
 	return 0;
 }
 
+static int read_sweep(struct race_cli_settings *set)
+{
+	char *end;
+
+	if (!set->sweep && (set->time || set->until_covered))
+		return cli_wrong(COMMAND, "--time and --until-covered go with --sweep");
+	if (!set->time) {
+		set->time_ns = set->until_covered ? UINT64_MAX : SWEEP_NS;
+		return 0;
+	}
+	double seconds = strtod(set->time, &end);
+	if (end == set->time || (*end && strcmp(end, "s") != 0) || !isfinite(seconds) ||
+	    seconds <= 0 || seconds > 1e9)
+		return cli_wrong(COMMAND, "--time %s: seconds, above 0, such as 30", set->time);
+	set->time_ns = (uint64_t)(seconds * 1e9);
+	return 0;
+}
+
 static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 {
 	int status = 0;
@@ -170,6 +200,8 @@ static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_delay(set);
 	if (!status)
 		status = read_form(set);
+	if (!status)
+		status = read_sweep(set);
 	return status ? status : agent_command_check(COMMAND, set->command);
 }
 
@@ -219,23 +251,57 @@ static void tell(struct race_cli *c, bool is_over)
 	}
 }
 
+/* Another run? The time is asked between them: a test that is cut off might look as if it failed. */
+static bool sweep_goes_on(struct race_cli *c)
+{
+	struct race_coverage coverage;
+
+	if (!c->set.sweep || c->is_ended || now_ns() - c->started_ns >= c->set.time_ns)
+		return false;
+	if (!c->set.until_covered)
+		return true;
+	race_coverage(c->run.region, c->set.until_covered, &coverage);
+	c->still_runs = coverage.reached == c->reached ? c->still_runs + 1 : 0;
+	c->reached = coverage.reached;
+	return c->still_runs < STILL_RUNS || coverage.held < coverage.reached;
+}
+
 /* Signals reach the program: those of the terminal by themselves, SIGTERM and SIGHUP by us. */
-static void run(struct race_cli *c)
+static int wait_for_end(struct race_cli *c)
 {
 	struct timespec pause = { 0, LOOK_EVERY_NS };
 	bool is_over = false;
+	int status = 0;
 
-	while (!is_over) {
+	for (uint64_t n = 0; !is_over; n++) {
 		int forward = ended_by;
 
 		if (forward && forward != SIGINT && forward != SIGQUIT)
 			kill(c->run.pid, forward);
+		c->is_ended |= forward != 0;
 		ended_by = 0;
-		is_over = waitpid(c->run.pid, &c->status, WNOHANG) == c->run.pid;
+		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
 		read_records(c);
 		tell(c, false);
+		/* Short programs are run often: waiting would be most of the time. */
+		pause.tv_nsec = c->set.sweep && n < 50 ? LOOK_EVERY_NS / 20 : LOOK_EVERY_NS;
 		if (!is_over)
 			nanosleep(&pause, NULL);
+	}
+	c->runs++;
+	return status;
+}
+
+static void run(struct race_cli *c)
+{
+	struct timespec pause = { 0, LOOK_EVERY_NS };
+
+	c->status = wait_for_end(c);
+	while (sweep_goes_on(c) && race_command_start(&c->set, &c->run) == CLI_OK) {
+		int status = wait_for_end(c);
+
+		if (!c->status)
+			c->status = status;
 	}
 	/* Records that a forked process was writing just now. */
 	nanosleep(&pause, NULL);
@@ -263,6 +329,19 @@ static const char *const step_names[] = {
 	[RACE_STEP_RUNTIME] = "written in Go, whose runtime takes all signals for its own",
 	[RACE_STEP_SECCOMP] = "seccomp forbids the system calls that the search needs",
 };
+
+/* A sweep without its sites is a search by the timer, and finds less. */
+static void say_refusal(const struct race_cli *c, const struct race_totals *t)
+{
+	const char *why = c->run.region->sites_why;
+
+	if (t->sites_refused)
+		cli_note(COMMAND, "sites could not be trapped in %llu of %llu processes, in part or at "
+			 "all: %.*s. There the timer alone chose what was held",
+			 (unsigned long long)t->sites_refused, (unsigned long long)t->processes,
+			 (int)strnlen(why, sizeof(c->run.region->sites_why)),
+			 *why ? why : "no memory");
+}
 
 /* Where the search could not run it must not look as if nothing was there. */
 static int say_blindness(const struct race_totals *t)
@@ -294,7 +373,7 @@ static int exit_status(const struct race_cli *c, size_t shown, int blind)
 
 static int finish(struct race_cli *c)
 {
-	struct race_totals totals = { .torn = c->torn, .runs = 1 };
+	struct race_totals totals = { .torn = c->torn, .runs = c->runs };
 	struct race_end end = { .totals = &totals, .child_status = c->status };
 	size_t shown = 0;
 
@@ -313,6 +392,7 @@ static int finish(struct race_cli *c)
 			race_print_json(c->report, v, c->out);
 	}
 	int blind = say_blindness(&totals);
+	say_refusal(c, &totals);
 	if (c->set.json)
 		race_summary_json(c->report, &totals, c->set.grade_max, c->out);
 	else if (!c->set.is_sarif)

@@ -14,6 +14,8 @@ struct race_cli_settings {
 	const char *delay;
 	const char *output;
 	uint64_t error_exitcode;
+	const char *time; /* as given */
+	uint64_t until_covered;
 	int json;
 	const char *as; /* text, json or sarif */
 	int is_sarif;	/* the report itself is */
@@ -22,9 +24,11 @@ struct race_cli_settings {
 	const char *gen_suppressions; /* empty or a syntax; NULL: none */
 	const char *baseline;
 	int write_baseline;
+	int sweep;
 	char **command;
 	uint64_t budget_ppm;
 	uint64_t delay_ns;
+	uint64_t time_ns;
 	enum race_grade grade_max;
 };
 

@@ -19,6 +19,7 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	run->region->bytes = sizeof(struct race_region);
 	run->region->settings.budget_ppm = set->budget_ppm;
 	run->region->settings.delay_ns = set->delay_ns;
+	run->region->settings.is_sweep = (uint64_t)set->sweep;
 	run->region->magic = RACE_MAGIC;
 	return 0;
 }

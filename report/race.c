@@ -51,6 +51,12 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_FOUND_REPEATED] = "found_again",
 	[RACE_LOST_FULL] = "lost_ring_full",
 	[RACE_LOST_TABLES] = "lost_tables_full",
+	[RACE_SITE_HITS] = "site_hits",
+	[RACE_SITE_HITS_ALONE] = "site_hits_single_thread",
+	[RACE_SITE_HITS_EARLY] = "site_hits_over_budget",
+	[RACE_SITE_HITS_BUSY] = "site_hits_others_held",
+	[RACE_SITE_REMOVED] = "sites_removed",
+	[RACE_SITE_RENEWED] = "sites_renewed",
 };
 
 int race_report_open(const struct race_region *region, struct race_report **out)
@@ -452,12 +458,35 @@ void race_report_settle(struct race_report *r)
 	}
 }
 
+void race_coverage(const struct race_region *region, uint64_t times,
+		   struct race_coverage *out)
+{
+	*out = (struct race_coverage){ 0 };
+	for (uint32_t i = 0; i < RACE_SITES; i++) {
+		const struct race_site *site = &region->sites[i];
+		uint32_t flags = site->flags;
+
+		if (!(flags & RACE_SITE_LISTED))
+			continue;
+		out->total++;
+		out->stalls += site->stalls;
+		if (site->stalls >= times)
+			out->held++;
+		if (site->stalls || (flags & RACE_SITE_REACHED && !(flags & RACE_SITE_POINTLESS)))
+			out->reached++;
+	}
+}
+
 void race_totals(const struct race_region *region, struct race_totals *out)
 {
 	uint64_t count = region->process_count;
 
 	out->lost_processes = region->lost_processes;
 	out->sites = region->sites_covered;
+	out->is_sweep = region->settings.is_sweep != 0;
+	out->sites_lost = region->sites_lost;
+	if (out->is_sweep)
+		race_coverage(region, 1, &out->coverage);
 	for (uint64_t i = 0; i < count && i < RACE_PROCESSES; i++) {
 		const struct race_process *p = &region->processes[i];
 
@@ -476,5 +505,6 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 		out->stalled_ns += p->stalled_ns;
 		out->spent_ns += p->spent_ns;
 		out->run_ns += p->run_ns;
+		out->sites_refused += p->sites_error != 0;
 	}
 }

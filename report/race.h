@@ -107,6 +107,17 @@ void race_suppression_uses(struct race_report *r, const struct suppression *s,
 void race_print_text(struct race_report *r, const struct race_view *v, FILE *f);
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f);
 
+/* Sites of a sweep: accesses in the code; those that were reached beside another thread. */
+struct race_coverage {
+	uint64_t total;
+	uint64_t reached; /* and not private or constant whenever they were tried */
+	uint64_t held;	  /* of those, at least as often as was asked */
+	uint64_t stalls;
+};
+/* times: how often is held. */
+void race_coverage(const struct race_region *region, uint64_t times,
+		   struct race_coverage *out);
+
 /* Sums over all processes. */
 struct race_totals {
 	uint64_t processes;
@@ -125,6 +136,10 @@ struct race_totals {
 	uint64_t wall_ns;
 	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
+	bool is_sweep;
+	uint64_t sites_lost;
+	uint64_t sites_refused; /* processes in which sites could not be trapped */
+	struct race_coverage coverage; /* held once and more */
 };
 void race_totals(const struct race_region *region, struct race_totals *out);
 /* grade_max: races of higher grades are counted apart as not shown. */

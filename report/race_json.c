@@ -181,8 +181,14 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	add_verdicts(r, grade_max, j);
 	json_object_set_new(j, "stalls", json_number(t->counters[RACE_STALLS]));
 	json_object_set_new(j, "runs", json_number(t->runs));
-	json_object_set_new(j, "sites_covered", json_number(t->sites));
-	json_object_set_new(j, "sites_total", json_null());
+	json_object_set_new(j, "sites_covered",
+			    json_number(t->is_sweep ? t->coverage.held : t->sites));
+	json_object_set_new(j, "sites_total",
+			    t->is_sweep ? json_number(t->coverage.total) : json_null());
+	json_object_set_new(j, "sites_reached",
+			    t->is_sweep ? json_number(t->coverage.reached) : json_null());
+	json_object_set_new(j, "sites_lost", json_number(t->sites_lost));
+	json_object_set_new(j, "sites_refused", json_number(t->sites_refused));
 	json_object_set_new(j, "overhead",
 			    json_real(t->run_ns ? (double)t->spent_ns / (double)t->run_ns : 0.0));
 	json_object_set_new(j, "stalled_ns", json_number(t->stalled_ns));

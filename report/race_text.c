@@ -117,6 +117,22 @@ static void print_found(struct race_report *r, enum race_grade grade_max, FILE *
 	}
 }
 
+/* What a sweep has looked at, and what not. */
+static void print_coverage(const struct race_totals *t, FILE *f)
+{
+	const struct race_coverage *c = &t->coverage;
+
+	fprintf(f, "coverage: %" PRIu64 " of %" PRIu64 " sites held, in %" PRIu64 " run%s; %" PRIu64
+		" were reached while threads ran side by side\n",
+		c->held, c->total, t->runs, t->runs == 1 ? "" : "s", c->reached);
+	if (t->sites_lost)
+		fprintf(f, "%" PRIu64 " sites had no room in the table\n", t->sites_lost);
+	fprintf(f, "what this says: where a site was held, n times, a race there stays unseen if nobody "
+		"came within each of the n stalls; n is %.1f on average. Nothing is said of the %" PRIu64
+		" sites that were not held\n",
+		c->held ? (double)c->stalls / (double)c->held : 0.0, c->total - c->held);
+}
+
 static void print_chance(struct race_report *r, const struct race_totals *t, FILE *f)
 {
 	uint64_t stalls = t->counters[RACE_STALLS];
@@ -128,6 +144,10 @@ static void print_chance(struct race_report *r, const struct race_totals *t, FIL
 	if (!stalls) {
 		fputs("no access was ever held, so this run says nothing: it was too short, or ran "
 		      "no code of its own\n", f);
+		return;
+	}
+	if (t->is_sweep) {
+		print_coverage(t, f);
 		return;
 	}
 	if (!race_report_count(r))

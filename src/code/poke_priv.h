@@ -68,6 +68,7 @@ struct trap_row {
 	uint32_t index;
 	uint8_t len;
 	uint8_t is_gone;
+	uint8_t is_resting; /* without its int3 for now: see traps_switch() */
 	uint8_t bytes[16]; /* what was there, the whole instruction */
 	struct step step;
 };
@@ -186,6 +187,17 @@ void step_take(const struct step *step, uint64_t address, ucontext_t *context);
 int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out,
 	      const char **why);
 
+/* ---- slot_origin.c ---- */
+#define SLOT_BYTES 64u
+#define SLOT_ARENA_BYTES (256u << 10)
+#define SLOT_ARENAS 1024
+struct slot_arena {
+	uint64_t start;
+	uint32_t used;
+};
+extern struct slot_arena slot_arenas[SLOT_ARENAS]; /* never given back */
+extern uint32_t slot_arena_count;
+
 /* ---- region.c: memory mapped twice ---- */
 
 /* The writable alias of [address, address + len), or NULL. */
@@ -223,5 +235,9 @@ struct trap_row *traps_find(const struct trap_table *table, uint64_t address);
 /* 1: a trap stands on one of the bytes. */
 int traps_overlap(uint64_t address, size_t len);
 void traps_after_fork_in_child(void);
+/* 1: the text is as the row left it. */
+int trap_row_is_in_place(const struct trap_row *row);
+/* From what is there to the trap, or back. */
+void trap_row_entry(struct poke_entry *entry, const struct trap_row *row, int is_removal);
 
 #endif

@@ -208,6 +208,11 @@ TRAP_PATH static int is_orphan(uint64_t address, uint64_t generation, uint64_t *
 	return is_gone;
 }
 
+TRAP_PATH int poke_is_nested(const ucontext_t *context)
+{
+	return self.frame && frame_is_inside(self.frame, context);
+}
+
 TRAP_PATH int poke_on_int3(ucontext_t *context)
 {
 	uint64_t generation = atomic_get(&poke_view.generation);
@@ -216,7 +221,7 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 
 	if (!generation)
 		return 0; /* nothing was ever changed */
-	int is_nested = self.frame && frame_is_inside(self.frame, context);
+	int is_nested = poke_is_nested(context);
 	struct quiesce_ticket inside = quiesce_enter();
 	int is_ours = find_in_batch(address, &found) ||
 		      find_in_table(address, is_nested, &found);

@@ -7,3 +7,8 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 {
 	return 0;
 }
+
+TRAP_PATH int poke_is_nested(const ucontext_t *context)
+{
+	return 0;
+}

@@ -14,18 +14,10 @@
 #include "code/relocate.h"
 #include "code/text.h"
 
-#define ARENA_BYTES (256u << 10)
-#define ARENA_MAX 1024
-#define SLOT_BYTES 64u
+#define ARENA_BYTES SLOT_ARENA_BYTES
+#define ARENA_MAX SLOT_ARENAS
 #define JUMP_BYTES 5u
 #define REACH 0x70000000ll /* 1.75 GiB: also operands at the far end of the text */
-
-struct arena {
-	uint64_t start;
-	uint32_t used;
-};
-static struct arena arenas[ARENA_MAX];
-static size_t arena_count;
 
 struct slot {
 	uint64_t address; /* of the original; 0: free */
@@ -95,13 +87,13 @@ static int is_near(uint64_t a, uint64_t b)
 	return distance < REACH && distance > -REACH;
 }
 
-static struct arena *arena_near(uint64_t near, size_t bytes, const char **why)
+static struct slot_arena *arena_near(uint64_t near, size_t bytes, const char **why)
 {
-	for (size_t i = 0; i < arena_count; i++)
-		if (is_near(arenas[i].start, near) &&
-		    arenas[i].used + bytes <= ARENA_BYTES)
-			return &arenas[i];
-	if (arena_count == ARENA_MAX) {
+	for (size_t i = 0; i < slot_arena_count; i++)
+		if (is_near(slot_arenas[i].start, near) &&
+		    slot_arenas[i].used + bytes <= ARENA_BYTES)
+			return &slot_arenas[i];
+	if (slot_arena_count == ARENA_MAX) {
 		*why = "too many different instructions have been copied";
 		return NULL;
 	}
@@ -111,8 +103,8 @@ static struct arena *arena_near(uint64_t near, size_t bytes, const char **why)
 		*why = "no free memory within 2 GiB of the text for a copy of the instruction";
 		return NULL;
 	}
-	arenas[arena_count] = (struct arena){ (uint64_t)start, 0 };
-	return &arenas[arena_count++];
+	slot_arenas[slot_arena_count] = (struct slot_arena){ (uint64_t)start, 0 };
+	return &slot_arenas[atomic_add(&slot_arena_count, 1u)];
 }
 
 /*
@@ -163,7 +155,7 @@ int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out,
 		*out = slot->slot;
 		return 0;
 	}
-	struct arena *arena = arena_near(address, SLOT_BYTES, why);
+	struct slot_arena *arena = arena_near(address, SLOT_BYTES, why);
 	if (!arena)
 		return -ENOSPC;
 	uint64_t at = arena->start + arena->used;

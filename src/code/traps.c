@@ -73,11 +73,12 @@ static struct trap_table *table_publish(struct trap_table *table)
 	return old;
 }
 
-static int is_in_place(const struct trap_row *row)
+int trap_row_is_in_place(const struct trap_row *row)
 {
 	uint8_t now[SITE_MAX];
 
-	return !text_read(row->address, now, row->len) && now[0] == INT3 &&
+	return !text_read(row->address, now, row->len) &&
+	       now[0] == (row->is_resting ? row->bytes[0] : INT3) &&
 	       !memcmp(now + 1, row->bytes + 1, row->len - 1u);
 }
 
@@ -96,7 +97,7 @@ int traps_overlap(uint64_t address, size_t len)
 
 		if (!row || row->is_gone)
 			continue;
-		if (is_in_place(row))
+		if (trap_row_is_in_place(row))
 			return 1;
 		forget(row);
 	}
@@ -217,9 +218,7 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 	return err;
 }
 
-/* From what is there to the trap, or back. */
-static void fill_entry(struct poke_entry *entry, const struct trap_row *row,
-		       int is_removal)
+void trap_row_entry(struct poke_entry *entry, const struct trap_row *row, int is_removal)
 {
 	entry->address = row->address;
 	entry->len = row->len;
@@ -273,7 +272,7 @@ static int set_locked(struct trapline_traps *set, const uint64_t *addresses,
 	for (size_t i = 0; i < set->count && !err; i++) {
 		err = fill_row(&change, set, i, addresses[i]);
 		if (!err)
-			fill_entry(&change.batch->entries[i], &set->rows[i], 0);
+			trap_row_entry(&change.batch->entries[i], &set->rows[i], 0);
 	}
 	if (!err)
 		err = change_sort(&change);
@@ -382,13 +381,16 @@ static void keep_entries(struct poke_batch *batch)
 static void fill_removal(struct poke_batch *batch, struct trapline_traps *set)
 {
 	for (size_t i = 0; i < set->count; i++) {
-		fill_entry(&batch->entries[i], &set->rows[i], 1);
+		trap_row_entry(&batch->entries[i], &set->rows[i], 1);
 		if (set->rows[i].is_gone) {
 			batch->entries[i].len = 0;
 			continue;
 		}
-		if (is_in_place(&set->rows[i]))
+		if (trap_row_is_in_place(&set->rows[i])) {
+			if (set->rows[i].is_resting)
+				leave_alone(&batch->entries[i]);
 			continue;
+		}
 		forget(&set->rows[i]);
 		leave_alone(&batch->entries[i]);
 	}

@@ -23,7 +23,7 @@
 #define RACE_RECORDS 1024u /* a power of two */
 #define RACE_FILES 1024u
 #define RACE_PROCESSES 16384u
-#define RACE_SITES 65536u /* a power of two */
+#define RACE_SITES 262144u /* a power of two */
 #define RACE_PAIRS 8192u  /* a power of two */
 
 #define RACE_PLACE_BITS 48
@@ -121,6 +121,12 @@ enum race_counter {
 	RACE_FOUND_REPEATED, /* ... of which the pair was told often enough */
 	RACE_LOST_FULL,	     /* ... lost: no room for the record */
 	RACE_LOST_TABLES,    /* sites, files or pairs that had no room */
+	RACE_SITE_HITS,	     /* threads that came to the trap of a site */
+	RACE_SITE_HITS_ALONE, /* ... while one thread existed */
+	RACE_SITE_HITS_EARLY, /* ... before the budget allowed a stall */
+	RACE_SITE_HITS_BUSY,  /* ... while others were held */
+	RACE_SITE_REMOVED,    /* traps taken away since they had fired enough */
+	RACE_SITE_RENEWED,    /* ... and put back */
 	RACE_COUNTERS,
 };
 
@@ -137,6 +143,8 @@ struct race_process {
 	uint64_t spent_ns;   /* all that it cost */
 	uint64_t run_ns;     /* of which the budget is a part */
 	uint64_t program;    /* file + 1 */
+	int32_t sites_error; /* -errno when sites could not be trapped: see sites_why */
+	uint32_t sites_on;   /* they are */
 };
 
 enum race_step {
@@ -164,7 +172,13 @@ struct race_site {
 	uint32_t stalls;
 	uint32_t found;
 	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
-	uint32_t reserved;
+	uint32_t flags;	    /* enum race_site_flag */
+};
+
+enum race_site_flag {
+	RACE_SITE_LISTED = 1,	 /* an access that a sweep goes for */
+	RACE_SITE_REACHED = 2,	 /* a thread came there, beside others */
+	RACE_SITE_POINTLESS = 4, /* ... to access its own stack, or a constant */
 };
 
 struct race_pair {
@@ -176,6 +190,7 @@ struct race_settings {
 	uint64_t budget_ppm; /* of CPU time */
 	uint64_t delay_ns;   /* 0: by site */
 	uint64_t sample_ns;  /* 0: by budget */
+	uint64_t is_sweep;   /* by sites, and time is no matter */
 };
 
 struct race_region {
@@ -189,6 +204,10 @@ struct race_region {
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	uint64_t sites_covered;
+	uint64_t sites_lost;	/* that had no room in the table */
+	uint32_t sites_refused; /* a process has written sites_why */
+	uint32_t reserved_too;
+	char sites_why[200];
 	struct race_record records[RACE_RECORDS];
 	struct race_file files[RACE_FILES];
 	struct race_process processes[RACE_PROCESSES];

@@ -12,6 +12,8 @@
 #ifndef TOOLS_RACE_H
 #define TOOLS_RACE_H
 
+#include <pthread.h>
+
 #include "record/race.h"
 
 /*
@@ -30,6 +32,15 @@ void race_refuse(struct race_region *region, enum race_step step, int err);
  * the system calls that it needs. Waits for stalls to end, at most a second. Not in a handler.
  */
 void race_stop(enum race_step why);
+
+/*
+ * race_sites_begin - a sweep traps its sites now: the first thread is about to be created.
+ *
+ * create is libc's pthread_create(), for the thread that keeps the traps. Does nothing where no
+ * sweep was asked for, or when it has been done. Not in a handler.
+ */
+typedef int (*race_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+void race_sites_begin(race_create create);
 
 /* Around the creation of a thread. AS-Safe. */
 void race_birth_begins(void);

@@ -19,6 +19,8 @@
 
 #define MILLION 1000000u
 #define ALLOWED_AT_START_NS 5000000u
+#define ASLEEP_PART 8u
+#define ALLOWED_IN_SWEEP_NS 100000000u
 #define KEPT_NS 300000000u
 #define DELAY_MIN_NS 60000u
 #define DELAY_HOT_NS 50000u
@@ -27,6 +29,7 @@
 #define SWITCH_EVERY_NS 500000000u
 #define THREADS_EVERY_NS 20000000u
 #define RARE_NS 2000000000u
+#define RARE_IN_SWEEP_NS 100000000u
 #define SLACK_MAX_NS 200000u
 
 TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
@@ -72,8 +75,10 @@ TRAP_PATH static void average(uint64_t *mean, uint64_t value)
 
 TRAP_PATH void race_budget_spend(uint64_t ns, int is_parallel)
 {
-	if (is_parallel)
+	if (is_parallel) {
+		counter_add(&race.budget.own_cpu_ns, ns);
 		ns = ns * 16 / counter_get(&race.budget.parallel_x16);
+	}
 	counter_add(&race.budget.spent_ns, ns);
 	counter_add(&race.process->spent_ns, ns);
 }
@@ -84,13 +89,20 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	struct race_budget *b = &race.budget;
 	uint64_t wall = now_ns - b->started_wall_ns;
 	uint64_t cpu = race_process_cpu_ns() - b->started_cpu_ns;
-	uint64_t run = wall < cpu ? wall : cpu;
+	/* Stalls must not earn more stalls: in a sweep what the program did counts, however long it
+	 * took, and a little for those that mostly sleep. */
+	uint64_t own = counter_get(&b->own_cpu_ns);
+	uint64_t run = race.region->settings.is_sweep ? wall / ASLEEP_PART + cpu -
+								(own < cpu ? own : cpu) :
+		       wall < cpu		      ? wall :
+							cpu;
 	uint64_t parallel = wall ? cpu * 16 / wall : 16;
 
 	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel,
 			 __ATOMIC_RELAXED);
 	race.process->run_ns = run;
-	uint64_t allowed = ALLOWED_AT_START_NS +
+	uint64_t allowed = (race.region->settings.is_sweep ? ALLOWED_IN_SWEEP_NS :
+							     ALLOWED_AT_START_NS) +
 			   run / 1000 * race.region->settings.budget_ppm / 1000;
 	uint64_t gone = counter_get(&b->spent_ns) + counter_get(&b->forgiven_ns);
 	if (gone >= allowed)
@@ -122,6 +134,11 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 	}
 }
 
+TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
+{
+	return credit(now_ns);
+}
+
 TRAP_PATH int race_budget_allows(uint64_t now_ns)
 {
 	uint64_t left = credit(now_ns);
@@ -149,8 +166,28 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	}
 	if (waited_ns)
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
+	counter_add(&b->own_cpu_ns, cpu_ns);
 	race_budget_spend(held_ns + cpu_ns, 0);
 	counter_add(&race.process->stalled_ns, held_ns);
+}
+
+/*
+ * In a sweep each site is held as often as another, so that long stalls are paid by few sites. Where
+ * threads come seldom it may take long until another one does.
+ */
+TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, uint64_t now_ns)
+{
+	uint32_t stalls = site ? counter_get(&site->stalls) : 16;
+	uint32_t doublings = stalls < 4 ? 9 : stalls < 32 ? 7 : 4;
+	uint64_t most = credit(now_ns) / 4;
+
+	if (stalls && now_ns - site->last_ns > RARE_IN_SWEEP_NS)
+		doublings = 11;
+	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
+	delay <<= race_random() % (doublings + 1);
+	if (delay > most)
+		delay = most;
+	return delay < DELAY_MIN_NS ? DELAY_MIN_NS : delay;
 }
 
 /*
@@ -166,6 +203,8 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns)
 
 	if (fixed)
 		return fixed;
+	if (race.region->settings.is_sweep)
+		return sweep_delay_ns(site, now_ns);
 	if (stalls && stalls < 256 && now_ns - site->last_ns > RARE_NS)
 		doublings += 4;
 	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
@@ -192,7 +231,8 @@ TRAP_PATH int race_is_alone(uint64_t now_ns)
 	atomic_set(&b->threads_at_ns, now_ns);
 	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0))
 		return 0;
-	uint32_t threads = st.st_nlink > 2 ? (uint32_t)(st.st_nlink - 2) : 1;
+	uint32_t others = 2 + counter_get(&b->own_threads);
+	uint32_t threads = st.st_nlink > others ? (uint32_t)(st.st_nlink - others) : 1;
 	atomic_set(&b->threads, threads);
 	if (threads > race.process->most_threads)
 		race.process->most_threads = threads;

@@ -153,6 +153,14 @@ TRAP_PATH static struct race_slot *take_slot(pid_t tid)
 	return NULL;
 }
 
+TRAP_PATH int race_has_free_slot(void)
+{
+	for (uint32_t i = 0; i < race.slot_count; i++)
+		if (atomic_get(&race.slots[i].state) == SLOT_FREE)
+			return 1;
+	return 0;
+}
+
 TRAP_PATH static void copy_name(char *name)
 {
 	sys5(SYS_prctl, 16 /* PR_GET_NAME */, name, 0, 0, 0);
@@ -169,7 +177,7 @@ TRAP_PATH static void copy_code(struct race_side *side, uint64_t pc,
 	uint64_t bytes = m->text_end - (pc - before);
 	side->code_before = (uint8_t)before;
 	side->code_bytes = (uint8_t)(bytes < RACE_CODE ? bytes : RACE_CODE);
-	memcpy(side->code, (const void *)(uintptr_t)(pc - before), side->code_bytes);
+	memcpy(side->code, race_code(m, pc - before), side->code_bytes);
 }
 
 TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit *hit,
@@ -428,7 +436,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	return waited;
 }
 
-TRAP_PATH static void hold(const struct trapline_hit *hit,
+TRAP_PATH static int hold(const struct trapline_hit *hit,
 			   const struct race_target *target, unsigned int length,
 			   const struct race_module *module)
 {
@@ -439,7 +447,7 @@ TRAP_PATH static void hold(const struct trapline_hit *hit,
 
 	if (!slot) {
 		race_count(RACE_STALLS_NO_SLOT);
-		return;
+		return -EBUSY;
 	}
 	uint64_t delay = race_delay_ns(site, start);
 	slot->tid = hit->tid;
@@ -463,9 +471,10 @@ TRAP_PATH static void hold(const struct trapline_hit *hit,
 			counter_add(&site->found, 1u);
 	}
 	race_budget_stalled(delay, waited, race_thread_cpu_ns() - cpu_ns);
+	return waited ? 0 : -EFAULT;
 }
 
-TRAP_PATH void race_hold(const struct trapline_hit *hit)
+TRAP_PATH int race_hold(const struct trapline_hit *hit)
 {
 	const struct race_module *module;
 	struct race_target target;
@@ -474,24 +483,24 @@ TRAP_PATH void race_hold(const struct trapline_hit *hit)
 
 	enum race_policy policy = race_policy_of(hit->ip, &module);
 	if (policy == RACE_CODE_EXCLUDED)
-		return;
+		return -ENOENT;
 	uint64_t left = module->text_end - hit->ip;
 	race_registers(hit, &regs);
-	if (insn_decode((const void *)(uintptr_t)hit->ip,
+	if (insn_decode(race_code(module, hit->ip),
 			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
 	    find_target(hit, &insn, &regs, &target))
-		return;
+		return -ENOENT;
 	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
 							  RACE_READ_WRITE;
 	if (target.access & ~allowed)
-		return;
+		return -ENOENT;
 	int pointless = is_pointless(hit, &target);
 	if (pointless >= 0) {
 		race_count((enum race_counter)pointless);
-		return;
+		return -EFAULT;
 	}
 	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
-		return;
+		return -ENOENT;
 	race_note_seen(hit->ip);
-	hold(hit, &target, insn.length, module);
+	return hold(hit, &target, insn.length, module);
 }

@@ -12,6 +12,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/sys.h"
 #include "tools/race_priv.h"
 
@@ -69,6 +70,11 @@ TRAP_PATH static void take_segment(struct race_module *m, const ElfW(Phdr) *ph)
 {
 	uint64_t from = m->bias + ph->p_vaddr;
 
+	if (ph->p_type == PT_GNU_RELRO) {
+		m->relro_start = from;
+		m->relro_end = from + ph->p_memsz;
+		return;
+	}
 	if (ph->p_flags & PF_X && ph->p_flags & PF_R &&
 	    ph->p_filesz > m->text_end - m->text_start) {
 		m->text_start = from;
@@ -93,7 +99,7 @@ TRAP_PATH static void read_segments(struct race_module *m)
 	for (unsigned int i = 0; i < ehdr.e_phnum && i < HEADERS_MAX; i++) {
 		if (!copy(m->start + ehdr.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
 			return;
-		if (ph.p_type == PT_LOAD)
+		if (ph.p_type == PT_LOAD || ph.p_type == PT_GNU_RELRO)
 			take_segment(m, &ph);
 	}
 }
@@ -113,6 +119,7 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	if (file <= 0)
 		race_count(RACE_LOST_TABLES);
 	read_segments(m);
+	m->code = (const uint8_t *)(uintptr_t)m->text_start;
 	atomic_set(&m->ready, 1u);
 }
 
@@ -139,6 +146,22 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 		return atomic_get(&m->ready) ? m : NULL;
 	}
 	return NULL;
+}
+
+int race_module_keep_code(const struct race_module *module)
+{
+	struct race_module *m = &modules[module - modules];
+	size_t bytes = m->text_end - m->text_start;
+	uint8_t *copy_of = memory_map(bytes ? bytes : 1);
+
+	if (memory_failed(copy_of))
+		return memory_error(copy_of);
+	if (!copy(m->text_start, copy_of, bytes)) {
+		memory_unmap(copy_of, bytes);
+		return -EFAULT;
+	}
+	atomic_set(&m->code, copy_of);
+	return 0;
 }
 
 TRAP_PATH uint64_t race_place_of(uint64_t address)

@@ -10,6 +10,7 @@
  *	race_second.c	who came: which instruction, is it one that counts
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
+ *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
  *
  * All of it but the start runs inside SIGTRAP. No lock: a slot or an aim belongs to one thread
  * from a compare-and-exchange of its state to the next.
@@ -45,9 +46,12 @@ struct race_module {
 	uint64_t end;
 	uint64_t text_start;
 	uint64_t text_end;
+	const uint8_t *code; /* text, as it is without the int3 of sites */
 	uint64_t data_start; /* writable */
 	uint64_t data_end;
 	uint64_t bias;
+	uint64_t relro_start; /* written by the loader alone */
+	uint64_t relro_end;
 	const struct race_eh_frame *eh_frame; /* or NULL */
 	uint64_t file; /* row in the region; 0: none */
 };
@@ -116,6 +120,7 @@ struct race_budget {
 	uint64_t forgiven_ns; /* allowance that was not used in time */
 	uint64_t spent_ns;
 	uint64_t stall_cost_ns; /* beside the delay: recent mean */
+	uint64_t own_cpu_ns;	/* used by us, in whatever thread */
 	uint64_t slack_ns;	/* how late sleepers wake up: recent mean */
 	uint64_t trap_ns;	/* of one trap and its signal, measured at the start */
 	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
@@ -123,6 +128,7 @@ struct race_budget {
 	uint32_t timer; /* which is on */
 	uint64_t threads_at_ns;
 	uint32_t threads;
+	uint32_t own_threads; /* of ours, among those */
 };
 
 /* Never set to zero: creation of a thread may be under way when the search begins. */
@@ -209,6 +215,14 @@ enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);
 /* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */
 unsigned int race_block_access(uint64_t pc);
 
+/* The instructions at pc, which lies in the text of the module. */
+static inline const void *race_code(const struct race_module *m, uint64_t pc)
+{
+	return m->code + (pc - m->text_start);
+}
+/* Keep a copy of the text, before traps are put into it. Not in a handler. */
+int race_module_keep_code(const struct race_module *module);
+
 /* race_walk.c: an access ahead of the hit. -ENOENT: none. */
 int race_walk(const struct trapline_hit *hit, uint64_t *pc);
 /* As that, from the beginning of any function of the program. */
@@ -226,13 +240,66 @@ enum trapline_action race_on_aim(const struct trapline_hit *hit);
 /* The breakpoint was not reached before the next tick. */
 void race_aim_check_missed(pid_t tid);
 
-/* race_hold.c: the thread stands before the instruction at hit->ip. */
-void race_hold(const struct trapline_hit *hit);
+/*
+ * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch
+ * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there.
+ */
+int race_hold(const struct trapline_hit *hit);
+/* 1: a watch is free, for this moment. */
+int race_has_free_slot(void);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
 int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns);
 void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
 		    unsigned int length, const struct race_module *module);
 int race_is_called_by_included(const struct trapline_hit *hit);
+
+/* race_sites.c, race_sites_find.c, race_sites_start.c: the sweep. */
+enum race_spot_state {
+	SPOT_ARMED,
+	SPOT_ASKED, /* in the queue of those to be taken away */
+	SPOT_RESTING,
+};
+
+/* A site, in this process. */
+struct race_spot {
+	uint64_t address;
+	struct race_site *site; /* or NULL: no room */
+	uint64_t held_ns;	/* since when a thread is held there; 0: none */
+	uint32_t state;		/* enum race_spot_state */
+	uint32_t passes;	/* since it was armed */
+	uint32_t pointless;	/* how often it was tried for nothing */
+	uint32_t is_witness; /* locked: not held, what it accesses is remembered */
+};
+
+#define RACE_SPOTS_MAX 16384u /* in a process, at once */
+#define RACE_SPOT_SETS 64u
+#define RACE_SPOT_QUEUE 4096u
+
+struct trapline_traps;
+/* Those of one module. */
+struct race_spots {
+	const struct race_module *module;
+	struct trapline_traps *traps;
+	uint64_t start; /* of the module, as it was found */
+	uint32_t number;
+	uint32_t count;
+	struct race_spot *rows;
+};
+
+/* Spots that shall be taken away: number of the set << 16 | row, + 1. */
+struct race_spot_queue {
+	uint32_t in;
+	uint32_t out;
+	uint32_t wakeups; /* a futex */
+	uint32_t rows[RACE_SPOT_QUEUE];
+};
+extern struct race_spot_queue race_spot_queue;
+
+struct trapline_trap_hit;
+void race_on_site(const struct trapline_trap_hit *hit);
+/* All accesses in the module's text that a sweep goes for. Returns how many are in out. */
+uint32_t race_find_spots(const struct race_module *module, struct race_spot *out,
+			 uint32_t max);
 
 /* race_second.c */
 enum trapline_action race_on_watch(const struct trapline_hit *hit);
@@ -241,6 +308,7 @@ enum trapline_action race_on_watch(const struct trapline_hit *hit);
 void race_budget_start(void);
 /* May a thread be held now? */
 int race_budget_allows(uint64_t now_ns);
+uint64_t race_budget_left(uint64_t now_ns);
 void race_budget_spend(uint64_t ns, int is_parallel);
 void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns);
 uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns);

@@ -10,10 +10,12 @@
  */
 #include <linux/futex.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "base/clock.h"
 #include "base/sys.h"
 #include "code/insn_back.h"
+#include "code/poke.h"
 #include "tools/race_priv.h"
 
 /* A storm of accesses that do not count ends the stall. */
@@ -71,7 +73,7 @@ TRAP_PATH static void describe(const struct race_module *m,
 	uint64_t left = m->text_end - c->address;
 	struct insn insn;
 
-	if (insn_decode((const void *)(uintptr_t)c->address,
+	if (insn_decode(race_code(m, c->address),
 			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn))
 		return;
 	out->is_decoded = 1;
@@ -100,7 +102,7 @@ TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *ou
 		return;
 	race_registers(hit, &regs);
 	const struct insn_back_query query = {
-		.text = (const void *)(uintptr_t)m->text_start,
+		.text = m->code,
 		.text_address = m->text_start,
 		.text_bytes = m->text_end - m->text_start,
 		.watch = hit->address,
@@ -153,7 +155,7 @@ TRAP_PATH static void reject(struct race_slot *slot, enum race_counter why)
 	stop_if_left(slot, clock_now_ns());
 }
 
-TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
+TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 {
 	struct race_slot *slot = hit->arg;
 	const struct race_module *module;
@@ -197,4 +199,25 @@ TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
 	atomic_set(&slot->state, SLOT_FILLED);
 	wake(slot);
 	return TRAPLINE_GO_ON;
+}
+
+/*
+ * A thread that came past a trap of ours made its access in a copy of the instruction. For us, and
+ * for who unwinds its stack, it stands behind the instruction itself.
+ */
+TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
+{
+	uint64_t origin = slot_origin(hit->ip);
+	greg_t *pc = &((ucontext_t *)hit->context)->uc_mcontext.gregs[REG_RIP];
+
+	if (!origin)
+		return take_hit(hit);
+	struct trapline_hit there = *hit;
+	greg_t in_copy = *pc;
+
+	there.ip = origin;
+	*pc = (greg_t)origin;
+	enum trapline_action action = take_hit(&there);
+	*pc = in_copy;
+	return action;
 }

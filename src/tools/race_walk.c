@@ -166,13 +166,15 @@ TRAP_PATH static int walk_from(const struct trapline_hit *hit, uint64_t pc, int 
 		if (!pc || (n && !is_walkable(&w, pc)))
 			break;
 		uint64_t left = w.module->text_end - pc;
-		if (insn_decode((const void *)(uintptr_t)pc,
+		if (insn_decode(race_code(w.module, pc),
 				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX,
 				&insn))
 			break;
-		if (insn.flags & INSN_ATOMIC)
-			note_global(&insn, pc);
-		else if (has_candidate(&insn, &w.regs))
+		if (insn.flags & INSN_ATOMIC) {
+			/* Code that nobody was seen to run says nothing of what runs here. */
+			if (!is_guess)
+				note_global(&insn, pc);
+		} else if (has_candidate(&insn, &w.regs))
 			consider(&w, pc);
 		pc = next_pc(&insn, pc, pc == hit->ip, &w.regs);
 	}

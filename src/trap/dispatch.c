@@ -115,6 +115,12 @@ TRAP_PATH static int is_nested(const ucontext_t *context)
 	return self.frame && frame_is_inside(self.frame, context);
 }
 
+/* A tick says nothing of the program while a trap's callback runs, and its frame needs room. */
+TRAP_PATH static int is_vain_tick(const struct trapline_event *ev, const ucontext_t *context)
+{
+	return !event_is_breakpoint(ev) && poke_is_nested(context);
+}
+
 TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
 {
 	struct trapline_event *ev = &event_table[data >> 40 & 0xff];
@@ -376,7 +382,7 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 	if (is_own_code(arch_pc(context)))
 		return;
 	struct trapline_event *ev = event_of(info->data, &part);
-	if (is_nested(context)) {
+	if (is_nested(context) || is_vain_tick(ev, context)) {
 		if (is_current(ev, info, part))
 			count_lost(ev, &ev->lost_nested);
 		else

@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# race.sh BUILD - what a search for races costs, and how long it takes to find one: trapline race at
+# several budgets, gcc's ThreadSanitizer and valgrind's Helgrind on the same programs. JSON lines.
+set -eu
+source=$(cd "$(dirname "$0")" && pwd)/race_target.c
+build=$(cd "${1:-build}" && pwd)
+tries=${TRAPLINE_BENCH_TRIES:-3}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+target=$build/bench/race_target
+export TSAN_OPTIONS='halt_on_error=1 exitcode=66 report_bugs=1'
+
+if ! gcc -g -O2 -pthread -fsanitize=thread "$source" -o "$tmp/tsan" 2>/dev/null ||
+	! setarch -R "$tmp/tsan" table 2 1000 2>/dev/null; then
+	rm -f "$tmp/tsan"
+fi
+command -v valgrind >/dev/null || no_valgrind=1
+
+# timed COMMAND...: seconds of wall time; the status is that of the command, mostly ignored.
+timed()
+{
+	start=$(date +%s%N)
+	"$@" >/dev/null 2>&1 || true
+	end=$(date +%s%N)
+	echo $(((end - start) / 1000)) | awk '{ printf "%.4f\n", $1 / 1e6 }'
+}
+
+# cost PROGRAM THREADS AMOUNT TOOL COMMAND...: the best of some tries, beside the plain program.
+cost()
+{
+	name=$1 threads=$2 amount=$3 tool=$4
+	shift 4
+	best=$(for _ in $(seq "$tries"); do timed "$@" "$name" "$threads" "$amount"; done | sort -n | head -n 1)
+	[ "$tool" = none ] && plain=$best
+	awk -v n="$name" -v t="$threads" -v tool="$tool" -v s="$best" -v p="$plain" 'BEGIN {
+		printf "{\"what\":\"cost\",\"program\":\"%s\",\"threads\":%d,\"tool\":\"%s\",\"wall_s\":%.4f,\"ratio\":%.3f}\n",
+			n, t, tool, s, s / p }'
+}
+
+# first PROGRAM SECONDS TOOL COMMAND...: until the first report, if there is one in that time.
+first()
+{
+	name=$1 seconds=$2 tool=$3
+	shift 3
+	for _ in $(seq "$tries"); do
+		case $tool in
+		trapline*)
+			"$@" "$target" "$name" 2 "$seconds" >"$tmp/out" 2>/dev/null || true
+			took=$(jq -r 'select(.type == "summary") | (.first_race_ns // 0) / 1e9' "$tmp/out")
+			;;
+		*)
+			start=$(date +%s%N)
+			status=0
+			"$@" "$name" 2 "$seconds" >/dev/null 2>&1 || status=$?
+			took=$(awk -v a="$start" -v b="$(date +%s%N)" -v s=$status 'BEGIN {
+				print s == 66 ? (b - a) / 1e9 : 0 }')
+			;;
+		esac
+		awk -v n="$name" -v tool="$tool" -v s="$took" -v limit="$seconds" 'BEGIN {
+			printf "{\"what\":\"first\",\"program\":\"%s\",\"tool\":\"%s\",\"within_s\":%s,\"found\":%s,\"seconds\":%s}\n",
+				n, tool, limit, s > 0 ? "true" : "false", s > 0 ? s : "null" }'
+	done
+}
+
+for threads in 2 8; do
+	for pair in stencil:16000 table:60000000; do
+		name=${pair%:*} amount=${pair#*:}
+		cost "$name" $threads "$amount" none "$target"
+		for budget in 1 2 5; do
+			cost "$name" $threads "$amount" trapline-$budget% "$build/trapline" race \
+				--overhead $budget% -- "$target"
+		done
+		# Those that take many times as long get less to do.
+		amount=$((amount / 20))
+		cost "$name" $threads $amount none "$target"
+		[ -x "$tmp/tsan" ] && cost "$name" $threads $amount tsan setarch -R "$tmp/tsan"
+		[ "${no_valgrind:-}" ] || tries=1 cost "$name" $threads $amount helgrind \
+			valgrind --tool=helgrind -q "$target"
+	done
+done
+for pair in hot:5 cold:10; do
+	name=${pair%:*} seconds=${pair#*:}
+	for budget in 1 2 5; do
+		first "$name" "$seconds" trapline-$budget% "$build/trapline" race --json --overhead $budget% --
+	done
+	first "$name" "$seconds" trapline-sweep "$build/trapline" race --json --sweep --time 0.01 --
+	[ -x "$tmp/tsan" ] && first "$name" "$seconds" tsan setarch -R "$tmp/tsan"
+	[ "${no_valgrind:-}" ] || first "$name" "$seconds" helgrind valgrind --tool=helgrind -q \
+		--error-exitcode=66 --exit-on-first-error=yes "$target"
+done

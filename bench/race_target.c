@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_target.c - programs to search for races in: PROGRAM THREADS AMOUNT.
+ *
+ * stencil and table are right, and AMOUNT is work: their time is what a search costs. hot and cold
+ * run AMOUNT seconds with a race, in the middle of a loop or executed once a second.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WIDTH 256
+#define ROWS 512
+#define BUCKETS 1024
+#define NOINLINE __attribute__((noinline, noclone))
+
+static int threads;
+static double amount;
+static double grid[2][ROWS][WIDTH];
+static pthread_barrier_t barrier;
+static struct {
+	pthread_mutex_t lock;
+	long keys[16];
+} table[BUCKETS];
+static long planted;
+static double results[64][8];
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void relax(int from, int to, int side)
+{
+	for (int y = from; y < to; y++)
+		for (int x = 1; x < WIDTH - 1; x++)
+			grid[!side][y][x] = 0.25 * (grid[side][y - 1][x] + grid[side][y + 1][x] +
+						    grid[side][y][x - 1] + grid[side][y][x + 1]);
+}
+
+static void stencil(int thread)
+{
+	int from = 1 + (ROWS - 2) * thread / threads;
+	int to = 1 + (ROWS - 2) * (thread + 1) / threads;
+
+	for (int n = 0; n < (int)amount; n++) {
+		relax(from, to, n & 1);
+		pthread_barrier_wait(&barrier);
+	}
+}
+
+static void use_table(int thread)
+{
+	uint64_t x = (uint64_t)thread * 0x9e3779b97f4a7c15u + 1;
+
+	for (long n = 0; n < (long)amount / threads; n++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		size_t at = (x >> 40) % BUCKETS;
+		pthread_mutex_lock(&table[at].lock);
+		for (int i = 0; i < 16; i++)
+			table[at].keys[i] += (long)(x >> i & 7);
+		pthread_mutex_unlock(&table[at].lock);
+	}
+}
+
+static NOINLINE void planted_store(long v)
+{
+	planted = v;
+}
+
+static NOINLINE long planted_load(void)
+{
+	return planted;
+}
+
+static void own_work(int thread, int n)
+{
+	for (int i = 0; i < n; i++)
+		results[thread][i & 3] = results[thread][i & 3] * 0.5 + i;
+}
+
+static void hot(int thread)
+{
+	double end = now() + amount;
+
+	for (long n = 0; now() < end; n++) {
+		own_work(thread, 1000);
+		if (thread)
+			planted_store(n);
+		else
+			results[0][7] += (double)planted_load();
+	}
+}
+
+static void cold(int thread)
+{
+	double end = now() + amount;
+	double next = now() + 1;
+
+	for (long n = 0; now() < end; n++) {
+		own_work(thread, 1000);
+		if (thread != 1) {
+			results[thread][7] += (double)planted_load();
+		} else if (now() > next) {
+			planted_store(n);
+			next += 1;
+		}
+	}
+}
+
+static void (*program)(int thread);
+
+static void *thread_main(void *arg)
+{
+	program((int)(intptr_t)arg);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t ids[64];
+
+	if (argc < 4) {
+		fprintf(stderr, "usage: %s stencil|table|hot|cold THREADS AMOUNT\n", argv[0]);
+		return 2;
+	}
+	threads = atoi(argv[2]);
+	amount = atof(argv[3]);
+	program = !strcmp(argv[1], "stencil") ? stencil :
+		  !strcmp(argv[1], "table")   ? use_table :
+		  !strcmp(argv[1], "hot")     ? hot :
+						cold;
+	if (threads < 2 || threads > 64)
+		return 2;
+	pthread_barrier_init(&barrier, NULL, (unsigned int)threads);
+	for (int i = 0; i < BUCKETS; i++)
+		pthread_mutex_init(&table[i].lock, NULL);
+	for (int i = 0; i < WIDTH; i++)
+		grid[0][0][i] = grid[1][0][i] = 100;
+	for (int i = 0; i < threads; i++)
+		pthread_create(&ids[i], NULL, thread_main, (void *)(intptr_t)i);
+	for (int i = 0; i < threads; i++)
+		pthread_join(ids[i], NULL);
+	return 0;
+}

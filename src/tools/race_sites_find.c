@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_sites_find.c - the memory accesses of a module that a sweep goes for. Not in a handler.
+ *
+ * Functions are those of the unwind table, with their exact lengths: data between functions is
+ * never taken for code. A function in which decoding does not come to its very end is left out. What
+ * can be told from the instruction alone is dropped: own frames, thread-local variables, constants,
+ * and, to be held, locked instructions. These are trapped all the same: what they access is meant to
+ * be atomic, and a plain access to that elsewhere is graded by it.
+ */
+#include <string.h>
+
+#include "code/insn.h"
+#include "tools/race_priv.h"
+
+/* What lies behind the CIE pointer of an FDE, as all compilers write it: pcrel sdata4. */
+struct fde {
+	uint32_t length;
+	uint32_t cie;
+	int32_t start; /* from here */
+	uint32_t bytes;
+};
+
+struct search {
+	const struct race_module *module;
+	struct race_spot *out;
+	uint32_t count;
+	uint32_t max;
+	uint64_t listed; /* of the module, taken or not */
+	struct insn_regs regs;
+};
+
+/* 1: rbp is the frame. Else it may point anywhere. */
+static int has_frame(const uint8_t *code, uint64_t bytes)
+{
+	static const uint8_t landing[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const uint8_t prologue[] = { 0x55, 0x48, 0x89, 0xe5 };
+
+	if (bytes > sizeof(landing) && !memcmp(code, landing, sizeof(landing))) {
+		code += sizeof(landing);
+		bytes -= sizeof(landing);
+	}
+	return bytes > sizeof(prologue) && !memcmp(code, prologue, sizeof(prologue));
+}
+
+static int is_constant(const struct race_module *m, uint64_t address)
+{
+	if (address < m->start || address >= m->end)
+		return 0;
+	return address < m->data_start || address >= m->data_end ||
+	       (address >= m->relro_start && address < m->relro_end);
+}
+
+/* Relative to the pc: the address is known. 1: worth it. */
+static int is_worth(struct search *s, const struct insn *insn, unsigned int operand)
+{
+	uint64_t address;
+
+	if (!race_is_candidate(insn, operand, &s->regs))
+		return 0;
+	if (insn->memory[operand].base != INSN_RIP ||
+	    insn_address(insn, operand, &s->regs, &address))
+		return 1;
+	return !is_constant(s->module, address);
+}
+
+static int has_access(struct search *s, const struct insn *insn)
+{
+	/* A copy of it elsewhere would be another instruction. */
+	if (insn->flags & INSN_NOT_RELOCATABLE)
+		return 0;
+	if (insn->flags & INSN_ATOMIC)
+		return insn->memory_count > 0 && !insn->memory[0].segment;
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (is_worth(s, insn, i))
+			return 1;
+	return 0;
+}
+
+/* All are listed; where there are more than can be trapped at once, which of them is by chance. */
+static void take(struct search *s, uint64_t pc, int is_witness)
+{
+	struct race_region *region = race.region;
+	struct race_site *site =
+		is_witness ? NULL : race_add_site(region, race_place_of(pc));
+	uint32_t at = s->count;
+
+	if (!site && !is_witness)
+		counter_add(&region->sites_lost, 1u);
+	if (site)
+		__atomic_fetch_or(&site->flags, RACE_SITE_LISTED, __ATOMIC_RELAXED);
+	s->listed++;
+	if (s->count < s->max)
+		s->count++;
+	else
+		at = (uint32_t)(race_random() % s->listed);
+	if (at < s->max)
+		s->out[at] = (struct race_spot){ .address = pc,
+						  .site = site,
+						  .is_witness = (uint32_t)is_witness };
+}
+
+/* 1: decoding comes to the end of the function. */
+static int is_sound(const struct race_module *m, uint64_t start, uint64_t end)
+{
+	uint64_t pc = start;
+
+	while (pc < end) {
+		uint64_t left = end - pc;
+		int length = insn_length_x86_64(race_code(m, pc),
+						left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX);
+		if (length <= 0)
+			return 0;
+		pc += (uint64_t)length;
+	}
+	return pc == end;
+}
+
+static void search_function(struct search *s, uint64_t start, uint64_t end)
+{
+	const struct race_module *m = s->module;
+	struct insn insn;
+
+	if (!is_sound(m, start, end))
+		return;
+	/* As race_is_candidate() tells a frame register: by its distance to the stack pointer. */
+	s->regs.r[INSN_RSP] = 0;
+	s->regs.r[INSN_RBP] = has_frame(race_code(m, start), end - start) ? 0 : UINT64_MAX;
+	s->regs.known = 1ull << INSN_RIP;
+	for (uint64_t pc = start; pc < end; pc += insn.length) {
+		uint64_t left = end - pc;
+		if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
+				&insn))
+			return;
+		s->regs.r[INSN_RIP] = pc;
+		if (has_access(s, &insn))
+			take(s, pc, insn.flags & INSN_ATOMIC);
+	}
+}
+
+uint32_t race_find_spots(const struct race_module *module, struct race_spot *out,
+			 uint32_t max)
+{
+	const struct race_eh_frame *h = module->eh_frame;
+	struct search s = { .module = module, .out = out, .max = max };
+
+	if (!h || !race_eh_frame_is_sorted(h))
+		return 0;
+	for (uint32_t i = 0; i < h->count; i++) {
+		const struct fde *fde =
+			(const void *)((const char *)h + (int64_t)h->rows[i].fde);
+		uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)h->rows[i].start;
+		uint64_t end = start + fde->bytes;
+
+		if ((uintptr_t)&fde->start + (uint64_t)(int64_t)fde->start != start ||
+		    start < module->text_start || end > module->text_end || end <= start)
+			continue;
+		search_function(&s, start, end);
+	}
+	return s.count;
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_sites_start.c - the traps of a sweep: placed when the first thread is about to be created,
+ * taken away where they have fired, put back in turn. Not in a handler.
+ *
+ * A thread of our own does that, since code cannot be changed from inside a callback. All of it
+ * happens under one lock, which a fork takes too: the child never finds it half done.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <link.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <trapline/code.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/poke.h"
+#include "tools/race_priv.h"
+
+#define TURN_NS 2000000u
+#define LOOK_EVERY 25u /* turns: for modules that came or went */
+#define RENEW 24u      /* sites a turn */
+#define STALL_NS 500000u /* on average: no more than can be held */
+#define CHOICE 96u     /* from so many */
+#define WITNESSES 4u   /* turns of a locked instruction, which may access this and that */
+#define TRIES 256      /* sites that refuse a trap and are left out */
+#define STACK_BYTES (256u << 10)
+#define MODULES_AT_ONCE 256
+
+static struct {
+	pthread_mutex_t lock;
+	race_create create;
+	pid_t pid;	/* whose thread runs */
+	int has_handlers; /* around fork */
+	uint32_t count;
+	struct race_spots sets[RACE_SPOT_SETS];
+	uint32_t spots; /* in all of them */
+	/* Those that rest, in the order in which they began to. */
+	uint32_t resting[RACE_SPOTS_MAX];
+	uint32_t first;
+	uint32_t resting_count;
+	unsigned long long loaded; /* objects, ever */
+} sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void refuse(int err, const char *why)
+{
+	struct race_region *region = race.region;
+	uint32_t expected = 0;
+
+	race.process->sites_error = err;
+	if (!atomic_cas(&region->sites_refused, &expected, 1u))
+		return;
+	for (size_t i = 0; why && why[i] && i < sizeof(region->sites_why) - 1; i++)
+		region->sites_why[i] = why[i];
+}
+
+/* ---- modules ---- */
+
+struct modules {
+	uint64_t text[MODULES_AT_ONCE];
+	uint32_t count;
+};
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct modules *list = arg;
+
+	sites.loaded = info->dlpi_adds + info->dlpi_subs;
+	for (int i = 0; list && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
+			continue;
+		if (list->count < MODULES_AT_ONCE)
+			list->text[list->count++] = info->dlpi_addr + ph->p_vaddr;
+		break;
+	}
+	return !list;
+}
+
+static struct race_spots *find_set(const struct race_module *module)
+{
+	for (uint32_t i = 0; i < sites.count; i++)
+		if (sites.sets[i].module == module && sites.sets[i].start == module->start)
+			return &sites.sets[i];
+	return NULL;
+}
+
+/* One that cannot be trapped is left out, and the others tried again. */
+static int place_traps(struct race_spots *set, struct code_problem *problem)
+{
+	const struct trapline_traps_opts opts = {
+		.size = sizeof(opts),
+		.callback = race_on_site,
+		.arg = set,
+	};
+	size_t bytes = set->count * sizeof(uint64_t);
+	uint64_t *addresses = memory_map(bytes);
+	int err = 0;
+
+	if (memory_failed(addresses))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < set->count; i++)
+		addresses[i] = set->rows[i].address;
+	for (int n = 0; n < TRIES && set->count; n++) {
+		err = traps_set(addresses, set->count, &opts, &set->traps, problem);
+		if ((err != -EOPNOTSUPP && err != -EINVAL) || problem->site >= set->count)
+			break;
+		set->count--;
+		set->rows[problem->site] = set->rows[set->count];
+		addresses[problem->site] = addresses[set->count];
+	}
+	memory_unmap(addresses, bytes);
+	return err;
+}
+
+/* A set lives as long as the process: a thread may be in a callback, and places are few. */
+static int add_module(const struct race_module *module)
+{
+	struct race_spots *set = &sites.sets[sites.count];
+	uint32_t room = RACE_SPOTS_MAX - sites.spots;
+	size_t bytes = RACE_SPOTS_MAX * sizeof(struct race_spot);
+	struct code_problem problem = { NULL, SIZE_MAX };
+
+	if (sites.count == RACE_SPOT_SETS || !room)
+		return 0;
+	struct race_spot *rows = memory_map(bytes);
+	if (memory_failed(rows))
+		return -ENOMEM;
+	*set = (struct race_spots){ .module = module,
+				    .start = module->start,
+				    .number = sites.count,
+				    .rows = rows };
+	set->count = race_find_spots(module, rows, room);
+	int err = set->count ? race_module_keep_code(module) : 0;
+	if (!err && set->count)
+		err = place_traps(set, &problem);
+	if (err) {
+		refuse(err, problem.why);
+		set->count = 0;
+		if (err == -EFAULT)
+			set->module = NULL; /* closed meanwhile: it may be opened again */
+	}
+	sites.count++;
+	sites.spots += set->count;
+	return err;
+}
+
+static int add_modules(void)
+{
+	struct modules list = { .count = 0 };
+	int err = 0;
+
+	dl_iterate_phdr(on_object, &list);
+	for (uint32_t i = 0; i < list.count; i++) {
+		const struct race_module *module;
+
+		if (race_policy_of(list.text[i], &module) != RACE_CODE_INCLUDED ||
+		    find_set(module))
+			continue;
+		int one = add_module(module);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+/* ---- turns ---- */
+
+static struct race_spot *spot_of(uint32_t id)
+{
+	uint32_t set = (id - 1) >> 16;
+	uint32_t row = (id - 1) & 0xffff;
+
+	return set < sites.count && row < sites.sets[set].count ? &sites.sets[set].rows[row] :
+								  NULL;
+}
+
+static void rest(uint32_t id)
+{
+	uint32_t at = (sites.first + sites.resting_count) % RACE_SPOTS_MAX;
+
+	sites.resting[at] = id;
+	sites.resting_count++;
+}
+
+static uint32_t take_resting(void)
+{
+	uint32_t id = sites.resting[sites.first];
+
+	sites.first = (sites.first + 1) % RACE_SPOTS_MAX;
+	sites.resting_count--;
+	return id;
+}
+
+/* Of ids, those of one set, as rows. */
+static size_t rows_of(uint32_t set, const uint32_t *ids, size_t n, uint32_t *rows)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if ((ids[i] - 1) >> 16 == set)
+			rows[count++] = (ids[i] - 1) & 0xffff;
+	return count;
+}
+
+static void switch_all(const uint32_t *ids, size_t n, int on)
+{
+	static uint32_t rows[RACE_SPOT_QUEUE];
+	struct code_problem problem;
+
+	for (uint32_t i = 0; n && i < sites.count; i++) {
+		size_t count = rows_of(i, ids, n, rows);
+
+		if (count)
+			traps_switch(sites.sets[i].traps, rows, count, on, &problem);
+	}
+}
+
+static void take_away(void)
+{
+	static uint32_t ids[RACE_SPOT_QUEUE];
+	struct race_spot_queue *q = &race_spot_queue;
+	size_t n = 0;
+
+	while (n < RACE_SPOT_QUEUE && atomic_get(&q->out) != atomic_get(&q->in)) {
+		uint32_t *row = &q->rows[q->out % RACE_SPOT_QUEUE];
+		uint32_t id = atomic_swap(row, 0u);
+
+		if (!id)
+			break; /* not yet written */
+		atomic_add(&q->out, 1u);
+		if (id != UINT32_MAX && spot_of(id))
+			ids[n++] = id;
+	}
+	switch_all(ids, n, 0);
+	for (size_t i = 0; i < n; i++) {
+		struct race_spot *spot = spot_of(ids[i]);
+
+		if (!spot)
+			continue;
+		atomic_set(&spot->state, SPOT_RESTING);
+		if (!spot->is_witness || ++spot->pointless < WITNESSES)
+			rest(ids[i]);
+	}
+	counter_add(&race.process->counters[RACE_SITE_REMOVED], n);
+}
+
+/* How much has been spent on it. What lies on its own stack has its turn rarely. */
+static uint32_t debt_of(uint32_t id)
+{
+	const struct race_spot *spot = spot_of(id);
+
+	if (!spot)
+		return UINT32_MAX;
+	uint32_t stalls = spot->site ? counter_get(&spot->site->stalls) : 0;
+	uint32_t pointless = counter_get(&spot->pointless);
+
+	return stalls + (pointless > 4 ? pointless * 16 : pointless * 2);
+}
+
+/* Of those that have rested longest, the ones that were held least. */
+static void put_back(uint32_t most)
+{
+	uint32_t ids[CHOICE];
+	uint32_t n = 0;
+
+	while (n < CHOICE && sites.resting_count)
+		ids[n++] = take_resting();
+	uint32_t chosen = n < most ? n : most;
+	for (uint32_t i = 0; i < chosen; i++)
+		for (uint32_t k = i + 1; k < n; k++)
+			if (debt_of(ids[k]) < debt_of(ids[i])) {
+				uint32_t id = ids[i];
+				ids[i] = ids[k];
+				ids[k] = id;
+			}
+	for (uint32_t i = chosen; i < n; i++)
+		rest(ids[i]);
+	for (uint32_t i = 0; i < chosen; i++) {
+		struct race_spot *spot = spot_of(ids[i]);
+
+		if (!spot)
+			continue;
+		atomic_set(&spot->passes, 0u);
+		atomic_set(&spot->state, SPOT_ARMED);
+	}
+	switch_all(ids, chosen, 1);
+	counter_add(&race.process->counters[RACE_SITE_RENEWED], chosen);
+}
+
+/* ---- the thread ---- */
+
+/* The program's threads have all ended, and its first one only waits for ours. */
+static int is_last(void)
+{
+	char text[512];
+	struct stat st;
+	int fd;
+
+	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4)
+		return 0;
+	fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/stat", 0, 0);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *end = strrchr(text, ')');
+	return end && !strncmp(end, ") Z", 3);
+}
+
+/* Of an object that was closed, and perhaps opened again at the same place. */
+static void drop_closed(void)
+{
+	for (uint32_t i = 0; i < sites.count; i++) {
+		struct race_spots *set = &sites.sets[i];
+		struct code_problem problem;
+
+		if (!set->traps || race_module_of(set->start) == set->module)
+			continue;
+		if (traps_remove(set->traps, &problem))
+			continue; /* at the next look */
+		set->traps = NULL;
+		set->module = NULL;
+		sites.spots -= set->count;
+		set->count = 0;
+	}
+}
+
+static void look_around(void)
+{
+	unsigned long long loaded = sites.loaded;
+
+	dl_iterate_phdr(on_object, NULL);
+	if (sites.loaded == loaded)
+		return;
+	drop_closed();
+	add_modules();
+}
+
+static void turn(uint32_t number)
+{
+	uint64_t cpu_ns = race_thread_cpu_ns();
+
+	pthread_mutex_lock(&sites.lock);
+	take_away();
+	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
+	if (paid)
+		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
+	if (number % LOOK_EVERY == 0)
+		look_around();
+	pthread_mutex_unlock(&sites.lock);
+	/* With what was done between turns, about. */
+	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
+}
+
+static void take_all_away(void)
+{
+	for (uint32_t i = 0; i < sites.count; i++) {
+		static uint32_t rows[RACE_SPOTS_MAX];
+		struct code_problem problem;
+
+		for (uint32_t k = 0; k < sites.sets[i].count; k++)
+			rows[k] = k;
+		if (sites.sets[i].count)
+			traps_switch(sites.sets[i].traps, rows, sites.sets[i].count, 0, &problem);
+	}
+}
+
+static void *keep_traps(void *unused)
+{
+	struct race_spot_queue *q = &race_spot_queue;
+	uint64_t last = clock_now_ns();
+
+	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
+	for (uint32_t number = 1; !race_is_stopped(); number++) {
+		uint32_t seen = atomic_get(&q->wakeups);
+		struct timespec ts = { 0, TURN_NS };
+
+		if (atomic_get(&q->in) == atomic_get(&q->out))
+			sys6(SYS_futex, &q->wakeups, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+		uint64_t now = clock_now_ns();
+		if (now - last < TURN_NS) {
+			pthread_mutex_lock(&sites.lock);
+			take_away();
+			pthread_mutex_unlock(&sites.lock);
+			continue;
+		}
+		last = now;
+		turn(number);
+		if (number % LOOK_EVERY == 0 && is_last())
+			break;
+	}
+	pthread_mutex_lock(&sites.lock);
+	take_all_away();
+	pthread_mutex_unlock(&sites.lock);
+	atomic_set(&race.budget.own_threads, 0u);
+	return NULL;
+}
+
+/*
+ * With the signals of the program blocked, so that they go to its own threads; those that an
+ * instruction raises are not, nor are the two that libc sends to all threads.
+ */
+static int start_thread(void)
+{
+	const uint64_t ours = ~(1ull << (SIGTRAP - 1) | 1ull << (SIGSEGV - 1) |
+				1ull << (SIGBUS - 1) | 1ull << (SIGILL - 1) |
+				1ull << (SIGFPE - 1) | 3ull << 31);
+	pthread_attr_t attr;
+	pthread_t thread;
+	uint64_t mask;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sys4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, &ours, &mask, 8);
+	int err = sites.create(&thread, &attr, keep_traps, NULL);
+	sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, NULL, 8);
+	pthread_attr_destroy(&attr);
+	if (!err)
+		atomic_set(&race.budget.own_threads, 1u);
+	return -err;
+}
+
+/* ---- around fork ---- */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&sites.lock);
+	poke_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+	poke_after_fork_in_parent();
+	pthread_mutex_unlock(&sites.lock);
+}
+
+/* The traps stay; who keeps them is made when this process creates a thread. */
+static void after_fork_in_child(void)
+{
+	poke_after_fork_in_child();
+	sites.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	sites.pid = 0;
+}
+
+static int begin_locked(void)
+{
+	struct code_problem problem = { NULL, 0 };
+	int err = poke_start(&problem);
+
+	if (!err && !sites.has_handlers) {
+		err = -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+		sites.has_handlers = !err;
+	}
+	if (err) {
+		refuse(err, problem.why);
+		return err;
+	}
+	add_modules(); /* tells by itself which module it could not */
+	err = start_thread();
+	if (err) {
+		refuse(err, "no thread could be created to keep the traps");
+		take_all_away();
+	}
+	return err ? err : sites.spots ? 0 : -ENOENT;
+}
+
+void race_sites_begin(race_create create)
+{
+	if (!race.region || !race.region->settings.is_sweep || !race.slot_count ||
+	    race_is_stopped() || atomic_get(&sites.pid) == race.pid)
+		return;
+	pthread_mutex_lock(&sites.lock);
+	if (sites.pid != race.pid) {
+		sites.create = create;
+		race.process->sites_on = begin_locked() == 0;
+		atomic_set(&sites.pid, race.pid);
+	}
+	pthread_mutex_unlock(&sites.lock);
+}

@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_sweep.sh TRAPLINE VICTIMS - a sweep: each race is found by the sites, cold ones too, and
+# nothing in programs that are right; coverage is told; what cannot be trapped is said. TAP.
+
+# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
+trapline=$1
+victims=$2
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+. "$(dirname "$0")/race_lib.sh"
+
+# sweeps NAME EXPRESSION RUN PROGRAM MODE: as found(), by a sweep over runs of RUN seconds.
+sweeps()
+{
+	for seconds in 1 3 9; do
+		race --sweep --time $seconds -- "$4" "$5" "$3"
+		if holds "any(.[]; .type == \"race\" and $2)"; then
+			ok "$1" 0
+			return
+		fi
+	done
+	ok "$1" 1
+}
+
+# quiet NAME RUN PROGRAM MODE: nothing at the grades that are printed; and sites were held.
+quiet()
+{
+	race --sweep --time 1 -- "$3" "$4" "$2"
+	ok "$1" $?
+	holds 'all(.[]; .type != "race") and .[-1].stalls > 0 and .[-1].sites_covered > 0 and
+		.[-1].sites_refused == 0'
+	ok "$1: sites were held, and nothing is reported" $?
+}
+
+for mode in $("$victims/race_racy" --list); do
+	sweeps "$mode" true 0.3 "$victims/race_racy" "$mode"
+done
+for mode in $("$victims/race_openmp" --list | grep '^wrong_'); do
+	sweeps "OpenMP $mode" "(.second.function | startswith(\"$mode\"))" 0.05 \
+		"$victims/race_openmp" "$mode"
+done
+cold='.variable == "level"'
+sweeps "a store executed once a second" "$cold" 1.9 "$victims/race_cold" once_a_second
+for mode in once_a_run both_rare at_the_end; do
+	sweeps "$mode" "$cold" 0.2 "$victims/race_cold" $mode
+done
+
+for mode in $("$victims/race_right" --list); do
+	quiet "$mode" 0.3 "$victims/race_right" "$mode"
+done
+for mode in $("$victims/race_openmp" --list | grep '^right_'); do
+	quiet "OpenMP $mode" 0.05 "$victims/race_openmp" "$mode"
+done
+for mode in right_once_a_run right_both_rare right_waits right_vfork; do
+	quiet "$mode" 0.2 "$victims/race_cold" $mode
+done
+
+for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm exec \
+	locks many_threads small_stacks signal_stacks jumps; do
+	race --sweep --time 0.01 -- "$victims/race_guest" $mode
+	ok "$mode: the program notices nothing" $?
+	holds '.[-1] | .sites_total > 0 and .runs == 1 and .processes_failed == 0'
+	ok "$mode: its sites were trapped" $?
+done
+
+race --sweep --time 1 -- "$victims/race_racy" read_write 0.2
+holds '.[-1] | .runs > 1 and .sites_covered > 0 and .sites_total > .sites_covered and
+	.sites_reached >= .sites_covered and .counters.sites_renewed > 0'
+ok "the summary counts runs and sites: held, reached, all" $?
+race --sweep --until-covered 20 -- "$victims/race_right" mutex 0.2
+holds '.[-1] | .runs >= 3 and .sites_covered == .sites_reached and .stalls >= 20'
+ok "--until-covered ends when all that is reached was held" $?
+
+timeout 60 "$trapline" race --sweep --time 0.5 -- "$victims/race_right" mutex 0.2 >"$tmp/out" 2>"$tmp/err"
+grep -q '^coverage: [1-9][0-9]* of [1-9][0-9]* sites held, in [1-9][0-9]* run' "$tmp/err" &&
+	grep -q 'Nothing is said of the [1-9]' "$tmp/err"
+ok "the text tells of the coverage and of what was not held" $?
+
+race --sweep --time 0.5 -- "$victims/race_cold" blocked_raw 0.2
+[ $? = 0 ] && holds '.[-1] | .sites_refused == .processes and .runs > 0' &&
+	grep -q 'sites could not be trapped .*SIGTRAP blocked' "$tmp/err"
+ok "a thread with SIGTRAP blocked: no traps, the reason is said, the timer searches" $?
+race --sweep --time 0.5 -- sh -c 'exit 3'
+[ $? = 3 ]
+ok "a test that fails: its exit status is ours" $?
+
+timeout 20 "$trapline" race --time 3 -- true >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q 'go with --sweep' "$tmp/err"
+ok "--time alone is refused" $?
+timeout 20 "$trapline" race --sweep --time x -- true >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q -- '--time x' "$tmp/err"
+ok "a time that is none" $?
+finish
