@@ -10,6 +10,8 @@
  */
 #include <string.h>
 
+#include "base/memory.h"
+#include "base/sys.h"
 #include "code/insn.h"
 #include "tools/race_priv.h"
 
@@ -138,24 +140,49 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 	}
 }
 
+static int copy(const void *from, void *to, size_t n)
+{
+	return sys_read_memory(race.pid, (uintptr_t)from, to, n) == (ssize_t)n;
+}
+
+/* One row of the table: where a function begins, and its length in the FDE. */
+static void search_row(struct search *s, const struct race_eh_frame *h, const int32_t row[2])
+{
+	const struct fde *there = (const void *)((const char *)h + (int64_t)row[1]);
+	uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)row[0];
+	struct fde fde;
+
+	if (!copy(there, &fde, sizeof(fde)))
+		return;
+	uint64_t end = start + fde.bytes;
+
+	if ((uintptr_t)&there->start + (uint64_t)(int64_t)fde.start != start ||
+	    start < s->module->text_start || end > s->module->text_end || end <= start)
+		return;
+	search_function(s, start, end);
+}
+
+/*
+ * The program may close the object at any moment, so nothing of it is touched: its unwind table is
+ * read by a system call, and its text is the copy that was kept.
+ */
 uint32_t race_find_spots(const struct race_module *module, struct race_spot *out,
 			 uint32_t max)
 {
-	const struct race_eh_frame *h = module->eh_frame;
+	const struct race_eh_frame *there = module->eh_frame;
 	struct search s = { .module = module, .out = out, .max = max };
+	struct race_eh_frame head;
 
-	if (!h || !race_eh_frame_is_sorted(h))
+	if (!there || !copy(there, &head, sizeof(head)) || !race_eh_frame_is_sorted(&head) ||
+	    !head.count)
 		return 0;
-	for (uint32_t i = 0; i < h->count; i++) {
-		const struct fde *fde =
-			(const void *)((const char *)h + (int64_t)h->rows[i].fde);
-		uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)h->rows[i].start;
-		uint64_t end = start + fde->bytes;
-
-		if ((uintptr_t)&fde->start + (uint64_t)(int64_t)fde->start != start ||
-		    start < module->text_start || end > module->text_end || end <= start)
-			continue;
-		search_function(&s, start, end);
-	}
+	size_t bytes = head.count * sizeof(head.rows[0]);
+	int32_t(*rows)[2] = memory_map(bytes);
+	if (memory_failed(rows))
+		return 0;
+	if (copy(there->rows, rows, bytes))
+		for (uint32_t i = 0; i < head.count; i++)
+			search_row(&s, there, rows[i]);
+	memory_unmap(rows, bytes);
 	return s.count;
 }

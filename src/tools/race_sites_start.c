@@ -135,8 +135,10 @@ static int add_module(const struct race_module *module)
 				    .start = module->start,
 				    .number = sites.count,
 				    .rows = rows };
-	set->count = race_find_spots(module, rows, room);
-	int err = set->count ? race_module_keep_code(module) : 0;
+	/* The copy first: the object may be closed while it is looked at. */
+	int err = race_module_keep_code(module);
+	if (!err)
+		set->count = race_find_spots(module, rows, room);
 	if (!err && set->count)
 		err = place_traps(set, &problem);
 	if (err) {

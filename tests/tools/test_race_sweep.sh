@@ -80,6 +80,14 @@ race --sweep --time 0.5 -- "$victims/race_cold" blocked_raw 0.2
 [ $? = 0 ] && holds '.[-1] | .sites_refused == .processes and .runs > 0' &&
 	grep -q 'sites could not be trapped .*SIGTRAP blocked' "$tmp/err"
 ok "a thread with SIGTRAP blocked: no traps, the reason is said, the timer searches" $?
+good=0
+for _ in 1 2 3 4 5; do
+	timeout 60 "$trapline" race --sweep --time 0.01 -- "$victims/race_reopen" >"$tmp/out" 2>"$tmp/err" &&
+		grep -q '^done$' "$tmp/out" && good=$((good + 1))
+done
+[ $good = 5 ]
+ok "a library that is opened and closed over and over: the program goes on" $?
+
 race --sweep --time 0.5 -- sh -c 'exit 3'
 [ $? = 3 ]
 ok "a test that fails: its exit status is ours" $?
