@@ -90,6 +90,11 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 	switch (err) {
 	case -EACCES:
 	case -EPERM:
+		if (what && last.step == FAILED_PROGRAM)
+			return snprintf(buf, n,
+					"%s: run as root, or give CAP_BPF, CAP_PERFMON and, for "
+					"uprobes, CAP_SYS_ADMIN",
+					what);
 		return explain_permission(err, buf, n);
 	case -ENOSPC:
 		return explain_no_slot(buf, n);
