@@ -142,6 +142,16 @@ static bool child_has_ended(struct session *r)
 	return r->child_ended;
 }
 
+/* One that is ending, or waits for its parent, has none. */
+static bool has_program(pid_t pid)
+{
+	char path[64];
+	char target[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, target, sizeof(target)) > 0;
+}
+
 static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 {
 	/* Ctrl-C reaches a command of ours too: the first is for it, and we see how it ends. */
@@ -160,8 +170,8 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 	if (r->for_ns && now_ns() - r->started_ns >= r->for_ns)
 		return "the time is over";
 	if (target_replaced(r))
-		return kill(r->pid, 0) ? "the process ended" :
-					 "the process ran another program (exec)";
+		return has_program(r->pid) ? "the process ran another program (exec)" :
+					     "the process ended";
 	return NULL;
 }
 
