@@ -45,6 +45,8 @@ static void *keep_forking(void *arg)
 static void fork_private(void)
 {
 	make_all(false);
+	/* The first change notes forks from then on: one that began before it is refused its own. */
+	NEED_OK(flip(0, COUNT, 0, 0));
 	flip_beside(keep_forking, 0, 0);
 }
 
