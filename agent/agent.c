@@ -91,7 +91,7 @@ static void start_throttle(const char *path)
 
 /*
  * For a process that runs already: called from outside, with the options that a started one finds
- * in its environment. `throttle-stop` ends what was begun so.
+ * in its environment. What it begins ends with the region's word that it is over.
  */
 int trapline_agent_call(const char *options);
 
@@ -99,10 +99,6 @@ __attribute__((visibility("default"))) int trapline_agent_call(const char *optio
 {
 	char path[256];
 
-	if (strcmp(options, "throttle-stop") == 0) {
-		agent_throttle_stop();
-		return 0;
-	}
 	if (!read_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		return -EINVAL;
 	struct throttle_region *region = map_region(path, sizeof(*region));

@@ -60,14 +60,3 @@ void agent_throttle_forked(void)
 	throttle_forked();
 	begin();
 }
-
-void agent_throttle_stop(void)
-{
-	for (uint32_t i = 0; i < THROTTLE_BUDGETS; i++) {
-		trapline_throttle_end(open_budgets[i]);
-		open_budgets[i] = NULL;
-	}
-	trapline_close(self);
-	self = NULL;
-	region = NULL;
-}

@@ -8,6 +8,5 @@
 /* 0, or -errno noted in the region too. */
 int agent_throttle_start(struct throttle_region *shared);
 void agent_throttle_forked(void);
-void agent_throttle_stop(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "cli/at_state.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
+#include "cli/session.h"
 #include "cli/start.h"
 
 #include <trapline/condition.h>
@@ -70,12 +71,10 @@ static const struct opt_syntax syntax = {
 static int settings_read(struct at *a, int argc, char **argv)
 {
 	int status = 0;
-	int n = 1;
+	int n = session_cut_command(COMMAND, argc, argv, &a->set.command);
 
-	while (n < argc && strcmp(argv[n], "--") != 0)
-		n++;
-	if (n + 1 < argc)
-		a->set.command = &argv[n + 1];
+	if (n < 0)
+		return CLI_USAGE;
 	int first = opts_parse(&syntax, n, argv, &a->set, &status);
 	if (first < 0)
 		return status ? status : -1;

@@ -9,6 +9,7 @@
 #include "cli/at.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
+#include "cli/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,14 +100,13 @@ static int settings_read(struct sweep *s, int argc, char **argv)
 {
 	char text[AT_TEXT + 32];
 	int status = 0;
-	int n = 1;
+	int n;
 
 	s->set = (struct settings){ .runs = 200, .timeout_ns = 10000000000u,
 				    .jobs = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN) };
-	while (n < argc && strcmp(argv[n], "--") != 0)
-		n++;
-	if (n + 1 < argc)
-		s->set.command = &argv[n + 1];
+	n = session_cut_command(COMMAND, argc, argv, &s->set.command);
+	if (n < 0)
+		return CLI_USAGE;
 	int first = opts_parse(&syntax, n, argv, &s->set, &status);
 	if (first < 0)
 		return status ? status : -1;

@@ -8,6 +8,7 @@
 #include "cli/agent_start.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
+#include "cli/session.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -221,14 +222,10 @@ static int settings_check(struct settings *set, int argc, char **argv, int first
 static int settings_read(struct settings *set, int argc, char **argv)
 {
 	int status = 0;
-	int n = 1;
+	int n = session_cut_command(COMMAND, argc, argv, &set->command);
 
-	while (n < argc && strcmp(argv[n], "--") != 0)
-		n++;
-	if (n + 1 < argc)
-		set->command = &argv[n + 1];
-	else if (n < argc)
-		return cli_wrong(COMMAND, "no command after --");
+	if (n < 0)
+		return CLI_USAGE;
 	int first = opts_parse(&syntax, n, argv, set, &status);
 	if (first < 0)
 		return status ? status : -1;
