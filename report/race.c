@@ -55,6 +55,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_SITE_HITS_ALONE] = "site_hits_single_thread",
 	[RACE_SITE_HITS_EARLY] = "site_hits_over_budget",
 	[RACE_SITE_HITS_BUSY] = "site_hits_others_held",
+	[RACE_SITE_HITS_SKIPPED] = "site_hits_skipped",
 	[RACE_SITE_REMOVED] = "sites_removed",
 	[RACE_SITE_RENEWED] = "sites_renewed",
 };

@@ -222,37 +222,50 @@ static bool line_says_atomic(char *line)
 	return false;
 }
 
+enum source_says {
+	SAYS_UNKNOWN, /* no line, or its file cannot be read */
+	SAYS_PLAIN,
+	SAYS_ATOMIC,
+};
+
 /* The line of an access or, for `#pragma omp atomic`, the one before it. */
-static bool source_says_atomic(struct symbols *s, uint64_t address, int wanted)
+static enum source_says what_source_says(struct symbols *s, uint64_t address, int wanted)
 {
+	enum source_says says = SAYS_UNKNOWN;
 	char path[PATH_MAX];
 	char *line = NULL;
 	size_t size = 0;
-	bool says = false;
 
 	if (!wanted || !files_source(s, address, path, sizeof(path)))
-		return false;
+		return SAYS_UNKNOWN;
 	FILE *f = fopen(path, "re");
 	if (!f)
-		return false;
-	for (int n = 1; n <= wanted && getline(&line, &size, f) > 0; n++)
-		if (n == wanted || (n == wanted - 1 && strstr(line, "#pragma")))
-			says |= line_says_atomic(line);
+		return SAYS_UNKNOWN;
+	for (int n = 1; n <= wanted && getline(&line, &size, f) > 0; n++) {
+		if (n != wanted && (n != wanted - 1 || !strstr(line, "#pragma")))
+			continue;
+		if (line_says_atomic(line))
+			says = SAYS_ATOMIC;
+		else if (n == wanted && says == SAYS_UNKNOWN)
+			says = SAYS_PLAIN;
+	}
 	free(line);
 	fclose(f);
 	return says;
 }
 
-static bool side_says_atomic(struct race_report *r, const struct race_access_place *a)
+static enum source_says what_side_says(struct race_report *r,
+				       const struct race_access_place *a)
 {
 	struct files_scope scope;
 	uint64_t address;
 	struct symbols *s = race_symbols(r, a->at, &address);
 
 	if (!s)
-		return false;
+		return SAYS_UNKNOWN;
 	files_scope(s, address - a->after, &scope);
-	return scope.is_atomic || source_says_atomic(s, address - a->after, a->place.line);
+	return scope.is_atomic ? SAYS_ATOMIC :
+				 what_source_says(s, address - a->after, a->place.line);
 }
 
 /* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
@@ -288,9 +301,30 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 		return "it is declared atomic or volatile";
 	if (is_locking(r, &v->first) || is_locking(r, &v->second))
 		return "part of a library that synchronises";
-	if (side_says_atomic(r, &v->first) && side_says_atomic(r, &v->second))
+	if (what_side_says(r, &v->first) == SAYS_ATOMIC &&
+	    what_side_says(r, &v->second) == SAYS_ATOMIC)
 		return "the source says atomic on both sides";
 	return NULL;
+}
+
+static bool stores_constant(const struct race_side *side)
+{
+	struct insn insn;
+
+	return !(side->flags & RACE_DECODED) || decode_at(side, side->code_before, &insn) ||
+	       insn.immediate_bytes;
+}
+
+/*
+ * The second thread has stored what was there already. A flag that many set is so, and few call
+ * that a mistake; a value that was computed may be another one the next time. Without the source
+ * a mov may be an atomic store too: then the doubt is too much.
+ */
+static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v)
+{
+	return stores_constant(&v->record.second) ||
+	       what_side_says(r, &v->first) != SAYS_PLAIN ||
+	       what_side_says(r, &v->second) != SAYS_PLAIN;
 }
 
 void race_grade(struct race_report *r, struct race_view *v)
@@ -324,8 +358,11 @@ void race_grade(struct race_report *r, struct race_view *v)
 		return;
 	}
 	if (!(record->flags & RACE_CHANGED) && record->second.access & RACE_WRITE) {
-		v->grade = RACE_GRADE_C;
-		v->why = "the value stayed the same";
+		bool is_meant = is_harmless_by_habit(r, v);
+
+		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_B;
+		v->why = is_meant ? "the value stayed the same" :
+				    "plain accesses, though the value was the same this time";
 		return;
 	}
 	v->grade = RACE_GRADE_B;

@@ -125,6 +125,7 @@ enum race_counter {
 	RACE_SITE_HITS_ALONE, /* ... while one thread existed */
 	RACE_SITE_HITS_EARLY, /* ... before the budget allowed a stall */
 	RACE_SITE_HITS_BUSY,  /* ... while others were held */
+	RACE_SITE_HITS_SKIPPED, /* ... to let them go by until a later one is held */
 	RACE_SITE_REMOVED,    /* traps taken away since they had fired enough */
 	RACE_SITE_RENEWED,    /* ... and put back */
 	RACE_COUNTERS,
@@ -173,6 +174,8 @@ struct race_site {
 	uint32_t found;
 	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
 	uint32_t flags;	    /* enum race_site_flag */
+	uint32_t depth; /* in a sweep: 2^depth passes at once were seen */
+	uint32_t reserved;
 };
 
 enum race_site_flag {

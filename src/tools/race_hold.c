@@ -76,14 +76,16 @@ TRAP_PATH static void choose_step(const struct insn *insn, const struct insn_mem
 }
 
 /* The access that the instruction at hit->ip is about to make. */
-TRAP_PATH static int find_target(const struct trapline_hit *hit, const struct insn *insn,
-				 const struct insn_regs *regs, struct race_target *out)
+TRAP_PATH static int find_target(const struct insn *insn, const struct insn_regs *regs,
+				 int is_escaped, struct race_target *out)
 {
 	unsigned int chosen = INSN_MEMORY_MAX;
 	uint32_t seen = 0;
 
 	for (unsigned int i = 0; i < insn->memory_count; i++)
-		if (race_is_candidate(insn, i, regs) && race_random() % ++seen == 0)
+		if ((is_escaped ? race_is_holdable(insn, i) :
+				  race_is_candidate(insn, i, regs)) &&
+		    race_random() % ++seen == 0)
 			chosen = i;
 	if (chosen == INSN_MEMORY_MAX)
 		return -ENOENT;
@@ -101,12 +103,13 @@ TRAP_PATH static int find_target(const struct trapline_hit *hit, const struct in
 }
 
 /* Own frames and constants are not worth a stall. Returns the counter, or -1. */
-TRAP_PATH static int is_pointless(const struct trapline_hit *hit,
+TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped,
 				  const struct race_target *t)
 {
 	const struct race_module *m;
 
-	if (t->part - hit->sp + RED_ZONE_BYTES < OWN_STACK_BYTES + RED_ZONE_BYTES &&
+	if (!is_escaped &&
+	    t->part - hit->sp + RED_ZONE_BYTES < OWN_STACK_BYTES + RED_ZONE_BYTES &&
 	    race_random() % 8)
 		return RACE_STALLS_STACK;
 	m = race_module_of(t->part);
@@ -474,7 +477,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	return waited ? 0 : -EFAULT;
 }
 
-TRAP_PATH int race_hold(const struct trapline_hit *hit)
+TRAP_PATH int race_hold(const struct trapline_hit *hit, int is_escaped)
 {
 	const struct race_module *module;
 	struct race_target target;
@@ -488,13 +491,13 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit)
 	race_registers(hit, &regs);
 	if (insn_decode(race_code(module, hit->ip),
 			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
-	    find_target(hit, &insn, &regs, &target))
+	    find_target(&insn, &regs, is_escaped, &target))
 		return -ENOENT;
 	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
 							  RACE_READ_WRITE;
 	if (target.access & ~allowed)
 		return -ENOENT;
-	int pointless = is_pointless(hit, &target);
+	int pointless = is_pointless(hit, is_escaped, &target);
 	if (pointless >= 0) {
 		race_count((enum race_counter)pointless);
 		return -EFAULT;

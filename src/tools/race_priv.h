@@ -230,7 +230,9 @@ int race_walk_anywhere(const struct trapline_hit *hit, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);
 void race_note_seen(uint64_t pc);
 int race_is_tired_of(uint64_t pc);
-/* Is the instruction's operand one that could be held? */
+/* Is the instruction's operand one that could be held? Its address can be told, it is no atomic. */
+int race_is_holdable(const struct insn *insn, unsigned int operand);
+/* As that, and not in the thread's own frame. */
 int race_is_candidate(const struct insn *insn, unsigned int operand,
 		      const struct insn_regs *regs);
 
@@ -242,9 +244,10 @@ void race_aim_check_missed(pid_t tid);
 
 /*
  * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch
- * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there.
+ * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there. is_escaped: a
+ * variable of the own frame counts, since its address was given away.
  */
-int race_hold(const struct trapline_hit *hit);
+int race_hold(const struct trapline_hit *hit, int is_escaped);
 /* 1: a watch is free, for this moment. */
 int race_has_free_slot(void);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
@@ -264,11 +267,17 @@ enum race_spot_state {
 struct race_spot {
 	uint64_t address;
 	struct race_site *site; /* or NULL: no room */
-	uint64_t held_ns;	/* since when a thread is held there; 0: none */
 	uint32_t state;		/* enum race_spot_state */
-	uint32_t passes;	/* since it was armed */
 	uint32_t pointless;	/* how often it was tried for nothing */
-	uint32_t is_witness; /* locked: not held, what it accesses is remembered */
+	/* Since it was armed: */
+	uint32_t passes;
+	uint32_t holds;
+	uint32_t last_tid; /* who was held last */
+	/* Drawn when it was armed: */
+	uint32_t skip;	   /* passes that go by before the first hold */
+	uint32_t wanted;   /* threads to be held, most often at once; 0: as 1 */
+	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
+	uint8_t is_escaped; /* of the own frame, but its address was given away */
 };
 
 #define RACE_SPOTS_MAX 16384u /* in a process, at once */
@@ -297,9 +306,17 @@ extern struct race_spot_queue race_spot_queue;
 
 struct trapline_trap_hit;
 void race_on_site(const struct trapline_trap_hit *hit);
-/* All accesses in the module's text that a sweep goes for. Returns how many are in out. */
-uint32_t race_find_spots(const struct race_module *module, struct race_spot *out,
-			 uint32_t max);
+/* It is about to be armed: which passes, and how many threads, will be held? */
+void race_spot_arm(struct race_spot *spot);
+/*
+ * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
+ * many are in out. With most, *function says where to go on when so many have been found; else all are
+ * looked at, and which are taken is by chance if there are more than max.
+ */
+uint32_t race_find_spots(const struct race_module *module, uint32_t *function, uint32_t most,
+			 struct race_spot *out, uint32_t max);
+/* How many functions the module has. */
+uint32_t race_count_functions(const struct race_module *module);
 
 /* race_second.c */
 enum trapline_action race_on_watch(const struct trapline_hit *hit);

@@ -2,9 +2,14 @@
 /*
  * race_sites.c - a thread comes to a site that is trapped: hold it there, or let it pass.
  *
- * One arming is one stall: while a thread is held its site's int3 is taken away, so that the others
- * run through at full speed; the thread that keeps the traps (race_sites_start.c) puts it back when
- * the sites that were held less often have had their turn.
+ * One arming is one stall, most often: while a thread is held its site's int3 is taken away, so that
+ * the others run through at full speed; the thread that keeps the traps (race_sites_start.c) puts it
+ * back when the sites that were held less often have had their turn.
+ *
+ * Who comes first is nearly always the same thread in the same round of a loop, and the race may be
+ * between the last round of one and the first of another. So it is by chance, too, whether some
+ * passes go by first, and whether several threads are held there at once: then the order in which
+ * they go on is another one than ever.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -19,8 +24,8 @@
 
 #define PASSES_MAX 32u
 #define POINTLESS_MAX 16u
-/* Longer than any stall: its thread has left the handler by siglongjmp, or is dead. */
-#define HELD_MAX_NS 10000000000u
+#define DEPTH_MAX 6u
+#define PLAIN_STALLS 2u /* the first ones of a site take whoever comes */
 /* One trap by int3 and its signal, where none was measured. */
 #define PASS_NS 2500u
 
@@ -52,7 +57,7 @@ TRAP_PATH static void let_pass(const struct race_spots *set, struct race_spot *s
 			       enum race_counter why, uint32_t passes)
 {
 	race_count(why);
-	if (passes >= PASSES_MAX || why == RACE_SITE_HITS_EARLY)
+	if (passes >= PASSES_MAX + spot->skip || why == RACE_SITE_HITS_EARLY)
 		ask_off(set, spot);
 }
 
@@ -62,25 +67,71 @@ TRAP_PATH static void set_flag(struct race_spot *spot, uint32_t flag)
 		__atomic_fetch_or(&spot->site->flags, flag, __ATOMIC_RELAXED);
 }
 
-TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap,
-			      const struct race_spots *set, struct race_spot *spot,
-			      uint64_t now)
+void race_spot_arm(struct race_spot *spot)
+{
+	uint64_t random = race_random();
+	uint32_t depth = spot->site ? counter_get(&spot->site->depth) : 0;
+
+	spot->skip = 0;
+	spot->wanted = 1;
+	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS) {
+		if (random % 4 == 0)
+			spot->skip = 1u << (random >> 8) % (depth + 1);
+		if (random / 4 % 4 < 2)
+			spot->wanted = 2 + (uint32_t)(random / 4 % 2);
+	}
+	atomic_set(&spot->holds, 0u);
+	atomic_set(&spot->last_tid, 0u);
+	atomic_set(&spot->passes, 0u);
+	atomic_set(&spot->state, SPOT_ARMED);
+}
+
+/* The pass that was waited for has come: the next time, perhaps a later one. */
+TRAP_PATH static void note_depth(const struct race_spot *spot)
+{
+	if (!spot->skip || !spot->site)
+		return;
+	uint32_t depth = counter_get(&spot->site->depth);
+
+	if (depth < DEPTH_MAX && spot->skip == 1u << depth)
+		atomic_set(&spot->site->depth, depth + 1);
+}
+
+/* 1: this thread is to be held here. */
+TRAP_PATH static int take_turn(const struct race_spots *set, struct race_spot *spot,
+			       uint32_t tid)
+{
+	uint32_t holds = atomic_get(&spot->holds);
+
+	do {
+		if (holds >= spot->wanted || (holds && atomic_get(&spot->last_tid) == tid))
+			return 0;
+	} while (!atomic_cas(&spot->holds, &holds, holds + 1));
+	atomic_set(&spot->last_tid, tid);
+	if (holds == 0)
+		note_depth(spot);
+	if (holds + 1 == spot->wanted)
+		ask_off(set, spot);
+	return 1;
+}
+
+TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid,
+			      struct race_spot *spot, uint64_t now)
 {
 	const ucontext_t *context = trap->context;
 	const struct trapline_hit hit = {
 		.size = sizeof(hit),
 		.time_ns = now,
 		.pid = race.pid,
-		.tid = sys_gettid(),
+		.tid = (pid_t)tid,
 		.ip = trap->address,
 		.sp = (uint64_t)context->uc_mcontext.gregs[REG_RSP],
 		.context = trap->context,
 	};
 
-	ask_off(set, spot);
-	if (race_hold(&hit) == -EFAULT && counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
+	if (race_hold(&hit, spot->is_escaped) == -EFAULT &&
+	    counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
 		set_flag(spot, RACE_SITE_POINTLESS);
-	atomic_set(&spot->held_ns, (uint64_t)0);
 }
 
 TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
@@ -118,16 +169,19 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 		return;
 	}
 	set_flag(spot, RACE_SITE_REACHED);
+	if (passes <= spot->skip) {
+		race_count(RACE_SITE_HITS_SKIPPED);
+		return;
+	}
 	/* The first time is always paid: else what runs seldom would find the purse empty. */
 	if ((!spot->site || counter_get(&spot->site->stalls)) && !race_budget_allows(now)) {
 		let_pass(set, spot, RACE_SITE_HITS_EARLY, passes);
 		return;
 	}
-	uint64_t held = atomic_get(&spot->held_ns);
-	if ((held && now - held < HELD_MAX_NS) || !race_has_free_slot() ||
-	    !atomic_cas(&spot->held_ns, &held, now)) {
+	uint32_t tid = (uint32_t)sys_gettid();
+	if (!race_has_free_slot() || !take_turn(set, spot, tid)) {
 		let_pass(set, spot, RACE_SITE_HITS_BUSY, passes);
 		return;
 	}
-	hold_at(hit, set, spot, now);
+	hold_at(hit, tid, spot, now);
 }

@@ -5,7 +5,8 @@
  * Functions are those of the unwind table, with their exact lengths: data between functions is
  * never taken for code. A function in which decoding does not come to its very end is left out. What
  * can be told from the instruction alone is dropped: own frames, thread-local variables, constants,
- * and, to be held, locked instructions. These are trapped all the same: what they access is meant to
+ * and, to be held, locked instructions. A variable of the own frame whose address the function
+ * takes is kept: that is how threads share what lies on the stack of one of them. These are trapped all the same: what they access is meant to
  * be atomic, and a plain access to that elsewhere is graded by it.
  */
 #include <string.h>
@@ -23,6 +24,17 @@ struct fde {
 	uint32_t bytes;
 };
 
+#define GIVEN_MAX 32u
+
+/* Of a function: the variables of its frame whose address it takes. */
+struct given {
+	uint32_t count;
+	struct {
+		uint8_t base; /* INSN_RSP or INSN_RBP */
+		int64_t displacement;
+	} rows[GIVEN_MAX];
+};
+
 struct search {
 	const struct race_module *module;
 	struct race_spot *out;
@@ -30,6 +42,7 @@ struct search {
 	uint32_t max;
 	uint64_t listed; /* of the module, taken or not */
 	struct insn_regs regs;
+	struct given given;
 };
 
 /* 1: rbp is the frame. Else it may point anywhere. */
@@ -66,6 +79,41 @@ static int is_worth(struct search *s, const struct insn *insn, unsigned int oper
 	return !is_constant(s->module, address);
 }
 
+/* lea with a frame register and no index: what insn_decode() does not call an access. */
+static void note_given(struct search *s, const uint8_t *code, const struct insn *insn)
+{
+	struct given *g = &s->given;
+	int32_t displacement = 0;
+
+	if (insn->opcode_bytes != 1 || code[insn->opcode_at] != 0x8d || !insn->modrm_at ||
+	    insn->rex & 1 || g->count == GIVEN_MAX)
+		return;
+	uint8_t modrm = code[insn->modrm_at];
+	int is_rsp = (modrm & 7) == 4 && code[insn->modrm_at + 1] == 0x24 && !(insn->rex & 2);
+	int is_rbp = (modrm & 7) == 5 && modrm >> 6 && !s->regs.r[INSN_RBP];
+	if (modrm >> 6 == 3 || (!is_rsp && !is_rbp))
+		return;
+	if (insn->displacement_bytes == 1)
+		displacement = (int8_t)code[insn->displacement_at];
+	else if (insn->displacement_bytes == 4)
+		memcpy(&displacement, code + insn->displacement_at, sizeof(displacement));
+	g->rows[g->count].base = is_rsp ? INSN_RSP : INSN_RBP;
+	g->rows[g->count++].displacement = displacement;
+}
+
+static int is_given(const struct search *s, const struct insn *insn)
+{
+	for (unsigned int i = 0; i < insn->memory_count; i++) {
+		const struct insn_memory *m = &insn->memory[i];
+
+		for (uint32_t k = 0; k < s->given.count; k++)
+			if (race_is_holdable(insn, i) && m->base == s->given.rows[k].base &&
+			    m->displacement == s->given.rows[k].displacement)
+				return 1;
+	}
+	return 0;
+}
+
 static int has_access(struct search *s, const struct insn *insn)
 {
 	/* A copy of it elsewhere would be another instruction. */
@@ -76,12 +124,13 @@ static int has_access(struct search *s, const struct insn *insn)
 	for (unsigned int i = 0; i < insn->memory_count; i++)
 		if (is_worth(s, insn, i))
 			return 1;
-	return 0;
+	return is_given(s, insn);
 }
 
 /* All are listed; where there are more than can be trapped at once, which of them is by chance. */
-static void take(struct search *s, uint64_t pc, int is_witness)
+static void take(struct search *s, uint64_t pc, const struct insn *insn)
 {
+	int is_witness = insn->flags & INSN_ATOMIC;
 	struct race_region *region = race.region;
 	struct race_site *site =
 		is_witness ? NULL : race_add_site(region, race_place_of(pc));
@@ -99,21 +148,25 @@ static void take(struct search *s, uint64_t pc, int is_witness)
 	if (at < s->max)
 		s->out[at] = (struct race_spot){ .address = pc,
 						  .site = site,
-						  .is_witness = (uint32_t)is_witness };
+						  .is_witness = is_witness != 0,
+						  .is_escaped = is_given(s, insn) != 0 };
 }
 
 /* 1: decoding comes to the end of the function. */
-static int is_sound(const struct race_module *m, uint64_t start, uint64_t end)
+static int is_sound(struct search *s, uint64_t start, uint64_t end)
 {
+	const struct race_module *m = s->module;
+	struct insn insn;
 	uint64_t pc = start;
 
+	s->given.count = 0;
 	while (pc < end) {
 		uint64_t left = end - pc;
-		int length = insn_length_x86_64(race_code(m, pc),
-						left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX);
-		if (length <= 0)
+		if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
+				&insn))
 			return 0;
-		pc += (uint64_t)length;
+		note_given(s, race_code(m, pc), &insn);
+		pc += insn.length;
 	}
 	return pc == end;
 }
@@ -123,12 +176,12 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 	const struct race_module *m = s->module;
 	struct insn insn;
 
-	if (!is_sound(m, start, end))
-		return;
 	/* As race_is_candidate() tells a frame register: by its distance to the stack pointer. */
 	s->regs.r[INSN_RSP] = 0;
 	s->regs.r[INSN_RBP] = has_frame(race_code(m, start), end - start) ? 0 : UINT64_MAX;
 	s->regs.known = 1ull << INSN_RIP;
+	if (!is_sound(s, start, end))
+		return;
 	for (uint64_t pc = start; pc < end; pc += insn.length) {
 		uint64_t left = end - pc;
 		if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
@@ -136,7 +189,7 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 			return;
 		s->regs.r[INSN_RIP] = pc;
 		if (has_access(s, &insn))
-			take(s, pc, insn.flags & INSN_ATOMIC);
+			take(s, pc, &insn);
 	}
 }
 
@@ -162,27 +215,42 @@ static void search_row(struct search *s, const struct race_eh_frame *h, const in
 	search_function(s, start, end);
 }
 
+static int read_head(const struct race_module *module, struct race_eh_frame *head)
+{
+	return module->eh_frame && copy(module->eh_frame, head, sizeof(*head)) &&
+	       race_eh_frame_is_sorted(head) && head->count;
+}
+
+uint32_t race_count_functions(const struct race_module *module)
+{
+	struct race_eh_frame head;
+
+	return read_head(module, &head) ? head.count : 0;
+}
+
 /*
  * The program may close the object at any moment, so nothing of it is touched: its unwind table is
  * read by a system call, and its text is the copy that was kept.
  */
-uint32_t race_find_spots(const struct race_module *module, struct race_spot *out,
-			 uint32_t max)
+uint32_t race_find_spots(const struct race_module *module, uint32_t *function, uint32_t most,
+			 struct race_spot *out, uint32_t max)
 {
 	const struct race_eh_frame *there = module->eh_frame;
 	struct search s = { .module = module, .out = out, .max = max };
 	struct race_eh_frame head;
 
-	if (!there || !copy(there, &head, sizeof(head)) || !race_eh_frame_is_sorted(&head) ||
-	    !head.count)
+	if (!read_head(module, &head) || *function >= head.count)
 		return 0;
-	size_t bytes = head.count * sizeof(head.rows[0]);
+	uint32_t rows_left = head.count - *function;
+	size_t bytes = rows_left * sizeof(head.rows[0]);
 	int32_t(*rows)[2] = memory_map(bytes);
 	if (memory_failed(rows))
 		return 0;
-	if (copy(there->rows, rows, bytes))
-		for (uint32_t i = 0; i < head.count; i++)
-			search_row(&s, there, rows[i]);
+	uint32_t done = rows_left;
+	if (copy(&there->rows[*function], rows, bytes))
+		for (done = 0; done < rows_left && (!most || s.count < most); done++)
+			search_row(&s, there, rows[done]);
 	memory_unmap(rows, bytes);
+	*function += done;
 	return s.count;
 }

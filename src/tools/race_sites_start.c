@@ -30,6 +30,21 @@
 #define TRIES 256      /* sites that refuse a trap and are left out */
 #define STACK_BYTES (256u << 10)
 #define MODULES_AT_ONCE 256
+/* Libraries are gone through piece by piece: a short program does not wait for a long list. */
+#define PIECE 512u
+#define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
+#define PIECE_EVERY 6u
+
+/* How far a library has been gone through: from a function by chance, around to it. */
+struct library {
+	const struct race_module *module;
+	uint64_t start;
+	uint32_t first;
+	uint32_t next;
+	uint32_t functions;
+	uint32_t is_around; /* past the last function, and at the beginning again */
+	uint32_t is_done;
+};
 
 static struct {
 	pthread_mutex_t lock;
@@ -39,6 +54,8 @@ static struct {
 	uint32_t count;
 	struct race_spots sets[RACE_SPOT_SETS];
 	uint32_t spots; /* in all of them */
+	uint32_t library_count;
+	struct library libraries[RACE_SPOT_SETS];
 	/* Those that rest, in the order in which they began to. */
 	uint32_t resting[RACE_SPOTS_MAX];
 	uint32_t first;
@@ -82,11 +99,12 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return !list;
 }
 
-static struct race_spots *find_set(const struct race_module *module)
+static struct library *find_library(const struct race_module *module)
 {
-	for (uint32_t i = 0; i < sites.count; i++)
-		if (sites.sets[i].module == module && sites.sets[i].start == module->start)
-			return &sites.sets[i];
+	for (uint32_t i = 0; i < sites.library_count; i++)
+		if (sites.libraries[i].module == module &&
+		    sites.libraries[i].start == module->start)
+			return &sites.libraries[i];
 	return NULL;
 }
 
@@ -104,8 +122,10 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 
 	if (memory_failed(addresses))
 		return -ENOMEM;
-	for (uint32_t i = 0; i < set->count; i++)
+	for (uint32_t i = 0; i < set->count; i++) {
+		race_spot_arm(&set->rows[i]);
 		addresses[i] = set->rows[i].address;
+	}
 	for (int n = 0; n < TRIES && set->count; n++) {
 		err = traps_set(addresses, set->count, &opts, &set->traps, problem);
 		if ((err != -EOPNOTSUPP && err != -EINVAL) || problem->site >= set->count)
@@ -119,15 +139,16 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 }
 
 /* A set lives as long as the process: a thread may be in a callback, and places are few. */
-static int add_module(const struct race_module *module)
+static int add_set(const struct race_module *module, uint32_t *function, uint32_t most)
 {
 	struct race_spots *set = &sites.sets[sites.count];
 	uint32_t room = RACE_SPOTS_MAX - sites.spots;
 	size_t bytes = RACE_SPOTS_MAX * sizeof(struct race_spot);
 	struct code_problem problem = { NULL, SIZE_MAX };
+	int err = 0;
 
 	if (sites.count == RACE_SPOT_SETS || !room)
-		return 0;
+		return -ENOSPC;
 	struct race_spot *rows = memory_map(bytes);
 	if (memory_failed(rows))
 		return -ENOMEM;
@@ -135,21 +156,82 @@ static int add_module(const struct race_module *module)
 				    .start = module->start,
 				    .number = sites.count,
 				    .rows = rows };
-	/* The copy first: the object may be closed while it is looked at. */
-	int err = race_module_keep_code(module);
-	if (!err)
-		set->count = race_find_spots(module, rows, room);
-	if (!err && set->count)
+	set->count = race_find_spots(module, function, most, rows, room);
+	if (set->count)
 		err = place_traps(set, &problem);
 	if (err) {
 		refuse(err, problem.why);
 		set->count = 0;
-		if (err == -EFAULT)
-			set->module = NULL; /* closed meanwhile: it may be opened again */
 	}
-	sites.count++;
+	if (!set->count)
+		memory_unmap(rows, bytes);
+	else
+		sites.count++;
 	sites.spots += set->count;
 	return err;
+}
+
+/* Once around: from the first function by chance to the last, and from the first one of all. */
+static int add_piece(struct library *l)
+{
+	uint32_t most = l->module == race.program ? 0 : PIECE;
+	int err = add_set(l->module, &l->next, most);
+
+	if (l->next >= l->functions && !l->is_around) {
+		l->next = 0;
+		l->is_around = 1;
+	}
+	l->is_done = err || (l->is_around && l->next >= l->first);
+	if (err == -EFAULT)
+		l->module = NULL; /* closed meanwhile: it may be opened again */
+	return err == -ENOSPC ? 0 : err;
+}
+
+/* Which it is is by chance: a long one must not keep the others waiting. */
+static int add_some_piece(void)
+{
+	uint32_t from = sites.library_count ?
+				(uint32_t)(race_random() % sites.library_count) : 0;
+
+	for (uint32_t i = 0; i < sites.library_count; i++) {
+		struct library *l = &sites.libraries[(from + i) % sites.library_count];
+
+		if (!l->is_done && l->module)
+			return add_piece(l);
+	}
+	return -ENOENT;
+}
+
+static struct library *new_library(void)
+{
+	for (uint32_t i = 0; i < sites.library_count; i++)
+		if (!sites.libraries[i].module)
+			return &sites.libraries[i];
+	return sites.library_count < RACE_SPOT_SETS ?
+		       &sites.libraries[sites.library_count++] : NULL;
+}
+
+static int add_module(const struct race_module *module)
+{
+	uint32_t functions = race_count_functions(module);
+	struct library *l = functions ? new_library() : NULL;
+
+	if (!l)
+		return 0;
+	/* The copy first: the object may be closed while it is looked at. */
+	int err = race_module_keep_code(module);
+	uint32_t first = module == race.program ? 0 : (uint32_t)(race_random() % functions);
+
+	*l = (struct library){ .module = err == -EFAULT ? NULL : module,
+			       .start = module->start,
+			       .first = first,
+			       .next = first,
+			       .functions = functions,
+			       .is_around = !first,
+			       .is_done = err != 0 };
+	if (err)
+		refuse(err, NULL);
+	return err || module != race.program ? err : add_piece(l);
 }
 
 static int add_modules(void)
@@ -162,11 +244,14 @@ static int add_modules(void)
 		const struct race_module *module;
 
 		if (race_policy_of(list.text[i], &module) != RACE_CODE_INCLUDED ||
-		    find_set(module))
+		    find_library(module))
 			continue;
 		int one = add_module(module);
 		err = err ? err : one;
 	}
+	for (uint64_t start = clock_now_ns(); clock_now_ns() - start < PIECES_NS;)
+		if (add_some_piece() == -ENOENT)
+			break;
 	return err;
 }
 
@@ -287,8 +372,7 @@ static void put_back(uint32_t most)
 
 		if (!spot)
 			continue;
-		atomic_set(&spot->passes, 0u);
-		atomic_set(&spot->state, SPOT_ARMED);
+		race_spot_arm(spot);
 	}
 	switch_all(ids, chosen, 1);
 	counter_add(&race.process->counters[RACE_SITE_RENEWED], chosen);
@@ -330,6 +414,12 @@ static void drop_closed(void)
 		sites.spots -= set->count;
 		set->count = 0;
 	}
+	for (uint32_t i = 0; i < sites.library_count; i++) {
+		struct library *l = &sites.libraries[i];
+
+		if (l->module && race_module_of(l->start) != l->module)
+			l->module = NULL;
+	}
 }
 
 static void look_around(void)
@@ -354,6 +444,8 @@ static void turn(uint32_t number)
 		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
 	if (number % LOOK_EVERY == 0)
 		look_around();
+	else if (paid && number % PIECE_EVERY == 0)
+		add_some_piece();
 	pthread_mutex_unlock(&sites.lock);
 	/* With what was done between turns, about. */
 	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);

@@ -25,8 +25,7 @@ TRAP_PATH static int is_frame_register(uint8_t reg, const struct insn_regs *regs
 	return reg == INSN_RBP && regs->r[INSN_RBP] - regs->r[INSN_RSP] < FRAME_BYTES;
 }
 
-TRAP_PATH int race_is_candidate(const struct insn *insn, unsigned int operand,
-				const struct insn_regs *regs)
+TRAP_PATH int race_is_holdable(const struct insn *insn, unsigned int operand)
 {
 	const struct insn_memory *m = &insn->memory[operand];
 
@@ -41,9 +40,14 @@ TRAP_PATH int race_is_candidate(const struct insn *insn, unsigned int operand,
 		return 0;
 	if (m->flags & INSN_MEM_CONDITIONAL && insn->kind != INSN_STRING)
 		return 0;
-	if (m->flags & INSN_MEM_IMPLICIT && insn->kind != INSN_STRING)
-		return 0;
-	return !is_frame_register(m->base, regs);
+	return !(m->flags & INSN_MEM_IMPLICIT) || insn->kind == INSN_STRING;
+}
+
+TRAP_PATH int race_is_candidate(const struct insn *insn, unsigned int operand,
+				const struct insn_regs *regs)
+{
+	return race_is_holdable(insn, operand) &&
+	       !is_frame_register(insn->memory[operand].base, regs);
 }
 
 TRAP_PATH static int has_candidate(const struct insn *insn, const struct insn_regs *regs)

@@ -157,6 +157,68 @@ static void wrong_inner_index(void)
 			a[i * 40 + j] = b[i * 40 + j] + 1;
 }
 
+/* Between the last round of one thread and the first of the next; and the value is always the same. */
+static void wrong_at_the_edges(void)
+{
+	static int steps[101];
+
+	for (int i = 0; i <= 100; i++)
+		steps[i] = i;
+#pragma omp parallel for
+	for (int i = 0; i < 100; i++)
+		steps[i + 1] = steps[i] + 1;
+}
+
+/* y lies on the stack of the thread that reads it too early. */
+static void wrong_own_frame(void)
+{
+	int x = 0;
+	int y = 2;
+
+#pragma omp parallel
+#pragma omp single
+	{
+#pragma omp task depend(inout : x) shared(x)
+		x++;
+#pragma omp task depend(in : x) depend(inout : y) shared(x, y)
+		y -= x;
+#pragma omp task depend(in : x) shared(x) if (0)
+		total += x;
+		flag = y;
+#pragma omp taskwait
+	}
+}
+
+static void right_at_the_edges(void)
+{
+	static int steps[101];
+	static int next[101];
+
+	for (int i = 0; i <= 100; i++)
+		steps[i] = i;
+#pragma omp parallel for
+	for (int i = 0; i < 100; i++)
+		next[i + 1] = steps[i] + 1;
+	total += next[50];
+}
+
+static void right_own_frame(void)
+{
+	int x = 0;
+	int y = 2;
+
+#pragma omp parallel
+#pragma omp single
+	{
+#pragma omp task depend(inout : x) shared(x)
+		x++;
+#pragma omp task depend(in : x) depend(inout : y) shared(x, y)
+		y -= x;
+#pragma omp taskwait
+		flag = y;
+	}
+}
+
 static void right_for(void)
 {
 #pragma omp parallel for
@@ -314,6 +376,10 @@ static const struct kernel {
 	{ "wrong_sections", wrong_sections },
 	{ "wrong_master_without_barrier", wrong_master_without_barrier },
 	{ "wrong_inner_index", wrong_inner_index },
+	{ "wrong_at_the_edges", wrong_at_the_edges },
+	{ "wrong_own_frame", wrong_own_frame },
+	{ "right_at_the_edges", right_at_the_edges },
+	{ "right_own_frame", right_own_frame },
 	{ "right_for", right_for },
 	{ "right_reduction", right_reduction },
 	{ "right_critical", right_critical },
