@@ -184,7 +184,11 @@ TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, uint64_t 
 	if (stalls && now_ns - site->last_ns > RARE_IN_SWEEP_NS)
 		doublings = 11;
 	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
-	delay <<= race_random() % (doublings + 1);
+	uint64_t doubled = race_random() % (doublings + 1);
+	/* Long ones are dear: the same time pays for many short ones. */
+	if (stalls >= 4 && doublings < 11 && doubled > race_random() % (doublings + 1))
+		doubled /= 2;
+	delay <<= doubled;
 	if (delay > most)
 		delay = most;
 	return delay < DELAY_MIN_NS ? DELAY_MIN_NS : delay;
