@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "code/change.h"
+#include "code/restartable.h"
 
 #define WORD_BYTES 8u
 
@@ -96,6 +97,8 @@ static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t 
 	if (change_is_needed_by_handler(change, entry->address, entry->len))
 		return refuse(change, entry, -EINVAL,
 			      "the SIGTRAP handler itself runs this instruction");
+	if (restartable_has(entry->address, entry->len))
+		return refuse(change, entry, -EOPNOTSUPP, restartable_why);
 	err = step_plan(entry->address, entry->before, entry->len, before,
 			&entry->step_before, &why);
 	if (!err)
@@ -324,11 +327,15 @@ static void count_done(const struct change *change)
 int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags,
 		uint32_t writers, struct code_problem *problem)
 {
+	struct restartable *sequences = restartable_look();
 	struct change change;
 	int err = poke_lock_take(problem);
 
-	if (err)
+	if (err) {
+		restartable_drop(sequences);
 		return err;
+	}
+	restartable_take(sequences);
 	if (flags & TRAPLINE_POKE_SINGLE_STORE && poke_log_is_on()) {
 		problem->why =
 			"a code log is on: single stores leave nothing to tell old from new";

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/change.h"
+#include "code/restartable.h"
 
 #define MASK_TRIES 50
 #define MASK_NAP_NS 1000000
@@ -211,6 +212,10 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 		return -EINVAL;
 	}
 	row->len = (uint8_t)length;
+	if (restartable_has(address, row->len)) {
+		problem->why = restartable_why;
+		return -EOPNOTSUPP;
+	}
 	int err = step_plan(address, row->bytes, row->len, STEP_ONE, &row->step, &why);
 	if (!err && row->step.kind == STEP_AGAIN)
 		err = -EOPNOTSUPP;
@@ -307,11 +312,13 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 
 	if (err)
 		return err;
+	struct restartable *sequences = restartable_look();
 	struct trapline_traps *set = n > SIZE_MAX / sizeof(struct trap_row) / 2 ?
 					     (void *)-1L :
 					     memory_map(bytes);
 	if (memory_failed(set)) {
 		problem->why = "no memory for the traps";
+		restartable_drop(sequences);
 		return -ENOMEM;
 	}
 	set->callback = opts->callback;
@@ -320,8 +327,11 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	set->count = n;
 	set->bytes = bytes;
 	err = poke_lock_take(problem);
-	if (err)
+	if (err) {
+		restartable_drop(sequences);
 		goto out_memory;
+	}
+	restartable_take(sequences);
 	err = note_set(NULL, set);
 	if (err) {
 		problem->why = "too many sets of traps";

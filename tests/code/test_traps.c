@@ -316,6 +316,60 @@ static void what_cannot_be_trapped_is_refused_with_a_reason(void **state)
 	trapline_code_free(code);
 }
 
+/* sequence_run(offset of struct rseq from fs, word): adds one to it in a restartable sequence. */
+void sequence_run(ptrdiff_t area, uint64_t *word);
+extern const uint8_t sequence_start[];
+extern const uint8_t sequence_last[];
+extern const uint8_t sequence_end[];
+__asm__(".section trap_test_cs, \"aw\"\n"
+	".balign 32\n"
+	"11: .long 0, 0\n"
+	".quad sequence_start, sequence_end - sequence_start, 12f\n"
+	".text\n"
+	".globl sequence_run, sequence_start, sequence_last, sequence_end\n"
+	"sequence_run:\n"
+	"	lea 11b(%rip), %rax\n"
+	"	mov %rax, %fs:8(%rdi)\n"
+	"sequence_start:\n"
+	"	mov (%rsi), %rax\n"
+	"	inc %rax\n"
+	"sequence_last:\n"
+	"	mov %rax, (%rsi)\n"
+	"sequence_end:\n"
+	"	lea 1(%rax), %rax\n"
+	"	ret\n"
+	"	.byte 0x0f, 0xb9, 0x3d\n"
+	"	.long 0x53053053\n"
+	"12:	jmp sequence_run\n");
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+/* A trap there would abort it for ever; and the handler would not know the trap. */
+static void restartable_sequences_are_refused(void **state)
+{
+	const uint8_t nops[] = {0x90, 0x90, 0x90};
+	struct trapline_poke_site poke = {
+		.address = ADDR(sequence_last),
+		.expect = sequence_last,
+		.bytes = nops,
+		.len = 3,
+	};
+	uint64_t after = ADDR(sequence_end);
+	struct trapline_traps *traps;
+	uint64_t word = 0;
+
+	if (!&__rseq_size || !__rseq_size)
+		skip();
+	expect_refused(ADDR(sequence_start), -EOPNOTSUPP);
+	expect_refused(ADDR(sequence_last), -EOPNOTSUPP);
+	assert_int_equal(trapline_poke(&poke, 1, NULL), -EOPNOTSUPP);
+	assert_int_equal(trapline_traps_set(&after, 1, NULL, &traps), 0);
+	sequence_run(__rseq_offset, &word);
+	assert_int_equal(word, 1);
+	assert_int_equal(hits_of(traps, 0), 1);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+}
+
 static void one_bad_address_places_no_trap(void **state)
 {
 	uint8_t *code;
@@ -531,6 +585,7 @@ int main(void)
 		cmocka_unit_test_setup(callback_may_send_the_thread_elsewhere, set_up),
 		cmocka_unit_test_setup(nested_passes_run_no_callback_and_changes_are_refused, set_up),
 		cmocka_unit_test_setup(what_cannot_be_trapped_is_refused_with_a_reason, set_up),
+		cmocka_unit_test_setup(restartable_sequences_are_refused, set_up),
 		cmocka_unit_test_setup(one_bad_address_places_no_trap, set_up),
 		cmocka_unit_test_setup(threads_with_sigtrap_blocked_are_noticed, set_up),
 		cmocka_unit_test_setup(text_that_went_away_is_left_alone, set_up),

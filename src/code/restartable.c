@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * restartable.c - the restartable sequences (rseq(2)) of the program and its libraries.
+ *
+ * The kernel aborts a sequence when a signal comes into it. An int3 there would abort it each time,
+ * for ever, and its handler would find pc at the abort handler: a trap that nobody knows. So no
+ * int3 is put into one. A sequence is known by its descriptor, struct rseq_cs of <linux/rseq.h>: 32
+ * bytes, aligned to 32, in data that was loaded from the file; and by the signature before its abort
+ * handler (IS_RSEQ_SIG in kernel/rseq.c wants it there), which chance does not write.
+ */
+#include <link.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "code/restartable.h"
+
+#define SEQUENCES_MAX 512
+#define RSEQ_SIGNATURE 0x53053053u /* x86-64, of glibc's <bits/rseq.h> */
+#define SEQUENCE_BYTES_MAX 65536u
+
+struct descriptor {
+	uint32_t version;
+	uint32_t flags;
+	uint64_t start;
+	uint64_t bytes;
+	uint64_t abort;
+};
+
+struct restartable {
+	unsigned long long loads; /* objects that ever came and went */
+	uint32_t count;
+	struct {
+		uint64_t start;
+		uint64_t end;
+	} rows[SEQUENCES_MAX];
+};
+
+static struct restartable known;
+
+const char restartable_why[] = "part of a restartable sequence (rseq), which a trap would abort each time";
+
+static int is_in_text(const struct dl_phdr_info *info, uint64_t address)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type == PT_LOAD && ph->p_flags & PF_X &&
+		    address - info->dlpi_addr - ph->p_vaddr < ph->p_memsz)
+			return 1;
+	}
+	return 0;
+}
+
+static int is_sequence(const struct dl_phdr_info *info, const struct descriptor *d)
+{
+	uint32_t signature;
+
+	if (d->version || !d->bytes || d->bytes > SEQUENCE_BYTES_MAX ||
+	    !is_in_text(info, d->start) || !is_in_text(info, d->abort - sizeof(signature)))
+		return 0;
+	memcpy(&signature, (const char *)(uintptr_t)d->abort - sizeof(signature), sizeof(signature));
+	return signature == RSEQ_SIGNATURE;
+}
+
+static void look_at_data(const struct dl_phdr_info *info, uint64_t start, uint64_t bytes,
+			 struct restartable *look)
+{
+	uint64_t end = start + bytes;
+
+	for (uint64_t at = (start + 31) & ~31ull; at + sizeof(struct descriptor) <= end; at += 32) {
+		struct descriptor d;
+
+		memcpy(&d, (const void *)(uintptr_t)at, sizeof(d));
+		if (!is_sequence(info, &d) || look->count == SEQUENCES_MAX)
+			continue;
+		look->rows[look->count].start = d.start;
+		look->rows[look->count++].end = d.start + d.bytes;
+	}
+}
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	*(unsigned long long *)arg = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct restartable *look = arg;
+
+	look->loads = info->dlpi_adds + info->dlpi_subs;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_R) || ph->p_flags & PF_X)
+			continue;
+		/* Addresses are relocated, so they are in writable data, if there is anything to
+		 * relocate by. */
+		if (ph->p_flags & PF_W || !info->dlpi_addr)
+			look_at_data(info, info->dlpi_addr + ph->p_vaddr, ph->p_filesz, look);
+	}
+	return 0;
+}
+
+struct restartable *restartable_look(void)
+{
+	unsigned long long loads = 0;
+
+	dl_iterate_phdr(count_loads, &loads);
+	if (loads == counter_get(&known.loads))
+		return NULL;
+	struct restartable *look = memory_map(sizeof(*look));
+	if (memory_failed(look))
+		return NULL;
+	dl_iterate_phdr(on_object, look);
+	return look;
+}
+
+void restartable_take(struct restartable *look)
+{
+	if (look)
+		memcpy(&known, look, sizeof(known));
+	restartable_drop(look);
+}
+
+void restartable_drop(struct restartable *look)
+{
+	if (look)
+		memory_unmap(look, sizeof(*look));
+}
+
+int restartable_has(uint64_t address, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < known.count; i++)
+		if (address < known.rows[i].end && address + bytes > known.rows[i].start)
+			return 1;
+	return 0;
+}
