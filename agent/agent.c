@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/heap.h"
 #include "agent/signals.h"
 #include "agent/throttle.h"
 #include "agent/zydis.h"
@@ -74,11 +75,27 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 	return err;
 }
 
+/* The object that notes blocks is there only where --heap was asked for. */
+#pragma weak trapline_heap_find
+#pragma weak trapline_heap_count_into
+
+static void use_heap(void)
+{
+	uint64_t *lost_blocks = race_counter_of(RACE_HEAP_LOST_BLOCKS);
+	uint64_t *lost_stacks = race_counter_of(RACE_HEAP_LOST_STACKS);
+
+	if (!trapline_heap_find || !trapline_heap_count_into || !lost_blocks)
+		return;
+	race_use_heap(trapline_heap_find);
+	trapline_heap_count_into(lost_blocks, lost_stacks);
+}
+
 static void race_agent_forked(void)
 {
 	signals_are_ours(0);
 	if (race_forked() == 0)
 		signals_are_ours(1);
+	use_heap();
 }
 
 static void start_throttle(const char *path)
@@ -119,6 +136,7 @@ static void start_race(const char *path)
 	signals_prepare();
 	if (race_start(region) == 0)
 		signals_are_ours(1);
+	use_heap();
 }
 
 __attribute__((constructor)) static void agent_start(void)

@@ -69,6 +69,17 @@ static int find_agent(char *path, size_t n)
 	return access(path, R_OK);
 }
 
+int agent_beside(const char *name, char *path, size_t n)
+{
+	char agent[PATH_MAX + 64];
+
+	if (find_agent(agent, sizeof(agent)))
+		return -1;
+	char *slash = strrchr(agent, '/');
+	snprintf(path, n, "%.*s%s", slash ? (int)(slash + 1 - agent) : 0, agent, name);
+	return access(path, R_OK);
+}
+
 static void set_environment(const char *agent, const char *added)
 {
 	const char *preload = getenv("LD_PRELOAD");

@@ -13,6 +13,9 @@ void agent_region_close(void *region, size_t bytes, int fd);
 /* "option=/proc/PID/fd/N", as the target finds the region. */
 void agent_option(const char *option, int region_fd, char *text, size_t size);
 
+/* A file that is where the agent is. 0 or -1. */
+int agent_beside(const char *name, char *path, size_t n);
+
 /* Can the agent be preloaded into this program? 0 or an exit status, line printed. */
 int agent_command_check(const char *command, char *const *argv);
 

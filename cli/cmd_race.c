@@ -39,6 +39,8 @@ static const struct opt options[] = {
 	  "with --sweep: begin no run after that time (default: 10)" },
 	{ "until-covered", 0, OPT_COUNT, AT(until_covered), "N",
 	  "with --sweep: end when each access that is reached was held N times" },
+	{ "heap", 0, OPT_FLAG, AT(heap), NULL,
+	  "tell who allocated a block that is raced for, and who freed it" },
 	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
 	  "exit with N when a race was reported" },
 	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",

@@ -25,6 +25,7 @@ struct race_cli_settings {
 	const char *baseline;
 	int write_baseline;
 	int sweep;
+	int heap;
 	char **command;
 	uint64_t budget_ppm;
 	uint64_t delay_ns;

@@ -6,9 +6,26 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COMMAND "race"
+#define HEAP "libtrapline-heap.so"
+
+/* Ours is what the command inherits: what notes the heap's blocks is preloaded by that. */
+static int preload_heap(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+	char path[PATH_MAX + 64];
+	char text[2 * PATH_MAX];
+
+	if (agent_beside(HEAP, path, sizeof(path)))
+		return cli_wrong(COMMAND, "--heap: no " HEAP " beside the agent");
+	snprintf(text, sizeof(text), "%s%s%s", path, preload && *preload ? ":" : "",
+		 preload ? preload : "");
+	setenv("LD_PRELOAD", text, 1);
+	return 0;
+}
 
 int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 {
@@ -20,8 +37,9 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	run->region->settings.budget_ppm = set->budget_ppm;
 	run->region->settings.delay_ns = set->delay_ns;
 	run->region->settings.is_sweep = (uint64_t)set->sweep;
+	run->region->settings.is_heap = (uint64_t)set->heap;
 	run->region->magic = RACE_MAGIC;
-	return 0;
+	return set->heap ? preload_heap() : 0;
 }
 
 void race_region_close(struct race_run *run)

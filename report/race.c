@@ -58,6 +58,9 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_SITE_HITS_SKIPPED] = "site_hits_skipped",
 	[RACE_SITE_REMOVED] = "sites_removed",
 	[RACE_SITE_RENEWED] = "sites_renewed",
+	[RACE_HEAP_UNKNOWN] = "heap_unknown_block",
+	[RACE_HEAP_LOST_BLOCKS] = "heap_lost_blocks",
+	[RACE_HEAP_LOST_STACKS] = "heap_lost_stacks",
 };
 
 int race_report_open(const struct race_region *region, struct race_report **out)
@@ -91,6 +94,16 @@ void race_report_set_policy(struct race_report *r, const struct race_policy *pol
 const struct race_policy *race_report_policy(const struct race_report *r)
 {
 	return &r->policy;
+}
+
+bool race_report_has_heap(const struct race_report *r)
+{
+	return r->region->settings.is_heap != 0;
+}
+
+bool race_heap_is_new(const struct race_record *record)
+{
+	return record->heap.allocated.time_ns > record->held_since_ns;
 }
 
 enum race_verdict race_verdict(const struct race_view *v, enum race_grade grade_max)
@@ -381,6 +394,13 @@ static void take_better(struct race_view *old, const struct race_view *new)
 	memcpy(old->variable, new->variable, sizeof(old->variable));
 }
 
+static void make_valid_event(struct race_heap_event *event)
+{
+	if (event->frame_count > RACE_HEAP_FRAMES)
+		event->frame_count = RACE_HEAP_FRAMES;
+	event->thread[sizeof(event->thread) - 1] = '\0';
+}
+
 /* What was read may be anything: the target can write there. */
 static void make_valid(struct race_record *record)
 {
@@ -399,6 +419,8 @@ static void make_valid(struct race_record *record)
 	}
 	if (record->len > 8)
 		record->len = 8;
+	make_valid_event(&record->heap.allocated);
+	make_valid_event(&record->heap.freed);
 }
 
 int race_report_add(struct race_report *r, const struct race_record *record,

@@ -103,6 +103,11 @@ char *race_suppression(struct race_report *r, const struct race_view *v);
 void race_suppression_uses(struct race_report *r, const struct suppression *s,
 			   enum race_grade grade_max, size_t *races, uint64_t *times);
 
+/* Were the blocks of the heap noted in this run? */
+bool race_report_has_heap(const struct race_report *r);
+/* The block was handed out after the first access was held: it was about to touch another one. */
+bool race_heap_is_new(const struct race_record *record);
+
 /* race_text.c, race_json.c */
 void race_print_text(struct race_report *r, const struct race_view *v, FILE *f);
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f);

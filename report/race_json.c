@@ -40,18 +40,24 @@ static json_t *frame_of(const struct place *p, bool is_inlined)
 	return frame;
 }
 
+static void add_frames(struct race_report *r, uint64_t at, bool after, json_t *stack)
+{
+	struct place places[RACE_INLINED];
+	size_t count = race_frames(r, at, after, places, RACE_INLINED);
+
+	for (size_t k = 0; k < count; k++)
+		json_array_append_new(stack, frame_of(&places[k], k + 1 < count));
+}
+
 static json_t *stack_of(struct race_report *r, const struct race_side *side, uint32_t from)
 {
 	json_t *stack = json_array();
 
 	for (uint32_t i = from; i < side->frame_count; i++) {
-		struct place places[RACE_INLINED];
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
-		size_t count = race_frames(r, at, after, places, RACE_INLINED);
 
-		for (size_t k = 0; k < count; k++)
-			json_array_append_new(stack, frame_of(&places[k], k + 1 < count));
+		add_frames(r, at, after, stack);
 	}
 	return stack;
 }
@@ -68,6 +74,48 @@ static json_t *side_of(struct race_report *r, const struct race_side *side,
 	add_place(j, &a->place, a->place.function);
 	json_object_set_new(j, "stack", stack_of(r, side, a->frame));
 	return j;
+}
+
+static json_t *heap_event_of(struct race_report *r, const struct race_heap_event *event, json_t *j)
+{
+	json_t *stack = json_array();
+
+	json_object_set_new(j, "tid", json_integer(event->tid));
+	json_object_set_new(j, "thread", race_json_text(event->thread));
+	for (uint32_t i = 0; i < event->frame_count; i++)
+		add_frames(r, event->frames[i], true, stack);
+	json_object_set_new(j, "stack", stack);
+	return j;
+}
+
+/* null: in no block that is known. */
+static json_t *heap_of(struct race_report *r, const struct race_record *record)
+{
+	const struct race_heap *heap = &record->heap;
+
+	if (!record->has_heap)
+		return json_null();
+	json_t *j = json_object();
+	json_object_set_new(j, "block", run_json_hex(heap->start));
+	json_object_set_new(j, "size", json_number(heap->size));
+	json_object_set_new(j, "offset", json_number(record->address - heap->start));
+	heap_event_of(r, &heap->allocated, j);
+	json_object_set_new(j, "is_new", json_boolean(race_heap_is_new(record)));
+	json_object_set_new(j, "freed", heap->freed.time_ns ?
+						heap_event_of(r, &heap->freed, json_object()) :
+						json_null());
+	return j;
+}
+
+static const char *memory_name(uint32_t memory)
+{
+	static const char *const names[] = {
+		[RACE_MEMORY_UNKNOWN] = "unknown",     [RACE_MEMORY_FILE] = "file",
+		[RACE_MEMORY_HEAP] = "heap",	       [RACE_MEMORY_ANONYMOUS] = "anonymous",
+		[RACE_MEMORY_STACK] = "stack",	       [RACE_MEMORY_SHARED] = "shared",
+	};
+
+	return names[memory <= RACE_MEMORY_SHARED ? memory : RACE_MEMORY_UNKNOWN];
 }
 
 /* Nobody was seen: the members are there all the same, so that readers need not ask. */
@@ -108,6 +156,8 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	json_object_set_new(j, "address", run_json_hex(record->address));
 	json_object_set_new(j, "size", json_integer(record->len));
 	json_object_set_new(j, "variable", race_json_text(v->variable));
+	json_object_set_new(j, "memory", json_string(memory_name(record->memory)));
+	json_object_set_new(j, "heap", heap_of(r, record));
 	json_object_set_new(j, "old", json_number(record->old_value));
 	json_object_set_new(j, "new", json_number(record->new_value));
 	json_object_set_new(j, "count", json_number(race_report_times(r, v)));

@@ -258,6 +258,44 @@ static json_t *result_message(const struct race_view *v)
 	return message(text);
 }
 
+/* The innermost frame whose source is known, since the others are libraries'; else the innermost. */
+static json_t *heap_location(struct race_report *r, const struct race_heap_event *event,
+			     const char *text)
+{
+	char source[PATH_MAX] = "";
+	uint32_t chosen = 0;
+	struct place place;
+
+	for (uint32_t i = 0; i < event->frame_count && !*source; i++)
+		if (race_source(r, event->frames[i], true, source, sizeof(source)) &&
+		    !access(source, F_OK))
+			chosen = i;
+		else
+			*source = '\0';
+	race_place(r, event->frames[chosen], true, &place);
+	return location(&place, source, text);
+}
+
+static void add_heap(struct race_report *r, const struct race_record *record, json_t *list)
+{
+	const struct race_heap *heap = &record->heap;
+	const struct race_heap_event *events[] = { &heap->allocated, &heap->freed };
+	char text[200];
+
+	for (int i = 0; record->has_heap && i < 2; i++) {
+		if (!events[i]->time_ns || !events[i]->frame_count)
+			continue;
+		snprintf(text, sizeof(text), "heap block of %llu bytes, raced for at byte %llu, %s by "
+			 "thread %d", (unsigned long long)heap->size,
+			 (unsigned long long)(record->address - heap->start),
+			 i ? "freed" : "allocated", events[i]->tid);
+		json_t *j = heap_location(r, events[i], text);
+
+		json_object_set_new(j, "id", json_integer((json_int_t)json_array_size(list) + 1));
+		json_array_append_new(list, j);
+	}
+}
+
 static json_t *related(struct race_report *r, const struct race_view *v)
 {
 	json_t *list = json_array();
@@ -269,6 +307,7 @@ static json_t *related(struct race_report *r, const struct race_view *v)
 		json_object_set_new(j, "id", json_integer(which + 1));
 		json_array_append_new(list, j);
 	}
+	add_heap(r, &v->record, list);
 	return list;
 }
 

@@ -31,6 +31,18 @@ static void print_place(const struct place *p, uint64_t address, FILE *f)
 		fprintf(f, " in %s", p->module);
 }
 
+static void print_frame(struct race_report *r, uint64_t at, bool after, size_t *number, FILE *f)
+{
+	struct place places[RACE_INLINED];
+	size_t count = race_frames(r, at, after, places, RACE_INLINED);
+
+	for (size_t k = 0; k < count; k++) {
+		fprintf(f, "    #%-2zu ", (*number)++);
+		print_place(&places[k], at & RACE_PLACE_MASK, f);
+		fputs(k + 1 < count ? " (inlined)\n" : "\n", f);
+	}
+}
+
 static void print_side(struct race_report *r, const struct race_side *side,
 		       const struct race_access_place *a, const char *when, FILE *f)
 {
@@ -46,16 +58,65 @@ static void print_side(struct race_report *r, const struct race_side *side,
 		fputs(", before the instruction below (not decoded)", f);
 	fprintf(f, ", %s:\n", when);
 	for (uint32_t i = a->frame; i < side->frame_count; i++) {
-		struct place places[RACE_INLINED];
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
-		size_t count = race_frames(r, at, after, places, RACE_INLINED);
 
-		for (size_t k = 0; k < count; k++) {
-			fprintf(f, "    #%-2zu ", number++);
-			print_place(&places[k], at & RACE_PLACE_MASK, f);
-			fputs(k + 1 < count ? " (inlined)\n" : "\n", f);
-		}
+		print_frame(r, at, after, &number, f);
+	}
+}
+
+static void print_heap_event(struct race_report *r, const struct race_heap_event *event,
+			     const char *what, FILE *f)
+{
+	size_t number = 0;
+
+	fprintf(f, "%s by thread %" PRId32, what, event->tid);
+	if (event->thread[0])
+		fprintf(f, " (%s)", event->thread);
+	fputs(event->frame_count ? ":\n" : ", with a stack that had no room\n", f);
+	for (uint32_t i = 0; i < event->frame_count; i++)
+		print_frame(r, event->frames[i], true, &number, f);
+}
+
+static void print_block(struct race_report *r, const struct race_record *record, FILE *f)
+{
+	const struct race_heap *heap = &record->heap;
+
+	fprintf(f, "  heap block of %" PRIu64 " bytes at 0x%" PRIx64 ", %" PRIu64 " bytes into it, ",
+		heap->size, heap->start, record->address - heap->start);
+	print_heap_event(r, &heap->allocated, race_heap_is_new(record) ?
+			 "allocated while the first thread was held," : "allocated", f);
+	if (heap->freed.time_ns)
+		print_heap_event(r, &heap->freed, "  and freed", f);
+}
+
+/* Of what the address is a part, where it is no variable. */
+static void print_memory(struct race_report *r, const struct race_record *record, FILE *f)
+{
+	if (record->has_heap) {
+		print_block(r, record, f);
+		return;
+	}
+	switch (record->memory) {
+	case RACE_MEMORY_HEAP:
+	case RACE_MEMORY_ANONYMOUS:
+		if (race_report_has_heap(r))
+			fputs("  in no block that --heap knows of: allocated before it was there, or "
+			      "not by malloc\n", f);
+		else if (record->memory == RACE_MEMORY_HEAP)
+			fputs("  heap block; use --heap for where it was allocated\n", f);
+		else
+			fputs("  heap block, or other anonymous memory; use --heap for where it was "
+			      "allocated\n", f);
+		break;
+	case RACE_MEMORY_STACK:
+		fputs("  on the stack of a thread\n", f);
+		break;
+	case RACE_MEMORY_SHARED:
+		fputs("  in memory that is shared with other processes\n", f);
+		break;
+	default:
+		break;
 	}
 }
 
@@ -79,6 +140,7 @@ void race_print_text(struct race_report *r, const struct race_view *v, FILE *f)
 	fprintf(f, "  value of the %" PRIu32 " bytes at 0x%" PRIx64 ": 0x%" PRIx64 " -> 0x%" PRIx64
 		", after %" PRIu64 " us\n", record->len, record->address, record->old_value,
 		record->new_value, record->held_ns / 1000);
+	print_memory(r, record, f);
 	/* From the first column on, to be copied into a file. */
 	char *suppression = race_suppression(r, v);
 	if (suppression)
@@ -171,6 +233,10 @@ void race_summary_text(struct race_report *r, const struct race_totals *t,
 		100.0 * (double)t->spent_ns / run, (double)t->run_ns / 1e9,
 		(double)t->stalled_ns / 1e6);
 	print_chance(r, t, f);
+	if (t->counters[RACE_HEAP_LOST_BLOCKS] || t->counters[RACE_HEAP_LOST_STACKS])
+		fprintf(f, "heap: %" PRIu64 " blocks and %" PRIu64 " stacks had no room: races for "
+			"them are told without\n", t->counters[RACE_HEAP_LOST_BLOCKS],
+			t->counters[RACE_HEAP_LOST_STACKS]);
 	if (t->counters[RACE_LOST_FULL] || t->torn || t->lost_processes ||
 	    t->counters[RACE_LOST_TABLES])
 		fprintf(f, "lost: %" PRIu64 " records (ring full), %" PRIu64 " torn, %" PRIu64

@@ -18,6 +18,7 @@
 
 #define RACE_MAGIC 0x65636172656e696cu
 #define RACE_FRAMES 24
+#define RACE_HEAP_FRAMES 16
 #define RACE_CODE 80 /* bytes around each access, of which 32 at most before it */
 #define RACE_CODE_BEFORE 32
 #define RACE_RECORDS 1024u /* a power of two */
@@ -76,9 +77,36 @@ enum race_record_flag {
 	RACE_ON_STACK = 1 << 4, /* of the first or the second thread */
 };
 
+/* What an address that was raced for belongs to. */
+enum race_memory {
+	RACE_MEMORY_UNKNOWN,
+	RACE_MEMORY_FILE,      /* a variable of an object, or a file that is mapped */
+	RACE_MEMORY_HEAP,      /* a block that is known, or what brk() gave */
+	RACE_MEMORY_ANONYMOUS, /* heap blocks are most often there too */
+	RACE_MEMORY_STACK,     /* of the first or the second thread, or of the first of all */
+	RACE_MEMORY_SHARED,    /* with other processes or devices */
+};
+
+/* A block of the heap was allocated, or freed. */
+struct race_heap_event {
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: it was not */
+	int32_t tid;
+	uint32_t frame_count;
+	char thread[16]; /* empty: it has ended */
+	uint64_t frames[RACE_HEAP_FRAMES]; /* places after calls, innermost first */
+};
+
+struct race_heap {
+	uint64_t start;
+	uint64_t size; /* as it was asked for */
+	struct race_heap_event allocated; /* frame_count 0: its stack had no room */
+	struct race_heap_event freed;
+};
+
 struct race_record {
 	uint64_t ready;	  /* its sequence number + 1 once it is written */
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t held_since_ns; /* CLOCK_MONOTONIC */
 	uint64_t held_ns; /* how long the first had been held when the second came */
 	uint64_t address; /* watched */
 	uint64_t place;	  /* the same */
@@ -88,8 +116,11 @@ struct race_record {
 	uint32_t flags;
 	int32_t pid;
 	uint32_t pair; /* row of pairs[], or RACE_PAIRS: the table was full */
+	uint32_t memory; /* enum race_memory */
+	uint32_t has_heap; /* heap is filled */
 	struct race_side first;
 	struct race_side second;
+	struct race_heap heap;
 };
 
 /* Every way in which something is tried, done, refused or lost. */
@@ -128,6 +159,9 @@ enum race_counter {
 	RACE_SITE_HITS_SKIPPED, /* ... to let them go by until a later one is held */
 	RACE_SITE_REMOVED,    /* traps taken away since they had fired enough */
 	RACE_SITE_RENEWED,    /* ... and put back */
+	RACE_HEAP_UNKNOWN,    /* races in no block that is known, where blocks are noted */
+	RACE_HEAP_LOST_BLOCKS, /* blocks that had no room */
+	RACE_HEAP_LOST_STACKS, /* allocations or frees whose stack had none */
 	RACE_COUNTERS,
 };
 
@@ -194,6 +228,7 @@ struct race_settings {
 	uint64_t delay_ns;   /* 0: by site */
 	uint64_t sample_ns;  /* 0: by budget */
 	uint64_t is_sweep;   /* by sites, and time is no matter */
+	uint64_t is_heap;    /* blocks of the heap are noted */
 };
 
 struct race_region {

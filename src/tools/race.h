@@ -42,6 +42,15 @@ void race_stop(enum race_step why);
 typedef int (*race_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 void race_sites_begin(race_create create);
 
+/*
+ * race_use_heap - who knows the blocks of the heap: asked inside SIGTRAP when a race was caught, with
+ * an address; 0 and *out, frames as addresses, or -ENOENT. Stays in forked children.
+ */
+typedef int (*race_heap_finder)(uint64_t address, struct race_heap *out);
+void race_use_heap(race_heap_finder find);
+/* A counter of this process, to be raised by others; NULL: the search has not begun. */
+uint64_t *race_counter_of(enum race_counter what);
+
 /* Around the creation of a thread. AS-Safe. */
 void race_birth_begins(void);
 void race_birth_ends(void);

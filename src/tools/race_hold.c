@@ -8,7 +8,6 @@
  * the delay is over (inflight_wait), so that a slot is never reused under its feet.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <string.h>
 
@@ -249,43 +248,6 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	}
 }
 
-/* Is the address in a mapping shared with others, whose writes are no race of ours? Seldom asked. */
-TRAP_PATH static int is_shared_mapping(uint64_t address)
-{
-	char text[512];
-	uint64_t from = 0;
-	uint64_t to = 0;
-	int field = 0;
-	int is_shared = 0;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC,
-			   0);
-
-	for (int reads = 0; fd >= 0 && reads < 4096; reads++) {
-		ssize_t n = sys_read(fd, text, sizeof(text));
-		if (n <= 0)
-			break;
-		for (ssize_t i = 0; i < n; i++) {
-			char c = text[i];
-			if (c == '\n') {
-				from = to = 0;
-				field = 0;
-			} else if (c == ' ' || (c == '-' && field == 0)) {
-				field++;
-			} else if (field < 2) {
-				uint64_t digit =
-					(uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-				uint64_t *number = field ? &to : &from;
-				*number = *number * 16 + digit;
-			} else if (field == 2 && c == 's') {
-				is_shared |= address >= from && address < to;
-			}
-		}
-	}
-	if (fd >= 0)
-		sys_close(fd);
-	return is_shared;
-}
-
 TRAP_PATH static uint64_t read_part(const struct race_target *t, int *is_readable)
 {
 	uint64_t value = 0;
@@ -307,8 +269,6 @@ TRAP_PATH static void fill_second(struct race_record *record,
 			record->flags |= RACE_ON_STACK;
 	} else {
 		record->flags |= RACE_UNKNOWN_ORIGIN;
-		if (is_shared_mapping(slot->target.part))
-			record->flags |= RACE_SHARED_MAPPING;
 	}
 	if (record->new_value != record->old_value)
 		record->flags |= RACE_CHANGED;
@@ -338,6 +298,7 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	}
 	const struct race_target *t = &slot->target;
 	record->time_ns = clock_now_ns();
+	record->held_since_ns = slot->opened_ns;
 	record->held_ns = (is_filled ? slot->hit_ns : record->time_ns) - slot->opened_ns;
 	record->address = t->part;
 	record->place = race_place_of(t->part);
@@ -353,6 +314,7 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	record->first.flags = t->flags;
 	race_side_fill(&record->first, hit, hit->ip, length, module);
 	fill_second(record, slot, is_filled, now_value);
+	race_tell_memory(record, hit->sp, is_filled ? slot->second_sp : 0);
 	race_write_end(record, sequence);
 }
 

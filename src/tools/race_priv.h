@@ -8,6 +8,7 @@
  *	race_aim.c	the thread comes there
  *	race_hold.c	it is held; the address is watched; somebody comes or not
  *	race_second.c	who came: which instruction, is it one that counts
+ *	race_memory.c	what was raced for: a block of the heap, a stack
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
  *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
@@ -317,6 +318,12 @@ uint32_t race_find_spots(const struct race_module *module, uint32_t *function, u
 			 struct race_spot *out, uint32_t max);
 /* How many functions the module has. */
 uint32_t race_count_functions(const struct race_module *module);
+
+/*
+ * race_memory.c: memory, and heap or that it is a mapping shared with others, from the address of
+ * the record. The stack pointers of both threads; 0: there is no second.
+ */
+void race_tell_memory(struct race_record *record, uint64_t first_sp, uint64_t second_sp);
 
 /* race_second.c */
 enum trapline_action race_on_watch(const struct trapline_hit *hit);

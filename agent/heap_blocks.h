@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_blocks.h - which block of the heap is an address in, who allocated it, who freed it?
+ *
+ * A table of fixed size in memory of the process itself, so that a forked child has its own. No
+ * lock: written by every thread that allocates, in signal handlers too, and read inside SIGTRAP.
+ * A block that was freed stays known until its row is needed.
+ */
+#ifndef AGENT_HEAP_BLOCKS_H
+#define AGENT_HEAP_BLOCKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct heap_event {
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: it did not happen */
+	uint32_t tid;
+	uint32_t stack; /* of heap_stacks.h; 0: not known */
+};
+
+struct heap_block {
+	uint64_t start;
+	uint64_t size; /* as it was asked for */
+	struct heap_event allocated;
+	struct heap_event freed;
+};
+
+struct heap_blocks;
+
+/* Rows are taken from the kernel when they are first used. NULL: no memory. */
+struct heap_blocks *heap_blocks_new(uint32_t groups_log2);
+
+/* 0; -ENOSPC: no row was free where it belongs. Others than the block's owner know nothing of it. */
+int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
+		    const struct heap_event *allocated);
+
+/* Call before it is really freed: then nobody else owns that address. 0; -ENOENT: not known. */
+int heap_blocks_free(struct heap_blocks *blocks, uint64_t start,
+		     const struct heap_event *freed);
+
+/* It is not freed after all: realloc() failed. */
+void heap_blocks_revive(struct heap_blocks *blocks, uint64_t start);
+
+/* The block around an address: one that is in use, else the one freed last. 0 or -ENOENT. */
+int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address,
+		     struct heap_block *out);
+
+#endif

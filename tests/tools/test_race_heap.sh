@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_heap.sh TRAPLINE VICTIMS - --heap: the block that is raced for, who allocated it and who
+# freed it, whichever way it was allocated; nothing of it where it was not asked for. TAP.
+
+# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
+trapline=$1
+victims=$2
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+. "$(dirname "$0")/race_lib.sh"
+
+victim=$victims/race_heap
+ours='(.second.function | test("^word_(read|write)$"))'
+
+# heap NAME EXPRESSION MODE [OPTION...]: a race between the two of the victim for which it holds.
+heap()
+{
+	name=$1
+	expression=$2
+	mode=$3
+	shift 3
+	for seconds in 1 2 4 8; do
+		race --overhead 20% "$@" -- "$victim" "$mode" $seconds
+		if holds "any(.[]; .type == \"race\" and $expression)"; then
+			ok "$name" 0
+			return
+		fi
+	done
+	ok "$name" 1
+}
+
+for mode in malloc calloc realloc aligned memalign new; do
+	heap "$mode: the block, the offset, and who allocated it" \
+		"$ours and .memory == \"heap\" and .heap.size == 96 and .heap.offset == 40 and
+		.heap.freed == null and .heap.tid != .first.tid and
+		any(.heap.stack[]; .function == \"make_$mode\" and .file != null)" $mode --heap
+done
+heap 'large: a block of many pages' \
+	"$ours and .heap.size == 1000000 and .heap.offset == 600000 and
+	.heap.stack[0].function == \"make_large\"" large --heap
+heap 'child: a forked process has blocks of its own' \
+	"$ours and .heap.size == 96 and .heap.stack[0].function == \"make_malloc\" and
+	(.heap.thread == null or .heap.thread == \"gone\")" child --heap
+heap 'use after free: both stacks, and the name of the thread' \
+	'([.first.function, .second.function] | sort) == ["node_drop", "node_use"] and
+	.heap.stack[0].function == "make_malloc" and .heap.freed.stack[0].function == "node_drop" and
+	.heap.freed.tid == .heap.tid and .heap.freed.thread == "first"' use_after_free --heap
+heap 'mapped: no block is made up' \
+	"$ours and .heap == null and .memory == \"anonymous\"" mapped --heap
+holds '.[-1].counters | .heap_unknown_block > 0 and .heap_lost_blocks == 0 and
+	.heap_lost_stacks == 0'
+ok 'mapped: the counter tells of it, and nothing was lost' $?
+heap 'without --heap: no block' "$ours and .heap == null" malloc
+if [ -f /usr/lib/x86_64-linux-gnu/libjemalloc.so.2 ]; then
+	export LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
+	heap 'another allocator below: jemalloc' "$ours and .heap.size == 96 and .heap.offset == 40 and
+		.heap.stack[0].function == \"make_malloc\"" malloc --heap
+	unset LD_PRELOAD
+else
+	skip 'another allocator below: jemalloc' 'libjemalloc2 is not installed'
+fi
+
+# text NAME PATTERN MODE OPTION...: a line of the report.
+text()
+{
+	name=$1
+	pattern=$2
+	mode=$3
+	shift 3
+	for seconds in 1 2 4 8; do
+		timeout 60 "$trapline" race --overhead 20% "$@" -- "$victim" "$mode" $seconds \
+			>"$tmp/out" 2>"$tmp/err"
+		if grep -Eq "$pattern" "$tmp/err"; then
+			ok "$name" 0
+			return
+		fi
+	done
+	ok "$name" 1
+}
+
+text 'text: the block' \
+	'^  heap block of 96 bytes at 0x[0-9a-f]+, 40 bytes into it, allocated by thread [0-9]+' \
+	malloc --heap
+grep -A1 '^  heap block' "$tmp/err" | grep -q '^    #0  make_malloc'
+ok 'text: its stack' $?
+text 'text: who freed it' '^  and freed by thread [0-9]+ \(first\):$' use_after_free --heap
+text 'text: in no block' '^  in no block that --heap knows of' mapped --heap
+text 'text: without --heap, what to do' '^  heap block.*use --heap for where it was allocated$' malloc
+
+# The place of the allocation is a related location, and the file is sound.
+for seconds in 1 2 4 8; do
+	timeout 60 "$trapline" race --overhead 20% --heap --as sarif -o "$tmp/races.sarif" -- "$victim" \
+		malloc $seconds >"$tmp/out" 2>"$tmp/err"
+	jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null && break
+done
+jq -e '[.runs[0].results[].relatedLocations[] |
+	select(.message.text | test("^heap block of 96 bytes, raced for at byte 40, allocated by"))] |
+	length > 0 and all(.[]; .id == 3 and
+	(.physicalLocation.artifactLocation.uri | endswith("race_heap.cc")) and
+	.logicalLocations[0].name == "make_malloc")' "$tmp/races.sarif" >/dev/null
+ok 'SARIF: a related location where it was allocated' $?
+
+# Programs go on as they were, and whatever allocates a lot loses nothing.
+race --heap -- "$victim" churn 1
+[ $? = 0 ] && holds '.[-1] | .races == 0 and .counters.heap_lost_blocks == 0'
+ok 'blocks of a thread of its own: nothing is reported, nothing lost' $?
+race --heap --sweep --time 1 -- "$victims/race_right" mutex 0.2
+[ $? = 0 ] && holds '.[-1] | .races == 0 and .sites_covered > 0'
+ok 'with --sweep' $?
+for mode in forks exec many_threads small_stacks jumps; do
+	race --heap -- "$victims/race_guest" $mode
+	ok "$mode: the program notices nothing" $?
+done
+race --heap -- sh -c 'exit 3'
+[ $? = 3 ]
+ok 'the exit status is that of the program' $?
+race -- sh -c 'tr "\0" "\n" </proc/self/environ | grep -q heap && exit 9; exit 0'
+ok 'nothing is preloaded where it was not asked for' $?
+finish
