@@ -263,18 +263,6 @@ static void find_variable(struct race_report *r, struct race_view *v)
 		snprintf(v->variable, sizeof(v->variable), "%s", p.function);
 }
 
-/* One side for the key: by line where there are lines, else by instruction. */
-static void side_key(const struct race_access_place *a, char *buf, size_t n)
-{
-	const char *module = a->place.module ? a->place.module : "?";
-
-	if (a->place.line)
-		snprintf(buf, n, "%s:%s:%d", module, a->function, a->place.line);
-	else
-		snprintf(buf, n, "%s:%s:@%" PRIx64, module, a->function,
-			 a->place.module ? a->place.module_offset : a->at);
-}
-
 /* One side for the fingerprint: the line counts from the function's first one. */
 static void side_print(struct race_report *r, const struct race_access_place *a, char *buf, size_t n)
 {
@@ -315,22 +303,19 @@ static void name_race(struct race_report *r, struct race_view *v)
 	if (!v->first.place.line || !v->second.place.line)
 		snprintf(variable, sizeof(variable), "%s", v->variable);
 	variable[strcspn(variable, "+")] = '\0';
-	side_key(&v->first, sides[0], sizeof(sides[0]));
-	side_key(&v->second, sides[1], sizeof(sides[1]));
-	int swap = strcmp(sides[0], sides[1]) > 0;
-	snprintf(v->key, sizeof(v->key), "%s|%s|%s", sides[swap], sides[!swap], variable);
 	side_print(r, &v->first, sides[0], sizeof(sides[0]));
 	side_print(r, &v->second, sides[1], sizeof(sides[1]));
-	swap = strcmp(sides[0], sides[1]) > 0;
+	int swap = strcmp(sides[0], sides[1]) > 0;
 	uint64_t hash = hash_text(14695981039346656037u, sides[swap]);
 	hash = hash_text(hash_text(hash, sides[!swap]), variable);
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
 }
 
-static struct race_view *find_view(struct race_report *r, const char *key)
+/* What baselines and suppressions take for one race is told as one, whichever instructions it was. */
+static struct race_view *find_view(struct race_report *r, const char *fingerprint)
 {
 	for (size_t i = 0; i < r->count; i++)
-		if (!strcmp(r->views[i]->key, key))
+		if (!strcmp(r->views[i]->fingerprint, fingerprint))
 			return r->views[i];
 	return NULL;
 }
@@ -439,7 +424,7 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 	race_grade(r, v);
 	v->suppressed = race_suppressed(r, v);
 	v->is_baselined = baseline_see(r->policy.baseline, v->fingerprint);
-	struct race_view *old = find_view(r, v->key);
+	struct race_view *old = find_view(r, v->fingerprint);
 	if (old) {
 		take_better(old, v);
 		free(v);

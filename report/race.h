@@ -2,8 +2,8 @@
 /*
  * race.h - races explained: from the records of a run to what is printed.
  *
- * Records of one pair of source lines are one race, whose best record is shown. Symbols come from
- * files, so the processes may have ended.
+ * Records of one pair of source lines, or of functions where there are none, are one race, whose best
+ * record is shown. Symbols come from files, so the processes may have ended.
  */
 #ifndef REPORT_RACE_H
 #define REPORT_RACE_H
@@ -36,7 +36,6 @@ struct race_view {
 	const char *why; /* the grade, in a few words */
 	char variable[192]; /* empty: unknown */
 	char fingerprint[20];
-	char key[1000];
 	uint32_t pairs[64];
 	uint32_t pair_count;
 	uint64_t unpaired; /* records without a row of pairs */
