@@ -36,11 +36,15 @@ static const struct opt options[] = {
 	{ "sweep", 0, OPT_FLAG, AT(sweep), NULL,
 	  "run CMD again and again, and hold every access in it" },
 	{ "time", 0, OPT_STRING, AT(time), "SECONDS",
-	  "with --sweep: begin no run after that time (default: 10)" },
+	  "with --sweep or --replay: begin no run after that time (default: 10 or 60)" },
 	{ "until-covered", 0, OPT_COUNT, AT(until_covered), "N",
 	  "with --sweep: end when each access that is reached was held N times" },
 	{ "heap", 0, OPT_FLAG, AT(heap), NULL,
 	  "tell who allocated a block that is raced for, and who freed it" },
+	{ "replay", 0, OPT_STRING, AT(replay), "FINGERPRINT",
+	  "show a race of an earlier run again: hold its two places only, for long" },
+	{ "from", 0, OPT_STRING, AT(from), "FILE",
+	  "with --replay: the JSON lines of that run" },
 	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
 	  "exit with N when a race was reported" },
 	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",
@@ -78,6 +82,7 @@ struct race_cli {
 	struct race_cli_settings set;
 	struct race_run run;
 	struct race_policy policy;
+	struct race_replay_run replay;
 	struct race_report *report;
 	FILE *out;
 	uint64_t torn;
@@ -162,7 +167,7 @@ static int read_sweep(struct race_cli_settings *set)
 {
 	char *end;
 
-	if (!set->sweep && (set->time || set->until_covered))
+	if (!set->sweep && ((set->time && !set->replay) || set->until_covered))
 		return cli_wrong(COMMAND, "--time and --until-covered go with --sweep");
 	if (!set->time) {
 		set->time_ns = set->until_covered ? UINT64_MAX : SWEEP_NS;
@@ -258,6 +263,10 @@ static bool sweep_goes_on(struct race_cli *c)
 {
 	struct race_coverage coverage;
 
+	if (c->set.replay && race_replay_is_seen(&c->replay, c->report, c->runs))
+		return false;
+	if (c->set.replay)
+		race_replay_widen(&c->replay, c->run.region);
 	if (!c->set.sweep || c->is_ended || now_ns() - c->started_ns >= c->set.time_ns)
 		return false;
 	if (!c->set.until_covered)
@@ -309,6 +318,7 @@ static void run(struct race_cli *c)
 	nanosleep(&pause, NULL);
 	read_records(c);
 	tell(c, true);
+	race_replay_is_seen(&c->replay, c->report, c->runs);
 }
 
 static void catch_signals(void)
@@ -395,6 +405,9 @@ static int finish(struct race_cli *c)
 	}
 	int blind = say_blindness(&totals);
 	say_refusal(c, &totals);
+	if (c->set.replay && !c->set.is_sarif)
+		(c->set.json ? race_replay_json : race_replay_text)(&c->replay, c->run.region, &totals,
+								    c->out);
 	if (c->set.json)
 		race_summary_json(c->report, &totals, c->set.grade_max, c->out);
 	else if (!c->set.is_sarif)
@@ -421,11 +434,15 @@ int cmd_race(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
-	status = race_policy_open(&c.set, &c.policy);
+	status = race_replay_open(&c.set, &c.replay);
+	if (!status)
+		status = race_policy_open(&c.set, &c.policy);
 	if (!status)
 		status = open_output(&c);
 	if (!status)
 		status = race_region_open(&c.set, &c.run);
+	if (!status)
+		status = race_replay_arm(&c.set, &c.replay, c.run.region);
 	if (!status && race_report_open(c.run.region, &c.report))
 		status = cli_wrong(COMMAND, "no memory");
 	if (!status)

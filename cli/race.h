@@ -5,6 +5,7 @@
 
 #include "cli/opts.h"
 #include "report/race.h"
+#include "report/race_places.h"
 
 #include <sys/types.h>
 
@@ -26,6 +27,8 @@ struct race_cli_settings {
 	int write_baseline;
 	int sweep;
 	int heap;
+	const char *replay; /* a fingerprint */
+	const char *from;
 	char **command;
 	uint64_t budget_ppm;
 	uint64_t delay_ns;
@@ -44,6 +47,29 @@ struct race_run {
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
+
+/*
+ * race_replay.c: a race that is known shall be seen again. Changes settings: read them before. Each
+ * returns 0 or an exit status, line printed.
+ */
+struct race_replay_run {
+	struct race_replay race;
+	uint64_t times;	    /* it was seen, until the end of the last run */
+	uint64_t runs_seen; /* in which it was */
+	uint64_t last_run;  /* of them; they count from 1 */
+};
+int race_replay_open(struct race_cli_settings *set, struct race_replay_run *replay);
+/* Which places are armed; after the region is there. */
+int race_replay_arm(const struct race_cli_settings *set, struct race_replay_run *replay,
+		    struct race_region *region);
+/* At the end of a run: has the race been seen? */
+bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r, uint64_t run);
+/* After it: a place where nothing could be trapped, in another build, becomes all of its function. */
+void race_replay_widen(struct race_replay_run *replay, struct race_region *region);
+void race_replay_text(const struct race_replay_run *replay, const struct race_region *region,
+		      const struct race_totals *t, FILE *f);
+void race_replay_json(const struct race_replay_run *replay, const struct race_region *region,
+		      const struct race_totals *t, FILE *f);
 
 /*
  * race_policy.c: what the user does not want to hear of, and what becomes of a run in files.

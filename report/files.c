@@ -61,6 +61,32 @@ int files_open(const char *path, struct symbols **out, uint64_t *bias)
 	return 0;
 }
 
+struct build_id {
+	char *text;
+	size_t n;
+};
+
+static int take_build_id(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+			 void *arg)
+{
+	const struct build_id *out = arg;
+	const unsigned char *bits;
+	GElf_Addr address;
+	int length = dwfl_module_build_id(mod, &bits, &address);
+
+	for (int i = 0; i < length && 2 * (size_t)i + 2 < out->n; i++)
+		snprintf(out->text + 2 * i, out->n - 2 * (size_t)i, "%02x", bits[i]);
+	return DWARF_CB_ABORT;
+}
+
+void files_build_id(struct symbols *s, char *text, size_t n)
+{
+	struct build_id out = { text, n };
+
+	*text = '\0';
+	dwfl_getmodules(s->dwfl, take_build_id, &out, 0);
+}
+
 bool files_source(struct symbols *s, uint64_t address, char *path, size_t n)
 {
 	Dwfl_Line *line = dwfl_getsrc(s->dwfl, address);

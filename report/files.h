@@ -18,6 +18,9 @@
  */
 int files_open(const char *path, struct symbols **out, uint64_t *bias);
 
+/* Of the file, in hexadecimal digits; empty: it has none. */
+void files_build_id(struct symbols *s, char *text, size_t n);
+
 /* What DWARF tells of the code at an address. */
 struct files_scope {
 	int is_atomic;	   /* inlined from something called atomic: std::atomic<int>::load */

@@ -492,6 +492,7 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->lost_processes = region->lost_processes;
 	out->sites = region->sites_covered;
 	out->is_sweep = region->settings.is_sweep != 0;
+	out->is_replay = region->settings.range_count != 0;
 	out->sites_lost = region->sites_lost;
 	if (out->is_sweep)
 		race_coverage(region, 1, &out->coverage);

@@ -141,12 +141,13 @@ struct race_totals {
 	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
 	bool is_sweep;
+	bool is_replay; /* of one race: its places alone */
 	uint64_t sites_lost;
 	uint64_t sites_refused; /* processes in which sites could not be trapped */
 	struct race_coverage coverage; /* held once and more */
 };
 void race_totals(const struct race_region *region, struct race_totals *out);
-/* grade_max: races of higher grades are counted apart as not shown. */
+/* race_summary.c, race_json.c. grade_max: races of higher grades are counted apart as not shown. */
 void race_summary_text(struct race_report *r, const struct race_totals *t,
 		       enum race_grade grade_max, FILE *f);
 void race_summary_json(struct race_report *r, const struct race_totals *t,

@@ -2,9 +2,11 @@
 /* race_json.c - races and the summary as JSON lines. */
 #include "report/race_json.h"
 
+#include "report/files.h"
 #include "report/race_baseline.h"
 #include "report/run.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +64,31 @@ static json_t *stack_of(struct race_report *r, const struct race_side *side, uin
 	return stack;
 }
 
+/* By what the place is found again in another build: see race_places.h. */
+static void add_identity(struct race_report *r, const struct race_side *side,
+			 const struct race_access_place *a, json_t *j)
+{
+	struct files_scope scope = { 0 };
+	char path[PATH_MAX];
+	char id[64] = "";
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	race_path(r, a->at, path, sizeof(path));
+	if (s) {
+		files_build_id(s, id, sizeof(id));
+		files_scope(s, address - a->after, &scope);
+	}
+	json_object_set_new(j, "path", race_json_text(path));
+	json_object_set_new(j, "build_id", race_json_text(id));
+	json_object_set_new(j, "line_in_function",
+			    scope.function_line && a->place.line ?
+				    json_integer(a->place.line - scope.function_line) :
+				    json_null());
+	json_object_set_new(j, "decoded", json_boolean(side->flags & RACE_DECODED));
+	json_object_set_new(j, "via", race_json_text(a->via));
+}
+
 static json_t *side_of(struct race_report *r, const struct race_side *side,
 		       const struct race_access_place *a)
 {
@@ -72,6 +99,7 @@ static json_t *side_of(struct race_report *r, const struct race_side *side,
 	json_object_set_new(j, "thread", race_json_text(side->thread));
 	json_object_set_new(j, "ip", run_json_hex(side->ip));
 	add_place(j, &a->place, a->place.function);
+	add_identity(r, side, a, j);
 	json_object_set_new(j, "stack", stack_of(r, side, a->frame));
 	return j;
 }
@@ -121,6 +149,8 @@ static const char *memory_name(uint32_t memory)
 /* Nobody was seen: the members are there all the same, so that readers need not ask. */
 static json_t *unknown_side(void)
 {
+	static const char *const identity[] = { "path", "build_id", "line_in_function", "decoded",
+						"via" };
 	static const struct place nowhere;
 	json_t *j = json_object();
 
@@ -129,6 +159,8 @@ static json_t *unknown_side(void)
 	json_object_set_new(j, "thread", json_null());
 	json_object_set_new(j, "ip", json_null());
 	add_place(j, &nowhere, NULL);
+	for (size_t i = 0; i < sizeof(identity) / sizeof(identity[0]); i++)
+		json_object_set_new(j, identity[i], json_null());
 	json_object_set_new(j, "stack", json_array());
 	return j;
 }

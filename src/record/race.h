@@ -223,12 +223,22 @@ struct race_pair {
 	uint64_t count;
 };
 
+/* Instructions, by their addresses in a file. */
+struct race_range {
+	uint64_t start;
+	uint64_t end;
+	char file[256]; /* without folders */
+};
+#define RACE_RANGES 32
+
 struct race_settings {
 	uint64_t budget_ppm; /* of CPU time */
 	uint64_t delay_ns;   /* 0: by site */
 	uint64_t sample_ns;  /* 0: by budget */
 	uint64_t is_sweep;   /* by sites, and time is no matter */
 	uint64_t is_heap;    /* blocks of the heap are noted */
+	uint64_t range_count; /* above 0: a sweep over these alone, to show a race again */
+	struct race_range ranges[RACE_RANGES];
 };
 
 struct race_region {

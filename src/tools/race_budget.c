@@ -31,6 +31,8 @@
 #define RARE_NS 2000000000u
 #define RARE_IN_SWEEP_NS 100000000u
 #define SLACK_MAX_NS 200000u
+#define REPLAY_NS 500000u
+#define REPLAY_DOUBLINGS 9u
 
 TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
 {
@@ -134,14 +136,17 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 	}
 }
 
+/* Two places are held to show a race: what that costs is no matter. */
 TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
 {
-	return credit(now_ns);
+	uint64_t left = credit(now_ns);
+
+	return race_is_replay() ? KEPT_NS : left;
 }
 
 TRAP_PATH int race_budget_allows(uint64_t now_ns)
 {
-	uint64_t left = credit(now_ns);
+	uint64_t left = race_budget_left(now_ns);
 
 	choose_timer(now_ns, left);
 	return left > DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
@@ -194,6 +199,12 @@ TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, uint64_t 
 	return delay < DELAY_MIN_NS ? DELAY_MIN_NS : delay;
 }
 
+/* Both short and long: who is held may have a lock that the other one is waiting for. */
+TRAP_PATH static uint64_t replay_delay_ns(void)
+{
+	return (REPLAY_NS + race_random() % REPLAY_NS) << race_random() % REPLAY_DOUBLINGS;
+}
+
 /*
  * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
  * drawn so that each power of two is as likely, since nobody knows how often the others come.
@@ -207,6 +218,8 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns)
 
 	if (fixed)
 		return fixed;
+	if (race_is_replay())
+		return replay_delay_ns();
 	if (race.region->settings.is_sweep)
 		return sweep_delay_ns(site, now_ns);
 	if (stalls && stalls < 256 && now_ns - site->last_ns > RARE_NS)

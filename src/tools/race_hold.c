@@ -23,6 +23,8 @@
 #define RED_ZONE_BYTES 256u
 /* Longer waits are looked after: a slice without anybody else running is the last one. */
 #define SLICE_NS 1000000u
+/* Slices; there the other side may be asleep most of the time. */
+#define PATIENCE_IN_REPLAY 100u
 #define TOLD_MAX 16u /* records of one pair */
 /* On a busy machine a thread may wait so long for a CPU after its stall. */
 #define LEFT_AFTER_NS 10000000000u
@@ -229,6 +231,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint64_t start = clock_now_ns();
 	uint64_t cpu_ns = delay_ns > SLICE_NS ? race_process_cpu_ns() : 0;
 	uint64_t left = delay_ns;
+	uint32_t patience = race_is_replay() ? PATIENCE_IN_REPLAY : 1;
 
 	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped()) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
@@ -241,7 +244,8 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 		if (passed + 5000 >= delay_ns)
 			break;
 		left = delay_ns - passed;
-		if (cpu_ns && slice == SLICE_NS && !is_anybody_running(&cpu_ns, slice)) {
+		if (cpu_ns && slice == SLICE_NS && !is_anybody_running(&cpu_ns, slice) &&
+		    --patience == 0) {
 			race_count(RACE_STALLS_IDLE);
 			break;
 		}

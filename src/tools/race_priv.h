@@ -163,6 +163,12 @@ static inline int race_is_stopped(void)
 	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
 }
 
+/* Only some places are held, for long: those of a race that is to be shown again. */
+static inline int race_is_replay(void)
+{
+	return race.region->settings.range_count != 0;
+}
+
 static inline void race_count(enum race_counter what)
 {
 	counter_add(&race.process->counters[what], 1u);
@@ -324,6 +330,9 @@ uint32_t race_count_functions(const struct race_module *module);
  * the record. The stack pointers of both threads; 0: there is no second.
  */
 void race_tell_memory(struct race_record *record, uint64_t first_sp, uint64_t second_sp);
+
+/* race_ranges.c: is some of it one of the places that a replay is for? Not in a handler. */
+int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t end);
 
 /* race_second.c */
 enum trapline_action race_on_watch(const struct trapline_hit *hit);

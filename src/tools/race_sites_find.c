@@ -188,7 +188,7 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 				&insn))
 			return;
 		s->regs.r[INSN_RIP] = pc;
-		if (has_access(s, &insn))
+		if ((!race_is_replay() || race_is_in_range(m, pc, pc + 1)) && has_access(s, &insn))
 			take(s, pc, &insn);
 	}
 }
@@ -211,6 +211,8 @@ static void search_row(struct search *s, const struct race_eh_frame *h, const in
 
 	if ((uintptr_t)&there->start + (uint64_t)(int64_t)fde.start != start ||
 	    start < s->module->text_start || end > s->module->text_end || end <= start)
+		return;
+	if (race_is_replay() && !race_is_in_range(s->module, start, end))
 		return;
 	search_function(s, start, end);
 }

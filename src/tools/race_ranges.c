@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* race_ranges.c - the few places that the command asks for, instead of all. Not in a handler. */
+#include <string.h>
+
+#include "tools/race_priv.h"
+
+static int is_file(const struct race_module *module, const char *name)
+{
+	const struct race_file *file = &race.region->files[module->file];
+	const char *slash = strrchr(file->path, '/');
+
+	return module->file && !strcmp(slash ? slash + 1 : file->path, name);
+}
+
+int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t end)
+{
+	const struct race_settings *set = &race.region->settings;
+
+	for (uint64_t i = 0; i < set->range_count && i < RACE_RANGES; i++) {
+		const struct race_range *range = &set->ranges[i];
+
+		if (start - module->bias < range->end &&
+		    end - module->bias > range->start && is_file(module, range->file))
+			return 1;
+	}
+	return 0;
+}
