@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* race_text.c - races and the summary of a run for people. */
+/* race_text.c - races for people. */
 #include "report/race.h"
 
 #include <inttypes.h>
@@ -147,99 +147,4 @@ void race_print_text(struct race_report *r, const struct race_view *v, FILE *f)
 		fprintf(f, "%s\n", suppression);
 	fputc('\n', f);
 	free(suppression);
-}
-
-static void print_found(struct race_report *r, enum race_grade grade_max, FILE *f)
-{
-	size_t counts[3] = { 0 };
-	size_t verdicts[RACE_VERDICTS];
-
-	race_report_verdicts(r, grade_max, verdicts);
-	size_t shown = verdicts[RACE_SHOWN];
-	for (size_t i = 0; i < race_report_count(r); i++) {
-		const struct race_view *v = race_report_view(r, i);
-		enum race_verdict verdict = race_verdict(v, grade_max);
-
-		counts[v->grade] += verdict == RACE_SHOWN || verdict == RACE_BELOW_GRADE;
-	}
-	fprintf(f, "%zu race%s: %zu of grade A, %zu of grade B", shown, shown == 1 ? "" : "s",
-		counts[0], counts[1]);
-	if (counts[2])
-		fprintf(f, "; %zu of grade C, likely meant so%s", counts[2],
-			grade_max < RACE_GRADE_C ? " (shown with --grade C)" : "");
-	fputc('\n', f);
-	for (size_t i = 0; i < race_report_count(r); i++) {
-		const struct race_view *v = race_report_view(r, i);
-
-		if (race_verdict(v, grade_max) == RACE_SHOWN)
-			fprintf(f, "  %c [%s] %" PRIu64 " times: %s / %s\n", grade_letters[v->grade],
-				v->fingerprint, race_report_times(r, v),
-				v->first.function[0] ? v->first.function : "?",
-				v->second.function[0] ? v->second.function : "?");
-	}
-}
-
-/* What a sweep has looked at, and what not. */
-static void print_coverage(const struct race_totals *t, FILE *f)
-{
-	const struct race_coverage *c = &t->coverage;
-
-	fprintf(f, "coverage: %" PRIu64 " of %" PRIu64 " sites held, in %" PRIu64 " run%s; %" PRIu64
-		" were reached while threads ran side by side\n",
-		c->held, c->total, t->runs, t->runs == 1 ? "" : "s", c->reached);
-	if (t->sites_lost)
-		fprintf(f, "%" PRIu64 " sites had no room in the table\n", t->sites_lost);
-	fprintf(f, "what this says: where a site was held, n times, a race there stays unseen if nobody "
-		"came within each of the n stalls; n is %.1f on average. Nothing is said of the %" PRIu64
-		" sites that were not held\n",
-		c->held ? (double)c->stalls / (double)c->held : 0.0, c->total - c->held);
-}
-
-static void print_chance(struct race_report *r, const struct race_totals *t, FILE *f)
-{
-	uint64_t stalls = t->counters[RACE_STALLS];
-
-	if (t->most_threads < 2) {
-		fputs("no two threads were ever seen at once: nothing could be found\n", f);
-		return;
-	}
-	if (!stalls) {
-		fputs("no access was ever held, so this run says nothing: it was too short, or ran "
-		      "no code of its own\n", f);
-		return;
-	}
-	if (t->is_sweep) {
-		print_coverage(t, f);
-		return;
-	}
-	if (!race_report_count(r))
-		fprintf(f, "what this says: a race at a site held n times stays unseen if nobody came "
-			"within each stall; each site was held %.1f times on average\n",
-			t->sites ? (double)stalls / (double)t->sites : 0.0);
-}
-
-void race_summary_text(struct race_report *r, const struct race_totals *t,
-		       enum race_grade grade_max, FILE *f)
-{
-	double run = t->run_ns ? (double)t->run_ns : 1.0;
-
-	print_found(r, grade_max, f);
-	race_policy_text(r, grade_max, f);
-	fprintf(f, "%" PRIu64 " stalls at %" PRIu64 " sites, %" PRIu64 " samples, in %" PRIu64
-		" process%s; up to %" PRIu32 " threads at once, %" PRIu32 " watches\n",
-		t->counters[RACE_STALLS], t->sites, t->counters[RACE_SAMPLES], t->processes,
-		t->processes == 1 ? "" : "es", t->most_threads, t->watches);
-	fprintf(f, "cost: %.2f%% of %.2f s (threads held %.1f ms)\n",
-		100.0 * (double)t->spent_ns / run, (double)t->run_ns / 1e9,
-		(double)t->stalled_ns / 1e6);
-	print_chance(r, t, f);
-	if (t->counters[RACE_HEAP_LOST_BLOCKS] || t->counters[RACE_HEAP_LOST_STACKS])
-		fprintf(f, "heap: %" PRIu64 " blocks and %" PRIu64 " stacks had no room: races for "
-			"them are told without\n", t->counters[RACE_HEAP_LOST_BLOCKS],
-			t->counters[RACE_HEAP_LOST_STACKS]);
-	if (t->counters[RACE_LOST_FULL] || t->torn || t->lost_processes ||
-	    t->counters[RACE_LOST_TABLES])
-		fprintf(f, "lost: %" PRIu64 " records (ring full), %" PRIu64 " torn, %" PRIu64
-			" table rows, %" PRIu64 " processes\n", t->counters[RACE_LOST_FULL],
-			t->torn, t->counters[RACE_LOST_TABLES], t->lost_processes);
 }
