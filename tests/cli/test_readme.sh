@@ -40,5 +40,12 @@ grep -Eq '^taken [0-9]+ = rejected .* delivered 20 .*lost 0' "$tmp/out"
 check 'twenty hits, and nothing is lost' $?
 grep -q 'no error in its log, no failed request' "$tmp/out"
 check 'the server came to no harm' $?
+grep -q '^race A: .*ap_copy_scoreboard_worker' "$tmp/out"
+check 'a race in Apache is caught, graded and named' $?
+[ "$(grep -Ec '^  (read|write|read-modify-write) of [0-9]+ bytes at 0x[0-9a-f]+ by thread [0-9]+' \
+	"$tmp/out")" = 2 ]
+check 'with both sides' $?
+grep -q "no error in the server's log" "$tmp/out"
+check 'Apache came to no harm' $?
 echo "1..$count"
 exit $failed
