@@ -124,11 +124,14 @@ TRAP_PATH static void fill(struct race_slot *slot, const struct trapline_hit *hi
 			   const struct found *found, const struct race_module *module)
 {
 	struct race_side *side = &slot->second;
+	uint64_t value = 0;
 
 	memset(side, 0, sizeof(*side));
 	slot->hit_ns = clock_now_ns();
-	slot->new_value = slot->old_value;
-	sys_read_memory(race.pid, hit->address, &slot->new_value, hit->len);
+	/* Who holds may not have read the old value yet: what stands there is another stall's. */
+	int is_read = sys_read_memory(race.pid, hit->address, &value, hit->len) ==
+		      (ssize_t)hit->len;
+	slot->new_value = is_read ? value : slot->old_value;
 	slot->second_sp = hit->sp;
 	side->address = found->is_decoded ? found->address : hit->address;
 	side->size = found->is_decoded ? found->size : hit->len;
