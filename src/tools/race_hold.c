@@ -374,6 +374,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	slot->dropped = counter_get(&slot->event->lost_nested) +
 			counter_get(&slot->event->lost_late);
 	atomic_set(&slot->state, SLOT_OPEN);
+	uint64_t earlier = read_part(t, &is_readable);
 	int err =
 		event_aim(slot->event, t->part, t->part_len,
 			  t->access & RACE_WRITE ? TRAPLINE_READ_WRITE : TRAPLINE_WRITE);
@@ -400,6 +401,9 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	}
 	int is_filled = atomic_get(&slot->state) == SLOT_FILLED;
 	race_count(RACE_STALLS);
+	/* Who came before the old value was read has changed it already. */
+	if (is_filled && slot->new_value == slot->old_value)
+		slot->old_value = earlier;
 	if (is_filled || is_unknown)
 		tell(hit, slot, length, module, is_filled, now_value);
 	return waited;
