@@ -25,6 +25,7 @@ struct thread_account {
 	uint32_t is_throttled;
 	uint64_t origin;
 	uint64_t reported;
+	uint64_t held; /* its place in the queue */
 };
 
 static __thread struct thread_account accounts[THROTTLES_MAX]
@@ -121,6 +122,7 @@ TRAP_PATH static struct thread_account *account_of(const struct trapline_throttl
 	if (account->generation != t->generation) {
 		account->generation = t->generation;
 		account->is_throttled = 0;
+		account->held = 0;
 		account->reported = drawn_here(t);
 		account->origin = clock_now_ns() - price_of(t, account->reported);
 	}
@@ -181,19 +183,10 @@ void throttle_begin(struct trapline_throttle *t, uint64_t per_second)
 	atomic_cas(&t->account->origin, &unopened, clock_now_ns() - price_of(t, t->drawn_before));
 }
 
-/* When the account will be even: CLOCK_MONOTONIC. Credit that is older than the burst lapses. */
+/* When the account will be even. */
 TRAP_PATH static uint64_t due_ns(struct trapline_throttle *t, uint64_t now)
 {
-	uint64_t *origin = origin_of(t);
-	uint64_t from = atomic_get(origin);
-	uint64_t due = from + price_of(t, throttle_drawn(t));
-	uint64_t oldest = now - t->burst_ns;
-
-	if ((int64_t)(due - oldest) >= 0)
-		return due;
-	/* Who loses the race has read an amount that is older than the winner's. */
-	atomic_cas(origin, &from, from + (oldest - due));
-	return oldest;
+	return throttle_due(origin_of(t), price_of(t, throttle_drawn(t)), t->burst_ns, now);
 }
 
 TRAP_PATH uint64_t throttle_debt(struct trapline_throttle *t)
@@ -245,42 +238,67 @@ TRAP_PATH static void sleep_until(struct trapline_throttle *t, uint64_t until_ns
 	uint32_t running;
 	uint32_t *word = end_word(t, &running);
 
-	sys6(SYS_futex, word, FUTEX_WAIT_BITSET, running, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+	sys6(SYS_futex, word, FUTEX_WAIT_BITSET, running, &until, NULL, 1u << t->index);
 }
 
-/*
- * Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on.
- *
- * Threads that wake at the same moment would all find the account even, and draw at once. So they
- * queue: each sleeps longer by what those before it will draw until their next look.
- */
+TRAP_PATH static int has_ended(const struct trapline_throttle *t, uint32_t generation)
+{
+	return atomic_get(&t->taken) != 1 || t->generation != generation ||
+	       (t->region && is_over(t->region));
+}
+
+/* An account of its own needs no queue. */
+TRAP_PATH static uint64_t look_at(struct trapline_throttle *t, uint64_t ticket, uint64_t due)
+{
+	if (t->flags & TRAPLINE_THROTTLE_EACH)
+		return due;
+	return throttle_queue_look_at(&t->queue, ticket, due, price_of(t, t->check));
+}
+
+/* The one that has slept longest. */
+TRAP_PATH static void wake_next(struct trapline_throttle *t, uint64_t due, uint64_t now)
+{
+	uint32_t running;
+
+	if (throttle_queue_is_behind(&t->queue, due, price_of(t, t->check), now))
+		sys6(SYS_futex, end_word(t, &running), FUTEX_WAKE_BITSET, 1, NULL, NULL,
+		     1u << t->index);
+}
+
+TRAP_PATH static void count_sleep(struct trapline_throttle *t, uint64_t slept_ns)
+{
+	counter_add(&t->sleeps, 1);
+	counter_add(&t->slept_ns, slept_ns);
+	if (t->totals) {
+		counter_add(&t->totals->sleeps, 1);
+		counter_add(&t->totals->slept_ns, slept_ns);
+	}
+}
+
+/* Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on. */
 TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 {
 	uint64_t start = clock_now_ns();
 	uint64_t now = start;
 	uint32_t generation = t->generation;
+	uint64_t due = due_ns(t, now);
 
-	for (;;) {
-		uint64_t due = due_ns(t, now);
-
-		if ((int64_t)(due - now) <= 0 || atomic_get(&t->taken) != 1 ||
-		    t->generation != generation || (t->region && is_over(t->region)))
-			break;
-		uint64_t before_us = atomic_add(&t->sleepers, 1u);
-
-		sleep_until(t, due + before_us * price_of(t, t->check));
-		atomic_add(&t->sleepers, -1u);
-		now = clock_now_ns();
-	}
-	tell_even(t);
-	if (now == start)
+	if ((int64_t)(due - now) <= 0) {
+		tell_even(t);
 		return 0;
-	counter_add(&t->sleeps, 1);
-	counter_add(&t->slept_ns, now - start);
-	if (t->totals) {
-		counter_add(&t->totals->sleeps, 1);
-		counter_add(&t->totals->slept_ns, now - start);
 	}
+	uint64_t *held = &account_of(t)->held;
+	uint64_t ticket = throttle_queue_enter(&t->queue, held);
+	while ((int64_t)(due - now) > 0 && !has_ended(t, generation)) {
+		sleep_until(t, look_at(t, ticket, due));
+		now = clock_now_ns();
+		due = due_ns(t, now);
+	}
+	throttle_queue_leave(&t->queue, held, ticket);
+	wake_next(t, due, now);
+	tell_even(t);
+	if (now != start)
+		count_sleep(t, now - start);
 	return now - start;
 }
 

@@ -15,6 +15,7 @@
 
 #include "event/event.h"
 #include "record/throttle.h"
+#include "tools/throttle_queue.h"
 
 #define THROTTLES_MAX 4 /* open at once: each takes thread-local memory */
 
@@ -40,7 +41,7 @@ struct trapline_throttle {
 	const struct throttle_region *region; /* of the command, or NULL */
 	struct throttle_budget *totals;	      /* there */
 	uint32_t is_throttled;
-	uint32_t sleepers; /* now, in this process */
+	struct throttle_queue queue; /* of this process */
 	uint64_t drawn_before; /* it began */
 	uint64_t checks;
 	uint64_t sleeps;
