@@ -14,8 +14,8 @@
 
 #define SAMPLE_PERIOD_MIN_NS 20000
 
-static int event_create(struct trapline *t, const struct wish *wish,
-			const struct trapline_event_opts *opts, struct trapline_event **out)
+int event_create(struct trapline *t, const struct wish *wish,
+		 const struct trapline_event_opts *opts, struct trapline_event **out)
 {
 	struct trapline_event_opts o;
 

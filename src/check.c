@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "event/event.h"
 #include "event/probe.h"
+#include "point_leg.h"
 
 /*
  * One row may take so long; all together so long. Rows that come too late say so.
@@ -35,6 +36,31 @@ static void feature_fill(struct trapline_feature *f, const struct probe *p,
 	f->ok = result.is_ok;
 	snprintf(f->evidence, sizeof(f->evidence), "%s", result.evidence);
 	snprintf(f->remedy, sizeof(f->remedy), "%s", result.remedy);
+}
+
+/* Whether points of an execution can be told by a counter of the PMU: a self-test of seconds. */
+static void points_fill(struct trapline_caps *out)
+{
+	static const struct {
+		const char *name;
+		enum trapline_counter counter;
+	} rows[] = {
+		{"point_branches", TRAPLINE_CONDITIONAL_BRANCHES},
+		{"point_instructions", TRAPLINE_INSTRUCTIONS},
+		{"point_cycles", TRAPLINE_CYCLES},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) &&
+			   out->feature_count < TRAPLINE_FEATURES_MAX; i++) {
+		struct trapline_feature *f = &out->features[out->feature_count++];
+		const struct point_trust *trust = point_trust(rows[i].counter);
+
+		f->name = rows[i].name;
+		f->ok = !trust->err;
+		snprintf(f->evidence, sizeof(f->evidence), "%s", trust->why);
+		snprintf(f->remedy, sizeof(f->remedy), "%s",
+			 f->ok ? "" : "count passes of a place: trapline at PLACE#N needs no PMU");
+	}
 }
 
 static int is_ok(const struct trapline_caps *caps, const char *name)
@@ -69,6 +95,7 @@ int trapline_check(struct trapline_caps *out)
 			break;
 		feature_fill(&out->features[out->feature_count++], p, start);
 	}
+	points_fill(out);
 	for (const struct probe_cost *c = probe_cost_table; c->name; c++) {
 		if (out->cost_count == TRAPLINE_COSTS_MAX)
 			break;

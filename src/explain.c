@@ -121,6 +121,8 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 				"no memory may be locked for records: raise "
 				"kernel.perf_event_mlock_kb or ulimit -l");
 	case -EAGAIN:
+		if (what && last.step == FAILED_EVENT)
+			return snprintf(buf, n, "%s: try again", what);
 		return snprintf(buf, n,
 				"threads were created faster than they could be armed: try again");
 	case -EDEADLK:

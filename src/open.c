@@ -94,6 +94,7 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->arg = o->arg;
 	ev->flags = o->flags;
 	ev->scope = o->scope;
+	ev->only_tid = o->scope == TRAPLINE_THREADS && o->tid_count == 1 ? o->tids[0] : 0;
 	ev->stack_depth = o->stack_depth;
 	ev->texts = o->texts;
 	ev->has_limit = o->limit != 0;
@@ -284,11 +285,15 @@ static int describe(struct trapline_event *ev, const struct wish *wish)
 	return event_describe_range(ev, wish->addr, wish->len, wish->access);
 }
 
+static int is_open_here(const struct trapline_event *row)
+{
+	return row->state == EVENT_LIVE && row->owner_pid == sys_getpid();
+}
+
 /* A mapping of our own: the counted event may be closed before this one. */
 static int count_event(struct event_counted *counted, const struct trapline_event *row)
 {
-	if (!row || row->state != EVENT_LIVE || row->owner_pid != sys_getpid() ||
-	    !row->attr.sample_period)
+	if (!row || !is_open_here(row) || !row->attr.sample_period)
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "count() needs an open event with hits, of this process");
 	counted->row = row;
@@ -302,9 +307,21 @@ static int count_event(struct event_counted *counted, const struct trapline_even
 	return 0;
 }
 
-/* Only a program's count is seen by a program. */
-static int take_count_of(struct trapline_event *ev, const struct trapline_event *row)
+/* The program reads it in the thread whose counter it is. */
+static int need_amount(struct trapline_event *counter)
 {
+	int err = program_amount_open(counter);
+
+	return err ? failed(err, FAILED_PROGRAM, "a program cannot read the counter here") : 0;
+}
+
+/* Only a program's count is seen by a program. */
+static int take_count_of(struct trapline_event *ev, struct trapline_event *row)
+{
+	if (row && is_open_here(row) && event_is_readable_amount(row)) {
+		ev->count_of.row = row;
+		return need_amount(row);
+	}
 	int err = row ? count_event(&ev->count_of, row) : 0;
 
 	if (!err && row && !row->control)
@@ -365,11 +382,18 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 	int err = describe(ev, wish);
 	if (err)
 		return failed(err, FAILED_ARGUMENT,
-			      err == -E2BIG ? "the range needs more than 4 debug registers" :
-					      "address, length or access");
+			      err == -E2BIG	   ? "the range needs more than 4 debug registers" :
+			      err == -EOPNOTSUPP ? "conditional branches cannot be counted on this "
+						   "processor" :
+						   "address, length, access or counter");
 	err = take_condition(ev, o->condition);
 	if (!err)
 		err = take_count_of(ev, o->count_of);
+	if (!err && wish->amount) {
+		ev->amount = wish->amount;
+		ev->amount_at = wish->amount_at;
+		err = need_amount(wish->amount);
+	}
 	if (err)
 		return err;
 	if (wish->sites)
@@ -392,6 +416,7 @@ static void forget_counted(struct event_counted *counted)
 void event_release(struct trapline_event *ev)
 {
 	program_maps_close(ev);
+	program_amount_close(ev);
 	if (ev->mechanism == TRAPLINE_BY_RING && ev->target)
 		perf_rings_forget(&ev->target->perf, ev);
 	for (uint32_t i = 0; i < COND_EVENTS_MAX; i++)

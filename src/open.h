@@ -14,7 +14,13 @@ struct wish {
 	uint64_t period;
 	const uint64_t *sites; /* NULL: not by uprobes */
 	size_t site_count;
+	struct trapline_event *amount; /* NULL: at any; else only when it has counted so much */
+	uint64_t amount_at;
 };
+
+/* api.c: as the public calls, for wishes that these cannot express. */
+int event_create(struct trapline *t, const struct wish *wish,
+		 const struct trapline_event_opts *opts, struct trapline_event **out);
 
 /* What cannot be, whatever the kernel allows. */
 int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o);

@@ -41,6 +41,7 @@ static void let_go_in_child(void)
 			close_and_forget(&ev->roots.fds[n]);
 		close_and_forget(&ev->control_fd);
 		close_and_forget(&ev->storage_fd);
+		close_and_forget(&ev->amount_fd);
 		if (!ev->target)
 			continue;
 		close_and_forget(&ev->target->ring.fd);

@@ -112,7 +112,11 @@ struct trapline_point {
 	size_t size;
 	/*
 	 * An event of the process that counts, opened with TRAPLINE_QUIET, and how many hits it has
-	 * let pass at the point. NULL: ip, condition and registers alone say where it is.
+	 * let pass at the point. Or an amount, by trapline_count() without a period in thread tid
+	 * alone (TRAPLINE_THREADS), and how much the thread has used up there: such a point needs
+	 * ip, since interrupts come late. Instructions, cycles and branches are taken where they
+	 * pass a self-test, once for each process that asks; see `trapline check`, point_*. NULL:
+	 * ip, condition and registers alone say where it is.
 	 */
 	struct trapline_event *counter;
 	uint64_t count;
@@ -134,7 +138,9 @@ struct trapline_point {
  *
  * timeout_ms -1 waits for ever. Errors: ERANGE the point was missed, trapline_explain() says by how
  * much: the process is stopped there; ETIMEDOUT: it goes on; ESRCH it has ended; EINVAL the counter
- * is not quiet or an option is wrong; EOPNOTSUPP no BPF; others as trapline_break().
+ * is not quiet or an option is wrong; EOPNOTSUPP no BPF, or the counter has failed its self-test,
+ * and trapline_explain() says how; EAGAIN the self-test did not end; EBUSY the
+ * counter lost its place in the PMU; others as trapline_break().
  * MT-Safe for different targets. AS-Unsafe.
  */
 TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,

@@ -100,7 +100,7 @@ struct trapline_hit {
 	void *context; /* callback: the thread's ucontext_t, which may be changed; else NULL */
 	const uint64_t *regs; /* records: by DWARF number; use trapline_hit_register() */
 	uint64_t amount;      /* counters: the period that was used up */
-	uint64_t count;       /* opts.count_of: its hits so far, at this hit */
+	uint64_t count;       /* opts.count_of: its hits or amount so far, at this hit */
 	uint64_t caller; /* break, by BPF: return address, if ip is a function's first instruction */
 	uint64_t texts;	 /* registers whose text was read; use trapline_hit_text() */
 	const char *text; /* of the first register that was asked for */
@@ -218,7 +218,11 @@ struct trapline_event_opts {
 	 */
 	uint32_t texts;
 	uint64_t skip; /* hits let pass by the condition that are ignored before the first counts */
-	struct trapline_event *count_of; /* records: hit.count is what this one has counted */
+	/*
+	 * Records: hit.count is what this one has counted: its hits, or, of trapline_count() without a
+	 * period in one thread, the amount that the thread has used up at this hit. Needs BPF.
+	 */
+	struct trapline_event *count_of;
 };
 
 /*
@@ -281,6 +285,8 @@ enum trapline_counter {
 	TRAPLINE_INSTRUCTIONS = 4,     /* needs a PMU */
 	TRAPLINE_CYCLES = 5,	       /* needs a PMU */
 	TRAPLINE_BRANCHES = 6,	       /* needs a PMU */
+	/* Retired ones: the same number in each run of the same code. Needs a PMU that is known. */
+	TRAPLINE_CONDITIONAL_BRANCHES = 7,
 };
 
 /*

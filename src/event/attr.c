@@ -9,6 +9,7 @@
 #include <linux/hw_breakpoint.h>
 #include <string.h>
 
+#include "event/branches.h"
 #include "event/event.h"
 
 /* Members newer than Debian 12's linux/perf_event.h would be set here; it has all we need. */
@@ -96,13 +97,27 @@ static const struct {
 int event_describe_counter(struct trapline_event *ev, enum trapline_counter what,
 			   uint64_t period)
 {
-	if ((size_t)what >= sizeof(counters) / sizeof(counters[0]))
+	uint32_t type = PERF_TYPE_RAW;
+	uint64_t config = 0;
+
+	if (what == TRAPLINE_CONDITIONAL_BRANCHES) {
+		int err = branches_conditional(&config);
+		if (err)
+			return err;
+	} else if ((size_t)what < sizeof(counters) / sizeof(counters[0])) {
+		type = counters[what].type;
+		config = counters[what].config;
+	} else {
 		return -EINVAL;
+	}
 	ev->access = TRAPLINE_AMOUNT;
 	ev->part_count = 1;
 	ev->period = period;
-	attr_begin(ev, counters[what].type, counters[what].config);
+	ev->counter = what;
+	attr_begin(ev, type, config);
 	ev->attr.sample_period = period;
+	/* Never out of the PMU while the thread runs: a share of the time would be a guess. */
+	ev->attr.pinned = !period && ev->only_tid && type != PERF_TYPE_SOFTWARE;
 	return 0;
 }
 

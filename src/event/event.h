@@ -123,6 +123,7 @@ struct trapline_event {
 	void *arg;
 	uint32_t flags;
 	uint32_t scope;
+	pid_t only_tid; /* the one thread in scope, where it was named; else 0 */
 	uint32_t stack_depth;
 	uint32_t texts; /* registers, by DWARF number */
 	uint32_t mechanism; /* enum trapline_mechanism */
@@ -135,6 +136,10 @@ struct trapline_event {
 	struct event_counted count_of; /* for hit.count */
 	uint32_t access;
 	uint64_t period;
+	uint32_t counter; /* enum trapline_counter, of amounts */
+	/* Hits before that counter has reached the count are rejected; past it, the process stops. */
+	const struct trapline_event *amount;
+	uint64_t amount_at;
 
 	struct perf_event_attr attr;
 	struct event_part parts[EVENT_PARTS_MAX];
@@ -173,6 +178,7 @@ struct trapline_event {
 	struct event_control *control; /* BPF: mapped, else NULL */
 	int control_fd;
 	int storage_fd;
+	int amount_fd; /* of a counter: a map that lets programs read it; -1: none asked yet */
 	struct event_owner *owners; /* ring: which class owns each thread */
 	uint64_t last_value[EVENT_PARTS_MAX];
 	uint32_t last_known;
@@ -197,6 +203,12 @@ static inline int event_is_data(const struct trapline_event *ev)
 static inline int event_is_breakpoint(const struct trapline_event *ev)
 {
 	return ev->access != TRAPLINE_AMOUNT;
+}
+
+/* Counts an amount in one thread, without hits: what a program in that thread can read. */
+static inline int event_is_readable_amount(const struct trapline_event *ev)
+{
+	return ev->access == TRAPLINE_AMOUNT && !ev->attr.sample_period && ev->only_tid;
 }
 
 static inline int event_opens_enabled(const struct trapline_event *ev)

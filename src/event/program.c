@@ -104,7 +104,7 @@ static void emit_note(struct ebpf *p, uint32_t part)
  * SIGSTOP, taken before the next instruction in user mode: at a breakpoint that is the one it
  * stands on. The first of several at once is enough.
  */
-static void emit_stop(struct ebpf *p)
+void program_stop(struct ebpf *p)
 {
 	program_count(p, CONTROL_AT(stops));
 	ebpf_mov_imm(p, R1, SIGSTOP);
@@ -123,7 +123,7 @@ static void emit_count_to_stop(struct ebpf *p)
 	ebpf_load_mem(p, BPF_DW, R2, CONTROL, CONTROL_AT(stop_at));
 	uint32_t go_on = ebpf_jump(p, BPF_JNE, R1, R2);
 
-	emit_stop(p);
+	program_stop(p);
 	ebpf_land(p, go_on);
 }
 
@@ -182,7 +182,7 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 	else
 		program_count(p, CONTROL_AT(granted));
 	if (ev->flags & TRAPLINE_STOP)
-		emit_stop(p);
+		program_stop(p);
 	ebpf_mov_imm(p, R0, ring_fd == PROGRAM_SIGNALS);
 	ebpf_exit(p);
 	return 0;

@@ -64,6 +64,15 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 /* That no value was read, in the frame. */
 void program_no_value(struct ebpf *p);
 
+/* program_amount.c: needs and reads a counter of one thread; R0 is below 0 where it cannot. */
+int program_amount_open(struct trapline_event *counter);
+void program_amount_close(struct trapline_event *counter);
+void program_read_amount(struct ebpf *p, const struct trapline_event *counter);
+void program_end_unless_amount(struct ebpf *p, const struct trapline_event *ev);
+
+/* program.c: the process is told to stop. */
+void program_stop(struct ebpf *p);
+
 /* program_calls.c: a call that passed is noted, and its return looked for and taken out. */
 void program_note_call(struct ebpf *p, const struct trapline_event *ev);
 void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event *ev);

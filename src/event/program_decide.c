@@ -170,10 +170,17 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 	int err = 0;
 
 	int in_thread = c && cond_uses(c, COND_HITS_IN_THREAD);
-	if (ev->mechanism != TRAPLINE_BY_UPROBE || in_thread)
+	/*
+	 * A named thread was armed once. Nor may a PMU's interrupt, which cannot be masked, find
+	 * that memory must be taken for the note.
+	 */
+	int may_be_duplicate = ev->mechanism != TRAPLINE_BY_UPROBE && ev->scope == TRAPLINE_PROCESS;
+	if (may_be_duplicate || in_thread)
 		emit_reject_duplicate(p, ev->storage_fd, class, in_thread);
 	emit_ordinal(p);
 	program_no_value(p);
+	if (ev->amount)
+		program_end_unless_amount(p, ev);
 	if (event_is_data(ev))
 		emit_read_value(p, &ev->parts[part], part, uses_value(c));
 	if (c)

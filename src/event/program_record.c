@@ -154,9 +154,19 @@ static void emit_copy_stack(struct ebpf *p, uint32_t before)
 
 static void emit_other_count(struct ebpf *p, const struct trapline_event *ev)
 {
+	const struct trapline_event *other = ev->count_of.row;
+
+	if (other && event_is_readable_amount(other)) {
+		program_read_amount(p, other);
+		uint32_t readable = ebpf_jump_imm(p, BPF_JSGE, R0, 0);
+		ebpf_mov_imm(p, R0, -1);
+		ebpf_land(p, readable);
+		ebpf_store(p, BPF_DW, RECORD, RECORD_AT(count), R0);
+		return;
+	}
 	ebpf_mov_imm(p, R1, 0);
-	if (ev->count_of.row) {
-		ebpf_load_map_value(p, R2, ev->count_of.row->control_fd, 0);
+	if (other) {
+		ebpf_load_map_value(p, R2, other->control_fd, 0);
 		ebpf_load_mem(p, BPF_DW, R1, R2, CONTROL_AT(hits));
 	}
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(count), R1);

@@ -25,6 +25,7 @@ struct trapline_event *event_take(void)
 		ev->index = i;
 		ev->control_fd = -1;
 		ev->storage_fd = -1;
+		ev->amount_fd = -1;
 		ev->filter_fd = -1;
 		return ev;
 	}

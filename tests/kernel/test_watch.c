@@ -7,6 +7,12 @@
 static volatile uint64_t word __attribute__((aligned(64)));
 static volatile uint64_t other __attribute__((aligned(64)));
 
+/* At a hit that is reported before the access the value is still the one that was. */
+static uint64_t value_at_hit(uint64_t before, uint64_t after)
+{
+	return ACCESS_DONE ? after : before;
+}
+
 static void watch_reports_new_value(void **state)
 {
 	struct rig rig;
@@ -23,11 +29,11 @@ static void watch_reports_new_value(void **state)
 	} else {
 		for (int i = 0; i < 2; i++) {
 			assert_int_equal(rig.seen[i].value_when, TRAPLINE_VALUE_AT_HIT);
-			assert_int_equal(rig.seen[i].new_value, 41 + i);
+			assert_int_equal(rig.seen[i].new_value, value_at_hit(i ? 41 : 7, 41 + i));
 			assert_int_equal(rig.seen[i].old_known, 1);
 		}
 		assert_int_equal(rig.seen[0].old_value, 7);
-		assert_int_equal(rig.seen[1].old_value, 41);
+		assert_int_equal(rig.seen[1].old_value, value_at_hit(7, 41));
 	}
 	rig_close(&rig);
 }
@@ -77,9 +83,12 @@ static void narrow_values_are_zero_extended(void **state)
 	*(volatile uint16_t *)&wide = 0x1234;
 	expect_hits(&rig, 1);
 	assert_int_equal(rig.seen[0].len, 2);
-	assert_int_equal(rig.seen[0].new_value, 0x1234);
-	if (rig.mode != BY_RING)
+	if (rig.mode == BY_RING) {
+		assert_int_equal(rig.seen[0].new_value, 0x1234);
+	} else {
+		assert_int_equal(rig.seen[0].new_value, value_at_hit(0xffff, 0x1234));
 		assert_int_equal(rig.seen[0].old_value, 0xffff);
+	}
 	rig_close(&rig);
 }
 

@@ -51,16 +51,17 @@ static void mount_all(void)
 	}
 }
 
-/* The console that 0 to 2 may be is the kernel's. */
+/* The console that 0 to 2 may be is the kernel's. VM_LINE comes from the kernel's command line. */
 static void open_serial_line(void)
 {
+	const char *line = getenv("VM_LINE");
 	struct termios raw;
 
 	for (int fd = 0; fd < 3; fd++)
 		close(fd);
 	if (open("/dev/null", O_RDONLY) != 0)
 		return;
-	int fd = open("/dev/ttyS1", O_RDWR | O_NOCTTY);
+	int fd = open(line ? line : "/dev/ttyS1", O_RDWR | O_NOCTTY);
 	if (fd != 1)
 		return;
 	if (!tcgetattr(fd, &raw)) {
