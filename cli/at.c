@@ -16,29 +16,31 @@
 
 static int wrong_form(const char *command, const char *text)
 {
-	return cli_wrong(command, "a point is PLACE#N, such as malloc#1000, or 'PLACE#N if COND', not "
-			 "'%s'", text);
+	return cli_wrong(command, "a point is PLACE#N, such as malloc#1000, 'PLACE#N if COND', or, with "
+			 "--counter, PLACE@AMOUNT, not '%s'", text);
 }
 
 int at_parse(const char *command, const char *text, struct at_point *out)
 {
 	const char *hash = strchr(text, '#');
-	unsigned long long nth;
+	const char *mark = hash ? hash : strrchr(text, '@'); /* names may have one: memcpy@GLIBC_2.14 */
+	unsigned long long number;
 	char digits[24];
 
 	memset(out, 0, sizeof(*out));
-	if (!hash || hash == text || (size_t)(hash - text) >= AT_TEXT)
+	if (!mark || mark == text || (size_t)(mark - text) >= AT_TEXT)
 		return wrong_form(command, text);
-	size_t n = strcspn(hash + 1, " ");
+	size_t n = strcspn(mark + 1, " ");
 	if (n >= sizeof(digits))
 		return wrong_form(command, text);
-	memcpy(digits, hash + 1, n);
+	memcpy(digits, mark + 1, n);
 	digits[n] = '\0';
-	if (opts_number(digits, 10, &nth) || !nth)
-		return cli_wrong(command, "passes are counted from 1, and '%s' is none", digits);
-	memcpy(out->place, text, (size_t)(hash - text));
-	out->nth = nth;
-	const char *rest = hash + 1 + n;
+	if (opts_number(digits, 10, &number) || (hash && !number))
+		return hash ? cli_wrong(command, "passes are counted from 1, and '%s' is none", digits) :
+			      wrong_form(command, text);
+	memcpy(out->place, text, (size_t)(mark - text));
+	*(hash ? &out->nth : &out->amount) = number;
+	const char *rest = mark + 1 + n;
 	rest += strspn(rest, " ");
 	if (!*rest)
 		return CLI_OK;
@@ -74,6 +76,24 @@ int at_resolve(const char *command, struct symbols *s, struct at_point *point)
 	if (status || !point->condition[0])
 		return status;
 	return cli_condition(command, point->condition, &names, &point->parsed);
+}
+
+int at_counter(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum trapline_counter counter;
+	} counters[] = {
+		{ "branches", TRAPLINE_CONDITIONAL_BRANCHES },
+		{ "instructions", TRAPLINE_INSTRUCTIONS },
+		{ "cycles", TRAPLINE_CYCLES },
+		{ "page-faults", TRAPLINE_PAGE_FAULTS },
+	};
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		if (!strcmp(counters[i].name, name))
+			return (int)counters[i].counter;
+	return -1;
 }
 
 int at_signal(const char *text)

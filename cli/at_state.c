@@ -91,10 +91,15 @@ void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, boo
 	for (int i = 0; i < AT_REGISTERS; i++)
 		json_object_set_new(regs, register_names[i], json_address(state->regs[i]));
 	json_object_set_new(j, "type", json_string("point"));
-	json_object_set_new(j, "count", json_integer((json_int_t)state->count));
+	json_object_set_new(j, "count", state->count ? json_integer((json_int_t)state->count) :
+						       json_null());
 	json_object_set_new(j, "ip", json_address(state->regs[16]));
 	json_object_set_new(j, "function", p.function ? json_string(p.function) : json_null());
 	json_object_set_new(j, "regs", regs);
+	if (state->counter) {
+		json_object_set_new(j, "counter", json_string(state->counter));
+		json_object_set_new(j, "value", json_integer((json_int_t)state->value));
+	}
 	if (with_stack)
 		json_object_set_new(j, "stack", json_stack(s, state));
 	json_dumpf(j, f, JSON_COMPACT);
@@ -121,7 +126,12 @@ static void text_stack(FILE *f, struct symbols *s, const struct at_state *state)
 void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *place,
 		   bool with_stack)
 {
-	fprintf(f, "at %s#%" PRIu64 ":", place, state->count);
+	fprintf(f, "at %s", place);
+	if (state->count)
+		fprintf(f, "#%" PRIu64, state->count);
+	if (state->counter)
+		fprintf(f, "%s%s %" PRIu64, state->count ? ", " : " at ", state->counter, state->value);
+	fputc(':', f);
 	for (int i = 0; i < AT_REGISTERS; i++)
 		fprintf(f, "%s%-3s 0x%016" PRIx64, i % 4 ? "  " : "\n    ", register_names[i],
 			state->regs[i]);

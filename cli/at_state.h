@@ -11,7 +11,9 @@
 #define AT_REGISTERS 17
 
 struct at_state {
-	uint64_t count;
+	uint64_t count;	     /* of passes; 0: not counted */
+	const char *counter; /* NULL: none */
+	uint64_t value;	     /* of that */
 	uint64_t regs[AT_REGISTERS]; /* by DWARF number; the last is the pc */
 };
 

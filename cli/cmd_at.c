@@ -28,6 +28,7 @@
 struct settings {
 	const char *signal;
 	const char *output;
+	const char *counter;
 	int snapshot;
 	int stop;
 	int json;
@@ -39,15 +40,19 @@ struct at {
 	struct at_point point;
 	struct symbols *symbols;
 	struct trapline *target;
-	struct trapline_event *counter;
+	struct trapline_event *counter; /* of passes; NULL: none */
+	struct trapline_event *amount;	/* --counter */
 	pid_t pid;
 	int signal;
+	int what; /* enum trapline_counter */
 	FILE *out;
 };
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct settings, member)
 	{ "signal", 's', OPT_STRING, AT(signal), "SIG", "deliver a signal there, before the instruction" },
+	{ "counter", 'c', OPT_STRING, AT(counter), "NAME",
+	  "what is counted: branches, instructions, cycles, page-faults" },
 	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL, "print the registers and the stack, and go on" },
 	{ "break", 'b', OPT_FLAG, AT(stop), NULL, "leave the process stopped, for a debugger" },
 	{ "json", 0, OPT_FLAG, AT(json), NULL, "the point as one JSON object" },
@@ -57,8 +62,11 @@ static const struct opt options[] = {
 
 static const struct opt_syntax syntax = {
 	.command = COMMAND,
-	.usage = "'PLACE#N [if COND]' [OPTION...] -- CMD ARG...",
-	.about = "Runs a command to the Nth time that it comes to a place, exactly, and acts there.\n\n"
+	.usage = "'PLACE#N [if COND]' [OPTION...] -- CMD ARG...\n"
+		 "       trapline at --counter NAME 'PLACE@AMOUNT [if COND]' [OPTION...] -- CMD ARG...",
+	.about = "Runs a command to the Nth time that it comes to a place, exactly, and acts there; or to\n"
+		 "the pass of the place at which its main thread has used up AMOUNT of a counter, which\n"
+		 "--counter NAME with PLACE#N tells.\n\n"
 		 "PLACE: a function, module:function, file:line, function+offset or 0xADDRESS. With COND only\n"
 		 "passes for which it holds count; see trapline-condition(7).",
 	.tail = "examples:\n"
@@ -84,7 +92,14 @@ static int settings_read(struct at *a, int argc, char **argv)
 		return cli_wrong(COMMAND, "one point, such as 'malloc#1000', and then -- and a command");
 	if (a->set.signal && !(a->signal = at_signal(a->set.signal)))
 		return cli_wrong(COMMAND, "no signal '%s'", a->set.signal);
-	return at_parse(COMMAND, argv[first], &a->point);
+	a->what = a->set.counter ? at_counter(a->set.counter) : 0;
+	if (a->what < 0)
+		return cli_wrong(COMMAND, "--counter is branches, instructions, cycles or page-faults, not "
+				 "'%s'", a->set.counter);
+	status = at_parse(COMMAND, argv[first], &a->point);
+	if (!status && !a->point.nth && !a->set.counter)
+		return cli_wrong(COMMAND, "an amount of what? --counter branches, for instance; or PLACE#N");
+	return status;
 }
 
 static int explain(const struct at *a, int err)
@@ -92,7 +107,19 @@ static int explain(const struct at *a, int err)
 	char text[600];
 
 	trapline_explain(err, text, sizeof(text));
-	return cli_wrong(COMMAND, "%s#%llu: %s", a->point.place, (unsigned long long)a->point.nth, text);
+	return cli_wrong(COMMAND, "%s%c%llu: %s", a->point.place, a->point.nth ? '#' : '@',
+			 (unsigned long long)(a->point.nth ? a->point.nth : a->point.amount), text);
+}
+
+/* From here on, where each run is at the same instruction: the program's first. */
+static int open_amount(struct at *a)
+{
+	TRAPLINE_OPTS(event, opts);
+
+	opts.scope = TRAPLINE_THREADS;
+	opts.tids = &a->pid;
+	opts.tid_count = 1;
+	return trapline_count(a->target, (enum trapline_counter)a->what, &opts, &a->amount);
 }
 
 static int open_counter(struct at *a)
@@ -102,7 +129,9 @@ static int open_counter(struct at *a)
 
 	opts.flags = TRAPLINE_QUIET;
 	opts.condition = a->point.parsed;
-	if (!err)
+	if (!err && a->set.counter)
+		err = open_amount(a);
+	if (!err && a->point.nth)
 		err = trapline_break_sites(a->target, &a->point.address, 1, &opts, &a->counter);
 	return err ? explain(a, err) : CLI_OK;
 }
@@ -141,16 +170,16 @@ static pid_t run_to(struct at *a)
 {
 	struct trapline_point point = {
 		.size = sizeof(point),
-		.counter = a->counter,
-		.count = a->point.nth - 1,
+		.counter = a->counter ? a->counter : a->amount,
+		.count = a->counter ? a->point.nth - 1 : a->point.amount,
 		.ip = a->point.address,
 		.condition = a->point.parsed,
 	};
-	int got = trapline_run_to(a->target, 0, &point, -1);
+	int got = trapline_run_to(a->target, a->counter ? 0 : a->pid, &point, -1);
 
 	if (got > 0)
 		return got;
-	if (got == -ESRCH)
+	if (got == -ESRCH && a->counter)
 		cli_wrong(COMMAND, "the program ended before: it came to %s %llu time%s%s",
 			  a->point.place, (unsigned long long)passes(a), passes(a) == 1 ? "" : "s",
 			  a->point.parsed ? " with the condition true" : "");
@@ -161,9 +190,11 @@ static pid_t run_to(struct at *a)
 
 static int say(struct at *a, pid_t tid)
 {
-	struct at_state state = { .count = a->point.nth };
+	struct at_state state = { .count = a->point.nth, .counter = a->set.counter };
 	int err = at_state_read(tid, &state);
 
+	if (a->amount)
+		trapline_event_read(a->amount, &state.value);
 	if (err)
 		return cli_wrong(COMMAND, "the registers of thread %d cannot be read: %s", tid,
 				 strerror(-err));

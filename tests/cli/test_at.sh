@@ -55,6 +55,19 @@ run at 'write#2 if arg2 == 5' --json -- "$victims/reentrant"
 [ $? = 0 ] && grep '"point"' "$tmp/out" | jq -e '.count == 2 and .regs.rdx == "0x5"' >/dev/null
 ok "a_condition_says_which_passes_count" $?
 
+run at 'put_line#3' --counter page-faults --json -o "$tmp/first" -- "$victims/reentrant"
+value=$(jq .value "$tmp/first")
+jq -e '.counter == "page-faults" and .count == 3 and .value > 0' "$tmp/first" >/dev/null &&
+	run at "put_line@$value if arg0 == $(jq -r .regs.rdi "$tmp/first")" --counter page-faults \
+		--json -o "$tmp/second" -- "$victims/reentrant"
+[ $? = 0 ] && jq -e --argjson v "$value" '.value == $v and .count == null and
+	.function == "put_line"' "$tmp/second" >/dev/null
+ok "a_point_by_the_amount_that_another_run_told" $?
+
+run at 'put_line@0' --counter page-faults -- "$victims/reentrant"
+[ $? = 1 ] && grep -q 'put_line@0: the point was missed' "$tmp/err"
+ok "an_amount_that_is_over_at_the_place_is_told" $?
+
 run at 'write#3' --snapshot -- "$victims/reentrant"
 [ $? = 0 ] && grep -q '^at write#3:' "$tmp/err" && grep -q '#1 .* main' "$tmp/err" &&
 	[ "$(grep -c '^line' "$tmp/out")" = 3 ]
@@ -91,6 +104,9 @@ run sweep --signal SIGALRM --each write --runs 4 --json \
 	>/dev/null
 ok "a_check_of_the_output_decides" $?
 
+wrong "an_amount_needs_a_counter" 'an amount of what' at 'write@5' -- true
+wrong "an_unknown_counter_is_refused" "not 'apples'" at 'write@5' --counter apples -- true
+wrong "an_amount_is_a_number" 'PLACE@AMOUNT' at 'write@x' --counter cycles -- true
 wrong "a_point_needs_a_number" "PLACE#N" at malloc -- true
 wrong "passes_begin_at_1" "counted from 1" at 'malloc#0' -- true
 wrong "an_unknown_function_gets_a_near_one" "did you mean put_line" at 'put_lime#1' -- "$victims/reentrant"
