@@ -62,6 +62,16 @@ say_log() { # name
 	tail -n 20 "$build/vm-$1.console" | tr -d '\r' | sed 's/^/# /'
 }
 
+is_at_least() { # version, kernel
+	[ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
+}
+
+# Rows that old kernels say no to, whatever the processor.
+came_later() { # kernel
+	is_at_least 6.6 "$1" || echo uprobe_multi
+	is_at_least 6.10 "$1" || echo bpf_veto
+}
+
 # The rows that must say no are in $tmp/expected; rows named after it, as a pattern, say anything.
 compare_rows() { # name, pattern
 	jq -r '.features[] | select(.ok | not).name' "$tmp/check" |
