@@ -45,11 +45,16 @@ static int arm(struct watch *w)
 	opts.arg = w;
 	opts.limit = w->set.limit;
 	opts.condition = w->condition;
-	opts.flags = w->set.stack ? TRAPLINE_STACK_BYTES : 0;
+	opts.flags = (w->set.stack ? TRAPLINE_STACK_BYTES : 0) |
+		     (w->set.kernel ? TRAPLINE_KERNEL : 0);
 	err = trapline_watch(w->target, w->what.address, w->what.len, w->what.access, &opts,
 			     &w->event);
 	if (err < 0)
 		return session_explain(&w->session, "watch", w->set.what, err);
+	if (w->set.kernel && trapline_event_mechanism(w->event) != TRAPLINE_BY_BPF)
+		return cli_wrong(COMMAND, "--kernel needs BPF, which tells one write from the eight "
+				 "stores it is made of, and BPF is not permitted here: run as root, or "
+				 "see trapline check");
 	return 0;
 }
 
@@ -136,6 +141,7 @@ static void finish(struct watch *w, const char *reason)
 	char command[64] = "";
 
 	end.duration_ns = now_ns() - w->session.started_ns;
+	end.sees_kernel = w->set.kernel;
 	event_stats_add(w->event, &end);
 	trapline_close(w->target);
 	w->target = NULL;

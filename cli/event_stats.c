@@ -13,6 +13,7 @@ static const struct count_name {
 	{ "limit", offsetof(struct trapline_stats, rejected_limit), false },
 	{ "duplicate", offsetof(struct trapline_stats, rejected_duplicate), false },
 	{ "condition", offsetof(struct trapline_stats, rejected_condition), false },
+	{ "partial", offsetof(struct trapline_stats, rejected_partial), false },
 	{ "nested", offsetof(struct trapline_stats, lost_nested), true },
 	{ "late", offsetof(struct trapline_stats, lost_late), true },
 	{ "merged", offsetof(struct trapline_stats, lost_merged), true },
@@ -42,6 +43,7 @@ void event_stats_add(struct trapline_event *event, struct run_end *end)
 	end->delivered += st.delivered;
 	end->unread += st.unread;
 	end->condition_faults += st.condition_faults;
+	end->unseen_changes += st.unseen_changes;
 	end->decided_in = decided_names[st.decided_in % 4];
 	end->mechanism = mechanism_names[trapline_event_mechanism(event) % 4];
 }

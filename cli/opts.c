@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MAX 24
+#define OPTIONS_MAX 32
 
 int opts_number(const char *text, int base, unsigned long long *out)
 {

@@ -32,6 +32,7 @@ struct watch_settings {
 	int stack;
 	int json;
 	int no_bpf;
+	int kernel;
 	const char *output;
 	const char *record; /* NULL: no recording */
 	int no_stack;

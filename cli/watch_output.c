@@ -4,6 +4,7 @@
 #include "cli/cmd.h"
 #include "cli/hit_frames.h"
 #include "cli/watch.h"
+#include "report/syscall_names.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -127,6 +128,8 @@ void watch_output_hit(struct watch_output *o, struct symbols *s, const struct tr
 
 	memcpy(run.thread, hit->thread, sizeof(run.thread));
 	run_clean_text(run.thread);
+	run.is_by_kernel = hit->kernel_ip != 0;
+	run.syscall = run.is_by_kernel ? syscall_name(hit->syscall) : NULL;
 	hit_place(s, hit->ip, hit->done && !hit->async, &run.place);
 	run.frame_count = o->stack ? hit_frames(s, hit, frames) : 0;
 	describe_values(o, s, hit, change, sizeof(change));

@@ -40,6 +40,8 @@ static const struct opt watch_options[] = {
 	OPTION_IF,
 	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
 	  "print the program made of --if and the verifier's log, and watch nothing" },
+	{ "kernel", 'k', OPT_FLAG, AT(kernel), NULL,
+	  "also what the kernel does for a thread, such as read(2) into it" },
 	OPTION_LIMIT,
 	OPTION_FOR,
 	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
@@ -114,6 +116,9 @@ static int settings_check(struct watch_settings *set, int argc, char **argv, int
 	int status = session_check_target(COMMAND, set->pid, set->command);
 	if (status)
 		return status;
+	if (set->kernel && set->no_bpf)
+		return cli_wrong(COMMAND, "--kernel needs BPF, which tells one write from the eight "
+				 "stores it is made of, and --no-bpf forbids it");
 	if (set->explain && !set->condition)
 		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
 	status = cli_condition_check(COMMAND, set->condition);

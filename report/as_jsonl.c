@@ -106,6 +106,10 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	json_object_set(j, "value", hit->value ? hit->value : json_null());
 	if (hit->is_async)
 		json_object_set_new(j, "async", json_true());
+	if (hit->is_by_kernel)
+		json_object_set_new(j, "syscall", run_json_text(hit->syscall));
+	if (hit->of)
+		json_object_set_new(j, "of", run_json_text(hit->of));
 	json_object_set_new(j, "stack", run_jsonl_frames(hit->frames, hit->frame_count));
 	run_jsonl_line(f, j);
 }
@@ -175,6 +179,7 @@ void run_jsonl_totals(json_t *j, const struct run_end *end)
 	json_object_set_new(j, "delivered", json_count(end->delivered));
 	json_object_set_new(j, "lost", lost_by);
 	json_object_set_new(j, "unread", json_count(end->unread));
+	json_object_set_new(j, "unseen_changes", json_count(end->unseen_changes));
 	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));
 	json_object_set_new(j, "price_ns", end->price_ns >= 0 ?
 			    json_integer((json_int_t)end->price_ns) : json_null());

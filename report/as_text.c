@@ -113,13 +113,19 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 
 	snprintf(thread, sizeof(thread), "%s/%d", hit->thread[0] ? hit->thread : "?", hit->tid);
 	run_place_text_with_line(&hit->place, hit->ip, site, sizeof(site));
+	char change[500];
+	snprintf(change, sizeof(change), "%s%s%s", hit->of ? hit->of : "", hit->of ? ": " : "",
+		 hit->change);
 	run_text_time(o, hit->time_ns + info->clock_offset_ns);
 	fprintf(o->f, "  %-*s  %-*s  %s%-*s%s  %s", run_text_widen(&o->thread_width, thread, 24), thread,
 		run_text_widen(&o->place_width, site, 56), site, o->has_color ? "\033[1m" : "",
-		run_text_widen(&o->value_width, hit->change, 40), hit->change,
+		run_text_widen(&o->value_width, change, 40), change,
 		o->has_color ? "\033[0m" : "", access_names[hit->access & 3]);
 	if (hit->len != info->len && !hit->is_typed)
 		fprintf(o->f, "  at 0x%" PRIx64 ":%u", hit->address, hit->len);
+	if (hit->is_by_kernel)
+		fprintf(o->f, "  by the kernel%s%s", hit->syscall ? " in " : "",
+			hit->syscall ? hit->syscall : "");
 	if (hit->value_when == 2)
 		fputs("  (read later)", o->f);
 	if (hit->is_async)
@@ -249,6 +255,18 @@ void run_text_pauses(FILE *f, const struct run_end *end, const char *more)
 		100.0 * (double)end->paused_ns / (double)end->duration_ns, end->max_rate, more);
 }
 
+void run_text_not_seen(FILE *f, const struct run_end *end)
+{
+	for (size_t i = 0; end->sees_kernel && i < end->count_count; i++)
+		if (!strcmp(end->counts[i].name, "partial") && end->counts[i].value)
+			fputs("partial: pieces of what the kernel copied; a whole copy is one hit\n", f);
+	fprintf(f, "not seen: accesses made %sby DMA, by other processes or through another mapping "
+		"of the same memory\n", end->sees_kernel ? "" : "by system calls (--kernel), ");
+	if (end->unseen_changes)
+		fprintf(f, "the value changed at least %" PRIu64 " time%s unseen, by one of these\n",
+			end->unseen_changes, end->unseen_changes == 1 ? "" : "s");
+}
+
 void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
 		  const struct tally *tally)
 {
@@ -264,6 +282,5 @@ void run_text_end(struct run_text *o, const struct run_info *info, const struct 
 			end->price_ns / 1000);
 	fputc('\n', f);
 	run_text_pauses(f, end, "");
-	fputs("not seen: accesses made by system calls, by DMA or through another mapping of the "
-	      "same memory\n", f);
+	run_text_not_seen(f, end);
 }

@@ -269,6 +269,19 @@ static struct node *parse_cast(struct parser *p, const char *open, const char *s
 	return n;
 }
 
+/* `arg0+16` in a parenthesis. A condition adds by itself. */
+static struct node *parse_sum(struct parser *p, struct node *left)
+{
+	skip_blanks(p);
+	if (p->err || p->is_prefix || (*p->at != '+' && *p->at != '-'))
+		return left;
+	struct node *n = node_new(p, NODE_ADD, p->at, left);
+	n->is_negative = *p->at++ == '-';
+	n->number = take_number(p);
+	n->end = (int)(p->at - p->text);
+	return n;
+}
+
 static struct node *parse_primary(struct parser *p)
 {
 	skip_blanks(p);
@@ -281,7 +294,7 @@ static struct node *parse_primary(struct parser *p)
 		return n;
 	}
 	if (take(p, "(")) {
-		struct node *n = parse_unary(p);
+		struct node *n = parse_sum(p, parse_unary(p));
 		if (!p->err && !take(p, ")"))
 			return expected(p, "')'");
 		return n;

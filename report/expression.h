@@ -6,7 +6,7 @@
  *   place   := unary ['+' number | '-' number] [':' length]
  *   unary   := '*' unary | '(' type '*' ... ')' unary | postfix
  *   postfix := primary { '.' member | '->' member | '[' index ']' }
- *   primary := '(' unary ')' | number | [file ':' | object ':'] name { '::' name }
+ *   primary := '(' unary ['+' number | '-' number] ')' | number | [file ':' | object ':'] name { '::' name }
  *
  * Parsing needs no process. Resolving reads the pointers on the way as they are now.
  */
@@ -75,6 +75,13 @@ struct expression_place {
 struct expression_options {
 	const char *thread; /* whose thread-local variables: an id or a name; NULL: not said */
 	bool path_only;	    /* do not read pointers: only *path, type and size are wanted */
+	/*
+	 * Names of values that a hit will bring, such as arguments; instead of variables. Gives the
+	 * type, NULL if it is not known; 0, or -ENOENT with a sentence in why. The path is then from
+	 * that value: its base is to be added to it. NULL: there are none.
+	 */
+	int (*value)(void *arg, const char *name, const struct type **type, char *why, size_t n);
+	void *arg;
 };
 
 /* 0 or -errno with *error: -ENOENT unknown name, -EFAULT unreadable pointer, -EINVAL others. */

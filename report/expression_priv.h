@@ -13,6 +13,7 @@ enum node_kind {
 	NODE_MEMBER,  /* left, text */
 	NODE_ARROW,   /* left, text */
 	NODE_INDEX,   /* left, right */
+	NODE_ADD,     /* left, number, is_negative: to a pointer */
 };
 
 struct node {
@@ -24,7 +25,7 @@ struct node {
 	const char *text;
 	const char *scope; /* of a name: file or object; NULL: none */
 	uint64_t number;
-	bool is_negative; /* of an index */
+	bool is_negative; /* of an index or a sum */
 };
 
 #define NODES_MAX 64

@@ -220,8 +220,21 @@ static int resolve_variable(struct resolver *r, const struct node *n, const char
 	return err;
 }
 
+/* What a hit will bring: its type, and that the path begins with its value. */
+static int resolve_value(struct resolver *r, const struct node *n, struct spot *p)
+{
+	char why[400] = "";
+
+	*p = (struct spot){ .is_value = true };
+	int err = n->scope ? -ENOENT : r->options->value(r->options->arg, n->text, &p->type, why,
+							 sizeof(why));
+	return err ? fail(r, n, err, "%s", why[0] ? why : "a file or an object before an argument") : 0;
+}
+
 static int resolve_name(struct resolver *r, const struct node *n, struct spot *p)
 {
+	if (r->options->value)
+		return resolve_value(r, n, p);
 	int err = resolve_variable(r, n, n->text, p);
 
 	return err == -ENOENT && !r->error->text[0] ? unknown_name(r, n) : err;
@@ -309,7 +322,7 @@ static int enter_member(struct resolver *r, const struct node *n, struct spot *p
 static int resolve_left(struct resolver *r, const struct node *n, struct spot *p, bool *is_whole,
 			unsigned int depth)
 {
-	if (n->left->kind != NODE_NAME)
+	if (n->left->kind != NODE_NAME || r->options->value)
 		return resolve(r, n->left, p, depth + 1);
 	int err = resolve_variable(r, n->left, n->left->text, p);
 	if (err != -ENOENT || r->error->text[0])
@@ -421,9 +434,27 @@ static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p
 		t = type_pointer_to(r->s, t);
 	if (n->left->kind == NODE_NUMBER)
 		p->is_value = true;
+	else if (p->is_value)
+		; /* as it is in its register */
 	else if (p->bit_size || (p->type && p->type->size != sizeof(void *)))
 		return fail(r, n, -EINVAL, "only a pointer or an address can be cast to a pointer");
 	p->type = t;
+	return 0;
+}
+
+/* As C adds to a pointer; bytes where it is not known to what. */
+static int resolve_add(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth)
+{
+	int err = resolve(r, n->left, p, depth + 1);
+
+	if (err)
+		return err;
+	if (!p->is_value || (p->type && p->type->kind != TYPE_POINTER && !type_is_number(p->type)))
+		return fail(r, n, -EINVAL, "only an argument that is a pointer can be added to; of a "
+			    "variable, write [index], or +offset at the end");
+	const struct type *t = p->type && p->type->kind == TYPE_POINTER ? type_target(p->type) : NULL;
+	uint64_t bytes = n->number * (t && t->size ? t->size : 1);
+	add_offset(p, n->is_negative ? -bytes : bytes);
 	return 0;
 }
 
@@ -439,6 +470,8 @@ static int resolve_deref(struct resolver *r, const struct node *n, struct spot *
 	if (n->left->kind == NODE_NUMBER)
 		return fail(r, n, -EINVAL, "what is at that address? Give its type: *(type *)0x... or "
 			    "the address and a length, 0x...:8");
+	if (!p->type && p->is_value)
+		return follow(r, n->left, p); /* some bytes: how many, its length tells */
 	if (!p->type)
 		return no_types(r, n);
 	if (p->type->kind == TYPE_ARRAY) {
@@ -470,6 +503,8 @@ static int resolve(struct resolver *r, const struct node *n, struct spot *p, uns
 		return resolve_member(r, n, p, depth);
 	case NODE_INDEX:
 		return resolve_index(r, n, p, depth);
+	case NODE_ADD:
+		return resolve_add(r, n, p, depth);
 	}
 	return fail(r, n, -EINVAL, "not a place");
 }

@@ -53,6 +53,9 @@ struct run_hit {
 	const char *change; /* `OPEN -> CLOSED` */
 	bool is_typed;	    /* the change is one of a type, and says which part it is of */
 	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
+	bool is_by_kernel;  /* the thread was in the kernel, which did it; the place is the entry */
+	const char *syscall; /* name of the system call then; NULL: none, or not known */
+	const char *of;	     /* which of several places or objects; NULL: there is one */
 	const struct run_frame *frames; /* innermost first; none without --stack */
 	size_t frame_count;
 };
@@ -81,6 +84,8 @@ struct run_end {
 	uint64_t pauses;
 	uint64_t paused_ns;
 	uint64_t max_rate;
+	bool sees_kernel;	 /* accesses by the kernel are hits */
+	uint64_t unseen_changes; /* of the value, that no hit told of: at least so many */
 };
 
 /* Sums by place, by thread and by value, in memory that a long run cannot exhaust. */
@@ -135,6 +140,8 @@ void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t 
 void run_text_balance(FILE *f, const struct run_end *end);
 void run_text_decision(FILE *f, const struct run_info *info, const struct run_end *end);
 void run_text_pauses(FILE *f, const struct run_end *end, const char *more);
+/* What a watch cannot see, and how often the value changed by that. */
+void run_text_not_seen(FILE *f, const struct run_end *end);
 
 /* One JSON object a line; trapline-watch(1) says what is in it. */
 void run_jsonl_hit(FILE *f, const struct run_hit *hit);

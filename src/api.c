@@ -152,7 +152,14 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
 
 TRAPLINE_API int trapline_event_move(struct trapline_event *ev, uint64_t addr)
 {
-	return is_ours(ev) ? event_move(ev, addr) : -ESRCH;
+	return is_ours(ev) ? event_move(ev, addr, 0) : -ESRCH;
+}
+
+TRAPLINE_API int trapline_event_aim(struct trapline_event *ev, uint64_t addr, size_t len)
+{
+	if (!len || len > 8)
+		return -EINVAL;
+	return is_ours(ev) ? event_move(ev, addr, (uint32_t)len) : -ESRCH;
 }
 
 TRAPLINE_API int trapline_event_read(struct trapline_event *ev, uint64_t *out)

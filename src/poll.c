@@ -31,7 +31,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.ip = record->regs[ARCH_REG_PC],
 		.sp = record->regs[ARCH_REG_SP],
 		.address = record->address,
-		.len = event_is_data(ev) ? ev->parts[part].len : 0,
+		.len = (uint32_t)record->len,
 		.access = (uint8_t)ev->access,
 		.done = (uint8_t)arch_done(ev->access),
 		.returned = ev->mechanism == TRAPLINE_BY_UPROBE && part == UPROBE_RETURN,
@@ -47,6 +47,8 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.regs = record->regs,
 		.amount = ev->period,
 		.count = record->count,
+		.kernel_ip = record->kernel_ip,
+		.syscall = (int64_t)record->syscall,
 	};
 	memcpy(hit->thread, record->thread, sizeof(hit->thread));
 	hit->thread[sizeof(hit->thread) - 1] = '\0';
@@ -125,19 +127,20 @@ static void name_thread(struct trapline *t, struct record *record)
 static void complete(struct trapline *t, struct trapline_event *ev, uint32_t part,
 		     struct record *record)
 {
+	struct event_place *place = event_place_at(ev, part, record->address);
 	uint64_t value = 0;
-	uint32_t len = ev->parts[part].len;
 
 	name_thread(t, record);
-	if (!event_is_data(ev))
+	if (!event_is_data(ev) || !place)
 		return;
-	if (sys_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, len) !=
-	    (ssize_t)len)
+	record->len = place->len;
+	if (sys_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, place->len) !=
+	    (ssize_t)place->len)
 		return;
-	record->old_value = ev->last_value[part];
+	record->old_value = place->last;
 	record->new_value = value;
 	record->value_when = TRAPLINE_VALUE_LATER;
-	ev->last_value[part] = value;
+	place->last = value;
 }
 
 /* What the kernel could not decide: the condition first, then the limit. */
@@ -172,6 +175,10 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 		return 0;
 	hits_in_thread = perf_rings_hit_in_thread(ev, (uint32_t)record.pid_tid);
 	complete(t, ev, part, &record);
+	if (event_is_data(ev) && !record.len) {
+		counter_add(&ev->lost_late, 1);
+		return -EAGAIN;
+	}
 	if (!is_wanted(ev, part, &record, hits_in_thread) || event_skips(ev))
 		return -EAGAIN;
 	if (ev->has_limit) {
@@ -218,11 +225,27 @@ static void wait_for_more(struct trapline *t, int timeout_ms)
 	}
 }
 
+/* Rarely enough to cost nothing, often enough to be a count. */
+#define LOOK_EVERY_NS 50000000u
+
+static void look_for_unseen(struct trapline *t)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now - t->looked_ns < LOOK_EVERY_NS)
+		return;
+	t->looked_ns = now;
+	for (int i = 0; i < EVENT_MAX; i++)
+		if (event_table[i].target == t)
+			event_look_for_unseen(&event_table[i]);
+}
+
 TRAPLINE_API int trapline_poll(struct trapline *t, int timeout_ms, trapline_callback fn)
 {
 	uint64_t start = clock_now_ns();
 	int left = timeout_ms;
 
+	look_for_unseen(t);
 	for (;;) {
 		int was_gone = t->gone;
 		int given = drain(t, fn);

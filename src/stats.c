@@ -66,6 +66,8 @@ static uint64_t decided_stats(struct trapline_event *ev, struct trapline_stats *
 	s->rejected_condition = atomic_get(&control->rejected_condition);
 	s->condition_faults = atomic_get(&control->condition_faults);
 	s->rejected_skip = atomic_get(&control->rejected_skip);
+	s->rejected_partial = atomic_get(&control->rejected_partial);
+	s->lost_late += atomic_get(&control->lost_late);
 	s->stops_failed = atomic_get(&control->stops_failed);
 	s->hits = atomic_get(&control->hits);
 	if (!event_is_breakpoint(ev))
@@ -84,7 +86,8 @@ static void signal_stats(struct trapline_event *ev, struct trapline_stats *s)
 	}
 	uint64_t passed = decided_stats(ev, s);
 
-	s->lost_merged = rest(passed, s->delivered + s->lost_nested + s->lost_late);
+	/* Late ones of the handler were passed, those of the program not. */
+	s->lost_merged = rest(passed, s->delivered + s->lost_nested + atomic_get(&ev->lost_late));
 }
 
 static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
@@ -147,6 +150,7 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		.async = atomic_get(&ev->async),
 		.move_repairs = atomic_get(&ev->move_repairs),
 		.rseq_stops = atomic_get(&ev->rseq_stops),
+		.unseen_changes = atomic_get(&ev->unseen_changes),
 	};
 	size_t size = out->size;
 

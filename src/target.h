@@ -28,6 +28,7 @@ struct trapline {
 	int pid_fd;
 	int timer_fd; /* wakes the reader of perf rings */
 	int gone; /* the process has ended */
+	uint64_t looked_ns; /* for changes that no hit told of */
 	struct ringbuf ring;
 	struct perf_rings perf;
 	struct thread_name names[THREAD_NAMES];

@@ -104,6 +104,12 @@ struct trapline_hit {
 	uint64_t caller; /* break, by BPF: return address, if ip is a function's first instruction */
 	uint64_t texts;	 /* registers whose text was read; use trapline_hit_text() */
 	const char *text; /* of the first register that was asked for */
+	/*
+	 * TRAPLINE_KERNEL: where in the kernel the access was made, 0: by the thread's own code. ip, sp
+	 * and registers are then those with which the thread entered the kernel.
+	 */
+	uint64_t kernel_ip;
+	int64_t syscall; /* the system call that made it; -1: none, or not known */
 };
 
 /*
@@ -185,7 +191,7 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 /* trapline_event_opts.flags */
 #define TRAPLINE_DISABLED 1u	 /* do not start armed; see trapline_event_enable() */
 #define TRAPLINE_FOLLOW_FORKS 2u /* forked children too; records only, not in a callback */
-#define TRAPLINE_KERNEL 4u	 /* accesses made inside system calls too; needs privilege */
+#define TRAPLINE_KERNEL 4u	 /* accesses made by the kernel too: one hit a copy; needs privilege */
 #define TRAPLINE_STACK_BYTES 8u	 /* records: copy registers and the stack's memory */
 #define TRAPLINE_RETURNS 32u	 /* break_sites: also when the function has returned */
 #define TRAPLINE_QUIET 64u	 /* count hits, write no records: for count() and points */
@@ -342,6 +348,14 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *event, uint64_t mor
 TRAPLINE_API int trapline_event_move(struct trapline_event *event, uint64_t addr);
 
 /*
+ * trapline_event_aim - as trapline_event_move(), with another length: 1, 2, 4 or 8 bytes.
+ *
+ * For sets of places that take turns in one register. Only for a watch of one register; addr is
+ * aligned to len. Errors: as trapline_event_move(). MT-Safe. AS-Safe.
+ */
+TRAPLINE_API int trapline_event_aim(struct trapline_event *event, uint64_t addr, size_t len);
+
+/*
  * trapline_event_read - what the kernel counted so far, in all threads, dead ones included.
  *
  * For watch and break: traps taken, over all parts. MT-Safe. AS-Safe.
@@ -380,6 +394,14 @@ struct trapline_stats {
 	uint64_t hits;		   /* before condition and limit, without duplicates */
 	uint64_t rejected_skip;	   /* among the first opts.skip */
 	uint64_t stops_failed;	   /* TRAPLINE_STOP: hits at which the process could not be stopped */
+	/* TRAPLINE_KERNEL: the kernel copied piece by piece; the last piece is the hit, these not. */
+	uint64_t rejected_partial;
+	/*
+	 * By BPF: trapline_poll() found another value than the last hit told, so often: at least so
+	 * many changes were made by what cannot be seen, such as another process or, without
+	 * TRAPLINE_KERNEL, a system call. Not part of taken.
+	 */
+	uint64_t unseen_changes;
 };
 
 /* Where conditions and limits are decided: what a rejected hit has cost its thread. */

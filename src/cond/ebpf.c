@@ -104,16 +104,18 @@ int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_si
 	return map_create(&attr);
 }
 
-/* BTF of two types: 1 is a signed 32-bit int (the key), 2 an int of 16 bytes (the value). */
-static int btf_load(void)
+/* BTF of three types: 1 a signed 32-bit int (the key), 2 an int of 8 bytes, 3 an array (the value). */
+static int btf_load(uint32_t bytes)
 {
-	static const char names[] = "\0int\0note";
+	static const char names[] = "\0int\0word";
 	struct {
 		struct btf_header header;
 		struct {
 			struct btf_type type;
 			uint32_t encoding;
-		} types[2];
+		} ints[2];
+		struct btf_type array;
+		struct btf_array elements;
 		char names[sizeof(names)];
 	} __attribute__((packed)) blob;
 	union bpf_attr attr;
@@ -122,15 +124,17 @@ static int btf_load(void)
 	blob.header.magic = BTF_MAGIC;
 	blob.header.version = BTF_VERSION;
 	blob.header.hdr_len = sizeof(blob.header);
-	blob.header.type_len = sizeof(blob.types);
-	blob.header.str_off = sizeof(blob.types);
+	blob.header.type_len = offsetof(__typeof__(blob), names) - sizeof(blob.header);
+	blob.header.str_off = blob.header.type_len;
 	blob.header.str_len = sizeof(names);
 	for (int i = 0; i < 2; i++) {
-		blob.types[i].type.name_off = i ? 5 : 1;
-		blob.types[i].type.info = BTF_KIND_INT << 24;
-		blob.types[i].type.size = i ? EBPF_TASK_BYTES : 4;
-		blob.types[i].encoding = (i ? 0u : BTF_INT_SIGNED << 24) | (i ? 8 * EBPF_TASK_BYTES : 32);
+		blob.ints[i].type.name_off = i ? 5 : 1;
+		blob.ints[i].type.info = BTF_KIND_INT << 24;
+		blob.ints[i].type.size = i ? 8 : 4;
+		blob.ints[i].encoding = (i ? 0u : BTF_INT_SIGNED << 24) | (i ? 64 : 32);
 	}
+	blob.array.info = BTF_KIND_ARRAY << 24;
+	blob.elements = (struct btf_array){ .type = 2, .index_type = 1, .nelems = bytes / 8 };
 	memcpy(blob.names, names, sizeof(names));
 
 	memset(&attr, 0, sizeof(attr));
@@ -139,21 +143,21 @@ static int btf_load(void)
 	return sys_bpf(BPF_BTF_LOAD, &attr, sizeof(attr));
 }
 
-int ebpf_task_storage_create(void)
+int ebpf_task_storage_create(uint32_t bytes)
 {
 	union bpf_attr attr;
-	int btf = btf_load();
+	int btf = btf_load(bytes);
 
 	if (btf < 0)
 		return btf;
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = BPF_MAP_TYPE_TASK_STORAGE;
 	attr.key_size = sizeof(int);
-	attr.value_size = EBPF_TASK_BYTES;
+	attr.value_size = bytes;
 	attr.map_flags = BPF_F_NO_PREALLOC;
 	attr.btf_fd = (uint32_t)btf;
 	attr.btf_key_type_id = 1;
-	attr.btf_value_type_id = 2;
+	attr.btf_value_type_id = 3;
 	int fd = map_create(&attr);
 	sys_close(btf);
 	return fd;

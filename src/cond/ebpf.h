@@ -96,8 +96,8 @@ int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t
 int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_size,
 		    uint32_t max_entries, uint32_t flags);
 
-/* Create per-task storage of two u64; it needs a BTF description, which is made here. */
-#define EBPF_TASK_BYTES 16
-int ebpf_task_storage_create(void);
+/* Create per-task storage, bytes a multiple of 8; it needs a BTF description, which is made here. */
+#define EBPF_TASK_BYTES 16 /* two u64 */
+int ebpf_task_storage_create(uint32_t bytes);
 
 #endif

@@ -19,13 +19,22 @@
 #define ARCH_REG_CALLER ARCH_REG_SP /* at a function's first instruction it points to it */
 #define ARCH_CALLER_IN_MEMORY 1
 
+/* String instructions and copy loops. */
+#define ARCH_REG_FROM 4
+#define ARCH_REG_TO 5
+#define ARCH_REG_COUNT 2
+
 /* Offsets in struct pt_regs as the program sees them. */
-#define PT(reg) (offsetof(struct bpf_perf_event_data, regs) + offsetof(struct pt_regs, reg))
+#define ARCH_PT(reg) (offsetof(struct bpf_perf_event_data, regs) + offsetof(struct pt_regs, reg))
 static const int16_t arch_bpf_regs[RECORD_REGS] = {
-	PT(rax), PT(rdx), PT(rcx), PT(rbx), PT(rsi), PT(rdi), PT(rbp), PT(rsp), PT(r8),
-	PT(r9),	 PT(r10), PT(r11), PT(r12), PT(r13), PT(r14), PT(r15), PT(rip),
+	ARCH_PT(rax), ARCH_PT(rdx), ARCH_PT(rcx), ARCH_PT(rbx), ARCH_PT(rsi), ARCH_PT(rdi), ARCH_PT(rbp), ARCH_PT(rsp), ARCH_PT(r8),
+	ARCH_PT(r9),	 ARCH_PT(r10), ARCH_PT(r11), ARCH_PT(r12), ARCH_PT(r13), ARCH_PT(r14), ARCH_PT(r15), ARCH_PT(rip),
 };
-#undef PT
+/* The kernel's accesses to user memory are hits too: the mode tells whose registers these are. */
+#define ARCH_KERNEL_HITS 1
+#define ARCH_BPF_MODE ARCH_PT(cs)
+#define ARCH_MODE_USER 3
+#define ARCH_BPF_SYSCALL ARCH_PT(orig_rax) /* -1: the thread is in no system call */
 
 static const uint8_t arch_perf_regs[RECORD_REGS] = {
 	PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,
@@ -41,6 +50,8 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {
 #define ARCH_REG_FRAME 29
 #define ARCH_REG_CALLER 30 /* at a function's first instruction it is in it */
 #define ARCH_CALLER_IN_MEMORY 0
+/* arch/arm64/kernel/hw_breakpoint.c, watchpoint_report(). */
+#define ARCH_KERNEL_HITS 0
 
 /* struct user_pt_regs is regs[31], sp, pc: the DWARF order. perf has the same. */
 #define R8(n) n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7

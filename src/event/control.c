@@ -58,6 +58,8 @@ static void apply(struct trapline_event *ev)
 		ioctl_all(ev, PERF_EVENT_IOC_DISABLE);
 		return;
 	}
+	/* What happened while it was off is no hit's change. */
+	event_read_first_values(ev);
 	/* Twice: a thread cloned by a child during the first pass can be left out (arm.c). */
 	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
 	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
@@ -133,6 +135,42 @@ static int modify_all(struct trapline_event *ev, size_t n)
 	return 0;
 }
 
+static struct event_place *places_of(struct trapline_event *ev, uint32_t part)
+{
+	return ev->control ? ev->control->places[part] : ev->places[part];
+}
+
+struct event_place *event_place_at(struct trapline_event *ev, uint32_t part, uint64_t addr)
+{
+	struct event_place *places = places_of(ev, part);
+
+	for (uint32_t i = 0; i < EVENT_PLACES; i++)
+		if (places[i].addr == addr)
+			return &places[i];
+	return NULL;
+}
+
+/* Takes the place of the older one of two. */
+static void place_set(struct trapline_event *ev, uint32_t part, uint64_t value)
+{
+	const struct event_part *to = &ev->parts[part];
+	struct event_place *place = &places_of(ev, part)[ev->place_now[part]];
+
+	if (place->addr != to->addr || place->len != to->len) {
+		ev->place_now[part] = (ev->place_now[part] + 1) % EVENT_PLACES;
+		place = &places_of(ev, part)[ev->place_now[part]];
+	}
+	if (place->addr == to->addr && place->len == to->len) {
+		atomic_set(&place->last, value);
+		return;
+	}
+	/* Programs of other threads look at it meanwhile: they find it whole, or not at all. */
+	atomic_set(&place->addr, 0);
+	atomic_set(&place->len, to->len);
+	atomic_set(&place->last, value);
+	__atomic_store_n(&place->addr, to->addr, __ATOMIC_RELEASE);
+}
+
 /* The value before the first hit, so that this one too can tell old -> new. */
 void event_read_first_values(struct trapline_event *ev)
 {
@@ -141,8 +179,8 @@ void event_read_first_values(struct trapline_event *ev)
 
 		sys_read_memory(ev->pid, ev->parts[i].addr, &value, ev->parts[i].len);
 		atomic_set(&ev->last_value[i], value);
-		if (ev->control)
-			atomic_set(&ev->control->last[i], value);
+		place_set(ev, i, value);
+		ev->unseen[i].is_found = 0;
 	}
 }
 
@@ -153,21 +191,24 @@ static void shift_parts(struct trapline_event *ev, uint64_t from, uint64_t to)
 	event_read_first_values(ev);
 }
 
-/* A new address must split into the same parts: the lengths of open events do not change. */
-static int same_alignment(const struct trapline_event *ev, uint64_t addr)
+/* A new address must split into the same parts; only a part alone can change its length. */
+static int can_move(const struct trapline_event *ev, uint64_t addr, uint32_t len)
 {
+	if (!event_is_breakpoint(ev) || ev->mechanism == TRAPLINE_BY_UPROBE)
+		return 0;
 	if (!event_is_data(ev))
-		return 1;
+		return !len;
+	if (len)
+		return ev->part_count == 1 && len <= 8 && !(len & (len - 1)) && !(addr % len);
 	for (uint32_t i = 0; i < ev->part_count; i++)
 		if ((addr + ev->parts[i].addr - ev->parts[0].addr) % ev->parts[i].len)
 			return 0;
 	return 1;
 }
 
-int event_move(struct trapline_event *ev, uint64_t addr)
+int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 {
-	if (!event_is_breakpoint(ev) || ev->mechanism == TRAPLINE_BY_UPROBE ||
-	    !same_alignment(ev, addr))
+	if (!can_move(ev, addr, len))
 		return -EINVAL;
 	int err = event_lock(ev);
 	if (err)
@@ -175,12 +216,15 @@ int event_move(struct trapline_event *ev, uint64_t addr)
 
 	size_t n = ev->roots.count * ev->roots.fds_per_root;
 	uint64_t from = ev->parts[0].addr;
+	uint32_t len_before = ev->parts[0].len;
 
 	/* Hits on their way carry the old generation and are dropped as late. */
 	atomic_add(&ev->generation, 1u);
+	ev->parts[0].len = len ? len : len_before;
 	shift_parts(ev, from, addr);
 	err = modify_all(ev, n);
 	if (err) {
+		ev->parts[0].len = len_before;
 		shift_parts(ev, addr, from);
 		if (modify_all(ev, n)) {
 			/* Left half-way over the threads: off is the only honest state. */

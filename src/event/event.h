@@ -35,6 +35,17 @@ struct event_part {
 };
 
 /*
+ * Where a part of the event is, and what was there at the last hit. Two for each part: a hit of the
+ * place before a move may come while the event is being moved, and keeps its own length and value.
+ */
+struct event_place {
+	uint64_t addr; /* 0: none; written first as 0 and last as itself */
+	uint64_t len;
+	uint64_t last; /* value at the previous hit */
+};
+#define EVENT_PLACES 2
+
+/*
  * What the program tells the handler of a hit whose signal it lets pass. Found by the stack
  * pointer, which both sides know whatever pid namespace they are in.
  */
@@ -76,7 +87,9 @@ struct event_control {
 	uint64_t stops_failed;
 	uint64_t is_off; /* uprobes: armed, but every hit is as if it were not */
 	uint64_t zero; /* always 0, but the verifier does not know */
-	uint64_t last[EVENT_PARTS_MAX]; /* value at the previous hit of each part */
+	uint64_t rejected_partial; /* kernel's copies: not the last store of it into the part */
+	uint64_t lost_late;	   /* of places it was moved away from */
+	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
 	struct event_note notes[EVENT_NOTES];
 };
 _Static_assert(sizeof(struct event_control) <= 4096, "the control page is one page");
@@ -97,6 +110,12 @@ struct event_roots {
 	uint32_t fds_per_root;
 	uint32_t is_per_cpu;
 	uint32_t threads;
+};
+
+/* A value that no hit has told of, so far. */
+struct event_unseen {
+	uint64_t seen; /* runs of the program when it was found */
+	int is_found;
 };
 
 /* What holds the uprobes of an event; see uprobe.c. */
@@ -181,7 +200,10 @@ struct trapline_event {
 	int amount_fd; /* of a counter: a map that lets programs read it; -1: none asked yet */
 	struct event_owner *owners; /* ring: which class owns each thread */
 	uint64_t last_value[EVENT_PARTS_MAX];
-	uint32_t last_known;
+	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES]; /* without a program */
+	uint32_t place_now[EVENT_PARTS_MAX];		     /* index of the newest */
+	struct event_unseen unseen[EVENT_PARTS_MAX];
+	uint64_t unseen_changes;
 };
 
 extern struct trapline_event event_table[EVENT_MAX];
@@ -255,7 +277,11 @@ int event_lock(struct trapline_event *ev);
 void event_unlock(struct trapline_event *ev);
 void event_sync(struct trapline_event *ev);
 void event_read_first_values(struct trapline_event *ev);
-int event_move(struct trapline_event *ev, uint64_t addr);
+int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len);
+/* The aim that a hit's address belongs to, or NULL: it was moved away long ago. */
+struct event_place *event_place_at(struct trapline_event *ev, uint32_t part, uint64_t addr);
+/* unseen.c: does the memory hold what the last hit said? To be called now and then. */
+void event_look_for_unseen(struct trapline_event *ev);
 
 /*
  * For a tool that owns the event and moves it often; the caller is the only one who does.

@@ -327,7 +327,11 @@ static void fill_record(const struct perf_rings *r, size_t size, struct record *
 		fill_regs(out, (const void *)at);
 		at += sizeof(out->regs);
 	}
-	out->regs[ARCH_REG_PC] = front->ip;
+	out->syscall = UINT64_MAX;
+	if (front->ip >> 63)
+		out->kernel_ip = front->ip;
+	else
+		out->regs[ARCH_REG_PC] = front->ip;
 	*stack = NULL;
 	if (at + 16 > end)
 		return;

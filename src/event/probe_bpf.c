@@ -163,7 +163,7 @@ static int storage_value(int map)
 
 void probe_bpf_task_storage(struct probe_result *r)
 {
-	int map = ebpf_task_storage_create();
+	int map = ebpf_task_storage_create(EBPF_TASK_BYTES);
 
 	if (map < 0)
 		return probe_bpf_refused(r, map, "creation of a task storage map");

@@ -31,7 +31,8 @@ int program_maps_open(struct trapline_event *ev)
 		sys_close(fd);
 		return memory_error(page);
 	}
-	int storage = ebpf_task_storage_create();
+	int storage = ebpf_task_storage_create(
+		program_sees_kernel(ev) ? sizeof(struct program_task) : EBPF_TASK_BYTES);
 	if (storage < 0) {
 		memory_unmap(page, PAGE_BYTES);
 		sys_close(fd);

@@ -6,6 +6,8 @@
 #ifndef EVENT_PROGRAM_H
 #define EVENT_PROGRAM_H
 
+#include <linux/bpf_perf_event.h>
+
 #include "cond/ebpf.h"
 #include "event/event.h"
 
@@ -42,16 +44,19 @@ enum {
 	FRAME_CONDITION = -400,
 	FRAME_CALL = -424, /* struct uprobe_call */
 	FRAME_TEXTS = -432,
+	FRAME_LEN = -440,
 };
 
 #define CONTEXT R6
 #define CONTROL R7
 #define RECORD R8
+#define PLACE R9 /* of a data event: where it is, a struct event_place */
 
 #define CONTROL_AT(member) ((int16_t)offsetof(struct event_control, member))
 
 /* Where the context holds the address: a uprobe's context is registers alone. */
 int16_t program_addr_at(const struct trapline_event *ev);
+#define PROGRAM_DATA_ADDR_AT ((int16_t)offsetof(struct bpf_perf_event_data, addr))
 
 void program_count(struct ebpf *p, int16_t counter);
 /* Counts, and ends the program with a verdict of 0. */
@@ -77,6 +82,21 @@ void program_stop(struct ebpf *p);
 void program_note_call(struct ebpf *p, const struct trapline_event *ev);
 void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event *ev);
 int program_calls_open(void);
+
+/*
+ * program_kernel.c, for TRAPLINE_KERNEL. What a program keeps in each task, behind the note about
+ * duplicates: the context as if the thread had made the access by itself, and what the kernel did.
+ */
+struct program_task {
+	uint8_t note[EBPF_TASK_BYTES];
+	struct bpf_perf_event_data user;
+	uint64_t kernel_ip;
+	uint64_t syscall;
+};
+int program_sees_kernel(const struct trapline_event *ev);
+/* Ends at pieces of a copy but the last; from here on CONTEXT is that of the thread. */
+void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev);
+void program_kernel_record(struct ebpf *p, const struct trapline_event *ev);
 
 /* program_record.c: reserve, fill and submit a record. */
 void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd);

@@ -85,22 +85,47 @@ static void emit_skip(struct ebpf *p)
 	ebpf_land(p, counts);
 }
 
-/* FRAME_VALUE, FRAME_OLD and FRAME_WHEN of a data event. */
-static void emit_read_value(struct ebpf *p, const struct event_part *part, uint32_t index,
-			    int needed)
-{
-	int16_t addr_at = offsetof(struct bpf_perf_event_data, addr);
+#define PLACE_AT(member) ((int16_t)offsetof(struct event_place, member))
 
+/* PLACE and FRAME_LEN of a data event: which of the places it has been at lately was hit. */
+static void emit_find_place(struct ebpf *p, uint32_t part)
+{
+	uint32_t found[EVENT_PLACES];
+
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, PROGRAM_DATA_ADDR_AT);
+	ebpf_mov(p, PLACE, CONTROL);
+	ebpf_alu_imm(p, BPF_ADD, PLACE,
+		     (int32_t)(CONTROL_AT(places) + part * EVENT_PLACES * sizeof(struct event_place)));
+	for (uint32_t i = 0; i < EVENT_PLACES; i++) {
+		if (i)
+			ebpf_alu_imm(p, BPF_ADD, PLACE, sizeof(struct event_place));
+		ebpf_load_mem(p, BPF_DW, R2, PLACE, PLACE_AT(addr));
+		found[i] = ebpf_jump(p, BPF_JEQ, R1, R2);
+	}
+	program_reject(p, CONTROL_AT(lost_late));
+	for (uint32_t i = 0; i < EVENT_PLACES; i++)
+		ebpf_land(p, found[i]);
+	ebpf_load_mem(p, BPF_DW, R1, PLACE, PLACE_AT(len));
+	ebpf_store(p, BPF_DW, R10, FRAME_LEN, R1);
+}
+
+/* FRAME_VALUE, FRAME_OLD and FRAME_WHEN of a data event. */
+static void emit_read_value(struct ebpf *p, int needed)
+{
 	ebpf_mov(p, R1, R10);
 	ebpf_alu_imm(p, BPF_ADD, R1, FRAME_VALUE);
-	ebpf_mov_imm(p, R2, (int32_t)part->len);
-	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, addr_at);
+	ebpf_load_mem(p, BPF_DW, R2, R10, FRAME_LEN);
+	ebpf_alu_imm(p, BPF_AND, R2, 15); /* for the verifier, as is what follows */
+	uint32_t fits = ebpf_jump_imm(p, BPF_JLE, R2, 8);
+	ebpf_mov_imm(p, R2, 8);
+	ebpf_land(p, fits);
+	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, PROGRAM_DATA_ADDR_AT);
 	ebpf_call(p, BPF_FUNC_probe_read_user);
 	uint32_t failed = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_WHEN, TRAPLINE_VALUE_AT_HIT);
 	/* Exchanged, so that the chain old -> new has no gap however many threads write. */
 	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_VALUE);
-	ebpf_atomic(p, BPF_XCHG, CONTROL, (int16_t)(CONTROL_AT(last) + 8 * (int)index), R1);
+	ebpf_atomic(p, BPF_XCHG, PLACE, PLACE_AT(last), R1);
 	ebpf_store(p, BPF_DW, R10, FRAME_OLD, R1);
 	if (needed) {
 		uint32_t known = ebpf_jump_imm(p, BPF_JA, 0, 0);
@@ -161,6 +186,7 @@ void program_no_value(struct ebpf *p)
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_VALUE, 0);
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_OLD, 0);
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_WHEN, TRAPLINE_VALUE_NONE);
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_LEN, 0);
 }
 
 int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
@@ -177,12 +203,16 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 	int may_be_duplicate = ev->mechanism != TRAPLINE_BY_UPROBE && ev->scope == TRAPLINE_PROCESS;
 	if (may_be_duplicate || in_thread)
 		emit_reject_duplicate(p, ev->storage_fd, class, in_thread);
-	emit_ordinal(p);
 	program_no_value(p);
 	if (ev->amount)
 		program_end_unless_amount(p, ev);
 	if (event_is_data(ev))
-		emit_read_value(p, &ev->parts[part], part, uses_value(c));
+		emit_find_place(p, part);
+	if (program_sees_kernel(ev))
+		program_kernel_hit(p, ev);
+	emit_ordinal(p);
+	if (event_is_data(ev))
+		emit_read_value(p, uses_value(c));
 	if (c)
 		err = emit_condition(p, ev);
 	if (ev->skip)

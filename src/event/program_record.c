@@ -119,6 +119,8 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	emit_copy_frame(p, RECORD_AT(new_value), FRAME_VALUE);
 	emit_copy_frame(p, RECORD_AT(old_value), FRAME_OLD);
 	emit_copy_frame(p, RECORD_AT(value_when), FRAME_WHEN);
+	emit_copy_frame(p, RECORD_AT(len), FRAME_LEN);
+	program_kernel_record(p, ev);
 	ebpf_mov(p, R1, RECORD);
 	ebpf_alu_imm(p, BPF_ADD, R1, RECORD_AT(thread));
 	ebpf_mov_imm(p, R2, 16);

@@ -34,6 +34,9 @@ struct record {
 	uint64_t count; /* of another event */
 	uint64_t caller; /* return address at a function's first instruction; 0: not read */
 	uint64_t texts;	 /* bit n: register n leads to text, and it was read */
+	uint64_t len;	 /* of the part that was hit; 0: no data */
+	uint64_t kernel_ip; /* the kernel did it there; 0: the thread itself */
+	uint64_t syscall;   /* number, with kernel_ip; -1: none, or not known */
 	char thread[16];
 	uint64_t regs[RECORD_REGS];
 };

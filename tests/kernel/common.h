@@ -360,7 +360,8 @@ static inline uint64_t stats_lost(const struct trapline_stats *s)
 static inline struct trapline_stats expect_identity(struct trapline_event *event)
 {
 	struct trapline_stats s = stats_of(event);
-	uint64_t rejected = s.rejected_limit + s.rejected_duplicate + s.rejected_condition;
+	uint64_t rejected = s.rejected_limit + s.rejected_duplicate + s.rejected_condition +
+			    s.rejected_partial;
 	uint64_t sum = s.delivered + rejected + stats_lost(&s) + s.unread;
 
 	if (s.taken != sum)
