@@ -12,7 +12,10 @@
 #include "cli/session.h"
 #include "cli/thread_names.h"
 #include "cli/watch.h"
+#include "cli/watch_objects.h"
+#include "cli/watch_turns.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define COMMAND watch_command
@@ -22,6 +25,8 @@ const char *watch_command;
 struct watch {
 	struct watch_settings set;
 	struct watch_what what;
+	struct watch_turns *turns;     /* several places; NULL: one */
+	struct watch_objects *objects; /* --at; NULL: places that are there */
 	struct symbols *symbols;
 	struct trapline_condition *condition;
 	struct trapline *target;
@@ -31,7 +36,22 @@ struct watch {
 	struct pace pace;
 	struct thread_names names;
 	uint64_t hits;
+	uint64_t beyond; /* records that came after the limit was reached */
 };
+
+static const char *title_of(const struct watch *w)
+{
+	return w->turns ? w->turns->title : w->set.what;
+}
+
+/* One place: the kernel itself sees to the limit. */
+static int arm_place(struct watch *w, struct trapline_event_opts *opts)
+{
+	opts->limit = w->set.limit;
+	int err = trapline_watch(w->target, w->what.address, w->what.len, w->what.access, opts,
+				 &w->event);
+	return err < 0 ? session_explain(&w->session, "watch", w->set.what, err) : 0;
+}
 
 static int arm(struct watch *w)
 {
@@ -39,18 +59,22 @@ static int arm(struct watch *w)
 	TRAPLINE_OPTS(event, opts);
 
 	open_opts.flags = w->set.no_bpf ? TRAPLINE_NO_BPF : 0;
+	/* Calls come in storms, and each one lost is an object that never ends. */
+	open_opts.records_bytes = w->objects ? 32u << 20 : 0;
 	int err = trapline_open(w->set.pid, &open_opts, &w->target);
 	if (err < 0)
-		return session_explain(&w->session, "watch", w->set.what, err);
+		return session_explain(&w->session, "watch", title_of(w), err);
 	opts.arg = w;
-	opts.limit = w->set.limit;
 	opts.condition = w->condition;
 	opts.flags = (w->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (w->set.kernel ? TRAPLINE_KERNEL : 0);
-	err = trapline_watch(w->target, w->what.address, w->what.len, w->what.access, &opts,
-			     &w->event);
-	if (err < 0)
-		return session_explain(&w->session, "watch", w->set.what, err);
+	int status = w->objects ? watch_objects_arm(w->objects, w->target, &w->session, &opts) :
+		     w->turns	? watch_turns_arm(w->turns, w->target, &w->session, &opts) :
+				  arm_place(w, &opts);
+	if (status)
+		return status;
+	if (!w->event)
+		w->event = w->objects ? w->objects->slots.event[0] : w->turns->slots.event[0];
 	if (w->set.kernel && trapline_event_mechanism(w->event) != TRAPLINE_BY_BPF)
 		return cli_wrong(COMMAND, "--kernel needs BPF, which tells one write from the eight "
 				 "stores it is made of, and BPF is not permitted here: run as root, or "
@@ -58,25 +82,70 @@ static int arm(struct watch *w)
 	return 0;
 }
 
+static int find_turns(struct watch *w, struct condition_names *names)
+{
+	w->turns = calloc(1, sizeof(*w->turns));
+	if (!w->turns)
+		return cli_wrong(COMMAND, "out of memory");
+	int status = watch_turns_find(w->turns, w->symbols, &w->set);
+	if (status)
+		return status;
+	const struct value_view *view = watch_turns_view(w->turns, &names->len);
+	if (view)
+		names->view = *view;
+	w->what = w->turns->place[0];
+	return 0;
+}
+
+static int find_objects(struct watch *w)
+{
+	w->objects = calloc(1, sizeof(*w->objects));
+	if (!w->objects)
+		return cli_wrong(COMMAND, "out of memory");
+	int status = watch_objects_find(w->objects, w->symbols, &w->set);
+	w->what = w->objects->what;
+	return status;
+}
+
+/* What is watched, and what its values are in a condition. */
+static int find(struct watch *w, struct condition_names *names)
+{
+	int status = 0;
+
+	*names = (struct condition_names){ .symbols = w->symbols, .thread = w->set.thread };
+	if (!w->set.at && (w->set.what_count > 1 || w->set.rotate_ns))
+		return find_turns(w, names);
+	if (w->set.at)
+		status = find_objects(w);
+	else
+		status = watch_what_resolve(w->symbols, &w->set, &w->what);
+	names->view = w->what.view;
+	names->len = w->what.len;
+	return status;
+}
+
 static int find_and_arm(struct watch *w)
 {
+	struct condition_names names;
 	int status = session_open_symbols(&w->session, &w->symbols);
 
 	if (!status)
-		status = watch_what_resolve(w->symbols, &w->set, &w->what);
-	if (status)
-		return status;
-	struct condition_names names = { .symbols = w->symbols, .thread = w->set.thread,
-					 .view = w->what.view, .len = w->what.len };
-	status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
+		status = find(w, &names);
+	if (!status)
+		status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
 	if (status || w->set.explain)
 		return status;
 	watch_output_begin(&w->output, &w->what, &w->set);
+	w->output.info.is_several = w->objects || w->turns;
+	if (w->turns) {
+		w->output.info.what = w->turns->title;
+		w->output.info.len = 0;
+	}
 	if (w->set.record)
 		status = watch_output_record(&w->output, w->set.record);
 	if (status)
 		return status;
-	w->session.probe = w->what.address;
+	w->session.probe = w->objects ? w->objects->at.sites.site[0].address : w->what.address;
 	session_open_memory(&w->session);
 	return arm(w);
 }
@@ -108,31 +177,109 @@ static int start(struct watch *w)
 	return status;
 }
 
+static void describe(const struct watch *w, char *buf, size_t n)
+{
+	char what[500];
+
+	if (w->objects) {
+		snprintf(buf, n, "%s (%zu byte%s) of objects at %s%s%s", w->what.name, w->what.len,
+			 w->what.len == 1 ? "" : "s", w->set.at, w->set.until ? " until " : "",
+			 w->set.until ? w->set.until : "");
+	} else if (w->turns) {
+		snprintf(buf, n, "%s (%zu words, %zu at a time)", w->turns->title,
+			 w->turns->word_count, w->turns->slots.count);
+	} else {
+		watch_what_describe(&w->what, what, sizeof(what));
+		snprintf(buf, n, "%s (%s)", w->what.name, what);
+	}
+}
+
 static void say_start(const struct watch *w)
 {
 	static const char *const kinds[] = { "", "reads", "writes", "reads and writes" };
 	static const char *const ways[] = { "signals", "BPF", "the kernel's ring" };
 	struct trapline_stats st = { .size = sizeof(st) };
-	char what[500];
+	char what[700];
 
 	trapline_event_stats(w->event, &st);
-	watch_what_describe(&w->what, what, sizeof(what));
-	fprintf(stderr, "watching %s of %s (%s) in process %d, %llu thread%s, by %s\n",
-		kinds[w->what.access], w->what.name, what, w->set.pid,
-		(unsigned long long)st.threads, st.threads == 1 ? "" : "s",
-		ways[trapline_event_mechanism(w->event) % 3]);
+	describe(w, what, sizeof(what));
+	fprintf(stderr, "watching %s of %s in process %d, %llu thread%s, by %s\n",
+		kinds[w->what.access], what, w->set.pid, (unsigned long long)st.threads,
+		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
+}
+
+/* False: it is no hit, or one too many. */
+static bool is_told(struct watch *w, const struct trapline_hit *hit, struct watch_which *which)
+{
+	*which = (struct watch_which){ .what = &w->what };
+	if (w->objects && !watch_objects_hit(w->objects, hit, which))
+		return false;
+	if (w->turns && !watch_turns_hit(w->turns, hit, which))
+		return false;
+	if (w->set.limit && w->hits >= w->set.limit) {
+		w->beyond++;
+		return false;
+	}
+	if (which->hits)
+		(*which->hits)++;
+	w->hits++;
+	return true;
 }
 
 static enum trapline_action on_hit(const struct trapline_hit *record)
 {
 	struct watch *w = record->arg;
 	struct trapline_hit hit = *record;
+	struct watch_which which;
 
-	w->hits++;
+	if (!is_told(w, &hit, &which))
+		return TRAPLINE_GO_ON;
 	thread_names_fill(&w->names, &hit);
-	watch_output_hit(&w->output, w->symbols, &hit);
+	watch_output_hit(&w->output, w->symbols, &hit, &which);
 	pace_hit(&w->pace);
 	return TRAPLINE_GO_ON;
+}
+
+static int tick(void *arg)
+{
+	struct watch *w = arg;
+
+	return w->objects ? watch_objects_tick(w->objects) :
+			    watch_turns_tick(w->turns, w->pace.paused_since_ns != 0);
+}
+
+/* Which events a pause switches off. */
+static void begin_pace(struct watch *w)
+{
+	const struct watch_slots *slots = w->objects ? &w->objects->slots :
+					  w->turns   ? &w->turns->slots :
+						       NULL;
+
+	pace_start(&w->pace, slots ? slots->event : &w->event, slots ? slots->count : 1,
+		   w->set.max_rate);
+	if (!slots)
+		return;
+	w->session.tick = tick;
+	w->session.arg = w;
+}
+
+static void sum_up(struct watch *w, struct run_end *end)
+{
+	if (w->objects)
+		watch_objects_end(w->objects, end);
+	else if (w->turns)
+		watch_turns_end(w->turns, end);
+	else
+		event_stats_add(w->event, end);
+	/* Only where the kernel did not see to the limit. */
+	for (size_t i = 0; i < end->count_count; i++)
+		if (w->beyond && !strcmp(end->counts[i].name, "limit")) {
+			end->counts[i].value += w->beyond;
+			end->delivered -= w->beyond;
+		}
+	end->more = w->objects ? watch_objects_json(w->objects) :
+		    w->turns   ? watch_turns_json(w->turns) :
+				 NULL;
 }
 
 static void finish(struct watch *w, const char *reason)
@@ -142,7 +289,7 @@ static void finish(struct watch *w, const char *reason)
 
 	end.duration_ns = now_ns() - w->session.started_ns;
 	end.sees_kernel = w->set.kernel;
-	event_stats_add(w->event, &end);
+	sum_up(w, &end);
 	trapline_close(w->target);
 	w->target = NULL;
 	end.price_ns = watch_price_ns(&w->set);
@@ -151,6 +298,11 @@ static void finish(struct watch *w, const char *reason)
 	session_describe_command(&w->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
 	watch_output_end(&w->output, &end);
+	json_decref(end.more);
+	if (w->objects && w->output.to.text.f)
+		watch_objects_text(w->objects, w->output.to.text.f);
+	if (w->turns && w->output.to.text.f)
+		watch_turns_text(w->turns, w->output.to.text.f);
 	if (w->set.record && !w->output.is_broken)
 		printf("recorded in %s: trapline report %s\n", w->set.record, w->set.record);
 }
@@ -158,6 +310,12 @@ static void finish(struct watch *w, const char *reason)
 static void release(struct watch *w)
 {
 	trapline_close(w->target);
+	if (w->objects)
+		watch_objects_release(w->objects);
+	if (w->turns)
+		watch_turns_release(w->turns);
+	free(w->objects);
+	free(w->turns);
 	watch_output_close(&w->output);
 	symbols_close(w->symbols);
 	trapline_condition_free(w->condition);
@@ -174,7 +332,7 @@ static int watch(struct watch *w)
 	if (status || w->set.explain)
 		return status ? status : cli_condition_explain(COMMAND, w->condition);
 	say_start(w);
-	pace_start(&w->pace, &w->event, 1, w->set.max_rate);
+	begin_pace(w);
 	finish(w, session_loop(&w->session, w->target, &w->pace, &w->output.to, on_hit, &w->hits));
 	return status;
 }

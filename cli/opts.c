@@ -40,6 +40,12 @@ static int parse_seconds(const char *text, uint64_t *out)
 	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
 		return -1;
 	double seconds = strtod(text, &end);
+	if (!strcmp(end, "ms") || !strcmp(end, "us")) {
+		seconds /= *end == 'm' ? 1e3 : 1e6;
+		end += 2;
+	} else if (!strcmp(end, "s")) {
+		end++;
+	}
 	if (*end || end == text || !isfinite(seconds) || seconds <= 0 || seconds > 1e9)
 		return -1;
 	*out = (uint64_t)(seconds * 1e9);
@@ -85,7 +91,7 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		return 0;
 	case OPT_SECONDS:
 		if (parse_seconds(text, member))
-			return wrong_value(syntax, o, text, "seconds, such as 10 or 0.5");
+			return wrong_value(syntax, o, text, "seconds, such as 10 or 0.5, or 20ms");
 		return 0;
 	case OPT_PID:
 		if (opts_number(text, 10, &number) || !number || number > INT_MAX)

@@ -12,7 +12,7 @@ enum opt_kind {
 	OPT_STRING,  /* const char *: points into argv */
 	OPT_LIST,    /* struct opt_list: may be given more than once */
 	OPT_COUNT,   /* uint64_t: decimal */
-	OPT_SECONDS, /* uint64_t: nanoseconds from seconds, fractions allowed */
+	OPT_SECONDS, /* uint64_t: nanoseconds from seconds, fractions allowed, or from `20ms` */
 	OPT_PID,     /* pid_t: at least 1 */
 };
 

@@ -184,6 +184,9 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 	o->started_ns = r->started_ns;
 	while (!reason) {
 		int tick_ms = pace_tick(pace);
+		int more_ms = r->tick ? r->tick(r->arg) : tick_ms;
+
+		tick_ms = more_ms < tick_ms ? more_ms : tick_ms;
 		int polled = trapline_poll(target, wait_ms(r, tick_ms), fn);
 		if (!output_flush(o, *hits, pace->paused_since_ns != 0))
 			r->output_broken = true;

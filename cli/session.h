@@ -27,6 +27,8 @@ struct session {
 	bool output_broken;
 	/* Something of the command's own that ends the run as the limit does; NULL: nothing. */
 	bool (*is_enough)(void *arg);
+	/* Called between two looks at the records; returns in how many ms it wants to be again. NULL: not. */
+	int (*tick)(void *arg);
 	void *arg;
 	bool child_ended;
 	int child_status;

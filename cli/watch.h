@@ -3,6 +3,8 @@
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H
 
+#define WATCH_REGISTERS 4
+
 #include "cli/output.h"
 #include "cli/pace.h"
 #include "report/expression.h"
@@ -20,7 +22,13 @@ extern const char *watch_command;
 
 struct watch_settings {
 	pid_t pid;
-	const char *what;
+	const char *what;    /* the first */
+	char **whats;	     /* all of them */
+	size_t what_count;
+	const char *at;	     /* objects are found where; NULL: WHAT is a place */
+	const char *watch;   /* what of an object: WHAT, in other words */
+	const char *until;   /* where objects end; NULL: not said */
+	uint64_t rotate_ns;  /* places or objects take turns; 0: not */
 	const char *list;   /* a pattern: tell what can be watched, and end */
 	const char *thread; /* whose thread-local variable */
 	const char *on;
@@ -57,6 +65,17 @@ struct watch_what {
 /* Takes `WHAT` apart, finds it in the target and checks it. 0 or an exit status, line printed. */
 int watch_what_resolve(struct symbols *s, const struct watch_settings *set,
 		       struct watch_what *out);
+struct expression;
+struct expression_place;
+/* The same when the place has been found. */
+int watch_what_choose(struct symbols *s, const struct watch_settings *set,
+		      const struct expression *e, const struct expression_place *p,
+		      struct watch_what *out);
+int watch_what_access(const char *on, enum trapline_access *out);
+int watch_what_parse(const char *text, struct expression **out);
+/* `column 3: ...`, of WHAT. */
+struct expression_error;
+int watch_what_wrong(const char *what, const struct expression_error *error);
 /* Only --on and the form of WHAT: what can be told before there is a target. */
 int watch_what_check(const struct watch_settings *set);
 /* `enum state, 4 bytes at 0x5581...`: what is watched, in a few words. */
@@ -71,9 +90,16 @@ struct watch_output {
 	bool is_quiet;		   /* of the text only the summary */
 	bool is_broken;		   /* writing failed */
 	bool stack;
-	const struct watch_what *what; /* hits of a part say which */
 	struct run_info info;
 	struct tally tally;
+};
+
+/* Which of several a hit is of. */
+struct watch_which {
+	const struct watch_what *what;
+	const char *name; /* NULL: there is only one */
+	bool is_object;
+	uint64_t *hits; /* to be counted when it is told; NULL: not */
 };
 
 /* The values of a hit, and which part of the whole they are. */
@@ -86,7 +112,8 @@ void watch_output_begin(struct watch_output *o, const struct watch_what *what,
 			const struct watch_settings *set);
 /* From here on into a file too. 0 or an exit status, line printed. */
 int watch_output_record(struct watch_output *o, const char *path);
-void watch_output_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit);
+void watch_output_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit,
+		      const struct watch_which *which);
 void watch_output_end(struct watch_output *o, const struct run_end *end);
 void watch_output_close(struct watch_output *o);
 

@@ -47,11 +47,11 @@ struct value_part watch_part(const struct watch_what *what, const struct traplin
 	};
 }
 
-static void describe_values(struct watch_output *o, struct symbols *s,
-			  const struct trapline_hit *hit, char *buf, size_t n)
+static void describe_values(const struct watch_what *what, struct symbols *s,
+			    const struct trapline_hit *hit, char *buf, size_t n)
 {
-	struct value_part part = watch_part(o->what, hit);
-	struct value_view view = o->what->view;
+	struct value_part part = watch_part(what, hit);
+	struct value_view view = what->view;
 
 	if (!view.type) {
 		view.type = type_bytes(s, hit->len);
@@ -61,11 +61,11 @@ static void describe_values(struct watch_output *o, struct symbols *s,
 }
 
 /* The values by their type; NULL when that is not known. */
-static json_t *typed_values(struct watch_output *o, struct symbols *s,
-			    const struct trapline_hit *hit)
+static json_t *typed_values(struct watch_output *o, const struct watch_what *what,
+			    struct symbols *s, const struct trapline_hit *hit)
 {
-	const struct value_view *view = &o->what->view;
-	struct value_part part = watch_part(o->what, hit);
+	const struct value_view *view = &what->view;
+	struct value_part part = watch_part(what, hit);
 
 	if (!view->type || (!o->to.json && !o->record))
 		return NULL;
@@ -79,7 +79,6 @@ static json_t *typed_values(struct watch_output *o, struct symbols *s,
 void watch_output_begin(struct watch_output *o, const struct watch_what *what,
 			const struct watch_settings *set)
 {
-	o->what = what;
 	o->to.started_ns = now_ns();
 	o->to.flush_more = flush_record;
 	o->to.arg = o;
@@ -114,7 +113,8 @@ int watch_output_record(struct watch_output *o, const char *path)
 	return err ? cli_wrong(COMMAND, "cannot write %s: %s", path, strerror(-err)) : 0;
 }
 
-void watch_output_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit)
+void watch_output_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit,
+		      const struct watch_which *which)
 {
 	struct run_frame frames[RUN_FRAMES_MAX];
 	char change[400];
@@ -132,9 +132,11 @@ void watch_output_hit(struct watch_output *o, struct symbols *s, const struct tr
 	run.syscall = run.is_by_kernel ? syscall_name(hit->syscall) : NULL;
 	hit_place(s, hit->ip, hit->done && !hit->async, &run.place);
 	run.frame_count = o->stack ? hit_frames(s, hit, frames) : 0;
-	describe_values(o, s, hit, change, sizeof(change));
-	run.is_typed = o->what->view.type != NULL;
-	run.value = typed_values(o, s, hit);
+	describe_values(which->what, s, hit, change, sizeof(change));
+	run.is_typed = which->what->view.type != NULL;
+	run.value = typed_values(o, which->what, s, hit);
+	run.of = which->name;
+	run.is_object = which->is_object;
 	tally_add(&o->tally, &run);
 	output_clear_status(&o->to);
 	if (o->to.text.f && !o->is_quiet)

@@ -35,6 +35,13 @@
 
 static const struct opt watch_options[] = {
 	OPTION_PID,
+	{ "at", 0, OPT_STRING, AT(at), "FUNC[:ret]",
+	  "watch objects: WHAT begins with an argument of FUNC, or what it returns" },
+	{ "watch", 'w', OPT_STRING, AT(watch), "WHAT", "with --at: what to watch of each object" },
+	{ "until", 0, OPT_STRING, AT(until), "FUNC[:argN]",
+	  "an object ends when FUNC is called with it (default: arg0)" },
+	{ "rotate", 0, OPT_SECONDS, AT(rotate_ns), "TIME",
+	  "more than the registers hold: take turns, of so long, such as 10ms" },
 	OPTION_THREAD,
 	OPTION_ON,
 	OPTION_IF,
@@ -55,13 +62,15 @@ static const struct opt watch_options[] = {
 
 static const struct opt_syntax watch_syntax = {
 	.command = "watch",
-	.usage = "[-p PID] WHAT | --list PATTERN [OPTION...] [-- CMD ARG...]",
+	.usage = "[-p PID] WHAT... | --at FUNC WHAT | --list PATTERN [OPTION...] [-- CMD ARG...]",
 	.about = "Prints each access to a piece of memory of a process: the thread, the code, the old\n"
 		 "and the new value. The process is not stopped.\n\n" WHAT_TEXT,
 	.tail = "examples:\n"
 		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
 		"  trapline watch -p 4711 'conn->state' --on rw --json\n"
 		"  trapline watch -p 4711 --list 'server.stat_*'\n"
+		"  trapline watch -p 4711 --at conn_open:ret 'ret->state' --until conn_close\n"
+		"  trapline watch -p 4711 --rotate 10ms server.clients server.slaves stat_a stat_b errors\n"
 		"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
 	.options = watch_options,
 	.count = sizeof(watch_options) / sizeof(watch_options[0]),
@@ -101,19 +110,56 @@ static int record_check(struct watch_settings *set)
 	return 0;
 }
 
+/* One WHAT is of objects; --watch is another way to write it. */
+static int objects_check(const struct watch_settings *set)
+{
+	if (set->until && !set->at)
+		return cli_wrong(COMMAND, "--until ends objects that --at finds, and there is no --at");
+	if (set->watch && !set->at)
+		return cli_wrong(COMMAND, "--watch is of objects that --at finds, and there is no --at");
+	if (!set->at)
+		return 0;
+	if (set->what_count + (set->watch != NULL) != 1)
+		return cli_wrong(COMMAND, "--at wants one WHAT, such as --watch 'arg0->refcount'");
+	if (set->no_bpf)
+		return cli_wrong(COMMAND, "--at needs uprobes and BPF, and --no-bpf forbids them");
+	return 0;
+}
+
+static int whats_check(struct watch_settings *set)
+{
+	for (size_t i = 0; i < set->what_count; i++) {
+		set->what = set->whats[i];
+		int status = watch_what_check(set);
+		if (status)
+			return status;
+	}
+	if (set->watch) {
+		set->whats = (char **)(uintptr_t)&set->watch;
+		set->what_count = 1;
+	}
+	set->what = set->whats[0];
+	return watch_what_check(set);
+}
+
 static int settings_check(struct watch_settings *set, int argc, char **argv, int first)
 {
+	bool is_record = !strcmp(watch_command, "record");
+
 	if (set->list && first < argc)
 		return cli_wrong(COMMAND, "--list has its pattern, and '%s' is a second one; nothing "
 				 "is watched with --list", argv[first]);
-	if (!set->list && first == argc)
+	if (!set->list && !set->watch && first == argc)
 		return cli_wrong(COMMAND, "what is to be watched? Give an address or a symbol, such as "
 				 "0x7ffe1000:8 or counter; see trapline %s --help", COMMAND);
-	if (!set->list && first + 1 < argc)
+	if (is_record && first + 1 < argc)
 		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
 				 "after --", argv[first + 1]);
-	set->what = set->list ? NULL : argv[first];
+	set->whats = argv + first;
+	set->what_count = (size_t)(argc - first);
 	int status = session_check_target(COMMAND, set->pid, set->command);
+	if (!status)
+		status = objects_check(set);
 	if (status)
 		return status;
 	if (set->kernel && set->no_bpf)
@@ -122,7 +168,7 @@ static int settings_check(struct watch_settings *set, int argc, char **argv, int
 	if (set->explain && !set->condition)
 		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
 	status = cli_condition_check(COMMAND, set->condition);
-	return status || set->list ? status : watch_what_check(set);
+	return status || set->list ? status : whats_check(set);
 }
 
 int watch_settings_read(struct watch_settings *set, int argc, char **argv)

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define COMMAND watch_command
-#define LEN_MAX 32
-#define REGISTERS 4
+#define LEN_MAX 32	   /* at once */
+#define ROTATED_MAX 4096 /* in turns */
 
 #if defined(__x86_64__)
 static const bool reads_alone = false;
@@ -20,14 +20,14 @@ static const bool reads_alone = true;
 #endif
 
 /* One line for an error in WHAT: where it is, when that is not the first word. */
-static int wrong_place(const char *what, const struct expression_error *error)
+int watch_what_wrong(const char *what, const struct expression_error *error)
 {
 	if (error->column > 1)
 		return cli_wrong(COMMAND, "'%.200s', column %d: %s", what, error->column, error->text);
 	return cli_wrong(COMMAND, "%s", error->text);
 }
 
-static int parse(const char *what, struct expression **out)
+int watch_what_parse(const char *what, struct expression **out)
 {
 	struct expression_error error;
 
@@ -37,7 +37,7 @@ static int parse(const char *what, struct expression **out)
 			 what, error.column, error.text);
 }
 
-static int parse_access(const char *on, enum trapline_access *out)
+int watch_what_access(const char *on, enum trapline_access *out)
 {
 	if (!on || !strcmp(on, "w")) {
 		*out = TRAPLINE_WRITE;
@@ -58,10 +58,14 @@ int watch_what_check(const struct watch_settings *set)
 {
 	enum trapline_access access;
 	struct expression *e = NULL;
-	int status = parse_access(set->on, &access);
+	int status = watch_what_access(set->on, &access);
 
 	if (!status)
-		status = parse(set->what, &e);
+		status = watch_what_parse(set->what, &e);
+	if (!status && expression_length(e) > LEN_MAX && !set->rotate_ns)
+		status = cli_wrong(COMMAND, "'%.200s': length %llu is not possible: 1 to %d bytes, or "
+				   "more in turns, with --rotate 10ms", set->what,
+				   (unsigned long long)expression_length(e), LEN_MAX);
 	expression_free(e);
 	return status;
 }
@@ -82,16 +86,18 @@ static unsigned int parts_of(uint64_t address, size_t len)
 	return count;
 }
 
-static bool fits(uint64_t address, uint64_t size)
+static bool fits(const struct watch_settings *set, uint64_t address, uint64_t size)
 {
-	return size && size <= LEN_MAX && parts_of(address, size) <= REGISTERS;
+	if (set->rotate_ns)
+		return size && size <= ROTATED_MAX;
+	return size && size <= LEN_MAX && parts_of(address, size) <= WATCH_REGISTERS;
 }
 
 /* Without :len: the whole where it fits, else what is aligned at that place. */
 static size_t default_len(const struct watch_settings *set, const struct expression *e,
 			  const struct expression_place *p)
 {
-	if (fits(p->address, p->size))
+	if (fits(set, p->address, p->size))
 		return p->size;
 	size_t len = 8;
 	while (len > 1 && (p->address % len || (p->size && len > p->size)))
@@ -128,7 +134,7 @@ static int resolve(struct symbols *s, const struct watch_settings *set,
 	struct expression_error error;
 
 	if (expression_resolve(s, e, &options, out, &error))
-		return wrong_place(set->what, &error);
+		return watch_what_wrong(set->what, &error);
 	if (set->thread && !out->tid)
 		return cli_wrong(COMMAND, "--thread is for thread-local variables, and %s is none",
 				 set->what);
@@ -136,7 +142,7 @@ static int resolve(struct symbols *s, const struct watch_settings *set,
 }
 
 /* From a resolved place to what is armed. */
-static int choose_bytes(struct symbols *s, const struct watch_settings *set,
+int watch_what_choose(struct symbols *s, const struct watch_settings *set,
 			const struct expression *e, const struct expression_place *p,
 			struct watch_what *out)
 {
@@ -145,11 +151,11 @@ static int choose_bytes(struct symbols *s, const struct watch_settings *set,
 
 	out->address = p->address;
 	out->len = len ? len : default_len(set, e, p);
-	if (parts_of(out->address, out->len) > REGISTERS)
+	if (!fits(set, out->address, out->len))
 		return cli_wrong(COMMAND, "%zu bytes at 0x%llx take %u debug registers and there are "
-				 "%d: choose fewer bytes or an aligned start", out->len,
+				 "%d: choose fewer bytes or an aligned start, or --rotate 10ms", out->len,
 				 (unsigned long long)out->address, parts_of(out->address, out->len),
-				 REGISTERS);
+				 WATCH_REGISTERS);
 	/* A length of one's own choice says that the bytes are meant. */
 	if (!len || !p->type || len == p->type->size)
 		out->view = (struct value_view){ p->type, p->bit_offset, p->bit_size };
@@ -170,15 +176,15 @@ int watch_what_resolve(struct symbols *s, const struct watch_settings *set,
 {
 	struct expression_place place;
 	struct expression *e = NULL;
-	int status = parse_access(set->on, &out->access);
+	int status = watch_what_access(set->on, &out->access);
 
 	if (!status)
-		status = parse(set->what, &e);
+		status = watch_what_parse(set->what, &e);
 	if (!status)
 		status = resolve(s, set, e, &place);
 	if (!status) {
 		say_place(s, set, &place);
-		status = choose_bytes(s, set, e, &place, out);
+		status = watch_what_choose(s, set, e, &place, out);
 	}
 	expression_free(e);
 	return status;

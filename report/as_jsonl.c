@@ -109,7 +109,7 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	if (hit->is_by_kernel)
 		json_object_set_new(j, "syscall", run_json_text(hit->syscall));
 	if (hit->of)
-		json_object_set_new(j, "of", run_json_text(hit->of));
+		json_object_set_new(j, hit->is_object ? "object" : "what", run_json_text(hit->of));
 	json_object_set_new(j, "stack", run_jsonl_frames(hit->frames, hit->frame_count));
 	run_jsonl_line(f, j);
 }
@@ -195,13 +195,16 @@ void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *e
 
 	json_object_set_new(j, "type", json_string("summary"));
 	json_object_set_new(j, "what", run_json_text(info->what));
-	json_object_set_new(j, "address", run_json_hex(info->address));
-	json_object_set_new(j, "len", json_count(info->len));
+	json_object_set_new(j, "address", info->is_several ? json_null() :
+							     run_json_hex(info->address));
+	json_object_set_new(j, "len", json_value(info->len, info->len != 0));
 	json_object_set_new(j, "value_type", run_json_text(info->value_type));
 	json_object_set_new(j, "ended", run_json_text(end->reason));
 	json_object_set_new(j, "command", run_json_text(end->command));
 	run_jsonl_totals(j, end);
 	json_object_set_new(j, "sites", run_jsonl_sites(tally));
 	json_object_set_new(j, "threads", run_jsonl_threads(tally));
+	if (end->more)
+		json_object_update(j, end->more);
 	run_jsonl_line(f, j);
 }

@@ -121,7 +121,7 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 		run_text_widen(&o->place_width, site, 56), site, o->has_color ? "\033[1m" : "",
 		run_text_widen(&o->value_width, change, 40), change,
 		o->has_color ? "\033[0m" : "", access_names[hit->access & 3]);
-	if (hit->len != info->len && !hit->is_typed)
+	if (hit->len != info->len && !hit->is_typed && !info->is_several)
 		fprintf(o->f, "  at 0x%" PRIx64 ":%u", hit->address, hit->len);
 	if (hit->is_by_kernel)
 		fprintf(o->f, "  by the kernel%s%s", hit->syscall ? " in " : "",

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 32
-#define LENGTH_MAX 32 /* bytes that can be watched */
+#define LENGTH_MAX 4096 /* bytes that can be watched, in turns */
 
 struct parser {
 	const char *text;

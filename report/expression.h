@@ -84,6 +84,13 @@ struct expression_options {
 	void *arg;
 };
 
+/*
+ * Where a path that begins with a value leads now. 0 or -EFAULT: a pointer on the way is null or
+ * cannot be read.
+ */
+int expression_path_follow(struct symbols *s, const struct expression_path *path, uint64_t value,
+			   uint64_t *out);
+
 /* 0 or -errno with *error: -ENOENT unknown name, -EFAULT unreadable pointer, -EINVAL others. */
 int expression_resolve(struct symbols *s, const struct expression *e,
 		       const struct expression_options *options, struct expression_place *out,

@@ -442,7 +442,7 @@ static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p
 	return 0;
 }
 
-/* As C adds to a pointer; bytes where it is not known to what. */
+/* Bytes, as +offset everywhere here and as arguments in conditions. */
 static int resolve_add(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth)
 {
 	int err = resolve(r, n->left, p, depth + 1);
@@ -452,9 +452,8 @@ static int resolve_add(struct resolver *r, const struct node *n, struct spot *p,
 	if (!p->is_value || (p->type && p->type->kind != TYPE_POINTER && !type_is_number(p->type)))
 		return fail(r, n, -EINVAL, "only an argument that is a pointer can be added to; of a "
 			    "variable, write [index], or +offset at the end");
-	const struct type *t = p->type && p->type->kind == TYPE_POINTER ? type_target(p->type) : NULL;
-	uint64_t bytes = n->number * (t && t->size ? t->size : 1);
-	add_offset(p, n->is_negative ? -bytes : bytes);
+	add_offset(p, n->is_negative ? -n->number : n->number);
+	p->type = NULL;
 	return 0;
 }
 
@@ -586,5 +585,19 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 	place.bit_size = p.bit_size;
 	place.path = p.path;
 	*out = place;
+	return 0;
+}
+
+int expression_path_follow(struct symbols *s, const struct expression_path *path, uint64_t value,
+			   uint64_t *out)
+{
+	uint64_t at = path->base + value;
+
+	for (size_t i = 0; i < path->links; i++) {
+		if (symbols_read(s, at, &at, sizeof(at)) || !at)
+			return -EFAULT;
+		at += path->offsets[i];
+	}
+	*out = at;
 	return 0;
 }

@@ -31,6 +31,7 @@ struct run_info {
 	uint64_t address;
 	uint64_t len;
 	bool is_bit_field;
+	bool is_several; /* places: then address and len are of none */
 	uint64_t started_ns;	  /* CLOCK_MONOTONIC, as times of hits */
 	uint64_t clock_offset_ns; /* to be added for the time of day */
 };
@@ -56,6 +57,7 @@ struct run_hit {
 	bool is_by_kernel;  /* the thread was in the kernel, which did it; the place is the entry */
 	const char *syscall; /* name of the system call then; NULL: none, or not known */
 	const char *of;	     /* which of several places or objects; NULL: there is one */
+	bool is_object;	     /* of: the address of an object */
 	const struct run_frame *frames; /* innermost first; none without --stack */
 	size_t frame_count;
 };
@@ -84,6 +86,7 @@ struct run_end {
 	uint64_t pauses;
 	uint64_t paused_ns;
 	uint64_t max_rate;
+	json_t *more;		 /* members of the summary that few runs have; NULL: none */
 	bool sees_kernel;	 /* accesses by the kernel are hits */
 	uint64_t unseen_changes; /* of the value, that no hit told of: at least so many */
 };

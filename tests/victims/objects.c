@@ -5,6 +5,7 @@
  *   objects LIFE_US [COUNT]	two threads make objects, take and drop references, and free them;
  *				the second makes none of its own, but drops references of the first's
  *   objects --kernel		read(2) writes counter words into kernel_word, 100 a second
+ *   objects --crowd		twelve objects that live on, each begun and referred to again and again
  *   objects --many		adds 1 to each of many variables in turn, each by its own function
  */
 #ifndef _GNU_SOURCE
@@ -28,6 +29,12 @@ struct object {
 	int refcount;
 	struct payload *payload;
 };
+
+void take_reference(struct object *o);
+void drop_reference(struct object *o);
+void object_begin(int kind, struct object *o);
+struct object *object_create(int id);
+void object_free(struct object *o);
 
 static struct object *volatile shared;
 static unsigned int life_us;
@@ -137,6 +144,22 @@ static void live_in_a_page(void)
 	munmap(o, 4096);
 }
 
+static void live_in_a_crowd(void)
+{
+	struct object *o[12];
+
+	for (int i = 0; i < 12; i++)
+		o[i] = object_create(i);
+	for (;;) {
+		for (int i = 0; i < 12; i++) {
+			object_begin(0, o[i]);
+			take_reference(o[i]);
+			drop_reference(o[i]);
+		}
+		usleep(5000);
+	}
+}
+
 static void read_into_word(void)
 {
 	int ends[2];
@@ -181,6 +204,8 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (argc > 1 && !strcmp(argv[1], "--kernel"))
 		read_into_word();
+	if (argc > 1 && !strcmp(argv[1], "--crowd"))
+		live_in_a_crowd();
 	if (argc > 1 && !strcmp(argv[1], "--many"))
 		count_many();
 	life_us = argc > 1 ? (unsigned int)strtoul(argv[1], NULL, 10) : 20000;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/* watch_slots.c - see watch_slots.h. */
+#include "cli/watch_slots.h"
+
+#include "cli/event_stats.h"
+
+#include <errno.h>
+
+int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address, size_t len,
+		    enum trapline_access access, const struct trapline_event_opts *opts)
+{
+	if (slots->count == WATCH_REGISTERS)
+		return -ENOSPC;
+	int err = trapline_watch(t, address, len, access, opts, &slots->event[slots->count]);
+	if (err >= 0)
+		slots->rest[slots->count++] = address;
+	return err < 0 ? err : 0;
+}
+
+size_t watch_slots_find(const struct watch_slots *slots, const struct trapline_event *event)
+{
+	size_t i = 0;
+
+	while (i < slots->count && slots->event[i] != event)
+		i++;
+	return i;
+}
+
+void watch_slots_stats(const struct watch_slots *slots, struct run_end *end)
+{
+	for (size_t i = 0; i < slots->count; i++)
+		event_stats_add(slots->event[i], end);
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+/* watch_turns.c - see watch_turns.h. */
+#include "cli/watch_turns.h"
+
+#include "cli/clock.h"
+#include "cli/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMAND watch_command
+#define TICK_MS 100
+
+static size_t word_length(uint64_t address, size_t left)
+{
+	size_t len = 8;
+
+	while (len > left || address % len)
+		len /= 2;
+	return len;
+}
+
+static int add_words(struct watch_turns *t, size_t place)
+{
+	uint64_t address = t->place[place].address;
+	size_t left = t->place[place].len;
+
+	while (left) {
+		struct turn_word *words =
+			reallocarray(t->word, t->word_count + 1, sizeof(*words));
+		if (!words)
+			return cli_wrong(COMMAND, "out of memory");
+		size_t len = word_length(address, left);
+		t->word = words;
+		words[t->word_count++] =
+			(struct turn_word){ .address = address, .len = len, .place = place };
+		address += len;
+		left -= len;
+	}
+	return 0;
+}
+
+static int check_overlap(const struct watch_turns *t, size_t place)
+{
+	const struct watch_what *b = &t->place[place];
+
+	for (size_t i = 0; i < place; i++) {
+		const struct watch_what *a = &t->place[i];
+		if (a->address < b->address + b->len && b->address < a->address + a->len)
+			return cli_wrong(COMMAND, "%s and %s have bytes in common: choose one of them",
+					 a->name, b->name);
+	}
+	return 0;
+}
+
+static int find_place(struct watch_turns *t, struct symbols *s, size_t i)
+{
+	struct watch_settings set = *t->set;
+	size_t used = strlen(t->title);
+
+	set.what = set.whats[i];
+	int status = watch_what_resolve(s, &set, &t->place[i]);
+	if (status)
+		return status;
+	if (t->place[i].view.bit_size)
+		cli_note(COMMAND, "%s is a bit-field: among others, writes to other bits of its bytes "
+			 "are told too", t->place[i].name);
+	if (used < sizeof(t->title))
+		snprintf(t->title + used, sizeof(t->title) - used, "%s%s", i ? ", " : "",
+			 t->place[i].name);
+	status = check_overlap(t, i);
+	return status ? status : add_words(t, i);
+}
+
+int watch_turns_find(struct watch_turns *t, struct symbols *s, const struct watch_settings *set)
+{
+	int status = 0;
+
+	t->set = set;
+	t->place_count = set->what_count;
+	t->place = calloc(t->place_count, sizeof(*t->place));
+	t->place_hits = calloc(t->place_count, sizeof(*t->place_hits));
+	if (!t->place || !t->place_hits)
+		return cli_wrong(COMMAND, "out of memory");
+	for (size_t i = 0; !status && i < t->place_count; i++)
+		status = find_place(t, s, i);
+	return status;
+}
+
+const struct value_view *watch_turns_view(const struct watch_turns *t, uint64_t *len)
+{
+	for (size_t i = 1; i < t->place_count; i++)
+		if (t->place[i].view.type != t->place[0].view.type ||
+		    t->place[i].view.bit_size != t->place[0].view.bit_size)
+			return NULL;
+	*len = t->place[0].len;
+	return &t->place[0].view;
+}
+
+static int too_few(const struct watch_turns *t)
+{
+	size_t n = t->slots.count;
+
+	return cli_wrong(COMMAND, "%zu place%s take%s %zu debug registers and %zu %s free: --rotate 10ms "
+			 "lets them take turns", t->place_count, t->place_count == 1 ? "" : "s",
+			 t->place_count == 1 ? "s" : "", t->word_count, n, n == 1 ? "is" : "are");
+}
+
+int watch_turns_arm(struct watch_turns *t, struct trapline *target, const struct session *session,
+		    const struct trapline_event_opts *opts)
+{
+	int err = 0;
+
+	while (!err && t->slots.count < t->word_count) {
+		struct turn_word *w = &t->word[t->slots.count];
+		err = watch_slots_add(&t->slots, target, w->address, w->len, t->place[0].access,
+				      opts);
+		if (err)
+			break;
+		t->holds[t->slots.count - 1] = w;
+		w->since_ns = now_ns();
+	}
+	if (!t->slots.count || (err && err != -ENOSPC))
+		return session_explain(session, "watch", t->title, err);
+	if (t->slots.count < t->word_count && !t->set->rotate_ns)
+		return too_few(t);
+	t->next_ns = now_ns() + t->set->rotate_ns;
+	return 0;
+}
+
+bool watch_turns_hit(struct watch_turns *t, const struct trapline_hit *hit,
+		     struct watch_which *which)
+{
+	for (size_t i = 0; i < t->place_count; i++) {
+		const struct watch_what *what = &t->place[i];
+		if (hit->address - what->address >= what->len)
+			continue;
+		*which = (struct watch_which){ .what = what,
+					       .hits = &t->place_hits[i],
+					       .name = t->place_count > 1 ? what->name : NULL };
+		return true;
+	}
+	t->unplaced++;
+	return false;
+}
+
+static void clock_stop(struct turn_word *w, uint64_t now)
+{
+	if (w->since_ns)
+		w->watched_ns += now - w->since_ns;
+	w->since_ns = 0;
+}
+
+static bool is_next(const struct watch_turns *t, const struct turn_word *w, size_t first)
+{
+	size_t index = (size_t)(w - t->word);
+
+	return (index + t->word_count - first) % t->word_count < t->slots.count;
+}
+
+/* A word of the next turn that no register has. */
+static struct turn_word *missing(struct watch_turns *t, size_t first)
+{
+	for (size_t n = 0; n < t->slots.count; n++) {
+		struct turn_word *w = &t->word[(first + n) % t->word_count];
+		size_t slot = 0;
+		while (slot < t->slots.count && t->holds[slot] != w)
+			slot++;
+		if (slot == t->slots.count)
+			return w;
+	}
+	return NULL;
+}
+
+static void move_slot(struct watch_turns *t, size_t slot, struct turn_word *to)
+{
+	uint64_t started = now_ns();
+
+	if (t->holds[slot])
+		clock_stop(t->holds[slot], started);
+	int err = trapline_event_aim(t->slots.event[slot], to->address, to->len);
+	uint64_t ended = now_ns();
+	t->switching_ns += ended - started;
+	t->holds[slot] = err < 0 ? NULL : to;
+	t->failures += err < 0;
+	if (err >= 0)
+		to->since_ns = ended;
+}
+
+/* Words that stay in the next turn keep their register. */
+static void turn(struct watch_turns *t)
+{
+	size_t first = (t->first + t->slots.count) % t->word_count;
+
+	for (size_t slot = 0; slot < t->slots.count; slot++) {
+		struct turn_word *w = t->holds[slot];
+		if (w && is_next(t, w, first))
+			continue;
+		w = missing(t, first);
+		if (w)
+			move_slot(t, slot, w);
+	}
+	t->first = first;
+	t->turns++;
+}
+
+static void pause_clocks(struct watch_turns *t, bool is_paused, uint64_t now)
+{
+	for (size_t slot = 0; slot < t->slots.count; slot++) {
+		if (!t->holds[slot])
+			continue;
+		if (is_paused)
+			clock_stop(t->holds[slot], now);
+		else
+			t->holds[slot]->since_ns = now;
+	}
+	t->is_paused = is_paused;
+}
+
+int watch_turns_tick(struct watch_turns *t, bool is_paused)
+{
+	uint64_t now = now_ns();
+
+	if (is_paused != t->is_paused)
+		pause_clocks(t, is_paused, now);
+	if (t->word_count == t->slots.count || is_paused)
+		return TICK_MS;
+	if (now >= t->next_ns) {
+		turn(t);
+		/* From the end of the switch: a turn is as long as asked for. */
+		now = now_ns();
+		t->next_ns = now + t->set->rotate_ns;
+	}
+	return (int)((t->next_ns - now + 999999u) / 1000000u);
+}
+
+void watch_turns_end(struct watch_turns *t, struct run_end *end)
+{
+	uint64_t now = now_ns();
+
+	for (size_t slot = 0; slot < t->slots.count; slot++)
+		if (t->holds[slot])
+			clock_stop(t->holds[slot], now);
+	t->duration_ns = end->duration_ns;
+	watch_slots_stats(&t->slots, end);
+}
+
+/* Of a place's words together: all of them all the time is 1. */
+static double share_of(const struct watch_turns *t, size_t place, uint64_t *watched_ns,
+		       size_t *words)
+{
+	uint64_t sum = 0;
+
+	*words = 0;
+	for (size_t i = 0; i < t->word_count; i++) {
+		if (t->word[i].place != place)
+			continue;
+		sum += t->word[i].watched_ns;
+		(*words)++;
+	}
+	*watched_ns = *words ? sum / *words : 0;
+	double share = t->duration_ns ? (double)*watched_ns / (double)t->duration_ns : 0;
+	return share < 1 ? share : 1;
+}
+
+void watch_turns_text(const struct watch_turns *t, FILE *f)
+{
+	uint64_t watched_ns;
+	size_t words;
+
+	fprintf(f, "\n%10s %8s  place\n", "hits", "watched");
+	for (size_t i = 0; i < t->place_count; i++) {
+		double share = share_of(t, i, &watched_ns, &words);
+		fprintf(f, "%10" PRIu64 " %7.1f%%  %s, %zu byte%s%s", t->place_hits[i], 100 * share,
+			t->place[i].name, t->place[i].len, t->place[i].len == 1 ? "" : "s", words > 1 ? " in " : "\n");
+		if (words > 1)
+			fprintf(f, "%zu words\n", words);
+	}
+	if (t->word_count == t->slots.count)
+		return;
+	fprintf(f, "turns: %zu words shared %zu register%s, %" PRIu64 " turns of %.0f ms, %.2f%% of the time "
+		"spent on switching; hits while a place was not watched are missed\n",
+		t->word_count, t->slots.count, t->slots.count == 1 ? "" : "s", t->turns,
+		(double)t->set->rotate_ns / 1e6,
+		t->duration_ns ? 100.0 * (double)t->switching_ns / (double)t->duration_ns : 0.0);
+	if (t->failures)
+		fprintf(f, "%" PRIu64 " times a register could not be moved, and rested for that turn\n",
+			t->failures);
+}
+
+json_t *watch_turns_json(const struct watch_turns *t)
+{
+	json_t *places = json_array();
+	uint64_t watched_ns;
+	size_t words;
+
+	for (size_t i = 0; i < t->place_count; i++) {
+		double share = share_of(t, i, &watched_ns, &words);
+		json_array_append_new(
+			places, json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f}", "what",
+					  run_json_text(t->place[i].name), "address",
+					  run_json_hex(t->place[i].address), "len",
+					  (json_int_t)t->place[i].len, "words", (json_int_t)words,
+					  "hits", (json_int_t)t->place_hits[i], "watched_ns",
+					  (json_int_t)watched_ns, "share", share));
+	}
+	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I}}", "places", places, "turns", "count",
+			 (json_int_t)t->turns, "length_ns", (json_int_t)t->set->rotate_ns, "words",
+			 (json_int_t)t->word_count, "registers", (json_int_t)t->slots.count,
+			 "switching_ns", (json_int_t)t->switching_ns, "failures",
+			 (json_int_t)t->failures);
+}
+
+void watch_turns_release(struct watch_turns *t)
+{
+	free(t->place);
+	free(t->place_hits);
+	free(t->word);
+}

@@ -1,0 +1,168 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_watch_objects.sh TRAPLINE VICTIMS - what `trapline watch` promises of the kernel's writes, of
+# objects that are found at run time, and of places that take turns. TAP. Needs root.
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
+. "$(dirname "$0")/tap.sh"
+
+if [ "$(id -u)" != 0 ]; then
+	echo "1..0 # SKIP uprobes and BPF (root)"
+	exit 0
+fi
+balances='.taken == .rejected + .delivered + .unread + ([.lost[]] | add)'
+
+# The kernel's writes.
+start objects --kernel
+kernel=$pid
+watch -p "$kernel" kernel_word --kernel --limit 10 --json
+[ $? = 0 ] && summary ".delivered == 10 and $balances and .rejected_by.partial == 70" &&
+	hits 'all(.syscall == "read" and .value_when == "hit") and (.[1:] |
+		all(.new != .old)) and ([.[].old][1:] == [.[].new][:-1])'
+ok "a_read_into_the_word_is_one_hit_with_the_whole_value" $?
+
+watch -p "$kernel" kernel_word --kernel --limit 2 --stack
+[ $? = 0 ] && grep -q '  w  by the kernel in read$' "$tmp/out" && grep -q ' read_into_word' "$tmp/out" &&
+	grep -q '^partial: ' "$tmp/out" && ! grep -q 'system calls' "$tmp/out"
+ok "the_system_call_and_the_stack_that_led_to_it_are_told" $?
+
+watch -p "$kernel" kernel_word --for 1.5
+[ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q 'system calls (--kernel)' "$tmp/out" &&
+	grep -Eq '^the value changed at least [1-9][0-9]* times? unseen' "$tmp/out"
+ok "without_kernel_no_hit_but_the_change_is_told" $?
+
+watch -p "$kernel" first_count --for 0.5 --json
+[ $? = 0 ] && summary '.delivered == 0 and .unseen_changes == 0'
+ok "a_value_that_stays_has_no_unseen_changes" $?
+
+wrong "kernel_without_bpf_is_refused" "needs BPF" -p "$kernel" kernel_word --kernel --no-bpf
+kill "$kernel"
+
+# Objects.
+start objects 20000
+objects=$pid
+watch -p "$objects" --at object_create:ret 'ret->refcount' --until object_free --for 1.5 --json
+[ $? = 0 ] && summary "$balances and .objects.seen > 3 and .objects.watched == .objects.seen and
+	.objects.ended >= .objects.seen - 1 and .objects.share > 0.5 and .objects.share <= 1 and
+	.objects.armed_after_median_ns > 0 and .objects.armed_after_max_ns >= .objects.armed_after_median_ns" &&
+	hits 'length > 10 and all(.function == "take_reference" or .function == "drop_reference") and
+		all(.object | test("^0x")) and any(.thread == "other") and
+		all(.new == .old + 1 or .new == .old - 1)'
+ok "objects_of_a_constructor_are_watched_in_all_threads_until_their_end" $?
+
+# What the allocator and others write there afterwards is not the object's.
+hits 'all(.new > 0 and .new < 10)' && summary '.rejected_by.after_end > 0'
+ok "writes_after_the_end_of_an_object_are_dropped_and_counted" $?
+
+watch -p "$objects" --at object_begin 'o->payload->weight' --until object_free --limit 6 --json
+[ $? = 0 ] && summary ".delivered == 6 and $balances" &&
+	hits 'all(.function == "main" or .function == "live_on" or .function == "live") and
+		all(.new == .old + 1) and any(.old == 0)'
+ok "a_parameter_by_name_leads_on_through_pointers" $?
+
+watch -p "$objects" --at object_begin --watch '*(uint32_t *)(arg1+20)' --until object_free:arg0 -n 4 --json
+[ $? = 0 ] && summary '.delivered == 4 and .what == "*(uint32_t *)(arg1+20)"' &&
+	hits 'all(.len == 4 and .new < 10)'
+ok "an_argument_and_an_offset_need_no_types" $?
+
+watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --if 'new < old' -n 4 --json
+[ $? = 0 ] && summary '.delivered == 4 and .rejected_by.condition > 0' && hits 'all(.new < .old)'
+ok "conditions_and_limits_are_of_all_objects" $?
+
+watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --for 0.7
+[ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched, 0 never' "$tmp/out" &&
+	grep -Eq '^they were watched for [0-9.]+% of their lifetimes$' "$tmp/out" &&
+	grep -Eq '^armed [0-9]+ us after object_begin was entered \(median; worst [0-9]+ us\)' "$tmp/out" &&
+	grep -Eq '  0x[0-9a-f]+: [0-9]+ -> [0-9]+ ' "$tmp/out"
+ok "the_summary_says_how_many_and_for_how_long" $?
+
+watch -p "$objects" --at object_create:ret 'ret->refcount' --until reuse --for 0.5 --json
+[ $? = 0 ] && summary '.objects.seen > 1 and .objects.ended > 0'
+ok "an_object_that_is_made_anew_has_ended" $?
+
+wrong "an_unknown_function_is_refused" "object_destroy" -p "$objects" --at object_destroy 'arg0->id'
+wrong "an_unknown_argument_gets_the_names" "arg0 to arg5, kind, o" -p "$objects" --at object_begin 'x->id'
+wrong "ret_at_an_entry_is_refused" "FUNC:ret" -p "$objects" --at object_begin 'ret->id'
+wrong "an_argument_at_a_return_is_refused" "only what it returned" -p "$objects" --at object_create:ret 'arg0->id'
+wrong "an_unknown_member_is_refused" "has no member" -p "$objects" --at object_begin 'o->refcuont'
+wrong "an_argument_that_is_no_pointer_is_refused" "wants a pointer" -p "$objects" --at object_begin 'kind->id'
+wrong "until_without_at_is_refused" "no --at" -p "$objects" first_count --until object_free
+wrong "a_variable_is_no_argument" "when object_begin is entered" -p "$objects" --at object_begin first_count
+wrong "bytes_without_a_type_need_a_length" "how many bytes" -p "$objects" --at object_begin '*(arg1+20)'
+kill "$objects"
+
+watch --at object_begin 'o->refcount' -o "$tmp/json" -- "$victims/objects" 1000 1
+[ $? = 0 ] && mv "$tmp/json" "$tmp/out" && summary '.objects.seen == 2 and .objects.unmapped == 1 and .objects.alive == 1' &&
+	hits 'map(.object) | unique | length == 2'
+ok "an_object_whose_memory_is_unmapped_has_ended" $?
+
+# More objects than registers: twelve that live at once.
+start objects --crowd
+crowd=$pid
+watch -p "$crowd" --at object_begin 'o->refcount' --for 1 --json
+[ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched == .objects.registers and
+	.objects.alive == 12 and .objects.share < 0.5' &&
+	hits 'map(.object) | unique | length <= 4'
+ok "objects_beyond_the_registers_go_unwatched_and_are_counted" $?
+
+watch -p "$crowd" --at object_begin 'o->refcount' --rotate 20ms --for 3 --json
+[ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched == 12 and .objects.share < 0.6' &&
+	hits 'map(.object) | unique | length > 6'
+ok "with_rotate_they_take_turns" $?
+kill "$crowd"
+
+# Turns.
+start objects --many
+many=$pid
+watch -p "$many" first_count third_count --limit 20 --json
+[ $? = 0 ] && summary ".delivered == 20 and $balances and ([.places[].share] | all(. > 0.5)) and
+	([.places[].hits] | add) == 20" &&
+	hits 'all((.what == "first_count" and .function == "bump_first" and .len == 4) or
+		(.what == "third_count" and .function == "bump_third" and .len == 1)) and
+		(map(.what) | unique | length == 2)'
+ok "several_places_that_fit_are_watched_at_once" $?
+
+six="first_count second_count third_count fourth_count fifth_count sixth_count"
+# shellcheck disable=SC2086 # words
+wrong "more_than_fit_need_rotate" "rotate 10ms" -p "$many" $six
+# shellcheck disable=SC2086
+watch -p "$many" $six --rotate 10ms --max-rate 0 --for 3 --json
+[ $? = 0 ] && summary "$balances and (.places | length) == 6 and .turns.count > 5 and
+	([.places[].share] | all(. > 0.2 and . <= 1)) and ([.places[].share] | add) < 4.01 and
+	([.places[].hits] | all(. > 0)) and ([.places[].hits] | add) == .delivered" &&
+	hits 'all(("bump_" + (.what | sub("_count"; ""))) == .function) and
+		all(.len == {first_count: 4, second_count: 8, third_count: 1, fourth_count: 2,
+			fifth_count: 8, sixth_count: 4}[.what])'
+ok "six_places_take_turns_and_each_hit_is_of_its_own" $?
+
+# Values chain within a turn: one more at each write, whichever place had the register before.
+hits 'group_by(.what) | all([.[] | select(.len > 1)] | all(.new == .old + 1 or .new > .old))'
+ok "old_values_are_those_of_the_same_place" $?
+
+# shellcheck disable=SC2086
+watch -p "$many" $six --rotate 10ms --for 1
+[ $? = 0 ] && grep -Eq '^ +[0-9]+ +[0-9.]+%  third_count, 1 byte$' "$tmp/out" &&
+	grep -q '^turns: 6 words shared 4 registers, .* hits while a place was not watched are missed' "$tmp/out"
+ok "the_summary_has_the_share_of_each_place" $?
+
+watch -p "$many" big_counts --rotate 10ms --max-rate 0 --for 2 --json
+[ $? = 0 ] && summary '(.places | length) == 1 and .places[0].words == 8 and .places[0].len == 64 and
+	.places[0].share > 0.3 and .places[0].share < 0.7' && hits 'map(.address) | unique | length == 8'
+ok "a_structure_longer_than_the_registers_takes_turns_with_itself" $?
+
+watch -p "$many" big_counts:64 --rotate 10ms --no-bpf --for 1 --json
+[ $? = 0 ] && summary "$balances and .mechanism == \"ring\" and .places[0].hits > 0" &&
+	hits 'all(.len == 8)'
+ok "turns_need_no_bpf" $?
+
+# shellcheck disable=SC2086
+watch -p "$many" $six --rotate 10ms --limit 50 --json
+[ $? = 0 ] && summary ".delivered == 50 and $balances" && [ "$(grep -c '"hit"' "$tmp/out")" = 50 ]
+ok "a_limit_is_of_all_places_together" $?
+
+wrong "places_with_common_bytes_are_refused" "bytes in common" -p "$many" first_count first_count
+wrong "longer_than_the_registers_needs_rotate" "1 to 32 bytes" -p "$many" big_counts:64
+kill -0 "$many"
+ok "the_process_goes_on" $?
+
+finished
