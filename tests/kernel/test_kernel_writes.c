@@ -274,6 +274,33 @@ static void a_condition_is_about_the_whole_write(void **state)
 	trapline_condition_free(condition);
 }
 
+static void a_callback_with_a_condition_runs_once_for_a_write(void **state)
+{
+	uint64_t values[2] = {0x0101010101010101, 0x0101010101010102};
+	struct trapline_condition *condition;
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	open_pipe();
+	require(BY_BPF);
+	require_kernel_hits();
+	memset((void *)(uintptr_t)&memory, 0, sizeof(memory));
+	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL, &condition), 0);
+	rig_open(&rig, BY_CALLBACK);
+	opts.condition = condition;
+	opts.flags = TRAPLINE_KERNEL;
+	rig_watch_range(&rig, &memory, 8, TRAPLINE_WRITE, &opts);
+	if (stats_of(rig.event).decided_in != TRAPLINE_DECIDED_IN_KERNEL)
+		skip_because("a kernel that holds back signals (Linux 6.10)");
+	for (int i = 0; i < 2; i++)
+		take(0, &values[i], 8);
+	expect_hits(&rig, 1);
+	assert_int_equal(rig.seen[0].old_value, values[0]);
+	assert_int_equal(rig.seen[0].new_value, values[1]);
+	rig_end(&rig);
+	trapline_condition_free(condition);
+}
+
 static void a_limit_counts_whole_writes(void **state)
 {
 	TRAPLINE_OPTS(event, opts);
@@ -351,6 +378,7 @@ int main(void)
 		TEST(stores_of_the_thread_itself_are_hits_as_before),
 		TEST(a_write_from_a_word_that_is_read_watched_is_one_hit),
 		TEST(a_condition_is_about_the_whole_write),
+		TEST(a_callback_with_a_condition_runs_once_for_a_write),
 		TEST(a_limit_counts_whole_writes),
 		TEST(without_the_flag_there_is_no_hit_and_the_change_is_found),
 		TEST(stores_that_are_hits_are_no_unseen_changes),

@@ -225,6 +225,69 @@ static void moved_range_hits_at_the_new_address_only(void **state)
 	rig_close(&rig);
 }
 
+static void aimed_event_hits_with_the_new_length(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	memset((void *)(uintptr_t)row, 0, sizeof(row));
+	row[18] = 7;
+	rig_watch_range(&rig, &row[0], 8, TRAPLINE_WRITE, NULL);
+	row[0] = 1;
+	/* What the ring holds of the old place is read before its length is forgotten. */
+	assert_int_equal(rig_hits(&rig), 1);
+	assert_int_equal(trapline_event_aim(rig.event, ADDR(&row[18]), 2), 0);
+	expect_covered(&rig, 18, 2);
+	assert_int_equal(rig_hits(&rig), 3);
+	assert_int_equal(rig.seen[0].len, 8);
+	assert_int_equal(rig.seen[1].len, 2);
+	assert_int_equal(rig.seen[1].address, ADDR(&row[18]));
+	if (rig.mode != BY_RING)
+		assert_int_equal(rig.seen[1].old_value & 0xff, 7);
+	rig_close(&rig);
+}
+
+static void each_place_of_two_keeps_its_values(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	words[0] = 100;
+	words[1] = 200;
+	rig_watch(&rig, &words[0], NULL);
+	for (int i = 0; i < 20; i++) {
+		volatile uint64_t *word = &words[i % 2];
+		assert_int_equal(trapline_event_aim(rig.event, ADDR(word), 8), 0);
+		store(word, *word + 1);
+		assert_int_equal(rig_hits(&rig), i + 1);
+		assert_int_equal(rig.seen[i].address, ADDR(word));
+		assert_int_equal(rig.seen[i].new_value, *word);
+		assert_int_equal(rig.seen[i].old_value, *word - 1);
+	}
+	rig_close(&rig);
+}
+
+static void aim_at_what_a_register_cannot_watch_is_refused(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	rig_watch(&rig, &words[0], NULL);
+	assert_int_equal(trapline_event_aim(rig.event, ADDR(&words[1]), 0), -EINVAL);
+	assert_int_equal(trapline_event_aim(rig.event, ADDR(&words[1]), 3), -EINVAL);
+	assert_int_equal(trapline_event_aim(rig.event, ADDR(&words[1]), 16), -EINVAL);
+	assert_int_equal(trapline_event_aim(rig.event, ADDR(&words[1]) + 2, 4), -EINVAL);
+	store(&words[1], 1);
+	store(&words[0], 1);
+	expect_hits(&rig, 1);
+	assert_int_equal(rig.seen[0].address, ADDR(&words[0]));
+	trapline_event_close(rig.event);
+	rig_watch_range(&rig, &row[0], 16, TRAPLINE_WRITE, NULL);
+	assert_int_equal(trapline_event_aim(rig.event, ADDR(&row[24]), 8), -EINVAL);
+	trapline_event_close(rig.event);
+	close_target(rig.target);
+}
+
 static void misaligned_move_changes_nothing(void **state)
 {
 	struct rig rig;
@@ -330,6 +393,9 @@ int main(void)
 		TEST(explanation_is_cut_and_terminated),
 		TEST_EACH_MODE(moved_watch_hits_at_the_new_address_only),
 		TEST_EACH_MODE(moved_range_hits_at_the_new_address_only),
+		TEST_EACH_MODE(aimed_event_hits_with_the_new_length),
+		TEST_EACH_MODE(each_place_of_two_keeps_its_values),
+		TEST_EACH_MODE(aim_at_what_a_register_cannot_watch_is_refused),
 		TEST_EACH_MODE(misaligned_move_changes_nothing),
 		TEST_EACH_MODE(move_keeps_a_disabled_event_disabled),
 		TEST_EACH_MODE(move_keeps_an_event_opened_disabled_enabled),

@@ -73,7 +73,7 @@ static void places_are_parsed(void **state)
 		"file.c:a", "dir/file.c:a.b", "libc.so.6:environ", "ld-linux-x86-64.so.2:x", "a::b",
 		"::a", "a<int>::b", "a+8", "a-8", "a+0x10:4", "a:1", "a:32", "0x1000", "0x1000:8",
 		"4096:2", " a . b ", "a -> b [ 1 ]", "*(unsigned long *)0", "count.0", "main.count",
-		"a.Base::b",
+		"a.Base::b", "*(int *)(a+16)", "*(a - 8):4", "((struct foo *)(a+0x10))->b", "big:64",
 	};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -93,7 +93,10 @@ static void errors_say_the_column(void **state)
 	must_fail_at("(a", 3);
 	must_fail_at("a)", 2);
 	must_fail_at("a:0", 3);
-	must_fail_at("a:33", 3);
+	must_fail_at("a:4097", 3);
+	must_fail_at("(a+", 4);
+	must_fail_at("(a+b)", 4);
+	must_fail_at("(a+1", 5);
 	must_fail_at("a:8x", 4);
 	must_fail_at("a+b", 3);
 	must_fail_at("&a", 1);
@@ -176,6 +179,81 @@ static void a_path_leads_where_the_pointers_lead_later(void **state)
 		at = *(uint64_t *)(uintptr_t)at + place.path.offsets[i];
 	assert_int_equal(at, (uintptr_t)&items[2].mood);
 	items[1].next = NULL;
+}
+
+/* `item` is an argument with a type, `word` one without. */
+static int value_named(void *arg, const char *name, const struct type **type, char *why, size_t n)
+{
+	*type = strcmp(name, "item") ? NULL : arg;
+	if (!strcmp(name, "item") || !strcmp(name, "word"))
+		return 0;
+	snprintf(why, n, "no '%s' here", name);
+	return -ENOENT;
+}
+
+static int resolve_value(const char *text, uint64_t value, uint64_t *address, uint64_t *size)
+{
+	struct expression_options options = {
+		.path_only = true,
+		.value = value_named,
+		.arg = (void *)(uintptr_t)type_pointer_to(self, type_find(self, "struct item")),
+	};
+	struct expression_error error;
+	struct expression_place place;
+	struct expression *e;
+
+	if (expression_parse(text, &e, &error))
+		fail_msg("'%s': %s", text, error.text);
+	int err = expression_resolve(self, e, &options, &place, &error);
+	if (err && !error.text[0])
+		fail_msg("'%s' fails with %d and says nothing", text, err);
+	*size = err ? 0 : place.size ? place.size : expression_length(e);
+	expression_free(e);
+	return err ? err : expression_path_follow(self, &place.path, value, address);
+}
+
+static void a_value_of_a_hit_begins_a_path(void **state)
+{
+	const struct {
+		const char *text;
+		const void *address;
+		size_t size;
+	} places[] = {
+		{ "item->mood", &items[0].mood, 4 },
+		{ "(*item).real", &items[0].real, 8 },
+		{ "item[2].mood", &items[2].mood, 4 },
+		{ "item->next->mood", &items[1].mood, 4 },
+		{ "((struct item *)word)->mood", &items[0].mood, 4 },
+		{ "*(uint32_t *)(word+4)", &items[0].mood, 4 },
+		{ "*(uint32_t *)(item+4)", &items[0].mood, 4 },
+		{ "*(word+4):4", &items[0].mood, 4 },
+		{ "*word:8", &items[0], 8 },
+	};
+
+	items[0].next = &items[1];
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		uint64_t address = 0;
+		uint64_t size;
+		if (resolve_value(places[i].text, (uintptr_t)items, &address, &size))
+			fail_msg("'%s' leads nowhere", places[i].text);
+		assert_int_equal(address, (uintptr_t)places[i].address);
+		assert_int_equal(size, places[i].size);
+	}
+	items[0].next = NULL;
+}
+
+static void what_is_no_value_of_a_hit_is_refused(void **state)
+{
+	uint64_t address;
+	uint64_t size;
+
+	assert_int_equal(resolve_value("items[0].mood", 0, &address, &size), -ENOENT);
+	assert_int_equal(resolve_value("file.c:item->mood", 0, &address, &size), -ENOENT);
+	assert_int_equal(resolve_value("item", 0, &address, &size), -EINVAL);
+	assert_int_equal(resolve_value("word->mood", 0, &address, &size), -EINVAL);
+	assert_int_equal(resolve_value("(item->next+1)->mood", 0, &address, &size), -EINVAL);
+	assert_int_equal(resolve_value("item->next->mood", (uintptr_t)items, &address, &size), -EFAULT);
+	assert_int_equal(resolve_value("item->next->mood", 8, &address, &size), -EFAULT);
 }
 
 static void a_null_pointer_is_said(void **state)
@@ -420,6 +498,8 @@ int main(void)
 		cmocka_unit_test(long_texts_are_refused),
 		cmocka_unit_test(places_are_found),
 		cmocka_unit_test(a_path_leads_where_the_pointers_lead_later),
+		cmocka_unit_test(a_value_of_a_hit_begins_a_path),
+		cmocka_unit_test(what_is_no_value_of_a_hit_is_refused),
 		cmocka_unit_test(a_null_pointer_is_said),
 		cmocka_unit_test(values_read_as_their_type),
 		cmocka_unit_test(no_text_harms_the_parser),
