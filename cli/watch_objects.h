@@ -17,7 +17,7 @@
 
 /* From a hit at a site to an object, and to what is watched of it. */
 struct object_way {
-	uint8_t reg; /* DWARF number; its value is the object */
+	uint8_t reg;	  /* DWARF number; its value is the object */
 	bool is_left_out; /* an inlined copy where that is in no register */
 	struct expression_path path;
 };
@@ -35,36 +35,36 @@ struct object_point {
 struct object {
 	uint64_t pointer;
 	uint64_t born_ns;
-	uint64_t address;     /* of what is watched */
-	uint64_t watched_ns;  /* before armed_ns */
-	uint64_t armed_ns;    /* 0: it has no register now */
-	size_t slot;	      /* while armed */
+	uint64_t address;    /* of what is watched */
+	uint64_t watched_ns; /* before armed_ns */
+	uint64_t armed_ns;   /* 0: it has no register now */
+	size_t slot;	     /* while armed */
 	const struct object_way *way;
 	bool was_watched;
-	bool is_expected; /* a register was free when it was found */
-	struct object *next;  /* of those that wait for a register, the longest first */
+	bool is_expected;    /* a register was free when it was found */
+	struct object *next; /* of those that wait for a register, the longest first */
 	struct object *before;
 	bool waits;
 };
 
-#define OBJECTS_MAX (1u << 18)	/* known at a time */
-#define DELAYS_MAX (1u << 16)	/* of which the median is taken */
+#define OBJECTS_MAX (1u << 18) /* known at a time */
+#define DELAYS_MAX (1u << 16)  /* of which the median is taken */
 
 struct object_counts {
 	uint64_t seen;
-	uint64_t watched;      /* of these, had a register at some time */
-	uint64_t ended;	       /* by --until, or by a new object at the same place */
+	uint64_t watched; /* of these, had a register at some time */
+	uint64_t ended;	  /* by --until, or by a new object at the same place */
 	uint64_t unmapped;
-	uint64_t alive;	       /* when the run ended */
-	uint64_t too_late;     /* ended before their register was armed */
-	uint64_t no_place;     /* a pointer on the way was null or unreadable, or alignment */
-	uint64_t nothing;      /* null instead of an object */
-	uint64_t untracked;    /* too many at a time */
+	uint64_t alive;	   /* when the run ended */
+	uint64_t too_late; /* ended before their register was armed */
+	uint64_t no_place; /* a pointer on the way was null or unreadable, or alignment */
+	uint64_t nothing;  /* null instead of an object */
+	uint64_t untracked; /* too many at a time */
 	uint64_t life_ns;
 	uint64_t watched_ns;
 	uint64_t delay_max_ns;
 	uint64_t delay_median_ns;
-	uint64_t after_end;    /* hits of memory whose object had ended */
+	uint64_t after_end; /* hits of memory whose object had ended */
 	uint64_t calls_lost;
 };
 
@@ -92,9 +92,11 @@ struct watch_objects {
 };
 
 /* Looks everything up; o->what is what is watched of an object. 0 or an exit status, line printed. */
-int watch_objects_find(struct watch_objects *o, struct symbols *s, const struct watch_settings *set);
+int watch_objects_find(struct watch_objects *o, struct symbols *s,
+		       const struct watch_settings *set);
 /* 0 or an exit status, line printed. opts: of the hits. */
-int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct session *session,
+int watch_objects_arm(struct watch_objects *o, struct trapline *t,
+		      const struct session *session,
 		      const struct trapline_event_opts *opts);
 /* A record: of a call, which is dealt with, or a hit, of which *which is made. False: no hit. */
 bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,

@@ -32,8 +32,8 @@ static int take_value(struct naming *n, const struct signature_value *v, const c
 		      const struct type **type, char *why, size_t size)
 {
 	if (v->where != SIGNATURE_REGISTERS || v->regs != 1) {
-		snprintf(why, size, "'%s' of %s is in no register: objects are pointers", name,
-			 n->point->where);
+		snprintf(why, size, "'%s' of %s is in no register: objects are pointers",
+			 name, n->point->where);
 		return -ENOENT;
 	}
 	n->reg = v->reg[0];
@@ -49,7 +49,8 @@ static int argument_number(const char *name)
 	return name[3] - '0';
 }
 
-static int value_named(void *arg, const char *name, const struct type **type, char *why, size_t size)
+static int value_named(void *arg, const char *name, const struct type **type, char *why,
+		       size_t size)
 {
 	struct naming *n = arg;
 	const struct signature *s = n->signature;
@@ -61,7 +62,8 @@ static int value_named(void *arg, const char *name, const struct type **type, ch
 		n->reg = RESULT_REGISTER;
 		if (!strcmp(name, "ret"))
 			return s ? take_value(n, &s->result, name, type, why, size) : 0;
-		snprintf(why, size, "after %s there is only what it returned: ret", n->point->where);
+		snprintf(why, size, "after %s there is only what it returned: ret",
+			 n->point->where);
 		return -ENOENT;
 	}
 	if (number >= 0 && s && (size_t)number < s->count)
@@ -74,7 +76,8 @@ static int value_named(void *arg, const char *name, const struct type **type, ch
 		if (s->parameter[i].name && !strcmp(s->parameter[i].name, name))
 			return take_value(n, &s->parameter[i], name, type, why, size);
 	list_names(n, names, sizeof(names));
-	snprintf(why, size, "no '%s' when %s is entered: it has %s%s", name, n->point->where, names,
+	snprintf(why, size, "no '%s' when %s is entered: it has %s%s", name,
+		 n->point->where, names,
 		 strcmp(name, "ret") ? "" : "; FUNC:ret is when it returns");
 	return -ENOENT;
 }
@@ -117,11 +120,16 @@ static int say_left_out(const struct object_point *p, const char *option)
 	for (size_t i = 0; i < p->sites.count; i++)
 		n += p->way[i].is_left_out;
 	if (n == p->sites.count)
-		return cli_wrong(COMMAND, "%s: %s was inlined wherever it is called, and nothing tells "
-				 "its values there", option, p->where);
+		return cli_wrong(
+			COMMAND,
+			"%s: %s was inlined wherever it is called, and nothing tells "
+			"its values there",
+			option, p->where);
 	if (n)
-		cli_note(COMMAND, "%s: %zu inlined cop%s of %s left out, where nothing tells its values",
-			 option, n, n == 1 ? "y" : "ies", p->where);
+		cli_note(
+			COMMAND,
+			"%s: %zu inlined cop%s of %s left out, where nothing tells its values",
+			option, n, n == 1 ? "y" : "ies", p->where);
 	return 0;
 }
 
@@ -132,7 +140,8 @@ static int find_way(struct watch_objects *o, const struct expression *e, size_t 
 	struct object_point *p = &o->at;
 	struct signature *signature = NULL;
 	struct naming naming = { .point = p };
-	struct expression_options options = { .path_only = true, .value = value_named,
+	struct expression_options options = { .path_only = true,
+					      .value = value_named,
 					      .arg = &naming };
 	struct expression_error error;
 
@@ -145,7 +154,8 @@ static int find_way(struct watch_objects *o, const struct expression *e, size_t 
 		return 0;
 	if (err)
 		return watch_what_wrong(o->set->what, &error);
-	p->way[i] = (struct object_way){ .reg = (uint8_t)naming.reg, .path = place->path };
+	p->way[i] =
+		(struct object_way){ .reg = (uint8_t)naming.reg, .path = place->path };
 	return 0;
 }
 
@@ -159,17 +169,22 @@ static int find_ways(struct watch_objects *o, const struct expression *e)
 		if (!status && o->at.way[i].is_left_out)
 			continue;
 		if (!status && !place.type && !expression_length(e))
-			status = cli_wrong(COMMAND, "how many bytes are '%s'? Its type is not known: give "
-					   "a length, such as *(arg0+16):4, or *(uint32_t *)(arg0+16)",
-					   o->set->what);
+			status = cli_wrong(
+				COMMAND,
+				"how many bytes are '%s'? Its type is not known: give "
+				"a length, such as *(arg0+16):4, or *(uint32_t *)(arg0+16)",
+				o->set->what);
 		if (!status)
 			status = watch_what_choose(o->symbols, o->set, e, &place, &what);
 		if (status)
 			return status;
 		if (o->what.len && what.len != o->what.len)
-			return cli_wrong(COMMAND, "'%s' has %zu bytes at %s and %zu at %s: choose one of "
-					 "them", o->set->what, o->what.len, o->at.sites.site[0].name,
-					 what.len, o->at.sites.site[i].name);
+			return cli_wrong(
+				COMMAND,
+				"'%s' has %zu bytes at %s and %zu at %s: choose one of "
+				"them",
+				o->set->what, o->what.len, o->at.sites.site[0].name,
+				what.len, o->at.sites.site[i].name);
 		o->what = what;
 	}
 	return 0;
@@ -181,7 +196,9 @@ static int find_at(struct watch_objects *o)
 	struct expression *e = NULL;
 
 	if (suffix && strcmp(suffix, "ret") != 0)
-		return cli_wrong(COMMAND, "--at is FUNC or FUNC:ret; which argument is meant, WHAT says");
+		return cli_wrong(
+			COMMAND,
+			"--at is FUNC or FUNC:ret; which argument is meant, WHAT says");
 	o->at.is_return = suffix != NULL;
 	int status = find_sites(o->symbols, &o->at, "--at");
 	if (!status)
@@ -217,7 +234,9 @@ static int find_until(struct watch_objects *o)
 	const char *suffix = cut_suffix(&o->until, o->set->until);
 
 	if (suffix && !strcmp(suffix, "ret"))
-		return cli_wrong(COMMAND, "--until is FUNC or FUNC:argN: objects end when it is entered");
+		return cli_wrong(
+			COMMAND,
+			"--until is FUNC or FUNC:argN: objects end when it is entered");
 	int number = suffix ? argument_number(suffix) : 0;
 	if (signature_argument_register((unsigned int)number) < 0)
 		return cli_wrong(COMMAND, "--until: arg%d is in no register", number);
@@ -227,7 +246,8 @@ static int find_until(struct watch_objects *o)
 	return status ? status : say_left_out(&o->until, "--until");
 }
 
-int watch_objects_find(struct watch_objects *o, struct symbols *s, const struct watch_settings *set)
+int watch_objects_find(struct watch_objects *o, struct symbols *s,
+		       const struct watch_settings *set)
 {
 	o->set = set;
 	o->symbols = s;

@@ -6,18 +6,21 @@
 
 #include <errno.h>
 
-int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address, size_t len,
-		    enum trapline_access access, const struct trapline_event_opts *opts)
+int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address,
+		    size_t len, enum trapline_access access,
+		    const struct trapline_event_opts *opts)
 {
 	if (slots->count == WATCH_REGISTERS)
 		return -ENOSPC;
-	int err = trapline_watch(t, address, len, access, opts, &slots->event[slots->count]);
+	int err = trapline_watch(t, address, len, access, opts,
+				 &slots->event[slots->count]);
 	if (err >= 0)
 		slots->rest[slots->count++] = address;
 	return err < 0 ? err : 0;
 }
 
-size_t watch_slots_find(const struct watch_slots *slots, const struct trapline_event *event)
+size_t watch_slots_find(const struct watch_slots *slots,
+			const struct trapline_event *event)
 {
 	size_t i = 0;
 

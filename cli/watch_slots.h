@@ -11,7 +11,7 @@
 #include "cli/watch.h"
 
 /* Below vm.mmap_min_addr, and aligned as a place at this offset of an object. */
-#define WATCH_REST(offset) (0x1000 + ((offset) & 31))
+#define WATCH_REST(offset) (0x1000 + ((offset)&31))
 
 struct watch_slots {
 	struct trapline_event *event[WATCH_REGISTERS];
@@ -22,10 +22,12 @@ struct watch_slots {
 /*
  * One more, at an address that it rests at too. 0; -ENOSPC: no register is left; -errno.
  */
-int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address, size_t len,
-		    enum trapline_access access, const struct trapline_event_opts *opts);
+int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address,
+		    size_t len, enum trapline_access access,
+		    const struct trapline_event_opts *opts);
 /* Which one an event is; slots->count: none of them. */
-size_t watch_slots_find(const struct watch_slots *slots, const struct trapline_event *event);
+size_t watch_slots_find(const struct watch_slots *slots,
+			const struct trapline_event *event);
 void watch_slots_stats(const struct watch_slots *slots, struct run_end *end);
 
 #endif

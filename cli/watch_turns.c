@@ -34,8 +34,9 @@ static int add_words(struct watch_turns *t, size_t place)
 			return cli_wrong(COMMAND, "out of memory");
 		size_t len = word_length(address, left);
 		t->word = words;
-		words[t->word_count++] =
-			(struct turn_word){ .address = address, .len = len, .place = place };
+		words[t->word_count++] = (struct turn_word){ .address = address,
+							     .len = len,
+							     .place = place };
 		address += len;
 		left -= len;
 	}
@@ -49,8 +50,10 @@ static int check_overlap(const struct watch_turns *t, size_t place)
 	for (size_t i = 0; i < place; i++) {
 		const struct watch_what *a = &t->place[i];
 		if (a->address < b->address + b->len && b->address < a->address + a->len)
-			return cli_wrong(COMMAND, "%s and %s have bytes in common: choose one of them",
-					 a->name, b->name);
+			return cli_wrong(
+				COMMAND,
+				"%s and %s have bytes in common: choose one of them",
+				a->name, b->name);
 	}
 	return 0;
 }
@@ -65,8 +68,11 @@ static int find_place(struct watch_turns *t, struct symbols *s, size_t i)
 	if (status)
 		return status;
 	if (t->place[i].view.bit_size)
-		cli_note(COMMAND, "%s is a bit-field: among others, writes to other bits of its bytes "
-			 "are told too", t->place[i].name);
+		cli_note(
+			COMMAND,
+			"%s is a bit-field: among others, writes to other bits of its bytes "
+			"are told too",
+			t->place[i].name);
 	if (used < sizeof(t->title))
 		snprintf(t->title + used, sizeof(t->title) - used, "%s%s", i ? ", " : "",
 			 t->place[i].name);
@@ -74,7 +80,8 @@ static int find_place(struct watch_turns *t, struct symbols *s, size_t i)
 	return status ? status : add_words(t, i);
 }
 
-int watch_turns_find(struct watch_turns *t, struct symbols *s, const struct watch_settings *set)
+int watch_turns_find(struct watch_turns *t, struct symbols *s,
+		     const struct watch_settings *set)
 {
 	int status = 0;
 
@@ -103,20 +110,23 @@ static int too_few(const struct watch_turns *t)
 {
 	size_t n = t->slots.count;
 
-	return cli_wrong(COMMAND, "%zu place%s take%s %zu debug registers and %zu %s free: --rotate 10ms "
-			 "lets them take turns", t->place_count, t->place_count == 1 ? "" : "s",
-			 t->place_count == 1 ? "s" : "", t->word_count, n, n == 1 ? "is" : "are");
+	return cli_wrong(
+		COMMAND,
+		"%zu place%s take%s %zu debug registers and %zu %s free: --rotate 10ms "
+		"lets them take turns",
+		t->place_count, t->place_count == 1 ? "" : "s",
+		t->place_count == 1 ? "s" : "", t->word_count, n, n == 1 ? "is" : "are");
 }
 
-int watch_turns_arm(struct watch_turns *t, struct trapline *target, const struct session *session,
-		    const struct trapline_event_opts *opts)
+int watch_turns_arm(struct watch_turns *t, struct trapline *target,
+		    const struct session *session, const struct trapline_event_opts *opts)
 {
 	int err = 0;
 
 	while (!err && t->slots.count < t->word_count) {
 		struct turn_word *w = &t->word[t->slots.count];
-		err = watch_slots_add(&t->slots, target, w->address, w->len, t->place[0].access,
-				      opts);
+		err = watch_slots_add(&t->slots, target, w->address, w->len,
+				      t->place[0].access, opts);
 		if (err)
 			break;
 		t->holds[t->slots.count - 1] = w;
@@ -139,7 +149,8 @@ bool watch_turns_hit(struct watch_turns *t, const struct trapline_hit *hit,
 			continue;
 		*which = (struct watch_which){ .what = what,
 					       .hits = &t->place_hits[i],
-					       .name = t->place_count > 1 ? what->name : NULL };
+					       .name = t->place_count > 1 ? what->name :
+									    NULL };
 		return true;
 	}
 	t->unplaced++;
@@ -273,20 +284,27 @@ void watch_turns_text(const struct watch_turns *t, FILE *f)
 	fprintf(f, "\n%10s %8s  place\n", "hits", "watched");
 	for (size_t i = 0; i < t->place_count; i++) {
 		double share = share_of(t, i, &watched_ns, &words);
-		fprintf(f, "%10" PRIu64 " %7.1f%%  %s, %zu byte%s%s", t->place_hits[i], 100 * share,
-			t->place[i].name, t->place[i].len, t->place[i].len == 1 ? "" : "s", words > 1 ? " in " : "\n");
+		fprintf(f, "%10" PRIu64 " %7.1f%%  %s, %zu byte%s%s", t->place_hits[i],
+			100 * share, t->place[i].name, t->place[i].len,
+			t->place[i].len == 1 ? "" : "s", words > 1 ? " in " : "\n");
 		if (words > 1)
 			fprintf(f, "%zu words\n", words);
 	}
 	if (t->word_count == t->slots.count)
 		return;
-	fprintf(f, "turns: %zu words shared %zu register%s, %" PRIu64 " turns of %.0f ms, %.2f%% of the time "
+	fprintf(f,
+		"turns: %zu words shared %zu register%s, %" PRIu64
+		" turns of %.0f ms, %.2f%% of the time "
 		"spent on switching; hits while a place was not watched are missed\n",
 		t->word_count, t->slots.count, t->slots.count == 1 ? "" : "s", t->turns,
 		(double)t->set->rotate_ns / 1e6,
-		t->duration_ns ? 100.0 * (double)t->switching_ns / (double)t->duration_ns : 0.0);
+		t->duration_ns ?
+			100.0 * (double)t->switching_ns / (double)t->duration_ns :
+			0.0);
 	if (t->failures)
-		fprintf(f, "%" PRIu64 " times a register could not be moved, and rested for that turn\n",
+		fprintf(f,
+			"%" PRIu64
+			" times a register could not be moved, and rested for that turn\n",
 			t->failures);
 }
 
@@ -299,17 +317,20 @@ json_t *watch_turns_json(const struct watch_turns *t)
 	for (size_t i = 0; i < t->place_count; i++) {
 		double share = share_of(t, i, &watched_ns, &words);
 		json_array_append_new(
-			places, json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f}", "what",
-					  run_json_text(t->place[i].name), "address",
-					  run_json_hex(t->place[i].address), "len",
-					  (json_int_t)t->place[i].len, "words", (json_int_t)words,
-					  "hits", (json_int_t)t->place_hits[i], "watched_ns",
-					  (json_int_t)watched_ns, "share", share));
+			places,
+			json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f}", "what",
+				  run_json_text(t->place[i].name), "address",
+				  run_json_hex(t->place[i].address), "len",
+				  (json_int_t)t->place[i].len, "words", (json_int_t)words,
+				  "hits", (json_int_t)t->place_hits[i], "watched_ns",
+				  (json_int_t)watched_ns, "share", share));
 	}
-	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I}}", "places", places, "turns", "count",
-			 (json_int_t)t->turns, "length_ns", (json_int_t)t->set->rotate_ns, "words",
-			 (json_int_t)t->word_count, "registers", (json_int_t)t->slots.count,
-			 "switching_ns", (json_int_t)t->switching_ns, "failures",
+	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I}}", "places", places, "turns",
+			 "count", (json_int_t)t->turns, "length_ns",
+			 (json_int_t)t->set->rotate_ns, "words",
+			 (json_int_t)t->word_count, "registers",
+			 (json_int_t)t->slots.count, "switching_ns",
+			 (json_int_t)t->switching_ns, "failures",
 			 (json_int_t)t->failures);
 }
 

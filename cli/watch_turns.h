@@ -42,10 +42,12 @@ struct watch_turns {
 };
 
 /* 0 or an exit status, line printed. */
-int watch_turns_find(struct watch_turns *t, struct symbols *s, const struct watch_settings *set);
+int watch_turns_find(struct watch_turns *t, struct symbols *s,
+		     const struct watch_settings *set);
 /* The type that all places have; NULL: there is none. */
 const struct value_view *watch_turns_view(const struct watch_turns *t, uint64_t *len);
-int watch_turns_arm(struct watch_turns *t, struct trapline *target, const struct session *session,
+int watch_turns_arm(struct watch_turns *t, struct trapline *target,
+		    const struct session *session,
 		    const struct trapline_event_opts *opts);
 /* False: it is of none of the places. */
 bool watch_turns_hit(struct watch_turns *t, const struct trapline_hit *hit,

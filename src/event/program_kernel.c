@@ -23,8 +23,9 @@ int program_sees_kernel(const struct trapline_event *ev)
 #define TASK R8 /* struct program_task, until it is CONTEXT */
 #define FRAME_CODE FRAME_CONDITION
 #define CODE_BYTES 8
-#define USER_AT(member) ((int16_t)(offsetof(struct program_task, member) - \
-				   offsetof(struct program_task, user)))
+#define USER_AT(member)                                    \
+	((int16_t)(offsetof(struct program_task, member) - \
+		   offsetof(struct program_task, user)))
 
 /*
  * What stands at the pc of a trap, when there is more to come. Of a string instruction that is the
@@ -35,18 +36,19 @@ static const struct copy_code {
 	uint64_t mask;
 	int32_t step; /* bytes of the step that trapped, and not yet in the registers; 0: string */
 } copies[] = {
-	{0xa4f3, 0xffff, 0},				   /* rep movsb */
-	{0xaaf3, 0xffff, 0},				   /* rep stosb */
-	{0xa5f3, 0xffff, 0},				   /* rep movsl */
-	{0xabf3, 0xffff, 0},				   /* rep stosl */
-	{0xa548f3, 0xffffff, 0},			   /* rep movsq */
-	{0xab48f3, 0xffffff, 0},			   /* rep stosq */
-	{0x48c6ff48c7ff48, 0xffffffffffffff, 1},	   /* inc rdi, inc rsi, dec rcx */
-	{0x48c7ff48c6ff48, 0xffffffffffffff, 1},	   /* inc rsi, inc rdi, dec rcx */
-	{0xffc7ff48c6ff48, 0xffffffffffffff, 1},	   /* inc rsi, inc rdi, dec ecx */
-	{0xc9ff48c7ff48, 0xffffffffffff, 1},		   /* inc rdi, dec rcx */
-	{0x08c6834808c78348, 0xffffffffffffffff, 8},	   /* add $8 to rdi, rsi */
-	{0xff48c7ff480788, 0xffffffffffffff, 1},	   /* movb al, (rdi); inc rdi */
+	{ 0xa4f3, 0xffff, 0 },			       /* rep movsb */
+	{ 0xaaf3, 0xffff, 0 },			       /* rep stosb */
+	{ 0xa5f3, 0xffff, 0 },			       /* rep movsl */
+	{ 0xabf3, 0xffff, 0 },			       /* rep stosl */
+	{ 0xa548f3, 0xffffff, 0 },		       /* rep movsq */
+	{ 0xab48f3, 0xffffff, 0 },		       /* rep stosq */
+	{ 0x48c6ff48c7ff48, 0xffffffffffffff, 1 },     /* inc rdi, inc rsi, dec rcx */
+	{ 0x48c7ff48c6ff48, 0xffffffffffffff, 1 },     /* inc rsi, inc rdi, dec rcx */
+	{ 0xffc7ff48c6ff48, 0xffffffffffffff, 1 },     /* inc rsi, inc rdi, dec ecx */
+	{ 0xc9ff48c7ff48, 0xffffffffffff, 1 },	       /* inc rdi, dec rcx */
+	{ 0x08c6834808c78348, 0xffffffffffffffff, 8 }, /* add $8 to rdi, rsi */
+	{ 0x08c7834808c68348, 0xffffffffffffffff, 8 }, /* add $8 to rsi, rdi */
+	{ 0xff48c7ff480788, 0xffffffffffffff, 1 },     /* movb al, (rdi); inc rdi */
 };
 
 /* Jumps when the pointer, after its step, is still inside the part; from there on is more. */

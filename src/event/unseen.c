@@ -38,7 +38,7 @@ static void look_at(struct trapline_event *ev, uint32_t part)
 		return;
 	}
 	if (!u->is_found || u->seen != seen) {
-		*u = (struct event_unseen){seen, 1};
+		*u = (struct event_unseen){ seen, 1 };
 		return;
 	}
 	u->is_found = 0;

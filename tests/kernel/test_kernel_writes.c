@@ -31,15 +31,21 @@ static NOINLINE void take(size_t at, const void *data, size_t n)
 static void require_kernel_hits(void)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_BREAKPOINT, .size = sizeof(attr), .sample_period = 1,
-		.bp_type = HW_BREAKPOINT_W, .bp_addr = ADDR(&memory), .bp_len = 8, .exclude_hv = 1,
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof(attr),
+		.sample_period = 1,
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_addr = ADDR(&memory),
+		.bp_len = 8,
+		.exclude_hv = 1,
 	};
 	uint64_t value = 1;
 	uint64_t count = 0;
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 
 	if (fd < 0)
-		skip_because("hits inside the kernel (perf_event_paranoid <= 1 or CAP_PERFMON)");
+		skip_because(
+			"hits inside the kernel (perf_event_paranoid <= 1 or CAP_PERFMON)");
 	take(0, &value, 8);
 	if (read(fd, &count, 8) != 8 || !count) {
 		close(fd);
@@ -72,7 +78,8 @@ static void rig_end(struct rig *rig)
 	close(ends[1]);
 }
 
-static void expect_by_kernel(const struct trapline_hit *hit, uint64_t before, uint64_t value)
+static void expect_by_kernel(const struct trapline_hit *hit, uint64_t before,
+			     uint64_t value)
 {
 	assert_int_equal(hit->value_when, TRAPLINE_VALUE_AT_HIT);
 	assert_int_equal(hit->old_known, 1);
@@ -117,7 +124,7 @@ static void equal_system_calls_are_a_hit_each(void **state)
 
 static void a_read_over_four_registers_is_a_hit_for_each(void **state)
 {
-	uint64_t values[8] = {11, 22, 33, 44, 55, 66, 77, 88};
+	uint64_t values[8] = { 11, 22, 33, 44, 55, 66, 77, 88 };
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
 
@@ -134,7 +141,7 @@ static void a_read_over_four_registers_is_a_hit_for_each(void **state)
 /* Any place and length: a hit when it touches the word, and the values are those of a model. */
 static void reads_of_any_place_and_length_are_one_hit(void **state)
 {
-	unsigned char model[64] = {0};
+	unsigned char model[64] = { 0 };
 	unsigned char data[64];
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
@@ -175,7 +182,8 @@ static void *read_often(void *arg)
 
 	for (unsigned int i = 0; i < r->times; i++) {
 		value++;
-		if (write(r->ends[1], &value, 8) != 8 || read(r->ends[0], (void *)(uintptr_t)&memory, 8) != 8)
+		if (write(r->ends[1], &value, 8) != 8 ||
+		    read(r->ends[0], (void *)(uintptr_t)&memory, 8) != 8)
 			return r->ends;
 	}
 	return NULL;
@@ -183,7 +191,7 @@ static void *read_often(void *arg)
 
 static void reads_of_two_threads_at_once_are_all_hits(void **state)
 {
-	struct reader readers[2] = {{.times = 2000}, {.times = 2000}};
+	struct reader readers[2] = { { .times = 2000 }, { .times = 2000 } };
 	TRAPLINE_OPTS(event, opts);
 	pthread_t threads[2];
 	struct rig rig;
@@ -257,12 +265,15 @@ static void a_write_from_a_word_that_is_read_watched_is_one_hit(void **state)
 
 static void a_condition_is_about_the_whole_write(void **state)
 {
-	uint64_t values[3] = {0x0101010101010101, 0x0101010101010102, 0x0202020202020202};
+	uint64_t values[3] = { 0x0101010101010101, 0x0101010101010102,
+			       0x0202020202020202 };
 	struct trapline_condition *condition;
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
 
-	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL, &condition), 0);
+	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL,
+						  &condition),
+			 0);
 	opts.condition = condition;
 	rig_begin(&rig, 8, TRAPLINE_KERNEL, &opts);
 	for (int i = 0; i < 3; i++)
@@ -276,7 +287,7 @@ static void a_condition_is_about_the_whole_write(void **state)
 
 static void a_callback_with_a_condition_runs_once_for_a_write(void **state)
 {
-	uint64_t values[2] = {0x0101010101010101, 0x0101010101010102};
+	uint64_t values[2] = { 0x0101010101010101, 0x0101010101010102 };
 	struct trapline_condition *condition;
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
@@ -285,7 +296,9 @@ static void a_callback_with_a_condition_runs_once_for_a_write(void **state)
 	require(BY_BPF);
 	require_kernel_hits();
 	memset((void *)(uintptr_t)&memory, 0, sizeof(memory));
-	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL, &condition), 0);
+	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL,
+						  &condition),
+			 0);
 	rig_open(&rig, BY_CALLBACK);
 	opts.condition = condition;
 	opts.flags = TRAPLINE_KERNEL;

@@ -136,7 +136,8 @@ static void *live_on(void *arg)
 /* One that is unmapped and never freed. */
 static void live_in_a_page(void)
 {
-	struct object *o = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct object *o = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	object_begin(1, o);
 	usleep(50000);
@@ -174,7 +175,11 @@ static void read_into_word(void)
 	}
 }
 
-#define BUMP(name) __attribute__((noinline)) static void bump_##name(void) { name##_count++; }
+#define BUMP(name)                                              \
+	__attribute__((noinline)) static void bump_##name(void) \
+	{                                                       \
+		name##_count++;                                 \
+	}
 BUMP(first)
 BUMP(second)
 BUMP(third)
