@@ -156,7 +156,7 @@ static void on_at(struct watch_objects *o, const struct trapline_hit *hit)
 	if (!object)
 		return;
 	object->way = way;
-	object->is_expected = has_free_slot(o);
+	object->batch = has_free_slot(o) ? o->batch + 1 : 0;
 	wait_begin(o, object);
 }
 
@@ -225,7 +225,7 @@ static bool watch_in(struct watch_objects *o, struct object *object, size_t slot
 	o->holder[slot] = object;
 	o->is_resting[slot] = false;
 	o->counts.watched += !object->was_watched;
-	if (object->is_expected && !object->was_watched)
+	if (object->batch == o->batch + 1 && !object->was_watched)
 		note_delay(o, object->armed_ns - object->born_ns);
 	object->was_watched = true;
 	return true;
@@ -250,10 +250,10 @@ static void fill_slot(struct watch_objects *o, size_t slot)
  * Only when all calls so far have been looked at: moving registers takes longer than many objects
  * live, and one whose end is still unread would be watched in vain.
  */
-static void fill_slots(struct watch_objects *o)
+static bool fill_slots(struct watch_objects *o)
 {
 	if (o->lag_ns > LAG_MAX_NS)
-		return;
+		return false;
 	for (size_t n = 0; n < o->slots.count; n++) {
 		size_t slot = (o->next_slot + n) % o->slots.count;
 		if (o->holder[slot])
@@ -261,6 +261,8 @@ static void fill_slots(struct watch_objects *o)
 		fill_slot(o, slot);
 		o->next_slot = slot + 1;
 	}
+	o->batch++;
+	return true;
 }
 
 /* Those that have a register go to the end of the queue. */
@@ -281,15 +283,15 @@ int watch_objects_tick(struct watch_objects *o)
 {
 	uint64_t now = now_ns();
 
-	fill_slots(o);
+	bool is_filled = fill_slots(o);
 	/* As long as there is something to read, it is read; then this is the age of nothing. */
 	o->lag_ns = 0;
 	if (now >= o->next_look_ns) {
 		look_for_unmapped(o, now);
 		o->next_look_ns = now + LOOK_EVERY_NS;
 	}
-	if (!o->set->rotate_ns)
-		return NOT_BEFORE_MS;
+	if (!o->set->rotate_ns || !is_filled)
+		return is_filled ? NOT_BEFORE_MS : 0;
 	if (now >= o->next_turn_ns) {
 		turn(o, now);
 		o->next_turn_ns = now + o->set->rotate_ns;

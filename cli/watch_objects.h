@@ -41,7 +41,7 @@ struct object {
 	size_t slot;	     /* while armed */
 	const struct object_way *way;
 	bool was_watched;
-	bool is_expected;    /* a register was free when it was found */
+	uint64_t batch; /* in which it was found; 0: when no register was free */
 	struct object *next; /* of those that wait for a register, the longest first */
 	struct object *before;
 	bool waits;
@@ -78,6 +78,7 @@ struct watch_objects {
 	struct watch_slots slots;
 	struct object *holder[WATCH_REGISTERS];
 	bool is_resting[WATCH_REGISTERS];
+	uint64_t batch; /* of calls that are looked at before registers are given out */
 	uint64_t lag_ns; /* age of the call that was looked at last */
 	size_t next_slot;
 	void *known; /* tsearch() tree of struct object */

@@ -98,6 +98,8 @@ int watch_turns_find(struct watch_turns *t, struct symbols *s,
 
 const struct value_view *watch_turns_view(const struct watch_turns *t, uint64_t *len)
 {
+	if (t->place[0].view.bit_size)
+		return NULL;
 	for (size_t i = 1; i < t->place_count; i++)
 		if (t->place[i].view.type != t->place[0].view.type ||
 		    t->place[i].view.bit_size != t->place[0].view.bit_size)

@@ -28,8 +28,10 @@ static NOINLINE void take(size_t at, const void *data, size_t n)
 	assert_int_equal(syscall(SYS_read, ends[0], &memory.bytes[at], n), n);
 }
 
-static void require_kernel_hits(void)
+/* What the kernel counts of a read, and no program decides. */
+static uint64_t bare_count(size_t at, size_t n)
 {
+	unsigned char data[64] = { 1 };
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_BREAKPOINT,
 		.size = sizeof(attr),
@@ -39,19 +41,30 @@ static void require_kernel_hits(void)
 		.bp_len = 8,
 		.exclude_hv = 1,
 	};
-	uint64_t value = 1;
 	uint64_t count = 0;
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 
 	if (fd < 0)
 		skip_because(
 			"hits inside the kernel (perf_event_paranoid <= 1 or CAP_PERFMON)");
-	take(0, &value, 8);
-	if (read(fd, &count, 8) != 8 || !count) {
-		close(fd);
-		skip_because("an architecture that reports the kernel's accesses");
-	}
+	take(at, data, n);
+	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
 	close(fd);
+	return count;
+}
+
+static void require_kernel_hits(void)
+{
+	if (!bare_count(0, 8))
+		skip_because("an architecture that reports the kernel's accesses");
+}
+
+/* QEMU reports stores near the watched bytes too. */
+static void require_exact_hits(void)
+{
+	for (size_t at = 8; at < 12; at++)
+		if (bare_count(at, 26))
+			skip_because("a processor that reports only what touches the word");
 }
 
 static void open_pipe(void)
@@ -138,6 +151,15 @@ static void a_read_over_four_registers_is_a_hit_for_each(void **state)
 	rig_end(&rig);
 }
 
+static void print_reads(const struct rig *rig, int i, size_t at, size_t n)
+{
+	print_message("# read %d, of %zu bytes at %zu\n", i, n, at);
+	for (uint64_t k = rig->hits < 3 ? 0 : rig->hits - 3; k < rig->hits && k < SEEN_MAX; k++)
+		print_message("# hit %lu: 0x%lx -> 0x%lx, in the kernel at 0x%lx\n", k,
+			      rig->seen[k].old_value, rig->seen[k].new_value,
+			      rig->seen[k].kernel_ip);
+}
+
 /* Any place and length: a hit when it touches the word, and the values are those of a model. */
 static void reads_of_any_place_and_length_are_one_hit(void **state)
 {
@@ -148,6 +170,11 @@ static void reads_of_any_place_and_length_are_one_hit(void **state)
 	uint64_t hits = 0;
 
 	srand(test_seed());
+	open_pipe();
+	require(BY_BPF);
+	require_exact_hits();
+	close(ends[0]);
+	close(ends[1]);
 	rig_begin(&rig, 8, TRAPLINE_KERNEL, &opts);
 	for (int i = 0; i < 100; i++) {
 		size_t at = (size_t)rand() % 12;
@@ -162,6 +189,8 @@ static void reads_of_any_place_and_length_are_one_hit(void **state)
 		memcpy(&after, model, 8);
 		take(at, data, n);
 		hits += at < 8;
+		if (rig_hits(&rig) != hits)
+			print_reads(&rig, i, at, n);
 		assert_int_equal(rig_hits(&rig), hits);
 		if (at < 8)
 			expect_by_kernel(&rig.seen[hits - 1], before, after);

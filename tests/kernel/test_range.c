@@ -267,6 +267,62 @@ static void each_place_of_two_keeps_its_values(void **state)
 	rig_close(&rig);
 }
 
+/* Each byte of a word is the number of the word, whatever is stored. */
+static void *store_own_number(void *arg)
+{
+	volatile int *stop = arg;
+
+	for (unsigned int i = 0; !*stop; i++)
+		store(&words[i % 4], 0x0101010101010101 * (i % 4));
+	return NULL;
+}
+
+static const size_t aimed_lengths[] = {8, 4, 2, 1};
+
+static void expect_hits_of_their_place(const struct rig *rig)
+{
+	for (uint64_t i = 0; i < SEEN_MAX && i < rig->hits; i++) {
+		const struct trapline_hit *hit = &rig->seen[i];
+		size_t at = (hit->address - ADDR(&words[0])) / 8;
+
+		assert_true(at < 4);
+		assert_int_equal(hit->len, aimed_lengths[at]);
+		assert_int_equal(hit->new_value & 0xff, at);
+		assert_int_equal(hit->new_value, hit->old_value);
+	}
+}
+
+static void hits_while_an_event_is_aimed_are_of_their_place(void **state)
+{
+	volatile int stop = 0;
+	pthread_t threads[3];
+	struct rig rig;
+
+	rig_open(&rig, MODE(state));
+	for (uint64_t i = 0; i < 4; i++)
+		words[i] = 0x0101010101010101 * i;
+	rig_watch(&rig, &words[0], NULL);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, store_own_number, (void *)(uintptr_t)&stop);
+	for (int i = 0; i < 400; i++) {
+		int to = i % 4;
+
+		rig.hits = 0;
+		assert_int_equal(trapline_event_aim(rig.event, ADDR(&words[to]), aimed_lengths[to]),
+				 0);
+		for (int n = 0; n < 20 && rig_glance(&rig) < 3; n++)
+			usleep(50);
+		expect_hits_of_their_place(&rig);
+	}
+	stop = 1;
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	rig_hits(&rig);
+	expect_identity(rig.event);
+	trapline_event_close(rig.event);
+	close_target(rig.target);
+}
+
 static void aim_at_what_a_register_cannot_watch_is_refused(void **state)
 {
 	struct rig rig;
@@ -395,6 +451,7 @@ int main(void)
 		TEST_EACH_MODE(moved_range_hits_at_the_new_address_only),
 		TEST_EACH_MODE(aimed_event_hits_with_the_new_length),
 		TEST_EACH_MODE(each_place_of_two_keeps_its_values),
+		TEST_IN(hits_while_an_event_is_aimed_are_of_their_place, bpf),
 		TEST_EACH_MODE(aim_at_what_a_register_cannot_watch_is_refused),
 		TEST_EACH_MODE(misaligned_move_changes_nothing),
 		TEST_EACH_MODE(move_keeps_a_disabled_event_disabled),
