@@ -58,16 +58,11 @@ int watch_objects_arm(struct watch_objects *o, struct trapline *t,
 	o->delays_ns = calloc(DELAYS_MAX, sizeof(*o->delays_ns));
 	if (!o->delays_ns)
 		return cli_wrong(COMMAND, "out of memory");
-	int status = arm_slots(o, t, session, opts);
-	if (!status && trapline_event_mechanism(o->slots.event[0]) != TRAPLINE_BY_BPF)
-		status = cli_wrong(
-			COMMAND,
-			"--at needs BPF, which is not permitted here; see trapline "
-			"check");
 	/* Ends first: no object is seen whose end is not. */
-	if (!status && o->set->until)
-		status = arm_point(&o->until, t, session, opts->arg);
-	return status ? status : arm_point(&o->at, t, session, opts->arg);
+	int status = o->set->until ? arm_point(&o->until, t, session, opts->arg) : 0;
+	if (!status)
+		status = arm_point(&o->at, t, session, opts->arg);
+	return status ? status : arm_slots(o, t, session, opts);
 }
 
 static uint64_t lost_of(const struct object_point *p)

@@ -41,7 +41,7 @@ kill "$kernel"
 # Objects.
 start objects 20000
 objects=$pid
-watch -p "$objects" --at object_create:ret 'ret->refcount' --until object_free --for 1.5 --json
+watch -p "$objects" --at object_create:ret 'ret->refcount' --until object_free -n 60 --json
 [ $? = 0 ] && summary "$balances and .objects.seen > 2 and .objects.watched > 1 and
 	.objects.watched + .objects.too_late <= .objects.seen and
 	.objects.ended >= .objects.seen - 1 and .objects.share > 0 and .objects.share <= 1 and
@@ -70,14 +70,14 @@ watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --if 
 [ $? = 0 ] && summary '.delivered == 4 and .rejected_by.condition > 0' && hits 'all(.new < .old)'
 ok "conditions_and_limits_are_of_all_objects" $?
 
-watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --for 0.7
+watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free -n 30
 [ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched, [0-9]* never' "$tmp/out" &&
 	grep -Eq '^they were watched for [0-9.]+% of their lifetimes$' "$tmp/out" &&
 	grep -Eq '^armed [0-9]+ us after object_begin was entered \(median; worst [0-9]+ us\)' "$tmp/out" &&
 	grep -Eq '  0x[0-9a-f]+: [0-9]+ -> [0-9]+ ' "$tmp/out"
 ok "the_summary_says_how_many_and_for_how_long" $?
 
-watch -p "$objects" --at object_create:ret 'ret->refcount' --until reuse --for 0.5 --json
+watch -p "$objects" --at object_create:ret 'ret->refcount' --until reuse -n 30 --json
 [ $? = 0 ] && summary '.objects.seen > 1 and .objects.ended > 0'
 ok "an_object_that_is_made_anew_has_ended" $?
 
@@ -100,13 +100,13 @@ ok "an_object_whose_memory_is_unmapped_has_ended" $?
 # More objects than registers: twelve that live at once.
 start objects --crowd
 crowd=$pid
-watch -p "$crowd" --at object_begin 'o->refcount' --for 1 --json
+watch -p "$crowd" --at object_begin 'o->refcount' -n 200 --json
 [ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched > 0 and .objects.watched <= .objects.registers and
 	.objects.alive == 12 and .objects.share < 0.5' &&
 	hits 'map(.object) | unique | length <= 4'
 ok "objects_beyond_the_registers_go_unwatched_and_are_counted" $?
 
-watch -p "$crowd" --at object_begin 'o->refcount' --rotate 20ms --for 3 --json
+watch -p "$crowd" --at object_begin 'o->refcount' --rotate 20ms --for 4 --json
 [ $? = 0 ] && summary '.objects.seen == 12 and .objects.watched > 4 and .objects.share < 0.5' &&
 	hits 'map(.object) | unique | length > 4'
 ok "with_rotate_they_take_turns" $?
