@@ -216,7 +216,7 @@ static bool watch_in(struct watch_objects *o, struct object *object, size_t slot
 {
 	if (expression_path_follow(o->symbols, &object->way->path, object->pointer,
 				   &object->address) ||
-	    trapline_event_move(o->slots.event[slot], object->address) < 0) {
+	    watch_slots_move(&o->slots, slot, object->address, 0) < 0) {
 		o->counts.no_place++;
 		return false;
 	}
@@ -242,7 +242,7 @@ static void fill_slot(struct watch_objects *o, size_t slot)
 			return;
 	}
 	if (!o->is_resting[slot])
-		trapline_event_move(o->slots.event[slot], o->slots.rest[slot]);
+		watch_slots_move(&o->slots, slot, o->slots.rest[slot], 0);
 	o->is_resting[slot] = true;
 }
 

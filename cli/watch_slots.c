@@ -19,6 +19,18 @@ int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t addr
 	return err < 0 ? err : 0;
 }
 
+int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address, size_t len)
+{
+	struct trapline_event *event = slots->event[slot];
+	int err = len ? trapline_event_aim(event, address, len) :
+			trapline_event_move(event, address);
+
+	/* It was left disabled, here in some threads and there in others: the next move mends it. */
+	if (err == -EIO)
+		trapline_event_enable(event);
+	return err;
+}
+
 size_t watch_slots_find(const struct watch_slots *slots,
 			const struct trapline_event *event)
 {

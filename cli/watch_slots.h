@@ -25,6 +25,11 @@ struct watch_slots {
 int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address,
 		    size_t len, enum trapline_access access,
 		    const struct trapline_event_opts *opts);
+/*
+ * To another place; len 0: of the same length. 0 or -errno: it watches nothing that is known, until
+ * the next move.
+ */
+int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address, size_t len);
 /* Which one an event is; slots->count: none of them. */
 size_t watch_slots_find(const struct watch_slots *slots,
 			const struct trapline_event *event);

@@ -193,7 +193,7 @@ static void move_slot(struct watch_turns *t, size_t slot, struct turn_word *to)
 
 	if (t->holds[slot])
 		clock_stop(t->holds[slot], started);
-	int err = trapline_event_aim(t->slots.event[slot], to->address, to->len);
+	int err = watch_slots_move(&t->slots, slot, to->address, to->len);
 	uint64_t ended = now_ns();
 	t->switching_ns += ended - started;
 	t->holds[slot] = err < 0 ? NULL : to;

@@ -61,6 +61,10 @@ watch -p "$objects" --at object_begin 'o->payload->weight' --until object_free -
 		all(.new == .old + 1) and any(.old == 0)'
 ok "a_parameter_by_name_leads_on_through_pointers" $?
 
+watch -p "$objects" --at object_begin 'o->refcount' --until object_free --stack -n 4 -o "$tmp/file"
+[ $? = 0 ] && grep -Eq '    #[12] .*live' "$tmp/out" && [ "$(grep -c '"object":"0x' "$tmp/file")" = 4 ]
+ok "stacks_and_a_file_of_json_lines_are_as_for_other_hits" $?
+
 watch -p "$objects" --at object_begin --watch '*(uint32_t *)(arg1+20)' --until object_free:arg0 -n 4 --json
 [ $? = 0 ] && summary '.delivered == 4 and .what == "*(uint32_t *)(arg1+20)"' &&
 	hits 'all(.len == 4 and .new < 10)'
