@@ -44,7 +44,7 @@ enum {
 	FRAME_CONDITION = -400,
 	FRAME_CALL = -424, /* struct uprobe_call */
 	FRAME_TEXTS = -432,
-	FRAME_LEN = -440,
+	FRAME_LEN = -448,
 };
 
 #define CONTEXT R6
