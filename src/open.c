@@ -131,6 +131,9 @@ static int prepare_program(struct trapline_event *ev, int fd, uint32_t part, uin
 			*program = 0;
 			return failed(err, FAILED_PROGRAM, "the BPF program was refused");
 		}
+		/* Nothing is enabled yet, and to load has taken its time. */
+		if (!class)
+			event_read_first_values(ev);
 	}
 	return sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)*program);
 }
