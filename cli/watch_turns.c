@@ -120,26 +120,37 @@ static int too_few(const struct watch_turns *t)
 		t->place_count == 1 ? "s" : "", t->word_count, n, n == 1 ? "is" : "are");
 }
 
+/* All at once, so that none of them is seen before the others. */
+static int enable_all(struct watch_turns *t, const struct session *session)
+{
+	for (size_t slot = 0; slot < t->slots.count; slot++) {
+		int err = trapline_event_enable(t->slots.event[slot]);
+		if (err < 0)
+			return session_explain(session, "watch", t->title, err);
+		t->holds[slot] = &t->word[slot];
+		t->holds[slot]->since_ns = now_ns();
+	}
+	t->next_ns = now_ns() + t->set->rotate_ns;
+	return 0;
+}
+
 int watch_turns_arm(struct watch_turns *t, struct trapline *target,
 		    const struct session *session, const struct trapline_event_opts *opts)
 {
+	struct trapline_event_opts disabled = *opts;
 	int err = 0;
 
+	disabled.flags |= TRAPLINE_DISABLED;
 	while (!err && t->slots.count < t->word_count) {
-		struct turn_word *w = &t->word[t->slots.count];
+		const struct turn_word *w = &t->word[t->slots.count];
 		err = watch_slots_add(&t->slots, target, w->address, w->len,
-				      t->place[0].access, opts);
-		if (err)
-			break;
-		t->holds[t->slots.count - 1] = w;
-		w->since_ns = now_ns();
+				      t->place[0].access, &disabled);
 	}
 	if (!t->slots.count || (err && err != -ENOSPC))
 		return session_explain(session, "watch", t->title, err);
 	if (t->slots.count < t->word_count && !t->set->rotate_ns)
 		return too_few(t);
-	t->next_ns = now_ns() + t->set->rotate_ns;
-	return 0;
+	return enable_all(t, session);
 }
 
 bool watch_turns_hit(struct watch_turns *t, const struct trapline_hit *hit,

@@ -119,9 +119,9 @@ kill "$crowd"
 # Turns.
 start objects --many
 many=$pid
-watch -p "$many" first_count third_count --limit 20 --json
-[ $? = 0 ] && summary ".delivered == 20 and $balances and ([.places[].share] | all(. > 0.5)) and
-	([.places[].hits] | add) == 20" &&
+watch -p "$many" first_count third_count --limit 100 --json
+[ $? = 0 ] && summary ".delivered == 100 and $balances and ([.places[].share] | all(. > 0.5)) and
+	([.places[].hits] | add) == 100" &&
 	hits 'all((.what == "first_count" and .function == "bump_first" and .len == 4) or
 		(.what == "third_count" and .function == "bump_third" and .len == 1)) and
 		(map(.what) | unique | length == 2)'
