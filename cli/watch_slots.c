@@ -19,7 +19,8 @@ int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t addr
 	return err < 0 ? err : 0;
 }
 
-int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address, size_t len)
+int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address,
+		     size_t len)
 {
 	struct trapline_event *event = slots->event[slot];
 	int err = len ? trapline_event_aim(event, address, len) :
