@@ -74,4 +74,16 @@ int race_forked(void);
 /* The same, and there it does not go on. */
 void race_forget(void);
 
+/*
+ * race_report.c: grade by what the record tells alone, 0 A to 2 C; and the race as a line of JSON as
+ * `trapline race --json` prints it, without what takes symbols. Returns its length, at most n - 1.
+ */
+uint32_t race_grade_plain(struct race_region *region, const struct race_record *record);
+size_t race_report_line(const struct race_region *region, const struct race_record *record,
+			uint32_t grade, char *line, size_t n);
+/* The file of a place, NULL: none; *offset is the address in it. */
+const char *race_file_of(const struct race_region *region, uint64_t place, uint64_t *offset);
+/* Frames to begin with: a memory function is its caller's access. */
+uint32_t race_first_frame(const struct race_side *side);
+
 #endif
