@@ -37,7 +37,8 @@ done
 [ $bad = 0 ]
 ok "storms of forks beside threads that race" $?
 
-race --overhead 5% -- sh -c "i=0; while [ \$i -lt $forks ]; do (:) ; i=\$((i + 1)); done"
+timeout -k 5 900 "$trapline" race --overhead 5% --json -o "$tmp/races.json" -- \
+	sh -c "i=0; while [ \$i -lt $forks ]; do (:) ; i=\$((i + 1)); done" >"$tmp/out" 2>"$tmp/err"
 [ $? = 0 ] && holds ".[-1].processes > $forks and .[-1].lost_processes == 0 and
 	.[-1].processes_failed == 0"
 ok "$forks children, each of which is counted" $?
