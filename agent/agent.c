@@ -22,6 +22,7 @@
 #include "tools/race.h"
 
 #define RACE_OPTION "race="
+#define RACE_END_OPTION "race-end="
 #define THROTTLE_OPTION "throttle="
 
 /* Copies the value of an option; 0: there is none. */
@@ -33,6 +34,8 @@ static int read_option(const char *all, const char *option, char *path, size_t n
 		return 0;
 	at += strlen(option);
 	size_t len = strcspn(at, ":");
+	if (!strncmp(at, "fd:", 3))
+		len += strspn(at + len, ":0123456789");
 	if (len == 0 || len >= n)
 		return 0;
 	memcpy(path, at, len);
@@ -40,19 +43,27 @@ static int read_option(const char *all, const char *option, char *path, size_t n
 	return 1;
 }
 
-static void *map_region(const char *path, size_t bytes)
+static void *map_fd(int fd, size_t bytes)
 {
 	struct stat st;
 	void *region = NULL;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
 
+	if (sys4(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == 0 && (size_t)st.st_size == bytes)
+		region = memory_map_shared(bytes, 1, fd, 0);
+	return region && !memory_failed(region) ? region : NULL;
+}
+
+/* A path, or a descriptor that is open: "fd:N". */
+static void *map_region(const char *path, size_t bytes)
+{
+	if (!strncmp(path, "fd:", 3))
+		return map_fd(atoi(path + 3), bytes);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return NULL;
-	if (sys4(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == 0 &&
-	    (size_t)st.st_size == bytes)
-		region = memory_map_shared(bytes, 1, fd, 0);
+	void *region = map_fd(fd, bytes);
 	sys_close(fd);
-	return region && !memory_failed(region) ? region : NULL;
+	return region;
 }
 
 /*
@@ -90,12 +101,23 @@ static void use_heap(void)
 	trapline_heap_count_into(lost_blocks, lost_stacks);
 }
 
+static int is_preloaded; /* so that the program's calls come through us */
+
 static void race_agent_forked(void)
 {
 	signals_are_ours(0);
 	if (race_forked() == 0)
-		signals_are_ours(1);
+		signals_are_ours(is_preloaded);
 	use_heap();
+}
+
+static void follow_forks(void)
+{
+	static int follows;
+
+	if (!follows)
+		pthread_atfork(NULL, NULL, race_agent_forked);
+	follows = 1;
 }
 
 static void start_throttle(const char *path)
@@ -112,14 +134,48 @@ static void start_throttle(const char *path)
  */
 int trapline_agent_call(const char *options);
 
+/*
+ * The threads run already, and nothing of theirs comes through us: they are looked at as they are.
+ * All stays as it was when the search has ended, but for us and the handler of SIGTRAP.
+ */
+static int attach_race(const char *path)
+{
+	struct race_region *region = map_region(path, sizeof(*region));
+
+	if (!region)
+		return -ENOENT;
+	int err = zydis_open() ? -ELIBACC : 0;
+	if (err)
+		race_refuse(region, RACE_STEP_DECODER, err);
+	else
+		err = race_start(region, RACE_IS_LATE | RACE_OWNS_REGION);
+	if (err)
+		memory_unmap(region, sizeof(*region));
+	else
+		follow_forks();
+	return err;
+}
+
+static int attach_throttle(const char *path)
+{
+	struct throttle_region *region = map_region(path, sizeof(*region));
+
+	return region ? agent_throttle_start(region) : -ENOENT;
+}
+
 __attribute__((visibility("default"))) int trapline_agent_call(const char *options)
 {
 	char path[256];
 
-	if (!read_option(options, THROTTLE_OPTION, path, sizeof(path)))
-		return -EINVAL;
-	struct throttle_region *region = map_region(path, sizeof(*region));
-	return region ? agent_throttle_start(region) : -ENOENT;
+	if (read_option(options, RACE_OPTION, path, sizeof(path)))
+		return attach_race(path);
+	if (!strcmp(options, RACE_END_OPTION)) {
+		race_stop(RACE_STEP_NONE);
+		return 0;
+	}
+	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
+		return attach_throttle(path);
+	return -EINVAL;
 }
 
 static void start_race(const char *path)
@@ -132,9 +188,10 @@ static void start_race(const char *path)
 		race_refuse(region, RACE_STEP_DECODER, -ENOENT);
 		return;
 	}
-	pthread_atfork(NULL, NULL, race_agent_forked);
+	is_preloaded = 1;
+	follow_forks();
 	signals_prepare();
-	if (race_start(region) == 0)
+	if (race_start(region, 0) == 0)
 		signals_are_ours(1);
 	use_heap();
 }

@@ -2,10 +2,13 @@
 /* throttle.c - the budgets of `trapline throttle` in the target. */
 #include "agent/throttle.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
 #include "throttle_open.h"
 
 static struct throttle_region *region;
@@ -43,10 +46,27 @@ static int begin(void)
 	return err;
 }
 
+/* Of a command that has ended: nothing of it stays. */
+static void end_last(void)
+{
+	for (uint32_t i = 0; i < THROTTLE_BUDGETS; i++)
+		trapline_throttle_end(open_budgets[i]);
+	memset(open_budgets, 0, sizeof(open_budgets));
+	trapline_close(self);
+	self = NULL;
+	memory_unmap(region, sizeof(*region));
+	region = NULL;
+}
+
 int agent_throttle_start(struct throttle_region *shared)
 {
 	if (shared->magic != THROTTLE_MAGIC || shared->bytes != sizeof(*shared))
-		return -1;
+		return -EPROTO;
+	if (region && !atomic_get(&region->stop) &&
+	    sys2(SYS_kill, region->observer, 0) != -ESRCH)
+		return -EBUSY;
+	if (region)
+		end_last();
 	region = shared;
 	return begin();
 }

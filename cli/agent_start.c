@@ -9,17 +9,15 @@
 
 #include "cli/cmd.h"
 #include "cli/inject.h"
+#include "cli/program.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define AGENT "libtrapline-agent.so"
@@ -133,75 +131,52 @@ int agent_command_start(const char *command, char *const *argv, const char *opti
 	return err ? cli_wrong(command, "cannot start %s: %s", argv[0], strerror(err)) : CLI_OK;
 }
 
-/* As execvp() will. */
-static int find_program(const char *name, char *path, size_t n)
-{
-	const char *dirs = getenv("PATH");
-
-	if (strchr(name, '/')) {
-		snprintf(path, n, "%s", name);
-		return access(path, X_OK);
-	}
-	for (const char *dir = dirs ? dirs : "/bin:/usr/bin"; dir; dir = strchr(dir, ':')) {
-		dir += *dir == ':';
-		snprintf(path, n, "%.*s/%s", (int)strcspn(dir, ":"), dir, name);
-		if (!access(path, X_OK))
-			return 0;
-	}
-	return -1;
-}
-
-/* A program without a loader cannot be given the agent. */
-static bool is_static(const char *path)
-{
-	Elf64_Ehdr ehdr;
-	Elf64_Phdr ph;
-	bool has_loader = false;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	bool is_elf = read(fd, &ehdr, sizeof(ehdr)) == sizeof(ehdr) &&
-		      !memcmp(ehdr.e_ident, ELFMAG, SELFMAG) &&
-		      ehdr.e_ident[EI_CLASS] == ELFCLASS64;
-	for (int i = 0; is_elf && i < ehdr.e_phnum; i++) {
-		off_t at = (off_t)(ehdr.e_phoff + (uint64_t)i * sizeof(ph));
-		if (pread(fd, &ph, sizeof(ph), at) == sizeof(ph) && ph.p_type == PT_INTERP)
-			has_loader = true;
-	}
-	close(fd);
-	return is_elf && !has_loader;
-}
-
 int agent_command_check(const char *command, char *const *argv)
 {
 	char path[PATH_MAX];
-	struct stat st;
 
-	if (find_program(argv[0], path, sizeof(path)))
+	if (program_find(argv[0], path, sizeof(path)))
 		return CLI_OK; /* starting it says why */
-	if (is_static(path))
+	if (program_is_static(path))
 		return cli_wrong(command, "%s is linked statically: the agent cannot be loaded into "
 				 "it. Link it dynamically", path);
-	if (!stat(path, &st) && st.st_mode & (S_ISUID | S_ISGID) && geteuid() != 0)
-		return cli_wrong(command, "%s is setuid or setgid: the loader does not preload into "
-				 "it. Run it as its owner", path);
+	if (program_is_secure(path))
+		return cli_wrong(command, "%s is setuid or setgid, or has capabilities: the loader does "
+				 "not preload into it. Run it as its owner", path);
 	return CLI_OK;
 }
 
-int agent_call(const char *command, pid_t pid, const char *options)
+/* The mapping that we have, with what is in it, becomes one of that file. */
+static int share_region(void *arg, int fd)
 {
+	const struct agent_share *share = arg;
+	int err = 0;
+
+	if (ftruncate(fd, (off_t)share->bytes) ||
+	    pwrite(fd, share->region, share->filled, 0) != (ssize_t)share->filled ||
+	    mmap(share->region, share->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 0) == MAP_FAILED)
+		err = errno ? -errno : -EIO;
+	close(fd);
+	return err;
+}
+
+int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
+	       int *result)
+{
+	const struct inject_shared shared = {
+		.name = "trapline-region",
+		.take = share_region,
+		.arg = (void *)(uintptr_t)share,
+	};
 	char agent[PATH_MAX + 64];
 	char why[512] = "";
-	int result = 0;
+	char text[64];
 
 	if (find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);
-	int err = inject(pid, agent, "trapline_agent_call", options, &result, why, sizeof(why));
-	if (err)
-		return cli_wrong(command, "process %d: %s", pid, why);
-	if (result)
-		return cli_wrong(command, "process %d: the agent could not begin: %s", pid,
-				 strerror(-result));
-	return CLI_OK;
+	snprintf(text, sizeof(text), "%s=", option);
+	int err = inject(pid, agent, "trapline_agent_call", text, share ? &shared : NULL, result,
+			 why, sizeof(why));
+	return err ? cli_wrong(command, "process %d: %s", pid, why) : CLI_OK;
 }

@@ -22,7 +22,18 @@ int agent_command_check(const char *command, char *const *argv);
 /* Start it, with options for the agent. 0 and *pid, or an exit status, line printed. */
 int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid);
 
-/* Call the agent in a running process; loads it where it is not yet. 0 or an exit status. */
-int agent_call(const char *command, pid_t pid, const char *options);
+/* A region here that shall be shared with a running process; what it begins with goes there. */
+struct agent_share {
+	void *region;
+	size_t bytes;
+	size_t filled;
+};
+
+/*
+ * Call the agent in a running process for an option; loads it where it is not yet. share may be NULL.
+ * 0, and *result is what the agent returned, which is not told; or an exit status, line printed.
+ */
+int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
+	       int *result);
 
 #endif

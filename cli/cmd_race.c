@@ -3,12 +3,14 @@
  * cmd_race.c - `trapline race`: data races of an unmodified program.
  *
  * The search runs in the program, by the agent that is loaded into it; here records are read and
- * explained while it runs. The program keeps its terminal, its output and its exit status.
+ * explained while it runs. The program keeps its terminal, its output and its exit status; a process
+ * that ran before us goes on after us.
  */
-#include "cli/agent_start.h"
+#include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/race.h"
+#include "cli/session.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,10 +25,14 @@
 #define LOOK_EVERY_NS 10000000
 #define SURE_AFTER_NS 2000000000u
 #define SWEEP_NS 10000000000u
+#define GIVEN_NS 10000000000u /* to a run in progress when the time is over, at least */
+#define KILL_AFTER_NS 2000000000u
 #define STILL_RUNS 3u /* without a new site: then no other will be reached */
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct race_cli_settings, member)
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "a running process, as it is" },
+	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time (with -p)" },
 	{ "overhead", 0, OPT_STRING, AT(overhead), "PERCENT",
 	  "how much the search may cost (default: 2%; 300% with --sweep)" },
 	{ "grade", 0, OPT_STRING, AT(grade), "A|B|C",
@@ -36,7 +42,8 @@ static const struct opt options[] = {
 	{ "sweep", 0, OPT_FLAG, AT(sweep), NULL,
 	  "run CMD again and again, and hold every access in it" },
 	{ "time", 0, OPT_STRING, AT(time), "SECONDS",
-	  "with --sweep or --replay: begin no run after that time (default: 10 or 60)" },
+	  "with --sweep or --replay: begin no run after that time (default: 10 or 60), and end "
+	  "one that hangs on" },
 	{ "until-covered", 0, OPT_COUNT, AT(until_covered), "N",
 	  "with --sweep: end when each access that is reached was held N times" },
 	{ "heap", 0, OPT_FLAG, AT(heap), NULL,
@@ -64,7 +71,7 @@ static const struct opt options[] = {
 
 static const struct opt_syntax syntax = {
 	.command = COMMAND,
-	.usage = "[OPTION...] -- CMD ARG...",
+	.usage = "[OPTION...] (-p PID | -- CMD ARG...)",
 	.about = "Finds data races in a program as it is, built without any special flag: a thread that\n"
 		 "is about to touch memory is held for a moment, and another that touches the same\n"
 		 "memory meanwhile is caught in the act.\n\n"
@@ -72,8 +79,9 @@ static const struct opt_syntax syntax = {
 		 "which an aligned mov cannot tell; C is likely meant so.",
 	.tail = "The report goes to stderr, the program's own output is left alone. Exit status: the\n"
 		"program's, or what --error-exitcode says.\n\n"
-		"example:\n"
-		"  trapline race --json -o races.jsonl -- ./server --threads 8",
+		"examples:\n"
+		"  trapline race --json -o races.jsonl -- ./server --threads 8\n"
+		"  trapline race -p $(pidof server) --for 60",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -91,6 +99,12 @@ struct race_cli {
 	uint64_t runs;
 	uint64_t reached;  /* sites, at the end of the last run */
 	uint64_t still_runs; /* since that was another number */
+	uint64_t run_ns;     /* when this run began */
+	uint64_t longest_ns; /* of the runs that ended by themselves */
+	uint64_t cut_ns;     /* when this one was told to end; 0: it was not */
+	uint64_t runs_cut;
+	uint64_t rows_at;	  /* processes that had begun when rows were given back */
+	struct race_totals gone;  /* of processes whose rows were given back */
 	bool is_ended; /* by a signal to us */
 	int status; /* of the child, as waitpid() tells; of the first that failed */
 };
@@ -100,14 +114,6 @@ static volatile sig_atomic_t ended_by; /* a signal for us that the program gets 
 static void on_signal(int number)
 {
 	ended_by = number;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 /* "2%", "2" or "0.5%". */
@@ -181,6 +187,19 @@ static int read_sweep(struct race_cli_settings *set)
 	return 0;
 }
 
+static void name_program(struct race_cli_settings *set)
+{
+	char link[64];
+
+	if (set->command) {
+		snprintf(set->program, sizeof(set->program), "%s", set->command[0]);
+		return;
+	}
+	snprintf(link, sizeof(link), "/proc/%d/exe", set->pid);
+	ssize_t n = readlink(link, set->program, sizeof(set->program) - 1);
+	set->program[n > 0 ? n : 0] = '\0';
+}
+
 static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 {
 	int status = 0;
@@ -194,10 +213,19 @@ static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 	if (first < n)
 		return cli_wrong(COMMAND, "'%s' is no option; the command goes after --",
 				 argv[first]);
-	if (n + 1 >= argc)
-		return cli_wrong(COMMAND, "in which program? Give -- CMD ARG...; see trapline race "
-				 "--help");
-	set->command = &argv[n + 1];
+	if (n + 1 < argc)
+		set->command = &argv[n + 1];
+	status = session_check_target(COMMAND, set->pid, set->command);
+	if (status)
+		return status;
+	if (set->pid && (set->sweep || set->replay))
+		return cli_wrong(COMMAND, "--%s runs a command again and again: give -- CMD ARG..., not "
+				 "-p", set->sweep ? "sweep" : "replay");
+	if (set->pid && set->heap)
+		return cli_wrong(COMMAND, "--heap notes blocks from the beginning on: give -- CMD ARG..., "
+				 "not -p");
+	if (set->for_ns && !set->pid)
+		return cli_wrong(COMMAND, "--for goes with -p: a command is searched until it ends");
 	if (set->error_exitcode > 255)
 		return cli_wrong(COMMAND, "--error-exitcode: 0 to 255");
 	status = read_overhead(set);
@@ -209,7 +237,10 @@ static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_form(set);
 	if (!status)
 		status = read_sweep(set);
-	return status ? status : agent_command_check(COMMAND, set->command);
+	if (!status && set->command)
+		status = race_command_check(set);
+	name_program(set);
+	return status;
 }
 
 static int open_output(struct race_cli *c)
@@ -223,11 +254,24 @@ static int open_output(struct race_cli *c)
 	return 0;
 }
 
+/* The table of processes is large, but a sweep of a shell script fills it. */
+static void give_back_rows(struct race_cli *c)
+{
+	uint64_t count = __atomic_load_n(&c->run.region->process_count, __ATOMIC_RELAXED);
+
+	if (count < RACE_PROCESSES / 2 || count - c->rows_at < RACE_PROCESSES / 16)
+		return;
+	c->rows_at = count;
+	race_give_back_rows(c->run.region, &c->gone);
+}
+
 static void read_records(struct race_cli *c)
 {
 	struct race_record record;
 	struct race_view *v;
 
+	race_look(&c->run);
+	give_back_rows(c);
 	while (race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v))
 			continue;
@@ -277,6 +321,31 @@ static bool sweep_goes_on(struct race_cli *c)
 	return c->still_runs < STILL_RUNS || coverage.held < coverage.reached;
 }
 
+/*
+ * A run that hangs on: it had twice the time of any before. By SIGTERM, and later by SIGKILL; the
+ * processes that it started, too.
+ */
+static void cut_off(struct race_cli *c)
+{
+	uint64_t now = now_ns();
+	uint64_t given = 2 * c->longest_ns > GIVEN_NS ? 2 * c->longest_ns : GIVEN_NS;
+
+	if (!c->set.time || now - c->started_ns < c->set.time_ns)
+		return;
+	uint64_t over = c->started_ns + c->set.time_ns;
+	if (!c->cut_ns && now - (c->run_ns > over ? c->run_ns : over) > given) {
+		c->cut_ns = now;
+		c->runs_cut++;
+		cli_note(COMMAND, "a run hangs on %.0f s after --time: SIGTERM, and SIGKILL %.0f s "
+			 "later", (double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
+		race_others_signal(&c->run, SIGTERM);
+		kill(c->run.pid, SIGTERM);
+	} else if (c->cut_ns && now - c->cut_ns > KILL_AFTER_NS) {
+		race_others_signal(&c->run, SIGKILL);
+		kill(c->run.pid, SIGKILL);
+	}
+}
+
 /* Signals reach the program: those of the terminal by themselves, SIGTERM and SIGHUP by us. */
 static int wait_for_end(struct race_cli *c)
 {
@@ -284,6 +353,8 @@ static int wait_for_end(struct race_cli *c)
 	bool is_over = false;
 	int status = 0;
 
+	c->run_ns = now_ns();
+	c->cut_ns = 0;
 	for (uint64_t n = 0; !is_over; n++) {
 		int forward = ended_by;
 
@@ -292,6 +363,8 @@ static int wait_for_end(struct race_cli *c)
 		c->is_ended |= forward != 0;
 		ended_by = 0;
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
+		if (!is_over)
+			cut_off(c);
 		read_records(c);
 		tell(c, false);
 		/* Short programs are run often: waiting would be most of the time. */
@@ -300,14 +373,39 @@ static int wait_for_end(struct race_cli *c)
 			nanosleep(&pause, NULL);
 	}
 	c->runs++;
+	uint64_t took = now_ns() - c->run_ns;
+	if (c->cut_ns) {
+		race_others_signal(&c->run, SIGKILL); /* what it left behind */
+		return 0;
+	}
+	if (took > c->longest_ns)
+		c->longest_ns = took;
 	return status;
+}
+
+/* Until it ends, or we do: it goes on. */
+static void wait_attached(struct race_cli *c)
+{
+	struct timespec pause = { 0, LOOK_EVERY_NS };
+	uint64_t end_ns = c->set.for_ns ? now_ns() + c->set.for_ns : UINT64_MAX;
+
+	while (!ended_by && now_ns() < end_ns && !race_attach_is_over(&c->run)) {
+		read_records(c);
+		tell(c, false);
+		nanosleep(&pause, NULL);
+	}
+	c->runs++;
+	race_attach_end(&c->run);
 }
 
 static void run(struct race_cli *c)
 {
 	struct timespec pause = { 0, LOOK_EVERY_NS };
 
-	c->status = wait_for_end(c);
+	if (c->set.pid)
+		wait_attached(c);
+	else
+		c->status = wait_for_end(c);
 	while (sweep_goes_on(c) && race_command_start(&c->set, &c->run) == CLI_OK) {
 		int status = wait_for_end(c);
 
@@ -331,17 +429,6 @@ static void catch_signals(void)
 	sigaction(SIGHUP, &sa, NULL);
 }
 
-static const char *const step_names[] = {
-	[RACE_STEP_NONE] = "",
-	[RACE_STEP_SIGNAL] = "SIGTRAP could not be handled",
-	[RACE_STEP_TIMER] = "no task clock could be opened (perf_event_open)",
-	[RACE_STEP_WATCH] = "no watchpoint could be opened: debug registers in use or missing",
-	[RACE_STEP_BREAK] = "no debug register was left for a breakpoint",
-	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
-	[RACE_STEP_RUNTIME] = "written in Go, whose runtime takes all signals for its own",
-	[RACE_STEP_SECCOMP] = "seccomp forbids the system calls that the search needs",
-};
-
 /* A sweep without its sites is a search by the timer, and finds less. */
 static void say_refusal(const struct race_cli *c, const struct race_totals *t)
 {
@@ -358,7 +445,7 @@ static void say_refusal(const struct race_cli *c, const struct race_totals *t)
 /* Where the search could not run it must not look as if nothing was there. */
 static int say_blindness(const struct race_totals *t)
 {
-	unsigned int step = t->step < sizeof(step_names) / sizeof(step_names[0]) ? t->step : 0;
+	unsigned int step = t->step < RACE_STEPS ? t->step : 0;
 
 	if (!t->processes) {
 		cli_note(COMMAND, "the agent came to no process: a static or setuid program, or one "
@@ -369,7 +456,7 @@ static int say_blindness(const struct race_totals *t)
 	if (t->failed)
 		cli_note(COMMAND, "%llu of %llu processes were searched %s: %s%s%s",
 			 (unsigned long long)t->failed, (unsigned long long)t->processes,
-			 is_partly ? "only in part" : "not at all", step_names[step],
+			 is_partly ? "only in part" : "not at all", race_step_names[step],
 			 is_partly ? "" : ": ", is_partly ? "" : strerror(-t->error));
 	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
 }
@@ -385,10 +472,13 @@ static int exit_status(const struct race_cli *c, size_t shown, int blind)
 
 static int finish(struct race_cli *c)
 {
-	struct race_totals totals = { .torn = c->torn, .runs = c->runs };
+	struct race_totals totals = c->gone;
 	struct race_end end = { .totals = &totals, .child_status = c->status };
 	size_t shown = 0;
 
+	totals.torn = c->torn;
+	totals.runs = c->runs;
+	totals.runs_cut = c->runs_cut;
 	end.wall_s = (uint64_t)time(NULL);
 	totals.wall_ns = now_ns() - c->started_ns;
 	if (c->first_ns > c->started_ns)
@@ -450,7 +540,8 @@ int cmd_race(int argc, char **argv)
 	catch_signals();
 	c.started_ns = now_ns();
 	if (!status)
-		status = race_command_start(&c.set, &c.run);
+		status = c.set.pid ? race_attach_start(&c.set, &c.run) :
+				     race_command_start(&c.set, &c.run);
 	if (!status) {
 		run(&c);
 		status = finish(&c);

@@ -245,14 +245,23 @@ static uint64_t process_cpu_ns(pid_t pid)
 
 static int begin(struct throttling *th)
 {
+	const struct agent_share share = { th->region, sizeof(*th->region), sizeof(*th->region) };
 	char text[128];
+	int result = 0;
 
 	agent_option("throttle", th->region_fd, text, sizeof(text));
 	th->started_ns = now_ns();
 	if (th->set.command)
 		return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
 	th->cpu_before_ns = process_cpu_ns(th->set.pid);
-	return agent_call(COMMAND, th->set.pid, text);
+	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
+	if (!status && result == -EBUSY)
+		return cli_wrong(COMMAND, "process %d is kept to a budget by another trapline throttle: "
+				 "end that one first", th->set.pid);
+	if (!status && result)
+		return cli_wrong(COMMAND, "process %d: the agent could not begin: %s", th->set.pid,
+				 strerror(-result));
+	return status;
 }
 
 static bool is_over(struct throttling *th)

@@ -3,12 +3,16 @@
 #include "cli/inject.h"
 
 #include "cli/inject_thread.h"
+#include "cli/program.h"
 #include "report/symbols.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +24,11 @@
 #include <unistd.h>
 
 #define TRIES 200
-#define THREADS_MAX 4096
+#define THREADS_MAX INJECT_THREADS_MAX
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
 #define RTLD_NOW_GLIBC 2
+#define RTLD_DL_LINKMAP_GLIBC 2
 
 struct injection {
 	pid_t pid;
@@ -32,8 +37,14 @@ struct injection {
 	uint64_t dlopen_at;
 	uint64_t dlsym_at;
 	uint64_t dlerror_at;
+	uint64_t dladdr1_at;
 	uint64_t errno_at;
 	uint64_t syscall_at;
+	char name[40]; /* of the object: by its bytes */
+	const char *function;
+	const char *argument;
+	const struct inject_shared *shared;
+	int *result;
 	char *why;
 	size_t why_size;
 };
@@ -49,18 +60,10 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct injection *in, in
 	return err;
 }
 
-static int is_filtered(pid_t pid)
+static int refuse_tracing(struct injection *in, int err)
 {
-	char line[256];
-	int mode = 0;
-
-	snprintf(line, sizeof(line), "/proc/%d/status", pid);
-	FILE *f = fopen(line, "re");
-	while (f && fgets(line, sizeof(line), f))
-		sscanf(line, "Seccomp: %d", &mode);
-	if (f)
-		fclose(f);
-	return mode;
+	return refuse(in, err, "not permitted to trace it: it has a debugger, or belongs to another user "
+			       "(kernel.yama.ptrace_scope)");
 }
 
 static uint64_t find(const struct injection *in, const char *name)
@@ -100,12 +103,13 @@ static int find_all(struct injection *in)
 	in->dlopen_at = find(in, "dlopen");
 	in->dlsym_at = find(in, "dlsym");
 	in->dlerror_at = find(in, "dlerror");
+	in->dladdr1_at = find(in, "dladdr1");
 	in->errno_at = find(in, "__errno_location");
 	in->syscall_at = find_syscall(in);
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
 		return refuse(in, -ENOEXEC,
 			      "nothing can be loaded into it: it is statically linked, or its libc "
-			      "has no dlopen; start it under trapline instead");
+			      "has no dlopen; link it dynamically");
 	if (!in->syscall_at)
 		return refuse(in, -ENOEXEC, "no system call instruction was found in its vdso");
 	return 0;
@@ -177,9 +181,7 @@ static int hold_one(struct injection *in, struct held_thread *t)
 		for (size_t k = 0; k < n; k++) {
 			err = held_begin(t, in->pid, tids[k], in->memory_fd);
 			if (err == -EPERM || err == -EACCES)
-				return refuse(in, err, "not permitted to trace it: it has a "
-						       "debugger, or belongs to another user "
-						       "(kernel.yama.ptrace_scope)");
+				return refuse_tracing(in, err);
 			if (err)
 				continue;
 			t->syscall_at = in->syscall_at;
@@ -193,31 +195,69 @@ static int hold_one(struct injection *in, struct held_thread *t)
 				   "again");
 }
 
-/* The object's bytes, in a file that has no name: the target may see other files than we do. */
-static int copy_object(struct injection *in, struct held_thread *t, const char *path)
+/* One name for the same bytes, so that an object is found again: FNV-1a. 0 or -errno. */
+static int name_object(struct injection *in, int fd)
 {
-	char there[64];
-	struct stat st;
-	uint64_t name = held_write(t, "trapline-agent", sizeof("trapline-agent"));
-	const uint64_t args[6] = { name, MFD_CLOEXEC };
-	int from = open(path, O_RDONLY | O_CLOEXEC);
+	uint8_t bytes[65536];
+	uint64_t hash = 14695981039346656037u;
+	off_t at = 0;
+	ssize_t n;
 
-	if (from < 0)
-		return refuse(in, -errno, "cannot read %s: %s", path, strerror(errno));
-	long fd = name ? held_syscall(t, SYS_memfd_create, args) : -EFAULT;
-	snprintf(there, sizeof(there), "/proc/%d/fd/%ld", in->pid, fd);
-	int to = fd < 0 ? -1 : open(there, O_WRONLY | O_CLOEXEC);
-	off_t left = to < 0 || fstat(from, &st) ? -1 : st.st_size;
+	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			hash = (hash ^ bytes[i]) * 1099511628211u;
+		at += n;
+	}
+	snprintf(in->name, sizeof(in->name), "trapline-agent-%016" PRIx64, hash);
+	return n < 0 ? -errno : 0;
+}
+
+static void close_there(struct held_thread *t, int fd)
+{
+	const uint64_t args[6] = { (uint64_t)fd };
+
+	held_syscall(t, SYS_close, args);
+}
+
+/* A file without a name in the target. Returns its descriptor there, and ours in *here. */
+static int make_file(struct injection *in, struct held_thread *t, const char *name, int *here)
+{
+	char path[64];
+	const uint64_t args[6] = { held_write(t, name, strlen(name) + 1), MFD_CLOEXEC };
+	long there = args[0] ? held_syscall(t, SYS_memfd_create, args) : -EFAULT;
+
+	if (there < 0)
+		return refuse(in, (int)there, "no file can be made in it: %s", strerror((int)-there));
+	snprintf(path, sizeof(path), "/proc/%d/fd/%ld", in->pid, there);
+	*here = open(path, O_RDWR | O_CLOEXEC);
+	if (*here >= 0)
+		return (int)there;
+	int err = -errno;
+	close_there(t, (int)there);
+	return refuse(in, err, "cannot open a file in it: %s", strerror(-err));
+}
+
+/* The object's bytes: the target may see other files than we do. */
+static int copy_object(struct injection *in, struct held_thread *t, int from)
+{
+	struct stat st;
+	int to = -1;
+	int there = make_file(in, t, in->name, &to);
+
+	if (there < 0)
+		return there;
+	off_t left = fstat(from, &st) ? -1 : st.st_size;
 	while (left > 0) {
 		ssize_t n = sendfile(to, from, NULL, (size_t)left);
 		if (n <= 0)
 			break;
 		left -= n;
 	}
-	close(from);
-	if (to >= 0)
-		close(to);
-	return left ? refuse(in, -EIO, "cannot give it the object's bytes") : (int)fd;
+	close(to);
+	if (!left)
+		return there;
+	close_there(t, there);
+	return refuse(in, -EIO, "cannot give it the object's bytes");
 }
 
 static int call(struct injection *in, struct held_thread *t, uint64_t function, uint64_t a,
@@ -255,76 +295,219 @@ static void name_descriptor(int fd, char *path, size_t size)
 	snprintf(path + n, size - n, "/%d", fd);
 }
 
-static int load_and_call(struct injection *in, struct held_thread *t, int fd, const char *function,
-			 const char *argument, int *result)
+/* Where the object is mapped, by an earlier call; 0: nowhere. */
+static uint64_t find_mapped(const struct injection *in)
+{
+	char path[64];
+	char line[512];
+	unsigned long start = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", in->pid);
+	FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, in->name) && sscanf(line, "%lx-", &start) == 1)
+			break;
+		else
+			start = 0;
+	if (f)
+		fclose(f);
+	return start;
+}
+
+/* The handle of a loaded object is its entry in the linker's list. */
+static uint64_t handle_of(struct injection *in, struct held_thread *t, uint64_t mapped)
+{
+	const uint64_t zeros[8] = { 0 };
+	uint64_t found = 0;
+	uint64_t handle = 0;
+	uint64_t out = held_write(t, zeros, sizeof(zeros));
+	const uint64_t args[4] = { mapped, out, out + 48, RTLD_DL_LINKMAP_GLIBC };
+
+	if (!in->dladdr1_at || !out || held_call(t, in->dladdr1_at, args, &found) || !(int)found)
+		return 0;
+	if (pread(in->memory_fd, &handle, 8, (off_t)(out + 48)) != 8)
+		return 0;
+	return handle;
+}
+
+static int load(struct injection *in, struct held_thread *t, int object, uint64_t *handle)
 {
 	char path[160];
-	uint64_t handle = 0;
-	uint64_t entry = 0;
-	uint64_t returned = 0;
+	int fd = copy_object(in, t, object);
 
+	if (fd < 0)
+		return fd;
 	name_descriptor(fd, path, sizeof(path));
 	int err = call(in, t, in->dlopen_at, held_write(t, path, strlen(path) + 1), RTLD_NOW_GLIBC,
-		       &handle);
-	if (err)
-		return err;
-	if (!handle)
-		return say_dlerror(in, t);
-	err = call(in, t, in->dlsym_at, handle, held_write(t, function, strlen(function) + 1),
-		   &entry);
-	if (!err && !entry)
-		return refuse(in, -ENOENT, "the object has no function %s", function);
-	if (!err)
-		err = call(in, t, entry, held_write(t, argument, strlen(argument) + 1), 0, &returned);
-	if (!err)
-		*result = (int)returned;
+		       handle);
+	if (!err && !*handle)
+		err = say_dlerror(in, t);
+	close_there(t, fd);
 	return err;
 }
 
-static int inject_into(struct injection *in, struct held_thread *t, const char *path,
-		       const char *function, const char *argument, int *result)
+static int call_with(struct injection *in, struct held_thread *t, uint64_t entry,
+		     const char *argument)
 {
+	uint64_t returned = 0;
+	int err = call(in, t, entry, held_write(t, argument, strlen(argument) + 1), 0, &returned);
+
+	if (!err)
+		*in->result = (int)returned;
+	return err;
+}
+
+static int share_and_call(struct injection *in, struct held_thread *t, uint64_t entry)
+{
+	char argument[256];
+	int here = -1;
+	int there = make_file(in, t, in->shared->name, &here);
+
+	if (there < 0)
+		return there;
+	int err = in->shared->take(in->shared->arg, here);
+	snprintf(argument, sizeof(argument), "%sfd:%d", in->argument, there);
+	err = err ? refuse(in, err, "no memory can be shared with it: %s", strerror(-err)) :
+		    call_with(in, t, entry, argument);
+	close_there(t, there);
+	return err;
+}
+
+static int find_and_call(struct injection *in, struct held_thread *t, uint64_t handle)
+{
+	uint64_t name = held_write(t, in->function, strlen(in->function) + 1);
+	uint64_t entry = 0;
+	int err = call(in, t, in->dlsym_at, handle, name, &entry);
+
+	if (err)
+		return err;
+	if (!entry)
+		return refuse(in, -ENOENT, "the object has no function %s", in->function);
+	return in->shared ? share_and_call(in, t, entry) : call_with(in, t, entry, in->argument);
+}
+
+static int inject_into(struct injection *in, struct held_thread *t, int object)
+{
+	uint64_t mapped = find_mapped(in);
 	uint64_t errno_at = 0;
+	uint64_t handle = 0;
 	int saved = 0;
 	int err = call(in, t, in->errno_at, 0, 0, &errno_at);
 
 	if (err)
 		return err;
 	pread(in->memory_fd, &saved, sizeof(saved), (off_t)errno_at);
-	int fd = copy_object(in, t, path);
-	if (fd < 0)
-		return fd;
-	err = load_and_call(in, t, fd, function, argument, result);
-	const uint64_t args[6] = { (uint64_t)fd };
-	held_syscall(t, SYS_close, args);
+	if (mapped)
+		handle = handle_of(in, t, mapped);
+	if (!handle)
+		err = load(in, t, object, &handle);
+	if (!err)
+		err = find_and_call(in, t, handle);
 	pwrite(in->memory_fd, &saved, sizeof(saved), (off_t)errno_at);
 	return err;
 }
 
-int inject(pid_t pid, const char *path, const char *function, const char *argument, int *result,
-	   char *why, size_t why_size)
+static int inject_object(struct injection *in, int object)
 {
-	struct injection in = { .pid = pid, .why = why, .why_size = why_size };
 	static struct held_thread thread;
+	int err = program_seccomp(in->pid) ? refuse(in, -EPERM, "it runs under a seccomp filter, "
+						     "which could kill it for what is "
+						     "loaded: run it without") : 0;
+
+	if (!err)
+		err = symbols_open(in->pid, &in->symbols);
+	if (!err)
+		err = find_all(in);
+	if (!err)
+		err = name_object(in, object);
+	if (!err)
+		err = hold_one(in, &thread);
+	if (!err) {
+		err = inject_into(in, &thread, object);
+		held_end(&thread);
+	}
+	symbols_close(in->symbols);
+	return err;
+}
+
+int inject(pid_t pid, const char *path, const char *function, const char *argument,
+	   const struct inject_shared *shared, int *result, char *why, size_t why_size)
+{
+	struct injection in = {
+		.pid = pid,
+		.function = function,
+		.argument = argument,
+		.shared = shared,
+		.result = result,
+		.why = why,
+		.why_size = why_size,
+	};
 	char memory[64];
 
 	snprintf(memory, sizeof(memory), "/proc/%d/mem", pid);
 	in.memory_fd = open(memory, O_RDWR | O_CLOEXEC);
 	if (in.memory_fd < 0)
-		return refuse(&in, -errno, "cannot open its memory: %s", strerror(errno));
-	int err = is_filtered(pid) ? refuse(&in, -EPERM, "it runs under a seccomp filter, which "
-					    "could kill it for what is loaded") : 0;
-	if (!err)
-		err = symbols_open(pid, &in.symbols);
-	if (!err)
-		err = find_all(&in);
-	if (!err)
-		err = hold_one(&in, &thread);
-	if (!err) {
-		err = inject_into(&in, &thread, path, function, argument, result);
-		held_end(&thread);
-	}
-	symbols_close(in.symbols);
+		return errno == EACCES || errno == EPERM ?
+			       refuse_tracing(&in, -errno) :
+			       refuse(&in, -errno, "cannot open its memory: %s", strerror(errno));
+	int object = open(path, O_RDONLY | O_CLOEXEC);
+	int err = object < 0 ? refuse(&in, -errno, "cannot read %s: %s", path, strerror(errno)) :
+			       inject_object(&in, object);
+	if (object >= 0)
+		close(object);
 	close(in.memory_fd);
 	return err;
+}
+
+static bool is_trap_blocked(pid_t pid, pid_t tid)
+{
+	char line[256];
+	unsigned long long blocked = 0;
+
+	snprintf(line, sizeof(line), "/proc/%d/task/%d/status", pid, tid);
+	FILE *f = fopen(line, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return blocked >> (SIGTRAP - 1) & 1;
+}
+
+static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)
+{
+	static struct held_thread t;
+	const uint64_t trap = 1ull << (SIGTRAP - 1);
+	int err = held_begin(&t, pid, tid, -1);
+
+	if (err)
+		return err;
+	t.saved_mask = blocked ? t.saved_mask | trap : t.saved_mask & ~trap;
+	held_end(&t);
+	return 0;
+}
+
+int inject_unblock_trap(pid_t pid, pid_t *tids, size_t max)
+{
+	static pid_t all[THREADS_MAX];
+	size_t n = list_threads(pid, all, THREADS_MAX);
+	size_t count = 0;
+
+	for (size_t i = 0; i < n && count < max; i++) {
+		if (!is_trap_blocked(pid, all[i]))
+			continue;
+		int err = set_trap_blocked(pid, all[i], false);
+		if (err == -EPERM)
+			return err;
+		if (!err)
+			tids[count++] = all[i];
+	}
+	return (int)count;
+}
+
+void inject_block_trap(pid_t pid, const pid_t *tids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!is_trap_blocked(pid, tids[i]))
+			set_trap_blocked(pid, tids[i], true);
 }

@@ -12,12 +12,34 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define INJECT_THREADS_MAX 4096
+
+/*
+ * Memory shared with the target: a file without a name that is made there, so that it needs to see
+ * nothing of ours. take gets a descriptor of it here, before the call, and keeps it; 0 or -errno.
+ */
+struct inject_shared {
+	const char *name;
+	int (*take)(void *arg, int fd);
+	void *arg;
+};
+
 /*
  * Loads the object at path (ours: it need not exist in the target's own file system), finds
  * function in it and calls it as int function(const char *argument). *result is what it returned.
- * 0 or -errno; then why says the reason in one line. The object stays loaded.
+ * 0 or -errno; then why says the reason in one line. The object stays loaded, and is loaded once: the
+ * next call finds it there. With shared, "fd:N" of the target is put behind the argument; it is closed
+ * after the call.
  */
-int inject(pid_t pid, const char *path, const char *function, const char *argument, int *result,
-	   char *why, size_t why_size);
+int inject(pid_t pid, const char *path, const char *function, const char *argument,
+	   const struct inject_shared *shared, int *result, char *why, size_t why_size);
+
+/*
+ * Lets threads take SIGTRAP that have it blocked; others are not touched. Their ids go to tids, room for
+ * max; returns how many, or -errno. Threads that do not stop at once stay as they are.
+ */
+int inject_unblock_trap(pid_t pid, pid_t *tids, size_t max);
+/* Blocks it again in these, as far as they are still there. */
+void inject_block_trap(pid_t pid, const pid_t *tids, size_t count);
 
 #endif

@@ -26,6 +26,11 @@
 #define STOP_TIMEOUT_MS 500
 #define STACK_BYTES (1u << 20)
 #define ARGUMENT_BYTES 4096u
+/*
+ * Zeros above the call, frame pointer in the midst: who unwinds the stack from there takes the system
+ * call for part of a function, and finds that it has no caller.
+ */
+#define ROOT_BYTES 1024u
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 
 static int wait_stop(pid_t tid, int timeout_ms, int *status)
@@ -185,10 +190,11 @@ int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], 
 	if (err)
 		return err;
 	/* As after a call instruction: sp is 8 below a multiple of 16. */
-	uint64_t sp = t->stack + STACK_BYTES - ARGUMENT_BYTES - 64 - 8;
+	uint64_t sp = t->stack + STACK_BYTES - ARGUMENT_BYTES - ROOT_BYTES - 8;
 	if (pwrite(t->memory_fd, &t->syscall_at, 8, (off_t)sp) != 8)
 		return -errno;
 	regs.rsp = sp;
+	regs.rbp = sp + ROOT_BYTES / 2;
 	regs.rip = function;
 	regs.rdi = args[0];
 	regs.rsi = args[1];

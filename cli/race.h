@@ -7,6 +7,7 @@
 #include "report/race.h"
 #include "report/race_places.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct race_cli_settings {
@@ -29,7 +30,10 @@ struct race_cli_settings {
 	int heap;
 	const char *replay; /* a fingerprint */
 	const char *from;
+	pid_t pid; /* of a process that runs already; 0: the command */
+	uint64_t for_ns;
 	char **command;
+	char program[256]; /* what is searched, for the reader */
 	uint64_t budget_ppm;
 	uint64_t delay_ns;
 	uint64_t time_ns;
@@ -41,12 +45,38 @@ struct race_run {
 	struct race_region *region;
 	int region_fd;
 	pid_t pid;
+	/* Of a process that ran already: */
+	int memory_fd;
+	uint64_t probe;	  /* is mapped as long as it is the same program */
+	pid_t *unblocked; /* threads that had SIGTRAP blocked before us */
+	size_t unblocked_count;
 };
 
 /* Each returns 0 or an exit status, line printed. */
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
+/* To all processes of this run that the agent is in, but the command itself. */
+void race_others_signal(const struct race_run *run, int signal);
+/* Tell the processes that somebody is still there. */
+void race_look(struct race_run *run);
+/* With one CPU little is found: say so. pid: whose threads; for a command ours, which it inherits. */
+void race_note_cpus(pid_t pid);
+/* Is there anything to be found by this command on this machine? 0 or an exit status, line printed. */
+int race_command_check(const struct race_cli_settings *set);
+
+/*
+ * race_attach.c: a process that runs already.
+ *
+ * race_price: what one trap costs here; nothing could be found where it cannot be had.
+ */
+int race_price(uint64_t *trap_ns);
+int race_attach_start(const struct race_cli_settings *set, struct race_run *run);
+bool race_attach_is_over(const struct race_run *run);
+void race_attach_end(struct race_run *run);
+
+/* enum race_step in words. */
+extern const char *const race_step_names[RACE_STEPS];
 
 /*
  * race_replay.c: a race that is known shall be seen again. Changes settings: read them before. Each

@@ -122,7 +122,7 @@ static int print_sarif(const struct race_cli_settings *set, struct race_report *
 		       const struct race_end *end, FILE *f)
 {
 	struct race_sarif_run run = {
-		.program = set->command[0],
+		.program = set->program,
 		.ended_s = end->wall_s,
 		.started_s = end->wall_s - end->totals->wall_ns / 1000000000u,
 		.blind = end->blind,

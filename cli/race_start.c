@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT
 /* race_start.c - the region that a run shares with its processes, and the command with the agent. */
 #include "cli/agent_start.h"
+#include "cli/clock.h"
 #include "cli/cmd.h"
+#include "cli/program.h"
 #include "cli/race.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND "race"
+#define REGION_NAME "trapline-race"
 #define HEAP "libtrapline-heap.so"
 
 /* Ours is what the command inherits: what notes the heap's blocks is preloaded by that. */
@@ -29,7 +35,7 @@ static int preload_heap(void)
 
 int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 {
-	run->region = agent_region_open("trapline-race", sizeof(*run->region), &run->region_fd);
+	run->region = agent_region_open(REGION_NAME, sizeof(*run->region), &run->region_fd);
 	if (!run->region)
 		return cli_wrong(COMMAND, "no memory to share with the program: %s",
 				 strerror(errno));
@@ -38,8 +44,55 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	run->region->settings.delay_ns = set->delay_ns;
 	run->region->settings.is_sweep = (uint64_t)set->sweep;
 	run->region->settings.is_heap = (uint64_t)set->heap;
+	run->region->observer = getpid();
 	run->region->magic = RACE_MAGIC;
-	return set->heap ? preload_heap() : 0;
+	race_look(run);
+	int status = race_price(&run->region->settings.trap_ns);
+	return !status && set->heap ? preload_heap() : status;
+}
+
+void race_look(struct race_run *run)
+{
+	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
+}
+
+const char *const race_step_names[RACE_STEPS] = {
+	[RACE_STEP_NONE] = "",
+	[RACE_STEP_SIGNAL] = "SIGTRAP could not be handled",
+	[RACE_STEP_TIMER] = "no task clock could be opened (perf_event_open)",
+	[RACE_STEP_WATCH] = "no watchpoint could be opened: debug registers in use or missing",
+	[RACE_STEP_BREAK] = "no debug register was left for a breakpoint",
+	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
+	[RACE_STEP_RUNTIME] = "written in Go, whose runtime takes all signals for its own",
+	[RACE_STEP_SECCOMP] = "seccomp forbids the system calls that the search needs",
+	[RACE_STEP_DESCRIPTORS] = "too few descriptors",
+	[RACE_STEP_UNWATCHED] = "we did not look there for a minute, and were taken for gone",
+};
+
+/* A held thread sleeps, so others come even then; but never two that run at the same time. */
+void race_note_cpus(pid_t pid)
+{
+	if (program_cpus(pid) == 1)
+		cli_note(COMMAND, "only one CPU may be used (taskset, cpuset): a race is found only "
+			 "where threads are switched within a stall, which is far less. Allow two");
+}
+
+/* What can be known of a command before it runs. */
+int race_command_check(const struct race_cli_settings *set)
+{
+	char path[PATH_MAX];
+
+	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
+		return cli_wrong(COMMAND, "%s is written in Go, whose runtime takes all signals for its "
+				 "own: build it with -race instead", path);
+	if (program_seccomp(getpid()))
+		return cli_wrong(COMMAND, "we run under a seccomp filter, and so would %s: one system "
+				 "call of the search could be its end. Run without it (containers: "
+				 "--security-opt seccomp=unconfined)", set->command[0]);
+	int status = agent_command_check(COMMAND, set->command);
+	if (!status)
+		race_note_cpus(getpid());
+	return status;
 }
 
 void race_region_close(struct race_run *run)
@@ -56,5 +109,34 @@ int race_command_start(const struct race_cli_settings *set, struct race_run *run
 	char options[PATH_MAX];
 
 	agent_option("race", run->region_fd, options, sizeof(options));
+	run->region->run++;
 	return agent_command_start(COMMAND, set->command, options, &run->pid);
+}
+
+/* A pid may be another process by now: ours has the region mapped. */
+static bool is_of_run(pid_t pid)
+{
+	char line[512];
+	bool is = false;
+
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *f = fopen(line, "re");
+	while (f && !is && fgets(line, sizeof(line), f))
+		is = strstr(line, "/memfd:" REGION_NAME) != NULL;
+	if (f)
+		fclose(f);
+	return is;
+}
+
+void race_others_signal(const struct race_run *run, int signal)
+{
+	const struct race_region *region = run->region;
+
+	for (uint32_t i = 0; i < RACE_PROCESSES; i++) {
+		const struct race_process *p = &region->processes[i];
+
+		if (p->state >= RACE_PROCESS_LIVE && p->run == region->run && p->pid > 0 &&
+		    p->pid != run->pid && is_of_run(p->pid))
+			kill(p->pid, signal);
+	}
 }

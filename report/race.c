@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -485,10 +486,28 @@ void race_coverage(const struct race_region *region, uint64_t times,
 	}
 }
 
+static void add_process(const struct race_process *p, struct race_totals *out)
+{
+	out->processes++;
+	if (p->error) {
+		out->failed++;
+		out->error = p->error;
+		out->step = p->step;
+	}
+	if (p->watches > out->watches)
+		out->watches = p->watches;
+	if (p->most_threads > out->most_threads)
+		out->most_threads = p->most_threads;
+	for (int c = 0; c < RACE_COUNTERS; c++)
+		out->counters[c] += p->counters[c];
+	out->stalled_ns += p->stalled_ns;
+	out->spent_ns += p->spent_ns;
+	out->run_ns += p->run_ns;
+	out->sites_refused += p->sites_error != 0;
+}
+
 void race_totals(const struct race_region *region, struct race_totals *out)
 {
-	uint64_t count = region->process_count;
-
 	out->lost_processes = region->lost_processes;
 	out->sites = region->sites_covered;
 	out->is_sweep = region->settings.is_sweep != 0;
@@ -496,24 +515,26 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->sites_lost = region->sites_lost;
 	if (out->is_sweep)
 		race_coverage(region, 1, &out->coverage);
-	for (uint64_t i = 0; i < count && i < RACE_PROCESSES; i++) {
-		const struct race_process *p = &region->processes[i];
+	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
+		if (region->processes[i].state >= RACE_PROCESS_LIVE)
+			add_process(&region->processes[i], out);
+}
 
-		out->processes++;
-		if (p->error) {
-			out->failed++;
-			out->error = p->error;
-			out->step = p->step;
-		}
-		if (p->watches > out->watches)
-			out->watches = p->watches;
-		if (p->most_threads > out->most_threads)
-			out->most_threads = p->most_threads;
-		for (int c = 0; c < RACE_COUNTERS; c++)
-			out->counters[c] += p->counters[c];
-		out->stalled_ns += p->stalled_ns;
-		out->spent_ns += p->spent_ns;
-		out->run_ns += p->run_ns;
-		out->sites_refused += p->sites_error != 0;
+uint64_t race_give_back_rows(struct race_region *region, struct race_totals *out)
+{
+	uint64_t given = 0;
+
+	/* The first one is asked for by its number. */
+	for (uint64_t i = 1; i < RACE_PROCESSES; i++) {
+		struct race_process *p = &region->processes[i];
+
+		if (__atomic_load_n(&p->state, __ATOMIC_SEQ_CST) < RACE_PROCESS_LIVE ||
+		    !kill(p->pid, 0) || errno != ESRCH)
+			continue;
+		add_process(p, out);
+		memset((char *)p + sizeof(p->state), 0, sizeof(*p) - sizeof(p->state));
+		__atomic_store_n(&p->state, (uint32_t)RACE_PROCESS_FREE, __ATOMIC_SEQ_CST);
+		given++;
 	}
+	return given;
 }

@@ -137,6 +137,7 @@ struct race_totals {
 	uint64_t sites;
 	uint64_t torn;
 	uint64_t runs;
+	uint64_t runs_cut; /* of a sweep: that hung on, and were ended */
 	uint64_t wall_ns;
 	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
@@ -146,7 +147,13 @@ struct race_totals {
 	uint64_t sites_refused; /* processes in which sites could not be trapped */
 	struct race_coverage coverage; /* held once and more */
 };
+/* Adds to what is in out. */
 void race_totals(const struct race_region *region, struct race_totals *out);
+/*
+ * Adds the processes that are dead to out and gives their rows of the table back, all but the first
+ * row. Returns how many.
+ */
+uint64_t race_give_back_rows(struct race_region *region, struct race_totals *out);
 /* race_summary.c, race_json.c. grade_max: races of higher grades are counted apart as not shown. */
 void race_summary_text(struct race_report *r, const struct race_totals *t,
 		       enum race_grade grade_max, FILE *f);

@@ -172,26 +172,6 @@ static bool is_plain_rmw(const struct race_side *side)
 	       !(insn.flags & INSN_ATOMIC);
 }
 
-/* One atomic mov touches 1, 2, 4 or 8 bytes, aligned. */
-static bool cannot_be_atomic(const struct race_side *side)
-{
-	if (!(side->flags & RACE_DECODED))
-		return false;
-	if (side->flags & (RACE_BLOCK | RACE_VECTOR) || side->size > 8)
-		return true;
-	return side->size && (side->size & (side->size - 1) || side->address % side->size);
-}
-
-static bool is_mixed(const struct race_record *record)
-{
-	const struct race_side *a = &record->first;
-	const struct race_side *b = &record->second;
-
-	if (!(a->flags & RACE_DECODED) || !(b->flags & RACE_DECODED))
-		return false;
-	return a->address != b->address || a->size != b->size;
-}
-
 /* Without what stands in comments. */
 static void drop_comments(char *line)
 {
@@ -344,16 +324,16 @@ void race_grade(struct race_report *r, struct race_view *v)
 		return;
 	}
 	intent = sign_of_intent(r, v);
-	if (intent && !(cannot_be_atomic(&record->first) && cannot_be_atomic(&record->second))) {
+	if (intent && !(race_side_is_no_word(&record->first) && race_side_is_no_word(&record->second))) {
 		v->grade = RACE_GRADE_C;
 		v->why = intent;
 		return;
 	}
-	if (cannot_be_atomic(&record->first) || cannot_be_atomic(&record->second)) {
+	if (race_side_is_no_word(&record->first) || race_side_is_no_word(&record->second)) {
 		v->why = "not one aligned word";
 		return;
 	}
-	if (is_mixed(record)) {
+	if (race_is_mixed(record)) {
 		v->why = "different bytes of it on each side";
 		return;
 	}

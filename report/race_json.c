@@ -263,6 +263,7 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	add_verdicts(r, grade_max, j);
 	json_object_set_new(j, "stalls", json_number(t->counters[RACE_STALLS]));
 	json_object_set_new(j, "runs", json_number(t->runs));
+	json_object_set_new(j, "runs_cut", json_number(t->runs_cut));
 	json_object_set_new(j, "sites_covered",
 			    json_number(t->is_sweep ? t->coverage.held : t->sites));
 	json_object_set_new(j, "sites_total",

@@ -65,6 +65,10 @@ static void print_coverage(const struct race_totals *t, FILE *f)
 		"coverage: %" PRIu64 " of %" PRIu64 " sites held, in %" PRIu64
 		" run%s; %" PRIu64 " were reached while threads ran side by side\n",
 		c->held, c->total, t->runs, plural(t->runs), c->reached);
+	if (t->runs_cut)
+		fprintf(f, "%" PRIu64 " run%s hung on after --time and %s ended by a signal; what it "
+			"found counts, its exit status does not\n", t->runs_cut,
+			t->runs_cut == 1 ? "" : "s", t->runs_cut == 1 ? "was" : "were");
 	if (t->sites_lost)
 		fprintf(f, "%" PRIu64 " sites had no room in the table\n", t->sites_lost);
 }

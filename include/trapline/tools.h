@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools.h - policies made of events: throttle, point.
+ * tools.h - policies made of events: throttle, point, race.
  *
  * Conventions as in <trapline/trapline.h>.
  */
@@ -145,6 +145,105 @@ struct trapline_point {
  */
 TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,
 				 int timeout_ms);
+
+/*
+ * Data races of this program, caught in the act: from time to time a thread that is about to touch
+ * memory is held for a moment, the address is watched in all others, and who touches it meanwhile
+ * has raced. Needs no special build; meant to be left on in production, within a budget.
+ */
+struct trapline_race;
+
+/* How certain it is that a race was not meant. An atomic load or store of a word is an ordinary mov. */
+enum trapline_race_grade {
+	TRAPLINE_RACE_A = 1, /* for certain: no aligned word, or a read-modify-write without LOCK */
+	TRAPLINE_RACE_B,     /* plain aligned accesses, and the value changed: unless both are meant atomic */
+	TRAPLINE_RACE_C,     /* likely meant so */
+};
+
+/* A place in code. */
+struct trapline_race_frame {
+	const char *module; /* path of the file; NULL: code that belongs to none */
+	uint64_t offset;    /* address in that file, as symbol tables and addr2line have it */
+};
+
+/* One of the two accesses. */
+struct trapline_race_side {
+	pid_t tid;
+	uint32_t access; /* enum trapline_access; 0: not known which */
+	uint32_t size;	 /* bytes, of the whole access */
+	uint32_t frame_count;
+	uint64_t address;
+	uint64_t ip;
+	const char *thread; /* its name */
+	const struct trapline_race_frame *frames; /* the access first, then return addresses */
+};
+
+struct trapline_race_report {
+	size_t size;
+	uint32_t grade; /* enum trapline_race_grade */
+	uint32_t len;	/* bytes that both touched */
+	uint64_t address; /* of these */
+	uint64_t old_value; /* before the second access */
+	uint64_t new_value; /* after it */
+	uint64_t time_ns;   /* CLOCK_MONOTONIC */
+	uint64_t held_ns;   /* how long the first had been held when the second came */
+	const struct trapline_race_side *first;	 /* that was held */
+	const struct trapline_race_side *second; /* NULL: the kernel, or another process */
+	const char *json; /* the same as a line of JSON, without the line's end */
+	size_t json_length;
+};
+
+struct trapline_race_opts {
+	size_t size;
+	uint32_t flags;	     /* none are known: 0 */
+	uint32_t budget_ppm; /* cost, in millionths of the time the program runs; 0: 20000, 2 % */
+	uint64_t delay_ns;   /* hold each access so long; 0: by how often its site was held */
+	uint32_t grade;	     /* report down to this one; 0: TRAPLINE_RACE_A */
+	int fd;		     /* reports are written there as lines of JSON; 0: not */
+	/*
+	 * Called once for each pair of places, in a thread of the library's own, where everything is
+	 * allowed but trapline_race_stop(). The report is valid until it returns. May be NULL.
+	 */
+	void (*report)(void *arg, const struct trapline_race_report *report);
+	void *arg;
+};
+
+/*
+ * trapline_race_start - begin to look for data races in all threads of this process.
+ *
+ * t must be this process. *out is released by trapline_race_stop(). Takes up to four debug registers,
+ * and a descriptor for each thread that runs already and each of five events. SIGTRAP must not be
+ * blocked: threads that block it are seen late or not at all. Forked children are not searched.
+ * Errors: EINVAL an option, or t; EBUSY a search runs already; ENOSPC no debug register left in some
+ * thread; EMFILE too few descriptors; EOPNOTSUPP a seccomp filter, or a processor other than x86-64;
+ * others as trapline_watch(). MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_race_start(struct trapline *t, const struct trapline_race_opts *opts,
+				     struct trapline_race **out);
+
+struct trapline_race_stats {
+	size_t size;
+	uint64_t stalls;      /* accesses that were held */
+	uint64_t sites;	      /* different ones */
+	uint64_t stalled_ns;  /* over all threads */
+	uint64_t spent_ns;    /* all that the search has cost; the budget is a part of run_ns */
+	uint64_t run_ns;
+	uint64_t found;	      /* pairs of accesses caught, those of the same two places each time */
+	uint64_t reported;
+	uint64_t below_grade; /* not reported */
+	uint64_t lost;	      /* for which there was no room, or a line could not be written */
+	uint64_t threads;     /* most that were seen at once; below 2 nothing can be found */
+};
+
+/* trapline_race_stats - out->size must be set. Errors: EINVAL. MT-Safe. AS-Safe. */
+TRAPLINE_API int trapline_race_stats(struct trapline_race *race, struct trapline_race_stats *out);
+
+/*
+ * trapline_race_stop - end the search: no event, breakpoint, descriptor or thread of it stays. NULL is
+ * allowed. What was found is reported before it returns. Not from inside its own callback. MT-Safe,
+ * but no other call may use it any more. AS-Unsafe.
+ */
+TRAPLINE_API void trapline_race_stop(struct trapline_race *race);
 
 #ifdef __cplusplus
 }

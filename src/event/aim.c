@@ -11,10 +11,24 @@
 #include <linux/hw_breakpoint.h>
 
 #include "base/atomic.h"
+#include "base/memory.h"
 #include "base/sys.h"
 #include "event/event.h"
 
 int event_lowest_fd;
+struct event_limit event_limit;
+
+void event_limit_restore(void)
+{
+	struct event_limit *l = &event_limit;
+	struct rlimit now;
+
+	if (!l->is_raised || sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &now))
+		return;
+	l->is_raised = 0;
+	if (now.rlim_cur == l->raised.rlim_cur && now.rlim_max == l->raised.rlim_max)
+		sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &l->before, NULL);
+}
 
 int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
@@ -117,6 +131,19 @@ void event_let_go(struct trapline_event *ev)
 		sys_close(fd);
 	}
 	ev->roots.count = 0;
+}
+
+void event_free(struct trapline_event *ev)
+{
+	struct event_roots *roots = &ev->roots;
+
+	if (roots->capacity) {
+		memory_unmap(roots->fds, roots->capacity * roots->fds_per_root * sizeof(int));
+		memory_unmap(roots->classes, roots->capacity * sizeof(uint32_t));
+	}
+	roots->capacity = 0;
+	roots->count = 0;
+	event_give(ev);
 }
 
 /* As event_let_go(), in a forked child: the events are the parent's and go on. */

@@ -104,6 +104,19 @@ static int roots_grow(struct event_roots *roots)
 	return 0;
 }
 
+static int set_descriptor_limit(const struct rlimit *before, const struct rlimit *raised)
+{
+	int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, raised, NULL);
+
+	if (err)
+		return err;
+	if (!event_limit.is_raised)
+		event_limit.before = *before;
+	event_limit.raised = *raised;
+	event_limit.is_raised = 1;
+	return 0;
+}
+
 /* Raise the soft limit of descriptors, and the hard one where that is allowed. */
 static int raise_descriptor_limit(void)
 {
@@ -119,14 +132,28 @@ static int raise_descriptor_limit(void)
 			.rlim_cur = aim,
 			.rlim_max = limit.rlim_max > aim ? limit.rlim_max : aim,
 		};
-		if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &raised, NULL) == 0)
+		if (!set_descriptor_limit(&limit, &raised))
 			return 0;
 	}
 	if (limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		return (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, NULL);
+		struct rlimit raised = { limit.rlim_max, limit.rlim_max };
+		return set_descriptor_limit(&limit, &raised);
 	}
 	return -EMFILE;
+}
+
+int event_limit_raise(size_t descriptors)
+{
+	struct rlimit limit;
+
+	for (;;) {
+		int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
+		if (err || limit.rlim_cur > descriptors)
+			return err;
+		err = raise_descriptor_limit();
+		if (err)
+			return -EMFILE;
+	}
 }
 
 static int open_one(const struct trapline_event *ev, uint32_t part, pid_t tid, int cpu)

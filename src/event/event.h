@@ -16,6 +16,7 @@
 
 #include <linux/perf_event.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <trapline/trapline.h>
@@ -208,12 +209,20 @@ struct trapline_event {
 
 extern struct trapline_event event_table[EVENT_MAX];
 
-/* sig_data: magic 16, index 8, part 8, generation 32 bits. */
+/*
+ * sig_data: magic 16, index 8, part 8, generation 32 bits. The magic tells our signals from those of
+ * another copy of this library in the same process: the program's own, or a loaded agent.
+ */
 #define EVENT_MAGIC 0x7472u
+
+static inline uint64_t event_magic(void)
+{
+	return (EVENT_MAGIC ^ (uintptr_t)event_table >> 12) & 0xffffu;
+}
 
 static inline uint64_t event_sig_data(const struct trapline_event *ev, uint32_t part)
 {
-	return (uint64_t)EVENT_MAGIC << 48 | (uint64_t)ev->index << 40 | (uint64_t)part << 32 |
+	return event_magic() << 48 | (uint64_t)ev->index << 40 | (uint64_t)part << 32 |
 	       ev->generation;
 }
 
@@ -290,6 +299,7 @@ void event_look_for_unseen(struct trapline_event *ev);
  * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
  * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
  * event_let_go: close all descriptors, in whatever thread they were opened.
+ * event_free: after that, give back the row; nobody is in its callback any more.
  * event_forget_copies: as that, in a forked child; the parent's events go on.
  */
 int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
@@ -298,7 +308,22 @@ void event_pause(struct trapline_event *ev);
 void event_rest(struct trapline_event *ev);
 int event_aim_self(struct trapline_event *ev, uint64_t addr);
 void event_let_go(struct trapline_event *ev);
+void event_free(struct trapline_event *ev);
 void event_forget_copies(struct trapline_event *ev);
+
+/*
+ * The limit of descriptors that arming raised, to be put back when all of a tool's are closed, where
+ * nobody has changed it since. AS-Safe.
+ */
+struct event_limit {
+	uint32_t is_raised;
+	struct rlimit before;
+	struct rlimit raised;
+};
+extern struct event_limit event_limit;
+/* Have room for so many. 0 or -EMFILE: the hard limit is lower. */
+int event_limit_raise(size_t descriptors);
+void event_limit_restore(void);
 
 /* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */
 extern int event_lowest_fd;

@@ -165,10 +165,18 @@ enum race_counter {
 	RACE_COUNTERS,
 };
 
+enum race_process_state {
+	RACE_PROCESS_FREE,
+	RACE_PROCESS_TAKEN, /* being filled */
+	RACE_PROCESS_LIVE,
+	RACE_PROCESS_ENDED, /* the search has, in it; the process may go on */
+};
+
 /* Of each process that the agent came to. */
 struct race_process {
-	uint32_t state; /* 0: free */
+	uint32_t state; /* enum race_process_state */
 	int32_t pid;
+	uint64_t run; /* region.run when it began */
 	int32_t error; /* -errno when the detector could not start */
 	uint32_t step; /* enum race_step: where */
 	uint32_t watches;
@@ -191,6 +199,9 @@ enum race_step {
 	RACE_STEP_DECODER, /* instructions cannot be decoded */
 	RACE_STEP_RUNTIME, /* a program that must not get our signals: Go */
 	RACE_STEP_SECCOMP, /* a program that allows itself few system calls, from now on or before */
+	RACE_STEP_DESCRIPTORS, /* not one for each thread and register */
+	RACE_STEP_UNWATCHED, /* the command did not look for a minute: taken for gone */
+	RACE_STEPS,
 };
 
 struct race_file {
@@ -239,16 +250,21 @@ struct race_settings {
 	uint64_t is_heap;    /* blocks of the heap are noted */
 	uint64_t range_count; /* above 0: a sweep over these alone, to show a race again */
 	struct race_range ranges[RACE_RANGES];
+	uint64_t trap_ns;    /* price of one trap, for those who cannot measure it; 0: unknown */
 };
 
 struct race_region {
 	uint64_t magic;
 	uint64_t bytes; /* sizeof(struct race_region): both sides are the same version */
-	uint32_t stop;	/* set by the command: no further stalls */
-	uint32_t reserved;
+	uint32_t stop;	/* set by the command: the search ends */
+	int32_t observer; /* the command: the search ends when it has; 0: the process itself */
+	uint64_t looked_ns; /* when it last looked here, CLOCK_MONOTONIC; 0: it need not */
 	struct race_settings settings;
-	uint64_t process_count;
-	uint64_t lost_processes;
+	uint64_t run;		 /* of the command, counted by it */
+	uint64_t process_count;	 /* that began, ever */
+	uint64_t lost_processes; /* that found no row: not searched */
+	uint32_t told; /* records written: a futex, for a reader in the same process */
+	uint32_t reserved;
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	uint64_t sites_covered;
@@ -262,6 +278,27 @@ struct race_region {
 	struct race_site sites[RACE_SITES];
 	struct race_pair pairs[RACE_PAIRS];
 };
+
+/* One atomic mov touches 1, 2, 4 or 8 bytes, aligned. */
+static inline int race_side_is_no_word(const struct race_side *side)
+{
+	if (!(side->flags & RACE_DECODED))
+		return 0;
+	if (side->flags & (RACE_BLOCK | RACE_VECTOR) || side->size > 8)
+		return 1;
+	return side->size && (side->size & (side->size - 1) || side->address % side->size);
+}
+
+/* Different bytes on each side. */
+static inline int race_is_mixed(const struct race_record *record)
+{
+	const struct race_side *a = &record->first;
+	const struct race_side *b = &record->second;
+
+	if (!(a->flags & RACE_DECODED) || !(b->flags & RACE_DECODED))
+		return 0;
+	return a->address != b->address || a->size != b->size;
+}
 
 /*
  * race_writer.c: for the target, in a handler.

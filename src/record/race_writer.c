@@ -2,7 +2,8 @@
 /*
  * race_writer.c - see race.h. Runs in handlers of many threads and processes at once.
  *
- * Rules: 1. A row is claimed by a compare-and-exchange on one word and never given back. 2. What
+ * Rules: 1. A row is claimed by a compare-and-exchange on one word and, but for processes, never given
+ * back. 2. What
  * it holds is written before the word that says so (`ready`), which readers look at first.
  */
 #include <stddef.h>
@@ -38,17 +39,24 @@ void race_write_end(struct race_record *record, uint64_t sequence)
 	atomic_set(&record->ready, sequence + 1);
 }
 
+/* Rows of processes that are dead are given back by the command, zeroed. */
 struct race_process *race_add_process(struct race_region *r, int32_t pid)
 {
-	uint64_t at = atomic_add(&r->process_count, 1u);
+	uint64_t first = atomic_add(&r->process_count, 1u);
 
-	if (at >= RACE_PROCESSES) {
-		counter_add(&r->lost_processes, 1u);
-		return NULL;
+	for (uint64_t i = 0; i < RACE_PROCESSES; i++) {
+		struct race_process *p = &r->processes[(first + i) % RACE_PROCESSES];
+		uint32_t state = RACE_PROCESS_FREE;
+
+		if (!atomic_cas(&p->state, &state, (uint32_t)RACE_PROCESS_TAKEN))
+			continue;
+		p->pid = pid;
+		p->run = r->run;
+		atomic_set(&p->state, (uint32_t)RACE_PROCESS_LIVE);
+		return p;
 	}
-	r->processes[at].pid = pid;
-	atomic_set(&r->processes[at].state, 1u);
-	return &r->processes[at];
+	counter_add(&r->lost_processes, 1u);
+	return NULL;
 }
 
 static uint64_t hash_path(const char *path)

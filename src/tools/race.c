@@ -5,7 +5,10 @@
 #include "tools/race.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
 
+#include "base/sys.h"
 #include "code/insn_context.h"
 #include "tools/race_priv.h"
 
@@ -23,6 +26,45 @@ void race_birth_begins(void)
 void race_birth_ends(void)
 {
 	atomic_add(&race_births.ended, 1u);
+}
+
+/*
+ * In a program that ran before us nobody tells of births. But each takes a new id, after it has got
+ * its events: while the last id of the pid namespace is the same, nobody was born.
+ */
+TRAP_PATH static uint64_t last_thread_id(void)
+{
+	char text[128];
+	uint64_t id = 0;
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/loadavg", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text));
+
+	if (fd >= 0)
+		sys_close(fd);
+	for (ssize_t i = 0; i < n && text[i] != '\n'; i++)
+		id = text[i] == ' ' ? 0 : id * 10 + (uint64_t)(text[i] - '0');
+	return n > 0 ? id : UINT64_MAX;
+}
+
+TRAP_PATH uint64_t race_births_begun(void)
+{
+	if (race.flags & RACE_IS_LATE)
+		return last_thread_id();
+	/* In this order: a birth that ends before it is looked for has begun before, too. */
+	uint64_t ended = atomic_get(&race_births.ended);
+	uint64_t begun = atomic_get(&race_births.begun);
+
+	return begun == ended ? begun : UINT64_MAX;
+}
+
+TRAP_PATH void race_tell_reader(void)
+{
+	uint32_t *told = &race.region->told;
+
+	if (!(race.flags & RACE_HAS_READER))
+		return;
+	atomic_add(told, 1u);
+	sys6(SYS_futex, told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 TRAP_PATH uint64_t race_random(void)
@@ -71,6 +113,12 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
+	int is_over = atomic_get(&race.region->stop) != 0;
+	if (is_over || race_is_unwatched()) {
+		/* One that only stood still will want to know. */
+		race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
+		return TRAPLINE_GO_ON;
+	}
 	race_count(RACE_SAMPLES);
 	if (!hit->async && !race_is_stopped())
 		on_tick(hit);

@@ -16,22 +16,32 @@
 
 #include "record/race.h"
 
+enum race_start_flag {
+	RACE_IS_LATE = 1,     /* threads run already, and births are not told: see race_birth_begins() */
+	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
+	RACE_HAS_READER = 4,  /* a thread of ours, in this process, waits at region.told */
+};
+
 /*
  * race_start - begin in this process, all its threads and those to come.
  *
- * What could not be done is told by the process's row in the region too. Errors: as
- * trapline_watch(). Not in a handler; once in a process.
+ * What could not be done is told by the process's row in the region too. Errors: EBUSY one runs
+ * already; EPROTO the region is another version's; others as trapline_watch(). After an error the
+ * region is the caller's. Not in a handler.
  */
-int race_start(struct race_region *region);
+int race_start(struct race_region *region, uint32_t flags);
 
 /* This process cannot be searched: leave word of it for the command. */
 void race_refuse(struct race_region *region, enum race_step step, int err);
 
 /*
- * race_stop - end the search in this process: the calling thread is about to give up its right to
- * the system calls that it needs. Waits for stalls to end, at most a second. Not in a handler.
+ * race_stop - end the search in this process: no event, breakpoint or descriptor of it stays.
+ *
+ * Waits for stalls to end, at most some seconds. why: RACE_STEP_NONE, or what the command shall tell
+ * as the reason. Does nothing where none runs. 0, or -EBUSY: a thread has left a callback without a
+ * word, and the region must stay. AS-Safe, but not from inside our own callbacks.
  */
-void race_stop(enum race_step why);
+int race_stop(enum race_step why);
 
 /*
  * race_sites_begin - a sweep traps its sites now: the first thread is about to be created.
@@ -61,5 +71,19 @@ int race_descriptors(int *fds, int n);
 
 /* The calling thread is the only one of a forked child: begin anew there. As race_start(). */
 int race_forked(void);
+/* The same, and there it does not go on. */
+void race_forget(void);
+
+/*
+ * race_report.c: grade by what the record tells alone, 0 A to 2 C; and the race as a line of JSON as
+ * `trapline race --json` prints it, without what takes symbols. Returns its length, at most n - 1.
+ */
+uint32_t race_grade_plain(struct race_region *region, const struct race_record *record);
+size_t race_report_line(const struct race_region *region, const struct race_record *record,
+			uint32_t grade, char *line, size_t n);
+/* The file of a place, NULL: none; *offset is the address in it. */
+const char *race_file_of(const struct race_region *region, uint64_t place, uint64_t *offset);
+/* Frames to begin with: a memory function is its caller's access. */
+uint32_t race_first_frame(const struct race_side *side);
 
 #endif

@@ -233,7 +233,8 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint64_t left = delay_ns;
 	uint32_t patience = race_is_replay() ? PATIENCE_IN_REPLAY : 1;
 
-	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped()) {
+	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() &&
+	       !race_is_unwatched()) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
 		uint64_t slack = race.budget.slack_ns;
 		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;
@@ -320,6 +321,7 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	fill_second(record, slot, is_filled, now_value);
 	race_tell_memory(record, hit->sp, is_filled ? slot->second_sp : 0);
 	race_write_end(record, sequence);
+	race_tell_reader();
 }
 
 /*
@@ -340,7 +342,7 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 		     0);
 	if (atomic_get(&slot->state) != SLOT_OPEN || atomic_get(&slot->is_explained))
 		return 0;
-	if (atomic_get(&race_births.begun) != slot->births) {
+	if (slot->births == UINT64_MAX || race_births_begun() != slot->births) {
 		race_count(RACE_CHANGES_UNSURE);
 		return 0;
 	}
@@ -367,10 +369,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	const struct race_target *t = &slot->target;
 	int is_readable;
 
-	/* In this order: a birth that ends before it is looked for has begun before, too. */
-	uint64_t ended = atomic_get(&race_births.ended);
-	uint64_t begun = atomic_get(&race_births.begun);
-	slot->births = begun == ended ? begun : UINT64_MAX;
+	slot->births = race_births_begun();
 	slot->dropped = counter_get(&slot->event->lost_nested) +
 			counter_get(&slot->event->lost_late);
 	atomic_set(&slot->state, SLOT_OPEN);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/own_code.h"
 #include "base/sys.h"
 #include "tools/race_priv.h"
 
@@ -119,6 +120,7 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	if (file <= 0)
 		race_count(RACE_LOST_TABLES);
 	read_segments(m);
+	m->has_own_code = (uintptr_t)fill - m->text_start < m->text_end - m->text_start;
 	m->code = (const uint8_t *)(uintptr_t)m->text_start;
 	atomic_set(&m->ready, 1u);
 }
@@ -146,6 +148,11 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 		return atomic_get(&m->ready) ? m : NULL;
 	}
 	return NULL;
+}
+
+void race_modules_forget(void)
+{
+	memset(modules, 0, sizeof(modules));
 }
 
 int race_module_keep_code(const struct race_module *module)
@@ -194,10 +201,15 @@ TRAP_PATH unsigned int race_block_access(uint64_t pc)
 	return 0;
 }
 
+TRAP_PATH int race_is_own_code(const struct race_module *module, uint64_t pc)
+{
+	return module->has_own_code && own_code_has(pc);
+}
+
 TRAP_PATH enum race_policy race_policy_of(uint64_t pc, const struct race_module **module)
 {
 	*module = race_module_of(pc);
 	if (!*module || pc < (*module)->text_start || pc >= (*module)->text_end)
 		return RACE_CODE_EXCLUDED;
-	return (*module)->policy;
+	return race_is_own_code(*module, pc) ? RACE_CODE_EXCLUDED : (*module)->policy;
 }

@@ -11,6 +11,7 @@
  *	race_memory.c	what was raced for: a block of the heap, a stack
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
+ *	race_end.c	when nobody looks any more
  *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
  *
  * All of it but the start runs inside SIGTRAP. No lock: a slot or an aim belongs to one thread
@@ -43,6 +44,7 @@ struct race_module {
 	uint64_t key; /* 0: free row */
 	uint32_t ready;
 	uint32_t policy; /* enum race_policy */
+	uint32_t has_own_code; /* the library's, beside that of others perhaps */
 	uint64_t start;
 	uint64_t end;
 	uint64_t text_start;
@@ -139,10 +141,21 @@ struct race_births {
 };
 extern struct race_births race_births;
 
+enum race_phase {
+	RACE_IDLE,
+	RACE_STARTING,
+	RACE_RUNNING,
+	RACE_ENDING,
+	RACE_ENDED,
+};
+
 struct race_state {
 	struct race_region *region;
 	struct race_process *process;
 	pid_t pid;
+	pid_t observer; /* the command; 0: none, or not visible from here */
+	uint32_t phase; /* enum race_phase */
+	uint32_t flags; /* enum race_start_flag */
 	uint32_t is_stopped;
 	const struct race_module *program;
 	uint64_t random;
@@ -174,7 +187,17 @@ static inline void race_count(enum race_counter what)
 	counter_add(&race.process->counters[what], 1u);
 }
 
-/* race.c */
+/* race_end.c: is there nobody any more who would hear of a race? */
+int race_is_unwatched(void);
+/* -EALREADY: it is not running, or somebody ends it. -EBUSY: ended; what callbacks use is not freed. */
+int race_end(enum race_step why, int error);
+/* In a forked child. */
+void race_let_go_of_copies(void);
+
+/* race.c: threads whose creation has begun; UINT64_MAX: one is under way, or it is not known. */
+uint64_t race_births_begun(void);
+/* A record was written: wake who reads in this process. */
+void race_tell_reader(void);
 uint64_t race_random(void);
 void race_registers(const struct trapline_hit *hit, struct insn_regs *out);
 enum trapline_action race_on_timer(const struct trapline_hit *hit);
@@ -215,6 +238,10 @@ extern int race_function_count;
 /* NULL: no object, or one that there is no room for. */
 const struct race_module *race_module_of(uint64_t address);
 uint64_t race_place_of(uint64_t address);
+/* The library is linked into the module, and this is part of it: never held nor reported. */
+int race_is_own_code(const struct race_module *module, uint64_t pc);
+/* The region is a new one: its table of files is empty. */
+void race_modules_forget(void);
 /* Remember that a place, of code or of a global variable, has to do with locked instructions. */
 void race_note_atomic(uint64_t place);
 /* May code there be the first of a pair: what it does alone decides. */

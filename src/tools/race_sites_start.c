@@ -470,7 +470,7 @@ static void *keep_traps(void *unused)
 	uint64_t last = clock_now_ns();
 
 	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
-	for (uint32_t number = 1; !race_is_stopped(); number++) {
+	for (uint32_t number = 1; !race_is_stopped() && !race_is_unwatched(); number++) {
 		uint32_t seen = atomic_get(&q->wakeups);
 		struct timespec ts = { 0, TURN_NS };
 

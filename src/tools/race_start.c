@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -25,6 +26,8 @@
 #define STEADY_MAX_NS 20000000u
 #define LOWEST_FD 600
 #define WATCH_BYTES 8u
+#define TRAP_NS 10000u /* of one trap, where it could not be measured */
+#define THREADS_MORE 256u /* born while we arm the others */
 
 /* Members that trapline_watch() and its like would set. The callback may run from now on. */
 static void open_event(struct trapline_event *ev)
@@ -104,8 +107,10 @@ static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 	open_event(ev);
 	race.timers[which] = ev; /* ticks may come before event_arm() is done */
 	int err = event_arm(ev, NULL, 0, NULL);
-	if (err)
+	if (err) {
+		race.timers[which] = NULL;
 		event_give(ev);
+	}
 	return err;
 }
 
@@ -143,17 +148,28 @@ static __attribute__((noipa)) void probe_here(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* The price of one trap here, and whether a breakpoint can be had at all. */
+static int is_trap_blocked(void)
+{
+	uint64_t mask = 0;
+
+	sys4(SYS_rt_sigprocmask, 0, NULL, &mask, sizeof(mask));
+	return (int)(mask >> (SIGTRAP - 1) & 1);
+}
+
+/*
+ * The price of one trap here, and whether a breakpoint can be had at all. In a thread that is held
+ * from outside no signal comes: then the command has measured it.
+ */
 static int measure_trap(void)
 {
 	struct trapline_event *ev = race.aims[0].event;
+	uint64_t given = race.region->settings.trap_ns;
+	int is_blocked = is_trap_blocked();
 	uint64_t best = UINT64_MAX;
 
-	if (race.budget.trap_ns)
-		return 0; /* known from the process that forked us */
 	ev->callback = on_probe;
 	int err = event_aim_self(ev, (uintptr_t)probe_here);
-	for (int i = 0; !err && i < 8; i++) {
+	for (int i = 0; !err && !is_blocked && !race.budget.trap_ns && i < 8; i++) {
 		uint64_t start = clock_now_ns();
 		probe_here();
 		uint64_t took = clock_now_ns() - start;
@@ -161,7 +177,25 @@ static int measure_trap(void)
 	}
 	event_let_go(ev);
 	ev->callback = race_on_aim;
-	race.budget.trap_ns = err ? 0 : best;
+	if (!err && !race.budget.trap_ns)
+		race.budget.trap_ns = !is_blocked ? best : given ? given : TRAP_NS;
+	return err;
+}
+
+/* One register is for the breakpoint: another program may hold one, too. */
+static int prepare_break(void)
+{
+	int err = measure_trap();
+
+	while (err == -ENOSPC && race.slot_count > 1) {
+		struct race_slot *slot = &race.slots[--race.slot_count];
+
+		event_let_go(slot->event);
+		event_free(slot->event);
+		slot->event = NULL;
+		race.process->watches = race.slot_count;
+		err = measure_trap();
+	}
 	return err;
 }
 
@@ -225,31 +259,67 @@ static int open_all(void)
 		return failed_at(RACE_STEP_WATCH, err);
 	err = prepare_aims();
 	if (!err)
-		err = measure_trap();
+		err = prepare_break();
 	if (err)
 		return failed_at(RACE_STEP_BREAK, err);
 	race_budget_start();
+	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_is_replay())
 		return 0; /* others are not held */
 	err = open_timers();
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;
 }
 
-int race_start(struct race_region *region)
+/* Below our descriptors all are the program's: none of them may run short while we open ours. */
+static int have_descriptors(void)
 {
-	if (region->magic != RACE_MAGIC || region->bytes != sizeof(*region))
-		return -EPROTO;
+	struct task_list list = {0};
+	int err = tasks_read(race.pid, &list);
+	size_t needed = LOWEST_FD + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
+
+	tasks_free(&list);
+	if (!err && event_limit_raise(needed + THREADS_MORE * (RACE_SLOTS + RACE_TIMERS)))
+		err = event_limit_raise(needed);
+	return err;
+}
+
+static int begin(struct race_region *region, uint32_t flags)
+{
 	uint64_t trap_ns = race.budget.trap_ns;
+
 	memset(&race, 0, sizeof(race));
 	race.budget.trap_ns = trap_ns;
 	race.region = region;
+	race.flags = flags;
 	race.pid = sys_getpid();
 	race.random = clock_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)race.pid;
 	race.process = race_add_process(region, race.pid);
 	if (!race.process)
 		return -ENOSPC;
+	race.phase = RACE_STARTING;
+	/* Where it cannot be seen from here, its looks must do. */
+	race.observer = region->observer;
+	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
+		race.observer = 0;
 	event_lowest_fd = LOWEST_FD;
-	return open_all();
+	int err = flags & RACE_IS_LATE ? have_descriptors() : 0;
+	err = err ? failed_at(RACE_STEP_DESCRIPTORS, err) : open_all();
+	atomic_set(&race.phase, (uint32_t)RACE_RUNNING);
+	if (err) {
+		race.flags &= ~RACE_OWNS_REGION;
+		race_end(race.process->step, err);
+	}
+	return err;
+}
+
+int race_start(struct race_region *region, uint32_t flags)
+{
+	if (region->magic != RACE_MAGIC || region->bytes != sizeof(*region))
+		return -EPROTO;
+	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
+		return -EBUSY;
+	race_modules_forget();
+	return begin(region, flags);
 }
 
 int race_descriptors(int *fds, int n)
@@ -284,37 +354,6 @@ int race_owns_descriptor(int fd)
 	return 0;
 }
 
-/* A watch or breakpoint that stayed would trap for nothing. */
-static void close_events(void)
-{
-	for (uint32_t i = 0; i < RACE_TIMERS; i++)
-		if (race.timers[i])
-			event_let_go(race.timers[i]);
-	for (uint32_t i = 0; i < race.slot_count; i++)
-		event_let_go(race.slots[i].event);
-	for (uint32_t i = 0; i < RACE_AIM_ROWS; i++)
-		if (race.aims[i].event)
-			event_let_go(race.aims[i].event);
-}
-
-void race_stop(enum race_step why)
-{
-	struct timespec step = {0, 1000000};
-
-	if (!race.region || !race.slot_count || atomic_swap(&race.is_stopped, 1u))
-		return;
-	for (int n = 0; n < 1000; n++) {
-		uint32_t busy = 0;
-		for (uint32_t i = 0; i < race.slot_count; i++)
-			busy += atomic_get(&race.slots[i].state) != SLOT_FREE;
-		if (!busy)
-			break;
-		sys2(SYS_nanosleep, &step, NULL);
-	}
-	close_events();
-	failed_at(why, -ECANCELED);
-}
-
 void race_refuse(struct race_region *region, enum race_step step, int err)
 {
 	race.process = race_add_process(region, sys_getpid());
@@ -322,27 +361,24 @@ void race_refuse(struct race_region *region, enum race_step step, int err)
 		failed_at(step, err);
 }
 
-/* Rows of the table whose descriptors are copies of the parent's. */
-static void let_go_of_copies(void)
+void race_forget(void)
 {
-	for (int i = 0; i < EVENT_MAX; i++) {
-		struct trapline_event *ev = &event_table[i];
-
-		if (ev->state == EVENT_FREE)
-			continue;
-		event_forget_copies(ev);
-		event_disarm(ev);
-		event_give(ev);
-	}
+	trap_forked();
+	race_let_go_of_copies();
+	uint64_t trap_ns = race.budget.trap_ns;
+	memset(&race, 0, sizeof(race));
+	race.budget.trap_ns = trap_ns;
 }
 
 int race_forked(void)
 {
 	struct race_region *region = race.region;
 
-	if (!region)
+	if (!region || race.phase == RACE_ENDED)
 		return -ESRCH;
-	trap_forked();
-	let_go_of_copies();
-	return race_start(region);
+	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped();
+	uint32_t flags = race.flags;
+
+	race_forget();
+	return goes_on ? begin(region, flags) : -ECANCELED;
 }

@@ -133,8 +133,9 @@ TRAP_PATH static int is_walkable(struct walk *w, uint64_t pc)
 {
 	if (w->module &&
 	    pc - w->module->text_start < w->module->text_end - w->module->text_start)
-		return w->module->policy != RACE_CODE_LIBC ||
-		       race_block_access(pc) == RACE_READ_WRITE;
+		return !race_is_own_code(w->module, pc) &&
+		       (w->module->policy != RACE_CODE_LIBC ||
+			race_block_access(pc) == RACE_READ_WRITE);
 	switch (race_policy_of(pc, &w->module)) {
 	case RACE_CODE_INCLUDED:
 		return 1;

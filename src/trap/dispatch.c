@@ -375,7 +375,7 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 
 	if (info->code == SI_KERNEL && poke_on_int3(context))
 		return;
-	if (info->code != TRAP_PERF_CODE || info->data >> 48 != EVENT_MAGIC) {
+	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {
 		chain(sig, siginfo, context);
 		return;
 	}

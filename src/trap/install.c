@@ -22,24 +22,26 @@ int trap_is_installed(void)
 int trap_install(void)
 {
 	static int installed;
+	static int on_thread_stack;
 	struct sigaction action;
 	int saved = errno;
 	int err = 0;
 
-	if (trap_is_installed())
+	if (trap_is_installed() && on_thread_stack == trap_on_thread_stack)
 		return 0;
 	memset(&action, 0, sizeof(action));
 	action.sa_sigaction = trap_on_sigtrap;
 	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
 	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK;
 	/* Known before ours is in place: a foreign trap may come at once. */
-	if (sigaction(SIGTRAP, NULL, &trap_previous))
+	if (!trap_is_installed() && sigaction(SIGTRAP, NULL, &trap_previous))
 		err = -EBUSY;
 	if (!err && !installed)
 		trap_first_previous = trap_previous;
 	if (!err && sigaction(SIGTRAP, &action, NULL))
 		err = -EBUSY;
 	installed |= !err;
+	on_thread_stack = trap_on_thread_stack;
 	errno = saved;
 	return err;
 }

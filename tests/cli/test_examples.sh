@@ -31,5 +31,15 @@ out=$("$1/judge" 100000000 2>&1)
 printf '%s\n' "$out" | grep -q '^rejected: the budget is used up$'
 ok "the_judge_ends_what_does_not" $?
 
+out=$("$1/selfcheck" 20 2>/dev/null)
+printf '%s\n' "$out" | grep '^{' | jq -e -s 'length > 0 and all(.[]; .type == "race" and
+	.grade == "A" and .first.module == "selfcheck" and (.first.stack | length > 1))' >/dev/null &&
+	printf '%s\n' "$out" | grep -q '^served [0-9]* requests, [1-9][0-9]* races were reported$'
+ok "the_server_finds_its_own_race" $?
+
+out=$("$1/selfcheck" 1.5 right 2>/dev/null)
+printf '%s\n' "$out" | grep -q '^served [0-9]* requests, 0 races were reported$'
+ok "and_none_where_there_is_a_lock" $?
+
 echo "1..$count"
 [ $failed = 0 ]

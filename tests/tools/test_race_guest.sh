@@ -81,7 +81,7 @@ wrong()
 	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q -- "$pattern" "$tmp/err"
 	ok "$name" $?
 }
-wrong "no command" 'Give -- CMD'
+wrong "no command" 'Give -p PID, or -- CMD'
 wrong "a command that is not there" 'cannot start /no/such' -- /no/such
 wrong "an overhead that is none" '--overhead x' --overhead x -- true
 wrong "a grade that is none" '--grade D' --grade D -- true

@@ -11,7 +11,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -360,6 +362,56 @@ static void a_race_is_suppressed_while_all_its_stacks_are(void **state)
 	suppressions_free(policy.suppressions);
 }
 
+/* A pid that no process has: of a child that was waited for. */
+static pid_t dead_pid(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+static void processes_beyond_the_table_are_counted(void **state)
+{
+	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
+		assert_non_null(race_add_process(region, getpid()));
+	assert_null(race_add_process(region, getpid()));
+	assert_null(race_add_process(region, getpid()));
+	assert_int_equal(region->lost_processes, 2);
+	assert_int_equal(region->process_count, RACE_PROCESSES + 2);
+}
+
+static void rows_of_dead_processes_are_used_again(void **state)
+{
+	struct race_totals totals = { 0 };
+	pid_t dead = dead_pid();
+	uint64_t n = 0;
+
+	for (; n < 3 * RACE_PROCESSES; n++) {
+		struct race_process *p = race_add_process(region, n % 3 ? dead : getpid());
+
+		if (!p) {
+			race_give_back_rows(region, &totals);
+			p = race_add_process(region, n % 3 ? dead : getpid());
+			region->lost_processes = 0;
+		}
+		/* One of three lives, so they fill the table in the end. */
+		if (!p)
+			break;
+		p->counters[RACE_STALLS] = 2;
+		p->most_threads = (uint32_t)(n % 7);
+		p->error = n % 5 ? 0 : -ENOSPC;
+	}
+	assert_true(n > 2 * RACE_PROCESSES);
+	race_totals(region, &totals);
+	assert_int_equal(totals.processes, n);
+	assert_int_equal(totals.counters[RACE_STALLS], 2 * n);
+	assert_int_equal(totals.failed, (n + 4) / 5);
+	assert_int_equal(totals.most_threads, 6);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -378,6 +430,8 @@ int main(void)
 		TEST(the_ring_gives_all_in_order_and_counts_the_rest),
 		TEST(a_record_whose_writer_died_is_passed_over),
 		TEST(rows_are_found_again),
+		TEST(processes_beyond_the_table_are_counted),
+		TEST(rows_of_dead_processes_are_used_again),
 		TEST(races_in_code_without_names_are_told_apart),
 		TEST(a_race_is_suppressed_while_all_its_stacks_are),
 	};

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_end.c - the search ends in this process: nothing stays of it but SIGTRAP's handler, which has
+ * nothing to do any more.
+ *
+ * Safe in a handler: when the command was killed there is nobody to ask for it, so the thread that
+ * notices at its next tick does it. Order: no new stall; all events off; until nobody is in a
+ * callback; close; until those have left who came in between; only then give back what callbacks use.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "tools/race.h"
+#include "tools/race_priv.h"
+#include "trap/inflight.h"
+
+/* A command that cannot be seen from here is taken for gone after that time. */
+#define UNWATCHED_NS 60000000000u
+
+TRAP_PATH int race_is_unwatched(void)
+{
+	if (race.observer)
+		return sys2(SYS_kill, race.observer, 0) == -ESRCH;
+	uint64_t looked = atomic_get(&race.region->looked_ns);
+	uint64_t now = looked ? clock_now_ns() : 0;
+
+	return now > looked && now - looked > UNWATCHED_NS;
+}
+
+TRAP_PATH static struct trapline_event *event_at(uint32_t i)
+{
+	if (i < RACE_TIMERS)
+		return race.timers[i];
+	i -= RACE_TIMERS;
+	return i < RACE_SLOTS ? race.slots[i].event : race.aims[i - RACE_SLOTS].event;
+}
+
+TRAP_PATH static void each_event(void (*act)(struct trapline_event *))
+{
+	for (uint32_t i = 0; i < RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS; i++)
+		if (event_at(i))
+			act(event_at(i));
+}
+
+TRAP_PATH static int wait_for_callbacks(void)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS; i++)
+		if (event_at(i) && inflight_wait(race.pid, event_at(i)->index))
+			err = -EBUSY;
+	return err;
+}
+
+void race_let_go_of_copies(void)
+{
+	each_event(event_forget_copies);
+	each_event(event_free);
+}
+
+TRAP_PATH static void give_back(void)
+{
+	struct race_region *region = race.region;
+
+	each_event(event_free);
+	if (!(race.flags & RACE_OWNS_REGION))
+		return;
+	/* A child that is forked just now must not find it half gone. */
+	atomic_set(&race.region, (struct race_region *)NULL);
+	memory_unmap(region, sizeof(*region));
+}
+
+TRAP_PATH int race_end(enum race_step why, int error)
+{
+	uint32_t phase = RACE_RUNNING;
+
+	if (!atomic_cas(&race.phase, &phase, (uint32_t)RACE_ENDING))
+		return -EALREADY;
+	atomic_set(&race.is_stopped, 1u);
+	each_event(event_pause);
+	int err = wait_for_callbacks();
+	each_event(event_let_go);
+	int later = wait_for_callbacks();
+	err = err ? err : later;
+	event_limit_restore();
+	if (why) {
+		race.process->step = why;
+		race.process->error = error;
+	}
+	atomic_set(&race.process->state, (uint32_t)RACE_PROCESS_ENDED);
+	/* Who left a callback without a word may still use it: then it is lost for good. */
+	if (!err)
+		give_back();
+	atomic_set(&race.phase, (uint32_t)RACE_ENDED);
+	return err;
+}
+
+int race_stop(enum race_step why)
+{
+	struct timespec step = { 0, 1000000 };
+	int err = race_end(why, why ? -ECANCELED : 0);
+
+	/* Somebody else is at it. */
+	for (int n = 0; n < 1000 && atomic_get(&race.phase) == RACE_ENDING; n++)
+		sys2(SYS_nanosleep, &step, NULL);
+	return err == -EALREADY ? 0 : err;
+}

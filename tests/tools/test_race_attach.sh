@@ -1,0 +1,193 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_attach.sh TRAPLINE VICTIMS - `trapline race -p`: races of a process that runs already, which
+# notices nothing and is afterwards as it was. TRAPLINE_STRESS=1: longer. TAP.
+
+# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
+trapline=$1
+victims=$2
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+. "$(dirname "$0")/race_lib.sh"
+trap '[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; rm -rf "$tmp"' EXIT
+
+# begin MODE: a victim in the background; its pid in $pid.
+begin()
+{
+	"$victims/race_attached" "$1" 600 >"$tmp/victim" 2>&1 &
+	pid=$!
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
+		sleep 0.1
+	done
+	sleep 0.3
+}
+
+# finished: the victim's own opinion.
+finished()
+{
+	kill -TERM "$pid"
+	wait "$pid"
+	status=$?
+	pid=
+	[ $status = 0 ] || { cat "$tmp/victim" >>"$tmp/err"; return 1; }
+}
+
+# attach ARG...: as race(), of $pid.
+attach()
+{
+	race --overhead 20% -p "$pid" "$@"
+}
+
+# state: what a search could leave behind.
+state()
+{
+	echo "descriptors $(find "/proc/$pid/fd" -type l | wc -l)"
+	echo "events $(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)"
+	echo "blocked $(grep -hs SigBlk "/proc/$pid"/task/*/status | sort | uniq -c | tr -s ' \n\t' ' ')"
+	echo "threads $(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)"
+	grep 'Max open files' "/proc/$pid/limits"
+	"$victims/race_obstacle" registers "$pid" 0.1
+}
+
+# settle: all threads are there, and out of libc's hands.
+settle()
+{
+	for _ in $(seq 100); do
+		[ "$(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)" = 2003 ] &&
+			! grep -hq 'SigBlk:.*[1-9a-f]' "/proc/$pid"/task/*/status && return
+		sleep 0.1
+	done
+}
+
+# memory: what is mapped but for the stack, which may grow.
+memory()
+{
+	grep -v stack "/proc/$pid/maps" | awk '{ print $1, $2, $6 }'
+}
+
+increments='.first.function == "increment"'
+
+for mode in busy births blocked interrupted own_sigtrap forks many locks right_births asleep; do
+	begin $mode
+	[ $mode = many ] && settle
+	state >"$tmp/before"
+	case $mode in many | births) seconds=6 ;; *) seconds=2 ;; esac
+	attach --for $seconds
+	ok "$mode: searched" $?
+	case $mode in
+	locks | right_births)
+		holds 'all(.[]; .type != "race") and .[-1].stalls > 0'
+		ok "$mode: nothing is reported" $?
+		;;
+	many)
+		# Arming two thousand threads takes long, so few are held: which is a matter of chance.
+		holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2000 and .[-1].processes_failed == 0'
+		ok "$mode: threads are held" $?
+		;;
+	asleep)
+		holds '.[-1].type == "summary" and .[-1].stalls == 0'
+		ok "$mode: nothing runs, nothing is held" $?
+		;;
+	*)
+		for seconds in 4 8 16; do
+			holds "any(.[]; .type == \"race\" and $increments)" && break
+			attach --for $seconds
+		done
+		holds "any(.[]; .type == \"race\" and $increments) and .[-1].processes_failed == 0"
+		ok "$mode: the race is found" $?
+		;;
+	esac
+	grep -q 'goes on by itself' "$tmp/err"
+	ok "$mode: what stays is said" $?
+	case $mode in births | right_births | forks) ;; *)
+		state >"$tmp/after"
+		diff "$tmp/before" "$tmp/after" >"$tmp/out"
+		ok "$mode: descriptors, events, masks, limits and registers are as before" $?
+		;;
+	esac
+	finished
+	ok "$mode: the program notices nothing" $?
+done
+
+begin forks
+attach --for 3
+holds '.[-1].processes > 1'
+ok "forked children are searched" $?
+finished
+
+begin busy
+state >"$tmp/before"
+"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
+observer=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" -gt 0 ] && break
+	sleep 0.5
+done
+[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" -gt 0 ]
+ok "killed: there are events before" $?
+race -p "$pid" --for 1
+[ $? = 2 ] && grep -q 'searched by another trapline race' "$tmp/err"
+ok "a second search of the same process is refused" $?
+kill -9 $observer
+wait $observer 2>/dev/null
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ] && break
+	sleep 0.1
+done
+state >"$tmp/after"
+diff "$tmp/before" "$tmp/after" >"$tmp/out"
+ok "killed: the process ends the search by itself" $?
+attach --for 2 --sarif "$tmp/races.sarif"
+jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null
+ok "SARIF of a process" $?
+memory >"$tmp/once"
+times=8
+[ -n "$TRAPLINE_STRESS" ] && times=100
+bad=0
+for _ in $(seq $times); do
+	attach --for 0.2 || bad=$((bad + 1))
+done
+[ $bad = 0 ]
+ok "$times times attached and detached" $?
+state >"$tmp/after"
+memory >"$tmp/often"
+diff "$tmp/before" "$tmp/after" >"$tmp/out" && diff "$tmp/once" "$tmp/often" >>"$tmp/out"
+ok "and after them it is as after the first" $?
+finished
+ok "and has noticed nothing" $?
+
+nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
+# A tree in root's home is not nobody's to run.
+if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
+	$nobody "$victims/race_attached" busy 600 >"$tmp/victim" 2>&1 &
+	pid=$!
+	sleep 1
+	state >"$tmp/before"
+	for seconds in 2 4 8 16; do
+		attach --for $seconds
+		holds "any(.[]; .type == \"race\" and $increments)" && break
+	done
+	holds "any(.[]; .type == \"race\" and $increments)"
+	ok "a process of another user, by root" $?
+	state >"$tmp/after"
+	diff "$tmp/before" "$tmp/after" >"$tmp/out"
+	ok "and it is as before" $?
+	finished
+else
+	skip "a process of another user, by root" "root, setpriv, and a tree that others may read"
+fi
+
+begin busy
+(sleep 1.5; kill -INT "$(cat "$tmp/observer")") &
+sh -c "echo \$\$ >'$tmp/observer'; exec '$trapline' race -p $pid --json -o '$tmp/races.json'" 2>"$tmp/err"
+ok "Ctrl-C ends it" $?
+[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ] && holds '.[-1].type == "summary"'
+ok "with a summary, and nothing stays" $?
+(sleep 1.5; kill -TERM "$pid") &
+attach
+[ $? = 0 ] && grep -q 'has ended' "$tmp/err" && holds '.[-1].type == "summary"'
+ok "a process that ends is the end" $?
+wait "$pid"
+pid=
+
+finish

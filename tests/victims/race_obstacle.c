@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_obstacle.c - what stands in the way of a search for races:
+ *
+ *	registers PID SECONDS	takes all debug registers of a process, prints "taken" when it has them
+ *	registers -- CMD...	those of a command
+ *	filtered CMD...		a command under a seccomp filter that allows all
+ *	filtered_sleep SECONDS	the same, and it stays
+ */
+#include <dirent.h>
+#include <linux/filter.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REGISTERS 4
+
+static long never_touched[REGISTERS];
+
+static int take_registers(pid_t tid)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_BREAKPOINT,
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_len = sizeof(long),
+		.inherit = 1,
+		.exclude_kernel = 1,
+	};
+
+	for (int i = 0; i < REGISTERS; i++) {
+		attr.bp_addr = (unsigned long)&never_touched[i];
+		if (syscall(SYS_perf_event_open, &attr, tid, -1, -1, 0) < 0) {
+			perror("perf_event_open");
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int take_all(const char *pid, const char *seconds)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%s/task", pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (e->d_name[0] != '.' && take_registers(atoi(e->d_name)))
+			return 1;
+	puts("taken");
+	fflush(stdout);
+	usleep((unsigned int)(atof(seconds) * 1e6));
+	return 0;
+}
+
+static int run(char **argv)
+{
+	execvp(argv[0], argv);
+	perror(argv[0]);
+	return 127;
+}
+
+static int filter(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = { 1, &allow };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 3 && !strcmp(argv[1], "registers") && !strcmp(argv[2], "--"))
+		return take_registers(0) ? 1 : run(argv + 3);
+	if (argc > 3 && !strcmp(argv[1], "registers"))
+		return take_all(argv[2], argv[3]);
+	if (argc > 2 && !strcmp(argv[1], "filtered"))
+		return filter() ? 1 : run(argv + 2);
+	if (argc > 2 && !strcmp(argv[1], "filtered_sleep")) {
+		if (filter())
+			return 1;
+		usleep((unsigned int)(atof(argv[2]) * 1e6));
+		return 0;
+	}
+	fputs("usage: race_obstacle registers|filtered|filtered_sleep ...\n", stderr);
+	return 2;
+}
