@@ -191,7 +191,7 @@ TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, uint64_t 
 	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
 	uint64_t doubled = race_random() % (doublings + 1);
 	/* Long ones are dear: the same time pays for many short ones. */
-	if (stalls >= 4 && doublings < 11 && doubled > race_random() % (doublings + 1))
+	if (doublings < 11 && doubled > race_random() % (doublings + 1))
 		doubled /= 2;
 	delay <<= doubled;
 	if (delay > most)

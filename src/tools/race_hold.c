@@ -476,3 +476,43 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit, int is_escaped)
 	race_note_seen(hit->ip);
 	return hold(hit, &target, insn.length, module);
 }
+
+/* What the function that is about to be called will touch, first: one side of a copy by chance. */
+TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_regs *regs,
+				    struct race_target *out)
+{
+	int is_source = kind != RACE_CALL_FILL && race_random() % 2;
+	uint64_t bytes = kind == RACE_CALL_STRING ? 1 : regs->r[INSN_RDX];
+
+	if (!bytes || bytes > 1u << 30)
+		return -ENOENT;
+	out->address = regs->r[is_source ? INSN_RSI : INSN_RDI];
+	out->size = (uint32_t)bytes;
+	out->access = is_source ? RACE_READ : RACE_WRITE;
+	out->flags = RACE_DECODED;
+	choose_part(out);
+	return 0;
+}
+
+TRAP_PATH int race_hold_call(const struct trapline_hit *hit, enum race_call kind)
+{
+	const struct race_module *module;
+	struct race_target target;
+	struct insn_regs regs;
+	struct insn insn;
+
+	if (race_policy_of(hit->ip, &module) != RACE_CODE_INCLUDED)
+		return -ENOENT;
+	uint64_t left = module->text_end - hit->ip;
+	race_registers(hit, &regs);
+	if (insn_decode(race_code(module, hit->ip),
+			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
+	    find_call_target(kind, &regs, &target))
+		return -ENOENT;
+	int pointless = is_pointless(hit, 0, &target);
+	if (pointless >= 0) {
+		race_count((enum race_counter)pointless);
+		return -EFAULT;
+	}
+	return hold(hit, &target, insn.length, module);
+}

@@ -61,7 +61,7 @@ TRAP_PATH static enum race_policy policy_of_path(const char *path)
 	return RACE_CODE_INCLUDED;
 }
 
-TRAP_PATH static int copy(uint64_t address, void *to, size_t n)
+TRAP_PATH int race_copy(uint64_t address, void *to, size_t n)
 {
 	return sys_read_memory(race.pid, address, to, n) == (ssize_t)n;
 }
@@ -95,11 +95,13 @@ TRAP_PATH static void read_segments(struct race_module *m)
 	ElfW(Ehdr) ehdr;
 	ElfW(Phdr) ph;
 
-	if (!copy(m->start, &ehdr, sizeof(ehdr)) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
+	if (!race_copy(m->start, &ehdr, sizeof(ehdr)) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 		return;
 	for (unsigned int i = 0; i < ehdr.e_phnum && i < HEADERS_MAX; i++) {
-		if (!copy(m->start + ehdr.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
+		if (!race_copy(m->start + ehdr.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
 			return;
+		if (ph.p_type == PT_DYNAMIC)
+			m->dynamic = m->bias + ph.p_vaddr;
 		if (ph.p_type == PT_LOAD || ph.p_type == PT_GNU_RELRO)
 			take_segment(m, &ph);
 	}
@@ -163,7 +165,7 @@ int race_module_keep_code(const struct race_module *module)
 
 	if (memory_failed(copy_of))
 		return memory_error(copy_of);
-	if (!copy(m->text_start, copy_of, bytes)) {
+	if (!race_copy(m->text_start, copy_of, bytes)) {
 		memory_unmap(copy_of, bytes);
 		return -EFAULT;
 	}

@@ -53,6 +53,7 @@ struct race_module {
 	uint64_t data_start; /* writable */
 	uint64_t data_end;
 	uint64_t bias;
+	uint64_t dynamic; /* 0: none */
 	uint64_t relro_start; /* written by the loader alone */
 	uint64_t relro_end;
 	const struct race_eh_frame *eh_frame; /* or NULL */
@@ -232,6 +233,8 @@ static inline int race_eh_frame_is_sorted(const struct race_eh_frame *h)
 }
 
 /* race_modules.c */
+/* By the kernel, so that it cannot fault. 1: all of it. */
+int race_copy(uint64_t address, void *to, size_t n);
 extern char race_program_path[496];
 extern struct race_function race_functions[RACE_FUNCTIONS];
 extern int race_function_count;
@@ -276,12 +279,34 @@ enum trapline_action race_on_aim(const struct trapline_hit *hit);
 /* The breakpoint was not reached before the next tick. */
 void race_aim_check_missed(pid_t tid);
 
+/* race_calls.c: calls of libc's memory functions. */
+enum race_call {
+	RACE_CALL_NONE,
+	RACE_CALL_COPY,	  /* (to, from, bytes) */
+	RACE_CALL_FILL,	  /* (to, value, bytes) */
+	RACE_CALL_STRING, /* (to, from), one byte at least */
+};
+#define RACE_CALL_SLOTS 32
+struct race_calls {
+	uint32_t count;
+	struct {
+		uint64_t slot; /* of the linkage table */
+		enum race_call kind;
+	} rows[RACE_CALL_SLOTS];
+};
+/* Not in a handler. */
+void race_calls_find(const struct race_module *module, struct race_calls *out);
+enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
+			    const struct insn *insn, uint64_t pc);
+
 /*
  * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch
  * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there. is_escaped: a
  * variable of the own frame counts, since its address was given away.
  */
 int race_hold(const struct trapline_hit *hit, int is_escaped);
+/* The same, before a call. */
+int race_hold_call(const struct trapline_hit *hit, enum race_call kind);
 /* 1: a watch is free, for this moment. */
 int race_has_free_slot(void);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
@@ -312,6 +337,7 @@ struct race_spot {
 	uint32_t wanted;   /* threads to be held, most often at once; 0: as 1 */
 	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
 	uint8_t is_escaped; /* of the own frame, but its address was given away */
+	uint8_t call;	    /* enum race_call: a call that touches memory */
 };
 
 #define RACE_SPOTS_MAX 16384u /* in a process, at once */

@@ -43,6 +43,7 @@ struct search {
 	uint64_t listed; /* of the module, taken or not */
 	struct insn_regs regs;
 	struct given given;
+	struct race_calls calls;
 };
 
 /* 1: rbp is the frame. Else it may point anywhere. */
@@ -128,7 +129,8 @@ static int has_access(struct search *s, const struct insn *insn)
 }
 
 /* All are listed; where there are more than can be trapped at once, which of them is by chance. */
-static void take(struct search *s, uint64_t pc, const struct insn *insn)
+static void take(struct search *s, uint64_t pc, const struct insn *insn,
+		 enum race_call call)
 {
 	int is_witness = insn->flags & INSN_ATOMIC;
 	struct race_region *region = race.region;
@@ -149,7 +151,8 @@ static void take(struct search *s, uint64_t pc, const struct insn *insn)
 		s->out[at] = (struct race_spot){ .address = pc,
 						  .site = site,
 						  .is_witness = is_witness != 0,
-						  .is_escaped = is_given(s, insn) != 0 };
+						  .is_escaped = is_given(s, insn) != 0,
+						  .call = (uint8_t)call };
 }
 
 /* 1: decoding comes to the end of the function. */
@@ -188,14 +191,17 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 				&insn))
 			return;
 		s->regs.r[INSN_RIP] = pc;
-		if ((!race_is_replay() || race_is_in_range(m, pc, pc + 1)) && has_access(s, &insn))
-			take(s, pc, &insn);
+		if (race_is_replay() && !race_is_in_range(m, pc, pc + 1))
+			continue;
+		enum race_call call = race_call_of(&s->calls, m, &insn, pc);
+		if (call || has_access(s, &insn))
+			take(s, pc, &insn, call);
 	}
 }
 
 static int copy(const void *from, void *to, size_t n)
 {
-	return sys_read_memory(race.pid, (uintptr_t)from, to, n) == (ssize_t)n;
+	return race_copy((uintptr_t)from, to, n);
 }
 
 /* One row of the table: where a function begins, and its length in the FDE. */
@@ -249,6 +255,7 @@ uint32_t race_find_spots(const struct race_module *module, uint32_t *function, u
 	if (memory_failed(rows))
 		return 0;
 	uint32_t done = rows_left;
+	race_calls_find(module, &s.calls);
 	if (copy(&there->rows[*function], rows, bytes))
 		for (done = 0; done < rows_left && (!most || s.count < most); done++)
 			search_row(&s, there, rows[done]);

@@ -44,6 +44,9 @@ sweeps "a store executed once a second" "$cold" 1.9 "$victims/race_cold" once_a_
 for mode in once_a_run both_rare at_the_end; do
 	sweeps "$mode" "$cold" 0.2 "$victims/race_cold" $mode
 done
+sweeps "copies by libc, once a run" \
+	'(.first.function == "image_store" and .second.function == "image_store")' 0.1 \
+	"$victims/race_cold" copies
 
 for mode in $("$victims/race_right" --list); do
 	quiet "$mode" 0.3 "$victims/race_right" "$mode"
@@ -51,7 +54,7 @@ done
 for mode in $("$victims/race_openmp" --list | grep '^right_'); do
 	quiet "OpenMP $mode" 0.05 "$victims/race_openmp" "$mode"
 done
-for mode in right_once_a_run right_both_rare right_waits right_vfork; do
+for mode in right_copies right_once_a_run right_both_rare right_waits right_vfork; do
 	quiet "$mode" 0.2 "$victims/race_cold" $mode
 done
 

@@ -95,6 +95,33 @@ static void at_the_end(int thread)
 	}
 }
 
+static char image[256];
+
+/* By a call of libc: the compiler does not know the length. */
+static NOINLINE void image_store(int value, size_t n)
+{
+	char mine[sizeof(image)];
+
+	memset(mine, value, sizeof(mine));
+	memcpy(image, mine, n);
+	sink[value & 3][6] += mine[n - 1];
+}
+
+/* Both are in libc for the time of a copy, once. */
+static void copies(int thread)
+{
+	nap(5000 + thread * 100);
+	image_store(thread + 1, sizeof(image) - (size_t)thread);
+}
+
+static void right_copies(int thread)
+{
+	nap(5000 + thread * 100);
+	pthread_mutex_lock(&lock);
+	image_store(thread + 1, sizeof(image) - (size_t)thread);
+	pthread_mutex_unlock(&lock);
+}
+
 static void right_once_a_run(int thread)
 {
 	int is_done = 0;
@@ -190,6 +217,8 @@ int main(int argc, char **argv)
 		{ "once_a_run", once_a_run, 2 },
 		{ "both_rare", both_rare, 2 },
 		{ "at_the_end", at_the_end, 2 },
+		{ "copies", copies, 2 },
+		{ "right_copies", right_copies, 2 },
 		{ "right_once_a_run", right_once_a_run, 2 },
 		{ "right_both_rare", right_both_rare, 2 },
 		{ "right_waits", right_waits, 2 },
