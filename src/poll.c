@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* poll.c - records out of the rings, as hits, and the statistics of an event. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -54,12 +52,25 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 	hit->thread[sizeof(hit->thread) - 1] = '\0';
 }
 
+/* As we number them; a thread that has ended keeps the number of its own namespace. */
+static void number_thread(const struct trapline *t, struct trapline_hit *hit)
+{
+	pid_t tid = ids_find_thread(t->pid, hit->tid);
+
+	if (!tid)
+		return;
+	hit->tid = tid;
+	hit->pid = t->pid;
+}
+
 static int deliver(struct trapline_event *ev, uint32_t part, const struct record *record,
 		   const void *stack, trapline_callback fn)
 {
 	struct trapline_hit hit;
 
 	fill_hit(ev, part, record, stack, &hit);
+	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING)
+		number_thread(ev->target, &hit);
 	counter_add(&ev->delivered, 1);
 	if (!event_budget_left(ev))
 		event_sync(ev);
@@ -95,32 +106,18 @@ static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 	return given ? 1 : -EAGAIN;
 }
 
-/* Only while the thread lives; a short-lived one stays without a name. */
-static void read_thread_name(const struct record *record, char *name, size_t size)
-{
-	char path[64];
-
-	name[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)(record->pid_tid >> 32),
-		 (int)record->pid_tid);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	ssize_t n = sys_read(fd, name, size - 1);
-	name[n > 0 ? n - 1 : 0] = '\0'; /* over the newline */
-	sys_close(fd);
-}
-
 static void name_thread(struct trapline *t, struct record *record)
 {
-	struct thread_name *known = &t->names[(uint32_t)record->pid_tid % THREAD_NAMES];
+	uint32_t tid = (uint32_t)record->pid_tid;
+	const char *known = ring_names_find(&t->perf.names, tid);
+	char name[RING_NAME_BYTES];
 
-	if (known->tid != (pid_t)record->pid_tid || record->time_ns > known->until_ns) {
-		read_thread_name(record, known->name, sizeof(known->name));
-		known->tid = (pid_t)record->pid_tid;
-		known->until_ns = record->time_ns + THREAD_NAME_VALID_NS;
+	if (!known) {
+		ring_names_read_one((pid_t)(record->pid_tid >> 32), (pid_t)tid, name);
+		ring_names_set(&t->perf.names, tid, name);
+		known = name;
 	}
-	memcpy(record->thread, known->name, sizeof(record->thread));
+	memcpy(record->thread, known, sizeof(record->thread));
 }
 
 /* The kernel's own ring holds no values and no names: read now what is there now. */

@@ -111,7 +111,7 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(event), R1);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(time_ns), R0);
-	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
+	ebpf_current_ids(p, &ev->ids, FRAME_IDS);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(pid_tid), R0);
 	ebpf_call(p, BPF_FUNC_get_smp_processor_id);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(cpu), R0);
