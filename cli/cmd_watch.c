@@ -362,7 +362,18 @@ int cmd_watch(int argc, char **argv)
 	return command_run("watch", argc, argv);
 }
 
+/* Breakpoints have options of their own. */
+static bool has_break(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (!strcmp(argv[i], "--break") || !strcmp(argv[i], "-b"))
+			return true;
+	return false;
+}
+
 int cmd_record(int argc, char **argv)
 {
+	if (has_break(argc, argv))
+		return cmd_record_break(argc, argv);
 	return command_run("record", argc, argv);
 }
