@@ -17,7 +17,7 @@
 #define DRAIN_MAX 4096
 
 static void fill_hit(const struct trapline_event *ev, uint32_t part, const struct record *record,
-		     const void *stack, struct trapline_hit *hit)
+		     struct trapline_hit *hit)
 {
 	*hit = (struct trapline_hit){
 		.size = sizeof(*hit),
@@ -37,11 +37,9 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.old_known = record->value_when != TRAPLINE_VALUE_NONE,
 		.old_value = record->old_value,
 		.new_value = record->new_value,
-		.stack_bytes = record->stack_len ? stack : NULL,
 		.caller = record->caller,
 		.texts = record->texts,
 		.text = record->texts ? (const char *)(record + 1) : NULL,
-		.stack_bytes_len = (uint32_t)record->stack_len,
 		.regs = record->regs,
 		.amount = ev->period,
 		.count = record->count,
@@ -64,11 +62,13 @@ static void number_thread(const struct trapline *t, struct trapline_hit *hit)
 }
 
 static int deliver(struct trapline_event *ev, uint32_t part, const struct record *record,
-		   const void *stack, trapline_callback fn)
+		   const void *stack, size_t stack_len, trapline_callback fn)
 {
 	struct trapline_hit hit;
 
-	fill_hit(ev, part, record, stack, &hit);
+	fill_hit(ev, part, record, &hit);
+	hit.stack_bytes = stack_len ? stack : NULL;
+	hit.stack_bytes_len = (uint32_t)stack_len;
 	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING)
 		number_thread(ev->target, &hit);
 	counter_add(&ev->delivered, 1);
@@ -84,8 +84,10 @@ static int deliver_program_record(struct trapline_event *ev, const struct record
 {
 	const char *texts = (const char *)(record + 1);
 	size_t bytes = (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
+	size_t below = record->regs[ARCH_REG_SP] & (RECORD_STACK_CHUNK - 1);
+	size_t copied = record->stack_len > below ? record->stack_len - below : 0;
 
-	return deliver(ev, record->event >> 8 & 0xff, record, texts + bytes, fn);
+	return deliver(ev, record->event >> 8 & 0xff, record, texts + bytes + below, copied, fn);
 }
 
 static int poll_ringbuf(struct trapline *t, trapline_callback fn)
@@ -156,7 +158,7 @@ static int is_wanted(struct trapline_event *ev, uint32_t part, const struct reco
 
 	if (!ev->condition)
 		return 1;
-	fill_hit(ev, part, record, NULL, &hit);
+	fill_hit(ev, part, record, &hit);
 	return condition_holds(ev, &input);
 }
 
@@ -185,7 +187,7 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 		}
 		atomic_add(&ev->granted, 1);
 	}
-	return deliver(ev, part, &record, stack, fn);
+	return deliver(ev, part, &record, stack, record.stack_len, fn);
 }
 
 static int drain(struct trapline *t, trapline_callback fn)

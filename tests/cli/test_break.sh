@@ -171,6 +171,13 @@ look lookup --max-rate 0 --json -- "$victims/calls" 4 1000
 	hits 'map(select(.thread != "worker")) | length == 8'
 ok "a_started_command_is_seen_from_its_first_call" $?
 
+# What is above may be memory that was never used: the copy of the stack must not fail as a whole.
+start hollow
+look -p "$pid" leaf --stack --limit 64 --json
+[ $? = 0 ] && hits 'length == 64 and all(.stack[0].function == "leaf" and .stack[1].function == "hollow")'
+ok "the_caller_is_in_the_stack_wherever_in_a_page_it_ends" $?
+kill "$pid" 2>/dev/null
+
 start calls_cpp
 look -p "$pid" 'shop::*' overloaded --args --ret --limit 24 --json
 [ $? = 0 ] && hits 'map(.function) | unique == ["overloaded", "shop::Basket::add",

@@ -72,7 +72,7 @@ attached()
 	watcher=$!
 	until_is "$tmp/err" '^watching'
 	echo act >&8
-	until_is "$tmp/victim" done
+	until_is "$tmp/victim" 'done'
 	kill -TERM $watcher
 	wait $watcher
 	status=$?
