@@ -101,6 +101,21 @@ static int arm(struct breaking *b)
 	return status;
 }
 
+/* The runtime of Go moves stacks and walks them: a return address that is not its own ends it. */
+static int refuse_go(struct breaking *b)
+{
+	for (size_t i = 0; i < b->sites.count; i++)
+		if (b->sites.site[i].kind == CODE_SITE_FUNCTION &&
+		    symbols_is_go(b->symbols, b->sites.site[i].address))
+			return cli_wrong(
+				COMMAND,
+				"--ret would crash the process: %s is Go, whose runtime does not "
+				"know the return addresses that the kernel puts in; without "
+				"--ret it can be broken on",
+				b->sites.site[i].name);
+	return 0;
+}
+
 static int find_and_arm(struct breaking *b)
 {
 	int status = session_open_symbols(&b->session, &b->symbols);
@@ -121,6 +136,9 @@ static int find_and_arm(struct breaking *b)
 	if (!b->signature)
 		return cli_wrong(COMMAND, "out of memory");
 	status = break_output_begin(&b->output, &b->set, b->session.pid, &b->sites);
+	if (status)
+		return status;
+	status = b->set.ret ? refuse_go(b) : 0;
 	if (status)
 		return status;
 	b->session.probe = b->sites.site[0].address;
@@ -157,6 +175,8 @@ static void say_start(const struct breaking *b)
 	if (a->hardware)
 		fprintf(stderr, ", %zu by hardware breakpoint", a->hardware);
 	fputc('\n', stderr);
+	if (!b->set.no_bpf && trapline_event_mechanism(a->event[0]) == TRAPLINE_BY_RING)
+		session_note_without_bpf(&b->session);
 }
 
 /* The unwinder goes through a copy of the stack in which return addresses are the real ones. */

@@ -206,6 +206,8 @@ static void say_start(const struct watch *w)
 	fprintf(stderr, "watching %s of %s in process %d, %llu thread%s, by %s\n",
 		kinds[w->what.access], what, w->set.pid, (unsigned long long)st.threads,
 		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
+	if (trapline_event_mechanism(w->event) == TRAPLINE_BY_RING && !w->set.no_bpf)
+		session_note_without_bpf(&w->session);
 }
 
 /* False: it is no hit, or one too many. */
