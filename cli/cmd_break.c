@@ -53,7 +53,7 @@ static const struct signature *signature_at(struct breaking *b, size_t index)
 {
 	struct site_signature *site = &b->signature[index];
 
-	if (!site->looked_for && (b->set.args || b->set.ret))
+	if (!site->looked_for && (b->set.args || b->set.ret || b->set.condition))
 		signature_find(b->symbols, &b->sites.site[index], &site->signature);
 	site->looked_for = true;
 	return site->signature;
@@ -116,6 +116,30 @@ static int refuse_go(struct breaking *b)
 	return 0;
 }
 
+/* Names of parameters are those of each function; one condition must do for all. */
+static int make_condition(struct breaking *b)
+{
+	struct condition_names names = { .symbols = b->symbols };
+
+	if (!b->set.condition)
+		return 0;
+	names.signature = signature_at(b, 0);
+	int status = cli_condition(COMMAND, b->set.condition, &names, &b->condition);
+	for (size_t i = 1; !status && i < b->sites.count; i++) {
+		struct condition_names other = { .symbols = b->symbols,
+						 .signature = signature_at(b, i) };
+		int differs = cli_condition_compare(b->set.condition, &names, &other);
+		if (differs < 0)
+			break;
+		if (differs)
+			return cli_wrong(COMMAND,
+					 "--if means one thing in %s and another in %s, whose "
+					 "parameters are others: break on one at a time",
+					 b->sites.site[0].name, b->sites.site[i].name);
+	}
+	return status;
+}
+
 static int find_and_arm(struct breaking *b)
 {
 	int status = session_open_symbols(&b->session, &b->symbols);
@@ -128,13 +152,12 @@ static int find_and_arm(struct breaking *b)
 		break_print_list(b->symbols, &b->sites, &b->output.to);
 		return 0;
 	}
-	struct condition_names names = { .symbols = b->symbols };
-	status = cli_condition(COMMAND, b->set.condition, &names, &b->condition);
-	if (status || b->set.explain)
-		return status;
 	b->signature = calloc(b->sites.count, sizeof(*b->signature));
 	if (!b->signature)
 		return cli_wrong(COMMAND, "out of memory");
+	status = make_condition(b);
+	if (status || b->set.explain)
+		return status;
 	status = break_output_begin(&b->output, &b->set, b->session.pid, &b->sites);
 	if (status)
 		return status;

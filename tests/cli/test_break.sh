@@ -134,6 +134,23 @@ look -p "$calls" lookup --if 'str(arg1) == "zebra"' --ret --args --limit 4 --jso
 	summary '.unpaired_returns == 0'
 ok "a_condition_on_text_and_the_returns_of_its_calls" $?
 
+look -p "$calls" lookup --if 'n == 5 && t->size == 3 && str(key) == "zebra" && rounds_done >= 0' --args --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.args.n == 5)' && summary '.rejected_by.condition >= 4 and
+	.condition_faults == 0'
+ok "a_condition_names_parameters_and_follows_them" $?
+
+look -p "$calls" turn --if 'p.x == 1 && p.y < 0 && r.last == 20' --args --limit 2 --json
+[ $? = 0 ] && hits 'length == 2 and all(.args.p == "{.x 1, .y -2}")'
+ok "parameters_that_are_structures_have_members" $?
+
+look -p "$calls" eight --if 'g == 7 && h == -8 && a + b == 3' --limit 2 --json
+[ $? = 0 ] && hits 'length == 2'
+ok "parameters_on_the_stack_are_found" $?
+
+look -p "$calls" next_color --if 'c == RED' --limit 2 --json && hits 'length == 2' &&
+	look -p "$calls" next_color --if 'c == BLUE' --for 0.3 --json && hits 'length == 0'
+ok "parameters_are_compared_with_constants_of_their_enum" $?
+
 look -p "$calls" lookup --if 'arg2 == 77' --for 0.3
 [ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q '^decided in the kernel' "$tmp/out"
 ok "a_false_condition_prints_nothing" $?
@@ -260,6 +277,10 @@ wrong "a_bad_address_is_refused" "is no address" -p "$calls" 0x12zz
 wrong "returns_need_uprobes" "needs uprobes" -p "$calls" lookup --ret --no-bpf
 wrong "more_than_four_need_uprobes" "5 places need uprobes" -p "$calls" lookup nap leap depth eight --no-bpf
 wrong "a_condition_on_values_is_refused" "event that watches data" -p "$calls" lookup --if 'new == 1'
+wrong "a_parameter_of_one_function_is_none_of_another" "means one thing in .*: break on one at a time" \
+	-p "$calls" depth lookup --if 'n == 5'
+wrong "a_floating_point_parameter_is_refused" "floating-point" -p "$calls" scale --if 'x == 1'
+wrong "an_unknown_member_of_a_parameter_gets_near_ones" "did you mean size" -p "$calls" lookup --if 't->siz == 1'
 wrong "no_such_process_is_said" "no process 99999999" -p 99999999 x
 
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
