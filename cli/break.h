@@ -21,11 +21,23 @@
 /* The command that runs, `break` or `record`: its name begins each line about an error. */
 extern const char *break_command;
 
+#define BREAK_RESULT_TESTS 8
+
+/* `ret < 0` */
+struct break_result_test {
+	int op;
+	int64_t value;
+	char name[64]; /* of a constant; empty: the value */
+};
+
 struct break_settings {
 	pid_t pid;
 	char **where;
 	size_t where_count;
-	const char *condition; /* --if */
+	const char *condition; /* --if, without what is about the result */
+	char *entry_text;      /* which that may point to */
+	struct break_result_test result_test[BREAK_RESULT_TESTS];
+	size_t result_tests;
 	int explain;
 	int list;
 	int args;
@@ -46,6 +58,14 @@ struct break_settings {
 
 /* Options and WHERE. 0, an exit status with a line printed, or -1: --help was printed. */
 int break_settings_read(struct break_settings *set, int argc, char **argv);
+
+/* Cuts out of --if what is about the result. 0 or an exit status, line printed. */
+int break_result_split(struct break_settings *set);
+/* Can the result of a function be compared so? 0 or an exit status, line printed. */
+int break_result_check(const struct break_settings *set, struct symbols *s,
+		       const struct signature *signature, const char *function);
+bool break_result_holds(const struct break_settings *set, struct symbols *s,
+			const struct signature *signature, const struct trapline_hit *returned);
 
 /* Look up all WHERE. 0 or an exit status, line printed; notes tell what is left out. */
 int break_find(struct symbols *s, const struct break_settings *set, struct output *o,

@@ -118,6 +118,12 @@ static int settings_check(struct break_settings *set, int argc, char **argv, int
 		return cli_wrong(
 			COMMAND,
 			"--ret needs uprobes and BPF, and --no-bpf forbids them");
+	status = break_result_split(set);
+	if (status)
+		return status;
+	if (set->explain && !set->condition)
+		return cli_wrong(COMMAND, "--explain explains what the kernel decides, and results are "
+					  "compared when there are some");
 	status = cli_condition_check(COMMAND, set->condition);
 	return status ? status : break_check(set);
 }

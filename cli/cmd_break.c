@@ -45,6 +45,7 @@ struct breaking {
 	struct thread_names names;
 	uint64_t hits; /* that were told */
 	uint64_t beyond;
+	uint64_t other_results;
 	uint64_t last_record_ns;
 };
 
@@ -88,7 +89,8 @@ static int arm(struct breaking *b)
 	if (err < 0)
 		return session_explain(&b->session, "break on", b->set.where[0], err);
 	opts.arg = b;
-	opts.limit = b->set.limit;
+	/* Which calls count is known when they have returned. */
+	opts.limit = b->set.result_tests ? 0 : b->set.limit;
 	opts.condition = b->condition;
 	opts.flags = (b->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (b->set.ret ? TRAPLINE_RETURNS : 0);
@@ -156,6 +158,9 @@ static int find_and_arm(struct breaking *b)
 	if (!b->signature)
 		return cli_wrong(COMMAND, "out of memory");
 	status = make_condition(b);
+	for (size_t i = 0; !status && b->set.result_tests && i < b->sites.count; i++)
+		status = break_result_check(&b->set, b->symbols, signature_at(b, i),
+					    b->sites.site[i].name);
 	if (status || b->set.explain)
 		return status;
 	status = break_output_begin(&b->output, &b->set, b->session.pid, &b->sites);
@@ -294,7 +299,10 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 
 	if (!call)
 		return;
-	if (!is_enough(b))
+	if (b->set.result_tests && !break_result_holds(&b->set, b->symbols,
+						       signature_at(b, call->site), hit))
+		b->other_results++;
+	else if (!is_enough(b))
 		tell(b, call, hit);
 	break_call_free(call);
 }
@@ -320,7 +328,7 @@ static enum trapline_action on_hit(const struct trapline_hit *record)
 		return TRAPLINE_GO_ON;
 	}
 	bool returns = will_return(b, &hit, site);
-	if (!returns && is_enough(b))
+	if (!returns && (b->set.result_tests || is_enough(b)))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&b->names, &hit);
 	struct break_call *call = call_of(b, &hit, site);
@@ -344,7 +352,7 @@ static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
 
-	return b->set.ret && b->set.limit && b->hits + b->calls.open >= b->set.limit &&
+	return b->set.ret && b->set.limit && !b->set.result_tests && b->hits + b->calls.open >= b->set.limit &&
 	       now_ns() - b->last_record_ns > PATIENCE_NS;
 }
 
@@ -354,7 +362,7 @@ static void tell_open_calls(struct breaking *b)
 	size_t n = break_calls_take(&b->calls, &call);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_enough(b))
+		if (!b->set.result_tests && !is_enough(b))
 			tell(b, call[i], NULL);
 		break_call_free(call[i]);
 	}
@@ -381,7 +389,8 @@ static void finish(struct breaking *b, const char *reason)
 				      .refused_names = b->armed.refused_names,
 				      .beyond = b->beyond,
 				      .not_returned = b->calls.not_returned + b->calls.dropped,
-				      .unpaired = b->calls.unpaired };
+				      .unpaired = b->calls.unpaired,
+				      .other_results = b->other_results };
 
 	end.duration_ns = now_ns() - b->session.started_ns;
 	for (size_t i = 0; i < b->armed.count; i++)
@@ -407,6 +416,7 @@ static void release(struct breaking *b)
 	for (size_t i = 0; b->signature && i < b->sites.count; i++)
 		signature_free(b->signature[i].signature);
 	free(b->signature);
+	free(b->set.entry_text);
 	code_sites_free(&b->sites);
 	symbols_close(b->symbols);
 	trapline_condition_free(b->condition);

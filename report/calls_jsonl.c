@@ -123,6 +123,7 @@ void run_jsonl_calls_end(FILE *f, const struct run_calls *calls, const struct ru
 	json_object_set_new(j, "command", run_json_text(end->command));
 	run_jsonl_totals(j, end);
 	json_object_set_new(j, "beyond_limit", json_integer((json_int_t)more->beyond));
+	json_object_set_new(j, "other_results", json_integer((json_int_t)more->other_results));
 	json_mechanism(j, more);
 	json_object_set_new(j, "not_returned", json_integer((json_int_t)more->not_returned));
 	json_object_set_new(j, "unpaired_returns", json_integer((json_int_t)more->unpaired));

@@ -162,6 +162,11 @@ static void text_limits(FILE *f, const struct run_calls *calls, const struct run
 			" of those delivered came after the last that was wanted, and are "
 			"not shown\n",
 			more->beyond);
+	if (more->other_results)
+		fprintf(f,
+			"%" PRIu64 " calls had another result, compared when they had returned, and "
+			"are not shown\n",
+			more->other_results);
 	if (calls->copies_left_out)
 		fprintf(f,
 			"not seen: %" PRIu64

@@ -82,6 +82,7 @@ struct run_calls_end {
 	uint64_t beyond;       /* records that came after the limit was reached */
 	uint64_t not_returned; /* calls */
 	uint64_t unpaired;     /* returns of calls that were not seen */
+	uint64_t other_results; /* calls whose result was not the one that was wanted */
 };
 
 /* 0 or -ENOMEM. After site and site_count are set. */

@@ -307,6 +307,7 @@ static int read_calls_end(struct run_session *s, struct record_view *v)
 	end.beyond = record_get_number(v);
 	end.not_returned = record_get_number(v);
 	end.unpaired = record_get_number(v);
+	end.other_results = record_get_number(v);
 	if (v->is_bad)
 		return -EBADMSG;
 	s->calls_end = end;

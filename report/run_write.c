@@ -280,6 +280,7 @@ int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end)
 	record_put_number(b, end->beyond);
 	record_put_number(b, end->not_returned);
 	record_put_number(b, end->unpaired);
+	record_put_number(b, end->other_results);
 	return chunk_end(w, RUN_CALLS_END);
 }
 

@@ -151,6 +151,15 @@ look -p "$calls" next_color --if 'c == RED' --limit 2 --json && hits 'length == 
 	look -p "$calls" next_color --if 'c == BLUE' --for 0.3 --json && hits 'length == 0'
 ok "parameters_are_compared_with_constants_of_their_enum" $?
 
+look -p "$calls" lookup --if 'ret > 11 && ret <= 15 && t->size == 3' --ret --args --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.ret == 12 and .thread == "worker")' && summary '.other_results > 0'
+ok "a_condition_on_the_result_is_decided_when_there_is_one" $?
+
+look -p "$calls" next_color --if 'ret == GREEN' --ret --limit 2 --json && hits 'length == 2' &&
+	look -p "$calls" next_color --if 'c == RED && ret != GREEN' --ret --for 0.4 --json && hits 'length == 0' &&
+	summary '.other_results > 0 and .not_returned <= 1'
+ok "a_result_is_compared_with_constants_of_its_enum" $?
+
 look -p "$calls" lookup --if 'arg2 == 77' --for 0.3
 [ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q '^decided in the kernel' "$tmp/out"
 ok "a_false_condition_prints_nothing" $?
@@ -281,6 +290,10 @@ wrong "a_parameter_of_one_function_is_none_of_another" "means one thing in .*: b
 	-p "$calls" depth lookup --if 'n == 5'
 wrong "a_floating_point_parameter_is_refused" "floating-point" -p "$calls" scale --if 'x == 1'
 wrong "an_unknown_member_of_a_parameter_gets_near_ones" "did you mean size" -p "$calls" lookup --if 't->siz == 1'
+wrong "a_result_in_a_larger_expression_is_refused" "can be compared with a number" -p "$calls" lookup --ret \
+	--if 'ret + 1 == 5'
+wrong "a_function_without_a_result_has_none_to_compare" "no number to compare" -p "$calls" nap --ret --if 'ret < 0'
+wrong "a_constant_that_is_unknown_is_said" "no constant that is known" -p "$calls" lookup --ret --if 'ret == PURPLE'
 wrong "no_such_process_is_said" "no process 99999999" -p 99999999 x
 
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then

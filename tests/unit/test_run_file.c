@@ -329,7 +329,7 @@ static void a_changed_byte_ends_the_file_there(void **state)
 /* The fields of each kind of chunk, t a text and n a number, as run_write.c has them. */
 static const char *const layouts[] = {
 	"nt", "tttnnnnnnn", "ntntntnn", "nnntnnnnnnnnnttnnn", "ttttnnnnnnnnnntnntnn",
-	"nttnnnn", "nttnn", "nnntnnnttnnnttnnn", "nnnntnnnnnn",
+	"nttnnnn", "nttnn", "nnntnnnttnnnttnnn", "nnnntnnnnnnn",
 };
 #define KINDS (sizeof(layouts) / sizeof(layouts[0]))
 
