@@ -75,9 +75,9 @@ NOINLINE void kernel_writes(void)
 	if (pipe(fds))
 		abort();
 	for (int i = 0; i < TIMES; i++) {
-		value++;
-		if (write(fds[1], &value, sizeof(value)) != sizeof(value) ||
-		    read(fds[0], (void *)(uintptr_t)&acted_on, sizeof(value)) != sizeof(value))
+		unsigned long next = ++value;
+		if (write(fds[1], &next, sizeof(next)) != sizeof(next) ||
+		    read(fds[0], (void *)(uintptr_t)&acted_on, sizeof(next)) != sizeof(next))
 			abort();
 	}
 	close(fds[0]);
