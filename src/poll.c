@@ -115,8 +115,9 @@ static void name_thread(struct trapline *t, struct record *record)
 	char name[RING_NAME_BYTES];
 
 	if (!known) {
+		uint64_t now = clock_now_ns();
 		ring_names_read_one((pid_t)(record->pid_tid >> 32), (pid_t)tid, name);
-		ring_names_set(&t->perf.names, tid, name);
+		ring_names_set(&t->perf.names, tid, name, now);
 		known = name;
 	}
 	memcpy(record->thread, known, sizeof(record->thread));

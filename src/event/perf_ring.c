@@ -257,6 +257,20 @@ static void ring_advance(struct perf_ring *ring, uint64_t to)
 	__atomic_store_n(&ring->page->data_tail, to, __ATOMIC_RELEASE);
 }
 
+/* At the end of what is no sample: pid and tid, the time, the CPU, the id. */
+#define TRAILER_BYTES 32
+#define TRAILER_TIME_AT 8
+
+static uint64_t time_of(const struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+			const struct perf_event_header *header)
+{
+	uint64_t time_ns;
+
+	ring_copy(r, ring, at + header->size - TRAILER_BYTES + TRAILER_TIME_AT, &time_ns,
+		  sizeof(time_ns));
+	return time_ns;
+}
+
 /* pid, tid, the new name, padded. */
 static void take_name(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
 		      const struct perf_event_header *header)
@@ -268,7 +282,7 @@ static void take_name(struct perf_rings *r, const struct perf_ring *ring, uint64
 	ring_copy(r, ring, at + sizeof(*header) + 4, &tid, sizeof(tid));
 	ring_copy(r, ring, at + sizeof(*header) + 8, name,
 		  n < RING_NAME_BYTES ? n : RING_NAME_BYTES);
-	ring_names_set(&r->names, tid, name);
+	ring_names_set(&r->names, tid, name, time_of(r, ring, at, header));
 }
 
 static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
@@ -278,6 +292,7 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 
 	if (header->size < sizeof(*header) + 16)
 		return;
+	int has_time = header->size >= sizeof(*header) + 16 + TRAILER_BYTES;
 	ring_copy(r, ring, at + sizeof(*header), words, 16);
 	if (header->type == PERF_RECORD_LOST) {
 		const struct event_id *id = id_find(r, words[0]);
@@ -285,9 +300,10 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 			counter_add(&id->event->lost_ring_full, words[1]);
 	} else if (header->type == PERF_RECORD_EXIT) {
 		forget_thread(r, (uint32_t)words[1]); /* pid, ppid, tid, ptid */
-	} else if (header->type == PERF_RECORD_FORK) {
-		ring_names_born(&r->names, (uint32_t)words[1], (uint32_t)(words[1] >> 32));
-	} else if (header->type == PERF_RECORD_COMM) {
+	} else if (header->type == PERF_RECORD_FORK && has_time) {
+		ring_names_born(&r->names, (uint32_t)words[1], (uint32_t)(words[1] >> 32),
+				time_of(r, ring, at, header));
+	} else if (header->type == PERF_RECORD_COMM && has_time) {
 		take_name(r, ring, at, header);
 	}
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "event/event.h"
 
@@ -47,12 +48,15 @@ static int grow(struct ring_names *names)
 	return 1;
 }
 
-void ring_names_set(struct ring_names *names, uint32_t tid, const char *name)
+void ring_names_set(struct ring_names *names, uint32_t tid, const char *name, uint64_t since_ns)
 {
 	if (!tid || !grow(names))
 		return;
 	struct ring_name *slot = slot_of(names, tid);
+	if (slot->tid && slot->since_ns > since_ns)
+		return;
 	names->count += !slot->tid;
+	slot->since_ns = since_ns;
 	slot->tid = tid;
 	memset(slot->name, 0, sizeof(slot->name));
 	memcpy(slot->name, name, strnlen(name, sizeof(slot->name) - 1));
@@ -65,7 +69,7 @@ const char *ring_names_find(const struct ring_names *names, uint32_t tid)
 	return slot && slot->tid && slot->name[0] ? slot->name : NULL;
 }
 
-void ring_names_born(struct ring_names *names, uint32_t tid, uint32_t creator)
+void ring_names_born(struct ring_names *names, uint32_t tid, uint32_t creator, uint64_t since_ns)
 {
 	const char *known = ring_names_find(names, creator);
 	char name[RING_NAME_BYTES] = "";
@@ -73,7 +77,7 @@ void ring_names_born(struct ring_names *names, uint32_t tid, uint32_t creator)
 	/* A copy: the table may move. Empty: whoever had this number before is not meant. */
 	if (known)
 		memcpy(name, known, sizeof(name));
-	ring_names_set(names, tid, name);
+	ring_names_set(names, tid, name, since_ns);
 }
 
 void ring_names_read_one(pid_t pid, pid_t tid, char name[RING_NAME_BYTES])
@@ -97,8 +101,9 @@ void ring_names_read(struct ring_names *names, pid_t pid)
 
 	if (!tasks_read(pid, &list)) {
 		for (size_t i = 0; i < list.count; i++) {
+			uint64_t now = clock_now_ns();
 			ring_names_read_one(pid, list.tids[i], name);
-			ring_names_set(names, (uint32_t)list.tids[i], name);
+			ring_names_set(names, (uint32_t)list.tids[i], name, now);
 		}
 	}
 	tasks_free(&list);
