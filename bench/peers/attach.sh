@@ -32,20 +32,20 @@ word()
 # As uprobes want it.
 offset()
 {
-	awk -v a="$addr" 'BEGIN { } { print }' "/proc/$pid/maps" | while read -r range access start _; do
+	while read -r range access start _; do
 		low=$((0x${range%-*}))
 		high=$((0x${range#*-}))
 		case $access in *x*) ;; *) continue ;; esac
 		[ $((addr)) -ge $low ] && [ $((addr)) -lt $high ] && printf '0x%x' $((addr - low + 0x$start))
-	done
+	done <"/proc/$pid/maps"
 }
 
 case $tool-$event in
 bpftrace-watch)
 	for i in 0 1 2 3; do
-		echo "watchpoint:$(word $i):8:w { printf(\"hit\\n\"); }"
+		printf '%s\n' "watchpoint:$(word $i):8:w { printf(\"hit\\n\"); }"
 	done >"$dir/script"
-	echo 'BEGIN { printf("armed\n"); }' >>"$dir/script"
+	printf '%s\n' 'BEGIN { printf("armed\n"); }' >>"$dir/script"
 	bpftrace -B line -p "$pid" "$dir/script" 2>&1 </dev/null &
 	;;
 bpftrace-break)
@@ -60,7 +60,7 @@ perf-watch)
 		-e "mem:$(word 2)/8:w:u" -e "mem:$(word 3)/8:w:u" -p "$pid" >"$dir/why" 2>&1 </dev/null &
 	;;
 perf-break)
-	made=trapline_bench_$$:site
+	made=trapline_bench_$$:site_$$
 	perf probe -q -x "$program" -a "$made=$(offset) value=%si:u32" >"$dir/why" 2>&1 || {
 		echo "skip perf probe: $(grep -m 1 . "$dir/why")"
 		made=
@@ -80,7 +80,7 @@ gdb-*)
 		else
 			echo "break *$addr if (int)\$rsi == $never"
 		fi
-		echo 'printf "armed\n"'
+		printf '%s\n' 'printf "armed\n"'
 		echo continue
 	} >"$dir/script"
 	gdb -nx -batch -x "$dir/script" 2>&1 </dev/null &
