@@ -16,7 +16,8 @@ dir=$(mktemp -d)
 made=
 ended()
 {
-	[ -z "${child:-}" ] || kill -INT "$child" 2>/dev/null || :
+	# gdb that is started in the background takes no SIGINT; killed, it would leave its registers set.
+	[ -z "${child:-}" ] || kill "-$([ "$tool" = gdb ] && echo TERM || echo INT)" "$child" 2>/dev/null || :
 	[ -z "${child:-}" ] || wait "$child" || :
 	[ -z "$made" ] || perf probe -q -d "$made" 2>/dev/null || :
 	rm -rf "$dir"
