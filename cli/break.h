@@ -6,7 +6,8 @@
 #include "cli/output.h"
 #include "cli/pace.h"
 #include "report/code_sites.h"
-#include "report/run.h"
+#include "report/run_call.h"
+#include "report/run_file.h"
 #include "report/signature.h"
 #include "report/symbols.h"
 
@@ -16,13 +17,27 @@
 
 #define BREAK_REGISTERS_MAX 4 /* hardware breakpoints */
 #define BREAK_EVENTS_MAX (2 + BREAK_REGISTERS_MAX)
-#define BREAK_BUCKETS 64
+
+/* The command that runs, `break` or `record`: its name begins each line about an error. */
+extern const char *break_command;
+
+#define BREAK_RESULT_TESTS 8
+
+/* `ret < 0` */
+struct break_result_test {
+	int op;
+	int64_t value;
+	char name[64]; /* of a constant; empty: the value */
+};
 
 struct break_settings {
 	pid_t pid;
 	char **where;
 	size_t where_count;
-	const char *condition; /* --if */
+	const char *condition; /* --if, without what is about the result */
+	char *entry_text;      /* which that may point to */
+	struct break_result_test result_test[BREAK_RESULT_TESTS];
+	size_t result_tests;
 	int explain;
 	int list;
 	int args;
@@ -35,19 +50,22 @@ struct break_settings {
 	int json;
 	int no_bpf;
 	const char *output;
+	const char *record; /* NULL: no recording */
+	int is_break;	    /* of `record`: said by --break */
+	int no_stack;
 	char **command; /* NULL: none */
 };
 
-/* What is known of one site in a run; by the index of the site. */
-struct break_site {
-	struct signature *signature; /* NULL: not looked for, or none */
-	bool looked_for;
-	uint64_t hits;
-	uint64_t returns;
-	uint64_t total_ns;
-	uint64_t max_ns;
-	uint64_t *buckets; /* BREAK_BUCKETS durations: n is 2^n ns and more; NULL: none yet */
-};
+/* Options and WHERE. 0, an exit status with a line printed, or -1: --help was printed. */
+int break_settings_read(struct break_settings *set, int argc, char **argv);
+
+/* Cuts out of --if what is about the result. 0 or an exit status, line printed. */
+int break_result_split(struct break_settings *set);
+/* Can the result of a function be compared so? 0 or an exit status, line printed. */
+int break_result_check(const struct break_settings *set, struct symbols *s,
+		       const struct signature *signature, const char *function);
+bool break_result_holds(const struct break_settings *set, struct symbols *s,
+			const struct signature *signature, const struct trapline_hit *returned);
 
 /* Look up all WHERE. 0 or an exit status, line printed; notes tell what is left out. */
 int break_find(struct symbols *s, const struct break_settings *set, struct output *o,
@@ -96,7 +114,7 @@ uint32_t break_texts(const struct signature *signature, bool of_result);
 
 /* A call of a function, as it is told: at once, or when it has returned. */
 struct break_call {
-	const struct code_site *site;
+	size_t site; /* index in the sites */
 	struct trapline_hit
 		hit; /* of the call: no memory behind its pointers is valid any more */
 	uint64_t caller;	  /* 0: not known */
@@ -139,30 +157,27 @@ void break_calls_free(struct break_calls *calls);
 
 struct break_output {
 	struct output to;
-	bool with_ret; /* a call without a return has none yet */
+	struct run_writer *record; /* NULL: none */
+	bool is_quiet;		   /* of the text only the summary */
+	bool is_broken;		   /* writing failed */
+	struct run_info info;
+	struct run_calls calls;
+	char what[256];
+	char description[200];
 };
 
-/* returned NULL: it is told when it is entered. */
+/* 0 or an exit status, line printed. */
+int break_output_open(struct break_output *o, const struct break_settings *set);
+/* When the places are known, before the first hit. 0 or an exit status, line printed. */
+int break_output_begin(struct break_output *o, const struct break_settings *set, pid_t pid,
+		       const struct code_sites *sites);
+/* returned NULL: it is told when it is entered, or has not returned. */
 void break_output_call(struct break_output *o, struct symbols *s,
 		       const struct break_call *call, const struct trapline_hit *returned,
 		       const struct signature *signature);
-
-struct break_end {
-	const struct break_settings *set;
-	const struct code_sites *sites;
-	const struct break_site *site; /* by index of sites */
-	const struct break_armed *armed;
-	const struct break_calls *calls;
-	const struct tally *functions;
-	const struct tally *callers;
-	struct run_end run;
-	uint64_t hits;
-	uint64_t beyond;    /* records that came after the limit was reached */
-	double emulated_ns; /* negative: not measured */
-	double stepped_ns;
-	double hardware_ns;
-};
-void break_summary(struct break_output *o, const struct break_end *end);
+void break_output_end(struct break_output *o, const struct run_end *end,
+		      const struct run_calls_end *more);
+void break_output_close(struct break_output *o);
 
 /* The price of one hit on each kind of place, as far as it is used. */
 enum break_price_kind {
@@ -171,8 +186,5 @@ enum break_price_kind {
 	BREAK_PRICE_HARDWARE
 };
 double break_price_ns(const struct break_settings *set, enum break_price_kind kind);
-
-/* `12.3 us` */
-void break_duration(uint64_t ns, char *buf, size_t n);
 
 #endif

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMMAND "break"
+#define COMMAND break_command
 #define TRIES_MAX 400 /* each takes some milliseconds */
 
 enum fate {

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-#define COMMAND "break"
+#define COMMAND break_command
 
 int break_check(const struct break_settings *set)
 {

@@ -1,152 +1,176 @@
 // SPDX-License-Identifier: MIT
-/* break_output.c - calls as lines for people and as JSON objects. */
+/* break_output.c - what is known of a call when it is told, for every output. */
 #include "cli/break.h"
+#include "cli/clock.h"
+#include "cli/cmd.h"
 #include "cli/hit_frames.h"
+#include "cli/process_name.h"
 
-#include <inttypes.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-void break_duration(uint64_t ns, char *buf, size_t n)
+#define COMMAND break_command
+
+/* What the user asked for, in one line. */
+static void join(const struct break_settings *set, char *buf, size_t n)
 {
-	if (ns < 1000)
-		snprintf(buf, n, "%" PRIu64 " ns", ns);
-	else if (ns < 1000000)
-		snprintf(buf, n, "%.1f us", (double)ns / 1e3);
-	else if (ns < 1000000000)
-		snprintf(buf, n, "%.1f ms", (double)ns / 1e6);
-	else
-		snprintf(buf, n, "%.1f s", (double)ns / 1e9);
+	size_t used = 0;
+
+	buf[0] = 0;
+	for (size_t i = 0; i < set->where_count && used < n; i++)
+		used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? " " : "",
+					 set->where[i]);
 }
 
-/* Where from: the caller of a function, the function around a copy or an instruction. */
-static void origin_text(struct symbols *s, const struct break_call *call, char *buf,
-			size_t n)
+static int copy_sites(struct run_calls *calls, const struct code_sites *sites)
 {
-	bool is_call = call->site->kind == CODE_SITE_FUNCTION;
-	uint64_t ip = is_call ? call->caller : call->hit.ip;
-	char text[400];
-	struct place p;
-
-	if (!ip) {
-		snprintf(buf, n, "from ?");
-		return;
-	}
-	hit_place(s, ip, is_call, &p);
-	run_place_text_with_line(&p, ip, text, sizeof(text));
-	snprintf(buf, n, "%s %s%s%s", is_call ? "from" : "in", text,
-		 !p.file && p.function && p.module ? " in " : "",
-		 !p.file && p.function && p.module ? p.module : "");
+	calls->site = calloc(sites->count ? sites->count : 1, sizeof(*calls->site));
+	if (!calls->site)
+		return -ENOMEM;
+	for (size_t i = 0; i < sites->count; i++)
+		calls->site[i] = (struct run_site){
+			.address = sites->site[i].address,
+			.name = sites->site[i].name,
+			.module = sites->site[i].module,
+			.kind = (enum run_site_kind)sites->site[i].kind,
+			.is_emulated = sites->site[i].is_emulated,
+		};
+	calls->site_count = sites->count;
+	return run_calls_begin(calls);
 }
 
-static void call_text(struct break_output *o, struct symbols *s,
-		      const struct break_call *call, const struct trapline_hit *returned,
-		      const struct signature *signature, char *buf, size_t n)
+int break_output_open(struct break_output *o, const struct break_settings *set)
+{
+	*o = (struct break_output){ .is_quiet = set->record != NULL };
+	return output_open(&o->to, COMMAND, set->output, set->json);
+}
+
+void break_output_close(struct break_output *o)
+{
+	output_close(&o->to);
+	run_writer_close(o->record);
+	run_calls_end_sums(&o->calls);
+	free(o->calls.site);
+}
+
+/* For the loop of the session, beside what the other outputs need. */
+static bool flush_record(void *arg)
+{
+	struct break_output *o = arg;
+	bool failed = o->is_broken;
+
+	if (o->record)
+		failed = run_writer_flush(o->record) != 0 || failed;
+	return !failed;
+}
+
+static int open_record(struct break_output *o, const char *path)
+{
+	struct run_info info = o->info;
+	char name[32];
+
+	process_name(info.pid, name, sizeof(name));
+	info.process = name;
+	int err = run_writer_open(path, &info, &o->record);
+	if (!err)
+		err = run_writer_calls(o->record, &o->calls);
+	return err ? cli_wrong(COMMAND, "cannot write %s: %s", path, strerror(-err)) : 0;
+}
+
+int break_output_begin(struct break_output *o, const struct break_settings *set, pid_t pid,
+		       const struct code_sites *sites)
+{
+	o->to.started_ns = now_ns();
+	o->to.flush_more = flush_record;
+	o->to.arg = o;
+	join(set, o->what, sizeof(o->what));
+	break_describe(sites, o->description, sizeof(o->description));
+	o->info = (struct run_info){
+		.what = o->what,
+		.pid = pid,
+		.access = TRAPLINE_EXECUTE,
+		.address = sites->site[0].address,
+		.started_ns = o->to.started_ns,
+		.clock_offset_ns = o->to.clock_offset_ns,
+	};
+	o->calls.where = (const char *const *)set->where;
+	o->calls.where_count = set->where_count;
+	o->calls.description = o->description;
+	o->calls.with_results = set->ret;
+	o->calls.all_sites = sites->count;
+	o->calls.unresolved = sites->unresolved;
+	o->calls.copies_left_out = sites->copies_left_out;
+	if (copy_sites(&o->calls, sites))
+		return cli_wrong(COMMAND, "out of memory");
+	return set->record ? open_record(o, set->record) : 0;
+}
+
+static void fill_result(struct break_output *o, struct symbols *s,
+			const struct trapline_hit *returned, const struct signature *signature,
+			struct run_call *call, char *buf, size_t n)
 {
 	struct break_values v = { .s = s, .hit = returned };
-	size_t used = (size_t)snprintf(buf, n, "%.200s", call->site->name);
 
-	if (call->site->kind == CODE_SITE_INLINED)
-		used += (size_t)snprintf(buf + used, n - used, " [inlined]");
-	if (call->args_text)
-		used += (size_t)snprintf(buf + used, n - used, "(%s)", call->args_text);
-	if (!returned && o->with_ret && call->site->kind == CODE_SITE_FUNCTION)
-		snprintf(buf + used, n - used, "  has not returned");
-	if (!returned || used + 64 >= n)
-		return;
-	char result[200];
-	char took[32];
-	break_result_text(&v, signature, result, sizeof(result));
-	break_duration(returned->time_ns - call->hit.time_ns, took, sizeof(took));
-	snprintf(buf + used, n - used, "%s%s  %s", result[0] ? " = " : "", result, took);
-}
-
-static void text_call(struct break_output *o, struct symbols *s,
-		      const struct break_call *call, const struct trapline_hit *returned,
-		      const struct signature *signature)
-{
-	struct run_text *to = &o->to.text;
-	const struct trapline_hit *hit = &call->hit;
-	char thread[48];
-	char text[2500];
-	char origin[450];
-
-	snprintf(thread, sizeof(thread), "%s/%d", hit->thread[0] ? hit->thread : "?",
-		 hit->tid);
-	call_text(o, s, call, returned, signature, text, sizeof(text));
-	origin_text(s, call, origin, sizeof(origin));
-	run_clean_text(thread);
-	run_clean_text(text);
-	run_text_time(to, hit->time_ns + o->to.clock_offset_ns);
-	fprintf(to->f, "  %-*s  %s%-*s%s  %s%s\n",
-		run_text_widen(&to->thread_width, thread, 24), thread,
-		to->has_color ? "\033[1m" : "",
-		run_text_widen(&to->value_width, text, 60), text,
-		to->has_color ? "\033[0m" : "", origin,
-		call->args_later ? "  (memory read later)" : "");
-}
-
-static json_t *json_origin(struct symbols *s, const struct break_call *call)
-{
-	struct place p;
-
-	if (!call->caller || call->site->kind != CODE_SITE_FUNCTION)
-		return json_null();
-	json_t *j = json_object();
-	hit_place(s, call->caller, true, &p);
-	json_object_set_new(j, "ip", run_json_hex(call->caller));
-	run_json_place(j, &p);
-	return j;
-}
-
-static void json_call(struct break_output *o, struct symbols *s,
-		      const struct break_call *call, const struct trapline_hit *returned,
-		      const struct signature *signature, const struct place *p)
-{
-	struct break_values v = { .s = s, .hit = returned };
-	struct run_hit hit = { .time_ns = call->hit.time_ns,
-			       .pid = call->hit.pid,
-			       .tid = call->hit.tid,
-			       .ip = call->hit.ip,
-			       .place = *p,
-			       .address = call->hit.address,
-			       .access = call->hit.access };
-
-	memcpy(hit.thread, call->hit.thread, sizeof(hit.thread));
-	json_t *j = run_jsonl_hit_begin(&hit);
-	json_object_set_new(j, "site", run_json_text(call->site->name));
-	if (call->site->kind == CODE_SITE_INLINED ||
-	    call->site->kind == CODE_SITE_FUNCTION)
-		json_object_set_new(j, "function", run_json_text(call->site->name));
-	json_object_set_new(j, "inlined",
-			    json_boolean(call->site->kind == CODE_SITE_INLINED));
-	json_object_set_new(j, "caller", json_origin(s, call));
-	json_object_set_new(j, "args",
-			    call->args_json ? json_incref(call->args_json) : json_null());
-	if (call->args_later)
-		json_object_set_new(j, "args_when", json_string("later"));
-	json_object_set_new(j, "ret",
-			    returned ? break_result_json(&v, signature) : json_null());
-	json_object_set_new(j, "duration_ns",
-			    returned ? json_integer((json_int_t)(returned->time_ns -
-								 call->hit.time_ns)) :
-				       json_null());
-	json_object_set_new(j, "stack",
-			    run_jsonl_frames(call->frames, call->frame_count));
-	run_jsonl_line(o->to.json, j);
+	call->has_result = true;
+	call->result = buf;
+	break_result_text(&v, signature, buf, n);
+	if (o->to.json || o->record)
+		call->result_json = break_result_json(&v, signature);
 }
 
 void break_output_call(struct break_output *o, struct symbols *s,
 		       const struct break_call *call, const struct trapline_hit *returned,
 		       const struct signature *signature)
 {
-	struct place p;
+	char result[200];
+	char change[RUN_CALL_TEXT];
+	struct run_call more = { .site = call->site,
+				 .caller = call->caller,
+				 .args = call->args_text,
+				 .args_json = call->args_json,
+				 .args_later = call->args_later };
+	struct run_hit hit = { .time_ns = call->hit.time_ns,
+			       .pid = call->hit.pid,
+			       .tid = call->hit.tid,
+			       .ip = call->hit.ip,
+			       .address = call->hit.address,
+			       .access = call->hit.access,
+			       .change = change,
+			       .frames = call->frames,
+			       .frame_count = call->frame_count,
+			       .call = &more };
 
-	hit_place(s, call->hit.ip, false, &p);
-	output_clear_status(&o->to);
-	if (o->to.text.f) {
-		text_call(o, s, call, returned, signature);
-		run_text_frames(o->to.text.f, call->frames, call->frame_count);
+	memcpy(hit.thread, call->hit.thread, sizeof(hit.thread));
+	run_clean_text(hit.thread);
+	hit_place(s, hit.ip, false, &hit.place);
+	if (call->caller)
+		hit_place(s, call->caller, true, &more.caller_place);
+	if (returned) {
+		fill_result(o, s, returned, signature, &more, result, sizeof(result));
+		more.duration_ns = returned->time_ns - hit.time_ns;
 	}
+	run_call_text(&o->calls, &more, change, sizeof(change));
+	run_calls_add(&o->calls, &hit);
+	output_clear_status(&o->to);
+	if (o->to.text.f && !o->is_quiet)
+		run_text_call(&o->to.text, &o->info, &o->calls, &hit);
 	if (o->to.json)
-		json_call(o, s, call, returned, signature, &p);
+		run_jsonl_call(o->to.json, &o->calls, &hit);
+	if (o->record && run_writer_hit(o->record, &hit))
+		o->is_broken = true;
+	json_decref(more.result_json);
+}
+
+void break_output_end(struct break_output *o, const struct run_end *end,
+		      const struct run_calls_end *more)
+{
+	output_clear_status(&o->to);
+	if (o->to.text.f)
+		run_text_calls_end(&o->to.text, &o->calls, end, more);
+	if (o->to.json)
+		run_jsonl_calls_end(o->to.json, &o->calls, end, more);
+	if (o->record &&
+	    (run_writer_calls_end(o->record, more) || run_writer_end(o->record, end)))
+		o->is_broken = true;
 }

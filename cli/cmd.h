@@ -19,6 +19,7 @@ int cmd_sweep(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);
+int cmd_record_break(int argc, char **argv); /* record --break */
 int cmd_report(int argc, char **argv);
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */

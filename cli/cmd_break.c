@@ -18,50 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMAND "break"
+#define COMMAND break_command
+
+const char *break_command;
+
 #define ARGS_BYTES 1600
 
-static const struct opt options[] = {
-#define AT(member) offsetof(struct break_settings, member)
-	{ "pid", 'p', OPT_PID, AT(pid), "PID", "the running process" },
-	{ "list", 'l', OPT_FLAG, AT(list), NULL,
-	  "list the places that WHERE means, and end" },
-	{ "if", 0, OPT_STRING, AT(condition), "COND",
-	  "only hits for which this holds; see trapline-condition(7)" },
-	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
-	  "print the program made of --if and the verifier's log, and end" },
-	{ "args", 'a', OPT_FLAG, AT(args), NULL, "print the arguments" },
-	{ "ret", 'r', OPT_FLAG, AT(ret), NULL,
-	  "print what functions return, and after how long" },
-	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "end after exactly N hits" },
-	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time" },
-	{ "inlined", 0, OPT_FLAG, AT(inlined), NULL,
-	  "with a pattern, also where functions were inlined into others" },
-	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
-	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line" },
-	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the JSON lines to FILE" },
-	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
-	  "pause when there are more hits a second (default: 1000; 0: never)" },
-	{ "no-bpf", 0, OPT_FLAG, AT(no_bpf), NULL,
-	  "hardware breakpoints (4 places) even where uprobes and BPF are permitted" },
-#undef AT
-};
-
-static const struct opt_syntax syntax = {
-	.command = COMMAND,
-	.usage = "[-p PID] WHERE... [OPTION...] [-- CMD ARG...]",
-	.about =
-		"Prints each time that a process runs a piece of code: the thread and the caller, with\n"
-		"--args the arguments, with --ret the result. The process is not stopped.\n\n"
-		"WHERE, any number of them: a function, file:line, 0xADDRESS, function+offset,\n"
-		"object:function, or a pattern such as 'conn_*' or 'libc.so.6:mem*'.",
-	.tail = "examples:\n"
-		"  trapline break -p $(pidof redis-server) call --limit 10\n"
-		"  trapline break -p 4711 libc.so.6:open64 --args --ret --if 'str(arg0) == \"/etc/passwd\"'\n"
-		"  trapline break -p 4711 'conn_*' --ret --for 10 --json\n"
-		"  trapline break server.c:120 --stack -- ./program",
-	.options = options,
-	.count = sizeof(options) / sizeof(options[0]),
+/* Looked for when it is needed first. */
+struct site_signature {
+	struct signature *signature; /* NULL: not looked for, or none */
+	bool looked_for;
 };
 
 struct breaking {
@@ -71,61 +37,24 @@ struct breaking {
 	struct trapline_condition *condition;
 	struct trapline *target;
 	struct code_sites sites;
-	struct break_site *site; /* by index of sites */
+	struct site_signature *signature; /* by index of sites */
 	struct break_armed armed;
 	struct break_calls calls;
 	struct break_output output;
-	struct tally functions;
-	struct tally callers;
 	struct pace pace;
 	struct thread_names names;
 	uint64_t hits; /* that were told */
 	uint64_t beyond;
+	uint64_t other_results;
 	uint64_t last_record_ns;
 };
-
-static int settings_check(struct break_settings *set, int argc, char **argv, int first)
-{
-	if (first == argc)
-		return cli_wrong(
-			COMMAND,
-			"where? Give a function, file:line or an address, such as main "
-			"or server.c:120; see trapline break --help");
-	set->where = argv + first;
-	set->where_count = (size_t)(argc - first);
-	int status = session_check_target(COMMAND, set->pid, set->command);
-	if (status)
-		return status;
-	if (set->explain && !set->condition)
-		return cli_wrong(COMMAND, "--explain explains --if, and there is none");
-	if (set->ret && set->no_bpf)
-		return cli_wrong(
-			COMMAND,
-			"--ret needs uprobes and BPF, and --no-bpf forbids them");
-	status = cli_condition_check(COMMAND, set->condition);
-	return status ? status : break_check(set);
-}
-
-static int settings_read(struct break_settings *set, int argc, char **argv)
-{
-	int status = 0;
-
-	*set = (struct break_settings){ .max_rate = 1000 };
-	int n = session_cut_command(COMMAND, argc, argv, &set->command);
-	if (n < 0)
-		return CLI_USAGE;
-	int first = opts_parse(&syntax, n, argv, set, &status);
-	if (first < 0)
-		return status ? status : -1;
-	return settings_check(set, n, argv, first);
-}
 
 /* Looked for when a site is hit first, or before arming to know which arguments are text. */
 static const struct signature *signature_at(struct breaking *b, size_t index)
 {
-	struct break_site *site = &b->site[index];
+	struct site_signature *site = &b->signature[index];
 
-	if (!site->looked_for && (b->set.args || b->set.ret))
+	if (!site->looked_for && (b->set.args || b->set.ret || b->set.condition))
 		signature_find(b->symbols, &b->sites.site[index], &site->signature);
 	site->looked_for = true;
 	return site->signature;
@@ -160,7 +89,8 @@ static int arm(struct breaking *b)
 	if (err < 0)
 		return session_explain(&b->session, "break on", b->set.where[0], err);
 	opts.arg = b;
-	opts.limit = b->set.limit;
+	/* Which calls count is known when they have returned. */
+	opts.limit = b->set.result_tests ? 0 : b->set.limit;
 	opts.condition = b->condition;
 	opts.flags = (b->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (b->set.ret ? TRAPLINE_RETURNS : 0);
@@ -170,6 +100,45 @@ static int arm(struct breaking *b)
 	int status =
 		break_arm(b->target, &b->session, &b->set, &b->sites, &opts, &b->armed);
 	output_clear_status(&b->output.to);
+	return status;
+}
+
+/* The runtime of Go moves stacks and walks them: a return address that is not its own ends it. */
+static int refuse_go(struct breaking *b)
+{
+	for (size_t i = 0; i < b->sites.count; i++)
+		if (b->sites.site[i].kind == CODE_SITE_FUNCTION &&
+		    symbols_is_go(b->symbols, b->sites.site[i].address))
+			return cli_wrong(
+				COMMAND,
+				"--ret would crash the process: %s is Go, whose runtime does not "
+				"know the return addresses that the kernel puts in; without "
+				"--ret it can be broken on",
+				b->sites.site[i].name);
+	return 0;
+}
+
+/* Names of parameters are those of each function; one condition must do for all. */
+static int make_condition(struct breaking *b)
+{
+	struct condition_names names = { .symbols = b->symbols };
+
+	if (!b->set.condition)
+		return 0;
+	names.signature = signature_at(b, 0);
+	int status = cli_condition(COMMAND, b->set.condition, &names, &b->condition);
+	for (size_t i = 1; !status && i < b->sites.count; i++) {
+		struct condition_names other = { .symbols = b->symbols,
+						 .signature = signature_at(b, i) };
+		int differs = cli_condition_compare(b->set.condition, &names, &other);
+		if (differs < 0)
+			break;
+		if (differs)
+			return cli_wrong(COMMAND,
+					 "--if means one thing in %s and another in %s, whose "
+					 "parameters are others: break on one at a time",
+					 b->sites.site[0].name, b->sites.site[i].name);
+	}
 	return status;
 }
 
@@ -185,13 +154,21 @@ static int find_and_arm(struct breaking *b)
 		break_print_list(b->symbols, &b->sites, &b->output.to);
 		return 0;
 	}
-	struct condition_names names = { .symbols = b->symbols };
-	status = cli_condition(COMMAND, b->set.condition, &names, &b->condition);
+	b->signature = calloc(b->sites.count, sizeof(*b->signature));
+	if (!b->signature)
+		return cli_wrong(COMMAND, "out of memory");
+	status = make_condition(b);
+	for (size_t i = 0; !status && b->set.result_tests && i < b->sites.count; i++)
+		status = break_result_check(&b->set, b->symbols, signature_at(b, i),
+					    b->sites.site[i].name);
 	if (status || b->set.explain)
 		return status;
-	b->site = calloc(b->sites.count, sizeof(*b->site));
-	if (!b->site)
-		return cli_wrong(COMMAND, "out of memory");
+	status = break_output_begin(&b->output, &b->set, b->session.pid, &b->sites);
+	if (status)
+		return status;
+	status = b->set.ret ? refuse_go(b) : 0;
+	if (status)
+		return status;
 	b->session.probe = b->sites.site[0].address;
 	session_open_memory(&b->session);
 	return arm(b);
@@ -226,6 +203,8 @@ static void say_start(const struct breaking *b)
 	if (a->hardware)
 		fprintf(stderr, ", %zu by hardware breakpoint", a->hardware);
 	fputc('\n', stderr);
+	if (!b->set.no_bpf && trapline_event_mechanism(a->event[0]) == TRAPLINE_BY_RING)
+		session_note_without_bpf(&b->session);
 }
 
 /* The unwinder goes through a copy of the stack in which return addresses are the real ones. */
@@ -255,11 +234,11 @@ static void read_args(struct breaking *b, const struct trapline_hit *hit,
 	struct break_values values = { .s = b->symbols, .hit = hit };
 	char text[ARGS_BYTES];
 
-	if (b->output.to.text.f) {
+	if (b->output.record || (b->output.to.text.f && !b->output.is_quiet)) {
 		break_args_text(&values, signature, text, sizeof(text));
 		call->args_text = strdup(text);
 	}
-	if (b->output.to.json)
+	if (b->output.to.json || b->output.record)
 		call->args_json = break_args_json(&values, signature);
 	call->args_later = values.later;
 }
@@ -285,7 +264,7 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 
 	if (!call)
 		return NULL;
-	call->site = site;
+	call->site = (size_t)(site - b->sites.site);
 	call->hit = *hit;
 	if (site->kind == CODE_SITE_FUNCTION)
 		call->caller = break_calls_real_caller(&b->calls, hit);
@@ -294,7 +273,7 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 	if (!call->caller && site->kind == CODE_SITE_FUNCTION)
 		call->caller = caller_on_stack(hit);
 	if (b->set.args)
-		read_args(b, hit, call, signature_at(b, (size_t)(site - b->sites.site)));
+		read_args(b, hit, call, signature_at(b, call->site));
 	return call;
 }
 
@@ -309,37 +288,9 @@ static bool is_enough(struct breaking *b)
 static void tell(struct breaking *b, const struct break_call *call,
 		 const struct trapline_hit *returned)
 {
-	size_t index = (size_t)(call->site - b->sites.site);
-
 	b->hits++;
-	break_output_call(&b->output, b->symbols, call, returned, signature_at(b, index));
-}
-
-static void count(struct breaking *b, const struct break_call *call)
-{
-	struct run_hit hit = { .ip = call->hit.address, .tid = call->hit.tid };
-
-	memcpy(hit.thread, call->hit.thread, sizeof(hit.thread));
-	tally_add(&b->functions, &hit);
-	if (call->caller) {
-		hit.ip = call->caller;
-		hit_place(b->symbols, hit.ip, true, &hit.place);
-		tally_add(&b->callers, &hit);
-	}
-	b->site[call->site - b->sites.site].hits++;
-}
-
-static void count_return(struct break_site *site, uint64_t took_ns)
-{
-	int bucket = took_ns ? 63 - __builtin_clzll(took_ns) : 0;
-
-	site->returns++;
-	site->total_ns += took_ns;
-	site->max_ns = took_ns > site->max_ns ? took_ns : site->max_ns;
-	if (!site->buckets)
-		site->buckets = calloc(BREAK_BUCKETS, sizeof(*site->buckets));
-	if (site->buckets)
-		site->buckets[bucket]++;
+	break_output_call(&b->output, b->symbols, call, returned,
+			  signature_at(b, call->site));
 }
 
 static void on_return(struct breaking *b, const struct trapline_hit *hit)
@@ -348,9 +299,10 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 
 	if (!call)
 		return;
-	count_return(&b->site[call->site - b->sites.site],
-		     hit->time_ns - call->hit.time_ns);
-	if (!is_enough(b))
+	if (b->set.result_tests && !break_result_holds(&b->set, b->symbols,
+						       signature_at(b, call->site), hit))
+		b->other_results++;
+	else if (!is_enough(b))
 		tell(b, call, hit);
 	break_call_free(call);
 }
@@ -376,13 +328,12 @@ static enum trapline_action on_hit(const struct trapline_hit *record)
 		return TRAPLINE_GO_ON;
 	}
 	bool returns = will_return(b, &hit, site);
-	if (!returns && is_enough(b))
+	if (!returns && (b->set.result_tests || is_enough(b)))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&b->names, &hit);
 	struct break_call *call = call_of(b, &hit, site);
 	if (!call)
 		return TRAPLINE_GO_ON;
-	count(b, call);
 	pace_hit(&b->pace);
 	if (returns) {
 		break_calls_enter(&b->calls, call);
@@ -401,7 +352,7 @@ static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
 
-	return b->set.ret && b->set.limit && b->hits + b->calls.open >= b->set.limit &&
+	return b->set.ret && b->set.limit && !b->set.result_tests && b->hits + b->calls.open >= b->set.limit &&
 	       now_ns() - b->last_record_ns > PATIENCE_NS;
 }
 
@@ -411,7 +362,7 @@ static void tell_open_calls(struct breaking *b)
 	size_t n = break_calls_take(&b->calls, &call);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_enough(b))
+		if (!b->set.result_tests && !is_enough(b))
 			tell(b, call[i], NULL);
 		break_call_free(call[i]);
 	}
@@ -426,59 +377,58 @@ static double price(const struct breaking *b, enum break_price_kind kind, size_t
 static void finish(struct breaking *b, const char *reason)
 {
 	char command[64];
-	struct break_end end = {
-		.set = &b->set,
-		.sites = &b->sites,
-		.site = b->site,
-		.armed = &b->armed,
-		.calls = &b->calls,
-		.functions = &b->functions,
-		.callers = &b->callers,
-		.hits = b->hits,
-		.beyond = b->beyond,
-		.run = { .reason = reason,
-			 .pauses = b->pace.pauses,
-			 .price_ns = -1,
-			 .paused_ns = b->pace.paused_ns,
-			 .max_rate = b->set.max_rate },
-	};
+	struct run_end end = { .reason = reason,
+			       .pauses = b->pace.pauses,
+			       .price_ns = -1,
+			       .paused_ns = b->pace.paused_ns,
+			       .max_rate = b->set.max_rate };
+	struct run_calls_end more = { .emulated = b->armed.emulated,
+				      .stepped = b->armed.stepped,
+				      .hardware = b->armed.hardware,
+				      .refused = b->armed.refused,
+				      .refused_names = b->armed.refused_names,
+				      .beyond = b->beyond,
+				      .not_returned = b->calls.not_returned + b->calls.dropped,
+				      .unpaired = b->calls.unpaired,
+				      .other_results = b->other_results };
 
-	end.run.duration_ns = now_ns() - b->session.started_ns;
+	end.duration_ns = now_ns() - b->session.started_ns;
 	for (size_t i = 0; i < b->armed.count; i++)
-		event_stats_add(b->armed.event[i], &end.run);
+		event_stats_add(b->armed.event[i], &end);
 	output_progress(&b->output.to, "taking %zu breakpoints out", b->sites.count);
 	trapline_close(b->target);
 	b->target = NULL;
-	end.emulated_ns = price(b, BREAK_PRICE_EMULATED, b->armed.emulated);
-	end.stepped_ns = price(b, BREAK_PRICE_STEPPED, b->armed.stepped);
-	end.hardware_ns = price(b, BREAK_PRICE_HARDWARE, b->armed.hardware);
+	more.emulated_ns = price(b, BREAK_PRICE_EMULATED, b->armed.emulated);
+	more.stepped_ns = price(b, BREAK_PRICE_STEPPED, b->armed.stepped);
+	more.hardware_ns = price(b, BREAK_PRICE_HARDWARE, b->armed.hardware);
 	session_describe_command(&b->session, command, sizeof(command));
-	end.run.command = command[0] ? command : NULL;
-	break_summary(&b->output, &end);
+	end.command = command[0] ? command : NULL;
+	break_output_end(&b->output, &end, &more);
+	if (b->set.record && !b->output.is_broken)
+		printf("recorded in %s: trapline report %s\n", b->set.record, b->set.record);
 }
 
 static void release(struct breaking *b)
 {
 	trapline_close(b->target);
-	output_close(&b->output.to);
+	break_output_close(&b->output);
 	break_calls_free(&b->calls);
-	tally_free(&b->functions);
-	tally_free(&b->callers);
-	for (size_t i = 0; b->site && i < b->sites.count; i++) {
-		signature_free(b->site[i].signature);
-		free(b->site[i].buckets);
-	}
-	free(b->site);
+	for (size_t i = 0; b->signature && i < b->sites.count; i++)
+		signature_free(b->signature[i].signature);
+	free(b->signature);
+	free(b->set.entry_text);
 	code_sites_free(&b->sites);
 	symbols_close(b->symbols);
 	trapline_condition_free(b->condition);
 	session_close(&b->session);
 }
 
-int cmd_break(int argc, char **argv)
+static int command_run(const char *command, int argc, char **argv)
 {
 	struct breaking b = { 0 };
-	int status = settings_read(&b.set, argc, argv);
+
+	break_command = command;
+	int status = break_settings_read(&b.set, argc, argv);
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
@@ -488,8 +438,7 @@ int cmd_break(int argc, char **argv)
 				      .limit = b.set.limit,
 				      .for_ns = b.set.for_ns,
 				      .memory_fd = -1 };
-	b.output.with_ret = b.set.ret;
-	status = output_open(&b.output.to, COMMAND, b.set.output, b.set.json);
+	status = break_output_open(&b.output, &b.set);
 	if (!status)
 		status = start(&b);
 	if (!status && b.set.explain && !b.set.list) {
@@ -510,4 +459,14 @@ int cmd_break(int argc, char **argv)
 	if (wait)
 		session_wait_for_command(&end);
 	return status;
+}
+
+int cmd_break(int argc, char **argv)
+{
+	return command_run("break", argc, argv);
+}
+
+int cmd_record_break(int argc, char **argv)
+{
+	return command_run("record", argc, argv);
 }

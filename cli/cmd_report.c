@@ -27,8 +27,8 @@ static const struct opt_syntax syntax = {
 	.command = COMMAND,
 	.usage = "FILE [--as FORM] [-o FILE]",
 	.about = "Shows what `trapline record` wrote.\n\n"
-		 "text: hits and summary, as `trapline watch` prints them\n"
-		 "jsonl: one JSON object a line, as `trapline watch --json` prints them\n"
+		 "text: hits and summary, as `trapline watch` or `break` prints them\n"
+		 "jsonl: one JSON object a line, as with --json\n"
 		 "folded: stacks with counts, for flame graphs\n"
 		 "trace: trace events in JSON, for ui.perfetto.dev and chrome://tracing\n"
 		 "html: one page for a browser, with timeline, writers and stacks; needs no network",
@@ -51,8 +51,16 @@ static void as_text(FILE *f, const struct run_session *s)
 	struct run_text text = { .f = f };
 	struct tally tally = { 0 };
 
-	for (size_t i = 0; i < s->hit_count; i++)
-		run_text_hit(&text, &s->info, &s->hits[i]);
+	for (size_t i = 0; i < s->hit_count; i++) {
+		if (s->hits[i].call)
+			run_text_call(&text, &s->info, s->calls, &s->hits[i]);
+		else
+			run_text_hit(&text, &s->info, &s->hits[i]);
+	}
+	if (s->calls) {
+		run_text_calls_end(&text, s->calls, &s->end, &s->calls_end);
+		return;
+	}
 	tally_all(s, &tally);
 	run_text_end(&text, &s->info, &s->end, &tally);
 	tally_free(&tally);
@@ -62,8 +70,16 @@ static void as_jsonl(FILE *f, const struct run_session *s)
 {
 	struct tally tally = { 0 };
 
-	for (size_t i = 0; i < s->hit_count; i++)
-		run_jsonl_hit(f, &s->hits[i]);
+	for (size_t i = 0; i < s->hit_count; i++) {
+		if (s->hits[i].call)
+			run_jsonl_call(f, s->calls, &s->hits[i]);
+		else
+			run_jsonl_hit(f, &s->hits[i]);
+	}
+	if (s->calls) {
+		run_jsonl_calls_end(f, s->calls, &s->end, &s->calls_end);
+		return;
+	}
 	tally_all(s, &tally);
 	run_jsonl_end(f, &s->info, &s->end, &tally);
 	tally_free(&tally);

@@ -206,6 +206,8 @@ static void say_start(const struct watch *w)
 	fprintf(stderr, "watching %s of %s in process %d, %llu thread%s, by %s\n",
 		kinds[w->what.access], what, w->set.pid, (unsigned long long)st.threads,
 		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
+	if (trapline_event_mechanism(w->event) == TRAPLINE_BY_RING && !w->set.no_bpf)
+		session_note_without_bpf(&w->session);
 }
 
 /* False: it is no hit, or one too many. */
@@ -362,7 +364,18 @@ int cmd_watch(int argc, char **argv)
 	return command_run("watch", argc, argv);
 }
 
+/* Breakpoints have options of their own. */
+static bool has_break(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (!strcmp(argv[i], "--break") || !strcmp(argv[i], "-b"))
+			return true;
+	return false;
+}
+
 int cmd_record(int argc, char **argv)
 {
+	if (has_break(argc, argv))
+		return cmd_record_break(argc, argv);
 	return command_run("record", argc, argv);
 }

@@ -118,6 +118,27 @@ int cli_condition(const char *command, const char *text, const struct condition_
 	return status;
 }
 
+int cli_condition_compare(const char *text, const struct condition_names *names,
+			  const struct condition_names *other)
+{
+	struct condition_names sides[2] = { *names, *other };
+	struct condition_text plain[2] = { { 0 } };
+	struct expression_error error;
+	int differs = 0;
+
+	for (int i = 0; i < 2 && !differs; i++) {
+		sides[i].is_term = is_term;
+		differs = condition_names(&sides[i], text, &plain[i], &error) != 0;
+		if (!differs && !i && !plain[0].has_parameters)
+			differs = -1;
+	}
+	if (!differs)
+		differs = strcmp(plain[0].text, plain[1].text) != 0;
+	for (int i = 0; i < 2; i++)
+		condition_text_free(&plain[i]);
+	return differs;
+}
+
 int cli_condition_check(const char *command, const char *text)
 {
 	struct condition_names names = { 0 };

@@ -15,6 +15,13 @@
 int cli_condition(const char *command, const char *text, const struct condition_names *names,
 		  struct trapline_condition **out);
 
+/*
+ * Does a condition mean the same by two sets of names? 0 yes, 1 no, -1: yes, and by any other, since
+ * it names no parameter.
+ */
+int cli_condition_compare(const char *text, const struct condition_names *names,
+			  const struct condition_names *other);
+
 /* The form only: what can be told before there is a process. */
 int cli_condition_check(const char *command, const char *text);
 

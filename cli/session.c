@@ -87,10 +87,39 @@ void session_release(struct session *r, bool wanted)
 		start_kill(r->pid);
 }
 
+/* Started by the user himself, and not his any more: it has privileges that he has not. */
+static bool is_set_user_id(pid_t pid)
+{
+	char text[256];
+	unsigned int real = 0;
+	unsigned int effective = 0;
+
+	snprintf(text, sizeof(text), "/proc/%d/status", pid);
+	FILE *f = fopen(text, "re");
+	while (f && fgets(text, sizeof(text), f))
+		if (sscanf(text, "Uid: %u %u", &real, &effective) == 2)
+			break;
+	if (f)
+		fclose(f);
+	return real != effective && real == getuid();
+}
+
+void session_note_without_bpf(const struct session *r)
+{
+	cli_note(r->name, "without BPF, which needs root, or CAP_BPF and CAP_PERFMON: values and text "
+		 "are read after the hit, and a hit that is rejected costs a record");
+}
+
 int session_open_symbols(const struct session *r, struct symbols **out)
 {
 	int err = symbols_open(r->pid, out);
 
+	if ((err == -EACCES || err == -EPERM) && is_set_user_id(r->pid))
+		return cli_wrong(
+			r->name,
+			"not permitted to read the memory map of process %d: it is set-user-ID, and "
+			"what it does is for root alone to see; run as root",
+			r->pid);
 	if (err == -EACCES || err == -EPERM)
 		return cli_wrong(
 			r->name,

@@ -62,6 +62,9 @@ void session_describe_command(struct session *r, char *buf, size_t n);
 void session_wait_for_command(struct session *r);
 void session_close(struct session *r);
 
+/* What is missing where the kernel's own ring holds the records, unless that was asked for. */
+void session_note_without_bpf(const struct session *r);
+
 /* The last failure of the library, as one line. Returns an exit status. */
 int session_explain(const struct session *r, const char *doing, const char *what,
 		    int err);

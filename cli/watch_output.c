@@ -3,6 +3,7 @@
 #include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/hit_frames.h"
+#include "cli/process_name.h"
 #include "cli/watch.h"
 #include "report/syscall_names.h"
 
@@ -95,19 +96,12 @@ void watch_output_begin(struct watch_output *o, const struct watch_what *what,
 	};
 }
 
-/* The process's name stands in a recording, where there is no process to ask. */
 int watch_output_record(struct watch_output *o, const char *path)
 {
-	char comm_path[64];
-	char name[32] = "";
-
-	snprintf(comm_path, sizeof(comm_path), "/proc/%d/comm", o->info.pid);
-	FILE *f = fopen(comm_path, "re");
-	if (f && fgets(name, sizeof(name), f))
-		name[strcspn(name, "\n")] = 0;
-	if (f)
-		fclose(f);
 	struct run_info info = o->info;
+	char name[32];
+
+	process_name(info.pid, name, sizeof(name));
 	info.process = name;
 	int err = run_writer_open(path, &info, &o->record);
 	return err ? cli_wrong(COMMAND, "cannot write %s: %s", path, strerror(-err)) : 0;

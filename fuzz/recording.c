@@ -18,9 +18,18 @@ static void print_all(const struct run_session *s)
 	struct tally tally = { 0 };
 
 	for (size_t i = 0; i < s->hit_count; i++) {
-		run_text_hit(&text, &s->info, &s->hits[i]);
-		run_jsonl_hit(nowhere, &s->hits[i]);
+		if (s->hits[i].call) {
+			run_text_call(&text, &s->info, s->calls, &s->hits[i]);
+			run_jsonl_call(nowhere, s->calls, &s->hits[i]);
+		} else {
+			run_text_hit(&text, &s->info, &s->hits[i]);
+			run_jsonl_hit(nowhere, &s->hits[i]);
+		}
 		tally_add(&tally, &s->hits[i]);
+	}
+	if (s->calls) {
+		run_text_calls_end(&text, s->calls, &s->end, &s->calls_end);
+		run_jsonl_calls_end(nowhere, s->calls, &s->end, &s->calls_end);
 	}
 	run_text_end(&text, &s->info, &s->end, &tally);
 	run_jsonl_end(nowhere, &s->info, &s->end, &tally);
@@ -58,7 +67,7 @@ static void try_chunks(const uint8_t *data, size_t size)
 	record_write_header(f);
 	while (size >= 3) {
 		size_t len = data[1] | (size_t)data[2] << 8;
-		uint32_t kind = data[0] % 6;
+		uint32_t kind = data[0] % 10;
 		data += 3;
 		size -= 3;
 		len = len < size ? len : size;

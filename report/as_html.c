@@ -80,7 +80,30 @@ static size_t add_place(struct page_data *d, const struct run_frame *frame)
 	return pool_add(&d->places, j);
 }
 
-/* [microseconds, thread, place, change, number or null, stack, read later] */
+/* Of a call, what it is told apart by; of an access to data the page finds the value itself. */
+static size_t add_short_text(struct page_data *d, const struct run_session *s,
+			     const struct run_hit *hit)
+{
+	char text[420];
+
+	run_call_short_text(s->calls, hit->call, text, sizeof(text));
+	run_clean_text(text);
+	return pool_add(&d->changes, run_json_text(text));
+}
+
+/* Of a call with its return how long it took, in microseconds; of data the value. */
+static bool number_of(const struct run_hit *hit, double *out)
+{
+	if (!hit->call)
+		return run_hit_number(hit, out);
+	*out = (double)hit->call->duration_ns / 1e3;
+	return hit->call->has_result;
+}
+
+/*
+ * [microseconds, thread, place, change, number or null, stack, read later, and of a call: short
+ * text]. A call's place is its caller.
+ */
 static json_t *hit_json(struct page_data *d, const struct run_session *s,
 			const struct run_hit *hit)
 {
@@ -89,6 +112,10 @@ static json_t *hit_json(struct page_data *d, const struct run_session *s,
 	json_t *stack = json_array();
 	json_t *j = json_array();
 	double number;
+
+	if (hit->call && hit->call->caller)
+		site = (struct run_frame){ .ip = hit->call->caller,
+					   .place = hit->call->caller_place };
 
 	json_array_append_new(thread, run_json_text(hit->thread));
 	json_array_append_new(thread, json_integer(hit->tid));
@@ -99,9 +126,11 @@ static json_t *hit_json(struct page_data *d, const struct run_session *s,
 	json_array_append_new(j, index_json(pool_add(&d->threads, thread)));
 	json_array_append_new(j, index_json(add_place(d, &site)));
 	json_array_append_new(j, index_json(pool_add(&d->changes, run_json_text(hit->change))));
-	json_array_append_new(j, run_hit_number(hit, &number) ? json_real(number) : json_null());
+	json_array_append_new(j, number_of(hit, &number) ? json_real(number) : json_null());
 	json_array_append_new(j, index_json(pool_add(&d->stacks, stack)));
 	json_array_append_new(j, json_integer(hit->value_when == 2));
+	if (hit->call)
+		json_array_append_new(j, index_json(add_short_text(d, s, hit)));
 	return j;
 }
 
@@ -120,6 +149,8 @@ static json_t *run_json(const struct run_session *s)
 		json_array_append_new(counts, c);
 	}
 	json_object_set_new(j, "what", run_json_text(info->what));
+	json_object_set_new(j, "is_calls", json_boolean(s->calls != NULL));
+	json_object_set_new(j, "description", run_json_text(s->calls ? s->calls->description : NULL));
 	json_object_set_new(j, "type", run_json_text(info->value_type));
 	json_object_set_new(j, "process", run_json_text(info->process));
 	json_object_set_new(j, "pid", json_integer(info->pid));

@@ -2,7 +2,8 @@
 /*
  * as_trace.c - trace events in JSON, for ui.perfetto.dev and chrome://tracing.
  *
- * Each hit is an instant in the track of its thread, with its stack. A value that is a number is a
+ * Each hit is an instant in the track of its thread, with its stack; a call whose return was seen
+ * is a slice as long as it took. A value that is a number is a
  * counter track of the process as well. Times are microseconds from the start of the run.
  */
 #include "run_file.h"
@@ -83,9 +84,39 @@ static json_t *stack_text(const struct run_hit *hit)
 	return list;
 }
 
+static void put_call(FILE *f, const struct run_session *s, const struct run_hit *hit,
+		     bool *is_first)
+{
+	const struct run_call *call = hit->call;
+	json_t *j = event_new(s, call->has_result ? "X" : "i", s->calls->site[call->site].name, hit);
+	json_t *args = json_object();
+	char from[300];
+
+	if (call->has_result)
+		json_object_set_new(j, "dur", json_real((double)call->duration_ns / 1e3));
+	else
+		json_object_set_new(j, "s", json_string("t"));
+	json_object_set_new(j, "cat", json_string("call"));
+	run_place_text_with_line(&call->caller_place, call->caller, from, sizeof(from));
+	if (call->caller)
+		json_object_set_new(args, "from", run_json_text(from));
+	if (call->args)
+		json_object_set_new(args, "args", run_json_text(call->args));
+	if (call->has_result && call->result[0])
+		json_object_set_new(args, "ret", run_json_text(call->result));
+	if (hit->frame_count)
+		json_object_set_new(args, "stack", stack_text(hit));
+	json_object_set_new(j, "args", args);
+	put(f, j, is_first);
+}
+
 static void put_hit(FILE *f, const struct run_session *s, const struct run_hit *hit,
 		    bool *is_first)
 {
+	if (hit->call) {
+		put_call(f, s, hit, is_first);
+		return;
+	}
 	json_t *j = event_new(s, "i", hit->change, hit);
 	json_t *args = json_object();
 	char site[300];
@@ -110,6 +141,8 @@ bool run_hit_number(const struct run_hit *hit, double *out)
 {
 	const json_t *new = hit->value ? json_object_get(hit->value, "new") : NULL;
 
+	if (hit->call)
+		return false;
 	if (!hit->value_when || json_is_object(new))
 		return false;
 	if (json_is_number(new)) {

@@ -7,6 +7,7 @@
  */
 #include "condition_names.h"
 
+#include "condition_parameters.h"
 #include "variables.h"
 
 #include <ctype.h>
@@ -89,6 +90,10 @@ static bool is_type(const char *word)
 /* Words of the language, of which these four are no terms by themselves. */
 static bool is_reserved(const struct rewrite *r, const char *word)
 {
+	/* As in C, a parameter hides what has its name outside. */
+	if (parameter_has_name(r->names->signature, word))
+		return false;
+
 	static const char *const words[] = { "thread", "str", "count", "in" };
 
 	return is_one_of(word, words, 4) || is_type(word) || r->names->is_term(word);
@@ -106,9 +111,14 @@ static size_t word_length(const char *at)
 /* The address that a path leads to, as an expression of the language. */
 static void put_address(struct rewrite *r, const char *from, const struct expression_path *path)
 {
-	for (size_t i = 0; i < path->links; i++)
+	char base[PARAMETER_TEXT];
+	bool is_value = parameter_base(r->names->signature, path->base, base);
+
+	r->out.has_parameters = r->out.has_parameters || is_parameter_address(path->base);
+	/* The pointer itself is at hand: nothing is to be loaded for the first link. */
+	for (size_t i = is_value ? 1 : 0; i < path->links; i++)
 		put(r, from, "(*(u64 *)");
-	put(r, from, "(0x%" PRIx64 ")", path->base);
+	put(r, from, is_value ? "((%s)" : "(%s)", base);
 	for (size_t i = 0; i < path->links; i++)
 		put(r, from, "+0x%" PRIx64 ")", path->offsets[i]);
 }
@@ -132,6 +142,11 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 	bool is_number = p->type ? type_is_number(p->type) : size == 1 || size == 2 || size == 4 ||
 							     size == 8;
 
+	char load[600];
+
+	const char *why = parameter_problem(r->names->signature, &p->path, is_address);
+	if (why)
+		return fail(r, from, -EINVAL, "%s", why);
 	if (is_address || (p->type && p->type->kind == TYPE_ARRAY)) {
 		if (p->bit_size)
 			return fail(r, from, -EINVAL, "a bit-field has no address");
@@ -141,8 +156,17 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 	if (!is_number || (p->bit_size && p->size > 8))
 		return fail(r, from, -EINVAL, "a condition compares whole numbers, and that is %s",
 			    p->type ? p->type->name : "of unknown size");
+	bool is_value = !p->path.links &&
+			parameter_value(r->names->signature, p->path.base, load, sizeof(load));
+	r->out.has_parameters = r->out.has_parameters || is_value;
+	if (is_value && p->bit_size)
+		put_bits(r, from, p->type->is_signed, p->bit_offset, p->bit_size, load);
+	else if (is_value)
+		put(r, from, "((%c%" PRIu64 ")%s)", p->type && p->type->is_signed ? 's' : 'u',
+		    size * 8, load);
+	if (is_value)
+		return 0;
 	if (p->bit_size) {
-		char load[600];
 		size_t start = r->used;
 		put(r, from, "*(u%" PRIu64 " *)", p->size * 8);
 		put_address(r, from, &p->path);
@@ -179,7 +203,9 @@ static int put_expression(struct rewrite *r, const char *from, const struct expr
 			  bool is_address)
 {
 	const struct condition_names *names = r->names;
-	struct expression_options options = { .thread = names->thread, .path_only = true };
+	struct expression_local locals[PARAMETERS_MAX];
+	struct expression_options options = { .thread = names->thread, .path_only = true,
+					      .locals = locals };
 	const char *name = expression_plain_name(e);
 	struct expression_place place;
 	int64_t constant;
@@ -188,6 +214,7 @@ static int put_expression(struct rewrite *r, const char *from, const struct expr
 		put(r, from, "1");
 		return 0;
 	}
+	options.local_count = parameters_as_locals(names->signature, locals);
 	/* A variable of that name wins, as a local one would in C; looking for it costs more. */
 	if (name && !is_address && names->view.type && names->view.type->kind == TYPE_ENUM &&
 	    find_constant(r, name, &constant)) {

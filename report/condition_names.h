@@ -11,6 +11,7 @@
 #define REPORT_CONDITION_NAMES_H
 
 #include "expression.h"
+#include "signature.h"
 #include "value.h"
 
 struct condition_names {
@@ -18,6 +19,8 @@ struct condition_names {
 	const char *thread;	 /* whose thread-local variables; NULL: not said */
 	struct value_view view;	 /* of what is watched; type NULL: not known */
 	uint64_t len;		 /* bytes watched */
+	/* Of the function that is broken on: its parameters have names too. NULL: none. */
+	const struct signature *signature;
 	/* Does the language itself know this word? */
 	bool (*is_term)(const char *word);
 };
@@ -25,6 +28,7 @@ struct condition_names {
 struct condition_text {
 	char *text;
 	unsigned short *columns; /* for each character of text its column in the original, from 1 */
+	bool has_parameters; /* it holds for functions with the same parameters only */
 };
 
 /* 0, or -errno with *error. *out is released by condition_text_free(). */

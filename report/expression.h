@@ -72,7 +72,19 @@ struct expression_place {
 	char through[200];  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
 };
 
+/*
+ * A name that stands for something without an address of its own: a path that begins with it has
+ * base, or up to its size more, and is for who gave it to make sense of.
+ */
+struct expression_local {
+	const char *name;
+	const struct type *type;
+	uint64_t base;
+};
+
 struct expression_options {
+	const struct expression_local *locals; /* before all variables; path_only */
+	size_t local_count;
 	const char *thread; /* whose thread-local variables: an id or a name; NULL: not said */
 	bool path_only;	    /* do not read pointers: only *path, type and size are wanted */
 	/*

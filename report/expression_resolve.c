@@ -199,11 +199,28 @@ static int place_of(struct resolver *r, const struct node *n, const struct named
 	}
 }
 
+static bool resolve_local(struct resolver *r, const struct node *n, const char *name,
+			  struct spot *p)
+{
+	for (size_t i = 0; i < r->options->local_count && !n->scope; i++) {
+		const struct expression_local *local = &r->options->locals[i];
+		if (strcmp(local->name, name) != 0)
+			continue;
+		*p = (struct spot){ .type = local->type, .size = local->type->size,
+				    .address = local->base, .path.base = local->base };
+		return true;
+	}
+	return false;
+}
+
 static int resolve_variable(struct resolver *r, const struct node *n, const char *name,
 			    struct spot *p)
 {
 	struct variables_problem problem;
 	struct named_variable v;
+
+	if (resolve_local(r, n, name, p))
+		return 0;
 	int err = variables_find(r->s, n->scope, name, &v, &problem);
 
 	if (err == -ENOTUNIQ && !v.name[0])

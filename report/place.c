@@ -4,6 +4,7 @@
  *
  * A hot site hits thousands of times a second: its place comes from a tree by address.
  */
+#include "go.h"
 #include "symbols_priv.h"
 
 #include <dlfcn.h>
@@ -95,7 +96,19 @@ Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address)
 	return h.mod;
 }
 
-static void place_fill(Dwfl_Module *mod, struct cached_place *c)
+/* Where sections begin and end: of no use as names for what lies behind. */
+static bool is_mark(const char *name)
+{
+	static const char *const marks[] = { "data_start", "__data_start", "__bss_start", "_edata",
+					     "edata",	   "_end",	   "end" };
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (!strcmp(name, marks[i]))
+			return true;
+	return false;
+}
+
+static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place *c)
 {
 	struct place *p = &c->place;
 	GElf_Off offset;
@@ -107,7 +120,11 @@ static void place_fill(Dwfl_Module *mod, struct cached_place *c)
 	dwfl_module_info(mod, NULL, &start, NULL, NULL, NULL, NULL, NULL);
 	/* What a disassembler of the file shows, so that the reader can look there. */
 	p->module_offset = c->address - (dwfl_module_getelf(mod, &bias) ? bias : start);
+	if (go_place(s, mod, c->address, p))
+		return;
 	p->function = dwfl_module_addrinfo(mod, c->address, &offset, &sym, NULL, NULL, NULL);
+	if (p->function && offset && is_mark(p->function))
+		p->function = NULL;
 	p->symbol = p->function;
 	if (p->function) {
 		p->offset = offset;
@@ -163,7 +180,7 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 		return;
 	c->address = address;
 	if (mod)
-		place_fill(mod, c);
+		place_fill(s, mod, c);
 	*out = c->place;
 	if (!tsearch(c, &s->places, place_compare)) {
 		out->function = c->demangled ? NULL : out->function;

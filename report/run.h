@@ -14,7 +14,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#define RUN_ACCESS_EXECUTE 4 /* beside 1 reads, 2 writes */
 #define RUN_FRAMES_MAX 128 /* with inlined functions */
+
+struct run_call;
 
 struct run_frame {
 	uint64_t ip;
@@ -27,7 +30,7 @@ struct run_info {
 	const char *process; /* its name */
 	const char *value_type; /* NULL: not known */
 	pid_t pid;
-	uint8_t access; /* 1 reads, 2 writes, 3 both */
+	uint8_t access; /* 1 reads, 2 writes, 3 both; RUN_ACCESS_EXECUTE */
 	uint64_t address;
 	uint64_t len;
 	bool is_bit_field;
@@ -60,6 +63,7 @@ struct run_hit {
 	bool is_object;	     /* of: the address of an object */
 	const struct run_frame *frames; /* innermost first; none without --stack */
 	size_t frame_count;
+	const struct run_call *call; /* of code that was broken on, see run_call.h; NULL: of data */
 };
 
 #define RUN_COUNTS_MAX 16

@@ -9,6 +9,10 @@ enum run_chunk {
 	RUN_PLACE = 2,
 	RUN_HIT = 3,
 	RUN_END = 4,
+	RUN_CALLS = 5, /* of breakpoints: hits are RUN_CALL then */
+	RUN_SITE = 6,
+	RUN_CALL = 7,
+	RUN_CALLS_END = 8,
 };
 
 #endif

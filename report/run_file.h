@@ -8,13 +8,16 @@
 #ifndef REPORT_RUN_FILE_H
 #define REPORT_RUN_FILE_H
 
-#include "run.h"
+#include "run_call.h"
 
 struct run_writer;
 
 /* 0 or -errno. *out is released by run_writer_close(). */
 int run_writer_open(const char *path, const struct run_info *info, struct run_writer **out);
+/* Of a run of breakpoints, before its first hit; calls must live as long as the writer. */
+int run_writer_calls(struct run_writer *w, const struct run_calls *calls);
 int run_writer_hit(struct run_writer *w, const struct run_hit *hit);
+int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end);
 int run_writer_end(struct run_writer *w, const struct run_end *end);
 int run_writer_flush(struct run_writer *w);
 void run_writer_close(struct run_writer *w);
@@ -23,6 +26,8 @@ struct run_session {
 	struct run_info info;
 	struct run_hit *hits;
 	size_t hit_count;
+	struct run_calls *calls; /* NULL: hits are accesses to data */
+	struct run_calls_end calls_end;
 	struct run_end end;
 	bool has_end;	   /* else the recorder did not live to write it */
 	size_t good_bytes; /* of the file; less than all when the rest is damaged */

@@ -18,12 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define WHERE_MAX 4096 /* what a user can name */
+
 struct run_session_rest {
 	unsigned char *data; /* NULL: the caller's */
 	struct run_frame *places;
 	size_t place_count;
 	size_t place_room;
 	size_t hit_room;
+	size_t site_room;
 };
 
 static void *grow(void *array, size_t count, size_t *room, size_t size)
@@ -74,7 +77,7 @@ static int read_info(struct run_session *s, struct record_view *v)
 	info.process = get_text(v);
 	info.value_type = get_text(v);
 	info.pid = get_int(v);
-	info.access = record_get_number(v) & 3;
+	info.access = record_get_number(v) & (3 | RUN_ACCESS_EXECUTE);
 	info.address = record_get_number(v);
 	info.len = record_get_number(v);
 	info.is_bit_field = record_get_number(v) != 0;
@@ -137,7 +140,15 @@ static int get_frames(struct run_session *s, struct record_view *v, struct run_h
 	return v->is_bad ? -EBADMSG : 0;
 }
 
-static int get_hit(struct run_session *s, struct record_view *v, struct run_hit *hit)
+static json_t *get_json(struct record_view *v)
+{
+	const char *text = record_get_text(v);
+
+	return text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+}
+
+/* Who and where, as every hit begins. */
+static void get_beginning(struct run_session *s, struct record_view *v, struct run_hit *hit)
 {
 	hit->time_ns = record_get_number(v);
 	hit->pid = get_int(v);
@@ -146,6 +157,11 @@ static int get_hit(struct run_session *s, struct record_view *v, struct run_hit 
 	const struct run_frame *site = get_place(s, v);
 	hit->ip = site->ip;
 	hit->place = site->place;
+}
+
+static int get_hit(struct run_session *s, struct record_view *v, struct run_hit *hit)
+{
+	get_beginning(s, v, hit);
 	hit->address = record_get_number(v);
 	hit->len = (uint32_t)record_get_number(v);
 	hit->access = record_get_number(v) & 3;
@@ -162,16 +178,53 @@ static int get_hit(struct run_session *s, struct record_view *v, struct run_hit 
 	return v->is_bad ? -EBADMSG : get_frames(s, v, hit);
 }
 
+/* The rest of a call; its site is known, or the file is bad. */
+static int get_call(struct run_session *s, struct record_view *v, struct run_hit *hit)
+{
+	struct run_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return -ENOMEM;
+	hit->call = call;
+	get_beginning(s, v, hit);
+	call->site = record_get_number(v);
+	const struct run_frame *caller = get_place(s, v);
+	call->caller = caller->ip;
+	call->caller_place = caller->place;
+	call->args = get_text(v);
+	call->args_json = get_json(v);
+	call->args_later = record_get_number(v) != 0;
+	call->has_result = record_get_number(v) != 0;
+	call->duration_ns = record_get_number(v) & INT64_MAX;
+	call->result = get_or(v, "");
+	call->result_json = get_json(v);
+	hit->access = RUN_ACCESS_EXECUTE;
+	if (v->is_bad || !s->calls || call->site >= s->calls->site_count)
+		return -EBADMSG;
+	hit->address = s->calls->site[call->site].address;
+	char text[RUN_CALL_TEXT];
+	run_call_text(s->calls, call, text, sizeof(text));
+	hit->change = strdup(text);
+	return hit->change ? get_frames(s, v, hit) : -ENOMEM;
+}
+
 static void hit_release(struct run_hit *hit)
 {
 	json_decref(hit->value);
 	free((void *)(uintptr_t)hit->frames);
+	if (!hit->call)
+		return;
+	json_decref(hit->call->args_json);
+	json_decref(hit->call->result_json);
+	free((void *)(uintptr_t)hit->change);
+	free((void *)(uintptr_t)hit->call);
 }
 
-static int read_hit(struct run_session *s, struct record_view *v)
+static int read_hit(struct run_session *s, struct record_view *v,
+		    int (*get)(struct run_session *s, struct record_view *v, struct run_hit *hit))
 {
 	struct run_hit hit = { 0 };
-	int err = get_hit(s, v, &hit);
+	int err = get(s, v, &hit);
 
 	if (!err) {
 		struct run_hit *hits = grow(s->hits, s->hit_count, &s->rest->hit_room,
@@ -188,6 +241,79 @@ static int read_hit(struct run_session *s, struct record_view *v)
 	return err;
 }
 
+static int read_calls(struct run_session *s, struct record_view *v)
+{
+	uint64_t count = record_get_number(v);
+
+	if (s->calls || count > WHERE_MAX)
+		return -EBADMSG;
+	struct run_calls *calls = calloc(1, sizeof(*calls));
+	const char **where = calloc(count + 1, sizeof(*where));
+	if (!calls || !where) {
+		free(calls);
+		free(where);
+		return -ENOMEM;
+	}
+	s->calls = calls;
+	calls->where = where;
+	for (; calls->where_count < count; calls->where_count++)
+		where[calls->where_count] = get_or(v, "?");
+	calls->description = get_or(v, "?");
+	calls->with_results = record_get_number(v) != 0;
+	calls->all_sites = record_get_number(v);
+	calls->unresolved = record_get_number(v);
+	calls->copies_left_out = record_get_number(v);
+	return v->is_bad ? -EBADMSG : 0;
+}
+
+static int read_site(struct run_session *s, struct record_view *v)
+{
+	struct run_site site = { .address = record_get_number(v) };
+
+	site.name = get_or(v, "?");
+	site.module = get_text(v);
+	uint64_t kind = record_get_number(v);
+	site.is_emulated = record_get_number(v) != 0;
+	if (v->is_bad || !s->calls || kind >= RUN_SITE_KINDS)
+		return -EBADMSG;
+	site.kind = (enum run_site_kind)kind;
+	struct run_site *sites = grow(s->calls->site, s->calls->site_count,
+				      &s->rest->site_room, sizeof(*sites));
+	if (!sites)
+		return -ENOMEM;
+	s->calls->site = sites;
+	sites[s->calls->site_count++] = site;
+	return 0;
+}
+
+static double get_price(struct record_view *v)
+{
+	uint64_t price = record_get_number(v);
+
+	return price == UINT64_MAX ? -1 : (double)price;
+}
+
+static int read_calls_end(struct run_session *s, struct record_view *v)
+{
+	struct run_calls_end end = { .emulated = record_get_number(v) };
+
+	end.stepped = record_get_number(v);
+	end.hardware = record_get_number(v);
+	end.refused = record_get_number(v);
+	end.refused_names = get_or(v, "?");
+	end.emulated_ns = get_price(v);
+	end.stepped_ns = get_price(v);
+	end.hardware_ns = get_price(v);
+	end.beyond = record_get_number(v);
+	end.not_returned = record_get_number(v);
+	end.unpaired = record_get_number(v);
+	end.other_results = record_get_number(v);
+	if (v->is_bad)
+		return -EBADMSG;
+	s->calls_end = end;
+	return 0;
+}
+
 static int read_end(struct run_session *s, struct record_view *v)
 {
 	struct run_end end = { .reason = get_or(v, "?"), .command = get_text(v) };
@@ -198,8 +324,7 @@ static int read_end(struct run_session *s, struct record_view *v)
 	end.taken = record_get_number(v);
 	end.delivered = record_get_number(v);
 	end.unread = record_get_number(v);
-	uint64_t price = record_get_number(v);
-	end.price_ns = price == UINT64_MAX ? -1 : (double)price;
+	end.price_ns = get_price(v);
 	end.duration_ns = record_get_number(v);
 	end.pauses = record_get_number(v);
 	end.paused_ns = record_get_number(v);
@@ -228,9 +353,17 @@ static int read_chunk(struct run_session *s, uint32_t kind, struct record_view *
 	case RUN_PLACE:
 		return read_place(s, v);
 	case RUN_HIT:
-		return read_hit(s, v);
+		return read_hit(s, v, get_hit);
 	case RUN_END:
 		return read_end(s, v);
+	case RUN_CALLS:
+		return read_calls(s, v);
+	case RUN_SITE:
+		return read_site(s, v);
+	case RUN_CALL:
+		return read_hit(s, v, get_call);
+	case RUN_CALLS_END:
+		return read_calls_end(s, v);
 	default:
 		return 0; /* of a newer trapline */
 	}
@@ -269,6 +402,24 @@ static int read_all(struct run_session *s, const unsigned char *data, size_t siz
 	}
 }
 
+static int sum_calls(struct run_session *s)
+{
+	int err = run_calls_begin(s->calls);
+
+	for (size_t i = 0; !err && i < s->hit_count; i++)
+		if (s->hits[i].call)
+			run_calls_add(s->calls, &s->hits[i]);
+	return err;
+}
+
+static void calls_free(struct run_calls *calls)
+{
+	run_calls_end_sums(calls);
+	free((void *)(uintptr_t)calls->where);
+	free(calls->site);
+	free(calls);
+}
+
 int run_session_parse(unsigned char *data, size_t size, struct run_session **out, char *why,
 		      size_t n)
 {
@@ -289,6 +440,8 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	}
 	s->rest = rest;
 	s->all_bytes = size;
+	s->calls_end = (struct run_calls_end){ .refused_names = "", .emulated_ns = -1,
+					       .stepped_ns = -1, .hardware_ns = -1 };
 	s->info.what = "?";
 	err = read_all(s, data, size);
 	if (err) {
@@ -298,6 +451,12 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	}
 	if (!s->has_end)
 		make_end(s);
+	err = s->calls ? sum_calls(s) : 0;
+	if (err) {
+		snprintf(why, n, "%s", strerror(-err));
+		run_session_free(s);
+		return err;
+	}
 	*out = s;
 	return 0;
 }
@@ -362,6 +521,8 @@ void run_session_free(struct run_session *s)
 	for (size_t i = 0; i < s->hit_count; i++)
 		hit_release(&s->hits[i]);
 	free(s->hits);
+	if (s->calls)
+		calls_free(s->calls);
 	free(s->rest->places);
 	free(s->rest->data);
 	free(s->rest);

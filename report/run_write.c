@@ -19,6 +19,9 @@ struct run_writer {
 	void *places; /* tsearch() tree of struct written_place */
 	uint64_t place_count;
 	struct record_bytes bytes; /* of the chunk that is being made, used again and again */
+	const struct run_calls *calls; /* NULL: no breakpoints */
+	uint64_t *site_numbers;	       /* of those that were written, + 1 */
+	uint64_t site_count;
 };
 
 struct written_place {
@@ -137,24 +140,78 @@ static int frame_numbers(struct run_writer *w, const struct run_hit *hit, uint64
 	return err;
 }
 
-int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
+int run_writer_calls(struct run_writer *w, const struct run_calls *calls)
 {
-	struct run_frame site = { .ip = hit->ip, .place = hit->place };
 	struct record_bytes *b = &w->bytes;
-	uint64_t numbers[RUN_FRAMES_MAX];
-	uint64_t number = 0;
 
-	int err = place_number(w, &site, &number);
+	w->calls = calls;
+	w->site_numbers = calloc(calls->site_count + 1, sizeof(*w->site_numbers));
+	if (!w->site_numbers)
+		return -ENOMEM;
+	record_put_number(b, calls->where_count);
+	for (size_t i = 0; i < calls->where_count; i++)
+		record_put_text(b, calls->where[i]);
+	record_put_text(b, calls->description);
+	record_put_number(b, calls->with_results);
+	record_put_number(b, calls->all_sites);
+	record_put_number(b, calls->unresolved);
+	record_put_number(b, calls->copies_left_out);
+	return chunk_end(w, RUN_CALLS);
+}
+
+/* Of thousands of places few are hit: each comes before its first hit. */
+static int site_number(struct run_writer *w, size_t index, uint64_t *out)
+{
+	const struct run_site *site = &w->calls->site[index];
+	struct record_bytes *b = &w->bytes;
+
+	if (!w->site_numbers[index]) {
+		record_put_number(b, site->address);
+		record_put_text(b, site->name);
+		record_put_text(b, site->module);
+		record_put_number(b, site->kind);
+		record_put_number(b, site->is_emulated);
+		int err = chunk_end(w, RUN_SITE);
+		if (err)
+			return err;
+		w->site_numbers[index] = ++w->site_count;
+	}
+	*out = w->site_numbers[index] - 1;
+	return 0;
+}
+
+/* What must be written before the hit, since these are chunks of their own. */
+struct numbers {
+	uint64_t place;
+	uint64_t site;
+	uint64_t caller;
+	uint64_t frames[RUN_FRAMES_MAX];
+};
+
+static int write_before(struct run_writer *w, const struct run_hit *hit, struct numbers *n)
+{
+	struct run_frame place = { .ip = hit->ip, .place = hit->place };
+	int err = place_number(w, &place, &n->place);
+
 	if (!err)
-		err = frame_numbers(w, hit, numbers);
-	if (err)
+		err = frame_numbers(w, hit, n->frames);
+	if (err || !hit->call)
 		return err;
-	char *value = hit->value ? json_dumps(hit->value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-	record_put_number(b, hit->time_ns);
-	record_put_number(b, (uint64_t)hit->pid);
-	record_put_number(b, (uint64_t)hit->tid);
-	record_put_text(b, hit->thread);
-	record_put_number(b, number);
+	struct run_frame caller = { .ip = hit->call->caller, .place = hit->call->caller_place };
+	err = place_number(w, &caller, &n->caller);
+	return err ? err : site_number(w, hit->call->site, &n->site);
+}
+
+static void put_json(struct record_bytes *b, json_t *value)
+{
+	char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	record_put_text(b, text);
+	free(text);
+}
+
+static void put_value(struct record_bytes *b, const struct run_hit *hit)
+{
 	record_put_number(b, hit->address);
 	record_put_number(b, hit->len);
 	record_put_number(b, hit->access);
@@ -164,12 +221,67 @@ int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
 	record_put_number(b, hit->old_value);
 	record_put_number(b, hit->new_value);
 	record_put_text(b, hit->change);
-	record_put_text(b, value);
+	put_json(b, hit->value);
+}
+
+static void put_call(struct record_bytes *b, const struct run_call *call, const struct numbers *n)
+{
+	record_put_number(b, n->site);
+	record_put_number(b, n->caller);
+	record_put_text(b, call->args);
+	put_json(b, call->args_json);
+	record_put_number(b, call->args_later);
+	record_put_number(b, call->has_result);
+	record_put_number(b, call->duration_ns);
+	record_put_text(b, call->has_result ? call->result : NULL);
+	put_json(b, call->result_json);
+}
+
+int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
+{
+	struct record_bytes *b = &w->bytes;
+	struct numbers n;
+	int err = write_before(w, hit, &n);
+
+	if (err)
+		return err;
+	record_put_number(b, hit->time_ns);
+	record_put_number(b, (uint64_t)hit->pid);
+	record_put_number(b, (uint64_t)hit->tid);
+	record_put_text(b, hit->thread);
+	record_put_number(b, n.place);
+	if (hit->call)
+		put_call(b, hit->call, &n);
+	else
+		put_value(b, hit);
 	record_put_number(b, hit->frame_count);
 	for (size_t i = 0; i < hit->frame_count; i++)
-		record_put_number(b, numbers[i]);
-	free(value);
-	return chunk_end(w, RUN_HIT);
+		record_put_number(b, n.frames[i]);
+	return chunk_end(w, hit->call ? RUN_CALL : RUN_HIT);
+}
+
+static void put_price(struct record_bytes *b, double ns)
+{
+	record_put_number(b, ns < 0 ? UINT64_MAX : (uint64_t)ns);
+}
+
+int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end)
+{
+	struct record_bytes *b = &w->bytes;
+
+	record_put_number(b, end->emulated);
+	record_put_number(b, end->stepped);
+	record_put_number(b, end->hardware);
+	record_put_number(b, end->refused);
+	record_put_text(b, end->refused_names);
+	put_price(b, end->emulated_ns);
+	put_price(b, end->stepped_ns);
+	put_price(b, end->hardware_ns);
+	record_put_number(b, end->beyond);
+	record_put_number(b, end->not_returned);
+	record_put_number(b, end->unpaired);
+	record_put_number(b, end->other_results);
+	return chunk_end(w, RUN_CALLS_END);
 }
 
 int run_writer_end(struct run_writer *w, const struct run_end *end)
@@ -184,7 +296,7 @@ int run_writer_end(struct run_writer *w, const struct run_end *end)
 	record_put_number(b, end->taken);
 	record_put_number(b, end->delivered);
 	record_put_number(b, end->unread);
-	record_put_number(b, end->price_ns < 0 ? UINT64_MAX : (uint64_t)end->price_ns);
+	put_price(b, end->price_ns);
 	record_put_number(b, end->duration_ns);
 	record_put_number(b, end->pauses);
 	record_put_number(b, end->paused_ns);
@@ -211,6 +323,7 @@ void run_writer_close(struct run_writer *w)
 	if (w->f)
 		fclose(w->f);
 	tdestroy(w->places, free);
+	free(w->site_numbers);
 	free(w->bytes.data);
 	free(w);
 }

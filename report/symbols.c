@@ -7,6 +7,7 @@
  * in a library that was unloaded meanwhile still gets its name.
  */
 #include "symbols_priv.h"
+#include "go.h"
 #include "types_priv.h"
 
 #include <dirent.h>
@@ -261,6 +262,7 @@ void symbols_close(struct symbols *s)
 		return;
 	symbols_places_free(s);
 	symbols_frames_free(s);
+	go_tables_free(s);
 	types_free(s->types);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
@@ -323,6 +325,7 @@ int symbols_each_module(struct symbols *s, const char *module,
 }
 
 struct walk {
+	struct symbols *s;
 	symbol_visitor visit;
 	void *arg;
 };
@@ -344,12 +347,12 @@ static int walk_module(Dwfl_Module *mod, void *arg)
 		if (result)
 			return result;
 	}
-	return 0;
+	return go_walk(w->s, mod, w->visit, w->arg);
 }
 
 int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, void *arg)
 {
-	struct walk w = { visit, arg };
+	struct walk w = { s, visit, arg };
 
 	return symbols_each_module(s, module, walk_module, &w);
 }

@@ -12,6 +12,11 @@
 #define THE_THREAD 1
 #define DWARF_FP 6 /* x86-64: rbp */
 #define DWARF_PC 16
+#if defined(__x86_64__)
+#define RETURN_ON_STACK 1 /* at a function's first instruction */
+#else
+#define RETURN_ON_STACK 0
+#endif
 
 static pid_t next_thread(Dwfl *dwfl, void *dwfl_arg, void **thread_arg)
 {
@@ -72,6 +77,32 @@ static int frame_visit(Dwfl_Frame *frame, void *arg)
 	return DWARF_CB_OK;
 }
 
+/* Before a function has made its frame, the return address is on top of the stack. */
+static bool is_at_entry(struct symbols *s, uint64_t pc)
+{
+	struct place p;
+
+	symbols_place(s, pc, &p);
+	return p.function && !p.offset;
+}
+
+/*
+ * Without unwind tables, as in Go, frames are found by frame pointers, and a function that has not
+ * made its own frame yet seems to be called by its caller's caller.
+ */
+static void add_caller_at_entry(struct symbols *s)
+{
+	uint64_t caller;
+
+	if (!RETURN_ON_STACK || !s->frame_count || s->frame_count == s->frame_max ||
+	    !is_at_entry(s, s->frames[0]) || !stack_word(s, s->sp, &caller) || !caller ||
+	    (s->frame_count > 1 && s->frames[1] == caller))
+		return;
+	memmove(s->frames + 2, s->frames + 1, (s->frame_count - 1) * sizeof(*s->frames));
+	s->frames[1] = caller;
+	s->frame_count++;
+}
+
 /* Code without unwind tables: follow the chain of frame pointers while it rises. */
 static size_t unwind_frame_pointers(const struct symbols *s, uint64_t *frames, size_t n)
 {
@@ -110,5 +141,6 @@ size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
 		dwfl_getthread_frames(s->dwfl, THE_THREAD, frame_visit, s);
 	if (s->frame_count < 2)
 		s->frame_count = unwind_frame_pointers(s, frames, n);
+	add_caller_at_entry(s);
 	return s->frame_count;
 }

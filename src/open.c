@@ -90,6 +90,7 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->target = t;
 	ev->pid = t->pid;
 	ev->owner_pid = t->owner_pid;
+	ev->ids = t->ids.numbered_by;
 	ev->callback = o->callback;
 	ev->arg = o->arg;
 	ev->flags = o->flags;
@@ -199,6 +200,9 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 	ev->applied = ev->wanted;
 	int err = event_arm(ev, tids, tid_count, prepare);
 	close_programs(&loaded);
+	/* After arming: whoever takes another name from here on tells so. */
+	if (!err && ev->mechanism == TRAPLINE_BY_RING)
+		ring_names_read(&ev->target->perf.names, ev->pid);
 	if (!err)
 		event_unlock(ev);
 	return err;

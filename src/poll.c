@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* poll.c - records out of the rings, as hits, and the statistics of an event. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -19,7 +17,7 @@
 #define DRAIN_MAX 4096
 
 static void fill_hit(const struct trapline_event *ev, uint32_t part, const struct record *record,
-		     const void *stack, struct trapline_hit *hit)
+		     struct trapline_hit *hit)
 {
 	*hit = (struct trapline_hit){
 		.size = sizeof(*hit),
@@ -39,11 +37,9 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.old_known = record->value_when != TRAPLINE_VALUE_NONE,
 		.old_value = record->old_value,
 		.new_value = record->new_value,
-		.stack_bytes = record->stack_len ? stack : NULL,
 		.caller = record->caller,
 		.texts = record->texts,
 		.text = record->texts ? (const char *)(record + 1) : NULL,
-		.stack_bytes_len = (uint32_t)record->stack_len,
 		.regs = record->regs,
 		.amount = ev->period,
 		.count = record->count,
@@ -54,12 +50,27 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 	hit->thread[sizeof(hit->thread) - 1] = '\0';
 }
 
+/* As we number them; a thread that has ended keeps the number of its own namespace. */
+static void number_thread(const struct trapline *t, struct trapline_hit *hit)
+{
+	pid_t tid = ids_find_thread(t->pid, hit->tid);
+
+	if (!tid)
+		return;
+	hit->tid = tid;
+	hit->pid = t->pid;
+}
+
 static int deliver(struct trapline_event *ev, uint32_t part, const struct record *record,
-		   const void *stack, trapline_callback fn)
+		   const void *stack, size_t stack_len, trapline_callback fn)
 {
 	struct trapline_hit hit;
 
-	fill_hit(ev, part, record, stack, &hit);
+	fill_hit(ev, part, record, &hit);
+	hit.stack_bytes = stack_len ? stack : NULL;
+	hit.stack_bytes_len = (uint32_t)stack_len;
+	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING)
+		number_thread(ev->target, &hit);
 	counter_add(&ev->delivered, 1);
 	if (!event_budget_left(ev))
 		event_sync(ev);
@@ -73,8 +84,10 @@ static int deliver_program_record(struct trapline_event *ev, const struct record
 {
 	const char *texts = (const char *)(record + 1);
 	size_t bytes = (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
+	size_t below = record->regs[ARCH_REG_SP] & (RECORD_STACK_CHUNK - 1);
+	size_t copied = record->stack_len > below ? record->stack_len - below : 0;
 
-	return deliver(ev, record->event >> 8 & 0xff, record, texts + bytes, fn);
+	return deliver(ev, record->event >> 8 & 0xff, record, texts + bytes + below, copied, fn);
 }
 
 static int poll_ringbuf(struct trapline *t, trapline_callback fn)
@@ -95,32 +108,19 @@ static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 	return given ? 1 : -EAGAIN;
 }
 
-/* Only while the thread lives; a short-lived one stays without a name. */
-static void read_thread_name(const struct record *record, char *name, size_t size)
-{
-	char path[64];
-
-	name[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)(record->pid_tid >> 32),
-		 (int)record->pid_tid);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	ssize_t n = sys_read(fd, name, size - 1);
-	name[n > 0 ? n - 1 : 0] = '\0'; /* over the newline */
-	sys_close(fd);
-}
-
 static void name_thread(struct trapline *t, struct record *record)
 {
-	struct thread_name *known = &t->names[(uint32_t)record->pid_tid % THREAD_NAMES];
+	uint32_t tid = (uint32_t)record->pid_tid;
+	const char *known = ring_names_find(&t->perf.names, tid);
+	char name[RING_NAME_BYTES];
 
-	if (known->tid != (pid_t)record->pid_tid || record->time_ns > known->until_ns) {
-		read_thread_name(record, known->name, sizeof(known->name));
-		known->tid = (pid_t)record->pid_tid;
-		known->until_ns = record->time_ns + THREAD_NAME_VALID_NS;
+	if (!known) {
+		uint64_t now = clock_now_ns();
+		ring_names_read_one((pid_t)(record->pid_tid >> 32), (pid_t)tid, name);
+		ring_names_set(&t->perf.names, tid, name, now);
+		known = name;
 	}
-	memcpy(record->thread, known->name, sizeof(record->thread));
+	memcpy(record->thread, known, sizeof(record->thread));
 }
 
 /* The kernel's own ring holds no values and no names: read now what is there now. */
@@ -159,7 +159,7 @@ static int is_wanted(struct trapline_event *ev, uint32_t part, const struct reco
 
 	if (!ev->condition)
 		return 1;
-	fill_hit(ev, part, record, NULL, &hit);
+	fill_hit(ev, part, record, &hit);
 	return condition_holds(ev, &input);
 }
 
@@ -188,7 +188,7 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 		}
 		atomic_add(&ev->granted, 1);
 	}
-	return deliver(ev, part, &record, stack, fn);
+	return deliver(ev, part, &record, stack, record.stack_len, fn);
 }
 
 static int drain(struct trapline *t, trapline_callback fn)

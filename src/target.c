@@ -122,6 +122,7 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 		return failed(-ENOMEM, FAILED_TARGET, NULL);
 	t->pid = pid ? pid : self;
 	t->owner_pid = self;
+	ids_read(t->pid, &t->ids);
 	t->flags = opts ? opts->flags : 0;
 	t->records_bytes = bytes;
 	t->ring.fd = -1;

@@ -6,21 +6,14 @@
 #include <pthread.h>
 
 #include "event/event.h"
+#include "event/ids.h"
 #include "event/perf_ring.h"
 #include "event/ringbuf.h"
-
-/* A thread's name as read from /proc: three system calls, so it is believed for a moment. */
-struct thread_name {
-	pid_t tid;
-	uint64_t until_ns;
-	char name[16];
-};
-#define THREAD_NAMES 64
-#define THREAD_NAME_VALID_NS 100000000u
 
 struct trapline {
 	pid_t pid;
 	pid_t owner_pid;
+	struct ids ids;
 	uint32_t flags;
 	uint32_t records_bytes;
 	pthread_mutex_t lock; /* opening events and rings; never taken in a handler */
@@ -31,7 +24,6 @@ struct trapline {
 	uint64_t looked_ns; /* for changes that no hit told of */
 	struct ringbuf ring;
 	struct perf_rings perf;
-	struct thread_name names[THREAD_NAMES];
 };
 
 /* What an epoll event of a target is about. */

@@ -61,6 +61,26 @@ void ebpf_load_map_value(struct ebpf *p, int dst, int map_fd, uint32_t off)
 	load_pair(p, dst, BPF_PSEUDO_MAP_VALUE, (uint32_t)map_fd, off);
 }
 
+void ebpf_current_ids(struct ebpf *p, const struct ebpf_ids *ids, int16_t frame_at)
+{
+	uint32_t known = 0;
+
+	if (ids->inode) {
+		ebpf_load_imm64(p, R1, ids->device);
+		ebpf_load_imm64(p, R2, ids->inode);
+		ebpf_mov(p, R3, R10);
+		ebpf_alu_imm(p, BPF_ADD, R3, frame_at); /* struct bpf_pidns_info: pid, tgid */
+		ebpf_mov_imm(p, R4, 8);
+		ebpf_call(p, BPF_FUNC_get_ns_current_pid_tgid);
+		ebpf_mov(p, R1, R0);
+		ebpf_load_mem(p, BPF_DW, R0, R10, frame_at);
+		known = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
+	}
+	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
+	if (ids->inode)
+		ebpf_land(p, known);
+}
+
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size)
 {
 	union bpf_attr attr;

@@ -89,6 +89,18 @@ void ebpf_load_imm64(struct ebpf *p, int dst, uint64_t value);
 void ebpf_load_map(struct ebpf *p, int dst, int map_fd);
 void ebpf_load_map_value(struct ebpf *p, int dst, int map_fd, uint32_t off);
 
+/* A pid namespace in which processes and threads have their numbers; inode 0: the first one. */
+struct ebpf_ids {
+	uint64_t device;
+	uint64_t inode;
+};
+
+/*
+ * R0: the process << 32 | the thread that runs, as numbered there. frame_at: 8 bytes of the frame
+ * to be used. Uses R0 to R4.
+ */
+void ebpf_current_ids(struct ebpf *p, const struct ebpf_ids *ids, int16_t frame_at);
+
 /* Load a program; log may be NULL. Returns a descriptor or -errno. AS-Unsafe. */
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size);
 

@@ -248,7 +248,7 @@ static void emit_caller(struct emitter *e)
 /* The id of the thread or, above it, of the process: signed 32-bit numbers. */
 static void emit_id(struct emitter *e, int is_pid)
 {
-	ebpf_call(e->p, BPF_FUNC_get_current_pid_tgid);
+	ebpf_current_ids(e->p, &e->place->ids, e->place->frame_at);
 	ebpf_mov(e->p, R1, R0);
 	if (is_pid)
 		ebpf_alu_imm(e->p, BPF_RSH, R1, 32);

@@ -24,6 +24,7 @@ struct cond_place {
 	/* Where the counts of other events are: an offset in the value of a map, -1: nowhere. */
 	int count_maps[COND_EVENTS_MAX];
 	uint32_t count_at;
+	struct ebpf_ids ids; /* what tid and pid are numbered by */
 };
 
 /*

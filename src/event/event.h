@@ -21,6 +21,7 @@
 
 #include <trapline/trapline.h>
 
+#include "cond/ebpf.h"
 #include "cond/ir.h"
 #include "event/uprobe_filter.h"
 
@@ -138,6 +139,7 @@ struct trapline_event {
 	struct trapline *target;
 	pid_t pid;	 /* the target process */
 	pid_t owner_pid; /* the process that opened it: a forked child must not touch it */
+	struct ebpf_ids ids; /* how programs number the threads they run in; see ids.h */
 
 	trapline_callback callback;
 	void *arg;

@@ -47,6 +47,7 @@ void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev)
 	attr->sample_type = SAMPLE_TYPE;
 	attr->sample_id_all = 1;
 	attr->task = 1;
+	attr->comm = 1;
 	attr->use_clockid = 1;
 	attr->clockid = CLOCK_MONOTONIC;
 	for (int i = 0; i < RECORD_REGS; i++)
@@ -131,6 +132,7 @@ void perf_rings_close(struct perf_rings *r)
 	free(r->rings);
 	free(r->sample);
 	free(r->ids);
+	ring_names_free(&r->names);
 	*r = (struct perf_rings){0};
 }
 
@@ -255,6 +257,34 @@ static void ring_advance(struct perf_ring *ring, uint64_t to)
 	__atomic_store_n(&ring->page->data_tail, to, __ATOMIC_RELEASE);
 }
 
+/* At the end of what is no sample: pid and tid, the time, the CPU, the id. */
+#define TRAILER_BYTES 32
+#define TRAILER_TIME_AT 8
+
+static uint64_t time_of(const struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+			const struct perf_event_header *header)
+{
+	uint64_t time_ns;
+
+	ring_copy(r, ring, at + header->size - TRAILER_BYTES + TRAILER_TIME_AT, &time_ns,
+		  sizeof(time_ns));
+	return time_ns;
+}
+
+/* pid, tid, the new name, padded. */
+static void take_name(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+		      const struct perf_event_header *header)
+{
+	char name[RING_NAME_BYTES + 1] = "";
+	size_t n = header->size - sizeof(*header) - 8;
+	uint32_t tid;
+
+	ring_copy(r, ring, at + sizeof(*header) + 4, &tid, sizeof(tid));
+	ring_copy(r, ring, at + sizeof(*header) + 8, name,
+		  n < RING_NAME_BYTES ? n : RING_NAME_BYTES);
+	ring_names_set(&r->names, tid, name, time_of(r, ring, at, header));
+}
+
 static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
 			const struct perf_event_header *header)
 {
@@ -262,6 +292,7 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 
 	if (header->size < sizeof(*header) + 16)
 		return;
+	int has_time = header->size >= sizeof(*header) + 16 + TRAILER_BYTES;
 	ring_copy(r, ring, at + sizeof(*header), words, 16);
 	if (header->type == PERF_RECORD_LOST) {
 		const struct event_id *id = id_find(r, words[0]);
@@ -269,6 +300,11 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 			counter_add(&id->event->lost_ring_full, words[1]);
 	} else if (header->type == PERF_RECORD_EXIT) {
 		forget_thread(r, (uint32_t)words[1]); /* pid, ppid, tid, ptid */
+	} else if (header->type == PERF_RECORD_FORK && has_time) {
+		ring_names_born(&r->names, (uint32_t)words[1], (uint32_t)(words[1] >> 32),
+				time_of(r, ring, at, header));
+	} else if (header->type == PERF_RECORD_COMM && has_time) {
+		take_name(r, ring, at, header);
 	}
 }
 
@@ -343,22 +379,51 @@ static void fill_record(const struct perf_rings *r, size_t size, struct record *
 	*stack = at + 8;
 }
 
+/* The ring whose front is the oldest sample, if any. */
+static struct perf_ring *oldest_of(struct perf_rings *r, struct sample_front *best)
+{
+	struct perf_ring *oldest = NULL;
+
+	best->time_ns = UINT64_MAX;
+	for (int i = 0; i < r->count; i++) {
+		struct sample_front front;
+		if (r->rings[i].fd < 0 || !ring_front(r, &r->rings[i], &front))
+			continue;
+		if (front.time_ns < best->time_ns) {
+			*best = front;
+			oldest = &r->rings[i];
+		}
+	}
+	return oldest;
+}
+
+/*
+ * The rings are looked at one after the other while they grow. What a thread did on another CPU
+ * before this sample, as taking a name, has been written by now: seen when all rings are looked at
+ * once more.
+ */
+static struct perf_ring *oldest_surely(struct perf_rings *r, struct sample_front *best)
+{
+	struct perf_ring *oldest = oldest_of(r, best);
+
+	for (;;) {
+		struct perf_ring *before = oldest;
+		uint64_t time_ns = best->time_ns;
+		if (!before)
+			return NULL;
+		oldest = oldest_of(r, best);
+		if (oldest == before && best->time_ns == time_ns)
+			return oldest;
+	}
+}
+
 int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uint32_t *part,
 		    struct record *out, const void **stack)
 {
 	for (;;) {
-		struct perf_ring *oldest = NULL;
-		struct sample_front best = {.time_ns = UINT64_MAX};
+		struct sample_front best;
+		struct perf_ring *oldest = oldest_surely(r, &best);
 
-		for (int i = 0; i < r->count; i++) {
-			struct sample_front front;
-			if (r->rings[i].fd < 0 || !ring_front(r, &r->rings[i], &front))
-				continue;
-			if (front.time_ns < best.time_ns) {
-				best = front;
-				oldest = &r->rings[i];
-			}
-		}
 		if (!oldest)
 			return 0;
 		ring_copy(r, oldest, oldest->page->data_tail, r->sample, best.header.size);

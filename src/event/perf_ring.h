@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "event/event.h"
+#include "event/ring_names.h"
 #include "record/layout.h"
 
 struct perf_ring {
@@ -27,6 +28,7 @@ struct perf_rings {
 	size_t id_count;
 	size_t id_capacity;
 	uint8_t *sample; /* the one returned last, unwrapped */
+	struct ring_names names;
 };
 
 /* Sample id of one descriptor. */

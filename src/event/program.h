@@ -45,6 +45,7 @@ enum {
 	FRAME_CALL = -424, /* struct uprobe_call */
 	FRAME_TEXTS = -432,
 	FRAME_LEN = -448,
+	FRAME_IDS = -440,
 };
 
 #define CONTEXT R6

@@ -158,6 +158,7 @@ static int emit_condition(struct ebpf *p, const struct trapline_event *ev)
 		.caller_add = caller.add,
 		.caller_in_memory = caller.in_memory,
 		.count_at = offsetof(struct event_control, hits),
+		.ids = ev->ids,
 	};
 
 	for (uint32_t i = 0; i < ev->condition->event_count; i++)

@@ -111,7 +111,7 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(event), R1);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(time_ns), R0);
-	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
+	ebpf_current_ids(p, &ev->ids, FRAME_IDS);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(pid_tid), R0);
 	ebpf_call(p, BPF_FUNC_get_smp_processor_id);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(cpu), R0);
@@ -131,7 +131,10 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	}
 }
 
-/* Chunk by chunk from sp upwards, until the mapping ends: one read would be all or nothing. */
+/*
+ * Chunk by chunk, until the mapping ends or memory that was never used begins: one read would be all
+ * or nothing. Chunks are aligned, so that none lies in two pages; what is below sp the reader drops.
+ */
 static void emit_copy_stack(struct ebpf *p, uint32_t before)
 {
 	uint32_t ends[RECORD_STACK_MAX / RECORD_STACK_CHUNK];
@@ -143,6 +146,7 @@ static void emit_copy_stack(struct ebpf *p, uint32_t before)
 		ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + before + at));
 		ebpf_mov_imm(p, R2, RECORD_STACK_CHUNK);
 		ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
+		ebpf_alu_imm(p, BPF_AND, R3, -(int32_t)RECORD_STACK_CHUNK);
 		ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
 		ebpf_call(p, BPF_FUNC_probe_read_user);
 		ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);

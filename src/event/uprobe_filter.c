@@ -16,6 +16,7 @@
 #include "base/sys.h"
 #include "cond/ebpf.h"
 #include "event/code_file.h"
+#include "event/ids.h"
 
 enum { UNKNOWN, NO, YES };
 
@@ -32,26 +33,6 @@ int uprobe_pmu_type(void)
 	return type;
 }
 
-/* The number of the process in its own namespace: the last of the line. */
-static int read_inner_pid(pid_t pid, pid_t *out)
-{
-	char text[256];
-
-	snprintf(text, sizeof(text), "/proc/%d/status", pid);
-	FILE *f = fopen(text, "re");
-	if (!f)
-		return -errno;
-	*out = pid;
-	while (fgets(text, sizeof(text), f)) {
-		char *last = strrchr(text, '\t');
-
-		if (!strncmp(text, "NSpid:", 6) && last)
-			*out = atoi(last);
-	}
-	fclose(f);
-	return 0;
-}
-
 int uprobe_filter_read(pid_t pid, struct uprobe_filter *out)
 {
 	char path[64];
@@ -62,7 +43,8 @@ int uprobe_filter_read(pid_t pid, struct uprobe_filter *out)
 		return -errno;
 	out->device = ns.st_dev;
 	out->inode = ns.st_ino;
-	return read_inner_pid(pid, &out->pid);
+	out->pid = ids_read_inner(pid, pid);
+	return out->pid ? 0 : -ESRCH;
 }
 
 __attribute__((noipa)) static void trial_site(void)

@@ -134,6 +134,32 @@ look -p "$calls" lookup --if 'str(arg1) == "zebra"' --ret --args --limit 4 --jso
 	summary '.unpaired_returns == 0'
 ok "a_condition_on_text_and_the_returns_of_its_calls" $?
 
+look -p "$calls" lookup --if 'n == 5 && t->size == 3 && str(key) == "zebra" && rounds_done >= 0' --args --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.args.n == 5)' && summary '.rejected_by.condition >= 4 and
+	.condition_faults == 0'
+ok "a_condition_names_parameters_and_follows_them" $?
+
+look -p "$calls" turn --if 'p.x == 1 && p.y < 0 && r.last == 20' --args --limit 2 --json
+[ $? = 0 ] && hits 'length == 2 and all(.args.p == "{.x 1, .y -2}")'
+ok "parameters_that_are_structures_have_members" $?
+
+look -p "$calls" eight --if 'g == 7 && h == -8 && a + b == 3' --limit 2 --json
+[ $? = 0 ] && hits 'length == 2'
+ok "parameters_on_the_stack_are_found" $?
+
+look -p "$calls" next_color --if 'c == RED' --limit 2 --json && hits 'length == 2' &&
+	look -p "$calls" next_color --if 'c == BLUE' --for 0.3 --json && hits 'length == 0'
+ok "parameters_are_compared_with_constants_of_their_enum" $?
+
+look -p "$calls" lookup --if 'ret > 11 && ret <= 15 && t->size == 3' --ret --args --limit 4 --json
+[ $? = 0 ] && hits 'length == 4 and all(.ret == 12 and .thread == "worker")' && summary '.other_results > 0'
+ok "a_condition_on_the_result_is_decided_when_there_is_one" $?
+
+look -p "$calls" next_color --if 'ret == GREEN' --ret --limit 2 --json && hits 'length == 2' &&
+	look -p "$calls" next_color --if 'c == RED && ret != GREEN' --ret --for 0.4 --json && hits 'length == 0' &&
+	summary '.other_results > 0 and .not_returned <= 1'
+ok "a_result_is_compared_with_constants_of_its_enum" $?
+
 look -p "$calls" lookup --if 'arg2 == 77' --for 0.3
 [ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q '^decided in the kernel' "$tmp/out"
 ok "a_false_condition_prints_nothing" $?
@@ -166,10 +192,17 @@ look -p "$pid" lookup depth --for 1 --max-rate 100 --ret --json
 ok "a_storm_is_paused_and_the_pause_is_told" $?
 kill "$pid" 2>/dev/null
 
-look lookup --json -- "$victims/calls" 4 1000
+look lookup --max-rate 0 --json -- "$victims/calls" 4 1000
 [ $? = 0 ] && summary '.ended == "the process ended" and .command == null' &&
 	hits 'map(select(.thread != "worker")) | length == 8'
 ok "a_started_command_is_seen_from_its_first_call" $?
+
+# What is above may be memory that was never used: the copy of the stack must not fail as a whole.
+start hollow
+look -p "$pid" leaf --stack --limit 64 --json
+[ $? = 0 ] && hits 'length == 64 and all(.stack[0].function == "leaf" and .stack[1].function == "hollow")'
+ok "the_caller_is_in_the_stack_wherever_in_a_page_it_ends" $?
+kill "$pid" 2>/dev/null
 
 start calls_cpp
 look -p "$pid" 'shop::*' overloaded --args --ret --limit 24 --json
@@ -253,6 +286,18 @@ wrong "a_bad_address_is_refused" "is no address" -p "$calls" 0x12zz
 wrong "returns_need_uprobes" "needs uprobes" -p "$calls" lookup --ret --no-bpf
 wrong "more_than_four_need_uprobes" "5 places need uprobes" -p "$calls" lookup nap leap depth eight --no-bpf
 wrong "a_condition_on_values_is_refused" "event that watches data" -p "$calls" lookup --if 'new == 1'
+wrong "a_parameter_of_one_function_is_none_of_another" "means one thing in .*: break on one at a time" \
+	-p "$calls" depth lookup --if 'n == 5'
+look -p "$calls" scale --if 'x == 1'
+[ $? = 2 ] && grep -q 'column 1: .* floating-point register' "$tmp/err"
+ok "a_floating_point_parameter_is_refused" $?
+look -p "$calls" lookup --if 't->siz == 1'
+[ $? = 2 ] && grep -q 'did you mean size' "$tmp/err"
+ok "an_unknown_member_of_a_parameter_gets_near_ones" $?
+wrong "a_result_in_a_larger_expression_is_refused" "can be compared with a number" -p "$calls" lookup --ret \
+	--if 'ret + 1 == 5'
+wrong "a_function_without_a_result_has_none_to_compare" "no number to compare" -p "$calls" nap --ret --if 'ret < 0'
+wrong "a_constant_that_is_unknown_is_said" "no constant that is known" -p "$calls" lookup --ret --if 'ret == PURPLE'
 wrong "no_such_process_is_said" "no process 99999999" -p 99999999 x
 
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then

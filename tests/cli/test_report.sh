@@ -92,6 +92,84 @@ report "$tmp/inlined" --as folded
 [ $? = 0 ] && grep -q ';main;write_globals;set_inlined_\[i\] 2$' "$tmp/out"
 ok "folded_stacks_mark_inlined_functions" $?
 
+# --- calls ---
+if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
+	start calls
+	calls=$pid
+	timeout 20 "$trapline" record --break -o "$tmp/calls" -p "$calls" lookup depth next_color \
+		--args --ret --limit 40 >"$tmp/out" 2>"$tmp/err"
+	[ $? = 0 ] && [ "$(grep -c ' from .*calls\.c' "$tmp/out")" -lt 20 ] && grep -q ': 40 hits in' "$tmp/out" &&
+		grep -q "^recorded in $tmp/calls" "$tmp/out"
+	ok "calls_are_recorded_and_only_the_summary_is_printed" $?
+
+	# What `break` prints for this run is what the report prints of it.
+	grep -v '^recorded\|^$' "$tmp/out" >"$tmp/summary"
+	report "$tmp/calls"
+	[ $? = 0 ] && [ "$(grep -c '^[0-9:.]*  .*) = .*  from ' "$tmp/out")" = 40 ] &&
+		grep -q '    #1 .*in calls' "$tmp/out" && ! grep -vxFf "$tmp/out" "$tmp/summary"
+	ok "report_of_calls_as_text_has_calls_stacks_and_the_summary" $?
+
+	report "$tmp/calls" --as jsonl
+	[ $? = 0 ] && hits 'length == 40 and all(.duration_ns > 0 and .caller.module == "calls" and
+			(.stack | length >= 2))' &&
+		hits 'map(select(.function == "lookup")) | length > 0 and all(.ret == .args.n + 10 +
+			(if .args.key.string == "zebra" then 1 else 0 end))' &&
+		hits 'map(select(.function == "next_color")) | length > 0 and all(.ret == "GREEN")' &&
+		summary '.hits == 40 and .what == ["lookup", "depth", "next_color"] and
+			([.functions[].hits] | add) == 40 and ([.functions[].durations[].calls] | add) == 40 and
+			.taken == .rejected + .delivered + ([.lost[]] | add)'
+	ok "report_of_calls_as_jsonl_is_what_break_prints" $?
+
+	"$trapline" break -p "$calls" lookup --args --ret --stack --limit 3 --json 2>/dev/null |
+		jq -S 'if .type == "hit" then keys else (del(.price_emulated_ns) | keys) end' >"$tmp/live"
+	"$trapline" record --break -o "$tmp/again" -p "$calls" lookup --args --ret --limit 3 >/dev/null 2>&1
+	"$trapline" report "$tmp/again" --as jsonl |
+		jq -S 'if .type == "hit" then keys else (del(.price_emulated_ns) | keys) end' >"$tmp/recorded"
+	[ -s "$tmp/live" ] && cmp -s "$tmp/live" "$tmp/recorded"
+	ok "a_recorded_call_has_the_members_of_a_live_one" $?
+
+	report "$tmp/calls" --as folded
+	[ $? = 0 ] && awk '{ n += $NF } END { exit n != 40 }' "$tmp/out" &&
+		grep -q ';round_of_calls;depth;depth;depth;depth;depth [0-9]*$' "$tmp/out"
+	ok "folded_stacks_count_every_call" $?
+
+	# A slice as long as the call: those of a recursion lie in each other.
+	report "$tmp/calls" --as trace
+	[ $? = 0 ] && jq -e '[.traceEvents[] | select(.ph == "X")] | length == 40 and
+		all(.dur > 0 and .ts >= 0 and (.args.from | length > 0) and (.args.args | length > 0)) and
+		(map(select(.name == "depth")) | (map(select(.args.args == "n=4")) | .[0]) as $outer |
+			any(.args.args == "n=0" and .ts > $outer.ts and .ts + .dur <= $outer.ts + $outer.dur))' \
+		"$tmp/out" >/dev/null
+	ok "trace_has_calls_as_slices_that_nest" $?
+
+	report "$tmp/calls" --as html -o "$tmp/calls.html"
+	[ $? = 0 ] && sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' \
+		"$tmp/calls.html" >"$tmp/data" &&
+		jq -e '(.hits | length == 40 and all(.[4] > 0)) and .run.is_calls and
+			.run.what == "lookup depth next_color"' "$tmp/data" >/dev/null
+	ok "the_page_of_calls_holds_the_data" $?
+	if [ -n "$browser" ]; then
+		timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" \
+			--dump-dom "file://$tmp/calls.html#hit=3" >"$tmp/dom" 2>"$tmp/err"
+		grep -q '<span id="sites_title">Callers</span>' "$tmp/dom" && grep -q 'round_of_calls+0x' "$tmp/dom" &&
+			grep -q 'next_color = GREEN' "$tmp/dom" && [ "$(grep -o '<tr class="on"' "$tmp/dom" | wc -l)" = 1 ]
+		ok "a_browser_shows_callers_and_results" $?
+	fi
+
+	"$trapline" record --break -o "$tmp/killed" -p "$calls" lookup --ret >/dev/null 2>&1 &
+	recorder=$!
+	sleep 1
+	kill -KILL $recorder
+	wait $recorder 2>/dev/null
+	report "$tmp/killed"
+	[ $? = 0 ] && grep -q 'has no end' "$tmp/err" && grep -q 'lookup = ' "$tmp/out" &&
+		grep -q '^mechanism: not recorded' "$tmp/out" && kill -0 "$calls"
+	ok "a_killed_recorder_of_calls_leaves_what_it_had_written" $?
+	kill "$calls" 2>/dev/null
+else
+	echo "# not tried: calls (uprobes need root and CONFIG_UPROBE_EVENTS)"
+fi
+
 # --- either side dies ---
 "$trapline" record -o "$tmp/killed" -p "$counter" shared_counter >/dev/null 2>&1 &
 recorder=$!
@@ -136,6 +214,9 @@ wrong_report "no_file_is_said" "which recording" --as text
 "$trapline" record -p "$counter" shared_counter >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q '^trapline record: -o FILE is missing' "$tmp/err"
 ok "record_wants_a_file" $?
+"$trapline" record --break -p "$counter" main >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q '^trapline record: -o FILE is missing' "$tmp/err"
+ok "record_of_breakpoints_wants_a_file" $?
 "$trapline" record -o "$tmp/x" -p "$counter" shared_cuonter >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q '^trapline record: .*did you mean shared_counter' "$tmp/err"
 ok "record_looks_names_up_as_watch_does" $?

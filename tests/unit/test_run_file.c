@@ -126,6 +126,112 @@ static void a_run_comes_back_as_it_was(void **state)
 	run_session_free(s);
 }
 
+/* Every form, into nothing; the text of JSON lines must be JSON. */
+static void print_all(const struct run_session *s)
+{
+	static void (*const forms[])(FILE *f, const struct run_session *s) = { run_folded, run_trace,
+									       run_html };
+	struct run_text text = { .f = fopen("/dev/null", "we") };
+	struct tally tally = { 0 };
+
+	for (size_t i = 0; i < s->hit_count; i++) {
+		if (s->hits[i].call) {
+			run_text_call(&text, &s->info, s->calls, &s->hits[i]);
+			run_jsonl_call(text.f, s->calls, &s->hits[i]);
+		} else {
+			run_text_hit(&text, &s->info, &s->hits[i]);
+			run_jsonl_hit(text.f, &s->hits[i]);
+		}
+		tally_add(&tally, &s->hits[i]);
+	}
+	if (s->calls) {
+		run_text_calls_end(&text, s->calls, &s->end, &s->calls_end);
+		run_jsonl_calls_end(text.f, s->calls, &s->end, &s->calls_end);
+	}
+	run_text_end(&text, &s->info, &s->end, &tally);
+	run_jsonl_end(text.f, &s->info, &s->end, &tally);
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+		forms[i](text.f, s);
+	tally_free(&tally);
+	fclose(text.f);
+}
+
+static const char *const wheres[] = { "conn_*", "main" };
+static struct run_site sites[] = {
+	{ .address = 0x1000, .name = "conn_open", .module = "server", .is_emulated = true },
+	{ .address = 0x2000, .name = "never_hit", .kind = RUN_SITE_LINE },
+	{ .address = 0x3000, .name = "main", .kind = RUN_SITE_INLINED },
+};
+
+/* Calls by turns of the first and the last site; every third has returned. */
+static void calls_write(void)
+{
+	struct run_calls calls = { .where = wheres, .where_count = 2, .description = "3 places",
+				   .with_results = true, .site = sites, .site_count = 3,
+				   .all_sites = 3, .unresolved = 1, .copies_left_out = 4 };
+	struct run_calls_end calls_end = { .emulated = 2, .stepped = 1, .refused_names = "x",
+					   .emulated_ns = 412, .stepped_ns = -1, .hardware_ns = -1,
+					   .beyond = 5, .not_returned = 6, .unpaired = 7 };
+	struct run_writer *w;
+
+	assert_int_equal(run_writer_open(path, &info, &w), 0);
+	assert_int_equal(run_writer_calls(w, &calls), 0);
+	for (unsigned int i = 0; i < HITS; i++) {
+		struct run_call call = { .site = i % 2 ? 2 : 0, .caller = 0x9000 + i % 4,
+					 .caller_place.function = "accept", .args = "n=5",
+					 .args_json = json_pack("{s:i}", "n", (int)i),
+					 .args_later = i % 5 == 0, .has_result = i % 3 == 0,
+					 .duration_ns = 100u << i % 20, .result = "16",
+					 .result_json = json_integer(16) };
+		struct run_frame frames[FRAMES];
+		struct run_hit hit;
+		hit_make(i, frames, &hit);
+		json_decref(hit.value);
+		hit.value = NULL;
+		hit.call = &call;
+		assert_int_equal(run_writer_hit(w, &hit), 0);
+		json_decref(call.args_json);
+		json_decref(call.result_json);
+	}
+	assert_int_equal(run_writer_calls_end(w, &calls_end), 0);
+	assert_int_equal(run_writer_end(w, &end), 0);
+	run_writer_close(w);
+}
+
+static void calls_come_back_as_they_were(void **state)
+{
+	struct run_session *s;
+	char why[200];
+
+	calls_write();
+	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+	assert_int_equal(s->good_bytes, s->all_bytes);
+	assert_non_null(s->calls);
+	assert_int_equal(s->calls->where_count, 2);
+	assert_string_equal(s->calls->where[0], "conn_*");
+	assert_int_equal(s->calls->copies_left_out, 4);
+	assert_int_equal(s->calls->site_count, 2); /* those that were hit */
+	assert_int_equal(s->calls->sums[0].hits, HITS / 2);
+	assert_int_equal(s->calls->sums[1].hits, HITS / 2);
+	assert_int_equal(s->hit_count, HITS);
+	for (unsigned int i = 0; i < HITS; i++) {
+		const struct run_call *call = s->hits[i].call;
+		assert_string_equal(s->calls->site[call->site].name, i % 2 ? "main" : "conn_open");
+		assert_int_equal(s->hits[i].address, i % 2 ? 0x3000 : 0x1000);
+		assert_int_equal(call->caller, 0x9000 + i % 4);
+		assert_string_equal(call->args, "n=5");
+		assert_int_equal(json_integer_value(json_object_get(call->args_json, "n")), i);
+		assert_int_equal(call->has_result, i % 3 == 0);
+		assert_int_equal(call->args_later, i % 5 == 0);
+		assert_int_equal(call->duration_ns, 100u << i % 20);
+		assert_int_equal(s->hits[i].frame_count, i % FRAMES);
+	}
+	assert_int_equal(s->calls_end.unpaired, 7);
+	assert_true(s->calls_end.emulated_ns == 412 && s->calls_end.stepped_ns < 0);
+	print_all(s);
+	run_session_free(s);
+}
+
 static void a_run_without_end_says_so(void **state)
 {
 	struct run_session *s;
@@ -137,27 +243,6 @@ static void a_run_without_end_says_so(void **state)
 	assert_int_equal(s->hit_count, HITS);
 	assert_non_null(strstr(s->end.reason, "no end"));
 	run_session_free(s);
-}
-
-/* Every form, into nothing; the text of JSON lines must be JSON. */
-static void print_all(const struct run_session *s)
-{
-	static void (*const forms[])(FILE *f, const struct run_session *s) = { run_folded, run_trace,
-									       run_html };
-	struct run_text text = { .f = fopen("/dev/null", "we") };
-	struct tally tally = { 0 };
-
-	for (size_t i = 0; i < s->hit_count; i++) {
-		run_text_hit(&text, &s->info, &s->hits[i]);
-		run_jsonl_hit(text.f, &s->hits[i]);
-		tally_add(&tally, &s->hits[i]);
-	}
-	run_text_end(&text, &s->info, &s->end, &tally);
-	run_jsonl_end(text.f, &s->info, &s->end, &tally);
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
-		forms[i](text.f, s);
-	tally_free(&tally);
-	fclose(text.f);
 }
 
 static void a_file_cut_anywhere_gives_what_is_complete(void **state)
@@ -244,7 +329,9 @@ static void a_changed_byte_ends_the_file_there(void **state)
 /* The fields of each kind of chunk, t a text and n a number, as run_write.c has them. */
 static const char *const layouts[] = {
 	"nt", "tttnnnnnnn", "ntntntnn", "nnntnnnnnnnnnttnnn", "ttttnnnnnnnnnntnntnn",
+	"nttnnnn", "nttnn", "nnntnnnttnnnttnnn", "nnnntnnnnnnn",
 };
+#define KINDS (sizeof(layouts) / sizeof(layouts[0]))
 
 static void field_put(struct record_bytes *b, char kind)
 {
@@ -263,9 +350,14 @@ static size_t chunks_make(unsigned char *out, size_t room)
 	FILE *f = fmemopen(out, room, "w");
 	struct record_bytes b = { 0 };
 
+	/* Hits need places, and calls a site. */
+	static const unsigned int first[] = { 2, 2, 2, 5, 6 };
+	bool is_calls = random_below(2);
+
 	record_write_header(f);
 	for (unsigned int i = 0, n = 1 + random_below(20); i < n; i++) {
-		unsigned int kind = i < 3 ? 2 : random_below(5); /* hits need places */
+		unsigned int kind = i < (is_calls ? 5 : 3) ? first[i] :
+				    is_calls && random_below(2) ? 7 : random_below(KINDS);
 		b.len = 0;
 		b.is_failed = false;
 		for (const char *field = layouts[kind]; *field && random_below(600); field++)
@@ -286,6 +378,7 @@ static void no_content_harms_the_reader(void **state)
 	static unsigned char room[65536];
 	char why[200];
 	unsigned long hits = 0;
+	unsigned long calls = 0;
 
 	seed_set();
 	for (int i = 0; i < 3000; i++) {
@@ -295,12 +388,15 @@ static void no_content_harms_the_reader(void **state)
 		memcpy(data, room, size);
 		assert_int_equal(run_session_parse(data, size, &s, why, sizeof(why)), 0);
 		hits += s->hit_count;
+		for (size_t k = 0; k < s->hit_count; k++)
+			calls += s->hits[k].call != NULL;
 		print_all(s);
 		run_session_free(s);
 		free(data);
 	}
-	print_message("# %lu hits\n", hits);
-	assert_true(hits > 100);
+	print_message("# %lu hits, of these %lu calls\n", hits, calls);
+	assert_true(calls > 100);
+	assert_true(hits - calls > 100);
 }
 
 /* A valid run whose numbers and texts are random: it goes through all forms. */
@@ -341,6 +437,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_run_comes_back_as_it_was),
+		cmocka_unit_test(calls_come_back_as_they_were),
 		cmocka_unit_test(a_run_without_end_says_so),
 		cmocka_unit_test(a_file_cut_anywhere_gives_what_is_complete),
 		cmocka_unit_test(what_is_no_recording_is_refused),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ids.h - numbers of threads as their observer has them.
+ *
+ * A BPF program is told the numbers of the first pid namespace. In a container these are not the
+ * ones that /proc and gettid() have, so a program asks for those of the target's namespace. Where
+ * that is a further one, inside the observer's, the reader looks the observer's number up.
+ */
+#ifndef EVENT_IDS_H
+#define EVENT_IDS_H
+
+#include <sys/types.h>
+
+#include "cond/ebpf.h"
+
+struct ids {
+	struct ebpf_ids numbered_by;
+	int is_further; /* not the observer's own namespace */
+};
+
+/* What programs that run in a process are to ask for. Cannot fail: at worst the first namespace. */
+void ids_read(pid_t pid, struct ids *out);
+
+/* The number of a thread in its process's own namespace; 0: it has ended. */
+pid_t ids_read_inner(pid_t pid, pid_t tid);
+
+/* The thread of a process that is inner_tid in the process's own namespace; 0: it has ended. */
+pid_t ids_find_thread(pid_t pid, pid_t inner_tid);
+
+#endif
