@@ -334,7 +334,7 @@ struct race_spot {
 	uint32_t last_tid; /* who was held last */
 	/* Drawn when it was armed: */
 	uint32_t skip;	   /* passes that go by before the first hold */
-	uint32_t wanted;   /* threads to be held, most often at once; 0: as 1 */
+	uint32_t wanted;   /* threads to be held, most often at once; 0: it goes off */
 	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
 	uint8_t is_escaped; /* of the own frame, but its address was given away */
 	uint8_t call;	    /* enum race_call: a call that touches memory */
@@ -366,8 +366,9 @@ extern struct race_spot_queue race_spot_queue;
 
 struct trapline_trap_hit;
 void race_on_site(const struct trapline_trap_hit *hit);
-/* It is about to be armed: which passes, and how many threads, will be held? */
-void race_spot_arm(struct race_spot *spot);
+/* It is about to be armed: which passes, and how many threads, will be held? The first time in this
+ * process, perhaps none. */
+void race_spot_arm(struct race_spot *spot, int is_first_time);
 /*
  * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
  * many are in out. With most, *function says where to go on when so many have been found; else all are

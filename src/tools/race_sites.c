@@ -26,6 +26,8 @@
 #define POINTLESS_MAX 16u
 #define DEPTH_MAX 6u
 #define PLAIN_STALLS 2u /* the first ones of a site take whoever comes */
+/* Where all are held everywhere, nobody comes to where another one is. */
+#define HELD_AT_FIRST 12u
 /* One trap by int3 and its signal, where none was measured. */
 #define PASS_NS 2500u
 
@@ -67,7 +69,15 @@ TRAP_PATH static void set_flag(struct race_spot *spot, uint32_t flag)
 		__atomic_fetch_or(&spot->site->flags, flag, __ATOMIC_RELAXED);
 }
 
-void race_spot_arm(struct race_spot *spot)
+static int is_let_off(const struct race_spot *spot)
+{
+	uint32_t known = atomic_get(&race.region->sites_covered);
+
+	return known > HELD_AT_FIRST && spot->site && counter_get(&spot->site->stalls) &&
+	       race_random() % known >= HELD_AT_FIRST;
+}
+
+void race_spot_arm(struct race_spot *spot, int is_first_time)
 {
 	uint64_t random = race_random();
 	uint32_t depth = spot->site ? counter_get(&spot->site->depth) : 0;
@@ -80,6 +90,8 @@ void race_spot_arm(struct race_spot *spot)
 		if (random / 4 % 4 < 2)
 			spot->wanted = 2 + (uint32_t)(random / 4 % 2);
 	}
+	if (is_first_time && is_let_off(spot))
+		spot->wanted = 0;
 	atomic_set(&spot->holds, 0u);
 	atomic_set(&spot->last_tid, 0u);
 	atomic_set(&spot->passes, 0u);
@@ -171,6 +183,11 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 		return;
 	}
 	set_flag(spot, RACE_SITE_REACHED);
+	if (!spot->wanted) {
+		race_count(RACE_SITE_HITS_SKIPPED);
+		ask_off(set, spot);
+		return;
+	}
 	if (passes <= spot->skip) {
 		race_count(RACE_SITE_HITS_SKIPPED);
 		return;

@@ -123,7 +123,7 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 	if (memory_failed(addresses))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < set->count; i++) {
-		race_spot_arm(&set->rows[i]);
+		race_spot_arm(&set->rows[i], 1);
 		addresses[i] = set->rows[i].address;
 	}
 	for (int n = 0; n < TRIES && set->count; n++) {
@@ -372,7 +372,7 @@ static void put_back(uint32_t most)
 
 		if (!spot)
 			continue;
-		race_spot_arm(spot);
+		race_spot_arm(spot, 0);
 	}
 	switch_all(ids, chosen, 1);
 	counter_add(&race.process->counters[RACE_SITE_RENEWED], chosen);
