@@ -279,9 +279,6 @@ static void sum_up(struct watch *w, struct run_end *end)
 			end->counts[i].value += w->beyond;
 			end->delivered -= w->beyond;
 		}
-	end->more = w->objects ? watch_objects_json(w->objects) :
-		    w->turns   ? watch_turns_json(w->turns) :
-				 NULL;
 }
 
 static void finish(struct watch *w, const char *reason)
@@ -300,11 +297,6 @@ static void finish(struct watch *w, const char *reason)
 	session_describe_command(&w->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
 	watch_output_end(&w->output, &end);
-	json_decref(end.more);
-	if (w->objects && w->output.to.text.f)
-		watch_objects_text(w->objects, w->output.to.text.f);
-	if (w->turns && w->output.to.text.f)
-		watch_turns_text(w->turns, w->output.to.text.f);
 	if (w->set.record && !w->output.is_broken)
 		printf("recorded in %s: trapline report %s\n", w->set.record, w->set.record);
 }

@@ -13,6 +13,7 @@
 #include "cli/watch.h"
 #include "cli/watch_slots.h"
 #include "report/code_sites.h"
+#include "report/run_watch.h"
 #include "report/signature.h"
 
 /* From a hit at a site to an object, and to what is watched of it. */
@@ -50,24 +51,6 @@ struct object {
 #define OBJECTS_MAX (1u << 18) /* known at a time */
 #define DELAYS_MAX (1u << 16)  /* of which the median is taken */
 
-struct object_counts {
-	uint64_t seen;
-	uint64_t watched; /* of these, had a register at some time */
-	uint64_t ended;	  /* by --until, or by a new object at the same place */
-	uint64_t unmapped;
-	uint64_t alive;	   /* when the run ended */
-	uint64_t too_late; /* ended before their register was armed */
-	uint64_t no_place; /* a pointer on the way was null or unreadable, or alignment */
-	uint64_t nothing;  /* null instead of an object */
-	uint64_t untracked; /* too many at a time */
-	uint64_t life_ns;
-	uint64_t watched_ns;
-	uint64_t delay_max_ns;
-	uint64_t delay_median_ns;
-	uint64_t after_end; /* hits of memory whose object had ended */
-	uint64_t calls_lost;
-};
-
 struct watch_objects {
 	const struct watch_settings *set;
 	struct symbols *symbols;
@@ -89,7 +72,7 @@ struct watch_objects {
 	uint64_t next_look_ns;
 	uint32_t *delays_ns;
 	size_t delay_count;
-	struct object_counts counts;
+	struct run_objects counts;
 };
 
 /* Looks everything up; o->what is what is watched of an object. 0 or an exit status, line printed. */
@@ -104,10 +87,8 @@ bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 		       struct watch_which *which);
 /* In how many ms it is to be called again. */
 int watch_objects_tick(struct watch_objects *o);
-/* The end of the run, while the events are still there. */
+/* The end of the run, while the events are still there; o must live as long as *end. */
 void watch_objects_end(struct watch_objects *o, struct run_end *end);
-void watch_objects_text(const struct watch_objects *o, FILE *f);
-json_t *watch_objects_json(const struct watch_objects *o);
 void watch_objects_release(struct watch_objects *o);
 
 #endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* watch_objects_arm.c - the events of `trapline watch --at`, and what its summary says. */
+/* watch_objects_arm.c - the events of `trapline watch --at`, and the sums at its end. */
 #include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/watch_objects.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -114,87 +113,14 @@ void watch_objects_end(struct watch_objects *o, struct run_end *end)
 		qsort(o->delays_ns, o->delay_count, sizeof(*o->delays_ns),
 		      compare_delays);
 	o->counts.delay_median_ns = o->delay_count ? o->delays_ns[o->delay_count / 2] : 0;
-}
-
-static double share(const struct object_counts *c)
-{
-	return c->life_ns ? (double)c->watched_ns / (double)c->life_ns : 0;
-}
-
-static void say_if(FILE *f, uint64_t n, const char *text)
-{
-	if (n)
-		fprintf(f, "%" PRIu64 " %s\n", n, text);
-}
-
-void watch_objects_text(const struct watch_objects *o, FILE *f)
-{
-	const struct object_counts *c = &o->counts;
-	uint64_t never = c->seen - c->watched;
-
-	fprintf(f,
-		"objects: %" PRIu64 " seen at %s, %" PRIu64 " watched, %" PRIu64
-		" never (%zu register%s)"
-		"; %" PRIu64 " ended, %" PRIu64 " still there\n",
-		c->seen, o->set->at, c->watched, never, o->slots.count,
-		o->slots.count == 1 ? "" : "s", c->ended + c->unmapped, c->alive);
-	if (c->life_ns)
-		fprintf(f, "they were watched for %.1f%% of their lifetimes%s\n",
-			100 * share(c),
-			o->set->until ?
-				"" :
-				", as far as known: without --until none ends but by munmap");
-	if (o->delay_count)
-		fprintf(f,
-			"armed %.0f us after %s %s (median; worst %.0f us): what happened to an object "
-			"before is not seen\n",
-			(double)c->delay_median_ns / 1e3, o->at.where,
-			o->at.is_return ? "returned" : "was entered",
-			(double)c->delay_max_ns / 1e3);
-	say_if(f, c->too_late, "had ended before they were armed");
-	say_if(f, c->nothing, "calls with a null pointer instead of an object");
-	say_if(f, c->no_place,
-	       "could not be watched: a null pointer on the way, or alignment");
-	say_if(f, c->untracked, "were too many at a time to be known");
-	say_if(f, c->calls_lost,
-	       "calls were lost: their objects, or the ends of objects, are not known");
-	say_if(f, c->after_end,
-	       "hits dropped: the object had ended, the memory was another's");
-}
-
-json_t *watch_objects_json(const struct watch_objects *o)
-{
-	const struct object_counts *c = &o->counts;
-	const struct {
-		const char *name;
-		uint64_t value;
-	} numbers[] = {
-		{ "seen", c->seen },
-		{ "watched", c->watched },
-		{ "ended", c->ended },
-		{ "unmapped", c->unmapped },
-		{ "alive", c->alive },
-		{ "too_late", c->too_late },
-		{ "null", c->nothing },
-		{ "no_place", c->no_place },
-		{ "untracked", c->untracked },
-		{ "calls", o->at.calls },
-		{ "calls_lost", c->calls_lost },
-		{ "registers", o->slots.count },
-		{ "lifetime_ns", c->life_ns },
-		{ "watched_ns", c->watched_ns },
-		{ "armed_after_median_ns", c->delay_median_ns },
-		{ "armed_after_max_ns", c->delay_max_ns },
-	};
-	json_t *j = json_object();
-
-	json_object_set_new(j, "at", run_json_text(o->set->at));
-	json_object_set_new(j, "until", run_json_text(o->set->until));
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		json_object_set_new(j, numbers[i].name,
-				    json_integer((json_int_t)numbers[i].value));
-	json_object_set_new(j, "share", json_real(share(c)));
-	return json_pack("{s:o}", "objects", j);
+	o->counts.delays = o->delay_count;
+	o->counts.at = o->set->at;
+	o->counts.until = o->set->until;
+	o->counts.function = o->at.where;
+	o->counts.is_return = o->at.is_return;
+	o->counts.calls = o->at.calls;
+	o->counts.registers = o->slots.count;
+	end->objects = &o->counts;
 }
 
 static void point_release(struct object_point *p)

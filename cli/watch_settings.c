@@ -13,6 +13,21 @@
 
 /* What both have. */
 #define OPTION_PID { "pid", 'p', OPT_PID, AT(pid), "PID", "the running process to watch" }
+#define OPTION_AT                                                    \
+	{ "at", 0, OPT_STRING, AT(at), "FUNC[:ret]",                 \
+	  "watch objects: WHAT begins with an argument of FUNC, or what it returns" }
+#define OPTION_WATCH                                                 \
+	{ "watch", 'w', OPT_STRING, AT(watch), "WHAT",               \
+	  "with --at: what to watch of each object" }
+#define OPTION_UNTIL                                                 \
+	{ "until", 0, OPT_STRING, AT(until), "FUNC[:argN]",          \
+	  "an object ends when FUNC is called with it (default: arg0)" }
+#define OPTION_ROTATE                                                \
+	{ "rotate", 0, OPT_SECONDS, AT(rotate_ns), "TIME",           \
+	  "more than the registers hold: take turns, of so long, such as 10ms" }
+#define OPTION_KERNEL                                                \
+	{ "kernel", 'k', OPT_FLAG, AT(kernel), NULL,                 \
+	  "also what the kernel does for a thread, such as read(2) into it" }
 #define OPTION_THREAD                                                \
 	{ "thread", 't', OPT_STRING, AT(thread), "TID|NAME",         \
 	  "the thread whose thread-local variable is meant" }
@@ -35,20 +50,16 @@
 
 static const struct opt watch_options[] = {
 	OPTION_PID,
-	{ "at", 0, OPT_STRING, AT(at), "FUNC[:ret]",
-	  "watch objects: WHAT begins with an argument of FUNC, or what it returns" },
-	{ "watch", 'w', OPT_STRING, AT(watch), "WHAT", "with --at: what to watch of each object" },
-	{ "until", 0, OPT_STRING, AT(until), "FUNC[:argN]",
-	  "an object ends when FUNC is called with it (default: arg0)" },
-	{ "rotate", 0, OPT_SECONDS, AT(rotate_ns), "TIME",
-	  "more than the registers hold: take turns, of so long, such as 10ms" },
+	OPTION_AT,
+	OPTION_WATCH,
+	OPTION_UNTIL,
+	OPTION_ROTATE,
 	OPTION_THREAD,
 	OPTION_ON,
 	OPTION_IF,
 	{ "explain", 0, OPT_FLAG, AT(explain), NULL,
 	  "print the program made of --if and the verifier's log, and watch nothing" },
-	{ "kernel", 'k', OPT_FLAG, AT(kernel), NULL,
-	  "also what the kernel does for a thread, such as read(2) into it" },
+	OPTION_KERNEL,
 	OPTION_LIMIT,
 	OPTION_FOR,
 	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "print the call stack of each hit" },
@@ -79,9 +90,14 @@ static const struct opt_syntax watch_syntax = {
 static const struct opt record_options[] = {
 	{ "output", 'o', OPT_STRING, AT(record), "FILE", "the file to write" },
 	OPTION_PID,
+	OPTION_AT,
+	OPTION_WATCH,
+	OPTION_UNTIL,
+	OPTION_ROTATE,
 	OPTION_THREAD,
 	OPTION_ON,
 	OPTION_IF,
+	OPTION_KERNEL,
 	OPTION_LIMIT,
 	OPTION_FOR,
 	{ "no-stack", 0, OPT_FLAG, AT(no_stack), NULL, "leave out the call stacks" },
@@ -91,11 +107,13 @@ static const struct opt record_options[] = {
 
 static const struct opt_syntax record_syntax = {
 	.command = "record",
-	.usage = "-o FILE [-p PID] WHAT [OPTION...] [-- CMD ARG...]",
+	.usage = "-o FILE [-p PID] WHAT... | --at FUNC WHAT [OPTION...] [-- CMD ARG...]",
 	.about = "Writes each access to a piece of memory of a process to a file, with its call stack,\n"
 		 "and prints a summary. `trapline report FILE` shows what is in it.\n\n" WHAT_TEXT,
 	.tail = "examples:\n"
 		"  trapline record -o hits.trapline -p 4711 'conn->state' --for 10\n"
+		"  trapline record -o refs.trapline -p 4711 --at conn_open:ret 'ret->refs' \\\n"
+		"    --until conn_close --for 10\n"
 		"  trapline report hits.trapline --as html >hits.html",
 	.options = record_options,
 	.count = sizeof(record_options) / sizeof(record_options[0]),
@@ -144,17 +162,12 @@ static int whats_check(struct watch_settings *set)
 
 static int settings_check(struct watch_settings *set, int argc, char **argv, int first)
 {
-	bool is_record = !strcmp(watch_command, "record");
-
 	if (set->list && first < argc)
 		return cli_wrong(COMMAND, "--list has its pattern, and '%s' is a second one; nothing "
 				 "is watched with --list", argv[first]);
 	if (!set->list && !set->watch && first == argc)
 		return cli_wrong(COMMAND, "what is to be watched? Give an address or a symbol, such as "
 				 "0x7ffe1000:8 or counter; see trapline %s --help", COMMAND);
-	if (is_record && first + 1 < argc)
-		return cli_wrong(COMMAND, "one WHAT at a time, and '%s' is a second one; a command goes "
-				 "after --", argv[first + 1]);
 	set->whats = argv + first;
 	set->what_count = (size_t)(argc - first);
 	int status = session_check_target(COMMAND, set->pid, set->command);

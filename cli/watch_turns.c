@@ -6,7 +6,6 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,9 +86,12 @@ int watch_turns_find(struct watch_turns *t, struct symbols *s,
 
 	t->set = set;
 	t->place_count = set->what_count;
+	if (t->place_count > RUN_TURNS_PLACES_MAX)
+		return cli_wrong(COMMAND, "%zu places are too many: at most %d", t->place_count,
+				 RUN_TURNS_PLACES_MAX);
 	t->place = calloc(t->place_count, sizeof(*t->place));
-	t->place_hits = calloc(t->place_count, sizeof(*t->place_hits));
-	if (!t->place || !t->place_hits)
+	t->sums.place = calloc(t->place_count, sizeof(*t->sums.place));
+	if (!t->place || !t->sums.place)
 		return cli_wrong(COMMAND, "out of memory");
 	for (size_t i = 0; !status && i < t->place_count; i++)
 		status = find_place(t, s, i);
@@ -161,7 +163,7 @@ bool watch_turns_hit(struct watch_turns *t, const struct trapline_hit *hit,
 		if (hit->address - what->address >= what->len)
 			continue;
 		*which = (struct watch_which){ .what = what,
-					       .hits = &t->place_hits[i],
+					       .hits = &t->sums.place[i].hits,
 					       .name = t->place_count > 1 ? what->name :
 									    NULL };
 		return true;
@@ -206,9 +208,9 @@ static void move_slot(struct watch_turns *t, size_t slot, struct turn_word *to)
 		clock_stop(t->holds[slot], started);
 	int err = watch_slots_move(&t->slots, slot, to->address, to->len);
 	uint64_t ended = now_ns();
-	t->switching_ns += ended - started;
+	t->sums.switching_ns += ended - started;
 	t->holds[slot] = err < 0 ? NULL : to;
-	t->failures += err < 0;
+	t->sums.failures += err < 0;
 	if (err >= 0)
 		to->since_ns = ended;
 }
@@ -227,7 +229,7 @@ static void turn(struct watch_turns *t)
 			move_slot(t, slot, w);
 	}
 	t->first = first;
-	t->turns++;
+	t->sums.turns++;
 }
 
 static void pause_clocks(struct watch_turns *t, bool is_paused, uint64_t now)
@@ -260,6 +262,24 @@ int watch_turns_tick(struct watch_turns *t, bool is_paused)
 	return (int)((t->next_ns - now + 999999u) / 1000000u);
 }
 
+/* Of a place's words together: all of them all the time is the whole run. */
+static void sum_words(struct watch_turns *t, size_t place)
+{
+	struct run_turns_place *p = &t->sums.place[place];
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < t->word_count; i++) {
+		if (t->word[i].place != place)
+			continue;
+		sum += t->word[i].watched_ns;
+		p->words++;
+	}
+	p->watched_ns = p->words ? sum / p->words : 0;
+	p->name = t->place[place].name;
+	p->address = t->place[place].address;
+	p->len = t->place[place].len;
+}
+
 void watch_turns_end(struct watch_turns *t, struct run_end *end)
 {
 	uint64_t now = now_ns();
@@ -267,89 +287,20 @@ void watch_turns_end(struct watch_turns *t, struct run_end *end)
 	for (size_t slot = 0; slot < t->slots.count; slot++)
 		if (t->holds[slot])
 			clock_stop(t->holds[slot], now);
-	t->duration_ns = end->duration_ns;
+	for (size_t i = 0; i < t->place_count; i++)
+		sum_words(t, i);
+	t->sums.place_count = t->place_count;
+	t->sums.words = t->word_count;
+	t->sums.registers = t->slots.count;
+	t->sums.length_ns = t->set->rotate_ns;
+	t->sums.duration_ns = end->duration_ns;
+	end->turns = &t->sums;
 	watch_slots_stats(&t->slots, end);
-}
-
-/* Of a place's words together: all of them all the time is 1. */
-static double share_of(const struct watch_turns *t, size_t place, uint64_t *watched_ns,
-		       size_t *words)
-{
-	uint64_t sum = 0;
-
-	*words = 0;
-	for (size_t i = 0; i < t->word_count; i++) {
-		if (t->word[i].place != place)
-			continue;
-		sum += t->word[i].watched_ns;
-		(*words)++;
-	}
-	*watched_ns = *words ? sum / *words : 0;
-	double share = t->duration_ns ? (double)*watched_ns / (double)t->duration_ns : 0;
-	return share < 1 ? share : 1;
-}
-
-void watch_turns_text(const struct watch_turns *t, FILE *f)
-{
-	uint64_t watched_ns;
-	size_t words;
-
-	fprintf(f, "\n%10s %8s  place\n", "hits", "watched");
-	for (size_t i = 0; i < t->place_count; i++) {
-		double share = share_of(t, i, &watched_ns, &words);
-		fprintf(f, "%10" PRIu64 " %7.1f%%  %s, %zu byte%s%s", t->place_hits[i],
-			100 * share, t->place[i].name, t->place[i].len,
-			t->place[i].len == 1 ? "" : "s", words > 1 ? " in " : "\n");
-		if (words > 1)
-			fprintf(f, "%zu words\n", words);
-	}
-	if (t->word_count == t->slots.count)
-		return;
-	fprintf(f,
-		"turns: %zu words shared %zu register%s, %" PRIu64
-		" turns of %.0f ms, %.2f%% of the time "
-		"spent on switching; hits while a place was not watched are missed\n",
-		t->word_count, t->slots.count, t->slots.count == 1 ? "" : "s", t->turns,
-		(double)t->set->rotate_ns / 1e6,
-		t->duration_ns ?
-			100.0 * (double)t->switching_ns / (double)t->duration_ns :
-			0.0);
-	if (t->failures)
-		fprintf(f,
-			"%" PRIu64
-			" times a register could not be moved, and rested for that turn\n",
-			t->failures);
-}
-
-json_t *watch_turns_json(const struct watch_turns *t)
-{
-	json_t *places = json_array();
-	uint64_t watched_ns;
-	size_t words;
-
-	for (size_t i = 0; i < t->place_count; i++) {
-		double share = share_of(t, i, &watched_ns, &words);
-		json_array_append_new(
-			places,
-			json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f}", "what",
-				  run_json_text(t->place[i].name), "address",
-				  run_json_hex(t->place[i].address), "len",
-				  (json_int_t)t->place[i].len, "words", (json_int_t)words,
-				  "hits", (json_int_t)t->place_hits[i], "watched_ns",
-				  (json_int_t)watched_ns, "share", share));
-	}
-	return json_pack("{s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I}}", "places", places, "turns",
-			 "count", (json_int_t)t->turns, "length_ns",
-			 (json_int_t)t->set->rotate_ns, "words",
-			 (json_int_t)t->word_count, "registers",
-			 (json_int_t)t->slots.count, "switching_ns",
-			 (json_int_t)t->switching_ns, "failures",
-			 (json_int_t)t->failures);
 }
 
 void watch_turns_release(struct watch_turns *t)
 {
 	free(t->place);
-	free(t->place_hits);
+	free(t->sums.place);
 	free(t->word);
 }

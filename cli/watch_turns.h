@@ -12,6 +12,7 @@
 #include "cli/session.h"
 #include "cli/watch.h"
 #include "cli/watch_slots.h"
+#include "report/run_watch.h"
 
 struct turn_word {
 	uint64_t address;
@@ -24,7 +25,6 @@ struct turn_word {
 struct watch_turns {
 	const struct watch_settings *set;
 	struct watch_what *place;
-	uint64_t *place_hits;
 	size_t place_count;
 	struct turn_word *word;
 	size_t word_count;
@@ -32,11 +32,8 @@ struct watch_turns {
 	struct watch_slots slots;
 	struct turn_word *holds[WATCH_REGISTERS];
 	uint64_t next_ns;
-	uint64_t turns;
-	uint64_t switching_ns;
-	uint64_t failures; /* of moves: the word was not watched in that turn */
+	struct run_turns sums; /* hits of places and counts of turns; the rest at the end */
 	uint64_t unplaced; /* hits of none of the words */
-	uint64_t duration_ns;
 	bool is_paused;
 	char title[200];
 };
@@ -54,9 +51,8 @@ bool watch_turns_hit(struct watch_turns *t, const struct trapline_hit *hit,
 		     struct watch_which *which);
 /* The clocks stand still in a pause. Returns in how many ms it is to be called again. */
 int watch_turns_tick(struct watch_turns *t, bool is_paused);
+/* t must live as long as *end. */
 void watch_turns_end(struct watch_turns *t, struct run_end *end);
-void watch_turns_text(const struct watch_turns *t, FILE *f);
-json_t *watch_turns_json(const struct watch_turns *t);
 void watch_turns_release(struct watch_turns *t);
 
 #endif

@@ -67,7 +67,7 @@ static void try_chunks(const uint8_t *data, size_t size)
 	record_write_header(f);
 	while (size >= 3) {
 		size_t len = data[1] | (size_t)data[2] << 8;
-		uint32_t kind = data[0] % 10;
+		uint32_t kind = data[0] % 12;
 		data += 3;
 		size -= 3;
 		len = len < size ? len : size;

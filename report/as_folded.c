@@ -2,7 +2,9 @@
 /*
  * as_folded.c - stacks with counts, one a line: `thread;main;loop;bump 12`.
  *
- * The format that flame graph tools read; inlined functions end in _[i], which they colour.
+ * The format that flame graph tools read; inlined functions end in _[i], which they colour, and a
+ * system call in which the kernel did it in _[k]. Which of several places it was stands behind the
+ * thread; an object, being one of many, does not.
  */
 #include "run_file.h"
 
@@ -58,10 +60,19 @@ static struct folded *fold(const struct run_hit *hit)
 		return NULL;
 	fwrite(&head, offsetof(struct folded, text), 1, f);
 	put_name(f, hit->thread[0] ? hit->thread : "?");
+	if (hit->of && !hit->is_object) {
+		fputc(';', f);
+		put_name(f, hit->of);
+	}
 	for (size_t i = hit->frame_count; i > 0; i--)
 		put_frame(f, &hit->frames[i - 1]);
 	if (!hit->frame_count)
 		put_frame(f, &site);
+	if (hit->is_by_kernel) {
+		fputc(';', f);
+		put_name(f, hit->syscall ? hit->syscall : "kernel");
+		fputs("_[k]", f);
+	}
 	fputc(0, f);
 	if (fclose(f)) {
 		free(text);

@@ -6,6 +6,7 @@
  * element that is no script; every '<' in it is escaped, so no name can end the element.
  */
 #include "run_file.h"
+#include "run_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,9 +101,29 @@ static bool number_of(const struct run_hit *hit, double *out)
 	return hit->call->has_result;
 }
 
+/* Index in the texts, or null for none. */
+static json_t *text_json(struct page_data *d, const char *text)
+{
+	return text && text[0] ? index_json(pool_add(&d->changes, run_json_text(text))) :
+				 json_null();
+}
+
+/* Which of several places or objects it is of, and whether the kernel did it. */
+static void add_origin(struct page_data *d, json_t *to, const struct run_hit *hit)
+{
+	char by[100];
+
+	run_hit_by_text(hit, by, sizeof(by));
+	if (!hit->of && !by[0])
+		return;
+	json_array_append_new(to, json_null());
+	json_array_append_new(to, text_json(d, hit->of));
+	json_array_append_new(to, text_json(d, by));
+}
+
 /*
- * [microseconds, thread, place, change, number or null, stack, read later, and of a call: short
- * text]. A call's place is its caller.
+ * [microseconds, thread, place, change, number or null, stack, read later, short text of a call or
+ * null, of, by]; the last three only where there is one. A call's place is its caller.
  */
 static json_t *hit_json(struct page_data *d, const struct run_session *s,
 			const struct run_hit *hit)
@@ -131,6 +152,24 @@ static json_t *hit_json(struct page_data *d, const struct run_session *s,
 	json_array_append_new(j, json_integer(hit->value_when == 2));
 	if (hit->call)
 		json_array_append_new(j, index_json(add_short_text(d, s, hit)));
+	else
+		add_origin(d, j, hit);
+	return j;
+}
+
+/* The same lines as in the text. */
+static json_t *notes_json(const struct run_end *end)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	if (!f)
+		return json_null();
+	run_text_not_seen(f, end);
+	run_text_watch_end(f, end);
+	json_t *j = fclose(f) ? json_null() : run_json_text(text);
+	free(text);
 	return j;
 }
 
@@ -166,6 +205,9 @@ static json_t *run_json(const struct run_session *s)
 	json_object_set_new(j, "delivered", json_integer((json_int_t)end->delivered));
 	json_object_set_new(j, "paused_us", json_real((double)end->paused_ns / 1e3));
 	json_object_set_new(j, "counts", counts);
+	json_object_set_new(j, "is_several", json_boolean(info->is_several));
+	if (!s->calls)
+		json_object_set_new(j, "notes", notes_json(end));
 	return j;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
-#include "run.h"
+#include "run_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -204,7 +204,6 @@ void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *e
 	run_jsonl_totals(j, end);
 	json_object_set_new(j, "sites", run_jsonl_sites(tally));
 	json_object_set_new(j, "threads", run_jsonl_threads(tally));
-	if (end->more)
-		json_object_update(j, end->more);
+	run_jsonl_watch_end(j, end);
 	run_jsonl_line(f, j);
 }

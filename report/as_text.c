@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* as_text.c - hits as lines for people, and the summary of a run. */
-#include "run.h"
+#include "run_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -106,6 +106,14 @@ void run_text_frames(FILE *f, const struct run_frame *frames, size_t count)
 		print_frame(f, i, &frames[i]);
 }
 
+void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n)
+{
+	buf[0] = 0;
+	if (hit->is_by_kernel)
+		snprintf(buf, n, "by the kernel%s%s", hit->syscall ? " in " : "",
+			 hit->syscall ? hit->syscall : "");
+}
+
 void run_text_hit(struct run_text *o, const struct run_info *info, const struct run_hit *hit)
 {
 	char thread[48];
@@ -123,9 +131,10 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 		o->has_color ? "\033[0m" : "", access_names[hit->access & 3]);
 	if (hit->len != info->len && !hit->is_typed && !info->is_several)
 		fprintf(o->f, "  at 0x%" PRIx64 ":%u", hit->address, hit->len);
-	if (hit->is_by_kernel)
-		fprintf(o->f, "  by the kernel%s%s", hit->syscall ? " in " : "",
-			hit->syscall ? hit->syscall : "");
+	char by[100];
+	run_hit_by_text(hit, by, sizeof(by));
+	if (by[0])
+		fprintf(o->f, "  %s", by);
 	if (hit->value_when == 2)
 		fputs("  (read later)", o->f);
 	if (hit->is_async)
@@ -283,4 +292,5 @@ void run_text_end(struct run_text *o, const struct run_info *info, const struct 
 	fputc('\n', f);
 	run_text_pauses(f, end, "");
 	run_text_not_seen(f, end);
+	run_text_watch_end(f, end);
 }

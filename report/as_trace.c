@@ -120,11 +120,18 @@ static void put_hit(FILE *f, const struct run_session *s, const struct run_hit *
 	json_t *j = event_new(s, "i", hit->change, hit);
 	json_t *args = json_object();
 	char site[300];
+	char by[100];
 
 	run_place_text(&hit->place, hit->ip, site, sizeof(site));
 	json_object_set_new(j, "s", json_string("t"));
 	json_object_set_new(j, "cat", json_string("hit"));
-	json_object_set_new(args, "what", run_json_text(s->info.what));
+	json_object_set_new(args, "what",
+			    run_json_text(hit->of && !hit->is_object ? hit->of : s->info.what));
+	if (hit->of && hit->is_object)
+		json_object_set_new(args, "object", run_json_text(hit->of));
+	run_hit_by_text(hit, by, sizeof(by));
+	if (by[0])
+		json_object_set_new(args, "by", run_json_text(by));
 	json_object_set_new(args, "site", run_json_text(site));
 	if (hit->place.file)
 		json_object_set_new(args, "file", run_json_text(hit->place.file));
@@ -161,10 +168,17 @@ static void put_value(FILE *f, const struct run_session *s, const struct run_hit
 		      bool *is_first)
 {
 	double number;
+	char track[300];
 
 	if (!run_hit_number(hit, &number))
 		return;
-	json_t *j = event_new(s, "C", s->info.what, hit);
+	/* Each place and each object has its own: their values are no curve together. */
+	if (hit->of && !hit->is_object)
+		snprintf(track, sizeof(track), "%s", hit->of);
+	else
+		snprintf(track, sizeof(track), "%s%s%s", s->info.what, hit->of ? " of " : "",
+			 hit->of ? hit->of : "");
+	json_t *j = event_new(s, "C", track, hit);
 	json_t *args = json_object();
 	json_object_set_new(args, "value", json_real(number));
 	json_object_set_new(j, "args", args);

@@ -18,6 +18,8 @@
 #define RUN_FRAMES_MAX 128 /* with inlined functions */
 
 struct run_call;
+struct run_objects;
+struct run_turns;
 
 struct run_frame {
 	uint64_t ip;
@@ -90,7 +92,8 @@ struct run_end {
 	uint64_t pauses;
 	uint64_t paused_ns;
 	uint64_t max_rate;
-	json_t *more;		 /* members of the summary that few runs have; NULL: none */
+	const struct run_objects *objects; /* see run_watch.h; NULL: none */
+	const struct run_turns *turns;	   /* NULL: none */
 	bool sees_kernel;	 /* accesses by the kernel are hits */
 	uint64_t unseen_changes; /* of the value, that no hit told of: at least so many */
 };
@@ -173,6 +176,8 @@ void run_json_place(json_t *to, const struct place *p);
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
 /* The same with ` (file.c:12)`, when that is known. */
 void run_place_text_with_line(const struct place *p, uint64_t address, char *buf, size_t n);
+/* `by the kernel in read`, or nothing. */
+void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n);
 /* The new value as a number to be drawn; false: it is none. */
 bool run_hit_number(const struct run_hit *hit, double *out);
 /* Puts '?' for what would control a terminal. */

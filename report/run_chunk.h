@@ -3,7 +3,8 @@
 #ifndef REPORT_RUN_CHUNK_H
 #define REPORT_RUN_CHUNK_H
 
-/* Part of the file: numbers are never used again. A reader passes over those it does not know. */
+/* Part of the file: numbers are never used again. A reader passes over those it does not know,
+ * and over fields behind those it knows: new fields go to the end, and may be absent. */
 enum run_chunk {
 	RUN_INFO = 1,
 	RUN_PLACE = 2,
@@ -13,6 +14,8 @@ enum run_chunk {
 	RUN_SITE = 6,
 	RUN_CALL = 7,
 	RUN_CALLS_END = 8,
+	RUN_OBJECTS = 9, /* found at run time; before the end */
+	RUN_TURNS = 10,	 /* of several places; before the end */
 };
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "run_chunk.h"
 #include "run_file.h"
+#include "run_watch.h"
 
 #include "record/file.h"
 
@@ -27,6 +28,8 @@ struct run_session_rest {
 	size_t place_room;
 	size_t hit_room;
 	size_t site_room;
+	struct run_objects objects; /* at NULL: none */
+	struct run_turns turns;	    /* place NULL: none */
 };
 
 static void *grow(void *array, size_t count, size_t *room, size_t size)
@@ -69,6 +72,12 @@ static const char *get_or(struct record_view *v, const char *otherwise)
 	return text ? text : otherwise;
 }
 
+/* Fields that were added later are absent in an older file. */
+static bool has_more(const struct record_view *v)
+{
+	return !v->is_bad && v->at != v->end;
+}
+
 static int read_info(struct run_session *s, struct record_view *v)
 {
 	struct run_info info = { 0 };
@@ -83,6 +92,7 @@ static int read_info(struct run_session *s, struct record_view *v)
 	info.is_bit_field = record_get_number(v) != 0;
 	info.started_ns = record_get_number(v);
 	info.clock_offset_ns = record_get_number(v);
+	info.is_several = has_more(v) && record_get_number(v) != 0;
 	if (v->is_bad)
 		return -EBADMSG;
 	s->info = info;
@@ -159,6 +169,14 @@ static void get_beginning(struct run_session *s, struct record_view *v, struct r
 	hit->place = site->place;
 }
 
+static void get_origin(struct record_view *v, struct run_hit *hit)
+{
+	hit->is_by_kernel = record_get_number(v) != 0;
+	hit->syscall = get_text(v);
+	hit->of = get_text(v);
+	hit->is_object = record_get_number(v) != 0;
+}
+
 static int get_hit(struct run_session *s, struct record_view *v, struct run_hit *hit)
 {
 	get_beginning(s, v, hit);
@@ -175,7 +193,10 @@ static int get_hit(struct run_session *s, struct record_view *v, struct run_hit 
 	hit->is_typed = value != NULL;
 	if (value)
 		hit->value = json_loads(value, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	return v->is_bad ? -EBADMSG : get_frames(s, v, hit);
+	int err = v->is_bad ? -EBADMSG : get_frames(s, v, hit);
+	if (!err && has_more(v))
+		get_origin(v, hit);
+	return err || !v->is_bad ? err : -EBADMSG;
 }
 
 /* The rest of a call; its site is known, or the file is bad. */
@@ -314,6 +335,65 @@ static int read_calls_end(struct run_session *s, struct record_view *v)
 	return 0;
 }
 
+/* What is printed as a signed number. */
+static uint64_t get_count(struct record_view *v)
+{
+	return record_get_number(v) & INT64_MAX;
+}
+
+static int read_objects(struct run_session *s, struct record_view *v)
+{
+	struct run_objects o = { .at = get_or(v, "?"), .until = get_text(v) };
+	uint64_t *const numbers[] = {
+		&o.calls,     &o.registers, &o.seen,	   &o.watched,	    &o.ended,
+		&o.unmapped,  &o.alive,	    &o.too_late,   &o.no_place,	    &o.nothing,
+		&o.untracked, &o.life_ns,   &o.watched_ns, &o.delays,	    &o.delay_max_ns,
+		&o.delay_median_ns, &o.after_end, &o.calls_lost,
+	};
+
+	o.function = get_or(v, "?");
+	o.is_return = record_get_number(v) != 0;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		*numbers[i] = get_count(v);
+	if (v->is_bad)
+		return -EBADMSG;
+	s->rest->objects = o;
+	return 0;
+}
+
+static int read_turns(struct run_session *s, struct record_view *v)
+{
+	struct run_turns t = { .words = get_count(v) };
+
+	t.registers = get_count(v);
+	t.turns = get_count(v);
+	t.length_ns = get_count(v);
+	t.switching_ns = get_count(v);
+	t.failures = get_count(v);
+	t.duration_ns = get_count(v);
+	uint64_t count = record_get_number(v);
+	if (v->is_bad || s->rest->turns.place || count > RUN_TURNS_PLACES_MAX)
+		return -EBADMSG;
+	t.place = calloc(count + 1, sizeof(*t.place));
+	if (!t.place)
+		return -ENOMEM;
+	for (; t.place_count < count; t.place_count++) {
+		struct run_turns_place *p = &t.place[t.place_count];
+		p->name = get_or(v, "?");
+		p->address = record_get_number(v);
+		p->len = get_count(v);
+		p->words = get_count(v);
+		p->hits = get_count(v);
+		p->watched_ns = get_count(v);
+	}
+	if (v->is_bad) {
+		free(t.place);
+		return -EBADMSG;
+	}
+	s->rest->turns = t;
+	return 0;
+}
+
 static int read_end(struct run_session *s, struct record_view *v)
 {
 	struct run_end end = { .reason = get_or(v, "?"), .command = get_text(v) };
@@ -337,6 +417,10 @@ static int read_end(struct run_session *s, struct record_view *v)
 		c->name = get_or(v, "?");
 		c->value = record_get_number(v);
 		c->is_lost = record_get_number(v) != 0;
+	}
+	if (has_more(v)) {
+		end.sees_kernel = record_get_number(v) != 0;
+		end.unseen_changes = get_count(v);
 	}
 	if (v->is_bad)
 		return -EBADMSG;
@@ -364,6 +448,10 @@ static int read_chunk(struct run_session *s, uint32_t kind, struct record_view *
 		return read_hit(s, v, get_call);
 	case RUN_CALLS_END:
 		return read_calls_end(s, v);
+	case RUN_OBJECTS:
+		return read_objects(s, v);
+	case RUN_TURNS:
+		return read_turns(s, v);
 	default:
 		return 0; /* of a newer trapline */
 	}
@@ -451,6 +539,8 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	}
 	if (!s->has_end)
 		make_end(s);
+	s->end.objects = rest->objects.at ? &rest->objects : NULL;
+	s->end.turns = rest->turns.place ? &rest->turns : NULL;
 	err = s->calls ? sum_calls(s) : 0;
 	if (err) {
 		snprintf(why, n, "%s", strerror(-err));
@@ -524,6 +614,7 @@ void run_session_free(struct run_session *s)
 	if (s->calls)
 		calls_free(s->calls);
 	free(s->rest->places);
+	free(s->rest->turns.place);
 	free(s->rest->data);
 	free(s->rest);
 	free(s);

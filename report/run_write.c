@@ -6,6 +6,7 @@
  */
 #include "run_chunk.h"
 #include "run_file.h"
+#include "run_watch.h"
 
 #include "record/file.h"
 
@@ -120,6 +121,7 @@ int run_writer_open(const char *path, const struct run_info *info, struct run_wr
 		record_put_number(b, info->is_bit_field);
 		record_put_number(b, info->started_ns);
 		record_put_number(b, info->clock_offset_ns);
+		record_put_number(b, info->is_several);
 		err = chunk_end(w, RUN_INFO);
 	}
 	if (err) {
@@ -237,6 +239,15 @@ static void put_call(struct record_bytes *b, const struct run_call *call, const 
 	put_json(b, call->result_json);
 }
 
+/* Of an access, behind its frames. */
+static void put_origin(struct record_bytes *b, const struct run_hit *hit)
+{
+	record_put_number(b, hit->is_by_kernel);
+	record_put_text(b, hit->syscall);
+	record_put_text(b, hit->of);
+	record_put_number(b, hit->is_object);
+}
+
 int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
 {
 	struct record_bytes *b = &w->bytes;
@@ -257,6 +268,8 @@ int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
 	record_put_number(b, hit->frame_count);
 	for (size_t i = 0; i < hit->frame_count; i++)
 		record_put_number(b, n.frames[i]);
+	if (!hit->call)
+		put_origin(b, hit);
 	return chunk_end(w, hit->call ? RUN_CALL : RUN_HIT);
 }
 
@@ -284,10 +297,57 @@ int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end)
 	return chunk_end(w, RUN_CALLS_END);
 }
 
-int run_writer_end(struct run_writer *w, const struct run_end *end)
+static int objects_write(struct run_writer *w, const struct run_objects *o)
+{
+	struct record_bytes *b = &w->bytes;
+	const uint64_t numbers[] = {
+		o->is_return, o->calls,	    o->registers,  o->seen,	    o->watched,
+		o->ended,     o->unmapped,  o->alive,	   o->too_late,	    o->no_place,
+		o->nothing,   o->untracked, o->life_ns,	   o->watched_ns,   o->delays,
+		o->delay_max_ns, o->delay_median_ns, o->after_end, o->calls_lost,
+	};
+
+	record_put_text(b, o->at);
+	record_put_text(b, o->until);
+	record_put_text(b, o->function);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		record_put_number(b, numbers[i]);
+	return chunk_end(w, RUN_OBJECTS);
+}
+
+static int turns_write(struct run_writer *w, const struct run_turns *t)
 {
 	struct record_bytes *b = &w->bytes;
 
+	record_put_number(b, t->words);
+	record_put_number(b, t->registers);
+	record_put_number(b, t->turns);
+	record_put_number(b, t->length_ns);
+	record_put_number(b, t->switching_ns);
+	record_put_number(b, t->failures);
+	record_put_number(b, t->duration_ns);
+	record_put_number(b, t->place_count);
+	for (size_t i = 0; i < t->place_count; i++) {
+		const struct run_turns_place *p = &t->place[i];
+		record_put_text(b, p->name);
+		record_put_number(b, p->address);
+		record_put_number(b, p->len);
+		record_put_number(b, p->words);
+		record_put_number(b, p->hits);
+		record_put_number(b, p->watched_ns);
+	}
+	return chunk_end(w, RUN_TURNS);
+}
+
+int run_writer_end(struct run_writer *w, const struct run_end *end)
+{
+	struct record_bytes *b = &w->bytes;
+	int err = end->objects ? objects_write(w, end->objects) : 0;
+
+	if (!err && end->turns)
+		err = turns_write(w, end->turns);
+	if (err)
+		return err;
 	record_put_text(b, end->reason);
 	record_put_text(b, end->command);
 	record_put_text(b, end->mechanism);
@@ -307,7 +367,9 @@ int run_writer_end(struct run_writer *w, const struct run_end *end)
 		record_put_number(b, end->counts[i].value);
 		record_put_number(b, end->counts[i].is_lost);
 	}
-	int err = chunk_end(w, RUN_END);
+	record_put_number(b, end->sees_kernel);
+	record_put_number(b, end->unseen_changes);
+	err = chunk_end(w, RUN_END);
 	return err ? err : run_writer_flush(w);
 }
 

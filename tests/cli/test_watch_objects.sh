@@ -10,6 +10,41 @@ if [ "$(id -u)" != 0 ]; then
 	echo "1..0 # SKIP uprobes and BPF (root)"
 	exit 0
 fi
+file=$tmp/recording
+# record OPTION...: as watch, into $file.
+record()
+{
+	rm -f "$file"
+	timeout -k 2 20 "$trapline" record -o "$file" "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# as FORM: the report of $file.
+as()
+{
+	timeout -k 2 20 "$trapline" report "$file" --as "$1" >"$tmp/out" 2>"$tmp/err"
+}
+
+# After record: the report as text, in $tmp/text, has each line of the summary.
+report_has_the_summary()
+{
+	grep -v '^recorded\|^$' "$tmp/out" >"$tmp/summary"
+	timeout -k 2 20 "$trapline" report "$file" >"$tmp/text" 2>"$tmp/err" &&
+		[ "$(wc -l <"$tmp/summary")" -gt 3 ] && ! grep -vxFf "$tmp/text" "$tmp/summary"
+}
+
+# The data of the page of $file, in $tmp/data.
+page()
+{
+	as html && sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' \
+		"$tmp/out" >"$tmp/data" && [ -s "$tmp/data" ]
+}
+
+# members: the names that a hit and the summary in the JSON output have.
+members()
+{
+	jq -S -c 'if .type == "hit" then keys else [keys, (.objects, .places[0]?, .turns | keys?)] end' \
+		"$tmp/out" | sort -u
+}
 balances='.taken == .rejected + .delivered + .unread + ([.lost[]] | add)'
 
 # The kernel's writes.
@@ -25,6 +60,25 @@ watch -p "$kernel" kernel_word --kernel --limit 2 --stack
 [ $? = 0 ] && grep -q '  w  by the kernel in read$' "$tmp/out" && grep -q ' read_into_word' "$tmp/out" &&
 	grep -q '^partial: ' "$tmp/out" && ! grep -q 'system calls' "$tmp/out"
 ok "the_system_call_and_the_stack_that_led_to_it_are_told" $?
+
+# The same run live and recorded: what `record` prints of it is what the report prints of the file.
+record -p "$kernel" kernel_word --kernel --limit 10
+[ $? = 0 ] && grep -q '^partial: ' "$tmp/out" && report_has_the_summary &&
+	[ "$(grep -c '  w  by the kernel in read$' "$tmp/text")" = 10 ] && ! grep -q 'system calls' "$tmp/text" &&
+	as jsonl && hits 'length == 10 and all(.syscall == "read")' &&
+	summary ".delivered == 10 and $balances and .rejected_by.partial == 70" &&
+	as folded && grep -q 'read_into_word.*;read_\[k\] [0-9]*$' "$tmp/out" &&
+	as trace && jq -e '[.traceEvents[] | select(.ph == "i")] | length == 10 and
+		all(.args.by == "by the kernel in read")' "$tmp/out" >/dev/null &&
+	page && jq -e '.changes as $c | .hits | all($c[.[9]] == "by the kernel in read")' "$tmp/data" >/dev/null
+ok "the_kernels_writes_are_kept_in_a_recording" $?
+
+record -p "$kernel" kernel_word --for 1.5
+[ $? = 0 ] && report_has_the_summary && grep -q 'system calls (--kernel)' "$tmp/text" &&
+	grep -Eq '^the value changed at least [1-9][0-9]* times? unseen' "$tmp/text" &&
+	as jsonl && summary '.delivered == 0 and .unseen_changes > 0' &&
+	page && jq -e '.run.notes | test("at least [1-9][0-9]* times? unseen")' "$tmp/data" >/dev/null
+ok "unseen_changes_are_kept_in_a_recording" $?
 
 watch -p "$kernel" kernel_word --for 1.5
 [ $? = 0 ] && grep -q ': 0 hits in' "$tmp/out" && grep -q 'system calls (--kernel)' "$tmp/out" &&
@@ -80,6 +134,38 @@ watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free -n 30
 	grep -Eq '^armed [0-9]+ us after object_begin was entered \(median; worst [0-9]+ us\)' "$tmp/out" &&
 	grep -Eq '  0x[0-9a-f]+: [0-9]+ -> [0-9]+ ' "$tmp/out"
 ok "the_summary_says_how_many_and_for_how_long" $?
+
+watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free -n 5 --json
+members >"$tmp/live"
+record -p "$objects" --at object_begin 'arg1->refcount' --until object_free -n 30
+[ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched' "$tmp/out" &&
+	report_has_the_summary && [ "$(grep -Ec '  0x[0-9a-f]+: [0-9]+ -> [0-9]+ ' "$tmp/text")" = 30 ] &&
+	as jsonl && hits 'length == 30 and all(.object | test("^0x"))' &&
+	summary "$balances and .delivered == 30 and .address == null and .objects.seen > 2 and
+		.objects.at == \"object_begin\" and .objects.until == \"object_free\"" &&
+	members >"$tmp/recorded" && cmp -s "$tmp/live" "$tmp/recorded" &&
+	as trace && jq -e '[.traceEvents[] | select(.ph == "i")] | length == 30 and
+		all(.args.object | test("^0x"))' "$tmp/out" >/dev/null &&
+	as folded && awk '{ n += $NF } END { exit n != 30 }' "$tmp/out" && ! grep -q 0x "$tmp/out" &&
+	page && jq -e '(.run.notes | test("objects: [0-9]+ seen at object_begin")) and
+		(.changes as $c | .hits | all($c[.[8]] | test("^0x")))' "$tmp/data" >/dev/null
+ok "objects_and_their_summary_are_kept_in_a_recording" $?
+
+# Cut anywhere in its last chunks: no line is invented, and what is told of objects is whole.
+cp "$file" "$tmp/whole"
+cut_well=0
+for less in 1 100 400 600; do
+	head -c $(($(wc -c <"$tmp/whole") - less)) "$tmp/whole" >"$file"
+	as jsonl && grep -q 'not complete\|no end' "$tmp/err" && hits 'length >= 28 and all(.object)' &&
+		summary '.ended | test("no end")' || cut_well=1
+done
+ok "a_recording_of_objects_that_is_cut_gives_its_hits" $cut_well
+
+record -p "$objects" first_count --for 0.3
+[ $? = 0 ] && report_has_the_summary && ! grep -Eq '^(objects:|turns:|they were|armed)|by the kernel|^the value' "$tmp/text" &&
+	as jsonl && summary '(has("objects") or has("places") or has("turns") | not) and .unseen_changes == 0' &&
+	page && jq -e '.run.is_several == false' "$tmp/data" >/dev/null
+ok "a_recording_without_them_has_no_such_lines" $?
 
 watch -p "$objects" --at object_create:ret 'ret->refcount' --until reuse -n 30 --json
 [ $? = 0 ] && summary '.objects.seen > 1 and .objects.ended > 0'
@@ -159,6 +245,27 @@ watch -p "$many" big_counts:64 --rotate 10ms --no-bpf --for 1 --json
 [ $? = 0 ] && summary "$balances and .mechanism == \"ring\" and .places[0].hits > 0" &&
 	hits 'all(.len == 8)'
 ok "turns_need_no_bpf" $?
+
+watch -p "$many" first_count third_count --limit 5 --json
+members >"$tmp/live"
+record -p "$many" first_count third_count --limit 40 --no-stack
+[ $? = 0 ] && report_has_the_summary && ! grep -q '^turns' "$tmp/text" && as jsonl &&
+	members >"$tmp/recorded" && cmp -s "$tmp/live" "$tmp/recorded" &&
+	as folded && awk '{ n += $NF } END { exit n != 40 }' "$tmp/out" &&
+	grep -q ';first_count;bump_first ' "$tmp/out" && grep -q ';third_count;bump_third ' "$tmp/out" &&
+	as trace && jq -e '[.traceEvents[] | select(.ph == "C") | .name] | unique ==
+		["first_count", "third_count"]' "$tmp/out" >/dev/null
+ok "several_places_are_kept_in_a_recording_each_hit_with_its_own" $?
+
+# shellcheck disable=SC2086
+record -p "$many" $six --rotate 10ms --max-rate 0 --for 1
+[ $? = 0 ] && grep -Eq '^ +[0-9]+ +[0-9.]+%  third_count, 1 byte$' "$tmp/out" &&
+	grep -q '^turns: 6 words shared 4 registers' "$tmp/out" && report_has_the_summary &&
+	as jsonl && summary "$balances and (.places | length) == 6 and .turns.count > 2 and
+		([.places[].hits] | add) == .delivered and ([.places[].share] | add) < 4.01" &&
+	page && jq -e '.run.is_several and (.run.notes | test("turns: 6 words shared 4 registers"))' \
+		"$tmp/data" >/dev/null
+ok "turns_and_shares_are_kept_in_a_recording" $?
 
 # shellcheck disable=SC2086
 watch -p "$many" $six --rotate 10ms --limit 50 --json

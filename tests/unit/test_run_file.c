@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "record/file.h"
+#include "report/run_chunk.h"
 #include "report/run_file.h"
+#include "report/run_watch.h"
 
 #define HITS 40
 #define FRAMES 5
@@ -58,6 +60,20 @@ static const struct run_end end = {
 	.price_ns = 8700, .duration_ns = 123456,
 };
 
+static struct run_turns_place places[] = {
+	{ .name = "first", .address = 0x5000, .len = 4, .words = 1, .hits = 30, .watched_ns = 61728 },
+	{ .name = "big", .address = 0x6000, .len = 64, .words = 8, .hits = 10, .watched_ns = 30864 },
+};
+static const struct run_turns turns = { .place = places, .place_count = 2, .words = 9, .registers = 4,
+					.turns = 12, .length_ns = 10000000, .switching_ns = 1234,
+					.failures = 2, .duration_ns = 123456 };
+static const struct run_objects objects = {
+	.at = "make:ret", .until = "destroy", .function = "make", .is_return = true, .calls = 21,
+	.registers = 4, .seen = 20, .watched = 15, .ended = 14, .unmapped = 2, .alive = 4, .too_late = 1,
+	.no_place = 3, .nothing = 5, .untracked = 6, .life_ns = 1000, .watched_ns = 250, .delays = 7,
+	.delay_max_ns = 90000, .delay_median_ns = 40000, .after_end = 8, .calls_lost = 9,
+};
+
 static void file_write(bool with_end)
 {
 	struct run_writer *w;
@@ -70,8 +86,11 @@ static void file_write(bool with_end)
 		assert_int_equal(run_writer_hit(w, &hit), 0);
 		json_decref(hit.value);
 	}
+	struct run_end more = end;
+	more.objects = &objects;
+	more.turns = &turns;
 	if (with_end)
-		assert_int_equal(run_writer_end(w, &end), 0);
+		assert_int_equal(run_writer_end(w, &more), 0);
 	run_writer_close(w);
 }
 
@@ -156,6 +175,17 @@ static void print_all(const struct run_session *s)
 	fclose(text.f);
 }
 
+/* The fields of each kind of chunk, t a text and n a number, as run_write.c has them. */
+static const char *const layouts[] = {
+	"nt", "tttnnnnnnn", "ntntntnn", "nnntnnnnnnnnnttnnn", "ttttnnnnnnnnnntnntnn",
+	"nttnnnn", "nttnn", "nnntnnnttnnnttnnn", "nnnntnnnnnnn",
+	"tttnnnnnnnnnnnnnnnnnnn", "nnnnnnnntnnnnntnnnnn",
+};
+/* An info, a hit and an end with the fields that were added later; z is 0: no frames and counts. */
+static const char *const longer[] = { NULL, "tttnnnnnnnn", NULL, "nnntnnnnnnnnnttznttn",
+				      "ttttnnnnnnnnnznn" };
+#define KINDS (sizeof(layouts) / sizeof(layouts[0]))
+
 static const char *const wheres[] = { "conn_*", "main" };
 static struct run_site sites[] = {
 	{ .address = 0x1000, .name = "conn_open", .module = "server", .is_emulated = true },
@@ -230,6 +260,149 @@ static void calls_come_back_as_they_were(void **state)
 	assert_true(s->calls_end.emulated_ns == 412 && s->calls_end.stepped_ns < 0);
 	print_all(s);
 	run_session_free(s);
+}
+
+/* Text and JSON line of the end, to be freed. */
+static char *end_print(const struct run_info *i, const struct run_end *e)
+{
+	struct tally tally = { 0 };
+	char *text = NULL;
+	size_t n = 0;
+	struct run_text out = { .f = open_memstream(&text, &n) };
+
+	run_text_end(&out, i, e, &tally);
+	run_jsonl_end(out.f, i, e, &tally);
+	fclose(out.f);
+	return text;
+}
+
+/* The end as it is printed live and from the file is the same, and holds what it should. */
+static void what_watches_have_beside_comes_back(void **state)
+{
+	struct run_end more = end;
+	struct run_info several = info;
+	struct run_session *s;
+	struct run_writer *w;
+	struct run_frame frames[FRAMES];
+	struct run_hit hit;
+	char why[200];
+
+	several.is_several = true;
+	more.objects = &objects;
+	more.turns = &turns;
+	more.sees_kernel = true;
+	more.unseen_changes = 3;
+	assert_int_equal(run_writer_open(path, &several, &w), 0);
+	hit_make(1, frames, &hit);
+	hit.is_by_kernel = true;
+	hit.syscall = "read";
+	hit.of = "0x5581";
+	hit.is_object = true;
+	assert_int_equal(run_writer_hit(w, &hit), 0);
+	hit_make(2, frames, &hit);
+	assert_int_equal(run_writer_hit(w, &hit), 0);
+	assert_int_equal(run_writer_end(w, &more), 0);
+	run_writer_close(w);
+	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+	assert_int_equal(s->good_bytes, s->all_bytes);
+	assert_true(s->info.is_several);
+	assert_true(s->hits[0].is_by_kernel && s->hits[0].is_object);
+	assert_string_equal(s->hits[0].syscall, "read");
+	assert_string_equal(s->hits[0].of, "0x5581");
+	assert_false(s->hits[1].is_by_kernel || s->hits[1].is_object);
+	assert_null(s->hits[1].of);
+	assert_null(s->hits[1].syscall);
+	char *live = end_print(&several, &more);
+	char *recorded = end_print(&s->info, &s->end);
+	assert_string_equal(live, recorded);
+	assert_non_null(strstr(recorded, "objects: 20 seen at make:ret, 15 watched, 5 never"));
+	assert_non_null(strstr(recorded, "watched for 25.0% of their lifetimes\n"));
+	assert_non_null(strstr(recorded, "   50.0%  first, 4 bytes\n"));
+	assert_non_null(strstr(recorded, "turns: 9 words shared 4 registers"));
+	assert_non_null(strstr(recorded, "at least 3 times unseen"));
+	free(live);
+	free(recorded);
+	print_all(s);
+	run_session_free(s);
+}
+
+static void chunk_write(FILE *f, enum run_chunk kind, struct record_bytes *b)
+{
+	assert_int_equal(record_write_chunk(f, kind, b), 0);
+	b->len = 0;
+}
+
+/* As files were before some chunks grew. */
+static void old_write(void)
+{
+	static const struct {
+		enum run_chunk kind;
+		const char *layout;
+	} old[] = { { RUN_INFO, "tttnnnnnnn" },
+		    { RUN_PLACE, "ntntntnn" },
+		    { RUN_HIT, "nnntznnnnnnnnttz" },
+		    { RUN_END, "ttttnnnnnnnnnz" } };
+	struct record_bytes b = { 0 };
+	FILE *f = fopen(path, "we");
+
+	record_write_header(f);
+	for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
+		for (const char *field = old[i].layout; *field; field++) {
+			if (*field == 't')
+				record_put_text(&b, "3");
+			else
+				record_put_number(&b, *field == 'z' ? 0 : 2);
+		}
+		chunk_write(f, old[i].kind, &b);
+	}
+	fclose(f);
+	free(b.data);
+}
+
+static void a_file_without_the_later_fields_is_read(void **state)
+{
+	struct run_session *s;
+	char why[200];
+
+	old_write();
+	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+	assert_int_equal(s->good_bytes, s->all_bytes);
+	assert_int_equal(s->hit_count, 1);
+	assert_true(s->has_end);
+	assert_false(s->info.is_several || s->hits[0].is_by_kernel || s->end.sees_kernel);
+	assert_null(s->hits[0].of);
+	char *text = end_print(&s->info, &s->end);
+	assert_null(strstr(text, "objects"));
+	assert_null(strstr(text, "places\":"));
+	assert_null(strstr(text, "turns"));
+	assert_null(strstr(text, " unseen,"));
+	free(text);
+	print_all(s);
+	run_session_free(s);
+}
+
+static void more_places_than_there_can_be_end_the_file(void **state)
+{
+	static const uint64_t counts[] = { RUN_TURNS_PLACES_MAX + 1, UINT64_MAX, UINT64_MAX / 48, 1 };
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct record_bytes b = { 0 };
+		struct run_session *s;
+		char why[200];
+		FILE *f = fopen(path, "we");
+		record_write_header(f);
+		for (int k = 0; k < 7; k++)
+			record_put_number(&b, 1);
+		record_put_number(&b, counts[i]);
+		chunk_write(f, RUN_TURNS, &b);
+		fclose(f);
+		free(b.data);
+		assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
+		assert_true(s->good_bytes < s->all_bytes);
+		assert_null(s->end.turns);
+		print_all(s);
+		run_session_free(s);
+	}
 }
 
 static void a_run_without_end_says_so(void **state)
@@ -326,19 +499,14 @@ static void a_changed_byte_ends_the_file_there(void **state)
 	free(data);
 }
 
-/* The fields of each kind of chunk, t a text and n a number, as run_write.c has them. */
-static const char *const layouts[] = {
-	"nt", "tttnnnnnnn", "ntntntnn", "nnntnnnnnnnnnttnnn", "ttttnnnnnnnnnntnntnn",
-	"nttnnnn", "nttnn", "nnntnnnttnnnttnnn", "nnnntnnnnnnn",
-};
-#define KINDS (sizeof(layouts) / sizeof(layouts[0]))
-
 static void field_put(struct record_bytes *b, char kind)
 {
 	static const char *const texts[] = { "a", "a\033[2J<script>", "", "{\"new\":1e999}", "[[[[",
 					     "{\"type\":\"int\",\"new\":3}", "\xc2\x9b;x" };
 
-	if (kind == 't')
+	if (kind == 'z')
+		record_put_number(b, 0);
+	else if (kind == 't')
 		record_put_text(b, random_below(4) ? texts[random_below(7)] : NULL);
 	else
 		record_put_number(b, random_below(60) ? random_below(3) : random_state);
@@ -360,7 +528,8 @@ static size_t chunks_make(unsigned char *out, size_t room)
 				    is_calls && random_below(2) ? 7 : random_below(KINDS);
 		b.len = 0;
 		b.is_failed = false;
-		for (const char *field = layouts[kind]; *field && random_below(600); field++)
+		bool is_longer = kind < 5 && longer[kind] && random_below(2);
+		for (const char *field = is_longer ? longer[kind] : layouts[kind]; *field && random_below(600); field++)
 			field_put(&b, random_below(600) ? *field : 't');
 		/* A text's length, or anything else, becomes anything. */
 		if (b.len && !random_below(30))
@@ -379,6 +548,8 @@ static void no_content_harms_the_reader(void **state)
 	char why[200];
 	unsigned long hits = 0;
 	unsigned long calls = 0;
+	unsigned long of = 0;
+	unsigned long sums = 0;
 
 	seed_set();
 	for (int i = 0; i < 3000; i++) {
@@ -388,13 +559,18 @@ static void no_content_harms_the_reader(void **state)
 		memcpy(data, room, size);
 		assert_int_equal(run_session_parse(data, size, &s, why, sizeof(why)), 0);
 		hits += s->hit_count;
-		for (size_t k = 0; k < s->hit_count; k++)
+		for (size_t k = 0; k < s->hit_count; k++) {
 			calls += s->hits[k].call != NULL;
+			of += s->hits[k].of != NULL;
+		}
+		sums += s->end.objects && s->end.turns;
 		print_all(s);
 		run_session_free(s);
 		free(data);
 	}
-	print_message("# %lu hits, of these %lu calls\n", hits, calls);
+	print_message("# %lu hits, of these %lu calls, %lu of one of several\n", hits, calls, of);
+	assert_true(of > 100);
+	assert_true(sums > 10);
 	assert_true(calls > 100);
 	assert_true(hits - calls > 100);
 }
@@ -438,6 +614,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_run_comes_back_as_it_was),
 		cmocka_unit_test(calls_come_back_as_they_were),
+		cmocka_unit_test(what_watches_have_beside_comes_back),
+		cmocka_unit_test(a_file_without_the_later_fields_is_read),
+		cmocka_unit_test(more_places_than_there_can_be_end_the_file),
 		cmocka_unit_test(a_run_without_end_says_so),
 		cmocka_unit_test(a_file_cut_anywhere_gives_what_is_complete),
 		cmocka_unit_test(what_is_no_recording_is_refused),
