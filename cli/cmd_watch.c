@@ -140,6 +140,8 @@ static int find_and_arm(struct watch *w)
 	if (w->turns) {
 		w->output.info.what = w->turns->title;
 		w->output.info.len = 0;
+		if (!watch_turns_view(w->turns, &names.len))
+			w->output.info.value_type = NULL;
 	}
 	if (w->set.record)
 		status = watch_output_record(&w->output, w->set.record);

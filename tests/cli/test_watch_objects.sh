@@ -261,11 +261,26 @@ ok "several_places_are_kept_in_a_recording_each_hit_with_its_own" $?
 record -p "$many" $six --rotate 10ms --max-rate 0 --for 1
 [ $? = 0 ] && grep -Eq '^ +[0-9]+ +[0-9.]+%  third_count, 1 byte$' "$tmp/out" &&
 	grep -q '^turns: 6 words shared 4 registers' "$tmp/out" && report_has_the_summary &&
-	as jsonl && summary "$balances and (.places | length) == 6 and .turns.count > 2 and
-		([.places[].hits] | add) == .delivered and ([.places[].share] | add) < 4.01" &&
+	as jsonl && summary "$balances and .value_type == null and (.places | length) == 6 and .turns.count > 2 and
+		.address == null and ([.places[].hits] | add) == .delivered and
+		([.places[].share] | add) < 4.01" &&
 	page && jq -e '.run.is_several and (.run.notes | test("turns: 6 words shared 4 registers"))' \
 		"$tmp/data" >/dev/null
 ok "turns_and_shares_are_kept_in_a_recording" $?
+
+browser=$(command -v chromium || command -v google-chrome)
+if [ -n "$browser" ]; then
+	as html && cp "$tmp/out" "$tmp/page.html"
+	timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" \
+		--dump-dom "file://$tmp/page.html#hit=2" >"$tmp/dom" 2>"$tmp/err"
+	grep -q 'turns: 6 words shared 4 registers.* are missed$' "$tmp/dom" &&
+		grep -q '<td class="mono wide">first_count: [0-9]* -&gt; [0-9]*</td>' "$tmp/dom" &&
+		[ "$(grep -o '<tr class="on"' "$tmp/dom" | wc -l)" = 1 ]
+	ok "a_browser_shows_places_and_turns" $?
+else
+	count=$((count + 1))
+	echo "ok $count - a_browser_shows_places_and_turns # SKIP chromium is not installed"
+fi
 
 # shellcheck disable=SC2086
 watch -p "$many" $six --rotate 10ms --limit 50 --json
