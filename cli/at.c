@@ -2,6 +2,7 @@
 /* at.c - see at.h. */
 #include "cli/at.h"
 
+#include "cli/at_step.h"
 #include "cli/cmd.h"
 #include "cli/condition.h"
 #include "cli/opts.h"
@@ -17,7 +18,24 @@
 static int wrong_form(const char *command, const char *text)
 {
 	return cli_wrong(command, "a point is PLACE#N, such as malloc#1000, 'PLACE#N if COND', or, with "
-			 "--counter, PLACE@AMOUNT, not '%s'", text);
+			 "--counter, PLACE@AMOUNT, each with +STEPS or without, not '%s'", text);
+}
+
+/* Takes `+K` off the end of the number before it. */
+static int cut_steps(const char *command, char *digits, struct at_point *out)
+{
+	unsigned long long number;
+	char *plus = strchr(digits, '+');
+
+	if (!plus)
+		return CLI_OK;
+	*plus = '\0';
+	if (opts_number(plus + 1, 10, &number) || number > AT_STEPS_MAX)
+		return cli_wrong(command, "steps from a point are a number up to %d, and '+%s' is none",
+				 AT_STEPS_MAX, plus + 1);
+	out->has_steps = true;
+	out->steps = number;
+	return CLI_OK;
 }
 
 int at_parse(const char *command, const char *text, struct at_point *out)
@@ -25,7 +43,7 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 	const char *hash = strchr(text, '#');
 	const char *mark = hash ? hash : strrchr(text, '@'); /* names may have one: memcpy@GLIBC_2.14 */
 	unsigned long long number;
-	char digits[24];
+	char digits[48];
 
 	memset(out, 0, sizeof(*out));
 	if (!mark || mark == text || (size_t)(mark - text) >= AT_TEXT)
@@ -35,6 +53,8 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 		return wrong_form(command, text);
 	memcpy(digits, mark + 1, n);
 	digits[n] = '\0';
+	if (cut_steps(command, digits, out))
+		return CLI_USAGE;
 	if (opts_number(digits, 10, &number) || (hash && !number))
 		return hash ? cli_wrong(command, "passes are counted from 1, and '%s' is none", digits) :
 			      wrong_form(command, text);
@@ -88,6 +108,7 @@ int at_counter(const char *name)
 		{ "instructions", TRAPLINE_INSTRUCTIONS },
 		{ "cycles", TRAPLINE_CYCLES },
 		{ "page-faults", TRAPLINE_PAGE_FAULTS },
+		{ "syscalls", TRAPLINE_SYSCALLS },
 	};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)

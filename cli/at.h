@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* at.h - points as people write them: `PLACE#N [if COND]`, `PLACE@AMOUNT [if COND]`. */
+/* at.h - points as people write them: `PLACE#N[+K] [if COND]`, `PLACE@AMOUNT[+K] [if COND]`. */
 #ifndef CLI_AT_H
 #define CLI_AT_H
 
@@ -15,6 +15,8 @@ struct at_point {
 	char condition[AT_TEXT]; /* empty: none */
 	uint64_t nth;		 /* from 1; 0: the pass at an amount */
 	uint64_t amount;
+	bool has_steps; /* +K */
+	uint64_t steps;
 	/* After at_resolve(): */
 	uint64_t address;
 	struct trapline_condition *parsed; /* NULL: none */

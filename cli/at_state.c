@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -22,19 +23,27 @@ static const char *const register_names[AT_REGISTERS] = {
 };
 
 /* Group-stop outlasts being traced, when that began with SEIZE. */
-int at_state_read(pid_t tid, struct at_state *out)
+int at_state_read(pid_t pid, pid_t tid, struct at_state *out)
 {
 	struct user_regs_struct r;
 	int status;
 	int err = 0;
 
-	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
+	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)AT_STEP_OPTIONS))
 		return -errno;
 	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-	if (waitpid(tid, &status, __WALL) != tid || ptrace(PTRACE_GETREGS, tid, NULL, &r))
+	if (waitpid(tid, &status, __WALL) != tid)
 		err = -errno;
-	ptrace(PTRACE_DETACH, tid, NULL, NULL);
-	if (err)
+	if (!err)
+		err = at_step(pid, tid, &out->steps);
+	if (!err && !out->steps.is_over && ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		err = -errno;
+	if (out->steps.is_let_go)
+		kill(pid, SIGSTOP);
+	/* After executing a program it has the id of the process. */
+	if (ptrace(PTRACE_DETACH, tid, NULL, NULL) && tid != pid)
+		ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	if (err || out->steps.is_over)
 		return err;
 	const uint64_t regs[AT_REGISTERS] = { r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi,
 					      r.rbp, r.rsp, r.r8,  r.r9,  r.r10, r.r11,
@@ -96,6 +105,8 @@ void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, boo
 	json_object_set_new(j, "ip", json_address(state->regs[16]));
 	json_object_set_new(j, "function", p.function ? json_string(p.function) : json_null());
 	json_object_set_new(j, "regs", regs);
+	if (state->has_steps)
+		json_object_set_new(j, "steps", json_integer((json_int_t)state->steps.made));
 	if (state->counter) {
 		json_object_set_new(j, "counter", json_string(state->counter));
 		json_object_set_new(j, "value", json_integer((json_int_t)state->value));
@@ -129,6 +140,8 @@ void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, con
 	fprintf(f, "at %s", place);
 	if (state->count)
 		fprintf(f, "#%" PRIu64, state->count);
+	if (state->has_steps)
+		fprintf(f, "+%" PRIu64, state->steps.made);
 	if (state->counter)
 		fprintf(f, "%s%s %" PRIu64, state->count ? ", " : " at ", state->counter, state->value);
 	fputc(':', f);

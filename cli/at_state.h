@@ -3,6 +3,7 @@
 #ifndef CLI_AT_STATE_H
 #define CLI_AT_STATE_H
 
+#include "cli/at_step.h"
 #include "report/symbols.h"
 
 #include <stdbool.h>
@@ -14,11 +15,16 @@ struct at_state {
 	uint64_t count;	     /* of passes; 0: not counted */
 	const char *counter; /* NULL: none */
 	uint64_t value;	     /* of that */
+	bool has_steps;
+	struct at_steps steps; /* made before the registers are read */
 	uint64_t regs[AT_REGISTERS]; /* by DWARF number; the last is the pc */
 };
 
-/* Reads the registers of a thread that is stopped; it stays so. 0 or -errno. */
-int at_state_read(pid_t tid, struct at_state *out);
+/*
+ * Steps a thread that is stopped, where steps are wanted, and reads its registers; it stays stopped.
+ * 0 or -errno; when it ended while being stepped there are no registers.
+ */
+int at_state_read(pid_t pid, pid_t tid, struct at_state *out);
 
 void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, bool with_stack);
 void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *place,

@@ -45,6 +45,7 @@ struct at {
 	pid_t pid;
 	int signal;
 	int what; /* enum trapline_counter */
+	struct at_steps steps; /* how they went */
 	FILE *out;
 };
 
@@ -52,7 +53,7 @@ static const struct opt options[] = {
 #define AT(member) offsetof(struct settings, member)
 	{ "signal", 's', OPT_STRING, AT(signal), "SIG", "deliver a signal there, before the instruction" },
 	{ "counter", 'c', OPT_STRING, AT(counter), "NAME",
-	  "what is counted: branches, instructions, cycles, page-faults" },
+	  "branches, instructions, cycles, page-faults, syscalls" },
 	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL, "print the registers and the stack, and go on" },
 	{ "break", 'b', OPT_FLAG, AT(stop), NULL, "leave the process stopped, for a debugger" },
 	{ "json", 0, OPT_FLAG, AT(json), NULL, "the point as one JSON object" },
@@ -62,16 +63,17 @@ static const struct opt options[] = {
 
 static const struct opt_syntax syntax = {
 	.command = COMMAND,
-	.usage = "'PLACE#N [if COND]' [OPTION...] -- CMD ARG...\n"
-		 "       trapline at --counter NAME 'PLACE@AMOUNT [if COND]' [OPTION...] -- CMD ARG...",
+	.usage = "'PLACE#N[+K] [if COND]' [OPTION...] -- CMD ARG...\n"
+		 "       trapline at --counter NAME 'PLACE@AMOUNT[+K] [if COND]' [OPTION...] -- CMD ARG...",
 	.about = "Runs a command to the Nth time that it comes to a place, exactly, and acts there; or to\n"
 		 "the pass of the place at which its main thread has used up AMOUNT of a counter, which\n"
-		 "--counter NAME with PLACE#N tells.\n\n"
+		 "--counter NAME with PLACE#N tells. +K: K instructions of that thread further, single steps.\n\n"
 		 "PLACE: a function, module:function, file:line, function+offset or 0xADDRESS. With COND only\n"
 		 "passes for which it holds count; see trapline-condition(7).",
 	.tail = "examples:\n"
 		"  trapline at 'malloc#1000000' --snapshot -- ./program\n"
-		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program",
+		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program\n"
+		"  trapline at 'parse#41+12' --snapshot -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -94,8 +96,8 @@ static int settings_read(struct at *a, int argc, char **argv)
 		return cli_wrong(COMMAND, "no signal '%s'", a->set.signal);
 	a->what = a->set.counter ? at_counter(a->set.counter) : 0;
 	if (a->what < 0)
-		return cli_wrong(COMMAND, "--counter is branches, instructions, cycles or page-faults, not "
-				 "'%s'", a->set.counter);
+		return cli_wrong(COMMAND, "--counter is branches, instructions, cycles, page-faults or "
+				 "syscalls, not '%s'", a->set.counter);
 	status = at_parse(COMMAND, argv[first], &a->point);
 	if (!status && !a->point.nth && !a->set.counter)
 		return cli_wrong(COMMAND, "an amount of what? --counter branches, for instance; or PLACE#N");
@@ -188,16 +190,37 @@ static pid_t run_to(struct at *a)
 	return 0;
 }
 
-static int say(struct at *a, pid_t tid)
+/* The amount is that at the place: what another run is told to go to, and to step from. */
+static int read_state(struct at *a, pid_t tid, struct at_state *state)
 {
-	struct at_state state = { .count = a->point.nth, .counter = a->set.counter };
-	int err = at_state_read(tid, &state);
-
 	if (a->amount)
-		trapline_event_read(a->amount, &state.value);
+		trapline_event_read(a->amount, &state->value);
+	if (a->point.has_steps) {
+		/* Its breakpoint in the code would be stepped on. */
+		trapline_event_close(a->counter);
+		a->counter = NULL;
+	}
+	int err = at_state_read(a->pid, tid, state);
+	a->steps = state->steps;
 	if (err)
 		return cli_wrong(COMMAND, "the registers of thread %d cannot be read: %s", tid,
 				 strerror(-err));
+	if (!state->steps.is_over)
+		return CLI_OK;
+	cli_wrong(COMMAND, "thread %d ended, or executed another program, after %llu of %llu steps", tid,
+		  (unsigned long long)state->steps.made, (unsigned long long)state->steps.wanted);
+	return CLI_NO;
+}
+
+static int say(struct at *a, pid_t tid)
+{
+	struct at_state state = { .count = a->point.nth, .counter = a->set.counter,
+				  .has_steps = a->point.has_steps,
+				  .steps.wanted = a->point.steps };
+	int status = read_state(a, tid, &state);
+
+	if (status)
+		return status;
 	if (a->set.json)
 		at_state_json(a->out, a->symbols, &state, a->set.snapshot);
 	else if (a->set.snapshot || !a->signal)
@@ -210,6 +233,11 @@ static int act(struct at *a, pid_t tid)
 {
 	int status = say(a, tid);
 
+	/* Nobody knows where it is. */
+	if (status && a->point.has_steps) {
+		kill(a->pid, SIGCONT);
+		return status;
+	}
 	if (a->signal)
 		syscall(SYS_tgkill, a->pid, tid, a->signal);
 	if (!a->set.stop) {
@@ -224,9 +252,9 @@ static int act(struct at *a, pid_t tid)
 /* As a shell tells it; a program that is stopped for somebody goes on being waited for. */
 static int wait_for_command(const struct at *a)
 {
-	int status = 0;
+	int status = a->steps.status;
 
-	while (waitpid(a->pid, &status, 0) < 0 && errno == EINTR)
+	while (!a->steps.is_reaped && waitpid(a->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -38,7 +38,7 @@ static void feature_fill(struct trapline_feature *f, const struct probe *p,
 	snprintf(f->remedy, sizeof(f->remedy), "%s", result.remedy);
 }
 
-/* Whether points of an execution can be told by a counter of the PMU: a self-test of seconds. */
+/* Whether points of an execution can be told by a counter: a self-test, of seconds for a PMU. */
 static void points_fill(struct trapline_caps *out)
 {
 	static const struct {
@@ -48,6 +48,7 @@ static void points_fill(struct trapline_caps *out)
 		{"point_branches", TRAPLINE_CONDITIONAL_BRANCHES},
 		{"point_instructions", TRAPLINE_INSTRUCTIONS},
 		{"point_cycles", TRAPLINE_CYCLES},
+		{"point_syscalls", TRAPLINE_SYSCALLS},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) &&

@@ -383,16 +383,27 @@ static int open_sites(struct trapline *t, struct trapline_event *ev, const struc
 	return err ? failed(err, FAILED_EVENT, why) : 0;
 }
 
+static const char *why_not_described(const struct wish *wish, int err)
+{
+	int is_syscalls = wish->access == TRAPLINE_AMOUNT && wish->counter == TRAPLINE_SYSCALLS;
+
+	if (err == -E2BIG)
+		return "the range needs more than 4 debug registers";
+	if (is_syscalls && err == -EOPNOTSUPP)
+		return "the tracepoint raw_syscalls:sys_enter cannot be read: be root, and mount "
+		       "-t tracefs tracefs /sys/kernel/tracing";
+	if (is_syscalls)
+		return "system calls are counted without a period";
+	return err == -EOPNOTSUPP ? "conditional branches cannot be counted on this processor" :
+				    "address, length, access or counter";
+}
+
 int event_open(struct trapline *t, struct trapline_event *ev, const struct wish *wish,
 	       const struct trapline_event_opts *o)
 {
 	int err = describe(ev, wish);
 	if (err)
-		return failed(err, FAILED_ARGUMENT,
-			      err == -E2BIG	   ? "the range needs more than 4 debug registers" :
-			      err == -EOPNOTSUPP ? "conditional branches cannot be counted on this "
-						   "processor" :
-						   "address, length, access or counter");
+		return failed(err, FAILED_ARGUMENT, why_not_described(wish, err));
 	err = take_condition(ev, o->condition);
 	if (!err)
 		err = take_count_of(ev, o->count_of);

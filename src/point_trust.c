@@ -28,8 +28,9 @@
 #include "target.h"
 #include "tools/point.h"
 
-#define COUNTERS (TRAPLINE_CONDITIONAL_BRANCHES + 1)
+#define COUNTERS (TRAPLINE_SYSCALLS + 1)
 #define LAP_ROUNDS 100000u
+#define LAP_CALLS 1000u
 #define LAPS 3
 #define INTERRUPTS 100u
 /*
@@ -46,7 +47,7 @@
 #define PATIENCE_NS 10000000000u /* of a loaded machine */
 #define DIFFERS (-ERANGE)
 
-enum load { LOAD_LAPS, LOAD_COMPUTE, LOAD_CALL };
+enum load { LOAD_LAPS, LOAD_LAPS_OF_CALLS, LOAD_COMPUTE, LOAD_CALL };
 
 struct trial {
 	enum trapline_counter counter;
@@ -56,7 +57,7 @@ struct trial {
 	struct trapline *target;
 	struct trapline_event *count;
 	struct trapline_event *alarm;
-	uint64_t period;
+	uint64_t period; /* 0: it has no interrupts */
 	uint64_t base; /* the count where the first period begins */
 	/* What was seen. */
 	uint64_t due;
@@ -71,12 +72,12 @@ static void run_child(enum load load, uint32_t *laps)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
-		if (load == LOAD_LAPS || !*laps) {
+		if (load == LOAD_LAPS || load == LOAD_LAPS_OF_CALLS || !*laps) {
 			atomic_add(laps, 1u);
 			sys2(SYS_kill, self, SIGSTOP);
 		}
-		if (load == LOAD_CALL)
-			for (int i = 0; i < 1000; i++)
+		if (load == LOAD_CALL || load == LOAD_LAPS_OF_CALLS)
+			for (unsigned int i = 0; i < LAP_CALLS; i++)
 				sys0(SYS_getppid);
 		else
 			for (volatile uint32_t i = 0; i < LAP_ROUNDS; i++)
@@ -116,7 +117,7 @@ static int open_counters(struct trial *t)
 		err = trapline_count(t->target, t->counter, &opts, &t->count);
 	opts.flags = TRAPLINE_QUIET | TRAPLINE_STOP | TRAPLINE_DISABLED;
 	opts.period = t->period;
-	if (!err)
+	if (!err && t->period)
 		err = trapline_count(t->target, t->counter, &opts, &t->alarm);
 	return err;
 }
@@ -171,8 +172,12 @@ static int run_lap(struct trial *t, uint64_t *out)
 static int try_laps(struct trial *t, struct point_trust *trust)
 {
 	uint64_t counted[LAPS + 1] = {0};
-	uint64_t least = t->counter == TRAPLINE_TASK_CLOCK ? 1 : LAP_ROUNDS;
-	int err = trial_begin(t, LOAD_LAPS);
+	int is_calls = t->counter == TRAPLINE_SYSCALLS;
+	/* The call that ends a lap is one more. */
+	uint64_t least = t->counter == TRAPLINE_TASK_CLOCK ? 1 :
+			 is_calls			   ? LAP_CALLS + 1 :
+							     LAP_ROUNDS;
+	int err = trial_begin(t, is_calls ? LOAD_LAPS_OF_CALLS : LOAD_LAPS);
 
 	for (int i = 0; !err && i <= LAPS; i++)
 		err = run_lap(t, &counted[i]);
@@ -182,7 +187,9 @@ static int try_laps(struct trial *t, struct point_trust *trust)
 	for (int i = 1; i <= LAPS; i++) {
 		if (counted[i] < least)
 			snprintf(trust->why, sizeof(trust->why),
-				 "a loop of %u rounds was counted as %llu", LAP_ROUNDS,
+				 "a loop of %u %s was counted as %llu",
+				 is_calls ? LAP_CALLS : LAP_ROUNDS,
+				 is_calls ? "system calls" : "rounds",
 				 (unsigned long long)counted[i]);
 		else if (counted[i] != counted[1])
 			snprintf(trust->why, sizeof(trust->why),
@@ -264,6 +271,15 @@ static int try_all(struct trial *t, struct point_trust *trust)
 
 	if (laps && laps != DIFFERS)
 		return laps;
+	/* Each pass of the place near a point is looked at, so there is nothing to ask for early. */
+	if (t->counter == TRAPLINE_SYSCALLS) {
+		trust->near = UINT64_MAX;
+		if (!laps)
+			snprintf(trust->why, sizeof(trust->why),
+				 "%u laps of %u system calls alike; no interrupts: a trap at each "
+				 "pass before the point", LAPS, LAP_CALLS);
+		return laps ? -EOPNOTSUPP : 0;
+	}
 	int err = try_interrupts(t, LOAD_CALL, trust);
 	if (!err)
 		err = try_interrupts(t, LOAD_COMPUTE, trust);
@@ -283,7 +299,9 @@ static int decide(enum trapline_counter counter, struct point_trust *trust)
 {
 	struct trial trial = {
 		.counter = counter,
-		.period = counter == TRAPLINE_TASK_CLOCK ? PERIOD_CLOCK_NS : PERIOD,
+		.period = counter == TRAPLINE_TASK_CLOCK ? PERIOD_CLOCK_NS :
+			  counter == TRAPLINE_SYSCALLS	 ? 0 :
+							   PERIOD,
 		.laps = MAP_FAILED,
 	};
 

@@ -293,6 +293,8 @@ enum trapline_counter {
 	TRAPLINE_BRANCHES = 6,	       /* needs a PMU */
 	/* Retired ones: the same number in each run of the same code. Needs a PMU that is known. */
 	TRAPLINE_CONDITIONAL_BRANCHES = 7,
+	/* Entered ones, also those entered again after a signal. Without a period; needs tracefs. */
+	TRAPLINE_SYSCALLS = 8,
 };
 
 /*

@@ -6,9 +6,11 @@
  * attr made here is kept for the life of the event.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/hw_breakpoint.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "event/branches.h"
 #include "event/event.h"
 
@@ -94,30 +96,63 @@ static const struct {
 	[TRAPLINE_BRANCHES] = {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS},
 };
 
+/* The number of the tracepoint raw_syscalls:sys_enter in this kernel. 0 or -errno. */
+static int find_syscalls(uint64_t *config)
+{
+	static const char *const paths[] = {
+		"/sys/kernel/tracing/events/raw_syscalls/sys_enter/id",
+		"/sys/kernel/debug/tracing/events/raw_syscalls/sys_enter/id",
+	};
+	char text[16];
+	ssize_t n = -ENOENT;
+
+	for (size_t i = 0; n < 0 && i < sizeof(paths) / sizeof(paths[0]); i++) {
+		int fd = (int)sys4(SYS_openat, AT_FDCWD, paths[i], O_RDONLY | O_CLOEXEC, 0);
+
+		if (fd < 0)
+			continue;
+		n = sys_read(fd, text, sizeof(text));
+		sys_close(fd);
+	}
+	*config = 0;
+	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+		*config = *config * 10 + (uint64_t)(text[i] - '0');
+	return *config ? 0 : -EOPNOTSUPP;
+}
+
 int event_describe_counter(struct trapline_event *ev, enum trapline_counter what,
 			   uint64_t period)
 {
 	uint32_t type = PERF_TYPE_RAW;
 	uint64_t config = 0;
 
+	int err = 0;
+
 	if (what == TRAPLINE_CONDITIONAL_BRANCHES) {
-		int err = branches_conditional(&config);
-		if (err)
-			return err;
+		err = branches_conditional(&config);
+	} else if (what == TRAPLINE_SYSCALLS && !period) {
+		type = PERF_TYPE_TRACEPOINT;
+		err = find_syscalls(&config);
 	} else if ((size_t)what < sizeof(counters) / sizeof(counters[0])) {
 		type = counters[what].type;
 		config = counters[what].config;
 	} else {
 		return -EINVAL;
 	}
+	if (err)
+		return err;
 	ev->access = TRAPLINE_AMOUNT;
 	ev->part_count = 1;
 	ev->period = period;
 	ev->counter = what;
 	attr_begin(ev, type, config);
 	ev->attr.sample_period = period;
+	/* Its hits are in the kernel, all of them. */
+	if (type == PERF_TYPE_TRACEPOINT)
+		ev->attr.exclude_kernel = 0;
 	/* Never out of the PMU while the thread runs: a share of the time would be a guess. */
-	ev->attr.pinned = !period && ev->only_tid && type != PERF_TYPE_SOFTWARE;
+	ev->attr.pinned = !period && ev->only_tid && type != PERF_TYPE_SOFTWARE &&
+			  type != PERF_TYPE_TRACEPOINT;
 	return 0;
 }
 

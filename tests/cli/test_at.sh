@@ -20,6 +20,21 @@ wrong()
 	ok "$name" $?
 }
 
+# left_stopped POINT COMMAND...: by --break, and it goes on and ends well. What it printed is in out.
+left_stopped()
+(
+	point=$1
+	shift
+	: >"$tmp/err"
+	timeout -k 2 60 "$trapline" at "$point" --break -- "$@" >"$tmp/out" 2>"$tmp/err" &
+	for _ in $(seq 200); do
+		grep -q 'is stopped' "$tmp/err" && break
+		sleep 0.2
+	done
+	pid=$(sed -n 's/.*process \([0-9]*\) is stopped.*/\1/p' "$tmp/err")
+	[ -n "$pid" ] && grep -q '^State:.*T' "/proc/$pid/status" && kill -CONT "$pid" && wait $!
+)
+
 if [ "$(id -u)" != 0 ] || [ ! -e /sys/bus/event_source/devices/uprobe/type ]; then
 	echo "1..0 # SKIP uprobes (root, CONFIG_UPROBE_EVENTS)"
 	exit 0
@@ -68,6 +83,131 @@ run at 'put_line@0' --counter page-faults -- "$victims/reentrant"
 [ $? = 1 ] && grep -q 'put_line@0: the point was missed' "$tmp/err"
 ok "an_amount_that_is_over_at_the_place_is_told" $?
 
+# --- system calls ---
+
+system_calls()
+{
+	run at 'put_line#3' --counter syscalls --json -o "$tmp/first" -- "$victims/reentrant"
+	value=$(jq .value "$tmp/first")
+	reached=0
+	i=0
+	while [ $i -lt 5 ]; do # not `for _`: the shell's $_ may be in the environment, and on the stack
+		i=$((i + 1))
+		run at "put_line@$value" --counter syscalls --json -o "$tmp/second" -- "$victims/reentrant"
+		[ $? = 0 ] && jq -e --slurpfile first "$tmp/first" '.counter == "syscalls" and
+			.value == $first[0].value and .regs == $first[0].regs' "$tmp/second" >/dev/null &&
+			reached=$((reached + 1))
+	done
+	echo "# $value system calls; $reached of 5 runs at the same point"
+	[ $reached = 5 ]
+	ok "a_point_by_system_calls_that_another_run_told" $?
+
+	run at "put_line@$value+20" --counter syscalls --json -o "$tmp/first" -- "$victims/reentrant"
+	run at 'put_line#3+20' --json -o "$tmp/second" -- "$victims/reentrant"
+	[ "$(jq -c '.ip, .regs, .steps' "$tmp/first")" = "$(jq -c '.ip, .regs, .steps' "$tmp/second")" ] &&
+		jq -e --argjson v "$value" '.value == $v and .steps == 20' "$tmp/first" >/dev/null
+	ok "steps_from_an_amount_are_steps_from_its_pass" $?
+
+	# The program makes five calls between two passes.
+	run at "put_line@$((value - 1))" --counter syscalls -- "$victims/reentrant"
+	[ $? = 1 ] && grep -q 'the point was missed: the count is [0-9]*, [0-9]* past it' "$tmp/err"
+	ok "system_calls_that_are_no_point_are_a_miss_with_the_distance" $?
+
+	hidden='mount -t tmpfs tmpfs /sys/kernel/tracing && mount -t tmpfs tmpfs /sys/kernel/debug && exec "$@"'
+	# shellcheck disable=SC2016 # what is quoted is for that shell
+	if unshare -m true 2>/dev/null && [ -d /sys/kernel/debug ]; then
+		unshare -m sh -c "$hidden" sh "$trapline" at 'put_line#1' --counter syscalls -- \
+			"$victims/reentrant" >"$tmp/out" 2>"$tmp/err"
+		[ $? = 2 ] && grep -q 'raw_syscalls:sys_enter' "$tmp/err" && ! grep -q line "$tmp/out"
+		ok "without_the_tracepoint_the_reason_is_told" $?
+	else
+		ok "without_the_tracepoint_the_reason_is_told # SKIP a mount namespace of its own" 0
+	fi
+}
+
+if [ -r /sys/kernel/tracing/events/raw_syscalls/sys_enter/id ]; then
+	system_calls
+else
+	ok "points_by_system_calls # SKIP the tracepoint raw_syscalls:sys_enter (tracefs)" 0
+fi
+
+# --- single steps ---
+
+# Where each step leads, as the instructions of line() tell: five rounds of rep stosb, getpid() and
+# kill() a step each, two instructions of the handler and two of libc's return from it.
+run at 'line#1' --json -o "$tmp/first" -- "$victims/steps"
+base=$(jq -r .ip "$tmp/first")
+landed=0
+steps=0
+for offset in 0 1 2 3 4 11 16 16 16 16 16 18 19 24 26 28 33 38 40 on_signal __restore_rt \
+	__restore_rt 40 main; do
+	run at "line#1+$steps" --json -o "$tmp/second" -- "$victims/steps"
+	status=$?
+	ip=$(jq -r .ip "$tmp/second")
+	there=$(jq -r .function "$tmp/second")
+	case $offset in
+	[0-9]*) [ $((ip - base)) = "$offset" ] && [ "$there" = line ] ;;
+	__restore_rt) [ "$there" != line ] && [ "$there" != on_signal ] && [ "$there" != main ] ;;
+	*) [ "$there" = "$offset" ] ;;
+	esac && [ $status = 0 ] && grep -q '^handled 1$' "$tmp/out" &&
+		jq -e --argjson k $steps '.steps == $k and .ip == .regs.rip' "$tmp/second" >/dev/null &&
+		landed=$((landed + 1))
+	steps=$((steps + 1))
+done
+echo "# $landed of $steps places after 0, 1, 2... steps"
+[ $landed = $steps ] && [ $steps = 24 ]
+ok "each_step_lands_where_the_instructions_say" $?
+
+# What pushf has put into rax, and syscall into r11: bit 8 is the trap flag.
+run at 'line#1+3' --json -o "$tmp/first" -- "$victims/steps"
+run at 'line#1+14' --json -o "$tmp/second" -- "$victims/steps"
+[ $(($(jq -r .regs.rax "$tmp/first") & 0x102)) = 2 ] && [ $(($(jq -r .regs.r11 "$tmp/second") & 0x102)) = 2 ]
+ok "the_program_does_not_see_that_it_is_stepped" $?
+
+run at 'spin+5#101' --json -o "$tmp/first" -- "$victims/steps"
+run at 'spin+5#1+300' --json -o "$tmp/second" -- "$victims/steps"
+what='.ip, (.regs | del(.rdi))' # its process id
+[ "$(jq -c "$what" "$tmp/first")" = "$(jq -c "$what" "$tmp/second")" ]
+ok "a_hundred_rounds_of_three_steps_are_the_hundred_and_first_pass" $?
+
+run at 'put_line#2+500' --snapshot --json -o "$tmp/first" -- "$victims/reentrant"
+run at 'put_line#2+500' --snapshot --json -o "$tmp/second" -- "$victims/reentrant"
+[ $? = 0 ] && cmp -s "$tmp/first" "$tmp/second" && jq -e '.steps == 500 and .count == 2 and
+	(.stack | length > 0)' "$tmp/first" >/dev/null
+ok "two_runs_of_steps_are_alike_byte_for_byte" $?
+
+run at 'put_line#2+1000000' --signal ALRM -- "$victims/reentrant"
+[ $? = 1 ] && made=$(sed -n 's/.* ended, .* after \([0-9]*\) of 1000000 steps$/\1/p' "$tmp/err") &&
+	[ "$(grep -c . "$tmp/out")" = 15 ] && [ "${made:-0}" -gt 100 ] &&
+	run at "put_line#2+$made" --json -- "$victims/reentrant" &&
+	! run at "put_line#2+$((made + 1))" --json -- "$victims/reentrant"
+ok "a_program_that_ends_in_the_window_is_told_with_the_steps_it_made" $?
+
+run at 'in_thread#1+1000000' -- "$victims/steps" thread
+[ $? = 1 ] && grep -q 'ended, .* after [0-9]* of 1000000 steps' "$tmp/err" &&
+	grep -q '^handled 1$' "$tmp/out"
+ok "so_is_a_thread_and_the_program_goes_on" $?
+
+run at 'in_thread#1+1000000' -- "$victims/steps" execute
+[ $? = 1 ] && grep -q 'executed another program, after [0-9]* of' "$tmp/err" &&
+	grep -q '^executed$' "$tmp/out"
+ok "a_thread_that_executes_a_program_is_told_and_that_runs" $?
+
+run at 'in_thread#1+1000000' -- "$victims/steps" kill
+[ $? = 1 ] && grep -q 'after [0-9]* of 1000000 steps' "$tmp/err" && [ ! -s "$tmp/out" ]
+ok "a_process_that_is_killed_in_the_window_is_told" $?
+
+run at 'line#1+2' --signal USR1 -- "$victims/steps"
+[ $? = 0 ] && grep -q '^handled 2$' "$tmp/out"
+ok "a_signal_is_delivered_after_the_steps" $?
+
+run at 'spin+5#1+40000' -- "$victims/steps" alarm
+[ $? = 0 ] && grep -q '^handled 2$' "$tmp/out"
+ok "a_signal_that_comes_while_stepping_is_handled" $?
+
+left_stopped 'spin+5#1+40000' "$victims/steps" continue
+ok "who_is_let_go_meanwhile_stands_after_the_last_step" $?
+
 run at 'write#3' --snapshot -- "$victims/reentrant"
 [ $? = 0 ] && grep -q '^at write#3:' "$tmp/err" && grep -q '#1 .* main' "$tmp/err" &&
 	[ "$(grep -c '^line' "$tmp/out")" = 3 ]
@@ -77,15 +217,7 @@ run at 'write#400' -- "$victims/reentrant"
 [ $? = 1 ] && grep -q 'it came to write 15 times' "$tmp/err" && [ "$(grep -c . "$tmp/out")" = 15 ]
 ok "a_point_that_is_not_reached_is_told_and_the_program_ends" $?
 
-(
-	timeout -k 2 20 "$trapline" at 'put_line#1' --break -- "$victims/reentrant" >"$tmp/out" 2>"$tmp/err" &
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		grep -q 'is stopped' "$tmp/err" && break
-		sleep 0.2
-	done
-	pid=$(sed -n 's/.*process \([0-9]*\) is stopped.*/\1/p' "$tmp/err")
-	[ -n "$pid" ] && grep -q '^State:.*T' "/proc/$pid/status" && kill -CONT "$pid" && wait $!
-)
+left_stopped 'put_line#1' "$victims/reentrant"
 ok "break_leaves_it_stopped_until_somebody_lets_it_go_on" $?
 
 run sweep --signal SIGALRM --each write -- "$victims/reentrant"
@@ -107,6 +239,11 @@ ok "a_check_of_the_output_decides" $?
 wrong "an_amount_needs_a_counter" 'an amount of what' at 'write@5' -- true
 wrong "an_unknown_counter_is_refused" "not 'apples'" at 'write@5' --counter apples -- true
 wrong "an_amount_is_a_number" 'PLACE@AMOUNT' at 'write@x' --counter cycles -- true
+wrong "steps_are_a_number" "'+x' is none" at 'write#1+x' -- true
+wrong "steps_do_not_go_back" "'+-1' is none" at 'write#1+-1' -- true
+wrong "steps_are_not_nothing" "'+' is none" at 'write@5+' --counter syscalls -- true
+wrong "steps_have_a_limit" "up to 1000000" at 'write#1+1000001' -- true
+wrong "steps_need_a_pass" "counted from 1" at 'write#+5' -- true
 wrong "a_point_needs_a_number" "PLACE#N" at malloc -- true
 wrong "passes_begin_at_1" "counted from 1" at 'malloc#0' -- true
 wrong "an_unknown_function_gets_a_near_one" "did you mean put_line" at 'put_lime#1' -- "$victims/reentrant"

@@ -122,6 +122,14 @@ static inline void skip_because(const char *what_is_missing)
 	skip();
 }
 
+/* What counting system calls needs. */
+static inline void need_syscall_tracepoint(void)
+{
+	if (access("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", R_OK) &&
+	    access("/sys/kernel/debug/tracing/events/raw_syscalls/sys_enter/id", R_OK))
+		skip_because("the tracepoint raw_syscalls:sys_enter (tracefs)");
+}
+
 static inline unsigned int test_seed(void)
 {
 	const char *given = getenv("TRAPLINE_SEED");

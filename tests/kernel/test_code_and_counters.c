@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #define PAGES 16
+#define CALLS 1000
 
 static volatile int calls;
 
@@ -227,6 +228,35 @@ static void period_of_zero_only_counts(void **state)
 	munmap((void *)pages, PAGES * 4096);
 }
 
+static void *call_in_thread(void *arg)
+{
+	for (int i = 0; i < CALLS; i++)
+		syscall(SYS_getppid);
+	return NULL;
+}
+
+/* The thread is made and joined by calls of its own, some more. */
+static void system_calls_of_all_threads_are_counted(void **state)
+{
+	uint64_t before = 0;
+	uint64_t after = 0;
+	struct rig rig;
+	pthread_t thread;
+
+	need_syscall_tracepoint();
+	rig_open(&rig, MODE(state));
+	rig_count(&rig, TRAPLINE_SYSCALLS, 0);
+	expect_ok(trapline_event_read(rig.event, &before));
+	call_in_thread(NULL);
+	assert_int_equal(pthread_create(&thread, NULL, call_in_thread, NULL), 0);
+	pthread_join(thread, NULL);
+	expect_ok(trapline_event_read(rig.event, &after));
+	print_message("# %d and some: %lu\n", 2 * CALLS, after - before);
+	assert_in_range(after - before, 2 * CALLS, 2 * CALLS + CALLS / 2);
+	assert_int_equal(rig_hits(&rig), 0);
+	close_target(rig.target);
+}
+
 static void unknown_counter_is_refused(void **state)
 {
 	TRAPLINE_OPTS(event, opts);
@@ -292,6 +322,7 @@ int main(void)
 		TEST_EACH_MODE(page_faults_are_counted_exactly),
 		TEST(each_page_fault_is_a_hit),
 		TEST_EACH_MODE(period_of_zero_only_counts),
+		TEST_EACH_MODE(system_calls_of_all_threads_are_counted),
 		TEST_EACH_MODE(unknown_counter_is_refused),
 		TEST_EACH_MODE(sample_hits_while_the_thread_runs),
 		TEST_EACH_MODE(sample_needs_twenty_microseconds),

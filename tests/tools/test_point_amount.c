@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_point_amount.c - points by what a thread has used up: counters whose interrupts come late,
- * and page faults, which do not.
+ * and page faults and system calls, which have none or need none.
  *
  * Where the machine has a PMU that passes the library's self-test, asynchronous signals are
  * replayed by it. What does not depend on one is tried with page faults everywhere.
@@ -134,8 +134,10 @@ static void an_instruction_that_never_comes_ends_in_a_miss(void **state)
 	end_child();
 }
 
-static uint64_t counts[8];
-static uint64_t arguments[8];
+#define PASSES 500
+
+static uint64_t counts[PASSES];
+static uint64_t arguments[PASSES];
 
 static enum trapline_action note_count(const struct trapline_hit *hit)
 {
@@ -149,23 +151,134 @@ static enum trapline_action note_count(const struct trapline_hit *hit)
 	return TRAPLINE_GO_ON;
 }
 
-static void records_hold_the_amount_at_the_hit(void **state)
+/* The next passes of tick(), with what is counted at each. */
+static uint64_t record_passes(uint64_t passes)
 {
 	TRAPLINE_OPTS(event, opts);
 	struct trapline_event *ticks;
 	uint64_t seen = 0;
-	uint64_t base = start_faulting();
 
 	opts.count_of = counter;
 	opts.arg = &seen;
-	opts.limit = ARRAY_LEN(counts);
+	opts.limit = passes;
 	expect_ok(trapline_break(rig.target, ADDR(tick), &opts, &ticks));
 	kill(child, SIGCONT);
-	while (seen < ARRAY_LEN(counts))
+	while (seen < passes)
 		trapline_poll(rig.target, 1000, note_count);
+	trapline_event_close(ticks);
+	return seen;
+}
+
+static void records_hold_the_amount_at_the_hit(void **state)
+{
+	uint64_t base = start_faulting();
+	uint64_t seen = record_passes(8);
+
 	/* It may stand before a pass that is seen once more: the argument says which it was. */
 	for (size_t i = arguments[0] == 4; i < seen; i++)
 		assert_int_equal(counts[i], base + 1 + (i - (arguments[0] == 4)) / TICKS_PER_PAGE);
+	end_child();
+}
+
+/* --- system calls --- */
+
+/* At least one between two ticks; how many is as irregular as it is the same in each run. */
+__attribute__((noipa)) static uint64_t call_program(uint64_t rounds)
+{
+	uint64_t x = 88172645463325252u;
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		for (uint64_t k = 0; k <= x % 4; k++)
+			syscall(SYS_getppid);
+		tick(i);
+		shared->ticks = i + 1;
+	}
+	return 1;
+}
+
+static void start_calling(void)
+{
+	need_syscall_tracepoint();
+	start_program(call_program, UINT64_MAX);
+	open_amount(TRAPLINE_SYSCALLS);
+}
+
+/* Each pass is the only one at its count, so that the count alone must find it again. */
+static void passes_are_found_again_by_system_calls(void **state)
+{
+	uint64_t equal = 0;
+
+	start_calling();
+	uint64_t seen = record_passes(PASSES);
+	end_child();
+	start_calling();
+	for (uint64_t i = 0; i < seen; i++) {
+		expect_ok(run_to(counts[i], ADDR(tick)));
+		expect_at(ADDR(tick));
+		equal += shared->ticks == arguments[i] && amount_now() == counts[i];
+	}
+	print_message("# %lu of %lu passes at the same count, up to %lu system calls\n", equal, seen,
+		      counts[seen - 1]);
+	assert_int_equal(equal, seen);
+	/* Irregular they are: a count of passes would not do. */
+	assert_true(counts[seen - 1] > counts[0] + seen && arguments[seen - 1] == seen - 1);
+	end_child();
+}
+
+static void system_calls_are_counted_one_by_one(void **state)
+{
+	uint64_t x = 88172645463325252u;
+
+	start_calling();
+	uint64_t seen = record_passes(PASSES);
+	for (uint64_t i = 0; i < seen; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		if (i)
+			assert_int_equal(counts[i], counts[i - 1] + 1 + x % 4);
+	}
+	end_child();
+}
+
+static void a_count_of_calls_that_no_pass_has_is_missed(void **state)
+{
+	char why[256];
+	uint64_t at = 1;
+
+	start_calling();
+	uint64_t seen = record_passes(PASSES);
+	while (at < seen && counts[at] < counts[at - 1] + 3)
+		at++;
+	end_child();
+	start_calling();
+	/* Stopped at the very next pass, and told so. */
+	assert_int_equal(run_to(counts[at] - 2, ADDR(tick)), -ERANGE);
+	trapline_explain(-ERANGE, why, sizeof(why));
+	assert_non_null(strstr(why, "past it"));
+	assert_true(amount_now() > counts[at] - 2);
+	/* What is over does not come again. */
+	assert_int_equal(run_to(counts[0], ADDR(tick)), -ERANGE);
+	expect_ok(run_to(counts[seen - 1], ADDR(tick)));
+	assert_int_equal(shared->ticks, seen - 1);
+	end_child();
+}
+
+static void system_calls_have_no_period(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_event *event;
+	char why[256];
+
+	start_child(100);
+	rig_open_pid(&rig, BY_BPF, child);
+	opts.period = 10;
+	assert_int_equal(trapline_count(rig.target, TRAPLINE_SYSCALLS, &opts, &event), -EINVAL);
+	trapline_explain(-EINVAL, why, sizeof(why));
+	assert_non_null(strstr(why, "without a period"));
 	end_child();
 }
 
@@ -282,6 +395,10 @@ int main(void)
 		POINT_TEST(what_is_past_is_told_with_the_distance),
 		POINT_TEST(an_instruction_that_never_comes_ends_in_a_miss),
 		POINT_TEST(records_hold_the_amount_at_the_hit),
+		POINT_TEST(system_calls_are_counted_one_by_one),
+		POINT_TEST(passes_are_found_again_by_system_calls),
+		POINT_TEST(a_count_of_calls_that_no_pass_has_is_missed),
+		POINT_TEST(system_calls_have_no_period),
 		POINT_TEST(a_counter_that_loses_interrupts_is_refused_with_the_reason),
 		POINT_TEST(what_is_no_point_is_refused),
 		POINT_TEST(a_process_that_runs_is_stopped_in_time),
