@@ -25,7 +25,7 @@ sweeps()
 # quiet NAME RUN PROGRAM MODE: nothing at the grades that are printed; and sites were held.
 quiet()
 {
-	race --sweep --time 1 -- "$3" "$4" "$2"
+	race --sweep --time 0.6 -- "$3" "$4" "$2"
 	ok "$1" $?
 	holds 'all(.[]; .type != "race") and .[-1].stalls > 0 and .[-1].sites_covered > 0 and
 		.[-1].sites_refused == 0'
