@@ -5,7 +5,7 @@
  * First it is shown that this host punishes mistakes at all: plain stores, and the protocol with
  * its syncs taken away, crash. A host that does not proves nothing below, and says so as a skip.
  *
- * TRAPLINE_FLIPS: how many in all (default 20 million). TRAPLINE_SEED: what was printed.
+ * TRAPLINE_FLIPS: how many in all (default 10 million). TRAPLINE_SEED: what was printed.
  */
 #include "sites.h"
 
@@ -455,7 +455,7 @@ static void flips_tear_nothing_stress(void **state)
 {
 	static const int crews[] = { 1, 4, 16 };
 	const char *text = getenv("TRAPLINE_FLIPS");
-	uint64_t flips = text ? strtoull(text, NULL, 0) : 20000000;
+	uint64_t flips = text ? strtoull(text, NULL, 0) : 10000000;
 	uint64_t random = seed_from_environment();
 	bool single_stores = is_amd();
 
