@@ -102,7 +102,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 	if (err && race_walk_anywhere(hit, &pc))
 		return;
 	if (pc == hit->ip) {
-		race_hold(hit, 0);
+		race_hold(hit, NULL);
 		return;
 	}
 	race_aim_check_missed(hit->tid);

@@ -93,6 +93,6 @@ TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
 	atomic_set(&aim->state, AIM_FREE);
 	race_budget_spend(race.budget.trap_ns, 1);
 	if (!hit->async)
-		race_hold(hit, 0);
+		race_hold(hit, NULL);
 	return TRAPLINE_GO_ON;
 }

@@ -446,37 +446,6 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	return waited ? 0 : -EFAULT;
 }
 
-TRAP_PATH int race_hold(const struct trapline_hit *hit, int is_escaped)
-{
-	const struct race_module *module;
-	struct race_target target;
-	struct insn_regs regs;
-	struct insn insn;
-
-	enum race_policy policy = race_policy_of(hit->ip, &module);
-	if (policy == RACE_CODE_EXCLUDED)
-		return -ENOENT;
-	uint64_t left = module->text_end - hit->ip;
-	race_registers(hit, &regs);
-	if (insn_decode(race_code(module, hit->ip),
-			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
-	    find_target(&insn, &regs, is_escaped, &target))
-		return -ENOENT;
-	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
-							  RACE_READ_WRITE;
-	if (target.access & ~allowed)
-		return -ENOENT;
-	int pointless = is_pointless(hit, is_escaped, &target);
-	if (pointless >= 0) {
-		race_count((enum race_counter)pointless);
-		return -EFAULT;
-	}
-	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
-		return -ENOENT;
-	race_note_seen(hit->ip);
-	return hold(hit, &target, insn.length, module);
-}
-
 /* What the function that is about to be called will touch, first: one side of a copy by chance. */
 TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_regs *regs,
 				    struct race_target *out)
@@ -494,25 +463,38 @@ TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_reg
 	return 0;
 }
 
-TRAP_PATH int race_hold_call(const struct trapline_hit *hit, enum race_call kind)
+TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *spot)
 {
+	int is_escaped = spot && spot->is_escaped;
+	enum race_call call = spot ? spot->call : RACE_CALL_NONE;
 	const struct race_module *module;
 	struct race_target target;
 	struct insn_regs regs;
 	struct insn insn;
 
-	if (race_policy_of(hit->ip, &module) != RACE_CODE_INCLUDED)
+	enum race_policy policy = race_policy_of(hit->ip, &module);
+	if (policy == RACE_CODE_EXCLUDED)
 		return -ENOENT;
 	uint64_t left = module->text_end - hit->ip;
 	race_registers(hit, &regs);
 	if (insn_decode(race_code(module, hit->ip),
 			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
-	    find_call_target(kind, &regs, &target))
+	    (call ? find_call_target(call, &regs, &target) :
+		    find_target(&insn, &regs, is_escaped, &target)))
 		return -ENOENT;
-	int pointless = is_pointless(hit, 0, &target);
+	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
+							  RACE_READ_WRITE;
+	if (target.access & ~allowed)
+		return -ENOENT;
+	int pointless = is_pointless(hit, is_escaped, &target);
 	if (pointless >= 0) {
 		race_count((enum race_counter)pointless);
 		return -EFAULT;
 	}
+	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
+		return -ENOENT;
+	/* At a call nothing is accessed that a breakpoint alone could tell. */
+	if (!call)
+		race_note_seen(hit->ip);
 	return hold(hit, &target, insn.length, module);
 }

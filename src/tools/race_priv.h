@@ -301,12 +301,11 @@ enum race_call race_call_of(const struct race_calls *calls, const struct race_mo
 
 /*
  * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch
- * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there. is_escaped: a
- * variable of the own frame counts, since its address was given away.
+ * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there. spot: what a
+ * sweep knows of the place, or NULL.
  */
-int race_hold(const struct trapline_hit *hit, int is_escaped);
-/* The same, before a call. */
-int race_hold_call(const struct trapline_hit *hit, enum race_call kind);
+struct race_spot;
+int race_hold(const struct trapline_hit *hit, const struct race_spot *spot);
 /* 1: a watch is free, for this moment. */
 int race_has_free_slot(void);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
@@ -370,12 +369,12 @@ void race_on_site(const struct trapline_trap_hit *hit);
  * process, perhaps none. */
 void race_spot_arm(struct race_spot *spot, int is_first_time);
 /*
- * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
- * many are in out. With most, *function says where to go on when so many have been found; else all are
+ * The accesses that a sweep goes for, in the module's functions from number *function on; calls is
+ * what race_calls_find() says of it. Returns how many are in out. With most, *function says where to go on when so many have been found; else all are
  * looked at, and which are taken is by chance if there are more than max.
  */
-uint32_t race_find_spots(const struct race_module *module, uint32_t *function, uint32_t most,
-			 struct race_spot *out, uint32_t max);
+uint32_t race_find_spots(const struct race_module *module, const struct race_calls *calls,
+			 uint32_t *function, uint32_t most, struct race_spot *out, uint32_t max);
 /* How many functions the module has. */
 uint32_t race_count_functions(const struct race_module *module);
 

@@ -141,9 +141,7 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 		.context = trap->context,
 	};
 
-	int err = spot->call ? race_hold_call(&hit, spot->call) :
-			       race_hold(&hit, spot->is_escaped);
-	if (err == -EFAULT &&
+	if (race_hold(&hit, spot) == -EFAULT &&
 	    counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
 		set_flag(spot, RACE_SITE_POINTLESS);
 }

@@ -37,13 +37,13 @@ struct given {
 
 struct search {
 	const struct race_module *module;
+	const struct race_calls *calls;
 	struct race_spot *out;
 	uint32_t count;
 	uint32_t max;
 	uint64_t listed; /* of the module, taken or not */
 	struct insn_regs regs;
 	struct given given;
-	struct race_calls calls;
 };
 
 /* 1: rbp is the frame. Else it may point anywhere. */
@@ -193,15 +193,10 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 		s->regs.r[INSN_RIP] = pc;
 		if (race_is_replay() && !race_is_in_range(m, pc, pc + 1))
 			continue;
-		enum race_call call = race_call_of(&s->calls, m, &insn, pc);
+		enum race_call call = race_call_of(s->calls, m, &insn, pc);
 		if (call || has_access(s, &insn))
 			take(s, pc, &insn, call);
 	}
-}
-
-static int copy(const void *from, void *to, size_t n)
-{
-	return race_copy((uintptr_t)from, to, n);
 }
 
 /* One row of the table: where a function begins, and its length in the FDE. */
@@ -211,7 +206,7 @@ static void search_row(struct search *s, const struct race_eh_frame *h, const in
 	uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)row[0];
 	struct fde fde;
 
-	if (!copy(there, &fde, sizeof(fde)))
+	if (!race_copy((uintptr_t)there, &fde, sizeof(fde)))
 		return;
 	uint64_t end = start + fde.bytes;
 
@@ -225,7 +220,8 @@ static void search_row(struct search *s, const struct race_eh_frame *h, const in
 
 static int read_head(const struct race_module *module, struct race_eh_frame *head)
 {
-	return module->eh_frame && copy(module->eh_frame, head, sizeof(*head)) &&
+	return module->eh_frame &&
+	       race_copy((uintptr_t)module->eh_frame, head, sizeof(*head)) &&
 	       race_eh_frame_is_sorted(head) && head->count;
 }
 
@@ -240,11 +236,11 @@ uint32_t race_count_functions(const struct race_module *module)
  * The program may close the object at any moment, so nothing of it is touched: its unwind table is
  * read by a system call, and its text is the copy that was kept.
  */
-uint32_t race_find_spots(const struct race_module *module, uint32_t *function, uint32_t most,
-			 struct race_spot *out, uint32_t max)
+uint32_t race_find_spots(const struct race_module *module, const struct race_calls *calls,
+			 uint32_t *function, uint32_t most, struct race_spot *out, uint32_t max)
 {
 	const struct race_eh_frame *there = module->eh_frame;
-	struct search s = { .module = module, .out = out, .max = max };
+	struct search s = { .module = module, .calls = calls, .out = out, .max = max };
 	struct race_eh_frame head;
 
 	if (!read_head(module, &head) || *function >= head.count)
@@ -255,8 +251,7 @@ uint32_t race_find_spots(const struct race_module *module, uint32_t *function, u
 	if (memory_failed(rows))
 		return 0;
 	uint32_t done = rows_left;
-	race_calls_find(module, &s.calls);
-	if (copy(&there->rows[*function], rows, bytes))
+	if (race_copy((uintptr_t)&there->rows[*function], rows, bytes))
 		for (done = 0; done < rows_left && (!most || s.count < most); done++)
 			search_row(&s, there, rows[done]);
 	memory_unmap(rows, bytes);

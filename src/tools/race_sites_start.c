@@ -44,6 +44,7 @@ struct library {
 	uint32_t functions;
 	uint32_t is_around; /* past the last function, and at the beginning again */
 	uint32_t is_done;
+	struct race_calls calls;
 };
 
 static struct {
@@ -139,8 +140,9 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 }
 
 /* A set lives as long as the process: a thread may be in a callback, and places are few. */
-static int add_set(const struct race_module *module, uint32_t *function, uint32_t most)
+static int add_set(struct library *l, uint32_t most)
 {
+	const struct race_module *module = l->module;
 	struct race_spots *set = &sites.sets[sites.count];
 	uint32_t room = RACE_SPOTS_MAX - sites.spots;
 	size_t bytes = RACE_SPOTS_MAX * sizeof(struct race_spot);
@@ -156,7 +158,7 @@ static int add_set(const struct race_module *module, uint32_t *function, uint32_
 				    .start = module->start,
 				    .number = sites.count,
 				    .rows = rows };
-	set->count = race_find_spots(module, function, most, rows, room);
+	set->count = race_find_spots(module, &l->calls, &l->next, most, rows, room);
 	if (set->count)
 		err = place_traps(set, &problem);
 	if (err) {
@@ -175,7 +177,7 @@ static int add_set(const struct race_module *module, uint32_t *function, uint32_
 static int add_piece(struct library *l)
 {
 	uint32_t most = l->module == race.program ? 0 : PIECE;
-	int err = add_set(l->module, &l->next, most);
+	int err = add_set(l, most);
 
 	if (l->next >= l->functions && !l->is_around) {
 		l->next = 0;
@@ -231,6 +233,8 @@ static int add_module(const struct race_module *module)
 			       .is_done = err != 0 };
 	if (err)
 		refuse(err, NULL);
+	else
+		race_calls_find(module, &l->calls);
 	return err || module != race.program ? err : add_piece(l);
 }
 
