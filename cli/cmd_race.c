@@ -203,18 +203,16 @@ static void name_program(struct race_cli_settings *set)
 static int settings_read(struct race_cli_settings *set, int argc, char **argv)
 {
 	int status = 0;
-	int n = 1;
+	int n = session_cut_command(COMMAND, argc, argv, &set->command);
 
-	while (n < argc && strcmp(argv[n], "--") != 0)
-		n++;
+	if (n < 0)
+		return CLI_USAGE;
 	int first = opts_parse(&syntax, n, argv, set, &status);
 	if (first < 0)
 		return status ? status : -1;
 	if (first < n)
 		return cli_wrong(COMMAND, "'%s' is no option; the command goes after --",
 				 argv[first]);
-	if (n + 1 < argc)
-		set->command = &argv[n + 1];
 	status = session_check_target(COMMAND, set->pid, set->command);
 	if (status)
 		return status;

@@ -461,17 +461,10 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 
 static bool is_trap_blocked(pid_t pid, pid_t tid)
 {
-	char line[256];
-	unsigned long long blocked = 0;
+	char text[32];
 
-	snprintf(line, sizeof(line), "/proc/%d/task/%d/status", pid, tid);
-	FILE *f = fopen(line, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return blocked >> (SIGTRAP - 1) & 1;
+	return program_status(pid, tid, "SigBlk", text, sizeof(text)) &&
+	       strtoull(text, NULL, 16) >> (SIGTRAP - 1) & 1;
 }
 
 static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)

@@ -105,19 +105,28 @@ bool program_is_secure(const char *path)
 				     sizeof(capabilities)) > 0;
 }
 
-int program_seccomp(pid_t pid)
+bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n)
 {
+	size_t length = strlen(field);
 	char line[256];
-	int mode = 0;
+	bool found = false;
 
-	snprintf(line, sizeof(line), "/proc/%d/status", pid);
+	snprintf(line, sizeof(line), "/proc/%d/task/%d/status", pid, tid);
 	FILE *f = fopen(line, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Seccomp: %d", &mode) == 1)
-			break;
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, field, length) && line[length] == ':';
 	if (f)
 		fclose(f);
-	return mode;
+	if (found)
+		snprintf(text, n, "%s", line + length + 1);
+	return found;
+}
+
+int program_seccomp(pid_t pid)
+{
+	char text[32];
+
+	return program_status(pid, pid, "Seccomp", text, sizeof(text)) ? atoi(text) : 0;
 }
 
 int program_cpus(pid_t pid)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* program.h - what the file of a program tells before it runs. */
+/* program.h - what the file of a program tells before it runs, and /proc of one that does. */
 #ifndef CLI_PROGRAM_H
 #define CLI_PROGRAM_H
 
@@ -16,6 +16,9 @@ bool program_is_static(const char *path);
 bool program_is_go(const char *path);
 /* setuid, setgid or with capabilities that we do not have: the loader takes nothing of ours. */
 bool program_is_secure(const char *path);
+
+/* The text of a field, as "Seccomp", of /proc/PID/task/TID/status; false: it is not there. */
+bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n);
 
 /* The kind of seccomp filter that a process runs under; 0: none. */
 int program_seccomp(pid_t pid);

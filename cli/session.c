@@ -4,6 +4,7 @@
 
 #include "cli/clock.h"
 #include "cli/cmd.h"
+#include "cli/program.h"
 #include "cli/start.h"
 
 #include <trapline/trapline.h>
@@ -90,18 +91,13 @@ void session_release(struct session *r, bool wanted)
 /* Started by the user himself, and not his any more: it has privileges that he has not. */
 static bool is_set_user_id(pid_t pid)
 {
-	char text[256];
-	unsigned int real = 0;
-	unsigned int effective = 0;
+	unsigned int effective;
+	unsigned int real;
+	char text[64];
 
-	snprintf(text, sizeof(text), "/proc/%d/status", pid);
-	FILE *f = fopen(text, "re");
-	while (f && fgets(text, sizeof(text), f))
-		if (sscanf(text, "Uid: %u %u", &real, &effective) == 2)
-			break;
-	if (f)
-		fclose(f);
-	return real != effective && real == getuid();
+	return program_status(pid, pid, "Uid", text, sizeof(text)) &&
+	       sscanf(text, "%u %u", &real, &effective) == 2 && real != effective &&
+	       real == getuid();
 }
 
 void session_note_without_bpf(const struct session *r)
