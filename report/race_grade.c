@@ -12,11 +12,7 @@
 
 #include "code/insn.h"
 #include "report/files.h"
-
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+#include "report/source.h"
 
 #define LOOP_INSNS_MAX 24
 
@@ -172,68 +168,6 @@ static bool is_plain_rmw(const struct race_side *side)
 	       !(insn.flags & INSN_ATOMIC);
 }
 
-/* Without what stands in comments. */
-static void drop_comments(char *line)
-{
-	char *slashes = strstr(line, "//");
-	char *open;
-
-	if (slashes)
-		*slashes = '\0';
-	while ((open = strstr(line, "/*"))) {
-		char *close = strstr(open, "*/");
-		if (!close) {
-			*open = '\0';
-			return;
-		}
-		memmove(open, close + 2, strlen(close + 2) + 1);
-	}
-}
-
-static bool line_says_atomic(char *line)
-{
-	static const char *const words[] = { "atomic", "volatile", "__sync_", "READ_ONCE",
-					     "WRITE_ONCE", "ACCESS_ONCE" };
-
-	drop_comments(line);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(line, words[i]))
-			return true;
-	return false;
-}
-
-enum source_says {
-	SAYS_UNKNOWN, /* no line, or its file cannot be read */
-	SAYS_PLAIN,
-	SAYS_ATOMIC,
-};
-
-/* The line of an access or, for `#pragma omp atomic`, the one before it. */
-static enum source_says what_source_says(struct symbols *s, uint64_t address, int wanted)
-{
-	enum source_says says = SAYS_UNKNOWN;
-	char path[PATH_MAX];
-	char *line = NULL;
-	size_t size = 0;
-
-	if (!wanted || !files_source(s, address, path, sizeof(path)))
-		return SAYS_UNKNOWN;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return SAYS_UNKNOWN;
-	for (int n = 1; n <= wanted && getline(&line, &size, f) > 0; n++) {
-		if (n != wanted && (n != wanted - 1 || !strstr(line, "#pragma")))
-			continue;
-		if (line_says_atomic(line))
-			says = SAYS_ATOMIC;
-		else if (n == wanted && says == SAYS_UNKNOWN)
-			says = SAYS_PLAIN;
-	}
-	free(line);
-	fclose(f);
-	return says;
-}
-
 static enum source_says what_side_says(struct race_report *r,
 				       const struct race_access_place *a)
 {
@@ -242,10 +176,10 @@ static enum source_says what_side_says(struct race_report *r,
 	struct symbols *s = race_symbols(r, a->at, &address);
 
 	if (!s)
-		return SAYS_UNKNOWN;
+		return SOURCE_UNKNOWN;
 	files_scope(s, address - a->after, &scope);
-	return scope.is_atomic ? SAYS_ATOMIC :
-				 what_source_says(s, address - a->after, a->place.line);
+	return scope.is_atomic ? SOURCE_ATOMIC :
+				 source_says(s, address - a->after, a->place.line);
 }
 
 /* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
@@ -281,8 +215,8 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 		return "it is declared atomic or volatile";
 	if (is_locking(r, &v->first) || is_locking(r, &v->second))
 		return "part of a library that synchronises";
-	if (what_side_says(r, &v->first) == SAYS_ATOMIC &&
-	    what_side_says(r, &v->second) == SAYS_ATOMIC)
+	if (what_side_says(r, &v->first) == SOURCE_ATOMIC &&
+	    what_side_says(r, &v->second) == SOURCE_ATOMIC)
 		return "the source says atomic on both sides";
 	return NULL;
 }
@@ -303,8 +237,8 @@ static bool stores_constant(const struct race_side *side)
 static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v)
 {
 	return stores_constant(&v->record.second) ||
-	       what_side_says(r, &v->first) != SAYS_PLAIN ||
-	       what_side_says(r, &v->second) != SAYS_PLAIN;
+	       what_side_says(r, &v->first) != SOURCE_PLAIN ||
+	       what_side_says(r, &v->second) != SOURCE_PLAIN;
 }
 
 void race_grade(struct race_report *r, struct race_view *v)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* test_source.c - which lines of a source text are said to be atomic, and which are not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "report/source.h"
+
+/* Each line begins with what shall be said of it: A, P or, behind the end, U. */
+static const char text[] = "P /* atomic is this\n"
+			   "P  * comment only, atomic_load() */\n"
+			   "P n = n + 1;\n"
+			   "A head = atomic_load_explicit(\n"
+			   "A	&queue->head, is_mine ? memory_order_acquire :\n"
+			   "A				   memory_order_relaxed);\n"
+			   "P tail = queue->tail; // not __atomic_load_n()\n"
+			   "P if (tail) {\n"
+			   "A #pragma omp atomic read acquire\n"
+			   "A	seen = ready;\n"
+			   "P	data = 1;\n"
+			   "P }\n"
+			   "A #include <stdatomic.h>\n"
+			   "P data =\n"
+			   "P	2;\n"
+			   "A *(volatile int *)\n"
+			   "A	&data = /* two\n"
+			   "A	lines */ 3;\n"
+			   "P data = 4;\n";
+
+static void each_line_says_what_its_statement_says(void **state)
+{
+	const char *line = text;
+
+	for (int n = 1; *line; n++) {
+		char code[sizeof(text)];
+		char *to = code;
+
+		/* The first letter is the test's own. */
+		for (const char *c = text; *c; c = strchr(c, '\n') + 1) {
+			size_t length = (size_t)(strchr(c, '\n') + 1 - (c + 1));
+			memcpy(to, c + 1, length);
+			to += length;
+		}
+		FILE *f = fmemopen(code, (size_t)(to - code), "r");
+		assert_non_null(f);
+		enum source_says says = source_says_in(f, n);
+		fclose(f);
+		if (says != (*line == 'A' ? SOURCE_ATOMIC : SOURCE_PLAIN))
+			fail_msg("line %d: %d, \"%.*s\"", n, (int)says,
+				 (int)strcspn(line, "\n"), line);
+		line = strchr(line, '\n') + 1;
+	}
+}
+
+static void a_line_behind_the_end_says_nothing(void **state)
+{
+	char code[] = "atomic_t x;\n";
+	FILE *f = fmemopen(code, strlen(code), "r");
+
+	assert_non_null(f);
+	assert_int_equal(source_says_in(f, 2), SOURCE_UNKNOWN);
+	fclose(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_line_says_what_its_statement_says),
+		cmocka_unit_test(a_line_behind_the_end_says_nothing),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
+}
