@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_aim.c - a breakpoint for one thread on the access that was chosen for it.
+ * race_aim.c - a breakpoint on the access that was chosen.
  *
- * Exec breakpoints trap before the instruction, so the thread stands exactly there, with all
- * registers the access will use. A row stays open for its thread: moving it costs a fifth of
- * opening it. Rows whose thread has not come for long, or has ended, go to the next who needs one.
+ * Exec breakpoints trap before the instruction, so a thread stands exactly there, with all
+ * registers the access will use.
+ *
+ * Where all events were inherited, one breakpoint is, too: who comes to it first is held, whoever
+ * chose it. It is one for all because an event opened in a single thread makes the thread's events
+ * differ from those of others for good, and the kernel then takes all of them down and up at each
+ * switch between the two instead of leaving them where they are (context_equiv() in
+ * kernel/events/core.c).
+ *
+ * Threads that ran before us have their own events anyway: there each has its own breakpoint. A row
+ * stays open for its thread: moving it costs a fifth of opening it. Rows whose thread has not come
+ * for long, or has ended, go to the next who needs one. The same with so many threads that to move
+ * one breakpoint in all of them takes longer than a switch does.
  */
 #include <errno.h>
 
@@ -15,6 +25,9 @@
 #define PROBES 8u
 #define STALE_NS 200000000u
 #define MISSES_MAX 16u
+/* Who chose it has gone another way, most likely, and nobody else has come. */
+#define SHARED_STALE_NS 150000u
+#define SHARED_THREADS_MAX 64u
 
 static uint32_t first_row(pid_t tid)
 {
@@ -49,10 +62,17 @@ TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
 	return NULL;
 }
 
+TRAP_PATH static int has_shared(void)
+{
+	return atomic_get(&race.has_shared_aim) != 0;
+}
+
 TRAP_PATH void race_aim_check_missed(pid_t tid)
 {
 	uint32_t at = first_row(tid);
 
+	if (has_shared())
+		return;
 	for (uint32_t n = 0; n < PROBES; n++) {
 		struct race_aim *aim = &race.aims[(at + n) % RACE_AIM_ROWS];
 		if (aim->tid != tid || atomic_get(&aim->state) != AIM_SET)
@@ -62,8 +82,41 @@ TRAP_PATH void race_aim_check_missed(pid_t tid)
 	}
 }
 
+/* With more threads than that, from now on each has its own: its register is free then. */
+TRAP_PATH static void give_up_shared(void)
+{
+	struct race_aim *aim = &race.shared_aim;
+	uint32_t state = atomic_get(&aim->state);
+
+	if (state == AIM_BUSY || !atomic_cas(&aim->state, &state, AIM_BUSY))
+		return;
+	atomic_set(&race.has_shared_aim, 0u);
+	event_let_go(aim->event);
+}
+
+TRAP_PATH static int aim_shared(uint64_t pc)
+{
+	struct race_aim *aim = &race.shared_aim;
+	uint64_t now = clock_now_ns();
+	uint32_t state = atomic_get(&aim->state);
+
+	if (state == AIM_BUSY || (state == AIM_SET && now - aim->set_ns < SHARED_STALE_NS) ||
+	    !atomic_cas(&aim->state, &state, AIM_BUSY))
+		return -EBUSY;
+	if (state == AIM_SET)
+		race_count(RACE_AIMS_MISSED);
+	aim->set_ns = now;
+	int err = event_aim(aim->event, pc, sizeof(long), TRAPLINE_EXECUTE);
+	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
+	return err;
+}
+
 TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 {
+	if (has_shared() && counter_get(&race.budget.threads) > SHARED_THREADS_MAX)
+		give_up_shared();
+	if (has_shared())
+		return aim_shared(pc);
 	uint64_t now = clock_now_ns();
 	struct race_aim *aim = row_for(tid, now);
 
@@ -86,7 +139,7 @@ TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
 	struct race_aim *aim = hit->arg;
 	uint32_t expected = AIM_SET;
 
-	if (aim->tid != hit->tid || !atomic_cas(&aim->state, &expected, AIM_BUSY))
+	if ((aim->tid && aim->tid != hit->tid) || !atomic_cas(&aim->state, &expected, AIM_BUSY))
 		return TRAPLINE_GO_ON;
 	aim->missed = 0;
 	event_rest(aim->event);

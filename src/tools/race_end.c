@@ -29,17 +29,22 @@ TRAP_PATH int race_is_unwatched(void)
 	return now > looked && now - looked > UNWATCHED_NS;
 }
 
+#define EVENTS (RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS + 1)
+
 TRAP_PATH static struct trapline_event *event_at(uint32_t i)
 {
 	if (i < RACE_TIMERS)
 		return race.timers[i];
 	i -= RACE_TIMERS;
-	return i < RACE_SLOTS ? race.slots[i].event : race.aims[i - RACE_SLOTS].event;
+	if (i < RACE_SLOTS)
+		return race.slots[i].event;
+	i -= RACE_SLOTS;
+	return i < RACE_AIM_ROWS ? race.aims[i].event : race.shared_aim.event;
 }
 
 TRAP_PATH static void each_event(void (*act)(struct trapline_event *))
 {
-	for (uint32_t i = 0; i < RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS; i++)
+	for (uint32_t i = 0; i < EVENTS; i++)
 		if (event_at(i))
 			act(event_at(i));
 }
@@ -48,7 +53,7 @@ TRAP_PATH static int wait_for_callbacks(void)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS; i++)
+	for (uint32_t i = 0; i < EVENTS; i++)
 		if (event_at(i) && inflight_wait(race.pid, event_at(i)->index))
 			err = -EBUSY;
 	return err;

@@ -5,7 +5,7 @@
  * The way of one find:
  *	race.c		a tick of the task clock interrupts a thread
  *	race_walk.c	one of the accesses ahead is chosen, a breakpoint set on it
- *	race_aim.c	the thread comes there
+ *	race_aim.c	a thread comes there
  *	race_hold.c	it is held; the address is watched; somebody comes or not
  *	race_second.c	who came: which instruction, is it one that counts
  *	race_memory.c	what was raced for: a block of the heap, a stack
@@ -107,10 +107,10 @@ enum race_aim_state {
 	AIM_SET
 };
 
-/* A breakpoint of one thread; kept open for it until another needs the row. */
+/* A breakpoint of one thread, kept open for it until another needs the row; or one of all. */
 struct race_aim {
 	uint32_t state;
-	pid_t tid;
+	pid_t tid; /* 0: nobody's, or that of all */
 	uint32_t missed; /* in a row */
 	uint64_t set_ns;
 	struct trapline_event *event;
@@ -164,6 +164,8 @@ struct race_state {
 	struct trapline_event *timers[RACE_TIMERS];
 	struct race_slot slots[RACE_SLOTS];
 	struct race_aim aims[RACE_AIM_ROWS];
+	struct race_aim shared_aim;
+	uint32_t has_shared_aim;
 	struct race_budget budget;
 	uint64_t seen[RACE_SEEN]; /* accesses that were come across lately */
 	uint64_t seen_count;

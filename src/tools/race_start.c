@@ -3,7 +3,7 @@
  * race_start.c - the search begins in this process: events are opened, prices are measured.
  *
  * Registers: up to three watches for the whole process, opened once, disabled, and moved to where
- * a thread is held; one is left for each thread's breakpoint on the access ahead. Not in a handler.
+ * a thread is held; one is left for the breakpoint on the access ahead. Not in a handler.
  */
 #include <elf.h>
 #include <errno.h>
@@ -89,6 +89,31 @@ static int prepare_aims(void)
 		aim->state = AIM_FREE;
 		aim->tid = 0;
 	}
+	return 0;
+}
+
+/* Of all threads: only where they will inherit it, see race_aim.c. */
+static int prepare_shared_aim(void)
+{
+	struct race_aim *aim = &race.shared_aim;
+	struct trapline_event *ev = event_take();
+
+	if (!ev)
+		return -ENFILE;
+	ev->callback = race_on_aim;
+	ev->arg = aim;
+	ev->scope = TRAPLINE_PROCESS;
+	/* Any address will do, as above. */
+	event_describe_code(ev, (uintptr_t)race_on_aim);
+	ev->roots.fds_per_root = 1;
+	open_event(ev);
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (err) {
+		event_give(ev);
+		return err;
+	}
+	aim->event = ev;
+	atomic_set(&race.has_shared_aim, 1u);
 	return 0;
 }
 
@@ -196,6 +221,8 @@ static int prepare_break(void)
 		race.process->watches = race.slot_count;
 		err = measure_trap();
 	}
+	if (!err && !(race.flags & RACE_IS_LATE))
+		err = prepare_shared_aim();
 	return err;
 }
 

@@ -37,6 +37,12 @@ race -- "$victims/race_guest" exec
 holds '.[-1].processes == 2'
 ok "a program started by exec is searched" $?
 
+# An event of one thread alone would make each switch between it and another dearer, for good.
+race --overhead 20% -- sh -c "'$victims/race_right' mutex 1.5 & sleep 1; ls -l /proc/\$!/fd; wait"
+events=$(grep -c perf_event "$tmp/out")
+holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2' && [ "$events" = 6 ]
+ok "3 watches, 2 clocks and a breakpoint are all, however many threads are searched" $?
+
 race -- sh -c 'echo out; echo err >&2; exit 3'
 [ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && [ "$(cat "$tmp/err")" = err ]
 ok "output and exit status are the program's" $?
