@@ -4,6 +4,7 @@
 #define CLI_RACE_H
 
 #include "cli/opts.h"
+#include "cli/race_ticks.h"
 #include "report/race.h"
 #include "report/race_places.h"
 
@@ -47,6 +48,8 @@ struct race_run {
 	pid_t pid;
 	/* Of a process that ran already: */
 	int memory_fd;
+	int hangup_fd;	  /* it is told when this is closed: see record/race.h; -1: none */
+	struct race_ticks ticks;
 	uint64_t probe;	  /* is mapped as long as it is the same program */
 	pid_t *unblocked; /* threads that had SIGTRAP blocked before us */
 	size_t unblocked_count;

@@ -22,11 +22,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define COMMAND "race"
-#define LAST_TICK_MS 300
+#define LAST_TICK_MS 100
+/* At 2 % every 2 ms; no multiple of the scheduler's tick. */
+#define TICK_SHARE 40220000000u
+#define TICK_LEAST_NS 251000u
+#define TICK_MOST_NS 4022000u
 #define PRICE_TRIES 8
 
 static uint64_t hits;
@@ -151,6 +156,43 @@ static void unblock(struct race_run *run)
 	run->unblocked_count = n > 0 ? (size_t)n : 0;
 }
 
+/* Ticks enough for the stalls that the budget pays for, and no more: each stops a CPU for 2 us. */
+static uint64_t tick_period_ns(uint64_t budget_ppm)
+{
+	uint64_t period = TICK_MOST_NS;
+
+	if (budget_ppm)
+		period = TICK_SHARE / budget_ppm;
+	period = period < TICK_LEAST_NS ? TICK_LEAST_NS : period;
+	return period > TICK_MOST_NS ? TICK_MOST_NS : period;
+}
+
+/* It is told of our end by a pipe that has no other reader. */
+static void hold_pipe(struct race_run *run)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", run->pid, run->region->hangup_fd);
+	run->hangup_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (run->hangup_fd >= 0 && (fstat(run->hangup_fd, &st) || !S_ISFIFO(st.st_mode))) {
+		close(run->hangup_fd);
+		run->hangup_fd = -1;
+	}
+}
+
+static int begin_ticks(struct race_run *run)
+{
+	const struct race_region *region = run->region;
+
+	hold_pipe(run);
+	if (!region->settings.has_ticks)
+		return CLI_OK;
+	int err = race_ticks_start(&run->ticks, region->gate_at, region->gate_magic);
+	return err ? cli_wrong(COMMAND, "process %d: no clock of the CPUs can be started: %s",
+			       run->pid, strerror(-err)) : CLI_OK;
+}
+
 int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 {
 	const struct agent_share share = {
@@ -168,9 +210,18 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	run->probe = first_mapping(run->pid);
 	race_look(run);
 	unblock(run);
+	run->hangup_fd = -1;
+	int no_ticks = race_ticks_open(run->pid, tick_period_ns(set->budget_ppm), &run->ticks);
+	run->region->settings.has_ticks = !no_ticks;
+	if (no_ticks)
+		cli_note(COMMAND, "a clock in each thread, which costs some microseconds at each "
+			 "switch: those of the CPUs cannot be had without CAP_BPF and CAP_PERFMON, or in "
+			 "a pid namespace (%s)", strerror(-no_ticks));
 	status = agent_call(COMMAND, run->pid, "race", &share, &result);
 	if (!status && result)
 		status = say_refusal(run, result);
+	else if (!status)
+		status = begin_ticks(run);
 	if (status)
 		inject_block_trap(run->pid, run->unblocked, run->unblocked_count);
 	else
@@ -200,6 +251,10 @@ static bool end_search(struct race_run *run)
 
 	for (int i = 0; i < LAST_TICK_MS && !has_ended(run); i++)
 		nanosleep(&pause, NULL);
+	if (run->hangup_fd >= 0)
+		close(run->hangup_fd);
+	for (int i = 0; i < LAST_TICK_MS && !has_ended(run); i++)
+		nanosleep(&pause, NULL);
 	if (!has_ended(run) && !race_attach_is_over(run))
 		agent_call(COMMAND, run->pid, "race-end", NULL, &result);
 	return has_ended(run);
@@ -218,6 +273,7 @@ void race_attach_end(struct race_run *run)
 		cli_note(COMMAND, "process %d: nobody is held any more, but its events are closed when "
 			 "one of its threads runs next", run->pid);
 	}
+	race_ticks_close(&run->ticks);
 	free(run->unblocked);
 	if (run->memory_fd >= 0)
 		close(run->memory_fd);

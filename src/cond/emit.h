@@ -3,7 +3,7 @@
 #ifndef COND_EMIT_H
 #define COND_EMIT_H
 
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "cond/ir.h"
 
 #define COND_BUFFER_BYTES 64

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "cond/ir.h"
 
 void cond_print(FILE *out, const struct condition *c);

@@ -21,7 +21,7 @@
 
 #include <trapline/trapline.h>
 
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "cond/ir.h"
 #include "event/uprobe_filter.h"
 

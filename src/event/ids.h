@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 
 struct ids {
 	struct ebpf_ids numbered_by;

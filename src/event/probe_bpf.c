@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "event/probe_arch.h"
 
 /* The value that makes the condition true. */

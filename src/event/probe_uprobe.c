@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 
 #include "base/sys.h"
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "event/probe_arch.h"
 #include "event/uprobe_filter.h"
 

@@ -8,7 +8,7 @@
 
 #include <linux/bpf_perf_event.h>
 
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "event/event.h"
 
 /* Maps the programs of an event use: the control page and the note kept with each task. */

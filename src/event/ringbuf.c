@@ -9,7 +9,7 @@
 #include <linux/bpf.h>
 
 #include "base/memory.h"
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 
 #define HEADER_BYTES 8
 

@@ -14,7 +14,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "event/code_file.h"
 #include "event/ids.h"
 

@@ -251,6 +251,13 @@ struct race_settings {
 	uint64_t range_count; /* above 0: a sweep over these alone, to show a race again */
 	struct race_range ranges[RACE_RANGES];
 	uint64_t trap_ns;    /* price of one trap, for those who cannot measure it; 0: unknown */
+	uint64_t has_ticks;  /* a BPF program makes them: no clock in the process that ran before us */
+};
+
+/* In the process: who sends ticks from outside reads it in the thread that would get one. */
+struct race_gate {
+	uint64_t magic;	  /* drawn; 0: no tick any more */
+	uint64_t open_ns; /* CLOCK_MONOTONIC: no tick before */
 };
 
 struct race_region {
@@ -260,6 +267,11 @@ struct race_region {
 	int32_t observer; /* the command: the search ends when it has; 0: the process itself */
 	uint64_t looked_ns; /* when it last looked here, CLOCK_MONOTONIC; 0: it need not */
 	struct race_settings settings;
+	/* Of a process that ran before us: */
+	uint64_t gate_at; /* its gate */
+	uint64_t gate_magic;
+	int32_t hangup_fd; /* of a pipe there, whose read end the command opens and holds */
+	uint32_t reserved_for_it;
 	uint64_t run;		 /* of the command, counted by it */
 	uint64_t process_count;	 /* that began, ever */
 	uint64_t lost_processes; /* that found no row: not searched */

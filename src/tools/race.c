@@ -8,12 +8,17 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 #include "code/insn_context.h"
 #include "tools/race_priv.h"
 
 /* Of so many ticks one goes to an access seen elsewhere. */
 #define SEEN_INSTEAD 8
+/* Of one from outside: a signal, without a trap. */
+#define TICK_NS 4000u
+/* Most are done by then; another one inside it would be for nothing. */
+#define TICK_LASTS_NS 1000000u
 
 struct race_state race;
 struct race_births race_births;
@@ -86,6 +91,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 	uint64_t now = hit->time_ns;
 	uint64_t pc;
 
+	race_aims_drop_missed(now);
 	if (!race_budget_allows(now)) {
 		race_count(RACE_SAMPLES_EARLY);
 		return;
@@ -105,7 +111,6 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 		race_hold(hit, NULL);
 		return;
 	}
-	race_aim_check_missed(hit->tid);
 	race_count(race_aim_at(hit->tid, pc) ? RACE_AIMS_REFUSED : RACE_AIMS);
 }
 
@@ -113,6 +118,7 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
+	race.gate.open_ns = hit->time_ns + TICK_LASTS_NS;
 	int is_over = atomic_get(&race.region->stop) != 0;
 	if (is_over || race_is_unwatched()) {
 		/* One that only stood still will want to know. */
@@ -123,6 +129,9 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 	if (!hit->async && !race_is_stopped())
 		on_tick(hit);
 	/* With that of a stall, which is counted there too: it errs on the safe side. */
-	race_budget_spend(race_thread_cpu_ns() - cpu_ns + race.budget.trap_ns, 1);
+	race_budget_spend(race_thread_cpu_ns() - cpu_ns +
+				  (race.flags & RACE_HAS_TICKS ? TICK_NS : race.budget.trap_ns),
+			  1);
+	race_gate_set(clock_now_ns());
 	return TRAPLINE_GO_ON;
 }

@@ -20,6 +20,7 @@ enum race_start_flag {
 	RACE_IS_LATE = 1,     /* threads run already, and births are not told: see race_birth_begins() */
 	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
 	RACE_HAS_READER = 4,  /* a thread of ours, in this process, waits at region.told */
+	RACE_HAS_TICKS = 8,   /* ticks come from outside: see race_gate */
 };
 
 /*

@@ -25,6 +25,7 @@
 #define PROBES 8u
 #define STALE_NS 200000000u
 #define MISSES_MAX 16u
+#define MISSED_NS 1000000u
 /* Who chose it has gone another way, most likely, and nobody else has come. */
 #define SHARED_STALE_NS 150000u
 #define SHARED_THREADS_MAX 64u
@@ -67,18 +68,23 @@ TRAP_PATH static int has_shared(void)
 	return atomic_get(&race.has_shared_aim) != 0;
 }
 
-TRAP_PATH void race_aim_check_missed(pid_t tid)
+/*
+ * One that is armed and not reached costs its thread at each switch, and it has gone another way
+ * most likely. Many misses: perhaps the thread id was used again, and the event is a dead thread's.
+ */
+TRAP_PATH void race_aims_drop_missed(uint64_t now)
 {
-	uint32_t at = first_row(tid);
+	for (uint32_t i = 0; i < RACE_AIM_ROWS && !has_shared(); i++) {
+		struct race_aim *aim = &race.aims[i];
+		uint32_t expected = AIM_SET;
 
-	if (has_shared())
-		return;
-	for (uint32_t n = 0; n < PROBES; n++) {
-		struct race_aim *aim = &race.aims[(at + n) % RACE_AIM_ROWS];
-		if (aim->tid != tid || atomic_get(&aim->state) != AIM_SET)
+		if (atomic_get(&aim->state) != AIM_SET || now - aim->set_ns < MISSED_NS ||
+		    !atomic_cas(&aim->state, &expected, AIM_BUSY))
 			continue;
 		race_count(RACE_AIMS_MISSED);
 		aim->missed++;
+		event_rest(aim->event);
+		atomic_set(&aim->state, AIM_FREE);
 	}
 }
 
@@ -122,7 +128,6 @@ TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 
 	if (!aim)
 		return -EBUSY;
-	/* Many misses: perhaps the thread id was used again, and the event is a dead thread's. */
 	if (aim->tid != tid || aim->missed >= MISSES_MAX) {
 		aim->missed = 0;
 		event_let_go(aim->event);

@@ -31,6 +31,7 @@
 #define RARE_NS 2000000000u
 #define RARE_IN_SWEEP_NS 100000000u
 #define SLACK_MAX_NS 200000u
+#define WAIT_MAX_NS 20000000u
 #define REPLAY_NS 500000u
 #define REPLAY_DOUBLINGS 9u
 
@@ -142,6 +143,18 @@ TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
 	uint64_t left = credit(now_ns);
 
 	return race_is_replay() ? KEPT_NS : left;
+}
+
+TRAP_PATH uint64_t race_budget_wait_ns(uint64_t now_ns)
+{
+	uint64_t needed = DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
+	uint64_t left = race_budget_left(now_ns);
+	uint64_t ppm = race.region->settings.budget_ppm;
+
+	if (left > needed)
+		return 0;
+	uint64_t wait = ppm ? (needed - left) * MILLION / ppm : WAIT_MAX_NS;
+	return wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS;
 }
 
 TRAP_PATH int race_budget_allows(uint64_t now_ns)

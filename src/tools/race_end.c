@@ -61,6 +61,7 @@ TRAP_PATH static int wait_for_callbacks(void)
 
 void race_let_go_of_copies(void)
 {
+	race_outside_end();
 	each_event(event_forget_copies);
 	each_event(event_free);
 }
@@ -84,6 +85,7 @@ TRAP_PATH int race_end(enum race_step why, int error)
 	if (!atomic_cas(&race.phase, &phase, (uint32_t)RACE_ENDING))
 		return -EALREADY;
 	atomic_set(&race.is_stopped, 1u);
+	race_outside_end();
 	each_event(event_pause);
 	int err = wait_for_callbacks();
 	each_event(event_let_go);

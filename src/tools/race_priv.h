@@ -11,6 +11,7 @@
  *	race_memory.c	what was raced for: a block of the heap, a stack
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
+ *	race_outside.c	in a process that ran before us: ticks, and word of the command's end
  *	race_end.c	when nobody looks any more
  *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
  *
@@ -142,6 +143,12 @@ struct race_births {
 };
 extern struct race_births race_births;
 
+/* A pipe that tells us of the end of the command, which holds its read end. */
+struct race_hangup {
+	int fd; /* write end; 0: none */
+	uint64_t inode;
+};
+
 enum race_phase {
 	RACE_IDLE,
 	RACE_STARTING,
@@ -167,6 +174,8 @@ struct race_state {
 	struct race_aim shared_aim;
 	uint32_t has_shared_aim;
 	struct race_budget budget;
+	struct race_gate gate;
+	struct race_hangup hangup;
 	uint64_t seen[RACE_SEEN]; /* accesses that were come across lately */
 	uint64_t seen_count;
 };
@@ -189,6 +198,12 @@ static inline void race_count(enum race_counter what)
 {
 	counter_add(&race.process->counters[what], 1u);
 }
+
+/* race_outside.c: */
+int race_outside_start(void);
+/* A tick was taken: when may the next one come? */
+void race_gate_set(uint64_t now_ns);
+void race_outside_end(void);
 
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
@@ -278,8 +293,8 @@ int race_is_candidate(const struct insn *insn, unsigned int operand,
 /* race_aim.c */
 int race_aim_at(pid_t tid, uint64_t pc);
 enum trapline_action race_on_aim(const struct trapline_hit *hit);
-/* The breakpoint was not reached before the next tick. */
-void race_aim_check_missed(pid_t tid);
+/* Breakpoints that were not reached in time are taken away. */
+void race_aims_drop_missed(uint64_t now);
 
 /* race_calls.c: calls of libc's memory functions. */
 enum race_call {
@@ -397,6 +412,8 @@ void race_budget_start(void);
 /* May a thread be held now? */
 int race_budget_allows(uint64_t now_ns);
 uint64_t race_budget_left(uint64_t now_ns);
+/* How long until a thread may be held, at best; 0: now. */
+uint64_t race_budget_wait_ns(uint64_t now_ns);
 void race_budget_spend(uint64_t ns, int is_parallel);
 void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns);
 uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns);

@@ -293,7 +293,9 @@ static int open_all(void)
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_is_replay())
 		return 0; /* others are not held */
-	err = open_timers();
+	err = race.flags & RACE_HAS_TICKS ? 0 : open_timers();
+	if (!err && race.flags & RACE_IS_LATE)
+		err = race_outside_start();
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;
 }
 
@@ -346,6 +348,8 @@ int race_start(struct race_region *region, uint32_t flags)
 	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
 		return -EBUSY;
 	race_modules_forget();
+	if (flags & RACE_IS_LATE && region->settings.has_ticks)
+		flags |= RACE_HAS_TICKS;
 	return begin(region, flags);
 }
 
@@ -404,7 +408,8 @@ int race_forked(void)
 	if (!region || race.phase == RACE_ENDED)
 		return -ESRCH;
 	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped();
-	uint32_t flags = race.flags;
+	/* Ticks from outside are for one process. */
+	uint32_t flags = race.flags & ~(uint32_t)RACE_HAS_TICKS;
 
 	race_forget();
 	return goes_on ? begin(region, flags) : -ECANCELED;

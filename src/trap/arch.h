@@ -22,6 +22,9 @@ int arch_register(const ucontext_t *context, unsigned int number, uint64_t *out)
 /* 1: at the hit the access has happened already; 0: it comes next. */
 int arch_done(uint32_t access);
 
+/* 1: a breakpoint instruction whose trap is told by SI_KERNEL stands before pc. */
+int arch_is_at_breakpoint(const ucontext_t *context);
+
 /*
  * 1: after the handler the thread goes on past the access. 0: it would trap again, forever
  * (arm64: the kernel's single step is spent on the handler's first instruction), so an event

@@ -38,3 +38,9 @@ TRAP_PATH int arch_steps_past(uint32_t access)
 {
 	return access == TRAPLINE_AMOUNT;
 }
+
+/* brk has a code of its own in siginfo. */
+TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
+{
+	return 0;
+}

@@ -2,6 +2,7 @@
 /* arch_x86_64.c - see arch.h. */
 #include <errno.h>
 
+#include "base/sys.h"
 #include "trap/arch.h"
 #include "trap/path.h"
 
@@ -26,6 +27,15 @@ TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint
 		return -EINVAL;
 	*out = (uint64_t)context->uc_mcontext.gregs[dwarf_to_greg[number]];
 	return 0;
+}
+
+/* The number of the last exception would say nothing: it stays until the next one. */
+TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
+{
+	uint8_t before = 0;
+
+	return sys_read_memory(sys_getpid(), arch_pc(context) - 1, &before, 1) == 1 &&
+	       before == 0xcc;
 }
 
 /* Intel SDM 17.2.4: data breakpoints are traps, instruction breakpoints are faults. */

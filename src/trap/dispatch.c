@@ -44,6 +44,9 @@ struct siginfo_perf {
 	uint32_t flags;
 };
 
+/* From <asm-generic/siginfo.h> as well. */
+#define SIGNAL_OF_DESCRIPTOR (-5) /* SI_SIGIO */
+
 struct trap_thread {
 	const void *frame; /* of the handler that runs a callback; NULL: none */
 	uint64_t *entry;   /* in the in-flight table */
@@ -58,6 +61,12 @@ static __thread struct trap_thread self __attribute__((tls_model("initial-exec")
 struct sigaction trap_previous;	      /* what foreign signals go to */
 struct sigaction trap_first_previous; /* the one before anybody put itself between */
 static uint64_t late_closed;
+
+struct trapline_event *trap_tick;
+uint32_t trap_had_ticks;
+int trap_hangup_fd;
+void (*trap_on_hangup)(void);
+static uint32_t hangup_waits; /* for a callback to end, in some thread */
 
 extern char __start_trap_path[] __attribute__((visibility("hidden")));
 extern char __stop_trap_path[] __attribute__((visibility("hidden")));
@@ -359,25 +368,64 @@ TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
 	trap_leave();
 }
 
+TRAP_PATH static void hang_up(void)
+{
+	void (*act)(void) = atomic_get(&trap_on_hangup);
+
+	if (act)
+		act();
+}
+
 TRAP_PATH void trap_leave(void)
 {
 	uint64_t *entry = self.entry;
+	uint32_t waits = 1;
 
 	self.frame = NULL;
 	self.entry = NULL;
 	inflight_leave(entry);
+	if (atomic_get(&hangup_waits) && atomic_cas(&hangup_waits, &waits, 0))
+		hang_up();
+}
+
+/* Signals that are neither of a perf event nor of int3. 1: *out is a hit to be taken; 0: done. */
+TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context,
+				struct siginfo_perf *out)
+{
+	const struct siginfo_perf *info = (const void *)siginfo;
+	struct trapline_event *ev = atomic_get(&trap_tick);
+
+	if (info->code == SIGNAL_OF_DESCRIPTOR && trap_hangup_fd &&
+	    (int32_t)info->data == trap_hangup_fd) {
+		if (is_nested(context) || poke_is_nested(context))
+			atomic_set(&hangup_waits, 1u);
+		else
+			hang_up();
+		return 0;
+	}
+	if (info->code != SI_KERNEL || !atomic_get(&trap_had_ticks) ||
+	    arch_is_at_breakpoint(context)) {
+		chain(sig, siginfo, context);
+		return 0;
+	}
+	if (!ev)
+		return 0;
+	*out = (struct siginfo_perf){ .code = TRAP_PERF_CODE, .data = event_sig_data(ev, 0) };
+	return 1;
 }
 
 TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 {
 	const struct siginfo_perf *info = (const void *)siginfo;
+	struct siginfo_perf made;
 	uint32_t part;
 
 	if (info->code == SI_KERNEL && poke_on_int3(context))
 		return;
 	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {
-		chain(sig, siginfo, context);
-		return;
+		if (!take_other(sig, siginfo, context, &made))
+			return;
+		info = &made;
 	}
 	/* A write here would hit again if it is our data that is watched. The kernel counts it. */
 	if (is_own_code(arch_pc(context)))

@@ -34,6 +34,20 @@ int trap_is_installed(void);
 /* Signals of events that had been closed meanwhile, in the whole process. */
 uint64_t trap_late_closed(void);
 
+/*
+ * trap_tick: what a SIGTRAP sent by a BPF program is a hit of. NULL: of nothing, and it is dropped if
+ * trap_had_ticks says that one may be on its way; else it is not ours.
+ */
+extern struct trapline_event *trap_tick;
+extern uint32_t trap_had_ticks;
+
+/*
+ * Word by SIGTRAP from a descriptor (F_SETSIG), in some thread, not inside a callback.
+ * trap_hangup_fd stays when on_hangup is taken back: signals may be on their way.
+ */
+extern int trap_hangup_fd; /* 0: none */
+extern void (*trap_on_hangup)(void);
+
 /* The calling thread is the only one of a forked child. */
 void trap_forked(void);
 

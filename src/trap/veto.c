@@ -15,7 +15,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 #include "event/event.h"
 
 enum { UNKNOWN, CANNOT, CAN };

@@ -156,6 +156,27 @@ ok "and after them it is as after the first" $?
 finished
 ok "and has noticed nothing" $?
 
+begin asleep
+state >"$tmp/before"
+"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
+observer=$!
+for _ in $(seq 100); do
+	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" -gt 0 ] && break
+	sleep 0.1
+done
+sleep 0.5
+kill -9 $observer
+wait $observer 2>/dev/null
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ] && break
+	sleep 0.1
+done
+state >"$tmp/after"
+diff "$tmp/before" "$tmp/after" >"$tmp/out"
+ok "killed while all of its threads sleep: it ends all the same" $?
+finished
+ok "and notices nothing" $?
+
 nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
 # A tree in root's home is not nobody's to run.
 if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
@@ -172,8 +193,17 @@ if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	state >"$tmp/after"
 	diff "$tmp/before" "$tmp/after" >"$tmp/out"
 	ok "and it is as before" $?
+	chmod 755 "$tmp"
+	for seconds in 2 4 8 16; do
+		timeout 60 $nobody "$trapline" race --overhead 20% -p "$pid" --for $seconds \
+			>"$tmp/out" 2>"$tmp/err"
+		grep -q '^race .* in increment' "$tmp/err" && break
+	done
+	grep -q '^race .* in increment' "$tmp/err" && grep -q 'a clock in each thread' "$tmp/err"
+	ok "by its own user: with other clocks, and that is said" $?
 	finished
 else
+	skip "by its own user" "root, setpriv, and a tree that others may read"
 	skip "a process of another user, by root" "root, setpriv, and a tree that others may read"
 fi
 

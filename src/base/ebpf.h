@@ -5,8 +5,8 @@
  * Programs are written into a fixed buffer. Overflow is remembered and reported once, by
  * ebpf_load(), so that emitting code needs no checks.
  */
-#ifndef COND_EBPF_H
-#define COND_EBPF_H
+#ifndef BASE_EBPF_H
+#define BASE_EBPF_H
 
 #include <linux/bpf.h>
 #include <stddef.h>

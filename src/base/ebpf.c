@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ebpf.c - see ebpf.h. Runs at arming only, never on the trap path. */
-#include "cond/ebpf.h"
+#include "base/ebpf.h"
 
 #include <errno.h>
 #include <linux/btf.h>

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_ticks.c - see race_ticks.h.
+ *
+ * The program looks at the process's gate (record/race.h) at each tick. That is in memory which is
+ * gone after exec(), so a program that knows nothing of us never gets our signal; and what would
+ * come too early for the budget costs no signal at all.
+ */
+#include "cli/race_ticks.h"
+
+#include "base/ebpf.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <linux/bpf_perf_event.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+/* Of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
+#define FIRST_NAMESPACE 0xeffffffcu
+#define INT3 0xcc
+#define GATE_AT (-(int)sizeof(struct race_gate))
+
+/* What the program needs to know and is known late. */
+struct gate_place {
+	uint64_t at; /* 0: not yet */
+	uint64_t magic;
+};
+
+/* R0 != 0, or whatever else: the program ends. */
+static void end_if(struct ebpf *p, int op, int dst, int src)
+{
+	uint32_t ends = ebpf_jump(p, op, dst, src);
+	uint32_t goes_on = ebpf_jump_imm(p, BPF_JA, 0, 0);
+
+	ebpf_land(p, ends);
+	ebpf_mov_imm(p, R0, 0);
+	ebpf_exit(p);
+	ebpf_land(p, goes_on);
+}
+
+static void emit(struct ebpf *p, pid_t pid, int map_fd)
+{
+	ebpf_mov(p, R6, R1);
+	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
+	ebpf_alu_imm(p, BPF_RSH, R0, 32);
+	ebpf_mov_imm(p, R1, pid);
+	end_if(p, BPF_JNE, R0, R1);
+	ebpf_load_map_value(p, R7, map_fd, 0);
+	ebpf_load_mem(p, BPF_DW, R3, R7, offsetof(struct gate_place, at));
+	ebpf_mov_imm(p, R8, 0);
+	end_if(p, BPF_JEQ, R3, R8);
+	ebpf_mov(p, R1, R10);
+	ebpf_alu_imm(p, BPF_ADD, R1, GATE_AT);
+	ebpf_mov_imm(p, R2, sizeof(struct race_gate));
+	ebpf_call(p, BPF_FUNC_probe_read_user);
+	end_if(p, BPF_JNE, R0, R8);
+	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, magic));
+	ebpf_load_mem(p, BPF_DW, R2, R7, offsetof(struct gate_place, magic));
+	end_if(p, BPF_JNE, R1, R2);
+	ebpf_call(p, BPF_FUNC_ktime_get_ns);
+	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, open_ns));
+	end_if(p, BPF_JLT, R0, R1);
+	/* Behind an int3 the process could not tell our signal from that of the int3. */
+	ebpf_mov(p, R1, R10);
+	ebpf_alu_imm(p, BPF_ADD, R1, GATE_AT);
+	ebpf_mov_imm(p, R2, 1);
+	ebpf_load_mem(p, BPF_DW, R3, R6, offsetof(struct bpf_perf_event_data, regs.rip));
+	ebpf_alu_imm(p, BPF_SUB, R3, 1);
+	ebpf_call(p, BPF_FUNC_probe_read_user);
+	end_if(p, BPF_JNE, R0, R8);
+	ebpf_load_mem(p, BPF_B, R1, R10, GATE_AT);
+	ebpf_mov_imm(p, R2, INT3);
+	end_if(p, BPF_JEQ, R1, R2);
+	ebpf_mov_imm(p, R1, SIGTRAP);
+	ebpf_call(p, BPF_FUNC_send_signal_thread);
+	ebpf_mov_imm(p, R0, 0);
+	ebpf_exit(p);
+}
+
+static int load(pid_t pid, int map_fd)
+{
+	static struct ebpf program;
+
+	program.count = 0;
+	program.overflow = 0;
+	emit(&program, pid, map_fd);
+	return ebpf_load(&program, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
+}
+
+static int open_clock(int cpu, uint64_t period_ns, int program)
+{
+	struct perf_event_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.size = sizeof(attr);
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_CPU_CLOCK;
+	attr.sample_period = period_ns;
+	attr.disabled = 1;
+	attr.exclude_kernel = 1;
+	attr.exclude_hv = 1;
+	attr.exclude_idle = 1;
+	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)program);
+	if (!err)
+		return fd;
+	sys_close(fd);
+	return err;
+}
+
+static int open_clocks(struct race_ticks *ticks, uint64_t period_ns, int program)
+{
+	int cpus = get_nprocs_conf();
+
+	ticks->fds = calloc((size_t)cpus, sizeof(int));
+	if (!ticks->fds)
+		return -ENOMEM;
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		int fd = open_clock(cpu, period_ns, program);
+
+		if (fd == -ENODEV)
+			continue; /* not online */
+		if (fd < 0)
+			return fd;
+		ticks->fds[ticks->count++] = fd;
+	}
+	return ticks->count ? 0 : -ENODEV;
+}
+
+/* The program is told numbers of the first one. */
+static int is_in_first_namespace(void)
+{
+	struct stat st;
+
+	return !stat("/proc/self/ns/pid", &st) && st.st_ino == FIRST_NAMESPACE;
+}
+
+int race_ticks_open(pid_t pid, uint64_t period_ns, struct race_ticks *ticks)
+{
+	memset(ticks, 0, sizeof(*ticks));
+	ticks->map_fd = is_in_first_namespace() ?
+				ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct gate_place),
+						1, 0) :
+				-EOPNOTSUPP;
+	if (ticks->map_fd < 0)
+		return ticks->map_fd;
+	int program = load(pid, ticks->map_fd);
+	int err = program < 0 ? program : open_clocks(ticks, period_ns, program);
+	if (program >= 0)
+		sys_close(program); /* the clocks keep it */
+	if (err)
+		race_ticks_close(ticks);
+	return err;
+}
+
+int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic)
+{
+	const struct gate_place place = { gate_at, magic };
+	const uint32_t key = 0;
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)ticks->map_fd;
+	attr.key = (uintptr_t)&key;
+	attr.value = (uintptr_t)&place;
+	int err = sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
+	for (int i = 0; !err && i < ticks->count; i++)
+		err = sys_ioctl(ticks->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+	return err;
+}
+
+void race_ticks_close(struct race_ticks *ticks)
+{
+	for (int i = 0; i < ticks->count; i++)
+		sys_close(ticks->fds[i]);
+	if (ticks->map_fd >= 0)
+		sys_close(ticks->map_fd);
+	free(ticks->fds);
+	memset(ticks, 0, sizeof(*ticks));
+	ticks->map_fd = -1;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_ticks.h - ticks for the threads of a process that runs already, from outside.
+ *
+ * A task clock of its own in each thread is a timer that is set and cancelled at each switch of the
+ * thread: up to 5 us where a hypervisor takes part. So the clocks are those of the CPUs, and a BPF
+ * program sends SIGTRAP to the thread that is running user code of the process just then. It never
+ * interrupts a system call: the signal is taken before the thread goes on.
+ */
+#ifndef CLI_RACE_TICKS_H
+#define CLI_RACE_TICKS_H
+
+#include "record/race.h"
+
+#include <sys/types.h>
+
+struct race_ticks {
+	int map_fd;
+	int *fds; /* one for each CPU that is there */
+	int count;
+};
+
+/*
+ * All but the start. 0, or -errno: it cannot be had (no privilege, a pid namespace of ours own, an
+ * old kernel), and *ticks is as race_ticks_close() wants it.
+ */
+int race_ticks_open(pid_t pid, uint64_t period_ns, struct race_ticks *ticks);
+/* From now on, as the gate in the process allows. 0 or -errno. */
+int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic);
+void race_ticks_close(struct race_ticks *ticks);
+
+#endif

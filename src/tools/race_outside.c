@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_outside.c - in a process that ran before us: ticks that are made outside, and word of the
+ * command's end.
+ *
+ * The command has clocks of the CPUs and sends SIGTRAP to who runs (cli/race_ticks.c): a clock for
+ * each thread, opened here, would be set and cancelled at each switch. The gate tells it when.
+ *
+ * When the command is killed its clocks end with it, and nobody would ever tick again. So it alone
+ * holds the read end of a pipe of this process, and the kernel sends a signal when that is closed.
+ * All is taken away then, in whatever thread gets it, even if all sleep.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "tools/race_priv.h"
+#include "trap/trap.h"
+
+/* From <asm-generic/fcntl.h>; <fcntl.h> has it for GNU only. */
+#define SET_SIGNAL 10
+
+TRAP_PATH static uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	return sys4(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) ? 0 : st.st_ino;
+}
+
+/* The program may have closed it and opened something else there. */
+TRAP_PATH static void close_ours(void)
+{
+	int fd = race.hangup.fd;
+
+	race.hangup.fd = 0;
+	if (fd && inode_of(fd) == race.hangup.inode)
+		sys_close(fd);
+}
+
+TRAP_PATH static void on_hangup(void)
+{
+	int is_over = atomic_get(&race.region->stop) != 0;
+
+	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
+}
+
+/* Above the program's, which expects the lowest free one. */
+static int move_up(int fd)
+{
+	int high = (int)sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, event_lowest_fd);
+
+	if (high < 0)
+		return fd;
+	sys_close(fd);
+	return high;
+}
+
+static int open_hangup(void)
+{
+	struct race_hangup *h = &race.hangup;
+	int fds[2];
+	int err = (int)sys2(SYS_pipe2, fds, O_CLOEXEC | O_NONBLOCK);
+
+	if (err)
+		return err;
+	sys_close(fds[0]); /* through /proc the other end can be opened as often as is wanted */
+	h->fd = move_up(fds[1]);
+	h->inode = inode_of(h->fd);
+	trap_hangup_fd = h->fd;
+	atomic_set(&trap_on_hangup, on_hangup);
+	err = (int)sys3(SYS_fcntl, h->fd, F_SETOWN, race.pid);
+	if (!err)
+		err = (int)sys3(SYS_fcntl, h->fd, SET_SIGNAL, SIGTRAP);
+	if (!err)
+		err = (int)sys3(SYS_fcntl, h->fd, F_SETFL, O_ASYNC | O_NONBLOCK);
+	race.region->hangup_fd = h->fd;
+	return err;
+}
+
+static int prepare_tick(void)
+{
+	struct trapline_event *ev = event_take();
+
+	if (!ev)
+		return -ENFILE;
+	ev->callback = race_on_timer;
+	ev->scope = TRAPLINE_PROCESS;
+	ev->pid = race.pid;
+	ev->owner_pid = race.pid;
+	ev->flags = TRAPLINE_NO_VALUES;
+	ev->access = TRAPLINE_AMOUNT;
+	atomic_set(&ev->state, EVENT_LIVE);
+	race.timers[0] = ev;
+	trap_had_ticks = 1;
+	atomic_set(&trap_tick, ev);
+	race.gate.open_ns = 0;
+	race.gate.magic = race_random() | 1;
+	race.region->gate_at = (uintptr_t)&race.gate;
+	race.region->gate_magic = race.gate.magic;
+	return 0;
+}
+
+int race_outside_start(void)
+{
+	int err = open_hangup();
+
+	if (!err && race.flags & RACE_HAS_TICKS)
+		err = prepare_tick();
+	return err;
+}
+
+TRAP_PATH void race_gate_set(uint64_t now_ns)
+{
+	if (race.flags & RACE_HAS_TICKS)
+		atomic_set(&race.gate.open_ns, now_ns + race_budget_wait_ns(now_ns));
+}
+
+TRAP_PATH void race_outside_end(void)
+{
+	atomic_set(&race.gate.magic, (uint64_t)0);
+	atomic_set(&trap_tick, (struct trapline_event *)NULL);
+	if (race.hangup.fd)
+		atomic_set(&trap_on_hangup, (void (*)(void))NULL);
+	close_ours();
+}
