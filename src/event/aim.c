@@ -63,21 +63,58 @@ static void describe(struct trapline_event *ev, uint64_t addr, uint32_t len)
 	ev->applied = 1;
 }
 
-int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
-	      enum trapline_access access)
+static void describe_access(struct trapline_event *ev, uint64_t addr, uint32_t len,
+			    enum trapline_access access, struct perf_event_attr *attr)
 {
-	struct perf_event_attr attr;
-
 	describe(ev, addr, len);
 	ev->access = access;
 	if (access != TRAPLINE_EXECUTE)
 		ev->attr.bp_type = access == TRAPLINE_WRITE ? HW_BREAKPOINT_W :
 							      HW_BREAKPOINT_RW;
-	event_attr_for_part(ev, 0, &attr);
-	attr.disabled = 0;
+	event_attr_for_part(ev, 0, attr);
+	attr->disabled = 0;
+}
+
+int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
+	      enum trapline_access access)
+{
+	struct perf_event_attr attr;
+
+	describe_access(ev, addr, len, access, &attr);
 	int err = modify(ev, &attr);
 	if (err)
 		event_rest(ev);
+	return err;
+}
+
+struct anew {
+	struct trapline_event *ev;
+	struct perf_event_attr attr;
+};
+
+static int open_anew(void *arg, pid_t tid)
+{
+	struct anew *anew = arg;
+	struct event_roots *roots = &anew->ev->roots;
+
+	if (roots->count == roots->capacity)
+		return -ENFILE;
+	int fd = event_open_fd(&anew->attr, tid, -1);
+	if (fd < 0)
+		return fd == -ESRCH ? 0 : fd; /* it has ended */
+	roots->fds[roots->count++] = fd;
+	return 0;
+}
+
+int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
+		   enum trapline_access access)
+{
+	struct anew anew = { .ev = ev };
+
+	describe_access(ev, addr, len, access, &anew.attr);
+	int err = tasks_each(ev->pid, open_anew, &anew);
+	if (err)
+		event_let_go(ev);
 	return err;
 }
 
@@ -93,6 +130,11 @@ void event_rest(struct trapline_event *ev)
 {
 	atomic_add(&ev->generation, 1u);
 	event_pause(ev);
+}
+
+void event_retire(struct trapline_event *ev)
+{
+	atomic_add(&ev->generation, 1u);
 }
 
 int event_aim_self(struct trapline_event *ev, uint64_t addr)

@@ -269,6 +269,8 @@ struct task_list {
 	size_t capacity;
 };
 int tasks_read(pid_t pid, struct task_list *list);
+/* Until act returns another value than 0, which is then the result; else 0 or -errno. AS-Safe. */
+int tasks_each(pid_t pid, int (*act)(void *arg, pid_t tid), void *arg);
 void tasks_free(struct task_list *list);
 
 /* What arming does with each new descriptor, before it is enabled. Returns 0 or -errno. */
@@ -300,6 +302,9 @@ void event_look_for_unseen(struct trapline_event *ev);
  * event_pause: disable it; hits that are on their way still count.
  * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
  * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
+ * event_aim_anew: as event_aim, of an event that was let go: opened in all threads that there are. Up
+ *	to as many as it had room for before; -ENFILE: there are more.
+ * event_retire: after event_pause, what is on its way is dropped as late, too.
  * event_let_go: close all descriptors, in whatever thread they were opened.
  * event_free: after that, give back the row; nobody is in its callback any more.
  * event_forget_copies: as that, in a forked child; the parent's events go on.
@@ -309,6 +314,9 @@ int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
 void event_pause(struct trapline_event *ev);
 void event_rest(struct trapline_event *ev);
 int event_aim_self(struct trapline_event *ev, uint64_t addr);
+int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
+		   enum trapline_access access);
+void event_retire(struct trapline_event *ev);
 void event_let_go(struct trapline_event *ev);
 void event_free(struct trapline_event *ev);
 void event_forget_copies(struct trapline_event *ev);

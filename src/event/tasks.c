@@ -47,47 +47,54 @@ static int list_append(struct task_list *list, pid_t tid)
 	return 0;
 }
 
-static int append_names(struct task_list *list, const char *buf, long n)
+static int each_name(const char *buf, long n, int (*act)(void *arg, pid_t tid), void *arg)
 {
-	for (long at = 0; at < n;) {
+	int err = 0;
+
+	for (long at = 0; !err && at < n;) {
 		const struct dirent_raw *entry = (const void *)(buf + at);
 		pid_t tid = 0;
 
 		for (const char *c = entry->name; *c >= '0' && *c <= '9'; c++)
 			tid = tid * 10 + (*c - '0');
-		if (tid) {
-			int err = list_append(list, tid);
-			if (err)
-				return err;
-		}
+		if (tid)
+			err = act(arg, tid);
 		at += entry->length;
 	}
-	return 0;
+	return err;
 }
 
-int tasks_read(pid_t pid, struct task_list *list)
+int tasks_each(pid_t pid, int (*act)(void *arg, pid_t tid), void *arg)
 {
 	char path[40];
-	char buf[8192] __attribute__((aligned(8)));
+	char buf[1024] __attribute__((aligned(8))); /* handlers have little room */
 	int err = 0;
 
-	list->count = 0;
 	path_of(pid, path);
 	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return fd == -ENOENT ? -ESRCH : fd;
-	for (;;) {
+	while (!err) {
 		long n = sys3(SYS_getdents64, fd, buf, sizeof(buf));
 		if (n <= 0) {
 			err = n == -ENOENT ? -ESRCH : (int)n;
 			break;
 		}
-		err = append_names(list, buf, n);
-		if (err)
-			break;
+		err = each_name(buf, n, act, arg);
 	}
 	sys_close(fd);
 	return err;
+}
+
+static int append(void *arg, pid_t tid)
+{
+	return list_append(arg, tid);
+}
+
+int tasks_read(pid_t pid, struct task_list *list)
+{
+	list->count = 0;
+	return tasks_each(pid, append, list);
 }
 
 void tasks_free(struct task_list *list)

@@ -63,6 +63,15 @@ TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
 	return NULL;
 }
 
+/* Where the watches are opened for each stall it is not worth while to keep this one open. */
+TRAP_PATH static void put_away(struct race_aim *aim)
+{
+	if (race.flags & RACE_HAS_TICKS)
+		event_let_go(aim->event);
+	else
+		event_rest(aim->event);
+}
+
 TRAP_PATH static int has_shared(void)
 {
 	return atomic_get(&race.has_shared_aim) != 0;
@@ -83,7 +92,7 @@ TRAP_PATH void race_aims_drop_missed(uint64_t now)
 			continue;
 		race_count(RACE_AIMS_MISSED);
 		aim->missed++;
-		event_rest(aim->event);
+		put_away(aim);
 		atomic_set(&aim->state, AIM_FREE);
 	}
 }
@@ -147,7 +156,7 @@ TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
 	if ((aim->tid && aim->tid != hit->tid) || !atomic_cas(&aim->state, &expected, AIM_BUSY))
 		return TRAPLINE_GO_ON;
 	aim->missed = 0;
-	event_rest(aim->event);
+	put_away(aim);
 	atomic_set(&aim->state, AIM_FREE);
 	race_budget_spend(race.budget.trap_ns, 1);
 	if (!hit->async)

@@ -94,6 +94,8 @@ struct race_slot {
 	uint64_t lost; /* traps of the event that never became a hit */
 	uint64_t lost_before;
 	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
+	uint64_t delivered_before; /* of the event, when the kernel began to count */
+	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;
 	uint64_t new_value; /* after the second access */

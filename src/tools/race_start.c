@@ -92,6 +92,13 @@ static int prepare_aims(void)
 	return 0;
 }
 
+/* That they can be had is known now. They are opened again for each stall: see race_hold.c. */
+static void put_watches_away(void)
+{
+	for (uint32_t i = 0; i < race.slot_count; i++)
+		event_let_go(race.slots[i].event);
+}
+
 /* Of all threads: only where they will inherit it, see race_aim.c. */
 static int prepare_shared_aim(void)
 {
@@ -293,7 +300,10 @@ static int open_all(void)
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_is_replay())
 		return 0; /* others are not held */
-	err = race.flags & RACE_HAS_TICKS ? 0 : open_timers();
+	if (race.flags & RACE_HAS_TICKS)
+		put_watches_away();
+	else
+		err = open_timers();
 	if (!err && race.flags & RACE_IS_LATE)
 		err = race_outside_start();
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;

@@ -43,10 +43,19 @@ state()
 {
 	echo "descriptors $(find "/proc/$pid/fd" -type l | wc -l)"
 	echo "events $(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)"
-	echo "blocked $(grep -hs SigBlk "/proc/$pid"/task/*/status | sort | uniq -c | tr -s ' \n\t' ' ')"
+	echo "blocked $(grep -hs SigBlk "/proc/$pid"/task/*/status | sed "$passing" |
+		sort | uniq -c | tr -s ' \n\t' ' ')"
 	echo "threads $(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)"
 	grep 'Max open files' "/proc/$pid/limits"
 	"$victims/race_obstacle" registers "$pid" 0.1
+}
+
+# is_searched: its end of the pipe that tells of our end is there, above the program's descriptors,
+# and it is not being begun.
+is_searched()
+{
+	find "/proc/$pid/fd" -name '[6-9][0-9][0-9]' -lname 'pipe:*' 2>/dev/null | grep -q . &&
+		! grep -hqs 'TracerPid:.*[1-9]' "/proc/$pid"/task/*/status
 }
 
 # settle: all threads are there, and out of libc's hands.
@@ -69,6 +78,9 @@ increments='.first.function == "increment"'
 
 for mode in busy births blocked interrupted own_sigtrap forks many locks right_births asleep; do
 	begin $mode
+	passing=
+	# A thread in its own handler has SIGTRAP blocked for the moment.
+	[ $mode = own_sigtrap ] && passing='s/0\{14\}10$/0000000000000000/'
 	[ $mode = many ] && settle
 	state >"$tmp/before"
 	case $mode in many | births) seconds=6 ;; *) seconds=2 ;; esac
@@ -109,6 +121,7 @@ for mode in busy births blocked interrupted own_sigtrap forks many locks right_b
 	ok "$mode: the program notices nothing" $?
 done
 
+passing=
 begin forks
 attach --for 3
 holds '.[-1].processes > 1'
@@ -119,19 +132,19 @@ begin busy
 state >"$tmp/before"
 "$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
 observer=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" -gt 0 ] && break
-	sleep 0.5
+for _ in $(seq 150); do
+	is_searched && break
+	sleep 0.2
 done
-[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" -gt 0 ]
-ok "killed: there are events before" $?
+is_searched
+ok "killed: it was searched before" $?
 race -p "$pid" --for 1
 [ $? = 2 ] && grep -q 'searched by another trapline race' "$tmp/err"
 ok "a second search of the same process is refused" $?
 kill -9 $observer
 wait $observer 2>/dev/null
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ] && break
+for _ in $(seq 100); do
+	is_searched || break
 	sleep 0.1
 done
 state >"$tmp/after"
@@ -160,15 +173,15 @@ begin asleep
 state >"$tmp/before"
 "$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
 observer=$!
-for _ in $(seq 100); do
-	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" -gt 0 ] && break
-	sleep 0.1
+for _ in $(seq 150); do
+	is_searched && break
+	sleep 0.2
 done
 sleep 0.5
 kill -9 $observer
 wait $observer 2>/dev/null
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-	[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ] && break
+for _ in $(seq 100); do
+	is_searched || break
 	sleep 0.1
 done
 state >"$tmp/after"
