@@ -220,6 +220,35 @@ else
 	skip "a process of another user, by root" "root, setpriv, and a tree that others may read"
 fi
 
+# Numbers of threads are its own there, and ours mean nothing to it.
+if unshare --pid --fork --mount-proc true 2>/dev/null; then
+	unshare --pid --fork --mount-proc "$victims/race_attached" busy 600 >"$tmp/victim" 2>&1 &
+	outer=$!
+	pid=
+	for _ in $(seq 50); do
+		pid=$(cat "/proc/$outer/task/$outer/children" 2>/dev/null | tr -d ' ')
+		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
+		sleep 0.1
+	done
+	sleep 0.3
+	state >"$tmp/before"
+	for seconds in 2 4 8 16; do
+		attach --for $seconds
+		holds "any(.[]; .type == \"race\" and $increments)" && break
+	done
+	holds "any(.[]; .type == \"race\" and $increments)"
+	ok "a process in a pid namespace of its own" $?
+	state >"$tmp/after"
+	diff "$tmp/before" "$tmp/after" >"$tmp/out"
+	ok "and there nothing stays either" $?
+	kill -TERM "$pid"
+	wait "$outer"
+	ok "and it notices nothing" $?
+	pid=
+else
+	skip "a process in a pid namespace of its own" "unshare, and the right to use it"
+fi
+
 begin busy
 (sleep 1.5; kill -INT "$(cat "$tmp/observer")") &
 sh -c "echo \$\$ >'$tmp/observer'; exec '$trapline' race -p $pid --json -o '$tmp/races.json'" 2>"$tmp/err"
