@@ -5,7 +5,7 @@
 set -eu
 source=$(cd "$(dirname "$0")" && pwd)/race_target.c
 build=$(cd "${1:-build}" && pwd)
-tries=${TRAPLINE_BENCH_TRIES:-3}
+tries=${TRAPLINE_BENCH_TRIES:-5}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 target=$build/bench/race_target
@@ -15,7 +15,7 @@ if ! gcc -g -O2 -pthread -fsanitize=thread "$source" -o "$tmp/tsan" 2>/dev/null 
 	! setarch -R "$tmp/tsan" table 2 1000 2>/dev/null; then
 	rm -f "$tmp/tsan"
 fi
-command -v valgrind >/dev/null || no_valgrind=1
+command -v valgrind >/dev/null || no_valgrind=" "
 
 # timed COMMAND...: seconds of wall time; the status is that of the command, mostly ignored.
 timed()
@@ -26,16 +26,41 @@ timed()
 	echo $(((end - start) / 1000)) | awk '{ printf "%.4f\n", $1 / 1e6 }'
 }
 
-# cost PROGRAM THREADS AMOUNT TOOL COMMAND...: the best of some tries, beside the plain program.
+# under TOOL PROGRAM THREADS AMOUNT: wall time of the program under it; none: of the program alone.
+under()
+{
+	tool=$1
+	shift
+	case $tool in
+	none) timed "$target" "$@" ;;
+	trapline-*) timed "$build/trapline" race --overhead "${tool#*-}" -- "$target" "$@" ;;
+	tsan) timed setarch -R "$tmp/tsan" "$@" ;;
+	helgrind) timed valgrind --tool=helgrind -q "$target" "$@" ;;
+	esac
+}
+
+# cost PROGRAM THREADS AMOUNT TOOL...: each beside the program alone, in turns; medians of ratios.
 cost()
 {
-	name=$1 threads=$2 amount=$3 tool=$4
-	shift 4
-	best=$(for _ in $(seq "$tries"); do timed "$@" "$name" "$threads" "$amount"; done | sort -n | head -n 1)
-	[ "$tool" = none ] && plain=$best
-	awk -v n="$name" -v t="$threads" -v tool="$tool" -v s="$best" -v p="$plain" 'BEGIN {
-		printf "{\"what\":\"cost\",\"program\":\"%s\",\"threads\":%d,\"tool\":\"%s\",\"wall_s\":%.4f,\"ratio\":%.3f}\n",
-			n, t, tool, s, s / p }'
+	program="$1 $2 $3"
+	shift 3
+	for _ in $(seq "$tries"); do
+		for tool in none "$@"; do
+			# shellcheck disable=SC2086 # words
+			echo "$tool $(under "$tool" $program)"
+		done
+	done | awk '$1 == "none" { plain = $2 } { print $1, $2, $2 / plain }' | sort -k1,1 -k3,3n |
+		awk -v program="$program" '
+		function tell(  middle) {
+			split(program, p, " ")
+			middle = int((n + 1) / 2)
+			printf "{\"what\":\"cost\",\"program\":\"%s\",\"threads\":%d,\"tool\":\"%s\",", p[1], p[2], last
+			printf "\"ratio\":%.3f,\"best\":%.3f,\"worst\":%.3f,\"wall_s\":%.4f}\n",
+				ratio[middle], ratio[1], ratio[n], wall[middle]
+		}
+		n && $1 != last { tell(); n = 0 }
+		{ last = $1; n++; ratio[n] = $3; wall[n] = $2 }
+		END { tell() }'
 }
 
 # first PROGRAM SECONDS TOOL COMMAND...: until the first report, if there is one in that time.
@@ -63,20 +88,15 @@ first()
 	done
 }
 
-for threads in 2 8; do
-	for pair in stencil:16000 table:60000000; do
+slow=
+[ -x "$tmp/tsan" ] && slow=tsan
+for threads in 2 8 64; do
+	for pair in stencil:12000 table:40000000 handover:150000; do
 		name=${pair%:*} amount=${pair#*:}
-		cost "$name" $threads "$amount" none "$target"
-		for budget in 1 2 5; do
-			cost "$name" $threads "$amount" trapline-$budget% "$build/trapline" race \
-				--overhead $budget% -- "$target"
-		done
+		cost "$name" $threads "$amount" trapline-1% trapline-2% trapline-5%
 		# Those that take many times as long get less to do.
-		amount=$((amount / 20))
-		cost "$name" $threads $amount none "$target"
-		[ -x "$tmp/tsan" ] && cost "$name" $threads $amount tsan setarch -R "$tmp/tsan"
-		[ "${no_valgrind:-}" ] || tries=1 cost "$name" $threads $amount helgrind \
-			valgrind --tool=helgrind -q "$target"
+		# shellcheck disable=SC2086 # none or one
+		cost "$name" $threads $((amount / 20)) $slow ${no_valgrind:-helgrind}
 	done
 done
 for pair in hot:5 cold:10; do

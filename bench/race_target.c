@@ -2,8 +2,8 @@
 /*
  * race_target.c - programs to search for races in: PROGRAM THREADS AMOUNT.
  *
- * stencil and table are right, and AMOUNT is work: their time is what a search costs. hot and cold
- * run AMOUNT seconds with a race, in the middle of a loop or executed once a second.
+ * stencil, table and handover are right, and AMOUNT is work: their time is what a search costs. hot
+ * and cold run AMOUNT seconds with a race, in the middle of a loop or executed once a second.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -27,6 +27,9 @@ static struct {
 } table[BUCKETS];
 static long planted;
 static double results[64][8];
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_of[64];
+static long turn;
 
 static double now(void)
 {
@@ -79,6 +82,23 @@ static NOINLINE long planted_load(void)
 	return planted;
 }
 
+/* Each turn is a switch to another thread. */
+static void handover(int thread)
+{
+	pthread_mutex_lock(&turn_lock);
+	while (turn < (long)amount) {
+		if (turn % threads == thread) {
+			turn++;
+			pthread_cond_signal(&turn_of[turn % threads]);
+		} else {
+			pthread_cond_wait(&turn_of[thread], &turn_lock);
+		}
+	}
+	for (int i = 0; i < threads; i++)
+		pthread_cond_signal(&turn_of[i]);
+	pthread_mutex_unlock(&turn_lock);
+}
+
 static void own_work(int thread, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -127,13 +147,14 @@ int main(int argc, char **argv)
 	pthread_t ids[64];
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: %s stencil|table|hot|cold THREADS AMOUNT\n", argv[0]);
+		fprintf(stderr, "usage: %s stencil|table|handover|hot|cold THREADS AMOUNT\n", argv[0]);
 		return 2;
 	}
 	threads = atoi(argv[2]);
 	amount = atof(argv[3]);
 	program = !strcmp(argv[1], "stencil") ? stencil :
 		  !strcmp(argv[1], "table")   ? use_table :
+		  !strcmp(argv[1], "handover") ? handover :
 		  !strcmp(argv[1], "hot")     ? hot :
 						cold;
 	if (threads < 2 || threads > 64)
