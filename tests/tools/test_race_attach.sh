@@ -58,6 +58,30 @@ is_searched()
 		! grep -hqs 'TracerPid:.*[1-9]' "/proc/$pid"/task/*/status
 }
 
+# search: in the background, and begun; its pid in $observer.
+search()
+{
+	"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
+	observer=$!
+	for _ in $(seq 150); do
+		is_searched && break
+		sleep 0.2
+	done
+}
+
+# search_killed: nothing of it stays.
+search_killed()
+{
+	kill -9 $observer
+	wait $observer 2>/dev/null
+	for _ in $(seq 100); do
+		is_searched || break
+		sleep 0.1
+	done
+	state >"$tmp/after"
+	diff "$tmp/before" "$tmp/after" >"$tmp/out"
+}
+
 # settle: all threads are there, and out of libc's hands.
 settle()
 {
@@ -130,25 +154,13 @@ finished
 
 begin busy
 state >"$tmp/before"
-"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
-observer=$!
-for _ in $(seq 150); do
-	is_searched && break
-	sleep 0.2
-done
+search
 is_searched
 ok "killed: it was searched before" $?
 race -p "$pid" --for 1
 [ $? = 2 ] && grep -q 'searched by another trapline race' "$tmp/err"
 ok "a second search of the same process is refused" $?
-kill -9 $observer
-wait $observer 2>/dev/null
-for _ in $(seq 100); do
-	is_searched || break
-	sleep 0.1
-done
-state >"$tmp/after"
-diff "$tmp/before" "$tmp/after" >"$tmp/out"
+search_killed
 ok "killed: the process ends the search by itself" $?
 attach --for 2 --sarif "$tmp/races.sarif"
 jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null
@@ -171,21 +183,9 @@ ok "and has noticed nothing" $?
 
 begin asleep
 state >"$tmp/before"
-"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
-observer=$!
-for _ in $(seq 150); do
-	is_searched && break
-	sleep 0.2
-done
+search
 sleep 0.5
-kill -9 $observer
-wait $observer 2>/dev/null
-for _ in $(seq 100); do
-	is_searched || break
-	sleep 0.1
-done
-state >"$tmp/after"
-diff "$tmp/before" "$tmp/after" >"$tmp/out"
+search_killed
 ok "killed while all of its threads sleep: it ends all the same" $?
 finished
 ok "and notices nothing" $?
