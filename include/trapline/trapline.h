@@ -383,7 +383,7 @@ struct trapline_stats {
 	uint64_t lost_nested;	 /* inside a callback or the library itself */
 	uint64_t lost_late;	 /* arrived after the event was moved or closed */
 	uint64_t lost_merged;	 /* SIGTRAP was already pending, blocked, ignored or replaced */
-	uint64_t lost_ring_full; /* no room for the record */
+	uint64_t lost_ring_full; /* no room for the record, or the ring was held by another CPU */
 	uint64_t lost_kernel;	 /* the kernel ran no program for it, or dropped the tick */
 	uint64_t unread;	 /* records not yet given to the caller */
 	uint64_t threads;	 /* found and armed by us, inherited ones not counted */

@@ -37,7 +37,12 @@ uint32_t ebpf_jump_imm(struct ebpf *p, int op, int dst, int32_t imm)
 
 void ebpf_land(struct ebpf *p, uint32_t jump)
 {
-	p->insns[jump].off = (int16_t)(p->count - jump - 1);
+	ebpf_land_at(p, jump, p->count);
+}
+
+void ebpf_land_at(struct ebpf *p, uint32_t jump, uint32_t index)
+{
+	p->insns[jump].off = (int16_t)((int32_t)index - (int32_t)jump - 1);
 }
 
 static void load_pair(struct ebpf *p, int dst, int kind, uint32_t low, uint32_t high)

@@ -84,6 +84,9 @@ uint32_t ebpf_jump(struct ebpf *p, int op, int dst, int src);
 uint32_t ebpf_jump_imm(struct ebpf *p, int op, int dst, int32_t imm);
 void ebpf_land(struct ebpf *p, uint32_t jump);
 
+/* From a jump back to an instruction emitted before, whose index it was: a loop that must end. */
+void ebpf_land_at(struct ebpf *p, uint32_t jump, uint32_t index);
+
 /* 64-bit constants: a number, a map's descriptor, or the address of a byte in a map's value. */
 void ebpf_load_imm64(struct ebpf *p, int dst, uint64_t value);
 void ebpf_load_map(struct ebpf *p, int dst, int map_fd);

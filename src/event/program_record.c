@@ -9,14 +9,41 @@
 
 #define RECORD_AT(member) ((int16_t)offsetof(struct record, member))
 
-static void emit_reserve(struct ebpf *p, int ring_fd, uint32_t bytes, int limited)
+/*
+ * A trap inside the kernel is an NMI to it, and so is the overflow of a PMU. There kernels without
+ * resilient spin locks (before v6.15) do not wait for a ring that another CPU holds: they say "no
+ * room". It is held for less time than a few tries take.
+ */
+#define NMI_TRIES 64
+#define FRAME_TRIES FRAME_TEXTS /* which comes later */
+
+static int tries_of(const struct trapline_event *ev)
 {
+	return program_sees_kernel(ev) || !event_is_breakpoint(ev) ? NMI_TRIES : 1;
+}
+
+static uint32_t emit_try_reserve(struct ebpf *p, int ring_fd, uint32_t bytes, int tries)
+{
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_TRIES, tries);
+	uint32_t again = p->count;
 	ebpf_load_map(p, R1, ring_fd);
 	ebpf_mov_imm(p, R2, (int32_t)bytes);
 	ebpf_mov_imm(p, R3, 0);
 	ebpf_call(p, BPF_FUNC_ringbuf_reserve);
 	uint32_t room = ebpf_jump_imm(p, BPF_JNE, R0, 0);
-	if (limited) {
+	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_TRIES);
+	ebpf_alu_imm(p, BPF_SUB, R1, 1);
+	ebpf_store(p, BPF_DW, R10, FRAME_TRIES, R1);
+	ebpf_land_at(p, ebpf_jump_imm(p, BPF_JNE, R1, 0), again);
+	return room;
+}
+
+static void emit_reserve(struct ebpf *p, const struct trapline_event *ev, int ring_fd,
+			 uint32_t bytes, int is_return)
+{
+	uint32_t room = emit_try_reserve(p, ring_fd, bytes, tries_of(ev));
+
+	if (ev->has_limit && !is_return) {
 		ebpf_mov_imm(p, R1, 1);
 		ebpf_atomic(p, BPF_ADD, CONTROL, CONTROL_AT(budget), R1);
 	}
@@ -186,7 +213,7 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 	uint32_t bytes = sizeof(struct record) + texts_bytes(ev) +
 			 (with_stack ? RECORD_STACK_MAX : 0);
 
-	emit_reserve(p, ring_fd, bytes, ev->has_limit && !is_return);
+	emit_reserve(p, ev, ring_fd, bytes, is_return);
 	emit_fill(p, ev, part);
 	emit_caller(p, ev, is_return);
 	emit_texts(p, ev, is_return);

@@ -218,7 +218,26 @@ static void *read_often(void *arg)
 	return NULL;
 }
 
-static void reads_of_two_threads_at_once_are_all_hits(void **state)
+/*
+ * A trap inside the kernel is an NMI to it, and there bpf_ringbuf_reserve() does not wait while
+ * another CPU holds the ring, before kernels had resilient spin locks (v6.15). The library tries
+ * many times, but an emulated CPU may stand still with the ring while the other one takes a hundred
+ * hits. So a hit may be lost there, but not without being counted.
+ */
+static bool ring_is_waited_for(void)
+{
+	FILE *symbols = fopen("/proc/kallsyms", "r");
+	bool is_found = false;
+	char line[256];
+
+	while (symbols && !is_found && fgets(line, sizeof(line), symbols))
+		is_found = strstr(line, " resilient_queued_spin_lock_slowpath");
+	if (symbols)
+		fclose(symbols);
+	return is_found;
+}
+
+static void reads_of_two_threads_at_once_are_hits_or_counted_as_lost(void **state)
 {
 	struct reader readers[2] = { { .times = 2000 }, { .times = 2000 } };
 	TRAPLINE_OPTS(event, opts);
@@ -237,7 +256,14 @@ static void reads_of_two_threads_at_once_are_all_hits(void **state)
 		close(readers[i].ends[0]);
 		close(readers[i].ends[1]);
 	}
-	expect_hits(&rig, 4000);
+	uint64_t hits = rig_hits(&rig);
+	struct trapline_stats stats = rig_stats(&rig);
+
+	assert_int_equal(stats.taken - stats.rejected_partial, 4000);
+	print_message("# %lu of 4000 found no room in the ring\n", stats.lost_ring_full);
+	assert_int_equal(hits + stats.lost_ring_full, 4000);
+	if (ring_is_waited_for())
+		assert_int_equal(hits, 4000);
 	rig_end(&rig);
 }
 
@@ -415,7 +441,7 @@ int main(void)
 		TEST(equal_system_calls_are_a_hit_each),
 		TEST(a_read_over_four_registers_is_a_hit_for_each),
 		TEST(reads_of_any_place_and_length_are_one_hit),
-		TEST(reads_of_two_threads_at_once_are_all_hits),
+		TEST(reads_of_two_threads_at_once_are_hits_or_counted_as_lost),
 		TEST(a_single_store_by_the_kernel_is_one_hit),
 		TEST(stores_of_the_thread_itself_are_hits_as_before),
 		TEST(a_write_from_a_word_that_is_read_watched_is_one_hit),
