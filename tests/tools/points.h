@@ -183,13 +183,15 @@ struct recorded {
 	uint64_t regs[GENERAL_REGISTERS];
 };
 
-static struct recorded recorded[SIGNALS_MAX];
+static struct recorded recorded[SIGNALS_MAX + 8]; /* and what one stop has too many */
 static uint64_t recorded_count;
 
 static enum trapline_action record_tick(const struct trapline_hit *hit)
 {
 	struct recorded *r = &recorded[recorded_count];
 
+	if (recorded_count == ARRAY_LEN(recorded))
+		return TRAPLINE_GO_ON;
 	r->count = hit->count;
 	r->ip = hit->ip;
 	for (unsigned int i = 0; i < GENERAL_REGISTERS; i++)
@@ -201,6 +203,25 @@ static enum trapline_action record_tick(const struct trapline_hit *hit)
 static int is_in_program(uint64_t ip)
 {
 	return ip - ADDR(run_program) < 256 || ip - ADDR(tick) < 32;
+}
+
+/*
+ * The record of the stop that was just seen. A processor of a virtual machine that is taken away
+ * during the clock's interrupt for longer than a period finds the next one due in the same
+ * interrupt: two records and one stop, which is at the last of them.
+ */
+static void take_record(struct trapline_event *clock)
+{
+	uint64_t before = recorded_count;
+
+	while (trapline_poll(rig.target, 0, record_tick) > 0)
+		;
+	if (recorded_count != before + 1)
+		print_message("# %lu records of stop %lu; %lu stops failed\n",
+			      recorded_count - before, before, stats_of(clock).stops_failed);
+	assert_true(recorded_count > before);
+	recorded[before] = recorded[recorded_count - 1];
+	recorded_count = before + 1;
 }
 
 /* The first run: the clock says where. Returns what the child's handler noted. */
@@ -217,9 +238,7 @@ static void record_run(uint64_t signals, uint64_t sample_ns, struct note *notes)
 		kill(child, SIGCONT);
 		wait_until_stopped();
 		uint64_t before = recorded_count;
-		while (trapline_poll(rig.target, 0, record_tick) > 0)
-			;
-		assert_int_equal(recorded_count, before + 1);
+		take_record(clock);
 		/* In the handler, or no step further than the last one: no signal here. */
 		if (!is_in_program(recorded[before].ip) ||
 		    (before && !memcmp(&recorded[before], &recorded[before - 1],
