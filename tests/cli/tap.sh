@@ -36,6 +36,22 @@ ok()
 	fi
 }
 
+# eventually COMMAND...: waits until it is true, for a minute at most, on a machine that does much else.
+eventually()
+{
+	for _ in $(seq 600); do
+		"$@" >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	return 1
+}
+
+# runs PID PROGRAM: it is no longer the copy of a shell.
+runs()
+{
+	case $(readlink "/proc/$1/exe") in */"$2") ;; *) return 1 ;; esac
+}
+
 # start PROGRAM ARG...: in the background; its pid in $pid.
 start()
 {
@@ -44,17 +60,13 @@ start()
 	"$program" "$@" >"$tmp/victim" 2>&1 &
 	pid=$!
 	started="$started $pid"
-	# On a busy machine it is the shell's copy for a while.
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		case $(readlink "/proc/$pid/exe") in */"${program##*/}") break ;; esac
-		sleep 0.1
-	done
+	eventually runs "$pid" "${program##*/}"
 	sleep 0.1
 }
 
 watch()
 {
-	timeout -k 2 20 "$trapline" "$command" "$@" >"$tmp/out" 2>"$tmp/err"
+	timeout -k 2 60 "$trapline" "$command" "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
 # wrong NAME PATTERN ARG...: exit 2 and one line that holds the pattern.

@@ -16,7 +16,7 @@ port=$((20000 + $$ % 20000))
 # until COMMAND...: true, at most some seconds.
 until_true()
 {
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	for _ in $(seq 240); do
 		"$@" >/dev/null 2>&1 && return
 		sleep 0.25
 	done

@@ -178,12 +178,19 @@ ok "the_code_is_byte_for_byte_what_it_was" $?
 
 "$trapline" break -p "$calls" lookup --ret >"$tmp/out" 2>"$tmp/err" &
 looker=$!
-sleep 0.6
-during=$(text_of "$calls")
+is_changed()
+{
+	[ "$(text_of "$calls")" != "$before" ]
+}
+is_as_before()
+{
+	[ "$(text_of "$calls")" = "$before" ]
+}
+eventually is_changed
+changed=$?
 kill -KILL $looker
 wait $looker 2>/dev/null
-sleep 0.3
-[ "$during" != "$before" ] && [ "$(text_of "$calls")" = "$before" ] && kill -0 "$calls"
+[ $changed = 0 ] && eventually is_as_before && kill -0 "$calls"
 ok "a_killed_break_leaves_nothing_in_the_code" $?
 
 start calls 0 0
@@ -242,7 +249,7 @@ if unshare -m true 2>/dev/null; then
 		"$tmp/mnt" "$victims/calls" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"
-	sleep 0.5
+	eventually runs "$pid" hidden
 	look -p "$pid" lookup --args --ret --limit 3 --json
 	[ $? = 0 ] && [ ! -e "$tmp/mnt/hidden" ] && hits 'all(.module == "hidden" and .ret == .args.n + 10 +
 		(if .args.n == 5 then 1 else 0 end))'
@@ -263,8 +270,8 @@ if command -v setpriv >/dev/null && [ "$paranoid" -le 2 ]; then
 	$as_user "$tmp/user/calls" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"
-	sleep 0.3
-	$as_user timeout 20 "$tmp/user/trapline" break -p "$pid" lookup --args --limit 3 --json \
+	eventually runs "$pid" calls
+	$as_user timeout 60 "$tmp/user/trapline" break -p "$pid" lookup --args --limit 3 --json \
 		>"$tmp/out" 2>"$tmp/err"
 	[ $? = 0 ] && hits 'length == 3 and all(.caller.function | . == "round_of_calls" or . == "worker")' &&
 		summary '.sites_hardware == 1 and .mechanism == "ring"'
@@ -305,17 +312,12 @@ if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; 
 	redis-server --save '' --bind 127.0.0.1 --port $port --dir "$tmp" --logfile "$tmp/log" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		redis-cli -p $port ping >/dev/null 2>&1 && break
-		sleep 0.2
-	done
-	timeout -k 2 30 "$trapline" break -p "$pid" call libc.so.6:write '*Command' --args --ret --json \
+	eventually redis-cli -p $port ping
+	: >"$tmp/err"
+	timeout -k 2 60 "$trapline" break -p "$pid" call libc.so.6:write '*Command' --args --ret --json \
 		>"$tmp/out" 2>"$tmp/err" &
 	looker=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		grep -q '^breaking on' "$tmp/err" && break
-		sleep 0.2
-	done
+	eventually grep -q '^breaking on' "$tmp/err"
 	redis-benchmark -p $port -q -n 20000 -t incr --csv >"$tmp/load" 2>&1
 	load=$?
 	kill -TERM $looker

@@ -90,16 +90,10 @@ attached()
 	ok "$column: nothing_is_lost_and_what_is_not_seen_is_said" $?
 }
 
-# until_is FILE PATTERN: at most some seconds.
+# until_is FILE PATTERN
 until_is()
 {
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		for _ in 1 2 3 4 5 6 7 8 9 10; do
-			grep -q "$2" "$1" 2>/dev/null && return
-			sleep 0.1
-		done
-	done
-	echo "# $1 has no '$2' after 10 s"
+	eventually grep -q "$2" "$1" || echo "# $1 has no '$2' after a minute"
 }
 
 home=$victims
@@ -114,7 +108,7 @@ started_command()
 	column=$1
 	expected=$2
 	shift 2
-	timeout -k 2 20 "$trapline" watch acted_on --max-rate 0 -o "$tmp/json" "$@" -- \
+	timeout -k 2 60 "$trapline" watch acted_on --max-rate 0 -o "$tmp/json" "$@" -- \
 		"$victims/actors" now >"$tmp/text" 2>"$tmp/err"
 	[ $? = 0 ] && mv "$tmp/json" "$tmp/out" && summary '.command == null and .ended == "the process ended"'
 	ok "$column: the_command_ends_well" $?

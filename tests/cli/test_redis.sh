@@ -37,7 +37,7 @@ failed=0
 i=0
 while [ $i -lt "$cycles" ]; do
 	i=$((i + 1))
-	timeout 20 "$trapline" watch -p $server server:8 --for 0.05 >"$dir/out" 2>"$dir/err" && continue
+	timeout 60 "$trapline" watch -p $server server:8 --for 0.05 >"$dir/out" 2>"$dir/err" && continue
 	failed=$((failed + 1))
 	[ $failed -gt 3 ] || sed 's/^/# /' "$dir/err"
 done

@@ -9,7 +9,14 @@
 file=$tmp/hits.trapline
 report()
 {
-	timeout -k 2 20 "$trapline" report "$@" >"$tmp/out" 2>"$tmp/err"
+	timeout -k 2 60 "$trapline" report "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# has_hits FILE N: a recording that is still written.
+has_hits()
+{
+	report "$1" --as jsonl
+	[ "$(grep -c '"type":"hit"' "$tmp/out")" -ge "$2" ]
 }
 
 start names
@@ -17,7 +24,7 @@ names=$pid
 start counter
 counter=$pid
 
-timeout 20 "$trapline" record -o "$file" -p "$names" 'conn->state' --limit 20 >"$tmp/out" 2>"$tmp/err"
+timeout 60 "$trapline" record -o "$file" -p "$names" 'conn->state' --limit 20 >"$tmp/out" 2>"$tmp/err"
 [ $? = 0 ] && [ "$(grep -c ' -> ' "$tmp/out")" = 0 ] && grep -q '20 hits' "$tmp/out" &&
 	grep -q "^recorded in $file" "$tmp/out"
 ok "record_writes_a_file_and_prints_only_the_summary" $?
@@ -96,7 +103,7 @@ ok "folded_stacks_mark_inlined_functions" $?
 if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 	start calls
 	calls=$pid
-	timeout 20 "$trapline" record --break -o "$tmp/calls" -p "$calls" lookup depth next_color \
+	timeout 60 "$trapline" record --break -o "$tmp/calls" -p "$calls" lookup depth next_color \
 		--args --ret --limit 40 >"$tmp/out" 2>"$tmp/err"
 	[ $? = 0 ] && [ "$(grep -c ' from .*calls\.c' "$tmp/out")" -lt 20 ] && grep -q ': 40 hits in' "$tmp/out" &&
 		grep -q "^recorded in $tmp/calls" "$tmp/out"
@@ -158,7 +165,7 @@ if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 
 	"$trapline" record --break -o "$tmp/killed" -p "$calls" lookup --ret >/dev/null 2>&1 &
 	recorder=$!
-	sleep 1
+	eventually has_hits "$tmp/killed" 1
 	kill -KILL $recorder
 	wait $recorder 2>/dev/null
 	report "$tmp/killed"
@@ -171,9 +178,10 @@ else
 fi
 
 # --- either side dies ---
+rm -f "$tmp/killed"
 "$trapline" record -o "$tmp/killed" -p "$counter" shared_counter >/dev/null 2>&1 &
 recorder=$!
-sleep 1
+eventually has_hits "$tmp/killed" 10
 kill -KILL $recorder
 wait $recorder 2>/dev/null
 report "$tmp/killed" --as jsonl

@@ -15,20 +15,20 @@ file=$tmp/recording
 record()
 {
 	rm -f "$file"
-	timeout -k 2 20 "$trapline" record -o "$file" "$@" >"$tmp/out" 2>"$tmp/err"
+	timeout -k 2 60 "$trapline" record -o "$file" "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
 # as FORM: the report of $file.
 as()
 {
-	timeout -k 2 20 "$trapline" report "$file" --as "$1" >"$tmp/out" 2>"$tmp/err"
+	timeout -k 2 60 "$trapline" report "$file" --as "$1" >"$tmp/out" 2>"$tmp/err"
 }
 
 # After record: the report as text, in $tmp/text, has each line of the summary.
 report_has_the_summary()
 {
 	grep -v '^recorded\|^$' "$tmp/out" >"$tmp/summary"
-	timeout -k 2 20 "$trapline" report "$file" >"$tmp/text" 2>"$tmp/err" &&
+	timeout -k 2 60 "$trapline" report "$file" >"$tmp/text" 2>"$tmp/err" &&
 		[ "$(wc -l <"$tmp/summary")" -gt 3 ] && ! grep -vxFf "$tmp/text" "$tmp/summary"
 }
 

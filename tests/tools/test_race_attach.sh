@@ -10,15 +10,17 @@ victims=$2
 . "$(dirname "$0")/race_lib.sh"
 trap '[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; rm -rf "$tmp"' EXIT
 
+is_started()
+{
+	case $(readlink "/proc/$pid/exe") in */race_attached) ;; *) return 1 ;; esac
+}
+
 # begin MODE: a victim in the background; its pid in $pid.
 begin()
 {
 	"$victims/race_attached" "$1" 600 >"$tmp/victim" 2>&1 &
 	pid=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
-		sleep 0.1
-	done
+	wait_until is_started
 	sleep 0.3
 }
 
@@ -29,7 +31,10 @@ finished()
 	wait "$pid"
 	status=$?
 	pid=
-	[ $status = 0 ] || { cat "$tmp/victim" >>"$tmp/err"; return 1; }
+	[ $status = 0 ] && return
+	echo "the victim ended with status $status" >>"$tmp/err"
+	cat "$tmp/victim" >>"$tmp/err"
+	return 1
 }
 
 # attach ARG...: as race(), of $pid.
@@ -58,15 +63,26 @@ is_searched()
 		! grep -hqs 'TracerPid:.*[1-9]' "/proc/$pid"/task/*/status
 }
 
+# wait_until COMMAND...: or for a minute, on a machine that does much else.
+wait_until()
+{
+	for _ in $(seq 600); do
+		"$@" && return
+		sleep 0.1
+	done
+}
+
+is_left()
+{
+	! is_searched
+}
+
 # search: in the background, and begun; its pid in $observer.
 search()
 {
 	"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>"$tmp/err" &
 	observer=$!
-	for _ in $(seq 150); do
-		is_searched && break
-		sleep 0.2
-	done
+	wait_until is_searched
 }
 
 # search_killed: nothing of it stays.
@@ -74,10 +90,7 @@ search_killed()
 {
 	kill -9 $observer
 	wait $observer 2>/dev/null
-	for _ in $(seq 100); do
-		is_searched || break
-		sleep 0.1
-	done
+	wait_until is_left
 	state >"$tmp/after"
 	diff "$tmp/before" "$tmp/after" >"$tmp/out"
 }
@@ -112,11 +125,19 @@ for mode in busy births blocked interrupted own_sigtrap forks many locks right_b
 	ok "$mode: searched" $?
 	case $mode in
 	locks | right_births)
+		for seconds in 4 8 16 32; do
+			holds '.[-1].stalls > 0' && break
+			attach --for $seconds
+		done
 		holds 'all(.[]; .type != "race") and .[-1].stalls > 0'
 		ok "$mode: nothing is reported" $?
 		;;
 	many)
 		# Arming two thousand threads takes long, so few are held: which is a matter of chance.
+		for seconds in 12 24 48; do
+			holds '.[-1].stalls > 0' && break
+			attach --for $seconds
+		done
 		holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2000 and .[-1].processes_failed == 0'
 		ok "$mode: threads are held" $?
 		;;
@@ -125,7 +146,7 @@ for mode in busy births blocked interrupted own_sigtrap forks many locks right_b
 		ok "$mode: nothing runs, nothing is held" $?
 		;;
 	*)
-		for seconds in 4 8 16; do
+		for seconds in 4 8 16 32; do
 			holds "any(.[]; .type == \"race\" and $increments)" && break
 			attach --for $seconds
 		done
@@ -162,7 +183,10 @@ race -p "$pid" --for 1
 ok "a second search of the same process is refused" $?
 search_killed
 ok "killed: the process ends the search by itself" $?
-attach --for 2 --sarif "$tmp/races.sarif"
+for seconds in 2 4 8 16 32; do
+	attach --for $seconds --sarif "$tmp/races.sarif"
+	jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null && break
+done
 jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null
 ok "SARIF of a process" $?
 memory >"$tmp/once"
@@ -195,9 +219,10 @@ nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
 if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	$nobody "$victims/race_attached" busy 600 >"$tmp/victim" 2>&1 &
 	pid=$!
-	sleep 1
+	wait_until is_started
+	sleep 0.5
 	state >"$tmp/before"
-	for seconds in 2 4 8 16; do
+	for seconds in 2 4 8 16 32; do
 		attach --for $seconds
 		holds "any(.[]; .type == \"race\" and $increments)" && break
 	done
@@ -207,7 +232,7 @@ if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	diff "$tmp/before" "$tmp/after" >"$tmp/out"
 	ok "and it is as before" $?
 	chmod 755 "$tmp"
-	for seconds in 2 4 8 16; do
+	for seconds in 2 4 8 16 32; do
 		timeout 60 $nobody "$trapline" race --overhead 20% -p "$pid" --for $seconds \
 			>"$tmp/out" 2>"$tmp/err"
 		grep -q '^race .* in increment' "$tmp/err" && break
@@ -225,14 +250,15 @@ if unshare --pid --fork --mount-proc true 2>/dev/null; then
 	unshare --pid --fork --mount-proc "$victims/race_attached" busy 600 >"$tmp/victim" 2>&1 &
 	outer=$!
 	pid=
-	for _ in $(seq 50); do
-		pid=$(cat "/proc/$outer/task/$outer/children" 2>/dev/null | tr -d ' ')
-		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
-		sleep 0.1
-	done
+	is_born()
+	{
+		pid=$(tr -d ' ' <"/proc/$outer/task/$outer/children")
+		[ -n "$pid" ] && is_started
+	}
+	wait_until is_born
 	sleep 0.3
 	state >"$tmp/before"
-	for seconds in 2 4 8 16; do
+	for seconds in 2 4 8 16 32; do
 		attach --for $seconds
 		holds "any(.[]; .type == \"race\" and $increments)" && break
 	done
@@ -250,12 +276,12 @@ else
 fi
 
 begin busy
-(sleep 1.5; kill -INT "$(cat "$tmp/observer")") &
+(wait_until is_searched; sleep 0.5; kill -INT "$(cat "$tmp/observer")") &
 sh -c "echo \$\$ >'$tmp/observer'; exec '$trapline' race -p $pid --json -o '$tmp/races.json'" 2>"$tmp/err"
 ok "Ctrl-C ends it" $?
 [ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ] && holds '.[-1].type == "summary"'
 ok "with a summary, and nothing stays" $?
-(sleep 1.5; kill -TERM "$pid") &
+(wait_until is_searched; sleep 0.5; kill -TERM "$pid") &
 attach
 [ $? = 0 ] && grep -q 'has ended' "$tmp/err" && holds '.[-1].type == "summary"'
 ok "a process that ends is the end" $?

@@ -19,7 +19,7 @@ caught()
 	mode=$1
 	expression=$2
 	shift 2
-	for seconds in 1 2 4 8; do
+	for seconds in 1 2 4 8 16 32; do
 		rm -f ${afresh:+"$afresh"}
 		race --overhead 20% --error-exitcode 7 "$@" -- "$victims/race_racy" "$mode" $seconds
 		status=$?
@@ -60,7 +60,7 @@ ok "and fails the run" $?
 holds '.[-1].suppressions | length == 2 and all(.[]; .races == 0 and .is_used == false)'
 ok "those that were not used are named, from each file given" $?
 
-for seconds in 1 2 4 8; do
+for seconds in 1 2 4 8 16 32; do
 	TRAPLINE_SUPPRESSIONS="$tmp/block:$tmp/one" timeout 60 "$trapline" race --overhead 20% -- \
 		"$victims/race_racy" read_modify_write $seconds >"$tmp/out" 2>"$tmp/err"
 	grep -q '^1 race suppressed:' "$tmp/err" && break
@@ -87,7 +87,7 @@ ok "which suppresses that race in the next run" $?
 caught floating_point '.races == 1' --suppressions "$tmp/made"
 [ $? = 0 ] && [ "$status" = 7 ]
 ok "and no other" $?
-for seconds in 1 2 4 8; do
+for seconds in 1 2 4 8 16 32; do
 	timeout 60 "$trapline" race --overhead 20% --gen-suppressions -- "$victims/race_racy" \
 		read_modify_write $seconds >"$tmp/out" 2>"$tmp/err"
 	grep -q '^race A' "$tmp/err" && break
@@ -122,7 +122,7 @@ ok "--write-baseline adds it, keeps what was there, and does not fail" $?
 caught unaligned '.baselined == 1 and .races == 0' --baseline "$tmp/base"
 [ $? = 0 ] && [ "$status" = 0 ]
 ok "and then it is known" $?
-for seconds in 1 2 4 8; do
+for seconds in 1 2 4 8 16 32; do
 	timeout 60 "$trapline" race --overhead 20% --baseline "$tmp/base" -- \
 		"$victims/race_racy" unaligned $seconds >"$tmp/out" 2>"$tmp/err"
 	grep -q '^1 race known by the baseline$' "$tmp/err" && break

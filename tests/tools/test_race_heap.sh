@@ -19,7 +19,7 @@ heap()
 	expression=$2
 	mode=$3
 	shift 3
-	for seconds in 1 2 4 8; do
+	for seconds in 1 2 4 8 16 32; do
 		race --overhead 20% "$@" -- "$victim" "$mode" $seconds
 		if holds "any(.[]; .type == \"race\" and $expression)"; then
 			ok "$name" 0
@@ -67,7 +67,7 @@ text()
 	pattern=$2
 	mode=$3
 	shift 3
-	for seconds in 1 2 4 8; do
+	for seconds in 1 2 4 8 16 32; do
 		timeout 60 "$trapline" race --overhead 20% "$@" -- "$victim" "$mode" $seconds \
 			>"$tmp/out" 2>"$tmp/err"
 		if grep -Eq "$pattern" "$tmp/err"; then
@@ -88,7 +88,7 @@ text 'text: in no block' '^  in no block that --heap knows of' mapped --heap
 text 'text: without --heap, what to do' '^  heap block.*use --heap for where it was allocated$' malloc
 
 # The place of the allocation is a related location, and the file is sound.
-for seconds in 1 2 4 8; do
+for seconds in 1 2 4 8 16 32; do
 	timeout 60 "$trapline" race --overhead 20% --heap --as sarif -o "$tmp/races.sarif" -- "$victim" \
 		malloc $seconds >"$tmp/out" 2>"$tmp/err"
 	jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null && break

@@ -170,7 +170,7 @@ static void a_lock_is_no_race(void **state)
 	opts.report = on_report;
 	opts.arg = &seen;
 	assert_int_equal(trapline_race_start(self, &opts, &race), 0);
-	for (int i = 0; i < 1000 && stats.stalls < 20; i++) {
+	for (int i = 0; i < 6000 && stats.stalls < 20; i++) {
 		usleep(10000);
 		trapline_race_stats(race, &stats);
 	}

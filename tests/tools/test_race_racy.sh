@@ -40,6 +40,7 @@ LIST
 [ "$(wc -l <"$tmp/modes")" = 18 ]
 ok "all modes are in the list" $?
 
+openmp_sleeps
 for mode in $("$victims/race_openmp" --list | grep '^wrong_' | grep -v -e edges -e own_frame); do
 	found "OpenMP $mode" "(.second.function | startswith(\"$mode\"))" "$victims/race_openmp" \
 		"$mode"

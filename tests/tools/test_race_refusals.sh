@@ -29,7 +29,7 @@ begin()
 	shift
 	"$program" "$@" >"$tmp/victim" 2>&1 &
 	pid=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	for _ in $(seq 200); do
 		case $(readlink "/proc/$pid/exe") in */"${program##*/}") break ;; esac
 		sleep 0.1
 	done
@@ -77,7 +77,7 @@ refused "no debug registers" 'no hardware breakpoint can be had.*no debug regist
 begin race_attached busy
 "$victims/race_obstacle" registers "$pid" 60 >"$tmp/taken" &
 holder=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+for _ in $(seq 200); do
 	grep -q taken "$tmp/taken" && break
 	sleep 0.1
 done
@@ -87,7 +87,10 @@ refused "a process whose debug registers are taken" 'registers.*are taken.*End o
 ok "a process whose debug registers are taken: nothing stays" $?
 kill $holder
 wait $holder 2>/dev/null
-race --overhead 20% -p "$pid" --for 2
+for seconds in 2 4 8 16 32; do
+	race --overhead 20% -p "$pid" --for $seconds
+	holds '.[-1].stalls > 0' && break
+done
 holds '.[-1].stalls > 0'
 ok "and when they are free it is searched" $?
 end "a process whose debug registers are taken"
@@ -104,7 +107,11 @@ nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
 if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	prlimit --nofile=640:640 $nobody "$victims/race_attached" busy 600 &
 	pid=$!
-	sleep 1
+	for _ in $(seq 200); do
+		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
+		sleep 0.1
+	done
+	sleep 0.5
 	refused "a process that may not have the descriptors" 'limit of descriptors.*prlimit --nofile' \
 		"$trapline" race -p "$pid"
 	grep -q 'Max open files *640 *640 ' "/proc/$pid/limits"
@@ -118,7 +125,7 @@ if command -v gdb >/dev/null; then
 	begin race_attached busy
 	gdb -p "$pid" -nx -batch -ex 'shell sleep 20' >/dev/null 2>&1 &
 	debugger=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	for _ in $(seq 200); do
 		grep -q 'TracerPid:.[1-9]' "/proc/$pid/status" && break
 		sleep 0.3
 	done

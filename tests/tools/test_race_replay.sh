@@ -16,7 +16,7 @@ ours='([.first.function, .second.function] | sort) == ["level_load", "level_stor
 # find EXPRESSION PROGRAM MODE: its race into $known, by a sweep.
 find_race()
 {
-	for seconds in 2 4 8 16; do
+	for seconds in 2 4 8 16 32; do
 		race --sweep --time $seconds -- "$2" "$3" 0.3
 		cp "$tmp/races.json" "$known"
 		fingerprint=$(jq -r "select(.type == \"race\" and ($1)) | .fingerprint" "$known" |
@@ -85,8 +85,12 @@ ok 'a build without lines: all of the functions' $?
 grep -q 'was built anew .*all accesses of the function' "$tmp/err"
 ok 'which is said too' $?
 cp "$victims/race_replay_mended" "$prog"
-replay --time 2 --error-exitcode 7 -- "$prog" seldom 0.5
-[ $? = 0 ] && holds '(.[-2] | .seen == 0 and .runs > 1 and .passes > 0 and
+for seconds in 2 8 30; do
+	replay --time $seconds --error-exitcode 7 -- "$prog" seldom 0.5
+	status=$?
+	holds '.[-2] | .runs > 1 and all(.places[]; .held > 0)' && break
+done
+[ $status = 0 ] && holds '(.[-2] | .seen == 0 and .runs > 1 and .passes > 0 and
 	all(.places[]; .held > 0)) and all(.[]; .type != "race")'
 ok 'mended: not seen, though both places were held, run after run' $?
 grep -q 'no access was trapped in that line' "$tmp/err"

@@ -16,7 +16,7 @@ for mode in $("$victims/race_openmp" --list | grep '^right_'); do
 done
 
 # What looks like a race to the processor is told when asked for, with the reason.
-for seconds in 1 2 4 8; do
+for seconds in 1 2 4 8 16 32; do
 	race --overhead 50% --grade C -- "$victims/race_right" release_acquire $seconds
 	holds 'any(.[]; .type == "race")' && break
 done
