@@ -65,7 +65,7 @@ static inline int run_child(void (*body)(void), char *text, size_t n)
 	if (!child) {
 		close(pipes[0]);
 		report_pipe = pipes[1];
-		alarm(60);
+		alarm(300);
 		body();
 		_exit(0);
 	}

@@ -4,7 +4,7 @@
  * that write on command, and honest skips.
  *
  * A skip is decided by bare system calls, never by the library: where the kernel can, it must.
- * Only the main thread asserts. Each test runs under alarm(60), so that none can hang.
+ * Only the main thread asserts. Each test runs under alarm(300), so that none can hang.
  */
 #ifndef TESTS_KERNEL_COMMON_H
 #define TESTS_KERNEL_COMMON_H
@@ -78,7 +78,7 @@ static const enum mode mode_handler __attribute__((unused)) = BY_HANDLER;
 
 static inline int test_begin(void **state)
 {
-	alarm(60);
+	alarm(300);
 	return 0;
 }
 
@@ -426,7 +426,7 @@ static inline int status_of_child(int (*act)(void *), void *arg)
 	pid_t pid = fork();
 
 	if (!pid) {
-		alarm(50);
+		alarm(200);
 		_exit(act(arg));
 	}
 	assert_true(pid > 0);

@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-#define RACE_ROUNDS 200
+#define RACE_ROUNDS 100
 #define RACE_LIMIT 1000
 
 static volatile uint64_t word __attribute__((aligned(64)));
@@ -58,7 +58,7 @@ static void limit_is_exact_for_64_racing_threads(void **state)
 	unsigned int rounds = scaled(MODE(state) == BY_RING ? RACE_ROUNDS / 10 : RACE_ROUNDS);
 
 	require(MODE(state));
-	alarm(380);
+	alarm(1200);
 	crew_muster(&crew, 64, &word);
 	setpriority(PRIO_PROCESS, 0, -20); /* this thread alone; quicker, where permitted */
 	for (unsigned int round = 0; round < rounds; round++)

@@ -115,7 +115,7 @@ static void watch_crowd(enum mode mode, unsigned int count, unsigned int pause_u
 	struct crowd crowd;
 	struct rig rig;
 
-	alarm(250);
+	alarm(1200);
 	require(mode);
 	gather(&crowd, count, pause_us);
 	rig_open(&rig, mode);

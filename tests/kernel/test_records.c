@@ -46,7 +46,7 @@ static void victim_main(int go, int done)
 	pthread_t thread;
 
 	prctl(PR_SET_NAME, "victim");
-	alarm(55);
+	alarm(300);
 	while (read(go, &order, sizeof(order)) == sizeof(order)) {
 		if (!order.is_by_thread)
 			obey(&order);
@@ -369,7 +369,7 @@ static void killed_observer_leaves_registers_free(void **state)
 		pid_t pid = fork();
 
 		if (!pid) {
-			alarm(50);
+			alarm(200);
 			_exit(observe_until_killed(ready));
 		}
 		assert_int_equal(read(ends[0], &c, 1), 1);

@@ -143,7 +143,7 @@ static int write_in_grandchild(void *arg)
 	pid_t pid = fork();
 
 	if (!pid) {
-		alarm(50);
+		alarm(200);
 		store_many(&word, 2);
 		_exit(0);
 	}

@@ -140,7 +140,7 @@ static struct helper start_helper(bool is_exec)
 	assert_int_equal(pipe2(done, O_CLOEXEC), 0);
 	helper.pid = fork();
 	if (!helper.pid) {
-		alarm(50);
+		alarm(200);
 		close(go[1]);
 		dup2(go[0], 0);
 		dup2(done[1], 1);

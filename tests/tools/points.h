@@ -139,7 +139,7 @@ static void start_program(uint64_t (*program)(uint64_t), uint64_t rounds)
 		struct sigaction sa = {.sa_sigaction = note_interrupted, .sa_flags = SA_SIGINFO};
 
 		sigaction(SIGUSR1, &sa, NULL);
-		alarm(200);
+		alarm(900);
 		raise(SIGSTOP);
 		clear_registers();
 		_exit(program(rounds) == 0);
@@ -281,7 +281,7 @@ static void expect_replay(uint64_t signals, uint64_t sample_ns, void (*open_coun
 	static struct note notes[SIGNALS_MAX + 1];
 	uint64_t equal = 0;
 
-	alarm(300);
+	alarm(900);
 	start_child(UINT64_MAX);
 	open_counter();
 	record_run(signals, sample_ns, notes);

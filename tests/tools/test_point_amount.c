@@ -382,7 +382,7 @@ static void a_process_that_runs_is_stopped_in_time(void **state)
 
 static void signals_are_replayed_exactly_by_the_pmu(void **state)
 {
-	alarm(300);
+	alarm(900);
 	choose_counter();
 	expect_replay(SIGNALS, SAMPLE_NS, open_chosen);
 }
