@@ -47,11 +47,15 @@ members()
 }
 balances='.taken == .rejected + .delivered + .unread + ([.lost[]] | add)'
 
+# Each of them is eight stores. Until the watch is closed others may come, beyond the limit, and the
+# last one may be cut short by its end.
+whole='(.rejected_by.partial - 7 * (.delivered + .rejected_by.limit) | . >= 0 and . < 8)'
+
 # The kernel's writes.
 start objects --kernel
 kernel=$pid
 watch -p "$kernel" kernel_word --kernel --limit 10 --json
-[ $? = 0 ] && summary ".delivered == 10 and $balances and .rejected_by.partial == 70" &&
+[ $? = 0 ] && summary ".delivered == 10 and $balances and $whole" &&
 	hits 'all(.syscall == "read" and .value_when == "hit") and (.[1:] |
 		all(.new != .old)) and ([.[].old][1:] == [.[].new][:-1])'
 ok "a_read_into_the_word_is_one_hit_with_the_whole_value" $?
@@ -66,7 +70,7 @@ record -p "$kernel" kernel_word --kernel --limit 10
 [ $? = 0 ] && grep -q '^partial: ' "$tmp/out" && report_has_the_summary &&
 	[ "$(grep -c '  w  by the kernel in read$' "$tmp/text")" = 10 ] && ! grep -q 'system calls' "$tmp/text" &&
 	as jsonl && hits 'length == 10 and all(.syscall == "read")' &&
-	summary ".delivered == 10 and $balances and .rejected_by.partial == 70" &&
+	summary ".delivered == 10 and $balances and $whole" &&
 	as folded && grep -q 'read_into_word.*;read_\[k\] [0-9]*$' "$tmp/out" &&
 	as trace && jq -e '[.traceEvents[] | select(.ph == "i")] | length == 10 and
 		all(.args.by == "by the kernel in read")' "$tmp/out" >/dev/null &&
