@@ -315,11 +315,13 @@ static void one_thread_of_many_by_its_id(void **state)
 	crew_dismiss(&crew);
 }
 
+static _Atomic bool names_are_read;
+
 static void *named_main(void *arg)
 {
 	prctl(PR_SET_NAME, arg);
 	store_many(&word, 5);
-	usleep(200000); /* by ring the name is read later, while the thread lives */
+	WAIT_UNTIL(names_are_read); /* by ring later than the hit, while the thread lives */
 	return NULL;
 }
 
@@ -329,12 +331,13 @@ static void a_thread_by_its_name(void **state)
 	pthread_t threads[3];
 	struct rig rig;
 
+	names_are_read = false;
 	rig_open(&rig, MODE(state));
 	rig_watch_if(&rig, "thread == \"writer\"", NULL);
 	for (int i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, named_main, names[i]);
-	usleep(50000);
-	assert_int_equal(rig_hits(&rig), 5);
+	WAIT_UNTIL(rig_hits(&rig) >= 5);
+	names_are_read = true;
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	expect_hits(&rig, 5);
