@@ -27,6 +27,9 @@
 #define THREADS_MAX INJECT_THREADS_MAX
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
+#define TRAP_BIT (1ull << (SIGTRAP - 1))
+#define LOOKS 10
+#define LOOK_NS 2000000
 #define RTLD_NOW_GLIBC 2
 #define RTLD_DL_LINKMAP_GLIBC 2
 
@@ -459,48 +462,94 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 	return err;
 }
 
-static bool is_trap_blocked(pid_t pid, pid_t tid)
+static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
 {
 	char text[32];
 
-	return program_status(pid, tid, "SigBlk", text, sizeof(text)) &&
-	       strtoull(text, NULL, 16) >> (SIGTRAP - 1) & 1;
+	if (!program_status(pid, tid, name, text, sizeof(text)))
+		return false;
+	*mask = strtoull(text, NULL, 16);
+	return true;
 }
 
 static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)
 {
 	static struct held_thread t;
-	const uint64_t trap = 1ull << (SIGTRAP - 1);
 	int err = held_begin(&t, pid, tid, -1);
 
 	if (err)
 		return err;
-	t.saved_mask = blocked ? t.saved_mask | trap : t.saved_mask & ~trap;
+	t.saved_mask = blocked ? t.saved_mask | TRAP_BIT : t.saved_mask & ~TRAP_BIT;
 	held_end(&t);
 	return 0;
 }
 
-int inject_unblock_trap(pid_t pid, pid_t *tids, size_t max)
+/* Those that have SIGTRAP blocked at this moment, with their masks. */
+static size_t find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 {
 	static pid_t all[THREADS_MAX];
 	size_t n = list_threads(pid, all, THREADS_MAX);
 	size_t count = 0;
 
 	for (size_t i = 0; i < n && count < max; i++) {
-		if (!is_trap_blocked(pid, all[i]))
-			continue;
-		int err = set_trap_blocked(pid, all[i], false);
+		uint64_t mask;
+
+		if (read_mask(pid, all[i], "SigBlk", &mask) && mask & TRAP_BIT)
+			threads[count++] = (struct inject_masked){ all[i], mask };
+	}
+	return count;
+}
+
+/*
+ * A thread in a handler has signals blocked for the moment: what was done to its mask there would be
+ * undone by its return, and SIGTRAP blocked later kills at the next int3. So a mask counts that stays
+ * the same; and where SIGTRAP alone is blocked and has a handler, it is in that most likely.
+ */
+static size_t drop_passing(pid_t pid, struct inject_masked *threads, size_t count)
+{
+	struct timespec pause = { 0, LOOK_NS };
+	uint64_t caught = 0;
+
+	read_mask(pid, pid, "SigCgt", &caught);
+	for (int look = 0; count && look < LOOKS; look++) {
+		size_t kept = 0;
+
+		nanosleep(&pause, NULL);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t mask;
+
+			if (read_mask(pid, threads[i].tid, "SigBlk", &mask) &&
+			    mask == threads[i].mask && !(caught & TRAP_BIT && mask == TRAP_BIT))
+				threads[kept++] = threads[i];
+		}
+		count = kept;
+	}
+	return count;
+}
+
+int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max)
+{
+	size_t n = drop_passing(pid, threads, find_blocked(pid, threads, max));
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int err = set_trap_blocked(pid, threads[i].tid, false);
+
 		if (err == -EPERM)
 			return err;
 		if (!err)
-			tids[count++] = all[i];
+			threads[count++] = threads[i];
 	}
 	return (int)count;
 }
 
-void inject_block_trap(pid_t pid, const pid_t *tids, size_t count)
+void inject_block_trap(pid_t pid, const struct inject_masked *threads, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!is_trap_blocked(pid, tids[i]))
-			set_trap_blocked(pid, tids[i], true);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t mask;
+
+		if (read_mask(pid, threads[i].tid, "SigBlk", &mask) &&
+		    mask == (threads[i].mask & ~TRAP_BIT))
+			set_trap_blocked(pid, threads[i].tid, true);
+	}
 }

@@ -34,12 +34,19 @@ struct inject_shared {
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size);
 
+/* A thread that had SIGTRAP blocked, and all that it had blocked then. */
+struct inject_masked {
+	pid_t tid;
+	uint64_t mask;
+};
+
 /*
- * Lets threads take SIGTRAP that have it blocked; others are not touched. Their ids go to tids, room for
- * max; returns how many, or -errno. Threads that do not stop at once stay as they are.
+ * Lets threads take SIGTRAP that have it blocked for long; others are not touched, nor those that are
+ * in a signal handler. Room for max; returns how many, or -errno. Threads that do not stop at once
+ * stay as they are.
  */
-int inject_unblock_trap(pid_t pid, pid_t *tids, size_t max);
-/* Blocks it again in these, as far as they are still there. */
-void inject_block_trap(pid_t pid, const pid_t *tids, size_t count);
+int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max);
+/* Blocks it again in these, as far as they are still there and have not changed their mask since. */
+void inject_block_trap(pid_t pid, const struct inject_masked *threads, size_t count);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef CLI_RACE_H
 #define CLI_RACE_H
 
+#include "cli/inject.h"
 #include "cli/opts.h"
 #include "cli/race_ticks.h"
 #include "report/race.h"
@@ -51,7 +52,7 @@ struct race_run {
 	int hangup_fd;	  /* it is told when this is closed: see record/race.h; -1: none */
 	struct race_ticks ticks;
 	uint64_t probe;	  /* is mapped as long as it is the same program */
-	pid_t *unblocked; /* threads that had SIGTRAP blocked before us */
+	struct inject_masked *unblocked; /* threads that had SIGTRAP blocked before us */
 	size_t unblocked_count;
 };
 

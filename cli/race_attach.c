@@ -150,7 +150,7 @@ static void unblock(struct race_run *run)
 {
 	int n = 0;
 
-	run->unblocked = calloc(INJECT_THREADS_MAX, sizeof(pid_t));
+	run->unblocked = calloc(INJECT_THREADS_MAX, sizeof(*run->unblocked));
 	if (run->unblocked)
 		n = inject_unblock_trap(run->pid, run->unblocked, INJECT_THREADS_MAX);
 	run->unblocked_count = n > 0 ? (size_t)n : 0;

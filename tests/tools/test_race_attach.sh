@@ -214,6 +214,15 @@ ok "killed while all of its threads sleep: it ends all the same" $?
 finished
 ok "and notices nothing" $?
 
+# Each time some thread may just be in its own handler of SIGTRAP, where that is blocked: who blocks it
+# for good afterwards has killed the program at its next int3.
+begin own_sigtrap
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+	attach --for 0.2
+done
+finished
+ok "a program with traps of its own, searched ten times" $?
+
 nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
 # A tree in root's home is not nobody's to run.
 if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
