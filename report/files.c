@@ -122,7 +122,7 @@ static const char *const locking_names[] = {
 	"boost::lockfree", "boost::atomics", "boost::detail::sp_counted", "absl::Mutex",
 	"absl::synchronization_internal", "absl::base_internal", "moodycamel::",
 	"__cxa_guard_", "__gthread", "pthread_", "g_once_", "g_atomic_", "g_mutex_", "rcu_", "urcu_",
-	"cds_", "ck_", "uatomic_", "_Py_atomic", "take_gil", "drop_gil", "omp_", "GOMP_", "__kmp",
+	"cds_", "ck_", "uatomic_", "__gnu_cxx::__exchange_and_add", "__gnu_cxx::__atomic_add", "_Py_atomic", "take_gil", "drop_gil", "omp_", "GOMP_", "__kmp",
 };
 
 int files_is_locking(const char *name)
@@ -321,4 +321,52 @@ int files_is_atomic_variable(struct symbols *s, uint64_t address)
 		if (find_variable(cu, address - bias, 0, &variable, &offset))
 			return is_atomic_type(&variable, offset);
 	return 0;
+}
+
+/* Through names, arrays and pointers. */
+static bool leads_to_atomic(Dwarf_Die *die)
+{
+	Dwarf_Die type;
+	Dwarf_Die next = *die;
+
+	for (int depth = 0; depth < 32 && type_of(&next, &type); depth++) {
+		switch (dwarf_tag(&type)) {
+		case DW_TAG_atomic_type:
+		case DW_TAG_volatile_type:
+			return true;
+		default:
+			if (name_says_atomic(&type))
+				return true;
+			next = type;
+		}
+	}
+	return false;
+}
+
+static bool has_atomic_name(Dwarf_Die *parent, const char *name, int depth)
+{
+	Dwarf_Die die;
+
+	if (depth > 8 || dwarf_child(parent, &die))
+		return false;
+	do {
+		int tag = dwarf_tag(&die);
+		const char *its = dwarf_diename(&die);
+		bool is_data = tag == DW_TAG_member || tag == DW_TAG_variable ||
+			       tag == DW_TAG_formal_parameter;
+
+		if (is_data && its && !strcmp(its, name) && leads_to_atomic(&die))
+			return true;
+		if (!is_data && has_atomic_name(&die, name, depth + 1))
+			return true;
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
+}
+
+int files_is_atomic_name(struct symbols *s, uint64_t address, const char *name)
+{
+	Dwarf_Addr bias;
+	Dwarf_Die *cu = dwfl_addrdie(s->dwfl, address, &bias);
+
+	return cu && *name && has_atomic_name(cu, name, 0);
 }

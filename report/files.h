@@ -38,4 +38,10 @@ bool files_source(struct symbols *s, uint64_t address, char *path, size_t n);
 /* 1: the variable at an address is declared atomic or volatile; 0: not, or not known. */
 int files_is_atomic_variable(struct symbols *s, uint64_t address);
 
+/*
+ * 1: something that is called so in the code's compilation unit is: a member, a variable, a parameter,
+ * or what it points to.
+ */
+int files_is_atomic_name(struct symbols *s, uint64_t address, const char *name);
+
 #endif

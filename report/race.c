@@ -50,6 +50,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_CHANGES_UNSURE] = "changes_unsure",
 	[RACE_FOUND] = "found",
 	[RACE_FOUND_REPEATED] = "found_again",
+	[RACE_FOUND_LOCKED] = "found_locked",
 	[RACE_LOST_FULL] = "lost_ring_full",
 	[RACE_LOST_TABLES] = "lost_tables_full",
 	[RACE_SITE_HITS] = "site_hits",
@@ -205,6 +206,12 @@ uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)
 {
 	*after = i > 0 || !(side->flags & RACE_DECODED);
 	return side->frames[i];
+}
+
+const char *race_side_access_name(const struct race_side *side)
+{
+	return side->flags & RACE_LOCKED ? "locked read-modify-write" :
+					   race_access_name(side->access);
 }
 
 const char *race_access_name(unsigned int access)
@@ -458,7 +465,8 @@ void race_report_settle(struct race_report *r)
 	for (size_t i = 0; i < r->count; i++) {
 		struct race_view *v = r->views[i];
 
-		if (v->grade != RACE_GRADE_B ||
+		/* Of a pair with a locked side that was known when it was graded. */
+		if (v->grade != RACE_GRADE_B || v->record.second.flags & RACE_LOCKED ||
 		    !(met_atomics(r, v->first.at) || met_atomics(r, v->second.at) ||
 		      met_atomics(r, v->record.place)))
 			continue;

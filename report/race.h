@@ -90,6 +90,8 @@ uint64_t race_report_times(const struct race_report *r, const struct race_view *
 
 /* "read", "write", "read-modify-write" or "unknown". */
 const char *race_access_name(unsigned int access);
+/* As that, of a locked instruction too. */
+const char *race_side_access_name(const struct race_side *side);
 /* "write-write", "read-write" (in whatever order) or "unknown-origin". */
 const char *race_kind(const struct race_view *v);
 

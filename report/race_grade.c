@@ -12,6 +12,7 @@
 
 #include "code/insn.h"
 #include "report/files.h"
+#include "report/race_grade.h"
 #include "report/source.h"
 
 #define LOOP_INSNS_MAX 24
@@ -159,7 +160,7 @@ static bool has_fence(const struct race_side *side)
 	return insn.flags & INSN_ATOMIC && insn.memory_count && insn.memory[0].base == INSN_SP;
 }
 
-static bool is_plain_rmw(const struct race_side *side)
+bool race_is_plain_rmw(const struct race_side *side)
 {
 	struct insn insn;
 
@@ -168,8 +169,7 @@ static bool is_plain_rmw(const struct race_side *side)
 	       !(insn.flags & INSN_ATOMIC);
 }
 
-static enum source_says what_side_says(struct race_report *r,
-				       const struct race_access_place *a)
+enum source_says race_source_says(struct race_report *r, const struct race_access_place *a)
 {
 	struct files_scope scope;
 	uint64_t address;
@@ -182,8 +182,7 @@ static enum source_says what_side_says(struct race_report *r,
 				 source_says(s, address - a->after, a->place.line);
 }
 
-/* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
-static bool is_locking(struct race_report *r, const struct race_access_place *a)
+bool race_is_locking(struct race_report *r, const struct race_access_place *a)
 {
 	struct files_scope scope;
 	uint64_t address;
@@ -213,15 +212,15 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	s = race_symbols(r, record->place, &address);
 	if (s && files_is_atomic_variable(s, address))
 		return "it is declared atomic or volatile";
-	if (is_locking(r, &v->first) || is_locking(r, &v->second))
+	if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
 		return "part of a library that synchronises";
-	if (what_side_says(r, &v->first) == SOURCE_ATOMIC &&
-	    what_side_says(r, &v->second) == SOURCE_ATOMIC)
+	if (race_source_says(r, &v->first) == SOURCE_ATOMIC &&
+	    race_source_says(r, &v->second) == SOURCE_ATOMIC)
 		return "the source says atomic on both sides";
 	return NULL;
 }
 
-static bool stores_constant(const struct race_side *side)
+bool race_stores_constant(const struct race_side *side)
 {
 	struct insn insn;
 
@@ -236,9 +235,9 @@ static bool stores_constant(const struct race_side *side)
  */
 static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v)
 {
-	return stores_constant(&v->record.second) ||
-	       what_side_says(r, &v->first) != SOURCE_PLAIN ||
-	       what_side_says(r, &v->second) != SOURCE_PLAIN;
+	return race_stores_constant(&v->record.second) ||
+	       race_source_says(r, &v->first) != SOURCE_PLAIN ||
+	       race_source_says(r, &v->second) != SOURCE_PLAIN;
 }
 
 void race_grade(struct race_report *r, struct race_view *v)
@@ -247,8 +246,12 @@ void race_grade(struct race_report *r, struct race_view *v)
 	bool is_unknown = record->flags & RACE_UNKNOWN_ORIGIN;
 	const char *intent;
 
+	if (record->second.flags & RACE_LOCKED) {
+		race_grade_locked(r, v);
+		return;
+	}
 	v->grade = is_unknown ? RACE_GRADE_B : RACE_GRADE_A;
-	if (is_plain_rmw(&record->first) || is_plain_rmw(&record->second)) {
+	if (race_is_plain_rmw(&record->first) || race_is_plain_rmw(&record->second)) {
 		v->why = "read-modify-write without LOCK";
 		return;
 	}

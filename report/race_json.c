@@ -95,6 +95,7 @@ static json_t *side_of(struct race_report *r, const struct race_side *side,
 	json_t *j = json_object();
 
 	json_object_set_new(j, "access", json_string(race_access_name(side->access)));
+	json_object_set_new(j, "locked", json_boolean(side->flags & RACE_LOCKED));
 	json_object_set_new(j, "tid", json_integer(side->tid));
 	json_object_set_new(j, "thread", race_json_text(side->thread));
 	json_object_set_new(j, "ip", run_json_hex(side->ip));
@@ -155,6 +156,7 @@ static json_t *unknown_side(void)
 	json_t *j = json_object();
 
 	json_object_set_new(j, "access", json_string("unknown"));
+	json_object_set_new(j, "locked", json_false());
 	json_object_set_new(j, "tid", json_null());
 	json_object_set_new(j, "thread", json_null());
 	json_object_set_new(j, "ip", json_null());

@@ -165,7 +165,7 @@ static json_t *location(const struct place *p, const char *source, const char *t
 
 static void describe(const struct race_side *side, const char *when, char *out, size_t n)
 {
-	snprintf(out, n, "%s of %u bytes by thread %d%s%s%s, %s", race_access_name(side->access),
+	snprintf(out, n, "%s of %u bytes by thread %d%s%s%s, %s", race_side_access_name(side),
 		 side->size, side->tid, side->thread[0] ? " (" : "", side->thread,
 		 side->thread[0] ? ")" : "", when);
 }
@@ -245,10 +245,10 @@ static json_t *result_message(const struct race_view *v)
 
 	snprintf(text, sizeof(text), "Data race (%s)%s%s: %s in %s, %s%s%s. Value 0x%llx became "
 		 "0x%llx. Grade %c: %s.", race_kind(v), v->variable[0] ? " of " : "", v->variable,
-		 race_access_name(record->first.access),
+		 race_side_access_name(&record->first),
 		 v->first.function[0] ? v->first.function : "?",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "changed by no thread's instruction" :
-						       race_access_name(record->second.access),
+						       race_side_access_name(&record->second),
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" : " in ",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" :
 		 v->second.function[0]		     ? v->second.function :

@@ -49,7 +49,7 @@ static void print_side(struct race_report *r, const struct race_side *side,
 	size_t number = 0;
 
 	fprintf(f, "  %s of %" PRIu32 " bytes at 0x%" PRIx64 " by thread %" PRId32,
-		race_access_name(side->access), side->size, side->address, side->tid);
+		race_side_access_name(side), side->size, side->address, side->tid);
 	if (side->thread[0])
 		fprintf(f, " (%s)", side->thread);
 	if (a->via)

@@ -78,30 +78,136 @@ static bool ends_statement(const char *line)
 	return !last || strchr(";{}", last);
 }
 
-enum source_says source_says_in(FILE *stream, int line)
+char *source_statement_in(FILE *stream, int line)
 {
 	bool is_comment = false;
 	bool begins = true;
-	bool is_atomic = false;
 	bool was_reached = false;
 	char *text = NULL;
+	char *statement = NULL;
 	size_t size = 0;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&statement, &bytes);
 
-	for (int n = 1; n < line + STATEMENT_LINES_MAX && getline(&text, &size, stream) > 0;
+	for (int n = 1; out && n < line + STATEMENT_LINES_MAX && getline(&text, &size, stream) > 0;
 	     n++) {
 		is_comment = blank_comments(text, is_comment);
 		if (begins)
-			is_atomic = false;
-		is_atomic |= names_atomic(text);
+			rewind(out);
+		fputs(text, out);
 		begins = ends_statement(text);
 		was_reached |= n == line;
 		if (n >= line && begins)
 			break;
 	}
 	free(text);
-	if (!was_reached)
+	if (out) {
+		fputc('\0', out); /* what was there of a longer one before ends here */
+		fclose(out);
+	}
+	if (was_reached)
+		return statement;
+	free(statement);
+	return NULL;
+}
+
+static enum source_says what_statement_says(const char *statement)
+{
+	if (!statement)
 		return SOURCE_UNKNOWN;
-	return is_atomic ? SOURCE_ATOMIC : SOURCE_PLAIN;
+	return names_atomic(statement) ? SOURCE_ATOMIC : SOURCE_PLAIN;
+}
+
+enum source_says source_says_in(FILE *stream, int line)
+{
+	char *statement = source_statement_in(stream, line);
+	enum source_says says = what_statement_says(statement);
+
+	free(statement);
+	return says;
+}
+
+static bool is_name(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The = of an assignment, or the ++ or -- of one, and where its value begins: NULL, none. */
+static const char *find_assignment(const char *text, const char **value)
+{
+	for (const char *c = text; *c; c++) {
+		char before = c > text ? c[-1] : ' ';
+
+		*value = c + 1;
+		if ((c[0] == '+' || c[0] == '-') && c[1] == c[0])
+			return c;
+		if (c[0] != '=')
+			continue;
+		bool is_shift = c - text > 1 && strchr("<>", before) && c[-2] == before;
+		if (c[1] == '=')
+			c++;
+		else if (is_shift || !strchr("<>!=[", before))
+			return c;
+	}
+	return NULL;
+}
+
+/* 0, -1, NULL, true, UNLOCKED: what is the same whenever it is stored. */
+static bool is_constant(const char *value)
+{
+	static const char *const words[] = { "true", "false", "nullptr" };
+	size_t n = 0;
+
+	value += strspn(value, " \t\n-+(");
+	while (is_name(value[n]))
+		n++;
+	if (!strchr(";,)", value[n + strspn(value + n, " \t\n)")]))
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (n == strlen(words[i]) && !strncmp(value, words[i], n))
+			return true;
+	if (isdigit((unsigned char)*value))
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (islower((unsigned char)value[i]))
+			return false;
+	return n > 1;
+}
+
+/* From the operator backwards: p->count, table[i], (*p). */
+static void copy_name_before(const char *text, const char *end, char *name, size_t n)
+{
+	int depth = 0;
+
+	while (end > text && (depth || !is_name(end[-1]))) {
+		depth += end[-1] == ']';
+		depth -= end[-1] == '[' && depth;
+		end--;
+	}
+	const char *start = end;
+	while (start > text && is_name(start[-1]))
+		start--;
+	snprintf(name, n, "%.*s", (int)(end - start), start);
+}
+
+void source_store_in(const char *statement, struct source_store *out)
+{
+	const char *value;
+	const char *at = find_assignment(statement, &value);
+	bool is_step = at && *at != '=';
+
+	memset(out, 0, sizeof(*out));
+	if (!at || strstr(statement, "asm"))
+		return;
+	out->is_assignment = true;
+	out->is_constant = !is_step && at > statement && !strchr("+-*/%&|^<>", at[-1]) &&
+			   is_constant(value);
+	copy_name_before(statement, at, out->name, sizeof(out->name));
+	/* ++n, and in n = ++m it is m that counts, too: the first one is as good as any. */
+	if (is_step && !out->name[0])
+		snprintf(out->name, sizeof(out->name), "%.*s",
+			 (int)strspn(at + 2, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					     "0123456789_"), at + 2);
 }
 
 /* From the folder of the object upwards: does name lie there? */
@@ -154,14 +260,21 @@ static FILE *open_source(struct symbols *s, uint64_t address)
 	return object && *object == '/' ? open_moved(object, path) : NULL;
 }
 
+char *source_statement(struct symbols *s, uint64_t address, int line)
+{
+	FILE *f = line < 1 ? NULL : open_source(s, address);
+	if (!f)
+		return NULL;
+	char *statement = source_statement_in(f, line);
+	fclose(f);
+	return statement;
+}
+
 enum source_says source_says(struct symbols *s, uint64_t address, int line)
 {
-	if (line < 1)
-		return SOURCE_UNKNOWN;
-	FILE *f = open_source(s, address);
-	if (!f)
-		return SOURCE_UNKNOWN;
-	enum source_says says = source_says_in(f, line);
-	fclose(f);
+	char *statement = source_statement(s, address, line);
+	enum source_says says = what_statement_says(statement);
+
+	free(statement);
 	return says;
 }

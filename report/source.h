@@ -5,6 +5,7 @@
 
 #include "report/symbols.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -20,10 +21,23 @@ enum source_says {
  */
 enum source_says source_says_in(FILE *stream, int line);
 
+/* The text of that statement, without its comments, to be freed; NULL: there is no such line. */
+char *source_statement_in(FILE *stream, int line);
+
+/* What a statement stores, as far as it can be told without the rest of the language. */
+struct source_store {
+	bool is_assignment; /* =, +=, ++ and the like, and no assembler */
+	bool is_constant;   /* what is assigned is a number or a word in capitals */
+	char name[64];	    /* the variable or the member; empty: not seen */
+};
+void source_store_in(const char *statement, struct source_store *out);
+
 /*
- * As that, of the code at an address. The file is looked for where it was compiled and, if the tree
+ * As source_says_in(), of the code at an address. The file is looked for where it was compiled and, if the tree
  * has been moved since, by the end of its name in the folders above the object.
  */
 enum source_says source_says(struct symbols *s, uint64_t address, int line);
+/* Its text, to be freed; NULL: SOURCE_UNKNOWN. */
+char *source_statement(struct symbols *s, uint64_t address, int line);
 
 #endif

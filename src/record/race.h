@@ -44,6 +44,7 @@ enum race_side_flag {
 	RACE_VECTOR = 1 << 2,
 	RACE_CONDITIONAL =
 		1 << 3, /* lanes masked off, or the like: perhaps it did not touch it */
+	RACE_LOCKED = 1 << 4, /* an atomic instruction; the second side alone can be one */
 };
 
 /* One of the two accesses. */
@@ -150,6 +151,7 @@ enum race_counter {
 	RACE_CHANGES_UNSURE, /* values that changed, perhaps by a thread just born */
 	RACE_FOUND,	     /* pairs of accesses caught */
 	RACE_FOUND_REPEATED, /* ... of which the pair was told often enough */
+	RACE_FOUND_LOCKED,   /* plain accesses whose value a locked instruction changed meanwhile */
 	RACE_LOST_FULL,	     /* ... lost: no room for the record */
 	RACE_LOST_TABLES,    /* sites, files or pairs that had no room */
 	RACE_SITE_HITS,	     /* threads that came to the trap of a site */

@@ -26,6 +26,7 @@
 /* Slices; there the other side may be asleep most of the time. */
 #define PATIENCE_IN_REPLAY 100u
 #define TOLD_MAX 16u /* records of one pair */
+#define TOLD_MAX_LOCKED 4u /* right programs have these, too */
 /* On a busy machine a thread may wait so long for a CPU after its stall. */
 #define LEFT_AFTER_NS 10000000000u
 /* So long a signal may take from the trap to its handler, on a busy machine. */
@@ -292,14 +293,14 @@ TRAP_PATH static uint64_t read_part(const struct race_target *t, int *is_readabl
 }
 
 TRAP_PATH static void fill_second(struct race_record *record,
-				  const struct race_slot *slot, int is_filled,
-				  uint64_t now_value)
+				  const struct race_slot *slot,
+				  const struct race_caught *second, uint64_t now_value)
 {
 	memset(&record->second, 0, sizeof(record->second));
-	record->new_value = is_filled ? slot->new_value : now_value;
-	if (is_filled) {
-		record->second = slot->second;
-		if (slot->target.part - slot->second_sp < OWN_STACK_BYTES)
+	record->new_value = second ? second->new_value : now_value;
+	if (second) {
+		record->second = second->side;
+		if (slot->target.part - second->sp < OWN_STACK_BYTES)
 			record->flags |= RACE_ON_STACK;
 	} else {
 		record->flags |= RACE_UNKNOWN_ORIGIN;
@@ -310,18 +311,21 @@ TRAP_PATH static void fill_second(struct race_record *record,
 		record->flags |= RACE_ATOMIC_SEEN;
 }
 
+/* second: NULL, nobody was seen. */
 TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slot *slot,
 			   unsigned int length, const struct race_module *module,
-			   int is_filled, uint64_t now_value)
+			   const struct race_caught *second, uint64_t now_value)
 {
-	uint64_t second = is_filled ? slot->second.frames[0] : 0;
-	uint32_t pair = race_add_pair(race.region, race_place_of(hit->ip), second);
+	uint32_t pair = race_add_pair(race.region, race_place_of(hit->ip),
+				      second ? second->side.frames[0] : 0);
+	int is_locked = second == &slot->locked;
 	uint64_t sequence;
 
-	race_count(RACE_FOUND);
+	race_count(is_locked ? RACE_FOUND_LOCKED : RACE_FOUND);
 	if (pair == RACE_PAIRS)
 		race_count(RACE_LOST_TABLES);
-	else if (counter_add(&race.region->pairs[pair].count, 1u) >= TOLD_MAX) {
+	else if (counter_add(&race.region->pairs[pair].count, 1u) >=
+		 (is_locked ? TOLD_MAX_LOCKED : TOLD_MAX)) {
 		race_count(RACE_FOUND_REPEATED);
 		return;
 	}
@@ -333,7 +337,7 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	const struct race_target *t = &slot->target;
 	record->time_ns = clock_now_ns();
 	record->held_since_ns = slot->opened_ns;
-	record->held_ns = (is_filled ? slot->hit_ns : record->time_ns) - slot->opened_ns;
+	record->held_ns = (second ? second->hit_ns : record->time_ns) - slot->opened_ns;
 	record->address = t->part;
 	record->place = race_place_of(t->part);
 	record->old_value = slot->old_value;
@@ -347,8 +351,8 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	record->first.access = t->access;
 	record->first.flags = t->flags;
 	race_side_fill(&record->first, hit, hit->ip, length, module);
-	fill_second(record, slot, is_filled, now_value);
-	race_tell_memory(record, hit->sp, is_filled ? slot->second_sp : 0);
+	fill_second(record, slot, second, now_value);
+	race_tell_memory(record, hit->sp, second ? second->sp : 0);
 	race_write_end(record, sequence);
 	race_tell_reader();
 }
@@ -404,6 +408,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 			counter_get(&slot->event->lost_late);
 	atomic_set(&slot->state, SLOT_OPEN);
 	uint64_t earlier = read_part(t, &is_readable);
+	slot->old_value = earlier;
 	int err = arm(slot);
 	if (err) {
 		race_count(RACE_STALLS_REFUSED);
@@ -427,11 +432,17 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	}
 	int is_filled = atomic_get(&slot->state) == SLOT_FILLED;
 	race_count(RACE_STALLS);
+	int has_locked = atomic_get(&slot->locked.state) == 2;
 	/* Who came before the old value was read has changed it already. */
-	if (is_filled && slot->new_value == slot->old_value)
+	if ((is_filled && slot->second.new_value == slot->old_value) ||
+	    (has_locked && slot->locked.new_value == slot->old_value))
 		slot->old_value = earlier;
-	if (is_filled || is_unknown)
-		tell(hit, slot, length, module, is_filled, now_value);
+	if (is_filled)
+		tell(hit, slot, length, module, &slot->second, now_value);
+	if (has_locked)
+		tell(hit, slot, length, module, &slot->locked, now_value);
+	else if (!is_filled && is_unknown)
+		tell(hit, slot, length, module, NULL, now_value);
 	return waited;
 }
 
@@ -455,6 +466,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	slot->site = race_place_of(hit->ip);
 	slot->is_explained = 0;
 	slot->atomic_seen = 0;
+	slot->locked.state = 0;
 	slot->hits = 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
 	uint64_t waited = watch_and_wait(hit, slot, delay, length, module);

@@ -80,6 +80,15 @@ enum race_slot_state {
 	SLOT_CLOSED,
 };
 
+/* The second access, as who made it wrote it down. */
+struct race_caught {
+	uint32_t state; /* of race_slot.locked: 0 nobody, 1 being written, 2 whole */
+	uint64_t hit_ns;
+	uint64_t new_value; /* after it */
+	uint64_t sp;
+	struct race_side side;
+};
+
 struct race_slot {
 	uint32_t state; /* a futex */
 	pid_t tid;
@@ -98,10 +107,9 @@ struct race_slot {
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;
-	uint64_t new_value; /* after the second access */
-	uint64_t hit_ns;
-	struct race_side second;
-	uint64_t second_sp;
+	struct race_caught second;
+	/* A locked instruction that changed the value. A plain access may come yet, so it is waited on. */
+	struct race_caught locked;
 };
 
 enum race_aim_state {

@@ -73,11 +73,11 @@ static int is_used_by_atomics(struct race_region *region, const struct race_reco
 		met_atomics(region, record->second.frames[0]));
 }
 
-/* Locked instructions are held by nobody and taken for no race, so these are without LOCK. */
+/* Locked instructions are held by nobody, and marked where they come second. */
 static int is_plain_rmw(const struct race_side *side)
 {
 	return side->access == RACE_READ_WRITE && side->flags & RACE_DECODED &&
-	       !(side->flags & RACE_BLOCK);
+	       !(side->flags & (RACE_BLOCK | RACE_LOCKED));
 }
 
 enum { GRADE_A, GRADE_B, GRADE_C };
@@ -88,6 +88,10 @@ uint32_t race_grade_plain(struct race_region *region, const struct race_record *
 	const struct race_side *b = &record->second;
 	int no_words = race_side_is_no_word(a) + race_side_is_no_word(b);
 
+	/* A plain store may be a lock's release, a plain load an atomic one. */
+	if (b->flags & RACE_LOCKED && (!is_plain_rmw(a) || race_is_mixed(record) ||
+				       !(record->flags & RACE_CHANGED)))
+		return GRADE_C;
 	if (is_plain_rmw(a) || is_plain_rmw(b))
 		return GRADE_A;
 	if (record->flags & RACE_UNKNOWN_ORIGIN && record->flags & RACE_SHARED_MAPPING)
@@ -137,8 +141,8 @@ static void add_side(struct line *l, const char *name, const struct race_region 
 {
 	static const char *const accesses[] = { "unknown", "read", "write", "read-modify-write" };
 
-	add(l, ",\"%s\":{\"access\":\"%s\",\"tid\":%d,\"thread\":", name, accesses[side->access & 3],
-	    side->tid);
+	add(l, ",\"%s\":{\"access\":\"%s\",\"locked\":%s,\"tid\":%d,\"thread\":", name,
+	    accesses[side->access & 3], side->flags & RACE_LOCKED ? "true" : "false", side->tid);
 	add_text(l, side->thread, sizeof(side->thread));
 	add(l, ",\"ip\":\"0x%" PRIx64 "\",", side->ip);
 	add_place(l, region, side->frames[race_first_frame(side)]);
@@ -184,7 +188,7 @@ size_t race_report_line(const struct race_region *region, const struct race_reco
 	    kind_of(record));
 	add_side(&l, "first", region, &record->first);
 	if (is_unknown)
-		add(&l, ",\"second\":{\"access\":\"unknown\",\"tid\":null,\"thread\":null,\"ip\":null,"
+		add(&l, ",\"second\":{\"access\":\"unknown\",\"locked\":false,\"tid\":null,\"thread\":null,\"ip\":null,"
 			"\"function\":null,\"module\":null,\"file\":null,\"line\":null,\"stack\":[]}");
 	else
 		add_side(&l, "second", region, &record->second);

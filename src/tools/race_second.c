@@ -3,10 +3,11 @@
  * race_second.c - somebody came to the watched address: who, by which instruction, and does it
  * count?
  *
- * Not counted: a locked instruction (the other side may be meant to be atomic too, then it is no
- * race, and it is remembered), code of a runtime, a libc function that reads past what it was asked
- * for, and what came late because SIGTRAP was blocked: its pc says nothing. Each has a counter,
- * and each explains a changed value.
+ * A locked instruction ends the stall of an update without LOCK alone, for one of both is lost. Else
+ * the other side may be meant to be atomic too: it is written down, and others are waited for. Not
+ * counted: code of a runtime, a libc function that reads past what it was asked for, and what came
+ * late because SIGTRAP was blocked: its pc says nothing. Each has a counter, and each explains a
+ * changed value.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -120,19 +121,25 @@ TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *ou
 		out->is_atomic |= (back.candidates[i].flags & INSN_ATOMIC) != 0;
 }
 
-TRAP_PATH static void fill(struct race_slot *slot, const struct trapline_hit *hit,
-			   const struct found *found, const struct race_module *module)
+/* The watched bytes as they are now; where they cannot be read, as they were. */
+TRAP_PATH static uint64_t value_now(const struct race_slot *slot, const struct trapline_hit *hit)
 {
-	struct race_side *side = &slot->second;
 	uint64_t value = 0;
 
+	return sys_read_memory(race.pid, hit->address, &value, hit->len) == (ssize_t)hit->len ?
+		       value : slot->old_value;
+}
+
+TRAP_PATH static void fill(struct race_caught *caught, const struct trapline_hit *hit,
+			   uint64_t value, const struct found *found,
+			   const struct race_module *module)
+{
+	struct race_side *side = &caught->side;
+
 	memset(side, 0, sizeof(*side));
-	slot->hit_ns = clock_now_ns();
-	/* Who holds may not have read the old value yet: what stands there is another stall's. */
-	int is_read = sys_read_memory(race.pid, hit->address, &value, hit->len) ==
-		      (ssize_t)hit->len;
-	slot->new_value = is_read ? value : slot->old_value;
-	slot->second_sp = hit->sp;
+	caught->hit_ns = clock_now_ns();
+	caught->new_value = value;
+	caught->sp = hit->sp;
 	side->address = found->is_decoded ? found->address : hit->address;
 	side->size = found->is_decoded ? found->size : hit->len;
 	side->access = found->access;
@@ -158,6 +165,40 @@ TRAP_PATH static void reject(struct race_slot *slot, enum race_counter why)
 	stop_if_left(slot, clock_now_ns());
 }
 
+/* The plain access that is held is an update, of just what the locked one has changed. */
+TRAP_PATH static int is_lost_update(const struct race_slot *slot, const struct found *found,
+				    uint64_t value)
+{
+	const struct race_target *t = &slot->target;
+
+	return t->access == RACE_READ_WRITE && t->address == found->address &&
+	       t->size == found->size && value != slot->old_value;
+}
+
+/* 1: it counts as the second access. */
+TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_hit *hit,
+				 struct found *found)
+{
+	const struct race_module *module;
+	uint32_t expected = 0;
+
+	atomic_set(&slot->atomic_seen, 1u);
+	race_note_atomic(slot->site);
+	race_note_atomic(race_place_of(hit->address));
+	if (!found->is_decoded || !counts(hit, found, &module))
+		return 0;
+	uint64_t value = value_now(slot, hit);
+	found->flags |= RACE_LOCKED;
+	if (is_lost_update(slot, found, value))
+		return 1;
+	if (value != slot->old_value && atomic_get(&slot->state) == SLOT_OPEN &&
+	    atomic_cas(&slot->locked.state, &expected, 1u)) {
+		fill(&slot->locked, hit, value, found, module);
+		atomic_set(&slot->locked.state, 2u);
+	}
+	return 0;
+}
+
 TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 {
 	struct race_slot *slot = hit->arg;
@@ -177,10 +218,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		return TRAPLINE_GO_ON;
 	}
 	find_insn(hit, &found);
-	if (found.is_atomic) {
-		atomic_set(&slot->atomic_seen, 1u);
-		race_note_atomic(slot->site);
-		race_note_atomic(race_place_of(hit->address));
+	if (found.is_atomic && !take_locked(slot, hit, &found)) {
 		reject(slot, RACE_HITS_ATOMIC);
 		return TRAPLINE_GO_ON;
 	}
@@ -196,9 +234,9 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		stop_if_left(slot, hit->time_ns);
 		return TRAPLINE_GO_ON;
 	}
-	fill(slot, hit, &found, module);
+	fill(&slot->second, hit, value_now(slot, hit), &found, module);
 	if (atomic_get(&slot->atomic_seen))
-		race_note_atomic(slot->second.frames[0]);
+		race_note_atomic(slot->second.side.frames[0]);
 	atomic_set(&slot->state, SLOT_FILLED);
 	wake(slot);
 	return TRAPLINE_GO_ON;

@@ -34,10 +34,12 @@ write_under_read_lock	write-write	A	word_increment	word_increment
 bit_fields		write		AB	bits_set_a	bits_set_b
 plain_flag		read-write	B	is_stop_asked	ask_stop
 floating_point		read-write	B	temperature_get	temperature_set
+locked_and_update	write-write	A	requests_add	requests_bump
+locked_and_store	write-write	B	requests_add	requests_set
 LIST
 
 "$victims/race_racy" --list >"$tmp/modes"
-[ "$(wc -l <"$tmp/modes")" = 18 ]
+[ "$(wc -l <"$tmp/modes")" = 20 ]
 ok "all modes are in the list" $?
 
 openmp_sleeps

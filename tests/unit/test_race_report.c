@@ -19,6 +19,7 @@
 
 #include "record/race.h"
 #include "report/race.h"
+#include "tools/race.h"
 
 static struct race_region *region;
 
@@ -139,6 +140,48 @@ static void locked_partners_make_it_c(void **state)
 
 	set_plain(&record);
 	record.flags |= RACE_ATOMIC_SEEN;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+}
+
+/* lock addl $1,(%rdi); ret */
+static const unsigned char locked_add[] = {0xf0, 0x83, 0x07, 0x01, 0xc3};
+
+static void a_lost_update_is_a(void **state)
+{
+	static const unsigned char increment[] = {0x83, 0x07, 0x01, 0xc3}; /* addl $1,(%rdi) */
+	struct race_record record;
+
+	set_plain(&record);
+	set_side(&record.first, RACE_READ_WRITE, increment, sizeof(increment), 0, 3);
+	set_side(&record.second, RACE_READ_WRITE, locked_add, sizeof(locked_add), 0, 4);
+	record.second.flags |= RACE_LOCKED;
+	record.flags |= RACE_ATOMIC_SEEN;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_A);
+	/* It changed nothing, as where 0 is added to read, or another part of it. */
+	record.flags = RACE_ATOMIC_SEEN;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	record.flags = RACE_CHANGED;
+	record.second.size = 8;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+}
+
+/* A lock is let go by such a store, an atomic load is such a load; unaligned or not. */
+static void other_accesses_beside_locked_ones_are_c(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	set_side(&record.second, RACE_READ_WRITE, locked_add, sizeof(locked_add), 0, 4);
+	record.second.flags |= RACE_LOCKED;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	set_side(&record.first, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	record.first.address = record.second.address = 0x1002;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
 }
 
@@ -422,6 +465,8 @@ int main(void)
 		TEST(parts_of_each_other_are_a),
 		TEST(increments_without_lock_are_a),
 		TEST(locked_partners_make_it_c),
+		TEST(a_lost_update_is_a),
+		TEST(other_accesses_beside_locked_ones_are_c),
 		TEST(waiting_loops_are_c),
 		TEST(loops_over_data_are_not_waiting),
 		TEST(stores_before_a_fence_are_c),

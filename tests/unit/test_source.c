@@ -67,10 +67,48 @@ static void a_line_behind_the_end_says_nothing(void **state)
 	fclose(f);
 }
 
+static void an_assignment_is_told_from_the_rest(void **state)
+{
+	static const struct {
+		const char *text;
+		bool is_assignment;
+		bool is_constant;
+		const char *name;
+	} cases[] = {
+		{ "n = m + 1;", true, false, "n" },
+		{ "p->total = 0;", true, true, "total" },
+		{ "row[i + k[2]] = UNLOCKED;", true, true, "row" },
+		{ "(*count)++;", true, false, "count" },
+		{ "++count;", true, false, "count" },
+		{ "x <<= 2;", true, false, "x" },
+		{ "x += 1;", true, false, "x" },
+		{ "box.done = true;", true, true, "done" },
+		{ "head = node;", true, false, "head" },
+		{ "head = N;", true, false, "head" },
+		{ "n = 3 * m;", true, false, "n" },
+		{ "if (a == b && c != d || e <= f) {", false, false, "" },
+		{ "run([=] {", false, false, "" },
+		{ "store(&n, 1);", false, false, "" },
+		{ "asm(\"mov %1,%0\" : \"=m\"(n) : \"r\"(m));", false, false, "" },
+		{ "", false, false, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct source_store store;
+
+		source_store_in(cases[i].text, &store);
+		if (store.is_assignment != cases[i].is_assignment ||
+		    store.is_constant != cases[i].is_constant || strcmp(store.name, cases[i].name))
+			fail_msg("\"%s\": %d %d \"%s\"", cases[i].text, store.is_assignment,
+				 store.is_constant, store.name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_line_says_what_its_statement_says),
+		cmocka_unit_test(an_assignment_is_told_from_the_rest),
 		cmocka_unit_test(a_line_behind_the_end_says_nothing),
 	};
 

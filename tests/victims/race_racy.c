@@ -438,6 +438,48 @@ static void floating_point(int thread)
 		}
 }
 
+/* Some count it with care, one does not. */
+static long requests;
+
+static NOINLINE void requests_add(void)
+{
+	__sync_fetch_and_add(&requests, 1);
+}
+
+static NOINLINE void requests_bump(void)
+{
+	requests++;
+}
+
+static NOINLINE void requests_set(long v)
+{
+	requests = v;
+}
+
+static void locked_and_update(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < ROUND; i++) {
+			if (thread)
+				requests_add();
+			else
+				requests_bump();
+			work(20);
+		}
+}
+
+static void locked_and_store(int thread)
+{
+	for (long n = 0; is_running();)
+		for (int i = 0; i < ROUND; i++) {
+			if (thread)
+				requests_add();
+			else
+				requests_set(n += 1000);
+			work(20);
+		}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
@@ -459,6 +501,8 @@ int main(int argc, char **argv)
 		{ "bit_fields", bit_fields, 2 },
 		{ "plain_flag", plain_flag, 2 },
 		{ "floating_point", floating_point, 2 },
+		{ "locked_and_update", locked_and_update, 2 },
+		{ "locked_and_store", locked_and_store, 2 },
 	};
 
 	return run_modes(argc, argv, modes, sizeof(modes) / sizeof(modes[0]));

@@ -370,6 +370,80 @@ static void with_ticket_lock(int thread)
 		}
 }
 
+/*
+ * Taken by a locked instruction and let go by a plain store, which no word in the source tells from
+ * any other: a flag, a state, a bit in assembler.
+ */
+static int taken;
+static int state;
+static unsigned int in_use;
+
+static NOINLINE void by_exchange(void)
+{
+	/* 2: somebody waits. So the value changes under who is about to let go. */
+	if (!__sync_bool_compare_and_swap(&taken, 0, 1))
+		while (__sync_lock_test_and_set(&taken, 2))
+			sched_yield();
+	touch_all();
+	__asm__ volatile("" ::: "memory");
+	taken = 0;
+}
+
+enum { IDLE, BUSY };
+
+static NOINLINE void by_compare_and_exchange(void)
+{
+	while (!__sync_bool_compare_and_swap(&state, IDLE, BUSY))
+		sched_yield();
+	touch_all();
+	__asm__ volatile("" ::: "memory");
+	state = IDLE;
+}
+
+static NOINLINE void in_assembler(void)
+{
+	while (__sync_fetch_and_or(&in_use, 1) & 1)
+		sched_yield();
+	touch_all();
+	__asm__ volatile("movl $0, %0" : "=m"(in_use)::"memory");
+}
+
+static void with_store_that_lets_go(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < 10; i++)
+			by_exchange();
+}
+
+static void with_states(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < 10; i++)
+			by_compare_and_exchange();
+}
+
+static void with_assembler(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < 10; i++)
+			in_assembler();
+}
+
+/* One thread counts; the others read by adding nothing, as was done before there were atomics. */
+static long counted;
+
+static void with_count_of_one(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < ROUND; i++) {
+			if (!thread)
+				counted++;
+			else
+				sink[thread][0] += __sync_fetch_and_add(&counted, 0);
+			work(20);
+		}
+}
+
 /* Peterson's: sequentially consistent stores and loads alone. */
 static atomic_int wants[2];
 static atomic_int gives_way;
@@ -583,6 +657,10 @@ int main(int argc, char **argv)
 		{ "futex_lock", with_futex_lock, 3 },
 		{ "ticket_lock", with_ticket_lock, 2 },
 		{ "peterson", with_peterson, 2 },
+		{ "store_that_lets_go", with_store_that_lets_go, 3 },
+		{ "states", with_states, 3 },
+		{ "assembler", with_assembler, 3 },
+		{ "count_of_one", with_count_of_one, 2 },
 		{ "published_pointer", with_published_pointer, 3 },
 		{ "lazy_initialisation", with_lazy_initialisation, 3 },
 		{ "disjoint_parts", with_disjoint_parts, 4 },

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* race_grade.h - what the files that grade a race share. */
+#ifndef REPORT_RACE_GRADE_H
+#define REPORT_RACE_GRADE_H
+
+#include "report/race.h"
+#include "report/source.h"
+
+/* A read-modify-write without LOCK. */
+bool race_is_plain_rmw(const struct race_side *side);
+/* The instruction has the value in it; also where it cannot be told. */
+bool race_stores_constant(const struct race_side *side);
+/* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
+bool race_is_locking(struct race_report *r, const struct race_access_place *a);
+enum source_says race_source_says(struct race_report *r, const struct race_access_place *a);
+
+/* race_grade_locked.c: the second access is a locked instruction. Sets the grade and why. */
+void race_grade_locked(struct race_report *r, struct race_view *v);
+
+#endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_grade_locked.c - a plain access, and a locked instruction that changed the value meanwhile.
+ *
+ * An update without LOCK has read the value before the locked one changed it, or writes over that:
+ * one of both is lost, whoever meant what. A plain store is most often a right one: a lock is
+ * released so. It is taken for a mistake only where its source says plainly what it does, and
+ * nothing there has to do with locks. A plain load is how an atomic one is made.
+ */
+#include "report/race.h"
+
+#include "code/insn.h"
+#include "report/files.h"
+#include "report/race_grade.h"
+#include "report/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* In names: of what is taken and let go by hand. */
+static const char *const locking_words[] = {
+	"lock", "mutex", "spin", "sem", "release", "acquire", "barrier", "latch", "ticket",
+	"serving", "owner", "turn", "seq", "once", "guard", "futex",
+};
+
+static bool names_locking(const char *text)
+{
+	for (size_t i = 0; i < sizeof(locking_words) / sizeof(locking_words[0]); i++)
+		if (strcasestr(text, locking_words[i]))
+			return true;
+	return false;
+}
+
+/* xchg, cmpxchg, bts and its like: with these a lock is taken, with lock add and the like it is not. */
+static bool takes_locks(const struct race_side *side)
+{
+	struct insn insn;
+
+	if (side->code_before >= side->code_bytes ||
+	    insn_decode(side->code + side->code_before, side->code_bytes - side->code_before, &insn))
+		return true;
+	uint8_t opcode = side->code[side->code_before + insn.opcode_at + insn.opcode_bytes - 1];
+	if (insn.opcode_bytes == 1)
+		return opcode == 0x86 || opcode == 0x87;
+	return opcode != 0xc0 && opcode != 0xc1; /* xadd */
+}
+
+/* NULL: by all that can be read, it is a plain assignment of a program that counts on no lock. */
+static const char *why_store_may_be_right(struct race_report *r, const struct race_view *v)
+{
+	uint64_t address;
+	struct symbols *s = race_symbols(r, v->first.at, &address);
+	struct source_store store;
+
+	if (!s)
+		return "a plain store, which may be atomic, and a locked instruction";
+	address -= v->first.after;
+	char *statement = source_statement(s, address, v->first.place.line);
+	bool is_locking = !statement || names_locking(statement) || names_locking(v->first.function);
+	enum source_says says = race_source_says(r, &v->first);
+	source_store_in(statement ? statement : "", &store);
+	free(statement);
+	if (says != SOURCE_PLAIN || !store.is_assignment)
+		return "a plain store, which may be atomic, and a locked instruction";
+	if (is_locking)
+		return "a store by what looks like a lock";
+	if (files_is_atomic_name(s, address, store.name))
+		return "it is declared atomic or volatile";
+	if ((store.is_constant || race_stores_constant(&v->record.first)) &&
+	    takes_locks(&v->record.second))
+		return "stored as a lock is released";
+	return NULL;
+}
+
+static bool is_declared_atomic(struct race_report *r, const struct race_record *record)
+{
+	uint64_t address;
+	struct symbols *s = race_symbols(r, record->place, &address);
+
+	return s && files_is_atomic_variable(s, address);
+}
+
+void race_grade_locked(struct race_report *r, struct race_view *v)
+{
+	const struct race_record *record = &v->record;
+
+	v->grade = RACE_GRADE_C;
+	if (!(record->first.access & RACE_WRITE))
+		v->why = "a plain load, and a locked instruction";
+	else if (!(record->flags & RACE_CHANGED) || race_is_mixed(record))
+		v->why = "a locked instruction, of another part of it or without effect";
+	else if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
+		v->why = "part of a library that synchronises";
+	else if (race_is_plain_rmw(&record->first)) {
+		v->grade = RACE_GRADE_A;
+		v->why = "read-modify-write without LOCK beside one with it";
+	} else if (is_declared_atomic(r, record))
+		v->why = "it is declared atomic or volatile";
+	else {
+		v->why = why_store_may_be_right(r, v);
+		if (v->why)
+			return;
+		v->grade = RACE_GRADE_B;
+		v->why = "a plain assignment beside a locked instruction";
+	}
+}
