@@ -118,7 +118,7 @@ static const char *const locking_names[] = {
 	"std::sync::", "core::sync::", "alloc::sync::", "std::sys::sync::",
 	"crossbeam", "parking_lot", "rayon_core::", "tokio::sync::", "tokio::runtime::",
 	"once_cell::", "lock_api::", "std::atomic", "std::__atomic", "std::mutex", "std::call_once",
-	"std::__shared_count", "std::_Sp_counted_base", "std::__future_base", "tbb::", "folly::",
+	"std::_Sp_counted_base", "std::__future_base", "tbb::", "folly::",
 	"boost::lockfree", "boost::atomics", "boost::detail::sp_counted", "absl::Mutex",
 	"absl::synchronization_internal", "absl::base_internal", "moodycamel::",
 	"__cxa_guard_", "__gthread", "pthread_", "g_once_", "g_atomic_", "g_mutex_", "rcu_", "urcu_",

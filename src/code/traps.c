@@ -189,9 +189,12 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 	row->set = set;
 	row->index = (uint32_t)i;
 	/* The page behind may not be there. */
-	if (text_read(address, row->bytes, n))
-		n = to_page_end < n ? to_page_end : 0;
-	if (!n || text_read(address, row->bytes, n)) {
+	int err = text_read(address, row->bytes, n);
+	if (err && to_page_end < n) {
+		n = to_page_end;
+		err = text_read(address, row->bytes, n);
+	}
+	if (err) {
 		problem->why = "an address is not mapped";
 		return -EFAULT;
 	}
@@ -216,7 +219,7 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 		problem->why = restartable_why;
 		return -EOPNOTSUPP;
 	}
-	int err = step_plan(address, row->bytes, row->len, STEP_ONE, &row->step, &why);
+	err = step_plan(address, row->bytes, row->len, STEP_ONE, &row->step, &why);
 	if (!err && row->step.kind == STEP_AGAIN)
 		err = -EOPNOTSUPP;
 	problem->why = err && !why ? "the instruction raises a signal itself" : why;

@@ -6,6 +6,7 @@
  * A call is known by the slot of the linkage table that it goes through, and a slot by its name in
  * the object's relocations: so it does not matter whether it has been bound yet.
  */
+#include <dlfcn.h>
 #include <elf.h>
 #include <string.h>
 
@@ -13,8 +14,9 @@
 #include "base/sys.h"
 #include "tools/race_priv.h"
 
-#define NAME_MAX_BYTES 24
 #define RELOCATIONS_MAX 65536u
+#define SOME 32u
+#define NAMES_MAX (64u << 20)
 
 static const struct {
 	const char *name;
@@ -41,6 +43,18 @@ struct dynamic {
 	uint64_t bytes;
 	uint64_t symbols;
 	uint64_t names;
+	uint64_t name_bytes;
+};
+
+/* The slots of the linkage table, with all that names them: copied, for the object may be closed. */
+struct slots {
+	uint64_t bytes; /* of everything, behind the relocations too */
+	uint64_t count;
+	Elf64_Rela *rows;
+	uint64_t symbol_count;
+	Elf64_Sym *symbols;
+	uint64_t name_bytes;
+	char *names; /* the last one ends */
 };
 
 /* The loader has made addresses of some of these numbers, and left others as they were. */
@@ -57,7 +71,8 @@ static int read_dynamic(const struct race_module *m, struct dynamic *out)
 	for (uint64_t at = m->dynamic; race_copy(at, &row, sizeof(row)); at += sizeof(row)) {
 		switch (row.d_tag) {
 		case DT_NULL:
-			return out->relocations && out->symbols && out->names;
+			return out->relocations && out->symbols && out->names &&
+			       out->name_bytes;
 		case DT_JMPREL:
 			out->relocations = address_of(m, row.d_un.d_ptr);
 			break;
@@ -70,46 +85,116 @@ static int read_dynamic(const struct race_module *m, struct dynamic *out)
 		case DT_STRTAB:
 			out->names = address_of(m, row.d_un.d_ptr);
 			break;
+		case DT_STRSZ:
+			out->name_bytes = row.d_un.d_val;
+			break;
 		}
 	}
 	return 0;
 }
 
-static void add_slot(const struct race_module *m, const struct dynamic *d,
-		     const Elf64_Rela *relocation, struct race_calls *out)
+static void drop_slots(struct slots *slots)
 {
-	char name[NAME_MAX_BYTES];
-	Elf64_Sym symbol;
+	memory_unmap(slots->rows, slots->bytes);
+}
 
-	if (ELF64_R_TYPE(relocation->r_info) != R_X86_64_JUMP_SLOT ||
-	    out->count == RACE_CALL_SLOTS ||
-	    !race_copy(d->symbols + ELF64_R_SYM(relocation->r_info) * sizeof(symbol), &symbol,
-		       sizeof(symbol)) ||
-	    !race_copy(d->names + symbol.st_name, name, sizeof(name)))
-		return;
-	name[sizeof(name) - 1] = '\0';
-	enum race_call kind = kind_of(name);
-	if (!kind)
-		return;
-	out->rows[out->count].slot = m->bias + relocation->r_offset;
-	out->rows[out->count++].kind = kind;
+/* How many symbols there are is not said: as many as the relocations name. */
+static uint64_t count_symbols(const struct dynamic *d)
+{
+	uint64_t most = 0;
+	Elf64_Rela some[SOME];
+	uint64_t left = d->bytes / sizeof(*some);
+
+	for (uint64_t at = d->relocations; left;) {
+		uint64_t n = left < SOME ? left : SOME;
+
+		if (!race_copy(at, some, n * sizeof(*some)))
+			return 0;
+		for (uint64_t i = 0; i < n; i++)
+			if (ELF64_R_SYM(some[i].r_info) >= most)
+				most = ELF64_R_SYM(some[i].r_info) + 1;
+		at += n * sizeof(*some);
+		left -= n;
+	}
+	return most;
+}
+
+/* 1: to be dropped. */
+static int read_slots(const struct race_module *module, struct slots *out)
+{
+	struct dynamic d;
+
+	if (!module->dynamic || !read_dynamic(module, &d) || !d.bytes ||
+	    d.bytes > RELOCATIONS_MAX * sizeof(Elf64_Rela) || d.name_bytes > NAMES_MAX)
+		return 0;
+	out->count = d.bytes / sizeof(Elf64_Rela);
+	out->symbol_count = count_symbols(&d);
+	out->name_bytes = d.name_bytes;
+	uint64_t symbol_bytes = out->symbol_count * sizeof(Elf64_Sym);
+	if (!symbol_bytes || symbol_bytes > NAMES_MAX)
+		return 0;
+	out->bytes = d.bytes + symbol_bytes + d.name_bytes;
+	out->rows = memory_map(out->bytes);
+	if (memory_failed(out->rows))
+		return 0;
+	out->symbols = (void *)((char *)out->rows + d.bytes);
+	out->names = (char *)out->symbols + symbol_bytes;
+	if (!race_copy(d.relocations, out->rows, d.bytes) ||
+	    !race_copy(d.symbols, out->symbols, symbol_bytes) ||
+	    !race_copy(d.names, out->names, d.name_bytes)) {
+		drop_slots(out);
+		return 0;
+	}
+	out->names[d.name_bytes - 1] = '\0';
+	return 1;
+}
+
+/* NULL: it is none that calls go through. */
+static const char *name_of(const struct slots *slots, uint64_t i)
+{
+	uint64_t symbol = ELF64_R_SYM(slots->rows[i].r_info);
+
+	if (ELF64_R_TYPE(slots->rows[i].r_info) != R_X86_64_JUMP_SLOT ||
+	    slots->symbols[symbol].st_name >= slots->name_bytes)
+		return NULL;
+	return slots->names + slots->symbols[symbol].st_name;
 }
 
 void race_calls_find(const struct race_module *module, struct race_calls *out)
 {
-	struct dynamic d;
+	struct slots slots;
 
 	out->count = 0;
-	if (!module->dynamic || !read_dynamic(module, &d) ||
-	    d.bytes > RELOCATIONS_MAX * sizeof(Elf64_Rela) || !d.bytes)
+	if (!read_slots(module, &slots))
 		return;
-	Elf64_Rela *rows = memory_map(d.bytes);
-	if (memory_failed(rows))
-		return;
-	if (race_copy(d.relocations, rows, d.bytes))
-		for (uint64_t i = 0; i < d.bytes / sizeof(*rows); i++)
-			add_slot(module, &d, &rows[i], out);
-	memory_unmap(rows, d.bytes);
+	for (uint64_t i = 0; i < slots.count && out->count < RACE_CALL_SLOTS; i++) {
+		const char *name = name_of(&slots, i);
+		enum race_call kind = name ? kind_of(name) : RACE_CALL_NONE;
+
+		if (!kind)
+			continue;
+		out->rows[out->count].slot = module->bias + slots.rows[i].r_offset;
+		out->rows[out->count++].kind = kind;
+	}
+	drop_slots(&slots);
+}
+
+uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint32_t max)
+{
+	struct slots slots;
+	uint32_t n = 0;
+
+	if (!read_slots(module, &slots))
+		return 0;
+	for (uint64_t i = 0; i < slots.count && n < max; i++) {
+		const char *name = name_of(&slots, i);
+		uint64_t address = name ? (uintptr_t)dlsym(RTLD_DEFAULT, name) : 0;
+
+		if (address)
+			out[n++] = address;
+	}
+	drop_slots(&slots);
+	return n;
 }
 
 /* endbr64, bnd, and jmp *slot(%rip): what compilers and linkers put between. 0: it is no such. */

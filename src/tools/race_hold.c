@@ -25,6 +25,7 @@
 #define SLICE_NS 1000000u
 /* Slices; there the other side may be asleep most of the time. */
 #define PATIENCE_IN_REPLAY 100u
+#define PATIENCE_BY_CHANCE 6u
 #define TOLD_MAX 16u /* records of one pair */
 #define TOLD_MAX_LOCKED 4u /* right programs have these, too */
 /* On a busy machine a thread may wait so long for a CPU after its stall. */
@@ -256,12 +257,23 @@ TRAP_PATH static int is_anybody_running(uint64_t *cpu_ns, uint64_t slice_ns)
 	return ran > slice_ns / 16;
 }
 
+/*
+ * Where all are held, who came first would always be the first to go on, and all would go on in step:
+ * an access behind many others of its thread never met one that comes soon.
+ */
+TRAP_PATH static uint32_t how_patient(void)
+{
+	if (race_is_replay())
+		return PATIENCE_IN_REPLAY;
+	return race.region->settings.is_sweep && race_random() % 4 == 0 ? PATIENCE_BY_CHANCE : 1;
+}
+
 TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 {
 	uint64_t start = clock_now_ns();
 	uint64_t cpu_ns = delay_ns > SLICE_NS ? race_process_cpu_ns() : 0;
 	uint64_t left = delay_ns;
-	uint32_t patience = race_is_replay() ? PATIENCE_IN_REPLAY : 1;
+	uint32_t patience = how_patient();
 
 	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() &&
 	       !race_is_unwatched()) {

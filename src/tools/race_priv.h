@@ -323,6 +323,8 @@ struct race_calls {
 };
 /* Not in a handler. */
 void race_calls_find(const struct race_module *module, struct race_calls *out);
+/* The functions, wherever they are, that a module calls by name. Not in a handler. */
+uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint32_t max);
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc);
 
@@ -395,13 +397,23 @@ void race_on_site(const struct trapline_trap_hit *hit);
 /* It is about to be armed: which passes, and how many threads, will be held? The first time in this
  * process, perhaps none. */
 void race_spot_arm(struct race_spot *spot, int is_first_time);
+/* Of a module: what was gone through. */
+struct race_listing {
+	const struct race_module *module;
+	struct race_calls calls; /* race_calls_find() */
+	uint32_t functions;	 /* race_count_functions() */
+	uint8_t *done;		 /* a bit each: they are listed once */
+};
 /*
- * The accesses that a sweep goes for, in the module's functions from number *function on; calls is
- * what race_calls_find() says of it. Returns how many are in out. With most, *function says where to go on when so many have been found; else all are
- * looked at, and which are taken is by chance if there are more than max.
+ * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
+ * many are in out. With most, *function says where to go on when so many have been found; else all
+ * are looked at, and which are taken is by chance if there are more than max.
  */
-uint32_t race_find_spots(const struct race_module *module, const struct race_calls *calls,
-			 uint32_t *function, uint32_t most, struct race_spot *out, uint32_t max);
+uint32_t race_find_spots(struct race_listing *listing, uint32_t *function, uint32_t most,
+			 struct race_spot *out, uint32_t max);
+/* The same of the functions at some addresses, and of those that they call, until there are most. */
+uint32_t race_find_spots_called(struct race_listing *listing, const uint64_t *addresses, uint32_t n,
+				uint32_t most, struct race_spot *out, uint32_t max);
 /* How many functions the module has. */
 uint32_t race_count_functions(const struct race_module *module);
 

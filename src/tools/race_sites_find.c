@@ -6,8 +6,9 @@
  * never taken for code. A function in which decoding does not come to its very end is left out. What
  * can be told from the instruction alone is dropped: own frames, thread-local variables, constants,
  * and, to be held, locked instructions. A variable of the own frame whose address the function
- * takes is kept: that is how threads share what lies on the stack of one of them. These are trapped all the same: what they access is meant to
- * be atomic, and a plain access to that elsewhere is graded by it.
+ * takes is kept: that is how threads share what lies on the stack of one of them. Locked instructions
+ * are trapped all the same: what they access is meant to be atomic, and a plain access to that
+ * elsewhere is graded by it.
  */
 #include <string.h>
 
@@ -25,6 +26,7 @@ struct fde {
 };
 
 #define GIVEN_MAX 32u
+#define CALLED_MAX 512u
 
 /* Of a function: the variables of its frame whose address it takes. */
 struct given {
@@ -35,10 +37,31 @@ struct given {
 	} rows[GIVEN_MAX];
 };
 
+/* Of .eh_frame, what was copied last: its entries stand in order, most often. */
+struct window {
+	uint64_t start;
+	uint32_t bytes;
+	uint8_t copy[4096];
+};
+
+/* Functions to be looked at, each once: first in, first out. */
+struct called {
+	uint32_t count;
+	uint64_t address[CALLED_MAX];
+};
+
+/* Not on the stack: the thread that comes here may have a small one. */
+struct memory {
+	struct window window;
+	struct called called;
+};
+
 struct search {
 	const struct race_module *module;
-	const struct race_calls *calls;
+	struct race_listing *listing;
 	struct race_spot *out;
+	struct memory *memory;
+	int is_following; /* into what is called */
 	uint32_t count;
 	uint32_t max;
 	uint64_t listed; /* of the module, taken or not */
@@ -174,6 +197,20 @@ static int is_sound(struct search *s, uint64_t start, uint64_t end)
 	return pc == end;
 }
 
+static void note_called(struct search *s, uint64_t start, uint64_t end, uint64_t target)
+{
+	struct called *c = &s->memory->called;
+
+	if (target - start < end - start || target - s->module->text_start >=
+						    s->module->text_end - s->module->text_start)
+		return;
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->address[i] == target)
+			return;
+	if (c->count < CALLED_MAX)
+		c->address[c->count++] = target;
+}
+
 static void search_function(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct race_module *m = s->module;
@@ -193,20 +230,54 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 		s->regs.r[INSN_RIP] = pc;
 		if (race_is_replay() && !race_is_in_range(m, pc, pc + 1))
 			continue;
-		enum race_call call = race_call_of(s->calls, m, &insn, pc);
+		if (s->is_following && (insn.kind == INSN_CALL || insn.kind == INSN_JUMP))
+			note_called(s, start, end, pc + (uint64_t)insn.target);
+		enum race_call call = race_call_of(&s->listing->calls, m, &insn, pc);
 		if (call || has_access(s, &insn))
 			take(s, pc, &insn, call);
 	}
 }
 
-/* One row of the table: where a function begins, and its length in the FDE. */
-static void search_row(struct search *s, const struct race_eh_frame *h, const int32_t row[2])
+static int copy_fde(struct window *w, const struct fde *there, struct fde *out)
 {
+	uint64_t at = (uintptr_t)there;
+
+	if (at < w->start || at + sizeof(*out) > w->start + w->bytes) {
+		w->start = at;
+		w->bytes = sizeof(w->copy);
+		/* Near the end of what is mapped: the entry alone. */
+		if (!race_copy(at, w->copy, w->bytes)) {
+			w->bytes = sizeof(*out);
+			if (!race_copy(at, w->copy, w->bytes))
+				w->bytes = 0;
+		}
+	}
+	if (!w->bytes)
+		return 0;
+	memcpy(out, w->copy + (at - w->start), sizeof(*out));
+	return 1;
+}
+
+/* 1: it was not, until now. */
+static int is_new(struct race_listing *l, uint32_t function)
+{
+	uint8_t bit = (uint8_t)(1u << function % 8);
+
+	if (function >= l->functions || l->done[function / 8] & bit)
+		return 0;
+	l->done[function / 8] |= bit;
+	return 1;
+}
+
+/* One row of the table: where a function begins, and its length in the FDE. */
+static void search_row(struct search *s, uint32_t function, const int32_t row[2])
+{
+	const struct race_eh_frame *h = s->module->eh_frame;
 	const struct fde *there = (const void *)((const char *)h + (int64_t)row[1]);
 	uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)row[0];
 	struct fde fde;
 
-	if (!race_copy((uintptr_t)there, &fde, sizeof(fde)))
+	if (!is_new(s->listing, function) || !copy_fde(&s->memory->window, there, &fde))
 		return;
 	uint64_t end = start + fde.bytes;
 
@@ -236,25 +307,86 @@ uint32_t race_count_functions(const struct race_module *module)
  * The program may close the object at any moment, so nothing of it is touched: its unwind table is
  * read by a system call, and its text is the copy that was kept.
  */
-uint32_t race_find_spots(const struct race_module *module, const struct race_calls *calls,
-			 uint32_t *function, uint32_t most, struct race_spot *out, uint32_t max)
+static int32_t (*copy_rows(const struct race_listing *l, uint32_t from))[2]
 {
-	const struct race_eh_frame *there = module->eh_frame;
-	struct search s = { .module = module, .calls = calls, .out = out, .max = max };
-	struct race_eh_frame head;
-
-	if (!read_head(module, &head) || *function >= head.count)
-		return 0;
-	uint32_t rows_left = head.count - *function;
-	size_t bytes = rows_left * sizeof(head.rows[0]);
+	size_t bytes = (l->functions - from) * sizeof(l->module->eh_frame->rows[0]);
 	int32_t(*rows)[2] = memory_map(bytes);
+
 	if (memory_failed(rows))
-		return 0;
-	uint32_t done = rows_left;
-	if (race_copy((uintptr_t)&there->rows[*function], rows, bytes))
-		for (done = 0; done < rows_left && (!most || s.count < most); done++)
-			search_row(&s, there, rows[done]);
+		return NULL;
+	if (race_copy((uintptr_t)&l->module->eh_frame->rows[from], rows, bytes))
+		return rows;
 	memory_unmap(rows, bytes);
-	*function += done;
-	return s.count;
+	return NULL;
+}
+
+/* 1: s can be used; to be ended. */
+static int begin(struct search *s, struct race_listing *l, struct race_spot *out, uint32_t max)
+{
+	*s = (struct search){ .module = l->module, .listing = l, .out = out, .max = max };
+	s->memory = memory_map(sizeof(*s->memory));
+	return !memory_failed(s->memory);
+}
+
+static uint32_t end(struct search *s, int32_t (*rows)[2], uint32_t count)
+{
+	if (rows)
+		memory_unmap(rows, count * sizeof(rows[0]));
+	memory_unmap(s->memory, sizeof(*s->memory));
+	return s->count;
+}
+
+uint32_t race_find_spots(struct race_listing *l, uint32_t *function, uint32_t most,
+			 struct race_spot *out, uint32_t max)
+{
+	uint32_t from = *function;
+	uint32_t i = from;
+	struct search s;
+
+	if (from >= l->functions || !begin(&s, l, out, max))
+		return 0;
+	int32_t(*rows)[2] = copy_rows(l, from);
+	for (; rows && i < l->functions && (!most || s.count < most); i++)
+		search_row(&s, i, rows[i - from]);
+	*function = rows ? i : l->functions;
+	return end(&s, rows, l->functions - from);
+}
+
+/* The row that begins at an address; UINT32_MAX: none. */
+static uint32_t find_row(const struct race_listing *l, int32_t (*rows)[2], uint64_t address)
+{
+	int64_t wanted = (int64_t)(address - (uintptr_t)l->module->eh_frame);
+	uint32_t low = 0;
+	uint32_t high = l->functions;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (rows[middle][0] < wanted)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < l->functions && rows[low][0] == wanted ? low : UINT32_MAX;
+}
+
+uint32_t race_find_spots_called(struct race_listing *l, const uint64_t *addresses, uint32_t n,
+				uint32_t most, struct race_spot *out, uint32_t max)
+{
+	struct search s;
+
+	if (!l->functions || !begin(&s, l, out, max))
+		return 0;
+	const struct called *called = &s.memory->called;
+	int32_t(*rows)[2] = copy_rows(l, 0);
+	s.is_following = 1;
+	for (uint32_t i = 0; i < n; i++)
+		note_called(&s, 0, 0, addresses[i]);
+	for (uint32_t i = 0; rows && i < called->count && s.count < most; i++) {
+		uint32_t row = find_row(l, rows, called->address[i]);
+
+		if (row != UINT32_MAX)
+			search_row(&s, row, rows[row]);
+	}
+	return end(&s, rows, l->functions);
 }

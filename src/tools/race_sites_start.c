@@ -34,6 +34,9 @@
 #define PIECE 512u
 #define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
 #define PIECE_EVERY 6u
+#define PIECES_IN_RUNS 4u /* of so many runs one does that at the start; */
+#define PIECES_AFTER 50u  /* the others after so many turns */
+#define IMPORTS_MAX 4096u
 
 /* How far a library has been gone through: from a function by chance, around to it. */
 struct library {
@@ -41,10 +44,9 @@ struct library {
 	uint64_t start;
 	uint32_t first;
 	uint32_t next;
-	uint32_t functions;
 	uint32_t is_around; /* past the last function, and at the beginning again */
 	uint32_t is_done;
-	struct race_calls calls;
+	struct race_listing listing;
 };
 
 static struct {
@@ -62,6 +64,7 @@ static struct {
 	uint32_t first;
 	uint32_t resting_count;
 	unsigned long long loaded; /* objects, ever */
+	int are_pieces_early;
 } sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void refuse(int err, const char *why)
@@ -139,8 +142,17 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 	return err;
 }
 
-/* A set lives as long as the process: a thread may be in a callback, and places are few. */
-static int add_set(struct library *l, uint32_t most)
+/* Of what a program calls by name. */
+struct imports {
+	uint32_t count;
+	uint64_t address[IMPORTS_MAX];
+};
+
+/*
+ * A set lives as long as the process: a thread may be in a callback, and places are few. imports: the
+ * functions there and what they call; NULL, from l->next on.
+ */
+static int add_set(struct library *l, uint32_t most, const struct imports *imports)
 {
 	const struct race_module *module = l->module;
 	struct race_spots *set = &sites.sets[sites.count];
@@ -158,7 +170,11 @@ static int add_set(struct library *l, uint32_t most)
 				    .start = module->start,
 				    .number = sites.count,
 				    .rows = rows };
-	set->count = race_find_spots(module, &l->calls, &l->next, most, rows, room);
+	if (imports)
+		set->count = race_find_spots_called(&l->listing, imports->address, imports->count,
+						    most, rows, room);
+	else
+		set->count = race_find_spots(&l->listing, &l->next, most, rows, room);
 	if (set->count)
 		err = place_traps(set, &problem);
 	if (err) {
@@ -177,9 +193,9 @@ static int add_set(struct library *l, uint32_t most)
 static int add_piece(struct library *l)
 {
 	uint32_t most = l->module == race.program ? 0 : PIECE;
-	int err = add_set(l, most);
+	int err = add_set(l, most, NULL);
 
-	if (l->next >= l->functions && !l->is_around) {
+	if (l->next >= l->listing.functions && !l->is_around) {
 		l->next = 0;
 		l->is_around = 1;
 	}
@@ -213,6 +229,11 @@ static struct library *new_library(void)
 		       &sites.libraries[sites.library_count++] : NULL;
 }
 
+static size_t done_bytes(uint32_t functions)
+{
+	return functions / 8 + 1;
+}
+
 static int add_module(const struct race_module *module)
 {
 	uint32_t functions = race_count_functions(module);
@@ -220,6 +241,11 @@ static int add_module(const struct race_module *module)
 
 	if (!l)
 		return 0;
+	uint8_t *done = memory_map(done_bytes(functions));
+	if (memory_failed(done))
+		return -ENOMEM;
+	if (l->listing.done) /* of one that was closed */
+		memory_unmap(l->listing.done, done_bytes(l->listing.functions));
 	/* The copy first: the object may be closed while it is looked at. */
 	int err = race_module_keep_code(module);
 	uint32_t first = module == race.program ? 0 : (uint32_t)(race_random() % functions);
@@ -228,14 +254,30 @@ static int add_module(const struct race_module *module)
 			       .start = module->start,
 			       .first = first,
 			       .next = first,
-			       .functions = functions,
 			       .is_around = !first,
 			       .is_done = err != 0 };
+	l->listing = (struct race_listing){ .module = module, .functions = functions, .done = done };
 	if (err)
 		refuse(err, NULL);
 	else
-		race_calls_find(module, &l->calls);
+		race_calls_find(module, &l->listing.calls);
 	return err || module != race.program ? err : add_piece(l);
+}
+
+/* What the program calls in its libraries runs; most of what else is in them does not. */
+static void add_imports(void)
+{
+	struct imports *imports = memory_map(sizeof(*imports));
+
+	if (memory_failed(imports))
+		return;
+	if (race.program)
+		imports->count = race_imports_find(race.program, imports->address, IMPORTS_MAX);
+	for (uint32_t i = 0; imports->count && i < sites.library_count; i++)
+		if (sites.libraries[i].module && sites.libraries[i].module != race.program &&
+		    !sites.libraries[i].is_done)
+			add_set(&sites.libraries[i], PIECE, imports);
+	memory_unmap(imports, sizeof(*imports));
 }
 
 static int add_modules(void)
@@ -253,10 +295,14 @@ static int add_modules(void)
 		int one = add_module(module);
 		err = err ? err : one;
 	}
+	return err;
+}
+
+static void add_some_pieces(void)
+{
 	for (uint64_t start = clock_now_ns(); clock_now_ns() - start < PIECES_NS;)
 		if (add_some_piece() == -ENOENT)
 			break;
-	return err;
 }
 
 /* ---- turns ---- */
@@ -435,6 +481,7 @@ static void look_around(void)
 		return;
 	drop_closed();
 	add_modules();
+	add_some_pieces();
 }
 
 static void turn(uint32_t number)
@@ -448,7 +495,8 @@ static void turn(uint32_t number)
 		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
 	if (number % LOOK_EVERY == 0)
 		look_around();
-	else if (paid && number % PIECE_EVERY == 0)
+	else if (paid && number % PIECE_EVERY == 0 &&
+		 (sites.are_pieces_early || number > PIECES_AFTER))
 		add_some_piece();
 	pthread_mutex_unlock(&sites.lock);
 	/* With what was done between turns, about. */
@@ -560,6 +608,11 @@ static int begin_locked(void)
 		return err;
 	}
 	add_modules(); /* tells by itself which module it could not */
+	add_imports();
+	/* It takes longer than many a test runs, and the thread goes on with it. */
+	sites.are_pieces_early = race_random() % PIECES_IN_RUNS == 0;
+	if (sites.are_pieces_early)
+		add_some_pieces();
 	err = start_thread();
 	if (err) {
 		refuse(err, "no thread could be created to keep the traps");
