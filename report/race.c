@@ -245,11 +245,11 @@ static void find_access(struct race_report *r, const struct race_side *side,
 	memset(out, 0, sizeof(*out));
 	if (!side->frame_count)
 		return;
-	if (side->flags & RACE_BLOCK && side->frame_count > 1) {
-		uint64_t at = race_frame(side, 0, &after);
+	out->frame = race_first_frame(side);
+	if (out->frame) {
+		uint64_t at = race_frame(side, out->frame - 1, &after);
 		race_place(r, at, after, &block);
-		out->via = block.function ? block.function : "a memory function";
-		out->frame = 1;
+		out->via = block.function ? block.function : "a function of libc";
 	}
 	out->at = race_frame(side, out->frame, &out->after);
 	race_place(r, out->at, out->after, &out->place);

@@ -15,6 +15,8 @@
 #include "report/race_grade.h"
 #include "report/source.h"
 
+#include <string.h>
+
 #define LOOP_INSNS_MAX 24
 
 static int decode_at(const struct race_side *side, size_t at, struct insn *out)
@@ -91,6 +93,25 @@ static bool is_same_each_round(const struct insn *insn, const struct loop *loop)
 	return true;
 }
 
+/* What a function that is called may leave in registers is another value each time. */
+static uint64_t writes_of(const struct insn *insn)
+{
+	static const uint64_t by_calls = 1ull << INSN_RAX | 1ull << INSN_RCX | 1ull << INSN_RDX |
+					 1ull << INSN_RSI | 1ull << INSN_RDI | 1ull << INSN_R8 |
+					 1ull << INSN_R9 | 1ull << INSN_R10 | 1ull << INSN_R11;
+
+	return insn->writes | (insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT ?
+				       by_calls : 0);
+}
+
+/* add, sub: a sum is made of what is read, which nobody does who waits for it. */
+static bool is_summand(const struct race_side *side, const struct insn *insn)
+{
+	uint8_t opcode = side->code[side->code_before + insn->opcode_at];
+
+	return insn->opcode_bytes == 1 && (opcode == 0x03 || opcode == 0x2b);
+}
+
 /* Does the register have the same value at the access in each round of the loop? */
 static bool is_fixed(const struct race_side *side, const struct loop *loop, uint64_t reg)
 {
@@ -101,7 +122,7 @@ static bool is_fixed(const struct race_side *side, const struct loop *loop, uint
 	for (size_t at = loop->head; at < side->code_before; at += insn.length) {
 		if (decode_at(side, at, &insn))
 			return false;
-		if (insn.writes & reg) {
+		if (writes_of(&insn) & reg) {
 			is_set = true;
 			is_same = is_same_each_round(&insn, loop);
 		}
@@ -126,7 +147,8 @@ static bool is_waiting_loop(const struct race_side *side)
 	struct insn insn;
 
 	if (side->access != RACE_READ || !(side->flags & RACE_DECODED) ||
-	    decode_at(side, side->code_before, &access) || !find_loop(side, &loop))
+	    decode_at(side, side->code_before, &access) || is_summand(side, &access) ||
+	    !find_loop(side, &loop))
 		return false;
 	for (size_t at = loop.head; at < loop.end; at += insn.length) {
 		if (decode_at(side, at, &insn))
@@ -196,6 +218,25 @@ bool race_is_locking(struct race_report *r, const struct race_access_place *a)
 	return scope.is_locking;
 }
 
+/* std::cout and its like: the standard lets threads share them, and libraries store plainly in them. */
+static bool is_standard_stream(const struct race_view *v)
+{
+	static const char *const names[] = {
+		"_ZSt3cin", "_ZSt4cout", "_ZSt4cerr", "_ZSt4clog", "_ZSt4wcin", "_ZSt5wcout",
+		"_ZSt5wcerr", "_ZSt5wclog", "_ZNSt3__13cinE", "_ZNSt3__14coutE",
+		"_ZNSt3__14cerrE", "_ZNSt3__14clogE", "_ZNSt3__14wcinE", "_ZNSt3__15wcoutE",
+		"_ZNSt3__15wcerrE", "_ZNSt3__15wclogE",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t n = strlen(names[i]);
+
+		if (!strncmp(v->variable, names[i], n) && strchr("+@", v->variable[n]))
+			return true;
+	}
+	return false;
+}
+
 /* Signs that both sides are meant to be atomic; NULL: none. */
 static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
 {
@@ -212,6 +253,8 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	s = race_symbols(r, record->place, &address);
 	if (s && files_is_atomic_variable(s, address))
 		return "it is declared atomic or volatile";
+	if (is_standard_stream(v))
+		return "a standard stream, which threads may share";
 	if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
 		return "part of a library that synchronises";
 	if (race_source_says(r, &v->first) == SOURCE_ATOMIC &&

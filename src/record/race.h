@@ -45,6 +45,7 @@ enum race_side_flag {
 	RACE_CONDITIONAL =
 		1 << 3, /* lanes masked off, or the like: perhaps it did not touch it */
 	RACE_LOCKED = 1 << 4, /* an atomic instruction; the second side alone can be one */
+	RACE_INSIDE = 1 << 5, /* by another function of libc; who called it follows in frames[] */
 };
 
 /* One of the two accesses. */
@@ -301,6 +302,19 @@ static inline int race_side_is_no_word(const struct race_side *side)
 	if (side->flags & (RACE_BLOCK | RACE_VECTOR) || side->size > 8)
 		return 1;
 	return side->size && (side->size & (side->size - 1) || side->address % side->size);
+}
+
+/* The frame that it is told of: what libc touches is an access of who called it. */
+static inline uint32_t race_first_frame(const struct race_side *side)
+{
+	uint32_t i = 1;
+
+	if (!(side->flags & (RACE_BLOCK | RACE_INSIDE)) || side->frame_count < 2)
+		return 0;
+	while (i + 1 < side->frame_count && i + 1 < RACE_FRAMES &&
+	       side->frames[i] >> RACE_PLACE_BITS == side->frames[0] >> RACE_PLACE_BITS)
+		i++;
+	return i;
 }
 
 /* Different bytes on each side. */

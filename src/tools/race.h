@@ -84,7 +84,5 @@ size_t race_report_line(const struct race_region *region, const struct race_reco
 			uint32_t grade, char *line, size_t n);
 /* The file of a place, NULL: none; *offset is the address in it. */
 const char *race_file_of(const struct race_region *region, uint64_t place, uint64_t *offset);
-/* Frames to begin with: a memory function is its caller's access. */
-uint32_t race_first_frame(const struct race_side *side);
 
 #endif

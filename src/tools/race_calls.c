@@ -28,6 +28,16 @@ static const struct {
 	{ "memset", RACE_CALL_FILL },	    { "__memset_chk", RACE_CALL_FILL },
 	{ "strcpy", RACE_CALL_STRING },	    { "stpcpy", RACE_CALL_STRING },
 	{ "__strcpy_chk", RACE_CALL_STRING }, { "__stpcpy_chk", RACE_CALL_STRING },
+	{ "strncpy", RACE_CALL_FILL },	    { "__strncpy_chk", RACE_CALL_FILL },
+	{ "sprintf", RACE_CALL_PRINT },	    { "vsprintf", RACE_CALL_PRINT },
+	{ "__sprintf_chk", RACE_CALL_PRINT }, { "__vsprintf_chk", RACE_CALL_PRINT },
+	{ "snprintf", RACE_CALL_PRINT_N },  { "vsnprintf", RACE_CALL_PRINT_N },
+	{ "__snprintf_chk", RACE_CALL_PRINT_N }, { "__vsnprintf_chk", RACE_CALL_PRINT_N },
+	{ "strcat", RACE_CALL_APPEND },	    { "__strcat_chk", RACE_CALL_APPEND },
+	{ "strlen", RACE_CALL_LENGTH },	    { "strdup", RACE_CALL_LENGTH },
+	{ "puts", RACE_CALL_LENGTH },	    { "strcmp", RACE_CALL_COMPARE },
+	{ "memcmp", RACE_CALL_COMPARE_N },  { "bcmp", RACE_CALL_COMPARE_N },
+	{ "strncmp", RACE_CALL_COMPARE_N },
 };
 
 static enum race_call kind_of(const char *name)

@@ -26,6 +26,8 @@
 /* Slices; there the other side may be asleep most of the time. */
 #define PATIENCE_IN_REPLAY 100u
 #define PATIENCE_BY_CHANCE 6u
+#define STRING_MAX 128u
+#define CALLERS_MAX 16u /* functions of libc that call each other */
 #define TOLD_MAX 16u /* records of one pair */
 #define TOLD_MAX_LOCKED 4u /* right programs have these, too */
 /* On a busy machine a thread may wait so long for a CPU after its stall. */
@@ -232,19 +234,22 @@ TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit 
 	for (uint32_t i = 1; i < n && frames[i]; i++)
 		side->frames[side->frame_count++] = race_place_of(frames[i]);
 	if (module && module->policy == RACE_CODE_LIBC)
-		side->flags |= RACE_BLOCK;
+		side->flags |= race_block_access(pc) ? RACE_BLOCK : RACE_INSIDE;
 }
 
-/* A memory function counts as its caller's access: one in a runtime does not. */
+/* What libc touches counts as an access of who called it: a runtime's does not. */
 TRAP_PATH int race_is_called_by_included(const struct trapline_hit *hit)
 {
-	uint64_t frames[2];
-	const struct race_module *m;
+	uint64_t frames[CALLERS_MAX];
+	uint32_t n = stack_unwind(hit->ip, frames, CALLERS_MAX);
 
-	if (stack_unwind(hit->ip, frames, 2) < 2)
-		return 0;
-	m = race_module_of(frames[1]);
-	return m && m->policy == RACE_CODE_INCLUDED;
+	for (uint32_t i = 1; i < n && frames[i]; i++) {
+		const struct race_module *m = race_module_of(frames[i]);
+
+		if (!m || m->policy != RACE_CODE_LIBC)
+			return m && m->policy == RACE_CODE_INCLUDED;
+	}
+	return 0;
 }
 
 /* 1: wait on. Else the thread is let go, since nobody is there to race with. */
@@ -497,18 +502,64 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	return waited ? 0 : -EFAULT;
 }
 
-/* What the function that is about to be called will touch, first: one side of a copy by chance. */
+/* Of the string at an address, up to its end; what is longer is looked at in its first bytes only. */
+TRAP_PATH static uint64_t string_bytes(uint64_t address)
+{
+	char text[STRING_MAX];
+	uint64_t page_left = 4096 - address % 4096;
+	size_t n = page_left < sizeof(text) ? page_left : sizeof(text);
+
+	if (!race_copy(address, text, n))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!text[i])
+			return i + 1;
+	return n;
+}
+
+/* What the function that is about to be called will touch, first: one side of two by chance. */
 TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_regs *regs,
 				    struct race_target *out)
 {
-	int is_source = kind != RACE_CALL_FILL && race_random() % 2;
-	uint64_t bytes = kind == RACE_CALL_STRING ? 1 : regs->r[INSN_RDX];
+	int is_second = race_random() % 2;
+	uint64_t bytes = 1;
 
+	out->access = RACE_WRITE;
+	switch (kind) {
+	case RACE_CALL_COPY:
+		bytes = regs->r[INSN_RDX];
+		/* fall through */
+	case RACE_CALL_STRING:
+		out->access = is_second ? RACE_READ : RACE_WRITE;
+		break;
+	case RACE_CALL_COMPARE_N:
+		bytes = regs->r[INSN_RDX] != 0;
+		/* fall through */
+	case RACE_CALL_COMPARE:
+		out->access = RACE_READ;
+		break;
+	case RACE_CALL_FILL:
+		bytes = regs->r[INSN_RDX];
+		is_second = 0;
+		break;
+	case RACE_CALL_PRINT_N:
+		bytes = regs->r[INSN_RSI] != 0;
+		/* fall through */
+	default:
+		is_second = 0;
+	}
+	out->address = regs->r[is_second ? INSN_RSI : INSN_RDI];
+	if (kind == RACE_CALL_LENGTH) {
+		out->access = RACE_READ;
+		bytes = string_bytes(out->address);
+	} else if (kind == RACE_CALL_APPEND) {
+		bytes = string_bytes(out->address);
+		out->address += bytes ? bytes - 1 : 0;
+		bytes = bytes != 0 && bytes < STRING_MAX;
+	}
 	if (!bytes || bytes > 1u << 30)
 		return -ENOENT;
-	out->address = regs->r[is_source ? INSN_RSI : INSN_RDI];
 	out->size = (uint32_t)bytes;
-	out->access = is_source ? RACE_READ : RACE_WRITE;
 	out->flags = RACE_DECODED;
 	choose_part(out);
 	return 0;

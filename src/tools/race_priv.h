@@ -312,6 +312,12 @@ enum race_call {
 	RACE_CALL_COPY,	  /* (to, from, bytes) */
 	RACE_CALL_FILL,	  /* (to, value, bytes) */
 	RACE_CALL_STRING, /* (to, from), one byte at least */
+	RACE_CALL_PRINT,  /* (to, ...), one byte at least */
+	RACE_CALL_PRINT_N, /* (to, bytes, ...), one byte if there is room */
+	RACE_CALL_APPEND, /* (to, ...): behind the string that is there */
+	RACE_CALL_LENGTH, /* (from): all of a string, with its end */
+	RACE_CALL_COMPARE, /* (from, from), one byte at least */
+	RACE_CALL_COMPARE_N, /* (from, from, bytes), one byte if there are any */
 };
 #define RACE_CALL_SLOTS 32
 struct race_calls {

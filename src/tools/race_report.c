@@ -53,11 +53,6 @@ const char *race_file_of(const struct race_region *region, uint64_t place, uint6
 	return region->files[file].path;
 }
 
-uint32_t race_first_frame(const struct race_side *side)
-{
-	return side->flags & RACE_BLOCK && side->frame_count > 1 ? 1 : 0;
-}
-
 static int met_atomics(struct race_region *region, uint64_t place)
 {
 	const struct race_site *site = race_find_site(region, place);

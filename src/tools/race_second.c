@@ -51,7 +51,10 @@ TRAP_PATH static void give_up_after_many(struct race_slot *slot)
 	}
 }
 
-/* Code that counts, and of a libc function the kind of access that is exact. */
+/*
+ * Code that counts. Of a memory function of libc, the kind of access that is exact; of what else is
+ * in libc, what it stores: it stores into memory of the program where that asked for it.
+ */
 TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *found,
 			    const struct race_module **module)
 {
@@ -59,10 +62,11 @@ TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *
 	case RACE_CODE_INCLUDED:
 		return 1;
 	case RACE_CODE_LIBC:
-		if (!found->is_decoded)
+		if (!found->is_decoded ||
+		    (found->access & ~race_block_access(found->pc) &&
+		     found->access != RACE_WRITE))
 			return 0;
-		return !(found->access & ~race_block_access(found->pc)) &&
-		       race_is_called_by_included(hit);
+		return race_is_called_by_included(hit);
 	default:
 		return 0;
 	}

@@ -218,6 +218,10 @@ static void loops_over_data_are_not_waiting(void **state)
 	/* do *q += 1; while (!*p): it works while it waits. */
 	static const unsigned char works[] = {0x8b, 0x07, 0x83, 0x06, 0x01,
 					      0x85, 0xc0, 0x74, 0xf7, 0xc3};
+	/* do sum += get()->n; while (--i): the address is another one, perhaps, and it is summed up. */
+	static const unsigned char from_call[] = {0xe8, 0, 0, 0, 0, 0x8b, 0x00, 0x83, 0xeb, 0x01,
+						  0x75, 0xf4, 0xc3};
+	static const unsigned char summed[] = {0x03, 0x07, 0x83, 0xeb, 0x01, 0x75, 0xf9, 0xc3};
 	/* if (*p) return: no loop at all. */
 	static const unsigned char once[] = {0x8b, 0x07, 0x85, 0xc0, 0x74, 0x01, 0xc3, 0xc3};
 	struct race_record record;
@@ -230,6 +234,10 @@ static void loops_over_data_are_not_waiting(void **state)
 	set_side(&record.first, RACE_READ, works, sizeof(works), 0, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
 	set_side(&record.first, RACE_READ, once, sizeof(once), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	set_side(&record.first, RACE_READ, from_call, sizeof(from_call), 5, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	set_side(&record.first, RACE_READ, summed, sizeof(summed), 0, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
 }
 
