@@ -292,3 +292,26 @@ bool die_is_cplusplus(Dwarf_Die *die)
 		return true;
 	}
 }
+
+Dwarf_Addr die_first_number(Dwarf_Attribute *attr, const Dwarf_Op *ops, bool *is_address)
+{
+	Dwarf_Attribute entry;
+	Dwarf_Addr address = 0;
+	Dwarf_Word word;
+
+	*is_address = ops[0].atom == DW_OP_addr;
+	switch (ops[0].atom) {
+	case DW_OP_addrx:
+	case DW_OP_GNU_addr_index:
+		*is_address = !dwarf_getlocation_attr(attr, ops, &entry) &&
+			      !dwarf_formaddr(&entry, &address);
+		return address;
+	case DW_OP_constx:
+	case DW_OP_GNU_const_index:
+		if (!dwarf_getlocation_attr(attr, ops, &entry) && !dwarf_formudata(&entry, &word))
+			return word;
+		return 0;
+	default:
+		return ops[0].number;
+	}
+}

@@ -70,4 +70,10 @@ const char *die_file(Dwarf_Die *die, int *line);
 /* Languages in which `struct foo` is called `foo`. */
 bool die_is_cplusplus(Dwarf_Die *die);
 
+/*
+ * The operand of a location's first operation, which with -gsplit-dwarf and from clang is in a table.
+ * *is_address: it is the address of a variable.
+ */
+Dwarf_Addr die_first_number(Dwarf_Attribute *attr, const Dwarf_Op *ops, bool *is_address);
+
 #endif

@@ -2,7 +2,9 @@
 /* files.c - see files.h. */
 #include "report/files.h"
 
+#include "dies.h"
 #include "symbols_priv.h"
+#include "unit.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -89,12 +91,14 @@ void files_build_id(struct symbols *s, char *text, size_t n)
 
 bool files_source(struct symbols *s, uint64_t address, char *path, size_t n)
 {
-	Dwfl_Line *line = dwfl_getsrc(s->dwfl, address);
-	const char *file = line ? dwfl_lineinfo(line, NULL, NULL, NULL, NULL, NULL) : NULL;
-	const char *folder = file && *file != '/' ? dwfl_line_comp_dir(line) : NULL;
+	const char *folder = NULL;
+	int line = 0;
+	const char *file = unit_line(dwfl_addrmodule(s->dwfl, address), address, &line, &folder);
 
 	if (!file)
 		return false;
+	if (*file == '/')
+		folder = NULL;
 	/* A build that hides its folders has them relative, and then before the name already. */
 	if (folder && *folder != '/' && !strncmp(file, folder, strlen(folder)))
 		folder = NULL;
@@ -161,7 +165,7 @@ void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
 {
 	Dwarf_Addr bias;
 	Dwarf_Die *scopes = NULL;
-	Dwarf_Die *cu = dwfl_addrdie(s->dwfl, address, &bias);
+	Dwarf_Die *cu = unit_at(dwfl_addrmodule(s->dwfl, address), address, &bias);
 
 	memset(out, 0, sizeof(*out));
 	if (!cu)
@@ -275,15 +279,19 @@ static bool is_variable_at(Dwarf_Die *die, Dwarf_Addr address, Dwarf_Word *offse
 	Dwarf_Op *ops;
 	size_t count;
 	Dwarf_Word size = 1;
+	bool is_address;
 	Dwarf_Die type;
 
 	if (dwarf_tag(die) != DW_TAG_variable || !dwarf_attr(die, DW_AT_location, &attribute) ||
-	    dwarf_getlocation(&attribute, &ops, &count) || count != 1 || ops[0].atom != DW_OP_addr)
+	    dwarf_getlocation(&attribute, &ops, &count) || count != 1)
+		return false;
+	Dwarf_Addr start = die_first_number(&attribute, ops, &is_address);
+	if (!is_address)
 		return false;
 	if (dwarf_attr_integrate(die, DW_AT_type, &attribute) &&
 	    dwarf_formref_die(&attribute, &type))
 		dwarf_aggregate_size(&type, &size);
-	*offset = address - ops[0].number;
+	*offset = address - start;
 	return *offset < size;
 }
 
@@ -366,7 +374,7 @@ static bool has_atomic_name(Dwarf_Die *parent, const char *name, int depth)
 int files_is_atomic_name(struct symbols *s, uint64_t address, const char *name)
 {
 	Dwarf_Addr bias;
-	Dwarf_Die *cu = dwfl_addrdie(s->dwfl, address, &bias);
+	Dwarf_Die *cu = unit_at(dwfl_addrmodule(s->dwfl, address), address, &bias);
 
 	return cu && *name && has_atomic_name(cu, name, 0);
 }

@@ -2,6 +2,7 @@
 /* inline.c - the functions that a compiler put into another, at one address. */
 #include "dies.h"
 #include "types_priv.h"
+#include "unit.h"
 
 #include <dwarf.h>
 #include <search.h>
@@ -107,7 +108,7 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 	struct place at;
 
 	symbols_place(s, c->address, &at);
-	Dwarf_Die *cu = mod ? dwfl_module_addrdie(mod, c->address, &bias) : NULL;
+	Dwarf_Die *cu = unit_at(mod, c->address, &bias);
 	int n = cu ? scopes_around(cu, c->address - bias, scopes) : 0;
 	for (int i = n - 1; i >= 0 && c->count < FRAMES_MAX - 1; i--) {
 		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram)

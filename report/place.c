@@ -6,6 +6,7 @@
  */
 #include "go.h"
 #include "symbols_priv.h"
+#include "unit.h"
 
 #include <dlfcn.h>
 #include <search.h>
@@ -132,9 +133,8 @@ static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place 
 		if (c->demangled)
 			p->function = c->demangled;
 	}
-	Dwfl_Line *line = dwfl_module_getsrc(mod, c->address);
-	if (line)
-		p->file = dwfl_lineinfo(line, NULL, &p->line, NULL, NULL, NULL);
+	const char *folder;
+	p->file = unit_line(mod, c->address, &p->line, &folder);
 }
 
 static int place_compare(const void *a, const void *b)

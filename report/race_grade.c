@@ -225,7 +225,9 @@ static bool is_standard_stream(const struct race_view *v)
 		"_ZSt3cin", "_ZSt4cout", "_ZSt4cerr", "_ZSt4clog", "_ZSt4wcin", "_ZSt5wcout",
 		"_ZSt5wcerr", "_ZSt5wclog", "_ZNSt3__13cinE", "_ZNSt3__14coutE",
 		"_ZNSt3__14cerrE", "_ZNSt3__14clogE", "_ZNSt3__14wcinE", "_ZNSt3__15wcoutE",
-		"_ZNSt3__15wcerrE", "_ZNSt3__15wclogE",
+		"_ZNSt3__15wcerrE", "_ZNSt3__15wclogE", "std::cin", "std::cout", "std::cerr",
+		"std::clog", "std::wcin", "std::wcout", "std::wcerr", "std::wclog",
+		"std::__1::cin", "std::__1::cout", "std::__1::cerr", "std::__1::clog",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

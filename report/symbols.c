@@ -9,6 +9,7 @@
 #include "symbols_priv.h"
 #include "go.h"
 #include "types_priv.h"
+#include "unit.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -264,6 +265,7 @@ void symbols_close(struct symbols *s)
 	symbols_frames_free(s);
 	go_tables_free(s);
 	types_free(s->types);
+	unit_forget(s);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);

@@ -20,6 +20,7 @@ struct symbols {
 	void *places;		 /* tsearch() tree of struct cached_place, by address */
 	void *frame_cache;	 /* of struct cached_frames, by address */
 	struct types *types;	 /* made at first use */
+	struct units *units;	 /* of each module without .debug_aranges: see unit.h */
 	struct go_table *go;	 /* of each object that was asked for */
 	bool has_memory;	 /* memory_fd is open */
 	int memory_fd;		 /* of the target */

@@ -60,30 +60,6 @@ static enum variable_where where_without_location(Dwarf_Die *die, struct named_v
 	return VARIABLE_CONSTANT;
 }
 
-/* The operand of the first operation, which with -gsplit-dwarf is in a table. */
-static Dwarf_Addr first_number(Dwarf_Attribute *attr, const Dwarf_Op *ops, bool *is_address)
-{
-	Dwarf_Attribute entry;
-	Dwarf_Addr address = 0;
-	Dwarf_Word word;
-
-	*is_address = ops[0].atom == DW_OP_addr;
-	switch (ops[0].atom) {
-	case DW_OP_addrx:
-	case DW_OP_GNU_addr_index:
-		*is_address = !dwarf_getlocation_attr(attr, ops, &entry) &&
-			      !dwarf_formaddr(&entry, &address);
-		return address;
-	case DW_OP_constx:
-	case DW_OP_GNU_const_index:
-		if (!dwarf_getlocation_attr(attr, ops, &entry) && !dwarf_formudata(&entry, &word))
-			return word;
-		return 0;
-	default:
-		return ops[0].number;
-	}
-}
-
 /*
  * The offset in the block of thread-local variables. With -gsplit-dwarf GCC 12 leaves an address in
  * the file instead, which lies behind every offset there can be.
@@ -119,7 +95,7 @@ static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 	if (!n)
 		return VARIABLE_GONE;
 	bool is_address;
-	Dwarf_Addr at = first_number(&attr, ops, &is_address);
+	Dwarf_Addr at = die_first_number(&attr, ops, &is_address);
 	if (is_address && n > 1 && ops[1].atom == DW_OP_plus_uconst)
 		at += ops[1].number;
 	if (is_address && (n == 1 || ops[1].atom == DW_OP_plus_uconst)) {

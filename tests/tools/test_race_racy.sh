@@ -43,6 +43,14 @@ LIST
 ok "all modes are in the list" $?
 
 openmp_sleeps
+# As clang builds it: where the units are is told by the units alone.
+objcopy --remove-section=.debug_aranges "$victims/race_racy" "$tmp/no_aranges" &&
+	! readelf -SW "$tmp/no_aranges" | grep -q aranges
+ok "a program without .debug_aranges" $?
+found "its lines and inlined functions are known all the same" \
+	'(.first.file | endswith("race_racy.c")) and .first.line > 0 and .second.line > 0 and
+	.first.line_in_function > 0' "$tmp/no_aranges" read_write
+
 for mode in $("$victims/race_openmp" --list | grep '^wrong_' | grep -v -e edges -e own_frame); do
 	found "OpenMP $mode" "(.second.function | startswith(\"$mode\"))" "$victims/race_openmp" \
 		"$mode"
