@@ -104,14 +104,6 @@ static uint64_t writes_of(const struct insn *insn)
 				       by_calls : 0);
 }
 
-/* add, sub: a sum is made of what is read, which nobody does who waits for it. */
-static bool is_summand(const struct race_side *side, const struct insn *insn)
-{
-	uint8_t opcode = side->code[side->code_before + insn->opcode_at];
-
-	return insn->opcode_bytes == 1 && (opcode == 0x03 || opcode == 0x2b);
-}
-
 /* Does the register have the same value at the access in each round of the loop? */
 static bool is_fixed(const struct race_side *side, const struct loop *loop, uint64_t reg)
 {
@@ -135,6 +127,91 @@ static bool is_fixed(const struct race_side *side, const struct loop *loop, uint
 	return true;
 }
 
+/* What follows from the value that was read, as far as the loop has it. */
+struct follows {
+	uint64_t regs;
+	uint64_t slots[8]; /* displacements in the frame */
+	unsigned int slot_count;
+	bool flags;
+};
+
+static bool reads_what_follows(const struct insn *insn, const struct follows *f)
+{
+	if (insn->reads & f->regs)
+		return true;
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		for (unsigned int k = 0; k < f->slot_count; k++)
+			if (insn->memory[i].access & INSN_READ && is_frame_operand(&insn->memory[i]) &&
+			    (uint64_t)insn->memory[i].displacement == f->slots[k])
+				return true;
+	return false;
+}
+
+/* mov, lea and their like leave the flags alone. */
+static bool is_move(const uint8_t *code, const struct insn *insn)
+{
+	uint8_t opcode = code[insn->opcode_at + insn->opcode_bytes - 1];
+
+	if (insn->opcode_bytes == 1)
+		return (opcode >= 0x88 && opcode <= 0x8d) || opcode == 0x63 || opcode >> 3 == 0xb0 >> 3 ||
+		       opcode >> 3 == 0xb8 >> 3 || opcode == 0xc6 || opcode == 0xc7;
+	return opcode == 0xb6 || opcode == 0xb7 || opcode == 0xbe || opcode == 0xbf;
+}
+
+/* setcc, cmov, adc, sbb. */
+static bool reads_flags(const uint8_t *code, const struct insn *insn)
+{
+	uint8_t opcode = code[insn->opcode_at + insn->opcode_bytes - 1];
+
+	if (insn->opcode_bytes == 1)
+		return (opcode & ~0x0b) == 0x10 && insn->kind == INSN_OTHER;
+	return insn->opcode_bytes == 2 && (opcode >> 4 == 4 || opcode >> 4 == 9);
+}
+
+static void follow(const uint8_t *code, const struct insn *insn, struct follows *f)
+{
+	bool is_call = insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
+	bool reads = reads_what_follows(insn, f) || (f->flags && reads_flags(code, insn));
+
+	if (is_call && (f->regs || f->slot_count)) {
+		f->regs |= 1ull << INSN_RAX; /* perhaps the function was told */
+		return;
+	}
+	if (insn->kind == INSN_OTHER && !is_move(code, insn) && !reads_flags(code, insn))
+		f->flags = reads;
+	if (!reads)
+		return;
+	f->regs |= insn->writes;
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (insn->memory[i].access & INSN_WRITE && is_frame_operand(&insn->memory[i]) &&
+		    f->slot_count < 8)
+			f->slots[f->slot_count++] = (uint64_t)insn->memory[i].displacement;
+}
+
+/* Does a jump in the loop depend on the value? Who only sums up what he reads does not wait for it. */
+static bool decides(const struct race_side *side, const struct loop *loop, const struct insn *access)
+{
+	struct follows f = { .regs = access->writes };
+	size_t at = (size_t)side->code_before + access->length;
+	struct insn insn;
+
+	f.flags = !is_move(side->code + side->code_before, access);
+	/* Once to the end, and from the head on once more. */
+	for (int n = 0; n < 2 * LOOP_INSNS_MAX; n++) {
+		if (decode_at(side, at, &insn))
+			return true;
+		if (insn.kind == INSN_JUMP_CONDITIONAL && (f.flags || insn.reads & f.regs))
+			return true;
+		follow(side->code + at, &insn, &f);
+		at += insn.length;
+		if (at > loop->end)
+			at = loop->head;
+		if (at == side->code_before)
+			return false;
+	}
+	return true;
+}
+
 /*
  * A loop that reads the same address again and again and does nothing else: it waits for another
  * thread, and a compiler would have read a plain variable once.
@@ -147,7 +224,7 @@ static bool is_waiting_loop(const struct race_side *side)
 	struct insn insn;
 
 	if (side->access != RACE_READ || !(side->flags & RACE_DECODED) ||
-	    decode_at(side, side->code_before, &access) || is_summand(side, &access) ||
+	    decode_at(side, side->code_before, &access) ||
 	    !find_loop(side, &loop))
 		return false;
 	for (size_t at = loop.head; at < loop.end; at += insn.length) {
@@ -156,7 +233,7 @@ static bool is_waiting_loop(const struct race_side *side)
 		passed_access |= at == side->code_before;
 		note_writes(&insn, &loop);
 	}
-	if (!passed_access || loop.has_other_effect)
+	if (!passed_access || loop.has_other_effect || !decides(side, &loop, &access))
 		return false;
 	for (unsigned int i = 0; i < access.memory_count; i++) {
 		const struct insn_memory *m = &access.memory[i];

@@ -195,9 +195,21 @@ static void waiting_loops_are_c(void **state)
 	/* -O0: 0: mov -8(%rbp),%rax; mov (%rax),%eax; mov %eax,-12(%rbp); cmpl $0,-12(%rbp); je 0b */
 	static const unsigned char from_frame[] = {0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0x89, 0x45, 0xf4,
 						   0x83, 0x7d, 0xf4, 0x00, 0x74, 0xf1, 0xc3};
+	/* 0: the value of the round before is compared at the head:
+	 * cmpl $8,-12(%rbp); jb out; mov (%rdi),%eax; mov %eax,-12(%rbp); jmp 0b */
+	static const unsigned char at_head[] = {0x83, 0x7d, 0xf4, 0x08, 0x72, 0x07, 0x8b, 0x07, 0x89,
+						0x45, 0xf4, 0xeb, 0xf3, 0xc3};
+	/* 0: mov (%rdi),%eax; cmp $3,%eax; sete %al;
+	 * xor $1,%eax; test %al,%al; jne 0b */
+	static const unsigned char by_set[] = {0x8b, 0x07, 0x83, 0xf8, 0x03, 0x0f, 0x94, 0xc0, 0x83,
+					       0xf0, 0x01, 0x84, 0xc0, 0x75, 0xf1, 0xc3};
 	struct race_record record;
 
 	set_plain(&record);
+	set_side(&record.first, RACE_READ, by_set, sizeof(by_set), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	set_side(&record.first, RACE_READ, at_head, sizeof(at_head), 6, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
 	set_side(&record.first, RACE_READ, tight, sizeof(tight), 0, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
 	set_side(&record.first, RACE_READ, with_pause, sizeof(with_pause), 4, 2);
@@ -222,6 +234,12 @@ static void loops_over_data_are_not_waiting(void **state)
 	static const unsigned char from_call[] = {0xe8, 0, 0, 0, 0, 0x8b, 0x00, 0x83, 0xeb, 0x01,
 						  0x75, 0xf4, 0xc3};
 	static const unsigned char summed[] = {0x03, 0x07, 0x83, 0xeb, 0x01, 0x75, 0xf9, 0xc3};
+	/* -O0: 0: mov -8(%rbp),%rax; mov (%rax),%edx; mov -16(%rbp),%eax; add %edx,%eax;
+	 * mov %eax,-16(%rbp); addl $1,-12(%rbp); cmpl $9,-12(%rbp); jle 0b */
+	static const unsigned char frame_sum[] = {0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x10, 0x8b, 0x45,
+						  0xf0, 0x01, 0xd0, 0x89, 0x45, 0xf0, 0x83, 0x45,
+						  0xf4, 0x01, 0x83, 0x7d, 0xf4, 0x09, 0x7e, 0xe8,
+						  0xc3};
 	/* if (*p) return: no loop at all. */
 	static const unsigned char once[] = {0x8b, 0x07, 0x85, 0xc0, 0x74, 0x01, 0xc3, 0xc3};
 	struct race_record record;
@@ -238,6 +256,8 @@ static void loops_over_data_are_not_waiting(void **state)
 	set_side(&record.first, RACE_READ, from_call, sizeof(from_call), 5, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
 	set_side(&record.first, RACE_READ, summed, sizeof(summed), 0, 2);
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	set_side(&record.first, RACE_READ, frame_sum, sizeof(frame_sum), 4, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
 }
 
