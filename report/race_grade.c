@@ -339,6 +339,11 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	if (race_source_says(r, &v->first) == SOURCE_ATOMIC &&
 	    race_source_says(r, &v->second) == SOURCE_ATOMIC)
 		return "the source says atomic on both sides";
+	/* Between processes there is little else but atomics and the file's own locks. */
+	if (record->memory == RACE_MEMORY_SHARED &&
+	    (race_source_says(r, &v->first) != SOURCE_PLAIN ||
+	     race_source_says(r, &v->second) != SOURCE_PLAIN))
+		return "memory shared with other processes";
 	return NULL;
 }
 

@@ -84,6 +84,19 @@ static void plain_words_with_a_change_are_b(void **state)
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
 }
 
+static void words_in_shared_memory_are_c(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	record.memory = RACE_MEMORY_SHARED;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	/* No atomic instruction is as wide as that. */
+	record.first.size = 16;
+	record.second.size = 16;
+	assert_int_equal(grade_of(&record), RACE_GRADE_A);
+}
+
 static void an_unchanged_value_is_c(void **state)
 {
 	struct race_record record;
@@ -488,6 +501,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(plain_words_with_a_change_are_b),
+		TEST(words_in_shared_memory_are_c),
 		TEST(an_unchanged_value_is_c),
 		TEST(unaligned_or_wide_is_a),
 		TEST(parts_of_each_other_are_a),
