@@ -213,10 +213,6 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	run->hangup_fd = -1;
 	int no_ticks = race_ticks_open(run->pid, tick_period_ns(set->budget_ppm), &run->ticks);
 	run->region->settings.has_ticks = !no_ticks;
-	if (no_ticks)
-		cli_note(COMMAND, "a clock in each thread, which costs some microseconds at each "
-			 "switch: those of the CPUs cannot be had without CAP_BPF and CAP_PERFMON, or in "
-			 "a pid namespace (%s)", strerror(-no_ticks));
 	status = agent_call(COMMAND, run->pid, "race", &share, &result);
 	if (!status && result)
 		status = say_refusal(run, result);
@@ -226,6 +222,10 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 		inject_block_trap(run->pid, run->unblocked, run->unblocked_count);
 	else
 		race_note_cpus(run->pid);
+	if (!status && no_ticks)
+		cli_note(COMMAND, "a clock in each thread, which costs some microseconds at each "
+			 "switch: those of the CPUs cannot be had without CAP_BPF and CAP_PERFMON, or in "
+			 "a pid namespace (%s)", strerror(-no_ticks));
 	return status;
 }
 

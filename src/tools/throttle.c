@@ -28,6 +28,8 @@ struct thread_account {
 	uint64_t held; /* its place in the queue */
 };
 
+#define WAKE_MAX_NS 2000000u
+
 static __thread struct thread_account accounts[THROTTLES_MAX]
 	__attribute__((tls_model("initial-exec")));
 static struct trapline_throttle throttles[THROTTLES_MAX];
@@ -99,6 +101,8 @@ TRAP_PATH static uint64_t drawn_here(const struct trapline_throttle *t)
 	int thread = (t->flags & TRAPLINE_THROTTLE_EACH) || is_by_name(t);
 	uint64_t drawn = 0;
 
+	if (t->clock)
+		return clock_ns(t->clock);
 	if (thread || t->scope == TRAPLINE_PROCESS) {
 		if (t->counter == TRAPLINE_TASK_CLOCK)
 			return clock_ns(thread ? CLOCK_THREAD_CPUTIME_ID :
@@ -179,6 +183,7 @@ void throttle_begin(struct trapline_throttle *t, uint64_t per_second)
 	t->price = (uint64_t)(((unsigned __int128)1000000000u << 32) / per_second);
 	if (!t->account)
 		t->account = &t->own;
+	t->wake_ns = 0;
 	t->drawn_before = throttle_drawn(t);
 	atomic_cas(&t->account->origin, &unopened, clock_now_ns() - price_of(t, t->drawn_before));
 }
@@ -275,6 +280,21 @@ TRAP_PATH static void count_sleep(struct trapline_throttle *t, uint64_t slept_ns
 	}
 }
 
+/*
+ * A sleep draws, too: who slept just until the account was even would be in debt when it wakes up,
+ * and pay for that by the next sleep, and so on, without doing anything else. So it sleeps longer by
+ * what was missing lately. Where others draw from the account, that says nothing.
+ */
+TRAP_PATH static void learn_price(struct trapline_throttle *t, int64_t missing)
+{
+	uint64_t old = counter_get(&t->wake_ns);
+	uint64_t price = missing > 0 ? old + (uint64_t)missing : old - old / 16;
+
+	if (!t->clock && !(t->flags & TRAPLINE_THROTTLE_EACH))
+		return;
+	__atomic_store_n(&t->wake_ns, price < WAKE_MAX_NS ? price : WAKE_MAX_NS, __ATOMIC_RELAXED);
+}
+
 /* Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on. */
 TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 {
@@ -290,9 +310,12 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 	uint64_t *held = &account_of(t)->held;
 	uint64_t ticket = throttle_queue_enter(&t->queue, held);
 	while ((int64_t)(due - now) > 0 && !has_ended(t, generation)) {
-		sleep_until(t, look_at(t, ticket, due));
+		uint64_t until = look_at(t, ticket, due) + counter_get(&t->wake_ns);
+		sleep_until(t, until);
 		now = clock_now_ns();
 		due = due_ns(t, now);
+		if ((int64_t)(now - until) >= 0)
+			learn_price(t, (int64_t)(due - now));
 	}
 	throttle_queue_leave(&t->queue, held, ticket);
 	wake_next(t, due, now);

@@ -33,6 +33,7 @@ struct trapline_throttle {
 	void (*unthrottled)(void *arg);
 	void *arg;
 	uint32_t scope;
+	int clock; /* of the one thread that draws CPU time; 0: another scope, or amount */
 	struct trapline_event *event;
 
 	struct throttle_account own;
@@ -43,6 +44,7 @@ struct trapline_throttle {
 	uint32_t is_throttled;
 	struct throttle_queue queue; /* of this process */
 	uint64_t drawn_before; /* it began */
+	uint64_t wake_ns; /* one that draws alone: what a sleep itself costs, in time that pays for it */
 	uint64_t checks;
 	uint64_t sleeps;
 	uint64_t slept_ns;

@@ -192,6 +192,39 @@ static void without_sleep_the_thread_is_told_and_pays_where_it_likes(void **stat
 	assert_int_equal(told_even, told_throttled);
 }
 
+/* What a sleep costs is drawn, too: who pays that by one more sleep does nothing else in the end. */
+static void small_debts_leave_time_to_work(void **state)
+{
+	struct trapline_throttle_opts opts = {
+		.size = sizeof(opts),
+		.counter = TRAPLINE_TASK_CLOCK,
+		.per_second = 200000000,
+		.scope = TRAPLINE_CALLER,
+		.burst_ns = BURST_NS,
+	};
+	uint64_t worked = 0;
+
+	require(BY_CALLBACK);
+	expect_ok(trapline_throttle(target, &opts, &throttle));
+	uint64_t wall = now_ns();
+	uint64_t start = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+	for (int i = 0; i < 2000; i++) {
+		uint64_t before = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+		while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - before < 100000u)
+			;
+		worked += cpu_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+		trapline_throttle_pay(throttle);
+	}
+	uint64_t drawn = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+	uint64_t passed = now_ns() - wall;
+
+	print_message("# %lu us drawn in %lu us, %lu of it work\n", drawn / 1000, passed / 1000,
+		      worked / 1000);
+	assert_true(drawn < 2 * worked);
+	/* All that was drawn has been paid for, but for the burst. */
+	assert_true(5 * drawn < passed + 5 * BURST_NS + 10000000u);
+}
+
 static void page_faults_are_rationed(void **state)
 {
 	uint64_t pages = 1000;
@@ -314,6 +347,7 @@ int main(void)
 		THROTTLE_TEST(threads_share_one_budget_also_those_created_later),
 		THROTTLE_TEST(each_thread_may_have_its_own_budget),
 		THROTTLE_TEST(without_sleep_the_thread_is_told_and_pays_where_it_likes),
+		THROTTLE_TEST(small_debts_leave_time_to_work),
 		THROTTLE_TEST(page_faults_are_rationed),
 		THROTTLE_TEST(threads_not_in_the_scope_are_free),
 		THROTTLE_TEST(signals_of_the_program_are_handled_in_a_sleep),
