@@ -36,6 +36,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_STALLS] = "stalls",
 	[RACE_STALLS_STACK] = "skipped_own_stack",
 	[RACE_STALLS_CONSTANT] = "skipped_not_writable",
+	[RACE_STALLS_NO_ROOM] = "skipped_small_stack",
 	[RACE_STALLS_NO_SLOT] = "skipped_no_register",
 	[RACE_STALLS_REFUSED] = "skipped_refused",
 	[RACE_STALLS_LEFT] = "stalls_left",

@@ -140,6 +140,7 @@ enum race_counter {
 	RACE_STALLS_CONSTANT,  /* not held: memory that is not writable, or not there */
 	RACE_STALLS_NO_SLOT,   /* not held: all registers in use */
 	RACE_STALLS_REFUSED,   /* not held: the kernel refused */
+	RACE_STALLS_NO_ROOM,   /* not held: the thread's stack is too small for signals meanwhile */
 	RACE_STALLS_LEFT, /* not ended: the thread jumped out of our handler, or died in it */
 	RACE_STALLS_IDLE,    /* ended early, since nothing else ran */
 	RACE_HITS,	     /* accesses by others to what was watched */

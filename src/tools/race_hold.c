@@ -21,6 +21,7 @@
 /* What lies so close above the stack pointer is most often the thread's own. */
 #define OWN_STACK_BYTES 65536u
 #define RED_ZONE_BYTES 256u
+#define OWN_FRAMES_BYTES 4096u /* of our handlers, in a hold and in what interrupts it */
 /* Longer waits are looked after: a slice without anybody else running is the last one. */
 #define SLICE_NS 1000000u
 /* Slices; there the other side may be asleep most of the time. */
@@ -565,6 +566,20 @@ TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_reg
 	return 0;
 }
 
+/*
+ * In a sweep a tick, and in it somebody's hit, can come on top of a stall: three signals on one
+ * stack. PTHREAD_STACK_MIN has no room for that. Below a small stack lies a page that nobody reads.
+ */
+TRAP_PATH static int has_room(void)
+{
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	uint8_t byte;
+
+	return !race.region->settings.is_sweep ||
+	       sys_read_memory(race.pid, here - 2 * race.signal_bytes - OWN_FRAMES_BYTES, &byte,
+			       1) == 1;
+}
+
 TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *spot)
 {
 	int is_escaped = spot && spot->is_escaped;
@@ -588,6 +603,10 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *
 							  RACE_READ_WRITE;
 	if (target.access & ~allowed)
 		return -ENOENT;
+	if (!has_room()) {
+		race_count(RACE_STALLS_NO_ROOM);
+		return -EBUSY;
+	}
 	int pointless = is_pointless(hit, is_escaped, &target);
 	if (pointless >= 0) {
 		race_count((enum race_counter)pointless);

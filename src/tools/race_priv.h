@@ -178,6 +178,7 @@ struct race_state {
 	const struct race_module *program;
 	uint64_t random;
 	uint32_t slot_count;
+	uint32_t signal_bytes; /* of stack, that the kernel needs for one signal */
 	struct trapline_event *timers[RACE_TIMERS];
 	struct race_slot slots[RACE_SLOTS];
 	struct race_aim aims[RACE_AIM_ROWS];
