@@ -30,10 +30,8 @@ void event_limit_restore(void)
 		sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &l->before, NULL);
 }
 
-int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
+int event_move_fd_up(int fd)
 {
-	int fd = sys_perf_event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-
 	if (fd < 0 || !event_lowest_fd)
 		return fd;
 	int high = (int)sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, event_lowest_fd);
@@ -41,6 +39,11 @@ int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
 		return fd; /* the limit of descriptors is low: better there than nowhere */
 	sys_close(fd);
 	return high;
+}
+
+int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	return event_move_fd_up(sys_perf_event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
 static int modify(struct trapline_event *ev, const struct perf_event_attr *attr)

@@ -337,6 +337,8 @@ void event_limit_restore(void);
 
 /* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */
 extern int event_lowest_fd;
+/* A descriptor of ours, at event_lowest_fd or above where there is room; errors pass through. */
+int event_move_fd_up(int fd);
 int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu);
 int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out);
 int event_budget_left(const struct trapline_event *ev);

@@ -275,7 +275,7 @@ struct race_region {
 	uint64_t gate_at; /* its gate */
 	uint64_t gate_magic;
 	int32_t hangup_fd; /* of a pipe there, whose read end the command opens and holds */
-	uint32_t reserved_for_it;
+	uint32_t hangup_reserved;
 	uint64_t run;		 /* of the command, counted by it */
 	uint64_t process_count;	 /* that began, ever */
 	uint64_t lost_processes; /* that found no row: not searched */

@@ -47,17 +47,6 @@ TRAP_PATH static void on_hangup(void)
 	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
 }
 
-/* Above the program's, which expects the lowest free one. */
-static int move_up(int fd)
-{
-	int high = (int)sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, event_lowest_fd);
-
-	if (high < 0)
-		return fd;
-	sys_close(fd);
-	return high;
-}
-
 static int open_hangup(void)
 {
 	struct race_hangup *h = &race.hangup;
@@ -67,7 +56,7 @@ static int open_hangup(void)
 	if (err)
 		return err;
 	sys_close(fds[0]); /* through /proc the other end can be opened as often as is wanted */
-	h->fd = move_up(fds[1]);
+	h->fd = event_move_fd_up(fds[1]); /* the program expects the lowest free one */
 	h->inode = inode_of(h->fd);
 	trap_hangup_fd = h->fd;
 	atomic_set(&trap_on_hangup, on_hangup);
