@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/restartable.h"
 
 #define WAITING_MAX 1024
 #define SIGSET_BYTES 8
@@ -54,13 +55,25 @@ int poke_start(struct code_problem *problem)
 	return 0;
 }
 
-int poke_lock_take(struct code_problem *problem)
+uint64_t poke_block_signals(void)
 {
-	/* Faults and traps of this very thread must come through: it may run trapped code. */
 	const uint64_t synchronous = 1u << (SIGTRAP - 1) | 1u << (SIGSEGV - 1) |
 				     1u << (SIGBUS - 1) | 1u << (SIGILL - 1) |
 				     1u << (SIGFPE - 1) | 1u << (SIGSYS - 1);
 	uint64_t mask = ~synchronous;
+	uint64_t before = 0;
+
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, SIGSET_BYTES);
+	return before;
+}
+
+void poke_restore_signals(uint64_t before)
+{
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, SIGSET_BYTES);
+}
+
+int poke_lock_take(struct code_problem *problem)
+{
 	uint64_t before;
 	int cancel;
 
@@ -77,7 +90,7 @@ int poke_lock_take(struct code_problem *problem)
 			"without fork(): it must not change code";
 		return -EPERM;
 	}
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, SIGSET_BYTES);
+	before = poke_block_signals();
 	/* Nor may the thread end in the middle: reading /proc is a cancellation point. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&lock);
@@ -95,7 +108,7 @@ void poke_lock_give(void)
 	atomic_set(&lock_tid, 0);
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(cancel, NULL);
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, SIGSET_BYTES);
+	poke_restore_signals(mask);
 }
 
 int poke_sync(void)
@@ -462,7 +475,10 @@ void poke_before_fork(void)
 {
 	struct code_problem problem;
 
-	if (!atomic_get(&own_pid) || poke_lock_take(&problem))
+	if (!atomic_get(&own_pid))
+		return;
+	restartable_before_fork();
+	if (poke_lock_take(&problem))
 		return;
 	fork_holds_lock = 1;
 	region_before_fork();
@@ -470,6 +486,7 @@ void poke_before_fork(void)
 
 void poke_after_fork_in_parent(void)
 {
+	restartable_after_fork_in_parent();
 	if (atomic_get(&lock_tid) != sys_gettid() || !fork_holds_lock)
 		return;
 	region_after_fork_in_parent();
@@ -485,6 +502,7 @@ void poke_after_fork_in_child(void)
 {
 	if (!atomic_get(&own_pid))
 		return;
+	restartable_after_fork_in_child();
 	quiesce_reset();
 	traps_after_fork_in_child();
 	if (!fork_holds_lock && atomic_get(&lock_tid))

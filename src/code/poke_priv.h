@@ -220,6 +220,12 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 
 /* ---- poke.c ---- */
 
+/*
+ * All but faults and traps, which must come through: the thread may run trapped code. What was
+ * blocked before.
+ */
+uint64_t poke_block_signals(void);
+void poke_restore_signals(uint64_t before);
 /* Take the lock (R5). 0, -EDEADLK, -EPERM. */
 int poke_lock_take(struct code_problem *problem);
 void poke_lock_give(void);

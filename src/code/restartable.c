@@ -13,11 +13,15 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/sys.h"
+#include "code/poke_priv.h"
 #include "code/restartable.h"
 
 #define SEQUENCES_MAX 512
 #define RSEQ_SIGNATURE 0x53053053u /* x86-64, of glibc's <bits/rseq.h> */
 #define SEQUENCE_BYTES_MAX 65536u
+#define FORK_NAP_NS 100000
+#define FORK_NAPS 10000 /* a second and more */
 
 struct descriptor {
 	uint32_t version;
@@ -103,7 +107,79 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-struct restartable *restartable_look(void)
+/* ---- around fork ---- */
+
+/*
+ * A child gets the loader's lock, which dl_iterate_phdr() holds, as it is just then, and libc does
+ * not release it there (glibc 2.36: fork() makes _dl_load_lock anew, _dl_load_write_lock not): a
+ * child made during a look could never load a library again. So a fork waits until nobody looks,
+ * and who wants to look until nobody forks.
+ */
+static uint32_t forks;
+static uint32_t looks;
+static uint32_t is_loader_stuck; /* nothing comes or goes any more */
+static __thread uint32_t own_forks __attribute__((tls_model("initial-exec")));
+
+static void nap(void)
+{
+	struct timespec ts = { 0, FORK_NAP_NS };
+
+	sys2(SYS_nanosleep, &ts, NULL);
+}
+
+/*
+ * A fork handler of the program may ask for it in the middle of its fork. Without signals, whose
+ * handlers may fork.
+ */
+static uint64_t begin_look(void)
+{
+	uint64_t mask = poke_block_signals();
+
+	for (;;) {
+		atomic_add(&looks, 1u);
+		if (atomic_get(&forks) == own_forks)
+			return mask;
+		atomic_add(&looks, -1u);
+		nap();
+	}
+}
+
+static void end_look(uint64_t mask)
+{
+	atomic_add(&looks, -1u);
+	poke_restore_signals(mask);
+}
+
+/*
+ * Not for ever: who looks may be waiting for the forking thread itself, which forks from inside a
+ * callback of dl_iterate_phdr().
+ */
+void restartable_before_fork(void)
+{
+	atomic_add(&forks, 1u);
+	own_forks++;
+	for (int i = 0; i < FORK_NAPS && atomic_get(&looks); i++)
+		nap();
+}
+
+void restartable_after_fork_in_parent(void)
+{
+	own_forks--;
+	atomic_add(&forks, -1u);
+}
+
+void restartable_after_fork_in_child(void)
+{
+	if (atomic_get(&looks))
+		atomic_set(&is_loader_stuck, 1u);
+	atomic_set(&looks, 0u);
+	atomic_set(&forks, 0u);
+	own_forks = 0;
+}
+
+/* ---- looks ---- */
+
+static struct restartable *look(void)
 {
 	unsigned long long loads = 0;
 
@@ -115,6 +191,17 @@ struct restartable *restartable_look(void)
 		return NULL;
 	dl_iterate_phdr(on_object, look);
 	return look;
+}
+
+struct restartable *restartable_look(void)
+{
+	if (atomic_get(&is_loader_stuck))
+		return NULL;
+	uint64_t mask = begin_look();
+	struct restartable *found = look();
+
+	end_look(mask);
+	return found;
 }
 
 void restartable_take(struct restartable *look)

@@ -14,6 +14,11 @@ struct restartable;
  */
 struct restartable *restartable_look(void);
 
+/* Around fork(): no child may be made during a look. */
+void restartable_before_fork(void);
+void restartable_after_fork_in_parent(void);
+void restartable_after_fork_in_child(void);
+
 /* From now on this look counts. Under poke_lock. Owns look, which may be NULL. */
 void restartable_take(struct restartable *look);
 

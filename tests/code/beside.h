@@ -16,6 +16,7 @@
 #define CODE_BYTES (COUNT * BLOCK_BYTES + 4096)
 #define SECONDS 2
 #define BATCHES_MIN 20 /* on a busy machine it takes longer */
+#define CHILD_SECONDS 120 /* then it hangs */
 #define EXIT_SKIP 77
 
 static struct site sites[COUNT];
@@ -65,7 +66,7 @@ static inline int run_child(void (*body)(void), char *text, size_t n)
 	if (!child) {
 		close(pipes[0]);
 		report_pipe = pipes[1];
-		alarm(300);
+		alarm(CHILD_SECONDS);
 		body();
 		_exit(0);
 	}

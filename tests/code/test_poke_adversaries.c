@@ -12,6 +12,9 @@
 #include <sys/ptrace.h>
 #include <sys/time.h>
 
+#define FORKS 3000
+#define POKERS 4
+
 /* ---- processes and threads that come and go ---- */
 
 /* A child has its own copy: it runs, changes it, and the parent sees nothing of that. */
@@ -64,6 +67,45 @@ static void forks_have_their_own_code(void **state)
 static void forks_have_their_own_copy_of_code_memory(void **state)
 {
 	expect_success(fork_aliased);
+}
+
+static void *keep_poking_one(void *arg)
+{
+	size_t which = (size_t)(uintptr_t)arg;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		NEED_OK(flip(which, which + 1, 0, 0));
+	return NULL;
+}
+
+/* The loader's lock must never be copied while a poke holds it. */
+static void fork_and_load(void)
+{
+	pthread_t threads[POKERS];
+	int status;
+
+	make_all(false);
+	NEED_OK(flip(0, 1, 0, 0));
+	for (size_t i = 0; i < POKERS; i++)
+		NEED(!pthread_create(&threads[i], NULL, keep_poking_one, (void *)i));
+	for (int i = 0; i < FORKS; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			alarm(60);
+			_exit(dlopen("libm.so.6", RTLD_NOW) ? 0 : 1);
+		}
+		NEED(waitpid(child, &status, 0) == child);
+		NEED(status == 0);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (size_t i = 0; i < POKERS; i++)
+		NEED(!pthread_join(threads[i], NULL));
+}
+
+static void forked_children_may_load_libraries(void **state)
+{
+	expect_success(fork_and_load);
 }
 
 static void *keep_spawning(void *arg)
@@ -438,6 +480,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forks_have_their_own_code),
 		cmocka_unit_test(forks_have_their_own_copy_of_code_memory),
+		cmocka_unit_test(forked_children_may_load_libraries),
 		cmocka_unit_test(spawns_go_on),
 		cmocka_unit_test(threads_born_during_a_batch_are_covered),
 		cmocka_unit_test(libraries_come_and_go),
