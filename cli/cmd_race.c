@@ -363,6 +363,7 @@ static int wait_for_end(struct race_cli *c)
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
 		if (!is_over)
 			cut_off(c);
+		race_pace(&c->set, &c->run);
 		read_records(c);
 		tell(c, false);
 		/* Short programs are run often: waiting would be most of the time. */
@@ -517,7 +518,7 @@ static void release(struct race_cli *c)
 
 int cmd_race(int argc, char **argv)
 {
-	struct race_cli c = { .run.region_fd = -1 };
+	struct race_cli c = { .run.region_fd = -1, .run.ticks.map_fd = -1 };
 	int status = settings_read(&c.set, argc, argv);
 
 	if (status)

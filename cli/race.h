@@ -47,10 +47,12 @@ struct race_run {
 	struct race_region *region;
 	int region_fd;
 	pid_t pid;
+	struct race_ticks ticks;
+	uint64_t fast_until_ns;	 /* ticks come more often: processes have begun */
+	uint64_t known_processes;
 	/* Of a process that ran already: */
 	int memory_fd;
 	int hangup_fd;	  /* it is told when this is closed: see record/race.h; -1: none */
-	struct race_ticks ticks;
 	uint64_t probe;	  /* is mapped as long as it is the same program */
 	struct inject_masked *unblocked; /* threads that had SIGTRAP blocked before us */
 	size_t unblocked_count;
@@ -60,6 +62,10 @@ struct race_run {
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
+/* Fast ticks while processes are young: they find what only a short program does. */
+void race_pace(const struct race_cli_settings *set, struct race_run *run);
+/* Ticks enough for the stalls that the budget pays for, and no more. */
+uint64_t race_tick_period_ns(uint64_t budget_ppm);
 /* To all processes of this run that the agent is in, but the command itself. */
 void race_others_signal(const struct race_run *run, int signal);
 /* Tell the processes that somebody is still there. */

@@ -28,10 +28,6 @@
 
 #define COMMAND "race"
 #define LAST_TICK_MS 100
-/* At 2 % every 2 ms; no multiple of the scheduler's tick. */
-#define TICK_SHARE 40220000000u
-#define TICK_LEAST_NS 251000u
-#define TICK_MOST_NS 4022000u
 #define PRICE_TRIES 8
 
 static uint64_t hits;
@@ -156,17 +152,6 @@ static void unblock(struct race_run *run)
 	run->unblocked_count = n > 0 ? (size_t)n : 0;
 }
 
-/* Ticks enough for the stalls that the budget pays for, and no more: each stops a CPU for 2 us. */
-static uint64_t tick_period_ns(uint64_t budget_ppm)
-{
-	uint64_t period = TICK_MOST_NS;
-
-	if (budget_ppm)
-		period = TICK_SHARE / budget_ppm;
-	period = period < TICK_LEAST_NS ? TICK_LEAST_NS : period;
-	return period > TICK_MOST_NS ? TICK_MOST_NS : period;
-}
-
 /* It is told of our end by a pipe that has no other reader. */
 static void hold_pipe(struct race_run *run)
 {
@@ -211,8 +196,9 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	race_look(run);
 	unblock(run);
 	run->hangup_fd = -1;
-	int no_ticks = race_ticks_open(run->pid, tick_period_ns(set->budget_ppm), &run->ticks);
+	int no_ticks = race_ticks_open(run->pid, race_tick_period_ns(set->budget_ppm), &run->ticks);
 	run->region->settings.has_ticks = !no_ticks;
+	run->region->settings.pid = run->pid;
 	status = agent_call(COMMAND, run->pid, "race", &share, &result);
 	if (!status && result)
 		status = say_refusal(run, result);
@@ -273,7 +259,6 @@ void race_attach_end(struct race_run *run)
 		cli_note(COMMAND, "process %d: nobody is held any more, but its events are closed when "
 			 "one of its threads runs next", run->pid);
 	}
-	race_ticks_close(&run->ticks);
 	free(run->unblocked);
 	if (run->memory_fd >= 0)
 		close(run->memory_fd);

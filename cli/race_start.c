@@ -17,6 +17,12 @@
 #define COMMAND "race"
 #define REGION_NAME "trapline-race"
 #define HEAP "libtrapline-heap.so"
+/* At 2 % every 2 ms; no multiple of the scheduler's tick. */
+#define TICK_SHARE 40220000000u
+#define TICK_LEAST_NS 251000u
+#define TICK_MOST_NS 4022000u
+#define TICK_YOUNG_NS 251000u
+#define YOUNG_NS 1000000000u
 
 /* Ours is what the command inherits: what notes the heap's blocks is preloaded by that. */
 static int preload_heap(void)
@@ -101,13 +107,58 @@ void race_region_close(struct race_run *run)
 		return;
 	/* Processes that go on without us hold nobody any more. */
 	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
+	race_ticks_close(&run->ticks);
 	agent_region_close(run->region, sizeof(*run->region), run->region_fd);
+}
+
+/* Each stops a CPU for 2 us. */
+uint64_t race_tick_period_ns(uint64_t budget_ppm)
+{
+	uint64_t period = TICK_MOST_NS;
+
+	if (budget_ppm)
+		period = TICK_SHARE / budget_ppm;
+	period = period < TICK_LEAST_NS ? TICK_LEAST_NS : period;
+	return period > TICK_MOST_NS ? TICK_MOST_NS : period;
+}
+
+void race_pace(const struct race_cli_settings *set, struct race_run *run)
+{
+	uint64_t count = __atomic_load_n(&run->region->process_count, __ATOMIC_RELAXED);
+	uint64_t now = now_ns();
+
+	if (!run->region->settings.has_ticks || set->pid)
+		return;
+	if (count != run->known_processes)
+		run->fast_until_ns = now + YOUNG_NS;
+	run->known_processes = count;
+	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? TICK_YOUNG_NS :
+				     race_tick_period_ns(set->budget_ppm));
+}
+
+/*
+ * A sweep and a replay find by traps. Without privilege the processes have clocks of their own,
+ * which cost more at each switch of a thread and find the same.
+ */
+static void prepare_ticks(const struct race_cli_settings *set, struct race_run *run)
+{
+	struct race_settings *shared = &run->region->settings;
+
+	if (set->sweep || set->replay || race_ticks_open(0, TICK_YOUNG_NS, &run->ticks))
+		return;
+	shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
+	int err = race_ticks_start(&run->ticks, RACE_GATE_AT, shared->gate_magic);
+	shared->has_ticks = !err;
+	if (err)
+		race_ticks_close(&run->ticks);
 }
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)
 {
 	char options[PATH_MAX];
 
+	if (!run->region->run)
+		prepare_ticks(set, run);
 	agent_option("race", run->region_fd, options, sizeof(options));
 	run->region->run++;
 	return agent_command_start(COMMAND, set->command, options, &run->pid);

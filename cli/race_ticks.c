@@ -47,9 +47,11 @@ static void emit(struct ebpf *p, pid_t pid, int map_fd)
 {
 	ebpf_mov(p, R6, R1);
 	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
-	ebpf_alu_imm(p, BPF_RSH, R0, 32);
+	ebpf_mov(p, R9, R0);
+	ebpf_alu_imm(p, BPF_RSH, R9, 32);
 	ebpf_mov_imm(p, R1, pid);
-	end_if(p, BPF_JNE, R0, R1);
+	if (pid)
+		end_if(p, BPF_JNE, R9, R1);
 	ebpf_load_map_value(p, R7, map_fd, 0);
 	ebpf_load_mem(p, BPF_DW, R3, R7, offsetof(struct gate_place, at));
 	ebpf_mov_imm(p, R8, 0);
@@ -62,6 +64,8 @@ static void emit(struct ebpf *p, pid_t pid, int map_fd)
 	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, magic));
 	ebpf_load_mem(p, BPF_DW, R2, R7, offsetof(struct gate_place, magic));
 	end_if(p, BPF_JNE, R1, R2);
+	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, pid));
+	end_if(p, BPF_JNE, R1, R9);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
 	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, open_ns));
 	end_if(p, BPF_JLT, R0, R1);
@@ -145,6 +149,7 @@ static int is_in_first_namespace(void)
 int race_ticks_open(pid_t pid, uint64_t period_ns, struct race_ticks *ticks)
 {
 	memset(ticks, 0, sizeof(*ticks));
+	ticks->period_ns = period_ns;
 	ticks->map_fd = is_in_first_namespace() ?
 				ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct gate_place),
 						1, 0) :
@@ -174,6 +179,15 @@ int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic)
 	for (int i = 0; !err && i < ticks->count; i++)
 		err = sys_ioctl(ticks->fds[i], PERF_EVENT_IOC_ENABLE, 0);
 	return err;
+}
+
+void race_ticks_pace(struct race_ticks *ticks, uint64_t period_ns)
+{
+	if (ticks->period_ns == period_ns)
+		return;
+	ticks->period_ns = period_ns;
+	for (int i = 0; i < ticks->count; i++)
+		sys_ioctl(ticks->fds[i], PERF_EVENT_IOC_PERIOD, (uintptr_t)&period_ns);
 }
 
 void race_ticks_close(struct race_ticks *ticks)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_ticks.h - ticks for the threads of a process that runs already, from outside.
+ * race_ticks.h - ticks for the threads of processes that are searched, from outside.
  *
  * A task clock of its own in each thread is a timer that is set and cancelled at each switch of the
  * thread: up to 5 us where a hypervisor takes part. So the clocks are those of the CPUs, and a BPF
@@ -18,15 +18,18 @@ struct race_ticks {
 	int map_fd;
 	int *fds; /* one for each CPU that is there */
 	int count;
+	uint64_t period_ns;
 };
 
 /*
- * All but the start. 0, or -errno: it cannot be had (no privilege, a pid namespace of ours own, an
+ * All but the start. pid: the one process, or 0: all in which a gate is. 0, or -errno: it cannot be had (no privilege, a pid namespace of ours own, an
  * old kernel), and *ticks is as race_ticks_close() wants it.
  */
 int race_ticks_open(pid_t pid, uint64_t period_ns, struct race_ticks *ticks);
 /* From now on, as the gate in the process allows. 0 or -errno. */
 int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic);
+/* Another period. Does nothing where there are no ticks. */
+void race_ticks_pace(struct race_ticks *ticks, uint64_t period_ns);
 void race_ticks_close(struct race_ticks *ticks);
 
 #endif

@@ -255,14 +255,25 @@ struct race_settings {
 	uint64_t range_count; /* above 0: a sweep over these alone, to show a race again */
 	struct race_range ranges[RACE_RANGES];
 	uint64_t trap_ns;    /* price of one trap, for those who cannot measure it; 0: unknown */
-	uint64_t has_ticks;  /* a BPF program makes them: no clock in the process that ran before us */
+	/* A BPF program makes the ticks: no clocks in the processes. */
+	uint64_t has_ticks;
+	uint64_t gate_magic; /* of processes that start with us; others draw theirs */
+	int64_t pid; /* of one that ran before us, as the command has it */
 };
 
 /* In the process: who sends ticks from outside reads it in the thread that would get one. */
 struct race_gate {
 	uint64_t magic;	  /* drawn; 0: no tick any more */
 	uint64_t open_ns; /* CLOCK_MONOTONIC: no tick before */
+	uint64_t pid; /* in the first namespace; a child that has a copy of the gate is another */
 };
+
+/*
+ * Where it is in processes that start with us: one place for all of them, however many, and away
+ * from where programs, libraries and the shadows of sanitizers are.
+ */
+#define RACE_GATE_AT 0x6ace00000000u
+#define RACE_GATE_BYTES 4096u
 
 struct race_region {
 	uint64_t magic;

@@ -118,7 +118,7 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
-	race.gate.open_ns = hit->time_ns + TICK_LASTS_NS;
+	race_gate_open_at(hit->time_ns + TICK_LASTS_NS);
 	int is_over = atomic_get(&race.region->stop) != 0;
 	if (is_over || race_is_unwatched()) {
 		/* One that only stood still will want to know. */

@@ -66,7 +66,7 @@ TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
 /* Where the watches are opened for each stall it is not worth while to keep this one open. */
 TRAP_PATH static void put_away(struct race_aim *aim)
 {
-	if (race.flags & RACE_HAS_TICKS)
+	if (race_opens_anew())
 		event_let_go(aim->event);
 	else
 		event_rest(aim->event);

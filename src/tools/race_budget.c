@@ -187,6 +187,7 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	counter_add(&b->own_cpu_ns, cpu_ns);
 	race_budget_spend(held_ns + cpu_ns, 0);
 	counter_add(&race.process->stalled_ns, held_ns);
+	race_gate_set(clock_now_ns());
 }
 
 /*

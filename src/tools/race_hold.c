@@ -124,17 +124,13 @@ TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped
 	return -1;
 }
 
-/*
- * With ticks from outside the watches are opened for each stall. In threads that ran before us an
- * event that lies there disabled costs its thread at each switch, all the time; to open it costs
- * half as much again as to move it.
- */
+/* Anew costs half as much again as to move it. */
 TRAP_PATH static int arm(struct race_slot *slot)
 {
 	const struct race_target *t = &slot->target;
 	enum trapline_access access = t->access & RACE_WRITE ? TRAPLINE_READ_WRITE : TRAPLINE_WRITE;
 
-	if (!(race.flags & RACE_HAS_TICKS))
+	if (!race_opens_anew())
 		return event_aim(slot->event, t->part, t->part_len, access);
 	/* The kernel counts anew. */
 	slot->delivered_before = counter_get(&slot->event->delivered);
@@ -149,7 +145,7 @@ TRAP_PATH static void disarm(struct race_slot *slot)
 {
 	event_retire(slot->event);
 	inflight_wait(race.pid, slot->event->index);
-	if (race.flags & RACE_HAS_TICKS)
+	if (race_opens_anew())
 		event_let_go(slot->event);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_outside.c - in a process that ran before us: ticks that are made outside, and word of the
+ * race_outside.c - ticks that are made outside, and, in a process that ran before us, word of the
  * command's end.
  *
  * The command has clocks of the CPUs and sends SIGTRAP to who runs (cli/race_ticks.c): a clock for
@@ -22,6 +22,9 @@
 
 /* From <asm-generic/fcntl.h>; <fcntl.h> has it for GNU only. */
 #define SET_SIGNAL 10
+
+struct race_gate *race_common_gate;
+static struct race_gate late_gate;
 
 TRAP_PATH static uint64_t inode_of(int fd)
 {
@@ -85,31 +88,45 @@ static int prepare_tick(void)
 	race.timers[0] = ev;
 	trap_had_ticks = 1;
 	atomic_set(&trap_tick, ev);
-	race.gate.open_ns = 0;
-	race.gate.magic = race_random() | 1;
-	race.region->gate_at = (uintptr_t)&race.gate;
-	race.region->gate_magic = race.gate.magic;
+	race.gate = race.flags & RACE_IS_LATE ? &late_gate : race_common_gate;
+	race.gate->open_ns = 0;
+	if (race.flags & RACE_IS_LATE) {
+		race.gate->pid = (uint64_t)race.region->settings.pid;
+		race.region->gate_at = (uintptr_t)race.gate;
+		race.region->gate_magic = race_random() | 1;
+		atomic_set(&race.gate->magic, race.region->gate_magic);
+	} else {
+		race.gate->pid = (uint64_t)race.pid;
+		atomic_set(&race.gate->magic, race.region->settings.gate_magic);
+	}
 	return 0;
 }
 
 int race_outside_start(void)
 {
-	int err = open_hangup();
+	int err = race.flags & RACE_IS_LATE ? open_hangup() : 0;
 
 	if (!err && race.flags & RACE_HAS_TICKS)
 		err = prepare_tick();
 	return err;
 }
 
+TRAP_PATH void race_gate_open_at(uint64_t ns)
+{
+	if (race.gate)
+		atomic_set(&race.gate->open_ns, ns);
+}
+
 TRAP_PATH void race_gate_set(uint64_t now_ns)
 {
-	if (race.flags & RACE_HAS_TICKS)
-		atomic_set(&race.gate.open_ns, now_ns + race_budget_wait_ns(now_ns));
+	if (race.gate)
+		race_gate_open_at(now_ns + race_budget_wait_ns(now_ns));
 }
 
 TRAP_PATH void race_outside_end(void)
 {
-	atomic_set(&race.gate.magic, (uint64_t)0);
+	if (race.gate)
+		atomic_set(&race.gate->magic, (uint64_t)0);
 	atomic_set(&trap_tick, (struct trapline_event *)NULL);
 	if (race.hangup.fd)
 		atomic_set(&trap_on_hangup, (void (*)(void))NULL);

@@ -185,7 +185,7 @@ struct race_state {
 	struct race_aim shared_aim;
 	uint32_t has_shared_aim;
 	struct race_budget budget;
-	struct race_gate gate;
+	struct race_gate *gate; /* with ticks from outside */
 	struct race_hangup hangup;
 	uint64_t seen[RACE_SEEN]; /* accesses that were come across lately */
 	uint64_t seen_count;
@@ -210,8 +210,22 @@ static inline void race_count(enum race_counter what)
 	counter_add(&race.process->counters[what], 1u);
 }
 
+/*
+ * Where threads ran before us an event that lies there disabled would cost its thread at each switch,
+ * and there is no clock to find those that are born: watches are opened for each stall.
+ */
+static inline int race_opens_anew(void)
+{
+	return race.flags & RACE_HAS_TICKS && race.flags & RACE_IS_LATE;
+}
+
+/* Where all processes that start with the command have it; stays mapped. NULL: none. */
+extern struct race_gate *race_common_gate;
+
 /* race_outside.c: */
 int race_outside_start(void);
+/* A tick is being taken: none before that time. */
+void race_gate_open_at(uint64_t ns);
 /* A tick was taken: when may the next one come? */
 void race_gate_set(uint64_t now_ns);
 void race_outside_end(void);

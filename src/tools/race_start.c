@@ -12,9 +12,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/sys.h"
+#include "event/ids.h"
 #include "tools/race.h"
 #include "tools/race_priv.h"
 #include "trap/trap.h"
@@ -30,6 +33,8 @@
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */
 #endif
+/* From <linux/mman.h>, Linux commit a4ff8e8620d3 (v4.17). */
+#define FIXED_NOREPLACE 0x100000
 #define THREADS_MORE 256u /* born while we arm the others */
 
 /* Members that trapline_watch() and its like would set. The callback may run from now on. */
@@ -303,11 +308,11 @@ static int open_all(void)
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_is_replay())
 		return 0; /* others are not held */
-	if (race.flags & RACE_HAS_TICKS)
+	if (race_opens_anew())
 		put_watches_away();
-	else
+	if (!(race.flags & RACE_HAS_TICKS))
 		err = open_timers();
-	if (!err && race.flags & RACE_IS_LATE)
+	if (!err)
 		err = race_outside_start();
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;
 }
@@ -355,6 +360,29 @@ static int begin(struct race_region *region, uint32_t flags)
 	return err;
 }
 
+/* 0, or -errno: this process needs its own clocks. */
+static int map_gate(void)
+{
+	struct ids ids;
+
+	if (race_common_gate)
+		return 0;
+	/* What sends the ticks has numbers of the first namespace. */
+	ids_read(sys_getpid(), &ids);
+	if (ids.numbered_by.inode)
+		return -EOPNOTSUPP;
+	long at = sys6(SYS_mmap, RACE_GATE_AT, RACE_GATE_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | FIXED_NOREPLACE, -1, 0);
+	if (at < 0)
+		return (int)at;
+	if ((uint64_t)at != RACE_GATE_AT) { /* before Linux 4.17 it is a hint */
+		memory_unmap((void *)at, RACE_GATE_BYTES);
+		return -EEXIST;
+	}
+	race_common_gate = (struct race_gate *)at;
+	return 0;
+}
+
 int race_start(struct race_region *region, uint32_t flags)
 {
 	if (region->magic != RACE_MAGIC || region->bytes != sizeof(*region))
@@ -362,7 +390,7 @@ int race_start(struct race_region *region, uint32_t flags)
 	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
 		return -EBUSY;
 	race_modules_forget();
-	if (flags & RACE_IS_LATE && region->settings.has_ticks)
+	if (region->settings.has_ticks && (flags & RACE_IS_LATE || map_gate() == 0))
 		flags |= RACE_HAS_TICKS;
 	return begin(region, flags);
 }
@@ -422,8 +450,11 @@ int race_forked(void)
 	if (!region || race.phase == RACE_ENDED)
 		return -ESRCH;
 	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped();
-	/* Ticks from outside are for one process. */
-	uint32_t flags = race.flags & ~(uint32_t)RACE_HAS_TICKS;
+	uint32_t flags = race.flags;
+
+	/* They are for the one process that ran before us. */
+	if (flags & RACE_IS_LATE)
+		flags &= ~(uint32_t)RACE_HAS_TICKS;
 
 	race_forget();
 	return goes_on ? begin(region, flags) : -ECANCELED;

@@ -22,8 +22,8 @@ searched_until()
 }
 is_found='any(.[]; .type == "race")'
 
-for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm exec \
-	locks many_threads small_stacks signal_stacks jumps; do
+for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm vforks \
+	exec locks many_threads small_stacks signal_stacks jumps; do
 	race --overhead 20% -- "$victims/race_guest" $mode
 	ok "$mode: the program notices nothing" $?
 	holds '.[-1].type == "summary" and .[-1].processes_failed == 0'
@@ -55,11 +55,38 @@ race -- "$victims/race_guest" exec
 holds '.[-1].processes == 2'
 ok "a program started by exec is searched" $?
 
+# Ticks come from clocks of the CPUs, where the command may have them.
+clocks=2
+if [ "$(id -u)" = 0 ] && [ "$(stat -Lc %i /proc/self/ns/pid)" = $((0xeffffffc)) ]; then
+	clocks=0
+fi
 # An event of one thread alone would make each switch between it and another dearer, for good.
 race --overhead 20% -- sh -c "'$victims/race_right' mutex 1.5 & sleep 1; ls -l /proc/\$!/fd; wait"
 events=$(grep -c perf_event "$tmp/out")
-holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2' && [ "$events" = 6 ]
-ok "3 watches, 2 clocks and a breakpoint are all, however many threads are searched" $?
+holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2' && [ "$events" = $((4 + clocks)) ]
+ok "3 watches, a breakpoint and $clocks clocks are all, however many threads are searched" $?
+
+if [ $clocks = 0 ]; then
+	searched_until "$is_found" --overhead 20% -- unshare -pf "$victims/race_racy" read_modify_write
+	holds "$is_found"
+	ok "a program in a pid namespace of its own has clocks of its own" $?
+else
+	skip "a program in a pid namespace of its own has clocks of its own" \
+		"privilege, in the first pid namespace"
+fi
+
+timeout 60 "$trapline" race --overhead 20% -- sh -c "'$victims/race_right' mutex 2; echo \$? >'$tmp/end'" \
+	>"$tmp/out" 2>"$tmp/err" &
+command=$!
+sleep 1
+# Of timeout, whose child is the command.
+pkill -9 -P $command
+for _ in $(seq 100); do
+	[ -s "$tmp/end" ] && break
+	sleep 0.1
+done
+[ "$(cat "$tmp/end" 2>/dev/null)" = 0 ]
+ok "the command is killed: the program goes on to its end" $?
 
 race -- sh -c 'echo out; echo err >&2; exit 3'
 [ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && [ "$(cat "$tmp/err")" = err ]

@@ -178,6 +178,34 @@ static int fork_storm(void)
 	return bad != 0;
 }
 
+/* A child of vfork() has the memory, but not the signals of its parent: nobody may be held there. */
+static __attribute__((noinline)) int vfork_once(void)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		for (volatile long n = 0; n < 3000000; n++)
+			;
+		_exit(7);
+	}
+	int status = 0;
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+}
+
+static int vforks(void)
+{
+	pthread_t threads[2];
+	int bad = 0;
+
+	start_threads(threads, 2);
+	for (int i = 0; i < 100; i++)
+		bad += !vfork_once();
+	stop_threads(threads, 2);
+	if (bad)
+		fprintf(stderr, "%d children ended badly\n", bad);
+	return bad != 0;
+}
+
 static int exec_self(char **argv)
 {
 	char *again[] = { argv[0], "blocked_signals", NULL };
@@ -341,6 +369,7 @@ int main(int argc, char **argv)
 		{ "closed_descriptors", closed_descriptors },
 		{ "forks", forks },
 		{ "fork_storm", fork_storm },
+		{ "vforks", vforks },
 		{ "locks", locks },
 		{ "many_threads", many_threads },
 		{ "small_stacks", small_stacks },
