@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COMMAND "race"
@@ -22,6 +23,7 @@
 #define TICK_LEAST_NS 251000u
 #define TICK_MOST_NS 4022000u
 #define TICK_YOUNG_NS 251000u
+#define LAST_TICK_MS 100
 #define YOUNG_NS 1000000000u
 
 /* Ours is what the command inherits: what notes the heap's blocks is preloaded by that. */
@@ -101,12 +103,30 @@ int race_command_check(const struct race_cli_settings *set)
 	return status;
 }
 
+static bool others_search(const struct race_region *region)
+{
+	for (uint32_t i = 0; i < RACE_PROCESSES && region->processes[i].state; i++)
+		if (region->processes[i].state == RACE_PROCESS_LIVE &&
+		    !kill(region->processes[i].pid, 0))
+			return true;
+	return false;
+}
+
+/* Processes that go on without us hold nobody any more, and their next tick takes all away. */
+static void end_others(const struct race_run *run)
+{
+	struct timespec pause = { 0, 1000000 };
+
+	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < LAST_TICK_MS && run->ticks.count && others_search(run->region); i++)
+		nanosleep(&pause, NULL);
+}
+
 void race_region_close(struct race_run *run)
 {
 	if (!run->region)
 		return;
-	/* Processes that go on without us hold nobody any more. */
-	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
+	end_others(run);
 	race_ticks_close(&run->ticks);
 	agent_region_close(run->region, sizeof(*run->region), run->region_fd);
 }

@@ -25,6 +25,9 @@ struct race_births race_births;
 
 void race_birth_begins(void)
 {
+	/* No tick comes any more when the command was killed: nobody else would notice. */
+	if (race.gate)
+		race_end_if_over();
 	atomic_add(&race_births.begun, 1u);
 }
 
@@ -119,12 +122,8 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
 	race_gate_open_at(hit->time_ns + TICK_LASTS_NS);
-	int is_over = atomic_get(&race.region->stop) != 0;
-	if (is_over || race_is_unwatched()) {
-		/* One that only stood still will want to know. */
-		race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
+	if (race_end_if_over())
 		return TRAPLINE_GO_ON;
-	}
 	race_count(RACE_SAMPLES);
 	if (!hit->async && !race_is_stopped())
 		on_tick(hit);

@@ -29,6 +29,17 @@ TRAP_PATH int race_is_unwatched(void)
 	return now > looked && now - looked > UNWATCHED_NS;
 }
 
+TRAP_PATH int race_end_if_over(void)
+{
+	int is_over = atomic_get(&race.region->stop) != 0;
+
+	if (!is_over && !race_is_unwatched())
+		return 0;
+	/* One that only stood still will want to know. */
+	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
+	return 1;
+}
+
 #define EVENTS (RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS + 1)
 
 TRAP_PATH static struct trapline_event *event_at(uint32_t i)

@@ -232,6 +232,8 @@ void race_outside_end(void);
 
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
+/* End it when that is so, or the command is done. 1: it was. */
+int race_end_if_over(void);
 /* -EALREADY: it is not running, or somebody ends it. -EBUSY: ended; what callbacks use is not freed. */
 int race_end(enum race_step why, int error);
 /* In a forked child. */

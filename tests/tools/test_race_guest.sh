@@ -88,6 +88,11 @@ done
 [ "$(cat "$tmp/end" 2>/dev/null)" = 0 ]
 ok "the command is killed: the program goes on to its end" $?
 
+race -- sh -c "'$victims/race_right' mutex 3 >/dev/null & sleep 1; echo \$!"
+left=$(cat "$tmp/out")
+[ "$left" ] && kill -0 "$left" && [ -z "$(find "/proc/$left/fd" -lname "*perf_event*")" ]
+ok "a process that goes on after the command has no event any more" $?
+
 race -- sh -c 'echo out; echo err >&2; exit 3'
 [ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && [ "$(cat "$tmp/err")" = err ]
 ok "output and exit status are the program's" $?
