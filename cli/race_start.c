@@ -24,7 +24,8 @@
 #define TICK_MOST_NS 4022000u
 #define TICK_YOUNG_NS 251000u
 #define LAST_TICK_MS 100
-#define YOUNG_NS 1000000000u
+#define YOUNG_NS 100000000u
+#define YOUNG_REST_NS 900000000u /* a build starts one after the other */
 
 /* Ours is what the command inherits: what notes the heap's blocks is preloaded by that. */
 static int preload_heap(void)
@@ -149,7 +150,7 @@ void race_pace(const struct race_cli_settings *set, struct race_run *run)
 
 	if (!run->region->settings.has_ticks || set->pid)
 		return;
-	if (count != run->known_processes)
+	if (count != run->known_processes && now > run->fast_until_ns + YOUNG_REST_NS)
 		run->fast_until_ns = now + YOUNG_NS;
 	run->known_processes = count;
 	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? TICK_YOUNG_NS :
