@@ -46,6 +46,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_HITS_EXCLUDED] = "hits_excluded_code",
 	[RACE_HITS_ASYNC] = "hits_sigtrap_blocked",
 	[RACE_HITS_MORE] = "hits_after_first",
+	[RACE_HITS_NO_ROOM] = "hits_small_stack",
 	[RACE_HITS_OWN] = "hits_own_thread",
 	[RACE_HITS_LOST] = "hits_lost",
 	[RACE_CHANGES_UNSURE] = "changes_unsure",

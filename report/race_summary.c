@@ -174,8 +174,23 @@ static void print_meaning(const struct race_totals *t, size_t shown, FILE *f)
 		print_chance(t, f);
 }
 
+static void print_small_stacks(const struct race_totals *t, FILE *f)
+{
+	uint64_t held = t->counters[RACE_STALLS_NO_ROOM];
+	uint64_t seen = t->counters[RACE_HITS_NO_ROOM];
+
+	if (held || seen)
+		fprintf(f,
+			"small stacks: %" PRIu64 " times a thread was left alone, and %" PRIu64
+			" accesses to what was watched were not looked at, since too little of their "
+			"threads' stacks was left (some 11 KiB are needed, more where registers are "
+			"wide): give them larger ones, pthread_attr_setstacksize(3)\n",
+			held, seen);
+}
+
 static void print_losses(const struct race_totals *t, FILE *f)
 {
+	print_small_stacks(t, f);
 	if (t->counters[RACE_HEAP_LOST_BLOCKS] || t->counters[RACE_HEAP_LOST_STACKS])
 		fprintf(f,
 			"heap: %" PRIu64 " blocks and %" PRIu64

@@ -110,12 +110,12 @@ static int open_anew(void *arg, pid_t tid)
 }
 
 int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
-		   enum trapline_access access)
+		   enum trapline_access access, struct task_names *names)
 {
 	struct anew anew = { .ev = ev };
 
 	describe_access(ev, addr, len, access, &anew.attr);
-	int err = tasks_each(ev->pid, open_anew, &anew);
+	int err = tasks_each(ev->pid, names, open_anew, &anew);
 	if (err)
 		event_let_go(ev);
 	return err;

@@ -269,8 +269,12 @@ struct task_list {
 	size_t capacity;
 };
 int tasks_read(pid_t pid, struct task_list *list);
+/* The caller's, since a handler's stack has little room. */
+struct task_names {
+	char bytes[2048] __attribute__((aligned(8)));
+};
 /* Until act returns another value than 0, which is then the result; else 0 or -errno. AS-Safe. */
-int tasks_each(pid_t pid, int (*act)(void *arg, pid_t tid), void *arg);
+int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t tid), void *arg);
 void tasks_free(struct task_list *list);
 
 /* What arming does with each new descriptor, before it is enabled. Returns 0 or -errno. */
@@ -315,7 +319,7 @@ void event_pause(struct trapline_event *ev);
 void event_rest(struct trapline_event *ev);
 int event_aim_self(struct trapline_event *ev, uint64_t addr);
 int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
-		   enum trapline_access access);
+		   enum trapline_access access, struct task_names *names);
 void event_retire(struct trapline_event *ev);
 void event_let_go(struct trapline_event *ev);
 void event_free(struct trapline_event *ev);

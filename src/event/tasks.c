@@ -64,10 +64,9 @@ static int each_name(const char *buf, long n, int (*act)(void *arg, pid_t tid), 
 	return err;
 }
 
-int tasks_each(pid_t pid, int (*act)(void *arg, pid_t tid), void *arg)
+int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t tid), void *arg)
 {
 	char path[40];
-	char buf[1024] __attribute__((aligned(8))); /* handlers have little room */
 	int err = 0;
 
 	path_of(pid, path);
@@ -75,12 +74,12 @@ int tasks_each(pid_t pid, int (*act)(void *arg, pid_t tid), void *arg)
 	if (fd < 0)
 		return fd == -ENOENT ? -ESRCH : fd;
 	while (!err) {
-		long n = sys3(SYS_getdents64, fd, buf, sizeof(buf));
+		long n = sys3(SYS_getdents64, fd, names->bytes, sizeof(names->bytes));
 		if (n <= 0) {
 			err = n == -ENOENT ? -ESRCH : (int)n;
 			break;
 		}
-		err = each_name(buf, n, act, arg);
+		err = each_name(names->bytes, n, act, arg);
 	}
 	sys_close(fd);
 	return err;
@@ -93,8 +92,10 @@ static int append(void *arg, pid_t tid)
 
 int tasks_read(pid_t pid, struct task_list *list)
 {
+	struct task_names names;
+
 	list->count = 0;
-	return tasks_each(pid, append, list);
+	return tasks_each(pid, &names, append, list);
 }
 
 void tasks_free(struct task_list *list)

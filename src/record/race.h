@@ -140,7 +140,7 @@ enum race_counter {
 	RACE_STALLS_CONSTANT,  /* not held: memory that is not writable, or not there */
 	RACE_STALLS_NO_SLOT,   /* not held: all registers in use */
 	RACE_STALLS_REFUSED,   /* not held: the kernel refused */
-	RACE_STALLS_NO_ROOM,   /* not held: the thread's stack is too small for signals meanwhile */
+	RACE_STALLS_NO_ROOM,   /* not held: little is left of the thread's stack */
 	RACE_STALLS_LEFT, /* not ended: the thread jumped out of our handler, or died in it */
 	RACE_STALLS_IDLE,    /* ended early, since nothing else ran */
 	RACE_HITS,	     /* accesses by others to what was watched */
@@ -148,6 +148,7 @@ enum race_counter {
 	RACE_HITS_EXCLUDED,  /* ... from runtimes */
 	RACE_HITS_ASYNC,     /* ... seen late, since SIGTRAP was blocked */
 	RACE_HITS_MORE,	     /* ... after the one that is told */
+	RACE_HITS_NO_ROOM,   /* ... that nobody looked at: little is left of the thread's stack */
 	RACE_HITS_OWN,	     /* ... by the held thread itself, in a handler of its own */
 	RACE_HITS_LOST,	     /* ... whose signal was merged with another */
 	RACE_CHANGES_UNSURE, /* values that changed, perhaps by a thread just born */

@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "code/insn_context.h"
 #include "tools/race_priv.h"
+#include "trap/trap.h"
 
 /* Of so many ticks one goes to an access seen elsewhere. */
 #define SEEN_INSTEAD 8
@@ -95,6 +96,10 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 	uint64_t pc;
 
 	race_aims_drop_missed(now);
+	if (!trap_has_room(RACE_ROOM_TICK)) {
+		race_count(RACE_STALLS_NO_ROOM);
+		return;
+	}
 	if (!race_budget_allows(now)) {
 		race_count(RACE_SAMPLES_EARLY);
 		return;

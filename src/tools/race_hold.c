@@ -21,7 +21,6 @@
 /* What lies so close above the stack pointer is most often the thread's own. */
 #define OWN_STACK_BYTES 65536u
 #define RED_ZONE_BYTES 256u
-#define OWN_FRAMES_BYTES 4096u /* of our handlers, in a hold and in what interrupts it */
 /* Longer waits are looked after: a slice without anybody else running is the last one. */
 #define SLICE_NS 1000000u
 /* Slices; there the other side may be asleep most of the time. */
@@ -137,7 +136,7 @@ TRAP_PATH static int arm(struct race_slot *slot)
 	slot->dropped_before = slot->dropped;
 	slot->lost = 0;
 	slot->lost_before = 0;
-	return event_aim_anew(slot->event, t->part, t->part_len, access);
+	return event_aim_anew(slot->event, t->part, t->part_len, access, &slot->names);
 }
 
 /* After event_pause(): until nobody is in its callback. */
@@ -327,7 +326,7 @@ TRAP_PATH static void fill_second(struct race_record *record,
 
 /* second: NULL, nobody was seen. */
 TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slot *slot,
-			   unsigned int length, const struct race_module *module,
+			   const struct race_module *module,
 			   const struct race_caught *second, uint64_t now_value)
 {
 	uint32_t pair = race_add_pair(race.region, race_place_of(hit->ip),
@@ -364,7 +363,7 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	record->first.size = t->size;
 	record->first.access = t->access;
 	record->first.flags = t->flags;
-	race_side_fill(&record->first, hit, hit->ip, length, module);
+	race_side_fill(&record->first, hit, hit->ip, t->length, module);
 	fill_second(record, slot, second, now_value);
 	race_tell_memory(record, hit->sp, second ? second->sp : 0);
 	race_write_end(record, sequence);
@@ -411,7 +410,6 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 /* Returns how long the thread waited; 0: it did not. */
 TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 					 struct race_slot *slot, uint64_t delay_ns,
-					 unsigned int length,
 					 const struct race_module *module)
 {
 	const struct race_target *t = &slot->target;
@@ -452,16 +450,16 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	    (has_locked && slot->locked.new_value == slot->old_value))
 		slot->old_value = earlier;
 	if (is_filled)
-		tell(hit, slot, length, module, &slot->second, now_value);
+		tell(hit, slot, module, &slot->second, now_value);
 	if (has_locked)
-		tell(hit, slot, length, module, &slot->locked, now_value);
+		tell(hit, slot, module, &slot->locked, now_value);
 	else if (!is_filled && is_unknown)
-		tell(hit, slot, length, module, NULL, now_value);
+		tell(hit, slot, module, NULL, now_value);
 	return waited;
 }
 
 TRAP_PATH static int hold(const struct trapline_hit *hit,
-			   const struct race_target *target, unsigned int length,
+			   const struct race_target *target,
 			   const struct race_module *module)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
@@ -483,7 +481,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	slot->locked.state = 0;
 	slot->hits = 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
-	uint64_t waited = watch_and_wait(hit, slot, delay, length, module);
+	uint64_t waited = watch_and_wait(hit, slot, delay, module);
 	atomic_set(&slot->state, SLOT_FREE);
 	uint64_t end = clock_now_ns();
 	if (!site) {
@@ -562,48 +560,45 @@ TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_reg
 	return 0;
 }
 
-/*
- * In a sweep a tick, and in it somebody's hit, can come on top of a stall: three signals on one
- * stack. PTHREAD_STACK_MIN has no room for that. Below a small stack lies a page that nobody reads.
- */
-TRAP_PATH static int has_room(void)
+/* What is to be held at hit->ip: a frame of its own, that is gone while the thread is held. */
+TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_spot *spot,
+			    enum race_policy policy, const struct race_module *module,
+			    struct race_target *target)
 {
-	uint64_t here = (uintptr_t)__builtin_frame_address(0);
-	uint8_t byte;
+	enum race_call call = spot ? spot->call : RACE_CALL_NONE;
+	uint64_t left = module->text_end - hit->ip;
+	struct insn_regs regs;
+	struct insn insn;
 
-	return !race.region->settings.is_sweep ||
-	       sys_read_memory(race.pid, here - 2 * race.signal_bytes - OWN_FRAMES_BYTES, &byte,
-			       1) == 1;
+	race_registers(hit, &regs);
+	if (insn_decode(race_code(module, hit->ip),
+			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
+	    (call ? find_call_target(call, &regs, target) :
+		    find_target(&insn, &regs, spot && spot->is_escaped, target)))
+		return -ENOENT;
+	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
+							  RACE_READ_WRITE;
+	if (target->access & ~allowed)
+		return -ENOENT;
+	target->length = insn.length;
+	return 0;
 }
 
 TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *spot)
 {
-	int is_escaped = spot && spot->is_escaped;
-	enum race_call call = spot ? spot->call : RACE_CALL_NONE;
 	const struct race_module *module;
 	struct race_target target;
-	struct insn_regs regs;
-	struct insn insn;
 
 	enum race_policy policy = race_policy_of(hit->ip, &module);
 	if (policy == RACE_CODE_EXCLUDED)
 		return -ENOENT;
-	uint64_t left = module->text_end - hit->ip;
-	race_registers(hit, &regs);
-	if (insn_decode(race_code(module, hit->ip),
-			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
-	    (call ? find_call_target(call, &regs, &target) :
-		    find_target(&insn, &regs, is_escaped, &target)))
-		return -ENOENT;
-	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
-							  RACE_READ_WRITE;
-	if (target.access & ~allowed)
-		return -ENOENT;
-	if (!has_room()) {
+	if (!trap_has_room(RACE_ROOM_HOLD)) {
 		race_count(RACE_STALLS_NO_ROOM);
 		return -EBUSY;
 	}
-	int pointless = is_pointless(hit, is_escaped, &target);
+	if (choose(hit, spot, policy, module, &target))
+		return -ENOENT;
+	int pointless = is_pointless(hit, spot && spot->is_escaped, &target);
 	if (pointless >= 0) {
 		race_count((enum race_counter)pointless);
 		return -EFAULT;
@@ -611,7 +606,7 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *
 	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
 		return -ENOENT;
 	/* At a call nothing is accessed that a breakpoint alone could tell. */
-	if (!call)
+	if (!spot || !spot->call)
 		race_note_seen(hit->ip);
-	return hold(hit, &target, insn.length, module);
+	return hold(hit, &target, module);
 }

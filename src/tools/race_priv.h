@@ -69,6 +69,7 @@ struct race_target {
 	uint8_t flags;	/* enum race_side_flag */
 	uint64_t part;	/* what is watched of it */
 	uint32_t part_len;
+	uint8_t length; /* of the instruction */
 };
 
 enum race_slot_state {
@@ -110,6 +111,7 @@ struct race_slot {
 	struct race_caught second;
 	/* A locked instruction that changed the value. A plain access may come yet, so it is waited on. */
 	struct race_caught locked;
+	struct task_names names; /* of the owner, while it opens the watch */
 };
 
 enum race_aim_state {
@@ -159,6 +161,16 @@ struct race_hangup {
 	uint64_t inode;
 };
 
+/*
+ * Stack of the thread below the one who asks trap_has_room(): by -fcallgraph-info=su, with what the
+ * decoder (340) and the unwinder (1700) were seen to take. tests/tools/test_race_stacks.sh.
+ */
+enum {
+	RACE_ROOM_TICK = 2560,	 /* to look ahead */
+	RACE_ROOM_HOLD = 2688,	 /* to choose, to wait, to tell what was found */
+	RACE_ROOM_SECOND = 3264, /* to find the instruction before the pc */
+};
+
 enum race_phase {
 	RACE_IDLE,
 	RACE_STARTING,
@@ -178,7 +190,6 @@ struct race_state {
 	const struct race_module *program;
 	uint64_t random;
 	uint32_t slot_count;
-	uint32_t signal_bytes; /* of stack, that the kernel needs for one signal */
 	struct trapline_event *timers[RACE_TIMERS];
 	struct race_slot slots[RACE_SLOTS];
 	struct race_aim aims[RACE_AIM_ROWS];

@@ -18,6 +18,7 @@
 #include "code/insn_back.h"
 #include "code/poke.h"
 #include "tools/race_priv.h"
+#include "trap/trap.h"
 
 /* A storm of accesses that do not count ends the stall. */
 #define HITS_MAX 24u
@@ -221,6 +222,10 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		race_count(RACE_HITS_ASYNC);
 		return TRAPLINE_GO_ON;
 	}
+	if (!trap_has_room(RACE_ROOM_SECOND)) {
+		reject(slot, RACE_HITS_NO_ROOM);
+		return TRAPLINE_GO_ON;
+	}
 	find_insn(hit, &found);
 	if (found.is_atomic && !take_locked(slot, hit, &found)) {
 		reject(slot, RACE_HITS_ATOMIC);
@@ -250,13 +255,10 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
  * A thread that came past a trap of ours made its access in a copy of the instruction. For us, and
  * for who unwinds its stack, it stands behind the instruction itself.
  */
-TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
+TRAP_PATH static enum trapline_action take_hit_in_copy(const struct trapline_hit *hit,
+						       uint64_t origin)
 {
-	uint64_t origin = slot_origin(hit->ip);
 	greg_t *pc = &((ucontext_t *)hit->context)->uc_mcontext.gregs[REG_RIP];
-
-	if (!origin)
-		return take_hit(hit);
 	struct trapline_hit there = *hit;
 	greg_t in_copy = *pc;
 
@@ -265,4 +267,11 @@ TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
 	enum trapline_action action = take_hit(&there);
 	*pc = in_copy;
 	return action;
+}
+
+TRAP_PATH enum trapline_action race_on_watch(const struct trapline_hit *hit)
+{
+	uint64_t origin = slot_origin(hit->ip);
+
+	return origin ? take_hit_in_copy(hit, origin) : take_hit(hit);
 }

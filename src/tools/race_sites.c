@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "code/insn_context.h"
 #include "tools/race_priv.h"
+#include "trap/trap.h"
 
 #define PASSES_MAX 32u
 #define POINTLESS_MAX 16u
@@ -152,12 +153,17 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 }
 
 TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
-			      const struct race_spots *set, struct race_spot *spot)
+			      const struct race_spots *set, struct race_spot *spot,
+			      uint32_t passes)
 {
 	struct insn_regs regs;
 	struct insn insn;
 	uint64_t address;
 
+	if (!trap_has_room(RACE_ROOM_TICK)) {
+		let_pass(set, spot, RACE_STALLS_NO_ROOM, passes);
+		return;
+	}
 	insn_regs_from_context(trap->context, &regs);
 	if (!insn_decode(race_code(set->module, trap->address), INSN_LENGTH_MAX, &insn) &&
 	    !insn_address(&insn, 0, &regs, &address))
@@ -178,7 +184,7 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	race_budget_spend(PASS_NS, 1);
 	uint32_t passes = counter_add(&spot->passes, 1u) + 1;
 	if (spot->is_witness) {
-		witness(hit, set, spot);
+		witness(hit, set, spot, passes);
 		return;
 	}
 	if (race_is_alone(now)) {

@@ -30,9 +30,6 @@
 #define LOWEST_FD 600
 #define WATCH_BYTES 8u
 #define TRAP_NS 10000u /* of one trap, where it could not be measured */
-#ifndef AT_MINSIGSTKSZ
-#define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */
-#endif
 /* From <linux/mman.h>, Linux commit a4ff8e8620d3 (v4.17). */
 #define FIXED_NOREPLACE 0x100000
 #define THREADS_MORE 256u /* born while we arm the others */
@@ -339,7 +336,6 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.region = region;
 	race.flags = flags;
 	race.pid = sys_getpid();
-	race.signal_bytes = (uint32_t)getauxval(AT_MINSIGSTKSZ);
 	race.random = clock_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)race.pid;
 	race.process = race_add_process(region, race.pid);
 	if (!race.process)

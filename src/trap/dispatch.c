@@ -7,7 +7,9 @@
  *
  * SA_NODEFER: a hit inside a callback enters the handler at once and is counted as nested. With
  * SIGTRAP blocked it would stay pending, come again after the handler's return, and never end
- * if the callback always touches the watched word.
+ * if the callback always touches the watched word. On a thread's own stack the same is done by hand,
+ * where there is room for another signal; where not, no callback touches anything of the program.
+ * That a blocked SIGTRAP of an event waits, and does not kill: Linux commit 78ed93d72ded (v5.18).
  */
 #include <signal.h>
 #include <string.h>
@@ -35,6 +37,10 @@
 #define RSEQ_SIGNATURE 0xd428bc00u
 #endif
 #define RSEQ_ABORTS_MAX 64u
+/* Of stack, so that handlers of the program may come on top of ours. */
+#define ROOM_FOR_GUESTS 16384u
+/* And to find out that there is no room for more. */
+#define ROOM_TO_LOOK 1536u
 
 struct siginfo_perf {
 	int32_t signo, error, code, pad;
@@ -62,6 +68,7 @@ struct sigaction trap_previous;	      /* what foreign signals go to */
 struct sigaction trap_first_previous; /* the one before anybody put itself between */
 static uint64_t late_closed;
 
+int trap_on_thread_stack;
 struct trapline_event *trap_tick;
 uint32_t trap_had_ticks;
 int trap_hangup_fd;
@@ -74,6 +81,7 @@ extern char __stop_trap_path[] __attribute__((visibility("hidden")));
 void trap_forked(void)
 {
 	self.tid = 0;
+	trap_room.pid = sys_getpid();
 }
 
 uint64_t trap_late_closed(void)
@@ -105,6 +113,10 @@ TRAP_PATH static void chain(int sig, siginfo_t *info, void *context)
 {
 	const struct sigaction *action = self.chaining ? &trap_first_previous : &trap_previous;
 
+	/* It may leave by siglongjmp, with the mask that it finds. */
+	if (trap_on_thread_stack)
+		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL,
+		     sizeof(uint64_t));
 	if (action->sa_handler == SIG_DFL) {
 		die_by_default();
 		return;
@@ -282,17 +294,28 @@ TRAP_PATH static int is_wanted(struct trapline_event *ev, const struct trapline_
 	return condition_holds(ev, &input);
 }
 
-TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
+TRAP_PATH static enum trapline_action call_with_stack(struct trapline_event *ev,
+						      struct trapline_hit *hit)
 {
 	uint64_t frames[TRAPLINE_STACK_MAX];
 
 	hit->stack = frames;
-	if (ev->stack_depth)
-		hit->stack_count = stack_unwind(hit->ip, frames, ev->stack_depth);
+	hit->stack_count = stack_unwind(hit->ip, frames, ev->stack_depth);
+	return ev->callback(hit);
+}
+
+/* A thread's stack may be small: what nobody asked for takes no room there. */
+TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
+{
+	static const uint64_t no_frames[1];
+
+	hit->stack = no_frames;
 	counter_add(&ev->delivered, 1);
 	if (hit->async)
 		counter_add(&ev->async, 1);
-	if (ev->callback(hit) == TRAPLINE_DISARM) {
+	enum trapline_action action = ev->stack_depth ? call_with_stack(ev, hit) :
+							ev->callback(hit);
+	if (action == TRAPLINE_DISARM) {
 		atomic_set(&ev->wanted, 0);
 		event_sync(ev);
 	}
@@ -414,12 +437,28 @@ TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context
 	return 1;
 }
 
+/*
+ * Where we are called with all signals blocked: see install.c. Those of the program wait where there is
+ * no room for its handler on top of what we do; it goes on with its own mask when we return.
+ */
+TRAP_PATH static void let_others_come(const ucontext_t *context)
+{
+	const uint64_t trap = 1ull << (SIGTRAP - 1);
+
+	if (trap_has_room(ROOM_FOR_GUESTS))
+		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &context->uc_sigmask, NULL, sizeof(trap));
+	else if (trap_has_room(ROOM_TO_LOOK))
+		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
+}
+
 TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 {
 	const struct siginfo_perf *info = (const void *)siginfo;
 	struct siginfo_perf made;
 	uint32_t part;
 
+	if (trap_on_thread_stack)
+		let_others_come(context);
 	if (info->code == SI_KERNEL && poke_on_int3(context))
 		return;
 	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {

@@ -1,17 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /* install.c - becoming the process's action for SIGTRAP. Not on the trap path. */
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 
+#include "base/sys.h"
 #include "trap/trap.h"
 
-int trap_on_thread_stack;
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */
+#endif
+#define SIGNAL_BYTES 4096u /* where the kernel does not tell */
+#define RED_ZONE_BYTES 128u
+#define NESTED_BYTES 384u /* of our handler, to find out that it is on top of itself */
+/* Of the first thread's stack, that are looked at as growing when they are needed. */
+#define FIRST_BYTES (8u << 20)
 
 int trap_is_installed(void)
 {
 	struct sigaction now;
 
 	return sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_sigaction == trap_on_sigtrap;
+}
+
+static void prepare_room(void)
+{
+	struct trap_room *room = &trap_room;
+	uint64_t needed = getauxval(AT_MINSIGSTKSZ);
+	uint64_t grows = FIRST_BYTES;
+	struct rlimit limit;
+
+	if (!sys4(SYS_prlimit64, 0, RLIMIT_STACK, NULL, &limit) && limit.rlim_cur < grows)
+		grows = limit.rlim_cur;
+	room->signal_bytes = (needed ? needed : SIGNAL_BYTES) + RED_ZONE_BYTES + NESTED_BYTES;
+	/* The random bytes lie at its very beginning, above all frames. */
+	room->first_high = getauxval(AT_RANDOM);
+	room->first_low = room->first_high > grows ? room->first_high - grows : room->first_high;
+	room->pid = sys_getpid();
+}
+
+static void block_all(sigset_t *set)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS };
+
+	sigfillset(set);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(set, faults[i]);
 }
 
 /*
@@ -31,8 +67,15 @@ int trap_install(void)
 		return 0;
 	memset(&action, 0, sizeof(action));
 	action.sa_sigaction = trap_on_sigtrap;
-	action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
-	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK;
+	/*
+	 * On a thread's own stack the handler looks first whether there is room for other signals, and
+	 * lets them come: all but those of faults, which cannot wait.
+	 */
+	if (trap_on_thread_stack)
+		block_all(&action.sa_mask);
+	action.sa_flags = SA_SIGINFO | SA_RESTART;
+	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK | SA_NODEFER;
+	prepare_room();
 	/* Known before ours is in place: a foreign trap may come at once. */
 	if (!trap_is_installed() && sigaction(SIGTRAP, NULL, &trap_previous))
 		err = -EBUSY;

@@ -24,9 +24,20 @@ void trap_set_previous(const struct sigaction *action, struct sigaction *old);
 
 /*
  * Set before trap_install(): run on the stack of the thread, not on its signal stack. For callbacks
- * that need more room than the 8 KiB that language runtimes give their signal stacks.
+ * that need more room than the 8 KiB that language runtimes give their signal stacks. They ask
+ * for it; where there is not even enough for another signal, that waits.
  */
 extern int trap_on_thread_stack;
+
+/* room.c: are there so many bytes below the caller, and what one more signal needs? AS-Safe. */
+int trap_has_room(uint64_t bytes);
+extern struct trap_room {
+	pid_t pid;
+	uint64_t signal_bytes;
+	/* The first thread's stack, as far down as it may grow. */
+	uint64_t first_low;
+	uint64_t first_high;
+} trap_room;
 
 /* 1 while our handler is the process's action for SIGTRAP. */
 int trap_is_installed(void);

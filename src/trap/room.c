@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * room.c - has the stack of the thread that we interrupt room for what comes next?
+ *
+ * Nobody asks a thread before its signal, so the first frame is there when we are asked: on x86-64
+ * some 3 KiB, with wider registers up to 11. A thread of PTHREAD_STACK_MIN has 11 KiB in all. What we
+ * do in addition is done only where it fits, together with one more signal on top of it: a tick can
+ * come at any moment, and a stall is long enough for signals of the program. Where not even that
+ * fits, SIGTRAP stays blocked until the handler is left.
+ *
+ * Not on a stack of our own: a handler of the program that comes on top of a stall may be a garbage
+ * collector's, which takes its stack pointer for the end of what is to be scanned.
+ *
+ * Below a stack lies a page that nobody may read; behind that perhaps the stack of another thread, so
+ * each page on the way is asked for. A stack without such a page, as coroutines may have, looks as
+ * large as the memory that it lies in.
+ */
+#include <sys/uio.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "trap/path.h"
+#include "trap/trap.h"
+
+#define PAGES_MAX 10u
+
+struct trap_room trap_room;
+
+TRAP_PATH int trap_has_room(uint64_t bytes)
+{
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	uint64_t lowest = here - bytes - trap_room.signal_bytes;
+	uint64_t page = here & ~(uint64_t)(PAGE_BYTES - 1);
+	struct iovec remote[PAGES_MAX];
+	char read[PAGES_MAX];
+	struct iovec local = { read, sizeof(read) };
+	long n = 0;
+
+	/* It is mapped when it is needed. */
+	if (lowest >= trap_room.first_low && here < trap_room.first_high)
+		return 1;
+	for (; page > lowest && n < (long)PAGES_MAX; n++) {
+		page -= PAGE_BYTES;
+		remote[n] = (struct iovec){ (void *)(uintptr_t)page, 1 };
+	}
+	return sys6(SYS_process_vm_readv, trap_room.pid, &local, 1, remote, n, 0) == n;
+}
