@@ -68,7 +68,7 @@ static void *map_region(const char *path, size_t bytes)
 
 /*
  * A thread that is born while a watch is being armed may not be covered by it, and the kernel does
- * not tell. So births are noted; nothing else is done to them.
+ * not tell. So births are noted, and some are taken for ticks; nothing else is done to them.
  */
 __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 							  const pthread_attr_t *attr,
@@ -80,7 +80,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 	if (!next)
 		next = (race_create)dlsym(RTLD_NEXT, "pthread_create");
 	race_sites_begin(next);
-	race_birth_begins();
+	race_birth_begins((uintptr_t)start);
 	int err = next(thread, attr, start, arg);
 	race_birth_ends();
 	return err;

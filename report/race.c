@@ -26,6 +26,7 @@ struct race_report {
 
 const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_SAMPLES] = "samples",
+	[RACE_SAMPLES_BIRTHS] = "samples_births",
 	[RACE_SAMPLES_EARLY] = "samples_over_budget",
 	[RACE_SAMPLES_ALONE] = "samples_single_thread",
 	[RACE_SAMPLES_EXCLUDED] = "samples_excluded_code",

@@ -128,6 +128,7 @@ struct race_record {
 /* Every way in which something is tried, done, refused or lost. */
 enum race_counter {
 	RACE_SAMPLES,	       /* ticks taken */
+	RACE_SAMPLES_BIRTHS,   /* ... of them not by a clock, but since a thread was created */
 	RACE_SAMPLES_EARLY,    /* ... before the budget allowed a stall */
 	RACE_SAMPLES_ALONE,    /* ... while one thread existed */
 	RACE_SAMPLES_EXCLUDED, /* ... in a runtime or in code without an object */

@@ -22,20 +22,6 @@
 #define TICK_LASTS_NS 1000000u
 
 struct race_state race;
-struct race_births race_births;
-
-void race_birth_begins(void)
-{
-	/* No tick comes any more when the command was killed: nobody else would notice. */
-	if (race.gate)
-		race_end_if_over();
-	atomic_add(&race_births.begun, 1u);
-}
-
-void race_birth_ends(void)
-{
-	atomic_add(&race_births.ended, 1u);
-}
 
 /*
  * In a program that ran before us nobody tells of births. But each takes a new id, after it has got
@@ -113,7 +99,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 		race_count(err == -EACCES ? RACE_SAMPLES_EXCLUDED : RACE_SAMPLES_NOTHING);
 	if (err || race_random() % SEEN_INSTEAD == 0 || race_is_tired_of(pc))
 		err = race_choose_seen(&pc) ? err : 0;
-	if (err && race_walk_anywhere(hit, &pc))
+	if (err && race_walk_anywhere(&pc))
 		return;
 	if (pc == hit->ip) {
 		race_hold(hit, NULL);

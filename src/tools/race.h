@@ -62,8 +62,8 @@ void race_use_heap(race_heap_finder find);
 /* A counter of this process, to be raised by others; NULL: the search has not begun. */
 uint64_t *race_counter_of(enum race_counter what);
 
-/* Around the creation of a thread. AS-Safe. */
-void race_birth_begins(void);
+/* Around the creation of a thread, which begins at start. AS-Safe. */
+void race_birth_begins(uint64_t start);
 void race_birth_ends(void);
 
 /* Descriptors of the search: is fd one, and all of them, ascending. Not in a handler. */

@@ -9,6 +9,7 @@
  *	race_hold.c	it is held; the address is watched; somebody comes or not
  *	race_second.c	who came: which instruction, is it one that counts
  *	race_memory.c	what was raced for: a block of the heap, a stack
+ *	race_birth.c	or the birth of a thread is taken for one
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
  *	race_outside.c	in a process that ran before us: ticks, and word of the command's end
@@ -195,6 +196,7 @@ struct race_state {
 	struct race_aim aims[RACE_AIM_ROWS];
 	struct race_aim shared_aim;
 	uint32_t has_shared_aim;
+	uint64_t birth_next_ns; /* no birth is taken for a tick before */
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */
 	struct race_hangup hangup;
@@ -318,7 +320,9 @@ int race_module_keep_code(const struct race_module *module);
 /* race_walk.c: an access ahead of the hit. -ENOENT: none. */
 int race_walk(const struct trapline_hit *hit, uint64_t *pc);
 /* As that, from the beginning of any function of the program. */
-int race_walk_anywhere(const struct trapline_hit *hit, uint64_t *pc);
+int race_walk_anywhere(uint64_t *pc);
+/* As that, from a place where somebody may come. */
+int race_walk_from(uint64_t from, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);
 void race_note_seen(uint64_t pc);
 int race_is_tired_of(uint64_t pc);

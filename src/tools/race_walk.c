@@ -101,7 +101,6 @@ TRAP_PATH static uint64_t next_pc(const struct insn *insn, uint64_t pc, int is_f
 }
 
 struct walk {
-	struct insn_regs regs;
 	const struct race_module *module;
 	uint64_t chosen;
 	uint32_t weight; /* of all candidates so far */
@@ -158,13 +157,14 @@ TRAP_PATH static void note_global(const struct insn *insn, uint64_t pc)
 			race_note_atomic(race_place_of(address));
 }
 
-TRAP_PATH static int walk_from(const struct trapline_hit *hit, uint64_t pc, int is_guess,
-			       uint64_t *out)
+/* regs: as they are at pc; NULL: nobody is there. */
+TRAP_PATH static int walk_from(const struct insn_regs *regs, uint64_t pc, uint64_t *out)
 {
-	struct walk w = { .is_guess = is_guess };
+	static const struct insn_regs unknown;
+	struct walk w = { .is_guess = !regs };
+	const uint64_t first = pc;
 	struct insn insn;
 
-	race_registers(hit, &w.regs);
 	if (!is_walkable(&w, pc))
 		return -EACCES;
 	for (int n = 0; n < INSNS_MAX && w.candidates < CANDIDATES_MAX; n++) {
@@ -177,11 +177,11 @@ TRAP_PATH static int walk_from(const struct trapline_hit *hit, uint64_t pc, int 
 			break;
 		if (insn.flags & INSN_ATOMIC) {
 			/* Code that nobody was seen to run says nothing of what runs here. */
-			if (!is_guess)
+			if (regs)
 				note_global(&insn, pc);
-		} else if (has_candidate(&insn, &w.regs))
+		} else if (has_candidate(&insn, regs ? regs : &unknown))
 			consider(&w, pc);
-		pc = next_pc(&insn, pc, pc == hit->ip, &w.regs);
+		pc = next_pc(&insn, pc, regs && pc == first, regs);
 	}
 	if (!w.chosen)
 		return -ENOENT;
@@ -191,18 +191,26 @@ TRAP_PATH static int walk_from(const struct trapline_hit *hit, uint64_t pc, int 
 
 TRAP_PATH int race_walk(const struct trapline_hit *hit, uint64_t *out)
 {
-	return walk_from(hit, hit->ip, 0, out);
+	struct insn_regs regs;
+
+	race_registers(hit, &regs);
+	return walk_from(&regs, hit->ip, out);
+}
+
+TRAP_PATH int race_walk_from(uint64_t pc, uint64_t *out)
+{
+	return walk_from(NULL, pc, out);
 }
 
 /* For the beginning, when all ticks fall into a runtime and nothing has been seen yet. */
-TRAP_PATH int race_walk_anywhere(const struct trapline_hit *hit, uint64_t *out)
+TRAP_PATH int race_walk_anywhere(uint64_t *out)
 {
 	const struct race_eh_frame *h = race.program ? race.program->eh_frame : NULL;
 
 	if (!h || !race_eh_frame_is_sorted(h) || !h->count)
 		return -ENOENT;
 	int32_t start = h->rows[race_random() % h->count].start;
-	return walk_from(hit, (uintptr_t)h + (uint64_t)(int64_t)start, 1, out);
+	return walk_from(NULL, (uintptr_t)h + (uint64_t)(int64_t)start, out);
 }
 
 /* A loop that waits takes most of the ticks: what was held so often may be left out, mostly. */
