@@ -207,6 +207,45 @@ static void reports_are_lines_in_a_file(void **state)
 	trapline_close(self);
 }
 
+/*
+ * There is no command whose end could be the search's. Who reads the lines may go: neither the program
+ * nor the search ends with that, and what was not written is counted.
+ */
+static void a_reader_of_the_lines_may_go(void **state)
+{
+	struct trapline_race_stats stats = { .size = sizeof(stats) };
+	struct trapline *self = open_self();
+	struct trapline_race *race = NULL;
+	TRAPLINE_OPTS(race, opts);
+	pthread_t threads[2];
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+	close(fds[0]);
+	begin(race_on, threads);
+	opts.budget_ppm = 200000;
+	opts.fd = fds[1];
+	assert_int_equal(trapline_race_start(self, &opts, &race), 0);
+	for (int i = 0; i < 3000 && !stats.lost; i++) {
+		usleep(10000);
+		assert_int_equal(trapline_race_stats(race, &stats), 0);
+	}
+	assert_true(stats.lost > 0);
+	uint64_t stalls = stats.stalls;
+	for (int i = 0; i < 3000 && stats.stalls == stalls; i++) {
+		usleep(10000);
+		trapline_race_stats(race, &stats);
+	}
+	assert_true(stats.stalls > stalls);
+	assert_true(count_events() > 0);
+	trapline_race_stop(race);
+	assert_int_equal(count_events(), 0);
+	end(threads);
+	close(fds[1]);
+	trapline_close(self);
+}
+
 static void nothing_stays_after_a_hundred_searches(void **state)
 {
 	struct trapline *self = open_self();
@@ -347,6 +386,7 @@ int main(void)
 		TEST(a_race_of_running_threads_is_reported_once),
 		TEST(a_lock_is_no_race),
 		TEST(reports_are_lines_in_a_file),
+		TEST(a_reader_of_the_lines_may_go),
 		TEST(nothing_stays_after_a_hundred_searches),
 		TEST(a_second_search_is_refused),
 		TEST(taken_registers_are_named),
