@@ -483,6 +483,7 @@ static int finish(struct race_cli *c)
 	if (c->first_ns > c->started_ns)
 		totals.first_race_ns = c->first_ns - c->started_ns;
 	race_totals(c->run.region, &totals);
+	race_count_sites(c->run.region, &totals);
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		const struct race_view *v = race_report_view(c->report, i);
 

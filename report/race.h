@@ -145,12 +145,18 @@ struct race_totals {
 	uint64_t lost_processes;
 	bool is_sweep;
 	bool is_replay; /* of one race: its places alone */
+	/* By race_count_sites(), not in a sweep: about so many could be held, in the objects met. */
+	uint64_t sites_there;
+	uint64_t objects;
+	uint64_t objects_unread; /* gone, or without code that can be read */
 	uint64_t sites_lost;
 	uint64_t sites_refused; /* processes in which sites could not be trapped */
 	struct race_coverage coverage; /* held once and more */
 };
 /* Adds to what is in out. */
 void race_totals(const struct race_region *region, struct race_totals *out);
+/* race_sites.c: after race_totals(); reads the objects' files. */
+void race_count_sites(const struct race_region *region, struct race_totals *out);
 /*
  * Adds the processes that are dead to out and gives their rows of the table back, all but the first
  * row. Returns how many.

@@ -269,7 +269,9 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "sites_covered",
 			    json_number(t->is_sweep ? t->coverage.held : t->sites));
 	json_object_set_new(j, "sites_total",
-			    t->is_sweep ? json_number(t->coverage.total) : json_null());
+			    t->is_sweep	     ? json_number(t->coverage.total) :
+			    t->sites_there ? json_number(t->sites_there) :
+						     json_null());
 	json_object_set_new(j, "sites_reached",
 			    t->is_sweep ? json_number(t->coverage.reached) : json_null());
 	json_object_set_new(j, "sites_lost", json_number(t->sites_lost));

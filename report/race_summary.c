@@ -85,6 +85,22 @@ static const char *duration(double seconds, char *text, size_t n)
 	return text;
 }
 
+/* By the timer: who knows what code is there only from the files, when all is over. */
+static void print_not_held(const struct race_totals *t, FILE *f)
+{
+	if (t->sites_there > t->sites)
+		fprintf(f, "Nothing is said of the rest of some %" PRIu64 " accesses that the code of the %"
+			PRIu64 " object%s has in which threads were met (%.2g%% were held)",
+			t->sites_there, t->objects, plural(t->objects),
+			100.0 * (double)t->sites / (double)t->sites_there);
+	else
+		fputs("Nothing is said of sites that were not held", f);
+	if (t->objects_unread)
+		fprintf(f, "; how many %" PRIu64 " more object%s could not be read",
+			t->objects_unread, t->objects_unread == 1 ? " has" : "s have");
+	fputs(": --overhead and longer runs hold more, --sweep goes for all\n", f);
+}
+
 /*
  * Who is held for t in all meets one that comes at random, every p on average, with the chance
  * 1 - exp(-t / p). 95% are reached where p is a third of t.
@@ -110,9 +126,7 @@ static void print_chance(const struct race_totals *t, FILE *f)
 			"Nothing is said of the %" PRIu64 " sites that were not held\n",
 			t->coverage.total - t->coverage.held);
 	else
-		fputs("Nothing is said of sites that were not held: --overhead and longer runs hold more, "
-		      "--sweep goes for all\n",
-		      f);
+		print_not_held(t, f);
 }
 
 /* Few stalls: what became of the samples? */

@@ -213,7 +213,7 @@ enum race_step {
 struct race_file {
 	uint64_t hash; /* of path; 0: free */
 	uint32_t ready;
-	uint32_t reserved;
+	uint32_t is_included; /* an object whose accesses are held: no runtime, not libc */
 	char path[496];
 };
 

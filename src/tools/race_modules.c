@@ -119,6 +119,8 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	m->eh_frame = object->dlfo_eh_frame;
 	m->policy = policy_of_path(path);
 	m->file = file > 0 ? (uint64_t)file : 0;
+	if (file > 0 && m->policy == RACE_CODE_INCLUDED)
+		atomic_set(&race.region->files[file].is_included, 1u);
 	if (file <= 0)
 		race_count(RACE_LOST_TABLES);
 	read_segments(m);

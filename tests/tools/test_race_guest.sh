@@ -119,6 +119,21 @@ ok "and says what was done and what it cost" $?
 searched_until '.[-1].stalls > 0' -- "$victims/race_racy" read_modify_write
 holds '.[-1] | .overhead > 0 and .stalls > 0 and .sites_covered > 0 and .runs == 1'
 ok "the summary counts" $?
+searched_until '.[-1].stalls > 0' --overhead 20% -- "$victims/race_right" mutex
+there=$(jq -s '.[-1].sites_total' "$tmp/races.json")
+holds '.[-1] | .sites_total > 20 and .sites_covered <= .sites_total'
+ok "and says how many accesses there are, by the timer as well" $?
+race --sweep --time 1 -- "$victims/race_right" mutex 0.3
+# A sweep leaves out some, and has the calls of libc.
+holds ".[-1].sites_total | . > $there / 4 and . < $there * 4"
+ok "about as many as a sweep lists" $?
+timeout 60 "$trapline" race -- "$victims/race_right" mutex 2 >"$tmp/out" 2>"$tmp/err"
+grep -q 'the rest of some [1-9][0-9]* accesses' "$tmp/err"
+ok "and the text says of how many nothing is known" $?
+timeout 60 "$trapline" race -- true >"$tmp/out" 2>"$tmp/err"
+! grep -q 'the rest of some' "$tmp/err"
+ok "but not where nothing was held at all" $?
+
 searched_until "$is_found" --overhead 20% -- "$victims/race_racy" read_write
 holds '.[0] | .first.tid != .second.tid and (.first.stack | length > 1) and
 	(.second.stack | length > 1) and .size == 8 and (.address | startswith("0x")) and

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_sites.c - how many accesses could have been held by the timer, in the objects that threads ran in?
+ *
+ * Counted from the files when the run is over, by decoding their code from its beginning on: nothing of
+ * it is done in the target. What a sweep would list is less, since it leaves out accesses that it
+ * proves to be of the own frame; here those through the stack and frame pointers are left out. Of large
+ * code pages are drawn evenly, so the number is about right.
+ */
+#include "report/race.h"
+
+#include "code/insn.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+#define PAGES_MAX 256u /* looked at in one object */
+
+static bool is_access(const struct insn *insn)
+{
+	if (insn->flags & (INSN_ATOMIC | INSN_HINT | INSN_PRIVILEGED) ||
+	    (insn->kind != INSN_OTHER && insn->kind != INSN_STRING))
+		return false;
+	for (unsigned int i = 0; i < insn->memory_count; i++) {
+		const struct insn_memory *m = &insn->memory[i];
+
+		if (m->access && m->size && !m->segment && m->base != INSN_RSP &&
+		    m->base != INSN_RBP && !(m->flags & (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE)) &&
+		    (!(m->flags & INSN_MEM_IMPLICIT) || insn->kind == INSN_STRING))
+			return true;
+	}
+	return false;
+}
+
+/* A decoding that began in the middle of an instruction finds its way after some of them. */
+static uint64_t count_bytes(const unsigned char *code, size_t n)
+{
+	uint64_t count = 0;
+
+	for (size_t at = 0; at < n;) {
+		struct insn insn;
+		size_t left = n - at;
+
+		if (insn_decode(code + at, left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX, &insn)) {
+			at++;
+			continue;
+		}
+		count += is_access(&insn);
+		at += insn.length;
+	}
+	return count;
+}
+
+static uint64_t count_section(const unsigned char *code, size_t n)
+{
+	size_t pages = (n + PAGE - 1) / PAGE;
+	size_t taken = pages < PAGES_MAX ? pages : PAGES_MAX;
+	uint64_t bytes = 0;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < taken; i++) {
+		size_t from = pages * i / taken * PAGE;
+		size_t length = n - from < PAGE ? n - from : PAGE;
+
+		count += count_bytes(code + from, length);
+		bytes += length;
+	}
+	return bytes ? (uint64_t)((double)count * (double)n / (double)bytes) : 0;
+}
+
+static uint64_t count_object(Elf *elf)
+{
+	uint64_t count = 0;
+	size_t names;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr sh;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return 0;
+	while ((scn = elf_nextscn(elf, scn))) {
+		const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
+
+		if (!name || strcmp(name, ".text") != 0 || sh.sh_type != SHT_PROGBITS)
+			continue;
+		Elf_Data *data = elf_rawdata(scn, NULL);
+		if (data && data->d_buf)
+			count += count_section(data->d_buf, data->d_size);
+	}
+	return count;
+}
+
+static uint64_t count_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t count = 0;
+
+	if (fd < 0)
+		return 0;
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (elf && gelf_getclass(elf) == ELFCLASS64)
+		count = count_object(elf);
+	elf_end(elf);
+	close(fd);
+	return count;
+}
+
+void race_count_sites(const struct race_region *region, struct race_totals *out)
+{
+	char path[sizeof(region->files[0].path)];
+
+	if (out->is_sweep || out->is_replay)
+		return;
+	for (uint32_t i = 1; i < RACE_FILES; i++) {
+		const struct race_file *file = &region->files[i];
+
+		if (!file->ready || !file->is_included)
+			continue;
+		memcpy(path, file->path, sizeof(path));
+		path[sizeof(path) - 1] = '\0';
+		uint64_t count = count_file(path);
+		out->sites_there += count;
+		out->objects += count != 0;
+		out->objects_unread += count == 0;
+	}
+}
