@@ -194,11 +194,13 @@ static bool type_of(Dwarf_Die *die, Dwarf_Die *type)
 	       dwarf_formref_die(&attribute, type);
 }
 
+/* Not in what a template is made for: std::__shared_ptr<T, __gnu_cxx::_S_atomic> is not atomic. */
 static bool name_says_atomic(Dwarf_Die *type)
 {
 	const char *name = dwarf_diename(type);
+	size_t n = name ? strcspn(name, "<") : 0;
 
-	return name && (strstr(name, "atomic") || strstr(name, "Atomic"));
+	return n && (memmem(name, n, "atomic", 6) || memmem(name, n, "Atomic", 6));
 }
 
 /* The member that holds a byte of a struct; *offset counts from it then. */

@@ -15,6 +15,8 @@
 #include "report/race_grade.h"
 #include "report/source.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LOOP_INSNS_MAX 24
@@ -246,6 +248,23 @@ static bool is_waiting_loop(const struct race_side *side)
 	return true;
 }
 
+/* pause: whoever writes that means to wait. */
+static bool pauses_in_loop(const struct race_side *side)
+{
+	struct loop loop;
+	struct insn insn;
+
+	if (!find_loop(side, &loop))
+		return false;
+	for (size_t at = loop.head; at < loop.end; at += insn.length) {
+		if (decode_at(side, at, &insn))
+			return false;
+		if (insn.length == 2 && side->code[at] == 0xf3 && side->code[at + 1] == 0x90)
+			return true;
+	}
+	return false;
+}
+
 /* A store that a fence follows: how a sequentially consistent one is made. */
 static bool has_fence(const struct race_side *side)
 {
@@ -316,6 +335,63 @@ static bool is_standard_stream(const struct race_view *v)
 	return false;
 }
 
+/* By its statement, and what the names in it are declared as. */
+static bool is_surely_plain(struct race_report *r, const struct race_access_place *a)
+{
+	char name[128];
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+	size_t n;
+
+	if (!s || race_source_says(r, a) != SOURCE_PLAIN)
+		return false;
+	char *statement = source_statement(s, address - a->after, a->place.line);
+	bool is_plain = statement && !source_may_hide_access(statement);
+	for (const char *c = statement; is_plain && (c = source_next_name(c, &n)); c += n) {
+		snprintf(name, sizeof(name), "%.*s", (int)n, c);
+		is_plain = !files_is_atomic_name(s, address - a->after, name);
+	}
+	free(statement);
+	return is_plain;
+}
+
+/*
+ * That one side waits is a sign of intent, unless the source shows that nothing was done about it: a
+ * flag that is polled is the race that most beginners write.
+ */
+static bool is_meant_to_wait(struct race_report *r, const struct race_view *v)
+{
+	const struct race_side *a = &v->record.first;
+	const struct race_side *b = &v->record.second;
+
+	if (!is_waiting_loop(a) && !is_waiting_loop(b))
+		return false;
+	return pauses_in_loop(a) || pauses_in_loop(b) || !is_surely_plain(r, &v->first) ||
+	       !is_surely_plain(r, &v->second);
+}
+
+/* That clang makes one add of an atomic load and store is no reason to forgive a volatile ++. */
+static bool names_atomic(struct race_report *r, const struct race_access_place *a)
+{
+	struct files_scope scope;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	if (!s)
+		return false;
+	files_scope(s, address - a->after, &scope);
+	char *statement = source_statement(s, address - a->after, a->place.line);
+	bool is = scope.is_atomic || (statement && strcasestr(statement, "atomic"));
+	free(statement);
+	return is;
+}
+
+static bool says_atomic_on_both(struct race_report *r, const struct race_view *v)
+{
+	return race_source_says(r, &v->first) == SOURCE_ATOMIC &&
+	       race_source_says(r, &v->second) == SOURCE_ATOMIC;
+}
+
 /* Signs that both sides are meant to be atomic; NULL: none. */
 static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
 {
@@ -325,7 +401,7 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 
 	if (record->flags & RACE_ATOMIC_SEEN)
 		return "a locked instruction uses it too";
-	if (is_waiting_loop(&record->first) || is_waiting_loop(&record->second))
+	if (is_meant_to_wait(r, v))
 		return "one side waits for it in a loop";
 	if (has_fence(&record->first) || has_fence(&record->second))
 		return "a fence follows the store";
@@ -336,8 +412,7 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 		return "a standard stream, which threads may share";
 	if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
 		return "part of a library that synchronises";
-	if (race_source_says(r, &v->first) == SOURCE_ATOMIC &&
-	    race_source_says(r, &v->second) == SOURCE_ATOMIC)
+	if (says_atomic_on_both(r, v))
 		return "the source says atomic on both sides";
 	/* Between processes there is little else but atomics and the file's own locks. */
 	if (record->memory == RACE_MEMORY_SHARED &&
@@ -379,7 +454,11 @@ void race_grade(struct race_report *r, struct race_view *v)
 	}
 	v->grade = is_unknown ? RACE_GRADE_B : RACE_GRADE_A;
 	if (race_is_plain_rmw(&record->first) || race_is_plain_rmw(&record->second)) {
-		v->why = "read-modify-write without LOCK";
+		bool is_meant = names_atomic(r, &v->first) && names_atomic(r, &v->second);
+
+		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_A;
+		v->why = is_meant ? "the source says atomic on both sides" :
+				    "read-modify-write without LOCK";
 		return;
 	}
 	if (is_unknown && record->flags & RACE_SHARED_MAPPING) {

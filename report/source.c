@@ -42,15 +42,30 @@ static bool blank_comments(char *line, bool is_inside)
 	return is_inside;
 }
 
-static bool names_atomic(const char *line)
+/* asm volatile says nothing of what else the statement does. */
+static bool names_volatile(const char *text)
 {
-	static const char *const words[] = { "atomic", "volatile", "__sync_", "READ_ONCE",
-					     "WRITE_ONCE", "ACCESS_ONCE" };
+	for (const char *c = text; (c = strstr(c, "volatile")); c++) {
+		const char *end = c;
+
+		while (end > text && isspace((unsigned char)end[-1]))
+			end--;
+		if (!(end - text >= 3 && !strncmp(end - 3, "asm", 3)) &&
+		    !(end - text >= 7 && !strncmp(end - 7, "__asm__", 7)))
+			return true;
+	}
+	return false;
+}
+
+static bool names_atomic(const char *text)
+{
+	static const char *const words[] = { "atomic", "__sync_", "READ_ONCE", "WRITE_ONCE",
+					     "ACCESS_ONCE", "load_acquire", "store_release", "rcu_" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(line, words[i]))
+		if (strcasestr(text, words[i]))
 			return true;
-	return false;
+	return names_volatile(text);
 }
 
 /* The first character that is none of space, and the last; '\0' in an empty line. */
@@ -130,6 +145,55 @@ enum source_says source_says_in(FILE *stream, int line)
 static bool is_name(char c)
 {
 	return isalnum((unsigned char)c) || c == '_';
+}
+
+const char *source_next_name(const char *text, size_t *n)
+{
+	for (; *text; text += *n) {
+		for (*n = 0; is_name(text[*n]); (*n)++)
+			;
+		if (*n && !isdigit((unsigned char)*text))
+			return text;
+		*n += !*n;
+	}
+	return NULL;
+}
+
+static bool is_keyword(const char *name, size_t n)
+{
+	static const char *const words[] = { "if", "while", "for", "switch", "return", "sizeof" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (n == strlen(words[i]) && !strncmp(name, words[i], n))
+			return true;
+	return false;
+}
+
+/* From behind an opening bracket to the closing one: is there a name? */
+static bool has_named_arguments(const char *c)
+{
+	for (int depth = 1; *c; c++) {
+		depth += *c == '(';
+		depth -= *c == ')';
+		if (!depth)
+			return false;
+		if (is_name(*c) && !isdigit((unsigned char)*c))
+			return true;
+	}
+	return true;
+}
+
+bool source_may_hide_access(const char *statement)
+{
+	size_t n;
+
+	for (const char *c = statement; (c = source_next_name(c, &n)); c += n) {
+		const char *next = c + n + strspn(c + n, " \t\n");
+
+		if (*next == '(' && !is_keyword(c, n) && has_named_arguments(next + 1))
+			return true;
+	}
+	return false;
 }
 
 /* The = of an assignment, or the ++ or -- of one, and where its value begins: NULL, none. */
@@ -260,6 +324,50 @@ static FILE *open_source(struct symbols *s, uint64_t address)
 	return object && *object == '/' ? open_moved(object, path) : NULL;
 }
 
+/* The name that a #define in this line is of; NULL: there is none. */
+static const char *defined_name(const char *line, size_t *n)
+{
+	line += strspn(line, " \t");
+	if (*line++ != '#')
+		return NULL;
+	line += strspn(line, " \t");
+	if (strncmp(line, "define", 6) != 0 || !isspace((unsigned char)line[6]))
+		return NULL;
+	line += 6 + strspn(line + 6, " \t");
+	for (*n = 0; is_name(line[*n]); (*n)++)
+		;
+	return *n ? line : NULL;
+}
+
+static bool uses_name(const char *text, const char *name, size_t n)
+{
+	for (const char *c = text; (c = memmem(c, strlen(c), name, n)); c++)
+		if ((c == text || !is_name(c[-1])) && !is_name(c[n]))
+			return true;
+	return false;
+}
+
+bool source_uses_atomic_macro(FILE *stream, const char *statement)
+{
+	bool is_its = false; /* the line is part of the definition of a macro that is used */
+	bool is_atomic = false;
+	char *text = NULL;
+	size_t size = 0;
+	ssize_t length;
+	size_t n;
+
+	while (!is_atomic && (length = getline(&text, &size, stream)) > 0) {
+		const char *name = defined_name(text, &n);
+
+		if (name)
+			is_its = uses_name(statement, name, n);
+		is_atomic = is_its && names_atomic(text);
+		is_its = is_its && length > 1 && text[length - 2] == '\\';
+	}
+	free(text);
+	return is_atomic;
+}
+
 char *source_statement(struct symbols *s, uint64_t address, int line)
 {
 	FILE *f = line < 1 ? NULL : open_source(s, address);
@@ -274,7 +382,12 @@ enum source_says source_says(struct symbols *s, uint64_t address, int line)
 {
 	char *statement = source_statement(s, address, line);
 	enum source_says says = what_statement_says(statement);
+	FILE *f = says == SOURCE_PLAIN ? open_source(s, address) : NULL;
 
+	if (f && source_uses_atomic_macro(f, statement))
+		says = SOURCE_ATOMIC;
+	if (f)
+		fclose(f);
 	free(statement);
 	return says;
 }

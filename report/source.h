@@ -24,6 +24,18 @@ enum source_says source_says_in(FILE *stream, int line);
 /* The text of that statement, without its comments, to be freed; NULL: there is no such line. */
 char *source_statement_in(FILE *stream, int line);
 
+/* Is a macro used there that the stream defines as something atomic? */
+bool source_uses_atomic_macro(FILE *stream, const char *statement);
+
+/*
+ * Might the access be made by a macro? For a call whose arguments name something this cannot be told
+ * from the text.
+ */
+bool source_may_hide_access(const char *statement);
+
+/* The next name in the text, of n characters; NULL: none. */
+const char *source_next_name(const char *text, size_t *n);
+
 /* What a statement stores, as far as it can be told without the rest of the language. */
 struct source_store {
 	bool is_assignment; /* =, +=, ++ and the like, and no assembler */

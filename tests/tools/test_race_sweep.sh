@@ -64,6 +64,13 @@ for mode in right_copies right_once_a_run right_both_rare right_waits right_vfor
 	quiet "$mode" 0.2 "$victims/race_cold" $mode
 done
 
+for mode in $("$victims/race_short" --list | grep '^wrong_'); do
+	sweeps "$mode" true 0 "$victims/race_short" "$mode"
+done
+for mode in $("$victims/race_short" --list | grep '^right_'); do
+	quiet "$mode" 0 "$victims/race_short" "$mode"
+done
+
 for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors forks fork_storm exec \
 	locks many_threads small_stacks signal_stacks jumps; do
 	race --sweep --time 0.01 -- "$victims/race_guest" $mode

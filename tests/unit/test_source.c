@@ -30,7 +30,11 @@ static const char text[] = "P /* atomic is this\n"
 			   "A *(volatile int *)\n"
 			   "A	&data = /* two\n"
 			   "A	lines */ 3;\n"
-			   "P data = 4;\n";
+			   "P data = 4;\n"
+			   "P n = 1; __asm__ volatile(\"\" ::: \"memory\");\n"
+			   "P n = 2; asm  volatile(\"\");\n"
+			   "A n = 3; asm(\"\"); *(volatile int *)&n = 4;\n"
+			   "A rcu_assign_pointer(head, n);\n";
 
 static void each_line_says_what_its_statement_says(void **state)
 {
@@ -65,6 +69,52 @@ static void a_line_behind_the_end_says_nothing(void **state)
 	assert_non_null(f);
 	assert_int_equal(source_says_in(f, 2), SOURCE_UNKNOWN);
 	fclose(f);
+}
+
+static void a_macro_that_is_atomic_makes_its_users_so(void **state)
+{
+	static const struct {
+		const char *statement;
+		bool is_atomic;
+	} cases[] = {
+		{ "GET(&n)", true },	 { "PUT( &n, 1);", true }, { "FORGET(&n);", false },
+		{ "PLAIN(&n);", false }, { "n = BEHIND;", false }, { "n = m;", false },
+	};
+	char code[] = "#define PLAIN(p) (*(p))\n"
+		      "\t# define GET(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)\n"
+		      "#define PUT(p, v) \\\n\t__atomic_store_n((p), \\\n\t(v), __ATOMIC_RELEASE)\n"
+		      "#define BEHIND 1\n"
+		      "atomic_int BEHIND_IT;\n";
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		FILE *f = fmemopen(code, strlen(code), "r");
+
+		assert_non_null(f);
+		if (source_uses_atomic_macro(f, cases[i].statement) != cases[i].is_atomic)
+			fail_msg("%s", cases[i].statement);
+		fclose(f);
+	}
+}
+
+static void a_call_with_names_may_hide_an_access(void **state)
+{
+	static const struct {
+		const char *statement;
+		bool may;
+	} cases[] = {
+		{ "while (!done)", false },
+		{ "while (!done) usleep(100);", false },
+		{ "if (job->state == 1)", false },
+		{ "n = table[(i + 1)] + sizeof(int);", false },
+		{ "while (!LOAD(&done))", true },
+		{ "while (!LOAD (done)) nap();", true },
+		{ "while (is_done(0x10) || f(\n  g()))", true },
+		{ "f(", true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (source_may_hide_access(cases[i].statement) != cases[i].may)
+			fail_msg("%s", cases[i].statement);
 }
 
 static void an_assignment_is_told_from_the_rest(void **state)
@@ -109,6 +159,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_line_says_what_its_statement_says),
 		cmocka_unit_test(an_assignment_is_told_from_the_rest),
+		cmocka_unit_test(a_macro_that_is_atomic_makes_its_users_so),
+		cmocka_unit_test(a_call_with_names_may_hide_an_access),
 		cmocka_unit_test(a_line_behind_the_end_says_nothing),
 	};
 

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_short.cc - programs that are over in a moment, as most tests and examples are; where threads
+ * poll a word; and what C++ and compilers make of atomics. Modes that begin with wrong_ have a race.
+ */
+#include "race_common.h"
+
+#include <atomic>
+#include <sched.h>
+
+#define POLLS 3000
+
+static void nap(long us)
+{
+	struct timespec ts = { 0, us * 1000 };
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- one thread polls a word of the other ---- */
+
+struct job {
+	int state;
+	int result;
+};
+
+static struct job *job = (struct job *)calloc(1, sizeof(struct job));
+
+static NOINLINE int job_poll(void)
+{
+	for (int i = 0; i < POLLS; i++) {
+		if (job->state == 1)
+			return i;
+		sched_yield();
+	}
+	return 0;
+}
+
+static NOINLINE void job_finish(void)
+{
+	job->state = 1;
+}
+
+static void wrong_poll(int thread)
+{
+	if (thread) {
+		nap(300);
+		job_finish();
+	} else {
+		job_poll();
+	}
+}
+
+struct old_job {
+	volatile int phase;
+};
+
+static struct old_job *old_job =
+	(struct old_job *)calloc(1, sizeof(struct old_job));
+
+static NOINLINE int volatile_poll(void)
+{
+	for (int i = 0; i < POLLS; i++) {
+		if (old_job->phase == 1)
+			return i;
+		sched_yield();
+	}
+	return 0;
+}
+
+static NOINLINE void volatile_finish(void)
+{
+	old_job->phase = 1;
+}
+
+static void right_poll_volatile(int thread)
+{
+	if (thread) {
+		nap(300);
+		volatile_finish();
+	} else {
+		volatile_poll();
+	}
+}
+
+#define JOB_STATE(j) __atomic_load_n(&(j)->state, __ATOMIC_ACQUIRE)
+#define JOB_SET(j, value) \
+	__atomic_store_n(&(j)->state, (value), __ATOMIC_RELEASE)
+
+static NOINLINE int macro_poll(void)
+{
+	for (int i = 0; i < POLLS; i++) {
+		if (JOB_STATE(job) == 1)
+			return i;
+		sched_yield();
+	}
+	return 0;
+}
+
+static NOINLINE void macro_finish(void)
+{
+	JOB_SET(job, 1);
+}
+
+static void right_poll_macro(int thread)
+{
+	if (thread) {
+		nap(300);
+		macro_finish();
+	} else {
+		macro_poll();
+	}
+}
+
+/* ---- the macros, and no loop ---- */
+
+static NOINLINE long macro_read(void)
+{
+	return JOB_STATE(job);
+}
+
+static NOINLINE void macro_write(int value)
+{
+	JOB_SET(job, value);
+}
+
+static void right_macro(int thread)
+{
+	static long sink[2][8];
+
+	for (int i = 0; i < POLLS; i++)
+		if (thread)
+			macro_write(i);
+		else
+			sink[0][0] += macro_read();
+}
+
+/* ---- one add, as clang makes it of n.store(n.load(relaxed) + 1, relaxed) ---- */
+
+static std::atomic<long> alone;
+
+static inline void atomic_add_alone(long n)
+{
+	__asm__ volatile("addq %1, %0" : "+m"(alone) : "r"(n));
+}
+
+static void right_folded_add(int thread)
+{
+	static long sink[2][8];
+
+	for (int i = 0; i < POLLS; i++)
+		if (thread)
+			atomic_add_alone(i);
+		else
+			sink[0][0] += alone.load(std::memory_order_relaxed);
+}
+
+/* That it is volatile makes no add whole. */
+static volatile long volatile_count;
+
+static NOINLINE void volatile_add(void)
+{
+	__asm__ volatile("addq $1, %0" : "+m"(volatile_count));
+}
+
+static void wrong_volatile_add(int)
+{
+	for (int i = 0; i < POLLS; i++)
+		volatile_add();
+}
+
+/* ---- made for something atomic, and not atomic itself ---- */
+
+struct atomic_policy {
+};
+
+template <class Policy> struct holder {
+	long word;
+};
+
+static holder<atomic_policy> held;
+
+static NOINLINE void holder_set(long n)
+{
+	held.word = n;
+}
+
+static NOINLINE long holder_get(void)
+{
+	return held.word;
+}
+
+static void wrong_template(int thread)
+{
+	static long sink[2][8];
+
+	for (int i = 1; i < POLLS; i++)
+		if (thread)
+			holder_set(i);
+		else
+			sink[0][0] += holder_get();
+}
+
+/* ---- once each, and one of both has a long way to go before ---- */
+
+static long way[64];
+static long at_last;
+
+#define STEP(n) \
+	way[n] += n; \
+	__asm__ volatile("" ::: "memory");
+#define STEPS_4(n) STEP(n) STEP(n + 1) STEP(n + 2) STEP(n + 3)
+#define STEPS_16(n) STEPS_4(n) STEPS_4(n + 4) STEPS_4(n + 8) STEPS_4(n + 12)
+
+static NOINLINE void at_last_add(long n)
+{
+	at_last += n;
+}
+
+static NOINLINE void walk(void)
+{
+	STEPS_16(0) STEPS_16(16) STEPS_16(32) STEPS_16(48)
+}
+
+static void wrong_at_last(int thread)
+{
+	if (thread)
+		walk();
+	at_last_add(thread + 1);
+}
+
+static std::atomic<long> at_last_atomic;
+
+static void right_at_last(int thread)
+{
+	if (thread)
+		walk();
+	at_last_atomic += thread + 1;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct mode modes[] = {
+		{ "wrong_poll", wrong_poll, 2 },
+		{ "wrong_volatile_add", wrong_volatile_add, 2 },
+		{ "wrong_template", wrong_template, 2 },
+		{ "wrong_at_last", wrong_at_last, 2 },
+		{ "right_poll_volatile", right_poll_volatile, 2 },
+		{ "right_poll_macro", right_poll_macro, 2 },
+		{ "right_macro", right_macro, 2 },
+		{ "right_folded_add", right_folded_add, 2 },
+		{ "right_at_last", right_at_last, 2 },
+	};
+
+	return run_modes(argc, argv, modes, sizeof(modes) / sizeof(modes[0]));
+}
