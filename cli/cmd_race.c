@@ -99,6 +99,7 @@ struct race_cli {
 	uint64_t runs;
 	uint64_t reached;  /* sites, at the end of the last run */
 	uint64_t still_runs; /* since that was another number */
+	struct race_focus focus;
 	uint64_t run_ns;     /* when this run began */
 	uint64_t longest_ns; /* of the runs that ended by themselves */
 	uint64_t cut_ns;     /* when this one was told to end; 0: it was not */
@@ -313,6 +314,8 @@ static bool sweep_goes_on(struct race_cli *c)
 		return false;
 	if (!c->set.until_covered)
 		return true;
+	if (c->focus.is_on) /* it was not for those that nobody has come to yet */
+		return true;
 	race_coverage(c->run.region, c->set.until_covered, &coverage);
 	c->still_runs = coverage.reached == c->reached ? c->still_runs + 1 : 0;
 	c->reached = coverage.reached;
@@ -377,6 +380,7 @@ static int wait_for_end(struct race_cli *c)
 		race_others_signal(&c->run, SIGKILL); /* what it left behind */
 		return 0;
 	}
+	race_focus_ran(&c->focus, took);
 	if (took > c->longest_ns)
 		c->longest_ns = took;
 	return status;
@@ -405,7 +409,11 @@ static void run(struct race_cli *c)
 		wait_attached(c);
 	else
 		c->status = wait_for_end(c);
-	while (sweep_goes_on(c) && race_command_start(&c->set, &c->run) == CLI_OK) {
+	while (sweep_goes_on(c)) {
+		if (!c->set.replay)
+			race_focus_choose(&c->focus, c->run.region);
+		if (race_command_start(&c->set, &c->run) != CLI_OK)
+			break;
 		int status = wait_for_end(c);
 
 		if (!c->status)

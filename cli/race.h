@@ -111,6 +111,17 @@ void race_replay_text(const struct race_replay_run *replay, const struct race_re
 void race_replay_json(const struct race_replay_run *replay, const struct race_region *region,
 		      const struct race_totals *t, FILE *f);
 
+/* race_focus.c: which sites is the next run of a sweep for? */
+struct race_focus {
+	bool is_on; /* for some only */
+	uint64_t runs;
+	uint64_t focused_ns; /* spent in such runs */
+	uint64_t other_ns;
+};
+void race_focus_choose(struct race_focus *focus, struct race_region *region);
+/* A run took so long. */
+void race_focus_ran(struct race_focus *focus, uint64_t took_ns);
+
 /*
  * race_policy.c: what the user does not want to hear of, and what becomes of a run in files.
  * race_policy_open() returns 0 or an exit status, line printed.

@@ -247,6 +247,8 @@ struct race_range {
 	char file[256]; /* without folders */
 };
 #define RACE_RANGES 32
+#define RACE_FOCUS 16u
+#define RACE_HELD 4096u /* a power of two */
 
 struct race_settings {
 	uint64_t budget_ppm; /* of CPU time */
@@ -290,6 +292,9 @@ struct race_region {
 	int32_t hangup_fd; /* of a pipe there, whose read end the command opens and holds */
 	uint32_t hangup_reserved;
 	uint64_t run;		 /* of the command, counted by it */
+	/* Of a sweep: in this run these sites alone are held; count 0: all. Changed between runs. */
+	uint64_t focus_count;
+	uint64_t focus[RACE_FOCUS]; /* places */
 	uint64_t process_count;	 /* that began, ever */
 	uint64_t lost_processes; /* that found no row: not searched */
 	uint32_t told; /* records written: a futex, for a reader in the same process */
@@ -297,6 +302,7 @@ struct race_region {
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	uint64_t sites_covered;
+	uint64_t held[RACE_HELD]; /* places of the sites that were held, in order; 0: not yet written */
 	uint64_t sites_lost;	/* that had no room in the table */
 	uint32_t sites_refused; /* a process has written sites_why */
 	uint32_t reserved_too;

@@ -34,6 +34,7 @@
 #define WAIT_MAX_NS 20000000u
 #define REPLAY_NS 500000u
 #define REPLAY_DOUBLINGS 9u
+#define FOCUS_DOUBLINGS 9u
 
 TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
 {
@@ -219,6 +220,12 @@ TRAP_PATH static uint64_t replay_delay_ns(void)
 	return (REPLAY_NS + race_random() % REPLAY_NS) << race_random() % REPLAY_DOUBLINGS;
 }
 
+/* Few are held, and the others come as fast as they can. */
+TRAP_PATH static uint64_t focus_delay_ns(void)
+{
+	return (DELAY_HOT_NS + race_random() % DELAY_HOT_NS) << race_random() % FOCUS_DOUBLINGS;
+}
+
 /*
  * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
  * drawn so that each power of two is as likely, since nobody knows how often the others come.
@@ -234,6 +241,8 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns)
 		return fixed;
 	if (race_is_replay())
 		return replay_delay_ns();
+	if (race_is_focused())
+		return focus_delay_ns();
 	if (race.region->settings.is_sweep)
 		return sweep_delay_ns(site, now_ns);
 	if (stalls && stalls < 256 && now_ns - site->last_ns > RARE_NS)

@@ -458,6 +458,14 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	return waited;
 }
 
+TRAP_PATH static void note_covered(const struct race_site *site)
+{
+	uint64_t at = counter_add(&race.region->sites_covered, 1u);
+
+	if (at < RACE_HELD)
+		atomic_set(&race.region->held[at], site->place);
+}
+
 TRAP_PATH static int hold(const struct trapline_hit *hit,
 			   const struct race_target *target,
 			   const struct race_module *module)
@@ -488,7 +496,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 		race_count(RACE_LOST_TABLES);
 	} else if (waited) {
 		if (counter_add(&site->stalls, 1u) == 0)
-			counter_add(&race.region->sites_covered, 1u);
+			note_covered(site);
 		site->last_ns = end;
 		if (counter_get(&race.process->counters[RACE_FOUND]) != found)
 			counter_add(&site->found, 1u);

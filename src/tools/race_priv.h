@@ -218,6 +218,18 @@ static inline int race_is_replay(void)
 	return race.region->settings.range_count != 0;
 }
 
+/* One run of a sweep, for some of the sites that were held before. */
+static inline int race_is_focused(void)
+{
+	return atomic_get(&race.region->focus_count) != 0;
+}
+
+/* race_is_in_range() tells which sites are to be held; else all are. */
+static inline int race_is_for_some(void)
+{
+	return race_is_replay() || race_is_focused();
+}
+
 static inline void race_count(enum race_counter what)
 {
 	counter_add(&race.process->counters[what], 1u);
@@ -461,7 +473,7 @@ uint32_t race_count_functions(const struct race_module *module);
  */
 void race_tell_memory(struct race_record *record, uint64_t first_sp, uint64_t second_sp);
 
-/* race_ranges.c: is some of it one of the places that a replay is for? Not in a handler. */
+/* race_ranges.c: is some of it one of the places that this run is for? Not in a handler. */
 int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t end);
 
 /* race_second.c */

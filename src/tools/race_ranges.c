@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* race_ranges.c - the few places that the command asks for, instead of all. Not in a handler. */
+/* race_ranges.c - the few places that the command asks for in this run, instead of all. Not in a handler. */
 #include <string.h>
 
 #include "tools/race_priv.h"
@@ -12,10 +12,26 @@ static int is_file(const struct race_module *module, const char *name)
 	return module->file && !strcmp(slash ? slash + 1 : file->path, name);
 }
 
+static int is_in_focus(const struct race_module *module, uint64_t start, uint64_t end)
+{
+	const struct race_region *region = race.region;
+
+	for (uint64_t i = 0; i < region->focus_count && i < RACE_FOCUS; i++) {
+		uint64_t place = region->focus[i];
+		uint64_t at = module->bias + (place & RACE_PLACE_MASK);
+
+		if (module->file && place >> RACE_PLACE_BITS == module->file && at >= start && at < end)
+			return 1;
+	}
+	return 0;
+}
+
 int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t end)
 {
 	const struct race_settings *set = &race.region->settings;
 
+	if (race_is_focused())
+		return is_in_focus(module, start, end);
 	for (uint64_t i = 0; i < set->range_count && i < RACE_RANGES; i++) {
 		const struct race_range *range = &set->ranges[i];
 

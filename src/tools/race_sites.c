@@ -91,12 +91,12 @@ void race_spot_arm(struct race_spot *spot, int is_first_time)
 	spot->skip = 0;
 	spot->wanted = 1;
 	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS) {
-		if (random % 4 == 0)
+		if (random % (race_is_focused() ? 2 : 4) == 0)
 			spot->skip = 1u << (random >> 8) % (depth + 1);
-		if (random / 4 % 4 < 2)
+		if (random / 4 % 4 < 2 && !race_is_focused())
 			spot->wanted = 2 + (uint32_t)(random / 4 % 2);
 	}
-	if (is_first_time && is_let_off(spot))
+	if (is_first_time && !race_is_for_some() && is_let_off(spot))
 		spot->wanted = 0;
 	atomic_set(&spot->holds, 0u);
 	atomic_set(&spot->last_tid, 0u);

@@ -228,7 +228,7 @@ static void search_function(struct search *s, uint64_t start, uint64_t end)
 				&insn))
 			return;
 		s->regs.r[INSN_RIP] = pc;
-		if (race_is_replay() && !race_is_in_range(m, pc, pc + 1))
+		if (race_is_for_some() && !race_is_in_range(m, pc, pc + 1))
 			continue;
 		if (s->is_following && (insn.kind == INSN_CALL || insn.kind == INSN_JUMP))
 			note_called(s, start, end, pc + (uint64_t)insn.target);
@@ -284,7 +284,7 @@ static void search_row(struct search *s, uint32_t function, const int32_t row[2]
 	if ((uintptr_t)&there->start + (uint64_t)(int64_t)fde.start != start ||
 	    start < s->module->text_start || end > s->module->text_end || end <= start)
 		return;
-	if (race_is_replay() && !race_is_in_range(s->module, start, end))
+	if (race_is_for_some() && !race_is_in_range(s->module, start, end))
 		return;
 	search_function(s, start, end);
 }

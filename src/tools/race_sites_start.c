@@ -237,6 +237,9 @@ static size_t done_bytes(uint32_t functions)
 static int add_module(const struct race_module *module)
 {
 	uint32_t functions = race_count_functions(module);
+
+	if (race_is_for_some() && !race_is_in_range(module, module->text_start, module->text_end))
+		functions = 0;
 	struct library *l = functions ? new_library() : NULL;
 
 	if (!l)
@@ -608,9 +611,10 @@ static int begin_locked(void)
 		return err;
 	}
 	add_modules(); /* tells by itself which module it could not */
-	add_imports();
+	if (!race_is_for_some())
+		add_imports();
 	/* It takes longer than many a test runs, and the thread goes on with it. */
-	sites.are_pieces_early = race_random() % PIECES_IN_RUNS == 0;
+	sites.are_pieces_early = race_is_for_some() || race_random() % PIECES_IN_RUNS == 0;
 	if (sites.are_pieces_early)
 		add_some_pieces();
 	err = start_thread();

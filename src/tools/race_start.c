@@ -303,7 +303,7 @@ static int open_all(void)
 		return failed_at(RACE_STEP_BREAK, err);
 	race_budget_start();
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
-	if (race_is_replay())
+	if (race_is_for_some())
 		return 0; /* others are not held */
 	if (race_opens_anew())
 		put_watches_away();

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_focus.c - a run of a sweep for a few sites only.
+ *
+ * Where all are held everywhere, all go in step: who would meet a thread that is held is held as well
+ * before it comes there. And a program with large libraries spends its time under traps that nobody
+ * comes to. So half of the time goes into runs for a few of the sites that were held before, drawn
+ * anew each time: they are all that is trapped, and everything else runs as it always does.
+ */
+#include "cli/clock.h"
+#include "cli/race.h"
+
+#define FIRST_RUNS 2u /* go for all: there is nothing yet to draw from */
+#define SITES_FOR_ONE_MORE 16u
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
+{
+	focus->runs++;
+	*(focus->is_on ? &focus->focused_ns : &focus->other_ns) += took_ns;
+}
+
+/* The processes of the last run have ended, or go on with what they have. */
+void race_focus_choose(struct race_focus *focus, struct race_region *region)
+{
+	uint64_t random = now_ns() | 1;
+	uint64_t known = __atomic_load_n(&region->sites_covered, __ATOMIC_ACQUIRE);
+
+	if (known > RACE_HELD)
+		known = RACE_HELD;
+	focus->is_on = focus->runs >= FIRST_RUNS && focus->focused_ns <= focus->other_ns &&
+		       known > 1 && !region->sites_refused;
+	__atomic_store_n(&region->focus_count, 0u, __ATOMIC_RELEASE);
+	if (!focus->is_on)
+		return;
+	for (int n = 0; n < 20; n++)
+		next_random(&random);
+	uint64_t most = 1 + known / SITES_FOR_ONE_MORE;
+	uint64_t count = 1 + next_random(&random) % (most < RACE_FOCUS ? most : RACE_FOCUS);
+	for (uint64_t i = 0; i < count; i++)
+		region->focus[i] = region->held[next_random(&random) % known];
+	__atomic_store_n(&region->focus_count, count, __ATOMIC_RELEASE);
+}
