@@ -37,7 +37,13 @@ static const struct {
 	{ "strlen", RACE_CALL_LENGTH },	    { "strdup", RACE_CALL_LENGTH },
 	{ "puts", RACE_CALL_LENGTH },	    { "strcmp", RACE_CALL_COMPARE },
 	{ "memcmp", RACE_CALL_COMPARE_N },  { "bcmp", RACE_CALL_COMPARE_N },
-	{ "strncmp", RACE_CALL_COMPARE_N },
+	{ "strncmp", RACE_CALL_COMPARE_N }, { "write", RACE_CALL_OUT },
+	{ "pwrite", RACE_CALL_OUT },	    { "pwrite64", RACE_CALL_OUT },
+	{ "send", RACE_CALL_OUT },	    { "sendto", RACE_CALL_OUT },
+	{ "fwrite", RACE_CALL_OUT_OF },	    { "fputs", RACE_CALL_LENGTH },
+	{ "strrchr", RACE_CALL_LENGTH },    { "strchr", RACE_CALL_FIRST },
+	{ "strstr", RACE_CALL_FIRST },	    { "atoi", RACE_CALL_FIRST },
+	{ "strtol", RACE_CALL_FIRST },	    { "strtoul", RACE_CALL_FIRST },
 };
 
 static enum race_call kind_of(const char *name)

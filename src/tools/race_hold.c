@@ -26,7 +26,6 @@
 /* Slices; there the other side may be asleep most of the time. */
 #define PATIENCE_IN_REPLAY 100u
 #define PATIENCE_BY_CHANCE 6u
-#define STRING_MAX 128u
 #define CALLERS_MAX 16u /* functions of libc that call each other */
 #define TOLD_MAX 16u /* records of one pair */
 #define TOLD_MAX_LOCKED 4u /* right programs have these, too */
@@ -37,7 +36,7 @@
 #define ARRIVAL_STEPS 25
 
 /* A naturally aligned piece of the access, by chance when it has several. */
-TRAP_PATH static void choose_part(struct race_target *t)
+TRAP_PATH void race_choose_part(struct race_target *t)
 {
 	uint64_t at = t->address;
 	uint64_t end = t->address + t->size;
@@ -103,7 +102,7 @@ TRAP_PATH static int find_target(const struct insn *insn, const struct insn_regs
 	out->flags = RACE_DECODED |
 		     (insn->flags & INSN_VECTOR && m->size > 8 ? RACE_VECTOR : 0);
 	choose_step(insn, m, regs, out);
-	choose_part(out);
+	race_choose_part(out);
 	return 0;
 }
 
@@ -505,69 +504,6 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	return waited ? 0 : -EFAULT;
 }
 
-/* Of the string at an address, up to its end; what is longer is looked at in its first bytes only. */
-TRAP_PATH static uint64_t string_bytes(uint64_t address)
-{
-	char text[STRING_MAX];
-	uint64_t page_left = 4096 - address % 4096;
-	size_t n = page_left < sizeof(text) ? page_left : sizeof(text);
-
-	if (!race_copy(address, text, n))
-		return 0;
-	for (size_t i = 0; i < n; i++)
-		if (!text[i])
-			return i + 1;
-	return n;
-}
-
-/* What the function that is about to be called will touch, first: one side of two by chance. */
-TRAP_PATH static int find_call_target(enum race_call kind, const struct insn_regs *regs,
-				    struct race_target *out)
-{
-	int is_second = race_random() % 2;
-	uint64_t bytes = 1;
-
-	out->access = RACE_WRITE;
-	switch (kind) {
-	case RACE_CALL_COPY:
-		bytes = regs->r[INSN_RDX];
-		/* fall through */
-	case RACE_CALL_STRING:
-		out->access = is_second ? RACE_READ : RACE_WRITE;
-		break;
-	case RACE_CALL_COMPARE_N:
-		bytes = regs->r[INSN_RDX] != 0;
-		/* fall through */
-	case RACE_CALL_COMPARE:
-		out->access = RACE_READ;
-		break;
-	case RACE_CALL_FILL:
-		bytes = regs->r[INSN_RDX];
-		is_second = 0;
-		break;
-	case RACE_CALL_PRINT_N:
-		bytes = regs->r[INSN_RSI] != 0;
-		/* fall through */
-	default:
-		is_second = 0;
-	}
-	out->address = regs->r[is_second ? INSN_RSI : INSN_RDI];
-	if (kind == RACE_CALL_LENGTH) {
-		out->access = RACE_READ;
-		bytes = string_bytes(out->address);
-	} else if (kind == RACE_CALL_APPEND) {
-		bytes = string_bytes(out->address);
-		out->address += bytes ? bytes - 1 : 0;
-		bytes = bytes != 0 && bytes < STRING_MAX;
-	}
-	if (!bytes || bytes > 1u << 30)
-		return -ENOENT;
-	out->size = (uint32_t)bytes;
-	out->flags = RACE_DECODED;
-	choose_part(out);
-	return 0;
-}
-
 /* What is to be held at hit->ip: a frame of its own, that is gone while the thread is held. */
 TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_spot *spot,
 			    enum race_policy policy, const struct race_module *module,
@@ -581,7 +517,7 @@ TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_sp
 	race_registers(hit, &regs);
 	if (insn_decode(race_code(module, hit->ip),
 			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
-	    (call ? find_call_target(call, &regs, target) :
+	    (call ? race_find_call_target(call, &regs, target) :
 		    find_target(&insn, &regs, spot && spot->is_escaped, target)))
 		return -ENOENT;
 	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :

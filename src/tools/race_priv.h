@@ -362,8 +362,11 @@ enum race_call {
 	RACE_CALL_LENGTH, /* (from): all of a string, with its end */
 	RACE_CALL_COMPARE, /* (from, from), one byte at least */
 	RACE_CALL_COMPARE_N, /* (from, from, bytes), one byte if there are any */
+	RACE_CALL_FIRST, /* (from): one byte at least */
+	RACE_CALL_OUT,	/* (descriptor, from, bytes) */
+	RACE_CALL_OUT_OF, /* (from, size, count) */
 };
-#define RACE_CALL_SLOTS 32
+#define RACE_CALL_SLOTS 48
 struct race_calls {
 	uint32_t count;
 	struct {
@@ -385,6 +388,11 @@ enum race_call race_call_of(const struct race_calls *calls, const struct race_mo
  */
 struct race_spot;
 int race_hold(const struct trapline_hit *hit, const struct race_spot *spot);
+/* Which bytes of the access are watched: a naturally aligned piece, by chance when it has several. */
+void race_choose_part(struct race_target *target);
+/* race_call_targets.c: what the call will touch, first. 0, or -ENOENT: nothing for certain. */
+int race_find_call_target(enum race_call kind, const struct insn_regs *regs,
+			  struct race_target *out);
 /* 1: a watch is free, for this moment. */
 int race_has_free_slot(void);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
