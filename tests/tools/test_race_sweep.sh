@@ -67,6 +67,10 @@ done
 for mode in $("$victims/race_short" --list | grep '^wrong_'); do
 	sweeps "$mode" true 0 "$victims/race_short" "$mode"
 done
+for mode in wrong_timer wrong_timer_beside_threads; do
+	race --sweep --time 0.3 -- "$victims/race_short" $mode 0
+	ok "$mode: the threads that libc creates survive the traps" $?
+done
 for mode in $("$victims/race_short" --list | grep '^right_'); do
 	quiet "$mode" 0 "$victims/race_short" "$mode"
 done

@@ -6,7 +6,10 @@
 #include "race_common.h"
 
 #include <atomic>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
+#include <unistd.h>
 
 #define POLLS 3000
 
@@ -238,6 +241,87 @@ static void right_at_last(int thread)
 	at_last_atomic += thread + 1;
 }
 
+/* ---- a thread that libc makes when a timer fires ---- */
+
+static long ticks;
+
+static void on_tick(union sigval)
+{
+	ticks++;
+}
+
+static NOINLINE long ticks_read(void)
+{
+	return ticks;
+}
+
+/* Beside the first thread, which has created none itself. */
+static void wrong_timer(int)
+{
+	static long sink[8];
+	struct itimerspec every = { { 0, 500000 }, { 0, 500000 } };
+	struct sigevent event = {};
+	timer_t timer;
+
+	event.sigev_notify = SIGEV_THREAD;
+	event.sigev_notify_function = on_tick;
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+		return;
+	timer_settime(timer, 0, &every, NULL);
+	for (int i = 0; i < 50; i++) {
+		sink[0] += ticks_read();
+		nap(200);
+	}
+	timer_delete(timer);
+}
+
+/* ---- what is written out while it is changed ---- */
+
+static char out_text[256];
+
+static NOINLINE void out_change(int n)
+{
+	for (size_t i = 0; i < sizeof(out_text); i++)
+		out_text[i] = (char)(n + (int)i);
+}
+
+static NOINLINE void out_write(int fd)
+{
+	if (write(fd, out_text, sizeof(out_text)) < 0)
+		perror("write");
+}
+
+static int out_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+static void wrong_write(int thread)
+{
+	for (int i = 0; i < 100; i++)
+		if (thread)
+			out_change(i);
+		else
+			out_write(out_fd);
+}
+
+/* A pipe says when the other may go on. */
+static int pipes[2];
+static int has_pipe = pipe(pipes);
+
+static void right_write(int thread)
+{
+	char byte[sizeof(out_text)];
+
+	for (int i = 0; i < 100 && !has_pipe; i++)
+		if (!thread) {
+			out_change(i);
+			out_write(pipes[1]);
+			while (__atomic_load_n(&job->result, __ATOMIC_ACQUIRE) <= i)
+				sched_yield();
+		} else if (read(pipes[0], byte, sizeof(byte)) > 0) {
+			out_change(i + 1);
+			__atomic_store_n(&job->result, i + 1, __ATOMIC_RELEASE);
+		}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
@@ -245,6 +329,10 @@ int main(int argc, char **argv)
 		{ "wrong_volatile_add", wrong_volatile_add, 2 },
 		{ "wrong_template", wrong_template, 2 },
 		{ "wrong_at_last", wrong_at_last, 2 },
+		{ "wrong_timer", wrong_timer, 0 },
+		{ "wrong_timer_beside_threads", wrong_timer, 1 },
+		{ "wrong_write", wrong_write, 2 },
+		{ "right_write", right_write, 2 },
 		{ "right_poll_volatile", right_poll_volatile, 2 },
 		{ "right_poll_macro", right_poll_macro, 2 },
 		{ "right_macro", right_macro, 2 },
@@ -252,5 +340,7 @@ int main(int argc, char **argv)
 		{ "right_at_last", right_at_last, 2 },
 	};
 
+	if (argc > 1 && !strcmp(argv[1], "wrong_timer"))
+		wrong_timer(0);
 	return run_modes(argc, argv, modes, sizeof(modes) / sizeof(modes[0]));
 }
