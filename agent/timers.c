@@ -68,7 +68,7 @@ static struct sigevent *through_us(struct sigevent *event, struct sigevent *copy
 		return event;
 	race_sites_begin((race_create)dlsym(RTLD_NEXT, "pthread_create"));
 	/* Without an end: from now on a thread may be born at any time, and nobody tells. */
-	race_birth_begins();
+	race_birth_begins((uintptr_t)event->sigev_notify_function);
 	request = keep(event);
 	if (!request)
 		return event;
