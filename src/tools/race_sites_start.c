@@ -63,7 +63,8 @@ static struct {
 	uint32_t resting[RACE_SPOTS_MAX];
 	uint32_t first;
 	uint32_t resting_count;
-	unsigned long long loaded; /* objects, ever */
+	unsigned long long loaded; /* objects that ever came and went */
+	int has_new; /* some came that were not looked at */
 	int are_pieces_early;
 } sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -91,7 +92,7 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 	struct modules *list = arg;
 
 	sites.loaded = info->dlpi_adds + info->dlpi_subs;
-	for (int i = 0; list && i < info->dlpi_phnum; i++) {
+	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
 
 		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
@@ -100,7 +101,7 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 			list->text[list->count++] = info->dlpi_addr + ph->p_vaddr;
 		break;
 	}
-	return !list;
+	return 0;
 }
 
 static struct library *find_library(const struct race_module *module)
@@ -475,33 +476,66 @@ static void drop_closed(void)
 	}
 }
 
+/* ---- while nothing is closed ---- */
+
+static int on_loader(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	unsigned long long loaded = info->dlpi_adds + info->dlpi_subs;
+	void (**act)(void) = arg;
+
+	if (loaded != sites.loaded) {
+		drop_closed();
+		sites.has_new = 1;
+	}
+	sites.loaded = loaded;
+	(*act)();
+	return 1;
+}
+
+/*
+ * Between a look at text and a trap in it a library may be closed, and what comes to its place then
+ * would get the int3: whatever somebody maps. The loader unmaps under the lock that a callback of
+ * dl_iterate_phdr() holds (_dl_close_worker() of glibc).
+ */
+static void while_nothing_closes(void (*act)(void))
+{
+	pthread_mutex_lock(&sites.lock);
+	dl_iterate_phdr(on_loader, &act);
+	pthread_mutex_unlock(&sites.lock);
+}
+
+static void take_and_put_back(void)
+{
+	take_away();
+	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
+	if (paid)
+		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
+}
+
 static void look_around(void)
 {
-	unsigned long long loaded = sites.loaded;
-
-	dl_iterate_phdr(on_object, NULL);
-	if (sites.loaded == loaded)
+	if (!sites.has_new)
 		return;
-	drop_closed();
+	sites.has_new = 0;
 	add_modules();
 	add_some_pieces();
+}
+
+static void go_on_with_pieces(void)
+{
+	add_some_piece();
 }
 
 static void turn(uint32_t number)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
-	pthread_mutex_lock(&sites.lock);
-	take_away();
-	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
-	if (paid)
-		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
+	while_nothing_closes(take_and_put_back);
 	if (number % LOOK_EVERY == 0)
-		look_around();
-	else if (paid && number % PIECE_EVERY == 0 &&
+		while_nothing_closes(look_around);
+	else if (race_budget_left(clock_now_ns()) >= STALL_NS && number % PIECE_EVERY == 0 &&
 		 (sites.are_pieces_early || number > PIECES_AFTER))
-		add_some_piece();
-	pthread_mutex_unlock(&sites.lock);
+		while_nothing_closes(go_on_with_pieces);
 	/* With what was done between turns, about. */
 	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
 }
@@ -533,9 +567,7 @@ static void *keep_traps(void *unused)
 			sys6(SYS_futex, &q->wakeups, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 		uint64_t now = clock_now_ns();
 		if (now - last < TURN_NS) {
-			pthread_mutex_lock(&sites.lock);
-			take_away();
-			pthread_mutex_unlock(&sites.lock);
+			while_nothing_closes(take_away);
 			continue;
 		}
 		last = now;
@@ -543,9 +575,7 @@ static void *keep_traps(void *unused)
 		if (number % LOOK_EVERY == 0 && is_last())
 			break;
 	}
-	pthread_mutex_lock(&sites.lock);
-	take_all_away();
-	pthread_mutex_unlock(&sites.lock);
+	while_nothing_closes(take_all_away);
 	atomic_set(&race.budget.own_threads, 0u);
 	return NULL;
 }
