@@ -14,7 +14,7 @@
 #include "tools/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define OURS_MAX 256
+#define OURS_MAX 512
 
 typedef int (*close_function)(int);
 

@@ -172,6 +172,8 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 	shared->has_ticks = !err;
 	if (err)
 		race_ticks_close(&run->ticks);
+	for (int i = 0; i < run->ticks.count && shared->clock_count < RACE_CLOCKS; i++)
+		shared->clock_fds[shared->clock_count++] = run->ticks.fds[i];
 }
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)

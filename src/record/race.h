@@ -27,6 +27,8 @@
 #define RACE_SITES 262144u /* a power of two */
 #define RACE_PAIRS 8192u  /* a power of two */
 
+#define RACE_CLOCKS 256u   /* CPUs whose ticks outlive the command */
+
 #define RACE_PLACE_BITS 48
 #define RACE_PLACE_MASK ((1ull << RACE_PLACE_BITS) - 1)
 
@@ -262,6 +264,10 @@ struct race_settings {
 	/* A BPF program makes the ticks: no clocks in the processes. */
 	uint64_t has_ticks;
 	uint64_t gate_magic; /* of processes that start with us; others draw theirs */
+	/* The clocks, as descriptors of the command: a process keeps copies, for when it is killed. */
+	int32_t clock_fds[RACE_CLOCKS];
+	uint32_t clock_count;
+	uint32_t clock_reserved;
 	int64_t pid; /* of one that ran before us, as the command has it */
 };
 

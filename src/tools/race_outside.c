@@ -102,12 +102,42 @@ static int prepare_tick(void)
 	return 0;
 }
 
+/*
+ * A process goes on when the command is killed: with the clocks, so that its next tick takes all away.
+ * Without (a security module may forbid it) that waits for its next thread, or its end.
+ */
+static void keep_clocks(void)
+{
+	const struct race_settings *set = &race.region->settings;
+	uint32_t count = set->clock_count < RACE_CLOCKS ? set->clock_count : RACE_CLOCKS;
+	int pidfd = (int)sys2(SYS_pidfd_open, race.region->observer, 0);
+
+	for (uint32_t i = 0; pidfd >= 0 && i < count; i++) {
+		int fd = (int)sys3(SYS_pidfd_getfd, pidfd, set->clock_fds[i], 0);
+
+		if (fd < 0)
+			break;
+		race.clocks.fds[race.clocks.count++] = event_move_fd_up(fd);
+	}
+	if (pidfd >= 0)
+		sys_close(pidfd);
+}
+
+TRAP_PATH static void drop_clocks(void)
+{
+	for (uint32_t i = 0; i < race.clocks.count; i++)
+		sys_close(race.clocks.fds[i]);
+	race.clocks.count = 0;
+}
+
 int race_outside_start(void)
 {
 	int err = race.flags & RACE_IS_LATE ? open_hangup() : 0;
 
 	if (!err && race.flags & RACE_HAS_TICKS)
 		err = prepare_tick();
+	if (!err && race.flags & RACE_HAS_TICKS && !(race.flags & RACE_IS_LATE))
+		keep_clocks();
 	return err;
 }
 
@@ -131,4 +161,5 @@ TRAP_PATH void race_outside_end(void)
 	if (race.hangup.fd)
 		atomic_set(&trap_on_hangup, (void (*)(void))NULL);
 	close_ours();
+	drop_clocks();
 }

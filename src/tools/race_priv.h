@@ -172,6 +172,12 @@ enum {
 	RACE_ROOM_SECOND = 3264, /* to find the instruction before the pc */
 };
 
+/* What makes the ticks: copies of the command's descriptors. */
+struct race_clocks {
+	uint32_t count;
+	int fds[RACE_CLOCKS];
+};
+
 enum race_phase {
 	RACE_IDLE,
 	RACE_STARTING,
@@ -200,6 +206,7 @@ struct race_state {
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */
 	struct race_hangup hangup;
+	struct race_clocks clocks;
 	uint64_t seen[RACE_SEEN]; /* accesses that were come across lately */
 	uint64_t seen_count;
 };

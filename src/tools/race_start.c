@@ -391,6 +391,16 @@ int race_start(struct race_region *region, uint32_t flags)
 	return begin(region, flags);
 }
 
+static int insert(int *fds, int count, int fd)
+{
+	int at = count;
+
+	for (; at && fds[at - 1] > fd; at--)
+		fds[at] = fds[at - 1];
+	fds[at] = fd;
+	return count + 1;
+}
+
 int race_descriptors(int *fds, int n)
 {
 	int count = 0;
@@ -400,23 +410,21 @@ int race_descriptors(int *fds, int n)
 
 		if (ev->state == EVENT_FREE || !ev->roots.fds)
 			continue;
-		for (size_t k = 0; k < ev->roots.count && count < n; k++) {
-			int at = count++;
-			for (; at && fds[at - 1] > ev->roots.fds[k]; at--)
-				fds[at] = fds[at - 1];
-			fds[at] = ev->roots.fds[k];
-		}
+		for (size_t k = 0; k < ev->roots.count && count < n; k++)
+			count = insert(fds, count, ev->roots.fds[k]);
 	}
+	for (uint32_t i = 0; i < race.clocks.count && count < n; i++)
+		count = insert(fds, count, race.clocks.fds[i]);
 	return count;
 }
 
 int race_owns_descriptor(int fd)
 {
-	int fds[EVENT_MAX];
+	int fds[EVENT_MAX + RACE_CLOCKS];
 
 	if (!race.region || fd < event_lowest_fd)
 		return 0;
-	int count = race_descriptors(fds, EVENT_MAX);
+	int count = race_descriptors(fds, EVENT_MAX + RACE_CLOCKS);
 	for (int i = 0; i < count; i++)
 		if (fds[i] == fd)
 			return 1;
