@@ -83,20 +83,20 @@ first()
 			;;
 		esac
 		awk -v n="$name" -v tool="$tool" -v s="$took" -v limit="$seconds" 'BEGIN {
-			printf "{\"what\":\"first\",\"program\":\"%s\",\"tool\":\"%s\",\"within_s\":%s,\"found\":%s,\"seconds\":%s}\n",
-				n, tool, limit, s > 0 ? "true" : "false", s > 0 ? s : "null" }'
+			printf("{\"what\":\"first\",\"program\":\"%s\",\"tool\":\"%s\",\"within_s\":%s,\"found\":%s,\"seconds\":%s}\n",
+				n, tool, limit, (s > 0 ? "true" : "false"), (s > 0 ? s : "null")) }'
 	done
 }
 
 slow=
 [ -x "$tmp/tsan" ] && slow=tsan
 for threads in 2 8 64; do
-	for pair in stencil:12000 table:40000000 handover:150000; do
+	for pair in stencil:36000 table:120000000 handover:150000; do
 		name=${pair%:*} amount=${pair#*:}
 		cost "$name" $threads "$amount" trapline-1% trapline-2% trapline-5%
 		# Those that take many times as long get less to do.
 		# shellcheck disable=SC2086 # none or one
-		cost "$name" $threads $((amount / 20)) $slow ${no_valgrind:-helgrind}
+		cost "$name" $threads $((amount / 60)) $slow ${no_valgrind:-helgrind}
 	done
 done
 for pair in hot:5 cold:10; do
