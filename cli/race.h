@@ -42,6 +42,9 @@ struct race_cli_settings {
 	enum race_grade grade_max;
 };
 
+/* In that time a thread that runs has ticked, and ended the search. */
+#define RACE_LAST_TICK_MS 100
+
 /* race_start.c: the shared region, and a command with the agent in it. */
 struct race_run {
 	struct race_region *region;

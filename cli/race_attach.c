@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #define COMMAND "race"
-#define LAST_TICK_MS 100
 #define PRICE_TRIES 8
 
 static uint64_t hits;
@@ -235,11 +234,11 @@ static bool end_search(struct race_run *run)
 	struct timespec pause = { 0, 1000000 };
 	int result = 0;
 
-	for (int i = 0; i < LAST_TICK_MS && !has_ended(run); i++)
+	for (int i = 0; i < RACE_LAST_TICK_MS && !has_ended(run); i++)
 		nanosleep(&pause, NULL);
 	if (run->hangup_fd >= 0)
 		close(run->hangup_fd);
-	for (int i = 0; i < LAST_TICK_MS && !has_ended(run); i++)
+	for (int i = 0; i < RACE_LAST_TICK_MS && !has_ended(run); i++)
 		nanosleep(&pause, NULL);
 	if (!has_ended(run) && !race_attach_is_over(run))
 		agent_call(COMMAND, run->pid, "race-end", NULL, &result);

@@ -10,15 +10,19 @@
 #include "cli/clock.h"
 #include "cli/race.h"
 
+#include <sys/random.h>
+
 #define FIRST_RUNS 2u /* go for all: there is nothing yet to draw from */
 #define SITES_FOR_ONE_MORE 16u
 
-static uint64_t next_random(uint64_t *state)
+static uint64_t draw(uint64_t below)
 {
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
+	uint64_t random = 0;
+
+	/* Where it is refused the clock must do. */
+	if (getrandom(&random, sizeof(random), 0) < 0)
+		random = now_ns();
+	return random % below;
 }
 
 void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
@@ -30,7 +34,6 @@ void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
 /* The processes of the last run have ended, or go on with what they have. */
 void race_focus_choose(struct race_focus *focus, struct race_region *region)
 {
-	uint64_t random = now_ns() | 1;
 	uint64_t known = __atomic_load_n(&region->sites_covered, __ATOMIC_ACQUIRE);
 
 	if (known > RACE_HELD)
@@ -40,11 +43,9 @@ void race_focus_choose(struct race_focus *focus, struct race_region *region)
 	__atomic_store_n(&region->focus_count, 0u, __ATOMIC_RELEASE);
 	if (!focus->is_on)
 		return;
-	for (int n = 0; n < 20; n++)
-		next_random(&random);
 	uint64_t most = 1 + known / SITES_FOR_ONE_MORE;
-	uint64_t count = 1 + next_random(&random) % (most < RACE_FOCUS ? most : RACE_FOCUS);
+	uint64_t count = 1 + draw(most < RACE_FOCUS ? most : RACE_FOCUS);
 	for (uint64_t i = 0; i < count; i++)
-		region->focus[i] = region->held[next_random(&random) % known];
+		region->focus[i] = region->held[draw(known)];
 	__atomic_store_n(&region->focus_count, count, __ATOMIC_RELEASE);
 }

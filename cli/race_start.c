@@ -22,8 +22,6 @@
 #define TICK_SHARE 40220000000u
 #define TICK_LEAST_NS 251000u
 #define TICK_MOST_NS 4022000u
-#define TICK_YOUNG_NS 251000u
-#define LAST_TICK_MS 100
 #define YOUNG_NS 100000000u
 #define YOUNG_REST_NS 900000000u /* a build starts one after the other */
 
@@ -119,7 +117,7 @@ static void end_others(const struct race_run *run)
 	struct timespec pause = { 0, 1000000 };
 
 	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < LAST_TICK_MS && run->ticks.count && others_search(run->region); i++)
+	for (int i = 0; i < RACE_LAST_TICK_MS && run->ticks.count && others_search(run->region); i++)
 		nanosleep(&pause, NULL);
 }
 
@@ -153,19 +151,19 @@ void race_pace(const struct race_cli_settings *set, struct race_run *run)
 	if (count != run->known_processes && now > run->fast_until_ns + YOUNG_REST_NS)
 		run->fast_until_ns = now + YOUNG_NS;
 	run->known_processes = count;
-	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? TICK_YOUNG_NS :
+	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? TICK_LEAST_NS :
 				     race_tick_period_ns(set->budget_ppm));
 }
 
 /*
  * A sweep and a replay find by traps. Without privilege the processes have clocks of their own,
- * which cost more at each switch of a thread and find the same.
+ * which cost more at each switch of a thread and find the same. All but a sweep and a replay run once.
  */
 static void prepare_ticks(const struct race_cli_settings *set, struct race_run *run)
 {
 	struct race_settings *shared = &run->region->settings;
 
-	if (set->sweep || set->replay || race_ticks_open(0, TICK_YOUNG_NS, &run->ticks))
+	if (set->sweep || set->replay || race_ticks_open(0, TICK_LEAST_NS, &run->ticks))
 		return;
 	shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
 	int err = race_ticks_start(&run->ticks, RACE_GATE_AT, shared->gate_magic);
@@ -180,8 +178,7 @@ int race_command_start(const struct race_cli_settings *set, struct race_run *run
 {
 	char options[PATH_MAX];
 
-	if (!run->region->run)
-		prepare_ticks(set, run);
+	prepare_ticks(set, run);
 	agent_option("race", run->region_fd, options, sizeof(options));
 	run->region->run++;
 	return agent_command_start(COMMAND, set->command, options, &run->pid);

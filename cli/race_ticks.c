@@ -49,9 +49,10 @@ static void emit(struct ebpf *p, pid_t pid, int map_fd)
 	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
 	ebpf_mov(p, R9, R0);
 	ebpf_alu_imm(p, BPF_RSH, R9, 32);
-	ebpf_mov_imm(p, R1, pid);
-	if (pid)
+	if (pid) {
+		ebpf_mov_imm(p, R1, pid);
 		end_if(p, BPF_JNE, R9, R1);
+	}
 	ebpf_load_map_value(p, R7, map_fd, 0);
 	ebpf_load_mem(p, BPF_DW, R3, R7, offsetof(struct gate_place, at));
 	ebpf_mov_imm(p, R8, 0);

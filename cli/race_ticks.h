@@ -22,8 +22,9 @@ struct race_ticks {
 };
 
 /*
- * All but the start. pid: the one process, or 0: all in which a gate is. 0, or -errno: it cannot be had (no privilege, a pid namespace of ours own, an
- * old kernel), and *ticks is as race_ticks_close() wants it.
+ * All but the start. pid: the one process, or 0: all in which a gate is. 0, or -errno: it cannot be
+ * had (no privilege, a pid namespace of our own, an old kernel), and *ticks is as
+ * race_ticks_close() wants it.
  */
 int race_ticks_open(pid_t pid, uint64_t period_ns, struct race_ticks *ticks);
 /* From now on, as the gate in the process allows. 0 or -errno. */

@@ -9,6 +9,7 @@
  */
 #include "report/race.h"
 
+#include "base/memory.h"
 #include "code/insn.h"
 
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE 4096u
 #define PAGES_MAX 256u /* looked at in one object */
 
 static bool is_access(const struct insn *insn)
@@ -56,14 +56,14 @@ static uint64_t count_bytes(const unsigned char *code, size_t n)
 
 static uint64_t count_section(const unsigned char *code, size_t n)
 {
-	size_t pages = (n + PAGE - 1) / PAGE;
+	size_t pages = (n + PAGE_BYTES - 1) / PAGE_BYTES;
 	size_t taken = pages < PAGES_MAX ? pages : PAGES_MAX;
 	uint64_t bytes = 0;
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < taken; i++) {
-		size_t from = pages * i / taken * PAGE;
-		size_t length = n - from < PAGE ? n - from : PAGE;
+		size_t from = pages * i / taken * PAGE_BYTES;
+		size_t length = n - from < PAGE_BYTES ? n - from : PAGE_BYTES;
 
 		count += count_bytes(code + from, length);
 		bytes += length;

@@ -89,8 +89,8 @@ static void tick_undisturbed(uint64_t start)
 
 void race_birth_begins(uint64_t start)
 {
-	/* No tick comes any more when the command was killed: nobody else would notice. */
-	if (race.gate)
+	/* Where no tick comes any more when the command was killed nobody else would notice. */
+	if (race.gate && !race.clocks.count)
 		race_end_if_over();
 	atomic_add(&race_births.begun, 1u);
 	/* A breakpoint of one thread alone, as with many of them, is nothing that another inherits. */

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 
+#include "base/memory.h"
 #include "tools/race_priv.h"
 
 #define STRING_MAX 128u
@@ -17,7 +18,7 @@
 TRAP_PATH static uint64_t string_bytes(uint64_t address)
 {
 	char text[STRING_MAX];
-	uint64_t page_left = 4096 - address % 4096;
+	uint64_t page_left = PAGE_BYTES - address % PAGE_BYTES;
 	size_t n = page_left < sizeof(text) ? page_left : sizeof(text);
 
 	if (!race_copy(address, text, n))

@@ -132,11 +132,13 @@ TRAP_PATH static void drop_clocks(void)
 
 int race_outside_start(void)
 {
-	int err = race.flags & RACE_IS_LATE ? open_hangup() : 0;
+	int is_late = (race.flags & RACE_IS_LATE) != 0;
+	int err = is_late ? open_hangup() : 0;
 
-	if (!err && race.flags & RACE_HAS_TICKS)
-		err = prepare_tick();
-	if (!err && race.flags & RACE_HAS_TICKS && !(race.flags & RACE_IS_LATE))
+	if (err || !(race.flags & RACE_HAS_TICKS))
+		return err;
+	err = prepare_tick();
+	if (!err && !is_late)
 		keep_clocks();
 	return err;
 }

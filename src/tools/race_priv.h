@@ -12,7 +12,7 @@
  *	race_birth.c	or the birth of a thread is taken for one
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
- *	race_outside.c	in a process that ran before us: ticks, and word of the command's end
+ *	race_outside.c	ticks that are made outside, and word of the command's end
  *	race_end.c	when nobody looks any more
  *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
  *
@@ -243,8 +243,8 @@ static inline void race_count(enum race_counter what)
 }
 
 /*
- * Where threads ran before us an event that lies there disabled would cost its thread at each switch,
- * and there is no clock to find those that are born: watches are opened for each stall.
+ * In threads that ran before us an event that lies there disabled would cost its thread at each switch,
+ * all the time, and be unlike those of others: watches are opened for each stall.
  */
 static inline int race_opens_anew(void)
 {

@@ -66,6 +66,7 @@ static struct {
 	unsigned long long loaded; /* objects that ever came and went */
 	int has_new; /* some came that were not looked at */
 	int are_pieces_early;
+	uint32_t turns; /* of the thread */
 } sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void refuse(int err, const char *why)
@@ -504,14 +505,6 @@ static void while_nothing_closes(void (*act)(void))
 	pthread_mutex_unlock(&sites.lock);
 }
 
-static void take_and_put_back(void)
-{
-	take_away();
-	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
-	if (paid)
-		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
-}
-
 static void look_around(void)
 {
 	if (!sites.has_new)
@@ -521,21 +514,24 @@ static void look_around(void)
 	add_some_pieces();
 }
 
-static void go_on_with_pieces(void)
+static void take_turn(void)
 {
-	add_some_piece();
+	take_away();
+	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
+	if (paid)
+		put_back(paid < RENEW ? (uint32_t)paid : RENEW);
+	if (sites.turns % LOOK_EVERY == 0)
+		look_around();
+	else if (paid && sites.turns % PIECE_EVERY == 0 &&
+		 (sites.are_pieces_early || sites.turns > PIECES_AFTER))
+		add_some_piece();
 }
 
-static void turn(uint32_t number)
+static void turn(void)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
-	while_nothing_closes(take_and_put_back);
-	if (number % LOOK_EVERY == 0)
-		while_nothing_closes(look_around);
-	else if (race_budget_left(clock_now_ns()) >= STALL_NS && number % PIECE_EVERY == 0 &&
-		 (sites.are_pieces_early || number > PIECES_AFTER))
-		while_nothing_closes(go_on_with_pieces);
+	while_nothing_closes(take_turn);
 	/* With what was done between turns, about. */
 	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
 }
@@ -559,7 +555,7 @@ static void *keep_traps(void *unused)
 	uint64_t last = clock_now_ns();
 
 	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
-	for (uint32_t number = 1; !race_is_stopped() && !race_is_unwatched(); number++) {
+	for (sites.turns = 1; !race_is_stopped() && !race_is_unwatched(); sites.turns++) {
 		uint32_t seen = atomic_get(&q->wakeups);
 		struct timespec ts = { 0, TURN_NS };
 
@@ -571,8 +567,8 @@ static void *keep_traps(void *unused)
 			continue;
 		}
 		last = now;
-		turn(number);
-		if (number % LOOK_EVERY == 0 && is_last())
+		turn();
+		if (sites.turns % LOOK_EVERY == 0 && is_last())
 			break;
 	}
 	while_nothing_closes(take_all_away);

@@ -30,8 +30,6 @@
 #define LOWEST_FD 600
 #define WATCH_BYTES 8u
 #define TRAP_NS 10000u /* of one trap, where it could not be measured */
-/* From <linux/mman.h>, Linux commit a4ff8e8620d3 (v4.17). */
-#define FIXED_NOREPLACE 0x100000
 #define THREADS_MORE 256u /* born while we arm the others */
 
 /* Members that trapline_watch() and its like would set. The callback may run from now on. */
@@ -368,7 +366,7 @@ static int map_gate(void)
 	if (ids.numbered_by.inode)
 		return -EOPNOTSUPP;
 	long at = sys6(SYS_mmap, RACE_GATE_AT, RACE_GATE_BYTES, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | FIXED_NOREPLACE, -1, 0);
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (at < 0)
 		return (int)at;
 	if ((uint64_t)at != RACE_GATE_AT) { /* before Linux 4.17 it is a hint */
@@ -391,44 +389,66 @@ int race_start(struct race_region *region, uint32_t flags)
 	return begin(region, flags);
 }
 
-static int insert(int *fds, int count, int fd)
+static void each_descriptor(void (*act)(void *arg, int fd), void *arg)
 {
-	int at = count;
-
-	for (; at && fds[at - 1] > fd; at--)
-		fds[at] = fds[at - 1];
-	fds[at] = fd;
-	return count + 1;
-}
-
-int race_descriptors(int *fds, int n)
-{
-	int count = 0;
-
 	for (int i = 0; i < EVENT_MAX; i++) {
 		const struct trapline_event *ev = &event_table[i];
 
 		if (ev->state == EVENT_FREE || !ev->roots.fds)
 			continue;
-		for (size_t k = 0; k < ev->roots.count && count < n; k++)
-			count = insert(fds, count, ev->roots.fds[k]);
+		for (size_t k = 0; k < ev->roots.count; k++)
+			act(arg, ev->roots.fds[k]);
 	}
-	for (uint32_t i = 0; i < race.clocks.count && count < n; i++)
-		count = insert(fds, count, race.clocks.fds[i]);
-	return count;
+	for (uint32_t i = 0; i < race.clocks.count; i++)
+		act(arg, race.clocks.fds[i]);
 }
 
+struct descriptors {
+	int *fds;
+	int count;
+	int most;
+};
+
+static void insert(void *arg, int fd)
+{
+	struct descriptors *d = arg;
+
+	if (d->count == d->most)
+		return;
+	int at = d->count++;
+	for (; at && d->fds[at - 1] > fd; at--)
+		d->fds[at] = d->fds[at - 1];
+	d->fds[at] = fd;
+}
+
+int race_descriptors(int *fds, int n)
+{
+	struct descriptors d = { fds, 0, n };
+
+	each_descriptor(insert, &d);
+	return d.count;
+}
+
+struct wanted {
+	int fd;
+	int is_there;
+};
+
+static void compare(void *arg, int fd)
+{
+	struct wanted *wanted = arg;
+
+	wanted->is_there |= fd == wanted->fd;
+}
+
+/* Each close() of the program asks. */
 int race_owns_descriptor(int fd)
 {
-	int fds[EVENT_MAX + RACE_CLOCKS];
+	struct wanted wanted = { fd, 0 };
 
-	if (!race.region || fd < event_lowest_fd)
-		return 0;
-	int count = race_descriptors(fds, EVENT_MAX + RACE_CLOCKS);
-	for (int i = 0; i < count; i++)
-		if (fds[i] == fd)
-			return 1;
-	return 0;
+	if (race.region && fd >= event_lowest_fd)
+		each_descriptor(compare, &wanted);
+	return wanted.is_there;
 }
 
 void race_refuse(struct race_region *region, enum race_step step, int err)
