@@ -42,7 +42,7 @@ struct injection {
 	uint64_t dlerror_at;
 	uint64_t dladdr1_at;
 	uint64_t errno_at;
-	uint64_t syscall_at;
+	struct return_gadgets gadgets;
 	char name[40]; /* of the object: by its bytes */
 	const char *function;
 	const char *argument;
@@ -108,12 +108,13 @@ static int find_all(struct injection *in)
 	in->dlerror_at = find(in, "dlerror");
 	in->dladdr1_at = find(in, "dladdr1");
 	in->errno_at = find(in, "__errno_location");
-	in->syscall_at = find_syscall(in);
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
 		return refuse(in, -ENOEXEC,
 			      "nothing can be loaded into it: it is statically linked, or its libc "
 			      "has no dlopen; link it dynamically");
-	if (!in->syscall_at)
+	if (!return_find_gadgets(in->pid, in->memory_fd, in->errno_at, &in->gadgets))
+		in->gadgets = (struct return_gadgets){ find_syscall(in), 0 };
+	if (!in->gadgets.syscall_at)
 		return refuse(in, -ENOEXEC, "no system call instruction was found in its vdso");
 	return 0;
 }
@@ -133,17 +134,30 @@ static int is_unsafe(const struct place *p)
 	return 0;
 }
 
-static int stands_well(const struct injection *in, const struct held_thread *t)
+/* Where a thread stands: what it takes to tell its callers. */
+struct stand {
+	struct user_regs_struct regs;
+	uint8_t stack[STACK_COPY];
+	size_t copied;
+};
+
+static void read_stand(const struct injection *in, const struct held_thread *t, struct stand *s)
 {
-	const struct user_regs_struct *r = &t->saved;
+	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)t->saved.rsp);
+
+	s->regs = t->saved;
+	s->copied = n > 0 ? (size_t)n : 0;
+}
+
+static int is_good_stand(const struct injection *in, const struct stand *s)
+{
+	const struct user_regs_struct *r = &s->regs;
 	const uint64_t regs[17] = { r->rax, r->rdx, r->rcx, r->rbx, r->rsi, r->rdi,
 				    r->rbp, r->rsp, r->r8,  r->r9,  r->r10, r->r11,
 				    r->r12, r->r13, r->r14, r->r15, r->rip };
-	static uint8_t stack[STACK_COPY];
 	uint64_t frames[FRAMES_MAX];
-	ssize_t copied = pread(in->memory_fd, stack, sizeof(stack), (off_t)r->rsp);
-	size_t n = symbols_unwind(in->symbols, regs, 17, stack, copied > 0 ? (size_t)copied : 0,
-				  r->rsp, frames, FRAMES_MAX);
+	size_t n = symbols_unwind(in->symbols, regs, 17, s->stack, s->copied, r->rsp, frames,
+				  FRAMES_MAX);
 
 	for (size_t i = 0; i < n; i++) {
 		struct place p;
@@ -171,26 +185,48 @@ static size_t list_threads(pid_t pid, pid_t *tids, size_t max)
 	return n;
 }
 
+/*
+ * To read an object's debug information may take seconds. So a thread is let go while we look, and
+ * held again when it stood well; what it takes to look is there then.
+ */
+static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
+{
+	static struct stand stand;
+	int err = held_begin(t, in->pid, tid, in->memory_fd);
+
+	if (err)
+		return err;
+	read_stand(in, t, &stand);
+	held_end(t);
+	if (!is_good_stand(in, &stand))
+		return -EAGAIN;
+	err = held_begin(t, in->pid, tid, in->memory_fd);
+	if (err)
+		return err;
+	read_stand(in, t, &stand);
+	if (is_good_stand(in, &stand))
+		return 0;
+	held_end(t);
+	return -EAGAIN;
+}
+
 /* A thread that stands where the call is safe; the others are let go at once. */
 static int hold_one(struct injection *in, struct held_thread *t)
 {
 	static pid_t tids[THREADS_MAX];
 	struct timespec pause = { 0, 5000000 };
-	int err = -EAGAIN;
 
 	for (int i = 0; i < TRIES; i++) {
 		size_t n = list_threads(in->pid, tids, THREADS_MAX);
 
 		for (size_t k = 0; k < n; k++) {
-			err = held_begin(t, in->pid, tids[k], in->memory_fd);
+			int err = hold_if_good(in, t, tids[k]);
 			if (err == -EPERM || err == -EACCES)
 				return refuse_tracing(in, err);
 			if (err)
 				continue;
-			t->syscall_at = in->syscall_at;
-			if (stands_well(in, t))
-				return 0;
-			held_end(t);
+			t->gadgets = in->gadgets;
+			return 0;
 		}
 		nanosleep(&pause, NULL);
 	}
@@ -269,6 +305,9 @@ static int call(struct injection *in, struct held_thread *t, uint64_t function, 
 	const uint64_t args[4] = { a, b };
 	int err = held_call(t, function, args, result);
 
+	if (err == -ETIMEDOUT)
+		return refuse(in, err, "a call inside it takes longer than a minute; the thread goes on "
+				       "by itself when it is over. Try again when less is running");
 	return err ? refuse(in, err, "a call inside it did not return: %s", strerror(-err)) : 0;
 }
 
@@ -389,25 +428,28 @@ static int find_and_call(struct injection *in, struct held_thread *t, uint64_t h
 	return in->shared ? share_and_call(in, t, entry) : call_with(in, t, entry, in->argument);
 }
 
+/* errno is the thread's, and belongs to the program. */
+static int keep_errno(struct injection *in, struct held_thread *t)
+{
+	uint64_t at = 0;
+	int err = call(in, t, in->errno_at, 0, 0, &at);
+
+	if (!err && pread(in->memory_fd, &t->errno_saved, sizeof(int), (off_t)at) == sizeof(int))
+		t->errno_at = at;
+	return err;
+}
+
 static int inject_into(struct injection *in, struct held_thread *t, int object)
 {
 	uint64_t mapped = find_mapped(in);
-	uint64_t errno_at = 0;
 	uint64_t handle = 0;
-	int saved = 0;
-	int err = call(in, t, in->errno_at, 0, 0, &errno_at);
+	int err = keep_errno(in, t);
 
-	if (err)
-		return err;
-	pread(in->memory_fd, &saved, sizeof(saved), (off_t)errno_at);
-	if (mapped)
+	if (!err && mapped)
 		handle = handle_of(in, t, mapped);
-	if (!handle)
+	if (!err && !handle)
 		err = load(in, t, object, &handle);
-	if (!err)
-		err = find_and_call(in, t, handle);
-	pwrite(in->memory_fd, &saved, sizeof(saved), (off_t)errno_at);
-	return err;
+	return err ? err : find_and_call(in, t, handle);
 }
 
 static int inject_object(struct injection *in, int object)

@@ -5,10 +5,13 @@
  * A thread that was stopped inside a system call goes on with it: its registers come back with the
  * kernel's own mark for a restart, which is acted upon when it is let go. Its signals are held back
  * meanwhile, so that none of its handlers runs on our stack; and no trap is used, since a trap
- * that meets a blocked or ignored signal resets the target's handler. A call ends where it
- * returns to: at a system call instruction, where the kernel stops the thread for us.
+ * that meets a blocked or ignored signal resets the target's handler. A call ends in the system call
+ * that would take the thread back if we were not there any more (inject_return.h), where the kernel
+ * stops it for us.
  */
 #include "cli/inject_thread.h"
+
+#include "cli/clock.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -22,31 +25,47 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CALL_TIMEOUT_MS 10000
+#define CALL_TIMEOUT_MS 60000
 #define STOP_TIMEOUT_MS 500
 #define STACK_BYTES (1u << 20)
 #define ARGUMENT_BYTES 4096u
 /*
- * Zeros above the call, frame pointer in the midst: who unwinds the stack from there takes the system
- * call for part of a function, and finds that it has no caller.
+ * Zeros above the call, frame pointer in the midst: who unwinds the stack from there finds that the
+ * function was called by nobody.
  */
 #define ROOT_BYTES 1024u
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
+#define LOOK_NS 200000 /* where SIGCHLD is ignored nobody tells */
 
-static int wait_stop(pid_t tid, int timeout_ms, int *status)
+/* SIGCHLD is blocked, and tells that it is worth a look. */
+static int wait_for_child(pid_t tid, int timeout_ms, const sigset_t *child, int *status)
 {
-	struct timespec pause = { 0, 200000 };
+	const struct timespec step = { 0, LOOK_NS };
+	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000;
 
-	for (int spent_us = 0; spent_us < timeout_ms * 1000; spent_us += 200) {
+	do {
 		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
 
 		if (got == tid)
 			return WIFSTOPPED(*status) ? 0 : -ESRCH;
 		if (got < 0)
 			return -errno;
-		nanosleep(&pause, NULL);
-	}
+		sigtimedwait(child, NULL, &step);
+	} while (now_ns() < end);
 	return -ETIMEDOUT;
+}
+
+static int wait_stop(pid_t tid, int timeout_ms, int *status)
+{
+	sigset_t before;
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &before);
+	int err = wait_for_child(tid, timeout_ms, &child, status);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return err;
 }
 
 static int get_xstate(struct held_thread *t)
@@ -70,8 +89,7 @@ static int save_all(struct held_thread *t)
 		return -errno;
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(t->saved_mask), &t->saved_mask))
 		return -errno;
-	int err = get_xstate(t);
-	return err ? err : set_mask(t, ~0ull);
+	return get_xstate(t);
 }
 
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
@@ -98,115 +116,167 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	return err;
 }
 
-void held_end(struct held_thread *t)
-{
-	struct iovec iov = { t->xstate, t->xstate_size };
-
-	if (t->stack) {
-		const uint64_t args[6] = { t->stack, STACK_BYTES };
-
-		held_syscall(t, SYS_munmap, args);
-	}
-	ptrace(PTRACE_SETREGSET, t->tid, NT_X86_XSTATE, &iov);
-	ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved);
-	set_mask(t, t->saved_mask);
-	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
-}
-
 /* On to the next entry or exit of a system call. */
-static int next_syscall_stop(const struct held_thread *t, struct user_regs_struct *regs)
+static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *regs)
 {
 	int status;
 
-	if (ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL))
-		return -errno;
-	int err = wait_stop(t->tid, CALL_TIMEOUT_MS, &status);
-	if (err)
-		return err;
+	do {
+		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL))
+			return -errno;
+		int err = wait_stop(t->tid, CALL_TIMEOUT_MS, &status);
+		t->is_lost = err == -ETIMEDOUT;
+		if (err)
+			return err;
+	} while (status >> 16 == PTRACE_EVENT_STOP); /* SIGSTOP: it stops after the call */
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, regs))
 		return -errno;
 	return WSTOPSIG(status) == SYSCALL_STOP ? 0 : -EFAULT; /* it crashed */
 }
 
+/* Registers before the mask: killed in between, the thread has both again when it is back. */
+static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
+{
+	if (t->is_lost)
+		return -ETIMEDOUT;
+	if (ptrace(PTRACE_SETREGS, t->tid, NULL, regs))
+		return -errno;
+	int err = t->has_run ? 0 : set_mask(t, ~0ull);
+	t->has_run = true;
+	return err;
+}
+
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 {
-	struct user_regs_struct regs = t->saved;
+	struct user_regs_struct regs;
 
-	regs.rip = t->syscall_at;
+	if (t->mapped && number != SYS_munmap)
+		return_for_syscall(t, &regs);
+	else
+		return_on_own_stack(t, &regs);
 	regs.rax = (unsigned long long)number;
-	regs.orig_rax = (unsigned long long)-1;
 	regs.rdi = args[0];
 	regs.rsi = args[1];
 	regs.rdx = args[2];
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	if (ptrace(PTRACE_SETREGS, t->tid, NULL, &regs))
-		return -errno;
-	int err = next_syscall_stop(t, &regs);
+	int err = begin_run(t, &regs);
+	if (!err)
+		err = next_syscall_stop(t, &regs);
 	if (!err)
 		err = next_syscall_stop(t, &regs);
 	return err ? err : (long)regs.rax;
 }
 
+static void unmap(struct held_thread *t)
+{
+	const uint64_t args[6] = { t->mapped, RETURN_BYTES + STACK_BYTES };
+
+	held_syscall(t, SYS_munmap, args);
+}
+
+/* What was called goes on, and back by itself; what we mapped stays. */
+static void let_lost_go(struct held_thread *t)
+{
+	int status;
+
+	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
+	if (!wait_stop(t->tid, STOP_TIMEOUT_MS, &status))
+		ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+}
+
+void held_end(struct held_thread *t)
+{
+	struct iovec iov = { t->xstate, t->xstate_size };
+
+	if (t->mapped && !t->is_lost)
+		unmap(t);
+	if (t->is_lost) {
+		let_lost_go(t);
+		return;
+	}
+	set_mask(t, t->saved_mask);
+	if (t->has_run) {
+		ptrace(PTRACE_SETREGSET, t->tid, NT_X86_XSTATE, &iov);
+		ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved);
+	}
+	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+}
+
 static int map_stack(struct held_thread *t)
 {
-	const uint64_t args[6] = { 0, STACK_BYTES, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
+	const uint64_t map[6] = { 0, RETURN_BYTES + STACK_BYTES, PROT_READ | PROT_EXEC,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
 
 	if (t->stack)
 		return 0;
-	long at = held_syscall(t, SYS_mmap, args);
+	long at = t->mapped ? (long)t->mapped : held_syscall(t, SYS_mmap, map);
 	if (at < 0 && at > -4096)
 		return (int)at;
-	t->stack = (uint64_t)at;
-	return 0;
+	t->mapped = (uint64_t)at;
+	int err = return_write(t);
+	if (err)
+		return err;
+	/* Never both writable and executable, which some systems forbid. */
+	const uint64_t protect[6] = { t->mapped + RETURN_BYTES, STACK_BYTES,
+				      PROT_READ | PROT_WRITE };
+	err = (int)held_syscall(t, SYS_mprotect, protect);
+	if (!err)
+		t->stack = t->mapped + RETURN_BYTES;
+	return err;
+}
+
+static uint64_t argument_at(const struct held_thread *t)
+{
+	return t->stack + STACK_BYTES - ARGUMENT_BYTES;
+}
+
+static uint64_t result_at(const struct held_thread *t)
+{
+	return t->stack + STACK_BYTES - sizeof(uint64_t);
 }
 
 uint64_t held_write(struct held_thread *t, const void *bytes, size_t n)
 {
-	if (n > ARGUMENT_BYTES || map_stack(t))
+	if (n > ARGUMENT_BYTES - sizeof(uint64_t) || map_stack(t))
 		return 0;
-	uint64_t at = t->stack + STACK_BYTES - ARGUMENT_BYTES;
-	return pwrite(t->memory_fd, bytes, n, (off_t)at) == (ssize_t)n ? at : 0;
+	return pwrite(t->memory_fd, bytes, n, (off_t)argument_at(t)) == (ssize_t)n ?
+		       argument_at(t) : 0;
 }
 
-/* What the function returned stands where the number of the system call would. */
-static int finish_call(const struct held_thread *t, struct user_regs_struct *regs,
-		       uint64_t *result)
+/* It stands before the system call that would take it back, which becomes none. */
+static int finish_call(struct held_thread *t, struct user_regs_struct *regs, uint64_t *result)
 {
-	*result = regs->orig_rax;
+	ssize_t n = pread(t->memory_fd, result, sizeof(*result), (off_t)result_at(t));
+
 	regs->orig_rax = (unsigned long long)-1;
 	if (ptrace(PTRACE_SETREGS, t->tid, NULL, regs))
 		return -errno;
-	return next_syscall_stop(t, regs);
+	int err = next_syscall_stop(t, regs);
+	return err ? err : n == sizeof(*result) ? 0 : -EFAULT;
 }
 
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result)
 {
-	struct user_regs_struct regs = t->saved;
+	struct user_regs_struct regs;
 	int err = map_stack(t);
 
 	if (err)
 		return err;
-	/* As after a call instruction: sp is 8 below a multiple of 16. */
-	uint64_t sp = t->stack + STACK_BYTES - ARGUMENT_BYTES - ROOT_BYTES - 8;
-	if (pwrite(t->memory_fd, &t->syscall_at, 8, (off_t)sp) != 8)
-		return -errno;
-	regs.rsp = sp;
+	/* As before a call instruction: sp is a multiple of 16. */
+	uint64_t sp = argument_at(t) - ROOT_BYTES;
+	return_for_call(t, function, sp, result_at(t), &regs);
 	regs.rbp = sp + ROOT_BYTES / 2;
-	regs.rip = function;
 	regs.rdi = args[0];
 	regs.rsi = args[1];
 	regs.rdx = args[2];
 	regs.rcx = args[3];
-	regs.rax = 0;
-	regs.orig_rax = (unsigned long long)-1;
-	regs.eflags &= ~0x400ull; /* direction flag: clear at every call */
-	if (ptrace(PTRACE_SETREGS, t->tid, NULL, &regs))
-		return -errno;
-	do
+	err = begin_run(t, &regs);
+	while (!err) {
 		err = next_syscall_stop(t, &regs);
-	while (!err && !(regs.rip == t->syscall_at + 2 && regs.rsp == sp + 8));
-	return err ? err : finish_call(t, &regs, result);
+		if (!err && return_is_reached(t, &regs))
+			return finish_call(t, &regs, result);
+	}
+	return err;
 }

@@ -3,6 +3,9 @@
 #ifndef CLI_INJECT_THREAD_H
 #define CLI_INJECT_THREAD_H
 
+#include "cli/inject_return.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,14 +21,19 @@ struct held_thread {
 	uint64_t saved_mask;
 	uint8_t xstate[HELD_XSTATE_MAX]; /* vector registers: a function may use them */
 	size_t xstate_size;
-	uint64_t syscall_at; /* a system call instruction in its text */
-	uint64_t stack;	     /* of our own, in the target; 0: not mapped */
+	struct return_gadgets gadgets;
+	uint64_t mapped; /* of our own, in the target: RETURN_BYTES, then the stack; 0: nothing */
+	uint64_t stack;	 /* 0: not there yet */
+	uint64_t errno_at; /* what calls change and get back; 0: not known yet */
+	int errno_saved;
+	bool has_run;  /* for us */
+	bool is_lost;  /* a call did not return in time */
 };
 
 /* Stop the thread, and keep all it holds. 0 or -errno. */
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd);
 
-/* Put everything back and let it go on, a system call it was in too. */
+/* Put everything back and let it go on, a system call it was in too. A lost one does so by itself. */
 void held_end(struct held_thread *t);
 
 /* A system call in the thread: its result, or -errno of what went wrong on our side. */
@@ -34,7 +42,7 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 /* A function in the thread, on a stack of our own. 0 or -errno; *result is its rax. */
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result);
 
-/* Bytes for the calls' arguments: at most 4096, valid until the next. Returns their address. */
+/* Bytes for the calls' arguments: at most 4088, valid until the next. Returns their address. */
 uint64_t held_write(struct held_thread *t, const void *bytes, size_t n);
 
 #endif

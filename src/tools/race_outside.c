@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -48,6 +49,15 @@ TRAP_PATH static void on_hangup(void)
 	int is_over = atomic_get(&race.region->stop) != 0;
 
 	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
+}
+
+int race_outside_is_left(void)
+{
+	struct pollfd end = { .fd = race.hangup.fd, .events = POLLOUT };
+	const struct timespec now = { 0, 0 };
+
+	return race.hangup.fd && inode_of(race.hangup.fd) == race.hangup.inode &&
+	       sys5(SYS_ppoll, &end, 1, &now, NULL, 0) == 1 && end.revents & POLLERR;
 }
 
 static int open_hangup(void)

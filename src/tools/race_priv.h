@@ -261,6 +261,8 @@ void race_gate_open_at(uint64_t ns);
 /* A tick was taken: when may the next one come? */
 void race_gate_set(uint64_t now_ns);
 void race_outside_end(void);
+/* Nobody holds the pipe that tells of the command's end. */
+int race_outside_is_left(void);
 
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);

@@ -381,12 +381,21 @@ int race_start(struct race_region *region, uint32_t flags)
 {
 	if (region->magic != RACE_MAGIC || region->bytes != sizeof(*region))
 		return -EPROTO;
+	/* A command that was killed while we began has left us with nobody to tell of it. */
+	if (race.phase == RACE_RUNNING && (!race.observer || race_is_unwatched()) &&
+	    race_outside_is_left())
+		race_stop(RACE_STEP_UNWATCHED);
 	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
 		return -EBUSY;
 	race_modules_forget();
 	if (region->settings.has_ticks && (flags & RACE_IS_LATE || map_gate() == 0))
 		flags |= RACE_HAS_TICKS;
-	return begin(region, flags);
+	int err = begin(region, flags);
+	if (err || !(flags & RACE_IS_LATE) || !race_is_unwatched())
+		return err;
+	race.flags &= ~(uint32_t)RACE_OWNS_REGION;
+	race_end(RACE_STEP_UNWATCHED, -ECANCELED);
+	return -ECANCELED;
 }
 
 static void each_descriptor(void (*act)(void *arg, int fd), void *arg)

@@ -41,7 +41,7 @@ finish()
 race()
 {
 	rm -f "$tmp/races.json"
-	timeout -k 5 120 "$trapline" race --json -o "$tmp/races.json" "$@" >"$tmp/out" \
+	timeout -k 60 120 "$trapline" race --json -o "$tmp/races.json" "$@" >"$tmp/out" \
 		2>"$tmp/err"
 }
 

@@ -205,6 +205,29 @@ ok "and after them it is as after the first" $?
 finished
 ok "and has noticed nothing" $?
 
+# Inside the program, that is: before it runs there is nothing to harm, and later is above.
+begin busy
+for _ in $(seq $times); do
+	"$trapline" race -p "$pid" --overhead 20% >/dev/null 2>&1 &
+	observer=$!
+	for _ in $(seq 1000); do
+		grep -q 'TracerPid:.*[1-9]' "/proc/$pid/status" && break
+	done
+	sleep "0.0$(shuf -i 0-99 -n 1)"
+	kill -9 $observer
+	wait $observer 2>/dev/null
+done
+for seconds in 2 4 8 16 32; do
+	attach --for $seconds
+	holds "any(.[]; .type == \"race\" and $increments)" && break
+done
+holds "any(.[]; .type == \"race\" and $increments)"
+ok "killed $times times while it begins: it can be searched all the same" $?
+[ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ]
+ok "and no event stays" $?
+finished
+ok "and the program notices nothing" $?
+
 begin asleep
 state >"$tmp/before"
 search

@@ -4,6 +4,9 @@
 
 #include "cli/inject.h"
 
+#include <fcntl.h>
+#include <time.h>
+
 static const char *folder; /* of the victims */
 
 static pid_t start(const char *program, int output)
@@ -66,6 +69,102 @@ static void a_busy_program_is_not_disturbed_by_fifty_calls(void **state)
 	close(out[0]);
 }
 
+static int is_traced(pid_t pid)
+{
+	char line[256];
+	char path[64];
+	int tracer = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return tracer != 0;
+}
+
+static void wait_until_traced(pid_t pid, int is)
+{
+	for (int i = 0; i < 40000 && is_traced(pid) != is; i++)
+		usleep(50);
+}
+
+static pid_t observe(pid_t pid)
+{
+	char why[256];
+	int result;
+	pid_t observer = fork();
+
+	if (!observer) {
+		inject_once(pid, "injected.so", "injected_start", &result, why);
+		_exit(0);
+	}
+	wait_until_traced(pid, 1);
+	return observer;
+}
+
+static unsigned int microseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (unsigned int)now.tv_sec * 1000000u + (unsigned int)now.tv_nsec / 1000u;
+}
+
+/* How long an observer is at it that nobody kills. */
+static unsigned int time_observed(void)
+{
+	pid_t pid = start("injectee", open("/dev/null", O_WRONLY));
+	pid_t observer = observe(pid);
+	unsigned int start_us = microseconds();
+
+	waitpid(observer, NULL, 0);
+	unsigned int took_us = microseconds() - start_us;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return took_us;
+}
+
+static void observe_and_be_killed(pid_t pid, unsigned int most_us)
+{
+	pid_t observer = observe(pid);
+
+	usleep((unsigned int)rand() % most_us);
+	kill(observer, SIGKILL);
+	waitpid(observer, NULL, 0);
+}
+
+/* Each program is new: what loads the object takes longest, and is done once in it. */
+static void an_observer_may_be_killed_at_any_moment(void **state)
+{
+	const char *stress = getenv("TRAPLINE_STRESS");
+	char line[256] = "";
+	int status;
+	int out[2];
+
+	require_ptrace();
+	srand(test_seed());
+	unsigned int most_us = time_observed();
+	print_message("# it takes %u us\n", most_us);
+	for (int i = 0; i < (stress ? 100 : 10); i++) {
+		assert_int_equal(pipe(out), 0);
+		pid_t pid = start("injectee", out[1]);
+		close(out[1]);
+		for (int k = 0; k < 10; k++)
+			observe_and_be_killed(pid, most_us);
+		kill(pid, SIGTERM);
+		assert_true(read(out[0], line, sizeof(line) - 1) > 0);
+		if (strncmp(line, "ok ", 3) != 0)
+			print_message("# %s", line);
+		assert_int_equal(strncmp(line, "ok ", 3), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+		close(out[0]);
+	}
+}
+
 static void what_cannot_be_loaded_is_said(void **state)
 {
 	char why[256] = "";
@@ -99,6 +198,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_busy_program_is_not_disturbed_by_fifty_calls),
+		TEST(an_observer_may_be_killed_at_any_moment),
 		TEST(what_cannot_be_loaded_is_said),
 	};
 
