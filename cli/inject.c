@@ -308,6 +308,8 @@ static int call(struct injection *in, struct held_thread *t, uint64_t function, 
 	if (err == -ETIMEDOUT)
 		return refuse(in, err, "a call inside it takes longer than a minute; the thread goes on "
 				       "by itself when it is over. Try again when less is running");
+	if (err == -EINTR)
+		return refuse(in, err, "so much is running that this command came late to it: try again");
 	return err ? refuse(in, err, "a call inside it did not return: %s", strerror(-err)) : 0;
 }
 

@@ -14,29 +14,36 @@
 #include <unistd.h>
 
 /*
- * What is copied into the target. At a call: the function in r12, where its result goes in rbx, errno's
- * place (or 0) in r13 and what was there in r14, the frame in r15. Functions leave these as they are.
+ * What is copied into the target. At a call: the function in r12, where its result goes in rbx and
+ * behind it that it is there, errno's place (or 0) in r13 and what was there in r14, the frame in
+ * r15. Functions leave these as they are. Then we have a second to come.
  */
 __asm__(".pushsection .rodata\n"
 	"held_code:\n"
 	"	call *%r12\n"
 	"	mov %rax, (%rbx)\n"
-	"held_code_back:\n"
-	"	test %r13, %r13\n"
-	"	jz 1f\n"
+	"	movl $1, 8(%rbx)\n"
+	"	mov $100, %r12d\n"
+	"1:	mov $7, %eax\n" /* poll(NULL, 0, 10) */
+	"	xor %edi, %edi\n"
+	"	xor %esi, %esi\n"
+	"	mov $10, %edx\n"
+	"	syscall\n"
+	"	dec %r12d\n"
+	"	jnz 1b\n"
+	"2:	test %r13, %r13\n"
+	"	jz 3f\n"
 	"	mov %r14d, (%r13)\n"
-	"1:	mov %r15, %rsp\n"
+	"3:	mov %r15, %rsp\n"
 	"	mov $15, %eax\n" /* rt_sigreturn */
 	"	syscall\n"
-	"held_code_returned:\n"
-	"	jmp 1b\n" /* we skipped it, and were killed before we put the registers back */
 	"held_code_syscall:\n"
 	"	syscall\n"
-	"	jmp held_code_back\n"
+	"	jmp 2b\n"
 	"held_code_end:\n"
 	".popsection\n");
 
-extern const uint8_t held_code[], held_code_returned[], held_code_syscall[], held_code_end[];
+extern const uint8_t held_code[], held_code_syscall[], held_code_end[];
 
 #define FRAME_AT 128u
 #define FRAME_MAX (RETURN_BYTES - FRAME_AT)
@@ -159,8 +166,7 @@ void return_for_call(const struct held_thread *t, uint64_t function, uint64_t st
 
 bool return_is_reached(const struct held_thread *t, const struct user_regs_struct *regs)
 {
-	return regs->rip == t->mapped + (uint64_t)(held_code_returned - held_code) &&
-	       regs->orig_rax == SYS_rt_sigreturn;
+	return regs->rip - t->mapped < (uint64_t)(held_code_end - held_code);
 }
 
 /* Where [stack] begins, if address is in it. */

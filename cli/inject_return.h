@@ -2,8 +2,8 @@
 /*
  * inject_return.h - a held thread finds back by itself when we are killed, or give up.
  *
- * What it runs for us ends in rt_sigreturn(2), with a frame that holds all it had. As long as we
- * are there the kernel stops it before that call, and we put its registers back ourselves.
+ * What it runs for us ends in rt_sigreturn(2), with a frame that holds all it had. A function waits
+ * before that for us to come: then we put its registers back ourselves.
  */
 #ifndef CLI_INJECT_RETURN_H
 #define CLI_INJECT_RETURN_H
@@ -17,6 +17,12 @@ struct held_thread;
 
 /* Code of ours and the frame, at the start of what is mapped in the target; the stack follows. */
 #define RETURN_BYTES (5u * 4096u)
+
+/* Where a function's result is put. */
+struct return_result {
+	uint64_t value;
+	uint64_t is_there;
+};
 
 /* Where a thread that has not had any of it mapped yet finds what it needs: in its libc. */
 struct return_gadgets {
@@ -42,7 +48,7 @@ void return_for_call(const struct held_thread *t, uint64_t function, uint64_t st
  */
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs);
 
-/* At the entry of the system call that takes the thread back. */
+/* After a function, or a system call: it has not gone back yet. */
 bool return_is_reached(const struct held_thread *t, const struct user_regs_struct *regs);
 
 #endif

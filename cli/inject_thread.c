@@ -5,9 +5,8 @@
  * A thread that was stopped inside a system call goes on with it: its registers come back with the
  * kernel's own mark for a restart, which is acted upon when it is let go. Its signals are held back
  * meanwhile, so that none of its handlers runs on our stack; and no trap is used, since a trap
- * that meets a blocked or ignored signal resets the target's handler. A call ends in the system call
- * that would take the thread back if we were not there any more (inject_return.h), where the kernel
- * stops it for us.
+ * that meets a blocked or ignored signal resets the target's handler. After a call it waits for us,
+ * and finds back by itself if we are not there any more (inject_return.h).
  */
 #include "cli/inject_thread.h"
 
@@ -196,6 +195,8 @@ void held_end(struct held_thread *t)
 		let_lost_go(t);
 		return;
 	}
+	if (t->errno_at && t->has_run)
+		pwrite(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at);
 	set_mask(t, t->saved_mask);
 	if (t->has_run) {
 		ptrace(PTRACE_SETREGSET, t->tid, NT_X86_XSTATE, &iov);
@@ -234,36 +235,80 @@ static uint64_t argument_at(const struct held_thread *t)
 
 static uint64_t result_at(const struct held_thread *t)
 {
-	return t->stack + STACK_BYTES - sizeof(uint64_t);
+	return t->stack + STACK_BYTES - sizeof(struct return_result);
 }
 
 uint64_t held_write(struct held_thread *t, const void *bytes, size_t n)
 {
-	if (n > ARGUMENT_BYTES - sizeof(uint64_t) || map_stack(t))
+	if (n > ARGUMENT_BYTES - sizeof(struct return_result) || map_stack(t))
 		return 0;
 	return pwrite(t->memory_fd, bytes, n, (off_t)argument_at(t)) == (ssize_t)n ?
 		       argument_at(t) : 0;
 }
 
-/* It stands before the system call that would take it back, which becomes none. */
-static int finish_call(struct held_thread *t, struct user_regs_struct *regs, uint64_t *result)
+/* 0: the result is there. -EAGAIN: not yet. */
+static int look_for_result(const struct held_thread *t, struct return_result *result)
 {
+	int status;
 	ssize_t n = pread(t->memory_fd, result, sizeof(*result), (off_t)result_at(t));
 
-	regs->orig_rax = (unsigned long long)-1;
-	if (ptrace(PTRACE_SETREGS, t->tid, NULL, regs))
+	if (n == sizeof(*result) && result->is_there)
+		return 0;
+	pid_t got = waitpid(t->tid, &status, __WALL | WNOHANG);
+	if (!got)
+		return -EAGAIN;
+	if (got < 0)
 		return -errno;
-	int err = next_syscall_stop(t, regs);
-	return err ? err : n == sizeof(*result) ? 0 : -EFAULT;
+	if (!WIFSTOPPED(status))
+		return -ESRCH;
+	/* SIGSTOP: it stops after the call. All else it was made to do by what it runs: it crashed. */
+	if (status >> 16 != PTRACE_EVENT_STOP)
+		return -EFAULT;
+	return ptrace(PTRACE_CONT, t->tid, NULL, NULL) ? -errno : -EAGAIN;
+}
+
+/* Nobody was stopped at each of its system calls, of which there may be ten thousand. */
+static int wait_for_result(struct held_thread *t, struct return_result *result)
+{
+	uint64_t end = now_ns() + (uint64_t)CALL_TIMEOUT_MS * 1000000;
+	struct timespec step = { 0, LOOK_NS };
+	int err;
+
+	while ((err = look_for_result(t, result)) == -EAGAIN && now_ns() < end)
+		nanosleep(&step, NULL);
+	t->is_lost = err == -EAGAIN;
+	return t->is_lost ? -ETIMEDOUT : err;
+}
+
+/* It waits for us; or it has waited long enough, and is back where it was. */
+static int stop_again(struct held_thread *t)
+{
+	struct user_regs_struct regs;
+	int status;
+
+	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
+	int err = wait_stop(t->tid, STOP_TIMEOUT_MS, &status);
+	t->is_lost = err == -ETIMEDOUT;
+	if (!err && ptrace(PTRACE_GETREGS, t->tid, NULL, &regs))
+		err = -errno;
+	if (err || return_is_reached(t, &regs))
+		return err;
+	t->has_run = false;
+	t->has_left = true;
+	return save_all(t);
 }
 
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result)
 {
+	struct return_result returned = { 0, 0 };
 	struct user_regs_struct regs;
-	int err = map_stack(t);
+	int err = t->has_left ? -EINTR : map_stack(t);
 
 	if (err)
 		return err;
+	if (pwrite(t->memory_fd, &returned, sizeof(returned), (off_t)result_at(t)) !=
+	    sizeof(returned))
+		return -EFAULT;
 	/* As before a call instruction: sp is a multiple of 16. */
 	uint64_t sp = argument_at(t) - ROOT_BYTES;
 	return_for_call(t, function, sp, result_at(t), &regs);
@@ -273,10 +318,10 @@ int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], 
 	regs.rdx = args[2];
 	regs.rcx = args[3];
 	err = begin_run(t, &regs);
-	while (!err) {
-		err = next_syscall_stop(t, &regs);
-		if (!err && return_is_reached(t, &regs))
-			return finish_call(t, &regs, result);
-	}
-	return err;
+	if (!err && ptrace(PTRACE_CONT, t->tid, NULL, NULL))
+		err = -errno;
+	if (!err)
+		err = wait_for_result(t, &returned);
+	*result = returned.value;
+	return err ? err : stop_again(t);
 }

@@ -26,8 +26,9 @@ struct held_thread {
 	uint64_t stack;	 /* 0: not there yet */
 	uint64_t errno_at; /* what calls change and get back; 0: not known yet */
 	int errno_saved;
-	bool has_run;  /* for us */
+	bool has_run;  /* for us, and is not back */
 	bool is_lost;  /* a call did not return in time */
+	bool has_left; /* by itself, since we came so late: it stands where no call is safe */
 };
 
 /* Stop the thread, and keep all it holds. 0 or -errno. */
@@ -39,7 +40,10 @@ void held_end(struct held_thread *t);
 /* A system call in the thread: its result, or -errno of what went wrong on our side. */
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 
-/* A function in the thread, on a stack of our own. 0 or -errno; *result is its rax. */
+/*
+ * A function in the thread, on a stack of our own. 0 or -errno; *result is its rax. -EINTR: after an
+ * earlier one we were so late that it went on by itself.
+ */
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result);
 
 /* Bytes for the calls' arguments: at most 4088, valid until the next. Returns their address. */

@@ -103,8 +103,11 @@ int main(void)
 	signal(SIGTRAP, on_trap);
 	for (int i = 0; i < 6; i++)
 		pthread_create(&threads[i], NULL, mains[i % 3], NULL);
+	errno = EDOM;
 	for (int i = 0; i < 6; i++)
 		pthread_join(threads[i], NULL);
+	if (errno != EDOM)
+		fail("errno of the first thread");
 	if (traps)
 		fail("a SIGTRAP");
 	printf("ok %lu\n", (unsigned long)rounds);
