@@ -382,8 +382,8 @@ int race_start(struct race_region *region, uint32_t flags)
 	if (region->magic != RACE_MAGIC || region->bytes != sizeof(*region))
 		return -EPROTO;
 	/* A command that was killed while we began has left us with nobody to tell of it. */
-	if (race.phase == RACE_RUNNING && (!race.observer || race_is_unwatched()) &&
-	    race_outside_is_left())
+	if (race.phase == RACE_RUNNING && !(race.flags & RACE_HAS_READER) &&
+	    (!race.observer || race_is_unwatched()) && race_outside_is_left())
 		race_stop(RACE_STEP_UNWATCHED);
 	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
 		return -EBUSY;
