@@ -280,6 +280,20 @@ static int wait_for_result(struct held_thread *t, struct return_result *result)
 	return t->is_lost ? -ETIMEDOUT : err;
 }
 
+/* It has gone on: what it has now is what it shall get back. */
+static int start_anew(struct held_thread *t)
+{
+	t->has_run = false;
+	t->has_left = true;
+	int err = save_all(t);
+	if (err)
+		return err;
+	if (t->errno_at && pread(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at) !=
+				   sizeof(int))
+		return -EFAULT;
+	return return_write(t);
+}
+
 /* It waits for us; or it has waited long enough, and is back where it was. */
 static int stop_again(struct held_thread *t)
 {
@@ -293,9 +307,7 @@ static int stop_again(struct held_thread *t)
 		err = -errno;
 	if (err || return_is_reached(t, &regs))
 		return err;
-	t->has_run = false;
-	t->has_left = true;
-	return save_all(t);
+	return start_anew(t);
 }
 
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result)
