@@ -135,9 +135,16 @@ static void watch_crowd(enum mode mode, unsigned int count, unsigned int pause_u
 		      s.threads, crowd.born, crowd.written, s.rejected_duplicate);
 	assert_true(s.threads >= count + 1);
 	assert_true(crowd.written >= (uint64_t)count * WRITES + WRITES);
-	assert_int_equal(s.delivered + s.lost_ring_full, crowd.written);
 	assert_int_equal(stats_lost(&s), mode == BY_RING ? s.lost_ring_full : 0);
-	assert_int_equal(s.taken, crowd.written + s.rejected_duplicate);
+	if (is_each_watch_reported()) {
+		assert_int_equal(s.delivered + s.lost_ring_full, crowd.written);
+		assert_int_equal(s.taken, crowd.written + s.rejected_duplicate);
+	} else {
+		/* An emulator may tell of that event of a thread with two which has no program. */
+		assert_in_range(s.delivered + s.lost_ring_full, crowd.written - s.rejected_duplicate,
+				crowd.written);
+		assert_in_range(s.taken, crowd.written, crowd.written + s.rejected_duplicate);
+	}
 	rig_close(&rig);
 }
 
