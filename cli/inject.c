@@ -163,6 +163,8 @@ static int is_good_stand(const struct injection *in, const struct stand *s)
 		struct place p;
 
 		symbols_place(in->symbols, frames[i] - (i != 0), &p);
+		if (!p.module && return_is_code(in->memory_fd, frames[i]))
+			return 0;
 		/* The start of every thread goes through clone; what stands above it counts. */
 		if (is_unsafe(&p) && !(i + 2 >= n && p.function && strstr(p.function, "clone")))
 			return 0;

@@ -169,6 +169,15 @@ bool return_is_reached(const struct held_thread *t, const struct user_regs_struc
 	return regs->rip - t->mapped < (uint64_t)(held_code_end - held_code);
 }
 
+bool return_is_code(int memory_fd, uint64_t address)
+{
+	const size_t n = (size_t)(held_code_end - held_code);
+	uint8_t bytes[FRAME_AT];
+
+	return pread(memory_fd, bytes, n, (off_t)(address & ~4095ull)) == (ssize_t)n &&
+	       !memcmp(bytes, held_code, n);
+}
+
 /* Where [stack] begins, if address is in it. */
 static uint64_t main_stack_start(int pid, uint64_t address)
 {

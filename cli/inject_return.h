@@ -51,4 +51,7 @@ void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *r
 /* After a function, or a system call: it has not gone back yet. */
 bool return_is_reached(const struct held_thread *t, const struct user_regs_struct *regs);
 
+/* Is that in code of ours, or of one that was killed: the thread is on its way back. */
+bool return_is_code(int memory_fd, uint64_t address);
+
 #endif

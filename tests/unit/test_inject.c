@@ -85,9 +85,13 @@ static int is_traced(pid_t pid)
 	return tracer != 0;
 }
 
-static void wait_until_traced(pid_t pid, int is)
+/* Or until the observer has ended: its time inside may be shorter than a look. */
+static void wait_until_traced(pid_t pid, pid_t observer)
 {
-	for (int i = 0; i < 40000 && is_traced(pid) != is; i++)
+	siginfo_t info = {0};
+
+	while (!is_traced(pid) && !info.si_pid &&
+	       !waitid(P_PID, (id_t)observer, &info, WEXITED | WNOHANG | WNOWAIT))
 		usleep(50);
 }
 
@@ -101,7 +105,7 @@ static pid_t observe(pid_t pid)
 		inject_once(pid, "injected.so", "injected_start", &result, why);
 		_exit(0);
 	}
-	wait_until_traced(pid, 1);
+	wait_until_traced(pid, observer);
 	return observer;
 }
 
