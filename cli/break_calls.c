@@ -7,8 +7,8 @@
  * end. Stacks of coroutines may lie in any order, so nothing is concluded from depth.
  */
 #include "cli/break.h"
+#include "cli/program.h"
 
-#include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,26 +111,11 @@ struct break_call *break_calls_return(struct break_calls *calls,
 }
 
 /* The page of the kernel's that return addresses lead to. */
-static void find_trampoline(struct break_calls *calls, pid_t pid)
-{
-	char text[512];
-
-	snprintf(text, sizeof(text), "/proc/%d/maps", pid);
-	FILE *maps = fopen(text, "re");
-	if (!maps)
-		return;
-	while (!calls->trampoline && fgets(text, sizeof(text), maps))
-		if (strstr(text, "[uprobes]") &&
-		    sscanf(text, "%" SCNx64 "-%" SCNx64, &calls->trampoline,
-			   &calls->trampoline_end) != 2)
-			calls->trampoline = 0;
-	fclose(maps);
-}
-
 static bool is_trampoline(struct break_calls *calls, pid_t pid, uint64_t address)
 {
-	if (!calls->trampoline && calls->open)
-		find_trampoline(calls, pid);
+	if (!calls->trampoline && calls->open &&
+	    !program_mapping(pid, "[uprobes]", 0, &calls->trampoline, &calls->trampoline_end))
+		calls->trampoline = 0;
 	return calls->trampoline && address >= calls->trampoline &&
 	       address < calls->trampoline_end;
 }

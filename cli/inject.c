@@ -76,31 +76,6 @@ static uint64_t find(const struct injection *in, const char *name)
 	return symbols_find(in->symbols, name, &v) ? 0 : v.address;
 }
 
-/* 0f 05 in the vdso, which has one for the calls that it cannot answer itself. */
-static uint64_t find_syscall(const struct injection *in)
-{
-	char path[64];
-	char line[512];
-	uint64_t found = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", in->pid);
-	FILE *f = fopen(path, "re");
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		uint8_t bytes[16384];
-		unsigned long start;
-
-		if (!strstr(line, "[vdso]") || sscanf(line, "%lx-", &start) != 1)
-			continue;
-		ssize_t n = pread(in->memory_fd, bytes, sizeof(bytes), (off_t)start);
-		for (ssize_t i = 0; i + 1 < n && !found; i++)
-			if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
-				found = start + (uint64_t)i;
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
 static int find_all(struct injection *in)
 {
 	in->dlopen_at = find(in, "dlopen");
@@ -113,9 +88,7 @@ static int find_all(struct injection *in)
 			      "nothing can be loaded into it: it is statically linked, or its libc "
 			      "has no dlopen; link it dynamically");
 	if (!return_find_gadgets(in->pid, in->memory_fd, in->errno_at, &in->gadgets))
-		in->gadgets = (struct return_gadgets){ find_syscall(in), 0 };
-	if (!in->gadgets.syscall_at)
-		return refuse(in, -ENOEXEC, "no system call instruction was found in its vdso");
+		return refuse(in, -ENOEXEC, "no system call instruction was found in its libc or vdso");
 	return 0;
 }
 
@@ -141,12 +114,17 @@ struct stand {
 	size_t copied;
 };
 
-static void read_stand(const struct injection *in, const struct held_thread *t, struct stand *s)
+/* Holds the thread. 0 or -errno. */
+static int hold(const struct injection *in, struct held_thread *t, pid_t tid, struct stand *s)
 {
-	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)t->saved.rsp);
+	int err = held_begin(t, in->pid, tid, in->memory_fd);
 
+	if (err)
+		return err;
+	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)t->saved.rsp);
 	s->regs = t->saved;
 	s->copied = n > 0 ? (size_t)n : 0;
+	return 0;
 }
 
 static int is_good_stand(const struct injection *in, const struct stand *s)
@@ -194,20 +172,16 @@ static size_t list_threads(pid_t pid, pid_t *tids, size_t max)
 static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 {
 	static struct stand stand;
-	int err = held_begin(t, in->pid, tid, in->memory_fd);
+	int err = hold(in, t, tid, &stand);
 
 	if (err)
 		return err;
-	read_stand(in, t, &stand);
 	held_end(t);
 	if (!is_good_stand(in, &stand))
 		return -EAGAIN;
-	err = held_begin(t, in->pid, tid, in->memory_fd);
-	if (err)
+	err = hold(in, t, tid, &stand);
+	if (err || is_good_stand(in, &stand))
 		return err;
-	read_stand(in, t, &stand);
-	if (is_good_stand(in, &stand))
-		return 0;
 	held_end(t);
 	return -EAGAIN;
 }
@@ -341,25 +315,6 @@ static void name_descriptor(int fd, char *path, size_t size)
 	snprintf(path + n, size - n, "/%d", fd);
 }
 
-/* Where the object is mapped, by an earlier call; 0: nowhere. */
-static uint64_t find_mapped(const struct injection *in)
-{
-	char path[64];
-	char line[512];
-	unsigned long start = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", in->pid);
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (strstr(line, in->name) && sscanf(line, "%lx-", &start) == 1)
-			break;
-		else
-			start = 0;
-	if (f)
-		fclose(f);
-	return start;
-}
-
 /* The handle of a loaded object is its entry in the linker's list. */
 static uint64_t handle_of(struct injection *in, struct held_thread *t, uint64_t mapped)
 {
@@ -445,11 +400,13 @@ static int keep_errno(struct injection *in, struct held_thread *t)
 
 static int inject_into(struct injection *in, struct held_thread *t, int object)
 {
-	uint64_t mapped = find_mapped(in);
+	uint64_t mapped;
+	uint64_t end;
 	uint64_t handle = 0;
 	int err = keep_errno(in, t);
 
-	if (!err && mapped)
+	/* By an earlier call. */
+	if (!err && program_mapping(in->pid, in->name, 0, &mapped, &end))
 		handle = handle_of(in, t, mapped);
 	if (!err && !handle)
 		err = load(in, t, object, &handle);

@@ -3,10 +3,9 @@
 #include "cli/inject_return.h"
 
 #include "cli/inject_thread.h"
+#include "cli/program.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -178,40 +177,20 @@ bool return_is_code(int memory_fd, uint64_t address)
 	       !memcmp(bytes, held_code, n);
 }
 
-/* Where [stack] begins, if address is in it. */
-static uint64_t main_stack_start(int pid, uint64_t address)
-{
-	unsigned long start = 0;
-	char path[64];
-	char line[512];
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		unsigned long end;
-
-		if (strstr(line, "[stack]") && sscanf(line, "%lx-%lx", &start, &end) == 2 &&
-		    address >= start && address < end)
-			break;
-		start = 0;
-	}
-	if (f)
-		fclose(f);
-	return start;
-}
-
 /* As after a call of the function whose code is nothing but the system call. */
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs)
 {
 	const size_t below = (sizeof(ucontext_t) + t->xstate_size + 128 + 63) & ~63ul;
 	static uint8_t bytes[sizeof(uint64_t) + RETURN_BYTES];
 	uint64_t at = ((t->saved.rsp - RED_ZONE - below) & ~63ull) - sizeof(uint64_t);
+	uint64_t start;
+	uint64_t end;
 
 	*regs = t->saved;
 	regs->rip = t->gadgets.syscall_at;
 	regs->orig_rax = (unsigned long long)-1;
-	uint64_t start = t->gadgets.restore_at ? main_stack_start(t->pid, t->saved.rsp) : 0;
-	if (!start || at < start)
+	if (!t->gadgets.restore_at ||
+	    !program_mapping(t->pid, "[stack]", t->saved.rsp, &start, &end) || at < start)
 		return;
 	memcpy(bytes, &t->gadgets.restore_at, sizeof(uint64_t));
 	size_t n = make_frame(t, at + sizeof(uint64_t), bytes + sizeof(uint64_t), RETURN_BYTES);
@@ -219,6 +198,9 @@ void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *r
 	if (n > sizeof(uint64_t) && pwrite(t->memory_fd, bytes, n, (off_t)at) == (ssize_t)n)
 		regs->rsp = at;
 }
+
+static const uint8_t syscall_return[] = { 0x0f, 0x05, 0xc3 };
+#define SYSCALL_BYTES 2u /* of those */
 
 static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, size_t length,
 			   uint64_t start)
@@ -228,30 +210,37 @@ static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, si
 	return found ? start + (uint64_t)(found - code) : 0;
 }
 
-bool return_find_gadgets(int pid, int memory_fd, uint64_t address, struct return_gadgets *out)
+/* The vdso has one for the calls that it cannot answer itself. */
+static uint64_t find_vdso_syscall(pid_t pid, int memory_fd)
 {
-	static const uint8_t call[] = { 0x0f, 0x05, 0xc3 };
+	uint8_t code[16384];
+	uint64_t start;
+	uint64_t end;
+
+	if (!program_mapping(pid, "[vdso]", 0, &start, &end))
+		return 0;
+	ssize_t n = pread(memory_fd, code, sizeof(code), (off_t)start);
+	return n > 0 ? find_bytes(code, (size_t)n, syscall_return, SYSCALL_BYTES, start) : 0;
+}
+
+bool return_find_gadgets(pid_t pid, int memory_fd, uint64_t address, struct return_gadgets *out)
+{
 	static const uint8_t restore[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-	unsigned long start = 0;
-	unsigned long end = 0;
-	char path[64];
-	char line[512];
-	bool is_found = false;
+	uint64_t start;
+	uint64_t end;
+	uint8_t *code = NULL;
 
 	memset(out, 0, sizeof(*out));
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && !is_found && fgets(line, sizeof(line), f))
-		is_found = sscanf(line, "%lx-%lx", &start, &end) == 2 && address >= start &&
-			   address < end && end - start <= CODE_MAX;
-	if (f)
-		fclose(f);
-	uint8_t *code = is_found ? malloc(end - start) : NULL;
+	if (program_mapping(pid, NULL, address, &start, &end) && end - start <= CODE_MAX)
+		code = malloc(end - start);
 	ssize_t n = code ? pread(memory_fd, code, end - start, (off_t)start) : 0;
 	if (n > 0) {
-		out->syscall_at = find_bytes(code, (size_t)n, call, sizeof(call), start);
+		out->syscall_at = find_bytes(code, (size_t)n, syscall_return,
+					     sizeof(syscall_return), start);
 		out->restore_at = find_bytes(code, (size_t)n, restore, sizeof(restore), start);
 	}
 	free(code);
-	return out->syscall_at && out->restore_at;
+	if (!out->syscall_at || !out->restore_at)
+		*out = (struct return_gadgets){ find_vdso_syscall(pid, memory_fd), 0 };
+	return out->syscall_at != 0;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/user.h>
 
 struct held_thread;
@@ -27,11 +28,14 @@ struct return_result {
 /* Where a thread that has not had any of it mapped yet finds what it needs: in its libc. */
 struct return_gadgets {
 	uint64_t syscall_at; /* syscall; ret */
-	uint64_t restore_at; /* mov $15, %rax; syscall */
+	uint64_t restore_at; /* mov $15, %rax; syscall; 0: none was found */
 };
 
-/* In the executable mapping that holds address. false: none. */
-bool return_find_gadgets(int pid, int memory_fd, uint64_t address, struct return_gadgets *out);
+/*
+ * In the executable mapping that holds address; or a system call alone, in the vdso: then there is no
+ * way back at first. false: none.
+ */
+bool return_find_gadgets(pid_t pid, int memory_fd, uint64_t address, struct return_gadgets *out);
 
 /* Fills what was mapped at t->mapped. 0 or -errno. */
 int return_write(const struct held_thread *t);

@@ -189,14 +189,15 @@ void held_end(struct held_thread *t)
 {
 	struct iovec iov = { t->xstate, t->xstate_size };
 
+	/* First: killed after it is unmapped, nothing there would put it back. */
+	if (t->errno_at && t->has_run && !t->is_lost)
+		pwrite(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at);
 	if (t->mapped && !t->is_lost)
 		unmap(t);
 	if (t->is_lost) {
 		let_lost_go(t);
 		return;
 	}
-	if (t->errno_at && t->has_run)
-		pwrite(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at);
 	set_mask(t, t->saved_mask);
 	if (t->has_run) {
 		ptrace(PTRACE_SETREGSET, t->tid, NT_X86_XSTATE, &iov);

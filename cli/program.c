@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,22 @@ bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t 
 	if (found)
 		snprintf(text, n, "%s", line + length + 1);
 	return found;
+}
+
+bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end)
+{
+	char line[512];
+	bool is_found = false;
+
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *f = fopen(line, "re");
+	while (f && !is_found && fgets(line, sizeof(line), f))
+		is_found = sscanf(line, "%" SCNx64 "-%" SCNx64, start, end) == 2 &&
+			   (!text || strstr(line, text)) &&
+			   (!address || (address >= *start && address < *end));
+	if (f)
+		fclose(f);
+	return is_found;
 }
 
 int program_seccomp(pid_t pid)

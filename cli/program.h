@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* As execvp() will find it. 0 or -1. */
@@ -19,6 +20,12 @@ bool program_is_secure(const char *path);
 
 /* The text of a field, as "Seccomp", of /proc/PID/task/TID/status; false: it is not there. */
 bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n);
+
+/*
+ * The first mapping of a process that holds the address and has the text in its line of
+ * /proc/PID/maps, as "[vdso]"; 0 and NULL: any. false: there is none.
+ */
+bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end);
 
 /* The kind of seccomp filter that a process runs under; 0: none. */
 int program_seccomp(pid_t pid);

@@ -129,16 +129,10 @@ static int open_memory(pid_t pid)
 /* An address of the program that stays mapped as long as it is the same one. */
 static uint64_t first_mapping(pid_t pid)
 {
-	char path[64];
-	unsigned long at = 0;
+	uint64_t start;
+	uint64_t end;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	if (f && fscanf(f, "%lx-", &at) != 1)
-		at = 0;
-	if (f)
-		fclose(f);
-	return at;
+	return program_mapping(pid, NULL, 0, &start, &end) ? start : 0;
 }
 
 static void unblock(struct race_run *run)

@@ -187,16 +187,10 @@ int race_command_start(const struct race_cli_settings *set, struct race_run *run
 /* A pid may be another process by now: ours has the region mapped. */
 static bool is_of_run(pid_t pid)
 {
-	char line[512];
-	bool is = false;
+	uint64_t start;
+	uint64_t end;
 
-	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
-	FILE *f = fopen(line, "re");
-	while (f && !is && fgets(line, sizeof(line), f))
-		is = strstr(line, "/memfd:" REGION_NAME) != NULL;
-	if (f)
-		fclose(f);
-	return is;
+	return program_mapping(pid, "/memfd:" REGION_NAME, 0, &start, &end);
 }
 
 void race_others_signal(const struct race_run *run, int signal)
