@@ -14,15 +14,19 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define COMMAND "race"
-#define LOOK_EVERY_NS 10000000
+#define LOOK_EVERY_NS 10000000u
+#define LOOK_LATER_NS 50000000u /* each look takes some time from the program */
+#define LOOKS_AT_FIRST 20u
 #define SURE_AFTER_NS 2000000000u
 #define SWEEP_NS 10000000000u
 #define GIVEN_NS 10000000000u /* to a run in progress when the time is over, at least */
@@ -347,10 +351,19 @@ static void cut_off(struct race_cli *c)
 	}
 }
 
+/* Until the next look, a signal, or the end of the process. */
+static void wait_for_look(int pidfd, uint64_t looks)
+{
+	struct timespec pause = { 0, looks < LOOKS_AT_FIRST ? LOOK_EVERY_NS : LOOK_LATER_NS };
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	ppoll(&end, 1, &pause, NULL);
+}
+
 /* Signals reach the program: those of the terminal by themselves, SIGTERM and SIGHUP by us. */
 static int wait_for_end(struct race_cli *c)
 {
-	struct timespec pause = { 0, LOOK_EVERY_NS };
+	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
 	bool is_over = false;
 	int status = 0;
 
@@ -369,11 +382,11 @@ static int wait_for_end(struct race_cli *c)
 		race_pace(&c->set, &c->run);
 		read_records(c);
 		tell(c, false);
-		/* Short programs are run often: waiting would be most of the time. */
-		pause.tv_nsec = c->set.sweep && n < 50 ? LOOK_EVERY_NS / 20 : LOOK_EVERY_NS;
 		if (!is_over)
-			nanosleep(&pause, NULL);
+			wait_for_look(pidfd, n);
 	}
+	if (pidfd >= 0)
+		close(pidfd);
 	c->runs++;
 	uint64_t took = now_ns() - c->run_ns;
 	if (c->cut_ns) {
@@ -389,13 +402,12 @@ static int wait_for_end(struct race_cli *c)
 /* Until it ends, or we do: it goes on. */
 static void wait_attached(struct race_cli *c)
 {
-	struct timespec pause = { 0, LOOK_EVERY_NS };
 	uint64_t end_ns = c->set.for_ns ? now_ns() + c->set.for_ns : UINT64_MAX;
 
-	while (!ended_by && now_ns() < end_ns && !race_attach_is_over(&c->run)) {
+	for (uint64_t n = 0; !ended_by && now_ns() < end_ns && !race_attach_is_over(&c->run); n++) {
 		read_records(c);
 		tell(c, false);
-		nanosleep(&pause, NULL);
+		wait_for_look(-1, n);
 	}
 	c->runs++;
 	race_attach_end(&c->run);
@@ -419,8 +431,9 @@ static void run(struct race_cli *c)
 		if (!c->status)
 			c->status = status;
 	}
-	/* Records that a forked process was writing just now. */
-	nanosleep(&pause, NULL);
+	/* Records that another one is writing just now. */
+	if (race_others_search(&c->run))
+		nanosleep(&pause, NULL);
 	read_records(c);
 	tell(c, true);
 	race_replay_is_seen(&c->replay, c->report, c->runs);
@@ -527,7 +540,7 @@ static void release(struct race_cli *c)
 
 int cmd_race(int argc, char **argv)
 {
-	struct race_cli c = { .run.region_fd = -1, .run.ticks.map_fd = -1 };
+	struct race_cli c = { .run.region_fd = -1, .run.ticks = { .map_fd = -1, .task_fd = -1 } };
 	int status = settings_read(&c.set, argc, argv);
 
 	if (status)

@@ -67,8 +67,10 @@ void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
 /* Fast ticks while processes are young: they find what only a short program does. */
 void race_pace(const struct race_cli_settings *set, struct race_run *run);
-/* Ticks enough for the stalls that the budget pays for, and no more. */
-uint64_t race_tick_period_ns(uint64_t budget_ppm);
+/* How often ticks come: enough for the stalls that the budget pays for, and no more. */
+void race_ticks_settle(struct race_run *run);
+/* Is there a process of any run that has not ended? */
+bool race_others_search(const struct race_run *run);
 /* To all processes of this run that the agent is in, but the command itself. */
 void race_others_signal(const struct race_run *run, int signal);
 /* Tell the processes that somebody is still there. */

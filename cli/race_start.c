@@ -18,10 +18,11 @@
 #define COMMAND "race"
 #define REGION_NAME "trapline-race"
 #define HEAP "libtrapline-heap.so"
-/* At 2 % every 2 ms; no multiple of the scheduler's tick. */
-#define TICK_SHARE 40220000000u
+#define TICKS_PART 5u /* of the budget */
 #define TICK_LEAST_NS 251000u
-#define TICK_MOST_NS 4022000u
+#define TICK_MOST_NS 100000000u
+#define TICK_ODD_PART 181u /* no multiple of the scheduler's tick */
+#define TICK_FAST_PRICES 40u
 #define YOUNG_NS 100000000u
 #define YOUNG_REST_NS 900000000u /* a build starts one after the other */
 
@@ -102,8 +103,10 @@ int race_command_check(const struct race_cli_settings *set)
 	return status;
 }
 
-static bool others_search(const struct race_region *region)
+bool race_others_search(const struct race_run *run)
 {
+	const struct race_region *region = run->region;
+
 	for (uint32_t i = 0; i < RACE_PROCESSES && region->processes[i].state; i++)
 		if (region->processes[i].state == RACE_PROCESS_LIVE &&
 		    !kill(region->processes[i].pid, 0))
@@ -117,7 +120,7 @@ static void end_others(const struct race_run *run)
 	struct timespec pause = { 0, 1000000 };
 
 	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < RACE_LAST_TICK_MS && run->ticks.count && others_search(run->region); i++)
+	for (int i = 0; i < RACE_LAST_TICK_MS && run->ticks.count && race_others_search(run); i++)
 		nanosleep(&pause, NULL);
 }
 
@@ -130,15 +133,33 @@ void race_region_close(struct race_run *run)
 	agent_region_close(run->region, sizeof(*run->region), run->region_fd);
 }
 
-/* Each stops a CPU for 2 us. */
-uint64_t race_tick_period_ns(uint64_t budget_ppm)
+/* A part of the budget goes into ticks, most of which come before their time and are told to nobody. */
+static uint64_t tick_period_ns(const struct race_run *run, uint64_t budget_ppm)
 {
-	uint64_t period = TICK_MOST_NS;
+	uint64_t share = budget_ppm / TICKS_PART;
+	uint64_t period = share ? run->ticks.price_ns * 1000000 / share : TICK_MOST_NS;
 
-	if (budget_ppm)
-		period = TICK_SHARE / budget_ppm;
+	period += period / TICK_ODD_PART;
 	period = period < TICK_LEAST_NS ? TICK_LEAST_NS : period;
 	return period > TICK_MOST_NS ? TICK_MOST_NS : period;
+}
+
+/* Of a young process, which may not live long. */
+static uint64_t fast_period_ns(const struct race_run *run)
+{
+	uint64_t period = run->ticks.price_ns * TICK_FAST_PRICES;
+
+	return period < TICK_LEAST_NS ? TICK_LEAST_NS : period;
+}
+
+void race_ticks_settle(struct race_run *run)
+{
+	struct race_settings *set = &run->region->settings;
+	uint64_t period = tick_period_ns(run, set->budget_ppm);
+
+	set->tick_ns = run->ticks.price_ns;
+	set->tick_ppm = run->ticks.price_ns * 1000000 / period;
+	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
 }
 
 void race_pace(const struct race_cli_settings *set, struct race_run *run)
@@ -151,8 +172,8 @@ void race_pace(const struct race_cli_settings *set, struct race_run *run)
 	if (count != run->known_processes && now > run->fast_until_ns + YOUNG_REST_NS)
 		run->fast_until_ns = now + YOUNG_NS;
 	run->known_processes = count;
-	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? TICK_LEAST_NS :
-				     race_tick_period_ns(set->budget_ppm));
+	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? fast_period_ns(run) :
+				     tick_period_ns(run, set->budget_ppm));
 }
 
 /*
@@ -163,8 +184,9 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 {
 	struct race_settings *shared = &run->region->settings;
 
-	if (set->sweep || set->replay || race_ticks_open(0, TICK_LEAST_NS, &run->ticks))
+	if (set->sweep || set->replay || race_ticks_open(0, &run->ticks))
 		return;
+	race_ticks_settle(run);
 	shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
 	int err = race_ticks_start(&run->ticks, RACE_GATE_AT, shared->gate_magic);
 	shared->has_ticks = !err;

@@ -16,19 +16,6 @@
 #include "event/event.h"
 
 int event_lowest_fd;
-struct event_limit event_limit;
-
-void event_limit_restore(void)
-{
-	struct event_limit *l = &event_limit;
-	struct rlimit now;
-
-	if (!l->is_raised || sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &now))
-		return;
-	l->is_raised = 0;
-	if (now.rlim_cur == l->raised.rlim_cur && now.rlim_max == l->raised.rlim_max)
-		sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &l->before, NULL);
-}
 
 int event_move_fd_up(int fd)
 {
@@ -103,6 +90,8 @@ static int open_anew(void *arg, pid_t tid)
 	if (roots->count == roots->capacity)
 		return -ENFILE;
 	int fd = event_open_fd(&anew->attr, tid, -1);
+	if (fd == -EMFILE && !event_limit_raise_once())
+		fd = event_open_fd(&anew->attr, tid, -1);
 	if (fd < 0)
 		return fd == -ESRCH ? 0 : fd; /* it has ended */
 	roots->fds[roots->count++] = fd;

@@ -104,56 +104,13 @@ static int roots_grow(struct event_roots *roots)
 	return 0;
 }
 
-static int set_descriptor_limit(const struct rlimit *before, const struct rlimit *raised)
+int event_reserve(struct trapline_event *ev, size_t threads)
 {
-	int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, raised, NULL);
+	int err = 0;
 
-	if (err)
-		return err;
-	if (!event_limit.is_raised)
-		event_limit.before = *before;
-	event_limit.raised = *raised;
-	event_limit.is_raised = 1;
-	return 0;
-}
-
-/* Raise the soft limit of descriptors, and the hard one where that is allowed. */
-static int raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-	rlim_t aim = 1 << 20;
-
-	if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit))
-		return -EMFILE;
-	if (limit.rlim_cur >= aim)
-		return -EMFILE;
-	for (; aim > limit.rlim_cur; aim /= 2) {
-		struct rlimit raised = {
-			.rlim_cur = aim,
-			.rlim_max = limit.rlim_max > aim ? limit.rlim_max : aim,
-		};
-		if (!set_descriptor_limit(&limit, &raised))
-			return 0;
-	}
-	if (limit.rlim_cur < limit.rlim_max) {
-		struct rlimit raised = { limit.rlim_max, limit.rlim_max };
-		return set_descriptor_limit(&limit, &raised);
-	}
-	return -EMFILE;
-}
-
-int event_limit_raise(size_t descriptors)
-{
-	struct rlimit limit;
-
-	for (;;) {
-		int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
-		if (err || limit.rlim_cur > descriptors)
-			return err;
-		err = raise_descriptor_limit();
-		if (err)
-			return -EMFILE;
-	}
+	while (!err && ev->roots.capacity < threads)
+		err = roots_grow(&ev->roots);
+	return err;
 }
 
 static int open_one(const struct trapline_event *ev, uint32_t part, pid_t tid, int cpu)
@@ -163,7 +120,7 @@ static int open_one(const struct trapline_event *ev, uint32_t part, pid_t tid, i
 	event_attr_for_part(ev, part, &attr);
 	for (;;) {
 		int fd = event_open_fd(&attr, tid, cpu);
-		if (fd != -EMFILE || raise_descriptor_limit())
+		if (fd != -EMFILE || event_limit_raise_once())
 			return fd;
 	}
 }

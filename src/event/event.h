@@ -307,7 +307,8 @@ void event_look_for_unseen(struct trapline_event *ev);
  * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
  * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
  * event_aim_anew: as event_aim, of an event that was let go: opened in all threads that there are. Up
- *	to as many as it had room for before; -ENFILE: there are more.
+ *	to as many as it has room for; -ENFILE: there are more.
+ * event_reserve: have room for so many. Not in a handler.
  * event_retire: after event_pause, what is on its way is dropped as late, too.
  * event_let_go: close all descriptors, in whatever thread they were opened.
  * event_free: after that, give back the row; nobody is in its callback any more.
@@ -320,6 +321,7 @@ void event_rest(struct trapline_event *ev);
 int event_aim_self(struct trapline_event *ev, uint64_t addr);
 int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
 		   enum trapline_access access, struct task_names *names);
+int event_reserve(struct trapline_event *ev, size_t threads);
 void event_retire(struct trapline_event *ev);
 void event_let_go(struct trapline_event *ev);
 void event_free(struct trapline_event *ev);
@@ -335,6 +337,8 @@ struct event_limit {
 	struct rlimit raised;
 };
 extern struct event_limit event_limit;
+/* None is left: a higher limit. 0 or -EMFILE. AS-Safe. */
+int event_limit_raise_once(void);
 /* Have room for so many. 0 or -EMFILE: the hard limit is lower. */
 int event_limit_raise(size_t descriptors);
 void event_limit_restore(void);

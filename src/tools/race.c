@@ -16,8 +16,8 @@
 
 /* Of so many ticks one goes to an access seen elsewhere. */
 #define SEEN_INSTEAD 8
-/* Of one from outside: a signal, without a trap. */
-#define TICK_NS 4000u
+/* The signal of one from outside. */
+#define TICK_SIGNAL_NS 4000u
 /* Most are done by then; another one inside it would be for nothing. */
 #define TICK_LASTS_NS 1000000u
 
@@ -120,7 +120,8 @@ TRAP_PATH enum trapline_action race_on_timer(const struct trapline_hit *hit)
 		on_tick(hit);
 	/* With that of a stall, which is counted there too: it errs on the safe side. */
 	race_budget_spend(race_thread_cpu_ns() - cpu_ns +
-				  (race.flags & RACE_HAS_TICKS ? TICK_NS : race.budget.trap_ns),
+				  (race.flags & RACE_HAS_TICKS ? TICK_SIGNAL_NS :
+								 race.budget.trap_ns),
 			  1);
 	race_gate_set(clock_now_ns());
 	return TRAPLINE_GO_ON;

@@ -11,10 +11,10 @@
  * switch between the two instead of leaving them where they are (context_equiv() in
  * kernel/events/core.c).
  *
- * Threads that ran before us have their own events anyway: there each has its own breakpoint. A row
- * stays open for its thread: moving it costs a fifth of opening it. Rows whose thread has not come
- * for long, or has ended, go to the next who needs one. The same with so many threads that to move
- * one breakpoint in all of them takes longer than a switch does.
+ * Where none is inherited each thread has its own breakpoint, for the moment; and where threads ran
+ * before us and have their own clocks, a row stays open for its thread: moving it costs a fifth of
+ * opening it. Rows whose thread has not come for long, or has ended, go to the next who needs one. The
+ * same with so many threads that to move one breakpoint in all of them takes longer than a switch does.
  */
 #include <errno.h>
 
@@ -77,24 +77,30 @@ TRAP_PATH static int has_shared(void)
 	return atomic_get(&race.has_shared_aim) != 0;
 }
 
+TRAP_PATH static void drop_if_missed(struct race_aim *aim, uint64_t now)
+{
+	uint32_t expected = AIM_SET;
+
+	if (atomic_get(&aim->state) != AIM_SET || now - aim->set_ns < MISSED_NS ||
+	    !atomic_cas(&aim->state, &expected, AIM_BUSY))
+		return;
+	race_count(RACE_AIMS_MISSED);
+	aim->missed++;
+	put_away(aim);
+	atomic_set(&aim->state, AIM_FREE);
+}
+
 /*
  * One that is armed and not reached costs its thread at each switch, and it has gone another way
  * most likely. Many misses: perhaps the thread id was used again, and the event is a dead thread's.
  */
 TRAP_PATH void race_aims_drop_missed(uint64_t now)
 {
-	for (uint32_t i = 0; i < RACE_AIM_ROWS && !has_shared(); i++) {
-		struct race_aim *aim = &race.aims[i];
-		uint32_t expected = AIM_SET;
-
-		if (atomic_get(&aim->state) != AIM_SET || now - aim->set_ns < MISSED_NS ||
-		    !atomic_cas(&aim->state, &expected, AIM_BUSY))
-			continue;
-		race_count(RACE_AIMS_MISSED);
-		aim->missed++;
-		put_away(aim);
-		atomic_set(&aim->state, AIM_FREE);
-	}
+	if (has_shared())
+		return;
+	for (uint32_t i = 0; i < RACE_AIM_ROWS; i++)
+		drop_if_missed(&race.aims[i], now);
+	drop_if_missed(&race.shared_aim, now);
 }
 
 /* With more threads than that, from now on each has its own: its register is free then. */
@@ -109,7 +115,8 @@ TRAP_PATH static void give_up_shared(void)
 	event_let_go(aim->event);
 }
 
-TRAP_PATH static int aim_shared(uint64_t pc)
+/* is_own: it is the caller's, and of threads that it creates from now on. */
+TRAP_PATH static int aim_shared(uint64_t pc, int is_own)
 {
 	struct race_aim *aim = &race.shared_aim;
 	uint64_t now = clock_now_ns();
@@ -121,9 +128,17 @@ TRAP_PATH static int aim_shared(uint64_t pc)
 	if (state == AIM_SET)
 		race_count(RACE_AIMS_MISSED);
 	aim->set_ns = now;
-	int err = event_aim(aim->event, pc, sizeof(long), TRAPLINE_EXECUTE);
+	if (is_own)
+		event_let_go(aim->event); /* perhaps another thread's */
+	int err = is_own ? event_aim_self(aim->event, pc) :
+			   event_aim(aim->event, pc, sizeof(long), TRAPLINE_EXECUTE);
 	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
 	return err;
+}
+
+int race_aim_at_birth(uint64_t pc)
+{
+	return aim_shared(pc, !has_shared());
 }
 
 TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
@@ -131,7 +146,7 @@ TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 	if (has_shared() && counter_get(&race.budget.threads) > SHARED_THREADS_MAX)
 		give_up_shared();
 	if (has_shared())
-		return aim_shared(pc);
+		return aim_shared(pc, 0);
 	uint64_t now = clock_now_ns();
 	struct race_aim *aim = row_for(tid, now);
 

@@ -67,7 +67,7 @@ static void tick(uint64_t start)
 	else if (choose(start, &pc))
 		race_count(RACE_SAMPLES_NOTHING);
 	else
-		race_count(race_aim_at(sys_gettid(), pc) ? RACE_AIMS_REFUSED : RACE_AIMS);
+		race_count(race_aim_at_birth(pc) ? RACE_AIMS_REFUSED : RACE_AIMS);
 	race_budget_spend(race_thread_cpu_ns() - cpu_ns, 1);
 	slow_down(clock_now_ns());
 }
@@ -87,14 +87,19 @@ static void tick_undisturbed(uint64_t start)
 	sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, NULL, sizeof(mask));
 }
 
+/* With many threads and clocks of their own, each has a breakpoint that no other inherits. */
+static int can_be_inherited(void)
+{
+	return atomic_get(&race.has_shared_aim) || (race_opens_anew() && race.shared_aim.event);
+}
+
 void race_birth_begins(uint64_t start)
 {
 	/* Where no tick comes any more when the command was killed nobody else would notice. */
 	if (race.gate && !race.clocks.count)
 		race_end_if_over();
 	atomic_add(&race_births.begun, 1u);
-	/* A breakpoint of one thread alone, as with many of them, is nothing that another inherits. */
-	if (atomic_get(&race.phase) == RACE_RUNNING && atomic_get(&race.has_shared_aim) &&
+	if (atomic_get(&race.phase) == RACE_RUNNING && can_be_inherited() &&
 	    !race.region->settings.is_sweep && is_time(clock_now_ns()))
 		tick_undisturbed(start);
 }

@@ -87,6 +87,17 @@ TRAP_PATH void race_budget_spend(uint64_t ns, int is_parallel)
 	counter_add(&race.process->spent_ns, ns);
 }
 
+/* Ticks from outside that nobody was told of, too: they stop each CPU. */
+TRAP_PATH static void pay_ticks(uint64_t run_ns)
+{
+	uint64_t paid = counter_get(&race.budget.ticks_ns);
+	uint64_t all = run_ns / 1000 * race.region->settings.tick_ppm / 1000;
+
+	if (race.flags & RACE_HAS_TICKS && all > paid &&
+	    atomic_cas(&race.budget.ticks_ns, &paid, all))
+		race_budget_spend(all - paid, 0);
+}
+
 /* What may still be spent; 0: nothing. */
 TRAP_PATH static uint64_t credit(uint64_t now_ns)
 {
@@ -105,6 +116,7 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel,
 			 __ATOMIC_RELAXED);
 	race.process->run_ns = run;
+	pay_ticks(run);
 	uint64_t allowed = (race.region->settings.is_sweep ? ALLOWED_IN_SWEEP_NS :
 							     ALLOWED_AT_START_NS) +
 			   run / 1000 * race.region->settings.budget_ppm / 1000;
@@ -150,7 +162,8 @@ TRAP_PATH uint64_t race_budget_wait_ns(uint64_t now_ns)
 {
 	uint64_t needed = DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
 	uint64_t left = race_budget_left(now_ns);
-	uint64_t ppm = race.region->settings.budget_ppm;
+	const struct race_settings *set = &race.region->settings;
+	uint64_t ppm = set->budget_ppm > set->tick_ppm ? set->budget_ppm - set->tick_ppm : 0;
 
 	if (left > needed)
 		return 0;

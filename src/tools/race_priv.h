@@ -139,6 +139,7 @@ struct race_budget {
 	uint64_t spent_ns;
 	uint64_t stall_cost_ns; /* beside the delay: recent mean */
 	uint64_t own_cpu_ns;	/* used by us, in whatever thread */
+	uint64_t ticks_ns;	/* spent for ticks from outside */
 	uint64_t slack_ns;	/* how late sleepers wake up: recent mean */
 	uint64_t trap_ns;	/* of one trap and its signal, measured at the start */
 	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
@@ -200,8 +201,8 @@ struct race_state {
 	struct trapline_event *timers[RACE_TIMERS];
 	struct race_slot slots[RACE_SLOTS];
 	struct race_aim aims[RACE_AIM_ROWS];
-	struct race_aim shared_aim;
-	uint32_t has_shared_aim;
+	struct race_aim shared_aim; /* of all threads, or of one that creates others and of those */
+	uint32_t has_shared_aim;    /* of all */
 	uint64_t birth_next_ns; /* no birth is taken for a tick before */
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */
@@ -243,12 +244,12 @@ static inline void race_count(enum race_counter what)
 }
 
 /*
- * In threads that ran before us an event that lies there disabled would cost its thread at each switch,
- * all the time, and be unlike those of others: watches are opened for each stall.
+ * An event that lies in a thread costs it at each switch, even disabled. Where the ticks need none,
+ * nothing else does either: watches and breakpoints are opened for each stall.
  */
 static inline int race_opens_anew(void)
 {
-	return race.flags & RACE_HAS_TICKS && race.flags & RACE_IS_LATE;
+	return (race.flags & RACE_HAS_TICKS) != 0;
 }
 
 /* Where all processes that start with the command have it; stays mapped. NULL: none. */
@@ -355,6 +356,8 @@ int race_is_candidate(const struct insn *insn, unsigned int operand,
 
 /* race_aim.c */
 int race_aim_at(pid_t tid, uint64_t pc);
+/* In the thread that the caller is about to create. */
+int race_aim_at_birth(uint64_t pc);
 enum trapline_action race_on_aim(const struct trapline_hit *hit);
 /* Breakpoints that were not reached in time are taken away. */
 void race_aims_drop_missed(uint64_t now);

@@ -31,6 +31,7 @@
 #define WATCH_BYTES 8u
 #define TRAP_NS 10000u /* of one trap, where it could not be measured */
 #define THREADS_MORE 256u /* born while we arm the others */
+#define THREADS_MOST 16384u
 
 /* Members that trapline_watch() and its like would set. The callback may run from now on. */
 static void open_event(struct trapline_event *ev)
@@ -72,34 +73,46 @@ static int prepare_slots(void)
 	return race.slot_count ? 0 : err;
 }
 
-static int prepare_aims(void)
+/* One that is opened in the thread that needs it; PROCESS: those that it creates have it too. */
+static int prepare_aim(struct race_aim *aim, enum trapline_scope scope)
 {
-	for (int i = 0; i < RACE_AIM_ROWS; i++) {
-		struct race_aim *aim = &race.aims[i];
-		struct trapline_event *ev = event_take();
+	struct trapline_event *ev = event_take();
 
-		if (!ev)
-			return -ENFILE;
-		ev->callback = race_on_aim;
-		ev->arg = aim;
-		ev->scope = TRAPLINE_CALLER;
-		event_describe_code(ev, 0);
-		open_event(ev);
-		ev->roots.fds = &aim->fd;
-		ev->roots.classes = &aim->class;
-		ev->roots.fds_per_root = 1;
-		aim->event = ev;
-		aim->state = AIM_FREE;
-		aim->tid = 0;
-	}
+	if (!ev)
+		return -ENFILE;
+	ev->callback = race_on_aim;
+	ev->arg = aim;
+	ev->scope = scope;
+	event_describe_code(ev, 0);
+	open_event(ev);
+	ev->roots.fds = &aim->fd;
+	ev->roots.classes = &aim->class;
+	ev->roots.fds_per_root = 1;
+	aim->event = ev;
+	aim->state = AIM_FREE;
+	aim->tid = 0;
 	return 0;
 }
 
-/* That they can be had is known now. They are opened again for each stall: see race_hold.c. */
-static void put_watches_away(void)
+static int prepare_aims(void)
 {
-	for (uint32_t i = 0; i < race.slot_count; i++)
+	int err = 0;
+
+	for (int i = 0; !err && i < RACE_AIM_ROWS; i++)
+		err = prepare_aim(&race.aims[i], TRAPLINE_CALLER);
+	return err;
+}
+
+/* That they can be had is known now. They are opened again for each stall: see race_hold.c. */
+static int put_watches_away(void)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < race.slot_count; i++) {
 		event_let_go(race.slots[i].event);
+		err = event_reserve(race.slots[i].event, THREADS_MOST);
+	}
+	return err;
 }
 
 /* Of all threads: only where they will inherit it, see race_aim.c. */
@@ -231,9 +244,11 @@ static int prepare_break(void)
 		race.process->watches = race.slot_count;
 		err = measure_trap();
 	}
-	if (!err && !(race.flags & RACE_IS_LATE))
-		err = prepare_shared_aim();
-	return err;
+	/* Creation of threads is told of only where we were there before all of them. */
+	if (err || race.flags & RACE_IS_LATE)
+		return err;
+	return race_opens_anew() ? prepare_aim(&race.shared_aim, TRAPLINE_PROCESS) :
+				   prepare_shared_aim();
 }
 
 static int failed_at(enum race_step step, int err)
@@ -304,8 +319,8 @@ static int open_all(void)
 	if (race_is_for_some())
 		return 0; /* others are not held */
 	if (race_opens_anew())
-		put_watches_away();
-	if (!(race.flags & RACE_HAS_TICKS))
+		err = put_watches_away();
+	if (!err && !(race.flags & RACE_HAS_TICKS))
 		err = open_timers();
 	if (!err)
 		err = race_outside_start();

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* limit.c - the limit of descriptors: each event takes one in each thread. Safe in a handler. */
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "event/event.h"
+
+#define LIMIT_MOST (1u << 20)
+#define LIMIT_STEP 4u
+
+struct event_limit event_limit;
+
+static int set_descriptor_limit(const struct rlimit *before, const struct rlimit *raised)
+{
+	uint32_t expected = 0;
+
+	/* Threads may do so at once: the first has seen what was before. */
+	if (atomic_cas(&event_limit.is_raised, &expected, 1u))
+		event_limit.before = *before;
+	int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, raised, NULL);
+	if (!err)
+		event_limit.raised = *raised;
+	return err;
+}
+
+/* The soft limit, and the hard one where that is allowed. Programs close all numbers below it. */
+int event_limit_raise_once(void)
+{
+	struct rlimit limit;
+
+	if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) || limit.rlim_cur >= LIMIT_MOST)
+		return -EMFILE;
+	rlim_t aim = limit.rlim_cur * LIMIT_STEP < LIMIT_MOST ? limit.rlim_cur * LIMIT_STEP : LIMIT_MOST;
+	struct rlimit raised = { aim, limit.rlim_max > aim ? limit.rlim_max : aim };
+	if (!set_descriptor_limit(&limit, &raised))
+		return 0;
+	raised = (struct rlimit){ limit.rlim_max, limit.rlim_max };
+	return limit.rlim_cur < limit.rlim_max ? set_descriptor_limit(&limit, &raised) : -EMFILE;
+}
+
+int event_limit_raise(size_t descriptors)
+{
+	struct rlimit limit;
+
+	for (;;) {
+		int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
+		if (err || limit.rlim_cur > descriptors)
+			return err;
+		err = event_limit_raise_once();
+		if (err)
+			return -EMFILE;
+	}
+}
+
+void event_limit_restore(void)
+{
+	struct event_limit *l = &event_limit;
+	struct rlimit now;
+
+	if (!l->is_raised || sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &now))
+		return;
+	l->is_raised = 0;
+	if (now.rlim_cur == l->raised.rlim_cur && now.rlim_max == l->raised.rlim_max)
+		sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &l->before, NULL);
+}
