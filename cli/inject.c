@@ -546,13 +546,31 @@ int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max)
 	return (int)count;
 }
 
+/* Or the program has seen to its mask itself. */
+static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
+{
+	uint64_t mask;
+
+	if (!read_mask(pid, thread->tid, "SigBlk", &mask) || mask == thread->mask)
+		return true;
+	if (mask != (thread->mask & ~TRAP_BIT))
+		return !(mask & TRAP_BIT);
+	set_trap_blocked(pid, thread->tid, true);
+	return false;
+}
+
+/* A thread in a handler, as ours that ended the search, gets the mask back that it had before it. */
 void inject_block_trap(pid_t pid, const struct inject_masked *threads, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		uint64_t mask;
+	struct timespec pause = { 0, LOOK_NS };
+	int times = 0;
 
-		if (read_mask(pid, threads[i].tid, "SigBlk", &mask) &&
-		    mask == (threads[i].mask & ~TRAP_BIT))
-			set_trap_blocked(pid, threads[i].tid, true);
+	for (int look = 0; count && times < 2 && look < 5 * LOOKS; look++) {
+		bool are_all = true;
+
+		for (size_t i = 0; i < count; i++)
+			are_all &= is_blocked_again(pid, &threads[i]);
+		times = are_all ? times + 1 : 0;
+		nanosleep(&pause, NULL);
 	}
 }
