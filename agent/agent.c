@@ -116,7 +116,7 @@ static void follow_forks(void)
 	static int follows;
 
 	if (!follows)
-		pthread_atfork(NULL, NULL, race_agent_forked);
+		pthread_atfork(race_fork_begins, race_fork_ended, race_agent_forked);
 	follows = 1;
 }
 

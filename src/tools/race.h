@@ -70,6 +70,9 @@ void race_birth_ends(void);
 int race_owns_descriptor(int fd);
 int race_descriptors(int *fds, int n);
 
+/* Before a fork, and after it in the parent. Not in a handler. */
+void race_fork_begins(void);
+void race_fork_ended(void);
 /* The calling thread is the only one of a forked child: begin anew there. As race_start(). */
 int race_forked(void);
 /* The same, and there it does not go on. */

@@ -77,6 +77,38 @@ TRAP_PATH static int has_shared(void)
 	return atomic_get(&race.has_shared_aim) != 0;
 }
 
+static int is_put_away(struct race_aim *aim)
+{
+	uint32_t expected = AIM_SET;
+
+	if (atomic_get(&aim->state) == AIM_FREE)
+		return 1;
+	if (!atomic_cas(&aim->state, &expected, AIM_BUSY))
+		return 0;
+	put_away(aim);
+	atomic_set(&aim->state, AIM_FREE);
+	return 1;
+}
+
+int race_aims_put_away(void)
+{
+	int are = is_put_away(&race.shared_aim);
+
+	for (uint32_t i = 0; i < RACE_AIM_ROWS; i++)
+		are &= is_put_away(&race.aims[i]);
+	return are;
+}
+
+/* 1: it is given back, since somebody forks. */
+TRAP_PATH static int gives_way(struct race_aim *aim)
+{
+	if (!race_opens_anew() || !atomic_get(&race_forking))
+		return 0;
+	event_let_go(aim->event);
+	atomic_set(&aim->state, AIM_FREE);
+	return 1;
+}
+
 TRAP_PATH static void drop_if_missed(struct race_aim *aim, uint64_t now)
 {
 	uint32_t expected = AIM_SET;
@@ -127,6 +159,8 @@ TRAP_PATH static int aim_shared(uint64_t pc, int is_own)
 		return -EBUSY;
 	if (state == AIM_SET)
 		race_count(RACE_AIMS_MISSED);
+	if (gives_way(aim))
+		return -EBUSY;
 	aim->set_ns = now;
 	if (is_own)
 		event_let_go(aim->event); /* perhaps another thread's */
@@ -150,7 +184,7 @@ TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 	uint64_t now = clock_now_ns();
 	struct race_aim *aim = row_for(tid, now);
 
-	if (!aim)
+	if (!aim || gives_way(aim))
 		return -EBUSY;
 	if (aim->tid != tid || aim->missed >= MISSES_MAX) {
 		aim->missed = 0;

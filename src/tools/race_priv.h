@@ -356,6 +356,8 @@ int race_is_candidate(const struct insn *insn, unsigned int operand,
 
 /* race_aim.c */
 int race_aim_at(pid_t tid, uint64_t pc);
+/* 1: none is open, nor about to be. */
+int race_aims_put_away(void);
 /* In the thread that the caller is about to create. */
 int race_aim_at_birth(uint64_t pc);
 enum trapline_action race_on_aim(const struct trapline_hit *hit);
@@ -392,6 +394,9 @@ void race_calls_find(const struct race_module *module, struct race_calls *out);
 uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint32_t max);
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc);
+
+/* race_fork.c: threads that fork. What is opened for a stall may not be opened now. */
+extern uint32_t race_forking;
 
 /*
  * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch

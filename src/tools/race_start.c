@@ -3,7 +3,8 @@
  * race_start.c - the search begins in this process: events are opened, prices are measured.
  *
  * Registers: up to three watches for the whole process, opened once, disabled, and moved to where
- * a thread is held; one is left for the breakpoint on the access ahead. Not in a handler.
+ * a thread is held, or opened for each stall (race_opens_anew()); one is left for the breakpoint on
+ * the access ahead. Not in a handler.
  */
 #include <elf.h>
 #include <errno.h>
@@ -495,6 +496,7 @@ int race_forked(void)
 {
 	struct race_region *region = race.region;
 
+	race_forking = 0;
 	if (!region || race.phase == RACE_ENDED)
 		return -ESRCH;
 	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped();

@@ -55,6 +55,15 @@ race -- "$victims/race_guest" exec
 holds '.[-1].processes == 2'
 ok "a program started by exec is searched" $?
 
+# The events of a stall are in its parent's threads: none may get into a child while it is forked.
+if [ "$(id -u)" = 0 ] && [ "$(stat -Lc %i /proc/self/ns/pid)" = $((0xeffffffc)) ]; then
+	race --overhead 50% -- "$victims/race_guest" fork_events
+	holds '.[-1].stalls > 10' && grep -qx "events $(getconf _NPROCESSORS_ONLN)" "$tmp/out"
+	ok "a forked child has none of the events of a stall" $?
+else
+	skip "a forked child has none of the events of a stall" "privilege, in the first pid namespace"
+fi
+
 # Ticks come from clocks of the CPUs, where the command may have them; copies are kept for its end.
 own_clocks=2
 clocks=$own_clocks

@@ -5,6 +5,7 @@
  */
 #include "race_common.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -192,6 +193,44 @@ static __attribute__((noinline)) int vfork_once(void)
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7;
 }
 
+static int count_events(void)
+{
+	struct dirent *entry;
+	int count = 0;
+	DIR *dir = opendir("/proc/self/fd");
+
+	while (dir && (entry = readdir(dir))) {
+		char text[64];
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, text, sizeof(text) - 1);
+
+		text[n > 0 ? n : 0] = '\0';
+		count += !strcmp(text, "anon_inode:[perf_event]");
+	}
+	return count;
+}
+
+/* Prints the most events that a child had: a copy of one keeps a register in the parent. */
+static int fork_events(void)
+{
+	pthread_t threads[16];
+	int most = 0;
+
+	start_threads(threads, 16);
+	for (int i = 0; i < 300; i++) {
+		int status = 0;
+		pid_t child = fork();
+
+		if (!child)
+			_exit(count_events());
+		waitpid(child, &status, 0);
+		most = WEXITSTATUS(status) > most ? WEXITSTATUS(status) : most;
+		usleep(300);
+	}
+	stop_threads(threads, 16);
+	printf("events %d\n", most);
+	return 0;
+}
+
 static int vforks(void)
 {
 	pthread_t threads[2];
@@ -369,6 +408,7 @@ int main(int argc, char **argv)
 		{ "closed_descriptors", closed_descriptors },
 		{ "forks", forks },
 		{ "fork_storm", fork_storm },
+		{ "fork_events", fork_events },
 		{ "vforks", vforks },
 		{ "locks", locks },
 		{ "many_threads", many_threads },

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_fork.c - nothing is opened or closed while a thread forks.
+ *
+ * The kernel copies the descriptors first and the memory later. A child whose memory does not know of
+ * a descriptor that it has would keep it, and with it the register of an event of ours, as long as it
+ * lives. So who is held is let go, and nobody is held, until the child is there.
+ */
+#include <linux/futex.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "tools/race.h"
+#include "tools/race_priv.h"
+
+#define STEP_NS 50000
+/* Somebody may have left a stall for good, by longjmp() in the program's own handler. */
+#define WAIT_MAX_NS 200000000u
+
+uint32_t race_forking;
+
+static int is_slot_free(struct race_slot *slot, pid_t tid, uint64_t now_ns)
+{
+	if (atomic_get(&slot->state) == SLOT_FREE)
+		return 1;
+	sys6(SYS_futex, &slot->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	if (slot->tid == tid)
+		slot->until_ns = 0; /* we are here, so we are not there */
+	if (!race_slot_reclaim(slot, now_ns))
+		return 0;
+	atomic_set(&slot->state, (uint32_t)SLOT_FREE);
+	return 1;
+}
+
+static int are_slots_free(pid_t tid)
+{
+	int are = 1;
+
+	for (uint32_t i = 0; i < race.slot_count; i++)
+		are &= is_slot_free(&race.slots[i], tid, clock_now_ns());
+	return are;
+}
+
+void race_fork_begins(void)
+{
+	const struct timespec step = { 0, STEP_NS };
+	uint64_t end_ns = clock_now_ns() + WAIT_MAX_NS;
+
+	atomic_add(&race_forking, 1u);
+	if (atomic_get(&race.phase) != RACE_RUNNING || !race_opens_anew())
+		return;
+	while (!(are_slots_free(sys_gettid()) & race_aims_put_away()) && clock_now_ns() < end_ns)
+		sys2(SYS_nanosleep, &step, NULL);
+}
+
+void race_fork_ended(void)
+{
+	atomic_add(&race_forking, -1u);
+}
