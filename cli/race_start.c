@@ -157,7 +157,6 @@ void race_ticks_settle(struct race_run *run)
 	struct race_settings *set = &run->region->settings;
 	uint64_t period = tick_period_ns(run, set->budget_ppm);
 
-	set->tick_ns = run->ticks.price_ns;
 	set->tick_ppm = run->ticks.price_ns * 1000000 / period;
 	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
 }
