@@ -58,7 +58,7 @@ ok "a program started by exec is searched" $?
 # The events of a stall are in its parent's threads: none may get into a child while it is forked.
 if [ "$(id -u)" = 0 ] && [ "$(stat -Lc %i /proc/self/ns/pid)" = $((0xeffffffc)) ]; then
 	race --overhead 50% -- "$victims/race_guest" fork_events
-	holds '.[-1].stalls > 10' && grep -qx "events $(getconf _NPROCESSORS_ONLN)" "$tmp/out"
+	holds '.[-1].stalls > 0' && grep -qx "events $(getconf _NPROCESSORS_ONLN)" "$tmp/out"
 	ok "a forked child has none of the events of a stall" $?
 else
 	skip "a forked child has none of the events of a stall" "privilege, in the first pid namespace"
@@ -76,10 +76,11 @@ fi
 least=0
 [ "$own_clocks" -gt 0 ] && least=4
 # shellcheck disable=SC2016 # not ours: the shell's that is started
-race --overhead 5% -- sh -c '"$0" mutex 1.5 & sleep 0.5
-	for i in $(seq 40); do ls -l /proc/$!/fd 2>/dev/null | grep -c perf_event; sleep 0.01; done; wait' \
+race --overhead 5% -- sh -c '"$0" mutex 3 & sleep 0.5
+	for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -c perf_event; sleep 0.02; done; wait' \
 	"$victims/race_right"
-events=$(sort -n "$tmp/out" | head -n 1)
+# Most often nobody is held; and none are there before the agent is, and after its end.
+events=$(grep -vx 0 "$tmp/out" | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
 holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2' && [ "$events" = $((least + clocks)) ]
 ok "between stalls there are no events but the clocks, or 3 watches and a breakpoint with clocks of its own" $?
 

@@ -78,7 +78,9 @@ static void on_report(void *arg, const struct trapline_race_report *report)
 			 report->json_length == strlen(report->json) &&
 			 report->json[report->json_length - 1] == '}' &&
 			 strstr(report->json, "{\"type\":\"race\",\"grade\":\"A\",\"kind\":\"write-write\"");
-	__atomic_add_fetch(&seen->reports, 1, __ATOMIC_SEQ_CST);
+	/* One more than is expected fails the test: then it is worth reading. */
+	if (__atomic_add_fetch(&seen->reports, 1, __ATOMIC_SEQ_CST) > 1)
+		print_message("# %s", report->json);
 }
 
 static int reports_of(const struct seen *seen)

@@ -212,10 +212,10 @@ static int count_events(void)
 /* Prints the most events that a child had: a copy of one keeps a register in the parent. */
 static int fork_events(void)
 {
-	pthread_t threads[16];
+	pthread_t threads[4];
 	int most = 0;
 
-	start_threads(threads, 16);
+	start_threads(threads, 4);
 	for (int i = 0; i < 300; i++) {
 		int status = 0;
 		pid_t child = fork();
@@ -226,7 +226,7 @@ static int fork_events(void)
 		most = WEXITSTATUS(status) > most ? WEXITSTATUS(status) : most;
 		usleep(300);
 	}
-	stop_threads(threads, 16);
+	stop_threads(threads, 4);
 	printf("events %d\n", most);
 	return 0;
 }
