@@ -134,9 +134,9 @@ void race_region_close(struct race_run *run)
 }
 
 /* A part of the budget goes into ticks, most of which come before their time and are told to nobody. */
-static uint64_t tick_period_ns(const struct race_run *run, uint64_t budget_ppm)
+static uint64_t tick_period_ns(const struct race_run *run)
 {
-	uint64_t share = budget_ppm / TICKS_PART;
+	uint64_t share = run->region->settings.budget_ppm / TICKS_PART;
 	uint64_t period = share ? run->ticks.price_ns * 1000000 / share : TICK_MOST_NS;
 
 	period += period / TICK_ODD_PART;
@@ -155,7 +155,7 @@ static uint64_t fast_period_ns(const struct race_run *run)
 void race_ticks_settle(struct race_run *run)
 {
 	struct race_settings *set = &run->region->settings;
-	uint64_t period = tick_period_ns(run, set->budget_ppm);
+	uint64_t period = tick_period_ns(run);
 
 	set->tick_ppm = run->ticks.price_ns * 1000000 / period;
 	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
@@ -172,7 +172,7 @@ void race_pace(const struct race_cli_settings *set, struct race_run *run)
 		run->fast_until_ns = now + YOUNG_NS;
 	run->known_processes = count;
 	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? fast_period_ns(run) :
-				     tick_period_ns(run, set->budget_ppm));
+				     tick_period_ns(run));
 }
 
 /*

@@ -70,6 +70,7 @@ TRAP_PATH static void put_away(struct race_aim *aim)
 		event_let_go(aim->event);
 	else
 		event_rest(aim->event);
+	atomic_set(&aim->state, AIM_FREE);
 }
 
 TRAP_PATH static int has_shared(void)
@@ -86,7 +87,6 @@ static int is_put_away(struct race_aim *aim)
 	if (!atomic_cas(&aim->state, &expected, AIM_BUSY))
 		return 0;
 	put_away(aim);
-	atomic_set(&aim->state, AIM_FREE);
 	return 1;
 }
 
@@ -102,10 +102,9 @@ int race_aims_put_away(void)
 /* 1: it is given back, since somebody forks. */
 TRAP_PATH static int gives_way(struct race_aim *aim)
 {
-	if (!race_opens_anew() || !atomic_get(&race_forking))
+	if (!race_is_forking())
 		return 0;
-	event_let_go(aim->event);
-	atomic_set(&aim->state, AIM_FREE);
+	put_away(aim);
 	return 1;
 }
 
@@ -119,7 +118,6 @@ TRAP_PATH static void drop_if_missed(struct race_aim *aim, uint64_t now)
 	race_count(RACE_AIMS_MISSED);
 	aim->missed++;
 	put_away(aim);
-	atomic_set(&aim->state, AIM_FREE);
 }
 
 /*
@@ -206,7 +204,6 @@ TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
 		return TRAPLINE_GO_ON;
 	aim->missed = 0;
 	put_away(aim);
-	atomic_set(&aim->state, AIM_FREE);
 	race_budget_spend(race.budget.trap_ns, 1);
 	if (!hit->async)
 		race_hold(hit, NULL);

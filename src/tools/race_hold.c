@@ -276,7 +276,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint32_t patience = how_patient();
 
 	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() &&
-	       !race_is_unwatched() && !(race_opens_anew() && atomic_get(&race_forking))) {
+	       !race_is_unwatched() && !race_is_forking()) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
 		uint64_t slack = race.budget.slack_ns;
 		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;
@@ -478,7 +478,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 		race_count(RACE_STALLS_NO_SLOT);
 		return -EBUSY;
 	}
-	if (race_opens_anew() && atomic_get(&race_forking)) {
+	if (race_is_forking()) {
 		atomic_set(&slot->state, SLOT_FREE);
 		return -EBUSY;
 	}

@@ -395,8 +395,14 @@ uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc);
 
-/* race_fork.c: threads that fork. What is opened for a stall may not be opened now. */
+/* race_fork.c: threads that fork. */
 extern uint32_t race_forking;
+
+/* What is opened for a stall may not be opened now. */
+static inline int race_is_forking(void)
+{
+	return race_opens_anew() && atomic_get(&race_forking);
+}
 
 /*
  * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch

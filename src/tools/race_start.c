@@ -43,23 +43,33 @@ static void open_event(struct trapline_event *ev)
 	atomic_set(&ev->state, EVENT_LIVE);
 }
 
+static struct trapline_event *take_event(trapline_callback callback, void *arg,
+					 enum trapline_scope scope)
+{
+	struct trapline_event *ev = event_take();
+
+	if (!ev)
+		return NULL;
+	ev->callback = callback;
+	ev->arg = arg;
+	ev->scope = scope;
+	ev->roots.fds_per_root = 1;
+	return ev;
+}
+
 static int prepare_slots(void)
 {
 	int err = 0;
 
 	for (int i = 0; i < RACE_SLOTS; i++) {
 		struct race_slot *slot = &race.slots[i];
-		struct trapline_event *ev = event_take();
+		struct trapline_event *ev = take_event(race_on_watch, slot, TRAPLINE_PROCESS);
 
 		if (!ev)
 			return -ENFILE;
-		ev->callback = race_on_watch;
-		ev->arg = slot;
-		ev->scope = TRAPLINE_PROCESS;
 		/* Any address will do: it is disabled, and only moved ones are enabled. */
 		event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES,
 				     TRAPLINE_READ_WRITE);
-		ev->roots.fds_per_root = 1;
 		open_event(ev);
 		err = event_arm(ev, NULL, 0, NULL);
 		if (err) {
@@ -77,18 +87,14 @@ static int prepare_slots(void)
 /* One that is opened in the thread that needs it; PROCESS: those that it creates have it too. */
 static int prepare_aim(struct race_aim *aim, enum trapline_scope scope)
 {
-	struct trapline_event *ev = event_take();
+	struct trapline_event *ev = take_event(race_on_aim, aim, scope);
 
 	if (!ev)
 		return -ENFILE;
-	ev->callback = race_on_aim;
-	ev->arg = aim;
-	ev->scope = scope;
 	event_describe_code(ev, 0);
 	open_event(ev);
 	ev->roots.fds = &aim->fd;
 	ev->roots.classes = &aim->class;
-	ev->roots.fds_per_root = 1;
 	aim->event = ev;
 	aim->state = AIM_FREE;
 	aim->tid = 0;
@@ -120,16 +126,12 @@ static int put_watches_away(void)
 static int prepare_shared_aim(void)
 {
 	struct race_aim *aim = &race.shared_aim;
-	struct trapline_event *ev = event_take();
+	struct trapline_event *ev = take_event(race_on_aim, aim, TRAPLINE_PROCESS);
 
 	if (!ev)
 		return -ENFILE;
-	ev->callback = race_on_aim;
-	ev->arg = aim;
-	ev->scope = TRAPLINE_PROCESS;
 	/* Any address will do, as above. */
 	event_describe_code(ev, (uintptr_t)race_on_aim);
-	ev->roots.fds_per_root = 1;
 	open_event(ev);
 	int err = event_arm(ev, NULL, 0, NULL);
 	if (err) {
@@ -143,16 +145,13 @@ static int prepare_shared_aim(void)
 
 static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 {
-	struct trapline_event *ev = event_take();
+	struct trapline_event *ev = take_event(race_on_timer, NULL, TRAPLINE_PROCESS);
 
 	if (!ev)
 		return -ENFILE;
-	ev->callback = race_on_timer;
-	ev->scope = TRAPLINE_PROCESS;
 	ev->wanted = (uint32_t)is_on;
 	ev->applied = (uint32_t)is_on;
 	event_describe_counter(ev, TRAPLINE_TASK_CLOCK, period_ns);
-	ev->roots.fds_per_root = 1;
 	open_event(ev);
 	race.timers[which] = ev; /* ticks may come before event_arm() is done */
 	int err = event_arm(ev, NULL, 0, NULL);
