@@ -540,7 +540,8 @@ static void release(struct race_cli *c)
 
 int cmd_race(int argc, char **argv)
 {
-	struct race_cli c = { .run.region_fd = -1, .run.ticks = { .map_fd = -1, .task_fd = -1 } };
+	struct race_cli c = { .run.region_fd = -1, .run.ticks = { .map_fd = -1, .task_fd = -1 },
+			      .run.cpus = RACE_CPUS_NONE };
 	int status = settings_read(&c.set, argc, argv);
 
 	if (status)

@@ -5,6 +5,7 @@
 
 #include "cli/inject.h"
 #include "cli/opts.h"
+#include "cli/race_cpus.h"
 #include "cli/race_ticks.h"
 #include "report/race.h"
 #include "report/race_places.h"
@@ -51,6 +52,7 @@ struct race_run {
 	int region_fd;
 	pid_t pid;
 	struct race_ticks ticks;
+	struct race_cpus cpus;
 	uint64_t fast_until_ns;	 /* ticks come more often: processes have begun */
 	uint64_t known_processes;
 	/* Of a process that ran already: */
@@ -69,6 +71,8 @@ int race_command_start(const struct race_cli_settings *set, struct race_run *run
 void race_pace(const struct race_cli_settings *set, struct race_run *run);
 /* How often ticks come: enough for the stalls that the budget pays for, and no more. */
 void race_ticks_settle(struct race_run *run);
+/* Watches on the CPUs, if they can be had: after the ticks. */
+void race_cpus_settle(struct race_run *run);
 /* Is there a process of any run that has not ended? */
 bool race_others_search(const struct race_run *run);
 /* To all processes of this run that the agent is in, but the command itself. */

@@ -189,11 +189,13 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	race_look(run);
 	unblock(run);
 	run->hangup_fd = -1;
-	int no_ticks = race_ticks_open(run->pid, &run->ticks);
+	int no_ticks = race_ticks_open(&run->ticks);
 	run->region->settings.has_ticks = !no_ticks;
 	run->region->settings.pid = run->pid;
-	if (!no_ticks)
+	if (!no_ticks) {
 		race_ticks_settle(run);
+		race_cpus_settle(run);
+	}
 	status = agent_call(COMMAND, run->pid, "race", &share, &result);
 	if (!status && result)
 		status = say_refusal(run, result);

@@ -55,6 +55,8 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	run->region->observer = getpid();
 	run->region->magic = RACE_MAGIC;
 	race_look(run);
+	if (!set->sweep && !set->replay)
+		race_cpus_prepare();
 	int status = race_price(&run->region->settings.trap_ns);
 	return !status && set->heap ? preload_heap() : status;
 }
@@ -62,6 +64,7 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 void race_look(struct race_run *run)
 {
 	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
+	race_cpus_look(&run->cpus, run->region);
 }
 
 const char *const race_step_names[RACE_STEPS] = {
@@ -130,6 +133,7 @@ void race_region_close(struct race_run *run)
 		return;
 	end_others(run);
 	race_ticks_close(&run->ticks);
+	race_cpus_close(&run->cpus);
 	agent_region_close(run->region, sizeof(*run->region), run->region_fd);
 }
 
@@ -157,8 +161,16 @@ void race_ticks_settle(struct race_run *run)
 	struct race_settings *set = &run->region->settings;
 	uint64_t period = tick_period_ns(run);
 
+	for (int i = 0; i < run->ticks.count && set->clock_count < RACE_CLOCKS; i++)
+		set->clock_fds[set->clock_count++] = run->ticks.fds[i];
 	set->tick_ppm = run->ticks.price_ns * 1000000 / period;
 	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
+}
+
+void race_cpus_settle(struct race_run *run)
+{
+	if (!race_cpus_open(&run->cpus, run->ticks.map_fd, &run->region->settings))
+		race_ticks_forget_tasks(&run->ticks);
 }
 
 void race_pace(const struct race_cli_settings *set, struct race_run *run)
@@ -183,7 +195,7 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 {
 	struct race_settings *shared = &run->region->settings;
 
-	if (set->sweep || set->replay || race_ticks_open(0, &run->ticks))
+	if (set->sweep || set->replay || race_ticks_open(&run->ticks))
 		return;
 	race_ticks_settle(run);
 	shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
@@ -191,8 +203,8 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 	shared->has_ticks = !err;
 	if (err)
 		race_ticks_close(&run->ticks);
-	for (int i = 0; i < run->ticks.count && shared->clock_count < RACE_CLOCKS; i++)
-		shared->clock_fds[shared->clock_count++] = run->ticks.fds[i];
+	else
+		race_cpus_settle(run);
 }
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)

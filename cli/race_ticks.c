@@ -29,7 +29,6 @@
 #define PRICE_TAKES_NS 2500000u
 #define PRICE_LEAST_NS 1000u
 #define PRICE_GAPS 128u
-#define GATE_AT (-(int)sizeof(struct race_gate))
 
 /* What the program needs to know and is known late. */
 struct gate_place {
@@ -37,8 +36,7 @@ struct gate_place {
 	uint64_t magic;
 };
 
-/* R0 != 0, or whatever else: the program ends. */
-static void end_if(struct ebpf *p, int op, int dst, int src)
+void race_emit_end_if(struct ebpf *p, int op, int dst, int src)
 {
 	uint32_t ends = ebpf_jump(p, op, dst, src);
 	uint32_t goes_on = ebpf_jump_imm(p, BPF_JA, 0, 0);
@@ -49,57 +47,58 @@ static void end_if(struct ebpf *p, int op, int dst, int src)
 	ebpf_land(p, goes_on);
 }
 
-static void emit(struct ebpf *p, pid_t pid, int map_fd)
+void race_emit_gate(struct ebpf *p, int map_fd)
 {
 	ebpf_mov(p, R6, R1);
 	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
 	ebpf_mov(p, R9, R0);
 	ebpf_alu_imm(p, BPF_RSH, R9, 32);
-	if (pid) {
-		ebpf_mov_imm(p, R1, pid);
-		end_if(p, BPF_JNE, R9, R1);
-	}
 	ebpf_load_map_value(p, R7, map_fd, 0);
 	ebpf_load_mem(p, BPF_DW, R3, R7, offsetof(struct gate_place, at));
 	ebpf_mov_imm(p, R8, 0);
-	end_if(p, BPF_JEQ, R3, R8);
+	race_emit_end_if(p, BPF_JEQ, R3, R8);
 	ebpf_mov(p, R1, R10);
-	ebpf_alu_imm(p, BPF_ADD, R1, GATE_AT);
+	ebpf_alu_imm(p, BPF_ADD, R1, RACE_GATE_COPY);
 	ebpf_mov_imm(p, R2, sizeof(struct race_gate));
 	ebpf_call(p, BPF_FUNC_probe_read_user);
-	end_if(p, BPF_JNE, R0, R8);
-	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, magic));
+	race_emit_end_if(p, BPF_JNE, R0, R8);
+	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, magic));
 	ebpf_load_mem(p, BPF_DW, R2, R7, offsetof(struct gate_place, magic));
-	end_if(p, BPF_JNE, R1, R2);
-	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, pid));
-	end_if(p, BPF_JNE, R1, R9);
+	race_emit_end_if(p, BPF_JNE, R1, R2);
+	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, pid));
+	race_emit_end_if(p, BPF_JNE, R1, R9);
+}
+
+static void emit(struct ebpf *p, int map_fd)
+{
+	race_emit_gate(p, map_fd);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
-	ebpf_load_mem(p, BPF_DW, R1, R10, GATE_AT + (int)offsetof(struct race_gate, open_ns));
-	end_if(p, BPF_JLT, R0, R1);
+	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, open_ns));
+	race_emit_end_if(p, BPF_JLT, R0, R1);
 	/* Behind an int3 the process could not tell our signal from that of the int3. */
 	ebpf_mov(p, R1, R10);
-	ebpf_alu_imm(p, BPF_ADD, R1, GATE_AT);
+	ebpf_alu_imm(p, BPF_ADD, R1, RACE_GATE_COPY);
 	ebpf_mov_imm(p, R2, 1);
 	ebpf_load_mem(p, BPF_DW, R3, R6, offsetof(struct bpf_perf_event_data, regs.rip));
 	ebpf_alu_imm(p, BPF_SUB, R3, 1);
 	ebpf_call(p, BPF_FUNC_probe_read_user);
-	end_if(p, BPF_JNE, R0, R8);
-	ebpf_load_mem(p, BPF_B, R1, R10, GATE_AT);
+	race_emit_end_if(p, BPF_JNE, R0, R8);
+	ebpf_load_mem(p, BPF_B, R1, R10, RACE_GATE_COPY);
 	ebpf_mov_imm(p, R2, INT3);
-	end_if(p, BPF_JEQ, R1, R2);
+	race_emit_end_if(p, BPF_JEQ, R1, R2);
 	ebpf_mov_imm(p, R1, SIGTRAP);
 	ebpf_call(p, BPF_FUNC_send_signal_thread);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
 }
 
-static int load(pid_t pid, int map_fd)
+static int load(int map_fd)
 {
 	static struct ebpf program;
 
 	program.count = 0;
 	program.overflow = 0;
-	emit(&program, pid, map_fd);
+	emit(&program, map_fd);
 	return ebpf_load(&program, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
 }
 
@@ -203,7 +202,7 @@ static int is_in_first_namespace(void)
 	return !stat("/proc/self/ns/pid", &st) && st.st_ino == FIRST_NAMESPACE;
 }
 
-int race_ticks_open(pid_t pid, struct race_ticks *ticks)
+int race_ticks_open(struct race_ticks *ticks)
 {
 	memset(ticks, 0, sizeof(*ticks));
 	ticks->task_fd = -1;
@@ -213,7 +212,7 @@ int race_ticks_open(pid_t pid, struct race_ticks *ticks)
 				-EOPNOTSUPP;
 	if (ticks->map_fd < 0)
 		return ticks->map_fd;
-	int program = load(pid, ticks->map_fd);
+	int program = load(ticks->map_fd);
 	int err = program < 0 ? program : open_clocks(ticks, program);
 	if (!err)
 		err = open_task_event(ticks);
@@ -249,14 +248,20 @@ void race_ticks_pace(struct race_ticks *ticks, uint64_t period_ns)
 		sys_ioctl(ticks->fds[i], PERF_EVENT_IOC_PERIOD, (uintptr_t)&period_ns);
 }
 
+void race_ticks_forget_tasks(struct race_ticks *ticks)
+{
+	if (ticks->task_fd >= 0)
+		sys_close(ticks->task_fd);
+	ticks->task_fd = -1;
+}
+
 void race_ticks_close(struct race_ticks *ticks)
 {
 	for (int i = 0; i < ticks->count; i++)
 		sys_close(ticks->fds[i]);
 	if (ticks->map_fd >= 0)
 		sys_close(ticks->map_fd);
-	if (ticks->task_fd >= 0)
-		sys_close(ticks->task_fd);
+	race_ticks_forget_tasks(ticks);
 	free(ticks->fds);
 	memset(ticks, 0, sizeof(*ticks));
 	ticks->map_fd = -1;

@@ -10,6 +10,7 @@
 #ifndef CLI_RACE_TICKS_H
 #define CLI_RACE_TICKS_H
 
+#include "base/ebpf.h"
 #include "record/race.h"
 
 #include <sys/types.h>
@@ -24,15 +25,25 @@ struct race_ticks {
 };
 
 /*
- * All but the start, which takes some 15 ms. pid: the one process, or 0: all in which a gate is. 0, or
- * -errno: it cannot be had (no privilege, a pid namespace of our own, an old kernel), and *ticks is as
+ * All but the start, which takes some 15 ms. For all processes in which the gate is. 0, or -errno: it cannot be had (no privilege, a pid namespace of our own, an old kernel), and *ticks is as
  * race_ticks_close() wants it.
  */
-int race_ticks_open(pid_t pid, struct race_ticks *ticks);
+int race_ticks_open(struct race_ticks *ticks);
 /* From now on, as the gate in the process allows. 0 or -errno. */
 int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic);
 /* The first, or another, period. Does nothing where there are no ticks. */
 void race_ticks_pace(struct race_ticks *ticks, uint64_t period_ns);
+/* The processes open no events of their threads. */
+void race_ticks_forget_tasks(struct race_ticks *ticks);
 void race_ticks_close(struct race_ticks *ticks);
+
+/*
+ * What a program of these does first: it ends but in a process whose gate says that we search there.
+ * Then R6 is its context, R8 0, R9 the process, and a copy of the gate is on the stack.
+ */
+#define RACE_GATE_COPY (-(int)sizeof(struct race_gate))
+void race_emit_gate(struct ebpf *p, int map_fd);
+/* It ends when so. op: BPF_JEQ, BPF_JNE ... */
+void race_emit_end_if(struct ebpf *p, int op, int dst, int src);
 
 #endif

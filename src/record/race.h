@@ -14,6 +14,7 @@
 #ifndef RECORD_RACE_H
 #define RECORD_RACE_H
 
+#include <linux/perf_event.h>
 #include <stdint.h>
 
 #define RACE_MAGIC 0x65636172656e696cu
@@ -28,6 +29,22 @@
 #define RACE_PAIRS 8192u  /* a power of two */
 
 #define RACE_CLOCKS 256u   /* CPUs whose ticks outlive the command */
+
+/*
+ * Events of the CPUs (cli/race_cpus.c): they see all threads, and none of those has to be told. Two
+ * registers of four are left for others. The watch is for reads and writes always: to change that the
+ * kernel waits for all CPUs, some 5 ms (modify_bp_slot() in kernel/events/hw_breakpoint.c).
+ */
+enum race_cpu_event {
+	RACE_CPU_WATCH,
+	RACE_CPU_BREAK,
+	RACE_CPU_EVENTS,
+};
+#define RACE_CPUS 32u /* with more, it is cheaper to tell the threads */
+#define RACE_TRAPS_LOG2 8
+#define RACE_TRAPS (1u << RACE_TRAPS_LOG2)
+/* The stack pointer's row: the upper bits of a product. */
+#define RACE_TRAP_MIX 0x9e3779b97f4a7c15u
 
 #define RACE_PLACE_BITS 48
 #define RACE_PLACE_MASK ((1ull << RACE_PLACE_BITS) - 1)
@@ -268,7 +285,12 @@ struct race_settings {
 	/* The clocks, as descriptors of the command: a process keeps copies, for when it is killed. */
 	int32_t clock_fds[RACE_CLOCKS];
 	uint32_t clock_count;
-	uint32_t clock_reserved;
+	uint32_t cpu_count; /* that have events for us; 0: none has */
+	/* Those events, and their ids, as descriptors of the command; and a map, struct race_traps. */
+	struct perf_event_attr cpu_attr; /* but for the kind */
+	int32_t cpu_fds[RACE_CPU_EVENTS][RACE_CPUS];
+	uint64_t cpu_ids[RACE_CPU_EVENTS][RACE_CPUS];
+	int64_t traps_fd;
 	int64_t pid; /* of one that ran before us, as the command has it */
 };
 
@@ -277,6 +299,33 @@ struct race_gate {
 	uint64_t magic;	  /* drawn; 0: no tick any more */
 	uint64_t open_ns; /* CLOCK_MONOTONIC: no tick before */
 	uint64_t pid; /* in the first namespace; a child that has a copy of the gate is another */
+	uint64_t awaited[RACE_CPU_EVENTS]; /* generation of what is waited for; 0: nothing is */
+	/* Of the aligned word that is watched: none is told of while these bits have that value. */
+	uint64_t mask; /* 0: all are */
+	uint64_t value;
+};
+
+/* What an event of a CPU has to say of a trap, for the thread's handler of the signal. */
+struct race_trap {
+	uint64_t sp; /* of the thread there; written last; 0: nothing new */
+	uint64_t pc;
+	uint64_t generation;
+	uint64_t address;
+};
+
+/*
+ * A map that the kernel's program writes and the processes read. Threads by their stack pointer, which
+ * is the same in all pid namespaces.
+ */
+struct race_traps {
+	uint64_t taken[RACE_CPU_EVENTS];
+	struct race_trap rows[RACE_CPU_EVENTS][RACE_TRAPS];
+};
+
+/* Which process uses an event of the CPUs. */
+struct race_cpu_owner {
+	uint64_t pid; /* 0: none */
+	uint64_t until_ns; /* later it has been left */
 };
 
 /*
@@ -299,6 +348,8 @@ struct race_region {
 	int32_t hangup_fd; /* of a pipe there, whose read end the command opens and holds */
 	uint32_t hangup_reserved;
 	uint64_t run;		 /* of the command, counted by it */
+	uint64_t cpus_changed;	 /* other CPUs than those that have events are running */
+	struct race_cpu_owner cpu_owners[RACE_CPU_EVENTS];
 	/* Of a sweep: in this run these sites alone are held; count 0: all. Changed between runs. */
 	uint64_t focus_count;
 	uint64_t focus[RACE_FOCUS]; /* places */

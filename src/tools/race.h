@@ -21,6 +21,7 @@ enum race_start_flag {
 	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
 	RACE_HAS_READER = 4,  /* a thread of ours, in this process, waits at region.told */
 	RACE_HAS_TICKS = 8,   /* ticks come from outside: see race_gate */
+	RACE_IS_FORKED = 16,  /* by one that is late: it has its gate already */
 };
 
 /*

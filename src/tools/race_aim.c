@@ -11,6 +11,8 @@
  * switch between the two instead of leaving them where they are (context_equiv() in
  * kernel/events/core.c).
  *
+ * So it is where it is an event of the CPUs; it is on the CPU alone that its thread runs on.
+ *
  * Where none is inherited each thread has its own breakpoint, for the moment; and where threads ran
  * before us and have their own clocks, a row stays open for its thread: moving it costs a fifth of
  * opening it. Rows whose thread has not come for long, or has ended, go to the next who needs one. The
@@ -63,13 +65,45 @@ TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
 	return NULL;
 }
 
+/* Another process may have it by now, since nobody came to where we had put it. */
+TRAP_PATH static void take_from_cpus(struct trapline_event *ev)
+{
+	race_cpu_await_nothing(RACE_CPU_BREAK);
+	if (race_cpu_is_ours(RACE_CPU_BREAK))
+		event_rest(ev);
+	race_cpu_give(RACE_CPU_BREAK);
+}
+
+/* On this CPU alone, where the caller goes on in a moment, or on all. */
+TRAP_PATH static int put_on_cpus(struct trapline_event *ev, uint64_t pc, int is_on_all)
+{
+	struct event_roots *roots = &ev->roots;
+	uint32_t cpu = 0;
+
+	if (!race_cpu_take(RACE_CPU_BREAK))
+		return -EBUSY;
+	sys3(SYS_getcpu, &cpu, NULL, NULL);
+	if (cpu >= race.cpus.count)
+		is_on_all = 1;
+	roots->fds = race.cpus.fds[RACE_CPU_BREAK] + (is_on_all ? 0 : cpu);
+	roots->count = is_on_all ? race.cpus.count : 1;
+	int err = event_aim(ev, pc, sizeof(long), TRAPLINE_EXECUTE);
+	if (err)
+		race_cpu_give(RACE_CPU_BREAK);
+	else
+		race_cpu_await(ev, RACE_CPU_BREAK);
+	return err;
+}
+
 /* Where the watches are opened for each stall it is not worth while to keep this one open. */
 TRAP_PATH static void put_away(struct race_aim *aim)
 {
 	if (race_opens_anew())
 		event_let_go(aim->event);
-	else
+	else if (!race_is_on_cpus())
 		event_rest(aim->event);
+	else
+		take_from_cpus(aim->event);
 	atomic_set(&aim->state, AIM_FREE);
 }
 
@@ -145,8 +179,21 @@ TRAP_PATH static void give_up_shared(void)
 	event_let_go(aim->event);
 }
 
-/* is_own: it is the caller's, and of threads that it creates from now on. */
-TRAP_PATH static int aim_shared(uint64_t pc, int is_own)
+/* In all threads, or in the caller and those that it creates from now on, which inherit it. */
+TRAP_PATH static int aim_all(struct trapline_event *ev, uint64_t pc, int is_birth)
+{
+	if (race_is_on_cpus()) {
+		take_from_cpus(ev); /* perhaps from another one than this */
+		return put_on_cpus(ev, pc, is_birth);
+	}
+	if (has_shared())
+		return event_aim(ev, pc, sizeof(long), TRAPLINE_EXECUTE);
+	event_let_go(ev); /* perhaps another thread's */
+	return event_aim_self(ev, pc);
+}
+
+/* is_birth: for a thread that the caller will create. */
+TRAP_PATH static int aim_shared(uint64_t pc, int is_birth)
 {
 	struct race_aim *aim = &race.shared_aim;
 	uint64_t now = clock_now_ns();
@@ -160,22 +207,20 @@ TRAP_PATH static int aim_shared(uint64_t pc, int is_own)
 	if (gives_way(aim))
 		return -EBUSY;
 	aim->set_ns = now;
-	if (is_own)
-		event_let_go(aim->event); /* perhaps another thread's */
-	int err = is_own ? event_aim_self(aim->event, pc) :
-			   event_aim(aim->event, pc, sizeof(long), TRAPLINE_EXECUTE);
+	int err = aim_all(aim->event, pc, is_birth);
 	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
 	return err;
 }
 
 int race_aim_at_birth(uint64_t pc)
 {
-	return aim_shared(pc, !has_shared());
+	return aim_shared(pc, 1);
 }
 
 TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 {
-	if (has_shared() && counter_get(&race.budget.threads) > SHARED_THREADS_MAX)
+	if (has_shared() && !race_is_on_cpus() &&
+	    counter_get(&race.budget.threads) > SHARED_THREADS_MAX)
 		give_up_shared();
 	if (has_shared())
 		return aim_shared(pc, 0);

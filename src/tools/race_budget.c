@@ -3,9 +3,10 @@
  * race_budget.c - how much the search may cost, and how long each stall lasts.
  *
  * The budget is a part of the time the process ran: of wall time, or of CPU time where that is less
- * (a server that sleeps pays for little). A stall is counted as if the whole process had waited,
- * as it does behind a barrier; ticks and traps, which delay one CPU each, by the number of CPUs in
- * use. What was not spent is kept for a while, so that a long stall at a rare site can be paid.
+ * (a server that sleeps pays for little). All is counted as if the whole process had waited, as it
+ * does behind a barrier, where those that waited for us are woken as late as we are; but in a sweep
+ * what delays one CPU counts by the number of CPUs in use. What was not spent is kept for a while, so
+ * that a long stall at a rare site can be paid.
  *
  * No floating point here: it runs in a handler.
  */
@@ -77,12 +78,12 @@ TRAP_PATH static void average(uint64_t *mean, uint64_t value)
 	__atomic_store_n(mean, old - old / 8 + value / 8, __ATOMIC_RELAXED);
 }
 
-TRAP_PATH void race_budget_spend(uint64_t ns, int is_parallel)
+TRAP_PATH void race_budget_spend(uint64_t ns, int is_in_thread)
 {
-	if (is_parallel) {
+	if (is_in_thread)
 		counter_add(&race.budget.own_cpu_ns, ns);
+	if (is_in_thread && race.region->settings.is_sweep)
 		ns = ns * 16 / counter_get(&race.budget.parallel_x16);
-	}
 	counter_add(&race.budget.spent_ns, ns);
 	counter_add(&race.process->spent_ns, ns);
 }
@@ -199,7 +200,7 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	if (waited_ns)
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
 	counter_add(&b->own_cpu_ns, cpu_ns);
-	race_budget_spend(held_ns + cpu_ns, 0);
+	race_budget_spend(held_ns + cpu_ns + (race.region->settings.is_sweep ? 0 : slack), 0);
 	counter_add(&race.process->stalled_ns, held_ns);
 	race_gate_set(clock_now_ns());
 }

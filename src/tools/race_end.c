@@ -73,6 +73,7 @@ TRAP_PATH static int wait_for_callbacks(void)
 void race_let_go_of_copies(void)
 {
 	race_outside_end();
+	race_cpus_forked();
 	each_event(event_forget_copies);
 	each_event(event_free);
 }
@@ -97,11 +98,13 @@ TRAP_PATH int race_end(enum race_step why, int error)
 		return -EALREADY;
 	atomic_set(&race.is_stopped, 1u);
 	race_outside_end();
+	race_cpus_stop();
 	each_event(event_pause);
 	int err = wait_for_callbacks();
 	each_event(event_let_go);
 	int later = wait_for_callbacks();
 	err = err ? err : later;
+	race_cpus_end();
 	event_limit_restore();
 	if (why) {
 		race.process->step = why;

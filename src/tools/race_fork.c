@@ -28,7 +28,7 @@ static int is_slot_free(struct race_slot *slot, pid_t tid, uint64_t now_ns)
 		slot->until_ns = 0; /* we are here, so we are not there */
 	if (!race_slot_reclaim(slot, now_ns))
 		return 0;
-	atomic_set(&slot->state, (uint32_t)SLOT_FREE);
+	race_slot_free(slot);
 	return 1;
 }
 

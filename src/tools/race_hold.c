@@ -122,29 +122,54 @@ TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped
 	return -1;
 }
 
+/* How often it has trapped since it was armed, beside what became a hit. */
+TRAP_PATH static int count_traps(const struct race_slot *slot, uint64_t *traps)
+{
+	if (!race_is_on_cpus())
+		return event_read_count(slot->event, 0, traps);
+	*traps = race_cpu_taken(RACE_CPU_WATCH) - slot->taken_before;
+	return 0;
+}
+
 /* Anew costs half as much again as to move it. */
 TRAP_PATH static int arm(struct race_slot *slot)
 {
 	const struct race_target *t = &slot->target;
-	enum trapline_access access = t->access & RACE_WRITE ? TRAPLINE_READ_WRITE : TRAPLINE_WRITE;
+	enum trapline_access access = t->access & RACE_WRITE || race_is_on_cpus() ?
+					      TRAPLINE_READ_WRITE : TRAPLINE_WRITE;
 
-	if (!race_opens_anew())
+	if (!race_opens_anew() && !race_is_on_cpus())
 		return event_aim(slot->event, t->part, t->part_len, access);
 	/* The kernel counts anew. */
 	slot->delivered_before = counter_get(&slot->event->delivered);
 	slot->dropped_before = slot->dropped;
 	slot->lost = 0;
 	slot->lost_before = 0;
-	return event_aim_anew(slot->event, t->part, t->part_len, access, &slot->names);
+	if (race_opens_anew())
+		return event_aim_anew(slot->event, t->part, t->part_len, access, &slot->names);
+	slot->taken_before = race_cpu_taken(RACE_CPU_WATCH);
+	int err = event_aim(slot->event, t->part, t->part_len, access);
+	if (!err)
+		race_cpu_await(slot->event, RACE_CPU_WATCH);
+	return err;
 }
 
 /* After event_pause(): until nobody is in its callback. */
 TRAP_PATH static void disarm(struct race_slot *slot)
 {
+	if (race_is_on_cpus())
+		race_cpu_await_nothing(RACE_CPU_WATCH);
 	event_retire(slot->event);
 	inflight_wait(race.pid, slot->event->index);
 	if (race_opens_anew())
 		event_let_go(slot->event);
+}
+
+TRAP_PATH void race_slot_free(struct race_slot *slot)
+{
+	if (race_is_on_cpus())
+		race_cpu_give(RACE_CPU_WATCH);
+	atomic_set(&slot->state, SLOT_FREE);
 }
 
 /* A signal handler of the program can end a stall by siglongjmp, pthread_exit or worse. */
@@ -171,8 +196,11 @@ TRAP_PATH static struct race_slot *take_slot(pid_t tid)
 	for (uint32_t i = 0; i < race.slot_count; i++) {
 		uint32_t expected = SLOT_FREE;
 
-		if (atomic_cas(&race.slots[i].state, &expected, SLOT_TAKEN))
+		if (!atomic_cas(&race.slots[i].state, &expected, SLOT_TAKEN))
+			continue;
+		if (race_cpu_take(RACE_CPU_WATCH))
 			return &race.slots[i];
+		atomic_set(&race.slots[i].state, SLOT_FREE);
 	}
 	for (uint32_t i = 0; i < race.slot_count; i++) {
 		struct race_slot *slot = &race.slots[i];
@@ -391,7 +419,7 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 		race_count(RACE_CHANGES_UNSURE);
 		return 0;
 	}
-	if (event_read_count(ev, 0, &traps))
+	if (race_is_stopped() || count_traps(slot, &traps))
 		return 0;
 	uint64_t dropped = counter_get(&ev->lost_nested) + counter_get(&ev->lost_late);
 	uint64_t lost = traps - (counter_get(&ev->delivered) - slot->delivered_before) -
@@ -428,6 +456,8 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	uint64_t start = clock_now_ns();
 	slot->opened_ns = start;
 	slot->old_value = read_part(t, &is_readable);
+	if (race_is_on_cpus() && !(t->access & RACE_WRITE))
+		race_cpu_pass_over(t->part, t->part_len, slot->old_value);
 	if (is_readable)
 		wait_for_second(slot, delay_ns);
 	uint64_t waited = clock_now_ns() - start;
@@ -479,7 +509,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 		return -EBUSY;
 	}
 	if (race_is_forking()) {
-		atomic_set(&slot->state, SLOT_FREE);
+		race_slot_free(slot);
 		return -EBUSY;
 	}
 	uint64_t delay = race_delay_ns(site, start);
@@ -493,7 +523,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	slot->hits = 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
 	uint64_t waited = watch_and_wait(hit, slot, delay, module);
-	atomic_set(&slot->state, SLOT_FREE);
+	race_slot_free(slot);
 	uint64_t end = clock_now_ns();
 	if (!site) {
 		race_count(RACE_LOST_TABLES);

@@ -100,15 +100,18 @@ static int prepare_tick(void)
 	atomic_set(&trap_tick, ev);
 	race.gate = race.flags & RACE_IS_LATE ? &late_gate : race_common_gate;
 	race.gate->open_ns = 0;
-	if (race.flags & RACE_IS_LATE) {
+	for (uint32_t i = 0; i < RACE_CPU_EVENTS; i++)
+		race_cpu_await_nothing(i);
+	race.gate->pid = (uint64_t)race.pid;
+	uint64_t magic = race.region->settings.gate_magic;
+	if (race.flags & RACE_IS_LATE && !(race.flags & RACE_IS_FORKED)) {
 		race.gate->pid = (uint64_t)race.region->settings.pid;
 		race.region->gate_at = (uintptr_t)race.gate;
 		race.region->gate_magic = race_random() | 1;
-		atomic_set(&race.gate->magic, race.region->gate_magic);
-	} else {
-		race.gate->pid = (uint64_t)race.pid;
-		atomic_set(&race.gate->magic, race.region->settings.gate_magic);
 	}
+	if (race.flags & RACE_IS_LATE)
+		magic = race.region->gate_magic;
+	atomic_set(&race.gate->magic, magic);
 	return 0;
 }
 
@@ -148,8 +151,10 @@ int race_outside_start(void)
 	if (err || !(race.flags & RACE_HAS_TICKS))
 		return err;
 	err = prepare_tick();
-	if (!err && !is_late)
+	if (!err && (!is_late || race.flags & RACE_IS_FORKED))
 		keep_clocks();
+	if (!err)
+		race_cpus_listen();
 	return err;
 }
 

@@ -13,6 +13,7 @@
  *	race_budget.c	how long, and whether at all
  *	race_modules.c	whose code is it
  *	race_outside.c	ticks that are made outside, and word of the command's end
+ *	race_cpus.c	watches of the CPUs, for all threads at once
  *	race_end.c	when nobody looks any more
  *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
  *
@@ -106,6 +107,7 @@ struct race_slot {
 	uint64_t lost_before;
 	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
 	uint64_t delivered_before; /* of the event, when the kernel began to count */
+	uint64_t taken_before; /* by the event of the CPUs */
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;
@@ -179,6 +181,13 @@ struct race_clocks {
 	int fds[RACE_CLOCKS];
 };
 
+/* Events of the CPUs: copies of the command's descriptors. count 0: none. */
+struct race_cpu_events {
+	uint32_t count;
+	int fds[RACE_CPU_EVENTS][RACE_CPUS];
+	struct trapline_event *events[RACE_CPU_EVENTS];
+};
+
 enum race_phase {
 	RACE_IDLE,
 	RACE_STARTING,
@@ -208,6 +217,7 @@ struct race_state {
 	struct race_gate *gate; /* with ticks from outside */
 	struct race_hangup hangup;
 	struct race_clocks clocks;
+	struct race_cpu_events cpus;
 	uint64_t seen[RACE_SEEN]; /* accesses that were come across lately */
 	uint64_t seen_count;
 };
@@ -243,13 +253,19 @@ static inline void race_count(enum race_counter what)
 	counter_add(&race.process->counters[what], 1u);
 }
 
+/* No thread has an event of ours. */
+static inline int race_is_on_cpus(void)
+{
+	return race.cpus.count != 0;
+}
+
 /*
  * An event that lies in a thread costs it at each switch, even disabled. Where the ticks need none,
  * nothing else does either: watches and breakpoints are opened for each stall.
  */
 static inline int race_opens_anew(void)
 {
-	return (race.flags & RACE_HAS_TICKS) != 0;
+	return (race.flags & RACE_HAS_TICKS) != 0 && !race_is_on_cpus();
 }
 
 /* Where all processes that start with the command have it; stays mapped. NULL: none. */
@@ -264,6 +280,28 @@ void race_gate_set(uint64_t now_ns);
 void race_outside_end(void);
 /* Nobody holds the pipe that tells of the command's end. */
 int race_outside_is_left(void);
+
+/* race_cpus.c. Copy them, if there are some and they can be had. */
+void race_cpus_start(void);
+/* Make it an event of the CPUs. */
+void race_cpu_event(struct trapline_event *ev, enum race_cpu_event which);
+/* From now on their signals are heard. */
+void race_cpus_listen(void);
+/* 1: it belongs to this process from now on, or events are no matter of the CPUs. */
+int race_cpu_take(uint32_t which);
+int race_cpu_is_ours(uint32_t which);
+void race_cpu_give(uint32_t which);
+/* What it traps is for this process: from now on, and no longer. */
+void race_cpu_await(const struct trapline_event *ev, uint32_t which);
+void race_cpu_await_nothing(uint32_t which);
+/* Nobody is told of who leaves that value there: a read, most likely. Until the next await(). */
+void race_cpu_pass_over(uint64_t address, uint32_t len, uint64_t value);
+/* How often it has trapped where that was waited for. */
+uint64_t race_cpu_taken(uint32_t which);
+/* The search ends: those that are ours are off; and later, when nobody can be in a callback. */
+void race_cpus_stop(void);
+void race_cpus_end(void);
+void race_cpus_forked(void);
 
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
@@ -418,6 +456,7 @@ int race_find_call_target(enum race_call kind, const struct insn_regs *regs,
 			  struct race_target *out);
 /* 1: a watch is free, for this moment. */
 int race_has_free_slot(void);
+void race_slot_free(struct race_slot *slot);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
 int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns);
 void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
@@ -517,7 +556,8 @@ int race_budget_allows(uint64_t now_ns);
 uint64_t race_budget_left(uint64_t now_ns);
 /* How long until a thread may be held, at best; 0: now. */
 uint64_t race_budget_wait_ns(uint64_t now_ns);
-void race_budget_spend(uint64_t ns, int is_parallel);
+/* is_in_thread: CPU time of the caller. */
+void race_budget_spend(uint64_t ns, int is_in_thread);
 void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns);
 uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);

@@ -160,7 +160,7 @@ TRAP_PATH static void fill(struct race_caught *caught, const struct trapline_hit
 TRAP_PATH static void stop_if_left(struct race_slot *slot, uint64_t now_ns)
 {
 	if (now_ns > slot->until_ns && race_slot_reclaim(slot, now_ns))
-		atomic_set(&slot->state, SLOT_FREE);
+		race_slot_free(slot);
 }
 
 TRAP_PATH static void reject(struct race_slot *slot, enum race_counter why)
@@ -204,6 +204,16 @@ TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_h
 	return 0;
 }
 
+/* Beside a read, where the watch is for both: see race_cpu_pass_over(), which comes a moment late. */
+TRAP_PATH static int is_read_beside_read(const struct race_slot *slot, const struct trapline_hit *hit,
+					 const struct found *found)
+{
+	if (slot->target.access & RACE_WRITE || hit->access == TRAPLINE_WRITE)
+		return 0;
+	return found->is_decoded ? !(found->access & RACE_WRITE) :
+				   value_now(slot, hit) == slot->old_value;
+}
+
 TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 {
 	struct race_slot *slot = hit->arg;
@@ -227,6 +237,10 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		return TRAPLINE_GO_ON;
 	}
 	find_insn(hit, &found);
+	if (is_read_beside_read(slot, hit, &found)) {
+		give_up_after_many(slot);
+		return TRAPLINE_GO_ON;
+	}
 	if (found.is_atomic && !take_locked(slot, hit, &found)) {
 		reject(slot, RACE_HITS_ATOMIC);
 		return TRAPLINE_GO_ON;

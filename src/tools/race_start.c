@@ -57,6 +57,21 @@ static struct trapline_event *take_event(trapline_callback callback, void *arg,
 	return ev;
 }
 
+static int prepare_slot_on_cpus(void)
+{
+	struct trapline_event *ev = take_event(race_on_watch, &race.slots[0], TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
+	open_event(ev);
+	race_cpu_event(ev, RACE_CPU_WATCH);
+	race.slots[0].event = ev;
+	race.slot_count = 1;
+	race.process->watches = 1;
+	return 0;
+}
+
 static int prepare_slots(void)
 {
 	int err = 0;
@@ -120,6 +135,18 @@ static int put_watches_away(void)
 		err = event_reserve(race.slots[i].event, THREADS_MOST);
 	}
 	return err;
+}
+
+static int prepare_aim_on_cpus(void)
+{
+	struct race_aim *aim = &race.shared_aim;
+	int err = prepare_aim(aim, TRAPLINE_PROCESS);
+
+	if (err)
+		return err;
+	race_cpu_event(aim->event, RACE_CPU_BREAK);
+	atomic_set(&race.has_shared_aim, 1u);
+	return 0;
 }
 
 /* Of all threads: only where they will inherit it, see race_aim.c. */
@@ -251,6 +278,13 @@ static int prepare_break(void)
 				   prepare_shared_aim();
 }
 
+static int prepare_aims_of_threads(void)
+{
+	int err = prepare_aims();
+
+	return err ? err : prepare_break();
+}
+
 static int failed_at(enum race_step step, int err)
 {
 	race.process->step = step;
@@ -306,12 +340,10 @@ static int open_all(void)
 	stack_warm_up();
 	race_functions_prepare();
 	race.program = race_module_of(getauxval(AT_ENTRY));
-	err = prepare_slots();
+	err = race_is_on_cpus() ? prepare_slot_on_cpus() : prepare_slots();
 	if (err)
 		return failed_at(RACE_STEP_WATCH, err);
-	err = prepare_aims();
-	if (!err)
-		err = prepare_break();
+	err = race_is_on_cpus() ? prepare_aim_on_cpus() : prepare_aims_of_threads();
 	if (err)
 		return failed_at(RACE_STEP_BREAK, err);
 	race_budget_start();
@@ -342,10 +374,12 @@ static int have_descriptors(void)
 
 static int begin(struct race_region *region, uint32_t flags)
 {
+	struct race_cpu_events cpus = race.cpus;
 	uint64_t trap_ns = race.budget.trap_ns;
 
 	memset(&race, 0, sizeof(race));
-	race.budget.trap_ns = trap_ns;
+	race.budget.trap_ns = trap_ns ? trap_ns : region->settings.trap_ns;
+	race.cpus = cpus;
 	race.region = region;
 	race.flags = flags;
 	race.pid = sys_getpid();
@@ -359,7 +393,8 @@ static int begin(struct race_region *region, uint32_t flags)
 	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
 		race.observer = 0;
 	event_lowest_fd = LOWEST_FD;
-	int err = flags & RACE_IS_LATE ? have_descriptors() : 0;
+	race_cpus_start();
+	int err = flags & RACE_IS_LATE && !race_is_on_cpus() ? have_descriptors() : 0;
 	err = err ? failed_at(RACE_STEP_DESCRIPTORS, err) : open_all();
 	atomic_set(&race.phase, (uint32_t)RACE_RUNNING);
 	if (err) {
@@ -369,16 +404,21 @@ static int begin(struct race_region *region, uint32_t flags)
 	return err;
 }
 
-/* 0, or -errno: this process needs its own clocks. */
-static int map_gate(void)
+/* What sends the ticks has numbers of the first namespace. */
+static int is_in_first_namespace(void)
 {
 	struct ids ids;
 
+	ids_read(sys_getpid(), &ids);
+	return !ids.numbered_by.inode;
+}
+
+/* 0, or -errno: this process needs its own clocks. */
+static int map_gate(void)
+{
 	if (race_common_gate)
 		return 0;
-	/* What sends the ticks has numbers of the first namespace. */
-	ids_read(sys_getpid(), &ids);
-	if (ids.numbered_by.inode)
+	if (!is_in_first_namespace())
 		return -EOPNOTSUPP;
 	long at = sys6(SYS_mmap, RACE_GATE_AT, RACE_GATE_BYTES, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -413,18 +453,26 @@ int race_start(struct race_region *region, uint32_t flags)
 	return -ECANCELED;
 }
 
+static int is_of_cpus(const struct trapline_event *ev)
+{
+	return ev->roots.fds >= race.cpus.fds[0] &&
+	       ev->roots.fds < race.cpus.fds[0] + RACE_CPU_EVENTS * RACE_CPUS;
+}
+
 static void each_descriptor(void (*act)(void *arg, int fd), void *arg)
 {
 	for (int i = 0; i < EVENT_MAX; i++) {
 		const struct trapline_event *ev = &event_table[i];
 
-		if (ev->state == EVENT_FREE || !ev->roots.fds)
+		if (ev->state == EVENT_FREE || !ev->roots.fds || is_of_cpus(ev))
 			continue;
 		for (size_t k = 0; k < ev->roots.count; k++)
 			act(arg, ev->roots.fds[k]);
 	}
 	for (uint32_t i = 0; i < race.clocks.count; i++)
 		act(arg, race.clocks.fds[i]);
+	for (uint32_t i = 0; i < RACE_CPU_EVENTS * race.cpus.count; i++)
+		act(arg, race.cpus.fds[i / race.cpus.count][i % race.cpus.count]);
 }
 
 struct descriptors {
@@ -482,13 +530,22 @@ void race_refuse(struct race_region *region, enum race_step step, int err)
 		failed_at(step, err);
 }
 
-void race_forget(void)
+/* The events of the CPUs are left: end() or start() is next. */
+static void forget(void)
 {
 	trap_forked();
 	race_let_go_of_copies();
+	struct race_cpu_events cpus = race.cpus;
 	uint64_t trap_ns = race.budget.trap_ns;
 	memset(&race, 0, sizeof(race));
 	race.budget.trap_ns = trap_ns;
+	race.cpus = cpus;
+}
+
+void race_forget(void)
+{
+	forget();
+	race_cpus_end();
 }
 
 int race_forked(void)
@@ -501,10 +558,12 @@ int race_forked(void)
 	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped();
 	uint32_t flags = race.flags;
 
-	/* They are for the one process that ran before us. */
 	if (flags & RACE_IS_LATE)
+		flags |= RACE_IS_FORKED;
+	if (flags & RACE_IS_LATE && !is_in_first_namespace())
 		flags &= ~(uint32_t)RACE_HAS_TICKS;
-
-	race_forget();
+	forget();
+	if (!goes_on || !(flags & RACE_HAS_TICKS))
+		race_cpus_end();
 	return goes_on ? begin(region, flags) : -ECANCELED;
 }

@@ -71,6 +71,7 @@ static uint64_t late_closed;
 int trap_on_thread_stack;
 struct trapline_event *trap_tick;
 uint32_t trap_had_ticks;
+trap_finder trap_find_sent;
 int trap_hangup_fd;
 void (*trap_on_hangup)(void);
 static uint32_t hangup_waits; /* for a callback to end, in some thread */
@@ -411,6 +412,23 @@ TRAP_PATH void trap_leave(void)
 		hang_up();
 }
 
+/* As the kernel would have told of it, had it been an event of the thread. */
+TRAP_PATH static int take_sent(const ucontext_t *context, struct siginfo_perf *out)
+{
+	trap_finder find = atomic_get(&trap_find_sent);
+	struct trap_sent sent;
+
+	if (!find || !find(context, &sent))
+		return 0;
+	*out = (struct siginfo_perf){
+		.code = TRAP_PERF_CODE,
+		.data = (event_sig_data(sent.event, 0) & ~0xffffffffull) | sent.generation,
+		.addr = sent.address,
+		.flags = sent.is_late ? TRAP_PERF_FLAG_ASYNC_BIT : 0,
+	};
+	return 1;
+}
+
 /* Signals that are neither of a perf event nor of int3. 1: *out is a hit to be taken; 0: done. */
 TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context,
 				struct siginfo_perf *out)
@@ -426,6 +444,8 @@ TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context
 			hang_up();
 		return 0;
 	}
+	if (info->code == SI_KERNEL && take_sent(context, out))
+		return 1;
 	if (info->code != SI_KERNEL || !atomic_get(&trap_had_ticks) ||
 	    arch_is_at_breakpoint(context)) {
 		chain(sig, siginfo, context);

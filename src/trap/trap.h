@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "event/event.h"
 
@@ -51,6 +52,16 @@ uint64_t trap_late_closed(void);
  */
 extern struct trapline_event *trap_tick;
 extern uint32_t trap_had_ticks;
+
+/* What such a signal is about, where that can be known; 0: a tick. Called in the thread, in SIGTRAP. */
+struct trap_sent {
+	const struct trapline_event *event;
+	uint32_t generation;
+	uint32_t is_late; /* the thread stands elsewhere by now */
+	uint64_t address;
+};
+typedef int (*trap_finder)(const ucontext_t *context, struct trap_sent *out);
+extern trap_finder trap_find_sent;
 
 /*
  * Word by SIGTRAP from a descriptor (F_SETSIG), in some thread, not inside a callback.

@@ -57,7 +57,8 @@ ok "a program started by exec is searched" $?
 
 # The events of a stall are in its parent's threads: none may get into a child while it is forked.
 if [ "$(id -u)" = 0 ] && [ "$(stat -Lc %i /proc/self/ns/pid)" = $((0xeffffffc)) ]; then
-	race --overhead 50% -- "$victims/race_guest" fork_events
+	"$victims/race_obstacle" claimed "$trapline" race --json -o "$tmp/races.json" --overhead 50% -- \
+		"$victims/race_guest" fork_events >"$tmp/out" 2>"$tmp/err"
 	holds '.[-1].stalls > 0' && grep -qx "events $(getconf _NPROCESSORS_ONLN)" "$tmp/out"
 	ok "a forked child has none of the events of a stall" $?
 else
@@ -76,13 +77,33 @@ fi
 least=0
 [ "$own_clocks" -gt 0 ] && least=4
 # shellcheck disable=SC2016 # not ours: the shell's that is started
-race --overhead 5% -- sh -c '"$0" mutex 3 & sleep 0.5
-	for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -c perf_event; sleep 0.02; done; wait' \
-	"$victims/race_right"
-# Most often nobody is held; and none are there before the agent is, and after its end.
-events=$(grep -vx 0 "$tmp/out" | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
-holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2' && [ "$events" = $((least + clocks)) ]
+looks='"$0" mutex 3 & sleep 0.5
+	for i in $(seq 100); do ls -l /proc/$!/fd 2>/dev/null | grep -c perf_event; sleep 0.02; done; wait'
+# has_events N: most often nobody is held; and none are there before the agent is, and after its end.
+has_events()
+{
+	events=$(grep -vx 0 "$tmp/out" | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+	holds '.[-1].stalls > 0 and .[-1].threads_at_once > 2' && [ "$events" = "$1" ]
+}
+"$victims/race_obstacle" claimed "$trapline" race --json -o "$tmp/races.json" --overhead 5% -- \
+	sh -c "$looks" "$victims/race_right" >"$tmp/out" 2>"$tmp/err"
+has_events $((least + clocks))
 ok "between stalls there are no events but the clocks, or 3 watches and a breakpoint with clocks of its own" $?
+
+# Events of the CPUs, a watch and a breakpoint, where no other search of this machine has them.
+if [ "$own_clocks" = 0 ]; then
+	race --overhead 5% -- sh -c "$looks" "$victims/race_right"
+	has_events $((3 * clocks)) || has_events "$clocks"
+	ok "with events of the CPUs nothing is opened at all" $?
+	"$victims/race_obstacle" claimed "$trapline" race --json -o "$tmp/races.json" --overhead 20% -- \
+		"$victims/race_racy" read_modify_write 3 >"$tmp/out" 2>"$tmp/err"
+	holds "$is_found"' and .[-1].watches == 3'
+	ok "where another search has those, watches are opened in the threads" $?
+else
+	skip "with events of the CPUs nothing is opened at all" "privilege, in the first pid namespace"
+	skip "where another search has those, watches are opened in the threads" \
+		"privilege, in the first pid namespace"
+fi
 
 if [ $own_clocks = 0 ]; then
 	searched_until "$is_found" --overhead 20% -- unshare -pf "$victims/race_racy" read_modify_write

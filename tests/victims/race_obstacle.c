@@ -4,6 +4,7 @@
  *
  *	registers PID SECONDS	takes all debug registers of a process, prints "taken" when it has them
  *	registers -- CMD...	those of a command
+ *	claimed CMD...		a command while the events of the CPUs are another search's
  *	filtered CMD...		a command under a seccomp filter that allows all
  *	filtered_sleep SECONDS	the same, and it stays
  */
@@ -16,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define REGISTERS 4
@@ -66,6 +69,22 @@ static int run(char **argv)
 	return 127;
 }
 
+/* As cli/race_cpus.c does, and it stays open over exec(). */
+static int claim(void)
+{
+	struct sockaddr_un name = { AF_UNIX, "\0trapline race: events of the CPUs" };
+
+	for (int i = 0; i < 600; i++) {
+		int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+		if (!bind(fd, (struct sockaddr *)&name, sizeof(name)))
+			return 0;
+		close(fd);
+		usleep(100000); /* a search has them */
+	}
+	return 0;
+}
+
 static int filter(void)
 {
 	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -81,6 +100,8 @@ int main(int argc, char **argv)
 		return take_registers(0) ? 1 : run(argv + 3);
 	if (argc > 3 && !strcmp(argv[1], "registers"))
 		return take_all(argv[2], argv[3]);
+	if (argc > 2 && !strcmp(argv[1], "claimed"))
+		return claim() ? 1 : run(argv + 2);
 	if (argc > 2 && !strcmp(argv[1], "filtered"))
 		return filter() ? 1 : run(argv + 2);
 	if (argc > 2 && !strcmp(argv[1], "filtered_sleep")) {
