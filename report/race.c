@@ -507,6 +507,7 @@ static void add_process(const struct race_process *p, struct race_totals *out)
 	}
 	if (p->watches > out->watches)
 		out->watches = p->watches;
+	out->on_cpus += p->is_on_cpus != 0;
 	if (p->most_threads > out->most_threads)
 		out->most_threads = p->most_threads;
 	for (int c = 0; c < RACE_COUNTERS; c++)
@@ -520,6 +521,7 @@ static void add_process(const struct race_process *p, struct race_totals *out)
 void race_totals(const struct race_region *region, struct race_totals *out)
 {
 	out->lost_processes = region->lost_processes;
+	out->cpus_changed = region->cpus_changed != 0;
 	out->sites = region->sites_covered;
 	out->is_sweep = region->settings.is_sweep != 0;
 	out->is_replay = region->settings.range_count != 0;

@@ -131,6 +131,8 @@ struct race_totals {
 	int32_t error;	 /* of one of them */
 	uint32_t step;
 	uint32_t watches;
+	uint64_t on_cpus; /* processes that were watched by events of the CPUs */
+	bool cpus_changed; /* and nobody was held from then on */
 	uint32_t most_threads;
 	uint64_t counters[RACE_COUNTERS];
 	uint64_t stalled_ns;

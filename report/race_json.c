@@ -287,6 +287,7 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "processes_failed", json_number(t->failed));
 	json_object_set_new(j, "threads_at_once", json_number(t->most_threads));
 	json_object_set_new(j, "watches", json_number(t->watches));
+	json_object_set_new(j, "processes_on_cpus", json_number(t->on_cpus));
 	json_object_set_new(j, "lost_torn", json_number(t->torn));
 	json_object_set_new(j, "lost_processes", json_number(t->lost_processes));
 	json_object_set_new(j, "suppressions", suppressions_of(r, grade_max));

@@ -205,6 +205,10 @@ static void print_small_stacks(const struct race_totals *t, FILE *f)
 static void print_losses(const struct race_totals *t, FILE *f)
 {
 	print_small_stacks(t, f);
+	if (t->cpus_changed)
+		fputs("a CPU was switched on or off, and nobody was held from then on, since not all "
+		      "CPUs were watched: search again\n",
+		      f);
 	if (t->counters[RACE_HEAP_LOST_BLOCKS] || t->counters[RACE_HEAP_LOST_STACKS])
 		fprintf(f,
 			"heap: %" PRIu64 " blocks and %" PRIu64
@@ -230,9 +234,13 @@ void race_summary_text(struct race_report *r, const struct race_totals *t,
 	race_policy_text(r, grade_max, f);
 	fprintf(f,
 		"%" PRIu64 " stalls at %" PRIu64 " sites, in %" PRIu64
-		" process%s; up to %" PRIu32 " threads at once\n",
+		" process%s; up to %" PRIu32 " threads at once%s\n",
 		t->counters[RACE_STALLS], t->sites, t->processes,
-		t->processes == 1 ? "" : "es", t->most_threads);
+		t->processes == 1 ? "" : "es", t->most_threads,
+		!t->processes		   ? "" :
+		t->on_cpus == t->processes ? ", watched on the CPUs" :
+		t->on_cpus		   ? ", watched on the CPUs and in each thread" :
+					     ", watched in each thread");
 	if (!t->is_replay)
 		fprintf(f,
 			"cost: %.2f%% of the %.2f s that the program ran (threads held %.1f ms)\n",

@@ -206,6 +206,8 @@ struct race_process {
 	uint32_t step; /* enum race_step: where */
 	uint32_t watches;
 	uint32_t most_threads; /* that were seen at once */
+	uint32_t is_on_cpus;   /* they are events of the CPUs */
+	uint32_t reserved;
 	uint64_t counters[RACE_COUNTERS];
 	uint64_t stalled_ns; /* threads held, arming included */
 	uint64_t spent_ns;   /* all that it cost */

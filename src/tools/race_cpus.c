@@ -5,8 +5,8 @@
  *
  * They are the same ones in all processes of a run: who uses one owns it for that time, by a word in
  * the region. What they trap becomes a SIGTRAP without a word of what it is about; the program in the
- * kernel has written that into a map, by stack pointer. A generation in the gate tells it what is waited for
- * here, if anything is: so a late signal is known from a new one, as with events of our own.
+ * kernel has written that into a map, by stack pointer. A generation in the gate tells it what is waited
+ * for here, if anything is: so a late signal is known from a new one, as with events of our own.
  */
 #include <errno.h>
 #include <linux/hw_breakpoint.h>

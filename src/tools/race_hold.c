@@ -34,6 +34,8 @@
 /* So long a signal may take from the trap to its handler, on a busy machine. */
 #define ARRIVAL_STEP_NS 200000
 #define ARRIVAL_STEPS 25
+/* Of one event in a tick of the scheduler: a hundred, where perf_event_max_sample_rate is as it was. */
+#define STORM_TRAPS 64u
 
 /* A naturally aligned piece of the access, by chance when it has several. */
 TRAP_PATH void race_choose_part(struct race_target *t)
@@ -122,13 +124,29 @@ TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped
 	return -1;
 }
 
-/* How often it has trapped since it was armed, beside what became a hit. */
+/* How often it has trapped since it was armed. */
 TRAP_PATH static int count_traps(const struct race_slot *slot, uint64_t *traps)
 {
 	if (!race_is_on_cpus())
 		return event_read_count(slot->event, 0, traps);
 	*traps = race_cpu_taken(RACE_CPU_WATCH) - slot->taken_before;
 	return 0;
+}
+
+/* Too many, of others or of reads, and the kernel lets some go by; or another process took it from us. */
+TRAP_PATH static int may_have_missed(const struct race_slot *slot)
+{
+	uint64_t traps = 0;
+
+	return race_is_on_cpus() &&
+	       (!race_cpu_is_ours(RACE_CPU_WATCH) || event_read_count(slot->event, 0, &traps) ||
+		traps - slot->counted_before > STORM_TRAPS);
+}
+
+TRAP_PATH void race_slot_pause(struct race_slot *slot)
+{
+	if (!race_is_on_cpus() || race_cpu_is_ours(RACE_CPU_WATCH))
+		event_pause(slot->event);
 }
 
 /* Anew costs half as much again as to move it. */
@@ -148,6 +166,8 @@ TRAP_PATH static int arm(struct race_slot *slot)
 	if (race_opens_anew())
 		return event_aim_anew(slot->event, t->part, t->part_len, access, &slot->names);
 	slot->taken_before = race_cpu_taken(RACE_CPU_WATCH);
+	slot->counted_before = 0;
+	event_read_count(slot->event, 0, &slot->counted_before);
 	int err = event_aim(slot->event, t->part, t->part_len, access);
 	if (!err)
 		race_cpu_await(slot->event, RACE_CPU_WATCH);
@@ -184,7 +204,7 @@ TRAP_PATH int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns)
 	if (!atomic_cas(&slot->state, &state, SLOT_TAKEN))
 		return 0;
 	race_count(RACE_STALLS_LEFT);
-	event_pause(slot->event);
+	race_slot_pause(slot);
 	disarm(slot);
 	return 1;
 }
@@ -415,7 +435,8 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 		     0);
 	if (atomic_get(&slot->state) != SLOT_OPEN || atomic_get(&slot->is_explained))
 		return 0;
-	if (slot->births == UINT64_MAX || race_births_begun() != slot->births) {
+	if (slot->births == UINT64_MAX || race_births_begun() != slot->births ||
+	    may_have_missed(slot)) {
 		race_count(RACE_CHANGES_UNSURE);
 		return 0;
 	}
@@ -463,7 +484,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	uint64_t waited = clock_now_ns() - start;
 	int was_readable = is_readable;
 	uint64_t now_value = read_part(t, &is_readable);
-	event_pause(slot->event);
+	race_slot_pause(slot);
 	int is_unknown = was_readable && is_readable && now_value != slot->old_value &&
 			 is_unknown_origin(slot);
 	disarm(slot);

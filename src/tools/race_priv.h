@@ -107,7 +107,8 @@ struct race_slot {
 	uint64_t lost_before;
 	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
 	uint64_t delivered_before; /* of the event, when the kernel began to count */
-	uint64_t taken_before; /* by the event of the CPUs */
+	uint64_t taken_before; /* by the event of the CPUs, for us */
+	uint64_t counted_before; /* by it, for whomever */
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;
@@ -457,6 +458,8 @@ int race_find_call_target(enum race_call kind, const struct insn_regs *regs,
 /* 1: a watch is free, for this moment. */
 int race_has_free_slot(void);
 void race_slot_free(struct race_slot *slot);
+/* It traps nobody any more. */
+void race_slot_pause(struct race_slot *slot);
 /* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
 int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns);
 void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,

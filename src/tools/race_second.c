@@ -47,7 +47,7 @@ TRAP_PATH static void give_up_after_many(struct race_slot *slot)
 	if (counter_add(&slot->hits, 1u) < HITS_MAX)
 		return;
 	if (atomic_cas(&slot->state, &expected, SLOT_CLOSED)) {
-		event_pause(slot->event);
+		race_slot_pause(slot);
 		wake(slot);
 	}
 }
@@ -253,7 +253,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		race_count(RACE_HITS_MORE);
 		/* The owner has not come to it yet: busy machine. Others need not trap for that. */
 		if (counter_add(&slot->hits, 1u) % HITS_MORE_MAX == HITS_MORE_MAX - 1)
-			event_pause(slot->event);
+			race_slot_pause(slot);
 		stop_if_left(slot, hit->time_ns);
 		return TRAPLINE_GO_ON;
 	}

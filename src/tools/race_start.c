@@ -69,6 +69,7 @@ static int prepare_slot_on_cpus(void)
 	race.slots[0].event = ev;
 	race.slot_count = 1;
 	race.process->watches = 1;
+	race.process->is_on_cpus = 1;
 	return 0;
 }
 

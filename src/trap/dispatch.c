@@ -420,6 +420,9 @@ TRAP_PATH static int take_sent(const ucontext_t *context, struct siginfo_perf *o
 
 	if (!find || !find(context, &sent))
 		return 0;
+	/* Merged with another one, long ago perhaps: then this is the program's own. */
+	if (sent.is_late && arch_is_at_breakpoint(context))
+		return 0;
 	*out = (struct siginfo_perf){
 		.code = TRAP_PERF_CODE,
 		.data = (event_sig_data(sent.event, 0) & ~0xffffffffull) | sent.generation,

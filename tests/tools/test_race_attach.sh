@@ -52,14 +52,7 @@ state()
 		sort | uniq -c | tr -s ' \n\t' ' ')"
 	echo "threads $(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)"
 	grep 'Max open files' "/proc/$pid/limits"
-	# Another search on this machine may have some for a while.
-	wait_until can_take_registers
 	"$victims/race_obstacle" registers "$pid" 0.1
-}
-
-can_take_registers()
-{
-	"$victims/race_obstacle" registers "$pid" 0 >/dev/null 2>&1
 }
 
 # is_searched: its end of the pipe that tells of our end is there, above the program's descriptors,

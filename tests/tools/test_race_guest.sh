@@ -99,9 +99,26 @@ if [ "$own_clocks" = 0 ]; then
 		"$victims/race_racy" read_modify_write 3 >"$tmp/out" 2>"$tmp/err"
 	holds "$is_found"' and .[-1].watches == 3'
 	ok "where another search has those, watches are opened in the threads" $?
+
+	setarch -R "$victims/race_racy" read_modify_write 3 >/dev/null 2>&1 &
+	outside=$!
+	race --overhead 50% -- setarch -R "$victims/race_racy" read_modify_write 2
+	wait $outside && holds "$is_found and .[-1].processes_failed == 0"
+	ok "a process that is not searched goes on when it traps at the same addresses" $?
+
+	# shellcheck disable=SC2016 # not ours
+	race --overhead 100% -- sh -c 'for i in 1 2 3 4; do
+		"$0" read_modify_write 9 & sleep 0.3; kill -9 $!; done; exec "$0" read_modify_write 2' \
+		"$victims/race_racy"
+	holds "$is_found"' and .[-1].processes > 4 and .[-1].processes_failed == 0'
+	ok "a process that was killed while a thread was held keeps nothing from others" $?
 else
 	skip "with events of the CPUs nothing is opened at all" "privilege, in the first pid namespace"
 	skip "where another search has those, watches are opened in the threads" \
+		"privilege, in the first pid namespace"
+	skip "a process that is not searched goes on when it traps at the same addresses" \
+		"privilege, in the first pid namespace"
+	skip "a process that was killed while a thread was held keeps nothing from others" \
 		"privilege, in the first pid namespace"
 fi
 

@@ -9,6 +9,7 @@
  *	filtered_sleep SECONDS	the same, and it stays
  */
 #include <dirent.h>
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
@@ -26,6 +27,21 @@
 
 static long never_touched[REGISTERS];
 
+/* A search beside us, in another test, has two of each CPU for a while. */
+static long take_when_free(struct perf_event_attr *attr, pid_t tid)
+{
+	long fd = -1;
+
+	for (int i = 0; i < 600 && fd < 0; i++) {
+		fd = syscall(SYS_perf_event_open, attr, tid, -1, -1, 0);
+		if (fd < 0 && errno != ENOSPC)
+			break;
+		if (fd < 0)
+			usleep(100000);
+	}
+	return fd;
+}
+
 static int take_registers(pid_t tid)
 {
 	struct perf_event_attr attr = {
@@ -39,7 +55,7 @@ static int take_registers(pid_t tid)
 
 	for (int i = 0; i < REGISTERS; i++) {
 		attr.bp_addr = (unsigned long)&never_touched[i];
-		if (syscall(SYS_perf_event_open, &attr, tid, -1, -1, 0) < 0) {
+		if (take_when_free(&attr, tid) < 0) {
 			perror("perf_event_open");
 			return 1;
 		}
