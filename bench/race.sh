@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 # race.sh BUILD - what a search for races costs, and how long it takes to find one: trapline race at
 # several budgets, gcc's ThreadSanitizer and valgrind's Helgrind on the same programs. JSON lines.
+#	TRAPLINE_BENCH_TRIES	of each; 5
+#	TRAPLINE_BENCH_TOOLS	"trapline tsan helgrind"
 set -eu
 source=$(cd "$(dirname "$0")" && pwd)/race_target.c
 build=$(cd "${1:-build}" && pwd)
@@ -11,22 +13,32 @@ trap 'rm -rf "$tmp"' EXIT
 target=$build/bench/race_target
 export TSAN_OPTIONS='halt_on_error=1 exitcode=66 report_bugs=1'
 
-if ! gcc -g -O2 -pthread -fsanitize=thread "$source" -o "$tmp/tsan" 2>/dev/null ||
-	! setarch -R "$tmp/tsan" table 2 1000 2>/dev/null; then
-	rm -f "$tmp/tsan"
-fi
-command -v valgrind >/dev/null || no_valgrind=" "
+tools=${TRAPLINE_BENCH_TOOLS:-trapline tsan helgrind}
+case $tools in *tsan*)
+	if ! gcc -g -O2 -pthread -fsanitize=thread "$source" -o "$tmp/tsan" 2>/dev/null ||
+		! setarch -R "$tmp/tsan" table 2 1000 2>/dev/null; then
+		rm -f "$tmp/tsan"
+	fi
+	;;
+esac
+no_valgrind=" "
+case $tools in *helgrind*) command -v valgrind >/dev/null && no_valgrind= ;; esac
 
-# timed COMMAND...: seconds of wall time; the status is that of the command, mostly ignored.
+# timed COMMAND...: seconds of wall time and of CPU time; the status is that of the command, mostly ignored.
 timed()
 {
+	times >"$tmp/before"
 	start=$(date +%s%N)
 	"$@" >/dev/null 2>&1 || true
 	end=$(date +%s%N)
-	echo $(((end - start) / 1000)) | awk '{ printf "%.4f\n", $1 / 1e6 }'
+	times >"$tmp/after"
+	# The second line is of the shell's children: 0m1.23s 0m0.45s.
+	cat "$tmp/before" "$tmp/after" | tr 'ms' '  ' | awk -v wall=$(((end - start) / 1000)) '
+		NR == 2 { before = $1 * 60 + $2 + $3 * 60 + $4 }
+		NR == 4 { printf "%.4f %.2f\n", wall / 1e6, $1 * 60 + $2 + $3 * 60 + $4 - before }'
 }
 
-# under TOOL PROGRAM THREADS AMOUNT: wall time of the program under it; none: of the program alone.
+# under TOOL PROGRAM THREADS AMOUNT: times of the program under it; none: of the program alone.
 under()
 {
 	tool=$1
@@ -49,17 +61,27 @@ cost()
 			# shellcheck disable=SC2086 # words
 			echo "$tool $(under "$tool" $program)"
 		done
-	done | awk '$1 == "none" { plain = $2 } { print $1, $2, $2 / plain }' | sort -k1,1 -k3,3n |
+	done | awk '$1 == "none" { plain = $2; cpu = $3 > 0 ? $3 : 0.01 } { print $1, $2, $2 / plain, $3 / cpu }' |
+		sort -k1,1 -k3,3n |
 		awk -v program="$program" '
+		function sort_cpu(  i, k, v) {
+			for (i = 2; i <= n; i++) {
+				v = cpu[i]
+				for (k = i - 1; k && cpu[k] > v; k--)
+					cpu[k + 1] = cpu[k]
+				cpu[k + 1] = v
+			}
+		}
 		function tell(  middle) {
 			split(program, p, " ")
 			middle = int((n + 1) / 2)
+			sort_cpu()
 			printf "{\"what\":\"cost\",\"program\":\"%s\",\"threads\":%d,\"tool\":\"%s\",", p[1], p[2], last
-			printf "\"ratio\":%.3f,\"best\":%.3f,\"worst\":%.3f,\"wall_s\":%.4f}\n",
-				ratio[middle], ratio[1], ratio[n], wall[middle]
+			printf "\"ratio\":%.3f,\"best\":%.3f,\"worst\":%.3f,\"cpu_ratio\":%.3f,\"wall_s\":%.4f}\n",
+				ratio[middle], ratio[1], ratio[n], cpu[middle], wall[middle]
 		}
 		n && $1 != last { tell(); n = 0 }
-		{ last = $1; n++; ratio[n] = $3; wall[n] = $2 }
+		{ last = $1; n++; ratio[n] = $3; wall[n] = $2; cpu[n] = $4 }
 		END { tell() }'
 }
 
@@ -96,7 +118,8 @@ for threads in 2 8 64; do
 		cost "$name" $threads "$amount" trapline-1% trapline-2% trapline-5%
 		# Those that take many times as long get less to do.
 		# shellcheck disable=SC2086 # none or one
-		cost "$name" $threads $((amount / 60)) $slow ${no_valgrind:-helgrind}
+		[ "$slow${no_valgrind:-helgrind}" = " " ] ||
+			cost "$name" $threads $((amount / 60)) $slow ${no_valgrind:-helgrind}
 	done
 done
 for pair in hot:5 cold:10; do

@@ -192,7 +192,9 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	int no_ticks = race_ticks_open(&run->ticks);
 	run->region->settings.has_ticks = !no_ticks;
 	run->region->settings.pid = run->pid;
-	if (!no_ticks) {
+	if (no_ticks) {
+		race_cpus_close(&run->cpus);
+	} else {
 		race_ticks_settle(run);
 		race_cpus_settle(run);
 	}

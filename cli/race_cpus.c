@@ -197,20 +197,24 @@ void race_cpus_prepare(void)
 		is_preparing = !pthread_create(&preparing, NULL, prepare, NULL);
 }
 
-int race_cpus_open(struct race_cpus *cpus, int map_fd, struct race_settings *settings)
+static void end_preparing(void)
 {
-	int there = get_nprocs_conf();
-
 	if (is_preparing)
 		pthread_join(preparing, NULL);
 	is_preparing = false;
-	cpus->count = 0;
+}
+
+int race_cpus_open(struct race_cpus *cpus, int map_fd, struct race_settings *settings)
+{
+	int there = get_nprocs_conf();
+	int err = claim_fd < 0 || there > (int)RACE_CPUS || there != get_nprocs() ? -EBUSY : 0;
+
+	end_preparing();
+	cpus->count = err ? 0 : (uint32_t)there;
 	cpus->traps_fd = -1;
-	if (claim_fd < 0 || there > (int)RACE_CPUS || there != get_nprocs())
-		return -EBUSY;
-	cpus->count = (uint32_t)there;
 	memset(cpus->fds, -1, sizeof(cpus->fds));
-	int err = open_all(cpus, map_fd, settings);
+	if (!err)
+		err = open_all(cpus, map_fd, settings);
 	if (err)
 		race_cpus_close(cpus);
 	settings->cpu_count = cpus->count;
@@ -246,6 +250,7 @@ void race_cpus_look(const struct race_cpus *cpus, struct race_region *region)
 
 void race_cpus_close(struct race_cpus *cpus)
 {
+	end_preparing();
 	for (int which = 0; which < RACE_CPU_EVENTS; which++)
 		for (uint32_t cpu = 0; cpu < cpus->count; cpu++)
 			if (cpus->fds[which][cpu] >= 0)

@@ -37,6 +37,7 @@ int race_cpus_open(struct race_cpus *cpus, int map_fd, struct race_settings *set
 void race_cpus_prepare(void);
 /* From time to time: are the same CPUs running? And those left by their process are freed. */
 void race_cpus_look(const struct race_cpus *cpus, struct race_region *region);
+/* And another search may have them; also after prepare() alone. */
 void race_cpus_close(struct race_cpus *cpus);
 
 #endif

@@ -195,16 +195,21 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 {
 	struct race_settings *shared = &run->region->settings;
 
-	if (set->sweep || set->replay || race_ticks_open(&run->ticks))
+	if (set->sweep || set->replay)
 		return;
-	race_ticks_settle(run);
-	shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
-	int err = race_ticks_start(&run->ticks, RACE_GATE_AT, shared->gate_magic);
+	int err = race_ticks_open(&run->ticks);
+	if (!err) {
+		race_ticks_settle(run);
+		shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
+		err = race_ticks_start(&run->ticks, RACE_GATE_AT, shared->gate_magic);
+	}
 	shared->has_ticks = !err;
-	if (err)
-		race_ticks_close(&run->ticks);
-	else
+	if (!err) {
 		race_cpus_settle(run);
+		return;
+	}
+	race_ticks_close(&run->ticks);
+	race_cpus_close(&run->cpus);
 }
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)

@@ -160,7 +160,7 @@ TRAP_PATH static void drop_if_missed(struct race_aim *aim, uint64_t now)
  */
 TRAP_PATH void race_aims_drop_missed(uint64_t now)
 {
-	if (has_shared())
+	if (has_shared() && !race_is_on_cpus())
 		return;
 	for (uint32_t i = 0; i < RACE_AIM_ROWS; i++)
 		drop_if_missed(&race.aims[i], now);
