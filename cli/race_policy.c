@@ -44,7 +44,7 @@ static int add_environment(struct suppressions *s)
 
 static int read_suppressions(const struct race_cli_settings *set, struct race_policy *policy)
 {
-	if (suppressions_new(&policy->suppressions))
+	if (suppressions_new(&policy->suppressions) || suppressions_add_known(policy->suppressions))
 		return cli_wrong(COMMAND, "no memory");
 	int status = add_environment(policy->suppressions);
 	for (size_t i = 0; i < set->suppressions.count && !status; i++)

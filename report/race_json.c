@@ -215,10 +215,12 @@ static json_t *suppressions_of(struct race_report *r, enum race_grade grade_max)
 
 	for (size_t i = 0; i < suppressions_count(all); i++) {
 		const struct suppression *s = suppressions_at(all, i);
-		json_t *j = json_object();
 		uint64_t times;
 		size_t races;
 
+		if (!suppression_is_told(s))
+			continue;
+		json_t *j = json_object();
 		race_suppression_uses(r, s, grade_max, &races, &times);
 		json_object_set_new(j, "suppression", race_json_text(s->text));
 		json_object_set_new(j, "file", race_json_text(s->file));

@@ -29,12 +29,17 @@ static void print_used(struct race_report *r, enum race_grade grade_max, FILE *f
 	}
 }
 
+static bool is_unused(const struct suppression *s)
+{
+	return !s->matches && suppression_is_told(s);
+}
+
 static void print_unused(const struct suppressions *all, FILE *f)
 {
 	size_t unused = 0;
 
 	for (size_t i = 0; i < suppressions_count(all); i++)
-		unused += !suppressions_at(all, i)->matches;
+		unused += is_unused(suppressions_at(all, i));
 	if (!unused)
 		return;
 	fprintf(f, "%zu suppression%s not used in this run:\n", unused,
@@ -42,7 +47,7 @@ static void print_unused(const struct suppressions *all, FILE *f)
 	for (size_t i = 0; i < suppressions_count(all); i++) {
 		const struct suppression *s = suppressions_at(all, i);
 
-		if (!s->matches)
+		if (is_unused(s))
 			fprintf(f, "  %s (%s:%d)\n", s->text, s->file, s->line);
 	}
 }

@@ -61,6 +61,12 @@ int suppressions_parse(struct suppressions *s, const char *file, const char *tex
 		       size_t n);
 int suppressions_read(struct suppressions *s, const char *path, char *error, size_t n);
 
+/* suppress_known.c: what ships with the command. 0 or -ENOMEM. */
+#define SUPPRESSIONS_KNOWN "built in"
+int suppressions_add_known(struct suppressions *s);
+/* Nobody wants to hear of one that ships and was not used. */
+bool suppression_is_told(const struct suppression *s);
+
 size_t suppressions_count(const struct suppressions *s);
 const struct suppression *suppressions_at(const struct suppressions *s, size_t i);
 /* Lines and blocks that are for other errors: mutex:, Memcheck:Leak. */

@@ -355,6 +355,29 @@ static void files_are_read_or_it_is_said_why_not(void **state)
 	suppressions_free(s);
 }
 
+static void what_ships_is_for_what_it_names_and_told_when_used(void **state)
+{
+	static const struct suppress_frame begin[] = {
+		{ .module = "libsqlite3.so.0", .path = "/usr/lib/libsqlite3.so.0" },
+		{ .function = "sqlite3WalBeginReadTransaction", .module = "libsqlite3.so.0",
+		  .path = "/usr/lib/libsqlite3.so.0" },
+	};
+	struct suppress_race in_sqlite = race;
+	struct suppressions *s;
+
+	in_sqlite.stacks[0] = (struct suppress_stack){ .frames = begin, .count = COUNT(begin) };
+	assert_int_equal(suppressions_new(&s), 0);
+	assert_int_equal(suppressions_add_known(s), 0);
+	assert_null(suppressions_match(s, &race));
+	for (size_t i = 0; i < suppressions_count(s); i++)
+		assert_false(suppression_is_told(suppressions_at(s, i)));
+	const struct suppression *used = suppressions_match(s, &in_sqlite);
+	assert_non_null(used);
+	assert_true(suppression_is_told(used));
+	assert_string_equal(used->file, SUPPRESSIONS_KNOWN);
+	suppressions_free(s);
+}
+
 static void a_baseline_knows_its_fingerprints(void **state)
 {
 	static const char text[] = "# known\n\nffff0000ffff0000  A write-write x in a / b\r\n"
@@ -452,6 +475,7 @@ int main(void)
 		cmocka_unit_test(nothing_known_is_suppressed_by_nothing_but_everything),
 		cmocka_unit_test(files_are_read_or_it_is_said_why_not),
 		cmocka_unit_test(inlined_functions_are_told_one_by_one),
+		cmocka_unit_test(what_ships_is_for_what_it_names_and_told_when_used),
 		cmocka_unit_test(a_baseline_knows_its_fingerprints),
 		cmocka_unit_test(a_wrong_baseline_is_refused_with_its_line),
 	};
