@@ -65,6 +65,8 @@ void race_look(struct race_run *run)
 {
 	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
 	race_cpus_look(&run->cpus, run->region);
+	if (run->cpus.count && __atomic_load_n(&run->region->processes[0].is_on_cpus, __ATOMIC_SEQ_CST))
+		race_ticks_forget_tasks(&run->ticks);
 }
 
 const char *const race_step_names[RACE_STEPS] = {
@@ -167,10 +169,15 @@ void race_ticks_settle(struct race_run *run)
 	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
 }
 
+/* A process in a container could not copy them: it does not see us. */
 void race_cpus_settle(struct race_run *run)
 {
-	if (!race_cpus_open(&run->cpus, run->ticks.map_fd, &run->region->settings))
-		race_ticks_forget_tasks(&run->ticks);
+	const struct race_settings *set = &run->region->settings;
+
+	if (set->pid && !race_is_in_first_namespace((pid_t)set->pid))
+		race_cpus_close(&run->cpus);
+	else
+		race_cpus_open(&run->cpus, run->ticks.map_fd, &run->region->settings);
 }
 
 void race_pace(const struct race_cli_settings *set, struct race_run *run)

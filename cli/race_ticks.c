@@ -16,10 +16,12 @@
 #include <linux/bpf_perf_event.h>
 #include <linux/perf_event.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 /* Of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
 #define FIRST_NAMESPACE 0xeffffffcu
@@ -202,18 +204,20 @@ static int open_clocks(struct race_ticks *ticks, int program)
 }
 
 /* The program is told numbers of the first one. */
-static int is_in_first_namespace(void)
+bool race_is_in_first_namespace(pid_t pid)
 {
 	struct stat st;
+	char path[64];
 
-	return !stat("/proc/self/ns/pid", &st) && st.st_ino == FIRST_NAMESPACE;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return !stat(path, &st) && st.st_ino == FIRST_NAMESPACE;
 }
 
 int race_ticks_open(struct race_ticks *ticks)
 {
 	memset(ticks, 0, sizeof(*ticks));
 	ticks->task_fd = -1;
-	ticks->map_fd = is_in_first_namespace() ?
+	ticks->map_fd = race_is_in_first_namespace(getpid()) ?
 				ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct gate_place),
 						1, 0) :
 				-EOPNOTSUPP;

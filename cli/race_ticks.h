@@ -13,6 +13,7 @@
 #include "base/ebpf.h"
 #include "record/race.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct race_ticks {
@@ -33,6 +34,8 @@ int race_ticks_open(struct race_ticks *ticks);
 int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic);
 /* The first, or another, period. Does nothing where there are no ticks. */
 void race_ticks_pace(struct race_ticks *ticks, uint64_t period_ns);
+/* It can see us, and its numbers are those that a program in the kernel is told. */
+bool race_is_in_first_namespace(pid_t pid);
 /* The processes open no events of their threads. */
 void race_ticks_forget_tasks(struct race_ticks *ticks);
 void race_ticks_close(struct race_ticks *ticks);

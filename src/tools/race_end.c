@@ -73,6 +73,7 @@ TRAP_PATH static int wait_for_callbacks(void)
 void race_let_go_of_copies(void)
 {
 	race_outside_end();
+	race_outside_close();
 	race_cpus_forked();
 	each_event(event_forget_copies);
 	each_event(event_free);
@@ -105,6 +106,7 @@ TRAP_PATH int race_end(enum race_step why, int error)
 	int later = wait_for_callbacks();
 	err = err ? err : later;
 	race_cpus_end();
+	race_outside_close();
 	event_limit_restore();
 	if (why) {
 		race.process->step = why;

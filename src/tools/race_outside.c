@@ -177,6 +177,10 @@ TRAP_PATH void race_outside_end(void)
 	atomic_set(&trap_tick, (struct trapline_event *)NULL);
 	if (race.hangup.fd)
 		atomic_set(&trap_on_hangup, (void (*)(void))NULL);
-	close_ours();
+}
+
+TRAP_PATH void race_outside_close(void)
+{
 	drop_clocks();
+	close_ours();
 }

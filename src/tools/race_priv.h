@@ -279,6 +279,8 @@ void race_gate_open_at(uint64_t ns);
 /* A tick was taken: when may the next one come? */
 void race_gate_set(uint64_t now_ns);
 void race_outside_end(void);
+/* The last of it: who sees the pipe gone knows that nothing is left. */
+void race_outside_close(void);
 /* Nobody holds the pipe that tells of the command's end. */
 int race_outside_is_left(void);
 
