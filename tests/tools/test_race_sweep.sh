@@ -123,10 +123,10 @@ timeout 20 "$trapline" race --sweep --time x -- true >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q -- '--time x' "$tmp/err"
 ok "a time that is none" $?
 # A run that hangs on is cut off, with what it has started; others are not.
-race --sweep --time 0.5 -- sh -c "trap '' TERM; sleep 300 & sleep 300; sleep 301"
+race --sweep --time 0.5 -- sh -c "trap '' TERM; sleep 300.0417 & sleep 300.0417; sleep 301.0417"
 [ $? = 0 ] && holds '.[-1].runs == 1 and .[-1].runs_cut == 1' && grep -q 'hangs on' "$tmp/err"
 ok "a run that hangs on is cut off, and that is told" $?
-! pgrep -x -f 'sleep 30[01]' >/dev/null
+! pgrep -x -f 'sleep 30[01]\.0417' >/dev/null
 ok "nothing of it runs on" $?
 race --sweep --time 0.5 -- sleep 3
 [ $? = 0 ] && holds '.[-1].runs == 1 and .[-1].runs_cut == 0'
