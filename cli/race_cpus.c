@@ -94,6 +94,7 @@ static void describe(struct perf_event_attr *attr)
 	memset(attr, 0, sizeof(*attr));
 	attr->size = sizeof(*attr);
 	attr->type = PERF_TYPE_BREAKPOINT;
+	attr->bp_type = HW_BREAKPOINT_RW;
 	attr->bp_len = sizeof(uint64_t);
 	attr->bp_addr = RACE_GATE_AT; /* any will do: they are moved before they are enabled */
 	attr->sample_period = 1;
@@ -102,38 +103,26 @@ static void describe(struct perf_event_attr *attr)
 	attr->exclude_hv = 1;
 }
 
-static int open_event(const struct perf_event_attr *of_all, enum race_cpu_event which, int cpu,
-		      int program, uint64_t *id)
-{
-	struct perf_event_attr attr = *of_all;
-
-	attr.bp_type = which == RACE_CPU_BREAK ? HW_BREAKPOINT_X : HW_BREAKPOINT_RW;
-	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		return fd;
-	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)program);
-	if (!err)
-		err = sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)id);
-	if (!err)
-		return fd;
-	sys_close(fd);
-	return err;
-}
-
 /* Of all CPUs, since a thread may go to any of them. */
 static int open_events(struct race_cpus *cpus, enum race_cpu_event which, int program,
 		       struct race_settings *settings)
 {
-	for (uint32_t cpu = 0; cpu < cpus->count; cpu++) {
-		int fd = open_event(&settings->cpu_attr, which, (int)cpu, program,
-				    &settings->cpu_ids[which][cpu]);
+	struct perf_event_attr attr = settings->cpu_attr;
+	int err = 0;
+
+	if (which == RACE_CPU_BREAK)
+		attr.bp_type = HW_BREAKPOINT_X;
+	for (uint32_t cpu = 0; !err && cpu < cpus->count; cpu++) {
+		int fd = race_give_program(sys_perf_event_open(&attr, -1, (int)cpu, -1,
+							       PERF_FLAG_FD_CLOEXEC), program);
 
 		if (fd < 0)
 			return fd;
 		cpus->fds[which][cpu] = fd;
 		settings->cpu_fds[which][cpu] = fd;
+		err = sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)&settings->cpu_ids[which][cpu]);
 	}
-	return 0;
+	return err;
 }
 
 static int open_all(struct race_cpus *cpus, int map_fd, struct race_settings *settings)
@@ -165,17 +154,16 @@ static int claim_fd = -1;
  * One search of a machine has events of the CPUs, so that two registers of each thread are left for
  * others: searches that come later have them in their threads. A name that goes with who has it.
  */
-static int claim(void)
+static bool claim(void)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "\0trapline race: events of the CPUs" };
 
 	claim_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (claim_fd < 0 || !bind(claim_fd, (const struct sockaddr *)&name, sizeof(name)))
-		return claim_fd < 0 ? -errno : 0;
-	int err = -errno;
-	close(claim_fd);
-	claim_fd = -1;
-	return err;
+	if (claim_fd >= 0 && bind(claim_fd, (const struct sockaddr *)&name, sizeof(name))) {
+		close(claim_fd);
+		claim_fd = -1;
+	}
+	return claim_fd >= 0;
 }
 
 static void *prepare(void *arg)
@@ -184,7 +172,6 @@ static void *prepare(void *arg)
 	(void)arg;
 
 	describe(&attr);
-	attr.bp_type = HW_BREAKPOINT_RW;
 	int fd = sys_perf_event_open(&attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd >= 0)
 		sys_close(fd);
@@ -193,7 +180,7 @@ static void *prepare(void *arg)
 
 void race_cpus_prepare(void)
 {
-	if (!claim())
+	if (claim())
 		is_preparing = !pthread_create(&preparing, NULL, prepare, NULL);
 }
 

@@ -171,10 +171,8 @@ static int open_task_event(struct race_ticks *ticks)
 	return 0;
 }
 
-static int open_clock(int cpu, int program)
+int race_give_program(int fd, int program)
 {
-	int fd = open_cpu_clock(-1, cpu, PERIOD_AT_START_NS);
-
 	if (fd < 0)
 		return fd;
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)program);
@@ -192,7 +190,7 @@ static int open_clocks(struct race_ticks *ticks, int program)
 	if (!ticks->fds)
 		return -ENOMEM;
 	for (int cpu = 0; cpu < cpus; cpu++) {
-		int fd = open_clock(cpu, program);
+		int fd = race_give_program(open_cpu_clock(-1, cpu, PERIOD_AT_START_NS), program);
 
 		if (fd == -ENODEV)
 			continue; /* not online */

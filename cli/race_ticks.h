@@ -46,6 +46,8 @@ void race_ticks_close(struct race_ticks *ticks);
  */
 #define RACE_GATE_COPY (-(int)sizeof(struct race_gate))
 void race_emit_gate(struct ebpf *p, int map_fd);
+/* The descriptor of an event that has the program from now on; or -errno, and it is closed. */
+int race_give_program(int fd, int program);
 /* It ends when so. op: BPF_JEQ, BPF_JNE ... */
 void race_emit_end_if(struct ebpf *p, int op, int dst, int src);
 

@@ -289,7 +289,7 @@ struct race_settings {
 	uint32_t clock_count;
 	uint32_t cpu_count; /* that have events for us; 0: none has */
 	/* Those events, and their ids, as descriptors of the command; and a map, struct race_traps. */
-	struct perf_event_attr cpu_attr; /* but for the kind */
+	struct perf_event_attr cpu_attr; /* of the watch; the breakpoint is of another kind */
 	int32_t cpu_fds[RACE_CPU_EVENTS][RACE_CPUS];
 	uint64_t cpu_ids[RACE_CPU_EVENTS][RACE_CPUS];
 	int64_t traps_fd;

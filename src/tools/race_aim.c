@@ -98,12 +98,12 @@ TRAP_PATH static int put_on_cpus(struct trapline_event *ev, uint64_t pc, int is_
 /* Where the watches are opened for each stall it is not worth while to keep this one open. */
 TRAP_PATH static void put_away(struct race_aim *aim)
 {
-	if (race_opens_anew())
-		event_let_go(aim->event);
-	else if (!race_is_on_cpus())
-		event_rest(aim->event);
-	else
+	if (race_is_on_cpus())
 		take_from_cpus(aim->event);
+	else if (race_opens_anew())
+		event_let_go(aim->event);
+	else
+		event_rest(aim->event);
 	atomic_set(&aim->state, AIM_FREE);
 }
 

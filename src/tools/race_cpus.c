@@ -117,7 +117,6 @@ void race_cpu_event(struct trapline_event *ev, enum race_cpu_event which)
 		ev->attr.bp_type = HW_BREAKPOINT_X;
 	ev->roots.fds = race.cpus.fds[which];
 	ev->roots.count = race.cpus.count;
-	atomic_set(&ev->state, EVENT_LIVE);
 	race.cpus.events[which] = ev;
 }
 

@@ -216,11 +216,8 @@ TRAP_PATH static struct race_slot *take_slot(pid_t tid)
 	for (uint32_t i = 0; i < race.slot_count; i++) {
 		uint32_t expected = SLOT_FREE;
 
-		if (!atomic_cas(&race.slots[i].state, &expected, SLOT_TAKEN))
-			continue;
-		if (race_cpu_take(RACE_CPU_WATCH))
+		if (atomic_cas(&race.slots[i].state, &expected, SLOT_TAKEN))
 			return &race.slots[i];
-		atomic_set(&race.slots[i].state, SLOT_FREE);
 	}
 	for (uint32_t i = 0; i < race.slot_count; i++) {
 		struct race_slot *slot = &race.slots[i];
@@ -525,6 +522,10 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
 	struct race_slot *slot = take_slot(hit->tid);
 
+	if (slot && !race_cpu_take(RACE_CPU_WATCH)) { /* another process has it */
+		atomic_set(&slot->state, SLOT_FREE);
+		slot = NULL;
+	}
 	if (!slot) {
 		race_count(RACE_STALLS_NO_SLOT);
 		return -EBUSY;

@@ -2,7 +2,8 @@
 /*
  * race_start.c - the search begins in this process: events are opened, prices are measured.
  *
- * Registers: up to three watches for the whole process, opened once, disabled, and moved to where
+ * Registers: those of the CPUs where the command has them for us (race_cpus.c). Else up to three
+ * watches for the whole process, opened once, disabled, and moved to where
  * a thread is held, or opened for each stall (race_opens_anew()); one is left for the breakpoint on
  * the access ahead. Not in a handler.
  */
@@ -239,7 +240,6 @@ static int is_trap_blocked(void)
 static int measure_trap(void)
 {
 	struct trapline_event *ev = race.aims[0].event;
-	uint64_t given = race.region->settings.trap_ns;
 	int is_blocked = is_trap_blocked();
 	uint64_t best = UINT64_MAX;
 
@@ -254,7 +254,7 @@ static int measure_trap(void)
 	event_let_go(ev);
 	ev->callback = race_on_aim;
 	if (!err && !race.budget.trap_ns)
-		race.budget.trap_ns = !is_blocked ? best : given ? given : TRAP_NS;
+		race.budget.trap_ns = is_blocked ? TRAP_NS : best;
 	return err;
 }
 
