@@ -10,6 +10,9 @@
 
 #define MANY 2000
 #define WRITES 3
+#define MOST_BORN 300 /* alive at once */
+#define STORM_OF 200
+#define STORM_LEAST 60 /* where each takes long: an emulated machine takes a minute for 300 */
 #define BIRTH_US 5000 /* 200 a second */
 
 static volatile uint64_t word __attribute__((aligned(64)));
@@ -71,7 +74,7 @@ static void *spawn(void *arg)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 65536);
 	while (!crowd->is_quitting) {
-		if (crowd->alive < 300) {
+		if (crowd->alive < MOST_BORN && crowd->alive < (int)crowd->count * 3 / 2) {
 			crowd->alive++;
 			if (pthread_create(&thread, &attr, pass_by, crowd))
 				crowd->alive--;
@@ -156,8 +159,10 @@ static void each_access_among_2000_threads_is_seen_once(void **state)
 /* Many births for each thread that is armed: where a double cover is likeliest. */
 static void each_access_in_a_storm_of_births_is_seen_once(void **state)
 {
+	unsigned int storm = scaled(STORM_OF) < STORM_LEAST ? STORM_LEAST : scaled(STORM_OF);
+
 	for (unsigned int round = 0; round < scaled(3); round++)
-		watch_crowd(MODE(state), 200, 0);
+		watch_crowd(MODE(state), storm, 0);
 }
 
 static int watch_with_files(rlim_t soft, rlim_t hard, int *err)

@@ -49,8 +49,7 @@ many()
 }
 
 # One signal finds room and nothing else; two; a tick's work; nearly all of a stall.
-for more in 1024 2048 4096 6000; do
-	room=$((signal + more))
+for room in $((signal + 1024)) $((signal + 2048)) $((signal + 4096)) $((2 * signal + 3000)); do
 	many "$room bytes left" "$ours > 0" \
 		race --overhead 100% -- "$victims/race_stacks" room $room 0.5
 	many "$room bytes left, searched from outside" "$ours > 0" attached room $room
