@@ -21,11 +21,11 @@ trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
 reported=0
 
-# race COMMAND...: searched, the report in $tmp/races.json.
+# race COMMAND...: searched, the report in $tmp/races.json. Becomes the command: in a shell of its own.
 race()
 {
 	rm -f "$tmp/races.json"
-	"$build/trapline" race --overhead "$overhead" --grade B --json -o "$tmp/races.json" -- "$@" \
+	exec "$build/trapline" race --overhead "$overhead" --grade B --json -o "$tmp/races.json" -- "$@" \
 		>"$tmp/out" 2>&1
 }
 
@@ -88,7 +88,7 @@ while [ "$(date +%s)" -lt "$end" ]; do
 done
 echo "$n"
 END
-	race sh "$tmp/repeat" "$seconds" "$@" || true
+	(race sh "$tmp/repeat" "$seconds" "$@") || true
 	told "$name" "$(tail -n 1 "$tmp/out") (runs)"
 }
 
@@ -157,6 +157,7 @@ assert dict(c.execute("select who, sum(n) from t group by who")) == {i: n for i,
 assert c.execute("pragma integrity_check").fetchone() == ("ok",)
 print(sum(sums))
 END
+head -c 100000 /dev/zero | tr "\0" x >"$tmp/page"
 awk 'BEGIN { srand(1); for (i = 0; i < 400000; i++) print "line " i " " int(rand() * 1e6) "x" }' >"$tmp/lines"
 
 has redis redis-server && served redis redis / redis-server --save '' --bind 127.0.0.1 --port $port \
@@ -169,7 +170,7 @@ if has nginx nginx; then
 		events { worker_connections 200; }
 		http { access_log off; aio threads; sendfile off;
 			server { listen 127.0.0.1:$port; root $tmp; } }" >"$tmp/nginx/conf"
-	served nginx http /lines nginx -p "$tmp/nginx" -c "$tmp/nginx/conf"
+	served nginx http /page nginx -p "$tmp/nginx" -c "$tmp/nginx/conf"
 fi
 if has apache apache2; then
 	modules=/usr/lib/apache2/modules
@@ -191,9 +192,9 @@ if has apache apache2; then
 	served apache http /python.py apache2 -X -f "$tmp/apache/conf"
 fi
 has pigz pigz && repeated pigz pigz -c -p 4 "$tmp/lines"
-has python /usr/bin/python3 && { race /usr/bin/python3 "$tmp/python.py" "$seconds" || true
+has python /usr/bin/python3 && { (race /usr/bin/python3 "$tmp/python.py" "$seconds") || true
 	told python "$(tail -n 1 "$tmp/out") (blocks)"; }
-has sqlite /usr/bin/python3 && { race /usr/bin/python3 "$tmp/sqlite.py" "$seconds" "$tmp/db" || true
+has sqlite /usr/bin/python3 && { (race /usr/bin/python3 "$tmp/sqlite.py" "$seconds" "$tmp/db") || true
 	told sqlite "$(tail -n 1 "$tmp/out") (rows)"; }
 has go prometheus-node-exporter && served go http /metrics prometheus-node-exporter \
 	--web.listen-address=127.0.0.1:$port

@@ -42,6 +42,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_STALLS_REFUSED] = "skipped_refused",
 	[RACE_STALLS_LEFT] = "stalls_left",
 	[RACE_STALLS_IDLE] = "stalls_idle",
+	[RACE_STALLS_OUTWAITED] = "stalls_outwaited",
 	[RACE_HITS] = "hits",
 	[RACE_HITS_ATOMIC] = "hits_atomic",
 	[RACE_HITS_EXCLUDED] = "hits_excluded_code",

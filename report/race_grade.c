@@ -430,14 +430,24 @@ bool race_stores_constant(const struct race_side *side)
 	       insn.immediate_bytes;
 }
 
-/*
- * The second thread has stored what was there already. A flag that many set is so, and few call
- * that a mistake; a value that was computed may be another one the next time. Without the source
- * a mov may be an atomic store too: then the doubt is too much.
- */
-static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v)
+/* One of them stored what was there already, or was about to; NULL: nobody did. */
+static const struct race_side *who_stores_same(const struct race_record *record)
 {
-	return race_stores_constant(&v->record.second) ||
+	if (record->flags & RACE_CHANGED)
+		return NULL;
+	return record->second.access & RACE_WRITE	 ? &record->second :
+	       record->first.flags & RACE_STORES_SAME ? &record->first :
+							  NULL;
+}
+
+/*
+ * A flag that many set is so, and few call that a mistake; a value that was computed may be another
+ * one the next time. Without the source a mov may be an atomic store too: then the doubt is too much.
+ */
+static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v,
+				 const struct race_side *stores)
+{
+	return race_stores_constant(stores) ||
 	       race_source_says(r, &v->first) != SOURCE_PLAIN ||
 	       race_source_says(r, &v->second) != SOURCE_PLAIN;
 }
@@ -446,6 +456,7 @@ void race_grade(struct race_report *r, struct race_view *v)
 {
 	const struct race_record *record = &v->record;
 	bool is_unknown = record->flags & RACE_UNKNOWN_ORIGIN;
+	const struct race_side *stores_same;
 	const char *intent;
 
 	if (record->second.flags & RACE_LOCKED) {
@@ -480,8 +491,9 @@ void race_grade(struct race_report *r, struct race_view *v)
 		v->why = "different bytes of it on each side";
 		return;
 	}
-	if (!(record->flags & RACE_CHANGED) && record->second.access & RACE_WRITE) {
-		bool is_meant = is_harmless_by_habit(r, v);
+	stores_same = who_stores_same(record);
+	if (stores_same) {
+		bool is_meant = is_harmless_by_habit(r, v, stores_same);
 
 		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_B;
 		v->why = is_meant ? "the value stayed the same" :

@@ -634,3 +634,29 @@ int insn_can_emulate_x86_64(const struct insn *insn, const void *bytes)
 
 	return insn_emulate_x86_64(insn, bytes, &nowhere, &regs) == 0;
 }
+
+int insn_stored_x86_64(const struct insn *insn, const void *bytes, const struct insn_regs *regs,
+		       uint64_t *out)
+{
+	struct work w = { .insn = insn, .bytes = bytes };
+
+	if (insn->opcode_bytes != 1 || insn->memory_count != 1 ||
+	    insn->memory[0].access != INSN_WRITE || insn->kind != INSN_OTHER)
+		return -EOPNOTSUPP;
+	if (!knows_enough(insn, regs))
+		return -ENODATA;
+	w.size = insn->memory[0].size;
+	w.r = *regs;
+	switch (w.bytes[insn->opcode_at]) {
+	case 0x88:
+	case 0x89:
+		*out = get(&w, reg_of(&w), w.size);
+		return 0;
+	case 0xc6:
+	case 0xc7:
+		*out = immediate(&w) & mask_of(w.size);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}

@@ -65,6 +65,7 @@ enum race_side_flag {
 		1 << 3, /* lanes masked off, or the like: perhaps it did not touch it */
 	RACE_LOCKED = 1 << 4, /* an atomic instruction; the second side alone can be one */
 	RACE_INSIDE = 1 << 5, /* by another function of libc; who called it follows in frames[] */
+	RACE_STORES_SAME = 1 << 6, /* the first side: it was about to store what was there */
 };
 
 /* One of the two accesses. */
@@ -163,6 +164,7 @@ enum race_counter {
 	RACE_STALLS_NO_ROOM,   /* not held: little is left of the thread's stack */
 	RACE_STALLS_LEFT, /* not ended: the thread jumped out of our handler, or died in it */
 	RACE_STALLS_IDLE,    /* ended early, since nothing else ran */
+	RACE_STALLS_OUTWAITED, /* went on until threads that slept by the clock woke up */
 	RACE_HITS,	     /* accesses by others to what was watched */
 	RACE_HITS_ATOMIC,    /* ... by locked instructions */
 	RACE_HITS_EXCLUDED,  /* ... from runtimes */

@@ -272,16 +272,30 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns)
 	return delay < least ? least : delay;
 }
 
+/* Who was alone is so no longer when a thread was created: that one may end in a fraction of a millisecond. */
+TRAP_PATH static int is_count_fresh(uint64_t now_ns, uint64_t births)
+{
+	const struct race_budget *b = &race.budget;
+	uint64_t asked = counter_get(&b->threads_at_ns);
+
+	if (!asked)
+		return 0;
+	if (counter_get(&b->threads) == 1)
+		return now_ns - asked < THREADS_EVERY_NS / 20 &&
+		       counter_get(&b->threads_births) == births;
+	return now_ns - asked < THREADS_EVERY_NS;
+}
+
 /* The number of threads by the links of /proc/self/task, seldom: one call to the kernel. */
 TRAP_PATH int race_is_alone(uint64_t now_ns)
 {
 	struct race_budget *b = &race.budget;
-	uint64_t asked = counter_get(&b->threads_at_ns);
+	uint64_t births = atomic_get(&race_births.begun);
 	struct stat st;
 
-	if (asked &&
-	    now_ns - asked < (b->threads == 1 ? THREADS_EVERY_NS / 20 : THREADS_EVERY_NS))
+	if (is_count_fresh(now_ns, births))
 		return counter_get(&b->threads) == 1;
+	atomic_set(&b->threads_births, births);
 	atomic_set(&b->threads_at_ns, now_ns);
 	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0))
 		return 0;

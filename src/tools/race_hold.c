@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "code/emulate.h"
 #include "tools/race_priv.h"
 #include "trap/inflight.h"
 #include "trap/trap.h"
@@ -82,8 +83,9 @@ TRAP_PATH static void choose_step(const struct insn *insn, const struct insn_mem
 }
 
 /* The access that the instruction at hit->ip is about to make. */
-TRAP_PATH static int find_target(const struct insn *insn, const struct insn_regs *regs,
-				 int is_escaped, struct race_target *out)
+TRAP_PATH static int find_target(const struct insn *insn, const uint8_t *code,
+				 const struct insn_regs *regs, int is_escaped,
+				 struct race_target *out)
 {
 	unsigned int chosen = INSN_MEMORY_MAX;
 	uint32_t seen = 0;
@@ -105,6 +107,7 @@ TRAP_PATH static int find_target(const struct insn *insn, const struct insn_regs
 		     (insn->flags & INSN_VECTOR && m->size > 8 ? RACE_VECTOR : 0);
 	choose_step(insn, m, regs, out);
 	race_choose_part(out);
+	out->is_stored_known = !insn_stored(insn, code, regs, &out->stored);
 	return 0;
 }
 
@@ -349,6 +352,14 @@ TRAP_PATH static uint64_t read_part(const struct race_target *t, int *is_readabl
 	return value;
 }
 
+TRAP_PATH static int stores_same(const struct race_target *t, uint64_t value)
+{
+	uint64_t mask = t->part_len == 8 ? ~0ull : (1ull << t->part_len * 8) - 1;
+
+	return t->is_stored_known &&
+	       (t->stored >> (t->part - t->address) * 8 & mask) == (value & mask);
+}
+
 TRAP_PATH static void fill_second(struct race_record *record,
 				  const struct race_slot *slot,
 				  const struct race_caught *second, uint64_t now_value)
@@ -366,6 +377,8 @@ TRAP_PATH static void fill_second(struct race_record *record,
 		record->flags |= RACE_CHANGED;
 	if (slot->atomic_seen)
 		record->flags |= RACE_ATOMIC_SEEN;
+	if (!(record->flags & RACE_CHANGED) && stores_same(&slot->target, record->old_value))
+		record->first.flags |= RACE_STORES_SAME;
 }
 
 /* second: NULL, nobody was seen. */
@@ -476,8 +489,10 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	slot->old_value = read_part(t, &is_readable);
 	if (race_is_on_cpus() && !(t->access & RACE_WRITE))
 		race_cpu_pass_over(t->part, t->part_len, slot->old_value);
-	if (is_readable)
+	if (is_readable) {
 		wait_for_second(slot, delay_ns);
+		slot->outwaited_ns = race_outwait(slot);
+	}
 	uint64_t waited = clock_now_ns() - start;
 	int was_readable = is_readable;
 	uint64_t now_value = read_part(t, &is_readable);
@@ -543,8 +558,10 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	slot->atomic_seen = 0;
 	slot->locked.state = 0;
 	slot->hits = 0;
+	slot->outwaited_ns = 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
 	uint64_t waited = watch_and_wait(hit, slot, delay, module);
+	uint64_t asked = delay + slot->outwaited_ns;
 	race_slot_free(slot);
 	uint64_t end = clock_now_ns();
 	if (!site) {
@@ -556,7 +573,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 		if (counter_get(&race.process->counters[RACE_FOUND]) != found)
 			counter_add(&site->found, 1u);
 	}
-	race_budget_stalled(delay, waited, race_thread_cpu_ns() - cpu_ns);
+	race_budget_stalled(asked, waited, race_thread_cpu_ns() - cpu_ns);
 	return waited ? 0 : -EFAULT;
 }
 
@@ -567,14 +584,15 @@ TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_sp
 {
 	enum race_call call = spot ? spot->call : RACE_CALL_NONE;
 	uint64_t left = module->text_end - hit->ip;
+	const uint8_t *code = race_code(module, hit->ip);
 	struct insn_regs regs;
 	struct insn insn;
 
+	target->is_stored_known = 0;
 	race_registers(hit, &regs);
-	if (insn_decode(race_code(module, hit->ip),
-			left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
+	if (insn_decode(code, left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
 	    (call ? race_find_call_target(call, &regs, target) :
-		    find_target(&insn, &regs, spot && spot->is_escaped, target)))
+		    find_target(&insn, code, &regs, spot && spot->is_escaped, target)))
 		return -ENOENT;
 	unsigned int allowed = policy == RACE_CODE_LIBC ? race_block_access(hit->ip) :
 							  RACE_READ_WRITE;

@@ -72,6 +72,8 @@ struct race_target {
 	uint64_t part;	/* what is watched of it */
 	uint32_t part_len;
 	uint8_t length; /* of the instruction */
+	uint8_t is_stored_known;
+	uint64_t stored; /* in all of the access */
 };
 
 enum race_slot_state {
@@ -112,6 +114,7 @@ struct race_slot {
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;
+	uint64_t outwaited_ns; /* beyond its time, while others slept */
 	struct race_caught second;
 	/* A locked instruction that changed the value. A plain access may come yet, so it is waited on. */
 	struct race_caught locked;
@@ -148,7 +151,8 @@ struct race_budget {
 	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
 	uint64_t switched_ns;
 	uint32_t timer; /* which is on */
-	uint64_t threads_at_ns;
+	uint64_t threads_at_ns; /* when they were counted last, */
+	uint64_t threads_births; /* and after how many births */
 	uint32_t threads;
 	uint32_t own_threads; /* of ours, among those */
 };
@@ -213,6 +217,7 @@ struct race_state {
 	struct race_aim aims[RACE_AIM_ROWS];
 	struct race_aim shared_aim; /* of all threads, or of one that creates others and of those */
 	uint32_t has_shared_aim;    /* of all */
+	uint32_t has_outwaited;
 	uint64_t birth_next_ns; /* no birth is taken for a tick before */
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */
@@ -308,6 +313,8 @@ void race_cpus_forked(void);
 
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
+/* When the time of a stall is over: goes on while others sleep, now and then. Returns how long. */
+uint64_t race_outwait(struct race_slot *slot);
 /* End it when that is so, or the command is done. 1: it was. */
 int race_end_if_over(void);
 /* -EALREADY: it is not running, or somebody ends it. -EBUSY: ended; what callbacks use is not freed. */

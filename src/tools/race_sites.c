@@ -25,7 +25,8 @@
 
 #define PASSES_MAX 32u
 #define POINTLESS_MAX 16u
-#define DEPTH_MAX 6u
+#define DEPTH_MAX 8u
+#define SKIPS_AT_FIRST 8u /* one in so many, while it seems to be no loop */
 #define PLAIN_STALLS 2u /* the first ones of a site take whoever comes */
 /*
  * Where all are held everywhere, nobody comes to where another one is. In some runs fewer still: an
@@ -83,6 +84,17 @@ static int is_let_off(const struct race_spot *spot)
 	       race_random() % known >= most;
 }
 
+/*
+ * A power of two, the highest that was ever reached half of the time, and then any number up to the
+ * next one: any round of a loop may be the one.
+ */
+static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
+{
+	uint32_t least = 1u << (random & 1 ? depth : random / 2 % (depth + 1));
+
+	return least + (uint32_t)(random >> 16) % least;
+}
+
 void race_spot_arm(struct race_spot *spot, int is_first_time)
 {
 	uint64_t random = race_random();
@@ -91,8 +103,8 @@ void race_spot_arm(struct race_spot *spot, int is_first_time)
 	spot->skip = 0;
 	spot->wanted = 1;
 	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS) {
-		if (random % (race_is_focused() ? 2 : 4) == 0)
-			spot->skip = 1u << (random >> 8) % (depth + 1);
+		if (random % (depth == 0 ? SKIPS_AT_FIRST : race_is_focused() ? 2 : 4) == 0)
+			spot->skip = passes_to_skip(random >> 8, depth);
 		if (random / 4 % 4 < 2 && !race_is_focused())
 			spot->wanted = 2 + (uint32_t)(random / 4 % 2);
 	}
@@ -111,7 +123,7 @@ TRAP_PATH static void note_depth(const struct race_spot *spot)
 		return;
 	uint32_t depth = counter_get(&spot->site->depth);
 
-	if (depth < DEPTH_MAX && spot->skip == 1u << depth)
+	if (depth < DEPTH_MAX && spot->skip >= 1u << depth)
 		atomic_set(&spot->site->depth, depth + 1);
 }
 

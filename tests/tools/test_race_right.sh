@@ -24,4 +24,11 @@ holds 'any(.[]; .type == "race" and .grade == "C" and (.why | length > 0))'
 ok "acquire and release by plain mov are of grade C, with the reason" $?
 holds 'all(.[]; .type != "race" or .grade == "C")'
 ok "and of no better grade" $?
+for seconds in 1 2 4 8 16 32; do
+	race --overhead 50% --grade C -- "$victims/race_right" same_value $seconds
+	holds 'any(.[]; .type == "race" and .first.access == "write" and .second.access == "read")' && break
+done
+holds 'any(.[]; .type == "race" and .first.access == "write" and .second.access == "read" and
+	.grade == "C" and .why == "the value stayed the same")'
+ok "a store of what is there beside a read is of grade C" $?
 finish

@@ -47,7 +47,7 @@ done
 unset OMP_WAIT_POLICY
 cold='.variable == "level"'
 sweeps "a store executed once a second" "$cold" 1.9 "$victims/race_cold" once_a_second
-for mode in once_a_run both_rare at_the_end; do
+for mode in once_a_run both_rare at_the_end by_sleep; do
 	sweeps "$mode" "$cold" 0.2 "$victims/race_cold" $mode
 done
 sweeps "copies by libc, once a run" \
@@ -60,7 +60,7 @@ done
 for mode in $("$victims/race_openmp" --list | grep '^right_'); do
 	quiet "OpenMP $mode" 0.05 "$victims/race_openmp" "$mode"
 done
-for mode in right_copies right_once_a_run right_both_rare right_waits right_vfork; do
+for mode in right_copies right_once_a_run right_both_rare right_by_sleep right_waits right_vfork; do
 	quiet "$mode" 0.2 "$victims/race_cold" $mode
 done
 

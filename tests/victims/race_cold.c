@@ -45,6 +45,29 @@ static NOINLINE void own_work(int thread, int rounds)
 	}
 }
 
+/* One access each, in an order that only a sleep makes; nothing else runs. */
+static void by_sleep(int thread)
+{
+	if (thread) {
+		nap(100000);
+		sink[1][0] = level_load();
+	} else {
+		level_store(1);
+	}
+}
+
+static void right_by_sleep(int thread)
+{
+	if (thread)
+		nap(100000);
+	pthread_mutex_lock(&lock);
+	if (thread)
+		sink[1][0] = level_load();
+	else
+		level_store(1);
+	pthread_mutex_unlock(&lock);
+}
+
 static void once_a_second(int thread)
 {
 	for (long n = 1; is_running(); n++) {
@@ -214,6 +237,8 @@ int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
 		{ "once_a_second", once_a_second, 2 },
+		{ "by_sleep", by_sleep, 2 },
+		{ "right_by_sleep", right_by_sleep, 2 },
 		{ "once_a_run", once_a_run, 2 },
 		{ "both_rare", both_rare, 2 },
 		{ "at_the_end", at_the_end, 2 },

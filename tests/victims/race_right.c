@@ -490,6 +490,26 @@ static void with_published_pointer(int thread)
 	}
 }
 
+/* As nginx's threads tell whom to call: what they store has long been there. */
+static long same_always = 7;
+
+static NOINLINE void store_same(void)
+{
+	same_always = 7;
+}
+
+static NOINLINE long load_same(void)
+{
+	return same_always;
+}
+
+static void with_same_value(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < ROUND; i++)
+			thread ? store_same() : (void)(sink[0][0] += load_same());
+}
+
 /* Double-checked initialisation, again and again. */
 static _Atomic(long *) lazy;
 
@@ -662,6 +682,7 @@ int main(int argc, char **argv)
 		{ "assembler", with_assembler, 3 },
 		{ "count_of_one", with_count_of_one, 2 },
 		{ "published_pointer", with_published_pointer, 3 },
+		{ "same_value", with_same_value, 2 },
 		{ "lazy_initialisation", with_lazy_initialisation, 3 },
 		{ "disjoint_parts", with_disjoint_parts, 4 },
 		{ "pipes", with_pipes, 2 },

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_outwait.c - in a sweep, a thread is held until those that sleep by the clock have woken up.
+ *
+ * Tests like to put threads in order by sleep(): then the two accesses of a race are a tenth of a second
+ * apart, each made once, and no stall of a usual length sees both. While the others sleep nothing
+ * else runs, so that a stall would end early, too. But they need nobody to wake them.
+ *
+ * Once in a run of the program, for one of the sites drawn by chance.
+ */
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "event/event.h"
+#include "tools/race_priv.h"
+
+#define STEP_NS 2000000
+#define AWAKE_NS 8000000u /* so long the one that woke up has for its access */
+#define OUTWAIT_MAX_NS 400000000u
+#define ONE_IN 3u
+#define THREADS_MAX 64u /* looked at */
+
+struct search {
+	uint32_t looked_at;
+	uint32_t found;
+};
+
+TRAP_PATH static size_t write_number(char *out, uint32_t number)
+{
+	char digits[10];
+	size_t n = 0;
+	size_t len = 0;
+
+	do
+		digits[n++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (n)
+		out[len++] = digits[--n];
+	return len;
+}
+
+/* The system call that it is in, by its number; -1: none, or nobody says so. */
+TRAP_PATH static long syscall_of(pid_t tid)
+{
+	static const char before[] = "/proc/self/task/";
+	static const char after[] = "/syscall";
+	char text[48];
+	size_t len = sizeof(before) - 1;
+	long number = 0;
+
+	memcpy(text, before, len);
+	len += write_number(text + len, (uint32_t)tid);
+	memcpy(text + len, after, sizeof(after));
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	ssize_t n = sys_read(fd, text, 8);
+	sys_close(fd);
+	if (n <= 0 || text[0] < '0' || text[0] > '9') /* "running" */
+		return -1;
+	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+		number = number * 10 + (text[i] - '0');
+	return number;
+}
+
+TRAP_PATH static int look_at(void *arg, pid_t tid)
+{
+	struct search *s = arg;
+	long number = syscall_of(tid);
+
+	s->found += number == SYS_clock_nanosleep || number == SYS_nanosleep;
+	return s->found || ++s->looked_at >= THREADS_MAX;
+}
+
+TRAP_PATH static int does_anybody_sleep(struct race_slot *slot)
+{
+	struct search s = { 0, 0 };
+
+	tasks_each(race.pid, &slot->names, look_at, &s);
+	return s.found != 0;
+}
+
+/* 1: this stall may; no other one in this process will. */
+TRAP_PATH static int take_turn(struct race_slot *slot)
+{
+	uint32_t none = 0;
+
+	if (!race.region->settings.is_sweep || race_is_replay() || atomic_get(&race.has_outwaited) ||
+	    (!race_is_focused() && race_random() % ONE_IN))
+		return 0;
+	return does_anybody_sleep(slot) && atomic_cas(&race.has_outwaited, &none, 1u);
+}
+
+TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
+{
+	const struct timespec step = { 0, STEP_NS };
+	uint64_t start = clock_now_ns();
+	uint64_t now = start;
+	uint64_t slept = start; /* when somebody was last seen asleep */
+
+	if (atomic_get(&slot->state) != SLOT_OPEN || !take_turn(slot))
+		return 0;
+	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() && !race_is_unwatched() &&
+	       !race_is_forking() && now - slept < AWAKE_NS && now - start < OUTWAIT_MAX_NS) {
+		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
+		now = clock_now_ns();
+		if (does_anybody_sleep(slot))
+			slept = now;
+	}
+	race_count(RACE_STALLS_OUTWAITED);
+	return now - start;
+}
