@@ -25,7 +25,7 @@
 
 #define PASSES_MAX 32u
 #define POINTLESS_MAX 16u
-#define DEPTH_MAX 8u
+#define DEPTH_MAX 6u
 #define SKIPS_AT_FIRST 8u /* one in so many, while it seems to be no loop */
 #define PLAIN_STALLS 2u /* the first ones of a site take whoever comes */
 /*
@@ -84,13 +84,10 @@ static int is_let_off(const struct race_spot *spot)
 	       race_random() % known >= most;
 }
 
-/*
- * A power of two, the highest that was ever reached half of the time, and then any number up to the
- * next one: any round of a loop may be the one.
- */
+/* Each power of two as likely, and then any number up to the next one: any round may be the one. */
 static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
 {
-	uint32_t least = 1u << (random & 1 ? depth : random / 2 % (depth + 1));
+	uint32_t least = 1u << random % (depth + 1);
 
 	return least + (uint32_t)(random >> 16) % least;
 }
