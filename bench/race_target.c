@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_target.c - programs to search for races in: PROGRAM THREADS AMOUNT.
+ * race_target.c - programs to search for races in: PROGRAM THREADS AMOUNT [FILE].
  *
  * stencil, table and handover are right, and AMOUNT is work: their time is what a search costs. hot
  * and cold run AMOUNT seconds with a race, in the middle of a loop or executed once a second.
+ * stencil writes into FILE how many rounds are over, and when each was (CLOCK_MONOTONIC, ns).
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WIDTH 256
 #define ROWS 512
 #define BUCKETS 1024
 #define NOINLINE __attribute__((noinline, noclone))
 
+#define ROUNDS_NOTED (8u << 20)
+
 static int threads;
+static uint64_t *rounds; /* NULL: not asked for; [0] how many, then when */
 static double amount;
 static double grid[2][ROWS][WIDTH];
 static pthread_barrier_t barrier;
@@ -47,6 +54,25 @@ static void relax(int from, int to, int side)
 						    grid[side][y][x - 1] + grid[side][y][x + 1]);
 }
 
+static void note_round(void)
+{
+	if (!rounds || rounds[0] >= ROUNDS_NOTED)
+		return;
+	rounds[1 + rounds[0]] = (uint64_t)(now() * 1e9);
+	__atomic_store_n(&rounds[0], rounds[0] + 1, __ATOMIC_RELEASE);
+}
+
+static int open_rounds(const char *path)
+{
+	size_t bytes = (1 + (size_t)ROUNDS_NOTED) * sizeof(*rounds);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes))
+		return -1;
+	rounds = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return rounds == MAP_FAILED ? -1 : 0;
+}
+
 static void stencil(int thread)
 {
 	int from = 1 + (ROWS - 2) * thread / threads;
@@ -54,6 +80,8 @@ static void stencil(int thread)
 
 	for (int n = 0; n < (int)amount; n++) {
 		relax(from, to, n & 1);
+		if (!thread)
+			note_round();
 		pthread_barrier_wait(&barrier);
 	}
 }
@@ -147,7 +175,8 @@ int main(int argc, char **argv)
 	pthread_t ids[64];
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: %s stencil|table|handover|hot|cold THREADS AMOUNT\n", argv[0]);
+		fprintf(stderr, "usage: %s stencil|table|handover|hot|cold THREADS AMOUNT [FILE]\n",
+			argv[0]);
 		return 2;
 	}
 	threads = atoi(argv[2]);
@@ -157,7 +186,7 @@ int main(int argc, char **argv)
 		  !strcmp(argv[1], "handover") ? handover :
 		  !strcmp(argv[1], "hot")     ? hot :
 						cold;
-	if (threads < 2 || threads > 64)
+	if (threads < 2 || threads > 64 || (argc > 4 && open_rounds(argv[4])))
 		return 2;
 	pthread_barrier_init(&barrier, NULL, (unsigned int)threads);
 	for (int i = 0; i < BUCKETS; i++)

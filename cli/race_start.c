@@ -139,11 +139,17 @@ void race_region_close(struct race_run *run)
 	agent_region_close(run->region, sizeof(*run->region), run->region_fd);
 }
 
+/* One tick of each CPU. Behind a barrier all wait for each of them, as for who is held. */
+static uint64_t round_price_ns(const struct race_run *run)
+{
+	return run->ticks.price_ns * (uint64_t)run->ticks.count;
+}
+
 /* A part of the budget goes into ticks, most of which come before their time and are told to nobody. */
 static uint64_t tick_period_ns(const struct race_run *run)
 {
 	uint64_t share = run->region->settings.budget_ppm / TICKS_PART;
-	uint64_t period = share ? run->ticks.price_ns * 1000000 / share : TICK_MOST_NS;
+	uint64_t period = share ? round_price_ns(run) * 1000000 / share : TICK_MOST_NS;
 
 	period += period / TICK_ODD_PART;
 	period = period < TICK_LEAST_NS ? TICK_LEAST_NS : period;
@@ -165,7 +171,7 @@ void race_ticks_settle(struct race_run *run)
 
 	for (int i = 0; i < run->ticks.count && set->clock_count < RACE_CLOCKS; i++)
 		set->clock_fds[set->clock_count++] = run->ticks.fds[i];
-	set->tick_ppm = run->ticks.price_ns * 1000000 / period;
+	set->tick_ppm = round_price_ns(run) * 1000000 / period;
 	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
 }
 

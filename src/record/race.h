@@ -284,7 +284,7 @@ struct race_settings {
 	uint64_t trap_ns;    /* price of one trap, for those who cannot measure it; 0: unknown */
 	/* A BPF program makes the ticks: no clocks in the processes. */
 	uint64_t has_ticks;
-	uint64_t tick_ppm; /* what they take of the time of each CPU, told to somebody or not */
+	uint64_t tick_ppm; /* what they take of the time, those of all CPUs, told to somebody or not */
 	uint64_t gate_magic; /* of processes that start with us; others draw theirs */
 	/* The clocks, as descriptors of the command: a process keeps copies, for when it is killed. */
 	int32_t clock_fds[RACE_CLOCKS];
