@@ -357,6 +357,8 @@ struct race_region {
 	/* Of a sweep: in this run these sites alone are held; count 0: all. Changed between runs. */
 	uint64_t focus_count;
 	uint64_t focus[RACE_FOCUS]; /* places */
+	uint64_t outwait_since_ns; /* first asked for; CLOCK_MONOTONIC */
+	uint64_t outwaited_ns;	   /* stalls that went on while others slept, in all runs */
 	uint64_t process_count;	 /* that began, ever */
 	uint64_t lost_processes; /* that found no row: not searched */
 	uint32_t told; /* records written: a futex, for a reader in the same process */

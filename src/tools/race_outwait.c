@@ -6,7 +6,8 @@
  * apart, each made once, and no stall of a usual length sees both. While the others sleep nothing
  * else runs, so that a stall would end early, too. But they need nobody to wake them.
  *
- * Once in a run of the program, for one of the sites drawn by chance.
+ * Once in a run of the program, for one of the sites drawn by chance; and for a third of the time at
+ * most, since in many a program somebody sleeps all the time.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -21,6 +22,8 @@
 #define AWAKE_NS 8000000u /* so long the one that woke up has for its access */
 #define OUTWAIT_MAX_NS 400000000u
 #define ONE_IN 3u
+#define PART 3u
+#define GRACE_NS 1000000000u /* is there from the beginning */
 #define THREADS_MAX 64u /* looked at */
 
 struct search {
@@ -83,13 +86,23 @@ TRAP_PATH static int does_anybody_sleep(struct race_slot *slot)
 	return s.found != 0;
 }
 
+TRAP_PATH static int can_be_paid(uint64_t now_ns)
+{
+	struct race_region *region = race.region;
+	uint64_t since = 0;
+
+	if (atomic_cas(&region->outwait_since_ns, &since, now_ns))
+		since = now_ns;
+	return counter_get(&region->outwaited_ns) < (now_ns - since + GRACE_NS) / PART;
+}
+
 /* 1: this stall may; no other one in this process will. */
-TRAP_PATH static int take_turn(struct race_slot *slot)
+TRAP_PATH static int take_turn(struct race_slot *slot, uint64_t now_ns)
 {
 	uint32_t none = 0;
 
 	if (!race.region->settings.is_sweep || race_is_replay() || atomic_get(&race.has_outwaited) ||
-	    (!race_is_focused() && race_random() % ONE_IN))
+	    (!race_is_focused() && race_random() % ONE_IN) || !can_be_paid(now_ns))
 		return 0;
 	return does_anybody_sleep(slot) && atomic_cas(&race.has_outwaited, &none, 1u);
 }
@@ -101,7 +114,7 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 	uint64_t now = start;
 	uint64_t slept = start; /* when somebody was last seen asleep */
 
-	if (atomic_get(&slot->state) != SLOT_OPEN || !take_turn(slot))
+	if (atomic_get(&slot->state) != SLOT_OPEN || !take_turn(slot, start))
 		return 0;
 	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() && !race_is_unwatched() &&
 	       !race_is_forking() && now - slept < AWAKE_NS && now - start < OUTWAIT_MAX_NS) {
@@ -111,5 +124,6 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 			slept = now;
 	}
 	race_count(RACE_STALLS_OUTWAITED);
+	counter_add(&race.region->outwaited_ns, now - start);
 	return now - start;
 }
