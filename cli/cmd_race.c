@@ -115,9 +115,11 @@ struct race_cli {
 };
 
 static volatile sig_atomic_t ended_by; /* a signal for us that the program gets too */
+static volatile sig_atomic_t is_to_forward; /* it does not get it without us */
 
-static void on_signal(int number)
+static void on_signal(int number, siginfo_t *info, void *context)
 {
+	is_to_forward = !cli_is_from_terminal(info);
 	ended_by = number;
 }
 
@@ -360,7 +362,7 @@ static void wait_for_look(int pidfd, uint64_t looks)
 	ppoll(&end, 1, &pause, NULL);
 }
 
-/* Signals reach the program: those of the terminal by themselves, SIGTERM and SIGHUP by us. */
+/* Signals reach the program: those of the terminal by themselves, others by us. */
 static int wait_for_end(struct race_cli *c)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
@@ -372,7 +374,7 @@ static int wait_for_end(struct race_cli *c)
 	for (uint64_t n = 0; !is_over; n++) {
 		int forward = ended_by;
 
-		if (forward && forward != SIGINT && forward != SIGQUIT)
+		if (forward && is_to_forward)
 			kill(c->run.pid, forward);
 		c->is_ended |= forward != 0;
 		ended_by = 0;
@@ -441,7 +443,7 @@ static void run(struct race_cli *c)
 
 static void catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGQUIT, &sa, NULL);

@@ -82,9 +82,11 @@ struct throttling {
 };
 
 static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t is_to_forward; /* a command of ours does not get it without us */
 
-static void on_signal(int number)
+static void on_signal(int number, siginfo_t *info, void *context)
 {
+	is_to_forward = !cli_is_from_terminal(info);
 	stopped = number;
 }
 
@@ -282,7 +284,7 @@ static void wait_for_end(struct throttling *th)
 	while (!is_over(th)) {
 		if (stopped && !th->set.command)
 			break;
-		if (stopped && stopped != SIGINT && !passed_on) {
+		if (stopped && is_to_forward && !passed_on) {
 			kill(th->set.pid, stopped);
 			passed_on = true;
 		}
@@ -348,7 +350,7 @@ static int status_of(const struct throttling *th)
 int cmd_throttle(int argc, char **argv)
 {
 	struct throttling th = { .region_fd = -1 };
-	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 	int status = settings_read(&th.set, argc, argv);
 
 	if (status)

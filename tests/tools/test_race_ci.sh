@@ -190,6 +190,14 @@ ok "--as sarif is the report itself, with no result where nothing was found" $?
 ! grep -q 'exit 3' "$tmp/sarif"
 ok "and without the program's arguments, which may be secret" $?
 
+# Sent to the command alone, as by kill(1); what the terminal sends reaches the program by itself.
+for signal in INT TERM; do
+	timeout --foreground --preserve-status -k 20 -s $signal 1 "$trapline" race -o "$tmp/out" -- \
+		sh -c "trap 'kill \$!; exit 7' $signal; sleep 30.0418 & wait" 2>"$tmp/err"
+	[ $? = 7 ]
+	ok "SIG$signal that is sent to the command reaches the program" $?
+done
+
 # wrong NAME PATTERN OPTION...: one line that holds the pattern, and nothing was run.
 wrong()
 {
