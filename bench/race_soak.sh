@@ -42,7 +42,7 @@ told()
 		{what: "soak", program: $name, work: $work, reports: ($races | length), stalls: $s.stalls,
 		 held_s: (($s.stalled_ns // 0) / 1e9), run_s: (($s.run_ns // 0) / 1e9),
 		 overhead: $s.overhead, threads: $s.threads_at_once, on_cpus: ($s.processes_on_cpus // 0),
-		 suppressed: [$s.suppressions[]? | select(.count > 0) | .name],
+		 suppressed: [$s.suppressions[]? | select(.count > 0) | .suppression],
 		 unsure: $s.counters.changes_unsure}' "$tmp/races.json"
 	jq -c 'select(.type == "race")' "$tmp/races.json" >"$tmp/these"
 	[ -s "$tmp/these" ] || return 0

@@ -52,12 +52,10 @@ int insn_can_emulate_arm64(const struct insn *insn, const void *bytes);
 /*
  * insn_stored - what a plain store will leave in memory: mov from a general register or an immediate.
  *
- * Errors: as insn_emulate(); on arm64 nothing is in the set.
+ * Errors: as insn_emulate(). x86-64 alone, where the one that asks is.
  */
 int insn_stored_x86_64(const struct insn *insn, const void *bytes, const struct insn_regs *regs,
 		       uint64_t *out);
-int insn_stored_arm64(const struct insn *insn, const void *bytes, const struct insn_regs *regs,
-		      uint64_t *out);
 
 #if defined(__x86_64__)
 #define insn_emulate insn_emulate_x86_64
@@ -65,7 +63,6 @@ int insn_stored_arm64(const struct insn *insn, const void *bytes, const struct i
 #define insn_can_emulate insn_can_emulate_x86_64
 #elif defined(__aarch64__)
 #define insn_emulate insn_emulate_arm64
-#define insn_stored insn_stored_arm64
 #define insn_can_emulate insn_can_emulate_arm64
 #endif
 

@@ -143,9 +143,3 @@ int insn_can_emulate_arm64(const struct insn *insn, const void *bytes)
 
 	return insn_emulate_arm64(insn, bytes, NULL, &regs) == 0;
 }
-
-int insn_stored_arm64(const struct insn *insn, const void *bytes, const struct insn_regs *regs,
-		      uint64_t *out)
-{
-	return -EOPNOTSUPP;
-}

@@ -41,6 +41,28 @@ TRAP_PATH static uint64_t last_thread_id(void)
 	return n > 0 ? id : UINT64_MAX;
 }
 
+TRAP_PATH ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, size_t n)
+{
+	char path[48] = "/proc/self/task/";
+	char digits[12];
+	size_t at = sizeof("/proc/self/task/") - 1;
+	int count = 0;
+
+	for (uint32_t left = (uint32_t)tid; left; left /= 10)
+		digits[count++] = (char)('0' + left % 10);
+	while (count)
+		path[at++] = digits[--count];
+	do
+		path[at++] = *file;
+	while (*file++);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	ssize_t got = sys_read(fd, out, n);
+	sys_close(fd);
+	return got;
+}
+
 TRAP_PATH uint64_t race_births_begun(void)
 {
 	if (race_is_on_cpus())

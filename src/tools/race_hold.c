@@ -316,6 +316,12 @@ TRAP_PATH static uint32_t how_patient(void)
 	return race.region->settings.is_sweep && race_random() % 4 == 0 ? PATIENCE_BY_CHANCE : 1;
 }
 
+TRAP_PATH int race_slot_waits(const struct race_slot *slot)
+{
+	return atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() &&
+	       !race_is_unwatched() && !race_is_forking();
+}
+
 TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 {
 	uint64_t start = clock_now_ns();
@@ -323,8 +329,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint64_t left = delay_ns;
 	uint32_t patience = how_patient();
 
-	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() &&
-	       !race_is_unwatched() && !race_is_forking()) {
+	while (race_slot_waits(slot)) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
 		uint64_t slack = race.budget.slack_ns;
 		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;

@@ -144,22 +144,9 @@ TRAP_PATH static enum race_memory kind_of(const struct mapping *m, uint64_t firs
 /* The name that a thread has now; it may have had another when it allocated. */
 TRAP_PATH static void read_thread_name(struct race_heap_event *event)
 {
-	char path[40] = "/proc/self/task/";
-	char digits[12];
-	int count = 0;
-	size_t at = 16;
-
 	memset(event->thread, 0, sizeof(event->thread));
-	for (uint32_t tid = (uint32_t)event->tid; tid; tid /= 10)
-		digits[count++] = (char)('0' + tid % 10);
-	while (count)
-		path[at++] = digits[--count];
-	memcpy(&path[at], "/comm", 6);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	ssize_t n = sys_read(fd, event->thread, sizeof(event->thread) - 1);
-	sys_close(fd);
+	ssize_t n = race_read_of_thread(event->tid, "/comm", event->thread,
+					sizeof(event->thread) - 1);
 	for (ssize_t i = 0; i < n; i++)
 		if (event->thread[i] == '\n')
 			event->thread[i] = '\0';

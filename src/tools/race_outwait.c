@@ -9,9 +9,7 @@
  * Once in a run of the program, for one of the sites drawn by chance; and for a third of the time at
  * most, since in many a program somebody sleeps all the time.
  */
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/sys.h"
@@ -31,37 +29,13 @@ struct search {
 	uint32_t found;
 };
 
-TRAP_PATH static size_t write_number(char *out, uint32_t number)
-{
-	char digits[10];
-	size_t n = 0;
-	size_t len = 0;
-
-	do
-		digits[n++] = (char)('0' + number % 10);
-	while (number /= 10);
-	while (n)
-		out[len++] = digits[--n];
-	return len;
-}
-
 /* The system call that it is in, by its number; -1: none, or nobody says so. */
 TRAP_PATH static long syscall_of(pid_t tid)
 {
-	static const char before[] = "/proc/self/task/";
-	static const char after[] = "/syscall";
-	char text[48];
-	size_t len = sizeof(before) - 1;
+	char text[8];
 	long number = 0;
 
-	memcpy(text, before, len);
-	len += write_number(text + len, (uint32_t)tid);
-	memcpy(text + len, after, sizeof(after));
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	ssize_t n = sys_read(fd, text, 8);
-	sys_close(fd);
+	ssize_t n = race_read_of_thread(tid, "/syscall", text, sizeof(text));
 	if (n <= 0 || text[0] < '0' || text[0] > '9') /* "running" */
 		return -1;
 	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
@@ -114,10 +88,9 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 	uint64_t now = start;
 	uint64_t slept = start; /* when somebody was last seen asleep */
 
-	if (atomic_get(&slot->state) != SLOT_OPEN || !take_turn(slot, start))
+	if (!race_slot_waits(slot) || !take_turn(slot, start))
 		return 0;
-	while (atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() && !race_is_unwatched() &&
-	       !race_is_forking() && now - slept < AWAKE_NS && now - start < OUTWAIT_MAX_NS) {
+	while (race_slot_waits(slot) && now - slept < AWAKE_NS && now - start < OUTWAIT_MAX_NS) {
 		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 		now = clock_now_ns();
 		if (does_anybody_sleep(slot))

@@ -313,6 +313,10 @@ void race_cpus_forked(void);
 
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
+/* Nobody has come yet, and nothing else ends the stall before its time. */
+int race_slot_waits(const struct race_slot *slot);
+/* What /proc has of a thread of ours, file with its slash. Returns bytes, or -errno; not terminated. */
+ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, size_t n);
 /* When the time of a stall is over: goes on while others sleep, now and then. Returns how long. */
 uint64_t race_outwait(struct race_slot *slot);
 /* End it when that is so, or the command is done. 1: it was. */

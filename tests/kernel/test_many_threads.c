@@ -159,8 +159,10 @@ static void each_access_among_2000_threads_is_seen_once(void **state)
 /* Many births for each thread that is armed: where a double cover is likeliest. */
 static void each_access_in_a_storm_of_births_is_seen_once(void **state)
 {
-	unsigned int storm = scaled(STORM_OF) < STORM_LEAST ? STORM_LEAST : scaled(STORM_OF);
+	unsigned int storm = scaled(STORM_OF);
 
+	if (storm < STORM_LEAST)
+		storm = STORM_LEAST;
 	for (unsigned int round = 0; round < scaled(3); round++)
 		watch_crowd(MODE(state), storm, 0);
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# race.sh - runs inside a test machine, where there is nothing but the shell: races are found and right
-# programs left alone, with watches on the CPUs, in the threads, and by traps in the text. TAP.
+# race.sh - runs inside a test machine, where there is nothing but the shell: races are found, with
+# watches on the CPUs and by traps in the text, and right programs are left alone. TAP.
 #
-# An emulated processor does not say after an access what silicon does, so the second side may not be
-# decoded, and what is written into a read's place is not looked at here.
+# That a race is found is asked, not how its second side reads: an emulated processor does not leave
+# after an access what silicon does.
 count=0
 failed=0
 
