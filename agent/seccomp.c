@@ -2,8 +2,8 @@
 /*
  * seccomp.c - a program that is about to forbid itself system calls is let go.
  *
- * The search makes calls that no filter of the program's allows: it would be killed for ours. Both
- * ways through libc are looked at; one that goes around libc is not seen.
+ * A search and a budget make calls that no filter of the program's allows: it would be killed for
+ * ours. Both ways through libc are looked at; one that goes around libc is not seen.
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -11,9 +11,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/throttle.h"
 #include "tools/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
+
+static void let_go(void)
+{
+	race_stop(RACE_STEP_SECCOMP);
+	agent_throttle_let_go("a seccomp filter forbids the system calls that it needs");
+}
 
 EXPORTED int prctl(int option, ...)
 {
@@ -26,7 +33,7 @@ EXPORTED int prctl(int option, ...)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
 	if (option == PR_SET_SECCOMP)
-		race_stop(RACE_STEP_SECCOMP);
+		let_go();
 	if (!next)
 		next = (int (*)(int, ...))dlsym(RTLD_NEXT, "prctl");
 	return next(option, a[0], a[1], a[2], a[3]);
@@ -44,7 +51,7 @@ EXPORTED long syscall(long number, ...)
 	va_end(args);
 	if (number == SYS_seccomp ||
 	    (number == SYS_prctl && a[0] == PR_SET_SECCOMP))
-		race_stop(RACE_STEP_SECCOMP);
+		let_go();
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "throttle_open.h"
+#include "trap/trap.h"
 
 static struct throttle_region *region;
 static struct trapline *self;
@@ -28,10 +29,19 @@ static int open_budget(uint32_t i)
 	return throttle_open(self, &opts, region, i, &open_budgets[i]);
 }
 
+static void tell_failure(int err, const char *why)
+{
+	size_t n = strlen(why);
+
+	memcpy(region->why, why, n < sizeof(region->why) ? n + 1 : sizeof(region->why));
+	atomic_set(&region->error, err);
+	atomic_add(&region->failures, 1u);
+}
+
 static int begin(void)
 {
 	uint32_t count = region->count < THROTTLE_BUDGETS ? region->count : THROTTLE_BUDGETS;
-	char why[sizeof(region->why)];
+	char why[sizeof(region->why)] = "";
 	int err = trapline_open(0, NULL, &self);
 
 	for (uint32_t i = 0; !err && i < count; i++)
@@ -40,9 +50,7 @@ static int begin(void)
 	if (!err)
 		return 0;
 	trapline_explain(err, why, sizeof(why));
-	memcpy(region->why, why, sizeof(why));
-	atomic_set(&region->error, err);
-	atomic_add(&region->failures, 1u);
+	tell_failure(err, why);
 	return err;
 }
 
@@ -69,6 +77,16 @@ int agent_throttle_start(struct throttle_region *shared)
 		end_last();
 	region = shared;
 	return begin();
+}
+
+void agent_throttle_let_go(const char *why)
+{
+	if (!region)
+		return;
+	if (!atomic_get(&region->stop))
+		tell_failure(-ECANCELED, why);
+	end_last();
+	trap_make_no_calls();
 }
 
 /* Events do not follow a fork: the child opens its own, and draws from the same accounts. */

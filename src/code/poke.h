@@ -59,6 +59,8 @@ int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *neste
 int traps_switch(struct trapline_traps *set, const uint32_t *rows, size_t n, int on,
 		 struct code_problem *problem);
 int traps_remove(struct trapline_traps *traps, struct code_problem *problem);
+/* Until no thread is in a callback of the set. 0; -EBUSY: one has been for 2 s. AS-Safe. */
+int traps_wait_for_callbacks(const struct trapline_traps *traps);
 int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *problem);
 int region_free(void *code);
 int region_write(void *code, const void *bytes, size_t n, struct code_problem *problem);
@@ -81,6 +83,9 @@ void poke_after_fork_in_child(void);
 
 /* 1: the signal with this context came inside a callback of a trap, in this thread. */
 int poke_is_nested(const ucontext_t *context);
+
+/* Called in the handler before a callback of a trap, if not NULL. */
+extern void (*poke_before_callback)(const ucontext_t *context);
 
 /* The handler's part. 1: taken care of; 0: not ours. */
 int poke_on_int3(ucontext_t *context);

@@ -8,6 +8,7 @@
 
 #include "base/frame.h"
 #include "base/sys.h"
+#include "base/text_byte.h"
 #include "base/trap_path.h"
 #include "code/poke_priv.h"
 
@@ -17,6 +18,7 @@ struct poke_view poke_view;
 struct trapline_code_stats poke_stats;
 struct region_range region_ranges[REGION_MAX];
 int region_is_forking;
+void (*poke_before_callback)(const ucontext_t *context);
 struct history_page poke_history[HISTORY_PAGES];
 
 struct poke_thread {
@@ -146,6 +148,10 @@ TRAP_PATH static int run_callback(struct found *found, uint64_t address,
 
 	self.frame = __builtin_frame_address(0);
 	self.set = set;
+	void (*before)(const ucontext_t *) = atomic_get(&poke_before_callback);
+
+	if (before)
+		before(context);
 	set->callback(&hit);
 	self.set = NULL;
 	self.frame = NULL;
@@ -176,16 +182,10 @@ TRAP_PATH static int had_int3(uint64_t address)
 		       1;
 }
 
+/* Unreadable: unmapped since, and the fault is the program's to see. */
 TRAP_PATH static int has_int3(uint64_t address)
 {
-	uint8_t byte = 0;
-	long n = sys_read_memory(sys_getpid(), address, &byte, 1);
-
-	/* A filter refuses that: then it is read as the processor did a moment ago. */
-	if (n == -EPERM || n == -EACCES || n == -ENOSYS)
-		byte = *(volatile uint8_t *)(uintptr_t)address;
-	/* Else unreadable: unmapped since, and the fault is the program's to see. */
-	return byte == INT3;
+	return text_byte(address) == INT3;
 }
 
 /* Neither a site nor a trap. 1: run the pc again, from where *again says. */

@@ -3,6 +3,8 @@
 #include "base/trap_path.h"
 #include "code/poke.h"
 
+void (*poke_before_callback)(const ucontext_t *context);
+
 TRAP_PATH int poke_on_int3(ucontext_t *context)
 {
 	return 0;

@@ -161,7 +161,7 @@ static int check_masks(struct code_problem *problem)
 	return n > 0 ? -EBUSY : n;
 }
 
-static int wait_for_callbacks(struct trapline_traps *set)
+int traps_wait_for_callbacks(const struct trapline_traps *set)
 {
 	for (int i = 0; atomic_get(&set->running); i++) {
 		struct timespec step = { 0, WAIT_STEP_NS };
@@ -343,7 +343,7 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	err = set_locked(set, addresses, problem);
 	if (err) {
 		/* A thread may have come by before it was undone; else the set is lost. */
-		if (!poke_quiesce() && !wait_for_callbacks(set)) {
+		if (!poke_quiesce() && !traps_wait_for_callbacks(set)) {
 			note_set(set, NULL);
 			memory_unmap(set, bytes);
 		}
@@ -467,7 +467,7 @@ int traps_remove(struct trapline_traps *set, struct code_problem *problem)
 	poke_lock_give();
 	if (err)
 		return err;
-	if (in_use || wait_for_callbacks(set)) {
+	if (in_use || traps_wait_for_callbacks(set)) {
 		problem->why =
 			"a callback has not returned for 2 s, or a debugger has stopped a "
 			"thread in the handler; the traps are gone, remove the set again "

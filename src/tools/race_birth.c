@@ -95,11 +95,13 @@ static int can_be_inherited(void)
 
 void race_birth_begins(uint64_t start)
 {
+	int runs = atomic_get(&race.phase) == RACE_RUNNING;
+
 	/* Where no tick comes any more when the command was killed nobody else would notice. */
-	if (race.gate && !race.clocks.count)
-		race_end_if_over();
+	if (runs && race.gate && !race.clocks.count && race_end_if_over())
+		runs = 0;
 	atomic_add(&race_births.begun, 1u);
-	if (atomic_get(&race.phase) == RACE_RUNNING && can_be_inherited() &&
+	if (runs && can_be_inherited() &&
 	    !race.region->settings.is_sweep && is_time(clock_now_ns()))
 		tick_undisturbed(start);
 }

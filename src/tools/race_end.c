@@ -119,14 +119,3 @@ TRAP_PATH int race_end(enum race_step why, int error)
 	atomic_set(&race.phase, (uint32_t)RACE_ENDED);
 	return err;
 }
-
-int race_stop(enum race_step why)
-{
-	struct timespec step = { 0, 1000000 };
-	int err = race_end(why, why ? -ECANCELED : 0);
-
-	/* Somebody else is at it. */
-	for (int n = 0; n < 1000 && atomic_get(&race.phase) == RACE_ENDING; n++)
-		sys2(SYS_nanosleep, &step, NULL);
-	return err == -EALREADY ? 0 : err;
-}

@@ -311,6 +311,12 @@ void race_cpus_stop(void);
 void race_cpus_end(void);
 void race_cpus_forked(void);
 
+/* race_start.c: the program's threads have all ended, and its first one only waits for ours. */
+int race_is_kept_by_us(void);
+/* race_sites_start.c: until the thread that keeps the traps has taken them away and is gone; 2 s at most. */
+void race_sites_end(void);
+/* Until nobody is held at one of them: 0, or -EBUSY. */
+int race_sites_wait(void);
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
 /* Nobody has come yet, and nothing else ends the stall before its time. */

@@ -7,11 +7,9 @@
  * happens under one lock, which a fork takes too: the child never finds it half done.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <link.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <trapline/code.h>
 
@@ -28,6 +26,8 @@
 #define CHOICE 96u     /* from so many */
 #define WITNESSES 4u   /* turns of a locked instruction, which may access this and that */
 #define TRIES 256      /* sites that refuse a trap and are left out */
+#define END_STEP_NS 200000
+#define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader's that somebody holds */
 #define STACK_BYTES (256u << 10)
 #define MODULES_AT_ONCE 256
 /* Libraries are gone through piece by piece: a short program does not wait for a long list. */
@@ -53,6 +53,9 @@ static struct {
 	pthread_mutex_t lock;
 	race_create create;
 	pid_t pid;	/* whose thread runs */
+	uint32_t is_kept; /* it was created, in this process; */
+	pid_t keeper;	  /* and has begun: its tid */
+	int is_over;	  /* no text is changed any more, here and in children */
 	int has_handlers; /* around fork */
 	uint32_t count;
 	struct race_spots sets[RACE_SPOT_SETS];
@@ -435,24 +438,6 @@ static void put_back(uint32_t most)
 
 /* ---- the thread ---- */
 
-/* The program's threads have all ended, and its first one only waits for ours. */
-static int is_last(void)
-{
-	char text[512];
-	struct stat st;
-	int fd;
-
-	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4)
-		return 0;
-	fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/stat", 0, 0);
-	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		sys_close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	const char *end = strrchr(text, ')');
-	return end && !strncmp(end, ") Z", 3);
-}
-
 /* Of an object that was closed, and perhaps opened again at the same place. */
 static void drop_closed(void)
 {
@@ -554,6 +539,7 @@ static void *keep_traps(void *unused)
 	struct race_spot_queue *q = &race_spot_queue;
 	uint64_t last = clock_now_ns();
 
+	atomic_set(&sites.keeper, sys_gettid());
 	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
 	for (sites.turns = 1; !race_is_stopped() && !race_is_unwatched(); sites.turns++) {
 		uint32_t seen = atomic_get(&q->wakeups);
@@ -568,7 +554,7 @@ static void *keep_traps(void *unused)
 		}
 		last = now;
 		turn();
-		if (sites.turns % LOOK_EVERY == 0 && is_last())
+		if (sites.turns % LOOK_EVERY == 0 && race_is_kept_by_us())
 			break;
 	}
 	while_nothing_closes(take_all_away);
@@ -592,25 +578,36 @@ static int start_thread(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sites.keeper = 0;
 	sys4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, &ours, &mask, 8);
 	int err = sites.create(&thread, &attr, keep_traps, NULL);
 	sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, NULL, 8);
 	pthread_attr_destroy(&attr);
-	if (!err)
+	if (!err) {
 		atomic_set(&race.budget.own_threads, 1u);
+		atomic_set(&sites.is_kept, 1u);
+	}
 	return -err;
 }
 
 /* ---- around fork ---- */
 
+static __thread int is_forking __attribute__((tls_model("initial-exec"))); /* with the lock */
+
 static void before_fork(void)
 {
+	if (sites.is_over)
+		return;
 	pthread_mutex_lock(&sites.lock);
 	poke_before_fork();
+	is_forking = 1;
 }
 
 static void after_fork_in_parent(void)
 {
+	if (!is_forking)
+		return;
+	is_forking = 0;
 	poke_after_fork_in_parent();
 	pthread_mutex_unlock(&sites.lock);
 }
@@ -618,9 +615,13 @@ static void after_fork_in_parent(void)
 /* The traps stay; who keeps them is made when this process creates a thread. */
 static void after_fork_in_child(void)
 {
+	if (!is_forking)
+		return;
+	is_forking = 0;
 	poke_after_fork_in_child();
 	sites.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	sites.pid = 0;
+	sites.is_kept = 0;
 }
 
 static int begin_locked(void)
@@ -663,4 +664,29 @@ void race_sites_begin(race_create create)
 		atomic_set(&sites.pid, race.pid);
 	}
 	pthread_mutex_unlock(&sites.lock);
+}
+
+/* ---- the end ---- */
+
+/* It lets go of its locks and of its stack by system calls, so until it is gone. */
+void race_sites_end(void)
+{
+	struct timespec step = { 0, END_STEP_NS };
+
+	for (uint32_t n = 0; n < END_STEPS && atomic_get(&sites.is_kept); n++) {
+		pid_t keeper = atomic_get(&sites.keeper);
+
+		if (keeper && sys_tgkill(race.pid, keeper, 0) == -ESRCH)
+			break;
+		sys2(SYS_nanosleep, &step, NULL);
+	}
+	sites.is_over = 1;
+}
+
+int race_sites_wait(void)
+{
+	for (uint32_t i = 0; i < atomic_get(&sites.count); i++)
+		if (sites.sets[i].traps && traps_wait_for_callbacks(sites.sets[i].traps))
+			return -EBUSY;
+	return 0;
 }

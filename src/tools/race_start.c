@@ -13,6 +13,7 @@
 #include <link.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
@@ -327,6 +328,23 @@ static int has_seccomp(void)
 	return at && at[strlen("\nSeccomp:\t")] != '0';
 }
 
+int race_is_kept_by_us(void)
+{
+	char text[512];
+	struct stat st;
+	int fd;
+
+	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4)
+		return 0;
+	fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/stat", 0, 0);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *end = strrchr(text, ')');
+	return end && !strncmp(end, ") Z", 3);
+}
+
 static int open_all(void)
 {
 	if (is_go())
@@ -431,6 +449,34 @@ static int map_gate(void)
 	}
 	race_common_gate = (struct race_gate *)at;
 	return 0;
+}
+
+/* Whoever is held at a site goes on, and no thread of ours makes a call any more. */
+static void end_sweep(void)
+{
+	atomic_set(&race.is_stopped, 1u);
+	race_sites_end();
+	race_sites_wait();
+}
+
+int race_stop(enum race_step why)
+{
+	struct timespec step = { 0, 1000000 };
+	int is_last_call = why == RACE_STEP_SECCOMP;
+
+	if (is_last_call && atomic_get(&race.phase) == RACE_RUNNING)
+		end_sweep();
+	int err = race_end(why, why ? -ECANCELED : 0);
+
+	/* Somebody else is at it. */
+	for (int n = 0; n < 1000 && atomic_get(&race.phase) == RACE_ENDING; n++)
+		sys2(SYS_nanosleep, &step, NULL);
+	if (is_last_call) {
+		/* Signals may be on their way to threads that have not run since. */
+		trap_make_no_calls();
+		race_sites_wait();
+	}
+	return err == -EALREADY ? 0 : err;
 }
 
 int race_start(struct race_region *region, uint32_t flags)

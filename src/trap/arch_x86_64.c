@@ -2,7 +2,7 @@
 /* arch_x86_64.c - see arch.h. */
 #include <errno.h>
 
-#include "base/sys.h"
+#include "base/text_byte.h"
 #include "trap/arch.h"
 #include "trap/path.h"
 
@@ -32,10 +32,7 @@ TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint
 /* The number of the last exception would say nothing: it stays until the next one. */
 TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
 {
-	uint8_t before = 0;
-
-	return sys_read_memory(sys_getpid(), arch_pc(context) - 1, &before, 1) == 1 &&
-	       before == 0xcc;
+	return text_byte(arch_pc(context) - 1) == 0xcc;
 }
 
 /* Intel SDM 17.2.4: data breakpoints are traps, instruction breakpoints are faults. */

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/frame.h"
 #include "base/sys.h"
+#include "base/text_byte.h"
 #include "code/poke.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
@@ -79,10 +80,16 @@ static uint32_t hangup_waits; /* for a callback to end, in some thread */
 extern char __start_trap_path[] __attribute__((visibility("hidden")));
 extern char __stop_trap_path[] __attribute__((visibility("hidden")));
 
+void trap_make_no_calls(void)
+{
+	atomic_set(&poke_before_callback, (void (*)(const ucontext_t *))NULL);
+	text_byte_make_no_calls();
+}
+
 void trap_forked(void)
 {
 	self.tid = 0;
-	trap_room.pid = sys_getpid();
+	trap_room.pid = 0;
 }
 
 uint64_t trap_late_closed(void)
@@ -305,11 +312,30 @@ TRAP_PATH static enum trapline_action call_with_stack(struct trapline_event *ev,
 	return ev->callback(hit);
 }
 
+/*
+ * Where we are called with all signals blocked: see install.c. Those of the program wait where there is
+ * no room for its handler on top of what we do; it goes on with its own mask when we return.
+ *
+ * Only for a callback, which who ends waits for: a signal that comes too late makes no system call,
+ * since the program may have forbidden itself all of them meanwhile (seccomp(2)).
+ */
+TRAP_PATH void trap_let_others_come(const ucontext_t *context)
+{
+	const uint64_t trap = 1ull << (SIGTRAP - 1);
+
+	if (trap_has_room(ROOM_FOR_GUESTS))
+		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &context->uc_sigmask, NULL, sizeof(trap));
+	else if (trap_has_room(ROOM_TO_LOOK))
+		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
+}
+
 /* A thread's stack may be small: what nobody asked for takes no room there. */
 TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
 {
 	static const uint64_t no_frames[1];
 
+	if (trap_on_thread_stack)
+		trap_let_others_come(hit->context);
 	hit->stack = no_frames;
 	counter_add(&ev->delivered, 1);
 	if (hit->async)
@@ -378,6 +404,10 @@ TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
 {
 	pid_t tid = self.tid;
 
+	if (!is_current(ev, info, part)) {
+		count_late(ev, info->data);
+		return;
+	}
 	if (!tid)
 		tid = self.tid = sys_gettid();
 
@@ -460,28 +490,12 @@ TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context
 	return 1;
 }
 
-/*
- * Where we are called with all signals blocked: see install.c. Those of the program wait where there is
- * no room for its handler on top of what we do; it goes on with its own mask when we return.
- */
-TRAP_PATH static void let_others_come(const ucontext_t *context)
-{
-	const uint64_t trap = 1ull << (SIGTRAP - 1);
-
-	if (trap_has_room(ROOM_FOR_GUESTS))
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &context->uc_sigmask, NULL, sizeof(trap));
-	else if (trap_has_room(ROOM_TO_LOOK))
-		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
-}
-
 TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 {
 	const struct siginfo_perf *info = (const void *)siginfo;
 	struct siginfo_perf made;
 	uint32_t part;
 
-	if (trap_on_thread_stack)
-		let_others_come(context);
 	if (info->code == SI_KERNEL && poke_on_int3(context))
 		return;
 	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {

@@ -6,7 +6,9 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 
+#include "base/atomic.h"
 #include "base/sys.h"
+#include "code/poke.h"
 #include "trap/trap.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -38,7 +40,6 @@ static void prepare_room(void)
 	/* The random bytes lie at its very beginning, above all frames. */
 	room->first_high = getauxval(AT_RANDOM);
 	room->first_low = room->first_high > grows ? room->first_high - grows : room->first_high;
-	room->pid = sys_getpid();
 }
 
 static void block_all(sigset_t *set)
@@ -63,6 +64,7 @@ int trap_install(void)
 	int saved = errno;
 	int err = 0;
 
+	trap_room.pid = sys_getpid();
 	if (trap_is_installed() && on_thread_stack == trap_on_thread_stack)
 		return 0;
 	memset(&action, 0, sizeof(action));
@@ -85,6 +87,7 @@ int trap_install(void)
 		err = -EBUSY;
 	installed |= !err;
 	on_thread_stack = trap_on_thread_stack;
+	atomic_set(&poke_before_callback, on_thread_stack ? trap_let_others_come : NULL);
 	errno = saved;
 	return err;
 }

@@ -30,10 +30,19 @@ void trap_set_previous(const struct sigaction *action, struct sigaction *old);
  */
 extern int trap_on_thread_stack;
 
+/*
+ * From now on a signal that comes too late, and a trap's callback that does nothing, make no system
+ * call: the program may be killed for it. For when no event of ours is armed any more. AS-Safe.
+ */
+void trap_make_no_calls(void);
+
+/* There, before a callback: from here on other signals may come on top of it. AS-Safe. */
+void trap_let_others_come(const ucontext_t *context);
+
 /* room.c: are there so many bytes below the caller, and what one more signal needs? AS-Safe. */
 int trap_has_room(uint64_t bytes);
 extern struct trap_room {
-	pid_t pid;
+	pid_t pid; /* as of trap_install() */
 	uint64_t signal_bytes;
 	/* The first thread's stack, as far down as it may grow. */
 	uint64_t first_low;

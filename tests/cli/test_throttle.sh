@@ -44,6 +44,12 @@ throttle --cpu 50% -- sh -c 'exit 7'
 [ $? = 7 ]
 ok "the_status_of_the_command_is_ours" $?
 
+for mode in seccomp seccomp_child; do
+	throttle --cpu 30% -- "$victims/race_guest" $mode
+	[ $? = 1 ] && grep -q 'ran without a budget: a seccomp filter' "$tmp/err"
+	ok "${mode}_is_let_go_before_it_forbids_our_calls" $?
+done
+
 start spinner 2 20
 throttle -p $pid --cpu 20% --for 2
 [ $? = 0 ] && got 25 && kill -0 $pid

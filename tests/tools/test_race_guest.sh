@@ -43,10 +43,32 @@ for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors for
 	esac
 done
 
-race --overhead 20% -- "$victims/race_guest" seccomp
-ok "seccomp: the program is let go before it forbids our calls" $?
-holds '.[-1].processes_failed == 1' && grep -q 'seccomp forbids' "$tmp/err"
-ok "seccomp: and that is said" $?
+for mode in seccomp seccomp_child; do
+	race --overhead 20% -- "$victims/race_guest" $mode
+	ok "$mode: the program is let go before it forbids our calls" $?
+	holds '.[-1].processes_failed == 1' && grep -q 'seccomp forbids' "$tmp/err"
+	ok "$mode: and that is said" $?
+	race --sweep --time 1 -- "$victims/race_guest" $mode
+	ok "$mode: from a sweep, too" $?
+	holds '.[-1].stalls > 0 and .[-1].processes_failed > 0'
+	ok "$mode: which held it until then" $?
+done
+
+# Signals come late where threads wait for a CPU: with several at once some are on their way.
+wrong=0
+for round in 1 2 3 4; do
+	pids=
+	for _ in 1 2 3 4; do
+		"$trapline" race --overhead 20% -o /dev/null -- "$victims/race_guest" seccomp \
+			>/dev/null 2>&1 &
+		pids="$pids $!"
+	done
+	for pid in $pids; do
+		wait "$pid" || wrong=$((wrong + 1))
+	done
+done
+[ $wrong = 0 ]
+ok "seccomp: nor is a signal's handler killed that comes late, of $((round * 4)) runs" $?
 
 race -- "$victims/race_guest" forks
 holds '.[-1].processes == 31'

@@ -372,28 +372,78 @@ static int jumps(void)
 	return 0;
 }
 
-/* From here on few system calls are allowed: one of ours would kill the program. */
-static int seccomp(void)
+#define ALLOW(number) \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+/* From here on what libc needs to have and end threads is allowed: any other call would kill. */
+static int allow_little(unsigned int flags)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 3, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		ALLOW(SYS_rt_sigreturn),
+		ALLOW(SYS_rt_sigprocmask),
+		ALLOW(SYS_clock_nanosleep),
+		ALLOW(SYS_futex),
+		ALLOW(SYS_madvise),
+		ALLOW(SYS_mmap),
+		ALLOW(SYS_mprotect),
+		ALLOW(SYS_munmap),
+		ALLOW(SYS_clone),
+		ALLOW(SYS_clone3),
+		ALLOW(SYS_wait4),
+		ALLOW(SYS_set_robust_list),
+		ALLOW(SYS_rseq),
+		ALLOW(SYS_getrandom),
+		ALLOW(SYS_exit),
+		ALLOW(SYS_exit_group),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
 	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return flags ? (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) :
+		       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static int seccomp(void)
+{
 	pthread_t threads[2];
 
 	start_threads(threads, 2);
 	usleep(300000);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+	if (allow_little(SECCOMP_FILTER_FLAG_TSYNC))
 		return 1;
 	usleep(500000);
 	stop_threads(threads, 2);
 	return 0;
+}
+
+/* One that is forked for it, before it has threads, while the first one goes on as it was. */
+static int seccomp_child(void)
+{
+	pthread_t threads[2];
+	pthread_t own[2];
+	int status = 1;
+
+	start_threads(own, 2);
+	usleep(100000);
+	pid_t child = fork();
+
+	if (!child) {
+		if (allow_little(0))
+			_exit(1);
+		start_threads(threads, 2);
+		usleep(300000);
+		stop_threads(threads, 2);
+		child = fork();
+		if (!child)
+			_exit(0);
+		waitpid(child, &status, 0);
+		_exit(status != 0);
+	}
+	waitpid(child, &status, 0);
+	stop_threads(own, 2);
+	return status != 0;
 }
 
 int main(int argc, char **argv)
@@ -416,6 +466,7 @@ int main(int argc, char **argv)
 		{ "signal_stacks", signal_stacks },
 		{ "jumps", jumps },
 		{ "seccomp", seccomp },
+		{ "seccomp_child", seccomp_child },
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "exec"))
