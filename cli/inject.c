@@ -28,6 +28,7 @@
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
 #define TRAP_BIT (1ull << (SIGTRAP - 1))
+#define LATE_TRIES 5
 #define LOOKS 10
 #define LOOK_NS 2000000
 #define RTLD_NOW_GLIBC 2
@@ -50,6 +51,9 @@ struct injection {
 	int *result;
 	char *why;
 	size_t why_size;
+	int object; /* its descriptor */
+	bool is_shared; /* the memory was taken, which is done once */
+	int err;
 };
 
 __attribute__((format(printf, 3, 4))) static int refuse(struct injection *in, int err,
@@ -186,7 +190,10 @@ static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 	return -EAGAIN;
 }
 
-/* A thread that stands where the call is safe; the others are let go at once. */
+/*
+ * A thread that stands where the call is safe; the others are let go at once. One that would not find
+ * back from its first system call for us, were we killed then, only when there is no other.
+ */
 static int hold_one(struct injection *in, struct held_thread *t)
 {
 	static pid_t tids[THREADS_MAX];
@@ -202,7 +209,9 @@ static int hold_one(struct injection *in, struct held_thread *t)
 			if (err)
 				continue;
 			t->gadgets = in->gadgets;
-			return 0;
+			if (i >= TRIES / 2 || return_has_way_back(t))
+				return 0;
+			held_end(t);
 		}
 		nanosleep(&pause, NULL);
 	}
@@ -366,6 +375,7 @@ static int share_and_call(struct injection *in, struct held_thread *t, uint64_t 
 
 	if (there < 0)
 		return there;
+	in->is_shared = true;
 	int err = in->shared->take(in->shared->arg, here);
 	snprintf(argument, sizeof(argument), "%sfd:%d", in->argument, there);
 	err = err ? refuse(in, err, "no memory can be shared with it: %s", strerror(-err)) :
@@ -413,9 +423,10 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 	return err ? err : find_and_call(in, t, handle);
 }
 
-static int inject_object(struct injection *in, int object)
+static int inject_object(struct injection *in)
 {
 	static struct held_thread thread;
+	int object = in->object;
 	int err = program_seccomp(in->pid) ? refuse(in, -EPERM, "it runs under a seccomp filter, "
 						     "which could kill it for what is "
 						     "loaded: run it without") : 0;
@@ -426,14 +437,26 @@ static int inject_object(struct injection *in, int object)
 		err = find_all(in);
 	if (!err)
 		err = name_object(in, object);
-	if (!err)
+	for (int i = 0; !err && i < LATE_TRIES; i++) {
 		err = hold_one(in, &thread);
-	if (!err) {
+		if (err)
+			break;
 		err = inject_into(in, &thread, object);
 		held_end(&thread);
+		/* So late to it that it went on by itself. What it did so far is done again. */
+		if (err != -EINTR || in->is_shared || i == LATE_TRIES - 1)
+			break;
+		err = 0;
 	}
 	symbols_close(in->symbols);
 	return err;
+}
+
+static void inject_there(void *arg)
+{
+	struct injection *in = arg;
+
+	in->err = inject_object(in);
 }
 
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
@@ -456,13 +479,15 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 		return errno == EACCES || errno == EPERM ?
 			       refuse_tracing(&in, -errno) :
 			       refuse(&in, -errno, "cannot open its memory: %s", strerror(errno));
-	int object = open(path, O_RDONLY | O_CLOEXEC);
-	int err = object < 0 ? refuse(&in, -errno, "cannot read %s: %s", path, strerror(errno)) :
-			       inject_object(&in, object);
-	if (object >= 0)
-		close(object);
+	in.object = open(path, O_RDONLY | O_CLOEXEC);
+	if (in.object < 0) {
+		in.err = refuse(&in, -errno, "cannot read %s: %s", path, strerror(errno));
+	} else {
+		held_run(inject_there, &in);
+		close(in.object);
+	}
 	close(in.memory_fd);
-	return err;
+	return in.err;
 }
 
 static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
@@ -530,20 +555,37 @@ static size_t drop_passing(pid_t pid, struct inject_masked *threads, size_t coun
 	return count;
 }
 
+struct masking {
+	pid_t pid;
+	struct inject_masked *threads;
+	size_t count;
+	int result;
+};
+
+static void unblock_trap(void *arg)
+{
+	struct masking *m = arg;
+	size_t n = drop_passing(m->pid, m->threads, find_blocked(m->pid, m->threads, m->count));
+
+	m->result = 0;
+	for (size_t i = 0; i < n; i++) {
+		int err = set_trap_blocked(m->pid, m->threads[i].tid, false);
+
+		if (err == -EPERM) {
+			m->result = err;
+			return;
+		}
+		if (!err)
+			m->threads[m->result++] = m->threads[i];
+	}
+}
+
 int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max)
 {
-	size_t n = drop_passing(pid, threads, find_blocked(pid, threads, max));
-	size_t count = 0;
+	struct masking m = { pid, threads, max, 0 };
 
-	for (size_t i = 0; i < n; i++) {
-		int err = set_trap_blocked(pid, threads[i].tid, false);
-
-		if (err == -EPERM)
-			return err;
-		if (!err)
-			threads[count++] = threads[i];
-	}
-	return (int)count;
+	held_run(unblock_trap, &m);
+	return m.result;
 }
 
 /* Or the program has seen to its mask itself. */
@@ -560,17 +602,25 @@ static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
 }
 
 /* A thread in a handler, as ours that ended the search, gets the mask back that it had before it. */
-void inject_block_trap(pid_t pid, const struct inject_masked *threads, size_t count)
+static void block_trap(void *arg)
 {
+	const struct masking *m = arg;
 	struct timespec pause = { 0, LOOK_NS };
 	int times = 0;
 
-	for (int look = 0; count && times < 2 && look < 5 * LOOKS; look++) {
+	for (int look = 0; m->count && times < 2 && look < 5 * LOOKS; look++) {
 		bool are_all = true;
 
-		for (size_t i = 0; i < count; i++)
-			are_all &= is_blocked_again(pid, &threads[i]);
+		for (size_t i = 0; i < m->count; i++)
+			are_all &= is_blocked_again(m->pid, &m->threads[i]);
 		times = are_all ? times + 1 : 0;
 		nanosleep(&pause, NULL);
 	}
+}
+
+void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count)
+{
+	struct masking m = { pid, threads, count, 0 };
+
+	held_run(block_trap, &m);
 }

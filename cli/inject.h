@@ -47,6 +47,6 @@ struct inject_masked {
  */
 int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max);
 /* Blocks it again in these, as far as they are still there and have not changed their mask since. */
-void inject_block_trap(pid_t pid, const struct inject_masked *threads, size_t count);
+void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count);
 
 #endif

@@ -177,20 +177,38 @@ bool return_is_code(int memory_fd, uint64_t address)
 	       !memcmp(bytes, held_code, n);
 }
 
+/* Below what the thread uses of its stack: where a frame that it returns to will stand. */
+static uint64_t frame_on_own_stack(const struct held_thread *t)
+{
+	const size_t below = (sizeof(ucontext_t) + t->xstate_size + 128 + 63) & ~63ul;
+
+	return ((t->saved.rsp - RED_ZONE - below) & ~63ull) - sizeof(uint64_t);
+}
+
+/* Nothing of anybody else lies there: it is the main thread's, or ends at a page nobody may touch. */
+bool return_has_way_back(const struct held_thread *t)
+{
+	uint64_t start;
+	uint64_t end;
+	uint64_t at[2];
+
+	if (!t->gadgets.restore_at || !program_mapping(t->pid, NULL, t->saved.rsp, &start, &end) ||
+	    frame_on_own_stack(t) < start)
+		return false;
+	return program_mapping(t->pid, "[stack]", start, &at[0], &at[1]) ||
+	       program_mapping(t->pid, " ---p ", start - 1, &at[0], &at[1]);
+}
+
 /* As after a call of the function whose code is nothing but the system call. */
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs)
 {
-	const size_t below = (sizeof(ucontext_t) + t->xstate_size + 128 + 63) & ~63ul;
 	static uint8_t bytes[sizeof(uint64_t) + RETURN_BYTES];
-	uint64_t at = ((t->saved.rsp - RED_ZONE - below) & ~63ull) - sizeof(uint64_t);
-	uint64_t start;
-	uint64_t end;
+	uint64_t at = frame_on_own_stack(t);
 
 	*regs = t->saved;
 	regs->rip = t->gadgets.syscall_at;
 	regs->orig_rax = (unsigned long long)-1;
-	if (!t->gadgets.restore_at ||
-	    !program_mapping(t->pid, "[stack]", t->saved.rsp, &start, &end) || at < start)
+	if (!return_has_way_back(t))
 		return;
 	memcpy(bytes, &t->gadgets.restore_at, sizeof(uint64_t));
 	size_t n = make_frame(t, at + sizeof(uint64_t), bytes + sizeof(uint64_t), RETURN_BYTES);

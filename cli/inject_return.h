@@ -47,9 +47,9 @@ void return_for_call(const struct held_thread *t, uint64_t function, uint64_t st
 
 /*
  * The same before anything is mapped and after: on the thread's own stack, below what it uses, where
- * that is the main thread's, which has nothing of anybody else there. Otherwise it has no way back
- * for the time of one system call.
+ * nothing of anybody else can be. Otherwise it has no way back for the time of one system call.
  */
+bool return_has_way_back(const struct held_thread *t);
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs);
 
 /* After a function, or a system call: it has not gone back yet. */

@@ -11,10 +11,13 @@
 #include "cli/inject_thread.h"
 
 #include "cli/clock.h"
+#include "cli/program.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -91,6 +94,46 @@ static int save_all(struct held_thread *t)
 	return get_xstate(t);
 }
 
+struct run {
+	void (*act)(void *arg);
+	void *arg;
+};
+
+static void *run(void *arg)
+{
+	const struct run *r = arg;
+
+	r->act(r->arg);
+	return NULL;
+}
+
+void held_run(void (*act)(void *arg), void *arg)
+{
+	struct run r = { act, arg };
+	pthread_t thread;
+	sigset_t before;
+	sigset_t child;
+
+	/* It shall be there for who waits for it. */
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, &before);
+	if (pthread_create(&thread, NULL, run, &r))
+		act(arg);
+	else
+		pthread_join(thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Since an earlier try, that was too short for it to stop. */
+static bool is_ours(const struct held_thread *t)
+{
+	char tracer[16];
+
+	return program_status(t->pid, t->tid, "TracerPid", tracer, sizeof(tracer)) &&
+	       atoi(tracer) == gettid();
+}
+
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 {
 	int status;
@@ -99,8 +142,12 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	t->pid = pid;
 	t->tid = tid;
 	t->memory_fd = memory_fd;
-	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD))
-		return -errno;
+	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD)) {
+		int refused = -errno;
+
+		if (!is_ours(t))
+			return refused;
+	}
 	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
 	int err = wait_stop(tid, STOP_TIMEOUT_MS, &status);
 	/* A signal of its own came first: it is given back when the thread goes on. */

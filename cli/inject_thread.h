@@ -31,7 +31,12 @@ struct held_thread {
 	bool has_left; /* by itself, since we came so late: it stands where no call is safe */
 };
 
-/* Stop the thread, and keep all it holds. 0 or -errno. */
+/*
+ * Runs act in a thread of its own; all below is called from there. At its end the kernel lets go of
+ * what we have asked to stop and could not wait for.
+ */
+void held_run(void (*act)(void *arg), void *arg);
+/* Stop the thread, and keep all it holds. 0 or -errno; -ETIMEDOUT: it has not stopped yet, try again. */
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd);
 
 /* Put everything back and let it go on, a system call it was in too. A lost one does so by itself. */

@@ -10,7 +10,22 @@
 
 static const char *folder; /* of the victims */
 
-static pid_t start(const char *program, int output)
+/* The program, not ourselves, and its threads. */
+static void wait_until_it_runs(pid_t pid, char *path, size_t size, const char *program)
+{
+	char link[32];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	do {
+		usleep(10000);
+		n = readlink(link, path, size - 1);
+		path[n > 0 ? n : 0] = '\0';
+	} while (n > 0 && !strstr(path, program));
+	usleep(100000);
+}
+
+static pid_t start(const char *program, const char *argument, int output)
 {
 	char path[4096];
 	pid_t pid = fork();
@@ -18,10 +33,10 @@ static pid_t start(const char *program, int output)
 	if (!pid) {
 		snprintf(path, sizeof(path), "%s/%s", folder, program);
 		dup2(output, 1);
-		execl(path, program, (char *)NULL);
+		execl(path, program, argument, (char *)NULL);
 		_exit(127);
 	}
-	usleep(100000);
+	wait_until_it_runs(pid, path, sizeof(path), program);
 	return pid;
 }
 
@@ -49,7 +64,7 @@ static void a_busy_program_is_not_disturbed_by_fifty_calls(void **state)
 
 	require_ptrace();
 	assert_int_equal(pipe(out), 0);
-	pid_t pid = start("injectee", out[1]);
+	pid_t pid = start("injectee", NULL, out[1]);
 	close(out[1]);
 	for (int i = 0; i < 50; i++) {
 		int result = 0;
@@ -110,9 +125,9 @@ static unsigned int microseconds(void)
 }
 
 /* How long an observer is at it that nobody kills. */
-static unsigned int time_observed(void)
+static unsigned int time_observed(const char *argument)
 {
-	pid_t pid = start("injectee", open("/dev/null", O_WRONLY));
+	pid_t pid = start("injectee", argument, open("/dev/null", O_WRONLY));
 	pid_t observer = observe(pid);
 	unsigned int start_us = microseconds();
 
@@ -123,17 +138,18 @@ static unsigned int time_observed(void)
 	return took_us;
 }
 
+/* Half of them at its beginning, when nothing of ours is there yet. */
 static void observe_and_be_killed(pid_t pid, unsigned int most_us)
 {
 	pid_t observer = observe(pid);
 
-	usleep((unsigned int)rand() % most_us);
+	usleep((unsigned int)rand() % (rand() % 2 ? most_us : 2000));
 	kill(observer, SIGKILL);
 	waitpid(observer, NULL, 0);
 }
 
 /* Each program is new: what loads the object takes longest, and is done once in it. */
-static void an_observer_may_be_killed_at_any_moment(void **state)
+static void kill_observers(const char *argument)
 {
 	const char *stress = getenv("TRAPLINE_STRESS");
 	char line[256] = "";
@@ -142,23 +158,34 @@ static void an_observer_may_be_killed_at_any_moment(void **state)
 
 	require_ptrace();
 	srand(test_seed());
-	unsigned int most_us = time_observed();
+	unsigned int most_us = time_observed(argument);
 	print_message("# it takes %u us\n", most_us);
 	for (int i = 0; i < (stress ? 40 : 10); i++) {
 		assert_int_equal(pipe(out), 0);
-		pid_t pid = start("injectee", out[1]);
+		pid_t pid = start("injectee", argument, out[1]);
 		close(out[1]);
 		for (int k = 0; k < 10; k++)
 			observe_and_be_killed(pid, most_us);
 		kill(pid, SIGTERM);
-		assert_true(read(out[0], line, sizeof(line) - 1) > 0);
-		if (strncmp(line, "ok ", 3) != 0)
-			print_message("# %s", line);
-		assert_int_equal(strncmp(line, "ok ", 3), 0);
+		if (read(out[0], line, sizeof(line) - 1) <= 0)
+			snprintf(line, sizeof(line), "not a word\n");
 		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (strncmp(line, "ok ", 3) != 0)
+			print_message("# status %#x, %s", (unsigned int)status, line);
+		assert_int_equal(strncmp(line, "ok ", 3), 0);
 		assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
 		close(out[0]);
 	}
+}
+
+static void an_observer_may_be_killed_at_any_moment(void **state)
+{
+	kill_observers(NULL);
+}
+
+static void so_it_may_where_the_first_thread_cannot_be_taken(void **state)
+{
+	kill_observers("inside");
 }
 
 static void what_cannot_be_loaded_is_said(void **state)
@@ -170,19 +197,23 @@ static void what_cannot_be_loaded_is_said(void **state)
 
 	require_ptrace();
 	assert_int_equal(pipe(out), 0);
-	pid_t pid = start("injectee", out[1]);
+	pid_t pid = start("injectee", NULL, out[1]);
 	assert_true(inject_once(pid, "nothing.so", "injected_start", &result, why) < 0);
+	print_message("# %s\n", why);
 	assert_non_null(strstr(why, "cannot read"));
 	assert_true(inject_once(pid, "injected.so", "no_such_function", &result, why) < 0);
+	print_message("# %s\n", why);
 	assert_non_null(strstr(why, "no_such_function"));
 	assert_true(inject_once(pid, "counter", "main", &result, why) < 0);
+	print_message("# %s\n", why);
 	assert_non_null(strstr(why, "refused the object"));
 	assert_int_equal(result, 77);
 	kill(pid, SIGTERM);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
-	pid = start("static_victim", out[1]);
+	pid = start("static_victim", NULL, out[1]);
 	assert_true(inject_once(pid, "injected.so", "injected_start", &result, why) < 0);
+	print_message("# %s\n", why);
 	assert_non_null(strstr(why, "statically linked"));
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
@@ -195,6 +226,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(a_busy_program_is_not_disturbed_by_fifty_calls),
 		TEST(an_observer_may_be_killed_at_any_moment),
+		TEST(so_it_may_where_the_first_thread_cannot_be_taken),
 		TEST(what_cannot_be_loaded_is_said),
 	};
 
