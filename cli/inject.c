@@ -459,6 +459,17 @@ static void inject_there(void *arg)
 	in->err = inject_object(in);
 }
 
+/* What /proc has of a process is that of its first thread. */
+static int refuse_memory(struct injection *in, int err)
+{
+	if (err == -EACCES || err == -EPERM)
+		return refuse_tracing(in, err);
+	if (err == -ESRCH && !kill(in->pid, 0))
+		return refuse(in, err, "its first thread has ended while others run on: its memory "
+				       "cannot be reached from outside; start it with this command");
+	return refuse(in, err, "cannot open its memory: %s", strerror(-err));
+}
+
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size)
 {
@@ -476,9 +487,7 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 	snprintf(memory, sizeof(memory), "/proc/%d/mem", pid);
 	in.memory_fd = open(memory, O_RDWR | O_CLOEXEC);
 	if (in.memory_fd < 0)
-		return errno == EACCES || errno == EPERM ?
-			       refuse_tracing(&in, -errno) :
-			       refuse(&in, -errno, "cannot open its memory: %s", strerror(errno));
+		return refuse_memory(&in, -errno);
 	in.object = open(path, O_RDONLY | O_CLOEXEC);
 	if (in.object < 0) {
 		in.err = refuse(&in, -errno, "cannot read %s: %s", path, strerror(errno));

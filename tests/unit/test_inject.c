@@ -211,6 +211,13 @@ static void what_cannot_be_loaded_is_said(void **state)
 	kill(pid, SIGTERM);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+	pid = start("injectee", "ends", out[1]);
+	assert_true(inject_once(pid, "injected.so", "injected_start", &result, why) < 0);
+	print_message("# %s\n", why);
+	assert_non_null(strstr(why, "first thread has ended"));
+	kill(pid, SIGTERM);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
 	pid = start("static_victim", NULL, out[1]);
 	assert_true(inject_once(pid, "injected.so", "injected_start", &result, why) < 0);
 	print_message("# %s\n", why);

@@ -119,7 +119,7 @@ __attribute__((noinline)) static void wait_inside_malloc(pthread_t thread)
 	__asm__ volatile("");
 }
 
-/* With an argument the first thread can never be taken, which would be preferred else. */
+/* With "inside" the first thread can never be taken, which would be preferred else; with "ends" it ends. */
 int main(int argc, char **argv)
 {
 	pthread_t thread;
@@ -130,6 +130,8 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		work(NULL);
 	pthread_create(&thread, NULL, work, NULL);
+	if (!strcmp(argv[1], "ends"))
+		pthread_exit(NULL);
 	wait_inside_malloc(thread);
 	return 1;
 }
