@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define LOOP_INSNS_MAX 24
+#define CHOOSER_BYTES 512u
 
 static int decode_at(const struct race_side *side, size_t at, struct insn *out)
 {
@@ -392,6 +393,22 @@ static bool says_atomic_on_both(struct race_report *r, const struct race_view *v
 	       race_source_says(r, &v->second) == SOURCE_ATOMIC;
 }
 
+/*
+ * The function that a pointer led to puts another one there: the first caller's choice for all of them,
+ * as libraries do that have a function for each processor. Its store is within it, near its beginning.
+ */
+static bool replaces_itself(const struct race_record *record)
+{
+	const struct race_side *sides[] = { &record->first, &record->second };
+
+	for (size_t i = 0; i < 2; i++)
+		if (sides[i]->access == RACE_WRITE && sides[i]->size == sizeof(uint64_t) &&
+		    record->flags & RACE_CHANGED && record->old_value < sides[i]->ip &&
+		    sides[i]->ip - record->old_value < CHOOSER_BYTES)
+			return true;
+	return false;
+}
+
 /* Signs that both sides are meant to be atomic; NULL: none. */
 static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
 {
@@ -408,6 +425,8 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	s = race_symbols(r, record->place, &address);
 	if (s && files_is_atomic_variable(s, address))
 		return "it is declared atomic or volatile";
+	if (replaces_itself(record))
+		return "a function that was called by the pointer replaces it";
 	if (is_standard_stream(v))
 		return "a standard stream, which threads may share";
 	if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))

@@ -31,4 +31,13 @@ done
 holds 'any(.[]; .type == "race" and .first.access == "write" and .second.access == "read" and
 	.grade == "C" and .why == "the value stayed the same")'
 ok "a store of what is there beside a read is of grade C" $?
+for _ in 1 2 3 4 5 6; do
+	race --overhead 50% --grade C -- "$victims/race_dispatch"
+	holds 'any(.[]; .grade == "C" and .first.access == "read") and any(.[]; .grade == "B")' && break
+done
+holds 'any(.[]; .grade == "C" and .first.access == "read" and
+	.why == "a function that was called by the pointer replaces it")'
+ok "a function that replaces the pointer it was called by is of grade C" $?
+holds 'any(.[]; .grade == "B" and .first.access == "read" and .why == "plain aligned accesses")'
+ok "and a store from elsewhere is of grade B" $?
 finish
