@@ -423,9 +423,25 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 	return err ? err : find_and_call(in, t, handle);
 }
 
-static int inject_object(struct injection *in)
+/* Again where we came so late that the thread went on by itself: what was done so far is done anew. */
+static int inject_in_time(struct injection *in, int object)
 {
 	static struct held_thread thread;
+	int tries = 0;
+	int err;
+
+	do {
+		err = hold_one(in, &thread);
+		if (err)
+			return err;
+		err = inject_into(in, &thread, object);
+		held_end(&thread);
+	} while (err == -EINTR && !in->is_shared && ++tries < LATE_TRIES);
+	return err;
+}
+
+static int inject_object(struct injection *in)
+{
 	int object = in->object;
 	int err = program_seccomp(in->pid) ? refuse(in, -EPERM, "it runs under a seccomp filter, "
 						     "which could kill it for what is "
@@ -437,17 +453,8 @@ static int inject_object(struct injection *in)
 		err = find_all(in);
 	if (!err)
 		err = name_object(in, object);
-	for (int i = 0; !err && i < LATE_TRIES; i++) {
-		err = hold_one(in, &thread);
-		if (err)
-			break;
-		err = inject_into(in, &thread, object);
-		held_end(&thread);
-		/* So late to it that it went on by itself. What it did so far is done again. */
-		if (err != -EINTR || in->is_shared || i == LATE_TRIES - 1)
-			break;
-		err = 0;
-	}
+	if (!err)
+		err = inject_in_time(in, object);
 	symbols_close(in->symbols);
 	return err;
 }

@@ -39,12 +39,15 @@
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 #define LOOK_NS 200000 /* where SIGCHLD is ignored nobody tells */
 
-/* SIGCHLD is blocked, and tells that it is worth a look. */
-static int wait_for_child(pid_t tid, int timeout_ms, const sigset_t *child, int *status)
+/* SIGCHLD is blocked (see held_run()), and tells that it is worth a look. */
+static int wait_stop(pid_t tid, int timeout_ms, int *status)
 {
 	const struct timespec step = { 0, LOOK_NS };
 	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000;
+	sigset_t child;
 
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
 	do {
 		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
 
@@ -52,22 +55,9 @@ static int wait_for_child(pid_t tid, int timeout_ms, const sigset_t *child, int 
 			return WIFSTOPPED(*status) ? 0 : -ESRCH;
 		if (got < 0)
 			return -errno;
-		sigtimedwait(child, NULL, &step);
+		sigtimedwait(&child, NULL, &step);
 	} while (now_ns() < end);
 	return -ETIMEDOUT;
-}
-
-static int wait_stop(pid_t tid, int timeout_ms, int *status)
-{
-	sigset_t before;
-	sigset_t child;
-
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &child, &before);
-	int err = wait_for_child(tid, timeout_ms, &child, status);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return err;
 }
 
 static int get_xstate(struct held_thread *t)
@@ -114,7 +104,7 @@ void held_run(void (*act)(void *arg), void *arg)
 	sigset_t before;
 	sigset_t child;
 
-	/* It shall be there for who waits for it. */
+	/* In that thread too, for wait_stop(). */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &before);
