@@ -200,6 +200,7 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 	ev->applied = ev->wanted;
 	int err = event_arm(ev, tids, tid_count, prepare);
 	close_programs(&loaded);
+	event_settle_first_values(ev);
 	/* After arming: whoever takes another name from here on tells so. */
 	if (!err && ev->mechanism == TRAPLINE_BY_RING)
 		ring_names_read(&ev->target->perf.names, ev->pid);

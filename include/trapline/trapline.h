@@ -71,6 +71,9 @@ enum trapline_value {
 /*
  * One occurrence. Valid only during the callback that receives it; copy what is kept.
  * New members are appended; size tells how many of them the library filled.
+ *
+ * Threads are armed one after the other, and what one stores before its turn is no hit. A hit that
+ * comes meanwhile has no known old value, nor has the first one after it if there was such a store.
  */
 struct trapline_hit {
 	size_t size;

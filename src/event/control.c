@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "event/event.h"
+#include "record/layout.h"
 
 enum { OP_FREE, OP_HELD, OP_AGAIN };
 
@@ -63,6 +64,7 @@ static void apply(struct trapline_event *ev)
 	/* Twice: a thread cloned by a child during the first pass can be left out (arm.c). */
 	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
 	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
+	event_settle_first_values(ev);
 }
 
 void event_unlock(struct trapline_event *ev)
@@ -160,27 +162,54 @@ static void place_set(struct trapline_event *ev, uint32_t part, uint64_t value)
 		ev->place_now[part] = (ev->place_now[part] + 1) % EVENT_PLACES;
 		place = &places_of(ev, part)[ev->place_now[part]];
 	}
-	if (place->addr == to->addr && place->len == to->len) {
-		atomic_set(&place->last, value);
-		return;
-	}
 	/* Programs of other threads look at it meanwhile: they find it whole, or not at all. */
-	atomic_set(&place->addr, 0);
+	uint64_t again = PLACE_ARMED_AGAIN;
+	if (place->addr != to->addr || place->len != to->len) {
+		atomic_set(&place->addr, 0);
+		again = 0;
+	}
+	atomic_set(&place->when, TRAPLINE_VALUE_AT_HIT | RECORD_OLD_UNKNOWN | again);
 	atomic_set(&place->len, to->len);
 	atomic_set(&place->last, value);
 	__atomic_store_n(&place->addr, to->addr, __ATOMIC_RELEASE);
 }
 
-/* The value before the first hit, so that this one too can tell old -> new. */
 void event_read_first_values(struct trapline_event *ev)
 {
 	for (uint32_t i = 0; event_is_data(ev) && i < ev->part_count; i++) {
 		uint64_t value = 0;
 
 		sys_read_memory(ev->pid, ev->parts[i].addr, &value, ev->parts[i].len);
-		atomic_set(&ev->last_value[i], value);
 		place_set(ev, i, value);
 		ev->unseen[i].is_found = 0;
+	}
+}
+
+/* Where an access is reported before it, the last hit's value is not what memory holds. */
+static int holds_last(const struct trapline_event *ev, const struct event_place *place)
+{
+#if defined(__x86_64__)
+	uint64_t value = 0;
+
+	return sys_read_memory(ev->pid, place->addr, &value, place->len) != (ssize_t)place->len ||
+	       value == atomic_get(&place->last);
+#else
+	return 1;
+#endif
+}
+
+void event_settle_first_values(struct trapline_event *ev)
+{
+	for (uint32_t i = 0; event_is_data(ev) && i < ev->part_count; i++) {
+		struct event_place *place = event_place_at(ev, i, ev->parts[i].addr);
+
+		if (!place)
+			continue;
+		/* Stored by one not yet armed, or by one whose hit is on its way: who can tell. */
+		uint64_t when = TRAPLINE_VALUE_AT_HIT | (place->when & PLACE_ARMED_AGAIN);
+		if (!holds_last(ev, place))
+			when |= RECORD_OLD_UNKNOWN | PLACE_UNKNOWN_ONCE;
+		atomic_set(&place->when, when);
 	}
 }
 
@@ -235,6 +264,7 @@ int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 			counter_add(&ev->move_repairs, 1);
 		}
 	}
+	event_settle_first_values(ev);
 	event_unlock(ev);
 	return err;
 }

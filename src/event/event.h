@@ -44,7 +44,15 @@ struct event_place {
 	uint64_t addr; /* 0: none; written first as 0 and last as itself */
 	uint64_t len;
 	uint64_t last; /* value at the previous hit */
+	uint64_t when; /* of a value that is read here: TRAPLINE_VALUE_AT_HIT, and what follows */
 };
+/* With RECORD_OLD_UNKNOWN: all threads are armed, and the next hit will leave what was there. */
+#define PLACE_UNKNOWN_ONCE 0x200u
+/*
+ * Armed there once more. Where the handler reads the value, a hit of the time before may still be on
+ * its way, and its store be what was read at arming: if it finds no change, its old value is unknown.
+ */
+#define PLACE_ARMED_AGAIN 0x400u
 #define EVENT_PLACES 2
 
 /*
@@ -202,7 +210,6 @@ struct trapline_event {
 	int storage_fd;
 	int amount_fd; /* of a counter: a map that lets programs read it; -1: none asked yet */
 	struct event_owner *owners; /* ring: which class owns each thread */
-	uint64_t last_value[EVENT_PARTS_MAX];
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES]; /* without a program */
 	uint32_t place_now[EVENT_PARTS_MAX];		     /* index of the newest */
 	struct event_unseen unseen[EVENT_PARTS_MAX];
@@ -293,7 +300,12 @@ int event_skips(struct trapline_event *ev);
 int event_lock(struct trapline_event *ev);
 void event_unlock(struct trapline_event *ev);
 void event_sync(struct trapline_event *ev);
+/*
+ * The values before the first hit. While threads are armed one after the other, one that is not may
+ * store: until settled, when all are, the old value of a hit is not known.
+ */
 void event_read_first_values(struct trapline_event *ev);
+void event_settle_first_values(struct trapline_event *ev);
 int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len);
 /* The aim that a hit's address belongs to, or NULL: it was moved away long ago. */
 struct event_place *event_place_at(struct trapline_event *ev, uint32_t part, uint64_t addr);

@@ -109,6 +109,19 @@ static void emit_find_place(struct ebpf *p, uint32_t part)
 	ebpf_store(p, BPF_DW, R10, FRAME_LEN, R1);
 }
 
+/* After an exchange while all threads are armed. Unless the place is being armed anew. */
+static void emit_next_is_known(struct ebpf *p)
+{
+	ebpf_load_mem(p, BPF_DW, R0, R10, FRAME_WHEN);
+	ebpf_mov(p, R1, R0);
+	ebpf_alu_imm(p, BPF_AND, R1, PLACE_UNKNOWN_ONCE);
+	uint32_t known = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
+
+	ebpf_mov_imm(p, R1, TRAPLINE_VALUE_AT_HIT);
+	ebpf_atomic(p, BPF_CMPXCHG, PLACE, PLACE_AT(when), R1);
+	ebpf_land(p, known);
+}
+
 /* FRAME_VALUE, FRAME_OLD and FRAME_WHEN of a data event. */
 static void emit_read_value(struct ebpf *p, int needed)
 {
@@ -122,11 +135,14 @@ static void emit_read_value(struct ebpf *p, int needed)
 	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, PROGRAM_DATA_ADDR_AT);
 	ebpf_call(p, BPF_FUNC_probe_read_user);
 	uint32_t failed = ebpf_jump_imm(p, BPF_JNE, R0, 0);
-	ebpf_store_imm(p, BPF_DW, R10, FRAME_WHEN, TRAPLINE_VALUE_AT_HIT);
+	/* Before the exchange: what it takes out was there when the word said that it is known. */
+	ebpf_load_mem(p, BPF_DW, R1, PLACE, PLACE_AT(when));
+	ebpf_store(p, BPF_DW, R10, FRAME_WHEN, R1);
 	/* Exchanged, so that the chain old -> new has no gap however many threads write. */
 	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_VALUE);
 	ebpf_atomic(p, BPF_XCHG, PLACE, PLACE_AT(last), R1);
 	ebpf_store(p, BPF_DW, R10, FRAME_OLD, R1);
+	emit_next_is_known(p);
 	if (needed) {
 		uint32_t known = ebpf_jump_imm(p, BPF_JA, 0, 0);
 		ebpf_land(p, failed);

@@ -21,6 +21,9 @@
 #define RECORD_STACK_CHUNK 1024u
 #define RECORD_TEXT_BYTES 64u
 
+/* A hit while its event was being armed: a thread not yet armed may have stored before it. */
+#define RECORD_OLD_UNKNOWN 0x100u
+
 struct record {
 	uint64_t event;	    /* generation << 32 | part << 8 | table index */
 	uint64_t time_ns;   /* CLOCK_MONOTONIC */
@@ -28,7 +31,7 @@ struct record {
 	uint64_t address;
 	uint64_t old_value;
 	uint64_t new_value;
-	uint64_t value_when; /* enum trapline_value */
+	uint64_t value_when; /* enum trapline_value; | RECORD_OLD_UNKNOWN */
 	uint64_t stack_len;
 	uint64_t cpu;
 	uint64_t count; /* of another event */

@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "code/poke.h"
+#include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
 #include "trap/inflight.h"
@@ -228,8 +229,9 @@ TRAP_PATH static int take_note(const struct trapline_event *ev, struct trapline_
 		return 0;
 	hit->old_value = atomic_get(&note->old_value);
 	hit->new_value = atomic_get(&note->new_value);
-	hit->value_when = (uint8_t)atomic_get(&note->value_when);
-	hit->old_known = hit->value_when != TRAPLINE_VALUE_NONE;
+	uint64_t when = atomic_get(&note->value_when);
+	hit->value_when = (uint8_t)when;
+	hit->old_known = when && !(when & RECORD_OLD_UNKNOWN);
 	if (atomic_get(&note->key) == key)
 		return 1;
 	hit->old_known = 0;
@@ -237,8 +239,8 @@ TRAP_PATH static int take_note(const struct trapline_event *ev, struct trapline_
 	return 0;
 }
 
-TRAP_PATH static void read_value(struct trapline_event *ev, struct trapline_hit *hit,
-				 uint32_t part)
+TRAP_PATH static void read_value(const struct trapline_event *ev, struct trapline_hit *hit,
+				 uint32_t part, struct event_place *place)
 {
 	uint64_t value = 0;
 
@@ -252,8 +254,14 @@ TRAP_PATH static void read_value(struct trapline_event *ev, struct trapline_hit 
 	hit->value_when = TRAPLINE_VALUE_AT_HIT;
 	if (ev->control)
 		return; /* the previous value was the program's to know */
-	hit->old_known = 1;
-	hit->old_value = atomic_swap(&ev->last_value[part], value);
+	if (!place)
+		return;
+	uint64_t when = atomic_get(&place->when);
+	hit->old_value = atomic_swap(&place->last, value);
+	int is_known = !(when & RECORD_OLD_UNKNOWN);
+	hit->old_known = is_known && (!(when & PLACE_ARMED_AGAIN) || hit->old_value != value);
+	if (when & PLACE_UNKNOWN_ONCE || (is_known && when != TRAPLINE_VALUE_AT_HIT))
+		atomic_cas(&place->when, &when, TRAPLINE_VALUE_AT_HIT);
 }
 
 TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
@@ -278,9 +286,11 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 	};
 
 	if (event_is_breakpoint(ev)) {
-		hit->address = atomic_get(&ev->parts[part].addr);
-		hit->len = ev->parts[part].len;
-		read_value(ev, hit, part);
+		/* Of the trap, where the kernel noted it: the event may be moved just now. */
+		hit->address = info->addr ? info->addr : atomic_get(&ev->parts[part].addr);
+		struct event_place *place = event_place_at(ev, part, hit->address);
+		hit->len = place ? (uint32_t)atomic_get(&place->len) : ev->parts[part].len;
+		read_value(ev, hit, part, place);
 	} else {
 		hit->address = info->addr;
 	}

@@ -33,8 +33,8 @@ place "a_float_is_a_number" ratio float 'all(.value.new > 0)'
 place "an_anonymous_union_is_looked_into" 'conn->as_int' int 'all(.value.new == .new)'
 place "an_element_of_an_array_is_found" 'table[3].next' 'struct conn *' \
 	'all(.value.new.symbol | test("^table(\\+0x[0-9a-f]+)?$"))'
-place "arrays_of_arrays_are_indexed" 'matrix[1][2]' int 'all(.value.new == .value.old + 1)'
-place "an_index_may_be_a_variable" 'matrix[1][current]' int 'all(.value.new == .value.old + 1)'
+place "arrays_of_arrays_are_indexed" 'matrix[1][2]' int 'all(.old == null or .value.new == .value.old + 1)'
+place "an_index_may_be_a_variable" 'matrix[1][current]' int 'all(.old == null or .value.new == .value.old + 1)'
 place "a_pointer_to_a_function_has_its_name" callback 'void (*)()' \
 	'all(.value.new.symbol == "on_read" or .value.new.symbol == "on_write")'
 place "a_string_is_read" 'conn->peer' 'const char *' \
@@ -44,18 +44,18 @@ place "a_null_pointer_is_null" message 'const char *' \
 place "a_boolean_is_true_or_false" 'conn->is_ready' bool 'all(.value.new | type == "boolean")'
 place "text_is_text" text 'char[8]' 'all(.value.new | test("^[A-Z]$"))'
 place "a_small_struct_is_shown_by_member" position 'struct point' \
-	'all(.value.new.y == .value.old.y + 1 and .value.new.x == 0)'
-place "a_negative_number_has_its_sign" small_number short 'all(.value.new < .value.old or .value.old < 0)'
+	'all(.old == null or (.value.new.y == .value.old.y + 1 and .value.new.x == 0))'
+place "a_negative_number_has_its_sign" small_number short 'all(.old == null or (.value.new < .value.old or .value.old < 0))'
 place "what_another_file_defines_has_its_members" 'conn->hidden->secret' long \
-	'all(.value.new == .value.old + 1)'
+	'all(.old == null or .value.new == .value.old + 1)'
 place "a_static_variable_is_chosen_by_its_file" names_other.c:same_name long \
 	'all(.function == "other_round")'
 place "the_other_of_the_same_name_too" names.c:same_name long \
-	'all(.function == "write_globals" and .value.new == .value.old + 2)'
+	'all(.function == "write_globals" and (.old == null or .value.new == .value.old + 2))'
 place "a_static_variable_in_a_function_is_found" count_calls::calls int \
 	'all(.function == "count_calls")'
 place "a_pointer_to_a_pointer_is_followed" '(*conn_list)->as_int' int 'all(.function == "write_conn")'
-place "an_offset_finds_the_member_that_is_there" position+4 int 'all(.value.new == .value.old + 1)'
+place "an_offset_finds_the_member_that_is_there" position+4 int 'all(.old == null or .value.new == .value.old + 1)'
 
 address=$("$trapline" watch -p "$c" --list conn --json |
 	jq -r 'select(.name == "first_conn") | .address')
@@ -98,7 +98,7 @@ watch -p "$c" thread_count --thread worker --limit 3 --json
 ok "a_thread_local_variable_of_a_thread_by_name" $?
 
 watch -p "$c" thread_count --thread "$c" --limit 3 --json
-[ $? = 0 ] && hits "all(.tid == $c) and (.[1:] | all(.value.new == .value.old + 1))"
+[ $? = 0 ] && hits "all(.tid == $c) and (.[1:] | all(.old == null or .value.new == .value.old + 1))"
 ok "a_thread_local_variable_of_a_thread_by_id" $?
 
 watch -p "$cpp" local_depth --limit 2 --json
@@ -160,7 +160,7 @@ watch -p "$c" big_number --if 'str(conn->peer) == "beta" && names.c:same_name > 
 ok "strings_and_files_stand_in_conditions" $?
 
 watch -p "$c" 'conn->delta' --if 'new < -3 && changed' --limit 3 --json
-[ $? = 0 ] && hits 'all(.value.new < -3 and .value.new != .value.old)'
+[ $? = 0 ] && hits 'all(.old == null or (.value.new < -3 and .value.new != .value.old))'
 ok "new_is_the_field_with_its_sign" $?
 
 watch -p "$c" big_number --if 'no_conn->state == OPEN' --for 0.3 --json

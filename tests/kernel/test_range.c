@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_range.c - which bytes a watch covers, what registers it takes, and moving it. */
-#include "common.h"
+#include "crew.h"
 
 #define ROW_BYTES 64
 
@@ -437,6 +437,72 @@ static void late_hit_of_a_closed_event_is_dropped(void **state)
 	rig_close(&rig);
 }
 
+struct counting {
+	bool stop;
+	_Atomic uint64_t known;
+	_Atomic uint64_t wrong;
+};
+
+/* One more in each word, some 10,000 times a second. */
+static void *count_on(void *arg)
+{
+	const struct counting *c = arg;
+
+	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+		for (int i = 0; i < 2; i++)
+			store(&words[i], load(&words[i]) + 1);
+		for (uint64_t end = now_ns() + 100000; now_ns() < end;)
+			;
+	}
+	return NULL;
+}
+
+static enum trapline_action check_count(const struct trapline_hit *hit)
+{
+	struct counting *c = hit->arg;
+
+	if (hit->old_known)
+		c->known++;
+	if (hit->old_known && hit->new_value != hit->old_value + 1 && !c->wrong++)
+		print_message("# %lu -> %lu\n", hit->old_value, hit->new_value);
+	return TRAPLINE_GO_ON;
+}
+
+/* Threads are armed one after the other: what is stored meanwhile is no hit, but no lie either. */
+static void an_old_value_is_what_was_there_or_unknown(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct counting c = {0};
+	struct crew idle;
+	struct rig rig;
+	pthread_t thread;
+
+	if (!ACCESS_DONE)
+		skip_because("a processor that reports an access after it");
+	crew_muster(&idle, 16, &words[2]);
+	assert_int_equal(pthread_create(&thread, NULL, count_on, &c), 0);
+	rig_open(&rig, MODE(state));
+	if (calls_back(rig.mode))
+		opts.callback = check_count;
+	opts.arg = &c;
+	rig_watch(&rig, &words[0], &opts);
+	for (unsigned int round = 0; round < scaled(1000); round++) {
+		assert_int_equal(trapline_event_move(rig.event, ADDR(&words[round % 2])), 0);
+		for (uint64_t known = c.known; c.known < known + 3;)
+			if (!calls_back(rig.mode))
+				trapline_poll(rig.target, 0, check_count);
+		if (round % 4 || trapline_event_disable(rig.event))
+			continue;
+		usleep(200);
+		assert_int_equal(trapline_event_enable(rig.event), 0);
+	}
+	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_int_equal(c.wrong, 0);
+	close_target(rig.target);
+	crew_dismiss(&idle);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -458,6 +524,9 @@ int main(void)
 		TEST_EACH_MODE(move_keeps_an_event_opened_disabled_enabled),
 		TEST(late_hit_of_the_old_address_is_counted_not_delivered),
 		TEST(late_hit_of_a_closed_event_is_dropped),
+		TEST_IN(an_old_value_is_what_was_there_or_unknown, callback),
+		TEST_IN(an_old_value_is_what_was_there_or_unknown, bpf),
+		TEST_IN(an_old_value_is_what_was_there_or_unknown, handler),
 	};
 
 	return run_group(tests);
