@@ -234,11 +234,12 @@ static bool find_member(Dwarf_Die *type, Dwarf_Word *offset, Dwarf_Die *out)
 }
 
 /*
- * Is the byte at offset declared atomic, through names, arrays and structs? volatile counts, since
- * that is how older programs say it.
+ * What is the byte at offset declared as, through names, arrays and structs? volatile counts, since
+ * that is how older programs say atomic.
  */
-static bool is_atomic_type(Dwarf_Die *die, Dwarf_Word offset)
+static enum files_meant meant_by_type(Dwarf_Die *die, Dwarf_Word offset)
 {
+	enum files_meant meant = FILES_PLAIN;
 	Dwarf_Word size;
 	Dwarf_Die type;
 	Dwarf_Die element;
@@ -246,15 +247,17 @@ static bool is_atomic_type(Dwarf_Die *die, Dwarf_Word offset)
 	for (int depth = 0; depth < 32 && type_of(die, &type); depth++) {
 		switch (dwarf_tag(&type)) {
 		case DW_TAG_atomic_type:
+			return FILES_ATOMIC;
 		case DW_TAG_volatile_type:
-			return true;
+			meant = FILES_VOLATILE;
+			break;
 		case DW_TAG_class_type:
 		case DW_TAG_structure_type:
 		case DW_TAG_union_type:
 			if (name_says_atomic(&type))
-				return true;
+				return FILES_ATOMIC;
 			if (!find_member(&type, &offset, &element))
-				return false;
+				return meant;
 			type = element;
 			break;
 		case DW_TAG_array_type:
@@ -263,16 +266,16 @@ static bool is_atomic_type(Dwarf_Die *die, Dwarf_Word offset)
 			break;
 		case DW_TAG_typedef:
 			if (name_says_atomic(&type))
-				return true;
+				return FILES_ATOMIC;
 			break;
 		case DW_TAG_const_type:
 			break;
 		default:
-			return false;
+			return meant;
 		}
 		*die = type;
 	}
-	return false;
+	return meant;
 }
 
 static bool is_variable_at(Dwarf_Die *die, Dwarf_Addr address, Dwarf_Word *offset)
@@ -319,7 +322,7 @@ static bool find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth, Dwar
 	return false;
 }
 
-int files_is_atomic_variable(struct symbols *s, uint64_t address)
+enum files_meant files_meant_by_variable(struct symbols *s, uint64_t address)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 	Dwarf_Addr bias;
@@ -329,8 +332,8 @@ int files_is_atomic_variable(struct symbols *s, uint64_t address)
 
 	while (mod && (cu = dwfl_module_nextcu(mod, cu, &bias)))
 		if (find_variable(cu, address - bias, 0, &variable, &offset))
-			return is_atomic_type(&variable, offset);
-	return 0;
+			return meant_by_type(&variable, offset);
+	return FILES_PLAIN;
 }
 
 /* Through names, arrays and pointers. */

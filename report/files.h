@@ -35,8 +35,13 @@ void files_scope(struct symbols *s, uint64_t address, struct files_scope *out);
 /* Where the source of the code at an address is, with its folder; false: not known. */
 bool files_source(struct symbols *s, uint64_t address, char *path, size_t n);
 
-/* 1: the variable at an address is declared atomic or volatile; 0: not, or not known. */
-int files_is_atomic_variable(struct symbols *s, uint64_t address);
+/* How the variable at an address is declared; FILES_PLAIN also where that is not known. */
+enum files_meant {
+	FILES_PLAIN,
+	FILES_VOLATILE, /* and not atomic */
+	FILES_ATOMIC,
+};
+enum files_meant files_meant_by_variable(struct symbols *s, uint64_t address);
 
 /*
  * 1: something that is called so in the code's compilation unit is: a member, a variable, a parameter,

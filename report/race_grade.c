@@ -403,18 +403,26 @@ static bool replaces_itself(const struct race_record *record)
 
 	for (size_t i = 0; i < 2; i++)
 		if (sides[i]->access == RACE_WRITE && sides[i]->size == sizeof(uint64_t) &&
-		    record->flags & RACE_CHANGED && record->old_value < sides[i]->ip &&
+		    (!i || record->flags & RACE_CHANGED) && record->old_value < sides[i]->ip &&
 		    sides[i]->ip - record->old_value < CHOOSER_BYTES)
 			return true;
 	return false;
+}
+
+/* volatile is a sign, as long as nothing is lost: an update in two steps is no more than that. */
+static bool is_declared_atomic(struct race_report *r, const struct race_record *record)
+{
+	uint64_t address;
+	struct symbols *s = race_symbols(r, record->place, &address);
+	enum files_meant meant = s ? files_meant_by_variable(s, address) : FILES_PLAIN;
+
+	return meant == FILES_ATOMIC || (meant == FILES_VOLATILE && !race_loses_update(record));
 }
 
 /* Signs that both sides are meant to be atomic; NULL: none. */
 static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
 {
 	const struct race_record *record = &v->record;
-	struct symbols *s;
-	uint64_t address;
 
 	if (record->flags & RACE_ATOMIC_SEEN)
 		return "a locked instruction uses it too";
@@ -422,8 +430,7 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 		return "one side waits for it in a loop";
 	if (has_fence(&record->first) || has_fence(&record->second))
 		return "a fence follows the store";
-	s = race_symbols(r, record->place, &address);
-	if (s && files_is_atomic_variable(s, address))
+	if (is_declared_atomic(r, record))
 		return "it is declared atomic or volatile";
 	if (replaces_itself(record))
 		return "a function that was called by the pointer replaces it";
@@ -520,5 +527,7 @@ void race_grade(struct race_report *r, struct race_view *v)
 		return;
 	}
 	v->grade = RACE_GRADE_B;
-	v->why = is_unknown ? "the value changed meanwhile" : "plain aligned accesses";
+	v->why = is_unknown		     ? "the value changed meanwhile" :
+		 race_loses_update(record) ? "plain aligned accesses, of an update that can be lost" :
+					       "plain aligned accesses";
 }

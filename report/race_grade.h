@@ -8,6 +8,8 @@
 
 /* A read-modify-write without LOCK. */
 bool race_is_plain_rmw(const struct race_side *side);
+/* race_update.c: two updates in several instructions, or one and a store: one of both is lost. */
+bool race_loses_update(const struct race_record *record);
 /* The instruction has the value in it; also where it cannot be told. */
 bool race_stores_constant(const struct race_side *side);
 /* Inside a lock, a queue, a guard: what looks like a race there is how it works. */

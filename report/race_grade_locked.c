@@ -78,7 +78,7 @@ static bool is_declared_atomic(struct race_report *r, const struct race_record *
 	uint64_t address;
 	struct symbols *s = race_symbols(r, record->place, &address);
 
-	return s && files_is_atomic_variable(s, address);
+	return s && files_meant_by_variable(s, address) != FILES_PLAIN;
 }
 
 void race_grade_locked(struct race_report *r, struct race_view *v)

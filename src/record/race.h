@@ -249,7 +249,7 @@ struct race_site {
 	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
 	uint32_t flags;	    /* enum race_site_flag */
 	uint32_t depth; /* in a sweep: 2^depth passes at once were seen */
-	uint32_t reserved;
+	uint32_t outwaits; /* stalls there that went on while others slept */
 };
 
 enum race_site_flag {

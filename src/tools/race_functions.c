@@ -13,10 +13,12 @@
 static const char *const exact_names[] = {
 	"memcpy",	 "memmove",	 "mempcpy",	 "memset",
 	"bcopy",	 "bzero",	 "__memcpy_chk", "__memmove_chk",
-	"__mempcpy_chk", "memcmp",	 "wmemcpy",	 "wmemmove",
-	"wmemset",	 "__memset_chk", "memccpy",	 "__bcopy",
-	"bcmp",		 NULL,
+	"__mempcpy_chk", "wmemcpy",	 "wmemmove",	 "wmemset",
+	"__memset_chk",	 "memccpy",	 "__bcopy",	 NULL,
 };
+
+/* The same but for race_block_clip(). */
+static const char *const comparing_names[] = { "memcmp", "bcmp", NULL };
 
 /* These read whole vectors, past the end of a string too: only their writes are exact. */
 static const char *const writing_names[] = {
@@ -51,7 +53,7 @@ static uint64_t function_end(uint64_t start)
 	return low < h->count ? base + (uint64_t)(int64_t)h->rows[low].start : 0;
 }
 
-static void add_functions(void *libc, const char *const *names, uint32_t access)
+static void add_functions(void *libc, const char *const *names, uint32_t access, int compares)
 {
 	for (; *names; names++) {
 		/* An address that the loader has chosen for this processor. */
@@ -61,7 +63,7 @@ static void add_functions(void *libc, const char *const *names, uint32_t access)
 		if (end <= start || race_function_count == RACE_FUNCTIONS)
 			continue;
 		race_functions[race_function_count++] =
-			(struct race_function){ start, end, access };
+			(struct race_function){ start, end, (uint8_t)access, (uint8_t)compares };
 	}
 }
 
@@ -76,7 +78,8 @@ void race_functions_prepare(void)
 	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 	if (!libc)
 		return;
-	add_functions(libc, exact_names, RACE_READ_WRITE);
-	add_functions(libc, writing_names, RACE_WRITE);
+	add_functions(libc, exact_names, RACE_READ_WRITE, 0);
+	add_functions(libc, comparing_names, RACE_READ_WRITE, 1);
+	add_functions(libc, writing_names, RACE_WRITE, 0);
 	dlclose(libc);
 }

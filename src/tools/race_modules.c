@@ -195,14 +195,36 @@ TRAP_PATH void race_note_atomic(uint64_t place)
 		atomic_set(&site->is_atomic, 1u);
 }
 
-TRAP_PATH unsigned int race_block_access(uint64_t pc)
+TRAP_PATH static const struct race_function *function_at(uint64_t pc)
 {
 	for (int i = 0; i < race_function_count; i++) {
 		const struct race_function *f = &race_functions[i];
 		if (pc - f->start < f->end - f->start)
-			return f->access;
+			return f;
 	}
-	return 0;
+	return NULL;
+}
+
+TRAP_PATH unsigned int race_block_access(uint64_t pc)
+{
+	const struct race_function *f = function_at(pc);
+
+	return f ? f->access : 0;
+}
+
+/*
+ * glibc's variants for AVX2, where the arguments are still where they came, unless a page ends near
+ * (sysdeps/x86_64/multiarch/memcmp-avx2-movbe.S, L(less_vec)). Those of more are exact.
+ */
+TRAP_PATH void race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address,
+			       uint32_t *size)
+{
+	const struct race_function *f = function_at(pc);
+	uint64_t given = regs->r[INSN_RDX];
+
+	if (f && f->compares && given < *size &&
+	    (address == regs->r[INSN_RDI] || address == regs->r[INSN_RSI]))
+		*size = (uint32_t)given;
 }
 
 TRAP_PATH int race_is_own_code(const struct race_module *module, uint64_t pc)

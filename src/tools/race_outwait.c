@@ -7,9 +7,11 @@
  * else runs, so that a stall would end early, too. But they need nobody to wake them.
  *
  * Once in a run of the program, for one of the sites drawn by chance; and for a third of the time at
- * most, since in many a program somebody sleeps all the time.
+ * most, since in many a program somebody sleeps all the time. For 0.4 s, but for one who asked to sleep
+ * for longer until he wakes up, if that is no more than the second that most tests take.
  */
 #include <linux/futex.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/sys.h"
@@ -18,8 +20,10 @@
 
 #define STEP_NS 2000000
 #define AWAKE_NS 8000000u /* so long the one that woke up has for its access */
-#define OUTWAIT_MAX_NS 400000000u
-#define ONE_IN 3u
+#define OUTWAIT_NS 400000000u
+#define OUTWAIT_LONG_NS 1050000000u
+#define ONE_IN 2u
+#define ONE_IN_AGAIN 8u /* where it was done before: the others first */
 #define PART 3u
 #define GRACE_NS 1000000000u /* is there from the beginning */
 #define THREADS_MAX 64u /* looked at */
@@ -27,37 +31,106 @@
 struct search {
 	uint32_t looked_at;
 	uint32_t found;
+	uint64_t longest_ns; /* that one of them asked for */
 };
 
-/* The system call that it is in, by its number; -1: none, or nobody says so. */
-TRAP_PATH static long syscall_of(pid_t tid)
-{
-	char text[8];
-	long number = 0;
+#define ARGUMENTS 6
 
-	ssize_t n = race_read_of_thread(tid, "/syscall", text, sizeof(text));
-	if (n <= 0 || text[0] < '0' || text[0] > '9') /* "running" */
+/* The system call that a thread is in, by its number, with the arguments; -1: none, or not known. */
+TRAP_PATH static long syscall_of(pid_t tid, uint64_t arguments[ARGUMENTS])
+{
+	char text[160] = "";
+	long number = 0;
+	const char *c = text;
+
+	ssize_t n = race_read_of_thread(tid, "/syscall", text, sizeof(text) - 1);
+	if (n <= 0 || *c < '0' || *c > '9') /* "running" */
 		return -1;
-	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
-		number = number * 10 + (text[i] - '0');
+	for (; *c >= '0' && *c <= '9'; c++)
+		number = number * 10 + (*c - '0');
+	for (int i = 0; i < ARGUMENTS; i++) {
+		arguments[i] = 0;
+		if (c[0] != ' ' || c[1] != '0' || c[2] != 'x')
+			continue;
+		for (c += 3; *c && *c != ' '; c++)
+			arguments[i] = arguments[i] << 4 |
+				       (uint64_t)(*c <= '9' ? *c - '0' : *c - 'a' + 10);
+	}
 	return number;
+}
+
+/* Where nanosleep() and the like read how long; is_micro: a struct timeval. 0: not known. */
+TRAP_PATH static uint64_t time_at(uint64_t address, int is_micro)
+{
+	struct timespec t;
+
+	if (sys_read_memory(race.pid, address, &t, sizeof(t)) != (ssize_t)sizeof(t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec * (is_micro ? 1000u : 1u);
+}
+
+TRAP_PATH static uint64_t left_until(clockid_t clock, uint64_t end_ns)
+{
+	struct timespec now = { 0, 0 };
+
+	clock_gettime(clock, &now);
+	uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return end_ns > now_ns ? end_ns - now_ns : 0;
+}
+
+/* Nobody need wake it: 1, and for how long it wanted to sleep at most; 0: that is not so. */
+TRAP_PATH static int sleeps_by_clock(pid_t tid, uint64_t *ns)
+{
+	uint64_t a[ARGUMENTS];
+
+	switch (syscall_of(tid, a)) {
+	case SYS_nanosleep:
+		*ns = time_at(a[0], 0);
+		return 1;
+	case SYS_clock_nanosleep:
+		*ns = time_at(a[2], 0);
+		if (a[1] & TIMER_ABSTIME)
+			*ns = left_until((clockid_t)a[0], *ns);
+		return 1;
+	/* Of nothing, which was the way to sleep for less than a second once. */
+	case SYS_pselect6:
+		*ns = time_at(a[4], 0);
+		return !a[0] && a[4];
+	case SYS_ppoll:
+		*ns = time_at(a[2], 0);
+		return !a[1] && a[2];
+#ifdef SYS_select
+	case SYS_select:
+		*ns = time_at(a[4], 1);
+		return !a[0] && a[4];
+	case SYS_poll:
+		*ns = a[2] * 1000000u;
+		return !a[1] && (int32_t)a[2] >= 0;
+#endif
+	default:
+		return 0;
+	}
 }
 
 TRAP_PATH static int look_at(void *arg, pid_t tid)
 {
 	struct search *s = arg;
-	long number = syscall_of(tid);
+	uint64_t ns;
 
-	s->found += number == SYS_clock_nanosleep || number == SYS_nanosleep;
-	return s->found || ++s->looked_at >= THREADS_MAX;
+	if (sleeps_by_clock(tid, &ns)) {
+		s->found++;
+		s->longest_ns = ns > s->longest_ns ? ns : s->longest_ns;
+	}
+	return ++s->looked_at >= THREADS_MAX;
 }
 
-TRAP_PATH static int does_anybody_sleep(struct race_slot *slot)
+/* 0: nobody sleeps; else for how long the one that sleeps longest asked to, at least 1. */
+TRAP_PATH static uint64_t longest_sleep(struct race_slot *slot)
 {
-	struct search s = { 0, 0 };
+	struct search s = { 0, 0, 0 };
 
 	tasks_each(race.pid, &slot->names, look_at, &s);
-	return s.found != 0;
+	return s.longest_ns ? s.longest_ns : s.found;
 }
 
 TRAP_PATH static int can_be_paid(uint64_t now_ns)
@@ -70,15 +143,24 @@ TRAP_PATH static int can_be_paid(uint64_t now_ns)
 	return counter_get(&region->outwaited_ns) < (now_ns - since + GRACE_NS) / PART;
 }
 
-/* 1: this stall may; no other one in this process will. */
-TRAP_PATH static int take_turn(struct race_slot *slot, uint64_t now_ns)
+/* For how long this stall may go on, as no other one in this process will; 0: it may not. */
+TRAP_PATH static uint64_t take_turn(struct race_slot *slot, uint64_t now_ns)
 {
+	struct race_region *region = race.region;
 	uint32_t none = 0;
 
-	if (!race.region->settings.is_sweep || race_is_replay() || atomic_get(&race.has_outwaited) ||
-	    (!race_is_focused() && race_random() % ONE_IN) || !can_be_paid(now_ns))
+	if (!region->settings.is_sweep || race_is_replay() || atomic_get(&race.has_outwaited))
 		return 0;
-	return does_anybody_sleep(slot) && atomic_cas(&race.has_outwaited, &none, 1u);
+	struct race_site *site = race_add_site(region, slot->site);
+	uint32_t one_in = site && atomic_get(&site->outwaits) ? ONE_IN_AGAIN : ONE_IN;
+	if ((!race_is_focused() && race_random() % one_in) || !can_be_paid(now_ns))
+		return 0;
+	uint64_t longest = longest_sleep(slot);
+	if (!longest || !atomic_cas(&race.has_outwaited, &none, 1u))
+		return 0;
+	if (site)
+		atomic_add(&site->outwaits, 1u);
+	return longest > OUTWAIT_NS && longest <= OUTWAIT_LONG_NS ? longest + AWAKE_NS : OUTWAIT_NS;
 }
 
 TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
@@ -87,13 +169,14 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 	uint64_t start = clock_now_ns();
 	uint64_t now = start;
 	uint64_t slept = start; /* when somebody was last seen asleep */
+	uint64_t most = race_slot_waits(slot) ? take_turn(slot, start) : 0;
 
-	if (!race_slot_waits(slot) || !take_turn(slot, start))
+	if (!most)
 		return 0;
-	while (race_slot_waits(slot) && now - slept < AWAKE_NS && now - start < OUTWAIT_MAX_NS) {
+	while (race_slot_waits(slot) && now - slept < AWAKE_NS && now - start < most) {
 		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 		now = clock_now_ns();
-		if (does_anybody_sleep(slot))
+		if (longest_sleep(slot))
 			slept = now;
 	}
 	race_count(RACE_STALLS_OUTWAITED);

@@ -33,6 +33,7 @@ struct found {
 	uint8_t flags; /* enum race_side_flag */
 	uint8_t is_decoded;
 	uint8_t is_atomic; /* or might be */
+	uint8_t is_beyond; /* read, but not what the function was asked for */
 };
 
 TRAP_PATH static void wake(struct race_slot *slot)
@@ -65,7 +66,7 @@ TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *
 	case RACE_CODE_LIBC:
 		if (!found->is_decoded ||
 		    (found->access & ~race_block_access(found->pc) &&
-		     found->access != RACE_WRITE))
+		     found->access != RACE_WRITE) || found->is_beyond)
 			return 0;
 		return race_is_called_by_included(hit);
 	default:
@@ -119,6 +120,9 @@ TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *ou
 	int count = insn_back_x86_64(&query, &back);
 	if (count > 0 && back.found >= INSN_BACK_LIKELY && back.candidates[0].address) {
 		describe(m, &back.candidates[0], out);
+		uint32_t size = out->size;
+		race_block_clip(out->pc, &regs, out->address, &out->size);
+		out->is_beyond = out->size < size && out->address + out->size <= hit->address;
 		out->is_atomic = (back.candidates[0].flags & INSN_ATOMIC) != 0;
 		return;
 	}

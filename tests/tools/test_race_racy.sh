@@ -19,6 +19,7 @@ done <<LIST
 read_write		read-write	B	word_read	word_write
 write_write		write-write	B	word_write	word_write
 read_modify_write	write-write	A	word_increment	word_increment
+volatile_update		write		B	common_increment common_increment
 partial_overlap		read-write	A	split_read	split_write
 unaligned		read-write	A	packed_read	packed_write
 memcpy			read-write	A	block_copy_in	block_copy_out
@@ -39,7 +40,7 @@ locked_and_store	write-write	B	requests_add	requests_set
 LIST
 
 "$victims/race_racy" --list >"$tmp/modes"
-[ "$(wc -l <"$tmp/modes")" = 20 ]
+[ "$(wc -l <"$tmp/modes")" = 21 ]
 ok "all modes are in the list" $?
 
 openmp_sleeps

@@ -47,7 +47,7 @@ done
 unset OMP_WAIT_POLICY
 cold='.variable == "level"'
 sweeps "a store executed once a second" "$cold" 1.9 "$victims/race_cold" once_a_second
-for mode in once_a_run both_rare at_the_end by_sleep; do
+for mode in once_a_run both_rare at_the_end by_sleep by_second by_select; do
 	sweeps "$mode" "$cold" 0.2 "$victims/race_cold" $mode
 done
 sweeps "copies by libc, once a run" \

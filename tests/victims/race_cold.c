@@ -6,6 +6,7 @@
 #include "race_common.h"
 
 #include <signal.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,30 @@ static void by_sleep(int thread)
 {
 	if (thread) {
 		nap(100000);
+		sink[1][0] = level_load();
+	} else {
+		level_store(1);
+	}
+}
+
+/* The time that most tests take for it. */
+static void by_second(int thread)
+{
+	if (thread) {
+		sleep(1);
+		sink[1][0] = level_load();
+	} else {
+		level_store(1);
+	}
+}
+
+/* As it was done before nanosleep(). */
+static void by_select(int thread)
+{
+	struct timeval wait = { 0, 100000 };
+
+	if (thread) {
+		select(0, NULL, NULL, NULL, &wait);
 		sink[1][0] = level_load();
 	} else {
 		level_store(1);
@@ -238,6 +263,8 @@ int main(int argc, char **argv)
 	static const struct mode modes[] = {
 		{ "once_a_second", once_a_second, 2 },
 		{ "by_sleep", by_sleep, 2 },
+		{ "by_second", by_second, 2 },
+		{ "by_select", by_select, 2 },
 		{ "right_by_sleep", right_by_sleep, 2 },
 		{ "once_a_run", once_a_run, 2 },
 		{ "both_rare", both_rare, 2 },

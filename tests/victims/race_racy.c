@@ -53,6 +53,23 @@ static void read_modify_write(int thread)
 		}
 }
 
+/* A load and a store each; volatile makes no lock of them. */
+static volatile long common_count;
+
+static NOINLINE void common_increment(void)
+{
+	common_count++;
+}
+
+static void volatile_update(int thread)
+{
+	while (is_running())
+		for (int i = 0; i < ROUND; i++) {
+			common_increment();
+			work(20);
+		}
+}
+
 static union {
 	uint64_t whole;
 	uint32_t half[2];
@@ -486,6 +503,7 @@ int main(int argc, char **argv)
 		{ "read_write", read_write, 2 },
 		{ "write_write", write_write, 2 },
 		{ "read_modify_write", read_modify_write, 2 },
+		{ "volatile_update", volatile_update, 2 },
 		{ "partial_overlap", partial_overlap, 2 },
 		{ "unaligned", unaligned, 2 },
 		{ "memcpy", memcpy_both, 2 },
