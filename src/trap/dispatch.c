@@ -497,7 +497,8 @@ TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context
 	if (!ev)
 		return 0;
 	*out = (struct siginfo_perf){ .code = TRAP_PERF_CODE, .data = event_sig_data(ev, 0) };
-	return 1;
+	/* The generation is that of now: it must be from before who ends makes it another one. */
+	return atomic_get(&trap_tick) == ev;
 }
 
 TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
