@@ -22,7 +22,7 @@
 #define LOOP_INSNS_MAX 24
 #define CHOOSER_BYTES 512u
 
-static int decode_at(const struct race_side *side, size_t at, struct insn *out)
+int race_decode_at(const struct race_side *side, size_t at, struct insn *out)
 {
 	if (at >= side->code_bytes)
 		return -1;
@@ -63,7 +63,7 @@ static bool find_loop(const struct race_side *side, struct loop *loop)
 	size_t at = side->code_before;
 	struct insn insn;
 
-	for (int n = 0; n < LOOP_INSNS_MAX && !decode_at(side, at, &insn); n++) {
+	for (int n = 0; n < LOOP_INSNS_MAX && !race_decode_at(side, at, &insn); n++) {
 		bool is_jump = insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_CONDITIONAL;
 		int64_t target = (int64_t)at + insn.target;
 
@@ -115,7 +115,7 @@ static bool is_fixed(const struct race_side *side, const struct loop *loop, uint
 	struct insn insn;
 
 	for (size_t at = loop->head; at < side->code_before; at += insn.length) {
-		if (decode_at(side, at, &insn))
+		if (race_decode_at(side, at, &insn))
 			return false;
 		if (writes_of(&insn) & reg) {
 			is_set = true;
@@ -125,7 +125,7 @@ static bool is_fixed(const struct race_side *side, const struct loop *loop, uint
 	if (is_set)
 		return is_same;
 	for (size_t at = side->code_before; at < loop->end; at += insn.length)
-		if (decode_at(side, at, &insn) || insn.writes & reg)
+		if (race_decode_at(side, at, &insn) || insn.writes & reg)
 			return false;
 	return true;
 }
@@ -201,7 +201,7 @@ static bool decides(const struct race_side *side, const struct loop *loop, const
 	f.flags = !is_move(side->code + side->code_before, access);
 	/* Once to the end, and from the head on once more. */
 	for (int n = 0; n < 2 * LOOP_INSNS_MAX; n++) {
-		if (decode_at(side, at, &insn))
+		if (race_decode_at(side, at, &insn))
 			return true;
 		if (insn.kind == INSN_JUMP_CONDITIONAL && (f.flags || insn.reads & f.regs))
 			return true;
@@ -227,11 +227,11 @@ static bool is_waiting_loop(const struct race_side *side)
 	struct insn insn;
 
 	if (side->access != RACE_READ || !(side->flags & RACE_DECODED) ||
-	    decode_at(side, side->code_before, &access) ||
+	    race_decode_at(side, side->code_before, &access) ||
 	    !find_loop(side, &loop))
 		return false;
 	for (size_t at = loop.head; at < loop.end; at += insn.length) {
-		if (decode_at(side, at, &insn))
+		if (race_decode_at(side, at, &insn))
 			return false;
 		passed_access |= at == side->code_before;
 		note_writes(&insn, &loop);
@@ -258,7 +258,7 @@ static bool pauses_in_loop(const struct race_side *side)
 	if (!find_loop(side, &loop))
 		return false;
 	for (size_t at = loop.head; at < loop.end; at += insn.length) {
-		if (decode_at(side, at, &insn))
+		if (race_decode_at(side, at, &insn))
 			return false;
 		if (insn.length == 2 && side->code[at] == 0xf3 && side->code[at + 1] == 0x90)
 			return true;
@@ -272,7 +272,7 @@ static bool has_fence(const struct race_side *side)
 	struct insn insn;
 
 	if (!(side->access & RACE_WRITE) || !(side->flags & RACE_DECODED) ||
-	    decode_at(side, (size_t)side->code_before + side->length, &insn))
+	    race_decode_at(side, (size_t)side->code_before + side->length, &insn))
 		return false;
 	if (insn.kind == INSN_FENCE)
 		return true;
@@ -284,7 +284,7 @@ bool race_is_plain_rmw(const struct race_side *side)
 	struct insn insn;
 
 	return side->access == RACE_READ_WRITE && side->flags & RACE_DECODED &&
-	       !decode_at(side, side->code_before, &insn) && insn.kind == INSN_OTHER &&
+	       !race_decode_at(side, side->code_before, &insn) && insn.kind == INSN_OTHER &&
 	       !(insn.flags & INSN_ATOMIC);
 }
 
@@ -409,12 +409,18 @@ static bool replaces_itself(const struct race_record *record)
 	return false;
 }
 
-/* volatile is a sign, as long as nothing is lost: an update in two steps is no more than that. */
-static bool is_declared_atomic(struct race_report *r, const struct race_record *record)
+enum files_meant race_meant_by_place(struct race_report *r, const struct race_record *record)
 {
 	uint64_t address;
 	struct symbols *s = race_symbols(r, record->place, &address);
-	enum files_meant meant = s ? files_meant_by_variable(s, address) : FILES_PLAIN;
+
+	return s ? files_meant_by_variable(s, address) : FILES_PLAIN;
+}
+
+/* volatile is a sign, as long as nothing is lost: an update in two steps is no more than that. */
+static bool is_declared_atomic(struct race_report *r, const struct race_record *record)
+{
+	enum files_meant meant = race_meant_by_place(r, record);
 
 	return meant == FILES_ATOMIC || (meant == FILES_VOLATILE && !race_loses_update(record));
 }
@@ -452,7 +458,7 @@ bool race_stores_constant(const struct race_side *side)
 {
 	struct insn insn;
 
-	return !(side->flags & RACE_DECODED) || decode_at(side, side->code_before, &insn) ||
+	return !(side->flags & RACE_DECODED) || race_decode_at(side, side->code_before, &insn) ||
 	       insn.immediate_bytes;
 }
 

@@ -3,9 +3,15 @@
 #ifndef REPORT_RACE_GRADE_H
 #define REPORT_RACE_GRADE_H
 
+#include "code/insn.h"
+#include "report/files.h"
 #include "report/race.h"
 #include "report/source.h"
 
+/* The instruction at a place in code[]; 0: done. */
+int race_decode_at(const struct race_side *side, size_t at, struct insn *out);
+/* How the variable is declared that both touched. */
+enum files_meant race_meant_by_place(struct race_report *r, const struct race_record *record);
 /* A read-modify-write without LOCK. */
 bool race_is_plain_rmw(const struct race_side *side);
 /* race_update.c: two updates in several instructions, or one and a store: one of both is lost. */

@@ -37,8 +37,7 @@ static bool takes_locks(const struct race_side *side)
 {
 	struct insn insn;
 
-	if (side->code_before >= side->code_bytes ||
-	    insn_decode(side->code + side->code_before, side->code_bytes - side->code_before, &insn))
+	if (race_decode_at(side, side->code_before, &insn))
 		return true;
 	uint8_t opcode = side->code[side->code_before + insn.opcode_at + insn.opcode_bytes - 1];
 	if (insn.opcode_bytes == 1)
@@ -73,14 +72,6 @@ static const char *why_store_may_be_right(struct race_report *r, const struct ra
 	return NULL;
 }
 
-static bool is_declared_atomic(struct race_report *r, const struct race_record *record)
-{
-	uint64_t address;
-	struct symbols *s = race_symbols(r, record->place, &address);
-
-	return s && files_meant_by_variable(s, address) != FILES_PLAIN;
-}
-
 void race_grade_locked(struct race_report *r, struct race_view *v)
 {
 	const struct race_record *record = &v->record;
@@ -95,7 +86,7 @@ void race_grade_locked(struct race_report *r, struct race_view *v)
 	else if (race_is_plain_rmw(&record->first)) {
 		v->grade = RACE_GRADE_A;
 		v->why = "read-modify-write without LOCK beside one with it";
-	} else if (is_declared_atomic(r, record))
+	} else if (race_meant_by_place(r, record) != FILES_PLAIN)
 		v->why = "it is declared atomic or volatile";
 	else {
 		v->why = why_store_may_be_right(r, v);

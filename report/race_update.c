@@ -36,12 +36,6 @@ static bool is_same_place(const struct insn_memory *a, const struct insn_memory 
 	       a->segment == b->segment && a->displacement == b->displacement;
 }
 
-static bool decode_at(const struct race_side *side, size_t at, struct insn *out)
-{
-	return at < side->code_bytes &&
-	       !insn_decode(side->code + at, side->code_bytes - at, out);
-}
-
 /* Where what the instruction at a place loads is stored again, changed; 0: nowhere near. */
 static size_t stored_again(const struct race_side *side, size_t at)
 {
@@ -49,14 +43,14 @@ static size_t stored_again(const struct race_side *side, size_t at)
 	struct insn_memory stored;
 	struct insn insn;
 
-	if (!decode_at(side, at, &insn) || !only_operand(&insn, at, INSN_READ, &loaded))
+	if (race_decode_at(side, at, &insn) || !only_operand(&insn, at, INSN_READ, &loaded))
 		return 0;
 	uint64_t follows = insn.writes;
 	for (int n = 0; n < INSNS_MAX; n++) {
 		if (is_reg_in(loaded.base, insn.writes) || is_reg_in(loaded.index, insn.writes))
 			return 0;
 		at += insn.length;
-		if (!decode_at(side, at, &insn) ||
+		if (race_decode_at(side, at, &insn) ||
 		    (insn.kind != INSN_OTHER && insn.kind != INSN_NOP))
 			return 0;
 		if (insn.reads & follows && only_operand(&insn, at, INSN_WRITE, &stored) &&

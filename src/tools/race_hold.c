@@ -603,12 +603,12 @@ TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_sp
 							  RACE_READ_WRITE;
 	if (target->access & ~allowed)
 		return -ENOENT;
-	if (policy == RACE_CODE_LIBC) {
-		race_block_clip(hit->ip, &regs, target->address, &target->size);
+	if (policy == RACE_CODE_LIBC &&
+	    race_block_clip(hit->ip, &regs, target->address, &target->size)) {
+		if (!target->size)
+			return -ENOENT;
 		race_choose_part(target);
 	}
-	if (!target->size)
-		return -ENOENT;
 	target->length = insn.length;
 	return 0;
 }

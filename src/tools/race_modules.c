@@ -216,15 +216,17 @@ TRAP_PATH unsigned int race_block_access(uint64_t pc)
  * glibc's variants for AVX2, where the arguments are still where they came, unless a page ends near
  * (sysdeps/x86_64/multiarch/memcmp-avx2-movbe.S, L(less_vec)). Those of more are exact.
  */
-TRAP_PATH void race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address,
-			       uint32_t *size)
+TRAP_PATH int race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address,
+			      uint32_t *size)
 {
 	const struct race_function *f = function_at(pc);
 	uint64_t given = regs->r[INSN_RDX];
 
-	if (f && f->compares && given < *size &&
-	    (address == regs->r[INSN_RDI] || address == regs->r[INSN_RSI]))
-		*size = (uint32_t)given;
+	if (!f || !f->compares || given >= *size ||
+	    (address != regs->r[INSN_RDI] && address != regs->r[INSN_RSI]))
+		return 0;
+	*size = (uint32_t)given;
+	return 1;
 }
 
 TRAP_PATH int race_is_own_code(const struct race_module *module, uint64_t pc)

@@ -31,6 +31,7 @@
 struct search {
 	uint32_t looked_at;
 	uint32_t found;
+	int is_one_enough;
 	uint64_t longest_ns; /* that one of them asked for */
 };
 
@@ -121,13 +122,21 @@ TRAP_PATH static int look_at(void *arg, pid_t tid)
 		s->found++;
 		s->longest_ns = ns > s->longest_ns ? ns : s->longest_ns;
 	}
-	return ++s->looked_at >= THREADS_MAX;
+	return (s->found && s->is_one_enough) || ++s->looked_at >= THREADS_MAX;
+}
+
+TRAP_PATH static int does_anybody_sleep(struct race_slot *slot)
+{
+	struct search s = { .is_one_enough = 1 };
+
+	tasks_each(race.pid, &slot->names, look_at, &s);
+	return s.found != 0;
 }
 
 /* 0: nobody sleeps; else for how long the one that sleeps longest asked to, at least 1. */
 TRAP_PATH static uint64_t longest_sleep(struct race_slot *slot)
 {
-	struct search s = { 0, 0, 0 };
+	struct search s = { .is_one_enough = 0 };
 
 	tasks_each(race.pid, &slot->names, look_at, &s);
 	return s.longest_ns ? s.longest_ns : s.found;
@@ -176,7 +185,7 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 	while (race_slot_waits(slot) && now - slept < AWAKE_NS && now - start < most) {
 		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 		now = clock_now_ns();
-		if (longest_sleep(slot))
+		if (does_anybody_sleep(slot))
 			slept = now;
 	}
 	race_count(RACE_STALLS_OUTWAITED);

@@ -389,8 +389,8 @@ void race_note_atomic(uint64_t place);
 enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);
 /* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */
 unsigned int race_block_access(uint64_t pc);
-/* memcmp() of less than a vector reads a whole one: as many bytes of it count as it was given. */
-void race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address, uint32_t *size);
+/* memcmp() of less than a vector reads a whole one: as many bytes of it count as it was given. 1: cut. */
+int race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address, uint32_t *size);
 
 /* The instructions at pc, which lies in the text of the module. */
 static inline const void *race_code(const struct race_module *m, uint64_t pc)

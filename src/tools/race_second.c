@@ -120,9 +120,8 @@ TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *ou
 	int count = insn_back_x86_64(&query, &back);
 	if (count > 0 && back.found >= INSN_BACK_LIKELY && back.candidates[0].address) {
 		describe(m, &back.candidates[0], out);
-		uint32_t size = out->size;
-		race_block_clip(out->pc, &regs, out->address, &out->size);
-		out->is_beyond = out->size < size && out->address + out->size <= hit->address;
+		out->is_beyond = race_block_clip(out->pc, &regs, out->address, &out->size) &&
+				 out->address + out->size <= hit->address;
 		out->is_atomic = (back.candidates[0].flags & INSN_ATOMIC) != 0;
 		return;
 	}

@@ -129,7 +129,7 @@ watch -p "$objects" --at object_begin --watch '*(uint32_t *)(arg1+20)' --until o
 ok "an_argument_and_an_offset_need_no_types" $?
 
 watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free --if 'new < old' -n 4 --json
-[ $? = 0 ] && summary '.delivered == 4 and .rejected_by.condition > 0' && hits 'all(.old == null or .new < .old)'
+[ $? = 0 ] && summary '.delivered == 4 and .rejected_by.condition > 0' && hits 'any(.old) and all(.old == null or .new < .old)'
 ok "conditions_and_limits_are_of_all_objects" $?
 
 watch -p "$objects" --at object_begin 'arg1->refcount' --until object_free -n 30
