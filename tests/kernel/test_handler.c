@@ -2,7 +2,11 @@
 /* test_handler.c - the handler meets itself, and code that a signal starts again. */
 #include "common.h"
 
+#include <sys/ioctl.h>
+
+#include "base/atomic.h"
 #include "event/event.h"
+#include "trap/trap.h"
 
 static volatile uint64_t word __attribute__((aligned(64)));
 
@@ -110,10 +114,113 @@ static void plain_loop_is_not_taken_for_a_sequence(void **state)
 
 #endif
 
+/* The clock of a search: a SIGTRAP that the kernel sends, and that says nothing of an event. */
+static struct trapline_event *tick;
+static uint32_t ticks_taken;
+static uint32_t ends;
+static int hold_fd;
+
+static enum trapline_action on_tick(const struct trapline_hit *hit)
+{
+	ticks_taken++;
+	return TRAPLINE_GO_ON;
+}
+
+/* Where the handler has just read trap_had_ticks; what the end of a search does to its clock. */
+static void end_the_search(int sig, siginfo_t *info, void *context)
+{
+	ends++;
+	ioctl(hold_fd, PERF_EVENT_IOC_DISABLE, 0);
+	atomic_set(&trap_tick, (struct trapline_event *)NULL);
+	event_pause(tick);
+	event_let_go(tick);
+}
+
+static void start_ticks(void)
+{
+	tick = event_take();
+	assert_non_null(tick);
+	tick->callback = on_tick;
+	tick->scope = TRAPLINE_PROCESS;
+	tick->pid = tick->owner_pid = getpid();
+	tick->flags = TRAPLINE_NO_VALUES;
+	tick->access = TRAPLINE_AMOUNT;
+	atomic_set(&tick->state, EVENT_LIVE);
+	trap_had_ticks = 1;
+	atomic_set(&trap_tick, tick);
+	ticks_taken = ends = 0;
+}
+
+static void stop_ticks(void)
+{
+	atomic_set(&trap_tick, (struct trapline_event *)NULL);
+	trap_had_ticks = 0;
+	event_free(tick);
+}
+
+static void send_tick(void)
+{
+	siginfo_t info = {.si_signo = SIGTRAP, .si_code = SI_KERNEL};
+
+	assert_int_equal(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGTRAP, &info), 0);
+}
+
+/* Traps in whoever reads trap_had_ticks, beside the library: its handler passes it on. */
+static void hold_the_handler(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_BREAKPOINT,
+		.size = sizeof(attr),
+		.sample_period = 1,
+		.bp_type = HW_BREAKPOINT_RW,
+		.bp_addr = ADDR(&trap_had_ticks),
+		.bp_len = sizeof(trap_had_ticks),
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.sigtrap = 1,
+		.remove_on_exec = 1,
+	};
+
+	hold_fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	assert_true(hold_fd >= 0);
+}
+
+/*
+ * A search ended while a thread was between the event of a tick and its generation: it took that of
+ * after, passed for a tick of now, and ran on memory that was being unmapped.
+ */
+static void tick_of_a_search_that_ends_is_dropped(void **state)
+{
+	const struct sigaction action = {.sa_sigaction = end_the_search, .sa_flags = SA_SIGINFO};
+	struct sigaction old;
+	struct rig rig;
+
+	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
+	rig_open(&rig, BY_CALLBACK);
+	rig_watch(&rig, &word, NULL); /* has the handler put in place */
+	start_ticks();
+	send_tick();
+	send_tick();
+	assert_int_equal(ticks_taken, 2);
+
+	hold_the_handler();
+	send_tick();
+	close(hold_fd);
+	assert_int_equal(ends, 1);
+	assert_int_equal(ticks_taken, 2);
+	send_tick();
+	assert_int_equal(ticks_taken, 2);
+
+	stop_ticks();
+	rig_close(&rig);
+	assert_int_equal(sigaction(SIGTRAP, &old, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(hits_in_the_handler_end),
+		TEST(tick_of_a_search_that_ends_is_dropped),
 #if defined(__x86_64__)
 		TEST(restartable_sequence_is_let_go),
 		TEST(plain_loop_is_not_taken_for_a_sequence),
