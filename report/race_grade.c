@@ -462,14 +462,19 @@ bool race_stores_constant(const struct race_side *side)
 	       insn.immediate_bytes;
 }
 
-/* One of them stored what was there already, or was about to; NULL: nobody did. */
+/*
+ * One of them stored what was there already, or was about to; NULL: nobody did. Where the other one
+ * stores another value, it is the order that decides which one stays.
+ */
 static const struct race_side *who_stores_same(const struct race_record *record)
 {
+	const struct race_side *first = &record->first;
+
 	if (record->flags & RACE_CHANGED)
 		return NULL;
-	return record->second.access & RACE_WRITE	 ? &record->second :
-	       record->first.flags & RACE_STORES_SAME ? &record->first :
-							  NULL;
+	if (record->second.access & RACE_WRITE)
+		return first->flags & RACE_STORES_OTHER ? NULL : &record->second;
+	return first->flags & RACE_STORES_SAME ? first : NULL;
 }
 
 /*

@@ -66,6 +66,7 @@ enum race_side_flag {
 	RACE_LOCKED = 1 << 4, /* an atomic instruction; the second side alone can be one */
 	RACE_INSIDE = 1 << 5, /* by another function of libc; who called it follows in frames[] */
 	RACE_STORES_SAME = 1 << 6, /* the first side: it was about to store what was there */
+	RACE_STORES_OTHER = 1 << 7, /* the first side: another value, where nobody changed it */
 };
 
 /* One of the two accesses. */

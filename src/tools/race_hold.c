@@ -357,12 +357,15 @@ TRAP_PATH static uint64_t read_part(const struct race_target *t, int *is_readabl
 	return value;
 }
 
-TRAP_PATH static int stores_same(const struct race_target *t, uint64_t value)
+/* A flag of the first side; 0: it stores nothing, or what is not known. */
+TRAP_PATH static uint8_t what_is_stored(const struct race_target *t, uint64_t there)
 {
 	uint64_t mask = t->part_len == 8 ? ~0ull : (1ull << t->part_len * 8) - 1;
+	uint64_t stored = t->stored >> (t->part - t->address) * 8;
 
-	return t->is_stored_known &&
-	       (t->stored >> (t->part - t->address) * 8 & mask) == (value & mask);
+	if (!t->is_stored_known)
+		return 0;
+	return (stored & mask) == (there & mask) ? RACE_STORES_SAME : RACE_STORES_OTHER;
 }
 
 TRAP_PATH static void fill_second(struct race_record *record,
@@ -382,8 +385,8 @@ TRAP_PATH static void fill_second(struct race_record *record,
 		record->flags |= RACE_CHANGED;
 	if (slot->atomic_seen)
 		record->flags |= RACE_ATOMIC_SEEN;
-	if (!(record->flags & RACE_CHANGED) && stores_same(&slot->target, record->old_value))
-		record->first.flags |= RACE_STORES_SAME;
+	if (!(record->flags & RACE_CHANGED))
+		record->first.flags |= what_is_stored(&slot->target, record->old_value);
 }
 
 /* second: NULL, nobody was seen. */

@@ -96,7 +96,7 @@ uint32_t race_grade_plain(struct race_region *region, const struct race_record *
 	if (no_words || race_is_mixed(record))
 		return GRADE_A;
 	if (!(record->flags & RACE_CHANGED) &&
-	    (b->access & RACE_WRITE || a->flags & RACE_STORES_SAME))
+	    (b->access & RACE_WRITE ? !(a->flags & RACE_STORES_OTHER) : a->flags & RACE_STORES_SAME))
 		return GRADE_C;
 	return GRADE_B;
 }

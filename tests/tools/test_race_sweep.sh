@@ -39,6 +39,9 @@ quiet()
 for mode in $("$victims/race_racy" --list); do
 	sweeps "$mode" true 0.3 "$victims/race_racy" "$mode"
 done
+sweeps "each thread has a megabyte of its own" true 0.3 "$victims/race_racy_locals" read_write
+holds '.[-1].sites_refused == 0'
+ok "each thread has a megabyte of its own: sites are trapped" $?
 openmp_sleeps
 for mode in $("$victims/race_openmp" --list | grep '^wrong_'); do
 	sweeps "OpenMP $mode" "(.second.function | startswith(\"$mode\"))" 0.05 \

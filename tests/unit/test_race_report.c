@@ -108,6 +108,14 @@ static void an_unchanged_value_is_c(void **state)
 	set_side(&record.first, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
 	set_side(&record.second, RACE_READ, plain_load, sizeof(plain_load), 0, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	/* Two stores of what is there already are a habit; of two values the later one stays. */
+	set_side(&record.second, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
+	record.first.flags |= RACE_STORES_SAME;
+	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	record.first.flags ^= RACE_STORES_SAME | RACE_STORES_OTHER;
+	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_B);
 }
 
 static void unaligned_or_wide_is_a(void **state)

@@ -47,8 +47,15 @@ static inline void work(int n)
 		__asm__ volatile("" ::: "memory");
 }
 
+#ifdef THREAD_LOCAL_BYTES
+static __thread volatile char thread_local[THREAD_LOCAL_BYTES];
+#endif
+
 static void *thread_main(void *arg)
 {
+#ifdef THREAD_LOCAL_BYTES
+	thread_local[0] = 1;
+#endif
 	mode_run((int)(intptr_t)arg);
 	return NULL;
 }
