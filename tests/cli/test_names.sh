@@ -20,6 +20,8 @@ place()
 	[ $? = 0 ] && hits "length == 4 and all(.value.type == \"$3\") and (.[1:] | $4)"
 	ok "$1" $?
 }
+# An old value is unknown while threads are being armed, which is over soon.
+by_one='any(.old != null) and all(.old == null or .value.new == .value.old + 1)'
 
 place "an_enum_is_shown_by_name" 'conn->state' 'enum state' \
 	'all(.value.new == "OPEN" or .value.new == "CLOSED") and all(.function == "write_conn")'
@@ -33,8 +35,8 @@ place "a_float_is_a_number" ratio float 'all(.value.new > 0)'
 place "an_anonymous_union_is_looked_into" 'conn->as_int' int 'all(.value.new == .new)'
 place "an_element_of_an_array_is_found" 'table[3].next' 'struct conn *' \
 	'all(.value.new.symbol | test("^table(\\+0x[0-9a-f]+)?$"))'
-place "arrays_of_arrays_are_indexed" 'matrix[1][2]' int 'all(.old == null or .value.new == .value.old + 1)'
-place "an_index_may_be_a_variable" 'matrix[1][current]' int 'all(.old == null or .value.new == .value.old + 1)'
+place "arrays_of_arrays_are_indexed" 'matrix[1][2]' int "$by_one"
+place "an_index_may_be_a_variable" 'matrix[1][current]' int "$by_one"
 place "a_pointer_to_a_function_has_its_name" callback 'void (*)()' \
 	'all(.value.new.symbol == "on_read" or .value.new.symbol == "on_write")'
 place "a_string_is_read" 'conn->peer' 'const char *' \
@@ -44,18 +46,20 @@ place "a_null_pointer_is_null" message 'const char *' \
 place "a_boolean_is_true_or_false" 'conn->is_ready' bool 'all(.value.new | type == "boolean")'
 place "text_is_text" text 'char[8]' 'all(.value.new | test("^[A-Z]$"))'
 place "a_small_struct_is_shown_by_member" position 'struct point' \
-	'all(.value.new.x == 0 and (.old == null or .value.new.y == .value.old.y + 1))'
+	'any(.old != null) and
+	all(.value.new.x == 0 and (.old == null or .value.new.y == .value.old.y + 1))'
 place "a_negative_number_has_its_sign" small_number short 'all(.value.new < .value.old or .value.old < 0)'
 place "what_another_file_defines_has_its_members" 'conn->hidden->secret' long \
-	'all(.old == null or .value.new == .value.old + 1)'
+	"$by_one"
 place "a_static_variable_is_chosen_by_its_file" names_other.c:same_name long \
 	'all(.function == "other_round")'
 place "the_other_of_the_same_name_too" names.c:same_name long \
-	'all(.function == "write_globals" and (.old == null or .value.new == .value.old + 2))'
+	'any(.old != null) and
+	all(.function == "write_globals" and (.old == null or .value.new == .value.old + 2))'
 place "a_static_variable_in_a_function_is_found" count_calls::calls int \
 	'all(.function == "count_calls")'
 place "a_pointer_to_a_pointer_is_followed" '(*conn_list)->as_int' int 'all(.function == "write_conn")'
-place "an_offset_finds_the_member_that_is_there" position+4 int 'all(.old == null or .value.new == .value.old + 1)'
+place "an_offset_finds_the_member_that_is_there" position+4 int "$by_one"
 
 address=$("$trapline" watch -p "$c" --list conn --json |
 	jq -r 'select(.name == "first_conn") | .address')
@@ -88,8 +92,9 @@ watch -p "$c" 'conn->state' --limit 2
 	grep -q '^watching writes of conn->state (enum state, 4 bytes at 0x[0-9a-f]*; conn = 0x' "$tmp/err"
 ok "the_text_has_the_names_too_and_says_which_pointers_were_read" $?
 
-watch -p "$c" position --limit 2
-[ $? = 0 ] && grep -Eq '  \.y [0-9]+ -> [0-9]+ +w$' "$tmp/out" && ! grep -q '\.x' "$tmp/out"
+# Of the first hit the old value may be unknown: then all is shown.
+watch -p "$c" position --limit 4
+[ $? = 0 ] && [ "$(grep -Ec '  \.y [0-9]+ -> [0-9]+ +w$' "$tmp/out")" -ge 2 ] && ! grep -q '\.x [0-9]' "$tmp/out"
 ok "of_a_struct_only_what_changed_is_shown" $?
 
 # --- threads ---
@@ -98,7 +103,7 @@ watch -p "$c" thread_count --thread worker --limit 3 --json
 ok "a_thread_local_variable_of_a_thread_by_name" $?
 
 watch -p "$c" thread_count --thread "$c" --limit 3 --json
-[ $? = 0 ] && hits "all(.tid == $c) and (.[1:] | all(.old == null or .value.new == .value.old + 1))"
+[ $? = 0 ] && hits "all(.tid == $c) and (.[1:] | $by_one)"
 ok "a_thread_local_variable_of_a_thread_by_id" $?
 
 watch -p "$cpp" local_depth --limit 2 --json
