@@ -4,6 +4,7 @@
  * the start: the loader is asked, which a handler must not.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stddef.h>
 
 #include "base/sys.h"
@@ -67,6 +68,23 @@ static void add_functions(void *libc, const char *const *names, uint32_t access,
 	}
 }
 
+/*
+ * glibc's own name for it, which language runtimes use as well (glibc bug 11787). To ask
+ * dl_iterate_phdr() takes a lock that a child of a fork just then would never get.
+ */
+static size_t (*least_stack)(const pthread_attr_t *);
+
+size_t race_thread_local_bytes(void)
+{
+	pthread_attr_t attr;
+
+	if (!least_stack || pthread_attr_init(&attr))
+		return 0;
+	size_t bytes = least_stack(&attr);
+	pthread_attr_destroy(&attr);
+	return bytes;
+}
+
 void race_functions_prepare(void)
 {
 	ssize_t n = sys3(SYS_readlink, "/proc/self/exe", race_program_path,
@@ -78,6 +96,7 @@ void race_functions_prepare(void)
 	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 	if (!libc)
 		return;
+	*(void **)&least_stack = dlsym(libc, "__pthread_get_minstack");
 	add_functions(libc, exact_names, RACE_READ_WRITE, 0);
 	add_functions(libc, comparing_names, RACE_READ_WRITE, 1);
 	add_functions(libc, writing_names, RACE_WRITE, 0);

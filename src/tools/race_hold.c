@@ -361,10 +361,10 @@ TRAP_PATH static uint64_t read_part(const struct race_target *t, int *is_readabl
 TRAP_PATH static uint8_t what_is_stored(const struct race_target *t, uint64_t there)
 {
 	uint64_t mask = t->part_len == 8 ? ~0ull : (1ull << t->part_len * 8) - 1;
-	uint64_t stored = t->stored >> (t->part - t->address) * 8;
 
 	if (!t->is_stored_known)
 		return 0;
+	uint64_t stored = t->stored >> (t->part - t->address) * 8;
 	return (stored & mask) == (there & mask) ? RACE_STORES_SAME : RACE_STORES_OTHER;
 }
 

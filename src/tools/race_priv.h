@@ -313,8 +313,6 @@ void race_cpus_forked(void);
 
 /* race_start.c: the program's threads have all ended, and its first one only waits for ours. */
 int race_is_kept_by_us(void);
-/* At least what libc takes of each thread's stack for variables of its own. Takes the loader's lock. */
-size_t race_thread_local_bytes(void);
 /* race_sites_start.c: until the thread that keeps the traps has taken them away and is gone; 2 s at most. */
 void race_sites_end(void);
 /* Until nobody is held at one of them: 0, or -EBUSY. */
@@ -351,6 +349,8 @@ struct race_function {
 };
 #define RACE_FUNCTIONS 96
 void race_functions_prepare(void);
+/* What libc takes of each thread's stack for its variables; 0 where that does not count as stack. */
+size_t race_thread_local_bytes(void);
 
 /* .eh_frame_hdr: where the functions of an object begin, sorted. */
 struct race_eh_frame {

@@ -614,21 +614,3 @@ int race_forked(void)
 		race_cpus_end();
 	return goes_on ? begin(region, flags) : -ECANCELED;
 }
-
-static int add_thread_local(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	size_t *sum = arg;
-
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_TLS)
-			*sum += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
-	return 0;
-}
-
-size_t race_thread_local_bytes(void)
-{
-	size_t sum = 0;
-
-	dl_iterate_phdr(add_thread_local, &sum);
-	return sum;
-}
