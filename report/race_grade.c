@@ -477,6 +477,15 @@ static const struct race_side *who_stores_same(const struct race_record *record)
 	return first->flags & RACE_STORES_SAME ? first : NULL;
 }
 
+/* A destructor begins with that, and mostly the pointer is the same (Itanium C++ ABI, 2.4). */
+static bool sets_virtual_functions(const struct race_view *v, const struct race_side *stores)
+{
+	const struct race_access_place *a = stores == &v->record.first ? &v->first : &v->second;
+
+	return stores->access == RACE_WRITE && stores->size == sizeof(uint64_t) &&
+	       strstr(a->function, "::~");
+}
+
 /*
  * A flag that many set is so, and few call that a mistake; a value that was computed may be another
  * one the next time. Without the source a mov may be an atomic store too: then the doubt is too much.
@@ -484,7 +493,7 @@ static const struct race_side *who_stores_same(const struct race_record *record)
 static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v,
 				 const struct race_side *stores)
 {
-	return race_stores_constant(stores) ||
+	return race_stores_constant(stores) || sets_virtual_functions(v, stores) ||
 	       race_source_says(r, &v->first) != SOURCE_PLAIN ||
 	       race_source_says(r, &v->second) != SOURCE_PLAIN;
 }

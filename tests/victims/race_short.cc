@@ -302,6 +302,49 @@ static void wrong_write(int thread)
 			out_write(out_fd);
 }
 
+/* ---- a destructor stores the pointer to its virtual functions, which is there already ---- */
+
+struct base {
+	virtual ~base()
+	{
+	}
+	virtual NOINLINE int number()
+	{
+		return 1;
+	}
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	bool is_done = false;
+};
+
+struct derived : base {
+	~derived() override
+	{
+		for (bool is = false; !is; sched_yield()) {
+			pthread_mutex_lock(&lock);
+			is = is_done;
+			pthread_mutex_unlock(&lock);
+		}
+	}
+	NOINLINE int number() override
+	{
+		return 2;
+	}
+};
+
+static base *object = new derived;
+
+static void right_destructor(int thread)
+{
+	if (thread) {
+		delete object;
+		return;
+	}
+	object->number();
+	pthread_mutex_lock(&object->lock);
+	object->is_done = true;
+	pthread_mutex_unlock(&object->lock);
+}
+
 /* A pipe says when the other may go on. */
 static int pipes[2];
 static int has_pipe = pipe(pipes);
@@ -333,6 +376,7 @@ int main(int argc, char **argv)
 		{ "wrong_timer_beside_threads", wrong_timer, 1 },
 		{ "wrong_write", wrong_write, 2 },
 		{ "right_write", right_write, 2 },
+		{ "right_destructor", right_destructor, 2 },
 		{ "right_poll_volatile", right_poll_volatile, 2 },
 		{ "right_poll_macro", right_poll_macro, 2 },
 		{ "right_macro", right_macro, 2 },
