@@ -462,22 +462,7 @@ bool race_stores_constant(const struct race_side *side)
 	       insn.immediate_bytes;
 }
 
-/*
- * One of them stored what was there already, or was about to; NULL: nobody did. Where the other one
- * stores another value, it is the order that decides which one stays.
- */
-static const struct race_side *who_stores_same(const struct race_record *record)
-{
-	const struct race_side *first = &record->first;
-
-	if (record->flags & RACE_CHANGED)
-		return NULL;
-	if (record->second.access & RACE_WRITE)
-		return first->flags & RACE_STORES_OTHER ? NULL : &record->second;
-	return first->flags & RACE_STORES_SAME ? first : NULL;
-}
-
-/* A destructor begins with that, and mostly the pointer is the same (Itanium C++ ABI, 2.4). */
+/* A destructor begins with that, and mostly the pointer is the same (Itanium C++ ABI, 2.6). */
 static bool sets_virtual_functions(const struct race_view *v, const struct race_side *stores)
 {
 	const struct race_access_place *a = stores == &v->record.first ? &v->first : &v->second;
@@ -537,7 +522,7 @@ void race_grade(struct race_report *r, struct race_view *v)
 		v->why = "different bytes of it on each side";
 		return;
 	}
-	stores_same = who_stores_same(record);
+	stores_same = race_who_stores_same(record);
 	if (stores_same) {
 		bool is_meant = is_harmless_by_habit(r, v, stores_same);
 

@@ -15,6 +15,7 @@
 #define RECORD_RACE_H
 
 #include <linux/perf_event.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define RACE_MAGIC 0x65636172656e696cu
@@ -411,6 +412,21 @@ static inline int race_is_mixed(const struct race_record *record)
 	if (!(a->flags & RACE_DECODED) || !(b->flags & RACE_DECODED))
 		return 0;
 	return a->address != b->address || a->size != b->size;
+}
+
+/*
+ * The side that stored what was there already, or was about to; NULL: nobody did. Where the other one
+ * stores another value, it is the order that decides which one stays.
+ */
+static inline const struct race_side *race_who_stores_same(const struct race_record *record)
+{
+	const struct race_side *first = &record->first;
+
+	if (record->flags & RACE_CHANGED)
+		return NULL;
+	if (record->second.access & RACE_WRITE)
+		return first->flags & RACE_STORES_OTHER ? NULL : &record->second;
+	return first->flags & RACE_STORES_SAME ? first : NULL;
 }
 
 /*

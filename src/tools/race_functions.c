@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_functions.c - where libc's memory functions are, the variants for this processor. Once, at
- * the start: the loader is asked, which a handler must not.
+ * race_functions.c - where libc's memory functions are, the variants for this processor, and what its
+ * threads need. Once, at the start: the loader is asked, which a handler must not.
  */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stddef.h>
 
 #include "base/sys.h"
@@ -74,15 +73,9 @@ static void add_functions(void *libc, const char *const *names, uint32_t access,
  */
 static size_t (*least_stack)(const pthread_attr_t *);
 
-size_t race_thread_local_bytes(void)
+size_t race_least_stack(const pthread_attr_t *attr)
 {
-	pthread_attr_t attr;
-
-	if (!least_stack || pthread_attr_init(&attr))
-		return 0;
-	size_t bytes = least_stack(&attr);
-	pthread_attr_destroy(&attr);
-	return bytes;
+	return least_stack ? least_stack(attr) : 0;
 }
 
 void race_functions_prepare(void)

@@ -23,6 +23,7 @@
 #ifndef TOOLS_RACE_PRIV_H
 #define TOOLS_RACE_PRIV_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -349,8 +350,8 @@ struct race_function {
 };
 #define RACE_FUNCTIONS 96
 void race_functions_prepare(void);
-/* What libc takes of each thread's stack for its variables; 0 where that does not count as stack. */
-size_t race_thread_local_bytes(void);
+/* What libc needs of a thread's stack, for the thread's own variables above all; 0: not known. */
+size_t race_least_stack(const pthread_attr_t *attr);
 
 /* .eh_frame_hdr: where the functions of an object begin, sorted. */
 struct race_eh_frame {

@@ -95,10 +95,7 @@ uint32_t race_grade_plain(struct race_region *region, const struct race_record *
 		return GRADE_C;
 	if (no_words || race_is_mixed(record))
 		return GRADE_A;
-	if (!(record->flags & RACE_CHANGED) &&
-	    (b->access & RACE_WRITE ? !(a->flags & RACE_STORES_OTHER) : a->flags & RACE_STORES_SAME))
-		return GRADE_C;
-	return GRADE_B;
+	return race_who_stores_same(record) ? GRADE_C : GRADE_B;
 }
 
 static void add_place(struct line *l, const struct race_region *region, uint64_t place)

@@ -577,7 +577,7 @@ static int start_thread(void)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES + race_thread_local_bytes());
+	pthread_attr_setstacksize(&attr, STACK_BYTES + race_least_stack(&attr));
 	sites.keeper = 0;
 	sys4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, &ours, &mask, 8);
 	int err = sites.create(&thread, &attr, keep_traps, NULL);

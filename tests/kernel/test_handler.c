@@ -195,8 +195,8 @@ static void tick_of_a_search_that_ends_is_dropped(void **state)
 	struct sigaction old;
 	struct rig rig;
 
-	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
 	rig_open(&rig, BY_CALLBACK);
+	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
 	rig_watch(&rig, &word, NULL); /* has the handler put in place */
 	start_ticks();
 	send_tick();

@@ -48,14 +48,11 @@ static inline void work(int n)
 }
 
 #ifdef THREAD_LOCAL_BYTES
-static __thread volatile char thread_local[THREAD_LOCAL_BYTES];
+static __thread char locals[THREAD_LOCAL_BYTES] __attribute__((used));
 #endif
 
 static void *thread_main(void *arg)
 {
-#ifdef THREAD_LOCAL_BYTES
-	thread_local[0] = 1;
-#endif
 	mode_run((int)(intptr_t)arg);
 	return NULL;
 }
