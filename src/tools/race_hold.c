@@ -495,6 +495,8 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	uint64_t start = clock_now_ns();
 	slot->opened_ns = start;
 	slot->old_value = read_part(t, &is_readable);
+	int came_before = atomic_get(&slot->state) != SLOT_OPEN ||
+			  atomic_get(&slot->locked.state) != 0;
 	if (race_is_on_cpus() && !(t->access & RACE_WRITE))
 		race_cpu_pass_over(t->part, t->part_len, slot->old_value);
 	if (is_readable) {
@@ -515,8 +517,8 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	int is_filled = atomic_get(&slot->state) == SLOT_FILLED;
 	race_count(RACE_STALLS);
 	int has_locked = atomic_get(&slot->locked.state) == 2;
-	/* Who came before the old value was read has changed it already. */
-	if ((is_filled && slot->second.new_value == slot->old_value) ||
+	/* Who came before the old value was read has changed it already, and others may have since. */
+	if (came_before || (is_filled && slot->second.new_value == slot->old_value) ||
 	    (has_locked && slot->locked.new_value == slot->old_value))
 		slot->old_value = earlier;
 	if (is_filled)

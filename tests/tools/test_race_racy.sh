@@ -17,6 +17,7 @@ while read -r mode kind grades one two; do
 		$sides == ([\"$one\", \"$two\"] | sort)" "$victims/race_racy" "$mode"
 done <<LIST
 read_write		read-write	B	word_read	word_write
+read_write_beside_many	read-write	B	word_read	word_write
 write_write		write-write	B	word_write	word_write
 read_modify_write	write-write	A	word_increment	word_increment
 volatile_update		write		B	common_increment common_increment
@@ -40,7 +41,7 @@ locked_and_store	write-write	B	requests_add	requests_set
 LIST
 
 "$victims/race_racy" --list >"$tmp/modes"
-[ "$(wc -l <"$tmp/modes")" = 21 ]
+[ "$(wc -l <"$tmp/modes")" = 22 ]
 ok "all modes are in the list" $?
 
 openmp_sleeps

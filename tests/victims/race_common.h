@@ -17,6 +17,7 @@
 
 #define NOINLINE __attribute__((noinline, noclone))
 #define ROUND 100
+#define THREADS_MAX 100
 
 struct mode {
 	const char *name;
@@ -59,7 +60,7 @@ static void *thread_main(void *arg)
 
 static inline int run_modes(int argc, char **argv, const struct mode *modes, size_t count)
 {
-	pthread_t threads[16];
+	pthread_t threads[THREADS_MAX];
 
 	for (size_t i = 0; argc > 2 && i < count; i++) {
 		if (strcmp(argv[1], modes[i].name) != 0)

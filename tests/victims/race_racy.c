@@ -30,6 +30,15 @@ static void read_write(int thread)
 		}
 }
 
+/* It takes long to watch all these threads, and what the one writer stores only grows. */
+static void read_write_beside_many(int thread)
+{
+	if (thread < 2)
+		read_write(thread);
+	while (is_running())
+		usleep(1000);
+}
+
 static void write_write(int thread)
 {
 	for (long n = thread; is_running();)
@@ -501,6 +510,7 @@ int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
 		{ "read_write", read_write, 2 },
+		{ "read_write_beside_many", read_write_beside_many, THREADS_MAX },
 		{ "write_write", write_write, 2 },
 		{ "read_modify_write", read_modify_write, 2 },
 		{ "volatile_update", volatile_update, 2 },
