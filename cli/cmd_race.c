@@ -50,6 +50,8 @@ static const struct opt options[] = {
 	  "one that hangs on" },
 	{ "until-covered", 0, OPT_COUNT, AT(until_covered), "N",
 	  "with --sweep: end when each access that is reached was held N times" },
+	{ "vary", 0, OPT_LIST, AT(vary), "NAME=VALUE,...",
+	  "with --sweep or --replay: runs differ in this variable of the environment; may be repeated" },
 	{ "heap", 0, OPT_FLAG, AT(heap), NULL,
 	  "tell who allocated a block that is raced for, and who freed it" },
 	{ "replay", 0, OPT_STRING, AT(replay), "FINGERPRINT",
@@ -104,6 +106,7 @@ struct race_cli {
 	uint64_t reached;  /* sites, at the end of the last run */
 	uint64_t still_runs; /* since that was another number */
 	struct race_focus focus;
+	struct race_vary vary;
 	uint64_t run_ns;     /* when this run began */
 	uint64_t longest_ns; /* of the runs that ended by themselves */
 	uint64_t cut_ns;     /* when this one was told to end; 0: it was not */
@@ -182,6 +185,9 @@ static int read_sweep(struct race_cli_settings *set)
 
 	if (!set->sweep && ((set->time && !set->replay) || set->until_covered))
 		return cli_wrong(COMMAND, "--time and --until-covered go with --sweep");
+	if (!set->sweep && !set->replay && set->vary.count)
+		return cli_wrong(COMMAND, "--vary goes with --sweep or --replay, which run CMD again and "
+				 "again");
 	if (!set->time) {
 		set->time_ns = set->until_covered ? UINT64_MAX : SWEEP_NS;
 		return 0;
@@ -280,6 +286,8 @@ static void read_records(struct race_cli *c)
 	while (race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v))
 			continue;
+		if (v->is_new)
+			snprintf(v->varied, sizeof(v->varied), "%s", c->vary.now);
 		if (!c->first_ns && race_verdict(v, c->set.grade_max) == RACE_SHOWN)
 			c->first_ns = record.time_ns;
 	}
@@ -396,6 +404,7 @@ static int wait_for_end(struct race_cli *c)
 		return 0;
 	}
 	race_focus_ran(&c->focus, took);
+	race_vary_ran(&c->vary, took);
 	if (took > c->longest_ns)
 		c->longest_ns = took;
 	return status;
@@ -426,6 +435,7 @@ static void run(struct race_cli *c)
 	while (sweep_goes_on(c)) {
 		if (!c->set.replay)
 			race_focus_choose(&c->focus, c->run.region);
+		race_vary_choose(&c->vary);
 		if (race_command_start(&c->set, &c->run) != CLI_OK)
 			break;
 		int status = wait_for_end(c);
@@ -501,6 +511,7 @@ static int finish(struct race_cli *c)
 	totals.torn = c->torn;
 	totals.runs = c->runs;
 	totals.runs_cut = c->runs_cut;
+	totals.is_varied = c->vary.count != 0;
 	end.wall_s = (uint64_t)time(NULL);
 	totals.wall_ns = now_ns() - c->started_ns;
 	if (c->first_ns > c->started_ns)
@@ -518,6 +529,8 @@ static int finish(struct race_cli *c)
 	}
 	int blind = say_blindness(&totals);
 	say_refusal(c, &totals);
+	if (!c->set.is_sarif)
+		(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
 	if (c->set.replay && !c->set.is_sarif)
 		(c->set.json ? race_replay_json : race_replay_text)(&c->replay, c->run.region, &totals,
 								    c->out);
@@ -534,6 +547,7 @@ static void release(struct race_cli *c)
 {
 	race_report_close(c->report);
 	race_policy_close(&c->policy);
+	race_vary_close(&c->vary);
 	race_region_close(&c->run);
 	if (c->out && c->set.output)
 		fclose(c->out);
@@ -548,7 +562,11 @@ int cmd_race(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
-	status = race_replay_open(&c.set, &c.replay);
+	status = race_vary_open(&c.set.vary, &c.vary);
+	if (!status)
+		status = race_replay_open(&c.set, &c.replay);
+	if (!status)
+		status = race_vary_like(&c.vary, c.replay.race.varied);
 	if (!status)
 		status = race_policy_open(&c.set, &c.policy);
 	if (!status)
@@ -562,6 +580,7 @@ int cmd_race(int argc, char **argv)
 	if (!status)
 		race_report_set_policy(c.report, &c.policy);
 	catch_signals();
+	race_vary_choose(&c.vary);
 	c.started_ns = now_ns();
 	if (!status)
 		status = c.set.pid ? race_attach_start(&c.set, &c.run) :

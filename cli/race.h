@@ -7,6 +7,7 @@
 #include "cli/opts.h"
 #include "cli/race_cpus.h"
 #include "cli/race_ticks.h"
+#include "cli/race_vary.h"
 #include "report/race.h"
 #include "report/race_places.h"
 
@@ -33,6 +34,7 @@ struct race_cli_settings {
 	int heap;
 	const char *replay; /* a fingerprint */
 	const char *from;
+	struct opt_list vary;
 	pid_t pid; /* of a process that runs already; 0: the command */
 	uint64_t for_ns;
 	char **command;
@@ -124,6 +126,7 @@ void race_replay_json(const struct race_replay_run *replay, const struct race_re
 struct race_focus {
 	bool is_on; /* for some only */
 	uint64_t runs;
+	uint64_t others; /* runs, for all */
 	uint64_t focused_ns; /* spent in such runs */
 	uint64_t other_ns;
 };

@@ -14,6 +14,8 @@
 
 #define FIRST_RUNS 2u /* go for all: there is nothing yet to draw from */
 #define SITES_FOR_ONE_MORE 16u
+#define NOTED_RUNS 6u /* one in so many of those that go for all */
+#define DRAWS 16u
 
 static uint64_t draw(uint64_t below)
 {
@@ -25,9 +27,25 @@ static uint64_t draw(uint64_t below)
 	return random % below;
 }
 
+/* Half of them are sites where threads come to the same address, if some are known. */
+static uint64_t draw_site(struct race_region *region, uint64_t known)
+{
+	uint64_t place = region->held[draw(known)];
+
+	for (uint64_t n = draw(2) * DRAWS; n; n--) {
+		const struct race_site *site = race_add_site(region, place);
+
+		if (site && site->meets)
+			break;
+		place = region->held[draw(known)];
+	}
+	return place;
+}
+
 void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
 {
 	focus->runs++;
+	focus->others += !focus->is_on;
 	*(focus->is_on ? &focus->focused_ns : &focus->other_ns) += took_ns;
 }
 
@@ -41,11 +59,14 @@ void race_focus_choose(struct race_focus *focus, struct race_region *region)
 	focus->is_on = focus->runs >= FIRST_RUNS && focus->focused_ns <= focus->other_ns &&
 		       known > 1 && !region->sites_refused;
 	__atomic_store_n(&region->focus_count, 0u, __ATOMIC_RELEASE);
+	/* Not among the first ones: most races are found by then. */
+	__atomic_store_n(&region->is_noting, !focus->is_on && focus->others % NOTED_RUNS == NOTED_RUNS / 2,
+			 __ATOMIC_RELEASE);
 	if (!focus->is_on)
 		return;
 	uint64_t most = 1 + known / SITES_FOR_ONE_MORE;
 	uint64_t count = 1 + draw(most < RACE_FOCUS ? most : RACE_FOCUS);
 	for (uint64_t i = 0; i < count; i++)
-		region->focus[i] = region->held[draw(known)];
+		region->focus[i] = draw_site(region, known);
 	__atomic_store_n(&region->focus_count, count, __ATOMIC_RELEASE);
 }

@@ -451,6 +451,7 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 	note_pair(v, record->pair);
 	if (!v->seen_ns)
 		v->seen_ns = record->time_ns;
+	v->is_new = !old;
 	*out = v;
 	return 0;
 }
@@ -519,6 +520,14 @@ static void add_process(const struct race_process *p, struct race_totals *out)
 	out->sites_refused += p->sites_error != 0;
 }
 
+static bool is_loaded(const struct race_region *region, const char *name)
+{
+	for (size_t i = 0; i < RACE_FILES; i++)
+		if (region->files[i].ready && strstr(region->files[i].path, name))
+			return true;
+	return false;
+}
+
 void race_totals(const struct race_region *region, struct race_totals *out)
 {
 	out->lost_processes = region->lost_processes;
@@ -526,6 +535,8 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->sites = region->sites_covered;
 	out->is_sweep = region->settings.is_sweep != 0;
 	out->is_replay = region->settings.range_count != 0;
+	out->has_openmp = is_loaded(region, "/libgomp.so") || is_loaded(region, "/libomp.so") ||
+			  is_loaded(region, "/libiomp5.so");
 	out->sites_lost = region->sites_lost;
 	if (out->is_sweep)
 		race_coverage(region, 1, &out->coverage);

@@ -43,6 +43,8 @@ struct race_view {
 	bool is_baselined;
 	const struct suppression *suppressed; /* by which; NULL: one of its stacks at least is not */
 	uint64_t seen_ns; /* CLOCK_MONOTONIC of its first record */
+	bool is_new;	  /* the last record of it was the first */
+	char varied[256]; /* NAME=VALUE, by newlines: what that run alone had; empty: nothing */
 };
 
 struct race_report;
@@ -147,6 +149,8 @@ struct race_totals {
 	uint64_t lost_processes;
 	bool is_sweep;
 	bool is_replay; /* of one race: its places alone */
+	bool is_varied; /* runs differed in their environment */
+	bool has_openmp;
 	/* By race_count_sites(), not in a sweep: about so many could be held, in the objects met. */
 	uint64_t sites_there;
 	uint64_t objects;

@@ -174,6 +174,27 @@ static void print_line(json_t *j, FILE *f)
 	json_decref(j);
 }
 
+/* {"NAME": "VALUE"} of the run in which it was seen first; null: as all others. */
+static json_t *varied_of(const struct race_view *v)
+{
+	char text[sizeof(v->varied)];
+	char *rest = text;
+
+	if (!v->varied[0])
+		return json_null();
+	memcpy(text, v->varied, sizeof(text));
+	json_t *j = json_object();
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		char *value = strchr(line, '=');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		json_object_set_new(j, line, json_string(value));
+	}
+	return j;
+}
+
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 {
 	const struct race_record *record = &v->record;
@@ -194,10 +215,12 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	json_object_set_new(j, "heap", heap_of(r, record));
 	json_object_set_new(j, "old", json_number(record->old_value));
 	json_object_set_new(j, "new", json_number(record->new_value));
+	json_object_set_new(j, "held_ns", json_number(record->held_ns));
 	json_object_set_new(j, "count", json_number(race_report_times(r, v)));
 	json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
 	json_object_set_new(j, "why", json_string(v->why));
 	json_object_set_new(j, "pid", json_integer(record->pid));
+	json_object_set_new(j, "varied", varied_of(v));
 	if (race_report_policy(r)->syntax) {
 		char *suppression = race_suppression(r, v);
 

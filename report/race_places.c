@@ -68,12 +68,26 @@ static void read_side(json_t *j, struct race_replay_side *side)
 	side->is_memory_function = json_is_string(via);
 }
 
+static void read_varied(json_t *j, char *out, size_t n)
+{
+	const char *name;
+	json_t *value;
+	size_t used = 0;
+
+	*out = '\0';
+	json_object_foreach(j, name, value)
+		if (used < n && json_is_string(value))
+			used += (size_t)snprintf(out + used, n - used, "%s%s=%s", used ? "\n" : "", name,
+						 json_string_value(value));
+}
+
 static void read_race(json_t *j, struct race_replay *out)
 {
 	const char *grade = json_string_value(json_object_get(j, "grade"));
 
 	copy_text(j, "fingerprint", out->fingerprint, sizeof(out->fingerprint));
 	out->grade = grade && *grade ? *grade : 'B';
+	read_varied(json_object_get(j, "varied"), out->varied, sizeof(out->varied));
 	read_side(json_object_get(j, "first"), &out->sides[0]);
 	read_side(json_object_get(j, "second"), &out->sides[1]);
 }

@@ -357,6 +357,9 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 			      "partialFingerprints", "traplineRace/v1", v->fingerprint,
 			      "occurrenceCount", times_of(r, v), "properties",
 			      "grade", grade, "variable", race_json_text(v->variable));
+	if (v->varied[0])
+		json_object_set_new(json_object_get(j, "properties"), "firstSeenWith",
+				    race_json_text(v->varied));
 	json_t *flows = code_flows(r, v);
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);

@@ -186,6 +186,10 @@ static void print_meaning(const struct race_totals *t, size_t shown, FILE *f)
 		      f);
 	else
 		print_chance(t, f);
+	if (t->is_sweep && t->has_openmp && !t->is_varied)
+		fputs("OpenMP shares loops out by the number of threads: some races are there with "
+		      "others only (--vary OMP_NUM_THREADS=2,4,36)\n",
+		      f);
 }
 
 static void print_small_stacks(const struct race_totals *t, FILE *f)

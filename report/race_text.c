@@ -141,6 +141,12 @@ void race_print_text(struct race_report *r, const struct race_view *v, FILE *f)
 		", after %" PRIu64 " us\n", record->len, record->address, record->old_value,
 		record->new_value, record->held_ns / 1000);
 	print_memory(r, record, f);
+	if (v->varied[0]) {
+		fputs("  first seen with ", f);
+		for (const char *c = v->varied; *c; c++)
+			*c == '\n' ? fputs(", ", f) : fputc(*c, f);
+		fputc('\n', f);
+	}
 	/* From the first column on, to be copied into a file. */
 	char *suppression = race_suppression(r, v);
 	if (suppression)

@@ -252,6 +252,8 @@ struct race_site {
 	uint32_t flags;	    /* enum race_site_flag */
 	uint32_t depth; /* in a sweep: 2^depth passes at once were seen */
 	uint32_t outwaits; /* stalls there that went on while others slept */
+	uint32_t meets; /* in a sweep: other threads come to an address that ends so; 0: not known */
+	uint32_t reserved;
 };
 
 enum race_site_flag {
@@ -359,6 +361,7 @@ struct race_region {
 	/* Of a sweep: in this run these sites alone are held; count 0: all. Changed between runs. */
 	uint64_t focus_count;
 	uint64_t focus[RACE_FOCUS]; /* places */
+	uint64_t is_noting; /* this run: it is noted at first who touches what, and nobody is held */
 	uint64_t outwait_since_ns; /* first asked for; CLOCK_MONOTONIC */
 	uint64_t outwaited_ns;	   /* stalls that went on while others slept, in all runs */
 	uint64_t process_count;	 /* that began, ever */

@@ -126,7 +126,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 	if (err && race_walk_anywhere(&pc))
 		return;
 	if (pc == hit->ip) {
-		race_hold(hit, NULL);
+		race_hold(hit, NULL, NULL);
 		return;
 	}
 	race_count(race_aim_at(hit->tid, pc) ? RACE_AIMS_REFUSED : RACE_AIMS);

@@ -251,6 +251,6 @@ TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
 	put_away(aim);
 	race_budget_spend(race.budget.trap_ns, 1);
 	if (!hit->async)
-		race_hold(hit, NULL);
+		race_hold(hit, NULL, NULL);
 	return TRAPLINE_GO_ON;
 }

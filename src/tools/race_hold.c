@@ -415,7 +415,9 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	const struct race_target *t = &slot->target;
 	record->time_ns = clock_now_ns();
 	record->held_since_ns = slot->opened_ns;
-	record->held_ns = (second ? second->hit_ns : record->time_ns) - slot->opened_ns;
+	/* Who comes while the watch is put on all threads was there before the stall began. */
+	uint64_t end_ns = second ? second->hit_ns : record->time_ns;
+	record->held_ns = end_ns > slot->opened_ns ? end_ns - slot->opened_ns : 0;
 	record->address = t->part;
 	record->place = race_place_of(t->part);
 	record->old_value = slot->old_value;
@@ -499,6 +501,8 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 			  atomic_get(&slot->locked.state) != 0;
 	if (race_is_on_cpus() && !(t->access & RACE_WRITE))
 		race_cpu_pass_over(t->part, t->part_len, slot->old_value);
+	if (slot->spot)
+		race_spot_is_watched(slot->spots, slot->spot);
 	if (is_readable) {
 		wait_for_second(slot, delay_ns);
 		slot->outwaited_ns = race_outwait(slot);
@@ -539,9 +543,11 @@ TRAP_PATH static void note_covered(const struct race_site *site)
 }
 
 TRAP_PATH static int hold(const struct trapline_hit *hit,
-			   const struct race_target *target,
-			   const struct race_module *module)
+			  const struct race_spots *spots, struct race_spot *spot,
+			  const struct race_target *target,
+			  const struct race_module *module)
 {
+	uint64_t all_ns = race_process_cpu_ns();
 	uint64_t cpu_ns = race_thread_cpu_ns();
 	uint64_t start = clock_now_ns();
 	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
@@ -559,9 +565,11 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 		race_slot_free(slot);
 		return -EBUSY;
 	}
-	uint64_t delay = race_delay_ns(site, start);
+	uint64_t delay = race_delay_ns(site, spot && spot->meets, start);
 	slot->tid = hit->tid;
 	slot->until_ns = start + delay + LEFT_AFTER_NS;
+	slot->spots = spots;
+	slot->spot = spot;
 	slot->target = *target;
 	slot->site = race_place_of(hit->ip);
 	slot->is_explained = 0;
@@ -583,7 +591,9 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 		if (counter_get(&race.process->counters[RACE_FOUND]) != found)
 			counter_add(&site->found, 1u);
 	}
-	race_budget_stalled(asked, waited, race_thread_cpu_ns() - cpu_ns);
+	cpu_ns = race_thread_cpu_ns() - cpu_ns;
+	all_ns = race_process_cpu_ns() - all_ns;
+	race_budget_stalled(asked, waited, cpu_ns, all_ns > cpu_ns ? all_ns - cpu_ns : 0);
 	return waited ? 0 : -EFAULT;
 }
 
@@ -618,7 +628,8 @@ TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_sp
 	return 0;
 }
 
-TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *spot)
+TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spots *spots,
+			struct race_spot *spot)
 {
 	const struct race_module *module;
 	struct race_target target;
@@ -642,5 +653,5 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spot *
 	/* At a call nothing is accessed that a breakpoint alone could tell. */
 	if (!spot || !spot->call)
 		race_note_seen(hit->ip);
-	return hold(hit, &target, module);
+	return hold(hit, spots, spot, &target, module);
 }

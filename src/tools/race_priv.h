@@ -16,6 +16,7 @@
  *	race_cpus.c	watches of the CPUs, for all threads at once
  *	race_end.c	when nobody looks any more
  *	race_sites.c	or, in a sweep, a thread comes to one of the sites that are trapped
+ *	race_meet.c	to an address, perhaps, that other threads come to as well
  *
  * All of it but the start runs inside SIGTRAP. No lock: a slot or an aim belongs to one thread
  * from a compare-and-exchange of its state to the next.
@@ -95,12 +96,17 @@ struct race_caught {
 	struct race_side side;
 };
 
+struct race_spots;
+struct race_spot;
+
 struct race_slot {
 	uint32_t state; /* a futex */
 	pid_t tid;
 	struct trapline_event *event;
 	struct race_target target;
 	uint64_t site; /* place of the instruction held */
+	const struct race_spots *spots; /* in a sweep: where it is trapped; */
+	struct race_spot *spot;		/* or NULL */
 	uint64_t opened_ns;
 	uint64_t until_ns;     /* later its owner has left it: by siglongjmp, or dead */
 	uint32_t is_explained; /* somebody was seen, though none that counts */
@@ -247,6 +253,12 @@ static inline int race_is_replay(void)
 static inline int race_is_focused(void)
 {
 	return atomic_get(&race.region->focus_count) != 0;
+}
+
+/* One run of a sweep in which it is noted at first who touches what. */
+static inline int race_is_noting(void)
+{
+	return atomic_get(&race.region->is_noting) != 0;
 }
 
 /* race_is_in_range() tells which sites are to be held; else all are. */
@@ -471,10 +483,10 @@ static inline int race_is_forking(void)
 /*
  * race_hold.c: the thread stands before the instruction at hit->ip. 0: it was held. -EBUSY: no watch
  * was free; -EFAULT: its own stack or a constant; -ENOENT: nothing to be held there. spot: what a
- * sweep knows of the place, or NULL.
+ * sweep knows of the place, one of spots; or NULL.
  */
-struct race_spot;
-int race_hold(const struct trapline_hit *hit, const struct race_spot *spot);
+int race_hold(const struct trapline_hit *hit, const struct race_spots *spots,
+	      struct race_spot *spot);
 /* Which bytes of the access are watched: a naturally aligned piece, by chance when it has several. */
 void race_choose_part(struct race_target *target);
 /* race_call_targets.c: what the call will touch, first. 0, or -ENOENT: nothing for certain. */
@@ -511,6 +523,8 @@ struct race_spot {
 	/* Drawn when it was armed: */
 	uint32_t skip;	   /* passes that go by before the first hold */
 	uint32_t wanted;   /* threads to be held, most often at once; 0: it goes off */
+	uint32_t notes;	   /* ... after so many passes, which are noted */
+	uint32_t meets;	   /* who comes to an address that ends so is held; 0: who comes */
 	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
 	uint8_t is_escaped; /* of the own frame, but its address was given away */
 	uint8_t call;	    /* enum race_call: a call that touches memory */
@@ -540,11 +554,27 @@ struct race_spot_queue {
 };
 extern struct race_spot_queue race_spot_queue;
 
+/*
+ * race_meet.c: a thread is about to execute the spot's instruction, with these registers. Note what
+ * it touches, and whether another one did; or is it the address that spot->meets means?
+ */
+void race_meet_note(const void *code, const struct race_spot *spot, const struct insn_regs *regs,
+		    uint32_t tid);
+int race_meet_is_there(const void *code, const struct race_spot *spot,
+		       const struct insn_regs *regs);
+
+/* A thread is held there, and the watch is on: the others need not trap any more. */
+void race_spot_is_watched(const struct race_spots *spots, struct race_spot *spot);
+
 struct trapline_trap_hit;
 void race_on_site(const struct trapline_trap_hit *hit);
-/* It is about to be armed: which passes, and how many threads, will be held? The first time in this
- * process, perhaps none. */
-void race_spot_arm(struct race_spot *spot, int is_first_time);
+/* It is about to be armed: which passes, and how many threads, will be held? */
+enum race_arming {
+	RACE_ARM_FIRST, /* in this process: perhaps none */
+	RACE_ARM_AGAIN,
+	RACE_ARM_TO_NOTE, /* none: who touches what is noted */
+};
+void race_spot_arm(struct race_spot *spot, enum race_arming why);
 /* Of a module: what was gone through. */
 struct race_listing {
 	const struct race_module *module;
@@ -586,8 +616,10 @@ uint64_t race_budget_left(uint64_t now_ns);
 uint64_t race_budget_wait_ns(uint64_t now_ns);
 /* is_in_thread: CPU time of the caller. */
 void race_budget_spend(uint64_t ns, int is_in_thread);
-void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns);
-uint64_t race_delay_ns(const struct race_site *site, uint64_t now_ns);
+/* cpu_ns: used by the thread that was held; others_ns: by all others meanwhile. */
+void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns, uint64_t others_ns);
+/* is_aimed: others are known to come to that address. */
+uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);
 uint64_t race_process_cpu_ns(void);
 uint64_t race_thread_cpu_ns(void);

@@ -34,6 +34,10 @@
  */
 #define HELD_AT_FIRST 12u
 #define HELD_AT_FIRST_FEW 3u
+/* Who touches what is noted, of each site that many times: long loops, or many sites. */
+#define NOTED_LEAST 128u
+#define NOTED_DOUBLINGS 5u
+#define AIMED_PASSES 1024u /* that were another address; then it is taken away */
 /* One trap by int3 and its signal, where none was measured. */
 #define PASS_NS 2500u
 
@@ -45,6 +49,9 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 	uint32_t state = SPOT_ARMED;
 	uint32_t at = atomic_get(&q->in);
 
+	/* Asked for, and still here: the thread that takes it away may be waiting for this very CPU. */
+	if (atomic_get(&spot->state) == SPOT_ASKED)
+		sys0(SYS_sched_yield);
 	if (atomic_get(&spot->state) != SPOT_ARMED)
 		return;
 	do
@@ -92,21 +99,48 @@ static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
 	return least + (uint32_t)(random >> 16) % least;
 }
 
-void race_spot_arm(struct race_spot *spot, int is_first_time)
+/* It was held before by whoever came first: which round, and how many threads, is by chance now. */
+static void draw(struct race_spot *spot)
 {
 	uint64_t random = race_random();
-	uint32_t depth = spot->site ? counter_get(&spot->site->depth) : 0;
+	uint32_t depth = counter_get(&spot->site->depth);
 
-	spot->skip = 0;
-	spot->wanted = 1;
-	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS) {
-		if (random % (depth == 0 ? SKIPS_AT_FIRST : race_is_focused() ? 2 : 4) == 0)
-			spot->skip = passes_to_skip(random >> 8, depth);
-		if (random / 4 % 4 < 2 && !race_is_focused())
-			spot->wanted = 2 + (uint32_t)(random / 4 % 2);
+	if (random % (depth == 0 ? SKIPS_AT_FIRST : race_is_focused() ? 2 : 4) == 0)
+		spot->skip = passes_to_skip(random >> 8, depth);
+	if (random / 4 % 4 < 2 && !race_is_focused())
+		spot->wanted = 2 + (uint32_t)(random / 4 % 2);
+	if (random / 16 % 2)
+		spot->meets = atomic_get(&spot->site->meets);
+	if (spot->meets) {
+		spot->skip = 0;
+		spot->wanted = 1; /* the others come at full speed */
 	}
-	if (is_first_time && !race_is_for_some() && is_let_off(spot))
+}
+
+/* The same for all sites of a process: what is short is over then, and the rest is for the long ones. */
+static uint32_t passes_to_note(void)
+{
+	static uint32_t passes;
+
+	if (!passes)
+		passes = NOTED_LEAST << race_random() % NOTED_DOUBLINGS;
+	return passes;
+}
+
+void race_spot_arm(struct race_spot *spot, enum race_arming why)
+{
+	spot->skip = 0;
+	spot->notes = 0;
+	spot->meets = 0;
+	spot->wanted = 1;
+	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS)
+		draw(spot);
+	if (why == RACE_ARM_TO_NOTE) {
 		spot->wanted = 0;
+		spot->notes = passes_to_note();
+	} else if (why == RACE_ARM_FIRST && !race_is_for_some() && is_let_off(spot)) {
+		spot->wanted = 0;
+	}
 	atomic_set(&spot->holds, 0u);
 	atomic_set(&spot->last_tid, 0u);
 	atomic_set(&spot->passes, 0u);
@@ -125,8 +159,7 @@ TRAP_PATH static void note_depth(const struct race_spot *spot)
 }
 
 /* 1: this thread is to be held here. */
-TRAP_PATH static int take_turn(const struct race_spots *set, struct race_spot *spot,
-			       uint32_t tid)
+TRAP_PATH static int take_turn(struct race_spot *spot, uint32_t tid)
 {
 	uint32_t holds = atomic_get(&spot->holds);
 
@@ -137,13 +170,19 @@ TRAP_PATH static int take_turn(const struct race_spots *set, struct race_spot *s
 	atomic_set(&spot->last_tid, tid);
 	if (holds == 0)
 		note_depth(spot);
-	if (holds + 1 == spot->wanted)
-		ask_off(set, spot);
 	return 1;
 }
 
+/* Not before: who runs through without a trap is past the race by the time the watch is on. */
+TRAP_PATH void race_spot_is_watched(const struct race_spots *set, struct race_spot *spot)
+{
+	if (atomic_get(&spot->holds) >= spot->wanted)
+		ask_off(set, spot);
+}
+
 TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid,
-			      struct race_spot *spot, uint64_t now)
+			      const struct race_spots *set, struct race_spot *spot,
+			      uint64_t now)
 {
 	const ucontext_t *context = trap->context;
 	const struct trapline_hit hit = {
@@ -156,8 +195,10 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 		.context = trap->context,
 	};
 
-	if (race_hold(&hit, spot) == -EFAULT &&
-	    counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
+	int err = race_hold(&hit, set, spot);
+	if (err)
+		race_spot_is_watched(set, spot);
+	if (err == -EFAULT && counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
 		set_flag(spot, RACE_SITE_POINTLESS);
 }
 
@@ -178,6 +219,30 @@ TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
 	    !insn_address(&insn, 0, &regs, &address))
 		race_note_atomic(race_place_of(address));
 	ask_off(set, spot);
+}
+
+/* Of a spot that is to hold nobody, or not yet. */
+TRAP_PATH static void note(const struct trapline_trap_hit *trap, const struct race_spots *set,
+			   const struct race_spot *spot)
+{
+	struct insn_regs regs;
+
+	if (!trap_has_room(RACE_ROOM_TICK))
+		return;
+	insn_regs_from_context(trap->context, &regs);
+	race_meet_note(race_code(set->module, trap->address), spot, &regs,
+		       (uint32_t)sys_gettid());
+}
+
+TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap,
+				 const struct race_spots *set, const struct race_spot *spot)
+{
+	struct insn_regs regs;
+
+	if (!trap_has_room(RACE_ROOM_TICK))
+		return 0;
+	insn_regs_from_context(trap->context, &regs);
+	return race_meet_is_there(race_code(set->module, trap->address), spot, &regs);
 }
 
 TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
@@ -203,11 +268,21 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	set_flag(spot, RACE_SITE_REACHED);
 	if (!spot->wanted) {
 		race_count(RACE_SITE_HITS_SKIPPED);
-		ask_off(set, spot);
+		if (passes < spot->notes && race_budget_allows(now))
+			note(hit, set, spot);
+		else
+			ask_off(set, spot);
 		return;
 	}
 	if (passes <= spot->skip) {
 		race_count(RACE_SITE_HITS_SKIPPED);
+		note(hit, set, spot);
+		return;
+	}
+	if (spot->meets && !is_aimed_at(hit, set, spot)) {
+		race_count(RACE_SITE_HITS_SKIPPED);
+		if (passes >= AIMED_PASSES)
+			ask_off(set, spot);
 		return;
 	}
 	/* The first time is always paid: else what runs seldom would find the purse empty. */
@@ -216,9 +291,9 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 		return;
 	}
 	uint32_t tid = (uint32_t)sys_gettid();
-	if (!race_has_free_slot() || !take_turn(set, spot, tid)) {
+	if (!race_has_free_slot() || !take_turn(spot, tid)) {
 		let_pass(set, spot, RACE_SITE_HITS_BUSY, passes);
 		return;
 	}
-	hold_at(hit, tid, spot, now);
+	hold_at(hit, tid, set, spot, now);
 }

@@ -22,6 +22,7 @@
 #define TURN_NS 2000000u
 #define LOOK_EVERY 25u /* turns: for modules that came or went */
 #define RENEW 24u      /* sites a turn */
+#define NOTE_EVERY 16u /* turns: who comes to them is noted, not held */
 #define STALL_NS 500000u /* on average: no more than can be held */
 #define CHOICE 96u     /* from so many */
 #define WITNESSES 4u   /* turns of a locked instruction, which may access this and that */
@@ -125,6 +126,7 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 		.callback = race_on_site,
 		.arg = set,
 	};
+	enum race_arming why = race_is_noting() ? RACE_ARM_TO_NOTE : RACE_ARM_FIRST;
 	size_t bytes = set->count * sizeof(uint64_t);
 	uint64_t *addresses = memory_map(bytes);
 	int err = 0;
@@ -132,7 +134,7 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 	if (memory_failed(addresses))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < set->count; i++) {
-		race_spot_arm(&set->rows[i], 1);
+		race_spot_arm(&set->rows[i], why);
 		addresses[i] = set->rows[i].address;
 	}
 	for (int n = 0; n < TRIES && set->count; n++) {
@@ -410,6 +412,7 @@ static uint32_t debt_of(uint32_t id)
 /* Of those that have rested longest, the ones that were held least. */
 static void put_back(uint32_t most)
 {
+	enum race_arming why = sites.turns % NOTE_EVERY ? RACE_ARM_AGAIN : RACE_ARM_TO_NOTE;
 	uint32_t ids[CHOICE];
 	uint32_t n = 0;
 
@@ -430,7 +433,7 @@ static void put_back(uint32_t most)
 
 		if (!spot)
 			continue;
-		race_spot_arm(spot, 0);
+		race_spot_arm(spot, why);
 	}
 	switch_all(ids, chosen, 1);
 	counter_add(&race.process->counters[RACE_SITE_RENEWED], chosen);

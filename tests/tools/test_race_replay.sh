@@ -117,6 +117,33 @@ refused 'a baseline has no places' 'baseline:1: no line of trapline race --json'
 	--replay "$fingerprint" --from "$tmp/baseline"
 refused 'no such file' 'No such file' --replay "$fingerprint" --from "$tmp/none"
 
+refused '--vary without values' 'variable of the environment and its values' --sweep --vary WORKERS
+refused '--vary of no variable' 'variable of the environment and its values' --sweep --vary =1,2
+refused '--vary with one run' 'goes with --sweep or --replay' --vary WORKERS=1,2
+
+# A race that one setting has and another has not.
+race --sweep --time 1 --vary WORKERS=,1 --vary OTHER=a,b -- "$prog" asked 0.05
+holds 'all(.[]; .type != "race") and ([.[] | select(.type == "varied") | .variable] == ["WORKERS", "OTHER"])
+	and all(.[] | select(.type == "varied").values[]; .runs > 0 and .wall_ns > 0)'
+ok '--vary: all values have their turn; no race where no setting has one' $?
+for seconds in 1 3 9 27; do
+	race --sweep --time $seconds --vary WORKERS=1,2 -- "$prog" asked 0.05
+	holds 'any(.[]; .type == "race")' && break
+done
+holds 'any(.[]; .type == "race") and all(.[] | select(.type == "race"); .varied == {"WORKERS": "2"})'
+ok '--vary: a race of one setting is found, and says which' $?
+cp "$tmp/races.json" "$known"
+fingerprint=$(jq -r 'select(.type == "race") | .fingerprint' "$known" | head -n 1)
+replay --time 30 -- "$prog" asked 0.05
+holds '.[-2] | .type == "replay" and .seen > 0'
+ok 'a replay takes the setting that the race was seen with' $?
+replay --time 1 --vary WORKERS=1 -- "$prog" asked 0.05
+holds '.[-2] | .type == "replay" and .seen == 0'
+ok '... unless another one is given' $?
+race --sweep --time 0.2 -- "$prog" seldom 0.1
+holds 'all(.[]; .type != "varied" and (.type != "race" or .varied == null))'
+ok 'nothing is said of settings where none varies' $?
+
 # libc is not trapped: one side has to do.
 find_race '[.first.via, .second.via] | sort == [null, "memset"] or any(.[]; . != null)' \
 	"$victims/race_racy" memset

@@ -78,11 +78,24 @@ static void elsewhere(int thread)
 	}
 }
 
+/* By two threads, or by one: the environment decides. */
+static void asked(int thread)
+{
+	const char *workers = getenv("WORKERS");
+
+	while (is_running()) {
+		if (!thread || (workers && !strcmp(workers, "2")))
+			level_store(level_load() + 1);
+		usleep(200);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
 		{ "seldom", seldom, 2 },
 		{ "elsewhere", elsewhere, 2 },
+		{ "asked", asked, 2 },
 	};
 
 	(void)lock;

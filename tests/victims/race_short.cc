@@ -302,6 +302,40 @@ static void wrong_write(int thread)
 			out_write(out_fd);
 }
 
+/* ---- one round of a loop meets one of another thread ---- */
+
+static long cells[2][200];
+static long met;
+static pthread_mutex_t met_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static NOINLINE void cell_add(long *cell, long n)
+{
+	*cell += n;
+}
+
+static bool is_where_they_meet(int thread, int i)
+{
+	return i == (thread ? 30 : 160);
+}
+
+static void wrong_one_round(int thread)
+{
+	for (int i = 0; i < 200; i++)
+		cell_add(is_where_they_meet(thread, i) ? &met : &cells[thread][i], i);
+}
+
+static void right_one_round(int thread)
+{
+	for (int i = 0; i < 200; i++)
+		if (is_where_they_meet(thread, i)) {
+			pthread_mutex_lock(&met_lock);
+			cell_add(&met, i);
+			pthread_mutex_unlock(&met_lock);
+		} else {
+			cell_add(&cells[thread][i], i);
+		}
+}
+
 /* ---- a destructor stores the pointer to its virtual functions, which is there already ---- */
 
 struct base {
@@ -376,6 +410,8 @@ int main(int argc, char **argv)
 		{ "wrong_timer_beside_threads", wrong_timer, 1 },
 		{ "wrong_write", wrong_write, 2 },
 		{ "right_write", right_write, 2 },
+		{ "wrong_one_round", wrong_one_round, 2 },
+		{ "right_one_round", right_one_round, 2 },
 		{ "right_destructor", right_destructor, 2 },
 		{ "right_poll_volatile", right_poll_volatile, 2 },
 		{ "right_poll_macro", right_poll_macro, 2 },

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/* race_vary.c - see race_vary.h. */
+#include "cli/race_vary.h"
+
+#include "cli/cmd.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define COMMAND "race"
+#define VALUES_MAX (sizeof((struct race_variable *)NULL)->values / sizeof(char *))
+
+static int wrong(const char *text, const char *why)
+{
+	return cli_wrong(COMMAND, "--vary %s: %s, such as OMP_NUM_THREADS=2,4,36", text, why);
+}
+
+static int add_variable(struct race_vary *vary, const char *text)
+{
+	struct race_variable *v = &vary->variables[vary->count];
+	const char *equals = strchr(text, '=');
+
+	if (!equals || equals == text || !equals[1] || strchr(text, '\n'))
+		return wrong(text, "a variable of the environment and its values");
+	if (vary->count == OPT_LIST_MAX)
+		return wrong(text, "too many variables");
+	v->text = strdup(text);
+	if (!v->text)
+		return cli_wrong(COMMAND, "no memory");
+	vary->count++;
+	char *rest = v->text + (equals - text);
+	*rest++ = '\0';
+	for (char *value; (value = strsep(&rest, ","));) {
+		if (v->count == VALUES_MAX)
+			return wrong(text, "64 values at most");
+		v->values[v->count++] = value;
+	}
+	return CLI_OK;
+}
+
+int race_vary_open(const struct opt_list *list, struct race_vary *vary)
+{
+	int status = CLI_OK;
+
+	for (size_t i = 0; i < list->count && !status; i++)
+		status = add_variable(vary, list->texts[i]);
+	return status;
+}
+
+void race_vary_close(struct race_vary *vary)
+{
+	for (size_t i = 0; i < vary->count; i++)
+		free(vary->variables[i].text);
+	vary->count = 0;
+}
+
+int race_vary_like(struct race_vary *vary, const char *now)
+{
+	char text[sizeof(vary->now)];
+	char *rest = text;
+	int status = CLI_OK;
+
+	if (vary->count)
+		return CLI_OK;
+	snprintf(text, sizeof(text), "%s", now);
+	for (char *line; !status && *text && (line = strsep(&rest, "\n"));)
+		status = add_variable(vary, line);
+	return status;
+}
+
+static size_t draw(size_t below)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) < 0)
+		return 0;
+	return (size_t)(random % below);
+}
+
+/* Of two variables any pair shall come: the second one must not keep step with the first. */
+static size_t next_value(const struct race_variable *v, bool is_first)
+{
+	size_t least = 0;
+
+	if (!is_first && draw(2))
+		return draw(v->count);
+	for (size_t i = 1; i < v->count; i++)
+		if (v->took_ns[i] < v->took_ns[least])
+			least = i;
+	return least;
+}
+
+void race_vary_choose(struct race_vary *vary)
+{
+	size_t used = 0;
+
+	vary->now[0] = '\0';
+	for (size_t i = 0; i < vary->count; i++) {
+		struct race_variable *v = &vary->variables[i];
+
+		v->at = next_value(v, i == 0);
+		setenv(v->text, v->values[v->at], 1);
+		if (used < sizeof(vary->now))
+			used += (size_t)snprintf(vary->now + used, sizeof(vary->now) - used, "%s%s=%s",
+						 i ? "\n" : "", v->text, v->values[v->at]);
+	}
+}
+
+void race_vary_ran(struct race_vary *vary, uint64_t took_ns)
+{
+	for (size_t i = 0; i < vary->count; i++) {
+		struct race_variable *v = &vary->variables[i];
+
+		v->runs[v->at]++;
+		v->took_ns[v->at] += took_ns;
+	}
+}
+
+void race_vary_text(const struct race_vary *vary, FILE *f)
+{
+	for (size_t i = 0; i < vary->count; i++) {
+		const struct race_variable *v = &vary->variables[i];
+
+		fprintf(f, "varied: %s", v->text);
+		for (size_t k = 0; k < v->count; k++)
+			fprintf(f, "%s %s in %" PRIu64 " run%s", k ? "," : "", v->values[k], v->runs[k],
+				v->runs[k] == 1 ? "" : "s");
+		fputc('\n', f);
+	}
+}
+
+void race_vary_json(const struct race_vary *vary, FILE *f)
+{
+	for (size_t i = 0; i < vary->count; i++) {
+		const struct race_variable *v = &vary->variables[i];
+		json_t *values = json_array();
+
+		for (size_t k = 0; k < v->count; k++)
+			json_array_append_new(values,
+					      json_pack("{s:s, s:I, s:I}", "value", v->values[k], "runs",
+							(json_int_t)v->runs[k], "wall_ns",
+							(json_int_t)v->took_ns[k]));
+		json_t *j = json_pack("{s:s, s:s, s:o}", "type", "varied", "variable", v->text,
+				      "values", values);
+		json_dumpf(j, f, JSON_COMPACT);
+		fputc('\n', f);
+		json_decref(j);
+	}
+}
