@@ -12,6 +12,7 @@
 #	TRAPLINE_BENCH_TOOLS	"trapline tsan helgrind"
 #	TRAPLINE_BENCH_FLAGS	of the compiler; -O0
 #	OMP_NUM_THREADS		4
+#	TRAPLINE_BENCH_VARY	"4,180": runs of a sweep differ in that number; as its own harness does it
 set -eu
 die()
 {
@@ -27,6 +28,7 @@ build=$(cd "${2:-build}" && pwd)
 seconds=${TRAPLINE_BENCH_SECONDS:-2}
 tools=${TRAPLINE_BENCH_TOOLS:-trapline tsan helgrind}
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}"
+vary=${TRAPLINE_BENCH_VARY:+--vary OMP_NUM_THREADS=$TRAPLINE_BENCH_VARY}
 export TSAN_OPTIONS='exitcode=66 report_bugs=1'
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -53,8 +55,9 @@ compiled()
 by_trapline()
 {
 	rm -f races
-	timeout -s INT -k 5 $((seconds + 20)) "$build/trapline" race --sweep --time "$seconds" --json \
-		-o races -- "$tmp/plain" </dev/null >/dev/null 2>&1 || true
+	# shellcheck disable=SC2086 # an option and its value
+	timeout -s INT -k 5 $((seconds + 20)) "$build/trapline" race --sweep --time "$seconds" $vary \
+		--json -o races -- "$tmp/plain" </dev/null >/dev/null 2>&1 || true
 	touch races
 	lines=$(grep -o '@[0-9]*:[0-9]*:[RW]' "$2" | cut -d: -f1 | tr -d @ | sort -u | tr '\n' ' ')
 	jq -c -s --arg name "$1" --arg lines "$lines" '
@@ -101,7 +104,7 @@ for source in "$programs"/DRB*-yes.c "$programs"/DRB*-yes.cpp "$programs"/DRB*-n
 	esac
 done | tee results
 
-jq -c -s --argjson threads "$OMP_NUM_THREADS" 'group_by(.tool)[] | map(select(.is_racy)) as $racy |
+jq -c -s --arg threads "${TRAPLINE_BENCH_VARY:-$OMP_NUM_THREADS}" 'group_by(.tool)[] | map(select(.is_racy)) as $racy |
 	map(select(.is_racy | not)) as $right | ($racy | map(select(.reports > 0))) as $found |
 	{tool: .[0].tool, threads: $threads, racy: ($racy | length), found: ($found | length),
 	 located: ($found | map(select(.is_located)) | length), right: ($right | length),

@@ -105,8 +105,9 @@ struct race_cli {
 	uint64_t runs;
 	uint64_t reached;  /* sites, at the end of the last run */
 	uint64_t still_runs; /* since that was another number */
-	struct race_focus focus;
 	struct race_vary vary;
+	/* Of each value of the first variable: which sites matter in a run depends on it. */
+	struct race_focus focus[RACE_VALUES_MAX];
 	uint64_t run_ns;     /* when this run began */
 	uint64_t longest_ns; /* of the runs that ended by themselves */
 	uint64_t cut_ns;     /* when this one was told to end; 0: it was not */
@@ -315,6 +316,12 @@ static void tell(struct race_cli *c, bool is_over)
 	}
 }
 
+/* Of the run in progress. */
+static struct race_focus *focus_of(struct race_cli *c)
+{
+	return &c->focus[c->vary.count ? c->vary.variables[0].at : 0];
+}
+
 /* Another run? The time is asked between them: a test that is cut off might look as if it failed. */
 static bool sweep_goes_on(struct race_cli *c)
 {
@@ -328,7 +335,7 @@ static bool sweep_goes_on(struct race_cli *c)
 		return false;
 	if (!c->set.until_covered)
 		return true;
-	if (c->focus.is_on) /* it was not for those that nobody has come to yet */
+	if (focus_of(c)->is_on) /* it was not for those that nobody has come to yet */
 		return true;
 	race_coverage(c->run.region, c->set.until_covered, &coverage);
 	c->still_runs = coverage.reached == c->reached ? c->still_runs + 1 : 0;
@@ -403,7 +410,7 @@ static int wait_for_end(struct race_cli *c)
 		race_others_signal(&c->run, SIGKILL); /* what it left behind */
 		return 0;
 	}
-	race_focus_ran(&c->focus, took);
+	race_focus_ran(focus_of(c), took);
 	race_vary_ran(&c->vary, took);
 	if (took > c->longest_ns)
 		c->longest_ns = took;
@@ -433,9 +440,9 @@ static void run(struct race_cli *c)
 	else
 		c->status = wait_for_end(c);
 	while (sweep_goes_on(c)) {
-		if (!c->set.replay)
-			race_focus_choose(&c->focus, c->run.region);
 		race_vary_choose(&c->vary);
+		if (!c->set.replay)
+			race_focus_choose(focus_of(c), c->run.region);
 		if (race_command_start(&c->set, &c->run) != CLI_OK)
 			break;
 		int status = wait_for_end(c);

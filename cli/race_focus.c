@@ -14,7 +14,7 @@
 
 #define FIRST_RUNS 2u /* go for all: there is nothing yet to draw from */
 #define SITES_FOR_ONE_MORE 16u
-#define NOTED_RUNS 6u /* one in so many of those that go for all */
+#define NOTED_RUNS 4u /* one in so many of those that go for all */
 #define DRAWS 16u
 
 static uint64_t draw(uint64_t below)

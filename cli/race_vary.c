@@ -11,7 +11,6 @@
 #include <sys/random.h>
 
 #define COMMAND "race"
-#define VALUES_MAX (sizeof((struct race_variable *)NULL)->values / sizeof(char *))
 
 static int wrong(const char *text, const char *why)
 {
@@ -34,7 +33,7 @@ static int add_variable(struct race_vary *vary, const char *text)
 	char *rest = v->text + (equals - text);
 	*rest++ = '\0';
 	for (char *value; (value = strsep(&rest, ","));) {
-		if (v->count == VALUES_MAX)
+		if (v->count == RACE_VALUES_MAX)
 			return wrong(text, "64 values at most");
 		v->values[v->count++] = value;
 	}

@@ -13,11 +13,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define RACE_VALUES_MAX 64
+
 struct race_variable {
 	char *text; /* NAME, and behind it the values, each with its 0 */
-	const char *values[64];
-	uint64_t runs[64];
-	uint64_t took_ns[64];
+	const char *values[RACE_VALUES_MAX];
+	uint64_t runs[RACE_VALUES_MAX];
+	uint64_t took_ns[RACE_VALUES_MAX];
 	size_t count;
 	size_t at; /* of the run in progress */
 };
