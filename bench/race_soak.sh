@@ -13,7 +13,7 @@ build=$(cd "${1:-build}" && pwd)
 seconds=${TRAPLINE_BENCH_SECONDS:-60}
 overhead=${TRAPLINE_BENCH_OVERHEAD:-20%}
 load=$build/tests/load
-port=$((21000 + $$ % 20000))
+port=$((11000 + $$ % 20000)) # none that connections are given
 tmp=$(mktemp -d)
 chmod 755 "$tmp"
 server=

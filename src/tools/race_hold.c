@@ -502,7 +502,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
 	if (race_is_on_cpus() && !(t->access & RACE_WRITE))
 		race_cpu_pass_over(t->part, t->part_len, slot->old_value);
 	if (slot->spot)
-		race_spot_is_watched(slot->spots, slot->spot);
+		race_spot_served(slot->spots, slot->spot);
 	if (is_readable) {
 		wait_for_second(slot, delay_ns);
 		slot->outwaited_ns = race_outwait(slot);

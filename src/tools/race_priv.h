@@ -563,8 +563,8 @@ void race_meet_note(const void *code, const struct race_spot *spot, const struct
 int race_meet_is_there(const void *code, const struct race_spot *spot,
 		       const struct insn_regs *regs);
 
-/* A thread is held there, and the watch is on: the others need not trap any more. */
-void race_spot_is_watched(const struct race_spots *spots, struct race_spot *spot);
+/* Who was to be held there is, or cannot be: when that was the last one, the others need not trap. */
+void race_spot_served(const struct race_spots *spots, struct race_spot *spot);
 
 struct trapline_trap_hit;
 void race_on_site(const struct trapline_trap_hit *hit);

@@ -173,8 +173,8 @@ TRAP_PATH static int take_turn(struct race_spot *spot, uint32_t tid)
 	return 1;
 }
 
-/* Not before: who runs through without a trap is past the race by the time the watch is on. */
-TRAP_PATH void race_spot_is_watched(const struct race_spots *set, struct race_spot *spot)
+/* Once the watch is on, not before: who ran on without a trap would be past the race by then. */
+TRAP_PATH void race_spot_served(const struct race_spots *set, struct race_spot *spot)
 {
 	if (atomic_get(&spot->holds) >= spot->wanted)
 		ask_off(set, spot);
@@ -197,7 +197,7 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 
 	int err = race_hold(&hit, set, spot);
 	if (err)
-		race_spot_is_watched(set, spot);
+		race_spot_served(set, spot);
 	if (err == -EFAULT && counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
 		set_flag(spot, RACE_SITE_POINTLESS);
 }

@@ -11,7 +11,7 @@ fi
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
 . "$(dirname "$0")/tap.sh"
 
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 20000)) # none that connections are given
 
 # until COMMAND...: true, at most some seconds.
 until_true()
@@ -45,7 +45,7 @@ loaded()
 		return
 	fi
 	before=$("$victims/load" "$protocol" $port 1 "$path" | cut -d' ' -f1)
-	"$victims/load" "$protocol" $port 60 "$path" >"$tmp/load" 2>&1 &
+	"$victims/load" "$protocol" $port 300 "$path" >"$tmp/load" 2>&1 &
 	load=$!
 	start_ns=$(date +%s%N)
 	sleep 0.3

@@ -308,7 +308,7 @@ wrong "a_constant_that_is_unknown_is_said" "no constant that is known" -p "$call
 wrong "no_such_process_is_said" "no process 99999999" -p 99999999 x
 
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
-	port=$((20000 + $$ % 20000))
+	port=$((10000 + $$ % 20000)) # none that connections are given
 	redis-server --save '' --bind 127.0.0.1 --port $port --dir "$tmp" --logfile "$tmp/log" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"

@@ -12,7 +12,7 @@ done
 echo 1..4
 
 dir=$(mktemp -d)
-port=$((20000 + $$ % 20000))
+port=$((10000 + $$ % 20000)) # none that connections are given
 redis-server --save '' --bind 127.0.0.1 --port $port --logfile "$dir/log" --dir "$dir" &
 server=$!
 load=
