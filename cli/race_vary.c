@@ -3,6 +3,7 @@
 #include "cli/race_vary.h"
 
 #include "cli/cmd.h"
+#include "report/run.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -139,11 +140,12 @@ void race_vary_json(const struct race_vary *vary, FILE *f)
 
 		for (size_t k = 0; k < v->count; k++)
 			json_array_append_new(values,
-					      json_pack("{s:s, s:I, s:I}", "value", v->values[k], "runs",
+					      json_pack("{s:o, s:I, s:I}", "value",
+							run_json_text(v->values[k]), "runs",
 							(json_int_t)v->runs[k], "wall_ns",
 							(json_int_t)v->took_ns[k]));
-		json_t *j = json_pack("{s:s, s:s, s:o}", "type", "varied", "variable", v->text,
-				      "values", values);
+		json_t *j = json_pack("{s:s, s:o, s:o}", "type", "varied", "variable",
+				      run_json_text(v->text), "values", values);
 		json_dumpf(j, f, JSON_COMPACT);
 		fputc('\n', f);
 		json_decref(j);

@@ -190,7 +190,7 @@ static json_t *varied_of(const struct race_view *v)
 		if (!value)
 			continue;
 		*value++ = '\0';
-		json_object_set_new(j, line, json_string(value));
+		json_object_set_new(j, line, run_json_text(value));
 	}
 	return j;
 }
