@@ -104,7 +104,9 @@ for source in "$programs"/DRB*-yes.c "$programs"/DRB*-yes.cpp "$programs"/DRB*-n
 	esac
 done | tee results
 
-jq -c -s --arg threads "${TRAPLINE_BENCH_VARY:-$OMP_NUM_THREADS}" 'group_by(.tool)[] | map(select(.is_racy)) as $racy |
+threads=$OMP_NUM_THREADS
+[ -z "$vary" ] || threads="[$TRAPLINE_BENCH_VARY]"
+jq -c -s --argjson threads "$threads" 'group_by(.tool)[] | map(select(.is_racy)) as $racy |
 	map(select(.is_racy | not)) as $right | ($racy | map(select(.reports > 0))) as $found |
 	{tool: .[0].tool, threads: $threads, racy: ($racy | length), found: ($found | length),
 	 located: ($found | map(select(.is_located)) | length), right: ($right | length),

@@ -130,6 +130,8 @@ struct race_focus {
 	uint64_t focused_ns; /* spent in such runs */
 	uint64_t other_ns;
 };
+/* By chance, 0 to below - 1. */
+uint64_t race_draw(uint64_t below);
 void race_focus_choose(struct race_focus *focus, struct race_region *region);
 /* A run took so long. */
 void race_focus_ran(struct race_focus *focus, uint64_t took_ns);

@@ -17,7 +17,7 @@
 #define NOTED_RUNS 4u /* one in so many of those that go for all */
 #define DRAWS 16u
 
-static uint64_t draw(uint64_t below)
+uint64_t race_draw(uint64_t below)
 {
 	uint64_t random = 0;
 
@@ -30,14 +30,14 @@ static uint64_t draw(uint64_t below)
 /* Half of them are sites where threads come to the same address, if some are known. */
 static uint64_t draw_site(struct race_region *region, uint64_t known)
 {
-	uint64_t place = region->held[draw(known)];
+	uint64_t place = region->held[race_draw(known)];
 
-	for (uint64_t n = draw(2) * DRAWS; n; n--) {
-		const struct race_site *site = race_add_site(region, place);
+	for (uint64_t n = race_draw(2) * DRAWS; n; n--) {
+		const struct race_site *site = race_find_site(region, place);
 
 		if (site && site->meets)
 			break;
-		place = region->held[draw(known)];
+		place = region->held[race_draw(known)];
 	}
 	return place;
 }
@@ -65,7 +65,7 @@ void race_focus_choose(struct race_focus *focus, struct race_region *region)
 	if (!focus->is_on)
 		return;
 	uint64_t most = 1 + known / SITES_FOR_ONE_MORE;
-	uint64_t count = 1 + draw(most < RACE_FOCUS ? most : RACE_FOCUS);
+	uint64_t count = 1 + race_draw(most < RACE_FOCUS ? most : RACE_FOCUS);
 	for (uint64_t i = 0; i < count; i++)
 		region->focus[i] = draw_site(region, known);
 	__atomic_store_n(&region->focus_count, count, __ATOMIC_RELEASE);

@@ -3,13 +3,13 @@
 #include "cli/race_vary.h"
 
 #include "cli/cmd.h"
+#include "cli/race.h"
 #include "report/run.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define COMMAND "race"
 
@@ -71,22 +71,13 @@ int race_vary_like(struct race_vary *vary, const char *now)
 	return status;
 }
 
-static size_t draw(size_t below)
-{
-	uint64_t random = 0;
-
-	if (getrandom(&random, sizeof(random), 0) < 0)
-		return 0;
-	return (size_t)(random % below);
-}
-
 /* Of two variables any pair shall come: the second one must not keep step with the first. */
 static size_t next_value(const struct race_variable *v, bool is_first)
 {
 	size_t least = 0;
 
-	if (!is_first && draw(2))
-		return draw(v->count);
+	if (!is_first && race_draw(2))
+		return (size_t)race_draw(v->count);
 	for (size_t i = 1; i < v->count; i++)
 		if (v->took_ns[i] < v->took_ns[least])
 			least = i;

@@ -174,8 +174,7 @@ static void print_line(json_t *j, FILE *f)
 	json_decref(j);
 }
 
-/* {"NAME": "VALUE"} of the run in which it was seen first; null: as all others. */
-static json_t *varied_of(const struct race_view *v)
+json_t *race_json_varied(const struct race_view *v)
 {
 	char text[sizeof(v->varied)];
 	char *rest = text;
@@ -220,7 +219,7 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
 	json_object_set_new(j, "why", json_string(v->why));
 	json_object_set_new(j, "pid", json_integer(record->pid));
-	json_object_set_new(j, "varied", varied_of(v));
+	json_object_set_new(j, "varied", race_json_varied(v));
 	if (race_report_policy(r)->syntax) {
 		char *suppression = race_suppression(r, v);
 

@@ -9,6 +9,8 @@
 
 /* null for an empty text too. */
 json_t *race_json_text(const char *text);
+/* {"NAME": "VALUE"} of the run in which it was seen first; null: as all others. */
+json_t *race_json_varied(const struct race_view *v);
 /* The last of the JSON lines. */
 json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 			    enum race_grade grade_max);

@@ -358,8 +358,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 			      "occurrenceCount", times_of(r, v), "properties",
 			      "grade", grade, "variable", race_json_text(v->variable));
 	if (v->varied[0])
-		json_object_set_new(json_object_get(j, "properties"), "firstSeenWith",
-				    race_json_text(v->varied));
+		json_object_set_new(json_object_get(j, "properties"), "varied", race_json_varied(v));
 	json_t *flows = code_flows(r, v);
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);

@@ -91,8 +91,7 @@ TRAP_PATH static int find_target(const struct insn *insn, const uint8_t *code,
 	uint32_t seen = 0;
 
 	for (unsigned int i = 0; i < insn->memory_count; i++)
-		if ((is_escaped ? race_is_holdable(insn, i) :
-				  race_is_candidate(insn, i, regs)) &&
+		if (race_is_worth_it(insn, i, regs, is_escaped) &&
 		    race_random() % ++seen == 0)
 			chosen = i;
 	if (chosen == INSN_MEMORY_MAX)
@@ -547,7 +546,9 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 			  const struct race_target *target,
 			  const struct race_module *module)
 {
-	uint64_t all_ns = race_process_cpu_ns();
+	/* The clock of all threads asks each of them, and a sweep has no use for it. */
+	int is_sweep = race.region->settings.is_sweep != 0;
+	uint64_t all_ns = is_sweep ? 0 : race_process_cpu_ns();
 	uint64_t cpu_ns = race_thread_cpu_ns();
 	uint64_t start = clock_now_ns();
 	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
@@ -592,7 +593,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 			counter_add(&site->found, 1u);
 	}
 	cpu_ns = race_thread_cpu_ns() - cpu_ns;
-	all_ns = race_process_cpu_ns() - all_ns;
+	all_ns = is_sweep ? 0 : race_process_cpu_ns() - all_ns;
 	race_budget_stalled(asked, waited, cpu_ns, all_ns > cpu_ns ? all_ns - cpu_ns : 0);
 	return waited ? 0 : -EFAULT;
 }

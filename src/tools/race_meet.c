@@ -44,8 +44,7 @@ TRAP_PATH static int find_address(const void *code, const struct race_spot *spot
 	if (insn_decode(code, INSN_LENGTH_MAX, &insn))
 		return -ENOENT;
 	for (unsigned int i = 0; i < insn.memory_count; i++) {
-		if (!(spot->is_escaped ? race_is_holdable(&insn, i) :
-					 race_is_candidate(&insn, i, regs)))
+		if (!race_is_worth_it(&insn, i, regs, spot->is_escaped))
 			continue;
 		*access = insn.memory[i].access;
 		return insn_address(&insn, i, regs, address);
@@ -53,7 +52,7 @@ TRAP_PATH static int find_address(const void *code, const struct race_spot *spot
 	return -ENOENT;
 }
 
-static void remember(struct race_site *site, uint64_t address)
+TRAP_PATH static void remember(struct race_site *site, uint64_t address)
 {
 	if (!atomic_get(&site->meets) || race_random() % 4 == 0)
 		atomic_set(&site->meets, IS_KNOWN | (uint32_t)(address & IN_PAGE));

@@ -430,6 +430,14 @@ int race_is_holdable(const struct insn *insn, unsigned int operand);
 int race_is_candidate(const struct insn *insn, unsigned int operand,
 		      const struct insn_regs *regs);
 
+/* As that, but in its frame, too, where the address was given away. */
+static inline int race_is_worth_it(const struct insn *insn, unsigned int operand,
+				   const struct insn_regs *regs, int is_escaped)
+{
+	return is_escaped ? race_is_holdable(insn, operand) :
+			    race_is_candidate(insn, operand, regs);
+}
+
 /* race_aim.c */
 int race_aim_at(pid_t tid, uint64_t pc);
 /* 1: none is open, nor about to be. */

@@ -49,10 +49,12 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 	uint32_t state = SPOT_ARMED;
 	uint32_t at = atomic_get(&q->in);
 
+	uint32_t now = atomic_get(&spot->state);
+
 	/* Asked for, and still here: the thread that takes it away may be waiting for this very CPU. */
-	if (atomic_get(&spot->state) == SPOT_ASKED)
-		sys0(SYS_sched_yield);
-	if (atomic_get(&spot->state) != SPOT_ARMED)
+	if (now == SPOT_ASKED)
+		sys_sched_yield();
+	if (now != SPOT_ARMED)
 		return;
 	do
 		if (at - atomic_get(&q->out) >= RACE_SPOT_QUEUE)
@@ -202,6 +204,15 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 		set_flag(spot, RACE_SITE_POINTLESS);
 }
 
+/* There is room on its stack for the decoder: 1, and the registers. */
+TRAP_PATH static int can_look(const struct trapline_trap_hit *trap, struct insn_regs *regs)
+{
+	if (!trap_has_room(RACE_ROOM_TICK))
+		return 0;
+	insn_regs_from_context(trap->context, regs);
+	return 1;
+}
+
 TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
 			      const struct race_spots *set, struct race_spot *spot,
 			      uint32_t passes)
@@ -210,11 +221,10 @@ TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
 	struct insn insn;
 	uint64_t address;
 
-	if (!trap_has_room(RACE_ROOM_TICK)) {
+	if (!can_look(trap, &regs)) {
 		let_pass(set, spot, RACE_STALLS_NO_ROOM, passes);
 		return;
 	}
-	insn_regs_from_context(trap->context, &regs);
 	if (!insn_decode(race_code(set->module, trap->address), INSN_LENGTH_MAX, &insn) &&
 	    !insn_address(&insn, 0, &regs, &address))
 		race_note_atomic(race_place_of(address));
@@ -227,11 +237,9 @@ TRAP_PATH static void note(const struct trapline_trap_hit *trap, const struct ra
 {
 	struct insn_regs regs;
 
-	if (!trap_has_room(RACE_ROOM_TICK))
-		return;
-	insn_regs_from_context(trap->context, &regs);
-	race_meet_note(race_code(set->module, trap->address), spot, &regs,
-		       (uint32_t)sys_gettid());
+	if (can_look(trap, &regs))
+		race_meet_note(race_code(set->module, trap->address), spot, &regs,
+			       (uint32_t)sys_gettid());
 }
 
 TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap,
@@ -239,10 +247,8 @@ TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap,
 {
 	struct insn_regs regs;
 
-	if (!trap_has_room(RACE_ROOM_TICK))
-		return 0;
-	insn_regs_from_context(trap->context, &regs);
-	return race_meet_is_there(race_code(set->module, trap->address), spot, &regs);
+	return can_look(trap, &regs) &&
+	       race_meet_is_there(race_code(set->module, trap->address), spot, &regs);
 }
 
 TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
