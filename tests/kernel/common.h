@@ -50,11 +50,17 @@
 #define ACCESS_DONE 0
 #endif
 
+/* Told when the test's alarm comes. */
+static const char *volatile waiting_for __attribute__((unused));
+static pid_t test_process __attribute__((unused));
+
 /* Only where a test's alarm bounds it. */
-#define WAIT_UNTIL(condition)        \
-	do {                         \
-		while (!(condition)) \
-			usleep(100); \
+#define WAIT_UNTIL(condition)             \
+	do {                              \
+		waiting_for = #condition; \
+		while (!(condition))      \
+			usleep(100);      \
+		waiting_for = NULL;       \
 	} while (0)
 
 enum mode {
@@ -76,8 +82,24 @@ static const enum mode mode_handler __attribute__((unused)) = BY_HANDLER;
 #define TEST_RECORDS(f) TEST_IN(f, bpf), TEST_IN(f, ring)
 #define TEST_EACH_MODE(f) TEST_IN(f, callback), TEST_RECORDS(f)
 
+/* One line of what hung. A child ends as it would without us. */
+static inline void on_alarm_of_test(int number)
+{
+	const char *parts[] = {"\nBail out! the alarm came while waiting for ",
+			       waiting_for ? waiting_for : "something else than a condition", "\n"};
+
+	signal(number, SIG_DFL);
+	for (size_t i = 0; getpid() == test_process && i < ARRAY_LEN(parts); i++)
+		if (write(STDOUT_FILENO, parts[i], strlen(parts[i])) < 0)
+			break;
+	raise(number);
+}
+
 static inline int test_begin(void **state)
 {
+	test_process = getpid();
+	waiting_for = NULL;
+	signal(SIGALRM, on_alarm_of_test);
 	alarm(300);
 	return 0;
 }
@@ -112,8 +134,9 @@ static inline int test_end(void **state)
 }
 
 /* TRAPLINE_TEST=PATTERN runs those tests alone. */
-#define run_group(tests)                                          \
-	(cmocka_set_test_filter(getenv("TRAPLINE_TEST")), \
+#define run_group(tests)                                                          \
+	(setvbuf(stdout, NULL, _IOLBF, 0), /* what ended before a hang is told */ \
+	 cmocka_set_test_filter(getenv("TRAPLINE_TEST")),                         \
 	 cmocka_run_group_tests(tests, NULL, NULL))
 
 static inline void skip_because(const char *what_is_missing)

@@ -39,14 +39,22 @@ static struct shared {
 	struct note note[SIGNALS_MAX + 1];
 } *shared;
 
+/*
+ * The program's code and nothing else: a signal that is sent while its handler runs is blocked, and
+ * two of them are one.
+ */
+#define REPLAYED __attribute__((noipa, section("replayed")))
+extern const char __start_replayed[];
+extern const char __stop_replayed[];
+
 /* What is counted: its first instruction is cheap to probe. */
 #if defined(__x86_64__)
-__attribute__((noipa, naked)) static void tick(uint64_t n)
+REPLAYED __attribute__((naked)) static void tick(uint64_t n)
 {
 	__asm__ volatile("push %rbp\n\tpop %rbp\n\tret");
 }
 #else
-__attribute__((noipa)) static void tick(uint64_t n)
+REPLAYED static void tick(uint64_t n)
 {
 	__asm__ volatile("nop");
 }
@@ -80,7 +88,7 @@ static void note_interrupted(int number, siginfo_t *info, void *context)
 }
 
 /* Deterministic: what it does depends on nothing outside. */
-__attribute__((noipa)) static uint64_t run_program(uint64_t rounds)
+REPLAYED static uint64_t run_program(uint64_t rounds)
 {
 	uint64_t x = 88172645463325252u;
 
@@ -107,8 +115,10 @@ static void wait_until_stopped(void)
 {
 	int status;
 
+	waiting_for = "the child to stop";
 	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
 	assert_true(WIFSTOPPED(status));
+	waiting_for = NULL;
 }
 
 /* What the parent left in registers is not the same at each fork. */
@@ -202,7 +212,7 @@ static enum trapline_action record_tick(const struct trapline_hit *hit)
 
 static int is_in_program(uint64_t ip)
 {
-	return ip - ADDR(run_program) < 256 || ip - ADDR(tick) < 32;
+	return ip >= ADDR(__start_replayed) && ip < ADDR(__stop_replayed);
 }
 
 /*
