@@ -338,7 +338,8 @@ static bool sweep_goes_on(struct race_cli *c)
 	if (focus_of(c)->is_on) /* it was not for those that nobody has come to yet */
 		return true;
 	race_coverage(c->run.region, c->set.until_covered, &coverage);
-	c->still_runs = coverage.reached == c->reached ? c->still_runs + 1 : 0;
+	bool is_still = coverage.reached == c->reached && race_vary_all_ran(&c->vary);
+	c->still_runs = is_still ? c->still_runs + 1 : 0;
 	c->reached = coverage.reached;
 	return c->still_runs < STILL_RUNS || coverage.held < coverage.reached;
 }

@@ -41,13 +41,35 @@ static int add_variable(struct race_vary *vary, const char *text)
 	return CLI_OK;
 }
 
+/* A report has what a run was given whole, or a replay would try another thing. */
+static int check_room(const struct race_vary *vary)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < vary->count; i++) {
+		const struct race_variable *v = &vary->variables[i];
+		size_t longest = 0;
+
+		for (size_t k = 0; k < v->count; k++)
+			if (strlen(v->values[k]) > longest)
+				longest = strlen(v->values[k]);
+		room += strlen(v->text) + longest + 2; /* an equals sign; a newline or the 0 */
+	}
+	return room <= sizeof(vary->now) ?
+		       CLI_OK :
+		       cli_wrong(COMMAND,
+				 "--vary: a run's settings have %zu bytes, and a report has room for %zu; "
+				 "let a script around the program set the long ones",
+				 room - 1, sizeof(vary->now) - 1);
+}
+
 int race_vary_open(const struct opt_list *list, struct race_vary *vary)
 {
 	int status = CLI_OK;
 
 	for (size_t i = 0; i < list->count && !status; i++)
 		status = add_variable(vary, list->texts[i]);
-	return status;
+	return status ? status : check_room(vary);
 }
 
 void race_vary_close(struct race_vary *vary)
@@ -100,6 +122,15 @@ void race_vary_choose(struct race_vary *vary)
 	}
 }
 
+bool race_vary_all_ran(const struct race_vary *vary)
+{
+	for (size_t i = 0; i < vary->count; i++)
+		for (size_t k = 0; k < vary->variables[i].count; k++)
+			if (!vary->variables[i].runs[k])
+				return false;
+	return true;
+}
+
 void race_vary_ran(struct race_vary *vary, uint64_t took_ns)
 {
 	for (size_t i = 0; i < vary->count; i++) {
@@ -117,7 +148,8 @@ void race_vary_text(const struct race_vary *vary, FILE *f)
 
 		fprintf(f, "varied: %s", v->text);
 		for (size_t k = 0; k < v->count; k++)
-			fprintf(f, "%s %s in %" PRIu64 " run%s", k ? "," : "", v->values[k], v->runs[k],
+			fprintf(f, "%s %s in %" PRIu64 " run%s", k ? "," : "",
+				*v->values[k] ? v->values[k] : "\"\"", v->runs[k],
 				v->runs[k] == 1 ? "" : "s");
 		fputc('\n', f);
 	}

@@ -10,6 +10,7 @@
 
 #include "cli/opts.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -37,6 +38,8 @@ void race_vary_close(struct race_vary *vary);
 int race_vary_like(struct race_vary *vary, const char *now);
 /* Before a run: into our environment, which the program gets. Each value gets as much time as another. */
 void race_vary_choose(struct race_vary *vary);
+/* Each value had a run. */
+bool race_vary_all_ran(const struct race_vary *vary);
 /* A run took so long. */
 void race_vary_ran(struct race_vary *vary, uint64_t took_ns);
 void race_vary_text(const struct race_vary *vary, FILE *f);

@@ -119,6 +119,8 @@ refused 'no such file' 'No such file' --replay "$fingerprint" --from "$tmp/none"
 
 refused '--vary without values' 'variable of the environment and its values' --sweep --vary WORKERS
 refused '--vary of no variable' 'variable of the environment and its values' --sweep --vary =1,2
+refused '--vary with more than a report holds' 'a report has room for 255' --sweep \
+	--vary "WORKERS=1,$(printf '%0250d' 2)"
 refused '--vary with one run' 'goes with --sweep or --replay' --vary WORKERS=1,2
 
 # A race that one setting has and another has not.
@@ -126,6 +128,12 @@ race --sweep --time 1 --vary WORKERS=,1 --vary OTHER=a,b -- "$prog" asked 0.05
 holds 'all(.[]; .type != "race") and ([.[] | select(.type == "varied") | .variable] == ["WORKERS", "OTHER"])
 	and all(.[] | select(.type == "varied").values[]; .runs > 0 and .wall_ns > 0)'
 ok '--vary: all values have their turn; no race where no setting has one' $?
+timeout 60 "$trapline" race --sweep --time 1 --vary WORKERS=,1 -- "$prog" asked 0.05 >"$tmp/out" 2>"$tmp/err"
+grep -q 'varied: WORKERS "" in [1-9][0-9]* runs*, 1 in' "$tmp/err"
+ok '--vary: an empty value is seen in the text' $?
+race --sweep --until-covered 1 --time 60 --vary WORKERS=1,,1,,1,,1 -- "$prog" elsewhere 0.05
+holds 'all(.[] | select(.type == "varied").values[]; .runs > 0)'
+ok '--vary: nothing is covered before each value had its turn' $?
 for seconds in 1 3 9 27; do
 	race --sweep --time $seconds --vary WORKERS=1,2 -- "$prog" asked 0.05
 	holds 'any(.[]; .type == "race")' && break
