@@ -64,6 +64,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_SITE_HITS_SKIPPED] = "site_hits_skipped",
 	[RACE_SITE_REMOVED] = "sites_removed",
 	[RACE_SITE_RENEWED] = "sites_renewed",
+	[RACE_EXITS_DELAYED] = "exits_delayed",
 	[RACE_HEAP_UNKNOWN] = "heap_unknown_block",
 	[RACE_HEAP_LOST_BLOCKS] = "heap_lost_blocks",
 	[RACE_HEAP_LOST_STACKS] = "heap_lost_stacks",

@@ -393,18 +393,35 @@ static bool says_atomic_on_both(struct race_report *r, const struct race_view *v
 	       race_source_says(r, &v->second) == SOURCE_ATOMIC;
 }
 
+/* By symbols, where there are; a part of a function that stands apart has one of its own. */
+static bool may_begin_so_far_before(struct race_report *r, const struct race_access_place *a,
+				    uint64_t distance)
+{
+	struct place place = { 0 };
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	if (s)
+		symbols_place(s, address - a->after, &place);
+	if (!place.symbol || strchr(place.symbol, '.'))
+		return distance < CHOOSER_BYTES;
+	return place.offset + a->after == distance;
+}
+
 /*
  * The function that a pointer led to puts another one there: the first caller's choice for all of them,
  * as libraries do that have a function for each processor. Its store is within it, near its beginning.
  */
-static bool replaces_itself(const struct race_record *record)
+static bool replaces_itself(struct race_report *r, const struct race_view *v)
 {
+	const struct race_record *record = &v->record;
 	const struct race_side *sides[] = { &record->first, &record->second };
+	const struct race_access_place *places[] = { &v->first, &v->second };
 
 	for (size_t i = 0; i < 2; i++)
 		if (sides[i]->access == RACE_WRITE && sides[i]->size == sizeof(uint64_t) &&
 		    (!i || record->flags & RACE_CHANGED) && record->old_value < sides[i]->ip &&
-		    sides[i]->ip - record->old_value < CHOOSER_BYTES)
+		    may_begin_so_far_before(r, places[i], sides[i]->ip - record->old_value))
 			return true;
 	return false;
 }
@@ -438,7 +455,7 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 		return "a fence follows the store";
 	if (is_declared_atomic(r, record))
 		return "it is declared atomic or volatile";
-	if (replaces_itself(record))
+	if (replaces_itself(r, v))
 		return "a function that was called by the pointer replaces it";
 	if (is_standard_stream(v))
 		return "a standard stream, which threads may share";

@@ -188,6 +188,7 @@ enum race_counter {
 	RACE_SITE_HITS_SKIPPED, /* ... to let them go by until a later one is held */
 	RACE_SITE_REMOVED,    /* traps taken away since they had fired enough */
 	RACE_SITE_RENEWED,    /* ... and put back */
+	RACE_EXITS_DELAYED,   /* processes whose end waited a moment for their threads */
 	RACE_HEAP_UNKNOWN,    /* races in no block that is known, where blocks are noted */
 	RACE_HEAP_LOST_BLOCKS, /* blocks that had no room */
 	RACE_HEAP_LOST_STACKS, /* allocations or frees whose stack had none */

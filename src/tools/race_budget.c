@@ -302,21 +302,31 @@ TRAP_PATH static int is_count_fresh(uint64_t now_ns, uint64_t births)
 	return now_ns - asked < THREADS_EVERY_NS;
 }
 
-/* The number of threads by the links of /proc/self/task, seldom: one call to the kernel. */
+/* By the links of /proc/self/task. */
+TRAP_PATH uint32_t race_count_threads(void)
+{
+	struct stat st;
+
+	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0))
+		return 0;
+	uint32_t others = 2 + counter_get(&race.budget.own_threads);
+
+	return st.st_nlink > others ? (uint32_t)(st.st_nlink - others) : 1;
+}
+
+/* Asked seldom: one call to the kernel. */
 TRAP_PATH int race_is_alone(uint64_t now_ns)
 {
 	struct race_budget *b = &race.budget;
 	uint64_t births = atomic_get(&race_births.begun);
-	struct stat st;
 
 	if (is_count_fresh(now_ns, births))
 		return counter_get(&b->threads) == 1;
 	atomic_set(&b->threads_births, births);
 	atomic_set(&b->threads_at_ns, now_ns);
-	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0))
+	uint32_t threads = race_count_threads();
+	if (!threads)
 		return 0;
-	uint32_t others = 2 + counter_get(&b->own_threads);
-	uint32_t threads = st.st_nlink > others ? (uint32_t)(st.st_nlink - others) : 1;
 	atomic_set(&b->threads, threads);
 	if (threads > race.process->most_threads)
 		race.process->most_threads = threads;

@@ -330,6 +330,10 @@ int race_is_kept_by_us(void);
 void race_sites_end(void);
 /* Until nobody is held at one of them: 0, or -EBUSY. */
 int race_sites_wait(void);
+
+/* race_linger.c: at the end of a process that has traps. 0 or -errno. And until nobody does so any more. */
+int race_linger_begin(void);
+void race_linger_end(void);
 /* race_end.c: is there nobody any more who would hear of a race? */
 int race_is_unwatched(void);
 /* Nobody has come yet, and nothing else ends the stall before its time. */
@@ -629,6 +633,8 @@ void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns,
 /* is_aimed: others are known to come to that address. */
 uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);
+/* As they are now, without our own; 0: unknown. */
+uint32_t race_count_threads(void);
 uint64_t race_process_cpu_ns(void);
 uint64_t race_thread_cpu_ns(void);
 

@@ -634,6 +634,8 @@ static int begin_locked(void)
 
 	if (!err && !sites.has_handlers) {
 		err = -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+		if (!err)
+			err = race_linger_begin();
 		sites.has_handlers = !err;
 	}
 	if (err) {

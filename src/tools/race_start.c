@@ -456,6 +456,7 @@ static void end_sweep(void)
 {
 	atomic_set(&race.is_stopped, 1u);
 	race_sites_end();
+	race_linger_end();
 	race_sites_wait();
 }
 

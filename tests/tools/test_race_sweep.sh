@@ -82,6 +82,9 @@ done
 for mode in $("$victims/race_short" --list | grep '^wrong_'); do
 	sweeps "$mode" true 0 "$victims/race_short" "$mode"
 done
+race --sweep --time 1 -- "$victims/race_short" wrong_left 0
+holds '.[-1].counters.exits_delayed > 0'
+ok "wrong_left: some ends wait for the threads that nobody joined" $?
 for mode in wrong_timer wrong_timer_beside_threads; do
 	race --sweep --time 0.3 -- "$victims/race_short" $mode 0
 	ok "$mode: the threads that libc creates survive the traps" $?

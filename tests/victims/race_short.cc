@@ -336,6 +336,43 @@ static void right_one_round(int thread)
 		}
 }
 
+/* ---- main returns, and does not wait for its threads ---- */
+
+static long left;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *leave_wrong(void *)
+{
+	cell_add(&left, 1);
+	return NULL;
+}
+
+static void *leave_right(void *)
+{
+	pthread_mutex_lock(&left_lock);
+	cell_add(&left, 1);
+	pthread_mutex_unlock(&left_lock);
+	return NULL;
+}
+
+static void leave_two(void *(*act)(void *))
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thread, NULL, act, NULL);
+}
+
+static void wrong_left(int)
+{
+	leave_two(leave_wrong);
+}
+
+static void right_left(int)
+{
+	leave_two(leave_right);
+}
+
 /* ---- a destructor stores the pointer to its virtual functions, which is there already ---- */
 
 struct base {
@@ -409,6 +446,8 @@ int main(int argc, char **argv)
 		{ "wrong_timer", wrong_timer, 0 },
 		{ "wrong_timer_beside_threads", wrong_timer, 1 },
 		{ "wrong_write", wrong_write, 2 },
+		{ "wrong_left", wrong_left, 0 },
+		{ "right_left", right_left, 0 },
 		{ "right_write", right_write, 2 },
 		{ "wrong_one_round", wrong_one_round, 2 },
 		{ "right_one_round", right_one_round, 2 },
@@ -420,7 +459,12 @@ int main(int argc, char **argv)
 		{ "right_at_last", right_at_last, 2 },
 	};
 
+	/* By main itself, before it returns. */
 	if (argc > 1 && !strcmp(argv[1], "wrong_timer"))
 		wrong_timer(0);
+	if (argc > 1 && !strcmp(argv[1], "wrong_left"))
+		wrong_left(0);
+	if (argc > 1 && !strcmp(argv[1], "right_left"))
+		right_left(0);
 	return run_modes(argc, argv, modes, sizeof(modes) / sizeof(modes[0]));
 }
