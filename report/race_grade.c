@@ -393,9 +393,9 @@ static bool says_atomic_on_both(struct race_report *r, const struct race_view *v
 	       race_source_says(r, &v->second) == SOURCE_ATOMIC;
 }
 
-/* By symbols, where there are; a part of a function that stands apart has one of its own. */
-static bool may_begin_so_far_before(struct race_report *r, const struct race_access_place *a,
-				    uint64_t distance)
+/* Where the function that ip is in begins, by symbols; a part that stands apart has one of its own. */
+static bool find_beginning(struct race_report *r, const struct race_access_place *a, uint64_t ip,
+			   uint64_t *beginning)
 {
 	struct place place = { 0 };
 	uint64_t address;
@@ -403,26 +403,34 @@ static bool may_begin_so_far_before(struct race_report *r, const struct race_acc
 
 	if (s)
 		symbols_place(s, address - a->after, &place);
-	if (!place.symbol || strchr(place.symbol, '.'))
-		return distance < CHOOSER_BYTES;
-	return place.offset + a->after == distance;
+	*beginning = ip - a->after - place.offset;
+	return place.symbol && !strchr(place.symbol, '.');
 }
 
 /*
  * The function that a pointer led to puts another one there: the first caller's choice for all of them,
  * as libraries do that have a function for each processor. Its store is within it, near its beginning.
+ * A third thread may have made it lead there in between.
  */
 static bool replaces_itself(struct race_report *r, const struct race_view *v)
 {
 	const struct race_record *record = &v->record;
 	const struct race_side *sides[] = { &record->first, &record->second };
 	const struct race_access_place *places[] = { &v->first, &v->second };
+	uint64_t old = record->old_value;
+	uint64_t start;
 
-	for (size_t i = 0; i < 2; i++)
-		if (sides[i]->access == RACE_WRITE && sides[i]->size == sizeof(uint64_t) &&
-		    (!i || record->flags & RACE_CHANGED) && record->old_value < sides[i]->ip &&
-		    may_begin_so_far_before(r, places[i], sides[i]->ip - record->old_value))
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t ip = sides[i]->ip;
+
+		if (sides[i]->access != RACE_WRITE || sides[i]->size != sizeof(uint64_t) ||
+		    (i && !(record->flags & RACE_CHANGED)))
+			continue;
+		if (find_beginning(r, places[i], ip, &start) ?
+			    start == old || start == record->new_value :
+			    old < ip && ip - old < CHOOSER_BYTES)
 			return true;
+	}
 	return false;
 }
 
