@@ -42,16 +42,15 @@ static bool blank_comments(char *line, bool is_inside)
 	return is_inside;
 }
 
-/* asm volatile says nothing of what else the statement does. */
+/* asm volatile and __asm__ __volatile__ say nothing of what else the statement does. */
 static bool names_volatile(const char *text)
 {
 	for (const char *c = text; (c = strstr(c, "volatile")); c++) {
 		const char *end = c;
 
-		while (end > text && isspace((unsigned char)end[-1]))
+		while (end > text && (isspace((unsigned char)end[-1]) || end[-1] == '_'))
 			end--;
-		if (!(end - text >= 3 && !strncmp(end - 3, "asm", 3)) &&
-		    !(end - text >= 7 && !strncmp(end - 7, "__asm__", 7)))
+		if (!(end - text >= 3 && !strncmp(end - 3, "asm", 3)))
 			return true;
 	}
 	return false;

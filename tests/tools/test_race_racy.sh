@@ -23,6 +23,7 @@ read_modify_write	write-write	A	word_increment	word_increment
 volatile_update		write		B	common_increment common_increment
 partial_overlap		read-write	A	split_read	split_write
 unaligned		read-write	A	packed_read	packed_write
+repeated_store		write-write	AB	fill		fill
 memcpy			read-write	A	block_copy_in	block_copy_out
 memset			read-write	A	block_clear	block_byte
 struct_copy		read-write	AB	struct_copy	whole_write
@@ -41,7 +42,7 @@ locked_and_store	write-write	B	requests_add	requests_set
 LIST
 
 "$victims/race_racy" --list >"$tmp/modes"
-[ "$(wc -l <"$tmp/modes")" = 22 ]
+[ "$(wc -l <"$tmp/modes")" = 23 ]
 ok "all modes are in the list" $?
 
 openmp_sleeps

@@ -506,6 +506,23 @@ static void locked_and_store(int thread)
 		}
 }
 
+/* __volatile__ is no sign of an atomic here. */
+static char filled[64];
+
+static NOINLINE void fill(char *to, long n, int with)
+{
+	__asm__ __volatile__("rep stosb" : "+D"(to), "+c"(n) : "a"(with) : "memory");
+}
+
+static void repeated_store(int thread)
+{
+	for (int n = 0; is_running(); n++)
+		for (int i = 0; i < ROUND; i++) {
+			fill(filled + (thread ? 0 : 20), thread ? 30 : 1, n + i + thread);
+			work(20);
+		}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
@@ -516,6 +533,7 @@ int main(int argc, char **argv)
 		{ "volatile_update", volatile_update, 2 },
 		{ "partial_overlap", partial_overlap, 2 },
 		{ "unaligned", unaligned, 2 },
+		{ "repeated_store", repeated_store, 2 },
 		{ "memcpy", memcpy_both, 2 },
 		{ "memset", memset_and_byte, 2 },
 		{ "struct_copy", struct_copy, 2 },
