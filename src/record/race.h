@@ -374,6 +374,8 @@ struct race_region {
 	uint64_t sites_covered;
 	uint64_t held[RACE_HELD]; /* places of the sites that were held, in order; 0: not yet written */
 	uint64_t sites_lost;	/* that had no room in the table */
+	uint32_t exits_waited; /* a sweep: ends that waited for the program's threads; */
+	uint32_t exits_worth;  /* and of them those in which one ran meanwhile */
 	uint32_t sites_refused; /* a process has written sites_why */
 	uint32_t reserved_too;
 	char sites_why[200];

@@ -2,8 +2,10 @@
 /*
  * race_linger.c - a sweep, and a program that ends while threads of it are still there.
  *
- * Many tests do not join theirs: main returns, and what the others were about to do is never done. In
- * every second process exit() waits a moment for them, before anything else that is done at the end.
+ * Many tests do not join theirs: main returns, and what the others were about to do is never done. So
+ * exit() waits a moment for them, before anything else that is done at the end: in every second process,
+ * and as long as one of them runs or is held. Those of a pool sleep: where that was in vain in most
+ * processes, in few.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +17,11 @@
 #define LINGER_NS 500000u /* doubled by chance, */
 #define DOUBLINGS 6u	  /* so many times at most less one */
 #define STEP_NS 100000
+#define RUNS_NS (STEP_NS / 8)
+#define EVERY 2u /* process; */
+#define EVERY_IN_VAIN 16u
+#define TRIED 8u     /* before that is known */
+#define IDLE_STEPS 2 /* a thread just created has not run in the first one */
 #define END_STEPS 10000u /* 1 s and more */
 
 static uint32_t lingering; /* threads */
@@ -26,16 +33,53 @@ static void step(void)
 	sys2(SYS_nanosleep, &ts, NULL);
 }
 
+static int is_anybody_held(void)
+{
+	for (uint32_t i = 0; i < race.slot_count; i++)
+		if (atomic_get(&race.slots[i].state) != SLOT_FREE)
+			return 1;
+	return 0;
+}
+
+/* How long threads of the program have run, but for this one. It is not read at once: some less is nothing. */
+static int64_t others_ns(void)
+{
+	pid_t keeper = atomic_get(&race.keeper);
+
+	return (int64_t)(race_process_cpu_ns() - race_thread_cpu_ns() -
+			 (keeper ? race_cpu_ns_of(keeper) : 0));
+}
+
 static void linger_for(uint64_t ns)
 {
 	uint64_t start = clock_now_ns();
+	int is_worth = 0;
+	int idle = 0;
 
 	if (race_is_stopped() || race_count_threads() < 2)
 		return;
 	counter_add(&race.process->counters[RACE_EXITS_DELAYED], 1);
-	do
+	counter_add(&race.region->exits_waited, 1u);
+	do {
+		int64_t before = others_ns();
+
 		step();
-	while (!race_is_stopped() && clock_now_ns() - start < ns && race_count_threads() > 1);
+		int is_idle = !is_anybody_held() && others_ns() - before <= RUNS_NS;
+		idle = is_idle ? idle + 1 : 0;
+		is_worth |= !is_idle;
+	} while (idle < IDLE_STEPS && !race_is_stopped() && clock_now_ns() - start < ns &&
+		 race_count_threads() > 1);
+	if (is_worth)
+		counter_add(&race.region->exits_worth, 1u);
+}
+
+/* Of a pool's program all ends find threads that sleep. */
+static uint32_t how_often(void)
+{
+	uint32_t waited = counter_get(&race.region->exits_waited);
+
+	return waited < TRIED || counter_get(&race.region->exits_worth) > waited / 4 ?
+		       EVERY : EVERY_IN_VAIN;
 }
 
 static void linger(void)
@@ -43,7 +87,7 @@ static void linger(void)
 	int error = errno;
 
 	atomic_add(&lingering, 1u);
-	if (race.region && race_random() % 2)
+	if (race.region && race_random() % how_often() == 0)
 		linger_for((uint64_t)LINGER_NS << race_random() % DOUBLINGS);
 	atomic_add(&lingering, -1u);
 	errno = error;

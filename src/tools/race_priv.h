@@ -225,6 +225,7 @@ struct race_state {
 	struct race_aim shared_aim; /* of all threads, or of one that creates others and of those */
 	uint32_t has_shared_aim;    /* of all */
 	uint32_t has_outwaited;
+	pid_t keeper; /* of a sweep's traps, once it has begun: its tid */
 	uint64_t birth_next_ns; /* no birth is taken for a tick before */
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */
@@ -637,5 +638,7 @@ int race_is_alone(uint64_t now_ns);
 uint32_t race_count_threads(void);
 uint64_t race_process_cpu_ns(void);
 uint64_t race_thread_cpu_ns(void);
+/* Of another thread of this process; 0: it is gone. */
+uint64_t race_cpu_ns_of(pid_t tid);
 
 #endif

@@ -54,8 +54,7 @@ static struct {
 	pthread_mutex_t lock;
 	race_create create;
 	pid_t pid;	/* whose thread runs */
-	uint32_t is_kept; /* it was created, in this process; */
-	pid_t keeper;	  /* and has begun: its tid */
+	uint32_t is_kept; /* it was created, in this process */
 	int is_over;	  /* no text is changed any more, here and in children */
 	int has_handlers; /* around fork */
 	uint32_t count;
@@ -542,7 +541,7 @@ static void *keep_traps(void *unused)
 	struct race_spot_queue *q = &race_spot_queue;
 	uint64_t last = clock_now_ns();
 
-	atomic_set(&sites.keeper, sys_gettid());
+	atomic_set(&race.keeper, sys_gettid());
 	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
 	for (sites.turns = 1; !race_is_stopped() && !race_is_unwatched(); sites.turns++) {
 		uint32_t seen = atomic_get(&q->wakeups);
@@ -581,7 +580,7 @@ static int start_thread(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES + race_least_stack(&attr));
-	sites.keeper = 0;
+	race.keeper = 0;
 	sys4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, &ours, &mask, 8);
 	int err = sites.create(&thread, &attr, keep_traps, NULL);
 	sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, NULL, 8);
@@ -679,7 +678,7 @@ void race_sites_end(void)
 	struct timespec step = { 0, END_STEP_NS };
 
 	for (uint32_t n = 0; n < END_STEPS && atomic_get(&sites.is_kept); n++) {
-		pid_t keeper = atomic_get(&sites.keeper);
+		pid_t keeper = atomic_get(&race.keeper);
 
 		if (keeper && sys_tgkill(race.pid, keeper, 0) == -ESRCH)
 			break;
