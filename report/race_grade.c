@@ -397,13 +397,10 @@ static bool says_atomic_on_both(struct race_report *r, const struct race_view *v
 static bool find_beginning(struct race_report *r, const struct race_access_place *a, uint64_t ip,
 			   uint64_t *beginning)
 {
-	struct place place = { 0 };
-	uint64_t address;
-	struct symbols *s = race_symbols(r, a->at, &address);
+	struct place place;
 
-	if (s)
-		symbols_place(s, address - a->after, &place);
-	*beginning = ip - a->after - place.offset;
+	race_place(r, a->at, a->after, &place);
+	*beginning = ip - place.offset;
 	return place.symbol && !strchr(place.symbol, '.');
 }
 

@@ -57,7 +57,7 @@ TRAP_PATH uint64_t race_thread_cpu_ns(void)
 }
 
 /* The clock's number is that of clock_getcpuclockid(3): CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
-TRAP_PATH uint64_t race_cpu_ns_of(pid_t tid)
+uint64_t race_cpu_ns_of(pid_t tid)
 {
 	return cpu_ns((clockid_t)(~(uint32_t)tid << 3 | 6));
 }

@@ -24,8 +24,6 @@
 #define IDLE_STEPS 2 /* a thread just created has not run in the first one */
 #define END_STEPS 10000u /* 1 s and more */
 
-static uint32_t lingering; /* threads */
-
 static void step(void)
 {
 	const struct timespec ts = { 0, STEP_NS };
@@ -84,13 +82,10 @@ static uint32_t how_often(void)
 
 static void linger(void)
 {
-	int error = errno;
-
-	atomic_add(&lingering, 1u);
+	atomic_add(&race.lingering, 1u);
 	if (race.region && race_random() % how_often() == 0)
 		linger_for((uint64_t)LINGER_NS << race_random() % DOUBLINGS);
-	atomic_add(&lingering, -1u);
-	errno = error;
+	atomic_add(&race.lingering, -1u);
 }
 
 int race_linger_begin(void)
@@ -100,6 +95,6 @@ int race_linger_begin(void)
 
 void race_linger_end(void)
 {
-	for (uint32_t n = 0; n < END_STEPS && atomic_get(&lingering); n++)
+	for (uint32_t n = 0; n < END_STEPS && atomic_get(&race.lingering); n++)
 		step();
 }

@@ -226,6 +226,7 @@ struct race_state {
 	uint32_t has_shared_aim;    /* of all */
 	uint32_t has_outwaited;
 	pid_t keeper; /* of a sweep's traps, once it has begun: its tid */
+	uint32_t lingering; /* threads in exit() that wait for others */
 	uint64_t birth_next_ns; /* no birth is taken for a tick before */
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */

@@ -48,7 +48,6 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 	struct race_spot_queue *q = &race_spot_queue;
 	uint32_t state = SPOT_ARMED;
 	uint32_t at = atomic_get(&q->in);
-
 	uint32_t now = atomic_get(&spot->state);
 
 	/* Asked for, and still here: the thread that takes it away may be waiting for this very CPU. */
