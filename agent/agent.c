@@ -2,8 +2,9 @@
 /*
  * agent.c - the object that is preloaded into a target.
  *
- * Reads TRAPLINE_OPTIONS (race=PATH of the shared region), starts what it asks for, and takes care
- * that it goes on in forked children; programs started by exec load the agent anew.
+ * Reads TRAPLINE_OPTIONS, which names the memory of a run (share.h), starts what that asks
+ * for, and continues it in forked children. Programs that are started by exec load the
+ * agent again. A program that runs with the rights of its file takes no options.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,19 +12,25 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/auxv.h>
 
 #include "agent/heap.h"
+#include "agent/name.h"
+#include "agent/seccomp.h"
+#include "agent/share.h"
 #include "agent/signals.h"
 #include "agent/throttle.h"
 #include "agent/zydis.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "tools/race.h"
+#include "trap/trap.h"
 
 #define RACE_OPTION "race="
 #define RACE_END_OPTION "race-end="
 #define THROTTLE_OPTION "throttle="
+#define THROTTLE_END_OPTION "throttle-end="
+#define THROTTLE_AGAIN_OPTION "throttle-again="
 
 /* Copies the value of an option; 0: there is none. */
 static int read_option(const char *all, const char *option, char *path, size_t n)
@@ -41,29 +48,6 @@ static int read_option(const char *all, const char *option, char *path, size_t n
 	memcpy(path, at, len);
 	path[len] = '\0';
 	return 1;
-}
-
-static void *map_fd(int fd, size_t bytes)
-{
-	struct stat st;
-	void *region = NULL;
-
-	if (sys4(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == 0 && (size_t)st.st_size == bytes)
-		region = memory_map_shared(bytes, 1, fd, 0);
-	return region && !memory_failed(region) ? region : NULL;
-}
-
-/* A path, or a descriptor that is open: "fd:N". */
-static void *map_region(const char *path, size_t bytes)
-{
-	if (!strncmp(path, "fd:", 3))
-		return map_fd(atoi(path + 3), bytes);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
-	if (fd < 0)
-		return NULL;
-	void *region = map_fd(fd, bytes);
-	sys_close(fd);
-	return region;
 }
 
 /*
@@ -103,12 +87,40 @@ static void use_heap(void)
 
 static int is_preloaded; /* so that the program's calls come through us */
 
+/* Without our handler the program has SIGTRAP for itself: the search or the budget was refused. */
+static void keep_signals(void)
+{
+	if (is_preloaded && trap_is_installed())
+		signals_are_ours(1);
+	else if (is_preloaded)
+		signals_give_back();
+}
+
+/* Of a forked child. were_ours: in its parent. */
+static void keep_signals_as(int were_ours)
+{
+	if (seccomp_may_forbid()) /* the handler is as it was: the kernel is not asked */
+		signals_are_ours(were_ours);
+	else
+		keep_signals();
+}
+
 static void race_agent_forked(void)
 {
-	signals_are_ours(0);
-	if (race_forked() == 0)
-		signals_are_ours(is_preloaded);
+	int were_ours = signals_are_ours(0);
+
+	race_forked();
+	keep_signals_as(were_ours);
 	use_heap();
+}
+
+/* In SIGTRAP: the program blocks it, and a signal has come that shall wait. */
+static int end_for_program(void)
+{
+	if (race_stop(RACE_STEP_OWN_TRAP) == -EAGAIN)
+		return -EAGAIN;
+	agent_throttle_rest("the program takes SIGTRAP itself, while it has the signal blocked");
+	return 0;
 }
 
 static void follow_forks(void)
@@ -120,12 +132,27 @@ static void follow_forks(void)
 	follows = 1;
 }
 
+static void throttle_agent_forked(void)
+{
+	int were_ours = signals_are_ours(0);
+
+	agent_throttle_forked();
+	keep_signals_as(were_ours);
+}
+
 static void start_throttle(const char *path)
 {
-	struct throttle_region *region = map_region(path, sizeof(*region));
+	struct throttle_region *region = share_map(path, THROTTLE_MAGIC, sizeof(*region));
 
-	if (region && agent_throttle_start(region) == 0)
-		pthread_atfork(NULL, NULL, agent_throttle_forked);
+	if (!region)
+		return;
+	is_preloaded = 1;
+	signals_are_ours(0);
+	signals_prepare(end_for_program);
+	signals_spare_stacks(1);
+	if (agent_throttle_start(region) == 0)
+		pthread_atfork(NULL, NULL, throttle_agent_forked);
+	keep_signals();
 }
 
 /*
@@ -140,7 +167,7 @@ int trapline_agent_call(const char *options);
  */
 static int attach_race(const char *path)
 {
-	struct race_region *region = map_region(path, sizeof(*region));
+	struct race_region *region = share_map_own(path, RACE_MAGIC, sizeof(*region));
 
 	if (!region)
 		return -ENOENT;
@@ -149,16 +176,19 @@ static int attach_race(const char *path)
 		race_refuse(region, RACE_STEP_DECODER, err);
 	else
 		err = race_start(region, RACE_IS_LATE | RACE_OWNS_REGION);
-	if (err)
+	if (err) {
 		memory_unmap(region, sizeof(*region));
-	else
-		follow_forks();
-	return err;
+		return err;
+	}
+	/* The list is of this search: another one that runs is refused above, and keeps its own. */
+	signals_will_be_unblocked(region->masked, region->masked_count, end_for_program);
+	follow_forks();
+	return 0;
 }
 
 static int attach_throttle(const char *path)
 {
-	struct throttle_region *region = map_region(path, sizeof(*region));
+	struct throttle_region *region = share_map_own(path, THROTTLE_MAGIC, sizeof(*region));
 
 	return region ? agent_throttle_start(region) : -ENOENT;
 }
@@ -173,6 +203,10 @@ __attribute__((visibility("default"))) int trapline_agent_call(const char *optio
 		race_stop(RACE_STEP_NONE);
 		return 0;
 	}
+	if (!strcmp(options, THROTTLE_END_OPTION))
+		return agent_throttle_end();
+	if (!strcmp(options, THROTTLE_AGAIN_OPTION))
+		return agent_throttle_again();
 	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		return attach_throttle(path);
 	return -EINVAL;
@@ -180,9 +214,9 @@ __attribute__((visibility("default"))) int trapline_agent_call(const char *optio
 
 static void start_race(const char *path)
 {
-	struct race_region *region = map_region(path, sizeof(*region));
+	struct race_region *region = share_map(path, RACE_MAGIC, sizeof(*region));
 
-	if (!region || region->magic != RACE_MAGIC)
+	if (!region)
 		return;
 	if (zydis_open()) {
 		race_refuse(region, RACE_STEP_DECODER, -ENOENT);
@@ -190,9 +224,10 @@ static void start_race(const char *path)
 	}
 	is_preloaded = 1;
 	follow_forks();
-	signals_prepare();
-	if (race_start(region, 0) == 0)
-		signals_are_ours(1);
+	signals_prepare(end_for_program);
+	race_start(region, 0);
+	signals_spare_stacks(!region->settings.is_sweep && !region->settings.range_count);
+	keep_signals();
 	use_heap();
 }
 
@@ -201,6 +236,9 @@ __attribute__((constructor)) static void agent_start(void)
 	const char *options = getenv("TRAPLINE_OPTIONS");
 	char path[256];
 
+	if (getauxval(AT_SECURE))
+		return;
+	agent_name_mend();
 	if (read_option(options, RACE_OPTION, path, sizeof(path)))
 		start_race(path);
 	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))

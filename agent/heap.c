@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * heap.c - the object that is preloaded for `trapline race --heap`: it stands before malloc() and
- * its family, whoever's they are, and notes each block with the thread and the stack.
+ * heap.c - the object that is preloaded for `trapline race --heap`: it interposes
+ * malloc() and its family, of any allocator, and records each block with the thread and
+ * the stack.
  *
- * What is noted is what goes through these names. An allocator that a program has under other names
- * is not seen, nor are blocks that were handed out before this object was there; operator new is,
- * since it calls malloc().
+ * It records the calls of these names. Calls of an allocator under other names are not
+ * seen, nor are blocks that were allocated before this object was loaded. operator new is
+ * seen, because it calls malloc().
  *
- * free() marks a block before it is given back, and malloc() notes it before it is handed out: at
- * each moment the row of an address belongs to the thread that owns the block.
+ * free() marks a block before it is released, and malloc() records it before it is
+ * returned: at each moment the row of an address belongs to the thread that owns the
+ * block.
  */
 #include "agent/heap.h"
 
@@ -235,11 +237,13 @@ EXPORTED void *pvalloc(size_t bytes)
 static void tell_event(const struct heap_event *event, struct race_heap_event *out)
 {
 	const struct heap_stack *stack = heap_stacks_get(stacks, event->stack);
+	/* Other processes can write what is returned: the count is not read back from there. */
+	uint32_t count = stack ? stack->count : 0;
 
 	out->time_ns = event->time_ns;
 	out->tid = (int32_t)event->tid;
-	out->frame_count = stack ? stack->count : 0;
-	for (uint32_t i = 0; i < out->frame_count; i++)
+	out->frame_count = count;
+	for (uint32_t i = 0; i < count; i++)
 		out->frames[i] = stack->frames[i];
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap.h - what the object that is preloaded for `trapline race --heap` tells the agent.
+ * heap.h - what the object that is preloaded for `trapline race --heap` offers to the
+ * agent.
  *
- * An object of its own: where it is not asked for, nobody stands between a program and its malloc().
- * The agent refers to it weakly.
+ * It is a separate object, so that malloc() is interposed only if --heap is given. The
+ * agent refers to it weakly.
  */
 #ifndef AGENT_HEAP_H
 #define AGENT_HEAP_H

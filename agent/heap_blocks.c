@@ -2,14 +2,15 @@
 /*
  * heap_blocks.c - see heap_blocks.h.
  *
- * Rows are in groups, and the page that a block begins in says which groups are its: an address
- * inside a block is looked up by going back page by page, and memory is used where the heap is.
- * Large blocks, which would be many pages back, have a table of their own that is looked through.
+ * Rows are in groups, and the page in which a block begins determines its groups. An
+ * address inside a block is looked up by going back page by page, and memory is used
+ * where the heap is. Large blocks, which would be many pages back, have a table of their
+ * own that is searched.
  *
- * Rules: 1. Who changes a row makes its version odd by a compare-and-exchange, and even again at
- * the end; a row that is odd is left alone. 2. Who reads compares the version before and after.
- * 3. An address once written into a row is replaced but never cleared: a group with an empty row
- * is the last in which a block of its pages can be.
+ * Rules: 1. A thread that changes a row makes its version odd by a compare-and-exchange,
+ * and even again at the end; a row that is odd is left alone. 2. A reader compares the
+ * version before and after. 3. An address once written into a row is replaced but never
+ * cleared: a group with an empty row is the last in which a block of its pages can be.
  */
 #include "agent/heap_blocks.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_blocks.h - which block of the heap is an address in, who allocated it, who freed it?
+ * heap_blocks.h - the heap block around an address, and which threads allocated and freed
+ * it.
  *
- * A table of fixed size in memory of the process itself, so that a forked child has its own. No
- * lock: written by every thread that allocates, in signal handlers too, and read inside SIGTRAP.
- * A block that was freed stays known until its row is needed.
+ * A table of fixed size in memory of the process itself, so that a forked child has its
+ * own. No lock: it is written by every thread that allocates, in signal handlers too, and
+ * read inside SIGTRAP. A freed block stays known until its row is needed.
  */
 #ifndef AGENT_HEAP_BLOCKS_H
 #define AGENT_HEAP_BLOCKS_H
@@ -30,11 +31,16 @@ struct heap_blocks;
 /* Rows are taken from the kernel when they are first used. NULL: no memory. */
 struct heap_blocks *heap_blocks_new(uint32_t groups_log2);
 
-/* 0; -ENOSPC: no row was free where it belongs. Others than the block's owner know nothing of it. */
+/*
+ * 0; -ENOSPC: no row was free where it belongs. Only the owner of the block knows it now.
+ */
 int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 		    const struct heap_event *allocated);
 
-/* Call before it is really freed: then nobody else owns that address. 0; -ENOENT: not known. */
+/*
+ * Call before the block is really freed, while no other thread can own the address. 0;
+ * -ENOENT: not known.
+ */
 int heap_blocks_free(struct heap_blocks *blocks, uint64_t start,
 		     const struct heap_event *freed);
 

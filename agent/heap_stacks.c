@@ -2,9 +2,10 @@
 /*
  * heap_stacks.c - see heap_stacks.h.
  *
- * Rules: 1. A stack is claimed by a compare-and-exchange of its hash, filled, and then ready; it
- * never changes after that. 2. A row of the cache has a version: odd while it is written, and who
- * reads compares it before and after. Nobody waits: a row in somebody's hands is done without.
+ * Rules: 1. A stack is claimed by a compare-and-exchange of its hash, filled, and then
+ * ready; it never changes after that. 2. A row of the cache has a version, odd while the
+ * row is written; a reader compares it before and after. No thread waits: a row in use is
+ * skipped.
  */
 #include "agent/heap_stacks.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_stacks.h - who calls malloc: stacks, each kept once, and found again without unwinding.
+ * heap_stacks.h - the stacks of calls of malloc(), each kept once, and found again
+ * without unwinding.
  *
- * Unwinding costs a microsecond and more, so what was found is remembered by where the call stands
- * on the stack: if the return addresses are still where they were, the stack is the same.
+ * Unwinding costs a microsecond and more. So a stack is cached by the stack address of
+ * the call: if the return addresses are still the same, so is the stack.
  */
 #ifndef AGENT_HEAP_STACKS_H
 #define AGENT_HEAP_STACKS_H

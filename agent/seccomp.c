@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * seccomp.c - a program that is about to forbid itself system calls is let go.
+ * seccomp.c - the search ends in a program that is about to install a seccomp filter.
  *
- * A search and a budget make calls that no filter of the program's allows: it would be killed for
- * ours. Both ways through libc are looked at; one that goes around libc is not seen.
+ * A search and a budget make system calls that the filter of the program may not allow:
+ * the program would be killed for them. Both ways through libc are interposed; a direct
+ * system call is not seen. The second one also leads to signals that are kept (signals.c).
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -11,15 +12,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/seccomp.h"
+#include "agent/signals.h"
 #include "agent/throttle.h"
 #include "tools/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
+static int may_forbid;
+
+int seccomp_may_forbid(void)
+{
+	return may_forbid;
+}
+
 static void let_go(void)
 {
+	may_forbid = 1;
 	race_stop(RACE_STEP_SECCOMP);
-	agent_throttle_let_go("a seccomp filter forbids the system calls that it needs");
+	agent_throttle_let_go("a seccomp filter forbids system calls of the agent");
 }
 
 EXPORTED int prctl(int option, ...)
@@ -42,6 +53,7 @@ EXPORTED int prctl(int option, ...)
 EXPORTED long syscall(long number, ...)
 {
 	static long (*next)(long, ...);
+	long result;
 	long a[6];
 	va_list args;
 
@@ -54,5 +66,7 @@ EXPORTED long syscall(long number, ...)
 		let_go();
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	if (signals_raw(next, number, a, &result))
+		return result;
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signals.c - SIGTRAP stays ours, and unblocked, while the program believes it has it.
+ * signals.c - SIGTRAP stays with the agent, and unblocked, although the program seems to
+ * have it.
  *
- * Programs that block all signals in their threads would make those threads invisible; one with a
- * handler for SIGTRAP of its own (a debugger's helper, a sanitizer, a JIT) would get our signals,
- * which it does not know, and die. So the calls that do it are passed on without SIGTRAP; what is
- * not ours reaches the program's handler from ours.
+ * Threads that block all signals would be invisible, and an int3 of a sweep would kill them.
+ * So the calls that block signals block SIGSTKFLT in place of SIGTRAP. No kernel sends that
+ * signal, and the kernel keeps the mask: through handlers, jumps, forks and new threads. So
+ * each thread can be asked what the program has blocked, and the calls that read a mask
+ * are answered so.
+ *
+ * A handler for SIGTRAP is only noted. The handler of the agent passes each signal on that
+ * is not its own (src/trap/foreign.c). A signal that would stay pending ends the search or
+ * the budget in this process: from then on SIGTRAP is blocked as the program asks.
  */
 #include "agent/signals.h"
 
@@ -14,15 +20,27 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
 
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "tools/race.h"
 #include "trap/trap.h"
 
 #define EXPORTED __attribute__((visibility("default")))
+#define BIT(signal) (1ull << ((signal) - 1))
+#define HELD SIGSTKFLT
+/* What a mask of all signals has beside: then SIGSTKFLT was meant, too. */
+#define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
+#define RESTORER 0x04000000 /* SA_RESTORER, which libc sets */
 
 typedef int (*action_function)(int, const struct sigaction *, struct sigaction *);
 typedef int (*mask_function)(int, const sigset_t *, sigset_t *);
 
-static int is_ours; /* the search runs: SIGTRAP is taken */
+static int spares_stacks; /* there is no int3 of ours, which would kill */
+static int is_ours; /* a search or a budget runs: SIGTRAP is taken */
+static uint32_t has_let_go; /* it has ended, since the program takes signals by itself */
+static int (*end_all)(void);
 static action_function next_sigaction;
 static mask_function next_sigprocmask;
 static mask_function next_pthread_sigmask;
@@ -37,19 +55,149 @@ static void find_next(void)
 	next_sigaction = (action_function)dlsym(RTLD_NEXT, "sigaction");
 }
 
-void signals_prepare(void)
+static uint64_t first_word(const sigset_t *set)
 {
-	sigset_t trap;
+	uint64_t word;
 
-	find_next();
-	sigemptyset(&trap);
-	sigaddset(&trap, SIGTRAP);
-	next_pthread_sigmask(SIG_UNBLOCK, &trap, NULL);
+	memcpy(&word, set, sizeof(word));
+	return word;
 }
 
-void signals_are_ours(int are)
+static void set_first_word(sigset_t *set, uint64_t word)
 {
+	memcpy(set, &word, sizeof(word));
+}
+
+/* As the kernel gets it. */
+static uint64_t mask_to_kernel(uint64_t mask)
+{
+	if (!(mask & BIT(SIGTRAP)))
+		return mask & ~BIT(HELD);
+	if (!atomic_get(&has_let_go))
+		mask &= ~BIT(SIGTRAP);
+	return mask | BIT(HELD);
+}
+
+/* As the program has set it. */
+static uint64_t mask_to_program(uint64_t mask)
+{
+	if (!(mask & BIT(HELD)))
+		return mask & ~BIT(SIGTRAP);
+	if ((mask & OF_ALL) != OF_ALL)
+		mask &= ~BIT(HELD);
+	return mask | BIT(SIGTRAP);
+}
+
+static int is_held(const ucontext_t *context)
+{
+	return (first_word(&context->uc_sigmask) & BIT(HELD)) != 0;
+}
+
+/* After its end trapline blocks them again, which takes a moment. */
+#define BLOCKED_AGAIN_NS 1000000000u
+
+static struct race_masked masked[RACE_MASKED];
+static uint32_t masked_count;
+
+/* As long as the thread has not changed its mask itself. */
+static int is_unblocked_by_us(const ucontext_t *context)
+{
+	uint64_t mask = first_word(&context->uc_sigmask) | BIT(SIGTRAP);
+	pid_t tid = sys_gettid();
+
+	if (!atomic_get(&has_let_go) && race_has_ended_for(BLOCKED_AGAIN_NS))
+		return 0;
+	for (uint32_t i = 0; i < masked_count; i++)
+		if (masked[i].tid == tid && masked[i].mask == mask)
+			return 1;
+	return 0;
+}
+
+/* In SIGTRAP. */
+static int let_go(void)
+{
+	int err = end_all();
+
+	if (!err)
+		atomic_set(&has_let_go, 1u);
+	return err;
+}
+
+/* A process can inherit SIGTRAP blocked, or what another agent has blocked in its place. */
+void signals_prepare(int (*end)(void))
+{
+	sigset_t now;
+
+	find_next();
+	end_all = end;
+	trap_held_bit = BIT(HELD);
+	trap_let_go = let_go;
+	trap_is_held = is_held;
+	sigemptyset(&now);
+	next_pthread_sigmask(SIG_SETMASK, NULL, &now);
+	set_first_word(&now, mask_to_kernel(first_word(&now)));
+	next_pthread_sigmask(SIG_SETMASK, &now, NULL);
+}
+
+void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count,
+			       int (*end)(void))
+{
+	masked_count = count < RACE_MASKED ? count : RACE_MASKED;
+	memcpy(masked, threads, masked_count * sizeof(*threads));
+	atomic_set(&has_let_go, 0u);
+	end_all = end;
+	atomic_set(&trap_let_go, let_go);
+	atomic_set(&trap_is_held, is_unblocked_by_us);
+}
+
+void signals_give_back(void)
+{
+	sigset_t now;
+
+	is_ours = 0;
+	sigemptyset(&now);
+	next_pthread_sigmask(SIG_SETMASK, NULL, &now);
+	set_first_word(&now, mask_to_program(first_word(&now)));
+	next_pthread_sigmask(SIG_SETMASK, &now, NULL);
+}
+
+int signals_are_ours(int are)
+{
+	int were = is_ours;
+
 	is_ours = are;
+	return were;
+}
+
+void signals_spare_stacks(int spare)
+{
+	spares_stacks = spare;
+}
+
+static void set_action(const struct sigaction *action, struct sigaction *old)
+{
+	struct sigaction as_kernel;
+
+	if (action) {
+		as_kernel = *action;
+		as_kernel.sa_flags |= RESTORER;
+	}
+	trap_set_previous(action ? &as_kernel : NULL, old);
+}
+
+/*
+ * A handler on a stack of its own, which may be just large enough for it: no signal of ours on top of that.
+ * But it would die of a breakpoint, as it does anyway where SIGTRAP has its default action.
+ */
+static uint64_t mask_in_handler(const struct sigaction *action)
+{
+	uint64_t mask = mask_to_kernel(first_word(&action->sa_mask));
+	struct sigaction own;
+
+	trap_set_previous(NULL, &own);
+	if (spares_stacks && action->sa_flags & SA_ONSTACK && own.sa_handler == SIG_DFL)
+		mask |= BIT(SIGTRAP);
+	return mask;
 }
 
 EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
@@ -60,44 +208,96 @@ EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigact
 	if (!is_ours)
 		return next_sigaction(signal, action, old);
 	if (signal == SIGTRAP) {
-		trap_set_previous(action, old);
+		set_action(action, old);
 		return 0;
 	}
-	if (!action || !sigismember(&action->sa_mask, SIGTRAP))
-		return next_sigaction(signal, action, old);
-	without = *action;
-	sigdelset(&without.sa_mask, SIGTRAP);
-	return next_sigaction(signal, &without, old);
+	if (action) {
+		without = *action;
+		set_first_word(&without.sa_mask, mask_in_handler(action));
+		action = &without;
+	}
+	int err = next_sigaction(signal, action, old);
+	if (!err && old)
+		set_first_word(&old->sa_mask, mask_to_program(first_word(&old->sa_mask)));
+	return err;
 }
 
 /* As glibc's: restarts system calls, and keeps the handler. */
-EXPORTED sighandler_t signal(int number, sighandler_t handler)
+static sighandler_t set_handler(int number, sighandler_t handler, int flags, int with_mask)
 {
-	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 	struct sigaction old;
 
 	if (handler == SIG_ERR || number < 1 || number >= NSIG) {
 		errno = EINVAL;
 		return SIG_ERR;
 	}
-	sigaddset(&action.sa_mask, number);
+	if (with_mask)
+		sigaddset(&action.sa_mask, number);
 	return sigaction(number, &action, &old) ? SIG_ERR : old.sa_handler;
 }
 
-const sigset_t *signals_without_trap(const sigset_t *set, sigset_t *without)
+EXPORTED sighandler_t signal(int number, sighandler_t handler)
 {
-	if (!is_ours || !set || !sigismember(set, SIGTRAP))
+	return set_handler(number, handler, SA_RESTART, 1);
+}
+
+EXPORTED sighandler_t bsd_signal(int number, sighandler_t handler);
+EXPORTED sighandler_t bsd_signal(int number, sighandler_t handler)
+{
+	return signal(number, handler);
+}
+
+EXPORTED sighandler_t ssignal(int number, sighandler_t handler)
+{
+	return signal(number, handler);
+}
+
+EXPORTED sighandler_t sysv_signal(int number, sighandler_t handler)
+{
+	return set_handler(number, handler, SA_RESETHAND | SA_NODEFER, 0);
+}
+
+EXPORTED sighandler_t __sysv_signal(int number, sighandler_t handler);
+EXPORTED sighandler_t __sysv_signal(int number, sighandler_t handler)
+{
+	return sysv_signal(number, handler);
+}
+
+const sigset_t *signals_to_kernel(const sigset_t *set, sigset_t *changed)
+{
+	if (!is_ours || !set)
 		return set;
-	*without = *set;
-	sigdelset(without, SIGTRAP);
-	return without;
+	*changed = *set;
+	set_first_word(changed, mask_to_kernel(first_word(set)));
+	return changed;
+}
+
+/* The marker alone is neither set nor taken away by the program. */
+static const sigset_t *change_to_kernel(int how, const sigset_t *set, sigset_t *changed)
+{
+	if (!is_ours || !set || how == SIG_SETMASK)
+		return signals_to_kernel(set, changed);
+	uint64_t mask = first_word(set) & ~BIT(HELD);
+
+	if (mask & BIT(SIGTRAP)) {
+		mask |= BIT(HELD);
+		if (how == SIG_BLOCK && !atomic_get(&has_let_go))
+			mask &= ~BIT(SIGTRAP);
+	}
+	*changed = *set;
+	set_first_word(changed, mask);
+	return changed;
 }
 
 static int change_mask(mask_function next, int how, const sigset_t *set, sigset_t *old)
 {
-	sigset_t without;
+	sigset_t changed;
+	int err = next(how, change_to_kernel(how, set, &changed), old);
 
-	return next(how, how == SIG_UNBLOCK ? set : signals_without_trap(set, &without), old);
+	if (!err && old && is_ours)
+		set_first_word(old, mask_to_program(first_word(old)));
+	return err;
 }
 
 EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old)
@@ -110,4 +310,61 @@ EXPORTED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	find_next();
 	return change_mask(next_pthread_sigmask, how, set, old);
+}
+
+/* ---- without libc ---- */
+
+/* The kernel's struct sigaction. */
+struct raw_action {
+	sighandler_t handler;
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+static long raw_action(const struct raw_action *action, struct raw_action *old)
+{
+	struct sigaction ours = { 0 };
+	struct sigaction before;
+
+	if (action) {
+		ours.sa_handler = action->handler;
+		ours.sa_flags = (int)action->flags;
+		ours.sa_restorer = action->restorer;
+		set_first_word(&ours.sa_mask, action->mask);
+	}
+	trap_set_previous(action ? &ours : NULL, &before);
+	if (old)
+		*old = (struct raw_action){ before.sa_handler, (unsigned int)before.sa_flags,
+					    before.sa_restorer, first_word(&before.sa_mask) };
+	return 0;
+}
+
+static long raw_mask(raw_call next, int how, const uint64_t *set, uint64_t *old)
+{
+	sigset_t whole;
+	sigset_t changed;
+
+	sigemptyset(&whole);
+	if (set)
+		set_first_word(&whole, *set);
+	const sigset_t *to = change_to_kernel(how, &whole, &changed);
+	long result = next(SYS_rt_sigprocmask, (long)how, set ? to : NULL, old, sizeof(*old));
+	if (!result && old)
+		*old = mask_to_program(*old);
+	return result;
+}
+
+int signals_raw(raw_call next, long number, const long *a, long *result)
+{
+	if (!is_ours || a[3] != (long)sizeof(uint64_t))
+		return 0;
+	if (number == SYS_rt_sigprocmask)
+		*result = raw_mask(next, (int)a[0], (const uint64_t *)a[1], (uint64_t *)a[2]);
+	else if (number == SYS_rt_sigaction && a[0] == SIGTRAP)
+		*result = raw_action((const struct raw_action *)a[1],
+				     (struct raw_action *)a[2]);
+	else
+		return 0;
+	return 1;
 }

@@ -5,12 +5,34 @@
 
 #include <signal.h>
 
-/* Before the search starts: SIGTRAP may be blocked from the program's parent. */
-void signals_prepare(void);
-/* From now on SIGTRAP is kept from the program, or not. Off while our own handler is put in place. */
-void signals_are_ours(int are);
+#include "record/race.h"
 
-/* The set without SIGTRAP where that is ours: *without, or set itself. */
-const sigset_t *signals_without_trap(const sigset_t *set, sigset_t *without);
+/*
+ * Before the search or the budget starts. end_all: ends it in SIGTRAP, for good: 0 or -errno. Called when
+ * a signal has come that the program takes by itself.
+ */
+void signals_prepare(int (*end_all)(void));
+/* In a process that runs already: trapline unblocks SIGTRAP in these threads, which do not know. */
+void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count,
+			       int (*end_all)(void));
+/*
+ * A system call with SIGTRAP in it, without the functions of libc. 1: *result is that of the changed
+ * call; 0: make it as it is.
+ */
+typedef long (*raw_call)(long, ...);
+int signals_raw(raw_call next, long number, const long *arguments, long *result);
+/*
+ * From now on SIGTRAP is kept from the program, or not. Off while the agent installs its
+ * handler. Returns what held before.
+ */
+int signals_are_ours(int are);
+/* Undoes signals_prepare() in this thread: nothing of ours handles SIGTRAP. */
+void signals_give_back(void);
+
+/* Whether handlers with SA_ONSTACK keep SIGTRAP out. Not in a sweep. */
+void signals_spare_stacks(int spare);
+
+/* A mask as the kernel gets it while SIGTRAP is kept: *changed, or set itself. */
+const sigset_t *signals_to_kernel(const sigset_t *set, sigset_t *changed);
 
 #endif

@@ -9,24 +9,42 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "target.h"
 #include "throttle_open.h"
 #include "trap/trap.h"
 
 static struct throttle_region *region;
 static struct trapline *self;
+static int is_at_rest;
 static struct trapline_throttle *open_budgets[THROTTLE_BUDGETS];
 
-static int open_budget(uint32_t i)
+static struct trapline_throttle_opts options_of(uint32_t i)
 {
-	const struct throttle_budget *b = &region->budgets[i];
-	struct trapline_throttle_opts opts = {
-		.size = sizeof(opts),
+	const struct throttle_limit *b = &region->limits[i];
+
+	return (struct trapline_throttle_opts){
+		.size = sizeof(struct trapline_throttle_opts),
 		.flags = b->flags,
 		.counter = b->counter,
 		.per_second = b->per_second,
 	};
+}
+
+static int open_budget(uint32_t i)
+{
+	const struct trapline_throttle_opts opts = options_of(i);
 
 	return throttle_open(self, &opts, region, i, &open_budgets[i]);
+}
+
+/* The command looks whether they are still there. */
+static void tell_events(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < THROTTLE_BUDGETS && open_budgets[i]; i++)
+		n += throttle_descriptors(open_budgets[i], region->events + n, THROTTLE_EVENTS - n);
+	atomic_set(&region->event_count, n);
 }
 
 static void tell_failure(int err, const char *why)
@@ -47,6 +65,8 @@ static int begin(void)
 	for (uint32_t i = 0; !err && i < count; i++)
 		err = open_budget(i);
 	atomic_add(&region->processes, 1u);
+	if (self)
+		target_drop_descriptors(self);
 	if (!err)
 		return 0;
 	trapline_explain(err, why, sizeof(why));
@@ -68,15 +88,40 @@ static void end_last(void)
 
 int agent_throttle_start(struct throttle_region *shared)
 {
-	if (shared->magic != THROTTLE_MAGIC || shared->bytes != sizeof(*shared))
+	if (shared->share.magic != THROTTLE_MAGIC || shared->share.bytes != sizeof(*shared))
 		return -EPROTO;
 	if (region && !atomic_get(&region->stop) &&
-	    sys2(SYS_kill, region->observer, 0) != -ESRCH)
+	    sys2(SYS_kill, region->share.observer, 0) != -ESRCH)
 		return -EBUSY;
 	if (region)
 		end_last();
 	region = shared;
-	return begin();
+	is_at_rest = 0;
+	int err = begin();
+	if (!err)
+		tell_events();
+	return err;
+}
+
+int agent_throttle_end(void)
+{
+	if (region)
+		end_last();
+	return 0;
+}
+
+int agent_throttle_again(void)
+{
+	int err = region && self ? 0 : -ENOENT;
+
+	for (uint32_t i = 0; !err && i < THROTTLE_BUDGETS && open_budgets[i]; i++) {
+		const struct trapline_throttle_opts opts = options_of(i);
+
+		err = throttle_open_again(self, &opts, open_budgets[i]);
+	}
+	if (!err)
+		tell_events();
+	return err;
 }
 
 void agent_throttle_let_go(const char *why)
@@ -89,10 +134,20 @@ void agent_throttle_let_go(const char *why)
 	trap_make_no_calls();
 }
 
+void agent_throttle_rest(const char *why)
+{
+	if (!region || atomic_get(&region->stop) || atomic_swap(&is_at_rest, 1))
+		return;
+	tell_failure(-ECANCELED, why);
+	for (uint32_t i = 0; i < THROTTLE_BUDGETS; i++)
+		if (open_budgets[i])
+			throttle_rest(open_budgets[i]);
+}
+
 /* Events do not follow a fork: the child opens its own, and draws from the same accounts. */
 void agent_throttle_forked(void)
 {
-	if (!region || atomic_get(&region->stop))
+	if (!region || is_at_rest || atomic_get(&region->stop))
 		return;
 	memset(open_budgets, 0, sizeof(open_budgets));
 	throttle_forked();

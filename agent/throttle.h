@@ -5,10 +5,17 @@
 
 #include "record/throttle.h"
 
-/* 0, or -errno noted in the region too. */
+/* 0, or -errno, which the region gets too. */
 int agent_throttle_start(struct throttle_region *shared);
 void agent_throttle_forked(void);
-/* End them, in this process and its children; why is for the command. */
+/* Ends them, in this process and its children; trapline prints why. */
 void agent_throttle_let_go(const char *why);
+/* The same in SIGTRAP: no event of theirs comes any more. */
+void agent_throttle_rest(const char *why);
+
+/* Closes all that a throttle has in this process. */
+int agent_throttle_end(void);
+/* Opens the events anew, which the program has closed with other descriptors. 0 or -errno. */
+int agent_throttle_again(void);
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * timers.c - timers and message queues that call a function in a thread of its own.
  *
- * libc creates that thread without a call that we stand before, so a sweep would never begin in a
- * program that has no others. And it has all signals blocked: an int3 there would be the program's
- * end. So SIGTRAP is let through before the function is called.
+ * libc creates that thread without a call that the agent interposes, so a sweep would
+ * never begin in a program without other threads. The thread has all signals blocked, and
+ * an int3 there would kill the program. So SIGTRAP is unblocked before the function is
+ * called.
  */
 #include <dlfcn.h>
 #include <mqueue.h>

@@ -2,8 +2,9 @@
 /*
  * zydis.c - the decoder's library, opened privately.
  *
- * The agent needs nothing but libc, so that it can be preloaded into anything, and the program
- * sees no symbol of a library it did not ask for. Opened in the constructor, used in handlers.
+ * The agent needs only libc, so that it can be preloaded into any program, and the
+ * program sees no symbol of a library that it did not load. Opened in the constructor,
+ * used in handlers.
  */
 #include "agent/zydis.h"
 

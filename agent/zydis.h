@@ -3,7 +3,7 @@
 #ifndef AGENT_ZYDIS_H
 #define AGENT_ZYDIS_H
 
-/* 0, or -1: there is no decoder, and so no race detector. */
+/* 0, or -1: without the decoder there is no race detector. */
 int zydis_open(void);
 
 #endif

@@ -146,14 +146,14 @@ static enum trapline_action on_true(const struct trapline_hit *hit)
 }
 
 /* A figure of one mechanism must not stand for another. */
-static void check_decided_in(enum trapline_decided wanted)
+static void check_evaluated_in(enum trapline_evaluated wanted)
 {
 	struct trapline_stats stats = { .size = sizeof(stats) };
 
-	if (trapline_event_stats(event, &stats) == 0 && stats.decided_in == wanted)
+	if (trapline_event_stats(event, &stats) == 0 && stats.evaluated_in == wanted)
 		return;
 	printf("skip conditions are not decided in the %s here: see trapline check\n",
-	       wanted == TRAPLINE_DECIDED_IN_KERNEL ? "kernel" : "handler");
+	       wanted == TRAPLINE_EVALUATED_IN_KERNEL ? "kernel" : "handler");
 	exit(0);
 }
 
@@ -186,8 +186,8 @@ static void watch_self(int in_kernel)
 	if (err < 0)
 		skip("arming", err);
 	trapline_condition_free(condition);
-	check_decided_in(in_kernel ? TRAPLINE_DECIDED_IN_KERNEL :
-				     TRAPLINE_DECIDED_IN_HANDLER);
+	check_evaluated_in(in_kernel ? TRAPLINE_EVALUATED_IN_KERNEL :
+				     TRAPLINE_EVALUATED_IN_HANDLER);
 }
 
 static void arm(const char *mode)

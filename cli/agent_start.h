@@ -1,39 +1,80 @@
 /* SPDX-License-Identifier: MIT */
-/* agent_start.h - a command, or a running process, with the agent in it. */
+/* agent_start.h - load the agent into a command, or into a running process. */
 #ifndef CLI_AGENT_START_H
 #define CLI_AGENT_START_H
 
+#include "record/share.h"
+#include <stdbool.h>
+
+#include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-/* A file without a name that the target opens below /proc; mapped here. NULL: errno says why. */
-void *agent_region_open(const char *name, size_t bytes, int *fd);
-void agent_region_close(void *region, size_t bytes, int fd);
+/* CLI_OK, or that the agent does not exist for this processor. */
+int agent_is_for_this(const char *command);
 
-/* "option=/proc/PID/fd/N", as the target finds the region. */
-void agent_option(const char *option, int region_fd, char *text, size_t size);
+/*
+ * Memory that the processes of a run share: two files without a name, which they open below /proc.
+ * The head can be written by this process alone (record/share.h).
+ */
+struct agent_region {
+	struct share_head *head; /* of the whole memory; NULL: none */
+	size_t bytes;
+	int head_fd;
+	int data_fd;
+};
 
-/* A file that is where the agent is. 0 or -1. */
+#define AGENT_REGION_NONE { .head_fd = -1, .data_fd = -1 }
+
+/* All zero but for the head. 0 or -errno. */
+int agent_region_open(const char *name, uint64_t magic, size_t bytes, struct agent_region *out);
+void agent_region_close(struct agent_region *region);
+
+/* "option=PID,HEAD,DATA,NONCE", as the target finds the memory (agent/share.h). */
+void agent_option(const char *option, const struct agent_region *region, char *text, size_t size);
+
+/* The path of a file in the folder of the agent. 0 or -1. */
 int agent_beside(const char *name, char *path, size_t n);
 
-/* Can the agent be preloaded into this program? 0 or an exit status, line printed. */
+/*
+ * Checks that the agent can be preloaded into this program. 0 or an exit status, line
+ * printed.
+ */
 int agent_command_check(const char *command, char *const *argv);
 
-/* Start it, with options for the agent. 0 and *pid, or an exit status, line printed. */
+/*
+ * Starts a command, with options for the agent. 0 and *pid, or an exit status, line
+ * printed.
+ */
 int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid);
 
-/* A region here that shall be shared with a running process; what it begins with goes there. */
+/*
+ * Memory to share with a running process. Its first bytes are copied there. The data then is that of
+ * the process; the head is not, since the process could write it.
+ */
 struct agent_share {
 	void *region;
 	size_t bytes;
 	size_t filled;
+	int data_fd; /* becomes the file of the process */
 };
 
 /*
- * Call the agent in a running process for an option; loads it where it is not yet. share may be NULL.
- * 0, and *result is what the agent returned, which is not told; or an exit status, line printed.
+ * Calls the agent in a running process for an option, and loads the agent if necessary.
+ * share may be NULL. 0, and *result is what the agent returned; or an exit status, line
+ * printed.
  */
 int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
 	       int *result);
+
+/*
+ * agent_call() ends when *signal is set, and where for_ns is not 0 also after that time with as much more
+ * as an attach takes on a busy machine.
+ */
+void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns);
+
+/* Calls the agent that is there, to end what it does. 0 or -errno after at most some seconds; prints nothing. */
+int agent_call_end(pid_t pid, const char *option);
 
 #endif

@@ -2,6 +2,7 @@
 /* at.c - see at.h. */
 #include "cli/at.h"
 
+#include "cli/at_regs.h"
 #include "cli/at_step.h"
 #include "cli/cmd.h"
 #include "cli/condition.h"
@@ -17,8 +18,8 @@
 
 static int wrong_form(const char *command, const char *text)
 {
-	return cli_wrong(command, "a point is PLACE#N, such as malloc#1000, 'PLACE#N if COND', or, with "
-			 "--counter, PLACE@AMOUNT, each with +STEPS or without, not '%s'", text);
+	return cli_wrong(command, "invalid point '%s': expected 'LOCATION#N[+K] [if COND]' (example: "
+			 "'malloc#1000'), or LOCATION@AMOUNT with --counter", text);
 }
 
 /* Takes `+K` off the end of the number before it. */
@@ -31,8 +32,10 @@ static int cut_steps(const char *command, char *digits, struct at_point *out)
 		return CLI_OK;
 	*plus = '\0';
 	if (opts_number(plus + 1, 10, &number) || number > AT_STEPS_MAX)
-		return cli_wrong(command, "steps from a point are a number up to %d, and '+%s' is none",
-				 AT_STEPS_MAX, plus + 1);
+		return cli_wrong(command, "invalid step count '+%s': expected 0 to %d (example: +12)",
+				 plus + 1, AT_STEPS_MAX);
+	if (!at_can_step)
+		return cli_wrong(command, "cannot execute instructions after the point: +K needs x86-64");
 	out->has_steps = true;
 	out->steps = number;
 	return CLI_OK;
@@ -56,9 +59,10 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 	if (cut_steps(command, digits, out))
 		return CLI_USAGE;
 	if (opts_number(digits, 10, &number) || (hash && !number))
-		return hash ? cli_wrong(command, "passes are counted from 1, and '%s' is none", digits) :
+		return hash ? cli_wrong(command, "invalid occurrence '#%s': expected a number from 1 "
+						 "(example: #1000)", digits) :
 			      wrong_form(command, text);
-	memcpy(out->place, text, (size_t)(mark - text));
+	memcpy(out->location, text, (size_t)(mark - text));
 	*(hash ? &out->nth : &out->amount) = number;
 	const char *rest = mark + 1 + n;
 	rest += strspn(rest, " ");
@@ -70,20 +74,78 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 	return cli_condition_check(command, out->condition);
 }
 
-/* One instruction; copies of an inlined function are several, and a pattern may be. */
-static int find_place(const char *command, struct symbols *s, struct at_point *point)
+static bool is_in_loader(const struct code_site *site)
+{
+	return site->module && (!strncmp(site->module, "ld-", 3) || !strncmp(site->module, "ld.", 3));
+}
+
+/*
+ * The loader has functions of its own that are named like those of libc, such as malloc. They are
+ * not what a name without a module means.
+ */
+static void drop_loader(struct code_sites *sites, const char *location)
+{
+	size_t kept = 0;
+
+	if (strchr(location, ':'))
+		return;
+	for (size_t i = 0; i < sites->count; i++)
+		kept += !is_in_loader(&sites->site[i]);
+	if (!kept || kept == sites->count)
+		return;
+	kept = 0;
+	for (size_t i = 0; i < sites->count; i++) {
+		if (is_in_loader(&sites->site[i]))
+			free(sites->site[i].name);
+		else
+			sites->site[kept++] = sites->site[i];
+	}
+	sites->count = kept;
+}
+
+static int wrong_several(const char *command, const char *location, const struct code_sites *sites)
+{
+	size_t functions = 0;
+	size_t copies = 0;
+	char what[96];
+	char remedy[AT_TEXT + 64] = "give FUNCTION+OFFSET of one";
+
+	for (size_t i = 0; i < sites->count; i++) {
+		functions += sites->site[i].kind == CODE_SITE_FUNCTION;
+		copies += sites->site[i].kind == CODE_SITE_INLINED;
+	}
+	if (functions + copies < sites->count)
+		snprintf(what, sizeof(what), "%zu instructions", sites->count);
+	else if (!copies)
+		snprintf(what, sizeof(what), "%zu functions", functions);
+	else if (!functions)
+		snprintf(what, sizeof(what), "%zu inlined copies", copies);
+	else
+		snprintf(what, sizeof(what), "%zu function%s and %zu inlined cop%s", functions,
+			 functions == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
+	if (functions == 1 && functions + copies == sites->count)
+		snprintf(remedy, sizeof(remedy), "write %s+0 for the function, or FUNCTION+OFFSET of a copy",
+			 location);
+	return cli_wrong(command, "%s is %s, and a point needs one: %s (trapline break -l '%s' lists them)",
+			 location, what, remedy, location);
+}
+
+/* One instruction: a function may have inlined copies, and a pattern may fit many functions. */
+static int find_location(const char *command, struct symbols *s, struct at_point *point)
 {
 	struct code_sites sites = { 0 };
 	char why[400];
 	int status = CLI_OK;
 
-	if (code_sites_find(s, point->place, &sites, why, sizeof(why)))
+	if (code_sites_find(s, point->location, &sites, why, sizeof(why))) {
 		status = cli_wrong(command, "%s", why);
-	else if (sites.count != 1)
-		status = cli_wrong(command, "%s stands for %zu places, and a point is at one: give its "
-				   "module, a line or an address", point->place, sites.count);
-	else
-		point->address = sites.site[0].address;
+	} else {
+		drop_loader(&sites, point->location);
+		if (sites.count != 1)
+			status = wrong_several(command, point->location, &sites);
+		else
+			point->address = sites.site[0].address;
+	}
 	code_sites_free(&sites);
 	return status;
 }
@@ -91,14 +153,14 @@ static int find_place(const char *command, struct symbols *s, struct at_point *p
 int at_resolve(const char *command, struct symbols *s, struct at_point *point)
 {
 	const struct condition_names names = { .symbols = s };
-	int status = find_place(command, s, point);
+	int status = find_location(command, s, point);
 
 	if (status || !point->condition[0])
 		return status;
 	return cli_condition(command, point->condition, &names, &point->parsed);
 }
 
-int at_counter(const char *name)
+enum trapline_counter at_counter(const char *name)
 {
 	static const struct {
 		const char *name;
@@ -108,13 +170,12 @@ int at_counter(const char *name)
 		{ "instructions", TRAPLINE_INSTRUCTIONS },
 		{ "cycles", TRAPLINE_CYCLES },
 		{ "page-faults", TRAPLINE_PAGE_FAULTS },
-		{ "syscalls", TRAPLINE_SYSCALLS },
 	};
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 		if (!strcmp(counters[i].name, name))
-			return (int)counters[i].counter;
-	return -1;
+			return counters[i].counter;
+	return TRAPLINE_SYSCALLS;
 }
 
 int at_signal(const char *text)

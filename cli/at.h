@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* at.h - points as people write them: `PLACE#N[+K] [if COND]`, `PLACE@AMOUNT[+K] [if COND]`. */
+/* at.h - points as users write them: `LOCATION#N[+K] [if COND]`, `LOCATION@AMOUNT[+K] [if COND]`. */
 #ifndef CLI_AT_H
 #define CLI_AT_H
 
@@ -10,10 +10,16 @@
 
 #define AT_TEXT 512
 
+/* In the message that the program ended before the point; `trapline at --each` looks for it. */
+#define AT_NOT_REACHED "the program ended after"
+
+#define AT_COMMAND_MISSING \
+	"no command: give it after -- (example: trapline at 'malloc#1000' -- ./program)"
+
 struct at_point {
-	char place[AT_TEXT];
+	char location[AT_TEXT];
 	char condition[AT_TEXT]; /* empty: none */
-	uint64_t nth;		 /* from 1; 0: the pass at an amount */
+	uint64_t nth;		 /* from 1; 0: the occurrence at an amount */
 	uint64_t amount;
 	bool has_steps; /* +K */
 	uint64_t steps;
@@ -22,16 +28,19 @@ struct at_point {
 	struct trapline_condition *parsed; /* NULL: none */
 };
 
-/* Takes the text apart. 0 or an exit status, line printed. */
+/* Parses the text. 0 or an exit status, line printed. */
 int at_parse(const char *command, const char *text, struct at_point *out);
 
-/* Finds the place in a process. 0 or an exit status, line printed. */
+/* Finds the location in a process. 0 or an exit status, line printed. */
 int at_resolve(const char *command, struct symbols *s, struct at_point *point);
 
-/* A counter by the name that --counter takes: enum trapline_counter, or -1: there is none. */
-int at_counter(const char *name);
+/* The names that --counter takes. */
+#define AT_COUNTERS "branches|instructions|cycles|page-faults|syscalls"
 
-/* SIGALRM, ALRM or 14. 0: there is none. */
+/* The counter of one of these names. */
+enum trapline_counter at_counter(const char *name);
+
+/* The number of SIGALRM, ALRM or 14; 0: no signal has this name. */
 int at_signal(const char *text);
 
 #endif

@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* at_state.c - see at_state.h. x86-64. */
-#include <stdbool.h>
-
+/* at_state.c - see at_state.h. */
 #include "cli/at_state.h"
+
+#include "cli/hit_frames.h"
+#include "report/run.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define FRAMES_MAX 64
 #define STACK_BYTES 65536
 
-static const char *const register_names[AT_REGISTERS] = {
-	"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
-	"r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip",
-};
-
 /* Group-stop outlasts being traced, when that began with SEIZE. */
 int at_state_read(pid_t pid, pid_t tid, struct at_state *out)
 {
-	struct user_regs_struct r;
 	int status;
 	int err = 0;
 
@@ -36,32 +29,29 @@ int at_state_read(pid_t pid, pid_t tid, struct at_state *out)
 		err = -errno;
 	if (!err)
 		err = at_step(pid, tid, &out->steps);
-	if (!err && !out->steps.is_over && ptrace(PTRACE_GETREGS, tid, NULL, &r))
-		err = -errno;
-	if (out->steps.is_let_go)
+	if (!err && !out->steps.is_over)
+		err = at_regs_read(tid, out->regs);
+	/* If the command has ended, its death lets the process continue. */
+	if (out->steps.is_let_go && err != -ECHILD)
 		kill(pid, SIGSTOP);
 	/* After executing a program it has the id of the process. */
 	if (ptrace(PTRACE_DETACH, tid, NULL, NULL) && tid != pid)
 		ptrace(PTRACE_DETACH, pid, NULL, NULL);
-	if (err || out->steps.is_over)
-		return err;
-	const uint64_t regs[AT_REGISTERS] = { r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi,
-					      r.rbp, r.rsp, r.r8,  r.r9,  r.r10, r.r11,
-					      r.r12, r.r13, r.r14, r.r15, r.rip };
-	memcpy(out->regs, regs, sizeof(regs));
-	return 0;
+	return err;
 }
 
-static size_t unwind(struct symbols *s, const struct at_state *state, uint64_t *frames)
+static size_t unwind(struct symbols *s, const struct at_state *state, struct run_frame *frames)
 {
 	static unsigned char stack[STACK_BYTES];
+	const uint64_t sp = state->regs[at_register_sp];
+	uint64_t ips[FRAMES_MAX];
 	size_t n = sizeof(stack);
 
 	/* The stack may end sooner than that. */
-	while (n >= 4096 && symbols_read(s, state->regs[7], stack, n))
+	while (n >= 4096 && symbols_read(s, sp, stack, n))
 		n /= 2;
-	return symbols_unwind(s, state->regs, AT_REGISTERS, stack, n, state->regs[7], frames,
-			      FRAMES_MAX);
+	n = symbols_unwind(s, state->regs, at_register_count, stack, n, sp, ips, FRAMES_MAX);
+	return frames_of(s, ips, n, false, frames);
 }
 
 static json_t *json_address(uint64_t number)
@@ -69,40 +59,20 @@ static json_t *json_address(uint64_t number)
 	return json_sprintf("0x%" PRIx64, number);
 }
 
-static json_t *json_stack(struct symbols *s, const struct at_state *state)
-{
-	uint64_t frames[FRAMES_MAX];
-	size_t n = unwind(s, state, frames);
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++) {
-		struct place p;
-
-		symbols_place(s, frames[i] - (i != 0), &p);
-		json_t *frame = json_object();
-		json_object_set_new(frame, "ip", json_address(frames[i]));
-		json_object_set_new(frame, "function", p.function ? json_string(p.function) :
-								    json_null());
-		json_object_set_new(frame, "file", p.file ? json_string(p.file) : json_null());
-		json_object_set_new(frame, "line", p.line ? json_integer(p.line) : json_null());
-		json_array_append_new(list, frame);
-	}
-	return list;
-}
-
 void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, bool with_stack)
 {
 	json_t *regs = json_object();
 	json_t *j = json_object();
+	struct run_frame frames[RUN_FRAMES_MAX];
 	struct place p;
 
-	symbols_place(s, state->regs[16], &p);
-	for (int i = 0; i < AT_REGISTERS; i++)
-		json_object_set_new(regs, register_names[i], json_address(state->regs[i]));
+	symbols_place(s, state->regs[at_register_count - 1], &p);
+	for (size_t i = 0; i < at_register_count; i++)
+		json_object_set_new(regs, at_register_names[i], json_address(state->regs[i]));
 	json_object_set_new(j, "type", json_string("point"));
 	json_object_set_new(j, "count", state->count ? json_integer((json_int_t)state->count) :
 						       json_null());
-	json_object_set_new(j, "ip", json_address(state->regs[16]));
+	json_object_set_new(j, "ip", json_address(state->regs[at_register_count - 1]));
 	json_object_set_new(j, "function", p.function ? json_string(p.function) : json_null());
 	json_object_set_new(j, "regs", regs);
 	if (state->has_steps)
@@ -112,32 +82,16 @@ void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, boo
 		json_object_set_new(j, "value", json_integer((json_int_t)state->value));
 	}
 	if (with_stack)
-		json_object_set_new(j, "stack", json_stack(s, state));
-	json_dumpf(j, f, JSON_COMPACT);
-	fputc('\n', f);
-	json_decref(j);
+		json_object_set_new(j, "stack", run_jsonl_frames(frames, unwind(s, state, frames)));
+	run_jsonl_line(f, j);
 }
 
-static void text_stack(FILE *f, struct symbols *s, const struct at_state *state)
-{
-	uint64_t frames[FRAMES_MAX];
-	size_t n = unwind(s, state, frames);
-
-	for (size_t i = 0; i < n; i++) {
-		struct place p;
-
-		symbols_place(s, frames[i] - (i != 0), &p);
-		fprintf(f, "    #%-2zu 0x%" PRIx64 " %s", i, frames[i], p.function ? p.function : "?");
-		if (p.file)
-			fprintf(f, " (%s:%d)", p.file, p.line);
-		fputc('\n', f);
-	}
-}
-
-void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *place,
+void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *location,
 		   bool with_stack)
 {
-	fprintf(f, "at %s", place);
+	struct run_frame frames[RUN_FRAMES_MAX];
+
+	fprintf(f, "at %s", location);
 	if (state->count)
 		fprintf(f, "#%" PRIu64, state->count);
 	if (state->has_steps)
@@ -145,10 +99,10 @@ void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, con
 	if (state->counter)
 		fprintf(f, "%s%s %" PRIu64, state->count ? ", " : " at ", state->counter, state->value);
 	fputc(':', f);
-	for (int i = 0; i < AT_REGISTERS; i++)
-		fprintf(f, "%s%-3s 0x%016" PRIx64, i % 4 ? "  " : "\n    ", register_names[i],
+	for (size_t i = 0; i < at_register_count; i++)
+		fprintf(f, "%s%-3s 0x%016" PRIx64, i % 4 ? "  " : "\n    ", at_register_names[i],
 			state->regs[i]);
 	fputc('\n', f);
 	if (with_stack)
-		text_stack(f, s, state);
+		run_text_frames(f, frames, unwind(s, state, frames));
 }

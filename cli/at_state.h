@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* at_state.h - what a stopped thread holds, printed so that two runs can be compared. */
+/*
+ * at_state.h - the registers and the stack of a stopped thread, printed so that two runs can be
+ * compared.
+ */
 #ifndef CLI_AT_STATE_H
 #define CLI_AT_STATE_H
 
+#include "cli/at_regs.h"
 #include "cli/at_step.h"
 #include "report/symbols.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#define AT_REGISTERS 17
-
 struct at_state {
-	uint64_t count;	     /* of passes; 0: not counted */
+	uint64_t count;	     /* of occurrences; 0: not counted */
 	const char *counter; /* NULL: none */
 	uint64_t value;	     /* of that */
 	bool has_steps;
 	struct at_steps steps; /* made before the registers are read */
-	uint64_t regs[AT_REGISTERS]; /* by DWARF number; the last is the pc */
+	uint64_t regs[AT_REGISTERS_MAX]; /* by DWARF number; the last is the pc */
 };
 
 /*
@@ -27,7 +29,7 @@ struct at_state {
 int at_state_read(pid_t pid, pid_t tid, struct at_state *out);
 
 void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, bool with_stack);
-void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *place,
+void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, const char *location,
 		   bool with_stack);
 
 #endif

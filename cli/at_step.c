@@ -1,76 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * at_step.c - see at_step.h. x86-64.
+ * at_step.c - see at_step.h.
  *
- * A step is what the processor's trap flag tells: an instruction, or one round of a repeated one.
- * The kernel reports stops in between that are none: a signal on its way, the entry of its handler,
- * the end of a group's stop.
+ * A step is what the processor reports as one: an instruction, or on x86-64 one round of a repeated one. The kernel also reports stops that are not steps: a pending signal, the
+ * entry of its handler, the end of a group stop.
  */
 #include "cli/at_step.h"
+
+#include "cli/at_regs.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
 #include <sys/wait.h>
-
-#define TRAP_FLAG 0x100u
-#define PREFIXES_MAX 4
+#include <unistd.h>
 
 enum stop { STOP_STEP, STOP_SIGNAL, STOP_NOTHING, STOP_OVER };
 
-/* Aligned: the next page may not be there. What cannot be read is no instruction either. */
-static uint8_t byte_at(pid_t tid, uint64_t address)
-{
-	long word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(address & ~7ull), NULL);
-
-	return (uint8_t)((uint64_t)word >> address % 8 * 8);
-}
-
-static bool is_pushf(pid_t tid, uint64_t ip)
-{
-	uint8_t byte = byte_at(tid, ip);
-
-	for (int i = 0; i < PREFIXES_MAX && (byte == 0x66 || byte >> 4 == 4); i++)
-		byte = byte_at(tid, ++ip);
-	return byte == 0x9c;
-}
-
-static bool is_syscall(pid_t tid, uint64_t ip)
-{
-	return byte_at(tid, ip) == 0x0f && byte_at(tid, ip + 1) == 0x05;
-}
-
 /*
- * Two instructions show the program the flag that it is stepped by: pushf, and syscall, which leaves
- * the flags in r11. Were it kept, a later popf would trap where nobody steps any more.
- */
-static int hide_trap_flag(pid_t tid, bool was_pushf, uint64_t after_syscall)
-{
-	struct user_regs_struct r;
-
-	if (!was_pushf && !after_syscall)
-		return 0;
-	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
-		return -errno;
-	if (was_pushf) {
-		errno = 0;
-		long word = ptrace(PTRACE_PEEKDATA, tid, (void *)r.rsp, NULL);
-		if (errno || ptrace(PTRACE_POKEDATA, tid, (void *)r.rsp,
-				    (void *)((uint64_t)word & ~(uint64_t)TRAP_FLAG)))
-			return -errno;
-	} else if (r.rip == after_syscall) {
-		/* Elsewhere: it returned from a handler, and r11 is what was interrupted. */
-		r.r11 &= ~(uint64_t)TRAP_FLAG;
-		if (ptrace(PTRACE_SETREGS, tid, NULL, &r))
-			return -errno;
-	}
-	return 0;
-}
-
-/*
- * Lets it go and waits for its next stop. A thread that executes a program takes the process's id, and
- * who waits for the old one is not woken: so for any.
+ * Resumes the thread and waits for its next stop. A thread that executes a program takes
+ * the process's id, and waitpid() for the old id would not return: so it waits for any.
  */
 static int step_and_wait(pid_t pid, pid_t *tid, int signal, int *status)
 {
@@ -106,29 +55,43 @@ static enum stop kind_of_stop(pid_t pid, pid_t tid, int status, struct at_steps 
 		return STOP_NOTHING;
 	if (WSTOPSIG(status) != SIGTRAP || ptrace(PTRACE_GETSIGINFO, tid, NULL, &info))
 		return STOP_SIGNAL;
-	if (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT) /* the latter after a call */
+	if (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT) /* the second after a system call */
 		return STOP_STEP;
-	/* Before the first instruction of a handler; else the program's own: int3, a perf event. */
+	/*
+	 * The kernel stops before the first instruction of a handler; other codes are the
+	 * program's own: int3, a perf event.
+	 */
 	return info.si_code == SIGTRAP ? STOP_NOTHING : STOP_SIGNAL;
+}
+
+static pid_t asked_by; /* 0: any */
+
+void at_steps_for(pid_t parent)
+{
+	asked_by = parent;
 }
 
 int at_step(pid_t pid, pid_t tid, struct at_steps *steps)
 {
+	bool can_end = true;
 	int signal = 0;
 
 	while (steps->made < steps->wanted) {
-		struct user_regs_struct r;
-		int status;
+		if (can_end && asked_by && getppid() != asked_by)
+			return -ECHILD;
 
-		if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
-			return -errno;
-		bool was_pushf = is_pushf(tid, r.rip);
-		uint64_t after_syscall = is_syscall(tid, r.rip) ? r.rip + 2 : 0;
-		int err = step_and_wait(pid, &tid, signal, &status);
+		struct at_look look = { 0 };
+		int status;
+		int err = at_look(tid, &look);
+
+		if (!err)
+			err = step_and_wait(pid, &tid, signal, &status);
 		if (err)
 			return err;
 		enum stop stop = kind_of_stop(pid, tid, status, steps);
 		signal = stop == STOP_SIGNAL ? WSTOPSIG(status) : 0;
+		/* At another stop the SIGTRAP of the step may be on its way. */
+		can_end = stop == STOP_STEP && !look.after_syscall;
 		if (stop == STOP_OVER) {
 			steps->is_over = true;
 			return 0;
@@ -136,7 +99,7 @@ int at_step(pid_t pid, pid_t tid, struct at_steps *steps)
 		if (stop != STOP_STEP)
 			continue;
 		steps->made++;
-		err = hide_trap_flag(tid, was_pushf, after_syscall);
+		err = at_look_hide(tid, &look);
 		if (err)
 			return err;
 	}

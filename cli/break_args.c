@@ -2,8 +2,8 @@
 /*
  * break_args.c - arguments and results in a hit, by their types.
  *
- * What is in registers, and text that the program copied, is as it was at the hit. What lies on
- * the stack is taken from the record if it has the stack, else read now, and said to be.
+ * Values in registers, and text that the BPF program copied, are those of the hit. Values on the
+ * stack come from the record if it has the stack. Otherwise they are read now, and marked as such.
  */
 #include "cli/break.h"
 #include "report/value.h"
@@ -33,7 +33,7 @@ uint32_t break_texts(const struct signature *signature, bool of_result)
 	return (uint32_t)bits;
 }
 
-/* The bytes of a value, at most 16. False: the hit does not hold them; why is a word for it. */
+/* The bytes of a value, at most 16. False: the hit does not have them, and why says the reason. */
 static bool read_bytes(struct break_values *v, const struct signature_value *value,
 		       uint64_t bytes[2], const char **why)
 {
@@ -150,7 +150,7 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 	return j;
 }
 
-/* Without types: what the registers of the convention hold. */
+/* Without types: the registers that the calling convention uses for arguments. */
 static void registers_text(struct break_values *v, char *buf, size_t n)
 {
 	size_t used = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * break_arm.c - put breakpoints on places: uprobes where there is a file behind the code and the
- * kernel lets us, else hardware breakpoints, of which there are four.
+ * break_arm.c - put breakpoints on sites: uprobes where the code has a file and the kernel permits
+ * them, else hardware breakpoints, of which there are four.
  *
- * Uprobes of one event are placed all or none. One instruction that the kernel does not take
- * would spoil thousands: it is found by halves, and left out by name.
+ * The kernel places all uprobes of one event or none, and refuses some instructions. So one site can
+ * prevent thousands. Such sites are found by bisection, left out, and reported by name.
  */
 #include "cli/break.h"
 #include "cli/cmd.h"
@@ -20,8 +20,16 @@
 
 enum fate {
 	BY_UPROBE,
+	BY_UPROBE_WITHOUT_RETURN, /* a function whose return instructions are not known */
 	BY_HARDWARE,
 	REFUSED
+};
+
+/* Which sites go into one event. */
+enum group {
+	WITH_RETURNS,
+	WITHOUT_RETURNS,
+	ALL
 };
 
 struct arming {
@@ -31,33 +39,39 @@ struct arming {
 	struct break_armed *armed;
 	unsigned char *fate; /* of each site */
 	unsigned int tries;
-	int error; /* the last, of a place */
+	int error; /* the last one of a site */
 };
 
-/* Those of the sites that are of a group and have uprobes so far. */
-static size_t collect(const struct arming *a, size_t from, size_t to, bool functions,
-		      bool all, uint64_t *addresses)
+static bool is_in(const struct arming *a, size_t i, enum group group)
+{
+	bool returns = a->fate[i] == BY_UPROBE && a->sites->site[i].kind == CODE_SITE_FUNCTION;
+
+	if (a->fate[i] != BY_UPROBE && a->fate[i] != BY_UPROBE_WITHOUT_RETURN)
+		return false;
+	return group == ALL || returns == (group == WITH_RETURNS);
+}
+
+/* The addresses of the sites of one group that have uprobes so far. */
+static size_t collect(const struct arming *a, size_t from, size_t to, enum group group,
+		      uint64_t *addresses)
 {
 	size_t n = 0;
 
-	for (size_t i = from; i < to; i++) {
-		const struct code_site *site = &a->sites->site[i];
-		if (a->fate[i] == BY_UPROBE &&
-		    (all || (site->kind == CODE_SITE_FUNCTION) == functions))
-			addresses[n++] = site->address;
-	}
+	for (size_t i = from; i < to; i++)
+		if (is_in(a, i, group))
+			addresses[n++] = a->sites->site[i].address;
 	return n;
 }
 
-static int try_range(struct arming *a, size_t from, size_t to, uint64_t *addresses)
+static int try_range(struct arming *a, size_t from, size_t to, enum group group, uint64_t *addresses)
 {
 	TRAPLINE_OPTS(event, opts);
 	struct trapline_event *event;
-	size_t n = collect(a, from, to, false, true, addresses);
+	size_t n = collect(a, from, to, group, addresses);
 
 	if (!n)
 		return 0;
-	opts.flags = TRAPLINE_DISABLED;
+	opts.flags = TRAPLINE_DISABLED | (group == WITH_RETURNS ? TRAPLINE_RETURNS : 0);
 	a->tries++;
 	int err = trapline_break_sites(a->target, addresses, n, &opts, &event);
 	if (err >= 0)
@@ -65,34 +79,40 @@ static int try_range(struct arming *a, size_t from, size_t to, uint64_t *address
 	return err;
 }
 
-/* Find the places that spoil the rest. */
-static void find_refused(struct arming *a, size_t from, size_t to, uint64_t *addresses)
+static enum fate fate_of_refused(const struct arming *a, size_t i, enum group group, int err)
+{
+	if (group == WITH_RETURNS)
+		return BY_UPROBE_WITHOUT_RETURN;
+	return a->sites->site[i].is_certain && err != -ENOENT ? REFUSED : BY_HARDWARE;
+}
+
+/* Find the sites that the kernel refuses, or the functions whose returns cannot be found. */
+static void find_refused(struct arming *a, size_t from, size_t to, enum group group,
+			 uint64_t *addresses)
 {
 	if (from == to || a->tries > TRIES_MAX)
 		return;
-	int err = try_range(a, from, to, addresses);
+	int err = try_range(a, from, to, group, addresses);
 	if (err >= 0)
 		return;
 	if (to - from == 1) {
 		a->error = err;
-		a->fate[from] = a->sites->site[from].is_certain && err != -ENOENT ?
-					REFUSED :
-					BY_HARDWARE;
+		a->fate[from] = (unsigned char)fate_of_refused(a, from, group, err);
 		return;
 	}
 	size_t middle = from + (to - from) / 2;
-	find_refused(a, from, middle, addresses);
-	find_refused(a, middle, to, addresses);
+	find_refused(a, from, middle, group, addresses);
+	find_refused(a, middle, to, group, addresses);
 }
 
-static int open_group(struct arming *a, bool functions, bool all, uint64_t *addresses)
+static int open_group(struct arming *a, enum group group, uint64_t *addresses)
 {
 	struct trapline_event_opts opts = *a->opts;
 	struct break_armed *armed = a->armed;
-	size_t n = collect(a, 0, a->sites->count, functions, all, addresses);
+	size_t n = collect(a, 0, a->sites->count, group, addresses);
 
-	/* What is no whole function does not return. */
-	if (!functions)
+	/* Only a whole function returns. */
+	if (group != WITH_RETURNS)
 		opts.flags &= ~TRAPLINE_RETURNS;
 	if (!n)
 		return 0;
@@ -105,10 +125,10 @@ static int open_group(struct arming *a, bool functions, bool all, uint64_t *addr
 
 static int open_uprobes(struct arming *a, uint64_t *addresses)
 {
-	bool returns = a->opts->flags & TRAPLINE_RETURNS;
-	int err = open_group(a, true, !returns, addresses);
-
-	return err < 0 || !returns ? err : open_group(a, false, false, addresses);
+	if (!(a->opts->flags & TRAPLINE_RETURNS))
+		return open_group(a, ALL, addresses);
+	int err = open_group(a, WITH_RETURNS, addresses);
+	return err < 0 ? err : open_group(a, WITHOUT_RETURNS, addresses);
 }
 
 static void close_all(struct break_armed *armed)
@@ -126,8 +146,8 @@ static void count_fates(struct arming *a)
 	for (size_t i = 0; i < a->sites->count; i++) {
 		const struct code_site *site = &a->sites->site[i];
 		size_t used = strlen(armed->refused_names);
-		armed->emulated += a->fate[i] == BY_UPROBE && site->is_emulated;
-		armed->stepped += a->fate[i] == BY_UPROBE && !site->is_emulated;
+		armed->emulated += is_in(a, i, ALL) && site->is_emulated;
+		armed->stepped += is_in(a, i, ALL) && !site->is_emulated;
 		armed->hardware += a->fate[i] == BY_HARDWARE;
 		armed->refused += a->fate[i] == REFUSED;
 		if (a->fate[i] == REFUSED &&
@@ -138,6 +158,20 @@ static void count_fates(struct arming *a)
 	}
 }
 
+/*
+ * The returns of some functions cannot be found: their code is not understood. These are observed
+ * without; where it is all of them, returns are refused.
+ */
+static int leave_out_returns(struct arming *a, uint64_t *addresses)
+{
+	size_t before = collect(a, 0, a->sites->count, WITH_RETURNS, addresses);
+
+	if (!before)
+		return 0;
+	find_refused(a, 0, a->sites->count, WITH_RETURNS, addresses);
+	return collect(a, 0, a->sites->count, WITH_RETURNS, addresses) ? 0 : a->error;
+}
+
 static int arm_uprobes(struct arming *a, uint64_t *addresses)
 {
 	int err = open_uprobes(a, addresses);
@@ -146,9 +180,17 @@ static int arm_uprobes(struct arming *a, uint64_t *addresses)
 	    err == -ESRCH)
 		return err;
 	close_all(a->armed);
-	find_refused(a, 0, a->sites->count, addresses);
-	if (!collect(a, 0, a->sites->count, true, true, addresses)) {
-		/* None of them: it is not the places. */
+	if (err == -EOPNOTSUPP && a->opts->flags & TRAPLINE_RETURNS) {
+		err = leave_out_returns(a, addresses);
+		if (!err)
+			err = open_uprobes(a, addresses);
+		if (err >= 0 || err == -EOPNOTSUPP)
+			return err;
+		close_all(a->armed);
+	}
+	find_refused(a, 0, a->sites->count, ALL, addresses);
+	if (!collect(a, 0, a->sites->count, ALL, addresses)) {
+		/* All are refused: the cause is not the sites. */
 		err = a->error;
 	} else {
 		err = open_uprobes(a, addresses);
@@ -156,7 +198,7 @@ static int arm_uprobes(struct arming *a, uint64_t *addresses)
 	return err;
 }
 
-/* Records of the kernel's own ring tell the caller only by the stack. */
+/* A record of the kernel's own ring has the caller only in its copy of the stack. */
 static int open_hardware(struct arming *a, uint64_t address,
 			 struct trapline_event_opts *opts, struct trapline_event **out)
 {
@@ -190,18 +232,19 @@ static int arm_hardware(struct arming *a, const struct session *session)
 	return 0;
 }
 
-/* Uprobes as a whole do not work here: four places are all there is. */
-static int all_by_hardware(struct arming *a, const char *why)
+/* Uprobes do not work here at all: four sites are possible. */
+static int all_by_hardware(struct arming *a, bool have_uprobes, const char *why)
 {
 	size_t count = a->sites->count;
 
 	if (a->opts->flags & TRAPLINE_RETURNS)
-		return cli_wrong(COMMAND, "--ret needs uprobes: %s", why);
+		return cli_wrong(COMMAND, "%s: %s", have_uprobes ? "cannot use --ret" : "--ret needs uprobes",
+				 why);
 	if (count > BREAK_REGISTERS_MAX)
 		return cli_wrong(
 			COMMAND,
-			"%zu places need uprobes, since the processor has %d registers "
-			"for breakpoints: %s",
+			"cannot break on %zu sites: without uprobes there are %d hardware "
+			"breakpoints; uprobes are not possible: %s",
 			count, BREAK_REGISTERS_MAX, why);
 	memset(a->fate, BY_HARDWARE, count);
 	return 0;
@@ -212,6 +255,7 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 {
 	int status = 0;
 	int err = 0;
+	bool returns_are_unknown;
 	char why[600];
 
 	for (size_t i = 0; i < a->sites->count; i++)
@@ -219,7 +263,8 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 	if (!set->no_bpf)
 		err = arm_uprobes(a, addresses);
 	if (err == -EINVAL && a->opts->condition)
-		return session_explain(session, "break on", set->where[0], err);
+		return session_explain(session, "break on", set->locations[0], err);
+	returns_are_unknown = err == -EOPNOTSUPP && !collect(a, 0, a->sites->count, WITH_RETURNS, addresses);
 	if (err < 0 || set->no_bpf) {
 		if (geteuid() && (err == -EPERM || err == -EACCES))
 			snprintf(why, sizeof(why),
@@ -227,7 +272,7 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 		else
 			trapline_explain(err, why, sizeof(why));
 		close_all(a->armed);
-		status = all_by_hardware(a, set->no_bpf ? "--no-bpf" : why);
+		status = all_by_hardware(a, returns_are_unknown, set->no_bpf ? "--no-bpf" : why);
 	}
 	if (status)
 		return status;
@@ -235,15 +280,37 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 	if (a->armed->hardware > BREAK_REGISTERS_MAX)
 		return cli_wrong(
 			COMMAND,
-			"%zu places need hardware breakpoints, for lack of a file behind "
-			"the code or of a known function around them, and there are %d",
+			"cannot break on %zu sites by hardware breakpoint: there are %d; a "
+			"uprobe needs a file behind the code and a known function around it",
 			a->armed->hardware, BREAK_REGISTERS_MAX);
 	if (a->armed->hardware && a->opts->flags & TRAPLINE_RETURNS)
 		cli_note(
 			COMMAND,
-			"%zu place%s by hardware breakpoint: without results and durations",
+			"%zu site%s by hardware breakpoint: without results and durations",
 			a->armed->hardware, a->armed->hardware == 1 ? "" : "s");
 	return arm_hardware(a, session);
+}
+
+static void note_without_returns(const struct arming *a)
+{
+	char names[200] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->sites->count; i++) {
+		size_t used = strlen(names);
+		a->armed->no_return[i] = !is_in(a, i, WITH_RETURNS);
+		if (a->fate[i] != BY_UPROBE_WITHOUT_RETURN)
+			continue;
+		n++;
+		if (used + strlen(a->sites->site[i].name) + 4 < sizeof(names))
+			snprintf(names + used, sizeof(names) - used, "%s%s", used ? ", " : "",
+				 a->sites->site[i].name);
+	}
+	if (n)
+		cli_note(COMMAND,
+			 "%zu function%s without results and durations, because their return "
+			 "instructions cannot be found: %s",
+			 n, n == 1 ? "" : "s", names);
 }
 
 int break_arm(struct trapline *target, const struct session *session,
@@ -257,16 +324,19 @@ int break_arm(struct trapline *target, const struct session *session,
 	int status = CLI_NO;
 
 	a.fate = calloc(sites->count, 1);
-	if (addresses && a.fate)
+	armed->no_return = calloc(sites->count, sizeof(*armed->no_return));
+	if (addresses && a.fate && armed->no_return)
 		status = choose_and_arm(&a, session, set, addresses);
 	else
 		cli_wrong(COMMAND, "out of memory");
+	if (!status && opts->flags & TRAPLINE_RETURNS)
+		note_without_returns(&a);
 	free(a.fate);
 	free(addresses);
 	if (!status && armed->refused)
 		cli_note(
 			COMMAND,
-			"%zu place%s left out, since the kernel takes no breakpoint there: %s",
+			"left out %zu site%s where the kernel refuses a breakpoint: %s",
 			armed->refused, armed->refused == 1 ? "" : "s",
 			armed->refused_names);
 	return status;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * break_calls.c - pairs calls with their returns, by thread, function and place in the stack.
+ * break_calls.c - pairs calls with their returns, by thread, function and stack pointer.
  *
- * A call that is left by longjmp() or ends with its thread never returns. It stays, and harms
- * nobody: the newest call of the same key is the one that returns. So many are forgotten in the
- * end. Stacks of coroutines may lie in any order, so nothing is concluded from depth.
+ * A call that ends by longjmp() or with its thread never returns. It stays in the table without
+ * harm, since a return belongs to the newest call of the same key. Beyond a maximum the oldest are
+ * dropped. Stacks of coroutines may be in any order, so the depth of a call proves nothing.
  */
 #include "cli/break.h"
-#include "cli/program.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -95,12 +94,14 @@ struct break_call *break_calls_return(struct break_calls *calls,
 				      const struct trapline_hit *hit)
 {
 	struct thread_calls *t = thread_of(calls, hit->tid, false);
+	/* Of a jump that leaves the function: the return address is still there. */
+	uint64_t popped = hit->returned == TRAPLINE_RETURNED ? RETURN_POPS : 0;
 
 	for (struct break_call **at = t ? &t->newest : NULL; at && *at;
 	     at = &(*at)->older) {
 		struct break_call *call = *at;
 		if (call->hit.address != hit->address ||
-		    call->hit.sp + RETURN_POPS != hit->sp)
+		    call->hit.sp + popped != hit->sp)
 			continue;
 		*at = call->older;
 		calls->open--;
@@ -108,47 +109,6 @@ struct break_call *break_calls_return(struct break_calls *calls,
 	}
 	calls->unpaired++;
 	return NULL;
-}
-
-/* The page of the kernel's that return addresses lead to. */
-static bool is_trampoline(struct break_calls *calls, pid_t pid, uint64_t address)
-{
-	if (!calls->trampoline && calls->open &&
-	    !program_mapping(pid, "[uprobes]", 0, &calls->trampoline, &calls->trampoline_end))
-		calls->trampoline = 0;
-	return calls->trampoline && address >= calls->trampoline &&
-	       address < calls->trampoline_end;
-}
-
-uint64_t break_calls_real_caller(struct break_calls *calls,
-				 const struct trapline_hit *hit)
-{
-	struct thread_calls *t = thread_of(calls, hit->tid, false);
-
-	if (!hit->caller || !is_trampoline(calls, hit->pid, hit->caller))
-		return hit->caller;
-	/* Called by a jump as the last act of another function: that one's caller is ours. */
-	for (const struct break_call *c = t ? t->newest : NULL; c; c = c->older)
-		if (c->hit.sp == hit->sp)
-			return c->caller;
-	return 0;
-}
-
-void break_calls_mend_stack(struct break_calls *calls, const struct trapline_hit *hit,
-			    void *stack)
-{
-	struct thread_calls *t = thread_of(calls, hit->tid, false);
-
-	for (const struct break_call *c = t ? t->newest : NULL; c; c = c->older) {
-		uint64_t at = c->hit.sp - hit->sp;
-		uint64_t word;
-		if (at >= hit->stack_bytes_len ||
-		    hit->stack_bytes_len - at < sizeof(word))
-			continue;
-		memcpy(&word, (char *)stack + at, sizeof(word));
-		if (is_trampoline(calls, hit->pid, word))
-			memcpy((char *)stack + at, &c->caller, sizeof(c->caller));
-	}
 }
 
 struct taken {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* break_find.c - from what the user names to places in code, and what is left out of them. */
+/* break_find.c - from what the user names to sites in code, and which of them are left out. */
 #include "cli/break.h"
 #include "cli/cmd.h"
 #include "cli/hit_frames.h"
+#include "cli/session.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 #define COMMAND break_command
@@ -12,8 +14,8 @@ int break_check(const struct break_settings *set)
 {
 	char why[400];
 
-	for (size_t i = 0; i < set->where_count; i++)
-		if (code_sites_check(set->where[i], why, sizeof(why)))
+	for (size_t i = 0; i < set->location_count; i++)
+		if (code_sites_check(set->locations[i], why, sizeof(why)))
 			return cli_wrong(COMMAND, "%s", why);
 	return 0;
 }
@@ -24,21 +26,21 @@ int break_find(struct symbols *s, const struct break_settings *set, struct outpu
 	char why[500];
 
 	sites->all_copies = set->inlined;
-	for (size_t i = 0; i < set->where_count; i++) {
-		const char *where = set->where[i];
+	for (size_t i = 0; i < set->location_count; i++) {
+		const char *where = set->locations[i];
 		output_progress(o, "looking for %s", where);
 		int err = code_sites_find(s, where, sites, why, sizeof(why));
 		output_clear_status(o);
+		int status = err == -ENOENT ? session_not_found(COMMAND, set->command, where) : 0;
 		if (err)
-			return cli_wrong(COMMAND, "%s", why);
+			return status ? status : cli_wrong(COMMAND, "%s", why);
 		if (sites->elsewhere[0])
 			cli_note(
 				COMMAND,
-				"only the program's own %s; there is one in %s too: object:%s "
-				"is that",
-				where, sites->elsewhere, where);
+				"only the program's own %s is chosen; object:%s is one of %s",
+				where, where, sites->elsewhere);
 		if (sites->other_line)
-			cli_note(COMMAND, "%s has no code: line %d is the next that has",
+			cli_note(COMMAND, "%s has no code: line %d is used, the next with code",
 				 where, sites->other_line);
 		sites->elsewhere[0] = 0;
 		sites->other_line = 0;
@@ -46,14 +48,14 @@ int break_find(struct symbols *s, const struct break_settings *set, struct outpu
 	if (sites->copies_left_out)
 		cli_note(
 			COMMAND,
-			"%zu inlined copies of functions that fit are left out; --inlined takes "
-			"them in",
+			"%zu inlined copies of matching functions are left out; --inlined "
+			"includes them",
 			sites->copies_left_out);
 	if (sites->unresolved)
 		cli_note(
 			COMMAND,
-			"%zu function%s with several implementations (ifunc) left out, since "
-			"which of them this process uses is not known: %s",
+			"left out %zu function%s with several implementations (ifunc), because "
+			"the one in use is not known: %s",
 			sites->unresolved, sites->unresolved == 1 ? "" : "s",
 			sites->unresolved_names);
 	return 0;
@@ -64,7 +66,7 @@ void break_describe(const struct code_sites *sites, char *buf, size_t n)
 	static const char *const one[] = { "function", "inlined copy", "line",
 					   "address" };
 	static const char *const many[] = { "functions", "inlined copies",
-					    "places of a line", "addresses" };
+					    "sites of a line", "addresses" };
 	size_t counts[4] = { 0 };
 	size_t used = 0;
 

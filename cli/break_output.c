@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* break_output.c - what is known of a call when it is told, for every output. */
+/* break_output.c - a call with all its names and values, for every output. */
 #include "cli/break.h"
 #include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/hit_frames.h"
-#include "cli/process_name.h"
+#include "report/clean.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 
 #define COMMAND break_command
 
-/* What the user asked for, in one line. */
+/* All LOCATION in one line. */
 static void join(const struct break_settings *set, char *buf, size_t n)
 {
 	size_t used = 0;
 
 	buf[0] = 0;
-	for (size_t i = 0; i < set->where_count && used < n; i++)
+	for (size_t i = 0; i < set->location_count && used < n; i++)
 		used += (size_t)snprintf(buf + used, n - used, "%s%s", i ? " " : "",
-					 set->where[i]);
+					 set->locations[i]);
 }
 
 static int copy_sites(struct run_calls *calls, const struct code_sites *sites)
@@ -42,48 +42,25 @@ static int copy_sites(struct run_calls *calls, const struct code_sites *sites)
 
 int break_output_open(struct break_output *o, const struct break_settings *set)
 {
-	*o = (struct break_output){ .is_quiet = set->record != NULL };
-	return output_open(&o->to, COMMAND, set->output, set->json);
+	*o = (struct break_output){ 0 };
+	int status = output_open(&o->to, COMMAND, set->output, set->json);
+	o->to.is_quiet = set->record != NULL;
+	o->to.text.is_verbose = set->verbose;
+	o->to.text.frames_max = set->frames;
+	return status;
 }
 
 void break_output_close(struct break_output *o)
 {
 	output_close(&o->to);
-	run_writer_close(o->record);
 	run_calls_end_sums(&o->calls);
 	free(o->calls.site);
-}
-
-/* For the loop of the session, beside what the other outputs need. */
-static bool flush_record(void *arg)
-{
-	struct break_output *o = arg;
-	bool failed = o->is_broken;
-
-	if (o->record)
-		failed = run_writer_flush(o->record) != 0 || failed;
-	return !failed;
-}
-
-static int open_record(struct break_output *o, const char *path)
-{
-	struct run_info info = o->info;
-	char name[32];
-
-	process_name(info.pid, name, sizeof(name));
-	info.process = name;
-	int err = run_writer_open(path, &info, &o->record);
-	if (!err)
-		err = run_writer_calls(o->record, &o->calls);
-	return err ? cli_wrong(COMMAND, "cannot write %s: %s", path, strerror(-err)) : 0;
 }
 
 int break_output_begin(struct break_output *o, const struct break_settings *set, pid_t pid,
 		       const struct code_sites *sites)
 {
 	o->to.started_ns = now_ns();
-	o->to.flush_more = flush_record;
-	o->to.arg = o;
 	join(set, o->what, sizeof(o->what));
 	break_describe(sites, o->description, sizeof(o->description));
 	o->info = (struct run_info){
@@ -94,8 +71,8 @@ int break_output_begin(struct break_output *o, const struct break_settings *set,
 		.started_ns = o->to.started_ns,
 		.clock_offset_ns = o->to.clock_offset_ns,
 	};
-	o->calls.where = (const char *const *)set->where;
-	o->calls.where_count = set->where_count;
+	o->calls.locations = (const char *const *)set->locations;
+	o->calls.location_count = set->location_count;
 	o->calls.description = o->description;
 	o->calls.with_results = set->ret;
 	o->calls.all_sites = sites->count;
@@ -103,7 +80,7 @@ int break_output_begin(struct break_output *o, const struct break_settings *set,
 	o->calls.copies_left_out = sites->copies_left_out;
 	if (copy_sites(&o->calls, sites))
 		return cli_wrong(COMMAND, "out of memory");
-	return set->record ? open_record(o, set->record) : 0;
+	return set->record ? output_record(&o->to, set->record, &o->info, &o->calls) : 0;
 }
 
 static void fill_result(struct break_output *o, struct symbols *s,
@@ -114,8 +91,13 @@ static void fill_result(struct break_output *o, struct symbols *s,
 
 	call->has_result = true;
 	call->result = buf;
+	if (returned->returned == TRAPLINE_LEFT) {
+		snprintf(buf, n, "<left by a jump>");
+		call->result_json = json_null();
+		return;
+	}
 	break_result_text(&v, signature, buf, n);
-	if (o->to.json || o->record)
+	if (o->to.json || o->to.record)
 		call->result_json = break_result_json(&v, signature);
 }
 
@@ -142,7 +124,7 @@ void break_output_call(struct break_output *o, struct symbols *s,
 			       .call = &more };
 
 	memcpy(hit.thread, call->hit.thread, sizeof(hit.thread));
-	run_clean_text(hit.thread);
+	clean_text(hit.thread);
 	hit_place(s, hit.ip, false, &hit.place);
 	if (call->caller)
 		hit_place(s, call->caller, true, &more.caller_place);
@@ -153,12 +135,11 @@ void break_output_call(struct break_output *o, struct symbols *s,
 	run_call_text(&o->calls, &more, change, sizeof(change));
 	run_calls_add(&o->calls, &hit);
 	output_clear_status(&o->to);
-	if (o->to.text.f && !o->is_quiet)
+	if (o->to.text.f && !o->to.is_quiet)
 		run_text_call(&o->to.text, &o->info, &o->calls, &hit);
 	if (o->to.json)
 		run_jsonl_call(o->to.json, &o->calls, &hit);
-	if (o->record && run_writer_hit(o->record, &hit))
-		o->is_broken = true;
+	output_record_hit(&o->to, &hit);
 	json_decref(more.result_json);
 }
 
@@ -170,7 +151,5 @@ void break_output_end(struct break_output *o, const struct run_end *end,
 		run_text_calls_end(&o->to.text, &o->calls, end, more);
 	if (o->to.json)
 		run_jsonl_calls_end(o->to.json, &o->calls, end, more);
-	if (o->record &&
-	    (run_writer_calls_end(o->record, more) || run_writer_end(o->record, end)))
-		o->is_broken = true;
+	output_record_end(&o->to, end, more);
 }

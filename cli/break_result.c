@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * break_result.c - the parts of --if that are about the result: `ret < 0`, `ret == BLUE`.
+ * break_result.c - the parts of --if that compare the result: `ret < 0`, `ret == BLUE`.
  *
- * A condition is decided when a function is entered, where there is no result yet. With --ret the
- * parts that compare it are cut out of a chain of && and decided here, when it has returned; the
- * rest stays with the kernel.
+ * The kernel evaluates a condition when a function is entered, and then there is no result. With
+ * --ret the parts of a chain of && that compare the result are evaluated here, when the function has
+ * returned. The kernel evaluates the rest.
  */
 #include "cli/break.h"
 #include "cli/cmd.h"
@@ -23,7 +23,7 @@ static bool is_word_character(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-/* Does a part name the result? Members and texts called so do not count. */
+/* True if a part names the result. A member `ret` and text in quotes do not count. */
 static bool names_result(const char *part, size_t n)
 {
 	char quote = 0;
@@ -39,7 +39,7 @@ static bool names_result(const char *part, size_t n)
 	return false;
 }
 
-/* The length of a part of a chain of &&: up to the next that is in no parentheses or quotes. */
+/* The length of one part of a chain of &&: up to the next && outside of parentheses and quotes. */
 static size_t part_length(const char *text)
 {
 	int open = 0;
@@ -114,20 +114,20 @@ int break_result_split(struct break_settings *set)
 		} else if (set->result_tests == BREAK_RESULT_TESTS ||
 			   !parse_test(at, n, &set->result_test[set->result_tests++])) {
 			return cli_wrong(COMMAND,
-					 "--if: the result can be compared with a number or a constant, "
-					 "as in 'ret < 0 && ...', and not so: %.*s", (int)n, at);
+					 "--if: cannot evaluate '%.*s': compare ret with a number or a "
+					 "constant, as in 'ret < 0 && ...'", (int)n, at);
 		}
 		if (!at[n])
 			break;
 		at += n + 2;
 	}
-	/* What is not about the result stays as the user wrote it, and errors show it so. */
+	/* Without such a part the condition stays as the user wrote it, and so do its errors. */
 	if (set->result_tests)
 		set->condition = set->entry_text[0] ? set->entry_text : NULL;
 	return 0;
 }
 
-/* As the type has it. */
+/* The result with the size and the sign of its type. */
 static int64_t result_of(const struct trapline_hit *hit, const struct type *type, bool *is_signed)
 {
 	uint64_t value = 0;
@@ -204,12 +204,12 @@ int break_result_check(const struct break_settings *set, struct symbols *s,
 
 	if (set->result_tests && type && (type->kind == TYPE_VOID || type_has_members(type) ||
 					  signature->result.where == SIGNATURE_VECTOR))
-		return cli_wrong(COMMAND, "--if: the result of %s is %s: no number to compare",
+		return cli_wrong(COMMAND, "--if: cannot compare the result of %s: its type is %s",
 				 function, type->name);
 	for (size_t i = 0; i < set->result_tests; i++)
 		if (set->result_test[i].name[0] &&
 		    !constant_of(s, type, set->result_test[i].name, &unused))
-			return cli_wrong(COMMAND, "--if: %s is no constant that is known",
+			return cli_wrong(COMMAND, "--if: unknown constant '%s'",
 					 set->result_test[i].name);
 	return 0;
 }

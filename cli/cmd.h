@@ -22,7 +22,6 @@ int cmd_sweep(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);
-int cmd_record_break(int argc, char **argv); /* record --break */
 int cmd_report(int argc, char **argv);
 
 /* The terminal's signals reach all processes in its foreground: nobody need pass them on. */

@@ -2,16 +2,19 @@
 /*
  * cmd_at.c - `trapline at`: stop a program at an exact point of its execution, and act there.
  *
- * The command is started at the same addresses each time. A uprobe counts passes in the kernel; at
- * the pass before the point the process is stopped, a breakpoint is armed, and the next pass stops
- * before its first instruction.
+ * The command starts at the same addresses each time. A uprobe counts occurrences in the kernel. At
+ * the occurrence before the point the process is stopped and a breakpoint is armed; the next one
+ * stops before its first instruction.
  */
 #include "cli/at.h"
+#include "cli/at_each.h"
 #include "cli/at_state.h"
+#include "cli/at_stepper.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/session.h"
 #include "cli/start.h"
+#include "report/private_file.h"
 
 #include <trapline/condition.h>
 
@@ -33,6 +36,7 @@ struct settings {
 	int stop;
 	int json;
 	char **command;
+	struct at_each each;
 };
 
 struct at {
@@ -40,68 +44,130 @@ struct at {
 	struct at_point point;
 	struct symbols *symbols;
 	struct trapline *target;
-	struct trapline_event *counter; /* of passes; NULL: none */
+	struct trapline_event *counter; /* of occurrences; NULL: none */
 	struct trapline_event *amount;	/* --counter */
 	pid_t pid;
 	int signal;
-	int what; /* enum trapline_counter */
-	struct at_steps steps; /* how they went */
+	struct at_steps steps;
+	struct at_stepper stepper; /* of a point with steps */
 	FILE *out;
 };
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct settings, member)
-	{ "signal", 's', OPT_STRING, AT(signal), "SIG", "deliver a signal there, before the instruction" },
-	{ "counter", 'c', OPT_STRING, AT(counter), "NAME",
-	  "branches, instructions, cycles, page-faults, syscalls" },
-	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL, "print the registers and the stack, and go on" },
-	{ "break", 'b', OPT_FLAG, AT(stop), NULL, "leave the process stopped, for a debugger" },
-	{ "json", 0, OPT_FLAG, AT(json), NULL, "the point as one JSON object" },
+	{ "signal", 0, OPT_STRING, AT(signal), "SIG", "deliver a signal there, before the instruction" },
+	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL, "print the registers and the stack, and continue" },
+	{ "stop", 0, OPT_FLAG, AT(stop), NULL, "leave the process stopped, for a debugger" },
+	{ "counter", 'c', OPT_CHOICE, AT(counter), AT_COUNTERS,
+	  "print the amount of a counter at the point, or run to an amount" },
+	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print the point, or each broken run, as one JSON object" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write to FILE instead of standard error" },
+	{ "each", 0, OPT_STRING, AT(each.location), "LOCATION",
+	  "run CMD once for each occurrence of LOCATION, with --signal SIG there" },
+	{ "limit", 'n', OPT_COUNT, AT(each.limit), "N", "with --each: at most N occurrences (default: 200)" },
+	{ "check", 0, OPT_STRING, AT(each.check), "CMD",
+	  "with --each: a run is broken if sh -c CMD fails; its input is the program's output, and STATUS its "
+	  "exit status" },
+	{ "jobs", 0, OPT_COUNT, AT(each.jobs), "N", "with --each: N runs at a time (default: one per CPU)" },
+	{ "timeout", 0, OPT_TIME, AT(each.timeout_ns), "TIME",
+	  "with --each: consider a run hung after TIME (default: 10s)" },
+	{ "verbose", 'v', OPT_FLAG, AT(each.verbose), NULL, "with --each: print the runs that are not broken too" },
 #undef AT
 };
 
-static const struct opt_syntax syntax = {
+static const struct opt_alias aliases[] = {
+	{ NULL, 's', "signal" },
+	{ "break", 'b', "stop" },
+	{ "runs", 0, "limit" },
+};
+
+const struct opt_syntax at_syntax = {
 	.command = COMMAND,
-	.usage = "'PLACE#N[+K] [if COND]' [OPTION...] -- CMD ARG...\n"
-		 "       trapline at --counter NAME 'PLACE@AMOUNT[+K] [if COND]' [OPTION...] -- CMD ARG...",
-	.about = "Runs a command to the Nth time that it comes to a place, exactly, and acts there; or to\n"
-		 "the pass of the place at which its main thread has used up AMOUNT of a counter, which\n"
-		 "--counter NAME with PLACE#N tells. +K: K instructions of that thread further, single steps.\n\n"
-		 "PLACE: a function, module:function, file:line, function+offset or 0xADDRESS. With COND only\n"
-		 "passes for which it holds count; see trapline-condition(7).",
+	.usage = "'LOCATION#N[+K] [if COND]' [OPTION...] -- CMD...\n"
+		 "       trapline at --counter NAME 'LOCATION@AMOUNT[+K] [if COND]' [OPTION...] -- CMD...\n"
+		 "       trapline at --each 'LOCATION [if COND]' --signal SIG [OPTION...] -- CMD...",
+	.about = "Runs CMD until it reaches LOCATION for the Nth time, stops it before that instruction, and "
+		 "acts there. With @AMOUNT it stops where the main thread has used AMOUNT of a counter. "
+		 "With +K, it first executes K more instructions of that thread.\n\n"
+		 "With --each, runs CMD once for each occurrence of LOCATION, delivers a signal there, and "
+		 "reports the runs that break: killed, hung, another exit status, or a failed --check.\n\n"
+		 "LOCATION: FUNCTION, MODULE:FUNCTION, FILE:LINE, FUNCTION+OFFSET or 0xADDRESS. Only "
+		 "occurrences for which COND is true count; see trapline-condition(7).",
 	.tail = "examples:\n"
-		"  trapline at 'malloc#1000000' --snapshot -- ./program\n"
+		"  trapline at 'malloc#1000' --snapshot -- ./program\n"
 		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program\n"
-		"  trapline at 'parse#41+12' --snapshot -- ./program",
+		"  trapline at 'parse#41+12' --snapshot -- ./program\n"
+		"  trapline at --each write --signal SIGALRM --check 'grep -q done' -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
+	.aliases = aliases,
+	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
+
+/* The name of the first option that goes only with --each, or only without; NULL: none is given. */
+static const char *option_of_other(const struct settings *set)
+{
+	const struct at_each *e = &set->each;
+
+	if (e->location)
+		return set->snapshot ? "--snapshot" : set->stop ? "--stop" : set->counter ? "--counter" : NULL;
+	return e->limit != AT_EACH_DEFAULT ? "--limit" : e->jobs != AT_EACH_DEFAULT ? "--jobs" :
+	       e->timeout_ns != AT_EACH_DEFAULT ? "--timeout" : e->check ? "--check" :
+	       e->verbose ? "--verbose" : NULL;
+}
+
+static int settings_check(struct at *a, const char *point)
+{
+	const char *wrong = option_of_other(&a->set);
+
+	if (a->set.signal && !(a->signal = at_signal(a->set.signal)))
+		return cli_wrong(COMMAND, "no signal is named '%s'; such as SIGALRM or 14", a->set.signal);
+	if (wrong && a->set.each.location)
+		return cli_wrong(COMMAND, "%s cannot be combined with --each", wrong);
+	if (wrong)
+		return cli_wrong(COMMAND, "%s needs --each LOCATION", wrong);
+	if (a->set.each.location && point)
+		return cli_wrong(COMMAND, "unexpected argument '%s': --each names the location", point);
+	if (a->set.each.location)
+		return CLI_OK;
+	if (!point)
+		return cli_wrong(COMMAND, "no point: give LOCATION#N (example: 'malloc#1000'), or "
+				 "--each LOCATION");
+	if (!a->set.command)
+		return cli_wrong(COMMAND, AT_COMMAND_MISSING);
+	int status = at_parse(COMMAND, point, &a->point);
+	if (!status && !a->point.nth && !a->set.counter)
+		return cli_wrong(COMMAND, "LOCATION@AMOUNT needs --counter NAME (example: --counter syscalls)");
+	return status;
+}
 
 static int settings_read(struct at *a, int argc, char **argv)
 {
 	int status = 0;
 	int n = session_cut_command(COMMAND, argc, argv, &a->set.command);
 
+	a->set.each = (struct at_each){ .limit = AT_EACH_DEFAULT, .jobs = AT_EACH_DEFAULT,
+					.timeout_ns = AT_EACH_DEFAULT };
 	if (n < 0)
 		return CLI_USAGE;
-	int first = opts_parse(&syntax, n, argv, &a->set, &status);
+	int first = opts_parse(&at_syntax, n, argv, &a->set, &status);
 	if (first < 0)
 		return status ? status : -1;
-	if (!a->set.command)
-		return cli_wrong(COMMAND, "which command? It goes after --");
-	if (first + 1 != n)
-		return cli_wrong(COMMAND, "one point, such as 'malloc#1000', and then -- and a command");
-	if (a->set.signal && !(a->signal = at_signal(a->set.signal)))
-		return cli_wrong(COMMAND, "no signal '%s'", a->set.signal);
-	a->what = a->set.counter ? at_counter(a->set.counter) : 0;
-	if (a->what < 0)
-		return cli_wrong(COMMAND, "--counter is branches, instructions, cycles, page-faults or "
-				 "syscalls, not '%s'", a->set.counter);
-	status = at_parse(COMMAND, argv[first], &a->point);
-	if (!status && !a->point.nth && !a->set.counter)
-		return cli_wrong(COMMAND, "an amount of what? --counter branches, for instance; or PLACE#N");
-	return status;
+	if (first + 1 < n)
+		return cli_wrong(COMMAND, "unexpected argument '%s': give one point, then -- and the command "
+				 "(example: 'malloc#1000')", argv[first + 1]);
+	return settings_check(a, first < n ? argv[first] : NULL);
+}
+
+static int run_each(struct settings *set)
+{
+	struct at_each *each = &set->each;
+
+	each->signal = set->signal;
+	each->json = set->json;
+	each->output = set->output;
+	each->command = set->command;
+	return at_each(each);
 }
 
 static int explain(const struct at *a, int err)
@@ -109,11 +175,11 @@ static int explain(const struct at *a, int err)
 	char text[600];
 
 	trapline_explain(err, text, sizeof(text));
-	return cli_wrong(COMMAND, "%s%c%llu: %s", a->point.place, a->point.nth ? '#' : '@',
+	return cli_wrong(COMMAND, "cannot reach %s%c%llu: %s", a->point.location, a->point.nth ? '#' : '@',
 			 (unsigned long long)(a->point.nth ? a->point.nth : a->point.amount), text);
 }
 
-/* From here on, where each run is at the same instruction: the program's first. */
+/* Counts from the program's first instruction, where each run is in the same state. */
 static int open_amount(struct at *a)
 {
 	TRAPLINE_OPTS(event, opts);
@@ -121,7 +187,7 @@ static int open_amount(struct at *a)
 	opts.scope = TRAPLINE_THREADS;
 	opts.tids = &a->pid;
 	opts.tid_count = 1;
-	return trapline_count(a->target, (enum trapline_counter)a->what, &opts, &a->amount);
+	return trapline_count(a->target, at_counter(a->set.counter), &opts, &a->amount);
 }
 
 static int open_counter(struct at *a)
@@ -140,26 +206,29 @@ static int open_counter(struct at *a)
 
 static int start(struct at *a)
 {
+	int err = a->point.has_steps ? at_stepper_start(&a->stepper) : 0;
+
+	if (err)
+		return cli_wrong(COMMAND, "cannot start a process for the steps: %s", strerror(-err));
 	start_alike();
 	int status = start_command(COMMAND, a->set.command, &a->pid);
 
 	if (status)
 		return status;
 	if (symbols_open(a->pid, &a->symbols))
-		status = cli_wrong(COMMAND, "%s has no program that could be read",
-				   a->set.command[0]);
+		status = cli_wrong(COMMAND, "cannot read the program of %s", a->set.command[0]);
 	if (!status)
 		status = at_resolve(COMMAND, a->symbols, &a->point);
 	if (!status)
 		status = open_counter(a);
 	if (!status && start_go_stopped(a->pid))
-		status = cli_wrong(COMMAND, "%s could not be held", a->set.command[0]);
+		status = cli_wrong(COMMAND, "cannot stop %s after its start", a->set.command[0]);
 	if (status)
 		start_kill(a->pid);
 	return status;
 }
 
-static uint64_t passes(const struct at *a)
+static uint64_t occurrences(const struct at *a)
 {
 	struct trapline_stats stats = { .size = sizeof(stats) };
 
@@ -167,7 +236,7 @@ static uint64_t passes(const struct at *a)
 	return stats.delivered;
 }
 
-/* To the point. Its thread, or 0 with a line printed: there is no such point in this run. */
+/* Returns the thread at the point, or 0 with a line printed: this run has no such point. */
 static pid_t run_to(struct at *a)
 {
 	struct trapline_point point = {
@@ -182,37 +251,40 @@ static pid_t run_to(struct at *a)
 	if (got > 0)
 		return got;
 	if (got == -ESRCH && a->counter)
-		cli_wrong(COMMAND, "the program ended before: it came to %s %llu time%s%s",
-			  a->point.place, (unsigned long long)passes(a), passes(a) == 1 ? "" : "s",
+		cli_wrong(COMMAND, "cannot reach %s#%llu: " AT_NOT_REACHED " %llu occurrence%s%s",
+			  a->point.location, (unsigned long long)a->point.nth,
+			  (unsigned long long)occurrences(a), occurrences(a) == 1 ? "" : "s",
 			  a->point.parsed ? " with the condition true" : "");
 	else
 		explain(a, got);
 	return 0;
 }
 
-/* The amount is that at the place: what another run is told to go to, and to step from. */
+/* The amount is the one at the location, before the steps: another run can be sent to it. */
 static int read_state(struct at *a, pid_t tid, struct at_state *state)
 {
 	if (a->amount)
 		trapline_event_read(a->amount, &state->value);
 	if (a->point.has_steps) {
-		/* Its breakpoint in the code would be stepped on. */
+		/* A step would execute its breakpoint in the code. */
 		trapline_event_close(a->counter);
 		a->counter = NULL;
 	}
-	int err = at_state_read(a->pid, tid, state);
+	int err = a->stepper.pid ? at_stepper_read(&a->stepper, a->pid, tid, state) :
+				   at_state_read(a->pid, tid, state);
 	a->steps = state->steps;
 	if (err)
-		return cli_wrong(COMMAND, "the registers of thread %d cannot be read: %s", tid,
+		return cli_wrong(COMMAND, "cannot read the registers of thread %d: %s", tid,
 				 strerror(-err));
 	if (!state->steps.is_over)
 		return CLI_OK;
-	cli_wrong(COMMAND, "thread %d ended, or executed another program, after %llu of %llu steps", tid,
-		  (unsigned long long)state->steps.made, (unsigned long long)state->steps.wanted);
+	cli_wrong(COMMAND, "cannot make %llu steps: thread %d ended, or executed another program, after "
+		  "%llu", (unsigned long long)state->steps.wanted, tid,
+		  (unsigned long long)state->steps.made);
 	return CLI_NO;
 }
 
-static int say(struct at *a, pid_t tid)
+static int print_point(struct at *a, pid_t tid)
 {
 	struct at_state state = { .count = a->point.nth, .counter = a->set.counter,
 				  .has_steps = a->point.has_steps,
@@ -224,16 +296,16 @@ static int say(struct at *a, pid_t tid)
 	if (a->set.json)
 		at_state_json(a->out, a->symbols, &state, a->set.snapshot);
 	else if (a->set.snapshot || !a->signal)
-		at_state_text(a->out, a->symbols, &state, a->point.place, a->set.snapshot);
+		at_state_text(a->out, a->symbols, &state, a->point.location, a->set.snapshot);
 	fflush(a->out);
 	return CLI_OK;
 }
 
 static int act(struct at *a, pid_t tid)
 {
-	int status = say(a, tid);
+	int status = print_point(a, tid);
 
-	/* Nobody knows where it is. */
+	/* The thread is not at the point. */
 	if (status && a->point.has_steps) {
 		kill(a->pid, SIGCONT);
 		return status;
@@ -244,12 +316,12 @@ static int act(struct at *a, pid_t tid)
 		kill(a->pid, SIGCONT);
 		return status;
 	}
-	cli_note(COMMAND, "process %d is stopped in thread %d; gdb -p %d looks at it, kill -CONT %d "
-		 "lets it go on", a->pid, tid, tid, a->pid);
+	cli_note(COMMAND, "process %d is stopped in thread %d: inspect it with gdb -p %d, resume it with "
+		 "kill -CONT %d", a->pid, tid, tid, a->pid);
 	return status;
 }
 
-/* As a shell tells it; a program that is stopped for somebody goes on being waited for. */
+/* Returns what a shell would. A program that was left stopped is waited for as well. */
 static int wait_for_command(const struct at *a)
 {
 	int status = a->steps.status;
@@ -264,7 +336,7 @@ static int open_output(struct at *a)
 	a->out = a->set.json && !a->set.output ? stdout : stderr;
 	if (!a->set.output)
 		return CLI_OK;
-	a->out = fopen(a->set.output, "we");
+	a->out = private_file(a->set.output);
 	return a->out ? CLI_OK : cli_wrong(COMMAND, "cannot write %s: %s", a->set.output,
 					   strerror(errno));
 }
@@ -276,6 +348,8 @@ int cmd_at(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
+	if (a.set.each.location)
+		return run_each(&a.set);
 	status = open_output(&a);
 	if (!status)
 		status = start(&a);
@@ -291,6 +365,7 @@ int cmd_at(int argc, char **argv)
 	} else {
 		trapline_close(a.target);
 	}
+	at_stepper_end(&a.stepper);
 	trapline_condition_free(a.point.parsed);
 	symbols_close(a.symbols);
 	return status;

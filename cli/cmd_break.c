@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * cmd_break.c - `trapline break`: who calls this, with what, and what comes of it?
+ * cmd_break.c - `trapline break`: reports calls of functions, with arguments, results and callers.
  *
- * Look up, arm, print until one of these: Ctrl-C or SIGTERM, the limit, the time, the end of the
- * target, or its exec. See run.h. A call whose return is wanted is printed when it has returned.
+ * It looks up, arms, and prints until the first of these: Ctrl-C or SIGTERM, the limit, the time, the
+ * end of the target, or its exec. A call whose return is wanted is printed when it has returned.
  */
 #include "cli/break.h"
 #include "cli/clock.h"
@@ -24,9 +24,9 @@ const char *break_command;
 
 #define ARGS_BYTES 1600
 
-/* Looked for when it is needed first. */
+/* The signature of a site, which is looked up at the first use. */
 struct site_signature {
-	struct signature *signature; /* NULL: not looked for, or none */
+	struct signature *signature; /* NULL: not looked up, or unknown */
 	bool looked_for;
 };
 
@@ -43,18 +43,20 @@ struct breaking {
 	struct break_output output;
 	struct pace pace;
 	struct thread_names names;
-	uint64_t hits; /* that were told */
+	uint64_t hits; /* that were printed */
 	uint64_t beyond;
 	uint64_t other_results;
 	uint64_t last_record_ns;
 };
 
-/* Looked for when a site is hit first, or before arming to know which arguments are text. */
+/* Called at the first hit of a site, or before arming to know which arguments are text. */
 static const struct signature *signature_at(struct breaking *b, size_t index)
 {
 	struct site_signature *site = &b->signature[index];
 
-	if (!site->looked_for && (b->set.args || b->set.ret || b->set.condition))
+	if (!site->looked_for && (b->set.args || b->set.ret || b->set.condition) &&
+	    !symbols_is_go(b->symbols, b->sites.site[index].address) &&
+	    !symbols_is_32bit(b->symbols))
 		signature_find(b->symbols, &b->sites.site[index], &site->signature);
 	site->looked_for = true;
 	return site->signature;
@@ -87,9 +89,9 @@ static int arm(struct breaking *b)
 	open_opts.flags = b->set.no_bpf ? TRAPLINE_NO_BPF : 0;
 	int err = trapline_open(b->session.pid, &open_opts, &b->target);
 	if (err < 0)
-		return session_explain(&b->session, "break on", b->set.where[0], err);
+		return session_explain(&b->session, "break on", b->set.locations[0], err);
 	opts.arg = b;
-	/* Which calls count is known when they have returned. */
+	/* A call counts only after its result has been compared. */
 	opts.limit = b->set.result_tests ? 0 : b->set.limit;
 	opts.condition = b->condition;
 	opts.flags = (b->set.stack ? TRAPLINE_STACK_BYTES : 0) |
@@ -103,22 +105,45 @@ static int arm(struct breaking *b)
 	return status;
 }
 
-/* The runtime of Go moves stacks and walks them: a return address that is not its own ends it. */
-static int refuse_go(struct breaking *b)
+/* The name of a Go function among the sites; NULL: there is none. */
+static const char *find_go(struct breaking *b)
 {
 	for (size_t i = 0; i < b->sites.count; i++)
 		if (b->sites.site[i].kind == CODE_SITE_FUNCTION &&
 		    symbols_is_go(b->symbols, b->sites.site[i].address))
-			return cli_wrong(
-				COMMAND,
-				"--ret would crash the process: %s is Go, whose runtime does not "
-				"know the return addresses that the kernel puts in; without "
-				"--ret it can be broken on",
-				b->sites.site[i].name);
+			return b->sites.site[i].name;
+	return NULL;
+}
+
+/*
+ * Go's compiler writes no unwind table, and its runtime moves stacks, so that a call is not known by the
+ * place of its return address. Its functions use other registers for arguments than C does.
+ */
+static int refuse_go(struct breaking *b)
+{
+	const char *name = b->set.ret || b->set.args ? find_go(b) : NULL;
+
+	if (name && b->set.ret)
+		return cli_wrong(COMMAND, "cannot use --ret: %s is a Go function, and there is no unwind "
+				 "table to find its return instructions by; leave out --ret",
+				 name);
+	if (name)
+		return cli_wrong(COMMAND, "cannot print arguments of %s: Go functions get them in other "
+				 "registers; leave out --args", name);
 	return 0;
 }
 
-/* Names of parameters are those of each function; one condition must do for all. */
+/* The first option that reads registers or the stack; NULL: there is none. */
+static const char *needs_64bit(const struct break_settings *set)
+{
+	if (set->args || set->ret)
+		return set->args ? "--args" : "--ret";
+	if (set->stack)
+		return set->record ? "call stacks (add --no-stack)" : "--stack";
+	return set->condition && strstr(set->condition, "arg") ? "arguments in --if" : NULL;
+}
+
+/* A parameter's name may mean another thing in each function, and there is one condition for all. */
 static int make_condition(struct breaking *b)
 {
 	struct condition_names names = { .symbols = b->symbols };
@@ -135,8 +160,8 @@ static int make_condition(struct breaking *b)
 			break;
 		if (differs)
 			return cli_wrong(COMMAND,
-					 "--if means one thing in %s and another in %s, whose "
-					 "parameters are others: break on one at a time",
+					 "--if means different things in %s and in %s, because their "
+					 "parameters differ; break on one at a time",
 					 b->sites.site[0].name, b->sites.site[i].name);
 	}
 	return status;
@@ -148,6 +173,8 @@ static int find_and_arm(struct breaking *b)
 
 	if (!status)
 		status = break_find(b->symbols, &b->set, &b->output.to, &b->sites);
+	if (!status && !b->set.list)
+		status = session_check_width(&b->session, b->symbols, needs_64bit(&b->set));
 	if (status)
 		return status;
 	if (b->set.list) {
@@ -166,7 +193,7 @@ static int find_and_arm(struct breaking *b)
 	status = break_output_begin(&b->output, &b->set, b->session.pid, &b->sites);
 	if (status)
 		return status;
-	status = b->set.ret ? refuse_go(b) : 0;
+	status = refuse_go(b);
 	if (status)
 		return status;
 	b->session.probe = b->sites.site[0].address;
@@ -190,42 +217,30 @@ static int start(struct breaking *b)
 	return status;
 }
 
-static void say_start(const struct breaking *b)
+static void print_start(const struct breaking *b)
 {
 	const struct break_armed *a = &b->armed;
 	char what[200];
 
 	break_describe(&b->sites, what, sizeof(what));
-	fprintf(stderr, "breaking on %s in process %d", what, b->session.pid);
-	if (a->emulated + a->stepped)
-		fprintf(stderr, ", by uprobes: %zu cheap, %zu single-stepped",
-			a->emulated, a->stepped);
-	if (a->hardware)
-		fprintf(stderr, ", %zu by hardware breakpoint", a->hardware);
-	fputc('\n', stderr);
+	fprintf(stderr, "breaking on %s in process %d, by %s\n", what, b->session.pid,
+		!a->hardware		     ? "uprobes" :
+		a->emulated + a->stepped ? "uprobes and hardware breakpoints" :
+					   "hardware breakpoints");
 	if (!b->set.no_bpf && trapline_event_mechanism(a->event[0]) == TRAPLINE_BY_RING)
 		session_note_without_bpf(&b->session);
 }
 
-/* The unwinder goes through a copy of the stack in which return addresses are the real ones. */
 static void read_stack(struct breaking *b, const struct trapline_hit *hit,
 		       struct break_call *call)
 {
-	struct trapline_hit mended = *hit;
-	void *stack = hit->stack_bytes_len ? malloc(hit->stack_bytes_len) : NULL;
-
-	if (stack) {
-		memcpy(stack, hit->stack_bytes, hit->stack_bytes_len);
-		break_calls_mend_stack(&b->calls, hit, stack);
-		mended.stack_bytes = stack;
-	}
 	struct run_frame frames[RUN_FRAMES_MAX];
-	size_t n = hit_frames(b->symbols, &mended, frames);
+	size_t n = hit_frames(b->symbols, hit, frames);
+
 	call->frames = n ? malloc(n * sizeof(*frames)) : NULL;
 	call->frame_count = call->frames ? n : 0;
 	if (call->frames)
 		memcpy(call->frames, frames, n * sizeof(*frames));
-	free(stack);
 }
 
 static void read_args(struct breaking *b, const struct trapline_hit *hit,
@@ -234,16 +249,16 @@ static void read_args(struct breaking *b, const struct trapline_hit *hit,
 	struct break_values values = { .s = b->symbols, .hit = hit };
 	char text[ARGS_BYTES];
 
-	if (b->output.record || (b->output.to.text.f && !b->output.is_quiet)) {
+	if (b->output.to.record || (b->output.to.text.f && !b->output.to.is_quiet)) {
 		break_args_text(&values, signature, text, sizeof(text));
 		call->args_text = strdup(text);
 	}
-	if (b->output.to.json || b->output.record)
+	if (b->output.to.json || b->output.to.record)
 		call->args_json = break_args_json(&values, signature);
 	call->args_later = values.later;
 }
 
-/* Where BPF is not permitted: what the record has of the stack begins with the return address. */
+/* Without BPF the copy of the stack in the record begins with the return address. */
 static uint64_t caller_on_stack(const struct trapline_hit *hit)
 {
 	uint64_t word = 0;
@@ -267,11 +282,14 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 	call->site = (size_t)(site - b->sites.site);
 	call->hit = *hit;
 	if (site->kind == CODE_SITE_FUNCTION)
-		call->caller = break_calls_real_caller(&b->calls, hit);
+		call->caller = hit->caller;
 	if (b->set.stack)
 		read_stack(b, hit, call);
 	if (!call->caller && site->kind == CODE_SITE_FUNCTION)
 		call->caller = caller_on_stack(hit);
+	/* A return address of a 32-bit program has 4 bytes, and 8 were read. */
+	if (symbols_is_32bit(b->symbols))
+		call->caller = 0;
 	if (b->set.args)
 		read_args(b, hit, call, signature_at(b, call->site));
 	return call;
@@ -285,7 +303,7 @@ static bool is_enough(struct breaking *b)
 	return true;
 }
 
-static void tell(struct breaking *b, const struct break_call *call,
+static void print_call(struct breaking *b, const struct break_call *call,
 		 const struct trapline_hit *returned)
 {
 	b->hits++;
@@ -299,18 +317,20 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 
 	if (!call)
 		return;
-	if (b->set.result_tests && !break_result_holds(&b->set, b->symbols,
-						       signature_at(b, call->site), hit))
+	if (b->set.result_tests && hit->returned == TRAPLINE_LEFT)
+		b->calls.not_returned++;
+	else if (b->set.result_tests && !break_result_holds(&b->set, b->symbols,
+							    signature_at(b, call->site), hit))
 		b->other_results++;
 	else if (!is_enough(b))
-		tell(b, call, hit);
+		print_call(b, call, hit);
 	break_call_free(call);
 }
 
 static bool will_return(const struct breaking *b, const struct trapline_hit *hit,
 			const struct code_site *site)
 {
-	return b->set.ret && site->kind == CODE_SITE_FUNCTION &&
+	return b->set.ret && !b->armed.no_return[site - b->sites.site] &&
 	       trapline_event_mechanism(hit->event) == TRAPLINE_BY_UPROBE;
 }
 
@@ -339,15 +359,15 @@ static enum trapline_action on_hit(const struct trapline_hit *record)
 		break_calls_enter(&b->calls, call);
 		return TRAPLINE_GO_ON;
 	}
-	tell(b, call, NULL);
+	print_call(b, call, NULL);
 	break_call_free(call);
 	return TRAPLINE_GO_ON;
 }
 
-/* All calls that were wanted have begun: how long the last of them may take to return. */
+/* How long the last calls may take to return when as many as the limit have begun. */
 #define PATIENCE_NS 1000000000u
 
-/* With --ret a call counts when it has returned; one that never does must not hold us up. */
+/* With --ret a call counts when it has returned. A call that never returns must not delay the end. */
 static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
@@ -356,30 +376,31 @@ static bool all_have_begun(void *arg)
 	       now_ns() - b->last_record_ns > PATIENCE_NS;
 }
 
-static void tell_open_calls(struct breaking *b)
+static void print_open_calls(struct breaking *b)
 {
 	struct break_call **call = NULL;
 	size_t n = break_calls_take(&b->calls, &call);
 
 	for (size_t i = 0; i < n; i++) {
 		if (!b->set.result_tests && !is_enough(b))
-			tell(b, call[i], NULL);
+			print_call(b, call[i], NULL);
 		break_call_free(call[i]);
 	}
 	free(call);
 }
 
-static double price(const struct breaking *b, enum break_price_kind kind, size_t places)
+static double cost(const struct breaking *b, enum break_cost_kind kind, size_t places)
 {
-	return places ? break_price_ns(&b->set, kind) : -1;
+	return places ? break_cost_ns(&b->set, kind) : -1;
 }
 
-static void finish(struct breaking *b, const char *reason)
+/* The summary. An exit status: what could not be written is an error. */
+static int finish(struct breaking *b, const char *reason)
 {
 	char command[64];
 	struct run_end end = { .reason = reason,
 			       .pauses = b->pace.pauses,
-			       .price_ns = -1,
+			       .cost_ns = -1,
 			       .paused_ns = b->pace.paused_ns,
 			       .max_rate = b->set.max_rate };
 	struct run_calls_end more = { .emulated = b->armed.emulated,
@@ -398,14 +419,16 @@ static void finish(struct breaking *b, const char *reason)
 	output_progress(&b->output.to, "taking %zu breakpoints out", b->sites.count);
 	trapline_close(b->target);
 	b->target = NULL;
-	more.emulated_ns = price(b, BREAK_PRICE_EMULATED, b->armed.emulated);
-	more.stepped_ns = price(b, BREAK_PRICE_STEPPED, b->armed.stepped);
-	more.hardware_ns = price(b, BREAK_PRICE_HARDWARE, b->armed.hardware);
+	more.emulated_ns = cost(b, BREAK_COST_EMULATED, b->armed.emulated);
+	more.stepped_ns = cost(b, BREAK_COST_STEPPED, b->armed.stepped);
+	more.hardware_ns = cost(b, BREAK_COST_HARDWARE, b->armed.hardware);
 	session_describe_command(&b->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
+	end.is_stopped = b->session.is_stopped;
 	break_output_end(&b->output, &end, &more);
-	if (b->set.record && !b->output.is_broken)
+	if (b->set.record && !b->output.to.failed_path)
 		printf("recorded in %s: trapline report %s\n", b->set.record, b->set.record);
+	return output_finish(&b->output.to, b->hits);
 }
 
 static void release(struct breaking *b)
@@ -417,56 +440,53 @@ static void release(struct breaking *b)
 		signature_free(b->signature[i].signature);
 	free(b->signature);
 	free(b->set.entry_text);
+	free(b->armed.no_return);
 	code_sites_free(&b->sites);
 	symbols_close(b->symbols);
 	trapline_condition_free(b->condition);
 	session_close(&b->session);
 }
 
-static int command_run(const char *command, int argc, char **argv)
+int break_run(const struct break_settings *set)
 {
-	struct breaking b = { 0 };
+	struct breaking b = { .set = *set };
+	bool has_run = false;
 
-	break_command = command;
-	int status = break_settings_read(&b.set, argc, argv);
-
-	if (status)
-		return status < 0 ? CLI_OK : status;
 	b.session = (struct session){ .name = COMMAND,
 				      .pid = b.set.pid,
 				      .command = b.set.command,
 				      .limit = b.set.limit,
 				      .for_ns = b.set.for_ns,
 				      .memory_fd = -1 };
-	status = break_output_open(&b.output, &b.set);
+	int status = break_output_open(&b.output, &b.set);
 	if (!status)
 		status = start(&b);
 	if (!status && b.set.explain && !b.set.list) {
 		status = cli_condition_explain(COMMAND, b.condition);
 	} else if (!status && !is_dry(&b)) {
-		say_start(&b);
+		has_run = true;
+		print_start(&b);
 		b.session.is_enough = all_have_begun;
 		b.session.arg = &b;
 		pace_start(&b.pace, b.armed.event, b.armed.count, b.set.max_rate);
 		const char *reason = session_loop(&b.session, b.target, &b.pace,
 						  &b.output.to, on_hit, &b.hits);
-		tell_open_calls(&b);
-		finish(&b, reason);
+		print_open_calls(&b);
+		status = finish(&b, reason);
 	}
-	bool wait = !status && !is_dry(&b);
 	struct session end = b.session;
 	release(&b);
-	if (wait)
+	if (has_run)
 		session_wait_for_command(&end);
 	return status;
 }
 
 int cmd_break(int argc, char **argv)
 {
-	return command_run("break", argc, argv);
-}
+	struct break_settings set;
+	int status = break_settings_read(&set, argc, argv);
 
-int cmd_record_break(int argc, char **argv)
-{
-	return command_run("record", argc, argv);
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	return break_run(&set);
 }

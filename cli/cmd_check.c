@@ -1,23 +1,27 @@
-/* SPDX-License-Identifier: MIT */
-/* cmd_check.c - `trapline check`: what works here, why not, what to do, and what it
- * costs. */
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_check.c - `trapline check`: which commands work here, what does not, why, and the remedy. With
+ * --verbose also the evidence of each feature, and what it costs.
+ */
 #include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/terminal.h"
 
 #include <trapline/trapline.h>
 
-#include <getopt.h>
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#define COLUMNS 100
 #define NAME_WIDTH 20
 /* name, two blanks, "yes", two blanks */
 #define TEXT_AT (NAME_WIDTH + 7)
+#define WORDS_AT 20 /* of a command */
 
-/* What each price is the price of, for the text table. */
+/* The operation that each cost is of. */
 static const struct {
 	const char *name;
 	const char *meaning;
@@ -26,18 +30,49 @@ static const struct {
 	{"syscall", "cheapest system call"},
 	{"hardware_trap", "hit of a watched variable, only counted"},
 	{"signal", "hit of a watched variable, SIGTRAP handler and back"},
-	{"bpf_reject", "hit that a program rejects in the kernel"},
-	{"bpf_record", "hit that a program records, with the value, in a ring"},
+	{"bpf_reject", "hit that a BPF program rejects"},
+	{"bpf_record", "hit that a BPF program records, with the value"},
 	{"uprobe", "call of a function with a uprobe, counted"},
-	{"uprobe_bpf", "call of a function with a uprobe, rejected by a program"},
+	{"uprobe_bpf", "call of a function with a uprobe, rejected by a BPF program"},
 	{"int3", "trap instruction, SIGTRAP handler and back"},
 	{"poke", "write of an instruction by /proc/self/mem"},
 	{"membarrier", "membarrier sync-core, no other thread running"},
-	{"move", "move a watch, one thread"},
-	{"enable_disable", "disable and enable a watch, one thread"},
-	{"open_close", "open and close a watch, own thread"},
+	{"move", "move a watchpoint, one thread"},
+	{"enable_disable", "disable and enable a watchpoint, one thread"},
+	{"open_close", "open and close a watchpoint, own thread"},
 	{"arm_per_thread",
-	 "open and close a watch in each of 50 idle threads, per thread"},
+	 "open and close a watchpoint in each of 50 idle threads, per thread"},
+};
+
+#define NEEDS_MAX 3
+#define WORDS_MAX 5
+
+/* A command works when the features that it needs do; each further one adds an ability. */
+static const struct ability {
+	const char *command;
+	const char *needs[NEEDS_MAX];
+	struct {
+		const char *feature;
+		const char *words;
+	} adds[WORDS_MAX];
+} abilities[] = {
+	{ "watch", { "watch_write", "other_process" },
+	  { { "inherit_thread", "new threads" },
+	    { "bpf_condition", "conditions in the kernel" },
+	    { "access_in_syscalls", "accesses in system calls" } } },
+	{ "break", { "break_execute", "other_process" },
+	  { { "uprobe", "any number of functions" },
+	    { "uprobe_multi", "thousands of functions at once" },
+	    { "bpf_condition", "conditions in the kernel" } } },
+	{ "record", { "watch_write", "other_process" }, { { "bpf_ringbuf", "values at the hit" } } },
+	{ "race", { "sigtrap", "watch_write", "counter_task_clock" },
+	  { { "other_process_signal", "running processes" }, { "patch_text", "--sweep" } } },
+	{ "at", { "uprobe", "bpf_condition", "break_execute" },
+	  { { "point_syscalls", "--counter syscalls" }, { "point_branches", "branches" },
+	    { "point_instructions", "instructions" }, { "point_cycles", "cycles" } } },
+	{ "throttle", { "counter_task_clock", "counter_page_faults" },
+	  { { "pmu_instructions", "--counter instructions" }, { "pmu_cycles", "cycles" },
+	    { "pmu_branches", "branches" } } },
 };
 
 static const char *cost_meaning(const char *name)
@@ -49,50 +84,23 @@ static const char *cost_meaning(const char *name)
 	return "";
 }
 
-static int is_ok(const struct trapline_caps *caps, const char *name)
+static bool is_ok(const struct trapline_caps *caps, const char *name)
 {
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		if (!strcmp(caps->features[i].name, name))
 			return caps->features[i].ok;
 	}
-	return 0;
-}
-
-/* Prints text from the current column `indent` on, broken at blanks, further lines
- * indented. */
-static void print_wrapped(const char *text, int indent)
-{
-	int width = COLUMNS - indent;
-
-	while ((int)strlen(text) > width) {
-		int cut = width;
-
-		while (cut > 0 && text[cut] != ' ')
-			cut--;
-		if (!cut)
-			cut = width;
-		printf("%.*s\n%*s", cut, text, indent, "");
-		text += cut;
-		text += strspn(text, " ");
-	}
-	printf("%s\n", text);
+	return false;
 }
 
 static void print_features(const struct trapline_caps *caps)
 {
-	const char *last = "";
-
+	printf("\n%-*s  %-3s  %s\n", NAME_WIDTH, "feature", "", "evidence");
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		const struct trapline_feature *f = &caps->features[i];
 
 		printf("%-*s  %-3s  ", NAME_WIDTH, f->name, f->ok ? "yes" : "no");
-		print_wrapped(f->evidence, TEXT_AT);
-		if (f->ok || !f->remedy[0])
-			continue;
-		printf("%*sremedy: ", TEXT_AT, "");
-		print_wrapped(strcmp(f->remedy, last) ? f->remedy : "as above",
-			      TEXT_AT + 8);
-		last = f->remedy;
+		terminal_wrap(stdout, f->evidence, TEXT_AT);
 	}
 }
 
@@ -102,39 +110,92 @@ static void print_costs(const struct trapline_caps *caps)
 	for (uint32_t i = 0; i < caps->cost_count; i++) {
 		const struct trapline_cost *c = &caps->costs[i];
 
-		if (c->ns > 0)
-			printf("%-*s  %8.0f  %s\n", NAME_WIDTH, c->name, c->ns,
-			       cost_meaning(c->name));
+		if (c->ns <= 0)
+			continue;
+		printf("%-*s  %8.0f  ", NAME_WIDTH, c->name, c->ns);
+		terminal_wrap(stdout, cost_meaning(c->name), NAME_WIDTH + 12);
 	}
 }
 
-static const char *yes_no(int yes)
+/* Adds a word to a list: `a, b, c`. */
+static void add_word(char *text, size_t size, const char *word)
 {
-	return yes ? "yes" : "no";
+	size_t used = strlen(text);
+
+	snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
 }
 
-static void print_verdict(const struct trapline_caps *caps, int works)
+static void print_command(const struct trapline_caps *caps, const struct ability *a)
 {
-	int in_kernel = is_ok(caps, "bpf_condition") && is_ok(caps, "bpf_veto");
+	char missing[128] = "";
+	char has[256] = "";
+	char lacks[256] = "";
+	char words[640];
 
-	printf("\nwatch: %s, all threads: %s, other processes: %s, conditions in the "
-	       "kernel: %s\n",
-	       yes_no(works), yes_no(works && is_ok(caps, "inherit_thread")),
-	       yes_no(is_ok(caps, "other_process")), yes_no(in_kernel));
-	printf("breakpoints: %s, uprobes: %s, counters: %s, PMU: %s, patching: %s\n",
-	       yes_no(works && is_ok(caps, "break_execute")),
-	       yes_no(is_ok(caps, "uprobe")), yes_no(is_ok(caps, "counter_task_clock")),
-	       yes_no(is_ok(caps, "pmu_cycles")), yes_no(is_ok(caps, "patch_text")));
+	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++)
+		if (!is_ok(caps, a->needs[i]))
+			add_word(missing, sizeof(missing), a->needs[i]);
+	for (size_t i = 0; i < WORDS_MAX && a->adds[i].feature; i++) {
+		bool ok = is_ok(caps, a->adds[i].feature);
+		add_word(ok ? has : lacks, ok ? sizeof(has) : sizeof(lacks), a->adds[i].words);
+	}
+	if (missing[0])
+		snprintf(words, sizeof(words), "needs %s", missing);
+	else
+		snprintf(words, sizeof(words), "%s%s%s%s", has[0] ? "with " : "", has,
+			 has[0] && lacks[0] ? "; " : "", lacks[0] ? "without " : "");
+	if (!missing[0])
+		snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s", lacks);
+	printf("%-10s  %-6s  ", a->command, missing[0] ? "no" : "yes");
+	terminal_wrap(stdout, words, WORDS_AT);
 }
 
-static void print_text(const struct trapline_caps *caps, const struct utsname *u,
-		       int works)
+static bool is_same(const struct trapline_feature *a, const struct trapline_feature *b)
 {
-	printf("trapline %s, kernel %s, %s\n\n", TRAPLINE_VERSION_STRING, u->release,
-	       u->machine);
-	print_features(caps);
-	print_costs(caps);
-	print_verdict(caps, works);
+	return !a->ok && !b->ok && !strcmp(a->evidence, b->evidence) && !strcmp(a->remedy, b->remedy);
+}
+
+/* Features with the same reason are one entry. */
+static void print_missing(const struct trapline_caps *caps, uint32_t first)
+{
+	const struct trapline_feature *f = &caps->features[first];
+	char names[512] = "";
+
+	for (uint32_t i = 0; i < caps->feature_count; i++) {
+		if (i < first && is_same(f, &caps->features[i]))
+			return;
+		if (is_same(f, &caps->features[i]))
+			add_word(names, sizeof(names), caps->features[i].name);
+	}
+	printf("  ");
+	terminal_wrap(stdout, names, 2);
+	printf("    why:    ");
+	terminal_wrap(stdout, f->evidence, 12);
+	printf("    remedy: ");
+	terminal_wrap(stdout, f->remedy, 12);
+}
+
+static void print_text(const struct trapline_caps *caps, const struct utsname *u, bool verbose)
+{
+	uint32_t works = 0;
+
+	printf("trapline %s, kernel %s, %s\n", TRAPLINE_VERSION_STRING, u->release, u->machine);
+	if (verbose) {
+		print_features(caps);
+		print_costs(caps);
+	}
+	printf("\n%-10s  %s\n", "command", "works");
+	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++)
+		print_command(caps, &abilities[i]);
+	for (uint32_t i = 0; i < caps->feature_count; i++)
+		works += caps->features[i].ok != 0;
+	if (works < caps->feature_count)
+		printf("\nnot available here:\n");
+	for (uint32_t i = 0; i < caps->feature_count; i++)
+		if (!caps->features[i].ok)
+			print_missing(caps, i);
+	printf("\n%u of %u features work%s\n", works, caps->feature_count,
+	       verbose ? "" : "; trapline check -v prints all, and what they cost");
 }
 
 static json_t *features_json(const struct trapline_caps *caps)
@@ -158,7 +219,7 @@ static json_t *costs_json(const struct trapline_caps *caps)
 	for (uint32_t i = 0; i < caps->cost_count; i++) {
 		double ns = caps->costs[i].ns;
 
-		/* A tenth of a nanosecond is more than anybody knows. */
+		/* In tenths: no measurement is more exact. */
 		if (ns > 0)
 			json_object_set_new(
 				costs, caps->costs[i].name,
@@ -167,91 +228,64 @@ static json_t *costs_json(const struct trapline_caps *caps)
 	return costs;
 }
 
-/* Returns 0, or -1 when it could not be written. */
-static int print_json(const struct trapline_caps *caps, const struct utsname *u)
+static void print_json(const struct trapline_caps *caps, const struct utsname *u)
 {
 	json_t *root =
 		json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", TRAPLINE_VERSION_STRING,
 			  "kernel", u->release, "arch", u->machine, "features",
 			  features_json(caps), "costs_ns", costs_json(caps));
 
-	if (!root)
-		return -1;
-	int err = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+	json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
 	printf("\n");
 	json_decref(root);
-	return err;
 }
 
-static void print_help(void)
-{
-	printf("usage: trapline check [--json]\n\n"
-	       "Tries each feature in this kernel, as this user, and measures its "
-	       "price.\n\n"
-	       "options:\n"
-	       "  -j, --json  one JSON object instead of a table\n"
-	       "  -h, --help  this text\n\n"
-	       "Exit status: 0 watching works, 1 it does not, 2 wrong usage.\n");
-}
+struct settings {
+	int json;
+	int verbose;
+};
 
-/* Returns 1 for JSON, 0 for text, or -1 with *status set when the command ends here. */
-static int parse(int argc, char **argv, int *status)
-{
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int is_json = 0;
-	int c;
+static const struct opt options[] = {
+	{ "json", 'j', OPT_FLAG, offsetof(struct settings, json), NULL,
+	  "print one JSON object instead of text" },
+	{ "verbose", 'v', OPT_FLAG, offsetof(struct settings, verbose), NULL,
+	  "print each feature with its evidence, and what the mechanisms cost" },
+};
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		if (c == 'h') {
-			print_help();
-			*status = CLI_OK;
-			return -1;
-		}
-		if (c != 'j') {
-			*status = cli_wrong(
-				"check", "unknown option '%s'; see trapline check --help",
-				argv[optind - 1]);
-			return -1;
-		}
-		is_json = 1;
-	}
-	if (optind == argc)
-		return is_json;
-	*status =
-		cli_wrong("check", "takes no argument, but was given '%s'", argv[optind]);
-	return -1;
-}
+const struct opt_syntax check_syntax = {
+	.command = "check",
+	.usage = "[--json | --verbose]",
+	.about = "Tries each feature that Trapline uses, in this kernel, as this user and in this container. "
+		 "Prints which commands work, what does not work, why, and the remedy.",
+	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not, 2 for wrong usage.",
+	.options = options,
+	.count = sizeof(options) / sizeof(options[0]),
+};
 
 int cmd_check(int argc, char **argv)
 {
 	static struct trapline_caps caps;
 	struct utsname u;
 	int status;
-	int is_json = parse(argc, argv, &status);
+	struct settings set = { 0 };
+	int first = opts_parse(&check_syntax, argc, argv, &set, &status);
 
-	if (is_json < 0)
+	if (first < 0)
 		return status;
+	if (first < argc)
+		return cli_wrong("check", "unexpected argument '%s': check takes only options",
+				 argv[first]);
 	if (uname(&u))
 		memset(&u, 0, sizeof(u));
 	caps.size = sizeof(caps);
 	int works = trapline_check(&caps);
 	if (works < 0) {
-		fprintf(stderr, "trapline check: %s\n", strerror(-works));
+		cli_wrong("check", "cannot try the features: %s", strerror(-works));
 		return CLI_NO;
 	}
-	int err = 0;
-	if (is_json)
-		err = print_json(&caps, &u);
+	if (set.json)
+		print_json(&caps, &u);
 	else
-		print_text(&caps, &u, works);
-	if (err || fflush(stdout)) {
-		fprintf(stderr, "trapline check: cannot write the result\n");
-		return CLI_NO;
-	}
+		print_text(&caps, &u, set.verbose);
 	return works ? CLI_OK : CLI_NO;
 }

@@ -2,18 +2,21 @@
 /*
  * cmd_race.c - `trapline race`: data races of an unmodified program.
  *
- * The search runs in the program, by the agent that is loaded into it; here records are read and
- * explained while it runs. The program keeps its terminal, its output and its exit status; a process
- * that ran before us goes on after us.
+ * The agent, which is loaded into the program, does the search. This file reads its
+ * records and prints the races while the program runs. The program keeps its terminal,
+ * its output and its exit status. A process that was attached to continues after the
+ * search.
  */
 #include "cli/clock.h"
+#include "cli/agent_start.h"
 #include "cli/cmd.h"
-#include "cli/opts.h"
+#include "cli/output.h"
 #include "cli/race.h"
-#include "cli/session.h"
+#include "cli/watchdog.h"
+#include "report/private_file.h"
 
 #include <errno.h>
-#include <math.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,71 +29,15 @@
 #define COMMAND "race"
 #define LOOK_EVERY_NS 10000000u
 #define LOOK_LATER_NS 50000000u /* each look takes some time from the program */
+#define PROGRESS_NS 500000000u
 #define LOOKS_AT_FIRST 20u
 #define SURE_AFTER_NS 2000000000u
-#define SWEEP_NS 10000000000u
 #define GIVEN_NS 10000000000u /* to a run in progress when the time is over, at least */
 #define KILL_AFTER_NS 2000000000u
+/* Each look at records, and the last one, take at most so long. */
+#define READ_FOR_NS 200000000u
+#define READ_AT_END_NS 600000000u
 #define STILL_RUNS 3u /* without a new site: then no other will be reached */
-
-static const struct opt options[] = {
-#define AT(member) offsetof(struct race_cli_settings, member)
-	{ "pid", 'p', OPT_PID, AT(pid), "PID", "a running process, as it is" },
-	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time (with -p)" },
-	{ "overhead", 0, OPT_STRING, AT(overhead), "PERCENT",
-	  "how much the search may cost (default: 2%; 300% with --sweep)" },
-	{ "grade", 0, OPT_STRING, AT(grade), "A|B|C",
-	  "report races down to this grade (default: B)" },
-	{ "delay", 0, OPT_STRING, AT(delay), "SECONDS",
-	  "hold each access so long (default: by how often its site was held)" },
-	{ "sweep", 0, OPT_FLAG, AT(sweep), NULL,
-	  "run CMD again and again, and hold every access in it" },
-	{ "time", 0, OPT_STRING, AT(time), "SECONDS",
-	  "with --sweep or --replay: begin no run after that time (default: 10 or 60), and end "
-	  "one that hangs on" },
-	{ "until-covered", 0, OPT_COUNT, AT(until_covered), "N",
-	  "with --sweep: end when each access that is reached was held N times" },
-	{ "vary", 0, OPT_LIST, AT(vary), "NAME=VALUE,...",
-	  "with --sweep or --replay: runs differ in this variable of the environment; may be repeated" },
-	{ "heap", 0, OPT_FLAG, AT(heap), NULL,
-	  "tell who allocated a block that is raced for, and who freed it" },
-	{ "replay", 0, OPT_STRING, AT(replay), "FINGERPRINT",
-	  "show a race of an earlier run again: hold its two places only, for long" },
-	{ "from", 0, OPT_STRING, AT(from), "FILE",
-	  "with --replay: the JSON lines of that run" },
-	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
-	  "exit with N when a race was reported" },
-	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",
-	  "races not to report, as ThreadSanitizer and valgrind write them; may be repeated" },
-	{ "gen-suppressions", 0, OPT_STRING, AT(gen_suppressions), "[=tsan|valgrind]",
-	  "print a suppression with each race" },
-	{ "baseline", 0, OPT_STRING, AT(baseline), "FILE",
-	  "report only races that are not in FILE; written if it is not there" },
-	{ "write-baseline", 0, OPT_FLAG, AT(write_baseline), NULL,
-	  "add the races of this run to the baseline: they are known from now on" },
-	{ "json", 0, OPT_FLAG, AT(json), NULL, "one JSON object a line, on stdout or in FILE" },
-	{ "as", 0, OPT_STRING, AT(as), "FORM", "text, json or sarif" },
-	{ "sarif", 0, OPT_STRING, AT(sarif), "FILE", "SARIF 2.1.0 into FILE, beside the report" },
-	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
-#undef AT
-};
-
-static const struct opt_syntax syntax = {
-	.command = COMMAND,
-	.usage = "[OPTION...] (-p PID | -- CMD ARG...)",
-	.about = "Finds data races in a program as it is, built without any special flag: a thread that\n"
-		 "is about to touch memory is held for a moment, and another that touches the same\n"
-		 "memory meanwhile is caught in the act.\n\n"
-		 "Grades: A is a race for certain; B is one unless both sides are meant to be atomic,\n"
-		 "which an aligned mov cannot tell; C is likely meant so.",
-	.tail = "The report goes to stderr, the program's own output is left alone. Exit status: the\n"
-		"program's, or what --error-exitcode says.\n\n"
-		"examples:\n"
-		"  trapline race --json -o races.jsonl -- ./server --threads 8\n"
-		"  trapline race -p $(pidof server) --for 60",
-	.options = options,
-	.count = sizeof(options) / sizeof(options[0]),
-};
 
 struct race_cli {
 	struct race_cli_settings set;
@@ -99,7 +46,11 @@ struct race_cli {
 	struct race_replay_run replay;
 	struct race_report *report;
 	FILE *out;
+	bool has_color;
+	struct output terminal; /* the line of progress */
+	uint64_t progress_ns;	/* when it was printed */
 	uint64_t torn;
+	uint64_t unlisted; /* records that were too many to be read or kept */
 	uint64_t started_ns;
 	uint64_t first_ns; /* when the first race that is shown was caught; 0: none */
 	uint64_t runs;
@@ -110,149 +61,34 @@ struct race_cli {
 	struct race_focus focus[RACE_VALUES_MAX];
 	uint64_t run_ns;     /* when this run began */
 	uint64_t longest_ns; /* of the runs that ended by themselves */
-	uint64_t cut_ns;     /* when this one was told to end; 0: it was not */
+	uint64_t cut_ns;     /* when this run got SIGTERM; 0: it did not */
 	uint64_t runs_cut;
 	uint64_t rows_at;	  /* processes that had begun when rows were given back */
-	struct race_totals gone;  /* of processes whose rows were given back */
-	bool is_ended; /* by a signal to us */
-	int status; /* of the child, as waitpid() tells; of the first that failed */
+	struct race_totals gone;  /* of processes whose rows were reused */
+	bool is_ended;		  /* by a signal to trapline */
+	bool is_left; /* --for: the search has ended, and the program runs on */
+	int status;   /* of the child, as waitpid() gives it; of the first that failed */
+	size_t shown; /* races */
+	int blind;    /* an exit status: no process could be searched */
+	int failed;   /* an exit status: a file could not be written */
+	int write_err; /* errno of the first write of the report that failed */
+	size_t kept;   /* races written before that */
 };
 
-static volatile sig_atomic_t ended_by; /* a signal for us that the program gets too */
-static volatile sig_atomic_t is_to_forward; /* it does not get it without us */
+static volatile sig_atomic_t ended_by; /* a signal to trapline that the program gets too */
+static volatile sig_atomic_t is_to_forward; /* it gets it only if it is forwarded */
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
+	watchdog_asked();
 	is_to_forward = !cli_is_from_terminal(info);
 	ended_by = number;
 }
 
-/* "2%", "2" or "0.5%". */
-static int read_overhead(struct race_cli_settings *set)
+static int attach(struct race_cli *c)
 {
-	const char *text = set->overhead ? set->overhead : set->sweep ? "300%" : "2%";
-	char *end;
-	double percent = strtod(text, &end);
-
-	if (end == text || (*end && strcmp(end, "%") != 0) || !isfinite(percent) ||
-	    percent <= 0 || percent > 1000)
-		return cli_wrong(COMMAND, "--overhead %s: a percentage above 0 and up to 1000, such as "
-				 "2%%", text);
-	set->budget_ppm = (uint64_t)(percent * 10000.0);
-	return 0;
-}
-
-static int read_grade(struct race_cli_settings *set)
-{
-	const char *text = set->grade ? set->grade : "B";
-
-	if (strlen(text) != 1 || !strchr("ABCabc", text[0]))
-		return cli_wrong(COMMAND, "--grade %s: A, B or C", text);
-	set->grade_max = (enum race_grade)((text[0] | 0x20) - 'a');
-	return 0;
-}
-
-static int read_delay(struct race_cli_settings *set)
-{
-	char *end;
-
-	if (!set->delay)
-		return 0;
-	double seconds = strtod(set->delay, &end);
-	if (end == set->delay || *end || !isfinite(seconds) || seconds <= 0 || seconds > 10)
-		return cli_wrong(COMMAND, "--delay %s: seconds, above 0 and up to 10, such as 0.001",
-				 set->delay);
-	set->delay_ns = (uint64_t)(seconds * 1e9);
-	return 0;
-}
-
-static int read_form(struct race_cli_settings *set)
-{
-	if (!set->as)
-		return 0;
-	set->is_sarif = !strcmp(set->as, "sarif");
-	if (!strcmp(set->as, "json"))
-		set->json = 1;
-	else if (!set->is_sarif && strcmp(set->as, "text") != 0)
-		return cli_wrong(COMMAND, "--as %s: text, json or sarif", set->as);
-	if (set->json && strcmp(set->as, "json") != 0)
-		return cli_wrong(COMMAND, "--json and --as %s: one form only", set->as);
-	return 0;
-}
-
-static int read_sweep(struct race_cli_settings *set)
-{
-	char *end;
-
-	if (!set->sweep && ((set->time && !set->replay) || set->until_covered))
-		return cli_wrong(COMMAND, "--time and --until-covered go with --sweep");
-	if (!set->sweep && !set->replay && set->vary.count)
-		return cli_wrong(COMMAND, "--vary goes with --sweep or --replay, which run CMD again and "
-				 "again");
-	if (!set->time) {
-		set->time_ns = set->until_covered ? UINT64_MAX : SWEEP_NS;
-		return 0;
-	}
-	double seconds = strtod(set->time, &end);
-	if (end == set->time || (*end && strcmp(end, "s") != 0) || !isfinite(seconds) ||
-	    seconds <= 0 || seconds > 1e9)
-		return cli_wrong(COMMAND, "--time %s: seconds, above 0, such as 30", set->time);
-	set->time_ns = (uint64_t)(seconds * 1e9);
-	return 0;
-}
-
-static void name_program(struct race_cli_settings *set)
-{
-	char link[64];
-
-	if (set->command) {
-		snprintf(set->program, sizeof(set->program), "%s", set->command[0]);
-		return;
-	}
-	snprintf(link, sizeof(link), "/proc/%d/exe", set->pid);
-	ssize_t n = readlink(link, set->program, sizeof(set->program) - 1);
-	set->program[n > 0 ? n : 0] = '\0';
-}
-
-static int settings_read(struct race_cli_settings *set, int argc, char **argv)
-{
-	int status = 0;
-	int n = session_cut_command(COMMAND, argc, argv, &set->command);
-
-	if (n < 0)
-		return CLI_USAGE;
-	int first = opts_parse(&syntax, n, argv, set, &status);
-	if (first < 0)
-		return status ? status : -1;
-	if (first < n)
-		return cli_wrong(COMMAND, "'%s' is no option; the command goes after --",
-				 argv[first]);
-	status = session_check_target(COMMAND, set->pid, set->command);
-	if (status)
-		return status;
-	if (set->pid && (set->sweep || set->replay))
-		return cli_wrong(COMMAND, "--%s runs a command again and again: give -- CMD ARG..., not "
-				 "-p", set->sweep ? "sweep" : "replay");
-	if (set->pid && set->heap)
-		return cli_wrong(COMMAND, "--heap notes blocks from the beginning on: give -- CMD ARG..., "
-				 "not -p");
-	if (set->for_ns && !set->pid)
-		return cli_wrong(COMMAND, "--for goes with -p: a command is searched until it ends");
-	if (set->error_exitcode > 255)
-		return cli_wrong(COMMAND, "--error-exitcode: 0 to 255");
-	status = read_overhead(set);
-	if (!status)
-		status = read_grade(set);
-	if (!status)
-		status = read_delay(set);
-	if (!status)
-		status = read_form(set);
-	if (!status)
-		status = read_sweep(set);
-	if (!status && set->command)
-		status = race_command_check(set);
-	name_program(set);
-	return status;
+	agent_call_until(&ended_by, c->started_ns, c->set.for_ns);
+	return race_attach_start(&c->set, &c->run);
 }
 
 static int open_output(struct race_cli *c)
@@ -260,7 +96,7 @@ static int open_output(struct race_cli *c)
 	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
 	if (!c->set.output)
 		return 0;
-	c->out = fopen(c->set.output, "we");
+	c->out = private_file(c->set.output);
 	if (!c->out)
 		return cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
 	return 0;
@@ -277,21 +113,40 @@ static void give_back_rows(struct race_cli *c)
 	race_give_back_rows(c->run.region, &c->gone);
 }
 
-static void read_records(struct race_cli *c)
+/*
+ * For at most so long: a program that writes records without end must not keep the command from
+ * its signals and its end.
+ */
+static void read_records(struct race_cli *c, uint64_t longest_ns)
 {
+	uint64_t until = now_ns() + longest_ns;
 	struct race_record record;
 	struct race_view *v;
 
 	race_look(&c->run);
 	give_back_rows(c);
-	while (race_read(c->run.region, &record, &c->torn)) {
-		if (race_report_add(c->report, &record, &v))
+	while (now_ns() < until && race_read(c->run.region, &record, &c->torn)) {
+		if (race_report_add(c->report, &record, &v)) {
+			c->unlisted++;
 			continue;
+		}
 		if (v->is_new)
 			snprintf(v->varied, sizeof(v->varied), "%s", c->vary.now);
 		if (!c->first_ns && race_verdict(v, c->set.grade_max) == RACE_SHOWN)
 			c->first_ns = record.time_ns;
 	}
+}
+
+/* Counts the races that have arrived. Of the failures to write the first is reported. */
+static void count_written(struct race_cli *c, size_t races)
+{
+	errno = 0;
+	bool is_lost = fflush(c->out) || ferror(c->out);
+
+	if (is_lost && !c->write_err)
+		c->write_err = errno ? errno : EIO;
+	if (!c->write_err)
+		c->kept += races;
 }
 
 /*
@@ -311,9 +166,41 @@ static void tell(struct race_cli *c, bool is_over)
 		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
 			continue;
 		v->is_told = true;
-		race_print_text(c->report, v, c->out);
-		fflush(c->out);
+		output_clear_status(&c->terminal);
+		race_print_text(c->report, v, c->has_color, c->out);
+		count_written(c, 1);
 	}
+}
+
+static size_t shown_races(const struct race_cli *c)
+{
+	size_t verdicts[RACE_VERDICTS];
+
+	race_report_verdicts(c->report, c->set.grade_max, verdicts);
+	return verdicts[RACE_SHOWN];
+}
+
+/* On a terminal; elsewhere nothing is printed. */
+static void show_progress(struct race_cli *c)
+{
+	uint64_t now = now_ns();
+	char run[32] = "";
+
+	if (!c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+		return;
+	c->progress_ns = now;
+	uint64_t stalls = c->gone.counters[RACE_STALLS] + race_live_stalls(c->run.region);
+	uint64_t sites = __atomic_load_n(&c->run.region->sites_covered, __ATOMIC_RELAXED);
+	size_t races = shown_races(c);
+	if (c->set.sweep)
+		snprintf(run, sizeof(run), "run %" PRIu64 ", ", c->runs + 1);
+	output_progress(&c->terminal,
+			"%.0f s: %s%" PRIu64 " stall%s at %" PRIu64
+			" site%s, %zu race%s; "
+			"Ctrl-C ends",
+			(double)(now - c->started_ns) / 1e9, run, stalls,
+			stalls == 1 ? "" : "s", sites, sites == 1 ? "" : "s", races,
+			races == 1 ? "" : "s");
 }
 
 /* Of the run in progress. */
@@ -322,20 +209,24 @@ static struct race_focus *focus_of(struct race_cli *c)
 	return &c->focus[c->vary.count ? c->vary.variables[0].at : 0];
 }
 
-/* Another run? The time is asked between them: a test that is cut off might look as if it failed. */
-static bool sweep_goes_on(struct race_cli *c)
+/*
+ * Is there to be another run? The time is compared between runs only: a test that is ended early
+ * might look as if it failed.
+ */
+static bool sweep_continues(struct race_cli *c)
 {
 	struct race_coverage coverage;
 
 	if (c->set.replay && race_replay_is_seen(&c->replay, c->report, c->runs))
 		return false;
+	output_clear_status(&c->terminal);
 	if (c->set.replay)
 		race_replay_widen(&c->replay, c->run.region);
 	if (!c->set.sweep || c->is_ended || now_ns() - c->started_ns >= c->set.time_ns)
 		return false;
 	if (!c->set.until_covered)
 		return true;
-	if (focus_of(c)->is_on) /* it was not for those that nobody has come to yet */
+	if (focus_of(c)->is_on) /* this run was not for sites that were never reached */
 		return true;
 	race_coverage(c->run.region, c->set.until_covered, &coverage);
 	bool is_still = coverage.reached == c->reached && race_vary_all_ran(&c->vary);
@@ -345,28 +236,43 @@ static bool sweep_goes_on(struct race_cli *c)
 }
 
 /*
- * A run that hangs on: it had twice the time of any before. By SIGTERM, and later by SIGKILL; the
- * processes that it started, too.
+ * A run is considered hung after twice the time of any run before it. It gets SIGTERM, and later
+ * SIGKILL; so do the processes that it started.
  */
-static void cut_off(struct race_cli *c)
+static void end_if_hung(struct race_cli *c)
 {
 	uint64_t now = now_ns();
 	uint64_t given = 2 * c->longest_ns > GIVEN_NS ? 2 * c->longest_ns : GIVEN_NS;
 
-	if (!c->set.time || now - c->started_ns < c->set.time_ns)
+	if (!c->set.for_ns || now - c->started_ns < c->set.time_ns)
 		return;
 	uint64_t over = c->started_ns + c->set.time_ns;
 	if (!c->cut_ns && now - (c->run_ns > over ? c->run_ns : over) > given) {
 		c->cut_ns = now;
 		c->runs_cut++;
-		cli_note(COMMAND, "a run hangs on %.0f s after --time: SIGTERM, and SIGKILL %.0f s "
-			 "later", (double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
+		output_clear_status(&c->terminal);
+		cli_note(
+			COMMAND,
+			"a run is considered hung, %.0f s after --for: its processes get SIGTERM, "
+			"and SIGKILL %.0f s later",
+			(double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
 		race_others_signal(&c->run, SIGTERM);
 		kill(c->run.pid, SIGTERM);
 	} else if (c->cut_ns && now - c->cut_ns > KILL_AFTER_NS) {
-		race_others_signal(&c->run, SIGKILL);
+		/* A shell that outlives its child for a moment would start the next one. */
 		kill(c->run.pid, SIGKILL);
+		race_others_signal(&c->run, SIGKILL);
 	}
+}
+
+/* Twice: what a process of the run forked at its end is in the table a moment later. */
+static void kill_left_behind(const struct race_cli *c)
+{
+	const struct timespec moment = { 0, 20000000 };
+
+	race_others_signal(&c->run, SIGKILL);
+	nanosleep(&moment, NULL);
+	race_others_signal(&c->run, SIGKILL);
 }
 
 /* Until the next look, a signal, or the end of the process. */
@@ -378,7 +284,25 @@ static void wait_for_look(int pidfd, uint64_t looks)
 	ppoll(&end, 1, &pause, NULL);
 }
 
-/* Signals reach the program: those of the terminal by themselves, others by us. */
+/* The terminal sends its signals to the program itself; others are forwarded. */
+static void forward_signal(struct race_cli *c)
+{
+	int number = ended_by;
+
+	if (number && is_to_forward)
+		kill(c->run.pid, number);
+	c->is_ended |= number != 0;
+	ended_by = 0;
+}
+
+/* --for with a command that runs once. */
+static bool is_time_over(const struct race_cli *c)
+{
+	return !c->set.sweep && c->set.for_ns &&
+	       now_ns() - c->started_ns >= c->set.for_ns;
+}
+
+/* Until the program ends, or until the time is over: then is_left is set. */
 static int wait_for_end(struct race_cli *c)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
@@ -387,28 +311,27 @@ static int wait_for_end(struct race_cli *c)
 
 	c->run_ns = now_ns();
 	c->cut_ns = 0;
-	for (uint64_t n = 0; !is_over; n++) {
-		int forward = ended_by;
-
-		if (forward && is_to_forward)
-			kill(c->run.pid, forward);
-		c->is_ended |= forward != 0;
-		ended_by = 0;
+	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
+		forward_signal(c);
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
-		if (!is_over)
-			cut_off(c);
+		c->is_left = !is_over && is_time_over(c);
+		if (!is_over && !c->is_left)
+			end_if_hung(c);
 		race_pace(&c->set, &c->run);
-		read_records(c);
+		read_records(c, READ_FOR_NS);
 		tell(c, false);
-		if (!is_over)
+		show_progress(c);
+		if (!is_over && !c->is_left)
 			wait_for_look(pidfd, n);
 	}
+	if (c->is_left)
+		race_command_leave(&c->run);
 	if (pidfd >= 0)
 		close(pidfd);
 	c->runs++;
 	uint64_t took = now_ns() - c->run_ns;
 	if (c->cut_ns) {
-		race_others_signal(&c->run, SIGKILL); /* what it left behind */
+		kill_left_behind(c);
 		return 0;
 	}
 	race_focus_ran(focus_of(c), took);
@@ -418,16 +341,38 @@ static int wait_for_end(struct race_cli *c)
 	return status;
 }
 
-/* Until it ends, or we do: it goes on. */
+/* After the search: the exit status is that of the program. */
+static void wait_for_program(struct race_cli *c)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
+	struct timespec second = { 1, 0 }; /* a signal may come just before the wait */
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	cli_note(COMMAND, "the search has ended; waiting for %s (process %d) to end",
+		 c->set.program, c->run.pid);
+	while (waitpid(c->run.pid, &c->status, WNOHANG) != c->run.pid) {
+		forward_signal(c);
+		ppoll(&end, 1, &second, NULL);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+/* Until the process or the search ends. The process continues after the search. */
 static void wait_attached(struct race_cli *c)
 {
 	uint64_t end_ns = c->set.for_ns ? now_ns() + c->set.for_ns : UINT64_MAX;
 
-	for (uint64_t n = 0; !ended_by && now_ns() < end_ns && !race_attach_is_over(&c->run); n++) {
-		read_records(c);
+	watchdog_time(c->set.for_ns);
+	for (uint64_t n = 0; !ended_by && !c->write_err && now_ns() < end_ns &&
+			     !race_attach_is_over(&c->run);
+	     n++) {
+		read_records(c, READ_FOR_NS);
 		tell(c, false);
+		show_progress(c);
 		wait_for_look(-1, n);
 	}
+	output_clear_status(&c->terminal);
 	c->runs++;
 	race_attach_end(&c->run);
 }
@@ -440,7 +385,7 @@ static void run(struct race_cli *c)
 		wait_attached(c);
 	else
 		c->status = wait_for_end(c);
-	while (sweep_goes_on(c)) {
+	while (sweep_continues(c)) {
 		race_vary_choose(&c->vary);
 		if (!c->set.replay)
 			race_focus_choose(focus_of(c), c->run.region);
@@ -451,10 +396,12 @@ static void run(struct race_cli *c)
 		if (!c->status)
 			c->status = status;
 	}
-	/* Records that another one is writing just now. */
+	output_clear_status(&c->terminal);
+	/* Records that another process is writing just now. */
 	if (race_others_search(&c->run))
 		nanosleep(&pause, NULL);
-	read_records(c);
+	read_records(c, READ_AT_END_NS);
+	c->unlisted += race_unread(c->run.region);
 	tell(c, true);
 	race_replay_is_seen(&c->replay, c->report, c->runs);
 }
@@ -463,92 +410,141 @@ static void catch_signals(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 
+	watchdog_start(COMMAND);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGQUIT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
 }
 
-/* A sweep without its sites is a search by the timer, and finds less. */
+/* A sweep without traps stalls what the samples choose, and finds less. */
 static void say_refusal(const struct race_cli *c, const struct race_totals *t)
 {
 	const char *why = c->run.region->sites_why;
 
 	if (t->sites_refused)
-		cli_note(COMMAND, "sites could not be trapped in %llu of %llu processes, in part or at "
-			 "all: %.*s. There the timer alone chose what was held",
-			 (unsigned long long)t->sites_refused, (unsigned long long)t->processes,
-			 (int)strnlen(why, sizeof(c->run.region->sites_why)),
-			 *why ? why : "no memory");
+		cli_note(
+			COMMAND,
+			"cannot trap all sites in %llu of %llu processes: %.*s; there the samples "
+			"choose what is stalled",
+			(unsigned long long)t->sites_refused,
+			(unsigned long long)t->processes,
+			(int)strnlen(why, sizeof(c->run.region->sites_why)),
+			*why ? why : "out of memory");
 }
 
-/* Where the search could not run it must not look as if nothing was there. */
+/* A search that could not run must not look like one that found no race. */
 static int say_blindness(const struct race_totals *t)
 {
 	unsigned int step = t->step < RACE_STEPS ? t->step : 0;
 
 	if (!t->processes) {
-		cli_note(COMMAND, "the agent came to no process: a static or setuid program, or one "
-			 "that clears its environment. Nothing was searched");
+		cli_note(
+			COMMAND,
+			"nothing was searched: the agent was not loaded into any process (a "
+			"static or setuid program, or one that clears its environment)");
 		return CLI_NO;
 	}
 	bool is_partly = t->error == -ECANCELED;
 	if (t->failed)
-		cli_note(COMMAND, "%llu of %llu processes were searched %s: %s%s%s",
+		cli_note(COMMAND, "%llu of %llu processes %s: %s%s%s",
 			 (unsigned long long)t->failed, (unsigned long long)t->processes,
-			 is_partly ? "only in part" : "not at all", race_step_names[step],
-			 is_partly ? "" : ": ", is_partly ? "" : strerror(-t->error));
+			 is_partly ? "were searched only in part" : "were not searched",
+			 race_step_names[step], is_partly ? "" : ": ",
+			 is_partly ? "" : strerror(-t->error));
 	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
 }
 
-static int exit_status(const struct race_cli *c, size_t shown, int blind)
+static int exit_status(const struct race_cli *c)
 {
-	if (shown && c->set.error_exitcode)
+	if (c->shown && !c->set.write_baseline && c->set.error_exitcode)
 		return (int)c->set.error_exitcode;
 	if (WIFSIGNALED(c->status))
 		return 128 + WTERMSIG(c->status);
-	return WEXITSTATUS(c->status) ? WEXITSTATUS(c->status) : blind;
+	if (WEXITSTATUS(c->status))
+		return WEXITSTATUS(c->status);
+	return c->blind ? c->blind : c->failed;
 }
 
-static int finish(struct race_cli *c)
+static void sum_up(struct race_cli *c, struct race_totals *t)
 {
-	struct race_totals totals = c->gone;
-	struct race_end end = { .totals = &totals, .child_status = c->status };
-	size_t shown = 0;
-
-	totals.torn = c->torn;
-	totals.runs = c->runs;
-	totals.runs_cut = c->runs_cut;
-	totals.is_varied = c->vary.count != 0;
-	end.wall_s = (uint64_t)time(NULL);
-	totals.wall_ns = now_ns() - c->started_ns;
+	*t = c->gone;
+	t->torn = c->torn;
+	t->unlisted = c->unlisted;
+	t->runs = c->runs;
+	t->runs_cut = c->runs_cut;
+	t->is_varied = c->vary.count != 0;
+	t->wall_ns = now_ns() - c->started_ns;
 	if (c->first_ns > c->started_ns)
-		totals.first_race_ns = c->first_ns - c->started_ns;
-	race_totals(c->run.region, &totals);
-	race_count_sites(c->run.region, &totals);
-	for (size_t i = 0; i < race_report_count(c->report); i++) {
+		t->first_race_ns = c->first_ns - c->started_ns;
+	if (c->run.was_stopped)
+		t->stopped = "the process was stopped (SIGSTOP, or a debugger)";
+	race_totals(c->run.region, t);
+	race_count_sites(c->run.region, t);
+}
+
+static void print_end(struct race_cli *c, const struct race_totals *t)
+{
+	const struct race_summary_options how = {
+		.grade_max = c->set.grade_max,
+		.is_verbose = c->set.verbose != 0,
+		.command = c->set.command,
+	};
+
+	for (size_t i = 0; c->set.json && i < race_report_count(c->report); i++) {
 		const struct race_view *v = race_report_view(c->report, i);
 
 		if (race_verdict(v, c->set.grade_max) != RACE_SHOWN)
 			continue;
-		shown++;
-		if (c->set.json)
-			race_print_json(c->report, v, c->out);
+		race_print_json(c->report, v, c->out);
+		count_written(c, 1);
 	}
-	int blind = say_blindness(&totals);
-	say_refusal(c, &totals);
-	if (!c->set.is_sarif)
-		(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
-	if (c->set.replay && !c->set.is_sarif)
-		(c->set.json ? race_replay_json : race_replay_text)(&c->replay, c->run.region, &totals,
-								    c->out);
+	c->blind = say_blindness(t);
+	say_refusal(c, t);
+	if (c->set.is_sarif)
+		return;
+	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
+	if (c->set.replay)
+		(c->set.json ? race_replay_json :
+			       race_replay_text)(&c->replay, c->run.region, t, c->out);
 	if (c->set.json)
-		race_summary_json(c->report, &totals, c->set.grade_max, c->out);
-	else if (!c->set.is_sarif)
-		race_summary_text(c->report, &totals, c->set.grade_max, c->out);
-	end.blind = blind ? "No process could be searched: what is not reported may be there." : NULL;
-	int failed = race_policy_end(&c->set, c->report, &end, c->out);
-	return exit_status(c, c->set.write_baseline ? 0 : shown, blind ? blind : failed);
+		race_summary_json(c->report, t, c->set.grade_max, c->out);
+	else
+		race_summary_text(c->report, t, &how, c->out);
+}
+
+static int say_loss(const struct race_cli *c)
+{
+	const char *to = c->set.output ? c->set.output :
+			 c->out == stdout ? "standard output" : "standard error";
+
+	cli_wrong(COMMAND, "cannot write %s: %s; %zu of %zu races were kept%s", to,
+		  strerror(c->write_err), c->kept, c->shown,
+		  c->set.is_sarif ? ", none in SARIF" : "");
+	return CLI_NO;
+}
+
+static void finish(struct race_cli *c)
+{
+	struct race_totals totals;
+	struct race_end end = {
+		.totals = &totals,
+		.child_status = c->status,
+		.is_running = c->is_left,
+		.wall_s = (uint64_t)time(NULL),
+	};
+
+	sum_up(c, &totals);
+	c->shown = shown_races(c);
+	print_end(c, &totals);
+	end.blind =
+		c->blind ?
+			"No process could be searched, so a missing report means nothing." :
+			NULL;
+	c->failed = race_policy_end(&c->set, c->report, &end, c->out);
+	count_written(c, 0);
+	if (c->write_err)
+		c->failed = say_loss(c);
 }
 
 static void release(struct race_cli *c)
@@ -564,12 +560,16 @@ static void release(struct race_cli *c)
 
 int cmd_race(int argc, char **argv)
 {
-	struct race_cli c = { .run.region_fd = -1, .run.ticks = { .map_fd = -1, .task_fd = -1 },
+	struct race_cli c = { .run.memory = AGENT_REGION_NONE, .run.ticks = RACE_TICKS_NONE,
+			      .run.members.map_fd = -1,
 			      .run.cpus = RACE_CPUS_NONE };
-	int status = settings_read(&c.set, argc, argv);
+	int status = race_settings_read(&c.set, argc, argv);
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
+	status = agent_is_for_this(COMMAND);
+	if (status)
+		return status;
 	status = race_vary_open(&c.set.vary, &c.vary);
 	if (!status)
 		status = race_replay_open(&c.set, &c.replay);
@@ -584,18 +584,22 @@ int cmd_race(int argc, char **argv)
 	if (!status)
 		status = race_replay_arm(&c.set, &c.replay, c.run.region);
 	if (!status && race_report_open(c.run.region, &c.report))
-		status = cli_wrong(COMMAND, "no memory");
+		status = cli_wrong(COMMAND, "out of memory");
 	if (!status)
 		race_report_set_policy(c.report, &c.policy);
+	output_open(&c.terminal, COMMAND, NULL, 0);
+	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
 	catch_signals();
 	race_vary_choose(&c.vary);
 	c.started_ns = now_ns();
 	if (!status)
-		status = c.set.pid ? race_attach_start(&c.set, &c.run) :
-				     race_command_start(&c.set, &c.run);
+		status = c.set.pid ? attach(&c) : race_command_start(&c.set, &c.run);
 	if (!status) {
 		run(&c);
-		status = finish(&c);
+		finish(&c);
+		if (c.is_left)
+			wait_for_program(&c);
+		status = exit_status(&c);
 	}
 	release(&c);
 	return status;

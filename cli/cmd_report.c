@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* cmd_report.c - `trapline report FILE`: what a recording holds, in the form that is wanted. */
+/* cmd_report.c - `trapline report FILE`: prints a recording in the chosen form. */
 #include "cli/cmd.h"
 #include "cli/opts.h"
-#include "report/near.h"
-#include "report/run_file.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "report/private_file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,30 +15,38 @@
 struct settings {
 	const char *as;
 	const char *output;
+	int verbose;
 };
 
 static const struct opt options[] = {
-	{ "as", 'a', OPT_STRING, offsetof(struct settings, as), "FORM",
-	  "text, jsonl, folded, trace or html (default: text)" },
+	{ "as", 0, OPT_CHOICE, offsetof(struct settings, as), "text|json|folded|trace|html",
+	  "choose the form (default: text)" },
 	{ "output", 'o', OPT_STRING, offsetof(struct settings, output), "FILE",
-	  "write to FILE and not to standard output" },
+	  "write to FILE instead of standard output" },
+	{ "verbose", 'v', OPT_FLAG, offsetof(struct settings, verbose), NULL,
+	  "print the full bookkeeping at the end of the text" },
 };
 
-static const struct opt_syntax syntax = {
+static const struct opt_alias aliases[] = { { NULL, 'a', "as" }, { "as=jsonl", 0, "json" } };
+
+const struct opt_syntax report_syntax = {
 	.command = COMMAND,
-	.usage = "FILE [--as FORM] [-o FILE]",
-	.about = "Shows what `trapline record` wrote.\n\n"
-		 "text: hits and summary, as `trapline watch` or `break` prints them\n"
-		 "jsonl: one JSON object a line, as with --json\n"
-		 "folded: stacks with counts, for flame graphs\n"
-		 "trace: trace events in JSON, for ui.perfetto.dev and chrome://tracing\n"
-		 "html: one page for a browser, with timeline, writers and stacks; needs no network",
-	.tail = "examples:\n"
+	.usage = "FILE [OPTION...]",
+	.about = "Shows what trapline record wrote to FILE.",
+	.tail = "forms:\n"
+		"  text    the hits and the summary, as trapline watch or break prints them\n"
+		"  json    one JSON object a line, as with --json\n"
+		"  folded  stacks with counts, for flame graphs\n"
+		"  trace   trace events in JSON, for ui.perfetto.dev and chrome://tracing\n"
+		"  html    one page with timeline, tables and stacks, for a browser without a network\n\n"
+		"examples:\n"
 		"  trapline report hits.trapline\n"
 		"  trapline report hits.trapline --as folded | flamegraph.pl >hits.svg\n"
 		"  trapline report hits.trapline --as html -o hits.html",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
+	.aliases = aliases,
+	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
 
 static void tally_all(const struct run_session *s, struct tally *tally)
@@ -46,9 +55,9 @@ static void tally_all(const struct run_session *s, struct tally *tally)
 		tally_add(tally, &s->hits[i]);
 }
 
-static void as_text(FILE *f, const struct run_session *s)
+static void as_text(FILE *f, const struct run_session *s, bool is_verbose)
 {
-	struct run_text text = { .f = f };
+	struct run_text text = { .f = f, .has_color = terminal_has_color(fileno(f)), .is_verbose = is_verbose };
 	struct tally tally = { 0 };
 
 	for (size_t i = 0; i < s->hit_count; i++) {
@@ -66,7 +75,7 @@ static void as_text(FILE *f, const struct run_session *s)
 	tally_free(&tally);
 }
 
-static void as_jsonl(FILE *f, const struct run_session *s)
+static void as_json(FILE *f, const struct run_session *s)
 {
 	struct tally tally = { 0 };
 
@@ -87,36 +96,48 @@ static void as_jsonl(FILE *f, const struct run_session *s)
 
 static const struct form {
 	const char *name;
-	void (*print)(FILE *f, const struct run_session *s);
+	void (*print)(FILE *f, const struct run_session *s); /* NULL: text */
 } forms[] = {
-	{ "text", as_text },	      { "jsonl", as_jsonl },	  { "folded", run_folded },
-	{ "trace", run_trace },	      { "html", run_html },
+	{ "json", as_json },   { "folded", run_folded }, { "trace", run_trace },
+	{ "html", run_html },  { "text", NULL },
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 
+/* Text, unless another form was chosen. */
 static const struct form *form_find(const char *name)
 {
-	for (size_t i = 0; i < FORMS; i++)
-		if (!strcmp(forms[i].name, name ? name : "text"))
-			return &forms[i];
-	return NULL;
+	size_t i = 0;
+
+	while (i + 1 < FORMS && name && strcmp(forms[i].name, name) != 0)
+		i++;
+	return name ? &forms[i] : &forms[FORMS - 1];
 }
 
-static int print(const struct settings *set, const struct form *form,
-		 const struct run_session *session)
+static int print(const struct settings *set, const struct run_session *session)
 {
-	FILE *f = set->output ? fopen(set->output, "we") : stdout;
+	const struct form *form = form_find(set->as);
+	const char *name = set->output ? set->output : "standard output";
+	FILE *f = set->output ? private_file(set->output) : stdout;
 
 	if (!f)
-		return cli_wrong(COMMAND, "cannot write %s: %s", set->output, strerror(errno));
-	form->print(f, session);
-	int failed = ferror(f) || fflush(f);
-	if (set->output && fclose(f))
-		failed = 1;
-	if (failed && set->output)
-		cli_wrong(COMMAND, "%s could not be written as a whole", set->output);
-	return failed ? CLI_NO : CLI_OK;
+		return cli_wrong(COMMAND, "cannot write %s: %s", name, strerror(errno));
+	if (form->print)
+		form->print(f, session);
+	else
+		as_text(f, session, set->verbose);
+	errno = 0;
+	bool failed = fflush(f) || ferror(f);
+	int err = errno;
+	if (set->output && fclose(f) && !failed) {
+		failed = true;
+		err = errno;
+	}
+	if (!failed)
+		return CLI_OK;
+	cli_wrong(COMMAND, "cannot write %s%s%s", name, err ? ": " : " as a whole",
+		  err ? strerror(err) : "");
+	return CLI_NO;
 }
 
 int cmd_report(int argc, char **argv)
@@ -125,24 +146,23 @@ int cmd_report(int argc, char **argv)
 	struct run_session *session;
 	char why[200];
 	int status = 0;
-	int first = opts_parse(&syntax, argc, argv, &set, &status);
+	int first = opts_parse(&report_syntax, argc, argv, &set, &status);
 
 	if (first < 0)
 		return status;
 	if (first + 1 != argc)
-		return cli_wrong(COMMAND, "which recording? Give one file, see trapline report --help");
-	const struct form *form = form_find(set.as);
-	if (!form)
-		return cli_wrong(COMMAND, "--as wants text, jsonl, folded, trace or html, not '%s'",
-				 set.as);
+		return cli_wrong(COMMAND, first == argc ? "FILE is missing: give a recording of trapline "
+							  "record" :
+							  "more than one FILE: give one recording");
 	if (run_session_read(argv[first], &session, why, sizeof(why)))
 		return cli_wrong(COMMAND, "%s: %s", argv[first], why);
 	if (session->good_bytes < session->all_bytes)
-		cli_note(COMMAND, "%s is damaged or not complete after byte %zu of %zu: what is before "
-			 "is shown", argv[first], session->good_bytes, session->all_bytes);
+		cli_note(COMMAND, "%s is damaged or not complete after byte %zu of %zu: only the part "
+			 "before is shown", argv[first], session->good_bytes, session->all_bytes);
 	else if (!session->has_end)
-		cli_note(COMMAND, "%s has no end: its recorder still runs, or was killed", argv[first]);
-	status = print(&set, form, session);
+		cli_note(COMMAND, "%s has no end: its recorder is still running, or was killed",
+			 argv[first]);
+	status = print(&set, session);
 	run_session_free(session);
 	return status;
 }

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * cmd_throttle.c - `trapline throttle`: a program that keeps to a budget by itself.
+ * cmd_throttle.c - `trapline throttle`: keep a program to a budget.
  *
- * The budgets are in memory shared with the processes; the agent in each of them opens one event a
- * budget, and the thread that finds the account in debt sleeps. This command only waits and tells.
+ * The budgets are in memory that the processes share. The agent in each of them opens one event for
+ * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
 #include "cli/agent_start.h"
+#include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
+#include "cli/output.h"
+#include "cli/program.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
+#include "cli/uncovered.h"
+#include "cli/watchdog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <stdbool.h>
@@ -30,72 +37,92 @@
 
 #define COMMAND "throttle"
 #define TICK_NS 20000000
+#define INSPECT_EVERY 5 /* ticks */
+#define TRY_AGAIN_NS 1000000000
+#define PROCESS_CLOCK 2 /* CPUCLOCK_SCHED of the kernel */
+#define REGION_NAME "trapline-throttle"
 
 struct settings {
 	pid_t pid;
 	const char *cpu;
 	const char *faults;
 	const char *count;
-	const char *threads;
+	const char *thread;
 	uint64_t for_ns;
-	int each;
+	int per_thread;
+	int verbose;
 	int kernel;
 	char **command;
 };
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct settings, member)
-	{ "cpu", 0, OPT_STRING, AT(cpu), "SHARE", "of one CPU, over all threads: 30% or 0.3; may be over 100%" },
-	{ "faults", 0, OPT_STRING, AT(faults), "N/s", "page faults a second" },
-	{ "count", 0, OPT_STRING, AT(count), "EVENT=N/s",
-	  "another counter: context-switches, migrations, instructions, cycles, branches" },
-	{ "threads", 0, OPT_STRING, AT(threads), "NAME",
-	  "only threads of this name; NAME* for those that begin so" },
-	{ "each", 0, OPT_FLAG, AT(each), NULL, "every thread has the whole budget to itself" },
+	{ "cpu", 0, OPT_STRING, AT(cpu), "SHARE",
+	  "limit the CPU time of all threads together to 30% or 0.3 of one CPU; may exceed 100%" },
+	{ "faults", 0, OPT_STRING, AT(faults), "N/s", "limit page faults to N per second" },
+	{ "counter", 0, OPT_STRING, AT(count), "EVENT=N/s",
+	  "limit another event: context-switches, migrations, instructions, cycles, branches" },
+	{ "thread", 't', OPT_STRING, AT(thread), "NAME",
+	  "throttle only threads of this name; 'NAME*' fits names that begin with it" },
+	{ "per-thread", 0, OPT_FLAG, AT(per_thread), NULL, "give each thread the whole budget" },
 	{ "kernel", 0, OPT_FLAG, AT(kernel), NULL,
-	  "look inside system calls too: exact there, but some calls may return EINTR" },
-	{ "pid", 'p', OPT_PID, AT(pid), "PID", "a running process, until this command ends" },
-	{ "for", 0, OPT_SECONDS, AT(for_ns), "SECONDS", "end after this time (with -p)" },
+	  "check inside system calls too: exact there, but some calls may return EINTR" },
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "throttle a running process until this command ends" },
+	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "lift the budget after TIME; the program continues" },
+	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print at the end how often threads checked and slept" },
 #undef AT
 };
 
-static const struct opt_syntax syntax = {
+static const struct opt_alias aliases[] = {
+	{ "count", 0, "counter" },
+	{ "threads", 0, "thread" },
+	{ "each", 0, "per-thread" },
+};
+
+const struct opt_syntax throttle_syntax = {
 	.command = COMMAND,
-	.usage = "[--cpu SHARE] [--faults N/s] [--count EVENT=N/s] [OPTION...] (-p PID | -- CMD ARG...)",
-	.about = "Keeps a program to a budget. The thread that has drawn too much sleeps until it is\n"
-		 "earned, in its own context; forked processes draw from the same account.",
-	.tail = "A thread sleeps where it stands, also while it holds a lock that others wait for.\n\n"
+	.usage = "[--cpu SHARE] [--faults N/s] [--counter EVENT=N/s] [OPTION...] (-p PID | -- CMD [ARG...])",
+	.about = "Keeps a program to a budget. A thread that exceeds the budget sleeps until the program is "
+		 "within it again. Processes that CMD forks share the budget.",
+	.tail = "A thread sleeps where it is, even while it holds a lock that other threads wait for.\n\n"
 		"examples:\n"
 		"  trapline throttle --cpu 30% -- make\n"
-		"  trapline throttle -p $(pidof indexer) --cpu 10% --threads 'compact*'",
+		"  trapline throttle -p $(pidof indexer) --cpu 10% --thread 'compact*'",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
+	.aliases = aliases,
+	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
 
 struct throttling {
 	struct settings set;
 	struct throttle_region *region;
-	int region_fd;
+	struct agent_region memory;
+	uint32_t count; /* of budgets; the region is the program's too, and decides nothing */
 	uint64_t started_ns;
-	uint64_t cpu_before_ns; /* of a process that ran already */
-	int status;		/* of the command */
+	uint64_t lifted_ns; /* 0: not yet */
+	bool is_over;	    /* the program has ended */
+	uint64_t cpu_before; /* of the running process, as the kernel counts; 0: it started here */
+	uint64_t cpu_last;
+	uint64_t closed;  /* how often the process closed the events */
+	uint64_t lost_ns; /* it has no budget since then; 0: it has */
+	uint64_t tried_ns;
+	int again_err; /* why the events could not be opened again */
+	int memory_fd;	  /* of the running process: readable until it ends or executes a program */
+	uint64_t probe;	  /* an address there */
+	int status;	    /* of the command */
+	struct output output; /* the line on the terminal */
+	struct uncovered uncovered;
 };
 
 static volatile sig_atomic_t stopped;
-static volatile sig_atomic_t is_to_forward; /* a command of ours does not get it without us */
+static volatile sig_atomic_t is_to_forward; /* it did not reach the command by itself */
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	is_to_forward = !cli_is_from_terminal(info);
 	stopped = number;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	watchdog_asked();
 }
 
 /* "30%", "0.3", "1000/s", "1e6". */
@@ -113,30 +140,47 @@ static int parse_rate(const char *text, const char *unit, double *out)
 
 static int add(struct throttling *th, uint32_t counter, double per_second)
 {
-	struct throttle_budget *b = &th->region->budgets[th->region->count];
+	struct throttle_limit *b = &th->region->limits[th->count];
 
 	if (per_second < 1)
-		return cli_wrong(COMMAND, "a budget under 1 a second (or 1 ns of CPU time) stops the "
-				 "program for ever");
-	*b = (struct throttle_budget){ .counter = counter, .per_second = (uint64_t)per_second };
+		return cli_wrong(COMMAND, "a budget under 1 per second, or 1 ns of CPU time, would stop the "
+				 "program: give a larger one");
+	*b = (struct throttle_limit){ .counter = counter, .per_second = (uint64_t)per_second };
 	b->flags = TRAPLINE_THROTTLE_SLEEP;
-	b->flags |= th->set.each ? TRAPLINE_THROTTLE_EACH : 0;
+	b->flags |= th->set.per_thread ? TRAPLINE_THROTTLE_EACH : 0;
 	b->flags |= th->set.kernel ? TRAPLINE_THROTTLE_KERNEL : 0;
-	th->region->count++;
+	th->region->count = ++th->count;
 	return CLI_OK;
+}
+
+/* More than the machine has limits nothing, and is most often a percentage without its sign. */
+static int refuse_share(const char *text, bool has_unit, double share)
+{
+	double most = 100.0 * (double)sysconf(_SC_NPROCESSORS_ONLN);
+	double percent = has_unit ? share : 100 * share;
+
+	if (percent <= most)
+		return CLI_OK;
+	if (!has_unit && share <= most)
+		return cli_wrong(COMMAND, "--cpu %s means %.0f%%, more than this machine's %.0f%%: did you "
+				 "mean %s%%?", text, percent, most, text);
+	return cli_wrong(COMMAND, "--cpu %s is more than this machine's %.0f%%: it would limit nothing",
+			 text, most);
 }
 
 static int add_cpu(struct throttling *th)
 {
+	const char *text = th->set.cpu;
 	double share;
 
-	if (!th->set.cpu)
+	if (!text)
 		return CLI_OK;
-	int has_unit = parse_rate(th->set.cpu, "%", &share);
+	int has_unit = parse_rate(text, "%", &share);
 	if (has_unit < 0)
-		return cli_wrong(COMMAND, "--cpu wants a share of a CPU, such as 30%% or 0.3, not '%s'",
-				 th->set.cpu);
-	return add(th, TRAPLINE_TASK_CLOCK, share * 1e9 / (has_unit ? 100 : 1));
+		return cli_wrong(COMMAND, "invalid --cpu '%s': expected a share of one CPU (examples: 30%%, "
+				 "0.3)", text);
+	int status = refuse_share(text, has_unit, share);
+	return status ? status : add(th, TRAPLINE_TASK_CLOCK, share * 1e9 / (has_unit ? 100 : 1));
 }
 
 static int add_faults(struct throttling *th)
@@ -146,8 +190,7 @@ static int add_faults(struct throttling *th)
 	if (!th->set.faults)
 		return CLI_OK;
 	if (parse_rate(th->set.faults, "/s", &rate) < 0)
-		return cli_wrong(COMMAND, "--faults wants a number a second, such as 1000/s, not '%s'",
-				 th->set.faults);
+		return cli_wrong(COMMAND, "invalid --faults '%s': expected N/s (example: 1000/s)", th->set.faults);
 	return add(th, TRAPLINE_PAGE_FAULTS, rate);
 }
 
@@ -171,53 +214,53 @@ static int add_count(struct throttling *th)
 	if (!th->set.count)
 		return CLI_OK;
 	if (!equals || parse_rate(equals + 1, "/s", &rate) < 0)
-		return cli_wrong(COMMAND, "--count wants EVENT=N/s, such as instructions=1e9/s, not "
-				 "'%s'", th->set.count);
+		return cli_wrong(COMMAND, "invalid --counter '%s': expected EVENT=N/s (example: "
+				 "context-switches=100/s)", th->set.count);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(names[i].name, th->set.count, (size_t)(equals - th->set.count)) &&
 		    !names[i].name[equals - th->set.count])
 			return add(th, names[i].counter, rate);
-	return cli_wrong(COMMAND, "no counter '%.*s': task-clock, page-faults, context-switches, "
-			 "migrations, instructions, cycles or branches",
+	return cli_wrong(COMMAND, "unknown counter '%.*s': expected task-clock, page-faults, "
+			 "context-switches, migrations, instructions, cycles or branches",
 			 (int)(equals - th->set.count), th->set.count);
 }
 
 static int make_region(struct throttling *th)
 {
-	th->region = agent_region_open("trapline-throttle", sizeof(*th->region), &th->region_fd);
-	if (!th->region)
-		return cli_wrong(COMMAND, "no memory to share with the program: %s",
-				 strerror(errno));
-	th->region->magic = THROTTLE_MAGIC;
-	th->region->bytes = sizeof(*th->region);
-	th->region->observer = getpid();
-	if (th->set.threads)
-		snprintf(th->region->thread, sizeof(th->region->thread), "%s", th->set.threads);
+	int err = agent_region_open(REGION_NAME, THROTTLE_MAGIC, sizeof(*th->region), &th->memory);
+
+	if (err)
+		return cli_wrong(COMMAND, "cannot make memory to share with the program: %s",
+				 strerror(-err));
+	th->region = (struct throttle_region *)th->memory.head;
+	if (th->set.thread)
+		snprintf(th->region->thread, sizeof(th->region->thread), "%s", th->set.thread);
 	int status = add_cpu(th);
 	if (!status)
 		status = add_faults(th);
 	if (!status)
 		status = add_count(th);
-	if (!status && !th->region->count)
-		return cli_wrong(COMMAND, "how much? Give --cpu, --faults or --count");
+	if (!status && !th->count)
+		return cli_wrong(COMMAND, "no budget: give --cpu, --faults or --counter (example: --cpu 30%%)");
 	return status;
 }
 
 static int settings_check(struct settings *set, int argc, char **argv, int first)
 {
 	if (first < argc)
-		return cli_wrong(COMMAND, "'%s' stands alone; a command goes after --", argv[first]);
+		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --", argv[first]);
 	if (set->pid && set->command)
-		return cli_wrong(COMMAND, "either -p PID or -- CMD, not both");
+		return cli_wrong(COMMAND, "-p PID cannot be combined with -- CMD");
 	if (!set->pid && !set->command)
-		return cli_wrong(COMMAND, "which program? Give -p PID, or -- CMD ARG... to start one");
+		return cli_wrong(COMMAND, "no program: give -p PID, or -- CMD ARG... to start one");
 	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", set->pid);
-	if (set->threads && strlen(set->threads) > 15)
-		return cli_wrong(COMMAND, "a thread's name has 15 bytes at most");
-	if (set->threads && set->count)
-		return cli_wrong(COMMAND, "--threads goes with --cpu and --faults: other counters are "
-				 "known for the whole process only");
+	if (set->thread && strlen(set->thread) > 15)
+		return cli_wrong(COMMAND, "invalid --thread '%s': expected at most 15 bytes, as in every "
+				 "thread's name", set->thread);
+	if (set->thread && set->count)
+		return cli_wrong(COMMAND, "--thread cannot be combined with --counter: the other counters "
+				 "exist for the whole process only");
 	return set->command ? agent_command_check(COMMAND, set->command) : CLI_OK;
 }
 
@@ -228,144 +271,330 @@ static int settings_read(struct settings *set, int argc, char **argv)
 
 	if (n < 0)
 		return CLI_USAGE;
-	int first = opts_parse(&syntax, n, argv, set, &status);
+	int first = opts_parse(&throttle_syntax, n, argv, set, &status);
 	if (first < 0)
 		return status ? status : -1;
 	return settings_check(set, n, argv, first);
 }
 
-/* CPU time of a process so far, from outside. */
-static uint64_t process_cpu_ns(pid_t pid)
+/* The CPU time of the process, whatever has become of the agent there. */
+static void read_cpu_time(struct throttling *th)
 {
-	clockid_t clock;
-	struct timespec used = { 0 };
+	struct timespec t;
 
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
-		return 0;
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+	if (th->set.command || clock_gettime(~th->set.pid * 8 | PROCESS_CLOCK, &t))
+		return;
+	th->cpu_last = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	if (!th->cpu_before)
+		th->cpu_before = th->cpu_last;
+}
+
+/* Only after the attach is it known that it can be looked into. */
+static void open_memory(struct throttling *th)
+{
+	char path[32];
+	uint64_t end;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", th->set.pid);
+	if (program_mapping(th->set.pid, NULL, 0, &th->probe, &end))
+		th->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* It has ended, or has executed another program, which does not have the agent. */
+static bool has_left(const struct throttling *th)
+{
+	char byte;
+
+	return (kill(th->set.pid, 0) && errno == ESRCH) ||
+	       (th->memory_fd >= 0 && pread(th->memory_fd, &byte, 1, (off_t)th->probe) == 0);
 }
 
 static int begin(struct throttling *th)
 {
-	const struct agent_share share = { th->region, sizeof(*th->region), sizeof(*th->region) };
+	const struct agent_share share = { th->region, sizeof(*th->region), sizeof(*th->region),
+					   th->memory.data_fd };
 	char text[128];
 	int result = 0;
 
-	agent_option("throttle", th->region_fd, text, sizeof(text));
+	agent_option("throttle", &th->memory, text, sizeof(text));
 	th->started_ns = now_ns();
 	if (th->set.command)
 		return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
-	th->cpu_before_ns = process_cpu_ns(th->set.pid);
+	agent_call_until(&stopped, th->started_ns, th->set.for_ns);
 	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
+	read_cpu_time(th);
+	if (!status && !result)
+		open_memory(th);
 	if (!status && result == -EBUSY)
-		return cli_wrong(COMMAND, "process %d is kept to a budget by another trapline throttle: "
-				 "end that one first", th->set.pid);
+		return cli_wrong(COMMAND, "process %d has a budget of another trapline throttle: end "
+				 "that one first", th->set.pid);
 	if (!status && result)
-		return cli_wrong(COMMAND, "process %d: the agent could not begin: %s", th->set.pid,
+		return cli_wrong(COMMAND, "cannot throttle process %d: %s", th->set.pid,
 				 strerror(-result));
 	return status;
 }
 
-static bool is_over(struct throttling *th)
+/* The sleeping threads wake up; from here on nothing sleeps. */
+static void lift(struct throttling *th)
 {
-	if (th->set.command)
-		return waitpid(th->set.pid, &th->status, WNOHANG) == th->set.pid;
-	if (kill(th->set.pid, 0) && errno == ESRCH)
-		return true;
-	return th->set.for_ns && now_ns() - th->started_ns >= th->set.for_ns;
+	__atomic_store_n(&th->region->stop, 1u, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &th->region->stop, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	th->lifted_ns = now_ns();
 }
 
-/* Ctrl-C reaches a command of ours too; other signals are passed on. */
-static void wait_for_end(struct throttling *th)
+/* What was drawn; the account has no more than the threads have told it. */
+static double amount_of(const struct throttling *th, const struct throttle_limit *b, uint64_t drawn)
 {
-	struct timespec pause = { 0, TICK_NS };
-	bool passed_on = false;
+	if (b->counter == TRAPLINE_TASK_CLOCK && th->cpu_before && !th->set.thread)
+		return (double)(th->cpu_last - th->cpu_before);
+	return (double)drawn;
+}
 
-	while (!is_over(th)) {
-		if (stopped && !th->set.command)
-			break;
-		if (stopped && is_to_forward && !passed_on) {
-			kill(th->set.pid, stopped);
-			passed_on = true;
-		}
-		nanosleep(&pause, NULL);
+static bool has_its_events(const struct throttling *th)
+{
+	uint32_t n = __atomic_load_n(&th->region->event_count, __ATOMIC_SEQ_CST);
+	pid_t reader = program_reader(th->set.pid);
+	char path[64];
+	char name[64];
+
+	for (uint32_t i = 0; i < n && i < THROTTLE_EVENTS; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", reader, th->region->events[i]);
+		ssize_t length = readlink(path, name, sizeof(name) - 1);
+		name[length > 0 ? length : 0] = '\0';
+		if (strcmp(name, "anon_inode:[perf_event]") != 0)
+			return false;
 	}
+	return true;
 }
 
-static void say_budget(const struct throttle_budget *b, double seconds, bool each)
+/* A program that closes all descriptors it does not know closes the events: they are opened anew. */
+static void keep_events(struct throttling *th)
+{
+	if (th->lost_ns ? now_ns() - th->tried_ns < TRY_AGAIN_NS : has_its_events(th))
+		return;
+	th->closed += !th->lost_ns;
+	if (!th->lost_ns)
+		th->lost_ns = now_ns();
+	th->tried_ns = now_ns();
+	th->again_err = agent_call_end(th->set.pid, "throttle-again");
+	if (!th->again_err)
+		th->lost_ns = 0;
+}
+
+/* `CPU 29.8% (budget 30.0%)`; what one thread of --per-thread draws is not known. */
+static void print_amount(FILE *f, const struct throttling *th, const struct throttle_limit *b,
+			 uint64_t drawn, double seconds)
 {
 	static const char *const names[] = { "CPU", "page faults", "context switches", "migrations",
 					     "instructions", "cycles", "branches" };
-	double asked = (double)b->per_second;
-	double got = (double)b->account.drawn / seconds;
+	bool is_cpu = b->counter == TRAPLINE_TASK_CLOCK;
+	double unit = is_cpu ? 1e7 : 1;
+	const char *sign = is_cpu ? "%" : "/s";
+	int digits = is_cpu;
 
-	if (b->counter == TRAPLINE_TASK_CLOCK) {
-		fprintf(stderr, "CPU: asked %.1f%%%s", asked / 1e7, each ? " for each thread" : "");
-		if (!each)
-			fprintf(stderr, ", got %.1f%% of a CPU", got / 1e7);
-	} else {
-		fprintf(stderr, "%s: asked %.0f/s%s", names[b->counter % 7], asked,
-			each ? " for each thread" : "");
-		if (!each)
-			fprintf(stderr, ", got %.0f/s", got);
-	}
-	fprintf(stderr, "; looked %llu times, slept %llu times, %.1f s in all\n",
-		(unsigned long long)b->checks, (unsigned long long)b->sleeps,
-		(double)b->slept_ns / 1e9);
+	fprintf(f, "%s ", names[b->counter % 7]);
+	if (!th->set.per_thread)
+		fprintf(f, "%.*f%s ", digits, amount_of(th, b, drawn) / seconds / unit, sign);
+	fprintf(f, "(budget %.*f%s%s)", digits, (double)b->per_second / unit, sign,
+		th->set.per_thread ? " for each thread" : "");
 }
 
-static int say_all(struct throttling *th)
+static void print_amounts(FILE *f, const struct throttling *th)
+{
+	uint64_t end = th->lifted_ns ? th->lifted_ns : now_ns();
+	double seconds = (double)(end - th->started_ns) / 1e9;
+
+	for (uint32_t i = 0; i < th->count; i++) {
+		fputs(i ? ", " : "", f);
+		print_amount(f, th, &th->region->limits[i],
+			     th->region->budgets[i].account.drawn, seconds);
+	}
+	fprintf(f, " in %.1f s", seconds);
+}
+
+static void print_details(const struct throttling *th)
 {
 	const struct throttle_region *r = th->region;
-	double seconds = (double)(now_ns() - th->started_ns) / 1e9;
 
-	fprintf(stderr, "\ntrapline throttle: %.1f s, begun in %llu program%s\n", seconds,
-		(unsigned long long)r->processes, r->processes == 1 ? "" : "s");
-	for (uint32_t i = 0; i < r->count; i++)
-		say_budget(&r->budgets[i], seconds, th->set.each);
+	fprintf(stderr, "processes throttled: %llu\n", (unsigned long long)r->processes);
+	for (uint32_t i = 0; i < th->count; i++)
+		fprintf(stderr, "budget %u: %llu checks, %llu sleeps, %.1f s asleep\n", i + 1,
+			(unsigned long long)r->budgets[i].checks, (unsigned long long)r->budgets[i].sleeps,
+			(double)r->budgets[i].slept_ns / 1e9);
+}
+
+/* 0, or an exit status: a process ran without a budget. */
+static int print_uncovered(const struct throttling *th)
+{
+	const struct uncovered *u = &th->uncovered;
+	uint64_t covered = th->region->processes;
+
+	/* The process can write to what is shared; its agent has answered already. */
+	if (!th->set.command || (covered && !u->count))
+		return CLI_OK;
+	if (!u->count)
+		return cli_wrong(COMMAND, "throttle covered no process: %s did not load the agent; see "
+				 "trapline-throttle(1)", th->set.command[0]);
+	if (!covered)
+		return cli_wrong(COMMAND, "throttle covered no process: %s (process %d): %s", u->name,
+				 u->pid, u->why);
+	if (u->count == 1)
+		return cli_wrong(COMMAND, "throttle did not cover %s (process %d): %s", u->name, u->pid,
+				 u->why);
+	return cli_wrong(COMMAND, "throttle did not cover %llu programs; the first was %s (process %d): %s",
+			 (unsigned long long)u->count, u->name, u->pid, u->why);
+}
+
+static int print_summary(struct throttling *th)
+{
+	const struct throttle_region *r = th->region;
+
+	output_clear_status(&th->output);
+	fputs("trapline throttle: ", stderr);
+	print_amounts(stderr, th);
+	fputc('\n', stderr);
+	if (th->set.verbose)
+		print_details(th);
+	if (th->lost_ns && !th->is_over)
+		return cli_wrong(COMMAND, "process %d closed the events of its budget, which could not be "
+				 "opened again (%s): it had no budget in the last %.1f s",
+				 th->set.pid, strerror(-th->again_err),
+				 (double)(th->lifted_ns - th->lost_ns) / 1e9);
+	if (th->is_over && !th->set.command && program_state(th->set.pid) == PROGRAM_RUNS)
+		return cli_wrong(COMMAND, "process %d executed another program, which has no budget: "
+				 "throttle it again", th->set.pid);
+	if (th->closed)
+		cli_note(COMMAND, "process %d closed the events of its budget; they were opened again "
+			 "(%llu time%s)", th->set.pid, (unsigned long long)th->closed,
+			 th->closed == 1 ? "" : "s");
 	if (r->failures)
 		return cli_wrong(COMMAND, "%llu process%s ran without a budget: %.*s",
 				 (unsigned long long)r->failures, r->failures == 1 ? "" : "es",
 				 (int)sizeof(r->why), r->why);
-	if (!r->processes)
-		return cli_wrong(COMMAND, "the agent began in no process: nothing was throttled");
-	return CLI_OK;
+	return print_uncovered(th);
 }
 
-/* Those that sleep wake up. */
-static void end_all(struct throttling *th)
+static bool has_ended(struct throttling *th)
 {
-	__atomic_store_n(&th->region->stop, 1u, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &th->region->stop, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	if (th->is_over)
+		return true;
+	if (th->set.command)
+		th->is_over = waitpid(th->set.pid, &th->status, WNOHANG) == th->set.pid;
+	else
+		th->is_over = has_left(th);
+	return th->is_over;
 }
 
-/* As a shell tells it. */
+static bool is_time_over(const struct throttling *th)
+{
+	return th->set.for_ns && now_ns() - th->started_ns >= th->set.for_ns;
+}
+
+static void show_status(struct throttling *th)
+{
+	char text[256] = "";
+	FILE *f = th->set.command ? NULL : fmemopen(text, sizeof(text), "w");
+
+	if (!f)
+		return;
+	print_amounts(f, th);
+	fclose(f);
+	output_progress(&th->output, "%s; Ctrl-C ends", text);
+}
+
+static void inspect(struct throttling *th)
+{
+	if (th->set.command)
+		uncovered_inspect(&th->uncovered, th->set.pid);
+	else
+		keep_events(th);
+}
+
+/* Until the budget ends. A command of ours gets Ctrl-C as well; other signals are forwarded. */
+static void wait_for_end(struct throttling *th, bool until_time)
+{
+	struct timespec pause = { 0, TICK_NS };
+	bool is_forwarded = false;
+	int ticks = 0;
+
+	while (!has_ended(th) && !(until_time && is_time_over(th))) {
+		if (stopped && !th->set.command)
+			break;
+		if (stopped && is_to_forward && !is_forwarded) {
+			kill(th->set.pid, stopped);
+			is_forwarded = true;
+		}
+		if (until_time)
+			show_status(th);
+		read_cpu_time(th);
+		if (until_time && ticks++ % INSPECT_EVERY == 0)
+			inspect(th);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* Nothing of the budget stays in the running process. */
+static void leave(struct throttling *th)
+{
+	read_cpu_time(th);
+	if (th->set.command || has_ended(th))
+		return;
+	int err = agent_call_end(th->set.pid, "throttle-end");
+	if (err && !has_ended(th))
+		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s", th->set.pid,
+			 strerror(-err));
+}
+
+/* Returns what a shell would. */
 static int status_of(const struct throttling *th)
 {
-	if (!th->set.command)
-		return CLI_OK;
 	return WIFSIGNALED(th->status) ? 128 + WTERMSIG(th->status) : WEXITSTATUS(th->status);
+}
+
+static void catch_signals(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+/* The command that was started continues without a budget when the time is over. */
+static int run(struct throttling *th)
+{
+	wait_for_end(th, true);
+	lift(th);
+	leave(th);
+	int failed = print_summary(th);
+	if (th->set.command && !has_ended(th)) {
+		cli_note(COMMAND, "the budget is lifted; waiting for %s (process %d) to end",
+			 th->set.command[0], th->set.pid);
+		wait_for_end(th, false);
+	}
+	return failed ? CLI_NO : th->set.command ? status_of(th) : CLI_OK;
 }
 
 int cmd_throttle(int argc, char **argv)
 {
-	struct throttling th = { .region_fd = -1 };
-	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	static struct throttling th = { .memory = AGENT_REGION_NONE, .memory_fd = -1, .uncovered.mapping = "/memfd:" REGION_NAME };
 	int status = settings_read(&th.set, argc, argv);
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
+	status = agent_is_for_this(COMMAND);
+	if (status)
+		return status;
+	th.output.status = terminal_has_status(STDERR_FILENO);
 	status = make_region(&th);
+	watchdog_start(COMMAND);
+	catch_signals();
 	if (!status)
 		status = begin(&th);
-	if (!status) {
-		sigaction(SIGINT, &sa, NULL);
-		sigaction(SIGTERM, &sa, NULL);
-		sigaction(SIGHUP, &sa, NULL);
-		wait_for_end(&th);
-		end_all(&th);
-		status = say_all(&th) ? CLI_NO : status_of(&th);
-	}
-	agent_region_close(th.region, sizeof(*th.region), th.region_fd);
+	if (!status)
+		status = run(&th);
+	if (th.memory_fd >= 0)
+		close(th.memory_fd);
+	agent_region_close(&th.memory);
 	return status;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * cmd_watch.c - `trapline watch`: who touches this memory?
+ * cmd_watch.c - `trapline watch`: reports each access to memory.
  *
- * Look up, arm, print until one of these: Ctrl-C or SIGTERM, the limit, the time, the end of the
- * target, or its exec. See session.h.
+ * It looks up, arms, and prints until the first of these: Ctrl-C or SIGTERM, the limit, the time, the
+ * end of the target, or its exec. See session.h.
  */
 #include "cli/clock.h"
 #include "cli/cmd.h"
@@ -13,7 +13,7 @@
 #include "cli/thread_names.h"
 #include "cli/watch.h"
 #include "cli/watch_objects.h"
-#include "cli/watch_turns.h"
+#include "cli/watch_multiplex.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,9 @@ const char *watch_command;
 
 struct watch {
 	struct watch_settings set;
-	struct watch_what what;
-	struct watch_turns *turns;     /* several places; NULL: one */
-	struct watch_objects *objects; /* --at; NULL: places that are there */
+	struct watch_expr expr;
+	struct watch_multiplex *multiplex; /* several expressions; NULL: one */
+	struct watch_objects *objects; /* --from; NULL: EXPR is in memory now */
 	struct symbols *symbols;
 	struct trapline_condition *condition;
 	struct trapline *target;
@@ -37,20 +37,21 @@ struct watch {
 	struct thread_names names;
 	uint64_t hits;
 	uint64_t beyond; /* records that came after the limit was reached */
+	bool has_run;
 };
 
 static const char *title_of(const struct watch *w)
 {
-	return w->turns ? w->turns->title : w->set.what;
+	return w->multiplex ? w->multiplex->title : w->set.expr;
 }
 
-/* One place: the kernel itself sees to the limit. */
+/* One expression: the kernel itself stops at the limit. */
 static int arm_place(struct watch *w, struct trapline_event_opts *opts)
 {
 	opts->limit = w->set.limit;
-	int err = trapline_watch(w->target, w->what.address, w->what.len, w->what.access, opts,
+	int err = trapline_watch(w->target, w->expr.address, w->expr.len, w->expr.access, opts,
 				 &w->event);
-	return err < 0 ? session_explain(&w->session, "watch", w->set.what, err) : 0;
+	return err < 0 ? session_explain(&w->session, "watch", w->set.expr, err) : 0;
 }
 
 static int arm(struct watch *w)
@@ -59,7 +60,7 @@ static int arm(struct watch *w)
 	TRAPLINE_OPTS(event, opts);
 
 	open_opts.flags = w->set.no_bpf ? TRAPLINE_NO_BPF : 0;
-	/* Calls come in storms, and each one lost is an object that never ends. */
+	/* Calls come in bursts, and a lost one is an object whose end is never seen. */
 	open_opts.records_bytes = w->objects ? 32u << 20 : 0;
 	int err = trapline_open(w->set.pid, &open_opts, &w->target);
 	if (err < 0)
@@ -69,31 +70,30 @@ static int arm(struct watch *w)
 	opts.flags = (w->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (w->set.kernel ? TRAPLINE_KERNEL : 0);
 	int status = w->objects ? watch_objects_arm(w->objects, w->target, &w->session, &opts) :
-		     w->turns	? watch_turns_arm(w->turns, w->target, &w->session, &opts) :
+		     w->multiplex	? watch_multiplex_arm(w->multiplex, w->target, &w->session, &opts) :
 				  arm_place(w, &opts);
 	if (status)
 		return status;
 	if (!w->event)
-		w->event = w->objects ? w->objects->slots.event[0] : w->turns->slots.event[0];
+		w->event = w->objects ? w->objects->slots.event[0] : w->multiplex->slots.event[0];
 	if (w->set.kernel && trapline_event_mechanism(w->event) != TRAPLINE_BY_BPF)
-		return cli_wrong(COMMAND, "--kernel needs BPF, which tells one write from the eight "
-				 "stores it is made of, and BPF is not permitted here: run as root, or "
-				 "see trapline check");
+		return cli_wrong(COMMAND, "cannot use --kernel: it needs BPF to merge the stores of one "
+				 "copy, and BPF is not permitted here; run as root, or see trapline check");
 	return 0;
 }
 
-static int find_turns(struct watch *w, struct condition_names *names)
+static int find_several(struct watch *w, struct condition_names *names)
 {
-	w->turns = calloc(1, sizeof(*w->turns));
-	if (!w->turns)
+	w->multiplex = calloc(1, sizeof(*w->multiplex));
+	if (!w->multiplex)
 		return cli_wrong(COMMAND, "out of memory");
-	int status = watch_turns_find(w->turns, w->symbols, &w->set);
+	int status = watch_multiplex_find(w->multiplex, w->symbols, &w->set);
 	if (status)
 		return status;
-	const struct value_view *view = watch_turns_view(w->turns, &names->len);
+	const struct value_view *view = watch_multiplex_view(w->multiplex, &names->len);
 	if (view)
 		names->view = *view;
-	w->what = w->turns->place[0];
+	w->expr = w->multiplex->expr[0];
 	return 0;
 }
 
@@ -103,25 +103,33 @@ static int find_objects(struct watch *w)
 	if (!w->objects)
 		return cli_wrong(COMMAND, "out of memory");
 	int status = watch_objects_find(w->objects, w->symbols, &w->set);
-	w->what = w->objects->what;
+	w->expr = w->objects->expr;
 	return status;
 }
 
-/* What is watched, and what its values are in a condition. */
+/* Finds what is watched; *names gives its type to the values in a condition. */
 static int find(struct watch *w, struct condition_names *names)
 {
 	int status = 0;
 
 	*names = (struct condition_names){ .symbols = w->symbols, .thread = w->set.thread };
-	if (!w->set.at && (w->set.what_count > 1 || w->set.rotate_ns))
-		return find_turns(w, names);
-	if (w->set.at)
+	if (!w->set.from && (w->set.expr_count > 1 || w->set.slice_ns))
+		return find_several(w, names);
+	if (w->set.from)
 		status = find_objects(w);
 	else
-		status = watch_what_resolve(w->symbols, &w->set, &w->what);
-	names->view = w->what.view;
-	names->len = w->what.len;
+		status = watch_expr_resolve(w->symbols, &w->set, &w->expr);
+	names->view = w->expr.view;
+	names->len = w->expr.len;
 	return status;
+}
+
+/* The first option that reads registers or the stack; NULL: there is none. */
+static const char *needs_64bit(const struct watch_settings *set)
+{
+	if (set->from || !set->stack)
+		return set->from ? "--from" : NULL;
+	return set->record ? "call stacks (add --no-stack)" : "--stack";
 }
 
 static int find_and_arm(struct watch *w)
@@ -130,29 +138,31 @@ static int find_and_arm(struct watch *w)
 	int status = session_open_symbols(&w->session, &w->symbols);
 
 	if (!status)
+		status = session_check_width(&w->session, w->symbols, needs_64bit(&w->set));
+	if (!status)
 		status = find(w, &names);
 	if (!status)
 		status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
 	if (status || w->set.explain)
 		return status;
-	watch_output_begin(&w->output, &w->what, &w->set);
-	w->output.info.is_several = w->objects || w->turns;
-	if (w->turns) {
-		w->output.info.what = w->turns->title;
+	watch_output_begin(&w->output, &w->expr, &w->set);
+	w->output.info.is_several = w->objects || w->multiplex;
+	if (w->multiplex) {
+		w->output.info.what = w->multiplex->title;
 		w->output.info.len = 0;
-		if (!watch_turns_view(w->turns, &names.len))
+		if (!watch_multiplex_view(w->multiplex, &names.len))
 			w->output.info.value_type = NULL;
 	}
 	if (w->set.record)
-		status = watch_output_record(&w->output, w->set.record);
+		status = output_record(&w->output.to, w->set.record, &w->output.info, NULL);
 	if (status)
 		return status;
-	w->session.probe = w->objects ? w->objects->at.sites.site[0].address : w->what.address;
+	w->session.probe = w->objects ? w->objects->at.sites.site[0].address : w->expr.address;
 	session_open_memory(&w->session);
 	return arm(w);
 }
 
-/* What can be watched in a command: it is started for that, and runs none of its own code. */
+/* --list. A command is started for it and runs none of its own code. */
 static int list(struct watch *w)
 {
 	int status = session_hold(&w->session);
@@ -181,44 +191,44 @@ static int start(struct watch *w)
 
 static void describe(const struct watch *w, char *buf, size_t n)
 {
-	char what[500];
+	char text[500];
 
 	if (w->objects) {
-		snprintf(buf, n, "%s (%zu byte%s) of objects at %s%s%s", w->what.name, w->what.len,
-			 w->what.len == 1 ? "" : "s", w->set.at, w->set.until ? " until " : "",
+		snprintf(buf, n, "%s (%zu byte%s) of objects at %s%s%s", w->expr.name, w->expr.len,
+			 w->expr.len == 1 ? "" : "s", w->set.from, w->set.until ? " until " : "",
 			 w->set.until ? w->set.until : "");
-	} else if (w->turns) {
-		snprintf(buf, n, "%s (%zu words, %zu at a time)", w->turns->title,
-			 w->turns->word_count, w->turns->slots.count);
+	} else if (w->multiplex) {
+		snprintf(buf, n, "%s (%zu chunks, %zu at a time)", w->multiplex->title,
+			 w->multiplex->chunk_count, w->multiplex->slots.count);
 	} else {
-		watch_what_describe(&w->what, what, sizeof(what));
-		snprintf(buf, n, "%s (%s)", w->what.name, what);
+		watch_expr_describe(&w->expr, text, sizeof(text));
+		snprintf(buf, n, "%s (%s)", w->expr.name, text);
 	}
 }
 
-static void say_start(const struct watch *w)
+static void print_start(const struct watch *w)
 {
 	static const char *const kinds[] = { "", "reads", "writes", "reads and writes" };
 	static const char *const ways[] = { "signals", "BPF", "the kernel's ring" };
 	struct trapline_stats st = { .size = sizeof(st) };
-	char what[700];
+	char text[700];
 
 	trapline_event_stats(w->event, &st);
-	describe(w, what, sizeof(what));
+	describe(w, text, sizeof(text));
 	fprintf(stderr, "watching %s of %s in process %d, %llu thread%s, by %s\n",
-		kinds[w->what.access], what, w->set.pid, (unsigned long long)st.threads,
+		kinds[w->expr.access], text, w->set.pid, (unsigned long long)st.threads,
 		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
 	if (trapline_event_mechanism(w->event) == TRAPLINE_BY_RING && !w->set.no_bpf)
 		session_note_without_bpf(&w->session);
 }
 
-/* False: it is no hit, or one too many. */
-static bool is_told(struct watch *w, const struct trapline_hit *hit, struct watch_which *which)
+/* False: the record is not a hit, or came after the limit. */
+static bool is_wanted(struct watch *w, const struct trapline_hit *hit, struct watch_which *which)
 {
-	*which = (struct watch_which){ .what = &w->what };
+	*which = (struct watch_which){ .expr = &w->expr };
 	if (w->objects && !watch_objects_hit(w->objects, hit, which))
 		return false;
-	if (w->turns && !watch_turns_hit(w->turns, hit, which))
+	if (w->multiplex && !watch_multiplex_hit(w->multiplex, hit, which))
 		return false;
 	if (w->set.limit && w->hits >= w->set.limit) {
 		w->beyond++;
@@ -236,7 +246,7 @@ static enum trapline_action on_hit(const struct trapline_hit *record)
 	struct trapline_hit hit = *record;
 	struct watch_which which;
 
-	if (!is_told(w, &hit, &which))
+	if (!is_wanted(w, &hit, &which))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&w->names, &hit);
 	watch_output_hit(&w->output, w->symbols, &hit, &which);
@@ -249,14 +259,14 @@ static int tick(void *arg)
 	struct watch *w = arg;
 
 	return w->objects ? watch_objects_tick(w->objects) :
-			    watch_turns_tick(w->turns, w->pace.paused_since_ns != 0);
+			    watch_multiplex_tick(w->multiplex, w->pace.paused_since_ns != 0);
 }
 
-/* Which events a pause switches off. */
+/* Sets the events that a pause disables. */
 static void begin_pace(struct watch *w)
 {
 	const struct watch_slots *slots = w->objects ? &w->objects->slots :
-					  w->turns   ? &w->turns->slots :
+					  w->multiplex   ? &w->multiplex->slots :
 						       NULL;
 
 	pace_start(&w->pace, slots ? slots->event : &w->event, slots ? slots->count : 1,
@@ -271,11 +281,11 @@ static void sum_up(struct watch *w, struct run_end *end)
 {
 	if (w->objects)
 		watch_objects_end(w->objects, end);
-	else if (w->turns)
-		watch_turns_end(w->turns, end);
+	else if (w->multiplex)
+		watch_multiplex_end(w->multiplex, end);
 	else
 		event_stats_add(w->event, end);
-	/* Only where the kernel did not see to the limit. */
+	/* Only where the kernel did not stop at the limit. */
 	for (size_t i = 0; i < end->count_count; i++)
 		if (w->beyond && !strcmp(end->counts[i].name, "limit")) {
 			end->counts[i].value += w->beyond;
@@ -283,7 +293,8 @@ static void sum_up(struct watch *w, struct run_end *end)
 		}
 }
 
-static void finish(struct watch *w, const char *reason)
+/* The summary. An exit status: what could not be written is an error. */
+static int finish(struct watch *w, const char *reason)
 {
 	struct run_end end = { .reason = reason, .max_rate = w->set.max_rate };
 	char command[64] = "";
@@ -293,14 +304,16 @@ static void finish(struct watch *w, const char *reason)
 	sum_up(w, &end);
 	trapline_close(w->target);
 	w->target = NULL;
-	end.price_ns = watch_price_ns(&w->set);
+	end.cost_ns = watch_cost_ns(&w->set);
 	end.pauses = w->pace.pauses;
 	end.paused_ns = w->pace.paused_ns;
 	session_describe_command(&w->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
+	end.is_stopped = w->session.is_stopped;
 	watch_output_end(&w->output, &end);
-	if (w->set.record && !w->output.is_broken)
+	if (w->set.record && !w->output.to.failed_path)
 		printf("recorded in %s: trapline report %s\n", w->set.record, w->set.record);
+	return output_finish(&w->output.to, w->hits);
 }
 
 static void release(struct watch *w)
@@ -308,17 +321,17 @@ static void release(struct watch *w)
 	trapline_close(w->target);
 	if (w->objects)
 		watch_objects_release(w->objects);
-	if (w->turns)
-		watch_turns_release(w->turns);
+	if (w->multiplex)
+		watch_multiplex_release(w->multiplex);
 	free(w->objects);
-	free(w->turns);
+	free(w->multiplex);
 	watch_output_close(&w->output);
 	symbols_close(w->symbols);
 	trapline_condition_free(w->condition);
 	session_close(&w->session);
 }
 
-/* Everything between looking up and the last line. An exit status. */
+/* From the look-up to the last line. An exit status. */
 static int watch(struct watch *w)
 {
 	int status = watch_output_open(&w->output, &w->set);
@@ -327,49 +340,35 @@ static int watch(struct watch *w)
 		status = start(w);
 	if (status || w->set.explain)
 		return status ? status : cli_condition_explain(COMMAND, w->condition);
-	say_start(w);
+	print_start(w);
 	begin_pace(w);
-	finish(w, session_loop(&w->session, w->target, &w->pace, &w->output.to, on_hit, &w->hits));
-	return status;
+	w->has_run = true;
+	return finish(w, session_loop(&w->session, w->target, &w->pace, &w->output.to, on_hit,
+				      &w->hits));
 }
 
-static int command_run(const char *command, int argc, char **argv)
+int watch_run(const struct watch_settings *set)
 {
-	struct watch w = { 0 };
+	struct watch w = { .set = *set };
 
-	watch_command = command;
-	int status = watch_settings_read(&w.set, argc, argv);
-	if (status)
-		return status < 0 ? CLI_OK : status;
-	w.session = (struct session){ .name = command, .pid = w.set.pid,
+	w.session = (struct session){ .name = COMMAND, .pid = w.set.pid,
 				      .command = w.set.command, .limit = w.set.limit,
 				      .for_ns = w.set.for_ns, .memory_fd = -1 };
 	if (w.set.list)
 		return list(&w);
-	status = watch(&w);
+	int status = watch(&w);
 	release(&w);
-	if (!status && !w.set.explain)
+	if (w.has_run)
 		session_wait_for_command(&w.session);
 	return status;
 }
 
 int cmd_watch(int argc, char **argv)
 {
-	return command_run("watch", argc, argv);
-}
+	struct watch_settings set;
+	int status = watch_settings_read(&set, argc, argv);
 
-/* Breakpoints have options of their own. */
-static bool has_break(int argc, char **argv)
-{
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		if (!strcmp(argv[i], "--break") || !strcmp(argv[i], "-b"))
-			return true;
-	return false;
-}
-
-int cmd_record(int argc, char **argv)
-{
-	if (has_break(argc, argv))
-		return cmd_record_break(argc, argv);
-	return command_run("record", argc, argv);
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	return watch_run(&set);
 }

@@ -10,12 +10,14 @@
 #include <string.h>
 
 #define EXPLAIN_BYTES (8u << 20)
+#define WORD_CHARACTERS \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.:->"
 
 static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t *bytes)
 {
 	struct variable found;
 
-	/* Before there is a process only the form can be checked. */
+	/* Without a process only the form can be checked. */
 	if (!arg)
 		return 0;
 	int err = symbols_find(arg, name, &found);
@@ -26,20 +28,22 @@ static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t 
 	return 0;
 }
 
-/* The line that is wrong, with a mark under the place. */
-static int say_wrong(const char *command, const char *text,
+/* Prints the error, the line of the condition, and a mark under the column. */
+static int print_wrong(const char *command, const char *text,
 		     const struct trapline_condition_error *error)
 {
 	const char *line = text;
 
 	for (int n = 1; n < error->line && strchr(line, '\n'); n++)
 		line = strchr(line, '\n') + 1;
-	cli_wrong(command, "--if, column %d: %s", error->column, error->message);
+	/* A point has its condition without the option. */
+	cli_wrong(command, "%s, column %d: %s", strcmp(command, "at") ? "--if" : "condition",
+		  error->column, error->message);
 	fprintf(stderr, "  %.*s\n  %*s^\n", (int)strcspn(line, "\n"), line, error->column - 1, "");
 	return CLI_USAGE;
 }
 
-static int say_wrong_name(const char *command, const char *text,
+static int print_wrong_name(const char *command, const char *text,
 			  const struct expression_error *from)
 {
 	struct trapline_condition_error error = { .line = 1, .column = 1 };
@@ -51,7 +55,7 @@ static int say_wrong_name(const char *command, const char *text,
 	}
 	snprintf(error.message, sizeof(error.message), "%.*s", (int)sizeof(error.message) - 1,
 		 from->text);
-	return say_wrong(command, text, &error);
+	return print_wrong(command, text, &error);
 }
 
 static bool is_term(const char *word)
@@ -63,7 +67,18 @@ static bool is_term(const char *word)
 	return is;
 }
 
-/* Parse what names were turned into; an error is shown where the user wrote it. */
+/* An error may quote the text that a name was replaced by: quote the name in the user's text. */
+static void quote_user(struct expression_error *error, const char *text)
+{
+	char *quoted = strstr(error->text, ", not '");
+	size_t n = strspn(text, WORD_CHARACTERS);
+
+	if (quoted && n)
+		snprintf(quoted, sizeof(error->text) - (size_t)(quoted - error->text), ", not '%.*s'",
+			 (int)n, text);
+}
+
+/* Parses the text in which names are replaced. An error has the column of the user's text. */
 static int parse(const char *command, const char *text, const struct condition_names *names,
 		 const struct condition_text *plain, struct trapline_condition **out)
 {
@@ -81,7 +96,7 @@ static int parse(const char *command, const char *text, const struct condition_n
 		return CLI_OK;
 	if (err == -ENOMEM)
 		return cli_wrong(command, "out of memory");
-	/* Line breaks are blanks in what we made: find the place by counting from the start. */
+	/* plain->text has blanks for line breaks: the column counts from the start. */
 	size_t at = 0;
 	for (int line = 1; line < error.line && plain->text[at]; at++)
 		line += plain->text[at] == '\n';
@@ -89,7 +104,8 @@ static int parse(const char *command, const char *text, const struct condition_n
 	size_t len = strlen(plain->text);
 	shown.column = plain->columns[at < len ? at : len];
 	snprintf(shown.text, sizeof(shown.text), "%s", error.message);
-	return say_wrong_name(command, text, &shown);
+	quote_user(&shown, text + shown.column - 1);
+	return print_wrong_name(command, text, &shown);
 }
 
 int cli_condition(const char *command, const char *text, const struct condition_names *names,
@@ -112,7 +128,7 @@ int cli_condition(const char *command, const char *text, const struct condition_
 	if (err == -ENOMEM)
 		return cli_wrong(command, "out of memory");
 	if (err)
-		return say_wrong_name(command, text, &error);
+		return print_wrong_name(command, text, &error);
 	int status = parse(command, text, &all, &plain, out);
 	condition_text_free(&plain);
 	return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* condition.h - --if of every command that makes events. */
+/* condition.h - the option --if, for every command that makes events. */
 #ifndef CLI_CONDITION_H
 #define CLI_CONDITION_H
 
@@ -8,21 +8,21 @@
 #include <trapline/condition.h>
 
 /*
- * Parses text, whose names are the target's; what is watched gives its type to new and old, and a
- * condition of its own when it is a bit-field. Without either *out is NULL. 0 or an exit status,
- * with the place and the reason printed.
+ * Parses text. Names are those of the target, and `new` and `old` have the type that is watched. A
+ * bit-field adds a condition of its own. Without a condition *out is NULL. 0, or an exit status with
+ * the column and the cause printed.
  */
 int cli_condition(const char *command, const char *text, const struct condition_names *names,
 		  struct trapline_condition **out);
 
 /*
- * Does a condition mean the same by two sets of names? 0 yes, 1 no, -1: yes, and by any other, since
- * it names no parameter.
+ * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the same
+ * with any names, since it has no parameter.
  */
 int cli_condition_compare(const char *text, const struct condition_names *names,
 			  const struct condition_names *other);
 
-/* The form only: what can be told before there is a process. */
+/* Checks only the form, before there is a process. */
 int cli_condition_check(const char *command, const char *text);
 
 /* --explain: the program and the verifier's log, on stdout. */

@@ -3,7 +3,7 @@
 #include "cli/event_stats.h"
 
 static const char *const mechanism_names[] = { "signal", "bpf", "ring", "uprobe" };
-static const char *const decided_names[] = { NULL, "kernel", "handler", "reader" };
+static const char *const evaluator_names[] = { NULL, "kernel", "handler", "reader" };
 
 static const struct count_name {
 	const char *name;
@@ -23,7 +23,7 @@ static const struct count_name {
 
 #define COUNT_NAMES (sizeof(count_names) / sizeof(count_names[0]))
 
-_Static_assert(COUNT_NAMES <= RUN_COUNTS_MAX, "a run holds them all");
+_Static_assert(COUNT_NAMES <= RUN_COUNTS_MAX, "a run has room for all counts");
 
 void event_stats_add(struct trapline_event *event, struct run_end *end)
 {
@@ -44,6 +44,6 @@ void event_stats_add(struct trapline_event *event, struct run_end *end)
 	end->unread += st.unread;
 	end->condition_faults += st.condition_faults;
 	end->unseen_changes += st.unseen_changes;
-	end->decided_in = decided_names[st.decided_in % 4];
+	end->evaluated_in = evaluator_names[st.evaluated_in % 4];
 	end->mechanism = mechanism_names[trapline_event_mechanism(event) % 4];
 }

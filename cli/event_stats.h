@@ -7,7 +7,7 @@
 
 #include <trapline/trapline.h>
 
-/* What the library counted for one of the events of a run, in addition to the others. */
+/* Adds the library's counters of one event to those of the run. */
 void event_stats_add(struct trapline_event *event, struct run_end *end);
 
 #endif

@@ -2,10 +2,12 @@
 /* hit_frames.c - see hit_frames.h. */
 #include "cli/hit_frames.h"
 
+#include "record/layout.h"
+
 #include <string.h>
 
 #define ADDRESSES_MAX 64
-#define REGISTERS 17
+#define REGISTERS RECORD_REGS
 
 void hit_place(struct symbols *s, uint64_t ip, bool after, struct place *out)
 {
@@ -16,7 +18,7 @@ void hit_place(struct symbols *s, uint64_t ip, bool after, struct place *out)
 	out->module_offset += out->module ? back : 0;
 }
 
-/* The frames of a record, or those a callback brought. */
+/* The frames of a record, or those that a callback has. */
 static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit,
 			   uint64_t *frames)
 {
@@ -33,18 +35,15 @@ static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit,
 			      hit->sp, frames, ADDRESSES_MAX);
 }
 
-size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
-		  struct run_frame *out)
+size_t frames_of(struct symbols *s, const uint64_t *ips, size_t n, bool after, struct run_frame *out)
 {
-	uint64_t ips[ADDRESSES_MAX];
 	struct place places[RUN_FRAMES_MAX];
-	size_t n = addresses_of(s, hit, ips);
 	size_t count = 0;
 
 	for (size_t i = 0; i < n && count < RUN_FRAMES_MAX; i++) {
-		uint64_t back = i || (hit->done && !hit->async) ? 1 : 0;
-		size_t found =
-			symbols_frames(s, ips[i] - back, places, RUN_FRAMES_MAX - count);
+		uint64_t back = i || after ? 1 : 0;
+		size_t found = symbols_frames(s, ips[i] - back, places, RUN_FRAMES_MAX - count);
+
 		for (size_t k = 0; k < found; k++) {
 			struct run_frame *f = &out[count++];
 			*f = (struct run_frame){ .ip = ips[i],
@@ -55,4 +54,13 @@ size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
 		}
 	}
 	return count;
+}
+
+size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
+		  struct run_frame *out)
+{
+	uint64_t ips[ADDRESSES_MAX];
+	size_t n = addresses_of(s, hit, ips);
+
+	return frames_of(s, ips, n, hit->done && !hit->async, out);
 }

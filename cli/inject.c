@@ -2,15 +2,14 @@
 /* inject.c - see inject.h. */
 #include "cli/inject.h"
 
+#include "cli/inject_file.h"
 #include "cli/inject_thread.h"
 #include "cli/program.h"
 #include "report/symbols.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,13 +23,11 @@
 #include <unistd.h>
 
 #define TRIES 200
+#define FIRST_TRIES 4
 #define THREADS_MAX INJECT_THREADS_MAX
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
-#define TRAP_BIT (1ull << (SIGTRAP - 1))
 #define LATE_TRIES 5
-#define LOOKS 10
-#define LOOK_NS 2000000
 #define RTLD_NOW_GLIBC 2
 #define RTLD_DL_LINKMAP_GLIBC 2
 
@@ -44,7 +41,7 @@ struct injection {
 	uint64_t dladdr1_at;
 	uint64_t errno_at;
 	struct return_gadgets gadgets;
-	char name[40]; /* of the object: by its bytes */
+	char name[40]; /* of the object, made from its bytes */
 	const char *function;
 	const char *argument;
 	const struct inject_shared *shared;
@@ -69,8 +66,17 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct injection *in, in
 
 static int refuse_tracing(struct injection *in, int err)
 {
-	return refuse(in, err, "not permitted to trace it: it has a debugger, or belongs to another user "
-			       "(kernel.yama.ptrace_scope)");
+	char why[256];
+
+	program_explain_refusal(in->pid, why, sizeof(why));
+	return refuse(in, err, "not permitted to trace it: %s", why);
+}
+
+static int refuse_filter(struct injection *in)
+{
+	return refuse(in, -EPERM,
+		      "it runs under a seccomp filter, which could kill it for a system call of the "
+		      "agent; run it without the filter");
 }
 
 static uint64_t find(const struct injection *in, const char *name)
@@ -89,14 +95,14 @@ static int find_all(struct injection *in)
 	in->errno_at = find(in, "__errno_location");
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
 		return refuse(in, -ENOEXEC,
-			      "nothing can be loaded into it: it is statically linked, or its libc "
+			      "cannot load the agent: the program is statically linked, or its libc "
 			      "has no dlopen; link it dynamically");
 	if (!return_find_gadgets(in->pid, in->memory_fd, in->errno_at, &in->gadgets))
-		return refuse(in, -ENOEXEC, "no system call instruction was found in its libc or vdso");
+		return refuse(in, -ENOEXEC, "cannot find a system call instruction in its libc or vdso");
 	return 0;
 }
 
-/* Inside the linker or the allocator a call of dlopen() would wait for a lock for ever. */
+/* Inside the linker or the allocator a call of dlopen() would wait forever for a lock. */
 static int is_unsafe(const struct place *p)
 {
 	static const char *const inside[] = { "alloc", "free", "_int_", "arena", "dl_", "dlopen",
@@ -111,14 +117,14 @@ static int is_unsafe(const struct place *p)
 	return 0;
 }
 
-/* Where a thread stands: what it takes to tell its callers. */
+/* The state of a thread from which its callers are found. */
 struct stand {
 	struct user_regs_struct regs;
 	uint8_t stack[STACK_COPY];
 	size_t copied;
 };
 
-/* Holds the thread. 0 or -errno. */
+/* Stops the thread. 0 or -errno. */
 static int hold(const struct injection *in, struct held_thread *t, pid_t tid, struct stand *s)
 {
 	int err = held_begin(t, in->pid, tid, in->memory_fd);
@@ -147,31 +153,17 @@ static int is_good_stand(const struct injection *in, const struct stand *s)
 		symbols_place(in->symbols, frames[i] - (i != 0), &p);
 		if (!p.module && return_is_code(in->memory_fd, frames[i]))
 			return 0;
-		/* The start of every thread goes through clone; what stands above it counts. */
+		/* Each thread begins in clone(), which is safe as the outermost frame. */
 		if (is_unsafe(&p) && !(i + 2 >= n && p.function && strstr(p.function, "clone")))
 			return 0;
 	}
 	return n != 0;
 }
 
-static size_t list_threads(pid_t pid, pid_t *tids, size_t max)
-{
-	char path[64];
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && n < max && (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			tids[n++] = atoi(e->d_name);
-	if (d)
-		closedir(d);
-	return n;
-}
-
 /*
- * To read an object's debug information may take seconds. So a thread is let go while we look, and
- * held again when it stood well; what it takes to look is there then.
+ * Reading the debug information of an object may take seconds. So the thread is resumed
+ * while its state is inspected, and stopped again if the state was good; by then the
+ * debug information is in memory.
  */
 static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 {
@@ -191,35 +183,68 @@ static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 }
 
 /*
- * A thread that stands where the call is safe; the others are let go at once. One that would not find
- * back from its first system call for us, were we killed then, only when there is no other.
+ * Tries each thread once. A thread that could not return from its first system call, were
+ * trapline killed then, is taken only if there is no other, and so is one that waits in a
+ * call whose timeout has to be changed. -EBUSY: all of them transfer data.
  */
-static int hold_one(struct injection *in, struct held_thread *t)
+static int hold_any(struct injection *in, struct held_thread *t, int round)
 {
 	static pid_t tids[THREADS_MAX];
-	struct timespec pause = { 0, 5000000 };
+	size_t n = program_threads(in->pid, tids, THREADS_MAX);
+	int result = n ? -EBUSY : -EAGAIN;
 
-	for (int i = 0; i < TRIES; i++) {
-		size_t n = list_threads(in->pid, tids, THREADS_MAX);
+	for (size_t k = 0; k < n; k++) {
+		bool is_last = round < FIRST_TRIES && call_kind_of(in->pid, tids[k]) == CALL_IS_TIMED;
+		int err = is_last ? -EAGAIN : hold_if_good(in, t, tids[k]);
 
-		for (size_t k = 0; k < n; k++) {
-			int err = hold_if_good(in, t, tids[k]);
-			if (err == -EPERM || err == -EACCES)
-				return refuse_tracing(in, err);
-			if (err)
-				continue;
-			t->gadgets = in->gadgets;
-			if (i >= TRIES / 2 || return_has_way_back(t))
-				return 0;
-			held_end(t);
+		if (held_is_over()) {
+			if (!err)
+				held_end(t);
+			return -ECANCELED;
 		}
-		nanosleep(&pause, NULL);
+		if (err == -EPERM || err == -EACCES)
+			return refuse_tracing(in, err);
+		if (err != -EBUSY)
+			result = -EAGAIN;
+		if (err)
+			continue;
+		if (program_seccomp(in->pid, tids[k])) { /* it has one since a moment ago */
+			held_end(t);
+			return refuse_filter(in);
+		}
+		t->gadgets = in->gadgets;
+		if (round >= TRIES / 2 || return_has_way_back(t))
+			return 0;
+		held_end(t);
 	}
-	return refuse(in, -EAGAIN, "none of its threads stood where code can be loaded safely; try "
-				   "again");
+	return result;
 }
 
-/* One name for the same bytes, so that an object is found again: FNV-1a. 0 or -errno. */
+/* Stops a thread where the call is safe; the others are resumed at once. */
+static int hold_one(struct injection *in, struct held_thread *t)
+{
+	struct timespec pause = { 0, 5000000 };
+	int err = 0;
+
+	for (int i = 0; i < TRIES; i++) {
+		err = hold_any(in, t, i);
+		if (err == -ECANCELED)
+			return refuse(in, err, "the attach was ended before anything was loaded");
+		if (err != -EAGAIN && err != -EBUSY)
+			return err;
+		nanosleep(&pause, NULL);
+	}
+	if (err == -EBUSY)
+		return refuse(in, err, "each of its threads writes or sends data, and a stop would "
+				       "cut that short; try again when one of them does not wait");
+	return refuse(in, err, "none of its threads was where code can be loaded safely; try "
+			       "again");
+}
+
+/*
+ * Gives the same bytes the same name, so that an object is found again: FNV-1a. 0 or
+ * -errno.
+ */
 static int name_object(struct injection *in, int fd)
 {
 	uint8_t bytes[65536];
@@ -243,25 +268,28 @@ static void close_there(struct held_thread *t, int fd)
 	held_syscall(t, SYS_close, args);
 }
 
-/* A file without a name in the target. Returns its descriptor there, and ours in *here. */
+/*
+ * Makes a file without a name in the target. Returns its descriptor there; *here is the
+ * one of this process.
+ */
 static int make_file(struct injection *in, struct held_thread *t, const char *name, int *here)
 {
-	char path[64];
-	const uint64_t args[6] = { held_write(t, name, strlen(name) + 1), MFD_CLOEXEC };
+	const uint64_t args[6] = { held_write(t, name, strlen(name) + 1),
+				   MFD_CLOEXEC | MFD_ALLOW_SEALING };
 	long there = args[0] ? held_syscall(t, SYS_memfd_create, args) : -EFAULT;
 
 	if (there < 0)
-		return refuse(in, (int)there, "no file can be made in it: %s", strerror((int)-there));
-	snprintf(path, sizeof(path), "/proc/%d/fd/%ld", in->pid, there);
-	*here = open(path, O_RDWR | O_CLOEXEC);
+		return refuse(in, (int)there, "cannot make a file in it: %s", strerror((int)-there));
+	*here = file_copy(in->pid, (int)there, name);
 	if (*here >= 0)
 		return (int)there;
-	int err = -errno;
+	if (*here == -EBADF) /* the number is that of something of the program: it stays open */
+		return refuse(in, -EBADF, "it has exchanged the file that is shared with it");
 	close_there(t, (int)there);
-	return refuse(in, err, "cannot open a file in it: %s", strerror(-err));
+	return refuse(in, *here, "cannot copy a descriptor of it: %s", strerror(-*here));
 }
 
-/* The object's bytes: the target may see other files than we do. */
+/* Copies the object's bytes, since the target may have another file system. */
 static int copy_object(struct injection *in, struct held_thread *t, int from)
 {
 	struct stat st;
@@ -271,17 +299,20 @@ static int copy_object(struct injection *in, struct held_thread *t, int from)
 	if (there < 0)
 		return there;
 	off_t left = fstat(from, &st) ? -1 : st.st_size;
+	off_t at = 0; /* there may be a second try, from the beginning */
 	while (left > 0) {
-		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+		ssize_t n = sendfile(to, from, &at, (size_t)left);
 		if (n <= 0)
 			break;
 		left -= n;
 	}
+	if (!left && file_seal(to, true))
+		left = -1;
 	close(to);
 	if (!left)
 		return there;
 	close_there(t, there);
-	return refuse(in, -EIO, "cannot give it the object's bytes");
+	return refuse(in, -EIO, "cannot copy the agent into it");
 }
 
 static int call(struct injection *in, struct held_thread *t, uint64_t function, uint64_t a,
@@ -291,10 +322,13 @@ static int call(struct injection *in, struct held_thread *t, uint64_t function, 
 	int err = held_call(t, function, args, result);
 
 	if (err == -ETIMEDOUT)
-		return refuse(in, err, "a call inside it takes longer than a minute; the thread goes on "
-				       "by itself when it is over. Try again when less is running");
+		return refuse(in, err, "a call inside it takes longer than a minute; the thread "
+				       "continues when it is over; try again when less is running");
+	if (err == -ECANCELED)
+		return refuse(in, err, "the attach was ended while a call inside it had not returned; "
+				       "the thread continues when it is over");
 	if (err == -EINTR)
-		return refuse(in, err, "so much is running that this command came late to it: try again");
+		return refuse(in, err, "the machine is busy and this command came too late; try again");
 	return err ? refuse(in, err, "a call inside it did not return: %s", strerror(-err)) : 0;
 }
 
@@ -309,8 +343,8 @@ static int say_dlerror(struct injection *in, struct held_thread *t)
 }
 
 /*
- * The linker takes an object of a name that it knows for the one it has, and descriptors are used
- * again. So the name is told apart by what means nothing in a path.
+ * The linker does not load a second object of the same name, and descriptor numbers are
+ * reused. So the path gets a unique part that has no meaning in a path.
  */
 static void name_descriptor(int fd, char *path, size_t size)
 {
@@ -378,7 +412,7 @@ static int share_and_call(struct injection *in, struct held_thread *t, uint64_t 
 	in->is_shared = true;
 	int err = in->shared->take(in->shared->arg, here);
 	snprintf(argument, sizeof(argument), "%sfd:%d", in->argument, there);
-	err = err ? refuse(in, err, "no memory can be shared with it: %s", strerror(-err)) :
+	err = err ? refuse(in, err, "cannot share memory with it: %s", strerror(-err)) :
 		    call_with(in, t, entry, argument);
 	close_there(t, there);
 	return err;
@@ -397,7 +431,7 @@ static int find_and_call(struct injection *in, struct held_thread *t, uint64_t h
 	return in->shared ? share_and_call(in, t, entry) : call_with(in, t, entry, in->argument);
 }
 
-/* errno is the thread's, and belongs to the program. */
+/* The errno of the thread belongs to the program. */
 static int keep_errno(struct injection *in, struct held_thread *t)
 {
 	uint64_t at = 0;
@@ -415,7 +449,7 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 	uint64_t handle = 0;
 	int err = keep_errno(in, t);
 
-	/* By an earlier call. */
+	/* An earlier call loaded it. */
 	if (!err && program_mapping(in->pid, in->name, 0, &mapped, &end))
 		handle = handle_of(in, t, mapped);
 	if (!err && !handle)
@@ -423,7 +457,10 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 	return err ? err : find_and_call(in, t, handle);
 }
 
-/* Again where we came so late that the thread went on by itself: what was done so far is done anew. */
+/*
+ * Tries again if trapline was so late that the thread continued by itself: all steps are
+ * repeated.
+ */
 static int inject_in_time(struct injection *in, int object)
 {
 	static struct held_thread thread;
@@ -440,13 +477,25 @@ static int inject_in_time(struct injection *in, int object)
 	return err;
 }
 
+/* The agent makes system calls in each thread. */
+static bool is_filtered(pid_t pid)
+{
+	static pid_t tids[THREADS_MAX];
+	size_t n = program_threads(pid, tids, THREADS_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		if (program_seccomp(pid, tids[i]))
+			return true;
+	return false;
+}
+
 static int inject_object(struct injection *in)
 {
 	int object = in->object;
-	int err = program_seccomp(in->pid) ? refuse(in, -EPERM, "it runs under a seccomp filter, "
-						     "which could kill it for what is "
-						     "loaded: run it without") : 0;
+	int err = 0;
 
+	if (is_filtered(in->pid))
+		err = refuse_filter(in);
 	if (!err)
 		err = symbols_open(in->pid, &in->symbols);
 	if (!err)
@@ -466,15 +515,36 @@ static void inject_there(void *arg)
 	in->err = inject_object(in);
 }
 
-/* What /proc has of a process is that of its first thread. */
+void inject_until(bool (*is_over)(void))
+{
+	held_until(is_over);
+}
+
 static int refuse_memory(struct injection *in, int err)
 {
 	if (err == -EACCES || err == -EPERM)
 		return refuse_tracing(in, err);
-	if (err == -ESRCH && !kill(in->pid, 0))
-		return refuse(in, err, "its first thread has ended while others run on: its memory "
-				       "cannot be reached from outside; start it with this command");
 	return refuse(in, err, "cannot open its memory: %s", strerror(-err));
+}
+
+static int refuse_state(struct injection *in)
+{
+	switch (program_state(in->pid)) {
+	case PROGRAM_IS_MISSING:
+		return refuse(in, -ESRCH, "no such process");
+	case PROGRAM_IS_KERNEL:
+		return refuse(in, -EINVAL, "it is a kernel thread and has no program");
+	case PROGRAM_HAS_ENDED:
+		return refuse(in, -ESRCH, "it has ended, and waits for its parent (zombie)");
+	case PROGRAM_LOST_FIRST:
+		return refuse(in, -ESRCH, "its first thread has ended, and code is loaded by that thread; "
+			      "start the program with this command");
+	case PROGRAM_IS_32_BIT:
+		return refuse(in, -ENOEXEC, "it is a 32-bit program, and the agent is for 64-bit programs");
+	case PROGRAM_RUNS:
+		break;
+	}
+	return 0;
 }
 
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
@@ -490,7 +560,10 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 		.why_size = why_size,
 	};
 	char memory[64];
+	int err = refuse_state(&in);
 
+	if (err)
+		return err;
 	snprintf(memory, sizeof(memory), "/proc/%d/mem", pid);
 	in.memory_fd = open(memory, O_RDWR | O_CLOEXEC);
 	if (in.memory_fd < 0)
@@ -504,139 +577,4 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 	}
 	close(in.memory_fd);
 	return in.err;
-}
-
-static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
-{
-	char text[32];
-
-	if (!program_status(pid, tid, name, text, sizeof(text)))
-		return false;
-	*mask = strtoull(text, NULL, 16);
-	return true;
-}
-
-static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)
-{
-	static struct held_thread t;
-	int err = held_begin(&t, pid, tid, -1);
-
-	if (err)
-		return err;
-	t.saved_mask = blocked ? t.saved_mask | TRAP_BIT : t.saved_mask & ~TRAP_BIT;
-	held_end(&t);
-	return 0;
-}
-
-/* Those that have SIGTRAP blocked at this moment, with their masks. */
-static size_t find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
-{
-	static pid_t all[THREADS_MAX];
-	size_t n = list_threads(pid, all, THREADS_MAX);
-	size_t count = 0;
-
-	for (size_t i = 0; i < n && count < max; i++) {
-		uint64_t mask;
-
-		if (read_mask(pid, all[i], "SigBlk", &mask) && mask & TRAP_BIT)
-			threads[count++] = (struct inject_masked){ all[i], mask };
-	}
-	return count;
-}
-
-/*
- * A thread in a handler has signals blocked for the moment: what was done to its mask there would be
- * undone by its return, and SIGTRAP blocked later kills at the next int3. So a mask counts that stays
- * the same; and where SIGTRAP alone is blocked and has a handler, it is in that most likely.
- */
-static size_t drop_passing(pid_t pid, struct inject_masked *threads, size_t count)
-{
-	struct timespec pause = { 0, LOOK_NS };
-	uint64_t caught = 0;
-
-	read_mask(pid, pid, "SigCgt", &caught);
-	for (int look = 0; count && look < LOOKS; look++) {
-		size_t kept = 0;
-
-		nanosleep(&pause, NULL);
-		for (size_t i = 0; i < count; i++) {
-			uint64_t mask;
-
-			if (read_mask(pid, threads[i].tid, "SigBlk", &mask) &&
-			    mask == threads[i].mask && !(caught & TRAP_BIT && mask == TRAP_BIT))
-				threads[kept++] = threads[i];
-		}
-		count = kept;
-	}
-	return count;
-}
-
-struct masking {
-	pid_t pid;
-	struct inject_masked *threads;
-	size_t count;
-	int result;
-};
-
-static void unblock_trap(void *arg)
-{
-	struct masking *m = arg;
-	size_t n = drop_passing(m->pid, m->threads, find_blocked(m->pid, m->threads, m->count));
-
-	m->result = 0;
-	for (size_t i = 0; i < n; i++) {
-		int err = set_trap_blocked(m->pid, m->threads[i].tid, false);
-
-		if (err == -EPERM) {
-			m->result = err;
-			return;
-		}
-		if (!err)
-			m->threads[m->result++] = m->threads[i];
-	}
-}
-
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max)
-{
-	struct masking m = { pid, threads, max, 0 };
-
-	held_run(unblock_trap, &m);
-	return m.result;
-}
-
-/* Or the program has seen to its mask itself. */
-static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
-{
-	uint64_t mask;
-
-	if (!read_mask(pid, thread->tid, "SigBlk", &mask) || mask == thread->mask)
-		return true;
-	if (mask != (thread->mask & ~TRAP_BIT))
-		return !(mask & TRAP_BIT);
-	set_trap_blocked(pid, thread->tid, true);
-	return false;
-}
-
-/* A thread in a handler, as ours that ended the search, gets the mask back that it had before it. */
-static void block_trap(void *arg)
-{
-	const struct masking *m = arg;
-	struct timespec pause = { 0, LOOK_NS };
-	int times = 0;
-
-	for (int look = 0; m->count && times < 2 && look < 5 * LOOKS; look++) {
-		bool are_all = true;
-
-		for (size_t i = 0; i < m->count; i++)
-			are_all &= is_blocked_again(m->pid, &m->threads[i]);
-		times = are_all ? times + 1 : 0;
-		nanosleep(&pause, NULL);
-	}
-}
-
-void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count)
-{
-	struct masking m = { pid, threads, count, 0 };
-
-	held_run(block_trap, &m);
 }

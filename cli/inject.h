@@ -2,12 +2,14 @@
 /*
  * inject.h - load an object into a running process and call a function of it there.
  *
- * One thread is stopped for the time of the call, some milliseconds; the others run on. It must
- * stand where the dynamic linker and the allocator can be entered: not inside either of them.
+ * One thread is stopped during the call, for some milliseconds; the others continue. It
+ * must be where the dynamic linker and the allocator can be entered, that is, inside
+ * neither of them.
  */
 #ifndef CLI_INJECT_H
 #define CLI_INJECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,8 +17,9 @@
 #define INJECT_THREADS_MAX 4096
 
 /*
- * Memory shared with the target: a file without a name that is made there, so that it needs to see
- * nothing of ours. take gets a descriptor of it here, before the call, and keeps it; 0 or -errno.
+ * Memory shared with the target: a file without a name that is made in the target, which
+ * therefore needs no access to the files of trapline. take gets a descriptor of it,
+ * before the call, and keeps it. It returns 0 or -errno.
  */
 struct inject_shared {
 	const char *name;
@@ -25,28 +28,38 @@ struct inject_shared {
 };
 
 /*
- * Loads the object at path (ours: it need not exist in the target's own file system), finds
- * function in it and calls it as int function(const char *argument). *result is what it returned.
- * 0 or -errno; then why says the reason in one line. The object stays loaded, and is loaded once: the
- * next call finds it there. With shared, "fd:N" of the target is put behind the argument; it is closed
+ * Loads the object at path, finds function in it and calls it as int function(const char
+ * *argument). The path is one of this process; it need not exist in the target's file
+ * system. *result is what the function returned. Returns 0, or -errno with the reason in
+ * why, as one line. The object stays loaded, and the next call finds it there. With
+ * shared, "fd:N" of the target is appended to the argument; this descriptor is closed
  * after the call.
  */
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size);
 
-/* A thread that had SIGTRAP blocked, and all that it had blocked then. */
+/*
+ * inject() ends with -ECANCELED when is_over tells so, at the next of its steps. A call that it
+ * waits for continues in the target, whose thread goes on by itself when it has returned.
+ */
+void inject_until(bool (*is_over)(void));
+
+/* A thread that had SIGTRAP blocked, and its whole signal mask at that time. */
 struct inject_masked {
 	pid_t tid;
 	uint64_t mask;
 };
 
 /*
- * Lets threads take SIGTRAP that have it blocked for long; others are not touched, nor those that are
- * in a signal handler. Room for max; returns how many, or -errno. Threads that do not stop at once
- * stay as they are.
+ * Unblocks SIGTRAP in threads that have it blocked for long, except those in a signal
+ * handler. threads has room for max. Returns how many, or -errno. A thread that does not
+ * stop at once keeps its mask.
  */
 int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max);
-/* Blocks it again in these, as far as they are still there and have not changed their mask since. */
+/*
+ * Blocks SIGTRAP again in these threads, unless they have ended or changed their mask
+ * since.
+ */
 void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count);
 
 #endif

@@ -6,16 +6,35 @@
 #include "cli/program.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#define FRAME_RSP 160
+#define FRAME_RAX 144
+#define FRAME_MASK 296
+#define FRAME_BYTES 968
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
 /*
- * What is copied into the target. At a call: the function in r12, where its result goes in rbx and
- * behind it that it is there, errno's place (or 0) in r13 and what was there in r14, the frame in
- * r15. Functions leave these as they are. Then we have a second to come.
+ * The code that is copied into the target. At a call r12 is the function, rbx the address
+ * of its result, followed by a flag that the result is there, r13 the address of errno
+ * (or 0), r14 the value of errno before, and r15 the frame. Functions preserve these
+ * registers. After the call, the thread waits one second for trapline, by ppoll(2): other
+ * sleeps replace what the kernel keeps to continue the call that the thread was in.
+ *
+ * The word before the frame says that there is such a call, which restart_syscall(2)
+ * continues for the time that is left; rt_sigreturn(2) would discard it. It runs with the
+ * signal mask and on the stack of the program, since a handler may run and leave by a
+ * jump. Then a copy of the frame, on that stack, gets its result.
+ *
+ * Before that, a tick of our events that came meanwhile is taken out: the return of its handler would
+ * discard the call as well. A SIGTRAP of the program is queued again.
  */
 __asm__(".pushsection .rodata\n"
 	"held_code:\n"
@@ -23,28 +42,90 @@ __asm__(".pushsection .rodata\n"
 	"	mov %rax, (%rbx)\n"
 	"	movl $1, 8(%rbx)\n"
 	"	mov $100, %r12d\n"
-	"1:	mov $7, %eax\n" /* poll(NULL, 0, 10) */
+	"1:	mov $271, %eax\n" /* ppoll(NULL, 0, 10 ms, NULL) */
 	"	xor %edi, %edi\n"
 	"	xor %esi, %esi\n"
-	"	mov $10, %edx\n"
+	"	push $10000000\n"
+	"	push $0\n"
+	"	mov %rsp, %rdx\n"
+	"	xor %r10d, %r10d\n"
 	"	syscall\n"
+	"	add $16, %rsp\n"
 	"	dec %r12d\n"
 	"	jnz 1b\n"
 	"2:	test %r13, %r13\n"
 	"	jz 3f\n"
 	"	mov %r14d, (%r13)\n"
-	"3:	mov %r15, %rsp\n"
+	"3:	cmpq $0, -8(%r15)\n"
+	"	jnz 5f\n"
+	"4:	mov %r15, %rsp\n"
 	"	mov $15, %eax\n" /* rt_sigreturn */
 	"	syscall\n"
 	"held_code_syscall:\n"
 	"	syscall\n"
 	"	jmp 2b\n"
+	"5:	mov " TEXT(FRAME_RSP) "(%r15), %rsp\n"
+	"	add $-128, %rsp\n" /* the red zone */
+	"	add $-128, %rsp\n" /* siginfo */
+	"	push $0\n"
+	"	push $0\n"
+	"	push $0x10\n"	  /* a set of SIGTRAP */
+	"	mov $128, %eax\n" /* rt_sigtimedwait(set, siginfo, { 0, 0 }, 8) */
+	"	mov %rsp, %rdi\n"
+	"	lea 24(%rsp), %rsi\n"
+	"	lea 8(%rsp), %rdx\n"
+	"	mov $8, %r10d\n"
+	"	syscall\n"
+	"	cmp $5, %eax\n"
+	"	jne 6f\n"
+	"	mov 32(%rsp), %eax\n" /* si_code */
+	"	cmp $6, %eax\n"	      /* TRAP_PERF */
+	"	je 6f\n"
+	"	cmp $0x80, %eax\n" /* SI_KERNEL */
+	"	je 6f\n"
+	"	mov $186, %eax\n" /* gettid */
+	"	syscall\n"
+	"	mov %eax, %ebx\n"
+	"	mov $39, %eax\n" /* getpid */
+	"	syscall\n"
+	"	mov %eax, %edi\n"
+	"	mov %ebx, %esi\n"
+	"	mov $5, %edx\n"
+	"	lea 24(%rsp), %r10\n"
+	"	mov $297, %eax\n" /* rt_tgsigqueueinfo */
+	"	syscall\n"
+	"6:	add $152, %rsp\n"
+	"	mov $14, %eax\n"    /* rt_sigprocmask(SIG_SETMASK, that of the frame, NULL, 8) */
+	"	mov $2, %edi\n"
+	"	lea " TEXT(FRAME_MASK) "(%r15), %rsi\n"
+	"	xor %edx, %edx\n"
+	"	mov $8, %r10d\n"
+	"	syscall\n"
+	"	mov $219, %eax\n" /* restart_syscall */
+	"	syscall\n"
+	"	sub $" TEXT(FRAME_BYTES) ", %rsp\n"
+	"	and $-16, %rsp\n"
+	"	mov %r15, %rsi\n"
+	"	mov %rsp, %rdi\n"
+	"	mov $" TEXT(FRAME_BYTES) ", %ecx\n"
+	"	cld\n"
+	"	rep movsb\n"
+	"	mov %rsp, %r15\n"
+	"	mov %rax, " TEXT(FRAME_RAX) "(%r15)\n"
+	"	jmp 4b\n"
 	"held_code_end:\n"
+	"	.org held_code + 368\n" /* FRAME_AT - 16: an error if the code is longer */
 	".popsection\n");
+
+/* What the code above has as numbers. */
+_Static_assert(FRAME_RSP == offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]), "rsp");
+_Static_assert(FRAME_RAX == offsetof(ucontext_t, uc_mcontext.gregs[REG_RAX]), "rax");
+_Static_assert(FRAME_MASK == offsetof(ucontext_t, uc_sigmask), "mask");
+_Static_assert(FRAME_BYTES == sizeof(ucontext_t), "frame");
 
 extern const uint8_t held_code[], held_code_syscall[], held_code_end[];
 
-#define FRAME_AT 128u
+#define FRAME_AT 384u
 #define FRAME_MAX (RETURN_BYTES - FRAME_AT)
 #define RED_ZONE 128u
 #define CODE_MAX (16u << 20)
@@ -53,7 +134,7 @@ extern const uint8_t held_code[], held_code_syscall[], held_code_end[];
 #define FRAME_HAS_XSTATE 1u
 #define FRAME_HAS_SS 2u
 #define FRAME_STRICT_SS 4u
-#define NO_STACK_FLAGS 0x4000 /* none that the kernel knows: the signal stack stays as it is */
+#define NO_STACK_FLAGS 0x4000 /* not a value of the kernel: it leaves the signal stack as it is */
 #define XSTATE_MAGIC1 0x46505853u
 #define XSTATE_MAGIC2 0x46505845u
 #define XSTATE_WORDS_AT 464u
@@ -69,7 +150,9 @@ struct xstate_words {
 #define RESTART_FIRST 512
 #define RESTART_LAST 516
 
-/* What ptrace would have had the kernel do with the call that the thread was in. */
+/*
+ * What the kernel would have done with the interrupted call, had ptrace not intervened.
+ */
 static void restart_call(const struct user_regs_struct *r, greg_t *gregs)
 {
 	long result = (long)r->rax;
@@ -82,6 +165,12 @@ static void restart_call(const struct user_regs_struct *r, greg_t *gregs)
 	gregs[REG_RIP] -= 2;
 }
 
+/* The kernel keeps what is left of the call: the thread continues it by restart_syscall(2). */
+static bool is_continued(const struct user_regs_struct *r)
+{
+	return (long)r->orig_rax >= 0 && (long)r->rax == -RESTART_LAST;
+}
+
 static void fill_registers(const struct user_regs_struct *r, greg_t *gregs)
 {
 	const unsigned long long values[] = { r->r8,  r->r9,  r->r10, r->r11, r->r12, r->r13,
@@ -91,11 +180,14 @@ static void fill_registers(const struct user_regs_struct *r, greg_t *gregs)
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		gregs[i] = (greg_t)values[i];
-	restart_call(r, gregs);
 }
 
-/* The bytes of a frame that will stand at address. Returns how many, 0: it does not fit. */
-static size_t make_frame(const struct held_thread *t, uint64_t address, uint8_t *bytes, size_t size)
+/*
+ * Builds the bytes of a frame for this address; restarts: it begins an interrupted call
+ * again. Returns how many; 0: it does not fit.
+ */
+static size_t make_frame(const struct held_thread *t, uint64_t address, bool restarts,
+			 uint8_t *bytes, size_t size)
 {
 	uint64_t xstate_at = (address + sizeof(ucontext_t) + 63) & ~63ull;
 	size_t offset = xstate_at - address;
@@ -112,9 +204,14 @@ static size_t make_frame(const struct held_thread *t, uint64_t address, uint8_t 
 	context.uc_flags = FRAME_HAS_XSTATE | FRAME_HAS_SS | FRAME_STRICT_SS;
 	context.uc_stack.ss_flags = NO_STACK_FLAGS;
 	fill_registers(&t->saved, context.uc_mcontext.gregs);
+	if (restarts)
+		restart_call(&t->saved, context.uc_mcontext.gregs);
 	context.uc_mcontext.fpregs = (fpregset_t)(uintptr_t)xstate_at;
 	memcpy(&context.uc_sigmask, &t->saved_mask, sizeof(t->saved_mask));
-	/* The mask is the last of what the kernel reads; glibc's structure goes on behind it. */
+	/*
+	 * The mask is the last member that the kernel reads; glibc's structure continues
+	 * after it.
+	 */
 	memcpy(bytes, &context, sizeof(context));
 	memcpy(bytes + offset, t->xstate, t->xstate_size);
 	memcpy(&words.features, t->xstate + XSTATE_WORDS_AT, sizeof(words.features));
@@ -123,14 +220,52 @@ static size_t make_frame(const struct held_thread *t, uint64_t address, uint8_t 
 	return end;
 }
 
+/* A word that says that no thread needs the rest. A trapline that is killed does not set it. */
+static int free_at(const struct held_thread *t, uint64_t mapped, bool is_write)
+{
+	uint64_t word = 1;
+	const off_t at = (off_t)(mapped + FRAME_AT - 2 * sizeof(word));
+	ssize_t n = is_write ? pwrite(t->memory_fd, &word, sizeof(word), at) :
+			       pread(t->memory_fd, &word, sizeof(word), at);
+
+	return n == sizeof(word) && word == 1;
+}
+
+static bool is_free(const char *line, uint64_t start, uint64_t end, void *arg)
+{
+	const struct held_thread *t = arg;
+
+	return strstr(line, " r-xp ") && end - start == RETURN_BYTES &&
+	       return_is_code(t->memory_fd, start) && free_at(t, start, false);
+}
+
+bool return_find_free(struct held_thread *t)
+{
+	uint64_t start;
+	uint64_t end;
+
+	if (flock(t->memory_fd, LOCK_EX | LOCK_NB) ||
+	    !program_find_mapping(t->pid, is_free, t, &start, &end))
+		return false;
+	t->mapped = start;
+	return true;
+}
+
+void return_free(const struct held_thread *t)
+{
+	free_at(t, t->mapped, true);
+}
+
 int return_write(const struct held_thread *t)
 {
 	static uint8_t bytes[RETURN_BYTES];
-	size_t n = make_frame(t, t->mapped + FRAME_AT, bytes + FRAME_AT, FRAME_MAX);
+	const uint64_t is_left = is_continued(&t->saved);
+	size_t n = make_frame(t, t->mapped + FRAME_AT, !is_left, bytes + FRAME_AT, FRAME_MAX);
 
 	if (!n)
 		return -E2BIG;
 	memcpy(bytes, held_code, (size_t)(held_code_end - held_code));
+	memcpy(bytes + FRAME_AT - sizeof(is_left), &is_left, sizeof(is_left));
 	n += FRAME_AT;
 	return pwrite(t->memory_fd, bytes, n, (off_t)t->mapped) == (ssize_t)n ? 0 : -EFAULT;
 }
@@ -160,7 +295,7 @@ void return_for_call(const struct held_thread *t, uint64_t function, uint64_t st
 	regs->rbx = result_at;
 	regs->r12 = function;
 	regs->rax = 0;
-	regs->eflags &= ~0x400ull; /* direction flag: clear at every call */
+	regs->eflags &= ~0x400ull; /* direction flag: clear at each call */
 }
 
 bool return_is_reached(const struct held_thread *t, const struct user_regs_struct *regs)
@@ -177,7 +312,7 @@ bool return_is_code(int memory_fd, uint64_t address)
 	       !memcmp(bytes, held_code, n);
 }
 
-/* Below what the thread uses of its stack: where a frame that it returns to will stand. */
+/* The address of a frame to return to, below what the thread uses of its stack. */
 static uint64_t frame_on_own_stack(const struct held_thread *t)
 {
 	const size_t below = (sizeof(ucontext_t) + t->xstate_size + 128 + 63) & ~63ul;
@@ -185,21 +320,26 @@ static uint64_t frame_on_own_stack(const struct held_thread *t)
 	return ((t->saved.rsp - RED_ZONE - below) & ~63ull) - sizeof(uint64_t);
 }
 
-/* Nothing of anybody else lies there: it is the main thread's, or ends at a page nobody may touch. */
-bool return_has_way_back(const struct held_thread *t)
+/* It is the main thread's stack, or ends at a page without access. */
+bool return_is_stack(pid_t pid, uint64_t rsp, uint64_t lowest)
 {
 	uint64_t start;
 	uint64_t end;
 	uint64_t at[2];
 
-	if (!t->gadgets.restore_at || !program_mapping(t->pid, NULL, t->saved.rsp, &start, &end) ||
-	    frame_on_own_stack(t) < start)
+	if (!program_mapping(pid, NULL, rsp, &start, &end) || lowest < start)
 		return false;
-	return program_mapping(t->pid, "[stack]", start, &at[0], &at[1]) ||
-	       program_mapping(t->pid, " ---p ", start - 1, &at[0], &at[1]);
+	return program_mapping(pid, "[stack]", start, &at[0], &at[1]) ||
+	       program_mapping(pid, " ---p ", start - 1, &at[0], &at[1]);
 }
 
-/* As after a call of the function whose code is nothing but the system call. */
+bool return_has_way_back(const struct held_thread *t)
+{
+	return t->gadgets.restore_at &&
+	       return_is_stack(t->pid, t->saved.rsp, frame_on_own_stack(t));
+}
+
+/* The state after a call of a function whose only code is the system call. */
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs)
 {
 	static uint8_t bytes[sizeof(uint64_t) + RETURN_BYTES];
@@ -211,7 +351,8 @@ void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *r
 	if (!return_has_way_back(t))
 		return;
 	memcpy(bytes, &t->gadgets.restore_at, sizeof(uint64_t));
-	size_t n = make_frame(t, at + sizeof(uint64_t), bytes + sizeof(uint64_t), RETURN_BYTES);
+	size_t n = make_frame(t, at + sizeof(uint64_t), true, bytes + sizeof(uint64_t),
+			      RETURN_BYTES);
 	n += sizeof(uint64_t);
 	if (n > sizeof(uint64_t) && pwrite(t->memory_fd, bytes, n, (off_t)at) == (ssize_t)n)
 		regs->rsp = at;
@@ -228,7 +369,7 @@ static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, si
 	return found ? start + (uint64_t)(found - code) : 0;
 }
 
-/* The vdso has one for the calls that it cannot answer itself. */
+/* The vdso has a system call for the calls that it cannot serve itself. */
 static uint64_t find_vdso_syscall(pid_t pid, int memory_fd)
 {
 	uint8_t code[16384];

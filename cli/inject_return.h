@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject_return.h - a held thread finds back by itself when we are killed, or give up.
+ * inject_return.h - a stopped thread restores itself if trapline is killed, or gives up.
  *
- * What it runs for us ends in rt_sigreturn(2), with a frame that holds all it had. A function waits
- * before that for us to come: then we put its registers back ourselves.
+ * The code that the thread is made to run ends in rt_sigreturn(2), with a frame that has
+ * all its registers. After a function it first waits for trapline, which then restores
+ * the registers itself.
  */
 #ifndef CLI_INJECT_RETURN_H
 #define CLI_INJECT_RETURN_H
@@ -16,46 +17,63 @@
 
 struct held_thread;
 
-/* Code of ours and the frame, at the start of what is mapped in the target; the stack follows. */
-#define RETURN_BYTES (5u * 4096u)
+/*
+ * The added code and the frame. The mapping stays in the target, since no thread could unmap the code
+ * that it returns by.
+ */
+#define RETURN_BYTES 20480
 
-/* Where a function's result is put. */
+/* The address of a function's result. */
 struct return_result {
 	uint64_t value;
 	uint64_t is_there;
 };
 
-/* Where a thread that has not had any of it mapped yet finds what it needs: in its libc. */
+/* Code in the libc of the target, for a thread before anything is mapped. */
 struct return_gadgets {
 	uint64_t syscall_at; /* syscall; ret */
 	uint64_t restore_at; /* mov $15, %rax; syscall; 0: none was found */
 };
 
 /*
- * In the executable mapping that holds address; or a system call alone, in the vdso: then there is no
- * way back at first. false: none.
+ * Searches the executable mapping of address. Otherwise takes a system call in the vdso:
+ * then the thread has no way back at first. false: none was found.
  */
 bool return_find_gadgets(pid_t pid, int memory_fd, uint64_t address, struct return_gadgets *out);
 
+/*
+ * Finds what an earlier attach has left for this one: then t->mapped is set. Not while another trapline
+ * is in the process.
+ */
+bool return_find_free(struct held_thread *t);
+/* The thread does not need it: its own registers are set. */
+void return_free(const struct held_thread *t);
 /* Fills what was mapped at t->mapped. 0 or -errno. */
 int return_write(const struct held_thread *t);
 
-/* Registers for a system call, and for a function, which are written and may be changed further. */
+/* Registers for a system call, and for a function; the caller may change them further. */
 void return_for_syscall(const struct held_thread *t, struct user_regs_struct *regs);
 void return_for_call(const struct held_thread *t, uint64_t function, uint64_t stack,
 		     uint64_t result_at, struct user_regs_struct *regs);
 
+/* No other data is on this stack between these addresses. */
+bool return_is_stack(pid_t pid, uint64_t rsp, uint64_t lowest);
+
 /*
- * The same before anything is mapped and after: on the thread's own stack, below what it uses, where
- * nothing of anybody else can be. Otherwise it has no way back for the time of one system call.
+ * The same before anything is mapped, and after it is unmapped: on the thread's own
+ * stack, below what it uses, where no other data can be. Otherwise the thread has no way
+ * back during one system call.
  */
 bool return_has_way_back(const struct held_thread *t);
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs);
 
-/* After a function, or a system call: it has not gone back yet. */
+/* The thread has not returned yet from the function or the system call. */
 bool return_is_reached(const struct held_thread *t, const struct user_regs_struct *regs);
 
-/* Is that in code of ours, or of one that was killed: the thread is on its way back. */
+/*
+ * Whether the address is in code that this or a killed trapline added: the thread is
+ * returning.
+ */
 bool return_is_code(int memory_fd, uint64_t address);
 
 #endif

@@ -2,11 +2,13 @@
 /*
  * inject_thread.c - see inject_thread.h.
  *
- * A thread that was stopped inside a system call goes on with it: its registers come back with the
- * kernel's own mark for a restart, which is acted upon when it is let go. Its signals are held back
- * meanwhile, so that none of its handlers runs on our stack; and no trap is used, since a trap
- * that meets a blocked or ignored signal resets the target's handler. After a call it waits for us,
- * and finds back by itself if we are not there any more (inject_return.h).
+ * A thread that was stopped inside a system call continues it: its registers are restored
+ * with the kernel's own mark for a restart, which takes effect when the thread is
+ * resumed. What the kernel keeps for that is in the thread, and the calls below leave it
+ * alone (inject_return.c, sys_nap()). Its signals are blocked during the calls, so that none of its handlers runs on
+ * the separate stack. No trap is used, since a trap that meets a blocked or ignored
+ * signal resets the target's handler. After a call the thread waits for trapline, and
+ * restores itself if trapline has ended (inject_return.h).
  */
 #include "cli/inject_thread.h"
 
@@ -29,17 +31,32 @@
 
 #define CALL_TIMEOUT_MS 60000
 #define STOP_TIMEOUT_MS 500
+#define STARVED_WAITS 40 /* of those */
 #define STACK_BYTES (1u << 20)
 #define ARGUMENT_BYTES 4096u
 /*
- * Zeros above the call, frame pointer in the midst: who unwinds the stack from there finds that the
- * function was called by nobody.
+ * Zeros above the call, with the frame pointer among them: an unwinder finds no caller
+ * there.
  */
 #define ROOT_BYTES 1024u
+#define TRAP_PERF_CODE 6 /* of siginfo(2), which older headers lack */
+#define PENDING_MAX 8
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
-#define LOOK_NS 200000 /* where SIGCHLD is ignored nobody tells */
+#define LOOK_NS 200000 /* if SIGCHLD is ignored, no signal reports a stop */
 
-/* SIGCHLD is blocked (see held_run()), and tells that it is worth a look. */
+static bool (*over)(void);
+
+void held_until(bool (*is_over)(void))
+{
+	over = is_over;
+}
+
+bool held_is_over(void)
+{
+	return over && over();
+}
+
+/* SIGCHLD is blocked (see held_run()); it reports that the state may have changed. */
 static int wait_stop(pid_t tid, int timeout_ms, int *status)
 {
 	const struct timespec step = { 0, LOOK_NS };
@@ -55,9 +72,32 @@ static int wait_stop(pid_t tid, int timeout_ms, int *status)
 			return WIFSTOPPED(*status) ? 0 : -ESRCH;
 		if (got < 0)
 			return -errno;
+		/* A stop is short, and what it began has to be ended. */
+		if (timeout_ms > STOP_TIMEOUT_MS && held_is_over())
+			return -ECANCELED;
 		sigtimedwait(&child, NULL, &step);
 	} while (now_ns() < end);
 	return -ETIMEDOUT;
+}
+
+/* It has no CPU at present. */
+static bool is_starved(const struct held_thread *t)
+{
+	return program_thread_state(t->pid, t->tid) == 'R';
+}
+
+/*
+ * The stop that PTRACE_INTERRUPT asked for. A thread that waits for a CPU has left its system call
+ * already, and would see it end with EINTR if its stop were not waited for. One that sleeps where
+ * nothing interrupts it (vfork(2), a disk) does not notice: it is given up soon.
+ */
+static int wait_interrupted(const struct held_thread *t, int *status)
+{
+	int err = wait_stop(t->tid, STOP_TIMEOUT_MS, status);
+
+	for (int i = 0; err == -ETIMEDOUT && i < STARVED_WAITS && is_starved(t); i++)
+		err = wait_stop(t->tid, STOP_TIMEOUT_MS, status);
+	return err;
 }
 
 static int get_xstate(struct held_thread *t)
@@ -75,13 +115,18 @@ static int set_mask(const struct held_thread *t, uint64_t mask)
 	return ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(mask), &mask) ? -errno : 0;
 }
 
-static int save_all(struct held_thread *t)
+static int save_all(struct held_thread *t, const struct call_look *look)
 {
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &t->saved))
 		return -errno;
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(t->saved_mask), &t->saved_mask))
 		return -errno;
-	return get_xstate(t);
+	int err = get_xstate(t);
+	if (err)
+		return err;
+	call_repair(t->pid, look, &t->saved, &t->timeout);
+	/* At once: then the call also begins again if trapline is killed. */
+	return t->timeout.call && ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved) ? -errno : 0;
 }
 
 struct run {
@@ -104,7 +149,7 @@ void held_run(void (*act)(void *arg), void *arg)
 	sigset_t before;
 	sigset_t child;
 
-	/* In that thread too, for wait_stop(). */
+	/* Blocked in that thread too, for wait_stop(). */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &before);
@@ -115,7 +160,7 @@ void held_run(void (*act)(void *arg), void *arg)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Since an earlier try, that was too short for it to stop. */
+/* An earlier try seized the thread, and did not wait long enough for it to stop. */
 static bool is_ours(const struct held_thread *t)
 {
 	char tracer[16];
@@ -126,12 +171,17 @@ static bool is_ours(const struct held_thread *t)
 
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 {
+	struct call_look look;
 	int status;
 
 	memset(t, 0, sizeof(*t));
 	t->pid = pid;
 	t->tid = tid;
 	t->memory_fd = memory_fd;
+	t->timeout.fd = -1;
+	call_look(pid, tid, &look);
+	if (look.kind == CALL_TRANSFERS)
+		return -EBUSY;
 	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD)) {
 		int refused = -errno;
 
@@ -139,20 +189,23 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 			return refused;
 	}
 	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-	int err = wait_stop(tid, STOP_TIMEOUT_MS, &status);
-	/* A signal of its own came first: it is given back when the thread goes on. */
+	int err = wait_interrupted(t, &status);
+	/*
+	 * A signal of the program arrived first: it is delivered when the thread is
+	 * resumed.
+	 */
 	while (!err && status >> 16 != PTRACE_EVENT_STOP) {
 		ptrace(PTRACE_CONT, tid, NULL, WSTOPSIG(status));
-		err = wait_stop(tid, STOP_TIMEOUT_MS, &status);
+		err = wait_interrupted(t, &status);
 	}
 	if (!err)
-		err = save_all(t);
+		err = save_all(t, &look);
 	if (err)
 		ptrace(PTRACE_DETACH, tid, NULL, NULL);
 	return err;
 }
 
-/* On to the next entry or exit of a system call. */
+/* Resumes it until the next entry or exit of a system call. */
 static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *regs)
 {
 	int status;
@@ -161,7 +214,7 @@ static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *reg
 		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL))
 			return -errno;
 		int err = wait_stop(t->tid, CALL_TIMEOUT_MS, &status);
-		t->is_lost = err == -ETIMEDOUT;
+		t->is_lost = err == -ETIMEDOUT || err == -ECANCELED;
 		if (err)
 			return err;
 	} while (status >> 16 == PTRACE_EVENT_STOP); /* SIGSTOP: it stops after the call */
@@ -170,7 +223,9 @@ static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *reg
 	return WSTOPSIG(status) == SYSCALL_STOP ? 0 : -EFAULT; /* it crashed */
 }
 
-/* Registers before the mask: killed in between, the thread has both again when it is back. */
+/*
+ * Registers before the mask: if trapline is killed in between, the thread restores both.
+ */
 static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
 {
 	if (t->is_lost)
@@ -186,7 +241,7 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 {
 	struct user_regs_struct regs;
 
-	if (t->mapped && number != SYS_munmap)
+	if (t->mapped)
 		return_for_syscall(t, &regs);
 	else
 		return_on_own_stack(t, &regs);
@@ -205,65 +260,119 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 	return err ? err : (long)regs.rax;
 }
 
-static void unmap(struct held_thread *t)
+static void unmap_stack(struct held_thread *t)
 {
-	const uint64_t args[6] = { t->mapped, RETURN_BYTES + STACK_BYTES };
+	const uint64_t args[6] = { t->stack, STACK_BYTES };
 
 	held_syscall(t, SYS_munmap, args);
 }
 
-/* What was called goes on, and back by itself; what we mapped stays. */
+/* The called function continues and returns by itself; the mapping stays. */
 static void let_lost_go(struct held_thread *t)
 {
 	int status;
 
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-	if (!wait_stop(t->tid, STOP_TIMEOUT_MS, &status))
+	if (!wait_interrupted(t, &status))
 		ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+	call_resumed(t->pid, t->tid, &t->timeout);
+}
+
+static bool is_left_over(const siginfo_t *info)
+{
+	return info->si_signo == SIGTRAP &&
+	       (info->si_code == TRAP_PERF_CODE || info->si_code == SI_KERNEL);
+}
+
+static bool has_left_over(const struct held_thread *t)
+{
+	const struct __ptrace_peeksiginfo_args args = { .nr = PENDING_MAX };
+	siginfo_t pending[PENDING_MAX];
+	long n = t->saved_mask & TRAP_BIT ? 0 : ptrace(PTRACE_PEEKSIGINFO, t->tid, &args, pending);
+
+	while (n > 0 && !is_left_over(&pending[n - 1]))
+		n--;
+	return n > 0;
+}
+
+/*
+ * What ran in the thread may have been a tick of our events, and their handler would end the call that
+ * the thread goes on with. The registers are set: it stops again before its first instruction.
+ * Returns the signal to resume it with.
+ */
+static int drop_left_over(const struct held_thread *t)
+{
+	siginfo_t info;
+	int status;
+
+	if (!has_left_over(t) || ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
+	    wait_interrupted(t, &status) || status >> 16 == PTRACE_EVENT_STOP)
+		return 0;
+	if (!ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info) && is_left_over(&info))
+		return 0;
+	return WSTOPSIG(status);
 }
 
 void held_end(struct held_thread *t)
 {
 	struct iovec iov = { t->xstate, t->xstate_size };
 
-	/* First: killed after it is unmapped, nothing there would put it back. */
+	/* This comes first: once its registers are set, nothing in the target could restore it. */
 	if (t->errno_at && t->has_run && !t->is_lost)
 		pwrite(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at);
-	if (t->mapped && !t->is_lost)
-		unmap(t);
+	if (t->stack && !t->is_lost)
+		unmap_stack(t);
 	if (t->is_lost) {
 		let_lost_go(t);
 		return;
 	}
 	set_mask(t, t->saved_mask);
-	if (t->has_run) {
+	call_resume(t->pid, t->tid, &t->saved, &t->timeout);
+	if (t->has_run)
 		ptrace(PTRACE_SETREGSET, t->tid, NT_X86_XSTATE, &iov);
+	if (t->has_run || t->timeout.call)
 		ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved);
+	if (t->mapped)
+		return_free(t);
+	ptrace(PTRACE_DETACH, t->tid, NULL, t->has_run ? drop_left_over(t) : 0);
+	call_resumed(t->pid, t->tid, &t->timeout);
+}
+
+static long map(struct held_thread *t, size_t n, int protection)
+{
+	const uint64_t args[6] = { 0, n, (uint64_t)protection,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
+
+	return held_syscall(t, SYS_mmap, args);
+}
+
+/*
+ * The way back, once for a process: it stays for the next attach. Until it is there, a call that the
+ * kernel continues would end with EINTR, were trapline killed in just that moment.
+ */
+static int map_way_back(struct held_thread *t)
+{
+	if (!t->mapped && !return_find_free(t)) {
+		long at = map(t, RETURN_BYTES, PROT_READ | PROT_EXEC);
+
+		if (at < 0 && at > -4096)
+			return (int)at;
+		t->mapped = (uint64_t)at;
 	}
-	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+	return return_write(t);
 }
 
 static int map_stack(struct held_thread *t)
 {
-	const uint64_t map[6] = { 0, RETURN_BYTES + STACK_BYTES, PROT_READ | PROT_EXEC,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
+	int err = t->stack ? 0 : map_way_back(t);
 
-	if (t->stack)
-		return 0;
-	long at = t->mapped ? (long)t->mapped : held_syscall(t, SYS_mmap, map);
+	if (err || t->stack)
+		return err;
+	long at = map(t, STACK_BYTES, PROT_READ | PROT_WRITE);
 	if (at < 0 && at > -4096)
 		return (int)at;
-	t->mapped = (uint64_t)at;
-	int err = return_write(t);
-	if (err)
-		return err;
-	/* Never both writable and executable, which some systems forbid. */
-	const uint64_t protect[6] = { t->mapped + RETURN_BYTES, STACK_BYTES,
-				      PROT_READ | PROT_WRITE };
-	err = (int)held_syscall(t, SYS_mprotect, protect);
-	if (!err)
-		t->stack = t->mapped + RETURN_BYTES;
-	return err;
+	t->stack = (uint64_t)at;
+	return 0;
 }
 
 static uint64_t argument_at(const struct held_thread *t)
@@ -299,31 +408,42 @@ static int look_for_result(const struct held_thread *t, struct return_result *re
 		return -errno;
 	if (!WIFSTOPPED(status))
 		return -ESRCH;
-	/* SIGSTOP: it stops after the call. All else it was made to do by what it runs: it crashed. */
+	/*
+	 * SIGSTOP: it stops after the call. Each other signal is from the code that it
+	 * runs: it crashed.
+	 */
 	if (status >> 16 != PTRACE_EVENT_STOP)
 		return -EFAULT;
 	return ptrace(PTRACE_CONT, t->tid, NULL, NULL) ? -errno : -EAGAIN;
 }
 
-/* Nobody was stopped at each of its system calls, of which there may be ten thousand. */
+/*
+ * The thread does not stop at each of its system calls, of which there may be ten
+ * thousand.
+ */
 static int wait_for_result(struct held_thread *t, struct return_result *result)
 {
 	uint64_t end = now_ns() + (uint64_t)CALL_TIMEOUT_MS * 1000000;
 	struct timespec step = { 0, LOOK_NS };
 	int err;
 
-	while ((err = look_for_result(t, result)) == -EAGAIN && now_ns() < end)
+	while ((err = look_for_result(t, result)) == -EAGAIN && now_ns() < end && !held_is_over())
 		nanosleep(&step, NULL);
 	t->is_lost = err == -EAGAIN;
-	return t->is_lost ? -ETIMEDOUT : err;
+	if (t->is_lost)
+		return held_is_over() ? -ECANCELED : -ETIMEDOUT;
+	return err;
 }
 
-/* It has gone on: what it has now is what it shall get back. */
+/* It has continued: its registers of now are the ones to restore. */
 static int start_anew(struct held_thread *t)
 {
+	const struct call_look unknown = { .number = -1 };
+
 	t->has_run = false;
 	t->has_left = true;
-	int err = save_all(t);
+	call_resumed(t->pid, t->tid, &t->timeout);
+	int err = save_all(t, &unknown);
 	if (err)
 		return err;
 	if (t->errno_at && pread(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at) !=
@@ -332,14 +452,14 @@ static int start_anew(struct held_thread *t)
 	return return_write(t);
 }
 
-/* It waits for us; or it has waited long enough, and is back where it was. */
+/* It waits for trapline; or it waited long enough and has returned. */
 static int stop_again(struct held_thread *t)
 {
 	struct user_regs_struct regs;
 	int status;
 
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-	int err = wait_stop(t->tid, STOP_TIMEOUT_MS, &status);
+	int err = wait_interrupted(t, &status);
 	t->is_lost = err == -ETIMEDOUT;
 	if (!err && ptrace(PTRACE_GETREGS, t->tid, NULL, &regs))
 		err = -errno;
@@ -359,7 +479,7 @@ int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], 
 	if (pwrite(t->memory_fd, &returned, sizeof(returned), (off_t)result_at(t)) !=
 	    sizeof(returned))
 		return -EFAULT;
-	/* As before a call instruction: sp is a multiple of 16. */
+	/* sp is a multiple of 16, as before a call instruction. */
 	uint64_t sp = argument_at(t) - ROOT_BYTES;
 	return_for_call(t, function, sp, result_at(t), &regs);
 	regs.rbp = sp + ROOT_BYTES / 2;

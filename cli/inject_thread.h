@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* inject_thread.h - one thread of another process, held by ptrace(2) and made to run calls. */
+/*
+ * inject_thread.h - one thread of another process, stopped by ptrace(2) and made to run
+ * calls.
+ */
 #ifndef CLI_INJECT_THREAD_H
 #define CLI_INJECT_THREAD_H
 
+#include "cli/inject_call.h"
 #include "cli/inject_return.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +17,7 @@
 #include <sys/user.h>
 
 #define HELD_XSTATE_MAX 16384
+#define TRAP_BIT (1ull << (SIGTRAP - 1)) /* of SIGTRAP, in a signal mask */
 
 struct held_thread {
 	pid_t pid;
@@ -22,36 +28,53 @@ struct held_thread {
 	uint8_t xstate[HELD_XSTATE_MAX]; /* vector registers: a function may use them */
 	size_t xstate_size;
 	struct return_gadgets gadgets;
-	uint64_t mapped; /* of our own, in the target: RETURN_BYTES, then the stack; 0: nothing */
+	uint64_t mapped; /* in the target: RETURN_BYTES, see inject_return.h; 0: nothing */
 	uint64_t stack;	 /* 0: not there yet */
-	uint64_t errno_at; /* what calls change and get back; 0: not known yet */
+	uint64_t errno_at; /* calls change it, and it is restored; 0: not known yet */
 	int errno_saved;
-	bool has_run;  /* for us, and is not back */
+	struct call_timeout timeout; /* of the call that it is stopped in */
+	bool has_run;  /* it runs a call and has not returned */
 	bool is_lost;  /* a call did not return in time */
-	bool has_left; /* by itself, since we came so late: it stands where no call is safe */
+	bool has_left; /* it returned by itself, since trapline was late: no call is safe there */
 };
 
 /*
- * Runs act in a thread of its own; all below is called from there. At its end the kernel lets go of
- * what we have asked to stop and could not wait for.
+ * Runs act in a thread of its own, which makes all calls below. When that thread ends,
+ * the kernel resumes the threads that were asked to stop and did not stop in time.
  */
 void held_run(void (*act)(void *arg), void *arg);
-/* Stop the thread, and keep all it holds. 0 or -errno; -ETIMEDOUT: it has not stopped yet, try again. */
+/*
+ * All waits of this file end when is_over tells so; NULL: they end by their own limits. Then the thread
+ * in a call is lost, as after -ETIMEDOUT: it continues by itself when the call has returned.
+ */
+void held_until(bool (*is_over)(void));
+bool held_is_over(void);
+
+/*
+ * Stops the thread and saves its state. 0 or -errno; -ETIMEDOUT: it has not stopped yet,
+ * try again. -EBUSY: it is in a call that would end with a part of its work; it runs on.
+ */
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd);
 
-/* Put everything back and let it go on, a system call it was in too. A lost one does so by itself. */
+/*
+ * Restores everything and resumes the thread, also in a system call. A lost one does so
+ * by itself.
+ */
 void held_end(struct held_thread *t);
 
-/* A system call in the thread: its result, or -errno of what went wrong on our side. */
+/* Makes a system call in the thread. Its result, or -errno of what failed here. */
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 
 /*
- * A function in the thread, on a stack of our own. 0 or -errno; *result is its rax. -EINTR: after an
- * earlier one we were so late that it went on by itself.
+ * Calls a function in the thread, on a separate stack. 0 or -errno; *result is its rax.
+ * -EINTR: trapline was so late after an earlier call that the thread continued by itself.
  */
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result);
 
-/* Bytes for the calls' arguments: at most 4088, valid until the next. Returns their address. */
+/*
+ * Writes arguments for a call: at most 4088 bytes, valid until the next write. Returns
+ * their address.
+ */
 uint64_t held_write(struct held_thread *t, const void *bytes, size_t n);
 
 #endif

@@ -1,42 +1,53 @@
 // SPDX-License-Identifier: MIT
 /* main.c - the command `trapline`: finds the subcommand and runs it. */
 #include "cli/cmd.h"
+#include "cli/inherited.h"
+#include "cli/opts.h"
+#include "cli/terminal.h"
+#include "report/clean.h"
 #include "report/near.h"
 
 #include <trapline/trapline.h>
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *help;
+	const struct opt_syntax *syntax;
+	const char *help; /* NULL: an old name that is not listed */
 } commands[] = {
-	{ "break", cmd_break, "who calls a function, with what, and what comes of it" },
-	{ "check", cmd_check, "what this machine allows, and what each mechanism costs here" },
-	{ "throttle", cmd_throttle, "a program that keeps to a budget of CPU time or page faults" },
-	{ "race", cmd_race, "data races of a program, both sides caught in the act" },
-	{ "at", cmd_at, "an exact point of an execution: look, stop or signal there" },
-	{ "sweep", cmd_sweep, "a signal at every pass of a place: which ones break the program" },
-	{ "watch", cmd_watch, "who touches a variable of a running process, and how" },
-	{ "record", cmd_record, "the same, into a file" },
-	{ "report", cmd_report, "what is in such a file: text, JSON, flame graph, timeline, page" },
+	{ "watch", cmd_watch, &watch_syntax, "print each access to a variable" },
+	{ "break", cmd_break, &break_syntax, "print each call of functions or execution of lines" },
+	{ "record", cmd_record, &record_syntax, "write the hits of watch or break to a file" },
+	{ "report", cmd_report, &report_syntax, "show a recording: text, JSON, flame graph, page" },
+	{ "race", cmd_race, &race_syntax, "find data races in an unmodified program" },
+	{ "at", cmd_at, &at_syntax, "act at an exact point of an execution" },
+	{ "throttle", cmd_throttle, &throttle_syntax, "keep a program to a budget of CPU time or events" },
+	{ "check", cmd_check, &check_syntax, "report what works on this machine, and what it costs" },
+	{ "sweep", cmd_sweep, &at_syntax, NULL },
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 static void say(const char *command, const char *kind, const char *format, va_list args)
 {
+	const char *color = !terminal_has_color(STDERR_FILENO) ? "" : *kind ? "\033[1m" : "\033[1;31m";
 	char line[1024];
 
 	vsnprintf(line, sizeof(line), format, args);
-	/* Explanations come with line breaks; an error is one line. */
+	/* Explanations come with line breaks; an error is one line. Names of a target come, too. */
 	for (char *p = line; (p = strchr(p, '\n')) != NULL;)
 		*p = ' ';
-	fprintf(stderr, "trapline%s%s: %s%s\n", command ? " " : "", command ? command : "", kind,
-		line);
+	clean_text(line);
+	fprintf(stderr, "%strapline%s%s: %s%s%s\n", color, command ? " " : "",
+		command ? command : "", kind, *color ? "\033[0m" : "", line);
 }
 
 int cli_wrong(const char *command, const char *format, ...)
@@ -60,14 +71,30 @@ void cli_note(const char *command, const char *format, ...)
 
 static void print_help(FILE *f)
 {
-	fputs("usage: trapline COMMAND [OPTION...]\n\n"
-	      "Tells which code of which thread touches a piece of memory, at the moment it does.\n\n"
-	      "commands:\n", f);
+	bool has_color = terminal_has_color(fileno(f));
+
+	terminal_print(f, "usage: trapline COMMAND [OPTION...]\n\n"
+		       "Reports, in the thread that did it, each access to a variable, each call of a "
+		       "function and each data race of a running program, without stopping it.\n\n"
+		       "commands:", has_color);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fputs("\noptions:\n"
-	      "  -h, --help     this text; `trapline COMMAND --help` for a command\n"
-	      "  -V, --version  the version\n", f);
+		if (commands[i].help)
+			fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
+	fprintf(f, "  %-10s %s\n", "help", "print the options of a command: trapline help COMMAND");
+	terminal_print(f, "\noptions:\n"
+		       "  -h, --help     print this text\n"
+		       "  -V, --version  print the version\n\n"
+		       "examples:\n"
+		       "  trapline watch -p $(pidof redis-server) server.dirty --stack\n"
+		       "  trapline race -- ./program", has_color);
+}
+
+static const struct command *command_named(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (!strcmp(name, commands[i].name))
+			return &commands[i];
+	return NULL;
 }
 
 static int unknown_command(const char *name)
@@ -77,33 +104,91 @@ static int unknown_command(const char *name)
 
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		unsigned int score = near_score(name, commands[i].name);
-		if (score < best_score) {
+		if (commands[i].help && score < best_score) {
 			best_score = score;
 			best = commands[i].name;
 		}
 	}
 	if (best)
-		return cli_wrong(NULL, "no command '%s'; did you mean %s?", name, best);
-	return cli_wrong(NULL, "no command '%s'; see trapline --help", name);
+		return cli_wrong(NULL, "unknown command '%s'; did you mean %s?", name, best);
+	return cli_wrong(NULL, "unknown command '%s'; see trapline --help", name);
 }
 
-int main(int argc, char **argv)
+static int help(const char *name)
 {
-	if (argc < 2) {
-		print_help(stderr);
-		return CLI_USAGE;
+	const struct command *command = name ? command_named(name) : NULL;
+	char help_option[] = "--help";
+
+	if (name && !command)
+		return unknown_command(name);
+	if (command)
+		return command->run(2, (char *[]){ (char *)(uintptr_t)name, help_option, NULL });
+	print_help(stdout);
+	return CLI_OK;
+}
+
+/* For the completion scripts and the tests of the man pages. */
+static int dump_options(void)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++) {
+		if (!commands[i].help)
+			continue;
+		printf("command\t%s\t%s\n", commands[i].name, commands[i].help);
+		opts_dump(commands[i].syntax);
 	}
-	const char *name = argv[1];
-	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
-		print_help(stdout);
-		return CLI_OK;
-	}
+	return CLI_OK;
+}
+
+static void ignore(int number)
+{
+}
+
+/*
+ * A write to a closed pipe is then an error, after which losses are counted. A handler and not
+ * SIG_IGN, which a started program would inherit.
+ */
+static void catch_closed_pipes(void)
+{
+	const struct sigaction sa = { .sa_handler = ignore, .sa_flags = SA_RESTART };
+	struct sigaction old;
+
+	if (!sigaction(SIGPIPE, NULL, &old) && old.sa_handler == SIG_DFL)
+		sigaction(SIGPIPE, &sa, NULL);
+}
+
+/* What a command printed must have arrived. A reader that has seen enough needs no message. */
+static int check_output(const char *command, int status)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	if (!status && errno != EPIPE)
+		cli_wrong(command, "cannot write standard output: %s", strerror(errno ? errno : EIO));
+	return status ? status : CLI_NO;
+}
+
+static int run(const char *name, int argc, char **argv)
+{
+	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
+		return help(argv[2]);
 	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
 		printf("trapline %s\n", TRAPLINE_VERSION_STRING);
 		return CLI_OK;
 	}
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (!strcmp(name, commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	return unknown_command(name);
+	if (!strcmp(name, "--dump-options"))
+		return dump_options();
+	const struct command *command = command_named(name);
+	return command ? command->run(argc - 1, argv + 1) : unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+	inherited_note();
+	catch_closed_pipes();
+	if (argc < 2) {
+		print_help(stderr);
+		return CLI_USAGE;
+	}
+	const struct command *command = command_named(argv[1]);
+	return check_output(command ? command->name : NULL, run(argv[1], argc, argv));
 }

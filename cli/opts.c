@@ -3,6 +3,7 @@
 #include "cli/opts.h"
 
 #include "cli/cmd.h"
+#include "cli/terminal.h"
 #include "report/near.h"
 
 #include <ctype.h>
@@ -15,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 48 /* with aliases */
+#define SLICE_MAX_NS UINT64_C(1000000000)
 
 int opts_number(const char *text, int base, unsigned long long *out)
 {
@@ -33,29 +36,78 @@ int opts_number(const char *text, int base, unsigned long long *out)
 	return 0;
 }
 
-static int parse_seconds(const char *text, uint64_t *out)
+static int parse_time(const char *text, uint64_t *out)
 {
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = { { "", 1 },     { "s", 1 },   { "ms", 1e-3 }, { "us", 1e-6 },
+		      { "ns", 1e-9 }, { "m", 60 }, { "h", 3600 } };
 	char *end;
 
 	if (!isdigit((unsigned char)text[0]) && text[0] != '.')
 		return -1;
-	double seconds = strtod(text, &end);
-	if (!strcmp(end, "ms") || !strcmp(end, "us")) {
-		seconds /= *end == 'm' ? 1e3 : 1e6;
-		end += 2;
-	} else if (!strcmp(end, "s")) {
-		end++;
-	}
-	if (*end || end == text || !isfinite(seconds) || seconds <= 0 || seconds > 1e9)
+	double value = strtod(text, &end);
+	if (end == text || !isfinite(value))
 		return -1;
-	*out = (uint64_t)(seconds * 1e9);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		double seconds = value * units[i].seconds;
+		if (strcmp(end, units[i].unit) != 0)
+			continue;
+		if (seconds <= 0 || seconds > 1e9)
+			return -1;
+		*out = (uint64_t)(seconds * 1e9);
+		return 0;
+	}
+	return -1;
+}
+
+static int parse_percent(const char *text, double *out)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || (*end && strcmp(end, "%") != 0) || !isfinite(value) || value <= 0)
+		return -1;
+	*out = value;
 	return 0;
 }
 
 static int wrong_value(const struct opt_syntax *syntax, const struct opt *o, const char *text,
 		       const char *wanted)
 {
-	return cli_wrong(syntax->command, "--%s wants %s, not '%s'", o->name, wanted, text);
+	return cli_wrong(syntax->command, "invalid --%s '%s': expected %s", o->name, text, wanted);
+}
+
+/* What a choice stands for today; text itself if it has no older name. */
+static const char *current_value(const struct opt_syntax *syntax, const struct opt *o,
+				 const char *text)
+{
+	size_t n = strlen(o->name);
+
+	for (size_t i = 0; i < syntax->alias_count; i++) {
+		const struct opt_alias *a = &syntax->aliases[i];
+		if (a->name && !strncmp(a->name, o->name, n) && a->name[n] == '=' &&
+		    !strcmp(a->name + n + 1, text))
+			return a->means;
+	}
+	return text;
+}
+
+static int choice_set(const struct opt_syntax *syntax, const struct opt *o, const char *text,
+		      const char **out)
+{
+	const char *value = current_value(syntax, o, text);
+	size_t n = strlen(value);
+
+	for (const char *p = o->argument; n && (p = strstr(p, value)); p++) {
+		bool begins = p == o->argument || p[-1] == '|';
+		if (begins && (p[n] == '|' || !p[n])) {
+			*out = value;
+			return 0;
+		}
+	}
+	return wrong_value(syntax, o, text, o->argument);
 }
 
 static int list_add(const struct opt_syntax *syntax, const struct opt *o, const char *text,
@@ -86,16 +138,31 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		return list_add(syntax, o, text, member);
 	case OPT_COUNT:
 		if (opts_number(text, 10, &number))
-			return wrong_value(syntax, o, text, "a whole number");
+			return wrong_value(syntax, o, text, "a whole number (example: 10)");
 		*(uint64_t *)member = number;
 		return 0;
-	case OPT_SECONDS:
-		if (parse_seconds(text, member))
-			return wrong_value(syntax, o, text, "seconds, such as 10 or 0.5, or 20ms");
+	case OPT_TIME:
+		if (parse_time(text, member))
+			return wrong_value(syntax, o, text,
+					   "a time (examples: 10 for seconds, 0.5, 20ms, 5m)");
+		return 0;
+	case OPT_SLICE:
+		if (parse_time(text, member) || *(uint64_t *)member > SLICE_MAX_NS)
+			return wrong_value(syntax, o, text,
+					   "a time of at most 1s (example: 10ms)");
+		return 0;
+	case OPT_CHOICE:
+		return choice_set(syntax, o, text, member);
+	case OPT_PERCENT:
+		if (parse_percent(text, member))
+			return wrong_value(syntax, o, text, "a percentage (example: 2%)");
 		return 0;
 	case OPT_PID:
 		if (opts_number(text, 10, &number) || !number || number > INT_MAX)
-			return wrong_value(syntax, o, text, "a process id");
+			return wrong_value(syntax, o, text, "a process id (example: 4711)");
+		if (*(pid_t *)member && *(pid_t *)member != (pid_t)number)
+			return cli_wrong(syntax->command, "--%s is given twice, %d and %llu: give one "
+					 "process", o->name, *(pid_t *)member, number);
 		*(pid_t *)member = (pid_t)number;
 		return 0;
 	}
@@ -107,82 +174,198 @@ static bool is_optional(const struct opt *o)
 	return o->argument && o->argument[0] == '[';
 }
 
+#define LONG_BASE 256 /* getopt returns this plus the index of an option */
+
+static const struct opt *option_named(const struct opt_syntax *syntax, const char *name)
+{
+	for (size_t i = 0; i < syntax->count; i++)
+		if (!strcmp(syntax->options[i].name, name))
+			return &syntax->options[i];
+	return NULL;
+}
+
+/* What getopt returned, or NULL. */
+static const struct opt *option_of(const struct opt_syntax *syntax, int c)
+{
+	if (c >= LONG_BASE)
+		return &syntax->options[c - LONG_BASE];
+	for (size_t i = 0; c && i < syntax->count; i++)
+		if (syntax->options[i].letter == c)
+			return &syntax->options[i];
+	for (size_t i = 0; c && i < syntax->alias_count; i++)
+		if (syntax->aliases[i].letter == c)
+			return option_named(syntax, syntax->aliases[i].means);
+	return NULL;
+}
+
+#define LEFT_MIN 16
+#define LEFT_MAX 26 /* a longer one has a line of its own */
+
+/* `-o, --output FILE`. Returns its width. */
+static int left_text(const struct opt *o, char *text, size_t n)
+{
+	char letter[8] = "    ";
+
+	if (o->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	return snprintf(text, n, "%s--%s%s%s", letter, o->name,
+			o->argument && !is_optional(o) ? " " : "", o->argument ? o->argument : "");
+}
+
+static int left_width(const struct opt_syntax *syntax)
+{
+	int most = LEFT_MIN;
+	char text[96];
+
+	for (size_t i = 0; i < syntax->count; i++) {
+		int width = left_text(&syntax->options[i], text, sizeof(text));
+		if (width > most && width <= LEFT_MAX)
+			most = width;
+	}
+	return most;
+}
+
+static void print_option(const struct opt *o, int width)
+{
+	char left[96];
+
+	if (left_text(o, left, sizeof(left)) > width)
+		printf("  %s\n  %-*s  ", left, width, "");
+	else
+		printf("  %-*s  ", width, left);
+	terminal_wrap(stdout, o->help, width + 4);
+}
+
 static void print_help(const struct opt_syntax *syntax)
 {
-	printf("usage: trapline %s %s\n\n%s\n\noptions:\n", syntax->command, syntax->usage,
-	       syntax->about);
+	bool has_color = terminal_has_color(STDOUT_FILENO);
+	int width = left_width(syntax);
+	char usage[1024];
+
+	snprintf(usage, sizeof(usage), "usage: trapline %s %s", syntax->command, syntax->usage);
+	terminal_print(stdout, usage, has_color);
+	putchar('\n');
+	terminal_print(stdout, syntax->about, has_color);
+	putchar('\n');
+	terminal_print(stdout, "options:", has_color);
+	for (size_t i = 0; i < syntax->count; i++)
+		print_option(&syntax->options[i], width);
+	printf("  %-*s  print this text\n", width, "-h, --help");
+	if (syntax->tail) {
+		putchar('\n');
+		terminal_print(stdout, syntax->tail, has_color);
+	}
+}
+
+static int unknown_letter(const struct opt_syntax *syntax, char letter)
+{
+	const struct opt *like = NULL;
+
 	for (size_t i = 0; i < syntax->count; i++) {
 		const struct opt *o = &syntax->options[i];
-		char left[64];
-		char letter[8] = "    ";
-		if (o->letter)
-			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-		snprintf(left, sizeof(left), "%s--%s%s%s", letter, o->name,
-			 o->argument && !is_optional(o) ? " " : "", o->argument ? o->argument : "");
-		/* A long one has a line of its own. */
-		if (strlen(left) > 24)
-			printf("  %s\n  %-24s %s\n", left, "", o->help);
-		else
-			printf("  %-24s %s\n", left, o->help);
+
+		if (o->letter && tolower(o->letter) == tolower(letter))
+			return cli_wrong(syntax->command, "unknown option '-%c'; did you mean -%c "
+					 "(--%s)?", letter, o->letter, o->name);
+		if (!o->letter && o->name[0] == tolower(letter) && !like)
+			like = o;
 	}
-	printf("  %-24s %s\n", "-h, --help", "this text");
-	if (syntax->tail)
-		printf("\n%s\n", syntax->tail);
+	if (like)
+		return cli_wrong(syntax->command, "unknown option '-%c'; did you mean --%s?", letter,
+				 like->name);
+	return cli_wrong(syntax->command, "unknown option '-%c'; see trapline %s --help", letter,
+			 syntax->command);
+}
+
+/* Names that begin with this one, as `--stack or --stop`. Returns how many. */
+static size_t names_that_begin(const struct opt_syntax *syntax, const char *name, char *text,
+			       size_t size)
+{
+	size_t used = 0;
+	size_t found = 0;
+
+	for (size_t i = 0; i < syntax->count && used < size; i++)
+		if (!strncmp(syntax->options[i].name, name, strlen(name)))
+			used += (size_t)snprintf(text + used, size - used, "%s--%s",
+						 found++ ? " or " : "", syntax->options[i].name);
+	return found;
 }
 
 static int wrong_option(const struct opt_syntax *syntax, const char *arg)
 {
-	const char *best = NULL;
-	unsigned int best_score = NEAR_NOT;
+	const char *names[1];
+	struct near_list near = { .names = names, .max = 1 };
+	char begun[256] = "";
 	char name[64];
 
 	if (strncmp(arg, "--", 2) != 0)
-		return cli_wrong(syntax->command, "no option '-%c'; see trapline %s --help",
-				 optopt ? optopt : '?', syntax->command);
+		return unknown_letter(syntax, (char)optopt);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-	for (size_t i = 0; i < syntax->count; i++) {
-		unsigned int score = near_score(name, syntax->options[i].name);
-		if (score < best_score) {
-			best_score = score;
-			best = syntax->options[i].name;
-		}
-	}
-	if (best)
-		return cli_wrong(syntax->command, "no option '--%s'; did you mean --%s?", name,
-				 best);
-	return cli_wrong(syntax->command, "no option '--%s'; see trapline %s --help", name,
+	if (option_of(syntax, optopt))
+		return cli_wrong(syntax->command, "--%s takes no value", name);
+	if (names_that_begin(syntax, name, begun, sizeof(begun)))
+		return cli_wrong(syntax->command, "ambiguous option '--%s': write %s", name, begun);
+	near.wanted = name;
+	for (size_t i = 0; i < syntax->count; i++)
+		near_add(&near, syntax->options[i].name);
+	/* Of few letters two wrong ones are another word. */
+	if (near.count && 3 * near.scores[0] <= strlen(name) + 1)
+		return cli_wrong(syntax->command, "unknown option '--%s'; did you mean --%s?", name,
+				 names[0]);
+	return cli_wrong(syntax->command, "unknown option '--%s'; see trapline %s --help", name,
 			 syntax->command);
 }
 
-/* getopt's view of the table. Long options return their index + 256, and so do letters. */
+static int argument_of(const struct opt *o)
+{
+	return is_optional(o) ? optional_argument : o->argument ? required_argument : no_argument;
+}
+
+static char *add_letter(char *shorts, char letter, const struct opt *o)
+{
+	if (!letter)
+		return shorts;
+	*shorts++ = letter;
+	if (o->argument)
+		*shorts++ = ':';
+	return shorts;
+}
+
+/* getopt's view of the table. */
 static void make_getopt(const struct opt_syntax *syntax, struct option *longs, char *shorts)
 {
 	*shorts++ = ':'; /* a missing argument returns ':' */
 	for (size_t i = 0; i < syntax->count; i++) {
 		const struct opt *o = &syntax->options[i];
-		int argument = is_optional(o) ? optional_argument :
-			       o->argument    ? required_argument :
-						no_argument;
-		longs[i] = (struct option){ o->name, argument, NULL, 256 + (int)i };
-		if (!o->letter)
-			continue;
-		*shorts++ = o->letter;
-		if (o->argument)
-			*shorts++ = ':';
+		*longs++ = (struct option){ o->name, argument_of(o), NULL, LONG_BASE + (int)i };
+		shorts = add_letter(shorts, o->letter, o);
 	}
-	longs[syntax->count] = (struct option){ "help", 0, NULL, 'h' };
-	longs[syntax->count + 1] = (struct option){ 0 };
+	for (size_t i = 0; i < syntax->alias_count; i++) {
+		const struct opt_alias *a = &syntax->aliases[i];
+		const struct opt *o = option_named(syntax, a->means);
+		if (!o)
+			continue; /* an old value, see current_value() */
+		if (a->name)
+			*longs++ = (struct option){ a->name, argument_of(o), NULL,
+						    LONG_BASE + (int)(o - syntax->options) };
+		shorts = add_letter(shorts, a->letter, o);
+	}
+	*longs++ = (struct option){ "help", 0, NULL, 'h' };
+	*longs = (struct option){ 0 };
 	strcpy(shorts, "h");
 }
 
-static const struct opt *option_of(const struct opt_syntax *syntax, int c)
+/* `-json` is letters to getopt: -j -s -o n. */
+static int words_check(const struct opt_syntax *syntax, int argc, char **argv)
 {
-	if (c >= 256)
-		return &syntax->options[c - 256];
-	for (size_t i = 0; i < syntax->count; i++)
-		if (syntax->options[i].letter == c)
-			return &syntax->options[i];
-	return NULL;
+	for (int i = 1; i < argc; i++) {
+		const char *name = argv[i][0] == '-' ? argv[i] + 1 : "";
+
+		if (strlen(name) > 2 && (option_named(syntax, name) || !strcmp(name, "help")))
+			return cli_wrong(syntax->command, "unknown option '%s'; did you mean -%s?",
+					 argv[i], argv[i]);
+	}
+	return CLI_OK;
 }
 
 int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings,
@@ -193,6 +376,9 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 	int c;
 
 	make_getopt(syntax, longs, shorts);
+	*status = words_check(syntax, argc, argv);
+	if (*status)
+		return -1;
 	opterr = 0;
 	optind = 0;
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -203,7 +389,7 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 			return -1;
 		}
 		if (c == ':') {
-			*status = cli_wrong(syntax->command, "%s wants a value", argv[optind - 1]);
+			*status = cli_wrong(syntax->command, "%s needs a value", argv[optind - 1]);
 			return -1;
 		}
 		if (!o) {
@@ -215,4 +401,20 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 			return -1;
 	}
 	return optind;
+}
+
+void opts_dump(const struct opt_syntax *syntax)
+{
+	static const char *const kinds[] = {
+		[OPT_FLAG] = "flag",	 [OPT_STRING] = "string", [OPT_LIST] = "list",
+		[OPT_COUNT] = "count",	 [OPT_TIME] = "time",	  [OPT_PID] = "pid",
+		[OPT_CHOICE] = "choice", [OPT_PERCENT] = "percent", [OPT_SLICE] = "time",
+	};
+
+	for (size_t i = 0; i < syntax->count; i++) {
+		const struct opt *o = &syntax->options[i];
+		const char letter[] = { o->letter ? o->letter : '-', '\0' };
+		printf("option\t%s\t%s\t%s\t%s\t%s\t%s\n", syntax->command, o->name, letter,
+		       kinds[o->kind], o->argument ? o->argument : "-", o->help);
+	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * opts.h - the options of a command as one table, from which parsing and --help are made.
+ * opts.h - the options of a command as one table. Parsing, --help, the completion scripts and the
+ * comparison with the man pages are made from it.
  */
 #ifndef CLI_OPTS_H
 #define CLI_OPTS_H
@@ -12,8 +13,11 @@ enum opt_kind {
 	OPT_STRING,  /* const char *: points into argv */
 	OPT_LIST,    /* struct opt_list: may be given more than once */
 	OPT_COUNT,   /* uint64_t: decimal */
-	OPT_SECONDS, /* uint64_t: nanoseconds from seconds, fractions allowed, or from `20ms` */
-	OPT_PID,     /* pid_t: at least 1 */
+	OPT_TIME,    /* uint64_t: nanoseconds, from `10`, `0.5`, `20ms`, `1m`; without a unit: seconds */
+	OPT_SLICE,   /* the same, at most 1 s: `10` was meant to be 10ms */
+	OPT_PID,     /* pid_t: at least 1, and given once */
+	OPT_CHOICE,  /* const char *: one of the words of `argument`, which '|' separates */
+	OPT_PERCENT, /* double: above 0, from `2%` or `2` */
 };
 
 struct opt {
@@ -21,9 +25,19 @@ struct opt {
 	char letter; /* 0: none */
 	enum opt_kind kind;
 	size_t offset; /* of the member in the command's settings */
-	/* How --help calls it; NULL for a flag. "[=WORD]": may be left out, the string is then empty. */
+	/* Its name in --help; NULL for a flag. "[=WORD]": may be left out, the string is then empty. */
 	const char *argument;
 	const char *help;
+};
+
+/*
+ * An old name of an option, accepted in silence: a word, a letter, or both. "as=jsonl" is an old
+ * value of the choice --as; `means` is then the value of today.
+ */
+struct opt_alias {
+	const char *name; /* NULL: none */
+	char letter;	  /* 0: none */
+	const char *means;
 };
 
 #define OPT_LIST_MAX 32
@@ -40,7 +54,19 @@ struct opt_syntax {
 	const char *tail;  /* printed after the options; NULL: nothing */
 	const struct opt *options;
 	size_t count;
+	const struct opt_alias *aliases;
+	size_t alias_count;
 };
+
+/* Each command's table. */
+extern const struct opt_syntax at_syntax;
+extern const struct opt_syntax break_syntax;
+extern const struct opt_syntax check_syntax;
+extern const struct opt_syntax race_syntax;
+extern const struct opt_syntax record_syntax;
+extern const struct opt_syntax report_syntax;
+extern const struct opt_syntax throttle_syntax;
+extern const struct opt_syntax watch_syntax;
 
 /*
  * Parse argv into *settings. Options may stand anywhere before "--", which must have been cut
@@ -49,6 +75,9 @@ struct opt_syntax {
  */
 int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings,
 	       int *status);
+
+/* The options one a line, for programs: `option`, command, name, letter, kind, argument, help. */
+void opts_dump(const struct opt_syntax *syntax);
 
 /* Number from text, whole; base 0 takes 0x too. 0 or -1. */
 int opts_number(const char *text, int base, unsigned long long *out);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * pace.c - a storm of hits must not drown the target.
+ * pace.c - limits the rate of hits, so that a hot variable does not slow the target down.
  *
- * Time is cut into windows; a window that used up its hits ends disarmed. Records that were
- * already on their way when we disarm count too, and are paid for by a longer pause. Hits in a
- * pause are not seen: how long they were is said in the summary.
+ * Each window of time has a budget of hits. When it is used up, the events are disabled until the
+ * window ends. Records that were already in the buffer count too and make the pause longer. Hits in a
+ * pause are not seen; the summary reports how long the pauses were.
  */
 #include "cli/pace.h"
 
@@ -34,7 +34,7 @@ void pace_start(struct pace *p, struct trapline_event *const *events, size_t eve
 	p->window_end_ns = now_ns() + WINDOW_NS;
 }
 
-/* Windows that passed pay for their hits; what is beyond stays as a debt for the next ones. */
+/* Each window that passed adds its budget. Hits beyond it are charged to the next windows. */
 static void roll(struct pace *p, uint64_t now)
 {
 	if (now < p->window_end_ns)

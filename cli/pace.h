@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pace.h - keeps the hits per second under a limit, by pausing the events. */
+/* pace.h - keeps the hits per second below a limit, by pausing the events. */
 #ifndef CLI_PACE_H
 #define CLI_PACE_H
 
@@ -20,7 +20,7 @@ struct pace {
 void pace_start(struct pace *p, struct trapline_event *const *events, size_t event_count,
 		uint64_t max_rate);
 void pace_hit(struct pace *p);
-/* To be called often. Returns the milliseconds after which it wants to be called again. */
+/* Call this often. Returns the milliseconds until the next call is needed. */
 int pace_tick(struct pace *p);
 /* Disables the events for good. */
 void pace_end(struct pace *p);

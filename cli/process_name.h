@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* process_name.h - stands in a recording, where there is no process to ask. */
+/* process_name.h - the name of a process, for recordings and messages. */
 #ifndef CLI_PROCESS_NAME_H
 #define CLI_PROCESS_NAME_H
+
+#include "report/clean.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
 
-/* Empty when it cannot be read. */
+/* The name is empty when it cannot be read. */
 static inline void process_name(pid_t pid, char *name, size_t n)
 {
 	char path[64];
@@ -17,6 +19,7 @@ static inline void process_name(pid_t pid, char *name, size_t n)
 	if (!f || !fgets(name, (int)n, f))
 		name[0] = 0;
 	name[strcspn(name, "\n")] = 0;
+	clean_text(name);
 	if (f)
 		fclose(f);
 }

@@ -3,9 +3,11 @@
 #ifndef CLI_RACE_H
 #define CLI_RACE_H
 
+#include "cli/agent_start.h"
 #include "cli/inject.h"
 #include "cli/opts.h"
 #include "cli/race_cpus.h"
+#include "cli/race_members.h"
 #include "cli/race_ticks.h"
 #include "cli/race_vary.h"
 #include "report/race.h"
@@ -15,12 +17,11 @@
 #include <sys/types.h>
 
 struct race_cli_settings {
-	const char *overhead; /* as given: 2% */
+	double overhead; /* percent; 0: the default */
 	const char *grade;
-	const char *delay;
 	const char *output;
+	uint64_t frames; /* of each stack, in text; 0: all */
 	uint64_t error_exitcode;
-	const char *time; /* as given */
 	uint64_t until_covered;
 	int json;
 	const char *as; /* text, json or sarif */
@@ -33,57 +34,71 @@ struct race_cli_settings {
 	int sweep;
 	int heap;
 	const char *replay; /* a fingerprint */
-	const char *from;
+	const char *input;  /* a file of JSON lines that has that race */
+	int verbose;
 	struct opt_list vary;
-	pid_t pid; /* of a process that runs already; 0: the command */
-	uint64_t for_ns;
+	pid_t pid;	 /* a running process; 0: the command */
+	uint64_t for_ns; /* 0: not given */
 	char **command;
 	char program[256]; /* what is searched, for the reader */
 	uint64_t budget_ppm;
-	uint64_t delay_ns;
-	uint64_t time_ns;
+	uint64_t delay_ns; /* 0: adaptive */
+	uint64_t time_ns;  /* after which a sweep or a replay starts no new run */
 	enum race_grade grade_max;
 };
 
-/* In that time a thread that runs has ticked, and ended the search. */
+/* Options into settings. 0, -1 after --help, or an exit status, line printed. */
+int race_settings_read(struct race_cli_settings *set, int argc, char **argv);
+
+/* Within this time a running thread gets a sample, and ends the search. */
 #define RACE_LAST_TICK_MS 100
 
-/* race_start.c: the shared region, and a command with the agent in it. */
+/* race_start.c: the shared region, and the start of a command with the agent. */
 struct race_run {
 	struct race_region *region;
-	int region_fd;
+	struct agent_region memory; /* the same */
 	pid_t pid;
 	struct race_ticks ticks;
 	struct race_cpus cpus;
-	uint64_t fast_until_ns;	 /* ticks come more often: processes have begun */
+	struct race_members members;
+	uint64_t began; /* the command of this run, in ticks since the machine started */
+	uint64_t fast_until_ns; /* samples come more often: processes have begun */
 	uint64_t known_processes;
 	/* Of a process that ran already: */
 	int memory_fd;
-	int hangup_fd;	  /* it is told when this is closed: see record/race.h; -1: none */
+	int hangup_fd; /* the process gets a signal when this is closed: see record/race.h; -1: none */
 	uint64_t probe;	  /* is mapped as long as it is the same program */
-	struct inject_masked *unblocked; /* threads that had SIGTRAP blocked before us */
+	bool was_stopped; /* by a signal or a debugger, when the search began or ended */
+	struct inject_masked
+		*unblocked; /* threads that had SIGTRAP blocked before the search */
 	size_t unblocked_count;
+	uint32_t masked_count; /* threads that had SIGTRAP blocked before */
 };
 
 /* Each returns 0 or an exit status, line printed. */
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
-/* Fast ticks while processes are young: they find what only a short program does. */
+/* The search ends in all processes of the command, and the processes continue. */
+void race_command_leave(struct race_run *run);
+/* More samples while processes are young: they find what only a short program does. */
 void race_pace(const struct race_cli_settings *set, struct race_run *run);
-/* How often ticks come: enough for the stalls that the budget pays for, and no more. */
+/* The rate of samples: enough for the stalls that the budget pays for. */
 void race_ticks_settle(struct race_run *run);
-/* Watches on the CPUs, if they can be had: after the ticks. */
+/* Opens events of the CPUs if possible; after the clocks. */
 void race_cpus_settle(struct race_run *run);
 /* Is there a process of any run that has not ended? */
 bool race_others_search(const struct race_run *run);
-/* To all processes of this run that the agent is in, but the command itself. */
+/* To all processes of this run that have the agent, except the command itself. The kernel says which. */
 void race_others_signal(const struct race_run *run, int signal);
-/* Tell the processes that somebody is still there. */
+/* Shows the processes that trapline still runs. */
 void race_look(struct race_run *run);
-/* With one CPU little is found: say so. pid: whose threads; for a command ours, which it inherits. */
+/*
+ * Prints a note if only one CPU is available. pid: the process; for a command this one,
+ * which it inherits from.
+ */
 void race_note_cpus(pid_t pid);
-/* Is there anything to be found by this command on this machine? 0 or an exit status, line printed. */
+/* Can this command be searched on this machine? 0 or an exit status, line printed. */
 int race_command_check(const struct race_cli_settings *set);
 
 /*
@@ -110,12 +125,12 @@ struct race_replay_run {
 	uint64_t last_run;  /* of them; they count from 1 */
 };
 int race_replay_open(struct race_cli_settings *set, struct race_replay_run *replay);
-/* Which places are armed; after the region is there. */
+/* Sets which sites are armed; after the region exists. */
 int race_replay_arm(const struct race_cli_settings *set, struct race_replay_run *replay,
 		    struct race_region *region);
 /* At the end of a run: has the race been seen? */
 bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r, uint64_t run);
-/* After it: a place where nothing could be trapped, in another build, becomes all of its function. */
+/* After it: if no access was trapped at a line of another build, its function is used. */
 void race_replay_widen(struct race_replay_run *replay, struct race_region *region);
 void race_replay_text(const struct race_replay_run *replay, const struct race_region *region,
 		      const struct race_totals *t, FILE *f);
@@ -147,10 +162,14 @@ void race_policy_close(struct race_policy *policy);
 struct race_end {
 	const struct race_totals *totals;
 	uint64_t wall_s;  /* since 1970, now */
-	int child_status; /* as waitpid() tells */
+	int child_status; /* as waitpid() gives it */
+	bool is_running;  /* the program is: it has no exit status yet */
 	const char *blind; /* why nothing could be searched, or NULL */
 };
-/* --as sarif, to out; and --sarif and --baseline, to their files. Notes are printed. 0 or CLI_NO. */
+/*
+ * Writes --as sarif to out, and --sarif and --baseline to their files. Prints notes. 0 or
+ * CLI_NO.
+ */
 int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
 		    const struct race_end *end, FILE *out);
 

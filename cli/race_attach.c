@@ -2,9 +2,10 @@
 /*
  * race_attach.c - `trapline race -p`: a process that runs already.
  *
- * The agent is loaded into it and opens its events in all threads; nobody is stopped but one thread,
- * for some milliseconds. However we end, the process ends the search by itself: a thread that
- * finds at its next tick that we are done, or gone, takes everything away.
+ * The agent is loaded into the process and opens its events in all threads. One thread is
+ * stopped for some milliseconds, the others run on. The process ends the search by
+ * itself, however trapline ends: a thread whose next sample finds that trapline is done,
+ * or gone, removes everything.
  */
 #include "cli/agent_start.h"
 #include "cli/clock.h"
@@ -15,6 +16,7 @@
 
 #include <trapline/trapline.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,45 +69,55 @@ int race_price(uint64_t *trap_ns)
 	trapline_event_close(ev);
 	trapline_close(self);
 	if (err)
-		return cli_wrong(COMMAND, "nothing could be found here, since no hardware breakpoint "
-				 "can be had: %s", why);
+		return cli_wrong(COMMAND,
+				 "cannot search: no hardware breakpoint is available: %s",
+				 why);
 	if (!hits)
-		return cli_wrong(COMMAND, "nothing could be found here: a breakpoint was set and did "
-				 "not stop anybody; see `trapline check`");
+		return cli_wrong(COMMAND,
+				 "cannot search: a hardware breakpoint did not fire; see "
+				 "`trapline check`");
 	*trap_ns = best;
 	return CLI_OK;
 }
 
-static int say_no_room(const char *what, const struct race_process *row, pid_t pid)
+static int say_step(const struct race_process *row, pid_t pid)
 {
-	if (row->step == RACE_STEP_BREAK || row->step == RACE_STEP_WATCH) {
-		if (row->error == -ENOSPC)
-			return cli_wrong(COMMAND, "process %d: all debug registers of one of its threads "
-					 "are taken: x86-64 has 4, held by a debugger or another trapline "
-					 "(trapline watch, break, race) or perf record -e mem:. End one of "
-					 "them", pid);
-	}
+	bool is_register = row->step == RACE_STEP_BREAK || row->step == RACE_STEP_WATCH;
+
+	if (is_register && row->error == -ENOSPC)
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: all 4 debug registers of one of its "
+			"threads are taken; end the debugger, trapline or perf that uses them",
+			pid);
 	if (row->step == RACE_STEP_DESCRIPTORS)
-		return cli_wrong(COMMAND, "process %d: its hard limit of descriptors is lower than its "
-				 "threads need, 5 each: raise it (prlimit --nofile)", pid);
-	return cli_wrong(COMMAND, "process %d cannot be searched: %s: %s", pid, what,
-			 strerror(-row->error));
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: its hard limit of file descriptors is "
+			"too low, 5 per thread are needed; raise it with prlimit --nofile",
+			pid);
+	return cli_wrong(COMMAND, "cannot search process %d: %s: %s", pid,
+			 race_step_names[row->step], strerror(-row->error));
 }
 
 static int say_refusal(const struct race_run *run, int result)
 {
-	const struct race_process *row = &run->region->processes[0];
+	struct race_process copy = run->region->processes[0];
+	const struct race_process *row = &copy; /* the process can change its own meanwhile */
 
 	if (result == -EBUSY)
-		return cli_wrong(COMMAND, "process %d is being searched by another trapline race: end "
-				 "that one first", run->pid);
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: another trapline race searches it; "
+			"end that one first",
+			run->pid);
 	if (row->step && row->step < RACE_STEPS)
-		return say_no_room(race_step_names[row->step], row, run->pid);
-	return cli_wrong(COMMAND, "process %d: the agent could not begin: %s", run->pid,
-			 strerror(-result));
+		return say_step(row, run->pid);
+	return cli_wrong(COMMAND, "cannot search process %d: the agent did not start: %s",
+			 run->pid, strerror(-result));
 }
 
-/* What can be known before anything is loaded. */
+/* Checks that need nothing loaded into the process. */
 static int check_process(pid_t pid)
 {
 	char path[64];
@@ -113,8 +126,11 @@ static int check_process(pid_t pid)
 	if (kill(pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", pid);
 	if (program_is_go(path))
-		return cli_wrong(COMMAND, "process %d is written in Go, whose runtime takes all signals "
-				 "for its own: build it with -race instead", pid);
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: it is a Go program, whose runtime "
+			"handles all signals; build it with -race instead",
+			pid);
 	return CLI_OK;
 }
 
@@ -135,40 +151,117 @@ static uint64_t first_mapping(pid_t pid)
 	return program_mapping(pid, NULL, 0, &start, &end) ? start : 0;
 }
 
+/*
+ * For the agent: a SIGTRAP that is sent to one of these threads shall not run a handler. The count is
+ * kept here, since the process can write to the other.
+ */
+static void note_blocked(struct race_run *run)
+{
+	struct race_region *region = run->region;
+	uint32_t count = 0;
+	char path[32];
+	char text[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", run->pid);
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		int tid = atoi(entry->d_name);
+
+		if (tid <= 0 || count == RACE_MASKED ||
+		    !program_status(run->pid, tid, "SigBlk", text, sizeof(text)))
+			continue;
+		uint64_t mask = strtoull(text, NULL, 16);
+		if (mask >> (SIGTRAP - 1) & 1)
+			region->masked[count++] =
+				(struct race_masked){ .tid = tid, .mask = mask };
+	}
+	region->masked_count = run->masked_count = count;
+	if (dir)
+		closedir(dir);
+}
+
+/* Once the agent handles SIGTRAP there. */
 static void unblock(struct race_run *run)
 {
 	int n = 0;
 
 	run->unblocked = calloc(INJECT_THREADS_MAX, sizeof(*run->unblocked));
-	if (run->unblocked)
+	if (run->unblocked && run->masked_count < RACE_MASKED)
 		n = inject_unblock_trap(run->pid, run->unblocked, INJECT_THREADS_MAX);
 	run->unblocked_count = n > 0 ? (size_t)n : 0;
 }
 
-/* It is told of our end by a pipe that has no other reader. */
-static void hold_pipe(struct race_run *run)
+/*
+ * A copy of the descriptor that the process names, if it is of a pipe without a name: such a pipe can
+ * be opened once more without any effect on others, whatever the process means by the number.
+ */
+static int copy_pipe(pid_t pid, int number)
 {
 	struct stat st;
 	char path[64];
+	char name[32] = "";
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", run->pid, run->region->hangup_fd);
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	if (pidfd >= 0)
+		close(pidfd);
+	if (fd < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!fstat(fd, &st) && S_ISFIFO(st.st_mode) && readlink(path, name, sizeof(name) - 1) > 0 &&
+	    !strncmp(name, "pipe:[", 6))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The kernel signals the end of trapline by a pipe that has no other reader. */
+static void hold_pipe(struct race_run *run)
+{
+	char path[64];
+	int copy = copy_pipe(run->pid, __atomic_load_n(&run->region->hangup_fd, __ATOMIC_RELAXED));
+
+	run->hangup_fd = -1;
+	if (copy < 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", copy);
 	run->hangup_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (run->hangup_fd >= 0 && (fstat(run->hangup_fd, &st) || !S_ISFIFO(st.st_mode))) {
-		close(run->hangup_fd);
-		run->hangup_fd = -1;
-	}
+	close(copy);
+}
+
+/* Of the process: who started it, which decides who may send it a signal. */
+static uid_t user_of(pid_t pid)
+{
+	char text[128];
+
+	return program_status(pid, pid, "Uid", text, sizeof(text)) ?
+		       (uid_t)strtoul(text, NULL, 10) :
+		       getuid();
 }
 
 static int begin_ticks(struct race_run *run)
 {
-	const struct race_region *region = run->region;
+	const struct race_settings *set = &run->region->settings;
 
 	hold_pipe(run);
-	if (!region->settings.has_ticks)
+	if (!set->has_ticks)
 		return CLI_OK;
-	int err = race_ticks_start(&run->ticks, region->gate_at, region->gate_magic);
-	return err ? cli_wrong(COMMAND, "process %d: no clock of the CPUs can be started: %s",
-			       run->pid, strerror(-err)) : CLI_OK;
+	race_members_open(&run->members, run->memory.data_fd, run->ticks.maps.members_fd);
+	race_members_add(&run->members, run->pid);
+	int err = race_ticks_start(&run->ticks, set->gate_magic, user_of(run->pid));
+	return err ? cli_wrong(COMMAND,
+			       "cannot search process %d: cannot start the clocks of the "
+			       "CPUs: %s",
+			       run->pid, strerror(-err)) :
+		     CLI_OK;
+}
+
+/* True after SIGSTOP, SIGTSTP or under a debugger: then none of its threads runs. */
+static bool is_stopped(pid_t pid)
+{
+	char state = program_thread_state(pid, pid);
+
+	return state == 'T' || state == 't';
 }
 
 int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
@@ -177,17 +270,20 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 		.region = run->region,
 		.bytes = sizeof(*run->region),
 		.filled = offsetof(struct race_region, records),
+		.data_fd = run->memory.data_fd,
 	};
 	int result = 0;
 
 	run->pid = set->pid;
+	/* A stop takes a moment to begin, and again after the attach: so ask before and after. */
+	bool was_stopped = is_stopped(run->pid);
 	int status = check_process(run->pid);
 	if (status)
 		return status;
 	run->memory_fd = open_memory(run->pid);
 	run->probe = first_mapping(run->pid);
 	race_look(run);
-	unblock(run);
+	note_blocked(run);
 	run->hangup_fd = -1;
 	int no_ticks = race_ticks_open(&run->ticks);
 	run->region->settings.has_ticks = !no_ticks;
@@ -203,14 +299,21 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 		status = say_refusal(run, result);
 	else if (!status)
 		status = begin_ticks(run);
-	if (status)
-		inject_block_trap(run->pid, run->unblocked, run->unblocked_count);
-	else
+	if (!status) {
+		unblock(run);
 		race_note_cpus(run->pid);
+	}
 	if (!status && no_ticks)
-		cli_note(COMMAND, "a clock in each thread, which costs some microseconds at each "
-			 "switch: those of the CPUs cannot be had without CAP_BPF and CAP_PERFMON, or in "
-			 "a pid namespace (%s)", strerror(-no_ticks));
+		cli_note(
+			COMMAND,
+			"a clock in each thread costs some microseconds per thread switch; clocks "
+			"of the CPUs need CAP_BPF and CAP_PERFMON outside a pid namespace (%s)",
+			strerror(-no_ticks));
+	run->was_stopped = !status && (was_stopped || is_stopped(run->pid));
+	if (run->was_stopped)
+		cli_note(COMMAND,
+			 "process %d is stopped: no thread runs until kill -CONT %d",
+			 run->pid, run->pid);
 	return status;
 }
 
@@ -228,35 +331,49 @@ static bool has_ended(const struct race_run *run)
 	       RACE_PROCESS_ENDED;
 }
 
-/* One of its threads takes all away when it runs next. Where all sleep, we have to ask for it. */
-static bool end_search(struct race_run *run)
+static bool ends_soon(const struct race_run *run)
 {
 	struct timespec pause = { 0, 1000000 };
-	int result = 0;
 
 	for (int i = 0; i < RACE_LAST_TICK_MS && !has_ended(run); i++)
 		nanosleep(&pause, NULL);
+	return has_ended(run);
+}
+
+/*
+ * The next thread that runs removes everything. If all threads sleep, a call does, which lets
+ * their own calls go on. The closed pipe is a signal, which would end one of these with EINTR.
+ */
+static bool end_search(struct race_run *run)
+{
+	if (!ends_soon(run) && !race_attach_is_over(run))
+		agent_call_end(run->pid, "race-end");
+	bool is_ended = has_ended(run);
 	if (run->hangup_fd >= 0)
 		close(run->hangup_fd);
-	for (int i = 0; i < RACE_LAST_TICK_MS && !has_ended(run); i++)
-		nanosleep(&pause, NULL);
-	if (!has_ended(run) && !race_attach_is_over(run))
-		agent_call(COMMAND, run->pid, "race-end", NULL, &result);
-	return has_ended(run);
+	return is_ended || ends_soon(run);
 }
 
 void race_attach_end(struct race_run *run)
 {
 	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
+	run->was_stopped |= is_stopped(run->pid);
 	if (race_attach_is_over(run)) {
-		cli_note(COMMAND, "process %d has ended, or runs another program now (exec)", run->pid);
+		cli_note(COMMAND, "process %d has ended, or has executed another program",
+			 run->pid);
 	} else if (end_search(run)) {
 		inject_block_trap(run->pid, run->unblocked, run->unblocked_count);
-		cli_note(COMMAND, "process %d goes on by itself. What stays in it: the agent, loaded "
-			 "once, and its handler of SIGTRAP, which has nothing to do", run->pid);
+		cli_note(
+			COMMAND,
+			"detached from process %d; the agent and an idle SIGTRAP handler stay "
+			"loaded",
+			run->pid);
 	} else if (!race_attach_is_over(run)) {
-		cli_note(COMMAND, "process %d: nobody is held any more, but its events are closed when "
-			 "one of its threads runs next", run->pid);
+		cli_note(
+			COMMAND,
+			"detached from process %d; no thread is stalled, and the remaining events "
+			"close when one of its threads next runs",
+			run->pid);
 	}
 	free(run->unblocked);
 	if (run->memory_fd >= 0)

@@ -4,6 +4,8 @@
 
 #include "base/ebpf.h"
 #include "base/sys.h"
+#include "cli/race_members.h"
+#include "cli/race_regs.h"
 #include "cli/race_ticks.h"
 
 #include <errno.h>
@@ -25,13 +27,13 @@ static void emit_record(struct ebpf *p, enum race_cpu_event which)
 
 	ebpf_mov_imm(p, R1, 1);
 	ebpf_atomic(p, BPF_ADD, R7, (int16_t)offsetof(struct race_traps, taken[which]), R1);
-	ebpf_load_mem(p, BPF_DW, R0, R6, offsetof(struct bpf_perf_event_data, regs.rsp));
+	ebpf_load_mem(p, BPF_DW, R0, R6, BPF_SP);
 	ebpf_load_imm64(p, R1, RACE_TRAP_MIX);
 	ebpf_alu(p, BPF_MUL, R1, R0);
 	ebpf_alu_imm(p, BPF_RSH, R1, 64 - RACE_TRAPS_LOG2);
 	ebpf_alu_imm(p, BPF_MUL, R1, sizeof(struct race_trap));
 	ebpf_alu(p, BPF_ADD, R7, R1);
-	ebpf_load_mem(p, BPF_DW, R1, R6, offsetof(struct bpf_perf_event_data, regs.rip));
+	ebpf_load_mem(p, BPF_DW, R1, R6, BPF_PC);
 	ebpf_store(p, BPF_DW, R7, (int16_t)(rows + offsetof(struct race_trap, pc)), R1);
 	ebpf_store(p, BPF_DW, R7, (int16_t)(rows + offsetof(struct race_trap, generation)), R8);
 	ebpf_load_mem(p, BPF_DW, R1, R6, offsetof(struct bpf_perf_event_data, addr));
@@ -40,13 +42,14 @@ static void emit_record(struct ebpf *p, enum race_cpu_event which)
 }
 
 /*
- * Who is held before a read waits for writes. A read traps too, and is known by what it leaves; so one
- * more that writes what is there already is not told of, and is found where its writer is held.
+ * A thread that is stalled before a read waits for writes. A read traps too; it is
+ * recognized because it leaves the value as it was. A write of the same value is
+ * therefore not reported here. It is found when its writer is stalled.
  */
 static void emit_end_if_unchanged(struct ebpf *p)
 {
 	const int16_t gate = (int16_t)RACE_GATE_COPY;
-	const int16_t word = (int16_t)(RACE_GATE_COPY - (int)sizeof(uint64_t));
+	const int16_t word = (int16_t)(RACE_GATE_COPY - (int)sizeof(uint64_t)); /* of a key until now */
 
 	ebpf_load_mem(p, BPF_DW, R1, R10, (int16_t)(gate + offsetof(struct race_gate, mask)));
 	uint32_t all = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
@@ -66,14 +69,14 @@ static void emit_end_if_unchanged(struct ebpf *p)
 	ebpf_land(p, all);
 }
 
-static int load(enum race_cpu_event which, int map_fd, int traps_fd)
+static int load(enum race_cpu_event which, const struct race_maps *maps, int traps_fd)
 {
 	static struct ebpf program;
 	struct ebpf *p = &program;
 
 	p->count = 0;
 	p->overflow = 0;
-	race_emit_gate(p, map_fd);
+	race_emit_gate(p, maps);
 	ebpf_load_mem(p, BPF_DW, R1, R10,
 		      RACE_GATE_COPY + (int)offsetof(struct race_gate, awaited[which]));
 	race_emit_end_if(p, BPF_JEQ, R1, R8);
@@ -103,7 +106,7 @@ static void describe(struct perf_event_attr *attr)
 	attr->exclude_hv = 1;
 }
 
-/* Of all CPUs, since a thread may go to any of them. */
+/* Opened on all CPUs, because a thread may move to any of them. */
 static int open_events(struct race_cpus *cpus, enum race_cpu_event which, int program,
 		       struct race_settings *settings)
 {
@@ -125,7 +128,8 @@ static int open_events(struct race_cpus *cpus, enum race_cpu_event which, int pr
 	return err;
 }
 
-static int open_all(struct race_cpus *cpus, int map_fd, struct race_settings *settings)
+static int open_all(struct race_cpus *cpus, const struct race_maps *maps,
+		    struct race_settings *settings)
 {
 	cpus->traps_fd = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct race_traps), 1,
 					 BPF_F_MMAPABLE);
@@ -134,7 +138,7 @@ static int open_all(struct race_cpus *cpus, int map_fd, struct race_settings *se
 	settings->traps_fd = cpus->traps_fd;
 	describe(&settings->cpu_attr);
 	for (int which = 0; which < RACE_CPU_EVENTS; which++) {
-		int program = load((enum race_cpu_event)which, map_fd, cpus->traps_fd);
+		int program = load((enum race_cpu_event)which, maps, cpus->traps_fd);
 		int err = program < 0 ? program : open_events(cpus, (enum race_cpu_event)which,
 							      program, settings);
 
@@ -151,8 +155,9 @@ static bool is_preparing;
 static int claim_fd = -1;
 
 /*
- * One search of a machine has events of the CPUs, so that two registers of each thread are left for
- * others: searches that come later have them in their threads. A name that goes with who has it.
+ * Only one search on a machine has events of the CPUs, so that two registers of each
+ * thread stay free. Later searches have their events in the threads. The socket name goes
+ * away with its owner.
  */
 static bool claim(void)
 {
@@ -191,7 +196,8 @@ static void end_preparing(void)
 	is_preparing = false;
 }
 
-int race_cpus_open(struct race_cpus *cpus, int map_fd, struct race_settings *settings)
+int race_cpus_open(struct race_cpus *cpus, const struct race_maps *maps,
+		   struct race_settings *settings)
 {
 	int there = get_nprocs_conf();
 	int err = claim_fd < 0 || there > (int)RACE_CPUS || there != get_nprocs() ? -EBUSY : 0;
@@ -201,23 +207,29 @@ int race_cpus_open(struct race_cpus *cpus, int map_fd, struct race_settings *set
 	cpus->traps_fd = -1;
 	memset(cpus->fds, -1, sizeof(cpus->fds));
 	if (!err)
-		err = open_all(cpus, map_fd, settings);
+		err = open_all(cpus, maps, settings);
 	if (err)
 		race_cpus_close(cpus);
 	settings->cpu_count = cpus->count;
 	return err;
 }
 
-/* Killed while somebody was held: others that have something there would trap for nothing. */
+/*
+ * The owner was killed during a stall: other processes that use the same address would
+ * trap for nothing.
+ */
 static void free_if_left(const struct race_cpus *cpus, struct race_region *region, int which)
 {
 	struct race_cpu_owner *owner = &region->cpu_owners[which];
 	uint64_t pid = __atomic_load_n(&owner->pid, __ATOMIC_SEQ_CST);
 
-	if (!pid || !kill((pid_t)pid, 0) || errno != ESRCH)
+	if (!pid || race_is_process((pid_t)pid))
 		return;
-	/* Taken in our name, so that nobody opens it while we close it. */
-	if (!__atomic_compare_exchange_n(&owner->pid, &pid, (uint64_t)region->observer, 0,
+	/*
+	 * trapline becomes the owner, so that no process opens the event while it is
+	 * closed.
+	 */
+	if (!__atomic_compare_exchange_n(&owner->pid, &pid, (uint64_t)region->share.observer, 0,
 					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return;
 	for (uint32_t cpu = 0; cpu < cpus->count; cpu++)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_cpus.h - watches and a breakpoint on the CPUs, for processes that are searched.
+ * race_cpus.h - watchpoints and a breakpoint on the CPUs, for processes that are
+ * searched.
  *
- * An event in each thread costs at each switch of that thread, for good: 0.2 us even when it has been
- * closed (the kernel keeps its context). To open one in 64 threads that sleep takes milliseconds,
- * since each CPU they slept on is asked. Events of the CPUs see all threads, those born meanwhile too,
- * for one message to each CPU. A BPF program sends SIGTRAP to who trapped, if it is of a process that
- * waits for that; another one that has something else at the same address loses the trap, no more.
+ * An event in each thread costs time at each switch of that thread: 0.2 us even after it
+ * was closed, because the kernel keeps its context. Opening one in 64 sleeping threads
+ * takes milliseconds, because each CPU that they slept on is asked. Events of the CPUs
+ * see all threads, also new ones, for one message to each CPU. A BPF program sends
+ * SIGTRAP to the thread that trapped, if its process waits for that. A process that has
+ * something else at the same address only loses the trap.
  */
 #ifndef CLI_RACE_CPUS_H
 #define CLI_RACE_CPUS_H
 
+#include "cli/race_ticks.h"
 #include "record/race.h"
 
 #include <stdbool.h>
@@ -25,11 +28,13 @@ struct race_cpus {
 #define RACE_CPUS_NONE { .traps_fd = -1 }
 
 /*
- * For all processes in which the gate is, whose place map_fd tells. The settings get what
- * a process needs to use them. After prepare(). 0, or -errno and nothing is open: no privilege, another
- * search has them, all registers of some thread are in use, too many CPUs, or some of them off.
+ * For all processes that have the gate, which the maps say. The settings get what a process
+ * needs to use the events. Call after prepare(). 0, or -errno and nothing is
+ * open: no privilege, another search has them, all registers of some thread are in use,
+ * too many CPUs, or some of them off.
  */
-int race_cpus_open(struct race_cpus *cpus, int map_fd, struct race_settings *settings);
+int race_cpus_open(struct race_cpus *cpus, const struct race_maps *maps,
+		   struct race_settings *settings);
 /*
  * The first such event of a machine takes 10 ms, in which its CPUs are waited for (percpu_down_write()
  * in kernel/events/hw_breakpoint.c). That can be done beside other things: from now on, until open().

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_focus.c - a run of a sweep for a few sites only.
+ * race_focus.c - the subset runs of a sweep: only a few sites are stalled.
  *
- * Where all are held everywhere, all go in step: who would meet a thread that is held is held as well
- * before it comes there. And a program with large libraries spends its time under traps that nobody
- * comes to. So half of the time goes into runs for a few of the sites that were held before, drawn
- * anew each time: they are all that is trapped, and everything else runs as it always does.
+ * If every site is trapped, the second thread is stalled before it reaches the first one.
+ * And a program with large libraries spends its time at traps that no two threads share.
+ * So half of the time goes into runs with a few random sites of those that were stalled
+ * before. Only these are trapped, and all other code runs at full speed.
  */
 #include "cli/clock.h"
 #include "cli/race.h"
@@ -27,7 +27,7 @@ uint64_t race_draw(uint64_t below)
 	return random % below;
 }
 
-/* Half of them are sites where threads come to the same address, if some are known. */
+/* Half of them are sites with a conflict hint, if there are any. */
 static uint64_t draw_site(struct race_region *region, uint64_t known)
 {
 	uint64_t place = region->held[race_draw(known)];
@@ -49,7 +49,7 @@ void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
 	*(focus->is_on ? &focus->focused_ns : &focus->other_ns) += took_ns;
 }
 
-/* The processes of the last run have ended, or go on with what they have. */
+/* The processes of the last run have ended, or continue with what they have. */
 void race_focus_choose(struct race_focus *focus, struct race_region *region)
 {
 	uint64_t known = __atomic_load_n(&region->sites_covered, __ATOMIC_ACQUIRE);

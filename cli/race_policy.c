@@ -2,11 +2,12 @@
 /*
  * race_policy.c - `trapline race` in a project's checks: suppressions, a baseline, SARIF.
  *
- * What is wrong with any of the files is said before the program starts: at the end of a long run
- * it would be too late.
+ * An error in any of the files is reported before the program starts: at the end of a long run it
+ * would be too late.
  */
 #include "cli/cmd.h"
 #include "cli/race.h"
+#include "report/private_file.h"
 #include "report/race_baseline.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static int add_environment(struct suppressions *s)
 	int status = 0;
 
 	if (list && !copy)
-		return cli_wrong(COMMAND, "no memory");
+		return cli_wrong(COMMAND, "out of memory");
 	for (char *path; !status && (path = strsep(&rest, ":"));)
 		if (*path)
 			status = add_file(s, path);
@@ -45,7 +46,7 @@ static int add_environment(struct suppressions *s)
 static int read_suppressions(const struct race_cli_settings *set, struct race_policy *policy)
 {
 	if (suppressions_new(&policy->suppressions) || suppressions_add_known(policy->suppressions))
-		return cli_wrong(COMMAND, "no memory");
+		return cli_wrong(COMMAND, "out of memory");
 	int status = add_environment(policy->suppressions);
 	for (size_t i = 0; i < set->suppressions.count && !status; i++)
 		status = add_file(policy->suppressions, set->suppressions.texts[i]);
@@ -63,7 +64,10 @@ static int read_syntax(const struct race_cli_settings *set, struct race_policy *
 	else if (!strcmp(text, "valgrind"))
 		policy->syntax = RACE_SUPPRESS_VALGRIND;
 	else
-		return cli_wrong(COMMAND, "--gen-suppressions=%s: tsan or valgrind", text);
+		return cli_wrong(
+			COMMAND,
+			"invalid --gen-suppressions '%s': expected tsan or valgrind",
+			text);
 	return 0;
 }
 
@@ -79,7 +83,7 @@ static int check_folder(const char *option, const char *path)
 	else
 		slash[slash == folder] = '\0';
 	if (access(folder, W_OK | X_OK))
-		return cli_wrong(COMMAND, "%s %s cannot be written: %s", option, path,
+		return cli_wrong(COMMAND, "cannot write %s (%s): %s", path, option,
 				 strerror(errno));
 	return 0;
 }
@@ -89,10 +93,12 @@ static int read_baseline(const struct race_cli_settings *set, struct race_policy
 	char error[PATH_MAX + 400];
 
 	if (!set->baseline)
-		return set->write_baseline ? cli_wrong(COMMAND, "--write-baseline: into which file? "
-						       "Give --baseline FILE") : 0;
+		return set->write_baseline ?
+			       cli_wrong(COMMAND, "--write-baseline needs --baseline "
+						  "FILE") :
+			       0;
 	if (baseline_new(&policy->baseline))
-		return cli_wrong(COMMAND, "no memory");
+		return cli_wrong(COMMAND, "out of memory");
 	int err = baseline_read(policy->baseline, set->baseline, error, sizeof(error));
 	if (err && err != -ENOENT)
 		return cli_wrong(COMMAND, "%s", error);
@@ -103,6 +109,7 @@ int race_policy_open(const struct race_cli_settings *set, struct race_policy *po
 {
 	int status = read_suppressions(set, policy);
 
+	policy->frames_max = set->frames;
 	if (!status)
 		status = read_syntax(set, policy);
 	if (!status)
@@ -128,6 +135,7 @@ static int print_sarif(const struct race_cli_settings *set, struct race_report *
 		.blind = end->blind,
 	};
 
+	run.is_running = end->is_running;
 	if (WIFSIGNALED(end->child_status))
 		run.signal = WTERMSIG(end->child_status);
 	else
@@ -138,7 +146,7 @@ static int print_sarif(const struct race_cli_settings *set, struct race_report *
 static int write_sarif(const struct race_cli_settings *set, struct race_report *r,
 		       const struct race_end *end)
 {
-	FILE *f = fopen(set->sarif, "we");
+	FILE *f = private_file(set->sarif);
 	int err = f ? print_sarif(set, r, end, f) : -errno;
 
 	if (f && fclose(f) && !err)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_replay.c - `trapline race --replay`: a race of an earlier run, shown again.
+ * race_replay.c - `trapline race --replay`: a race of an earlier run, searched again.
  *
- * Its two places are the only ones that are trapped, and whoever comes there is held for long: so
- * what was seen once in hours is seen in moments, and a mended program shows that it is mended.
+ * Traps are set at its two sites only, and a thread that reaches one of them is stalled
+ * for long. A race that was seen once in hours is then seen within moments, and a fixed
+ * program shows none.
  */
 #include "cli/cmd.h"
 #include "cli/race.h"
+#include "report/run.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -21,31 +23,33 @@ int race_replay_open(struct race_cli_settings *set, struct race_replay_run *repl
 	char error[PATH_MAX + 400];
 
 	if (!set->replay)
-		return set->from ? cli_wrong(COMMAND,
-					     "--from goes with --replay FINGERPRINT") :
-				   0;
+		return set->input ?
+			       cli_wrong(COMMAND, "--input needs --replay FINGERPRINT") :
+			       0;
 	if (set->sweep || set->until_covered)
-		return cli_wrong(COMMAND,
-				 "--replay holds two places only: without --sweep");
-	if (!set->from)
 		return cli_wrong(
 			COMMAND,
-			"--replay %s: where are its places? Give --from FILE, the JSON "
-			"lines (--json -o FILE) of a run that found it",
-			set->replay);
+			"cannot combine --replay with --sweep: a replay stalls only the "
+			"two sites of one race");
+	if (!set->input)
+		return cli_wrong(
+			COMMAND,
+			"--replay needs --input FILE: the JSON lines of a run that found "
+			"the race (written with --json -o FILE)");
 	if (!*set->replay ||
 	    strspn(set->replay, "0123456789abcdef") != strlen(set->replay))
 		return cli_wrong(
 			COMMAND,
-			"--replay %s: a fingerprint, or its beginning, as it stands in "
-			"brackets in a report",
+			"invalid --replay '%s': expected a fingerprint or its first digits, "
+			"as a report prints it in brackets (example: 3f9a)",
 			set->replay);
-	if (race_replay_read(set->from, set->replay, &replay->race, error, sizeof(error)))
-		return cli_wrong(COMMAND, "--from %s", error);
+	if (race_replay_read(set->input, set->replay, &replay->race, error,
+			     sizeof(error)))
+		return cli_wrong(COMMAND, "%s", error);
 	set->sweep = 1;
-	if (!set->time)
+	if (!set->for_ns)
 		set->time_ns = REPLAY_TIME_NS;
-	/* It shall be shown whatever its grade. */
+	/* It is shown, whichever grade it has. */
 	if ((unsigned int)(replay->race.grade - 'A') > set->grade_max &&
 	    replay->race.grade <= 'C')
 		set->grade_max = (enum race_grade)(replay->race.grade - 'A');
@@ -55,10 +59,8 @@ int race_replay_open(struct race_cli_settings *set, struct race_replay_run *repl
 static void print_side(const struct race_replay_side *side, char *text, size_t n)
 {
 	if (side->file[0] && side->line)
-		snprintf(text, n, "%s at %s:%d", side->function[0] ? side->function : "?",
-			 strrchr(side->file, '/') ? strrchr(side->file, '/') + 1 :
-						    side->file,
-			 side->line);
+		snprintf(text, n, "%s (%s:%d)", side->function[0] ? side->function : "?",
+			 run_base_name(side->file), side->line);
 	else if (side->function[0])
 		snprintf(text, n, "%s+0x%" PRIx64 " in %s", side->function,
 			 side->function_offset, side->module);
@@ -76,20 +78,21 @@ int race_replay_arm(const struct race_cli_settings *set, struct race_replay_run 
 		return 0;
 	if (race_replay_find(&replay->race, set->command[0], &region->settings, error,
 			     sizeof(error)))
-		return cli_wrong(COMMAND, "--replay %s: %s", replay->race.fingerprint,
-				 error);
+		return cli_wrong(COMMAND, "cannot replay %s: %s",
+				 replay->race.fingerprint, error);
 	for (int i = 0; i < 2; i++) {
 		const struct race_replay_side *side = &replay->race.sides[i];
 
 		if (!side->is_rebuilt)
 			continue;
 		print_side(side, text, sizeof(text));
-		cli_note(
-			COMMAND, "%s was built anew since %s was written: of %s %s",
-			side->module, set->from, text,
-			side->is_whole_function ?
-				"all accesses of the function are held, since the line is not found" :
-				"the same line of the function is held, counted from where it begins");
+		cli_note(COMMAND,
+			 "%s was rebuilt after %s was written: %s of %s are stalled",
+			 side->module, set->input,
+			 side->is_whole_function ?
+				 "all accesses in the function" :
+				 "the accesses in the same line of the function",
+			 text);
 	}
 	return 0;
 }
@@ -113,19 +116,22 @@ bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r,
 	return times != 0;
 }
 
-/* What became of the places of one side. */
+/* The sites of one of the two locations. */
 struct armed {
 	uint64_t sites;
 	uint64_t reached;
-	uint64_t held;
+	uint64_t stalls;
 };
 
 static bool is_in(const struct race_range *range, const struct race_region *region,
 		  uint64_t place)
 {
-	const char *path = region->files[place >> RACE_PLACE_BITS].path;
-	const char *slash = strrchr(path, '/');
+	char path[sizeof(region->files[0].path)];
 	uint64_t at = place & RACE_PLACE_MASK;
+
+	memcpy(path, region->files[place >> RACE_PLACE_BITS].path, sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	const char *slash = strrchr(path, '/');
 
 	return at >= range->start && at < range->end &&
 	       !strcmp(slash ? slash + 1 : path, range->file);
@@ -142,21 +148,21 @@ static void count_side(const struct race_replay_run *replay,
 	*out = (struct armed){ 0, 0, 0 };
 	for (uint32_t i = 0; i < RACE_SITES; i++) {
 		const struct race_site *site = &region->sites[i];
+		uint64_t place = __atomic_load_n(&site->place, __ATOMIC_RELAXED);
 		bool is_it = false;
 
-		if (!(site->flags & RACE_SITE_LISTED) ||
-		    site->place >> RACE_PLACE_BITS >= RACE_FILES)
+		if (!(site->flags & RACE_SITE_LISTED) || place >> RACE_PLACE_BITS >= RACE_FILES)
 			continue;
 		for (uint64_t k = from; k < to && k < RACE_RANGES; k++)
-			is_it |= is_in(&set->ranges[k], region, site->place);
+			is_it |= is_in(&set->ranges[k], region, place);
 		out->sites += is_it;
-		out->held += is_it ? site->stalls : 0;
+		out->stalls += is_it ? site->stalls : 0;
 		out->reached += is_it &&
 				(site->stalls || site->flags & RACE_SITE_REACHED);
 	}
 }
 
-/* The function is another one now, and its line makes no access: then any of its accesses. */
+/* The line of a changed function makes no access: then all accesses of the function are stalled. */
 static void widen_side(struct race_replay_run *replay, struct race_region *region,
 		       int which)
 {
@@ -179,8 +185,8 @@ static void widen_side(struct race_replay_run *replay, struct race_region *regio
 	print_side(side, text, sizeof(text));
 	cli_note(
 		COMMAND,
-		"no access was trapped in that line of %s: from now on all accesses of the "
-		"function are held",
+		"no access was trapped in that line of %s: all accesses in the function are "
+		"stalled from now on",
 		text);
 }
 
@@ -195,18 +201,19 @@ static const char *state_of(const struct race_replay_side *side,
 			    const struct armed *armed)
 {
 	if (!side->is_known)
-		return "nobody was seen there: not held";
+		return "unknown, not stalled";
 	if (side->is_memory_function)
-		return "a memory function of libc on its behalf: not held";
+		return "calls a memory function of libc, not stalled";
 	if (!armed->sites)
-		return "could not be trapped, or its module was not loaded, or only one thread ran";
-	return armed->reached ? NULL : "no thread came there while another one ran";
+		return "not trapped (not loaded, only one thread, or not possible)";
+	return armed->reached ? NULL : "not reached while another thread ran";
 }
 
 void race_replay_text(const struct race_replay_run *replay,
 		      const struct race_region *region, const struct race_totals *t,
 		      FILE *f)
 {
+	uint64_t reached = t->counters[RACE_SITE_HITS];
 	char text[600];
 
 	fprintf(f, "replay of %s: ", replay->race.fingerprint);
@@ -217,9 +224,8 @@ void race_replay_text(const struct race_replay_run *replay,
 	else
 		fprintf(f, "not seen in %" PRIu64 " run%s", t->runs,
 			t->runs == 1 ? "" : "s");
-	fprintf(f,
-		"; threads came to its places %" PRIu64 " times while they were armed\n",
-		t->counters[RACE_SITE_HITS]);
+	fprintf(f, "; its locations were reached %" PRIu64 " time%s\n", reached,
+		reached == 1 ? "" : "s");
 	for (int i = 0; i < 2; i++) {
 		struct armed armed;
 
@@ -227,11 +233,12 @@ void race_replay_text(const struct race_replay_run *replay,
 		const char *state = state_of(&replay->race.sides[i], &armed);
 		print_side(&replay->race.sides[i], text, sizeof(text));
 		if (!replay->race.sides[i].is_known)
-			snprintf(text, sizeof(text), "other side");
+			snprintf(text, sizeof(text), "second access");
 		if (state)
 			fprintf(f, "  %s: %s\n", text, state);
 		else
-			fprintf(f, "  %s: held %" PRIu64 " times\n", text, armed.held);
+			fprintf(f, "  %s: stalled %" PRIu64 " time%s\n", text,
+				armed.stalls, armed.stalls == 1 ? "" : "s");
 	}
 }
 
@@ -239,7 +246,7 @@ void race_replay_json(const struct race_replay_run *replay,
 		      const struct race_region *region, const struct race_totals *t,
 		      FILE *f)
 {
-	json_t *places = json_array();
+	json_t *locations = json_array();
 
 	for (int i = 0; i < 2; i++) {
 		const struct race_replay_side *side = &replay->race.sides[i];
@@ -247,21 +254,19 @@ void race_replay_json(const struct race_replay_run *replay,
 
 		count_side(replay, region, i, &armed);
 		json_array_append_new(
-			places, json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I}",
-					  "function", side->function, "module",
-					  side->module, "rebuilt", side->is_rebuilt,
-					  "whole_function", side->is_whole_function,
-					  "sites", (json_int_t)armed.sites,
-					  "sites_reached", (json_int_t)armed.reached,
-					  "held", (json_int_t)armed.held));
+			locations, json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I}",
+					     "function", side->function, "module",
+					     side->module, "rebuilt", side->is_rebuilt,
+					     "whole_function", side->is_whole_function,
+					     "sites", (json_int_t)armed.sites,
+					     "sites_reached", (json_int_t)armed.reached,
+					     "stalls", (json_int_t)armed.stalls));
 	}
 	json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "type", "replay",
 			      "fingerprint", replay->race.fingerprint, "seen",
 			      (json_int_t)replay->times, "runs_seen",
 			      (json_int_t)replay->runs_seen, "runs", (json_int_t)t->runs,
-			      "passes", (json_int_t)t->counters[RACE_SITE_HITS], "places",
-			      places);
-	json_dumpf(j, f, JSON_COMPACT);
-	fputc('\n', f);
-	json_decref(j);
+			      "occurrences", (json_int_t)t->counters[RACE_SITE_HITS],
+			      "locations", locations);
+	run_jsonl_line(f, j);
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* race_start.c - the region that a run shares with its processes, and the command with the agent. */
+/*
+ * race_start.c - the region that a run shares with its processes, and the start of a
+ * command.
+ */
+#include "base/sys.h"
 #include "cli/agent_start.h"
 #include "cli/clock.h"
 #include "cli/cmd.h"
@@ -21,12 +25,12 @@
 #define TICKS_PART 5u /* of the budget */
 #define TICK_LEAST_NS 251000u
 #define TICK_MOST_NS 100000000u
-#define TICK_ODD_PART 181u /* no multiple of the scheduler's tick */
+#define TICK_ODD_PART 181u /* not a multiple of the tick of the scheduler */
 #define TICK_FAST_PRICES 40u
 #define YOUNG_NS 100000000u
 #define YOUNG_REST_NS 900000000u /* a build starts one after the other */
 
-/* Ours is what the command inherits: what notes the heap's blocks is preloaded by that. */
+/* The command inherits this environment, which preloads the recorder of heap blocks. */
 static int preload_heap(void)
 {
 	const char *preload = getenv("LD_PRELOAD");
@@ -34,7 +38,8 @@ static int preload_heap(void)
 	char text[2 * PATH_MAX];
 
 	if (agent_beside(HEAP, path, sizeof(path)))
-		return cli_wrong(COMMAND, "--heap: no " HEAP " beside the agent");
+		return cli_wrong(COMMAND,
+				 "cannot use --heap: no " HEAP " beside the agent");
 	snprintf(text, sizeof(text), "%s%s%s", path, preload && *preload ? ":" : "",
 		 preload ? preload : "");
 	setenv("LD_PRELOAD", text, 1);
@@ -43,17 +48,16 @@ static int preload_heap(void)
 
 int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 {
-	run->region = agent_region_open(REGION_NAME, sizeof(*run->region), &run->region_fd);
-	if (!run->region)
-		return cli_wrong(COMMAND, "no memory to share with the program: %s",
-				 strerror(errno));
-	run->region->bytes = sizeof(struct race_region);
+	int err = agent_region_open(REGION_NAME, RACE_MAGIC, sizeof(*run->region), &run->memory);
+
+	if (err)
+		return cli_wrong(COMMAND, "cannot share memory with the program: %s", strerror(-err));
+	run->region = (struct race_region *)run->memory.head;
+	run->region->settings.gate_magic = run->memory.head->nonce[0] | 1;
 	run->region->settings.budget_ppm = set->budget_ppm;
 	run->region->settings.delay_ns = set->delay_ns;
 	run->region->settings.is_sweep = (uint64_t)set->sweep;
 	run->region->settings.is_heap = (uint64_t)set->heap;
-	run->region->observer = getpid();
-	run->region->magic = RACE_MAGIC;
 	race_look(run);
 	if (!set->sweep && !set->replay)
 		race_cpus_prepare();
@@ -65,43 +69,56 @@ void race_look(struct race_run *run)
 {
 	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
 	race_cpus_look(&run->cpus, run->region);
+	race_members_look(&run->members, run->region);
 	if (run->cpus.count && __atomic_load_n(&run->region->processes[0].is_on_cpus, __ATOMIC_SEQ_CST))
 		race_ticks_forget_tasks(&run->ticks);
 }
 
 const char *const race_step_names[RACE_STEPS] = {
 	[RACE_STEP_NONE] = "",
-	[RACE_STEP_SIGNAL] = "SIGTRAP could not be handled",
-	[RACE_STEP_TIMER] = "no task clock could be opened (perf_event_open)",
-	[RACE_STEP_WATCH] = "no watchpoint could be opened: debug registers in use or missing",
-	[RACE_STEP_BREAK] = "no debug register was left for a breakpoint",
+	[RACE_STEP_SIGNAL] = "SIGTRAP cannot be handled",
+	[RACE_STEP_TIMER] = "a task clock cannot be opened (perf_event_open)",
+	[RACE_STEP_WATCH] =
+		"a watchpoint cannot be opened (debug registers in use or missing)",
+	[RACE_STEP_BREAK] = "no debug register is left for a breakpoint",
 	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
-	[RACE_STEP_RUNTIME] = "written in Go, whose runtime takes all signals for its own",
-	[RACE_STEP_SECCOMP] = "seccomp forbids the system calls that the search needs",
-	[RACE_STEP_DESCRIPTORS] = "too few descriptors",
-	[RACE_STEP_UNWATCHED] = "we did not look there for a minute, and were taken for gone",
+	[RACE_STEP_RUNTIME] = "it is a Go program, whose runtime handles all signals",
+	[RACE_STEP_SECCOMP] = "a seccomp filter forbids system calls of the detector",
+	[RACE_STEP_OWN_TRAP] =
+		"the program takes SIGTRAP itself, while it has the signal blocked",
+	[RACE_STEP_DESCRIPTORS] = "there are not enough file descriptors",
+	[RACE_STEP_UNWATCHED] =
+		"trapline did not respond for a minute; the agent assumed it had exited",
 };
 
-/* A held thread sleeps, so others come even then; but never two that run at the same time. */
+/* A stalled thread sleeps, so others run even then; but never two at the same time. */
 void race_note_cpus(pid_t pid)
 {
 	if (program_cpus(pid) == 1)
-		cli_note(COMMAND, "only one CPU may be used (taskset, cpuset): a race is found only "
-			 "where threads are switched within a stall, which is far less. Allow two");
+		cli_note(
+			COMMAND,
+			"only one CPU is available (taskset, cpuset): races are found only if a "
+			"thread switch falls into a stall; allow at least two");
 }
 
-/* What can be known of a command before it runs. */
+/* What can be checked before the command runs. */
 int race_command_check(const struct race_cli_settings *set)
 {
 	char path[PATH_MAX];
 
 	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
-		return cli_wrong(COMMAND, "%s is written in Go, whose runtime takes all signals for its "
-				 "own: build it with -race instead", path);
-	if (program_seccomp(getpid()))
-		return cli_wrong(COMMAND, "we run under a seccomp filter, and so would %s: one system "
-				 "call of the search could be its end. Run without it (containers: "
-				 "--security-opt seccomp=unconfined)", set->command[0]);
+		return cli_wrong(
+			COMMAND,
+			"cannot search %s: it is a Go program, whose runtime handles all "
+			"signals; build it with -race instead",
+			path);
+	if (program_seccomp(getpid(), getpid()))
+		return cli_wrong(
+			COMMAND,
+			"%s would inherit this seccomp filter, which may kill it for a "
+			"system call of the detector; run without the filter (containers: "
+			"--security-opt seccomp=unconfined)",
+			set->command[0]);
 	int status = agent_command_check(COMMAND, set->command);
 	if (!status)
 		race_note_cpus(getpid());
@@ -114,38 +131,62 @@ bool race_others_search(const struct race_run *run)
 
 	for (uint32_t i = 0; i < RACE_PROCESSES && region->processes[i].state; i++)
 		if (region->processes[i].state == RACE_PROCESS_LIVE &&
-		    !kill(region->processes[i].pid, 0))
+		    race_is_process(__atomic_load_n(&region->processes[i].pid, __ATOMIC_RELAXED)))
 			return true;
 	return false;
 }
 
-/* Processes that go on without us hold nobody any more, and their next tick takes all away. */
-static void end_others(const struct race_run *run)
+/* Its processes stall no thread any more, and end the search at their next sample. */
+static void end_search(struct race_run *run)
+{
+	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
+}
+
+static void wait_for_last_sample(const struct race_run *run)
 {
 	struct timespec pause = { 0, 1000000 };
 
-	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < RACE_LAST_TICK_MS && run->ticks.count && race_others_search(run); i++)
+	for (int i = 0; i < RACE_LAST_TICK_MS && race_others_search(run); i++)
 		nanosleep(&pause, NULL);
+}
+
+static void close_ticks(struct race_run *run)
+{
+	run->members.map_fd = -1;
+	race_ticks_close(&run->ticks);
+	race_cpus_close(&run->cpus);
+}
+
+void race_command_leave(struct race_run *run)
+{
+	end_search(run);
+	wait_for_last_sample(run);
+	close_ticks(run);
 }
 
 void race_region_close(struct race_run *run)
 {
 	if (!run->region)
 		return;
-	end_others(run);
-	race_ticks_close(&run->ticks);
-	race_cpus_close(&run->cpus);
-	agent_region_close(run->region, sizeof(*run->region), run->region_fd);
+	end_search(run);
+	if (run->ticks.count)
+		wait_for_last_sample(run);
+	close_ticks(run);
+	agent_region_close(&run->memory);
+	run->region = NULL;
 }
 
-/* One tick of each CPU. Behind a barrier all wait for each of them, as for who is held. */
+/*
+ * One sample on each CPU. At a barrier all threads wait for each of them, as for a stall.
+ */
 static uint64_t round_price_ns(const struct race_run *run)
 {
 	return run->ticks.price_ns * (uint64_t)run->ticks.count;
 }
 
-/* A part of the budget goes into ticks, most of which come before their time and are told to nobody. */
+/*
+ * A part of the budget pays for samples. Most of them come too early and reach no thread.
+ */
 static uint64_t tick_period_ns(const struct race_run *run)
 {
 	uint64_t share = run->region->settings.budget_ppm / TICKS_PART;
@@ -169,13 +210,17 @@ void race_ticks_settle(struct race_run *run)
 	struct race_settings *set = &run->region->settings;
 	uint64_t period = tick_period_ns(run);
 
-	for (int i = 0; i < run->ticks.count && set->clock_count < RACE_CLOCKS; i++)
-		set->clock_fds[set->clock_count++] = run->ticks.fds[i];
+	for (int i = 0; i < run->ticks.count && set->clock_count < RACE_CLOCKS; i++) {
+		uint64_t *id = &set->clock_ids[set->clock_count];
+
+		set->clock_fds[set->clock_count] = run->ticks.fds[i];
+		set->clock_count += !sys_ioctl(run->ticks.fds[i], PERF_EVENT_IOC_ID, (uintptr_t)id);
+	}
 	set->tick_ppm = round_price_ns(run) * 1000000 / period;
 	race_ticks_pace(&run->ticks, set->pid ? period : fast_period_ns(run));
 }
 
-/* A process in a container could not copy them: it does not see us. */
+/* A process in a container cannot copy them: it does not see trapline. */
 void race_cpus_settle(struct race_run *run)
 {
 	const struct race_settings *set = &run->region->settings;
@@ -183,7 +228,7 @@ void race_cpus_settle(struct race_run *run)
 	if (set->pid && !race_is_in_first_namespace((pid_t)set->pid))
 		race_cpus_close(&run->cpus);
 	else
-		race_cpus_open(&run->cpus, run->ticks.map_fd, &run->region->settings);
+		race_cpus_open(&run->cpus, &run->ticks.maps, &run->region->settings);
 }
 
 void race_pace(const struct race_cli_settings *set, struct race_run *run)
@@ -213,16 +258,14 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 	int err = race_ticks_open(&run->ticks);
 	if (!err) {
 		race_ticks_settle(run);
-		shared->gate_magic = now_ns() * 0x9e3779b97f4a7c15u | 1;
-		err = race_ticks_start(&run->ticks, RACE_GATE_AT, shared->gate_magic);
+		err = race_ticks_start(&run->ticks, shared->gate_magic, getuid());
 	}
 	shared->has_ticks = !err;
 	if (!err) {
 		race_cpus_settle(run);
 		return;
 	}
-	race_ticks_close(&run->ticks);
-	race_cpus_close(&run->cpus);
+	close_ticks(run);
 }
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)
@@ -230,18 +273,12 @@ int race_command_start(const struct race_cli_settings *set, struct race_run *run
 	char options[PATH_MAX];
 
 	prepare_ticks(set, run);
-	agent_option("race", run->region_fd, options, sizeof(options));
+	race_members_open(&run->members, run->memory.data_fd, run->ticks.maps.members_fd);
+	agent_option("race", &run->memory, options, sizeof(options));
 	run->region->run++;
-	return agent_command_start(COMMAND, set->command, options, &run->pid);
-}
-
-/* A pid may be another process by now: ours has the region mapped. */
-static bool is_of_run(pid_t pid)
-{
-	uint64_t start;
-	uint64_t end;
-
-	return program_mapping(pid, "/memfd:" REGION_NAME, 0, &start, &end);
+	int status = agent_command_start(COMMAND, set->command, options, &run->pid);
+	run->began = status ? 0 : race_member_start(run->pid);
+	return status;
 }
 
 void race_others_signal(const struct race_run *run, int signal)
@@ -250,9 +287,9 @@ void race_others_signal(const struct race_run *run, int signal)
 
 	for (uint32_t i = 0; i < RACE_PROCESSES; i++) {
 		const struct race_process *p = &region->processes[i];
+		pid_t pid = __atomic_load_n(&p->pid, __ATOMIC_RELAXED);
 
-		if (p->state >= RACE_PROCESS_LIVE && p->run == region->run && p->pid > 0 &&
-		    p->pid != run->pid && is_of_run(p->pid))
-			kill(p->pid, signal);
+		if (p->state >= RACE_PROCESS_LIVE && p->run == region->run && pid != run->pid)
+			race_members_signal(&run->members, pid, run->began, signal);
 	}
 }

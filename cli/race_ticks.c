@@ -2,15 +2,17 @@
 /*
  * race_ticks.c - see race_ticks.h.
  *
- * The program looks at the process's gate (record/race.h) at each tick. That is in memory which is
- * gone after exec(), so a program that knows nothing of us never gets our signal; and what would
- * come too early for the budget costs no signal at all.
+ * The BPF program reads the gate of the process (record/race.h) at each sample. The gate
+ * is in memory that exec() removes, so another program never gets the signal. A sample
+ * that is too early for the budget costs no signal at all.
  */
+#include "cli/race_regs.h"
 #include "cli/race_ticks.h"
 
 #include "base/ebpf.h"
 #include "base/sys.h"
 #include "cli/clock.h"
+#include "cli/race_members.h"
 
 #include <errno.h>
 #include <linux/bpf_perf_event.h>
@@ -23,7 +25,10 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-/* Of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
+/*
+ * The inode of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9
+ * (v3.8).
+ */
 #define FIRST_NAMESPACE 0xeffffffcu
 #define INT3 0xcc
 #define PERIOD_AT_START_NS 100000000u
@@ -35,11 +40,15 @@
 #define PRICE_ENOUGH 12u
 #define PRICE_GAPS 128u
 
-/* What the program needs to know and is known late. */
+/* What the BPF program needs to know and is known late. */
 struct gate_place {
 	uint64_t at; /* 0: not yet */
 	uint64_t magic;
+	uint64_t user;
 };
+
+/* Below the copy of the gate. */
+#define KEY_AT (RACE_GATE_COPY - (int)sizeof(uint64_t))
 
 void race_emit_end_if(struct ebpf *p, int op, int dst, int src)
 {
@@ -52,13 +61,30 @@ void race_emit_end_if(struct ebpf *p, int op, int dst, int src)
 	ebpf_land(p, goes_on);
 }
 
-void race_emit_gate(struct ebpf *p, int map_fd)
+/* R7: struct gate_place; R9: the process. */
+static void emit_end_if_foreign(struct ebpf *p, int members_fd)
+{
+	ebpf_call(p, BPF_FUNC_get_current_uid_gid);
+	ebpf_alu_imm(p, BPF_LSH, R0, 32);
+	ebpf_alu_imm(p, BPF_RSH, R0, 32);
+	ebpf_load_mem(p, BPF_DW, R1, R7, offsetof(struct gate_place, user));
+	uint32_t is_users = ebpf_jump(p, BPF_JEQ, R0, R1);
+	ebpf_store(p, BPF_DW, R10, KEY_AT, R9);
+	ebpf_load_map(p, R1, members_fd);
+	ebpf_mov(p, R2, R10);
+	ebpf_alu_imm(p, BPF_ADD, R2, KEY_AT);
+	ebpf_call(p, BPF_FUNC_map_lookup_elem);
+	race_emit_end_if(p, BPF_JEQ, R0, R8);
+	ebpf_land(p, is_users);
+}
+
+void race_emit_gate(struct ebpf *p, const struct race_maps *maps)
 {
 	ebpf_mov(p, R6, R1);
 	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
 	ebpf_mov(p, R9, R0);
 	ebpf_alu_imm(p, BPF_RSH, R9, 32);
-	ebpf_load_map_value(p, R7, map_fd, 0);
+	ebpf_load_map_value(p, R7, maps->place_fd, 0);
 	ebpf_load_mem(p, BPF_DW, R3, R7, offsetof(struct gate_place, at));
 	ebpf_mov_imm(p, R8, 0);
 	race_emit_end_if(p, BPF_JEQ, R3, R8);
@@ -72,19 +98,23 @@ void race_emit_gate(struct ebpf *p, int map_fd)
 	race_emit_end_if(p, BPF_JNE, R1, R2);
 	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, pid));
 	race_emit_end_if(p, BPF_JNE, R1, R9);
+	emit_end_if_foreign(p, maps->members_fd);
 }
 
-static void emit(struct ebpf *p, int map_fd)
+static void emit(struct ebpf *p, const struct race_maps *maps)
 {
-	race_emit_gate(p, map_fd);
+	race_emit_gate(p, maps);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
 	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, open_ns));
 	race_emit_end_if(p, BPF_JLT, R0, R1);
-	/* Behind an int3 the process could not tell our signal from that of the int3. */
+	/*
+	 * After an int3 the process could not distinguish this signal from that of the
+	 * int3.
+	 */
 	ebpf_mov(p, R1, R10);
 	ebpf_alu_imm(p, BPF_ADD, R1, RACE_GATE_COPY);
 	ebpf_mov_imm(p, R2, 1);
-	ebpf_load_mem(p, BPF_DW, R3, R6, offsetof(struct bpf_perf_event_data, regs.rip));
+	ebpf_load_mem(p, BPF_DW, R3, R6, BPF_PC);
 	ebpf_alu_imm(p, BPF_SUB, R3, 1);
 	ebpf_call(p, BPF_FUNC_probe_read_user);
 	race_emit_end_if(p, BPF_JNE, R0, R8);
@@ -97,17 +127,17 @@ static void emit(struct ebpf *p, int map_fd)
 	ebpf_exit(p);
 }
 
-static int load(int map_fd)
+static int load(const struct race_maps *maps)
 {
 	static struct ebpf program;
 
 	program.count = 0;
 	program.overflow = 0;
-	emit(&program, map_fd);
+	emit(&program, maps);
 	return ebpf_load(&program, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
 }
 
-/* pid 0: of our own thread, -1: of all. cpu -1: of all. */
+/* pid 0: of the calling thread, -1: of all. cpu -1: of all. */
 static int open_cpu_clock(pid_t pid, int cpu, uint64_t period_ns)
 {
 	struct perf_event_attr attr;
@@ -133,8 +163,9 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * Ticks in our own thread, and how long it stood still at each: 2 us, or 20 below a hypervisor. It
- * stands still for longer while others run, on a busy machine; so the shorter ones tell.
+ * Samples in the calling thread, and for how long each stopped it: 2 us, or 20 us below a
+ * hypervisor. On a busy machine a stop is longer while other threads run, so the shorter
+ * stops count.
  */
 static uint64_t measure_price(int clock)
 {
@@ -158,9 +189,9 @@ static uint64_t measure_price(int clock)
 }
 
 /*
- * While there is an event of any task, another one is opened in some microseconds. The first takes ten
- * milliseconds, since all CPUs must know of it (account_event() in kernel/events/core.c): a program
- * that is held seldom would wait for them each time.
+ * While any event of a task is open, opening another one takes some microseconds. The
+ * first takes ten milliseconds, because all CPUs must learn of it (account_event() in
+ * kernel/events/core.c). A program with few stalls would wait for them each time.
  */
 static int open_task_event(struct race_ticks *ticks)
 {
@@ -201,7 +232,7 @@ static int open_clocks(struct race_ticks *ticks, int program)
 	return ticks->count ? 0 : -ENODEV;
 }
 
-/* The program is told numbers of the first one. */
+/* The BPF program gets process ids of the first pid namespace. */
 bool race_is_in_first_namespace(pid_t pid)
 {
 	struct stat st;
@@ -211,18 +242,24 @@ bool race_is_in_first_namespace(pid_t pid)
 	return !stat(path, &st) && st.st_ino == FIRST_NAMESPACE;
 }
 
+static int make_maps(struct race_maps *maps)
+{
+	if (!race_is_in_first_namespace(getpid()))
+		return -EOPNOTSUPP;
+	maps->place_fd = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct gate_place), 1, 0);
+	if (maps->place_fd < 0)
+		return maps->place_fd;
+	maps->members_fd = ebpf_map_create(BPF_MAP_TYPE_HASH, 8, 1, RACE_MEMBERS, 0);
+	return maps->members_fd < 0 ? maps->members_fd : 0;
+}
+
 int race_ticks_open(struct race_ticks *ticks)
 {
-	memset(ticks, 0, sizeof(*ticks));
-	ticks->task_fd = -1;
-	ticks->map_fd = race_is_in_first_namespace(getpid()) ?
-				ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct gate_place),
-						1, 0) :
-				-EOPNOTSUPP;
-	if (ticks->map_fd < 0)
-		return ticks->map_fd;
-	int program = load(ticks->map_fd);
-	int err = program < 0 ? program : open_clocks(ticks, program);
+	*ticks = (struct race_ticks)RACE_TICKS_NONE;
+	int err = make_maps(&ticks->maps);
+	int program = err ? err : load(&ticks->maps);
+
+	err = program < 0 ? program : open_clocks(ticks, program);
 	if (!err)
 		err = open_task_event(ticks);
 	if (program >= 0)
@@ -232,14 +269,14 @@ int race_ticks_open(struct race_ticks *ticks)
 	return err;
 }
 
-int race_ticks_start(struct race_ticks *ticks, uint64_t gate_at, uint64_t magic)
+int race_ticks_start(struct race_ticks *ticks, uint64_t magic, uid_t user)
 {
-	const struct gate_place place = { gate_at, magic };
+	const struct gate_place place = { RACE_GATE_AT, magic, user };
 	const uint32_t key = 0;
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)ticks->map_fd;
+	attr.map_fd = (uint32_t)ticks->maps.place_fd;
 	attr.key = (uintptr_t)&key;
 	attr.value = (uintptr_t)&place;
 	int err = sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
@@ -264,15 +301,19 @@ void race_ticks_forget_tasks(struct race_ticks *ticks)
 	ticks->task_fd = -1;
 }
 
+static void close_map(int fd)
+{
+	if (fd >= 0)
+		sys_close(fd);
+}
+
 void race_ticks_close(struct race_ticks *ticks)
 {
 	for (int i = 0; i < ticks->count; i++)
 		sys_close(ticks->fds[i]);
-	if (ticks->map_fd >= 0)
-		sys_close(ticks->map_fd);
+	close_map(ticks->maps.place_fd);
+	close_map(ticks->maps.members_fd);
 	race_ticks_forget_tasks(ticks);
 	free(ticks->fds);
-	memset(ticks, 0, sizeof(*ticks));
-	ticks->map_fd = -1;
-	ticks->task_fd = -1;
+	*ticks = (struct race_ticks)RACE_TICKS_NONE;
 }

@@ -15,7 +15,9 @@
 
 static int wrong(const char *text, const char *why)
 {
-	return cli_wrong(COMMAND, "--vary %s: %s, such as OMP_NUM_THREADS=2,4,36", text, why);
+	return cli_wrong(COMMAND,
+			 "invalid --vary '%s': %s (example: OMP_NUM_THREADS=2,4,36)",
+			 text, why);
 }
 
 static int add_variable(struct race_vary *vary, const char *text)
@@ -24,18 +26,19 @@ static int add_variable(struct race_vary *vary, const char *text)
 	const char *equals = strchr(text, '=');
 
 	if (!equals || equals == text || !equals[1] || strchr(text, '\n'))
-		return wrong(text, "a variable of the environment and its values");
+		return wrong(text,
+			     "expected a variable of the environment and its values");
 	if (vary->count == OPT_LIST_MAX)
-		return wrong(text, "too many variables");
+		return wrong(text, "there are too many variables");
 	v->text = strdup(text);
 	if (!v->text)
-		return cli_wrong(COMMAND, "no memory");
+		return cli_wrong(COMMAND, "out of memory");
 	vary->count++;
 	char *rest = v->text + (equals - text);
 	*rest++ = '\0';
 	for (char *value; (value = strsep(&rest, ","));) {
 		if (v->count == RACE_VALUES_MAX)
-			return wrong(text, "64 values at most");
+			return wrong(text, "expected at most 64 values");
 		v->values[v->count++] = value;
 	}
 	return CLI_OK;
@@ -57,10 +60,11 @@ static int check_room(const struct race_vary *vary)
 	}
 	return room <= sizeof(vary->now) ?
 		       CLI_OK :
-		       cli_wrong(COMMAND,
-				 "--vary: a run's settings have %zu bytes, and a report has room for %zu; "
-				 "let a script around the program set the long ones",
-				 room - 1, sizeof(vary->now) - 1);
+		       cli_wrong(
+			       COMMAND,
+			       "cannot use --vary: the settings of a run have %zu bytes, and a report has "
+			       "room for %zu; set the long ones in a script around the program",
+			       room - 1, sizeof(vary->now) - 1);
 }
 
 int race_vary_open(const struct opt_list *list, struct race_vary *vary)
@@ -93,7 +97,10 @@ int race_vary_like(struct race_vary *vary, const char *now)
 	return status;
 }
 
-/* Of two variables any pair shall come: the second one must not keep step with the first. */
+/*
+ * Each pair of values of two variables must come: the second variable must not change in
+ * step with the first.
+ */
 static size_t next_value(const struct race_variable *v, bool is_first)
 {
 	size_t least = 0;
@@ -169,8 +176,6 @@ void race_vary_json(const struct race_vary *vary, FILE *f)
 							(json_int_t)v->took_ns[k]));
 		json_t *j = json_pack("{s:s, s:o, s:o}", "type", "varied", "variable",
 				      run_json_text(v->text), "values", values);
-		json_dumpf(j, f, JSON_COMPACT);
-		fputc('\n', f);
-		json_decref(j);
+		run_jsonl_line(f, j);
 	}
 }

@@ -36,7 +36,10 @@ int race_vary_open(const struct opt_list *list, struct race_vary *vary);
 void race_vary_close(struct race_vary *vary);
 /* As a report has it: the same for all runs, unless others were asked for. 0 or an exit status. */
 int race_vary_like(struct race_vary *vary, const char *now);
-/* Before a run: into our environment, which the program gets. Each value gets as much time as another. */
+/*
+ * Before a run: sets the environment, which the program inherits. Each value gets the
+ * same time.
+ */
 void race_vary_choose(struct race_vary *vary);
 /* Each value had a run. */
 bool race_vary_all_ran(const struct race_vary *vary);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * session.h - a run of a command that looks at a process: which process, and when it ends.
+ * session.h - one observation of a process: which process, and when the observation ends.
  *
- * The target is never stopped, and all that is in the kernel for us hangs on our descriptors:
- * however we end, nothing stays.
+ * The target is never stopped. Everything that the kernel keeps for trapline belongs to its file
+ * descriptors, so nothing stays when trapline ends, even by SIGKILL.
  */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
@@ -16,18 +16,22 @@
 #include <sys/types.h>
 
 struct session {
-	const char *name; /* of our command, for messages */
+	const char *name; /* of trapline's command, for messages */
 	pid_t pid;
-	char **command; /* that was started for us; NULL: none */
+	char **command; /* that trapline started; NULL: none */
 	uint64_t limit; /* hits; 0: none */
 	uint64_t for_ns;
 	uint64_t probe; /* an address that is mapped as long as the program is the same */
 	uint64_t started_ns;
 	int memory_fd; /* of the target as it is now: reads nothing after an exec; -1: none */
 	bool output_broken;
-	/* Something of the command's own that ends the run as the limit does; NULL: nothing. */
+	bool is_stopped;	 /* by SIGSTOP or a debugger, at the last check */
+	uint64_t looked_ns;	 /* the time of that check */
+	char switches[24];	 /* its first thread's voluntary context switches at that check */
+	bool has_noted_stop;
+	/* True ends the observation as the limit does; NULL: there is no such test. */
 	bool (*is_enough)(void *arg);
-	/* Called between two looks at the records; returns in how many ms it wants to be again. NULL: not. */
+	/* Called after each batch of records; returns the ms until the next call. NULL: not called. */
 	int (*tick)(void *arg);
 	void *arg;
 	bool child_ended;
@@ -36,36 +40,45 @@ struct session {
 
 /* Cuts `-- CMD ARG...` off argv. Returns the new argc, or -1 with a line printed. */
 int session_cut_command(const char *name, int argc, char **argv, char ***command);
-/* Exactly one of a process and a command. 0 or an exit status, line printed. */
+/* Checks that a process or a command is given, not both. 0 or an exit status, line printed. */
 int session_check_target(const char *name, pid_t pid, char **command);
 
-/* Starts the command, if there is one, and holds it. 0 or an exit status, line printed. */
+/* Starts the command, if there is one, and stops it at its entry. 0 or an exit status, line printed. */
 int session_hold(struct session *r);
-/* Lets the command go, or ends it when it is not wanted; from here on Ctrl-C ends the run. */
+/* Continues the command, or kills it if it is not wanted. From now on Ctrl-C ends the observation. */
 void session_release(struct session *r, bool wanted);
 
-/* The target's objects. 0 or an exit status, line printed. */
+/* Opens the target's objects. 0 or an exit status, line printed. */
 int session_open_symbols(const struct session *r, struct symbols **out);
-/* After r->probe is known; notes when nothing can be read there. */
+/* Call this when r->probe is known. It prints a note if that address is not mapped. */
 void session_open_memory(struct session *r);
 
 /*
- * Gives records to fn until there is a reason to stop, which is returned: by then the events are
- * disabled, and all their records given. *hits is what the limit is compared with.
+ * Passes records to fn until there is a reason to end, which is returned. Then the events are
+ * disabled and fn has got all records. The limit is compared with *hits.
  */
 const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
 			 struct output *o, trapline_callback fn, const uint64_t *hits);
 
-/* How the command ended, when not with 0: `exited with status 3`; else nothing. */
+/* How the command ended: `exited with status 3`, or empty text for status 0. */
 void session_describe_command(struct session *r, char *buf, size_t n);
-/* A command of ours holds the terminal: like any shell, wait until it gives it back. */
+/* Waits for the started command, as a shell does, since it may use the terminal. */
 void session_wait_for_command(struct session *r);
 void session_close(struct session *r);
 
-/* What is missing where the kernel's own ring holds the records, unless that was asked for. */
+/* Prints a note on what is missing without BPF. */
 void session_note_without_bpf(const struct session *r);
 
-/* The last failure of the library, as one line. Returns an exit status. */
+/* Refuses an option that reads registers or the stack of a 32-bit program; given NULL: none. */
+int session_check_width(const struct session *r, struct symbols *s, const char *given);
+
+/*
+ * The name `what` was not found. If the command is a shell or another program that runs programs,
+ * prints that only the shell was searched, and returns an exit status. Otherwise returns 0.
+ */
+int session_not_found(const char *name, char **command, const char *what);
+
+/* Prints the library's last error as one line. Returns an exit status. */
 int session_explain(const struct session *r, const char *doing, const char *what,
 		    int err);
 

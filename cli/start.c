@@ -2,14 +2,16 @@
 /*
  * start.c - start a command, stopped where its program begins.
  *
- * Events vanish at exec, and a variable of a shared library exists only after the loader ran.
- * So the child is traced through exec to its entry point (AT_ENTRY), where all libraries are
- * mapped and no code of the program has run; there the caller arms, and the tracing ends. If we
- * die on the way, the kernel kills the child, which has done nothing yet (PTRACE_O_EXITKILL).
+ * Events end at exec, and a variable of a shared library exists only after the loader
+ * ran. So the child is traced through exec to its entry point (AT_ENTRY), where all
+ * libraries are mapped and no code of the program has run. There the caller arms, and the
+ * tracing ends. If trapline dies before, the kernel kills the child, which has done
+ * nothing yet (PTRACE_O_EXITKILL).
  */
 #include "cli/start.h"
 
 #include "cli/cmd.h"
+#include "cli/inherited.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -40,6 +42,12 @@ static const unsigned int trap_advance = 0;
 #endif
 
 static bool is_alike;
+static pid_t permitted;
+
+void start_permit(pid_t tracer)
+{
+	permitted = tracer;
+}
 
 void start_alike(void)
 {
@@ -50,9 +58,12 @@ static void child_run(char **command, int report_fd)
 {
 	if (is_alike) {
 		personality(ADDR_NO_RANDOMIZE);
-		/* It is stopped at times: should we die then, it goes on. */
+		/* It is stopped at times: if trapline dies then, it continues. */
 		prctl(PR_SET_PDEATHSIG, SIGCONT);
 	}
+	inherited_only();
+	if (permitted)
+		prctl(PR_SET_PTRACER, permitted);
 	if (!ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		execvp(command[0], command);
 	int err = errno;
@@ -75,7 +86,7 @@ static int registers_set(pid_t pid, struct user_regs_struct *regs)
 	return ptrace(PTRACE_SETREGSET, pid, (void *)NT_PRSTATUS, &io) ? -errno : 0;
 }
 
-/* An entry of the auxiliary vector; 0: there is none. */
+/* An entry of the auxiliary vector; 0: it does not exist. */
 static uint64_t read_auxv(pid_t pid, uint64_t type)
 {
 	char path[64];
@@ -93,7 +104,7 @@ static uint64_t read_auxv(pid_t pid, uint64_t type)
 	return entry;
 }
 
-/* Lets the child go on to its next SIGTRAP; other signals reach it. */
+/* Resumes the child until its next SIGTRAP; other signals reach it. */
 static int run_to_trap(pid_t pid)
 {
 	long pass = 0;
@@ -115,7 +126,7 @@ static int run_to_trap(pid_t pid)
 static int run_to_entry(pid_t pid)
 {
 	struct user_regs_struct regs;
-	/* Of the program, not of its loader. */
+	/* The entry of the program, not of its loader. */
 	uint64_t entry = read_auxv(pid, AT_ENTRY);
 
 	if (!entry)
@@ -145,7 +156,10 @@ static int run_to_entry(pid_t pid)
 	return registers_set(pid, &regs);
 }
 
-/* What the loader makes stack guards and pointer guards of: the same in each run. */
+/*
+ * The loader makes stack guards and pointer guards from these bytes: now they are the
+ * same in each run.
+ */
 static void fix_random(pid_t pid)
 {
 	uint64_t at = read_auxv(pid, AT_RANDOM);
@@ -179,15 +193,15 @@ int start_command(const char *name, char **command, pid_t *pid)
 		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(err));
 	}
 	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
-		return cli_wrong(name, "%s ended before it began", command[0]);
+		return cli_wrong(name, "cannot start %s: it ended before its first instruction", command[0]);
 	ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
 	if (is_alike)
 		fix_random(child);
 	err = run_to_entry(child);
 	if (err) {
 		start_kill(child);
-		return cli_wrong(name, "%s could not be brought to its entry point (%s); start it "
-				 "and use -p", command[0], strerror(-err));
+		return cli_wrong(name, "cannot run %s to its entry point: %s; start it yourself and "
+				 "use -p PID", command[0], strerror(-err));
 	}
 	*pid = child;
 	return 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * thread_names.c - names of threads, where a record does not bring one.
+ * thread_names.c - names of threads for records that do not have one.
  *
- * Read soon after the hit from /proc: a thread that has ended by then stays without a name.
- * Names change and thread ids are reused, so what was read is good for a moment only.
+ * A name is read from /proc soon after the hit. A thread that has ended by then has no name. Names
+ * change and thread ids are reused, so a name is kept for a moment only.
  */
 #include "cli/thread_names.h"
 
 #include "cli/clock.h"
+#include "report/clean.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,9 +25,10 @@ static void name_read(struct known_name *slot, pid_t pid, pid_t tid)
 	if (f) {
 		if (fgets(name, sizeof(name), f))
 			name[strcspn(name, "\n")] = 0;
+		clean_text(name);
 		fclose(f);
 	}
-	/* A thread that has just ended keeps the name it had. */
+	/* A thread that has just ended keeps its last name. */
 	if (name[0] || slot->tid != tid)
 		memcpy(slot->name, name, sizeof(name));
 	slot->tid = tid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* thread_names.h - names of threads, where a record does not bring one. */
+/* thread_names.h - names of threads for records that do not have one. */
 #ifndef CLI_THREAD_NAMES_H
 #define CLI_THREAD_NAMES_H
 
@@ -12,10 +12,10 @@ struct thread_names {
 		pid_t tid;
 		uint64_t read_ns;
 		char name[16];
-	} slots[THREAD_NAMES]; /* by tid, the last one wins */
+	} slots[THREAD_NAMES]; /* by tid; a newer thread replaces an older one */
 };
 
-/* Gives a hit without a thread's name the one that the thread has now. */
+/* Sets the thread's present name in a hit that has no name. */
 void thread_names_fill(struct thread_names *names, struct trapline_hit *hit);
 
 #endif

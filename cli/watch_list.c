@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* watch_list.c - `trapline watch --list PATTERN`: variables and members that can be watched. */
+/* watch_list.c - `trapline watch --list`: the variables and members that match patterns. */
 #include "cli/cmd.h"
 #include "cli/watch.h"
 #include "report/variables.h"
@@ -91,7 +91,7 @@ static char *cut_member(const char *pattern, const char **member)
 		return NULL;
 	*member = cut + len;
 	return len == 1 ? strndup(pattern, (size_t)(cut - pattern)) :
-			  /* What the pointer leads to has the members. */
+			  /* The members are those of the target of the pointer. */
 			  strndup(pattern, (size_t)(cut - pattern) + 2);
 }
 
@@ -143,15 +143,16 @@ static int members_add(const struct member_list *l, const struct type *t, uint64
 	return err;
 }
 
-/* The members of what a place leads to. Returns an exit status; 0 with nothing added: no place. */
-static int list_members(struct symbols *s, const struct watch_settings *set, struct rows *rows)
+/* Adds the members of an expression. An exit status; 0 with nothing added: it has no members. */
+static int list_members(struct symbols *s, const struct watch_settings *set, const char *pattern,
+			struct rows *rows)
 {
 	struct expression_options options = { .thread = set->thread };
 	struct expression_place place;
 	struct expression_error error;
 	struct expression *e = NULL;
 	const char *member;
-	char *owner = cut_member(set->list, &member);
+	char *owner = cut_member(pattern, &member);
 	char text[400];
 
 	if (!owner)
@@ -215,11 +216,8 @@ static void print_json(const struct rows *rows)
 				      r->name, "value_type", r->type, "len", (json_int_t)r->size,
 				      "where", r->where, "address",
 				      r->has_address ? address : NULL);
-		if (!j)
-			continue; /* a name that is no UTF-8 */
-		json_dumpf(j, stdout, JSON_COMPACT);
-		putchar('\n');
-		json_decref(j);
+		if (j)
+			run_jsonl_line(stdout, j);
 	}
 }
 
@@ -231,37 +229,54 @@ static bool has_untyped(const struct rows *rows)
 	return false;
 }
 
+/* Adds the variables that match one pattern. An exit status. */
+static int list_pattern(struct symbols *s, const struct watch_settings *set, const char *pattern,
+			struct rows *rows)
+{
+	size_t before = rows->count;
+	int status = 0;
+	int err = variables_list(s, pattern, false, variable_visit, rows);
+
+	if (!err && rows->count == before)
+		status = list_members(s, set, pattern, rows);
+	if (!err && !status && rows->count == before)
+		err = variables_list(s, pattern, true, variable_visit, rows);
+	if (err)
+		return cli_wrong(COMMAND, "out of memory");
+	if (!status && rows->count == before)
+		return cli_wrong(COMMAND, "no variable matches '%s'%s", pattern,
+				 variables_known(s, NULL) ? "" :
+				 "; the program has no debug information (DWARF), so only symbols "
+				 "are known");
+	return status;
+}
+
+static void rows_free(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		free(rows->row[i].name);
+		free(rows->row[i].type);
+		free(rows->row[i].where);
+	}
+	free(rows->row);
+}
+
 int watch_list(struct symbols *s, const struct watch_settings *set)
 {
 	struct rows rows = { 0 };
-	int status = 0;
+	int status = set->expr_count ? 0 : list_pattern(s, set, "*", &rows);
 
-	int err = variables_list(s, set->list, false, variable_visit, &rows);
-	if (!err && !rows.count)
-		status = list_members(s, set, &rows);
-	if (!err && !status && !rows.count)
-		err = variables_list(s, set->list, true, variable_visit, &rows);
-	if (err)
-		status = cli_wrong(COMMAND, "no memory for the list");
-	if (!status && !rows.count)
-		status = cli_wrong(COMMAND, "nothing that can be watched is named '%s'%s", set->list,
-				   variables_known(s, NULL) ? "" :
-				   "; the program has no debug information (DWARF), so only symbols "
-				   "are known");
-	else if (!status && has_untyped(&rows))
-		cli_note(COMMAND, "where the type is '?', there is no debug information (DWARF): types, "
-			 "members and places in the source are not known");
+	for (size_t i = 0; !status && i < set->expr_count; i++)
+		status = list_pattern(s, set, set->exprs[i], &rows);
+	if (!status && has_untyped(&rows))
+		cli_note(COMMAND, "there is no debug information (DWARF) where the type is '?': types, "
+			 "members and lines of the source are not known");
 	if (rows.count)
 		qsort(rows.row, rows.count, sizeof(*rows.row), row_compare);
 	if (!status && set->json)
 		print_json(&rows);
 	else if (!status)
 		print_text(&rows);
-	for (size_t i = 0; i < rows.count; i++) {
-		free(rows.row[i].name);
-		free(rows.row[i].type);
-		free(rows.row[i].where);
-	}
-	free(rows.row);
+	rows_free(&rows);
 	return status;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * watch_objects.c - objects that come and go, and which of them have a register.
+ * watch_objects.c - tracks objects that are created and destroyed, and gives them debug registers.
  *
- * Calls and hits come through one ring, in the order in which they happened: a hit after the record
- * of its object's end is one of memory that was given to somebody else, and is dropped.
+ * Calls and hits come through one ring in the order in which they happened. A hit after the end of
+ * its object is an access to memory that was used again, and is rejected.
  */
 #include "cli/watch_objects.h"
 
@@ -110,13 +110,15 @@ static void object_end(struct watch_objects *o, struct object *object, uint64_t 
 	free(object);
 }
 
-/* The way from a call's registers to its object; NULL: it is not one that is meant. */
+/* The path from a call's registers to its object; NULL: the call is not at a wanted site. */
 static const struct object_way *way_of(struct object_point *p,
 				       const struct trapline_hit *hit, uint64_t *pointer)
 {
 	const struct code_site *site = code_sites_at(&p->sites, hit->address);
 
-	if (!site || hit->returned != p->is_return)
+	if (site && hit->returned == TRAPLINE_LEFT)
+		p->left++;
+	if (!site || hit->returned != (p->is_return ? TRAPLINE_RETURNED : 0))
 		return NULL;
 	const struct object_way *way = &p->way[site - p->sites.site];
 	p->calls++;
@@ -143,7 +145,7 @@ static void on_at(struct watch_objects *o, const struct trapline_hit *hit)
 		return;
 	}
 	struct object *object = object_find(o, pointer);
-	/* What a constructor returns is new: the one that was there has ended unseen. */
+	/* A constructor returns a new object: the end of the old one at this address was not seen. */
 	if (object && o->at.is_return) {
 		o->counts.ended++;
 		object_end(o, object, hit->time_ns);
@@ -184,19 +186,19 @@ bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 	}
 	size_t slot = watch_slots_find(&o->slots, hit->event);
 	const struct object *object = slot < o->slots.count ? o->holder[slot] : NULL;
-	if (!object || hit->address - object->address >= o->what.len) {
+	if (!object || hit->address - object->address >= o->expr.len) {
 		o->counts.after_end++;
 		return false;
 	}
-	o->what.address = object->address;
+	o->expr.address = object->address;
 	snprintf(o->name, sizeof(o->name), "0x%llx", (unsigned long long)object->pointer);
-	*which = (struct watch_which){ .what = &o->what,
+	*which = (struct watch_which){ .expr = &o->expr,
 				       .name = o->name,
 				       .is_object = true };
 	return true;
 }
 
-/* Memory that is no longer there holds no object. */
+/* An object ends when its memory is unmapped. */
 static void look_for_unmapped(struct watch_objects *o, uint64_t now)
 {
 	char byte;
@@ -211,7 +213,7 @@ static void look_for_unmapped(struct watch_objects *o, uint64_t now)
 	}
 }
 
-/* False: it cannot be watched, now or ever. */
+/* False: the object cannot be watched. */
 static bool watch_in(struct watch_objects *o, struct object *object, size_t slot)
 {
 	if (expression_path_follow(o->symbols, &object->way->path, object->pointer,
@@ -231,12 +233,12 @@ static bool watch_in(struct watch_objects *o, struct object *object, size_t slot
 	return true;
 }
 
-/* The newest, of which least has been missed; in turns the one that waited longest. */
+/* Takes the newest object, of which least was missed; multiplexed the one that waited longest. */
 static void fill_slot(struct watch_objects *o, size_t slot)
 {
 	struct object *next;
 
-	while ((next = o->set->rotate_ns ? o->first_waiting : o->last_waiting)) {
+	while ((next = o->set->slice_ns ? o->first_waiting : o->last_waiting)) {
 		wait_end(o, next);
 		if (watch_in(o, next, slot))
 			return;
@@ -247,8 +249,8 @@ static void fill_slot(struct watch_objects *o, size_t slot)
 }
 
 /*
- * Only when all calls so far have been looked at: moving registers takes longer than many objects
- * live, and one whose end is still unread would be watched in vain.
+ * Only after all calls so far have been read. Moving a register takes longer than many objects live,
+ * and an object whose end is not read yet would be watched without use.
  */
 static bool fill_slots(struct watch_objects *o)
 {
@@ -265,7 +267,7 @@ static bool fill_slots(struct watch_objects *o)
 	return true;
 }
 
-/* Those that have a register go to the end of the queue. */
+/* The objects that have a register go to the end of the queue. */
 static void turn(struct watch_objects *o, uint64_t now)
 {
 	for (size_t i = 0; i < o->slots.count && o->first_waiting; i++) {
@@ -284,17 +286,17 @@ int watch_objects_tick(struct watch_objects *o)
 	uint64_t now = now_ns();
 
 	bool is_filled = fill_slots(o);
-	/* As long as there is something to read, it is read; then this is the age of nothing. */
+	/* The records are read now, so there is no lag. */
 	o->lag_ns = 0;
 	if (now >= o->next_look_ns) {
 		look_for_unmapped(o, now);
 		o->next_look_ns = now + LOOK_EVERY_NS;
 	}
-	if (!o->set->rotate_ns || !is_filled)
+	if (!o->set->slice_ns || !is_filled)
 		return is_filled ? NOT_BEFORE_MS : 0;
 	if (now >= o->next_turn_ns) {
 		turn(o, now);
-		o->next_turn_ns = now + o->set->rotate_ns;
+		o->next_turn_ns = now + o->set->slice_ns;
 	}
 	return (int)((o->next_turn_ns - now) / 1000000u) + 1;
 }

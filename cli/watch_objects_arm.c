@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* watch_objects_arm.c - the events of `trapline watch --at`, and the sums at its end. */
+/* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
 #include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/watch_objects.h"
@@ -33,8 +33,8 @@ static int arm_point(struct object_point *p, struct trapline *t,
 	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
 		return cli_wrong(
 			COMMAND,
-			"--at needs uprobes and BPF, which are for root (CAP_SYS_ADMIN "
-			"and CAP_BPF)");
+			"cannot use --from: it needs uprobes and BPF, which need root "
+			"(CAP_SYS_ADMIN and CAP_BPF)");
 	return session_explain(session, "break on", p->where, err);
 }
 
@@ -45,9 +45,9 @@ static int arm_slots(struct watch_objects *o, struct trapline *t,
 	int err = 0;
 
 	while (!err)
-		err = watch_slots_add(&o->slots, t, WATCH_REST(o->what.address),
-				      o->what.len, o->what.access, opts);
-	return o->slots.count ? 0 : session_explain(session, "watch", o->set->what, err);
+		err = watch_slots_add(&o->slots, t, WATCH_REST(o->expr.address),
+				      o->expr.len, o->expr.access, opts);
+	return o->slots.count ? 0 : session_explain(session, "watch", o->set->expr, err);
 }
 
 int watch_objects_arm(struct watch_objects *o, struct trapline *t,
@@ -57,7 +57,7 @@ int watch_objects_arm(struct watch_objects *o, struct trapline *t,
 	o->delays_ns = calloc(DELAYS_MAX, sizeof(*o->delays_ns));
 	if (!o->delays_ns)
 		return cli_wrong(COMMAND, "out of memory");
-	/* Ends first: no object is seen whose end is not. */
+	/* The breakpoint on the ends is armed first, so that no end is missed. */
 	int status = o->set->until ? arm_point(&o->until, t, session, opts->arg) : 0;
 	if (!status)
 		status = arm_point(&o->at, t, session, opts->arg);
@@ -101,7 +101,7 @@ static void count_alive(const void *node, VISIT which, void *arg)
 void watch_objects_end(struct watch_objects *o, struct run_end *end)
 {
 	twalk_r(o->known, count_alive, o);
-	/* They had a register, and it told nothing of them. */
+	/* They ended before their register was armed. */
 	o->counts.watched -= o->counts.too_late;
 	o->counts.calls_lost = lost_of(&o->at) + lost_of(&o->until);
 	watch_slots_stats(&o->slots, end);
@@ -114,13 +114,18 @@ void watch_objects_end(struct watch_objects *o, struct run_end *end)
 		      compare_delays);
 	o->counts.delay_median_ns = o->delay_count ? o->delays_ns[o->delay_count / 2] : 0;
 	o->counts.delays = o->delay_count;
-	o->counts.at = o->set->at;
+	o->counts.at = o->set->from;
 	o->counts.until = o->set->until;
 	o->counts.function = o->at.where;
 	o->counts.is_return = o->at.is_return;
 	o->counts.calls = o->at.calls;
 	o->counts.registers = o->slots.count;
 	end->objects = &o->counts;
+	if (o->at.left)
+		cli_note(COMMAND,
+			 "%llu calls of %s ended with a jump to another function, so their results were "
+			 "not seen; use --from with that function",
+			 (unsigned long long)o->at.left, o->at.where);
 }
 
 static void point_release(struct object_point *p)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* watch_objects_find.c - --at, --until and WHAT: which functions, which registers, which offsets. */
+/* watch_objects_find.c - --from, --until and EXPR: the functions, the registers and the offsets. */
 #include "cli/cmd.h"
 #include "cli/watch_objects.h"
 
@@ -11,11 +11,11 @@
 #define COMMAND watch_command
 #define RESULT_REGISTER 0
 
-/* Names of values at one site. */
+/* Looks up names of values at one site. */
 struct naming {
 	const struct object_point *point;
 	const struct signature *signature; /* NULL: no debug information */
-	int reg;			   /* of the name that was looked up */
+	int reg;			   /* of the last name that was looked up */
 };
 
 static void list_names(const struct naming *n, char *buf, size_t size)
@@ -32,7 +32,7 @@ static int take_value(struct naming *n, const struct signature_value *v, const c
 		      const struct type **type, char *why, size_t size)
 {
 	if (v->where != SIGNATURE_REGISTERS || v->regs != 1) {
-		snprintf(why, size, "'%s' of %s is in no register: objects are pointers",
+		snprintf(why, size, "'%s' of %s is not in a register, so it is not a pointer to an object",
 			 name, n->point->where);
 		return -ENOENT;
 	}
@@ -41,7 +41,7 @@ static int take_value(struct naming *n, const struct signature_value *v, const c
 	return 0;
 }
 
-/* arg3 is 3; -1: it is not of that form. */
+/* 3 for arg3; -1: it has another form. */
 static int argument_number(const char *name)
 {
 	if (strncmp(name, "arg", 3) != 0 || !isdigit((unsigned char)name[3]) || name[4])
@@ -62,8 +62,7 @@ static int value_named(void *arg, const char *name, const struct type **type, ch
 		n->reg = RESULT_REGISTER;
 		if (!strcmp(name, "ret"))
 			return s ? take_value(n, &s->result, name, type, why, size) : 0;
-		snprintf(why, size, "after %s there is only what it returned: ret",
-			 n->point->where);
+		snprintf(why, size, "after %s returned, only its result 'ret' is known", n->point->where);
 		return -ENOENT;
 	}
 	if (number >= 0 && s && (size_t)number < s->count)
@@ -76,13 +75,13 @@ static int value_named(void *arg, const char *name, const struct type **type, ch
 		if (s->parameter[i].name && !strcmp(s->parameter[i].name, name))
 			return take_value(n, &s->parameter[i], name, type, why, size);
 	list_names(n, names, sizeof(names));
-	snprintf(why, size, "no '%s' when %s is entered: it has %s%s", name,
+	snprintf(why, size, "'%s' is not known when %s is entered: it has %s%s", name,
 		 n->point->where, names,
-		 strcmp(name, "ret") ? "" : "; FUNC:ret is when it returns");
+		 strcmp(name, "ret") ? "" : "; --from FUNC:ret waits for the return");
 	return -ENOENT;
 }
 
-/* What stands behind the last ':' of FUNC, when it is no part of its name. */
+/* What follows the last ':' of FUNC, when it is not a part of its name. */
 static const char *cut_suffix(struct object_point *p, const char *text)
 {
 	char *colon;
@@ -97,12 +96,15 @@ static const char *cut_suffix(struct object_point *p, const char *text)
 	return colon + 1;
 }
 
-static int find_sites(struct symbols *s, struct object_point *p, const char *option)
+static int find_sites(struct symbols *s, struct object_point *p, const char *option,
+		      char **command)
 {
 	char why[500];
 
-	if (code_sites_find(s, p->where, &p->sites, why, sizeof(why)))
-		return cli_wrong(COMMAND, "%s: %s", option, why);
+	int err = code_sites_find(s, p->where, &p->sites, why, sizeof(why));
+	int status = err == -ENOENT ? session_not_found(COMMAND, command, p->where) : 0;
+	if (err)
+		return status ? status : cli_wrong(COMMAND, "%s: %s", option, why);
 	p->way = calloc(p->sites.count, sizeof(*p->way));
 	return p->way ? 0 : cli_wrong(COMMAND, "out of memory");
 }
@@ -112,8 +114,8 @@ static bool is_copy(const struct object_point *p, size_t i)
 	return p->sites.site[i].kind == CODE_SITE_INLINED;
 }
 
-/* Calls that the compiler replaced by the function's code, without the argument. */
-static int say_left_out(const struct object_point *p, const char *option)
+/* Reports inlined copies that do not have the argument. */
+static int report_left_out(const struct object_point *p, const char *option)
 {
 	size_t n = 0;
 
@@ -122,18 +124,18 @@ static int say_left_out(const struct object_point *p, const char *option)
 	if (n == p->sites.count)
 		return cli_wrong(
 			COMMAND,
-			"%s: %s was inlined wherever it is called, and nothing tells "
-			"its values there",
+			"cannot use %s %s: it was inlined wherever it is called, and its values "
+			"are not known there",
 			option, p->where);
 	if (n)
 		cli_note(
 			COMMAND,
-			"%s: %zu inlined cop%s of %s left out, where nothing tells its values",
+			"%s: left out %zu inlined cop%s of %s, where its values are not known",
 			option, n, n == 1 ? "y" : "ies", p->where);
 	return 0;
 }
 
-/* From the value in a register to what is watched, at one site. */
+/* Finds the path from a register to the watched part, at one site. */
 static int find_way(struct watch_objects *o, const struct expression *e, size_t i,
 		    struct expression_place *place)
 {
@@ -153,7 +155,7 @@ static int find_way(struct watch_objects *o, const struct expression *e, size_t 
 	if (p->way[i].is_left_out)
 		return 0;
 	if (err)
-		return watch_what_wrong(o->set->what, &error);
+		return watch_expr_wrong(o->set->expr, &error);
 	p->way[i] =
 		(struct object_way){ .reg = (uint8_t)naming.reg, .path = place->path };
 	return 0;
@@ -164,51 +166,52 @@ static int find_ways(struct watch_objects *o, const struct expression *e)
 	struct expression_place place;
 
 	for (size_t i = 0; i < o->at.sites.count; i++) {
-		struct watch_what what = { .access = o->what.access };
+		struct watch_expr expr = { .access = o->expr.access };
 		int status = find_way(o, e, i, &place);
 		if (!status && o->at.way[i].is_left_out)
 			continue;
 		if (!status && !place.type && !expression_length(e))
 			status = cli_wrong(
 				COMMAND,
-				"how many bytes are '%s'? Its type is not known: give "
-				"a length, such as *(arg0+16):4, or *(uint32_t *)(arg0+16)",
-				o->set->what);
+				"the type of '%s' is not known: give a length or a type, as in "
+				"*(arg0+16):4 or *(uint32_t *)(arg0+16)",
+				o->set->expr);
 		if (!status)
-			status = watch_what_choose(o->symbols, o->set, e, &place, &what);
+			status = watch_expr_choose(o->symbols, o->set, e, &place, &expr);
 		if (status)
 			return status;
-		if (o->what.len && what.len != o->what.len)
+		if (o->expr.len && expr.len != o->expr.len)
 			return cli_wrong(
 				COMMAND,
-				"'%s' has %zu bytes at %s and %zu at %s: choose one of "
-				"them",
-				o->set->what, o->what.len, o->at.sites.site[0].name,
-				what.len, o->at.sites.site[i].name);
-		o->what = what;
+				"'%s' has %zu bytes at %s and %zu at %s: choose one of the "
+				"functions",
+				o->set->expr, o->expr.len, o->at.sites.site[0].name,
+				expr.len, o->at.sites.site[i].name);
+		o->expr = expr;
 	}
 	return 0;
 }
 
 static int find_at(struct watch_objects *o)
 {
-	const char *suffix = cut_suffix(&o->at, o->set->at);
+	const char *suffix = cut_suffix(&o->at, o->set->from);
 	struct expression *e = NULL;
 
 	if (suffix && strcmp(suffix, "ret") != 0)
 		return cli_wrong(
 			COMMAND,
-			"--at is FUNC or FUNC:ret; which argument is meant, WHAT says");
+			"invalid --from '%s': expected FUNC or FUNC:ret (example: conn_open:ret); EXPR "
+			"names the argument", o->set->from);
 	o->at.is_return = suffix != NULL;
-	int status = find_sites(o->symbols, &o->at, "--at");
+	int status = find_sites(o->symbols, &o->at, "--from", o->set->command);
 	if (!status)
-		status = watch_what_access(o->set->on, &o->what.access);
+		status = watch_expr_access(o->set->on, &o->expr.access);
 	if (!status)
-		status = watch_what_parse(o->set->what, &e);
+		status = watch_expr_parse(o->set->expr, &e);
 	if (!status)
 		status = find_ways(o, e);
 	expression_free(e);
-	return status ? status : say_left_out(&o->at, "--at");
+	return status ? status : report_left_out(&o->at, "--from");
 }
 
 static void find_until_register(struct watch_objects *o, size_t i, int number)
@@ -236,14 +239,16 @@ static int find_until(struct watch_objects *o)
 	if (suffix && !strcmp(suffix, "ret"))
 		return cli_wrong(
 			COMMAND,
-			"--until is FUNC or FUNC:argN: objects end when it is entered");
+			"invalid --until '%s': expected FUNC or FUNC:argN (example: conn_close:arg0)",
+			o->set->until);
 	int number = suffix ? argument_number(suffix) : 0;
 	if (signature_argument_register((unsigned int)number) < 0)
-		return cli_wrong(COMMAND, "--until: arg%d is in no register", number);
-	int status = find_sites(o->symbols, &o->until, "--until");
+		return cli_wrong(COMMAND, "invalid --until '%s': arg%d is not passed in a register", o->set->until,
+				 number);
+	int status = find_sites(o->symbols, &o->until, "--until", o->set->command);
 	for (size_t i = 0; !status && i < o->until.sites.count; i++)
 		find_until_register(o, i, number);
-	return status ? status : say_left_out(&o->until, "--until");
+	return status ? status : report_left_out(&o->until, "--until");
 }
 
 int watch_objects_find(struct watch_objects *o, struct symbols *s,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* watch_output.c - what is known of a hit at the moment it comes, for every output. */
+/* watch_output.c - a hit with all its names and values, for every output. */
 #include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/hit_frames.h"
-#include "cli/process_name.h"
 #include "cli/watch.h"
+#include "report/clean.h"
 #include "report/syscall_names.h"
 
 #include <jansson.h>
@@ -14,32 +14,24 @@
 
 int watch_output_open(struct watch_output *o, const struct watch_settings *set)
 {
-	*o = (struct watch_output){ .stack = set->stack, .is_quiet = set->record != NULL };
-	return output_open(&o->to, COMMAND, set->output, set->json);
+	*o = (struct watch_output){ .stack = set->stack };
+	int status = output_open(&o->to, COMMAND, set->output, set->json);
+	o->to.is_quiet = set->record != NULL;
+	o->to.text.is_verbose = set->verbose;
+	o->to.text.frames_max = set->frames;
+	return status;
 }
 
 void watch_output_close(struct watch_output *o)
 {
 	output_close(&o->to);
-	run_writer_close(o->record);
 	tally_free(&o->tally);
 }
 
-/* For the loop of the session, beside what the other outputs need. */
-static bool flush_record(void *arg)
-{
-	struct watch_output *o = arg;
-	bool failed = o->is_broken;
-
-	if (o->record)
-		failed = run_writer_flush(o->record) != 0 || failed;
-	return !failed;
-}
-
-struct value_part watch_part(const struct watch_what *what, const struct trapline_hit *hit)
+struct value_part watch_part(const struct watch_expr *expr, const struct trapline_hit *hit)
 {
 	return (struct value_part){
-		.offset = hit->address - what->address,
+		.offset = hit->address - expr->address,
 		.len = hit->len,
 		.old_known = hit->old_known,
 		.new_known = hit->value_when != TRAPLINE_VALUE_NONE,
@@ -48,11 +40,11 @@ struct value_part watch_part(const struct watch_what *what, const struct traplin
 	};
 }
 
-static void describe_values(const struct watch_what *what, struct symbols *s,
+static void describe_values(const struct watch_expr *expr, struct symbols *s,
 			    const struct trapline_hit *hit, char *buf, size_t n)
 {
-	struct value_part part = watch_part(what, hit);
-	struct value_view view = what->view;
+	struct value_part part = watch_part(expr, hit);
+	struct value_view view = expr->view;
 
 	if (!view.type) {
 		view.type = type_bytes(s, hit->len);
@@ -62,13 +54,13 @@ static void describe_values(const struct watch_what *what, struct symbols *s,
 }
 
 /* The values by their type; NULL when that is not known. */
-static json_t *typed_values(struct watch_output *o, const struct watch_what *what,
+static json_t *typed_values(struct watch_output *o, const struct watch_expr *expr,
 			    struct symbols *s, const struct trapline_hit *hit)
 {
-	const struct value_view *view = &what->view;
-	struct value_part part = watch_part(what, hit);
+	const struct value_view *view = &expr->view;
+	struct value_part part = watch_part(expr, hit);
 
-	if (!view->type || (!o->to.json && !o->record))
+	if (!view->type || (!o->to.json && !o->to.record))
 		return NULL;
 	json_t *j = json_object();
 	json_object_set_new(j, "type", run_json_text(view->type->name));
@@ -77,34 +69,21 @@ static json_t *typed_values(struct watch_output *o, const struct watch_what *wha
 	return j;
 }
 
-void watch_output_begin(struct watch_output *o, const struct watch_what *what,
+void watch_output_begin(struct watch_output *o, const struct watch_expr *expr,
 			const struct watch_settings *set)
 {
 	o->to.started_ns = now_ns();
-	o->to.flush_more = flush_record;
-	o->to.arg = o;
 	o->info = (struct run_info){
-		.what = what->name,
-		.value_type = what->view.type ? what->view.type->name : NULL,
+		.what = expr->name,
+		.value_type = expr->view.type ? expr->view.type->name : NULL,
 		.pid = set->pid,
-		.access = (uint8_t)what->access,
-		.address = what->address,
-		.len = what->len,
-		.is_bit_field = what->view.bit_size != 0,
+		.access = (uint8_t)expr->access,
+		.address = expr->address,
+		.len = expr->len,
+		.is_bit_field = expr->view.bit_size != 0,
 		.started_ns = o->to.started_ns,
 		.clock_offset_ns = o->to.clock_offset_ns,
 	};
-}
-
-int watch_output_record(struct watch_output *o, const char *path)
-{
-	struct run_info info = o->info;
-	char name[32];
-
-	process_name(info.pid, name, sizeof(name));
-	info.process = name;
-	int err = run_writer_open(path, &info, &o->record);
-	return err ? cli_wrong(COMMAND, "cannot write %s: %s", path, strerror(-err)) : 0;
 }
 
 void watch_output_hit(struct watch_output *o, struct symbols *s, const struct trapline_hit *hit,
@@ -121,24 +100,23 @@ void watch_output_hit(struct watch_output *o, struct symbols *s, const struct tr
 	};
 
 	memcpy(run.thread, hit->thread, sizeof(run.thread));
-	run_clean_text(run.thread);
+	clean_text(run.thread);
 	run.is_by_kernel = hit->kernel_ip != 0;
 	run.syscall = run.is_by_kernel ? syscall_name(hit->syscall) : NULL;
 	hit_place(s, hit->ip, hit->done && !hit->async, &run.place);
 	run.frame_count = o->stack ? hit_frames(s, hit, frames) : 0;
-	describe_values(which->what, s, hit, change, sizeof(change));
-	run.is_typed = which->what->view.type != NULL;
-	run.value = typed_values(o, which->what, s, hit);
+	describe_values(which->expr, s, hit, change, sizeof(change));
+	run.is_typed = which->expr->view.type != NULL;
+	run.value = typed_values(o, which->expr, s, hit);
 	run.of = which->name;
 	run.is_object = which->is_object;
 	tally_add(&o->tally, &run);
 	output_clear_status(&o->to);
-	if (o->to.text.f && !o->is_quiet)
+	if (o->to.text.f && !o->to.is_quiet)
 		run_text_hit(&o->to.text, &o->info, &run);
 	if (o->to.json)
 		run_jsonl_hit(o->to.json, &run);
-	if (o->record && run_writer_hit(o->record, &run))
-		o->is_broken = true;
+	output_record_hit(&o->to, &run);
 	json_decref(run.value);
 }
 
@@ -149,6 +127,5 @@ void watch_output_end(struct watch_output *o, const struct run_end *end)
 		run_text_end(&o->to.text, &o->info, end, &o->tally);
 	if (o->to.json)
 		run_jsonl_end(o->to.json, &o->info, end, &o->tally);
-	if (o->record && run_writer_end(o->record, end))
-		o->is_broken = true;
+	output_record_end(&o->to, end, NULL);
 }

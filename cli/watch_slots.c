@@ -26,7 +26,7 @@ int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t addr
 	int err = len ? trapline_event_aim(event, address, len) :
 			trapline_event_move(event, address);
 
-	/* It was left disabled, here in some threads and there in others: the next move mends it. */
+	/* The move failed in some threads and left the event disabled; the next move repairs it. */
 	if (err == -EIO)
 		trapline_event_enable(event);
 	return err;

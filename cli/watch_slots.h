@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch_slots.h - debug registers of a target that watch one place after another.
+ * watch_slots.h - debug registers of a target that watch one address after another.
  *
- * Each is an event that is moved. One that has nothing to watch rests at an address where no memory
- * can be, so that pausing and going on need not know of it.
+ * Each slot is an event that is moved. An unused slot watches an address where memory is never
+ * mapped, so that a pause can treat all slots alike.
  */
 #ifndef CLI_WATCH_SLOTS_H
 #define CLI_WATCH_SLOTS_H
 
 #include "cli/watch.h"
 
-/* Below vm.mmap_min_addr, and aligned as a place at this offset of an object. */
+/* An address below vm.mmap_min_addr with the alignment of this offset in an object. */
 #define WATCH_REST(offset) (0x1000 + ((offset)&31))
 
 struct watch_slots {
@@ -20,17 +20,18 @@ struct watch_slots {
 };
 
 /*
- * One more, at an address that it rests at too. 0; -ENOSPC: no register is left; -errno.
+ * Adds a slot; address is also the one that it watches while unused. 0, -ENOSPC: no register is
+ * left, or -errno.
  */
 int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address,
 		    size_t len, enum trapline_access access,
 		    const struct trapline_event_opts *opts);
 /*
- * To another place; len 0: of the same length. 0 or -errno: it watches nothing that is known, until
- * the next move.
+ * Moves a slot to another address; len 0: the length stays. 0, or -errno: the watched address is
+ * not known until the next move.
  */
 int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address, size_t len);
-/* Which one an event is; slots->count: none of them. */
+/* The slot of an event; slots->count: none. */
 size_t watch_slots_find(const struct watch_slots *slots,
 			const struct trapline_event *event);
 void watch_slots_stats(const struct watch_slots *slots, struct run_end *end);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compactor.c - a background thread that keeps to 20 % of a CPU, beside one that may do all it
- * can. The compactor pays between two blocks, where it holds no lock.
+ * compactor.c - a background thread that keeps to 20 % of a CPU, beside a thread
+ * without a budget. The compactor pays between two blocks, where it does not own a
+ * lock.
  *
- * compactor [SECONDS]
+ * Usage: compactor [SECONDS]
+ * Build: cc -O2 compactor.c $(pkg-config --cflags --libs trapline) -o compactor
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +19,7 @@ static atomic_int stop;
 
 struct worker {
 	struct trapline *self;
-	double share; /* of a CPU, that it had */
+	double share; /* the part of a CPU that it used */
 	unsigned long blocks;
 };
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * judge.c - runs a submission in this process with a budget of work, and says when it is over.
+ * judge.c - runs a submission in this process with a budget of work, and ends it when
+ * the budget is used up.
  *
- * Where the processor counts instructions the budget is of those, and the verdict is the same on
- * every run; else it is of CPU time. The submission is told inside SIGTRAP, at the instruction
- * where the budget ended, and leaves by siglongjmp().
+ * Where the processor can count instructions, the budget is a number of instructions,
+ * and the verdict is the same on every run. Elsewhere the budget is CPU time. The
+ * callback runs inside SIGTRAP, at the instruction that used up the budget, and
+ * leaves by siglongjmp(). The submission finds the Nth prime.
  *
- * judge N: the submission finds the Nth prime.
+ * Usage: judge N
+ * Build: cc -O2 judge.c $(pkg-config --cflags --libs trapline) -o judge
  */
 #include <setjmp.h>
 #include <stdio.h>
@@ -39,7 +42,7 @@ static unsigned long nth_prime(unsigned long n)
 	return candidate;
 }
 
-/* The budget of one thread: a hit when it is used up, and no further one. */
+/* The budget of the calling thread. The limit of 1 means one hit, when it is used up. */
 static int arm(struct trapline *self, struct trapline_event **budget,
 	       const char *volatile *unit)
 {
@@ -63,7 +66,7 @@ int main(int argc, char **argv)
 	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000;
 	struct trapline *self;
 	struct trapline_event *budget;
-	const char *volatile unit; /* kept over siglongjmp() */
+	const char *volatile unit; /* volatile: siglongjmp() keeps its value */
 	uint64_t used = 0;
 	char text[256];
 	int err = trapline_open(0, NULL, &self);

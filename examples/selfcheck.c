@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * selfcheck.c - a server that looks for data races in itself while it serves: within 1 % of its time,
- * as it could in production. Its count of requests has no lock, unless it is told to be right.
+ * selfcheck.c - a server that searches itself for data races while it serves. The
+ * search costs at most 1 % of its time, so it can run in production. The counter of
+ * requests is not locked: that is the race. With the argument `right` it is locked.
  *
- * selfcheck [SECONDS [right]]: ends some time after a race was reported, or after that time. Each race
- * is a line of JSON on the standard output; `addr2line -e MODULE MODULE_OFFSET` names its places.
+ * The server ends after SECONDS, or soon after the first race. Each race is one line
+ * of JSON on the standard output; `addr2line -e MODULE MODULE_OFFSET` prints the
+ * source line of an access.
+ *
+ * Usage: selfcheck [SECONDS [right]]
+ * Build: cc -O2 -g selfcheck.c $(pkg-config --cflags --libs trapline) -o selfcheck
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,7 +34,7 @@ static void on_race(void *arg, const struct trapline_race_report *report)
 	races++;
 }
 
-/* About 2 us of work, and a statistic. */
+/* About 2 us of work, and the counter. */
 static void serve_request(void)
 {
 	for (volatile int i = 0; i < 1000; i++)
@@ -80,7 +85,7 @@ static void end_search(struct trapline *self, struct trapline_race *race)
 	trapline_race_stats(race, &stats);
 	trapline_race_stop(race);
 	trapline_close(self);
-	fprintf(stderr, "%llu accesses were held, at %llu places; that cost %.2f %% of the time\n",
+	fprintf(stderr, "%llu accesses at %llu sites were stalled; cost: %.2f %% of the time\n",
 		(unsigned long long)stats.stalls, (unsigned long long)stats.sites,
 		stats.run_ns ? 100.0 * (double)stats.spent_ns / (double)stats.run_ns : 0.0);
 }

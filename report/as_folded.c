@@ -2,9 +2,9 @@
 /*
  * as_folded.c - stacks with counts, one a line: `thread;main;loop;bump 12`.
  *
- * The format that flame graph tools read; inlined functions end in _[i], which they colour, and a
- * system call in which the kernel did it in _[k]. Which of several places it was stands behind the
- * thread; an object, being one of many, does not.
+ * Flame graph tools read this format. They colour inlined functions, which end in _[i], and the
+ * system call of an access by the kernel, which ends in _[k]. One of several expressions is named
+ * after the thread. An object is not named, since there are too many.
  */
 #include "run_file.h"
 
@@ -26,7 +26,7 @@ static int folded_compare(const void *a, const void *b)
 	return strcmp(x->text, y->text);
 }
 
-/* A ';' parts frames and a line break parts stacks: neither may stand in a name. */
+/* A ';' separates frames and a line break separates stacks: a name must not contain them. */
 static void put_name(FILE *f, const char *name)
 {
 	for (; *name; name++)

@@ -2,10 +2,11 @@
 /*
  * as_html.c - a run as one page, which needs no network: page.html with the data put in.
  *
- * Places, stacks and values come once each and are called by their index. The data is JSON in an
- * element that is no script; every '<' in it is escaped, so no name can end the element.
+ * Each place, stack and value is stored once, and hits refer to it by index. The data is JSON in an
+ * element that is not a script. Every '<' in it is escaped, so that no name can end the element.
  */
 #include "run_file.h"
+#include "report/clean.h"
 #include "run_watch.h"
 
 #include <stdlib.h>
@@ -81,14 +82,14 @@ static size_t add_place(struct page_data *d, const struct run_frame *frame)
 	return pool_add(&d->places, j);
 }
 
-/* Of a call, what it is told apart by; of an access to data the page finds the value itself. */
+/* The short text of a call, by which the page groups calls. The page finds values of data itself. */
 static size_t add_short_text(struct page_data *d, const struct run_session *s,
 			     const struct run_hit *hit)
 {
 	char text[420];
 
 	run_call_short_text(s->calls, hit->call, text, sizeof(text));
-	run_clean_text(text);
+	clean_text(text);
 	return pool_add(&d->changes, run_json_text(text));
 }
 
@@ -108,7 +109,7 @@ static json_t *text_json(struct page_data *d, const char *text)
 				 json_null();
 }
 
-/* Which of several places or objects it is of, and whether the kernel did it. */
+/* The expression or object that it belongs to, and the system call that did it. */
 static void add_origin(struct page_data *d, json_t *to, const struct run_hit *hit)
 {
 	char by[100];
@@ -200,7 +201,7 @@ static json_t *run_json(const struct run_session *s)
 	json_object_set_new(j, "duration_us", json_real((double)end->duration_ns / 1e3));
 	json_object_set_new(j, "reason", run_json_text(end->reason));
 	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));
-	json_object_set_new(j, "price_ns", json_real(end->price_ns));
+	json_object_set_new(j, "cost_ns", json_real(end->cost_ns));
 	json_object_set_new(j, "taken", json_integer((json_int_t)end->taken));
 	json_object_set_new(j, "delivered", json_integer((json_int_t)end->delivered));
 	json_object_set_new(j, "paused_us", json_real((double)end->paused_ns / 1e3));

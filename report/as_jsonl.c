@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const access_names[] = { "", "r", "w", "rw", "x" };
 static const char *const value_names[] = { "none", "hit", "later" };
@@ -56,9 +57,10 @@ void run_json_place(json_t *to, const struct place *p)
 	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
 }
 
+/* Values may hold any text, and a terminal acts on some of it. Other readers get it as it is. */
 void run_jsonl_line(FILE *f, json_t *object)
 {
-	json_dumpf(object, f, JSON_COMPACT);
+	json_dumpf(object, f, JSON_COMPACT | (isatty(fileno(f)) ? JSON_ENSURE_ASCII : 0));
 	fputc('\n', f);
 	json_decref(object);
 }
@@ -175,14 +177,15 @@ void run_jsonl_totals(json_t *j, const struct run_end *end)
 	json_object_set_new(j, "rejected", json_count(rejected));
 	json_object_set_new(j, "rejected_by", rejected_by);
 	json_object_set_new(j, "condition_faults", json_count(end->condition_faults));
-	json_object_set_new(j, "decided_in", run_json_text(end->decided_in));
+	json_object_set_new(j, "evaluated_in", run_json_text(end->evaluated_in));
 	json_object_set_new(j, "delivered", json_count(end->delivered));
 	json_object_set_new(j, "lost", lost_by);
 	json_object_set_new(j, "unread", json_count(end->unread));
 	json_object_set_new(j, "unseen_changes", json_count(end->unseen_changes));
+	json_object_set_new(j, "stopped", json_boolean(end->is_stopped));
 	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));
-	json_object_set_new(j, "price_ns", end->price_ns >= 0 ?
-			    json_integer((json_int_t)end->price_ns) : json_null());
+	json_object_set_new(j, "cost_ns", end->cost_ns >= 0 ?
+			    json_integer((json_int_t)end->cost_ns) : json_null());
 	json_object_set_new(j, "duration_ns", json_count(end->duration_ns));
 	json_object_set_new(j, "pauses", json_count(end->pauses));
 	json_object_set_new(j, "paused_ns", json_count(end->paused_ns));

@@ -21,7 +21,7 @@ static void put(FILE *f, json_t *event, bool *is_first)
 {
 	fputs(*is_first ? "\n" : ",\n", f);
 	*is_first = false;
-	json_dumpf(event, f, JSON_COMPACT);
+	json_dumpf(event, f, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(event);
 }
 
@@ -172,7 +172,7 @@ static void put_value(FILE *f, const struct run_session *s, const struct run_hit
 
 	if (!run_hit_number(hit, &number))
 		return;
-	/* Each place and each object has its own: their values are no curve together. */
+	/* Each expression and each object has a curve of its own. */
 	if (hit->of && !hit->is_object)
 		snprintf(track, sizeof(track), "%s", hit->of);
 	else

@@ -88,7 +88,7 @@ static json_t *json_functions(const struct run_calls *calls)
 	return list;
 }
 
-static json_t *json_price(double ns)
+static json_t *json_cost(double ns)
 {
 	return ns >= 0 ? json_integer((json_int_t)ns) : json_null();
 }
@@ -99,9 +99,9 @@ static void json_mechanism(json_t *j, const struct run_calls_end *a)
 	json_object_set_new(j, "sites_stepped", json_integer((json_int_t)a->stepped));
 	json_object_set_new(j, "sites_hardware", json_integer((json_int_t)a->hardware));
 	json_object_set_new(j, "sites_refused", json_integer((json_int_t)a->refused));
-	json_object_set_new(j, "price_emulated_ns", json_price(a->emulated_ns));
-	json_object_set_new(j, "price_stepped_ns", json_price(a->stepped_ns));
-	json_object_set_new(j, "price_hardware_ns", json_price(a->hardware_ns));
+	json_object_set_new(j, "cost_emulated_ns", json_cost(a->emulated_ns));
+	json_object_set_new(j, "cost_stepped_ns", json_cost(a->stepped_ns));
+	json_object_set_new(j, "cost_hardware_ns", json_cost(a->hardware_ns));
 }
 
 void run_jsonl_calls_end(FILE *f, const struct run_calls *calls, const struct run_end *end,
@@ -110,8 +110,8 @@ void run_jsonl_calls_end(FILE *f, const struct run_calls *calls, const struct ru
 	json_t *j = json_object();
 	json_t *what = json_array();
 
-	for (size_t i = 0; i < calls->where_count; i++)
-		json_array_append_new(what, run_json_text(calls->where[i]));
+	for (size_t i = 0; i < calls->location_count; i++)
+		json_array_append_new(what, run_json_text(calls->locations[i]));
 	json_object_set_new(j, "type", json_string("summary"));
 	json_object_set_new(j, "what", what);
 	json_object_set_new(j, "sites", json_integer((json_int_t)calls->all_sites));

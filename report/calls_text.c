@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* calls_text.c - calls as lines for people, and the summary of a run of breakpoints. */
 #include "run_call.h"
+#include "clean.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void text_functions(FILE *f, const struct run_calls *calls, const struct 
 	fprintf(f, "\n%10s %6s %8s  ", "hits", "share", "threads");
 	if (calls->with_results)
 		fprintf(f, "%10s %10s  ", "mean", "longest");
-	fputs("where\n", f);
+	fputs("function\n", f);
 	for (size_t i = 0; i < t->count && i < RUN_TEXT_ROWS_MAX; i++) {
 		const struct tally_sum *sum = &t->sum[i];
 		const struct run_site *site = &calls->site[sum->ip];
@@ -80,7 +81,7 @@ static void text_histogram(FILE *f, const struct run_site *site,
 	for (int i = first; i <= last; i++) {
 		char from[32];
 		char bar[BAR_WIDTH + 1];
-		/* What is there at all shows. */
+		/* A bar of at least one character. */
 		size_t len = (size_t)((b->buckets[i] * BAR_WIDTH + most - 1) / most);
 		run_duration_text(i ? UINT64_C(1) << i : 0, from, sizeof(from));
 		memset(bar, '#', len);
@@ -105,81 +106,93 @@ static void text_histograms(FILE *f, const struct run_calls *calls,
 		fprintf(f, "\n%" PRIu64 " call%s had not returned\n", more->not_returned,
 			more->not_returned == 1 ? "" : "s");
 	if (more->unpaired)
-		fprintf(f, "%" PRIu64 " returns were of calls that were not seen\n",
+		fprintf(f, "%" PRIu64 " returns belong to calls that were not seen\n",
 			more->unpaired);
 }
 
-static void text_price(FILE *f, double ns)
+static void print_cost(FILE *f, double ns)
 {
 	if (ns >= 0)
-		fprintf(f, ", about %.1f us a hit on this machine", ns / 1000);
+		fprintf(f, ", about %.1f us a hit", ns / 1000);
 }
 
 static void text_mechanism(FILE *f, const struct run_calls_end *more)
 {
-	uint64_t uprobes = more->emulated + more->stepped;
+	const struct {
+		uint64_t count;
+		double cost_ns;
+		const char *text;
+	} kinds[] = {
+		{ more->emulated, more->emulated_ns, "uprobe%s on an emulated instruction" },
+		{ more->stepped, more->stepped_ns, "single-stepped uprobe%s" },
+		{ more->hardware, more->hardware_ns, "hardware breakpoint%s" },
+	};
 	const char *before = "mechanism: ";
 
-	if (uprobes) {
-		fprintf(f, "%suprobes and BPF at %" PRIu64 " place%s: ", before, uprobes,
-			uprobes == 1 ? "" : "s");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!kinds[i].count)
+			continue;
+		fprintf(f, "%s%" PRIu64 " ", before, kinds[i].count);
+		fprintf(f, kinds[i].text, kinds[i].count == 1 ? "" : "s");
+		print_cost(f, kinds[i].cost_ns);
 		before = "; ";
 	}
-	if (more->emulated) {
-		fprintf(f, "%" PRIu64 " on an instruction that the kernel emulates",
-			more->emulated);
-		text_price(f, more->emulated_ns);
-	}
-	if (more->stepped) {
-		fprintf(f, "%s%" PRIu64 " single-stepped", more->emulated ? "; " : "",
-			more->stepped);
-		text_price(f, more->stepped_ns);
-	}
-	if (more->hardware) {
-		fprintf(f, "%shardware breakpoints at %" PRIu64 " place%s", before,
-			more->hardware, more->hardware == 1 ? "" : "s");
-		text_price(f, more->hardware_ns);
-	}
-	if (!uprobes && !more->hardware)
-		fprintf(f, "%snot recorded", before);
-	fputc('\n', f);
+	fputs(*before == 'm' ? "mechanism: not recorded\n" : "\n", f);
 }
 
-static void text_limits(FILE *f, const struct run_calls *calls, const struct run_end *end,
-			const struct run_calls_end *more)
+/* The mean cost of a hit, weighted by the hits of each kind of site. Negative: not known. */
+static double mean_cost(const struct run_calls *calls, const struct run_calls_end *more)
 {
-	bool stays = more->emulated + more->stepped > 0;
+	double sum = 0;
+	uint64_t hits = 0;
 
-	run_text_pauses(
-		f, end,
-		stays ? "; the breakpoints stayed in the code and calls paid for them" :
-			"");
+	for (size_t i = 0; calls->sums && i < calls->site_count; i++) {
+		double ns = more->hardware   ? more->hardware_ns :
+			    calls->site[i].is_emulated ? more->emulated_ns :
+							 more->stepped_ns;
+		if (ns < 0)
+			continue;
+		sum += ns * (double)calls->sums[i].hits;
+		hits += calls->sums[i].hits;
+	}
+	if (hits)
+		return sum / (double)hits;
+	return more->emulated ? more->emulated_ns :
+	       more->stepped  ? more->stepped_ns :
+				more->hardware_ns;
+}
+
+static void text_bookkeeping(FILE *f, const struct run_calls *calls, const struct run_end *end,
+			     const struct run_calls_end *more)
+{
 	if (calls->with_results)
 		fputs("a return counts as one taken and delivered, beside its call\n", f);
 	if (more->beyond)
-		fprintf(f,
-			"%" PRIu64
-			" of those delivered came after the last that was wanted, and are "
-			"not shown\n",
-			more->beyond);
+		fprintf(f, "%" PRIu64 " of those delivered came after the limit\n", more->beyond);
+	run_text_evaluation(f, end);
+	text_mechanism(f, more);
+	fprintf(f, "ended: %s\n", end->reason);
+}
+
+static void text_limits(struct run_text *o, const struct run_calls *calls,
+			const struct run_end *end, const struct run_calls_end *more)
+{
+	bool stays = more->emulated + more->stepped > 0;
+	FILE *f = o->f;
+
+	run_text_pauses(f, end, stays ? ", but calls cost as much as ever" : "");
 	if (more->other_results)
-		fprintf(f,
-			"%" PRIu64 " calls had another result, compared when they had returned, and "
-			"are not shown\n",
+		fprintf(f, "--if rejected %" PRIu64 " calls by their results\n",
 			more->other_results);
 	if (calls->copies_left_out)
-		fprintf(f,
-			"not seen: %" PRIu64
-			" inlined copies of functions that fit (--inlined)\n",
+		fprintf(f, "not seen: %" PRIu64 " inlined copies of matching functions (--inlined)\n",
 			calls->copies_left_out);
 	if (more->refused)
-		fprintf(f,
-			"not seen: %" PRIu64
-			" places where the kernel takes no breakpoint: %s\n",
+		fprintf(f, "not seen: %" PRIu64 " sites where the kernel refuses a breakpoint: %s\n",
 			more->refused, more->refused_names);
-	fputs("not seen: objects loaded since; calls that jump past the first instruction; copies of "
-	      "a function that no debug information tells of\n",
-	      f);
+	if (o->is_verbose || !end->taken)
+		fputs("not seen: calls in objects loaded since; calls that jump past the first "
+		      "instruction; inlined copies without debug information\n", f);
 }
 
 void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
@@ -189,13 +202,11 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 	struct table callers = table_make(&calls->callers, false);
 	struct table threads = table_make(&calls->functions, true);
 	uint64_t total = functions.total;
+	struct run_lines lines;
+	struct run_text rest;
 	FILE *f = o->f;
 
-	fprintf(f, "%s%s: %" PRIu64 " hit%s in %.1f s; %s\n", total ? "\n" : "",
-		calls->description, total, total == 1 ? "" : "s",
-		(double)end->duration_ns / 1e9, end->reason);
-	if (end->command)
-		fprintf(f, "command: %s\n", end->command);
+	run_text_headline(o, total, end);
 	if (total) {
 		text_functions(f, calls, &functions);
 		if (callers.count)
@@ -204,11 +215,13 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 	}
 	if (calls->with_results)
 		text_histograms(f, calls, more, &functions);
-	fputc('\n', f);
-	run_text_balance(f, end);
-	run_text_decision(f, &(struct run_info){ .what = calls->description }, end);
-	text_mechanism(f, more);
-	text_limits(f, calls, end, more);
+	run_text_more_begin(&rest, o, &lines);
+	run_text_exceptions(&rest, &(struct run_info){ .what = calls->description }, end,
+			    mean_cost(calls, more) / (calls->with_results ? 2 : 1));
+	if (o->is_verbose)
+		text_bookkeeping(rest.f, calls, end, more);
+	text_limits(&rest, calls, end, more);
+	run_text_more_end(&rest, o, &lines, total != 0);
 	free(threads.sum);
 	free(callers.sum);
 	free(functions.sum);
@@ -244,13 +257,14 @@ void run_text_call(struct run_text *o, const struct run_info *info, const struct
 	snprintf(thread, sizeof(thread), "%s/%d", hit->thread[0] ? hit->thread : "?", hit->tid);
 	run_call_text(calls, hit->call, text, sizeof(text));
 	origin_text(calls, hit, origin, sizeof(origin));
-	run_clean_text(thread);
-	run_clean_text(text);
+	clean_text(thread);
+	clean_text(text);
 	run_text_time(o, hit->time_ns + info->clock_offset_ns);
 	fprintf(o->f, "  %-*s  %s%-*s%s  %s%s\n",
 		run_text_widen(&o->thread_width, thread, 24), thread,
 		o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, text, 60), text,
 		o->has_color ? "\033[0m" : "", origin,
 		hit->call->args_later ? "  (memory read later)" : "");
-	run_text_frames(o->f, hit->frames, hit->frame_count);
+	run_text_frames(o->f, hit->frames,
+			run_frames_shown(hit->frame_count, o->frames_max));
 }

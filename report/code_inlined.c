@@ -6,6 +6,7 @@
  * which is over soon when there are none, and for the places where.
  */
 #include "code_sites_priv.h"
+#include "clean.h"
 #include "dies.h"
 
 #include <dwarf.h>
@@ -34,7 +35,7 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 	char name[512];
 
 	if (v->mod != w->mod || dwarf_tag(die) != DW_TAG_subprogram ||
-	    !dwarf_diename(die) || !die_number(die, DW_AT_inline, &how) ||
+	    !clean_die_name(die) || !die_number(die, DW_AT_inline, &how) ||
 	    (how != DW_INL_inlined && how != DW_INL_declared_inlined))
 		return 0;
 	die_qualified(die, name, sizeof(name));

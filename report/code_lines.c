@@ -7,6 +7,7 @@
  * code stands for the next one that has some.
  */
 #include "code_sites_priv.h"
+#include "clean.h"
 #include "dies.h"
 
 #include <dwarf.h>
@@ -47,16 +48,9 @@ static bool path_ends_in(const char *path, const char *wanted)
 /* The innermost function or inlined copy at a place. */
 static Dwarf_Off scope_of(Dwarf_Die *cu, Dwarf_Addr pc)
 {
-	Dwarf_Die *scopes = NULL;
-	int n = dwarf_getscopes(cu, pc, &scopes);
-	Dwarf_Off off = 0;
+	Dwarf_Die die;
 
-	for (int i = 0; i < n && !off; i++)
-		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram ||
-		    dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine)
-			off = dwarf_dieoffset(&scopes[i]);
-	free(scopes);
-	return off;
+	return die_function_at(cu, pc, &die) ? dwarf_dieoffset(&die) : 0;
 }
 
 static int keep(struct lines *l, uint64_t address, Dwarf_Off scope)
@@ -98,7 +92,7 @@ static void visit_unit(struct lines *l, Dwarf_Die *cu, Dwarf_Addr bias)
 		    dwarf_lineendsequence(line, &is_end) || dwarf_lineaddr(line, &pc) ||
 		    is_end)
 			continue;
-		if (!path_ends_in(dwarf_linesrc(line, NULL, NULL), l->file))
+		if (!path_ends_in(clean_line_file(line), l->file))
 			continue;
 		l->has_file = true;
 		if (!is_statement || !number || number < l->wanted)
@@ -158,14 +152,14 @@ int code_lines_find(struct symbols *s, const char *file, int line, struct code_s
 	if (l.err)
 		return l.err;
 	if (l.best == INT_MAX && l.has_file)
-		snprintf(why, n, "%s has no code from line %d on", file, line);
+		snprintf(why, n, "%s has no code at line %d or behind it", file, line);
 	else if (l.best == INT_MAX)
 		snprintf(
 			why, n,
-			"no source file '%s' in the debug information (DWARF) of the program "
-			"and its libraries%s",
+			"no source file is named '%s' in the debug information (DWARF) of the "
+			"program and its libraries%s",
 			file,
-			dies_present(s, NULL) ? "" : "; the program has none at all");
+			dies_present(s, NULL) ? "" : "; the program has none");
 	if (l.best == INT_MAX)
 		return -ENOENT;
 	out->other_line = l.best != line ? l.best : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* code_sites.c - see code_sites.h. */
 #include "code_sites_priv.h"
+#include "clean.h"
 
 #include "dies.h"
 #include "instruction.h"
@@ -13,16 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a text means, before there is a process. */
-struct where {
+#define NEAR_KEPT_MAX 256
+
+/* A location as it was parsed, before there is a process. */
+struct location {
 	char scope[256]; /* object or source file; empty: none */
 	char name[512];
 	uint64_t number; /* the line, the offset or the address */
 	enum {
-		WHERE_NAME,
-		WHERE_LINE,
-		WHERE_OFFSET,
-		WHERE_ADDRESS
+		LOCATION_NAME,
+		LOCATION_LINE,
+		LOCATION_OFFSET,
+		LOCATION_ADDRESS
 	} form;
 };
 
@@ -50,7 +53,7 @@ static const char *scope_end(const char *text)
 	return NULL;
 }
 
-static int parse(const char *text, struct where *w, char *why, size_t n)
+static int parse(const char *text, struct location *w, char *why, size_t n)
 {
 	const char *colon = scope_end(text);
 	const char *rest = colon ? colon + 1 : text;
@@ -61,29 +64,30 @@ static int parse(const char *text, struct where *w, char *why, size_t n)
 	    (colon && (size_t)(colon - text) >= sizeof(w->scope))) {
 		snprintf(
 			why, n,
-			"'%.200s' is no place in code: give a function, file:line, an address "
-			"or function+offset; see trapline-break(1)",
+			"invalid location '%.200s': expected a function, file:line, an address "
+			"or function+offset (example: server.c:120)",
 			text);
 		return -EINVAL;
 	}
 	if (colon)
 		memcpy(w->scope, text, (size_t)(colon - text));
 	snprintf(w->name, sizeof(w->name), "%s", rest);
-	w->form = WHERE_NAME;
+	w->form = LOCATION_NAME;
 	if (isdigit((unsigned char)rest[0])) {
-		w->form = colon ? WHERE_LINE : WHERE_ADDRESS;
+		w->form = colon ? LOCATION_LINE : LOCATION_ADDRESS;
 		if (parse_number(rest, &w->number) &&
 		    (!colon || (w->number && w->number < 10000000)))
 			return 0;
 		snprintf(
 			why, n,
-			colon ? "'%.200s': '%.100s' is no line" :
-				"'%.200s' is no address: 0x... is hexadecimal, digits alone are decimal",
+			colon ? "invalid location '%.200s': expected a line number, not '%.100s'" :
+				"invalid address '%.200s': expected 0x and hexadecimal digits, or "
+				"decimal digits",
 			text, rest);
 		return -EINVAL;
 	}
 	if (plus && plus > rest && parse_number(plus + 1, &w->number)) {
-		w->form = WHERE_OFFSET;
+		w->form = LOCATION_OFFSET;
 		w->name[plus - rest] = 0;
 	}
 	return 0;
@@ -91,7 +95,7 @@ static int parse(const char *text, struct where *w, char *why, size_t n)
 
 int code_sites_check(const char *text, char *why, size_t n)
 {
-	struct where w;
+	struct location w;
 
 	return parse(text, &w, why, n);
 }
@@ -127,7 +131,7 @@ uint64_t code_function_start(struct symbols *s, uint64_t address, uint64_t *size
 	GElf_Off offset;
 	GElf_Sym sym;
 
-	if (!mod || !dwfl_module_addrinfo(mod, address, &offset, &sym, NULL, NULL, NULL))
+	if (!mod || !clean_symbol_at(mod, address, &offset, &sym))
 		return 0;
 	if (GELF_ST_TYPE(sym.st_info) != STT_FUNC ||
 	    (sym.st_size && offset >= sym.st_size))
@@ -157,7 +161,7 @@ static bool has_part(const char *name, const char *part)
 	return at && at > name && (!at[n] || at[n] == '.');
 }
 
-/* Behind a dot compilers put what they made of a function. */
+/* Compilers append a dot and the kind of a clone to a function's name. */
 static bool is_clone(const char *name)
 {
 	return has_part(name, ".isra") || has_part(name, ".constprop") ||
@@ -301,51 +305,102 @@ static int copies_visit(Dwfl_Module *mod, void *arg)
 	return f->err;
 }
 
+struct near_search {
+	struct near_list list;
+	bool is_declared; /* the debug information has exactly this name, but there is no code */
+	/* The last parts of mangled names: copies, to be freed. */
+	char *kept[NEAR_KEPT_MAX];
+	size_t kept_count;
+};
+
+/* Of `void net::Conn::open(int)` the last part, as the debug information has it. */
+static void near_add_mangled(struct near_search *near, const char *symbol)
+{
+	char plain[512];
+	char *readable = symbols_demangle(symbol);
+
+	if (!readable)
+		return;
+	const char *last = die_last_part(function_name_plain(readable, plain, sizeof(plain)));
+	if (near->kept_count < NEAR_KEPT_MAX && near_score(near->list.wanted, last) < NEAR_NOT) {
+		char *copy = strdup(last);
+		if (copy && near_add(&near->list, copy))
+			near->kept[near->kept_count++] = copy;
+		else
+			free(copy);
+	}
+	free(readable);
+}
+
 static int near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 		      uint64_t address, void *arg)
 {
+	struct near_search *near = arg;
 	int type = GELF_ST_TYPE(sym->st_info);
 
-	if ((type == STT_FUNC || type == STT_GNU_IFUNC) && !strpbrk(name, "@."))
-		near_add(arg, name);
+	if (type != STT_FUNC && type != STT_GNU_IFUNC)
+		return 0;
+	if (!strncmp(name, "_Z", 2))
+		near_add_mangled(near, name);
+	else if (!strpbrk(name, "@."))
+		near_add(&near->list, name);
 	return 0;
 }
 
 static int near_die_visit(const struct die_visit *v, Dwarf_Die *die)
 {
-	const char *name = dwarf_tag(die) == DW_TAG_subprogram ? dwarf_diename(die) :
+	struct near_search *near = v->arg;
+	const char *name = dwarf_tag(die) == DW_TAG_subprogram ? clean_die_name(die) :
 								 NULL;
 
-	if (name)
-		near_add(v->arg, name);
+	if (!name)
+		return 0;
+	near->is_declared = near->is_declared || !strcmp(name, near->list.wanted);
+	near_add(&near->list, name);
 	return 0;
 }
 
-static int not_found(struct symbols *s, const struct where *w, const struct search *f,
+static void explain_not_found(struct symbols *s, const struct location *w,
+			      const struct near_search *near, char *why, size_t n)
+{
+	const struct near_list *list = &near->list;
+	char question[300];
+
+	near_question(list, question, sizeof(question));
+	/* What resembles it from afar is in a library, and hides the cause. */
+	if (!w->scope[0] && symbols_is_stripped(s) && (!list->count || list->scores[0] > 1))
+		snprintf(why, n, "no function is named '%s': %s is stripped; install its debug symbols "
+			 "(a -dbgsym package), or give an address", w->name, symbols_program(s));
+	else if (near->is_declared && !strcmp(list->wanted, w->name))
+		snprintf(why, n, "'%s' has no code in %s: the compiler inlined or removed it%s",
+			 w->name, w->scope[0] ? w->scope : symbols_program(s), question);
+	else
+		snprintf(why, n, "no function is named '%s' in %s%s", w->name,
+			 w->scope[0] ? w->scope : symbols_program(s), question);
+}
+
+static int not_found(struct symbols *s, const struct location *w, const struct search *f,
 		     char *why, size_t n)
 {
+	const char *module = w->scope[0] ? w->scope : NULL;
 	const char *names[4];
-	char question[300];
-	struct near_list near = { .wanted = die_last_part(w->name),
-				  .names = names,
-				  .max = 4 };
+	struct near_search near = { .list = { .wanted = die_last_part(w->name),
+					      .names = names, .max = 4 } };
 
 	if (f->wanted.is_pattern) {
-		snprintf(why, n, "no function fits '%s'%s%s", w->name,
-			 w->scope[0] ? " in " : "", w->scope);
+		snprintf(why, n, "no function matches '%s' in %s", w->name,
+			 module ? module : symbols_program(s));
 		return -ENOENT;
 	}
-	const char *module = w->scope[0] ? w->scope : NULL;
-	dies_walk(s, module, 0, near_die_visit,
-		  &near); /* methods, which symbols have mangled */
+	dies_walk(s, module, 0, near_die_visit, &near);
 	symbols_walk(s, module, near_visit, &near);
-	near_question(&near, question, sizeof(question));
-	snprintf(why, n, "no function is named '%s'%s%s%s", w->name,
-		 w->scope[0] ? " in " : "", w->scope, question);
+	explain_not_found(s, w, &near, why, n);
+	for (size_t i = 0; i < near.kept_count; i++)
+		free(near.kept[i]);
 	return -ENOENT;
 }
 
-static int find_functions(struct symbols *s, const struct where *w,
+static int find_functions(struct symbols *s, const struct location *w,
 			  struct code_sites *out, char *why, size_t n)
 {
 	const char *scope = w->scope[0] ? w->scope : NULL;
@@ -372,7 +427,7 @@ static int find_functions(struct symbols *s, const struct where *w,
 	if (out->unresolved > unresolved) {
 		snprintf(
 			why, n,
-			"%s has several implementations (ifunc), and which one this process "
+			"%s has several implementations (ifunc), and the one that this process "
 			"uses is not known",
 			out->unresolved_names);
 		return -ENOENT;
@@ -398,13 +453,12 @@ static int add_address(struct symbols *s, uint64_t address, const char *text,
 	if (boundary == 0) {
 		snprintf(
 			why, n,
-			"no instruction begins at %s: a breakpoint there would break the "
-			"program",
+			"no instruction begins at %s: a breakpoint there would break the program",
 			text);
 		return -EINVAL;
 	}
 	if (symbols_read(s, address, &byte, 1)) {
-		snprintf(why, n, "nothing is mapped at %s", text);
+		snprintf(why, n, "no memory is mapped at %s", text);
 		return -ENOENT;
 	}
 	if (start == address)
@@ -412,7 +466,7 @@ static int add_address(struct symbols *s, uint64_t address, const char *text,
 	return code_sites_add(out, site, start == address ? place.function : text);
 }
 
-static int find_offset(struct symbols *s, const struct where *w, const char *text,
+static int find_offset(struct symbols *s, const struct location *w, const char *text,
 		       struct code_sites *out, char *why, size_t n)
 {
 	struct code_sites functions = { 0 };
@@ -427,7 +481,7 @@ static int find_offset(struct symbols *s, const struct where *w, const char *tex
 		err = add_address(s, f->address + w->number, text, out, why, n);
 	}
 	if (!err && !count) {
-		snprintf(why, n, "%s is only inlined: it has no address of its own",
+		snprintf(why, n, "%s is only inlined, so it has no address of its own",
 			 w->name);
 		err = -ENOENT;
 	}
@@ -473,19 +527,19 @@ static void choose(struct symbols *s, struct code_sites *sites)
 int code_sites_find(struct symbols *s, const char *text, struct code_sites *out,
 		    char *why, size_t n)
 {
-	struct where w;
+	struct location w;
 	int err = parse(text, &w, why, n);
 
 	if (err)
 		return err;
 	switch (w.form) {
-	case WHERE_LINE:
+	case LOCATION_LINE:
 		err = code_lines_find(s, w.scope, (int)w.number, out, why, n);
 		break;
-	case WHERE_ADDRESS:
+	case LOCATION_ADDRESS:
 		err = add_address(s, w.number, text, out, why, n);
 		break;
-	case WHERE_OFFSET:
+	case LOCATION_OFFSET:
 		err = find_offset(s, &w, text, out, why, n);
 		break;
 	default:

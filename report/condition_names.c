@@ -2,8 +2,8 @@
 /*
  * condition_names.c - see condition_names.h.
  *
- * The text is copied word by word; what is a name, and none of the language's own, is replaced.
- * Whether a sign is unary depends on the word before it, as everywhere in C.
+ * The text is copied word by word. A name that is not a word of the language is replaced by its
+ * address or value. Whether a sign is unary depends on the word before it, as in C.
  */
 #include "condition_names.h"
 
@@ -27,7 +27,7 @@ struct rewrite {
 	const char *at;
 	struct condition_text out;
 	size_t used;
-	bool after_value; /* the last word was one: a sign that follows has two sides */
+	bool after_value; /* the last word was a value: a sign that follows is binary */
 	bool is_full;
 	struct expression_error *error;
 };
@@ -87,7 +87,7 @@ static bool is_type(const char *word)
 	return is_one_of(word, words, sizeof(words) / sizeof(words[0]));
 }
 
-/* Words of the language, of which these four are no terms by themselves. */
+/* Words of the language. These four are not terms by themselves. */
 static bool is_reserved(const struct rewrite *r, const char *word)
 {
 	/* As in C, a parameter hides what has its name outside. */
@@ -147,6 +147,8 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 	const char *why = parameter_problem(r->names->signature, &p->path, is_address);
 	if (why)
 		return fail(r, from, -EINVAL, "%s", why);
+	if (p->path.links && symbols_is_32bit(r->names->symbols))
+		return fail(r, from, -EINVAL, "a condition cannot follow a pointer of a 32-bit program");
 	if (is_address || (p->type && p->type->kind == TYPE_ARRAY)) {
 		if (p->bit_size)
 			return fail(r, from, -EINVAL, "a bit-field has no address");
@@ -154,7 +156,7 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 		return 0;
 	}
 	if (!is_number || (p->bit_size && p->size > 8))
-		return fail(r, from, -EINVAL, "a condition compares whole numbers, and that is %s",
+		return fail(r, from, -EINVAL, "a condition compares whole numbers, but this is %s",
 			    p->type ? p->type->name : "of unknown size");
 	bool is_value = !p->path.links &&
 			parameter_value(r->names->signature, p->path.base, load, sizeof(load));
@@ -364,6 +366,38 @@ static size_t cast_length(const struct rewrite *r)
 	return *at == ')' ? (size_t)(at + 1 - r->at) : 0;
 }
 
+/* The sign of an operator that other languages write as a word; NULL: the word is not one. */
+static const char *operator_named(const char *word)
+{
+	static const char *const words[][2] = { { "or", "||" },	 { "and", "&&" }, { "is", "==" },
+						{ "eq", "==" },	 { "ne", "!=" },  { "lt", "<" },
+						{ "gt", ">" },	 { "le", "<=" },  { "ge", ">=" },
+						{ "xor", "^" },	 { "mod", "%" } };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(words[i][0], word))
+			return words[i][1];
+	return NULL;
+}
+
+/* A word where only an operator can stand. */
+static int wrong_word(struct rewrite *r, const char *word)
+{
+	const char *sign = operator_named(word);
+
+	if (sign)
+		return fail(r, r->at, -EINVAL, "unknown word '%s'; did you mean %s?", word, sign);
+	return fail(r, r->at, -EINVAL, "expected an operator or the end, not '%s'", word);
+}
+
+/* `not x`: a name would have an operator behind it. */
+static bool is_not(const char *word, const char *after)
+{
+	const char *next = after + strspn(after, " \t\n");
+
+	return !strcmp(word, "not") && (isalpha((unsigned char)*next) || *next == '_' || *next == '(');
+}
+
 /* A word that is a name, or one of the language's. */
 static int rewrite_word(struct rewrite *r, size_t n)
 {
@@ -371,7 +405,11 @@ static int rewrite_word(struct rewrite *r, size_t n)
 	char word[80];
 
 	snprintf(word, sizeof(word), "%.*s", (int)n, r->at);
-	/* conn.c:count begins like a term at times, and is none. */
+	if (r->after_value && n && strcmp(word, "in") != 0)
+		return wrong_word(r, word);
+	if (is_not(word, after))
+		return fail(r, r->at, -EINVAL, "unknown word 'not'; did you mean !?");
+	/* conn.c:count may begin like a term. */
 	bool is_longer = *after == '.' || !strncmp(after, "->", 2) || !strncmp(after, "::", 2);
 	if (n && n < sizeof(word) && !is_longer && is_reserved(r, word)) {
 		copy_word(r, n);
@@ -419,7 +457,7 @@ int condition_names(const struct condition_names *names, const char *text,
 
 	memset(error, 0, sizeof(*error));
 	if (strlen(text) > TEXT_MAX)
-		return fail(&r, text, -E2BIG, "the condition has over %d characters", TEXT_MAX);
+		return fail(&r, text, -E2BIG, "the condition has more than %d characters", TEXT_MAX);
 	r.out.text = calloc(1, OUT_MAX);
 	r.out.columns = calloc(OUT_MAX, sizeof(*r.out.columns));
 	if (!r.out.text || !r.out.columns)
@@ -454,7 +492,7 @@ char *condition_for_bits(const struct value_view *view, uint64_t len, const char
 
 	if (!view->bit_size || view->bit_offset + view->bit_size > len * 8 || len > 8)
 		return NULL;
-	/* The user's part begins after one character: places in it are easily told. */
+	/* The user's part begins after one character, so that its columns are known. */
 	if (asprintf(&text, "%s%s%s((new^old)&0x%" PRIx64 ")!=0||new==old%s", user ? "(" : "",
 		     user ? user : "", user ? ")&&(" : "", mask << view->bit_offset,
 		     user ? ")" : "") < 0)

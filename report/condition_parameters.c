@@ -109,14 +109,14 @@ const char *parameter_problem(const struct signature *signature,
 	switch (p->where) {
 	case SIGNATURE_REGISTERS:
 		if (!register_name(p, offset))
-			return "that part of the parameter is in no register that a hit has";
+			return "that part of the parameter is not in a register of the hit";
 		return is_address && !path->links ? "a parameter in a register has no address" : NULL;
 	case SIGNATURE_CONSTANT:
 		return path->links ? "the compiler made a copy of the function for one value of that "
 				     "parameter" :
 				     NULL;
 	case SIGNATURE_VECTOR:
-		return "that parameter is in a floating-point register, which a hit does not have";
+		return "that parameter is in a floating-point register, which a hit does not record";
 	case SIGNATURE_GONE:
 		return "the compiler optimised that parameter away";
 	default:

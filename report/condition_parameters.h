@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * condition_parameters.h - parameters of the function that is broken on, in a condition.
+ * condition_parameters.h - parameters of the function with the breakpoint, in a condition.
  *
  * They are in registers, or on the stack, when the function is entered. Paths that begin with one
  * have a base that no program has (see struct expression_local).

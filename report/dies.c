@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* dies.c - see dies.h. */
 #include "dies.h"
+#include "clean.h"
 
+#include "busy.h"
 #include <dwarf.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +41,7 @@ static void walk_into(struct dies_walk *w, Dwarf_Die *die, unsigned int depth)
 {
 	const struct die_scope *outer = w->v.scope;
 	Dwarf_Die *function = w->v.function;
-	struct die_scope scope = { outer, dwarf_diename(die) };
+	struct die_scope scope = { outer, clean_die_name(die) };
 
 	/* What one declares in a block has the function for its name. */
 	if (dwarf_tag(die) != DW_TAG_lexical_block)
@@ -53,6 +55,7 @@ static void walk_into(struct dies_walk *w, Dwarf_Die *die, unsigned int depth)
 
 static void walk_children(struct dies_walk *w, Dwarf_Die *parent, unsigned int depth)
 {
+	BUSY;
 	Dwarf_Die die;
 
 	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
@@ -97,6 +100,7 @@ static int walk_module(Dwfl_Module *mod, void *arg)
 int dies_walk(struct symbols *s, const char *module, unsigned int flags, die_visitor visit,
 	      void *arg)
 {
+	BUSY;
 	struct dies_walk w = { .flags = flags, .visit = visit, .v = { .s = s, .arg = arg } };
 
 	symbols_each_module(s, module, walk_module, &w);
@@ -175,7 +179,7 @@ static void qualified_walk(Dwarf_Die *parent, Dwarf_Off wanted, const struct die
 		last = die;
 	} while (!dwarf_siblingof(&die, &die));
 	if (last.addr && dwarf_dieoffset(&last) != wanted) {
-		struct die_scope inner = { scope, dwarf_diename(&last) };
+		struct die_scope inner = { scope, clean_die_name(&last) };
 		bool is_block = dwarf_tag(&last) == DW_TAG_lexical_block;
 		qualified_walk(&last, wanted, is_block ? scope : &inner, name, depth + 1, buf, n);
 		return;
@@ -187,7 +191,7 @@ done:
 void die_qualified(Dwarf_Die *die, char *buf, size_t n)
 {
 	Dwarf_Die cu;
-	const char *name = dwarf_diename(die);
+	const char *name = clean_die_name(die);
 
 	if (!name || !die_is_cplusplus(die) || !dwarf_diecu(die, &cu, NULL, NULL))
 		snprintf(buf, n, "%s", name ? name : "");
@@ -206,6 +210,60 @@ const char *die_last_part(const char *name)
 			last = p + 2;
 	}
 	return last;
+}
+
+static bool is_code_scope(Dwarf_Die *die)
+{
+	switch (dwarf_tag(die)) {
+	case DW_TAG_subprogram:
+	case DW_TAG_inlined_subroutine:
+	case DW_TAG_lexical_block:
+	case DW_TAG_try_block:
+	case DW_TAG_catch_block:
+	case DW_TAG_with_stmt:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool child_at(Dwarf_Die *parent, Dwarf_Addr address, Dwarf_Die *out)
+{
+	Dwarf_Die die;
+
+	if (dwarf_child(parent, &die))
+		return false;
+	do {
+		if (is_code_scope(&die) && dwarf_haspc(&die, address) > 0) {
+			*out = die;
+			return true;
+		}
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
+}
+
+int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes)
+{
+	int count = 0;
+
+	while (count < DIE_SCOPES_MAX &&
+	       child_at(count ? &scopes[count - 1] : cu, address, &scopes[count]))
+		count++;
+	return count;
+}
+
+bool die_function_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out)
+{
+	Dwarf_Die scopes[DIE_SCOPES_MAX];
+	int i = die_scopes(cu, address, scopes);
+
+	while (i-- > 0)
+		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram ||
+		    dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine) {
+			*out = scopes[i];
+			return true;
+		}
+	return false;
 }
 
 static int present_visit(Dwfl_Module *mod, void *arg)
@@ -254,7 +312,7 @@ const char *die_file_by_number(Dwarf_Die *die, uint64_t number)
 	/* dwarf_decl_file() would abort where a unit has no table of files, as split ones have none. */
 	if (!dwarf_diecu(die, &cu, NULL, NULL) || dwarf_getsrcfiles(&cu, &files, &n) || number >= n)
 		return NULL;
-	return dwarf_filesrc(files, number, NULL, NULL);
+	return clean_file(files, number);
 }
 
 const char *die_file(Dwarf_Die *die, int *line)

@@ -54,6 +54,17 @@ void die_qualified(Dwarf_Die *die, char *buf, size_t n);
 /* The start of the last part of ns::Class<a::b>: a "::" inside <> parts nothing. */
 const char *die_last_part(const char *name);
 
+/*
+ * The functions, inlined copies and blocks that hold an address in the file, outermost first: at most
+ * DIE_SCOPES_MAX. Returns how many. libdw's dwarf_getscopes() calls itself for each block within a
+ * block, as deep as the debug information has it.
+ */
+#define DIE_SCOPES_MAX 256
+int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes);
+
+/* The innermost function or inlined copy among them; false: none. */
+bool die_function_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out);
+
 /* Does an object of this name (NULL: the program) have debug information? */
 bool dies_present(struct symbols *s, const char *module);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * expression.c - parse a place in memory; see expression.h for the grammar.
+ * expression.c - parses an expression; see expression.h for the grammar.
  *
- * Recursive descent over the text itself. The first error wins and stops the reading, so that
- * the functions need not look at what the others returned before they go on.
+ * The parser is a recursive descent over the text. The first error stops it, so that its functions
+ * do not check for errors before they continue.
  */
 #include "expression_priv.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 32
-#define LENGTH_MAX 4096 /* bytes that can be watched, in turns */
+#define LENGTH_MAX 4096 /* bytes that can be watched, multiplexed */
 
 struct parser {
 	const char *text;
@@ -75,7 +75,7 @@ static struct node *node_new(struct parser *p, enum node_kind kind, const char *
 	if (p->err)
 		return &p->nowhere;
 	if (e->node_count == NODES_MAX)
-		return fail(p, at, "too long: at most %d parts", NODES_MAX);
+		return fail(p, at, "the expression has more than %d parts", NODES_MAX);
 	struct node *n = &e->nodes[e->node_count++];
 	*n = (struct node){ .kind = kind, .column = (int)(at - p->text) + 1, .left = left };
 	return n;
@@ -300,7 +300,7 @@ static struct node *parse_primary(struct parser *p)
 		return n;
 	}
 	if (*p->at == '&')
-		return fail(p, p->at, "'&' is not needed: a variable's name is its place");
+		return fail(p, p->at, "'&' is not needed: give the name of the variable");
 	return parse_name(p);
 }
 
@@ -382,7 +382,7 @@ static void parse_tail(struct parser *p)
 		const char *at = p->at;
 		e->length = take_number(p);
 		if (!p->err && (!e->length || e->length > LENGTH_MAX))
-			fail(p, at, "length %llu is not possible: 1 to %d bytes",
+			fail(p, at, "invalid length %llu: expected 1 to %d bytes",
 			     (unsigned long long)e->length, LENGTH_MAX);
 	}
 	skip_blanks(p);

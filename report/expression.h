@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * expression.h - places in memory as people name them: `server.clients`, `conn->state`,
- * `table[3].next`, `*(struct foo *)0x5581...`, `conn.c:count`, `ns::Class::total`.
+ * expression.h - memory as users name it: `server.clients`, `conn->state`, `table[3].next`,
+ * `*(struct foo *)0x5581...`, `conn.c:count`, `ns::Class::total`.
  *
- *   place   := unary ['+' number | '-' number] [':' length]
+ *   expr    := unary ['+' number | '-' number] [':' length]
  *   unary   := '*' unary | '(' type '*' ... ')' unary | postfix
  *   postfix := primary { '.' member | '->' member | '[' index ']' }
  *   primary := '(' unary ['+' number | '-' number] ')' | number | [file ':' | object ':'] name { '::' name }
  *
- * Parsing needs no process. Resolving reads the pointers on the way as they are now.
+ * Parsing needs no process. Resolving reads the pointers of the path as they are now.
  */
 #ifndef REPORT_EXPRESSION_H
 #define REPORT_EXPRESSION_H
@@ -49,8 +49,8 @@ const char *expression_first_name(const struct expression *e);
 #define EXPRESSION_LINKS_MAX 8
 
 /*
- * How to come to a place anew: start at base, and for each link take the pointer there and add
- * the link's offset.
+ * How to find the address again: start at base, and for each link read the pointer there and add the
+ * link's offset.
  */
 struct expression_path {
 	uint64_t base;
@@ -60,21 +60,21 @@ struct expression_path {
 
 struct expression_place {
 	uint64_t address; /* now */
-	uint64_t size;	  /* bytes of it; of a bit-field those that hold it; 0: not known */
+	uint64_t size;	  /* in bytes; of a bit-field those that contain it; 0: not known */
 	const struct type *type; /* NULL: not known */
 	uint32_t bit_offset;
 	uint32_t bit_size; /* 0: no bit-field */
 	struct expression_path path;
 	const char *module; /* NULL: unknown */
-	pid_t tid;	    /* whose thread-local variable it is; 0: it is none */
+	pid_t tid;	    /* whose thread-local variable it is; 0: it is not thread-local */
 	bool is_address;    /* the text is a number */
 	bool is_first_of_several; /* local symbols of the same name */
 	char through[200];  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
 };
 
 /*
- * A name that stands for something without an address of its own: a path that begins with it has
- * base, or up to its size more, and is for who gave it to make sense of.
+ * A name for something without an address, such as a parameter. A path that begins with it has a base
+ * between `base` and its end, which only the caller understands.
  */
 struct expression_local {
 	const char *name;
@@ -85,20 +85,20 @@ struct expression_local {
 struct expression_options {
 	const struct expression_local *locals; /* before all variables; path_only */
 	size_t local_count;
-	const char *thread; /* whose thread-local variables: an id or a name; NULL: not said */
+	const char *thread; /* whose thread-local variables: a TID or a name; NULL: not given */
 	bool path_only;	    /* do not read pointers: only *path, type and size are wanted */
 	/*
-	 * Names of values that a hit will bring, such as arguments; instead of variables. Gives the
-	 * type, NULL if it is not known; 0, or -ENOENT with a sentence in why. The path is then from
-	 * that value: its base is to be added to it. NULL: there are none.
+	 * Looks up a value of a future hit, such as an argument, instead of a variable. Sets the type,
+	 * NULL if it is not known. 0, or -ENOENT with a sentence in why. The path then starts at that
+	 * value, to which its base is added. NULL: names are variables.
 	 */
 	int (*value)(void *arg, const char *name, const struct type **type, char *why, size_t n);
 	void *arg;
 };
 
 /*
- * Where a path that begins with a value leads now. 0 or -EFAULT: a pointer on the way is null or
- * cannot be read.
+ * Follows a path that begins with a value, to an address. 0, or -EFAULT: a pointer of the path is
+ * null or cannot be read.
  */
 int expression_path_follow(struct symbols *s, const struct expression_path *path, uint64_t value,
 			   uint64_t *out);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * expression_resolve.c - from a parsed place to an address, type and length.
+ * expression_resolve.c - from a parsed expression to an address, a type and a length.
  *
- * A place is carried as a path (see struct expression_path) and, unless only the path is wanted,
- * as the address it has now. Every failure says which part of the text it is about.
+ * What is found is carried as a path (see struct expression_path) and, unless only the path is
+ * wanted, as the address it has now. Every error has the column of the part that caused it.
  */
 #include "expression_priv.h"
 
@@ -29,7 +29,7 @@ struct resolver {
 	char source[EXPRESSION_TEXT_MAX + 1];
 };
 
-/* Where the walk is. */
+/* The present position of the walk. */
 struct spot {
 	const struct type *type; /* NULL: not known */
 	uint64_t size;		 /* of a symbol without a type */
@@ -73,9 +73,9 @@ static const char *source_of(struct resolver *r, const struct node *n)
 
 static int no_types(struct resolver *r, const struct node *n)
 {
-	return fail(r, n, -EINVAL, "%s has no debug information (DWARF), so types and members are not "
-		    "known: install its debug package or build it with -g, or give "
-		    "symbol+offset:len", r->out->module ? r->out->module : "the program");
+	return fail(r, n, -EINVAL, "%s has no debug information (DWARF): types and members are not "
+		    "known; install its debug symbols, build it with -g, or give symbol+offset:len",
+		    r->out->module ? r->out->module : symbols_program(r->s));
 }
 
 static void add_offset(struct spot *p, uint64_t offset)
@@ -93,15 +93,19 @@ static int read_pointer(struct resolver *r, const struct node *n, struct spot *p
 	size_t used = strlen(r->out->through);
 	uint64_t value;
 
+	if (symbols_is_32bit(r->s))
+		return fail(r, n, -EINVAL, "cannot follow the pointer %s: %s is a 32-bit program; give "
+			    "the address that it points to", source, symbols_program(r->s));
 	int err = symbols_read(r->s, p->address, &value, sizeof(value));
 	if (err == -EACCES)
-		return fail(r, n, err, "the pointer %s cannot be read: reading the memory of another "
-			    "process takes root, or kernel.yama.ptrace_scope 0", source);
+		return fail(r, n, err, "cannot read the pointer %s: reading the memory of another "
+			    "process needs root, or kernel.yama.ptrace_scope 0", source);
 	if (err)
-		return fail(r, n, -EFAULT, "the pointer %s, at 0x%" PRIx64 ", cannot be read: there "
-			    "is no memory", source, p->address);
+		return fail(r, n, -EFAULT, "cannot read the pointer %s: no memory is mapped at "
+			    "0x%" PRIx64, source, p->address);
 	if (!value)
-		return fail(r, n, -EFAULT, "the pointer %s is NULL now, so it leads nowhere", source);
+		return fail(r, n, -EFAULT, "the pointer %s is NULL now: there is nothing to watch",
+			    source);
 	if (used < sizeof(r->out->through))
 		snprintf(r->out->through + used, sizeof(r->out->through) - used,
 			 "%s%.80s = 0x%" PRIx64, used ? ", " : "", source, value);
@@ -109,18 +113,18 @@ static int read_pointer(struct resolver *r, const struct node *n, struct spot *p
 	return 0;
 }
 
-/* What a pointer leads to. n is the node that is the pointer. */
+/* Follows a pointer. n is the node of the pointer. */
 static int follow(struct resolver *r, const struct node *n, struct spot *p)
 {
 	if (p->bit_size)
-		return fail(r, n, -EINVAL, "a bit-field leads nowhere");
+		return fail(r, n, -EINVAL, "a bit-field is not a pointer");
 	p->type = p->type ? type_target(p->type) : NULL;
 	if (p->is_value) {
 		p->is_value = false;
 		return 0;
 	}
 	if (p->path.links == EXPRESSION_LINKS_MAX)
-		return fail(r, n, -EINVAL, "more than %d pointers", EXPRESSION_LINKS_MAX);
+		return fail(r, n, -EINVAL, "the path has more than %d pointers", EXPRESSION_LINKS_MAX);
 	if (!r->options->path_only) {
 		int err = read_pointer(r, n, p);
 		if (err)
@@ -132,7 +136,7 @@ static int follow(struct resolver *r, const struct node *n, struct spot *p)
 	return 0;
 }
 
-/* C++ references lead on by themselves. */
+/* C++ references are followed without an operator. */
 static int follow_references(struct resolver *r, const struct node *n, struct spot *p)
 {
 	int err = 0;
@@ -151,12 +155,16 @@ static int unknown_name(struct resolver *r, const struct node *n)
 	list.count = variables_near(r->s, n->text, near, 3);
 	near_question(&list, question, sizeof(question));
 	if (n->scope)
-		return fail(r, n, -ENOENT, "no variable '%s' in %s%s", n->text, n->scope, question);
-	if (list.count)
-		return fail(r, n, -ENOENT, "no symbol '%s' in the target%s", n->text, question);
-	return fail(r, n, -ENOENT, "no symbol '%s' in the target: is it spelled so%s", n->text,
-		    variables_known(r->s, NULL) ? "? --list PATTERN shows what there is" :
-		    ", and is the program stripped? An address always works");
+		return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text, n->scope,
+			    question);
+	/* What resembles it from afar is in a library, and hides the cause. */
+	if (symbols_is_stripped(r->s) && (!list.count || near_score(n->text, near[0]) > 1))
+		return fail(r, n, -ENOENT, "no variable is named '%s': %s is stripped; install its debug "
+			    "symbols (a -dbgsym package), or give an address", n->text,
+			    symbols_program(r->s));
+	return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text,
+		    symbols_program(r->s), list.count ? question :
+		    "; trapline watch --list shows the variables");
 }
 
 static int place_in_thread(struct resolver *r, const struct node *n,
@@ -185,17 +193,20 @@ static int place_of(struct resolver *r, const struct node *n, const struct named
 	case VARIABLE_THREAD:
 		return place_in_thread(r, n, v, p);
 	case VARIABLE_CONSTANT:
-		return fail(r, n, -EINVAL, "'%s' has no place in memory: the compiler put its value, "
-			    "%" PRId64 ", into the code", v->name, v->constant);
+		return fail(r, n, -EINVAL, "'%s' has no address: the compiler put its value, %" PRId64
+			    ", into the code", v->name, v->constant);
 	case VARIABLE_FUNCTION:
-		return fail(r, n, -EINVAL, "'%s' is a function, and watch takes data; to watch its "
-			    "bytes all the same, give the address 0x%" PRIx64, v->name, v->address);
+		return fail(r, n, -EINVAL, "'%s' is a function: use trapline break, or give its address "
+			    "0x%" PRIx64 " to watch its bytes", v->name, v->address);
 	case VARIABLE_LOCAL:
-		return fail(r, n, -EINVAL, "'%s' is a local variable: it lives on the stack or in a "
-			    "register, only while its function runs", v->name);
+		if (r->options->path_only)
+			return fail(r, n, -EINVAL, "'%s' is a local variable: it has no fixed address, and "
+				    "a condition cannot read it", v->name);
+		return fail(r, n, -EINVAL, "'%s' is a local variable, so it has no fixed address; if a "
+			    "function gets a pointer to it: --from FUNC '*arg0'", v->name);
 	default:
-		return fail(r, n, -EINVAL, "'%s' has no place in memory: the compiler optimised it "
-			    "away", v->name);
+		return fail(r, n, -EINVAL, "'%s' has no address: the compiler optimised it away",
+			    v->name);
 	}
 }
 
@@ -224,7 +235,7 @@ static int resolve_variable(struct resolver *r, const struct node *n, const char
 	int err = variables_find(r->s, n->scope, name, &v, &problem);
 
 	if (err == -ENOTUNIQ && !v.name[0])
-		return fail(r, n, err, "which '%s'? %s", name, problem.text);
+		return fail(r, n, err, "%s", problem.text);
 	if (err && err != -ENOTUNIQ)
 		return err;
 	r->out->is_first_of_several = err == -ENOTUNIQ;
@@ -245,7 +256,7 @@ static int resolve_value(struct resolver *r, const struct node *n, struct spot *
 	*p = (struct spot){ .is_value = true };
 	int err = n->scope ? -ENOENT : r->options->value(r->options->arg, n->text, &p->type, why,
 							 sizeof(why));
-	return err ? fail(r, n, err, "%s", why[0] ? why : "a file or an object before an argument") : 0;
+	return err ? fail(r, n, err, "%s", why[0] ? why : "an argument has no file or object before it") : 0;
 }
 
 static int resolve_name(struct resolver *r, const struct node *n, struct spot *p)
@@ -284,12 +295,12 @@ static int unknown_member(struct resolver *r, const struct node *n, const struct
 	near_question(&list, question, sizeof(question));
 	type_members(t, &members);
 	if (!members)
-		return fail(r, n, -ENOENT, "the members of %s are not in the debug information: only a "
-			    "declaration is", t->name);
+		return fail(r, n, -ENOENT, "%s is only declared in the debug information: its members are "
+			    "not known", t->name);
 	return fail(r, n, -ENOENT, "%s has no member '%s'%s", t->name, n->text, question);
 }
 
-/* The start of a virtual base class, which the object's table tells. */
+/* Moves to a virtual base class, whose offset is in the object's table. */
 static int enter_virtual_base(struct resolver *r, const struct node *n, struct spot *p,
 			      const struct type_place *place)
 {
@@ -297,13 +308,13 @@ static int enter_virtual_base(struct resolver *r, const struct node *n, struct s
 	int64_t distance;
 
 	if (r->options->path_only && p->path.links)
-		return fail(r, n, -EINVAL, "'%s' is in a virtual base, whose place depends on the "
+		return fail(r, n, -EINVAL, "'%s' is in a virtual base class, whose offset depends on the "
 			    "object", n->text);
 	uint64_t object = p->address + place->table_at;
 	if (symbols_read(r->s, object, &table, sizeof(table)) ||
 	    symbols_read(r->s, table - place->vtable_offset, &distance, sizeof(distance)))
-		return fail(r, n, -EFAULT, "the table of virtual bases at 0x%" PRIx64 " cannot be "
-			    "read: is there an object?", object);
+		return fail(r, n, -EFAULT, "cannot read the table of virtual bases at 0x%" PRIx64 ": no "
+			    "object is there", object);
 	add_offset(p, place->table_at + (uint64_t)distance);
 	return 0;
 }
@@ -315,7 +326,7 @@ static int enter_member(struct resolver *r, const struct node *n, struct spot *p
 	if (!p->type)
 		return no_types(r, n);
 	if (!type_has_members(p->type))
-		return fail(r, n, -EINVAL, "'%s' wants a struct before it, and that is %s%s",
+		return fail(r, n, -EINVAL, "'%s' needs a struct before it, but this is %s%s",
 			    n->kind == NODE_ARROW ? "->" : ".", p->type->name,
 			    p->type->kind == TYPE_POINTER ? ", a pointer: use ->" : "");
 	int err = type_member_find(p->type, n->text, &place);
@@ -335,28 +346,39 @@ static int enter_member(struct resolver *r, const struct node *n, struct spot *p
 	return 0;
 }
 
-/* What stands before the '.' or '->'; *is_whole: that and the member were one name. */
+/* Resolves what is before the '.' or '->'; *is_whole: it and the member are one name. */
 static int resolve_left(struct resolver *r, const struct node *n, struct spot *p, bool *is_whole,
 			unsigned int depth)
 {
 	if (n->left->kind != NODE_NAME || r->options->value)
 		return resolve(r, n->left, p, depth + 1);
 	int err = resolve_variable(r, n->left, n->left->text, p);
-	if (err != -ENOENT || r->error->text[0])
-		return err;
-	err = resolve_dotted(r, n, p);
-	*is_whole = !err;
-	return err == -ENOENT && !r->error->text[0] ? unknown_name(r, n->left) : err;
+	if (!err)
+		return 0;
+	/* In Go `main` is a function too, and `main.count` a variable. */
+	struct expression_error error = *r->error;
+	int whole_err = resolve_dotted(r, n, p);
+	*is_whole = !whole_err;
+	if (!whole_err || (err == -ENOENT && r->error->text[0]))
+		return whole_err;
+	*r->error = error;
+	return err == -ENOENT && !error.text[0] ? unknown_name(r, n->left) : err;
 }
 
 static int follow_arrow(struct resolver *r, const struct node *n, struct spot *p)
 {
+	struct type_place place;
+
 	if (!p->type)
 		return no_types(r, n);
-	if (p->type->kind != TYPE_POINTER)
-		return fail(r, n, -EINVAL, "'->' wants a pointer before it, and that is %s%s",
+	if (p->type->kind == TYPE_POINTER)
+		return follow(r, n->left, p);
+	if (!strstr(p->type->name, "ptr") || !type_member_find(p->type, n->text, &place))
+		return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s%s",
 			    p->type->name, type_has_members(p->type) ? ": use ." : "");
-	return follow(r, n->left, p);
+	return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s; smart pointers are "
+		    "not followed: --list '%s.*' shows its members", p->type->name,
+		    source_of(r, n->left));
 }
 
 static int resolve_member(struct resolver *r, const struct node *n, struct spot *p,
@@ -386,14 +408,14 @@ static int index_value(struct resolver *r, const struct node *n, int64_t *out,
 		return 0;
 	}
 	if (r->options->path_only)
-		return fail(r, n, -EINVAL, "an index in a condition is a number");
+		return fail(r, n, -EINVAL, "an index in a condition must be a number");
 	int err = resolve(r, n, &p, depth + 1);
 	if (err)
 		return err;
 	if (!p.type || !type_is_number(p.type) || p.bit_size)
-		return fail(r, n, -EINVAL, "an index is a whole number");
+		return fail(r, n, -EINVAL, "an index must be a whole number");
 	if (symbols_read(r->s, p.address, &value, p.type->size))
-		return fail(r, n, -EFAULT, "the index cannot be read");
+		return fail(r, n, -EFAULT, "cannot read the index");
 	unsigned int shift = 64 - 8 * (unsigned int)p.type->size;
 	*out = p.type->is_signed ? (int64_t)(value << shift) >> shift : (int64_t)value;
 	return 0;
@@ -417,17 +439,17 @@ static int resolve_index(struct resolver *r, const struct node *n, struct spot *
 	const struct type *element = type_target(p->type);
 	if (p->type->kind == TYPE_ARRAY) {
 		if (p->type->count && (uint64_t)index >= p->type->count)
-			return fail(r, n, -EINVAL, "%s has no element %" PRId64 ": 0 to %" PRIu64,
+			return fail(r, n, -EINVAL, "%s has no element %" PRId64 ": expected 0 to %" PRIu64,
 				    p->type->name, index, p->type->count - 1);
 		p->type = element;
 	} else if (p->type->kind == TYPE_POINTER) {
 		err = follow(r, n->left, p);
 	} else {
-		return fail(r, n, -EINVAL, "'[' wants an array or a pointer before it, and that is %s",
+		return fail(r, n, -EINVAL, "'[' needs an array or a pointer before it, but this is %s",
 			    p->type->name);
 	}
 	if (!err && !element->size)
-		return fail(r, n, -EINVAL, "how large an element of %s is, is not known",
+		return fail(r, n, -EINVAL, "the size of an element of %s is not known",
 			    element->name);
 	if (!err)
 		add_offset(p, (uint64_t)index * element->size);
@@ -440,10 +462,10 @@ static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p
 	const struct type *t = type_find(r->s, n->text);
 
 	if (!t)
-		return fail(r, n, -ENOENT, "no type '%s' in the target%s", n->text,
-			    variables_known(r->s, NULL) ? "" : ", which has no debug information "
-			    "(DWARF); built-in are int, unsigned long, u8 to u64, s8 to s64, double "
-			    "and the like");
+		return fail(r, n, -ENOENT, "no type is named '%s' in %s%s", n->text,
+			    symbols_program(r->s), variables_known(r->s, NULL) ? "" :
+			    ", which has no debug information (DWARF); built-in types are int, unsigned "
+			    "long, u8 to u64, s8 to s64, double and the like");
 	int err = resolve(r, n->left, p, depth + 1);
 	if (err)
 		return err;
@@ -467,8 +489,8 @@ static int resolve_add(struct resolver *r, const struct node *n, struct spot *p,
 	if (err)
 		return err;
 	if (!p->is_value || (p->type && p->type->kind != TYPE_POINTER && !type_is_number(p->type)))
-		return fail(r, n, -EINVAL, "only an argument that is a pointer can be added to; of a "
-			    "variable, write [index], or +offset at the end");
+		return fail(r, n, -EINVAL, "an offset inside the path needs an argument that is a pointer; "
+			    "for a variable write [index], or +offset at the end");
 	add_offset(p, n->is_negative ? -n->number : n->number);
 	p->type = NULL;
 	return 0;
@@ -484,10 +506,10 @@ static int resolve_deref(struct resolver *r, const struct node *n, struct spot *
 	if (err)
 		return err;
 	if (n->left->kind == NODE_NUMBER)
-		return fail(r, n, -EINVAL, "what is at that address? Give its type: *(type *)0x... or "
-			    "the address and a length, 0x...:8");
+		return fail(r, n, -EINVAL, "the type at that address is not known: give it, as in "
+			    "*(type *)0x..., or give the address and a length, as in 0x...:8");
 	if (!p->type && p->is_value)
-		return follow(r, n->left, p); /* some bytes: how many, its length tells */
+		return follow(r, n->left, p); /* plain bytes: the length says how many */
 	if (!p->type)
 		return no_types(r, n);
 	if (p->type->kind == TYPE_ARRAY) {
@@ -495,7 +517,7 @@ static int resolve_deref(struct resolver *r, const struct node *n, struct spot *
 		return 0;
 	}
 	if (p->type->kind != TYPE_POINTER)
-		return fail(r, n, -EINVAL, "'*' wants a pointer behind it, and that is %s",
+		return fail(r, n, -EINVAL, "'*' needs a pointer behind it, but this is %s",
 			    p->type->name);
 	return follow(r, n->left, p);
 }
@@ -522,7 +544,7 @@ static int resolve(struct resolver *r, const struct node *n, struct spot *p, uns
 	case NODE_ADD:
 		return resolve_add(r, n, p, depth);
 	}
-	return fail(r, n, -EINVAL, "not a place");
+	return fail(r, n, -EINVAL, "this is not an expression");
 }
 
 /* The few bytes that hold a bit-field, aligned so that one register can watch them. */
@@ -587,8 +609,8 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 	if (err)
 		return err;
 	if (p.is_value)
-		return fail(&r, e->root, -EINVAL, "a pointer that is no place itself: write * before "
-			    "it to watch what it leads to");
+		return fail(&r, e->root, -EINVAL, "this is the value of a pointer: write * before it "
+			    "to watch what it points to");
 	p.size = p.type && p.type->size ? p.type->size : p.size;
 	if (e->has_offset)
 		apply_offset(e, &p);

@@ -2,8 +2,11 @@
 /* files.c - see files.h. */
 #include "report/files.h"
 
+#include "report/busy.h"
 #include "dies.h"
+#include "report/clean.h"
 #include "symbols_priv.h"
+#include "target_file.h"
 #include "unit.h"
 
 #include <dwarf.h>
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Away from 0, where addresses without a meaning lie. A program that is not position-independent
  * keeps its own addresses. */
@@ -27,12 +31,17 @@ static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwar
 static Dwfl_Module *report(struct symbols *s, const char *path)
 {
 	void **userdata;
+	int fd = target_file_open(path);
 
-	dwfl_report_begin(s->dwfl);
-	Dwfl_Module *mod = dwfl_report_elf(s->dwfl, path, path, -1, SHARED_OBJECT_BASE, true);
-	dwfl_report_end(s->dwfl, NULL, NULL);
-	if (!mod)
+	if (fd < 0)
 		return NULL;
+	dwfl_report_begin(s->dwfl);
+	Dwfl_Module *mod = dwfl_report_elf(s->dwfl, path, path, fd, SHARED_OBJECT_BASE, true);
+	dwfl_report_end(s->dwfl, NULL, NULL);
+	if (!mod) {
+		close(fd);
+		return NULL;
+	}
 	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
 	*userdata = s;
 	return mod;
@@ -40,6 +49,7 @@ static Dwfl_Module *report(struct symbols *s, const char *path)
 
 int files_open(const char *path, struct symbols **out, uint64_t *bias)
 {
+	BUSY;
 	struct symbols *s = calloc(1, sizeof(*s));
 	GElf_Addr found;
 
@@ -91,6 +101,7 @@ void files_build_id(struct symbols *s, char *text, size_t n)
 
 bool files_source(struct symbols *s, uint64_t address, char *path, size_t n)
 {
+	BUSY;
 	const char *folder = NULL;
 	int line = 0;
 	const char *file = unit_line(dwfl_addrmodule(s->dwfl, address), address, &line, &folder);
@@ -110,10 +121,10 @@ static bool says_atomic(Dwarf_Die *die)
 {
 	Dwarf_Attribute attribute;
 	const char *linkage = NULL;
-	const char *name = dwarf_diename(die);
+	const char *name = clean_die_name(die);
 
 	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute))
-		linkage = dwarf_formstring(&attribute);
+		linkage = clean_attribute(&attribute);
 	return (name && strstr(name, "atomic")) || (linkage && strstr(linkage, "atomic"));
 }
 
@@ -150,9 +161,9 @@ static bool says_locking(Dwarf_Die *die)
 	const char *name = NULL;
 
 	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute))
-		name = dwarf_formstring(&attribute);
+		name = clean_attribute(&attribute);
 	if (!name)
-		name = dwarf_diename(die);
+		name = clean_die_name(die);
 	if (!name)
 		return false;
 	char *readable = symbols_demangle(name);
@@ -163,27 +174,28 @@ static bool says_locking(Dwarf_Die *die)
 
 void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
 {
+	BUSY;
 	Dwarf_Addr bias;
-	Dwarf_Die *scopes = NULL;
+	Dwarf_Die scopes[DIE_SCOPES_MAX];
+	bool is_inlined = false;
 	Dwarf_Die *cu = unit_at(dwfl_addrmodule(s->dwfl, address), address, &bias);
 
 	memset(out, 0, sizeof(*out));
 	if (!cu)
 		return;
-	int count = dwarf_getscopes(cu, address - bias, &scopes);
-	for (int i = 0; i < count; i++) {
+	/* What is inlined says it all: the function around it uses it. */
+	for (int i = die_scopes(cu, address - bias, scopes); i-- > 0 && !is_inlined;) {
 		int tag = dwarf_tag(&scopes[i]);
 
-		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
-			out->is_atomic |= says_atomic(&scopes[i]);
-		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram)
-			out->is_locking |= says_locking(&scopes[i]);
+		is_inlined = tag == DW_TAG_inlined_subroutine;
+		if (!is_inlined && tag != DW_TAG_subprogram)
+			continue;
+		out->is_atomic |= says_atomic(&scopes[i]);
+		out->is_locking |= says_locking(&scopes[i]);
 		/* The innermost one, for the line of an address is in that. */
-		if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram) &&
-		    !out->function_line)
+		if (!out->function_line)
 			dwarf_decl_line(&scopes[i], &out->function_line);
 	}
-	free(scopes);
 }
 
 static bool type_of(Dwarf_Die *die, Dwarf_Die *type)
@@ -197,7 +209,7 @@ static bool type_of(Dwarf_Die *die, Dwarf_Die *type)
 /* Not in what a template is made for: std::__shared_ptr<T, __gnu_cxx::_S_atomic> is not atomic. */
 static bool name_says_atomic(Dwarf_Die *type)
 {
-	const char *name = dwarf_diename(type);
+	const char *name = clean_die_name(type);
 	size_t n = name ? strcspn(name, "<") : 0;
 
 	return n && (memmem(name, n, "atomic", 6) || memmem(name, n, "Atomic", 6));
@@ -304,6 +316,7 @@ static bool is_variable_at(Dwarf_Die *die, Dwarf_Addr address, Dwarf_Word *offse
 static bool find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth, Dwarf_Die *out,
 			  Dwarf_Word *offset)
 {
+	BUSY;
 	Dwarf_Die die;
 
 	if (depth > 8 || dwarf_child(parent, &die))
@@ -364,7 +377,7 @@ static bool has_atomic_name(Dwarf_Die *parent, const char *name, int depth)
 		return false;
 	do {
 		int tag = dwarf_tag(&die);
-		const char *its = dwarf_diename(&die);
+		const char *its = clean_die_name(&die);
 		bool is_data = tag == DW_TAG_member || tag == DW_TAG_variable ||
 			       tag == DW_TAG_formal_parameter;
 
@@ -378,6 +391,7 @@ static bool has_atomic_name(Dwarf_Die *parent, const char *name, int depth)
 
 int files_is_atomic_name(struct symbols *s, uint64_t address, const char *name)
 {
+	BUSY;
 	Dwarf_Addr bias;
 	Dwarf_Die *cu = unit_at(dwfl_addrmodule(s->dwfl, address), address, &bias);
 

@@ -7,6 +7,9 @@
  */
 #include "go.h"
 
+#include "busy.h"
+#include "clean.h"
+
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +75,7 @@ static const char *name_of(const struct go_table *t, uint64_t n)
 {
 	uint64_t at = number_at(t, func_of(t, n) + FUNC_NAME, 4);
 
-	return text_at(t, number_at(t, HEADER_NAMES, 8) + at);
+	return clean_name(text_at(t, number_at(t, HEADER_NAMES, 8) + at));
 }
 
 static Elf_Scn *section_find(Elf *elf, const char *name, uint32_t type, GElf_Shdr *header)
@@ -231,6 +234,7 @@ static void find_line(const struct go_table *t, uint64_t func, uint64_t pc, stru
 
 bool go_place(struct symbols *s, Dwfl_Module *mod, uint64_t address, struct place *out)
 {
+	BUSY;
 	const struct go_table *t = table_of(s, mod);
 	uint64_t n;
 

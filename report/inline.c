@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* inline.c - the functions that a compiler put into another, at one address. */
 #include "dies.h"
+#include "busy.h"
+#include "clean.h"
 #include "types_priv.h"
 #include "unit.h"
 
@@ -39,13 +41,13 @@ static const char *inlined_name(struct symbols *s, Dwarf_Die *die)
 	char name[256];
 
 	if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) || !dwarf_formref_die(&attr, &origin))
-		return dwarf_diename(die);
+		return clean_die_name(die);
 	/* A method's declaration knows its class. */
 	if (dwarf_attr(&origin, DW_AT_specification, &attr))
 		dwarf_formref_die(&attr, &origin);
 	die_qualified(&origin, name, sizeof(name));
 	struct types *types = types_of(s);
-	return types && name[0] ? types_keep_name(types, name) : dwarf_diename(die);
+	return types && name[0] ? types_keep_name(types, name) : clean_die_name(die);
 }
 
 /* Where a function is called that was inlined: that is the line of the one around it. */
@@ -59,57 +61,17 @@ static void call_place(Dwarf_Die *die, struct place *around)
 		around->file = die_file_by_number(die, number);
 }
 
-#define DEPTH_MAX 64
-
-/* The last of a die's children that does not lie after an offset: what is there is in it. */
-static bool child_around(Dwarf_Die *parent, Dwarf_Off wanted, Dwarf_Die *out)
-{
-	Dwarf_Die die;
-	bool is_found = false;
-
-	if (dwarf_child(parent, &die))
-		return false;
-	do {
-		if (dwarf_dieoffset(&die) > wanted)
-			break;
-		*out = die;
-		is_found = true;
-	} while (!dwarf_siblingof(&die, &die));
-	return is_found;
-}
-
-/*
- * What contains an address, outermost first; returns how many, at most DEPTH_MAX.
- * dwarf_getscopes() leaves what a function was inlined into for where that function is declared:
- * only the way down to the innermost one has them all.
- */
-static int scopes_around(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes)
-{
-	Dwarf_Die *innermost = NULL;
-	Dwarf_Die die = *cu;
-	int count = 0;
-
-	if (dwarf_getscopes(cu, address, &innermost) > 0) {
-		Dwarf_Off wanted = dwarf_dieoffset(&innermost[0]);
-
-		while (count < DEPTH_MAX && dwarf_dieoffset(&die) != wanted &&
-		       child_around(&die, wanted, &scopes[count]))
-			die = scopes[count++];
-	}
-	free(innermost);
-	return count;
-}
-
 static void frames_fill(struct symbols *s, struct cached_frames *c)
 {
+	BUSY;
 	Dwfl_Module *mod = symbols_module_of(s, c->address);
 	Dwarf_Addr bias;
-	Dwarf_Die scopes[DEPTH_MAX];
+	Dwarf_Die scopes[DIE_SCOPES_MAX];
 	struct place at;
 
 	symbols_place(s, c->address, &at);
 	Dwarf_Die *cu = unit_at(mod, c->address, &bias);
-	int n = cu ? scopes_around(cu, c->address - bias, scopes) : 0;
+	int n = cu ? die_scopes(cu, c->address - bias, scopes) : 0;
 	for (int i = n - 1; i >= 0 && c->count < FRAMES_MAX - 1; i--) {
 		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram)
 			break;

@@ -74,7 +74,8 @@ bool near_add(struct near_list *list, const char *candidate)
 	unsigned int score = near_score(list->wanted, candidate);
 	size_t max = list->max < NEAR_NAMES_MAX ? list->max : NEAR_NAMES_MAX;
 
-	if (score == NEAR_NOT)
+	/* The same name is no help: it was not found. */
+	if (score == NEAR_NOT || !strcmp(list->wanted, candidate))
 		return false;
 	for (size_t i = 0; i < list->count; i++)
 		if (!strcmp(list->names[i], candidate))

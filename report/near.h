@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* near.h - which names did the user perhaps mean? */
+/* near.h - names that resemble a mistyped one. */
 #ifndef REPORT_NEAR_H
 #define REPORT_NEAR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A name is no answer when its score reaches this. */
+/* The score of a name that does not resemble the other. */
 #define NEAR_NOT 1000u
 
 /*
@@ -26,10 +26,10 @@ struct near_list {
 	unsigned int scores[NEAR_NAMES_MAX];
 };
 
-/* Takes candidate if it is near enough and not in the list. True: the list holds it now. */
+/* Takes candidate if it is near enough, another name, and new. True: the list holds it now. */
 bool near_add(struct near_list *list, const char *candidate);
 
-/* ` did you mean a, b, c?`, or nothing. */
+/* `; did you mean a, b, c?`, or nothing. */
 void near_question(const struct near_list *list, char *buf, size_t n);
 
 #endif

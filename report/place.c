@@ -2,13 +2,14 @@
 /*
  * place.c - names for addresses, each looked up once.
  *
- * A hot site hits thousands of times a second: its place comes from a tree by address.
+ * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
 #include "go.h"
+#include "busy.h"
+#include "clean.h"
 #include "symbols_priv.h"
 #include "unit.h"
 
-#include <dlfcn.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,38 +17,10 @@
 struct cached_place {
 	uint64_t address;
 	struct place place;
-	char *demangled; /* what place.function points to, when its symbol reads otherwise */
 };
 
-typedef char *(*demangler)(const char *, char *, size_t *, int *);
-
-/*
- * The demangler lives in the C++ runtime. Opened only when a mangled name comes: a machine
- * that runs such a program has the library, others need not install it for us.
- */
-static demangler demangler_get(void)
-{
-	static demangler function;
-	static bool tried;
-
-	if (!tried) {
-		void *lib = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
-		if (lib)
-			function = (demangler)dlsym(lib, "__cxa_demangle");
-		tried = true;
-	}
-	return function;
-}
-
-char *symbols_demangle(const char *name)
-{
-	int status;
-
-	if (name[0] != '_' || name[1] != 'Z')
-		return NULL;
-	demangler demangle = demangler_get();
-	return demangle ? demangle(name, NULL, NULL, &status) : NULL;
-}
+/* Code that is made at run time has ever new addresses: when the cache is full, it begins anew. */
+#define CACHED_PLACES_MAX 65536u
 
 /* Mangled, or with a version (__libc_start_main@@GLIBC_2.34); NULL: good as it is. */
 static char *readable_name(const char *name)
@@ -88,6 +61,7 @@ static int holder_visit(Dwfl_Module *mod, void **userdata, const char *name, Dwa
 /* Its .bss too, which no file is mapped to. */
 Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address)
 {
+	BUSY;
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 	struct holder h = { .address = address };
 
@@ -123,15 +97,16 @@ static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place 
 	p->module_offset = c->address - (dwfl_module_getelf(mod, &bias) ? bias : start);
 	if (go_place(s, mod, c->address, p))
 		return;
-	p->function = dwfl_module_addrinfo(mod, c->address, &offset, &sym, NULL, NULL, NULL);
+	p->function = clean_symbol_at(mod, c->address, &offset, &sym);
 	if (p->function && offset && is_mark(p->function))
 		p->function = NULL;
 	p->symbol = p->function;
 	if (p->function) {
 		p->offset = offset;
-		c->demangled = readable_name(p->function);
-		if (c->demangled)
-			p->function = c->demangled;
+		char *readable = readable_name(p->function);
+		if (readable)
+			p->function = clean_keep(readable);
+		free(readable);
 	}
 	const char *folder;
 	p->file = unit_line(mod, c->address, &p->line, &folder);
@@ -145,22 +120,16 @@ static int place_compare(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-static void place_free(void *node)
-{
-	struct cached_place *c = node;
-
-	free(c->demangled);
-	free(c);
-}
-
 void symbols_places_free(struct symbols *s)
 {
-	tdestroy(s->places, place_free);
+	tdestroy(s->places, free);
 	s->places = NULL;
+	s->place_count = 0;
 }
 
 void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 {
+	BUSY;
 	struct cached_place key = { .address = address };
 	struct cached_place **found = tfind(&key, &s->places, place_compare);
 
@@ -182,10 +151,12 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 	if (mod)
 		place_fill(s, mod, c);
 	*out = c->place;
-	if (!tsearch(c, &s->places, place_compare)) {
-		out->function = c->demangled ? NULL : out->function;
-		place_free(c);
-	}
+	if (s->place_count == CACHED_PLACES_MAX)
+		symbols_places_free(s);
+	if (tsearch(c, &s->places, place_compare))
+		s->place_count++;
+	else
+		free(c);
 }
 
 void symbols_data_place(struct symbols *s, uint64_t address, struct place *out)

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* race.c - records become races: places, names, fingerprints, and which belong together. */
+/*
+ * race.c - records become races: locations, names, fingerprints, and which records belong
+ * together.
+ */
 #include "report/race.h"
 
+#include "report/clean.h"
 #include "report/files.h"
 #include "report/race_baseline.h"
 
@@ -11,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VIEWS_MAX 65536u
+#define VIEWS_MAX 8192u /* a view has some KiB; what is beyond is counted as unlisted */
 
 struct race_report {
 	const struct race_region *region;
@@ -40,6 +44,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_STALLS_NO_ROOM] = "skipped_small_stack",
 	[RACE_STALLS_NO_SLOT] = "skipped_no_register",
 	[RACE_STALLS_REFUSED] = "skipped_refused",
+	[RACE_STALLS_SIGNALLED] = "stalls_ended_by_signal",
 	[RACE_STALLS_LEFT] = "stalls_left",
 	[RACE_STALLS_IDLE] = "stalls_idle",
 	[RACE_STALLS_OUTWAITED] = "stalls_outwaited",
@@ -57,6 +62,8 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_FOUND_LOCKED] = "found_locked",
 	[RACE_LOST_FULL] = "lost_ring_full",
 	[RACE_LOST_TABLES] = "lost_tables_full",
+	[RACE_LOST_OBJECTS] = "lost_objects",
+	[RACE_LOST_TRAPS] = "lost_traps",
 	[RACE_SITE_HITS] = "site_hits",
 	[RACE_SITE_HITS_ALONE] = "site_hits_single_thread",
 	[RACE_SITE_HITS_EARLY] = "site_hits_over_budget",
@@ -147,6 +154,7 @@ void race_path(const struct race_report *r, uint64_t at, char *path, size_t n)
 	bool is_known = row && row < RACE_FILES && file->ready;
 
 	snprintf(path, n, "%.*s", is_known ? (int)sizeof(file->path) - 1 : 0, file->path);
+	clean_text(path);
 }
 
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n)
@@ -284,7 +292,7 @@ static void side_print(struct race_report *r, const struct race_access_place *a,
 	uint64_t address;
 	struct symbols *s = race_symbols(r, a->at, &address);
 
-	/* Without a name only the place tells one race from another; it lasts for this build. */
+	/* Without a name only the address identifies the code, in this build. */
 	if (!a->function[0]) {
 		snprintf(buf, n, "%s:@%" PRIx64, module, a->place.module ? a->place.module_offset :
 									   a->at);
@@ -309,9 +317,9 @@ static void name_race(struct race_report *r, struct race_view *v)
 	char variable[sizeof(v->variable)] = "";
 
 	/*
-	 * The same lines may race on many variables: that is one race. Without lines the variable helps
-	 * to tell one from another. Both must go by the same, lest the name be that of whichever
-	 * was caught first.
+	 * The same lines may race on many variables: that is one race. Without lines the
+	 * variable helps to distinguish races. Both sides must use the same rule, or the
+	 * name would depend on which side was found first.
 	 */
 	if (!v->first.place.line || !v->second.place.line)
 		snprintf(variable, sizeof(variable), "%s", v->variable);
@@ -324,7 +332,10 @@ static void name_race(struct race_report *r, struct race_view *v)
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
 }
 
-/* What baselines and suppressions take for one race is told as one, whichever instructions it was. */
+/*
+ * One race for baselines and suppressions is reported as one, whichever instructions it
+ * has.
+ */
 static struct race_view *find_view(struct race_report *r, const char *fingerprint)
 {
 	for (size_t i = 0; i < r->count; i++)
@@ -369,10 +380,10 @@ uint64_t race_report_times(const struct race_report *r, const struct race_view *
 	return times;
 }
 
-/* The record that says most stands for its race. */
+/* The record with the best evidence represents its race. */
 static void take_better(struct race_view *old, const struct race_view *new)
 {
-	/* Shown as it is where nobody suppressed it. */
+	/* The record that is not suppressed is shown. */
 	bool is_better = !new->suppressed && old->suppressed;
 
 	if (new->suppressed && !old->suppressed)
@@ -397,6 +408,7 @@ static void make_valid_event(struct race_heap_event *event)
 	if (event->frame_count > RACE_HEAP_FRAMES)
 		event->frame_count = RACE_HEAP_FRAMES;
 	event->thread[sizeof(event->thread) - 1] = '\0';
+	clean_text(event->thread);
 }
 
 /* What was read may be anything: the target can write there. */
@@ -414,6 +426,7 @@ static void make_valid(struct race_record *record)
 		if (s->code_before > s->code_bytes)
 			s->code_before = s->code_bytes;
 		s->thread[sizeof(s->thread) - 1] = '\0';
+		clean_text(s->thread);
 	}
 	if (record->len > 8)
 		record->len = 8;
@@ -477,7 +490,7 @@ void race_report_settle(struct race_report *r)
 		      met_atomics(r, v->record.place)))
 			continue;
 		v->grade = RACE_GRADE_C;
-		v->why = "a locked instruction uses it too";
+		v->why = "a locked instruction accesses it too";
 	}
 }
 
@@ -521,11 +534,27 @@ static void add_process(const struct race_process *p, struct race_totals *out)
 	out->sites_refused += p->sites_error != 0;
 }
 
+uint64_t race_live_stalls(const struct race_region *region)
+{
+	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);
+	uint64_t stalls = 0;
+
+	for (uint64_t i = 0; i < rows && i < RACE_PROCESSES; i++)
+		if (region->processes[i].state >= RACE_PROCESS_LIVE)
+			stalls += region->processes[i].counters[RACE_STALLS];
+	return stalls;
+}
+
 static bool is_loaded(const struct race_region *region, const char *name)
 {
-	for (size_t i = 0; i < RACE_FILES; i++)
-		if (region->files[i].ready && strstr(region->files[i].path, name))
+	for (size_t i = 0; i < RACE_FILES; i++) {
+		const struct race_file *file = &region->files[i];
+
+		/* No end of the text is relied on: a process can write it away. */
+		if (file->ready && memmem(file->path, strnlen(file->path, sizeof(file->path)), name,
+					  strlen(name)))
 			return true;
+	}
 	return false;
 }
 
@@ -539,6 +568,8 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->has_openmp = is_loaded(region, "/libgomp.so") || is_loaded(region, "/libomp.so") ||
 			  is_loaded(region, "/libiomp5.so");
 	out->sites_lost = region->sites_lost;
+	for (size_t i = 0; i < RACE_FILES; i++)
+		out->sites_unproven += region->files[i].sites_unproven;
 	if (out->is_sweep)
 		race_coverage(region, 1, &out->coverage);
 	for (uint64_t i = 0; i < RACE_PROCESSES; i++)

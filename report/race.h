@@ -2,8 +2,9 @@
 /*
  * race.h - races explained: from the records of a run to what is printed.
  *
- * Records of one pair of source lines, or of functions where there are none, are one race, whose best
- * record is shown. Symbols come from files, so the processes may have ended.
+ * Records of one pair of source lines are one race, or of one pair of functions if there
+ * are no lines. The best record of a race is shown. Symbols come from files, so the
+ * processes may have ended.
  */
 #ifndef REPORT_RACE_H
 #define REPORT_RACE_H
@@ -18,9 +19,9 @@
 /* A: certainly a race. B: a race, unless both sides are meant to be atomic. C: likely meant. */
 enum race_grade { RACE_GRADE_A, RACE_GRADE_B, RACE_GRADE_C };
 
-/* Of one side, as it is told: of a memory function's caller rather than of itself. */
+/* One side as it is reported: a memory function is reported at its caller. */
 struct race_access_place {
-	uint64_t at;	  /* place as in the record; 0: unknown */
+	uint64_t at;	  /* location as in the record; 0: unknown */
 	uint32_t frame;	  /* which of the record's frames it is */
 	bool after;	  /* it is that of the next instruction */
 	struct place place;
@@ -53,19 +54,20 @@ int race_report_open(const struct race_region *region, struct race_report **out)
 void race_report_close(struct race_report *r);
 
 struct baseline;
-/* In which syntax each race is told with a suppression for it. */
+/* The syntax of the suppression that is printed with each race. */
 enum race_suppress_syntax { RACE_SUPPRESS_NONE, RACE_SUPPRESS_TSAN, RACE_SUPPRESS_VALGRIND };
-/* What the user wants of a report. The members that are pointers may be NULL. */
+/* What the user asked for. The members that are pointers may be NULL. */
 struct race_policy {
 	struct suppressions *suppressions;
 	struct baseline *baseline; /* races that were known before */
 	enum race_suppress_syntax syntax;
+	size_t frames_max; /* that the text shows of each stack; 0: all */
 };
 /* Give before the first record; what is in it must outlive the report. */
 void race_report_set_policy(struct race_report *r, const struct race_policy *policy);
 const struct race_policy *race_report_policy(const struct race_report *r);
 
-/* What becomes of a race: only those shown are told, and fail a run. */
+/* The verdict on a race: only races that are shown are printed, and fail a run. */
 enum race_verdict {
 	RACE_SHOWN,
 	RACE_BELOW_GRADE,
@@ -83,8 +85,8 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 size_t race_report_count(const struct race_report *r);
 struct race_view *race_report_view(struct race_report *r, size_t i);
 /*
- * Grades by what the run has learned since a race was added: its instructions or its variable may
- * have met locked instructions meanwhile. Call before printing.
+ * Updates grades: an instruction or a variable may have been seen with a locked
+ * instruction after its race was added. Call before printing.
  */
 void race_report_settle(struct race_report *r);
 /* How often a race was caught. */
@@ -94,7 +96,7 @@ uint64_t race_report_times(const struct race_report *r, const struct race_view *
 const char *race_access_name(unsigned int access);
 /* As that, of a locked instruction too. */
 const char *race_side_access_name(const struct race_side *side);
-/* "write-write", "read-write" (in whatever order) or "unknown-origin". */
+/* "write-write", "read-write" (in either order) or "unknown-origin". */
 const char *race_kind(const struct race_view *v);
 
 /*
@@ -106,13 +108,14 @@ char *race_suppression(struct race_report *r, const struct race_view *v);
 void race_suppression_uses(struct race_report *r, const struct suppression *s,
 			   enum race_grade grade_max, size_t *races, uint64_t *times);
 
-/* Were the blocks of the heap noted in this run? */
+/* Did this run record heap blocks? */
 bool race_report_has_heap(const struct race_report *r);
-/* The block was handed out after the first access was held: it was about to touch another one. */
+/* The block was allocated during the stall: the stalled access was to an older block. */
 bool race_heap_is_new(const struct race_record *record);
 
 /* race_text.c, race_json.c */
-void race_print_text(struct race_report *r, const struct race_view *v, FILE *f);
+void race_print_text(struct race_report *r, const struct race_view *v, bool has_color,
+		     FILE *f);
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f);
 
 /* Sites of a sweep: accesses in the code; those that were reached beside another thread. */
@@ -122,7 +125,7 @@ struct race_coverage {
 	uint64_t held;	  /* of those, at least as often as was asked */
 	uint64_t stalls;
 };
-/* times: how often is held. */
+/* times: a site counts as covered after so many stalls. */
 void race_coverage(const struct race_region *region, uint64_t times,
 		   struct race_coverage *out);
 
@@ -134,7 +137,7 @@ struct race_totals {
 	uint32_t step;
 	uint32_t watches;
 	uint64_t on_cpus; /* processes that were watched by events of the CPUs */
-	bool cpus_changed; /* and nobody was held from then on */
+	bool cpus_changed; /* and no thread was stalled after that */
 	uint32_t most_threads;
 	uint64_t counters[RACE_COUNTERS];
 	uint64_t stalled_ns;
@@ -142,23 +145,31 @@ struct race_totals {
 	uint64_t run_ns;
 	uint64_t sites;
 	uint64_t torn;
+	uint64_t unlisted; /* records: too many to be read in time or to be kept */
 	uint64_t runs;
-	uint64_t runs_cut; /* of a sweep: that hung on, and were ended */
+	uint64_t runs_cut;   /* of a sweep: considered hung, and ended */
+	const char *stopped; /* why no thread ran, where that is known; NULL */
 	uint64_t wall_ns;
 	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
 	bool is_sweep;
-	bool is_replay; /* of one race: its places alone */
+	bool is_replay; /* only the two sites of one race */
 	bool is_varied; /* runs differed in their environment */
 	bool has_openmp;
-	/* By race_count_sites(), not in a sweep: about so many could be held, in the objects met. */
+	/*
+	 * By race_count_sites(), not in a sweep: accesses that could be stalled,
+	 * approximate.
+	 */
 	uint64_t sites_there;
 	uint64_t objects;
 	uint64_t objects_unread; /* gone, or without code that can be read */
 	uint64_t sites_lost;
+	uint64_t sites_unproven; /* perhaps: in bytes that are not known to be code */
 	uint64_t sites_refused; /* processes in which sites could not be trapped */
-	struct race_coverage coverage; /* held once and more */
+	struct race_coverage coverage; /* sites with at least one stall */
 };
+/* Of the processes that have a row now. Cheap: for a line of progress. */
+uint64_t race_live_stalls(const struct race_region *region);
 /* Adds to what is in out. */
 void race_totals(const struct race_region *region, struct race_totals *out);
 /* race_sites.c: after race_totals(); reads the objects' files. */
@@ -168,9 +179,14 @@ void race_count_sites(const struct race_region *region, struct race_totals *out)
  * row. Returns how many.
  */
 uint64_t race_give_back_rows(struct race_region *region, struct race_totals *out);
-/* race_summary.c, race_json.c. grade_max: races of higher grades are counted apart as not shown. */
+/* race_summary.c, race_json.c. grade_max: races of higher grades are counted as not shown. */
+struct race_summary_options {
+	enum race_grade grade_max;
+	bool is_verbose;
+	char *const *command; /* as given, for the advice to repeat it; NULL: a process */
+};
 void race_summary_text(struct race_report *r, const struct race_totals *t,
-		       enum race_grade grade_max, FILE *f);
+		       const struct race_summary_options *how, FILE *f);
 void race_summary_json(struct race_report *r, const struct race_totals *t,
 		       enum race_grade grade_max, FILE *f);
 /* race_text_policy.c: which suppressions were used and which not; what of the baseline is gone. */
@@ -181,8 +197,9 @@ struct race_sarif_run {
 	const char *program;
 	uint64_t started_s; /* since 1970 */
 	uint64_t ended_s;
-	int exit_code;	    /* of the command */
+	int exit_code;	    /* of the program */
 	int signal;	    /* that killed it; 0: none */
+	bool is_running;    /* it has not ended: it has no exit code yet */
 	const char *blind;  /* why nothing could be searched; NULL: it was */
 };
 /* 0 or -errno. */
@@ -192,7 +209,10 @@ extern const char *const race_counter_names[RACE_COUNTERS];
 
 /* Inside: race.c to race_grade.c and the printers. */
 void race_grade(struct race_report *r, struct race_view *v);
-/* The symbols of the file of a place, and the address in them; NULL: no file, or not readable. */
+/*
+ * The symbols of the file of a location, and its address there; NULL: no file, or not
+ * readable.
+ */
 struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *address);
 /* A frame of a side, and whether it is a return address. */
 uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after);
@@ -202,7 +222,7 @@ void race_place(struct race_report *r, uint64_t at, bool after, struct place *ou
 size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place *out, size_t n);
 /* Where the source is, with its folder; false: not known. */
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n);
-/* The file that a place is in, with its folder; "": none. */
+/* The path of the file of a location; "": none. */
 void race_path(const struct race_report *r, uint64_t at, char *path, size_t n);
 /* race_suppress.c: by which suppression a race is; NULL: none. */
 const struct suppression *race_suppressed(struct race_report *r, const struct race_view *v);

@@ -86,7 +86,7 @@ static int add(struct baseline *b, const char *fingerprint, const char *text)
 	return 1;
 }
 
-/* "0123456789abcdef  what a reader wants to know" */
+/* "0123456789abcdef  text for readers" */
 static int read_line(struct baseline *b, char *line)
 {
 	char fingerprint[FINGERPRINT_LENGTH + 1];
@@ -123,8 +123,10 @@ int baseline_read(struct baseline *b, const char *path, char *error, size_t n)
 	if (!err && ferror(f))
 		err = errno ? -errno : -EIO;
 	if (err == -EINVAL)
-		snprintf(error, n, "%s:%d: no line of a baseline: a fingerprint of %d hexadecimal "
-			 "digits is wanted first", path, number, FINGERPRINT_LENGTH);
+		snprintf(error, n,
+			 "%s:%d: not a line of a baseline: expected a fingerprint of %d "
+			 "hexadecimal digits first",
+			 path, number, FINGERPRINT_LENGTH);
 	else if (err)
 		snprintf(error, n, "%s: %s", path, strerror(-err));
 	free(line);
@@ -191,8 +193,9 @@ static int add_shown(struct baseline *b, struct race_report *r, enum race_grade 
 
 static int print(const struct baseline *b, FILE *f)
 {
-	fputs("# Races that are known: `trapline race --baseline` reports only others.\n"
-	      "# One a line, by fingerprint; the rest of the line is for readers.\n", f);
+	fputs("# Known races: `trapline race --baseline` reports only others.\n"
+	      "# One fingerprint per line; the rest of the line is for readers.\n",
+	      f);
 	for (size_t i = 0; i < b->count; i++)
 		fprintf(f, "%s  %s\n", b->entries[i].fingerprint, b->entries[i].text);
 	return fflush(f) || ferror(f) ? -(errno ? errno : EIO) : 0;

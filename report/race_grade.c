@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_grade.c - how sure is it that a race was not meant?
+ * race_grade.c - the grade: how certain is it that a race was not intended?
  *
- * That two accesses were concurrent is certain: one thread was held before its access when the
- * other made its own. But on x86-64 an atomic load or store of a word is a plain mov. So the
- * grade is made from what a mov cannot be (unaligned, of several words, a read-modify-write without
- * LOCK: A), from signs of intent (a loop that waits for the value, a locked instruction or a fence
- * beside it, a type or a source line that says atomic: C), and B is what is left.
+ * The two accesses were certainly concurrent: one thread was stalled before its access
+ * when the other made its own. But on x86-64 an atomic load or store of a word is a plain
+ * mov. So grade A is for what an atomic mov cannot be (unaligned, several words, a
+ * read-modify-write without LOCK). Grade C is for signs of intent (a loop that waits for
+ * the value, a locked instruction or a fence beside it, a type or a source line that says
+ * atomic). The rest is grade B.
  */
 #include "report/race.h"
 
@@ -34,7 +35,7 @@ static bool is_frame_operand(const struct insn_memory *m)
 	return m->base == INSN_SP || m->base == INSN_RBP;
 }
 
-/* What a waiting loop consists of, from its head to the branch back. */
+/* A waiting loop, from its head to the branch back. */
 struct loop {
 	size_t head; /* in code[] */
 	size_t end;
@@ -57,7 +58,7 @@ static void note_writes(const struct insn *insn, struct loop *loop)
 	}
 }
 
-/* Where the loop around the access ends and begins; false: there is none in sight. */
+/* Finds the head and end of the loop around the access; false: there is none nearby. */
 static bool find_loop(const struct race_side *side, struct loop *loop)
 {
 	size_t at = side->code_before;
@@ -96,7 +97,7 @@ static bool is_same_each_round(const struct insn *insn, const struct loop *loop)
 	return true;
 }
 
-/* What a function that is called may leave in registers is another value each time. */
+/* A called function may leave other values in these registers each time. */
 static uint64_t writes_of(const struct insn *insn)
 {
 	static const uint64_t by_calls = 1ull << INSN_RAX | 1ull << INSN_RCX | 1ull << INSN_RDX |
@@ -130,7 +131,10 @@ static bool is_fixed(const struct race_side *side, const struct loop *loop, uint
 	return true;
 }
 
-/* What follows from the value that was read, as far as the loop has it. */
+/*
+ * The registers and frame slots that depend on the value that was read, as far as the
+ * loop shows.
+ */
 struct follows {
 	uint64_t regs;
 	uint64_t slots[8]; /* displacements in the frame */
@@ -177,7 +181,8 @@ static void follow(const uint8_t *code, const struct insn *insn, struct follows 
 	bool reads = reads_what_follows(insn, f) || (f->flags && reads_flags(code, insn));
 
 	if (is_call && (f->regs || f->slot_count)) {
-		f->regs |= 1ull << INSN_RAX; /* perhaps the function was told */
+		f->regs |= 1ull
+			   << INSN_RAX; /* the function may have got it as an argument */
 		return;
 	}
 	if (insn->kind == INSN_OTHER && !is_move(code, insn) && !reads_flags(code, insn))
@@ -191,7 +196,10 @@ static void follow(const uint8_t *code, const struct insn *insn, struct follows 
 			f->slots[f->slot_count++] = (uint64_t)insn->memory[i].displacement;
 }
 
-/* Does a jump in the loop depend on the value? Who only sums up what he reads does not wait for it. */
+/*
+ * Does a jump in the loop depend on the value? A loop that only adds up what it reads
+ * does not wait for it.
+ */
 static bool decides(const struct race_side *side, const struct loop *loop, const struct insn *access)
 {
 	struct follows f = { .regs = access->writes };
@@ -249,7 +257,7 @@ static bool is_waiting_loop(const struct race_side *side)
 	return true;
 }
 
-/* pause: whoever writes that means to wait. */
+/* A pause instruction shows the intent to wait. */
 static bool pauses_in_loop(const struct race_side *side)
 {
 	struct loop loop;
@@ -315,7 +323,10 @@ bool race_is_locking(struct race_report *r, const struct race_access_place *a)
 	return scope.is_locking;
 }
 
-/* std::cout and its like: the standard lets threads share them, and libraries store plainly in them. */
+/*
+ * std::cout and the like: the standard lets threads share them, and libraries use plain
+ * stores for them.
+ */
 static bool is_standard_stream(const struct race_view *v)
 {
 	static const char *const names[] = {
@@ -336,7 +347,7 @@ static bool is_standard_stream(const struct race_view *v)
 	return false;
 }
 
-/* By its statement, and what the names in it are declared as. */
+/* Decided by the statement, and by the declarations of the names in it. */
 static bool is_surely_plain(struct race_report *r, const struct race_access_place *a)
 {
 	char name[128];
@@ -371,7 +382,9 @@ static bool is_meant_to_wait(struct race_report *r, const struct race_view *v)
 	       !is_surely_plain(r, &v->second);
 }
 
-/* That clang makes one add of an atomic load and store is no reason to forgive a volatile ++. */
+/*
+ * clang merges an atomic load and store into one add. That does not excuse a volatile ++.
+ */
 static bool names_atomic(struct race_report *r, const struct race_access_place *a)
 {
 	struct files_scope scope;
@@ -439,7 +452,10 @@ enum files_meant race_meant_by_place(struct race_report *r, const struct race_re
 	return s ? files_meant_by_variable(s, address) : FILES_PLAIN;
 }
 
-/* volatile is a sign, as long as nothing is lost: an update in two steps is no more than that. */
+/*
+ * volatile is a sign of intent unless an update is lost: an update in two steps has no
+ * other sign.
+ */
 static bool is_declared_atomic(struct race_report *r, const struct race_record *record)
 {
 	enum files_meant meant = race_meant_by_place(r, record);
@@ -453,7 +469,7 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	const struct race_record *record = &v->record;
 
 	if (record->flags & RACE_ATOMIC_SEEN)
-		return "a locked instruction uses it too";
+		return "a locked instruction accesses it too";
 	if (is_meant_to_wait(r, v))
 		return "one side waits for it in a loop";
 	if (has_fence(&record->first) || has_fence(&record->second))
@@ -461,13 +477,13 @@ static const char *sign_of_intent(struct race_report *r, const struct race_view 
 	if (is_declared_atomic(r, record))
 		return "it is declared atomic or volatile";
 	if (replaces_itself(r, v))
-		return "a function that was called by the pointer replaces it";
+		return "a function that was called through the pointer replaces it";
 	if (is_standard_stream(v))
 		return "a standard stream, which threads may share";
 	if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
-		return "part of a library that synchronises";
+		return "code of a synchronization library";
 	if (says_atomic_on_both(r, v))
-		return "the source says atomic on both sides";
+		return "the source marks both sides as atomic";
 	/* Between processes there is little else but atomics and the file's own locks. */
 	if (record->memory == RACE_MEMORY_SHARED &&
 	    (race_source_says(r, &v->first) != SOURCE_PLAIN ||
@@ -521,7 +537,7 @@ void race_grade(struct race_report *r, struct race_view *v)
 		bool is_meant = names_atomic(r, &v->first) && names_atomic(r, &v->second);
 
 		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_A;
-		v->why = is_meant ? "the source says atomic on both sides" :
+		v->why = is_meant ? "the source marks both sides as atomic" :
 				    "read-modify-write without LOCK";
 		return;
 	}
@@ -537,11 +553,11 @@ void race_grade(struct race_report *r, struct race_view *v)
 		return;
 	}
 	if (race_side_is_no_word(&record->first) || race_side_is_no_word(&record->second)) {
-		v->why = "not one aligned word";
+		v->why = "an unaligned or multi-word access";
 		return;
 	}
 	if (race_is_mixed(record)) {
-		v->why = "different bytes of it on each side";
+		v->why = "the accesses overlap only in part";
 		return;
 	}
 	stores_same = race_who_stores_same(record);
@@ -550,11 +566,12 @@ void race_grade(struct race_report *r, struct race_view *v)
 
 		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_B;
 		v->why = is_meant ? "the value stayed the same" :
-				    "plain accesses, though the value was the same this time";
+				    "plain accesses; the value was the same this time";
 		return;
 	}
 	v->grade = RACE_GRADE_B;
-	v->why = is_unknown		     ? "the value changed meanwhile" :
-		 race_loses_update(record) ? "plain aligned accesses, of an update that can be lost" :
-					       "plain aligned accesses";
+	v->why = is_unknown ? "the value changed during the stall" :
+		 race_loses_update(record) ?
+			      "plain aligned accesses; an update can be lost" :
+			      "plain aligned accesses";
 }

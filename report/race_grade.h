@@ -8,7 +8,7 @@
 #include "report/race.h"
 #include "report/source.h"
 
-/* The instruction at a place in code[]; 0: done. */
+/* Decodes the instruction at an offset in code[]; 0: done. */
 int race_decode_at(const struct race_side *side, size_t at, struct insn *out);
 /* How the variable is declared that both touched. */
 enum files_meant race_meant_by_place(struct race_report *r, const struct race_record *record);
@@ -16,7 +16,7 @@ enum files_meant race_meant_by_place(struct race_report *r, const struct race_re
 bool race_is_plain_rmw(const struct race_side *side);
 /* race_update.c: two updates in several instructions, or one and a store: one of both is lost. */
 bool race_loses_update(const struct race_record *record);
-/* The instruction has the value in it; also where it cannot be told. */
+/* The instruction contains the value; also true if that is unknown. */
 bool race_stores_constant(const struct race_side *side);
 /* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
 bool race_is_locking(struct race_report *r, const struct race_access_place *a);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_grade_locked.c - a plain access, and a locked instruction that changed the value meanwhile.
+ * race_grade_locked.c - a plain access, and a locked instruction that changed the value
+ * during the stall.
  *
- * An update without LOCK has read the value before the locked one changed it, or writes over that:
- * one of both is lost, whoever meant what. A plain store is most often a right one: a lock is
- * released so. It is taken for a mistake only where its source says plainly what it does, and
- * nothing there has to do with locks. A plain load is how an atomic one is made.
+ * An update without LOCK has read the value before the locked one changed it, or
+ * overwrites that change: one of the two updates is lost, whatever was intended. A plain
+ * store is usually correct, because a lock is released that way. It is a mistake only if
+ * its source is a plain assignment and nothing there refers to locks. A plain load is
+ * also how an atomic load is compiled.
  */
 #include "report/race.h"
 
@@ -18,7 +20,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* In names: of what is taken and let go by hand. */
+/* Parts of names of hand-made locks. */
 static const char *const locking_words[] = {
 	"lock", "mutex", "spin", "sem", "release", "acquire", "barrier", "latch", "ticket",
 	"serving", "owner", "turn", "seq", "once", "guard", "futex",
@@ -53,7 +55,7 @@ static const char *why_store_may_be_right(struct race_report *r, const struct ra
 	struct source_store store;
 
 	if (!s)
-		return "a plain store, which may be atomic, and a locked instruction";
+		return "a plain store, which may be atomic, beside a locked instruction";
 	address -= v->first.after;
 	char *statement = source_statement(s, address, v->first.place.line);
 	bool is_locking = !statement || names_locking(statement) || names_locking(v->first.function);
@@ -61,14 +63,14 @@ static const char *why_store_may_be_right(struct race_report *r, const struct ra
 	source_store_in(statement ? statement : "", &store);
 	free(statement);
 	if (says != SOURCE_PLAIN || !store.is_assignment)
-		return "a plain store, which may be atomic, and a locked instruction";
+		return "a plain store, which may be atomic, beside a locked instruction";
 	if (is_locking)
-		return "a store by what looks like a lock";
+		return "the store looks like part of a lock";
 	if (files_is_atomic_name(s, address, store.name))
 		return "it is declared atomic or volatile";
 	if ((store.is_constant || race_stores_constant(&v->record.first)) &&
 	    takes_locks(&v->record.second))
-		return "stored as a lock is released";
+		return "the store looks like the release of a lock";
 	return NULL;
 }
 
@@ -78,14 +80,14 @@ void race_grade_locked(struct race_report *r, struct race_view *v)
 
 	v->grade = RACE_GRADE_C;
 	if (!(record->first.access & RACE_WRITE))
-		v->why = "a plain load, and a locked instruction";
+		v->why = "a plain load beside a locked instruction";
 	else if (!(record->flags & RACE_CHANGED) || race_is_mixed(record))
-		v->why = "a locked instruction, of another part of it or without effect";
+		v->why = "the locked instruction changed other bytes or nothing";
 	else if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
-		v->why = "part of a library that synchronises";
+		v->why = "code of a synchronization library";
 	else if (race_is_plain_rmw(&record->first)) {
 		v->grade = RACE_GRADE_A;
-		v->why = "read-modify-write without LOCK beside one with it";
+		v->why = "read-modify-write without LOCK beside one with LOCK";
 	} else if (race_meant_by_place(r, record) != FILES_PLAIN)
 		v->why = "it is declared atomic or volatile";
 	else {

@@ -64,7 +64,7 @@ static json_t *stack_of(struct race_report *r, const struct race_side *side, uin
 	return stack;
 }
 
-/* By what the place is found again in another build: see race_places.h. */
+/* What identifies the location in another build: see race_places.h. */
 static void add_identity(struct race_report *r, const struct race_side *side,
 			 const struct race_access_place *a, json_t *j)
 {
@@ -147,7 +147,7 @@ static const char *memory_name(uint32_t memory)
 	return names[memory <= RACE_MEMORY_SHARED ? memory : RACE_MEMORY_UNKNOWN];
 }
 
-/* Nobody was seen: the members are there all the same, so that readers need not ask. */
+/* No thread was seen: the members exist all the same, so that readers need not check for them. */
 static json_t *unknown_side(void)
 {
 	static const char *const identity[] = { "path", "build_id", "line_in_function", "decoded",
@@ -165,13 +165,6 @@ static json_t *unknown_side(void)
 		json_object_set_new(j, identity[i], json_null());
 	json_object_set_new(j, "stack", json_array());
 	return j;
-}
-
-static void print_line(json_t *j, FILE *f)
-{
-	json_dumpf(j, f, JSON_COMPACT);
-	fputc('\n', f);
-	json_decref(j);
 }
 
 json_t *race_json_varied(const struct race_view *v)
@@ -214,7 +207,7 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	json_object_set_new(j, "heap", heap_of(r, record));
 	json_object_set_new(j, "old", json_number(record->old_value));
 	json_object_set_new(j, "new", json_number(record->new_value));
-	json_object_set_new(j, "held_ns", json_number(record->held_ns));
+	json_object_set_new(j, "stalled_ns", json_number(record->stalled_ns));
 	json_object_set_new(j, "count", json_number(race_report_times(r, v)));
 	json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
 	json_object_set_new(j, "why", json_string(v->why));
@@ -226,7 +219,7 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 		json_object_set_new(j, "suppression", race_json_text(suppression));
 		free(suppression);
 	}
-	print_line(j, f);
+	run_jsonl_line(f, j);
 }
 
 /* Each with how much it was used: those with 0 races may go, if it stays so. */
@@ -299,6 +292,7 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "sites_reached",
 			    t->is_sweep ? json_number(t->coverage.reached) : json_null());
 	json_object_set_new(j, "sites_lost", json_number(t->sites_lost));
+	json_object_set_new(j, "sites_unproven", json_number(t->sites_unproven));
 	json_object_set_new(j, "sites_refused", json_number(t->sites_refused));
 	json_object_set_new(j, "overhead",
 			    json_real(t->run_ns ? (double)t->spent_ns / (double)t->run_ns : 0.0));
@@ -313,6 +307,7 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "watches", json_number(t->watches));
 	json_object_set_new(j, "processes_on_cpus", json_number(t->on_cpus));
 	json_object_set_new(j, "lost_torn", json_number(t->torn));
+	json_object_set_new(j, "lost_unlisted", json_number(t->unlisted));
 	json_object_set_new(j, "lost_processes", json_number(t->lost_processes));
 	json_object_set_new(j, "suppressions", suppressions_of(r, grade_max));
 	json_object_set_new(j, "baseline_gone", gone_of(race_report_policy(r)->baseline));
@@ -323,5 +318,5 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 void race_summary_json(struct race_report *r, const struct race_totals *t,
 		       enum race_grade grade_max, FILE *f)
 {
-	print_line(race_summary_object(r, t, grade_max), f);
+	run_jsonl_line(f, race_summary_object(r, t, grade_max));
 }

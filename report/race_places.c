@@ -23,7 +23,7 @@ static void copy_text(json_t *from, const char *key, char *to, size_t n)
 	snprintf(to, n, "%s", text ? text : "");
 }
 
-/* "0x1234" of a frame. */
+/* A member such as "0x1234". */
 static uint64_t hex_of(json_t *from, const char *key)
 {
 	const char *text = json_string_value(json_object_get(from, key));
@@ -129,13 +129,13 @@ static int explain(const struct lookup *l, const char *path, char *error, size_t
 	if (l->matches == 1)
 		return 0;
 	if (l->matches)
-		snprintf(error, n, "%s: %zu races begin with %s: give more of it", path,
-			 l->matches, l->wanted);
+		snprintf(error, n, "%zu races in %s begin with %s: give more digits",
+			 l->matches, path, l->wanted);
 	else if (l->races)
-		snprintf(error, n, "%s: no race %s there, but %s%s", path, l->wanted,
+		snprintf(error, n, "%s has no race %s; it has %s%s", path, l->wanted,
 			 l->others, l->races > 8 ? " and others" : "");
 	else
-		snprintf(error, n, "%s: no race is in it", path);
+		snprintf(error, n, "%s has no race", path);
 	return -ENOENT;
 }
 
@@ -160,8 +160,8 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
 	if (err == -EINVAL)
 		snprintf(
 			error, n,
-			"%s:%d: no line of trapline race --json: the places of a race are in "
-			"such a file only (write one with --json -o FILE)",
+			"%s:%d: not a line of trapline race --json (write such a file with --json "
+			"-o FILE)",
 			path, number);
 	else if (err)
 		snprintf(error, n, "%s: %s", path, strerror(-err));
@@ -245,19 +245,17 @@ static int find_by_name(struct finding *f, char *error, size_t n)
 	if (!side->function[0]) {
 		snprintf(
 			error, n,
-			"%s was built anew, and the race is at +0x%llx, which has no name: it "
-			"cannot be found again there. Look for it anew",
+			"%s was rebuilt, and the code at +0x%llx has no name; search for the race "
+			"again",
 			f->path, (unsigned long long)side->module_offset);
 		return -ESTALE;
 	}
 	int err = symbols_find(f->symbols, side->function, &found);
 	if (err || !found.is_function || !found.size || found.size > FUNCTION_MAX) {
-		snprintf(
-			error, n,
-			"%s was built anew, and has no function %s any more%s: look for the "
-			"race anew",
-			f->path, side->function,
-			err == -ENOTUNIQ ? " (but several)" : "");
+		snprintf(error, n,
+			 "%s was rebuilt and has %s %s; search for the race again",
+			 f->path, err == -ENOTUNIQ ? "several functions" : "no function",
+			 side->function);
 		return -ESTALE;
 	}
 	if (side->line_in_function >= 0)
@@ -307,7 +305,7 @@ static int open_side(struct race_replay_side *side, const char *program,
 	if (!side->path[0] || access(side->path, R_OK))
 		f.path = !strcmp(base_name(program), side->module) ? program : side->path;
 	if (!*f.path || files_open(f.path, &f.symbols, &f.bias)) {
-		snprintf(error, n, "the race is in %s, which is not there any more",
+		snprintf(error, n, "the race is in %s, which does not exist any more",
 			 side->path[0] ? side->path : side->module);
 		return -ENOENT;
 	}
@@ -334,8 +332,8 @@ int race_replay_find(struct race_replay *replay, const char *program,
 	if (!err && !out->range_count) {
 		snprintf(
 			error, n,
-			"both accesses are inside memory functions of libc, where nobody can be "
-			"held");
+			"both accesses are in memory functions of libc, where threads cannot be "
+			"stalled");
 		return -EOPNOTSUPP;
 	}
 	return err;

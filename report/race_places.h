@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_places.h - the two places of a race that an earlier run told of, as they are today.
+ * race_places.h - the two locations of a race of an earlier run, in the files of today.
  *
- * From the JSON lines of that run. The same build: the instructions themselves. Another build:
- * the same line of the function, counted from where it begins, or all of the function where there
- * are no lines.
+ * The race comes from the JSON lines of that run. In the same build a location is the
+ * instruction itself. In another build it is the same line of the function, counted from
+ * its first line, or the whole function if there are no lines.
  */
 #ifndef REPORT_RACE_PLACES_H
 #define REPORT_RACE_PLACES_H
@@ -17,7 +17,7 @@
 struct race_replay_side {
 	char function[256]; /* empty: none */
 	char module[256];
-	char path[512]; /* of the module; empty: an older report, which does not tell */
+	char path[512]; /* of the module; empty: unknown, in an older report */
 	char build_id[64];
 	char file[256];
 	int line;	      /* 0: unknown */
@@ -25,9 +25,9 @@ struct race_replay_side {
 	uint64_t module_offset;
 	uint64_t function_offset;
 	struct race_range function_range; /* of another build: where it is now */
-	bool is_known;			  /* somebody was seen there */
+	bool is_known;			  /* a thread was seen there */
 	bool is_decoded; /* module_offset is the instruction, else the one after it */
-	bool is_memory_function; /* the access is in libc, on behalf of that place */
+	bool is_memory_function; /* the access is in libc, called from there */
 	bool is_rebuilt;
 	bool is_whole_function; /* no line to go by */
 };
@@ -41,8 +41,8 @@ struct race_replay {
 };
 
 /*
- * fingerprint: its beginning is enough where only one race has it. -EINVAL, -ENOENT and others of the
- * file: error is one line that says what is wrong and what to do.
+ * fingerprint: its first digits are enough if only one race has them. -EINVAL, -ENOENT or
+ * another error of the file: error is one line with the cause and the remedy.
  */
 int race_replay_read(const char *path, const char *fingerprint, struct race_replay *out,
 		     char *error, size_t n);

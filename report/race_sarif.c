@@ -28,12 +28,12 @@ static const struct rule {
 	const char *about;
 } rules[] = {
 	{ "write-write", "race/write-write", "WriteWriteRace",
-	  "Two threads write to the same memory at the same time, unsynchronised." },
+	  "Two threads write to the same memory at the same time, without synchronization." },
 	{ "read-write", "race/read-write", "ReadWriteRace",
-	  "A thread reads memory while another writes to it, unsynchronised." },
+	  "A thread reads memory while another thread writes to it, without synchronization." },
 	{ "unknown-origin", "race/unknown-origin", "RaceOfUnknownOrigin",
-	  "Memory changed under a thread that was about to access it, by the kernel for a system call "
-	  "or by another process." },
+	  "Memory changed just before a thread accessed it, but no thread was seen writing it (system "
+	  "call or other process)." },
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
@@ -46,8 +46,7 @@ static json_t *rules_list(void)
 {
 	static const char help[] =
 		"Guard both accesses with the same lock, or make both atomic. Grade A (error) is a "
-		"race for certain; B (warning) is one unless both sides are meant to be atomic; C "
-		"(note) is likely meant so.";
+		"definite race, B (warning) is a likely race, C (note) is probably intentional.";
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < RULES; i++)
@@ -135,7 +134,10 @@ static json_t *physical(const char *source, int line)
 	return j;
 }
 
-/* A place as far as it is known: source line, function, module. text: what happens there. */
+/*
+ * A location as far as it is known: source line, function, module. text: what happens
+ * there.
+ */
 static json_t *location(const struct place *p, const char *source, const char *text)
 {
 	json_t *j = json_object();
@@ -165,12 +167,13 @@ static json_t *location(const struct place *p, const char *source, const char *t
 
 static void describe(const struct race_side *side, const char *when, char *out, size_t n)
 {
-	snprintf(out, n, "%s of %u bytes by thread %d%s%s%s, %s", race_side_access_name(side),
-		 side->size, side->tid, side->thread[0] ? " (" : "", side->thread,
+	snprintf(out, n, "%s of %u byte%s by thread %d%s%s%s, %s",
+		 race_side_access_name(side), side->size, side->size == 1 ? "" : "s",
+		 side->tid, side->thread[0] ? " (" : "", side->thread,
 		 side->thread[0] ? ")" : "", when);
 }
 
-static const char *const when_text[] = { "held before it", "meanwhile" };
+static const char *const when_text[] = { "stalled before it", "during the stall" };
 
 static json_t *access_location(struct race_report *r, const struct race_view *v, int which)
 {
@@ -226,7 +229,7 @@ static json_t *code_flows(struct race_report *r, const struct race_view *v)
 	for (int which = 0; which <= has_two; which++) {
 		json_t *flow = thread_flow(r, v, which);
 
-		/* One at least is what the format wants. */
+		/* The format requires at least one. */
 		if (json_array_size(json_object_get(flow, "locations")))
 			json_array_append_new(threads, flow);
 		else
@@ -243,22 +246,28 @@ static json_t *result_message(const struct race_view *v)
 	const struct race_record *record = &v->record;
 	char text[1200];
 
-	snprintf(text, sizeof(text), "Data race (%s)%s%s: %s in %s, %s%s%s. Value 0x%llx became "
-		 "0x%llx. Grade %c: %s.", race_kind(v), v->variable[0] ? " of " : "", v->variable,
+	snprintf(text, sizeof(text),
+		 "Data race (%s)%s%s: %s in %s, %s%s%s. Value 0x%llx became "
+		 "0x%llx. Grade %c: %s.",
+		 race_kind(v), v->variable[0] ? " of " : "", v->variable,
 		 race_side_access_name(&record->first),
 		 v->first.function[0] ? v->first.function : "?",
-		 record->flags & RACE_UNKNOWN_ORIGIN ? "changed by no thread's instruction" :
-						       race_side_access_name(&record->second),
+		 record->flags & RACE_UNKNOWN_ORIGIN ?
+			 "changed, but no thread was seen writing" :
+			 race_side_access_name(&record->second),
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" : " in ",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" :
 		 v->second.function[0]		     ? v->second.function :
 						       "?",
-		 (unsigned long long)record->old_value, (unsigned long long)record->new_value,
-		 "ABC"[v->grade], v->why);
+		 (unsigned long long)record->old_value,
+		 (unsigned long long)record->new_value, "ABC"[v->grade], v -> why);
 	return message(text);
 }
 
-/* The innermost frame whose source is known, since the others are libraries'; else the innermost. */
+/*
+ * The innermost frame whose source is known, because the others are in libraries;
+ * otherwise the innermost.
+ */
 static json_t *heap_location(struct race_report *r, const struct race_heap_event *event,
 			     const char *text)
 {
@@ -285,8 +294,10 @@ static void add_heap(struct race_report *r, const struct race_record *record, js
 	for (int i = 0; record->has_heap && i < 2; i++) {
 		if (!events[i]->time_ns || !events[i]->frame_count)
 			continue;
-		snprintf(text, sizeof(text), "heap block of %llu bytes, raced for at byte %llu, %s by "
-			 "thread %d", (unsigned long long)heap->size,
+		snprintf(text, sizeof(text),
+			 "heap block of %llu bytes, race at offset %llu, %s by thread "
+			 "%d",
+			 (unsigned long long)heap->size,
 			 (unsigned long long)(record->address - heap->start),
 			 i ? "freed" : "allocated", events[i]->tid);
 		json_t *j = heap_location(r, events[i], text);
@@ -311,7 +322,7 @@ static json_t *related(struct race_report *r, const struct race_view *v)
 	return list;
 }
 
-/* Where a reader looks first: at the side whose source is known. */
+/* The main location is a side whose source is known. */
 static json_t *main_location(struct race_report *r, const struct race_view *v)
 {
 	bool is_second = !v->first.place.line && v->second.place.line;
@@ -398,7 +409,7 @@ static json_t *invocation(const struct race_sarif_run *run)
 			      "endTimeUtc", utc(run->ended_s));
 	if (run->signal)
 		json_object_set_new(j, "exitSignalNumber", json_integer(run->signal));
-	else
+	else if (!run->is_running)
 		json_object_set_new(j, "exitCode", json_integer(run->exit_code));
 	if (run->blind)
 		json_object_set_new(j, "toolExecutionNotifications",
@@ -441,8 +452,11 @@ int race_print_sarif(struct race_report *r, const struct race_totals *t, enum ra
 				one);
 	if (!log)
 		return -ENOMEM;
-	int failed = json_dumpf(log, f, JSON_INDENT(1));
+	errno = 0;
+	int failed = json_dumpf(log, f, JSON_INDENT(1) | JSON_ENSURE_ASCII);
 	fputc('\n', f);
 	json_decref(log);
-	return failed || ferror(f) ? -EIO : 0;
+	if (!failed && !fflush(f) && !ferror(f))
+		return 0;
+	return errno ? -errno : -EIO;
 }

@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_sites.c - how many accesses could have been held by the timer, in the objects that threads ran in?
+ * race_sites.c - how many accesses could have been stalled, in the objects whose code
+ * threads ran?
  *
- * Counted from the files when the run is over, by decoding their code from its beginning on: nothing of
- * it is done in the target. What a sweep would list is less, since it leaves out accesses that it
- * proves to be of the own frame; here those through the stack and frame pointers are left out. Of large
- * code pages are drawn evenly, so the number is about right.
+ * The count comes from the files after the run, by decoding their code from the start;
+ * the target does none of this. A sweep lists fewer sites, because it excludes accesses
+ * that it proves to be in the own frame. Here accesses through the stack and frame
+ * pointers are excluded. Large code is sampled by evenly spaced pages, so the number is
+ * approximate.
  */
 #include "report/race.h"
+
+#include "report/busy.h"
+#include "report/target_file.h"
 
 #include "base/memory.h"
 #include "code/insn.h"
 
-#include <fcntl.h>
 #include <gelf.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PAGES_MAX 256u /* looked at in one object */
+#define PAGES_MAX 256u /* decoded in one object */
+/* A target can name more objects than any program has: later ones are sampled by fewer pages. */
+#define PAGES_LATER 8u
+#define OBJECTS_FIRST 32u
 
 static bool is_access(const struct insn *insn)
 {
@@ -54,10 +61,11 @@ static uint64_t count_bytes(const unsigned char *code, size_t n)
 	return count;
 }
 
-static uint64_t count_section(const unsigned char *code, size_t n)
+/* Decodes at most so many pages, which it subtracts from *left. */
+static uint64_t count_section(const unsigned char *code, size_t n, size_t *left)
 {
 	size_t pages = (n + PAGE_BYTES - 1) / PAGE_BYTES;
-	size_t taken = pages < PAGES_MAX ? pages : PAGES_MAX;
+	size_t taken = pages < *left ? pages : *left;
 	uint64_t bytes = 0;
 	uint64_t count = 0;
 
@@ -68,10 +76,11 @@ static uint64_t count_section(const unsigned char *code, size_t n)
 		count += count_bytes(code + from, length);
 		bytes += length;
 	}
+	*left -= taken;
 	return bytes ? (uint64_t)((double)count * (double)n / (double)bytes) : 0;
 }
 
-static uint64_t count_object(Elf *elf)
+static uint64_t count_object(Elf *elf, size_t pages)
 {
 	uint64_t count = 0;
 	size_t names;
@@ -80,21 +89,22 @@ static uint64_t count_object(Elf *elf)
 
 	if (elf_getshdrstrndx(elf, &names))
 		return 0;
-	while ((scn = elf_nextscn(elf, scn))) {
+	while (pages && (scn = elf_nextscn(elf, scn))) {
 		const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
 
 		if (!name || strcmp(name, ".text") != 0 || sh.sh_type != SHT_PROGBITS)
 			continue;
 		Elf_Data *data = elf_rawdata(scn, NULL);
 		if (data && data->d_buf)
-			count += count_section(data->d_buf, data->d_size);
+			count += count_section(data->d_buf, data->d_size, &pages);
 	}
 	return count;
 }
 
-static uint64_t count_file(const char *path)
+static uint64_t count_file(const char *path, size_t pages)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	BUSY;
+	int fd = target_file_open(path);
 	uint64_t count = 0;
 
 	if (fd < 0)
@@ -102,7 +112,7 @@ static uint64_t count_file(const char *path)
 	elf_version(EV_CURRENT);
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 	if (elf && gelf_getclass(elf) == ELFCLASS64)
-		count = count_object(elf);
+		count = count_object(elf, pages);
 	elf_end(elf);
 	close(fd);
 	return count;
@@ -121,7 +131,8 @@ void race_count_sites(const struct race_region *region, struct race_totals *out)
 			continue;
 		memcpy(path, file->path, sizeof(path));
 		path[sizeof(path) - 1] = '\0';
-		uint64_t count = count_file(path);
+		bool is_first = out->objects + out->objects_unread < OBJECTS_FIRST;
+		uint64_t count = count_file(path, is_first ? PAGES_MAX : PAGES_LATER);
 		out->sites_there += count;
 		out->objects += count != 0;
 		out->objects_unread += count == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* race_text_policy.c - what was kept from the report, by which suppression or as known before. */
+/* race_text_policy.c - the races that are not shown: suppressed, or in the baseline. */
 #include "report/race.h"
 
 #include "report/race_baseline.h"
@@ -8,7 +8,7 @@
 
 #define GONE_MAX 20 /* listed; the others are counted */
 
-static const char *plural(size_t n)
+static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
@@ -24,8 +24,9 @@ static void print_used(struct race_report *r, enum race_grade grade_max, FILE *f
 
 		race_suppression_uses(r, s, grade_max, &races, &times);
 		if (races)
-			fprintf(f, "  %zu race%s, %" PRIu64 " times: %s (%s:%d)\n", races,
-				plural(races), times, s->text, s->file, s->line);
+			fprintf(f, "  %zu race%s, %" PRIu64 " time%s: %s (%s:%d)\n",
+				races, plural(races), times, plural(times), s->text,
+				s->file, s->line);
 	}
 }
 
@@ -59,8 +60,10 @@ static void print_gone(const struct baseline *b, FILE *f)
 
 	if (!gone)
 		return;
-	fprintf(f, "%zu of the %zu race%s in the baseline %s not seen this time: mended, or only not "
-		"caught:\n", gone, baseline_count(b), plural(baseline_count(b)),
+	fprintf(f,
+		"%zu of the %zu race%s in the baseline %s not seen this time (fixed, or just not "
+		"hit):\n",
+		gone, baseline_count(b), plural(baseline_count(b)),
 		gone == 1 ? "was" : "were");
 	for (size_t i = 0; i < baseline_count(b) && told < GONE_MAX; i++) {
 		const struct baseline_entry *e = baseline_at(b, i);
@@ -87,10 +90,11 @@ void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f)
 	print_used(r, grade_max, f);
 	print_unused(all, f);
 	if (suppressions_passed_over(all))
-		fprintf(f, "%zu suppression%s of other errors than races passed over\n",
-			suppressions_passed_over(all), plural(suppressions_passed_over(all)));
+		fprintf(f, "%zu suppression%s of other errors ignored\n",
+			suppressions_passed_over(all),
+			plural(suppressions_passed_over(all)));
 	if (counts[RACE_BASELINED])
-		fprintf(f, "%zu race%s known by the baseline\n", counts[RACE_BASELINED],
+		fprintf(f, "%zu race%s in the baseline\n", counts[RACE_BASELINED],
 			plural(counts[RACE_BASELINED]));
 	print_gone(b, f);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_update.c - read-modify-write in several instructions, as compilers make it of a volatile ++.
+ * race_update.c - read-modify-write in several instructions, as compilers make it of a
+ * volatile ++.
  *
- * volatile tells the compiler to leave an access where it is; that a count is kept right by it is what
- * beginners think. A plain load or store of such a variable may well be meant as an atomic one, but two
- * updates at once lose one of both.
+ * volatile tells the compiler to keep an access; it does not make a counter correct. A
+ * plain load or store of such a variable may be meant as an atomic one, but of two
+ * concurrent updates one is lost.
  */
 #include "report/race.h"
 
@@ -18,7 +19,10 @@ static bool is_reg_in(uint8_t reg, uint64_t mask)
 	return reg < 64 && mask >> reg & 1;
 }
 
-/* The one plain operand of an instruction at a place in code[]; from the pc: counted from code[0]. */
+/*
+ * The only plain operand of an instruction at an offset in code[]; pc-relative ones count
+ * from code[0].
+ */
 static bool only_operand(const struct insn *insn, size_t at, uint8_t access, struct insn_memory *out)
 {
 	if (insn->kind != INSN_OTHER || insn->memory_count != 1 || insn->flags & INSN_ATOMIC ||
@@ -36,7 +40,7 @@ static bool is_same_place(const struct insn_memory *a, const struct insn_memory 
 	       a->segment == b->segment && a->displacement == b->displacement;
 }
 
-/* Where what the instruction at a place loads is stored again, changed; 0: nowhere near. */
+/* The offset where the loaded value is stored again, changed; 0: not nearby. */
 static size_t stored_again(const struct race_side *side, size_t at)
 {
 	struct insn_memory loaded;

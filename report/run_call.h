@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run_call.h - a run of breakpoints as data: what was broken on, the calls, and their sums.
+ * run_call.h - a run of breakpoints as data: the sites, the calls, and their sums.
  *
- * Beside run.h: a call is a hit, with more to tell. Live output, `trapline report FILE` and the
- * summary of either are made of these structures.
+ * A call is a hit, see run.h, with more members. Live output, `trapline report FILE` and the summaries
+ * of both are made from these structures.
  */
 #ifndef REPORT_RUN_CALL_H
 #define REPORT_RUN_CALL_H
@@ -19,7 +19,7 @@ enum run_site_kind {
 	RUN_SITE_KINDS
 };
 
-/* A place that is broken on. */
+/* A site with a breakpoint. */
 struct run_site {
 	uint64_t address;
 	const char *name;
@@ -28,7 +28,7 @@ struct run_site {
 	bool is_emulated;
 };
 
-/* What a hit of a breakpoint is beside a hit. */
+/* What a hit of a breakpoint has beside struct run_hit. */
 struct run_call {
 	size_t site;	 /* index in struct run_calls */
 	uint64_t caller; /* 0: not known */
@@ -53,8 +53,8 @@ struct run_site_sums {
 };
 
 struct run_calls {
-	const char *const *where; /* as the user named the places */
-	size_t where_count;
+	const char *const *locations; /* as the user wrote them */
+	size_t location_count;
 	const char *description; /* `3 functions, 2 inlined copies` */
 	bool with_results;
 	struct run_site *site; /* in a recording only those that were hit */
@@ -71,18 +71,18 @@ struct run_calls {
 
 /* How it ended, beside struct run_end. */
 struct run_calls_end {
-	uint64_t emulated; /* places with uprobes on instructions that the kernel emulates */
+	uint64_t emulated; /* sites with uprobes on instructions that the kernel emulates */
 	uint64_t stepped;
 	uint64_t hardware;
 	uint64_t refused;
 	const char *refused_names;
-	double emulated_ns; /* price of a hit; negative: not measured */
+	double emulated_ns; /* cost of a hit; negative: not measured */
 	double stepped_ns;
 	double hardware_ns;
 	uint64_t beyond;       /* records that came after the limit was reached */
 	uint64_t not_returned; /* calls */
 	uint64_t unpaired;     /* returns of calls that were not seen */
-	uint64_t other_results; /* calls whose result was not the one that was wanted */
+	uint64_t other_results; /* calls that --if rejected by their result */
 };
 
 /* 0 or -ENOMEM. After site and site_count are set. */
@@ -95,7 +95,7 @@ void run_calls_add(struct run_calls *calls, const struct run_hit *hit);
 /* `lookup(n=5) = 16  12.3 us` */
 void run_call_text(const struct run_calls *calls, const struct run_call *call, char *buf,
 		   size_t n);
-/* `lookup = 16`: what calls are told apart by. */
+/* `lookup = 16`, by which calls are grouped. */
 void run_call_short_text(const struct run_calls *calls, const struct run_call *call, char *buf,
 			 size_t n);
 /* `12.3 us` */

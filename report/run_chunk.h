@@ -15,7 +15,7 @@ enum run_chunk {
 	RUN_CALL = 7,
 	RUN_CALLS_END = 8,
 	RUN_OBJECTS = 9, /* found at run time; before the end */
-	RUN_TURNS = 10,	 /* of several places; before the end */
+	RUN_MULTIPLEX = 10,	 /* of several expressions; before the end */
 };
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run_file.h - a run in a file: written hit by hit, read as a whole.
+ * run_file.h - a run in a file, which is written hit by hit and read as a whole.
  *
- * The file holds names and values as text, so that it can be read on another machine, and when
- * the program is gone.
+ * The file has names and values as text, so that it can be read on another machine and after the
+ * program was removed.
  */
 #ifndef REPORT_RUN_FILE_H
 #define REPORT_RUN_FILE_H
@@ -36,8 +36,8 @@ struct run_session {
 };
 
 /*
- * 0 or -errno with a sentence in why. A file that is damaged or incomplete gives what is before
- * the damage. *out is released by run_session_free().
+ * 0 or -errno with a sentence in why. Of a file that is damaged or incomplete the part before the
+ * damage is read. *out is released by run_session_free().
  */
 int run_session_read(const char *path, struct run_session **out, char *why, size_t n);
 /* The same from memory, which stays the caller's, is changed, and must live as long. */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * run_read.c - read a run from a file, of which no byte is trusted.
+ * run_read.c - reads a run from a file and trusts no byte of it.
  *
- * Texts point into the file's bytes. Numbers that choose something (a place, an access) are
- * checked here, so that what prints the session need not.
+ * Texts point into the file's bytes. Numbers that are an index or an enum are checked here, so that
+ * the functions that print the session do not check them.
  */
 #include "run_chunk.h"
+#include "clean.h"
 #include "run_file.h"
 #include "run_watch.h"
 
@@ -29,7 +30,7 @@ struct run_session_rest {
 	size_t hit_room;
 	size_t site_room;
 	struct run_objects objects; /* at NULL: none */
-	struct run_turns turns;	    /* place NULL: none */
+	struct run_multiplex multiplex; /* expr NULL: none */
 };
 
 static void *grow(void *array, size_t count, size_t *room, size_t size)
@@ -61,7 +62,7 @@ static const char *get_text(struct record_view *v)
 	const char *text = record_get_text(v);
 
 	if (text)
-		run_clean_text((char *)(uintptr_t)text);
+		clean_text((char *)(uintptr_t)text);
 	return text;
 }
 
@@ -157,7 +158,7 @@ static json_t *get_json(struct record_view *v)
 	return text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 }
 
-/* Who and where, as every hit begins. */
+/* The thread and the place, with which every hit begins. */
 static void get_beginning(struct run_session *s, struct record_view *v, struct run_hit *hit)
 {
 	hit->time_ns = record_get_number(v);
@@ -276,9 +277,9 @@ static int read_calls(struct run_session *s, struct record_view *v)
 		return -ENOMEM;
 	}
 	s->calls = calls;
-	calls->where = where;
-	for (; calls->where_count < count; calls->where_count++)
-		where[calls->where_count] = get_or(v, "?");
+	calls->locations = where;
+	for (; calls->location_count < count; calls->location_count++)
+		where[calls->location_count] = get_or(v, "?");
 	calls->description = get_or(v, "?");
 	calls->with_results = record_get_number(v) != 0;
 	calls->all_sites = record_get_number(v);
@@ -307,11 +308,11 @@ static int read_site(struct run_session *s, struct record_view *v)
 	return 0;
 }
 
-static double get_price(struct record_view *v)
+static double get_cost(struct record_view *v)
 {
-	uint64_t price = record_get_number(v);
+	uint64_t cost = record_get_number(v);
 
-	return price == UINT64_MAX ? -1 : (double)price;
+	return cost == UINT64_MAX ? -1 : (double)cost;
 }
 
 static int read_calls_end(struct run_session *s, struct record_view *v)
@@ -322,9 +323,9 @@ static int read_calls_end(struct run_session *s, struct record_view *v)
 	end.hardware = record_get_number(v);
 	end.refused = record_get_number(v);
 	end.refused_names = get_or(v, "?");
-	end.emulated_ns = get_price(v);
-	end.stepped_ns = get_price(v);
-	end.hardware_ns = get_price(v);
+	end.emulated_ns = get_cost(v);
+	end.stepped_ns = get_cost(v);
+	end.hardware_ns = get_cost(v);
 	end.beyond = record_get_number(v);
 	end.not_returned = record_get_number(v);
 	end.unpaired = record_get_number(v);
@@ -361,36 +362,36 @@ static int read_objects(struct run_session *s, struct record_view *v)
 	return 0;
 }
 
-static int read_turns(struct run_session *s, struct record_view *v)
+static int read_multiplex(struct run_session *s, struct record_view *v)
 {
-	struct run_turns t = { .words = get_count(v) };
+	struct run_multiplex t = { .chunks = get_count(v) };
 
 	t.registers = get_count(v);
-	t.turns = get_count(v);
-	t.length_ns = get_count(v);
+	t.slices = get_count(v);
+	t.slice_ns = get_count(v);
 	t.switching_ns = get_count(v);
 	t.failures = get_count(v);
 	t.duration_ns = get_count(v);
 	uint64_t count = record_get_number(v);
-	if (v->is_bad || s->rest->turns.place || count > RUN_TURNS_PLACES_MAX)
+	if (v->is_bad || s->rest->multiplex.expr || count > RUN_MULTIPLEX_EXPRS_MAX)
 		return -EBADMSG;
-	t.place = calloc(count + 1, sizeof(*t.place));
-	if (!t.place)
+	t.expr = calloc(count + 1, sizeof(*t.expr));
+	if (!t.expr)
 		return -ENOMEM;
-	for (; t.place_count < count; t.place_count++) {
-		struct run_turns_place *p = &t.place[t.place_count];
+	for (; t.expr_count < count; t.expr_count++) {
+		struct run_multiplex_expr *p = &t.expr[t.expr_count];
 		p->name = get_or(v, "?");
 		p->address = record_get_number(v);
 		p->len = get_count(v);
-		p->words = get_count(v);
+		p->chunks = get_count(v);
 		p->hits = get_count(v);
 		p->watched_ns = get_count(v);
 	}
 	if (v->is_bad) {
-		free(t.place);
+		free(t.expr);
 		return -EBADMSG;
 	}
-	s->rest->turns = t;
+	s->rest->multiplex = t;
 	return 0;
 }
 
@@ -399,12 +400,12 @@ static int read_end(struct run_session *s, struct record_view *v)
 	struct run_end end = { .reason = get_or(v, "?"), .command = get_text(v) };
 
 	end.mechanism = get_or(v, "?");
-	end.decided_in = get_text(v);
+	end.evaluated_in = get_text(v);
 	end.condition_faults = record_get_number(v);
 	end.taken = record_get_number(v);
 	end.delivered = record_get_number(v);
 	end.unread = record_get_number(v);
-	end.price_ns = get_price(v);
+	end.cost_ns = get_cost(v);
 	end.duration_ns = record_get_number(v);
 	end.pauses = record_get_number(v);
 	end.paused_ns = record_get_number(v);
@@ -422,6 +423,8 @@ static int read_end(struct run_session *s, struct record_view *v)
 		end.sees_kernel = record_get_number(v) != 0;
 		end.unseen_changes = get_count(v);
 	}
+	if (has_more(v))
+		end.is_stopped = record_get_number(v) != 0;
 	if (v->is_bad)
 		return -EBADMSG;
 	s->end = end;
@@ -450,21 +453,21 @@ static int read_chunk(struct run_session *s, uint32_t kind, struct record_view *
 		return read_calls_end(s, v);
 	case RUN_OBJECTS:
 		return read_objects(s, v);
-	case RUN_TURNS:
-		return read_turns(s, v);
+	case RUN_MULTIPLEX:
+		return read_multiplex(s, v);
 	default:
 		return 0; /* of a newer trapline */
 	}
 }
 
-/* A recorder that was killed leaves no end: what its hits tell of it. */
+/* A recorder that was killed wrote no end: it is made from the hits. */
 static void make_end(struct run_session *s)
 {
 	const struct run_hit *last = s->hit_count ? &s->hits[s->hit_count - 1] : NULL;
 
 	s->end = (struct run_end){ .reason = "the recording has no end: its recorder was killed, or the "
 					     "file is damaged",
-				   .mechanism = "not recorded", .price_ns = -1 };
+				   .mechanism = "not recorded", .cost_ns = -1 };
 	s->end.delivered = s->hit_count;
 	s->end.taken = s->hit_count;
 	if (last && last->time_ns > s->info.started_ns)
@@ -503,9 +506,16 @@ static int sum_calls(struct run_session *s)
 static void calls_free(struct run_calls *calls)
 {
 	run_calls_end_sums(calls);
-	free((void *)(uintptr_t)calls->where);
+	free((void *)(uintptr_t)calls->locations);
 	free(calls->site);
 	free(calls);
+}
+
+static void say_why(int err, char *why, size_t n)
+{
+	snprintf(why, n, "%s", err == -EPROTO ? "a recording of another version of trapline" :
+			       err == -EBADMSG ? "no recording of trapline" :
+		       err == -EINVAL ? "not a regular file" : strerror(-err));
 }
 
 int run_session_parse(unsigned char *data, size_t size, struct run_session **out, char *why,
@@ -514,8 +524,7 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	int err = record_check_header(data, size);
 
 	if (err) {
-		snprintf(why, n, err == -EPROTO ? "a recording of another version of trapline" :
-						  "no recording of trapline");
+		say_why(err, why, n);
 		return err;
 	}
 	struct run_session *s = calloc(1, sizeof(*s));
@@ -540,7 +549,7 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	if (!s->has_end)
 		make_end(s);
 	s->end.objects = rest->objects.at ? &rest->objects : NULL;
-	s->end.turns = rest->turns.place ? &rest->turns : NULL;
+	s->end.multiplex = rest->multiplex.expr ? &rest->multiplex : NULL;
 	err = s->calls ? sum_calls(s) : 0;
 	if (err) {
 		snprintf(why, n, "%s", strerror(-err));
@@ -551,11 +560,20 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	return 0;
 }
 
+/* A large file that is none of ours is not read as a whole. */
+static int check_beginning(int fd)
+{
+	unsigned char header[RECORD_FILE_HEADER_BYTES];
+	ssize_t n = pread(fd, header, sizeof(header), 0);
+
+	return n < 0 ? -errno : record_check_header(header, (size_t)n);
+}
+
 static int read_file(const char *path, unsigned char **out, size_t *size)
 {
 	struct stat st;
 	int err = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
@@ -563,6 +581,8 @@ static int read_file(const char *path, unsigned char **out, size_t *size)
 		err = -errno;
 	else if (!S_ISREG(st.st_mode))
 		err = -EINVAL;
+	else
+		err = check_beginning(fd);
 	unsigned char *data = err ? NULL : malloc((size_t)st.st_size + 1);
 	size_t used = 0;
 	if (!err && !data)
@@ -593,7 +613,7 @@ int run_session_read(const char *path, struct run_session **out, char *why, size
 	int err = read_file(path, &data, &size);
 
 	if (err) {
-		snprintf(why, n, "%s", strerror(-err));
+		say_why(err, why, n);
 		return err;
 	}
 	err = run_session_parse(data, size, out, why, n);
@@ -614,7 +634,7 @@ void run_session_free(struct run_session *s)
 	if (s->calls)
 		calls_free(s->calls);
 	free(s->rest->places);
-	free(s->rest->turns.place);
+	free(s->rest->multiplex.expr);
 	free(s->rest->data);
 	free(s->rest);
 	free(s);

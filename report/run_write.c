@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * run_write.c - write a run to a file.
+ * run_write.c - writes a run to a file.
  *
- * A place comes once, before the first hit at it, and is called by its number from then on.
+ * Each place is written once, before its first hit. Later hits refer to it by number.
  */
+#include "private_file.h"
 #include "run_chunk.h"
 #include "run_file.h"
 #include "run_watch.h"
@@ -107,7 +108,7 @@ int run_writer_open(const char *path, const struct run_info *info, struct run_wr
 
 	if (!w)
 		return -ENOMEM;
-	w->f = fopen(path, "we");
+	w->f = private_file(path);
 	int err = w->f ? record_write_header(w->f) : -errno;
 	if (!err) {
 		struct record_bytes *b = &w->bytes;
@@ -132,7 +133,7 @@ int run_writer_open(const char *path, const struct run_info *info, struct run_wr
 	return 0;
 }
 
-/* The frames as numbers of places: those are written first, being chunks of their own. */
+/* The frames as numbers of places, which are written first as chunks of their own. */
 static int frame_numbers(struct run_writer *w, const struct run_hit *hit, uint64_t *numbers)
 {
 	int err = 0;
@@ -150,9 +151,9 @@ int run_writer_calls(struct run_writer *w, const struct run_calls *calls)
 	w->site_numbers = calloc(calls->site_count + 1, sizeof(*w->site_numbers));
 	if (!w->site_numbers)
 		return -ENOMEM;
-	record_put_number(b, calls->where_count);
-	for (size_t i = 0; i < calls->where_count; i++)
-		record_put_text(b, calls->where[i]);
+	record_put_number(b, calls->location_count);
+	for (size_t i = 0; i < calls->location_count; i++)
+		record_put_text(b, calls->locations[i]);
 	record_put_text(b, calls->description);
 	record_put_number(b, calls->with_results);
 	record_put_number(b, calls->all_sites);
@@ -161,7 +162,7 @@ int run_writer_calls(struct run_writer *w, const struct run_calls *calls)
 	return chunk_end(w, RUN_CALLS);
 }
 
-/* Of thousands of places few are hit: each comes before its first hit. */
+/* Few of thousands of sites are hit, so each is written before its first hit. */
 static int site_number(struct run_writer *w, size_t index, uint64_t *out)
 {
 	const struct run_site *site = &w->calls->site[index];
@@ -273,7 +274,7 @@ int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
 	return chunk_end(w, hit->call ? RUN_CALL : RUN_HIT);
 }
 
-static void put_price(struct record_bytes *b, double ns)
+static void put_cost(struct record_bytes *b, double ns)
 {
 	record_put_number(b, ns < 0 ? UINT64_MAX : (uint64_t)ns);
 }
@@ -287,9 +288,9 @@ int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end)
 	record_put_number(b, end->hardware);
 	record_put_number(b, end->refused);
 	record_put_text(b, end->refused_names);
-	put_price(b, end->emulated_ns);
-	put_price(b, end->stepped_ns);
-	put_price(b, end->hardware_ns);
+	put_cost(b, end->emulated_ns);
+	put_cost(b, end->stepped_ns);
+	put_cost(b, end->hardware_ns);
 	record_put_number(b, end->beyond);
 	record_put_number(b, end->not_returned);
 	record_put_number(b, end->unpaired);
@@ -315,28 +316,28 @@ static int objects_write(struct run_writer *w, const struct run_objects *o)
 	return chunk_end(w, RUN_OBJECTS);
 }
 
-static int turns_write(struct run_writer *w, const struct run_turns *t)
+static int multiplex_write(struct run_writer *w, const struct run_multiplex *t)
 {
 	struct record_bytes *b = &w->bytes;
 
-	record_put_number(b, t->words);
+	record_put_number(b, t->chunks);
 	record_put_number(b, t->registers);
-	record_put_number(b, t->turns);
-	record_put_number(b, t->length_ns);
+	record_put_number(b, t->slices);
+	record_put_number(b, t->slice_ns);
 	record_put_number(b, t->switching_ns);
 	record_put_number(b, t->failures);
 	record_put_number(b, t->duration_ns);
-	record_put_number(b, t->place_count);
-	for (size_t i = 0; i < t->place_count; i++) {
-		const struct run_turns_place *p = &t->place[i];
+	record_put_number(b, t->expr_count);
+	for (size_t i = 0; i < t->expr_count; i++) {
+		const struct run_multiplex_expr *p = &t->expr[i];
 		record_put_text(b, p->name);
 		record_put_number(b, p->address);
 		record_put_number(b, p->len);
-		record_put_number(b, p->words);
+		record_put_number(b, p->chunks);
 		record_put_number(b, p->hits);
 		record_put_number(b, p->watched_ns);
 	}
-	return chunk_end(w, RUN_TURNS);
+	return chunk_end(w, RUN_MULTIPLEX);
 }
 
 int run_writer_end(struct run_writer *w, const struct run_end *end)
@@ -344,19 +345,19 @@ int run_writer_end(struct run_writer *w, const struct run_end *end)
 	struct record_bytes *b = &w->bytes;
 	int err = end->objects ? objects_write(w, end->objects) : 0;
 
-	if (!err && end->turns)
-		err = turns_write(w, end->turns);
+	if (!err && end->multiplex)
+		err = multiplex_write(w, end->multiplex);
 	if (err)
 		return err;
 	record_put_text(b, end->reason);
 	record_put_text(b, end->command);
 	record_put_text(b, end->mechanism);
-	record_put_text(b, end->decided_in);
+	record_put_text(b, end->evaluated_in);
 	record_put_number(b, end->condition_faults);
 	record_put_number(b, end->taken);
 	record_put_number(b, end->delivered);
 	record_put_number(b, end->unread);
-	put_price(b, end->price_ns);
+	put_cost(b, end->cost_ns);
 	record_put_number(b, end->duration_ns);
 	record_put_number(b, end->pauses);
 	record_put_number(b, end->paused_ns);
@@ -369,6 +370,7 @@ int run_writer_end(struct run_writer *w, const struct run_end *end)
 	}
 	record_put_number(b, end->sees_kernel);
 	record_put_number(b, end->unseen_changes);
+	record_put_number(b, end->is_stopped);
 	err = chunk_end(w, RUN_END);
 	return err ? err : run_writer_flush(w);
 }

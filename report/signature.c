@@ -8,6 +8,7 @@
  * (f.isra.0, inlined ones) keep to no convention: there its location lists are asked.
  */
 #include "signature.h"
+#include "clean.h"
 
 #include "dies.h"
 #include "types_priv.h"
@@ -231,7 +232,7 @@ static int add_parameter(struct reading *r, Dwarf_Die *die)
 		return -ENOMEM;
 	sig->parameter = more;
 	struct signature_value *v = &more[sig->count++];
-	*v = (struct signature_value){ .name = dwarf_diename(die),
+	*v = (struct signature_value){ .name = clean_die_name(die),
 				       .type = type_of_attribute(r->s, die) };
 	if (r->by_location)
 		place_by_location(v, die, r->pc);
@@ -271,51 +272,54 @@ static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_s
 	return read_parameters(&r, die);
 }
 
-struct entry {
-	Dwarf_Addr pc;
-	Dwarf_Die *out;
-};
+#define DEPTH_MAX 64 /* of namespaces and blocks: damaged DWARF must not take the stack */
 
-static int entry_visit(Dwarf_Die *function, void *arg)
+static bool begins_at(Dwarf_Die *die, Dwarf_Addr pc)
 {
-	const struct entry *e = arg;
-	Dwarf_Addr pc;
+	Dwarf_Addr start;
 
-	if (dwarf_lowpc(function, &pc) && dwarf_entrypc(function, &pc))
-		return DWARF_CB_OK;
-	if (pc != e->pc)
-		return DWARF_CB_OK;
-	*e->out = *function;
-	return DWARF_CB_ABORT;
+	return dwarf_tag(die) == DW_TAG_subprogram &&
+	       (!dwarf_lowpc(die, &start) || !dwarf_entrypc(die, &start)) && start == pc;
 }
 
-/* The innermost function or copy at pc. */
-static bool innermost(Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die *out)
+/* The function that begins at pc. */
+static bool entry_at(Dwarf_Die *parent, Dwarf_Addr pc, unsigned int depth, Dwarf_Die *out)
 {
-	Dwarf_Die *scopes = NULL;
-	int n = dwarf_getscopes(cu, pc, &scopes);
-	bool found = false;
+	Dwarf_Die die;
 
-	for (int i = 0; i < n && !found; i++) {
-		found = dwarf_tag(&scopes[i]) == DW_TAG_subprogram ||
-			dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine;
-		*out = scopes[i];
-	}
-	free(scopes);
-	return found;
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+		return false;
+	do {
+		if (begins_at(&die, pc)) {
+			*out = die;
+			return true;
+		}
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+		case DW_TAG_structure_type:
+		case DW_TAG_class_type:
+		case DW_TAG_subprogram:
+		case DW_TAG_lexical_block:
+			if (entry_at(&die, pc, depth + 1, out))
+				return true;
+			break;
+		default:
+			break;
+		}
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
 }
 
 /* libdw's scopes of a place leave out the function that an inlined copy is in. */
 static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc,
 			 Dwarf_Die *out)
 {
-	struct entry entry = { pc, out };
-
 	if (site->die)
 		return dwarf_offdie(dwarf_cu_getdwarf(cu->cu), site->die, out) != NULL;
 	if (site->kind == CODE_SITE_FUNCTION)
-		return dwarf_getfuncs(cu, entry_visit, &entry, 0) > 0;
-	return innermost(cu, pc, out);
+		return entry_at(cu, pc, 0, out);
+	return die_function_at(cu, pc, out);
 }
 
 int signature_find(struct symbols *s, const struct code_site *site,

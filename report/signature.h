@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signature.h - the parameters and the result of a function, and where they are when it is entered
- * and when it has returned: by the debug information, else by the calling convention.
+ * signature.h - the parameters and the result of a function, and the registers or stack memory that
+ * have them at its entry and after its return.
  */
 #ifndef REPORT_SIGNATURE_H
 #define REPORT_SIGNATURE_H

@@ -7,8 +7,10 @@
  */
 #include "report/source.h"
 
+#include "report/busy.h"
 #include "report/files.h"
 #include "report/symbols_priv.h"
+#include "report/target_file.h"
 
 #include <ctype.h>
 #include <elfutils/libdwfl.h>
@@ -20,6 +22,16 @@
 #include <unistd.h>
 
 #define STATEMENT_LINES_MAX 12
+#define LINE_BYTES_MAX 65536u
+#define TEXT_BYTES_MAX (16u << 20)
+
+/* A longer line was not written by people: there the text ends. */
+static ssize_t read_line(FILE *stream, char **line, size_t *size)
+{
+	ssize_t n = getline(line, size, stream);
+
+	return n > (ssize_t)LINE_BYTES_MAX ? -1 : n;
+}
 
 /* Blanks what stands in comments; returns whether one goes on in the next line. */
 static bool blank_comments(char *line, bool is_inside)
@@ -103,12 +115,13 @@ char *source_statement_in(FILE *stream, int line)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&statement, &bytes);
 
-	for (int n = 1; out && n < line + STATEMENT_LINES_MAX && getline(&text, &size, stream) > 0;
+	for (int n = 1; out && n - line < STATEMENT_LINES_MAX && read_line(stream, &text, &size) > 0;
 	     n++) {
 		is_comment = blank_comments(text, is_comment);
 		if (begins)
 			rewind(out);
-		fputs(text, out);
+		if (fputs(text, out) == EOF || ftell(out) > (long)LINE_BYTES_MAX)
+			break;
 		begins = ends_statement(text);
 		was_reached |= n == line;
 		if (n >= line && begins)
@@ -284,7 +297,7 @@ static FILE *open_above(const char *object, const char *name)
 			n--;
 		if (snprintf(path, sizeof(path), "%.*s%s", (int)n, object, name) <
 			    (int)sizeof(path)) {
-			FILE *f = fopen(path, "re");
+			FILE *f = target_file_text(path, TEXT_BYTES_MAX);
 			if (f)
 				return f;
 		}
@@ -316,7 +329,7 @@ static FILE *open_source(struct symbols *s, uint64_t address)
 
 	if (!files_source(s, address, path, sizeof(path)))
 		return NULL;
-	FILE *f = fopen(path, "re");
+	FILE *f = target_file_text(path, TEXT_BYTES_MAX);
 	if (f || !module)
 		return f;
 	dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, &object, NULL);
@@ -355,7 +368,7 @@ bool source_uses_atomic_macro(FILE *stream, const char *statement)
 	ssize_t length;
 	size_t n;
 
-	while (!is_atomic && (length = getline(&text, &size, stream)) > 0) {
+	while (!is_atomic && (length = read_line(stream, &text, &size)) > 0) {
 		const char *name = defined_name(text, &n);
 
 		if (name)
@@ -369,6 +382,7 @@ bool source_uses_atomic_macro(FILE *stream, const char *statement)
 
 char *source_statement(struct symbols *s, uint64_t address, int line)
 {
+	BUSY;
 	FILE *f = line < 1 ? NULL : open_source(s, address);
 	if (!f)
 		return NULL;
@@ -379,6 +393,7 @@ char *source_statement(struct symbols *s, uint64_t address, int line)
 
 enum source_says source_says(struct symbols *s, uint64_t address, int line)
 {
+	BUSY;
 	char *statement = source_statement(s, address, line);
 	enum source_says says = what_statement_says(statement);
 	FILE *f = says == SOURCE_PLAIN ? open_source(s, address) : NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* suppress.c - does a suppression match a race? See suppress.h for what each says. */
+/* suppress.c - does a suppression match a race? suppress.h describes both syntaxes. */
 #include "suppress_priv.h"
 
 #include <errno.h>
@@ -194,7 +194,7 @@ static bool matches_frames(const struct suppress_rule *rule, const struct suppre
 
 #define FRAMES_MAX 512
 
-/* With inlined functions as frames of their own, or without: whoever wrote it saw one of them. */
+/* With inlined functions as separate frames, or without: tools print one or the other. */
 static bool matches_stack(const struct suppress_rule *rule, const struct suppress_stack *stack,
 			  size_t from, bool has_inlined)
 {
@@ -207,7 +207,7 @@ static bool matches_stack(const struct suppress_rule *rule, const struct suppres
 	return matches_frames(rule, frames, count);
 }
 
-/* From the memory function on, or from its caller, as we tell it. */
+/* From the memory function on, or from its caller, as in a report. */
 static bool matches_block(const struct suppress_rule *rule, const struct suppress_stack *stack)
 {
 	return stack->count &&

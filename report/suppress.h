@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suppress.h - which reports the user does not want, in the two syntaxes that people already have.
+ * suppress.h - races that the user does not want reported, in two existing syntaxes.
  *
- * ThreadSanitizer's, a line each: `race:PATTERN` (any frame of either stack, or the variable),
- * `race_top:PATTERN` (the function that makes an access), `called_from_lib:PATTERN` (a library that
- * makes one). A pattern matches anywhere in a name; `*` is anything, `^` and `$` hold on to the ends.
+ * ThreadSanitizer's has one line each: `race:PATTERN` (any frame of either stack, or the
+ * variable), `race_top:PATTERN` (the function that makes an access),
+ * `called_from_lib:PATTERN` (the library that makes one). A pattern matches anywhere in a
+ * name; `*` is anything, `^` and `$` match the ends.
  *
- * Valgrind's, a block each: a name, Tool:Kind, then one line a frame from the innermost on: `fun:`,
- * `obj:`, `src:` with `*` and `?`, which match whole names, or `...` for any number of frames.
+ * Valgrind's has one block each: a name, Tool:Kind, then one line per frame, innermost
+ * first: `fun:`, `obj:`, `src:` with `*` and `?`, which match whole names, or `...` for
+ * any number of frames.
  *
- * Both may stand in one file, with `#` comments. What belongs to other errors is passed over and counted.
+ * One file may have both, with `#` comments. Suppressions of other errors are ignored and
+ * counted.
  */
 #ifndef REPORT_SUPPRESS_H
 #define REPORT_SUPPRESS_H
@@ -54,17 +57,17 @@ int suppressions_new(struct suppressions **out);
 void suppressions_free(struct suppressions *s);
 
 /*
- * Add what stands in a text or a file. -EINVAL: error[] is one line, "FILE:LINE: what is wrong";
- * -errno of the file: error[] tells too.
+ * Adds the suppressions of a text or a file. -EINVAL: error[] is one line, "FILE:LINE:
+ * the cause"; with -errno of the file error[] is filled too.
  */
 int suppressions_parse(struct suppressions *s, const char *file, const char *text, char *error,
 		       size_t n);
 int suppressions_read(struct suppressions *s, const char *path, char *error, size_t n);
 
-/* suppress_known.c: what ships with the command. 0 or -ENOMEM. */
+/* suppress_known.c: the built-in suppressions. 0 or -ENOMEM. */
 #define SUPPRESSIONS_KNOWN "built in"
 int suppressions_add_known(struct suppressions *s);
-/* Nobody wants to hear of one that ships and was not used. */
+/* Built-in suppressions are reported only if they were used. */
 bool suppression_is_told(const struct suppression *s);
 
 size_t suppressions_count(const struct suppressions *s);

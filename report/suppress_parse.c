@@ -98,7 +98,7 @@ static int rule_add(struct parser *p, struct suppress_rule *rule)
 	return 0;
 }
 
-/* Where a pattern may match anywhere, that is said with stars: `^a*b$` is a*b, `a` is *a*. */
+/* A pattern that may match anywhere gets stars: `^a*b$` is a*b, `a` is *a*. */
 static char *whole_pattern(const char *text)
 {
 	bool from_start = text[0] == '^';
@@ -114,7 +114,7 @@ static char *whole_pattern(const char *text)
 	return pattern;
 }
 
-/* Kinds that ThreadSanitizer knows; those without a kind of ours are of other errors. */
+/* The kinds of ThreadSanitizer; -1: of errors that are not races. */
 static const struct {
 	const char *name;
 	int kind;
@@ -134,22 +134,27 @@ static int read_line_rule(struct parser *p, const char *text)
 	size_t i = 0;
 
 	if (!text[length])
-		return wrong(p, p->line, "no suppression: race:PATTERN, race_top:PATTERN, "
-			     "called_from_lib:PATTERN or a block in braces is wanted, not '%s'", text);
+		return wrong(
+			p, p->line,
+			"invalid suppression '%s': expected race:PATTERN, "
+			"race_top:PATTERN, called_from_lib:PATTERN or a block in braces",
+			text);
 	while (i < sizeof(line_kinds) / sizeof(line_kinds[0]) &&
 	       (strlen(line_kinds[i].name) != length ||
 		strncmp(line_kinds[i].name, text, length) != 0))
 		i++;
 	if (i == sizeof(line_kinds) / sizeof(line_kinds[0]))
-		return wrong(p, p->line, "no kind of suppression '%.*s': race, race_top and "
-			     "called_from_lib are known", (int)length, text);
+		return wrong(p, p->line,
+			     "unknown suppression '%.*s': expected race, race_top or "
+			     "called_from_lib",
+			     (int)length, text);
 	if (line_kinds[i].kind < 0) {
 		p->s->passed_over++;
 		return 0;
 	}
 	char *pattern = whole_pattern(text + length + 1);
 	if (!pattern)
-		return wrong(p, p->line, "nothing to match after '%.*s:'", (int)length, text);
+		return wrong(p, p->line, "no pattern after '%.*s:'", (int)length, text);
 	struct suppress_rule *rule = rule_new(p, (enum suppress_kind)line_kinds[i].kind, text);
 	if (!rule) {
 		free(pattern);
@@ -191,8 +196,10 @@ static int read_block_kind(struct parser *p, const char *text)
 	size_t colon = strcspn(text, ":");
 
 	if (!colon || !text[colon] || !text[colon + 1])
-		return wrong(p, p->line, "a kind of error is wanted after the name, such as "
-			     "Helgrind:Race, not '%s'", text);
+		return wrong(p, p->line,
+			     "invalid kind of error '%s': expected TOOL:KIND after the "
+			     "name (example: Helgrind:Race)",
+			     text);
 	p->state = is_race_kind(text, colon) ? BLOCK_FRAMES : BLOCK_OTHER;
 	return 0;
 }
@@ -221,9 +228,11 @@ static int read_block_frame(struct parser *p, const char *text)
 	else if (!strncmp(text, "src:", 4))
 		step->kind = SUPPRESS_SOURCE;
 	else
-		return wrong(p, p->line, "fun:, obj:, src:, ... or } is wanted, not '%s'", text);
+		return wrong(p, p->line,
+			     "invalid frame '%s': expected fun:, obj:, src:, ... or }",
+			     text);
 	if (step->kind != SUPPRESS_FRAMES && !text[4])
-		return wrong(p, p->line, "nothing to match after '%s'", text);
+		return wrong(p, p->line, "no pattern after '%s'", text);
 	if (step->kind == SUPPRESS_FUNCTION)
 		step->pattern = function_pattern(p, text + 4);
 	else if (step->kind != SUPPRESS_FRAMES)
@@ -276,7 +285,7 @@ static int read_block_line(struct parser *p, const char *text)
 		return read_block_kind(p, text);
 	case BLOCK_FRAMES:
 		return read_block_frame(p, text);
-	default: /* of another error: whatever stands there */
+	default: /* a line of another error */
 		return 0;
 	}
 }
@@ -323,7 +332,7 @@ int suppressions_parse(struct suppressions *s, const char *file, const char *tex
 	char *copy = strdup(text);
 	int err = -ENOMEM;
 
-	snprintf(error, n, "%s: no memory", file);
+	snprintf(error, n, "%s: out of memory", file);
 	p.file = keep(s, strdup(file));
 	if (copy && p.file)
 		err = read_lines(&p, copy);
@@ -366,7 +375,7 @@ static char *read_all(FILE *f, size_t *length)
 
 static int wrong_bytes(const char *path, char *error, size_t n)
 {
-	snprintf(error, n, "%s: no text: it has NUL bytes", path);
+	snprintf(error, n, "%s: not a text file: it has NUL bytes", path);
 	return -EINVAL;
 }
 
@@ -375,11 +384,11 @@ int suppressions_read(struct suppressions *s, const char *path, char *error, siz
 	FILE *f = fopen(path, "re");
 	size_t length = 0;
 	char *text = f ? read_all(f, &length) : NULL;
-	int err = text ? 0 : -errno;
+	int err = text ? 0 : errno ? -errno : -EIO;
 
 	if (f)
 		fclose(f);
-	if (err)
+	if (!text)
 		snprintf(error, n, "%s: %s", path, strerror(-err));
 	else if (strlen(text) != length)
 		err = wrong_bytes(path, error, n);

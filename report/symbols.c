@@ -2,19 +2,23 @@
 /*
  * symbols.c - the loaded objects of a process, and addresses for names.
  *
- * Every ELF file is opened as soon as its mapping is seen, because resolution must go on after
- * the target has exited. Objects are only ever added: strings handed out stay valid, and a hit
- * in a library that was unloaded meanwhile still gets its name.
+ * Every ELF file is opened as soon as its mapping is seen, because names are still needed after the
+ * target has exited. Objects are added and never removed: their strings stay valid, and a hit in a
+ * library that was unloaded still gets its name.
  */
 #include "symbols_priv.h"
+#include "busy.h"
+#include "clean.h"
 #include "go.h"
+#include "target_file.h"
 #include "types_priv.h"
 #include "unit.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,43 +43,84 @@ const char *symbols_module_name(Dwfl_Module *mod)
 	if (!strncmp(name, "[vdso", 5))
 		return "[vdso]";
 	const char *slash = strrchr(name, '/');
-	return slash ? slash + 1 : name;
+	return clean_name(slash ? slash + 1 : name);
 }
 
-static int open_regular(const char *path)
+struct mapping {
+	uint64_t start;
+	uint64_t end;
+};
+
+/* Of files. The kernel lists them by address. */
+static void read_mappings(struct symbols *s)
 {
-	struct stat st;
+	struct mapping m;
+	size_t room = 0;
+	char *line = NULL;
+	size_t length = 0;
+	char path[64];
 
-	/* A mapped device must not be opened: that may have effects. */
-	if (stat(path, &st) || !S_ISREG(st.st_mode))
-		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* The file behind the mapping that starts at base, also when it was deleted or replaced. */
-static int open_mapped(pid_t pid, uint64_t base, char *path, size_t n)
-{
-	snprintf(path, n, "/proc/%d/map_files", pid);
-	DIR *dir = opendir(path);
-	int fd = -1;
-
-	if (!dir)
-		return -1;
-	for (struct dirent *d; fd < 0 && (d = readdir(dir));) {
-		char *end;
-		if (strtoull(d->d_name, &end, 16) != base || *end != '-')
+	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
+	FILE *f = fopen(path, "re");
+	s->mapping_count = 0;
+	while (f && getline(&line, &length, f) > 0) {
+		if (!strchr(line, '/') ||
+		    sscanf(line, "%" SCNx64 "-%" SCNx64, &m.start, &m.end) != 2)
 			continue;
-		snprintf(path, n, "/proc/%d/map_files/%s", pid, d->d_name);
-		fd = open_regular(path);
+		if (s->mapping_count == room) {
+			size_t more = room ? 2 * room : 64;
+			void *mappings = realloc(s->mappings, more * sizeof(m));
+			if (!mappings)
+				break;
+			s->mappings = mappings;
+			room = more;
+		}
+		s->mappings[s->mapping_count++] = m;
 	}
-	closedir(dir);
-	return fd;
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+static int mapping_compare(const void *a, const void *b)
+{
+	const struct mapping *x = a;
+	const struct mapping *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/*
+ * The file behind the mapping that starts at base, whatever its name leads to by now. It needs the
+ * right to look into any process.
+ */
+static int open_mapped(const struct symbols *s, uint64_t base, char *path, size_t n)
+{
+	const struct mapping key = { .start = base };
+	const struct mapping *m = s->mapping_count ?
+		bsearch(&key, s->mappings, s->mapping_count, sizeof(key), mapping_compare) : NULL;
+
+	if (!m)
+		return -1;
+	snprintf(path, n, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, s->pid, m->start, m->end);
+	return target_file_open(path);
+}
+
+/* Does the name lead to the file that is open? Debug information is looked for beside a name. */
+static bool is_named(const char *path, int fd)
+{
+	struct stat named;
+	struct stat opened;
+
+	return !stat(path, &named) && !fstat(fd, &opened) && named.st_dev == opened.st_dev &&
+	       named.st_ino == opened.st_ino;
 }
 
 static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 		    char **file_name, Elf **elf)
 {
 	struct symbols *s = *userdata;
+	char mapped[96];
 	char path[4352];
 
 	if (name[0] != '/' || !s)
@@ -85,16 +130,18 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
 	else
 		snprintf(path, sizeof(path), "%s", name);
 
-	int fd = open_regular(path);
+	int fd = open_mapped(s, base, mapped, sizeof(mapped));
+	if (fd >= 0 && !is_named(path, fd))
+		snprintf(path, sizeof(path), "%s", mapped);
 	if (fd < 0)
-		fd = open_mapped(s->pid, base, path, sizeof(path));
+		fd = target_file_open(path);
 	if (fd < 0 && !strcmp(name, s->exe)) {
 		snprintf(path, sizeof(path), "/proc/%d/exe", s->pid);
-		fd = open_regular(path);
+		fd = target_file_open(path);
 	}
 	if (fd >= 0)
 		*file_name = strdup(path);
-	return fd;
+	return fd < 0 ? -1 : fd;
 }
 
 static int open_module(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
@@ -109,11 +156,13 @@ static int open_module(Dwfl_Module *mod, void **userdata, const char *name, Dwar
 
 static int read_map(struct symbols *s)
 {
+	BUSY;
 	dwfl_report_begin_add(s->dwfl);
 	int err = dwfl_linux_proc_report(s->dwfl, s->pid);
 	dwfl_report_end(s->dwfl, NULL, NULL);
 	if (err)
 		return err > 0 ? -err : -EIO;
+	read_mappings(s);
 	dwfl_getmodules(s->dwfl, open_module, s, 0);
 	return 0;
 }
@@ -189,6 +238,60 @@ pid_t symbols_pid(const struct symbols *s)
 	return s->pid;
 }
 
+const char *symbols_program(const struct symbols *s)
+{
+	const char *slash = strrchr(s->exe, '/');
+
+	if (s->alias[0])
+		return s->alias;
+	return slash ? slash + 1 : s->exe[0] ? s->exe : "the program";
+}
+
+static int program_visit(Dwfl_Module *mod, void *arg)
+{
+	*(Dwfl_Module **)arg = mod;
+	return 1;
+}
+
+/* The program's own file, which comes first; NULL: not known. */
+static Elf *program_elf(struct symbols *s, Dwfl_Module **mod)
+{
+	GElf_Addr bias;
+
+	*mod = NULL;
+	symbols_each_module(s, NULL, program_visit, mod);
+	const char *path =
+		*mod ? dwfl_module_info(*mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
+	return path && !strcmp(path, s->exe) ? dwfl_module_getelf(*mod, &bias) : NULL;
+}
+
+int symbols_is_stripped(struct symbols *s)
+{
+	Dwfl_Module *mod;
+	Dwarf_Addr bias;
+	Elf_Scn *section = NULL;
+	Elf *elf = program_elf(s, &mod);
+	GElf_Shdr header;
+
+	if (!elf || dwfl_module_getdwarf(mod, &bias))
+		return 0;
+	while ((section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB)
+			return 0;
+	return 1;
+}
+
+int symbols_is_32bit(struct symbols *s)
+{
+	Dwfl_Module *mod;
+
+	if (!s->elf_class) {
+		Elf *elf = program_elf(s, &mod);
+		s->elf_class = elf ? gelf_getclass(elf) : ELFCLASS64;
+	}
+	return s->elf_class == ELFCLASS32;
+}
+
 /*
  * Debian's redis-server is a link to redis-check-rdb: people know the name they called. Taken
  * only where it leads to the same file, so never the name of a script.
@@ -218,6 +321,7 @@ static void read_alias(struct symbols *s)
 	const char *slash = strrchr(path, '/');
 	if (realpath(path, real) && !strcmp(real, s->exe))
 		snprintf(s->alias, sizeof(s->alias), "%.63s", slash + 1);
+	clean_text(s->alias);
 }
 
 int symbols_open(pid_t pid, struct symbols **out)
@@ -252,6 +356,7 @@ out_dwfl:
 out_free:
 	if (s->has_memory)
 		close(s->memory_fd);
+	free(s->mappings);
 	free(s->debug_path);
 	free(s);
 	return err;
@@ -269,6 +374,7 @@ void symbols_close(struct symbols *s)
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);
+	free(s->mappings);
 	free(s->debug_path);
 	free(s);
 }
@@ -277,12 +383,14 @@ static bool name_is(const char *name, const char *wanted)
 {
 	size_t n = strlen(wanted);
 
+	if (strpbrk(wanted, "*?["))
+		return !fnmatch(wanted, name, 0);
 	if (strncmp(name, wanted, n) != 0)
 		return false;
 	return !name[n] || name[n] == '.' || name[n] == '-' || name[n] == ' ';
 }
 
-/* `libc` names libc.so.6 and libc-2.31.so too. */
+/* `libc` names libc.so.6 and libc-2.31.so too, and `libruby*` names libruby-3.1.so.3.1.7. */
 static bool module_is(Dwfl_Module *mod, const char *wanted)
 {
 	const char *shown = symbols_module_name(mod);
@@ -317,6 +425,7 @@ static int each_module(Dwfl_Module *mod, void **userdata, const char *name, Dwar
 int symbols_each_module(struct symbols *s, const char *module,
 			int (*visit)(Dwfl_Module *mod, void *arg), void *arg)
 {
+	BUSY;
 	struct each e = { .s = s, .module = module, .visit = visit, .arg = arg };
 
 	for (int round = 0; round < 2 && !e.result; round++) {
@@ -341,8 +450,7 @@ static int walk_module(Dwfl_Module *mod, void *arg)
 		GElf_Sym sym;
 		GElf_Addr address;
 		GElf_Word section;
-		const char *symbol = dwfl_module_getsym_info(mod, i, &sym, &address, &section,
-							     NULL, NULL);
+		const char *symbol = clean_symbol(mod, i, &sym, &address, &section);
 		if (!symbol || !*symbol || section == SHN_UNDEF)
 			continue;
 		int result = w->visit(mod, symbol, &sym, address, w->arg);

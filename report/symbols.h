@@ -2,8 +2,8 @@
 /*
  * symbols.h - names for addresses of a running process, and addresses for names.
  *
- * Stands on elfutils (libdwfl). Used by the command only, never inside a target. Objects that
- * the target loads later are found when an unknown address makes the map be read again.
+ * It uses elfutils (libdwfl). Only the command uses it, never code inside a target. Objects that the
+ * target loads later are found when an unknown address causes the map to be read again.
  */
 #ifndef REPORT_SYMBOLS_H
 #define REPORT_SYMBOLS_H
@@ -25,7 +25,7 @@ struct place {
 	int line;	  /* 0: unknown */
 };
 
-/* What a name stands for. size 0: the symbol table does not tell. */
+/* The symbol of a name. size 0: the symbol table does not have it. */
 struct variable {
 	uint64_t address;
 	uint64_t size;
@@ -54,7 +54,16 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 
 pid_t symbols_pid(const struct symbols *s);
 
-/* Up to n names that resemble name, best first; returns how many. */
+/* What messages call the program: its file name without folders. */
+const char *symbols_program(const struct symbols *s);
+
+/* Has the program neither a symbol table nor debug information? What it exports has names still. */
+int symbols_is_stripped(struct symbols *s);
+
+/* Is the program 32-bit code in a 64-bit system? Its pointers and registers are read wrong. */
+int symbols_is_32bit(struct symbols *s);
+
+/* Up to n names of data that resemble name, best first; returns how many. */
 size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n);
 
 /* The place of a code address. Fills what it can; always returns with valid members. */

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* tally.c - counts hits by place and thread, in memory that a long run cannot exhaust. */
+/* tally.c - counts hits by site and thread, in memory that is limited. */
 #include "run.h"
 
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A server that lives for weeks makes many threads: beyond this they are counted together. */
+/*
+ * A server that lives for weeks makes many threads, and a JIT compiler ever new code. Beyond the
+ * first number the threads of a place are counted together, beyond the second new places are.
+ */
 #define PAIRS_MAX 65536u
+#define PLACES_MAX (2 * PAIRS_MAX)
+#define OTHER_PLACES "(other places)"
 
 static int pair_compare(const void *a, const void *b)
 {
@@ -28,6 +33,8 @@ static struct tally_pair *pair_get(struct tally *t, uint64_t ip, pid_t tid)
 		return *found;
 	if (t->count >= PAIRS_MAX && tid)
 		return pair_get(t, ip, 0);
+	if (t->count >= PLACES_MAX && ip)
+		return pair_get(t, 0, 0);
 	struct tally_pair *p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
@@ -47,7 +54,7 @@ void tally_add(struct tally *t, const struct run_hit *hit)
 	if (!p)
 		return;
 	p->hits++;
-	p->place = hit->place;
+	p->place = p->ip == hit->ip ? hit->place : (struct place){ .function = OTHER_PLACES };
 	if (p->tid && hit->thread[0])
 		memcpy(p->thread, hit->thread, sizeof(p->thread));
 }

@@ -2,12 +2,14 @@
 /*
  * threads.c - see threads.h.
  *
- * libthread_db comes with each glibc and knows how this one keeps its threads. It asks back by
- * the functions ps_*(), which the program that opens it must have (proc_service.h); the command
- * exports them. What would need a stopped thread is answered with an error.
+ * libthread_db belongs to one version of glibc and knows how that keeps its threads. It calls the
+ * functions ps_*() of the program that opens it (proc_service.h), and the command exports them. Those
+ * that need a stopped thread return an error.
  */
 #include "threads.h"
 
+#include "clean.h"
+#include "isolate.h"
 #include "symbols_priv.h"
 
 #include <dirent.h>
@@ -123,6 +125,7 @@ static void thread_name(pid_t pid, pid_t tid, char *buf, size_t n)
 		return;
 	if (fgets(buf, (int)n, f))
 		buf[strcspn(buf, "\n")] = 0;
+	clean_text(buf);
 	fclose(f);
 }
 
@@ -163,13 +166,13 @@ static void choose_visit(struct choice *c, pid_t tid)
 static int choose_failed(const struct choice *c, char *why, size_t n)
 {
 	if (!c->wanted)
-		snprintf(why, n, "each thread has its own: choose one by --thread ID or NAME (%s)",
+		snprintf(why, n, "choose a thread with --thread TID or NAME (%s)",
 			 c->others);
 	else if (c->count)
-		snprintf(why, n, "several threads are named %s: give the id of one (%s)", c->wanted,
+		snprintf(why, n, "several threads are named %s; give the TID of one (%s)", c->wanted,
 			 c->fits);
 	else
-		snprintf(why, n, "no thread '%s': there are %s", c->wanted, c->others);
+		snprintf(why, n, "no thread is named '%s' (there are %s)", c->wanted, c->others);
 	return c->count ? -ENOTUNIQ : -ESRCH;
 }
 
@@ -278,41 +281,80 @@ static int local_visit(const td_thrhandle_t *thread, void *arg)
 static int local_failed(const struct local_search *f, td_err_e err, char *why, size_t n)
 {
 	if (err == TD_VERSION)
-		snprintf(why, n, "the program's C library is not the one of this machine, whose "
-			 "tables libthread_db knows");
+		snprintf(why, n, "the program's C library differs from the one of this machine, "
+			 "which libthread_db needs");
 	else if (err == TD_NOLIBTHREAD || err == TD_NOTALLOC)
-		snprintf(why, n, "they are found in glibc's tables, and the program has another C "
-			 "library, or is static and without threads, or has not begun yet");
+		snprintf(why, n, "its address is in glibc's tables, and the program has another C "
+			 "library, or is static and without threads, or has not started yet");
 	else if (err == TD_TLSDEFER || err == TD_NOTLS)
-		snprintf(why, n, "thread %d has not used it yet, and has no memory for it", f->tid);
+		snprintf(why, n, "thread %d has not used it yet and has no memory for it", f->tid);
 	else if (err == TD_OK && !f->is_found)
-		snprintf(why, n, "thread %d is not among those that the C library knows", f->tid);
+		snprintf(why, n, "the C library does not know thread %d", f->tid);
 	else
 		snprintf(why, n, "libthread_db failed with code %d", (int)err);
 	return -ENODATA;
 }
 
+/* What libthread_db is asked for, and its answer. */
+struct question {
+	struct symbols *s;
+	struct local_search search;
+};
+
+struct answer {
+	struct local_search search;
+	td_err_e err;
+};
+
+static void ask_library(void *arg, void *out)
+{
+	const struct question *question = arg;
+	struct ps_prochandle handle = { question->s };
+	struct answer answer = { .search = question->search };
+	struct local_search *f = &answer.search;
+	td_thragent_t *agent;
+
+	answer.err = db.open(&handle, &agent);
+	if (answer.err == TD_OK) {
+		answer.err = db.each(agent, local_visit, f, TD_THR_ANY_STATE, TD_THR_LOWEST_PRIORITY,
+				     TD_SIGNO_MASK, TD_THR_ANY_USER_FLAGS);
+		db.close(agent);
+	}
+	if (f->is_found)
+		answer.err = f->err; /* a walk that was ended early counts as failed */
+	memcpy(out, &answer, sizeof(answer));
+}
+
+/*
+ * libthread_db takes lengths, offsets and lists from symbols and memory of the program, and checks
+ * nothing: so it runs elsewhere.
+ */
 int threads_local(struct symbols *s, pid_t tid, uint64_t object, uint64_t offset, uint64_t *out,
 		  char *why, size_t n)
 {
-	struct ps_prochandle handle = { s };
-	struct local_search f = { .tid = tid, .map = link_map_of(s, object), .offset = offset };
-	td_thragent_t *agent;
+	struct question question = { s, { .tid = tid, .map = link_map_of(s, object),
+					  .offset = offset } };
+	struct answer answer;
+	struct variable first;
 
 	if (!thread_db_load()) {
-		snprintf(why, n, "libthread_db.so.1, which is part of glibc, cannot be opened");
+		snprintf(why, n, "cannot open libthread_db.so.1, which is part of glibc");
 		return -ENOENT;
 	}
-	td_err_e err = db.open(&handle, &agent);
-	if (err != TD_OK)
-		return local_failed(&f, err, why, n);
-	err = db.each(agent, local_visit, &f, TD_THR_ANY_STATE, TD_THR_LOWEST_PRIORITY,
-		      TD_SIGNO_MASK, TD_THR_ANY_USER_FLAGS);
-	db.close(agent);
-	if (f.is_found)
-		err = f.err; /* a walk that was ended early counts as failed */
-	if (err != TD_OK || !f.is_found)
-		return local_failed(&f, err, why, n);
-	*out = f.address;
+	/* One of the names that it asks for: files of symbols are opened with the rights of the user. */
+	symbols_find(s, "_thread_db_sizeof_pthread", &first);
+	int err = isolate(ask_library, &question, &answer, sizeof(answer));
+	if (err) {
+		snprintf(why, n, err == -ECHILD ? "libthread_db crashed on the program's tables of "
+						  "threads" :
+				 err == -ETIMEDOUT ? "libthread_db found no end of the program's tables "
+						     "of threads" :
+				 err == -EINTR ? "a signal asked for the end" :
+						     "cannot start the reader of its tables of threads");
+		return -ENODATA;
+	}
+	if (answer.err != TD_OK || !answer.search.is_found)
+		return local_failed(&answer.search, answer.err, why, n);
+	*out = answer.search.address;
 	return 0;
 }

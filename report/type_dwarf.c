@@ -7,6 +7,7 @@
  * definition in another.
  */
 #include "dies.h"
+#include "clean.h"
 #include "types_priv.h"
 
 #include <dwarf.h>
@@ -111,7 +112,7 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 {
 	uint64_t encoding = 0;
 	uint64_t size = 0;
-	const char *name = dwarf_diename(die);
+	const char *name = clean_die_name(die);
 	enum type_kind kind = TYPE_UNKNOWN;
 	bool is_signed = false;
 
@@ -267,7 +268,7 @@ static void tagged_name(Dwarf_Die *die, char *buf, size_t n)
 	size_t used = strlen(word);
 
 	snprintf(buf, n, "%s", word);
-	if (dwarf_diename(die))
+	if (clean_die_name(die))
 		die_qualified(die, buf + used, n - used);
 	else
 		snprintf(buf + used, n - used, "{...}");
@@ -293,11 +294,12 @@ static const struct type *make_tagged(struct symbols *s, Dwarf_Die *die, enum ty
 	if (kind == TYPE_ENUM) {
 		Dwarf_Attribute attr;
 		Dwarf_Die base;
-		if (dwarf_attr(die, DW_AT_type, &attr) && dwarf_formref_die(&attr, &base))
-			t->is_signed = type_of_die(s, &base)->is_signed;
+		if (depth < NESTING_MAX && dwarf_attr(die, DW_AT_type, &attr) &&
+		    dwarf_formref_die(&attr, &base))
+			t->is_signed = type_make(s, &base, 0, depth + 1)->is_signed;
 	}
 	t->rest->die = *die;
-	t->rest->is_declared = die_flag(die, DW_AT_declaration) && dwarf_diename(die);
+	t->rest->is_declared = die_flag(die, DW_AT_declaration) && clean_die_name(die);
 	return t;
 }
 
@@ -319,7 +321,7 @@ static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned
 	switch (dwarf_tag(die)) {
 	case DW_TAG_typedef:
 		return type_alias(s, type_of_attribute_at(s, die, depth),
-				  dwarf_diename(die) ? dwarf_diename(die) : "?");
+				  clean_die_name(die) ? clean_die_name(die) : "?");
 	case DW_TAG_const_type:
 		return make_const(s, die, depth);
 	case DW_TAG_volatile_type:
@@ -348,7 +350,7 @@ static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned
 		return make_tagged(s, die, TYPE_UNION, depth);
 	default: {
 		uint64_t size = 0;
-		const char *name = dwarf_diename(die);
+		const char *name = clean_die_name(die);
 		die_number(die, DW_AT_byte_size, &size);
 		struct type *t = type_new(s, TYPE_UNKNOWN, name ? name : "?", size);
 		t->rest->filled = true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* type_fill.c - members and constants from debug information, and types by name. */
 #include "dies.h"
+#include "busy.h"
+#include "clean.h"
 #include "types_priv.h"
 
 #include <dwarf.h>
@@ -97,7 +99,7 @@ static void fill_members(struct symbols *s, struct type_rest *rest)
 		if (!is_member(&die) || rest->member_count == n)
 			continue;
 		struct type_member *m = &rest->members[rest->member_count++];
-		const char *name = dwarf_diename(&die);
+		const char *name = clean_die_name(&die);
 		m->type = type_of_attribute(s, &die);
 		m->is_base = dwarf_tag(&die) == DW_TAG_inheritance;
 		m->name = m->is_base ? m->type->name : name ? types_keep_name(s->types, name) : NULL;
@@ -133,7 +135,7 @@ static void fill_constants(struct symbols *s, struct type_rest *rest)
 		if (!is_constant(&die) || rest->constant_count == n)
 			continue;
 		struct type_constant *c = &rest->constants[rest->constant_count++];
-		const char *name = dwarf_diename(&die);
+		const char *name = clean_die_name(&die);
 		c->name = types_keep_name(s->types, name ? name : "?");
 		c->value = constant_value(&die);
 	} while (!dwarf_siblingof(&die, &die));
@@ -141,6 +143,7 @@ static void fill_constants(struct symbols *s, struct type_rest *rest)
 
 void type_fill(const struct type *t)
 {
+	BUSY;
 	struct type_rest *rest = t->rest;
 
 	if (rest->filled)
@@ -186,7 +189,7 @@ static int search_visit(const struct die_visit *v, Dwarf_Die *die)
 
 	if (!is_type_tag(dwarf_tag(die), f->tag))
 		return 0;
-	const char *last = dwarf_diename(die);
+	const char *last = clean_die_name(die);
 	if (!last || strcmp(die_plain(last, name, sizeof(name)), f->last) != 0 ||
 	    die_flag(die, DW_AT_declaration))
 		return 0;
@@ -253,12 +256,12 @@ static int constant_visit(const struct die_visit *v, Dwarf_Die *die)
 	if (dwarf_tag(die) != DW_TAG_enumeration_type || dwarf_child(die, &child))
 		return 0;
 	do {
-		const char *last = dwarf_diename(&child);
+		const char *last = clean_die_name(&child);
 		if (!is_constant(&child) || !last || strcmp(last, f->last) != 0)
 			continue;
 		if (f->last != f->name) {
 			/* Both Enum::NAME and NAME, as C++ has it. */
-			struct die_scope inner = { v->scope, dwarf_diename(die) };
+			struct die_scope inner = { v->scope, clean_die_name(die) };
 			die_join(&inner, last, name, sizeof(name));
 			if (strcmp(name, f->name) != 0) {
 				die_join(v->scope, last, name, sizeof(name));

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define NESTING_MAX 32 /* of members within members: damaged DWARF may be a circle */
+#define VISITS_MAX 20000 /* of types in one search: two bases that each have two, and so on */
 
 struct types *types_of(struct symbols *s)
 {
@@ -249,6 +250,7 @@ struct member_search {
 	size_t base_len;
 	struct type_place *out;
 	int found;
+	unsigned int visits;
 };
 
 static bool is_base_wanted(const struct member_search *f, const struct type *t)
@@ -288,8 +290,9 @@ static void member_search(const struct type *t, struct member_search *f,
 	const struct type_member *members = type_members(t, &n);
 	int before = f->found;
 
-	if (depth > NESTING_MAX)
+	if (depth > NESTING_MAX || f->visits == VISITS_MAX)
 		return;
+	f->visits++;
 	for (size_t i = 0; i < n && (in_base || !f->base); i++) {
 		const struct type_member *m = &members[i];
 		if (m->is_base || !m->name || strcmp(m->name, f->name) != 0)
@@ -328,23 +331,26 @@ int type_member_find(const struct type *t, const char *name, struct type_place *
 	return f.found > 1 ? -ENOTUNIQ : 0;
 }
 
-static void members_near(const struct type *t, struct near_list *list, unsigned int depth)
+static void members_near(const struct type *t, struct near_list *list, unsigned int depth,
+			 unsigned int *visits)
 {
 	size_t n;
 	const struct type_member *members = type_members(t, &n);
 
-	for (size_t i = 0; i < n && depth < NESTING_MAX; i++) {
+	for (size_t i = 0; i < n && depth < NESTING_MAX && *visits < VISITS_MAX; i++) {
+		(*visits)++;
 		if (members[i].name && !members[i].is_base)
 			near_add(list, members[i].name);
 		else if (type_has_members(members[i].type))
-			members_near(members[i].type, list, depth + 1);
+			members_near(members[i].type, list, depth + 1, visits);
 	}
 }
 
 size_t type_members_near(const struct type *t, const char *name, const char **names, size_t n)
 {
 	struct near_list list = { .wanted = name, .names = names, .max = n };
+	unsigned int visits = 0;
 
-	members_near(t, &list, 0);
+	members_near(t, &list, 0, &visits);
 	return list.count;
 }

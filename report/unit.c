@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* unit.c - compilation units by their ranges, where there is no .debug_aranges. */
 #include "report/unit.h"
+#include "report/clean.h"
 
+#include "report/busy.h"
 #include "report/symbols_priv.h"
 
 #include <dwarf.h>
@@ -104,6 +106,7 @@ static const struct row *find_row(const struct units *units, Dwarf_Addr address)
 
 Dwarf_Die *unit_at(Dwfl_Module *mod, Dwarf_Addr address, Dwarf_Addr *bias)
 {
+	BUSY;
 	Dwarf_Die *unit = mod ? dwfl_module_addrdie(mod, address, bias) : NULL;
 
 	if (unit || !mod)
@@ -117,21 +120,22 @@ Dwarf_Die *unit_at(Dwfl_Module *mod, Dwarf_Addr address, Dwarf_Addr *bias)
 
 const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const char **folder)
 {
+	BUSY;
 	Dwfl_Line *found = mod ? dwfl_module_getsrc(mod, address) : NULL;
 	Dwarf_Attribute attribute;
 	Dwarf_Addr bias;
 
 	if (found) {
-		*folder = dwfl_line_comp_dir(found);
-		return dwfl_lineinfo(found, NULL, line, NULL, NULL, NULL);
+		*folder = clean_name(dwfl_line_comp_dir(found));
+		return clean_line_info(found, line);
 	}
 	Dwarf_Die *unit = unit_at(mod, address, &bias);
 	Dwarf_Line *row = unit ? dwarf_getsrc_die(unit, address - bias) : NULL;
 	if (!row || dwarf_lineno(row, line))
 		return NULL;
-	*folder = dwarf_attr(unit, DW_AT_comp_dir, &attribute) ? dwarf_formstring(&attribute) :
+	*folder = dwarf_attr(unit, DW_AT_comp_dir, &attribute) ? clean_attribute(&attribute) :
 								 NULL;
-	return dwarf_linesrc(row, NULL, NULL);
+	return clean_line_file(row);
 }
 
 void unit_forget(struct symbols *s)

@@ -7,14 +7,19 @@
  */
 #include "symbols_priv.h"
 
+#include "busy.h"
 #include <string.h>
 
 #define THE_THREAD 1
-#define DWARF_FP 6 /* x86-64: rbp */
-#define DWARF_PC 16
 #if defined(__x86_64__)
+#define DWARF_FP 6 /* rbp */
+#define DWARF_PC 16
+#define PC_IS_REGISTER 1
 #define RETURN_ON_STACK 1 /* at a function's first instruction */
 #else
+#define DWARF_FP 29
+#define DWARF_PC 32 /* of ours: DWARF has no number for it */
+#define PC_IS_REGISTER 0
 #define RETURN_ON_STACK 0
 #endif
 
@@ -51,7 +56,11 @@ static bool set_registers(Dwfl_Thread *thread, void *thread_arg)
 {
 	const struct symbols *s = thread_arg;
 
-	return dwfl_thread_state_registers(thread, 0, (unsigned int)s->reg_count, s->regs);
+	if (!dwfl_thread_state_registers(thread, 0, DWARF_PC + PC_IS_REGISTER, s->regs))
+		return false;
+	if (!PC_IS_REGISTER)
+		dwfl_thread_state_register_pc(thread, s->regs[DWARF_PC]);
+	return true;
 }
 
 static const Dwfl_Thread_Callbacks thread_callbacks = {
@@ -124,6 +133,7 @@ static size_t unwind_frame_pointers(const struct symbols *s, uint64_t *frames, s
 size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
 		      const void *stack, size_t stack_len, uint64_t sp, uint64_t *frames, size_t n)
 {
+	BUSY;
 	if (!n || reg_count <= DWARF_PC)
 		return 0;
 	s->regs = regs;

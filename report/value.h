@@ -2,9 +2,9 @@
 /*
  * value.h - bytes of the target as people and programs read them, by their type.
  *
- * A hit brings at most 8 bytes, which may be all of a variable or one part of several. A view is
- * what is watched; a part is so many bytes of it, from an offset. What a pointer leads to is read
- * from the target when it is printed, so it is what stands there now.
+ * A hit has at most 8 bytes: a whole variable or a part of it. A view is the watched variable, and a
+ * part is a range of its bytes. The target of a pointer is read when it is printed, so it may have
+ * changed since the hit.
  */
 #ifndef REPORT_VALUE_H
 #define REPORT_VALUE_H

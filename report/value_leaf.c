@@ -7,6 +7,7 @@
 
 #define DEPTH_MAX 32
 #define PATH_BYTES 256
+#define VISITS_MAX 20000 /* of members: two that each have two, and so on, in the same bytes */
 
 struct walk {
 	uint64_t start; /* the range */
@@ -14,6 +15,7 @@ struct walk {
 	value_visitor visit;
 	void *arg;
 	char path[PATH_BYTES];
+	unsigned int visits;
 	int result;
 };
 
@@ -85,8 +87,10 @@ static void walk_array(struct walk *w, const struct type *t, uint64_t at, unsign
 
 static void walk_type(struct walk *w, const struct type *t, uint64_t at, unsigned int depth)
 {
-	if (w->result || depth > DEPTH_MAX || is_outside(w, at, t->size))
+	if (w->result || depth > DEPTH_MAX || w->visits == VISITS_MAX ||
+	    is_outside(w, at, t->size))
 		return;
+	w->visits++;
 	if (type_has_members(t))
 		walk_members(w, t, at, depth);
 	else if (t->kind == TYPE_ARRAY && type_target(t)->size &&

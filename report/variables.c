@@ -2,11 +2,12 @@
 /*
  * variables.c - see variables.h.
  *
- * A look-up walks the debug information at file level first, and only if nothing fits the insides
- * of functions too. What is declared but not defined there (a library without debug information
- * defines it) takes its type from the declaration and its address from the symbol table.
+ * A look-up walks the debug information at file level first, and the insides of functions only if
+ * nothing matches. A variable that is only declared there, since a library without debug information
+ * defines it, has its type from the declaration and its address from the symbol table.
  */
 #include "variables.h"
+#include "clean.h"
 
 #include "dies.h"
 #include "near.h"
@@ -45,7 +46,7 @@ static void qualified_name(const struct die_visit *v, Dwarf_Die *die, char *buf,
 	if (specification_of(die, &declaration))
 		die_qualified(&declaration, buf, n);
 	else
-		die_join(v->scope, dwarf_diename(die), buf, n);
+		die_join(v->scope, clean_die_name(die), buf, n);
 }
 
 static enum variable_where where_without_location(Dwarf_Die *die, struct named_variable *out)
@@ -138,7 +139,7 @@ static bool is_in_file(const struct die_visit *v, Dwarf_Die *die, const char *fi
 {
 	int line;
 
-	return path_ends_in(dwarf_diename(v->cu), file) || path_ends_in(die_file(die, &line), file);
+	return path_ends_in(clean_die_name(v->cu), file) || path_ends_in(die_file(die, &line), file);
 }
 
 /* `a::b` fits `a::b`, and `x::a::b` less well. 0: not at all. */
@@ -166,7 +167,7 @@ struct find {
 	size_t total;
 };
 
-/* What can be watched wins, then the better fit, then what is global. */
+/* A variable that can be watched is preferred, then the better match, then a global one. */
 static int rank(const struct named_variable *v, int fit)
 {
 	bool can = v->where == VARIABLE_STATIC || v->where == VARIABLE_THREAD;
@@ -218,7 +219,7 @@ static int find_visit(const struct die_visit *v, Dwarf_Die *die)
 	if (!is_function && !is_variable(die) &&
 	    !(f->in_functions && dwarf_tag(die) == DW_TAG_formal_parameter))
 		return 0;
-	const char *last = dwarf_diename(die);
+	const char *last = clean_die_name(die);
 	if (!last || strcmp(last, f->last) != 0)
 		return 0;
 	if (is_function && !dwarf_hasattr(die, DW_AT_low_pc))
@@ -274,11 +275,13 @@ static int find_symbol(struct symbols *s, const char *scope, const char *name,
 	return err == -EDOM ? 0 : err;
 }
 
-static int problem_several(const struct find *f, struct variables_problem *problem)
+static int problem_several(const struct find *f, const char *name,
+			   struct variables_problem *problem)
 {
 	char *buf = problem->text;
 	size_t n = sizeof(problem->text);
-	size_t used = (size_t)snprintf(buf, n, "%zu have that name, give one of ", f->total);
+	size_t used = (size_t)snprintf(buf, n, "%zu variables are named '%s': give one of ", f->total,
+					 name);
 
 	for (size_t i = 0; i < f->count && used < n; i++) {
 		const struct named_variable *v = &f->found[i];
@@ -315,7 +318,7 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 	find_run(s, is_module ? scope : NULL, f);
 	int err = f->count ? 0 : -ENOENT;
 	if (is_found(f) && f->count > 1)
-		err = problem_several(f, problem);
+		err = problem_several(f, f->name, problem);
 	else if (f->count)
 		*out = f->found[0];
 	/* What debug information does not place, the symbol table may: it is defined elsewhere. */
@@ -326,7 +329,7 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 		err = find_symbol(s, scope, name, NULL, out);
 		if (err == -ENOTUNIQ)
 			snprintf(problem->text, sizeof(problem->text),
-				 "several local symbols have that name");
+				 "several local symbols are named '%s'", name);
 	}
 	free(f);
 	return err;
@@ -334,7 +337,7 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 
 static int near_visit(const struct die_visit *v, Dwarf_Die *die)
 {
-	const char *name = is_variable(die) ? dwarf_diename(die) : NULL;
+	const char *name = is_variable(die) ? clean_die_name(die) : NULL;
 
 	if (name)
 		near_add(v->arg, name);
@@ -378,7 +381,7 @@ static int list_visit(const struct die_visit *v, Dwarf_Die *die)
 	struct list *l = v->arg;
 	struct named_variable variable;
 
-	if (!is_variable(die) || !dwarf_hasattr(die, DW_AT_location) || !dwarf_diename(die))
+	if (!is_variable(die) || !dwarf_hasattr(die, DW_AT_location) || !clean_die_name(die))
 		return 0;
 	variable_fill(v, die, &variable);
 	if (variable.where != VARIABLE_STATIC && variable.where != VARIABLE_THREAD)
@@ -388,7 +391,7 @@ static int list_visit(const struct die_visit *v, Dwarf_Die *die)
 		return 0;
 	if (l->file && !is_in_file(v, die, l->file))
 		return 0;
-	return list_fits(l, variable.name, dwarf_diename(die)) ? l->visit(&variable, l->arg) : 0;
+	return list_fits(l, variable.name, clean_die_name(die)) ? l->visit(&variable, l->arg) : 0;
 }
 
 static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,

@@ -55,9 +55,9 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 size_t variables_near(struct symbols *s, const char *name, const char **names, size_t n);
 
 /*
- * Every variable that can be watched and whose name fits the pattern: a shell pattern, or a part
- * of the name when it has none of *?[. `scope:pattern` as above; without a scope those of the
- * program, and of its libraries if asked for. Not 0 from visit ends and is returned.
+ * Visits every variable that can be watched and matches the pattern: a shell pattern, or a part of
+ * the name if it has no *?[. `scope:pattern` as above; without a scope those of the program, and of
+ * its libraries if wanted. A value other than 0 from visit ends the walk and is returned.
  */
 typedef int (*variables_visitor)(const struct named_variable *v, void *arg);
 int variables_list(struct symbols *s, const char *pattern, bool in_libraries,

@@ -14,11 +14,38 @@
 
 #define SAMPLE_PERIOD_MIN_NS 20000
 
+static void disarm_and_release(struct trapline_event *ev)
+{
+	event_disarm(ev);
+	event_release(ev);
+}
+
+/* In this order: no new call, no new hit, wait for callbacks, wait for calls, and only then release. */
+static void close_live(struct trapline_event *ev)
+{
+	uint32_t live = EVENT_LIVE;
+
+	if (!atomic_cas(&ev->state, &live, EVENT_CLOSING))
+		return;
+	if (ev->owner_pid != sys_getpid()) {
+		/* A forked child: its copies of the descriptors are closed, the parent's event stays. */
+		event_give(ev);
+		return;
+	}
+	atomic_add(&ev->generation, 1u);
+	atomic_set(&ev->wanted, 0);
+	event_sync(ev);
+	if (ev->callback)
+		inflight_wait(ev->pid, ev->index);
+	event_end(ev, disarm_and_release);
+}
+
 int event_create(struct trapline *t, const struct wish *wish,
 		 const struct trapline_event_opts *opts, struct trapline_event **out)
 {
 	struct trapline_event_opts o;
 
+	failed_forget();
 	if (!t || !out)
 		return failed(-EINVAL, FAILED_ARGUMENT, "target or out is NULL");
 	int err = opts_copy(&o, sizeof(o), opts);
@@ -39,7 +66,7 @@ int event_create(struct trapline *t, const struct wish *wish,
 	atomic_set(&ev->state, EVENT_LIVE);
 	err = event_open(t, ev, wish, &o);
 	if (err)
-		event_release(ev);
+		close_live(ev); /* its callback may be running */
 	else
 		*out = ev;
 	pthread_mutex_unlock(&t->lock);
@@ -82,7 +109,7 @@ TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
 	if (o.callback || o.filter_fd || o.scope != TRAPLINE_PROCESS ||
 	    o.flags & (TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL))
 		return failed(-EINVAL, FAILED_ARGUMENT,
-			      "many places give records of the whole process only");
+			      "many addresses give records of the whole process only");
 	return event_create(t, &wish, opts, out);
 }
 
@@ -113,35 +140,42 @@ TRAPLINE_API int trapline_sample(struct trapline *t, uint64_t period_ns,
 	return event_create(t, &wish, opts, out);
 }
 
-static int is_ours(const struct trapline_event *ev)
+/* A call on an event that may be closed meanwhile: see event_enter(). */
+static int enter(struct trapline_event *ev)
 {
-	return ev && atomic_get(&ev->state) == EVENT_LIVE && ev->owner_pid == sys_getpid();
+	if (!ev || ev->owner_pid != sys_getpid() || event_enter(ev))
+		return failed(-ESRCH, FAILED_EVENT,
+			      "the event is closed, or the call comes from a forked child");
+	return 0;
+}
+
+static int want(struct trapline_event *ev, uint32_t on)
+{
+	int err = enter(ev);
+
+	if (err)
+		return err;
+	atomic_set(&ev->wanted, on);
+	event_sync(ev);
+	event_leave(ev);
+	return 0;
 }
 
 TRAPLINE_API int trapline_event_enable(struct trapline_event *ev)
 {
-	if (!is_ours(ev))
-		return -ESRCH;
-	atomic_set(&ev->wanted, 1);
-	event_sync(ev);
-	return 0;
+	return want(ev, 1);
 }
 
 TRAPLINE_API int trapline_event_disable(struct trapline_event *ev)
 {
-	if (!is_ours(ev))
-		return -ESRCH;
-	atomic_set(&ev->wanted, 0);
-	event_sync(ev);
-	return 0;
+	return want(ev, 0);
 }
 
-TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
+static int rearm(struct trapline_event *ev, uint64_t more)
 {
-	if (!is_ours(ev))
-		return -ESRCH;
 	if (!ev->has_limit || !more || more > INT64_MAX)
-		return -EINVAL;
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "the event has no limit, or more is 0 or over INT64_MAX");
 	if (ev->control)
 		atomic_add(&ev->control->budget, (int64_t)more);
 	else
@@ -150,21 +184,49 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
 	return 0;
 }
 
+TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
+{
+	int err = enter(ev);
+
+	if (err)
+		return err;
+	err = rearm(ev, more);
+	event_leave(ev);
+	return err;
+}
+
+static int move(struct trapline_event *ev, uint64_t addr, uint32_t len)
+{
+	int err = enter(ev);
+
+	if (err)
+		return err;
+	err = event_move(ev, addr, len);
+	event_leave(ev);
+	return err ? failed(err, FAILED_ARGUMENT, "the event cannot be at that address or length") : 0;
+}
+
 TRAPLINE_API int trapline_event_move(struct trapline_event *ev, uint64_t addr)
 {
-	return is_ours(ev) ? event_move(ev, addr, 0) : -ESRCH;
+	return move(ev, addr, 0);
 }
 
 TRAPLINE_API int trapline_event_aim(struct trapline_event *ev, uint64_t addr, size_t len)
 {
 	if (!len || len > 8)
-		return -EINVAL;
-	return is_ours(ev) ? event_move(ev, addr, (uint32_t)len) : -ESRCH;
+		return failed(-EINVAL, FAILED_ARGUMENT, "len is not 1, 2, 4 or 8");
+	return move(ev, addr, (uint32_t)len);
 }
 
 TRAPLINE_API int trapline_event_read(struct trapline_event *ev, uint64_t *out)
 {
-	return is_ours(ev) ? event_read_count(ev, 0, out) : -ESRCH;
+	int err = enter(ev);
+
+	if (err)
+		return err;
+	err = event_read_count(ev, 0, out);
+	event_leave(ev);
+	return err;
 }
 
 TRAPLINE_API enum trapline_mechanism trapline_event_mechanism(const struct trapline_event *ev)
@@ -174,23 +236,8 @@ TRAPLINE_API enum trapline_mechanism trapline_event_mechanism(const struct trapl
 
 TRAPLINE_API void trapline_event_close(struct trapline_event *ev)
 {
-	uint32_t live = EVENT_LIVE;
-
-	if (!ev || !atomic_cas(&ev->state, &live, EVENT_CLOSING))
-		return;
-	if (ev->owner_pid != sys_getpid()) {
-		/* A forked child: its copies of the descriptors are closed, the parent's event stays. */
-		event_give(ev);
-		return;
-	}
-	atomic_add(&ev->generation, 1u);
-	atomic_set(&ev->wanted, 0);
-	if (event_lock(ev) == 0)
-		event_unlock(ev);
-	event_disarm(ev);
-	if (ev->callback)
-		inflight_wait(ev->pid, ev->index);
-	event_release(ev);
+	if (ev)
+		close_live(ev);
 }
 
 TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned int number,

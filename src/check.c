@@ -12,8 +12,8 @@
 #include "point_leg.h"
 
 /*
- * One row may take so long; all together so long. Rows that come too late say so.
- * Features come before prices, so that a slow machine loses prices first.
+ * One row may take so long; all together so long. Rows that are too late say so.
+ * Features precede costs, so that a slow machine loses costs first.
  */
 #define ROW_MS 1500
 #define ALL_MS 4000
@@ -38,7 +38,7 @@ static void feature_fill(struct trapline_feature *f, const struct probe *p,
 	snprintf(f->remedy, sizeof(f->remedy), "%s", result.remedy);
 }
 
-/* Whether points of an execution can be told by a counter: a self-test, of seconds for a PMU. */
+/* Whether a counter is exact enough for points: a self-test, which takes seconds for a PMU. */
 static void points_fill(struct trapline_caps *out)
 {
 	static const struct {
@@ -59,8 +59,11 @@ static void points_fill(struct trapline_caps *out)
 		f->name = rows[i].name;
 		f->ok = !trust->err;
 		snprintf(f->evidence, sizeof(f->evidence), "%s", trust->why);
+		char *see = strstr(f->evidence, ": see `trapline check`");
+		if (see)
+			*see = '\0';
 		snprintf(f->remedy, sizeof(f->remedy), "%s",
-			 f->ok ? "" : "count passes of a place: trapline at PLACE#N needs no PMU");
+			 f->ok ? "" : "count occurrences: trapline at LOCATION#N needs no PMU");
 	}
 }
 

@@ -31,7 +31,7 @@ static int start(void)
 		return failed(err, FAILED_CODE, problem.why);
 	pthread_once(&fork_handlers, add_fork_handlers);
 	err = trap_install();
-	return err ? failed(err, FAILED_CODE, "SIGTRAP cannot be taken") : 0;
+	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
 }
 
 static int tell(int err, const struct code_problem *problem, size_t *failed_site)
@@ -43,61 +43,48 @@ static int tell(int err, const struct code_problem *problem, size_t *failed_site
 	return failed(err, FAILED_CODE, problem->why);
 }
 
-static int check_size(size_t size, size_t known)
-{
-	if (size > known)
-		return failed(-E2BIG, FAILED_ARGUMENT,
-			      "options of a newer library version");
-	if (size < known)
-		return failed(-EINVAL, FAILED_ARGUMENT, "opts.size is not set");
-	return 0;
-}
-
 TRAPLINE_API int trapline_poke(const struct trapline_poke_site *sites, size_t n,
 			       const struct trapline_poke_opts *opts)
 {
 	struct code_problem problem = { NULL, 0 };
-	uint32_t flags = opts ? opts->flags : 0;
-	uint32_t writers = opts ? opts->writers : 0;
-	int err = opts ? check_size(opts->size, sizeof(*opts)) : 0;
+	struct trapline_poke_opts o;
+	int err = opts_copy(&o, sizeof(o), opts);
 
 	if (err)
 		return err;
 	if (!sites || !n)
 		return failed(-EINVAL, FAILED_ARGUMENT, "no sites");
-	if (flags & ~POKE_FLAGS || writers & ~WRITERS)
+	if (o.flags & ~POKE_FLAGS || o.writers & ~WRITERS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
-	if (flags & TRAPLINE_POKE_SPIN && flags & TRAPLINE_POKE_SINGLE_STORE)
+	if (o.flags & TRAPLINE_POKE_SPIN && o.flags & TRAPLINE_POKE_SINGLE_STORE)
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "spin and single store exclude each other");
 	err = start();
 	if (err)
 		return err;
-	err = poke_commit(sites, n, flags, writers, &problem);
-	return tell(err, &problem, opts ? opts->failed : NULL);
+	err = poke_commit(sites, n, o.flags, o.writers, &problem);
+	return tell(err, &problem, o.failed);
 }
 
 TRAPLINE_API int trapline_traps_set(const uint64_t *addresses, size_t n,
 				    const struct trapline_traps_opts *opts,
 				    struct trapline_traps **out)
 {
-	TRAPLINE_OPTS(traps, defaults);
+	struct trapline_traps_opts o;
 	struct code_problem problem = { NULL, 0 };
-	int err = opts ? check_size(opts->size, sizeof(*opts)) : 0;
+	int err = opts_copy(&o, sizeof(o), opts);
 
 	if (err)
 		return err;
 	if (!addresses || !n || !out)
 		return failed(-EINVAL, FAILED_ARGUMENT, "no addresses, or out is NULL");
-	if (!opts)
-		opts = &defaults;
-	if (opts->flags & ~(uint32_t)TRAPLINE_TRAPS_ANY_MASK || opts->writers & ~WRITERS)
+	if (o.flags & ~(uint32_t)TRAPLINE_TRAPS_ANY_MASK || o.writers & ~WRITERS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
 	err = start();
 	if (err)
 		return err;
-	err = traps_set(addresses, n, opts, out, &problem);
-	return tell(err, &problem, opts->failed);
+	err = traps_set(addresses, n, &o, out, &problem);
+	return tell(err, &problem, o.failed);
 }
 
 TRAPLINE_API int trapline_traps_hits(const struct trapline_traps *traps, size_t index,

@@ -54,7 +54,7 @@ static void print_program(FILE *out, struct trapline_event *ev)
 
 	if (err) {
 		fprintf(out, "no program: %s\n",
-			err == -EOPNOTSUPP ? "it counts events that no program counts" :
+			err == -EOPNOTSUPP ? "it counts events that a BPF program cannot count" :
 					     "out of memory");
 	} else {
 		fprintf(out, "eBPF program, %u instructions:\n", p->count);
@@ -84,7 +84,7 @@ static int print_all(FILE *out, const struct trapline_condition *condition)
 	int err = program_maps_open(ev);
 	if (err)
 		fprintf(out,
-			"no program: BPF is not permitted here (%s); the interpreter decides\n",
+			"no program: BPF is not permitted here (%s); the interpreter evaluates the condition\n",
 			strerror(-err));
 	else
 		print_program(out, ev);

@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* explain.c - why a call failed, and what helps. perf_event_open()'s bare numbers help nobody. */
+/* explain.c - why a call failed, and what helps. The bare numbers of perf_event_open() do not. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 #include "event/event.h"
+#include "event/probe.h"
 #include "target.h"
 
+/* Also written in signal handlers, so its memory is there from the beginning. */
 static __thread struct {
 	int err;
 	enum failed_step step;
 	const char *what;
-} last;
+} last __attribute__((tls_model("initial-exec")));
+
+void failed_forget(void)
+{
+	last.what = NULL;
+	last.err = 0;
+}
 
 int failed(int err, enum failed_step step, const char *what)
 {
@@ -50,18 +59,17 @@ static int explain_permission(int err, char *buf, size_t n)
 	if (err == -EPERM)
 		return snprintf(buf, n,
 				"perf_event_open is forbidden (EPERM), most likely by a container's "
-				"seccomp profile: allow perf_event_open and bpf, or give CAP_PERFMON "
-				"and CAP_BPF");
+				"seccomp profile: allow perf_event_open and bpf there, or give "
+				"CAP_PERFMON and CAP_BPF");
 	if (paranoid > 2)
 		return snprintf(buf, n,
-				"kernel.perf_event_paranoid is %d, which forbids it without "
-				"CAP_SYS_ADMIN: run as root, or sysctl kernel.perf_event_paranoid=2",
+				"kernel.perf_event_paranoid is %d, which requires CAP_SYS_ADMIN: "
+				"run as root, or sysctl kernel.perf_event_paranoid=2",
 				paranoid);
 	return snprintf(buf, n,
-			"not permitted (EACCES) with kernel.perf_event_paranoid=%d%s: the process "
-			"must belong to the same user and be dumpable, or run as root (CAP_PERFMON "
-			"and CAP_KILL, or CAP_SYS_PTRACE); hits inside the kernel need "
-			"CAP_PERFMON",
+			"not permitted (EACCES) with kernel.perf_event_paranoid=%d%s: run as the "
+			"user of a process that is dumpable, or as root (CAP_PERFMON and CAP_KILL, "
+			"or CAP_SYS_PTRACE). Hits inside the kernel need CAP_PERFMON",
 			paranoid, yama ? " and yama.ptrace_scope set" : "");
 }
 
@@ -72,13 +80,30 @@ static int explain_no_slot(char *buf, size_t n)
 
 	if (used)
 		return snprintf(buf, n,
-				"no debug register is left in some thread: this program's own "
-				"trapline events hold %d (%s); close one of them",
+				"no debug register is left in some thread: x86-64 has 4, and this "
+				"program's own events use %d (%s). Close one of them, or end the "
+				"debugger or tracer that uses the others",
 				used, holders);
 	return snprintf(buf, n,
-			"no debug register is left in some thread: x86-64 has 4, held by a debugger "
-			"(gdb watch, hbreak), another tracer, or perf record -e mem:; end one of "
-			"them");
+			"no debug register is left in some thread: x86-64 has 4, and a debugger "
+			"(gdb watch, hbreak), another tracer or perf record -e mem: uses them. End "
+			"one of these");
+}
+
+/* bpf() was refused; root alone does not help in a container. */
+static int explain_program(const char *what, char *buf, size_t n)
+{
+	const char *remedy = "run as root, or give CAP_BPF, CAP_PERFMON and, for uprobes, CAP_SYS_ADMIN";
+
+	if (probe_is_in_user_namespace())
+		remedy = "capabilities of a user namespace do not count: give CAP_BPF, CAP_PERFMON and, for "
+			 "uprobes, CAP_SYS_ADMIN outside it";
+	else if (probe_seccomp_mode() == 2 && probe_has_cap(CAP_BPF))
+		remedy = "a seccomp filter forbids it: allow bpf and perf_event_open there (docker run "
+			 "--security-opt seccomp=unconfined)";
+	else if (probe_has_cap(CAP_BPF) && probe_has_cap(CAP_PERFMON))
+		remedy = "a security module or lockdown forbids it: see /sys/kernel/security/lockdown";
+	return snprintf(buf, n, "%s: %s", what, remedy);
 }
 
 TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
@@ -91,17 +116,17 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 	case -EACCES:
 	case -EPERM:
 		if (what && last.step == FAILED_PROGRAM)
-			return snprintf(buf, n,
-					"%s: run as root, or give CAP_BPF, CAP_PERFMON and, for "
-					"uprobes, CAP_SYS_ADMIN",
-					what);
+			return explain_program(what, buf, n);
 		return explain_permission(err, buf, n);
 	case -ENOSPC:
 		return explain_no_slot(buf, n);
-	case -EMFILE:
 	case -ENFILE:
+		if (what)
+			return snprintf(buf, n, "%s, which is the limit: close one of them", what);
+		return snprintf(buf, n, "too many files are open in the system: raise fs.file-max");
+	case -EMFILE:
 		return snprintf(buf, n,
-				"%s: too few file descriptors: one is needed for each thread and "
+				"%s: too few file descriptors: each thread needs one for each "
 				"register; raise the hard limit (ulimit -Hn) or fs.nr_open",
 				what ? what : "arming");
 	case -ESRCH:
@@ -118,17 +143,17 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 		return snprintf(buf, n, "out of memory");
 	case -ENOBUFS:
 		return snprintf(buf, n,
-				"no memory may be locked for records: raise "
+				"cannot lock memory for records: raise "
 				"kernel.perf_event_mlock_kb or ulimit -l");
 	case -EAGAIN:
 		if (what && last.step == FAILED_EVENT)
 			return snprintf(buf, n, "%s: try again", what);
 		return snprintf(buf, n,
-				"threads were created faster than they could be armed: try again");
+				"the process creates threads faster than they can be armed: try again");
 	case -EDEADLK:
-		return snprintf(buf, n, "the event is being changed by this thread already");
+		return snprintf(buf, n, "this thread is changing the event already");
 	case -EIO:
-		return snprintf(buf, n, "the event could be moved in some threads only; it is off");
+		return snprintf(buf, n, "the event could be moved in some threads only; it is disabled");
 	default:
 		return snprintf(buf, n, "%s (%s)", what ? what : "wrong argument",
 				strerrordesc_np(-err) ? strerrordesc_np(-err) : "unknown error");

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "cond/parse.h"
@@ -25,6 +26,8 @@
 #include "trap/veto.h"
 
 #define PROGRAM_CLASSES_MAX 64
+/* Not for programs, so it has no name there; uprobes return it all the same. */
+#define KERNEL_ENOTSUPP 524
 
 /* Every thread given must be one of the target's. */
 static int check_tids(const struct trapline *t, const struct trapline_event_opts *o)
@@ -69,13 +72,13 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 	else if (o->callback && (o->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || o->count_of))
 		wrong = "quiet, stop and count_of are for records";
 	else if (o->flags & TRAPLINE_RETURNS && o->flags & TRAPLINE_QUIET)
-		wrong = "a quiet event tells no returns";
+		wrong = "a quiet event does not report returns";
 	else if (__builtin_popcount(o->texts) > 8)
 		wrong = "texts of more than 8 registers";
 	else if (o->filter_fd < 0)
 		wrong = "filter_fd is negative";
 	else if (o->filter_fd && o->condition)
-		wrong = "an event takes a condition or a filter, not both";
+		wrong = "condition and filter_fd exclude each other";
 	if (wrong)
 		return failed(-EINVAL, FAILED_ARGUMENT, wrong);
 	return o->scope == TRAPLINE_THREADS ? check_tids(t, o) : 0;
@@ -145,14 +148,16 @@ static int prepare_filter(struct trapline_event *ev, int fd, uint32_t part, uint
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)ev->filter_fd);
 
 	return err ? failed(err, FAILED_PROGRAM,
-			    "filter_fd is no BPF program of type perf_event that fits") :
+			    "filter_fd is not a BPF program of type perf_event that fits") :
 		     0;
 }
 
 static int prepare_ring(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
 			int cpu)
 {
+	pthread_mutex_lock(&ev->target->ring_lock);
 	int err = perf_rings_add(&ev->target->perf, ev, fd, part, class, cpu);
+	pthread_mutex_unlock(&ev->target->ring_lock);
 
 	return !err && ev->filter_fd >= 0 ? prepare_filter(ev, fd, part, class, cpu) : err;
 }
@@ -198,14 +203,19 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 	ev->op_owner = caller;
 	ev->op = 1; /* hits that come now ask for changes when we are done */
 	ev->applied = ev->wanted;
-	int err = event_arm(ev, tids, tid_count, prepare);
+	ev->is_inherited = ev->scope == TRAPLINE_PROCESS;
+	int err = event_try_arm(ev, tids, tid_count, prepare);
 	close_programs(&loaded);
 	event_settle_first_values(ev);
 	/* After arming: whoever takes another name from here on tells so. */
-	if (!err && ev->mechanism == TRAPLINE_BY_RING)
+	if (!err && ev->mechanism == TRAPLINE_BY_RING) {
+		pthread_mutex_lock(&ev->target->ring_lock);
 		ring_names_read(&ev->target->perf.names, ev->pid);
-	if (!err)
-		event_unlock(ev);
+		pthread_mutex_unlock(&ev->target->ring_lock);
+	}
+	if (err)
+		atomic_set(&ev->wanted, 0);
+	event_unlock(ev);
 	return err;
 }
 
@@ -247,16 +257,16 @@ static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 	if (ev->filter_fd >= 0) {
 		ev->has_program = 1;
 		return veto ? 0 : failed(-EOPNOTSUPP, FAILED_SIGNAL,
-					 "a filter cannot hold back signals here (Linux 6.10 and "
+					 "a filter cannot stop signals here (Linux 6.10 and "
 					 "CAP_BPF are needed); use a condition or records");
 	}
 	if (!ev->condition && !ev->has_limit && !ev->skip)
 		return 0;
 	if (veto && ev->attr.sample_period && can_run_program(ev, PROGRAM_SIGNALS)) {
-		ev->decided_in = TRAPLINE_DECIDED_IN_KERNEL;
+		ev->evaluated_in = TRAPLINE_EVALUATED_IN_KERNEL;
 		return 0;
 	}
-	ev->decided_in = TRAPLINE_DECIDED_IN_HANDLER;
+	ev->evaluated_in = TRAPLINE_EVALUATED_IN_HANDLER;
 	if (ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD) &&
 	    condition_take_thread_slot(ev))
 		return failed(-ENFILE, FAILED_EVENT,
@@ -271,14 +281,14 @@ static int prepare_records(struct trapline *t, struct trapline_event *ev)
 	if (!(t->flags & TRAPLINE_NO_BPF) && ev->filter_fd < 0 &&
 	    !target_need_ring(t, TRAPLINE_BY_BPF) && can_run_program(ev, t->ring.fd)) {
 		ev->mechanism = TRAPLINE_BY_BPF;
-		ev->decided_in = decides ? TRAPLINE_DECIDED_IN_KERNEL : 0;
+		ev->evaluated_in = decides ? TRAPLINE_EVALUATED_IN_KERNEL : 0;
 		return 0;
 	}
 	if (ev->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || ev->count_of.row)
 		return failed(-EOPNOTSUPP, FAILED_PROGRAM,
 			      "quiet, stop and count_of need BPF, which is not permitted here");
 	ev->mechanism = TRAPLINE_BY_RING;
-	ev->decided_in = decides ? TRAPLINE_DECIDED_BY_READER : 0;
+	ev->evaluated_in = decides ? TRAPLINE_EVALUATED_BY_READER : 0;
 	return target_need_ring(t, TRAPLINE_BY_RING);
 }
 
@@ -320,7 +330,7 @@ static int need_amount(struct trapline_event *counter)
 {
 	int err = program_amount_open(counter);
 
-	return err ? failed(err, FAILED_PROGRAM, "a program cannot read the counter here") : 0;
+	return err ? failed(err, FAILED_PROGRAM, "a BPF program cannot read the counter here") : 0;
 }
 
 /* Only a program's count is seen by a program. */
@@ -374,14 +384,26 @@ static int open_sites(struct trapline *t, struct trapline_event *ev, const struc
 	if (err)
 		return failed(err == -EPERM ? err : -EOPNOTSUPP, FAILED_PROGRAM, why);
 	ev->has_program = 1;
-	ev->decided_in = ev->condition || ev->has_limit || ev->skip ?
-				 TRAPLINE_DECIDED_IN_KERNEL : 0;
+	ev->evaluated_in = ev->condition || ev->has_limit || ev->skip ?
+				 TRAPLINE_EVALUATED_IN_KERNEL : 0;
 	ev->control->budget = (int64_t)ev->limit;
 	ev->control->skip_left = ev->skip;
 	ev->control->is_off = !ev->wanted;
 	ev->applied = ev->wanted;
 	err = uprobes_open(ev, wish->sites, wish->site_count, t->ring.fd, &why);
-	return err ? failed(err, FAILED_EVENT, why) : 0;
+	if (err == -KERNEL_ENOTSUPP)
+		return failed(-EOPNOTSUPP, FAILED_CODE,
+			      "the kernel cannot put a breakpoint on an instruction");
+	/* What is not possible here is said whole: nothing that the system lacks is behind it. */
+	return err ? failed(err, err == -EOPNOTSUPP ? FAILED_CODE : FAILED_EVENT, why) : 0;
+}
+
+static const char *why_not_armed(const struct trapline_event *ev, int err)
+{
+	const char *remedy;
+	int is_pmu = ev->attr.type == PERF_TYPE_HARDWARE || ev->attr.type == PERF_TYPE_RAW;
+
+	return err == -ENOENT && is_pmu ? probe_no_pmu(&remedy) : NULL;
 }
 
 static const char *why_not_described(const struct wish *wish, int err)
@@ -391,12 +413,12 @@ static const char *why_not_described(const struct wish *wish, int err)
 	if (err == -E2BIG)
 		return "the range needs more than 4 debug registers";
 	if (is_syscalls && err == -EOPNOTSUPP)
-		return "the tracepoint raw_syscalls:sys_enter cannot be read: be root, and mount "
-		       "-t tracefs tracefs /sys/kernel/tracing";
+		return "cannot read the tracepoint raw_syscalls:sys_enter: run as root, with mount -t "
+		       "tracefs tracefs /sys/kernel/tracing";
 	if (is_syscalls)
-		return "system calls are counted without a period";
+		return "a count of system calls takes no period";
 	return err == -EOPNOTSUPP ? "conditional branches cannot be counted on this processor" :
-				    "address, length, access or counter";
+				    "invalid address, length, access or counter";
 }
 
 int event_open(struct trapline *t, struct trapline_event *ev, const struct wish *wish,
@@ -423,7 +445,7 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 	if (err)
 		return err;
 	err = arm_event(ev, o->tids, o->tid_count);
-	return err ? failed(err, FAILED_EVENT, NULL) : 0;
+	return err ? failed(err, FAILED_EVENT, why_not_armed(ev, err)) : 0;
 }
 
 static void forget_counted(struct event_counted *counted)
@@ -436,8 +458,6 @@ void event_release(struct trapline_event *ev)
 {
 	program_maps_close(ev);
 	program_amount_close(ev);
-	if (ev->mechanism == TRAPLINE_BY_RING && ev->target)
-		perf_rings_forget(&ev->target->perf, ev);
 	for (uint32_t i = 0; i < COND_EVENTS_MAX; i++)
 		forget_counted(&ev->counted[i]);
 	forget_counted(&ev->count_of);

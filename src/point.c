@@ -78,7 +78,7 @@ static int wait_for_stop(struct leg *leg)
 			return -ETIMEDOUT;
 		if (leg->amount && !has_stopped(leg) && looks % LOOKS_PER_READING == 0)
 			stop_if_past(leg);
-		sys2(SYS_nanosleep, &pause, NULL);
+		sys_nap(&pause);
 	}
 }
 
@@ -90,7 +90,7 @@ int leg_stand(const struct leg *leg)
 	if (!stopped)
 		sys2(SYS_kill, leg->target->pid, SIGSTOP);
 	while (!stopped) {
-		sys2(SYS_nanosleep, &pause, NULL);
+		sys_nap(&pause);
 		stopped = point_is_stopped(leg->target->pid);
 	}
 	return stopped < 0 ? stopped : 0;
@@ -140,7 +140,7 @@ static int open_arrival(const struct leg *leg, pid_t tid, const struct trapline_
 
 	int err = point_registers_text(p->registers_used, p->regs, text, sizeof(text));
 	if (err)
-		return failed(-EINVAL, FAILED_ARGUMENT, "registers_used names one there is not");
+		return failed(-EINVAL, FAILED_ARGUMENT, "registers_used names a register that does not exist");
 	if (p->registers_used)
 		err = trapline_condition_parse(text, NULL, &condition);
 	if (err)
@@ -185,7 +185,7 @@ static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point 
 		return point_missed(now, p->count);
 	int there = point_find_thread(leg->target->pid, tid, p->ip);
 	return there ? there : failed(-ERANGE, FAILED_EVENT,
-				      "the thread stands elsewhere than it stopped");
+				      "the thread is not where it stopped");
 }
 
 static int check(const struct trapline *t, pid_t tid, const struct trapline_point *p)
@@ -193,7 +193,7 @@ static int check(const struct trapline *t, pid_t tid, const struct trapline_poin
 	const char *wrong = NULL;
 
 	if (t->pid == t->owner_pid)
-		wrong = "a process cannot stop itself and go on";
+		wrong = "a process cannot stop itself and continue";
 	else if (p->counter && (p->counter->state != EVENT_LIVE || p->counter->pid != t->pid))
 		wrong = "the counter must be an open event of the target";
 	else if (p->counter && event_is_readable_amount(p->counter))

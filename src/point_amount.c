@@ -20,11 +20,11 @@ int leg_read_amount(const struct leg *leg, uint64_t *out)
 	ssize_t n = sys_read(leg->amount->roots.fds[0], out, sizeof(*out));
 
 	if (n < 0)
-		return failed((int)n, FAILED_EVENT, "the counter cannot be read");
+		return failed((int)n, FAILED_EVENT, "cannot read the counter");
 	return n == sizeof(*out) ? 0 :
 				   failed(-EBUSY, FAILED_EVENT,
-					  "the counter lost its place in the PMU to another one: end "
-					  "what counts there (perf stat, the kernel's nmi_watchdog)");
+					  "another event took the counter's slot in the PMU: end what "
+					  "counts there (perf stat, the kernel's nmi_watchdog)");
 }
 
 static int open_alarm(struct leg *leg, uint64_t period, struct trapline_event **out)

@@ -89,7 +89,7 @@ static void pause_shortly(void)
 {
 	const struct timespec pause = {0, LOOK_NS};
 
-	sys2(SYS_nanosleep, &pause, NULL);
+	sys_nap(&pause);
 }
 
 static int wait_until_stopped(const struct trial *t)
@@ -259,7 +259,7 @@ static int try_interrupts(struct trial *t, enum load load, struct point_trust *t
 	trial_end(t);
 	if (err || t->came == t->due)
 		return err;
-	snprintf(trust->why, sizeof(trust->why), "%llu interrupts were due in a loop of %s, %llu came",
+	snprintf(trust->why, sizeof(trust->why), "%llu interrupts were due in a loop of %s, %llu arrived",
 		 (unsigned long long)t->due, load == LOAD_CALL ? "system calls" : "computing",
 		 (unsigned long long)t->came);
 	return -EOPNOTSUPP;
@@ -276,8 +276,8 @@ static int try_all(struct trial *t, struct point_trust *trust)
 		trust->near = UINT64_MAX;
 		if (!laps)
 			snprintf(trust->why, sizeof(trust->why),
-				 "%u laps of %u system calls alike; no interrupts: a trap at each "
-				 "pass before the point", LAPS, LAP_CALLS);
+				 "%u laps of %u system calls are equal; no interrupts: a trap at "
+				 "each occurrence before the point", LAPS, LAP_CALLS);
 		return laps ? -EOPNOTSUPP : 0;
 	}
 	int err = try_interrupts(t, LOAD_CALL, trust);
@@ -288,8 +288,8 @@ static int try_all(struct trial *t, struct point_trust *trust)
 	trust->early = 2 * t->latest + EARLY_LEAST;
 	trust->near = NEAR;
 	snprintf(trust->why, sizeof(trust->why),
-		 "%u laps alike; %u interrupts while computing, %u in system calls, none lost, at most "
-		 "%llu late",
+		 "%u laps are equal; %u interrupts while computing, %u in system calls, none lost, at "
+		 "most %llu late",
 		 LAPS, INTERRUPTS, INTERRUPTS, (unsigned long long)t->latest);
 	return t->latest > LATE_MAX ? -EOPNOTSUPP : 0;
 }

@@ -32,7 +32,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.len = (uint32_t)record->len,
 		.access = (uint8_t)ev->access,
 		.done = (uint8_t)arch_done(ev->access),
-		.returned = ev->mechanism == TRAPLINE_BY_UPROBE && part == UPROBE_RETURN,
+		.returned = (uint8_t)(ev->mechanism == TRAPLINE_BY_UPROBE ? part : UPROBE_ENTRY),
 		.value_when = (uint8_t)record->value_when,
 		.old_known = record->value_when && !(record->value_when & RECORD_OLD_UNKNOWN),
 		.old_value = record->old_value,
@@ -61,9 +61,11 @@ static void number_thread(const struct trapline *t, struct trapline_hit *hit)
 	hit->pid = t->pid;
 }
 
+/* The event was entered: the reader leaves it before fn, which may close it. */
 static int deliver(struct trapline_event *ev, uint32_t part, const struct record *record,
 		   const void *stack, size_t stack_len, trapline_callback fn)
 {
+	uint32_t first_generation = ev->first_generation;
 	struct trapline_hit hit;
 
 	fill_hit(ev, part, record, &hit);
@@ -74,8 +76,12 @@ static int deliver(struct trapline_event *ev, uint32_t part, const struct record
 	counter_add(&ev->delivered, 1);
 	if (!event_budget_left(ev))
 		event_sync(ev);
-	if (fn(&hit) == TRAPLINE_DISARM)
-		trapline_event_disable(ev);
+	event_leave(ev);
+	if (fn(&hit) == TRAPLINE_DISARM && !event_enter_as(ev, first_generation)) {
+		atomic_set(&ev->wanted, 0);
+		event_sync(ev);
+		event_leave(ev);
+	}
 	return 1;
 }
 
@@ -93,7 +99,10 @@ static int deliver_program_record(struct trapline_event *ev, const struct record
 static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 {
 	uint32_t len;
+
+	pthread_mutex_lock(&t->ring_lock);
 	const struct record *record = t->ring.fd < 0 ? NULL : ringbuf_peek(&t->ring, &len);
+	pthread_mutex_unlock(&t->ring_lock);
 
 	if (!record)
 		return 0;
@@ -101,8 +110,7 @@ static int poll_ringbuf(struct trapline *t, trapline_callback fn)
 	int given = 0;
 
 	/* Records of a closed event may still lie in the ring. */
-	if (atomic_get(&ev->state) == EVENT_LIVE &&
-	    ev->first_generation == record->event >> 32)
+	if (!event_enter_as(ev, (uint32_t)(record->event >> 32)))
 		given = deliver_program_record(ev, record, fn);
 	ringbuf_release(&t->ring);
 	return given ? 1 : -EAGAIN;
@@ -134,7 +142,7 @@ static void complete(struct trapline *t, struct trapline_event *ev, uint32_t par
 	if (!event_is_data(ev) || !place)
 		return;
 	record->len = place->len;
-	if (sys_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, place->len) !=
+	if (tasks_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, place->len) !=
 	    (ssize_t)place->len)
 		return;
 	record->old_value = place->last;
@@ -163,32 +171,48 @@ static int is_wanted(struct trapline_event *ev, uint32_t part, const struct reco
 	return condition_holds(ev, &input);
 }
 
+/* 1: it is to be delivered. */
+static int judge(struct trapline *t, struct trapline_event *ev, uint32_t part,
+		 struct record *record)
+{
+	uint64_t hits_in_thread = perf_rings_hit_in_thread(ev, (uint32_t)record->pid_tid);
+
+	complete(t, ev, part, record);
+	if (event_is_data(ev) && !record->len) {
+		counter_add(&ev->lost_late, 1);
+		return 0;
+	}
+	if (!is_wanted(ev, part, record, hits_in_thread) || event_skips(ev))
+		return 0;
+	if (ev->has_limit) {
+		if (ev->granted >= ev->limit) {
+			counter_add(&ev->rejected_limit, 1);
+			return 0;
+		}
+		atomic_add(&ev->granted, 1);
+	}
+	return 1;
+}
+
 static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 {
 	struct trapline_event *ev;
 	struct record record;
 	const void *stack;
 	uint32_t part;
-	uint64_t hits_in_thread;
+	int is_good = 0;
 
-	if (!t->perf.count || !perf_rings_next(&t->perf, &ev, &part, &record, &stack))
+	pthread_mutex_lock(&t->ring_lock);
+	int got = t->perf.count ? perf_rings_next(&t->perf, &ev, &part, &record, &stack) : 0;
+	if (got)
+		is_good = judge(t, ev, part, &record);
+	pthread_mutex_unlock(&t->ring_lock);
+	if (!got)
 		return 0;
-	hits_in_thread = perf_rings_hit_in_thread(ev, (uint32_t)record.pid_tid);
-	complete(t, ev, part, &record);
-	if (event_is_data(ev) && !record.len) {
-		counter_add(&ev->lost_late, 1);
-		return -EAGAIN;
-	}
-	if (!is_wanted(ev, part, &record, hits_in_thread) || event_skips(ev))
-		return -EAGAIN;
-	if (ev->has_limit) {
-		if (ev->granted >= ev->limit) {
-			counter_add(&ev->rejected_limit, 1);
-			return -EAGAIN;
-		}
-		atomic_add(&ev->granted, 1);
-	}
-	return deliver(ev, part, &record, stack, record.stack_len, fn);
+	if (is_good)
+		return deliver(ev, part, &record, stack, record.stack_len, fn);
+	event_leave(ev);
+	return -EAGAIN;
 }
 
 static int drain(struct trapline *t, trapline_callback fn)
@@ -236,8 +260,11 @@ static void look_for_unseen(struct trapline *t)
 		return;
 	t->looked_ns = now;
 	for (int i = 0; i < EVENT_MAX; i++)
-		if (event_table[i].target == t)
-			event_look_for_unseen(&event_table[i]);
+		if (event_table[i].target == t && !event_enter(&event_table[i])) {
+			if (event_table[i].target == t)
+				event_look_for_unseen(&event_table[i]);
+			event_leave(&event_table[i]);
+		}
 }
 
 TRAPLINE_API int trapline_poll(struct trapline *t, int timeout_ms, trapline_callback fn)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race.c - public entry points of the race detector, for programs that look for races in themselves.
+ * race.c - public entry points of the race detector, for programs that search for races
+ * in themselves.
  *
- * Handlers write records into a region; a thread of ours reads them and tells. It sleeps on a word
- * that a handler wakes it by, so while nothing is found it never runs.
+ * Handlers write records into a region; a thread of the library reads them and reports
+ * the races. It sleeps on a futex that the handlers wake, so it never runs while nothing
+ * is found.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,7 +26,7 @@
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 10000000u
 #define LINE_BYTES 32768u
-/* So long a record may stay half written: its thread is dead. */
+/* A record that stays half written for so long belongs to a dead thread. */
 #define LOOK_AFTER_S 1
 
 struct trapline_race {
@@ -37,7 +39,7 @@ struct trapline_race {
 	uint64_t below_grade;
 	uint64_t unwritten;
 	uint64_t torn;
-	uint64_t told[RACE_PAIRS / 64]; /* a bit for each pair */
+	uint64_t told[(RACE_PAIRS + 63) / 64]; /* a bit for each pair */
 	char line[LINE_BYTES];
 };
 
@@ -46,7 +48,7 @@ static int check_opts(const struct trapline *t, const struct trapline_race_opts 
 	const char *wrong = NULL;
 
 	if (t->pid != t->owner_pid || t->owner_pid != sys_getpid())
-		wrong = "races are looked for in this process only: t must be it";
+		wrong = "races are searched in the calling process only: t must be that process";
 	else if (o->flags)
 		wrong = "unknown flag";
 	else if (o->budget_ppm > BUDGET_PPM_MAX)
@@ -54,7 +56,7 @@ static int check_opts(const struct trapline *t, const struct trapline_race_opts 
 	else if (o->grade > TRAPLINE_RACE_C)
 		wrong = "grade must be A, B or C";
 	else if (!o->report && o->fd <= 0)
-		wrong = "neither report nor fd: nobody would hear of a race";
+		wrong = "neither report nor fd is set: a race could not be reported";
 	return wrong ? failed(-EINVAL, FAILED_ARGUMENT, wrong) : 0;
 }
 
@@ -107,7 +109,7 @@ static void tell(struct trapline_race *r, const struct race_record *record, uint
 		.old_value = record->old_value,
 		.new_value = record->new_value,
 		.time_ns = record->time_ns,
-		.held_ns = record->held_ns,
+		.stalled_ns = record->stalled_ns,
 		.first = &first,
 		.json = r->line,
 	};
@@ -195,10 +197,11 @@ static void end_thread(struct trapline_race *r)
 static int explain_refusal(const struct race_process *row, int err)
 {
 	static const char *const whys[RACE_STEPS] = {
-		[RACE_STEP_TIMER] = "no task clock could be opened (perf_event_open)",
-		[RACE_STEP_RUNTIME] = "the Go runtime takes all signals for its own",
-		[RACE_STEP_SECCOMP] = "a seccomp filter forbids the system calls that the search needs",
-		[RACE_STEP_DESCRIPTORS] = "each thread needs five",
+		[RACE_STEP_TIMER] = "a task clock cannot be opened (perf_event_open)",
+		[RACE_STEP_RUNTIME] = "the Go runtime handles all signals",
+		[RACE_STEP_SECCOMP] =
+			"a seccomp filter forbids system calls of the detector",
+		[RACE_STEP_DESCRIPTORS] = "five descriptors per thread are needed",
 	};
 
 	if (err == -EBUSY && row->step != RACE_STEP_SIGNAL)
@@ -222,10 +225,10 @@ static struct race_region *new_region(const struct trapline_race_opts *o)
 
 	if (memory_failed(region))
 		return NULL;
-	region->bytes = sizeof(*region);
+	region->share.bytes = sizeof(*region);
 	region->settings.budget_ppm = o->budget_ppm ? o->budget_ppm : BUDGET_PPM;
 	region->settings.delay_ns = o->delay_ns;
-	region->magic = RACE_MAGIC;
+	region->share.magic = RACE_MAGIC;
 	return region;
 }
 

@@ -9,7 +9,7 @@
 TRAPLINE_API int trapline_race_start(struct trapline *t, const struct trapline_race_opts *opts,
 				     struct trapline_race **out)
 {
-	return failed(-EOPNOTSUPP, FAILED_EVENT, "races are looked for on x86-64 only");
+	return failed(-EOPNOTSUPP, FAILED_EVENT, "a search for races needs x86-64");
 }
 
 TRAPLINE_API int trapline_race_stats(struct trapline_race *race, struct trapline_race_stats *out)

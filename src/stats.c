@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/sys.h"
 #include "event/uprobe.h"
 #include "target.h"
 
@@ -56,7 +57,7 @@ static void move_to_duplicates(struct trapline_event *ev, struct trapline_stats 
 }
 
 /* What the program in the kernel decided; returns what it let pass. */
-static uint64_t decided_stats(struct trapline_event *ev, struct trapline_stats *s)
+static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	const struct event_control *control = ev->control;
 	uint64_t seen = atomic_get(&control->seen);
@@ -84,7 +85,7 @@ static void signal_stats(struct trapline_event *ev, struct trapline_stats *s)
 		handler_stats(ev, s);
 		return;
 	}
-	uint64_t passed = decided_stats(ev, s);
+	uint64_t passed = evaluated_stats(ev, s);
 
 	/* Late ones of the handler were passed, those of the program not. */
 	s->lost_merged = rest(passed, s->delivered + s->lost_nested + atomic_get(&ev->lost_late));
@@ -92,7 +93,7 @@ static void signal_stats(struct trapline_event *ev, struct trapline_stats *s)
 
 static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
-	uint64_t passed = decided_stats(ev, s);
+	uint64_t passed = evaluated_stats(ev, s);
 
 	s->lost_ring_full = atomic_get(&ev->control->lost_full);
 	if (ev->flags & TRAPLINE_QUIET)
@@ -130,7 +131,7 @@ static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 		s->unread = rest(s->taken, known);
 }
 
-TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline_stats *out)
+static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 {
 	struct trapline_stats s = {
 		.size = sizeof(s),
@@ -138,7 +139,7 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		.hits = atomic_get(&ev->hits),
 		.rejected_condition = atomic_get(&ev->rejected_condition),
 		.condition_faults = atomic_get(&ev->condition_faults),
-		.decided_in = ev->decided_in,
+		.evaluated_in = ev->evaluated_in,
 		.rejected_skip = atomic_get(&ev->rejected_skip),
 		.rejected_limit = atomic_get(&ev->rejected_limit),
 		.rejected_duplicate = atomic_get(&ev->rejected_duplicate),
@@ -151,12 +152,10 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		.move_repairs = atomic_get(&ev->move_repairs),
 		.rseq_stops = atomic_get(&ev->rseq_stops),
 		.unseen_changes = atomic_get(&ev->unseen_changes),
+		.changes_unsure = atomic_get(&ev->changes_unsure),
 	};
-	size_t size = out->size;
+	int err = event_read_count(ev, 0, &s.taken);
 
-	if (size < sizeof(size_t) || size > sizeof(s))
-		return -EINVAL;
-	int err = trapline_event_read(ev, &s.taken);
 	if (err)
 		return err;
 	if (ev->mechanism == TRAPLINE_BY_SIGNAL)
@@ -167,6 +166,24 @@ TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline
 		uprobe_stats(ev, &s);
 	else
 		ring_stats(ev, &s);
+	*out = s;
+	return 0;
+}
+
+TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline_stats *out)
+{
+	struct trapline_stats s;
+	size_t size = out->size;
+
+	if (size < sizeof(size_t) || size > sizeof(s))
+		return failed(-EINVAL, FAILED_ARGUMENT, "out->size is not set");
+	if (ev->owner_pid != sys_getpid() || event_enter(ev))
+		return failed(-ESRCH, FAILED_EVENT,
+			      "the event is closed, or the call comes from a forked child");
+	int err = read_stats(ev, &s);
+	event_leave(ev);
+	if (err)
+		return err;
 	s.size = size;
 	memcpy(out, &s, size);
 	return 0;

@@ -98,23 +98,24 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 {
 	static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 	uint32_t bytes = RECORDS_BYTES_DEFAULT;
+	struct trapline_open_opts o;
 
+	failed_forget();
 	if (!out || pid < 0)
 		return failed(-EINVAL, FAILED_ARGUMENT, "pid is negative or out is NULL");
-	if (opts && opts->size > sizeof(*opts))
-		return failed(-E2BIG, FAILED_ARGUMENT, "options of a newer library version");
-	if (opts && opts->size < sizeof(*opts))
-		return failed(-EINVAL, FAILED_ARGUMENT, "opts.size is not set");
-	if (opts && opts->records_bytes)
-		bytes = opts->records_bytes;
+	int err = opts_copy(&o, sizeof(o), opts);
+	if (err)
+		return err;
+	if (o.records_bytes)
+		bytes = o.records_bytes;
 	if (bytes & (bytes - 1) || bytes < RECORDS_BYTES_MIN || bytes > RECORDS_BYTES_MAX)
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "records_bytes must be a power of two from 64 KiB to 1 GiB");
-	if (opts && opts->flags & ~TRAPLINE_NO_BPF)
+	if (o.flags & ~TRAPLINE_NO_BPF)
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag");
 
 	pid_t self = sys_getpid();
-	int err = check_process(pid ? pid : self);
+	err = check_process(pid ? pid : self);
 	if (err)
 		return err;
 	struct trapline *t = calloc(1, sizeof(*t));
@@ -123,13 +124,14 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 	t->pid = pid ? pid : self;
 	t->owner_pid = self;
 	ids_read(t->pid, &t->ids);
-	t->flags = opts ? opts->flags : 0;
+	t->flags = o.flags;
 	t->records_bytes = bytes;
 	t->ring.fd = -1;
 	t->epoll_fd = -1;
 	t->pid_fd = -1;
 	t->timer_fd = -1;
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&t->ring_lock, NULL);
 	err = open_descriptors(t);
 	if (err) {
 		trapline_close(t);
@@ -138,6 +140,12 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 	pthread_once(&fork_handler, add_fork_handler);
 	*out = t;
 	return 0;
+}
+
+void target_drop_descriptors(struct trapline *t)
+{
+	close_and_forget(&t->epoll_fd);
+	close_and_forget(&t->pid_fd);
 }
 
 TRAPLINE_API void trapline_close(struct trapline *t)
@@ -153,6 +161,7 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 	close_and_forget(&t->timer_fd);
 	close_and_forget(&t->epoll_fd);
 	pthread_mutex_destroy(&t->lock);
+	pthread_mutex_destroy(&t->ring_lock);
 	free(t);
 }
 
@@ -183,14 +192,20 @@ static int open_perf_rings(struct trapline *t)
 	return start_timer(t);
 }
 
-int target_need_ring(struct trapline *t, uint32_t mechanism)
+static int open_ring(struct trapline *t)
 {
-	if (mechanism == TRAPLINE_BY_RING)
-		return open_perf_rings(t);
 	if (t->ring.fd >= 0)
 		return 0;
 	int err = ringbuf_open(&t->ring, t->records_bytes);
 	return err ? err : watch_descriptor(t, t->ring.fd, WAKE_RECORDS);
+}
+
+int target_need_ring(struct trapline *t, uint32_t mechanism)
+{
+	pthread_mutex_lock(&t->ring_lock);
+	int err = mechanism == TRAPLINE_BY_RING ? open_perf_rings(t) : open_ring(t);
+	pthread_mutex_unlock(&t->ring_lock);
+	return err;
 }
 
 TRAPLINE_API int trapline_fd(struct trapline *t)

@@ -17,6 +17,11 @@ struct trapline {
 	uint32_t flags;
 	uint32_t records_bytes;
 	pthread_mutex_t lock; /* opening events and rings; never taken in a handler */
+	/*
+	 * The rings, and what of them the reader and who opens an event both touch. Not held in the
+	 * caller's function, nor taken by what closes an event.
+	 */
+	pthread_mutex_t ring_lock;
 	int epoll_fd;
 	int pid_fd;
 	int timer_fd; /* wakes the reader of perf rings */
@@ -32,6 +37,9 @@ enum { WAKE_GONE, WAKE_RECORDS, WAKE_TIMER };
 /* Open the ring for records that a mechanism needs, once. */
 int target_need_ring(struct trapline *t, uint32_t mechanism);
 
+/* Closes those that only a reader of records needs: callbacks run without them. */
+void target_drop_descriptors(struct trapline *t);
+
 /* opts.c: copy versioned options: older callers get defaults, newer ones are refused. */
 int opts_copy(void *to, size_t size, const void *from);
 
@@ -45,6 +53,9 @@ enum failed_step {
 	FAILED_SIGNAL,
 	FAILED_CODE,
 };
+/* AS-Safe, as long as what is a constant. */
 int failed(int err, enum failed_step step, const char *what);
+/* What an earlier call noted is not about this one. */
+void failed_forget(void);
 
 #endif

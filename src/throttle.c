@@ -29,7 +29,7 @@ static int check_opts(const struct trapline *t, const struct trapline_throttle_o
 	const char *wrong = NULL;
 
 	if (t->pid != t->owner_pid)
-		wrong = "a thread pays in its own context: in this process only";
+		wrong = "a thread sleeps in its own context: only this process can be throttled";
 	else if (!o->per_second)
 		wrong = "per_second is 0";
 	else if (o->flags & ~known)
@@ -38,7 +38,7 @@ static int check_opts(const struct trapline *t, const struct trapline_throttle_o
 		 o->counter != TRAPLINE_PAGE_FAULTS)
 		wrong = "each thread's own amount is known for CPU time and page faults only";
 	else if (o->counter == TRAPLINE_TASK_CLOCK && o->check && o->check < CHECK_CPU_MIN_NS)
-		wrong = "check is under 100 us: the looks would take the time";
+		wrong = "check is under 100 us: the checks would cost too much time";
 	return wrong ? failed(-EINVAL, FAILED_ARGUMENT, wrong) : 0;
 }
 
@@ -118,6 +118,34 @@ int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 	trapline_event_enable(th->event);
 	*out = th;
 	return 0;
+}
+
+int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts *o,
+			struct trapline_throttle *th)
+{
+	struct trapline_event *old = th->event;
+	int err = open_event(t, th, o);
+
+	if (err)
+		return err;
+	throttle_count_on(th);
+	trapline_event_enable(th->event);
+	/* Threads may sleep in the old one for seconds, and close would wait. The last one releases it. */
+	int is_inside = !event_enter(old);
+	trapline_event_close(old);
+	if (is_inside)
+		event_leave(old);
+	return 0;
+}
+
+uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, uint32_t max)
+{
+	const struct event_roots *roots = &th->event->roots;
+	size_t n = roots->count * roots->fds_per_root;
+	uint32_t count = n < max ? (uint32_t)n : max;
+
+	memcpy(fds, roots->fds, count * sizeof(*fds));
+	return count;
 }
 
 TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_throttle_opts *opts,

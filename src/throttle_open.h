@@ -10,6 +10,17 @@
 int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 		  struct throttle_region *region, uint32_t budget, struct trapline_throttle **out);
 
+/*
+ * Opens the event of a budget anew, after the program has closed it. What it drew meanwhile is in the
+ * account, except of counters that only the event has. 0 or -errno, and the old event stays.
+ */
+int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts *o,
+			struct trapline_throttle *th);
+/* The descriptors of its event. Returns how many, at most max. */
+uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, uint32_t max);
+/* No check any more, until it ends. In a handler too. */
+void throttle_rest(struct trapline_throttle *t);
+
 /* In a forked child: the parent's budgets are not its own. */
 void throttle_forked(void);
 

@@ -2,13 +2,14 @@
 /*
  * code.h - change the instructions of the calling process while its threads run them.
  *
- * A poke replaces bytes at one or many sites, all or none. A trap is an int3 that stays: a
- * breakpoint of the own process that needs no debug register, with a callback in the thread that
- * came by. Both keep every thread going: who runs into an instruction that is being changed is
- * taken past it by the SIGTRAP handler.
+ * A poke replaces bytes at one or many sites, all or none. A trap is an int3 that stays:
+ * a breakpoint in the own process that needs no debug register. It has a callback, which
+ * runs in the thread that reached it. Both keep every thread running: the SIGTRAP handler
+ * takes a thread past an instruction that is being changed.
  *
- * x86-64 only: elsewhere every call fails with -EOPNOTSUPP, and trapline_explain() says why.
- * Conventions and tags are those of trapline.h. See trapline_poke(3).
+ * This is for x86-64. Elsewhere the calls fail with -EOPNOTSUPP, and trapline_explain()
+ * gives the reason. Conventions and tags are those of trapline.h. trapline-code(7)
+ * explains how it works.
  */
 #ifndef TRAPLINE_CODE_H
 #define TRAPLINE_CODE_H
@@ -19,13 +20,13 @@
 extern "C" {
 #endif
 
-/* The longest site: one instruction of x86-64. */
+/* The longest site is one instruction of x86-64. */
 #define TRAPLINE_POKE_LEN_MAX 15
 
 /*
- * One site: len bytes at address, which are now expect and shall be bytes. Both are exactly one
- * instruction; bytes may also be several, or one that never falls through (jmp, ret, ud2, int3)
- * with anything behind it.
+ * One site: the len bytes at address are expect, and become bytes. expect is exactly one
+ * instruction, or one that never falls through (jmp, ret, ud2, int3) with anything behind
+ * it. bytes may be several instructions.
  */
 struct trapline_poke_site {
 	uint64_t address;
@@ -36,193 +37,264 @@ struct trapline_poke_site {
 
 enum trapline_poke_flag {
 	/*
-	 * For sites that threads may run with SIGTRAP blocked, where an int3 would kill the
-	 * process: threads spin there on a jump to itself instead. Needs sites of 2 bytes or more
-	 * whose first two lie in one aligned word of 8, a CPU that promises single stores there
-	 * (AMD), and a mapping that can be stored to. Else -EOPNOTSUPP.
+	 * Threads spin on a jump to itself instead of an int3. It is for sites that
+	 * threads may run with SIGTRAP blocked, where an int3 would kill the process. It
+	 * needs sites of 2 bytes or more whose first two bytes lie in one aligned word of
+	 * 8. It needs a CPU that promises single stores there (AMD), and a mapping that
+	 * can be stored to. Otherwise the call fails with -EOPNOTSUPP.
 	 */
 	TRAPLINE_POKE_SPIN = 1,
 	/*
-	 * One store for each site and one sync, no trap. Only where the bytes that differ lie in
-	 * one aligned word of 8 and the CPU promises that (AMD, never Intel), and never while a
-	 * code log is on. Else -EOPNOTSUPP.
+	 * Each site takes one store and one sync, and no trap. The bytes that differ must
+	 * lie in one aligned word of 8, and the CPU must promise that (AMD does, Intel
+	 * does not). It fails with -EOPNOTSUPP otherwise, and always while a code log is
+	 * on.
 	 */
 	TRAPLINE_POKE_SINGLE_STORE = 2,
 	/*
-	 * expect may be several instructions: the caller knows that no thread is between them,
-	 * or sleeps or returns there, for as long as the call lasts.
+	 * expect may be several instructions. The caller guarantees that no thread is
+	 * between them, or sleeps or returns there, as long as the call lasts.
 	 */
 	TRAPLINE_POKE_QUIESCENT = 4,
 };
 
-/* How bytes are written, tried in this order. */
+/* The library writes bytes in these ways. It tries the writers in this order. */
 enum trapline_poke_writer {
-	TRAPLINE_WRITE_ALIAS =
-		1, /* the second mapping of memory from trapline_code_alloc() */
-	TRAPLINE_WRITE_MEM = 2, /* /proc/thread-self/mem, a page at once */
-	TRAPLINE_WRITE_MPROTECT =
-		4, /* the page is writable and executable for a moment */
+	/* The second mapping of memory from trapline_code_alloc() is writable. */
+	TRAPLINE_WRITE_ALIAS = 1,
+	/* /proc/thread-self/mem takes a whole page. */
+	TRAPLINE_WRITE_MEM = 2,
+	/* The page is writable and executable for a moment. */
+	TRAPLINE_WRITE_MPROTECT = 4,
 };
 
 struct trapline_poke_opts {
 	size_t size;
-	uint32_t flags;	  /* enum trapline_poke_flag */
-	uint32_t writers; /* enum trapline_poke_writer that may be used; 0: all */
-	size_t *failed; /* if not NULL: set to the index of the site that the call failed at */
+	/* It is an OR of enum trapline_poke_flag. */
+	uint32_t flags;
+	/* It is an OR of the enum trapline_poke_writer that may be used. 0 means all. */
+	uint32_t writers;
+	/*
+	 * If it is not NULL, it receives the index of the site at which the call failed.
+	 */
+	size_t *failed;
 };
 
 /*
  * trapline_poke - change the bytes at n sites, all or none.
  *
- * When it returns 0 every thread runs the new bytes, and no thread is left inside the handler with
- * the old ones. Sites may be in any order but are fastest sorted by address.
- * Errors: EBUSY the bytes at a site are not those expected (nothing has been written), or a trap
- * or another site overlaps; EFAULT a site is not mapped; EINVAL length, or expect is not one
- * instruction; EOPNOTSUPP an instruction cannot be stepped past, no membarrier, or what the flags
- * ask for is not promised here; EACCES no writer works; EDEADLK called from a callback; EPERM
- * called from a vfork child; EIO the text became read-only midway: the sites act as the new
- * bytes, but by traps, for ever. MT-Safe. AS-Unsafe.
+ * When it returns 0, every thread runs the new bytes, and no thread is inside the handler
+ * with the old ones. Sites may be in any order; sorted by address they are fastest.
+ * Errors: EACCES no writer works; EBUSY the bytes at a site are not those expected, or a
+ * trap or another site overlaps (nothing has been written); EDEADLK the call comes from a
+ * callback; EFAULT a site is not mapped; EINVAL length, or expect is not one instruction;
+ * EIO the text became read-only midway, so the sites act as the new bytes by traps, for
+ * ever; ENOMEM; ENOSPC no memory within reach of the text for copies; EOPNOTSUPP an
+ * instruction cannot be stepped past, membarrier is refused, or what the flags ask for is
+ * not promised here; EPERM the call comes from a vfork child. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_poke(const struct trapline_poke_site *sites, size_t n,
 			       const struct trapline_poke_opts *opts);
 
-struct trapline_traps; /* a set of int3 that stay, placed by trapline_traps_set() */
+/* A set of traps. trapline_traps_set() makes it. */
+struct trapline_traps;
 
-/* One pass over a trap. Valid only during the callback that receives it. */
+/* A thread has reached a trap. The structure is valid only during the callback. */
 struct trapline_trap_hit {
 	size_t size;
 	struct trapline_traps *traps;
-	void *arg;	  /* opts.arg of the set */
-	size_t index;	  /* of the site in the array given to trapline_traps_set() */
-	uint64_t address; /* the instruction, which comes next */
-	void *context;	  /* the thread's ucontext_t, which may be changed, pc included */
+	/* This is opts.arg of the set. */
+	void *arg;
+	/* It is the index in the array that trapline_traps_set() received. */
+	size_t index;
+	/* The instruction here comes next. */
+	uint64_t address;
+	/* It is the ucontext_t of the thread. The callback may change it, pc included. */
+	void *context;
 };
 
 /*
- * Runs inside SIGTRAP in the thread that came by: async-signal-safe functions only, and it must
- * return. Passes over other traps inside it are counted and run no callback.
+ * The callback runs inside SIGTRAP in the thread that reached the trap. It may call only
+ * async-signal-safe functions, and must return. Traps that it reaches itself are counted
+ * and run no callback.
  */
 typedef void (*trapline_trap_callback)(const struct trapline_trap_hit *hit);
 
 struct trapline_traps_opts {
 	size_t size;
-	trapline_trap_callback callback; /* NULL: count only */
+	/* NULL means that the traps only count. */
+	trapline_trap_callback callback;
 	void *arg;
-	uint32_t writers; /* as in trapline_poke_opts */
-	uint32_t flags;	  /* enum trapline_traps_flag */
-	size_t *failed;	  /* as in trapline_poke_opts */
+	/* It is as in trapline_poke_opts. */
+	uint32_t writers;
+	/* It is an OR of enum trapline_traps_flag. */
+	uint32_t flags;
+	/* It is as in trapline_poke_opts. */
+	size_t *failed;
 };
 
 enum trapline_traps_flag {
-	/* Place the traps although a thread has SIGTRAP blocked: it must not come by. */
+	/* Set the traps although a thread has SIGTRAP blocked. It must not reach them. */
 	TRAPLINE_TRAPS_ANY_MASK = 1,
 };
 
 /*
  * trapline_traps_set - put an int3 at n instructions, to stay.
  *
- * Each address must be the first byte of an instruction. All or none. No thread ever misses a trap
- * because another one is passing it: the instruction is emulated, or a copy of it is run elsewhere.
- * *out is released by trapline_traps_remove().
- * Errors: as trapline_poke(); EBUSY also: a trap is there already, or a thread has SIGTRAP blocked;
- * ENOSPC no memory within reach of the text for the copies; EINVAL also: the library's own text
- * or the return trampoline of signals. MT-Safe. AS-Unsafe.
+ * Each address must be the first byte of an instruction. All traps are set, or none. No
+ * thread ever misses a trap because another thread is just there: the instruction is
+ * emulated, or a copy of it runs elsewhere. trapline_traps_remove() releases *out.
+ * Errors: EACCES the signal masks of the threads cannot be read; EBUSY a trap or an int3
+ * is there already, or a thread has SIGTRAP blocked; EINVAL no instruction begins at an
+ * address, or the library itself runs it; ENOSPC 4096 sets exist, or no memory within
+ * reach of the text for the copies; others as trapline_poke(). MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_traps_set(const uint64_t *addresses, size_t n,
 				    const struct trapline_traps_opts *opts,
 				    struct trapline_traps **out);
 
 /*
- * trapline_traps_hits - how often threads have passed a trap of the set, callbacks or not.
+ * trapline_traps_hits - read how often threads have reached a trap of the set.
  *
- * nested, if not NULL: how many of them ran no callback because they came from inside one.
- * Errors: EINVAL no such index. MT-Safe. AS-Safe.
+ * If nested is not NULL, *nested is how often that was inside a callback, so that no
+ * further callback ran.
+ * Errors: EINVAL there is no such index. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_traps_hits(const struct trapline_traps *traps, size_t index,
 				     uint64_t *nested, uint64_t *out);
 
 /*
- * trapline_traps_remove - take the traps away; when it returns 0 no callback of the set runs.
+ * trapline_traps_remove - remove the traps and release the set.
  *
- * Text that has been unloaded, or that somebody else has changed meanwhile, is left alone.
- * Errors, the set stays then: EBUSY a callback did not return within 2 s; EACCES no writer works;
- * EDEADLK called from a callback. NULL is allowed. MT-Safe. AS-Unsafe.
+ * NULL is permitted. When it returns 0 no callback of the set runs. It does not touch
+ * text that was unloaded or changed by others. On failure the set stays.
+ * Errors: EACCES no writer works; EBUSY a callback did not return within 2 s; EDEADLK the
+ * call comes from a callback; ENOMEM; EPERM the call comes from a vfork child. MT-Safe.
+ * AS-Unsafe.
  */
 TRAPLINE_API int trapline_traps_remove(struct trapline_traps *traps);
 
 /*
- * trapline_code_alloc - memory for generated code, executable at *out and never writable there.
+ * trapline_code_alloc - map memory for generated code, executable at *out and never
+ * writable there.
  *
- * near, if not 0: an address that must be within reach of a 32-bit distance. The memory is mapped
- * twice, so a poke there needs neither /proc nor mprotect(). It is filled with int3. A forked child
- * has a copy of its own. Released by trapline_code_free().
- * Errors: ENOMEM; ENOSPC nothing free near; EACCES forbidden here. MT-Safe. AS-Unsafe.
+ * If near is not 0, the memory is within reach of a 32-bit distance from that address. It
+ * is mapped twice, so that a poke there needs neither /proc nor mprotect(). It is filled
+ * with int3. A forked child has a copy of its own. trapline_code_free() releases it.
+ * Errors: EACCES or EPERM it is forbidden here; EBUSY the library cannot handle SIGTRAP;
+ * EDEADLK the call comes from a callback; EINVAL bytes is 0; EMFILE; ENOMEM; ENOSPC
+ * nothing is free near; EOPNOTSUPP membarrier is refused. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_code_alloc(uint64_t near, size_t bytes, void **out);
+
+/*
+ * trapline_code_free - release memory of trapline_code_alloc().
+ *
+ * NULL is permitted. No thread may run that code any more.
+ * Errors: EDEADLK the call comes from a callback; EINVAL code is not the start of such
+ * memory. MT-Safe. AS-Unsafe.
+ */
 TRAPLINE_API int trapline_code_free(void *code);
 
 /*
- * trapline_code_write - n bytes of code that no thread runs yet, at code inside such memory.
+ * trapline_code_write - write n bytes of code that no thread runs yet, inside such
+ * memory.
  *
- * Once it has returned every thread may be sent there. Code that may be running is changed by
- * trapline_poke(). Errors: EINVAL not wholly inside memory from trapline_code_alloc(); EACCES.
- * MT-Safe. AS-Unsafe.
+ * When it returns 0 every thread may go there. Use trapline_poke() for code that threads
+ * may be running.
+ * Errors: EACCES this forked child could not get a copy of its own; EDEADLK the call
+ * comes from a callback; EINVAL the range is not wholly inside memory of
+ * trapline_code_alloc(). MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_code_write(void *code, const void *bytes, size_t n);
 
-/* Counters of the process since its start or since it was forked. */
+/*
+ * These counters are those of the process. A forked child begins with the values of its
+ * parent.
+ */
 struct trapline_code_stats {
 	size_t size;
-	uint64_t batches; /* that succeeded */
-	uint64_t sites;	  /* in them */
-	uint64_t refused; /* batches that wrote nothing: the bytes were not those expected */
-	uint64_t rolled_back; /* batches that failed while trapped, and were undone */
-	uint64_t stranded;    /* sites that act by trap for ever: see EIO */
-	uint64_t syncs;	      /* calls of membarrier() */
-	uint64_t emulated;    /* passes in the handler over sites being changed */
-	uint64_t copied;      /* of those, how many went to a copy of the instruction */
-	uint64_t orphans;     /* int3 gone when the handler looked: executed again */
-	uint64_t trap_passes; /* passes over traps that stay */
-	uint64_t trap_nested; /* of those, inside a callback */
-	uint64_t foreign; /* int3 of others, given to the action that was there before */
-	uint64_t gone;	  /* traps whose text was unloaded or changed by others */
-	uint64_t deferred; /* times memory could not be reused yet: a thread was in the handler */
-	uint64_t by_alias; /* sites written by each writer */
+	/* So many pokes succeeded. */
+	uint64_t batches;
+	/* They had so many sites. */
+	uint64_t sites;
+	/* These pokes wrote nothing: the bytes were not those expected. */
+	uint64_t refused;
+	/* These batches failed while the sites had traps, and were undone. */
+	uint64_t rolled_back;
+	/* These sites act by traps for ever: see EIO. */
+	uint64_t stranded;
+	/* membarrier() was called so often. */
+	uint64_t syncs;
+	/* The handler took a thread past a site that was being changed. */
+	uint64_t emulated;
+	/* In so many of these cases the thread ran a copy of the instruction. */
+	uint64_t copied;
+	/* The int3 was gone when the handler looked, and the thread executed again. */
+	uint64_t orphans;
+	/* A thread reached a trap that stays. */
+	uint64_t trap_passes;
+	/* In so many of these cases the thread was inside a callback. */
+	uint64_t trap_nested;
+	/* int3 instructions of others went to the previous action for SIGTRAP. */
+	uint64_t foreign;
+	/* The text of these traps was unloaded or changed by others. */
+	uint64_t gone;
+	/* Memory could not be reused yet: a thread was in the handler. */
+	uint64_t deferred;
+	/* Each writer wrote so many sites. */
+	uint64_t by_alias;
 	uint64_t by_mem;
 	uint64_t by_mprotect;
 };
 
-/* trapline_code_stats - read the counters; stats->size must be set. EINVAL. MT-Safe. AS-Safe. */
+/*
+ * trapline_code_stats - read the counters.
+ *
+ * stats->size must be set.
+ * Errors: EINVAL size. MT-Safe. AS-Safe.
+ */
 TRAPLINE_API int trapline_code_stats(struct trapline_code_stats *stats);
 
-/* Where a batch is, told to the code log. */
+/* The code log reports where a batch is. */
 enum trapline_code_stage {
-	TRAPLINE_CODE_BEGIN =
-		0, /* old bytes everywhere; the sites are told with this stage */
-	TRAPLINE_CODE_TRAP = 1,	  /* every thread runs into traps at all sites */
-	TRAPLINE_CODE_OPEN = 2,	  /* new bytes begin to appear */
-	TRAPLINE_CODE_DONE = 3,	  /* new bytes everywhere */
-	TRAPLINE_CODE_UNDONE = 4, /* the batch failed: old bytes everywhere */
+	/* All sites have the old bytes. The record has the sites. */
+	TRAPLINE_CODE_BEGIN = 0,
+	/* Every thread runs into traps at all sites. */
+	TRAPLINE_CODE_TRAP = 1,
+	/* New bytes begin to appear. */
+	TRAPLINE_CODE_OPEN = 2,
+	/* All sites have the new bytes. */
+	TRAPLINE_CODE_DONE = 3,
+	/* The batch failed: all sites have the old bytes. */
+	TRAPLINE_CODE_UNDONE = 4,
 };
 
 struct trapline_code_record {
 	size_t size;
 	void *arg;
-	uint64_t time_ns; /* CLOCK_MONOTONIC */
-	uint64_t batch;	  /* counts up from 1 */
-	uint32_t stage;	  /* enum trapline_code_stage */
+	/* The clock is CLOCK_MONOTONIC. */
+	uint64_t time_ns;
+	/* Batches count up from 1. */
+	uint64_t batch;
+	/* It is an enum trapline_code_stage. */
+	uint32_t stage;
 	size_t count;
-	const struct trapline_poke_site *sites; /* with TRAPLINE_CODE_BEGIN, else NULL */
+	/* With TRAPLINE_CODE_BEGIN these are the sites. Else it is NULL. */
+	const struct trapline_poke_site *sites;
 };
 
 typedef void (*trapline_code_log)(const struct trapline_code_record *record);
 
 /*
- * trapline_log_code - have every batch told, traps included; NULL: no more.
+ * trapline_log_code - report every batch to a function, traps included.
  *
- * Called by the thread that changes code, with its signals blocked; it must not poke. While a log
- * is on, TRAPLINE_POKE_SINGLE_STORE is refused: between its stamps nobody could tell old from new.
- * Returns 0, or the errors of trapline_poke() that need no site. MT-Safe. AS-Unsafe.
+ * NULL ends that. The thread that changes code calls log, with its signals blocked. log
+ * must not change code. While a log is on, TRAPLINE_POKE_SINGLE_STORE is refused: its
+ * time stamps could not distinguish old code from new.
+ * Errors: EBUSY the library cannot handle SIGTRAP; EDEADLK the call comes from a
+ * callback; EOPNOTSUPP membarrier is refused; EPERM the call comes from a vfork child.
+ * MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_log_code(trapline_code_log log, void *arg);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools.h - policies made of events: throttle, point, race.
+ * tools.h - policies that are made of events: throttle, point, race.
  *
- * Conventions as in <trapline/trapline.h>.
+ * Conventions are those of <trapline/trapline.h>.
  */
 #ifndef TRAPLINE_TOOLS_H
 #define TRAPLINE_TOOLS_H
@@ -14,234 +14,327 @@ extern "C" {
 #endif
 
 /*
- * A budget: an amount of something per second that threads may draw, and what a thread does that
- * has drawn more. The thread pays in its own context; there is no supervisor.
+ * A budget is an amount per second that threads may use, and what a thread does that has
+ * used more. The thread pays in its own context; there is no supervisor.
  */
 struct trapline_throttle;
 
-/* trapline_throttle_opts.flags */
+/* These are the flags of trapline_throttle_opts. */
 /*
- * Sleep off the debt at once, inside SIGTRAP, wherever the thread is. It may hold a lock that
- * others wait for, so it is asked for and not the default: then the thread is only told, and pays
- * by trapline_throttle_pay() where it is safe.
+ * A thread that finds a debt sleeps it off at once, inside SIGTRAP, wherever it is. It
+ * may own a lock that others wait for, so this is not the default. Without the flag the
+ * thread pays by trapline_throttle_pay(), where that is safe.
  */
 #define TRAPLINE_THROTTLE_SLEEP 1u
-#define TRAPLINE_THROTTLE_EACH 2u   /* every thread has the whole budget to itself */
+/* Every thread has the whole budget to itself. */
+#define TRAPLINE_THROTTLE_EACH 2u
 /*
- * Notice what is drawn inside system calls at once too, instead of at the next tick outside. More
- * exact for threads that live in the kernel; but a call such as epoll_wait(2), which no flag
- * restarts, may then return EINTR. Needs privilege.
+ * The account is inspected inside system calls too. This is more exact for threads that
+ * hardly leave the kernel. But a call such as epoll_wait(2), which no flag restarts, may
+ * then return EINTR. It needs privilege.
  */
 #define TRAPLINE_THROTTLE_KERNEL 4u
 
 struct trapline_throttle_opts {
 	size_t size;
 	uint32_t flags;
-	uint32_t counter;    /* enum trapline_counter: what is drawn */
-	uint64_t per_second; /* of it; TRAPLINE_TASK_CLOCK: ns of CPU time, 300000000 is 30 % */
-	uint64_t burst_ns;   /* unused budget is kept for so long; 0: 20 ms */
-	uint64_t check;	     /* look at the account after drawing so much; 0: chosen */
-	uint32_t scope;	     /* enum trapline_scope; threads created later are covered */
+	/* It is an enum trapline_counter: threads use this. */
+	uint32_t counter;
+	/*
+	 * They may use so much in a second. TRAPLINE_TASK_CLOCK: 300000000 ns are 30 %.
+	 */
+	uint64_t per_second;
+	/* Unused budget is kept for so long. 0 means 20 ms. */
+	uint64_t burst_ns;
+	/* The account is inspected after so much was used. 0: the library chooses one. */
+	uint64_t check;
+	/* It is an enum trapline_scope. TRAPLINE_PROCESS covers threads created later. */
+	uint32_t scope;
 	uint32_t reserved;
-	const pid_t *tids; /* TRAPLINE_THREADS */
+	/* These are the threads of TRAPLINE_THREADS. */
+	const pid_t *tids;
 	size_t tid_count;
 	/*
-	 * The account went into debt by over debt_ns nanoseconds' worth of budget; and it is even
-	 * again. Called in the thread that noticed, the first one inside SIGTRAP: async-signal-safe
-	 * calls only. May be NULL.
+	 * The account went into debt by more than debt_ns, and is even again. The thread
+	 * that found that makes the call, the first one inside SIGTRAP: async-signal-safe
+	 * calls only. They may be NULL.
 	 */
 	void (*throttled)(void *arg, uint64_t debt_ns);
 	void (*unthrottled)(void *arg);
 	void *arg;
-	uint64_t debt_ns; /* the lower edge of the hysteresis is no debt; 0: 1 ms */
+	/* It is in nanoseconds' worth of budget. 0 means 1 ms. */
+	uint64_t debt_ns;
 };
 
 /*
  * trapline_throttle - give the threads of this process a budget.
  *
- * t must be this process. *out is released by trapline_throttle_end(). Task clock and page faults
- * work everywhere; other counters as trapline_count().
- * Errors: EINVAL per_second is 0, EACH with another counter than task clock or page faults, or an
- * option; others as trapline_count(). MT-Safe. AS-Unsafe.
+ * t must be this process. trapline_throttle_end() releases *out. Task clock and page
+ * faults work everywhere; the other counters are those of trapline_count().
+ * Errors: E2BIG opts are of a newer version; EINVAL per_second is 0, an option, or
+ * TRAPLINE_THROTTLE_EACH with another counter than task clock or page faults; ENFILE four
+ * budgets are open; others as trapline_count(). MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_throttle_opts *opts,
+TRAPLINE_API int trapline_throttle(struct trapline *t,
+				   const struct trapline_throttle_opts *opts,
 				   struct trapline_throttle **out);
 
 /*
- * trapline_throttle_debt - nanoseconds until the calling thread's account is even; 0: it is.
- * MT-Safe. AS-Safe.
+ * trapline_throttle_debt - read the nanoseconds until the calling thread's account is
+ * even.
+ *
+ * 0: the account is even. MT-Safe. AS-Safe.
  */
 TRAPLINE_API uint64_t trapline_throttle_debt(struct trapline_throttle *throttle);
 
 /*
- * trapline_throttle_pay - sleep until the account is even; at once when it is.
+ * trapline_throttle_pay - sleep until the account is even.
  *
- * To be called where no lock is held. Returns the nanoseconds slept. MT-Safe. AS-Safe.
+ * It returns at once if the account is even. Call it where the thread owns no lock. It
+ * returns the nanoseconds slept. MT-Safe. AS-Safe.
  */
 TRAPLINE_API uint64_t trapline_throttle_pay(struct trapline_throttle *throttle);
 
 struct trapline_throttle_stats {
 	size_t size;
-	uint64_t drawn;	   /* since the start, of the whole scope; EACH: of the calling thread */
-	uint64_t checks;   /* times a thread looked at the account in SIGTRAP */
-	uint64_t sleeps;   /* times one slept, there or by pay() */
-	uint64_t slept_ns; /* over all threads */
-	uint64_t throttled; /* times the account went into debt beyond debt_ns */
-	uint64_t missed;   /* ticks that fell into system calls: found at the next one */
+	/*
+	 * All threads in scope used so much. TRAPLINE_THROTTLE_EACH: the calling thread
+	 * did.
+	 */
+	uint64_t drawn;
+	/* Threads inspected the account in SIGTRAP. */
+	uint64_t checks;
+	/* Threads slept, there or in trapline_throttle_pay(). */
+	uint64_t sleeps;
+	/* They slept so long in all. */
+	uint64_t slept_ns;
+	/* The account went into debt by more than debt_ns. */
+	uint64_t throttled;
+	/* Inspections fell into system calls. Their amount was found at a later one. */
+	uint64_t missed;
 };
 
-/* trapline_throttle_stats - out->size must be set. Errors: EINVAL. MT-Safe. AS-Safe. */
+/*
+ * trapline_throttle_stats - read the statistics of a budget.
+ *
+ * out->size must be set.
+ * Errors: EINVAL size. MT-Safe. AS-Safe.
+ */
 TRAPLINE_API int trapline_throttle_stats(struct trapline_throttle *throttle,
 					 struct trapline_throttle_stats *out);
 
 /*
- * trapline_throttle_end - no more budget. NULL is allowed. Threads that sleep wake up at the end
- * of their sleep. Not from inside its own callbacks. MT-Safe, but no other call may use it any
- * more. AS-Unsafe.
+ * trapline_throttle_end - end a budget.
+ *
+ * NULL is permitted. Threads that sleep for the budget wake up. Do not call it from the
+ * callbacks of the budget. It is MT-Safe if no other call uses the budget at the same
+ * time or later. AS-Unsafe.
  */
 TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *throttle);
 
-/*
- * An exact point of an execution: how often something has happened, where the thread is, and what
- * is in its registers. The same point of a deterministic program is reached at the same place in
- * each run.
- */
 #define TRAPLINE_POINT_REGISTERS 33
 
+/*
+ * An exact moment of an execution: how often something has happened, the instruction, and
+ * the values of registers. In each run of a deterministic program the same point is the
+ * same moment. trapline_point(3) has the details.
+ */
 struct trapline_point {
 	size_t size;
 	/*
-	 * An event of the process that counts, opened with TRAPLINE_QUIET, and how many hits it has
-	 * let pass at the point. Or an amount, by trapline_count() without a period in thread tid
-	 * alone (TRAPLINE_THREADS), and how much the thread has used up there: such a point needs
-	 * ip, since interrupts come late. Instructions, cycles and branches are taken where they
-	 * pass a self-test, once for each process that asks; see `trapline check`, point_*. NULL:
-	 * ip, condition and registers alone say where it is.
+	 * An event of the process that was opened with TRAPLINE_QUIET; count is the
+	 * number of its hits at the point. Or an amount: trapline_count() without a
+	 * period, in thread tid alone (TRAPLINE_THREADS); count is then how much the
+	 * thread has used. Such a point needs ip, since interrupts come late. Counters of
+	 * the PMU must pass a self-test, once in each process; see point_* of `trapline
+	 * check`. NULL: ip, condition and registers alone describe the point.
 	 */
 	struct trapline_event *counter;
 	uint64_t count;
-	uint64_t ip; /* about to run; 0: right after the count was reached */
-	const struct trapline_condition *condition; /* holds there; may be NULL */
-	uint64_t registers_used; /* bit n: regs[n] must be what it is there */
-	uint64_t regs[TRAPLINE_POINT_REGISTERS]; /* by DWARF number */
+	/* This instruction comes next. 0: right after the count was reached. */
+	uint64_t ip;
+	/* It must be true there. It may be NULL. */
+	const struct trapline_condition *condition;
+	/* Bit n: register n must have the value regs[n]. */
+	uint64_t registers_used;
+	/* The index is the DWARF number. */
+	uint64_t regs[TRAPLINE_POINT_REGISTERS];
 };
 
 /*
- * trapline_run_to - let a thread run until it is at a point, and stop the process there.
+ * trapline_run_to - let a process run until a thread is at a point, and stop it there.
  *
- * The process is another one, running or stopped by SIGSTOP; afterwards it is stopped by SIGSTOP,
- * with thread tid about to execute the instruction at ip, and goes on by SIGCONT: what is to
- * happen there (a signal sent to tid is delivered before that instruction) is done between the
- * two. Passes that are not the point cost a trap and no stop. Takes a debug register where ip
- * is given. Needs BPF. tid 0 is whichever thread comes there first. Returns the thread's id, or 0
- * when the point has no ip.
+ * The process is another one, running or stopped by SIGSTOP. Afterwards it is stopped by
+ * SIGSTOP, and thread tid is about to execute the instruction at ip. A signal sent to tid
+ * is then delivered before that instruction. SIGCONT lets the process continue. tid 0 is
+ * the first thread that comes there. An execution of ip that is not the point costs a
+ * trap and no stop. The call takes a debug register if there is an ip. It needs BPF. It
+ * returns the thread's id, or 0 if the point has no ip.
  *
- * timeout_ms -1 waits for ever. Errors: ERANGE the point was missed, trapline_explain() says by how
- * much: the process is stopped there; ETIMEDOUT: it goes on; ESRCH it has ended; EINVAL the counter
- * is not quiet or an option is wrong; EOPNOTSUPP no BPF, or the counter has failed its self-test,
- * and trapline_explain() says how; EAGAIN the self-test did not end; EBUSY the
- * counter lost its place in the PMU; others as trapline_break().
- * MT-Safe for different targets. AS-Unsafe.
+ * timeout_ms is in milliseconds; -1 waits for ever.
+ * Errors: E2BIG point is of a newer version; EAGAIN the self-test did not end; EBUSY
+ * another counter took the PMU; EINVAL the counter is not quiet, or a member is wrong;
+ * EOPNOTSUPP there is no BPF, or the counter failed its self-test; ERANGE the point was
+ * missed and the process is stopped, trapline_explain() reports by how much; ESRCH the
+ * process has ended; ETIMEDOUT the process continues; others as trapline_break(). MT-Safe
+ * for different targets. AS-Unsafe.
  */
-TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,
-				 int timeout_ms);
+TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid,
+				 const struct trapline_point *point, int timeout_ms);
 
 /*
- * Data races of this program, caught in the act: from time to time a thread that is about to touch
- * memory is held for a moment, the address is watched in all others, and who touches it meanwhile
- * has raced. Needs no special build; meant to be left on in production, within a budget.
+ * This is a search for data races of this program. From time to time a thread that is
+ * about to access memory is stalled, and the address is watched in all other threads. An
+ * access by another thread during the stall is a race. The search needs no special build
+ * and keeps to a budget, so it can stay on in production.
  */
 struct trapline_race;
 
-/* How certain it is that a race was not meant. An atomic load or store of a word is an ordinary mov. */
+/* A grade is how certain a race is. An atomic load or store of a word is a plain mov. */
 enum trapline_race_grade {
-	TRAPLINE_RACE_A = 1, /* for certain: no aligned word, or a read-modify-write without LOCK */
-	TRAPLINE_RACE_B,     /* plain aligned accesses, and the value changed: unless both are meant atomic */
-	TRAPLINE_RACE_C,     /* likely meant so */
+	/*
+	 * Definite: an access that is not an aligned word, or a read-modify-write without
+	 * LOCK.
+	 */
+	TRAPLINE_RACE_A = 1,
+	/*
+	 * Likely: plain aligned accesses that changed the value, unless both are meant
+	 * atomic.
+	 */
+	TRAPLINE_RACE_B,
+	/* Probably intentional. */
+	TRAPLINE_RACE_C,
 };
 
-/* A place in code. */
+/* It is a location in code. */
 struct trapline_race_frame {
-	const char *module; /* path of the file; NULL: code that belongs to none */
-	uint64_t offset;    /* address in that file, as symbol tables and addr2line have it */
+	/* It is the path of the file. NULL: the code belongs to no file. */
+	const char *module;
+	/* It is the address in that file, as symbol tables and addr2line have it. */
+	uint64_t offset;
 };
 
-/* One of the two accesses. */
+/* It is one of the two accesses. */
 struct trapline_race_side {
 	pid_t tid;
-	uint32_t access; /* enum trapline_access; 0: not known which */
-	uint32_t size;	 /* bytes, of the whole access */
+	/* It is an enum trapline_access. 0: it is not known. */
+	uint32_t access;
+	/* The whole access has so many bytes. */
+	uint32_t size;
 	uint32_t frame_count;
 	uint64_t address;
 	uint64_t ip;
-	const char *thread; /* its name */
-	const struct trapline_race_frame *frames; /* the access first, then return addresses */
+	/* The thread has this name. */
+	const char *thread;
+	/* The access comes first, then the return addresses. */
+	const struct trapline_race_frame *frames;
 };
 
+/* trapline_race_report(3) has the details. */
 struct trapline_race_report {
 	size_t size;
-	uint32_t grade; /* enum trapline_race_grade */
-	uint32_t len;	/* bytes that both touched */
-	uint64_t address; /* of these */
-	uint64_t old_value; /* before the second access */
-	uint64_t new_value; /* after it */
-	uint64_t time_ns;   /* CLOCK_MONOTONIC */
-	uint64_t held_ns;   /* how long the first had been held when the second came */
-	const struct trapline_race_side *first;	 /* that was held */
-	const struct trapline_race_side *second; /* NULL: the kernel, or another process */
-	const char *json; /* the same as a line of JSON, without the line's end */
+	/* It is an enum trapline_race_grade. */
+	uint32_t grade;
+	/* Both sides accessed so many bytes. */
+	uint32_t len;
+	/* They begin here. */
+	uint64_t address;
+	/* These are the values before and after the second access. */
+	uint64_t old_value;
+	uint64_t new_value;
+	/* The clock is CLOCK_MONOTONIC. */
+	uint64_t time_ns;
+	/* The first thread had been stalled so long when the second access came. */
+	uint64_t stalled_ns;
+	/* This access was stalled. */
+	const struct trapline_race_side *first;
+	/* NULL: the kernel or another process wrote. */
+	const struct trapline_race_side *second;
+	/* It is the report as a line of JSON, without the end of the line. */
+	const char *json;
 	size_t json_length;
 };
 
 struct trapline_race_opts {
 	size_t size;
-	uint32_t flags;	     /* none are known: 0 */
-	uint32_t budget_ppm; /* cost, in millionths of the time the program runs; 0: 20000, 2 % */
-	uint64_t delay_ns;   /* hold each access so long; 0: by how often its site was held */
-	uint32_t grade;	     /* report down to this one; 0: TRAPLINE_RACE_A */
-	int fd;		     /* reports are written there as lines of JSON; 0: not */
+	/* No flag exists: it is 0. */
+	uint32_t flags;
 	/*
-	 * Called once for each pair of places, in a thread of the library's own, where everything is
-	 * allowed but trapline_race_stop(). The report is valid until it returns. May be NULL.
+	 * The search may cost so many millionths of the time that the program runs. 0
+	 * means 20000 (2 %).
+	 */
+	uint32_t budget_ppm;
+	/* Each access is stalled for this time. 0: the time is adaptive. */
+	uint64_t delay_ns;
+	/* Races down to this grade are reported. 0 means TRAPLINE_RACE_A. */
+	uint32_t grade;
+	/* Reports are written there as lines of JSON. 0: they are not. */
+	int fd;
+	/*
+	 * The library calls it once for each pair of locations, in a thread of its own.
+	 * It may call everything except trapline_race_stop(). The report is valid until
+	 * it returns. It may be NULL.
 	 */
 	void (*report)(void *arg, const struct trapline_race_report *report);
 	void *arg;
 };
 
 /*
- * trapline_race_start - begin to look for data races in all threads of this process.
+ * trapline_race_start - begin to search all threads of this process for data races.
  *
- * t must be this process. *out is released by trapline_race_stop(). Takes up to four debug registers,
- * and a descriptor for each thread that runs already and each of five events. SIGTRAP must not be
- * blocked: threads that block it are seen late or not at all. Forked children are not searched.
- * Errors: EINVAL an option, or t; EBUSY a search runs already; ENOSPC no debug register left in some
- * thread; EMFILE too few descriptors; EOPNOTSUPP a seccomp filter, or a processor other than x86-64;
- * others as trapline_watch(). MT-Safe. AS-Unsafe.
+ * t must be this process. trapline_race_stop() releases *out. The search takes up to four
+ * debug registers, and five descriptors for each thread that exists. SIGTRAP must not be
+ * blocked: accesses of threads that block it are seen late or not at all. Forked children
+ * are not searched.
+ * Errors: E2BIG opts are of a newer version; EBUSY a search runs already; EINVAL an
+ * option, or t; EMFILE there are not enough descriptors; ENOMEM; ENOSPC no debug register
+ * is left in some thread; EOPNOTSUPP the process has a seccomp filter, is a Go program,
+ * or does not run on x86-64; others as trapline_watch(). MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_race_start(struct trapline *t, const struct trapline_race_opts *opts,
+TRAPLINE_API int trapline_race_start(struct trapline *t,
+				     const struct trapline_race_opts *opts,
 				     struct trapline_race **out);
 
 struct trapline_race_stats {
 	size_t size;
-	uint64_t stalls;      /* accesses that were held */
-	uint64_t sites;	      /* different ones */
-	uint64_t stalled_ns;  /* over all threads */
-	uint64_t spent_ns;    /* all that the search has cost; the budget is a part of run_ns */
+	/* These accesses were stalled. */
+	uint64_t stalls;
+	/* They were at so many different sites. */
+	uint64_t sites;
+	/* All stalls took so long, over all threads. */
+	uint64_t stalled_ns;
+	/* The search has cost so much in all. The budget is a part of run_ns. */
+	uint64_t spent_ns;
 	uint64_t run_ns;
-	uint64_t found;	      /* pairs of accesses caught, those of the same two places each time */
+	/*
+	 * These pairs of accesses were caught, those of the same two locations each time.
+	 */
+	uint64_t found;
 	uint64_t reported;
-	uint64_t below_grade; /* not reported */
-	uint64_t lost;	      /* for which there was no room, or a line could not be written */
-	uint64_t threads;     /* most that were seen at once; below 2 nothing can be found */
+	/* These were not reported: they are below the grade. */
+	uint64_t below_grade;
+	/* There was no room for these, or their line could not be written. */
+	uint64_t lost;
+	/* So many threads were seen at once, at most. Below 2 nothing can be found. */
+	uint64_t threads;
 };
 
-/* trapline_race_stats - out->size must be set. Errors: EINVAL. MT-Safe. AS-Safe. */
-TRAPLINE_API int trapline_race_stats(struct trapline_race *race, struct trapline_race_stats *out);
+/*
+ * trapline_race_stats - read the statistics of a search.
+ *
+ * out->size must be set.
+ * Errors: EINVAL size. MT-Safe. AS-Safe.
+ */
+TRAPLINE_API int trapline_race_stats(struct trapline_race *race,
+				     struct trapline_race_stats *out);
 
 /*
- * trapline_race_stop - end the search: no event, breakpoint, descriptor or thread of it stays. NULL is
- * allowed. What was found is reported before it returns. Not from inside its own callback. MT-Safe,
- * but no other call may use it any more. AS-Unsafe.
+ * trapline_race_stop - end a search: no event, breakpoint, descriptor or thread of it
+ * stays.
+ *
+ * NULL is permitted. What was found is reported before it returns. Do not call it from
+ * the report function. It is MT-Safe if no other call uses the search at the same time or
+ * later. AS-Unsafe.
  */
 TRAPLINE_API void trapline_race_stop(struct trapline_race *race);
 

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trapline.h - synchronous hits for memory accesses, executed code and used-up budgets.
+ * trapline.h - synchronous hits for accesses to memory, executed code and used amounts.
  *
- * A target is a process; an event is what is waited for in it; a hit is one occurrence.
- * Hits reach the program in one of two ways, chosen for each event:
- *   - a callback, run inside SIGTRAP in the very thread that did it (own process only);
- *   - records, read with trapline_poll() (own process or another one).
+ * A target is a process. An event is what the program waits for in a target. A hit is one
+ * occurrence of an event. A hit reaches the program in one of two ways, for each event:
+ *   - a callback runs inside SIGTRAP in the thread that caused the hit (own process
+ *     only);
+ *   - a record waits for trapline_poll() (own process or another one).
  *
- * Conventions. Every function that can fail returns 0 or a positive number, or -errno; results
- * come through the last parameter, which is untouched on failure. errno is never set. Option
- * structures begin with their size, so that older programs work with newer libraries; an
- * unknown non-zero tail is refused with -E2BIG. NULL options mean the defaults. The library
- * never prints and never exits.
+ * Conventions. Every function that can fail returns 0 or a positive number, or -errno.
+ * Results come through the last parameter, which does not change on failure. The library
+ * does not use errno for errors. Option structures begin with their size, so that
+ * programs and libraries of different versions work together. A non-zero member that the
+ * library does not know is refused with -E2BIG. NULL options mean the defaults. The
+ * library never prints and never exits.
  *
- * Tags: MT-Safe - any threads at once; AS-Safe - also from a signal handler and from a callback.
- * See trapline(7) for fork, exec, dlclose and who owns SIGTRAP.
+ * Tags. MT-Safe: any threads may make the call at the same time. AS-Safe: a signal
+ * handler and a callback may make the call too.
+ *
+ * trapline(3) is the overview. Each function has a page of its name. trapline(7) explains
+ * fork, exec, dlclose and the use of SIGTRAP.
  */
 #ifndef TRAPLINE_H
 #define TRAPLINE_H
@@ -35,220 +40,317 @@ extern "C" {
 #define TRAPLINE_API
 #endif
 
-/* Declares options of a type with their size set and all else zero: TRAPLINE_OPTS(event, o); */
+/* TRAPLINE_OPTS(event, o); declares options whose size is set and whose rest is zero. */
 #ifdef __cplusplus
-#define TRAPLINE_OPTS(kind, name)                      \
-	struct trapline_##kind##_opts name = {};       \
+#define TRAPLINE_OPTS(kind, name)                \
+	struct trapline_##kind##_opts name = {}; \
 	name.size = sizeof(struct trapline_##kind##_opts)
 #else
-#define TRAPLINE_OPTS(kind, name) \
-	struct trapline_##kind##_opts name = {.size = sizeof(struct trapline_##kind##_opts)}
+#define TRAPLINE_OPTS(kind, name)              \
+	struct trapline_##kind##_opts name = { \
+		.size = sizeof(struct trapline_##kind##_opts) }
 #endif
 
-struct trapline;       /* a target: one process, opened by trapline_open() */
-struct trapline_event; /* what is waited for, opened by trapline_watch() and its like */
-struct trapline_condition; /* what must hold for a hit to count: <trapline/condition.h> */
+/* A target is one process. trapline_open() makes it. */
+struct trapline;
+/* An event is what the program waits for. trapline_watch() and its like make it. */
+struct trapline_event;
+/*
+ * A condition must be true for a hit to count. <trapline/condition.h> has the functions.
+ */
+struct trapline_condition;
 
-/* What an access did, or what a watch waits for. A bit mask. */
+/* It is what an access did, or what a watch waits for. The values are a bit mask. */
 enum trapline_access {
 	TRAPLINE_READ = 1,
 	TRAPLINE_WRITE = 2,
 	TRAPLINE_READ_WRITE = 3,
 	TRAPLINE_EXECUTE = 4,
-	TRAPLINE_AMOUNT = 8, /* a counter reached its period */
+	/* A counter reached its period. */
+	TRAPLINE_AMOUNT = 8,
 };
 
-/* When a value in a hit was read. */
+/* It is when the value in a hit was read. */
 enum trapline_value {
-	TRAPLINE_VALUE_NONE = 0,   /* not read: unmapped, or not a data event */
-	TRAPLINE_VALUE_AT_HIT = 1, /* at the hit, before the thread ran on */
-	TRAPLINE_VALUE_LATER = 2,  /* by the reader, later: other writes may lie between */
+	/* The value was not read: the memory is not mapped, or the event has no data. */
+	TRAPLINE_VALUE_NONE = 0,
+	/* The value was read at the hit, before the thread continued. */
+	TRAPLINE_VALUE_AT_HIT = 1,
+	/* The reader read the value later: other writes may lie between. */
+	TRAPLINE_VALUE_LATER = 2,
 };
 
-/* How many frames a callback's stack holds at most. */
+/* How a function ended: a return, or a jump through a pointer or into another file. */
+enum trapline_returned { TRAPLINE_RETURNED = 1, TRAPLINE_LEFT = 2 };
+
+/* The stack of a callback has at most so many frames. */
 #define TRAPLINE_STACK_MAX 64
 
 /*
- * One occurrence. Valid only during the callback that receives it; copy what is kept.
- * New members are appended; size tells how many of them the library filled.
+ * A hit is one occurrence of an event. It is valid only during the callback that receives
+ * it; copy what you keep. Later versions append members. trapline_hit(3) has the details.
  *
- * Threads are armed one after the other, and what one stores before its turn is no hit. A hit that
- * comes meanwhile has no known old value, nor has the first one after it if there was such a store.
+ * Threads are armed one after the other, and a store of a thread that is not yet armed
+ * does not hit. So a hit during arming has no known old value, nor has the first hit after such
+ * a store.
  */
 struct trapline_hit {
+	/* The library filled so many bytes. */
 	size_t size;
 	struct trapline_event *event;
-	void *arg;	      /* opts.arg of the event */
-	uint64_t time_ns;     /* CLOCK_MONOTONIC */
-	pid_t pid;	      /* of the thread that did it */
+	/* This is opts.arg of the event. */
+	void *arg;
+	/* The clock is CLOCK_MONOTONIC. */
+	uint64_t time_ns;
+	/* This thread caused the hit. */
+	pid_t pid;
 	pid_t tid;
-	char thread[16];      /* its name, NUL-terminated; empty in a callback */
-	uint64_t ip;	      /* see done: x86-64 data accesses report the next instruction */
+	/* The name of the thread ends in NUL. It is empty in a callback. */
+	char thread[16];
+	/* See done: on x86-64 a data access reports the next instruction. */
+	uint64_t ip;
 	uint64_t sp;
-	uint64_t address;     /* the watched part that was hit, not the first byte of the access */
-	uint32_t len;	      /* bytes of that part: 1, 2, 4 or 8; 0 for counters */
-	uint8_t access;	      /* enum trapline_access the event waits for */
-	uint8_t done;	      /* 1: the access has happened; 0: it is about to */
-	uint8_t async;	      /* 1: SIGTRAP was blocked; ip is where it was unblocked */
-	uint8_t value_when;   /* enum trapline_value, for new_value */
-	uint8_t old_known;    /* 1: old_value is the value at the previous hit or at arming */
-	uint8_t returned;     /* 1: the function has returned, see TRAPLINE_RETURNS */
+	/* The watched part that was hit begins here. The access may begin elsewhere. */
+	uint64_t address;
+	/* The part has 1, 2, 4 or 8 bytes. The length has a meaning for data only. */
+	uint32_t len;
+	/* The event waits for this enum trapline_access. */
+	uint8_t access;
+	/* 1: the access has happened. 0: the instruction at ip comes next. */
+	uint8_t done;
+	/* 1: SIGTRAP was blocked, and ip is where the thread unblocked it. */
+	uint8_t async;
+	/* new_value was read at this enum trapline_value. */
+	uint8_t value_when;
+	/* 1: old_value is the value at the previous hit, or at arming. */
+	uint8_t old_known;
+	/* enum trapline_returned: this is the end of a call; see TRAPLINE_RETURNS. */
+	uint8_t returned;
 	uint8_t reserved[2];
-	uint64_t old_value;   /* zero-extended from len bytes, in the machine's byte order */
+	/* Values are zero-extended from len bytes, in the byte order of the machine. */
+	uint64_t old_value;
 	uint64_t new_value;
-	const uint64_t *stack; /* return addresses, innermost (ip) first */
+	/* In callbacks these are the return addresses, innermost (ip) first. */
+	const uint64_t *stack;
 	uint32_t stack_count;
 	uint32_t stack_bytes_len;
-	const void *stack_bytes; /* copy of the memory at sp, for unwinding from a record */
-	void *context; /* callback: the thread's ucontext_t, which may be changed; else NULL */
-	const uint64_t *regs; /* records: by DWARF number; use trapline_hit_register() */
-	uint64_t amount;      /* counters: the period that was used up */
-	uint64_t count;       /* opts.count_of: its hits or amount so far, at this hit */
-	uint64_t caller; /* break, by BPF: return address, if ip is a function's first instruction */
-	uint64_t texts;	 /* registers whose text was read; use trapline_hit_text() */
-	const char *text; /* of the first register that was asked for */
+	/* In records this is a copy of the memory at sp, for unwinding. */
+	const void *stack_bytes;
 	/*
-	 * TRAPLINE_KERNEL: where in the kernel the access was made, 0: by the thread's own code. ip, sp
-	 * and registers are then those with which the thread entered the kernel.
+	 * In callbacks it is the ucontext_t of the thread, which may be changed. In
+	 * records it is NULL.
+	 */
+	void *context;
+	/* In records these are the registers. Use trapline_hit_register(). */
+	const uint64_t *regs;
+	/* Of a counter it is the period that was used. */
+	uint64_t amount;
+	/*
+	 * It is what the event of opts.count_of has counted at this hit, hits or an
+	 * amount.
+	 */
+	uint64_t count;
+	/*
+	 * By BPF it is the return address, if ip is the first instruction of a function.
+	 */
+	uint64_t caller;
+	/* Bit n: the text of register n was read. Use trapline_hit_text(). */
+	uint64_t texts;
+	/* It is the text of the first register that was asked for. */
+	const char *text;
+	/*
+	 * With TRAPLINE_KERNEL it is the location in the kernel that made the access, or
+	 * 0 if the thread made it. ip, sp and the registers are then those of the entry
+	 * into the kernel.
 	 */
 	uint64_t kernel_ip;
-	int64_t syscall; /* the system call that made it; -1: none, or not known */
+	/*
+	 * It is the number of the system call that made the access. -1: it is not known.
+	 */
+	int64_t syscall;
 };
 
 /*
- * trapline_hit_register - a register of the thread at the hit.
+ * trapline_hit_register - read a register of the thread at the hit.
  *
- * number is the DWARF register number of the architecture (x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx,
- * 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15 r8 to r15, 16 rip; arm64: 0 to 30 x0 to x30, 31 sp, 32 pc).
- * Errors: EINVAL no such register; ENODATA the hit holds none. MT-Safe. AS-Safe.
+ * number is the DWARF number of the architecture:
+ *	x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15 r8 to r15, 16 rip
+ *	arm64: 0 to 30 x0 to x30, 31 sp, 32 pc
+ * Errors: EINVAL there is no such register; ENODATA the hit has no registers. MT-Safe.
+ * AS-Safe.
  */
-TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned int number,
-				       uint64_t *out);
+TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit,
+				       unsigned int number, uint64_t *out);
 
 /*
- * trapline_hit_text - the text that a register pointed to at the hit, see opts.texts.
+ * trapline_hit_text - read the text that a register pointed to at the hit; see
+ * opts.texts.
  *
- * At most 63 bytes of it, NUL-terminated; valid as long as the hit. Errors: EINVAL no such
- * register; ENODATA it was not asked for, or could not be read. MT-Safe. AS-Safe.
+ * The text has at most 63 bytes, ends in NUL, and is valid as long as the hit.
+ * Errors: EINVAL there is no such register; ENODATA the event did not ask for the text,
+ * or the text could not be read. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_hit_text(const struct trapline_hit *hit, unsigned int number,
 				   const char **out);
 
 /*
- * trapline_hit_leave - say that a callback will not return.
+ * trapline_hit_leave - declare that a callback will not return.
  *
- * A callback that ends by siglongjmp() must call it first, else the library waits for that
- * callback when the event is closed. Not needed before pthread_exit(). MT-Safe. AS-Safe.
+ * A callback that leaves by siglongjmp() must call it first. Otherwise
+ * trapline_event_close() waits 2 s for that callback. It is not needed before
+ * pthread_exit(). MT-Safe. AS-Safe.
  */
 TRAPLINE_API void trapline_hit_leave(const struct trapline_hit *hit);
 
-/* What the thread does after a callback. */
+/* It is what the thread does after a callback. */
 enum trapline_action {
+	/* The thread continues. */
 	TRAPLINE_GO_ON = 0,
-	TRAPLINE_DISARM = 1, /* as trapline_event_disable() */
+	/* The event is disarmed, as by trapline_event_disable(). */
+	TRAPLINE_DISARM = 1,
 };
 
 /*
- * A callback runs inside SIGTRAP: only async-signal-safe functions may be called from one run
- * by an event; one run by trapline_poll() is an ordinary function call. It may call every
- * trapline function tagged AS-Safe, touch watched memory (such hits are counted as nested and
- * not delivered), call pthread_exit(), and siglongjmp() after trapline_hit_leave().
+ * A callback of an event runs inside SIGTRAP and may call only async-signal-safe
+ * functions and the functions here that are AS-Safe. A callback that trapline_poll() runs
+ * is an ordinary function call. A callback may access watched memory: such hits are
+ * counted as nested and not delivered. It may call pthread_exit(), and siglongjmp() after
+ * trapline_hit_leave().
  */
 typedef enum trapline_action (*trapline_callback)(const struct trapline_hit *hit);
 
-/* Where the threads come from that an event covers. */
+/* It is which threads an event covers. */
 enum trapline_scope {
-	TRAPLINE_PROCESS = 0, /* all threads, present and future */
-	TRAPLINE_CALLER = 1,  /* the calling thread only, not those it creates */
-	TRAPLINE_THREADS = 2, /* opts.tids, not those they create */
+	/* The event covers all threads, present and future. */
+	TRAPLINE_PROCESS = 0,
+	/* It covers the calling thread only, not the threads that it creates. */
+	TRAPLINE_CALLER = 1,
+	/* It covers the threads of opts.tids, not the threads that they create. */
+	TRAPLINE_THREADS = 2,
 };
 
 struct trapline_open_opts {
 	size_t size;
-	uint32_t records_bytes; /* room for unread records, a power of two; 0: 4 MiB */
-	uint32_t flags;		/* TRAPLINE_NO_BPF */
+	/*
+	 * The room for unread records is a power of two, from 64 KiB to 1 GiB. 0 means 4
+	 * MiB.
+	 */
+	uint32_t records_bytes;
+	/* It is 0 or TRAPLINE_NO_BPF. */
+	uint32_t flags;
 };
 
-/* trapline_open_opts.flags: take the way that needs no privilege, even where BPF is permitted. */
+/* trapline_open_opts.flags: use what needs no privilege, also where BPF is permitted. */
 #define TRAPLINE_NO_BPF 1u
 
 /*
  * trapline_open - open a process as a target.
  *
- * pid 0 is this process. Nothing is armed yet and the process is not stopped, now or later.
- * *out is released by trapline_close(), in the process that opened it.
- * Errors: ESRCH no such process; EINVAL pid is a thread that is not a process, or an
- * option is wrong; ENOMEM. MT-Safe. AS-Unsafe.
+ * pid 0 is this process. The call arms nothing and does not stop the process. It takes
+ * two descriptors. trapline_close() releases *out, in the process that opened it.
+ * Errors: E2BIG opts are of a newer version; EINVAL pid is a thread that is not a
+ * process, or an option is wrong; EMFILE or ENFILE there are not enough descriptors;
+ * ENOMEM; ESRCH there is no such process. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 			       struct trapline **out);
 
 /*
- * trapline_close - close a target and all its events. NULL is allowed.
+ * trapline_close - close all events of a target, and release the target.
  *
- * After it returns the process keeps no event. MT-Safe, but no other call may use t any more.
- * AS-Unsafe.
+ * NULL is permitted. After it returns the process has no event of this target. It is
+ * MT-Safe if no other call uses t at the same time or later. AS-Unsafe.
  */
 TRAPLINE_API void trapline_close(struct trapline *t);
 
-/* trapline_event_opts.flags */
-#define TRAPLINE_DISABLED 1u	 /* do not start armed; see trapline_event_enable() */
-#define TRAPLINE_FOLLOW_FORKS 2u /* forked children too; records only, not in a callback */
-#define TRAPLINE_KERNEL 4u	 /* accesses made by the kernel too: one hit a copy; needs privilege */
-#define TRAPLINE_STACK_BYTES 8u	 /* records: copy registers and the stack's memory */
-#define TRAPLINE_RETURNS 32u	 /* break_sites: also when the function has returned */
-#define TRAPLINE_QUIET 64u	 /* count hits, write no records: for count() and points */
-#define TRAPLINE_STOP 128u	 /* records: stop the process (SIGSTOP) at each hit, needs BPF */
-#define TRAPLINE_NO_VALUES 16u	 /* callbacks: do not read the value, a system call per hit */
+/* These are the flags of trapline_event_opts. */
+/* The event starts disarmed. trapline_event_enable() arms it. */
+#define TRAPLINE_DISABLED 1u
+/* The event covers forked children too. It is for records only. */
+#define TRAPLINE_FOLLOW_FORKS 2u
+/* Accesses that the kernel makes are hits too: one for each copy. It needs privilege. */
+#define TRAPLINE_KERNEL 4u
+/* Records have a copy of the stack's memory, of 16 KiB at most. */
+#define TRAPLINE_STACK_BYTES 8u
+/* trapline_break_sites(): a returned function is a hit too. */
+#define TRAPLINE_RETURNS 32u
+/* Hits are counted and write no records, for count() and points. It needs BPF. */
+#define TRAPLINE_QUIET 64u
+/* Each hit stops the process (SIGSTOP). It is for records, and needs BPF. */
+#define TRAPLINE_STOP 128u
+/* A callback gets no value, which costs a system call for each hit. */
+#define TRAPLINE_NO_VALUES 16u
 
+/* trapline_event_opts(3) has the details. The library copies what it needs. */
 struct trapline_event_opts {
 	size_t size;
-	trapline_callback callback; /* NULL: records, read by trapline_poll() */
-	void *arg;		    /* given back in each hit */
-	uint64_t limit;		    /* exactly so many hits over all threads, then disarmed; 0: none */
+	/* NULL: hits are records, which trapline_poll() reads. */
+	trapline_callback callback;
+	/* The library stores it in each hit. */
+	void *arg;
+	/*
+	 * After exactly so many hits over all threads the event is disarmed. 0 means no
+	 * limit.
+	 */
+	uint64_t limit;
 	uint32_t flags;
-	uint32_t scope;	     /* enum trapline_scope */
-	const pid_t *tids;   /* TRAPLINE_THREADS: copied */
+	/* It is an enum trapline_scope. */
+	uint32_t scope;
+	/* These are the threads of TRAPLINE_THREADS. */
+	const pid_t *tids;
 	size_t tid_count;
-	uint32_t stack_depth; /* callbacks: frames wanted, at most TRAPLINE_STACK_MAX */
+	/* Callbacks receive so many frames, at most TRAPLINE_STACK_MAX. */
+	uint32_t stack_depth;
 	uint32_t reserved;
-	uint64_t period; /* counters: amount per hit; 0 only counts */
-	/* Hits for which it is false have no side effect; copied. NULL: all hits count. */
+	/* Counters: each such amount is a hit. 0: the event only counts. */
+	uint64_t period;
+	/* A hit for which it is false has no side effect. NULL: all hits count. */
 	const struct trapline_condition *condition;
 	/*
-	 * The caller's own BPF program of type BPF_PROG_TYPE_PERF_EVENT, or 0: it returns 0 to reject
-	 * a hit and 1 to let it pass. With a callback the kernel must be able to hold back the signal
-	 * (6.10); records are then written by the kernel. Not together with condition.
+	 * It is the program's own BPF program of type BPF_PROG_TYPE_PERF_EVENT, or 0. It
+	 * returns 0 to reject a hit and 1 to accept it. With a callback the kernel must
+	 * be able to suppress the signal (6.10). The kernel then writes the records. An
+	 * event takes a filter or a condition, not both.
 	 */
 	int filter_fd;
 	/*
-	 * break_sites: registers that hold pointers to text, which is copied at the hit; a bit for each
-	 * DWARF number. At most 8. Of a hit with hit.returned only that of the result's register.
+	 * trapline_break_sites(): the kernel copies the text that these registers point
+	 * to. Each has the bit of its DWARF number; 8 are permitted. A return has the
+	 * text of its result.
 	 */
 	uint32_t texts;
-	uint64_t skip; /* hits let pass by the condition that are ignored before the first counts */
 	/*
-	 * Records: hit.count is what this one has counted: its hits, or, of trapline_count() without a
-	 * period in one thread, the amount that the thread has used up at this hit. Needs BPF.
+	 * So many hits that the condition accepts are ignored before the first one
+	 * counts.
+	 */
+	uint64_t skip;
+	/*
+	 * Records: hit.count is what this event has counted. That is its hits, or the
+	 * amount of a counter without a period in one thread. It needs BPF.
 	 */
 	struct trapline_event *count_of;
 };
 
 /*
- * trapline_watch - a hit for each access to len bytes at addr.
+ * trapline_watch - report each access to len bytes at addr.
  *
- * access is TRAPLINE_WRITE or TRAPLINE_READ_WRITE (x86-64 cannot watch reads alone). The range
- * takes one debug register for each naturally aligned part of 1, 2, 4 or 8 bytes, at most 4.
- * Accesses by system calls are not seen without TRAPLINE_KERNEL, those through another mapping
- * or by DMA never. On return every live thread in scope is covered and each thread created later
- * will be; a callback may run before this function returns.
- * *out is released by trapline_event_close().
- * Errors: ENOSPC no debug register left in some thread; EINVAL length 0 or over 32, or access;
- * E2BIG more parts than registers; EOPNOTSUPP this machine lacks it; EACCES or EPERM privilege;
- * EMFILE not enough file descriptors, one is needed for each thread (and register); EBUSY the
- * callback mode cannot have SIGTRAP; ESRCH the process is gone. With a condition also: EINVAL it
- * uses new or old and there is no value; EOPNOTSUPP what it counts cannot be read there.
- * MT-Safe. AS-Unsafe.
+ * access is TRAPLINE_WRITE or TRAPLINE_READ_WRITE; x86-64 cannot watch reads alone. The
+ * range takes one debug register for each naturally aligned part of 1, 2, 4 or 8 bytes,
+ * at most 4. Accesses by system calls are seen only with TRAPLINE_KERNEL. Accesses
+ * through another mapping, by another process or by a device are never seen.
+ *
+ * On return every live thread in scope is covered, and each thread created later will be.
+ * A callback may run before this function returns. The event takes one descriptor for
+ * each thread and part. trapline_event_close() releases *out.
+ *
+ * Errors: E2BIG the range has more parts than there are registers; EACCES or EPERM the
+ * kernel does not permit it; EAGAIN threads were created faster than they could be armed;
+ * EBUSY the library cannot handle SIGTRAP; EINVAL length 0 or over 32, access, address,
+ * or an option; EMFILE there are not enough descriptors; ENFILE 256 events are open;
+ * ENOBUFS not enough memory may be locked for records; ENOMEM; ENOSPC no debug register
+ * is left in some thread; EOPNOTSUPP this machine lacks what the options ask for; ESRCH
+ * the process has ended. With a condition also EINVAL: it uses new or old and there is no
+ * value. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
 				enum trapline_access access,
@@ -256,227 +358,318 @@ TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
 				struct trapline_event **out);
 
 /*
- * trapline_break - a hit each time the instruction at addr is about to run.
+ * trapline_break - report each time a thread is about to execute the instruction at addr.
  *
- * Takes one debug register. Everything else as trapline_watch().
+ * The event takes one debug register. Everything else is as for trapline_watch().
  */
 TRAPLINE_API int trapline_break(struct trapline *t, uint64_t addr,
 				const struct trapline_event_opts *opts,
 				struct trapline_event **out);
 
 /*
- * trapline_break_sites - a hit each time one of many instructions is about to run.
+ * trapline_break_sites - report each time a thread is about to execute one of many
+ * instructions.
  *
- * addrs are count addresses of code of the target with a file behind it (the program or a
- * library; not code made at run time), each the first byte of an instruction. No debug register
- * is used and there is no limit to their number: the kernel puts a breakpoint into the code's
- * page, for all threads at once, and takes it out when the event is closed. Records only.
- * hit.address is the one of addrs. With TRAPLINE_RETURNS, for addresses of functions, there is
- * another hit with hit.returned when the function has returned; its ip is where it returned to. A
- * condition and a limit are decided when the function is entered: only calls that passed, and none
- * that began before, have a return. Returns still come when the event has been disabled meanwhile.
- * Cheap on instructions that the kernel emulates: push, nop, call and jumps; endbr64 is not one.
- * Errors: ENOENT there is no file behind an address; EOPNOTSUPP the kernel lacks it, or BPF is not
- * permitted, or too many for a kernel before 6.6; EPERM privilege (CAP_SYS_ADMIN); EINVAL a
- * callback, a scope other than the process, or an address that is not an instruction.
+ * addrs are count addresses of code of the target that has a file behind it: the program
+ * or a library, not code made at run time. Each is the first byte of an instruction,
+ * which the kernel cannot check. The kernel puts a breakpoint into the page of the code,
+ * for all threads at once, and removes it when the event is closed. So the event uses no
+ * debug register, and the number of addresses has no limit. The event has records only.
+ * hit.address is the one of addrs.
+ *
+ * With TRAPLINE_RETURNS there is another hit, with hit.returned, when the function at the
+ * address returns. Its ip is the address that the function returns to. Condition
+ * and limit are evaluated at the call. Only a call that was a hit has a return. Such
+ * returns still come after the event was disabled. A call that ends by an exception or with
+ * its thread has none.
+ *
+ * A hit is cheap on an instruction that the kernel emulates: push, nop, call and jumps.
+ * endbr64 is not one of these.
+ *
+ * Errors: EINVAL a callback, or a scope other than the process; ENOENT there is no file
+ * behind an address; EOPNOTSUPP BPF is not available, there are more than 64 addresses before
+ * Linux 6.6, the kernel cannot put a breakpoint on an instruction, or the return instructions of
+ * a function cannot be found; EPERM the process lacks CAP_SYS_ADMIN. Others as trapline_watch().
  * MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs, size_t count,
+TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
+				      size_t count,
 				      const struct trapline_event_opts *opts,
 				      struct trapline_event **out);
 
-/* What trapline_count() counts. */
+/* trapline_count() counts one of these. */
 enum trapline_counter {
-	TRAPLINE_TASK_CLOCK = 0,    /* nanoseconds of CPU time */
+	/* It counts nanoseconds of CPU time. */
+	TRAPLINE_TASK_CLOCK = 0,
+	/* Faults inside the kernel count with TRAPLINE_KERNEL only. */
 	TRAPLINE_PAGE_FAULTS = 1,
-	TRAPLINE_CONTEXT_SWITCHES = 2, /* needs TRAPLINE_KERNEL */
-	TRAPLINE_MIGRATIONS = 3,       /* needs TRAPLINE_KERNEL */
-	TRAPLINE_INSTRUCTIONS = 4,     /* needs a PMU */
-	TRAPLINE_CYCLES = 5,	       /* needs a PMU */
-	TRAPLINE_BRANCHES = 6,	       /* needs a PMU */
-	/* Retired ones: the same number in each run of the same code. Needs a PMU that is known. */
+	/* The next two happen in the kernel, so they need TRAPLINE_KERNEL. */
+	TRAPLINE_CONTEXT_SWITCHES = 2,
+	TRAPLINE_MIGRATIONS = 3,
+	/* The next four need a PMU. */
+	TRAPLINE_INSTRUCTIONS = 4,
+	TRAPLINE_CYCLES = 5,
+	TRAPLINE_BRANCHES = 6,
+	/* Retired ones have the same number in each run of the same code. */
 	TRAPLINE_CONDITIONAL_BRANCHES = 7,
-	/* Entered ones, also those entered again after a signal. Without a period; needs tracefs. */
+	/*
+	 * Entered ones count, also those entered again after a signal. It needs tracefs.
+	 */
 	TRAPLINE_SYSCALLS = 8,
 };
 
 /*
- * trapline_count - count something in all threads in scope; a hit for each opts.period of it.
+ * trapline_count - count an amount in all threads in scope, with a hit after each period.
  *
- * Each thread has its own period. The sum is read by trapline_event_read(). A task clock whose
- * period ends while the thread is in the kernel is counted, but its hit is lost unless
- * TRAPLINE_KERNEL is given: read the counter, do not count the hits.
- * Errors: EOPNOTSUPP no such counter on this machine; others as trapline_watch().
- * MT-Safe. AS-Unsafe.
+ * Each thread has its own period of opts.period. trapline_event_read() reads the sum. If
+ * a period of the task clock ends while the thread is in the kernel, the amount counts
+ * but the hit is lost, except with TRAPLINE_KERNEL. So read the counter; do not count the
+ * hits.
+ * Errors: EINVAL the counter is unknown, or TRAPLINE_SYSCALLS has a period; ENOENT this
+ * machine has no such counter, in most cases because it has no PMU; EOPNOTSUPP the
+ * processor's conditional branches are not known, or tracefs cannot be read; others as
+ * trapline_watch(). MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_count(struct trapline *t, enum trapline_counter what,
 				const struct trapline_event_opts *opts,
 				struct trapline_event **out);
 
 /*
- * trapline_sample - a hit in each thread after each period_ns nanoseconds of its CPU time.
+ * trapline_sample - report a hit in each thread after each period_ns of its CPU time.
  *
- * period_ns is at least 20000: the kernel throttles shorter ones. opts.period is ignored.
- * Errors: EINVAL period too short; others as trapline_count(). MT-Safe. AS-Unsafe.
+ * period_ns is in nanoseconds and at least 20000, since the kernel throttles shorter
+ * ones. opts.period is ignored.
+ * Errors: EINVAL period_ns is too short; others as trapline_count(). MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_sample(struct trapline *t, uint64_t period_ns,
 				 const struct trapline_event_opts *opts,
 				 struct trapline_event **out);
 
 /*
- * trapline_event_enable, trapline_event_disable - arm and disarm in all threads.
+ * trapline_event_enable, trapline_event_disable - arm and disarm an event in all threads.
  *
- * Cost grows with the threads covered. After disable returns no further hit begins; one that a
- * thread has already taken may still be delivered. Enabling an event whose limit is used up
- * does nothing until trapline_event_rearm(). Errors: ESRCH in a forked child.
- * MT-Safe. AS-Safe.
+ * The cost grows with the threads that the event covers. Both calls wait for threads that
+ * are just being created. So after enable has returned, each thread is covered, and after
+ * disable has returned, no further hit begins. A hit that a thread has already taken may still be
+ * delivered. If the limit is used up, enable has no effect until trapline_event_rearm().
+ * Errors: ESRCH the event is closed, or the call comes from a forked child. MT-Safe.
+ * AS-Safe.
  */
 TRAPLINE_API int trapline_event_enable(struct trapline_event *event);
 TRAPLINE_API int trapline_event_disable(struct trapline_event *event);
 
 /*
- * trapline_event_rearm - allow exactly `more` further hits, and arm again if the limit was used up.
+ * trapline_event_rearm - permit exactly `more` further hits.
  *
- * Only for events opened with a limit. Errors: EINVAL the event has no limit, or more is 0; ESRCH.
- * MT-Safe. AS-Safe.
+ * The event is armed again if its limit was used up. It must have been opened with a
+ * limit.
+ * Errors: EINVAL the event has no limit, or more is 0 or over INT64_MAX; ESRCH the event
+ * is closed, or the call comes from a forked child. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_event_rearm(struct trapline_event *event, uint64_t more);
 
 /*
  * trapline_event_move - watch or break at another address, in all threads.
  *
- * The length and the number of parts stay. Hits of the old address that arrive later are
- * dropped and counted as late. On failure the event stays where it was.
- * Errors: EINVAL not a watch or break, or alignment; EIO it moved in some threads only and could
- * not be moved back: the event is disabled. MT-Safe. AS-Safe.
+ * The length and the number of parts stay. On return each thread is covered at the new
+ * address, and threads created later will be. Hits of the old address that arrive later are
+ * dropped and counted as late. On failure the event stays where it was, except with EIO.
+ * Errors: EDEADLK this thread is changing the event already; EINVAL the event is not a
+ * watch or a break, or the alignment or the address is wrong; EIO the event moved in some
+ * threads only and could not be moved back, so it is disabled; ESRCH the event is closed,
+ * or the call comes from a forked child. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_event_move(struct trapline_event *event, uint64_t addr);
 
 /*
- * trapline_event_aim - as trapline_event_move(), with another length: 1, 2, 4 or 8 bytes.
+ * trapline_event_aim - move a watch and give it another length: 1, 2, 4 or 8 bytes.
  *
- * For sets of places that take turns in one register. Only for a watch of one register; addr is
- * aligned to len. Errors: as trapline_event_move(). MT-Safe. AS-Safe.
+ * It is for a watch of one register, which several locations in memory share, one time
+ * slice each. addr is aligned to len.
+ * Errors: as trapline_event_move(). MT-Safe. AS-Safe.
  */
-TRAPLINE_API int trapline_event_aim(struct trapline_event *event, uint64_t addr, size_t len);
+TRAPLINE_API int trapline_event_aim(struct trapline_event *event, uint64_t addr,
+				    size_t len);
 
 /*
- * trapline_event_read - what the kernel counted so far, in all threads, dead ones included.
+ * trapline_event_read - read what the kernel counted so far, in all threads.
  *
- * For watch and break: traps taken, over all parts. MT-Safe. AS-Safe.
+ * Threads that have ended are included. For watch and break it is the number of traps,
+ * over all parts.
+ * Errors: ESRCH the event is closed, or the call comes from a forked child. MT-Safe.
+ * AS-Safe.
  */
 TRAPLINE_API int trapline_event_read(struct trapline_event *event, uint64_t *out);
 
 /*
- * trapline_event_close - disarm and release. NULL is allowed.
+ * trapline_event_close - disarm and release an event.
  *
- * Waits until no other thread is inside the event's callback; it may be called from that
- * callback itself. MT-Safe. AS-Safe.
+ * NULL is permitted. The call waits until no other thread is inside the callback of the
+ * event. The callback itself may call it. A call that another thread makes for
+ * the same event ends first, or returns -ESRCH. MT-Safe. AS-Safe.
  */
 TRAPLINE_API void trapline_event_close(struct trapline_event *event);
 
-/* Where hits went. taken = delivered + all rejected + all lost, when no thread is in a hit. */
+/*
+ * These counters are where hits went. taken = delivered + all rejected + all lost, when
+ * no thread is in a hit and no record is unread.
+ */
 struct trapline_stats {
 	size_t size;
-	uint64_t taken;		     /* counted by the kernel */
-	uint64_t delivered;	     /* callbacks run, or records given to the caller */
-	uint64_t rejected_limit;     /* after the limit was used up */
-	uint64_t rejected_duplicate; /* a second event in a thread found and inherited */
-	uint64_t rejected_condition; /* the condition, or the caller's own filter, was false */
-	uint64_t lost_nested;	 /* inside a callback or the library itself */
-	uint64_t lost_late;	 /* arrived after the event was moved or closed */
-	uint64_t lost_merged;	 /* SIGTRAP was already pending, blocked, ignored or replaced */
-	uint64_t lost_ring_full; /* no room for the record, or the ring was held by another CPU */
-	uint64_t lost_kernel;	 /* the kernel ran no program for it, or dropped the tick */
-	uint64_t unread;	 /* records not yet given to the caller */
-	uint64_t threads;	 /* found and armed by us, inherited ones not counted */
-	uint64_t registers;	 /* debug registers in each of them */
-	uint64_t async;		 /* delivered late because SIGTRAP was blocked */
-	uint64_t move_repairs;	 /* failed moves that were put right */
-	uint64_t rseq_stops;	 /* disabled, since a restartable sequence never came past it */
-	uint64_t condition_faults; /* of rejected_condition: a load failed or a divisor was 0 */
-	uint64_t decided_in;	   /* enum trapline_decided */
-	uint64_t hits;		   /* before condition and limit, without duplicates */
-	uint64_t rejected_skip;	   /* among the first opts.skip */
-	uint64_t stops_failed;	   /* TRAPLINE_STOP: hits at which the process could not be stopped */
-	/* TRAPLINE_KERNEL: the kernel copied piece by piece; the last piece is the hit, these not. */
+	/* The kernel counted so many hits. */
+	uint64_t taken;
+	/* Callbacks ran, or the program received records. */
+	uint64_t delivered;
+	/* The limit was used up. */
+	uint64_t rejected_limit;
+	/* The thread was found and had also inherited the event. */
+	uint64_t rejected_duplicate;
+	/* The condition, or the program's own filter, was false. */
+	uint64_t rejected_condition;
+	/* The hit was inside a callback or inside the library itself. */
+	uint64_t lost_nested;
+	/* The hit arrived after the event was moved or closed. */
+	uint64_t lost_late;
+	/* SIGTRAP was already pending, blocked, ignored or taken by another handler. */
+	uint64_t lost_merged;
+	/* There was no room for the record, or another CPU had locked the ring. */
+	uint64_t lost_ring_full;
+	/* The kernel ran no program for the hit, or dropped it. */
+	uint64_t lost_kernel;
+	/* These records were not yet given to the program. */
+	uint64_t unread;
+	/* The library found and armed these threads. Inherited events are not counted. */
+	uint64_t threads;
+	/* Each of these threads uses so many debug registers. */
+	uint64_t registers;
+	/* These hits came late, because SIGTRAP was blocked. */
+	uint64_t async;
+	/* These moves failed in some threads and were undone. */
+	uint64_t move_repairs;
+	/*
+	 * The event was disabled, because its hit aborted the same rseq again and again.
+	 */
+	uint64_t rseq_stops;
+	/* Of rejected_condition: a load failed, or a divisor was 0. */
+	uint64_t condition_faults;
+	/* It is an enum trapline_evaluated. */
+	uint64_t evaluated_in;
+	/* So many hits came before condition, skip and limit, without duplicates. */
+	uint64_t hits;
+	/* The hit was among the first opts.skip. */
+	uint64_t rejected_skip;
+	/* TRAPLINE_STOP: the process could not be stopped at these hits. */
+	uint64_t stops_failed;
+	/*
+	 * TRAPLINE_KERNEL: the kernel copied in steps, and only the last step is the hit.
+	 */
 	uint64_t rejected_partial;
 	/*
-	 * By BPF: trapline_poll() found another value than the last hit told, so often: at least so
-	 * many changes were made by what cannot be seen, such as another process or, without
-	 * TRAPLINE_KERNEL, a system call. Not part of taken.
+	 * By BPF, not part of taken: trapline_poll() found another value than the last
+	 * hit reported. At least so many changes came from what cannot be seen, such as
+	 * another process or, without TRAPLINE_KERNEL, a system call.
 	 */
 	uint64_t unseen_changes;
+	/*
+	 * So many calls of enable, disable or move may have missed a thread that was
+	 * just being created: no event could be opened in some thread.
+	 */
+	uint64_t changes_unsure;
 };
 
-/* Where conditions and limits are decided: what a rejected hit has cost its thread. */
-enum trapline_decided {
-	TRAPLINE_DECIDED_NOWHERE = 0,	/* there is nothing to decide */
-	TRAPLINE_DECIDED_IN_KERNEL = 1, /* before any signal or record */
-	TRAPLINE_DECIDED_IN_HANDLER = 2, /* in SIGTRAP: BPF or its veto is missing */
-	TRAPLINE_DECIDED_BY_READER = 3, /* in trapline_poll(), from the kernel's records */
+/* Conditions and limits are evaluated here. It decides what a rejected hit costs. */
+enum trapline_evaluated {
+	/* The event has neither condition, skip nor limit. */
+	TRAPLINE_EVALUATED_NOWHERE = 0,
+	/* The kernel evaluates them, before any signal or record. */
+	TRAPLINE_EVALUATED_IN_KERNEL = 1,
+	/* The handler of SIGTRAP evaluates them: BPF or its veto is missing. */
+	TRAPLINE_EVALUATED_IN_HANDLER = 2,
+	/* trapline_poll() evaluates them, from the kernel's records. */
+	TRAPLINE_EVALUATED_BY_READER = 3,
 };
 
 /*
- * trapline_event_stats - statistics so far.
+ * trapline_event_stats - read the statistics so far.
  *
- * out->size must be set. For counters taken is in hits, as far as the kernel tells.
- * Errors: EINVAL size. MT-Safe. AS-Safe.
+ * out->size must be set. For counters taken is a number of hits, as far as the kernel
+ * reports them.
+ * Errors: EINVAL size; ESRCH the event is closed, or the call comes from a forked child.
+ * MT-Safe. AS-Safe.
  */
-TRAPLINE_API int trapline_event_stats(struct trapline_event *event, struct trapline_stats *out);
+TRAPLINE_API int trapline_event_stats(struct trapline_event *event,
+				      struct trapline_stats *out);
 
-/* How an event works here. */
+/* It is how an event works here. */
 enum trapline_mechanism {
-	TRAPLINE_BY_SIGNAL = 0, /* SIGTRAP in the thread */
-	TRAPLINE_BY_BPF = 1,	/* a BPF program writes the record at the hit */
-	TRAPLINE_BY_RING = 2,	/* the kernel writes the record; values are read later */
-	TRAPLINE_BY_UPROBE = 3, /* a BPF program writes the record at a breakpoint in the code */
+	/* The kernel raises SIGTRAP in the thread. */
+	TRAPLINE_BY_SIGNAL = 0,
+	/* A BPF program writes the record at the hit. */
+	TRAPLINE_BY_BPF = 1,
+	/* The kernel writes the record. Values are read later. */
+	TRAPLINE_BY_RING = 2,
+	/* A BPF program writes the record at a breakpoint in the code. */
+	TRAPLINE_BY_UPROBE = 3,
 };
-/* MT-Safe. AS-Safe. */
+
+/* trapline_event_mechanism - read how an event works here. MT-Safe. AS-Safe. */
 TRAPLINE_API enum trapline_mechanism
 trapline_event_mechanism(const struct trapline_event *event);
 
 /*
- * trapline_poll - give records to fn, oldest first, waiting up to timeout_ms for the first.
+ * trapline_poll - give records to fn, oldest first.
  *
- * timeout_ms 0 does not wait, -1 waits until one comes or the process ends. fn returning
- * TRAPLINE_DISARM disarms the event of that record. Returns the number of records given, at
- * most some thousands, so that it returns in a storm too.
- * Errors: ESRCH no record is left and the process has ended. One thread at a time. AS-Unsafe.
+ * The call waits up to timeout_ms milliseconds for the first record. 0 does not wait. -1
+ * waits until a record comes or the process ends. If fn returns TRAPLINE_DISARM, the
+ * event of that record is disarmed. The call returns the number of records given, at most
+ * some thousands, so that it also returns in a storm.
+ * Errors: ESRCH no record is left and the process has ended. It is MT-Safe if one thread
+ * at a time calls it. AS-Unsafe.
  */
 TRAPLINE_API int trapline_poll(struct trapline *t, int timeout_ms, trapline_callback fn);
 
 /*
- * trapline_fd - a descriptor that is readable when trapline_poll() has something to do.
+ * trapline_fd - get a descriptor that is readable when trapline_poll() has something to
+ * do.
  *
- * It belongs to the target. Where the kernel writes the records (TRAPLINE_BY_RING) it is readable
- * every 10 ms, whether or not there is one. Errors: ENODATA no event with records was opened. MT-Safe.
+ * The descriptor belongs to the target. Where the kernel writes the records
+ * (TRAPLINE_BY_RING) it is readable every 10 ms.
+ * Errors: ENODATA no event with records was opened. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_fd(struct trapline *t);
 
 /*
- * trapline_explain - the cause and the remedy of the last failure of this thread with this code.
+ * trapline_explain - write the cause and the remedy of the last failure of this thread.
  *
- * Writes at most n bytes, always NUL-terminated when n is not 0, and returns the length of the
- * whole text. MT-Safe. AS-Unsafe.
+ * err is the number that the function returned. At most n bytes are written, with a NUL
+ * if n is not 0. The call returns the length of the whole text. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_explain(int err, char *buf, size_t n);
 
-/* trapline_version - the library's version, as TRAPLINE_VERSION. MT-Safe. AS-Safe. */
+/*
+ * trapline_version - get the version of the library, in the form of TRAPLINE_VERSION.
+ *
+ * MT-Safe. AS-Safe.
+ */
 TRAPLINE_API unsigned int trapline_version(void);
 
-/* One row of what this kernel, user and container allow. Strings belong to the caller's struct. */
+/* A row is a feature, and whether this kernel, user and container permit it. */
 struct trapline_feature {
-	const char *name; /* static */
+	/* The string is static. */
+	const char *name;
 	int ok;
-	char evidence[160]; /* what was tried and seen */
-	char remedy[160];   /* empty when ok */
+	/* It is what was tried and seen. */
+	char evidence[160];
+	/* It is what helps, and empty if ok is 1. */
+	char remedy[160];
 };
 
-/* A measured price. */
+/* A row is an operation and its cost. */
 struct trapline_cost {
-	const char *name; /* static */
-	double ns;	  /* median; negative: could not be measured */
+	/* The string is static. */
+	const char *name;
+	/* It is the median in nanoseconds, and negative if it could not be measured. */
+	double ns;
 };
 
 #define TRAPLINE_FEATURES_MAX 48
@@ -491,12 +684,12 @@ struct trapline_caps {
 };
 
 /*
- * trapline_check - try each feature for real, here and now, and measure its price.
+ * trapline_check - try each feature here and now, and measure what it costs.
  *
- * Takes up to some seconds, creates threads and child processes of its own, and needs SIGTRAP
- * for itself while it runs: use it in a process that has no events. out->size must be set.
- * Returns 1 when watching works at all, 0 when not. Errors: EINVAL size; EBUSY events are open.
- * MT-Unsafe. AS-Unsafe.
+ * The call takes some seconds. It works in child processes, so the process gets SIGCHLD.
+ * Use it in a process that has no events. out->size must be set. It returns 1 if watching
+ * works, and 0 if not.
+ * Errors: EBUSY events are open; EINVAL size. MT-Unsafe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_check(struct trapline_caps *out);
 

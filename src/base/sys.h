@@ -8,6 +8,7 @@
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -82,13 +83,29 @@ static inline int sys_sched_yield(void)
 	return (int)sys0(SYS_sched_yield);
 }
 
+/*
+ * Sleeps. Not by nanosleep(2): that discards what the kernel keeps to continue a call that ptrace
+ * interrupted, and a function that is called in a stopped thread would cut its sleep short.
+ */
+static inline int sys_nap(const struct timespec *time)
+{
+	struct timespec left = *time; /* ppoll(2) writes there */
+
+	return (int)sys6(SYS_ppoll, NULL, 0, &left, NULL, 0, 0);
+}
+
 /* Copies from pid's memory without faulting and without hitting a watch on it. */
 static inline ssize_t sys_read_memory(pid_t pid, uint64_t addr, void *buf, size_t n)
 {
 	struct iovec local = {buf, n};
 	struct iovec remote = {(void *)(uintptr_t)addr, n};
 
-	return sys6(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+	long got = sys6(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+
+	/* The first thread, whose number the process has, may have ended, and its memory with it. */
+	if (got == -ESRCH && pid == sys_getpid())
+		got = sys6(SYS_process_vm_readv, sys_gettid(), &local, 1, &remote, 1, 0);
+	return got;
 }
 
 #endif

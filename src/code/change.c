@@ -244,7 +244,7 @@ int change_begin(struct change *change, size_t n, uint32_t writers,
 	change->batch->is_long = 0;
 	spare_batch = (struct buffer){ NULL, 0 };
 	change->text = (struct text){
-		.fd = -1,
+		.mem = MEM_NONE,
 		.writers = writers ? writers : UINT32_MAX,
 		.entries = change->batch->entries,
 		.spans = spans_buffer.memory,

@@ -85,7 +85,7 @@ static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t 
 	int err;
 
 	if (traps_overlap(entry->address, entry->len))
-		return refuse(change, entry, -EBUSY, "a trap stands on a site");
+		return refuse(change, entry, -EBUSY, "a site has a trap");
 	if (flags & (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE)) {
 		err = check_stores(change, entry, flags);
 		if (err || before == STEP_UNASKED)
@@ -338,7 +338,7 @@ int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags
 	restartable_take(sequences);
 	if (flags & TRAPLINE_POKE_SINGLE_STORE && poke_log_is_on()) {
 		problem->why =
-			"a code log is on: single stores leave nothing to tell old from new";
+			"a code log is on: after single stores, old and new code look the same";
 		err = -EOPNOTSUPP;
 		goto out_lock;
 	}

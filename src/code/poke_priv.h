@@ -200,8 +200,9 @@ extern uint32_t slot_arena_count;
 
 /* ---- region.c: memory mapped twice ---- */
 
-/* The writable alias of [address, address + len), or NULL. */
+/* The alias of [address, address + len), writable until region_seal(), or NULL. */
 uint8_t *region_alias(uint64_t address, size_t len);
+void region_seal(void);
 /* 1: a forked child that could not get a copy of its own. It must not be written. */
 int region_is_lost(uint64_t address);
 /* What the handler knows of the regions. */

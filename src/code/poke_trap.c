@@ -239,7 +239,7 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 		/* Asleep, so that whoever changes the code gets the CPU, whatever its priority. */
 		struct timespec nap = { 0, AGAIN_NAP_NS };
 
-		sys2(SYS_nanosleep, &nap, NULL);
+		sys_nap(&nap);
 		return 1;
 	}
 	step_take(&found.step, address, context);

@@ -36,7 +36,7 @@ static int wait_for(uint32_t side)
 	for (int i = 0; i < NAPS; i++) {
 		struct timespec nap = { 0, NAP_NS };
 
-		sys2(SYS_nanosleep, &nap, NULL);
+		sys_nap(&nap);
 		if (is_empty(side))
 			return 0;
 	}

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * region.c - memory for generated code, mapped twice: executable here, writable there.
+ * region.c - memory for generated code, mapped twice: executable here, and there writable while
+ * something is written.
+ *
+ * Between writes the second mapping is read-only, so that a stray or forged pointer into it changes no
+ * code. poke_lock is held from the first byte written until region_seal(), and by fork.
  *
  * The mapping is shared, so a forked child would see what its parent pokes. Before the fork the
  * contents are copied, in the child they become a region of its own at the same place. Between the
@@ -26,6 +30,7 @@
 struct region {
 	uint64_t start; /* 0: free */
 	uint8_t *alias;
+	int is_open; /* the alias is writable */
 	size_t bytes;
 	void *snapshot; /* while forking */
 	int is_lost;	/* still the parent's: must not be written */
@@ -87,7 +92,24 @@ uint8_t *region_alias(uint64_t address, size_t len)
 
 	if (!region || region->is_lost || address + len > region->start + region->bytes)
 		return NULL;
+	if (!region->is_open &&
+	    sys3(SYS_mprotect, (uintptr_t)region->alias, region->bytes, PROT_READ | PROT_WRITE))
+		return NULL;
+	region->is_open = 1;
 	return region->alias + (address - region->start);
+}
+
+static void seal(struct region *region)
+{
+	sys3(SYS_mprotect, (uintptr_t)region->alias, region->bytes, PROT_READ);
+	region->is_open = 0;
+}
+
+void region_seal(void)
+{
+	for (size_t i = 0; i < region_top; i++)
+		if (regions[i].start && regions[i].is_open)
+			seal(&regions[i]);
 }
 
 int region_is_lost(uint64_t address)
@@ -140,6 +162,7 @@ static int map_new(struct region *region, uint64_t near, size_t bytes)
 	region->bytes = bytes;
 	region->is_lost = 0;
 	region->start = (uint64_t)start;
+	seal(region);
 	tell_handler();
 	return 0;
 }
@@ -159,7 +182,7 @@ int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *p
 		problem->why = "no free memory within 2 GiB of the address";
 	else
 		problem->why =
-			region ? "memory for code cannot be had: memfd_create() or a "
+			region ? "cannot allocate memory for code: memfd_create() or a "
 				 "shared executable mapping of it is refused "
 				 "(vm.memfd_noexec, SELinux)" :
 				 "too many regions of code";
@@ -202,10 +225,16 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 	uint8_t *alias = region_alias((uintptr_t)code, n);
 	if (alias) {
 		copy(alias, bytes, n);
+		region_seal();
 		poke_sync();
 	} else {
-		err = region_is_lost((uintptr_t)code) ? -EACCES : -EINVAL;
+		struct region *region = region_of((uintptr_t)code);
+		int is_inside = region && (uintptr_t)code + n <= region->start + region->bytes;
+		err = region_is_lost((uintptr_t)code) ? -EACCES : is_inside ? -EPERM : -EINVAL;
 		problem->why =
+			err == -EPERM ?
+				"mprotect() is refused, and the memory is writable only while it "
+				"is written" :
 			err == -EACCES ?
 				"this child of fork() could not get a copy of its own" :
 				"not inside memory from trapline_code_alloc()";
@@ -265,6 +294,7 @@ static int make_own(struct region *region)
 		return (int)at;
 	memory_unmap(region->alias, region->bytes);
 	region->alias = alias;
+	seal(region);
 	return 0;
 }
 

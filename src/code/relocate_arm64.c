@@ -138,7 +138,7 @@ static int make_copy(const struct copy *c)
 	if (c->insn->flags & INSN_NOT_RELOCATABLE)
 		return refuse(c, -EOPNOTSUPP, "an instruction that keeps its address");
 	if (c->insn->kind == INSN_TRAP)
-		return refuse(c, -EOPNOTSUPP, "a trap tells its own address");
+		return refuse(c, -EOPNOTSUPP, "a trap reports its own address");
 	if (c->insn->flags & INSN_EXCLUSIVE)
 		return refuse(c, -EOPNOTSUPP,
 			      "an exclusive access fails after any trap before it");

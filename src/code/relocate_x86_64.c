@@ -165,7 +165,7 @@ static const char *never_copied(const struct insn *insn)
 	if (insn->flags & INSN_NOT_RELOCATABLE)
 		return "an instruction that differs between processors or keeps its address";
 	if (insn->kind == INSN_TRAP)
-		return "a trap tells its own address";
+		return "a trap reports its own address";
 	if (insn->flags & INSN_FAR && insn->kind != INSN_RETURN)
 		return "a far branch";
 	return NULL;

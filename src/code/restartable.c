@@ -6,7 +6,9 @@
  * for ever, and its handler would find pc at the abort handler: a trap that nobody knows. So no
  * int3 is put into one. A sequence is known by its descriptor, struct rseq_cs of <linux/rseq.h>: 32
  * bytes, aligned to 32, in data that was loaded from the file; and by the signature before its abort
- * handler (IS_RSEQ_SIG in kernel/rseq.c wants it there), which chance does not write.
+ * handler (rseq_get_rseq_cs() in kernel/rseq.c wants it there), which chance does not write. The
+ * kernel reads that signature at each abort and ends the process if it is another one, so there is no
+ * int3 in it either.
  */
 #include <link.h>
 #include <string.h>
@@ -14,10 +16,11 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/table_size.h"
 #include "code/poke_priv.h"
 #include "code/restartable.h"
 
-#define SEQUENCES_MAX 512
+#define ROWS_MAX TABLE_SIZE(1024, 2) /* two for each sequence */
 #define RSEQ_SIGNATURE 0x53053053u /* x86-64, of glibc's <bits/rseq.h> */
 #define SEQUENCE_BYTES_MAX 65536u
 #define FORK_NAP_NS 100000
@@ -37,7 +40,7 @@ struct restartable {
 	struct {
 		uint64_t start;
 		uint64_t end;
-	} rows[SEQUENCES_MAX];
+	} rows[ROWS_MAX];
 };
 
 static struct restartable known;
@@ -67,6 +70,20 @@ static int is_sequence(const struct dl_phdr_info *info, const struct descriptor 
 	return signature == RSEQ_SIGNATURE;
 }
 
+/* Without room the last row grows over what is between: too much is refused then, and not too little. */
+static void add_row(struct restartable *look, uint64_t start, uint64_t end)
+{
+	if (look->count < ROWS_MAX) {
+		look->rows[look->count].start = start;
+		look->rows[look->count++].end = end;
+		return;
+	}
+	if (start < look->rows[ROWS_MAX - 1].start)
+		look->rows[ROWS_MAX - 1].start = start;
+	if (end > look->rows[ROWS_MAX - 1].end)
+		look->rows[ROWS_MAX - 1].end = end;
+}
+
 static void look_at_data(const struct dl_phdr_info *info, uint64_t start, uint64_t bytes,
 			 struct restartable *look)
 {
@@ -76,10 +93,10 @@ static void look_at_data(const struct dl_phdr_info *info, uint64_t start, uint64
 		struct descriptor d;
 
 		memcpy(&d, (const void *)(uintptr_t)at, sizeof(d));
-		if (!is_sequence(info, &d) || look->count == SEQUENCES_MAX)
+		if (!is_sequence(info, &d))
 			continue;
-		look->rows[look->count].start = d.start;
-		look->rows[look->count++].end = d.start + d.bytes;
+		add_row(look, d.start, d.start + d.bytes);
+		add_row(look, d.abort - sizeof(uint32_t), d.abort);
 	}
 }
 
@@ -124,7 +141,7 @@ static void nap(void)
 {
 	struct timespec ts = { 0, FORK_NAP_NS };
 
-	sys2(SYS_nanosleep, &ts, NULL);
+	sys_nap(&ts);
 }
 
 /*

@@ -4,8 +4,8 @@
  *
  * The three writers differ in what they need and in what forbids them:
  * - an alias (memory of trapline_code_alloc()): plain stores;
- * - /proc/thread-self/mem: nothing, until proc_mem.force_override or a missing /proc forbids it, or
- *   the text is a shared mapping;
+ * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared mapping;
+ *   where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
  * - mprotect(): no SELinux execmod, PR_SET_MDWE, seccomp filter or mseal() against it.
  * Through /proc a page is one write: first to last byte that differs, between them what was read
  * a moment before. The others store only the bytes of the sites.
@@ -26,26 +26,21 @@
 
 #define PAGE_MASK (~(uint64_t)(PAGE_BYTES - 1))
 #define READ_AT_ONCE 64u
+#define OPEN_TRIES 1000 /* beside a patcher that closes the pages again and again */
 #define WORD_BYTES 8u
 #define SPIN_CODE 0xfeeb /* jmp to itself */
 
 static const char why_none[] =
 	"the text cannot be written: /proc/thread-self/mem is refused (proc_mem.force_override, a "
-	"missing /proc, or a shared mapping) and mprotect() is refused (SELinux execmod, "
-	"PR_SET_MDWE, a seccomp filter or mseal())";
+	"missing /proc, a shared mapping, or a seccomp filter); mprotect() is refused (SELinux "
+	"execmod, PR_SET_MDWE, a seccomp filter or mseal())";
 static const char why_no_store[] =
 	"a single store needs a mapping that can be written to: memory of trapline_code_alloc(), "
 	"or text that mprotect() may make writable";
 
-static int mem_open(void)
-{
-	return (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/mem",
-			 O_RDWR | O_CLOEXEC, 0);
-}
-
 static int mem_read(uint64_t address, void *out, size_t len)
 {
-	int fd = mem_open();
+	int fd = mem_open_plain();
 
 	if (fd < 0)
 		return -EFAULT;
@@ -238,17 +233,12 @@ static int write_mem(struct text *text, struct text_span *span, enum text_phase 
 {
 	if (phase >= TEXT_SPIN)
 		return -EOPNOTSUPP; /* the kernel copies, nobody knows in how many stores */
-	if (text->fd == -1)
-		text->fd = mem_open();
-	if (text->fd < 0)
-		return text->fd;
 	apply_all(text, span, phase, span->image);
 	const struct poke_entry *last = &text->entries[span->end - 1];
 	size_t bytes = phase == TEXT_TAIL ? span->bytes :
 					    (size_t)(last->address - span->start) + 1;
-	long n = sys4(SYS_pwrite64, text->fd, span->image, bytes, span->start);
 
-	return n == (long)bytes ? 0 : n < 0 ? (int)n : -EIO;
+	return mem_write(&text->mem, span->start, span->image, bytes);
 }
 
 /* Mapping that address is in: its end and protection. */
@@ -308,6 +298,67 @@ static int open_pages(struct text *text, struct text_span *span)
 	return 0;
 }
 
+/* What a phase stores at an entry; no phase of single stores is asked for. */
+static struct iovec stored(const struct poke_entry *entry, enum text_phase phase)
+{
+	static const uint8_t int3 = INT3;
+
+	switch (phase) {
+	case TEXT_INT3:
+		return (struct iovec){ (void *)&int3, 1 };
+	case TEXT_TAIL:
+		return (struct iovec){ (void *)(entry->after + 1), entry->len - 1u };
+	case TEXT_BACK:
+		return (struct iovec){ (void *)entry->before, 1 };
+	default:
+		return (struct iovec){ (void *)entry->after, 1 };
+	}
+}
+
+/* -EFAULT: the pages are not writable at this moment. Only the bytes of the sites are stored. */
+static int copy_some(const struct poke_entry *entries, size_t n, enum text_phase phase)
+{
+	struct iovec local[READ_AT_ONCE];
+	struct iovec remote[READ_AT_ONCE];
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		local[i] = stored(&entries[i], phase);
+		remote[i] = (struct iovec){
+			(void *)(uintptr_t)(entries[i].address + (phase == TEXT_TAIL)),
+			local[i].iov_len
+		};
+		bytes += local[i].iov_len;
+	}
+	long done = sys6(SYS_process_vm_writev, sys_getpid(), local, n, remote, n, 0);
+	return done == (long)bytes ? 0 : done < 0 ? (int)done : -EFAULT;
+}
+
+/*
+ * By the kernel: another patcher may take the pages' permission away at any moment, and a store of our
+ * own would be a SIGSEGV of the program. A phase may be written twice.
+ */
+static int copy_all(const struct text *text, const struct text_span *span, enum text_phase phase)
+{
+	uint64_t from = span->start & PAGE_MASK;
+	uint64_t to = (span->start + span->bytes + PAGE_BYTES - 1) & PAGE_MASK;
+	int tries = 0;
+
+	for (uint32_t i = span->first; i < span->end;) {
+		uint32_t n = span->end - i < READ_AT_ONCE ? span->end - i : READ_AT_ONCE;
+		int err = copy_some(&text->entries[i], n, phase);
+
+		if (!err)
+			i += n;
+		else if (err != -EFAULT || tries++ == OPEN_TRIES)
+			return err;
+		else if ((err = (int)sys3(SYS_mprotect, from, to - from,
+					  PROT_READ | PROT_WRITE | PROT_EXEC)))
+			return err;
+	}
+	return 0;
+}
+
 static int write_mprotect(struct text *text, struct text_span *span,
 			  enum text_phase phase)
 {
@@ -315,6 +366,12 @@ static int write_mprotect(struct text *text, struct text_span *span,
 
 	if (err)
 		return err;
+	if (phase < TEXT_SPIN) {
+		err = copy_all(text, span, phase);
+		/* Refused by a filter: it is not the pages. */
+		if (err != -EPERM && err != -ENOSYS)
+			return err;
+	}
 	apply_all(text, span, phase, (uint8_t *)(uintptr_t)span->start);
 	return 0;
 }
@@ -353,12 +410,11 @@ int text_write_fresh(uint64_t address, const void *bytes, size_t len)
 {
 	uint64_t from = address & PAGE_MASK;
 	uint64_t to = (address + len + PAGE_BYTES - 1) & PAGE_MASK;
-	int fd = mem_open();
-	long n = fd < 0 ? fd : sys4(SYS_pwrite64, fd, bytes, len, address);
+	struct mem mem = MEM_NONE;
+	int err = mem_write(&mem, address, bytes, len);
 
-	if (fd >= 0)
-		sys_close(fd);
-	if (n == (long)len)
+	mem_close(&mem);
+	if (!err)
 		return 0;
 	if (sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC))
 		return -EACCES;
@@ -376,7 +432,6 @@ void text_close(struct text *text)
 			sys3(SYS_mprotect, span->start & PAGE_MASK, span->opened_bytes,
 			     span->protection);
 	}
-	if (text->fd >= 0)
-		sys_close(text->fd);
-	text->fd = -1;
+	region_seal();
+	mem_close(&text->mem);
 }

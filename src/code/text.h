@@ -3,6 +3,7 @@
 #ifndef CODE_TEXT_H
 #define CODE_TEXT_H
 
+#include "code/mem.h"
 #include "code/poke_priv.h"
 
 /* Consecutive sites that are written at once: those that begin in one page. */
@@ -20,7 +21,7 @@ struct text_span {
 };
 
 struct text {
-	int fd; /* /proc/thread-self/mem; -1: not opened */
+	struct mem mem;
 	uint32_t writers;
 	struct poke_entry *entries;
 	struct text_span *spans;

@@ -18,6 +18,7 @@
 #include "code/restartable.h"
 
 #define MASK_TRIES 50
+#define MASK_TRIES_RUNNABLE 2000
 #define MASK_NAP_NS 1000000
 #define WAIT_STEP_NS 50000
 #define WAIT_STEPS 40000 /* 2 s and more */
@@ -107,58 +108,82 @@ int traps_overlap(uint64_t address, size_t len)
 
 /* ---- where a trap may be ---- */
 
-/* Name of a thread's status file to: does it have SIGTRAP blocked? */
-static int has_sigtrap_blocked(const char *tid)
+struct masks {
+	int blocked; /* threads that have SIGTRAP blocked */
+	int waiting; /* of those, others than the caller that run, or would if a CPU were free */
+};
+
+static void read_mask(const char *tid, struct masks *masks)
 {
 	char path[64];
 	char line[256];
 	unsigned long long mask = 0;
+	char state = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%.16s/status", tid);
 	FILE *status = fopen(path, "re");
 	if (!status)
-		return 0; /* it has ended */
-	while (fgets(line, sizeof(line), status))
+		return; /* it has ended */
+	while (fgets(line, sizeof(line), status)) {
 		if (sscanf(line, "SigBlk: %llx", &mask) == 1)
 			break;
+		sscanf(line, "State: %c", &state);
+	}
 	fclose(status);
-	return (mask >> (SIGTRAP - 1)) & 1;
+	if (!((mask >> (SIGTRAP - 1)) & 1))
+		return;
+	masks->blocked++;
+	masks->waiting += state == 'R' && strtol(tid, NULL, 10) != sys_gettid();
 }
 
-static int count_blocked(void)
+/* 0 or -EACCES. */
+static int read_masks(struct masks *masks)
 {
 	int saved = errno;
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *entry;
-	int n = tasks ? 0 : -EACCES;
 
-	while (tasks && (entry = readdir(tasks)))
+	*masks = (struct masks){ 0 };
+	if (!tasks)
+		return -EACCES;
+	while ((entry = readdir(tasks)))
 		if (entry->d_name[0] != '.')
-			n += has_sigtrap_blocked(entry->d_name);
-	if (tasks)
-		closedir(tasks);
+			read_mask(entry->d_name, masks);
+	closedir(tasks);
 	errno = saved;
-	return n;
+	return 0;
+}
+
+/*
+ * A thread that begins or ends has all signals blocked until it has run for some microseconds. On a
+ * busy machine it waits longer than that for a CPU, and is runnable all that time.
+ */
+static int wait_for_masks(struct masks *masks)
+{
+	const struct timespec nap = { 0, MASK_NAP_NS };
+	int err = read_masks(masks);
+
+	for (int i = 0; !err && masks->blocked && i < MASK_TRIES_RUNNABLE; i++) {
+		if (i >= MASK_TRIES && !masks->waiting)
+			break;
+		sys_nap(&nap);
+		err = read_masks(masks);
+	}
+	return err;
 }
 
 static int check_masks(struct code_problem *problem)
 {
-	int n = count_blocked();
+	struct masks masks;
+	int err = wait_for_masks(&masks);
 
-	/* A thread that begins or ends has all signals blocked, for a moment. */
-	for (int i = 0; n > 0 && i < MASK_TRIES; i++) {
-		struct timespec nap = { 0, MASK_NAP_NS };
-
-		sys2(SYS_nanosleep, &nap, NULL);
-		n = count_blocked();
-	}
-	if (n < 0)
+	if (err)
 		problem->why = "the signal masks of the threads cannot be read in /proc";
-	else if (n)
+	else if (masks.blocked)
 		problem->why =
 			"a thread has SIGTRAP blocked and would be killed by a trap: unblock it, "
-			"or promise that it does not come by (TRAPLINE_TRAPS_ANY_MASK)";
-	return n > 0 ? -EBUSY : n;
+			"or promise that it does not reach it (TRAPLINE_TRAPS_ANY_MASK)";
+	return err ? err : masks.blocked ? -EBUSY : 0;
 }
 
 int traps_wait_for_callbacks(const struct trapline_traps *set)
@@ -168,7 +193,7 @@ int traps_wait_for_callbacks(const struct trapline_traps *set)
 
 		if (i == WAIT_STEPS)
 			return -EBUSY;
-		sys2(SYS_nanosleep, &step, NULL);
+		sys_nap(&step);
 	}
 	return 0;
 }

@@ -174,6 +174,7 @@ int cond_eval(const struct condition *c, const struct cond_env *env)
 {
 	uint64_t stack[COND_HEIGHT_MAX + 1];
 
+	stack[0] = 0;
 	for (uint32_t i = 0; i < c->count; i++) {
 		const struct cond_step *step = &c->steps[i];
 		uint64_t *slot = stack + step->height;

@@ -30,7 +30,7 @@ static const char *lex_suffix(const char *at, struct token *t)
 	for (; *at && strchr("uUlL", *at); at++)
 		t->is_unsigned |= *at == 'u' || *at == 'U';
 	if (is_name_char(*at))
-		wrong(t, "a number ends in letters that do not belong to it");
+		wrong(t, "unexpected letters after a number");
 	return at;
 }
 
@@ -54,7 +54,7 @@ static const char *lex_number(const char *at, struct token *t)
 
 		if (__builtin_mul_overflow(t->number, (uint64_t)base, &next) ||
 		    __builtin_add_overflow(next, digit, &next)) {
-			wrong(t, "a number is over 64 bits");
+			wrong(t, "a number has more than 64 bits");
 			return at;
 		}
 		t->number = next;
@@ -94,7 +94,7 @@ static const char *lex_string(const char *at, struct token *t)
 	at++;
 	while (*at && *at != '"' && t->kind == TOKEN_STRING) {
 		if (t->len == COND_STRING_MAX) {
-			wrong(t, "a string is over 64 bytes");
+			wrong(t, "a string has more than 64 bytes");
 			return at;
 		}
 		at = lex_char(at, &t->text[t->len++], t);
@@ -125,7 +125,7 @@ static const char *lex_name(const char *at, struct token *t)
 	t->len = 0;
 	for (; is_name_char(*at); at++) {
 		if (t->len == COND_STRING_MAX) {
-			wrong(t, "a name is over 64 characters");
+			wrong(t, "a name has more than 64 characters");
 			return at;
 		}
 		t->text[t->len++] = *at;
@@ -144,7 +144,7 @@ static const char *lex_sign(const char *at, struct token *t)
 			t->len = 2;
 	if (t->len == 1 && !strchr("+-*/%&|^~!<>?:(),[]", *at)) {
 		wrong(t, *at == '=' ? "a condition cannot assign: == compares" :
-				      "a character that no condition has");
+				      "a condition has no such character");
 		return at + 1;
 	}
 	memcpy(t->text, at, t->len);

@@ -130,7 +130,7 @@ static uint16_t keep_string(struct parser *p, const char *bytes, uint32_t len)
 	uint32_t at = c->strings_used;
 
 	if (at + len > COND_STRINGS_BYTES) {
-		fail_at(p, -E2BIG, p->now.start, "the strings take over 512 bytes");
+		fail_at(p, -E2BIG, p->now.start, "the strings have more than 512 bytes");
 		return 0;
 	}
 	memcpy(c->strings + at, bytes, len);
@@ -190,7 +190,7 @@ static int take_type(struct parser *p, uint32_t *size, int *is_signed)
 static int parse_cast(struct parser *p, uint32_t size, int is_signed)
 {
 	if (is_sign(p, "*")) {
-		expected(p, "')': a pointer type stands in *(type *)address only");
+		expected(p, "')': a pointer type is possible in *(type *)address only");
 		return 0;
 	}
 	need_sign(p, ")", "')' after the type");
@@ -240,7 +240,7 @@ static int parse_thread(struct parser *p)
 	int is_not = take_equality(p);
 
 	if (p->now.len >= COND_THREAD_NAME) {
-		fail_at(p, -EINVAL, p->now.start, "a thread's name has 15 bytes at most");
+		fail_at(p, -EINVAL, p->now.start, "a thread's name has at most 15 bytes");
 		return 1;
 	}
 	memcpy(name, p->now.text, p->now.len);
@@ -261,7 +261,7 @@ static int parse_string(struct parser *p)
 	int is_not = take_equality(p);
 
 	if (!p->err && !p->now.len)
-		fail_at(p, -EINVAL, p->now.start, "an empty string compares with nothing");
+		fail_at(p, -EINVAL, p->now.start, "cannot compare with an empty string");
 	uint16_t at = keep_string(p, p->now.text, p->now.len);
 	struct cond_step *step = emit(p, COND_STRING, 1, 1);
 
@@ -289,7 +289,7 @@ static int parse_count(struct parser *p)
 	while (at < c->event_count && c->events[at] != event)
 		at++;
 	if (at == COND_EVENTS_MAX)
-		fail_at(p, -E2BIG, p->now.start, "over 8 events are counted");
+		fail_at(p, -E2BIG, p->now.start, "more than 8 events are counted");
 	next(p);
 	need_sign(p, ")", "')' after the event");
 	if (p->err)
@@ -327,7 +327,7 @@ static int parse_name(struct parser *p)
 	if (!strcmp(word.text, "count"))
 		return parse_count(p);
 	fail_at(p, -EINVAL, word.start,
-		"'%s' is no term; &%s is the address of a symbol, and see trapline-condition(7)",
+		"unknown term '%s'; &%s is the address of a symbol, see trapline-condition(7)",
 		word.text, word.text);
 	return 0;
 }
@@ -527,7 +527,7 @@ int cond_parse(const char *text, const struct trapline_condition_opts *opts,
 	memset(out, 0, sizeof(*out));
 	memset(error, 0, sizeof(*error));
 	if (strlen(text) > COND_TEXT_MAX) {
-		fail_at(&p, -E2BIG, text, "the condition has over 4096 characters");
+		fail_at(&p, -E2BIG, text, "the condition has more than 4096 characters");
 		return p.err;
 	}
 	next(&p);

@@ -169,14 +169,7 @@ void event_let_go(struct trapline_event *ev)
 
 void event_free(struct trapline_event *ev)
 {
-	struct event_roots *roots = &ev->roots;
-
-	if (roots->capacity) {
-		memory_unmap(roots->fds, roots->capacity * roots->fds_per_root * sizeof(int));
-		memory_unmap(roots->classes, roots->capacity * sizeof(uint32_t));
-	}
-	roots->capacity = 0;
-	roots->count = 0;
+	event_roots_free(&ev->roots);
 	event_give(ev);
 }
 

@@ -19,6 +19,7 @@
 #include "event/event.h"
 
 #define ROUNDS_MAX 1000
+#define ROOTS_FIRST 1024
 #define QUIET_ROUNDS 2 /* rounds in a row that must find nothing new */
 #define QUIET_PAUSE_NS 1000000
 
@@ -80,26 +81,23 @@ static int set_add(struct tid_set *set, pid_t tid)
 
 static int roots_grow(struct event_roots *roots)
 {
-	size_t capacity = roots->capacity ? 2 * roots->capacity : 1024;
-	size_t fd_size = roots->fds_per_root * sizeof(int);
-	void *fds = memory_map(capacity * fd_size);
-	void *classes = memory_map(capacity * sizeof(uint32_t));
+	size_t capacity = roots->capacity ? 2 * roots->capacity : ROOTS_FIRST;
+	size_t fd_bytes = roots->fds_per_root * sizeof(int);
+	void *fds = memory_map(event_roots_bytes(roots, capacity));
 
-	if (memory_failed(fds) || memory_failed(classes)) {
+	if (memory_failed(fds) || roots->grown == ROOTS_GROWN_MAX) {
 		if (!memory_failed(fds))
-			memory_unmap(fds, capacity * fd_size);
-		if (!memory_failed(classes))
-			memory_unmap(classes, capacity * sizeof(uint32_t));
+			memory_unmap(fds, event_roots_bytes(roots, capacity));
 		return -ENOMEM;
 	}
+	uint32_t *classes = (void *)((char *)fds + capacity * fd_bytes);
 	if (roots->capacity) {
-		memcpy(fds, roots->fds, roots->count * fd_size);
+		memcpy(fds, roots->fds, roots->count * fd_bytes);
 		memcpy(classes, roots->classes, roots->count * sizeof(uint32_t));
-		memory_unmap(roots->fds, roots->capacity * fd_size);
-		memory_unmap(roots->classes, roots->capacity * sizeof(uint32_t));
+		roots->before[roots->grown++] = roots->fds;
 	}
-	roots->fds = fds;
-	roots->classes = classes;
+	atomic_set(&roots->fds, (int *)fds);
+	atomic_set(&roots->classes, classes);
 	roots->capacity = capacity;
 	return 0;
 }
@@ -166,10 +164,11 @@ static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class,
 			return err;
 		}
 	}
-	int enable = !event_opens_enabled(ev) && ev->wanted;
+	int enable = !event_opens_enabled(ev) && (ev->wanted || event_parks(ev));
 	for (uint32_t i = 0; enable && i < roots->fds_per_root; i++)
 		sys_ioctl(fds[i], PERF_EVENT_IOC_ENABLE, 0);
-	roots->classes[roots->count++] = class;
+	roots->classes[roots->count] = class;
+	atomic_add(&roots->count, 1);
 	roots->threads++;
 	return 0;
 }
@@ -212,7 +211,7 @@ static int arm_process(struct trapline_event *ev, event_prepare prepare)
 	for (uint32_t round = 0; round < ROUNDS_MAX && quiet < QUIET_ROUNDS; round++) {
 		if (quiet) {
 			struct timespec pause = {0, QUIET_PAUSE_NS};
-			sys2(SYS_nanosleep, &pause, NULL);
+			sys_nap(&pause);
 		}
 		err = tasks_read(ev->pid, &list);
 		if (err)
@@ -260,21 +259,30 @@ static void enable_missed(struct trapline_event *ev)
 			sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_ENABLE, 0);
 }
 
-int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
-	      event_prepare prepare)
+int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
+		  event_prepare prepare)
 {
 	int err = ev->scope == TRAPLINE_PROCESS ? arm_process(ev, prepare) :
 						  arm_threads(ev, tids, tid_count, prepare);
+	if (!err && (ev->wanted || event_parks(ev)) && !event_opens_enabled(ev))
+		enable_missed(ev);
+	return err;
+}
+
+int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
+	      event_prepare prepare)
+{
+	int err = event_try_arm(ev, tids, tid_count, prepare);
+
 	if (err)
 		event_disarm(ev);
-	else if (ev->wanted && !event_opens_enabled(ev))
-		enable_missed(ev);
 	return err;
 }
 
 /*
  * Disable before close: a forked child, or a mapped ring, may hold another reference and would
- * keep the event armed.
+ * keep the event armed. A number at which that fails is no event any more: the program has closed it,
+ * with all that it does not know, and may have a file of its own there.
  */
 void event_disarm(struct trapline_event *ev)
 {
@@ -282,15 +290,8 @@ void event_disarm(struct trapline_event *ev)
 	size_t n = roots->count * roots->fds_per_root;
 
 	for (size_t i = 0; i < n; i++) {
-		sys_ioctl(roots->fds[i], PERF_EVENT_IOC_DISABLE, 0);
-		sys_close(roots->fds[i]);
+		if (sys_ioctl(roots->fds[i], PERF_EVENT_IOC_DISABLE, 0) == 0)
+			sys_close(roots->fds[i]);
 	}
-	if (roots->capacity) {
-		memory_unmap(roots->fds, roots->capacity * roots->fds_per_root * sizeof(int));
-		memory_unmap(roots->classes, roots->capacity * sizeof(uint32_t));
-	}
-	roots->fds = NULL;
-	roots->classes = NULL;
-	roots->count = 0;
-	roots->capacity = 0;
+	event_roots_free(roots);
 }

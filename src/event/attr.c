@@ -161,7 +161,8 @@ void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
 {
 	*attr = ev->attr;
 	if (event_is_breakpoint(ev)) {
-		attr->bp_addr = ev->parts[part].addr;
+		attr->bp_addr = event_parks(ev) && !ev->applied ? EVENT_PARKED_AT :
+								  ev->parts[part].addr;
 		attr->bp_len = ev->parts[part].len;
 	}
 	/* Linux commit 97ba62b27867 ("perf: Add support for SIGTRAP on perf events"), v5.13. */
@@ -170,5 +171,5 @@ void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
 		attr->sig_data = event_sig_data(ev, part);
 	/* Nothing to attach first: enabling at once saves a call to the thread's CPU. */
 	if (event_opens_enabled(ev))
-		attr->disabled = !ev->wanted;
+		attr->disabled = !ev->wanted && !event_parks(ev);
 }

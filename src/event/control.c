@@ -11,13 +11,15 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "event/event.h"
+#include "event/births.h"
 #include "record/layout.h"
 
 enum { OP_FREE, OP_HELD, OP_AGAIN };
 
 /* Bounded, because the holder may be the very thread that a signal handler interrupted. */
 #define SPINS_MAX 100000
+#define SPINS_FAST 1000 /* then the holder has many threads to go through */
+#define SPIN_PAUSE_NS 50000
 
 int event_budget_left(const struct trapline_event *ev)
 {
@@ -36,12 +38,118 @@ int event_skips(struct trapline_event *ev)
 	return 1;
 }
 
-static void ioctl_all(struct trapline_event *ev, unsigned long request)
+static int ioctl_all(struct trapline_event *ev, unsigned long request)
 {
 	size_t n = ev->roots.count * ev->roots.fds_per_root;
 
 	for (size_t i = 0; i < n; i++)
 		sys_ioctl(ev->roots.fds[i], request, 0);
+	return 0;
+}
+
+/* A descriptor that the program has closed, or uses for another file, costs the event of that thread only. */
+static int modify_all(struct trapline_event *ev)
+{
+	uint32_t cpus = ev->roots.fds_per_root / ev->part_count;
+	size_t n = ev->roots.count * ev->roots.fds_per_root;
+	struct perf_event_attr attr;
+	int lost = 0;
+	int is_any = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (ev->roots.fds[i] < 0)
+			continue;
+		uint32_t part = (uint32_t)(i % ev->roots.fds_per_root) / cpus;
+
+		event_attr_for_part(ev, part, &attr);
+		attr.disabled = !ev->applied && !event_parks(ev);
+		int err = sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
+				    (uintptr_t)&attr);
+		if (err == -EBADF || err == -ENOTTY)
+			lost = err;
+		else if (err)
+			return err;
+		else
+			is_any = 1;
+	}
+	return is_any ? 0 : lost;
+}
+
+static int enable_all(struct trapline_event *ev)
+{
+	return ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
+}
+
+/* One pass over all threads: they are where the event is, and on if it is. */
+static int pass(struct trapline_event *ev)
+{
+	if (event_parks(ev))
+		return modify_all(ev);
+	return ev->applied ? enable_all(ev) : ioctl_all(ev, PERF_EVENT_IOC_DISABLE);
+}
+
+/*
+ * A state is copied from the thread that bears: off, while MODIFY_ATTRIBUTES is at it or if it was left
+ * out before. So one that is left out can hand that on to the next one before a pass finds it. Each
+ * pass ends all but those of these that bear at that very moment, and this is over when none is born.
+ */
+#define STATE_PASSES_MAX 16
+#define QUIET_PASSES 2 /* in a row, that found none born */
+
+static int pass_on_state(struct trapline_event *ev, struct births *births)
+{
+	int (*again)(struct trapline_event *) = event_parks(ev) ? enable_all : pass;
+	int err = births_wait(births, ev->pid, BIRTHS_OF_ALL);
+	int quiet = 0;
+
+	again(ev);
+	for (int i = 0; !err && quiet < QUIET_PASSES && i < STATE_PASSES_MAX; i++) {
+		err = births_wait(births, ev->pid, BIRTHS_OF_YOUNG);
+		again(ev);
+		quiet = births->born ? 0 : quiet + 1;
+	}
+	return err;
+}
+
+/*
+ * A thread that is being born during a pass is left out, but not by a pass after its birth. An address is
+ * always copied from the event that was opened, so for that the second pass is the last one.
+ */
+static int pass_again(struct trapline_event *ev)
+{
+	struct births births = {0};
+	int err = 0;
+	int unsure = births_wait(&births, ev->pid, BIRTHS_OF_ALL);
+
+	if (births.others || unsure) {
+		births_note_elders(&births);
+		err = pass(ev);
+		if (!err && (ev->applied || !event_parks(ev)))
+			unsure = pass_on_state(ev, &births);
+		counter_add(&ev->changes_unsure, unsure < 0);
+	}
+	births_free(&births);
+	return err;
+}
+
+/* The kernel agrees with ev->applied and where the parts are, in all threads. 0 or -errno. */
+static int change(struct trapline_event *ev)
+{
+	int err = pass(ev);
+
+	if (err || !ev->is_inherited)
+		return err;
+	/* Used up, or about to be released: what a thread still takes has no effect. */
+	if (!ev->applied && (atomic_get(&ev->wanted) || atomic_get(&ev->state) != EVENT_LIVE))
+		return pass(ev);
+	return pass_again(ev);
+}
+
+static void give_up(struct trapline_event *ev)
+{
+	atomic_set(&ev->wanted, 0);
+	ev->applied = 0;
+	ioctl_all(ev, PERF_EVENT_IOC_DISABLE);
 }
 
 static void apply(struct trapline_event *ev)
@@ -55,16 +163,13 @@ static void apply(struct trapline_event *ev)
 		atomic_set(&ev->control->is_off, (uint64_t)!on);
 		return;
 	}
-	if (!on) {
-		ioctl_all(ev, PERF_EVENT_IOC_DISABLE);
-		return;
-	}
 	/* What happened while it was off is no hit's change. */
-	event_read_first_values(ev);
-	/* Twice: a thread cloned by a child during the first pass can be left out (arm.c). */
-	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
-	ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
-	event_settle_first_values(ev);
+	if (on)
+		event_read_first_values(ev);
+	if (change(ev))
+		give_up(ev);
+	else if (on)
+		event_settle_first_values(ev);
 }
 
 void event_unlock(struct trapline_event *ev)
@@ -89,6 +194,16 @@ static int try_lock(struct trapline_event *ev)
 	return 1;
 }
 
+static void spin(int nth)
+{
+	struct timespec pause = {0, SPIN_PAUSE_NS};
+
+	if (nth < SPINS_FAST)
+		sys_sched_yield();
+	else
+		sys_nap(&pause);
+}
+
 int event_lock(struct trapline_event *ev)
 {
 	for (int i = 0; i < SPINS_MAX; i++) {
@@ -96,7 +211,7 @@ int event_lock(struct trapline_event *ev)
 			return 0;
 		if (ev->op_owner == sys_gettid())
 			break;
-		sys_sched_yield();
+		spin(i);
 	}
 	return -EDEADLK;
 }
@@ -113,28 +228,8 @@ void event_sync(struct trapline_event *ev)
 		atomic_cas(&ev->op, &expected, OP_AGAIN);
 		if (ev->op_owner == sys_gettid())
 			return; /* we interrupted the holder: it will look again */
-		sys_sched_yield();
+		spin(i);
 	}
-}
-
-static int modify_all(struct trapline_event *ev, size_t n)
-{
-	uint32_t cpus = ev->roots.fds_per_root / ev->part_count;
-	struct perf_event_attr attr;
-
-	for (size_t i = 0; i < n; i++) {
-		if (ev->roots.fds[i] < 0)
-			continue;
-		uint32_t part = (uint32_t)(i % ev->roots.fds_per_root) / cpus;
-
-		event_attr_for_part(ev, part, &attr);
-		attr.disabled = !ev->applied;
-		int err = sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
-				    (uintptr_t)&attr);
-		if (err)
-			return err;
-	}
-	return 0;
 }
 
 static struct event_place *places_of(struct trapline_event *ev, uint32_t part)
@@ -179,7 +274,7 @@ void event_read_first_values(struct trapline_event *ev)
 	for (uint32_t i = 0; event_is_data(ev) && i < ev->part_count; i++) {
 		uint64_t value = 0;
 
-		sys_read_memory(ev->pid, ev->parts[i].addr, &value, ev->parts[i].len);
+		tasks_read_memory(ev->pid, ev->parts[i].addr, &value, ev->parts[i].len);
 		place_set(ev, i, value);
 		ev->unseen[i].is_found = 0;
 	}
@@ -191,7 +286,7 @@ static int holds_last(const struct trapline_event *ev, const struct event_place 
 #if defined(__x86_64__)
 	uint64_t value = 0;
 
-	return sys_read_memory(ev->pid, place->addr, &value, place->len) != (ssize_t)place->len ||
+	return tasks_read_memory(ev->pid, place->addr, &value, place->len) != (ssize_t)place->len ||
 	       value == atomic_get(&place->last);
 #else
 	return 1;
@@ -235,6 +330,58 @@ static int can_move(const struct trapline_event *ev, uint64_t addr, uint32_t len
 	return 1;
 }
 
+/* What is parked cannot find out that the kernel takes no such address. Tried in this thread alone. */
+static int try_address(const struct trapline_event *ev, uint64_t addr)
+{
+	struct perf_event_attr attr;
+
+	event_attr_for_part(ev, 0, &attr);
+	attr.bp_addr = addr;
+	attr.disabled = 1;
+	attr.inherit = 0;
+	attr.inherit_thread = 0;
+	int fd = sys_perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd >= 0)
+		sys_close(fd);
+	return fd == -EINVAL || fd == -EPERM ? -EINVAL : 0;
+}
+
+/*
+ * A clone copies address and length one after the other. If both change at once, it can meet a pair
+ * that the kernel refuses, and fail. Parked, the event fits any length.
+ */
+static int change_length(struct trapline_event *ev, uint32_t len)
+{
+	uint32_t applied = ev->applied;
+	int err = 0;
+
+	if (event_parks(ev) && applied && len != ev->parts[0].len) {
+		ev->applied = 0;
+		err = pass(ev);
+		ev->parts[0].len = len;
+		if (!err)
+			err = pass(ev);
+		ev->applied = applied;
+	}
+	ev->parts[0].len = len;
+	return err;
+}
+
+static int move_to(struct trapline_event *ev, uint64_t addr, uint32_t len)
+{
+	uint64_t from = ev->parts[0].addr;
+	int err = change_length(ev, len);
+
+	shift_parts(ev, from, addr);
+	if (err)
+		return err;
+	if (!event_parks(ev) || ev->applied)
+		err = event_parks(ev) ? change(ev) : modify_all(ev);
+	else
+		err = pass(ev); /* only the generation is told */
+	return err;
+}
+
 int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 {
 	if (!can_move(ev, addr, len))
@@ -243,28 +390,25 @@ int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 	if (err)
 		return err;
 
-	size_t n = ev->roots.count * ev->roots.fds_per_root;
 	uint64_t from = ev->parts[0].addr;
 	uint32_t len_before = ev->parts[0].len;
 
+	if (event_parks(ev) && !ev->applied)
+		err = try_address(ev, addr);
+	if (err)
+		goto out_unlock;
 	/* Hits on their way carry the old generation and are dropped as late. */
 	atomic_add(&ev->generation, 1u);
-	ev->parts[0].len = len ? len : len_before;
-	shift_parts(ev, from, addr);
-	err = modify_all(ev, n);
-	if (err) {
-		ev->parts[0].len = len_before;
-		shift_parts(ev, addr, from);
-		if (modify_all(ev, n)) {
-			/* Left half-way over the threads: off is the only honest state. */
-			atomic_set(&ev->wanted, 0);
-			ev->applied = 1;
-			err = -EIO;
-		} else {
-			counter_add(&ev->move_repairs, 1);
-		}
+	err = move_to(ev, addr, len ? len : len_before);
+	if (err && move_to(ev, from, len_before)) {
+		/* Left half-way over the threads: off is the only honest state. */
+		give_up(ev);
+		err = -EIO;
+	} else if (err) {
+		counter_add(&ev->move_repairs, 1);
 	}
 	event_settle_first_values(ev);
+out_unlock:
 	event_unlock(ev);
 	return err;
 }
@@ -273,6 +417,9 @@ int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out)
 {
 	const struct event_roots *roots = &ev->roots;
+	size_t count = atomic_get(&roots->count);
+	const int *fds = atomic_get(&roots->fds);
+	const uint32_t *classes = atomic_get(&roots->classes);
 	uint64_t sum = 0;
 
 	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
@@ -280,11 +427,11 @@ int event_read_count(const struct trapline_event *ev, int later_classes_only, ui
 		return 0;
 	}
 
-	for (size_t r = 0; r < roots->count; r++) {
-		if (later_classes_only && !roots->classes[r])
+	for (size_t r = 0; r < count; r++) {
+		if (later_classes_only && !classes[r])
 			continue;
 		for (uint32_t i = 0; i < roots->fds_per_root; i++) {
-			int fd = roots->fds[r * roots->fds_per_root + i];
+			int fd = fds[r * roots->fds_per_root + i];
 			uint64_t value;
 
 			if (fd < 0)

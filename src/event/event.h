@@ -111,7 +111,13 @@ struct event_counted {
 	uint32_t generation;
 };
 
-/* Descriptors of all threads: [root][part][cpu], one cpu when the event follows its thread. */
+#define ROOTS_GROWN_MAX 24
+
+/*
+ * Descriptors of all threads: [root][part][cpu], one cpu when the event follows its thread. A callback
+ * may read them while arming adds to them: count is written last and read first, and arrays that became
+ * too small stay until the event is released.
+ */
 struct event_roots {
 	int *fds;
 	uint32_t *classes; /* of each root: the round of arming it was found in */
@@ -120,7 +126,17 @@ struct event_roots {
 	uint32_t fds_per_root;
 	uint32_t is_per_cpu;
 	uint32_t threads;
+	uint32_t grown;
+	void *before[ROOTS_GROWN_MAX]; /* each for half as many as the next one */
 };
+
+/* One mapping for both arrays. */
+static inline size_t event_roots_bytes(const struct event_roots *roots, size_t capacity)
+{
+	return capacity * (roots->fds_per_root * sizeof(int) + sizeof(uint32_t));
+}
+
+void event_roots_free(struct event_roots *roots);
 
 /* A value that no hit has told of, so far. */
 struct event_unseen {
@@ -128,12 +144,14 @@ struct event_unseen {
 	int is_found;
 };
 
+#define EVENT_LINK_KINDS 3 /* as enumerated in uprobe.h */
+
 /* What holds the uprobes of an event; see uprobe.c. */
 struct event_links {
 	int *fds;
 	size_t count;
 	size_t capacity;
-	int programs[2];
+	int programs[EVENT_LINK_KINDS];
 	uint32_t attach_type;
 	int calls_fd; /* calls that passed, whose returns are hits; TRAPLINE_RETURNS */
 	struct uprobe_filter filter;
@@ -144,7 +162,9 @@ struct trapline_event {
 	uint32_t generation;
 	uint32_t first_generation; /* the one it was opened with */
 	uint32_t index;
+	uint32_t users; /* calls under way, and 1 until it is closed: see event_enter() */
 	struct trapline *target;
+	void (*release)(struct trapline_event *ev); /* by the last of the users */
 	pid_t pid;	 /* the target process */
 	pid_t owner_pid; /* the process that opened it: a forked child must not touch it */
 	struct ebpf_ids ids; /* how programs number the threads they run in; see ids.h */
@@ -158,7 +178,7 @@ struct trapline_event {
 	uint32_t texts; /* registers, by DWARF number */
 	uint32_t mechanism; /* enum trapline_mechanism */
 	uint32_t has_program; /* attached before it is enabled */
-	uint32_t decided_in;  /* enum trapline_decided */
+	uint32_t evaluated_in;  /* enum trapline_evaluated */
 	uint32_t thread_slot; /* of hits_in_thread in the handler, + 1; 0: none */
 	int filter_fd;	      /* the caller's own program, or -1 */
 	const struct condition *condition;
@@ -182,6 +202,7 @@ struct trapline_event {
 	pid_t op_owner;
 	uint32_t wanted;
 	uint32_t applied;
+	uint32_t is_inherited; /* by threads that are born: a change has to meet births; see control.c */
 
 	int has_limit;
 	uint64_t limit;
@@ -201,6 +222,7 @@ struct trapline_event {
 	uint64_t lost_ring_full;
 	uint64_t async;
 	uint64_t move_repairs;
+	uint64_t changes_unsure;
 	uint64_t rseq_stops;
 	uint64_t unread;
 
@@ -251,6 +273,18 @@ static inline int event_is_readable_amount(const struct trapline_event *ev)
 	return ev->access == TRAPLINE_AMOUNT && !ev->attr.sample_period && ev->only_tid;
 }
 
+/*
+ * Off means: at an address where nothing is. The state "disabled" would be passed on from thread to
+ * thread, each of which may be bearing the next one, but the address is always copied from the event
+ * that was opened. The page is below vm.mmap_min_addr.
+ */
+#define EVENT_PARKED_AT 0xff8u
+
+static inline int event_parks(const struct trapline_event *ev)
+{
+	return ev->is_inherited && event_is_breakpoint(ev);
+}
+
 static inline int event_opens_enabled(const struct trapline_event *ev)
 {
 	return ev->mechanism == TRAPLINE_BY_SIGNAL && !ev->has_program;
@@ -259,6 +293,21 @@ static inline int event_opens_enabled(const struct trapline_event *ev)
 /* Take a free row of the table, or NULL. Give it back. AS-Safe. */
 struct trapline_event *event_take(void);
 void event_give(struct trapline_event *ev);
+
+/*
+ * table.c: between the two the event is not released, though it may be closed: for calls of a callback
+ * and of other threads, which event_close() does not wait for with a lock. -ESRCH: it is closed, or, by
+ * the generation that it was opened with, another one. A handler that is in its callback needs them
+ * only where the callback may have closed it. AS-Safe.
+ */
+int event_enter(struct trapline_event *ev);
+int event_enter_as(struct trapline_event *ev, uint32_t first_generation);
+void event_leave(struct trapline_event *ev);
+/*
+ * Of an event in the state EVENT_CLOSING: release() is run when the last call under way ends, which is
+ * waited for, unless it is one that the caller interrupted. AS-Safe.
+ */
+void event_end(struct trapline_event *ev, void (*release)(struct trapline_event *ev));
 
 /* attr.c: fill ev->attr and parts. */
 int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
@@ -283,6 +332,13 @@ struct task_names {
 /* Until act returns another value than 0, which is then the result; else 0 or -errno. AS-Safe. */
 int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t tid), void *arg);
 void tasks_free(struct task_list *list);
+/*
+ * The thread that /proc and the kernel show the memory of a process by: the first that has not ended,
+ * since with the first thread of all goes what /proc/PID has. pid itself if none is better. AS-Safe.
+ */
+pid_t tasks_with_memory(pid_t pid);
+/* As sys_read_memory(), of a process whose first thread may have ended. AS-Safe. */
+ssize_t tasks_read_memory(pid_t pid, uint64_t addr, void *buf, size_t n);
 
 /* What arming does with each new descriptor, before it is enabled. Returns 0 or -errno. */
 typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
@@ -291,6 +347,9 @@ typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, u
 /* arm.c: open the event in all threads in scope; holds `op` meanwhile. */
 int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 	      event_prepare prepare);
+/* As that, but on failure leaves what it opened to event_disarm(): callbacks may be running. */
+int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
+		  event_prepare prepare);
 void event_disarm(struct trapline_event *ev);
 
 /* One of the first that opts.skip ignores? For the handler and the reader. */

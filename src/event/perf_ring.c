@@ -136,6 +136,24 @@ void perf_rings_close(struct perf_rings *r)
 	*r = (struct perf_rings){0};
 }
 
+static int is_open(const struct event_id *id)
+{
+	uint32_t state = atomic_get(&id->event->state);
+
+	return (state == EVENT_LIVE || state == EVENT_OPENING) &&
+	       id->event->first_generation == id->generation;
+}
+
+static void forget_closed(struct perf_rings *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->id_count; i++)
+		if (is_open(&r->ids[i]))
+			r->ids[kept++] = r->ids[i];
+	r->id_count = kept;
+}
+
 int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint32_t part,
 		   uint32_t class, int cpu)
 {
@@ -148,6 +166,8 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 		err = sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)&id);
 	if (err)
 		return err;
+	if (r->id_count == r->id_capacity)
+		forget_closed(r);
 	if (r->id_count == r->id_capacity) {
 		size_t capacity = r->id_capacity ? 2 * r->id_capacity : 256;
 		void *grown = realloc(r->ids, capacity * sizeof(*r->ids));
@@ -157,21 +177,11 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 		r->id_capacity = capacity;
 	}
 	/* Ids only grow, so the array stays sorted. */
-	r->ids[r->id_count++] = (struct event_id){id, ev, part, class};
+	r->ids[r->id_count++] = (struct event_id){id, ev, ev->first_generation, part, class};
 	int counts = ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD);
 	if ((class || counts) && !ev->owners)
 		ev->owners = calloc(OWNERS, sizeof(*ev->owners));
 	return counts && !ev->owners ? -ENOMEM : 0;
-}
-
-void perf_rings_forget(struct perf_rings *r, const struct trapline_event *ev)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < r->id_count; i++)
-		if (r->ids[i].event != ev)
-			r->ids[kept++] = r->ids[i];
-	r->id_count = kept;
 }
 
 static const struct event_id *id_find(const struct perf_rings *r, uint64_t id)
@@ -232,11 +242,13 @@ static void forget_thread(struct perf_rings *r, uint32_t tid)
 {
 	for (size_t i = 0; i < r->id_count; i++) {
 		struct trapline_event *ev = r->ids[i].event;
-		if (ev->owners && (i == 0 || ev != r->ids[i - 1].event)) {
-			struct event_owner *owner = owner_of(ev, tid);
-			if (owner)
-				*owner = (struct event_owner){.tid = tid};
-		}
+		if ((i && ev == r->ids[i - 1].event && r->ids[i].generation == r->ids[i - 1].generation) ||
+		    event_enter_as(ev, r->ids[i].generation))
+			continue;
+		struct event_owner *owner = ev->owners ? owner_of(ev, tid) : NULL;
+		if (owner)
+			*owner = (struct event_owner){.tid = tid};
+		event_leave(ev);
 	}
 }
 
@@ -296,7 +308,7 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 	ring_copy(r, ring, at + sizeof(*header), words, 16);
 	if (header->type == PERF_RECORD_LOST) {
 		const struct event_id *id = id_find(r, words[0]);
-		if (id)
+		if (id && is_open(id))
 			counter_add(&id->event->lost_ring_full, words[1]);
 	} else if (header->type == PERF_RECORD_EXIT) {
 		forget_thread(r, (uint32_t)words[1]); /* pid, ppid, tid, ptid */
@@ -429,8 +441,12 @@ int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uin
 		ring_copy(r, oldest, oldest->page->data_tail, r->sample, best.header.size);
 		ring_advance(oldest, oldest->page->data_tail + best.header.size);
 		const struct event_id *id = id_find(r, best.id);
-		if (!id || is_duplicate(id, best.tid))
+		if (!id || event_enter_as(id->event, id->generation))
 			continue;
+		if (is_duplicate(id, best.tid)) {
+			event_leave(id->event);
+			continue;
+		}
 		fill_record(r, best.header.size, out, stack);
 		*event_out = id->event;
 		*part = id->part;

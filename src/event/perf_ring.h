@@ -35,6 +35,7 @@ struct perf_rings {
 struct event_id {
 	uint64_t id;
 	struct trapline_event *event;
+	uint32_t generation; /* the first one of the event: it may have been closed */
 	uint32_t part;
 	uint32_t class;
 };
@@ -45,14 +46,14 @@ void perf_rings_close(struct perf_rings *r);
 /* Let an event's descriptor write to the ring of its CPU. */
 int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint32_t part,
 		   uint32_t class, int cpu);
-void perf_rings_forget(struct perf_rings *r, const struct trapline_event *ev);
 
 /* Members of attr that samples need. The reader is woken by a quarter of a ring: look oftener. */
 void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev);
 
 /*
  * The oldest sample over all CPUs, copied to *out; *stack is valid until the next call.
- * 1: got one, 0: none. Losses are counted on the way, duplicates rejected.
+ * 1: got one, 0: none. Losses are counted on the way, duplicates rejected. The event was entered: the
+ * caller leaves it.
  */
 int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uint32_t *part,
 		    struct record *out, const void **stack);

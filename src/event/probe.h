@@ -71,6 +71,9 @@ int probe_is_in_user_namespace(void);
 int probe_has_cap(int cap); /* effective, and of the initial user namespace */
 int probe_is_rt_before_6_11(void);
 int probe_seccomp_mode(void);
+int probe_is_virtual(void);
+/* `this virtual machine has no hardware counters (PMU)`, and the remedy. */
+const char *probe_no_pmu(const char **remedy);
 
 /* What the SIGTRAP handler of a probe saw. */
 struct probe_trap {
@@ -155,6 +158,9 @@ double probe_cost_uprobe_bpf(void);
 /* probe_code.c */
 void probe_membarrier_sync_core(struct probe_result *r);
 void probe_patch_text(struct probe_result *r);
+void probe_text_by_mem(struct probe_result *r);
+void probe_text_by_tracee(struct probe_result *r);
+void probe_text_by_mprotect(struct probe_result *r);
 double probe_cost_int3(void);
 double probe_cost_membarrier(void);
 double probe_cost_poke(void);

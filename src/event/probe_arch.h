@@ -90,7 +90,7 @@ static inline size_t probe_return_code(uint8_t *buf, uint8_t n)
 	return sizeof(code);
 }
 
-#define PROBE_READ_ONLY_REMEDY "x86-64 cannot watch reads alone: use read and write"
+#define PROBE_READ_ONLY_REMEDY "watch reads and writes: x86-64 cannot watch reads alone"
 #define PROBE_SYSCALL_REMEDY \
 	"none: this kernel reported no access made inside a system call"
 #define PROBE_TRAP_NAME "int3"

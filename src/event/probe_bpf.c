@@ -68,7 +68,7 @@ static int watch_with_program(struct probe_result *r, int with_signal)
 	int prog = ebpf_load(&program, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
 
 	if (prog < 0) {
-		probe_bpf_refused(r, prog, "load of a program for perf events");
+		probe_bpf_refused(r, prog, "loading a program for perf events");
 		return prog;
 	}
 	probe_catch();
@@ -77,12 +77,12 @@ static int watch_with_program(struct probe_result *r, int with_signal)
 	attr.disabled = 1;
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0) {
-		probe_refused(r, fd, "open of a write watch", 2);
+		probe_refused(r, fd, "opening a write watchpoint", 2);
 		return fd;
 	}
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)prog);
 	if (err) {
-		probe_bpf_refused(r, err, "PERF_EVENT_IOC_SET_BPF on a write watch");
+		probe_bpf_refused(r, err, "PERF_EVENT_IOC_SET_BPF on a write watchpoint");
 		return err;
 	}
 	sys_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
@@ -105,7 +105,7 @@ void probe_bpf_condition(struct probe_result *r)
 	int trues = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, 8, 1, 0);
 
 	if (runs < 0 || trues < 0)
-		return probe_bpf_refused(r, runs < 0 ? runs : trues, "creation of a map");
+		return probe_bpf_refused(r, runs < 0 ? runs : trues, "creating a map");
 	emit_count(&program, runs);
 	emit_read_word(&program);
 	uint32_t skip = ebpf_jump_imm(&program, BPF_JNE, R7, TRUE_VALUE);
@@ -119,7 +119,7 @@ void probe_bpf_condition(struct probe_result *r)
 	write_value(fd, TRUE_VALUE, 5);
 	int ran = map_value(runs);
 	int true_runs = map_value(trues);
-	probe_say(r, ran == PROBE_HITS && true_runs == 5, "kernel 5.15 or later",
+	probe_say(r, ran == PROBE_HITS && true_runs == 5, "use kernel 5.15 or later",
 		  "%u hits: the program ran %d times and found its condition true in %d "
 		  "of 5",
 		  PROBE_HITS, ran, true_runs);
@@ -141,7 +141,7 @@ void probe_bpf_veto(struct probe_result *r)
 	write_value(fd, TRUE_VALUE, 5);
 	uint32_t passed = probe_trap.signals - vetoed;
 	probe_say(r, vetoed == 0 && passed == 5,
-		  "kernel 6.10 or later; until then conditions are evaluated in the "
+		  "use kernel 6.10 or later; until then conditions are evaluated in the "
 		  "handler",
 		  "false condition: %u signals of %u hits; true: %u of 5", vetoed,
 		  PROBE_HITS, passed);
@@ -166,7 +166,7 @@ void probe_bpf_task_storage(struct probe_result *r)
 	int map = ebpf_task_storage_create(EBPF_TASK_BYTES);
 
 	if (map < 0)
-		return probe_bpf_refused(r, map, "creation of a task storage map");
+		return probe_bpf_refused(r, map, "creating a task storage map");
 	ebpf_call(&program, BPF_FUNC_get_current_task_btf);
 	ebpf_mov(&program, R2, R0);
 	ebpf_load_map(&program, R1, map);
@@ -183,7 +183,7 @@ void probe_bpf_task_storage(struct probe_result *r)
 		return;
 	write_value(fd, 1, PROBE_HITS);
 	int n = storage_value(map);
-	probe_say(r, n == PROBE_HITS, "kernel 5.15 or later, built with BTF",
+	probe_say(r, n == PROBE_HITS, "use kernel 5.15 or later, built with BTF",
 		  "%u hits: %d counted in storage of the thread", PROBE_HITS, n);
 }
 
@@ -212,7 +212,7 @@ void probe_bpf_ringbuf(struct probe_result *r)
 	int map = ring_program((int)page);
 
 	if (map < 0)
-		return probe_bpf_refused(r, map, "creation of a ring buffer");
+		return probe_bpf_refused(r, map, "creating a ring buffer");
 	int fd = watch_with_program(r, 0);
 	if (fd < 0)
 		return;
@@ -230,7 +230,7 @@ void probe_bpf_ringbuf(struct probe_result *r)
 		memcpy(&value, ring + page + at + BPF_RINGBUF_HDR_SZ, sizeof(value));
 		right += value == TRUE_VALUE;
 	}
-	probe_say(r, right == PROBE_HITS, "kernel 5.8 or later",
+	probe_say(r, right == PROBE_HITS, "use kernel 5.8 or later",
 		  "%u hits: %llu records in the ring, %u with the right value",
 		  PROBE_HITS, (unsigned long long)end / 16, right);
 }

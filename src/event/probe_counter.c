@@ -11,8 +11,6 @@
 
 #include "base/sys.h"
 
-#define NO_PMU \
-	"enable the PMU of this virtual machine at its host (KVM: -cpu host,pmu=on)"
 #define CLOCK_PERIOD_NS 100000u
 #define CLOCK_ROUNDS 4
 #define CLOCK_BUDGET_NS 20000000u
@@ -82,7 +80,7 @@ void probe_counter_task_clock(struct probe_result *r)
 	if (err)
 		return probe_refused(r, err, "task-clock with sigtrap", 2);
 	probe_say(r, is_complete(signals, expected),
-		  "an idle machine; then kernel 6.1 or later",
+		  "try on an idle machine, then with kernel 6.1 or later",
 		  "%llu periods of 0.1 ms in user mode: %u signals",
 		  (unsigned long long)expected, signals);
 }
@@ -112,7 +110,7 @@ void probe_overflow_signals(struct probe_result *r)
 		return probe_refused(r, err, tried, 1);
 	}
 	probe_say(r, is_complete(all, all_expected),
-		  "an idle machine; then kernel 6.1 or later",
+		  "try on an idle machine, then with kernel 6.1 or later",
 		  "task-clock in a loop of system calls, exclude_kernel=1: %u of %llu "
 		  "(%u %%), "
 		  "=0: %u of %llu",
@@ -145,15 +143,28 @@ void probe_counter_page_faults(struct probe_result *r)
 		exact += probe_trap.addr == (uintptr_t)(area + i * page + 8);
 	}
 	probe_say(r, exact == PROBE_HITS && probe_trap.signals >= PROBE_HITS,
-		  "kernel 5.13 or later",
+		  "use kernel 5.13 or later",
 		  "%u pages touched: %u signals, %u with the exact address", PROBE_HITS,
 		  probe_trap.signals, exact);
 }
 
+const char *probe_no_pmu(const char **remedy)
+{
+	int is_virtual = probe_is_virtual();
+
+	*remedy = is_virtual ? "enable the PMU of this virtual machine on its host (KVM: -cpu host,pmu=on)" :
+			       "use a machine whose processor has a PMU that this kernel supports";
+	return is_virtual ? "this virtual machine has no hardware counters (PMU)" :
+			    "this machine has no hardware counters (PMU)";
+}
+
 static void pmu_refused(struct probe_result *r, int err, const char *tried)
 {
+	const char *remedy;
+	const char *why = probe_no_pmu(&remedy);
+
 	if (err == -ENOENT || err == -EOPNOTSUPP || err == -ENODEV)
-		probe_no(r, NO_PMU, "%s: %s", tried, strerrorname_np(-err));
+		probe_no(r, remedy, "%s", why);
 	else
 		probe_refused(r, err, tried, 2);
 }
@@ -161,7 +172,9 @@ static void pmu_refused(struct probe_result *r, int err, const char *tried)
 static void pmu_count(struct probe_result *r, uint64_t config, const char *name)
 {
 	struct perf_event_attr attr;
+	const char *remedy;
 
+	probe_no_pmu(&remedy);
 	probe_attr_counter(&attr, PERF_TYPE_HARDWARE, config, 0);
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0)
@@ -170,7 +183,7 @@ static void pmu_count(struct probe_result *r, uint64_t config, const char *name)
 		continue;
 	uint64_t n = probe_count(fd);
 	/* A loop of 100 000 rounds has a branch each, and takes cycles. */
-	probe_say(r, n >= 100000, NO_PMU, "%s over a loop of 100000 rounds: %llu", name,
+	probe_say(r, n >= 100000, remedy, "%s over a loop of 100000 rounds: %llu", name,
 		  (unsigned long long)n);
 }
 
@@ -208,7 +221,7 @@ void probe_pmu_overflow(struct probe_result *r)
 	sys_ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	uint64_t expected = probe_count(fd) / period;
 	probe_say(
-		r, is_complete(probe_trap.signals, expected), "a kernel that is not 4.12",
+		r, is_complete(probe_trap.signals, expected), "use a kernel other than 4.12",
 		"%llu periods of %llu instructions in a loop of system calls: %u signals",
 		(unsigned long long)expected, (unsigned long long)period,
 		probe_trap.signals);

@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "event/probe_arch.h"
 
-#define OLD_KERNEL "kernel 5.13 or later"
+#define OLD_KERNEL "use kernel 5.13 or later"
 
 void probe_perf_event_open(struct probe_result *r)
 {
@@ -24,7 +24,7 @@ void probe_perf_event_open(struct probe_result *r)
 	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0);
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0)
-		probe_refused(r, fd, "counter of the own thread, user mode only", 2);
+		probe_refused(r, fd, "opening a counter of this thread, in user mode", 2);
 	else
 		probe_yes(r, "opened as uid %d; kernel.perf_event_paranoid is %d",
 			  (int)getuid(), probe_paranoid());
@@ -36,7 +36,7 @@ static int open_signalling(struct probe_result *r, struct perf_event_attr *attr)
 	probe_catch();
 	int fd = probe_open(attr, 0, -1);
 	if (fd < 0)
-		probe_refused(r, fd, "open of a write watch with sigtrap", 2);
+		probe_refused(r, fd, "opening a write watchpoint with sigtrap", 2);
 	return fd;
 }
 
@@ -52,7 +52,7 @@ void probe_sigtrap(struct probe_result *r)
 	uint32_t signals = probe_trap.signals;
 	int ok = signals == PROBE_HITS && probe_trap.data == attr.sig_data;
 	probe_say(
-		r, ok, "real debug registers: not under an emulator that lacks them",
+		r, ok, "use a machine with debug registers; some emulators lack them",
 		"%u writes of a watched variable: %u signals in the thread, %llu counted",
 		PROBE_HITS, signals, (unsigned long long)probe_count(fd));
 }
@@ -74,7 +74,7 @@ void probe_sigtrap_blocked(struct probe_result *r)
 	sigprocmask(SIG_UNBLOCK, &trap, NULL);
 	int ok = early == 0 && probe_trap.signals == 1 && (probe_trap.flags & 1);
 	probe_say(
-		r, ok, "kernel 5.19 or later (commit 78ed93d72ded)",
+		r, ok, "use kernel 5.19 or later (commit 78ed93d72ded)",
 		"5 writes while blocked: %u signals, after unblocking %u, flag async %u",
 		early, probe_trap.signals, probe_trap.flags & 1);
 }
@@ -137,13 +137,13 @@ void probe_move(struct probe_result *r)
 	probe_attr_counting(&attr, &probe_word, HW_BREAKPOINT_W, 8);
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0) {
-		probe_refused(r, fd, "open of a write watch", 2);
+		probe_refused(r, fd, "opening a write watchpoint", 2);
 		return;
 	}
 	attr.bp_addr = (uintptr_t)&other;
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (uintptr_t)&attr);
 	if (err) {
-		probe_no(r, "kernel 4.17 or later",
+		probe_no(r, "use kernel 4.17 or later",
 			 "PERF_EVENT_IOC_MODIFY_ATTRIBUTES: %s", strerrorname_np(-err));
 		return;
 	}
@@ -172,8 +172,8 @@ void probe_signal_generation(struct probe_result *r)
 	attr.sig_data = 2;
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (uintptr_t)&attr);
 	probe_write_word(1);
-	probe_say(r, !err && first == 1 && probe_trap.data == 2, "kernel 5.17 or later",
-		  "sig_data 1 before a move, changed to 2: the next signal holds %llu",
+	probe_say(r, !err && first == 1 && probe_trap.data == 2, "use kernel 5.17 or later",
+		  "sig_data 1 before a move, changed to 2: the next signal has %llu",
 		  (unsigned long long)probe_trap.data);
 }
 
@@ -188,7 +188,7 @@ void probe_access_in_syscalls(struct probe_result *r)
 	probe_catch();
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0) {
-		probe_refused(r, fd, "open of a watch with exclude_kernel=0", 1);
+		probe_refused(r, fd, "opening a watchpoint with exclude_kernel=0", 1);
 		return;
 	}
 	if (pipe(ends)) {
@@ -218,13 +218,13 @@ void probe_cpu_wide(struct probe_result *r)
 	probe_attr_counting(&attr, &probe_word, HW_BREAKPOINT_W, 8);
 	int fd = probe_open(&attr, -1, cpu);
 	if (fd < 0) {
-		probe_refused(r, fd, "open of a watch for all processes on one CPU", 0);
+		probe_refused(r, fd, "opening a watchpoint for all processes on one CPU", 0);
 		return;
 	}
 	probe_write_word(PROBE_HITS);
 	uint64_t n = probe_count(fd);
 	probe_say(r, n == PROBE_HITS,
-		  "not inside a sandbox that virtualises debug registers",
+		  "run outside a sandbox that virtualises debug registers",
 		  "%u writes on CPU %d: %llu counted", PROBE_HITS, cpu,
 		  (unsigned long long)n);
 }

@@ -92,12 +92,12 @@ void probe_remove_on_exec(struct probe_result *r)
 		return probe_no(r, "install coreutils", "not tried: no /bin/true to run");
 	if (removed < 0)
 		return probe_refused(r, (int)removed,
-				     "open with sigtrap and remove_on_exec", 2);
+				     "opening an event with sigtrap and remove_on_exec", 2);
 	/* A few faults belong to the child before its exec. */
 	int is_alive = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-	probe_say(r, is_alive && removed < kept, "kernel 5.13 or later",
+	probe_say(r, is_alive && removed < kept, "use kernel 5.13 or later",
 		  "page faults after exec: %ld with it, %ld without; the new program %s",
-		  removed, kept, is_alive ? "ran on" : "died");
+		  removed, kept, is_alive ? "continued" : "died");
 }
 
 /* A process that writes the variable when told, and lives until killed or orphaned. */
@@ -172,10 +172,10 @@ void probe_other_process(struct probe_result *r)
 	int n = watch_other(pair, 0);
 	if (n == -EACCES && probe_paranoid() <= 2)
 		return probe_no(r, "give CAP_SYS_PTRACE, or run as the same user",
-				"watch on a process of the same user: EACCES");
+				"opening a watchpoint in a process of the same user: EACCES");
 	if (n < 0)
-		return probe_refused(r, n, "watch on a process of the same user", 2);
-	probe_say(r, n == PROBE_HITS, "kernel 5.13 or later",
+		return probe_refused(r, n, "opening a watchpoint in a process of the same user", 2);
+	probe_say(r, n == PROBE_HITS, "use kernel 5.13 or later",
 		  "%u writes in another process of this user: %d counted", PROBE_HITS, n);
 }
 
@@ -196,12 +196,12 @@ void probe_other_process_signal(struct probe_result *r)
 				"sysctl kernel.yama.ptrace_scope=0, or give "
 				"CAP_SYS_PTRACE; records "
 				"from other processes work without",
-				"sigtrap in a process that is no child: EACCES (%s)",
+				"sigtrap in a process that is not a child: EACCES (%s)",
 				yama);
 	if (n < 0)
-		return probe_refused(r, n, "sigtrap in a process that is no child", 2);
+		return probe_refused(r, n, "sigtrap in a process that is not a child", 2);
 	probe_say(r, n == PROBE_HITS && pair->before == PROBE_HITS,
-		  "kernel 5.13 or later",
-		  "%u writes in a process that is no child: %llu signals there (%s)",
+		  "use kernel 5.13 or later",
+		  "%u writes in a process that is not a child: %llu signals there (%s)",
 		  PROBE_HITS, (unsigned long long)pair->before, yama);
 }

@@ -23,7 +23,7 @@
 
 #include "base/sys.h"
 
-#define RT_REMEDY "kernel 6.11 or later, or one without PREEMPT_RT"
+#define RT_REMEDY "use kernel 6.11 or later, or one without PREEMPT_RT"
 
 const struct probe probe_table[] = {
 	{"perf_event_open", probe_perf_event_open, 0},
@@ -59,6 +59,9 @@ const struct probe probe_table[] = {
 	{"pmu_overflow", probe_pmu_overflow, 1},
 	{"membarrier_sync_core", probe_membarrier_sync_core, 0},
 	{"patch_text", probe_patch_text, 0},
+	{"text_by_mem", probe_text_by_mem, 0},
+	{"text_by_tracee", probe_text_by_tracee, 0},
+	{"text_by_mprotect", probe_text_by_mprotect, 0},
 	{"preempt_rt_safe", probe_preempt_rt_safe, 0},
 	{"seccomp", probe_seccomp, 0},
 	{"capabilities", probe_capabilities, 0},
@@ -144,15 +147,15 @@ static void report_death(struct probe_result *r, int status)
 
 	if (sig == SIGALRM || sig == SIGKILL)
 		probe_no(r, "none known: report it with this output",
-			 "probe did not end in time");
+			 "the probe did not end in time");
 	else if (sig == SIGTRAP)
 		probe_no(
 			r,
-			"kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
-			"probe died by signal %d (SIGTRAP was forced)", sig);
+			"use kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
+			"the probe died by signal %d (SIGTRAP was forced)", sig);
 	else
 		probe_no(r, "none known: report it with this output",
-			 "probe died by signal %d", sig);
+			 "the probe died by signal %d", sig);
 }
 
 /* Exactly one of p and c is set. */
@@ -185,7 +188,7 @@ static struct share *share_map(void)
 void probe_run(const struct probe *p, int budget_ms, struct probe_result *out)
 {
 	if (budget_ms <= 0) {
-		probe_no(out, "run it on an idle machine", "not tried: out of time");
+		probe_no(out, "run trapline check on an idle machine", "not tried: out of time");
 		return;
 	}
 	if (p->uses_signal && probe_is_rt_before_6_11()) {

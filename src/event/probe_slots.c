@@ -10,7 +10,7 @@
 #include "base/sys.h"
 #include "event/probe_arch.h"
 
-#define NO_REGISTERS "a machine or virtual machine with debug registers"
+#define NO_REGISTERS "use a machine or virtual machine with debug registers"
 #define SLOTS_MAX 32
 
 void probe_watchpoint_slots(struct probe_result *r)
@@ -27,12 +27,12 @@ void probe_watchpoint_slots(struct probe_result *r)
 			break;
 	}
 	if (n == 0)
-		return probe_refused(r, err, "open of a first watch", 2);
+		return probe_refused(r, err, "opening a first watchpoint", 2);
 	probe_attr_counting(&attr, (void *)(uintptr_t)probe_site, HW_BREAKPOINT_X, 8);
 	int exec = probe_open(&attr, 0, -1);
 	probe_say(r, n == SLOTS_MAX || err == -ENOSPC,
-		  "end what limits the open files: ulimit -n",
-		  "%d watches per thread, then %s; a breakpoint beside them: %s", n,
+		  "raise the limit of open files: ulimit -n",
+		  "%d watchpoints in a thread, one more: %s; a breakpoint in addition: %s", n,
 		  n == SLOTS_MAX ? "stopped trying" : strerrorname_np(-err),
 		  exec < 0 ? strerrorname_np(-exec) : "yes");
 }
@@ -66,9 +66,9 @@ static void say_kind(struct probe_result *r, uint32_t type, const char *remedy)
 		  "%u writes and %u reads: %llu and %llu hits", PROBE_HITS, PROBE_HITS,
 		  (unsigned long long)writes, (unsigned long long)reads);
 	if (err && (err != -EINVAL || type != HW_BREAKPOINT_R))
-		probe_refused(r, err, "open of a watch", 2);
+		probe_refused(r, err, "opening a watchpoint", 2);
 	else if (err)
-		probe_no(r, remedy, "open of a watch of reads alone: %s",
+		probe_no(r, remedy, "opening a watchpoint for reads only: %s",
 			 strerrorname_np(-err));
 }
 
@@ -101,7 +101,7 @@ void probe_watch_lengths(struct probe_result *r)
 		probe_attr_counting(&attr, at, HW_BREAKPOINT_W, (uint64_t)len);
 		int fd = probe_open(&attr, 0, -1);
 		if (fd < 0)
-			return probe_refused(r, fd, "open of a watch of 1 to 8 bytes", 2);
+			return probe_refused(r, fd, "opening a watchpoint of 1 to 8 bytes", 2);
 		for (int i = 0; i < PROBE_HITS; i++) {
 			probe_store(at - 1, 1, 1);
 			probe_store(at, len, 1);
@@ -115,7 +115,7 @@ void probe_watch_lengths(struct probe_result *r)
 			 len, (unsigned long long)n);
 		all_ok &= n == 2 * PROBE_HITS;
 	}
-	probe_say(r, all_ok, NO_REGISTERS, "hits of %d inside, %d beside, by length: %s",
+	probe_say(r, all_ok, NO_REGISTERS, "%d accesses inside and %d beside, hits by length: %s",
 		  2 * PROBE_HITS, 2 * PROBE_HITS, text);
 }
 
@@ -130,13 +130,13 @@ void probe_watch_together(struct probe_result *r)
 		probe_attr_counting(&attr, &probe_word, HW_BREAKPOINT_W, 8);
 		fds[i] = probe_open(&attr, 0, -1);
 		if (fds[i] < 0)
-			return probe_refused(r, fds[i], "open of two watches", 2);
+			return probe_refused(r, fds[i], "opening two watchpoints", 2);
 	}
 	probe_write_word(PROBE_HITS);
 	for (int i = 0; i < 2; i++)
 		counts[i] = probe_count(fds[i]);
 	probe_say(r, counts[0] == PROBE_HITS && counts[1] == PROBE_HITS,
-		  "a real processor, or one not emulated (QEMU: -accel kvm); here use one watch",
+		  "use a processor that is not emulated (QEMU: -accel kvm), or one watch only",
 		  "%u writes of a variable watched twice: %llu and %llu hits", PROBE_HITS,
 		  (unsigned long long)counts[0], (unsigned long long)counts[1]);
 }
@@ -148,7 +148,7 @@ void probe_break_execute(struct probe_result *r)
 	probe_attr_counting(&attr, (void *)(uintptr_t)probe_site, HW_BREAKPOINT_X, 8);
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0)
-		return probe_refused(r, fd, "open of a breakpoint", 2);
+		return probe_refused(r, fd, "opening a breakpoint", 2);
 	for (int i = 0; i < PROBE_HITS; i++)
 		probe_site();
 	uint64_t n = probe_count(fd);

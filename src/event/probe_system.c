@@ -17,7 +17,7 @@ void probe_preempt_rt_safe(struct probe_result *r)
 	int is_rt = !uname(&u) && strstr(u.version, "PREEMPT_RT");
 
 	probe_say(r, !probe_is_rt_before_6_11(),
-		  "kernel 6.11 or later, or one without PREEMPT_RT", "%s, kernel %.100s",
+		  "use kernel 6.11 or later, or one without PREEMPT_RT", "%s, kernel %.100s",
 		  is_rt ? "PREEMPT_RT" : "not PREEMPT_RT", u.release);
 }
 
@@ -40,7 +40,7 @@ void probe_seccomp(struct probe_result *r)
 	probe_say(r, !is_blocked,
 		  mode ? "docker run --cap-add PERFMON --cap-add BPF, or --security-opt "
 			 "seccomp=unconfined"
-		       : "ask for the security module or lockdown that refuses it",
+		       : "allow it in the security module or lockdown that refuses it",
 		  "mode %d; perf_event_open %s, bpf %s", mode,
 		  perf < 0 ? strerrorname_np(-perf) : "answered",
 		  bpf == -EINVAL ? "answered" : strerrorname_np(-bpf));

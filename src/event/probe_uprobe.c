@@ -70,7 +70,7 @@ static int uprobe_open(const char **tried)
 	int err = place_find((uintptr_t)probe_site);
 	if (err)
 		return err;
-	*tried = "open of a uprobe on the own text";
+	*tried = "opening a uprobe in this program";
 	memset(&attr, 0, sizeof(attr));
 	attr.type = (uint32_t)type;
 	attr.uprobe_path = (uintptr_t)place.path;
@@ -89,11 +89,11 @@ void probe_uprobe(struct probe_result *r)
 	if (fd == -ENOENT)
 		return probe_no(
 			r,
-			"a kernel with CONFIG_UPROBE_EVENTS, and /sys and /proc mounted",
+			"use a kernel with CONFIG_UPROBE_EVENTS, and mount /sys and /proc",
 			"%s: ENOENT", tried);
 	if (fd < 0 && !probe_has_cap(CAP_SYS_ADMIN))
 		return probe_no(
-			r, "needs CAP_SYS_ADMIN outside user namespaces: run as root",
+			r, "run as root: uprobes need CAP_SYS_ADMIN outside user namespaces",
 			"%s: %s", tried, strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_refused(r, fd, tried, 0);
@@ -103,8 +103,8 @@ void probe_uprobe(struct probe_result *r)
 	uint64_t n = probe_count(fd);
 	uint64_t closing = probe_now_ns();
 	sys_close(fd);
-	probe_say(r, n == PROBE_HITS, "a kernel with CONFIG_UPROBE_EVENTS",
-		  "%u calls of an own function: %llu hits; open %llu us, close %llu us",
+	probe_say(r, n == PROBE_HITS, "use a kernel with CONFIG_UPROBE_EVENTS",
+		  "%u calls of a function: %llu hits; open %llu us, close %llu us",
 		  PROBE_HITS, (unsigned long long)n,
 		  (unsigned long long)(opened - start) / 1000,
 		  (unsigned long long)(probe_now_ns() - closing) / 1000);
@@ -154,13 +154,13 @@ void probe_uprobe_multi(struct probe_result *r)
 	int prog = program_load(&map, UPROBE_MULTI_ATTACH);
 
 	if (prog == -EINVAL)
-		return probe_no(r, "kernel 6.6 or later",
-				"load for attach type %d: EINVAL",
+		return probe_no(r, "use kernel 6.6 or later",
+				"loading a program for attach type %d: EINVAL",
 				UPROBE_MULTI_ATTACH);
 	if (prog < 0)
-		return probe_bpf_refused(r, prog, "load of a program for uprobes");
+		return probe_bpf_refused(r, prog, "loading a program for uprobes");
 	if (place_find((uintptr_t)probe_site))
-		return probe_no(r, "mount /proc", "own text in /proc/self/maps: ENOENT");
+		return probe_no(r, "mount /proc", "this program in /proc/self/maps: ENOENT");
 	link.prog_fd = (uint32_t)prog;
 	link.path = (uintptr_t)place.path;
 	link.offsets = (uintptr_t)&place.offset;
@@ -168,16 +168,16 @@ void probe_uprobe_multi(struct probe_result *r)
 	uint64_t start = probe_now_ns();
 	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
 	if (fd == -EINVAL || fd == -E2BIG || fd == -EOPNOTSUPP)
-		return probe_no(r, "kernel 6.6 or later", "link: %s",
+		return probe_no(r, "use kernel 6.6 or later", "linking: %s",
 				strerrorname_np(-fd));
 	if (fd < 0)
-		return probe_bpf_refused(r, fd, "link of a uprobe-multi program");
+		return probe_bpf_refused(r, fd, "linking a uprobe-multi program");
 	uint64_t opened = probe_now_ns();
 	for (int i = 0; i < PROBE_HITS; i++)
 		probe_site();
 	unsigned int n = runs_of(map);
-	probe_say(r, n == PROBE_HITS, "kernel 6.6 or later",
-		  "%u calls of an own function: the program ran %u times; link %llu us",
+	probe_say(r, n == PROBE_HITS, "use kernel 6.6 or later",
+		  "%u calls of a function: the program ran %u times; link %llu us",
 		  PROBE_HITS, n, (unsigned long long)(opened - start) / 1000);
 }
 

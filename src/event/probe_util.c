@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_util.c - what several probes share: words, facts about the process, attributes.
+/* probe_util.c - what several probes share: texts, facts about the process, attributes.
  */
 #include "event/probe.h"
 
@@ -93,18 +93,17 @@ static const char *remedy_for_error(int err)
 			return "a seccomp filter blocks perf_event_open: docker run "
 			       "--cap-add "
 			       "PERFMON or --security-opt seccomp=unconfined";
-		return "a security module, or a kernel built without CONFIG_PERF_EVENTS, "
-		       "refuses "
-		       "perf_event_open";
+		return "a security module, or a kernel without CONFIG_PERF_EVENTS, refuses "
+		       "perf_event_open: allow it there, or use another kernel";
 	case E2BIG:
 	case EINVAL:
-		return "kernel 5.13 or later";
+		return "use kernel 5.13 or later";
 	case ENOSPC:
-		return "end the debugger or perf session that holds the debug registers";
+		return "end the debugger or perf session that uses the debug registers";
 	case EMFILE:
 		return "raise the limit of open files: ulimit -n";
 	default:
-		return "the processor or virtual machine lacks it: use another host";
+		return "use another machine: this processor or virtual machine lacks it";
 	}
 }
 
@@ -132,7 +131,7 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried)
 			"capabilities of a user namespace do not count: give CAP_BPF and "
 			"CAP_PERFMON outside it";
 	else if ((err == -EPERM || err == -EACCES) && !has_caps)
-		remedy = "needs CAP_BPF and CAP_PERFMON: run as root, or setcap "
+		remedy = "run as root, or give CAP_BPF and CAP_PERFMON: setcap "
 			 "cap_bpf,cap_perfmon+ep on the program";
 	else if ((err == -EPERM || err == -ENOSYS) && probe_seccomp_mode() == 2)
 		remedy = "a seccomp filter blocks bpf(): docker run --cap-add BPF "
@@ -142,9 +141,9 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried)
 		remedy = "a security module or lockdown refuses bpf(): see "
 			 "/sys/kernel/security/lockdown";
 	else if (err == -ENOSYS)
-		remedy = "a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS";
+		remedy = "use a kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS";
 	else
-		remedy = "a newer kernel: 5.15 or later, for vetoes 6.10";
+		remedy = "use kernel 5.15 or later, for vetoes 6.10";
 	probe_no(r, remedy, "%s: %s", tried, strerrorname_np(-err));
 }
 
@@ -220,6 +219,20 @@ int probe_seccomp_mode(void)
 	if (probe_status_field("Seccomp:", value, sizeof(value)))
 		return 0;
 	return atoi(value);
+}
+
+/* x86-64 processors report a hypervisor to their guests. */
+int probe_is_virtual(void)
+{
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	char line[8192];
+	int is_virtual = 0;
+
+	while (f && !is_virtual && fgets(line, sizeof(line), f))
+		is_virtual = !strncmp(line, "flags", 5) && strstr(line, " hypervisor") != NULL;
+	if (f)
+		fclose(f);
+	return is_virtual;
 }
 
 /*

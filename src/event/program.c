@@ -163,7 +163,10 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 {
 	ebpf_mov(p, CONTEXT, R1);
 	ebpf_load_map_value(p, CONTROL, ev->control_fd, 0);
-	int is_return = ev->mechanism == TRAPLINE_BY_UPROBE && part == UPROBE_RETURN;
+	int is_return = ev->mechanism == TRAPLINE_BY_UPROBE && part != UPROBE_ENTRY;
+	/* Also of a call that is no hit. */
+	if (ev->flags & TRAPLINE_RETURNS && !is_return)
+		program_forget_call(p, ev);
 	if (ev->mechanism == TRAPLINE_BY_UPROBE)
 		emit_end_unless_ours(p, &ev->links.filter, is_return);
 	if (is_return)

@@ -45,6 +45,7 @@ enum {
 	FRAME_CALL = -424, /* struct uprobe_call */
 	FRAME_TEXTS = -432,
 	FRAME_LEN = -448,
+	FRAME_RETURN = -456, /* the return address of a call */
 	FRAME_IDS = -440,
 };
 
@@ -79,7 +80,11 @@ void program_end_unless_amount(struct ebpf *p, const struct trapline_event *ev);
 /* program.c: the process is told to stop. */
 void program_stop(struct ebpf *p);
 
-/* program_calls.c: a call that passed is noted, and its return looked for and taken out. */
+/*
+ * program_calls.c: a call that passed is noted, and its return looked for and taken out. One that is
+ * called anew in the same place has not returned: it is forgotten.
+ */
+void program_forget_call(struct ebpf *p, const struct trapline_event *ev);
 void program_note_call(struct ebpf *p, const struct trapline_event *ev);
 void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event *ev);
 int program_calls_open(void);

@@ -75,9 +75,10 @@ static void emit_caller(struct ebpf *p, const struct trapline_event *ev, int is_
 
 	if (ev->access != TRAPLINE_EXECUTE) {
 		ebpf_mov_imm(p, R1, 0);
-	} else if (is_return || !caller.in_memory) {
-		ebpf_load_mem(p, BPF_DW, R1, CONTEXT,
-			      arch_bpf_regs[is_return ? ARCH_REG_PC : caller.reg]);
+	} else if (is_return) {
+		ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_RETURN);
+	} else if (!caller.in_memory) {
+		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[caller.reg]);
 	} else {
 		ebpf_mov(p, R1, RECORD);
 		ebpf_alu_imm(p, BPF_ADD, R1, RECORD_AT(caller));
@@ -158,11 +159,23 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	}
 }
 
+#define RETURN_POPS (ARCH_CALLER_IN_MEMORY ? 8 : 0)
+
+/* The registers as they will be when the function has returned: the probe is at the instruction. */
+static void emit_returned(struct ebpf *p)
+{
+	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_RETURN);
+	ebpf_store(p, BPF_DW, RECORD, (int16_t)(RECORD_AT(regs) + 8 * ARCH_REG_PC), R1);
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
+	ebpf_alu_imm(p, BPF_ADD, R1, RETURN_POPS);
+	ebpf_store(p, BPF_DW, RECORD, (int16_t)(RECORD_AT(regs) + 8 * ARCH_REG_SP), R1);
+}
+
 /*
  * Chunk by chunk, until the mapping ends or memory that was never used begins: one read would be all
  * or nothing. Chunks are aligned, so that none lies in two pages; what is below sp the reader drops.
  */
-static void emit_copy_stack(struct ebpf *p, uint32_t before)
+static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
 {
 	uint32_t ends[RECORD_STACK_MAX / RECORD_STACK_CHUNK];
 	uint32_t n = 0;
@@ -173,6 +186,7 @@ static void emit_copy_stack(struct ebpf *p, uint32_t before)
 		ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + before + at));
 		ebpf_mov_imm(p, R2, RECORD_STACK_CHUNK);
 		ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
+		ebpf_alu_imm(p, BPF_ADD, R3, popped);
 		ebpf_alu_imm(p, BPF_AND, R3, -(int32_t)RECORD_STACK_CHUNK);
 		ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
 		ebpf_call(p, BPF_FUNC_probe_read_user);
@@ -209,18 +223,21 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 {
 	int with_stack = (ev->flags & TRAPLINE_STACK_BYTES) != 0;
 	int is_uprobe = ev->mechanism == TRAPLINE_BY_UPROBE;
-	int is_return = is_uprobe && part == UPROBE_RETURN;
+	int is_return = is_uprobe && part != UPROBE_ENTRY;
+	int has_returned = is_uprobe && part == UPROBE_RETURN;
 	uint32_t bytes = sizeof(struct record) + texts_bytes(ev) +
 			 (with_stack ? RECORD_STACK_MAX : 0);
 
 	emit_reserve(p, ev, ring_fd, bytes, is_return);
 	emit_fill(p, ev, part);
+	if (has_returned)
+		emit_returned(p);
 	emit_caller(p, ev, is_return);
 	emit_texts(p, ev, is_return);
 	if (is_uprobe && !is_return && ev->flags & TRAPLINE_RETURNS)
 		program_note_call(p, ev);
 	if (with_stack)
-		emit_copy_stack(p, texts_bytes(ev));
+		emit_copy_stack(p, texts_bytes(ev), has_returned ? RETURN_POPS : 0);
 	else
 		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(stack_len), 0);
 	emit_other_count(p, ev);

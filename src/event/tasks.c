@@ -92,10 +92,44 @@ static int append(void *arg, pid_t tid)
 
 int tasks_read(pid_t pid, struct task_list *list)
 {
-	struct task_names names;
+	struct task_names *names = memory_map(sizeof(*names)); /* a handler's stack has little room */
 
 	list->count = 0;
-	return tasks_each(pid, &names, append, list);
+	if (memory_failed(names))
+		return memory_error(names);
+	int err = tasks_each(pid, names, append, list);
+	memory_unmap(names, sizeof(*names));
+	return err;
+}
+
+/* Whether a read of nothing at an address is refused tells whether there is memory at all. */
+static int has_memory(void *arg, pid_t tid)
+{
+	uint8_t byte;
+	ssize_t n = sys_read_memory(tid, 0, &byte, 1);
+
+	(void)arg;
+	return n == -ESRCH ? 0 : tid;
+}
+
+__attribute__((noinline)) static pid_t find_with_memory(pid_t pid)
+{
+	struct task_names names;
+	int tid = tasks_each(pid, &names, has_memory, NULL);
+
+	return tid > 0 ? tid : pid;
+}
+
+pid_t tasks_with_memory(pid_t pid)
+{
+	return has_memory(NULL, pid) ? pid : find_with_memory(pid);
+}
+
+ssize_t tasks_read_memory(pid_t pid, uint64_t addr, void *buf, size_t n)
+{
+	ssize_t got = sys_read_memory(pid, addr, buf, n);
+
+	return got == -ESRCH ? sys_read_memory(find_with_memory(pid), addr, buf, n) : got;
 }
 
 void tasks_free(struct task_list *list)

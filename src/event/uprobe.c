@@ -6,6 +6,10 @@
  * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6), else one perf event for each site.
  * The cookie of a site is its address. A probe stands in the file's page, so it is hit by every
  * process that runs it: the program rejects the others before it counts anything.
+ *
+ * Returns are seen at the return instructions of a function, see uprobe_exits.h. The kernel's own
+ * probes of returns replace return addresses on the stack, and there C++ exceptions, pthread_exit(),
+ * cancellation and profilers that walk the stack come to an end, which aborts the program.
  */
 #include "event/uprobe.h"
 
@@ -18,23 +22,16 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "event/code_file.h"
 #include "event/program.h"
+#include "event/uprobe_exits.h"
 #include "event/uprobe_filter.h"
 
-#define UPROBE_MULTI_RETURN 1u
 #define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
-
-/* Sites sorted by file, so that those of one file are neighbours. */
-struct site {
-	struct code_file file;
-	uint64_t address;
-};
 
 static int by_file(const void *a, const void *b)
 {
-	const struct site *x = a;
-	const struct site *y = b;
+	const struct uprobe_site *x = a;
+	const struct uprobe_site *y = b;
 
 	if (x->file.device != y->file.device)
 		return x->file.device < y->file.device ? -1 : 1;
@@ -43,7 +40,7 @@ static int by_file(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static int find_sites(pid_t pid, const uint64_t *addrs, size_t count, struct site *sites)
+static int find_sites(pid_t pid, const uint64_t *addrs, size_t count, struct uprobe_site *sites)
 {
 	for (size_t i = 0; i < count; i++) {
 		/* The neighbour's mapping is mostly the right one: maps are read once. */
@@ -57,14 +54,10 @@ static int find_sites(pid_t pid, const uint64_t *addrs, size_t count, struct sit
 			err = code_file_find(pid, addrs[i], &sites[i].file);
 		if (err)
 			return err;
+		sites[i].offset = addrs[i] - sites[i].file.start + sites[i].file.offset;
 	}
 	qsort(sites, count, sizeof(*sites), by_file);
 	return 0;
-}
-
-static uint64_t offset_of(const struct site *s)
-{
-	return s->address - s->file.start + s->file.offset;
 }
 
 static int keep_link(struct trapline_event *ev, int fd)
@@ -88,7 +81,7 @@ static int keep_link(struct trapline_event *ev, int fd)
 }
 
 /* All sites of one file by one link. */
-static int attach_multi(struct trapline_event *ev, const struct site *sites, size_t count,
+static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
 			int kind)
 {
 	struct uprobe_multi link = {
@@ -96,15 +89,15 @@ static int attach_multi(struct trapline_event *ev, const struct site *sites, siz
 		.attach_type = UPROBE_MULTI_ATTACH,
 		.path = (uintptr_t)sites[0].file.path,
 		.count = (uint32_t)count,
-		.multi_flags = kind == UPROBE_RETURN ? UPROBE_MULTI_RETURN : 0,
-		.pid = uprobe_filters_processes() ? (uint32_t)ev->pid : 0,
+		.pid = uprobe_filters_processes() && tasks_with_memory(ev->pid) == ev->pid ? (uint32_t)ev->pid : 0,
 	};
+	/* The kernel compares the memory of that thread: if it has ended, the program alone filters. */
 	uint64_t *numbers = calloc(2 * count, sizeof(*numbers));
 
 	if (!numbers)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		numbers[i] = offset_of(&sites[i]);
+		numbers[i] = sites[i].offset;
 		numbers[count + i] = sites[i].address;
 	}
 	link.offsets = (uintptr_t)numbers;
@@ -118,7 +111,7 @@ static int attach_multi(struct trapline_event *ev, const struct site *sites, siz
  * The program of an event runs before the kernel asks which CPU the event is for: one event on
  * any CPU sees the hits of all, and a second would see each of them again.
  */
-static int attach_by_cpu(struct trapline_event *ev, const struct site *site, int kind, int type,
+static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *site, int kind, int type,
 			 int cpu)
 {
 	struct perf_event_attr attr;
@@ -127,9 +120,8 @@ static int attach_by_cpu(struct trapline_event *ev, const struct site *site, int
 	memset(&attr, 0, sizeof(attr));
 	attr.size = sizeof(attr);
 	attr.type = (uint32_t)type;
-	attr.config = kind == UPROBE_RETURN;
 	attr.uprobe_path = (uintptr_t)site->file.path;
-	attr.probe_offset = offset_of(site);
+	attr.probe_offset = site->offset;
 	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return fd;
@@ -150,7 +142,7 @@ static int attach_by_cpu(struct trapline_event *ev, const struct site *site, int
 	return err ? err : keep_link(ev, fd);
 }
 
-static int attach_single(struct trapline_event *ev, const struct site *sites, size_t count,
+static int attach_single(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
 			 int kind)
 {
 	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF);
@@ -165,7 +157,7 @@ static int attach_single(struct trapline_event *ev, const struct site *sites, si
 	return err;
 }
 
-static int attach_kind(struct trapline_event *ev, const struct site *sites, size_t count,
+static int attach_kind(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
 		       int kind, int multi)
 {
 	size_t from = 0;
@@ -191,47 +183,70 @@ static int load_program(struct trapline_event *ev, int kind, int ring_fd, int mu
 	return fd < 0 ? fd : 0;
 }
 
-static int attach_all(struct trapline_event *ev, const struct site *sites, size_t count,
-		      int ring_fd, const char **why)
+/* How often each kind is set, and where. */
+struct plan {
+	const struct uprobe_site *sites[EVENT_LINK_KINDS];
+	size_t count[EVENT_LINK_KINDS];
+};
+
+static int attach_all(struct trapline_event *ev, const struct plan *plan, int ring_fd, const char **why)
 {
-	int kinds = ev->flags & TRAPLINE_RETURNS ? 2 : 1;
 	int multi = uprobe_has_multi();
+	size_t count = 0;
 	int err = 0;
 
+	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++)
+		count += plan->count[kind];
 	if (!multi && count > SINGLE_SITES_MAX) {
-		*why = "this kernel has no uprobe-multi links (Linux 6.6): 64 places at most";
+		*why = "this kernel has no uprobe-multi links (Linux 6.6): 64 locations at most";
 		return -EOPNOTSUPP;
 	}
 	*why = "the BPF program was refused";
-	if (kinds == 2)
+	if (ev->flags & TRAPLINE_RETURNS)
 		ev->links.calls_fd = program_calls_open();
-	if (kinds == 2 && ev->links.calls_fd < 0)
+	if (ev->links.calls_fd < 0)
 		return ev->links.calls_fd;
-	for (int kind = 0; !err && kind < kinds; kind++)
-		err = load_program(ev, kind, ring_fd, multi);
+	for (int kind = 0; !err && kind < EVENT_LINK_KINDS; kind++)
+		err = plan->count[kind] ? load_program(ev, kind, ring_fd, multi) : 0;
 	/* Returns first: no entry is seen whose return is not. */
-	for (int kind = kinds; !err && kind--;) {
-		*why = "uprobes could not be placed there";
-		err = attach_kind(ev, sites, count, kind, multi);
+	for (int kind = EVENT_LINK_KINDS; !err && kind--;) {
+		*why = "cannot set uprobes there";
+		if (plan->count[kind])
+			err = attach_kind(ev, plan->sites[kind], plan->count[kind], kind, multi);
 	}
 	return err;
+}
+
+static int find_exits(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
+		      struct uprobe_exits *exits, const char **why)
+{
+	return ev->flags & TRAPLINE_RETURNS ? uprobe_exits_find(tasks_with_memory(ev->pid), sites, count, exits, why) : 0;
 }
 
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
 		 const char **why)
 {
-	struct site *sites = calloc(count, sizeof(*sites));
+	struct uprobe_site *sites = calloc(count, sizeof(*sites));
+	struct uprobe_exits exits = { 0 };
 
 	*why = "out of memory";
-	ev->links.programs[0] = ev->links.programs[1] = -1;
+	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++)
+		ev->links.programs[kind] = -1;
 	if (!sites)
 		return -ENOMEM;
-	*why = "there is no file behind that code: only a hardware breakpoint works there";
-	int err = find_sites(ev->pid, addrs, count, sites);
+	*why = "that code is not from a file: only a hardware breakpoint works there";
+	int err = find_sites(tasks_with_memory(ev->pid), addrs, count, sites);
 	if (!err)
 		err = uprobe_filter_read(ev->pid, &ev->links.filter);
 	if (!err)
-		err = attach_all(ev, sites, count, ring_fd, why);
+		err = find_exits(ev, sites, count, &exits, why);
+	const struct plan plan = {
+		.sites = { sites, exits.returns.sites, exits.leaves.sites },
+		.count = { count, exits.returns.count, exits.leaves.count },
+	};
+	if (!err)
+		err = attach_all(ev, &plan, ring_fd, why);
+	uprobe_exits_free(&exits);
 	free(sites);
 	if (err)
 		uprobes_close(ev);
@@ -246,7 +261,7 @@ void uprobes_close(struct trapline_event *ev)
 		sys_close(links->fds[i]);
 	if (links->capacity)
 		memory_unmap(links->fds, links->capacity * sizeof(int));
-	for (int kind = 0; kind < 2; kind++)
+	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++)
 		if (links->programs[kind] > 0)
 			sys_close(links->programs[kind]);
 	if (links->calls_fd > 0)
@@ -258,7 +273,7 @@ uint64_t uprobes_missed(const struct trapline_event *ev)
 {
 	uint64_t missed = 0;
 
-	for (int kind = 0; kind < 2; kind++) {
+	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++) {
 		struct bpf_prog_info info;
 		union bpf_attr attr;
 

@@ -7,13 +7,16 @@
 
 #include "event/event.h"
 
-/* part of a hit: the instruction is about to run, or the function it begins has returned. */
-enum { UPROBE_ENTRY, UPROBE_RETURN };
+/*
+ * part of a hit: the instruction is about to run; or the function it begins returns, or leaves by a
+ * jump to code that is not followed. The values are those of hit.returned.
+ */
+enum { UPROBE_ENTRY, UPROBE_RETURN, UPROBE_LEAVE };
 
 /*
  * Attach at all addresses of the target, or at none. 0 or -errno, and *why is a reason then.
  * ENOENT: an address lies in no file; EOPNOTSUPP: the kernel has no such probes, or too many are
- * asked of one that has only single ones; EPERM.
+ * asked of one that has only single ones, or the returns of a function cannot be found; EPERM.
  */
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
 		 const char **why);

@@ -16,6 +16,7 @@
 #include "base/sys.h"
 #include "base/ebpf.h"
 #include "event/code_file.h"
+#include "event/event.h"
 #include "event/ids.h"
 
 enum { UNKNOWN, NO, YES };
@@ -38,7 +39,7 @@ int uprobe_filter_read(pid_t pid, struct uprobe_filter *out)
 	char path[64];
 	struct stat ns;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", tasks_with_memory(pid));
 	if (stat(path, &ns))
 		return -errno;
 	out->device = ns.st_dev;

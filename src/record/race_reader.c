@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* race_reader.c - records out of the ring, in order. The writers may die at any moment. */
+/*
+ * race_reader.c - reads the records of the ring in order. The writers may die at any
+ * moment.
+ */
 #include <string.h>
 
 #include "base/atomic.h"
@@ -36,4 +39,11 @@ int race_read(struct race_region *r, struct race_record *out, uint64_t *torn)
 			return 1;
 	}
 	return 0;
+}
+
+uint64_t race_unread(const struct race_region *r)
+{
+	uint64_t n = atomic_get(&r->write_at) - r->read_at;
+
+	return n < RACE_RECORDS ? n : RACE_RECORDS;
 }

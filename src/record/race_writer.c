@@ -2,9 +2,9 @@
 /*
  * race_writer.c - see race.h. Runs in handlers of many threads and processes at once.
  *
- * Rules: 1. A row is claimed by a compare-and-exchange on one word and, but for processes, never given
- * back. 2. What
- * it holds is written before the word that says so (`ready`), which readers look at first.
+ * Rules: 1. A row is claimed by a compare-and-exchange on one word; only rows of
+ * processes are ever released. 2. The contents of a row are written before its word
+ * `ready`, which readers check first.
  */
 #include <stddef.h>
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * race.c - a tick of the task clock: is it time to hold a thread, and before which access?
- */
+/* race.c - a sample in a thread: is it time to stall it, and before which access? */
 #include "tools/race.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race.h - data races, caught in the act.
+ * race.h - the race detector, inside the target.
  *
- * A thread that is about to make an access is held there, its address is watched in the whole
- * process, and an access by another thread meanwhile is a race: a right program lets nobody
- * come between. Needs to know nothing of locks, and nothing of how the program was built.
+ * A thread that is about to make an access is stalled, its address is watched in the
+ * whole process, and an access by another thread during the stall is a race. In a
+ * correctly synchronized program no other thread can access the location in between. The
+ * detector does not model locks, and does not depend on how the program was built.
  *
- * This runs inside the target. What it finds goes into a region shared with the command that
- * started the program (record/race.h), which explains it.
+ * Results go into a region shared with trapline (record/race.h), which explains them.
  */
 #ifndef TOOLS_RACE_H
 #define TOOLS_RACE_H
@@ -17,33 +17,41 @@
 #include "record/race.h"
 
 enum race_start_flag {
-	RACE_IS_LATE = 1,     /* threads run already, and births are not told: see race_birth_begins() */
+	RACE_IS_LATE =
+		1, /* threads run already, and their creation is not reported: see race_birth_begins() */
 	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
-	RACE_HAS_READER = 4,  /* a thread of ours, in this process, waits at region.told */
-	RACE_HAS_TICKS = 8,   /* ticks come from outside: see race_gate */
+	RACE_HAS_READER =
+		4, /* a thread of the library, in this process, waits at region.told */
+	RACE_HAS_TICKS = 8,   /* samples come from outside: see race_gate */
 	RACE_IS_FORKED = 16,  /* by one that is late: it has its gate already */
 };
 
 /*
- * race_start - begin in this process, all its threads and those to come.
+ * race_start - begin in this process, for all its threads and later ones.
  *
- * What could not be done is told by the process's row in the region too. Errors: EBUSY one runs
- * already; EPROTO the region is another version's; others as trapline_watch(). After an error the
- * region is the caller's. Not in a handler.
+ * The row of the process in the region also has the cause of a failure. Errors: EBUSY a
+ * search runs already; EPROTO the region is of another version; ECANCELED the search is
+ * over; others as trapline_watch(). After an error the caller keeps the region. Not in a
+ * handler.
  */
 int race_start(struct race_region *region, uint32_t flags);
 
-/* This process cannot be searched: leave word of it for the command. */
+/* This process cannot be searched: its row in the region gets the cause. */
 void race_refuse(struct race_region *region, enum race_step step, int err);
 
 /*
- * race_stop - end the search in this process: no event, breakpoint or descriptor of it stays.
+ * race_stop - end the search in this process: no event, breakpoint or descriptor of it
+ * stays.
  *
- * Waits for stalls to end, at most some seconds. why: RACE_STEP_NONE, or what the command shall tell
- * as the reason. Does nothing where none runs. 0, or -EBUSY: a thread has left a callback without a
- * word, and the region must stay. AS-Safe, but not from inside our own callbacks.
+ * Waits for stalls to end, at most some seconds. why: RACE_STEP_NONE, or the cause to
+ * report. Does nothing if no search runs. 0, or -EBUSY: a thread left a callback by a
+ * jump, and the region must stay; or, for RACE_STEP_OWN_TRAP, -EAGAIN: a sweep's traps could
+ * not be taken away yet. AS-Safe, but not from inside the detector's own
+ * callbacks.
  */
 int race_stop(enum race_step why);
+/* 1: no search runs, nor has one for so long. AS-Safe. */
+int race_has_ended_for(uint64_t ns);
 
 /*
  * race_sites_begin - a sweep traps its sites now: the first thread is about to be created.
@@ -55,8 +63,9 @@ typedef int (*race_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *
 void race_sites_begin(race_create create);
 
 /*
- * race_use_heap - who knows the blocks of the heap: asked inside SIGTRAP when a race was caught, with
- * an address; 0 and *out, frames as addresses, or -ENOENT. Stays in forked children.
+ * race_use_heap - set the function that finds a heap block: called inside SIGTRAP after a
+ * race was found, with an address; 0 and *out, frames as addresses, or -ENOENT. Stays in
+ * forked children.
  */
 typedef int (*race_heap_finder)(uint64_t address, struct race_heap *out);
 void race_use_heap(race_heap_finder find);
@@ -67,26 +76,30 @@ uint64_t *race_counter_of(enum race_counter what);
 void race_birth_begins(uint64_t start);
 void race_birth_ends(void);
 
-/* Descriptors of the search: is fd one, and all of them, ascending. Not in a handler. */
+/* Descriptors of the search: is fd one, and the lowest n from one on, ascending. Not in a handler. */
 int race_owns_descriptor(int fd);
-int race_descriptors(int *fds, int n);
+int race_descriptors(int from, int *fds, int n);
 
 /* Before a fork, and after it in the parent. Not in a handler. */
 void race_fork_begins(void);
 void race_fork_ended(void);
-/* The calling thread is the only one of a forked child: begin anew there. As race_start(). */
+/*
+ * The calling thread is the only one of a forked child: begin again there. As
+ * race_start().
+ */
 int race_forked(void);
-/* The same, and there it does not go on. */
+/* The same, and the search does not continue there. */
 void race_forget(void);
 
 /*
- * race_report.c: grade by what the record tells alone, 0 A to 2 C; and the race as a line of JSON as
- * `trapline race --json` prints it, without what takes symbols. Returns its length, at most n - 1.
+ * race_report.c: the grade by the record alone, 0 A to 2 C; and the race as a line of
+ * JSON as `trapline race --json` prints it, without members that need symbols. Returns
+ * its length, at most n - 1.
  */
 uint32_t race_grade_plain(struct race_region *region, const struct race_record *record);
 size_t race_report_line(const struct race_region *region, const struct race_record *record,
 			uint32_t grade, char *line, size_t n);
-/* The file of a place, NULL: none; *offset is the address in it. */
+/* The file of a location, NULL: none; *offset is the address in it. */
 const char *race_file_of(const struct race_region *region, uint64_t place, uint64_t *offset);
 
 #endif

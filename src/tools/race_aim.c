@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_aim.c - a breakpoint on the access that was chosen.
+ * race_aim.c - the breakpoint at the access that was chosen.
  *
- * Exec breakpoints trap before the instruction, so a thread stands exactly there, with all
- * registers the access will use.
+ * An execution breakpoint traps before the instruction. The thread then stands exactly
+ * there, with all the registers that the access will use.
  *
- * Where all events were inherited, one breakpoint is, too: who comes to it first is held, whoever
- * chose it. It is one for all because an event opened in a single thread makes the thread's events
- * differ from those of others for good, and the kernel then takes all of them down and up at each
- * switch between the two instead of leaving them where they are (context_equiv() in
- * kernel/events/core.c).
+ * Where all events were inherited, one breakpoint serves all threads: the first thread
+ * that reaches it is stalled, whichever thread chose it. An event in a single thread
+ * would make its events differ from those of the other threads for good, and the kernel
+ * would then reload all of them at each switch between the two (context_equiv() in
+ * kernel/events/core.c). For the same reason there is one breakpoint if it is an event of
+ * the CPUs: it is armed only on the CPU of its thread.
  *
- * So it is where it is an event of the CPUs; it is on the CPU alone that its thread runs on.
- *
- * Where none is inherited each thread has its own breakpoint, for the moment; and where threads ran
- * before us and have their own clocks, a row stays open for its thread: moving it costs a fifth of
- * opening it. Rows whose thread has not come for long, or has ended, go to the next who needs one. The
- * same with so many threads that to move one breakpoint in all of them takes longer than a switch does.
+ * Where no event was inherited, each thread has a breakpoint of its own, for the moment.
+ * If threads ran before the search and have clocks of their own, a row stays open for its
+ * thread, because moving a breakpoint costs a fifth of opening one. The row of a thread
+ * that has ended, or has not needed it for long, goes to the next thread that needs one.
+ * The same is done for so many threads that moving one breakpoint in all of them takes
+ * longer than a thread switch.
  */
 #include <errno.h>
 

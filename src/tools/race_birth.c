@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_birth.c - a thread is about to be created: that is taken for a tick.
+ * race_birth.c - the creation of a thread counts as a sample.
  *
- * A clock ticks when a thread has run for its period. Threads that live shorter are never asked, and
- * who creates them is inside the kernel or libc most of the time. But where they begin is known before
- * they are there, and they inherit the breakpoint that is set now. From there the way ahead is
- * followed, from accesses that threads were held at as well, so that bit by bit the whole life of
- * such threads is reached.
+ * A clock gives a sample after a thread has run for its period. Threads with a shorter
+ * life are never sampled, and the thread that creates them is inside the kernel or libc
+ * most of the time. But the address where they begin is known before they exist, and they
+ * inherit a breakpoint that is set now. From there, and from accesses that were stalled
+ * before, the code ahead is followed. Step by step the whole life of such threads is
+ * reached.
  *
- * Not more often than the clock ticks, so that it costs no more; and within the budget, as all is.
+ * These samples come at most as often as those of the clock, so that they cost at most as
+ * much, and they are part of the budget.
  */
 #include <errno.h>
 

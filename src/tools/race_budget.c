@@ -2,13 +2,13 @@
 /*
  * race_budget.c - how much the search may cost, and how long each stall lasts.
  *
- * The budget is a part of the time the process ran: of wall time, or of CPU time where that is less
- * (a server that sleeps pays for little). All is counted as if the whole process had waited, as it
- * does behind a barrier, where those that waited for us are woken as late as we are; but in a sweep
- * what delays one CPU counts by the number of CPUs in use. What was not spent is kept for a while, so
- * that a long stall at a rare site can be paid.
+ * The budget is a share of the time that the process ran: wall time, or CPU time where
+ * that is less, so that a server that sleeps pays little. Each stall is counted as if the
+ * whole process had waited, as it does at a barrier, where all threads wait for the
+ * stalled one. In a sweep a delay of one CPU counts by the number of CPUs in use. An
+ * unspent budget is kept for a while, to pay for a long stall at a rare site.
  *
- * No floating point here: it runs in a handler.
+ * No floating point here: the code runs in a signal handler.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -30,6 +30,7 @@
 #define SWITCH_EVERY_NS 500000000u
 #define THREADS_EVERY_NS 20000000u
 #define RARE_NS 2000000000u
+#define STALLS_UNKNOWN 16u
 #define RARE_IN_SWEEP_NS 100000000u
 #define SLACK_MAX_NS 200000u
 #define WAIT_MAX_NS 20000000u
@@ -192,11 +193,11 @@ TRAP_PATH int race_budget_allows(uint64_t now_ns)
  * Then the scheduler places all threads anew, and it takes it some 10 ms to share the CPUs out evenly
  * again: 1 to 2 ms were lost by that in a program of eight threads on two CPUs.
  */
-TRAP_PATH static int have_others_stopped(uint64_t held_ns, uint64_t others_ns)
+TRAP_PATH static int have_others_stopped(uint64_t stalled_ns, uint64_t others_ns)
 {
 	uint64_t parallel = counter_get(&race.budget.parallel_x16);
 
-	return parallel > 24 && others_ns * 32 < held_ns * parallel;
+	return parallel > 24 && others_ns * 32 < stalled_ns * parallel;
 }
 
 /*
@@ -207,7 +208,7 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 				   uint64_t others_ns)
 {
 	struct race_budget *b = &race.budget;
-	uint64_t held_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
+	uint64_t stalled_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
 								 asked_ns + SLACK_MAX_NS;
 	uint64_t slack = counter_get(&b->slack_ns);
 
@@ -220,11 +221,23 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	if (waited_ns)
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
 	counter_add(&b->own_cpu_ns, cpu_ns);
-	race_budget_spend(held_ns + cpu_ns + (race.region->settings.is_sweep ? 0 : slack), 0);
-	if (!race.region->settings.is_sweep && have_others_stopped(held_ns, others_ns))
+	race_budget_spend(stalled_ns + cpu_ns + (race.region->settings.is_sweep ? 0 : slack), 0);
+	if (!race.region->settings.is_sweep && have_others_stopped(stalled_ns, others_ns))
 		race_budget_spend(STOPPED_NS, 0);
-	counter_add(&race.process->stalled_ns, held_ns);
+	counter_add(&race.process->stalled_ns, stalled_ns);
 	race_gate_set(clock_now_ns());
+}
+
+/* Nothing is known of a site that has no row, because the table is full. */
+TRAP_PATH static uint32_t stalls_of(const struct race_site *site)
+{
+	return site ? counter_get(&site->stalls) : STALLS_UNKNOWN;
+}
+
+TRAP_PATH static int is_rare(const struct race_site *site, uint64_t now_ns, uint64_t rare_ns)
+{
+	return site && counter_get(&site->stalls) &&
+	       now_ns - counter_get(&site->last_ns) > rare_ns;
 }
 
 /*
@@ -233,11 +246,11 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
  */
 TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns)
 {
-	uint32_t stalls = site ? counter_get(&site->stalls) : 16;
+	uint32_t stalls = stalls_of(site);
 	uint32_t doublings = stalls < 4 ? 9 : stalls < 32 || is_aimed ? 7 : 4;
 	uint64_t most = credit(now_ns) / 4;
 
-	if (stalls && now_ns - site->last_ns > RARE_IN_SWEEP_NS)
+	if (is_rare(site, now_ns, RARE_IN_SWEEP_NS))
 		doublings = 11;
 	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
 	uint64_t doubled = race_random() % (doublings + 1);
@@ -269,7 +282,7 @@ TRAP_PATH static uint64_t focus_delay_ns(void)
 TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns)
 {
 	uint64_t fixed = race.region->settings.delay_ns;
-	uint32_t stalls = site ? counter_get(&site->stalls) : 16;
+	uint32_t stalls = stalls_of(site);
 	uint32_t doublings = stalls == 0 ? 8 : stalls < 4 ? 6 : stalls < 16 ? 3 : 0;
 	uint64_t least = DELAY_MIN_NS;
 
@@ -281,7 +294,7 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uin
 		return focus_delay_ns();
 	if (race.region->settings.is_sweep)
 		return sweep_delay_ns(site, is_aimed, now_ns);
-	if (stalls && stalls < 256 && now_ns - site->last_ns > RARE_NS)
+	if (stalls < 256 && is_rare(site, now_ns, RARE_NS))
 		doublings += 4;
 	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
 	delay <<= race_random() % (doublings + 1);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_call_targets.c - what a function of libc that is about to be called will touch for its caller.
+ * race_call_targets.c - the memory that a call of a libc function will access for its
+ * caller.
  *
- * Only what it touches for certain, and before it waits for anything: the string that it is given to
- * its end, the first byte where it may stop there, the bytes that it hands to the kernel. What the
- * kernel writes is left out: read() may wait for who still uses the buffer.
+ * Only accesses that are certain and come before the function waits for anything: a
+ * string argument to its end, the first byte where the function may stop there, the bytes
+ * passed to the kernel. Memory that the kernel writes is excluded: read() may wait for a
+ * thread that still uses the buffer.
  */
 #include <errno.h>
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_calls.c - calls of libc's memory functions. What they touch is an access of their caller, and
- * he is held before the call: inside of libc no trap is put, since our handler runs there too.
+ * race_calls.c - calls of the memory functions of libc.
  *
- * A call is known by the slot of the linkage table that it goes through, and a slot by its name in
- * the object's relocations: so it does not matter whether it has been bound yet.
+ * What such a function accesses is an access of its caller, and the caller is stalled
+ * before the call. No trap is set inside libc, because the detector's own handler runs
+ * there too.
+ *
+ * A call is identified by its slot in the linkage table, and a slot by its name in the
+ * relocations of the object. It does not matter whether the slot has been bound yet.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -45,6 +48,37 @@ static const struct {
 	{ "strstr", RACE_CALL_FIRST },	    { "atoi", RACE_CALL_FIRST },
 	{ "strtol", RACE_CALL_FIRST },	    { "strtoul", RACE_CALL_FIRST },
 };
+
+/* Those that never return. */
+static const char *const last_functions[] = {
+	"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert", "__assert_fail",
+	"__assert_perror_fail", "__stack_chk_fail", "__chk_fail", "__fortify_fail", "longjmp",
+	"_longjmp", "siglongjmp", "__longjmp_chk", "pthread_exit", "thrd_exit", "err", "errx",
+	"verr", "verrx", "__libc_start_main", "__cxa_throw", "__cxa_rethrow",
+	"__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_call_unexpected", "__cxa_pure_virtual",
+	"__cxa_deleted_virtual", "__cxa_throw_bad_array_new_length",
+	"__cxa_throw_bad_array_length", "_Unwind_Resume", "_ZSt9terminatev", "_ZSt10unexpectedv",
+	"_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE",
+};
+
+static int is_last(const char *name)
+{
+	/* std::__throw_... */
+	if (!strncmp(name, "_ZSt", 4) && strstr(name, "__throw_"))
+		return 1;
+	for (size_t i = 0; i < sizeof(last_functions) / sizeof(last_functions[0]); i++)
+		if (!strcmp(name, last_functions[i]))
+			return 1;
+	return 0;
+}
+
+static void note_last(struct race_calls *calls, uint64_t slot)
+{
+	if (calls->last_count < RACE_LAST_SLOTS)
+		calls->last[calls->last_count++] = slot;
+	else
+		calls->is_last_full = 1;
+}
 
 static enum race_call kind_of(const char *name)
 {
@@ -180,14 +214,16 @@ void race_calls_find(const struct race_module *module, struct race_calls *out)
 {
 	struct slots slots;
 
-	out->count = 0;
+	out->count = out->last_count = out->is_last_full = 0;
 	if (!read_slots(module, &slots))
 		return;
-	for (uint64_t i = 0; i < slots.count && out->count < RACE_CALL_SLOTS; i++) {
+	for (uint64_t i = 0; i < slots.count; i++) {
 		const char *name = name_of(&slots, i);
 		enum race_call kind = name ? kind_of(name) : RACE_CALL_NONE;
 
-		if (!kind)
+		if (name && is_last(name))
+			note_last(out, module->bias + slots.rows[i].r_offset);
+		if (!kind || out->count == RACE_CALL_SLOTS)
 			continue;
 		out->rows[out->count].slot = module->bias + slots.rows[i].r_offset;
 		out->rows[out->count++].kind = kind;
@@ -230,17 +266,28 @@ static uint64_t slot_of_stub(const struct race_module *m, uint64_t stub)
 	return stub + at + 6 + (uint64_t)(int64_t)distance;
 }
 
+uint64_t race_call_slot(const struct race_module *m, const struct insn *insn, uint64_t pc)
+{
+	if (insn->kind == INSN_CALL || insn->kind == INSN_JUMP)
+		return slot_of_stub(m, pc + (uint64_t)insn->target);
+	if (insn->kind == INSN_CALL_INDIRECT && insn->flags & INSN_PC_RELATIVE)
+		return pc + (uint64_t)insn->target;
+	return 0;
+}
+
+int race_call_is_last(const struct race_calls *calls, uint64_t slot)
+{
+	for (uint32_t i = 0; i < calls->last_count; i++)
+		if (calls->last[i] == slot)
+			return 1;
+	return calls->is_last_full != 0;
+}
+
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc)
 {
-	uint64_t slot = 0;
+	uint64_t slot = calls->count ? race_call_slot(m, insn, pc) : 0;
 
-	if (!calls->count)
-		return RACE_CALL_NONE;
-	if (insn->kind == INSN_CALL || insn->kind == INSN_JUMP)
-		slot = slot_of_stub(m, pc + (uint64_t)insn->target);
-	else if (insn->kind == INSN_CALL_INDIRECT && insn->flags & INSN_PC_RELATIVE)
-		slot = pc + (uint64_t)insn->target;
 	for (uint32_t i = 0; slot && i < calls->count; i++)
 		if (calls->rows[i].slot == slot)
 			return calls->rows[i].kind;

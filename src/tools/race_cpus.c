@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_cpus.c - watches and the breakpoint are events of the CPUs, which the command has opened
- * (cli/race_cpus.h says why), and this process has copies of their descriptors.
+ * race_cpus.c - watchpoints and the breakpoint as events of the CPUs.
  *
- * They are the same ones in all processes of a run: who uses one owns it for that time, by a word in
- * the region. What they trap becomes a SIGTRAP without a word of what it is about; the program in the
- * kernel has written that into a map, by stack pointer. A generation in the gate tells it what is waited
- * for here, if anything is: so a late signal is known from a new one, as with events of our own.
+ * `trapline race` has opened them (cli/race_cpus.h says why), and this process has copies
+ * of their descriptors. All processes of a run share them: a process that uses one owns
+ * it for that time, by a word in the region. A trap becomes a plain SIGTRAP. The BPF
+ * program has written its details into a map, by stack pointer. The gate tells the
+ * program which generation of events this process waits for, so a late signal is
+ * recognized as with events of the process itself.
  */
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
@@ -41,7 +42,7 @@ static void place_nothing(void)
 
 static int place_map(int pidfd)
 {
-	int fd = (int)sys3(SYS_pidfd_getfd, pidfd, race.region->settings.traps_fd, 0);
+	int fd = race_copy_descriptor(pidfd, (int)race.region->settings.traps_fd, "anon_inode:bpf-map");
 
 	if (fd < 0)
 		return fd;
@@ -54,20 +55,14 @@ static int place_map(int pidfd)
 	return (int)at;
 }
 
-/* One that has the command's id; whatever else the number means there is let go. */
 static int copy_one(int pidfd, uint32_t which, uint32_t cpu)
 {
 	const struct race_settings *set = &race.region->settings;
-	int fd = (int)sys3(SYS_pidfd_getfd, pidfd, set->cpu_fds[which][cpu], 0);
-	uint64_t id = 0;
+	int fd = race_copy_event(pidfd, set->cpu_fds[which][cpu], set->cpu_ids[which][cpu]);
 
 	if (fd < 0)
 		return fd;
-	if (sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)&id) || id != set->cpu_ids[which][cpu]) {
-		sys_close(fd);
-		return -ENOENT;
-	}
-	race.cpus.fds[which][cpu] = event_move_fd_up(fd);
+	race.cpus.fds[which][cpu] = fd;
 	return 0;
 }
 
@@ -101,7 +96,7 @@ void race_cpus_start(void)
 	/* A child that was forked has them already. */
 	if (!set->cpu_count || !(race.flags & RACE_HAS_TICKS) || race.cpus.count)
 		return;
-	int pidfd = (int)sys2(SYS_pidfd_open, race.region->observer, 0);
+	int pidfd = (int)sys2(SYS_pidfd_open, race.region->share.observer, 0);
 	if (pidfd < 0)
 		return;
 	if (copy_all(pidfd))

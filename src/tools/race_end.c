@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_end.c - the search ends in this process: nothing stays of it but SIGTRAP's handler, which has
- * nothing to do any more.
+ * race_end.c - the search ends in this process. Only the handler of SIGTRAP stays, and it
+ * is idle.
  *
- * Safe in a handler: when the command was killed there is nobody to ask for it, so the thread that
- * notices at its next tick does it. Order: no new stall; all events off; until nobody is in a
- * callback; close; until those have left who came in between; only then give back what callbacks use.
+ * Safe in a handler: if trapline was killed, the thread that notices it at its next
+ * sample does the work. The order matters. No new stall begins; all events are disabled;
+ * running callbacks end; the events are closed; callbacks that began in between end; then
+ * the memory that callbacks use is released.
  */
 #include <errno.h>
 
@@ -38,6 +39,16 @@ TRAP_PATH int race_end_if_over(void)
 	/* One that only stood still will want to know. */
 	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
 	return 1;
+}
+
+static uint64_t ended_ns;
+
+TRAP_PATH int race_has_ended_for(uint64_t ns)
+{
+	uint32_t phase = atomic_get(&race.phase);
+
+	return phase == RACE_IDLE ||
+	       (phase == RACE_ENDED && clock_now_ns() - atomic_get(&ended_ns) > ns);
 }
 
 #define EVENTS (RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS + 1)
@@ -116,6 +127,7 @@ TRAP_PATH int race_end(enum race_step why, int error)
 	/* Who left a callback without a word may still use it: then it is lost for good. */
 	if (!err)
 		give_back();
+	atomic_set(&ended_ns, clock_now_ns());
 	atomic_set(&race.phase, (uint32_t)RACE_ENDED);
 	return err;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_fork.c - nothing is opened or closed while a thread forks.
+ * race_fork.c - no event is opened or closed while a thread forks.
  *
- * The kernel copies the descriptors first and the memory later. A child whose memory does not know of
- * a descriptor that it has would keep it, and with it the register of an event of ours, as long as it
- * lives. So who is held is let go, and nobody is held, until the child is there.
+ * The kernel copies the descriptors first and the memory later. A child could have a
+ * descriptor that its memory does not know of. It would keep that descriptor, and the
+ * debug register of the event, as long as it lives. So all stalls end, and none begins,
+ * until the child exists.
  */
 #include <linux/futex.h>
 
@@ -24,9 +25,7 @@ static int is_slot_free(struct race_slot *slot, pid_t tid, uint64_t now_ns)
 	if (atomic_get(&slot->state) == SLOT_FREE)
 		return 1;
 	sys6(SYS_futex, &slot->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	if (slot->tid == tid)
-		slot->until_ns = 0; /* we are here, so we are not there */
-	if (!race_slot_reclaim(slot, now_ns))
+	if (!race_slot_reclaim(slot, tid, now_ns))
 		return 0;
 	race_slot_free(slot);
 	return 1;
@@ -50,7 +49,7 @@ void race_fork_begins(void)
 	if (atomic_get(&race.phase) != RACE_RUNNING || !race_opens_anew())
 		return;
 	while (!(are_slots_free(sys_gettid()) & race_aims_put_away()) && clock_now_ns() < end_ns)
-		sys2(SYS_nanosleep, &step, NULL);
+		sys_nap(&step);
 }
 
 void race_fork_ended(void)

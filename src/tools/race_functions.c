@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_functions.c - where libc's memory functions are, the variants for this processor, and what its
- * threads need. Once, at the start: the loader is asked, which a handler must not.
+ * race_functions.c - the addresses of libc's memory functions, in the variants for this
+ * processor, and the stack that libc's threads need. Found once, at the start: the
+ * dynamic linker must not be called in a handler.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_hold.c - a thread is held before its access while the address is watched.
+ * race_hold.c - a thread is stalled before its access while the address is watched.
  *
- * Order: the watch is on before the old value is read, and until the new one has been, so a
- * change that no thread was seen making is one by somebody who cannot trap here: the kernel,
- * another process. A second thread that came through the watch in time is waited for, even when
- * the delay is over (inflight_wait), so that a slot is never reused under its feet.
+ * The watchpoint is active before the old value is read and until the new value has been
+ * read. A change that no thread was seen making was therefore made by something that
+ * cannot trap here: the kernel or another process. A second thread that hit the
+ * watchpoint in time is waited for even after the delay (inflight_wait), so that its slot
+ * is not reused while it is in the callback.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -194,14 +195,16 @@ TRAP_PATH void race_slot_free(struct race_slot *slot)
 	atomic_set(&slot->state, SLOT_FREE);
 }
 
-/* A signal handler of the program can end a stall by siglongjmp, pthread_exit or worse. */
-TRAP_PATH int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns)
+/*
+ * A handler of the program for a fault can end a stall by siglongjmp or worse. The caller is not in the stall, so a slot of its own is one that it left that way.
+ */
+TRAP_PATH int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t now_ns)
 {
 	uint32_t state = atomic_get(&slot->state);
 
-	/* until_ns is that of the present owner from SLOT_OPEN on. */
+	/* tid and until_ns are those of the present owner from SLOT_OPEN on, and not before. */
 	if (state == SLOT_FREE || state == SLOT_TAKEN || state == SLOT_FILLING ||
-	    now_ns < slot->until_ns)
+	    (slot->tid != caller && now_ns < slot->until_ns))
 		return 0;
 	if (!atomic_cas(&slot->state, &state, SLOT_TAKEN))
 		return 0;
@@ -224,9 +227,7 @@ TRAP_PATH static struct race_slot *take_slot(pid_t tid)
 	for (uint32_t i = 0; i < race.slot_count; i++) {
 		struct race_slot *slot = &race.slots[i];
 
-		if (slot->tid == tid)
-			slot->until_ns = 0; /* we are here, so we are not there */
-		if (race_slot_reclaim(slot, now))
+		if (race_slot_reclaim(slot, tid, now))
 			return slot;
 	}
 	return NULL;
@@ -254,17 +255,20 @@ TRAP_PATH static void copy_code(struct race_side *side, uint64_t pc,
 	uint64_t before = pc - m->text_start < RACE_CODE_BEFORE ? pc - m->text_start :
 								  RACE_CODE_BEFORE;
 	uint64_t bytes = m->text_end - (pc - before);
+	bytes = bytes < RACE_CODE ? bytes : RACE_CODE;
 	side->code_before = (uint8_t)before;
-	side->code_bytes = (uint8_t)(bytes < RACE_CODE ? bytes : RACE_CODE);
-	memcpy(side->code, race_code(m, pc - before), side->code_bytes);
+	side->code_bytes = (uint8_t)bytes;
+	memcpy(side->code, race_code(m, pc - before), bytes);
 }
 
+/* The side may be in shared memory: nothing is read back from there. */
 TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit *hit,
 			      uint64_t pc, unsigned int length,
 			      const struct race_module *module)
 {
 	uint64_t frames[RACE_FRAMES];
 	uint32_t n = stack_unwind(hit->ip, frames, RACE_FRAMES);
+	uint32_t count = 1;
 
 	side->ip = pc;
 	side->tid = hit->tid;
@@ -272,9 +276,9 @@ TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit 
 	copy_name(side->thread);
 	copy_code(side, pc, module);
 	side->frames[0] = race_place_of(pc);
-	side->frame_count = 1;
-	for (uint32_t i = 1; i < n && frames[i]; i++)
-		side->frames[side->frame_count++] = race_place_of(frames[i]);
+	for (; count < n && frames[count]; count++)
+		side->frames[count] = race_place_of(frames[count]);
+	side->frame_count = (uint8_t)count;
 	if (module && module->policy == RACE_CODE_LIBC)
 		side->flags |= race_block_access(pc) ? RACE_BLOCK : RACE_INSIDE;
 }
@@ -338,6 +342,10 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 		uint64_t passed = clock_now_ns() - start;
 		if (passed + 5000 >= delay_ns)
 			break;
+		if (trap_signal_waits(slot->context)) {
+			race_count(RACE_STALLS_SIGNALLED);
+			break;
+		}
 		left = delay_ns - passed;
 		if (cpu_ns && slice == SLICE_NS && !is_anybody_running(&cpu_ns, slice) &&
 		    --patience == 0) {
@@ -416,7 +424,7 @@ TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slo
 	record->held_since_ns = slot->opened_ns;
 	/* Who comes while the watch is put on all threads was there before the stall began. */
 	uint64_t end_ns = second ? second->hit_ns : record->time_ns;
-	record->held_ns = end_ns > slot->opened_ns ? end_ns - slot->opened_ns : 0;
+	record->stalled_ns = end_ns > slot->opened_ns ? end_ns - slot->opened_ns : 0;
 	record->address = t->part;
 	record->place = race_place_of(t->part);
 	record->old_value = slot->old_value;
@@ -571,6 +579,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit,
 	slot->until_ns = start + delay + LEFT_AFTER_NS;
 	slot->spots = spots;
 	slot->spot = spot;
+	slot->context = hit->context;
 	slot->target = *target;
 	slot->site = race_place_of(hit->ip);
 	slot->is_explained = 0;

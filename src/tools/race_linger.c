@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_linger.c - a sweep, and a program that ends while threads of it are still there.
+ * race_linger.c - in a sweep: a program ends while some of its threads still exist.
  *
- * Many tests do not join theirs: main returns, and what the others were about to do is never done. So
- * exit() waits a moment for them, before anything else that is done at the end: in every second process,
- * and as long as one of them runs or is held. Those of a pool sleep: where that was in vain in most
- * processes, in few.
+ * Many tests do not join their threads: main returns, and the rest of their work never
+ * runs. So exit() waits a moment for the threads before all else, in every second
+ * process, as long as one of them runs or is stalled. The threads of a pool sleep: if
+ * waiting was in vain in most processes, it is done in few.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void step(void)
 {
 	const struct timespec ts = { 0, STEP_NS };
 
-	sys2(SYS_nanosleep, &ts, NULL);
+	sys_nap(&ts);
 }
 
 static int is_anybody_held(void)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_meet.c - in a sweep: where in a loop do threads come to the same address?
+ * race_meet.c - in a sweep: in which iteration of a loop do threads access the same
+ * address?
  *
- * In most rounds of a loop over an array a thread touches what no other one does. Of two that do,
- * among hundreds, hardly ever one is held by chance. So at the beginning of some runs nobody is held
- * for a while, and it is noted who came to which address; a site that has come to one that another
- * thread came to as well, one of them to write, remembers it. Later, and in later runs, who comes
- * there to such an address is held, and nobody else. Runs have their memory at other places: what
- * is the same in all of them is where in its page the address is.
+ * In most iterations of a loop over an array a thread accesses elements that no other
+ * thread accesses. Among hundreds of iterations, a random stall hardly ever hits the two
+ * that conflict. So at the start of some runs no thread is stalled for a while, and the
+ * detector records which thread accessed which address. A site whose address another
+ * thread accessed too, one of them by a write, keeps it as a conflict hint. Later, and in
+ * later runs, only accesses to such addresses are stalled there. Runs have their memory
+ * at other addresses; the offset in the page is the same in all of them.
  *
- * Notes are hints. They are written without a lock, and a torn one costs a stall for nothing.
+ * Hints are written without a lock. A torn hint costs one useless stall.
  */
 #include <errno.h>
 
 #include "tools/race_priv.h"
 
-#define NOTES 4096u
+#define NOTES TABLE_SIZE(4096u, 2u)
 #define IS_KNOWN 0x10000u
 #define IN_PAGE 0xfffu
 
@@ -67,7 +69,7 @@ TRAP_PATH void race_meet_note(const void *code, const struct race_spot *spot,
 
 	if (!spot->site || find_address(code, spot, regs, &address, &access))
 		return;
-	struct note *note = &notes[address * 0x9e3779b97f4a7c15u >> 52];
+	struct note *note = &notes[(address * 0x9e3779b97f4a7c15u >> 32) % NOTES];
 	uint32_t writes = (access & RACE_WRITE) != 0;
 	uint32_t seen = atomic_get(&note->site);
 	int is_same = atomic_get(&note->address) == address;

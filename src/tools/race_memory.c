@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_memory.c - what was raced for: a variable, a block of the heap, a stack, shared memory.
+ * race_memory.c - the kind of memory of a race: a variable, a heap block, a stack, shared
+ * memory.
  *
- * Asked when a race has been caught, which is seldom: the map of the process is read for it.
+ * Determined only after a race was found, which is rare: it reads the memory map of the
+ * process.
  */
 #include <fcntl.h>
 #include <string.h>

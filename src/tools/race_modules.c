@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_modules.c - which object an address belongs to, and whether its code is looked at.
+ * race_modules.c - the object that an address belongs to, and whether its code is
+ * searched.
  *
- * glibc's _dl_find_object() answers without a lock (2.35); what it does not know (code made at run
- * time, memory of the program) has no object. Runtimes that make locks out of plain loads and
- * stores are left out: nothing in their code tells such a load from a race.
+ * glibc's _dl_find_object() (2.35) answers without a lock. Addresses that it does not
+ * know (code made at run time, memory of the program) have no object. Runtimes that build
+ * locks from plain loads and stores are excluded: nothing in their code distinguishes
+ * such a load from a race.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -17,7 +19,7 @@
 #include "base/sys.h"
 #include "tools/race_priv.h"
 
-#define MODULES 256u
+#define MODULES TABLE_SIZE(256u, 6u)
 #define HEADERS_MAX 64u
 
 static struct race_module modules[MODULES];
@@ -151,6 +153,8 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 			continue;
 		return atomic_get(&m->ready) ? m : NULL;
 	}
+	if (race.process)
+		race_count(RACE_LOST_TABLES);
 	return NULL;
 }
 
@@ -191,7 +195,9 @@ TRAP_PATH void race_note_atomic(uint64_t place)
 	if (place <= RACE_PLACE_MASK) /* of no file: a heap block, which will be another one */
 		return;
 	site = race_add_site(race.region, place);
-	if (site && !counter_get(&site->is_atomic))
+	if (!site)
+		race_count(RACE_LOST_TABLES);
+	else if (!counter_get(&site->is_atomic))
 		atomic_set(&site->is_atomic, 1u);
 }
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_outside.c - ticks that are made outside, and, in a process that ran before us, word of the
- * command's end.
+ * race_outside.c - samples that come from outside, and, in a process that was attached
+ * to, the signal that trapline has ended.
  *
- * The command has clocks of the CPUs and sends SIGTRAP to who runs (cli/race_ticks.c): a clock for
- * each thread, opened here, would be set and cancelled at each switch. The gate tells it when.
+ * trapline has clocks of the CPUs and sends SIGTRAP to the thread that runs
+ * (cli/race_ticks.c). A clock for each thread, opened here, would be set and cancelled at
+ * each thread switch. The gate tells trapline when a sample is welcome.
  *
- * When the command is killed its clocks end with it, and nobody would ever tick again. So it alone
- * holds the read end of a pipe of this process, and the kernel sends a signal when that is closed.
- * All is taken away then, in whatever thread gets it, even if all sleep.
+ * If trapline is killed, its clocks end with it, and no sample would ever come. So
+ * trapline alone holds the read end of a pipe of this process, and the kernel sends a
+ * signal when that end is closed. The thread that gets the signal then removes
+ * everything, even if all threads sleep.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,6 @@
 #define SET_SIGNAL 10
 
 struct race_gate *race_common_gate;
-static struct race_gate late_gate;
 
 TRAP_PATH static uint64_t inode_of(int fd)
 {
@@ -98,21 +99,60 @@ static int prepare_tick(void)
 	race.timers[0] = ev;
 	trap_had_ticks = 1;
 	atomic_set(&trap_tick, ev);
-	race.gate = race.flags & RACE_IS_LATE ? &late_gate : race_common_gate;
+	race.gate = race_common_gate;
 	race.gate->open_ns = 0;
 	for (uint32_t i = 0; i < RACE_CPU_EVENTS; i++)
 		race_cpu_await_nothing(i);
 	race.gate->pid = (uint64_t)race.pid;
-	uint64_t magic = race.region->settings.gate_magic;
-	if (race.flags & RACE_IS_LATE && !(race.flags & RACE_IS_FORKED)) {
+	if (race.flags & RACE_IS_LATE && !(race.flags & RACE_IS_FORKED))
 		race.gate->pid = (uint64_t)race.region->settings.pid;
-		race.region->gate_at = (uintptr_t)race.gate;
-		race.region->gate_magic = race_random() | 1;
-	}
-	if (race.flags & RACE_IS_LATE)
-		magic = race.region->gate_magic;
-	atomic_set(&race.gate->magic, magic);
+	atomic_set(&race.gate->magic, race.region->settings.gate_magic);
 	return 0;
+}
+
+/* As /proc has it: the kernel writes it, no process. */
+static int is_named(int fd, const char *name)
+{
+	char path[32] = "/proc/self/fd/";
+	char found[64];
+	char digits[12];
+	size_t at = sizeof("/proc/self/fd/") - 1;
+	size_t count = 0;
+	long i = 0;
+
+	for (uint32_t left = (uint32_t)fd; left || !count; left /= 10)
+		digits[count++] = (char)('0' + left % 10);
+	while (count)
+		path[at++] = digits[--count];
+	long n = sys4(SYS_readlinkat, AT_FDCWD, path, found, sizeof(found));
+	while (i < n && name[i] && found[i] == name[i])
+		i++;
+	return i == n && !name[i];
+}
+
+int race_copy_descriptor(int pidfd, int number, const char *name)
+{
+	int fd = (int)sys3(SYS_pidfd_getfd, pidfd, number, 0);
+
+	if (fd < 0 || is_named(fd, name))
+		return fd;
+	sys_close(fd);
+	return -ENOENT;
+}
+
+/* A number may mean another event in the meantime. */
+int race_copy_event(int pidfd, int number, uint64_t id)
+{
+	int fd = race_copy_descriptor(pidfd, number, "anon_inode:[perf_event]");
+	uint64_t found = 0;
+
+	if (fd < 0)
+		return fd;
+	if (sys_ioctl(fd, PERF_EVENT_IOC_ID, (uintptr_t)&found) || found != id) {
+		sys_close(fd);
+		return -ENOENT;
+	}
+	return event_move_fd_up(fd);
 }
 
 /*
@@ -123,14 +163,14 @@ static void keep_clocks(void)
 {
 	const struct race_settings *set = &race.region->settings;
 	uint32_t count = set->clock_count < RACE_CLOCKS ? set->clock_count : RACE_CLOCKS;
-	int pidfd = (int)sys2(SYS_pidfd_open, race.region->observer, 0);
+	int pidfd = (int)sys2(SYS_pidfd_open, race.region->share.observer, 0);
 
 	for (uint32_t i = 0; pidfd >= 0 && i < count; i++) {
-		int fd = (int)sys3(SYS_pidfd_getfd, pidfd, set->clock_fds[i], 0);
+		int fd = race_copy_event(pidfd, set->clock_fds[i], set->clock_ids[i]);
 
 		if (fd < 0)
 			break;
-		race.clocks.fds[race.clocks.count++] = event_move_fd_up(fd);
+		race.clocks.fds[race.clocks.count++] = fd;
 	}
 	if (pidfd >= 0)
 		sys_close(pidfd);

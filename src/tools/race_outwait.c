@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_outwait.c - in a sweep, a thread is held until those that sleep by the clock have woken up.
+ * race_outwait.c - in a sweep: a stall is extended until threads in a timed sleep have
+ * woken up.
  *
- * Tests like to put threads in order by sleep(): then the two accesses of a race are a tenth of a second
- * apart, each made once, and no stall of a usual length sees both. While the others sleep nothing
- * else runs, so that a stall would end early, too. But they need nobody to wake them.
+ * Tests often order their threads by sleep(). The two accesses of a race are then a tenth
+ * of a second apart, each made once, and no stall of the usual length sees both. While
+ * the other threads sleep, nothing else runs, so the stall would even end early. But
+ * these threads wake up by themselves.
  *
- * Once in a run of the program, for one of the sites drawn by chance; and for a third of the time at
- * most, since in many a program somebody sleeps all the time. For 0.4 s, but for one who asked to sleep
- * for longer until he wakes up, if that is no more than the second that most tests take.
+ * One stall in a run of the program is extended, at a random site, and for at most a
+ * third of the time, because in many programs some thread sleeps all the time. It lasts
+ * 0.4 s. If a thread asked for a longer sleep, it lasts until that thread wakes up, for
+ * at most the second that most tests take.
  */
 #include <linux/futex.h>
 #include <time.h>
@@ -17,6 +20,7 @@
 #include "base/sys.h"
 #include "event/event.h"
 #include "tools/race_priv.h"
+#include "trap/trap.h"
 
 #define STEP_NS 2000000
 #define AWAKE_NS 8000000u /* so long the one that woke up has for its access */
@@ -182,7 +186,8 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 
 	if (!most)
 		return 0;
-	while (race_slot_waits(slot) && now - slept < AWAKE_NS && now - start < most) {
+	while (race_slot_waits(slot) && now - slept < AWAKE_NS && now - start < most &&
+	       !trap_signal_waits(slot->context)) {
 		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 		now = clock_now_ns();
 		if (does_anybody_sleep(slot))

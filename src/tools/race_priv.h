@@ -35,8 +35,8 @@
 #include "trap/path.h"
 
 #define RACE_SLOTS 3
-#define RACE_AIM_ROWS 64
-#define RACE_SEEN 256u
+#define RACE_AIM_ROWS TABLE_SIZE(64, 1)
+#define RACE_SEEN TABLE_SIZE(256u, 2u)
 #define RACE_TIMERS 2 /* fast, steady */
 
 enum race_policy {
@@ -103,6 +103,7 @@ struct race_slot {
 	uint32_t state; /* a futex */
 	pid_t tid;
 	struct trapline_event *event;
+	const void *context; /* of the thread that waits, where it was interrupted */
 	struct race_target target;
 	uint64_t site; /* place of the instruction held */
 	const struct race_spots *spots; /* in a sweep: where it is trapped; */
@@ -289,10 +290,16 @@ static inline int race_opens_anew(void)
 	return (race.flags & RACE_HAS_TICKS) != 0 && !race_is_on_cpus();
 }
 
-/* Where all processes that start with the command have it; stays mapped. NULL: none. */
+/* Where all processes have it; stays mapped. NULL: none. */
 extern struct race_gate *race_common_gate;
 
 /* race_outside.c: */
+/*
+ * A copy of a descriptor of trapline that has this name in /proc, or is the event with this id. It
+ * may have ended, and another process have its number. A descriptor or -errno; not in a handler.
+ */
+int race_copy_descriptor(int pidfd, int number, const char *name);
+int race_copy_event(int pidfd, int number, uint64_t id);
 int race_outside_start(void);
 /* A tick is being taken: none before that time. */
 void race_gate_open_at(uint64_t ns);
@@ -328,8 +335,8 @@ void race_cpus_forked(void);
 
 /* race_start.c: the program's threads have all ended, and its first one only waits for ours. */
 int race_is_kept_by_us(void);
-/* race_sites_start.c: until the thread that keeps the traps has taken them away and is gone; 2 s at most. */
-void race_sites_end(void);
+/* race_sites_start.c: until the thread that keeps the traps has taken them away and is gone; 2 s at most. -EBUSY: it is not. */
+int race_sites_end(void);
 /* Until nobody is held at one of them: 0, or -EBUSY. */
 int race_sites_wait(void);
 
@@ -470,13 +477,18 @@ enum race_call {
 	RACE_CALL_OUT,	/* (descriptor, from, bytes) */
 	RACE_CALL_OUT_OF, /* (from, size, count) */
 };
-#define RACE_CALL_SLOTS 48
+#define RACE_CALL_SLOTS TABLE_SIZE(48, 1)
+#define RACE_LAST_SLOTS TABLE_SIZE(64, 1)
 struct race_calls {
 	uint32_t count;
 	struct {
 		uint64_t slot; /* of the linkage table */
 		enum race_call kind;
 	} rows[RACE_CALL_SLOTS];
+	/* Slots of functions that never return; is_last_full: any may be one. */
+	uint32_t last_count;
+	uint32_t is_last_full;
+	uint64_t last[RACE_LAST_SLOTS];
 };
 /* Not in a handler. */
 void race_calls_find(const struct race_module *module, struct race_calls *out);
@@ -484,6 +496,9 @@ void race_calls_find(const struct race_module *module, struct race_calls *out);
 uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint32_t max);
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc);
+/* The slot of the linkage table that a call or jump leads through; 0: none. */
+uint64_t race_call_slot(const struct race_module *m, const struct insn *insn, uint64_t pc);
+int race_call_is_last(const struct race_calls *calls, uint64_t slot);
 
 /* race_fork.c: threads that fork. */
 extern uint32_t race_forking;
@@ -511,8 +526,11 @@ int race_has_free_slot(void);
 void race_slot_free(struct race_slot *slot);
 /* It traps nobody any more. */
 void race_slot_pause(struct race_slot *slot);
-/* Take a slot from an owner who has left it. 1: it is SLOT_TAKEN and its watch is off. */
-int race_slot_reclaim(struct race_slot *slot, uint64_t now_ns);
+/*
+ * Take a slot from an owner that has left it: a thread that has ended or jumped out of its stall, or
+ * the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.
+ */
+int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t now_ns);
 void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
 		    unsigned int length, const struct race_module *module);
 int race_is_called_by_included(const struct trapline_hit *hit);
@@ -544,9 +562,9 @@ struct race_spot {
 	uint8_t call;	    /* enum race_call: a call that touches memory */
 };
 
-#define RACE_SPOTS_MAX 16384u /* in a process, at once */
-#define RACE_SPOT_SETS 64u
-#define RACE_SPOT_QUEUE 4096u
+#define RACE_SPOTS_MAX TABLE_SIZE(16384u, 8u) /* in a process, at once */
+#define RACE_SPOT_SETS TABLE_SIZE(64u, 2u)
+#define RACE_SPOT_QUEUE TABLE_SIZE(4096u, 2u) /* a power of two */
 
 struct trapline_traps;
 /* Those of one module. */
@@ -595,6 +613,10 @@ struct race_listing {
 	struct race_calls calls; /* race_calls_find() */
 	uint32_t functions;	 /* race_count_functions() */
 	uint8_t *done;		 /* a bit each: they are listed once */
+	uint8_t *outer;		 /* a bit for each byte of text: functions jump there from elsewhere */
+	uint8_t *answers;	 /* a byte each: does it return? race_returns.c */
+	uint64_t bytes;		 /* of those three, from answers on */
+	uint64_t unproven;	 /* accesses, perhaps, in what is not known to be code */
 };
 /*
  * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
@@ -606,6 +628,16 @@ uint32_t race_find_spots(struct race_listing *listing, uint32_t *function, uint3
 /* The same of the functions at some addresses, and of those that they call, until there are most. */
 uint32_t race_find_spots_called(struct race_listing *listing, const uint64_t *addresses, uint32_t n,
 				uint32_t most, struct race_spot *out, uint32_t max);
+/*
+ * race_returns.c, with the rows of the module's unwind table: the one of the function that begins at an
+ * address, or UINT32_MAX; and 0: the call at pc never comes back.
+ */
+uint32_t race_find_row(const struct race_listing *l, int32_t (*rows)[2], uint64_t address);
+int race_call_returns(struct race_listing *l, int32_t (*rows)[2], uint64_t pc,
+		      const struct insn *insn);
+/* 0, or -errno: to be dropped. */
+int race_listing_begin(struct race_listing *l, const struct race_module *module, uint32_t functions);
+void race_listing_drop(struct race_listing *l);
 /* How many functions the module has. */
 uint32_t race_count_functions(const struct race_module *module);
 

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* race_ranges.c - the few places that the command asks for in this run, instead of all. Not in a handler. */
+/*
+ * race_ranges.c - the few sites that a replay asks for, instead of all sites. Not in a
+ * handler.
+ */
 #include <string.h>
 
 #include "tools/race_priv.h"
 
 static int is_file(const struct race_module *module, const char *name)
 {
-	const struct race_file *file = &race.region->files[module->file];
-	const char *slash = strrchr(file->path, '/');
+	char path[sizeof(race.region->files[0].path)];
 
-	return module->file && !strcmp(slash ? slash + 1 : file->path, name);
+	/* Another process can have written over its end. */
+	memcpy(path, race.region->files[module->file].path, sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	const char *slash = strrchr(path, '/');
+	return module->file && !strcmp(slash ? slash + 1 : path, name);
 }
 
 static int is_in_focus(const struct race_module *module, uint64_t start, uint64_t end)

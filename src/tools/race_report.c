@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_report.c - a race as it can be told inside the program itself: no symbols, no sources, but
- * files and addresses in them. Not in a handler.
+ * race_report.c - a race as it can be described inside the program itself: no symbols and
+ * no source lines, but files and addresses in them. Not in a handler.
  *
- * The line has the members of `trapline race --json`; what takes symbols is null there. A pair of
- * places has a number that is the same in every run of the same build.
+ * The line has the members of `trapline race --json`; members that need symbols are null.
+ * A pair of sites has a number that is the same in every run of the same build.
  */
 #include <inttypes.h>
 #include <stdarg.h>

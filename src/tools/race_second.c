@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_second.c - somebody came to the watched address: who, by which instruction, and does it
- * count?
+ * race_second.c - the second access: which thread, which instruction, and does it count?
  *
- * A locked instruction ends the stall of an update without LOCK alone, for one of both is lost. Else
- * the other side may be meant to be atomic too: it is written down, and others are waited for. Not
- * counted: code of a runtime, a libc function that reads past what it was asked for, and what came
- * late because SIGTRAP was blocked: its pc says nothing. Each has a counter, and each explains a
- * changed value.
+ * A locked instruction ends the stall only of a read-modify-write without LOCK, because
+ * one of the two updates is lost. Otherwise the first access may be meant to be atomic
+ * too: the locked access is recorded, and the stall continues. Accesses that do not
+ * count: code of a runtime, a libc function that reads past its argument, and late hits
+ * because SIGTRAP was blocked, whose pc means nothing. Each has a counter, and each
+ * explains a changed value.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -162,7 +162,7 @@ TRAP_PATH static void fill(struct race_caught *caught, const struct trapline_hit
 /* Nobody will ever take this watch away. */
 TRAP_PATH static void stop_if_left(struct race_slot *slot, uint64_t now_ns)
 {
-	if (now_ns > slot->until_ns && race_slot_reclaim(slot, now_ns))
+	if (now_ns > slot->until_ns && race_slot_reclaim(slot, 0, now_ns))
 		race_slot_free(slot);
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_sites.c - a thread comes to a site that is trapped: hold it there, or let it pass.
+ * race_sites.c - a thread reaches a trapped site: stall it there, or let it continue.
  *
- * One arming is one stall, most often: while a thread is held its site's int3 is taken away, so that
- * the others run through at full speed; the thread that keeps the traps (race_sites_start.c) puts it
- * back when the sites that were held less often have had their turn.
+ * Usually one arming gives one stall. While a thread is stalled, the trap of its site is
+ * removed, so that other threads run through it at full speed. The trap thread
+ * (race_sites_start.c) sets it again after the sites with fewer stalls had their turn.
  *
- * Who comes first is nearly always the same thread in the same round of a loop, and the race may be
- * between the last round of one and the first of another. So it is by chance, too, whether some
- * passes go by first, and whether several threads are held there at once: then the order in which
- * they go on is another one than ever.
+ * The first thread at a trap is nearly always the same one in the same iteration of a
+ * loop, and the race may be between the last iteration of one loop and the first of
+ * another. So chance also decides whether some occurrences are skipped first, and whether
+ * several threads are stalled there at once, which changes the order in which they
+ * continue.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -92,6 +93,14 @@ static int is_let_off(const struct race_spot *spot)
 	       race_random() % known >= most;
 }
 
+/* Another process can have written any number there. */
+TRAP_PATH static uint32_t depth_of(const struct race_spot *spot)
+{
+	uint32_t depth = counter_get(&spot->site->depth);
+
+	return depth < DEPTH_MAX ? depth : DEPTH_MAX;
+}
+
 /* Each power of two as likely, and then any number up to the next one: any round may be the one. */
 static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
 {
@@ -104,7 +113,7 @@ static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
 static void draw(struct race_spot *spot)
 {
 	uint64_t random = race_random();
-	uint32_t depth = counter_get(&spot->site->depth);
+	uint32_t depth = depth_of(spot);
 
 	if (random % (depth == 0 ? SKIPS_AT_FIRST : race_is_focused() ? 2 : 4) == 0)
 		spot->skip = passes_to_skip(random >> 8, depth);
@@ -153,7 +162,7 @@ TRAP_PATH static void note_depth(const struct race_spot *spot)
 {
 	if (!spot->skip || !spot->site)
 		return;
-	uint32_t depth = counter_get(&spot->site->depth);
+	uint32_t depth = depth_of(spot);
 
 	if (depth < DEPTH_MAX && spot->skip >= 1u << depth)
 		atomic_set(&spot->site->depth, depth + 1);
@@ -256,8 +265,11 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	struct race_spot *spot = &set->rows[hit->index];
 	uint64_t now = clock_now_ns();
 
-	/* A child of vfork() has our memory, but its accesses are not seen by our watches. */
-	if (race_is_stopped() || sys_getpid() != race.pid)
+	/*
+	 * A child of fork() that is not searched has the traps, and forgot the rest. A child of vfork() has
+	 * our memory, but its accesses are not seen by our watches.
+	 */
+	if (!race.region || race_is_stopped() || sys_getpid() != race.pid)
 		return;
 	race_count(RACE_SITE_HITS);
 	race_budget_spend(PASS_NS, 1);

@@ -1,32 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_sites_find.c - the memory accesses of a module that a sweep goes for. Not in a handler.
+ * race_sites_find.c - the memory accesses of a module that a sweep stalls. Not in a
+ * handler.
  *
- * Functions are those of the unwind table, with their exact lengths: data between functions is
- * never taken for code. A function in which decoding does not come to its very end is left out. What
- * can be told from the instruction alone is dropped: own frames, thread-local variables, constants,
- * and, to be held, locked instructions. A variable of the own frame whose address the function
- * takes is kept: that is how threads share what lies on the stack of one of them. Locked instructions
- * are trapped all the same: what they access is meant to be atomic, and a plain access to that
- * elsewhere is graded by it.
+ * Functions come from the unwind table, with their exact lengths: data between functions
+ * is never decoded as code. Inside a function, only instructions that control flow leads to count
+ * (code/reach.h); what may be an access elsewhere in it is left out and counted. Accesses that the instruction alone shows to be harmless are excluded: the
+ * function's own frame, thread-local variables, constants. A variable in the frame whose
+ * address the function takes is included, because that is how threads share the stack of
+ * one of them. Locked instructions are trapped but not stalled: their variable is meant
+ * to be atomic, and the grade of a plain access to it depends on that.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/insn.h"
+#include "code/reach.h"
+#include "tools/race_frames.h"
 #include "tools/race_priv.h"
 
-/* What lies behind the CIE pointer of an FDE, as all compilers write it: pcrel sdata4. */
-struct fde {
-	uint32_t length;
-	uint32_t cie;
-	int32_t start; /* from here */
-	uint32_t bytes;
-};
-
-#define GIVEN_MAX 32u
-#define CALLED_MAX 512u
+#define GIVEN_MAX TABLE_SIZE(32u, 1u)
+#define CALLED_MAX TABLE_SIZE(512u, 2u)
 
 /* Of a function: the variables of its frame whose address it takes. */
 struct given {
@@ -37,13 +33,6 @@ struct given {
 	} rows[GIVEN_MAX];
 };
 
-/* Of .eh_frame, what was copied last: its entries stand in order, most often. */
-struct window {
-	uint64_t start;
-	uint32_t bytes;
-	uint8_t copy[4096];
-};
-
 /* Functions to be looked at, each once: first in, first out. */
 struct called {
 	uint32_t count;
@@ -52,8 +41,9 @@ struct called {
 
 /* Not on the stack: the thread that comes here may have a small one. */
 struct memory {
-	struct window window;
+	struct race_frames frames;
 	struct called called;
+	struct reach reach;
 };
 
 struct search {
@@ -61,10 +51,12 @@ struct search {
 	struct race_listing *listing;
 	struct race_spot *out;
 	struct memory *memory;
+	int32_t (*rows)[2]; /* of the unwind table */
 	int is_following; /* into what is called */
 	uint32_t count;
 	uint32_t max;
 	uint64_t listed; /* of the module, taken or not */
+	uint64_t unproven; /* accesses, perhaps, in what is not known to be code */
 	struct insn_regs regs;
 	struct given given;
 };
@@ -166,6 +158,8 @@ static void take(struct search *s, uint64_t pc, const struct insn *insn,
 	if (site)
 		__atomic_fetch_or(&site->flags, RACE_SITE_LISTED, __ATOMIC_RELAXED);
 	s->listed++;
+	if (s->count == s->max)
+		race_count(RACE_LOST_TRAPS);
 	if (s->count < s->max)
 		s->count++;
 	else
@@ -176,25 +170,6 @@ static void take(struct search *s, uint64_t pc, const struct insn *insn,
 						  .is_witness = is_witness != 0,
 						  .is_escaped = is_given(s, insn) != 0,
 						  .call = (uint8_t)call };
-}
-
-/* 1: decoding comes to the end of the function. */
-static int is_sound(struct search *s, uint64_t start, uint64_t end)
-{
-	const struct race_module *m = s->module;
-	struct insn insn;
-	uint64_t pc = start;
-
-	s->given.count = 0;
-	while (pc < end) {
-		uint64_t left = end - pc;
-		if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
-				&insn))
-			return 0;
-		note_given(s, race_code(m, pc), &insn);
-		pc += insn.length;
-	}
-	return pc == end;
 }
 
 static void note_called(struct search *s, uint64_t start, uint64_t end, uint64_t target)
@@ -211,51 +186,145 @@ static void note_called(struct search *s, uint64_t start, uint64_t end, uint64_t
 		c->address[c->count++] = target;
 }
 
-static void search_function(struct search *s, uint64_t start, uint64_t end)
+/* ---- what is code ---- */
+
+static int returns(void *arg, uint64_t pc, const struct insn *insn)
+{
+	const struct search *s = arg;
+
+	return race_call_returns(s->listing, s->rows, pc, insn);
+}
+
+/* Text is read as it is without traps. */
+static int read_constant(void *arg, uint64_t address, void *to, uint64_t bytes)
+{
+	const struct search *s = arg;
+	const struct race_module *m = s->module;
+
+	if (!is_constant(m, address) || !is_constant(m, address + bytes - 1))
+		return 0;
+	if (address - m->text_start >= m->text_end - m->text_start ||
+	    bytes > m->text_end - address)
+		return race_copy(address, to, bytes);
+	memcpy(to, race_code(m, address), bytes);
+	return 1;
+}
+
+static int is_text(void *arg, uint64_t address)
+{
+	const struct race_module *m = ((const struct search *)arg)->module;
+
+	return address - m->text_start < m->text_end - m->text_start;
+}
+
+static void on_insn(void *arg, uint64_t pc, const uint8_t *code, const struct insn *insn)
+{
+	note_given(arg, code, insn);
+}
+
+/* A part of this function, perhaps, with an entry of its own in the unwind table. */
+static void on_leave(void *arg, uint64_t target)
+{
+	const struct search *s = arg;
+	uint64_t at = target - s->module->text_start;
+
+	if (is_text(arg, target))
+		s->listing->outer[at / 8] |= (uint8_t)(1u << at % 8);
+}
+
+static void add_root(void *arg, uint64_t address)
+{
+	reach_root(arg, address);
+}
+
+/* 1: s->memory->reach knows what is code in it. */
+static int reach_function(struct search *s, const struct race_frame *frame)
+{
+	const struct reach_ops ops = { s, returns, read_constant, is_text, on_insn, on_leave };
+	struct reach *r = &s->memory->reach;
+
+	if (reach_begin(r, race_code(s->module, frame->start), frame->start, frame->end, &ops))
+		return 0;
+	reach_root(r, frame->start);
+	race_frame_roots(&s->memory->frames, frame, add_root, r);
+	for (uint64_t pc = frame->start; pc < frame->end; pc++)
+		if (reach_bit(s->listing->outer, pc - s->module->text_start))
+			reach_root(r, pc);
+	reach_run(r);
+	return 1;
+}
+
+/* What would be accesses in bytes that are not known to be code. */
+static uint64_t count_unproven(struct search *s, uint64_t start, uint64_t end)
+{
+	uint64_t count = 0;
+	struct insn insn;
+
+	for (uint64_t pc = start; pc < end;) {
+		uint64_t left = end - pc;
+
+		if (insn_decode(race_code(s->module, pc),
+				left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX, &insn)) {
+			pc++;
+			continue;
+		}
+		s->regs.r[INSN_RIP] = pc;
+		count += has_access(s, &insn) != 0;
+		pc += insn.length;
+	}
+	return count;
+}
+
+/* ---- a function ---- */
+
+static void search_insn(struct search *s, const struct race_frame *frame, uint64_t pc)
 {
 	const struct race_module *m = s->module;
+	uint64_t left = frame->end - pc;
 	struct insn insn;
+
+	if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX, &insn))
+		return;
+	s->regs.r[INSN_RIP] = pc;
+	if (race_is_for_some() && !race_is_in_range(m, pc, pc + 1))
+		return;
+	if (s->is_following && (insn.kind == INSN_CALL || insn.kind == INSN_JUMP))
+		note_called(s, frame->start, frame->end, pc + (uint64_t)insn.target);
+	enum race_call call = race_call_of(&s->listing->calls, m, &insn, pc);
+	if (!call && !has_access(s, &insn))
+		return;
+	if (reach_has(&s->memory->reach, pc, insn.length))
+		take(s, pc, &insn, call);
+	else
+		s->unproven++;
+}
+
+static void search_function(struct search *s, const struct race_frame *frame)
+{
+	const struct reach *r = &s->memory->reach;
+	uint64_t start = frame->start;
+	uint64_t unproven = start; /* so far nothing of it is known to be code */
 
 	/* As race_is_candidate() tells a frame register: by its distance to the stack pointer. */
 	s->regs.r[INSN_RSP] = 0;
-	s->regs.r[INSN_RBP] = has_frame(race_code(m, start), end - start) ? 0 : UINT64_MAX;
+	s->regs.r[INSN_RBP] =
+		has_frame(race_code(s->module, start), frame->end - start) ? 0 : UINT64_MAX;
 	s->regs.known = 1ull << INSN_RIP;
-	if (!is_sound(s, start, end))
+	s->given.count = 0;
+	if (!reach_function(s, frame)) {
+		s->unproven += count_unproven(s, start, frame->end);
 		return;
-	for (uint64_t pc = start; pc < end; pc += insn.length) {
-		uint64_t left = end - pc;
-		if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
-				&insn))
-			return;
-		s->regs.r[INSN_RIP] = pc;
-		if (race_is_for_some() && !race_is_in_range(m, pc, pc + 1))
+	}
+	for (uint64_t pc = start; pc < frame->end; pc++) {
+		if (!reach_covers(r, pc))
 			continue;
-		if (s->is_following && (insn.kind == INSN_CALL || insn.kind == INSN_JUMP))
-			note_called(s, start, end, pc + (uint64_t)insn.target);
-		enum race_call call = race_call_of(&s->listing->calls, m, &insn, pc);
-		if (call || has_access(s, &insn))
-			take(s, pc, &insn, call);
+		if (unproven < pc)
+			s->unproven += count_unproven(s, unproven, pc);
+		unproven = pc + 1;
+		if (reach_bit(r->first, pc - start))
+			search_insn(s, frame, pc);
 	}
-}
-
-static int copy_fde(struct window *w, const struct fde *there, struct fde *out)
-{
-	uint64_t at = (uintptr_t)there;
-
-	if (at < w->start || at + sizeof(*out) > w->start + w->bytes) {
-		w->start = at;
-		w->bytes = sizeof(w->copy);
-		/* Near the end of what is mapped: the entry alone. */
-		if (!race_copy(at, w->copy, w->bytes)) {
-			w->bytes = sizeof(*out);
-			if (!race_copy(at, w->copy, w->bytes))
-				w->bytes = 0;
-		}
-	}
-	if (!w->bytes)
-		return 0;
-	memcpy(out, w->copy + (at - w->start), sizeof(*out));
-	return 1;
+	s->unproven += count_unproven(s, unproven, frame->end);
 }
 
 /* 1: it was not, until now. */
@@ -273,20 +342,18 @@ static int is_new(struct race_listing *l, uint32_t function)
 static void search_row(struct search *s, uint32_t function, const int32_t row[2])
 {
 	const struct race_eh_frame *h = s->module->eh_frame;
-	const struct fde *there = (const void *)((const char *)h + (int64_t)row[1]);
 	uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)row[0];
-	struct fde fde;
+	struct race_frame frame;
 
-	if (!is_new(s->listing, function) || !copy_fde(&s->memory->window, there, &fde))
+	if (!is_new(s->listing, function) ||
+	    !race_frame_read(&s->memory->frames, (uintptr_t)h + (uint64_t)(int64_t)row[1], &frame))
 		return;
-	uint64_t end = start + fde.bytes;
-
-	if ((uintptr_t)&there->start + (uint64_t)(int64_t)fde.start != start ||
-	    start < s->module->text_start || end > s->module->text_end || end <= start)
+	if (frame.start != start || start < s->module->text_start ||
+	    frame.end > s->module->text_end || frame.end <= start)
 		return;
-	if (race_is_for_some() && !race_is_in_range(s->module, start, end))
+	if (race_is_for_some() && !race_is_in_range(s->module, start, frame.end))
 		return;
-	search_function(s, start, end);
+	search_function(s, &frame);
 }
 
 static int read_head(const struct race_module *module, struct race_eh_frame *head)
@@ -303,18 +370,42 @@ uint32_t race_count_functions(const struct race_module *module)
 	return read_head(module, &head) ? head.count : 0;
 }
 
+int race_listing_begin(struct race_listing *l, const struct race_module *module, uint32_t functions)
+{
+	size_t bits = functions / 8 + 1;
+	size_t bytes = functions + bits + (module->text_end - module->text_start) / 8 + 1;
+	uint8_t *memory = memory_map(bytes);
+
+	if (memory_failed(memory))
+		return -ENOMEM;
+	*l = (struct race_listing){ .module = module,
+				    .functions = functions,
+				    .answers = memory,
+				    .done = memory + functions,
+				    .outer = memory + functions + bits,
+				    .bytes = bytes };
+	return 0;
+}
+
+void race_listing_drop(struct race_listing *l)
+{
+	if (l->answers)
+		memory_unmap(l->answers, l->bytes);
+	l->answers = NULL;
+}
+
 /*
  * The program may close the object at any moment, so nothing of it is touched: its unwind table is
  * read by a system call, and its text is the copy that was kept.
  */
-static int32_t (*copy_rows(const struct race_listing *l, uint32_t from))[2]
+static int32_t (*copy_rows(const struct race_listing *l))[2]
 {
-	size_t bytes = (l->functions - from) * sizeof(l->module->eh_frame->rows[0]);
+	size_t bytes = l->functions * sizeof(l->module->eh_frame->rows[0]);
 	int32_t(*rows)[2] = memory_map(bytes);
 
 	if (memory_failed(rows))
 		return NULL;
-	if (race_copy((uintptr_t)&l->module->eh_frame->rows[from], rows, bytes))
+	if (race_copy((uintptr_t)l->module->eh_frame->rows, rows, bytes))
 		return rows;
 	memory_unmap(rows, bytes);
 	return NULL;
@@ -324,14 +415,26 @@ static int32_t (*copy_rows(const struct race_listing *l, uint32_t from))[2]
 static int begin(struct search *s, struct race_listing *l, struct race_spot *out, uint32_t max)
 {
 	*s = (struct search){ .module = l->module, .listing = l, .out = out, .max = max };
+	s->rows = copy_rows(l);
+	if (!s->rows)
+		return 0;
 	s->memory = memory_map(sizeof(*s->memory));
-	return !memory_failed(s->memory);
+	if (!memory_failed(s->memory))
+		return 1;
+	memory_unmap(s->rows, l->functions * sizeof(s->rows[0]));
+	return 0;
 }
 
-static uint32_t end(struct search *s, int32_t (*rows)[2], uint32_t count)
+/* How much of a file is left out is the same in each process, once all of it has been looked at. */
+static uint32_t end(struct search *s)
 {
-	if (rows)
-		memory_unmap(rows, count * sizeof(rows[0]));
+	struct race_listing *l = s->listing;
+	struct race_file *file = &race.region->files[s->module->file % RACE_FILES];
+
+	l->unproven += s->unproven;
+	if (l->unproven > counter_get(&file->sites_unproven))
+		atomic_set(&file->sites_unproven, l->unproven);
+	memory_unmap(s->rows, l->functions * sizeof(s->rows[0]));
 	memory_unmap(s->memory, sizeof(*s->memory));
 	return s->count;
 }
@@ -339,35 +442,19 @@ static uint32_t end(struct search *s, int32_t (*rows)[2], uint32_t count)
 uint32_t race_find_spots(struct race_listing *l, uint32_t *function, uint32_t most,
 			 struct race_spot *out, uint32_t max)
 {
-	uint32_t from = *function;
-	uint32_t i = from;
+	uint32_t i = *function;
 	struct search s;
 
-	if (from >= l->functions || !begin(&s, l, out, max))
+	if (i >= l->functions)
 		return 0;
-	int32_t(*rows)[2] = copy_rows(l, from);
-	for (; rows && i < l->functions && (!most || s.count < most); i++)
-		search_row(&s, i, rows[i - from]);
-	*function = rows ? i : l->functions;
-	return end(&s, rows, l->functions - from);
-}
-
-/* The row that begins at an address; UINT32_MAX: none. */
-static uint32_t find_row(const struct race_listing *l, int32_t (*rows)[2], uint64_t address)
-{
-	int64_t wanted = (int64_t)(address - (uintptr_t)l->module->eh_frame);
-	uint32_t low = 0;
-	uint32_t high = l->functions;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (rows[middle][0] < wanted)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < l->functions && rows[low][0] == wanted ? low : UINT32_MAX;
+	*function = l->functions;
+	if (!begin(&s, l, out, max))
+		return 0;
+	/* The last ones first: what is seldom run of a function lies before it, and is jumped into. */
+	for (; i < l->functions && (!most || s.count < most); i++)
+		search_row(&s, l->functions - 1 - i, s.rows[l->functions - 1 - i]);
+	*function = i;
+	return end(&s);
 }
 
 uint32_t race_find_spots_called(struct race_listing *l, const uint64_t *addresses, uint32_t n,
@@ -378,15 +465,14 @@ uint32_t race_find_spots_called(struct race_listing *l, const uint64_t *addresse
 	if (!l->functions || !begin(&s, l, out, max))
 		return 0;
 	const struct called *called = &s.memory->called;
-	int32_t(*rows)[2] = copy_rows(l, 0);
 	s.is_following = 1;
 	for (uint32_t i = 0; i < n; i++)
 		note_called(&s, 0, 0, addresses[i]);
-	for (uint32_t i = 0; rows && i < called->count && s.count < most; i++) {
-		uint32_t row = find_row(l, rows, called->address[i]);
+	for (uint32_t i = 0; i < called->count && s.count < most; i++) {
+		uint32_t row = race_find_row(l, s.rows, called->address[i]);
 
 		if (row != UINT32_MAX)
-			search_row(&s, row, rows[row]);
+			search_row(&s, row, s.rows[row]);
 	}
-	return end(&s, rows, l->functions);
+	return end(&s);
 }

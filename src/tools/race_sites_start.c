@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_sites_start.c - the traps of a sweep: placed when the first thread is about to be created,
- * taken away where they have fired, put back in turn. Not in a handler.
+ * race_sites_start.c - the traps of a sweep: set when the first thread is about to be
+ * created, removed after enough hits, set again in turn. Not in a handler.
  *
- * A thread of our own does that, since code cannot be changed from inside a callback. All of it
- * happens under one lock, which a fork takes too: the child never finds it half done.
+ * A thread of the detector, the trap thread, does this, because code cannot be changed
+ * inside a callback. All of it happens under one lock, which a fork takes too: the child
+ * never finds it half done.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -30,14 +31,14 @@
 #define END_STEP_NS 200000
 #define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader's that somebody holds */
 #define STACK_BYTES (256u << 10)
-#define MODULES_AT_ONCE 256
+#define MODULES_AT_ONCE TABLE_SIZE(256, 2)
 /* Libraries are gone through piece by piece: a short program does not wait for a long list. */
 #define PIECE 512u
 #define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
 #define PIECE_EVERY 6u
 #define PIECES_IN_RUNS 4u /* of so many runs one does that at the start; */
 #define PIECES_AFTER 50u  /* the others after so many turns */
-#define IMPORTS_MAX 4096u
+#define IMPORTS_MAX TABLE_SIZE(4096u, 2u)
 
 /* How far a library has been gone through: from a function by chance, around to it. */
 struct library {
@@ -103,6 +104,8 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 			continue;
 		if (list->count < MODULES_AT_ONCE)
 			list->text[list->count++] = info->dlpi_addr + ph->p_vaddr;
+		else
+			race_count(RACE_LOST_OBJECTS);
 		break;
 	}
 	return 0;
@@ -167,8 +170,10 @@ static int add_set(struct library *l, uint32_t most, const struct imports *impor
 	struct code_problem problem = { NULL, SIZE_MAX };
 	int err = 0;
 
-	if (sites.count == RACE_SPOT_SETS || !room)
+	if (sites.count == RACE_SPOT_SETS || !room) {
+		race_count(RACE_LOST_OBJECTS); /* the rest of it */
 		return -ENOSPC;
+	}
 	struct race_spot *rows = memory_map(bytes);
 	if (memory_failed(rows))
 		return -ENOMEM;
@@ -235,11 +240,6 @@ static struct library *new_library(void)
 		       &sites.libraries[sites.library_count++] : NULL;
 }
 
-static size_t done_bytes(uint32_t functions)
-{
-	return functions / 8 + 1;
-}
-
 static int add_module(const struct race_module *module)
 {
 	uint32_t functions = race_count_functions(module);
@@ -248,15 +248,18 @@ static int add_module(const struct race_module *module)
 		functions = 0;
 	struct library *l = functions ? new_library() : NULL;
 
+	if (functions && !l)
+		race_count(RACE_LOST_OBJECTS);
 	if (!l)
 		return 0;
-	uint8_t *done = memory_map(done_bytes(functions));
-	if (memory_failed(done))
-		return -ENOMEM;
-	if (l->listing.done) /* of one that was closed */
-		memory_unmap(l->listing.done, done_bytes(l->listing.functions));
+	struct race_listing listing;
+	int err = race_listing_begin(&listing, module, functions);
+
+	if (err)
+		return err;
+	race_listing_drop(&l->listing); /* of one that was closed */
 	/* The copy first: the object may be closed while it is looked at. */
-	int err = race_module_keep_code(module);
+	err = race_module_keep_code(module);
 	uint32_t first = module == race.program ? 0 : (uint32_t)(race_random() % functions);
 
 	*l = (struct library){ .module = err == -EFAULT ? NULL : module,
@@ -264,8 +267,8 @@ static int add_module(const struct race_module *module)
 			       .first = first,
 			       .next = first,
 			       .is_around = !first,
-			       .is_done = err != 0 };
-	l->listing = (struct race_listing){ .module = module, .functions = functions, .done = done };
+			       .is_done = err != 0,
+			       .listing = listing };
 	if (err)
 		refuse(err, NULL);
 	else
@@ -355,7 +358,7 @@ static size_t rows_of(uint32_t set, const uint32_t *ids, size_t n, uint32_t *row
 
 static void switch_all(const uint32_t *ids, size_t n, int on)
 {
-	static uint32_t rows[RACE_SPOT_QUEUE];
+	static uint32_t rows[RACE_SPOT_QUEUE > CHOICE ? RACE_SPOT_QUEUE : CHOICE];
 	struct code_problem problem;
 
 	for (uint32_t i = 0; n && i < sites.count; i++) {
@@ -650,7 +653,7 @@ static int begin_locked(void)
 		add_some_pieces();
 	err = start_thread();
 	if (err) {
-		refuse(err, "no thread could be created to keep the traps");
+		refuse(err, "the trap thread could not be created");
 		take_all_away();
 	}
 	return err ? err : sites.spots ? 0 : -ENOENT;
@@ -670,21 +673,21 @@ void race_sites_begin(race_create create)
 	pthread_mutex_unlock(&sites.lock);
 }
 
-/* ---- the end ---- */
-
 /* It lets go of its locks and of its stack by system calls, so until it is gone. */
-void race_sites_end(void)
+static int is_kept(void)
+{
+	return atomic_get(&sites.is_kept) &&
+	       (!atomic_get(&race.keeper) || sys_tgkill(race.pid, race.keeper, 0) != -ESRCH);
+}
+
+int race_sites_end(void)
 {
 	struct timespec step = { 0, END_STEP_NS };
 
-	for (uint32_t n = 0; n < END_STEPS && atomic_get(&sites.is_kept); n++) {
-		pid_t keeper = atomic_get(&race.keeper);
-
-		if (keeper && sys_tgkill(race.pid, keeper, 0) == -ESRCH)
-			break;
-		sys2(SYS_nanosleep, &step, NULL);
-	}
+	for (uint32_t n = 0; n < END_STEPS && is_kept(); n++)
+		sys_nap(&step);
 	sites.is_over = 1;
+	return is_kept() ? -EBUSY : 0;
 }
 
 int race_sites_wait(void)

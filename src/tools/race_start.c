@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_start.c - the search begins in this process: events are opened, prices are measured.
+ * race_start.c - the search begins in this process: events are opened, costs are
+ * measured.
  *
- * Registers: those of the CPUs where the command has them for us (race_cpus.c). Else up to three
- * watches for the whole process, opened once, disabled, and moved to where
- * a thread is held, or opened for each stall (race_opens_anew()); one is left for the breakpoint on
- * the access ahead. Not in a handler.
+ * Debug registers: those of the CPUs where trapline opened them (race_cpus.c). Otherwise
+ * up to three watchpoints for the whole process, opened once, disabled, and moved to the
+ * address of each stall, or opened for each stall (race_opens_anew()). One register is
+ * left for the breakpoint at the access ahead. Not in a handler.
  */
 #include <elf.h>
 #include <errno.h>
@@ -391,6 +392,9 @@ static int have_descriptors(void)
 	return err;
 }
 
+/* Of a process that found no row in the region: nobody reads it. */
+static struct race_process unlisted;
+
 static int begin(struct race_region *region, uint32_t flags)
 {
 	struct race_cpu_events cpus = race.cpus;
@@ -404,11 +408,15 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.pid = sys_getpid();
 	race.random = clock_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)race.pid;
 	race.process = race_add_process(region, race.pid);
-	if (!race.process)
+	if (!race.process) {
+		/* Traps that it has from its parent count, too. */
+		race.process = &unlisted;
+		race.is_stopped = 1;
 		return -ENOSPC;
+	}
 	race.phase = RACE_STARTING;
 	/* Where it cannot be seen from here, its looks must do. */
-	race.observer = region->observer;
+	race.observer = region->share.observer;
 	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
 		race.observer = 0;
 	event_lowest_fd = LOWEST_FD;
@@ -433,11 +441,12 @@ static int is_in_first_namespace(void)
 }
 
 /* 0, or -errno: this process needs its own clocks. */
-static int map_gate(void)
+static int map_gate(uint32_t flags)
 {
 	if (race_common_gate)
 		return 0;
-	if (!is_in_first_namespace())
+	/* One that was attached to knows its number there from the settings. */
+	if (!(flags & RACE_IS_LATE) && !is_in_first_namespace())
 		return -EOPNOTSUPP;
 	long at = sys6(SYS_mmap, RACE_GATE_AT, RACE_GATE_BYTES, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -452,26 +461,29 @@ static int map_gate(void)
 }
 
 /* Whoever is held at a site goes on, and no thread of ours makes a call any more. */
-static void end_sweep(void)
+static int end_sweep(void)
 {
 	atomic_set(&race.is_stopped, 1u);
-	race_sites_end();
+	int err = race_sites_end();
 	race_linger_end();
 	race_sites_wait();
+	return err;
 }
 
 int race_stop(enum race_step why)
 {
 	struct timespec step = { 0, 1000000 };
 	int is_last_call = why == RACE_STEP_SECCOMP;
+	int is_last_signal = why == RACE_STEP_OWN_TRAP;
 
-	if (is_last_call && atomic_get(&race.phase) == RACE_RUNNING)
-		end_sweep();
+	if ((is_last_call || is_last_signal) && atomic_get(&race.phase) == RACE_RUNNING &&
+	    end_sweep() && is_last_signal)
+		return -EAGAIN; /* a trap that is left kills where SIGTRAP is blocked */
 	int err = race_end(why, why ? -ECANCELED : 0);
 
 	/* Somebody else is at it. */
 	for (int n = 0; n < 1000 && atomic_get(&race.phase) == RACE_ENDING; n++)
-		sys2(SYS_nanosleep, &step, NULL);
+		sys_nap(&step);
 	if (is_last_call) {
 		/* Signals may be on their way to threads that have not run since. */
 		trap_make_no_calls();
@@ -482,8 +494,11 @@ int race_stop(enum race_step why)
 
 int race_start(struct race_region *region, uint32_t flags)
 {
-	if (region->magic != RACE_MAGIC || region->bytes != sizeof(*region))
+	if (region->share.magic != RACE_MAGIC || region->share.bytes != sizeof(*region))
 		return -EPROTO;
+	/* A program that starts after the end of the search. */
+	if (atomic_get(&region->stop))
+		return -ECANCELED;
 	/* A command that was killed while we began has left us with nobody to tell of it. */
 	if (race.phase == RACE_RUNNING && !(race.flags & RACE_HAS_READER) &&
 	    (!race.observer || race_is_unwatched()) && race_outside_is_left())
@@ -491,7 +506,7 @@ int race_start(struct race_region *region, uint32_t flags)
 	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
 		return -EBUSY;
 	race_modules_forget();
-	if (region->settings.has_ticks && (flags & RACE_IS_LATE || map_gate() == 0))
+	if (region->settings.has_ticks && map_gate(flags) == 0)
 		flags |= RACE_HAS_TICKS;
 	int err = begin(region, flags);
 	if (err || !(flags & RACE_IS_LATE) || !race_is_unwatched())
@@ -524,6 +539,7 @@ static void each_descriptor(void (*act)(void *arg, int fd), void *arg)
 }
 
 struct descriptors {
+	int from;
 	int *fds;
 	int count;
 	int most;
@@ -533,17 +549,17 @@ static void insert(void *arg, int fd)
 {
 	struct descriptors *d = arg;
 
-	if (d->count == d->most)
+	if (fd < d->from || (d->count == d->most && fd > d->fds[d->most - 1]))
 		return;
-	int at = d->count++;
+	int at = d->count < d->most ? d->count++ : d->most - 1;
 	for (; at && d->fds[at - 1] > fd; at--)
 		d->fds[at] = d->fds[at - 1];
 	d->fds[at] = fd;
 }
 
-int race_descriptors(int *fds, int n)
+int race_descriptors(int from, int *fds, int n)
 {
-	struct descriptors d = { fds, 0, n };
+	struct descriptors d = { from, fds, 0, n };
 
 	each_descriptor(insert, &d);
 	return d.count;
@@ -603,7 +619,8 @@ int race_forked(void)
 	race_forking = 0;
 	if (!region || race.phase == RACE_ENDED)
 		return -ESRCH;
-	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped();
+	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped() &&
+		      !atomic_get(&region->stop);
 	uint32_t flags = race.flags;
 
 	if (flags & RACE_IS_LATE)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_walk.c - from where a thread was interrupted, an access that it will come to.
+ * race_walk.c - the code ahead of a sampled thread: an access that it will reach.
  *
- * Ticks fall on instructions in proportion to the time they take, so the way ahead is followed for
- * some instructions and one of the accesses there taken: those that were held rarely before those
- * that were held often. A wrong guess at a branch costs a breakpoint that is not reached; nothing
- * is concluded from the guess.
+ * Samples fall on instructions in proportion to their time. So the code ahead is followed
+ * for some instructions, and one of the accesses there is chosen: sites with few stalls
+ * before sites with many. A wrong guess at a branch costs a breakpoint that is not
+ * reached; no conclusion depends on it.
  */
 #include <errno.h>
 

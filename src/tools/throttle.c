@@ -176,6 +176,12 @@ void throttle_share(struct trapline_throttle *t, struct throttle_region *region,
 	t->reported = drawn_here(t);
 }
 
+void throttle_count_on(struct trapline_throttle *t)
+{
+	if (drawn_here(t) < atomic_get(&t->reported))
+		atomic_set(&t->reported, drawn_here(t));
+}
+
 void throttle_begin(struct trapline_throttle *t, uint64_t per_second)
 {
 	uint64_t unopened = 0;
@@ -226,7 +232,7 @@ TRAP_PATH static void tell_debt(struct trapline_throttle *t, uint64_t debt)
 /* The command has ended, killed or not, or has said so. */
 TRAP_PATH static int is_over(const struct throttle_region *region)
 {
-	return atomic_get(&region->stop) || sys2(SYS_kill, region->observer, 0) == -ESRCH;
+	return atomic_get(&region->stop) || sys2(SYS_kill, region->share.observer, 0) == -ESRCH;
 }
 
 /* What ends a sleep early: the end of the command, or of the budget. */
@@ -325,6 +331,12 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 	return now - start;
 }
 
+TRAP_PATH void throttle_rest(struct trapline_throttle *t)
+{
+	atomic_set(&t->event->wanted, 0u);
+	event_sync(t->event);
+}
+
 TRAP_PATH static int has_name(const char *wanted)
 {
 	char name[16] = "";
@@ -347,9 +359,8 @@ TRAP_PATH static int is_concerned(struct trapline_throttle *t)
 	if (!t->region)
 		return 1;
 	if (is_over(t->region)) {
-		/* No further tick: what stays behind costs nothing. */
-		atomic_set(&t->event->wanted, 0u);
-		event_sync(t->event);
+		/* What stays behind costs nothing. */
+		throttle_rest(t);
 		return 0;
 	}
 	if (is_by_name(t) && !has_name(t->region->thread))

@@ -58,6 +58,9 @@ void throttle_give(struct trapline_throttle *t);
 /* It ends: sleepers go on. */
 void throttle_wake(struct trapline_throttle *t);
 
+/* No tick any more. */
+void throttle_rest(struct trapline_throttle *t);
+
 /* In a forked child: the parent's rows are not its own. */
 void throttle_forked(void);
 
@@ -66,6 +69,9 @@ void throttle_begin(struct trapline_throttle *t, uint64_t per_second);
 
 /* The account of the command's budget instead of its own; before throttle_begin(). */
 void throttle_share(struct trapline_throttle *t, struct throttle_region *region, uint32_t budget);
+
+/* Its event is a new one, which counts from 0. */
+void throttle_count_on(struct trapline_throttle *t);
 
 /* What has been drawn, as the kernel counts. */
 uint64_t throttle_drawn(struct trapline_throttle *t);

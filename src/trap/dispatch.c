@@ -24,6 +24,7 @@
 #include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
+#include "trap/foreign.h"
 #include "trap/inflight.h"
 #include "trap/path.h"
 #include "trap/trap.h"
@@ -39,9 +40,7 @@
 #define RSEQ_SIGNATURE 0xd428bc00u
 #endif
 #define RSEQ_ABORTS_MAX 64u
-/* Of stack, so that handlers of the program may come on top of ours. */
-#define ROOM_FOR_GUESTS 16384u
-/* And to find out that there is no room for more. */
+/* Of stack, to find out that there is no room for more. */
 #define ROOM_TO_LOOK 1536u
 
 struct siginfo_perf {
@@ -58,7 +57,6 @@ struct siginfo_perf {
 struct trap_thread {
 	const void *frame; /* of the handler that runs a callback; NULL: none */
 	uint64_t *entry;   /* in the in-flight table */
-	int chaining;
 	pid_t tid; /* 0: not asked yet in this thread, or forked */
 	uint64_t abort_pc; /* of the restartable sequence that was aborted last */
 	uint32_t aborts;   /* in a row, there */
@@ -66,8 +64,6 @@ struct trap_thread {
 
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
 
-struct sigaction trap_previous;	      /* what foreign signals go to */
-struct sigaction trap_first_previous; /* the one before anybody put itself between */
 static uint64_t late_closed;
 
 int trap_on_thread_stack;
@@ -104,45 +100,15 @@ TRAP_PATH static int is_own_code(uint64_t pc)
 	       (uintptr_t)(__stop_trap_path - __start_trap_path);
 }
 
-/* What SIG_DFL would have done. Unblocked here, so it is the end. */
-TRAP_PATH static void die_by_default(void)
-{
-	struct {
-		void *handler;
-		unsigned long flags;
-		void *restorer;
-		uint64_t mask;
-	} action = {0};
-
-	sys4(SYS_rt_sigaction, SIGTRAP, &action, NULL, 8);
-	sys_tgkill(sys_getpid(), sys_gettid(), SIGTRAP);
-}
-
-TRAP_PATH static void chain(int sig, siginfo_t *info, void *context)
-{
-	const struct sigaction *action = self.chaining ? &trap_first_previous : &trap_previous;
-
-	/* It may leave by siglongjmp, with the mask that it finds. */
-	if (trap_on_thread_stack)
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL,
-		     sizeof(uint64_t));
-	if (action->sa_handler == SIG_DFL) {
-		die_by_default();
-		return;
-	}
-	if (action->sa_handler == SIG_IGN)
-		return;
-	self.chaining++;
-	if (action->sa_flags & SA_SIGINFO)
-		action->sa_sigaction(sig, info, context);
-	else
-		action->sa_handler(sig);
-	self.chaining--;
-}
-
 TRAP_PATH static int is_nested(const ucontext_t *context)
 {
 	return self.frame && frame_is_inside(self.frame, context);
+}
+
+/* In a callback, of an event or of a trap. */
+TRAP_PATH static int is_inside(const ucontext_t *context)
+{
+	return is_nested(context) || poke_is_nested(context);
 }
 
 /* A tick says nothing of the program while a trap's callback runs, and its frame needs room. */
@@ -180,7 +146,7 @@ TRAP_PATH static int is_current(const struct trapline_event *ev, const struct si
 TRAP_PATH static void count_lost(struct trapline_event *ev, uint64_t *counter)
 {
 	counter_add(counter, 1);
-	if (ev->has_limit && ev->decided_in == TRAPLINE_DECIDED_IN_KERNEL)
+	if (ev->has_limit && ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL)
 		atomic_add(&ev->control->budget, 1);
 }
 
@@ -203,7 +169,7 @@ TRAP_PATH static int take_grant(struct trapline_event *ev, int *last)
 	*last = 0;
 	if (!ev->has_limit)
 		return 1;
-	if (ev->decided_in == TRAPLINE_DECIDED_IN_KERNEL) {
+	if (ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL) {
 		*last = !event_budget_left(ev);
 		return 1;
 	}
@@ -301,7 +267,7 @@ TRAP_PATH static int is_wanted(struct trapline_event *ev, const struct trapline_
 {
 	struct condition_input input = {.hit = hit, .event = ev};
 
-	if (ev->decided_in == TRAPLINE_DECIDED_IN_KERNEL)
+	if (ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL)
 		return 1;
 	input.hits = atomic_add(&ev->hits, 1u) + 1;
 	if (!ev->condition)
@@ -323,20 +289,33 @@ TRAP_PATH static enum trapline_action call_with_stack(struct trapline_event *ev,
 }
 
 /*
- * Where we are called with all signals blocked: see install.c. Those of the program wait where there is
- * no room for its handler on top of what we do; it goes on with its own mask when we return.
+ * Where we are called with all signals blocked: see install.c. Those of the program wait until we return, since
+ * a handler on top of us could leave by siglongjmp(3), and it would find our frames on the stack. A callback
+ * that lasts looks for them: trap_signal_waits().
  *
  * Only for a callback, which who ends waits for: a signal that comes too late makes no system call,
  * since the program may have forbidden itself all of them meanwhile (seccomp(2)).
  */
-TRAP_PATH void trap_let_others_come(const ucontext_t *context)
+TRAP_PATH void trap_let_traps_come(const ucontext_t *context)
 {
 	const uint64_t trap = 1ull << (SIGTRAP - 1);
 
-	if (trap_has_room(ROOM_FOR_GUESTS))
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &context->uc_sigmask, NULL, sizeof(trap));
-	else if (trap_has_room(ROOM_TO_LOOK))
+	trap_note_stack(context);
+	if (trap_has_room(ROOM_TO_LOOK))
 		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
+}
+
+TRAP_PATH int trap_signal_waits(const ucontext_t *context)
+{
+	uint64_t pending = 0;
+	uint64_t mask;
+
+	if (foreign_has_kept())
+		return 1;
+	if (!trap_on_thread_stack || sys2(SYS_rt_sigpending, &pending, sizeof(pending)))
+		return 0;
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	return (pending & ~mask & ~(1ull << (SIGTRAP - 1))) != 0;
 }
 
 /* A thread's stack may be small: what nobody asked for takes no room there. */
@@ -345,16 +324,19 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 	static const uint64_t no_frames[1];
 
 	if (trap_on_thread_stack)
-		trap_let_others_come(hit->context);
+		trap_let_traps_come(hit->context);
 	hit->stack = no_frames;
+	uint32_t first_generation = ev->first_generation;
 	counter_add(&ev->delivered, 1);
 	if (hit->async)
 		counter_add(&ev->async, 1);
 	enum trapline_action action = ev->stack_depth ? call_with_stack(ev, hit) :
 							ev->callback(hit);
-	if (action == TRAPLINE_DISARM) {
+	/* It may have closed the event, and opened another one in its place. */
+	if (action == TRAPLINE_DISARM && !event_enter_as(ev, first_generation)) {
 		atomic_set(&ev->wanted, 0);
 		event_sync(ev);
+		event_leave(ev);
 	}
 }
 
@@ -397,7 +379,7 @@ TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 	fill_hit(ev, part, info, context, tid, &hit);
 	if (!is_wanted(ev, &hit))
 		return;
-	if (ev->decided_in != TRAPLINE_DECIDED_IN_KERNEL && event_skips(ev))
+	if (ev->evaluated_in != TRAPLINE_EVALUATED_IN_KERNEL && event_skips(ev))
 		return;
 	if (!take_grant(ev, &last)) {
 		counter_add(&ev->rejected_limit, 1);
@@ -472,48 +454,43 @@ TRAP_PATH static int take_sent(const ucontext_t *context, struct siginfo_perf *o
 	return 1;
 }
 
-/* Signals that are neither of a perf event nor of int3. 1: *out is a hit to be taken; 0: done. */
-TRAP_PATH static int take_other(int sig, siginfo_t *siginfo, ucontext_t *context,
-				struct siginfo_perf *out)
+enum other {
+	OTHER_DONE,
+	OTHER_HIT,
+	OTHER_FOREIGN,
+};
+
+/* Signals that are neither of a perf event nor of int3. OTHER_HIT: *out is to be taken. */
+TRAP_PATH static enum other take_other(const siginfo_t *siginfo, const ucontext_t *context,
+				       struct siginfo_perf *out)
 {
 	const struct siginfo_perf *info = (const void *)siginfo;
 	struct trapline_event *ev = atomic_get(&trap_tick);
 
 	if (info->code == SIGNAL_OF_DESCRIPTOR && trap_hangup_fd &&
 	    (int32_t)info->data == trap_hangup_fd) {
-		if (is_nested(context) || poke_is_nested(context))
+		if (is_inside(context))
 			atomic_set(&hangup_waits, 1u);
 		else
 			hang_up();
-		return 0;
+		return OTHER_DONE;
 	}
 	if (info->code == SI_KERNEL && take_sent(context, out))
-		return 1;
+		return OTHER_HIT;
 	if (info->code != SI_KERNEL || !atomic_get(&trap_had_ticks) ||
-	    arch_is_at_breakpoint(context)) {
-		chain(sig, siginfo, context);
-		return 0;
-	}
+	    arch_is_at_breakpoint(context))
+		return OTHER_FOREIGN;
 	if (!ev)
-		return 0;
+		return OTHER_DONE;
 	*out = (struct siginfo_perf){ .code = TRAP_PERF_CODE, .data = event_sig_data(ev, 0) };
 	/* The generation is that of now: it must be from before who ends makes it another one. */
-	return atomic_get(&trap_tick) == ev;
+	return atomic_get(&trap_tick) == ev ? OTHER_HIT : OTHER_DONE;
 }
 
-TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
+TRAP_PATH static void take_event(const struct siginfo_perf *info, ucontext_t *context)
 {
-	const struct siginfo_perf *info = (const void *)siginfo;
-	struct siginfo_perf made;
 	uint32_t part;
 
-	if (info->code == SI_KERNEL && poke_on_int3(context))
-		return;
-	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {
-		if (!take_other(sig, siginfo, context, &made))
-			return;
-		info = &made;
-	}
 	/* A write here would hit again if it is our data that is watched. The kernel counts it. */
 	if (is_own_code(arch_pc(context)))
 		return;
@@ -526,4 +503,34 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 		return;
 	}
 	enter_hit(ev, part, info, context);
+}
+
+/* 1: it is not ours. */
+TRAP_PATH static int is_foreign(const siginfo_t *siginfo, ucontext_t *context)
+{
+	const struct siginfo_perf *info = (const void *)siginfo;
+	struct siginfo_perf made;
+
+	if (info->code == SI_KERNEL && poke_on_int3(context))
+		return 0;
+	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {
+		enum other other = take_other(siginfo, context, &made);
+
+		if (other != OTHER_HIT)
+			return other == OTHER_FOREIGN;
+		info = &made;
+	}
+	take_event(info, context);
+	return 0;
+}
+
+TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
+{
+	const void *frame = __builtin_frame_address(0);
+	struct foreign_call call;
+
+	if (is_foreign(siginfo, context) ?
+		    foreign_take(siginfo, context, frame, is_inside(context), &call) :
+		    !is_inside(context) && foreign_take_kept(context, frame, &call))
+		foreign_enter(&call);
 }

@@ -6,10 +6,11 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "base/table_size.h"
 #include "trap/path.h"
 
 /* More callbacks at once than this are not run: their hits are lost and counted as nested. */
-#define ENTRIES 4096u
+#define ENTRIES TABLE_SIZE(4096u, 2u)
 #define WAIT_STEP_NS 50000
 #define WAIT_STEPS 40000 /* 2 s and more: only a callback that left without a word lasts so long */
 
@@ -60,7 +61,7 @@ int inflight_wait(pid_t pid, uint32_t event_index)
 			if (++steps > WAIT_STEPS)
 				return -EBUSY;
 			struct timespec step = {0, WAIT_STEP_NS};
-			sys2(SYS_nanosleep, &step, NULL);
+			sys_nap(&step);
 			held = atomic_get(&entries[i]);
 		}
 	}

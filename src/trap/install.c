@@ -20,11 +20,24 @@
 /* Of the first thread's stack, that are looked at as growing when they are needed. */
 #define FIRST_BYTES (8u << 20)
 
+/* As the kernel has it: the agent stands before sigaction(). */
+struct kernel_action {
+	void (*handler)(int, siginfo_t *, void *);
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
+
+static int kernel_action(const struct kernel_action *action, struct kernel_action *old)
+{
+	return (int)sys4(SYS_rt_sigaction, SIGTRAP, action, old, sizeof(old->mask));
+}
+
 int trap_is_installed(void)
 {
-	struct sigaction now;
+	struct kernel_action now;
 
-	return sigaction(SIGTRAP, NULL, &now) == 0 && now.sa_sigaction == trap_on_sigtrap;
+	return kernel_action(NULL, &now) == 0 && now.handler == trap_on_sigtrap;
 }
 
 static void prepare_room(void)
@@ -70,8 +83,8 @@ int trap_install(void)
 	memset(&action, 0, sizeof(action));
 	action.sa_sigaction = trap_on_sigtrap;
 	/*
-	 * On a thread's own stack the handler looks first whether there is room for other signals, and
-	 * lets them come: all but those of faults, which cannot wait.
+	 * On a thread's own stack no handler of the program comes on top of ours, but for those of
+	 * faults, which cannot wait.
 	 */
 	if (trap_on_thread_stack)
 		block_all(&action.sa_mask);
@@ -87,15 +100,31 @@ int trap_install(void)
 		err = -EBUSY;
 	installed |= !err;
 	on_thread_stack = trap_on_thread_stack;
-	atomic_set(&poke_before_callback, on_thread_stack ? trap_let_others_come : NULL);
+	atomic_set(&poke_before_callback, on_thread_stack ? trap_let_traps_come : NULL);
 	errno = saved;
 	return err;
+}
+
+/* Calls of the program end with EINTR, or begin again, by the flag of its own handler. */
+static void restart_as(const struct sigaction *action)
+{
+	struct kernel_action ours;
+
+	if (kernel_action(NULL, &ours) || ours.handler != trap_on_sigtrap)
+		return;
+	ours.flags |= SA_RESTART;
+	if (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN &&
+	    !(action->sa_flags & SA_RESTART))
+		ours.flags &= ~(unsigned long)SA_RESTART;
+	kernel_action(&ours, NULL);
 }
 
 void trap_set_previous(const struct sigaction *action, struct sigaction *old)
 {
 	if (old)
 		*old = trap_previous;
-	if (action)
-		trap_previous = *action;
+	if (!action)
+		return;
+	trap_previous = *action;
+	restart_as(action);
 }

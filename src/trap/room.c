@@ -12,8 +12,8 @@
  * collector's, which takes its stack pointer for the end of what is to be scanned.
  *
  * Below a stack lies a page that nobody may read; behind that perhaps the stack of another thread, so
- * each page on the way is asked for. A stack without such a page, as coroutines may have, looks as
- * large as the memory that it lies in.
+ * each page on the way is asked for. An alternate stack has an end that is known. A stack without
+ * either, as coroutines may have, looks as large as the memory that it lies in.
  */
 #include <sys/uio.h>
 
@@ -26,6 +26,16 @@
 
 struct trap_room trap_room;
 
+static __thread uint64_t alternate_end __attribute__((tls_model("initial-exec"))); /* 0: not on it */
+
+TRAP_PATH void trap_note_stack(const ucontext_t *context)
+{
+	const stack_t *stack = &context->uc_stack;
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+
+	alternate_end = here - (uintptr_t)stack->ss_sp < stack->ss_size ? (uintptr_t)stack->ss_sp : 0;
+}
+
 TRAP_PATH int trap_has_room(uint64_t bytes)
 {
 	uint64_t here = (uintptr_t)__builtin_frame_address(0);
@@ -36,6 +46,8 @@ TRAP_PATH int trap_has_room(uint64_t bytes)
 	struct iovec local = { read, sizeof(read) };
 	long n = 0;
 
+	if (lowest < alternate_end)
+		return 0;
 	/* It is mapped when it is needed. */
 	if (lowest >= trap_room.first_low && here < trap_room.first_high)
 		return 1;

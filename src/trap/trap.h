@@ -9,13 +9,25 @@
 
 #include "event/event.h"
 
-/* dispatch.c: the handler, and the actions for what is not ours. */
+/* dispatch.c: the handler. */
 void trap_on_sigtrap(int sig, siginfo_t *info, void *context);
+
+/* foreign.c: the actions for what is not ours. */
 extern struct sigaction trap_previous;
 extern struct sigaction trap_first_previous;
 
 /* install.c: make SIGTRAP ours, keeping the action that was there for what is not ours. 0 or -errno. */
 int trap_install(void);
+
+/*
+ * For a process in which SIGTRAP is kept unblocked. trap_is_held: 1: the program has it blocked in the
+ * interrupted thread. trap_held_bit: signal that is blocked in place of SIGTRAP in a handler of the
+ * program; 0: none. trap_let_go: all events end, because the program takes a signal by itself; 0, or
+ * -errno when they could not. Called in SIGTRAP, not inside a callback.
+ */
+extern int (*trap_is_held)(const ucontext_t *context);
+extern uint64_t trap_held_bit;
+extern int (*trap_let_go)(void);
 
 /*
  * What the program asked sigaction() for, where that is not let through: it gets what is not ours,
@@ -26,7 +38,7 @@ void trap_set_previous(const struct sigaction *action, struct sigaction *old);
 /*
  * Set before trap_install(): run on the stack of the thread, not on its signal stack. For callbacks
  * that need more room than the 8 KiB that language runtimes give their signal stacks. They ask
- * for it; where there is not even enough for another signal, that waits.
+ * for it. Signals of the program wait meanwhile.
  */
 extern int trap_on_thread_stack;
 
@@ -36,11 +48,16 @@ extern int trap_on_thread_stack;
  */
 void trap_make_no_calls(void);
 
-/* There, before a callback: from here on other signals may come on top of it. AS-Safe. */
-void trap_let_others_come(const ucontext_t *context);
+/* There, before a callback: from here on a hit of ours may come on top of it, to be counted. AS-Safe. */
+void trap_let_traps_come(const ucontext_t *context);
+
+/* There, in a callback: 1: a signal of the program waits for its end. AS-Safe. */
+int trap_signal_waits(const ucontext_t *context);
 
 /* room.c: are there so many bytes below the caller, and what one more signal needs? AS-Safe. */
 int trap_has_room(uint64_t bytes);
+/* Before that: the thread may stand on its alternate stack. AS-Safe. */
+void trap_note_stack(const ucontext_t *context);
 extern struct trap_room {
 	pid_t pid; /* as of trap_install() */
 	uint64_t signal_bytes;

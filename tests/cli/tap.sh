@@ -36,6 +36,13 @@ ok()
 	fi
 }
 
+# skip NAME WHAT: what is missing.
+skip()
+{
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+
 # eventually COMMAND...: waits until it is true, for a minute at most, on a machine that does much else.
 eventually()
 {
@@ -77,6 +84,17 @@ wrong()
 	shift 2
 	watch "$@"
 	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline $command: .*$pattern" "$tmp/err"
+	ok "$name" $?
+}
+
+# exactly NAME LINE ARG...: exit 2 and this one line.
+exactly()
+{
+	name=$1
+	line=$2
+	shift 2
+	watch "$@"
+	[ $? = 2 ] && [ "$(cat "$tmp/err")" = "trapline $command: $line" ]
 	ok "$name" $?
 }
 

@@ -10,6 +10,8 @@ if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; th
 fi
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
 . "$(dirname "$0")/tap.sh"
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 
 port=$((10000 + $$ % 20000)) # none that connections are given
 
@@ -133,8 +135,11 @@ if has Go prometheus-node-exporter; then
 	go=$pid
 	until_true "$victims/load" http $port 0.05 /metrics
 	command='break'
-	wrong 'Go: returns_are_refused_since_they_would_crash_it' 'runtime.mallocgc is Go' -p "$go" \
+	wrong 'Go: returns_are_refused_since_they_would_crash_it' 'runtime.mallocgc is a Go function, and .*; leave out --ret$' -p "$go" \
 		runtime.mallocgc --ret
+	wrong 'Go: arguments_are_refused_since_they_would_be_wrong' \
+		'cannot print arguments of runtime.mallocgc: Go functions get them in other registers; leave out --args$' \
+		-p "$go" runtime.mallocgc --args
 	# Its stacks move while they are looked at.
 	loaded Go http /metrics '' 'net/http.serverHandler.ServeHTTP' '^prometheus-node$' \
 		'^net/http\\.\\(\\*conn\\)\\.serve$'
@@ -206,7 +211,7 @@ if unshare -m true 2>/dev/null; then
 	ok "mount namespace: names_come_from_the_targets_own_root" $?
 	kill "$pid"
 else
-	echo "# not tried: another mount namespace (unshare -m is not permitted)"
+	skip "mount namespace" "the right to unshare -m"
 fi
 
 # Both lines of the victim: its main thread, and its worker.
@@ -271,7 +276,7 @@ END
 	printf 'calls\t%s\t%s\nworker\t%s\t%s\n' "$pid" "$pid" "$worker" "$pid" | cmp -s - "$tmp/out"
 	ok "container in a container: break_has_the_observers_numbers" $?
 else
-	echo "# not tried: another pid namespace (unshare -pf --mount-proc is not permitted)"
+	skip "another pid namespace" "the right to unshare -pf --mount-proc"
 fi
 
 # --- 2,000 threads ---
@@ -301,27 +306,23 @@ wait "$pid"
 ok "2000 threads: they_count_right" $?
 
 # --- not permitted ---
-if command -v setpriv >/dev/null; then
-	as_user='setpriv --reuid=65534 --regid=65534 --clear-groups'
-	chmod 755 "$tmp"
-	mkdir -m 755 "$tmp/user"
-	cp "$trapline" "$victims/counter" "$tmp/user"
-	cp "$victims/counter" "$tmp/user/setuid"
-	chmod 4755 "$tmp/user/setuid"
-	$as_user "$tmp/user/setuid" >/dev/null 2>&1 &
+if lend "$victims/counter"; then
+	cp "$victims/counter" "$lent/setuid"
+	chmod 4755 "$lent/setuid"
+	$as_user "$lent/setuid" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"
 	sleep 0.5
 	for command in watch break; do
 		what=shared_counter
 		[ $command = break ] && what=bump_main
-		$as_user timeout 20 "$tmp/user/trapline" $command -p "$pid" $what >"$tmp/out" 2>"$tmp/err"
+		$as_user timeout 20 "$lent/trapline" $command -p "$pid" $what >"$tmp/out" 2>"$tmp/err"
 		[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'not permitted' "$tmp/err" &&
 			grep -q "it is set-user-ID" "$tmp/err" && kill -0 "$pid"
 		ok "setuid: $command is_refused_with_the_reason" $?
 	done
 	kill "$pid"
-	$as_user "$tmp/user/counter" >/dev/null 2>&1 &
+	$as_user "$lent/counter" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"
 	sleep 0.3
@@ -329,7 +330,7 @@ if command -v setpriv >/dev/null; then
 	for level in 2 3; do
 		echo $level 2>/dev/null >/proc/sys/kernel/perf_event_paranoid
 		[ "$(cat /proc/sys/kernel/perf_event_paranoid)" = $level ] || continue
-		$as_user timeout 20 "$tmp/user/trapline" watch -p "$pid" shared_counter --limit 8 --json \
+		$as_user timeout 20 "$lent/trapline" watch -p "$pid" shared_counter --limit 8 --json \
 			>"$tmp/out" 2>"$tmp/err"
 		status=$?
 		echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid
@@ -344,7 +345,7 @@ if command -v setpriv >/dev/null; then
 	done
 	kill "$pid"
 else
-	echo "# not tried: without privilege (setpriv is missing)"
+	skip "without privilege" "$not_lent"
 fi
 
 finished

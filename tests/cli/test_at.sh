@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_at.sh TRAPLINE VICTIMS - exact points from the command line, and sweeps over them. TAP.
+# test_at.sh TRAPLINE VICTIMS - exact points from the command line, and --each occurrence. TAP.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
@@ -10,23 +10,24 @@ run()
 	timeout -k 2 100 "$trapline" "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
+# wrong NAME PATTERN ARGUMENT...: status 2, and one line that has the pattern.
 wrong()
 {
 	name=$1
 	pattern=$2
 	shift 2
-	run "$@"
-	[ $? = 2 ] && grep -q "^trapline $1: .*$pattern" "$tmp/err"
+	run at "$@"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "^trapline at: .*$pattern" "$tmp/err"
 	ok "$name" $?
 }
 
-# left_stopped POINT COMMAND...: by --break, and it goes on and ends well. What it printed is in out.
+# left_stopped POINT COMMAND...: by --stop, and it continues and ends well. What it printed is in out.
 left_stopped()
 (
 	point=$1
 	shift
 	: >"$tmp/err"
-	timeout -k 2 60 "$trapline" at "$point" --break -- "$@" >"$tmp/out" 2>"$tmp/err" &
+	timeout -k 2 60 "$trapline" at "$point" --stop -- "$@" >"$tmp/out" 2>"$tmp/err" &
 	for _ in $(seq 200); do
 		grep -q 'is stopped' "$tmp/err" && break
 		sleep 0.2
@@ -80,7 +81,7 @@ jq -e '.counter == "page-faults" and .count == 3 and .value > 0' "$tmp/first" >/
 ok "a_point_by_the_amount_that_another_run_told" $?
 
 run at 'put_line@0' --counter page-faults -- "$victims/reentrant"
-[ $? = 1 ] && grep -q 'put_line@0: the point was missed' "$tmp/err"
+[ $? = 1 ] && grep -q '^trapline at: cannot reach put_line@0: the point was missed' "$tmp/err"
 ok "an_amount_that_is_over_at_the_place_is_told" $?
 
 # --- system calls ---
@@ -177,24 +178,24 @@ run at 'put_line#2+500' --snapshot --json -o "$tmp/second" -- "$victims/reentran
 ok "two_runs_of_steps_are_alike_byte_for_byte" $?
 
 run at 'put_line#2+1000000' --signal ALRM -- "$victims/reentrant"
-[ $? = 1 ] && made=$(sed -n 's/.* ended, .* after \([0-9]*\) of 1000000 steps$/\1/p' "$tmp/err") &&
+[ $? = 1 ] && made=$(sed -n 's/.* 1000000 steps: .* ended, .* after \([0-9]*\)$/\1/p' "$tmp/err") &&
 	[ "$(grep -c . "$tmp/out")" = 15 ] && [ "${made:-0}" -gt 100 ] &&
 	run at "put_line#2+$made" --json -- "$victims/reentrant" &&
 	! run at "put_line#2+$((made + 1))" --json -- "$victims/reentrant"
 ok "a_program_that_ends_in_the_window_is_told_with_the_steps_it_made" $?
 
 run at 'in_thread#1+1000000' -- "$victims/steps" thread
-[ $? = 1 ] && grep -q 'ended, .* after [0-9]* of 1000000 steps' "$tmp/err" &&
+[ $? = 1 ] && grep -q '^trapline at: cannot make 1000000 steps: thread [0-9]* ended, .* after [0-9]*$' "$tmp/err" &&
 	grep -q '^handled 1$' "$tmp/out"
 ok "so_is_a_thread_and_the_program_goes_on" $?
 
 run at 'in_thread#1+1000000' -- "$victims/steps" execute
-[ $? = 1 ] && grep -q 'executed another program, after [0-9]* of' "$tmp/err" &&
+[ $? = 1 ] && grep -q 'executed another program, after [0-9]*$' "$tmp/err" &&
 	grep -q '^executed$' "$tmp/out"
 ok "a_thread_that_executes_a_program_is_told_and_that_runs" $?
 
 run at 'in_thread#1+1000000' -- "$victims/steps" kill
-[ $? = 1 ] && grep -q 'after [0-9]* of 1000000 steps' "$tmp/err" && [ ! -s "$tmp/out" ]
+[ $? = 1 ] && grep -q 'cannot make 1000000 steps: .* after [0-9]*$' "$tmp/err" && [ ! -s "$tmp/out" ]
 ok "a_process_that_is_killed_in_the_window_is_told" $?
 
 run at 'line#1+2' --signal USR1 -- "$victims/steps"
@@ -214,43 +215,74 @@ run at 'write#3' --snapshot -- "$victims/reentrant"
 ok "a_snapshot_has_registers_and_the_stack_and_the_program_goes_on" $?
 
 run at 'write#400' -- "$victims/reentrant"
-[ $? = 1 ] && grep -q 'it came to write 15 times' "$tmp/err" && [ "$(grep -c . "$tmp/out")" = 15 ]
+[ $? = 1 ] && grep -q '^trapline at: cannot reach write#400: the program ended after 15 occurrences$' "$tmp/err" && [ "$(grep -c . "$tmp/out")" = 15 ]
 ok "a_point_that_is_not_reached_is_told_and_the_program_ends" $?
 
 left_stopped 'put_line#1' "$victims/reentrant"
-ok "break_leaves_it_stopped_until_somebody_lets_it_go_on" $?
+ok "stop_leaves_it_stopped_until_it_is_resumed" $?
 
-run sweep --signal SIGALRM --each write -- "$victims/reentrant"
+run at --signal SIGALRM --each write -- "$victims/reentrant"
 [ $? = 1 ] && [ "$(grep -c '^write#' "$tmp/out")" = 3 ] &&
 	grep -q '^write: 15 runs, 3 broken$' "$tmp/out" &&
 	grep -q "^reproduce: trapline at 'write#5' --signal SIGALRM -- " "$tmp/out"
-ok "a_sweep_finds_the_three_places_and_the_first_reproduces_it" $?
+ok "each_finds_the_three_occurrences_and_the_first_reproduces_it" $?
 
-run sweep --signal SIGALRM --each 'write if arg2 == 2' -- "$victims/reentrant"
-[ $? = 0 ] && grep -q '^write: 12 runs, 0 broken$' "$tmp/out"
-ok "a_sweep_over_safe_places_finds_nothing" $?
+# With the old name, letters and all.
+cp "$tmp/out" "$tmp/first"
+run sweep -s SIGALRM -e write -n200 -j 2 -c true -- "$victims/reentrant"
+[ $? = 1 ] && sed 's/^reproduce.*//' "$tmp/out" | sort >"$tmp/second" &&
+	sed 's/^reproduce.*//' "$tmp/first" | sort | cmp -s - "$tmp/second"
+ok "sweep_is_the_old_name_of_that" $?
 
-run sweep --signal SIGALRM --each write --runs 4 --json \
+run at --signal SIGALRM --each 'write if arg2 == 2' -- "$victims/reentrant"
+[ $? = 0 ] && [ "$(cat "$tmp/out")" = 'write: 12 runs, none broken' ]
+ok "each_of_safe_occurrences_is_one_line" $?
+
+run at --signal SIGALRM --each write --limit 3 -v -o "$tmp/first" -- "$victims/reentrant"
+[ $? = 0 ] && [ ! -s "$tmp/out" ] && [ "$(grep -c '^write#[123]: not broken$' "$tmp/first")" = 3 ] &&
+	grep -q '^write: 3 runs, none broken; more occurrences may follow (--limit N)$' "$tmp/first"
+ok "verbose_prints_the_runs_that_are_not_broken" $?
+
+run at --signal SIGALRM --each write --runs 4 -j \
 	--check '! grep -q alarm' -- "$victims/reentrant"
 [ $? = 1 ] && tail -n 1 "$tmp/out" | jq -e '.type == "summary" and .runs == 4 and .broken == 4' \
 	>/dev/null
 ok "a_check_of_the_output_decides" $?
 
-wrong "an_amount_needs_a_counter" 'an amount of what' at 'write@5' -- true
-wrong "an_unknown_counter_is_refused" "not 'apples'" at 'write@5' --counter apples -- true
-wrong "an_amount_is_a_number" 'PLACE@AMOUNT' at 'write@x' --counter cycles -- true
-wrong "steps_are_a_number" "'+x' is none" at 'write#1+x' -- true
-wrong "steps_do_not_go_back" "'+-1' is none" at 'write#1+-1' -- true
-wrong "steps_are_not_nothing" "'+' is none" at 'write@5+' --counter syscalls -- true
-wrong "steps_have_a_limit" "up to 1000000" at 'write#1+1000001' -- true
-wrong "steps_need_a_pass" "counted from 1" at 'write#+5' -- true
-wrong "a_point_needs_a_number" "PLACE#N" at malloc -- true
-wrong "passes_begin_at_1" "counted from 1" at 'malloc#0' -- true
-wrong "an_unknown_function_gets_a_near_one" "did you mean put_line" at 'put_lime#1' -- "$victims/reentrant"
-wrong "an_unknown_signal_is_said" "no signal 'SIGFOO'" at 'write#1' --signal SIGFOO -- true
-wrong "a_wrong_condition_is_said" "column" at 'write#1 if arg0 ==' -- true
-wrong "a_sweep_needs_a_signal" "which signal" sweep --each write -- true
-wrong "a_sweep_needs_a_place" "where" sweep --signal ALRM -- true
-wrong "a_check_that_always_says_no_is_noticed" "without any signal" sweep --signal ALRM --each write --check false -- true
+wrong "an_amount_needs_a_counter" 'LOCATION@AMOUNT needs --counter NAME (example: --counter syscalls)$' 'write@5' -- true
+wrong "an_unknown_counter_is_refused" "invalid --counter 'apples': expected branches|instructions|cycles|page-faults|syscalls$" 'write@5' --counter apples -- true
+wrong "an_amount_is_a_number" "invalid point 'write@x': expected 'LOCATION#N\[+K\] \[if COND\]' (example: 'malloc#1000')" 'write@x' --counter cycles -- true
+wrong "steps_are_a_number" "invalid step count '+x': expected 0 to 1000000 (example: +12)$" 'write#1+x' -- true
+wrong "steps_do_not_go_back" "'+-1'" 'write#1+-1' -- true
+wrong "steps_are_not_nothing" "'+'" 'write@5+' --counter syscalls -- true
+wrong "steps_have_a_limit" "'+1000001'" 'write#1+1000001' -- true
+wrong "steps_need_an_occurrence" "invalid occurrence '#'" 'write#+5' -- true
+wrong "a_point_needs_a_number" "invalid point 'malloc'" malloc -- true
+wrong "occurrences_begin_at_1" "invalid occurrence '#0': expected a number from 1 (example: #1000)$" 'malloc#0' -- true
+wrong "an_unknown_function_gets_a_near_one" "did you mean put_line" 'put_lime#1' -- "$victims/reentrant"
+wrong "a_function_with_a_copy_is_two_points" "twice is 1 function and 1 inlined copy, and a point needs one: write twice+0 for the function, or FUNCTION+OFFSET of a copy (trapline break -l 'twice' lists them)$" 'twice#1' -- "$victims/steps"
+run at 'twice+0#1' --json -- "$victims/steps"
+[ $? = 0 ] && grep '"point"' "$tmp/out" | jq -e '.function == "twice"' >/dev/null
+ok "the_function_without_its_copy_is_one_point" $?
+wrong "copies_are_as_many_points" "add_inlined is 2 inlined copies, and a point needs one: give FUNCTION+OFFSET of one (trapline break -l 'add_inlined' lists them)$" 'add_inlined#1' -- "$victims/calls"
+
+# Where libc's debug information is installed the loader has 45 inlined copies of its own.
+run at 'malloc#1' --snapshot -- "$victims/steps"
+[ $? = 0 ] && grep -q '^at malloc#1:$' "$tmp/err" && grep -q '^    #0  [_a-z]*malloc .*in libc.so.6$' "$tmp/err"
+ok "the_example_of_the_help_works" $?
+wrong "an_unknown_signal_is_reported" "no signal is named 'SIGFOO'; such as SIGALRM or 14$" 'write#1' --signal SIGFOO -- true
+run at 'write#1 if arg0 ==' -- true
+[ $? = 2 ] && grep -q '^trapline at: condition, column 8: expected a number' "$tmp/err"
+ok "a_wrong_condition_is_reported" $?
+wrong "a_command_is_needed" "no command: give it after -- (example: trapline at 'malloc#1000' -- ./program)$" 'malloc#1'
+wrong "a_point_is_needed" "no point: give LOCATION#N (example: 'malloc#1000'), or --each LOCATION$" -- true
+wrong "one_point_is_enough" "unexpected argument 'b#1': give one point" 'a#1' 'b#1' -- true
+wrong "each_needs_a_signal" "\-\-each needs --signal SIG (example: --signal SIGALRM)$" --each write -- true
+wrong "each_counts_by_itself" "invalid --each 'write#2': expected a location without #N" --each 'write#2' --signal 14 -- true
+wrong "each_names_the_location" "unexpected argument 'write#2': --each names the location$" --each write 'write#2' --signal 14 -- true
+wrong "each_does_not_stop" "\-\-stop cannot be combined with --each$" --each write --signal 14 -b -- true
+wrong "limit_needs_each" "\-\-limit needs --each LOCATION$" 'write#2' -n 3 -- true
+wrong "each_of_an_unknown_function_is_reported_once" "no function is named 'nosuch'" --each nosuch --signal 14 -- "$victims/reentrant"
+wrong "a_check_that_always_fails_is_noticed" "\-\-check fails for a run without a signal" --signal ALRM --each write --check false -- true
 
 finished

@@ -9,6 +9,8 @@ count=0
 failed=0
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 
 # ok NAME STATUS
 ok()
@@ -70,8 +72,8 @@ test $own -le 1 && test ! -s "$tmp/own.err"
 ok "check --json ends with 0 or 1 and no complaint" $?
 check_json "own user" "$tmp/own.json" $own
 
-# Prices come last: a machine so slow that the last is missing may miss others.
-json_ok "a price is given for what works" "$tmp/own.json" \
+# Costs come last: a machine so slow that the last is missing may miss others.
+json_ok "a cost is given for what works" "$tmp/own.json" \
 	'([.features[] | select(.ok).name]) as $yes
 	| (.costs_ns | keys) as $priced
 	| [["sigtrap", "signal"], ["watch_write", "hardware_trap"], ["bpf_veto", "bpf_reject"],
@@ -81,15 +83,45 @@ json_ok "a price is given for what works" "$tmp/own.json" \
 
 "$trapline" check >"$tmp/own.txt" 2>&1
 test $? = $own
-ok "the table ends with the same status" $?
-test "$(wc -L <"$tmp/own.txt")" -le 100
-ok "the table fits 100 columns" $?
+ok "the text ends with the same status" $?
+"$trapline" check -v >"$tmp/all.txt" 2>&1
+test $? = $own
+ok "with -v too" $?
+test "$(cat "$tmp/own.txt" "$tmp/all.txt" | wc -L)" -le 90
+ok "the text fits 90 columns" $?
 jq -r '.features[].name' "$tmp/own.json" | while read -r name; do
-	grep -Eq "^$name +(yes|no ) " "$tmp/own.txt" || exit 1
+	grep -Eq "^$name +(yes|no ) " "$tmp/all.txt" || exit 1
 done
-ok "the table has a row for each feature" $?
-grep -q '^watch: ' "$tmp/own.txt"
-ok "the table ends with a verdict" $?
+ok "-v has a row for each feature" $?
+grep -Eq '^clock +[0-9]+  read CLOCK_MONOTONIC$' "$tmp/all.txt" && grep -Eq '^cost +ns$' "$tmp/all.txt"
+ok "-v has what the mechanisms cost" $?
+for command in watch break record race at throttle; do
+	grep -Eq "^$command +(yes|no ) " "$tmp/own.txt"
+	ok "the text reports whether $command works" $?
+done
+jq -r '.features[] | select(.ok | not) | .name' "$tmp/own.json" | while read -r name; do
+	sed -n '/^not available here:$/,$p' "$tmp/own.txt" | grep -Eq "^  (.*, )?$name(,.*)?$" || exit 1
+done
+ok "the text names each feature that does not work" $?
+test "$(grep -c '^    why:    ' "$tmp/own.txt")" = "$(grep -c '^    remedy: ' "$tmp/own.txt")"
+ok "with a reason and a remedy for each" $?
+! grep -Eq '^(sigtrap|watch_write) ' "$tmp/own.txt" && ! grep -q CLOCK_MONOTONIC "$tmp/own.txt"
+ok "the text leaves out what works, and costs" $?
+grep -Eq '^[0-9]+ of [0-9]+ features work; trapline check -v prints all, and what they cost$' "$tmp/own.txt"
+ok "the text ends with a verdict" $?
+
+# Where a virtual machine has no PMU each counter of it gives that reason, and no other.
+if grep -qw hypervisor /proc/cpuinfo && jq -e '.features[] | select(.name == "pmu_cycles").ok | not' \
+	"$tmp/own.json" >/dev/null && [ "$(id -u)" = 0 ]; then
+	json_ok "a missing PMU is the reason" "$tmp/own.json" \
+		'all(.features[] | select(.name == ("pmu_cycles", "pmu_branches", "point_branches"));
+			.evidence == "this virtual machine has no hardware counters (PMU)")'
+	grep -q '^  pmu_instructions, pmu_cycles, pmu_branches, pmu_overflow$' "$tmp/own.txt"
+	ok "features with the same reason are one entry" $?
+else
+	skip "a missing PMU is the reason" "a virtual machine without a PMU, and root"
+	skip "features with the same reason are one entry" "a virtual machine without a PMU, and root"
+fi
 
 "$trapline" check nonsense >"$tmp/wrong" 2>"$tmp/wrong.err"
 test $? = 2 && test ! -s "$tmp/wrong" && test "$(wc -l <"$tmp/wrong.err")" = 1
@@ -100,27 +132,22 @@ ok "an unknown option is refused with one line and status 2" $?
 "$trapline" check --help | grep -q -- --json
 ok "--help names the option" $?
 
-if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-	# A build folder may be closed to others; then it is said, not failed.
-	setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
-		"$trapline" check --json >"$tmp/nobody.json" 2>"$tmp/nobody.err"
+if lend; then
+	$as_user --bounding-set=-all --inh-caps=-all "$lent/trapline" check --json \
+		>"$tmp/nobody.json" 2>"$tmp/nobody.err"
 	status=$?
-	if [ ! -s "$tmp/nobody.json" ]; then
-		sed 's/^/# /' "$tmp/nobody.err"
-		skip "nobody" "nobody may not run $trapline"
-	else
-		check_json "nobody" "$tmp/nobody.json" $status
-		json_ok "nobody: BPF is refused and the remedy names the capabilities" \
-			"$tmp/nobody.json" \
-			'all(.features[] | select(.name | startswith("bpf_"));
-				(.ok | not) and (.remedy | test("CAP_BPF|seccomp")))'
-		json_ok "nobody: uprobes are refused and the remedy says who may" \
-			"$tmp/nobody.json" \
-			'.features[] | select(.name == "uprobe")
-				| (.ok | not) and (.remedy | test("CAP_SYS_ADMIN|seccomp|CONFIG"))'
-	fi
+	sed 's/^/# /' "$tmp/nobody.err"
+	check_json "nobody" "$tmp/nobody.json" $status
+	json_ok "nobody: BPF is refused and the remedy names the capabilities" \
+		"$tmp/nobody.json" \
+		'all(.features[] | select(.name | startswith("bpf_"));
+			(.ok | not) and (.remedy | test("CAP_BPF|seccomp")))'
+	json_ok "nobody: uprobes are refused and the remedy says who may" \
+		"$tmp/nobody.json" \
+		'.features[] | select(.name == "uprobe")
+			| (.ok | not) and (.remedy | test("CAP_SYS_ADMIN|seccomp|CONFIG"))'
 else
-	skip "nobody" "needs root and setpriv"
+	skip "nobody" "$not_lent"
 fi
 
 echo "1..$count"

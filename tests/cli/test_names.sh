@@ -87,14 +87,14 @@ ok "a_wide_bit_field_takes_several_bytes" $?
 
 # --- text as people see it ---
 watch -p "$c" 'conn->state' --limit 2
-[ $? = 0 ] && grep -Eq ' (OPEN|CLOSED) -> (OPEN|CLOSED) +w$' "$tmp/out" &&
+[ $? = 0 ] && grep -Eq ' (OPEN|CLOSED) -> (OPEN|CLOSED) +w( |$)' "$tmp/out" &&
 	grep -q '^watching writes of conn->state (enum state, 4 bytes at 0x[0-9a-f]*; conn = 0x' "$tmp/err"
 ok "the_text_has_the_names_too_and_says_which_pointers_were_read" $?
 
 # Of the first hit the old value may be unknown: then all is shown.
 watch -p "$c" position --limit 4
-[ $? = 0 ] && [ "$(grep -Ec '  \.y [0-9]+ -> [0-9]+ +w$' "$tmp/out")" -ge 2 ] &&
-	! grep -F .x "$tmp/out" | grep -Evq '  \.x \? -> 0, \.y \? -> [0-9]+ +w$'
+[ $? = 0 ] && [ "$(grep -Ec '  \.y [0-9]+ -> [0-9]+ +w( |$)' "$tmp/out")" -ge 2 ] &&
+	! grep -F .x "$tmp/out" | grep -Evq '  \.x \? -> 0, \.y \? -> [0-9]+ +w( |$)'
 ok "of_a_struct_only_what_changed_is_shown" $?
 
 # --- threads ---
@@ -110,9 +110,10 @@ watch -p "$cpp" local_depth --limit 2 --json
 [ $? = 0 ] && hits 'all(.value.type == "int")'
 ok "of_the_only_thread_without_being_asked" $?
 
-wrong "of_several_threads_one_must_be_chosen" "choose one by --thread.*worker/" -p "$c" thread_count
-wrong "a_thread_that_is_not_there_is_said" "no thread 'nobody'" -p "$c" thread_count --thread nobody
-wrong "thread_is_for_thread_local_variables" "is none" -p "$c" conn --thread worker
+wrong "of_several_threads_one_must_be_chosen" \
+	"'thread_count' is thread-local: choose a thread with --thread TID or NAME (names/$c, worker/[0-9]*)$" -p "$c" thread_count
+wrong "a_thread_that_is_not_there_is_said" "'thread_count' is thread-local: no thread is named 'nobody' (there are names/$c, worker/[0-9]*)$" -p "$c" thread_count --thread nobody
+exactly thread_is_for_thread_local_variables "--thread needs a thread-local variable, and conn is not thread-local" -p "$c" conn --thread worker
 
 # --- C++ ---
 for what in 'net::Session::total' 'Session::total' 'net::Session::inline_total' \
@@ -153,7 +154,7 @@ watch --list 'table' -- "$victims/names"
 [ $? = 0 ] && grep -q '^table .*struct conn\[4\]' "$tmp/out"
 ok "what_a_command_has_is_listed_before_it_runs" $?
 
-wrong "a_list_of_nothing_is_said" "nothing that can be watched is named 'zzz'" -p "$c" --list zzz
+exactly a_list_of_nothing_is_said "no variable matches 'zzz'" -p "$c" --list zzz
 
 # --- conditions ---
 watch -p "$c" 'conn->state' --if 'new == CLOSED && conn->as_int % 2 == 1' --limit 2 --json
@@ -173,34 +174,73 @@ watch -p "$c" big_number --if 'no_conn->state == OPEN' --for 0.3 --json
 ok "a_null_pointer_in_a_condition_is_counted" $?
 
 watch -p "$c" big_number --if 'conn->stat == 1'
-[ $? = 2 ] && head -n 1 "$tmp/err" | grep -q 'column 5: struct conn has no member .stat.; did you mean state' &&
+[ $? = 2 ] && head -n 1 "$tmp/err" | grep -q 'column 5: struct conn has no member .stat.; did you mean state, tag?$' &&
 	tail -n 1 "$tmp/err" | grep -q '^      ^$'
 ok "an_unknown_member_in_a_condition_is_shown" $?
 
 watch -p "$c" big_number --if 'conn->meta.load > 1'
-[ $? = 2 ] && head -n 1 "$tmp/err" | grep -q 'whole numbers, and that is double'
+[ $? = 2 ] && head -n 1 "$tmp/err" | grep -q 'column 1: a condition compares whole numbers, but this is double$'
 ok "a_condition_on_a_double_is_refused" $?
 
+# --- names of other languages, and 32-bit programs ---
+start foreign
+foreign=$pid
+watch -p "$foreign" main.counter --limit 2 --json
+[ $? = 0 ] && hits 'length == 2 and all(.function == "r::Acc::pay")'
+ok "a_variable_of_go_is_found_although_its_package_is_a_function" $?
+wrong a_member_of_a_function_is_refused "'main' is a function: use trapline break, or give its address 0x[0-9a-f]* to watch its bytes$" \
+	-p "$foreign" main.nothing
+kill "$foreign"
+
+if [ -x "$victims/narrow" ]; then
+	"$victims/narrow" &
+	narrow=$!
+	started="$started $narrow"
+	eventually runs "$narrow" narrow
+	watch -p "$narrow" narrow_count --limit 3 --json
+	[ $? = 0 ] && hits 'length == 3 and all(.value.type == "int" and .function == "add_item") and (.[1:] | '"$by_one"')'
+	ok "a_variable_of_a_32_bit_program_can_be_watched" $?
+	exactly a_pointer_of_a_32_bit_program_is_refused \
+		"cannot follow the pointer head: narrow is a 32-bit program; give the address that it points to" -p "$narrow" 'head->number'
+	exactly a_stack_of_a_32_bit_program_is_refused \
+		"cannot use --stack: narrow is a 32-bit program, whose registers and stack would be read wrong" -p "$narrow" narrow_count --stack
+	watch -p "$narrow" narrow_count --if 'head->number == 2'
+	[ $? = 2 ] && grep -q 'column 1: a condition cannot follow a pointer of a 32-bit program$' "$tmp/err"
+	ok "a_condition_on_a_pointer_of_a_32_bit_program_is_refused" $?
+else
+	echo "# not tried: a 32-bit program (the compiler cannot make one)"
+fi
+
 # --- what cannot be watched ---
-wrong "two_of_the_same_name_are_told_apart" \
-	"names.c:same_name, names_other.c:same_name" -p "$c" same_name
-wrong "an_unknown_member_gets_near_names" "struct conn has no member 'stat'; did you mean state" \
+exactly two_of_the_same_name_are_told_apart \
+	"2 variables are named 'same_name': give one of names.c:same_name, names_other.c:same_name" -p "$c" same_name
+exactly an_unknown_member_gets_near_names "'conn->stat', column 5: struct conn has no member 'stat'; did you mean state, tag?" \
 	-p "$c" 'conn->stat'
-wrong "an_unknown_variable_gets_near_names" "did you mean conn?" -p "$c" 'cnon->state'
-wrong "a_null_pointer_is_said" "the pointer no_conn is NULL now" -p "$c" 'no_conn->state'
-wrong "an_element_that_is_not_there_is_said" "no element 4: 0 to 3" -p "$c" 'table[4].fd'
-wrong "a_dot_behind_a_pointer_is_said" "a pointer: use ->" -p "$c" 'conn.state'
-wrong "an_arrow_behind_a_struct_is_said" "struct point: use \." -p "$c" 'position->x'
-wrong "a_constant_is_said" "its value, 42, into the code" -p "$c" fixed_number
-wrong "an_optimised_out_variable_is_said" "optimised it away" -p "$c" never_used
-wrong "a_local_variable_is_said" "is a local variable" -p "$c" rounds
-wrong "a_function_is_said" "is a function" -p "$c" write_conn
-wrong "an_unknown_type_is_said" "no type 'struct foo'" -p "$c" '*(struct foo *)0x1000'
-wrong "an_address_without_a_type_is_said" "what is at that address" -p "$c" '*0x1000'
-wrong "two_bases_with_the_member_are_told_apart" "two base classes of net::Session" \
+exactly an_unknown_variable_gets_near_names "no variable is named 'cnon' in names; did you mean conn?" -p "$c" 'cnon->state'
+exactly an_unknown_variable_without_near_names "no variable is named 'zzzzqqq' in names; trapline watch --list shows the variables" \
+	-p "$c" zzzzqqq
+exactly a_null_pointer_is_said "the pointer no_conn is NULL now: there is nothing to watch" -p "$c" 'no_conn->state'
+exactly an_element_that_is_not_there_is_said "'table[4].fd', column 6: struct conn[4] has no element 4: expected 0 to 3" -p "$c" 'table[4].fd'
+exactly a_dot_behind_a_pointer_is_said \
+	"'conn.state', column 5: '.' needs a struct before it, but this is struct conn *, a pointer: use ->" -p "$c" 'conn.state'
+exactly an_arrow_behind_a_struct_is_said \
+	"'position->x', column 9: '->' needs a pointer before it, but this is struct point: use ." -p "$c" 'position->x'
+exactly a_constant_is_said "'fixed_number' has no address: the compiler put its value, 42, into the code" -p "$c" fixed_number
+exactly an_optimised_out_variable_is_said "'never_used' has no address: the compiler optimised it away" -p "$c" never_used
+exactly a_local_variable_is_said \
+	"'main::rounds' is a local variable, so it has no fixed address; if a function gets a pointer to it: --from FUNC '*arg0'" -p "$c" rounds
+wrong "a_function_is_said" "'write_conn' is a function: use trapline break, or give its address 0x[0-9a-f]* to watch its bytes$" -p "$c" write_conn
+exactly an_unknown_type_is_said "'*(struct foo *)0x1000', column 2: no type is named 'struct foo' in names" -p "$c" '*(struct foo *)0x1000'
+exactly an_address_without_a_type_is_said \
+	"the type at that address is not known: give it, as in *(type *)0x..., or give the address and a length, as in 0x...:8" -p "$c" '*0x1000'
+exactly two_bases_with_the_member_are_told_apart \
+	"'net::current->common', column 13: two base classes of net::Session have a member 'common': give Base::common" \
 	-p "$cpp" 'net::current->common'
-wrong "an_error_has_its_column" "column 8: expected a member's name after '->'" -p "$c" 'conn ->'
-wrong "an_assignment_is_refused" "column 6" -p "$c" 'conn = 1'
+exactly an_error_has_its_column \
+	"invalid EXPR 'conn ->', column 8: expected a member's name after '->', but the text ends; see trapline watch --help" -p "$c" 'conn ->'
+wrong "an_assignment_is_refused" "invalid EXPR 'conn = 1', column 6: expected " -p "$c" 'conn = 1'
+exactly what_the_shell_took_is_guessed \
+	"invalid EXPR 'conn-': it ends in '-'; quote EXPR, as in 'conn->member', since the shell takes an unquoted '>'" -p "$c" conn-
 
 # --- without debug information, and with it in another place ---
 cp "$victims/names" "$tmp/names"
@@ -211,7 +251,7 @@ strip "$tmp/names"
 victims=$tmp
 start names
 watch -p "$pid" 'conn->state'
-[ $? = 2 ] && grep -q "no symbol 'conn' in the target" "$tmp/err"
+[ $? = 2 ] && [ "$(cat "$tmp/err")" = "trapline watch: no variable is named 'conn': names is stripped; install its debug symbols (a -dbgsym package), or give an address" ]
 ok "a_stripped_program_has_no_names" $?
 
 cp "$tmp/full" "$tmp/symbols"

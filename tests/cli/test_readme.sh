@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# test_readme SOURCE BUILD - the README's commands do what it says.
+# test_readme SOURCE BUILD - the README's commands, examples and names are right.
 #
-# `sh scripts/test` is what runs this test, so only its presence is looked at.
+# Each block of commands is run, except what runs this test (scripts/test) or the same commands on a
+# bare machine (scripts/fresh, scripts/check-packages): of these the presence is checked.
 source=$1
 build=$2
+readme=$source/README.md
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 count=0
 failed=0
+: >"$tmp/out"
 
 check() { # name, status
 	count=$((count + 1))
@@ -18,34 +21,163 @@ check() { # name, status
 	else
 		echo "not ok $count - $1"
 		failed=1
-		sed 's/^/# /' "$tmp/out" 2>/dev/null | tail -n 30
+		sed 's/^/# /' "$tmp/out" | tail -n 40
 	fi
 }
 
-sed -n '/^```sh$/,/^```$/p' "$source/README.md" | grep -v '^```' >"$tmp/commands"
+# block LANGUAGE N: the Nth block of a language.
+block() {
+	awk -v begin="\`\`\`$1" -v wanted="$2" '
+	$0 == "```" { inside = 0 }
+	inside && n == wanted
+	$0 == begin { inside = 1; n++ }' "$readme"
+}
+
+# scene N: what the demo printed from the question of one scene to that of the next.
+scene() {
+	awk -v wanted="$1" '/^== / { n++ } n == wanted' "$tmp/out"
+}
+
+# The output of a scene: between its command and its explanation.
+scene_output() {
+	scene "$1" | awk '/^\$ / { inside = 1; continued = 1 } /^=> / { inside = 0 }
+	{ is_command = continued; continued = continued && /\\$/ }
+	inside && !is_command'
+}
+
+# --- the two commands ---
+
+block sh 1 >"$tmp/commands"
 printf 'sh scripts/demo\nsh scripts/test\n' | cmp -s - "$tmp/commands"
 check 'the README names the two commands' $?
 [ -f "$source/scripts/test" ]
-check 'scripts/test is there' $?
+check 'scripts/test exists' $?
 
-(cd "$source" && BUILD=$build sh scripts/demo) >"$tmp/out" 2>&1
+page=$build/demo.html
+rm -f "$page"
+(cd "$source" && BUILD=$build LONGEST=300 sh scripts/demo --keep) >"$tmp/out" 2>&1
 check 'scripts/demo succeeds' $?
-grep -Eq '^[0-9:.]+  redis-server/[0-9]+ +handleClients[A-Za-z]+\+0x[0-9a-f]+ +0 -> [0-9]+  w$' "$tmp/out"
+echo "# $(sed -n 's/^== .*(\(the demo took .*\))$/\1/p' "$tmp/out")"
+[ "$(grep -c '^== [123] of 3: .*?$' "$tmp/out")" = 3 ] &&
+	for n in 1 2 3; do
+		scene $n | sed -n 2p | grep -q '^\$ trapline ' || break
+	done
+check 'each of three scenes begins with a question and a command' $?
+for n in 1 2 3; do
+	lines=$(scene_output $n | wc -l)
+	[ "$lines" -gt 0 ] && [ "$lines" -le 25 ]
+	check "scene $n shows at most 25 lines" $?
+	echo "# $lines lines"
+done
+
+scene 1 >"$tmp/scene"
+grep -Eq '^[0-9:.]+  redis-server/[0-9]+ +handleClients[A-Za-z]+\+0x[0-9a-f]+ +0 -> [0-9]+ +w$' "$tmp/scene"
 check 'the main thread is named, with old and new value' $?
-grep -Eq 'io_thd_1/[0-9]+ +IOThreadMain\+0x[0-9a-f]+ +[0-9]+ -> 0  w$' "$tmp/out"
+grep -Eq 'io_thd_1/[0-9]+ +IOThreadMain\+0x[0-9a-f]+ +[0-9]+ -> 0 +w$' "$tmp/scene"
 check 'the other thread is named, with old and new value' $?
-grep -Eq '^    #1  ' "$tmp/out"
-check 'stacks are shown' $?
-grep -Eq '^taken [0-9]+ = rejected .* delivered 20 .*lost 0' "$tmp/out"
-check 'twenty hits, and nothing is lost' $?
-grep -q 'no error in its log, no failed request' "$tmp/out"
-check 'the server came to no harm' $?
-grep -q '^race A: .*ap_copy_scoreboard_worker' "$tmp/out"
-check 'a race in Apache is caught, graded and named' $?
-[ "$(grep -Ec '^  (read|write|read-modify-write) of [0-9]+ bytes at 0x[0-9a-f]+ by thread [0-9]+' \
+[ "$(grep -Ec '^    #1  ' "$tmp/scene")" = 3 ]
+check 'each hit has a stack' $?
+grep -Eq '3 hits in [0-9.]+ m?s, none lost' "$tmp/scene"
+check 'three hits, and none is lost' $?
+[ "$(grep -Ec '^=> Redis [0-9.]+ answers PING, and has served [1-9][0-9]* requests with no error\.$' \
 	"$tmp/out")" = 2 ]
+check 'Redis comes to no harm in either scene' $?
+
+scene 2 >"$tmp/scene"
+grep -q '^race A: .*ap_copy_scoreboard_worker' "$tmp/scene"
+check 'a race in Apache is found, graded and named' $?
+races=$(grep -c '^race A: ' "$tmp/scene")
+[ "$(grep -Ec '^  (read|write|read-modify-write) of [0-9]+ bytes at 0x[0-9a-f]+ by thread [0-9]+' \
+	"$tmp/scene")" = $((2 * races)) ]
 check 'with both sides' $?
-grep -q "no error in the server's log" "$tmp/out"
-check 'Apache came to no harm' $?
+grep -Eq 'Apache [0-9.]+ has served [1-9][0-9]* pages with no error' "$tmp/scene"
+check 'Apache comes to no harm' $?
+
+scene 3 >"$tmp/scene"
+hits=$(sed -n 's/.*\b\([1-9][0-9]*\) hits in 3\.[0-9]* s, none lost.*/\1/p' "$tmp/scene")
+[ "${hits:-0}" -gt 3 ]
+check 'the recording has hits, and none is lost' $?
+grep -Eq "^=> The page for a browser has [1-9][0-9]* KB: $page\$" "$tmp/scene" && [ -s "$page" ]
+check 'the page is where the demo says' $?
+head -n 1 "$page" | grep -q '^<!DOCTYPE html>' && tail -n 1 "$page" | grep -q '^</html>' &&
+	! grep -Eq '(src|href)=|https?://|@import|url\(' "$page"
+check 'the page is whole, and needs no network' $?
+sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' "$page" |
+	jq -e --argjson hits "${hits:-0}" '(.hits | length) == $hits' >/dev/null
+check 'and has all hits of the recording' $?
+rm -f "$page"
+sed -n '/^== Now/,$p' "$tmp/out" | grep -c "^$build/trapline [a-z]* .*  # " | grep -qx 3
+check 'the last lines are three commands to try' $?
+
+demo() {
+	(cd "$source" && BUILD=$build timeout 60 sh scripts/demo "$@") >"$tmp/out" 2>&1
+}
+
+demo --help && grep -q '^usage: scripts/demo \[--keep\]$' "$tmp/out" && ! grep -q '^==' "$tmp/out"
+check 'scripts/demo --help prints the usage, and runs nothing' $?
+demo --keep --kepe
+[ $? = 2 ] && printf "demo: invalid argument '--kepe': expected --keep or --help\n" | cmp -s - "$tmp/out"
+check 'a wrong argument of scripts/demo gives one line' $?
+
+# --- install ---
+
+block sh 2 >"$tmp/commands"
+cat >"$tmp/expected" <<'TEXT'
+sh scripts/install-deps build
+meson setup build --buildtype=release
+ninja -C build
+sudo meson install -C build && sudo ldconfig
+TEXT
+cmp -s "$tmp/expected" "$tmp/commands" && [ -f "$source/scripts/install-deps" ]
+check 'the README installs by meson' $?
+meson install -C "$build" --no-rebuild --destdir "$tmp/installed" >"$tmp/out" 2>&1 &&
+	[ "$(find "$tmp/installed" -path '*/bin/trapline' -type f | wc -l)" = 1 ]
+check 'meson install installs the command' $?
+block sh 3 >"$tmp/commands"
+printf 'sh scripts/package\n' | cmp -s - "$tmp/commands" && [ -f "$source/scripts/package" ]
+check 'the README makes packages by scripts/package, which exists' $?
+
+# --- the program ---
+
+block c 1 >"$tmp/balance.c"
+block sh 4 >"$tmp/commands"
+grep -q 'pkg-config --cflags --libs trapline' "$tmp/commands" &&
+	(cd "$tmp" && PKG_CONFIG_PATH=$build/meson-uninstalled LD_LIBRARY_PATH=$build \
+		sh -e ./commands) >"$tmp/out" 2>&1
+check "the README's program compiles and runs" $?
+grep -qx '3 writes; the last one changed 1 to 3' "$tmp/out"
+check 'and sees its own writes' $?
+
+# --- names ---
+
+# The options of each example: `trapline COMMAND ... --option`.
+grep -o 'trapline [a-z]* [^`|]*' "$readme" | sed 's/ -- .*//' |
+	grep -Eo '^trapline [a-z]+|[ [](-[a-z]|--[a-z-]+)\b' | awk '
+	$1 == "trapline" { command = $2; next }
+	{ sub(/^[ []*/, ""); print command, $0 }' | sort -u >"$tmp/options"
+: >"$tmp/out"
+while read -r command option; do
+	"$build/trapline" "$command" --help 2>&1 |
+		grep -Eq -- "^  (-[a-z], |    )?$option\b|^  $option," ||
+		echo "trapline $command has no option $option" >>"$tmp/out"
+done <"$tmp/options"
+[ "$(wc -l <"$tmp/options")" -gt 10 ] && [ ! -s "$tmp/out" ]
+check 'each option in the README exists' $?
+
+: >"$tmp/out"
+grep -Eo 'trapline[a-z_-]*\([1-8]\)' "$readme" | sort -u | tr '()' '. ' | while read -r name; do
+	[ -f "$source/man/$name" ] || echo "no man page $name" >>"$tmp/out"
+done
+[ ! -s "$tmp/out" ]
+check 'each man page in the README exists' $?
+"$build/trapline" help | awk '/^commands:/ { inside = 1; next } !NF { inside = 0 } inside { print $1 }' |
+	while read -r command; do
+		[ "$command" = help ] || grep -q "trapline $command" "$readme" ||
+			echo "the README lacks trapline $command"
+	done >"$tmp/out"
+[ ! -s "$tmp/out" ]
+check 'the README names each command' $?
+[ "$(wc -l <"$readme")" -le 200 ]
+check 'the README has at most 200 lines' $?
 echo "1..$count"
 exit $failed

@@ -4,7 +4,7 @@
 # no error in its log. $1: path of trapline.
 set -u
 trapline=$1
-cycles=${TRAPLINE_CYCLES:-100}
+cycles=${TRAPLINE_CYCLES:-${TRAPLINE_STRESS:-100}} # the share of 100, in percent
 
 for tool in redis-server redis-cli redis-benchmark; do
 	command -v $tool >/dev/null || { echo "1..0 # SKIP $tool is not installed"; exit 0; }

@@ -15,7 +15,7 @@ report()
 # has_hits FILE N: a recording that is still written.
 has_hits()
 {
-	report "$1" --as jsonl
+	report "$1" --as json
 	[ "$(grep -c '"type":"hit"' "$tmp/out")" -ge "$2" ]
 }
 
@@ -25,7 +25,7 @@ start counter
 counter=$pid
 
 timeout 60 "$trapline" record -o "$file" -p "$names" 'conn->state' --limit 20 >"$tmp/out" 2>"$tmp/err"
-[ $? = 0 ] && [ "$(grep -c ' -> ' "$tmp/out")" = 0 ] && grep -q '20 hits' "$tmp/out" &&
+[ $? = 0 ] && [ "$(grep -c ' -> ' "$tmp/out")" = 0 ] && grep -q '^20 hits in [0-9.]* s, none lost$' "$tmp/out" &&
 	grep -q "^recorded in $file" "$tmp/out"
 ok "record_writes_a_file_and_prints_only_the_summary" $?
 
@@ -37,7 +37,7 @@ report "$file"
 	! grep -vxFf "$tmp/out" "$tmp/summary"
 ok "report_as_text_has_hits_stacks_and_the_summary" $?
 
-report "$file" --as jsonl
+report "$file" --as json
 [ $? = 0 ] && hits 'length == 20 and all(.value.type == "enum state") and
 	all(.stack | length >= 2) and all(.function == "write_conn" and .line > 0)' &&
 	summary '.delivered == 20 and .taken == .rejected + .delivered + ([.lost[]] | add)' &&
@@ -48,7 +48,7 @@ ok "report_as_jsonl_is_what_watch_prints" $?
 "$trapline" watch -p "$names" 'conn->as_int' --limit 3 --json 2>/dev/null |
 	jq -S 'select(.type == "hit") | keys' >"$tmp/live"
 "$trapline" record -o "$tmp/again" -p "$names" 'conn->as_int' --limit 3 >/dev/null 2>&1
-"$trapline" report "$tmp/again" --as jsonl | jq -S 'select(.type == "hit") | keys' >"$tmp/recorded"
+"$trapline" report "$tmp/again" --as json | jq -S 'select(.type == "hit") | keys' >"$tmp/recorded"
 [ -s "$tmp/live" ] && cmp -s "$tmp/live" "$tmp/recorded"
 ok "a_recorded_hit_has_the_members_of_a_live_one" $?
 
@@ -90,7 +90,7 @@ else
 fi
 
 "$trapline" record -o "$tmp/inlined" -p "$names" inlined_value --limit 2 >/dev/null 2>&1
-report "$tmp/inlined" --as jsonl
+report "$tmp/inlined" --as json
 [ $? = 0 ] && hits 'all((.stack[0] | .inlined and .function == "set_inlined" and .line > 0) and
 	(.stack[1] | (has("inlined") | not) and .function == "write_globals") and
 	.stack[0].line != .stack[1].line and .stack[0].ip == .stack[1].ip)'
@@ -105,7 +105,7 @@ if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 	calls=$pid
 	timeout 60 "$trapline" record --break -o "$tmp/calls" -p "$calls" lookup depth next_color \
 		--args --ret --limit 40 >"$tmp/out" 2>"$tmp/err"
-	[ $? = 0 ] && [ "$(grep -c ' from .*calls\.c' "$tmp/out")" -lt 20 ] && grep -q ': 40 hits in' "$tmp/out" &&
+	[ $? = 0 ] && [ "$(grep -c ' from .*calls\.c' "$tmp/out")" -lt 20 ] && grep -q '^40 hits in [0-9.]* s, none lost$' "$tmp/out" &&
 		grep -q "^recorded in $tmp/calls" "$tmp/out"
 	ok "calls_are_recorded_and_only_the_summary_is_printed" $?
 
@@ -116,7 +116,7 @@ if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 		grep -q '    #1 .*in calls' "$tmp/out" && ! grep -vxFf "$tmp/out" "$tmp/summary"
 	ok "report_of_calls_as_text_has_calls_stacks_and_the_summary" $?
 
-	report "$tmp/calls" --as jsonl
+	report "$tmp/calls" --as json
 	[ $? = 0 ] && hits 'length == 40 and all(.duration_ns > 0 and .caller.module == "calls" and
 			(.stack | length >= 2))' &&
 		hits 'map(select(.function == "lookup")) | length > 0 and all(.ret == .args.n + 10 +
@@ -128,10 +128,10 @@ if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 	ok "report_of_calls_as_jsonl_is_what_break_prints" $?
 
 	"$trapline" break -p "$calls" lookup --args --ret --stack --limit 3 --json 2>/dev/null |
-		jq -S 'if .type == "hit" then keys else (del(.price_emulated_ns) | keys) end' >"$tmp/live"
+		jq -S 'if .type == "hit" then keys else (del(.cost_emulated_ns) | keys) end' >"$tmp/live"
 	"$trapline" record --break -o "$tmp/again" -p "$calls" lookup --args --ret --limit 3 >/dev/null 2>&1
-	"$trapline" report "$tmp/again" --as jsonl |
-		jq -S 'if .type == "hit" then keys else (del(.price_emulated_ns) | keys) end' >"$tmp/recorded"
+	"$trapline" report "$tmp/again" --as json |
+		jq -S 'if .type == "hit" then keys else (del(.cost_emulated_ns) | keys) end' >"$tmp/recorded"
 	[ -s "$tmp/live" ] && cmp -s "$tmp/live" "$tmp/recorded"
 	ok "a_recorded_call_has_the_members_of_a_live_one" $?
 
@@ -168,13 +168,13 @@ if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 	eventually has_hits "$tmp/killed" 1
 	kill -KILL $recorder
 	wait $recorder 2>/dev/null
-	report "$tmp/killed"
+	report "$tmp/killed" -v
 	[ $? = 0 ] && grep -q 'has no end' "$tmp/err" && grep -q 'lookup = ' "$tmp/out" &&
 		grep -q '^mechanism: not recorded' "$tmp/out" && kill -0 "$calls"
 	ok "a_killed_recorder_of_calls_leaves_what_it_had_written" $?
 	kill "$calls" 2>/dev/null
 else
-	echo "# not tried: calls (uprobes need root and CONFIG_UPROBE_EVENTS)"
+	skip "calls" "uprobes (root and CONFIG_UPROBE_EVENTS)"
 fi
 
 # --- either side dies ---
@@ -184,24 +184,24 @@ recorder=$!
 eventually has_hits "$tmp/killed" 10
 kill -KILL $recorder
 wait $recorder 2>/dev/null
-report "$tmp/killed" --as jsonl
+report "$tmp/killed" --as json
 [ $? = 0 ] && grep -q 'has no end' "$tmp/err" && hits 'length >= 10' &&
 	summary '.ended | test("no end")' && kill -0 "$counter"
 ok "a_killed_recorder_leaves_what_it_had_written" $?
 
 "$trapline" record -o "$tmp/ended" shared_counter -- "$victims/counter" 5 1000 >/dev/null 2>&1
-report "$tmp/ended" --as jsonl
+report "$tmp/ended" --as json
 [ $? = 0 ] && hits 'length == 10' && summary '.ended == "the process ended"'
 ok "the_end_of_the_process_ends_the_recording" $?
 
 head -c $(($(wc -c <"$file") - 100)) "$file" >"$tmp/cut"
-report "$tmp/cut" --as jsonl
+report "$tmp/cut" --as json
 [ $? = 0 ] && grep -q 'damaged or not complete' "$tmp/err" && hits 'length == 20'
 ok "a_cut_file_gives_what_is_complete_and_says_so" $?
 
 cp "$file" "$tmp/changed"
 printf 'XXXX' | dd of="$tmp/changed" bs=1 seek=1500 conv=notrunc 2>/dev/null
-report "$tmp/changed" --as jsonl
+report "$tmp/changed" --as json
 [ $? = 0 ] && grep -q 'damaged or not complete after byte' "$tmp/err" && hits 'length < 20'
 ok "a_changed_file_gives_what_is_before" $?
 
@@ -217,8 +217,9 @@ wrong_report()
 }
 wrong_report "a_file_that_is_no_recording_is_refused" "no recording of trapline" "$victims/counter"
 wrong_report "a_file_that_is_not_there_is_said" "No such file" "$tmp/nothing"
-wrong_report "an_unknown_form_is_refused" "not 'pdf'" "$file" --as pdf
-wrong_report "no_file_is_said" "which recording" --as text
+wrong_report "an_unknown_form_is_refused" "invalid --as 'pdf': expected text|json|folded|trace|html$" "$file" --as pdf
+wrong_report "no_file_is_said" "FILE is missing: give a recording of trapline record$" --as text
+wrong_report "two_files_are_refused" "more than one FILE" "$file" "$file"
 "$trapline" record -p "$counter" shared_counter >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q '^trapline record: -o FILE is missing' "$tmp/err"
 ok "record_wants_a_file" $?
@@ -228,5 +229,48 @@ ok "record_of_breakpoints_wants_a_file" $?
 "$trapline" record -o "$tmp/x" -p "$counter" shared_cuonter >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q '^trapline record: .*did you mean shared_counter' "$tmp/err"
 ok "record_looks_names_up_as_watch_does" $?
+
+# --- colour: on a terminal, unless NO_COLOR is set ---
+bold=$(printf '\033[1m')
+if command -v script >/dev/null; then
+	TERM=xterm script -qec "'$trapline' report '$file'" /dev/null >"$tmp/out" </dev/null
+	grep -qF "${bold}20 hits in" "$tmp/out"
+	ok "the_headline_is_bold_on_a_terminal" $?
+	TERM=xterm script -qec "'$trapline' report" /dev/null >"$tmp/out" </dev/null
+	grep -q '\[1;31mtrapline report: .*\[0mFILE is missing' "$tmp/out"
+	ok "an_error_is_coloured_on_a_terminal" $?
+	NO_COLOR=1 TERM=xterm script -qec "'$trapline' report '$file'; '$trapline' report" /dev/null >"$tmp/out" </dev/null
+	grep -q '^20 hits in' "$tmp/out" && grep -q '^trapline report: FILE is missing' "$tmp/out" &&
+		! grep -q "$(printf '\033')" "$tmp/out"
+	ok "no_color_is_honoured" $?
+else
+	echo "# not tried: colour on a terminal (script is not installed)"
+fi
+report "$file"
+! grep -q "$(printf '\033')" "$tmp/out"
+ok "piped_output_has_no_colour" $?
+
+# --- options: one table of both kinds ---
+# wrong_record NAME LINE ARG...
+wrong_record()
+{
+	name=$1
+	line=$2
+	shift 2
+	"$trapline" record "$@" >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && [ "$(cat "$tmp/err")" = "trapline record: $line" ]
+	ok "$name" $?
+}
+"$trapline" record --help >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && for option in '-b, --break' '-a, --args' '-r, --ret' '--inlined' '--from FUNC' '--multiplex TIME'; do
+	grep -Fq -e "$option" "$tmp/out" || echo "# no $option"
+done >"$tmp/err" && [ ! -s "$tmp/err" ]
+ok "record_help_shows_the_options_of_both_kinds" $?
+wrong_record "args_need_break" "--args needs --break" -o "$tmp/x" -p "$counter" shared_counter --args
+wrong_record "from_is_not_for_calls" "--from cannot be combined with --break" -o "$tmp/x" -p "$counter" \
+	--break main --from main
+"$trapline" report "$file" -a jsonl >"$tmp/out" 2>"$tmp/err" && cp "$tmp/out" "$tmp/old" &&
+	report "$file" --as json && cmp -s "$tmp/old" "$tmp/out"
+ok "the_old_names_of_the_form_are_accepted" $?
 
 finished

@@ -11,10 +11,10 @@ throttle()
 	timeout -k 2 60 "$trapline" throttle "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
-# got MAXIMUM: the share of a CPU in the summary is above 0 and at most this.
+# got MAXIMUM: the share of a CPU in the summary line is above 0 and at most this.
 got()
 {
-	sed -n 's/.*got \([0-9.]*\)% of a CPU.*/\1/p' "$tmp/err" |
+	sed -n 's/^trapline throttle: CPU \([0-9.]*\)% (budget [0-9.]*%) in .* s$/\1/p' "$tmp/err" |
 		awk -v most="$1" '{ n++; good = $1 > 0 && $1 <= most } END { exit !(n && good) }'
 }
 
@@ -29,15 +29,16 @@ wrong()
 }
 
 throttle --cpu 30% -- "$victims/spinner" 1 1.5
-[ $? = 0 ] && got 33
+[ $? = 0 ] && got 33 && [ "$(wc -l <"$tmp/err")" = 1 ]
 ok "one_thread_keeps_to_its_share" $?
 
 throttle --cpu 0.4 -- "$victims/spinner" 8 1.5
 [ $? = 0 ] && got 46
 ok "eight_threads_share_one_budget" $?
 
-throttle --cpu 40% -- sh -c "'$victims/spinner' 1 1.5 & '$victims/spinner' 1 1.5; wait"
-[ $? = 0 ] && got 46 && grep -q 'begun in [3-9] programs' "$tmp/err"
+throttle -v --cpu 40% -- sh -c "'$victims/spinner' 1 1.5 & '$victims/spinner' 1 1.5; wait"
+[ $? = 0 ] && got 46 && grep -q '^processes throttled: [3-9]$' "$tmp/err" &&
+	grep -q '^budget 1: [0-9]* checks, [0-9]* sleeps, [0-9.]* s asleep$' "$tmp/err"
 ok "processes_draw_from_the_same_account" $?
 
 throttle --cpu 50% -- sh -c 'exit 7'
@@ -57,11 +58,131 @@ ok "a_running_process_is_throttled_and_goes_on" $?
 kill $pid
 wait $pid 2>/dev/null
 
-wrong "a_budget_is_needed" "how much" -- true
-wrong "a_wrong_share_is_said" "such as 30%" --cpu fast -- true
-wrong "an_unknown_counter_is_said" "no counter 'unicorns'" --count unicorns=1/s -- true
+# descriptors: of the process, and what they are.
+descriptors()
+{
+	for fd in "/proc/$pid/fd"/*; do
+		echo "${fd##*/} $(readlink "$fd")"
+	done
+}
+
+start closer
+descriptors >"$tmp/before"
+throttle -p $pid --cpu 20% --for 0.3
+status=$?
+descriptors >"$tmp/out"
+[ $status = 0 ] && cmp -s "$tmp/before" "$tmp/out"
+ok "no_descriptor_stays_in_a_running_process" $?
+
+"$trapline" throttle -p $pid --cpu 20% --for 5 2>"$tmp/err" &
+throttling=$!
+has_events()
+{
+	descriptors | grep -q perf_event
+}
+eventually has_events
+sleep 0.5
+kill -USR1 $pid
+wait $throttling
+# Without its events it would use two CPUs, or all there is.
+[ $? = 0 ] && got 40 && grep -q 'note: process [0-9]* closed the events of its budget; they were opened again (1 time)$' "$tmp/err"
+ok "a_process_that_closes_its_events_keeps_its_budget" $?
+kill $pid
+wait $pid
+[ $? = 0 ] && grep -q '^ok$' "$tmp/victim"
+ok "and_its_own_files_at_their_numbers_stay_open" $?
+
+# --- processes that the agent is not in ---
+
+# last LINE: what the last line is; PID stands for a number.
+last()
+{
+	[ "$(tail -n 1 "$tmp/err" | sed 's/process [0-9]*/process PID/')" = "trapline throttle: $1" ]
+}
+
+# shellcheck disable=SC2016 # what is quoted is for that shell
+throttle --cpu 30% -- sh -c '"$1" & sleep 1; kill $!' sh "$victims/static_victim"
+[ $? = 1 ] && last 'throttle did not cover static_victim (process PID): it is linked statically; link it dynamically'
+ok "a_static_child_is_reported" $?
+
+throttle --cpu 30% -- env -i sleep 1
+[ $? = 1 ] && last 'throttle did not cover sleep (process PID): it was started without the environment variable LD_PRELOAD; keep this variable'
+ok "a_child_without_the_environment_is_reported" $?
+
+printf '#!%s\n' "$victims/static_victim" >"$tmp/script"
+chmod +x "$tmp/script"
+"$trapline" throttle --cpu 30% -- "$tmp/script" 2>"$tmp/err" &
+pid=$!
+sleep 1
+kill $pid
+wait $pid
+[ $? = 1 ] && last 'throttle covered no process: script (process PID): it is linked statically; link it dynamically'
+ok "no_process_at_all_is_reported" $?
+
+throttle --cpu 30% -- sh -c 'sleep 0.5; ls / >/dev/null'
+[ $? = 0 ] && [ "$(wc -l <"$tmp/err")" = 1 ]
+ok "children_with_the_agent_are_not" $?
+
+printf '\177ELF\1\1\1' >"$tmp/elf32"
+head -c 64 /dev/zero >>"$tmp/elf32"
+chmod +x "$tmp/elf32"
+
+# Some seconds of work, which take minutes within that budget: longer than throttle() waits.
+# shellcheck disable=SC2016 # what is quoted is for that shell
+throttle --cpu 1% --for 0.3 -- sh -c 'i=0; while [ $i -lt 1500000 ]; do i=$((i + 1)); done'
+[ $? = 0 ] && grep -q '^trapline throttle: note: the budget is lifted; waiting for sh (process [0-9]*) to end$' "$tmp/err"
+ok "for_lifts_the_budget_of_a_command_which_continues" $?
+
+throttle --count page-faults=1e6/s --threads 'spin*' --each --cpu 90% -- true
+[ $? = 2 ] && grep -q -- '--thread cannot be combined with --counter' "$tmp/err"
+ok "old_names_of_options_are_understood" $?
+
+# --- processes that cannot be reached ---
+
+sh -c 'true & exec sleep 20' &
+parent=$!
+eventually grep -q . "/proc/$parent/task/$parent/children"
+zombie=$(tr -d ' ' <"/proc/$parent/task/$parent/children")
+eventually grep -q '^State:.Z' "/proc/$zombie/status"
+wrong "a_zombie_is_reported" "process $zombie: it has ended, and waits for its parent (zombie)$" --cpu 10% -p "$zombie"
+kill $parent
+
+"$victims/injectee" ends >"$tmp/victim" &
+pid=$!
+started="$started $pid"
+eventually grep -q '^State:.Z' "/proc/$pid/status"
+wrong "a_process_without_its_first_thread_is_reported" \
+	"process $pid: its first thread has ended, and code is loaded by that thread; start the program with this command$" \
+	--cpu 10% -p "$pid"
+kill "$pid"
+
+if grep -q '^Name:.kthreadd' /proc/2/status 2>/dev/null; then
+	wrong "a_kernel_thread_is_reported" "process 2 is a kernel thread: it has no program to throttle$" --cpu 10% -p 2
+else
+	ok "a_kernel_thread_is_reported # SKIP the first PID namespace" 0
+fi
+
+if command -v script >/dev/null; then
+	start spinner 1 20
+	TERM=xterm script -qec "'$trapline' throttle -p $pid --cpu 50% --for 1" /dev/null >"$tmp/out"
+	grep -q 'CPU [0-9.]*% (budget 50.0%) in [0-9.]* s; Ctrl-C ends' "$tmp/out"
+	ok "a_terminal_shows_the_progress" $?
+	kill "$pid"
+else
+	ok "a_terminal_shows_the_progress # SKIP script(1)" 0
+fi
+
+cpus=$(getconf _NPROCESSORS_ONLN)
+wrong "a_budget_is_needed" "no budget: give --cpu, --faults or --counter (example: --cpu 30%)$" -- true
+wrong "a_wrong_share_is_reported" "invalid --cpu 'fast': expected a share of one CPU (examples: 30%, 0.3)$" --cpu fast -- true
+wrong "a_share_without_its_sign_is_noticed" \
+	"\-\-cpu 30 means 3000%, more than this machine's ${cpus}00%: did you mean 30%?$" --cpu 30 -- true
+wrong "a_share_of_more_than_there_is_limits_nothing" \
+	"\-\-cpu 1e9% is more than this machine's ${cpus}00%: it would limit nothing$" --cpu 1e9% -- true
+wrong "an_unknown_counter_is_reported" "unknown counter 'unicorns': expected task-clock, " --counter unicorns=1/s -- true
 wrong "a_static_program_is_refused" "linked statically" --cpu 10% -- "$victims/static_victim"
-wrong "no_program_is_said" "which program" --cpu 10%
-wrong "no_process_is_said" "no process 99999999" --cpu 10% -p 99999999
+wrong "a_32_bit_program_is_refused" "elf32 is a 32-bit program: the agent is for 64-bit programs$" --cpu 10% -- "$tmp/elf32"
+wrong "a_program_is_needed" "no program: give -p PID, or -- CMD ARG... to start one$" --cpu 10%
+wrong "a_missing_process_is_reported" "no process 99999999" --cpu 10% -p 99999999
 
 finished

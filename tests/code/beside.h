@@ -14,7 +14,7 @@
 
 #define COUNT (OFFSETS * 2) /* of 5 and 6 bytes */
 #define CODE_BYTES (COUNT * BLOCK_BYTES + 4096)
-#define SECONDS 2
+#define MILLISECONDS 2000
 #define BATCHES_MIN 20 /* on a busy machine it takes longer */
 #define CHILD_SECONDS 120 /* then it hangs */
 #define EXIT_SKIP 77
@@ -172,7 +172,7 @@ static inline void *keep_running(void *arg)
 /* Two threads run the sites, this one flips them, for a while or until other() has had enough. */
 static inline void flip_beside(void *(*other)(void *), uint32_t flags, uint32_t writers)
 {
-	double end = seconds() + SECONDS;
+	double end = seconds() + scaled(MILLISECONDS) / 1e3;
 	uint64_t batches = 0;
 	pthread_t threads[3];
 

@@ -11,6 +11,7 @@
 #define TESTS_CODE_SITES_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,9 +26,12 @@
 
 #include <cmocka.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 
 #include <trapline/code.h>
+
+#include "../stress.h"
 
 #define ADDR(p) ((uint64_t)(uintptr_t)(p))
 #define OFFSETS 64
@@ -53,6 +57,26 @@ struct site {
 	size_t length; /* index */
 	int now;       /* variant */
 };
+
+/* Whether the kernel writes protected text for a tracer. It may refuse (proc_mem.force_override=never). */
+__attribute__((unused)) static bool is_text_forced(void)
+{
+	char *text = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int status = 1;
+	pid_t child = fork();
+
+	if (!child) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/%d/mem", getppid());
+		ptrace(PTRACE_SEIZE, getppid(), NULL, NULL);
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		_exit(pwrite(fd, "", 1, (off_t)ADDR(text)) != 1);
+	}
+	waitpid(child, &status, 0);
+	munmap(text, 4096);
+	return !status;
+}
 
 /* Far targets: each ends in a result of its own. */
 static uint8_t *far_a;

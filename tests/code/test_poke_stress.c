@@ -14,8 +14,8 @@
 #define SITES (2 * OFFSETS * LENGTHS) /* within pages, and at their ends */
 #define CODE_BYTES (SITES * BLOCK_BYTES + 4096)
 #define THREADS_MAX 16
-#define CONTROL_SECONDS 40 /* until it crashes; with others on the CPUs that takes a while */
-#define SURVIVAL_SECONDS 6
+#define CONTROL_MS 40000 /* until it crashes; with others on the CPUs that takes a while */
+#define SURVIVAL_MS 6000
 #define EXIT_TORN 3
 #define EXIT_SURVIVED 4
 #define EXIT_CANNOT 5
@@ -242,9 +242,9 @@ static void crash(int sig)
 }
 
 /* Sites of 5 bytes over the end of a line. */
-static void provoke(void (*flip)(struct site *, int), int for_seconds)
+static void provoke(void (*flip)(struct site *, int), unsigned int for_ms)
 {
-	double end = seconds() + for_seconds;
+	double end = seconds() + scaled(for_ms) / 1e3;
 	pthread_t thread;
 
 	signal(SIGSEGV, crash);
@@ -278,9 +278,9 @@ static void expect_crash(pid_t child, const char *what)
 		      status == EXIT_TORN ? "torn instruction," : "status", status);
 	if (status == EXIT_SURVIVED) {
 		print_message(
-			"# SKIP %s did not crash on this host in %d s: nothing below is proved "
+			"# SKIP %s did not crash on this host in %u ms: nothing below is proved "
 			"by the absence of crashes\n",
-			what, CONTROL_SECONDS);
+			what, scaled(CONTROL_MS));
 		skip();
 	}
 	assert_int_not_equal(status, EXIT_CANNOT);
@@ -295,7 +295,7 @@ static void plain_stores_crash(void **state)
 	if (!child) {
 		signal(SIGTRAP, crash);
 		make_naive();
-		provoke(flip_naively, CONTROL_SECONDS);
+		provoke(flip_naively, CONTROL_MS);
 	}
 	expect_crash(child, "plain stores");
 }
@@ -308,7 +308,7 @@ static void protocol_without_sync_crashes(void **state)
 	if (!child) {
 		catch_int3();
 		make_naive();
-		provoke(flip_without_sync, CONTROL_SECONDS);
+		provoke(flip_without_sync, CONTROL_MS);
 	}
 	expect_crash(child, "the protocol without sync");
 }
@@ -322,7 +322,7 @@ static void protocol_with_sync_survives(void **state)
 	if (!child) {
 		signal(SIGTRAP, crash);
 		make_aliased();
-		provoke(flip_by_library, SURVIVAL_SECONDS);
+		provoke(flip_by_library, SURVIVAL_MS);
 	}
 	assert_int_equal(wait_for(child), EXIT_SURVIVED);
 }
@@ -455,7 +455,7 @@ static void flips_tear_nothing_stress(void **state)
 {
 	static const int crews[] = { 1, 4, 16 };
 	const char *text = getenv("TRAPLINE_FLIPS");
-	uint64_t flips = text ? strtoull(text, NULL, 0) : 10000000;
+	uint64_t flips = text ? strtoull(text, NULL, 0) : scaled(10000000);
 	uint64_t random = seed_from_environment();
 	bool single_stores = is_amd();
 

@@ -321,12 +321,13 @@ void sequence_run(ptrdiff_t area, uint64_t *word);
 extern const uint8_t sequence_start[];
 extern const uint8_t sequence_last[];
 extern const uint8_t sequence_end[];
+extern const uint8_t sequence_signature[];
 __asm__(".section trap_test_cs, \"aw\"\n"
 	".balign 32\n"
 	"11: .long 0, 0\n"
 	".quad sequence_start, sequence_end - sequence_start, 12f\n"
 	".text\n"
-	".globl sequence_run, sequence_start, sequence_last, sequence_end\n"
+	".globl sequence_run, sequence_start, sequence_last, sequence_end, sequence_signature\n"
 	"sequence_run:\n"
 	"	lea 11b(%rip), %rax\n"
 	"	mov %rax, %fs:8(%rdi)\n"
@@ -339,12 +340,16 @@ __asm__(".section trap_test_cs, \"aw\"\n"
 	"	lea 1(%rax), %rax\n"
 	"	ret\n"
 	"	.byte 0x0f, 0xb9, 0x3d\n"
+	"sequence_signature:\n"
 	"	.long 0x53053053\n"
 	"12:	jmp sequence_run\n");
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* A trap there would abort it for ever; and the handler would not know the trap. */
+/*
+ * A trap there would abort it for ever; and the handler would not know the trap. With another signature
+ * the kernel ends the process at the next abort.
+ */
 static void restartable_sequences_are_refused(void **state)
 {
 	const uint8_t nops[] = {0x90, 0x90, 0x90};
@@ -364,6 +369,8 @@ static void restartable_sequences_are_refused(void **state)
 	}
 	expect_refused(ADDR(sequence_start), -EOPNOTSUPP);
 	expect_refused(ADDR(sequence_last), -EOPNOTSUPP);
+	for (unsigned int i = 0; i < 2; i++) /* push %rbx; xor %al, ... */
+		expect_refused(ADDR(sequence_signature) + i, -EOPNOTSUPP);
 	assert_int_equal(trapline_poke(&poke, 1, NULL), -EOPNOTSUPP);
 	assert_int_equal(trapline_traps_set(&after, 1, NULL, &traps), 0);
 	sequence_run(__rseq_offset, &word);
@@ -412,6 +419,87 @@ static void threads_with_sigtrap_blocked_are_noticed(void **state)
 	assert_int_equal(allowed, 0);
 	assert_int_equal(run_site(code), 1);
 	assert_int_equal(hits_of(traps, 0), 1);
+	assert_int_equal(trapline_traps_remove(traps), 0);
+	trapline_code_free(code);
+}
+
+static int is_blocked;
+static int is_to_unblock;
+
+/* As a thread does that begins: it has all signals blocked until it has run for a moment. */
+static void *unblock_when_told(void *arg)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	__atomic_store_n(&is_blocked, 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&is_to_unblock, __ATOMIC_SEQ_CST))
+		;
+	pthread_sigmask(SIG_UNBLOCK, &all, NULL);
+	return NULL;
+}
+
+static void bind_to(pid_t tid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	assert_int_equal(sched_setaffinity(tid, sizeof(set), &set), 0);
+}
+
+/* A process that takes all of a CPU at real-time priority for a third of a second. */
+static pid_t occupy(int cpu)
+{
+	const struct sched_param fifo = { .sched_priority = 1 };
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	bind_to(0, cpu);
+	if (sched_setscheduler(0, SCHED_FIFO, &fifo))
+		_exit(1);
+	struct timespec start;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < 330);
+	_exit(0);
+}
+
+static void a_thread_that_waits_for_a_cpu_is_waited_for(void **state)
+{
+	uint8_t *code;
+	struct site site = make_one(&code);
+	uint64_t address = ADDR(site.code);
+	struct trapline_traps *traps = NULL;
+	cpu_set_t before;
+	pthread_t thread;
+	int status = 0;
+
+	if (geteuid() != 0 || sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		print_message("# SKIP a real-time process on a CPU of its own (root, 2 CPUs)\n");
+		skip();
+	}
+	is_blocked = 0;
+	is_to_unblock = 0;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	bind_to(0, 1);
+	assert_int_equal(pthread_create(&thread, NULL, unblock_when_told, NULL), 0);
+	while (!__atomic_load_n(&is_blocked, __ATOMIC_SEQ_CST))
+		sched_yield();
+	bind_to(0, 0);
+	pid_t child = occupy(1);
+	usleep(20000);
+	__atomic_store_n(&is_to_unblock, 1, __ATOMIC_SEQ_CST);
+	int err = trapline_traps_set(&address, 1, NULL, &traps);
+	pthread_join(thread, NULL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	sched_setaffinity(0, sizeof(before), &before);
+	assert_int_equal(status, 0);
+	assert_int_equal(err, 0);
 	assert_int_equal(trapline_traps_remove(traps), 0);
 	trapline_code_free(code);
 }
@@ -590,6 +678,7 @@ int main(void)
 		cmocka_unit_test_setup(restartable_sequences_are_refused, set_up),
 		cmocka_unit_test_setup(one_bad_address_places_no_trap, set_up),
 		cmocka_unit_test_setup(threads_with_sigtrap_blocked_are_noticed, set_up),
+		cmocka_unit_test_setup(a_thread_that_waits_for_a_cpu_is_waited_for, set_up),
 		cmocka_unit_test_setup(text_that_went_away_is_left_alone, set_up),
 		cmocka_unit_test_setup(a_foreign_int3_goes_to_the_action_before, set_up),
 		cmocka_unit_test_setup(the_long_form_of_int3_is_foreign_too, set_up),

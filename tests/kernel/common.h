@@ -32,6 +32,8 @@
 
 #include <trapline/trapline.h>
 
+#include "../stress.h"
+
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* A function of its own: not inlined, not cloned. */
@@ -161,15 +163,6 @@ static inline unsigned int test_seed(void)
 
 	print_message("# TRAPLINE_SEED=%u\n", seed);
 	return seed;
-}
-
-/* TRAPLINE_STRESS=N: N % of a test's rounds or threads, where each one takes long. */
-static inline unsigned int scaled(unsigned int count)
-{
-	const char *percent = getenv("TRAPLINE_STRESS");
-	unsigned long part = percent ? count * strtoul(percent, NULL, 10) / 100 : count;
-
-	return part ? (unsigned int)part : 1;
 }
 
 static inline uint64_t now_ns(void)

@@ -102,14 +102,14 @@ static bool kernel_can_veto(void)
 	return attached && !signalled;
 }
 
-static enum trapline_decided expected_place(enum mode mode)
+static enum trapline_evaluated expected_place(enum mode mode)
 {
 	if (mode == BY_RING)
-		return TRAPLINE_DECIDED_BY_READER;
+		return TRAPLINE_EVALUATED_BY_READER;
 	if (mode == BY_BPF)
-		return TRAPLINE_DECIDED_IN_KERNEL;
-	return mode == BY_CALLBACK && kernel_can_veto() ? TRAPLINE_DECIDED_IN_KERNEL :
-							  TRAPLINE_DECIDED_IN_HANDLER;
+		return TRAPLINE_EVALUATED_IN_KERNEL;
+	return mode == BY_CALLBACK && kernel_can_veto() ? TRAPLINE_EVALUATED_IN_KERNEL :
+							  TRAPLINE_EVALUATED_IN_HANDLER;
 }
 
 static void only_true_hits_are_delivered(void **state)
@@ -117,7 +117,7 @@ static void only_true_hits_are_delivered(void **state)
 	struct rig rig;
 
 	rig_open(&rig, MODE(state));
-	enum trapline_decided place = expected_place(MODE(state));
+	enum trapline_evaluated place = expected_place(MODE(state));
 
 	rig_watch_if(&rig, "hits == 31 || hits == 64", NULL);
 	store_many(&word, 100);
@@ -125,7 +125,7 @@ static void only_true_hits_are_delivered(void **state)
 
 	struct trapline_stats s = rig_stats(&rig);
 
-	assert_int_equal(s.decided_in, place);
+	assert_int_equal(s.evaluated_in, place);
 	assert_int_equal(s.taken, 100);
 	assert_int_equal(s.hits, 100);
 	assert_int_equal(s.rejected_condition, 98);
@@ -249,7 +249,7 @@ static void no_signal_comes_after_the_last_hit(void **state)
 	struct trapline_stats s = rig_stats(&rig);
 
 	assert_int_equal(s.delivered, 50);
-	assert_int_equal(s.decided_in, TRAPLINE_DECIDED_IN_KERNEL);
+	assert_int_equal(s.evaluated_in, TRAPLINE_EVALUATED_IN_KERNEL);
 	/* What came until the event was off was rejected before it became a signal. */
 	assert_int_equal(s.taken, 50 + s.rejected_limit + s.rejected_duplicate);
 	rig_close(&rig);

@@ -358,7 +358,7 @@ static void a_callback_with_a_condition_runs_once_for_a_write(void **state)
 	opts.condition = condition;
 	opts.flags = TRAPLINE_KERNEL;
 	rig_watch_range(&rig, &memory, 8, TRAPLINE_WRITE, &opts);
-	if (stats_of(rig.event).decided_in != TRAPLINE_DECIDED_IN_KERNEL)
+	if (stats_of(rig.event).evaluated_in != TRAPLINE_EVALUATED_IN_KERNEL)
 		skip_because("a kernel that holds back signals (Linux 6.10)");
 	for (int i = 0; i < 2; i++)
 		take(0, &values[i], 8);

@@ -113,6 +113,68 @@ static void foreign_signals_go_to_the_handler_before(void **state)
 	expect_exit(status_of_child(foreign_to_ignore, NULL), 0);
 }
 
+static sigjmp_buf jumped;
+static struct sigaction between;
+
+static void on_jump(int sig)
+{
+	foreign_signals++;
+	siglongjmp(jumped, 1);
+}
+
+/* As a second library does it: what is not its own goes to the handler before. */
+static void on_between(int sig, siginfo_t *info, void *context)
+{
+	foreign_signals++;
+	between.sa_sigaction(sig, info, context);
+}
+
+static void trap_once(int by_instruction)
+{
+	if (by_instruction)
+		__asm__ volatile(BREAKPOINT_INSTRUCTION);
+	else
+		raise(SIGTRAP);
+}
+
+/* Installed after the first event, so that the one before ours is the default. */
+static int foreign_to_jump(void *arg)
+{
+	struct sigaction action = {.sa_handler = on_jump};
+	volatile int i;
+
+	struct rig *first = open_in_child();
+	sigaction(SIGTRAP, &action, NULL);
+	struct rig *rig = open_in_child();
+	for (i = 0; i < 20; i++)
+		if (!sigsetjmp(jumped, 1))
+			trap_once(i % 2);
+	store_many(&word, 3);
+	/* Both watch the word, and some processors report one of two. */
+	return foreign_signals != 20 ? 1 : first->hits + rig->hits >= 3 ? 0 : 2;
+}
+
+static int foreign_to_the_one_before(void *arg)
+{
+	struct sigaction action = {.sa_sigaction = on_foreign, .sa_flags = SA_SIGINFO};
+	struct sigaction forward = {.sa_sigaction = on_between, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGTRAP, &action, NULL);
+	open_in_child();
+	sigaction(SIGTRAP, &forward, &between);
+	open_in_child();
+	for (int i = 0; i < 20; i++)
+		raise(SIGTRAP);
+	return foreign_signals == 40 ? 0 : foreign_signals;
+}
+
+static void handlers_that_jump_or_forward_get_each_signal(void **state)
+{
+	require(BY_CALLBACK);
+	expect_exit(status_of_child(foreign_to_jump, NULL), 0);
+	expect_exit(status_of_child(foreign_to_the_one_before, NULL), 0);
+}
+
 static void foreign_signals_kill_by_default(void **state)
 {
 	require(BY_CALLBACK);
@@ -480,6 +542,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(foreign_signals_go_to_the_handler_before),
+		TEST(handlers_that_jump_or_forward_get_each_signal),
 		TEST(foreign_signals_kill_by_default),
 		TEST(hits_behind_a_blocked_signal_are_named),
 		TEST_RECORDS(blocked_signal_costs_no_record),

@@ -265,7 +265,7 @@ static void other_processes_are_not_counted(void **state)
 	rig_close(&rig);
 }
 
-static void a_condition_and_a_limit_are_decided_in_the_kernel(void **state)
+static void a_condition_and_a_limit_are_evaluated_in_the_kernel(void **state)
 {
 	TRAPLINE_OPTS(event, opts);
 	struct trapline_condition *condition;
@@ -282,7 +282,7 @@ static void a_condition_and_a_limit_are_decided_in_the_kernel(void **state)
 
 	struct trapline_stats s = stats_of(rig.event);
 
-	assert_int_equal(s.decided_in, TRAPLINE_DECIDED_IN_KERNEL);
+	assert_int_equal(s.evaluated_in, TRAPLINE_EVALUATED_IN_KERNEL);
 	/* After the limit the event is off: what comes then is no hit of it. */
 	assert_true(s.rejected_condition >= 400);
 	assert_int_equal(trapline_event_rearm(rig.event, 3), 0);
@@ -342,7 +342,7 @@ static void what_cannot_be_is_refused(void **state)
 	assert_int_equal(trapline_break_sites(rig.target, &anonymous, 1, &opts, &rig.event),
 			 -ENOENT);
 	trapline_explain(-ENOENT, why, sizeof(why));
-	assert_non_null(strstr(why, "no file behind"));
+	assert_non_null(strstr(why, "that code is not from a file"));
 	assert_int_equal(trapline_break_sites(rig.target, &anonymous, 0, &opts, &rig.event),
 			 -EINVAL);
 	opts.callback = rig_note;
@@ -359,17 +359,44 @@ static void what_cannot_be_is_refused(void **state)
 	trapline_close(rig.target);
 }
 
+#if defined(__x86_64__)
+static NOINLINE void halt(void)
+{
+	__asm__ volatile("hlt");
+}
+
+static void instruction_that_takes_no_breakpoint_is_refused(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	uint64_t addr = ADDR(halt);
+	struct rig rig;
+	char why[512];
+
+	require_uprobes(&rig);
+	while (*(const uint8_t *)(uintptr_t)addr != 0xf4)
+		addr++;
+	int err = trapline_break_sites(rig.target, &addr, 1, &opts, &rig.event);
+	assert_int_equal(err, -EOPNOTSUPP);
+	trapline_explain(err, why, sizeof(why));
+	assert_non_null(strstr(why, "cannot put a breakpoint on an instruction"));
+	close_target(rig.target);
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(each_call_of_each_function_is_one_hit),
+#if defined(__x86_64__)
+		TEST(instruction_that_takes_no_breakpoint_is_refused),
+#endif
 		TEST(returns_are_hits_with_the_result),
 		TEST(returns_are_those_of_calls_that_passed),
 		TEST(a_recursive_function_returns_as_often_as_it_is_called),
 		TEST(the_caller_and_texts_are_read_at_the_hit),
 		TEST(old_and_new_threads_are_covered),
 		TEST(other_processes_are_not_counted),
-		TEST(a_condition_and_a_limit_are_decided_in_the_kernel),
+		TEST(a_condition_and_a_limit_are_evaluated_in_the_kernel),
 		TEST(disabled_it_counts_nothing),
 		TEST(closing_puts_the_code_back),
 		TEST(what_cannot_be_is_refused),

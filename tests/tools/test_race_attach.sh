@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test_race_attach.sh TRAPLINE VICTIMS - `trapline race -p`: races of a process that runs already, which
-# notices nothing and is afterwards as it was. TRAPLINE_STRESS=1: longer. TAP.
+# notices nothing and is afterwards as it was. TAP.
 
 # shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
 trapline=$1
 victims=$2
 # shellcheck source=tests/tools/race_lib.sh disable=SC1091
 . "$(dirname "$0")/race_lib.sh"
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 trap '[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; rm -rf "$tmp"' EXIT
 
 is_started()
@@ -154,7 +156,8 @@ for mode in busy births blocked interrupted own_sigtrap forks many locks right_b
 		ok "$mode: the race is found" $?
 		;;
 	esac
-	grep -q 'goes on by itself' "$tmp/err"
+	grep -qx "trapline race: note: detached from process $pid; the agent and an idle SIGTRAP handler stay loaded" \
+		"$tmp/err"
 	ok "$mode: what stays is said" $?
 	case $mode in births | right_births | forks) ;; *)
 		state >"$tmp/after"
@@ -179,7 +182,7 @@ search
 is_searched
 ok "killed: it was searched before" $?
 race -p "$pid" --for 1
-[ $? = 2 ] && grep -q 'searched by another trapline race' "$tmp/err"
+[ $? = 2 ] && grep -q 'another trapline race searches it; end that one first' "$tmp/err"
 ok "a second search of the same process is refused" $?
 search_killed
 ok "killed: the process ends the search by itself" $?
@@ -190,8 +193,7 @@ done
 jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null
 ok "SARIF of a process" $?
 memory >"$tmp/once"
-times=8
-[ -n "$TRAPLINE_STRESS" ] && times=100
+times=$(share 10)
 bad=0
 for _ in $(seq $times); do
 	attach --for 0.2 || bad=$((bad + 1))
@@ -246,10 +248,8 @@ done
 finished
 ok "a program with traps of its own, searched ten times" $?
 
-nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
-# A tree in root's home is not nobody's to run.
-if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
-	$nobody "$victims/race_attached" busy 600 >"$tmp/victim" 2>&1 &
+if lend "$victims/race_attached"; then
+	$as_user "$lent/race_attached" busy 600 >"$tmp/victim" 2>&1 &
 	pid=$!
 	wait_until is_started
 	sleep 0.5
@@ -263,9 +263,8 @@ if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	state >"$tmp/after"
 	diff "$tmp/before" "$tmp/after" >"$tmp/out"
 	ok "and it is as before" $?
-	chmod 755 "$tmp"
 	for seconds in 2 4 8 16 32; do
-		timeout 60 $nobody "$trapline" race --overhead 20% -p "$pid" --for $seconds \
+		timeout 60 $as_user "$lent/trapline" race --overhead 20% -p "$pid" --for $seconds \
 			>"$tmp/out" 2>"$tmp/err"
 		grep -q '^race .* in increment' "$tmp/err" && break
 	done
@@ -273,8 +272,8 @@ if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
 	ok "by its own user: with other clocks, and that is said" $?
 	finished
 else
-	skip "by its own user" "root, setpriv, and a tree that others may read"
-	skip "a process of another user, by root" "root, setpriv, and a tree that others may read"
+	skip "by its own user" "$not_lent"
+	skip "a process of another user, by root" "$not_lent"
 fi
 
 # Numbers of threads are its own there, and ours mean nothing to it.
@@ -319,5 +318,28 @@ attach
 ok "a process that ends is the end" $?
 wait "$pid"
 pid=
+
+# A stopped process runs no thread: the report names that cause, and no other.
+begin busy
+kill -STOP "$pid"
+timeout 60 "$trapline" race -p "$pid" --for 0.5 >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -qx "trapline race: note: process $pid is stopped: no thread runs until kill -CONT $pid" \
+	"$tmp/err"
+ok "a stopped process is noticed at the start" $?
+grep -qx 'this run shows nothing: the process was stopped (SIGSTOP, or a debugger)' "$tmp/err" &&
+	! grep -q -e 'two threads' -e 'try:' "$tmp/err"
+ok "and named as the cause at the end" $?
+grep -q 'State:.T' "/proc/$pid/status"
+ok "and it is still stopped" $?
+kill -CONT "$pid"
+finished
+ok "and continues later" $?
+begin asleep
+timeout 60 "$trapline" race -p "$pid" --for 0.5 >"$tmp/out" 2>"$tmp/err"
+grep -qx 'this run shows nothing: no thread of the process used the CPU' "$tmp/err" &&
+	! grep -q 'is stopped' "$tmp/err"
+ok "a process that sleeps is not called stopped" $?
+finished
+ok "and notices nothing" $?
 
 finish

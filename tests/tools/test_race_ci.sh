@@ -125,10 +125,14 @@ ok "and then it is known" $?
 for seconds in 1 2 4 8 16 32; do
 	timeout 60 "$trapline" race --overhead 20% --baseline "$tmp/base" -- \
 		"$victims/race_racy" unaligned $seconds >"$tmp/out" 2>"$tmp/err"
-	grep -q '^1 race known by the baseline$' "$tmp/err" && break
+	grep -q '^1 race in the baseline$' "$tmp/err" && break
 done
 grep -A1 '^1 of the 2 races in the baseline was not seen' "$tmp/err" | grep -q "\[$known\]"
 ok "the text tells what is known and what is gone" $?
+grep -qx '1 of the 2 races in the baseline was not seen this time (fixed, or just not hit):' "$tmp/err"
+ok "in these words" $?
+grep -q '^no new race found in [0-9.]* s: [1-9][0-9]* stalls at [0-9]* sites*, none lost$' "$tmp/err"
+ok "and does not say that there is no race" $?
 
 # Only what is told fails a run: an acquire and its release are of grade C.
 race --overhead 20% --error-exitcode 7 -- "$victims/race_right" release_acquire 1
@@ -211,17 +215,21 @@ wrong()
 	ok "$name" $?
 }
 printf 'race:a\n\nnonsense\n' >"$tmp/bad"
-wrong "a suppression that is none: its line" "$tmp/bad:3: .*nonsense" --suppressions "$tmp/bad"
+wrong "a suppression that is not valid: its line" "$tmp/bad:3: invalid suppression 'nonsense': expected race:" --suppressions "$tmp/bad"
 wrong "a file that is not there" '/no/such: No such file' --suppressions /no/such
 TRAPLINE_SUPPRESSIONS=/no/env
 export TRAPLINE_SUPPRESSIONS
 wrong "nor in the environment" '/no/env: No such file'
 unset TRAPLINE_SUPPRESSIONS
-wrong "a baseline that is none: its line" "$tmp/bad:1: " --baseline "$tmp/bad"
+wrong "a file that is not a baseline: its line" \
+	"$tmp/bad:1: not a line of a baseline: expected a fingerprint of 16 hexadecimal digits first$" --baseline "$tmp/bad"
 wrong "a baseline that cannot be written" '/no/such/base' --baseline /no/such/base
-wrong "--write-baseline alone" 'Give --baseline' --write-baseline
+wrong "--write-baseline alone" '^trapline race: --write-baseline needs --baseline FILE$' --write-baseline
 wrong "SARIF that cannot be written" '/no/such/sarif' --sarif /no/such/sarif
-wrong "a syntax that is none" 'tsan or valgrind' --gen-suppressions=gcc
-wrong "a form that is none" 'text, json or sarif' --as xml
-wrong "two forms" 'one form' --json --as text
+wrong "a syntax that does not exist" \
+	"^trapline race: invalid --gen-suppressions 'gcc': expected tsan or valgrind$" \
+	--gen-suppressions=gcc
+wrong "a form that does not exist" "^trapline race: invalid --as 'xml': expected text|json|sarif$" --as xml
+wrong "two forms" '^trapline race: cannot print both --json and --as text: give one of them$' \
+	--json --as text
 finish

@@ -7,6 +7,8 @@ trapline=$1
 victims=$2
 # shellcheck source=tests/tools/race_lib.sh disable=SC1091
 . "$(dirname "$0")/race_lib.sh"
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 
 # searched_until EXPRESSION ARG...: searches, for longer each time, until that holds. What is found in
 # how long is a matter of chance, and of what else the machine does. Its last $status.
@@ -43,10 +45,16 @@ for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors for
 	esac
 done
 
+# A handler that leaves by siglongjmp waits for the end of a stall, which so is never left behind: the place
+# of one that was left is taken for ten seconds.
+race --overhead 50% -- "$victims/race_guest" jumps
+holds '.[-1] | .stalls > 0 and .counters.stalls_left == 0'
+ok "jumps: no stall is left behind" $?
+
 for mode in seccomp seccomp_child; do
 	race --overhead 20% -- "$victims/race_guest" $mode
 	ok "$mode: the program is let go before it forbids our calls" $?
-	holds '.[-1].processes_failed == 1' && grep -q 'seccomp forbids' "$tmp/err"
+	holds '.[-1].processes_failed == 1' && grep -q '^trapline race: note: 1 of [12] processes were searched only in part: a seccomp filter forbids system calls of the detector$' "$tmp/err"
 	ok "$mode: and that is said" $?
 	race --sweep --time 1 -- "$victims/race_guest" $mode
 	ok "$mode: from a sweep, too" $?
@@ -81,7 +89,7 @@ ok "a program started by exec is searched" $?
 if [ "$(id -u)" = 0 ] && [ "$(stat -Lc %i /proc/self/ns/pid)" = $((0xeffffffc)) ]; then
 	"$victims/race_obstacle" claimed "$trapline" race --json -o "$tmp/races.json" --overhead 50% -- \
 		"$victims/race_guest" fork_events >"$tmp/out" 2>"$tmp/err"
-	holds '.[-1].stalls > 0' && grep -qx "events $(getconf _NPROCESSORS_ONLN)" "$tmp/out"
+	holds '.[-1].stalls > 0 and .[-1].counters.stalls_left == 0' && grep -qx "events $(getconf _NPROCESSORS_ONLN)" "$tmp/out"
 	ok "a forked child has none of the events of a stall" $?
 else
 	skip "a forked child has none of the events of a stall" "privilege, in the first pid namespace"
@@ -192,11 +200,29 @@ for seconds in 1 2 4 8 16 32; do
 		>"$tmp/out" 2>"$tmp/err"
 	grep -q '^race A' "$tmp/err" && break
 done
-[ ! -s "$tmp/out" ] && grep -q '^race A: write-write of shared_word in word_increment' "$tmp/err" &&
-	grep -q '#0  *word_increment.* at race_racy.c:' "$tmp/err"
-ok "the text goes to stderr, with variable, functions and lines" $?
-grep -q '^cost: ' "$tmp/err" && grep -q ' stalls at ' "$tmp/err"
-ok "and says what was done and what it cost" $?
+# exactly PATTERN: the report has that line, from end to end.
+exactly()
+{
+	grep -qxE "$1" "$tmp/err"
+}
+[ ! -s "$tmp/out" ] &&
+	exactly 'race A: write-write of shared_word in word_increment \(definite: read-modify-write without LOCK\) \[[0-9a-f]{16}\]'
+ok "the text goes to stderr: the head names grade, variable, function and fingerprint" $?
+access='read-modify-write of 8 bytes at 0x[0-9a-f]+ by thread [0-9]+ \(race_racy\)'
+exactly "  $access, stalled before it:" && exactly "  $access, during the stall:" &&
+	exactly '    #0  word_increment(\+0x[0-9a-f]+)? \(race_racy.c:[0-9]+\) in race_racy' &&
+	exactly '  value of 8 bytes at 0x[0-9a-f]+: 0x[0-9a-f]+ -> 0x[0-9a-f]+, [0-9]+ us after the stall began'
+ok "then both accesses with their stacks, and the value" $?
+exactly '1 race: 1 definite \(A\), in [0-9.]+ s with [0-9]+ stalls? at [0-9]+ sites?, none lost' &&
+	exactly '  A \[[0-9a-f]{16}\] [0-9]+ times?: word_increment / word_increment'
+ok "and a line that sums up" $?
+! grep -q -e '^cost: ' -e '^searched: ' -e '^of [0-9]* sample' "$tmp/err"
+ok "without the bookkeeping" $?
+timeout 60 "$trapline" race -v -- "$victims/race_racy" read_modify_write 1 >"$tmp/out" 2>"$tmp/err"
+exactly 'searched: 1 process, at most 3 threads at the same time; watchpoints (on the CPUs|in each thread)' &&
+	exactly 'cost: [0-9.]+% of the [0-9.]+ s that the program ran; threads were stalled for [0-9.]+ ms' &&
+	grep -q '^of [0-9]* samples*' "$tmp/err"
+ok "which --verbose adds: what was done and what it cost" $?
 
 searched_until '.[-1].stalls > 0' -- "$victims/race_racy" read_modify_write
 holds '.[-1] | .overhead > 0 and .stalls > 0 and .sites_covered > 0 and .runs == 1'
@@ -210,11 +236,14 @@ race --sweep --time 1 -- "$victims/race_right" mutex 0.3
 holds ".[-1].sites_total | . > $there / 4 and . < $there * 4"
 ok "about as many as a sweep lists" $?
 timeout 60 "$trapline" race -- "$victims/race_right" mutex 2 >"$tmp/out" 2>"$tmp/err"
-grep -q 'the rest of some [1-9][0-9]* accesses' "$tmp/err"
-ok "and the text says of how many nothing is known" $?
+exactly 'no race found in [0-9.]+ s: [1-9][0-9]* stalls? at [1-9][0-9]* sites?, none lost' &&
+	exactly "(this run was too short: )?only [1-9][0-9]* of about $there memory accesses (was|were) tested"
+ok "and the text says how many were tested" $?
+exactly "try: trapline race --sweep -- $victims/race_right mutex 2"
+ok "and what to do next" $?
 timeout 60 "$trapline" race -- true >"$tmp/out" 2>"$tmp/err"
-! grep -q 'the rest of some' "$tmp/err"
-ok "but not where nothing was held at all" $?
+! grep -q -e 'were tested' -e 'try:' "$tmp/err"
+ok "but not where nothing was stalled at all" $?
 
 searched_until "$is_found" --overhead 20% -- "$victims/race_racy" read_write
 holds '.[0] | .first.tid != .second.tid and (.first.stack | length > 1) and
@@ -237,28 +266,89 @@ wrong()
 	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q -- "$pattern" "$tmp/err"
 	ok "$name" $?
 }
-wrong "no command" 'Give -p PID, or -- CMD'
+wrong "no command" '^trapline race: a process is missing: give -p PID, or -- CMD to start one$'
 wrong "a command that is not there" 'cannot start /no/such' -- /no/such
-wrong "an overhead that is none" '--overhead x' --overhead x -- true
-wrong "a grade that is none" '--grade D' --grade D -- true
+wrong "an overhead that is not a number" \
+	"^trapline race: invalid --overhead 'x': expected a percentage (example: 2%)$" --overhead x -- true
+wrong "an overhead over 1000 %" \
+	"^trapline race: invalid --overhead '2000%': expected at most 1000% (example: 2%)$" \
+	--overhead 2000 -- true
+wrong "a grade that does not exist" "^trapline race: invalid --grade 'D': expected A|B|C$" --grade D -- true
+wrong "a delay that is too long" \
+	"^trapline race: invalid --delay '11s': expected at most 10s (example: 1ms)$" --delay 11 -- true
+wrong "an argument that is not an option" \
+	"^trapline race: unexpected argument 'x': give the command after --$" x -- true
 wrong "a static program is refused, with the remedy" 'statically' -- "$victims/race_static"
 
-timeout 20 "$trapline" race -- true 2>"$tmp/err"
-grep -q 'no two threads were ever seen at once' "$tmp/err"
+timeout 20 "$trapline" race --grade b --delay 1ms -- true 2>"$tmp/err"
+exactly 'no race found in [0-9.]+ s: 0 stalls at 0 sites, none lost' &&
+	exactly 'this run shows nothing: too short, or never two threads at the same time'
 ok "a program with one thread: it says that nothing could be found" $?
 
-nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
-# A tree in root's home is not nobody's to run.
-if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
-	chmod 755 "$tmp"
+# shown NAME PATTERN OPTION...: a line of progress on a terminal, which the summary replaces.
+shown()
+{
+	name=$1
+	pattern=$2
+	shift 2
+	TERM=xterm script -qec "'$trapline' race $* -- '$victims/race_right' mutex 2" "$tmp/screen" >/dev/null </dev/null
+	tr '\r' '\n' <"$tmp/screen" | grep -qE "^.\[K$pattern; Ctrl-C ends\$" &&
+		tr '\r' '\n' <"$tmp/screen" | grep -qE '^.\[Kno race found in '
+	ok "$name" $?
+}
+if command -v script >/dev/null; then
+	shown "progress on a terminal" '[0-9]+ s: [0-9]+ stalls? at [0-9]+ sites?, 0 races'
+	shown "of a sweep: with the run" '[0-9]+ s: run 1, [0-9]+ stalls? at [0-9]+ sites?, 0 races' \
+		--sweep --for 1
+else
+	skip "progress on a terminal" "script(1)"
+	skip "of a sweep: with the run" "script(1)"
+fi
+# colored COMMAND: a race on a terminal has a bold head.
+colored()
+{
+	for seconds in 1 2 4 8 16; do
+		TERM=xterm script -qec "$1 '$trapline' race --overhead 20% -- '$victims/race_racy' \
+			read_modify_write $seconds" "$tmp/screen" >/dev/null </dev/null
+		grep -q 'race A: ' "$tmp/screen" && break
+	done
+	grep -q '\[1mrace A: .*\[0m' "$tmp/screen"
+}
+if command -v script >/dev/null; then
+	colored ""
+	ok "the head of a race is bold on a terminal" $?
+	! colored "env NO_COLOR=1" && grep -q 'race A: ' "$tmp/screen"
+	ok "but not with NO_COLOR" $?
+else
+	skip "the head of a race is bold on a terminal" "script(1)"
+	skip "but not with NO_COLOR" "script(1)"
+fi
+timeout 60 "$trapline" race -- "$victims/race_right" mutex 2 >"$tmp/out" 2>"$tmp/err"
+! grep -q -e "$(printf '\033')" -e 'Ctrl-C' "$tmp/out" "$tmp/err"
+ok "and elsewhere none" $?
+
+# --for with a command: the report comes then, the program runs on, and its exit status counts.
+timeout 60 "$trapline" race --overhead 20% --for 500ms -- sh -c "'$victims/race_right' mutex 1.5
+	'$victims/race_right' mutex 0.2; echo end; exit 3" >"$tmp/out" 2>"$tmp/err"
+[ $? = 3 ] && [ "$(cat "$tmp/out")" = end ]
+ok "--for with a command: it runs to its end, and its exit status counts" $?
+tail -n 1 "$tmp/err" | grep -qE '^trapline race: note: the search has ended; waiting for sh \(process [0-9]+\) to end$' &&
+	[ "$(grep -cE '^no race found in [0-9.]+ s: ' "$tmp/err")" = 1 ]
+ok "and the report is there before" $?
+race --overhead 20% --for 0.3 -- sh -c "until grep -q summary '$tmp/races.json'; do sleep 0.1; done
+	'$victims/race_right' mutex 1 & sleep 0.5; ls -l /proc/\$!/fd | grep -c perf_event; wait"
+[ "$(sed -n 1p "$tmp/out")" = 0 ] && holds '.[-1].processes > 0'
+ok "a program that starts after the end is not searched" $?
+
+if lend "$victims/race_racy"; then
 	for seconds in 1 2 4 8 16 32; do
-		timeout 60 $nobody "$trapline" race --overhead 20% -- "$victims/race_racy" \
+		timeout 60 $as_user "$lent/trapline" race --overhead 20% -- "$lent/race_racy" \
 			read_modify_write $seconds >"$tmp/out" 2>"$tmp/err"
 		grep -q '^race A' "$tmp/err" && break
 	done
 	grep -q '^race A' "$tmp/err"
 	ok "it works without privilege" $?
 else
-	skip "it works without privilege" "root, setpriv, and a tree that others may read"
+	skip "it works without privilege" "$not_lent"
 fi
 finish

@@ -79,13 +79,16 @@ text()
 }
 
 text 'text: the block' \
-	'^  heap block of 96 bytes at 0x[0-9a-f]+, 40 bytes into it, allocated by thread [0-9]+' \
+	'^  heap block of 96 bytes at 0x[0-9a-f]+, race at offset 40, allocated by thread [0-9]+' \
 	malloc --heap
 grep -A1 '^  heap block' "$tmp/err" | grep -q '^    #0  make_malloc'
 ok 'text: its stack' $?
-text 'text: who freed it' '^  and freed by thread [0-9]+ \(first\):$' use_after_free --heap
-text 'text: in no block' '^  in no block that --heap knows of' mapped --heap
-text 'text: without --heap, what to do' '^  heap block.*use --heap for where it was allocated$' malloc
+text 'text: who freed it' '^  freed by thread [0-9]+ \(first\):$' use_after_free --heap
+text 'text: not in a block' \
+	'^  not in a heap block that --heap recorded: allocated before the search, or not with malloc$' \
+	mapped --heap
+text 'text: without --heap, what to do' \
+	'^  heap (or other anonymous )?memory; --heap reports where it was allocated$' malloc
 
 # The place of the allocation is a related location, and the file is sound.
 for seconds in 1 2 4 8 16 32; do
@@ -94,7 +97,7 @@ for seconds in 1 2 4 8 16 32; do
 	jq -e '.runs[0].results | length > 0' "$tmp/races.sarif" >/dev/null && break
 done
 jq -e '[.runs[0].results[].relatedLocations[] |
-	select(.message.text | test("^heap block of 96 bytes, raced for at byte 40, allocated by"))] |
+	select(.message.text | test("^heap block of 96 bytes, race at offset 40, allocated by thread"))] |
 	length > 0 and all(.[]; .id == 3 and
 	(.physicalLocation.artifactLocation.uri | endswith("race_heap.cc")) and
 	.logicalLocations[0].name == "make_malloc")' "$tmp/races.sarif" >/dev/null

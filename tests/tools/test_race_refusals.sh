@@ -8,6 +8,8 @@ trapline=$1
 victims=$2
 # shellcheck source=tests/tools/race_lib.sh disable=SC1091
 . "$(dirname "$0")/race_lib.sh"
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 trap '[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; rm -rf "$tmp"' EXIT
 
 # refused NAME PATTERN COMMAND...: exit 2 and one line that holds the pattern.
@@ -46,14 +48,17 @@ end()
 	pid=
 }
 
-refused "neither process nor command" 'Give -p PID, or -- CMD' "$trapline" race
+refused "neither process nor command" "a process is missing: give -p PID, or -- CMD to start one" "$trapline" race
 refused "both" 'not both' "$trapline" race -p $$ -- true
 refused "no such process" 'no process 99999999' "$trapline" race -p 99999999
-refused "a sweep of a process" 'runs a command again' "$trapline" race --sweep -p $$
-refused "a replay of a process" 'runs a command again' \
-	"$trapline" race --replay 0123456789abcdef --from /dev/null -p $$
-refused "the heap of a process" 'notes blocks from the beginning' "$trapline" race --heap -p $$
-refused "a time for a command" '--for goes with -p' "$trapline" race --for 1 -- true
+refused "a sweep of a process" \
+	'cannot combine --sweep with -p: it runs a command repeatedly; give -- CMD ARG...$' \
+	"$trapline" race --sweep -p $$
+refused "a replay of a process" 'cannot combine --replay with -p: it runs a command repeatedly' \
+	"$trapline" race --replay 0123456789abcdef --input /dev/null -p $$
+refused "the heap of a process" \
+	'cannot combine --heap with -p: it records each allocation from the start; give -- CMD ARG...$' \
+	"$trapline" race --heap -p $$
 
 refused "a static program" 'linked statically.*Link it dynamically' \
 	"$trapline" race -- "$victims/race_static"
@@ -61,18 +66,20 @@ begin static_victim
 refused "a static process" 'statically linked.*link it dynamically' "$trapline" race -p "$pid"
 end "a static process"
 
-refused "a program in Go" 'written in Go.*build it with -race' "$trapline" race -- "$victims/race_go"
+refused "a program in Go" 'cannot search .*/race_go: it is a Go program, whose runtime handles all signals; build it with -race' \
+	"$trapline" race -- "$victims/race_go"
 begin race_go 60
-refused "a process in Go" 'written in Go.*build it with -race' "$trapline" race -p "$pid"
+refused "a process in Go" 'cannot search process [0-9]*: it is a Go program.*build it with -race' \
+	"$trapline" race -p "$pid"
 end "a process in Go"
 
-refused "under a seccomp filter" 'under a seccomp filter.*seccomp=unconfined' \
+refused "under a seccomp filter" 'true would inherit this seccomp filter, which may kill it.*seccomp=unconfined' \
 	"$victims/race_obstacle" filtered "$trapline" race -- true
 begin race_obstacle filtered_sleep 60
 refused "a process with a seccomp filter" 'seccomp filter.*run it without' "$trapline" race -p "$pid"
 end "a process with a seccomp filter"
 
-refused "no debug registers" 'no hardware breakpoint can be had.*no debug register is left' \
+refused "no debug registers" 'cannot search: no hardware breakpoint is available.*no debug register is left' \
 	"$victims/race_obstacle" registers -- "$trapline" race -- true
 begin race_attached busy
 "$victims/race_obstacle" registers "$pid" 60 >"$tmp/taken" &
@@ -81,7 +88,7 @@ for _ in $(seq 200); do
 	grep -q taken "$tmp/taken" && break
 	sleep 0.1
 done
-refused "a process whose debug registers are taken" 'registers.*are taken.*End one of them' \
+refused "a process whose debug registers are taken" 'all 4 debug registers of one of its threads are taken; end the debugger, trapline or perf' \
 	"$trapline" race -p "$pid"
 [ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ]
 ok "a process whose debug registers are taken: nothing stays" $?
@@ -95,31 +102,25 @@ holds '.[-1].stalls > 0'
 ok "and when they are free it is searched" $?
 end "a process whose debug registers are taken"
 
-if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+if lend "$victims/race_attached"; then
 	cp "$victims/race_right" "$tmp/setuid" && chown 65534 "$tmp/setuid" && chmod 4755 "$tmp/setuid"
-	chmod 755 "$tmp"
 	refused "a setuid program" 'setuid.*Run it as its owner' "$trapline" race -- "$tmp/setuid"
-else
-	skip "a setuid program" "root and setpriv"
-fi
-nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
-# A tree in root's home is not nobody's to run.
-if [ "$(id -u)" = 0 ] && $nobody "$trapline" --version >/dev/null 2>&1; then
-	prlimit --nofile=640:640 $nobody "$victims/race_attached" busy 600 &
+	prlimit --nofile=640:640 $as_user "$lent/race_attached" busy 600 &
 	pid=$!
 	for _ in $(seq 200); do
 		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
 		sleep 0.1
 	done
 	sleep 0.5
-	refused "a process that may not have the descriptors" 'limit of descriptors.*prlimit --nofile' \
+	refused "a process that may not have the descriptors" 'hard limit of file descriptors is too low, 5 per thread are needed; raise it with prlimit --nofile$' \
 		"$trapline" race -p "$pid"
 	grep -q 'Max open files *640 *640 ' "/proc/$pid/limits"
 	ok "a process that may not have the descriptors: it has the limit that it had" $?
-	refused "a process of another user" 'another user' $nobody "$trapline" race -p $$
+	refused "a process of another user" 'another user' $as_user "$lent/trapline" race -p $$
 	end "a process that may not have the descriptors"
 else
-	skip "a process that may not have the descriptors" "root, setpriv, and a tree that others may read"
+	skip "a setuid program" "$not_lent"
+	skip "a process that may not have the descriptors" "$not_lent"
 fi
 if command -v gdb >/dev/null; then
 	begin race_attached busy
@@ -139,7 +140,8 @@ else
 fi
 
 timeout 60 taskset -c 0 "$trapline" race -- "$victims/race_racy" read_modify_write 1 2>"$tmp/err"
-grep -q 'note: only one CPU may be used.*Allow two' "$tmp/err"
+grep -qx 'trapline race: note: only one CPU is available (taskset, cpuset): races are found only if a thread switch falls into a stall; allow at least two' \
+	"$tmp/err"
 ok "one CPU: what that means is said" $?
 timeout 60 "$trapline" race -- "$victims/race_racy" read_modify_write 1 2>"$tmp/err"
 ! grep -q 'only one CPU' "$tmp/err"

@@ -39,7 +39,7 @@ for _ in 1 2 3 4 5 6; do
 	holds 'any(.[]; .grade == "C" and .kind == "read-write") and any(.[]; .grade == "B")' && break
 done
 holds 'any(.[]; .grade == "C" and .kind == "read-write" and
-	.why == "a function that was called by the pointer replaces it")'
+	.why == "a function that was called through the pointer replaces it")'
 ok "a function that replaces the pointer it was called by is of grade C" $?
 holds 'any(.[]; .grade == "B" and .why == "plain aligned accesses") and all(.[]; .grade != "B" or
 	.first.function == "begin_anew" or .second.function == "begin_anew")'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_race_stress.sh TRAPLINE VICTIMS - locks held by threads that are held, storms of forks and more
 # processes than the table has rows, again and again: no deadlock, and nothing goes wrong.
-# TRAPLINE_STRESS=1: a thousand runs, and some minutes. TAP.
+# TRAPLINE_STRESS=5000: a thousand runs, and some minutes. TAP.
 
 # shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
 trapline=$1
@@ -10,13 +10,11 @@ victims=$2
 # shellcheck source=tests/tools/race_lib.sh disable=SC1091
 . "$(dirname "$0")/race_lib.sh"
 
-runs=20
-storms=1
-forks=300
-if [ -n "$TRAPLINE_STRESS" ]; then
-	runs=1000
-	storms=20
-	forks=20000
+runs=$(share 20)
+storms=$(share 1)
+forks=$(share 300)
+if [ "$forks" -lt 300 ]; then # more than the table has rows
+	forks=300
 fi
 
 # Stalls of a length that all others come to wait for it.

@@ -302,7 +302,7 @@ static int group_begin(void **state)
 static void ebpf_interpreter_and_plain_evaluation_agree(void **state)
 {
 	const char *wanted = getenv("TRAPLINE_CONDITIONS");
-	uint64_t total = wanted ? strtoull(wanted, NULL, 10) : 100000;
+	uint64_t total = wanted ? strtoull(wanted, NULL, 10) : scaled(100000);
 	uint64_t counts[3] = {0};
 	uint64_t found = 0;
 

@@ -151,7 +151,7 @@ static void observe_and_be_killed(pid_t pid, unsigned int most_us)
 /* Each program is new: what loads the object takes longest, and is done once in it. */
 static void kill_observers(const char *argument)
 {
-	const char *stress = getenv("TRAPLINE_STRESS");
+	const unsigned int programs = scaled(10);
 	char line[256] = "";
 	int status;
 	int out[2];
@@ -160,7 +160,7 @@ static void kill_observers(const char *argument)
 	srand(test_seed());
 	unsigned int most_us = time_observed(argument);
 	print_message("# it takes %u us\n", most_us);
-	for (int i = 0; i < (stress ? 40 : 10); i++) {
+	for (unsigned int i = 0; i < programs; i++) {
 		assert_int_equal(pipe(out), 0);
 		pid_t pid = start("injectee", argument, out[1]);
 		close(out[1]);

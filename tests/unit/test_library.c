@@ -80,14 +80,18 @@ static void descriptor_is_readable_with_a_record_only(void **state)
 
 	assert_int_equal(trapline_open(0, NULL, &t), 0);
 	assert_int_equal(trapline_fd(t), -ENODATA);
-	watch_or_skip(t);
+	struct trapline_event *event = watch_or_skip(t);
 	struct pollfd fd = {.fd = trapline_fd(t), .events = POLLIN};
+	/* Without BPF the descriptor is readable every 10 ms, with or without a record. */
+	const int by_record = trapline_event_mechanism(event) != TRAPLINE_BY_RING;
 
-	assert_int_equal(poll(&fd, 1, 0), 0);
+	assert_true(!by_record || poll(&fd, 1, 0) == 0);
+	assert_int_equal(trapline_poll(t, 0, ignore), 0);
 	__atomic_store_n(&word, 1, __ATOMIC_RELAXED);
 	assert_int_equal(poll(&fd, 1, 1000), 1);
 	assert_int_equal(trapline_poll(t, 0, ignore), 1);
-	assert_int_equal(poll(&fd, 1, 0), 0);
+	assert_true(!by_record || poll(&fd, 1, 0) == 0);
+	assert_int_equal(trapline_poll(t, 0, ignore), 0);
 	trapline_close(t);
 }
 

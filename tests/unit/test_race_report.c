@@ -310,6 +310,41 @@ static void unknown_origin_is_never_a(void **state)
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
 }
 
+/* The lines of frames in the text of a race with three frames on each side. */
+static size_t frame_lines(const struct race_record *record, size_t frames_max)
+{
+	struct race_policy policy = { .frames_max = frames_max };
+	struct race_report *report;
+	struct race_view *view;
+	char *text = NULL;
+	size_t n = 0;
+	size_t lines = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	assert_int_equal(race_report_open(region, &report), 0);
+	race_report_set_policy(report, &policy);
+	assert_int_equal(race_report_add(report, record, &view), 0);
+	race_print_text(report, view, false, f);
+	fclose(f);
+	for (const char *c = text; (c = strstr(c, "\n    #")); c++)
+		lines++;
+	race_report_close(report);
+	free(text);
+	return lines;
+}
+
+static void stacks_are_cut_to_the_number_of_frames(void **state)
+{
+	struct race_record record;
+
+	set_plain(&record);
+	record.first.frame_count = record.second.frame_count = 3;
+	assert_int_equal(frame_lines(&record, 0), 6);
+	assert_int_equal(frame_lines(&record, 1), 2);
+	assert_int_equal(frame_lines(&record, 2), 4);
+	assert_int_equal(frame_lines(&record, 9), 6);
+}
+
 static void records_of_any_content_are_survived(void **state)
 {
 	const char *given = getenv("TRAPLINE_SEED");
@@ -326,7 +361,7 @@ static void records_of_any_content_are_survived(void **state)
 		for (size_t i = 0; i < sizeof(record); i++)
 			((unsigned char *)&record)[i] = (unsigned char)random();
 		assert_int_equal(race_report_add(report, &record, &view), 0);
-		race_print_text(report, view, null);
+		race_print_text(report, view, n % 2, null);
 		race_print_json(report, view, null);
 		race_report_times(report, view);
 	}
@@ -521,6 +556,7 @@ int main(void)
 		TEST(loops_over_data_are_not_waiting),
 		TEST(stores_before_a_fence_are_c),
 		TEST(unknown_origin_is_never_a),
+		TEST(stacks_are_cut_to_the_number_of_frames),
 		TEST(records_of_any_content_are_survived),
 		TEST(the_ring_gives_all_in_order_and_counts_the_rest),
 		TEST(a_record_whose_writer_died_is_passed_over),

@@ -260,9 +260,9 @@ static void wrong_text_is_one_line_with_its_number(void **state)
 	} list[] = {
 		{ "race:a\nworker\n", 2, "'worker'" },
 		{ "races:worker\n", 1, "'races'" },
-		{ ":worker\n", 1, "no kind" },
-		{ "\n\nrace:\n", 3, "nothing to match" },
-		{ "race:^$\n", 1, "nothing to match" },
+		{ ":worker\n", 1, "unknown suppression" },
+		{ "\n\nrace:\n", 3, "no pattern after 'race:'" },
+		{ "race:^$\n", 1, "no pattern" },
 		{ "race:a\n}\n", 2, "'}'" },
 		{ "{\n a\n Helgrind:Race\n fun:b\n", 1, "no }" },
 		{ "race:a\n{\n", 2, "no }" },
@@ -272,9 +272,9 @@ static void wrong_text_is_one_line_with_its_number(void **state)
 		{ "{\n a\n Helgrind:Race\n}\n", 4, "match everything" },
 		{ "{\n a\n Helgrind:Race\n ...\n}\n", 5, "match everything" },
 		{ "{\n a\n Helgrind:Race\n func:b\n}\n", 4, "'func:b'" },
-		{ "{\n a\n Helgrind:Race\n fun:\n}\n", 4, "nothing to match" },
+		{ "{\n a\n Helgrind:Race\n fun:\n}\n", 4, "no pattern after 'fun:'" },
 		{ "{\n a\n Helgrind:Race\n fun:b\n{\n", 5, "} is missing" },
-		{ "a\x1b[31m\x01\n", 1, "no suppression" },
+		{ "a\x1b[31m\x01\n", 1, "invalid suppression" },
 	};
 
 	for (size_t i = 0; i < COUNT(list); i++) {

@@ -57,15 +57,15 @@ static void hit_make(unsigned int i, struct run_frame *frames, struct run_hit *o
 static const struct run_end end = {
 	.reason = "the limit was reached", .mechanism = "bpf", .taken = 44, .delivered = HITS,
 	.counts = { { "limit", 3, false }, { "late", 1, true } }, .count_count = 2,
-	.price_ns = 8700, .duration_ns = 123456,
+	.cost_ns = 8700, .duration_ns = 123456,
 };
 
-static struct run_turns_place places[] = {
-	{ .name = "first", .address = 0x5000, .len = 4, .words = 1, .hits = 30, .watched_ns = 61728 },
-	{ .name = "big", .address = 0x6000, .len = 64, .words = 8, .hits = 10, .watched_ns = 30864 },
+static struct run_multiplex_expr exprs[] = {
+	{ .name = "first", .address = 0x5000, .len = 4, .chunks = 1, .hits = 30, .watched_ns = 61728 },
+	{ .name = "big", .address = 0x6000, .len = 64, .chunks = 8, .hits = 10, .watched_ns = 30864 },
 };
-static const struct run_turns turns = { .place = places, .place_count = 2, .words = 9, .registers = 4,
-					.turns = 12, .length_ns = 10000000, .switching_ns = 1234,
+static const struct run_multiplex multiplex = { .expr = exprs, .expr_count = 2, .chunks = 9, .registers = 4,
+					.slices = 12, .slice_ns = 10000000, .switching_ns = 1234,
 					.failures = 2, .duration_ns = 123456 };
 static const struct run_objects objects = {
 	.at = "make:ret", .until = "destroy", .function = "make", .is_return = true, .calls = 21,
@@ -88,7 +88,7 @@ static void file_write(bool with_end)
 	}
 	struct run_end more = end;
 	more.objects = &objects;
-	more.turns = &turns;
+	more.multiplex = &multiplex;
 	if (with_end)
 		assert_int_equal(run_writer_end(w, &more), 0);
 	run_writer_close(w);
@@ -196,7 +196,7 @@ static struct run_site sites[] = {
 /* Calls by turns of the first and the last site; every third has returned. */
 static void calls_write(void)
 {
-	struct run_calls calls = { .where = wheres, .where_count = 2, .description = "3 places",
+	struct run_calls calls = { .locations = wheres, .location_count = 2, .description = "3 places",
 				   .with_results = true, .site = sites, .site_count = 3,
 				   .all_sites = 3, .unresolved = 1, .copies_left_out = 4 };
 	struct run_calls_end calls_end = { .emulated = 2, .stepped = 1, .refused_names = "x",
@@ -237,8 +237,8 @@ static void calls_come_back_as_they_were(void **state)
 	assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
 	assert_int_equal(s->good_bytes, s->all_bytes);
 	assert_non_null(s->calls);
-	assert_int_equal(s->calls->where_count, 2);
-	assert_string_equal(s->calls->where[0], "conn_*");
+	assert_int_equal(s->calls->location_count, 2);
+	assert_string_equal(s->calls->locations[0], "conn_*");
 	assert_int_equal(s->calls->copies_left_out, 4);
 	assert_int_equal(s->calls->site_count, 2); /* those that were hit */
 	assert_int_equal(s->calls->sums[0].hits, HITS / 2);
@@ -289,9 +289,10 @@ static void what_watches_have_beside_comes_back(void **state)
 
 	several.is_several = true;
 	more.objects = &objects;
-	more.turns = &turns;
+	more.multiplex = &multiplex;
 	more.sees_kernel = true;
 	more.unseen_changes = 3;
+	more.is_stopped = true;
 	assert_int_equal(run_writer_open(path, &several, &w), 0);
 	hit_make(1, frames, &hit);
 	hit.is_by_kernel = true;
@@ -315,11 +316,12 @@ static void what_watches_have_beside_comes_back(void **state)
 	char *live = end_print(&several, &more);
 	char *recorded = end_print(&s->info, &s->end);
 	assert_string_equal(live, recorded);
-	assert_non_null(strstr(recorded, "objects: 20 seen at make:ret, 15 watched, 5 never"));
+	assert_non_null(strstr(recorded, "objects: 20 seen at make:ret, 15 watched, 5 not watched (4 debug registers)"));
 	assert_non_null(strstr(recorded, "watched for 25.0% of their lifetimes\n"));
 	assert_non_null(strstr(recorded, "   50.0%  first, 4 bytes\n"));
-	assert_non_null(strstr(recorded, "turns: 9 words shared 4 registers"));
-	assert_non_null(strstr(recorded, "at least 3 times unseen"));
+	assert_non_null(strstr(recorded, "multiplexed: 9 chunks shared 4 debug registers, 12 time slices of 10 ms"));
+	assert_non_null(strstr(recorded, "not seen: the value changed at least 3 times without a hit, by DMA"));
+	assert_non_null(strstr(recorded, "; the process is stopped\n"));
 	free(live);
 	free(recorded);
 	print_all(s);
@@ -374,8 +376,9 @@ static void a_file_without_the_later_fields_is_read(void **state)
 	char *text = end_print(&s->info, &s->end);
 	assert_null(strstr(text, "objects"));
 	assert_null(strstr(text, "places\":"));
-	assert_null(strstr(text, "turns"));
-	assert_null(strstr(text, " unseen,"));
+	assert_null(strstr(text, "multiplexed"));
+	assert_null(strstr(text, "without a hit"));
+	assert_null(strstr(text, "is stopped"));
 	free(text);
 	print_all(s);
 	run_session_free(s);
@@ -383,7 +386,7 @@ static void a_file_without_the_later_fields_is_read(void **state)
 
 static void more_places_than_there_can_be_end_the_file(void **state)
 {
-	static const uint64_t counts[] = { RUN_TURNS_PLACES_MAX + 1, UINT64_MAX, UINT64_MAX / 48, 1 };
+	static const uint64_t counts[] = { RUN_MULTIPLEX_EXPRS_MAX + 1, UINT64_MAX, UINT64_MAX / 48, 1 };
 
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		struct record_bytes b = { 0 };
@@ -394,12 +397,12 @@ static void more_places_than_there_can_be_end_the_file(void **state)
 		for (int k = 0; k < 7; k++)
 			record_put_number(&b, 1);
 		record_put_number(&b, counts[i]);
-		chunk_write(f, RUN_TURNS, &b);
+		chunk_write(f, RUN_MULTIPLEX, &b);
 		fclose(f);
 		free(b.data);
 		assert_int_equal(run_session_read(path, &s, why, sizeof(why)), 0);
 		assert_true(s->good_bytes < s->all_bytes);
-		assert_null(s->end.turns);
+		assert_null(s->end.multiplex);
 		print_all(s);
 		run_session_free(s);
 	}
@@ -552,7 +555,7 @@ static void no_content_harms_the_reader(void **state)
 	unsigned long sums = 0;
 
 	seed_set();
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 6000; i++) {
 		struct run_session *s;
 		size_t size = chunks_make(room, sizeof(room));
 		unsigned char *data = malloc(size);
@@ -563,7 +566,7 @@ static void no_content_harms_the_reader(void **state)
 			calls += s->hits[k].call != NULL;
 			of += s->hits[k].of != NULL;
 		}
-		sums += s->end.objects && s->end.turns;
+		sums += s->end.objects && s->end.multiplex;
 		print_all(s);
 		run_session_free(s);
 		free(data);
@@ -573,6 +576,35 @@ static void no_content_harms_the_reader(void **state)
 	assert_true(sums > 10);
 	assert_true(calls > 100);
 	assert_true(hits - calls > 100);
+}
+
+/* The lines of frames in the text of a hit that has four frames. */
+static size_t frame_lines(size_t frames_max)
+{
+	struct run_frame frames[FRAMES];
+	struct run_hit hit;
+	char *text = NULL;
+	size_t n = 0;
+	size_t lines = 0;
+	struct run_text out = { .f = open_memstream(&text, &n), .frames_max = frames_max };
+
+	hit_make(4, frames, &hit);
+	run_text_hit(&out, &info, &hit);
+	fclose(out.f);
+	for (const char *c = text; (c = strstr(c, "\n    #")); c++)
+		lines++;
+	assert_non_null(strstr(text, "\n    #0 "));
+	json_decref(hit.value);
+	free(text);
+	return lines;
+}
+
+static void stacks_are_cut_to_the_number_of_frames(void **state)
+{
+	assert_int_equal(frame_lines(0), 4);
+	assert_int_equal(frame_lines(1), 1);
+	assert_int_equal(frame_lines(3), 3);
+	assert_int_equal(frame_lines(9), 4);
 }
 
 /* A valid run whose numbers and texts are random: it goes through all forms. */
@@ -615,6 +647,7 @@ int main(void)
 		cmocka_unit_test(a_run_comes_back_as_it_was),
 		cmocka_unit_test(calls_come_back_as_they_were),
 		cmocka_unit_test(what_watches_have_beside_comes_back),
+		cmocka_unit_test(stacks_are_cut_to_the_number_of_frames),
 		cmocka_unit_test(a_file_without_the_later_fields_is_read),
 		cmocka_unit_test(more_places_than_there_can_be_end_the_file),
 		cmocka_unit_test(a_run_without_end_says_so),

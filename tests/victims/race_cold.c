@@ -248,8 +248,13 @@ static void right_vfork(int thread)
 static void block_raw(void)
 {
 	uint64_t all = ~0ull;
+	register long bytes __asm__("r10") = sizeof(all);
+	long result = SYS_rt_sigprocmask;
 
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, 8);
+	__asm__ volatile("syscall"
+			 : "+a"(result)
+			 : "D"((long)SIG_BLOCK), "S"(&all), "d"(NULL), "r"(bytes)
+			 : "rcx", "r11", "memory");
 }
 
 static void blocked_raw(int thread)

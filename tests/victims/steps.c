@@ -5,7 +5,8 @@
  * line() has an instruction that shows the flags, a repeated one, a system call, and one that raises
  * SIGUSR1, whose handler is two instructions. `thread` ends another thread in in_thread(); `execute`
  * executes echo(1) there, and `kill` ends all with SIGKILL. `alarm` asks for SIGALRM at a time when
- * spin() has long ended unless stepped, and `continue` for SIGCONT when it is.
+ * spin() has long ended unless stepped, and `continue` for SIGCONT when it is. `survive FILE` says in
+ * FILE.started that it runs, and in FILE at the end what it prints.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -66,6 +67,15 @@ __attribute__((noipa)) static void *in_thread(void *arg)
 	return NULL;
 }
 
+/* A function by itself, and inlined into main(). */
+static inline __attribute__((always_inline)) unsigned long twice(unsigned long number)
+{
+	__asm__ volatile("" : "+r"(number));
+	return 2 * number;
+}
+
+static unsigned long (*volatile twice_there)(unsigned long) = twice;
+
 static int is_traced(pid_t pid)
 {
 	char path[64];
@@ -93,6 +103,18 @@ static void continue_when_stepped(void)
 	_exit(0);
 }
 
+static void tell(const char *file, const char *suffix)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s%s", file, suffix);
+	FILE *f = fopen(path, "we");
+	if (f) {
+		fprintf(f, "handled %lu\n", handled);
+		fclose(f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct itimerval later = { .it_value.tv_usec = LATER_US };
@@ -101,6 +123,8 @@ int main(int argc, char **argv)
 
 	signal(SIGUSR1, on_signal);
 	signal(SIGALRM, on_signal);
+	if (!strcmp(what, "survive"))
+		tell(argv[2], ".started");
 	line();
 	if (!strcmp(what, "alarm"))
 		setitimer(ITIMER_REAL, &later, NULL);
@@ -110,6 +134,8 @@ int main(int argc, char **argv)
 	if ((!strcmp(what, "thread") || !strcmp(what, "execute") || !strcmp(what, "kill")) &&
 	    (pthread_create(&thread, NULL, in_thread, what) || pthread_join(thread, NULL)))
 		return 1;
+	if (!strcmp(what, "survive"))
+		tell(argv[2], "");
 	printf("handled %lu\n", handled);
-	return 0;
+	return twice(handled) != twice_there(handled);
 }

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# race.sh - runs inside a test machine, where there is nothing but the shell: races are found, with
-# watches on the CPUs and by traps in the text, and right programs are left alone. TAP.
+# race.sh PART - runs inside a test machine, where there is nothing but the shell: races are found, with
+# watches on the CPUs and by traps in the text, and right programs are left alone. TAP. PART is
+# race: of programs that the command starts; attach: of a process that runs, and that a throttle then
+# holds back; sweep: cold code too.
 #
 # That a race is found is asked, not how its second side reads: an emulated processor does not leave
 # after an access what silicon does.
@@ -27,7 +29,7 @@ found() {
 	mode=$1
 	shift
 	for seconds in 2 4 8 16 32; do
-		/bin/trapline race --error-exitcode 66 -o /tmp/out "$@" -- /bin/race_racy "$mode" $seconds \
+		/bin/trapline race -v --error-exitcode 66 -o /tmp/out "$@" -- /bin/race_racy "$mode" $seconds \
 			>/tmp/program 2>&1
 		[ $? = 66 ] && return
 	done
@@ -41,20 +43,70 @@ says() { # text
 	return 1
 }
 
-for mode in write_write read_modify_write unaligned; do
-	found $mode --overhead 30%
-	ok $? "$mode is found"
-	says 'watched on the CPUs'
-	ok $? "$mode: by watches of the CPUs"
-done
-found write_write --sweep --time 4
-ok $? "write_write is found by a sweep"
-for mode in mutex release_acquire lock_free_stack; do
-	/bin/trapline race --error-exitcode 66 --overhead 30% -o /tmp/out -- /bin/race_right $mode 4 \
+started_programs() {
+	for mode in write_write read_modify_write unaligned; do
+		found $mode --overhead 30%
+		ok $? "$mode is found"
+		says 'watchpoints on the CPUs'
+		ok $? "$mode: by watches of the CPUs"
+	done
+	found write_write --sweep --time 4
+	ok $? "write_write is found by a sweep"
+	for mode in mutex release_acquire lock_free_stack; do
+		/bin/trapline race --error-exitcode 66 --overhead 30% -o /tmp/out -- /bin/race_right $mode 4 \
+			>/tmp/program 2>&1
+		ok $? "$mode: nothing is reported, and the program ends well"
+		says ' stalls at '
+		ok $? "$mode: it was looked for"
+	done
+}
+
+# The victim ends with 0 only if nothing disturbed it.
+ends_well() {
+	kill -TERM "$pid"
+	wait "$pid"
+	ok $? "$1: the process notices nothing"
+}
+
+running_programs() {
+	/bin/race_attached busy 600 >/tmp/program 2>&1 &
+	pid=$!
+	sleep 1
+	for seconds in 2 4 8 16 32; do
+		/bin/trapline race -v --error-exitcode 66 --overhead 30% --for $seconds -o /tmp/out -p $pid \
+			>/tmp/err 2>&1
+		status=$?
+		[ "$status" != 66 ] || break
+	done
+	[ "$status" = 66 ]
+	ok $? "race -p finds the race of a running process"
+	/bin/trapline throttle --cpu 30% --for 3 -p $pid >/tmp/out 2>&1
+	ok $? "throttle -p holds the process back and leaves it"
+	says 'CPU '
+	ok $? "throttle -p says how much it used"
+	ends_well "race -p, throttle -p"
+}
+
+cold_code() {
+	for mode in once_a_second once_a_run by_sleep; do
+		for seconds in 2 4 8 16; do
+			/bin/trapline race --sweep --error-exitcode 66 --for $seconds -o /tmp/out -- \
+				/bin/race_cold $mode $seconds >/tmp/program 2>&1
+			status=$?
+			[ "$status" != 66 ] || break
+		done
+		[ "$status" = 66 ]
+		ok $? "$mode is found by a sweep"
+	done
+	/bin/trapline race --sweep --error-exitcode 66 --for 4 -o /tmp/out -- /bin/race_right mutex 4 \
 		>/tmp/program 2>&1
-	ok $? "$mode: nothing is reported, and the program ends well"
-	says ' stalls at '
-	ok $? "$mode: it was looked for"
-done
+	ok $? "mutex: a sweep reports nothing, and the program ends well"
+}
+
+case $1 in
+race) started_programs ;;
+attach) running_programs ;;
+sweep) cold_code ;;
+esac
 echo "1..$count"
 exit $failed

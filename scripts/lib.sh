@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+#
+# lib.sh - the shell functions that the scripts share. A script sources it from the root of the tree:
+#
+#	me=demo				# the name before each message
+#	. scripts/lib.sh
+#	logs_in build/logs		# the folder of the logs; default: a temporary folder
+#	step build ninja -C build	# run a command with its whole output in build/logs/build.log
+#
+# step NAME CMD...	A step prints one line on stderr: its name, then its duration. A terminal also
+#			shows a status line during the step. A step that fails prints the last 20 lines
+#			of its log and one line with the step and the log. Then the script exits.
+#			The log is named after NAME up to its first colon.
+# try NAME CMD...	The same, but a failure returns the status of CMD.
+# tree_in BUILD OPTS	The steps "configure" and "build". OPTS are for a new "meson setup".
+# say TEXT...		Print a line on stderr, above the status line.
+# status TEXT...	Replace the status line. Without a terminal, nothing is printed.
+# bar DONE ALL		Print a bar and a count on stdout.
+# fail TEXT...		Print "me: TEXT" on stderr and exit with status 1.
+#
+# CMD may be a shell function. "set -e" has no effect inside CMD: join its commands by "&&".
+# A script may set step_status to the name of a function. It is called with the log of the step and
+# prints the text of the status line. The default is the count of ninja, or the last line of the log.
+# A temporary folder of logs remains only if a step failed.
+
+me=${me:-${0##*/}}
+step_status=step_last_line
+logs=
+logs_are_temporary=
+
+lib_terminal=
+if [ -t 2 ] && [ "${TERM:-dumb}" != dumb ]; then
+	lib_terminal=1
+fi
+
+logs_in() {
+	logs=$1
+	logs_are_temporary=
+}
+
+status() {
+	[ -n "$lib_terminal" ] || return 0
+	# The width can change at any time.
+	lib_columns=$(stty size <&2 2>/dev/null | cut -d ' ' -f 2)
+	[ "${lib_columns:-0}" -gt 1 ] || lib_columns=80
+	printf "\r\033[K%.$((lib_columns - 1))s" "$*" >&2
+}
+
+say() {
+	[ -z "$lib_terminal" ] || printf '\r\033[K' >&2
+	printf '%s\n' "$*" >&2
+}
+
+fail() {
+	say "$me: $*"
+	exit 1
+}
+
+bar() {
+	awk -v done="$1" -v all="$2" 'BEGIN {
+		filled = all > 0 ? int(20 * done / all) : 0
+		for (i = 0; i < 20; i++)
+			text = text (i < filled ? "#" : ".")
+		printf "[%s] %d/%d\n", text, done, all
+	}'
+}
+
+# shellcheck disable=SC2317 # called through $step_status
+step_last_line() {
+	lib_line=$(tail -n 1 "$1" | tr '\r\t' '  ')
+	lib_count=$(printf '%s\n' "$lib_line" | sed -n 's|^\[\([0-9]*\)/\([0-9]*\)\].*|\1 \2|p')
+	if [ -n "$lib_count" ]; then
+		bar "${lib_count% *}" "${lib_count#* }"
+	else
+		printf '%s\n' "$lib_line"
+	fi
+}
+
+# The command runs in the foreground: a shell makes a background command ignore SIGINT. The status
+# line is drawn from the background instead, until the step ends or the script is gone.
+lib_draw() { # name, log, seconds at the start
+	while kill -0 $$ 2>/dev/null; do
+		status "$1: $("$step_status" "$2")  $(($(date +%s) - $3)) s"
+		sleep 0.5
+	done
+}
+
+try() {
+	lib_name=$1
+	shift
+	if [ -z "$logs" ]; then
+		logs=$(mktemp -d "${TMPDIR:-/tmp}/trapline-$me.XXXXXX") || return
+		logs_are_temporary=1
+	fi
+	mkdir -p "$logs" || return
+	lib_log=$logs/$(printf '%s' "${lib_name%%:*}" | tr -c 'A-Za-z0-9._-' '-').log
+	lib_start=$(date +%s)
+	lib_drawer=
+	: >"$lib_log"
+	if [ -n "$lib_terminal" ]; then
+		lib_draw "$lib_name" "$lib_log" "$lib_start" &
+		lib_drawer=$!
+	else
+		printf '%s ...' "$lib_name" >&2
+	fi
+	lib_status=0
+	"$@" >"$lib_log" 2>&1 || lib_status=$?
+	if [ -n "$lib_drawer" ]; then
+		kill "$lib_drawer" 2>/dev/null || :
+		wait "$lib_drawer" 2>/dev/null || :
+		printf '\r\033[K%s ...' "$lib_name" >&2
+	fi
+	lib_took="$(($(date +%s) - lib_start)) s"
+	if [ "$lib_status" -ne 0 ]; then
+		printf ' failed after %s\n' "$lib_took" >&2
+		tr -s '\r\n' '\n\n' <"$lib_log" | tail -n 20 | sed 's/^/    /' >&2
+		say "$me: step '$lib_name' failed with status $lib_status; its log is $lib_log"
+		return "$lib_status"
+	fi
+	printf ' %s\n' "$lib_took" >&2
+	if [ -n "$logs_are_temporary" ]; then
+		rm -f "$lib_log"
+		rmdir "$logs" 2>/dev/null && logs=
+	fi
+	return 0
+}
+
+step() {
+	try "$@" || exit 1
+}
+
+tree_in() {
+	lib_build=$1
+	shift
+	# After a failed "meson setup" no build.ninja exists, and a new one begins from nothing.
+	if [ ! -f "$lib_build/build.ninja" ]; then
+		step configure meson setup "$lib_build" "$@"
+	fi
+	step build ninja -C "$lib_build"
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mem.c - writing one's own text through the kernel, whatever its protection is.
+ *
+ * /proc/thread-self/mem is the first way. A kernel may be built or booted so that it writes protected
+ * text only for a tracer (proc_mem.force_override=ptrace, the default of Debian since 7.0). So the
+ * second way is a process that has our memory and is traced by the calling thread: what is written to
+ * its /proc/PID/mem is our text too. It runs no code but the lines of assembler in tracee_*.c, has all
+ * signals blocked, and lives until mem_close() or until the calling thread ends.
+ *
+ * Against mprotect() this has advantages: no page is writable and executable at once, the protection
+ * that another patcher gives to the page is not touched, and sealed text can be changed.
+ *
+ * The second way is not tried under a seccomp filter: the filter may kill the program for ptrace().
+ */
+#include "code/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "base/trap_path.h"
+
+#define SIGSET_BYTES 8
+#define WAIT_NS 10000000
+#define WAITS_MAX 100
+#define TRACED 1u /* states that the tracee writes; 2: it was refused */
+
+int mem_open_plain(void)
+{
+	return (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/mem",
+			 O_RDWR | O_CLOEXEC, 0);
+}
+
+/* The whole mask: a signal in the tracee would stop it, and nothing lets it go on. */
+TRAP_PATH static long clone_masked(struct mem *mem)
+{
+	const uint64_t all = UINT64_MAX;
+	uint64_t before = 0;
+
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, SIGSET_BYTES);
+	long pid = tracee_clone(&mem->state, sys_getpid(), &mem->pidfd);
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, SIGSET_BYTES);
+	return pid;
+}
+
+/* -EAGAIN where there is a filter or where that cannot be known. */
+static int find_no_filter(void)
+{
+	static const char wanted[] = "Seccomp:\t0\n";
+	char text[4096];
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
+			   O_RDONLY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -EAGAIN;
+	long n = sys_read(fd, text, sizeof(text) - 1);
+	sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return strstr(text, wanted) ? 0 : -EAGAIN;
+}
+
+static void wait_for_state(struct mem *mem)
+{
+	const struct timespec tick = { .tv_nsec = WAIT_NS };
+
+	for (int i = 0; i < WAITS_MAX && !atomic_get(&mem->state); i++)
+		sys4(SYS_futex, &mem->state, FUTEX_WAIT, 0, &tick);
+}
+
+/* "/proc/PID/mem" without libc, which may have a trap anywhere. */
+static void make_path(char *path, pid_t pid)
+{
+	char digits[12];
+	size_t n = 0;
+	size_t at = 6;
+
+	for (; pid; pid /= 10)
+		digits[n++] = (char)('0' + pid % 10);
+	__builtin_memcpy(path, "/proc/", 6);
+	while (n)
+		path[at++] = digits[--n];
+	__builtin_memcpy(path + at, "/mem", 5);
+}
+
+static void end_tracee(struct mem *mem)
+{
+	if (mem->pidfd < 0)
+		return;
+	sys4(SYS_pidfd_send_signal, mem->pidfd, SIGKILL, NULL, 0);
+	/* Another thread that waits for any child may have been faster. */
+	sys5(SYS_waitid, P_PIDFD, mem->pidfd, NULL, WEXITED | __WALL, NULL);
+	sys_close(mem->pidfd);
+	mem->pidfd = -1;
+}
+
+int mem_open_traced(struct mem *mem)
+{
+	char path[32];
+	int err = find_no_filter();
+
+	if (err)
+		return err;
+	mem->state = 0;
+	long pid = clone_masked(mem);
+	if (pid < 0) {
+		mem->pidfd = -1;
+		return (int)pid;
+	}
+	wait_for_state(mem);
+	make_path(path, (pid_t)pid);
+	int fd = atomic_get(&mem->state) != TRACED ?
+			 -EPERM :
+			 (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+	/* Alive or not yet waited for: so the path was that of this process. */
+	err = fd < 0 ? fd : (int)sys4(SYS_pidfd_send_signal, mem->pidfd, 0, NULL, 0);
+	if (err) {
+		if (fd >= 0)
+			sys_close(fd);
+		end_tracee(mem);
+		return err;
+	}
+	mem->fd = fd;
+	return 0;
+}
+
+static int write_once(const struct mem *mem, uint64_t address, const void *bytes, size_t len)
+{
+	long n = sys4(SYS_pwrite64, mem->fd, bytes, len, address);
+
+	return n == (long)len ? 0 : n < 0 ? (int)n : -EIO;
+}
+
+int mem_write(struct mem *mem, uint64_t address, const void *bytes, size_t len)
+{
+	if (mem->fd == -1)
+		mem->fd = mem_open_plain();
+	if (mem->fd < 0)
+		return mem->fd;
+	int err = write_once(mem, address, bytes, len);
+	/* A short write says the same as EIO: the page is refused. */
+	if (err != -EIO || !mem->may_trace)
+		return err;
+	mem->may_trace = 0;
+	int plain = mem->fd;
+	if (mem_open_traced(mem))
+		return err;
+	sys_close(plain);
+	return write_once(mem, address, bytes, len);
+}
+
+void mem_close(struct mem *mem)
+{
+	if (mem->fd >= 0)
+		sys_close(mem->fd);
+	mem->fd = -1;
+	end_tracee(mem);
+}

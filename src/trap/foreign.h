@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* foreign.h - a SIGTRAP that is not of an event: the program gets it as the kernel would deliver it. */
+#ifndef TRAP_FOREIGN_H
+#define TRAP_FOREIGN_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* A handler of the program, and what the kernel would have given it. */
+struct foreign_call {
+	uint64_t handler;
+	uint64_t sp; /* of its first instruction */
+	uint64_t bp; /* of the interrupted code */
+	siginfo_t *info;
+	ucontext_t *context;
+};
+
+/*
+ * frame: of trap_on_sigtrap(). is_inside: a callback of ours is below it. 1: *call is to be entered with
+ * foreign_enter(), from that frame; 0: done. AS-Safe.
+ */
+int foreign_take(siginfo_t *info, ucontext_t *context, const void *frame, int is_inside,
+		 struct foreign_call *call);
+
+/* 1: one came while a callback ran, and waits for its end. AS-Safe. */
+int foreign_has_kept(void);
+
+/* One that was kept while a callback ran, if there is one. As above. */
+int foreign_take_kept(ucontext_t *context, const void *frame, struct foreign_call *call);
+
+#if defined(__x86_64__)
+
+/* Nothing of ours is left on the stack: the handler returns to the kernel, or leaves by a jump. */
+static inline __attribute__((always_inline, noreturn)) void
+foreign_enter(const struct foreign_call *call)
+{
+	register uint64_t sp __asm__("r10") = call->sp;
+	register uint64_t handler __asm__("r11") = call->handler;
+
+	__asm__ volatile("movq %[sp], %%rsp\n\t"
+			 "movq %[bp], %%rbp\n\t"
+			 "cld\n\t"
+			 "jmp *%[handler]"
+			 :
+			 : [sp] "r"(sp), [bp] "c"(call->bp), [handler] "r"(handler), "D"(SIGTRAP),
+			   "S"(call->info), "d"(call->context), "a"(0)
+			 : "memory");
+	__builtin_unreachable();
+}
+
+#else
+
+static inline void foreign_enter(const struct foreign_call *call)
+{
+}
+
+#endif
+
+#endif

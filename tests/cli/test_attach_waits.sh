@@ -1,0 +1,158 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_attach_waits.sh TRAPLINE VICTIMS - a system call that the only thread of a program waits in goes
+# on after an attach as if nothing had been: same result, and neither sooner nor later. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
+. "$(dirname "$0")/tap.sh"
+waits=$victims/waits
+seconds=14
+
+# begin NAME CALL [interrupted]: a victim; a file of that name gets its line. One whose name begins with
+# starved gives way to all others.
+begin()
+{
+	what=$1
+	shift
+	case $what in starved*) niceness=19 ;; *) niceness=0 ;; esac
+	# shellcheck disable=SC2086
+	nice -n $niceness "$waits" "$1" $seconds ${2:-} >"$tmp/end.$what" &
+	echo $! >"$tmp/pid.$what"
+	started="$started $!"
+}
+
+# throttle_soon NAME, search_soon NAME: attach, and detach at once.
+throttle_soon()
+{
+	timeout -k 2 60 "$trapline" throttle -p "$(cat "$tmp/pid.$1")" --cpu 90% --for 0.01 2>"$tmp/say.$1"
+}
+
+search_soon()
+{
+	timeout -k 2 60 "$trapline" race -p "$(cat "$tmp/pid.$1")" --for 0.1 >"$tmp/say.$1" 2>&1
+}
+
+# A command that is killed at some moment of the attach, which takes some hundredths of a second.
+be_killed()
+{
+	"$trapline" throttle -p "$(cat "$tmp/pid.$1")" --cpu 90% >/dev/null 2>&1 &
+	sleep "$2"
+	kill -9 $!
+	wait $! 2>/dev/null
+}
+
+# A victim that gets no CPU for long, in the middle of the attach, too.
+attach_starved()
+{
+	spinners=
+	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+		while :; do :; done &
+		spinners="$spinners $!"
+	done
+	for call in $starved; do
+		throttle_soon "starved_$call"
+	done
+	# shellcheck disable=SC2086
+	kill $spinners
+}
+
+# goes_on NAME CALL [interrupted]: the same result as without an attach. It waits no less than it has
+# to, and not a second longer than that other one.
+goes_on()
+{
+	control=control.$2${3:+.$3}
+	least=$((seconds * (${3:+-1}+4) * 250 - 2))
+	paste "$tmp/end.$control" "$tmp/end.$1" 2>"$tmp/err" |
+		awk -v least="$least" '{ good = $2 == $6 && $3 == $7 && $8 >= least && $8 < $4 + 1000; n++ }
+			END { exit !(n == 1 && good) }'
+	good=$?
+	[ $good = 0 ] || cat "$tmp/end.$control" "$tmp/end.$1" "$tmp/say.$1" >>"$tmp/out" 2>/dev/null
+	return $good
+}
+
+as_alone()
+{
+	: >"$tmp/out"
+	goes_on "$@"
+	ok "${1}_goes_on" $?
+}
+
+all=$("$waits")
+some='nanosleep poll select futex epoll_wait recv sigsuspend semtimedop'
+searched='nanosleep poll futex epoll_wait recv'
+killed='nanosleep poll futex'
+starved='recv accept'
+
+for call in $all; do
+	begin "control.$call" "$call"
+	begin "$call" "$call"
+done
+for call in $some; do
+	begin "control.$call.interrupted" "$call" interrupted
+	begin "interrupted_$call" "$call" interrupted
+done
+for call in $searched; do
+	begin "searched_$call" "$call"
+done
+for call in $killed; do
+	begin "killed_${call}_1" "$call"
+	begin "killed_${call}_2" "$call"
+done
+for call in $starved; do
+	begin "starved_$call" "$call"
+done
+sleep 1
+attach_starved
+
+{
+	for call in $searched; do
+		search_soon "searched_$call"
+	done
+} &
+{
+	for call in $killed; do
+		be_killed "killed_${call}_1" 0.04
+		be_killed "killed_${call}_2" 0.08
+	done
+	for call in $some; do
+		throttle_soon "interrupted_$call"
+	done
+} &
+# Nothing could undo that they end with a part.
+for call in write send; do
+	throttle_soon "$call"
+	grep -q 'each of its threads writes or sends data' "$tmp/say.$call"
+	ok "${call}_is_not_interrupted_at_all" $?
+done
+for call in $all; do
+	case $call in write | send) ;; *) throttle_soon "$call" ;; esac
+done
+wait
+
+for call in $all; do
+	as_alone "$call" "$call"
+done
+for call in $some; do
+	as_alone "interrupted_$call" "$call" interrupted
+done
+# A sample of the search may meet a thread that is about to wait, and ends the call as signals do.
+ended=0
+for call in $searched; do
+	goes_on "searched_$call" "$call" || ended=$((ended + 1))
+done
+[ $ended -le 1 ]
+ok "calls_go_on_beside_a_search" $?
+# Before the way back is in the process (inject_thread.c: map_way_back()), for some tenths of a
+# millisecond, a kill ends a call that the kernel continues with EINTR.
+ended=0
+for call in $killed; do
+	goes_on "killed_${call}_1" "$call" || ended=$((ended + 1))
+	goes_on "killed_${call}_2" "$call" || ended=$((ended + 1))
+done
+[ $ended -le 1 ]
+ok "calls_go_on_after_kills" $?
+for call in $starved; do
+	as_alone "starved_$call" "$call"
+done
+
+finished

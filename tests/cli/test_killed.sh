@@ -1,0 +1,138 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_killed.sh TRAPLINE VICTIMS - whatever moment a command is killed at, the process that it observes
+# goes on with right results, its text is that of its file, no breakpoint is left, and no descriptor.
+# TAP. Needs root. TRAPLINE_STRESS=167 kills each command 500 times. TRAPLINE_SEED repeats the moments.
+
+if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
+	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
+	exit 0
+fi
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/tap.sh"
+times=$((3 * ${TRAPLINE_STRESS:-1}))
+seed=${TRAPLINE_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
+state=$seed
+echo "# seed $seed, $times times each"
+
+# A random number of milliseconds from $1 to $2, as seconds.
+moment()
+{
+	state=$(((state * 1103515245 + 12345) % 2147483648))
+	ms=$(($1 + state / 65536 % ($2 - $1)))
+	printf '%d.%03d' $((ms / 1000)) $((ms % 1000))
+}
+
+# kill_at FROM TO COMMAND...: it runs for that many milliseconds.
+kill_at()
+{
+	from=$1
+	to=$2
+	shift 2
+	"$@" >"$tmp/out" 2>"$tmp/err" &
+	killed=$!
+	sleep "$(moment "$from" "$to")"
+	kill -9 $killed 2>/dev/null
+	wait $killed 2>/dev/null
+}
+
+# The mappings of the program's own code, as bytes: of its memory, and of its file.
+text_is_of_file()
+{
+	awk '$2 ~ /x/ && $6 ~ /\/calls$/ { print $1, $3, $6 }' "/proc/$1/maps" | while read -r range offset file; do
+		start=$((0x${range%-*}))
+		pages=$(((0x${range#*-} - start) / 4096))
+		dd if="/proc/$1/mem" bs=4096 skip=$((start / 4096)) count=$pages iflag=fullblock 2>/dev/null >"$tmp/memory"
+		dd if="$file" bs=4096 skip=$((0x$offset / 4096)) count=$pages iflag=fullblock 2>/dev/null >"$tmp/file"
+		[ -s "$tmp/memory" ] && cmp -s "$tmp/memory" "$tmp/file" || echo differs
+	done | grep -q differs && return 1
+	return 0
+}
+
+# What its descriptors are. An agent that was loaded has events of its own, by which they are known.
+descriptors()
+{
+	for fd in "/proc/$1/fd"/*; do
+		readlink "$fd"
+	done | grep -v '^anon_inode:\[\(perf_event\|eventpoll\|pidfd\)\]$\|^/memfd:trapline' | sort
+}
+
+goes_on()
+{
+	kill -0 "$1" && ! grep -q '^State:.*[TtZ]' "/proc/$1/status" &&
+		timeout 20 "$trapline" break -p "$1" lookup --args --ret --limit 9 --json >"$tmp/out" 2>"$tmp/err" &&
+		hits 'length == 9 and all(.ret == .args.n + 10 + (if .args.n == 5 then 1 else 0 end))'
+}
+
+four_are_free()
+{
+	timeout 20 "$trapline" watch -p "$1" rounds_done rounds_done+8:8 rounds_done+16:8 rounds_done+24:8 \
+		--for 0.1 >"$tmp/out" 2>"$tmp/err"
+}
+
+# survives NAME FROM TO ARG...: the process of `calls` that pid names.
+survives()
+{
+	name=$1
+	from=$2
+	to=$3
+	shift 3
+	before=$(descriptors "$pid")
+	bad=0
+	for _ in $(seq $times); do
+		kill_at "$from" "$to" "$trapline" "$@"
+		kill -0 "$pid" 2>/dev/null || bad=$((bad + 1))
+	done
+	[ $bad = 0 ] && eventually text_is_of_file "$pid" && goes_on "$pid" && eventually four_are_free "$pid" &&
+		[ "$(descriptors "$pid")" = "$before" ]
+	ok "$name" $?
+}
+
+start calls
+survives a_killed_watch_leaves_nothing 20 300 watch -p "$pid" rounds_done --max-rate 100000
+survives a_killed_break_leaves_nothing 20 400 break -p "$pid" lookup next_color depth last_act --max-rate 100000
+survives a_killed_break_on_returns_leaves_nothing 20 400 break -p "$pid" lookup depth last_act leap --ret --stack --max-rate 100000
+survives a_killed_watch_of_objects_leaves_nothing 20 400 watch -p "$pid" --from lookup 'arg0->size' --max-rate 100000
+kill "$pid" 2>/dev/null
+start calls
+survives a_killed_race_leaves_nothing 50 1500 race -p "$pid" --for 5
+kill "$pid" 2>/dev/null
+start calls
+survives a_killed_throttle_leaves_nothing 50 1500 throttle --cpu 50% -p "$pid" --for 5
+kill "$pid" 2>/dev/null
+
+# launched NAME FROM TO ARG...: a command that it starts; one that has done nothing yet may end with it.
+launched()
+{
+	name=$1
+	from=$2
+	to=$3
+	shift 3
+	bad=0
+	unstarted=0
+	for i in $(seq $times); do
+		result=$tmp/result$i
+		kill_at "$from" "$to" "$trapline" "$@" -- "$victims/steps" survive "$result"
+		eventually_short test -s "$result.started" || { unstarted=$((unstarted + 1)) && continue; }
+		eventually test -s "$result"
+		[ "$(cat "$result" 2>/dev/null)" = "handled 1" ] || bad=$((bad + 1))
+	done
+	echo "# $name: $bad of $times came to harm, $unstarted had not begun"
+	[ $bad = 0 ] && [ $unstarted -lt "$times" ]
+	ok "$name" $?
+}
+
+eventually_short()
+{
+	for _ in 1 2 3 4 5; do
+		"$@" 2>/dev/null && return
+		sleep 0.1
+	done
+	return 1
+}
+
+launched a_program_killed_during_its_steps_goes_on 900 2000 at 'spin#1+250000'
+launched a_program_goes_on_without_the_at_that_sent_it_a_signal 100 1200 at 'line#1' --signal SIGURG
+launched a_program_goes_on_without_the_at_that_counts 100 1200 at --counter syscalls 'spin@1'
+
+finished

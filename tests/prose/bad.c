@@ -1,0 +1,11 @@
+#include <stdio.h>
+/* Nobody reads this comment: only literals are checked. */
+void bad(void)
+{
+	puts("nobody reads the output"); /* {subject} */
+	cli_wrong(NAME, "in which process? Give -p PID"); /* {question} */
+	cli_wrong(NAME, "the thread is no" /* {negation} */
+			" thread of %s", name);
+	printf("%" PRIu64 " looked at and " /* {verb} */
+	       "held\n", number); /* {term} */
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+/*
+ * waits.c - one thread that waits in one system call, and tells what came of it.
+ *
+ *     waits CALL SECONDS [interrupted]
+ *
+ * Prints `CALL RESULT ERRNO MILLISECONDS`. With "interrupted" a handler without SA_RESTART runs
+ * after three quarters of the time. Without arguments the names of the calls are printed.
+ */
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <linux/futex.h>
+#include <mqueue.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/msg.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct timespec span;	 /* for how long to wait */
+static struct timespec deadline; /* by CLOCK_MONOTONIC */
+static struct timespec real_deadline;
+
+static struct timespec later(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	t.tv_sec += span.tv_sec + (t.tv_nsec + span.tv_nsec) / 1000000000;
+	t.tv_nsec = (t.tv_nsec + span.tv_nsec) % 1000000000;
+	return t;
+}
+
+static int milliseconds(void)
+{
+	return (int)(span.tv_sec * 1000 + span.tv_nsec / 1000000);
+}
+
+static void on_signal(int number)
+{
+}
+
+/* A handler, without SA_RESTART, after these milliseconds. */
+static void be_interrupted(int number, int ms)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = number };
+	struct itimerspec when = { { 0, 0 }, { ms / 1000, ms % 1000 * 1000000L } };
+	timer_t timer;
+
+	sigaction(number, &action, NULL);
+	timer_create(CLOCK_MONOTONIC, &event, &timer);
+	timer_settime(timer, 0, &when, NULL);
+}
+
+static int timer_descriptor(void)
+{
+	struct itimerspec when = { { 0, 0 }, span };
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+
+	timerfd_settime(fd, 0, &when, NULL);
+	return fd;
+}
+
+static int one_pair[2];
+
+static int socket_with_timeout(int option)
+{
+	struct timeval timeout = { span.tv_sec, span.tv_nsec / 1000 };
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, one_pair);
+	setsockopt(one_pair[0], SOL_SOCKET, option, &timeout, sizeof(timeout));
+	return one_pair[0];
+}
+
+static long wait_nanosleep(void)
+{
+	return nanosleep(&span, NULL);
+}
+
+static long wait_nanosleep_rest(void)
+{
+	struct timespec rest;
+
+	return nanosleep(&span, &rest);
+}
+
+static long wait_sleep(void)
+{
+	return sleep((unsigned int)span.tv_sec) != 0;
+}
+
+static long wait_clock_nanosleep(void)
+{
+	return clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
+}
+
+static long wait_clock_nanosleep_until(void)
+{
+	return clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &real_deadline, NULL);
+}
+
+static long wait_poll(void)
+{
+	return poll(NULL, 0, milliseconds());
+}
+
+static long wait_ppoll(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	return ppoll(NULL, 0, &span, &none);
+}
+
+static long wait_select(void)
+{
+	struct timeval timeout = { span.tv_sec, span.tv_nsec / 1000 };
+
+	return select(0, NULL, NULL, NULL, &timeout);
+}
+
+static long wait_pselect(void)
+{
+	return pselect(0, NULL, NULL, NULL, &span, NULL);
+}
+
+static long wait_futex(void)
+{
+	static uint32_t word;
+
+	return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &span, NULL, 0);
+}
+
+static long wait_futex_until(void)
+{
+	static uint32_t word;
+
+	return syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 0, &deadline, NULL, -1);
+}
+
+static long wait_sem_timedwait(void)
+{
+	sem_t sem;
+
+	sem_init(&sem, 0, 0);
+	return sem_timedwait(&sem, &real_deadline);
+}
+
+static long wait_condition(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+
+	pthread_mutex_lock(&mutex);
+	return pthread_cond_timedwait(&condition, &mutex, &real_deadline);
+}
+
+static long wait_epoll(void)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epoll_create1(0), &event, 1, milliseconds());
+}
+
+static long wait_epoll_pwait2(void)
+{
+	struct epoll_event event;
+
+	return syscall(SYS_epoll_pwait2, epoll_create1(0), &event, 1, &span, NULL, 0);
+}
+
+static long wait_epoll_for_ever(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int fd = epoll_create1(0);
+
+	epoll_ctl(fd, EPOLL_CTL_ADD, timer_descriptor(), &event);
+	return epoll_wait(fd, &event, 1, -1);
+}
+
+static long wait_recv(void)
+{
+	char byte;
+
+	return recv(socket_with_timeout(SO_RCVTIMEO), &byte, 1, 0);
+}
+
+static long wait_recvmsg(void)
+{
+	char byte;
+	struct iovec part = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	return recvmsg(socket_with_timeout(SO_RCVTIMEO), &message, 0);
+}
+
+static long wait_accept(void)
+{
+	struct timeval timeout = { span.tv_sec, span.tv_nsec / 1000 };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	sa_family_t unnamed = AF_UNIX;
+
+	bind(fd, (struct sockaddr *)&unnamed, sizeof(unnamed));
+	listen(fd, 1);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	return accept(fd, NULL, NULL);
+}
+
+static long wait_send(void)
+{
+	int fd = socket_with_timeout(SO_SNDTIMEO);
+	static char bytes[4096];
+
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	return send(fd, bytes, sizeof(bytes), 0);
+}
+
+static long wait_semtimedop(void)
+{
+	struct sembuf down = { 0, -1, 0 };
+	int id = semget(IPC_PRIVATE, 1, 0600);
+	long result = semtimedop(id, &down, 1, &span);
+	int err = errno;
+
+	semctl(id, 0, IPC_RMID);
+	errno = err;
+	return result;
+}
+
+static long wait_msgrcv(void)
+{
+	struct { long type; char byte; } message;
+	int id = msgget(IPC_PRIVATE, 0600);
+
+	be_interrupted(SIGALRM, milliseconds());
+	long result = msgrcv(id, &message, 1, 0, 0);
+	int err = errno;
+
+	msgctl(id, IPC_RMID, NULL);
+	errno = err;
+	return result;
+}
+
+static long wait_sigtimedwait(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return sigtimedwait(&set, NULL, &span);
+}
+
+static long wait_sigsuspend(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	be_interrupted(SIGALRM, milliseconds());
+	sigemptyset(&set);
+	return sigsuspend(&set);
+}
+
+static long wait_pause(void)
+{
+	be_interrupted(SIGALRM, milliseconds());
+	return pause();
+}
+
+static long wait_mq_timedreceive(void)
+{
+	struct mq_attr attr = { .mq_maxmsg = 1, .mq_msgsize = 1 };
+	char name[32];
+	char byte;
+
+	snprintf(name, sizeof(name), "/waits.%d", getpid());
+	mqd_t queue = mq_open(name, O_RDWR | O_CREAT, 0600, &attr);
+	mq_unlink(name);
+	return mq_timedreceive(queue, &byte, 1, NULL, &real_deadline);
+}
+
+static long wait_io_getevents(void)
+{
+	aio_context_t context = 0;
+	struct io_event event;
+
+	syscall(SYS_io_setup, 1, &context);
+	return syscall(SYS_io_getevents, context, 1, 1, &event, &span);
+}
+
+static long wait_read(void)
+{
+	uint64_t count;
+
+	return read(timer_descriptor(), &count, sizeof(count));
+}
+
+static long wait_inotify(void)
+{
+	char bytes[64];
+
+	be_interrupted(SIGALRM, milliseconds());
+	return read(inotify_init(), bytes, sizeof(bytes));
+}
+
+static long wait_child(void)
+{
+	int status;
+
+	pid_t child = fork();
+	if (!child) {
+		nanosleep(&span, NULL);
+		_exit(0);
+	}
+	return waitpid(child, &status, 0) == child ? 0 : -1;
+}
+
+static long wait_write(void)
+{
+	static char bytes[3 * 65536];
+	int fds[2];
+
+	if (pipe(fds))
+		return -2;
+	if (!fork()) {
+		close(fds[1]);
+		nanosleep(&span, NULL);
+		while (read(fds[0], bytes, sizeof(bytes)) > 0)
+			;
+		_exit(0);
+	}
+	return write(fds[1], bytes, sizeof(bytes));
+}
+
+static const struct {
+	const char *name;
+	long (*wait)(void);
+} calls[] = {
+	{ "nanosleep", wait_nanosleep },
+	{ "nanosleep_rest", wait_nanosleep_rest },
+	{ "sleep", wait_sleep },
+	{ "clock_nanosleep", wait_clock_nanosleep },
+	{ "clock_nanosleep_until", wait_clock_nanosleep_until },
+	{ "poll", wait_poll },
+	{ "ppoll", wait_ppoll },
+	{ "select", wait_select },
+	{ "pselect", wait_pselect },
+	{ "futex", wait_futex },
+	{ "futex_until", wait_futex_until },
+	{ "sem_timedwait", wait_sem_timedwait },
+	{ "condition", wait_condition },
+	{ "epoll_wait", wait_epoll },
+	{ "epoll_pwait2", wait_epoll_pwait2 },
+	{ "epoll_for_ever", wait_epoll_for_ever },
+	{ "recv", wait_recv },
+	{ "recvmsg", wait_recvmsg },
+	{ "accept", wait_accept },
+	{ "send", wait_send },
+	{ "semtimedop", wait_semtimedop },
+	{ "msgrcv", wait_msgrcv },
+	{ "sigtimedwait", wait_sigtimedwait },
+	{ "sigsuspend", wait_sigsuspend },
+	{ "pause", wait_pause },
+	{ "mq_timedreceive", wait_mq_timedreceive },
+	{ "io_getevents", wait_io_getevents },
+	{ "read", wait_read },
+	{ "inotify", wait_inotify },
+	{ "child", wait_child },
+	{ "write", wait_write },
+};
+
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+static int run(const char *name, int is_interrupted)
+{
+	size_t i = 0;
+	struct timespec start;
+	struct timespec end;
+
+	while (i < CALLS && strcmp(calls[i].name, name) != 0)
+		i++;
+	if (i == CALLS)
+		return 2;
+	deadline = later(CLOCK_MONOTONIC);
+	real_deadline = later(CLOCK_REALTIME);
+	if (is_interrupted)
+		be_interrupted(SIGUSR1, milliseconds() / 4 * 3);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	errno = 0;
+	long result = calls[i].wait();
+	int err = errno;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	long ms = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000;
+	printf("%s %ld %d %ld\n", name, result, err, ms);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc < 3 && i < CALLS; i++)
+		puts(calls[i].name);
+	if (argc < 3)
+		return 0;
+	alarm(0);
+	double seconds = atof(argv[2]);
+	span.tv_sec = (time_t)seconds;
+	span.tv_nsec = (long)((seconds - (double)span.tv_sec) * 1e9);
+	return run(argv[1], argc > 3);
+}
