@@ -51,11 +51,15 @@ struct inject_masked {
 };
 
 /*
- * Unblocks SIGTRAP in threads that have it blocked for long, except those in a signal
- * handler. threads has room for max. Returns how many, or -errno. A thread that does not
- * stop at once keeps its mask.
+ * The threads that have SIGTRAP blocked for long, except those in a signal handler; it takes 20 ms if
+ * one has it blocked at all. threads has room for max. Returns how many.
  */
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max);
+size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max);
+/*
+ * Unblocks SIGTRAP in these threads, unless they have changed their mask since. Returns how many, which
+ * are the first of threads then, or -errno. A thread that does not stop at once keeps its mask.
+ */
+int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count);
 /*
  * Blocks SIGTRAP again in these threads, unless they have ended or changed their mask
  * since.

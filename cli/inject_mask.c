@@ -87,14 +87,25 @@ struct masking {
 	int result;
 };
 
+size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
+{
+	return drop_passing(pid, threads, find_blocked(pid, threads, max));
+}
+
+static bool has_mask(pid_t pid, const struct inject_masked *thread)
+{
+	uint64_t mask;
+
+	return read_mask(pid, thread->tid, "SigBlk", &mask) && mask == thread->mask;
+}
+
 static void unblock_trap(void *arg)
 {
 	struct masking *m = arg;
-	size_t n = drop_passing(m->pid, m->threads, find_blocked(m->pid, m->threads, m->count));
 
-	m->result = 0;
-	for (size_t i = 0; i < n; i++) {
-		int err = set_trap_blocked(m->pid, m->threads[i].tid, false);
+	for (size_t i = 0; i < m->count; i++) {
+		int err = has_mask(m->pid, &m->threads[i]) ?
+				  set_trap_blocked(m->pid, m->threads[i].tid, false) : -EAGAIN;
 
 		if (err == -EPERM) {
 			m->result = err;
@@ -105,9 +116,9 @@ static void unblock_trap(void *arg)
 	}
 }
 
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max)
+int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count)
 {
-	struct masking m = { pid, threads, max, 0 };
+	struct masking m = { pid, threads, count, 0 };
 
 	held_run(unblock_trap, &m);
 	return m.result;

@@ -12,7 +12,12 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 	return -EOPNOTSUPP;
 }
 
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t max)
+size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
+{
+	return 0;
+}
+
+int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count)
 {
 	return 0;
 }

@@ -115,6 +115,23 @@ static int set_mask(const struct held_thread *t, uint64_t mask)
 	return ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(mask), &mask) ? -errno : 0;
 }
 
+static bool is_left_over(const siginfo_t *info)
+{
+	return info->si_signo == SIGTRAP &&
+	       (info->si_code == TRAP_PERF_CODE || info->si_code == SI_KERNEL);
+}
+
+static bool has_trap_pending(const struct held_thread *t)
+{
+	const struct __ptrace_peeksiginfo_args args = { .nr = PENDING_MAX };
+	siginfo_t pending[PENDING_MAX];
+	long n = ptrace(PTRACE_PEEKSIGINFO, t->tid, &args, pending);
+
+	while (n > 0 && !is_left_over(&pending[n - 1]))
+		n--;
+	return n > 0;
+}
+
 static int save_all(struct held_thread *t, const struct call_look *look)
 {
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &t->saved))
@@ -124,6 +141,8 @@ static int save_all(struct held_thread *t, const struct call_look *look)
 	int err = get_xstate(t);
 	if (err)
 		return err;
+	/* An int3 of the program looks like a tick of ours. Only one can be pending. */
+	t->had_trap = has_trap_pending(t);
 	call_repair(t->pid, look, &t->saved, &t->timeout);
 	/* At once: then the call also begins again if trapline is killed. */
 	return t->timeout.call && ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved) ? -errno : 0;
@@ -278,23 +297,6 @@ static void let_lost_go(struct held_thread *t)
 	call_resumed(t->pid, t->tid, &t->timeout);
 }
 
-static bool is_left_over(const siginfo_t *info)
-{
-	return info->si_signo == SIGTRAP &&
-	       (info->si_code == TRAP_PERF_CODE || info->si_code == SI_KERNEL);
-}
-
-static bool has_left_over(const struct held_thread *t)
-{
-	const struct __ptrace_peeksiginfo_args args = { .nr = PENDING_MAX };
-	siginfo_t pending[PENDING_MAX];
-	long n = t->saved_mask & TRAP_BIT ? 0 : ptrace(PTRACE_PEEKSIGINFO, t->tid, &args, pending);
-
-	while (n > 0 && !is_left_over(&pending[n - 1]))
-		n--;
-	return n > 0;
-}
-
 /*
  * What ran in the thread may have been a tick of our events, and their handler would end the call that
  * the thread goes on with. The registers are set: it stops again before its first instruction.
@@ -305,7 +307,8 @@ static int drop_left_over(const struct held_thread *t)
 	siginfo_t info;
 	int status;
 
-	if (!has_left_over(t) || ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
+	if (t->had_trap || t->saved_mask & TRAP_BIT || !has_trap_pending(t) ||
+	    ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
 	    wait_interrupted(t, &status) || status >> 16 == PTRACE_EVENT_STOP)
 		return 0;
 	if (!ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info) && is_left_over(&info))

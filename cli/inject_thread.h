@@ -33,6 +33,7 @@ struct held_thread {
 	uint64_t errno_at; /* calls change it, and it is restored; 0: not known yet */
 	int errno_saved;
 	struct call_timeout timeout; /* of the call that it is stopped in */
+	bool had_trap; /* a SIGTRAP was pending before anything ran */
 	bool has_run;  /* it runs a call and has not returned */
 	bool is_lost;  /* a call did not return in time */
 	bool has_left; /* it returned by itself, since trapline was late: no call is safe there */

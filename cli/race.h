@@ -69,10 +69,9 @@ struct race_run {
 	int hangup_fd; /* the process gets a signal when this is closed: see record/race.h; -1: none */
 	uint64_t probe;	  /* is mapped as long as it is the same program */
 	bool was_stopped; /* by a signal or a debugger, when the search began or ended */
-	struct inject_masked
-		*unblocked; /* threads that had SIGTRAP blocked before the search */
-	size_t unblocked_count;
-	uint32_t masked_count; /* threads that had SIGTRAP blocked before */
+	/* Threads that had SIGTRAP blocked before; once the search runs, those of them that it unblocked. */
+	struct inject_masked *blocked;
+	size_t blocked_count;
 };
 
 /* Each returns 0 or an exit status, line printed. */

@@ -16,7 +16,6 @@
 
 #include <trapline/trapline.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -158,37 +157,26 @@ static uint64_t first_mapping(pid_t pid)
 static void note_blocked(struct race_run *run)
 {
 	struct race_region *region = run->region;
-	uint32_t count = 0;
-	char path[32];
-	char text[64];
+	size_t n = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", run->pid);
-	DIR *dir = opendir(path);
-	for (struct dirent *entry; dir && (entry = readdir(dir));) {
-		int tid = atoi(entry->d_name);
-
-		if (tid <= 0 || count == RACE_MASKED ||
-		    !program_status(run->pid, tid, "SigBlk", text, sizeof(text)))
-			continue;
-		uint64_t mask = strtoull(text, NULL, 16);
-		if (mask >> (SIGTRAP - 1) & 1)
-			region->masked[count++] =
-				(struct race_masked){ .tid = tid, .mask = mask };
-	}
-	region->masked_count = run->masked_count = count;
-	if (dir)
-		closedir(dir);
+	run->blocked = calloc(INJECT_THREADS_MAX, sizeof(*run->blocked));
+	if (run->blocked)
+		n = inject_find_blocked(run->pid, run->blocked, INJECT_THREADS_MAX);
+	run->blocked_count = n < RACE_MASKED ? n : RACE_MASKED;
+	for (size_t i = 0; i < run->blocked_count; i++)
+		region->masked[i] = (struct race_masked){ .tid = run->blocked[i].tid,
+							  .mask = run->blocked[i].mask };
+	region->masked_count = (uint32_t)run->blocked_count;
 }
 
-/* Once the agent handles SIGTRAP there. */
+/* Once the agent handles SIGTRAP there. If it was not told of all of them, they stay as they are. */
 static void unblock(struct race_run *run)
 {
 	int n = 0;
 
-	run->unblocked = calloc(INJECT_THREADS_MAX, sizeof(*run->unblocked));
-	if (run->unblocked && run->masked_count < RACE_MASKED)
-		n = inject_unblock_trap(run->pid, run->unblocked, INJECT_THREADS_MAX);
-	run->unblocked_count = n > 0 ? (size_t)n : 0;
+	if (run->blocked_count < RACE_MASKED)
+		n = inject_unblock_trap(run->pid, run->blocked, run->blocked_count);
+	run->blocked_count = n > 0 ? (size_t)n : 0;
 }
 
 /*
@@ -362,7 +350,7 @@ void race_attach_end(struct race_run *run)
 		cli_note(COMMAND, "process %d has ended, or has executed another program",
 			 run->pid);
 	} else if (end_search(run)) {
-		inject_block_trap(run->pid, run->unblocked, run->unblocked_count);
+		inject_block_trap(run->pid, run->blocked, run->blocked_count);
 		cli_note(
 			COMMAND,
 			"detached from process %d; the agent and an idle SIGTRAP handler stay "
@@ -375,7 +363,7 @@ void race_attach_end(struct race_run *run)
 			"close when one of its threads next runs",
 			run->pid);
 	}
-	free(run->unblocked);
+	free(run->blocked);
 	if (run->memory_fd >= 0)
 		close(run->memory_fd);
 }

@@ -248,6 +248,13 @@ done
 finished
 ok "a program with traps of its own, searched ten times" $?
 
+for round in 1 2 3; do
+	begin slow_sigtrap
+	attach --for 0.2
+	finished
+	ok "a program that is in its handler of SIGTRAP, round $round" $?
+done
+
 if lend "$victims/race_attached"; then
 	$as_user "$lent/race_attached" busy 600 >"$tmp/victim" 2>&1 &
 	pid=$!

@@ -83,7 +83,8 @@ static void births(void)
 
 	while (runs()) {
 		for (int i = 0; i < 2; i++)
-			count_wrong(pthread_create(&threads[i], NULL, increment_for_a_while, NULL));
+			count_wrong(pthread_create(&threads[i], NULL,
+						   increment_for_a_while, NULL));
 		for (int i = 0; i < 2; i++)
 			pthread_join(threads[i], NULL);
 	}
@@ -140,7 +141,8 @@ static void interrupted(void)
 	sigaddset(&term, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &term, NULL);
 	for (int i = 0; i < 4; i++)
-		pthread_create(&threads[i], NULL, i < 2 ? interruptible : increment_on, NULL);
+		pthread_create(&threads[i], NULL, i < 2 ? interruptible : increment_on,
+			       NULL);
 	pthread_sigmask(SIG_UNBLOCK, &term, NULL);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
@@ -165,10 +167,16 @@ static void *trap_on(void *arg)
 	return (void *)traps;
 }
 
-/* A handler for SIGTRAP of its own gets its own traps and no others. */
-static void own_sigtrap(void)
+static void on_own_trap_slowly(int signal)
 {
-	struct sigaction action = { .sa_handler = on_own_trap };
+	on_own_trap(signal);
+	usleep(5000);
+}
+
+/* A handler for SIGTRAP of its own gets its own traps and no others. */
+static void trap_with(sighandler_t handler)
+{
+	struct sigaction action = { .sa_handler = handler };
 	pthread_t threads[2];
 	void *traps[2];
 
@@ -178,6 +186,17 @@ static void own_sigtrap(void)
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], &traps[i]);
 	count_wrong((long)traps[0] + (long)traps[1] != own_traps);
+}
+
+static void own_sigtrap(void)
+{
+	trap_with(on_own_trap);
+}
+
+/* Whenever somebody looks, it is in its handler, where SIGTRAP is blocked for the moment. */
+static void slow_sigtrap(void)
+{
+	trap_with(on_own_trap_slowly);
 }
 
 /* Children of a process whose threads run on: what is half done must not stay so in them. */
@@ -279,16 +298,23 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} modes[] = {
-		{ "busy", race_in_two_threads }, { "blocked", blocked },
-		{ "births", births },		 { "right_births", right_births },
-		{ "interrupted", interrupted },	 { "own_sigtrap", own_sigtrap },
-		{ "forks", forks },		 { "locks", locks },
-		{ "many", many },		 { "asleep", asleep },
+		{ "busy", race_in_two_threads },
+		{ "blocked", blocked },
+		{ "births", births },
+		{ "right_births", right_births },
+		{ "interrupted", interrupted },
+		{ "own_sigtrap", own_sigtrap },
+		{ "slow_sigtrap", slow_sigtrap },
+		{ "forks", forks },
+		{ "locks", locks },
+		{ "many", many },
+		{ "asleep", asleep },
 	};
 	struct sigaction term = { .sa_handler = on_term };
 
 	sigaction(SIGTERM, &term, NULL);
-	alarm(argc > 2 ? (unsigned int)atoi(argv[2]) : 120); /* not left over by a test that failed */
+	alarm(argc > 2 ? (unsigned int)atoi(argv[2]) :
+			 120); /* not left over by a test that failed */
 	for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {
 		if (strcmp(argv[1], modes[i].name) != 0)
 			continue;
