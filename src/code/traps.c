@@ -156,15 +156,18 @@ static int read_masks(struct masks *masks)
 
 /*
  * A thread that begins or ends has all signals blocked until it has run for some microseconds. On a
- * busy machine it waits longer than that for a CPU, and is runnable all that time.
+ * busy machine it waits longer than that for a CPU, and is runnable but for moments (a lock on the
+ * memory map). So the looks that found no such thread are counted.
  */
 static int wait_for_masks(struct masks *masks)
 {
 	const struct timespec nap = { 0, MASK_NAP_NS };
 	int err = read_masks(masks);
+	int looks_asleep = 0;
 
 	for (int i = 0; !err && masks->blocked && i < MASK_TRIES_RUNNABLE; i++) {
-		if (i >= MASK_TRIES && !masks->waiting)
+		looks_asleep += !masks->waiting;
+		if (looks_asleep > MASK_TRIES)
 			break;
 		sys_nap(&nap);
 		err = read_masks(masks);
