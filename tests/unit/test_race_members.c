@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "../stress.h"
@@ -61,9 +62,11 @@ static pid_t begin_member(void)
 {
 	pid_t pid = fork();
 
-	if (!pid)
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause();
+	}
 	return pid;
 }
 
@@ -76,6 +79,7 @@ static pid_t begin_stranger(void)
 	assert_int_equal(pipe(ready), 0);
 	pid_t pid = fork();
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		munmap(run.memory.head, run.memory.bytes);
 		int fd = memfd_create("trapline-race", 0);
 		if (ftruncate(fd, 4096) ||
