@@ -79,8 +79,11 @@ static int close_one(struct trapline *target, uint64_t nth)
 	opts.callback = call_in_callback;
 	opts.limit = nth % 2 ? UINT32_MAX : 0;
 	calls = 0;
-	if (trapline_watch(target, ADDR(&words[0]), 8, TRAPLINE_WRITE, &opts, &event))
+	int err = trapline_watch(target, ADDR(&words[0]), 8, TRAPLINE_WRITE, &opts, &event);
+	if (err) {
+		print_message("# watch %lu: %s\n", nth, strerror(-err));
 		return 2;
+	}
 	for (int i = 0; i < 2000 && calls < CALLS_MIN; i++) {
 		trapline_event_enable(event); /* a callback may have disabled it for good */
 		usleep(20);
