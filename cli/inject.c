@@ -131,8 +131,9 @@ static int hold(const struct injection *in, struct held_thread *t, pid_t tid, st
 
 	if (err)
 		return err;
-	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)t->saved.rsp);
 	s->regs = t->saved;
+	return_look_through(in->memory_fd, &in->gadgets, &s->regs);
+	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)s->regs.rsp);
 	s->copied = n > 0 ? (size_t)n : 0;
 	return 0;
 }

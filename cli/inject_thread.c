@@ -224,6 +224,18 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	return err;
 }
 
+/*
+ * A signal came before its first call, which its handler has to find undone: its result may be the end
+ * of the call that the thread waits in. A signal that came while all are blocked tells of a crash.
+ */
+static int leave_for_signal(struct held_thread *t, int number)
+{
+	if (t->is_masked)
+		return -EFAULT;
+	t->signal = number;
+	return ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved) ? -errno : -EINTR;
+}
+
 /* Resumes it until the next entry or exit of a system call. */
 static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *regs)
 {
@@ -239,7 +251,8 @@ static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *reg
 	} while (status >> 16 == PTRACE_EVENT_STOP); /* SIGSTOP: it stops after the call */
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, regs))
 		return -errno;
-	return WSTOPSIG(status) == SYSCALL_STOP ? 0 : -EFAULT; /* it crashed */
+	return WSTOPSIG(status) == SYSCALL_STOP ? 0 :
+						  leave_for_signal(t, WSTOPSIG(status));
 }
 
 /*
@@ -251,9 +264,11 @@ static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
 		return -ETIMEDOUT;
 	if (ptrace(PTRACE_SETREGS, t->tid, NULL, regs))
 		return -errno;
-	int err = t->has_run ? 0 : set_mask(t, ~0ull);
 	t->has_run = true;
-	return err;
+	if (t->is_masked || return_needs_signals(t))
+		return 0;
+	t->is_masked = true;
+	return set_mask(t, ~0ull);
 }
 
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
@@ -307,6 +322,8 @@ static int drop_left_over(const struct held_thread *t)
 	siginfo_t info;
 	int status;
 
+	if (t->signal)
+		return t->signal;
 	if (t->had_trap || t->saved_mask & TRAP_BIT || !has_trap_pending(t) ||
 	    ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
 	    wait_interrupted(t, &status) || status >> 16 == PTRACE_EVENT_STOP)
@@ -349,10 +366,7 @@ static long map(struct held_thread *t, size_t n, int protection)
 	return held_syscall(t, SYS_mmap, args);
 }
 
-/*
- * The way back, once for a process: it stays for the next attach. Until it is there, a call that the
- * kernel continues would end with EINTR, were trapline killed in just that moment.
- */
+/* The way back, once for a process: it stays for the next attach. */
 static int map_way_back(struct held_thread *t)
 {
 	if (!t->mapped && !return_find_free(t)) {
@@ -444,6 +458,7 @@ static int start_anew(struct held_thread *t)
 	const struct call_look unknown = { .number = -1 };
 
 	t->has_run = false;
+	t->is_masked = false;
 	t->has_left = true;
 	call_resumed(t->pid, t->tid, &t->timeout);
 	int err = save_all(t, &unknown);

@@ -35,6 +35,8 @@ struct held_thread {
 	struct call_timeout timeout; /* of the call that it is stopped in */
 	bool had_trap; /* a SIGTRAP was pending before anything ran */
 	bool has_run;  /* it runs a call and has not returned */
+	bool is_masked; /* all of its signals are blocked */
+	int signal; /* of the program, that came before: the thread is resumed with it */
 	bool is_lost;  /* a call did not return in time */
 	bool has_left; /* it returned by itself, since trapline was late: no call is safe there */
 };
@@ -68,7 +70,8 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 
 /*
  * Calls a function in the thread, on a separate stack. 0 or -errno; *result is its rax.
- * -EINTR: trapline was so late after an earlier call that the thread continued by itself.
+ * -EINTR: trapline was so late after an earlier call that the thread continued by itself, or a signal of
+ * the program came before anything was done.
  */
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result);
 
