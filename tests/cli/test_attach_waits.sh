@@ -37,7 +37,7 @@ search_soon()
 be_killed()
 {
 	"$trapline" throttle -p "$(cat "$tmp/pid.$1")" --cpu 90% >/dev/null 2>&1 &
-	sleep "$(awk -v seed="$seed.$1" 'BEGIN { srand(seed); print (5 + 95 * rand()) / 1000 }')"
+	sleep "$2"
 	kill -9 $!
 	wait $! 2>/dev/null
 }
@@ -94,6 +94,8 @@ killed='nanosleep poll futex'
 kills='1 2 3 4 5 6'
 seed=${TRAPLINE_SEED:-$(date +%s)}
 echo "# TRAPLINE_SEED=$seed"
+# Seconds.
+delays=$(awk -v seed="$seed" 'BEGIN { srand(seed); while (n++ < 18) print (5 + 95 * rand()) / 1000 }')
 starved='recv accept'
 
 stolen_before=$(stolen)
@@ -125,9 +127,12 @@ attach_starved
 	done
 } &
 {
+	# shellcheck disable=SC2086 # one for each kill
+	set -- $delays
 	for call in $killed; do
 		for kill in $kills; do
-			be_killed "killed_${call}_$kill"
+			be_killed "killed_${call}_$kill" "$1"
+			shift
 		done
 	done
 	for call in $some; do
