@@ -100,6 +100,31 @@ static int wait_interrupted(const struct held_thread *t, int *status)
 	return err;
 }
 
+/* 0: it is a stop without a signal. */
+static int signal_of(int status)
+{
+	return status >> 16 || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status);
+}
+
+/* A signal of the program that arrived first is delivered before. */
+static int wait_asked_stop(const struct held_thread *t)
+{
+	int status;
+	int err = wait_interrupted(t, &status);
+
+	while (!err && status >> 16 != PTRACE_EVENT_STOP) {
+		ptrace(PTRACE_CONT, t->tid, NULL, signal_of(status));
+		err = wait_interrupted(t, &status);
+	}
+	return err;
+}
+
+/* SIGSTOP, which cannot be blocked: the program stops now, and the thread after the call. */
+static bool is_to_stop(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP || signal_of(status) == SIGSTOP;
+}
+
 static int get_xstate(struct held_thread *t)
 {
 	struct iovec iov = { t->xstate, sizeof(t->xstate) };
@@ -191,7 +216,6 @@ static bool is_ours(const struct held_thread *t)
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 {
 	struct call_look look;
-	int status;
 
 	memset(t, 0, sizeof(*t));
 	t->pid = pid;
@@ -208,15 +232,7 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 			return refused;
 	}
 	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-	int err = wait_interrupted(t, &status);
-	/*
-	 * A signal of the program arrived first: it is delivered when the thread is
-	 * resumed.
-	 */
-	while (!err && status >> 16 != PTRACE_EVENT_STOP) {
-		ptrace(PTRACE_CONT, tid, NULL, WSTOPSIG(status));
-		err = wait_interrupted(t, &status);
-	}
+	int err = wait_asked_stop(t);
 	if (!err)
 		err = save_all(t, &look);
 	if (err)
@@ -239,16 +255,16 @@ static int leave_for_signal(struct held_thread *t, int number)
 /* Resumes it until the next entry or exit of a system call. */
 static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *regs)
 {
-	int status;
+	int status = 0;
 
 	do {
-		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL))
+		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, signal_of(status)))
 			return -errno;
 		int err = wait_stop(t->tid, CALL_TIMEOUT_MS, &status);
 		t->is_lost = err == -ETIMEDOUT || err == -ECANCELED;
 		if (err)
 			return err;
-	} while (status >> 16 == PTRACE_EVENT_STOP); /* SIGSTOP: it stops after the call */
+	} while (is_to_stop(status));
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, regs))
 		return -errno;
 	return WSTOPSIG(status) == SYSCALL_STOP ? 0 :
@@ -304,10 +320,8 @@ static void unmap_stack(struct held_thread *t)
 /* The called function continues and returns by itself; the mapping stays. */
 static void let_lost_go(struct held_thread *t)
 {
-	int status;
-
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-	if (!wait_interrupted(t, &status))
+	if (!wait_asked_stop(t))
 		ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
 	call_resumed(t->pid, t->tid, &t->timeout);
 }
@@ -425,13 +439,10 @@ static int look_for_result(const struct held_thread *t, struct return_result *re
 		return -errno;
 	if (!WIFSTOPPED(status))
 		return -ESRCH;
-	/*
-	 * SIGSTOP: it stops after the call. Each other signal is from the code that it
-	 * runs: it crashed.
-	 */
-	if (status >> 16 != PTRACE_EVENT_STOP)
+	/* Each other signal is from the code that it runs: it crashed. */
+	if (!is_to_stop(status))
 		return -EFAULT;
-	return ptrace(PTRACE_CONT, t->tid, NULL, NULL) ? -errno : -EAGAIN;
+	return ptrace(PTRACE_CONT, t->tid, NULL, signal_of(status)) ? -errno : -EAGAIN;
 }
 
 /*
@@ -474,10 +485,9 @@ static int start_anew(struct held_thread *t)
 static int stop_again(struct held_thread *t)
 {
 	struct user_regs_struct regs;
-	int status;
 
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-	int err = wait_interrupted(t, &status);
+	int err = wait_asked_stop(t);
 	t->is_lost = err == -ETIMEDOUT;
 	if (!err && ptrace(PTRACE_GETREGS, t->tid, NULL, &regs))
 		err = -errno;

@@ -76,6 +76,33 @@ for end in "INT throttle --cpu 90%" "TERM race --overhead 5%"; do
 	ok "the_thread_runs_on_after_$1" $?
 done
 
+# --- a stop of the program during a call ---
+
+# has_stopped: a thread of it, since the one in the call may run on.
+has_stopped()
+{
+	cat "/proc/$pid/task/"*/status | grep -q '^State:.T (stopped)'
+}
+
+start stuck
+timeout -k 2 60 "$trapline" throttle -p "$pid" --cpu 90% >"$tmp/out" 2>"$tmp/err" &
+command=$!
+eventually is_called
+kill -STOP "$pid"
+eventually has_stopped && is_called
+ok "a_stop_during_a_call_stops_the_program" $?
+kill -CONT "$pid"
+eventually not has_stopped && is_called
+ok "the_call_goes_on_after_a_stop" $?
+kill -USR1 "$pid"
+wait "$command"
+[ $? = 2 ] && grep -q 'its dynamic linker refused the object' "$tmp/err"
+ok "the_call_returns_after_a_stop" $?
+kill "$pid"
+wait "$pid"
+[ $? = 0 ] && grep -q '^ok$' "$tmp/victim"
+ok "the_thread_runs_on_after_a_stop" $?
+
 start stuck
 timeout -k 2 20 "$trapline" throttle -p "$pid" --cpu 90% --for 0.1 >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q 'the attach was ended while a call' "$tmp/err"
