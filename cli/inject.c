@@ -24,6 +24,7 @@
 
 #define TRIES 200
 #define FIRST_TRIES 4
+#define REFUSED_TRIES 40 /* the thread may be about to end, or its tracer */
 #define THREADS_MAX INJECT_THREADS_MAX
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
@@ -203,7 +204,8 @@ static int hold_any(struct injection *in, struct held_thread *t, int round)
 				held_end(t);
 			return -ECANCELED;
 		}
-		if (err == -EPERM || err == -EACCES)
+		if ((err == -EPERM || err == -EACCES) &&
+		    !held_wait_for_others(in->memory_fd) && round >= REFUSED_TRIES)
 			return refuse_tracing(in, err);
 		if (err != -EBUSY)
 			result = -EAGAIN;

@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -42,6 +43,8 @@
 #define TRAP_PERF_CODE 6 /* of siginfo(2), which older headers lack */
 #define PENDING_MAX 8
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
+#define LOCK_STEP_NS 5000000
+#define LOCK_TRIES 2000 /* of a command */
 #define LOOK_NS 200000 /* if SIGCHLD is ignored, no signal reports a stop */
 
 static bool (*over)(void);
@@ -184,6 +187,23 @@ static void *run(void *arg)
 
 	r->act(r->arg);
 	return NULL;
+}
+
+/* A command has the lock while its calls run (return_find_free()). */
+bool held_wait_for_others(int memory_fd)
+{
+	static int tries;
+	const struct timespec step = { 0, LOCK_STEP_NS };
+	bool was_locked = false;
+
+	while (flock(memory_fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK || held_is_over() || tries++ >= LOCK_TRIES)
+			return false;
+		was_locked = true;
+		nanosleep(&step, NULL);
+	}
+	flock(memory_fd, LOCK_UN);
+	return was_locked;
 }
 
 void held_run(void (*act)(void *arg), void *arg)

@@ -47,6 +47,11 @@ struct held_thread {
  */
 void held_run(void (*act)(void *arg), void *arg);
 /*
+ * Another command is in the process: waits until it has left. false: none was, or the whole wait of this
+ * run is used up, since the process can hold the lock as well.
+ */
+bool held_wait_for_others(int memory_fd);
+/*
  * All waits of this file end when is_over tells so; NULL: they end by their own limits. Then the thread
  * in a call is lost, as after -ETIMEDOUT: it continues by itself when the call has returned.
  */
