@@ -527,6 +527,8 @@ static int refuse_memory(struct injection *in, int err)
 {
 	if (err == -EACCES || err == -EPERM)
 		return refuse_tracing(in, err);
+	if (err == -ENOENT || err == -ESRCH)
+		return refuse(in, -ESRCH, "it has just ended");
 	return refuse(in, err, "cannot open its memory: %s", strerror(-err));
 }
 
@@ -547,6 +549,24 @@ static int refuse_state(struct injection *in)
 	case PROGRAM_RUNS:
 		break;
 	}
+	return 0;
+}
+
+/* Whatever failed then, this is the cause. The open memory is that of the program before. */
+static int refuse_if_ended(struct injection *in)
+{
+	uint64_t start;
+	uint64_t end;
+	char byte;
+	int err = refuse_state(in);
+
+	if (err)
+		return err;
+	if (!program_mapping(in->pid, NULL, 0, &start, &end))
+		return refuse(in, -ESRCH, "it has just ended");
+	if (pread(in->memory_fd, &byte, 1, (off_t)start) == 0)
+		return refuse(in, -ESRCH,
+			      "it has just executed another program; try again");
 	return 0;
 }
 
@@ -578,6 +598,7 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 		held_run(inject_there, &in);
 		close(in.object);
 	}
+	err = in.err ? refuse_if_ended(&in) : 0;
 	close(in.memory_fd);
-	return in.err;
+	return err ? err : in.err;
 }
