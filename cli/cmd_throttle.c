@@ -540,7 +540,7 @@ static void leave(struct throttling *th)
 	if (th->set.command || has_ended(th))
 		return;
 	int err = agent_call_end(th->set.pid, "throttle-end");
-	if (err && !has_ended(th))
+	if (err && err != -ESRCH && !has_ended(th))
 		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s", th->set.pid,
 			 strerror(-err));
 }

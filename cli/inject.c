@@ -24,6 +24,7 @@
 
 #define TRIES 200
 #define FIRST_TRIES 4
+#define REFUSED_TRIES 40 /* the thread may be about to end, or its tracer */
 #define THREADS_MAX INJECT_THREADS_MAX
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
@@ -131,8 +132,9 @@ static int hold(const struct injection *in, struct held_thread *t, pid_t tid, st
 
 	if (err)
 		return err;
-	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)t->saved.rsp);
 	s->regs = t->saved;
+	return_look_through(in->memory_fd, &in->gadgets, &s->regs);
+	ssize_t n = pread(in->memory_fd, s->stack, sizeof(s->stack), (off_t)s->regs.rsp);
 	s->copied = n > 0 ? (size_t)n : 0;
 	return 0;
 }
@@ -202,7 +204,8 @@ static int hold_any(struct injection *in, struct held_thread *t, int round)
 				held_end(t);
 			return -ECANCELED;
 		}
-		if (err == -EPERM || err == -EACCES)
+		if ((err == -EPERM || err == -EACCES) &&
+		    !held_wait_for_others(in->memory_fd) && round >= REFUSED_TRIES)
 			return refuse_tracing(in, err);
 		if (err != -EBUSY)
 			result = -EAGAIN;
@@ -524,6 +527,8 @@ static int refuse_memory(struct injection *in, int err)
 {
 	if (err == -EACCES || err == -EPERM)
 		return refuse_tracing(in, err);
+	if (err == -ENOENT || err == -ESRCH)
+		return refuse(in, -ESRCH, "it has just ended");
 	return refuse(in, err, "cannot open its memory: %s", strerror(-err));
 }
 
@@ -544,6 +549,24 @@ static int refuse_state(struct injection *in)
 	case PROGRAM_RUNS:
 		break;
 	}
+	return 0;
+}
+
+/* Whatever failed then, this is the cause. The open memory is that of the program before. */
+static int refuse_if_ended(struct injection *in)
+{
+	uint64_t start;
+	uint64_t end;
+	char byte;
+	int err = refuse_state(in);
+
+	if (err)
+		return err;
+	if (!program_mapping(in->pid, NULL, 0, &start, &end))
+		return refuse(in, -ESRCH, "it has just ended");
+	if (pread(in->memory_fd, &byte, 1, (off_t)start) == 0)
+		return refuse(in, -ESRCH,
+			      "it has just executed another program; try again");
 	return 0;
 }
 
@@ -575,6 +598,7 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 		held_run(inject_there, &in);
 		close(in.object);
 	}
+	err = in.err ? refuse_if_ended(&in) : 0;
 	close(in.memory_fd);
-	return in.err;
+	return err ? err : in.err;
 }

@@ -57,9 +57,9 @@ struct inject_masked {
 size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max);
 /*
  * Unblocks SIGTRAP in these threads, unless they have changed their mask since. Returns how many, which
- * are the first of threads then, or -errno. A thread that does not stop at once keeps its mask.
+ * are the first of threads then. A thread that does not stop at once, or is traced, keeps its mask.
  */
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count);
+size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count);
 /*
  * Blocks SIGTRAP again in these threads, unless they have ended or changed their mask
  * since.

@@ -5,10 +5,13 @@
 #include "cli/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define THREADS_MAX INJECT_THREADS_MAX
 #define LOOKS 10
@@ -24,10 +27,27 @@ static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
 	return true;
 }
 
+/* Another command that stops the thread leaves it soon. */
+static int hold(struct held_thread *t, pid_t pid, pid_t tid)
+{
+	char path[32];
+	int err = held_begin(t, pid, tid, -1);
+
+	if (err != -EPERM)
+		return err;
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	int memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (held_wait_for_others(memory_fd))
+		err = held_begin(t, pid, tid, -1);
+	if (memory_fd >= 0)
+		close(memory_fd);
+	return err;
+}
+
 static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)
 {
 	static struct held_thread t;
-	int err = held_begin(&t, pid, tid, -1);
+	int err = hold(&t, pid, tid);
 
 	if (err)
 		return err;
@@ -84,7 +104,7 @@ struct masking {
 	pid_t pid;
 	struct inject_masked *threads;
 	size_t count;
-	int result;
+	size_t count_done;
 };
 
 size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
@@ -104,24 +124,18 @@ static void unblock_trap(void *arg)
 	struct masking *m = arg;
 
 	for (size_t i = 0; i < m->count; i++) {
-		int err = has_mask(m->pid, &m->threads[i]) ?
-				  set_trap_blocked(m->pid, m->threads[i].tid, false) : -EAGAIN;
-
-		if (err == -EPERM) {
-			m->result = err;
-			return;
-		}
-		if (!err)
-			m->threads[m->result++] = m->threads[i];
+		if (has_mask(m->pid, &m->threads[i]) &&
+		    !set_trap_blocked(m->pid, m->threads[i].tid, false))
+			m->threads[m->count_done++] = m->threads[i];
 	}
 }
 
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count)
+size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count)
 {
 	struct masking m = { pid, threads, count, 0 };
 
 	held_run(unblock_trap, &m);
-	return m.result;
+	return m.count_done;
 }
 
 /* True also if the program has changed the mask itself. */

@@ -17,7 +17,7 @@ size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 	return 0;
 }
 
-int inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count)
+size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count)
 {
 	return 0;
 }

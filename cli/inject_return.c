@@ -129,6 +129,7 @@ extern const uint8_t held_code[], held_code_syscall[], held_code_end[];
 #define FRAME_MAX (RETURN_BYTES - FRAME_AT)
 #define RED_ZONE 128u
 #define CODE_MAX (16u << 20)
+#define CHAIN_MAX 7 /* words */
 
 /* Linux: arch/x86/include/uapi/asm/ucontext.h and sigcontext.h. */
 #define FRAME_HAS_XSTATE 1u
@@ -169,6 +170,17 @@ static void restart_call(const struct user_regs_struct *r, greg_t *gregs)
 static bool is_continued(const struct user_regs_struct *r)
 {
 	return (long)r->orig_rax >= 0 && (long)r->rax == -RESTART_LAST;
+}
+
+static void read_registers(const greg_t *gregs, struct user_regs_struct *r)
+{
+	unsigned long long *const to[] = { &r->r8,  &r->r9,  &r->r10, &r->r11, &r->r12,
+					   &r->r13, &r->r14, &r->r15, &r->rdi, &r->rsi,
+					   &r->rbp, &r->rbx, &r->rdx, &r->rax, &r->rcx,
+					   &r->rsp, &r->rip };
+
+	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++)
+		*to[i] = (unsigned long long)gregs[i];
 }
 
 static void fill_registers(const struct user_regs_struct *r, greg_t *gregs)
@@ -317,7 +329,34 @@ static uint64_t frame_on_own_stack(const struct held_thread *t)
 {
 	const size_t below = (sizeof(ucontext_t) + t->xstate_size + 128 + 63) & ~63ul;
 
-	return ((t->saved.rsp - RED_ZONE - below) & ~63ull) - sizeof(uint64_t);
+	return (t->saved.rsp - RED_ZONE - below) & ~63ull;
+}
+
+static bool can_continue(const struct held_thread *t)
+{
+	return is_continued(&t->saved) && t->gadgets.store_at;
+}
+
+/*
+ * The addresses that the thread returns to, one after the other, up to the frame. A call that the kernel
+ * continues goes on first, and its result is stored in the frame, as the code above does it. Returns
+ * how many.
+ */
+static size_t make_chain(const struct held_thread *t, uint64_t frame_at, uint64_t *words)
+{
+	const struct return_gadgets *g = &t->gadgets;
+	const uint64_t place = frame_at + FRAME_RAX - (uint64_t)g->store_offset;
+	const uint64_t chain[CHAIN_MAX] = { g->pop_result_at,
+					    SYS_restart_syscall,
+					    g->syscall_at,
+					    g->pop_place_at,
+					    place,
+					    g->store_at,
+					    g->restore_at };
+	size_t skipped = can_continue(t) ? 0 : CHAIN_MAX - 1;
+
+	memcpy(words, chain + skipped, (CHAIN_MAX - skipped) * sizeof(words[0]));
+	return CHAIN_MAX - skipped;
 }
 
 /* It is the main thread's stack, or ends at a page without access. */
@@ -335,31 +374,69 @@ bool return_is_stack(pid_t pid, uint64_t rsp, uint64_t lowest)
 
 bool return_has_way_back(const struct held_thread *t)
 {
-	return t->gadgets.restore_at &&
-	       return_is_stack(t->pid, t->saved.rsp, frame_on_own_stack(t));
+	const uint64_t lowest = frame_on_own_stack(t) - CHAIN_MAX * sizeof(uint64_t);
+
+	return t->gadgets.restore_at && return_is_stack(t->pid, t->saved.rsp, lowest);
+}
+
+bool return_needs_signals(const struct held_thread *t)
+{
+	return !t->mapped && can_continue(t) && return_has_way_back(t);
 }
 
 /* The state after a call of a function whose only code is the system call. */
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs)
 {
-	static uint8_t bytes[sizeof(uint64_t) + RETURN_BYTES];
-	uint64_t at = frame_on_own_stack(t);
+	static uint8_t bytes[CHAIN_MAX * sizeof(uint64_t) + RETURN_BYTES];
+	const uint64_t frame_at = frame_on_own_stack(t);
+	uint64_t words[CHAIN_MAX];
 
 	*regs = t->saved;
 	regs->rip = t->gadgets.syscall_at;
 	regs->orig_rax = (unsigned long long)-1;
 	if (!return_has_way_back(t))
 		return;
-	memcpy(bytes, &t->gadgets.restore_at, sizeof(uint64_t));
-	size_t n = make_frame(t, at + sizeof(uint64_t), true, bytes + sizeof(uint64_t),
-			      RETURN_BYTES);
-	n += sizeof(uint64_t);
-	if (n > sizeof(uint64_t) && pwrite(t->memory_fd, bytes, n, (off_t)at) == (ssize_t)n)
+	size_t chain = make_chain(t, frame_at, words) * sizeof(words[0]);
+	size_t n = make_frame(t, frame_at, !can_continue(t), bytes + chain, RETURN_BYTES);
+	const uint64_t at = frame_at - chain;
+
+	memcpy(bytes, words, chain);
+	if (n &&
+	    pwrite(t->memory_fd, bytes, chain + n, (off_t)at) == (ssize_t)(chain + n))
 		regs->rsp = at;
 }
 
 static const uint8_t syscall_return[] = { 0x0f, 0x05, 0xc3 };
 #define SYSCALL_BYTES 2u /* of those */
+
+/* 0: it is in no such call. */
+static uint64_t frame_behind(int memory_fd, const struct return_gadgets *g,
+			     const struct user_regs_struct *r)
+{
+	const uint64_t chain[] = { g->pop_place_at, 0, g->store_at, g->restore_at };
+	uint64_t words[sizeof(chain) / sizeof(chain[0])];
+
+	if ((long)r->orig_rax != SYS_restart_syscall)
+		return 0;
+	if (return_is_code(memory_fd, r->rip))
+		return r->r15;
+	if (r->rip != g->syscall_at + SYSCALL_BYTES || !g->store_at ||
+	    pread(memory_fd, words, sizeof(words), (off_t)r->rsp) != sizeof(words))
+		return 0;
+	words[1] = 0; /* where the result is stored */
+	return memcmp(words, chain, sizeof(chain)) ? 0 : r->rsp + sizeof(words);
+}
+
+void return_look_through(int memory_fd, const struct return_gadgets *gadgets,
+			 struct user_regs_struct *regs)
+{
+	uint64_t frame_at = frame_behind(memory_fd, gadgets, regs);
+	ucontext_t context;
+
+	if (frame_at && pread(memory_fd, &context, sizeof(context), (off_t)frame_at) ==
+				sizeof(context))
+		read_registers(context.uc_mcontext.gregs, regs);
+}
 
 static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, size_t length,
 			   uint64_t start)
@@ -367,6 +444,34 @@ static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, si
 	const uint8_t *found = memmem(code, n, wanted, length);
 
 	return found ? start + (uint64_t)(found - code) : 0;
+}
+
+/*
+ * Any store of rax, without or with an offset of one byte, for which the code has a pop too. The byte
+ * after the opcode has the register: 4 and 5 have other meanings, and 0 is rax itself.
+ */
+static void find_store(const uint8_t *code, size_t n, uint64_t start,
+		       struct return_gadgets *out)
+{
+	static const uint8_t pop_result[] = { 0x58, 0xc3 };
+	const uint8_t *end = code + n;
+
+	out->pop_result_at = find_bytes(code, n, pop_result, sizeof(pop_result), start);
+	for (const uint8_t *p = code; p + 5 <= end && out->pop_result_at; p++) {
+		const uint8_t base = p[2] & 7;
+		const uint8_t pop[] = { 0x58 | base, 0xc3 };
+		const bool has_offset = p[2] >> 6 == 1;
+
+		if (p[0] != 0x48 || p[1] != 0x89 || (p[2] & ~0x47) || base == 0 ||
+		    base == 4 || base == 5 || p[3 + has_offset] != 0xc3)
+			continue;
+		out->pop_place_at = find_bytes(code, n, pop, sizeof(pop), start);
+		if (!out->pop_place_at)
+			continue;
+		out->store_at = start + (uint64_t)(p - code);
+		out->store_offset = has_offset ? (int8_t)p[3] : 0;
+		return;
+	}
 }
 
 /* The vdso has a system call for the calls that it cannot serve itself. */
@@ -397,9 +502,11 @@ bool return_find_gadgets(pid_t pid, int memory_fd, uint64_t address, struct retu
 		out->syscall_at = find_bytes(code, (size_t)n, syscall_return,
 					     sizeof(syscall_return), start);
 		out->restore_at = find_bytes(code, (size_t)n, restore, sizeof(restore), start);
+		find_store(code, (size_t)n, start, out);
 	}
 	free(code);
 	if (!out->syscall_at || !out->restore_at)
-		*out = (struct return_gadgets){ find_vdso_syscall(pid, memory_fd), 0 };
+		*out = (struct return_gadgets){ .syscall_at = find_vdso_syscall(
+							pid, memory_fd) };
 	return out->syscall_at != 0;
 }

@@ -29,10 +29,14 @@ struct return_result {
 	uint64_t is_there;
 };
 
-/* Code in the libc of the target, for a thread before anything is mapped. */
+/* Code in the libc of the target, for a thread before anything is mapped. 0: none was found. */
 struct return_gadgets {
-	uint64_t syscall_at; /* syscall; ret */
-	uint64_t restore_at; /* mov $15, %rax; syscall; 0: none was found */
+	uint64_t syscall_at;	/* syscall; ret */
+	uint64_t restore_at;	/* mov $15, %rax; syscall */
+	uint64_t pop_result_at; /* pop %rax; ret */
+	uint64_t pop_place_at;	/* pop of the register that the next has; ret */
+	uint64_t store_at;	/* mov %rax, offset(register); ret */
+	int64_t store_offset;
 };
 
 /*
@@ -65,6 +69,11 @@ bool return_is_stack(pid_t pid, uint64_t rsp, uint64_t lowest);
  * back during one system call.
  */
 bool return_has_way_back(const struct held_thread *t);
+/*
+ * That way back goes through a call that the kernel continues. It waits there, perhaps for long, so the
+ * thread needs its signals, which are not to be blocked.
+ */
+bool return_needs_signals(const struct held_thread *t);
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs);
 
 /* The thread has not returned yet from the function or the system call. */
@@ -75,5 +84,12 @@ bool return_is_reached(const struct held_thread *t, const struct user_regs_struc
  * returning.
  */
 bool return_is_code(int memory_fd, uint64_t address);
+
+/*
+ * Registers of a thread that a killed trapline has left in a call that the kernel continues: they become
+ * those that it returns to.
+ */
+void return_look_through(int memory_fd, const struct return_gadgets *gadgets,
+			 struct user_regs_struct *regs);
 
 #endif

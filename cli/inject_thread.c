@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -42,6 +43,8 @@
 #define TRAP_PERF_CODE 6 /* of siginfo(2), which older headers lack */
 #define PENDING_MAX 8
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
+#define LOCK_STEP_NS 5000000
+#define LOCK_TRIES 2000 /* of a command */
 #define LOOK_NS 200000 /* if SIGCHLD is ignored, no signal reports a stop */
 
 static bool (*over)(void);
@@ -98,6 +101,31 @@ static int wait_interrupted(const struct held_thread *t, int *status)
 	for (int i = 0; err == -ETIMEDOUT && i < STARVED_WAITS && is_starved(t); i++)
 		err = wait_stop(t->tid, STOP_TIMEOUT_MS, status);
 	return err;
+}
+
+/* 0: it is a stop without a signal. */
+static int signal_of(int status)
+{
+	return status >> 16 || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status);
+}
+
+/* A signal of the program that arrived first is delivered before. */
+static int wait_asked_stop(const struct held_thread *t)
+{
+	int status;
+	int err = wait_interrupted(t, &status);
+
+	while (!err && status >> 16 != PTRACE_EVENT_STOP) {
+		ptrace(PTRACE_CONT, t->tid, NULL, signal_of(status));
+		err = wait_interrupted(t, &status);
+	}
+	return err;
+}
+
+/* SIGSTOP, which cannot be blocked: the program stops now, and the thread after the call. */
+static bool is_to_stop(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP || signal_of(status) == SIGSTOP;
 }
 
 static int get_xstate(struct held_thread *t)
@@ -161,6 +189,23 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* A command has the lock while its calls run (return_find_free()). */
+bool held_wait_for_others(int memory_fd)
+{
+	static int tries;
+	const struct timespec step = { 0, LOCK_STEP_NS };
+	bool was_locked = false;
+
+	while (flock(memory_fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK || held_is_over() || tries++ >= LOCK_TRIES)
+			return false;
+		was_locked = true;
+		nanosleep(&step, NULL);
+	}
+	flock(memory_fd, LOCK_UN);
+	return was_locked;
+}
+
 void held_run(void (*act)(void *arg), void *arg)
 {
 	struct run r = { act, arg };
@@ -191,7 +236,6 @@ static bool is_ours(const struct held_thread *t)
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 {
 	struct call_look look;
-	int status;
 
 	memset(t, 0, sizeof(*t));
 	t->pid = pid;
@@ -208,15 +252,7 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 			return refused;
 	}
 	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-	int err = wait_interrupted(t, &status);
-	/*
-	 * A signal of the program arrived first: it is delivered when the thread is
-	 * resumed.
-	 */
-	while (!err && status >> 16 != PTRACE_EVENT_STOP) {
-		ptrace(PTRACE_CONT, tid, NULL, WSTOPSIG(status));
-		err = wait_interrupted(t, &status);
-	}
+	int err = wait_asked_stop(t);
 	if (!err)
 		err = save_all(t, &look);
 	if (err)
@@ -224,22 +260,35 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	return err;
 }
 
+/*
+ * A signal came before its first call, which its handler has to find undone: its result may be the end
+ * of the call that the thread waits in. A signal that came while all are blocked tells of a crash.
+ */
+static int leave_for_signal(struct held_thread *t, int number)
+{
+	if (t->is_masked)
+		return -EFAULT;
+	t->signal = number;
+	return ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved) ? -errno : -EINTR;
+}
+
 /* Resumes it until the next entry or exit of a system call. */
 static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *regs)
 {
-	int status;
+	int status = 0;
 
 	do {
-		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL))
+		if (ptrace(PTRACE_SYSCALL, t->tid, NULL, signal_of(status)))
 			return -errno;
 		int err = wait_stop(t->tid, CALL_TIMEOUT_MS, &status);
 		t->is_lost = err == -ETIMEDOUT || err == -ECANCELED;
 		if (err)
 			return err;
-	} while (status >> 16 == PTRACE_EVENT_STOP); /* SIGSTOP: it stops after the call */
+	} while (is_to_stop(status));
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, regs))
 		return -errno;
-	return WSTOPSIG(status) == SYSCALL_STOP ? 0 : -EFAULT; /* it crashed */
+	return WSTOPSIG(status) == SYSCALL_STOP ? 0 :
+						  leave_for_signal(t, WSTOPSIG(status));
 }
 
 /*
@@ -251,9 +300,11 @@ static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
 		return -ETIMEDOUT;
 	if (ptrace(PTRACE_SETREGS, t->tid, NULL, regs))
 		return -errno;
-	int err = t->has_run ? 0 : set_mask(t, ~0ull);
 	t->has_run = true;
-	return err;
+	if (t->is_masked || return_needs_signals(t))
+		return 0;
+	t->is_masked = true;
+	return set_mask(t, ~0ull);
 }
 
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
@@ -289,10 +340,8 @@ static void unmap_stack(struct held_thread *t)
 /* The called function continues and returns by itself; the mapping stays. */
 static void let_lost_go(struct held_thread *t)
 {
-	int status;
-
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-	if (!wait_interrupted(t, &status))
+	if (!wait_asked_stop(t))
 		ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
 	call_resumed(t->pid, t->tid, &t->timeout);
 }
@@ -307,6 +356,8 @@ static int drop_left_over(const struct held_thread *t)
 	siginfo_t info;
 	int status;
 
+	if (t->signal)
+		return t->signal;
 	if (t->had_trap || t->saved_mask & TRAP_BIT || !has_trap_pending(t) ||
 	    ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
 	    wait_interrupted(t, &status) || status >> 16 == PTRACE_EVENT_STOP)
@@ -349,10 +400,7 @@ static long map(struct held_thread *t, size_t n, int protection)
 	return held_syscall(t, SYS_mmap, args);
 }
 
-/*
- * The way back, once for a process: it stays for the next attach. Until it is there, a call that the
- * kernel continues would end with EINTR, were trapline killed in just that moment.
- */
+/* The way back, once for a process: it stays for the next attach. */
 static int map_way_back(struct held_thread *t)
 {
 	if (!t->mapped && !return_find_free(t)) {
@@ -411,13 +459,10 @@ static int look_for_result(const struct held_thread *t, struct return_result *re
 		return -errno;
 	if (!WIFSTOPPED(status))
 		return -ESRCH;
-	/*
-	 * SIGSTOP: it stops after the call. Each other signal is from the code that it
-	 * runs: it crashed.
-	 */
-	if (status >> 16 != PTRACE_EVENT_STOP)
+	/* Each other signal is from the code that it runs: it crashed. */
+	if (!is_to_stop(status))
 		return -EFAULT;
-	return ptrace(PTRACE_CONT, t->tid, NULL, NULL) ? -errno : -EAGAIN;
+	return ptrace(PTRACE_CONT, t->tid, NULL, signal_of(status)) ? -errno : -EAGAIN;
 }
 
 /*
@@ -444,6 +489,7 @@ static int start_anew(struct held_thread *t)
 	const struct call_look unknown = { .number = -1 };
 
 	t->has_run = false;
+	t->is_masked = false;
 	t->has_left = true;
 	call_resumed(t->pid, t->tid, &t->timeout);
 	int err = save_all(t, &unknown);
@@ -459,10 +505,9 @@ static int start_anew(struct held_thread *t)
 static int stop_again(struct held_thread *t)
 {
 	struct user_regs_struct regs;
-	int status;
 
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
-	int err = wait_interrupted(t, &status);
+	int err = wait_asked_stop(t);
 	t->is_lost = err == -ETIMEDOUT;
 	if (!err && ptrace(PTRACE_GETREGS, t->tid, NULL, &regs))
 		err = -errno;

@@ -35,6 +35,8 @@ struct held_thread {
 	struct call_timeout timeout; /* of the call that it is stopped in */
 	bool had_trap; /* a SIGTRAP was pending before anything ran */
 	bool has_run;  /* it runs a call and has not returned */
+	bool is_masked; /* all of its signals are blocked */
+	int signal; /* of the program, that came before: the thread is resumed with it */
 	bool is_lost;  /* a call did not return in time */
 	bool has_left; /* it returned by itself, since trapline was late: no call is safe there */
 };
@@ -44,6 +46,11 @@ struct held_thread {
  * the kernel resumes the threads that were asked to stop and did not stop in time.
  */
 void held_run(void (*act)(void *arg), void *arg);
+/*
+ * Another command is in the process: waits until it has left. false: none was, or the whole wait of this
+ * run is used up, since the process can hold the lock as well.
+ */
+bool held_wait_for_others(int memory_fd);
 /*
  * All waits of this file end when is_over tells so; NULL: they end by their own limits. Then the thread
  * in a call is lost, as after -ETIMEDOUT: it continues by itself when the call has returned.
@@ -68,7 +75,8 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 
 /*
  * Calls a function in the thread, on a separate stack. 0 or -errno; *result is its rax.
- * -EINTR: trapline was so late after an earlier call that the thread continued by itself.
+ * -EINTR: trapline was so late after an earlier call that the thread continued by itself, or a signal of
+ * the program came before anything was done.
  */
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result);
 

@@ -172,11 +172,11 @@ static void note_blocked(struct race_run *run)
 /* Once the agent handles SIGTRAP there. If it was not told of all of them, they stay as they are. */
 static void unblock(struct race_run *run)
 {
-	int n = 0;
+	size_t n = 0;
 
 	if (run->blocked_count < RACE_MASKED)
 		n = inject_unblock_trap(run->pid, run->blocked, run->blocked_count);
-	run->blocked_count = n > 0 ? (size_t)n : 0;
+	run->blocked_count = n;
 }
 
 /*

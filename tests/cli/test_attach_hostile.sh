@@ -76,6 +76,52 @@ for end in "INT throttle --cpu 90%" "TERM race --overhead 5%"; do
 	ok "the_thread_runs_on_after_$1" $?
 done
 
+# --- a program that ends during the attach ---
+
+# The first ones have not even begun.
+true_causes=0
+: >"$tmp/causes"
+for n in 00 01 02 03 04 05 07 09 11 13 15 20; do
+	"$victims/waits" nanosleep 0.$n >/dev/null &
+	timeout -k 2 60 "$trapline" throttle -p $! --cpu 90% --for 0.01 2>"$tmp/err"
+	case $? in
+	0) true_causes=$((true_causes + 1)) ;;
+	2) grep -q ' no process \|no such process\|it has \(just \)*e' "$tmp/err" &&
+		[ "$(wc -l <"$tmp/err")" = 1 ] && true_causes=$((true_causes + 1)) ;;
+	esac
+	cat "$tmp/err" >>"$tmp/causes"
+done
+cp "$tmp/causes" "$tmp/err"
+[ $true_causes = 12 ]
+ok "the_end_of_a_program_is_the_cause_that_is_given" $?
+
+# --- a stop of the program during a call ---
+
+# has_stopped: a thread of it, since the one in the call may run on.
+has_stopped()
+{
+	cat "/proc/$pid/task/"*/status | grep -q '^State:.T (stopped)'
+}
+
+start stuck
+timeout -k 2 60 "$trapline" throttle -p "$pid" --cpu 90% >"$tmp/out" 2>"$tmp/err" &
+command=$!
+eventually is_called
+kill -STOP "$pid"
+eventually has_stopped && is_called
+ok "a_stop_during_a_call_stops_the_program" $?
+kill -CONT "$pid"
+eventually not has_stopped && is_called
+ok "the_call_goes_on_after_a_stop" $?
+kill -USR1 "$pid"
+wait "$command"
+[ $? = 2 ] && grep -q 'its dynamic linker refused the object' "$tmp/err"
+ok "the_call_returns_after_a_stop" $?
+kill "$pid"
+wait "$pid"
+[ $? = 0 ] && grep -q '^ok$' "$tmp/victim"
+ok "the_thread_runs_on_after_a_stop" $?
+
 start stuck
 timeout -k 2 20 "$trapline" throttle -p "$pid" --cpu 90% --for 0.1 >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q 'the attach was ended while a call' "$tmp/err"

@@ -3,6 +3,7 @@
 #include "../kernel/common.h"
 
 #include "cli/inject.h"
+#include "cli/inject_return.h"
 #include "cli/program.h"
 
 #include <fcntl.h>
@@ -188,6 +189,140 @@ static void so_it_may_where_the_first_thread_cannot_be_taken(void **state)
 	kill_observers("inside");
 }
 
+#define WAITERS_MAX 24
+#define WAIT_SECONDS "8"
+
+/* Calls that the kernel continues, and how each ends. */
+static const char *const continued[] = { "nanosleep 0 0 ", "poll 0 0 ", "futex -1 110 " };
+
+struct waiter {
+	pid_t pid;
+	int out;
+	const char *ending;
+};
+
+static struct waiter start_waiter(const char *ending)
+{
+	char path[4096];
+	char call[32];
+	int out[2];
+
+	snprintf(path, sizeof(path), "%s/waits", folder);
+	snprintf(call, sizeof(call), "%.*s", (int)strcspn(ending, " "), ending);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	if (!pid) {
+		dup2(out[1], 1);
+		execl(path, path, call, WAIT_SECONDS, (char *)NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	return (struct waiter){ pid, out[0], ending };
+}
+
+/* Where the code is that made the call that the process waits in. 0: it waits in none. */
+static uint64_t code_of_call(pid_t pid)
+{
+	char path[32];
+	char text[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *last = strrchr(text, ' ');
+	return last ? strtoull(last, NULL, 16) : 0;
+}
+
+/* It waits again, by no code of its own, and by none that was mapped. */
+static bool waits_elsewhere(pid_t pid, uint64_t before)
+{
+	uint64_t start = 0;
+	uint64_t end = 0;
+	uint64_t now = 0;
+
+	for (int look = 0; !now && look < 1000; look++) {
+		usleep(1000);
+		now = code_of_call(pid);
+	}
+	return now && now != before && program_mapping(pid, NULL, now, &start, &end) &&
+	       end - start != RETURN_BYTES;
+}
+
+/* Until it is in its first call for the observer, which is mmap(2); or the observer has ended. */
+static void wait_until_it_maps(pid_t pid, pid_t observer)
+{
+	siginfo_t info = { 0 };
+	char path[32];
+	char text[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (strncmp(text, "9 ", 2) != 0 && !info.si_pid &&
+	       !waitid(P_PID, (id_t)observer, &info, WEXITED | WNOHANG | WNOWAIT))
+		text[pread(fd, text, sizeof(text) - 1, 0) > 0 ? 2 : 0] = '\0';
+	close(fd);
+}
+
+static bool kill_before_the_way_back(pid_t pid)
+{
+	uint64_t before = code_of_call(pid);
+	pid_t observer = observe(pid);
+
+	wait_until_it_maps(pid, observer);
+	kill(observer, SIGKILL);
+	waitpid(observer, NULL, 0);
+	return waits_elsewhere(pid, before);
+}
+
+static bool ended_as_alone(const struct waiter *w)
+{
+	char line[256] = "";
+	int status;
+	ssize_t n = read(w->out, line, sizeof(line) - 1);
+	bool is_as_alone = n > 0 && !strncmp(line, w->ending, strlen(w->ending)) &&
+			   atoi(line + strlen(w->ending)) >=
+				   1000 * atoi(WAIT_SECONDS) - 2;
+
+	if (!is_as_alone)
+		print_message("# not %s: %s", w->ending, n > 0 ? line : "not a word\n");
+	close(w->out);
+	assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
+	return is_as_alone;
+}
+
+/* Every other one meets a second observer, which is not killed. */
+static void a_call_goes_on_after_a_kill_at_the_first_step(void **state)
+{
+	const size_t least = scaled(12) < WAITERS_MAX ? scaled(12) : WAITERS_MAX;
+	struct waiter waiters[WAITERS_MAX];
+	char why[256] = "";
+	size_t killed = 0;
+	size_t aimed = 0;
+	size_t good = 0;
+	int result;
+
+	require_ptrace();
+	for (size_t i = 0; i < WAITERS_MAX; i++)
+		waiters[i] = start_waiter(continued[i % 3]);
+	usleep(300000);
+	for (size_t i = 0; i < WAITERS_MAX && (i < least || !aimed); i++, killed++) {
+		aimed += kill_before_the_way_back(waiters[i].pid);
+		if (i % 2 &&
+		    inject_once(waiters[i].pid, "injected.so", "injected_start", &result,
+				why) &&
+		    code_of_call(waiters[i].pid)) /* it has not ended on a busy machine */
+			fail_msg("%s", why);
+	}
+	for (size_t i = 0; i < WAITERS_MAX; i++)
+		good += ended_as_alone(&waiters[i]);
+	print_message("# %zu of %zu kills came before the way back\n", aimed, killed);
+	assert_int_equal(good, WAITERS_MAX);
+	if (!aimed)
+		skip_because("a CPU that sees the moment");
+}
+
 static void what_cannot_be_loaded_is_said(void **state)
 {
 	char why[256] = "";
@@ -234,6 +369,7 @@ int main(int argc, char **argv)
 		TEST(a_busy_program_is_not_disturbed_by_fifty_calls),
 		TEST(an_observer_may_be_killed_at_any_moment),
 		TEST(so_it_may_where_the_first_thread_cannot_be_taken),
+		TEST(a_call_goes_on_after_a_kill_at_the_first_step),
 		TEST(what_cannot_be_loaded_is_said),
 	};
 
