@@ -91,6 +91,28 @@ static int ring_open(struct perf_ring *ring, int cpu, size_t bytes)
 	return 0;
 }
 
+static void rings_close(struct perf_rings *r)
+{
+	for (int i = 0; i < r->count; i++) {
+		if (r->rings[i].fd < 0)
+			continue;
+		memory_unmap(r->rings[i].page, PAGE_BYTES + r->bytes);
+		sys_close(r->rings[i].fd);
+		r->rings[i].fd = -1;
+	}
+}
+
+static int rings_open(struct perf_rings *r)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < r->count; i++)
+		err = ring_open(&r->rings[i], i, r->bytes);
+	if (err)
+		rings_close(r);
+	return err;
+}
+
 int perf_rings_open(struct perf_rings *r, size_t bytes_per_cpu)
 {
 	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF);
@@ -105,30 +127,21 @@ int perf_rings_open(struct perf_rings *r, size_t bytes_per_cpu)
 	}
 	for (int i = 0; i < cpus; i++)
 		r->rings[i].fd = -1;
-	for (int i = 0; i < cpus; i++) {
-		int err = ring_open(&r->rings[i], i, bytes_per_cpu);
-		/* The memory that may be locked for rings is limited for each user: ask for less. */
-		while (err == -ENOBUFS && i == 0 && r->bytes > 8 * PAGE_BYTES) {
-			r->bytes /= 2;
-			err = ring_open(&r->rings[i], i, r->bytes);
-		}
-		if (err) {
-			perf_rings_close(r);
-			return err;
-		}
-		bytes_per_cpu = r->bytes;
+	int err = rings_open(r);
+	/* The memory that a user may lock for rings is limited, for all CPUs: ask for less in each. */
+	while (err == -ENOBUFS && r->bytes > 8 * PAGE_BYTES) {
+		r->bytes /= 2;
+		err = rings_open(r);
 	}
-	return 0;
+	if (err)
+		perf_rings_close(r);
+	return err;
 }
 
 void perf_rings_close(struct perf_rings *r)
 {
-	for (int i = 0; r->rings && i < r->count; i++) {
-		if (r->rings[i].fd < 0)
-			continue;
-		memory_unmap(r->rings[i].page, PAGE_BYTES + r->bytes);
-		sys_close(r->rings[i].fd);
-	}
+	if (r->rings)
+		rings_close(r);
 	free(r->rings);
 	free(r->sample);
 	free(r->ids);
