@@ -32,10 +32,15 @@ struct sample_front {
 	uint64_t regs_abi;
 };
 
-/* Which class owns a thread; tid 0 is a free slot, class 0 no owner. */
+/*
+ * Which class owns a thread; tid 0 is a free slot, class 0 no owner. Another ring can still hold samples
+ * of the thread that had the number before: they are older than the notice of its end, or of a birth.
+ */
 struct event_owner {
 	uint32_t tid;
 	uint32_t class;
+	uint32_t class_before; /* of the thread that had the number before */
+	uint64_t since_ns;
 	uint64_t hits; /* in this thread */
 };
 #define OWNERS (1u << 16)
@@ -91,6 +96,28 @@ static int ring_open(struct perf_ring *ring, int cpu, size_t bytes)
 	return 0;
 }
 
+static void rings_close(struct perf_rings *r)
+{
+	for (int i = 0; i < r->count; i++) {
+		if (r->rings[i].fd < 0)
+			continue;
+		memory_unmap(r->rings[i].page, PAGE_BYTES + r->bytes);
+		sys_close(r->rings[i].fd);
+		r->rings[i].fd = -1;
+	}
+}
+
+static int rings_open(struct perf_rings *r)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < r->count; i++)
+		err = ring_open(&r->rings[i], i, r->bytes);
+	if (err)
+		rings_close(r);
+	return err;
+}
+
 int perf_rings_open(struct perf_rings *r, size_t bytes_per_cpu)
 {
 	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF);
@@ -105,30 +132,21 @@ int perf_rings_open(struct perf_rings *r, size_t bytes_per_cpu)
 	}
 	for (int i = 0; i < cpus; i++)
 		r->rings[i].fd = -1;
-	for (int i = 0; i < cpus; i++) {
-		int err = ring_open(&r->rings[i], i, bytes_per_cpu);
-		/* The memory that may be locked for rings is limited for each user: ask for less. */
-		while (err == -ENOBUFS && i == 0 && r->bytes > 8 * PAGE_BYTES) {
-			r->bytes /= 2;
-			err = ring_open(&r->rings[i], i, r->bytes);
-		}
-		if (err) {
-			perf_rings_close(r);
-			return err;
-		}
-		bytes_per_cpu = r->bytes;
+	int err = rings_open(r);
+	/* The memory that a user may lock for rings is limited, for all CPUs: ask for less in each. */
+	while (err == -ENOBUFS && r->bytes > 8 * PAGE_BYTES) {
+		r->bytes /= 2;
+		err = rings_open(r);
 	}
-	return 0;
+	if (err)
+		perf_rings_close(r);
+	return err;
 }
 
 void perf_rings_close(struct perf_rings *r)
 {
-	for (int i = 0; r->rings && i < r->count; i++) {
-		if (r->rings[i].fd < 0)
-			continue;
-		memory_unmap(r->rings[i].page, PAGE_BYTES + r->bytes);
-		sys_close(r->rings[i].fd);
-	}
+	if (r->rings)
+		rings_close(r);
 	free(r->rings);
 	free(r->sample);
 	free(r->ids);
@@ -215,16 +233,18 @@ static struct event_owner *owner_of(struct trapline_event *ev, uint32_t tid)
 	return NULL;
 }
 
-static int is_duplicate(const struct event_id *id, uint32_t tid)
+static int is_duplicate(const struct event_id *id, const struct sample_front *front)
 {
 	struct trapline_event *ev = id->event;
-	struct event_owner *owner = ev->owners ? owner_of(ev, tid) : NULL;
+	struct event_owner *owner = ev->owners ? owner_of(ev, front->tid) : NULL;
 
 	if (!owner)
 		return 0;
-	if (!owner->class)
-		owner->class = id->class + 1;
-	if (owner->class == id->class + 1)
+	uint32_t *class = front->time_ns < owner->since_ns ? &owner->class_before :
+							     &owner->class;
+	if (!*class)
+		*class = id->class + 1;
+	if (*class == id->class + 1)
 		return 0;
 	counter_add(&ev->rejected_duplicate, 1);
 	return 1;
@@ -237,8 +257,20 @@ uint64_t perf_rings_hit_in_thread(struct trapline_event *ev, uint32_t tid)
 	return owner ? ++owner->hits : 0;
 }
 
-/* A thread has gone; its number may come again. */
-static void forget_thread(struct perf_rings *r, uint32_t tid)
+/* The end of one and the birth of the next can both be read before the samples of the first. */
+static void owner_forget(struct event_owner *owner, uint64_t time_ns)
+{
+	if (time_ns < owner->since_ns)
+		return;
+	if (owner->class)
+		owner->class_before = owner->class;
+	owner->class = 0;
+	owner->since_ns = time_ns;
+	owner->hits = 0;
+}
+
+/* The thread has ended, or another one has its number: a full ring may have lost the end. */
+static void forget_thread(struct perf_rings *r, uint32_t tid, uint64_t time_ns)
 {
 	for (size_t i = 0; i < r->id_count; i++) {
 		struct trapline_event *ev = r->ids[i].event;
@@ -247,7 +279,7 @@ static void forget_thread(struct perf_rings *r, uint32_t tid)
 			continue;
 		struct event_owner *owner = ev->owners ? owner_of(ev, tid) : NULL;
 		if (owner)
-			*owner = (struct event_owner){.tid = tid};
+			owner_forget(owner, time_ns);
 		event_leave(ev);
 	}
 }
@@ -310,9 +342,11 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 		const struct event_id *id = id_find(r, words[0]);
 		if (id && is_open(id))
 			counter_add(&id->event->lost_ring_full, words[1]);
-	} else if (header->type == PERF_RECORD_EXIT) {
-		forget_thread(r, (uint32_t)words[1]); /* pid, ppid, tid, ptid */
+	} else if (header->type == PERF_RECORD_EXIT && has_time) {
+		forget_thread(r, (uint32_t)words[1],
+			      time_of(r, ring, at, header)); /* pid, ppid, tid, ptid */
 	} else if (header->type == PERF_RECORD_FORK && has_time) {
+		forget_thread(r, (uint32_t)words[1], time_of(r, ring, at, header));
 		ring_names_born(&r->names, (uint32_t)words[1], (uint32_t)(words[1] >> 32),
 				time_of(r, ring, at, header));
 	} else if (header->type == PERF_RECORD_COMM && has_time) {
@@ -443,7 +477,7 @@ int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uin
 		const struct event_id *id = id_find(r, best.id);
 		if (!id || event_enter_as(id->event, id->generation))
 			continue;
-		if (is_duplicate(id, best.tid)) {
+		if (is_duplicate(id, &best)) {
 			event_leave(id->event);
 			continue;
 		}

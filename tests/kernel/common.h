@@ -306,7 +306,9 @@ static inline void expect_ok(int err)
 	assert_int_equal(err, 0);
 }
 
-static inline void rig_open_pid(struct rig *rig, enum mode mode, pid_t pid)
+/* With so much room for records; 0: as much as a program has that does not ask. */
+static inline void rig_open_with(struct rig *rig, enum mode mode, pid_t pid,
+				 uint32_t records_bytes)
 {
 	TRAPLINE_OPTS(open, opts);
 
@@ -314,8 +316,14 @@ static inline void rig_open_pid(struct rig *rig, enum mode mode, pid_t pid)
 	memset(rig, 0, sizeof(*rig));
 	rig->mode = mode;
 	opts.flags = mode == BY_RING || mode == BY_HANDLER ? TRAPLINE_NO_BPF : 0;
+	opts.records_bytes = records_bytes;
 	expect_ok(trapline_open(pid, &opts, &rig->target));
 	keep_target(rig->target);
+}
+
+static inline void rig_open_pid(struct rig *rig, enum mode mode, pid_t pid)
+{
+	rig_open_with(rig, mode, pid, 0);
 }
 
 static inline void rig_open(struct rig *rig, enum mode mode)

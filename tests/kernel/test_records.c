@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #define MARK 0x5452415045444d4bull
 
@@ -268,6 +269,55 @@ static void full_ring_is_named(void **state)
 	end_victim(&victim);
 }
 
+static enum trapline_action take_no_note(const struct trapline_hit *hit)
+{
+	return TRAPLINE_GO_ON;
+}
+
+#define ANY_USER 65534
+enum outcome { SERVED, REFUSED_BY_KERNEL, REFUSED_BY_LIBRARY, NOT_HIT };
+
+/* Of a user that may lock no more than kernel.perf_event_mlock_kb for each CPU. */
+static enum outcome watch_with_little_memory(uint32_t records_bytes)
+{
+	const struct rlimit none = {0, 0};
+	TRAPLINE_OPTS(open, opts);
+	struct rig rig = {.mode = BY_RING};
+
+	if (setrlimit(RLIMIT_MEMLOCK, &none) || (!geteuid() && setuid(ANY_USER)))
+		return REFUSED_BY_KERNEL;
+	int fd = bare_open(&words[0], 0, false);
+	if (fd < 0)
+		return REFUSED_BY_KERNEL;
+	close(fd);
+	opts.flags = TRAPLINE_NO_BPF;
+	opts.records_bytes = records_bytes;
+	if (trapline_open(0, &opts, &rig.target) ||
+	    trapline_watch(rig.target, ADDR(&words[0]), sizeof(words[0]), TRAPLINE_WRITE, NULL,
+			   &rig.event))
+		return REFUSED_BY_LIBRARY;
+	store(&words[0], 1);
+	return trapline_poll(rig.target, 0, take_no_note) == 1 ? SERVED : NOT_HIT;
+}
+
+static void rings_fit_what_a_user_may_lock(void **state)
+{
+	const uint32_t rooms[] = {0, 256u << 20};
+
+	for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit((int)watch_with_little_memory(rooms[i]));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		if (WEXITSTATUS(status) == REFUSED_BY_KERNEL)
+			skip_because("breakpoint events for a user without privileges");
+		assert_int_equal(WEXITSTATUS(status), SERVED);
+	}
+}
+
 static void unread_records_are_counted(void **state)
 {
 	struct victim victim = start_victim();
@@ -442,6 +492,7 @@ int main(void)
 		TEST_RECORDS(end_of_the_target_is_told_after_its_records),
 		TEST_RECORDS(killed_observer_leaves_registers_free),
 		TEST(other_processes_need_records),
+		TEST(rings_fit_what_a_user_may_lock),
 		TEST(what_is_no_process_is_refused),
 	};
 
