@@ -69,6 +69,15 @@ for _ in 1 2 3; do
 done
 [ $good = 3 ]
 ok "notes, and modules that come and go: the program goes on" $?
+"$victims/race_attached" blocked 600 >"$tmp/victim" 2>&1 &
+pid=$!
+sleep 0.5
+race --overhead 20% --for 1 -p "$pid"
+grep -q 'threads of process .* have SIGTRAP blocked; it stays blocked, .* (table full)$' "$tmp/err"
+ok "threads that block SIGTRAP: a note names the loss" $?
+kill -TERM "$pid"
+wait "$pid"
+ok "threads that block SIGTRAP: the program goes on" $?
 
 # The same programs with tables of the usual size: nothing is lost.
 trapline=$usual
