@@ -27,10 +27,11 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/table_size.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 /* Two million blocks in use at once. */
-#define GROUPS_LOG2 17u
+#define GROUPS_LOG2 TABLE_SIZE(17u, 0u)
 #define EARLY_BYTES 8192u
 #define ALIGNMENT 16u
 
@@ -136,6 +137,8 @@ static void *note(void *p, size_t bytes, const uint64_t *frame)
 	/* By a handler that interrupted one of ours; or there was no memory for the tables. */
 	if (busy || !blocks || !stacks) {
 		counter_add(lost_blocks, 1u);
+		if (blocks)
+			heap_blocks_lose(blocks, clock_now_ns());
 		return p;
 	}
 	busy++;

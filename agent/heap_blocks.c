@@ -20,11 +20,12 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/table_size.h"
 
-#define ROWS 16u       /* of a group */
-#define GROUPS_MAX 32u /* of a page: 512 blocks of 8 bytes */
+#define ROWS TABLE_SIZE(16u, 2u)       /* of a group */
+#define GROUPS_MAX TABLE_SIZE(32u, 2u) /* of a page: 512 blocks of 8 bytes */
 #define LARGE_BYTES 65536u
-#define LARGE_GROUPS_LOG2 10u
+#define LARGE_GROUPS_LOG2 TABLE_SIZE(10u, 0u)
 #define PAGE_LOG2 12u
 #define TRIES 8
 
@@ -47,6 +48,7 @@ struct table {
 struct heap_blocks {
 	struct table small;
 	struct table large;
+	uint64_t lost_ns; /* when the latest block that has no row was allocated */
 };
 
 static int table_open(struct table *t, uint32_t groups_log2)
@@ -139,8 +141,17 @@ static struct table *table_of(struct heap_blocks *blocks, uint64_t size)
 	return size < LARGE_BYTES ? &blocks->small : &blocks->large;
 }
 
-int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
-		    const struct heap_event *allocated)
+void heap_blocks_lose(struct heap_blocks *blocks, uint64_t time_ns)
+{
+	uint64_t held = atomic_get(&blocks->lost_ns);
+
+	for (int tries = 0; tries < TRIES && held < time_ns; tries++)
+		if (atomic_cas(&blocks->lost_ns, &held, time_ns))
+			return;
+}
+
+static int add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
+	       const struct heap_event *allocated)
 {
 	struct table *t = table_of(blocks, size);
 
@@ -164,6 +175,16 @@ int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 		return 0;
 	}
 	return -ENOSPC;
+}
+
+int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
+		    const struct heap_event *allocated)
+{
+	int err = add(blocks, start, size, allocated);
+
+	if (err)
+		heap_blocks_lose(blocks, allocated->time_ns);
+	return err;
 }
 
 /* The row of a block by its start; in use, or freed. */
@@ -274,6 +295,9 @@ int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address,
 	for (uint32_t n = 0;
 	     counter_get(&blocks->large.is_used) && n <= blocks->large.mask; n++)
 		find_in(&blocks->large.groups[n], address, &best);
+	/* A block without a row may be there since then. */
+	if (best.freed.time_ns && best.freed.time_ns <= atomic_get(&blocks->lost_ns))
+		return -ENOENT;
 	if (!best.start)
 		return -ENOENT;
 	*out = best;

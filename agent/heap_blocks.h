@@ -38,6 +38,12 @@ int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 		    const struct heap_event *allocated);
 
 /*
+ * A block that was allocated then has no row. What was freed before is not found any more, since
+ * that block may be there by now. heap_blocks_add() does it where it fails.
+ */
+void heap_blocks_lose(struct heap_blocks *blocks, uint64_t time_ns);
+
+/*
  * Call before the block is really freed, while no other thread can own the address. 0;
  * -ENOENT: not known.
  */

@@ -16,11 +16,12 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/table_size.h"
 
-#define STACKS_LOG2 15u
+#define STACKS_LOG2 TABLE_SIZE(15u, 1u)
 #define STACKS (1u << STACKS_LOG2)
 #define PROBES 32u
-#define CACHE_ROWS 8192u
+#define CACHE_ROWS TABLE_SIZE(8192u, 2u)
 
 /* Where the return addresses of a stack stand, from the frame on. */
 struct cached {

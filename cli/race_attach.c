@@ -174,7 +174,13 @@ static void unblock(struct race_run *run)
 {
 	size_t n = 0;
 
-	if (run->blocked_count < RACE_MASKED)
+	if (run->blocked_count == RACE_MASKED)
+		cli_note(
+			COMMAND,
+			"at least %u threads of process %d have SIGTRAP blocked; it stays blocked, "
+			"and these threads are not searched (table full)",
+			RACE_MASKED, run->pid);
+	else
 		n = inject_unblock_trap(run->pid, run->blocked, run->blocked_count);
 	run->blocked_count = n;
 }

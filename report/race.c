@@ -63,6 +63,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 	[RACE_LOST_FULL] = "lost_ring_full",
 	[RACE_LOST_TABLES] = "lost_tables_full",
 	[RACE_LOST_OBJECTS] = "lost_objects",
+	[RACE_LOST_LOCALS] = "lost_locals",
 	[RACE_LOST_TRAPS] = "lost_traps",
 	[RACE_SITE_HITS] = "site_hits",
 	[RACE_SITE_HITS_ALONE] = "site_hits_single_thread",

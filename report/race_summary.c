@@ -400,6 +400,11 @@ static void print_exceptions(const struct race_totals *t, FILE *f)
 			" object%s got no traps (table full)\n",
 			c[RACE_LOST_TRAPS], plural(c[RACE_LOST_TRAPS]),
 			c[RACE_LOST_OBJECTS], plural(c[RACE_LOST_OBJECTS]));
+	if (c[RACE_LOST_LOCALS])
+		fprintf(f,
+			"%" PRIu64
+			" access%s to local variables got no traps (table full)\n",
+			c[RACE_LOST_LOCALS], c[RACE_LOST_LOCALS] == 1 ? "" : "es");
 	print_small_stacks(t, f);
 	if (t->cpus_changed)
 		fputs("a CPU was switched on or off: no thread was stalled after that; search again\n",

@@ -32,7 +32,7 @@
 #define RACE_SITES TABLE_SIZE(262144u, 2u) /* a power of two */
 #define RACE_PAIRS TABLE_SIZE(8192u, 1u) /* a power of two */
 
-#define RACE_CLOCKS 256u /* CPUs whose clocks outlive trapline */
+#define RACE_CLOCKS TABLE_SIZE(256u, 1u) /* CPUs whose clocks outlive trapline */
 
 /*
  * Events of the CPUs (cli/race_cpus.c): they see all threads without an event in any
@@ -46,7 +46,7 @@ enum race_cpu_event {
 	RACE_CPU_EVENTS,
 };
 #define RACE_CPUS 32u /* with more, events in the threads are cheaper */
-#define RACE_TRAPS_LOG2 8
+#define RACE_TRAPS_LOG2 TABLE_SIZE(8, 1)
 #define RACE_TRAPS (1u << RACE_TRAPS_LOG2)
 /* The stack pointer's row: the upper bits of a product. */
 #define RACE_TRAP_MIX 0x9e3779b97f4a7c15u
@@ -194,6 +194,7 @@ enum race_counter {
 	RACE_EXITS_DELAYED,   /* processes whose end waited a moment for their threads */
 	RACE_LOST_OBJECTS,    /* objects that a sweep had no room for */
 	RACE_LOST_TRAPS,      /* sites that had no room among the traps of their process */
+	RACE_LOST_LOCALS, /* accesses to locals of a function that gives away too many of them */
 	RACE_HEAP_UNKNOWN,    /* races not in a known block, where blocks are recorded */
 	RACE_HEAP_LOST_BLOCKS, /* blocks that had no room */
 	RACE_HEAP_LOST_STACKS, /* allocations or frees whose stack had none */
@@ -367,7 +368,7 @@ struct race_masked {
 	uint32_t reserved;
 	uint64_t mask; /* of the signals that it had blocked */
 };
-#define RACE_MASKED 1024u
+#define RACE_MASKED TABLE_SIZE(1024u, 1u)
 
 struct race_region {
 	/* Only trapline writes this, and changes it between runs. */

@@ -11,13 +11,14 @@
  */
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/sys.h"
 #include "tools/race_priv.h"
 
-#define RELOCATIONS_MAX 65536u
+#define RELOCATIONS_MAX TABLE_SIZE(65536u, 48u)
 #define SOME 32u
 #define NAMES_MAX (64u << 20)
 
@@ -169,31 +170,32 @@ static uint64_t count_symbols(const struct dynamic *d)
 	return most;
 }
 
-/* 1: to be dropped. */
+/* 1: to be dropped. 0: the object calls none by name. -errno: it may call any. */
 static int read_slots(const struct race_module *module, struct slots *out)
 {
 	struct dynamic d;
 
-	if (!module->dynamic || !read_dynamic(module, &d) || !d.bytes ||
-	    d.bytes > RELOCATIONS_MAX * sizeof(Elf64_Rela) || d.name_bytes > NAMES_MAX)
+	if (!module->dynamic || !read_dynamic(module, &d) || !d.bytes)
 		return 0;
+	if (d.bytes > RELOCATIONS_MAX * sizeof(Elf64_Rela) || d.name_bytes > NAMES_MAX)
+		return -E2BIG;
 	out->count = d.bytes / sizeof(Elf64_Rela);
 	out->symbol_count = count_symbols(&d);
 	out->name_bytes = d.name_bytes;
 	uint64_t symbol_bytes = out->symbol_count * sizeof(Elf64_Sym);
 	if (!symbol_bytes || symbol_bytes > NAMES_MAX)
-		return 0;
+		return symbol_bytes ? -E2BIG : -EFAULT;
 	out->bytes = d.bytes + symbol_bytes + d.name_bytes;
 	out->rows = memory_map(out->bytes);
 	if (memory_failed(out->rows))
-		return 0;
+		return -ENOMEM;
 	out->symbols = (void *)((char *)out->rows + d.bytes);
 	out->names = (char *)out->symbols + symbol_bytes;
 	if (!race_copy(d.relocations, out->rows, d.bytes) ||
 	    !race_copy(d.symbols, out->symbols, symbol_bytes) ||
 	    !race_copy(d.names, out->names, d.name_bytes)) {
 		drop_slots(out);
-		return 0;
+		return -EFAULT;
 	}
 	out->names[d.name_bytes - 1] = '\0';
 	return 1;
@@ -215,7 +217,13 @@ void race_calls_find(const struct race_module *module, struct race_calls *out)
 	struct slots slots;
 
 	out->count = out->last_count = out->is_last_full = 0;
-	if (!read_slots(module, &slots))
+	int err = read_slots(module, &slots);
+	/* Of calls whose names are not known, any may be one that never returns. */
+	if (err < 0) {
+		race_count(RACE_LOST_TABLES);
+		out->is_last_full = 1;
+	}
+	if (err <= 0)
 		return;
 	for (uint64_t i = 0; i < slots.count; i++) {
 		const char *name = name_of(&slots, i);
@@ -223,6 +231,8 @@ void race_calls_find(const struct race_module *module, struct race_calls *out)
 
 		if (name && is_last(name))
 			note_last(out, module->bias + slots.rows[i].r_offset);
+		if (kind && out->count == RACE_CALL_SLOTS)
+			race_count(RACE_LOST_TABLES);
 		if (!kind || out->count == RACE_CALL_SLOTS)
 			continue;
 		out->rows[out->count].slot = module->bias + slots.rows[i].r_offset;
@@ -236,7 +246,7 @@ uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint
 	struct slots slots;
 	uint32_t n = 0;
 
-	if (!read_slots(module, &slots))
+	if (read_slots(module, &slots) <= 0)
 		return 0;
 	for (uint64_t i = 0; i < slots.count && n < max; i++) {
 		const char *name = name_of(&slots, i);

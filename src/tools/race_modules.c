@@ -91,6 +91,13 @@ TRAP_PATH static void take_segment(struct race_module *m, const ElfW(Phdr) *ph)
 		m->data_end = from + ph->p_memsz;
 }
 
+/* Objects are looked up without a row of the process too. */
+TRAP_PATH static void count_lost(void)
+{
+	if (race.process)
+		race_count(RACE_LOST_TABLES);
+}
+
 /* The headers stand at the beginning of an object. Copied by the kernel: it cannot fault. */
 TRAP_PATH static void read_segments(struct race_module *m)
 {
@@ -99,7 +106,12 @@ TRAP_PATH static void read_segments(struct race_module *m)
 
 	if (!race_copy(m->start, &ehdr, sizeof(ehdr)) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 		return;
-	for (unsigned int i = 0; i < ehdr.e_phnum && i < HEADERS_MAX; i++) {
+	/* Without the later ones its calls have no names, and what is behind them need not be code. */
+	if (ehdr.e_phnum > HEADERS_MAX) {
+		count_lost();
+		return;
+	}
+	for (unsigned int i = 0; i < ehdr.e_phnum; i++) {
 		if (!race_copy(m->start + ehdr.e_phoff + i * sizeof(ph), &ph, sizeof(ph)))
 			return;
 		if (ph.p_type == PT_DYNAMIC)
@@ -124,7 +136,7 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	if (file > 0 && m->policy == RACE_CODE_INCLUDED)
 		atomic_set(&race.region->files[file].is_included, 1u);
 	if (file <= 0)
-		race_count(RACE_LOST_TABLES);
+		count_lost();
 	read_segments(m);
 	m->has_own_code = (uintptr_t)fill - m->text_start < m->text_end - m->text_start;
 	m->code = (const uint8_t *)(uintptr_t)m->text_start;
@@ -153,8 +165,7 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 			continue;
 		return atomic_get(&m->ready) ? m : NULL;
 	}
-	if (race.process)
-		race_count(RACE_LOST_TABLES);
+	count_lost();
 	return NULL;
 }
 

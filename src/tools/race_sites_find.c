@@ -21,12 +21,13 @@
 #include "tools/race_frames.h"
 #include "tools/race_priv.h"
 
-#define GIVEN_MAX TABLE_SIZE(32u, 1u)
+#define GIVEN_MAX TABLE_SIZE(64u, 1u)
 #define CALLED_MAX TABLE_SIZE(512u, 2u)
 
 /* Of a function: the variables of its frame whose address it takes. */
 struct given {
 	uint32_t count;
+	uint32_t is_full;
 	struct {
 		uint8_t base; /* INSN_RSP or INSN_RBP */
 		int64_t displacement;
@@ -95,6 +96,14 @@ static int is_worth(struct search *s, const struct insn *insn, unsigned int oper
 	return !is_constant(s->module, address);
 }
 
+static int find_given(const struct given *g, uint32_t base, int64_t displacement)
+{
+	for (uint32_t i = 0; i < g->count; i++)
+		if (g->rows[i].base == base && g->rows[i].displacement == displacement)
+			return 1;
+	return 0;
+}
+
 /* lea with a frame register and no index: what insn_decode() does not call an access. */
 static void note_given(struct search *s, const uint8_t *code, const struct insn *insn)
 {
@@ -102,7 +111,7 @@ static void note_given(struct search *s, const uint8_t *code, const struct insn 
 	int32_t displacement = 0;
 
 	if (insn->opcode_bytes != 1 || code[insn->opcode_at] != 0x8d || !insn->modrm_at ||
-	    insn->rex & 1 || g->count == GIVEN_MAX)
+	    insn->rex & 1)
 		return;
 	uint8_t modrm = code[insn->modrm_at];
 	int is_rsp = (modrm & 7) == 4 && code[insn->modrm_at + 1] == 0x24 && !(insn->rex & 2);
@@ -113,7 +122,14 @@ static void note_given(struct search *s, const uint8_t *code, const struct insn 
 		displacement = (int8_t)code[insn->displacement_at];
 	else if (insn->displacement_bytes == 4)
 		memcpy(&displacement, code + insn->displacement_at, sizeof(displacement));
-	g->rows[g->count].base = is_rsp ? INSN_RSP : INSN_RBP;
+	uint32_t base = is_rsp ? INSN_RSP : INSN_RBP;
+	if (find_given(g, base, displacement))
+		return;
+	if (g->count == GIVEN_MAX) {
+		g->is_full = 1;
+		return;
+	}
+	g->rows[g->count].base = base;
 	g->rows[g->count++].displacement = displacement;
 }
 
@@ -122,10 +138,25 @@ static int is_given(const struct search *s, const struct insn *insn)
 	for (unsigned int i = 0; i < insn->memory_count; i++) {
 		const struct insn_memory *m = &insn->memory[i];
 
-		for (uint32_t k = 0; k < s->given.count; k++)
-			if (race_is_holdable(insn, i) && m->base == s->given.rows[k].base &&
-			    m->displacement == s->given.rows[k].displacement)
-				return 1;
+		if (race_is_holdable(insn, i) &&
+		    find_given(&s->given, m->base, m->displacement))
+			return 1;
+	}
+	return 0;
+}
+
+/* The table is full, and this is of the frame: perhaps what it accesses is given away. */
+static int is_perhaps_given(const struct search *s, const struct insn *insn)
+{
+	if (!s->given.is_full || insn->flags & INSN_NOT_RELOCATABLE)
+		return 0;
+	for (unsigned int i = 0; i < insn->memory_count; i++) {
+		const struct insn_memory *m = &insn->memory[i];
+
+		if (race_is_holdable(insn, i) &&
+		    (m->base == INSN_RSP ||
+		     (m->base == INSN_RBP && !s->regs.r[INSN_RBP])))
+			return 1;
 	}
 	return 0;
 }
@@ -291,8 +322,11 @@ static void search_insn(struct search *s, const struct race_frame *frame, uint64
 	if (s->is_following && (insn.kind == INSN_CALL || insn.kind == INSN_JUMP))
 		note_called(s, frame->start, frame->end, pc + (uint64_t)insn.target);
 	enum race_call call = race_call_of(&s->listing->calls, m, &insn, pc);
-	if (!call && !has_access(s, &insn))
+	if (!call && !has_access(s, &insn)) {
+		if (is_perhaps_given(s, &insn))
+			race_count(RACE_LOST_LOCALS);
 		return;
+	}
 	if (reach_has(&s->memory->reach, pc, insn.length))
 		take(s, pc, &insn, call);
 	else
@@ -310,7 +344,7 @@ static void search_function(struct search *s, const struct race_frame *frame)
 	s->regs.r[INSN_RBP] =
 		has_frame(race_code(s->module, start), frame->end - start) ? 0 : UINT64_MAX;
 	s->regs.known = 1ull << INSN_RIP;
-	s->given.count = 0;
+	s->given.count = s->given.is_full = 0;
 	if (!reach_function(s, frame)) {
 		s->unproven += count_unproven(s, start, frame->end);
 		return;

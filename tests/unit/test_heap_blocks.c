@@ -128,6 +128,25 @@ static void full_table_refuses_and_takes_again_after_frees(void **state)
 	assert_int_equal(start_of(b, BASE + 0x5000), BASE + 0x5000);
 }
 
+/* After a block without a row, what was freed before may have another owner by now. */
+static void block_that_was_lost_hides_what_was_freed_before(void **state)
+{
+	struct heap_blocks *b = heap_blocks_new(10);
+	uint64_t page = BASE + 0x1000;
+	uint64_t i = 0;
+
+	assert_int_equal(add(b, page - 0x100, 0x200, 1), 0);
+	assert_int_equal(drop(b, page - 0x100, 2), 0);
+	assert_int_equal(start_of(b, page + 0x10), page - 0x100);
+	while (add(b, page + 0x200 + 4 * i, 4, 3) == 0)
+		i++;
+	assert_int_equal(start_of(b, page + 0x10), 0);
+	/* What is in use, or is freed later, is known for certain. */
+	assert_int_equal(start_of(b, page + 0x200), page + 0x200);
+	assert_int_equal(drop(b, page + 0x200, 4), 0);
+	assert_int_equal(start_of(b, page + 0x200), page + 0x200);
+}
+
 #define SLOTS 3000
 #define SLOT_BYTES 512
 
@@ -260,6 +279,7 @@ int main(void)
 		cmocka_unit_test(freed_block_is_known_until_another_is_there),
 		cmocka_unit_test(revived_block_is_in_use),
 		cmocka_unit_test(full_table_refuses_and_takes_again_after_frees),
+		cmocka_unit_test(block_that_was_lost_hides_what_was_freed_before),
 		cmocka_unit_test(random_blocks_are_as_the_model_says),
 		cmocka_unit_test(threads_find_their_own_blocks),
 		cmocka_unit_test(stack_is_the_same_for_the_same_callers_only),

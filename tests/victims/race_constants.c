@@ -30,6 +30,21 @@ NOINLINE void constants_die_deep(void)
 	constants_die();
 }
 
+/* It never runs. The tiny tables have no room for so many names, so that of abort() is not known. */
+__asm__(BEGIN("many_names")
+	"call getpid@plt; call getppid@plt; call getuid@plt; call geteuid@plt; "
+	"call getgid@plt; call getegid@plt; call getpgrp@plt; call sync@plt; "
+	"call pause@plt; call rand@plt; call random@plt; call srand@plt; "
+	"call srandom@plt; call clock@plt; call time@plt; call tzset@plt; "
+	"call labs@plt; call toupper@plt; call tolower@plt; call isalpha@plt; "
+	"call isdigit@plt; call isspace@plt; call isupper@plt; call islower@plt; "
+	"call ispunct@plt; call isprint@plt; call iscntrl@plt; call isgraph@plt; "
+	"call isxdigit@plt; call isalnum@plt; call alarm@plt; call sleep@plt; "
+	"call usleep@plt; call getpagesize@plt; call getdtablesize@plt; call nice@plt; "
+	"call close@plt; call dup@plt; call umask@plt; call raise@plt; "
+	"call lrand48@plt; call mrand48@plt; call drand48@plt; call fork@plt; ret\n"
+	"many_names_bytes:\n" END("many_names"));
+
 __asm__(BEGIN("after_jump")
 	"	jmp 1f\n"
 	"after_jump_bytes:\n" BYTES

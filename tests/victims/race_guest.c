@@ -234,6 +234,34 @@ static int fork_events(void)
 	return 0;
 }
 
+static NOINLINE void add_to_all(long *a, long *b, long *c, long *d)
+{
+	++*a;
+	++*b;
+	++*c;
+	++*d;
+}
+
+/* Variables of a frame whose addresses are passed on, more than the tiny tables have room for. */
+static int given_locals(void)
+{
+	pthread_t threads[2];
+	int bad = 0;
+
+	start_threads(threads, 2);
+	for (long i = 0; i < 100000; i++) {
+		long a = i;
+		long b = i;
+		long c = i;
+		long d = i;
+
+		add_to_all(&a, &b, &c, &d);
+		bad += a + b + c + d != 4 * i + 4;
+	}
+	stop_threads(threads, 2);
+	return bad != 0;
+}
+
 static int vforks(void)
 {
 	pthread_t threads[2];
@@ -463,6 +491,7 @@ int main(int argc, char **argv)
 		{ "fork_storm", fork_storm },
 		{ "fork_events", fork_events },
 		{ "vforks", vforks },
+		{ "given_locals", given_locals },
 		{ "locks", locks },
 		{ "many_threads", many_threads },
 		{ "small_stacks", small_stacks },
