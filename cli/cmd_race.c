@@ -541,7 +541,9 @@ static void finish(struct race_cli *c)
 		c->blind ?
 			"No process could be searched, so a missing report means nothing." :
 			NULL;
-	c->failed = race_policy_end(&c->set, c->report, &end, c->out);
+	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;
+	c->write_err = c->write_err ? c->write_err : -err;
+	c->failed = race_policy_end(&c->set, c->report, &end);
 	count_written(c, 0);
 	if (c->write_err)
 		c->failed = say_loss(c);
