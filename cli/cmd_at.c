@@ -51,6 +51,7 @@ struct at {
 	struct at_steps steps;
 	struct at_stepper stepper; /* of a point with steps */
 	FILE *out;
+	int written; /* exit status: CLI_NO, with a line printed, where the point could not be */
 };
 
 static const struct opt options[] = {
@@ -284,6 +285,17 @@ static int read_state(struct at *a, pid_t tid, struct at_state *state)
 	return CLI_NO;
 }
 
+/* The first failure is told, once. The program goes on all the same. */
+static void flush_point(struct at *a)
+{
+	errno = 0;
+	if (!fflush(a->out) && !ferror(a->out))
+		return;
+	cli_wrong(COMMAND, "cannot write %s: %s", a->set.output ? a->set.output :
+		  a->out == stdout ? "standard output" : "standard error", strerror(errno ? errno : EIO));
+	a->written = CLI_NO;
+}
+
 static int print_point(struct at *a, pid_t tid)
 {
 	struct at_state state = { .count = a->point.nth, .counter = a->set.counter,
@@ -297,7 +309,7 @@ static int print_point(struct at *a, pid_t tid)
 		at_state_json(a->out, a->symbols, &state, a->set.snapshot);
 	else if (a->set.snapshot || !a->signal)
 		at_state_text(a->out, a->symbols, &state, a->point.location, a->set.snapshot);
-	fflush(a->out);
+	flush_point(a);
 	return CLI_OK;
 }
 
@@ -314,11 +326,11 @@ static int act(struct at *a, pid_t tid)
 		syscall(SYS_tgkill, a->pid, tid, a->signal);
 	if (!a->set.stop) {
 		kill(a->pid, SIGCONT);
-		return status;
+		return status ? status : a->written;
 	}
 	cli_note(COMMAND, "process %d is stopped in thread %d: inspect it with gdb -p %d, resume it with "
 		 "kill -CONT %d", a->pid, tid, tid, a->pid);
-	return status;
+	return status ? status : a->written;
 }
 
 /* Returns what a shell would. A program that was left stopped is waited for as well. */

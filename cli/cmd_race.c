@@ -14,6 +14,7 @@
 #include "cli/race.h"
 #include "cli/watchdog.h"
 #include "report/private_file.h"
+#include "report/target_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,6 +46,7 @@ struct race_cli {
 	struct race_policy policy;
 	struct race_replay_run replay;
 	struct race_report *report;
+	pid_t root; /* whose names of files are meant; 0: those of this process */
 	FILE *out;
 	bool has_color;
 	struct output terminal; /* the line of progress */
@@ -480,7 +482,7 @@ static void sum_up(struct race_cli *c, struct race_totals *t)
 	if (c->run.was_stopped)
 		t->stopped = "the process was stopped (SIGSTOP, or a debugger)";
 	race_totals(c->run.region, t);
-	race_count_sites(c->run.region, t);
+	race_count_sites(c->run.region, c->root, t);
 }
 
 static void print_end(struct race_cli *c, const struct race_totals *t)
@@ -541,7 +543,9 @@ static void finish(struct race_cli *c)
 		c->blind ?
 			"No process could be searched, so a missing report means nothing." :
 			NULL;
-	c->failed = race_policy_end(&c->set, c->report, &end, c->out);
+	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;
+	c->write_err = c->write_err ? c->write_err : -err;
+	c->failed = race_policy_end(&c->set, c->report, &end);
 	count_written(c, 0);
 	if (c->write_err)
 		c->failed = say_loss(c);
@@ -587,6 +591,10 @@ int cmd_race(int argc, char **argv)
 		status = cli_wrong(COMMAND, "out of memory");
 	if (!status)
 		race_report_set_policy(c.report, &c.policy);
+	if (!status && c.set.pid && target_file_is_foreign(c.set.pid))
+		c.root = c.set.pid;
+	if (!status)
+		race_report_set_root(c.report, c.root);
 	output_open(&c.terminal, COMMAND, NULL, 0);
 	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
 	catch_signals();

@@ -5,6 +5,7 @@
  * The budgets are in memory that the processes share. The agent in each of them opens one event for
  * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
+#include "base/own_proc.h"
 #include "cli/agent_start.h"
 #include "cli/clock.h"
 #include "cli/cmd.h"
@@ -253,6 +254,8 @@ static int settings_check(struct settings *set, int argc, char **argv, int first
 		return cli_wrong(COMMAND, "-p PID cannot be combined with -- CMD");
 	if (!set->pid && !set->command)
 		return cli_wrong(COMMAND, "no program: give -p PID, or -- CMD ARG... to start one");
+	if (!own_proc_is_mounted())
+		return cli_wrong(COMMAND, "cannot find processes: " OWN_PROC_REMEDY);
 	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", set->pid);
 	if (set->thread && strlen(set->thread) > 15)

@@ -3,6 +3,7 @@
 #include "cli/inherited.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
@@ -38,6 +39,21 @@ static void note_signals(void)
 		is_ignored[i] = !sigaction(signals[i], NULL, &now) && now.sa_handler == SIG_IGN;
 }
 
+/*
+ * A number below 3 that is free would be the next file's that is opened: what is printed would get into
+ * that file. Reads and writes of an O_PATH descriptor fail with EBADF, as they would without it.
+ */
+static void fill_standard(void)
+{
+	int fd = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (fcntl(i, F_GETFD) < 0)
+			fd = open("/", O_PATH | O_CLOEXEC);
+	if (fd > 2)
+		close(fd);
+}
+
 /* Of more than a table of them, all are passed on, and those of libraries too. */
 void inherited_note(void)
 {
@@ -57,6 +73,7 @@ void inherited_note(void)
 		closedir(d);
 	count = is_noted ? n : 0;
 	qsort(inherited, count, sizeof(inherited[0]), compare);
+	fill_standard();
 }
 
 static void close_at_exec(unsigned int first, unsigned int last)

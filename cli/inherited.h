@@ -7,7 +7,10 @@
 #ifndef CLI_INHERITED_H
 #define CLI_INHERITED_H
 
-/* Notes open descriptors and ignored signals: at the start, before this command changes any. */
+/*
+ * Notes open descriptors and ignored signals: at the start, before this command changes any. Standard
+ * input, output and error that are closed stay so for a program that is started. Here they fail.
+ */
 void inherited_note(void);
 /* In the child, before exec: all others are closed by it, and these signals are ignored again. */
 void inherited_only(void);

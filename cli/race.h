@@ -165,11 +165,11 @@ struct race_end {
 	bool is_running;  /* the program is: it has no exit status yet */
 	const char *blind; /* why nothing could be searched, or NULL */
 };
-/*
- * Writes --as sarif to out, and --sarif and --baseline to their files. Prints notes. 0 or
- * CLI_NO.
- */
+/* Writes the report as SARIF. 0 or -errno. */
+int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r,
+		      const struct race_end *end, FILE *f);
+/* Writes --sarif and --baseline to their files. Prints notes. 0 or CLI_NO. */
 int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
-		    const struct race_end *end, FILE *out);
+		    const struct race_end *end);
 
 #endif

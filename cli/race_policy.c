@@ -125,8 +125,8 @@ void race_policy_close(struct race_policy *policy)
 	baseline_free(policy->baseline);
 }
 
-static int print_sarif(const struct race_cli_settings *set, struct race_report *r,
-		       const struct race_end *end, FILE *f)
+int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r,
+		      const struct race_end *end, FILE *f)
 {
 	struct race_sarif_run run = {
 		.program = set->program,
@@ -147,7 +147,7 @@ static int write_sarif(const struct race_cli_settings *set, struct race_report *
 		       const struct race_end *end)
 {
 	FILE *f = private_file(set->sarif);
-	int err = f ? print_sarif(set, r, end, f) : -errno;
+	int err = f ? race_policy_sarif(set, r, end, f) : -errno;
 
 	if (f && fclose(f) && !err)
 		err = -errno;
@@ -183,13 +183,10 @@ static int told(const char *path, int err)
 }
 
 int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
-		    const struct race_end *end, FILE *out)
+		    const struct race_end *end)
 {
 	int status = CLI_OK;
 
-	if (set->is_sarif)
-		status |= told(set->output ? set->output : "the report",
-			       print_sarif(set, r, end, out));
 	if (set->sarif)
 		status |= told(set->sarif, write_sarif(set, r, end));
 	if (set->baseline)

@@ -89,6 +89,9 @@ const char *const race_step_names[RACE_STEPS] = {
 	[RACE_STEP_DESCRIPTORS] = "there are not enough file descriptors",
 	[RACE_STEP_UNWATCHED] =
 		"trapline did not respond for a minute; the agent assumed it had exited",
+	[RACE_STEP_FILTER_UNKNOWN] =
+		"/proc/self/status is not readable there, so a seccomp filter cannot be excluded "
+		"(mount proc at /proc)",
 };
 
 /* A stalled thread sleeps, so others run even then; but never two at the same time. */

@@ -2,6 +2,7 @@
 /* session.c - see session.h. */
 #include "cli/session.h"
 
+#include "base/own_proc.h"
 #include "cli/clock.h"
 #include "cli/cmd.h"
 #include "cli/process_name.h"
@@ -77,6 +78,8 @@ int session_check_target(const char *name, pid_t pid, char **command)
 		return cli_wrong(name, "give -p PID or -- CMD, not both");
 	if (!pid && !command)
 		return cli_wrong(name, "a process is missing: give -p PID, or -- CMD to start one");
+	if (!own_proc_is_mounted())
+		return cli_wrong(name, "cannot find processes: " OWN_PROC_REMEDY);
 	if (pid && kill(pid, 0) && errno == ESRCH)
 		return cli_wrong(name, "there is no process %d", pid);
 	return 0;

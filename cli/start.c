@@ -10,6 +10,7 @@
  */
 #include "cli/start.h"
 
+#include "base/own_proc.h"
 #include "cli/cmd.h"
 #include "cli/inherited.h"
 
@@ -175,6 +176,8 @@ int start_command(const char *name, char **command, pid_t *pid)
 	int err = 0;
 	int status;
 
+	if (!own_proc_is_mounted())
+		return cli_wrong(name, "cannot observe %s: " OWN_PROC_REMEDY, command[0]);
 	if (pipe2(fds, O_CLOEXEC))
 		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(errno));
 	fflush(NULL);

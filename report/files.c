@@ -12,6 +12,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,19 +48,25 @@ static Dwfl_Module *report(struct symbols *s, const char *path)
 	return mod;
 }
 
-int files_open(const char *path, struct symbols **out, uint64_t *bias)
+int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bias)
 {
 	BUSY;
 	struct symbols *s = calloc(1, sizeof(*s));
+	char path[PATH_MAX];
 	GElf_Addr found;
 
 	if (!s)
 		return -ENOMEM;
+	s->root = root;
+	target_file_name(root, name, path, sizeof(path));
 	s->callbacks.find_elf = find_no_elf;
 	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
 	s->callbacks.debuginfo_path = &s->debug_path;
+	if (root && asprintf(&s->debug_path, TARGET_FILE_DEBUG_PATH, root) < 0)
+		s->debug_path = NULL;
 	s->dwfl = dwfl_begin(&s->callbacks);
 	if (!s->dwfl) {
+		free(s->debug_path);
 		free(s);
 		return -ENOMEM;
 	}

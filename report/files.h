@@ -14,9 +14,10 @@
 
 /*
  * The symbols of one ELF file; symbols_place() and its like work on them, at *bias + the address in
- * the file. Released by symbols_close(). 0 or -errno.
+ * the file. The name is as process root has it; root 0: as this process has it. Released by
+ * symbols_close(). 0 or -errno.
  */
-int files_open(const char *path, struct symbols **out, uint64_t *bias);
+int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bias);
 
 /* Of the file, in hexadecimal digits; empty: it has none. */
 void files_build_id(struct symbols *s, char *text, size_t n);

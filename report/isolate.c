@@ -2,16 +2,19 @@
 /* isolate.c - see isolate.h. */
 #include "report/isolate.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,10 +84,37 @@ void isolate_enter(uint64_t bytes, uint64_t cpu_seconds)
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }
 
+/* Symbols are read by descriptor, memory of the target too; and nothing is done by such a one. */
+static bool is_to_be_read(int fd)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	return fd > STDERR_FILENO && flags >= 0 && (flags & (O_ACCMODE | O_PATH)) == O_RDONLY &&
+	       !fstat(fd, &st) && S_ISREG(st.st_mode);
+}
+
+/* Events, sockets, outputs and what is traced belong to the command alone. */
+static void close_all_but(int answer_fd)
+{
+	DIR *d = opendir("/proc/self/fd");
+
+	if (!d)
+		_exit(1);
+	for (struct dirent *e; (e = readdir(d));) {
+		int fd = atoi(e->d_name);
+
+		if (e->d_name[0] != '.' && fd != dirfd(d) && fd != answer_fd && !is_to_be_read(fd))
+			close(fd);
+	}
+	closedir(d);
+}
+
 static void run_child(void (*fn)(void *arg, void *answer), void *arg, int fd, size_t n)
 {
 	char answer[ANSWER_MAX] __attribute__((aligned(16))) = { 0 };
 
+	close_all_but(fd);
 	isolate_enter(MEMORY_BYTES, CPU_SECONDS);
 	fn(arg, answer);
 	_exit(write(fd, answer, n) == (ssize_t)n ? 0 : 1);

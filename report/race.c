@@ -26,6 +26,7 @@ struct race_report {
 	size_t count;
 	size_t capacity;
 	struct race_policy policy;
+	pid_t root; /* as of files_open() */
 };
 
 const char *const race_counter_names[RACE_COUNTERS] = {
@@ -143,6 +144,11 @@ size_t race_report_count(const struct race_report *r)
 	return r->count;
 }
 
+void race_report_set_root(struct race_report *r, pid_t root)
+{
+	r->root = root;
+}
+
 struct race_view *race_report_view(struct race_report *r, size_t i)
 {
 	return r->views[i];
@@ -175,7 +181,7 @@ struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *addre
 		return NULL;
 	if (!r->is_tried[row] && r->region->files[row].ready) {
 		race_path(r, at, path, sizeof(path));
-		files_open(path, &r->symbols[row], &r->bias[row]);
+		files_open(path, r->root, &r->symbols[row], &r->bias[row]);
 		r->is_tried[row] = true;
 	}
 	*address = r->bias[row] + (at & RACE_PLACE_MASK);

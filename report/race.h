@@ -51,6 +51,8 @@ struct race_view {
 struct race_report;
 
 int race_report_open(const struct race_region *region, struct race_report **out);
+/* Files are named as this process has them, which has another tree of mounts; 0: as this one does. */
+void race_report_set_root(struct race_report *r, pid_t root);
 void race_report_close(struct race_report *r);
 
 struct baseline;
@@ -173,7 +175,7 @@ uint64_t race_live_stalls(const struct race_region *region);
 /* Adds to what is in out. */
 void race_totals(const struct race_region *region, struct race_totals *out);
 /* race_sites.c: after race_totals(); reads the objects' files. */
-void race_count_sites(const struct race_region *region, struct race_totals *out);
+void race_count_sites(const struct race_region *region, pid_t root, struct race_totals *out);
 /*
  * Adds the processes that are dead to out and gives their rows of the table back, all but the first
  * row. Returns how many.

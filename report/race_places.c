@@ -304,7 +304,7 @@ static int open_side(struct race_replay_side *side, const char *program,
 
 	if (!side->path[0] || access(side->path, R_OK))
 		f.path = !strcmp(base_name(program), side->module) ? program : side->path;
-	if (!*f.path || files_open(f.path, &f.symbols, &f.bias)) {
+	if (!*f.path || files_open(f.path, 0, &f.symbols, &f.bias)) {
 		snprintf(error, n, "the race is in %s, which does not exist any more",
 			 side->path[0] ? side->path : side->module);
 		return -ENOENT;

@@ -118,9 +118,10 @@ static uint64_t count_file(const char *path, size_t pages)
 	return count;
 }
 
-void race_count_sites(const struct race_region *region, struct race_totals *out)
+void race_count_sites(const struct race_region *region, pid_t root, struct race_totals *out)
 {
-	char path[sizeof(region->files[0].path)];
+	char name[sizeof(region->files[0].path)];
+	char path[sizeof(name) + 32];
 
 	if (out->is_sweep || out->is_replay)
 		return;
@@ -129,8 +130,9 @@ void race_count_sites(const struct race_region *region, struct race_totals *out)
 
 		if (!file->ready || !file->is_included)
 			continue;
-		memcpy(path, file->path, sizeof(path));
-		path[sizeof(path) - 1] = '\0';
+		memcpy(name, file->path, sizeof(name));
+		name[sizeof(name) - 1] = '\0';
+		target_file_name(root, name, path, sizeof(path));
 		bool is_first = out->objects + out->objects_unread < OBJECTS_FIRST;
 		uint64_t count = count_file(path, is_first ? PAGES_MAX : PAGES_LATER);
 		out->sites_there += count;

@@ -325,15 +325,17 @@ static FILE *open_source(struct symbols *s, uint64_t address)
 {
 	Dwfl_Module *module = dwfl_addrmodule(s->dwfl, address);
 	const char *object = NULL;
-	char path[PATH_MAX];
+	char name[PATH_MAX];
+	char path[PATH_MAX + 32];
 
-	if (!files_source(s, address, path, sizeof(path)))
+	if (!files_source(s, address, name, sizeof(name)))
 		return NULL;
+	target_file_name(s->root, name, path, sizeof(path));
 	FILE *f = target_file_text(path, TEXT_BYTES_MAX);
 	if (f || !module)
 		return f;
 	dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, &object, NULL);
-	return object && *object == '/' ? open_moved(object, path) : NULL;
+	return object && *object == '/' ? open_moved(object, name) : NULL;
 }
 
 /* The name that a #define in this line is of; NULL: there is none. */

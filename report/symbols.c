@@ -125,10 +125,7 @@ static int find_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_A
 
 	if (name[0] != '/' || !s)
 		return dwfl_linux_proc_find_elf(mod, userdata, name, base, file_name, elf);
-	if (s->foreign_mounts)
-		snprintf(path, sizeof(path), "/proc/%d/root%s", s->pid, name);
-	else
-		snprintf(path, sizeof(path), "%s", name);
+	target_file_name(s->root, name, path, sizeof(path));
 
 	int fd = open_mapped(s, base, mapped, sizeof(mapped));
 	if (fd >= 0 && !is_named(path, fd))
@@ -185,16 +182,11 @@ bool symbols_refresh(struct symbols *s)
 static void read_identity(struct symbols *s)
 {
 	char path[64];
-	char mine[64] = "";
-	char theirs[64] = "";
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", s->pid);
 	if (readlink(path, s->exe, sizeof(s->exe) - 1) < 0)
 		s->exe[0] = 0;
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", s->pid);
-	if (readlink(path, theirs, sizeof(theirs) - 1) > 0 &&
-	    readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1) > 0)
-		s->foreign_mounts = strcmp(mine, theirs) != 0;
+	s->root = target_file_is_foreign(s->pid) ? s->pid : 0;
 }
 
 int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n)
@@ -338,8 +330,8 @@ int symbols_open(pid_t pid, struct symbols **out)
 	read_identity(s);
 	read_alias(s);
 	/* In a container the debug files are its own. */
-	if (s->foreign_mounts &&
-	    asprintf(&s->debug_path, ":.debug:/usr/lib/debug:/proc/%d/root/usr/lib/debug", pid) < 0)
+	if (s->root &&
+	    asprintf(&s->debug_path, TARGET_FILE_DEBUG_PATH, pid) < 0)
 		s->debug_path = NULL;
 	s->dwfl = dwfl_begin(&s->callbacks);
 	if (!s->dwfl)

@@ -15,7 +15,7 @@ struct symbols {
 	Dwfl_Callbacks callbacks; /* dwfl keeps a pointer to them */
 	char *debug_path;
 	pid_t pid;
-	bool foreign_mounts;	 /* paths mean something else here: go through /proc/PID/root */
+	pid_t root;		 /* the process whose names of files are meant; 0: those of this one */
 	bool can_unwind;	 /* dwfl_attach_state() worked */
 	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
 	char alias[64];		 /* how the program was called, when that is a link to exe */

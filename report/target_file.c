@@ -110,6 +110,25 @@ int target_file_open(const char *path)
 	return fd;
 }
 
+bool target_file_is_foreign(pid_t pid)
+{
+	char path[64];
+	char mine[64] = "";
+	char theirs[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
+	return readlink(path, theirs, sizeof(theirs) - 1) > 0 &&
+	       readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1) > 0 && strcmp(mine, theirs) != 0;
+}
+
+void target_file_name(pid_t root, const char *name, char *path, size_t n)
+{
+	if (root && *name == '/')
+		snprintf(path, n, "/proc/%d/root%s", root, name);
+	else
+		snprintf(path, n, "%s", name);
+}
+
 /* One byte more than max shows that there is more: the file may grow while it is read. */
 static char *read_text(int fd, size_t max, size_t *n)
 {

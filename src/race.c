@@ -201,6 +201,9 @@ static int explain_refusal(const struct race_process *row, int err)
 		[RACE_STEP_RUNTIME] = "the Go runtime handles all signals",
 		[RACE_STEP_SECCOMP] =
 			"a seccomp filter forbids system calls of the detector",
+		[RACE_STEP_FILTER_UNKNOWN] =
+			"/proc/self/status is not readable, so a seccomp filter cannot be "
+			"excluded; mount proc at /proc",
 		[RACE_STEP_DESCRIPTORS] = "five descriptors per thread are needed",
 	};
 

@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_proc.h"
 #include "base/sys.h"
 #include "trap/trap.h"
 
@@ -69,6 +70,9 @@ static int check_process(pid_t pid)
 {
 	struct task_list list = {0};
 	int is_leader = 0;
+
+	if (!own_proc_is_mounted())
+		return failed(-EOPNOTSUPP, FAILED_TARGET, OWN_PROC_REMEDY);
 	int err = tasks_read(pid, &list);
 
 	for (size_t i = 0; i < list.count; i++)

@@ -75,19 +75,57 @@ static void wait_for_state(struct mem *mem)
 		sys4(SYS_futex, &mem->state, FUTEX_WAIT, 0, &tick);
 }
 
-/* "/proc/PID/mem" without libc, which may have a trap anywhere. */
-static void make_path(char *path, pid_t pid)
+/* Without libc, which may have a trap anywhere. */
+static void make_path(char *path, const char *folder, uint64_t number, const char *file)
 {
-	char digits[12];
+	char digits[20];
 	size_t n = 0;
-	size_t at = 6;
 
-	for (; pid; pid /= 10)
-		digits[n++] = (char)('0' + pid % 10);
-	__builtin_memcpy(path, "/proc/", 6);
+	do
+		digits[n++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (*folder)
+		*path++ = *folder++;
 	while (n)
-		path[at++] = digits[--n];
-	__builtin_memcpy(path + at, "/mem", 5);
+		*path++ = digits[--n];
+	while ((*path++ = *file++))
+		;
+}
+
+/*
+ * The number that a process has in /proc, which may be of another PID namespace than this process: there
+ * the number that clone() returned is another process. 0: it has none.
+ */
+static uint64_t number_in_proc(int pidfd)
+{
+	static const char key[] = "\nPid:\t";
+	char path[64];
+	char text[512];
+	uint64_t number = 0;
+
+	make_path(path, "/proc/thread-self/fdinfo/", (uint64_t)pidfd, "");
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	long n = sys_read(fd, text, sizeof(text) - 1);
+	sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *at = strstr(text, key);
+	for (at = at ? at + sizeof(key) - 1 : ""; *at >= '0' && *at <= '9'; at++)
+		number = number * 10 + (uint64_t)(*at - '0');
+	return number;
+}
+
+/* For a tracee that waits; a descriptor or -errno. */
+static int open_tracee(int pidfd)
+{
+	uint64_t number = number_in_proc(pidfd);
+	char path[40];
+
+	if (!number)
+		return -ESRCH;
+	make_path(path, "/proc/", number, "/mem");
+	return (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
 }
 
 static void end_tracee(struct mem *mem)
@@ -103,7 +141,6 @@ static void end_tracee(struct mem *mem)
 
 int mem_open_traced(struct mem *mem)
 {
-	char path[32];
 	int err = find_no_filter();
 
 	if (err)
@@ -115,10 +152,7 @@ int mem_open_traced(struct mem *mem)
 		return (int)pid;
 	}
 	wait_for_state(mem);
-	make_path(path, (pid_t)pid);
-	int fd = atomic_get(&mem->state) != TRACED ?
-			 -EPERM :
-			 (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+	int fd = atomic_get(&mem->state) == TRACED ? open_tracee(mem->pidfd) : -EPERM;
 	/* Alive or not yet waited for: so the path was that of this process. */
 	err = fd < 0 ? fd : (int)sys4(SYS_pidfd_send_signal, mem->pidfd, 0, NULL, 0);
 	if (err) {

@@ -36,6 +36,7 @@
 #define TRAP_NS 10000u /* of one trap, where it could not be measured */
 #define THREADS_MORE 256u /* born while we arm the others */
 #define THREADS_MOST 16384u
+#define SECCOMP_LINE 16u /* bytes, at least as many as of "Seccomp:" with its number */
 
 /* Members that trapline_watch() and its like would set. The callback may run from now on. */
 static void open_event(struct trapline_event *ev)
@@ -315,18 +316,43 @@ static int is_go(void)
 	return 0;
 }
 
-/* As /proc/self/status tells it; asking by prctl() kills where it is strict. */
+/* The digit of the line "Seccomp:" in a part of the file; '\0': it has none. */
+static char seccomp_mode(const char *text)
+{
+	static const char key[] = "\nSeccomp:\t";
+	const char *at = strstr(text, key);
+
+	return at ? at[strlen(key)] : '\0';
+}
+
+/*
+ * As /proc/self/status tells it, because asking by prctl() kills where it is strict. 1, 0, or -errno:
+ * it cannot be known. The list of groups, which comes first, may be longer than any room here.
+ */
 static int has_seccomp(void)
 {
-	char text[4096];
+	char text[4096] = "";
+	size_t kept = 0; /* of the part before: a line may be in two parts */
+	char mode = '\0';
+	ssize_t n = 1;
 	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
 
-	if (fd >= 0)
-		sys_close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	const char *at = strstr(text, "\nSeccomp:\t");
-	return at && at[strlen("\nSeccomp:\t")] != '0';
+	if (fd < 0)
+		return fd;
+	for (int parts = 0; !mode && n > 0; parts++) {
+		n = sys_read(fd, text + kept, sizeof(text) - 1 - kept);
+		if (n <= 0) {
+			n = n || parts ? n : -EIO;
+			break;
+		}
+		size_t end = kept + (size_t)n;
+		text[end] = '\0';
+		mode = seccomp_mode(text);
+		kept = end < SECCOMP_LINE ? end : SECCOMP_LINE;
+		memmove(text, text + end - kept, kept);
+	}
+	sys_close(fd);
+	return mode ? mode != '0' : (int)n; /* a kernel without filters has no such line */
 }
 
 int race_is_kept_by_us(void)
@@ -350,8 +376,10 @@ static int open_all(void)
 {
 	if (is_go())
 		return failed_at(RACE_STEP_RUNTIME, -EOPNOTSUPP);
-	if (has_seccomp())
-		return failed_at(RACE_STEP_SECCOMP, -EOPNOTSUPP);
+	int filter = has_seccomp();
+	if (filter)
+		return failed_at(filter < 0 ? RACE_STEP_FILTER_UNKNOWN : RACE_STEP_SECCOMP,
+				 filter < 0 ? filter : -EOPNOTSUPP);
 	/* Rust's signal stacks hold 8 KiB, of which the kernel's frame takes 3. */
 	trap_on_thread_stack = 1;
 	int err = trap_install();

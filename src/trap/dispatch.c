@@ -87,6 +87,8 @@ void trap_forked(void)
 {
 	self.tid = 0;
 	trap_room.pid = 0;
+	action_forked(&trap_previous);
+	action_forked(&trap_first_previous);
 }
 
 uint64_t trap_late_closed(void)

@@ -34,8 +34,8 @@
 #define MARK_AT 120
 #define MARK 0x656e696c70617274ull
 
-struct sigaction trap_previous;	      /* what foreign signals go to */
-struct sigaction trap_first_previous; /* the one before anybody put itself between */
+struct action trap_previous = ACTION_DEFAULT; /* what foreign signals go to */
+struct action trap_first_previous = ACTION_DEFAULT; /* the one before anybody put itself between */
 uint64_t trap_held_bit;
 int (*trap_is_held)(const ucontext_t *context);
 int (*trap_let_go)(void);
@@ -251,20 +251,12 @@ TRAP_PATH static void move_frame(struct foreign_call *to, uint64_t top)
 	}
 }
 
-TRAP_PATH static int hand_over(struct sigaction *shared, const struct sigaction *action,
-			       siginfo_t *info, ucontext_t *context, struct foreign_call *to)
+TRAP_PATH static int hand_over(const struct sigaction *action, siginfo_t *info, ucontext_t *context,
+			       struct foreign_call *to)
 {
-	uint64_t handler = (uintptr_t)action->sa_handler;
-
-	if (action->sa_flags & SA_RESETHAND)
-		handler = (uintptr_t)atomic_swap(&shared->sa_handler, SIG_DFL);
-	if (handler == (uintptr_t)SIG_DFL) { /* another thread was faster */
-		die_by_default(context);
-		return 0;
-	}
 	set_mark(info);
 	*to = (struct foreign_call){
-		.handler = handler,
+		.handler = (uintptr_t)action->sa_handler,
 		.sp = (uintptr_t)context - sizeof(uint64_t),
 		.bp = (uint64_t)context->uc_mcontext.gregs[REG_RBP],
 		.info = info,
@@ -285,11 +277,9 @@ TRAP_PATH static int is_from_kernel(const ucontext_t *context, const void *frame
 
 #else
 
-TRAP_PATH static int hand_over(struct sigaction *shared, const struct sigaction *action,
-			       siginfo_t *info, ucontext_t *context, struct foreign_call *to)
+TRAP_PATH static int hand_over(const struct sigaction *action, siginfo_t *info, ucontext_t *context,
+			       struct foreign_call *to)
 {
-	if (action->sa_flags & SA_RESETHAND)
-		atomic_set(&shared->sa_handler, SIG_DFL);
 	call(action, info, context);
 	return 0;
 }
@@ -304,11 +294,12 @@ TRAP_PATH static int is_from_kernel(const ucontext_t *context, const void *frame
 TRAP_PATH int foreign_take(siginfo_t *info, ucontext_t *context, const void *frame, int is_inside,
 			   struct foreign_call *to)
 {
-	struct sigaction *shared = is_handed_back(info) ? &trap_first_previous :
-								    &trap_previous;
-	const struct sigaction action = *shared;
+	struct action *from = is_handed_back(info) ? &trap_first_previous : &trap_previous;
+	struct sigaction action;
 	int is_sent = !is_forced(info);
 	int (*is_held)(const ucontext_t *) = atomic_get(&trap_is_held);
+
+	uint64_t version = action_read(from, &action);
 	int is_blocked = is_held && is_held(context);
 
 	if (is_sent && is_inside && (is_blocked || trap_on_thread_stack)) {
@@ -326,10 +317,15 @@ TRAP_PATH int foreign_take(siginfo_t *info, ucontext_t *context, const void *fra
 	}
 	if (action.sa_handler == SIG_IGN)
 		return 0;
-	if (is_from_kernel(context, frame))
-		return hand_over(shared, &action, info, context, to);
-	call(&action, info, context);
-	return 0;
+	if (!is_from_kernel(context, frame)) {
+		call(&action, info, context);
+		return 0;
+	}
+	if (action.sa_flags & SA_RESETHAND && !action_reset(from, version)) {
+		die_by_default(context); /* another thread was faster */
+		return 0;
+	}
+	return hand_over(&action, info, context, to);
 }
 
 TRAP_PATH int foreign_has_kept(void)

@@ -64,6 +64,14 @@ static void block_all(sigset_t *set)
 		sigdelset(set, faults[i]);
 }
 
+static int keep_before(const struct sigaction *before, int is_again)
+{
+	action_replace(&trap_previous, before, NULL);
+	if (!is_again)
+		action_replace(&trap_first_previous, before, NULL);
+	return 0;
+}
+
 /*
  * Never taken out again: a signal may be pending in a thread that has SIGTRAP blocked, and the
  * default action would kill the process. A handler that was put over ours since gets what is
@@ -74,6 +82,7 @@ int trap_install(void)
 	static int installed;
 	static int on_thread_stack;
 	struct sigaction action;
+	struct sigaction before;
 	int saved = errno;
 	int err = 0;
 
@@ -92,10 +101,8 @@ int trap_install(void)
 	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK | SA_NODEFER;
 	prepare_room();
 	/* Known before ours is in place: a foreign trap may come at once. */
-	if (!trap_is_installed() && sigaction(SIGTRAP, NULL, &trap_previous))
-		err = -EBUSY;
-	if (!err && !installed)
-		trap_first_previous = trap_previous;
+	if (!trap_is_installed())
+		err = sigaction(SIGTRAP, NULL, &before) ? -EBUSY : keep_before(&before, installed);
 	if (!err && sigaction(SIGTRAP, &action, NULL))
 		err = -EBUSY;
 	installed |= !err;
@@ -121,10 +128,10 @@ static void restart_as(const struct sigaction *action)
 
 void trap_set_previous(const struct sigaction *action, struct sigaction *old)
 {
-	if (old)
-		*old = trap_previous;
-	if (!action)
-		return;
-	trap_previous = *action;
-	restart_as(action);
+	if (action) {
+		action_replace(&trap_previous, action, old);
+		restart_as(action);
+	} else if (old) {
+		action_read(&trap_previous, old);
+	}
 }

@@ -8,13 +8,14 @@
 #include <ucontext.h>
 
 #include "event/event.h"
+#include "trap/action.h"
 
 /* dispatch.c: the handler. */
 void trap_on_sigtrap(int sig, siginfo_t *info, void *context);
 
 /* foreign.c: the actions for what is not ours. */
-extern struct sigaction trap_previous;
-extern struct sigaction trap_first_previous;
+extern struct action trap_previous;
+extern struct action trap_first_previous;
 
 /* install.c: make SIGTRAP ours, keeping the action that was there for what is not ours. 0 or -errno. */
 int trap_install(void);

@@ -234,6 +234,23 @@ if unshare -pf --mount-proc true 2>/dev/null; then
 	ok "pid namespace: and_conditions_too" $?
 	kill -KILL "$pid"
 
+	# A number there is another process than the one that kill() reaches.
+	wrong=
+	for form in "watch -p 1 x" "break -p 1 x" "race -p 1" "throttle -p 1 --cpu 50%" "at main#1 -- true" \
+		"race -- true" "watch x -- true"; do
+		# shellcheck disable=SC2086 # words
+		unshare -pf "$trapline" $form >"$tmp/out" 2>"$tmp/err"
+		[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] &&
+			grep -q '^trapline [a-z]*: cannot .*: /proc is missing or belongs to another PID namespace; mount proc at /proc$' "$tmp/err" ||
+			wrong="$wrong ($form)"
+	done
+	[ -z "$wrong" ]
+	ok "pid namespace: without_its_proc_it_refuses$wrong" $?
+	unshare -pf "$trapline" check --json >"$tmp/out" 2>"$tmp/err"
+	jq -e '.. | objects | select(.name? == "text_by_tracee") | .ok' "$tmp/out" >"$tmp/a" 2>&1 ||
+		"$trapline" check --json | jq -e '.. | objects | select(.name? == "text_by_tracee") | .ok | not' >/dev/null
+	ok "pid namespace: the_helper_that_writes_text_is_found_in_any_proc" $?
+
 	# Observer and target in one, as in a container.
 	cat >"$tmp/inside" <<'END'
 "$2/calls" >/dev/null & pid=$!

@@ -110,9 +110,62 @@ fails_to "standard output" watch -p "$pid" plain_counter -n 3 &&
 	fails_to "standard output" report "$tmp/recording" &&
 	fails_to "standard output" report "$tmp/recording" --as html &&
 	fails_to /dev/full report "$tmp/recording" --as html -o /dev/full &&
+	fails_to "standard output" break -p "$pid" '*work*' -n 3 --json &&
+	fails_to /dev/full break -p "$pid" '*work*' -n 3 -o /dev/full &&
+	fails_to "standard output" watch -p "$pid" --list --json &&
+	fails_to "standard output" break -p "$pid" '*work*' --list &&
 	fails_to "standard output" race --json --for 0.5 -- sleep 0.1 &&
-	fails_to /dev/full race --for 0.5 -o /dev/full -- sleep 0.1
+	fails_to /dev/full race --for 0.5 -o /dev/full -- sleep 0.1 &&
+	fails_to /dev/full race --json -o /dev/full -- sleep 0.1 &&
+	fails_to "standard output" check --json &&
+	fails_to "standard output" help watch
 ok "a_full_disk_is_an_error" $?
+
+wrong=
+for as in json folded trace html text; do
+	fails_to "standard output" report "$tmp/recording" --as $as &&
+		fails_to /dev/full report "$tmp/recording" --as $as -o /dev/full || wrong="$wrong $as"
+done
+[ -z "$wrong" ]
+ok "a_full_disk_is_an_error_of_a_report_in_each_form$wrong" $?
+
+# Told once, with its cause.
+fails_to /dev/full race --as sarif -o /dev/full -- sleep 0.1 && [ "$(grep -c 'cannot write' "$tmp/err")" = 1 ] &&
+	fails_to "standard output" race --as sarif -- sleep 0.1 && [ "$(grep -c 'cannot write' "$tmp/err")" = 1 ] &&
+	fails_to /dev/full race --sarif /dev/full -- sleep 0.1
+ok "a_full_disk_is_an_error_of_sarif" $?
+
+if [ "$(id -u)" = 0 ] && [ -e /sys/bus/event_source/devices/uprobe/type ]; then
+	fails_to /dev/full at 'write#1' --json -o /dev/full -- echo &&
+		fails_to /dev/full at 'write#1' -o /dev/full -- echo &&
+		fails_to /dev/full at 'write#1' --snapshot -o /dev/full -- echo &&
+		fails_to /dev/full at 'write#1+3' --snapshot -o /dev/full -- echo &&
+		fails_to /dev/full at 'write#1' --json --signal SIGURG -o /dev/full -- echo &&
+		fails_to "standard output" at 'write#1' --json -- sh -c 'echo >&2' &&
+		fails_to /dev/full at --each write --signal SIGURG --limit 1 -o /dev/full -- echo &&
+		fails_to "standard output" at --each write --signal SIGURG --limit 1 --json -- echo
+	ok "a_full_disk_is_an_error_of_a_point" $?
+	run at 'write#1' --json -o "$tmp/point" -- sh -c 'echo a; exit 3'
+	[ $? = 3 ] && grep -q '"type":"point"' "$tmp/point" && [ "$(cat "$tmp/out")" = a ]
+	ok "a_point_that_is_written_leaves_the_exit_status" $?
+else
+	skip "a_full_disk_is_an_error_of_a_point" "uprobes (root, CONFIG_UPROBE_EVENTS)"
+fi
+
+# The number of a closed descriptor must not become that of a file that is opened for the target.
+closed_is_wrong()
+{
+	timeout -k 2 60 "$trapline" "$@" >&- 2>"$tmp/err"
+	[ $? = 1 ] && grep -q 'cannot write standard output: Bad file descriptor' "$tmp/err"
+}
+closed_is_wrong watch -p "$pid" plain_counter -n 3 && closed_is_wrong break -p "$pid" '*work*' -n 3 &&
+	closed_is_wrong break -p "$pid" '*work*' -n 3 --json && closed_is_wrong report "$tmp/recording" --as json &&
+	closed_is_wrong check && closed_is_wrong race --json -- sleep 0.1
+ok "a_closed_standard_output_is_an_error" $?
+
+timeout 60 "$trapline" race -o "$tmp/races" -- sh -c '[ -e /proc/$$/fd/0 ] && [ ! -e /proc/$$/fd/1 ]' \
+	>&- 2>"$tmp/err"
+ok "a_started_program_has_what_was_closed_closed" $?
 
 # The reader ends after a line; the command says how much it got.
 (timeout -k 2 60 "$trapline" watch -p "$pid" plain_counter -n 100000 2>"$tmp/err"; echo $? >"$tmp/status") |

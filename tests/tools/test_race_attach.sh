@@ -230,6 +230,30 @@ ok "and no event stays" $?
 finished
 ok "and the program notices nothing" $?
 
+# A file of the same name is another one here.
+mkdir "$tmp/mnt"
+if unshare -m true 2>/dev/null; then
+	cp /bin/true "$tmp/mnt/race_attached"
+	unshare -m sh -c 'mount -t tmpfs none "$0" && cp "$1" "$0" && exec "$0/race_attached" busy 600' \
+		"$tmp/mnt" "$victims/race_attached" >"$tmp/victim" 2>&1 &
+	pid=$!
+	wait_until is_started
+	sleep 0.3
+	for seconds in 2 4 8 16 32; do
+		attach --for $seconds
+		holds 'any(.[]; .type == "race")' && break
+	done
+	holds "any(.[]; .type == \"race\" and $increments and (.first.file | endswith(\"race_attached.c\")))"
+	ok "other mounts: the places are those of its files" $?
+	holds '.[-1].sites_total > 0 and .[-1].sites_total < 100'
+	ok "other mounts: and so is the number of sites" $?
+	kill -9 "$pid"
+	wait "$pid" 2>/dev/null
+	pid=
+else
+	skip "other mounts: the places are those of its files" "the right to unshare -m"
+fi
+
 begin asleep
 state >"$tmp/before"
 search

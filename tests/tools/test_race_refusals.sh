@@ -79,6 +79,39 @@ begin race_obstacle filtered_sleep 60
 refused "a process with a seccomp filter" 'seccomp filter.*run it without' "$trapline" race -p "$pid"
 end "a process with a seccomp filter"
 
+
+# Where the kernel's word on a filter cannot be had, there may be one.
+unreadable='mount --bind /dev/null /proc/$$/status && exec "$@"'
+if unshare -m sh -c "$unreadable" sh true 2>/dev/null; then
+	timeout 60 "$trapline" race -- unshare -m sh -c "$unreadable" sh true 2>"$tmp/err"
+	grep -q 'were not searched: /proc/self/status is not readable.*seccomp filter.*(mount proc at /proc): Input' "$tmp/err"
+	ok "a command that cannot read its status" $?
+	unshare -m sh -c "$unreadable" sh "$victims/race_attached" busy >"$tmp/victim" 2>&1 &
+	pid=$!
+	for _ in $(seq 200); do
+		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
+		sleep 0.1
+	done
+	sleep 0.3
+	refused "a process that cannot read its status" 'cannot search process [0-9]*: /proc/self/status is not readable.*(mount proc at /proc)' \
+		"$trapline" race -p "$pid"
+	end "a process that cannot read its status"
+else
+	skip "a command that cannot read its status" "the right to mount"
+fi
+# Its list of groups fills more than the first page of the file.
+groups=$(seq -s, 100000 101000)
+if setpriv --groups "$groups" true 2>/dev/null; then
+	timeout 60 "$trapline" race -- setpriv --groups "$groups" "$victims/race_obstacle" filtered true 2>"$tmp/err"
+	grep -q 'processes were not searched: a seccomp filter' "$tmp/err"
+	ok "a seccomp filter in a process of many groups" $?
+	timeout 60 "$trapline" race -- setpriv --groups "$groups" true 2>"$tmp/err"
+	! grep -q 'not searched' "$tmp/err"
+	ok "many groups without a filter" $?
+else
+	skip "a seccomp filter in a process of many groups" "the right to set groups"
+fi
+
 refused "no debug registers" 'cannot search: no hardware breakpoint is available.*no debug register is left' \
 	"$victims/race_obstacle" registers -- "$trapline" race -- true
 begin race_attached busy

@@ -39,7 +39,7 @@ static int print_statement(const char *path, const char *function)
 	struct place place;
 	uint64_t bias;
 
-	if (files_open(path, &s, &bias))
+	if (files_open(path, 0, &s, &bias))
 		return puts("no file") == EOF;
 	if (symbols_find(s, function, &v))
 		return puts("no function") == EOF;
@@ -63,7 +63,7 @@ static int print_sites(const char *path)
 	snprintf(region->files[1].path, sizeof(region->files[1].path), "%s", path);
 	region->files[1].ready = 1;
 	region->files[1].is_included = 1;
-	race_count_sites(region, &totals);
+	race_count_sites(region, 0, &totals);
 	printf("objects %llu, unread %llu\n", (unsigned long long)totals.objects,
 	       (unsigned long long)totals.objects_unread);
 	free(region);
