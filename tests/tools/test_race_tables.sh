@@ -10,15 +10,21 @@ usual=$3
 # shellcheck source=tests/tools/race_lib.sh disable=SC1091
 . "$(dirname "$0")/race_lib.sh"
 
-# lives NAME EXPRESSION ARG...: exit status 0, and what EXPRESSION says of the summary.
+# lives NAME EXPRESSION ARG...: exit status 0 each time, and what EXPRESSION says of the summary in one of
+# five runs: chance decides which table is full, and whether a short run stalls a thread.
 lives()
 {
 	name=$1
-	expression=$2
+	expression=".[-1] | .type == \"summary\" and ($2)"
 	shift 2
-	race "$@"
-	ok "$name: the program goes on" $?
-	holds ".[-1] | .type == \"summary\" and ($expression)"
+	for _ in 1 2 3 4 5; do
+		race "$@"
+		status=$?
+		[ $status = 0 ] || break
+		holds "$expression" && break
+	done
+	ok "$name: the program goes on" $status
+	holds "$expression"
 	ok "$name: the counters say what was lost" $?
 }
 
@@ -55,12 +61,12 @@ grep -qE '^heap: [1-9][0-9]* blocks? and [1-9][0-9]* stacks? were not recorded \
 ok "heap blocks and stacks: the text says so" $?
 lives "pairs and records" '.counters.lost_ring_full > 0 and .counters.found > 0' \
 	--sweep --for 1 -- "$victims/race_racy" read_modify_write 0.3
-lives "processes" '.lost_processes > 0 or .processes == 31' --sweep --for 0.01 -- "$victims/race_guest" forks
+lives "processes" '.lost_processes > 0' --sweep --for 0.01 -- "$victims/race_guest" forks
 lives "processes that come and go" '.lost_processes > 0' \
 	--sweep --for 0.01 -- "$victims/race_guest" fork_storm
 lives "descriptors that the program may not close" '.stalls > 0' \
 	--sweep --for 0.01 -- "$victims/race_guest" closed_descriptors
-lives "threads in callbacks" '.threads_at_once > 2' \
+lives "threads in callbacks" '.stalls > 0 and .threads_at_once > 2' \
 	--sweep --for 0.01 -- "$victims/race_guest" many_threads
 good=0
 for _ in 1 2 3; do
