@@ -31,8 +31,14 @@ begin()
 	shift
 	"$program" "$@" >"$tmp/victim" 2>&1 &
 	pid=$!
+	wait_for_exe "${program##*/}"
+}
+
+# wait_for_exe NAME: the process $pid has executed it, and runs.
+wait_for_exe()
+{
 	for _ in $(seq 200); do
-		case $(readlink "/proc/$pid/exe") in */"${program##*/}") break ;; esac
+		case $(readlink "/proc/$pid/exe") in */"$1") break ;; esac
 		sleep 0.1
 	done
 	sleep 0.3
@@ -88,11 +94,7 @@ if unshare -m sh -c "$unreadable" sh true 2>/dev/null; then
 	ok "a command that cannot read its status" $?
 	unshare -m sh -c "$unreadable" sh "$victims/race_attached" busy >"$tmp/victim" 2>&1 &
 	pid=$!
-	for _ in $(seq 200); do
-		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
-		sleep 0.1
-	done
-	sleep 0.3
+	wait_for_exe race_attached
 	refused "a process that cannot read its status" 'cannot search process [0-9]*: /proc/self/status is not readable.*(mount proc at /proc)' \
 		"$trapline" race -p "$pid"
 	end "a process that cannot read its status"
@@ -140,11 +142,7 @@ if lend "$victims/race_attached"; then
 	refused "a setuid program" 'setuid.*Run it as its owner' "$trapline" race -- "$tmp/setuid"
 	prlimit --nofile=640:640 $as_user "$lent/race_attached" busy 600 &
 	pid=$!
-	for _ in $(seq 200); do
-		case $(readlink "/proc/$pid/exe") in */race_attached) break ;; esac
-		sleep 0.1
-	done
-	sleep 0.5
+	wait_for_exe race_attached
 	refused "a process that may not have the descriptors" 'hard limit of file descriptors is too low, 5 per thread are needed; raise it with prlimit --nofile$' \
 		"$trapline" race -p "$pid"
 	grep -q 'Max open files *640 *640 ' "/proc/$pid/limits"

@@ -75,30 +75,32 @@ static struct race_view *add(const struct race_record *record)
 	return view;
 }
 
-static void expect_race(const struct race_view *view, bool has_color,
-			const char *expected)
-{
-	char *text = NULL;
-	size_t length;
-	FILE *f = open_memstream(&text, &length);
+static char *text;
+static size_t length;
 
-	race_print_text(report, view, has_color, f);
+static void expect_text(FILE *f, const char *expected)
+{
 	fclose(f);
 	assert_string_equal(text, expected);
 	free(text);
 }
 
+static void expect_race(const struct race_view *view, bool has_color,
+			const char *expected)
+{
+	FILE *f = open_memstream(&text, &length);
+
+	race_print_text(report, view, has_color, f);
+	expect_text(f, expected);
+}
+
 static void expect(const struct race_totals *t, const struct race_summary_options *how,
 		   const char *expected)
 {
-	char *text = NULL;
-	size_t length;
 	FILE *f = open_memstream(&text, &length);
 
 	race_summary_text(report, t, how, f);
-	fclose(f);
-	assert_string_equal(text, expected);
-	free(text);
+	expect_text(f, expected);
 }
 
 static char *const app[] = { "./app", "-n", "4", NULL };
