@@ -214,7 +214,8 @@ static int open_for(const void *caller, const char *path, int flags, mode_t mode
 #define EXPORTED __attribute__((visibility("default"), used))
 
 EXPORTED int target_file_libc_open(const char *path, int flags, ...) __asm__("open");
-EXPORTED int target_file_libc_open64(const char *path, int flags, ...) __asm__("open64");
+EXPORTED int target_file_libc_open64(const char *path, int flags, ...) __asm__("open64")
+	__attribute__((alias("open")));
 
 int target_file_libc_open(const char *path, int flags, ...)
 {
@@ -226,12 +227,3 @@ int target_file_libc_open(const char *path, int flags, ...)
 	return open_for(__builtin_return_address(0), path, flags, mode);
 }
 
-int target_file_libc_open64(const char *path, int flags, ...)
-{
-	va_list args;
-
-	va_start(args, flags);
-	mode_t mode = has_mode(flags) ? va_arg(args, mode_t) : 0;
-	va_end(args);
-	return open_for(__builtin_return_address(0), path, flags, mode);
-}
