@@ -187,8 +187,11 @@ int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 	return err;
 }
 
-/* The row of a block by its start; in use, or freed. */
-static struct row *find_row(const struct table *t, uint64_t start, bool freed)
+/*
+ * The row of a block by its start; in use, or freed. A row that another thread fills can still show that
+ * start, in part: it is left out.
+ */
+static struct row *find_row(const struct table *t, uint64_t start, bool freed, uint32_t *version)
 {
 	bool is_last = false;
 
@@ -197,9 +200,10 @@ static struct row *find_row(const struct table *t, uint64_t start, bool freed)
 
 		for (uint32_t i = 0; i < ROWS; i++) {
 			struct row *row = &g->rows[i];
-			uint64_t held = counter_get(&row->block.start);
 
-			if (held == start && is_freed(row) == freed)
+			*version = atomic_get(&row->version);
+			uint64_t held = counter_get(&row->block.start);
+			if (!(*version & 1) && held == start && is_freed(row) == freed)
 				return row;
 			is_last |= !held;
 		}
@@ -207,21 +211,25 @@ static struct row *find_row(const struct table *t, uint64_t start, bool freed)
 	return NULL;
 }
 
+/* Another thread may want a row that is freed, for another block: then it is looked for again. */
 static int set_freed(struct heap_blocks *blocks, uint64_t start, bool was_freed,
 		     const struct heap_event *freed)
 {
-	struct row *row = find_row(&blocks->small, start, was_freed);
+	for (int tries = 0; tries < TRIES; tries++) {
+		uint32_t version;
+		struct row *row = find_row(&blocks->small, start, was_freed, &version);
 
-	if (!row)
-		row = find_row(&blocks->large, start, was_freed);
-	/* Somebody may want a row that is freed, for another block: then it is gone. */
-	if (!row || !take(row, counter_get(&row->version)))
-		return -ENOENT;
-	bool is_it = row->block.start == start && is_freed(row) == was_freed;
-	if (is_it)
+		if (!row)
+			row = find_row(&blocks->large, start, was_freed, &version);
+		if (!row)
+			return -ENOENT;
+		if (!take(row, version))
+			continue;
 		row->block.freed = *freed;
-	give(row);
-	return is_it ? 0 : -ENOENT;
+		give(row);
+		return 0;
+	}
+	return -ENOENT;
 }
 
 int heap_blocks_free(struct heap_blocks *blocks, uint64_t start,
