@@ -15,7 +15,7 @@ void agent_throttle_rest(const char *why);
 
 /* Closes all that a throttle has in this process. */
 int agent_throttle_end(void);
-/* Opens the events anew, which the program has closed with other descriptors. 0 or -errno. */
+/* Opens the events again that the program has closed with other descriptors. 0 or -errno. */
 int agent_throttle_again(void);
 
 #endif

@@ -370,7 +370,7 @@ static bool has_its_events(const struct throttling *th)
 	return true;
 }
 
-/* A program that closes all descriptors it does not know closes the events: they are opened anew. */
+/* A program that closes all descriptors it does not know closes the events: they are opened again. */
 static void keep_events(struct throttling *th)
 {
 	if (th->lost_ns ? now_ns() - th->tried_ns < TRY_AGAIN_NS : has_its_events(th))

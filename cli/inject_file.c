@@ -25,7 +25,7 @@ static bool has_name(int fd, const char *name)
 	return !strcmp(found, wanted);
 }
 
-/* Only files in memory have seals; one of these with this name is nobody else's. */
+/* Only files in memory have seals; no other program has one with this name. */
 static bool is_new_file(int fd, const char *name)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

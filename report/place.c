@@ -19,7 +19,7 @@ struct cached_place {
 	struct place place;
 };
 
-/* Code that is made at run time has ever new addresses: when the cache is full, it begins anew. */
+/* Code that is made at run time has ever new addresses: when the cache is full, it is emptied. */
 #define CACHED_PLACES_MAX 65536u
 
 /* Mangled, or with a version (__libc_start_main@@GLIBC_2.34); NULL: good as it is. */

@@ -560,7 +560,7 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	return 0;
 }
 
-/* A large file that is none of ours is not read as a whole. */
+/* A large file that is not a recording is not read as a whole. */
 static int check_beginning(int fd)
 {
 	unsigned char header[RECORD_FILE_HEADER_BYTES];

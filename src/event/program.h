@@ -82,7 +82,7 @@ void program_stop(struct ebpf *p);
 
 /*
  * program_calls.c: a call that passed is noted, and its return looked for and taken out. One that is
- * called anew in the same place has not returned: it is forgotten.
+ * called again in the same place has not returned: it is forgotten.
  */
 void program_forget_call(struct ebpf *p, const struct trapline_event *ev);
 void program_note_call(struct ebpf *p, const struct trapline_event *ev);

@@ -420,7 +420,7 @@ static int have_descriptors(void)
 	return err;
 }
 
-/* Of a process that found no row in the region: nobody reads it. */
+/* Of a process that found no row in the region: it is not read. */
 static struct race_process unlisted;
 
 static int begin(struct race_region *region, uint32_t flags)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_attach_hostile.sh TRAPLINE VICTIMS - what a program makes of an attach harms nobody else. TAP.
+# test_attach_hostile.sh TRAPLINE VICTIMS - what a program makes of an attach harms no other process. TAP.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"

@@ -58,7 +58,7 @@ attach_starved()
 }
 
 # stolen: how many ms a hypervisor has taken from the CPU that lost most. trapline(7): a timeout that is
-# computed anew ends later by what was taken since the call began.
+# computed again ends later by what was taken since the call began.
 stolen()
 {
 	awk -v per_second="$(getconf CLK_TCK)" '/^cpu[0-9]/ && $9 > most { most = $9 }

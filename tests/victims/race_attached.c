@@ -193,7 +193,7 @@ static void own_sigtrap(void)
 	trap_with(on_own_trap);
 }
 
-/* Whenever somebody looks, it is in its handler, where SIGTRAP is blocked for the moment. */
+/* At almost any moment it is in its handler, where SIGTRAP is blocked for the moment. */
 static void slow_sigtrap(void)
 {
 	trap_with(on_own_trap_slowly);
