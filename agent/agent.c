@@ -21,8 +21,10 @@
 #include "agent/signals.h"
 #include "agent/throttle.h"
 #include "agent/zydis.h"
+#include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "throttle_open.h"
 #include "tools/race.h"
 #include "trap/trap.h"
 
@@ -193,7 +195,7 @@ static int attach_throttle(const char *path)
 	return region ? agent_throttle_start(region) : -ENOENT;
 }
 
-__attribute__((visibility("default"))) int trapline_agent_call(const char *options)
+static int do_call(const char *options)
 {
 	char path[256];
 
@@ -210,6 +212,26 @@ __attribute__((visibility("default"))) int trapline_agent_call(const char *optio
 	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		return attach_throttle(path);
 	return -EINVAL;
+}
+
+/*
+ * One call at a time: trapline gives up one that takes long, and begins another. A thread that has
+ * ended is in none.
+ */
+__attribute__((visibility("default"))) int trapline_agent_call(const char *options)
+{
+	static pid_t caller;
+	pid_t before = 0;
+	pid_t self = sys_gettid();
+
+	if (!atomic_cas(&caller, &before, self) &&
+	    (sys_tgkill(sys_getpid(), before, 0) != -ESRCH || !atomic_cas(&caller, &before, self)))
+		return -EALREADY;
+	throttle_spare(1);
+	int result = do_call(options);
+	throttle_spare(0);
+	atomic_set(&caller, 0);
+	return result;
 }
 
 static void start_race(const char *path)

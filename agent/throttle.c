@@ -74,15 +74,22 @@ static int begin(void)
 	return err;
 }
 
-/* Of a command that has ended: nothing of it stays. */
+/*
+ * Of a command that has ended: nothing of it stays. A thread that does not leave its check in time, for
+ * it has no CPU, finds the region where it was.
+ */
 static void end_last(void)
 {
+	int err = 0;
+
 	for (uint32_t i = 0; i < THROTTLE_BUDGETS; i++)
-		trapline_throttle_end(open_budgets[i]);
+		if (open_budgets[i] && throttle_end(open_budgets[i]))
+			err = -EBUSY;
 	memset(open_budgets, 0, sizeof(open_budgets));
 	trapline_close(self);
 	self = NULL;
-	memory_unmap(region, sizeof(*region));
+	if (!err)
+		memory_unmap(region, sizeof(*region));
 	region = NULL;
 }
 

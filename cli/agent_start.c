@@ -291,17 +291,20 @@ void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, 
 	inject_until(is_call_over);
 }
 
-int agent_call_end(pid_t pid, const char *option)
+int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size)
 {
 	char agent[PATH_MAX + 64];
-	char why[512] = "";
 	int result = 0;
 
-	if (find_agent(agent, sizeof(agent)))
+	if (find_agent(agent, sizeof(agent))) {
+		snprintf(why, why_size, "cannot find " AGENT);
 		return -ENOENT;
+	}
 	asked = NULL;
 	end_ns = now_ns() + END_NS;
 	inject_until(is_call_over);
-	int err = call_agent(agent, pid, option, NULL, &result, why, sizeof(why));
+	int err = call_agent(agent, pid, option, NULL, &result, why, why_size);
+	if (!err && result)
+		snprintf(why, why_size, "%s", strerror(-result));
 	return err ? err : result;
 }

@@ -74,7 +74,10 @@ int agent_call(const char *command, pid_t pid, const char *option, const struct 
  */
 void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns);
 
-/* Calls the agent that is there, to end what it does. 0 or -errno after at most some seconds; prints nothing. */
-int agent_call_end(pid_t pid, const char *option);
+/*
+ * Calls the agent that is there, to end what it does. 0, or -errno after at most some seconds with the
+ * reason in why, as one line; prints nothing.
+ */
+int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size);
 
 #endif

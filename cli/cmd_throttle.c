@@ -108,7 +108,7 @@ struct throttling {
 	uint64_t closed;  /* how often the process closed the events */
 	uint64_t lost_ns; /* it has no budget since then; 0: it has */
 	uint64_t tried_ns;
-	int again_err; /* why the events could not be opened again */
+	char again_why[512]; /* why the events could not be opened again */
 	int memory_fd;	  /* of the running process: readable until it ends or executes a program */
 	uint64_t probe;	  /* an address there */
 	int status;	    /* of the command */
@@ -373,14 +373,18 @@ static bool has_its_events(const struct throttling *th)
 /* A program that closes all descriptors it does not know closes the events: they are opened again. */
 static void keep_events(struct throttling *th)
 {
-	if (th->lost_ns ? now_ns() - th->tried_ns < TRY_AGAIN_NS : has_its_events(th))
+	/* A call that was given up may have opened them after all. */
+	if (has_its_events(th)) {
+		th->lost_ns = 0;
+		return;
+	}
+	if (th->lost_ns && now_ns() - th->tried_ns < TRY_AGAIN_NS)
 		return;
 	th->closed += !th->lost_ns;
 	if (!th->lost_ns)
 		th->lost_ns = now_ns();
 	th->tried_ns = now_ns();
-	th->again_err = agent_call_end(th->set.pid, "throttle-again");
-	if (!th->again_err)
+	if (!agent_call_end(th->set.pid, "throttle-again", th->again_why, sizeof(th->again_why)))
 		th->lost_ns = 0;
 }
 
@@ -461,7 +465,7 @@ static int print_summary(struct throttling *th)
 	if (th->lost_ns && !th->is_over)
 		return cli_wrong(COMMAND, "process %d closed the events of its budget, which could not be "
 				 "opened again (%s): it had no budget in the last %.1f s",
-				 th->set.pid, strerror(-th->again_err),
+				 th->set.pid, th->again_why,
 				 (double)(th->lifted_ns - th->lost_ns) / 1e9);
 	if (th->is_over && !th->set.command && program_state(th->set.pid) == PROGRAM_RUNS)
 		return cli_wrong(COMMAND, "process %d executed another program, which has no budget: "
@@ -542,10 +546,11 @@ static void leave(struct throttling *th)
 	read_cpu_time(th);
 	if (th->set.command || has_ended(th))
 		return;
-	int err = agent_call_end(th->set.pid, "throttle-end");
+	char why[512];
+	int err = agent_call_end(th->set.pid, "throttle-end", why, sizeof(why));
 	if (err && err != -ESRCH && !has_ended(th))
 		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s", th->set.pid,
-			 strerror(-err));
+			 why);
 }
 
 /* Returns what a shell would. */

@@ -340,8 +340,10 @@ static bool ends_soon(const struct race_run *run)
  */
 static bool end_search(struct race_run *run)
 {
+	char why[512]; /* what stays is said from what is seen to stay */
+
 	if (!ends_soon(run) && !race_attach_is_over(run))
-		agent_call_end(run->pid, "race-end");
+		agent_call_end(run->pid, "race-end", why, sizeof(why));
 	bool is_ended = has_ended(run);
 	if (run->hangup_fd >= 0)
 		close(run->hangup_fd);

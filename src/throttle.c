@@ -8,6 +8,7 @@
 #include "target.h"
 #include "throttle_open.h"
 #include "tools/throttle.h"
+#include "trap/inflight.h"
 
 #define BURST_NS 20000000u
 #define DEBT_NS 1000000u
@@ -15,6 +16,8 @@
 #define CHECK_CPU_NS 2000000u
 #define CHECKS_PER_SECOND 200u
 #define CHECK_CPU_MIN_NS 100000u
+#define LEAVE_STEP_NS 1000000
+#define LEAVE_STEPS 50
 
 static enum trapline_action on_tick(const struct trapline_hit *hit)
 {
@@ -120,21 +123,35 @@ int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 	return 0;
 }
 
+/* One that falls asleep just then misses the call to wake up: so there are several. */
+static void leave_old(struct trapline_throttle *th, const struct trapline_event *old)
+{
+	struct timespec step = { 0, LEAVE_STEP_NS };
+
+	for (int i = 0; i < LEAVE_STEPS; i++) {
+		throttle_wake_others(th);
+		if (!inflight_is_any(old->pid, old->index))
+			return;
+		sys_nap(&step);
+	}
+}
+
 int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts *o,
 			struct trapline_throttle *th)
 {
 	struct trapline_event *old = th->event;
+	uint32_t index = old->index;
 	int err = open_event(t, th, o);
 
 	if (err)
 		return err;
 	throttle_count_on(th);
 	trapline_event_enable(th->event);
-	/* Threads may sleep in the old one for seconds, and close would wait. The last one releases it. */
-	int is_inside = !event_enter(old);
+	/* Threads may sleep in the old one for seconds, and close would wait for them. */
+	leave_old(th, old);
 	trapline_event_close(old);
-	if (is_inside)
-		event_leave(old);
+	if (inflight_is_any(th->event->pid, index))
+		th->is_left_behind = 1;
 	return 0;
 }
 
@@ -192,12 +209,21 @@ TRAPLINE_API int trapline_throttle_stats(struct trapline_throttle *th,
 	return 0;
 }
 
-TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *th)
+int throttle_end(struct trapline_throttle *th)
 {
-	if (!th)
-		return;
+	pid_t pid = th->event->pid;
+	uint32_t index = th->event->index;
+	int is_left_behind = th->is_left_behind;
+
 	/* Sleepers see it; closing the event waits until they have left the handler. */
 	throttle_wake(th);
 	trapline_event_close(th->event);
 	throttle_give(th);
+	return is_left_behind || inflight_is_any(pid, index) ? -EBUSY : 0;
+}
+
+TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *th)
+{
+	if (th)
+		throttle_end(th);
 }

@@ -33,6 +33,7 @@ struct thread_account {
 static __thread struct thread_account accounts[THROTTLES_MAX]
 	__attribute__((tls_model("initial-exec")));
 static struct trapline_throttle throttles[THROTTLES_MAX];
+static __thread int spared __attribute__((tls_model("initial-exec")));
 
 struct trapline_throttle *throttle_take(void)
 {
@@ -242,6 +243,18 @@ TRAP_PATH static uint32_t *end_word(struct trapline_throttle *t, uint32_t *runni
 	return t->region ? (uint32_t *)(uintptr_t)&t->region->stop : &t->taken;
 }
 
+void throttle_wake_others(struct trapline_throttle *t)
+{
+	uint32_t running;
+
+	sys6(SYS_futex, end_word(t, &running), FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, 1u << t->index);
+}
+
+void throttle_spare(int is_spared)
+{
+	spared = is_spared;
+}
+
 TRAP_PATH static void sleep_until(struct trapline_throttle *t, uint64_t until_ns)
 {
 	struct timespec until = {(time_t)(until_ns / 1000000000u),
@@ -307,6 +320,7 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 	uint64_t start = clock_now_ns();
 	uint64_t now = start;
 	uint32_t generation = t->generation;
+	const struct trapline_event *event = t->event;
 	uint64_t due = due_ns(t, now);
 
 	if ((int64_t)(due - now) <= 0) {
@@ -315,7 +329,7 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 	}
 	uint64_t *held = &account_of(t)->held;
 	uint64_t ticket = throttle_queue_enter(&t->queue, held);
-	while ((int64_t)(due - now) > 0 && !has_ended(t, generation)) {
+	while ((int64_t)(due - now) > 0 && !has_ended(t, generation) && t->event == event) {
 		uint64_t until = look_at(t, ticket, due) + counter_get(&t->wake_ns);
 		sleep_until(t, until);
 		now = clock_now_ns();
@@ -381,6 +395,6 @@ TRAP_PATH void throttle_check(struct trapline_throttle *t)
 		return;
 	}
 	tell_debt(t, debt);
-	if (t->flags & TRAPLINE_THROTTLE_SLEEP)
+	if (t->flags & TRAPLINE_THROTTLE_SLEEP && !spared)
 		throttle_pay(t);
 }

@@ -35,6 +35,7 @@ struct trapline_throttle {
 	uint32_t scope;
 	int clock; /* of the one thread that draws CPU time; 0: another scope, or amount */
 	struct trapline_event *event;
+	uint32_t is_left_behind; /* a thread may still be in a check of an earlier event */
 
 	struct throttle_account own;
 	struct throttle_account *account; /* own, or one shared by processes */
@@ -57,6 +58,12 @@ void throttle_give(struct trapline_throttle *t);
 
 /* It ends: sleepers go on. */
 void throttle_wake(struct trapline_throttle *t);
+
+/* Sleepers in a check of another event than that of now go on. The debt stays. */
+void throttle_wake_others(struct trapline_throttle *t);
+
+/* This thread sleeps in no check until it is told otherwise, for it does what cannot wait. */
+void throttle_spare(int is_spared);
 
 /* No tick any more. */
 void throttle_rest(struct trapline_throttle *t);

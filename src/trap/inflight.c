@@ -45,25 +45,37 @@ static int is_alive(pid_t pid, uint64_t entry)
 	return sys_tgkill(pid, (pid_t)(entry >> 32), 0) != -ESRCH;
 }
 
+/* Forgets the entry of a thread that has died. */
+static int is_inside(pid_t pid, uint64_t *entry, uint32_t event_index)
+{
+	uint64_t held = atomic_get(entry);
+
+	if ((uint32_t)held != event_index + 1 || held >> 32 == (uint32_t)sys_gettid())
+		return 0;
+	if (is_alive(pid, held))
+		return 1;
+	atomic_cas(entry, &held, 0);
+	return 0;
+}
+
+int inflight_is_any(pid_t pid, uint32_t event_index)
+{
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		if (is_inside(pid, &entries[i], event_index))
+			return 1;
+	return 0;
+}
+
 int inflight_wait(pid_t pid, uint32_t event_index)
 {
-	uint32_t self = (uint32_t)sys_gettid();
+	struct timespec step = {0, WAIT_STEP_NS};
 	int steps = 0;
 
-	for (uint32_t i = 0; i < ENTRIES; i++) {
-		uint64_t held = atomic_get(&entries[i]);
-
-		while ((uint32_t)held == event_index + 1 && held >> 32 != self) {
-			if (!is_alive(pid, held)) {
-				atomic_cas(&entries[i], &held, 0);
-				break;
-			}
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		while (is_inside(pid, &entries[i], event_index)) {
 			if (++steps > WAIT_STEPS)
 				return -EBUSY;
-			struct timespec step = {0, WAIT_STEP_NS};
 			sys_nap(&step);
-			held = atomic_get(&entries[i]);
 		}
-	}
 	return 0;
 }

@@ -19,4 +19,7 @@ void inflight_leave(uint64_t *entry);
 /* Wait until no other live thread is inside a callback of the event. -EBUSY: gave up. */
 int inflight_wait(pid_t pid, uint32_t event_index);
 
+/* Whether another live thread is inside a callback of the event. */
+int inflight_is_any(pid_t pid, uint32_t event_index);
+
 #endif

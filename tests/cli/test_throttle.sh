@@ -92,6 +92,33 @@ wait $pid
 [ $? = 0 ] && grep -q '^ok$' "$tmp/victim"
 ok "and_its_own_files_at_their_numbers_stay_open" $?
 
+# in_debt N: its threads sleep for seconds in a check of the events that it closes.
+in_debt()
+{
+	"$victims/closer" >"$tmp/closer$1" &
+	closer=$!
+	timeout -k 2 60 "$trapline" throttle -p $closer --cpu 2% --for 6 2>"$tmp/err$1" &
+	throttling=$!
+	pid=$closer
+	eventually has_events
+	sleep 0.5
+	kill -USR1 $closer
+	wait $throttling && grep -q 'they were opened again (1 time)$' "$tmp/err$1"
+	status=$?
+	kill $closer
+	wait $closer && grep -q '^ok$' "$tmp/closer$1" && return $status
+}
+debtors=
+for i in 1 2 3 4 5 6; do
+	in_debt $i &
+	debtors="$debtors $!"
+done
+status=0
+for debtor in $debtors; do
+	wait "$debtor" || status=1
+done
+ok "events_are_opened_again_while_threads_sleep_in_the_old_ones" $status
+
 # --- processes that the agent is not in ---
 
 # last LINE: what the last line is; PID stands for a number.
