@@ -19,12 +19,18 @@
 #ifndef CODE_INSN_BACK_H
 #define CODE_INSN_BACK_H
 
-#include "code/emulate.h"
 #include "code/insn.h"
 
 #define INSN_BACK_MAX 4		   /* candidates told */
 #define INSN_BACK_WINDOW 64	   /* bytes before the pc that vote */
 #define INSN_BACK_FORWARD_MAX 4096 /* bytes that are decoded forward at most */
+
+/* How memory is reached. Each returns 0 or -errno, and nothing is done then. */
+struct insn_memory_access {
+	int (*read)(void *context, uint64_t address, void *out, size_t bytes);
+	int (*write)(void *context, uint64_t address, const void *in, size_t bytes);
+	void *context;
+};
 
 struct insn_back_query {
 	const uint8_t *text; /* readable code, at least some bytes before the pc */
