@@ -41,7 +41,6 @@ static void check_shape(const struct insn *insn, const struct insn_regs *regs)
 		MUST(m->access & INSN_READ_WRITE);
 		MUST(!m->size == !!(m->flags & INSN_MEM_SIZE_UNKNOWN));
 		insn_address(insn, i, regs, &address);
-		insn_lane_address(insn, i, regs, -1, &address);
 		if (insn_touches(insn, i, regs, address, 8) == 1)
 			MUST(m->size);
 	}
@@ -95,7 +94,6 @@ static void try_back(const uint8_t *data, size_t size, const struct insn_regs *r
 		.text = data,
 		.text_address = 0x400000,
 		.text_bytes = size,
-		.known_start = data[0] & 1 ? 0x400000 : 0,
 		.watch = after.r[data[0] % 16] + data[size - 1] % 32,
 		.watch_bytes = 1u << data[size / 2] % 4,
 		.access = data[0] & 2 ? INSN_WRITE : INSN_READ_WRITE,
