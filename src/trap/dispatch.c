@@ -20,13 +20,13 @@
 #include "base/frame.h"
 #include "base/sys.h"
 #include "base/text_byte.h"
+#include "base/trap_path.h"
 #include "code/poke.h"
 #include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
 #include "trap/foreign.h"
 #include "trap/inflight.h"
-#include "trap/path.h"
 #include "trap/trap.h"
 
 /* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */
