@@ -225,11 +225,6 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 	}
 }
 
-pid_t symbols_pid(const struct symbols *s)
-{
-	return s->pid;
-}
-
 const char *symbols_program(const struct symbols *s)
 {
 	const char *slash = strrchr(s->exe, '/');

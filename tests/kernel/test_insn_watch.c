@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/sys.h"
 #include "code/insn_back.h"
 #include "code/insn_context.h"
 
