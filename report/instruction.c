@@ -33,7 +33,11 @@ static int read_file(Dwfl_Module *mod, uint64_t address, void *buf, size_t n)
 	return -EFAULT;
 }
 
-int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
+/*
+ * Code as it is in its file: what debuggers put into the process does not show. From the process
+ * where there is no file. 0 or -EFAULT.
+ */
+static int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 

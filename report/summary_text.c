@@ -79,7 +79,8 @@ static void print_named(FILE *f, const struct run_end *end, bool is_lost)
 		fputc(')', f);
 }
 
-void run_text_balance(FILE *f, const struct run_end *end)
+/* Of -v: the equation of the counters. */
+static void balance_text(FILE *f, const struct run_end *end)
 {
 	fprintf(f, "taken %" PRIu64 " = rejected %" PRIu64, end->taken, counts_sum(end, false));
 	print_named(f, end, false);
@@ -244,7 +245,7 @@ void run_text_exceptions(struct run_text *o, const struct run_info *info,
 			 const struct run_end *end, double cost_ns)
 {
 	if (o->is_verbose || lost(end))
-		run_text_balance(o->f, end);
+		balance_text(o->f, end);
 	print_rejected(o->f, info, end, cost_ns);
 }
 
