@@ -59,7 +59,7 @@ struct runs {
 	struct output status; /* the line on the terminal */
 };
 
-static int settings_check(struct runs *s)
+static int each_settings_check(struct runs *s)
 {
 	struct at_each *set = &s->set;
 	char text[AT_TEXT + 32];
@@ -103,7 +103,7 @@ static void file_of(const struct runs *s, const char *kind, uint64_t nth, char *
 }
 
 /* In the child. nth 0: the command alone. */
-static void run_child(const struct runs *s, uint64_t nth)
+static void each_run_child(const struct runs *s, uint64_t nth)
 {
 	char output[128];
 	char point[POINT_TEXT];
@@ -134,13 +134,13 @@ static pid_t start_run(const struct runs *s, uint64_t nth)
 	pid_t pid = fork();
 
 	if (pid == 0)
-		run_child(s, nth);
+		each_run_child(s, nth);
 	setpgid(pid, pid);
 	return pid;
 }
 
 /* 0: --check is content with the run, or was not given. */
-static int check_output(const struct runs *s, uint64_t nth, int status)
+static int each_check_output(const struct runs *s, uint64_t nth, int status)
 {
 	char output[128];
 	char number[16];
@@ -166,7 +166,7 @@ static int check_output(const struct runs *s, uint64_t nth, int status)
 	return result;
 }
 
-static int status_of(int raw)
+static int each_status_of(int raw)
 {
 	return WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
 }
@@ -182,7 +182,7 @@ static void judge(const struct runs *s, const struct job *job, int status, char 
 	else if (status != s->good_status)
 		snprintf(verdict, VERDICT_MAX, "exit status %d instead of %d", status,
 			 s->good_status);
-	else if (check_output(s, job->nth, status))
+	else if (each_check_output(s, job->nth, status))
 		snprintf(verdict, VERDICT_MAX, "--check failed");
 }
 
@@ -248,7 +248,7 @@ static void finish_job(struct runs *s, struct job *job, int raw)
 	if (!was_reached(s, job->nth) && !job->is_hung) {
 		read_refusal(s, job->nth);
 	} else {
-		judge(s, job, status_of(raw), verdict);
+		judge(s, job, each_status_of(raw), verdict);
 		s->done++;
 		print_run(s, job->nth, verdict);
 	}
@@ -305,10 +305,10 @@ static int run_good(struct runs *s)
 	pid_t pid = start_run(s, 0);
 
 	waitpid(pid, &raw, 0);
-	s->good_status = status_of(raw);
+	s->good_status = each_status_of(raw);
 	if (s->good_status == 127)
 		return cli_wrong(COMMAND, "cannot start %s", s->set.command[0]);
-	if (check_output(s, 0, s->good_status))
+	if (each_check_output(s, 0, s->good_status))
 		return cli_wrong(COMMAND, "--check fails for a run without a signal; it must succeed for that run");
 	return CLI_OK;
 }
@@ -358,7 +358,7 @@ static void remove_folder(const struct runs *s)
 	rmdir(s->folder);
 }
 
-static int open_output(struct runs *s)
+static int each_open_output(struct runs *s)
 {
 	s->status = (struct output){ .status = terminal_has_status(STDERR_FILENO) };
 	s->out = s->set.output ? private_file(s->set.output) : stdout;
@@ -390,9 +390,9 @@ int at_each(struct at_each *each)
 	int status;
 
 	s.set = *each;
-	status = settings_check(&s);
+	status = each_settings_check(&s);
 	if (!status)
-		status = open_output(&s);
+		status = each_open_output(&s);
 	if (status)
 		return status;
 	status = run_good(&s);

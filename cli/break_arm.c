@@ -42,7 +42,7 @@ struct arming {
 	int error; /* the last one of a site */
 };
 
-static bool is_in(const struct arming *a, size_t i, enum group group)
+static bool arm_is_in(const struct arming *a, size_t i, enum group group)
 {
 	bool returns = a->fate[i] == BY_UPROBE && a->sites->site[i].kind == CODE_SITE_FUNCTION;
 
@@ -58,7 +58,7 @@ static size_t collect(const struct arming *a, size_t from, size_t to, enum group
 	size_t n = 0;
 
 	for (size_t i = from; i < to; i++)
-		if (is_in(a, i, group))
+		if (arm_is_in(a, i, group))
 			addresses[n++] = a->sites->site[i].address;
 	return n;
 }
@@ -146,8 +146,8 @@ static void count_fates(struct arming *a)
 	for (size_t i = 0; i < a->sites->count; i++) {
 		const struct code_site *site = &a->sites->site[i];
 		size_t used = strlen(armed->refused_names);
-		armed->emulated += is_in(a, i, ALL) && site->is_emulated;
-		armed->stepped += is_in(a, i, ALL) && !site->is_emulated;
+		armed->emulated += arm_is_in(a, i, ALL) && site->is_emulated;
+		armed->stepped += arm_is_in(a, i, ALL) && !site->is_emulated;
 		armed->hardware += a->fate[i] == BY_HARDWARE;
 		armed->refused += a->fate[i] == REFUSED;
 		if (a->fate[i] == REFUSED &&
@@ -298,7 +298,7 @@ static void note_without_returns(const struct arming *a)
 
 	for (size_t i = 0; i < a->sites->count; i++) {
 		size_t used = strlen(names);
-		a->armed->no_return[i] = !is_in(a, i, WITH_RETURNS);
+		a->armed->no_return[i] = !arm_is_in(a, i, WITH_RETURNS);
 		if (a->fate[i] != BY_UPROBE_WITHOUT_RETURN)
 			continue;
 		n++;

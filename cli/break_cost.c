@@ -25,7 +25,7 @@ struct cost {
 	enum break_cost_kind kind;
 };
 
-static int prepare(const void *arg)
+static int break_cost_prepare(const void *arg)
 {
 	const struct cost *p = arg;
 	TRAPLINE_OPTS(open, open_opts);
@@ -51,8 +51,8 @@ double break_cost_ns(const struct break_settings *set, enum break_cost_kind kind
 {
 	struct cost p = { set, kind };
 
-	return cost_ns(prepare,
-			kind == BREAK_COST_EMULATED ? break_cost_emulated :
-						       break_cost_stepped,
-			&p);
+	return cost_ns(break_cost_prepare,
+		       kind == BREAK_COST_EMULATED ? break_cost_emulated :
+						     break_cost_stepped,
+		       &p);
 }

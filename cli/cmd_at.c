@@ -117,7 +117,7 @@ static const char *option_of_other(const struct settings *set)
 	       e->verbose ? "--verbose" : NULL;
 }
 
-static int settings_check(struct at *a, const char *point)
+static int at_settings_check(struct at *a, const char *point)
 {
 	const char *wrong = option_of_other(&a->set);
 
@@ -142,7 +142,7 @@ static int settings_check(struct at *a, const char *point)
 	return status;
 }
 
-static int settings_read(struct at *a, int argc, char **argv)
+static int at_settings_read(struct at *a, int argc, char **argv)
 {
 	int status = 0;
 	int n = session_cut_command(COMMAND, argc, argv, &a->set.command);
@@ -157,7 +157,7 @@ static int settings_read(struct at *a, int argc, char **argv)
 	if (first + 1 < n)
 		return cli_wrong(COMMAND, "unexpected argument '%s': give one point, then -- and the command "
 				 "(example: 'malloc#1000')", argv[first + 1]);
-	return settings_check(a, first < n ? argv[first] : NULL);
+	return at_settings_check(a, first < n ? argv[first] : NULL);
 }
 
 static int run_each(struct settings *set)
@@ -205,7 +205,7 @@ static int open_counter(struct at *a)
 	return err ? explain(a, err) : CLI_OK;
 }
 
-static int start(struct at *a)
+static int at_start(struct at *a)
 {
 	int err = a->point.has_steps ? at_stepper_start(&a->stepper) : 0;
 
@@ -343,7 +343,7 @@ static int wait_for_command(const struct at *a)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int open_output(struct at *a)
+static int at_open_output(struct at *a)
 {
 	a->out = a->set.json && !a->set.output ? stdout : stderr;
 	if (!a->set.output)
@@ -356,15 +356,15 @@ static int open_output(struct at *a)
 int cmd_at(int argc, char **argv)
 {
 	struct at a = { 0 };
-	int status = settings_read(&a, argc, argv);
+	int status = at_settings_read(&a, argc, argv);
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
 	if (a.set.each.location)
 		return run_each(&a.set);
-	status = open_output(&a);
+	status = at_open_output(&a);
 	if (!status)
-		status = start(&a);
+		status = at_start(&a);
 	if (!status) {
 		pid_t tid = run_to(&a);
 

@@ -81,7 +81,7 @@ static uint32_t texts_of_all(struct breaking *b)
 	return texts;
 }
 
-static int arm(struct breaking *b)
+static int break_arm_all(struct breaking *b)
 {
 	TRAPLINE_OPTS(open, open_opts);
 	TRAPLINE_OPTS(event, opts);
@@ -134,7 +134,7 @@ static int refuse_go(struct breaking *b)
 }
 
 /* The first option that reads registers or the stack; NULL: there is none. */
-static const char *needs_64bit(const struct break_settings *set)
+static const char *break_needs_64bit(const struct break_settings *set)
 {
 	if (set->args || set->ret)
 		return set->args ? "--args" : "--ret";
@@ -167,14 +167,15 @@ static int make_condition(struct breaking *b)
 	return status;
 }
 
-static int find_and_arm(struct breaking *b)
+static int break_find_and_arm(struct breaking *b)
 {
 	int status = session_open_symbols(&b->session, &b->symbols);
 
 	if (!status)
 		status = break_find(b->symbols, &b->set, &b->output.to, &b->sites);
 	if (!status && !b->set.list)
-		status = session_check_width(&b->session, b->symbols, needs_64bit(&b->set));
+		status = session_check_width(&b->session, b->symbols,
+					     break_needs_64bit(&b->set));
 	if (status)
 		return status;
 	if (b->set.list) {
@@ -198,7 +199,7 @@ static int find_and_arm(struct breaking *b)
 		return status;
 	b->session.probe = b->sites.site[0].address;
 	session_open_memory(&b->session);
-	return arm(b);
+	return break_arm_all(b);
 }
 
 static bool is_dry(const struct breaking *b)
@@ -206,18 +207,18 @@ static bool is_dry(const struct breaking *b)
 	return b->set.explain || b->set.list;
 }
 
-static int start(struct breaking *b)
+static int break_start(struct breaking *b)
 {
 	int status = session_hold(&b->session);
 
 	if (status)
 		return status;
-	status = find_and_arm(b);
+	status = break_find_and_arm(b);
 	session_release(&b->session, !status && !is_dry(b));
 	return status;
 }
 
-static void print_start(const struct breaking *b)
+static void break_print_start(const struct breaking *b)
 {
 	const struct break_armed *a = &b->armed;
 	char what[200];
@@ -334,7 +335,7 @@ static bool will_return(const struct breaking *b, const struct trapline_hit *hit
 	       trapline_event_mechanism(hit->event) == TRAPLINE_BY_UPROBE;
 }
 
-static enum trapline_action on_hit(const struct trapline_hit *record)
+static enum trapline_action break_on_hit(const struct trapline_hit *record)
 {
 	struct breaking *b = record->arg;
 	struct trapline_hit hit = *record;
@@ -395,7 +396,7 @@ static double cost(const struct breaking *b, enum break_cost_kind kind, size_t p
 }
 
 /* The summary. An exit status: what could not be written is an error. */
-static int finish(struct breaking *b, const char *reason)
+static int break_finish(struct breaking *b, const char *reason)
 {
 	char command[64];
 	struct run_end end = { .reason = reason,
@@ -431,7 +432,7 @@ static int finish(struct breaking *b, const char *reason)
 	return output_finish(&b->output.to, b->hits);
 }
 
-static void release(struct breaking *b)
+static void break_release(struct breaking *b)
 {
 	trapline_close(b->target);
 	break_output_close(&b->output);
@@ -460,22 +461,22 @@ int break_run(const struct break_settings *set)
 				      .memory_fd = -1 };
 	int status = break_output_open(&b.output, &b.set);
 	if (!status)
-		status = start(&b);
+		status = break_start(&b);
 	if (!status && b.set.explain && !b.set.list) {
 		status = cli_condition_explain(COMMAND, b.condition);
 	} else if (!status && !is_dry(&b)) {
 		has_run = true;
-		print_start(&b);
+		break_print_start(&b);
 		b.session.is_enough = all_have_begun;
 		b.session.arg = &b;
 		pace_start(&b.pace, b.armed.event, b.armed.count, b.set.max_rate);
 		const char *reason = session_loop(&b.session, b.target, &b.pace,
-						  &b.output.to, on_hit, &b.hits);
+						  &b.output.to, break_on_hit, &b.hits);
 		print_open_calls(&b);
-		status = finish(&b, reason);
+		status = break_finish(&b, reason);
 	}
 	struct session end = b.session;
-	release(&b);
+	break_release(&b);
 	if (has_run)
 		session_wait_for_command(&end);
 	return status;

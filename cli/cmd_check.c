@@ -175,7 +175,8 @@ static void print_missing(const struct trapline_caps *caps, uint32_t first)
 	terminal_wrap(stdout, f->remedy, 12);
 }
 
-static void print_text(const struct trapline_caps *caps, const struct utsname *u, bool verbose)
+static void check_print_text(const struct trapline_caps *caps, const struct utsname *u,
+			     bool verbose)
 {
 	uint32_t works = 0;
 
@@ -228,7 +229,7 @@ static json_t *costs_json(const struct trapline_caps *caps)
 	return costs;
 }
 
-static void print_json(const struct trapline_caps *caps, const struct utsname *u)
+static void check_print_json(const struct trapline_caps *caps, const struct utsname *u)
 {
 	json_t *root =
 		json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", TRAPLINE_VERSION_STRING,
@@ -284,8 +285,8 @@ int cmd_check(int argc, char **argv)
 		return CLI_NO;
 	}
 	if (set.json)
-		print_json(&caps, &u);
+		check_print_json(&caps, &u);
 	else
-		print_text(&caps, &u, set.verbose);
+		check_print_text(&caps, &u, set.verbose);
 	return works ? CLI_OK : CLI_NO;
 }

@@ -80,7 +80,7 @@ struct race_cli {
 static volatile sig_atomic_t ended_by; /* a signal to trapline that the program gets too */
 static volatile sig_atomic_t is_to_forward; /* it gets it only if it is forwarded */
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void race_on_signal(int number, siginfo_t *info, void *context)
 {
 	watchdog_asked();
 	is_to_forward = !cli_is_from_terminal(info);
@@ -93,7 +93,7 @@ static int attach(struct race_cli *c)
 	return race_attach_start(&c->set, &c->run);
 }
 
-static int open_output(struct race_cli *c)
+static int race_open_output(struct race_cli *c)
 {
 	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
 	if (!c->set.output)
@@ -298,14 +298,14 @@ static void forward_signal(struct race_cli *c)
 }
 
 /* --for with a command that runs once. */
-static bool is_time_over(const struct race_cli *c)
+static bool race_is_time_over(const struct race_cli *c)
 {
 	return !c->set.sweep && c->set.for_ns &&
 	       now_ns() - c->started_ns >= c->set.for_ns;
 }
 
 /* Until the program ends, or until the time is over: then is_left is set. */
-static int wait_for_end(struct race_cli *c)
+static int race_wait_for_end(struct race_cli *c)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
 	bool is_over = false;
@@ -316,7 +316,7 @@ static int wait_for_end(struct race_cli *c)
 	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
 		forward_signal(c);
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
-		c->is_left = !is_over && is_time_over(c);
+		c->is_left = !is_over && race_is_time_over(c);
 		if (!is_over && !c->is_left)
 			end_if_hung(c);
 		race_pace(&c->set, &c->run);
@@ -386,14 +386,14 @@ static void run(struct race_cli *c)
 	if (c->set.pid)
 		wait_attached(c);
 	else
-		c->status = wait_for_end(c);
+		c->status = race_wait_for_end(c);
 	while (sweep_continues(c)) {
 		race_vary_choose(&c->vary);
 		if (!c->set.replay)
 			race_focus_choose(focus_of(c), c->run.region);
 		if (race_command_start(&c->set, &c->run) != CLI_OK)
 			break;
-		int status = wait_for_end(c);
+		int status = race_wait_for_end(c);
 
 		if (!c->status)
 			c->status = status;
@@ -408,9 +408,9 @@ static void run(struct race_cli *c)
 	race_replay_is_seen(&c->replay, c->report, c->runs);
 }
 
-static void catch_signals(void)
+static void race_catch_signals(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	struct sigaction sa = { .sa_sigaction = race_on_signal, .sa_flags = SA_SIGINFO };
 
 	watchdog_start(COMMAND);
 	sigaction(SIGINT, &sa, NULL);
@@ -420,7 +420,7 @@ static void catch_signals(void)
 }
 
 /* A sweep without traps stalls what the samples choose, and finds less. */
-static void say_refusal(const struct race_cli *c, const struct race_totals *t)
+static void race_say_refusal(const struct race_cli *c, const struct race_totals *t)
 {
 	const char *why = c->run.region->sites_why;
 
@@ -468,7 +468,7 @@ static int exit_status(const struct race_cli *c)
 	return c->blind ? c->blind : c->failed;
 }
 
-static void sum_up(struct race_cli *c, struct race_totals *t)
+static void race_sum_up(struct race_cli *c, struct race_totals *t)
 {
 	*t = c->gone;
 	t->torn = c->torn;
@@ -502,7 +502,7 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 		count_written(c, 1);
 	}
 	c->blind = say_blindness(t);
-	say_refusal(c, t);
+	race_say_refusal(c, t);
 	if (c->set.is_sarif)
 		return;
 	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
@@ -526,7 +526,7 @@ static int say_loss(const struct race_cli *c)
 	return CLI_NO;
 }
 
-static void finish(struct race_cli *c)
+static void race_finish(struct race_cli *c)
 {
 	struct race_totals totals;
 	struct race_end end = {
@@ -536,7 +536,7 @@ static void finish(struct race_cli *c)
 		.wall_s = (uint64_t)time(NULL),
 	};
 
-	sum_up(c, &totals);
+	race_sum_up(c, &totals);
 	c->shown = shown_races(c);
 	print_end(c, &totals);
 	end.blind =
@@ -551,7 +551,7 @@ static void finish(struct race_cli *c)
 		c->failed = say_loss(c);
 }
 
-static void release(struct race_cli *c)
+static void race_release(struct race_cli *c)
 {
 	race_report_close(c->report);
 	race_policy_close(&c->policy);
@@ -582,7 +582,7 @@ int cmd_race(int argc, char **argv)
 	if (!status)
 		status = race_policy_open(&c.set, &c.policy);
 	if (!status)
-		status = open_output(&c);
+		status = race_open_output(&c);
 	if (!status)
 		status = race_region_open(&c.set, &c.run);
 	if (!status)
@@ -597,18 +597,18 @@ int cmd_race(int argc, char **argv)
 		race_report_set_root(c.report, c.root);
 	output_open(&c.terminal, COMMAND, NULL, 0);
 	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
-	catch_signals();
+	race_catch_signals();
 	race_vary_choose(&c.vary);
 	c.started_ns = now_ns();
 	if (!status)
 		status = c.set.pid ? attach(&c) : race_command_start(&c.set, &c.run);
 	if (!status) {
 		run(&c);
-		finish(&c);
+		race_finish(&c);
 		if (c.is_left)
 			wait_for_program(&c);
 		status = exit_status(&c);
 	}
-	release(&c);
+	race_release(&c);
 	return status;
 }

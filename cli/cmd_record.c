@@ -106,7 +106,7 @@ static void copy_common(struct settings *set)
 	to->command = from->command;
 }
 
-static int run(struct settings *set, int argc, char **argv, int first)
+static int record_run(struct settings *set, int argc, char **argv, int first)
 {
 	const char *name = misplaced(set);
 	int status;
@@ -137,5 +137,5 @@ int cmd_record(int argc, char **argv)
 		return CLI_USAGE;
 	n = watch_settings_cut_old(n, argv);
 	int first = opts_parse(&record_syntax, n, argv, &set, &status);
-	return first < 0 ? status : run(&set, n, argv, first);
+	return first < 0 ? status : record_run(&set, n, argv, first);
 }

@@ -119,7 +119,7 @@ struct throttling {
 static volatile sig_atomic_t stopped;
 static volatile sig_atomic_t is_to_forward; /* it did not reach the command by itself */
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void throttle_on_signal(int number, siginfo_t *info, void *context)
 {
 	is_to_forward = !cli_is_from_terminal(info);
 	stopped = number;
@@ -246,7 +246,7 @@ static int make_region(struct throttling *th)
 	return status;
 }
 
-static int settings_check(struct settings *set, int argc, char **argv, int first)
+static int throttle_settings_check(struct settings *set, int argc, char **argv, int first)
 {
 	if (first < argc)
 		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --", argv[first]);
@@ -267,7 +267,7 @@ static int settings_check(struct settings *set, int argc, char **argv, int first
 	return set->command ? agent_command_check(COMMAND, set->command) : CLI_OK;
 }
 
-static int settings_read(struct settings *set, int argc, char **argv)
+static int throttle_settings_read(struct settings *set, int argc, char **argv)
 {
 	int status = 0;
 	int n = session_cut_command(COMMAND, argc, argv, &set->command);
@@ -277,7 +277,7 @@ static int settings_read(struct settings *set, int argc, char **argv)
 	int first = opts_parse(&throttle_syntax, n, argv, set, &status);
 	if (first < 0)
 		return status ? status : -1;
-	return settings_check(set, n, argv, first);
+	return throttle_settings_check(set, n, argv, first);
 }
 
 /* The CPU time of the process, whatever has become of the agent there. */
@@ -293,7 +293,7 @@ static void read_cpu_time(struct throttling *th)
 }
 
 /* Only after the attach is it known that it can be looked into. */
-static void open_memory(struct throttling *th)
+static void throttle_open_memory(struct throttling *th)
 {
 	char path[32];
 	uint64_t end;
@@ -327,7 +327,7 @@ static int begin(struct throttling *th)
 	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
 	read_cpu_time(th);
 	if (!status && !result)
-		open_memory(th);
+		throttle_open_memory(th);
 	if (!status && result == -EBUSY)
 		return cli_wrong(COMMAND, "process %d has a budget of another trapline throttle: end "
 				 "that one first", th->set.pid);
@@ -481,7 +481,7 @@ static int print_summary(struct throttling *th)
 	return print_uncovered(th);
 }
 
-static bool has_ended(struct throttling *th)
+static bool throttle_has_ended(struct throttling *th)
 {
 	if (th->is_over)
 		return true;
@@ -492,12 +492,12 @@ static bool has_ended(struct throttling *th)
 	return th->is_over;
 }
 
-static bool is_time_over(const struct throttling *th)
+static bool throttle_is_time_over(const struct throttling *th)
 {
 	return th->set.for_ns && now_ns() - th->started_ns >= th->set.for_ns;
 }
 
-static void show_status(struct throttling *th)
+static void throttle_show_status(struct throttling *th)
 {
 	char text[256] = "";
 	FILE *f = th->set.command ? NULL : fmemopen(text, sizeof(text), "w");
@@ -518,13 +518,13 @@ static void inspect(struct throttling *th)
 }
 
 /* Until the budget ends. A command of ours gets Ctrl-C as well; other signals are forwarded. */
-static void wait_for_end(struct throttling *th, bool until_time)
+static void throttle_wait_for_end(struct throttling *th, bool until_time)
 {
 	struct timespec pause = { 0, TICK_NS };
 	bool is_forwarded = false;
 	int ticks = 0;
 
-	while (!has_ended(th) && !(until_time && is_time_over(th))) {
+	while (!throttle_has_ended(th) && !(until_time && throttle_is_time_over(th))) {
 		if (stopped && !th->set.command)
 			break;
 		if (stopped && is_to_forward && !is_forwarded) {
@@ -532,7 +532,7 @@ static void wait_for_end(struct throttling *th, bool until_time)
 			is_forwarded = true;
 		}
 		if (until_time)
-			show_status(th);
+			throttle_show_status(th);
 		read_cpu_time(th);
 		if (until_time && ticks++ % INSPECT_EVERY == 0)
 			inspect(th);
@@ -544,24 +544,25 @@ static void wait_for_end(struct throttling *th, bool until_time)
 static void leave(struct throttling *th)
 {
 	read_cpu_time(th);
-	if (th->set.command || has_ended(th))
+	if (th->set.command || throttle_has_ended(th))
 		return;
 	char why[512];
 	int err = agent_call_end(th->set.pid, "throttle-end", why, sizeof(why));
-	if (err && err != -ESRCH && !has_ended(th))
+	if (err && err != -ESRCH && !throttle_has_ended(th))
 		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s", th->set.pid,
 			 why);
 }
 
 /* Returns what a shell would. */
-static int status_of(const struct throttling *th)
+static int throttle_status_of(const struct throttling *th)
 {
 	return WIFSIGNALED(th->status) ? 128 + WTERMSIG(th->status) : WEXITSTATUS(th->status);
 }
 
-static void catch_signals(void)
+static void throttle_catch_signals(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	struct sigaction sa = { .sa_sigaction = throttle_on_signal,
+				.sa_flags = SA_SIGINFO };
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
@@ -569,24 +570,24 @@ static void catch_signals(void)
 }
 
 /* The command that was started continues without a budget when the time is over. */
-static int run(struct throttling *th)
+static int throttle_run(struct throttling *th)
 {
-	wait_for_end(th, true);
+	throttle_wait_for_end(th, true);
 	lift(th);
 	leave(th);
 	int failed = print_summary(th);
-	if (th->set.command && !has_ended(th)) {
+	if (th->set.command && !throttle_has_ended(th)) {
 		cli_note(COMMAND, "the budget is lifted; waiting for %s (process %d) to end",
 			 th->set.command[0], th->set.pid);
-		wait_for_end(th, false);
+		throttle_wait_for_end(th, false);
 	}
-	return failed ? CLI_NO : th->set.command ? status_of(th) : CLI_OK;
+	return failed ? CLI_NO : th->set.command ? throttle_status_of(th) : CLI_OK;
 }
 
 int cmd_throttle(int argc, char **argv)
 {
 	static struct throttling th = { .memory = AGENT_REGION_NONE, .memory_fd = -1, .uncovered.mapping = "/memfd:" REGION_NAME };
-	int status = settings_read(&th.set, argc, argv);
+	int status = throttle_settings_read(&th.set, argc, argv);
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
@@ -596,11 +597,11 @@ int cmd_throttle(int argc, char **argv)
 	th.output.status = terminal_has_status(STDERR_FILENO);
 	status = make_region(&th);
 	watchdog_start(COMMAND);
-	catch_signals();
+	throttle_catch_signals();
 	if (!status)
 		status = begin(&th);
 	if (!status)
-		status = run(&th);
+		status = throttle_run(&th);
 	if (th.memory_fd >= 0)
 		close(th.memory_fd);
 	agent_region_close(&th.memory);

@@ -54,7 +54,7 @@ static int arm_place(struct watch *w, struct trapline_event_opts *opts)
 	return err < 0 ? session_explain(&w->session, "watch", w->set.expr, err) : 0;
 }
 
-static int arm(struct watch *w)
+static int watch_arm(struct watch *w)
 {
 	TRAPLINE_OPTS(open, open_opts);
 	TRAPLINE_OPTS(event, opts);
@@ -108,7 +108,7 @@ static int find_objects(struct watch *w)
 }
 
 /* Finds what is watched; *names gives its type to the values in a condition. */
-static int find(struct watch *w, struct condition_names *names)
+static int watch_find(struct watch *w, struct condition_names *names)
 {
 	int status = 0;
 
@@ -125,22 +125,23 @@ static int find(struct watch *w, struct condition_names *names)
 }
 
 /* The first option that reads registers or the stack; NULL: there is none. */
-static const char *needs_64bit(const struct watch_settings *set)
+static const char *watch_needs_64bit(const struct watch_settings *set)
 {
 	if (set->from || !set->stack)
 		return set->from ? "--from" : NULL;
 	return set->record ? "call stacks (add --no-stack)" : "--stack";
 }
 
-static int find_and_arm(struct watch *w)
+static int watch_find_and_arm(struct watch *w)
 {
 	struct condition_names names;
 	int status = session_open_symbols(&w->session, &w->symbols);
 
 	if (!status)
-		status = session_check_width(&w->session, w->symbols, needs_64bit(&w->set));
+		status = session_check_width(&w->session, w->symbols,
+					     watch_needs_64bit(&w->set));
 	if (!status)
-		status = find(w, &names);
+		status = watch_find(w, &names);
 	if (!status)
 		status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
 	if (status || w->set.explain)
@@ -159,7 +160,7 @@ static int find_and_arm(struct watch *w)
 		return status;
 	w->session.probe = w->objects ? w->objects->at.sites.site[0].address : w->expr.address;
 	session_open_memory(&w->session);
-	return arm(w);
+	return watch_arm(w);
 }
 
 /* --list. A command is started for it and runs none of its own code. */
@@ -177,19 +178,19 @@ static int list(struct watch *w)
 	return status;
 }
 
-static int start(struct watch *w)
+static int watch_start(struct watch *w)
 {
 	int status = session_hold(&w->session);
 
 	if (status)
 		return status;
 	w->set.pid = w->session.pid;
-	status = find_and_arm(w);
+	status = watch_find_and_arm(w);
 	session_release(&w->session, !status && !w->set.explain);
 	return status;
 }
 
-static void describe(const struct watch *w, char *buf, size_t n)
+static void watch_describe(const struct watch *w, char *buf, size_t n)
 {
 	char text[500];
 
@@ -206,7 +207,7 @@ static void describe(const struct watch *w, char *buf, size_t n)
 	}
 }
 
-static void print_start(const struct watch *w)
+static void watch_print_start(const struct watch *w)
 {
 	static const char *const kinds[] = { "", "reads", "writes", "reads and writes" };
 	static const char *const ways[] = { "signals", "BPF", "the kernel's ring" };
@@ -214,7 +215,7 @@ static void print_start(const struct watch *w)
 	char text[700];
 
 	trapline_event_stats(w->event, &st);
-	describe(w, text, sizeof(text));
+	watch_describe(w, text, sizeof(text));
 	fprintf(stderr, "watching %s of %s in process %d, %llu thread%s, by %s\n",
 		kinds[w->expr.access], text, w->set.pid, (unsigned long long)st.threads,
 		st.threads == 1 ? "" : "s", ways[trapline_event_mechanism(w->event) % 3]);
@@ -223,7 +224,8 @@ static void print_start(const struct watch *w)
 }
 
 /* False: the record is not a hit, or came after the limit. */
-static bool is_wanted(struct watch *w, const struct trapline_hit *hit, struct watch_which *which)
+static bool watch_is_wanted(struct watch *w, const struct trapline_hit *hit,
+			    struct watch_which *which)
 {
 	*which = (struct watch_which){ .expr = &w->expr };
 	if (w->objects && !watch_objects_hit(w->objects, hit, which))
@@ -240,13 +242,13 @@ static bool is_wanted(struct watch *w, const struct trapline_hit *hit, struct wa
 	return true;
 }
 
-static enum trapline_action on_hit(const struct trapline_hit *record)
+static enum trapline_action watch_on_hit(const struct trapline_hit *record)
 {
 	struct watch *w = record->arg;
 	struct trapline_hit hit = *record;
 	struct watch_which which;
 
-	if (!is_wanted(w, &hit, &which))
+	if (!watch_is_wanted(w, &hit, &which))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&w->names, &hit);
 	watch_output_hit(&w->output, w->symbols, &hit, &which);
@@ -277,7 +279,7 @@ static void begin_pace(struct watch *w)
 	w->session.arg = w;
 }
 
-static void sum_up(struct watch *w, struct run_end *end)
+static void watch_sum_up(struct watch *w, struct run_end *end)
 {
 	if (w->objects)
 		watch_objects_end(w->objects, end);
@@ -294,14 +296,14 @@ static void sum_up(struct watch *w, struct run_end *end)
 }
 
 /* The summary. An exit status: what could not be written is an error. */
-static int finish(struct watch *w, const char *reason)
+static int watch_finish(struct watch *w, const char *reason)
 {
 	struct run_end end = { .reason = reason, .max_rate = w->set.max_rate };
 	char command[64] = "";
 
 	end.duration_ns = now_ns() - w->session.started_ns;
 	end.sees_kernel = w->set.kernel;
-	sum_up(w, &end);
+	watch_sum_up(w, &end);
 	trapline_close(w->target);
 	w->target = NULL;
 	end.cost_ns = watch_cost_ns(&w->set);
@@ -316,7 +318,7 @@ static int finish(struct watch *w, const char *reason)
 	return output_finish(&w->output.to, w->hits);
 }
 
-static void release(struct watch *w)
+static void watch_release(struct watch *w)
 {
 	trapline_close(w->target);
 	if (w->objects)
@@ -337,14 +339,14 @@ static int watch(struct watch *w)
 	int status = watch_output_open(&w->output, &w->set);
 
 	if (!status)
-		status = start(w);
+		status = watch_start(w);
 	if (status || w->set.explain)
 		return status ? status : cli_condition_explain(COMMAND, w->condition);
-	print_start(w);
+	watch_print_start(w);
 	begin_pace(w);
 	w->has_run = true;
-	return finish(w, session_loop(&w->session, w->target, &w->pace, &w->output.to, on_hit,
-				      &w->hits));
+	return watch_finish(w, session_loop(&w->session, w->target, &w->pace,
+					    &w->output.to, watch_on_hit, &w->hits));
 }
 
 int watch_run(const struct watch_settings *set)
@@ -357,7 +359,7 @@ int watch_run(const struct watch_settings *set)
 	if (w.set.list)
 		return list(&w);
 	int status = watch(&w);
-	release(&w);
+	watch_release(&w);
 	if (w.has_run)
 		session_wait_for_command(&w.session);
 	return status;

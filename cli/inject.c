@@ -80,7 +80,7 @@ static int refuse_filter(struct injection *in)
 		      "agent; run it without the filter");
 }
 
-static uint64_t find(const struct injection *in, const char *name)
+static uint64_t inject_find(const struct injection *in, const char *name)
 {
 	struct variable v;
 
@@ -89,11 +89,11 @@ static uint64_t find(const struct injection *in, const char *name)
 
 static int find_all(struct injection *in)
 {
-	in->dlopen_at = find(in, "dlopen");
-	in->dlsym_at = find(in, "dlsym");
-	in->dlerror_at = find(in, "dlerror");
-	in->dladdr1_at = find(in, "dladdr1");
-	in->errno_at = find(in, "__errno_location");
+	in->dlopen_at = inject_find(in, "dlopen");
+	in->dlsym_at = inject_find(in, "dlsym");
+	in->dlerror_at = inject_find(in, "dlerror");
+	in->dladdr1_at = inject_find(in, "dladdr1");
+	in->errno_at = inject_find(in, "__errno_location");
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
 		return refuse(in, -ENOEXEC,
 			      "cannot load the agent: the program is statically linked, or its libc "
@@ -126,7 +126,8 @@ struct stand {
 };
 
 /* Stops the thread. 0 or -errno. */
-static int hold(const struct injection *in, struct held_thread *t, pid_t tid, struct stand *s)
+static int inject_hold(const struct injection *in, struct held_thread *t, pid_t tid,
+		       struct stand *s)
 {
 	int err = held_begin(t, in->pid, tid, in->memory_fd);
 
@@ -170,14 +171,14 @@ static int is_good_stand(const struct injection *in, const struct stand *s)
 static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 {
 	static struct stand stand;
-	int err = hold(in, t, tid, &stand);
+	int err = inject_hold(in, t, tid, &stand);
 
 	if (err)
 		return err;
 	held_end(t);
 	if (!is_good_stand(in, &stand))
 		return -EAGAIN;
-	err = hold(in, t, tid, &stand);
+	err = inject_hold(in, t, tid, &stand);
 	if (err || is_good_stand(in, &stand))
 		return err;
 	held_end(t);
@@ -275,7 +276,8 @@ static void close_there(struct held_thread *t, int fd)
  * Makes a file without a name in the target. Returns its descriptor there; *here is the
  * one of this process.
  */
-static int make_file(struct injection *in, struct held_thread *t, const char *name, int *here)
+static int inject_make_file(struct injection *in, struct held_thread *t, const char *name,
+			    int *here)
 {
 	const uint64_t args[6] = { held_write(t, name, strlen(name) + 1),
 				   MFD_CLOEXEC | MFD_ALLOW_SEALING };
@@ -297,7 +299,7 @@ static int copy_object(struct injection *in, struct held_thread *t, int from)
 {
 	struct stat st;
 	int to = -1;
-	int there = make_file(in, t, in->name, &to);
+	int there = inject_make_file(in, t, in->name, &to);
 
 	if (there < 0)
 		return there;
@@ -377,7 +379,8 @@ static uint64_t handle_of(struct injection *in, struct held_thread *t, uint64_t 
 	return handle;
 }
 
-static int load(struct injection *in, struct held_thread *t, int object, uint64_t *handle)
+static int inject_load(struct injection *in, struct held_thread *t, int object,
+		       uint64_t *handle)
 {
 	char path[160];
 	int fd = copy_object(in, t, object);
@@ -408,7 +411,7 @@ static int share_and_call(struct injection *in, struct held_thread *t, uint64_t 
 {
 	char argument[256];
 	int here = -1;
-	int there = make_file(in, t, in->shared->name, &here);
+	int there = inject_make_file(in, t, in->shared->name, &here);
 
 	if (there < 0)
 		return there;
@@ -456,7 +459,7 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 	if (!err && program_mapping(in->pid, in->name, 0, &mapped, &end))
 		handle = handle_of(in, t, mapped);
 	if (!err && !handle)
-		err = load(in, t, object, &handle);
+		err = inject_load(in, t, object, &handle);
 	return err ? err : find_and_call(in, t, handle);
 }
 

@@ -78,7 +78,8 @@ static const long transfers[] = { SYS_write,	SYS_writev,	SYS_pwrite64, SYS_pwrit
 				  SYS_sendfile, SYS_splice,	SYS_tee,      SYS_vmsplice,
 				  SYS_recvmmsg };
 
-static const struct call_timed *find(const struct call_timed *calls, size_t count, long number)
+static const struct call_timed *call_find(const struct call_timed *calls, size_t count,
+					  long number)
 {
 	for (size_t i = 0; i < count; i++)
 		if (calls[i].number == number)
@@ -88,7 +89,8 @@ static const struct call_timed *find(const struct call_timed *calls, size_t coun
 
 static const struct call_timed *find_interrupted(long number)
 {
-	return find(interrupted, sizeof(interrupted) / sizeof(interrupted[0]), number);
+	return call_find(interrupted, sizeof(interrupted) / sizeof(interrupted[0]),
+			 number);
 }
 
 /* Flags of recvfrom(2) and recvmsg(2): all bytes at once, or none. */
@@ -234,7 +236,7 @@ static void read_sleeps(pid_t pid, pid_t tid, char text[24])
 }
 
 /* While it leaves its stop, /proc already shows it in the call, which has not begun. */
-static bool is_in(pid_t pid, pid_t tid, const struct call_timeout *t)
+static bool call_is_in(pid_t pid, pid_t tid, const struct call_timeout *t)
 {
 	char sleeps[sizeof(t->sleeps)];
 	uint64_t arguments[6];
@@ -255,12 +257,12 @@ static bool wait_until_it_is_in(pid_t pid, pid_t tid, const struct call_timeout 
 
 	while (waited_ns < BEGIN_NS ||
 	       (waited_ns < BEGIN_MAX_NS && program_thread_state(pid, tid) == 'R')) {
-		if (is_in(pid, tid, t))
+		if (call_is_in(pid, tid, t))
 			return true;
 		nanosleep(&step, NULL);
 		waited_ns = now_ns() - start;
 	}
-	return is_in(pid, tid, t);
+	return call_is_in(pid, tid, t);
 }
 
 enum call_kind call_kind_of(pid_t pid, pid_t tid)
@@ -287,7 +289,7 @@ void call_look(pid_t pid, pid_t tid, struct call_look *look)
 		look->since_ns = asleep_since(pid, tid, last_run);
 }
 
-static unsigned long long *argument_of(struct user_regs_struct *r, int i)
+static unsigned long long *call_argument_of(struct user_regs_struct *r, int i)
 {
 	unsigned long long *const registers[6] = { &r->rdi, &r->rsi, &r->rdx,
 						   &r->r10, &r->r8,  &r->r9 };
@@ -299,7 +301,7 @@ static unsigned long long *argument_of(struct user_regs_struct *r, int i)
 static bool is_as_seen(const struct call_look *look, struct user_regs_struct *r)
 {
 	for (int i = 0; i < 6; i++)
-		if (look->arguments[i] != *argument_of(r, i))
+		if (look->arguments[i] != *call_argument_of(r, i))
 			return false;
 	return look->number == (long)r->orig_rax;
 }
@@ -338,7 +340,7 @@ static int64_t in_ns(const int64_t t[2], int64_t unit_ns)
 /* The whole timeout in nanoseconds; -1: without end; -2: it cannot be read. */
 static int64_t read_timeout(pid_t pid, struct user_regs_struct *r, struct call_timeout *t)
 {
-	unsigned long long argument = *argument_of(r, t->call->argument);
+	unsigned long long argument = *call_argument_of(r, t->call->argument);
 	enum timeout_form form = t->call->form;
 	socklen_t size = sizeof(t->timeout);
 	int64_t value[2];
@@ -387,7 +389,7 @@ static bool write_copy(pid_t pid, int64_t left[2], struct user_regs_struct *r,
 /* Gives the call the time that is left. */
 static bool write_left(pid_t pid, struct user_regs_struct *r, const struct call_timeout *t)
 {
-	unsigned long long *argument = argument_of(r, t->call->argument);
+	unsigned long long *argument = call_argument_of(r, t->call->argument);
 	uint64_t now = now_ns();
 	int64_t left_ns = t->deadline_ns > now ? (int64_t)(t->deadline_ns - now) : 0;
 	int64_t left[2] = { left_ns / 1000000000, left_ns % 1000000000 };
@@ -453,7 +455,7 @@ static const struct call_timed *find_call(const struct user_regs_struct *r)
 	if ((long)r->rax == -EINTR)
 		return find_interrupted(number);
 	if ((long)r->rax == -RESTART_UNLESS_HANDLED)
-		return find(updated, sizeof(updated) / sizeof(updated[0]), number);
+		return call_find(updated, sizeof(updated) / sizeof(updated[0]), number);
 	return NULL;
 }
 

@@ -28,7 +28,7 @@ static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
 }
 
 /* Another command that stops the thread leaves it soon. */
-static int hold(struct held_thread *t, pid_t pid, pid_t tid)
+static int mask_hold(struct held_thread *t, pid_t pid, pid_t tid)
 {
 	char path[32];
 	int err = held_begin(t, pid, tid, -1);
@@ -47,7 +47,7 @@ static int hold(struct held_thread *t, pid_t pid, pid_t tid)
 static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)
 {
 	static struct held_thread t;
-	int err = hold(&t, pid, tid);
+	int err = mask_hold(&t, pid, tid);
 
 	if (err)
 		return err;

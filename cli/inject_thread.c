@@ -181,7 +181,7 @@ struct run {
 	void *arg;
 };
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
 	const struct run *r = arg;
 
@@ -217,7 +217,7 @@ void held_run(void (*act)(void *arg), void *arg)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &before);
-	if (pthread_create(&thread, NULL, run, &r))
+	if (pthread_create(&thread, NULL, thread_run, &r))
 		act(arg);
 	else
 		pthread_join(thread, NULL);

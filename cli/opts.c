@@ -236,7 +236,7 @@ static void print_option(const struct opt *o, int width)
 	terminal_wrap(stdout, o->help, width + 4);
 }
 
-static void print_help(const struct opt_syntax *syntax)
+static void opts_print_help(const struct opt_syntax *syntax)
 {
 	bool has_color = terminal_has_color(STDOUT_FILENO);
 	int width = left_width(syntax);
@@ -384,7 +384,7 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		const struct opt *o = option_of(syntax, c);
 		if (c == 'h') {
-			print_help(syntax);
+			opts_print_help(syntax);
 			*status = CLI_OK;
 			return -1;
 		}

@@ -99,7 +99,7 @@ static int say_step(const struct race_process *row, pid_t pid)
 			 race_step_names[row->step], strerror(-row->error));
 }
 
-static int say_refusal(const struct race_run *run, int result)
+static int attach_say_refusal(const struct race_run *run, int result)
 {
 	struct race_process copy = run->region->processes[0];
 	const struct race_process *row = &copy; /* the process can change its own meanwhile */
@@ -133,7 +133,7 @@ static int check_process(pid_t pid)
 	return CLI_OK;
 }
 
-static int open_memory(pid_t pid)
+static int attach_open_memory(pid_t pid)
 {
 	char path[64];
 
@@ -274,7 +274,7 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	int status = check_process(run->pid);
 	if (status)
 		return status;
-	run->memory_fd = open_memory(run->pid);
+	run->memory_fd = attach_open_memory(run->pid);
 	run->probe = first_mapping(run->pid);
 	race_look(run);
 	note_blocked(run);
@@ -290,7 +290,7 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	}
 	status = agent_call(COMMAND, run->pid, "race", &share, &result);
 	if (!status && result)
-		status = say_refusal(run, result);
+		status = attach_say_refusal(run, result);
 	else if (!status)
 		status = begin_ticks(run);
 	if (!status) {
@@ -319,7 +319,7 @@ bool race_attach_is_over(const struct race_run *run)
 	return run->memory_fd >= 0 && pread(run->memory_fd, &byte, 1, (off_t)run->probe) == 0;
 }
 
-static bool has_ended(const struct race_run *run)
+static bool attach_has_ended(const struct race_run *run)
 {
 	return __atomic_load_n(&run->region->processes[0].state, __ATOMIC_SEQ_CST) ==
 	       RACE_PROCESS_ENDED;
@@ -329,22 +329,22 @@ static bool ends_soon(const struct race_run *run)
 {
 	struct timespec pause = { 0, 1000000 };
 
-	for (int i = 0; i < RACE_LAST_TICK_MS && !has_ended(run); i++)
+	for (int i = 0; i < RACE_LAST_TICK_MS && !attach_has_ended(run); i++)
 		nanosleep(&pause, NULL);
-	return has_ended(run);
+	return attach_has_ended(run);
 }
 
 /*
  * The next thread that runs removes everything. If all threads sleep, a call does, which lets
  * their own calls go on. The closed pipe is a signal, which would end one of these with EINTR.
  */
-static bool end_search(struct race_run *run)
+static bool attach_end_search(struct race_run *run)
 {
 	char why[512]; /* what stays is said from what is seen to stay */
 
 	if (!ends_soon(run) && !race_attach_is_over(run))
 		agent_call_end(run->pid, "race-end", why, sizeof(why));
-	bool is_ended = has_ended(run);
+	bool is_ended = attach_has_ended(run);
 	if (run->hangup_fd >= 0)
 		close(run->hangup_fd);
 	return is_ended || ends_soon(run);
@@ -357,7 +357,7 @@ void race_attach_end(struct race_run *run)
 	if (race_attach_is_over(run)) {
 		cli_note(COMMAND, "process %d has ended, or has executed another program",
 			 run->pid);
-	} else if (end_search(run)) {
+	} else if (attach_end_search(run)) {
 		inject_block_trap(run->pid, run->blocked, run->blocked_count);
 		cli_note(
 			COMMAND,

@@ -69,7 +69,8 @@ static void emit_end_if_unchanged(struct ebpf *p)
 	ebpf_land(p, all);
 }
 
-static int load(enum race_cpu_event which, const struct race_maps *maps, int traps_fd)
+static int cpus_load(enum race_cpu_event which, const struct race_maps *maps,
+		     int traps_fd)
 {
 	static struct ebpf program;
 	struct ebpf *p = &program;
@@ -92,7 +93,7 @@ static int load(enum race_cpu_event which, const struct race_maps *maps, int tra
 	return ebpf_load(p, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
 }
 
-static void describe(struct perf_event_attr *attr)
+static void cpus_describe(struct perf_event_attr *attr)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->size = sizeof(*attr);
@@ -136,9 +137,9 @@ static int open_all(struct race_cpus *cpus, const struct race_maps *maps,
 	if (cpus->traps_fd < 0)
 		return cpus->traps_fd;
 	settings->traps_fd = cpus->traps_fd;
-	describe(&settings->cpu_attr);
+	cpus_describe(&settings->cpu_attr);
 	for (int which = 0; which < RACE_CPU_EVENTS; which++) {
-		int program = load((enum race_cpu_event)which, maps, cpus->traps_fd);
+		int program = cpus_load((enum race_cpu_event)which, maps, cpus->traps_fd);
 		int err = program < 0 ? program : open_events(cpus, (enum race_cpu_event)which,
 							      program, settings);
 
@@ -171,12 +172,12 @@ static bool claim(void)
 	return claim_fd >= 0;
 }
 
-static void *prepare(void *arg)
+static void *cpus_prepare(void *arg)
 {
 	struct perf_event_attr attr;
 	(void)arg;
 
-	describe(&attr);
+	cpus_describe(&attr);
 	int fd = sys_perf_event_open(&attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd >= 0)
 		sys_close(fd);
@@ -186,7 +187,7 @@ static void *prepare(void *arg)
 void race_cpus_prepare(void)
 {
 	if (claim())
-		is_preparing = !pthread_create(&preparing, NULL, prepare, NULL);
+		is_preparing = !pthread_create(&preparing, NULL, cpus_prepare, NULL);
 }
 
 static void end_preparing(void)

@@ -123,8 +123,8 @@ struct armed {
 	uint64_t stalls;
 };
 
-static bool is_in(const struct race_range *range, const struct race_region *region,
-		  uint64_t place)
+static bool replay_is_in(const struct race_range *range, const struct race_region *region,
+			 uint64_t place)
 {
 	char path[sizeof(region->files[0].path)];
 	uint64_t at = place & RACE_PLACE_MASK;
@@ -154,7 +154,7 @@ static void count_side(const struct race_replay_run *replay,
 		if (!(site->flags & RACE_SITE_LISTED) || place >> RACE_PLACE_BITS >= RACE_FILES)
 			continue;
 		for (uint64_t k = from; k < to && k < RACE_RANGES; k++)
-			is_it |= is_in(&set->ranges[k], region, place);
+			is_it |= replay_is_in(&set->ranges[k], region, place);
 		out->sites += is_it;
 		out->stalls += is_it ? site->stalls : 0;
 		out->reached += is_it &&

@@ -127,7 +127,7 @@ static void emit(struct ebpf *p, const struct race_maps *maps)
 	ebpf_exit(p);
 }
 
-static int load(const struct race_maps *maps)
+static int ticks_load(const struct race_maps *maps)
 {
 	static struct ebpf program;
 
@@ -154,7 +154,7 @@ static int open_cpu_clock(pid_t pid, int cpu, uint64_t period_ns)
 	return sys_perf_event_open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static int compare(const void *a, const void *b)
+static int ticks_compare(const void *a, const void *b)
 {
 	const uint64_t *x = a;
 	const uint64_t *y = b;
@@ -183,7 +183,7 @@ static uint64_t measure_price(int clock)
 		last = now;
 	}
 	sys_ioctl(clock, PERF_EVENT_IOC_DISABLE, 0);
-	qsort(gaps, n, sizeof(gaps[0]), compare);
+	qsort(gaps, n, sizeof(gaps[0]), ticks_compare);
 	uint64_t price = n ? gaps[n / 4] : PRICE_LEAST_NS;
 	return price < PRICE_HIGHEST_NS ? price : PRICE_HIGHEST_NS;
 }
@@ -257,7 +257,7 @@ int race_ticks_open(struct race_ticks *ticks)
 {
 	*ticks = (struct race_ticks)RACE_TICKS_NONE;
 	int err = make_maps(&ticks->maps);
-	int program = err ? err : load(&ticks->maps);
+	int program = err ? err : ticks_load(&ticks->maps);
 
 	err = program < 0 ? program : open_clocks(ticks, program);
 	if (!err)

@@ -26,7 +26,7 @@
 static volatile sig_atomic_t interrupts; /* Ctrl-C */
 static volatile sig_atomic_t terminated; /* SIGTERM, SIGHUP */
 
-static void on_signal(int number)
+static void session_on_signal(int number)
 {
 	watchdog_asked();
 	if (number == SIGINT)
@@ -35,9 +35,9 @@ static void on_signal(int number)
 		terminated = 1;
 }
 
-static void catch_signals(const char *command)
+static void session_catch_signals(const char *command)
 {
-	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigaction sa = { .sa_handler = session_on_signal };
 
 	watchdog_start(command);
 	sigaction(SIGINT, &sa, NULL);
@@ -92,7 +92,8 @@ int session_hold(struct session *r)
 
 void session_release(struct session *r, bool wanted)
 {
-	catch_signals(r->name); /* before this Ctrl-C ends trapline and, by EXITKILL, the command */
+	/* Before this Ctrl-C ends trapline and, by EXITKILL, the command. */
+	session_catch_signals(r->name);
 	if (!r->command)
 		return;
 	if (wanted)

@@ -106,9 +106,6 @@ struct watch_which {
 	uint64_t *hits; /* the counter of this expression; NULL: none */
 };
 
-/* The values of a hit and their offset in the expression. */
-struct value_part watch_part(const struct watch_expr *expr, const struct trapline_hit *hit);
-
 /* 0 or an exit status, line printed. */
 int watch_output_open(struct watch_output *o, const struct watch_settings *set);
 /* Call this when the expression is known, before the first hit. */

@@ -5,7 +5,7 @@
 
 static volatile uint64_t victim;
 
-static int prepare(const void *arg)
+static int watch_cost_prepare(const void *arg)
 {
 	const struct watch_settings *set = arg;
 	TRAPLINE_OPTS(open, open_opts);
@@ -28,5 +28,5 @@ static void write_victim(void)
 
 double watch_cost_ns(const struct watch_settings *set)
 {
-	return cost_ns(prepare, write_victim, set);
+	return cost_ns(watch_cost_prepare, write_victim, set);
 }

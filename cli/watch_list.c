@@ -179,7 +179,7 @@ static int list_members(struct symbols *s, const struct watch_settings *set, con
 	return 0;
 }
 
-static void print_text(const struct rows *rows)
+static void list_print_text(const struct rows *rows)
 {
 	int name = 4;
 	int type = 4;
@@ -206,7 +206,7 @@ static void print_text(const struct rows *rows)
 	}
 }
 
-static void print_json(const struct rows *rows)
+static void list_print_json(const struct rows *rows)
 {
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct row *r = &rows->row[i];
@@ -274,9 +274,9 @@ int watch_list(struct symbols *s, const struct watch_settings *set)
 	if (rows.count)
 		qsort(rows.row, rows.count, sizeof(*rows.row), row_compare);
 	if (!status && set->json)
-		print_json(&rows);
+		list_print_json(&rows);
 	else if (!status)
-		print_text(&rows);
+		list_print_text(&rows);
 	rows_free(&rows);
 	return status;
 }

@@ -28,7 +28,8 @@ void watch_output_close(struct watch_output *o)
 	tally_free(&o->tally);
 }
 
-struct value_part watch_part(const struct watch_expr *expr, const struct trapline_hit *hit)
+/* The values of a hit and their offset in the expression. */
+static struct value_part part_of_hit(const struct watch_expr *expr, const struct trapline_hit *hit)
 {
 	return (struct value_part){
 		.offset = hit->address - expr->address,
@@ -43,7 +44,7 @@ struct value_part watch_part(const struct watch_expr *expr, const struct traplin
 static void describe_values(const struct watch_expr *expr, struct symbols *s,
 			    const struct trapline_hit *hit, char *buf, size_t n)
 {
-	struct value_part part = watch_part(expr, hit);
+	struct value_part part = part_of_hit(expr, hit);
 	struct value_view view = expr->view;
 
 	if (!view.type) {
@@ -58,7 +59,7 @@ static json_t *typed_values(struct watch_output *o, const struct watch_expr *exp
 			    struct symbols *s, const struct trapline_hit *hit)
 {
 	const struct value_view *view = &expr->view;
-	struct value_part part = watch_part(expr, hit);
+	struct value_part part = part_of_hit(expr, hit);
 
 	if (!view->type || (!o->to.json && !o->to.record))
 		return NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * insn.c - any bytes at all, decoded, emulated, copied and looked back at (libFuzzer).
+ * insn.c - any bytes at all, decoded, asked what they store, copied and looked back at (libFuzzer).
  *
  * What must hold for all bytes is asserted; the sanitizers see to the rest.
  */
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/emulate.h"
 #include "code/insn_back.h"
+#include "code/insn_stored.h"
 #include "code/relocate.h"
 #include "fuzz.h"
 
@@ -18,19 +18,6 @@
 		if (!(claim))    \
 			abort(); \
 	} while (0)
-
-static int read_pattern(void *context, uint64_t address, void *out, size_t bytes)
-{
-	memset(out, (int)(address * 7), bytes);
-	return address & 0x100 ? -14 : 0;
-}
-
-static int write_nowhere(void *context, uint64_t address, const void *in, size_t bytes)
-{
-	return address & 0x200 ? -14 : 0;
-}
-
-static const struct insn_memory_access memory = { read_pattern, write_nowhere, NULL };
 
 static struct insn_regs regs_from(const uint8_t *data, size_t size)
 {
@@ -54,7 +41,6 @@ static void check_shape(const struct insn *insn, const struct insn_regs *regs)
 		MUST(m->access & INSN_READ_WRITE);
 		MUST(!m->size == !!(m->flags & INSN_MEM_SIZE_UNKNOWN));
 		insn_address(insn, i, regs, &address);
-		insn_lane_address(insn, i, regs, -1, &address);
 		if (insn_touches(insn, i, regs, address, 8) == 1)
 			MUST(m->size);
 	}
@@ -83,7 +69,7 @@ static void try_x86_64(const uint8_t *data, size_t size, const struct insn_regs 
 	struct insn insn;
 	struct insn again;
 	struct insn_copy copy;
-	struct insn_regs emulated = *regs;
+	uint64_t stored = 0;
 	const int err = insn_decode_x86_64(data, size, &insn);
 
 	MUST(insn_length_x86_64(data, size) == (err ? err : insn.length));
@@ -94,10 +80,8 @@ static void try_x86_64(const uint8_t *data, size_t size, const struct insn_regs 
 	MUST(insn_decode_x86_64(data, insn.length, &again) == 0);
 	MUST(memcmp(&insn, &again, sizeof(insn)) == 0);
 	MUST(insn_decode_x86_64(data, insn.length - 1u, &again) != 0 || again.length < insn.length);
-	if (insn_emulate_x86_64(&insn, data, &memory, &emulated))
-		MUST(memcmp(&emulated, regs, sizeof(emulated)) == 0);
-	else
-		MUST(insn_can_emulate_x86_64(&insn, data));
+	if (!insn_stored_x86_64(&insn, data, regs, &stored))
+		MUST(insn.memory[0].size == 8 || !(stored >> insn.memory[0].size * 8));
 	if (!insn_relocate_x86_64(&insn, data, 0x10000, 0x20000, &copy, NULL))
 		check_copy(&insn, &copy);
 }
@@ -110,12 +94,10 @@ static void try_back(const uint8_t *data, size_t size, const struct insn_regs *r
 		.text = data,
 		.text_address = 0x400000,
 		.text_bytes = size,
-		.known_start = data[0] & 1 ? 0x400000 : 0,
 		.watch = after.r[data[0] % 16] + data[size - 1] % 32,
 		.watch_bytes = 1u << data[size / 2] % 4,
 		.access = data[0] & 2 ? INSN_WRITE : INSN_READ_WRITE,
 		.after = &after,
-		.memory = data[0] & 4 ? &memory : NULL,
 	};
 
 	after.r[INSN_RIP] = 0x400000 + data[size / 2] % (size + 1);

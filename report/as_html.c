@@ -67,7 +67,7 @@ static json_t *index_json(size_t index)
 }
 
 /* [name, file:line, module, is inlined] */
-static size_t add_place(struct page_data *d, const struct run_frame *frame)
+static size_t html_add_place(struct page_data *d, const struct run_frame *frame)
 {
 	const struct place *p = &frame->place;
 	json_t *j = json_array();
@@ -94,7 +94,7 @@ static size_t add_short_text(struct page_data *d, const struct run_session *s,
 }
 
 /* Of a call with its return how long it took, in microseconds; of data the value. */
-static bool number_of(const struct run_hit *hit, double *out)
+static bool html_number_of(const struct run_hit *hit, double *out)
 {
 	if (!hit->call)
 		return run_hit_number(hit, out);
@@ -142,13 +142,15 @@ static json_t *hit_json(struct page_data *d, const struct run_session *s,
 	json_array_append_new(thread, run_json_text(hit->thread));
 	json_array_append_new(thread, json_integer(hit->tid));
 	for (size_t i = 0; i < hit->frame_count; i++)
-		json_array_append_new(stack, index_json(add_place(d, &hit->frames[i])));
+		json_array_append_new(stack,
+				      index_json(html_add_place(d, &hit->frames[i])));
 	json_array_append_new(j, json_real((double)(int64_t)(hit->time_ns - s->info.started_ns) /
 					   1e3));
 	json_array_append_new(j, index_json(pool_add(&d->threads, thread)));
-	json_array_append_new(j, index_json(add_place(d, &site)));
+	json_array_append_new(j, index_json(html_add_place(d, &site)));
 	json_array_append_new(j, index_json(pool_add(&d->changes, run_json_text(hit->change))));
-	json_array_append_new(j, number_of(hit, &number) ? json_real(number) : json_null());
+	json_array_append_new(j, html_number_of(hit, &number) ? json_real(number) :
+								json_null());
 	json_array_append_new(j, index_json(pool_add(&d->stacks, stack)));
 	json_array_append_new(j, json_integer(hit->value_when == 2));
 	if (hit->call)

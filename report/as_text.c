@@ -67,7 +67,7 @@ static void explain_unknown(struct run_text *o, const struct run_hit *hit)
 	fputs("  (?: value not known)", o->f);
 }
 
-static void print_frame(FILE *f, size_t number, const struct run_frame *frame)
+static void text_print_frame(FILE *f, size_t number, const struct run_frame *frame)
 {
 	const struct place *p = &frame->place;
 	char site[400];
@@ -80,7 +80,7 @@ static void print_frame(FILE *f, size_t number, const struct run_frame *frame)
 void run_text_frames(FILE *f, const struct run_frame *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		print_frame(f, i, &frames[i]);
+		text_print_frame(f, i, &frames[i]);
 }
 
 void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n)

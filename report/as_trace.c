@@ -17,7 +17,7 @@ static double microseconds(const struct run_session *s, const struct run_hit *hi
 	return (double)(int64_t)(hit->time_ns - s->info.started_ns) / 1e3;
 }
 
-static void put(FILE *f, json_t *event, bool *is_first)
+static void trace_put(FILE *f, json_t *event, bool *is_first)
 {
 	fputs(*is_first ? "\n" : ",\n", f);
 	*is_first = false;
@@ -61,7 +61,7 @@ static void put_threads(FILE *f, const struct run_session *s, bool *is_first)
 		json_t *j = event_new(s, "M", "thread_name", NULL);
 		json_object_set_new(j, "tid", json_integer(threads[i].tid));
 		json_object_set_new(j, "args", named(threads[i].thread));
-		put(f, j, is_first);
+		trace_put(f, j, is_first);
 	}
 	free(threads);
 	tally_free(&tally);
@@ -84,8 +84,8 @@ static json_t *stack_text(const struct run_hit *hit)
 	return list;
 }
 
-static void put_call(FILE *f, const struct run_session *s, const struct run_hit *hit,
-		     bool *is_first)
+static void trace_put_call(FILE *f, const struct run_session *s,
+			   const struct run_hit *hit, bool *is_first)
 {
 	const struct run_call *call = hit->call;
 	json_t *j = event_new(s, call->has_result ? "X" : "i", s->calls->site[call->site].name, hit);
@@ -107,14 +107,14 @@ static void put_call(FILE *f, const struct run_session *s, const struct run_hit 
 	if (hit->frame_count)
 		json_object_set_new(args, "stack", stack_text(hit));
 	json_object_set_new(j, "args", args);
-	put(f, j, is_first);
+	trace_put(f, j, is_first);
 }
 
 static void put_hit(FILE *f, const struct run_session *s, const struct run_hit *hit,
 		    bool *is_first)
 {
 	if (hit->call) {
-		put_call(f, s, hit, is_first);
+		trace_put_call(f, s, hit, is_first);
 		return;
 	}
 	json_t *j = event_new(s, "i", hit->change, hit);
@@ -141,7 +141,7 @@ static void put_hit(FILE *f, const struct run_session *s, const struct run_hit *
 	if (hit->frame_count)
 		json_object_set_new(args, "stack", stack_text(hit));
 	json_object_set_new(j, "args", args);
-	put(f, j, is_first);
+	trace_put(f, j, is_first);
 }
 
 bool run_hit_number(const struct run_hit *hit, double *out)
@@ -164,8 +164,8 @@ bool run_hit_number(const struct run_hit *hit, double *out)
 	return hit->new_value <= INT64_MAX;
 }
 
-static void put_value(FILE *f, const struct run_session *s, const struct run_hit *hit,
-		      bool *is_first)
+static void trace_put_value(FILE *f, const struct run_session *s,
+			    const struct run_hit *hit, bool *is_first)
 {
 	double number;
 	char track[300];
@@ -182,7 +182,7 @@ static void put_value(FILE *f, const struct run_session *s, const struct run_hit
 	json_t *args = json_object();
 	json_object_set_new(args, "value", json_real(number));
 	json_object_set_new(j, "args", args);
-	put(f, j, is_first);
+	trace_put(f, j, is_first);
 }
 
 void run_trace(FILE *f, const struct run_session *s)
@@ -192,11 +192,11 @@ void run_trace(FILE *f, const struct run_session *s)
 
 	fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", f);
 	json_object_set_new(process, "args", named(s->info.process ? s->info.process : "process"));
-	put(f, process, &is_first);
+	trace_put(f, process, &is_first);
 	put_threads(f, s, &is_first);
 	for (size_t i = 0; i < s->hit_count; i++) {
 		put_hit(f, s, &s->hits[i], &is_first);
-		put_value(f, s, &s->hits[i], &is_first);
+		trace_put_value(f, s, &s->hits[i], &is_first);
 	}
 	fputs("\n]}\n", f);
 }

@@ -104,11 +104,6 @@ const char *clean_line_info(Dwfl_Line *line, int *number)
 	return clean_name(dwfl_lineinfo(line, NULL, number, NULL, NULL, NULL));
 }
 
-const char *clean_module_path(Dwfl_Module *mod)
-{
-	return clean_name(dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
-}
-
 const char *clean_symbol_at(Dwfl_Module *mod, GElf_Addr address, GElf_Off *offset, GElf_Sym *sym)
 {
 	return clean_name(dwfl_module_addrinfo(mod, address, offset, sym, NULL, NULL, NULL));

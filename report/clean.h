@@ -30,7 +30,6 @@ const char *clean_attribute(Dwarf_Attribute *attribute);
 const char *clean_line_file(Dwarf_Line *line);
 const char *clean_file(Dwarf_Files *files, size_t number);
 const char *clean_line_info(Dwfl_Line *line, int *number);
-const char *clean_module_path(Dwfl_Module *mod);
 const char *clean_symbol_at(Dwfl_Module *mod, GElf_Addr address, GElf_Off *offset, GElf_Sym *sym);
 const char *clean_symbol(Dwfl_Module *mod, int index, GElf_Sym *sym, GElf_Addr *address,
 			 GElf_Word *section);

@@ -28,8 +28,8 @@ struct ifunc {
 	uint64_t found;
 };
 
-static bool is_wanted(const struct ifunc *f, const GElf_Rela *r, Elf *elf,
-		      Elf_Data *symbols, size_t strings, uint64_t bias)
+static bool ifunc_is_wanted(const struct ifunc *f, const GElf_Rela *r, Elf *elf,
+			    Elf_Data *symbols, size_t strings, uint64_t bias)
 {
 	GElf_Sym sym;
 
@@ -69,7 +69,7 @@ static void search_table(struct ifunc *f, Elf *elf, Elf_Scn *scn, const GElf_Shd
 	if (linked_header.sh_type != SHT_DYNSYM)
 		symbols = NULL;
 	for (int i = 0; data && gelf_getrela(data, i, &r); i++)
-		if (is_wanted(f, &r, elf, symbols, linked_header.sh_link, bias) &&
+		if (ifunc_is_wanted(f, &r, elf, symbols, linked_header.sh_link, bias) &&
 		    take_slot(f, r.r_offset + bias))
 			return;
 }

@@ -62,7 +62,7 @@ static int pointer_compare(const void *a, const void *b)
 }
 
 /* Where a copy begins; 0: it has no code. */
-static Dwarf_Addr entry_of(Dwarf_Die *die)
+static Dwarf_Addr inlined_entry_of(Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Addr base;
@@ -93,7 +93,7 @@ static int add_copy(struct inlined *w, Dwarf_Die *die)
 	    !bsearch(&origin.addr, w->origins, w->count, sizeof(*w->origins),
 		     pointer_compare))
 		return 0;
-	Dwarf_Addr pc = entry_of(die);
+	Dwarf_Addr pc = inlined_entry_of(die);
 	if (!pc)
 		return 0;
 	die_qualified(&origin, name, sizeof(name));

@@ -6,9 +6,10 @@
  * others. The first instruction in each function or copy is meant, as in debuggers. A line without
  * code stands for the next one that has some.
  */
-#include "code_sites_priv.h"
 #include "clean.h"
+#include "code_sites_priv.h"
 #include "dies.h"
+#include "report/path.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -36,15 +37,6 @@ struct lines {
 	int err;
 };
 
-static bool path_ends_in(const char *path, const char *wanted)
-{
-	size_t n = path ? strlen(path) : 0;
-	size_t len = strlen(wanted);
-
-	return n >= len && !strcmp(path + n - len, wanted) &&
-	       (n == len || path[n - len - 1] == '/');
-}
-
 /* The innermost function or inlined copy at a place. */
 static Dwarf_Off scope_of(Dwarf_Die *cu, Dwarf_Addr pc)
 {
@@ -53,7 +45,7 @@ static Dwarf_Off scope_of(Dwarf_Die *cu, Dwarf_Addr pc)
 	return die_function_at(cu, pc, &die) ? dwarf_dieoffset(&die) : 0;
 }
 
-static int keep(struct lines *l, uint64_t address, Dwarf_Off scope)
+static int lines_keep(struct lines *l, uint64_t address, Dwarf_Off scope)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		struct found_line *f = &l->found[i];
@@ -100,7 +92,7 @@ static void visit_unit(struct lines *l, Dwarf_Die *cu, Dwarf_Addr bias)
 		if (!l->collect)
 			l->best = number < l->best ? number : l->best;
 		else if (number == l->best)
-			l->err = keep(l, pc + bias, scope_of(cu, pc));
+			l->err = lines_keep(l, pc + bias, scope_of(cu, pc));
 	}
 }
 

@@ -41,7 +41,7 @@ static bool parse_number(const char *text, uint64_t *out)
 }
 
 /* The ':' between scope and name: not one of "::", nor behind a '(' or '<'. */
-static const char *scope_end(const char *text)
+static const char *sites_scope_end(const char *text)
 {
 	for (const char *p = text; *p && *p != '(' && *p != '<'; p++) {
 		if (*p != ':')
@@ -53,9 +53,9 @@ static const char *scope_end(const char *text)
 	return NULL;
 }
 
-static int parse(const char *text, struct location *w, char *why, size_t n)
+static int sites_parse(const char *text, struct location *w, char *why, size_t n)
 {
-	const char *colon = scope_end(text);
+	const char *colon = sites_scope_end(text);
 	const char *rest = colon ? colon + 1 : text;
 	const char *plus = strrchr(rest, '+');
 
@@ -97,7 +97,7 @@ int code_sites_check(const char *text, char *why, size_t n)
 {
 	struct location w;
 
-	return parse(text, &w, why, n);
+	return sites_parse(text, &w, why, n);
 }
 
 int code_sites_add(struct code_sites *sites, struct code_site site, const char *name)
@@ -245,8 +245,8 @@ static bool name_fits(const struct search *f, const char *name, char *base)
 	return fits;
 }
 
-static int search_visit(Dwfl_Module *mod, const char *symbol, const GElf_Sym *sym,
-			uint64_t address, void *arg)
+static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_Sym *sym,
+			      uint64_t address, void *arg)
 {
 	struct search *f = arg;
 	int type = GELF_ST_TYPE(sym->st_info);
@@ -332,8 +332,8 @@ static void near_add_mangled(struct near_search *near, const char *symbol)
 	free(readable);
 }
 
-static int near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
-		      uint64_t address, void *arg)
+static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
+			    uint64_t address, void *arg)
 {
 	struct near_search *near = arg;
 	int type = GELF_ST_TYPE(sym->st_info);
@@ -393,7 +393,7 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 		return -ENOENT;
 	}
 	dies_walk(s, module, 0, near_die_visit, &near);
-	symbols_walk(s, module, near_visit, &near);
+	symbols_walk(s, module, sites_near_visit, &near);
 	explain_not_found(s, w, &near, why, n);
 	for (size_t i = 0; i < near.kept_count; i++)
 		free(near.kept[i]);
@@ -413,12 +413,12 @@ static int find_functions(struct symbols *s, const struct location *w,
 	const char *paren = strchr(w->name, '(');
 	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
 				 !strstr(w->name, "operator");
-	symbols_walk(s, scope, search_visit, &f);
+	symbols_walk(s, scope, sites_search_visit, &f);
 	if (!f.err)
 		symbols_each_module(s, scope, copies_visit, &f);
 	if (!f.err && out->count == f.before && f.parts) {
 		f.with_parts = true;
-		symbols_walk(s, scope, search_visit, &f);
+		symbols_walk(s, scope, sites_search_visit, &f);
 	}
 	if (f.err)
 		return f.err;
@@ -528,7 +528,7 @@ int code_sites_find(struct symbols *s, const char *text, struct code_sites *out,
 		    char *why, size_t n)
 {
 	struct location w;
-	int err = parse(text, &w, why, n);
+	int err = sites_parse(text, &w, why, n);
 
 	if (err)
 		return err;

@@ -32,8 +32,8 @@ struct rewrite {
 	struct expression_error *error;
 };
 
-__attribute__((format(printf, 3, 4))) static void put(struct rewrite *r, const char *from,
-						      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+names_put(struct rewrite *r, const char *from, const char *format, ...)
 {
 	size_t room = OUT_MAX - r->used;
 	va_list args;
@@ -53,11 +53,11 @@ __attribute__((format(printf, 3, 4))) static void put(struct rewrite *r, const c
 static void copy(struct rewrite *r, size_t n)
 {
 	for (; n && *r->at; n--, r->at++)
-		put(r, r->at, "%c", *r->at);
+		names_put(r, r->at, "%c", *r->at);
 }
 
-__attribute__((format(printf, 4, 5))) static int fail(struct rewrite *r, const char *where,
-						      int err, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int
+names_fail(struct rewrite *r, const char *where, int err, const char *format, ...)
 {
 	va_list args;
 
@@ -68,7 +68,7 @@ __attribute__((format(printf, 4, 5))) static int fail(struct rewrite *r, const c
 	return err;
 }
 
-static bool is_one_of(const char *word, const char *const *words, size_t n)
+static bool names_is_one_of(const char *word, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(word, words[i]))
@@ -84,7 +84,7 @@ static bool is_type(const char *word)
 		"uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t", "int64_t",
 	};
 
-	return is_one_of(word, words, sizeof(words) / sizeof(words[0]));
+	return names_is_one_of(word, words, sizeof(words) / sizeof(words[0]));
 }
 
 /* Words of the language. These four are not terms by themselves. */
@@ -96,7 +96,8 @@ static bool is_reserved(const struct rewrite *r, const char *word)
 
 	static const char *const words[] = { "thread", "str", "count", "in" };
 
-	return is_one_of(word, words, 4) || is_type(word) || r->names->is_term(word);
+	return names_is_one_of(word, words, 4) || is_type(word) ||
+	       r->names->is_term(word);
 }
 
 static size_t word_length(const char *at)
@@ -117,10 +118,10 @@ static void put_address(struct rewrite *r, const char *from, const struct expres
 	r->out.has_parameters = r->out.has_parameters || is_parameter_address(path->base);
 	/* The pointer itself is at hand: nothing is to be loaded for the first link. */
 	for (size_t i = is_value ? 1 : 0; i < path->links; i++)
-		put(r, from, "(*(u64 *)");
-	put(r, from, is_value ? "((%s)" : "(%s)", base);
+		names_put(r, from, "(*(u64 *)");
+	names_put(r, from, is_value ? "((%s)" : "(%s)", base);
 	for (size_t i = 0; i < path->links; i++)
-		put(r, from, "+0x%" PRIx64 ")", path->offsets[i]);
+		names_put(r, from, "+0x%" PRIx64 ")", path->offsets[i]);
 }
 
 /* Some bits of a number. */
@@ -130,9 +131,10 @@ static void put_bits(struct rewrite *r, const char *from, bool is_signed, uint32
 	uint64_t mask = size >= 64 ? UINT64_MAX : (UINT64_C(1) << size) - 1;
 
 	if (is_signed)
-		put(r, from, "((s64)((%s)<<%u)>>%u)", number, 64 - offset - size, 64 - size);
+		names_put(r, from, "((s64)((%s)<<%u)>>%u)", number, 64 - offset - size,
+			  64 - size);
 	else
-		put(r, from, "(((%s)>>%u)&0x%" PRIx64 ")", number, offset, mask);
+		names_put(r, from, "(((%s)>>%u)&0x%" PRIx64 ")", number, offset, mask);
 }
 
 static int put_place(struct rewrite *r, const char *from, const struct expression_place *p,
@@ -146,40 +148,44 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 
 	const char *why = parameter_problem(r->names->signature, &p->path, is_address);
 	if (why)
-		return fail(r, from, -EINVAL, "%s", why);
+		return names_fail(r, from, -EINVAL, "%s", why);
 	if (p->path.links && symbols_is_32bit(r->names->symbols))
-		return fail(r, from, -EINVAL, "a condition cannot follow a pointer of a 32-bit program");
+		return names_fail(
+			r, from, -EINVAL,
+			"a condition cannot follow a pointer of a 32-bit program");
 	if (is_address || (p->type && p->type->kind == TYPE_ARRAY)) {
 		if (p->bit_size)
-			return fail(r, from, -EINVAL, "a bit-field has no address");
+			return names_fail(r, from, -EINVAL, "a bit-field has no address");
 		put_address(r, from, &p->path);
 		return 0;
 	}
 	if (!is_number || (p->bit_size && p->size > 8))
-		return fail(r, from, -EINVAL, "a condition compares whole numbers, but this is %s",
-			    p->type ? p->type->name : "of unknown size");
+		return names_fail(r, from, -EINVAL,
+				  "a condition compares whole numbers, but this is %s",
+				  p->type ? p->type->name : "of unknown size");
 	bool is_value = !p->path.links &&
 			parameter_value(r->names->signature, p->path.base, load, sizeof(load));
 	r->out.has_parameters = r->out.has_parameters || is_value;
 	if (is_value && p->bit_size)
 		put_bits(r, from, p->type->is_signed, p->bit_offset, p->bit_size, load);
 	else if (is_value)
-		put(r, from, "((%c%" PRIu64 ")%s)", p->type && p->type->is_signed ? 's' : 'u',
-		    size * 8, load);
+		names_put(r, from, "((%c%" PRIu64 ")%s)",
+			  p->type && p->type->is_signed ? 's' : 'u', size * 8, load);
 	if (is_value)
 		return 0;
 	if (p->bit_size) {
 		size_t start = r->used;
-		put(r, from, "*(u%" PRIu64 " *)", p->size * 8);
+		names_put(r, from, "*(u%" PRIu64 " *)", p->size * 8);
 		put_address(r, from, &p->path);
 		snprintf(load, sizeof(load), "%s", r->out.text + start);
 		r->used = start;
 		put_bits(r, from, p->type->is_signed, p->bit_offset, p->bit_size, load);
 		return 0;
 	}
-	put(r, from, "(*(%c%" PRIu64 " *)", p->type && p->type->is_signed ? 's' : 'u', size * 8);
+	names_put(r, from, "(*(%c%" PRIu64 " *)",
+		  p->type && p->type->is_signed ? 's' : 'u', size * 8);
 	put_address(r, from, &p->path);
-	put(r, from, ")");
+	names_put(r, from, ")");
 	return 0;
 }
 
@@ -213,21 +219,21 @@ static int put_expression(struct rewrite *r, const char *from, const struct expr
 	int64_t constant;
 
 	if (!names->symbols) {
-		put(r, from, "1");
+		names_put(r, from, "1");
 		return 0;
 	}
 	options.local_count = parameters_as_locals(names->signature, locals);
 	/* A variable of that name wins, as a local one would in C; looking for it costs more. */
 	if (name && !is_address && names->view.type && names->view.type->kind == TYPE_ENUM &&
 	    find_constant(r, name, &constant)) {
-		put(r, from, "(%" PRId64 ")", constant);
+		names_put(r, from, "(%" PRId64 ")", constant);
 		return 0;
 	}
 	int err = expression_resolve(names->symbols, e, &options, &place, r->error);
 	if (!err)
 		return put_place(r, from, &place, is_address);
 	if (err == -ENOENT && name && !is_address && find_constant(r, name, &constant)) {
-		put(r, from, "(%" PRId64 ")", constant);
+		names_put(r, from, "(%" PRId64 ")", constant);
 		return 0;
 	}
 	r->error->column = (int)(from - r->text) + (r->error->column ? r->error->column : 1);
@@ -243,9 +249,9 @@ static void put_term(struct rewrite *r, const char *word)
 	if (v->type && v->bit_size && v->bit_offset + v->bit_size <= r->names->len * 8)
 		put_bits(r, r->at, v->type->is_signed, v->bit_offset, v->bit_size, word);
 	else if (is_number && v->type->is_signed && v->type->size == r->names->len)
-		put(r, r->at, "(s%" PRIu64 ")%s", v->type->size * 8, word);
+		names_put(r, r->at, "(s%" PRIu64 ")%s", v->type->size * 8, word);
 	else
-		put(r, r->at, "%s", word);
+		names_put(r, r->at, "%s", word);
 }
 
 /* A word of the language; a symbol follows after `in`. */
@@ -259,11 +265,11 @@ static void copy_word(struct rewrite *r, size_t n)
 		put_term(r, *r->at == 'n' ? "new" : "old");
 		r->at += n;
 	} else if (n == 7 && !strncmp(r->at, "changed", 7) && v->type && v->bit_size) {
-		put(r, r->at, "(");
+		names_put(r, r->at, "(");
 		put_term(r, "new");
-		put(r, r->at, "!=");
+		names_put(r, r->at, "!=");
 		put_term(r, "old");
-		put(r, r->at, ")");
+		names_put(r, r->at, ")");
 		r->at += n;
 	} else {
 		copy(r, n);
@@ -287,8 +293,9 @@ static int take_expression(struct rewrite *r, const char *at, bool is_address)
 	if (n == -ENOMEM)
 		return n;
 	if (n < 0)
-		return *at == '(' || *at == '*' ? 0 :
-		       fail(r, at + error.column - 1, n, "%s", error.text);
+		return *at == '(' || *at == '*' ?
+			       0 :
+			       names_fail(r, at + error.column - 1, n, "%s", error.text);
 	const char *first = expression_first_name(e);
 	const char *name = expression_plain_name(e);
 	int err = 0;
@@ -386,8 +393,10 @@ static int wrong_word(struct rewrite *r, const char *word)
 	const char *sign = operator_named(word);
 
 	if (sign)
-		return fail(r, r->at, -EINVAL, "unknown word '%s'; did you mean %s?", word, sign);
-	return fail(r, r->at, -EINVAL, "expected an operator or the end, not '%s'", word);
+		return names_fail(r, r->at, -EINVAL,
+				  "unknown word '%s'; did you mean %s?", word, sign);
+	return names_fail(r, r->at, -EINVAL, "expected an operator or the end, not '%s'",
+			  word);
 }
 
 /* `not x`: a name would have an operator behind it. */
@@ -408,7 +417,8 @@ static int rewrite_word(struct rewrite *r, size_t n)
 	if (r->after_value && n && strcmp(word, "in") != 0)
 		return wrong_word(r, word);
 	if (is_not(word, after))
-		return fail(r, r->at, -EINVAL, "unknown word 'not'; did you mean !?");
+		return names_fail(r, r->at, -EINVAL,
+				  "unknown word 'not'; did you mean !?");
 	/* conn.c:count may begin like a term. */
 	bool is_longer = *after == '.' || !strncmp(after, "->", 2) || !strncmp(after, "::", 2);
 	if (n && n < sizeof(word) && !is_longer && is_reserved(r, word)) {
@@ -457,22 +467,23 @@ int condition_names(const struct condition_names *names, const char *text,
 
 	memset(error, 0, sizeof(*error));
 	if (strlen(text) > TEXT_MAX)
-		return fail(&r, text, -E2BIG, "the condition has more than %d characters", TEXT_MAX);
+		return names_fail(&r, text, -E2BIG,
+				  "the condition has more than %d characters", TEXT_MAX);
 	r.out.text = calloc(1, OUT_MAX);
 	r.out.columns = calloc(OUT_MAX, sizeof(*r.out.columns));
 	if (!r.out.text || !r.out.columns)
 		err = -ENOMEM;
 	else
-		put(&r, text, "%s", "");
+		names_put(&r, text, "%s", "");
 	while (!err && *r.at && !r.is_full)
 		err = rewrite_next(&r);
 	if (!err && r.is_full)
-		err = fail(&r, r.at, -E2BIG, "the condition is too long");
+		err = names_fail(&r, r.at, -E2BIG, "the condition is too long");
 	if (err) {
 		condition_text_free(&r.out);
 		return err;
 	}
-	put(&r, r.at, "%s", "");
+	names_put(&r, r.at, "%s", "");
 	*out = r.out;
 	return 0;
 }

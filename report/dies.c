@@ -80,7 +80,7 @@ static void walk_units(struct dies_walk *w, Dwarf *dwarf)
 	}
 }
 
-static int walk_module(Dwfl_Module *mod, void *arg)
+static int dies_walk_module(Dwfl_Module *mod, void *arg)
 {
 	struct dies_walk *w = arg;
 	Dwarf *dwarf = dwfl_module_getdwarf(mod, &w->v.bias);
@@ -103,7 +103,7 @@ int dies_walk(struct symbols *s, const char *module, unsigned int flags, die_vis
 	BUSY;
 	struct dies_walk w = { .flags = flags, .visit = visit, .v = { .s = s, .arg = arg } };
 
-	symbols_each_module(s, module, walk_module, &w);
+	symbols_each_module(s, module, dies_walk_module, &w);
 	return w.result;
 }
 

@@ -28,8 +28,8 @@ struct parser {
 	int err;
 };
 
-__attribute__((format(printf, 3, 4))) static struct node *fail(struct parser *p, const char *where,
-							       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static struct node *
+expression_fail(struct parser *p, const char *where, const char *format, ...)
 {
 	va_list args;
 
@@ -47,8 +47,9 @@ __attribute__((format(printf, 3, 4))) static struct node *fail(struct parser *p,
 static struct node *expected(struct parser *p, const char *what)
 {
 	if (!*p->at)
-		return fail(p, p->err ? p->text : p->at, "expected %s, but the text ends", what);
-	return fail(p, p->at, "expected %s, not '%.1s'", what, p->at);
+		return expression_fail(p, p->err ? p->text : p->at,
+				       "expected %s, but the text ends", what);
+	return expression_fail(p, p->at, "expected %s, not '%.1s'", what, p->at);
 }
 
 static void skip_blanks(struct parser *p)
@@ -75,18 +76,19 @@ static struct node *node_new(struct parser *p, enum node_kind kind, const char *
 	if (p->err)
 		return &p->nowhere;
 	if (e->node_count == NODES_MAX)
-		return fail(p, at, "the expression has more than %d parts", NODES_MAX);
+		return expression_fail(p, at, "the expression has more than %d parts",
+				       NODES_MAX);
 	struct node *n = &e->nodes[e->node_count++];
 	*n = (struct node){ .kind = kind, .column = (int)(at - p->text) + 1, .left = left };
 	return n;
 }
 
-static const char *keep(struct parser *p, const char *text, size_t n)
+static const char *expression_keep(struct parser *p, const char *text, size_t n)
 {
 	struct expression *e = p->out;
 
 	if (e->string_bytes + n + 1 > STRINGS_BYTES) {
-		fail(p, text, "too long");
+		expression_fail(p, text, "too long");
 		return "";
 	}
 	char *copy = e->strings + e->string_bytes;
@@ -144,7 +146,7 @@ static const char *name_end(const struct parser *p, const char *text)
  * `conn.c:count`, `libc.so.6:environ`: what stands before a single ':' that a name follows. A
  * length follows another ':', one with a digit behind it.
  */
-static const char *scope_end(const struct parser *p, const char *text)
+static const char *expression_scope_end(const struct parser *p, const char *text)
 {
 	const char *at = text;
 	bool has_dot = false;
@@ -172,7 +174,7 @@ static const char *take_word(struct parser *p, const char *what)
 		return "";
 	}
 	p->at = end;
-	return keep(p, start, (size_t)(end - start));
+	return expression_keep(p, start, (size_t)(end - start));
 }
 
 /* Of a member; compilers call a static variable in a function `count.0` in the symbol table. */
@@ -184,16 +186,16 @@ static const char *take_member(struct parser *p, const char *what)
 	const char *start = p->at;
 	while (is_name_char(*p->at))
 		p->at++;
-	return keep(p, start, (size_t)(p->at - start));
+	return expression_keep(p, start, (size_t)(p->at - start));
 }
 
 static struct node *parse_name(struct parser *p)
 {
 	struct node *n = node_new(p, NODE_NAME, p->at, NULL);
-	const char *scope = scope_end(p, p->at);
+	const char *scope = expression_scope_end(p, p->at);
 
 	if (scope) {
-		n->scope = keep(p, p->at, (size_t)(scope - p->at));
+		n->scope = expression_keep(p, p->at, (size_t)(scope - p->at));
 		p->at = scope + 1;
 	}
 	if (p->at[0] == ':' && p->at[1] == ':')
@@ -214,11 +216,11 @@ static uint64_t take_number(struct parser *p)
 	errno = 0;
 	uint64_t value = strtoull(p->at, &end, 0);
 	if (errno) {
-		fail(p, p->at, "a number of more than 64 bits");
+		expression_fail(p, p->at, "a number of more than 64 bits");
 		return 0;
 	}
 	if (is_name_char(*end)) {
-		fail(p, end, "'%.1s' does not belong to a number", end);
+		expression_fail(p, end, "'%.1s' does not belong to a number", end);
 		return 0;
 	}
 	p->at = end;
@@ -250,7 +252,8 @@ static struct node *parse_cast(struct parser *p, const char *open, const char *s
 	size_t used = 0;
 
 	if (stars - p->at > EXPRESSION_TEXT_MAX)
-		return fail(p, open, "longer than %d characters", EXPRESSION_TEXT_MAX);
+		return expression_fail(p, open, "longer than %d characters",
+				       EXPRESSION_TEXT_MAX);
 	for (const char *c = p->at; c < stars; c++) {
 		bool blank = isspace((unsigned char)*c);
 		if (blank && (!used || type[used - 1] == ' '))
@@ -259,7 +262,7 @@ static struct node *parse_cast(struct parser *p, const char *open, const char *s
 	}
 	while (used && type[used - 1] == ' ')
 		used--;
-	n->text = keep(p, type, used);
+	n->text = expression_keep(p, type, used);
 	p->at = stars;
 	while (take(p, "*"))
 		n->number++;
@@ -287,7 +290,7 @@ static struct node *parse_primary(struct parser *p)
 	skip_blanks(p);
 	const char *start = p->at;
 
-	if (isdigit((unsigned char)*p->at) && !scope_end(p, p->at)) {
+	if (isdigit((unsigned char)*p->at) && !expression_scope_end(p, p->at)) {
 		uint64_t number = take_number(p);
 		struct node *n = node_new(p, NODE_NUMBER, start, NULL);
 		n->number = number;
@@ -300,7 +303,8 @@ static struct node *parse_primary(struct parser *p)
 		return n;
 	}
 	if (*p->at == '&')
-		return fail(p, p->at, "'&' is not needed: give the name of the variable");
+		return expression_fail(
+			p, p->at, "'&' is not needed: give the name of the variable");
 	return parse_name(p);
 }
 
@@ -347,7 +351,7 @@ static struct node *parse_unary(struct parser *p)
 	skip_blanks(p);
 	const char *start = p->at;
 	if (p->depth == DEPTH_MAX)
-		return fail(p, start, "nested too deep");
+		return expression_fail(p, start, "nested too deep");
 	p->depth++;
 	if (take(p, "*")) {
 		n = node_new(p, NODE_DEREF, start, NULL);
@@ -382,16 +386,17 @@ static void parse_tail(struct parser *p)
 		const char *at = p->at;
 		e->length = take_number(p);
 		if (!p->err && (!e->length || e->length > LENGTH_MAX))
-			fail(p, at, "invalid length %llu: expected 1 to %d bytes",
-			     (unsigned long long)e->length, LENGTH_MAX);
+			expression_fail(p, at,
+					"invalid length %llu: expected 1 to %d bytes",
+					(unsigned long long)e->length, LENGTH_MAX);
 	}
 	skip_blanks(p);
 	if (*p->at)
 		expected(p, "'.', '->', '[', '+', ':' and a length, or the end");
 }
 
-static int parse(const char *text, bool is_prefix, struct expression **out,
-		 struct expression_error *error)
+static int expression_parse_all(const char *text, bool is_prefix, struct expression **out,
+				struct expression_error *error)
 {
 	struct expression *e = calloc(1, sizeof(*e));
 	struct parser p = { .text = text, .at = text, .out = e, .error = error,
@@ -402,7 +407,8 @@ static int parse(const char *text, bool is_prefix, struct expression **out,
 	memset(error, 0, sizeof(*error));
 	p.nowhere.text = "";
 	if (strnlen(text, EXPRESSION_TEXT_MAX + 1) > EXPRESSION_TEXT_MAX && !is_prefix)
-		fail(&p, text, "longer than %d characters", EXPRESSION_TEXT_MAX);
+		expression_fail(&p, text, "longer than %d characters",
+				EXPRESSION_TEXT_MAX);
 	if (!p.err)
 		e->root = parse_unary(&p);
 	if (!p.err && !is_prefix)
@@ -418,7 +424,7 @@ static int parse(const char *text, bool is_prefix, struct expression **out,
 
 int expression_parse(const char *text, struct expression **out, struct expression_error *error)
 {
-	int n = parse(text, false, out, error);
+	int n = expression_parse_all(text, false, out, error);
 
 	return n < 0 ? n : 0;
 }
@@ -426,7 +432,7 @@ int expression_parse(const char *text, struct expression **out, struct expressio
 int expression_parse_prefix(const char *text, struct expression **out,
 			    struct expression_error *error)
 {
-	return parse(text, true, out, error);
+	return expression_parse_all(text, true, out, error);
 }
 
 void expression_free(struct expression *e)

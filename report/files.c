@@ -320,8 +320,8 @@ static bool is_variable_at(Dwarf_Die *die, Dwarf_Addr address, Dwarf_Word *offse
 }
 
 /* Globals, and statics of functions. */
-static bool find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth, Dwarf_Die *out,
-			  Dwarf_Word *offset)
+static bool files_find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth,
+				Dwarf_Die *out, Dwarf_Word *offset)
 {
 	BUSY;
 	Dwarf_Die die;
@@ -336,7 +336,8 @@ static bool find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth, Dwar
 			return true;
 		}
 		if ((tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block ||
-		     tag == DW_TAG_namespace) && find_variable(&die, address, depth + 1, out, offset))
+		     tag == DW_TAG_namespace) &&
+		    files_find_variable(&die, address, depth + 1, out, offset))
 			return true;
 	} while (!dwarf_siblingof(&die, &die));
 	return false;
@@ -351,7 +352,7 @@ enum files_meant files_meant_by_variable(struct symbols *s, uint64_t address)
 	Dwarf_Word offset;
 
 	while (mod && (cu = dwfl_module_nextcu(mod, cu, &bias)))
-		if (find_variable(cu, address - bias, 0, &variable, &offset))
+		if (files_find_variable(cu, address - bias, 0, &variable, &offset))
 			return meant_by_type(&variable, offset);
 	return FILES_PLAIN;
 }

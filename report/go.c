@@ -61,7 +61,7 @@ static const char *text_at(const struct go_table *t, uint64_t at)
 }
 
 /* The entry of function n, counted from text; its end is the next one's. */
-static uint64_t entry_of(const struct go_table *t, uint64_t n)
+static uint64_t go_entry_of(const struct go_table *t, uint64_t n)
 {
 	return number_at(t, t->table + 8 * n, 4);
 }
@@ -173,11 +173,11 @@ static bool find_function(const struct go_table *t, uint64_t address, uint64_t *
 	uint64_t low = 0;
 	uint64_t high = t->count;
 
-	if (address < t->text || pc >= entry_of(t, t->count) || pc < entry_of(t, 0))
+	if (address < t->text || pc >= go_entry_of(t, t->count) || pc < go_entry_of(t, 0))
 		return false;
 	while (high - low > 1) {
 		uint64_t middle = low + (high - low) / 2;
-		if (entry_of(t, middle) <= pc)
+		if (go_entry_of(t, middle) <= pc)
 			low = middle;
 		else
 			high = middle;
@@ -245,7 +245,7 @@ bool go_place(struct symbols *s, Dwfl_Module *mod, uint64_t address, struct plac
 		return false;
 	out->function = name;
 	out->symbol = name;
-	out->offset = address - t->text - entry_of(t, n);
+	out->offset = address - t->text - go_entry_of(t, n);
 	if (func_of(t, n) <= t->size && t->size - func_of(t, n) >= FUNC_BYTES)
 		find_line(t, func_of(t, n), address - t->text, out);
 	return true;
@@ -261,9 +261,9 @@ int go_walk(struct symbols *s, Dwfl_Module *mod, symbol_visitor visit, void *arg
 	for (uint64_t n = 0; n < t->count && !result; n++) {
 		const char *name = name_of(t, n);
 		GElf_Sym sym = { .st_info = GELF_ST_INFO(STB_GLOBAL, STT_FUNC),
-				 .st_size = entry_of(t, n + 1) - entry_of(t, n) };
+				 .st_size = go_entry_of(t, n + 1) - go_entry_of(t, n) };
 		if (name && name[0])
-			result = visit(mod, name, &sym, t->text + entry_of(t, n), arg);
+			result = visit(mod, name, &sym, t->text + go_entry_of(t, n), arg);
 	}
 	return result;
 }

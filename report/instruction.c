@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int read_file(Dwfl_Module *mod, uint64_t address, void *buf, size_t n)
+static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, size_t n)
 {
 	GElf_Addr bias;
 	GElf_Phdr ph;
@@ -33,11 +33,15 @@ static int read_file(Dwfl_Module *mod, uint64_t address, void *buf, size_t n)
 	return -EFAULT;
 }
 
-int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
+/*
+ * Code as it is in its file: what debuggers put into the process does not show. From the process
+ * where there is no file. 0 or -EFAULT.
+ */
+static int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 
-	if (mod && !read_file(mod, address, buf, n))
+	if (mod && !instruction_read_file(mod, address, buf, n))
 		return 0;
 	return symbols_read(s, address, buf, n);
 }

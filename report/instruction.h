@@ -10,12 +10,6 @@
 #define INSTRUCTION_BYTES_MAX 15
 
 /*
- * Code as it is in its file: what debuggers put into the process does not show. From the process
- * where there is no file. 0 or -EFAULT.
- */
-int code_read(struct symbols *s, uint64_t address, void *buf, size_t n);
-
-/*
  * Where to break on a function: after its landing pad (endbr64), which the kernel would have to
  * single-step. No register or stack memory has changed there, so arguments are in their places.
  */

@@ -276,7 +276,7 @@ static void find_access(struct race_report *r, const struct race_side *side,
 	copy_plain_name(out->place.function, out->function, sizeof(out->function));
 }
 
-static void find_variable(struct race_report *r, struct race_view *v)
+static void race_find_variable(struct race_report *r, struct race_view *v)
 {
 	struct place p;
 	uint64_t address;
@@ -452,7 +452,7 @@ int race_report_add(struct race_report *r, const struct race_record *record,
 	make_valid(&v->record);
 	find_access(r, &v->record.first, &v->first);
 	find_access(r, &v->record.second, &v->second);
-	find_variable(r, v);
+	race_find_variable(r, v);
 	name_race(r, v);
 	race_grade(r, v);
 	v->suppressed = race_suppressed(r, v);

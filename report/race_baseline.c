@@ -87,7 +87,7 @@ static int add(struct baseline *b, const char *fingerprint, const char *text)
 }
 
 /* "0123456789abcdef  text for readers" */
-static int read_line(struct baseline *b, char *line)
+static int baseline_read_line(struct baseline *b, char *line)
 {
 	char fingerprint[FINGERPRINT_LENGTH + 1];
 	size_t n = 0;
@@ -118,7 +118,7 @@ int baseline_read(struct baseline *b, const char *path, char *error, size_t n)
 
 	while (!err && getline(&line, &capacity, f) >= 0) {
 		number++;
-		err = read_line(b, line);
+		err = baseline_read_line(b, line);
 	}
 	if (!err && ferror(f))
 		err = errno ? -errno : -EIO;

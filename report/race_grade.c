@@ -175,7 +175,7 @@ static bool reads_flags(const uint8_t *code, const struct insn *insn)
 	return insn->opcode_bytes == 2 && (opcode >> 4 == 4 || opcode >> 4 == 9);
 }
 
-static void follow(const uint8_t *code, const struct insn *insn, struct follows *f)
+static void grade_follow(const uint8_t *code, const struct insn *insn, struct follows *f)
 {
 	bool is_call = insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
 	bool reads = reads_what_follows(insn, f) || (f->flags && reads_flags(code, insn));
@@ -213,7 +213,7 @@ static bool decides(const struct race_side *side, const struct loop *loop, const
 			return true;
 		if (insn.kind == INSN_JUMP_CONDITIONAL && (f.flags || insn.reads & f.regs))
 			return true;
-		follow(side->code + at, &insn, &f);
+		grade_follow(side->code + at, &insn, &f);
 		at += insn.length;
 		if (at > loop->end)
 			at = loop->head;
@@ -385,7 +385,7 @@ static bool is_meant_to_wait(struct race_report *r, const struct race_view *v)
 /*
  * clang merges an atomic load and store into one add. That does not excuse a volatile ++.
  */
-static bool names_atomic(struct race_report *r, const struct race_access_place *a)
+static bool grade_names_atomic(struct race_report *r, const struct race_access_place *a)
 {
 	struct files_scope scope;
 	uint64_t address;
@@ -534,7 +534,8 @@ void race_grade(struct race_report *r, struct race_view *v)
 	}
 	v->grade = is_unknown ? RACE_GRADE_B : RACE_GRADE_A;
 	if (race_is_plain_rmw(&record->first) || race_is_plain_rmw(&record->second)) {
-		bool is_meant = names_atomic(r, &v->first) && names_atomic(r, &v->second);
+		bool is_meant = grade_names_atomic(r, &v->first) &&
+				grade_names_atomic(r, &v->second);
 
 		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_A;
 		v->why = is_meant ? "the source marks both sides as atomic" :

@@ -21,7 +21,7 @@ json_t *race_json_text(const char *text)
 	return run_json_text(text && *text ? text : NULL);
 }
 
-static void add_place(json_t *to, const struct place *p, const char *function)
+static void race_json_add_place(json_t *to, const struct place *p, const char *function)
 {
 	json_object_set_new(to, "function", race_json_text(function));
 	json_object_set_new(to, "module", race_json_text(p->module));
@@ -33,7 +33,7 @@ static json_t *frame_of(const struct place *p, bool is_inlined)
 {
 	json_t *frame = json_object();
 
-	add_place(frame, p, p->function);
+	race_json_add_place(frame, p, p->function);
 	json_object_set_new(frame, "offset", p->function ? json_number(p->offset) : json_null());
 	json_object_set_new(frame, "module_offset",
 			    p->module ? run_json_hex(p->module_offset) : json_null());
@@ -42,7 +42,8 @@ static json_t *frame_of(const struct place *p, bool is_inlined)
 	return frame;
 }
 
-static void add_frames(struct race_report *r, uint64_t at, bool after, json_t *stack)
+static void race_json_add_frames(struct race_report *r, uint64_t at, bool after,
+				 json_t *stack)
 {
 	struct place places[RACE_INLINED];
 	size_t count = race_frames(r, at, after, places, RACE_INLINED);
@@ -59,7 +60,7 @@ static json_t *stack_of(struct race_report *r, const struct race_side *side, uin
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
 
-		add_frames(r, at, after, stack);
+		race_json_add_frames(r, at, after, stack);
 	}
 	return stack;
 }
@@ -99,7 +100,7 @@ static json_t *side_of(struct race_report *r, const struct race_side *side,
 	json_object_set_new(j, "tid", json_integer(side->tid));
 	json_object_set_new(j, "thread", race_json_text(side->thread));
 	json_object_set_new(j, "ip", run_json_hex(side->ip));
-	add_place(j, &a->place, a->place.function);
+	race_json_add_place(j, &a->place, a->place.function);
 	add_identity(r, side, a, j);
 	json_object_set_new(j, "stack", stack_of(r, side, a->frame));
 	return j;
@@ -112,7 +113,7 @@ static json_t *heap_event_of(struct race_report *r, const struct race_heap_event
 	json_object_set_new(j, "tid", json_integer(event->tid));
 	json_object_set_new(j, "thread", race_json_text(event->thread));
 	for (uint32_t i = 0; i < event->frame_count; i++)
-		add_frames(r, event->frames[i], true, stack);
+		race_json_add_frames(r, event->frames[i], true, stack);
 	json_object_set_new(j, "stack", stack);
 	return j;
 }
@@ -160,7 +161,7 @@ static json_t *unknown_side(void)
 	json_object_set_new(j, "tid", json_null());
 	json_object_set_new(j, "thread", json_null());
 	json_object_set_new(j, "ip", json_null());
-	add_place(j, &nowhere, NULL);
+	race_json_add_place(j, &nowhere, NULL);
 	for (size_t i = 0; i < sizeof(identity) / sizeof(identity[0]); i++)
 		json_object_set_new(j, identity[i], json_null());
 	json_object_set_new(j, "stack", json_array());

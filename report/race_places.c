@@ -31,7 +31,7 @@ static uint64_t hex_of(json_t *from, const char *key)
 	return text ? strtoull(text, NULL, 16) : 0;
 }
 
-static int number_of(json_t *from, const char *key, int otherwise)
+static int places_number_of(json_t *from, const char *key, int otherwise)
 {
 	json_t *j = json_object_get(from, key);
 
@@ -60,10 +60,10 @@ static void read_side(json_t *j, struct race_replay_side *side)
 	copy_text(j, "path", side->path, sizeof(side->path));
 	copy_text(j, "build_id", side->build_id, sizeof(side->build_id));
 	copy_text(j, "file", side->file, sizeof(side->file));
-	side->line = number_of(j, "line", 0);
-	side->line_in_function = number_of(j, "line_in_function", -1);
+	side->line = places_number_of(j, "line", 0);
+	side->line_in_function = places_number_of(j, "line_in_function", -1);
 	side->module_offset = hex_of(frame, "module_offset");
-	side->function_offset = (uint64_t)number_of(frame, "offset", 0);
+	side->function_offset = (uint64_t)places_number_of(frame, "offset", 0);
 	side->is_decoded = !json_is_false(json_object_get(j, "decoded"));
 	side->is_memory_function = json_is_string(via);
 }
@@ -101,7 +101,7 @@ struct lookup {
 	char others[160]; /* some of those that are there */
 };
 
-static int read_line(struct lookup *l, const char *line)
+static int places_read_line(struct lookup *l, const char *line)
 {
 	json_t *j = json_loads(line, 0, NULL);
 	const char *type = json_string_value(json_object_get(j, "type"));
@@ -124,7 +124,7 @@ static int read_line(struct lookup *l, const char *line)
 	return err;
 }
 
-static int explain(const struct lookup *l, const char *path, char *error, size_t n)
+static int places_explain(const struct lookup *l, const char *path, char *error, size_t n)
 {
 	if (l->matches == 1)
 		return 0;
@@ -153,7 +153,7 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
 	while (!err && getline(&line, &capacity, f) >= 0) {
 		number++;
 		if (line[strspn(line, " \t\r\n")])
-			err = read_line(&l, line);
+			err = places_read_line(&l, line);
 	}
 	if (!err && ferror(f))
 		err = -EIO;
@@ -166,7 +166,7 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
 	else if (err)
 		snprintf(error, n, "%s: %s", path, strerror(-err));
 	else
-		err = explain(&l, path, error, n);
+		err = places_explain(&l, path, error, n);
 	free(line);
 	if (f)
 		fclose(f);
@@ -208,7 +208,7 @@ static void add_range(struct finding *f, struct race_range range)
 }
 
 /* Is it in the line that is meant? As the fingerprint counts lines: from the function's first. */
-static bool is_wanted(const struct finding *f, uint64_t address)
+static bool places_is_wanted(const struct finding *f, uint64_t address)
 {
 	struct files_scope scope = { 0 };
 	struct place place;
@@ -226,7 +226,7 @@ static void add_lines(struct finding *f, uint64_t start, uint64_t end)
 	uint64_t from = 0;
 
 	for (uint64_t at = start; at <= end; at++) {
-		bool is_in = at < end && is_wanted(f, at);
+		bool is_in = at < end && places_is_wanted(f, at);
 
 		if (is_in && !from)
 			from = at;
@@ -269,7 +269,7 @@ static int find_by_name(struct finding *f, char *error, size_t n)
 }
 
 /* Without build IDs: is the function still where it was? */
-static bool is_same_place(const struct finding *f)
+static bool places_are_same(const struct finding *f)
 {
 	struct place place;
 
@@ -286,7 +286,7 @@ static int find_side(struct finding *f, char *error, size_t n)
 
 	files_build_id(f->symbols, now, sizeof(now));
 	bool is_same = *now && side->build_id[0] ? !strcmp(now, side->build_id) :
-						   is_same_place(f);
+						   places_are_same(f);
 	side->is_rebuilt = !is_same;
 	if (!is_same)
 		return find_by_name(f, error, n);

@@ -6,8 +6,9 @@
  * One line when all is well. The bookkeeping follows with --verbose; a line that matters (a loss, a
  * run that was ended, few accesses tested) always follows.
  */
-#include "report/race.h"
 #include "report/clean.h"
+#include "report/plural.h"
+#include "report/race.h"
 #include "report/run.h"
 
 #include <inttypes.h>
@@ -16,11 +17,6 @@
 
 #define STALLS_ENOUGH 100u
 #define COMMAND_BYTES 80
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 static const char *were(uint64_t n)
 {
@@ -297,7 +293,7 @@ static void print_chance(const struct race_totals *t, FILE *f)
 		100.0 * (1.0 - exp(-stalled_s)));
 }
 
-static void print_bookkeeping(const struct race_totals *t, FILE *f)
+static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
 {
 	const struct race_coverage *c = &t->coverage;
 	double run = t->run_ns ? (double)t->run_ns : 1.0;
@@ -429,5 +425,5 @@ void race_summary_text(struct race_report *r, const struct race_totals *t,
 		print_meaning(t, how, f);
 	print_exceptions(t, f);
 	if (how->is_verbose)
-		print_bookkeeping(t, f);
+		race_print_bookkeeping(t, f);
 }

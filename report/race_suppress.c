@@ -118,7 +118,7 @@ static char *line_of(const struct race_access_place *a)
 #define BLOCK_FRAMES 6
 
 /* One frame as valgrind names it: mangled, without what the compiler added. */
-static void print_frame(struct race_report *r, uint64_t at, bool after, FILE *f)
+static void suppress_print_frame(struct race_report *r, uint64_t at, bool after, FILE *f)
 {
 	struct place p;
 	char path[PATH_BYTES];
@@ -151,7 +151,7 @@ static char *block_of(struct race_report *r, const struct race_view *v, const st
 	for (uint32_t i = a->frame; i < side->frame_count && i < a->frame + BLOCK_FRAMES; i++) {
 		uint64_t at = race_frame(side, i, &after);
 
-		print_frame(r, at, after, f);
+		suppress_print_frame(r, at, after, f);
 	}
 	fputs("}", f);
 	fclose(f);

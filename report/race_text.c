@@ -2,6 +2,7 @@
 /* race_text.c - a race as text for people. */
 #include "report/race.h"
 
+#include "report/plural.h"
 #include "report/run.h"
 
 #include <inttypes.h>
@@ -17,7 +18,8 @@ struct frames {
 	size_t count;
 };
 
-static void add_frames(struct race_report *r, uint64_t at, bool after, struct frames *to)
+static void race_text_add_frames(struct race_report *r, uint64_t at, bool after,
+				 struct frames *to)
 {
 	struct place places[RACE_INLINED];
 	size_t count = race_frames(r, at, after, places, RACE_INLINED);
@@ -28,11 +30,6 @@ static void add_frames(struct race_report *r, uint64_t at, bool after, struct fr
 			.place = places[k],
 			.is_inlined = k + 1 < count,
 		};
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 static void print_side(struct race_report *r, const struct race_side *side,
@@ -54,7 +51,7 @@ static void print_side(struct race_report *r, const struct race_side *side,
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
 
-		add_frames(r, at, after, &frames);
+		race_text_add_frames(r, at, after, &frames);
 	}
 	run_text_frames(f, frames.list,
 			run_frames_shown(frames.count, race_report_policy(r)->frames_max));
@@ -70,7 +67,7 @@ static void print_heap_event(struct race_report *r, const struct race_heap_event
 		fprintf(f, " (%s)", event->thread);
 	fputs(event->frame_count ? ":\n" : ", stack not recorded\n", f);
 	for (uint32_t i = 0; i < event->frame_count; i++)
-		add_frames(r, event->frames[i], true, &frames);
+		race_text_add_frames(r, event->frames[i], true, &frames);
 	run_text_frames(f, frames.list,
 			run_frames_shown(frames.count, race_report_policy(r)->frames_max));
 }

@@ -2,16 +2,12 @@
 /* race_text_policy.c - the races that are not shown: suppressed, or in the baseline. */
 #include "report/race.h"
 
+#include "report/plural.h"
 #include "report/race_baseline.h"
 
 #include <inttypes.h>
 
 #define GONE_MAX 20 /* listed; the others are counted */
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 static void print_used(struct race_report *r, enum race_grade grade_max, FILE *f)
 {

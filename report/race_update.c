@@ -34,7 +34,7 @@ static bool only_operand(const struct insn *insn, size_t at, uint8_t access, str
 	return true;
 }
 
-static bool is_same_place(const struct insn_memory *a, const struct insn_memory *b)
+static bool update_is_same_place(const struct insn_memory *a, const struct insn_memory *b)
 {
 	return a->base == b->base && a->index == b->index && a->scale == b->scale &&
 	       a->segment == b->segment && a->displacement == b->displacement;
@@ -57,8 +57,9 @@ static size_t stored_again(const struct race_side *side, size_t at)
 		if (race_decode_at(side, at, &insn) ||
 		    (insn.kind != INSN_OTHER && insn.kind != INSN_NOP))
 			return 0;
-		if (insn.reads & follows && only_operand(&insn, at, INSN_WRITE, &stored) &&
-		    is_same_place(&loaded, &stored))
+		if (insn.reads & follows &&
+		    only_operand(&insn, at, INSN_WRITE, &stored) &&
+		    update_is_same_place(&loaded, &stored))
 			return at;
 		follows = insn.reads & follows ? follows | insn.writes : follows & ~insn.writes;
 	}

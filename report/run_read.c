@@ -474,7 +474,7 @@ static void make_end(struct run_session *s)
 		s->end.duration_ns = last->time_ns - s->info.started_ns;
 }
 
-static int read_all(struct run_session *s, const unsigned char *data, size_t size)
+static int run_read_all(struct run_session *s, const unsigned char *data, size_t size)
 {
 	size_t at = RECORD_FILE_HEADER_BYTES;
 	struct record_view payload;
@@ -540,7 +540,7 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	s->calls_end = (struct run_calls_end){ .refused_names = "", .emulated_ns = -1,
 					       .stepped_ns = -1, .hardware_ns = -1 };
 	s->info.what = "?";
-	err = read_all(s, data, size);
+	err = run_read_all(s, data, size);
 	if (err) {
 		snprintf(why, n, "%s", strerror(-err));
 		run_session_free(s);
@@ -569,7 +569,7 @@ static int check_beginning(int fd)
 	return n < 0 ? -errno : record_check_header(header, (size_t)n);
 }
 
-static int read_file(const char *path, unsigned char **out, size_t *size)
+static int run_read_file(const char *path, unsigned char **out, size_t *size)
 {
 	struct stat st;
 	int err = 0;
@@ -610,7 +610,7 @@ int run_session_read(const char *path, struct run_session **out, char *why, size
 {
 	unsigned char *data = NULL;
 	size_t size = 0;
-	int err = read_file(path, &data, &size);
+	int err = run_read_file(path, &data, &size);
 
 	if (err) {
 		say_why(err, why, n);

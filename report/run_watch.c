@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* run_watch.c - see run_watch.h. */
 #include "run_watch.h"
+#include "report/plural.h"
 
 #include <inttypes.h>
 
@@ -9,11 +10,6 @@ static double share_of(uint64_t part, uint64_t whole)
 	double share = whole ? (double)part / (double)whole : 0;
 
 	return share < 1 ? share : 1;
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 static void print_if(FILE *f, uint64_t n, const char *text)

@@ -31,7 +31,7 @@ struct written_place {
 	uint64_t number;
 };
 
-static int place_compare(const void *a, const void *b)
+static int written_place_compare(const void *a, const void *b)
 {
 	const struct written_place *x = a;
 	const struct written_place *y = b;
@@ -80,7 +80,7 @@ static int place_write(struct run_writer *w, const struct run_frame *frame)
 static int place_number(struct run_writer *w, const struct run_frame *frame, uint64_t *out)
 {
 	struct written_place key = { .frame = *frame };
-	struct written_place **found = tfind(&key, &w->places, place_compare);
+	struct written_place **found = tfind(&key, &w->places, written_place_compare);
 
 	if (found) {
 		*out = (*found)->number;
@@ -91,7 +91,7 @@ static int place_number(struct run_writer *w, const struct run_frame *frame, uin
 		return -ENOMEM;
 	*p = key;
 	p->number = w->place_count;
-	if (!tsearch(p, &w->places, place_compare)) {
+	if (!tsearch(p, &w->places, written_place_compare)) {
 		free(p);
 		return -ENOMEM;
 	}
@@ -213,7 +213,7 @@ static void put_json(struct record_bytes *b, json_t *value)
 	free(text);
 }
 
-static void put_value(struct record_bytes *b, const struct run_hit *hit)
+static void write_value(struct record_bytes *b, const struct run_hit *hit)
 {
 	record_put_number(b, hit->address);
 	record_put_number(b, hit->len);
@@ -227,7 +227,8 @@ static void put_value(struct record_bytes *b, const struct run_hit *hit)
 	put_json(b, hit->value);
 }
 
-static void put_call(struct record_bytes *b, const struct run_call *call, const struct numbers *n)
+static void write_call(struct record_bytes *b, const struct run_call *call,
+		       const struct numbers *n)
 {
 	record_put_number(b, n->site);
 	record_put_number(b, n->caller);
@@ -263,9 +264,9 @@ int run_writer_hit(struct run_writer *w, const struct run_hit *hit)
 	record_put_text(b, hit->thread);
 	record_put_number(b, n.place);
 	if (hit->call)
-		put_call(b, hit->call, &n);
+		write_call(b, hit->call, &n);
 	else
-		put_value(b, hit);
+		write_value(b, hit);
 	record_put_number(b, hit->frame_count);
 	for (size_t i = 0; i < hit->frame_count; i++)
 		record_put_number(b, n.frames[i]);

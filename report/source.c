@@ -26,7 +26,7 @@
 #define TEXT_BYTES_MAX (16u << 20)
 
 /* A longer line was not written by people: there the text ends. */
-static ssize_t read_line(FILE *stream, char **line, size_t *size)
+static ssize_t source_read_line(FILE *stream, char **line, size_t *size)
 {
 	ssize_t n = getline(line, size, stream);
 
@@ -68,7 +68,7 @@ static bool names_volatile(const char *text)
 	return false;
 }
 
-static bool names_atomic(const char *text)
+static bool source_names_atomic(const char *text)
 {
 	static const char *const words[] = { "atomic", "__sync_", "READ_ONCE", "WRITE_ONCE",
 					     "ACCESS_ONCE", "load_acquire", "store_release", "rcu_" };
@@ -115,7 +115,8 @@ char *source_statement_in(FILE *stream, int line)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&statement, &bytes);
 
-	for (int n = 1; out && n - line < STATEMENT_LINES_MAX && read_line(stream, &text, &size) > 0;
+	for (int n = 1; out && n - line < STATEMENT_LINES_MAX &&
+			source_read_line(stream, &text, &size) > 0;
 	     n++) {
 		is_comment = blank_comments(text, is_comment);
 		if (begins)
@@ -142,7 +143,7 @@ static enum source_says what_statement_says(const char *statement)
 {
 	if (!statement)
 		return SOURCE_UNKNOWN;
-	return names_atomic(statement) ? SOURCE_ATOMIC : SOURCE_PLAIN;
+	return source_names_atomic(statement) ? SOURCE_ATOMIC : SOURCE_PLAIN;
 }
 
 enum source_says source_says_in(FILE *stream, int line)
@@ -229,7 +230,7 @@ static const char *find_assignment(const char *text, const char **value)
 }
 
 /* 0, -1, NULL, true, UNLOCKED: what is the same whenever it is stored. */
-static bool is_constant(const char *value)
+static bool source_is_constant(const char *value)
 {
 	static const char *const words[] = { "true", "false", "nullptr" };
 	size_t n = 0;
@@ -277,7 +278,7 @@ void source_store_in(const char *statement, struct source_store *out)
 		return;
 	out->is_assignment = true;
 	out->is_constant = !is_step && at > statement && !strchr("+-*/%&|^<>", at[-1]) &&
-			   is_constant(value);
+			   source_is_constant(value);
 	copy_name_before(statement, at, out->name, sizeof(out->name));
 	/* ++n, and in n = ++m it is m that counts, too: the first one is as good as any. */
 	if (is_step && !out->name[0])
@@ -370,12 +371,12 @@ bool source_uses_atomic_macro(FILE *stream, const char *statement)
 	ssize_t length;
 	size_t n;
 
-	while (!is_atomic && (length = read_line(stream, &text, &size)) > 0) {
+	while (!is_atomic && (length = source_read_line(stream, &text, &size)) > 0) {
 		const char *name = defined_name(text, &n);
 
 		if (name)
 			is_its = uses_name(statement, name, n);
-		is_atomic = is_its && names_atomic(text);
+		is_atomic = is_its && source_names_atomic(text);
 		is_its = is_its && length > 1 && text[length - 2] == '\\';
 	}
 	free(text);

@@ -5,6 +5,7 @@
  * When all is well it is one line and the tables. Further lines appear only for what a reader must
  * know to trust the numbers: hits that were lost, rejected or not seen, pauses, and a high cost.
  */
+#include "report/plural.h"
 #include "run_watch.h"
 
 #include <inttypes.h>
@@ -27,17 +28,13 @@ static const struct explained {
 	{ "reader", "by trapline, on values read after the hit: a rejected hit costs a record" },
 };
 
-static const char *explain(const struct explained *list, size_t n, const char *name)
+static const char *summary_explain(const struct explained *list, size_t n,
+				   const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(list[i].name, name))
 			return list[i].text;
 	return name;
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 static uint64_t counts_sum(const struct run_end *end, bool is_lost)
@@ -79,7 +76,8 @@ static void print_named(FILE *f, const struct run_end *end, bool is_lost)
 		fputc(')', f);
 }
 
-void run_text_balance(FILE *f, const struct run_end *end)
+/* Of -v: the equation of the counters. */
+static void balance_text(FILE *f, const struct run_end *end)
 {
 	fprintf(f, "taken %" PRIu64 " = rejected %" PRIu64, end->taken, counts_sum(end, false));
 	print_named(f, end, false);
@@ -188,7 +186,7 @@ void run_text_evaluation(FILE *f, const struct run_end *end)
 {
 	if (end->evaluated_in)
 		fprintf(f, "the condition was evaluated %s\n",
-			explain(evaluators, 3, end->evaluated_in));
+			summary_explain(evaluators, 3, end->evaluated_in));
 }
 
 /* The share of one CPU's time that all hits took, with the rejected ones. */
@@ -244,7 +242,7 @@ void run_text_exceptions(struct run_text *o, const struct run_info *info,
 			 const struct run_end *end, double cost_ns)
 {
 	if (o->is_verbose || lost(end))
-		run_text_balance(o->f, end);
+		balance_text(o->f, end);
 	print_rejected(o->f, info, end, cost_ns);
 }
 
@@ -280,12 +278,12 @@ void run_text_more_end(struct run_text *more, const struct run_text *o, struct r
 	free(lines->text);
 }
 
-static void print_bookkeeping(FILE *f, const struct run_end *end)
+static void summary_print_bookkeeping(FILE *f, const struct run_end *end)
 {
 	if (count_of(end, "partial"))
 		fputs("partial: pieces of what the kernel copied; a whole copy is one hit\n", f);
 	run_text_evaluation(f, end);
-	fprintf(f, "mechanism: %s", explain(mechanisms, 3, end->mechanism));
+	fprintf(f, "mechanism: %s", summary_explain(mechanisms, 3, end->mechanism));
 	if (end->cost_ns >= 0)
 		fprintf(f, "; a hit costs the target about %.1f us on this machine",
 			end->cost_ns / 1000);
@@ -302,7 +300,7 @@ void run_text_end(struct run_text *o, const struct run_info *info, const struct 
 	run_text_more_begin(&more, o, &lines);
 	run_text_exceptions(&more, info, end, end->cost_ns);
 	if (o->is_verbose)
-		print_bookkeeping(more.f, end);
+		summary_print_bookkeeping(more.f, end);
 	run_text_pauses(more.f, end, "");
 	if (o->is_verbose || end->unseen_changes || !end->taken)
 		run_text_not_seen(more.f, end);

@@ -59,7 +59,7 @@ static int make_room(void **items, size_t count, size_t *capacity)
 	return 0;
 }
 
-static char *keep(struct suppressions *s, char *text)
+static char *suppress_keep(struct suppressions *s, char *text)
 {
 	if (!text || make_room((void **)&s->kept, s->kept_count, &s->kept_capacity)) {
 		free(text);
@@ -78,7 +78,7 @@ static struct suppress_rule *rule_new(struct parser *p, enum suppress_kind kind,
 	rule->kind = kind;
 	rule->told.file = p->file;
 	rule->told.line = p->line;
-	rule->told.text = keep(p->s, strdup(text));
+	rule->told.text = suppress_keep(p->s, strdup(text));
 	if (rule->told.text)
 		return rule;
 	free(rule);
@@ -164,7 +164,7 @@ static int read_line_rule(struct parser *p, const char *text)
 	return rule_add(p, rule);
 }
 
-static bool is_one_of(const char *text, size_t length, const char *const *words)
+static bool suppress_is_one_of(const char *text, size_t length, const char *const *words)
 {
 	for (; *words; words++)
 		if (strlen(*words) == length && !strncasecmp(*words, text, length))
@@ -179,12 +179,12 @@ static bool is_race_kind(const char *text, size_t colon)
 	static const char *const kinds[] = { "Race", "ConflictingAccess", "*", NULL };
 	const char *kind = text + colon + 1;
 
-	if (!is_one_of(kind, strlen(kind), kinds))
+	if (!suppress_is_one_of(kind, strlen(kind), kinds))
 		return false;
 	for (size_t at = 0; at < colon;) {
 		size_t length = strcspn(text + at, ",:");
 
-		if (is_one_of(text + at, length, tools))
+		if (suppress_is_one_of(text + at, length, tools))
 			return true;
 		at += length + 1;
 	}
@@ -209,7 +209,7 @@ static const char *function_pattern(struct parser *p, const char *text)
 {
 	char *readable = strpbrk(text, "*?") ? NULL : symbols_demangle(text);
 
-	return keep(p->s, readable ? readable : strdup(text));
+	return suppress_keep(p->s, readable ? readable : strdup(text));
 }
 
 static int read_block_frame(struct parser *p, const char *text)
@@ -236,7 +236,7 @@ static int read_block_frame(struct parser *p, const char *text)
 	if (step->kind == SUPPRESS_FUNCTION)
 		step->pattern = function_pattern(p, text + 4);
 	else if (step->kind != SUPPRESS_FRAMES)
-		step->pattern = keep(p->s, strdup(text + 4));
+		step->pattern = suppress_keep(p->s, strdup(text + 4));
 	if (step->kind != SUPPRESS_FRAMES && !step->pattern)
 		return -ENOMEM;
 	rule->step_count++;
@@ -333,7 +333,7 @@ int suppressions_parse(struct suppressions *s, const char *file, const char *tex
 	int err = -ENOMEM;
 
 	snprintf(error, n, "%s: out of memory", file);
-	p.file = keep(s, strdup(file));
+	p.file = suppress_keep(s, strdup(file));
 	if (copy && p.file)
 		err = read_lines(&p, copy);
 	free(p.rule);
@@ -342,7 +342,7 @@ int suppressions_parse(struct suppressions *s, const char *file, const char *tex
 }
 
 /* All of a file, NUL-terminated; *length without the NUL. NULL with errno. */
-static char *read_all(FILE *f, size_t *length)
+static char *suppress_read_all(FILE *f, size_t *length)
 {
 	char *text = NULL;
 	size_t capacity = 0;
@@ -383,7 +383,7 @@ int suppressions_read(struct suppressions *s, const char *path, char *error, siz
 {
 	FILE *f = fopen(path, "re");
 	size_t length = 0;
-	char *text = f ? read_all(f, &length) : NULL;
+	char *text = f ? suppress_read_all(f, &length) : NULL;
 	int err = text ? 0 : errno ? -errno : -EIO;
 
 	if (f)

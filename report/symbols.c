@@ -225,11 +225,6 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 	}
 }
 
-pid_t symbols_pid(const struct symbols *s)
-{
-	return s->pid;
-}
-
 const char *symbols_program(const struct symbols *s)
 {
 	const char *slash = strrchr(s->exe, '/');
@@ -433,7 +428,7 @@ struct walk {
 	void *arg;
 };
 
-static int walk_module(Dwfl_Module *mod, void *arg)
+static int symbols_walk_module(Dwfl_Module *mod, void *arg)
 {
 	struct walk *w = arg;
 	int count = dwfl_module_getsymtab(mod);
@@ -456,7 +451,7 @@ int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, vo
 {
 	struct walk w = { s, visit, arg };
 
-	return symbols_each_module(s, module, walk_module, &w);
+	return symbols_each_module(s, module, symbols_walk_module, &w);
 }
 
 struct search {
@@ -483,8 +478,8 @@ static bool name_matches(const struct search *f, const char *name)
 	return match;
 }
 
-static int search_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
-			uint64_t address, void *arg)
+static int symbols_search_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
+				uint64_t address, void *arg)
 {
 	struct search *f = arg;
 	int type = GELF_ST_TYPE(sym->st_info);
@@ -524,7 +519,7 @@ static int search_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 
 static int search_run(struct symbols *s, const char *module, struct search *f)
 {
-	int found = symbols_walk(s, module, search_visit, f);
+	int found = symbols_walk(s, module, symbols_search_visit, f);
 
 	if (!found && !f->has_local)
 		return f->has_tls ? -EDOM : -ENOENT;

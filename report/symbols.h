@@ -52,8 +52,6 @@ int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);
 /* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
 void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);
 
-pid_t symbols_pid(const struct symbols *s);
-
 /* What messages call the program: its file name without folders. */
 const char *symbols_program(const struct symbols *s);
 

@@ -108,7 +108,7 @@ static void fill_members(struct symbols *s, struct type_rest *rest)
 	} while (!dwarf_siblingof(&die, &die));
 }
 
-static bool is_constant(Dwarf_Die *die)
+static bool fill_is_constant(Dwarf_Die *die)
 {
 	return dwarf_tag(die) == DW_TAG_enumerator;
 }
@@ -125,14 +125,14 @@ static int64_t constant_value(Dwarf_Die *die)
 
 static void fill_constants(struct symbols *s, struct type_rest *rest)
 {
-	size_t n = count_children(&rest->die, is_constant);
+	size_t n = count_children(&rest->die, fill_is_constant);
 	Dwarf_Die die;
 
 	rest->constants = n ? calloc(n, sizeof(*rest->constants)) : NULL;
 	if (!rest->constants || dwarf_child(&rest->die, &die))
 		return;
 	do {
-		if (!is_constant(&die) || rest->constant_count == n)
+		if (!fill_is_constant(&die) || rest->constant_count == n)
 			continue;
 		struct type_constant *c = &rest->constants[rest->constant_count++];
 		const char *name = clean_die_name(&die);
@@ -182,7 +182,7 @@ static bool is_type_tag(int tag, int wanted)
 	}
 }
 
-static int search_visit(const struct die_visit *v, Dwarf_Die *die)
+static int fill_search_visit(const struct die_visit *v, Dwarf_Die *die)
 {
 	struct type_search *f = v->arg;
 	char name[NAME_BYTES];
@@ -237,7 +237,7 @@ const struct type *type_find(struct symbols *s, const char *name)
 	const struct type *builtin = f.tag ? NULL : type_builtin(s, name);
 	if (builtin)
 		return builtin;
-	dies_walk(s, NULL, DIES_SHARED, search_visit, &f);
+	dies_walk(s, NULL, DIES_SHARED, fill_search_visit, &f);
 	return f.is_found ? type_of_die(s, &f.found) : NULL;
 }
 
@@ -257,7 +257,7 @@ static int constant_visit(const struct die_visit *v, Dwarf_Die *die)
 		return 0;
 	do {
 		const char *last = clean_die_name(&child);
-		if (!is_constant(&child) || !last || strcmp(last, f->last) != 0)
+		if (!fill_is_constant(&child) || !last || strcmp(last, f->last) != 0)
 			continue;
 		if (f->last != f->name) {
 			/* Both Enum::NAME and NAME, as C++ has it. */

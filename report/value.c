@@ -25,7 +25,8 @@ static int64_t sign_extend(uint64_t value, uint32_t bits)
 	return (int64_t)(value << shift) >> shift;
 }
 
-bool value_enum_name(const struct type *t, uint64_t value, char *buf, size_t n)
+/* The name of an enum's value, `A|B` for flags; false: it has none. */
+static bool enum_name(const struct type *t, uint64_t value, char *buf, size_t n)
 {
 	size_t count;
 	const struct type_constant *c = type_constants(t, &count);
@@ -176,7 +177,7 @@ void value_number_text(struct symbols *s, const struct type *t, uint64_t value, 
 			snprintf(buf, n, "true (%" PRIu64 ")", value);
 		return;
 	case TYPE_ENUM:
-		if (!value_enum_name(t, value, buf, n))
+		if (!enum_name(t, value, buf, n))
 			integer_text(t->is_signed, (uint32_t)t->size * 8, value, buf, n);
 		return;
 	case TYPE_CHARACTER:
@@ -369,7 +370,7 @@ json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t valu
 
 	if (t->kind == TYPE_BOOL && value < 2)
 		return json_boolean(value);
-	if (t->kind == TYPE_ENUM && value_enum_name(t, value, text, sizeof(text)))
+	if (t->kind == TYPE_ENUM && enum_name(t, value, text, sizeof(text)))
 		return json_string(text);
 	if (t->kind == TYPE_FLOAT && (t->size == 4 || t->size == 8))
 		return float_json(t->size, value);

@@ -48,9 +48,6 @@ json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t valu
 /* A pointer to text, when the text was read before: `0x5581c0 "text"`. */
 void value_string_text(uint64_t pointer, const char *text, char *buf, size_t n);
 
-/* The name of an enum's value, `A|B` for flags; false: it has none. */
-bool value_enum_name(const struct type *t, uint64_t value, char *buf, size_t n);
-
 /*
  * The scalars in a range of a type, each with its path (`.pos.x`, `[3]`). Arrays of char are one.
  * A leaf that is not whole in the range has type NULL. Not 0 from visit ends and is returned.

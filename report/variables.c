@@ -11,6 +11,7 @@
 
 #include "dies.h"
 #include "near.h"
+#include "report/path.h"
 #include "types_priv.h"
 
 #include <dwarf.h>
@@ -126,15 +127,6 @@ static void variable_fill(const struct die_visit *v, Dwarf_Die *die, struct name
 }
 
 /* Is `path` the file that was meant by conn.c or net/conn.c? */
-static bool path_ends_in(const char *path, const char *wanted)
-{
-	size_t n = path ? strlen(path) : 0;
-	size_t len = strlen(wanted);
-
-	return n >= len && !strcmp(path + n - len, wanted) &&
-	       (n == len || path[n - len - 1] == '/');
-}
-
 static bool is_in_file(const struct die_visit *v, Dwarf_Die *die, const char *file)
 {
 	int line;
@@ -335,7 +327,7 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 	return err;
 }
 
-static int near_visit(const struct die_visit *v, Dwarf_Die *die)
+static int variables_near_visit(const struct die_visit *v, Dwarf_Die *die)
 {
 	const char *name = is_variable(die) ? clean_die_name(die) : NULL;
 
@@ -351,7 +343,7 @@ size_t variables_near(struct symbols *s, const char *name, const char **names, s
 
 	if (n > NEAR_NAMES_MAX)
 		list.max = n = NEAR_NAMES_MAX;
-	dies_walk(s, NULL, 0, near_visit, &list);
+	dies_walk(s, NULL, 0, variables_near_visit, &list);
 	size_t count = symbols_near(s, list.wanted, names, n);
 	/* Take the better list: that of a program with debug information, most often. */
 	if (list.count && (!count || list.scores[0] <= near_score(list.wanted, names[0]))) {

@@ -111,23 +111,6 @@ int insn_address(const struct insn *insn, unsigned int i, const struct insn_regs
 	return 0;
 }
 
-int insn_lane_address(const struct insn *insn, unsigned int i,
-		      const struct insn_regs *before, int64_t lane_index, uint64_t *out)
-{
-	uint64_t sum;
-	uint64_t segment;
-
-	if (i >= insn->memory_count || !(insn->memory[i].flags & INSN_MEM_LANES))
-		return -EINVAL;
-	const struct insn_memory *m = &insn->memory[i];
-	const int err = address_without_index(m, before, &sum, &segment);
-	if (err)
-		return err;
-	sum += (uint64_t)extend((uint64_t)lane_index, m->index_bits, 1) * m->scale;
-	*out = finish(m, sum, segment);
-	return 0;
-}
-
 int insn_touches(const struct insn *insn, unsigned int i, const struct insn_regs *before,
 		 uint64_t address, uint64_t len)
 {

@@ -258,10 +258,6 @@ int insn_length_x86_64(const void *bytes, size_t available);
 int insn_address(const struct insn *insn, unsigned int i, const struct insn_regs *before,
 		 uint64_t *out);
 
-/* The same for one lane of a gather or scatter, whose index the caller took from the vector. */
-int insn_lane_address(const struct insn *insn, unsigned int i,
-		      const struct insn_regs *before, int64_t lane_index, uint64_t *out);
-
 /*
  * insn_touches - does operand i touch any of len bytes at address?
  *

@@ -8,7 +8,7 @@
 #define FLAG_DIRECTION (1u << 10)
 /* Intel may report a rep instruction after a group of its steps. */
 #define REP_GROUP_BYTES 64
-/* Fewer say nothing. A candidate that no chain can vote for, a return or jump, has as many. */
+/* Fewer say nothing. */
 #define VOTES_MIN 4
 
 /* One query under way. */
@@ -16,13 +16,12 @@ struct search {
 	const struct insn_back_query *query;
 	struct insn_back *out;
 	uint64_t pc;
-	uint64_t boundary; /* start of the instruction before pc, by known_start; 0 unknown */
 };
 
-/* The bytes before an address, and the instructions that may end there. */
+/* The bytes before the pc, and the instructions that may end there. */
 struct window {
 	uint8_t bytes[INSN_BACK_WINDOW];
-	unsigned int n; /* of them are known: the last is before the address */
+	unsigned int n; /* of them are known: the last is before the pc */
 	uint16_t ends;	/* bit n: one of length n ends there */
 	uint32_t chains;
 	uint32_t votes[INSN_LENGTH_MAX +
@@ -86,8 +85,14 @@ static void restore_string(const struct insn *insn, const struct insn_regs *afte
 	}
 }
 
-void insn_back_registers(const struct insn *insn, uint64_t address,
-			 const struct insn_regs *after, struct insn_regs *before)
+/*
+ * The registers before insn, from those after, as far as they follow.
+ *
+ * What insn has overwritten leaves known, except where it follows: the stack pointer after push,
+ * pop, leave and enter, and the pointers of string instructions.
+ */
+static void restore_registers(const struct insn *insn, uint64_t address,
+			      const struct insn_regs *after, struct insn_regs *before)
 {
 	*before = *after;
 	before->known &= ~insn->writes;
@@ -204,22 +209,19 @@ static void add_found(struct search *s, const struct insn *insn, uint64_t addres
 	add_candidate(s->out, &candidate);
 }
 
-/* The code at address, from text or from memory: how many bytes, at most want. */
+/* The code at address, as far as text has it: how many bytes, at most want. */
 static size_t fetch(const struct search *s, uint64_t address, uint8_t *buf, size_t want)
 {
 	const struct insn_back_query *q = s->query;
 	const uint64_t offset = address - q->text_address;
 
-	if (offset < q->text_bytes) {
-		const size_t left = q->text_bytes - offset;
-		const size_t n = left < want ? left : want;
+	if (offset >= q->text_bytes)
+		return 0;
+	const size_t left = q->text_bytes - offset;
+	const size_t n = left < want ? left : want;
 
-		memcpy(buf, q->text + offset, n);
-		return n;
-	}
-	if (q->memory && !q->memory->read(q->memory->context, address, buf, want))
-		return want;
-	return 0;
+	memcpy(buf, q->text + offset, n);
+	return n;
 }
 
 static int is_branch(const struct insn *insn)
@@ -237,33 +239,30 @@ static void try_instruction(struct search *s, const struct insn *insn, uint64_t 
 	if (is_branch(insn) || insn->flags & INSN_PRIVILEGED ||
 	    contradicts(insn, s->query->after))
 		return;
-	insn_back_registers(insn, address, s->query->after, &before);
+	restore_registers(insn, address, s->query->after, &before);
 	const int grade = find_operand(s, insn, &before, &operand);
 	if (grade)
 		add_found(s, insn, address, &before, operand, grade, votes);
 }
 
-/* As many bytes before end as can be had: a window's, or what text has of it. */
-static void fill_window(const struct search *s, uint64_t end, struct window *w)
+/* As many bytes before the pc as text has, a window's at most. */
+static void fill_window(const struct search *s, struct window *w)
 {
-	const uint64_t in_text = end - s->query->text_address;
+	const uint64_t in_text = s->pc - s->query->text_address;
 
-	w->n = INSN_BACK_WINDOW;
-	if (fetch(s, end - w->n, w->bytes, w->n) == w->n)
-		return;
-	w->n = in_text < INSN_BACK_WINDOW ? (unsigned int)in_text : 0;
-	if (fetch(s, end - w->n, w->bytes, w->n) != w->n)
+	w->n = in_text < INSN_BACK_WINDOW ? (unsigned int)in_text : INSN_BACK_WINDOW;
+	if (fetch(s, s->pc - w->n, w->bytes, w->n) != w->n)
 		w->n = 0;
 }
 
-/* Each chain of instructions that begins in the bytes before end, and ends there, votes. */
-static void look_before(const struct search *s, uint64_t end, struct window *w)
+/* Each chain of instructions that begins in the bytes before the pc, and ends there, votes. */
+static void look_before(const struct search *s, struct window *w)
 {
-	/* By distance from end: length of the last instruction of the chain that begins there. */
+	/* By distance from the pc: length of the last instruction of the chain that begins there. */
 	uint8_t last[INSN_BACK_WINDOW + 1] = { 0 };
 
 	memset(w, 0, sizeof(*w));
-	fill_window(s, end, w);
+	fill_window(s, w);
 	for (unsigned int back = 1; back <= w->n; back++) {
 		const int length = insn_length_x86_64(w->bytes + w->n - back, back);
 
@@ -281,40 +280,16 @@ static void look_before(const struct search *s, uint64_t end, struct window *w)
 	}
 }
 
-/* The instruction that ends at the pc, if known_start leads there. */
-static void decode_forward(struct search *s)
-{
-	const struct insn_back_query *q = s->query;
-	uint64_t at = q->known_start;
-	uint64_t previous = 0;
-
-	if (!at || at > s->pc || s->pc - at > INSN_BACK_FORWARD_MAX ||
-	    at - q->text_address > q->text_bytes ||
-	    s->pc - q->text_address > q->text_bytes)
-		return;
-	while (at < s->pc) {
-		const int length =
-			insn_length_x86_64(q->text + (at - q->text_address), s->pc - at);
-		if (length <= 0)
-			return;
-		previous = at;
-		at += (unsigned int)length;
-	}
-	s->boundary = previous;
-}
-
 static void try_before_pc(struct search *s)
 {
 	struct window w;
 	struct insn insn;
 
-	look_before(s, s->pc, &w);
+	look_before(s, &w);
 	s->out->chains = w.chains;
 	for (unsigned int length = 1; length <= INSN_LENGTH_MAX; length++) {
-		if (!(w.ends & 1u << length) ||
-		    (s->boundary && s->pc - length != s->boundary))
-			continue;
-		if (!insn_decode_x86_64(w.bytes + w.n - length, length, &insn))
+		if (w.ends & 1u << length &&
+		    !insn_decode_x86_64(w.bytes + w.n - length, length, &insn))
 			try_instruction(s, &insn, s->pc - length, w.votes[length]);
 	}
 }
@@ -333,97 +308,6 @@ static void try_at_pc(struct search *s)
 	try_instruction(s, &insn, s->pc, INSN_BACK_WINDOW);
 }
 
-static int read_word(const struct search *s, uint64_t address, uint64_t *out)
-{
-	const struct insn_memory_access *memory = s->query->memory;
-
-	return memory ? memory->read(memory->context, address, out, 8) : -EOPNOTSUPP;
-}
-
-/* Would this call, with these registers before it, have led to the pc? */
-static int leads_to_pc(const struct search *s, const struct insn *call, uint64_t address,
-		       const struct insn_regs *before)
-{
-	uint64_t place;
-	uint64_t target;
-
-	if (call->kind == INSN_CALL)
-		return address + (uint64_t)call->target == s->pc;
-	if (call->target_reg != INSN_NO_REG)
-		return before->r[call->target_reg] == s->pc;
-	return !insn_address(call, 0, before, &place) && !read_word(s, place, &target) &&
-	       target == s->pc;
-}
-
-static int is_call(const struct insn *insn)
-{
-	return insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT;
-}
-
-/* The pc may be the entry of what a call called: the return address tells which. */
-static void try_call(struct search *s)
-{
-	const struct insn_regs *after = s->query->after;
-	struct window w;
-	struct insn insn;
-	struct insn_regs before;
-	uint64_t back;
-
-	if (!(after->known & 1ull << INSN_RSP) || read_word(s, after->r[INSN_RSP], &back))
-		return;
-	look_before(s, back, &w);
-	for (unsigned int length = 2; length <= INSN_LENGTH_MAX; length++) {
-		const uint64_t address = back - length;
-		unsigned int operand = 0;
-
-		if (!(w.ends & 1u << length) ||
-		    insn_decode_x86_64(w.bytes + w.n - length, length, &insn) ||
-		    !is_call(&insn))
-			continue;
-		insn_back_registers(&insn, address, after, &before);
-		const int grade = find_operand(s, &insn, &before, &operand);
-		if (grade && leads_to_pc(s, &insn, address, &before))
-			add_found(s, &insn, address, &before, operand, grade,
-				  w.votes[length]);
-	}
-}
-
-/* A read of the watch that took the pc from there, by an instruction whose place is lost. */
-static void add_elsewhere(struct search *s, enum insn_kind kind, uint64_t touched)
-{
-	const struct insn_back_candidate candidate = {
-		.touched = touched,
-		.size = 8,
-		.kind = (uint8_t)kind,
-		.access = INSN_READ,
-		.is_address_known = 1,
-		.votes = VOTES_MIN,
-	};
-
-	if (touched - s->query->watch < s->query->watch_bytes ||
-	    s->query->watch - touched < 8)
-		add_candidate(s->out, &candidate);
-}
-
-static void try_elsewhere(struct search *s)
-{
-	const struct insn_regs *after = s->query->after;
-	const uint64_t watched_word = s->query->watch & ~7ull;
-	const uint64_t below = after->r[INSN_RSP] - 8;
-	uint64_t word;
-
-	if (!(s->query->access & INSN_READ))
-		return;
-	if (after->known & 1ull << INSN_RSP && !read_word(s, below, &word) &&
-	    word == s->pc) {
-		add_elsewhere(s, INSN_RETURN, below);
-		if (below == watched_word)
-			return;
-	}
-	if (!read_word(s, watched_word, &word) && word == s->pc)
-		add_elsewhere(s, INSN_JUMP_INDIRECT, watched_word);
-}
-
 /*
  * Is one of several so far ahead that the others are chance? The true one is among them, so votes
  * for starts that are no candidates do not count.
@@ -436,10 +320,6 @@ static enum insn_back_found judge(const struct search *s)
 
 	if (!out->count)
 		return INSN_BACK_NONE;
-	/* The instruction before the pc is known, and no branch has led here instead. */
-	if (s->boundary && out->count == 1 && best->address &&
-	    (best->is_address_known || s->query->memory))
-		return INSN_BACK_CERTAIN;
 	if (best->votes >= VOTES_MIN && weight_of(best) > 3 * second)
 		return INSN_BACK_LIKELY;
 	return INSN_BACK_AMBIGUOUS;
@@ -450,11 +330,8 @@ int insn_back_x86_64(const struct insn_back_query *query, struct insn_back *out)
 	struct search s = { .query = query, .out = out, .pc = query->after->r[INSN_RIP] };
 
 	memset(out, 0, sizeof(*out));
-	decode_forward(&s);
 	try_before_pc(&s);
 	try_at_pc(&s);
-	try_call(&s);
-	try_elsewhere(&s);
 	out->found = (uint8_t)judge(&s);
 	return out->count + out->more;
 }

@@ -6,51 +6,40 @@
  * after, and instructions cannot be read backwards for certain. Every start 1 to 15 bytes before
  * the pc is tried; a candidate must decode, end at the pc, access the watched bytes with the
  * registers as they were before it (as far as they can be told from those after), and leave what
- * is there. Two sources decide between several: decoding forward from a known start of an
- * instruction, which is exact, or how many of the chains of instructions that begin up to 64 bytes
+ * is there. Between several decides how many of the chains of instructions that begin up to 64 bytes
  * before agree on one.
  *
- * A string instruction with rep reports its own address until its last step. A call reports the
- * entry of what it called, a return the place behind the call, a jump its target: the first is found
- * by the return address, of the others only the kind is told.
+ * A string instruction with rep reports its own address until its last step. A call, a return or a
+ * jump reports where it led, so it is not found.
  *
  * Usable in a signal handler: see insn.h. arm64 reports before the access: nothing to look for.
  */
 #ifndef CODE_INSN_BACK_H
 #define CODE_INSN_BACK_H
 
-#include "code/emulate.h"
 #include "code/insn.h"
 
-#define INSN_BACK_MAX 4		   /* candidates told */
-#define INSN_BACK_WINDOW 64	   /* bytes before the pc that vote */
-#define INSN_BACK_FORWARD_MAX 4096 /* bytes that are decoded forward at most */
+#define INSN_BACK_MAX 4	    /* candidates told */
+#define INSN_BACK_WINDOW 64 /* bytes before the pc that vote */
 
 struct insn_back_query {
 	const uint8_t *text; /* readable code, at least some bytes before the pc */
 	uint64_t text_address;
 	size_t text_bytes;
-	/* Start of some instruction at or before the pc, such as the function's; 0 unknown. Not used
-	 * when it is outside text or more than INSN_BACK_FORWARD_MAX bytes before the pc. */
-	uint64_t known_start;
 	uint64_t watch; /* the watched bytes */
 	uint32_t watch_bytes;
 	uint8_t access; /* what the watch reports: enum insn_access, a mask */
 	const struct insn_regs *after;
-	/* The stack, and code outside text: its write is not used. NULL: calls, returns and
-	 * indirect jumps are not found. It must not hit the watch. */
-	const struct insn_memory_access *memory;
 };
 
 enum insn_back_found {
 	INSN_BACK_NONE,	     /* no instruction fits: a system call, or text was changed */
 	INSN_BACK_AMBIGUOUS, /* several do, and nothing decides */
 	INSN_BACK_LIKELY,    /* by the vote of the bytes before */
-	INSN_BACK_CERTAIN, /* decoded forward from known_start, or by a return address */
 };
 
 struct insn_back_candidate {
-	uint64_t address; /* of the instruction; 0: a return or jump from an unknown place */
+	uint64_t address; /* of the instruction */
 	uint64_t touched; /* address of the operand that touched the watch, or of the watch */
 	uint32_t size;	/* of that operand; 0 unknown */
 	uint32_t votes; /* chains of instructions that end in it */
@@ -74,14 +63,5 @@ struct insn_back {
 
 /* Fills *out; returns the number of candidates, found or not. */
 int insn_back_x86_64(const struct insn_back_query *query, struct insn_back *out);
-
-/*
- * insn_back_registers - the registers before insn, from those after, as far as they follow.
- *
- * What insn has overwritten leaves known, except where it follows: the stack pointer after push,
- * pop, call, ret, leave and enter, and the pointers of string instructions.
- */
-void insn_back_registers(const struct insn *insn, uint64_t address,
-			 const struct insn_regs *after, struct insn_regs *before);
 
 #endif

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * insn_context.h - the registers of a signal frame as a register set, and back.
+ * insn_context.h - the registers of a signal frame as a register set.
  *
- * Inside the handler of the thread itself: the bases of fs and gs are not in the frame, so they are
- * asked from the thread that runs. Vector registers stay in the frame.
+ * Inside the handler of the thread itself: the base of fs is not in the frame, so it is asked from the
+ * thread that runs. That of gs is not known. Vector registers stay in the frame.
  */
 #ifndef CODE_INSN_CONTEXT_H
 #define CODE_INSN_CONTEXT_H
 
 #include <ucontext.h>
 
-#include "base/sys.h"
 #include "code/insn.h"
 
 #if defined(__x86_64__)
-
-#define INSN_ARCH_GET_GS 0x1004
 
 static const uint8_t insn_context_gregs[17] = {
 	REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
@@ -34,27 +31,6 @@ static inline void insn_regs_from_context(const ucontext_t *context,
 	out->known = INSN_KNOWS_X86 | INSN_KNOWS_FLAGS | INSN_KNOWS_FS;
 }
 
-/* Rarely needed, so not part of the above: a system call. */
-static inline int insn_regs_read_gs(struct insn_regs *out)
-{
-	uint64_t base = 0;
-	const int err = (int)sys2(SYS_arch_prctl, INSN_ARCH_GET_GS, &base);
-
-	if (err)
-		return err;
-	out->gs_base = base;
-	out->known |= INSN_KNOWS_GS;
-	return 0;
-}
-
-/* General registers, pc and flags; what the thread goes on with when the handler returns. */
-static inline void insn_regs_to_context(const struct insn_regs *regs, ucontext_t *context)
-{
-	for (unsigned int i = 0; i <= INSN_RIP; i++)
-		context->uc_mcontext.gregs[insn_context_gregs[i]] = (greg_t)regs->r[i];
-	context->uc_mcontext.gregs[REG_EFL] = (greg_t)regs->flags;
-}
-
 #elif defined(__aarch64__)
 
 static inline void insn_regs_from_context(const ucontext_t *context,
@@ -68,20 +44,6 @@ static inline void insn_regs_from_context(const ucontext_t *context,
 	out->fs_base = 0;
 	out->gs_base = 0;
 	out->known = INSN_KNOWS_ARM64 | INSN_KNOWS_FLAGS;
-}
-
-static inline int insn_regs_read_gs(struct insn_regs *out)
-{
-	return 0;
-}
-
-static inline void insn_regs_to_context(const struct insn_regs *regs, ucontext_t *context)
-{
-	for (unsigned int i = 0; i < 31; i++)
-		context->uc_mcontext.regs[i] = regs->r[i];
-	context->uc_mcontext.sp = regs->r[INSN_ARM64_SP];
-	context->uc_mcontext.pc = regs->r[INSN_ARM64_PC];
-	context->uc_mcontext.pstate = regs->flags;
 }
 
 #endif

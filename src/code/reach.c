@@ -34,7 +34,7 @@ int reach_begin(struct reach *r, const uint8_t *code, uint64_t start, uint64_t e
 	r->start = start;
 	r->end = end;
 	r->ops = ops;
-	r->stack_count = r->is_cut = r->jump_count = r->jumps_lost = 0;
+	r->stack_count = r->is_cut = r->jump_count = 0;
 	if (bytes > sizeof(r->first))
 		bytes = sizeof(r->first);
 	memset(r->first, 0, bytes);
@@ -172,8 +172,6 @@ static void take_step(struct reach *r, const struct reach_step *s)
 		return;
 	if (r->jump_count < REACH_JUMPS)
 		r->jumps[r->jump_count++] = s->at;
-	else
-		r->jumps_lost++;
 }
 
 static void follow(struct reach *r, uint32_t at)
@@ -221,7 +219,7 @@ void reach_run(struct reach *r)
 		if (r->is_cut && refills++ < REACH_BYTES_MAX / REACH_STACK)
 			refill(r);
 		for (; !r->stack_count && r->jump_count;)
-			r->jumps_lost += !reach_table(r, r->jumps[--r->jump_count]);
+			reach_table(r, r->jumps[--r->jump_count]);
 	} while (r->stack_count);
 }
 

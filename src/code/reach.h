@@ -70,7 +70,6 @@ struct reach {
 	uint32_t stack_count;
 	uint32_t is_cut; /* the stack was full: what is wanted is looked for again */
 	uint32_t jump_count;
-	uint32_t jumps_lost; /* indirect ones whose targets are not known, or that had no room */
 	uint32_t stack[REACH_STACK];
 	uint32_t jumps[REACH_JUMPS]; /* indirect ones to be looked at */
 	struct reach_step steps[REACH_RUN];

@@ -9,7 +9,7 @@
 
 #include "cond/ir.h"
 
-uint64_t cond_extend(uint64_t value, uint32_t size, int is_signed)
+static uint64_t extend(uint64_t value, uint32_t size, int is_signed)
 {
 	uint32_t unused = 64 - 8 * size;
 
@@ -59,7 +59,8 @@ static int compare(const struct cond_step *step, uint64_t a, uint64_t b)
 	}
 }
 
-int cond_binary(const struct cond_step *step, uint64_t a, uint64_t b, uint64_t *out)
+/* The value of one step with two operands; -EFAULT for a division by 0. */
+static int binary(const struct cond_step *step, uint64_t a, uint64_t b, uint64_t *out)
 {
 	switch (step->op) {
 	case COND_ADD:
@@ -109,7 +110,7 @@ static uint64_t unary(const struct cond_step *step, uint64_t a)
 	case COND_IN:
 		return a >= step->imm && a < step->imm2;
 	default:
-		return cond_extend(a, step->size, step->is_signed);
+		return extend(a, step->size, step->is_signed);
 	}
 }
 
@@ -119,7 +120,7 @@ static int load(const struct cond_step *step, const struct cond_env *env, uint64
 	int err = env->read(env, *top, &value, step->size);
 
 	if (!err)
-		*top = cond_extend(value, step->size, step->is_signed);
+		*top = extend(value, step->size, step->is_signed);
 	return err;
 }
 
@@ -190,7 +191,7 @@ int cond_eval(const struct condition *c, const struct cond_env *env)
 		else if (step->op <= COND_BOOL || step->op == COND_IN)
 			*top = unary(step, *top);
 		else if (step->op <= COND_GE)
-			err = cond_binary(step, top[-1], *top, top - 1);
+			err = binary(step, top[-1], *top, top - 1);
 		else if (step->op != COND_POP && is_taken(step, step->height ? *top : 0))
 			i = step->target - 1u;
 		if (err)

@@ -113,8 +113,4 @@ struct cond_env {
 /* 1 true, 0 false, -EFAULT a load failed or a divisor was 0. AS-Safe. */
 int cond_eval(const struct condition *c, const struct cond_env *env);
 
-/* The value of one step with two operands; -EFAULT for a division by 0. */
-int cond_binary(const struct cond_step *step, uint64_t a, uint64_t b, uint64_t *out);
-uint64_t cond_extend(uint64_t value, uint32_t size, int is_signed);
-
 #endif

@@ -204,7 +204,7 @@ static void spin(int nth)
 		sys_nap(&pause);
 }
 
-int event_lock(struct trapline_event *ev)
+static int event_lock(struct trapline_event *ev)
 {
 	for (int i = 0; i < SPINS_MAX; i++) {
 		if (try_lock(ev))

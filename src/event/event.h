@@ -356,7 +356,6 @@ void event_disarm(struct trapline_event *ev);
 int event_skips(struct trapline_event *ev);
 
 /* control.c */
-int event_lock(struct trapline_event *ev);
 void event_unlock(struct trapline_event *ev);
 void event_sync(struct trapline_event *ev);
 /*
@@ -398,20 +397,11 @@ void event_let_go(struct trapline_event *ev);
 void event_free(struct trapline_event *ev);
 void event_forget_copies(struct trapline_event *ev);
 
-/*
- * The limit of descriptors that arming raised, to be put back when all of a tool's are closed, where
- * nobody has changed it since. AS-Safe.
- */
-struct event_limit {
-	uint32_t is_raised;
-	struct rlimit before;
-	struct rlimit raised;
-};
-extern struct event_limit event_limit;
 /* None is left: a higher limit. 0 or -EMFILE. AS-Safe. */
 int event_limit_raise_once(void);
 /* Have room for so many. 0 or -EMFILE: the hard limit is lower. */
 int event_limit_raise(size_t descriptors);
+/* What arming raised, when all of a tool's are closed, where nothing else has changed it. AS-Safe. */
 void event_limit_restore(void);
 
 /* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */

@@ -9,18 +9,22 @@
 #define LIMIT_MOST (1u << 20)
 #define LIMIT_STEP 4u
 
-struct event_limit event_limit;
+static struct {
+	uint32_t is_raised;
+	struct rlimit before;
+	struct rlimit raised;
+} limit_raised;
 
 static int set_descriptor_limit(const struct rlimit *before, const struct rlimit *raised)
 {
 	uint32_t expected = 0;
 
 	/* Threads may do so at once: the first has seen what was before. */
-	if (atomic_cas(&event_limit.is_raised, &expected, 1u))
-		event_limit.before = *before;
+	if (atomic_cas(&limit_raised.is_raised, &expected, 1u))
+		limit_raised.before = *before;
 	int err = (int)sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, raised, NULL);
 	if (!err)
-		event_limit.raised = *raised;
+		limit_raised.raised = *raised;
 	return err;
 }
 
@@ -55,12 +59,12 @@ int event_limit_raise(size_t descriptors)
 
 void event_limit_restore(void)
 {
-	struct event_limit *l = &event_limit;
 	struct rlimit now;
 
-	if (!l->is_raised || sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &now))
+	if (!limit_raised.is_raised || sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &now))
 		return;
-	l->is_raised = 0;
-	if (now.rlim_cur == l->raised.rlim_cur && now.rlim_max == l->raised.rlim_max)
-		sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &l->before, NULL);
+	limit_raised.is_raised = 0;
+	if (now.rlim_cur == limit_raised.raised.rlim_cur &&
+	    now.rlim_max == limit_raised.raised.rlim_max)
+		sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit_raised.before, NULL);
 }

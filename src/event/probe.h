@@ -66,7 +66,6 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried);
 /* Facts about this process. */
 int probe_read_number(const char *path, int otherwise);
 int probe_paranoid(void); /* -2 when unreadable */
-int probe_status_field(const char *key, char *out, size_t n);
 int probe_is_in_user_namespace(void);
 int probe_has_cap(int cap); /* effective, and of the initial user namespace */
 int probe_is_rt_before_6_11(void);

@@ -165,7 +165,7 @@ int probe_paranoid(void)
 }
 
 /* key with its colon; returns 0 or -ENOENT. */
-int probe_status_field(const char *key, char *out, size_t n)
+static int status_field(const char *key, char *out, size_t n)
 {
 	FILE *f = fopen("/proc/self/status", "re");
 	char line[256];
@@ -207,7 +207,7 @@ int probe_has_cap(int cap)
 	/* perfmon_capable() and bpf_capable() ask the initial namespace. */
 	if (probe_is_in_user_namespace())
 		return 0;
-	if (probe_status_field("CapEff:", value, sizeof(value)))
+	if (status_field("CapEff:", value, sizeof(value)))
 		return 0;
 	return strtoull(value, NULL, 16) >> cap & 1;
 }
@@ -216,7 +216,7 @@ int probe_seccomp_mode(void)
 {
 	char value[32];
 
-	if (probe_status_field("Seccomp:", value, sizeof(value)))
+	if (status_field("Seccomp:", value, sizeof(value)))
 		return 0;
 	return atoi(value);
 }

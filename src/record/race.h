@@ -225,7 +225,6 @@ struct race_process {
 	uint64_t run_ns;     /* of which the budget is a part */
 	uint64_t program;    /* file + 1 */
 	int32_t sites_error; /* -errno when sites could not be trapped: see sites_why */
-	uint32_t sites_on;   /* they are */
 };
 
 enum race_step {

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
-#include "code/emulate.h"
+#include "code/insn_stored.h"
 #include "tools/race_priv.h"
 #include "trap/inflight.h"
 #include "trap/trap.h"
@@ -107,7 +107,7 @@ TRAP_PATH static int find_target(const struct insn *insn, const uint8_t *code,
 		     (insn->flags & INSN_VECTOR && m->size > 8 ? RACE_VECTOR : 0);
 	choose_step(insn, m, regs, out);
 	race_choose_part(out);
-	out->is_stored_known = !insn_stored(insn, code, regs, &out->stored);
+	out->is_stored_known = !insn_stored_x86_64(insn, code, regs, &out->stored);
 	return 0;
 }
 

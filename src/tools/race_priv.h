@@ -28,11 +28,11 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/trap_path.h"
 #include "code/insn.h"
 #include "event/event.h"
 #include "record/race.h"
 #include "tools/race.h"
-#include "trap/path.h"
 
 #define RACE_SLOTS 3
 #define RACE_AIM_ROWS TABLE_SIZE(64, 1)

@@ -118,7 +118,7 @@ TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *ou
 		.after = &regs,
 	};
 	int count = insn_back_x86_64(&query, &back);
-	if (count > 0 && back.found >= INSN_BACK_LIKELY && back.candidates[0].address) {
+	if (count > 0 && back.found >= INSN_BACK_LIKELY) {
 		describe(m, &back.candidates[0], out);
 		out->is_beyond = race_block_clip(out->pc, &regs, out->address, &out->size) &&
 				 out->address + out->size <= hit->address;

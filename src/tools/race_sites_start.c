@@ -629,7 +629,7 @@ static void after_fork_in_child(void)
 	sites.is_kept = 0;
 }
 
-static int begin_locked(void)
+static void begin_locked(void)
 {
 	struct code_problem problem = { NULL, 0 };
 	int err = poke_start(&problem);
@@ -642,7 +642,7 @@ static int begin_locked(void)
 	}
 	if (err) {
 		refuse(err, problem.why);
-		return err;
+		return;
 	}
 	add_modules(); /* tells by itself which module it could not */
 	if (!race_is_for_some())
@@ -656,7 +656,6 @@ static int begin_locked(void)
 		refuse(err, "the trap thread could not be created");
 		take_all_away();
 	}
-	return err ? err : sites.spots ? 0 : -ENOENT;
 }
 
 void race_sites_begin(race_create create)
@@ -667,7 +666,7 @@ void race_sites_begin(race_create create)
 	pthread_mutex_lock(&sites.lock);
 	if (sites.pid != race.pid) {
 		sites.create = create;
-		race.process->sites_on = begin_locked() == 0;
+		begin_locked();
 		atomic_set(&sites.pid, race.pid);
 	}
 	pthread_mutex_unlock(&sites.lock);

@@ -5,6 +5,7 @@
  * The amount drawn is always read from the kernel's account, never summed up from ticks: ticks
  * that fall into system calls are lost (28 of 200 arrive in a thread that lives there).
  */
+#include "base/trap_path.h"
 #include "tools/throttle.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "trap/path.h"
 
 /* Of one thread: its own account (TRAPLINE_THROTTLE_EACH), or what it has told the shared one. */
 struct thread_account {

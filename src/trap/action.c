@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* action.c - see action.h. */
+#include "base/trap_path.h"
 #include "trap/action.h"
 
 #include <string.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "trap/path.h"
 
 #define ACTION_BUSY UINT64_MAX
 /* A copy fails only if 15 replacements were made meanwhile. After so many in a row the last one is taken. */

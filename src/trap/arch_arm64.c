@@ -2,8 +2,8 @@
 /* arch_arm64.c - see arch.h. Compiled in CI; callbacks for watch and break are refused. */
 #include <errno.h>
 
+#include "base/trap_path.h"
 #include "trap/arch.h"
-#include "trap/path.h"
 
 TRAP_PATH uint64_t arch_pc(const ucontext_t *context)
 {

@@ -3,8 +3,8 @@
 #include <errno.h>
 
 #include "base/text_byte.h"
+#include "base/trap_path.h"
 #include "trap/arch.h"
-#include "trap/path.h"
 
 TRAP_PATH uint64_t arch_pc(const ucontext_t *context)
 {

@@ -4,6 +4,7 @@
  *
  * Memory is read by a system call that tells of a fault instead of raising one.
  */
+#include "base/trap_path.h"
 #include "trap/condition.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include "base/sys.h"
 #include "event/arch_regs.h"
 #include "trap/arch.h"
-#include "trap/path.h"
 
 /* Thread-local memory is taken from every thread's stack, so there are few of these. */
 #define THREAD_SLOTS 16

@@ -20,13 +20,13 @@
 #include "base/frame.h"
 #include "base/sys.h"
 #include "base/text_byte.h"
+#include "base/trap_path.h"
 #include "code/poke.h"
 #include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/condition.h"
 #include "trap/foreign.h"
 #include "trap/inflight.h"
-#include "trap/path.h"
 #include "trap/trap.h"
 
 /* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */
@@ -64,8 +64,6 @@ struct trap_thread {
 
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
 
-static uint64_t late_closed;
-
 int trap_on_thread_stack;
 struct trapline_event *trap_tick;
 uint32_t trap_had_ticks;
@@ -89,11 +87,6 @@ void trap_forked(void)
 	trap_room.pid = 0;
 	action_forked(&trap_previous);
 	action_forked(&trap_first_previous);
-}
-
-uint64_t trap_late_closed(void)
-{
-	return counter_get(&late_closed);
 }
 
 TRAP_PATH static int is_own_code(uint64_t pc)
@@ -152,6 +145,7 @@ TRAP_PATH static void count_lost(struct trapline_event *ev, uint64_t *counter)
 		atomic_add(&ev->control->budget, 1);
 }
 
+/* The counters of an event that was closed meanwhile cannot be read any more. */
 TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
 {
 	uint32_t state = atomic_get(&ev->state);
@@ -159,8 +153,6 @@ TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
 
 	if (state == EVENT_LIVE && age <= ev->generation - ev->first_generation)
 		count_lost(ev, &ev->lost_late);
-	else
-		counter_add(&late_closed, 1);
 }
 
 /* Take one of the hits that the limit still allows. *last: it was the last one. */

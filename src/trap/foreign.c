@@ -12,6 +12,7 @@
  * and the signal is sent again. All events must be off before that, because their signals would
  * be pending as well.
  */
+#include "base/trap_path.h"
 #include "trap/foreign.h"
 
 #include <string.h>
@@ -19,7 +20,6 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "trap/arch.h"
-#include "trap/path.h"
 #include "trap/trap.h"
 
 #define RED_ZONE_BYTES 128u

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* inflight.c - see inflight.h. */
+#include "base/trap_path.h"
 #include "trap/inflight.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "base/table_size.h"
-#include "trap/path.h"
 
 /* More callbacks at once than this are not run: their hits are lost and counted as nested. */
 #define ENTRIES TABLE_SIZE(4096u, 2u)

@@ -19,7 +19,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "trap/path.h"
+#include "base/trap_path.h"
 #include "trap/trap.h"
 
 #define PAGES_MAX 10u

@@ -5,7 +5,7 @@
  */
 #include <unwind.h>
 
-#include "trap/path.h"
+#include "base/trap_path.h"
 #include "trap/trap.h"
 
 struct walk {

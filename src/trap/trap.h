@@ -70,9 +70,6 @@ extern struct trap_room {
 /* 1 while our handler is the process's action for SIGTRAP. */
 int trap_is_installed(void);
 
-/* Signals of events that had been closed meanwhile, in the whole process. */
-uint64_t trap_late_closed(void);
-
 /*
  * trap_tick: what a SIGTRAP sent by a BPF program is a hit of. NULL: of nothing, and it is dropped if
  * trap_had_ticks says that one may be on its way; else it is not ours.

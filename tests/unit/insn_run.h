@@ -2,7 +2,7 @@
 /*
  * insn_run.h - run one x86-64 instruction for real, with all registers given and taken back.
  *
- * The oracle of the emulator and of copies. The code under test leaves through one of a few doors
+ * The oracle of the decoder's effects and of copies. The code under test leaves through one of a few doors
  * (run_door()), which says where it went. A fault comes back as its signal.
  */
 #ifndef TESTS_INSN_RUN_H
