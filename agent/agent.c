@@ -14,18 +14,18 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "agent/heap.h"
+#include "agent/heap/heap.h"
 #include "agent/name.h"
 #include "agent/seccomp.h"
 #include "agent/share.h"
 #include "agent/signals.h"
-#include "agent/throttle.h"
+#include "agent/agent_throttle.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "throttle_open.h"
-#include "tools/race.h"
+#include "throttle/throttle_open.h"
+#include "race/race.h"
 #include "trap/trap.h"
 
 #define RACE_OPTION "race="

@@ -14,7 +14,7 @@
 
 #include "base/sys.h"
 #include "base/table_size.h"
-#include "tools/race.h"
+#include "race/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define OURS_MAX TABLE_SIZE(512, 2)

@@ -14,8 +14,8 @@
 
 #include "agent/seccomp.h"
 #include "agent/signals.h"
-#include "agent/throttle.h"
-#include "tools/race.h"
+#include "agent/agent_throttle.h"
+#include "race/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

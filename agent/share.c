@@ -20,7 +20,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "record/share.h"
+#include "record/share_head.h"
 
 /* From <linux/fcntl.h>, which does not go with <fcntl.h>. */
 #define GET_SEALS 1034

@@ -24,7 +24,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "tools/race.h"
+#include "race/race.h"
 #include "trap/trap.h"
 
 #define EXPORTED __attribute__((visibility("default")))

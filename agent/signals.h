@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "record/race.h"
+#include "record/race_region.h"
 
 /*
  * Before the search or the budget starts. end_all: ends it in SIGTRAP, for good: 0 or -errno. Called when

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
-#include "tools/race.h"
+#include "race/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -3,7 +3,7 @@
 #ifndef CLI_AGENT_START_H
 #define CLI_AGENT_START_H
 
-#include "record/share.h"
+#include "record/share_head.h"
 #include <stdbool.h>
 
 #include <signal.h>
@@ -16,7 +16,7 @@ int agent_is_for_this(const char *command);
 
 /*
  * Memory that the processes of a run share: two files without a name, which they open below /proc.
- * The head can be written by this process alone (record/share.h).
+ * The head can be written by this process alone (record/share_head.h).
  */
 struct agent_region {
 	struct share_head *head; /* of the whole memory; NULL: none */

@@ -34,7 +34,7 @@
 
 #include <trapline/tools.h>
 
-#include "record/throttle.h"
+#include "record/throttle_region.h"
 
 #define COMMAND "throttle"
 #define TICK_NS 20000000

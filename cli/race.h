@@ -66,7 +66,7 @@ struct race_run {
 	uint64_t known_processes;
 	/* Of a process that ran already: */
 	int memory_fd;
-	int hangup_fd; /* the process gets a signal when this is closed: see record/race.h; -1: none */
+	int hangup_fd; /* the process gets a signal when this is closed: see record/race_region.h; -1: none */
 	uint64_t probe;	  /* is mapped as long as it is the same program */
 	bool was_stopped; /* by a signal or a debugger, when the search began or ended */
 	/* Threads that had SIGTRAP blocked before; once the search runs, those of them that it unblocked. */

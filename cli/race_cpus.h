@@ -14,7 +14,7 @@
 #define CLI_RACE_CPUS_H
 
 #include "cli/race_ticks.h"
-#include "record/race.h"
+#include "record/race_region.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

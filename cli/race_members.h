@@ -9,7 +9,7 @@
 #ifndef CLI_RACE_MEMBERS_H
 #define CLI_RACE_MEMBERS_H
 
-#include "record/race.h"
+#include "record/race_region.h"
 
 #include <stdbool.h>
 #include <stdint.h>

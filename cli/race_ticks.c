@@ -2,7 +2,7 @@
 /*
  * race_ticks.c - see race_ticks.h.
  *
- * The BPF program reads the gate of the process (record/race.h) at each sample. The gate
+ * The BPF program reads the gate of the process (record/race_region.h) at each sample. The gate
  * is in memory that exec() removes, so another program never gets the signal. A sample
  * that is too early for the budget costs no signal at all.
  */

@@ -12,7 +12,7 @@
 #define CLI_RACE_TICKS_H
 
 #include "base/ebpf.h"
-#include "record/race.h"
+#include "record/race_region.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/insn_back.h"
-#include "code/insn_stored.h"
-#include "code/relocate.h"
+#include "code/insn/insn_back.h"
+#include "code/insn/insn_stored.h"
+#include "code/insn/relocate.h"
 #include "fuzz.h"
 
 #define MUST(claim)              \

@@ -6,7 +6,7 @@
  * system call of an access by the kernel, which ends in _[k]. One of several expressions is named
  * after the thread. An object is not named, since there are too many.
  */
-#include "run_file.h"
+#include "report/run_file.h"
 
 #include <inttypes.h>
 #include <search.h>

@@ -5,9 +5,9 @@
  * Each place, stack and value is stored once, and hits refer to it by index. The data is JSON in an
  * element that is not a script. Every '<' in it is escaped, so that no name can end the element.
  */
-#include "run_file.h"
+#include "report/run_file.h"
 #include "report/clean.h"
-#include "run_watch.h"
+#include "report/run_watch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
-#include "run_watch.h"
+#include "report/run_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

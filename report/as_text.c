@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* as_text.c - hits as lines for people. The summary is in summary_text.c. */
-#include "run.h"
-#include "clean.h"
+#include "report/run.h"
+#include "report/clean.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * is a slice as long as it took. A value that is a number is a
  * counter track of the process as well. Times are microseconds from the start of the run.
  */
-#include "run_file.h"
+#include "report/run_file.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

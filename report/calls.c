@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* calls.c - sums over calls, and a call in a few words. */
-#include "run_call.h"
+#include "report/run_call.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* calls_jsonl.c - calls and the summary of a run of breakpoints, one JSON object a line. */
-#include "run_call.h"
+#include "report/run_call.h"
 
 #include <stdlib.h>
 #include <string.h>

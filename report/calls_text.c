@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* calls_text.c - calls as lines for people, and the summary of a run of breakpoints. */
-#include "run_call.h"
-#include "clean.h"
+#include "report/run_call.h"
+#include "report/clean.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* clean.c - see clean.h. scripts/check-style lets no other file call these functions of libdw. */
-#include "clean.h"
+#include "report/clean.h"
 
 #include <search.h>
 #include <stdbool.h>

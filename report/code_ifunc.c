@@ -6,7 +6,7 @@
  * it chose stands in the tables of those who call it: a slot for the symbol's name in other
  * objects, or one for the resolver itself. A slot that is not bound yet leads into another object.
  */
-#include "code_sites_priv.h"
+#include "report/code_sites_priv.h"
 
 #include <string.h>
 

@@ -5,9 +5,9 @@
  * Two walks over the debug information: for the functions of that name that were inlined at all,
  * which is over soon when there are none, and for the places where.
  */
-#include "code_sites_priv.h"
-#include "clean.h"
-#include "dies.h"
+#include "report/code_sites_priv.h"
+#include "report/clean.h"
+#include "report/dies.h"
 
 #include <dwarf.h>
 #include <errno.h>

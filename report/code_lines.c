@@ -6,9 +6,9 @@
  * others. The first instruction in each function or copy is meant, as in debuggers. A line without
  * code stands for the next one that has some.
  */
-#include "clean.h"
-#include "code_sites_priv.h"
-#include "dies.h"
+#include "report/clean.h"
+#include "report/code_sites_priv.h"
+#include "report/dies.h"
 #include "report/path.h"
 
 #include <dwarf.h>

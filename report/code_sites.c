@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* code_sites.c - see code_sites.h. */
-#include "code_sites_priv.h"
-#include "clean.h"
+#include "report/code_sites_priv.h"
+#include "report/clean.h"
 
-#include "dies.h"
-#include "instruction.h"
-#include "near.h"
+#include "report/dies.h"
+#include "report/instruction.h"
+#include "report/near.h"
 
 #include <ctype.h>
 #include <dwarf.h>

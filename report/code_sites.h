@@ -13,7 +13,7 @@
 #ifndef REPORT_CODE_SITES_H
 #define REPORT_CODE_SITES_H
 
-#include "symbols.h"
+#include "report/symbols.h"
 
 #include <stdbool.h>
 

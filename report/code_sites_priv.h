@@ -3,8 +3,8 @@
 #ifndef REPORT_CODE_SITES_PRIV_H
 #define REPORT_CODE_SITES_PRIV_H
 
-#include "code_sites.h"
-#include "symbols_priv.h"
+#include "report/code_sites.h"
+#include "report/symbols_priv.h"
 
 /* The name of a function that is wanted. */
 struct function_name {

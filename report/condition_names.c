@@ -5,10 +5,10 @@
  * The text is copied word by word. A name that is not a word of the language is replaced by its
  * address or value. Whether a sign is unary depends on the word before it, as in C.
  */
-#include "condition_names.h"
+#include "report/condition_names.h"
 
-#include "condition_parameters.h"
-#include "variables.h"
+#include "report/condition_parameters.h"
+#include "report/variables.h"
 
 #include <ctype.h>
 #include <errno.h>

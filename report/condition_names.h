@@ -10,9 +10,9 @@
 #ifndef REPORT_CONDITION_NAMES_H
 #define REPORT_CONDITION_NAMES_H
 
-#include "expression.h"
-#include "signature.h"
-#include "value.h"
+#include "report/expression.h"
+#include "report/signature.h"
+#include "report/value.h"
 
 struct condition_names {
 	struct symbols *symbols; /* NULL: there is no process yet, and only the form is checked */

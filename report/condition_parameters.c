@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* condition_parameters.c - see condition_parameters.h. */
-#include "condition_parameters.h"
+#include "report/condition_parameters.h"
 
 #include <inttypes.h>
 #include <stdio.h>

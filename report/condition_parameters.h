@@ -8,8 +8,8 @@
 #ifndef REPORT_CONDITION_PARAMETERS_H
 #define REPORT_CONDITION_PARAMETERS_H
 
-#include "expression.h"
-#include "signature.h"
+#include "report/expression.h"
+#include "report/signature.h"
 
 #define PARAMETERS_MAX 32
 #define PARAMETER_TEXT 64

@@ -6,9 +6,9 @@
  * target chose it. A name with many references goes to a process with little memory and time, which
  * serves until such a name ends it.
  */
-#include "busy.h"
-#include "isolate.h"
-#include "symbols_priv.h"
+#include "report/busy.h"
+#include "report/isolate.h"
+#include "report/symbols_priv.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

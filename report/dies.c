@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* dies.c - see dies.h. */
-#include "dies.h"
-#include "clean.h"
+#include "report/dies.h"
+#include "report/clean.h"
 
-#include "busy.h"
+#include "report/busy.h"
 #include <dwarf.h>
 #include <stdio.h>
 #include <string.h>

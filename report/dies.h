@@ -9,7 +9,7 @@
 #ifndef REPORT_DIES_H
 #define REPORT_DIES_H
 
-#include "symbols_priv.h"
+#include "report/symbols_priv.h"
 
 #include <elfutils/libdw.h>
 

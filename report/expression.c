@@ -5,7 +5,7 @@
  * The parser is a recursive descent over the text. The first error stops it, so that its functions
  * do not check for errors before they continue.
  */
-#include "expression_priv.h"
+#include "report/expression_priv.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -13,8 +13,8 @@
 #ifndef REPORT_EXPRESSION_H
 #define REPORT_EXPRESSION_H
 
-#include "symbols.h"
-#include "types.h"
+#include "report/symbols.h"
+#include "report/types.h"
 
 #define EXPRESSION_TEXT_MAX 512
 

@@ -3,7 +3,7 @@
 #ifndef REPORT_EXPRESSION_PRIV_H
 #define REPORT_EXPRESSION_PRIV_H
 
-#include "expression.h"
+#include "report/expression.h"
 
 enum node_kind {
 	NODE_NAME,    /* text, scope */

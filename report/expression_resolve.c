@@ -5,11 +5,11 @@
  * What is found is carried as a path (see struct expression_path) and, unless only the path is
  * wanted, as the address it has now. Every error has the column of the part that caused it.
  */
-#include "expression_priv.h"
+#include "report/expression_priv.h"
 
-#include "near.h"
-#include "threads.h"
-#include "variables.h"
+#include "report/near.h"
+#include "report/threads.h"
+#include "report/variables.h"
 
 #include <errno.h>
 #include <inttypes.h>

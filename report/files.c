@@ -3,11 +3,11 @@
 #include "report/files.h"
 
 #include "report/busy.h"
-#include "dies.h"
+#include "report/dies.h"
 #include "report/clean.h"
-#include "symbols_priv.h"
-#include "target_file.h"
-#include "unit.h"
+#include "report/symbols_priv.h"
+#include "report/target_file.h"
+#include "report/unit.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* function_name.c - names of functions as compilers, demanglers and people write them. */
-#include "code_sites_priv.h"
+#include "report/code_sites_priv.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

@@ -5,10 +5,10 @@
  * The layout is that of runtime.pcHeader and runtime._func in Go's runtime (symtab.go), 1.18 and
  * later. No number in the table is trusted: each is checked against its size.
  */
-#include "go.h"
+#include "report/go.h"
 
-#include "busy.h"
-#include "clean.h"
+#include "report/busy.h"
+#include "report/clean.h"
 
 #include <elf.h>
 #include <stdlib.h>

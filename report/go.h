@@ -8,7 +8,7 @@
 #ifndef REPORT_GO_H
 #define REPORT_GO_H
 
-#include "symbols_priv.h"
+#include "report/symbols_priv.h"
 
 /* Function, offset, file and line. False: no function of such a table is there. */
 bool go_place(struct symbols *s, Dwfl_Module *mod, uint64_t address, struct place *out);

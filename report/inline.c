@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* inline.c - the functions that a compiler put into another, at one address. */
-#include "dies.h"
-#include "busy.h"
-#include "clean.h"
-#include "types_priv.h"
-#include "unit.h"
+#include "report/dies.h"
+#include "report/busy.h"
+#include "report/clean.h"
+#include "report/types_priv.h"
+#include "report/unit.h"
 
 #include <dwarf.h>
 #include <search.h>

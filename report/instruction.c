@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* instruction.c - see instruction.h. */
-#include "instruction.h"
+#include "report/instruction.h"
 
-#include "code/insn.h"
-#include "symbols_priv.h"
+#include "code/insn/insn.h"
+#include "report/symbols_priv.h"
 
 #include <errno.h>
 #include <string.h>

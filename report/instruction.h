@@ -3,7 +3,7 @@
 #ifndef REPORT_INSTRUCTION_H
 #define REPORT_INSTRUCTION_H
 
-#include "symbols.h"
+#include "report/symbols.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* near.c - names that resemble a mistyped one. */
-#include "near.h"
-#include "symbols_priv.h"
+#include "report/near.h"
+#include "report/symbols_priv.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
  *
  * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
-#include "go.h"
-#include "busy.h"
-#include "clean.h"
-#include "symbols_priv.h"
-#include "unit.h"
+#include "report/go.h"
+#include "report/busy.h"
+#include "report/clean.h"
+#include "report/symbols_priv.h"
+#include "report/unit.h"
 
 #include <search.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* private_file.c - see private_file.h. */
-#include "private_file.h"
+#include "report/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

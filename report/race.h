@@ -9,7 +9,7 @@
 #ifndef REPORT_RACE_H
 #define REPORT_RACE_H
 
-#include "record/race.h"
+#include "record/race_region.h"
 #include "report/suppress.h"
 #include "report/symbols.h"
 

@@ -3,7 +3,7 @@
 #ifndef REPORT_RACE_GRADE_H
 #define REPORT_RACE_GRADE_H
 
-#include "code/insn.h"
+#include "code/insn/insn.h"
 #include "report/files.h"
 #include "report/race.h"
 #include "report/source.h"

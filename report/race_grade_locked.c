@@ -11,7 +11,7 @@
  */
 #include "report/race.h"
 
-#include "code/insn.h"
+#include "code/insn/insn.h"
 #include "report/files.h"
 #include "report/race_grade.h"
 #include "report/source.h"

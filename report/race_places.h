@@ -9,7 +9,7 @@
 #ifndef REPORT_RACE_PLACES_H
 #define REPORT_RACE_PLACES_H
 
-#include "record/race.h"
+#include "record/race_region.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #include "report/target_file.h"
 
 #include "base/memory.h"
-#include "code/insn.h"
+#include "code/insn/insn.h"
 
 #include <gelf.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  */
 #include "report/race.h"
 
-#include "code/insn.h"
+#include "code/insn/insn.h"
 #include "report/race_grade.h"
 
 #define INSNS_MAX 8

@@ -8,7 +8,7 @@
 #ifndef REPORT_RUN_H
 #define REPORT_RUN_H
 
-#include "symbols.h"
+#include "report/symbols.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #ifndef REPORT_RUN_CALL_H
 #define REPORT_RUN_CALL_H
 
-#include "run.h"
+#include "report/run.h"
 
 /* As enum code_site_kind. */
 enum run_site_kind {

@@ -8,7 +8,7 @@
 #ifndef REPORT_RUN_FILE_H
 #define REPORT_RUN_FILE_H
 
-#include "run_call.h"
+#include "report/run_call.h"
 
 struct run_writer;
 

@@ -5,10 +5,10 @@
  * Texts point into the file's bytes. Numbers that are an index or an enum are checked here, so that
  * the functions that print the session do not check them.
  */
-#include "run_chunk.h"
-#include "clean.h"
-#include "run_file.h"
-#include "run_watch.h"
+#include "report/run_chunk.h"
+#include "report/clean.h"
+#include "report/run_file.h"
+#include "report/run_watch.h"
 
 #include "record/file.h"
 

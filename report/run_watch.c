@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* run_watch.c - see run_watch.h. */
-#include "run_watch.h"
+#include "report/run_watch.h"
 #include "report/plural.h"
 
 #include <inttypes.h>

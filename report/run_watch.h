@@ -7,7 +7,7 @@
 #ifndef REPORT_RUN_WATCH_H
 #define REPORT_RUN_WATCH_H
 
-#include "run.h"
+#include "report/run.h"
 
 /* Objects that were found at run time. */
 struct run_objects {

@@ -4,10 +4,10 @@
  *
  * Each place is written once, before its first hit. Later hits refer to it by number.
  */
-#include "private_file.h"
-#include "run_chunk.h"
-#include "run_file.h"
-#include "run_watch.h"
+#include "report/private_file.h"
+#include "report/run_chunk.h"
+#include "report/run_file.h"
+#include "report/run_watch.h"
 
 #include "record/file.h"
 

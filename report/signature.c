@@ -7,12 +7,12 @@
  * will be after the prologue, which is no use here. Only copies that the compiler made for itself
  * (f.isra.0, inlined ones) keep to no convention: there its location lists are asked.
  */
-#include "signature.h"
-#include "clean.h"
+#include "report/signature.h"
+#include "report/clean.h"
 
-#include "dies.h"
-#include "types_priv.h"
-#include "value.h"
+#include "report/dies.h"
+#include "report/types_priv.h"
+#include "report/value.h"
 
 #include <dwarf.h>
 #include <errno.h>

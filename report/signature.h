@@ -6,8 +6,8 @@
 #ifndef REPORT_SIGNATURE_H
 #define REPORT_SIGNATURE_H
 
-#include "code_sites.h"
-#include "types.h"
+#include "report/code_sites.h"
+#include "report/types.h"
 
 enum signature_where {
 	SIGNATURE_REGISTERS, /* one, or two of them */

@@ -6,7 +6,7 @@
  * know to trust the numbers: hits that were lost, rejected or not seen, pauses, and a high cost.
  */
 #include "report/plural.h"
-#include "run_watch.h"
+#include "report/run_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

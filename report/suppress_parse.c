@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* suppress_parse.c - suppressions from text: lines of ThreadSanitizer's, blocks of valgrind's. */
-#include "suppress_priv.h"
+#include "report/suppress_priv.h"
 
-#include "symbols_priv.h"
+#include "report/symbols_priv.h"
 
 #include <ctype.h>
 #include <errno.h>

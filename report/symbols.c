@@ -6,13 +6,13 @@
  * target has exited. Objects are added and never removed: their strings stay valid, and a hit in a
  * library that was unloaded still gets its name.
  */
-#include "symbols_priv.h"
-#include "busy.h"
-#include "clean.h"
-#include "go.h"
-#include "target_file.h"
-#include "types_priv.h"
-#include "unit.h"
+#include "report/symbols_priv.h"
+#include "report/busy.h"
+#include "report/clean.h"
+#include "report/go.h"
+#include "report/target_file.h"
+#include "report/types_priv.h"
+#include "report/unit.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef REPORT_SYMBOLS_PRIV_H
 #define REPORT_SYMBOLS_PRIV_H
 
-#include "symbols.h"
+#include "report/symbols.h"
 
 #include <elfutils/libdwfl.h>
 #include <stdbool.h>

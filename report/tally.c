@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tally.c - counts hits by site and thread, in memory that is limited. */
-#include "run.h"
+#include "report/run.h"
 
 #include <search.h>
 #include <stdlib.h>

@@ -6,11 +6,11 @@
  * functions ps_*() of the program that opens it (proc_service.h), and the command exports them. Those
  * that need a stopped thread return an error.
  */
-#include "threads.h"
+#include "report/threads.h"
 
-#include "clean.h"
-#include "isolate.h"
-#include "symbols_priv.h"
+#include "report/clean.h"
+#include "report/isolate.h"
+#include "report/symbols_priv.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 #ifndef REPORT_THREADS_H
 #define REPORT_THREADS_H
 
-#include "symbols.h"
+#include "report/symbols.h"
 
 /*
  * The thread that the user means by an id or a name; NULL means the only one there is. 0, or

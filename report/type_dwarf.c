@@ -6,9 +6,9 @@
  * somebody looks inside. A struct that is only declared in one file is completed by its
  * definition in another.
  */
-#include "dies.h"
-#include "clean.h"
-#include "types_priv.h"
+#include "report/dies.h"
+#include "report/clean.h"
+#include "report/types_priv.h"
 
 #include <dwarf.h>
 #include <errno.h>

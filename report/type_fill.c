@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* type_fill.c - members and constants from debug information, and types by name. */
-#include "dies.h"
-#include "busy.h"
-#include "clean.h"
-#include "types_priv.h"
+#include "report/dies.h"
+#include "report/busy.h"
+#include "report/clean.h"
+#include "report/types_priv.h"
 
 #include <dwarf.h>
 #include <errno.h>

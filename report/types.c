@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* types.c - the set of types of a process, the built-in ones, and members by name. */
-#include "types_priv.h"
+#include "report/types_priv.h"
 
-#include "near.h"
-#include "symbols_priv.h"
+#include "report/near.h"
+#include "report/symbols_priv.h"
 
 #include <errno.h>
 #include <search.h>

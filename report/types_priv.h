@@ -3,7 +3,7 @@
 #ifndef REPORT_TYPES_PRIV_H
 #define REPORT_TYPES_PRIV_H
 
-#include "types.h"
+#include "report/types.h"
 
 #include <elfutils/libdw.h>
 

@@ -5,9 +5,9 @@
  * The thread ran on long ago, so nothing is read from it: where the copied bytes end, the
  * stack ends. libdwfl wants to be asked by thread; one made-up thread serves for all.
  */
-#include "symbols_priv.h"
+#include "report/symbols_priv.h"
 
-#include "busy.h"
+#include "report/busy.h"
 #include <string.h>
 
 #define THE_THREAD 1

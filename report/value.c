@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* value.c - values as text. */
-#include "value.h"
+#include "report/value.h"
 
 #include <ctype.h>
 #include <inttypes.h>

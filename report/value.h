@@ -9,8 +9,8 @@
 #ifndef REPORT_VALUE_H
 #define REPORT_VALUE_H
 
-#include "symbols.h"
-#include "types.h"
+#include "report/symbols.h"
+#include "report/types.h"
 
 #include <jansson.h>
 

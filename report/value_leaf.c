@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* value_leaf.c - the scalars that a range of bytes consists of. */
-#include "value.h"
+#include "report/value.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,13 +6,13 @@
  * nothing matches. A variable that is only declared there, since a library without debug information
  * defines it, has its type from the declaration and its address from the symbol table.
  */
-#include "variables.h"
-#include "clean.h"
+#include "report/variables.h"
+#include "report/clean.h"
 
-#include "dies.h"
-#include "near.h"
+#include "report/dies.h"
+#include "report/near.h"
 #include "report/path.h"
-#include "types_priv.h"
+#include "report/types_priv.h"
 
 #include <dwarf.h>
 #include <errno.h>

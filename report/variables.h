@@ -6,8 +6,8 @@
 #ifndef REPORT_VARIABLES_H
 #define REPORT_VARIABLES_H
 
-#include "symbols.h"
-#include "types.h"
+#include "report/symbols.h"
+#include "report/types.h"
 
 /* Where a variable is. */
 enum variable_where {

@@ -6,8 +6,8 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "open.h"
-#include "target.h"
+#include "core/open.h"
+#include "core/target.h"
 #include "trap/arch.h"
 #include "trap/inflight.h"
 #include "trap/trap.h"

@@ -8,8 +8,8 @@
 
 #include "base/atomic.h"
 #include "event/event.h"
-#include "event/probe.h"
-#include "point_leg.h"
+#include "check/probe.h"
+#include "point/point_leg.h"
 
 /*
  * One row may take so long; all together so long. Rows that are too late say so.

@@ -6,8 +6,8 @@
 
 #include <trapline/code.h>
 
-#include "code/poke.h"
-#include "target.h"
+#include "code/poke/poke.h"
+#include "core/target.h"
 #include "trap/trap.h"
 
 #define WRITERS (TRAPLINE_WRITE_ALIAS | TRAPLINE_WRITE_MEM | TRAPLINE_WRITE_MPROTECT)

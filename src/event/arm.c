@@ -8,7 +8,7 @@
  * opened) or after (then it has inherited already), and nothing tells which. It is opened with
  * the number of its round, its *class*: no thread of round k can have inherited an event of
  * round k, since the list of the round was complete before its first open. Who sees two classes
- * in one thread rejects one of them (program.c, ring.c).
+ * in one thread rejects one of them (program_load.c, ring.c).
  */
 #include <errno.h>
 #include <string.h>

@@ -22,7 +22,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "event/program.h"
+#include "event/bpf/program_load.h"
 #include "event/uprobe_exits.h"
 #include "event/uprobe_filter.h"
 

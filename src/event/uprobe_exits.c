@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "event/code_image.h"
+#include "code/reach/code_image.h"
 
 static int add(struct uprobe_sites *list, const struct uprobe_site *function, uint64_t offset)
 {

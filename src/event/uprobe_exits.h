@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "event/code_file.h"
+#include "code/reach/code_file.h"
 
 /* An instruction to be probed, and the address that its hits have: that of the function. */
 struct uprobe_site {

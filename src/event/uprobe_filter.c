@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/ebpf.h"
-#include "event/code_file.h"
+#include "code/reach/code_file.h"
 #include "event/event.h"
 #include "event/ids.h"
 

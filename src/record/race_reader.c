@@ -7,7 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "record/race.h"
+#include "record/race_region.h"
 
 /* A record claimed and not written after this time never will be. */
 #define TORN_AFTER_NS 500000000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_writer.c - see race.h. Runs in handlers of many threads and processes at once.
+ * race_writer.c - see race_region.h. Runs in handlers of many threads and processes at once.
  *
  * Rules: 1. A row is claimed by a compare-and-exchange on one word; only rows of
  * processes are ever released. 2. The contents of a row are written before its word
@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/atomic.h"
-#include "record/race.h"
+#include "record/race_region.h"
 
 #define PROBES_MAX 64u
 

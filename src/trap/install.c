@@ -8,7 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "code/poke.h"
+#include "code/poke/poke.h"
 #include "trap/trap.h"
 
 #ifndef AT_MINSIGSTKSZ

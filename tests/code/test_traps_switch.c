@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "code/poke.h"
+#include "code/poke/poke.h"
 
 #define SITES 40
 #define ROUNDS 600

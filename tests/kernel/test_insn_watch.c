@@ -20,8 +20,8 @@
 #include <sys/ioctl.h>
 
 #include "base/sys.h"
-#include "code/insn_back.h"
-#include "code/insn_context.h"
+#include "code/insn/insn_back.h"
+#include "code/insn/insn_context.h"
 
 #define HITS_MAX 16
 

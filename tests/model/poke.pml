@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poke.pml - the protocol of src/code/poke.h: one site of two bytes, changed FLIPS times by one
+ * poke.pml - the protocol of src/code/poke/poke.h: one site of two bytes, changed FLIPS times by one
  * thread while CORES run it.
  *
  * A core sees each byte as it is or as it was at any moment since its last sync. It fetches the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * traps.pml - an int3 that stays (src/code/traps.c): set and removed ROUNDS times while CORES run
+ * traps.pml - an int3 that stays (src/code/poke/traps.c): set and removed ROUNDS times while CORES run
  * the instruction. What must hold:
  *	- while the trap is there nobody gets past it uncounted, once it is removed nobody runs into it;
  *	- an int3 is never taken for somebody else's;

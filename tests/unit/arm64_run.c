@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "code/relocate.h"
+#include "code/insn/relocate.h"
 #include "random.h"
 
 #define ROUNDS 100000

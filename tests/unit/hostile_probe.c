@@ -8,7 +8,7 @@
  *	go PATH			is the program written in Go?
  */
 #include "cli/program.h"
-#include "record/race.h"
+#include "record/race_region.h"
 #include "report/files.h"
 #include "report/race.h"
 #include "report/source.h"

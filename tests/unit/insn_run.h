@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "code/insn.h"
+#include "code/insn/insn.h"
 
 #define RUN_DOORS 4
 #define RUN_DOOR_BYTES 14

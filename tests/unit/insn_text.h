@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "code/insn.h"
+#include "code/insn/insn.h"
 
 static inline const char *text_reg(const struct insn *insn, uint8_t reg, char buf[8])
 {

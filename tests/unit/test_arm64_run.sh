@@ -23,8 +23,8 @@ else
 	command -v $run >/dev/null || skip "no $run (qemu-user)"
 fi
 $compiler -O1 -static -std=gnu17 -D_GNU_SOURCE -Isrc -Iinclude -o "$program" \
-	tests/unit/arm64_run.c src/code/insn.c \
-	src/code/insn_arm64.c src/code/insn_arm64_memory.c src/code/relocate_arm64.c || {
+	tests/unit/arm64_run.c src/code/insn/insn.c \
+	src/code/insn/insn_arm64.c src/code/insn/insn_arm64_memory.c src/code/insn/relocate_arm64.c || {
 	echo "1..1"
 	echo "not ok 1 - it builds"
 	exit 1

@@ -18,7 +18,7 @@
 #include "cond/emit.h"
 #include "cond/parse.h"
 #include "condition_random.h"
-#include "event/program.h"
+#include "event/bpf/program_load.h"
 
 #define BATCH 24
 #define STATES 6

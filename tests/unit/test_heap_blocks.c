@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "agent/heap_blocks.h"
-#include "agent/heap_stacks.h"
+#include "agent/heap/heap_blocks.h"
+#include "agent/heap/heap_stacks.h"
 #include "random.h"
 
 #define BASE 0x7f0000000000u

@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "code/insn_back.h"
+#include "code/insn/insn_back.h"
 #include "insn_text.h"
 #include "random.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "code/insn_stored.h"
+#include "code/insn/insn_stored.h"
 #include "insn_text.h"
 
 static void a_plain_store_leaves_what_it_will(void **state)

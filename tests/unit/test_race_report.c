@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "record/race.h"
+#include "record/race_region.h"
 #include "report/race.h"
-#include "tools/race.h"
+#include "race/race.h"
 
 static struct race_region *region;
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "code/relocate.h"
+#include "code/insn/relocate.h"
 #include "insn_text.h"
 #include "random.h"
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "random.h"
-#include "tools/throttle_queue.h"
+#include "throttle/throttle_queue.h"
 
 #define STEP_NS 50000u
 #define SLICE_NS 3000000u

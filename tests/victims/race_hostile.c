@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/race.h"
+#include "record/race_region.h"
 
 #define NOBODY 65534
 

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "record/race.h"
-#include "record/throttle.h"
+#include "record/race_region.h"
+#include "record/throttle_region.h"
 
 static const char *kind;
 

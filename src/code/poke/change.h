@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* change.h - one change of text, step by step: what a poke and a set of traps share. */
+#ifndef CODE_POKE_CHANGE_H
+#define CODE_POKE_CHANGE_H
+
+#include "code/poke/text.h"
+
+/* One change, from entries to bytes. Lock held. */
+struct change {
+	struct poke_batch *batch;
+	struct text text;
+	struct code_problem *problem;
+	uint64_t number;
+	uint64_t restorer; /* libc's return trampoline of signals */
+};
+/* Room for n entries. 0 or -ENOMEM. */
+int change_begin(struct change *change, size_t n, uint32_t writers,
+		 struct code_problem *problem);
+/* 1: the SIGTRAP handler runs these bytes itself, so no int3 may stand there. */
+int change_is_needed_by_handler(const struct change *change, uint64_t address, size_t len);
+/* Sort the entries, refuse what overlaps. */
+int change_sort(struct change *change);
+/* The entries' bytes against the text. *differ, when not NULL: called for those that differ,
+ * which is no error then. */
+int change_compare(struct change *change, void (*differ)(struct poke_entry *entry));
+/* Before the first int3: see history.c. */
+int change_note(struct change *change);
+int change_write(struct change *change, enum text_phase phase);
+/* Withdraws the batch where it was published and waits for the handlers. */
+void change_end(struct change *change);
+/* Wait until no handler looks at what was withdrawn before, for 2 s at most. 0 or -EBUSY. */
+int poke_quiesce(void);
+/* Unmap once no handler can look at it. */
+void poke_retire(void *memory, size_t bytes);
+void poke_tell(const struct change *change, enum trapline_code_stage stage);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* poke.c - changing the bytes at many sites under running threads: the protocol of poke.h. */
+#include <cpuid.h>
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "code/poke/change.h"
+#include "code/poke/restartable.h"
+
+#define WORD_BYTES 8u
+
+static int is_promised_here(void)
+{
+	static int known; /* 1: no, 2: yes */
+	unsigned int a;
+	unsigned int b;
+	unsigned int c;
+	unsigned int d;
+
+	/* AMD says that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum
+	 * ("Unsynchronized Cross-Modifying Code Operations", JDK-8223613). */
+	if (!known)
+		known = __get_cpuid(0, &a, &b, &c, &d) &&
+					((b == signature_AMD_ebx &&
+					  c == signature_AMD_ecx &&
+					  d == signature_AMD_edx) ||
+					 (b == 0x6f677948 && d == 0x6e65476e &&
+					  c == 0x656e6975)) ?
+				2 :
+				1;
+	return known == 2;
+}
+
+static int is_one_word(uint64_t first, uint64_t last)
+{
+	return first / WORD_BYTES == last / WORD_BYTES;
+}
+
+static int refuse(struct change *change, const struct poke_entry *entry, int err,
+		  const char *why)
+{
+	change->problem->site = entry->site;
+	change->problem->why = why;
+	return err;
+}
+
+/* The two forms without int3 rest on single stores. */
+static int check_stores(struct change *change, const struct poke_entry *entry,
+			uint32_t flags)
+{
+	uint64_t first = entry->address;
+	uint64_t last = entry->address + 1;
+
+	if (!is_promised_here())
+		return refuse(
+			change, entry, -EOPNOTSUPP,
+			"this processor does not promise single stores to code (only AMD "
+			"does)");
+	if (flags & TRAPLINE_POKE_SPIN && entry->len < 2)
+		return refuse(change, entry, -EOPNOTSUPP,
+			      "a site of one byte has no room for the spin form");
+	if (flags & TRAPLINE_POKE_SINGLE_STORE) {
+		last = entry->address + entry->len - 1;
+		while (first < last && entry->before[first - entry->address] ==
+					       entry->after[first - entry->address])
+			first++;
+		while (last > first && entry->before[last - entry->address] ==
+					       entry->after[last - entry->address])
+			last--;
+	}
+	if (!is_one_word(first, last))
+		return refuse(
+			change, entry, -EOPNOTSUPP,
+			"the bytes of a single store do not lie in one aligned word of 8");
+	return 0;
+}
+
+/* What a thread does at each site meanwhile. */
+static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t flags)
+{
+	enum step_rule before = flags & TRAPLINE_POKE_QUIESCENT ? STEP_UNASKED : STEP_ONE;
+	const char *why = NULL;
+	int err;
+
+	if (traps_overlap(entry->address, entry->len))
+		return refuse(change, entry, -EBUSY, "a site has a trap");
+	if (flags & (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE)) {
+		err = check_stores(change, entry, flags);
+		if (err || before == STEP_UNASKED)
+			return err;
+		return step_is_one(entry->address, entry->before, entry->len) ?
+			       0 :
+			       refuse(change, entry, -EINVAL, step_why_several);
+	}
+	if (change_is_needed_by_handler(change, entry->address, entry->len))
+		return refuse(change, entry, -EINVAL,
+			      "the SIGTRAP handler itself runs this instruction");
+	if (restartable_has(entry->address, entry->len))
+		return refuse(change, entry, -EOPNOTSUPP, restartable_why);
+	err = step_plan(entry->address, entry->before, entry->len, before,
+			&entry->step_before, &why);
+	if (!err)
+		err = step_plan(entry->address, entry->after, entry->len, STEP_FIRST,
+				&entry->step_after, &why);
+	return err ? refuse(change, entry, err, why) : 0;
+}
+
+/*
+ * The first eight bytes as one word, put together in a register: read back from smaller stores they
+ * would wait for those. All of them are zero behind len.
+ */
+static uint64_t take_bytes(uint8_t *to, const uint8_t *from, size_t len)
+{
+	uint64_t word = 0;
+	uint64_t rest = 0;
+
+	if (len >= 8) {
+		memcpy(&word, from, 8);
+		for (size_t i = 8; i < len; i++)
+			rest |= (uint64_t)from[i] << (i - 8) * 8;
+	} else if (len >= 4) {
+		uint32_t low;
+		uint32_t high; /* overlaps low, with the same bytes */
+
+		memcpy(&low, from, 4);
+		memcpy(&high, from + len - 4, 4);
+		word = low | (uint64_t)high << (len - 4) * 8;
+	} else {
+		for (size_t i = 0; i < len; i++)
+			word |= (uint64_t)from[i] << i * 8;
+	}
+	memcpy(to, &word, 8);
+	memcpy(to + 8, &rest, 8);
+	return word;
+}
+
+static int take_sites(struct change *change, const struct trapline_poke_site *sites)
+{
+	struct poke_batch *batch = change->batch;
+
+	for (size_t i = 0; i < batch->count; i++) {
+		struct poke_entry *entry = &batch->entries[i];
+
+		entry->address = sites[i].address;
+		entry->len = (uint32_t)sites[i].len;
+		entry->site = (uint32_t)i;
+		if (sites[i].len < 1 || sites[i].len > SITE_MAX || !sites[i].expect ||
+		    !sites[i].bytes)
+			return refuse(change, entry, -EINVAL,
+				      "a site has 1 to 15 bytes, expected and new ones");
+		uint64_t before =
+			take_bytes(entry->before, sites[i].expect, sites[i].len);
+		uint64_t after = take_bytes(entry->after, sites[i].bytes, sites[i].len);
+		/* What is longer than a word is not looked at: one sync more at worst. */
+		batch->is_long |= (before ^ after) > 0xff || entry->len > 8;
+	}
+	return 0;
+}
+
+static int prepare(struct change *change, const struct trapline_poke_site *sites,
+		   uint32_t flags)
+{
+	int err = take_sites(change, sites);
+
+	if (!err)
+		err = change_sort(change);
+	if (!err)
+		err = change_compare(change, NULL);
+	if (err == -EBUSY)
+		counter_add(&poke_stats.refused, 1);
+	for (size_t i = 0; i < change->batch->count && !err; i++)
+		err = plan_entry(change, &change->batch->entries[i], flags);
+	return err;
+}
+
+/* In this order (R4). */
+static void publish(struct poke_batch *batch)
+{
+	atomic_set(&poke_view.batch, batch);
+	atomic_add(&poke_view.generation, 1u);
+}
+
+static int sync_or_say(struct change *change)
+{
+	int err = poke_sync();
+
+	if (err)
+		change->problem->why = "membarrier() stopped working in this process";
+	return err ? -EOPNOTSUPP : 0;
+}
+
+/* Still trapped, and text or membarrier refuse: the handler keeps the batch. */
+static int strand(struct change *change)
+{
+	struct poke_batch *batch = change->batch;
+
+	for (size_t i = 0; i < change->text.span_count; i++)
+		if (change->text.spans[i].is_failed)
+			counter_add(&poke_stats.stranded,
+				    change->text.spans[i].end -
+					    change->text.spans[i].first);
+	batch->is_stranded = 1;
+	batch->next = atomic_get(&poke_view.stranded);
+	atomic_set(&poke_view.stranded, batch);
+	atomic_set(&poke_view.batch, NULL);
+	return -EIO;
+}
+
+static int undo(struct change *change, enum text_phase back, int err)
+{
+	change_write(change, back);
+	poke_sync();
+	counter_add(&poke_stats.rolled_back, 1);
+	poke_tell(change, TRAPLINE_CODE_UNDONE);
+	return err;
+}
+
+static int run_trapped(struct change *change)
+{
+	int is_long = change->batch->is_long;
+	int err = change_note(change);
+
+	if (err)
+		return err;
+	publish(change->batch);
+	err = change_write(change, TEXT_INT3);
+	if (!err)
+		err = sync_or_say(change);
+	if (err)
+		return undo(change, TEXT_BACK, err);
+	atomic_set(&change->batch->committed, 1);
+	poke_tell(change, TRAPLINE_CODE_TRAP);
+	poke_tell(change, TRAPLINE_CODE_OPEN);
+	err = is_long ? change_write(change, TEXT_TAIL) : 0;
+	/* Without the sync a first byte could meet a tail fetched before. */
+	if (!err && is_long)
+		err = sync_or_say(change);
+	if (!err)
+		err = change_write(change, TEXT_FIRST);
+	if (!err)
+		err = sync_or_say(change);
+	return err ? strand(change) : 0;
+}
+
+/*
+ * A thread that spins for ever under a real-time policy must not keep the CPU from the one that
+ * would let it go.
+ */
+static int raise_priority(struct sched_param *param)
+{
+	struct sched_param most = { .sched_priority =
+					    sched_get_priority_max(SCHED_FIFO) };
+	int policy = (int)sys1(SYS_sched_getscheduler, 0);
+
+	sys2(SYS_sched_getparam, 0, param);
+	sys3(SYS_sched_setscheduler, 0, SCHED_FIFO, &most);
+	return policy;
+}
+
+static int run_spin(struct change *change)
+{
+	struct sched_param param = { 0 };
+	int policy = raise_priority(&param);
+	int err = change_write(change, TEXT_SPIN);
+
+	if (!err)
+		err = sync_or_say(change);
+	if (err) {
+		undo(change, TEXT_SPIN_BACK, err);
+		goto out_priority;
+	}
+	poke_tell(change, TRAPLINE_CODE_TRAP);
+	poke_tell(change, TRAPLINE_CODE_OPEN);
+	err = change_write(change, TEXT_SPIN_TAIL);
+	if (!err)
+		err = sync_or_say(change);
+	if (!err)
+		err = change_write(change, TEXT_SPIN_FIRST);
+	if (!err)
+		err = sync_or_say(change);
+out_priority:
+	sys3(SYS_sched_setscheduler, 0, policy, &param);
+	return err;
+}
+
+/* Nothing is between old and new. What fails has changed none of its span. */
+static int run_single(struct change *change)
+{
+	poke_tell(change, TRAPLINE_CODE_OPEN);
+	int err = change_write(change, TEXT_WHOLE);
+
+	return err ? err : sync_or_say(change);
+}
+
+static int run(struct change *change, uint32_t flags)
+{
+	int err;
+
+	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	if (flags & TRAPLINE_POKE_SINGLE_STORE)
+		err = run_single(change);
+	else if (flags & TRAPLINE_POKE_SPIN)
+		err = run_spin(change);
+	else
+		err = run_trapped(change);
+	if (!err)
+		poke_tell(change, TRAPLINE_CODE_DONE);
+	return err;
+}
+
+static void count_done(const struct change *change)
+{
+	uint64_t sites[TRAPLINE_WRITE_MPROTECT + 1] = { 0 };
+
+	for (size_t i = 0; i < change->text.span_count; i++)
+		sites[change->text.spans[i].writer] +=
+			change->text.spans[i].end - change->text.spans[i].first;
+	counter_add(&poke_stats.batches, 1);
+	counter_add(&poke_stats.sites, change->batch->count);
+	counter_add(&poke_stats.by_alias, sites[TRAPLINE_WRITE_ALIAS]);
+	counter_add(&poke_stats.by_mem, sites[TRAPLINE_WRITE_MEM]);
+	counter_add(&poke_stats.by_mprotect, sites[TRAPLINE_WRITE_MPROTECT]);
+}
+
+int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags,
+		uint32_t writers, struct code_problem *problem)
+{
+	struct restartable *sequences = restartable_look();
+	struct change change;
+	int err = poke_lock_take(problem);
+
+	if (err) {
+		restartable_drop(sequences);
+		return err;
+	}
+	restartable_take(sequences);
+	if (flags & TRAPLINE_POKE_SINGLE_STORE && poke_log_is_on()) {
+		problem->why =
+			"a code log is on: after single stores, old and new code look the same";
+		err = -EOPNOTSUPP;
+		goto out_lock;
+	}
+	err = change_begin(&change, n, writers, problem);
+	if (err)
+		goto out_lock;
+	err = prepare(&change, sites, flags);
+	if (!err)
+		err = run(&change, flags);
+	if (!err)
+		count_done(&change);
+	change_end(&change);
+out_lock:
+	poke_lock_give();
+	return err;
+}
+
+/* Member by member: the handlers go on counting. */
+void poke_read_stats(struct trapline_code_stats *out)
+{
+	const uint64_t *from = &poke_stats.batches;
+	uint64_t *to = &out->batches;
+	size_t n = (sizeof(*out) - offsetof(struct trapline_code_stats, batches)) /
+		   sizeof(*to);
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = counter_get(&from[i]);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * region.c - memory for generated code, mapped twice: executable here, and there writable while
+ * something is written.
+ *
+ * Between writes the second mapping is read-only, so that a stray or forged pointer into it changes no
+ * code. poke_lock is held from the first byte written until region_seal(), and by fork.
+ *
+ * The mapping is shared, so a forked child would see what its parent pokes. Before the fork the
+ * contents are copied, in the child they become a region of its own at the same place. Between the
+ * two a child may run into its parent's int3: it runs the pc again until that is over.
+ */
+#include <errno.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/poke/poke_priv.h"
+
+#define REACH 0x70000000ll
+#define STEP_BYTES (16ll << 20)
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10U
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+struct region {
+	uint64_t start; /* 0: free */
+	uint8_t *alias;
+	int is_open; /* the alias is writable */
+	size_t bytes;
+	void *snapshot; /* while forking */
+	int is_lost;	/* still the parent's: must not be written */
+};
+
+static struct region regions[REGION_MAX];
+static size_t region_top; /* none at or behind it has ever been used */
+
+int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int fd)
+{
+	long at;
+
+	if (!near)
+		return sys6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
+	near &= ~(uint64_t)(STEP_BYTES - 1);
+	for (int64_t away = STEP_BYTES; away < REACH; away += STEP_BYTES) {
+		at = sys6(SYS_mmap, near - away, bytes, protection,
+			  flags | MAP_FIXED_NOREPLACE, fd, 0);
+		if (at == (long)(near - away))
+			return at;
+		at = sys6(SYS_mmap, near + away, bytes, protection,
+			  flags | MAP_FIXED_NOREPLACE, fd, 0);
+		if (at == (long)(near + away))
+			return at;
+		if (at == -EACCES || at == -EPERM || at == -ENOMEM)
+			return at;
+	}
+	return -ENOSPC;
+}
+
+static int open_memory(size_t bytes)
+{
+	int fd = (int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC | MFD_EXEC);
+
+	/* Before v6.3 the flag is not known. */
+	if (fd == -EINVAL)
+		fd = (int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	int err = (int)sys2(SYS_ftruncate, fd, bytes);
+	if (err) {
+		sys_close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static struct region *region_of(uint64_t address)
+{
+	for (size_t i = 0; i < region_top; i++)
+		if (regions[i].start && address - regions[i].start < regions[i].bytes)
+			return &regions[i];
+	return NULL;
+}
+
+uint8_t *region_alias(uint64_t address, size_t len)
+{
+	struct region *region = region_of(address);
+
+	if (!region || region->is_lost || address + len > region->start + region->bytes)
+		return NULL;
+	if (!region->is_open &&
+	    sys3(SYS_mprotect, (uintptr_t)region->alias, region->bytes, PROT_READ | PROT_WRITE))
+		return NULL;
+	region->is_open = 1;
+	return region->alias + (address - region->start);
+}
+
+static void seal(struct region *region)
+{
+	sys3(SYS_mprotect, (uintptr_t)region->alias, region->bytes, PROT_READ);
+	region->is_open = 0;
+}
+
+void region_seal(void)
+{
+	for (size_t i = 0; i < region_top; i++)
+		if (regions[i].start && regions[i].is_open)
+			seal(&regions[i]);
+}
+
+int region_is_lost(uint64_t address)
+{
+	const struct region *region = region_of(address);
+
+	return region && region->is_lost;
+}
+
+static void tell_handler(void)
+{
+	for (size_t i = 0; i < REGION_MAX; i++) {
+		atomic_set(&region_ranges[i].start, regions[i].start);
+		atomic_set(&region_ranges[i].bytes,
+			   regions[i].start ? regions[i].bytes : 0);
+	}
+}
+
+static struct region *take_free(void)
+{
+	for (size_t i = 0; i < REGION_MAX; i++)
+		if (!regions[i].start) {
+			region_top = i >= region_top ? i + 1 : region_top;
+			return &regions[i];
+		}
+	return NULL;
+}
+
+static int map_new(struct region *region, uint64_t near, size_t bytes)
+{
+	int fd = open_memory(bytes);
+
+	if (fd < 0)
+		return fd;
+	uint8_t *alias = memory_map_shared(bytes, 1, fd, 0);
+	int64_t start =
+		memory_failed(alias) ?
+			memory_error(alias) :
+			region_find(near, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd);
+
+	sys_close(fd);
+	if (start < 0) {
+		if (!memory_failed(alias))
+			memory_unmap(alias, bytes);
+		return (int)start;
+	}
+	for (size_t i = 0; i < bytes; i++)
+		alias[i] = INT3;
+	region->alias = alias;
+	region->bytes = bytes;
+	region->is_lost = 0;
+	region->start = (uint64_t)start;
+	seal(region);
+	tell_handler();
+	return 0;
+}
+
+int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *problem)
+{
+	int err = poke_lock_take(problem);
+
+	if (err)
+		return err;
+	bytes = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	struct region *region = take_free();
+	err = region ? map_new(region, near, bytes) : -ENOMEM;
+	if (!err)
+		*out = (void *)(uintptr_t)region->start;
+	else if (err == -ENOSPC)
+		problem->why = "no free memory within 2 GiB of the address";
+	else
+		problem->why =
+			region ? "cannot allocate memory for code: memfd_create() or a "
+				 "shared executable mapping of it is refused "
+				 "(vm.memfd_noexec, SELinux)" :
+				 "too many regions of code";
+	poke_lock_give();
+	return err;
+}
+
+int region_free(void *code)
+{
+	struct code_problem problem;
+	int err = poke_lock_take(&problem);
+
+	if (err)
+		return err;
+	struct region *region = region_of((uintptr_t)code);
+	if (!region || region->start != (uintptr_t)code) {
+		poke_lock_give();
+		return -EINVAL;
+	}
+	memory_unmap(code, region->bytes);
+	memory_unmap(region->alias, region->bytes);
+	region->start = 0;
+	region->bytes = 0;
+	tell_handler();
+	poke_lock_give();
+	return 0;
+}
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+int region_write(void *code, const void *bytes, size_t n, struct code_problem *problem)
+{
+	int err = poke_lock_take(problem);
+
+	if (err)
+		return err;
+	uint8_t *alias = region_alias((uintptr_t)code, n);
+	if (alias) {
+		copy(alias, bytes, n);
+		region_seal();
+		poke_sync();
+	} else {
+		struct region *region = region_of((uintptr_t)code);
+		int is_inside = region && (uintptr_t)code + n <= region->start + region->bytes;
+		err = region_is_lost((uintptr_t)code) ? -EACCES : is_inside ? -EPERM : -EINVAL;
+		problem->why =
+			err == -EPERM ?
+				"mprotect() is refused, and the memory is writable only while it "
+				"is written" :
+			err == -EACCES ?
+				"this child of fork() could not get a copy of its own" :
+				"not inside memory from trapline_code_alloc()";
+	}
+	poke_lock_give();
+	return err;
+}
+
+/* Lock held: nothing changes until both handlers have run. */
+void region_before_fork(void)
+{
+	for (size_t i = 0; i < REGION_MAX; i++) {
+		if (!regions[i].start || regions[i].is_lost)
+			continue;
+		regions[i].snapshot = memory_map(regions[i].bytes);
+		if (memory_failed(regions[i].snapshot))
+			regions[i].snapshot = NULL;
+		else
+			copy(regions[i].snapshot, regions[i].alias, regions[i].bytes);
+	}
+	atomic_set(&region_is_forking, 1);
+}
+
+static void drop_snapshots(void)
+{
+	for (size_t i = 0; i < REGION_MAX; i++) {
+		if (regions[i].snapshot)
+			memory_unmap(regions[i].snapshot, regions[i].bytes);
+		regions[i].snapshot = NULL;
+	}
+	atomic_set(&region_is_forking, 0);
+}
+
+void region_after_fork_in_parent(void)
+{
+	drop_snapshots();
+}
+
+/* Over the parent's mapping at once, the contents are there before. */
+static int make_own(struct region *region)
+{
+	if (!region->snapshot)
+		return -ENOMEM;
+	int fd = open_memory(region->bytes);
+	if (fd < 0)
+		return fd;
+	uint8_t *alias = memory_map_shared(region->bytes, 1, fd, 0);
+	long at = memory_failed(alias) ? memory_error(alias) : 0;
+
+	if (at == 0) {
+		copy(alias, region->snapshot, region->bytes);
+		at = sys6(SYS_mmap, region->start, region->bytes, PROT_READ | PROT_EXEC,
+			  MAP_SHARED | MAP_FIXED, fd, 0);
+	}
+	sys_close(fd);
+	if (at < 0)
+		return (int)at;
+	memory_unmap(region->alias, region->bytes);
+	region->alias = alias;
+	seal(region);
+	return 0;
+}
+
+void region_after_fork_in_child(void)
+{
+	for (size_t i = 0; i < REGION_MAX; i++)
+		if (regions[i].start && !regions[i].is_lost)
+			regions[i].is_lost = make_own(&regions[i]) != 0;
+	drop_snapshots();
+}

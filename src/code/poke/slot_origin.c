@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slot_origin.c - which instruction a copy stands for: of a thread that is in the copy the pc says
+ * nothing, to an unwinder or to whoever asks whose code that is. The jump behind the copy tells.
+ */
+#include <string.h>
+
+#include "code/insn/insn.h"
+#include "code/poke/poke_priv.h"
+#include "base/trap_path.h"
+
+#define JUMP 0xe9
+
+struct slot_arena slot_arenas[SLOT_ARENAS];
+uint32_t slot_arena_count;
+
+/* Where the jump at pc goes; 0: no jump. */
+TRAP_PATH static uint64_t jump_target(uint64_t pc)
+{
+	const uint8_t *at = (const uint8_t *)(uintptr_t)pc;
+	int32_t distance;
+
+	if (*at != JUMP)
+		return 0;
+	memcpy(&distance, at + 1, sizeof(distance));
+	return pc + 5 + (uint64_t)(int64_t)distance;
+}
+
+TRAP_PATH static uint64_t origin_in(uint64_t slot, uint64_t pc)
+{
+	struct insn insn;
+
+	if (pc != slot)
+		return jump_target(pc);
+	/* Before the copy, or inside it where it repeats. */
+	if (insn_decode((const void *)(uintptr_t)slot, INSN_LENGTH_MAX, &insn))
+		return 0;
+	uint64_t next = jump_target(slot + insn.length);
+	return next ? next - insn.length : 0;
+}
+
+TRAP_PATH uint64_t slot_origin(uint64_t pc)
+{
+	uint32_t count = atomic_get(&slot_arena_count);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t offset = pc - slot_arenas[i].start;
+
+		if (offset < SLOT_ARENA_BYTES)
+			return origin_in(pc - offset % SLOT_BYTES, pc);
+	}
+	return 0;
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text.c - reading and writing text, one page at once where the kernel is asked.
+ *
+ * The three writers differ in what they need and in what forbids them:
+ * - an alias (memory of trapline_code_alloc()): plain stores;
+ * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared mapping;
+ *   where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
+ * - mprotect(): no SELinux execmod, PR_SET_MDWE, seccomp filter or mseal() against it.
+ * Through /proc a page is one write: first to last byte that differs, between them what was read
+ * a moment before. The others store only the bytes of the sites.
+ *
+ * No libc call between the first int3 and the last byte but those that can be passed by a trap:
+ * loops that the compiler would turn into memcpy() copy by COPY.
+ */
+#include "code/poke/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+
+#define PAGE_MASK (~(uint64_t)(PAGE_BYTES - 1))
+#define READ_AT_ONCE 64u
+#define OPEN_TRIES 1000 /* beside a patcher that closes the pages again and again */
+#define WORD_BYTES 8u
+#define SPIN_CODE 0xfeeb /* jmp to itself */
+
+static const char why_none[] =
+	"the text cannot be written: /proc/thread-self/mem is refused (proc_mem.force_override, a "
+	"missing /proc, a shared mapping, or a seccomp filter); mprotect() is refused (SELinux "
+	"execmod, PR_SET_MDWE, a seccomp filter or mseal())";
+static const char why_no_store[] =
+	"a single store needs a mapping that can be written to: memory of trapline_code_alloc(), "
+	"or text that mprotect() may make writable";
+
+static int mem_read(uint64_t address, void *out, size_t len)
+{
+	int fd = mem_open_plain();
+
+	if (fd < 0)
+		return -EFAULT;
+	long n = sys4(SYS_pread64, fd, out, len, address);
+	sys_close(fd);
+	return n == (long)len ? 0 : -EFAULT;
+}
+
+int text_read(uint64_t address, void *out, size_t len)
+{
+	/* Refused, or text that may be executed but not read: /proc can. */
+	if (sys_read_memory(sys_getpid(), address, out, len) == (long)len)
+		return 0;
+	return mem_read(address, out, len);
+}
+
+/* One system call for up to 64 pages; what that cannot is read one by one. */
+static int read_some(struct text_span **spans, size_t n, uint64_t *at)
+{
+	struct iovec local[READ_AT_ONCE];
+	struct iovec remote[READ_AT_ONCE];
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		local[i] = (struct iovec){ spans[i]->image, spans[i]->bytes };
+		remote[i] = (struct iovec){ (void *)(uintptr_t)spans[i]->start,
+					    spans[i]->bytes };
+		bytes += spans[i]->bytes;
+	}
+	if (sys6(SYS_process_vm_readv, sys_getpid(), local, n, remote, n, 0) ==
+	    (long)bytes)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		if (text_read(spans[i]->start, spans[i]->image, spans[i]->bytes)) {
+			*at = spans[i]->first;
+			return -EFAULT;
+		}
+	}
+	return 0;
+}
+
+int text_read_spans(struct text *text, int all, uint64_t *at)
+{
+	struct text_span *some[READ_AT_ONCE];
+	size_t n = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < text->span_count && !err; i++) {
+		if (all || text->spans[i].writer == TRAPLINE_WRITE_MEM)
+			some[n++] = &text->spans[i];
+		if (n == READ_AT_ONCE || (n && i + 1 == text->span_count)) {
+			err = read_some(some, n, at);
+			n = 0;
+		}
+	}
+	/* The last ones when the spans after them were left out. */
+	return err ? err : n ? read_some(some, n, at) : 0;
+}
+
+size_t text_plan(struct text *text, size_t count)
+{
+	size_t n = 0;
+	uint64_t end_of_page = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct poke_entry *entry = &text->entries[i];
+		uint64_t end = entry->address + entry->len;
+		struct text_span *span = &text->spans[n ? n - 1 : 0];
+
+		if (!n || end > end_of_page) {
+			span = &text->spans[n++];
+			*span = (struct text_span){ .start = entry->address,
+						    .first = (uint32_t)i };
+			end_of_page = (entry->address & PAGE_MASK) + PAGE_BYTES;
+		}
+		span->bytes = (uint32_t)(end - span->start);
+		span->end = (uint32_t)i + 1;
+	}
+	text->span_count = n;
+	return n;
+}
+
+/* ---- what a phase changes ---- */
+
+static void store_2(uint8_t *at, uint16_t value)
+{
+	*(volatile uint16_t *)(void *)at = value;
+}
+
+static uint16_t load_2(const uint8_t *bytes)
+{
+	return (uint16_t)(bytes[0] | bytes[1] << 8);
+}
+
+/* Nobody runs these bytes meanwhile, so their stores may be of any size. */
+static inline void store_tail(const struct poke_entry *entry, uint32_t from, uint8_t *at)
+{
+	uint32_t i = from;
+
+	for (; i + 4 <= entry->len; i += 4) {
+		uint32_t word;
+
+		memcpy(&word, entry->after + i, sizeof(word));
+		*(volatile uint32_t *)(void *)(at + i) = word;
+	}
+	for (; i < entry->len; i++)
+		((volatile uint8_t *)at)[i] = entry->after[i];
+}
+
+/* Compare and exchange, so that neighbours in the word keep what others store there. */
+static void store_word(const struct poke_entry *entry, uint8_t *at)
+{
+	uint32_t from = 0;
+
+	while (from + 1 < entry->len && entry->before[from] == entry->after[from])
+		from++;
+	uintptr_t word_at = ((uintptr_t)at + from) & ~(uintptr_t)(WORD_BYTES - 1);
+	uint64_t *word = (uint64_t *)word_at;
+	uint64_t old = atomic_get(word);
+	uint64_t new;
+
+	do {
+		new = old;
+		for (uint32_t i = from; i < entry->len; i++) {
+			uintptr_t byte = (uintptr_t)at + i - word_at;
+			if (byte >= WORD_BYTES)
+				break;
+			new &= ~(0xffull << byte * 8);
+			new |= (uint64_t)entry->after[i] << byte * 8;
+		}
+	} while (!atomic_cas(word, &old, new));
+}
+
+static inline void apply(const struct poke_entry *entry, enum text_phase phase,
+			 uint8_t *at)
+{
+	switch (phase) {
+	case TEXT_INT3:
+		*(volatile uint8_t *)at = INT3;
+		break;
+	case TEXT_TAIL:
+		store_tail(entry, 1, at);
+		break;
+	case TEXT_FIRST:
+		*(volatile uint8_t *)at = entry->after[0];
+		break;
+	case TEXT_BACK:
+		*(volatile uint8_t *)at = entry->before[0];
+		break;
+	case TEXT_SPIN:
+		store_2(at, SPIN_CODE);
+		break;
+	case TEXT_SPIN_TAIL:
+		store_tail(entry, 2, at);
+		break;
+	case TEXT_SPIN_FIRST:
+		store_2(at, load_2(entry->after));
+		break;
+	case TEXT_SPIN_BACK:
+		store_2(at, load_2(entry->before));
+		break;
+	case TEXT_WHOLE:
+		store_word(entry, at);
+		break;
+	}
+}
+
+/* base is where the span's first byte is written to. */
+static void apply_all(const struct text *text, const struct text_span *span,
+		      enum text_phase phase, uint8_t *base)
+{
+	for (uint32_t i = span->first; i < span->end; i++)
+		apply(&text->entries[i], phase,
+		      base + (text->entries[i].address - span->start));
+}
+
+/* ---- writers ---- */
+
+static int write_alias(struct text *text, struct text_span *span, enum text_phase phase)
+{
+	uint8_t *alias = region_alias(span->start, span->bytes);
+
+	if (!alias)
+		return -ENXIO;
+	apply_all(text, span, phase, alias);
+	return 0;
+}
+
+static int write_mem(struct text *text, struct text_span *span, enum text_phase phase)
+{
+	if (phase >= TEXT_SPIN)
+		return -EOPNOTSUPP; /* the kernel copies, nobody knows in how many stores */
+	apply_all(text, span, phase, span->image);
+	const struct poke_entry *last = &text->entries[span->end - 1];
+	size_t bytes = phase == TEXT_TAIL ? span->bytes :
+					    (size_t)(last->address - span->start) + 1;
+
+	return mem_write(&text->mem, span->start, span->image, bytes);
+}
+
+/* Mapping that address is in: its end and protection. */
+static int find_mapping(uint64_t address, uint64_t *end, int *protection)
+{
+	int saved = errno;
+	FILE *maps = fopen("/proc/thread-self/maps", "re");
+	char line[512];
+	int err = -EACCES;
+
+	errno = saved;
+	if (!maps)
+		return err;
+	while (err && fgets(line, sizeof(line), maps)) {
+		unsigned long from;
+		unsigned long to;
+		char mode[5];
+
+		if (sscanf(line, "%lx-%lx %4s", &from, &to, mode) != 3)
+			continue; /* the rest of a long name */
+		if (address < from || address >= to)
+			continue;
+		*end = to;
+		*protection = (mode[0] == 'r' ? PROT_READ : 0) |
+			      (mode[1] == 'w' ? PROT_WRITE : 0) |
+			      (mode[2] == 'x' ? PROT_EXEC : 0);
+		err = 0;
+	}
+	fclose(maps);
+	errno = saved;
+	return err;
+}
+
+/* Writable until text_close(): this span and those behind it in the same mapping. */
+static int open_pages(struct text *text, struct text_span *span)
+{
+	uint64_t from = span->start & PAGE_MASK;
+	struct text_span *last = span;
+	uint64_t end;
+	int protection;
+	int err = find_mapping(span->start, &end, &protection);
+
+	if (err)
+		return err;
+	while (last + 1 < text->spans + text->span_count &&
+	       last[1].start + last[1].bytes <= end)
+		last++;
+	uint64_t to = (last->start + last->bytes + PAGE_BYTES - 1) & PAGE_MASK;
+	err = (int)sys3(SYS_mprotect, from, to - from,
+			PROT_READ | PROT_WRITE | PROT_EXEC);
+	if (err)
+		return err;
+	span->opened_bytes = to - from;
+	span->protection = (uint8_t)protection;
+	for (struct text_span *s = span; s <= last; s++)
+		s->is_open = 1;
+	return 0;
+}
+
+/* What a phase stores at an entry; no phase of single stores is asked for. */
+static struct iovec stored(const struct poke_entry *entry, enum text_phase phase)
+{
+	static const uint8_t int3 = INT3;
+
+	switch (phase) {
+	case TEXT_INT3:
+		return (struct iovec){ (void *)&int3, 1 };
+	case TEXT_TAIL:
+		return (struct iovec){ (void *)(entry->after + 1), entry->len - 1u };
+	case TEXT_BACK:
+		return (struct iovec){ (void *)entry->before, 1 };
+	default:
+		return (struct iovec){ (void *)entry->after, 1 };
+	}
+}
+
+/* -EFAULT: the pages are not writable at this moment. Only the bytes of the sites are stored. */
+static int copy_some(const struct poke_entry *entries, size_t n, enum text_phase phase)
+{
+	struct iovec local[READ_AT_ONCE];
+	struct iovec remote[READ_AT_ONCE];
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		local[i] = stored(&entries[i], phase);
+		remote[i] = (struct iovec){
+			(void *)(uintptr_t)(entries[i].address + (phase == TEXT_TAIL)),
+			local[i].iov_len
+		};
+		bytes += local[i].iov_len;
+	}
+	long done = sys6(SYS_process_vm_writev, sys_getpid(), local, n, remote, n, 0);
+	return done == (long)bytes ? 0 : done < 0 ? (int)done : -EFAULT;
+}
+
+/*
+ * By the kernel: another patcher may take the pages' permission away at any moment, and a store of our
+ * own would be a SIGSEGV of the program. A phase may be written twice.
+ */
+static int copy_all(const struct text *text, const struct text_span *span, enum text_phase phase)
+{
+	uint64_t from = span->start & PAGE_MASK;
+	uint64_t to = (span->start + span->bytes + PAGE_BYTES - 1) & PAGE_MASK;
+	int tries = 0;
+
+	for (uint32_t i = span->first; i < span->end;) {
+		uint32_t n = span->end - i < READ_AT_ONCE ? span->end - i : READ_AT_ONCE;
+		int err = copy_some(&text->entries[i], n, phase);
+
+		if (!err)
+			i += n;
+		else if (err != -EFAULT || tries++ == OPEN_TRIES)
+			return err;
+		else if ((err = (int)sys3(SYS_mprotect, from, to - from,
+					  PROT_READ | PROT_WRITE | PROT_EXEC)))
+			return err;
+	}
+	return 0;
+}
+
+static int write_mprotect(struct text *text, struct text_span *span,
+			  enum text_phase phase)
+{
+	int err = span->is_open ? 0 : open_pages(text, span);
+
+	if (err)
+		return err;
+	if (phase < TEXT_SPIN) {
+		err = copy_all(text, span, phase);
+		/* Refused by a filter: it is not the pages. */
+		if (err != -EPERM && err != -ENOSYS)
+			return err;
+	}
+	apply_all(text, span, phase, (uint8_t *)(uintptr_t)span->start);
+	return 0;
+}
+
+static int write_by(uint32_t writer, struct text *text, struct text_span *span,
+		    enum text_phase phase)
+{
+	if (writer == TRAPLINE_WRITE_ALIAS)
+		return write_alias(text, span, phase);
+	if (region_is_lost(span->start))
+		return -EACCES; /* it would change the parent's code too */
+	if (writer == TRAPLINE_WRITE_MEM)
+		return write_mem(text, span, phase);
+	return write_mprotect(text, span, phase);
+}
+
+int text_write(struct text *text, struct text_span *span, enum text_phase phase,
+	       const char **why)
+{
+	if (span->writer && !write_by(span->writer, text, span, phase))
+		return 0;
+	for (uint32_t writer = TRAPLINE_WRITE_ALIAS; writer <= TRAPLINE_WRITE_MPROTECT;
+	     writer *= 2) {
+		if (!(text->writers & writer) || writer == span->writer)
+			continue;
+		if (write_by(writer, text, span, phase))
+			continue;
+		span->writer = (uint8_t)writer;
+		return 0;
+	}
+	*why = phase >= TEXT_SPIN ? why_no_store : why_none;
+	return phase >= TEXT_SPIN ? -EOPNOTSUPP : -EACCES;
+}
+
+int text_write_fresh(uint64_t address, const void *bytes, size_t len)
+{
+	uint64_t from = address & PAGE_MASK;
+	uint64_t to = (address + len + PAGE_BYTES - 1) & PAGE_MASK;
+	struct mem mem = MEM_NONE;
+	int err = mem_write(&mem, address, bytes, len);
+
+	mem_close(&mem);
+	if (!err)
+		return 0;
+	if (sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC))
+		return -EACCES;
+	memcpy((void *)(uintptr_t)address, bytes, len);
+	sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_EXEC);
+	return 0;
+}
+
+void text_close(struct text *text)
+{
+	for (size_t i = 0; i < text->span_count; i++) {
+		struct text_span *span = &text->spans[i];
+
+		if (span->opened_bytes)
+			sys3(SYS_mprotect, span->start & PAGE_MASK, span->opened_bytes,
+			     span->protection);
+	}
+	region_seal();
+	mem_close(&text->mem);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * traps_switch.c - traps of a set that rest: their int3 is taken away and put back, a thousand at
+ * once, while the handler goes on knowing them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "code/poke/change.h"
+
+/* Entries of the rows that are not yet so. */
+static size_t take_rows(struct poke_batch *batch, const struct trapline_traps *set,
+			const uint32_t *rows, size_t n, int on)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct trap_row *row = &set->rows[rows[i]];
+
+		if (row->is_gone || row->is_resting != on || !trap_row_is_in_place(row))
+			continue;
+		trap_row_entry(&batch->entries[count++], row, !on);
+	}
+	return count;
+}
+
+static void note_rows(const struct poke_batch *batch, struct trapline_traps *set, int on)
+{
+	for (size_t i = 0; i < batch->count; i++)
+		set->rows[batch->entries[i].site].is_resting = (uint8_t)!on;
+}
+
+static int write_rows(struct change *change, int on)
+{
+	int err = change_sort(change);
+
+	if (!err)
+		err = change_compare(change, NULL);
+	if (err)
+		return err;
+	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	err = change_write(change, on ? TEXT_INT3 : TEXT_FIRST);
+	if (err) {
+		/* As it was: what is neither is noticed by its bytes, and left alone. */
+		change_write(change, on ? TEXT_BACK : TEXT_INT3);
+		poke_sync();
+		poke_tell(change, TRAPLINE_CODE_UNDONE);
+		return err;
+	}
+	poke_sync();
+	poke_tell(change, TRAPLINE_CODE_DONE);
+	return 0;
+}
+
+int traps_switch(struct trapline_traps *set, const uint32_t *rows, size_t n, int on,
+		 struct code_problem *problem)
+{
+	struct change change;
+	int err = poke_lock_take(problem);
+
+	if (err)
+		return err;
+	if (set->is_off || n > set->count) {
+		problem->why = "no such rows";
+		err = -EINVAL;
+		goto out_lock;
+	}
+	err = change_begin(&change, n, set->writers, problem);
+	if (err)
+		goto out_lock;
+	change.batch->count = take_rows(change.batch, set, rows, n, on);
+	if (change.batch->count)
+		err = write_rows(&change, on);
+	if (!err)
+		note_rows(change.batch, set, on);
+	change_end(&change);
+out_lock:
+	poke_lock_give();
+	return err;
+}

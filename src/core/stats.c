@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* stats.c - where every hit of an event went. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "event/uprobe.h"
+#include "core/target.h"
+
+static uint64_t rest(uint64_t whole, uint64_t parts)
+{
+	return whole > parts ? whole - parts : 0;
+}
+
+/*
+ * A thread with two events (found and inherited) gets one signal for each access, since SIGTRAP
+ * does not queue: the kernel's count is two, ours is one. Such threads are among those found in
+ * a later round, so what is missing is a duplicate up to their count, and merged beyond it.
+ */
+static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t later = 0;
+	uint64_t known = s->delivered + s->rejected_limit + s->rejected_condition +
+			 s->rejected_skip + s->lost_nested + s->lost_late;
+
+	if (!event_is_breakpoint(ev)) {
+		s->taken = known;
+		return;
+	}
+	uint64_t missing = rest(s->taken, known);
+	if (ev->filter_fd >= 0) {
+		/* It does not tell us what it rejected; a merged signal would be among these. */
+		s->rejected_condition = missing;
+		return;
+	}
+	if (missing)
+		event_read_count(ev, 1, &later);
+	s->rejected_duplicate = missing < later ? missing : later;
+	s->lost_merged = missing - s->rejected_duplicate;
+}
+
+/*
+ * A thread that was cloned between the opening of its parent's event and the attaching of the
+ * program has inherited an event without one; it was found in a later round and got one with. Each
+ * of its accesses is counted by both, so what no program saw is a duplicate up to the count of
+ * the later rounds, and lost beyond it.
+ */
+static void move_to_duplicates(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t later = 0;
+
+	event_read_count(ev, 1, &later);
+	uint64_t duplicates = s->lost_kernel < later ? s->lost_kernel : later;
+	s->rejected_duplicate += duplicates;
+	s->lost_kernel -= duplicates;
+}
+
+/* What the program in the kernel decided; returns what it let pass. */
+static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	const struct event_control *control = ev->control;
+	uint64_t seen = atomic_get(&control->seen);
+
+	s->rejected_limit = atomic_get(&control->rejected_limit);
+	s->rejected_duplicate = atomic_get(&control->rejected_duplicate);
+	s->rejected_condition = atomic_get(&control->rejected_condition);
+	s->condition_faults = atomic_get(&control->condition_faults);
+	s->rejected_skip = atomic_get(&control->rejected_skip);
+	s->rejected_partial = atomic_get(&control->rejected_partial);
+	s->lost_late += atomic_get(&control->lost_late);
+	s->stops_failed = atomic_get(&control->stops_failed);
+	s->hits = atomic_get(&control->hits);
+	if (!event_is_breakpoint(ev))
+		s->taken = seen;
+	s->lost_kernel = rest(s->taken, seen);
+	if (s->lost_kernel && event_is_breakpoint(ev))
+		move_to_duplicates(ev, s);
+	return atomic_get(&control->granted);
+}
+
+static void signal_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	if (!ev->control) {
+		handler_stats(ev, s);
+		return;
+	}
+	uint64_t passed = evaluated_stats(ev, s);
+
+	/* Late ones of the handler were passed, those of the program not. */
+	s->lost_merged = rest(passed, s->delivered + s->lost_nested + atomic_get(&ev->lost_late));
+}
+
+static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t passed = evaluated_stats(ev, s);
+
+	s->lost_ring_full = atomic_get(&ev->control->lost_full);
+	if (ev->flags & TRAPLINE_QUIET)
+		s->delivered = passed;
+	s->unread = rest(passed, s->delivered);
+}
+
+static void uprobe_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t missed = uprobes_missed(ev);
+
+	program_stats(ev, s);
+	s->registers = 0;
+	s->taken += missed;
+	s->lost_kernel += missed;
+}
+
+static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t known = s->delivered + s->rejected_limit + s->rejected_duplicate +
+			 s->rejected_condition + s->rejected_skip + s->lost_ring_full;
+
+	if (!event_is_breakpoint(ev))
+		s->taken = known;
+	/* A lost record may have been the notice of a thread's birth or end: no hit. */
+	s->lost_ring_full = rest(s->lost_ring_full, rest(known, s->taken));
+	if (ev->filter_fd >= 0 && perf_rings_empty(&ev->target->perf)) {
+		s->rejected_condition = rest(s->taken, known);
+		return;
+	}
+	/* The kernel tells of lost samples with the next one that finds room. */
+	if (perf_rings_empty(&ev->target->perf))
+		s->lost_ring_full += rest(s->taken, known);
+	else
+		s->unread = rest(s->taken, known);
+}
+
+static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
+{
+	struct trapline_stats s = {
+		.size = sizeof(s),
+		.delivered = atomic_get(&ev->delivered),
+		.hits = atomic_get(&ev->hits),
+		.rejected_condition = atomic_get(&ev->rejected_condition),
+		.condition_faults = atomic_get(&ev->condition_faults),
+		.evaluated_in = ev->evaluated_in,
+		.rejected_skip = atomic_get(&ev->rejected_skip),
+		.rejected_limit = atomic_get(&ev->rejected_limit),
+		.rejected_duplicate = atomic_get(&ev->rejected_duplicate),
+		.lost_nested = atomic_get(&ev->lost_nested),
+		.lost_late = atomic_get(&ev->lost_late),
+		.lost_ring_full = atomic_get(&ev->lost_ring_full),
+		.threads = ev->roots.threads,
+		.registers = event_is_breakpoint(ev) ? ev->part_count : 0,
+		.async = atomic_get(&ev->async),
+		.move_repairs = atomic_get(&ev->move_repairs),
+		.rseq_stops = atomic_get(&ev->rseq_stops),
+		.unseen_changes = atomic_get(&ev->unseen_changes),
+		.changes_unsure = atomic_get(&ev->changes_unsure),
+	};
+	int err = event_read_count(ev, 0, &s.taken);
+
+	if (err)
+		return err;
+	if (ev->mechanism == TRAPLINE_BY_SIGNAL)
+		signal_stats(ev, &s);
+	else if (ev->mechanism == TRAPLINE_BY_BPF)
+		program_stats(ev, &s);
+	else if (ev->mechanism == TRAPLINE_BY_UPROBE)
+		uprobe_stats(ev, &s);
+	else
+		ring_stats(ev, &s);
+	*out = s;
+	return 0;
+}
+
+TRAPLINE_API int trapline_event_stats(struct trapline_event *ev, struct trapline_stats *out)
+{
+	struct trapline_stats s;
+	size_t size = out->size;
+
+	if (size < sizeof(size_t) || size > sizeof(s))
+		return failed(-EINVAL, FAILED_ARGUMENT, "out->size is not set");
+	if (ev->owner_pid != sys_getpid() || event_enter(ev))
+		return failed(-ESRCH, FAILED_EVENT,
+			      "the event is closed, or the call comes from a forked child");
+	int err = read_stats(ev, &s);
+	event_leave(ev);
+	if (err)
+		return err;
+	s.size = size;
+	memcpy(out, &s, size);
+	return 0;
+}

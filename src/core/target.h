@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* target.h - a target: a process, and the ring its records come through. */
+#ifndef CORE_TARGET_H
+#define CORE_TARGET_H
+
+#include <pthread.h>
+
+#include "event/event.h"
+#include "event/ids.h"
+#include "event/perf_ring.h"
+#include "event/bpf/ringbuf.h"
+
+struct trapline {
+	pid_t pid;
+	pid_t owner_pid;
+	struct ids ids;
+	uint32_t flags;
+	uint32_t records_bytes;
+	pthread_mutex_t lock; /* opening events and rings; never taken in a handler */
+	/*
+	 * The rings, and what of them the reader and who opens an event both touch. Not held in the
+	 * caller's function, nor taken by what closes an event.
+	 */
+	pthread_mutex_t ring_lock;
+	int epoll_fd;
+	int pid_fd;
+	int timer_fd; /* wakes the reader of perf rings */
+	int gone; /* the process has ended */
+	uint64_t looked_ns; /* for changes that no hit told of */
+	struct ringbuf ring;
+	struct perf_rings perf;
+};
+
+/* What an epoll event of a target is about. */
+enum { WAKE_GONE, WAKE_RECORDS, WAKE_TIMER };
+
+/* Open the ring for records that a mechanism needs, once. */
+int target_need_ring(struct trapline *t, uint32_t mechanism);
+
+/* Closes those that only a reader of records needs: callbacks run without them. */
+void target_drop_descriptors(struct trapline *t);
+
+/* opts_copy.c: copy versioned options: older callers get defaults, newer ones are refused. */
+int opts_copy(void *to, size_t size, const void *from);
+
+/* explain.c: note where a call failed in this thread, for trapline_explain(). Returns err. */
+enum failed_step {
+	FAILED_ARGUMENT,
+	FAILED_TARGET,
+	FAILED_EVENT,
+	FAILED_PROGRAM,
+	FAILED_RING,
+	FAILED_SIGNAL,
+	FAILED_CODE,
+};
+/* AS-Safe, as long as what is a constant. */
+int failed(int err, enum failed_step step, const char *what);
+/* What an earlier call noted is not about this one. */
+void failed_forget(void);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * point_api.c - trapline_run_to().
+ *
+ * In two legs. The counter's own program stops the process when it has let `count` hits pass; for
+ * code it stands on an instruction that is cheap to probe, whatever the point is. A counter of the
+ * PMU stops it shortly before (point_amount.c), and the second leg looks at the count too. Then, the
+ * process being stopped, a breakpoint at ip is armed whose program rejects all passes but the
+ * right one and stops the process before the instruction. One more hit of the counter means that
+ * the point was missed; it stops the process too.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <trapline/condition.h>
+#include <trapline/tools.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "cond/parse.h"
+#include "event/event.h"
+#include "core/open.h"
+#include "point/point_leg.h"
+#include "core/target.h"
+#include "point/point.h"
+
+#define LOOK_EVERY_NS 50000
+#define LOOKS_PER_READING 20 /* of a counter that runs on another processor: it is interrupted */
+#define REGISTERS_TEXT 2048
+
+static char missed_by[96];
+
+int point_missed(uint64_t count, uint64_t wanted)
+{
+	snprintf(missed_by, sizeof(missed_by),
+		 "the point was missed: the count is %llu, %llu past it",
+		 (unsigned long long)count, (unsigned long long)(count - wanted));
+	return failed(-ERANGE, FAILED_EVENT, missed_by);
+}
+
+static int has_stopped(const struct leg *leg)
+{
+	return leg->is_past || (leg->arrival && atomic_get(&leg->arrival->stops)) ||
+	       (leg->counter && atomic_get(&leg->counter->stops) != leg->counter_stops);
+}
+
+/*
+ * No program has stopped it at the point, so nothing will: an interrupt was lost, or no pass came.
+ * The same where the counter does not count any more; whoever reads it next says so.
+ */
+static void stop_if_past(struct leg *leg)
+{
+	uint64_t now;
+
+	if (!leg_read_amount(leg, &now) && now <= leg->amount_end)
+		return;
+	leg->is_past = 1;
+	sys2(SYS_kill, leg->target->pid, SIGSTOP);
+}
+
+/* Until a program has stopped the process and all its threads stand. */
+static int wait_for_stop(struct leg *leg)
+{
+	const struct timespec pause = {0, LOOK_EVERY_NS};
+
+	for (unsigned int looks = 1;; looks++) {
+		int stopped = has_stopped(leg) ? point_is_stopped(leg->target->pid) : 0;
+
+		if (stopped)
+			return stopped < 0 ? stopped : 0;
+		if (!has_stopped(leg) && point_is_stopped(leg->target->pid) == -ESRCH)
+			return -ESRCH;
+		if (leg->deadline_ns && clock_now_ns() > leg->deadline_ns)
+			return -ETIMEDOUT;
+		if (leg->amount && !has_stopped(leg) && looks % LOOKS_PER_READING == 0)
+			stop_if_past(leg);
+		sys_nap(&pause);
+	}
+}
+
+int leg_stand(const struct leg *leg)
+{
+	const struct timespec pause = {0, LOOK_EVERY_NS};
+	int stopped = point_is_stopped(leg->target->pid);
+
+	if (!stopped)
+		sys2(SYS_kill, leg->target->pid, SIGSTOP);
+	while (!stopped) {
+		sys_nap(&pause);
+		stopped = point_is_stopped(leg->target->pid);
+	}
+	return stopped < 0 ? stopped : 0;
+}
+
+int leg_go(struct leg *leg)
+{
+	leg->is_past = 0;
+	if (sys2(SYS_kill, leg->target->pid, SIGCONT))
+		return -ESRCH;
+	return wait_for_stop(leg);
+}
+
+/* To the count. A process that runs may pass it before it is asked to stop: then it was missed. */
+static int run_to_count(struct leg *leg, uint64_t count)
+{
+	uint64_t now = atomic_get(&leg->counter->granted);
+
+	if (now > count)
+		return point_missed(now, count);
+	if (now == count)
+		return 0;
+	leg->counter_stops = atomic_get(&leg->counter->stops);
+	atomic_set(&leg->counter->stop_at, count);
+	int err = leg_go(leg);
+	atomic_set(&leg->counter->stop_at, 0);
+	now = atomic_get(&leg->counter->granted);
+	if (!err && now != count)
+		return point_missed(now, count);
+	if (err == -ETIMEDOUT && now > count)
+		return point_missed(now, count);
+	return err;
+}
+
+static int open_arrival(const struct leg *leg, pid_t tid, const struct trapline_point *p,
+			struct trapline_event **out)
+{
+	struct wish wish = {
+		.addr = p->ip,
+		.access = TRAPLINE_EXECUTE,
+		.amount = leg->amount,
+		.amount_at = p->count,
+	};
+	struct trapline_condition *condition = NULL;
+	char text[REGISTERS_TEXT];
+	TRAPLINE_OPTS(event, opts);
+
+	int err = point_registers_text(p->registers_used, p->regs, text, sizeof(text));
+	if (err)
+		return failed(-EINVAL, FAILED_ARGUMENT, "registers_used names a register that does not exist");
+	if (p->registers_used)
+		err = trapline_condition_parse(text, NULL, &condition);
+	if (err)
+		return err;
+	opts.flags = TRAPLINE_QUIET | TRAPLINE_DISABLED;
+	opts.scope = tid ? TRAPLINE_THREADS : TRAPLINE_PROCESS;
+	opts.tids = tid ? &tid : NULL;
+	opts.tid_count = tid != 0;
+	opts.condition = condition ? condition : p->condition;
+	err = event_create(leg->target, &wish, &opts, out);
+	trapline_condition_free(condition);
+	return err;
+}
+
+/* To the place. The first arrival that the program lets pass stops the process. */
+static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point *p)
+{
+	struct trapline_event *arrival;
+	int err = open_arrival(leg, tid, p, &arrival);
+
+	if (err)
+		return err;
+	leg->arrival = arrival->control;
+	leg->amount_end = p->count;
+	atomic_set(&arrival->control->stop_at, 1);
+	if (leg->counter) {
+		leg->counter_stops = atomic_get(&leg->counter->stops);
+		atomic_set(&leg->counter->stop_at, p->count + 1);
+	}
+	trapline_event_enable(arrival);
+	err = leg_go(leg);
+	uint64_t now = leg->counter ? atomic_get(&leg->counter->granted) : p->count;
+	int arrived = atomic_get(&arrival->control->stops) != 0;
+	if (!err && leg->amount)
+		err = leg_read_amount(leg, &now);
+	if (leg->counter)
+		atomic_set(&leg->counter->stop_at, 0);
+	trapline_event_close(arrival);
+	if (err)
+		return err;
+	if (!arrived || (leg->amount && now != p->count))
+		return point_missed(now, p->count);
+	int there = point_find_thread(leg->target->pid, tid, p->ip);
+	return there ? there : failed(-ERANGE, FAILED_EVENT,
+				      "the thread is not where it stopped");
+}
+
+static int check(const struct trapline *t, pid_t tid, const struct trapline_point *p)
+{
+	const char *wrong = NULL;
+
+	if (t->pid == t->owner_pid)
+		wrong = "a process cannot stop itself and continue";
+	else if (p->counter && (p->counter->state != EVENT_LIVE || p->counter->pid != t->pid))
+		wrong = "the counter must be an open event of the target";
+	else if (p->counter && event_is_readable_amount(p->counter))
+		wrong = !p->ip ? "an amount comes late: the point needs an ip too" :
+			tid != p->counter->only_tid ?
+				 "the thread must be the one whose amount is counted" :
+				 NULL;
+	else if (p->counter &&
+		 (!(p->counter->flags & TRAPLINE_QUIET) || !p->counter->attr.sample_period))
+		wrong = "the counter must have TRAPLINE_QUIET, or count an amount of one thread, "
+			"without a period";
+	else if (!p->counter && !p->ip)
+		wrong = "a point needs a counter or an ip";
+	else if (p->condition && p->registers_used)
+		wrong = "a point takes a condition or registers, not both";
+	else if (!p->ip && (p->condition || p->registers_used))
+		wrong = "a condition or registers need an ip";
+	return wrong ? failed(-EINVAL, FAILED_ARGUMENT, wrong) : 0;
+}
+
+TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,
+				 int timeout_ms)
+{
+	struct trapline_point p;
+	int err = opts_copy(&p, sizeof(p), point);
+
+	if (err)
+		return err;
+	if (!t || !point)
+		return failed(-EINVAL, FAILED_ARGUMENT, "target or point is NULL");
+	err = check(t, tid, &p);
+	if (err)
+		return err;
+	struct leg leg = {.target = t};
+	if (timeout_ms >= 0)
+		leg.deadline_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
+	if (p.counter && event_is_readable_amount(p.counter)) {
+		leg.amount = p.counter;
+		err = leg_near_amount(&leg, p.count);
+	} else if (p.counter) {
+		leg.counter = p.counter->control;
+		err = run_to_count(&leg, p.count);
+	}
+	if (!err && p.ip)
+		err = run_to_place(&leg, tid, &p);
+	return err == -ETIMEDOUT ? failed(err, FAILED_EVENT, "the point was not reached in time") :
+	       err == -ESRCH	 ? failed(err, FAILED_TARGET, "the process ended before the point") :
+				   err;
+}

@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_start.c - the search begins in this process: events are opened, costs are
+ * measured.
+ *
+ * Debug registers: those of the CPUs where trapline opened them (race_cpus.c). Otherwise
+ * up to three watchpoints for the whole process, opened once, disabled, and moved to the
+ * address of each stall, or opened for each stall (race_opens_anew()). One register is
+ * left for the breakpoint at the access ahead. Not in a handler.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "event/ids.h"
+#include "race/race.h"
+#include "race/race_priv.h"
+#include "trap/trap.h"
+
+#define FAST_NS 200000u
+/* A tick costs some microseconds: this part of the budget may go into them. */
+#define TICKS_PART 5u
+#define STEADY_MIN_NS 500000u
+#define STEADY_MAX_NS 20000000u
+#define LOWEST_FD 600
+#define WATCH_BYTES 8u
+#define TRAP_NS 10000u /* of one trap, where it could not be measured */
+#define THREADS_MORE 256u /* born while we arm the others */
+#define THREADS_MOST 16384u
+#define SECCOMP_LINE 16u /* bytes, at least as many as of "Seccomp:" with its number */
+
+/* Members that trapline_watch() and its like would set. The callback may run from now on. */
+static void open_event(struct trapline_event *ev)
+{
+	ev->pid = race.pid;
+	ev->owner_pid = race.pid;
+	ev->flags = TRAPLINE_NO_VALUES;
+	atomic_set(&ev->state, EVENT_LIVE);
+}
+
+static struct trapline_event *take_event(trapline_callback callback, void *arg,
+					 enum trapline_scope scope)
+{
+	struct trapline_event *ev = event_take();
+
+	if (!ev)
+		return NULL;
+	ev->callback = callback;
+	ev->arg = arg;
+	ev->scope = scope;
+	ev->roots.fds_per_root = 1;
+	return ev;
+}
+
+static int prepare_slot_on_cpus(void)
+{
+	struct trapline_event *ev = take_event(race_on_watch, &race.slots[0], TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
+	open_event(ev);
+	race_cpu_event(ev, RACE_CPU_WATCH);
+	race.slots[0].event = ev;
+	race.slot_count = 1;
+	race.process->watches = 1;
+	race.process->is_on_cpus = 1;
+	return 0;
+}
+
+static int prepare_slots(void)
+{
+	int err = 0;
+
+	for (int i = 0; i < RACE_SLOTS; i++) {
+		struct race_slot *slot = &race.slots[i];
+		struct trapline_event *ev = take_event(race_on_watch, slot, TRAPLINE_PROCESS);
+
+		if (!ev)
+			return -ENFILE;
+		/* Any address will do: it is disabled, and only moved ones are enabled. */
+		event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES,
+				     TRAPLINE_READ_WRITE);
+		open_event(ev);
+		err = event_arm(ev, NULL, 0, NULL);
+		if (err) {
+			event_give(ev);
+			break;
+		}
+		slot->event = ev;
+		slot->state = SLOT_FREE;
+		race.slot_count++;
+	}
+	race.process->watches = race.slot_count;
+	return race.slot_count ? 0 : err;
+}
+
+/* One that is opened in the thread that needs it; PROCESS: those that it creates have it too. */
+static int prepare_aim(struct race_aim *aim, enum trapline_scope scope)
+{
+	struct trapline_event *ev = take_event(race_on_aim, aim, scope);
+
+	if (!ev)
+		return -ENFILE;
+	event_describe_code(ev, 0);
+	open_event(ev);
+	ev->roots.fds = &aim->fd;
+	ev->roots.classes = &aim->class;
+	aim->event = ev;
+	aim->state = AIM_FREE;
+	aim->tid = 0;
+	return 0;
+}
+
+static int prepare_aims(void)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < RACE_AIM_ROWS; i++)
+		err = prepare_aim(&race.aims[i], TRAPLINE_CALLER);
+	return err;
+}
+
+/* That they can be had is known now. They are opened again for each stall: see race_hold.c. */
+static int put_watches_away(void)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < race.slot_count; i++) {
+		event_let_go(race.slots[i].event);
+		err = event_reserve(race.slots[i].event, THREADS_MOST);
+	}
+	return err;
+}
+
+static int prepare_aim_on_cpus(void)
+{
+	struct race_aim *aim = &race.shared_aim;
+	int err = prepare_aim(aim, TRAPLINE_PROCESS);
+
+	if (err)
+		return err;
+	race_cpu_event(aim->event, RACE_CPU_BREAK);
+	atomic_set(&race.has_shared_aim, 1u);
+	return 0;
+}
+
+/* Of all threads: only where they will inherit it, see race_aim.c. */
+static int prepare_shared_aim(void)
+{
+	struct race_aim *aim = &race.shared_aim;
+	struct trapline_event *ev = take_event(race_on_aim, aim, TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	/* Any address will do, as above. */
+	event_describe_code(ev, (uintptr_t)race_on_aim);
+	open_event(ev);
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (err) {
+		event_give(ev);
+		return err;
+	}
+	aim->event = ev;
+	atomic_set(&race.has_shared_aim, 1u);
+	return 0;
+}
+
+static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
+{
+	struct trapline_event *ev = take_event(race_on_timer, NULL, TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	ev->wanted = (uint32_t)is_on;
+	ev->applied = (uint32_t)is_on;
+	event_describe_counter(ev, TRAPLINE_TASK_CLOCK, period_ns);
+	open_event(ev);
+	race.timers[which] = ev; /* ticks may come before event_arm() is done */
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (err) {
+		race.timers[which] = NULL;
+		event_give(ev);
+	}
+	return err;
+}
+
+/* The steady period: so long that its ticks use a part of the budget, and not more. */
+static uint64_t steady_ns(void)
+{
+	const struct race_settings *set = &race.region->settings;
+	uint64_t tick_ns = race.budget.trap_ns + 4000;
+
+	if (set->sample_ns)
+		return set->sample_ns;
+	if (!set->budget_ppm)
+		return STEADY_MAX_NS;
+	uint64_t period = tick_ns * TICKS_PART * 1000000u / set->budget_ppm;
+	if (period < STEADY_MIN_NS)
+		return STEADY_MIN_NS;
+	return period > STEADY_MAX_NS ? STEADY_MAX_NS : period;
+}
+
+static int open_timers(void)
+{
+	uint64_t fast = race.region->settings.sample_ns;
+	int err = open_timer(1, steady_ns(), 0);
+
+	return err ? err : open_timer(0, fast ? fast : FAST_NS, 1);
+}
+
+static enum trapline_action on_probe(const struct trapline_hit *hit)
+{
+	return TRAPLINE_GO_ON;
+}
+
+static __attribute__((noipa)) void probe_here(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+static int is_trap_blocked(void)
+{
+	uint64_t mask = 0;
+
+	sys4(SYS_rt_sigprocmask, 0, NULL, &mask, sizeof(mask));
+	return (int)(mask >> (SIGTRAP - 1) & 1);
+}
+
+/*
+ * The price of one trap here, and whether a breakpoint can be had at all. In a thread that is held
+ * from outside no signal comes: then the command has measured it.
+ */
+static int measure_trap(void)
+{
+	struct trapline_event *ev = race.aims[0].event;
+	int is_blocked = is_trap_blocked();
+	uint64_t best = UINT64_MAX;
+
+	ev->callback = on_probe;
+	int err = event_aim_self(ev, (uintptr_t)probe_here);
+	for (int i = 0; !err && !is_blocked && !race.budget.trap_ns && i < 8; i++) {
+		uint64_t start = clock_now_ns();
+		probe_here();
+		uint64_t took = clock_now_ns() - start;
+		best = took < best ? took : best;
+	}
+	event_let_go(ev);
+	ev->callback = race_on_aim;
+	if (!err && !race.budget.trap_ns)
+		race.budget.trap_ns = is_blocked ? TRAP_NS : best;
+	return err;
+}
+
+/* One register is for the breakpoint: another program may hold one, too. */
+static int prepare_break(void)
+{
+	int err = measure_trap();
+
+	while (err == -ENOSPC && race.slot_count > 1) {
+		struct race_slot *slot = &race.slots[--race.slot_count];
+
+		event_let_go(slot->event);
+		event_free(slot->event);
+		slot->event = NULL;
+		race.process->watches = race.slot_count;
+		err = measure_trap();
+	}
+	/* Creation of threads is told of only where we were there before all of them. */
+	if (err || race.flags & RACE_IS_LATE)
+		return err;
+	return race_opens_anew() ? prepare_aim(&race.shared_aim, TRAPLINE_PROCESS) :
+				   prepare_shared_aim();
+}
+
+static int prepare_aims_of_threads(void)
+{
+	int err = prepare_aims();
+
+	return err ? err : prepare_break();
+}
+
+static int failed_at(enum race_step step, int err)
+{
+	race.process->step = step;
+	race.process->error = err;
+	return err;
+}
+
+/* Programs in Go carry a note of that name. */
+static int is_go(void)
+{
+	const ElfW(Phdr) *ph = (const void *)(uintptr_t)getauxval(AT_PHDR);
+	uint64_t count = getauxval(AT_PHNUM);
+	uint64_t bias = 0;
+
+	for (uint64_t i = 0; ph && i < count; i++)
+		if (ph[i].p_type == PT_PHDR)
+			bias = (uintptr_t)ph - ph[i].p_vaddr;
+	for (uint64_t i = 0; ph && i < count; i++) {
+		const ElfW(Nhdr) *note = (const void *)(uintptr_t)(bias + ph[i].p_vaddr);
+
+		if (ph[i].p_type == PT_NOTE && ph[i].p_filesz > sizeof(*note) + 4 &&
+		    note->n_namesz == 4 && !memcmp(note + 1, "Go\0", 4))
+			return 1;
+	}
+	return 0;
+}
+
+/* The digit of the line "Seccomp:" in a part of the file; '\0': it has none. */
+static char seccomp_mode(const char *text)
+{
+	static const char key[] = "\nSeccomp:\t";
+	const char *at = strstr(text, key);
+
+	return at ? at[strlen(key)] : '\0';
+}
+
+/*
+ * As /proc/self/status tells it, because asking by prctl() kills where it is strict. 1, 0, or -errno:
+ * it cannot be known. The list of groups, which comes first, may be longer than any room here.
+ */
+static int has_seccomp(void)
+{
+	char text[4096] = "";
+	size_t kept = 0; /* of the part before: a line may be in two parts */
+	char mode = '\0';
+	ssize_t n = 1;
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return fd;
+	for (int parts = 0; !mode && n > 0; parts++) {
+		n = sys_read(fd, text + kept, sizeof(text) - 1 - kept);
+		if (n <= 0) {
+			n = n || parts ? n : -EIO;
+			break;
+		}
+		size_t end = kept + (size_t)n;
+		text[end] = '\0';
+		mode = seccomp_mode(text);
+		kept = end < SECCOMP_LINE ? end : SECCOMP_LINE;
+		memmove(text, text + end - kept, kept);
+	}
+	sys_close(fd);
+	return mode ? mode != '0' : (int)n; /* a kernel without filters has no such line */
+}
+
+int race_is_kept_by_us(void)
+{
+	char text[512];
+	struct stat st;
+	int fd;
+
+	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4)
+		return 0;
+	fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/stat", 0, 0);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *end = strrchr(text, ')');
+	return end && !strncmp(end, ") Z", 3);
+}
+
+static int open_all(void)
+{
+	if (is_go())
+		return failed_at(RACE_STEP_RUNTIME, -EOPNOTSUPP);
+	int filter = has_seccomp();
+	if (filter)
+		return failed_at(filter < 0 ? RACE_STEP_FILTER_UNKNOWN : RACE_STEP_SECCOMP,
+				 filter < 0 ? filter : -EOPNOTSUPP);
+	/* Rust's signal stacks hold 8 KiB, of which the kernel's frame takes 3. */
+	trap_on_thread_stack = 1;
+	int err = trap_install();
+	if (err)
+		return failed_at(RACE_STEP_SIGNAL, err);
+	stack_warm_up();
+	race_functions_prepare();
+	race.program = race_module_of(getauxval(AT_ENTRY));
+	err = race_is_on_cpus() ? prepare_slot_on_cpus() : prepare_slots();
+	if (err)
+		return failed_at(RACE_STEP_WATCH, err);
+	err = race_is_on_cpus() ? prepare_aim_on_cpus() : prepare_aims_of_threads();
+	if (err)
+		return failed_at(RACE_STEP_BREAK, err);
+	race_budget_start();
+	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
+	if (race_is_for_some())
+		return 0; /* others are not held */
+	if (race_opens_anew())
+		err = put_watches_away();
+	if (!err && !(race.flags & RACE_HAS_TICKS))
+		err = open_timers();
+	if (!err)
+		err = race_outside_start();
+	return err ? failed_at(RACE_STEP_TIMER, err) : 0;
+}
+
+/* Below our descriptors all are the program's: none of them may run short while we open ours. */
+static int have_descriptors(void)
+{
+	struct task_list list = {0};
+	int err = tasks_read(race.pid, &list);
+	size_t needed = LOWEST_FD + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
+
+	tasks_free(&list);
+	if (!err && event_limit_raise(needed + THREADS_MORE * (RACE_SLOTS + RACE_TIMERS)))
+		err = event_limit_raise(needed);
+	return err;
+}
+
+/* Of a process that found no row in the region: it is not read. */
+static struct race_process unlisted;
+
+static int begin(struct race_region *region, uint32_t flags)
+{
+	struct race_cpu_events cpus = race.cpus;
+	uint64_t trap_ns = race.budget.trap_ns;
+
+	memset(&race, 0, sizeof(race));
+	race.budget.trap_ns = trap_ns ? trap_ns : region->settings.trap_ns;
+	race.cpus = cpus;
+	race.region = region;
+	race.flags = flags;
+	race.pid = sys_getpid();
+	race.random = clock_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)race.pid;
+	race.process = race_add_process(region, race.pid);
+	if (!race.process) {
+		/* Traps that it has from its parent count, too. */
+		race.process = &unlisted;
+		race.is_stopped = 1;
+		return -ENOSPC;
+	}
+	race.phase = RACE_STARTING;
+	/* Where it cannot be seen from here, its looks must do. */
+	race.observer = region->share.observer;
+	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
+		race.observer = 0;
+	event_lowest_fd = LOWEST_FD;
+	race_cpus_start();
+	int err = flags & RACE_IS_LATE && !race_is_on_cpus() ? have_descriptors() : 0;
+	err = err ? failed_at(RACE_STEP_DESCRIPTORS, err) : open_all();
+	atomic_set(&race.phase, (uint32_t)RACE_RUNNING);
+	if (err) {
+		race.flags &= ~RACE_OWNS_REGION;
+		race_end(race.process->step, err);
+	}
+	return err;
+}
+
+/* What sends the ticks has numbers of the first namespace. */
+static int is_in_first_namespace(void)
+{
+	struct ids ids;
+
+	ids_read(sys_getpid(), &ids);
+	return !ids.numbered_by.inode;
+}
+
+/* 0, or -errno: this process needs its own clocks. */
+static int map_gate(uint32_t flags)
+{
+	if (race_common_gate)
+		return 0;
+	/* One that was attached to knows its number there from the settings. */
+	if (!(flags & RACE_IS_LATE) && !is_in_first_namespace())
+		return -EOPNOTSUPP;
+	long at = sys6(SYS_mmap, RACE_GATE_AT, RACE_GATE_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (at < 0)
+		return (int)at;
+	if ((uint64_t)at != RACE_GATE_AT) { /* before Linux 4.17 it is a hint */
+		memory_unmap((void *)at, RACE_GATE_BYTES);
+		return -EEXIST;
+	}
+	race_common_gate = (struct race_gate *)at;
+	return 0;
+}
+
+/* Whoever is held at a site goes on, and no thread of ours makes a call any more. */
+static int end_sweep(void)
+{
+	atomic_set(&race.is_stopped, 1u);
+	int err = race_sites_end();
+	race_linger_end();
+	race_sites_wait();
+	return err;
+}
+
+int race_stop(enum race_step why)
+{
+	struct timespec step = { 0, 1000000 };
+	int is_last_call = why == RACE_STEP_SECCOMP;
+	int is_last_signal = why == RACE_STEP_OWN_TRAP;
+
+	if ((is_last_call || is_last_signal) && atomic_get(&race.phase) == RACE_RUNNING &&
+	    end_sweep() && is_last_signal)
+		return -EAGAIN; /* a trap that is left kills where SIGTRAP is blocked */
+	int err = race_end(why, why ? -ECANCELED : 0);
+
+	/* Somebody else is at it. */
+	for (int n = 0; n < 1000 && atomic_get(&race.phase) == RACE_ENDING; n++)
+		sys_nap(&step);
+	if (is_last_call) {
+		/* Signals may be on their way to threads that have not run since. */
+		trap_make_no_calls();
+		race_sites_wait();
+	}
+	return err == -EALREADY ? 0 : err;
+}
+
+int race_start(struct race_region *region, uint32_t flags)
+{
+	if (region->share.magic != RACE_MAGIC || region->share.bytes != sizeof(*region))
+		return -EPROTO;
+	/* A program that starts after the end of the search. */
+	if (atomic_get(&region->stop))
+		return -ECANCELED;
+	/* A command that was killed while we began has left us with nobody to tell of it. */
+	if (race.phase == RACE_RUNNING && !(race.flags & RACE_HAS_READER) &&
+	    (!race.observer || race_is_unwatched()) && race_outside_is_left())
+		race_stop(RACE_STEP_UNWATCHED);
+	if (race.phase != RACE_IDLE && race.phase != RACE_ENDED)
+		return -EBUSY;
+	race_modules_forget();
+	if (region->settings.has_ticks && map_gate(flags) == 0)
+		flags |= RACE_HAS_TICKS;
+	int err = begin(region, flags);
+	if (err || !(flags & RACE_IS_LATE) || !race_is_unwatched())
+		return err;
+	race.flags &= ~(uint32_t)RACE_OWNS_REGION;
+	race_end(RACE_STEP_UNWATCHED, -ECANCELED);
+	return -ECANCELED;
+}
+
+static int is_of_cpus(const struct trapline_event *ev)
+{
+	return ev->roots.fds >= race.cpus.fds[0] &&
+	       ev->roots.fds < race.cpus.fds[0] + RACE_CPU_EVENTS * RACE_CPUS;
+}
+
+static void each_descriptor(void (*act)(void *arg, int fd), void *arg)
+{
+	for (int i = 0; i < EVENT_MAX; i++) {
+		const struct trapline_event *ev = &event_table[i];
+
+		if (ev->state == EVENT_FREE || !ev->roots.fds || is_of_cpus(ev))
+			continue;
+		for (size_t k = 0; k < ev->roots.count; k++)
+			act(arg, ev->roots.fds[k]);
+	}
+	for (uint32_t i = 0; i < race.clocks.count; i++)
+		act(arg, race.clocks.fds[i]);
+	for (uint32_t i = 0; i < RACE_CPU_EVENTS * race.cpus.count; i++)
+		act(arg, race.cpus.fds[i / race.cpus.count][i % race.cpus.count]);
+}
+
+struct descriptors {
+	int from;
+	int *fds;
+	int count;
+	int most;
+};
+
+static void insert(void *arg, int fd)
+{
+	struct descriptors *d = arg;
+
+	if (fd < d->from || (d->count == d->most && fd > d->fds[d->most - 1]))
+		return;
+	int at = d->count < d->most ? d->count++ : d->most - 1;
+	for (; at && d->fds[at - 1] > fd; at--)
+		d->fds[at] = d->fds[at - 1];
+	d->fds[at] = fd;
+}
+
+int race_descriptors(int from, int *fds, int n)
+{
+	struct descriptors d = { from, fds, 0, n };
+
+	each_descriptor(insert, &d);
+	return d.count;
+}
+
+struct wanted {
+	int fd;
+	int is_there;
+};
+
+static void compare(void *arg, int fd)
+{
+	struct wanted *wanted = arg;
+
+	wanted->is_there |= fd == wanted->fd;
+}
+
+/* Each close() of the program asks. */
+int race_owns_descriptor(int fd)
+{
+	struct wanted wanted = { fd, 0 };
+
+	if (race.region && fd >= event_lowest_fd)
+		each_descriptor(compare, &wanted);
+	return wanted.is_there;
+}
+
+void race_refuse(struct race_region *region, enum race_step step, int err)
+{
+	race.process = race_add_process(region, sys_getpid());
+	if (race.process)
+		failed_at(step, err);
+}
+
+/* The events of the CPUs are left: end() or start() is next. */
+static void forget(void)
+{
+	trap_forked();
+	race_let_go_of_copies();
+	struct race_cpu_events cpus = race.cpus;
+	uint64_t trap_ns = race.budget.trap_ns;
+	memset(&race, 0, sizeof(race));
+	race.budget.trap_ns = trap_ns;
+	race.cpus = cpus;
+}
+
+void race_forget(void)
+{
+	forget();
+	race_cpus_end();
+}
+
+int race_forked(void)
+{
+	struct race_region *region = race.region;
+
+	race_forking = 0;
+	if (!region || race.phase == RACE_ENDED)
+		return -ESRCH;
+	int goes_on = race.phase == RACE_RUNNING && !race_is_stopped() &&
+		      !atomic_get(&region->stop);
+	uint32_t flags = race.flags;
+
+	if (flags & RACE_IS_LATE)
+		flags |= RACE_IS_FORKED;
+	if (flags & RACE_IS_LATE && !is_in_first_namespace())
+		flags &= ~(uint32_t)RACE_HAS_TICKS;
+	forget();
+	if (!goes_on || !(flags & RACE_HAS_TICKS))
+		race_cpus_end();
+	return goes_on ? begin(region, flags) : -ECANCELED;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_sites.c - a thread reaches a trapped site: stall it there, or let it continue.
+ *
+ * Usually one arming gives one stall. While a thread is stalled, the trap of its site is
+ * removed, so that other threads run through it at full speed. The trap thread
+ * (race_sites_start.c) sets it again after the sites with fewer stalls had their turn.
+ *
+ * The first thread at a trap is nearly always the same one in the same iteration of a
+ * loop, and the race may be between the last iteration of one loop and the first of
+ * another. So chance also decides whether some occurrences are skipped first, and whether
+ * several threads are stalled there at once, which changes the order in which they
+ * continue.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <ucontext.h>
+
+#include <trapline/code.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "code/insn/insn_context.h"
+#include "race/race_priv.h"
+#include "trap/trap.h"
+
+#define PASSES_MAX 32u
+#define POINTLESS_MAX 16u
+#define DEPTH_MAX 6u
+#define SKIPS_AT_FIRST 8u /* one in so many, while it seems to be no loop */
+#define PLAIN_STALLS 2u /* the first ones of a site take whoever comes */
+/*
+ * Where all are held everywhere, nobody comes to where another one is. In some runs fewer still: an
+ * access that stands behind many others of its thread is reached in time only when those let it by.
+ */
+#define HELD_AT_FIRST 12u
+#define HELD_AT_FIRST_FEW 3u
+/* Who touches what is noted, of each site that many times: long loops, or many sites. */
+#define NOTED_LEAST 128u
+#define NOTED_DOUBLINGS 5u
+#define AIMED_PASSES 1024u /* that were another address; then it is taken away */
+/* One trap by int3 and its signal, where none was measured. */
+#define PASS_NS 2500u
+
+struct race_spot_queue race_spot_queue;
+
+TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *spot)
+{
+	struct race_spot_queue *q = &race_spot_queue;
+	uint32_t state = SPOT_ARMED;
+	uint32_t at = atomic_get(&q->in);
+	uint32_t now = atomic_get(&spot->state);
+
+	/* Asked for, and still here: the thread that takes it away may be waiting for this very CPU. */
+	if (now == SPOT_ASKED)
+		sys_sched_yield();
+	if (now != SPOT_ARMED)
+		return;
+	do
+		if (at - atomic_get(&q->out) >= RACE_SPOT_QUEUE)
+			return; /* at the next pass */
+	while (!atomic_cas(&q->in, &at, at + 1));
+	if (atomic_cas(&spot->state, &state, SPOT_ASKED))
+		atomic_set(&q->rows[at % RACE_SPOT_QUEUE],
+			   (set->number << 16 | (uint32_t)(spot - set->rows)) + 1);
+	else
+		atomic_set(&q->rows[at % RACE_SPOT_QUEUE], UINT32_MAX); /* nobody */
+	counter_add(&q->wakeups, 1u);
+	sys6(SYS_futex, &q->wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* It cannot be held now. The trap must not stay for ever where many pass. */
+TRAP_PATH static void let_pass(const struct race_spots *set, struct race_spot *spot,
+			       enum race_counter why, uint32_t passes)
+{
+	race_count(why);
+	if (passes >= PASSES_MAX + spot->skip || why == RACE_SITE_HITS_EARLY)
+		ask_off(set, spot);
+}
+
+TRAP_PATH static void set_flag(struct race_spot *spot, uint32_t flag)
+{
+	if (spot->site && !(counter_get(&spot->site->flags) & flag))
+		__atomic_fetch_or(&spot->site->flags, flag, __ATOMIC_RELAXED);
+}
+
+static int is_let_off(const struct race_spot *spot)
+{
+	uint32_t known = atomic_get(&race.region->sites_covered);
+	uint32_t most = race.region->run % 3 ? HELD_AT_FIRST : HELD_AT_FIRST_FEW;
+
+	return known > most && spot->site && counter_get(&spot->site->stalls) &&
+	       race_random() % known >= most;
+}
+
+/* Another process can have written any number there. */
+TRAP_PATH static uint32_t depth_of(const struct race_spot *spot)
+{
+	uint32_t depth = counter_get(&spot->site->depth);
+
+	return depth < DEPTH_MAX ? depth : DEPTH_MAX;
+}
+
+/* Each power of two as likely, and then any number up to the next one: any round may be the one. */
+static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
+{
+	uint32_t least = 1u << random % (depth + 1);
+
+	return least + (uint32_t)(random >> 16) % least;
+}
+
+/* It was held before by whoever came first: which round, and how many threads, is by chance now. */
+static void draw(struct race_spot *spot)
+{
+	uint64_t random = race_random();
+	uint32_t depth = depth_of(spot);
+
+	if (random % (depth == 0 ? SKIPS_AT_FIRST : race_is_focused() ? 2 : 4) == 0)
+		spot->skip = passes_to_skip(random >> 8, depth);
+	if (random / 4 % 4 < 2 && !race_is_focused())
+		spot->wanted = 2 + (uint32_t)(random / 4 % 2);
+	if (random / 16 % 2)
+		spot->meets = atomic_get(&spot->site->meets);
+	if (spot->meets) {
+		spot->skip = 0;
+		spot->wanted = 1; /* the others come at full speed */
+	}
+}
+
+/* The same for all sites of a process: what is short is over then, and the rest is for the long ones. */
+static uint32_t passes_to_note(void)
+{
+	static uint32_t passes;
+
+	if (!passes)
+		passes = NOTED_LEAST << race_random() % NOTED_DOUBLINGS;
+	return passes;
+}
+
+void race_spot_arm(struct race_spot *spot, enum race_arming why)
+{
+	spot->skip = 0;
+	spot->notes = 0;
+	spot->meets = 0;
+	spot->wanted = 1;
+	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS)
+		draw(spot);
+	if (why == RACE_ARM_TO_NOTE) {
+		spot->wanted = 0;
+		spot->notes = passes_to_note();
+	} else if (why == RACE_ARM_FIRST && !race_is_for_some() && is_let_off(spot)) {
+		spot->wanted = 0;
+	}
+	atomic_set(&spot->holds, 0u);
+	atomic_set(&spot->last_tid, 0u);
+	atomic_set(&spot->passes, 0u);
+	atomic_set(&spot->state, SPOT_ARMED);
+}
+
+/* The pass that was waited for has come: the next time, perhaps a later one. */
+TRAP_PATH static void note_depth(const struct race_spot *spot)
+{
+	if (!spot->skip || !spot->site)
+		return;
+	uint32_t depth = depth_of(spot);
+
+	if (depth < DEPTH_MAX && spot->skip >= 1u << depth)
+		atomic_set(&spot->site->depth, depth + 1);
+}
+
+/* 1: this thread is to be held here. */
+TRAP_PATH static int take_turn(struct race_spot *spot, uint32_t tid)
+{
+	uint32_t holds = atomic_get(&spot->holds);
+
+	do {
+		if (holds >= spot->wanted || (holds && atomic_get(&spot->last_tid) == tid))
+			return 0;
+	} while (!atomic_cas(&spot->holds, &holds, holds + 1));
+	atomic_set(&spot->last_tid, tid);
+	if (holds == 0)
+		note_depth(spot);
+	return 1;
+}
+
+/* Once the watch is on, not before: who ran on without a trap would be past the race by then. */
+TRAP_PATH void race_spot_served(const struct race_spots *set, struct race_spot *spot)
+{
+	if (atomic_get(&spot->holds) >= spot->wanted)
+		ask_off(set, spot);
+}
+
+TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid,
+			      const struct race_spots *set, struct race_spot *spot,
+			      uint64_t now)
+{
+	const ucontext_t *context = trap->context;
+	const struct trapline_hit hit = {
+		.size = sizeof(hit),
+		.time_ns = now,
+		.pid = race.pid,
+		.tid = (pid_t)tid,
+		.ip = trap->address,
+		.sp = (uint64_t)context->uc_mcontext.gregs[REG_RSP],
+		.context = trap->context,
+	};
+
+	int err = race_hold(&hit, set, spot);
+	if (err)
+		race_spot_served(set, spot);
+	if (err == -EFAULT && counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
+		set_flag(spot, RACE_SITE_POINTLESS);
+}
+
+/* There is room on its stack for the decoder: 1, and the registers. */
+TRAP_PATH static int can_look(const struct trapline_trap_hit *trap, struct insn_regs *regs)
+{
+	if (!trap_has_room(RACE_ROOM_TICK))
+		return 0;
+	insn_regs_from_context(trap->context, regs);
+	return 1;
+}
+
+TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
+			      const struct race_spots *set, struct race_spot *spot,
+			      uint32_t passes)
+{
+	struct insn_regs regs;
+	struct insn insn;
+	uint64_t address;
+
+	if (!can_look(trap, &regs)) {
+		let_pass(set, spot, RACE_STALLS_NO_ROOM, passes);
+		return;
+	}
+	if (!insn_decode(race_code(set->module, trap->address), INSN_LENGTH_MAX, &insn) &&
+	    !insn_address(&insn, 0, &regs, &address))
+		race_note_atomic(race_place_of(address));
+	ask_off(set, spot);
+}
+
+/* Of a spot that is to hold nobody, or not yet. */
+TRAP_PATH static void note(const struct trapline_trap_hit *trap, const struct race_spots *set,
+			   const struct race_spot *spot)
+{
+	struct insn_regs regs;
+
+	if (can_look(trap, &regs))
+		race_meet_note(race_code(set->module, trap->address), spot, &regs,
+			       (uint32_t)sys_gettid());
+}
+
+TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap,
+				 const struct race_spots *set, const struct race_spot *spot)
+{
+	struct insn_regs regs;
+
+	return can_look(trap, &regs) &&
+	       race_meet_is_there(race_code(set->module, trap->address), spot, &regs);
+}
+
+TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
+{
+	const struct race_spots *set = hit->arg;
+	struct race_spot *spot = &set->rows[hit->index];
+	uint64_t now = clock_now_ns();
+
+	/*
+	 * A child of fork() that is not searched has the traps, and forgot the rest. A child of vfork() has
+	 * our memory, but its accesses are not seen by our watches.
+	 */
+	if (!race.region || race_is_stopped() || sys_getpid() != race.pid)
+		return;
+	race_count(RACE_SITE_HITS);
+	race_budget_spend(PASS_NS, 1);
+	uint32_t passes = counter_add(&spot->passes, 1u) + 1;
+	if (spot->is_witness) {
+		witness(hit, set, spot, passes);
+		return;
+	}
+	if (race_is_alone(now)) {
+		let_pass(set, spot, RACE_SITE_HITS_ALONE, passes);
+		return;
+	}
+	set_flag(spot, RACE_SITE_REACHED);
+	if (!spot->wanted) {
+		race_count(RACE_SITE_HITS_SKIPPED);
+		if (passes < spot->notes && race_budget_allows(now))
+			note(hit, set, spot);
+		else
+			ask_off(set, spot);
+		return;
+	}
+	if (passes <= spot->skip) {
+		race_count(RACE_SITE_HITS_SKIPPED);
+		note(hit, set, spot);
+		return;
+	}
+	if (spot->meets && !is_aimed_at(hit, set, spot)) {
+		race_count(RACE_SITE_HITS_SKIPPED);
+		if (passes >= AIMED_PASSES)
+			ask_off(set, spot);
+		return;
+	}
+	/* The first time is always paid: else what runs seldom would find the purse empty. */
+	if ((!spot->site || counter_get(&spot->site->stalls)) && !race_budget_allows(now)) {
+		let_pass(set, spot, RACE_SITE_HITS_EARLY, passes);
+		return;
+	}
+	uint32_t tid = (uint32_t)sys_gettid();
+	if (!race_has_free_slot() || !take_turn(spot, tid)) {
+		let_pass(set, spot, RACE_SITE_HITS_BUSY, passes);
+		return;
+	}
+	hold_at(hit, tid, set, spot, now);
+}
