@@ -4,7 +4,7 @@
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
-#include "report/private_file.h"
+#include "report/safe/private_file.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,15 +6,15 @@
  * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
 #include "base/own_proc.h"
-#include "cli/agent_start.h"
-#include "cli/clock.h"
+#include "cli/launch/agent_start.h"
+#include "cli/now.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/output.h"
-#include "cli/program.h"
-#include "cli/session.h"
+#include "cli/launch/program.h"
+#include "cli/observe/session.h"
 #include "cli/terminal.h"
-#include "cli/uncovered.h"
+#include "cli/launch/uncovered.h"
 #include "cli/watchdog.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* main.c - the command `trapline`: finds the subcommand and runs it. */
 #include "cli/cmd.h"
-#include "cli/inherited.h"
+#include "cli/launch/inherited.h"
 #include "cli/opts.h"
 #include "cli/terminal.h"
-#include "report/clean.h"
-#include "report/near.h"
+#include "report/safe/clean.h"
+#include "report/dwarf/near.h"
 
 #include <trapline/trapline.h>
 

@@ -4,7 +4,7 @@
 
 #include "cli/cmd.h"
 #include "cli/terminal.h"
-#include "report/near.h"
+#include "report/dwarf/near.h"
 
 #include <ctype.h>
 #include <errno.h>

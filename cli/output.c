@@ -2,11 +2,11 @@
 /* output.c - see output.h. */
 #include "cli/output.h"
 
-#include "cli/clock.h"
+#include "cli/now.h"
 #include "cli/cmd.h"
-#include "cli/process_name.h"
+#include "cli/launch/process_name.h"
 #include "cli/terminal.h"
-#include "report/private_file.h"
+#include "report/safe/private_file.h"
 
 #include <errno.h>
 #include <inttypes.h>

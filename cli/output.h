@@ -9,7 +9,7 @@
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
-#include "report/run_file.h"
+#include "report/run/run_file.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "cli/watchdog.h"
 
 #include "cli/cmd.h"
-#include "report/busy.h"
+#include "report/safe/busy.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 #include "record/file.h"
-#include "report/run_file.h"
+#include "report/run/run_file.h"
 
 static FILE *nowhere;
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "report/suppress.h"
+#include "report/race/suppress.h"
 
 static void must(bool holds)
 {

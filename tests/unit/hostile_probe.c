@@ -7,13 +7,13 @@
  *	sites PATH		the accesses in the code of a file, as race has them in its summary
  *	go PATH			is the program written in Go?
  */
-#include "cli/program.h"
+#include "cli/launch/program.h"
 #include "record/race_region.h"
-#include "report/files.h"
-#include "report/race.h"
-#include "report/source.h"
-#include "report/symbols.h"
-#include "report/target_file.h"
+#include "report/safe/files.h"
+#include "report/race/race_report.h"
+#include "report/dwarf/source.h"
+#include "report/dwarf/symbols.h"
+#include "report/safe/target_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* test_clean.c - names of a target are shown without what a terminal acts on. */
-#include "report/clean.h"
+#include "report/safe/clean.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

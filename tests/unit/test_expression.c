@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "report/condition_names.h"
-#include "report/expression.h"
-#include "report/value.h"
+#include "report/lang/condition_names.h"
+#include "report/lang/expression.h"
+#include "report/lang/value.h"
 
 enum mood { CALM = 1, ANGRY = 2, LOUD = 4 };
 

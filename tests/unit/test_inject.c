@@ -2,9 +2,9 @@
 /* test_inject.c - loading an object into a running process leaves it as it was. */
 #include "../kernel/common.h"
 
-#include "cli/inject.h"
-#include "cli/inject_return.h"
-#include "cli/program.h"
+#include "cli/inject/inject.h"
+#include "cli/inject/inject_return.h"
+#include "cli/launch/program.h"
 
 #include <fcntl.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* test_isolate.c - what a limited copy of the command has: files to read, and nothing to act with. */
-#include "report/isolate.h"
+#include "report/safe/isolate.h"
 
 #include <errno.h>
 #include <fcntl.h>

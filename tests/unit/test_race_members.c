@@ -7,7 +7,7 @@
 
 #include "base/ebpf.h"
 #include "cli/cmd.h"
-#include "cli/race.h"
+#include "cli/race/race_run.h"
 
 #include <pthread.h>
 #include <signal.h>

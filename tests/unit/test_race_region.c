@@ -5,7 +5,7 @@
  */
 #include "../kernel/common.h"
 
-#include "report/race.h"
+#include "report/race/race_report.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "record/race_region.h"
-#include "report/race.h"
+#include "report/race/race_report.h"
 #include "race/race.h"
 
 static struct race_region *region;

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "report/race_baseline.h"
-#include "report/suppress.h"
-#include "report/symbols.h"
+#include "report/race/race_baseline.h"
+#include "report/race/suppress.h"
+#include "report/dwarf/symbols.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "report/race.h"
+#include "report/race/race_report.h"
 
 static struct race_region *region;
 static struct race_report *report;

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "record/file.h"
-#include "report/run_chunk.h"
-#include "report/run_file.h"
-#include "report/run_watch.h"
+#include "report/run/run_chunk.h"
+#include "report/run/run_file.h"
+#include "report/run/run_watch.h"
 
 #define HITS 40
 #define FRAMES 5

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/run_call.h"
+#include "report/run/run_call.h"
 
 static const struct run_info info = { .what = "counter", .pid = 4711, .access = 2, .len = 8 };
 

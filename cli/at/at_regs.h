@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* at_regs.h - the registers of a traced thread by DWARF number, and what single steps show of themselves. */
+#ifndef AT_REGS_H
+#define AT_REGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define AT_REGISTERS_MAX 33
+
+/* The last one is the pc. */
+extern const size_t at_register_count;
+extern const size_t at_register_sp;
+extern const char *const at_register_names[];
+
+/*
+ * On arm64 a thread that was stopped at a point does not stop again after PTRACE_SINGLESTEP: Linux 6.12,
+ * tests/vm/command.sh.
+ */
+extern const bool at_can_step;
+
+/* 0 or -errno. */
+int at_regs_read(pid_t tid, uint64_t regs[AT_REGISTERS_MAX]);
+
+/* What the next instruction would show the program of a single step. */
+struct at_look {
+	bool is_pushf;
+	uint64_t after_syscall; /* 0: it is none */
+};
+
+int at_look(pid_t tid, struct at_look *look);
+/* After the step: hides it. */
+int at_look_hide(pid_t tid, const struct at_look *look);
+
+#endif

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/* at_regs_x86_64.c - see at_regs.h. */
+#include "cli/at/at_regs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+
+#define TRAP_FLAG 0x100u
+#define PREFIXES_MAX 4
+
+const bool at_can_step = true;
+const size_t at_register_count = 17;
+const size_t at_register_sp = 7;
+const char *const at_register_names[] = {
+	"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
+	"r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip",
+};
+
+int at_regs_read(pid_t tid, uint64_t regs[AT_REGISTERS_MAX])
+{
+	struct user_regs_struct r;
+
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		return -errno;
+	const uint64_t all[] = { r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
+				 r.r9,	r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip };
+	memcpy(regs, all, sizeof(all));
+	return 0;
+}
+
+/*
+ * The access is aligned, since the next page may not be mapped. Unreadable bytes are
+ * 0xff: not an instruction that matters here.
+ */
+static uint8_t byte_at(pid_t tid, uint64_t address)
+{
+	long word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(address & ~7ull), NULL);
+
+	return (uint8_t)((uint64_t)word >> address % 8 * 8);
+}
+
+static bool is_pushf(pid_t tid, uint64_t ip)
+{
+	uint8_t byte = byte_at(tid, ip);
+
+	for (int i = 0; i < PREFIXES_MAX && (byte == 0x66 || byte >> 4 == 4); i++)
+		byte = byte_at(tid, ++ip);
+	return byte == 0x9c;
+}
+
+static bool is_syscall(pid_t tid, uint64_t ip)
+{
+	return byte_at(tid, ip) == 0x0f && byte_at(tid, ip + 1) == 0x05;
+}
+
+int at_look(pid_t tid, struct at_look *look)
+{
+	struct user_regs_struct r;
+
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		return -errno;
+	look->is_pushf = is_pushf(tid, r.rip);
+	look->after_syscall = is_syscall(tid, r.rip) ? r.rip + 2 : 0;
+	return 0;
+}
+
+/*
+ * Two instructions show the trap flag to the program: pushf, and syscall, which leaves
+ * the flags in r11. If the program kept it, a later popf would trap after the steps.
+ */
+int at_look_hide(pid_t tid, const struct at_look *look)
+{
+	struct user_regs_struct r;
+
+	if (!look->is_pushf && !look->after_syscall)
+		return 0;
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		return -errno;
+	if (look->is_pushf) {
+		errno = 0;
+		long word = ptrace(PTRACE_PEEKDATA, tid, (void *)r.rsp, NULL);
+		if (errno || ptrace(PTRACE_POKEDATA, tid, (void *)r.rsp,
+				    (void *)((uint64_t)word & ~(uint64_t)TRAP_FLAG)))
+			return -errno;
+	} else if (r.rip == look->after_syscall) {
+		/*
+		 * At another address it returned from a handler, and r11 is that of the
+		 * interrupted code.
+		 */
+		r.r11 &= ~(uint64_t)TRAP_FLAG;
+		if (ptrace(PTRACE_SETREGS, tid, NULL, &r))
+			return -errno;
+	}
+	return 0;
+}

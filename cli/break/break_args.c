@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+/*
+ * break_args.c - arguments and results in a hit, by their types.
+ *
+ * Values in registers, and text that the BPF program copied, are those of the hit. Values on the
+ * stack come from the record if it has the stack. Otherwise they are read now, and marked as such.
+ */
+#include "cli/break/break.h"
+#include "report/lang/value.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool is_text(const struct type *t)
+{
+	return (t->kind == TYPE_POINTER || t->kind == TYPE_REFERENCE) &&
+	       type_target(t)->kind == TYPE_CHARACTER;
+}
+
+static uint64_t text_bit(const struct signature_value *v)
+{
+	return v->where == SIGNATURE_REGISTERS && v->regs == 1 && is_text(v->type) ?
+		       UINT64_C(1) << v->reg[0] :
+		       0;
+}
+
+uint32_t break_texts(const struct signature *signature, bool of_result)
+{
+	uint64_t bits = of_result ? text_bit(&signature->result) : 0;
+
+	for (size_t i = 0; i < signature->count && !of_result; i++)
+		bits |= text_bit(&signature->parameter[i]);
+	return (uint32_t)bits;
+}
+
+/* The bytes of a value, at most 16. False: the hit does not have them, and why says the reason. */
+static bool read_bytes(struct break_values *v, const struct signature_value *value,
+		       uint64_t bytes[2], const char **why)
+{
+	uint64_t at = v->hit->sp + value->stack;
+	size_t size = value->type->size && value->type->size < 16 ? value->type->size : 8;
+
+	bytes[0] = bytes[1] = 0;
+	switch (value->where) {
+	case SIGNATURE_REGISTERS:
+	case SIGNATURE_MEMORY:
+		for (unsigned int i = 0; i < value->regs; i++)
+			if (trapline_hit_register(v->hit, value->reg[i], &bytes[i]))
+				return *why = "<not recorded>", false;
+		return true;
+	case SIGNATURE_CONSTANT:
+		bytes[0] = value->constant;
+		return true;
+	case SIGNATURE_STACK:
+		if (value->stack + size <= v->hit->stack_bytes_len) {
+			memcpy(bytes, (const char *)v->hit->stack_bytes + value->stack,
+			       size);
+			return true;
+		}
+		v->later = true;
+		if (!symbols_read(v->s, at, bytes, size))
+			return true;
+		return *why = "<unreadable>", false;
+	case SIGNATURE_VECTOR:
+		return *why = "<in a floating-point register>", false;
+	default:
+		return *why = "<optimized out>", false;
+	}
+}
+
+static uint64_t cut(uint64_t value, uint64_t size)
+{
+	return size && size < 8 ? value & ((UINT64_C(1) << size * 8) - 1) : value;
+}
+
+/* A struct in one or two registers: `{.x 1, .y 2}`. */
+static void aggregate_text(struct break_values *v, const struct type *t,
+			   const uint64_t bytes[2], char *buf, size_t n)
+{
+	struct value_view view = { .type = t };
+	size_t used = (size_t)snprintf(buf, n, "{");
+
+	for (uint64_t at = 0; at < t->size && used + 16 < n; at += 8) {
+		uint64_t len = t->size - at < 8 ? t->size - at : 8;
+		struct value_part part = { .offset = at,
+					   .len = (uint32_t)len,
+					   .old_known = true,
+					   .new_known = true };
+		part.old_value = part.new_value = cut(bytes[at / 8], len);
+		used += (size_t)snprintf(buf + used, n - used, "%s", at ? ", " : "");
+		value_change(v->s, &view, &part, true, buf + used, n - used - 1);
+		used += strlen(buf + used);
+	}
+	snprintf(buf + used, n - used, "}");
+}
+
+static const char *captured_text(struct break_values *v,
+				 const struct signature_value *value)
+{
+	const char *text;
+
+	if (!text_bit(value) || trapline_hit_text(v->hit, value->reg[0], &text))
+		return NULL;
+	return text;
+}
+
+static void value_text(struct break_values *v, const struct signature_value *value,
+		       char *buf, size_t n)
+{
+	const struct type *t = value->type;
+	const char *text = captured_text(v, value);
+	const char *why;
+	uint64_t bytes[2];
+
+	if (!read_bytes(v, value, bytes, &why)) {
+		snprintf(buf, n, "%s", why);
+	} else if (text) {
+		value_string_text(bytes[0], text, buf, n);
+	} else if (value->where == SIGNATURE_MEMORY) {
+		snprintf(buf, n, "{...} at 0x%" PRIx64, bytes[0]);
+	} else if (type_has_members(t) && t->size > 16) {
+		snprintf(buf, n, "{...} at 0x%" PRIx64, v->hit->sp + value->stack);
+	} else if (type_has_members(t)) {
+		aggregate_text(v, t, bytes, buf, n);
+	} else {
+		v->later = v->later || (is_text(t) && bytes[0]);
+		value_number_text(v->s, t, cut(bytes[0], t->size), buf, n);
+	}
+}
+
+static json_t *value_json_of(struct break_values *v, const struct signature_value *value)
+{
+	const struct type *t = value->type;
+	const char *text = captured_text(v, value);
+	char buf[400];
+	const char *why;
+	uint64_t bytes[2];
+
+	if (!read_bytes(v, value, bytes, &why))
+		return json_null();
+	if (type_has_members(t) || value->where == SIGNATURE_MEMORY) {
+		value_text(v, value, buf, sizeof(buf));
+		return run_json_text(buf);
+	}
+	json_t *j = value_number_json(v->s, t, cut(bytes[0], t->size));
+	if (text && json_is_object(j))
+		json_object_set_new(j, "string", run_json_text(text));
+	else
+		v->later = v->later || (is_text(t) && bytes[0]);
+	return j;
+}
+
+/* Without types: the registers that the calling convention uses for arguments. */
+static void registers_text(struct break_values *v, char *buf, size_t n)
+{
+	size_t used = 0;
+	uint64_t word;
+
+	for (unsigned int i = 0; i < SIGNATURE_REGISTER_ARGUMENTS && used < n; i++)
+		if (!trapline_hit_register(
+			    v->hit, (unsigned int)signature_argument_register(i), &word))
+			used += (size_t)snprintf(buf + used, n - used, "%s0x%" PRIx64,
+						 i ? ", " : "", word);
+}
+
+void break_args_text(struct break_values *v, const struct signature *signature, char *buf,
+		     size_t n)
+{
+	size_t used = 0;
+
+	buf[0] = 0;
+	if (!signature) {
+		registers_text(v, buf, n);
+		return;
+	}
+	for (size_t i = 0; i < signature->count && used + 8 < n; i++) {
+		const struct signature_value *p = &signature->parameter[i];
+		used += (size_t)snprintf(buf + used, n - used, "%s%.60s%s", i ? ", " : "",
+					 p->name ? p->name : "", p->name ? "=" : "");
+		if (used < n)
+			value_text(v, p, buf + used, n - used);
+		used += strlen(buf + used);
+	}
+	if (signature->is_variadic && used + 8 < n)
+		snprintf(buf + used, n - used, "%s...", used ? ", " : "");
+}
+
+json_t *break_args_json(struct break_values *v, const struct signature *signature)
+{
+	json_t *j = json_object();
+	char name[32];
+	uint64_t word;
+
+	for (unsigned int i = 0; !signature && i < SIGNATURE_REGISTER_ARGUMENTS; i++) {
+		snprintf(name, sizeof(name), "arg%u", i);
+		if (!trapline_hit_register(
+			    v->hit, (unsigned int)signature_argument_register(i), &word))
+			json_object_set_new(j, name, run_json_hex(word));
+	}
+	for (size_t i = 0; signature && i < signature->count; i++) {
+		const struct signature_value *p = &signature->parameter[i];
+		snprintf(name, sizeof(name), "arg%zu", i);
+		json_object_set_new(j, p->name ? p->name : name, value_json_of(v, p));
+	}
+	return j;
+}
+
+void break_result_text(struct break_values *v, const struct signature *signature,
+		       char *buf, size_t n)
+{
+	uint64_t word;
+
+	buf[0] = 0;
+	if (signature && signature->result.type->kind != TYPE_VOID)
+		value_text(v, &signature->result, buf, n);
+	else if (!signature && !trapline_hit_register(v->hit, 0, &word))
+		snprintf(buf, n, "0x%" PRIx64, word);
+}
+
+json_t *break_result_json(struct break_values *v, const struct signature *signature)
+{
+	uint64_t word;
+
+	if (signature)
+		return signature->result.type->kind == TYPE_VOID ?
+			       json_null() :
+			       value_json_of(v, &signature->result);
+	return trapline_hit_register(v->hit, 0, &word) ? json_null() : run_json_hex(word);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inject_file.h - a file without a name that was made in another process, which decides nothing.
+ *
+ * The process may have put another file at that number, or a filter of it may have answered the call.
+ * So the descriptor is copied, with the rights that the process has by it, and what it is a
+ * copy of is checked before anything is written.
+ */
+#ifndef INJECT_FILE_H
+#define INJECT_FILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Copies descriptor fd of pid: an empty file of memfd_create(2) with this name. -errno; -EBADF: it is not. */
+int file_copy(pid_t pid, int fd, const char *name);
+/* The size of the file stays as it is from now on; is_written: its bytes too. 0 or -errno. */
+int file_seal(int fd, bool is_written);
+
+#endif

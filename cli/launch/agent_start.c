@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+/*
+ * agent_start.c - see agent_start.h.
+ *
+ * The loader preloads the agent into each program that the command runs, except static,
+ * 32-bit and setuid programs. The command itself is refused then; uncovered.h finds such
+ * children.
+ */
+#include "cli/launch/agent_start.h"
+
+#include "cli/now.h"
+#include "cli/cmd.h"
+#include "cli/launch/inherited.h"
+#include "cli/inject/inject.h"
+#include "cli/inject/inject_file.h"
+#include "cli/launch/program.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define AGENT "libtrapline-agent.so"
+#define END_NS 3000000000u
+#define ATTACH_NS 5000000000u /* an attach on a busy machine */
+
+/* A size that is sealed: a process that cuts the file would kill all others that read it. */
+static int make_file(const char *name, size_t bytes, int *fd)
+{
+	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return *fd < 0 || ftruncate(*fd, (off_t)bytes) ||
+			       fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) ?
+		       -errno :
+		       0;
+}
+
+static int map_file(int fd, void *at, size_t bytes, void **out)
+{
+	*out = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
+	return *out == MAP_FAILED ? -errno : 0;
+}
+
+/* Mapped first: from then on it cannot be mapped for writing. */
+static int map_head(struct agent_region *region)
+{
+	void *head;
+	int err = map_file(region->head_fd, region->head, SHARE_HEAD_BYTES, &head);
+
+	if (!err && fcntl(region->head_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
+		err = -errno;
+	return err;
+}
+
+int agent_region_open(const char *name, uint64_t magic, size_t bytes, struct agent_region *out)
+{
+	struct agent_region region = AGENT_REGION_NONE;
+	void *memory = NULL;
+	int err = make_file(name, SHARE_HEAD_BYTES, &region.head_fd);
+
+	if (!err)
+		err = make_file(name, bytes, &region.data_fd);
+	if (!err)
+		err = map_file(region.data_fd, NULL, bytes, &memory);
+	if (err)
+		goto out_close;
+	region.head = memory;
+	region.bytes = bytes;
+	err = map_head(&region);
+	if (!err && getrandom(region.head->nonce, sizeof(region.head->nonce), 0) < 0)
+		err = -errno;
+	if (err)
+		goto out_close;
+	region.head->magic = magic;
+	region.head->bytes = bytes;
+	region.head->observer = getpid();
+	*out = region;
+	return 0;
+out_close:
+	agent_region_close(&region);
+	return err;
+}
+
+void agent_region_close(struct agent_region *region)
+{
+	if (region->head)
+		munmap(region->head, region->bytes);
+	if (region->head_fd >= 0)
+		close(region->head_fd);
+	if (region->data_fd >= 0)
+		close(region->data_fd);
+	*region = (struct agent_region)AGENT_REGION_NONE;
+}
+
+void agent_option(const char *option, const struct agent_region *region, char *text, size_t size)
+{
+	const uint64_t *nonce = region->head->nonce;
+
+	snprintf(text, size, "%s=%d,%d,%d,%016" PRIx64 "%016" PRIx64, option, getpid(),
+		 region->head_fd, region->data_fd, nonce[0], nonce[1]);
+}
+
+#ifdef __x86_64__
+static const bool is_built = true;
+#else
+static const bool is_built = false;
+#endif
+
+int agent_is_for_this(const char *command)
+{
+	return is_built ? CLI_OK :
+			  cli_wrong(command, "cannot work on this processor: its agent is for x86-64 only; "
+					     "watch, break, record and at work here");
+}
+
+/*
+ * Searches beside this program, as in the build folder, then where the agent is
+ * installed.
+ */
+static int find_agent(char *path, size_t n)
+{
+	const char *given = getenv("TRAPLINE_AGENT");
+	char exe[PATH_MAX];
+
+	if (given && *given) {
+		snprintf(path, n, "%s", given);
+		return access(path, R_OK);
+	}
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	exe[len > 0 ? len : 0] = '\0';
+	char *slash = strrchr(exe, '/');
+	if (slash) {
+		*slash = '\0';
+		snprintf(path, n, "%s/" AGENT, exe);
+		if (!access(path, R_OK))
+			return 0;
+	}
+	snprintf(path, n, "%s/" AGENT, TRAPLINE_AGENT_DIR);
+	return access(path, R_OK);
+}
+
+int agent_beside(const char *name, char *path, size_t n)
+{
+	char agent[PATH_MAX + 64];
+
+	if (find_agent(agent, sizeof(agent)))
+		return -1;
+	char *slash = strrchr(agent, '/');
+	snprintf(path, n, "%.*s%s", slash ? (int)(slash + 1 - agent) : 0, agent, name);
+	return access(path, R_OK);
+}
+
+static void set_environment(const char *agent, const char *added)
+{
+	const char *preload = getenv("LD_PRELOAD");
+	const char *options = getenv("TRAPLINE_OPTIONS");
+	char text[PATH_MAX + 4096];
+
+	snprintf(text, sizeof(text), "%s%s%s", agent, preload && *preload ? ":" : "",
+		 preload ? preload : "");
+	setenv("LD_PRELOAD", text, 1);
+	snprintf(text, sizeof(text), "%s%s%s", added, options && *options ? ":" : "",
+		 options ? options : "");
+	setenv("TRAPLINE_OPTIONS", text, 1);
+}
+
+static void run_child(char *const *argv, const char *agent, const char *options, int report_fd)
+{
+	set_environment(agent, options);
+	inherited_only();
+	execvp(argv[0], argv);
+	int err = errno;
+	ssize_t unused = write(report_fd, &err, sizeof(err));
+	(void)unused;
+	_exit(127);
+}
+
+static int wrong_agent(const char *command)
+{
+	return cli_wrong(command, "cannot find " AGENT " beside this command or in %s; name it in "
+			 "TRAPLINE_AGENT", TRAPLINE_AGENT_DIR);
+}
+
+int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid)
+{
+	char agent[PATH_MAX + 64];
+	int fds[2];
+	int err = 0;
+
+	if (find_agent(agent, sizeof(agent)))
+		return wrong_agent(command);
+	if (pipe2(fds, O_CLOEXEC))
+		return cli_wrong(command, "cannot start %s: %s", argv[0], strerror(errno));
+	fflush(NULL);
+	*pid = fork();
+	if (*pid == 0)
+		run_child(argv, agent, options, fds[1]);
+	close(fds[1]);
+	if (*pid < 0)
+		err = errno;
+	else if (read(fds[0], &err, sizeof(err)) != sizeof(err))
+		err = 0;
+	close(fds[0]);
+	return err ? cli_wrong(command, "cannot start %s: %s", argv[0], strerror(err)) : CLI_OK;
+}
+
+int agent_command_check(const char *command, char *const *argv)
+{
+	char path[PATH_MAX];
+
+	if (agent_is_for_this(command))
+		return CLI_USAGE;
+	if (program_find(argv[0], path, sizeof(path)))
+		return CLI_OK; /* the start reports the reason */
+	if (program_is_static(path))
+		return cli_wrong(command, "%s is linked statically: the agent cannot be loaded into "
+				 "it. Link it dynamically", path);
+	if (program_is_32_bit(path))
+		return cli_wrong(command, "%s is a 32-bit program: the agent is for 64-bit programs", path);
+	if (program_is_secure(path))
+		return cli_wrong(command, "%s is setuid or setgid, or has capabilities: the loader does "
+				 "not preload into it. Run it as its owner", path);
+	return CLI_OK;
+}
+
+/* Replaces the data, with its content, by a mapping of that file. The process has its own head. */
+static int share_region(void *arg, int fd)
+{
+	const struct agent_share *share = arg;
+	int err = 0;
+
+	if (ftruncate(fd, (off_t)share->bytes) || file_seal(fd, false) ||
+	    pwrite(fd, share->region, share->filled, 0) != (ssize_t)share->filled ||
+	    mmap((char *)share->region + SHARE_HEAD_BYTES, share->bytes - SHARE_HEAD_BYTES,
+		 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, SHARE_HEAD_BYTES) == MAP_FAILED ||
+	    dup3(fd, share->data_fd, O_CLOEXEC) < 0)
+		err = errno ? -errno : -EIO;
+	close(fd);
+	return err;
+}
+
+static int call_agent(const char *agent, pid_t pid, const char *option,
+		      const struct agent_share *share, int *result, char *why, size_t why_size)
+{
+	const struct inject_shared shared = {
+		.name = "trapline-region",
+		.take = share_region,
+		.arg = (void *)(uintptr_t)share,
+	};
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s=", option);
+	return inject(pid, agent, "trapline_agent_call", text, share ? &shared : NULL, result, why,
+		      why_size);
+}
+
+int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
+	       int *result)
+{
+	char agent[PATH_MAX + 64];
+	char why[512] = "";
+
+	if (find_agent(agent, sizeof(agent)))
+		return wrong_agent(command);
+	int err = call_agent(agent, pid, option, share, result, why, sizeof(why));
+	if (err && program_state(pid) == PROGRAM_IS_KERNEL)
+		return cli_wrong(command, "process %d is a kernel thread: it has no program to %s", pid,
+				 strcmp(command, "race") ? command : "search for races");
+	return err ? cli_wrong(command, "process %d: %s", pid, why) : CLI_OK;
+}
+
+static const volatile sig_atomic_t *asked; /* to end; NULL: by nothing */
+static uint64_t end_ns;
+
+static bool is_call_over(void)
+{
+	return (asked && *asked) || now_ns() > end_ns;
+}
+
+void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns)
+{
+	asked = signal;
+	end_ns = for_ns ? started_ns + for_ns + ATTACH_NS : UINT64_MAX;
+	inject_until(is_call_over);
+}
+
+int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size)
+{
+	char agent[PATH_MAX + 64];
+	int result = 0;
+
+	if (find_agent(agent, sizeof(agent))) {
+		snprintf(why, why_size, "cannot find " AGENT);
+		return -ENOENT;
+	}
+	asked = NULL;
+	end_ns = now_ns() + END_NS;
+	inject_until(is_call_over);
+	int err = call_agent(agent, pid, option, NULL, &result, why, why_size);
+	if (!err && result)
+		snprintf(why, why_size, "%s", strerror(-result));
+	return err ? err : result;
+}

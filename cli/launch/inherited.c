@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+/* inherited.c - see inherited.h. */
+#include "cli/launch/inherited.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define INHERITED_MAX 1024
+
+static unsigned int inherited[INHERITED_MAX];
+static size_t count;
+static bool is_noted;
+
+/* A command catches these, and a caught signal is not ignored after exec: nohup(1), `command &`. */
+static const int signals[] = { SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM };
+#define SIGNALS (sizeof(signals) / sizeof(signals[0]))
+static bool is_ignored[SIGNALS];
+
+static int compare(const void *a, const void *b)
+{
+	const unsigned int *x = a;
+	const unsigned int *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void note_signals(void)
+{
+	struct sigaction now;
+
+	for (size_t i = 0; i < SIGNALS; i++)
+		is_ignored[i] = !sigaction(signals[i], NULL, &now) && now.sa_handler == SIG_IGN;
+}
+
+/*
+ * A number below 3 that is free would be the next file's that is opened: what is printed would get into
+ * that file. Reads and writes of an O_PATH descriptor fail with EBADF, as they would without it.
+ */
+static void fill_standard(void)
+{
+	int fd = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (fcntl(i, F_GETFD) < 0)
+			fd = open("/", O_PATH | O_CLOEXEC);
+	if (fd > 2)
+		close(fd);
+}
+
+/* Of more than a table of them, all are passed on, and those of libraries too. */
+void inherited_note(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	note_signals();
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (e->d_name[0] == '.' || atoi(e->d_name) == dirfd(d))
+			continue;
+		if (n < INHERITED_MAX)
+			inherited[n] = (unsigned int)atoi(e->d_name);
+		n++;
+	}
+	is_noted = d && n <= INHERITED_MAX;
+	if (d)
+		closedir(d);
+	count = is_noted ? n : 0;
+	qsort(inherited, count, sizeof(inherited[0]), compare);
+	fill_standard();
+}
+
+static void close_at_exec(unsigned int first, unsigned int last)
+{
+	if (first <= last)
+		syscall(SYS_close_range, first, last, CLOSE_RANGE_CLOEXEC);
+}
+
+void inherited_only(void)
+{
+	unsigned int first = 3; /* these are the child's own choice */
+
+	for (size_t i = 0; i < SIGNALS; i++)
+		if (is_ignored[i])
+			signal(signals[i], SIG_IGN);
+	for (size_t i = 0; is_noted && i < count; i++) {
+		if (inherited[i] < first)
+			continue;
+		if (inherited[i] > first)
+			close_at_exec(first, inherited[i] - 1);
+		first = inherited[i] + 1;
+	}
+	if (is_noted)
+		close_at_exec(first, UINT_MAX);
+}

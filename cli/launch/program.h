@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* program.h - facts about a program: from its file before it runs, from /proc while it runs. */
+#ifndef CLI_LAUNCH_PROGRAM_H
+#define CLI_LAUNCH_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The path that execvp() would use. 0 or -1. */
+int program_find(const char *name, char *path, size_t n);
+
+/* It has no loader, so that the agent cannot be loaded into it. */
+bool program_is_static(const char *path);
+/* For a 32-bit processor, which this 64-bit agent does not fit. */
+bool program_is_32_bit(const char *path);
+/* Written in Go: it has a note of that name. */
+bool program_is_go(const char *path);
+/*
+ * setuid, setgid or with capabilities that this user lacks: the loader does not preload
+ * the agent.
+ */
+bool program_is_secure(const char *path);
+
+/*
+ * The text of a field, such as "Seccomp", of /proc/PID/task/TID/status; false: it does
+ * not exist.
+ */
+bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n);
+/* The letter of proc(5): 'R' runs or waits for a CPU. 0: it does not exist. */
+char program_thread_state(pid_t pid, pid_t tid);
+
+/*
+ * The first mapping of a process that contains the address and has the text in its line
+ * of /proc/PID/maps, such as "[vdso]". 0 and NULL fit any. false: not found.
+ */
+bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end);
+
+/* The first mapping that fits, by its line of /proc/PID/maps. false: none does. */
+typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, void *arg);
+bool program_find_mapping(pid_t pid, program_fits fits, void *arg, uint64_t *start, uint64_t *end);
+
+/* What hinders access to a running process, as far as /proc has it. */
+enum program_state {
+	PROGRAM_RUNS,
+	PROGRAM_IS_MISSING, /* no process has this id */
+	PROGRAM_IS_KERNEL,  /* a kernel thread, which has no program */
+	PROGRAM_HAS_ENDED,  /* a zombie: it waits for its parent */
+	PROGRAM_LOST_FIRST, /* its first thread has ended, and /proc has its memory by that one only */
+	PROGRAM_IS_32_BIT,
+};
+enum program_state program_state(pid_t pid);
+
+/* The thread that /proc has the memory and the program by: pid, or another if that one has ended. */
+pid_t program_reader(pid_t pid);
+
+/*
+ * Why the kernel does not permit to trace a process, and the remedy: `it has a debugger
+ * ...`.
+ */
+void program_explain_refusal(pid_t pid, char *text, size_t n);
+
+/* The ids of the threads of a process. Returns how many; 0: it does not exist. */
+size_t program_threads(pid_t pid, pid_t *tids, size_t max);
+
+/* The kind of seccomp filter that a thread runs under; 0: none. */
+int program_seccomp(pid_t pid, pid_t tid);
+
+/* How many CPUs the threads of a process may use, together. */
+int program_cpus(pid_t pid);
+
+#endif

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+/* uncovered.c - see uncovered.h. */
+#include "cli/launch/uncovered.h"
+
+#include "cli/launch/program.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 32
+
+/* As the program began: it may have changed it. */
+static bool has_preload(pid_t pid)
+{
+	char path[64];
+	char *line = NULL;
+	size_t room = 0;
+	bool is_found = false;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return true;
+	while (!is_found && getdelim(&line, &room, 0, f) > 0)
+		is_found = !strncmp(line, "LD_PRELOAD=", 11) && strstr(line, "libtrapline-agent");
+	free(line);
+	fclose(f);
+	return is_found;
+}
+
+/* NULL: not known, or the agent has not begun yet. */
+static const char *reason(pid_t pid, const char *exe)
+{
+	if (program_is_32_bit(exe))
+		return "it is a 32-bit program, and the agent is for 64-bit programs";
+	if (program_is_static(exe))
+		return "it is linked statically; link it dynamically";
+	if (program_is_secure(exe))
+		return "it is setuid or setgid, or has capabilities; run it as its owner";
+	if (!has_preload(pid))
+		return "it was started without the environment variable LD_PRELOAD; keep this variable";
+	return NULL;
+}
+
+static void inspect_one(struct uncovered *u, pid_t pid)
+{
+	size_t row = (size_t)pid % UNCOVERED_KNOWN;
+	uint64_t start;
+	uint64_t end;
+	struct stat st;
+	char exe[64];
+	char name[32] = "?";
+
+	snprintf(exe, sizeof(exe), "/proc/%d/exe", pid);
+	if (stat(exe, &st) || (u->known[row].pid == pid && u->known[row].inode == st.st_ino))
+		return;
+	bool is_covered = program_mapping(pid, u->mapping, 0, &start, &end);
+	const char *why = is_covered ? NULL : reason(pid, exe);
+	if (!is_covered && !why)
+		return;
+	u->known[row].pid = pid;
+	u->known[row].inode = st.st_ino;
+	if (is_covered || u->count++)
+		return;
+	program_status(pid, pid, "Name", name, sizeof(name));
+	char *text = name + strspn(name, "\t ");
+	snprintf(u->name, sizeof(u->name), "%.*s", (int)strcspn(text, "\n"), text);
+	u->pid = pid;
+	u->why = why;
+}
+
+static void inspect_tree(struct uncovered *u, pid_t pid, int depth);
+
+static void inspect_children_of(struct uncovered *u, pid_t pid, pid_t tid, int depth)
+{
+	char path[64];
+	pid_t child;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+	FILE *f = fopen(path, "re");
+	while (f && fscanf(f, "%d", &child) == 1)
+		inspect_tree(u, child, depth);
+	if (f)
+		fclose(f);
+}
+
+static void inspect_tree(struct uncovered *u, pid_t pid, int depth)
+{
+	char path[64];
+
+	inspect_one(u, pid);
+	if (depth == DEPTH_MAX)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (e->d_name[0] != '.')
+			inspect_children_of(u, pid, atoi(e->d_name), depth + 1);
+	if (d)
+		closedir(d);
+}
+
+void uncovered_inspect(struct uncovered *u, pid_t pid)
+{
+	inspect_tree(u, pid, 0);
+}

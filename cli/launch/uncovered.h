@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uncovered.h - the processes of a command that run without the agent.
+ *
+ * The loader preloads the agent into each program that the command runs, except those that it
+ * cannot: static, 32-bit or setuid programs, and programs that get another environment. /proc has
+ * the reason while such a process runs.
+ */
+#ifndef CLI_LAUNCH_UNCOVERED_H
+#define CLI_LAUNCH_UNCOVERED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define UNCOVERED_KNOWN 1024
+
+struct uncovered {
+	const char *mapping; /* of what the agent maps: a process with it is covered */
+	uint64_t count;	     /* of programs found */
+	pid_t pid;	     /* the first of them */
+	char name[16];
+	const char *why; /* `it is linked statically; link it dynamically` */
+	/* By process id: the program that was inspected last, by its inode. */
+	struct {
+		pid_t pid;
+		uint64_t inode;
+	} known[UNCOVERED_KNOWN];
+};
+
+/* Inspects a process and its descendants; what ended before is missed. */
+void uncovered_inspect(struct uncovered *u, pid_t pid);
+
+#endif

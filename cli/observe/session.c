@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+/* session.c - see session.h. */
+#include "cli/observe/session.h"
+
+#include "base/own_proc.h"
+#include "cli/now.h"
+#include "cli/cmd.h"
+#include "cli/launch/process_name.h"
+#include "cli/launch/program.h"
+#include "cli/launch/start.h"
+#include "cli/watchdog.h"
+
+#include <trapline/trapline.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STOP_LOOK_NS 100000000u
+
+static volatile sig_atomic_t interrupts; /* Ctrl-C */
+static volatile sig_atomic_t terminated; /* SIGTERM, SIGHUP */
+
+static void session_on_signal(int number)
+{
+	watchdog_asked();
+	if (number == SIGINT)
+		interrupts++;
+	else
+		terminated = 1;
+}
+
+static void session_catch_signals(const char *command)
+{
+	struct sigaction sa = { .sa_handler = session_on_signal };
+
+	watchdog_start(command);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+int session_explain(const struct session *r, const char *doing, const char *what, int err)
+{
+	char text[600];
+
+	/* The library names the events of this process, which the user cannot close. */
+	if (err == -ENOSPC)
+		return cli_wrong(r->name, "cannot %s %s in process %d: no debug register is free; end "
+				 "the debugger or the other tool that uses them, or watch less",
+				 doing, what, r->pid);
+	trapline_explain(err, text, sizeof(text));
+	return cli_wrong(r->name, "cannot %s %s in process %d: %s", doing, what, r->pid,
+			 text);
+}
+
+int session_cut_command(const char *name, int argc, char **argv, char ***command)
+{
+	int n = 1;
+
+	while (n < argc && strcmp(argv[n], "--") != 0)
+		n++;
+	if (n + 1 < argc)
+		*command = &argv[n + 1];
+	else if (n < argc)
+		return cli_wrong(name, "CMD is missing after --"), -1;
+	return n;
+}
+
+int session_check_target(const char *name, pid_t pid, char **command)
+{
+	if (pid && command)
+		return cli_wrong(name, "give -p PID or -- CMD, not both");
+	if (!pid && !command)
+		return cli_wrong(name, "a process is missing: give -p PID, or -- CMD to start one");
+	if (!own_proc_is_mounted())
+		return cli_wrong(name, "cannot find processes: " OWN_PROC_REMEDY);
+	if (pid && kill(pid, 0) && errno == ESRCH)
+		return cli_wrong(name, "there is no process %d", pid);
+	return 0;
+}
+
+int session_hold(struct session *r)
+{
+	return r->command ? start_command(r->name, r->command, &r->pid) : 0;
+}
+
+void session_release(struct session *r, bool wanted)
+{
+	/* Before this Ctrl-C ends trapline and, by EXITKILL, the command. */
+	session_catch_signals(r->name);
+	if (!r->command)
+		return;
+	if (wanted)
+		start_go(r->pid);
+	else
+		start_kill(r->pid);
+}
+
+/* The user started it, and it has privileges that the user does not have. */
+static bool is_set_user_id(pid_t pid)
+{
+	unsigned int effective;
+	unsigned int real;
+	char text[64];
+
+	return program_status(pid, pid, "Uid", text, sizeof(text)) &&
+	       sscanf(text, "%u %u", &real, &effective) == 2 && real != effective &&
+	       real == getuid();
+}
+
+void session_note_without_bpf(const struct session *r)
+{
+	cli_note(r->name, "without BPF (%s): values and text are read after the hit, and a rejected "
+		 "hit costs a record", geteuid() ? "it needs root, or CAP_BPF and CAP_PERFMON" :
+						   "it is not permitted here; see trapline check");
+}
+
+static int no_program(const struct session *r, int err)
+{
+	enum program_state what = program_state(r->pid);
+
+	if (what == PROGRAM_IS_KERNEL)
+		return cli_wrong(r->name, "process %d is a kernel thread: it has no program to observe",
+				 r->pid);
+	if (what == PROGRAM_HAS_ENDED || what == PROGRAM_LOST_FIRST)
+		return cli_wrong(r->name, "process %d has ended: it is a zombie, which its parent has "
+				 "not waited for", r->pid);
+	return cli_wrong(r->name, "cannot read the program of process %d: %s", r->pid,
+			 strerror(-err));
+}
+
+int session_open_symbols(const struct session *r, struct symbols **out)
+{
+	int err = symbols_open(program_reader(r->pid), out);
+
+	if ((err == -EACCES || err == -EPERM) && is_set_user_id(r->pid))
+		return cli_wrong(
+			r->name,
+			"cannot read the memory map of process %d: not permitted, it is "
+			"set-user-ID; run as root",
+			r->pid);
+	if ((err == -EACCES || err == -EPERM) && !geteuid())
+		return cli_wrong(
+			r->name,
+			"cannot read the memory map of process %d: not permitted even to this "
+			"root; a container or a security module forbids it",
+			r->pid);
+	if (err == -EACCES || err == -EPERM)
+		return cli_wrong(
+			r->name,
+			"cannot read the memory map of process %d: not permitted; run as its "
+			"user or as root",
+			r->pid);
+	return err ? no_program(r, err) : 0;
+}
+
+int session_check_width(const struct session *r, struct symbols *s, const char *given)
+{
+	if (!given || !symbols_is_32bit(s))
+		return 0;
+	return cli_wrong(r->name, "cannot use %s: %s is a 32-bit program, whose registers and stack "
+			 "would be read wrong", given, symbols_program(s));
+}
+
+/* Programs that run others. */
+static bool is_wrapper(const char *program)
+{
+	static const char *const names[] = { "sh",   "bash", "dash",	"ash",	"zsh",	   "ksh",
+					     "env",  "make", "timeout", "nice", "sudo",	   "time",
+					     "doas", "su",   "xargs",	"nohup", "setpriv", "unshare",
+					     "chroot", "strace", "ltrace", "gdb" };
+	const char *slash = strrchr(program, '/');
+
+	program = slash ? slash + 1 : program;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i], program))
+			return true;
+	return false;
+}
+
+int session_not_found(const char *name, char **command, const char *what)
+{
+	if (!command || !is_wrapper(command[0]))
+		return 0;
+	return cli_wrong(name, "cannot find '%.200s' in %s: a program that %s runs is not observed; "
+			 "give that program after --, or use -p PID", what, command[0], command[0]);
+}
+
+void session_open_memory(struct session *r)
+{
+	char path[64];
+	char byte;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", program_reader(r->pid));
+	r->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) != 1)
+		cli_note(r->name, "no memory is mapped at 0x%llx in process %d now",
+			 (unsigned long long)r->probe, r->pid);
+}
+
+static int wait_ms(const struct session *r, int tick_ms)
+{
+	if (!r->for_ns)
+		return tick_ms;
+	uint64_t passed = now_ns() - r->started_ns;
+	uint64_t left_ms = passed < r->for_ns ? (r->for_ns - passed) / 1000000u : 0;
+	return left_ms < (uint64_t)tick_ms ? (int)left_ms : tick_ms;
+}
+
+/* Memory of a replaced program reads as empty; a page that was unmapped gives an error. */
+static bool target_replaced(const struct session *r)
+{
+	char byte;
+
+	return r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) == 0;
+}
+
+static bool child_has_ended(struct session *r)
+{
+	if (r->command && !r->child_ended)
+		r->child_ended = waitpid(r->pid, &r->child_status, WNOHANG) == r->pid;
+	return r->child_ended;
+}
+
+/* A process that is ending, or is a zombie, has no program. */
+static bool has_program(pid_t pid)
+{
+	char path[64];
+	char target[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", program_reader(pid));
+	return readlink(path, target, sizeof(target)) > 0;
+}
+
+static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
+{
+	/* Ctrl-C reaches the started command too. The first is for the command, whose end is observed. */
+	int enough = r->command ? 2 : 1;
+
+	if (polled == -ESRCH || child_has_ended(r))
+		return "the process ended";
+	if (polled < 0 && polled != -EINTR && polled != -EAGAIN)
+		return "reading the records failed";
+	if ((r->limit && hits >= r->limit) || (r->is_enough && r->is_enough(r->arg)))
+		return RUN_ENDED_LIMIT;
+	if (terminated || interrupts >= enough)
+		return RUN_ENDED_SIGNAL;
+	if (r->output_broken)
+		return RUN_ENDED_OUTPUT;
+	if (r->for_ns && now_ns() - r->started_ns >= r->for_ns)
+		return RUN_ENDED_TIME;
+	if (target_replaced(r))
+		return has_program(r->pid) ? "the process ran another program (exec)" :
+					     "the process ended";
+	return NULL;
+}
+
+static void note_stop(struct session *r)
+{
+	char tracer[64] = "";
+	char name[32];
+
+	r->has_noted_stop = true;
+	program_status(r->pid, r->pid, "TracerPid", tracer, sizeof(tracer));
+	pid_t pid = (pid_t)atoi(tracer);
+	if (pid) {
+		process_name(pid, name, sizeof(name));
+		cli_note(r->name, "process %d is stopped by %s (process %d): it makes no hit until it "
+			 "continues", r->pid, name, pid);
+	} else {
+		cli_note(r->name, "process %d is stopped: it makes no hit until it continues; kill "
+			 "-CONT %d continues it", r->pid, r->pid);
+	}
+}
+
+/*
+ * A stopped process looks like one that makes no hit. It is stopped when two checks in a row find it
+ * stopped and it did not run in between: a tracer such as strace stops a process for moments only.
+ */
+static void look_for_stop(struct session *r)
+{
+	uint64_t now = now_ns();
+	char switches[sizeof(r->switches)];
+	char state;
+
+	if (now - r->looked_ns < STOP_LOOK_NS)
+		return;
+	r->looked_ns = now;
+	state = program_thread_state(r->pid, r->pid);
+	if (!state ||
+	    !program_status(r->pid, r->pid, "voluntary_ctxt_switches", switches, sizeof(switches)))
+		return;
+	bool is_stopped = state == 'T' || state == 't';
+	r->is_stopped = is_stopped && !strcmp(switches, r->switches);
+	snprintf(r->switches, sizeof(r->switches), "%s", is_stopped ? switches : "");
+	if (r->is_stopped && !r->has_noted_stop)
+		note_stop(r);
+}
+
+const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
+			 struct output *o, trapline_callback fn, const uint64_t *hits)
+{
+	const char *reason = NULL;
+
+	watchdog_time(r->for_ns);
+	r->started_ns = now_ns();
+	o->started_ns = r->started_ns;
+	while (!reason) {
+		int tick_ms = pace_tick(pace);
+		int more_ms = r->tick ? r->tick(r->arg) : tick_ms;
+
+		tick_ms = more_ms < tick_ms ? more_ms : tick_ms;
+		int polled = trapline_poll(target, wait_ms(r, tick_ms), fn);
+		if (!output_flush(o, *hits, pace->paused_since_ns != 0))
+			r->output_broken = true;
+		reason = reason_to_stop(r, polled, *hits);
+		if (!r->child_ended)
+			look_for_stop(r);
+	}
+	pace_end(pace);
+	while (trapline_poll(target, 0, fn) > 0)
+		;
+	return reason;
+}
+
+void session_describe_command(struct session *r, char *buf, size_t n)
+{
+	buf[0] = 0;
+	if (!child_has_ended(r))
+		return;
+	if (WIFSIGNALED(r->child_status))
+		snprintf(buf, n, "killed by SIG%s",
+			 sigabbrev_np(WTERMSIG(r->child_status)));
+	else if (WEXITSTATUS(r->child_status))
+		snprintf(buf, n, "exited with status %d", WEXITSTATUS(r->child_status));
+}
+
+void session_wait_for_command(struct session *r)
+{
+	if (!r->command || terminated || interrupts || child_has_ended(r))
+		return;
+	cli_note(r->name, "the observation has ended and %s continues: waiting for its end (kill %d "
+		 "ends it)", r->command[0], r->pid);
+	while (!terminated && !interrupts && waitpid(r->pid, NULL, 0) < 0 &&
+	       errno == EINTR)
+		;
+}
+
+void session_close(struct session *r)
+{
+	if (r->memory_fd >= 0)
+		close(r->memory_fd);
+	r->memory_fd = -1;
+}

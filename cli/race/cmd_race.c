@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_race.c - `trapline race`: data races of an unmodified program.
+ *
+ * The agent, which is loaded into the program, does the search. This file reads its
+ * records and prints the races while the program runs. The program keeps its terminal,
+ * its output and its exit status. A process that was attached to continues after the
+ * search.
+ */
+#include "cli/now.h"
+#include "cli/launch/agent_start.h"
+#include "cli/cmd.h"
+#include "cli/output.h"
+#include "cli/race/race_run.h"
+#include "cli/watchdog.h"
+#include "report/safe/private_file.h"
+#include "report/safe/target_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "race"
+#define LOOK_EVERY_NS 10000000u
+#define LOOK_LATER_NS 50000000u /* each look takes some time from the program */
+#define PROGRESS_NS 500000000u
+#define LOOKS_AT_FIRST 20u
+#define SURE_AFTER_NS 2000000000u
+#define GIVEN_NS 10000000000u /* to a run in progress when the time is over, at least */
+#define KILL_AFTER_NS 2000000000u
+/* Each look at records, and the last one, take at most so long. */
+#define READ_FOR_NS 200000000u
+#define READ_AT_END_NS 600000000u
+#define STILL_RUNS 3u /* without a new site: then no other will be reached */
+
+struct race_cli {
+	struct race_cli_settings set;
+	struct race_run run;
+	struct race_policy policy;
+	struct race_replay_run replay;
+	struct race_report *report;
+	pid_t root; /* whose names of files are meant; 0: those of this process */
+	FILE *out;
+	bool has_color;
+	struct output terminal; /* the line of progress */
+	uint64_t progress_ns;	/* when it was printed */
+	uint64_t torn;
+	uint64_t unlisted; /* records that were too many to be read or kept */
+	uint64_t started_ns;
+	uint64_t first_ns; /* when the first race that is shown was caught; 0: none */
+	uint64_t runs;
+	uint64_t reached;  /* sites, at the end of the last run */
+	uint64_t still_runs; /* since that was another number */
+	struct race_vary vary;
+	/* Of each value of the first variable: which sites matter in a run depends on it. */
+	struct race_focus focus[RACE_VALUES_MAX];
+	uint64_t run_ns;     /* when this run began */
+	uint64_t longest_ns; /* of the runs that ended by themselves */
+	uint64_t cut_ns;     /* when this run got SIGTERM; 0: it did not */
+	uint64_t runs_cut;
+	uint64_t rows_at;	  /* processes that had begun when rows were given back */
+	struct race_totals gone;  /* of processes whose rows were reused */
+	bool is_ended;		  /* by a signal to trapline */
+	bool is_left; /* --for: the search has ended, and the program runs on */
+	int status;   /* of the child, as waitpid() gives it; of the first that failed */
+	size_t shown; /* races */
+	int blind;    /* an exit status: no process could be searched */
+	int failed;   /* an exit status: a file could not be written */
+	int write_err; /* errno of the first write of the report that failed */
+	size_t kept;   /* races written before that */
+};
+
+static volatile sig_atomic_t ended_by; /* a signal to trapline that the program gets too */
+static volatile sig_atomic_t is_to_forward; /* it gets it only if it is forwarded */
+
+static void race_on_signal(int number, siginfo_t *info, void *context)
+{
+	watchdog_asked();
+	is_to_forward = !cli_is_from_terminal(info);
+	ended_by = number;
+}
+
+static int attach(struct race_cli *c)
+{
+	agent_call_until(&ended_by, c->started_ns, c->set.for_ns);
+	return race_attach_start(&c->set, &c->run);
+}
+
+static int race_open_output(struct race_cli *c)
+{
+	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
+	if (!c->set.output)
+		return 0;
+	c->out = private_file(c->set.output);
+	if (!c->out)
+		return cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
+	return 0;
+}
+
+/* The table of processes is large, but a sweep of a shell script fills it. */
+static void give_back_rows(struct race_cli *c)
+{
+	uint64_t count = __atomic_load_n(&c->run.region->process_count, __ATOMIC_RELAXED);
+
+	if (count < RACE_PROCESSES / 2 || count - c->rows_at < RACE_PROCESSES / 16)
+		return;
+	c->rows_at = count;
+	race_give_back_rows(c->run.region, &c->gone);
+}
+
+/*
+ * For at most so long: a program that writes records without end must not keep the command from
+ * its signals and its end.
+ */
+static void read_records(struct race_cli *c, uint64_t longest_ns)
+{
+	uint64_t until = now_ns() + longest_ns;
+	struct race_record record;
+	struct race_view *v;
+
+	race_look(&c->run);
+	give_back_rows(c);
+	while (now_ns() < until && race_read(c->run.region, &record, &c->torn)) {
+		if (race_report_add(c->report, &record, &v)) {
+			c->unlisted++;
+			continue;
+		}
+		if (v->is_new)
+			snprintf(v->varied, sizeof(v->varied), "%s", c->vary.now);
+		if (!c->first_ns && race_verdict(v, c->set.grade_max) == RACE_SHOWN)
+			c->first_ns = record.time_ns;
+	}
+}
+
+/* Counts the races that have arrived. Of the failures to write the first is reported. */
+static void count_written(struct race_cli *c, size_t races)
+{
+	errno = 0;
+	bool is_lost = fflush(c->out) || ferror(c->out);
+
+	if (is_lost && !c->write_err)
+		c->write_err = errno ? errno : EIO;
+	if (!c->write_err)
+		c->kept += races;
+}
+
+/*
+ * In text as soon as it is sure: what looks like a race at first sight may turn out to be atomic,
+ * so grade B waits a moment. JSON lines come at the end, when it is known how often.
+ */
+static void tell(struct race_cli *c, bool is_over)
+{
+	uint64_t now = now_ns();
+
+	race_report_settle(c->report);
+	for (size_t i = 0; i < race_report_count(c->report); i++) {
+		struct race_view *v = race_report_view(c->report, i);
+
+		if (c->set.json || c->set.is_sarif || v->is_told ||
+		    race_verdict(v, c->set.grade_max) != RACE_SHOWN ||
+		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
+			continue;
+		v->is_told = true;
+		output_clear_status(&c->terminal);
+		race_print_text(c->report, v, c->has_color, c->out);
+		count_written(c, 1);
+	}
+}
+
+static size_t shown_races(const struct race_cli *c)
+{
+	size_t verdicts[RACE_VERDICTS];
+
+	race_report_verdicts(c->report, c->set.grade_max, verdicts);
+	return verdicts[RACE_SHOWN];
+}
+
+/* On a terminal; elsewhere nothing is printed. */
+static void show_progress(struct race_cli *c)
+{
+	uint64_t now = now_ns();
+	char run[32] = "";
+
+	if (!c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+		return;
+	c->progress_ns = now;
+	uint64_t stalls = c->gone.counters[RACE_STALLS] + race_live_stalls(c->run.region);
+	uint64_t sites = __atomic_load_n(&c->run.region->sites_covered, __ATOMIC_RELAXED);
+	size_t races = shown_races(c);
+	if (c->set.sweep)
+		snprintf(run, sizeof(run), "run %" PRIu64 ", ", c->runs + 1);
+	output_progress(&c->terminal,
+			"%.0f s: %s%" PRIu64 " stall%s at %" PRIu64
+			" site%s, %zu race%s; "
+			"Ctrl-C ends",
+			(double)(now - c->started_ns) / 1e9, run, stalls,
+			stalls == 1 ? "" : "s", sites, sites == 1 ? "" : "s", races,
+			races == 1 ? "" : "s");
+}
+
+/* Of the run in progress. */
+static struct race_focus *focus_of(struct race_cli *c)
+{
+	return &c->focus[c->vary.count ? c->vary.variables[0].at : 0];
+}
+
+/*
+ * Is there to be another run? The time is compared between runs only: a test that is ended early
+ * might look as if it failed.
+ */
+static bool sweep_continues(struct race_cli *c)
+{
+	struct race_coverage coverage;
+
+	if (c->set.replay && race_replay_is_seen(&c->replay, c->report, c->runs))
+		return false;
+	output_clear_status(&c->terminal);
+	if (c->set.replay)
+		race_replay_widen(&c->replay, c->run.region);
+	if (!c->set.sweep || c->is_ended || now_ns() - c->started_ns >= c->set.time_ns)
+		return false;
+	if (!c->set.until_covered)
+		return true;
+	if (focus_of(c)->is_on) /* this run was not for sites that were never reached */
+		return true;
+	race_coverage(c->run.region, c->set.until_covered, &coverage);
+	bool is_still = coverage.reached == c->reached && race_vary_all_ran(&c->vary);
+	c->still_runs = is_still ? c->still_runs + 1 : 0;
+	c->reached = coverage.reached;
+	return c->still_runs < STILL_RUNS || coverage.held < coverage.reached;
+}
+
+/*
+ * A run is considered hung after twice the time of any run before it. It gets SIGTERM, and later
+ * SIGKILL; so do the processes that it started.
+ */
+static void end_if_hung(struct race_cli *c)
+{
+	uint64_t now = now_ns();
+	uint64_t given = 2 * c->longest_ns > GIVEN_NS ? 2 * c->longest_ns : GIVEN_NS;
+
+	if (!c->set.for_ns || now - c->started_ns < c->set.time_ns)
+		return;
+	uint64_t over = c->started_ns + c->set.time_ns;
+	if (!c->cut_ns && now - (c->run_ns > over ? c->run_ns : over) > given) {
+		c->cut_ns = now;
+		c->runs_cut++;
+		output_clear_status(&c->terminal);
+		cli_note(
+			COMMAND,
+			"a run is considered hung, %.0f s after --for: its processes get SIGTERM, "
+			"and SIGKILL %.0f s later",
+			(double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
+		race_others_signal(&c->run, SIGTERM);
+		kill(c->run.pid, SIGTERM);
+	} else if (c->cut_ns && now - c->cut_ns > KILL_AFTER_NS) {
+		/* A shell that outlives its child for a moment would start the next one. */
+		kill(c->run.pid, SIGKILL);
+		race_others_signal(&c->run, SIGKILL);
+	}
+}
+
+/* Twice: what a process of the run forked at its end is in the table a moment later. */
+static void kill_left_behind(const struct race_cli *c)
+{
+	const struct timespec moment = { 0, 20000000 };
+
+	race_others_signal(&c->run, SIGKILL);
+	nanosleep(&moment, NULL);
+	race_others_signal(&c->run, SIGKILL);
+}
+
+/* Until the next look, a signal, or the end of the process. */
+static void wait_for_look(int pidfd, uint64_t looks)
+{
+	struct timespec pause = { 0, looks < LOOKS_AT_FIRST ? LOOK_EVERY_NS : LOOK_LATER_NS };
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	ppoll(&end, 1, &pause, NULL);
+}
+
+/* The terminal sends its signals to the program itself; others are forwarded. */
+static void forward_signal(struct race_cli *c)
+{
+	int number = ended_by;
+
+	if (number && is_to_forward)
+		kill(c->run.pid, number);
+	c->is_ended |= number != 0;
+	ended_by = 0;
+}
+
+/* --for with a command that runs once. */
+static bool race_is_time_over(const struct race_cli *c)
+{
+	return !c->set.sweep && c->set.for_ns &&
+	       now_ns() - c->started_ns >= c->set.for_ns;
+}
+
+/* Until the program ends, or until the time is over: then is_left is set. */
+static int race_wait_for_end(struct race_cli *c)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
+	bool is_over = false;
+	int status = 0;
+
+	c->run_ns = now_ns();
+	c->cut_ns = 0;
+	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
+		forward_signal(c);
+		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
+		c->is_left = !is_over && race_is_time_over(c);
+		if (!is_over && !c->is_left)
+			end_if_hung(c);
+		race_pace(&c->set, &c->run);
+		read_records(c, READ_FOR_NS);
+		tell(c, false);
+		show_progress(c);
+		if (!is_over && !c->is_left)
+			wait_for_look(pidfd, n);
+	}
+	if (c->is_left)
+		race_command_leave(&c->run);
+	if (pidfd >= 0)
+		close(pidfd);
+	c->runs++;
+	uint64_t took = now_ns() - c->run_ns;
+	if (c->cut_ns) {
+		kill_left_behind(c);
+		return 0;
+	}
+	race_focus_ran(focus_of(c), took);
+	race_vary_ran(&c->vary, took);
+	if (took > c->longest_ns)
+		c->longest_ns = took;
+	return status;
+}
+
+/* After the search: the exit status is that of the program. */
+static void wait_for_program(struct race_cli *c)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
+	struct timespec second = { 1, 0 }; /* a signal may come just before the wait */
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	cli_note(COMMAND, "the search has ended; waiting for %s (process %d) to end",
+		 c->set.program, c->run.pid);
+	while (waitpid(c->run.pid, &c->status, WNOHANG) != c->run.pid) {
+		forward_signal(c);
+		ppoll(&end, 1, &second, NULL);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+/* Until the process or the search ends. The process continues after the search. */
+static void wait_attached(struct race_cli *c)
+{
+	uint64_t end_ns = c->set.for_ns ? now_ns() + c->set.for_ns : UINT64_MAX;
+
+	watchdog_time(c->set.for_ns);
+	for (uint64_t n = 0; !ended_by && !c->write_err && now_ns() < end_ns &&
+			     !race_attach_is_over(&c->run);
+	     n++) {
+		read_records(c, READ_FOR_NS);
+		tell(c, false);
+		show_progress(c);
+		wait_for_look(-1, n);
+	}
+	output_clear_status(&c->terminal);
+	c->runs++;
+	race_attach_end(&c->run);
+}
+
+static void run(struct race_cli *c)
+{
+	struct timespec pause = { 0, LOOK_EVERY_NS };
+
+	if (c->set.pid)
+		wait_attached(c);
+	else
+		c->status = race_wait_for_end(c);
+	while (sweep_continues(c)) {
+		race_vary_choose(&c->vary);
+		if (!c->set.replay)
+			race_focus_choose(focus_of(c), c->run.region);
+		if (race_command_start(&c->set, &c->run) != CLI_OK)
+			break;
+		int status = race_wait_for_end(c);
+
+		if (!c->status)
+			c->status = status;
+	}
+	output_clear_status(&c->terminal);
+	/* Records that another process is writing just now. */
+	if (race_others_search(&c->run))
+		nanosleep(&pause, NULL);
+	read_records(c, READ_AT_END_NS);
+	c->unlisted += race_unread(c->run.region);
+	tell(c, true);
+	race_replay_is_seen(&c->replay, c->report, c->runs);
+}
+
+static void race_catch_signals(void)
+{
+	struct sigaction sa = { .sa_sigaction = race_on_signal, .sa_flags = SA_SIGINFO };
+
+	watchdog_start(COMMAND);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGQUIT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+/* A sweep without traps stalls what the samples choose, and finds less. */
+static void race_say_refusal(const struct race_cli *c, const struct race_totals *t)
+{
+	const char *why = c->run.region->sites_why;
+
+	if (t->sites_refused)
+		cli_note(
+			COMMAND,
+			"cannot trap all sites in %llu of %llu processes: %.*s; there the samples "
+			"choose what is stalled",
+			(unsigned long long)t->sites_refused,
+			(unsigned long long)t->processes,
+			(int)strnlen(why, sizeof(c->run.region->sites_why)),
+			*why ? why : "out of memory");
+}
+
+/* A search that could not run must not look like one that found no race. */
+static int say_blindness(const struct race_totals *t)
+{
+	unsigned int step = t->step < RACE_STEPS ? t->step : 0;
+
+	if (!t->processes) {
+		cli_note(
+			COMMAND,
+			"nothing was searched: the agent was not loaded into any process (a "
+			"static or setuid program, or one that clears its environment)");
+		return CLI_NO;
+	}
+	bool is_partly = t->error == -ECANCELED;
+	if (t->failed)
+		cli_note(COMMAND, "%llu of %llu processes %s: %s%s%s",
+			 (unsigned long long)t->failed, (unsigned long long)t->processes,
+			 is_partly ? "were searched only in part" : "were not searched",
+			 race_step_names[step], is_partly ? "" : ": ",
+			 is_partly ? "" : strerror(-t->error));
+	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
+}
+
+static int exit_status(const struct race_cli *c)
+{
+	if (c->shown && !c->set.write_baseline && c->set.error_exitcode)
+		return (int)c->set.error_exitcode;
+	if (WIFSIGNALED(c->status))
+		return 128 + WTERMSIG(c->status);
+	if (WEXITSTATUS(c->status))
+		return WEXITSTATUS(c->status);
+	return c->blind ? c->blind : c->failed;
+}
+
+static void race_sum_up(struct race_cli *c, struct race_totals *t)
+{
+	*t = c->gone;
+	t->torn = c->torn;
+	t->unlisted = c->unlisted;
+	t->runs = c->runs;
+	t->runs_cut = c->runs_cut;
+	t->is_varied = c->vary.count != 0;
+	t->wall_ns = now_ns() - c->started_ns;
+	if (c->first_ns > c->started_ns)
+		t->first_race_ns = c->first_ns - c->started_ns;
+	if (c->run.was_stopped)
+		t->stopped = "the process was stopped (SIGSTOP, or a debugger)";
+	race_totals(c->run.region, t);
+	race_count_sites(c->run.region, c->root, t);
+}
+
+static void print_end(struct race_cli *c, const struct race_totals *t)
+{
+	const struct race_summary_options how = {
+		.grade_max = c->set.grade_max,
+		.is_verbose = c->set.verbose != 0,
+		.command = c->set.command,
+	};
+
+	for (size_t i = 0; c->set.json && i < race_report_count(c->report); i++) {
+		const struct race_view *v = race_report_view(c->report, i);
+
+		if (race_verdict(v, c->set.grade_max) != RACE_SHOWN)
+			continue;
+		race_print_json(c->report, v, c->out);
+		count_written(c, 1);
+	}
+	c->blind = say_blindness(t);
+	race_say_refusal(c, t);
+	if (c->set.is_sarif)
+		return;
+	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
+	if (c->set.replay)
+		(c->set.json ? race_replay_json :
+			       race_replay_text)(&c->replay, c->run.region, t, c->out);
+	if (c->set.json)
+		race_summary_json(c->report, t, c->set.grade_max, c->out);
+	else
+		race_summary_text(c->report, t, &how, c->out);
+}
+
+static int say_loss(const struct race_cli *c)
+{
+	const char *to = c->set.output ? c->set.output :
+			 c->out == stdout ? "standard output" : "standard error";
+
+	cli_wrong(COMMAND, "cannot write %s: %s; %zu of %zu races were kept%s", to,
+		  strerror(c->write_err), c->kept, c->shown,
+		  c->set.is_sarif ? ", none in SARIF" : "");
+	return CLI_NO;
+}
+
+static void race_finish(struct race_cli *c)
+{
+	struct race_totals totals;
+	struct race_end end = {
+		.totals = &totals,
+		.child_status = c->status,
+		.is_running = c->is_left,
+		.wall_s = (uint64_t)time(NULL),
+	};
+
+	race_sum_up(c, &totals);
+	c->shown = shown_races(c);
+	print_end(c, &totals);
+	end.blind =
+		c->blind ?
+			"No process could be searched, so a missing report means nothing." :
+			NULL;
+	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;
+	c->write_err = c->write_err ? c->write_err : -err;
+	c->failed = race_policy_end(&c->set, c->report, &end);
+	count_written(c, 0);
+	if (c->write_err)
+		c->failed = say_loss(c);
+}
+
+static void race_release(struct race_cli *c)
+{
+	race_report_close(c->report);
+	race_policy_close(&c->policy);
+	race_vary_close(&c->vary);
+	race_region_close(&c->run);
+	if (c->out && c->set.output)
+		fclose(c->out);
+	fflush(stdout);
+}
+
+int cmd_race(int argc, char **argv)
+{
+	struct race_cli c = { .run.memory = AGENT_REGION_NONE, .run.ticks = RACE_TICKS_NONE,
+			      .run.members.map_fd = -1,
+			      .run.cpus = RACE_CPUS_NONE };
+	int status = race_settings_read(&c.set, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	status = agent_is_for_this(COMMAND);
+	if (status)
+		return status;
+	status = race_vary_open(&c.set.vary, &c.vary);
+	if (!status)
+		status = race_replay_open(&c.set, &c.replay);
+	if (!status)
+		status = race_vary_like(&c.vary, c.replay.race.varied);
+	if (!status)
+		status = race_policy_open(&c.set, &c.policy);
+	if (!status)
+		status = race_open_output(&c);
+	if (!status)
+		status = race_region_open(&c.set, &c.run);
+	if (!status)
+		status = race_replay_arm(&c.set, &c.replay, c.run.region);
+	if (!status && race_report_open(c.run.region, &c.report))
+		status = cli_wrong(COMMAND, "out of memory");
+	if (!status)
+		race_report_set_policy(c.report, &c.policy);
+	if (!status && c.set.pid && target_file_is_foreign(c.set.pid))
+		c.root = c.set.pid;
+	if (!status)
+		race_report_set_root(c.report, c.root);
+	output_open(&c.terminal, COMMAND, NULL, 0);
+	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
+	race_catch_signals();
+	race_vary_choose(&c.vary);
+	c.started_ns = now_ns();
+	if (!status)
+		status = c.set.pid ? attach(&c) : race_command_start(&c.set, &c.run);
+	if (!status) {
+		run(&c);
+		race_finish(&c);
+		if (c.is_left)
+			wait_for_program(&c);
+		status = exit_status(&c);
+	}
+	race_release(&c);
+	return status;
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_attach.c - `trapline race -p`: a process that runs already.
+ *
+ * The agent is loaded into the process and opens its events in all threads. One thread is
+ * stopped for some milliseconds, the others run on. The process ends the search by
+ * itself, however trapline ends: a thread whose next sample finds that trapline is done,
+ * or gone, removes everything.
+ */
+#include "cli/launch/agent_start.h"
+#include "cli/now.h"
+#include "cli/cmd.h"
+#include "cli/inject/inject.h"
+#include "cli/launch/program.h"
+#include "cli/race/race_run.h"
+
+#include <trapline/trapline.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "race"
+#define PRICE_TRIES 8
+
+static uint64_t hits;
+
+static enum trapline_action on_price(const struct trapline_hit *hit)
+{
+	hits++;
+	return TRAPLINE_GO_ON;
+}
+
+static __attribute__((noipa)) void price_here(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+int race_price(uint64_t *trap_ns)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_event *ev = NULL;
+	struct trapline *self = NULL;
+	uint64_t best = UINT64_MAX;
+	char why[600];
+
+	opts.callback = on_price;
+	opts.scope = TRAPLINE_CALLER;
+	int err = trapline_open(0, NULL, &self);
+	if (!err)
+		err = trapline_break(self, (uintptr_t)price_here, &opts, &ev);
+	if (err)
+		trapline_explain(err, why, sizeof(why));
+	for (int i = 0; !err && i < PRICE_TRIES; i++) {
+		uint64_t start = now_ns();
+		price_here();
+		uint64_t took = now_ns() - start;
+		best = took < best ? took : best;
+	}
+	trapline_event_close(ev);
+	trapline_close(self);
+	if (err)
+		return cli_wrong(COMMAND,
+				 "cannot search: no hardware breakpoint is available: %s",
+				 why);
+	if (!hits)
+		return cli_wrong(COMMAND,
+				 "cannot search: a hardware breakpoint did not fire; see "
+				 "`trapline check`");
+	*trap_ns = best;
+	return CLI_OK;
+}
+
+static int say_step(const struct race_process *row, pid_t pid)
+{
+	bool is_register = row->step == RACE_STEP_BREAK || row->step == RACE_STEP_WATCH;
+
+	if (is_register && row->error == -ENOSPC)
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: all 4 debug registers of one of its "
+			"threads are taken; end the debugger, trapline or perf that uses them",
+			pid);
+	if (row->step == RACE_STEP_DESCRIPTORS)
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: its hard limit of file descriptors is "
+			"too low, 5 per thread are needed; raise it with prlimit --nofile",
+			pid);
+	return cli_wrong(COMMAND, "cannot search process %d: %s: %s", pid,
+			 race_step_names[row->step], strerror(-row->error));
+}
+
+static int attach_say_refusal(const struct race_run *run, int result)
+{
+	struct race_process copy = run->region->processes[0];
+	const struct race_process *row = &copy; /* the process can change its own meanwhile */
+
+	if (result == -EBUSY)
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: another trapline race searches it; "
+			"end that one first",
+			run->pid);
+	if (row->step && row->step < RACE_STEPS)
+		return say_step(row, run->pid);
+	return cli_wrong(COMMAND, "cannot search process %d: the agent did not start: %s",
+			 run->pid, strerror(-result));
+}
+
+/* Checks that need nothing loaded into the process. */
+static int check_process(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (kill(pid, 0) && errno == ESRCH)
+		return cli_wrong(COMMAND, "no process %d", pid);
+	if (program_is_go(path))
+		return cli_wrong(
+			COMMAND,
+			"cannot search process %d: it is a Go program, whose runtime "
+			"handles all signals; build it with -race instead",
+			pid);
+	return CLI_OK;
+}
+
+static int attach_open_memory(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* An address of the program that stays mapped as long as it is the same one. */
+static uint64_t first_mapping(pid_t pid)
+{
+	uint64_t start;
+	uint64_t end;
+
+	return program_mapping(pid, NULL, 0, &start, &end) ? start : 0;
+}
+
+/*
+ * For the agent: a SIGTRAP that is sent to one of these threads shall not run a handler. The count is
+ * kept here, since the process can write to the other.
+ */
+static void note_blocked(struct race_run *run)
+{
+	struct race_region *region = run->region;
+	size_t n = 0;
+
+	run->blocked = calloc(INJECT_THREADS_MAX, sizeof(*run->blocked));
+	if (run->blocked)
+		n = inject_find_blocked(run->pid, run->blocked, INJECT_THREADS_MAX);
+	run->blocked_count = n < RACE_MASKED ? n : RACE_MASKED;
+	for (size_t i = 0; i < run->blocked_count; i++)
+		region->masked[i] = (struct race_masked){ .tid = run->blocked[i].tid,
+							  .mask = run->blocked[i].mask };
+	region->masked_count = (uint32_t)run->blocked_count;
+}
+
+/* Once the agent handles SIGTRAP there. If it was not told of all of them, they stay as they are. */
+static void unblock(struct race_run *run)
+{
+	size_t n = 0;
+
+	if (run->blocked_count == RACE_MASKED)
+		cli_note(
+			COMMAND,
+			"at least %u threads of process %d have SIGTRAP blocked; it stays blocked, "
+			"and these threads are not searched (table full)",
+			RACE_MASKED, run->pid);
+	else
+		n = inject_unblock_trap(run->pid, run->blocked, run->blocked_count);
+	run->blocked_count = n;
+}
+
+/*
+ * A copy of the descriptor that the process names, if it is of a pipe without a name: such a pipe can
+ * be opened once more without any effect on others, whatever the process means by the number.
+ */
+static int copy_pipe(pid_t pid, int number)
+{
+	struct stat st;
+	char path[64];
+	char name[32] = "";
+
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	if (pidfd >= 0)
+		close(pidfd);
+	if (fd < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!fstat(fd, &st) && S_ISFIFO(st.st_mode) && readlink(path, name, sizeof(name) - 1) > 0 &&
+	    !strncmp(name, "pipe:[", 6))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The kernel signals the end of trapline by a pipe that has no other reader. */
+static void hold_pipe(struct race_run *run)
+{
+	char path[64];
+	int copy = copy_pipe(run->pid, __atomic_load_n(&run->region->hangup_fd, __ATOMIC_RELAXED));
+
+	run->hangup_fd = -1;
+	if (copy < 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", copy);
+	run->hangup_fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	close(copy);
+}
+
+/* Of the process: who started it, which decides who may send it a signal. */
+static uid_t user_of(pid_t pid)
+{
+	char text[128];
+
+	return program_status(pid, pid, "Uid", text, sizeof(text)) ?
+		       (uid_t)strtoul(text, NULL, 10) :
+		       getuid();
+}
+
+static int begin_ticks(struct race_run *run)
+{
+	const struct race_settings *set = &run->region->settings;
+
+	hold_pipe(run);
+	if (!set->has_ticks)
+		return CLI_OK;
+	race_members_open(&run->members, run->memory.data_fd, run->ticks.maps.members_fd);
+	race_members_add(&run->members, run->pid);
+	int err = race_ticks_start(&run->ticks, set->gate_magic, user_of(run->pid));
+	return err ? cli_wrong(COMMAND,
+			       "cannot search process %d: cannot start the clocks of the "
+			       "CPUs: %s",
+			       run->pid, strerror(-err)) :
+		     CLI_OK;
+}
+
+/* True after SIGSTOP, SIGTSTP or under a debugger: then none of its threads runs. */
+static bool is_stopped(pid_t pid)
+{
+	char state = program_thread_state(pid, pid);
+
+	return state == 'T' || state == 't';
+}
+
+int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
+{
+	const struct agent_share share = {
+		.region = run->region,
+		.bytes = sizeof(*run->region),
+		.filled = offsetof(struct race_region, records),
+		.data_fd = run->memory.data_fd,
+	};
+	int result = 0;
+
+	run->pid = set->pid;
+	/* A stop takes a moment to begin, and again after the attach: so ask before and after. */
+	bool was_stopped = is_stopped(run->pid);
+	int status = check_process(run->pid);
+	if (status)
+		return status;
+	run->memory_fd = attach_open_memory(run->pid);
+	run->probe = first_mapping(run->pid);
+	race_look(run);
+	note_blocked(run);
+	run->hangup_fd = -1;
+	int no_ticks = race_ticks_open(&run->ticks);
+	run->region->settings.has_ticks = !no_ticks;
+	run->region->settings.pid = run->pid;
+	if (no_ticks) {
+		race_cpus_close(&run->cpus);
+	} else {
+		race_ticks_settle(run);
+		race_cpus_settle(run);
+	}
+	status = agent_call(COMMAND, run->pid, "race", &share, &result);
+	if (!status && result)
+		status = attach_say_refusal(run, result);
+	else if (!status)
+		status = begin_ticks(run);
+	if (!status) {
+		unblock(run);
+		race_note_cpus(run->pid);
+	}
+	if (!status && no_ticks)
+		cli_note(
+			COMMAND,
+			"a clock in each thread costs some microseconds per thread switch; clocks "
+			"of the CPUs need CAP_BPF and CAP_PERFMON outside a pid namespace (%s)",
+			strerror(-no_ticks));
+	run->was_stopped = !status && (was_stopped || is_stopped(run->pid));
+	if (run->was_stopped)
+		cli_note(COMMAND,
+			 "process %d is stopped: no thread runs until kill -CONT %d",
+			 run->pid, run->pid);
+	return status;
+}
+
+/* The memory of a program that has ended, or was replaced by exec, reads as empty. */
+bool race_attach_is_over(const struct race_run *run)
+{
+	char byte;
+
+	return run->memory_fd >= 0 && pread(run->memory_fd, &byte, 1, (off_t)run->probe) == 0;
+}
+
+static bool attach_has_ended(const struct race_run *run)
+{
+	return __atomic_load_n(&run->region->processes[0].state, __ATOMIC_SEQ_CST) ==
+	       RACE_PROCESS_ENDED;
+}
+
+static bool ends_soon(const struct race_run *run)
+{
+	struct timespec pause = { 0, 1000000 };
+
+	for (int i = 0; i < RACE_LAST_TICK_MS && !attach_has_ended(run); i++)
+		nanosleep(&pause, NULL);
+	return attach_has_ended(run);
+}
+
+/*
+ * The next thread that runs removes everything. If all threads sleep, a call does, which lets
+ * their own calls go on. The closed pipe is a signal, which would end one of these with EINTR.
+ */
+static bool attach_end_search(struct race_run *run)
+{
+	char why[512]; /* what stays is said from what is seen to stay */
+
+	if (!ends_soon(run) && !race_attach_is_over(run))
+		agent_call_end(run->pid, "race-end", why, sizeof(why));
+	bool is_ended = attach_has_ended(run);
+	if (run->hangup_fd >= 0)
+		close(run->hangup_fd);
+	return is_ended || ends_soon(run);
+}
+
+void race_attach_end(struct race_run *run)
+{
+	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
+	run->was_stopped |= is_stopped(run->pid);
+	if (race_attach_is_over(run)) {
+		cli_note(COMMAND, "process %d has ended, or has executed another program",
+			 run->pid);
+	} else if (attach_end_search(run)) {
+		inject_block_trap(run->pid, run->blocked, run->blocked_count);
+		cli_note(
+			COMMAND,
+			"detached from process %d; the agent and an idle SIGTRAP handler stay "
+			"loaded",
+			run->pid);
+	} else if (!race_attach_is_over(run)) {
+		cli_note(
+			COMMAND,
+			"detached from process %d; no thread is stalled, and the remaining events "
+			"close when one of its threads next runs",
+			run->pid);
+	}
+	free(run->blocked);
+	if (run->memory_fd >= 0)
+		close(run->memory_fd);
+}

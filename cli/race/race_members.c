@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+/* race_members.c - see race_members.h. */
+#include "cli/race/race_members.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/bpf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#define LOOKS 32u /* at members again, each time */
+#define ADDS 64u  /* new ones, each time: a table full of lies does not keep trapline busy */
+
+bool race_is_process(pid_t pid)
+{
+	return pid > 1 && (!kill(pid, 0) || errno == EPERM);
+}
+
+uint64_t race_member_start(pid_t pid)
+{
+	char line[1024] = "";
+	uint64_t start = 0;
+
+	snprintf(line, sizeof(line), "/proc/%d/stat", pid);
+	FILE *f = fopen(line, "re");
+	if (!f)
+		return 0;
+	line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
+	fclose(f);
+	char *end = strrchr(line, ')');
+	for (int i = 0; end && i < 20; i++) /* to the 22nd field */
+		end = strchr(end + 1, ' ');
+	return end && sscanf(end, "%" SCNu64, &start) == 1 ? start : 0;
+}
+
+int race_members_open(struct race_members *m, int fd, int map_fd)
+{
+	struct stat st;
+
+	memset(m, 0, sizeof(*m));
+	m->map_fd = map_fd;
+	if (fstat(fd, &st))
+		return -errno;
+	m->device = st.st_dev;
+	m->inode = st.st_ino;
+	return 0;
+}
+
+bool race_members_have(const struct race_members *m, pid_t pid)
+{
+	char path[32];
+	char *line = NULL; /* whole: the name at its end may look like another line */
+	size_t room = 0;
+	bool is_found = false;
+
+	if (pid <= 1 || !m->inode)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *f = fopen(path, "re");
+	while (f && !is_found && getline(&line, &room, f) > 0) {
+		unsigned int major;
+		unsigned int minor;
+		uint64_t inode;
+
+		is_found = sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor,
+				  &inode) == 3 &&
+			   inode == m->inode && makedev(major, minor) == m->device;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return is_found;
+}
+
+void race_members_signal(const struct race_members *m, pid_t pid, uint64_t since, int signal)
+{
+	if (pid <= 1 || pid == sys_getpid())
+		return;
+	/* First: what is found out of the number is then true of this process, or it has ended. */
+	int pidfd = (int)sys2(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return;
+	if (race_members_have(m, pid) && race_member_start(pid) >= since)
+		sys4(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
+	sys_close(pidfd);
+}
+
+static int change_map(const struct race_members *m, int what, pid_t pid)
+{
+	const uint64_t key = (uint64_t)pid;
+	const uint8_t value = 1;
+	union bpf_attr attr;
+
+	if (m->map_fd < 0)
+		return 0;
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)m->map_fd;
+	attr.key = (uintptr_t)&key;
+	attr.value = what == BPF_MAP_UPDATE_ELEM ? (uintptr_t)&value : 0;
+	return sys_bpf(what, &attr, sizeof(attr));
+}
+
+static bool is_known(const struct race_members *m, pid_t pid)
+{
+	for (uint32_t i = 0; i < m->count; i++)
+		if (m->members[i].pid == pid)
+			return true;
+	return false;
+}
+
+void race_members_add(struct race_members *m, pid_t pid)
+{
+	uint64_t start = race_member_start(pid);
+
+	if (m->count == RACE_MEMBERS || !start || is_known(m, pid) || !race_members_have(m, pid) ||
+	    race_member_start(pid) != start || change_map(m, BPF_MAP_UPDATE_ELEM, pid))
+		return;
+	m->members[m->count++] = (struct race_member){ pid, start };
+}
+
+static void drop_ended(struct race_members *m)
+{
+	for (uint32_t n = 0; n < LOOKS && m->count; n++) {
+		struct race_member *member = &m->members[m->next++ % m->count];
+
+		if (race_member_start(member->pid) == member->start)
+			continue;
+		change_map(m, BPF_MAP_DELETE_ELEM, member->pid);
+		*member = m->members[--m->count];
+	}
+}
+
+/* A row that names another process than before. */
+static bool is_news(struct race_members *m, const struct race_region *region, uint32_t row)
+{
+	const struct race_process *p = &region->processes[row];
+
+	if (__atomic_load_n(&p->state, __ATOMIC_SEQ_CST) != RACE_PROCESS_LIVE)
+		return false;
+	pid_t pid = __atomic_load_n(&p->pid, __ATOMIC_RELAXED);
+	if (m->seen[row] == pid)
+		return false;
+	m->seen[row] = pid;
+	return true;
+}
+
+void race_members_look(struct race_members *m, const struct race_region *region)
+{
+	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);
+	uint32_t adds = 0;
+
+	if (m->map_fd < 0 || !m->inode)
+		return;
+	drop_ended(m);
+	rows = rows < RACE_PROCESSES ? rows : RACE_PROCESSES;
+	for (uint64_t i = 0; i < rows && adds < ADDS; i++) {
+		uint32_t row = m->next_row % (uint32_t)rows;
+
+		m->next_row = row + 1;
+		if (!is_news(m, region, row))
+			continue;
+		adds++;
+		race_members_add(m, m->seen[row]);
+	}
+}

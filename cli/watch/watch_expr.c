@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/*
+ * watch_expr.c - from EXPR to the bytes that are watched: `counter`, `conn->state`,
+ * `libc.so.6:environ`, `server+0x230:8`, `0x601040:4`. See report/lang/expression.h.
+ */
+#include "cli/cmd.h"
+#include "cli/observe/session.h"
+#include "cli/watch/watch.h"
+#include "report/dwarf/variables.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define COMMAND watch_command
+#define LEN_MAX 32	   /* without --multiplex */
+#define MULTIPLEXED_MAX 4096
+
+#if defined(__x86_64__)
+static const bool reads_alone = false;
+#else
+static const bool reads_alone = true;
+#endif
+
+/* One line for an error in EXPR, with the column when that is not the first word. */
+int watch_expr_wrong(const char *expr, const struct expression_error *error)
+{
+	if (error->column > 1)
+		return cli_wrong(COMMAND, "'%.200s', column %d: %s", expr, error->column, error->text);
+	return cli_wrong(COMMAND, "%s", error->text);
+}
+
+int watch_expr_parse(const char *expr, struct expression **out)
+{
+	struct expression_error error;
+
+	if (!expression_parse(expr, out, &error))
+		return 0;
+	size_t n = strlen(expr);
+	/* `head->state` without quotes: the shell takes the '>' and writes to a file. */
+	if (n > 1 && expr[n - 1] == '-')
+		return cli_wrong(COMMAND, "invalid EXPR '%.200s': it ends in '-'; quote EXPR, as in "
+				 "'%.200s>member', since the shell takes an unquoted '>'", expr, expr);
+	return cli_wrong(COMMAND, "invalid EXPR '%.200s', column %d: %s; see trapline %s --help", expr,
+			 error.column, error.text, COMMAND);
+}
+
+int watch_expr_access(const char *on, enum trapline_access *out)
+{
+	*out = !on || !strcmp(on, "w") ? TRAPLINE_WRITE :
+	       !strcmp(on, "r")	       ? TRAPLINE_READ :
+					 TRAPLINE_READ_WRITE;
+	if (*out == TRAPLINE_READ && !reads_alone)
+		return cli_wrong(COMMAND, "invalid --on 'r': this processor cannot watch reads alone; "
+				 "use --on rw");
+	return 0;
+}
+
+int watch_expr_check(const struct watch_settings *set)
+{
+	enum trapline_access access;
+	struct expression *e = NULL;
+	int status = watch_expr_access(set->on, &access);
+
+	if (!status)
+		status = watch_expr_parse(set->expr, &e);
+	if (!status && expression_length(e) > LEN_MAX && !set->slice_ns)
+		status = cli_wrong(COMMAND, "invalid EXPR '%.200s': expected a length of 1 to %d, or up "
+				   "to %d with --multiplex 10ms", set->expr, LEN_MAX, MULTIPLEXED_MAX);
+	expression_free(e);
+	return status;
+}
+
+/* The number of debug registers that a range needs: one for each naturally aligned part. */
+static unsigned int parts_of(uint64_t address, size_t len)
+{
+	unsigned int count = 0;
+
+	while (len) {
+		size_t part = 8;
+		while (part > len || address % part)
+			part /= 2;
+		address += part;
+		len -= part;
+		count++;
+	}
+	return count;
+}
+
+static bool fits(const struct watch_settings *set, uint64_t address, uint64_t size)
+{
+	if (set->slice_ns)
+		return size && size <= MULTIPLEXED_MAX;
+	return size && size <= LEN_MAX && parts_of(address, size) <= WATCH_REGISTERS;
+}
+
+/* Without :len: the whole if it fits, else the longest aligned part at its start. */
+static size_t default_len(const struct watch_settings *set, const struct expression *e,
+			  const struct expression_place *p)
+{
+	if (fits(set, p->address, p->size))
+		return p->size;
+	size_t len = 8;
+	while (len > 1 && (p->address % len || (p->size && len > p->size)))
+		len /= 2;
+	if (expression_has_offset(e) || p->size <= len)
+		return len;
+	if (p->type && type_has_members(p->type))
+		cli_note(COMMAND, "%s has %llu bytes: watching the first %zu; choose a member, "
+			 "--list '%s.*' shows them", set->expr, (unsigned long long)p->size, len,
+			 set->expr);
+	else
+		cli_note(COMMAND, "%s has %llu bytes: watching the first %zu; choose other bytes by "
+			 "%s+offset:len", set->expr, (unsigned long long)p->size, len, set->expr);
+	return len;
+}
+
+static void note_place(struct symbols *s, const struct watch_settings *set,
+		      const struct expression_place *p)
+{
+	if (p->is_first_of_several)
+		cli_note(COMMAND, "several local symbols are named %s: watching the first, at 0x%llx; "
+			 "give an address to choose another", set->expr,
+			 (unsigned long long)p->address);
+	if (!p->type && !p->is_address && !variables_known(s, p->module))
+		cli_note(COMMAND, "%s has no debug information (DWARF): types and members are not "
+			 "known, and values are plain numbers",
+			 p->module ? p->module : symbols_program(s));
+}
+
+static int resolve(struct symbols *s, const struct watch_settings *set,
+		   const struct expression *e, struct expression_place *out)
+{
+	struct expression_options options = { .thread = set->thread };
+	struct expression_error error;
+
+	int err = expression_resolve(s, e, &options, out, &error);
+	int status = err == -ENOENT ? session_not_found(COMMAND, set->command, set->expr) : 0;
+	if (err)
+		return status ? status : watch_expr_wrong(set->expr, &error);
+	if (set->thread && !out->tid)
+		return cli_wrong(COMMAND, "--thread needs a thread-local variable, and %s is not "
+				 "thread-local", set->expr);
+	return 0;
+}
+
+/* From a resolved expression to the bytes that are watched. */
+int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
+			const struct expression *e, const struct expression_place *p,
+			struct watch_expr *out)
+{
+	uint64_t len = expression_length(e);
+	struct place place;
+
+	out->address = p->address;
+	out->len = len ? len : default_len(set, e, p);
+	if (!fits(set, out->address, out->len))
+		return cli_wrong(COMMAND, "cannot watch %zu bytes at 0x%llx: they need %u debug registers "
+				 "and there are %d; choose fewer bytes, an aligned start, or --multiplex "
+				 "10ms", out->len, (unsigned long long)out->address, parts_of(out->address, out->len),
+				 WATCH_REGISTERS);
+	/* Another length than that of the type means plain bytes. */
+	if (!len || !p->type || len == p->type->size)
+		out->view = (struct value_view){ p->type, p->bit_offset, p->bit_size };
+	out->tid = p->tid;
+	snprintf(out->through, sizeof(out->through), "%s", p->through);
+	symbols_data_place(s, out->address, &place);
+	out->module = p->module ? p->module : place.module;
+	if (p->is_address)
+		run_place_text(&place, out->address, out->name, sizeof(out->name));
+	else
+		snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(set->expr, "\n"),
+			 set->expr);
+	return 0;
+}
+
+int watch_expr_resolve(struct symbols *s, const struct watch_settings *set,
+		       struct watch_expr *out)
+{
+	struct expression_place place;
+	struct expression *e = NULL;
+	int status = watch_expr_access(set->on, &out->access);
+
+	if (!status)
+		status = watch_expr_parse(set->expr, &e);
+	if (!status)
+		status = resolve(s, set, e, &place);
+	if (!status) {
+		note_place(s, set, &place);
+		status = watch_expr_choose(s, set, e, &place, out);
+	}
+	expression_free(e);
+	return status;
+}
+
+void watch_expr_describe(const struct watch_expr *expr, char *buf, size_t n)
+{
+	const struct value_view *view = &expr->view;
+	char type[200] = "";
+
+	if (view->type && view->bit_size)
+		snprintf(type, sizeof(type), "%.160s, %u bit%s in ", view->type->name,
+			 view->bit_size, view->bit_size == 1 ? "" : "s");
+	else if (view->type)
+		snprintf(type, sizeof(type), "%.190s, ", view->type->name);
+	int used = snprintf(buf, n, "%s%zu byte%s at 0x%llx", type, expr->len,
+			    expr->len == 1 ? "" : "s", (unsigned long long)expr->address);
+	if (expr->tid && used < (int)n)
+		used += snprintf(buf + used, n - (size_t)used, ", of thread %d", expr->tid);
+	if (expr->through[0] && used < (int)n)
+		snprintf(buf + used, n - (size_t)used, "; %s", expr->through);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+/* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
+#include "cli/now.h"
+#include "cli/cmd.h"
+#include "cli/watch/watch_objects.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define COMMAND watch_command
+
+static int arm_point(struct object_point *p, struct trapline *t,
+		     const struct session *session, void *arg)
+{
+	TRAPLINE_OPTS(event, opts);
+	uint64_t *addresses =
+		calloc(p->sites.count ? p->sites.count : 1, sizeof(*addresses));
+	size_t n = 0;
+
+	if (!addresses)
+		return cli_wrong(COMMAND, "out of memory");
+	for (size_t i = 0; i < p->sites.count; i++)
+		if (!p->way[i].is_left_out)
+			addresses[n++] = p->sites.site[i].address;
+	opts.arg = arg;
+	opts.flags = p->is_return ? TRAPLINE_RETURNS : 0;
+	int err = trapline_break_sites(t, addresses, n, &opts, &p->event);
+	free(addresses);
+	if (err >= 0)
+		return 0;
+	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
+		return cli_wrong(
+			COMMAND,
+			"cannot use --from: it needs uprobes and BPF, which need root "
+			"(CAP_SYS_ADMIN and CAP_BPF)");
+	return session_explain(session, "break on", p->where, err);
+}
+
+static int arm_slots(struct watch_objects *o, struct trapline *t,
+		     const struct session *session,
+		     const struct trapline_event_opts *opts)
+{
+	int err = 0;
+
+	while (!err)
+		err = watch_slots_add(&o->slots, t, WATCH_REST(o->expr.address),
+				      o->expr.len, o->expr.access, opts);
+	return o->slots.count ? 0 : session_explain(session, "watch", o->set->expr, err);
+}
+
+int watch_objects_arm(struct watch_objects *o, struct trapline *t,
+		      const struct session *session,
+		      const struct trapline_event_opts *opts)
+{
+	o->delays_ns = calloc(DELAYS_MAX, sizeof(*o->delays_ns));
+	if (!o->delays_ns)
+		return cli_wrong(COMMAND, "out of memory");
+	/* The breakpoint on the ends is armed first, so that no end is missed. */
+	int status = o->set->until ? arm_point(&o->until, t, session, opts->arg) : 0;
+	if (!status)
+		status = arm_point(&o->at, t, session, opts->arg);
+	return status ? status : arm_slots(o, t, session, opts);
+}
+
+static uint64_t lost_of(const struct object_point *p)
+{
+	struct trapline_stats st = { .size = sizeof(st) };
+
+	if (!p->event || trapline_event_stats(p->event, &st) < 0)
+		return 0;
+	return st.lost_ring_full + st.lost_kernel;
+}
+
+static int compare_delays(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a;
+	uint32_t y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void count_alive(const void *node, VISIT which, void *arg)
+{
+	struct watch_objects *o = arg;
+
+	if (which != postorder && which != leaf)
+		return;
+	struct object *object = *(struct object *const *)node;
+	uint64_t now = now_ns();
+
+	o->counts.alive++;
+	o->counts.life_ns += now > object->born_ns ? now - object->born_ns : 0;
+	if (object->armed_ns && now > object->armed_ns)
+		object->watched_ns += now - object->armed_ns;
+	object->armed_ns = 0;
+	o->counts.watched_ns += object->watched_ns;
+}
+
+void watch_objects_end(struct watch_objects *o, struct run_end *end)
+{
+	twalk_r(o->known, count_alive, o);
+	/* They ended before their register was armed. */
+	o->counts.watched -= o->counts.too_late;
+	o->counts.calls_lost = lost_of(&o->at) + lost_of(&o->until);
+	watch_slots_stats(&o->slots, end);
+	end->delivered -= o->counts.after_end < end->delivered ? o->counts.after_end :
+								 end->delivered;
+	end->counts[end->count_count++] =
+		(struct run_count){ .name = "after_end", .value = o->counts.after_end };
+	if (o->delay_count)
+		qsort(o->delays_ns, o->delay_count, sizeof(*o->delays_ns),
+		      compare_delays);
+	o->counts.delay_median_ns = o->delay_count ? o->delays_ns[o->delay_count / 2] : 0;
+	o->counts.delays = o->delay_count;
+	o->counts.at = o->set->from;
+	o->counts.until = o->set->until;
+	o->counts.function = o->at.where;
+	o->counts.is_return = o->at.is_return;
+	o->counts.calls = o->at.calls;
+	o->counts.registers = o->slots.count;
+	end->objects = &o->counts;
+	if (o->at.left)
+		cli_note(COMMAND,
+			 "%llu calls of %s ended with a jump to another function, so their results were "
+			 "not seen; use --from with that function",
+			 (unsigned long long)o->at.left, o->at.where);
+}
+
+static void point_release(struct object_point *p)
+{
+	code_sites_free(&p->sites);
+	free(p->way);
+}
+
+void watch_objects_release(struct watch_objects *o)
+{
+	point_release(&o->at);
+	point_release(&o->until);
+	tdestroy(o->known, free);
+	free(o->delays_ns);
+}

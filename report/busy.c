@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* busy.c - see busy.h. */
-#include "report/busy.h"
-
-volatile sig_atomic_t busy_depth;
-volatile sig_atomic_t busy_steps;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/*
+ * code_inlined.c - copies of functions that the compiler put into others.
+ *
+ * Two walks over the debug information: for the functions of that name that were inlined at all,
+ * which is over soon when there are none, and for the places where.
+ */
+#include "report/code/code_sites_priv.h"
+#include "report/safe/clean.h"
+#include "report/dwarf/dies.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define DEPTH_MAX 64 /* of blocks within blocks */
+
+struct inlined {
+	struct symbols *s;
+	Dwfl_Module *mod; /* the only one looked at */
+	const struct function_name *wanted;
+	struct code_sites *out;
+	Dwarf_Addr bias;
+	const char *module;
+	const void **origins; /* sorted */
+	size_t count;
+	size_t room;
+	int err;
+};
+
+static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
+{
+	struct inlined *w = v->arg;
+	uint64_t how;
+	char name[512];
+
+	if (v->mod != w->mod || dwarf_tag(die) != DW_TAG_subprogram ||
+	    !clean_die_name(die) || !die_number(die, DW_AT_inline, &how) ||
+	    (how != DW_INL_inlined && how != DW_INL_declared_inlined))
+		return 0;
+	die_qualified(die, name, sizeof(name));
+	if (!function_name_fits(w->wanted, name))
+		return 0;
+	if (w->count == w->room) {
+		size_t room = w->room ? 2 * w->room : 64;
+		const void **more = realloc(w->origins, room * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		w->origins = more;
+		w->room = room;
+	}
+	w->origins[w->count++] = die->addr;
+	return 0;
+}
+
+static int pointer_compare(const void *a, const void *b)
+{
+	const char *const *x = a;
+	const char *const *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Where a copy begins; 0: it has no code. */
+static Dwarf_Addr inlined_entry_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Addr base;
+	Dwarf_Addr start = 0;
+	Dwarf_Addr end;
+	Dwarf_Word offset;
+
+	dwarf_ranges(die, 0, &base, &start, &end);
+	if (dwarf_attr(die, DW_AT_entry_pc, &attr)) {
+		Dwarf_Addr pc;
+		if (!dwarf_formaddr(&attr, &pc))
+			return pc;
+		if (!dwarf_formudata(&attr, &offset) &&
+		    start) /* DWARF 5: counted from the start */
+			return start + offset;
+	}
+	return start;
+}
+
+static int add_copy(struct inlined *w, Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die origin;
+	char name[512];
+
+	if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) ||
+	    !dwarf_formref_die(&attr, &origin) ||
+	    !bsearch(&origin.addr, w->origins, w->count, sizeof(*w->origins),
+		     pointer_compare))
+		return 0;
+	Dwarf_Addr pc = inlined_entry_of(die);
+	if (!pc)
+		return 0;
+	die_qualified(&origin, name, sizeof(name));
+	struct code_site site = { .kind = CODE_SITE_INLINED,
+				  .address = pc + w->bias,
+				  .module = w->module,
+				  .is_certain = true,
+				  .die = dwarf_dieoffset(die) };
+	site.function = code_function_start(w->s, site.address, NULL);
+	return code_sites_add(w->out, site, name);
+}
+
+static void walk(struct inlined *w, Dwarf_Die *parent, unsigned int depth)
+{
+	Dwarf_Die die;
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+		return;
+	do {
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_inlined_subroutine:
+			w->err = add_copy(w, &die);
+			/* fall through */
+		case DW_TAG_subprogram:
+		case DW_TAG_lexical_block:
+		case DW_TAG_namespace:
+		case DW_TAG_structure_type:
+		case DW_TAG_class_type:
+			walk(w, &die, depth + 1);
+			break;
+		default:
+			break;
+		}
+	} while (!w->err && !dwarf_siblingof(&die, &die));
+}
+
+int code_inlined_find(struct symbols *s, Dwfl_Module *mod,
+		      const struct function_name *wanted, struct code_sites *out)
+{
+	struct inlined w = { .s = s,
+			     .mod = mod,
+			     .wanted = wanted,
+			     .out = out,
+			     .module = symbols_module_name(mod) };
+	Dwarf *dwarf = dwfl_module_getdwarf(mod, &w.bias);
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	Dwarf_Die split;
+
+	if (!dwarf)
+		return 0;
+	w.err = dies_walk(s, w.module, DIES_SHARED, origin_visit, &w);
+	if (w.count)
+		qsort(w.origins, w.count, sizeof(*w.origins), pointer_compare);
+	while (w.count && !w.err &&
+	       !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split))
+		walk(&w, split.addr ? &split : &unit, 0);
+	free(w.origins);
+	return w.err;
+}

@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: MIT
+/* code_sites.c - see code_sites.h. */
+#include "report/code/code_sites_priv.h"
+#include "report/safe/clean.h"
+
+#include "report/dwarf/dies.h"
+#include "report/code/instruction.h"
+#include "report/dwarf/near.h"
+
+#include <ctype.h>
+#include <dwarf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEAR_KEPT_MAX 256
+
+/* A location as it was parsed, before there is a process. */
+struct location {
+	char scope[256]; /* object or source file; empty: none */
+	char name[512];
+	uint64_t number; /* the line, the offset or the address */
+	enum {
+		LOCATION_NAME,
+		LOCATION_LINE,
+		LOCATION_OFFSET,
+		LOCATION_ADDRESS
+	} form;
+};
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	*out = strtoull(text, &end, 0);
+	return !*end && !errno;
+}
+
+/* The ':' between scope and name: not one of "::", nor behind a '(' or '<'. */
+static const char *sites_scope_end(const char *text)
+{
+	for (const char *p = text; *p && *p != '(' && *p != '<'; p++) {
+		if (*p != ':')
+			continue;
+		if (p[1] != ':')
+			return p == text ? NULL : p;
+		p++;
+	}
+	return NULL;
+}
+
+static int sites_parse(const char *text, struct location *w, char *why, size_t n)
+{
+	const char *colon = sites_scope_end(text);
+	const char *rest = colon ? colon + 1 : text;
+	const char *plus = strrchr(rest, '+');
+
+	memset(w, 0, sizeof(*w));
+	if (!*rest || strlen(text) >= sizeof(w->name) ||
+	    (colon && (size_t)(colon - text) >= sizeof(w->scope))) {
+		snprintf(
+			why, n,
+			"invalid location '%.200s': expected a function, file:line, an address "
+			"or function+offset (example: server.c:120)",
+			text);
+		return -EINVAL;
+	}
+	if (colon)
+		memcpy(w->scope, text, (size_t)(colon - text));
+	snprintf(w->name, sizeof(w->name), "%s", rest);
+	w->form = LOCATION_NAME;
+	if (isdigit((unsigned char)rest[0])) {
+		w->form = colon ? LOCATION_LINE : LOCATION_ADDRESS;
+		if (parse_number(rest, &w->number) &&
+		    (!colon || (w->number && w->number < 10000000)))
+			return 0;
+		snprintf(
+			why, n,
+			colon ? "invalid location '%.200s': expected a line number, not '%.100s'" :
+				"invalid address '%.200s': expected 0x and hexadecimal digits, or "
+				"decimal digits",
+			text, rest);
+		return -EINVAL;
+	}
+	if (plus && plus > rest && parse_number(plus + 1, &w->number)) {
+		w->form = LOCATION_OFFSET;
+		w->name[plus - rest] = 0;
+	}
+	return 0;
+}
+
+int code_sites_check(const char *text, char *why, size_t n)
+{
+	struct location w;
+
+	return sites_parse(text, &w, why, n);
+}
+
+int code_sites_add(struct code_sites *sites, struct code_site site, const char *name)
+{
+	if (sites->count == sites->room) {
+		size_t room = sites->room ? 2 * sites->room : 64;
+		struct code_site *more = realloc(sites->site, room * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		sites->site = more;
+		sites->room = room;
+	}
+	site.name = strdup(name);
+	if (!site.name)
+		return -ENOMEM;
+	sites->site[sites->count++] = site;
+	return 0;
+}
+
+void code_sites_free(struct code_sites *sites)
+{
+	for (size_t i = 0; i < sites->count; i++)
+		free(sites->site[i].name);
+	free(sites->site);
+	memset(sites, 0, sizeof(*sites));
+}
+
+uint64_t code_function_start(struct symbols *s, uint64_t address, uint64_t *size)
+{
+	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+	GElf_Off offset;
+	GElf_Sym sym;
+
+	if (!mod || !clean_symbol_at(mod, address, &offset, &sym))
+		return 0;
+	if (GELF_ST_TYPE(sym.st_info) != STT_FUNC ||
+	    (sym.st_size && offset >= sym.st_size))
+		return 0;
+	if (size)
+		*size = sym.st_size;
+	return address - offset;
+}
+
+struct search {
+	struct symbols *s;
+	struct function_name wanted;
+	struct code_sites *out;
+	size_t before;	 /* sites of earlier searches */
+	bool with_parts; /* pieces of functions too, which have names of their own */
+	size_t parts;
+	Dwfl_Module *first; /* the object that has some */
+	bool is_program;
+	int err;
+};
+
+static bool has_part(const char *name, const char *part)
+{
+	const char *at = strstr(name, part);
+	size_t n = strlen(part);
+
+	return at && at > name && (!at[n] || at[n] == '.');
+}
+
+/* Compilers append a dot and the kind of a clone to a function's name. */
+static bool is_clone(const char *name)
+{
+	return has_part(name, ".isra") || has_part(name, ".constprop") ||
+	       has_part(name, ".part");
+}
+
+/* A piece that the function jumps to, or calls after a part of it was inlined. */
+static bool is_part(const char *name)
+{
+	return has_part(name, ".cold") || has_part(name, ".part");
+}
+
+static void note_name(char *list, const char *name)
+{
+	size_t used = strlen(list);
+
+	if (used > 0 && list[used - 1] == '.')
+		return;
+	if (used + strlen(name) + 8 < CODE_SITES_NAMES)
+		snprintf(list + used, CODE_SITES_NAMES - used, "%s%s", used ? ", " : "",
+			 name);
+	else
+		snprintf(list + used, CODE_SITES_NAMES - used, ", ...");
+}
+
+/* Is another object's function of that name left out, because an earlier object has one? */
+static bool is_elsewhere(struct search *f, Dwfl_Module *mod)
+{
+	if (!f->first) {
+		f->first = mod;
+		const char *path =
+			dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+		f->is_program = path && !strcmp(path, f->s->exe);
+	}
+	if (f->first == mod || !f->is_program)
+		return false;
+	const char *module = symbols_module_name(mod);
+	if (module && !strstr(f->out->elsewhere, module))
+		note_name(f->out->elsewhere, module);
+	return true;
+}
+
+static int add_function(struct search *f, Dwfl_Module *mod, const char *name,
+			const char *readable, uint64_t address, bool is_ifunc)
+{
+	if (is_elsewhere(f, mod))
+		return 0;
+	if (is_ifunc) {
+		uint64_t chosen = code_ifunc_target(f->s, mod, address, name);
+		if (!chosen) {
+			f->out->unresolved++;
+			note_name(f->out->unresolved_names, name);
+			return 0;
+		}
+		address = chosen;
+	}
+	return code_sites_add(f->out,
+			      (struct code_site){
+				      .kind = CODE_SITE_FUNCTION,
+				      .address = address,
+				      .function = address,
+				      .module = symbols_module_name(mod),
+				      .is_clone = is_clone(name),
+				      .is_certain = true,
+			      },
+			      readable);
+}
+
+static bool name_fits(const struct search *f, const char *name, char *base)
+{
+	/* `f` finds f.isra.0 too; a pattern may name it as it is. */
+	char *dot = strchr(base, '.');
+
+	if (function_name_fits(&f->wanted, name))
+		return true;
+	if (!dot || dot == base || name[0] == '_')
+		return false;
+	*dot = 0;
+	bool fits = function_name_fits(&f->wanted, base);
+	*dot = '.';
+	return fits;
+}
+
+static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_Sym *sym,
+			      uint64_t address, void *arg)
+{
+	struct search *f = arg;
+	int type = GELF_ST_TYPE(sym->st_info);
+	char base[512];
+	char plain[512];
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !address)
+		return 0;
+	snprintf(base, sizeof(base), "%.*s", (int)strcspn(symbol, "@"), symbol);
+	if (!base[0])
+		snprintf(base, sizeof(base), "%s", symbol);
+	char *readable = symbols_demangle(base);
+	const char *name = readable ? readable : base;
+	/* `non-virtual thunk to X::f()` jumps to X::f, where the call is seen. */
+	bool is_thunk = readable && strstr(readable, "thunk to ") != NULL;
+	bool fits = !is_thunk && (readable ? function_name_fits(&f->wanted, name) :
+					     name_fits(f, name, base));
+	if (fits && is_part(base) && !is_part(f->wanted.text) && !f->with_parts) {
+		f->parts++;
+		fits = false;
+	}
+	if (fits)
+		f->err = add_function(
+			f, mod, base,
+			readable ? function_name_plain(name, plain, sizeof(plain)) : name,
+			address, type == STT_GNU_IFUNC);
+	free(readable);
+	return f->err;
+}
+
+/* Small helpers by the thousand would hide what the pattern is for. */
+static void leave_out(struct code_sites *sites, size_t from)
+{
+	sites->copies_left_out += sites->count - from;
+	while (sites->count > from)
+		free(sites->site[--sites->count].name);
+}
+
+static int copies_visit(Dwfl_Module *mod, void *arg)
+{
+	struct search *f = arg;
+	size_t before = f->out->count;
+	const char *path =
+		dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+
+	/* After the program's own, those of libraries are others of the same name. */
+	if (f->first && f->is_program && mod != f->first)
+		return 0;
+	f->err = code_inlined_find(f->s, mod, &f->wanted, f->out);
+	if (f->wanted.is_pattern && !f->out->all_copies)
+		leave_out(f->out, before);
+	if (!f->first && f->out->count > before) {
+		f->first = mod;
+		f->is_program = path && !strcmp(path, f->s->exe);
+	}
+	return f->err;
+}
+
+struct near_search {
+	struct near_list list;
+	bool is_declared; /* the debug information has exactly this name, but there is no code */
+	/* The last parts of mangled names: copies, to be freed. */
+	char *kept[NEAR_KEPT_MAX];
+	size_t kept_count;
+};
+
+/* Of `void net::Conn::open(int)` the last part, as the debug information has it. */
+static void near_add_mangled(struct near_search *near, const char *symbol)
+{
+	char plain[512];
+	char *readable = symbols_demangle(symbol);
+
+	if (!readable)
+		return;
+	const char *last = die_last_part(function_name_plain(readable, plain, sizeof(plain)));
+	if (near->kept_count < NEAR_KEPT_MAX && near_score(near->list.wanted, last) < NEAR_NOT) {
+		char *copy = strdup(last);
+		if (copy && near_add(&near->list, copy))
+			near->kept[near->kept_count++] = copy;
+		else
+			free(copy);
+	}
+	free(readable);
+}
+
+static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
+			    uint64_t address, void *arg)
+{
+	struct near_search *near = arg;
+	int type = GELF_ST_TYPE(sym->st_info);
+
+	if (type != STT_FUNC && type != STT_GNU_IFUNC)
+		return 0;
+	if (!strncmp(name, "_Z", 2))
+		near_add_mangled(near, name);
+	else if (!strpbrk(name, "@."))
+		near_add(&near->list, name);
+	return 0;
+}
+
+static int near_die_visit(const struct die_visit *v, Dwarf_Die *die)
+{
+	struct near_search *near = v->arg;
+	const char *name = dwarf_tag(die) == DW_TAG_subprogram ? clean_die_name(die) :
+								 NULL;
+
+	if (!name)
+		return 0;
+	near->is_declared = near->is_declared || !strcmp(name, near->list.wanted);
+	near_add(&near->list, name);
+	return 0;
+}
+
+static void explain_not_found(struct symbols *s, const struct location *w,
+			      const struct near_search *near, char *why, size_t n)
+{
+	const struct near_list *list = &near->list;
+	char question[300];
+
+	near_question(list, question, sizeof(question));
+	/* What resembles it from afar is in a library, and hides the cause. */
+	if (!w->scope[0] && symbols_is_stripped(s) && (!list->count || list->scores[0] > 1))
+		snprintf(why, n, "no function is named '%s': %s is stripped; install its debug symbols "
+			 "(a -dbgsym package), or give an address", w->name, symbols_program(s));
+	else if (near->is_declared && !strcmp(list->wanted, w->name))
+		snprintf(why, n, "'%s' has no code in %s: the compiler inlined or removed it%s",
+			 w->name, w->scope[0] ? w->scope : symbols_program(s), question);
+	else
+		snprintf(why, n, "no function is named '%s' in %s%s", w->name,
+			 w->scope[0] ? w->scope : symbols_program(s), question);
+}
+
+static int not_found(struct symbols *s, const struct location *w, const struct search *f,
+		     char *why, size_t n)
+{
+	const char *module = w->scope[0] ? w->scope : NULL;
+	const char *names[4];
+	struct near_search near = { .list = { .wanted = die_last_part(w->name),
+					      .names = names, .max = 4 } };
+
+	if (f->wanted.is_pattern) {
+		snprintf(why, n, "no function matches '%s' in %s", w->name,
+			 module ? module : symbols_program(s));
+		return -ENOENT;
+	}
+	dies_walk(s, module, 0, near_die_visit, &near);
+	symbols_walk(s, module, sites_near_visit, &near);
+	explain_not_found(s, w, &near, why, n);
+	for (size_t i = 0; i < near.kept_count; i++)
+		free(near.kept[i]);
+	return -ENOENT;
+}
+
+static int find_functions(struct symbols *s, const struct location *w,
+			  struct code_sites *out, char *why, size_t n)
+{
+	const char *scope = w->scope[0] ? w->scope : NULL;
+	struct search f = { .s = s, .out = out, .before = out->count };
+	size_t unresolved = out->unresolved;
+
+	f.wanted.text = w->name;
+	f.wanted.is_pattern = !strstr(w->name, "operator") &&
+			      strpbrk(w->name, "*?[") != NULL;
+	const char *paren = strchr(w->name, '(');
+	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
+				 !strstr(w->name, "operator");
+	symbols_walk(s, scope, sites_search_visit, &f);
+	if (!f.err)
+		symbols_each_module(s, scope, copies_visit, &f);
+	if (!f.err && out->count == f.before && f.parts) {
+		f.with_parts = true;
+		symbols_walk(s, scope, sites_search_visit, &f);
+	}
+	if (f.err)
+		return f.err;
+	if (out->count > f.before)
+		return 0;
+	if (out->unresolved > unresolved) {
+		snprintf(
+			why, n,
+			"%s has several implementations (ifunc), and the one that this process "
+			"uses is not known",
+			out->unresolved_names);
+		return -ENOENT;
+	}
+	return not_found(s, w, &f, why, n);
+}
+
+/* An instruction by its address: certain where it can be decoded from the function's start on. */
+static int add_address(struct symbols *s, uint64_t address, const char *text,
+		       struct code_sites *out, char *why, size_t n)
+{
+	uint64_t start = code_function_start(s, address, NULL);
+	int boundary = start ? code_is_boundary(s, start, address) : -ENOENT;
+	struct code_site site = { .kind = CODE_SITE_ADDRESS,
+				  .address = address,
+				  .function = start,
+				  .is_certain = boundary == 1 };
+	unsigned char byte;
+	struct place place;
+
+	symbols_place(s, address, &place);
+	site.module = place.module;
+	if (boundary == 0) {
+		snprintf(
+			why, n,
+			"no instruction begins at %s: a breakpoint there would break the program",
+			text);
+		return -EINVAL;
+	}
+	if (symbols_read(s, address, &byte, 1)) {
+		snprintf(why, n, "no memory is mapped at %s", text);
+		return -ENOENT;
+	}
+	if (start == address)
+		site.kind = CODE_SITE_FUNCTION;
+	return code_sites_add(out, site, start == address ? place.function : text);
+}
+
+static int find_offset(struct symbols *s, const struct location *w, const char *text,
+		       struct code_sites *out, char *why, size_t n)
+{
+	struct code_sites functions = { 0 };
+	int err = find_functions(s, w, &functions, why, n);
+	size_t count = 0;
+
+	for (size_t i = 0; i < functions.count && !err; i++) {
+		const struct code_site *f = &functions.site[i];
+		if (f->kind != CODE_SITE_FUNCTION)
+			continue;
+		count++;
+		err = add_address(s, f->address + w->number, text, out, why, n);
+	}
+	if (!err && !count) {
+		snprintf(why, n, "%s is only inlined, so it has no address of its own",
+			 w->name);
+		err = -ENOENT;
+	}
+	code_sites_free(&functions);
+	return err;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct code_site *x = a;
+	const struct code_site *y = b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->kind - y->kind;
+}
+
+/* From functions to their instructions; each once. A copy that is a whole function is that. */
+static void choose(struct symbols *s, struct code_sites *sites)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < sites->count; i++) {
+		struct code_site *site = &sites->site[i];
+		if (site->kind == CODE_SITE_FUNCTION)
+			site->address = code_entry(s, site->function);
+	}
+	if (sites->count)
+		qsort(sites->site, sites->count, sizeof(*sites->site), by_address);
+	for (size_t i = 0; i < sites->count; i++) {
+		if (kept && sites->site[kept - 1].address == sites->site[i].address) {
+			free(sites->site[i].name);
+			continue;
+		}
+		sites->site[kept] = sites->site[i];
+		sites->site[kept].is_emulated =
+			code_is_emulated(s, sites->site[kept].address);
+		kept++;
+	}
+	sites->count = kept;
+}
+
+int code_sites_find(struct symbols *s, const char *text, struct code_sites *out,
+		    char *why, size_t n)
+{
+	struct location w;
+	int err = sites_parse(text, &w, why, n);
+
+	if (err)
+		return err;
+	switch (w.form) {
+	case LOCATION_LINE:
+		err = code_lines_find(s, w.scope, (int)w.number, out, why, n);
+		break;
+	case LOCATION_ADDRESS:
+		err = add_address(s, w.number, text, out, why, n);
+		break;
+	case LOCATION_OFFSET:
+		err = find_offset(s, &w, text, out, why, n);
+		break;
+	default:
+		err = find_functions(s, &w, out, why, n);
+	}
+	if (err == -ENOMEM)
+		snprintf(why, n, "out of memory");
+	if (!err)
+		choose(s, out);
+	return err;
+}
+
+const struct code_site *code_sites_at(const struct code_sites *sites, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = sites->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (sites->site[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < sites->count && sites->site[low].address == address ?
+		       &sites->site[low] :
+		       NULL;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/* instruction.c - see instruction.h. */
+#include "report/code/instruction.h"
+
+#include "code/insn/insn.h"
+#include "report/dwarf/symbols_priv.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, size_t n)
+{
+	GElf_Addr bias;
+	GElf_Phdr ph;
+	size_t count;
+	Elf *elf = dwfl_module_getelf(mod, &bias);
+
+	if (!elf || elf_getphdrnum(elf, &count))
+		return -EFAULT;
+	address -= bias;
+	for (size_t i = 0; i < count; i++) {
+		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD ||
+		    address < ph.p_vaddr || address + n > ph.p_vaddr + ph.p_filesz)
+			continue;
+		Elf_Data *data = elf_getdata_rawchunk(
+			elf, (int64_t)(ph.p_offset + address - ph.p_vaddr), n,
+			ELF_T_BYTE);
+		if (!data || data->d_size < n)
+			return -EFAULT;
+		memcpy(buf, data->d_buf, n);
+		return 0;
+	}
+	return -EFAULT;
+}
+
+/*
+ * Code as it is in its file: what debuggers put into the process does not show. From the process
+ * where there is no file. 0 or -EFAULT.
+ */
+static int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
+{
+	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+
+	if (mod && !instruction_read_file(mod, address, buf, n))
+		return 0;
+	return symbols_read(s, address, buf, n);
+}
+
+#if defined(__x86_64__)
+
+uint64_t code_entry(struct symbols *s, uint64_t function)
+{
+	static const unsigned char endbr64[4] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	unsigned char bytes[4];
+
+	if (code_read(s, function, bytes, sizeof(bytes)) ||
+	    memcmp(bytes, endbr64, sizeof(bytes)) != 0)
+		return function;
+	return function + sizeof(endbr64);
+}
+
+/*
+ * As arch/x86/kernel/uprobes.c has it: nops as compilers write them, push of a register, and
+ * near branches to a fixed place without an operand-size prefix. Seen to hold by timing each.
+ */
+bool code_is_emulated(struct symbols *s, uint64_t address)
+{
+	static const struct {
+		unsigned char bytes[8];
+		unsigned char len;
+	} nops[] = {
+		{ { 0x90 }, 1 },
+		{ { 0x66, 0x90 }, 2 },
+		{ { 0x0f, 0x1f, 0x00 }, 3 },
+		{ { 0x0f, 0x1f, 0x40, 0x00 }, 4 },
+		{ { 0x0f, 0x1f, 0x44, 0x00, 0x00 }, 5 },
+		{ { 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00 }, 6 },
+		{ { 0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00 }, 7 },
+		{ { 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00 }, 8 },
+	};
+	unsigned char b[8] = { 0 };
+
+	if (code_read(s, address, b, sizeof(b)) && code_read(s, address, b, 2))
+		return false;
+	for (size_t i = 0; i < sizeof(nops) / sizeof(nops[0]); i++)
+		if (!memcmp(b, nops[i].bytes, nops[i].len))
+			return true;
+	unsigned char first = b[0] == 0x41 ? b[1] : b[0];
+	if (first >= 0x50 && first <= 0x57)
+		return true;
+	return b[0] == 0xe8 || b[0] == 0xe9 || b[0] == 0xeb || (b[0] & 0xf0) == 0x70 ||
+	       (b[0] == 0x0f && (b[1] & 0xf0) == 0x80);
+}
+
+int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
+{
+	unsigned char bytes[INSTRUCTION_BYTES_MAX];
+	struct insn insn;
+	uint64_t at = function;
+
+	if (!function || address < function)
+		return -ENOENT;
+	while (at < address) {
+		size_t n = sizeof(bytes);
+		while (n && code_read(s, at, bytes, n))
+			n--; /* the end of the mapping */
+		if (!n || insn_decode(bytes, n, &insn))
+			return -ENOENT; /* data between the code */
+		at += insn.length;
+	}
+	return at == address;
+}
+
+#else
+
+uint64_t code_entry(struct symbols *s, uint64_t function)
+{
+	return function;
+}
+
+bool code_is_emulated(struct symbols *s, uint64_t address)
+{
+	return false;
+}
+
+int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
+{
+	if (!function || address < function)
+		return -ENOENT;
+	return address % 4 == 0;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* instruction.h - bytes of code, and which of them a breakpoint in the code may stand on. */
+#ifndef REPORT_CODE_INSTRUCTION_H
+#define REPORT_CODE_INSTRUCTION_H
+
+#include "report/dwarf/symbols.h"
+
+#include <stdbool.h>
+
+#define INSTRUCTION_BYTES_MAX 15
+
+/*
+ * Where to break on a function: after its landing pad (endbr64), which the kernel would have to
+ * single-step. No register or stack memory has changed there, so arguments are in their places.
+ */
+uint64_t code_entry(struct symbols *s, uint64_t function);
+
+/*
+ * Does the kernel emulate this instruction at a uprobe? Then a hit costs one trap, else it is
+ * single-stepped out of line, which is a second trap of another kind.
+ */
+bool code_is_emulated(struct symbols *s, uint64_t address);
+
+/*
+ * Does an instruction begin at address? Decoded from the start of its function on. 1 yes, 0 no;
+ * -ENOENT: no known function holds it, so nobody can tell.
+ */
+int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
+
+#endif

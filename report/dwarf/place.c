@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+/*
+ * place.c - names for addresses, each looked up once.
+ *
+ * A hot site is hit thousands of times a second, so places are kept in a tree by address.
+ */
+#include "report/dwarf/go.h"
+#include "report/safe/busy.h"
+#include "report/safe/clean.h"
+#include "report/dwarf/symbols_priv.h"
+#include "report/dwarf/unit.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cached_place {
+	uint64_t address;
+	struct place place;
+};
+
+/* Code that is made at run time has ever new addresses: when the cache is full, it is emptied. */
+#define CACHED_PLACES_MAX 65536u
+
+/* Mangled, or with a version (__libc_start_main@@GLIBC_2.34); NULL: good as it is. */
+static char *readable_name(const char *name)
+{
+	const char *version = strchr(name, '@');
+
+	return version ? strndup(name, (size_t)(version - name)) : symbols_demangle(name);
+}
+
+struct holder {
+	uint64_t address;
+	Dwfl_Module *mod;
+};
+
+static int holder_visit(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+			void *arg)
+{
+	struct holder *h = arg;
+	GElf_Addr bias;
+	GElf_Phdr ph;
+	size_t count;
+	Elf *elf = dwfl_module_getelf(mod, &bias);
+
+	if (!elf || elf_getphdrnum(elf, &count))
+		return DWARF_CB_OK;
+	for (size_t i = 0; i < count; i++) {
+		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD)
+			continue;
+		uint64_t start = ph.p_vaddr + bias;
+		if (h->address - start < ph.p_memsz) {
+			h->mod = mod;
+			return DWARF_CB_ABORT;
+		}
+	}
+	return DWARF_CB_OK;
+}
+
+/* Its .bss too, which no file is mapped to. */
+Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address)
+{
+	BUSY;
+	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+	struct holder h = { .address = address };
+
+	if (mod)
+		return mod;
+	dwfl_getmodules(s->dwfl, holder_visit, &h, 0);
+	return h.mod;
+}
+
+/* Where sections begin and end: of no use as names for what lies behind. */
+static bool is_mark(const char *name)
+{
+	static const char *const marks[] = { "data_start", "__data_start", "__bss_start", "_edata",
+					     "edata",	   "_end",	   "end" };
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (!strcmp(name, marks[i]))
+			return true;
+	return false;
+}
+
+static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place *c)
+{
+	struct place *p = &c->place;
+	GElf_Off offset;
+	GElf_Sym sym;
+	Dwarf_Addr start;
+	GElf_Addr bias;
+
+	p->module = symbols_module_name(mod);
+	dwfl_module_info(mod, NULL, &start, NULL, NULL, NULL, NULL, NULL);
+	/* What a disassembler of the file shows, so that the reader can look there. */
+	p->module_offset = c->address - (dwfl_module_getelf(mod, &bias) ? bias : start);
+	if (go_place(s, mod, c->address, p))
+		return;
+	p->function = clean_symbol_at(mod, c->address, &offset, &sym);
+	if (p->function && offset && is_mark(p->function))
+		p->function = NULL;
+	p->symbol = p->function;
+	if (p->function) {
+		p->offset = offset;
+		char *readable = readable_name(p->function);
+		if (readable)
+			p->function = clean_keep(readable);
+		free(readable);
+	}
+	const char *folder;
+	p->file = unit_line(mod, c->address, &p->line, &folder);
+}
+
+static int place_compare(const void *a, const void *b)
+{
+	const struct cached_place *x = a;
+	const struct cached_place *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+void symbols_places_free(struct symbols *s)
+{
+	tdestroy(s->places, free);
+	s->places = NULL;
+	s->place_count = 0;
+}
+
+void symbols_place(struct symbols *s, uint64_t address, struct place *out)
+{
+	BUSY;
+	struct cached_place key = { .address = address };
+	struct cached_place **found = tfind(&key, &s->places, place_compare);
+
+	memset(out, 0, sizeof(*out));
+	if (found) {
+		*out = (*found)->place;
+		return;
+	}
+	Dwfl_Module *mod = symbols_module_of(s, address);
+	if (!mod) {
+		if (!symbols_refresh(s))
+			return; /* perhaps known at the next try: not remembered */
+		mod = symbols_module_of(s, address);
+	}
+	struct cached_place *c = calloc(1, sizeof(*c));
+	if (!c)
+		return;
+	c->address = address;
+	if (mod)
+		place_fill(s, mod, c);
+	*out = c->place;
+	if (s->place_count == CACHED_PLACES_MAX)
+		symbols_places_free(s);
+	if (tsearch(c, &s->places, place_compare))
+		s->place_count++;
+	else
+		free(c);
+}
+
+void symbols_data_place(struct symbols *s, uint64_t address, struct place *out)
+{
+	symbols_place(s, address, out);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * symbols.h - names for addresses of a running process, and addresses for names.
+ *
+ * It uses elfutils (libdwfl). Only the command uses it, never code inside a target. Objects that the
+ * target loads later are found when an unknown address causes the map to be read again.
+ */
+#ifndef REPORT_DWARF_SYMBOLS_H
+#define REPORT_DWARF_SYMBOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct symbols;
+
+/* Where code or data is. Strings live until symbols_close(); NULL when unknown. */
+struct place {
+	const char *function; /* demangled where C++ or Rust */
+	const char *symbol;   /* the same as the file has it; NULL for an inlined one */
+	uint64_t offset;      /* bytes after the start of function */
+	const char *module;   /* file name of the loaded object, no folders */
+	uint64_t module_offset;
+	const char *file; /* source file, when DWARF is there */
+	int line;	  /* 0: unknown */
+};
+
+/* The symbol of a name. size 0: the symbol table does not have it. */
+struct variable {
+	uint64_t address;
+	uint64_t size;
+	uint64_t object; /* where its object was loaded: the bias of its addresses */
+	int is_function;
+	const char *module;
+};
+
+/* Read the loaded objects of pid. *out is released by symbols_close(). 0 or -errno. */
+int symbols_open(pid_t pid, struct symbols **out);
+void symbols_close(struct symbols *s);
+
+/*
+ * The address of a symbol: `name` or `module:name` (libc.so.6:errno_table). Debug files by
+ * build-id or .gnu_debuglink are used where installed. Global before local, the program before
+ * its libraries. -ENOENT: not found; -ENOTUNIQ: several local symbols of that name, *out is the
+ * first. -EDOM: a thread-local symbol, out->address is its offset in its object's block.
+ */
+int symbols_find(struct symbols *s, const char *name, struct variable *out);
+
+/* Copy memory of the target as it is now. 0, -EFAULT, or -EACCES: not permitted. */
+int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);
+
+/* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
+void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);
+
+/* What messages call the program: its file name without folders. */
+const char *symbols_program(const struct symbols *s);
+
+/* Has the program neither a symbol table nor debug information? What it exports has names still. */
+int symbols_is_stripped(struct symbols *s);
+
+/* Is the program 32-bit code in a 64-bit system? Its pointers and registers are read wrong. */
+int symbols_is_32bit(struct symbols *s);
+
+/* Up to n names of data that resemble name, best first; returns how many. */
+size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n);
+
+/* The place of a code address. Fills what it can; always returns with valid members. */
+void symbols_place(struct symbols *s, uint64_t address, struct place *out);
+
+/*
+ * The functions that are inlined at a code address, innermost first, and last the one they are
+ * in; the lines are those of the calls. Returns how many, at most n, at least 1.
+ */
+size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, size_t n);
+
+/* Is the code at an address Go's? Its runtime moves stacks, and knows each return address. */
+int symbols_is_go(struct symbols *s, uint64_t address);
+
+/* The data symbol that holds an address, e.g. to print `server+0x230`. As symbols_place(). */
+void symbols_data_place(struct symbols *s, uint64_t address, struct place *out);
+
+/*
+ * Return addresses of a thread from its registers (by DWARF number, as trapline_hit_register)
+ * and a copy of the stack memory at sp, by DWARF or frame pointers. frames[0] is the pc.
+ * Returns how many were found, at most n. Call-site addresses are as on the stack (after the
+ * call); use address - 1 for frames other than the first.
+ */
+size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
+		      const void *stack, size_t stack_len, uint64_t sp, uint64_t *frames, size_t n);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* symbols_priv.h - what the files of the symbols module share. */
+#ifndef REPORT_DWARF_SYMBOLS_PRIV_H
+#define REPORT_DWARF_SYMBOLS_PRIV_H
+
+#include "report/dwarf/symbols.h"
+
+#include <elfutils/libdwfl.h>
+#include <stdbool.h>
+
+struct mapping;
+
+struct symbols {
+	Dwfl *dwfl;
+	Dwfl_Callbacks callbacks; /* dwfl keeps a pointer to them */
+	char *debug_path;
+	pid_t pid;
+	pid_t root;		 /* the process whose names of files are meant; 0: those of this one */
+	bool can_unwind;	 /* dwfl_attach_state() worked */
+	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
+	char alias[64];		 /* how the program was called, when that is a link to exe */
+	void *places;		 /* tsearch() tree of struct cached_place, by address */
+	size_t place_count;
+	void *frame_cache;	 /* of struct cached_frames, by address */
+	struct types *types;	 /* made at first use */
+	struct units *units;	 /* of each module without .debug_aranges: see unit.h */
+	struct go_table *go;	 /* of each object that was asked for */
+	struct mapping *mappings; /* of files, by address, when the map was read last */
+	size_t mapping_count;
+	int elf_class;		 /* of the program; 0: not looked up */
+	bool has_memory;	 /* memory_fd is open */
+	int memory_fd;		 /* of the target */
+	uint64_t refreshed_ns;
+	/* The thread that is being unwound: valid inside symbols_unwind() only. */
+	const uint64_t *regs;
+	size_t reg_count;
+	const unsigned char *stack;
+	size_t stack_len;
+	uint64_t sp;
+	uint64_t *frames;
+	size_t frame_count;
+	size_t frame_max;
+};
+
+/* Visit the objects, or those that `module` names; the program first. Not 0 ends and is returned. */
+int symbols_each_module(struct symbols *s, const char *module,
+			int (*visit)(Dwfl_Module *mod, void *arg), void *arg);
+
+/* Called for each defined symbol; a value other than 0 ends the walk and is returned. */
+typedef int (*symbol_visitor)(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
+			      uint64_t address, void *arg);
+
+/* Walk the symbols of all objects, or of those that `module` names; the program's first. */
+int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, void *arg);
+
+/* Read the target's map again; false when it was read a moment ago. */
+bool symbols_refresh(struct symbols *s);
+
+/* File name of a module without folders; lives as long as the module. */
+const char *symbols_module_name(Dwfl_Module *mod);
+
+/* Attach the unwinder's callbacks; needs at least one module. */
+void symbols_unwind_attach(struct symbols *s);
+
+/* The object that holds an address; NULL: none. */
+Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address);
+
+/* The readable form of a mangled name, to be freed; NULL when it is not mangled. */
+char *symbols_demangle(const char *name);
+
+void symbols_places_free(struct symbols *s);
+void symbols_frames_free(struct symbols *s);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unit.h - the compilation unit and the line of an address, whoever compiled it.
+ *
+ * libdwfl finds units by .debug_aranges, which clang does not write unless it is asked to (libdw
+ * 0.188): then each unit's own ranges are gone through, once.
+ */
+#ifndef REPORT_DWARF_UNIT_H
+#define REPORT_DWARF_UNIT_H
+
+#include <elfutils/libdwfl.h>
+
+/* NULL: none, or no debug information. Lives as long as the module; addresses in it are + *bias. */
+Dwarf_Die *unit_at(Dwfl_Module *mod, Dwarf_Addr address, Dwarf_Addr *bias);
+
+/* The source file, as the compiler was told of it, and the line; NULL: not known. */
+const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const char **folder);
+
+/* What was remembered of all modules. */
+struct symbols;
+void unit_forget(struct symbols *s);
+
+#endif

@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: MIT
+/*
+ * expression_resolve.c - from a parsed expression to an address, a type and a length.
+ *
+ * What is found is carried as a path (see struct expression_path) and, unless only the path is
+ * wanted, as the address it has now. Every error has the column of the part that caused it.
+ */
+#include "report/lang/expression_priv.h"
+
+#include "report/dwarf/near.h"
+#include "report/dwarf/threads.h"
+#include "report/dwarf/variables.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 64
+
+struct resolver {
+	struct symbols *s;
+	const struct expression *e;
+	const struct expression_options *options;
+	struct expression_error *error;
+	struct expression_place *out; /* module, tid, through */
+	char source[EXPRESSION_TEXT_MAX + 1];
+};
+
+/* The present position of the walk. */
+struct spot {
+	const struct type *type; /* NULL: not known */
+	uint64_t size;		 /* of a symbol without a type */
+	uint64_t address;
+	struct expression_path path;
+	uint32_t bit_offset;
+	uint32_t bit_size;
+	bool is_value; /* address is a pointer's value, from a cast of a number */
+};
+
+__attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const struct node *n,
+						      int err, const char *format, ...)
+{
+	va_list args;
+
+	r->error->column = n ? n->column : 0;
+	va_start(args, format);
+	vsnprintf(r->error->text, sizeof(r->error->text), format, args);
+	va_end(args);
+	return err;
+}
+
+/* The text of a node, for `the pointer a->b is NULL`. */
+static const char *source_of(struct resolver *r, const struct node *n)
+{
+	int from = n->column - 1;
+
+	for (const struct node *left = n->left; left; left = left->left)
+		if (left->column - 1 < from)
+			from = left->column - 1;
+	/* A parenthesis makes no node, and may have been closed in between. */
+	int open = 0;
+	for (int i = from; i < n->end; i++)
+		open += (r->e->source[i] == '(') - (r->e->source[i] == ')');
+	while (open++ < 0 && from > 0)
+		from -= 1 + (int)(r->e->source[from - 1] != '(');
+	from = from < 0 ? 0 : from;
+	snprintf(r->source, sizeof(r->source), "%.*s", n->end - from, r->e->source + from);
+	return r->source;
+}
+
+static int no_types(struct resolver *r, const struct node *n)
+{
+	return fail(r, n, -EINVAL, "%s has no debug information (DWARF): types and members are not "
+		    "known; install its debug symbols, build it with -g, or give symbol+offset:len",
+		    r->out->module ? r->out->module : symbols_program(r->s));
+}
+
+static void add_offset(struct spot *p, uint64_t offset)
+{
+	p->address += offset;
+	if (p->path.links)
+		p->path.offsets[p->path.links - 1] += offset;
+	else
+		p->path.base += offset;
+}
+
+static int read_pointer(struct resolver *r, const struct node *n, struct spot *p)
+{
+	const char *source = source_of(r, n);
+	size_t used = strlen(r->out->through);
+	uint64_t value;
+
+	if (symbols_is_32bit(r->s))
+		return fail(r, n, -EINVAL, "cannot follow the pointer %s: %s is a 32-bit program; give "
+			    "the address that it points to", source, symbols_program(r->s));
+	int err = symbols_read(r->s, p->address, &value, sizeof(value));
+	if (err == -EACCES)
+		return fail(r, n, err, "cannot read the pointer %s: reading the memory of another "
+			    "process needs root, or kernel.yama.ptrace_scope 0", source);
+	if (err)
+		return fail(r, n, -EFAULT, "cannot read the pointer %s: no memory is mapped at "
+			    "0x%" PRIx64, source, p->address);
+	if (!value)
+		return fail(r, n, -EFAULT, "the pointer %s is NULL now: there is nothing to watch",
+			    source);
+	if (used < sizeof(r->out->through))
+		snprintf(r->out->through + used, sizeof(r->out->through) - used,
+			 "%s%.80s = 0x%" PRIx64, used ? ", " : "", source, value);
+	p->address = value;
+	return 0;
+}
+
+/* Follows a pointer. n is the node of the pointer. */
+static int follow(struct resolver *r, const struct node *n, struct spot *p)
+{
+	if (p->bit_size)
+		return fail(r, n, -EINVAL, "a bit-field is not a pointer");
+	p->type = p->type ? type_target(p->type) : NULL;
+	if (p->is_value) {
+		p->is_value = false;
+		return 0;
+	}
+	if (p->path.links == EXPRESSION_LINKS_MAX)
+		return fail(r, n, -EINVAL, "the path has more than %d pointers", EXPRESSION_LINKS_MAX);
+	if (!r->options->path_only) {
+		int err = read_pointer(r, n, p);
+		if (err)
+			return err;
+	} else {
+		p->address = 0;
+	}
+	p->path.offsets[p->path.links++] = 0;
+	return 0;
+}
+
+/* C++ references are followed without an operator. */
+static int follow_references(struct resolver *r, const struct node *n, struct spot *p)
+{
+	int err = 0;
+
+	while (!err && p->type && p->type->kind == TYPE_REFERENCE && !p->is_value)
+		err = follow(r, n, p);
+	return err;
+}
+
+static int unknown_name(struct resolver *r, const struct node *n)
+{
+	const char *near[3];
+	struct near_list list = { .names = near, .max = 3 };
+	char question[200];
+
+	list.count = variables_near(r->s, n->text, near, 3);
+	near_question(&list, question, sizeof(question));
+	if (n->scope)
+		return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text, n->scope,
+			    question);
+	/* What resembles it from afar is in a library, and hides the cause. */
+	if (symbols_is_stripped(r->s) && (!list.count || near_score(n->text, near[0]) > 1))
+		return fail(r, n, -ENOENT, "no variable is named '%s': %s is stripped; install its debug "
+			    "symbols (a -dbgsym package), or give an address", n->text,
+			    symbols_program(r->s));
+	return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text,
+		    symbols_program(r->s), list.count ? question :
+		    "; trapline watch --list shows the variables");
+}
+
+static int place_in_thread(struct resolver *r, const struct node *n,
+			   const struct named_variable *v, struct spot *p)
+{
+	char why[420];
+	pid_t tid;
+	int err = threads_choose(r->s, r->options->thread, &tid, why, sizeof(why));
+
+	if (!err)
+		err = threads_local(r->s, tid, v->object, v->address, &p->address, why,
+				    sizeof(why));
+	if (err)
+		return fail(r, n, err, "'%s' is thread-local: %s", v->name, why);
+	r->out->tid = tid;
+	return 0;
+}
+
+static int place_of(struct resolver *r, const struct node *n, const struct named_variable *v,
+		    struct spot *p)
+{
+	switch (v->where) {
+	case VARIABLE_STATIC:
+		p->address = v->address;
+		return 0;
+	case VARIABLE_THREAD:
+		return place_in_thread(r, n, v, p);
+	case VARIABLE_CONSTANT:
+		return fail(r, n, -EINVAL, "'%s' has no address: the compiler put its value, %" PRId64
+			    ", into the code", v->name, v->constant);
+	case VARIABLE_FUNCTION:
+		return fail(r, n, -EINVAL, "'%s' is a function: use trapline break, or give its address "
+			    "0x%" PRIx64 " to watch its bytes", v->name, v->address);
+	case VARIABLE_LOCAL:
+		if (r->options->path_only)
+			return fail(r, n, -EINVAL, "'%s' is a local variable: it has no fixed address, and "
+				    "a condition cannot read it", v->name);
+		return fail(r, n, -EINVAL, "'%s' is a local variable, so it has no fixed address; if a "
+			    "function gets a pointer to it: --from FUNC '*arg0'", v->name);
+	default:
+		return fail(r, n, -EINVAL, "'%s' has no address: the compiler optimised it away",
+			    v->name);
+	}
+}
+
+static bool resolve_local(struct resolver *r, const struct node *n, const char *name,
+			  struct spot *p)
+{
+	for (size_t i = 0; i < r->options->local_count && !n->scope; i++) {
+		const struct expression_local *local = &r->options->locals[i];
+		if (strcmp(local->name, name) != 0)
+			continue;
+		*p = (struct spot){ .type = local->type, .size = local->type->size,
+				    .address = local->base, .path.base = local->base };
+		return true;
+	}
+	return false;
+}
+
+static int resolve_variable(struct resolver *r, const struct node *n, const char *name,
+			    struct spot *p)
+{
+	struct variables_problem problem;
+	struct named_variable v;
+
+	if (resolve_local(r, n, name, p))
+		return 0;
+	int err = variables_find(r->s, n->scope, name, &v, &problem);
+
+	if (err == -ENOTUNIQ && !v.name[0])
+		return fail(r, n, err, "%s", problem.text);
+	if (err && err != -ENOTUNIQ)
+		return err;
+	r->out->is_first_of_several = err == -ENOTUNIQ;
+	memset(p, 0, sizeof(*p));
+	p->type = v.type;
+	p->size = v.size;
+	r->out->module = v.module;
+	err = place_of(r, n, &v, p);
+	p->path.base = p->address;
+	return err;
+}
+
+/* What a hit will bring: its type, and that the path begins with its value. */
+static int resolve_value(struct resolver *r, const struct node *n, struct spot *p)
+{
+	char why[400] = "";
+
+	*p = (struct spot){ .is_value = true };
+	int err = n->scope ? -ENOENT : r->options->value(r->options->arg, n->text, &p->type, why,
+							 sizeof(why));
+	return err ? fail(r, n, err, "%s", why[0] ? why : "an argument has no file or object before it") : 0;
+}
+
+static int resolve_name(struct resolver *r, const struct node *n, struct spot *p)
+{
+	if (r->options->value)
+		return resolve_value(r, n, p);
+	int err = resolve_variable(r, n, n->text, p);
+
+	return err == -ENOENT && !r->error->text[0] ? unknown_name(r, n) : err;
+}
+
+static int resolve(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth);
+
+/*
+ * In Go a variable is called main.count, and in a symbol table count.0 is a static variable of
+ * some function: what looks like a member may be part of the name. 0, -ENOENT: it is not.
+ */
+static int resolve_dotted(struct resolver *r, const struct node *n, struct spot *p)
+{
+	char name[EXPRESSION_TEXT_MAX + 1];
+
+	if (n->kind != NODE_MEMBER || n->left->kind != NODE_NAME)
+		return -ENOENT;
+	snprintf(name, sizeof(name), "%.250s.%.250s", n->left->text, n->text);
+	return resolve_variable(r, n->left, name, p);
+}
+
+static int unknown_member(struct resolver *r, const struct node *n, const struct type *t)
+{
+	const char *near[3];
+	struct near_list list = { .names = near, .max = 3 };
+	char question[200];
+	size_t members;
+
+	list.count = type_members_near(t, n->text, near, 3);
+	near_question(&list, question, sizeof(question));
+	type_members(t, &members);
+	if (!members)
+		return fail(r, n, -ENOENT, "%s is only declared in the debug information: its members are "
+			    "not known", t->name);
+	return fail(r, n, -ENOENT, "%s has no member '%s'%s", t->name, n->text, question);
+}
+
+/* Moves to a virtual base class, whose offset is in the object's table. */
+static int enter_virtual_base(struct resolver *r, const struct node *n, struct spot *p,
+			      const struct type_place *place)
+{
+	uint64_t table;
+	int64_t distance;
+
+	if (r->options->path_only && p->path.links)
+		return fail(r, n, -EINVAL, "'%s' is in a virtual base class, whose offset depends on the "
+			    "object", n->text);
+	uint64_t object = p->address + place->table_at;
+	if (symbols_read(r->s, object, &table, sizeof(table)) ||
+	    symbols_read(r->s, table - place->vtable_offset, &distance, sizeof(distance)))
+		return fail(r, n, -EFAULT, "cannot read the table of virtual bases at 0x%" PRIx64 ": no "
+			    "object is there", object);
+	add_offset(p, place->table_at + (uint64_t)distance);
+	return 0;
+}
+
+static int enter_member(struct resolver *r, const struct node *n, struct spot *p)
+{
+	struct type_place place;
+
+	if (!p->type)
+		return no_types(r, n);
+	if (!type_has_members(p->type))
+		return fail(r, n, -EINVAL, "'%s' needs a struct before it, but this is %s%s",
+			    n->kind == NODE_ARROW ? "->" : ".", p->type->name,
+			    p->type->kind == TYPE_POINTER ? ", a pointer: use ->" : "");
+	int err = type_member_find(p->type, n->text, &place);
+	if (err == -ENOTUNIQ)
+		return fail(r, n, err, "two base classes of %s have a member '%s': give Base::%s",
+			    p->type->name, n->text, n->text);
+	if (err)
+		return unknown_member(r, n, p->type);
+	if (place.vtable_offset)
+		err = enter_virtual_base(r, n, p, &place);
+	if (err)
+		return err;
+	add_offset(p, place.offset);
+	p->type = place.type;
+	p->bit_offset = place.bit_offset;
+	p->bit_size = place.bit_size;
+	return 0;
+}
+
+/* Resolves what is before the '.' or '->'; *is_whole: it and the member are one name. */
+static int resolve_left(struct resolver *r, const struct node *n, struct spot *p, bool *is_whole,
+			unsigned int depth)
+{
+	if (n->left->kind != NODE_NAME || r->options->value)
+		return resolve(r, n->left, p, depth + 1);
+	int err = resolve_variable(r, n->left, n->left->text, p);
+	if (!err)
+		return 0;
+	/* In Go `main` is a function too, and `main.count` a variable. */
+	struct expression_error error = *r->error;
+	int whole_err = resolve_dotted(r, n, p);
+	*is_whole = !whole_err;
+	if (!whole_err || (err == -ENOENT && r->error->text[0]))
+		return whole_err;
+	*r->error = error;
+	return err == -ENOENT && !error.text[0] ? unknown_name(r, n->left) : err;
+}
+
+static int follow_arrow(struct resolver *r, const struct node *n, struct spot *p)
+{
+	struct type_place place;
+
+	if (!p->type)
+		return no_types(r, n);
+	if (p->type->kind == TYPE_POINTER)
+		return follow(r, n->left, p);
+	if (!strstr(p->type->name, "ptr") || !type_member_find(p->type, n->text, &place))
+		return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s%s",
+			    p->type->name, type_has_members(p->type) ? ": use ." : "");
+	return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s; smart pointers are "
+		    "not followed: --list '%s.*' shows its members", p->type->name,
+		    source_of(r, n->left));
+}
+
+static int resolve_member(struct resolver *r, const struct node *n, struct spot *p,
+			  unsigned int depth)
+{
+	bool is_whole = false;
+	int err = resolve_left(r, n, p, &is_whole, depth);
+
+	if (!err && !is_whole)
+		err = follow_references(r, n->left, p);
+	if (err || is_whole)
+		return err;
+	if (n->kind == NODE_ARROW)
+		err = follow_arrow(r, n, p);
+	return err ? err : enter_member(r, n, p);
+}
+
+/* A number in the target, for an index that is a variable. */
+static int index_value(struct resolver *r, const struct node *n, int64_t *out,
+		       unsigned int depth)
+{
+	struct spot p = { 0 };
+	uint64_t value = 0;
+
+	if (n->kind == NODE_NUMBER) {
+		*out = (int64_t)n->number;
+		return 0;
+	}
+	if (r->options->path_only)
+		return fail(r, n, -EINVAL, "an index in a condition must be a number");
+	int err = resolve(r, n, &p, depth + 1);
+	if (err)
+		return err;
+	if (!p.type || !type_is_number(p.type) || p.bit_size)
+		return fail(r, n, -EINVAL, "an index must be a whole number");
+	if (symbols_read(r->s, p.address, &value, p.type->size))
+		return fail(r, n, -EFAULT, "cannot read the index");
+	unsigned int shift = 64 - 8 * (unsigned int)p.type->size;
+	*out = p.type->is_signed ? (int64_t)(value << shift) >> shift : (int64_t)value;
+	return 0;
+}
+
+static int resolve_index(struct resolver *r, const struct node *n, struct spot *p,
+			 unsigned int depth)
+{
+	int64_t index = 0;
+	int err = resolve(r, n->left, p, depth + 1);
+
+	if (!err)
+		err = follow_references(r, n->left, p);
+	if (!err)
+		err = index_value(r, n->right, &index, depth);
+	if (err)
+		return err;
+	if (!p->type)
+		return no_types(r, n);
+	index = n->is_negative ? -index : index;
+	const struct type *element = type_target(p->type);
+	if (p->type->kind == TYPE_ARRAY) {
+		if (p->type->count && (uint64_t)index >= p->type->count)
+			return fail(r, n, -EINVAL, "%s has no element %" PRId64 ": expected 0 to %" PRIu64,
+				    p->type->name, index, p->type->count - 1);
+		p->type = element;
+	} else if (p->type->kind == TYPE_POINTER) {
+		err = follow(r, n->left, p);
+	} else {
+		return fail(r, n, -EINVAL, "'[' needs an array or a pointer before it, but this is %s",
+			    p->type->name);
+	}
+	if (!err && !element->size)
+		return fail(r, n, -EINVAL, "the size of an element of %s is not known",
+			    element->name);
+	if (!err)
+		add_offset(p, (uint64_t)index * element->size);
+	return err;
+}
+
+static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p,
+			unsigned int depth)
+{
+	const struct type *t = type_find(r->s, n->text);
+
+	if (!t)
+		return fail(r, n, -ENOENT, "no type is named '%s' in %s%s", n->text,
+			    symbols_program(r->s), variables_known(r->s, NULL) ? "" :
+			    ", which has no debug information (DWARF); built-in types are int, unsigned "
+			    "long, u8 to u64, s8 to s64, double and the like");
+	int err = resolve(r, n->left, p, depth + 1);
+	if (err)
+		return err;
+	for (uint64_t i = 0; i < n->number; i++)
+		t = type_pointer_to(r->s, t);
+	if (n->left->kind == NODE_NUMBER)
+		p->is_value = true;
+	else if (p->is_value)
+		; /* as it is in its register */
+	else if (p->bit_size || (p->type && p->type->size != sizeof(void *)))
+		return fail(r, n, -EINVAL, "only a pointer or an address can be cast to a pointer");
+	p->type = t;
+	return 0;
+}
+
+/* Bytes, as +offset everywhere here and as arguments in conditions. */
+static int resolve_add(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth)
+{
+	int err = resolve(r, n->left, p, depth + 1);
+
+	if (err)
+		return err;
+	if (!p->is_value || (p->type && p->type->kind != TYPE_POINTER && !type_is_number(p->type)))
+		return fail(r, n, -EINVAL, "an offset inside the path needs an argument that is a pointer; "
+			    "for a variable write [index], or +offset at the end");
+	add_offset(p, n->is_negative ? -n->number : n->number);
+	p->type = NULL;
+	return 0;
+}
+
+static int resolve_deref(struct resolver *r, const struct node *n, struct spot *p,
+			 unsigned int depth)
+{
+	int err = resolve(r, n->left, p, depth + 1);
+
+	if (!err)
+		err = follow_references(r, n->left, p);
+	if (err)
+		return err;
+	if (n->left->kind == NODE_NUMBER)
+		return fail(r, n, -EINVAL, "the type at that address is not known: give it, as in "
+			    "*(type *)0x..., or give the address and a length, as in 0x...:8");
+	if (!p->type && p->is_value)
+		return follow(r, n->left, p); /* plain bytes: the length says how many */
+	if (!p->type)
+		return no_types(r, n);
+	if (p->type->kind == TYPE_ARRAY) {
+		p->type = type_target(p->type);
+		return 0;
+	}
+	if (p->type->kind != TYPE_POINTER)
+		return fail(r, n, -EINVAL, "'*' needs a pointer behind it, but this is %s",
+			    p->type->name);
+	return follow(r, n->left, p);
+}
+
+static int resolve(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth)
+{
+	if (depth > DEPTH_MAX)
+		return fail(r, n, -EINVAL, "nested too deep");
+	switch (n->kind) {
+	case NODE_NAME:
+		return resolve_name(r, n, p);
+	case NODE_NUMBER:
+		*p = (struct spot){ .address = n->number, .path.base = n->number };
+		return 0;
+	case NODE_CAST:
+		return resolve_cast(r, n, p, depth);
+	case NODE_DEREF:
+		return resolve_deref(r, n, p, depth);
+	case NODE_MEMBER:
+	case NODE_ARROW:
+		return resolve_member(r, n, p, depth);
+	case NODE_INDEX:
+		return resolve_index(r, n, p, depth);
+	case NODE_ADD:
+		return resolve_add(r, n, p, depth);
+	}
+	return fail(r, n, -EINVAL, "this is not an expression");
+}
+
+/* The few bytes that hold a bit-field, aligned so that one register can watch them. */
+static void cover_bits(struct spot *p, uint64_t *size)
+{
+	for (*size = 1; *size <= 8; *size *= 2) {
+		uint64_t back = p->address % *size;
+		if (p->bit_offset + back * 8 + p->bit_size > *size * 8)
+			continue;
+		add_offset(p, -back);
+		p->bit_offset += (uint32_t)back * 8;
+		return;
+	}
+	*size = (p->bit_offset + p->bit_size + 7) / 8;
+}
+
+/* `big+16`: the member that is there, of the given length if there is one. */
+static void apply_offset(const struct expression *e, struct spot *p)
+{
+	const struct type *t = p->type;
+
+	add_offset(p, e->is_negative ? -e->offset : e->offset);
+	p->size = p->size > e->offset && !e->is_negative ? p->size - e->offset : 0;
+	p->type = NULL;
+	p->bit_size = 0;
+	uint64_t at = e->is_negative ? UINT64_MAX : e->offset;
+	for (int depth = 0; t && depth < DEPTH_MAX; depth++) {
+		size_t n;
+		const struct type_member *m = type_members(t, &n);
+		if (at == 0 && t->size == e->length && t->size) {
+			p->type = t;
+			return;
+		}
+		if (t->kind == TYPE_ARRAY && type_target(t)->size) {
+			t = at < t->size ? type_target(t) : NULL;
+			at = t ? at % t->size : at;
+			continue;
+		}
+		const struct type *inner = NULL;
+		for (size_t i = 0; i < n && !inner; i++)
+			if (!m[i].bit_size && !m[i].vtable_offset && at - m[i].offset < m[i].type->size)
+				inner = m[i].type, at -= m[i].offset;
+		if (!inner && at == 0 && !n && (!e->length || e->length == t->size))
+			p->type = t;
+		t = inner;
+	}
+}
+
+int expression_resolve(struct symbols *s, const struct expression *e,
+		       const struct expression_options *options, struct expression_place *out,
+		       struct expression_error *error)
+{
+	struct expression_place place = { 0 };
+	struct resolver r = { .s = s, .e = e, .options = options, .error = error,
+			      .out = &place };
+	struct spot p = { 0 };
+
+	memset(error, 0, sizeof(*error));
+	int err = resolve(&r, e->root, &p, 0);
+	if (!err)
+		err = follow_references(&r, e->root, &p);
+	if (err)
+		return err;
+	if (p.is_value)
+		return fail(&r, e->root, -EINVAL, "this is the value of a pointer: write * before it "
+			    "to watch what it points to");
+	p.size = p.type && p.type->size ? p.type->size : p.size;
+	if (e->has_offset)
+		apply_offset(e, &p);
+	place.size = e->has_offset ? p.type ? p.type->size : 0 : p.size;
+	if (p.bit_size)
+		cover_bits(&p, &place.size);
+	place.is_address = e->root->kind == NODE_NUMBER;
+	place.address = p.address;
+	place.type = p.type;
+	place.bit_offset = p.bit_offset;
+	place.bit_size = p.bit_size;
+	place.path = p.path;
+	*out = place;
+	return 0;
+}
+
+int expression_path_follow(struct symbols *s, const struct expression_path *path, uint64_t value,
+			   uint64_t *out)
+{
+	uint64_t at = path->base + value;
+
+	for (size_t i = 0; i < path->links; i++) {
+		if (symbols_read(s, at, &at, sizeof(at)) || !at)
+			return -EFAULT;
+		at += path->offsets[i];
+	}
+	*out = at;
+	return 0;
+}

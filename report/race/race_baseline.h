@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_baseline.h - the races that were known before, in a file: one a line, by fingerprint.
+ *
+ * Meant to be kept beside the source: sorted, so that a change to it is a few lines, and with a
+ * few words after each fingerprint for readers.
+ */
+#ifndef RACE_BASELINE_H
+#define RACE_BASELINE_H
+
+#include "report/race/race_report.h"
+
+struct baseline;
+
+struct baseline_entry {
+	char fingerprint[20];
+	char *text; /* what stands after it */
+	bool is_seen;
+};
+
+/* An empty one, to be released by baseline_free(), which takes NULL. 0 or -ENOMEM. */
+int baseline_new(struct baseline **out);
+void baseline_free(struct baseline *b);
+
+/*
+ * Add what is in a file. -EINVAL: error[] is one line, "FILE:LINE: what is wrong"; other -errno of
+ * the file.
+ */
+int baseline_read(struct baseline *b, const char *path, char *error, size_t n);
+
+/* Is it in there? Remembers that it was asked for. b may be NULL. */
+bool baseline_see(struct baseline *b, const char *fingerprint);
+
+size_t baseline_count(const struct baseline *b);
+const struct baseline_entry *baseline_at(const struct baseline *b, size_t i);
+/* How many were not seen in this run. */
+size_t baseline_gone(const struct baseline *b);
+
+/*
+ * What it has, and the races of the report that are shown, into a file, all or nothing. None is
+ * taken out: what was not seen may just not have been caught this time. *added: how many are new.
+ */
+int baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
+		   const char *path, size_t *added);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* race_grade.h - what the files that grade a race share. */
+#ifndef RACE_GRADE_H
+#define RACE_GRADE_H
+
+#include "code/insn/insn.h"
+#include "report/safe/files.h"
+#include "report/race/race_report.h"
+#include "report/dwarf/source.h"
+
+/* Decodes the instruction at an offset in code[]; 0: done. */
+int race_decode_at(const struct race_side *side, size_t at, struct insn *out);
+/* How the variable is declared that both touched. */
+enum files_meant race_meant_by_place(struct race_report *r, const struct race_record *record);
+/* A read-modify-write without LOCK. */
+bool race_is_plain_rmw(const struct race_side *side);
+/* race_update.c: two updates in several instructions, or one and a store: one of both is lost. */
+bool race_loses_update(const struct race_record *record);
+/* The instruction contains the value; also true if that is unknown. */
+bool race_stores_constant(const struct race_side *side);
+/* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
+bool race_is_locking(struct race_report *r, const struct race_access_place *a);
+enum source_says race_source_says(struct race_report *r, const struct race_access_place *a);
+
+/* race_grade_locked.c: the second access is a locked instruction. Sets the grade and why. */
+void race_grade_locked(struct race_report *r, struct race_view *v);
+
+#endif

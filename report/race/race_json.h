@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* race_json.h - what the JSON lines and the SARIF of races share. */
+#ifndef RACE_JSON_H
+#define RACE_JSON_H
+
+#include "report/race/race_report.h"
+
+#include <jansson.h>
+
+/* null for an empty text too. */
+json_t *race_json_text(const char *text);
+/* {"NAME": "VALUE"} of the run in which it was seen first; null: as all others. */
+json_t *race_json_varied(const struct race_view *v);
+/* The last of the JSON lines. */
+json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
+			    enum race_grade grade_max);
+
+#endif

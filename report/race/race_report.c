@@ -1,0 +1,604 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_report.c - records become races: locations, names, fingerprints, and which records belong
+ * together.
+ */
+#include "report/race/race_report.h"
+
+#include "report/safe/clean.h"
+#include "report/safe/files.h"
+#include "report/race/race_baseline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VIEWS_MAX 8192u /* a view has some KiB; what is beyond is counted as unlisted */
+
+struct race_report {
+	const struct race_region *region;
+	struct symbols *symbols[RACE_FILES];
+	uint64_t bias[RACE_FILES];
+	bool is_tried[RACE_FILES];
+	struct race_view **views;
+	size_t count;
+	size_t capacity;
+	struct race_policy policy;
+	pid_t root; /* as of files_open() */
+};
+
+const char *const race_counter_names[RACE_COUNTERS] = {
+	[RACE_SAMPLES] = "samples",
+	[RACE_SAMPLES_BIRTHS] = "samples_births",
+	[RACE_SAMPLES_EARLY] = "samples_over_budget",
+	[RACE_SAMPLES_ALONE] = "samples_single_thread",
+	[RACE_SAMPLES_EXCLUDED] = "samples_excluded_code",
+	[RACE_SAMPLES_NOTHING] = "samples_no_access",
+	[RACE_AIMS] = "aims",
+	[RACE_AIMS_MISSED] = "aims_missed",
+	[RACE_AIMS_REFUSED] = "aims_refused",
+	[RACE_STALLS] = "stalls",
+	[RACE_STALLS_STACK] = "skipped_own_stack",
+	[RACE_STALLS_CONSTANT] = "skipped_not_writable",
+	[RACE_STALLS_NO_ROOM] = "skipped_small_stack",
+	[RACE_STALLS_NO_SLOT] = "skipped_no_register",
+	[RACE_STALLS_REFUSED] = "skipped_refused",
+	[RACE_STALLS_SIGNALLED] = "stalls_ended_by_signal",
+	[RACE_STALLS_LEFT] = "stalls_left",
+	[RACE_STALLS_IDLE] = "stalls_idle",
+	[RACE_STALLS_OUTWAITED] = "stalls_outwaited",
+	[RACE_HITS] = "hits",
+	[RACE_HITS_ATOMIC] = "hits_atomic",
+	[RACE_HITS_EXCLUDED] = "hits_excluded_code",
+	[RACE_HITS_ASYNC] = "hits_sigtrap_blocked",
+	[RACE_HITS_MORE] = "hits_after_first",
+	[RACE_HITS_NO_ROOM] = "hits_small_stack",
+	[RACE_HITS_OWN] = "hits_own_thread",
+	[RACE_HITS_LOST] = "hits_lost",
+	[RACE_CHANGES_UNSURE] = "changes_unsure",
+	[RACE_FOUND] = "found",
+	[RACE_FOUND_REPEATED] = "found_again",
+	[RACE_FOUND_LOCKED] = "found_locked",
+	[RACE_LOST_FULL] = "lost_ring_full",
+	[RACE_LOST_TABLES] = "lost_tables_full",
+	[RACE_LOST_OBJECTS] = "lost_objects",
+	[RACE_LOST_LOCALS] = "lost_locals",
+	[RACE_LOST_TRAPS] = "lost_traps",
+	[RACE_SITE_HITS] = "site_hits",
+	[RACE_SITE_HITS_ALONE] = "site_hits_single_thread",
+	[RACE_SITE_HITS_EARLY] = "site_hits_over_budget",
+	[RACE_SITE_HITS_BUSY] = "site_hits_others_held",
+	[RACE_SITE_HITS_SKIPPED] = "site_hits_skipped",
+	[RACE_SITE_REMOVED] = "sites_removed",
+	[RACE_SITE_RENEWED] = "sites_renewed",
+	[RACE_EXITS_DELAYED] = "exits_delayed",
+	[RACE_HEAP_UNKNOWN] = "heap_unknown_block",
+	[RACE_HEAP_LOST_BLOCKS] = "heap_lost_blocks",
+	[RACE_HEAP_LOST_STACKS] = "heap_lost_stacks",
+};
+
+int race_report_open(const struct race_region *region, struct race_report **out)
+{
+	struct race_report *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->region = region;
+	*out = r;
+	return 0;
+}
+
+void race_report_close(struct race_report *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->count; i++)
+		free(r->views[i]);
+	free(r->views);
+	for (size_t i = 0; i < RACE_FILES; i++)
+		symbols_close(r->symbols[i]);
+	free(r);
+}
+
+void race_report_set_policy(struct race_report *r, const struct race_policy *policy)
+{
+	r->policy = *policy;
+}
+
+const struct race_policy *race_report_policy(const struct race_report *r)
+{
+	return &r->policy;
+}
+
+bool race_report_has_heap(const struct race_report *r)
+{
+	return r->region->settings.is_heap != 0;
+}
+
+bool race_heap_is_new(const struct race_record *record)
+{
+	return record->heap.allocated.time_ns > record->held_since_ns;
+}
+
+enum race_verdict race_verdict(const struct race_view *v, enum race_grade grade_max)
+{
+	if (v->grade > grade_max)
+		return RACE_BELOW_GRADE;
+	if (v->suppressed)
+		return RACE_SUPPRESSED;
+	return v->is_baselined ? RACE_BASELINED : RACE_SHOWN;
+}
+
+void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
+			  size_t counts[RACE_VERDICTS])
+{
+	memset(counts, 0, RACE_VERDICTS * sizeof(*counts));
+	for (size_t i = 0; i < r->count; i++)
+		counts[race_verdict(r->views[i], grade_max)]++;
+}
+
+size_t race_report_count(const struct race_report *r)
+{
+	return r->count;
+}
+
+void race_report_set_root(struct race_report *r, pid_t root)
+{
+	r->root = root;
+}
+
+struct race_view *race_report_view(struct race_report *r, size_t i)
+{
+	return r->views[i];
+}
+
+void race_path(const struct race_report *r, uint64_t at, char *path, size_t n)
+{
+	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
+	const struct race_file *file = &r->region->files[row < RACE_FILES ? row : 0];
+	bool is_known = row && row < RACE_FILES && file->ready;
+
+	snprintf(path, n, "%.*s", is_known ? (int)sizeof(file->path) - 1 : 0, file->path);
+	clean_text(path);
+}
+
+bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n)
+{
+	uint64_t address;
+	struct symbols *s = race_symbols(r, at, &address);
+
+	return s && files_source(s, address - after, path, n);
+}
+
+struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *address)
+{
+	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
+	char path[sizeof(r->region->files[0].path)];
+
+	if (!row || row >= RACE_FILES)
+		return NULL;
+	if (!r->is_tried[row] && r->region->files[row].ready) {
+		race_path(r, at, path, sizeof(path));
+		files_open(path, r->root, &r->symbols[row], &r->bias[row]);
+		r->is_tried[row] = true;
+	}
+	*address = r->bias[row] + (at & RACE_PLACE_MASK);
+	return r->symbols[row];
+}
+
+void race_place(struct race_report *r, uint64_t at, bool after, struct place *out)
+{
+	uint64_t back = after ? 1 : 0;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, at, &address);
+
+	memset(out, 0, sizeof(*out));
+	if (!s)
+		return;
+	symbols_place(s, address - back, out);
+	out->offset += out->function ? back : 0;
+	out->module_offset += out->module ? back : 0;
+}
+
+size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place *out, size_t n)
+{
+	uint64_t back = after ? 1 : 0;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, at, &address);
+
+	if (!s) {
+		memset(out, 0, sizeof(*out));
+		return 1;
+	}
+	size_t count = symbols_frames(s, address - back, out, n);
+	for (size_t i = 0; i < count; i++) {
+		bool is_outer = i + 1 == count;
+
+		out[i].offset += is_outer && out[i].function ? back : 0;
+		out[i].module_offset += out[i].module ? back : 0;
+	}
+	return count;
+}
+
+uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)
+{
+	*after = i > 0 || !(side->flags & RACE_DECODED);
+	return side->frames[i];
+}
+
+const char *race_side_access_name(const struct race_side *side)
+{
+	return side->flags & RACE_LOCKED ? "locked read-modify-write" :
+					   race_access_name(side->access);
+}
+
+const char *race_access_name(unsigned int access)
+{
+	static const char *const names[] = { "unknown", "read", "write", "read-modify-write" };
+
+	return names[access & 3];
+}
+
+const char *race_kind(const struct race_view *v)
+{
+	if (v->record.flags & RACE_UNKNOWN_ORIGIN)
+		return "unknown-origin";
+	if (v->record.first.access & RACE_WRITE && v->record.second.access & RACE_WRITE)
+		return "write-write";
+	return "read-write";
+}
+
+/* Without what compilers add to a name when they make variants of a function. */
+static void copy_plain_name(const char *name, char *buf, size_t n)
+{
+	snprintf(buf, n, "%.*s", name ? (int)suppress_plain_length(name) : 0, name ? name : "");
+}
+
+static void find_access(struct race_report *r, const struct race_side *side,
+			struct race_access_place *out)
+{
+	struct place block;
+	bool after;
+
+	memset(out, 0, sizeof(*out));
+	if (!side->frame_count)
+		return;
+	out->frame = race_first_frame(side);
+	if (out->frame) {
+		uint64_t at = race_frame(side, out->frame - 1, &after);
+		race_place(r, at, after, &block);
+		out->via = block.function ? block.function : "a function of libc";
+	}
+	out->at = race_frame(side, out->frame, &out->after);
+	race_place(r, out->at, out->after, &out->place);
+	copy_plain_name(out->place.function, out->function, sizeof(out->function));
+}
+
+static void race_find_variable(struct race_report *r, struct race_view *v)
+{
+	struct place p;
+	uint64_t address;
+	struct symbols *s = race_symbols(r, v->record.place, &address);
+
+	if (!s)
+		return;
+	symbols_data_place(s, address, &p);
+	if (p.function && p.offset)
+		snprintf(v->variable, sizeof(v->variable), "%s+0x%" PRIx64, p.function, p.offset);
+	else if (p.function)
+		snprintf(v->variable, sizeof(v->variable), "%s", p.function);
+}
+
+/* One side for the fingerprint: the line counts from the function's first one. */
+static void side_print(struct race_report *r, const struct race_access_place *a, char *buf, size_t n)
+{
+	struct files_scope scope = { 0 };
+	const char *module = a->place.module ? a->place.module : "?";
+	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
+
+	/* Without a name only the address identifies the code, in this build. */
+	if (!a->function[0]) {
+		snprintf(buf, n, "%s:@%" PRIx64, module, a->place.module ? a->place.module_offset :
+									   a->at);
+		return;
+	}
+	if (s && a->place.line)
+		files_scope(s, address - a->after, &scope);
+	snprintf(buf, n, "%s:%s:%d", module, a->function,
+		 scope.function_line ? a->place.line - scope.function_line : 0);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+	return hash * 1099511628211u;
+}
+
+static void name_race(struct race_report *r, struct race_view *v)
+{
+	char sides[2][384];
+	char variable[sizeof(v->variable)] = "";
+
+	/*
+	 * The same lines may race on many variables: that is one race. Without lines the
+	 * variable helps to distinguish races. Both sides must use the same rule, or the
+	 * name would depend on which side was found first.
+	 */
+	if (!v->first.place.line || !v->second.place.line)
+		snprintf(variable, sizeof(variable), "%s", v->variable);
+	variable[strcspn(variable, "+")] = '\0';
+	side_print(r, &v->first, sides[0], sizeof(sides[0]));
+	side_print(r, &v->second, sides[1], sizeof(sides[1]));
+	int swap = strcmp(sides[0], sides[1]) > 0;
+	uint64_t hash = hash_text(14695981039346656037u, sides[swap]);
+	hash = hash_text(hash_text(hash, sides[!swap]), variable);
+	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
+}
+
+/*
+ * One race for baselines and suppressions is reported as one, whichever instructions it
+ * has.
+ */
+static struct race_view *find_view(struct race_report *r, const char *fingerprint)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!strcmp(r->views[i]->fingerprint, fingerprint))
+			return r->views[i];
+	return NULL;
+}
+
+static int append(struct race_report *r, struct race_view *v)
+{
+	if (r->count == r->capacity) {
+		size_t capacity = r->capacity ? 2 * r->capacity : 64;
+		void *views = capacity > VIEWS_MAX ?
+				      NULL :
+				      realloc(r->views, capacity * sizeof(*r->views));
+		if (!views)
+			return -ENOMEM;
+		r->views = views;
+		r->capacity = capacity;
+	}
+	r->views[r->count++] = v;
+	return 0;
+}
+
+static void note_pair(struct race_view *v, uint32_t pair)
+{
+	for (uint32_t i = 0; i < v->pair_count; i++)
+		if (v->pairs[i] == pair)
+			return;
+	if (pair >= RACE_PAIRS || v->pair_count == sizeof(v->pairs) / sizeof(v->pairs[0]))
+		v->unpaired++;
+	else
+		v->pairs[v->pair_count++] = pair;
+}
+
+uint64_t race_report_times(const struct race_report *r, const struct race_view *v)
+{
+	uint64_t times = v->unpaired;
+
+	for (uint32_t i = 0; i < v->pair_count; i++)
+		times += r->region->pairs[v->pairs[i]].count;
+	return times;
+}
+
+/* The record with the best evidence represents its race. */
+static void take_better(struct race_view *old, const struct race_view *new)
+{
+	/* The record that is not suppressed is shown. */
+	bool is_better = !new->suppressed && old->suppressed;
+
+	if (new->suppressed && !old->suppressed)
+		return;
+	is_better = is_better || new->grade < old->grade ||
+			 (new->grade == old->grade && !(old->record.flags & RACE_CHANGED) &&
+			  new->record.flags & RACE_CHANGED);
+
+	if (!is_better)
+		return;
+	old->record = new->record;
+	old->first = new->first;
+	old->second = new->second;
+	old->grade = new->grade;
+	old->why = new->why;
+	old->suppressed = new->suppressed;
+	memcpy(old->variable, new->variable, sizeof(old->variable));
+}
+
+static void make_valid_event(struct race_heap_event *event)
+{
+	if (event->frame_count > RACE_HEAP_FRAMES)
+		event->frame_count = RACE_HEAP_FRAMES;
+	event->thread[sizeof(event->thread) - 1] = '\0';
+	clean_text(event->thread);
+}
+
+/* What was read may be anything: the target can write there. */
+static void make_valid(struct race_record *record)
+{
+	struct race_side *sides[] = { &record->first, &record->second };
+
+	for (int i = 0; i < 2; i++) {
+		struct race_side *s = sides[i];
+
+		if (s->frame_count > RACE_FRAMES)
+			s->frame_count = RACE_FRAMES;
+		if (s->code_bytes > RACE_CODE)
+			s->code_bytes = RACE_CODE;
+		if (s->code_before > s->code_bytes)
+			s->code_before = s->code_bytes;
+		s->thread[sizeof(s->thread) - 1] = '\0';
+		clean_text(s->thread);
+	}
+	if (record->len > 8)
+		record->len = 8;
+	make_valid_event(&record->heap.allocated);
+	make_valid_event(&record->heap.freed);
+}
+
+int race_report_add(struct race_report *r, const struct race_record *record,
+		    struct race_view **out)
+{
+	struct race_view *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	v->record = *record;
+	make_valid(&v->record);
+	find_access(r, &v->record.first, &v->first);
+	find_access(r, &v->record.second, &v->second);
+	race_find_variable(r, v);
+	name_race(r, v);
+	race_grade(r, v);
+	v->suppressed = race_suppressed(r, v);
+	v->is_baselined = baseline_see(r->policy.baseline, v->fingerprint);
+	struct race_view *old = find_view(r, v->fingerprint);
+	if (old) {
+		take_better(old, v);
+		free(v);
+		v = old;
+	} else {
+		int err = append(r, v);
+		if (err) {
+			free(v);
+			return err;
+		}
+	}
+	note_pair(v, record->pair);
+	if (!v->seen_ns)
+		v->seen_ns = record->time_ns;
+	v->is_new = !old;
+	*out = v;
+	return 0;
+}
+
+static bool met_atomics(const struct race_report *r, uint64_t at)
+{
+	/* The table is only read; the function that looks up writes nothing either. */
+	const struct race_site *site =
+		race_find_site((struct race_region *)(uintptr_t)r->region, at);
+
+	return site && site->is_atomic;
+}
+
+void race_report_settle(struct race_report *r)
+{
+	for (size_t i = 0; i < r->count; i++) {
+		struct race_view *v = r->views[i];
+
+		/* Of a pair with a locked side that was known when it was graded. */
+		if (v->grade != RACE_GRADE_B || v->record.second.flags & RACE_LOCKED ||
+		    !(met_atomics(r, v->first.at) || met_atomics(r, v->second.at) ||
+		      met_atomics(r, v->record.place)))
+			continue;
+		v->grade = RACE_GRADE_C;
+		v->why = "a locked instruction accesses it too";
+	}
+}
+
+void race_coverage(const struct race_region *region, uint64_t times,
+		   struct race_coverage *out)
+{
+	*out = (struct race_coverage){ 0 };
+	for (uint32_t i = 0; i < RACE_SITES; i++) {
+		const struct race_site *site = &region->sites[i];
+		uint32_t flags = site->flags;
+
+		if (!(flags & RACE_SITE_LISTED))
+			continue;
+		out->total++;
+		out->stalls += site->stalls;
+		if (site->stalls >= times)
+			out->held++;
+		if (site->stalls || (flags & RACE_SITE_REACHED && !(flags & RACE_SITE_POINTLESS)))
+			out->reached++;
+	}
+}
+
+static void add_process(const struct race_process *p, struct race_totals *out)
+{
+	out->processes++;
+	if (p->error) {
+		out->failed++;
+		out->error = p->error;
+		out->step = p->step;
+	}
+	if (p->watches > out->watches)
+		out->watches = p->watches;
+	out->on_cpus += p->is_on_cpus != 0;
+	if (p->most_threads > out->most_threads)
+		out->most_threads = p->most_threads;
+	for (int c = 0; c < RACE_COUNTERS; c++)
+		out->counters[c] += p->counters[c];
+	out->stalled_ns += p->stalled_ns;
+	out->spent_ns += p->spent_ns;
+	out->run_ns += p->run_ns;
+	out->sites_refused += p->sites_error != 0;
+}
+
+uint64_t race_live_stalls(const struct race_region *region)
+{
+	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);
+	uint64_t stalls = 0;
+
+	for (uint64_t i = 0; i < rows && i < RACE_PROCESSES; i++)
+		if (region->processes[i].state >= RACE_PROCESS_LIVE)
+			stalls += region->processes[i].counters[RACE_STALLS];
+	return stalls;
+}
+
+static bool is_loaded(const struct race_region *region, const char *name)
+{
+	for (size_t i = 0; i < RACE_FILES; i++) {
+		const struct race_file *file = &region->files[i];
+
+		/* No end of the text is relied on: a process can write it away. */
+		if (file->ready && memmem(file->path, strnlen(file->path, sizeof(file->path)), name,
+					  strlen(name)))
+			return true;
+	}
+	return false;
+}
+
+void race_totals(const struct race_region *region, struct race_totals *out)
+{
+	out->lost_processes = region->lost_processes;
+	out->cpus_changed = region->cpus_changed != 0;
+	out->sites = region->sites_covered;
+	out->is_sweep = region->settings.is_sweep != 0;
+	out->is_replay = region->settings.range_count != 0;
+	out->has_openmp = is_loaded(region, "/libgomp.so") || is_loaded(region, "/libomp.so") ||
+			  is_loaded(region, "/libiomp5.so");
+	out->sites_lost = region->sites_lost;
+	for (size_t i = 0; i < RACE_FILES; i++)
+		out->sites_unproven += region->files[i].sites_unproven;
+	if (out->is_sweep)
+		race_coverage(region, 1, &out->coverage);
+	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
+		if (region->processes[i].state >= RACE_PROCESS_LIVE)
+			add_process(&region->processes[i], out);
+}
+
+uint64_t race_give_back_rows(struct race_region *region, struct race_totals *out)
+{
+	uint64_t given = 0;
+
+	/* The first one is asked for by its number. */
+	for (uint64_t i = 1; i < RACE_PROCESSES; i++) {
+		struct race_process *p = &region->processes[i];
+
+		if (__atomic_load_n(&p->state, __ATOMIC_SEQ_CST) < RACE_PROCESS_LIVE ||
+		    !kill(p->pid, 0) || errno != ESRCH)
+			continue;
+		add_process(p, out);
+		memset((char *)p + sizeof(p->state), 0, sizeof(*p) - sizeof(p->state));
+		__atomic_store_n(&p->state, (uint32_t)RACE_PROCESS_FREE, __ATOMIC_SEQ_CST);
+		given++;
+	}
+	return given;
+}

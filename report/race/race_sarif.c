@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT
+/*
+ * race_sarif.c - races as SARIF 2.1.0, which code scanning of many hosts and editors reads.
+ *
+ * A kind of race is a rule, a grade is a level. A result stands at the first access; both accesses
+ * are related locations, and a code flow leads each thread to its own. Files below the current folder
+ * are given relative to it (%SRCROOT%), as hosts want them. What is suppressed or known by the
+ * baseline is there, marked as such in the format's own words.
+ */
+#include "report/race/race_json.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "trapline/version.h"
+
+#define SCHEMA "https://json.schemastore.org/sarif-2.1.0.json"
+#define ROOT "%SRCROOT%"
+
+static const struct rule {
+	const char *kind; /* race_kind() */
+	const char *id;
+	const char *name;
+	const char *about;
+} rules[] = {
+	{ "write-write", "race/write-write", "WriteWriteRace",
+	  "Two threads write to the same memory at the same time, without synchronization." },
+	{ "read-write", "race/read-write", "ReadWriteRace",
+	  "A thread reads memory while another thread writes to it, without synchronization." },
+	{ "unknown-origin", "race/unknown-origin", "RaceOfUnknownOrigin",
+	  "Memory changed just before a thread accessed it, but no thread was seen writing it (system "
+	  "call or other process)." },
+};
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+static json_t *message(const char *text)
+{
+	return json_pack("{s:o}", "text", race_json_text(text && *text ? text : "?"));
+}
+
+static json_t *rules_list(void)
+{
+	static const char help[] =
+		"Guard both accesses with the same lock, or make both atomic. Grade A (error) is a "
+		"definite race, B (warning) is a likely race, C (note) is probably intentional.";
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < RULES; i++)
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}", "id",
+					rules[i].id, "name", rules[i].name, "shortDescription",
+					message(rules[i].about), "fullDescription",
+					message(rules[i].about), "help", message(help),
+					"defaultConfiguration", "level", "warning", "properties",
+					"tags", "concurrency", "data-race"));
+	return list;
+}
+
+/* Percent-encoded: of a path, slashes stay. */
+static void encode(const char *path, char *out, size_t n)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "-._~/+@!$&'()*,;=";
+	size_t used = 0;
+
+	for (; *path && used + 4 <= n; path++) {
+		if (strchr(plain, *path))
+			out[used++] = *path;
+		else
+			used += (size_t)snprintf(out + used, n - used, "%%%02X",
+						 (unsigned char)*path);
+	}
+	out[used] = '\0';
+}
+
+/* Without "." and "..": the folders of a build may be gone, so this goes by the text alone. */
+static void tidy(const char *path, char *out, size_t n)
+{
+	size_t used = 0;
+
+	out[0] = '\0';
+	while (*path) {
+		size_t length = strcspn(path, "/");
+		bool is_up = length == 2 && !strncmp(path, "..", 2);
+		char *slash = strrchr(out, '/');
+
+		if (is_up && slash && strcmp(slash, "/..") != 0)
+			used = (size_t)(slash - out);
+		else if (length && !(length == 1 && *path == '.') && used + length + 2 <= n)
+			used += (size_t)snprintf(out + used, n - used, "/%.*s", (int)length, path);
+		out[used] = '\0';
+		path += length;
+		path += *path == '/';
+	}
+}
+
+/* Relative to here where it is below, for it is then the same on every machine. */
+static json_t *artifact(const char *path)
+{
+	char tidied[PATH_MAX];
+	char uri[3 * PATH_MAX + 16] = "file://";
+	char here[PATH_MAX];
+	bool is_below = path[0] != '/';
+
+	tidy(path, tidied, sizeof(tidied));
+	const char *from = tidied + is_below;
+	if (!is_below && getcwd(here, sizeof(here))) {
+		size_t n = strlen(here);
+
+		if (n > 1 && !strncmp(tidied, here, n) && tidied[n] == '/') {
+			from = tidied + n + 1;
+			is_below = true;
+		}
+	}
+	size_t scheme = is_below ? 0 : strlen(uri);
+	encode(from, uri + scheme, sizeof(uri) - scheme);
+	json_t *j = json_pack("{s:s}", "uri", uri);
+	/* Relative in the debug information: of this project only if it is here. */
+	if (is_below && (path[0] == '/' || !access(path, F_OK)))
+		json_object_set_new(j, "uriBaseId", json_string(ROOT));
+	return j;
+}
+
+static json_t *physical(const char *source, int line)
+{
+	json_t *j = json_pack("{s:o}", "artifactLocation", artifact(source));
+
+	if (line > 0)
+		json_object_set_new(j, "region", json_pack("{s:i}", "startLine", line));
+	return j;
+}
+
+/*
+ * A location as far as it is known: source line, function, module. text: what happens
+ * there.
+ */
+static json_t *location(const struct place *p, const char *source, const char *text)
+{
+	json_t *j = json_object();
+
+	if (source && *source)
+		json_object_set_new(j, "physicalLocation", physical(source, p->line));
+	if (p->function || p->module) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)p->module_offset);
+		json_t *logical = json_pack("{s:o, s:s}", "name",
+					    race_json_text(p->function ? p->function : name), "kind",
+					    p->function ? "function" : "module");
+		if (p->module) {
+			char full[512];
+
+			snprintf(full, sizeof(full), "%s!%s", p->module,
+				 p->function ? p->function : name);
+			json_object_set_new(logical, "fullyQualifiedName", race_json_text(full));
+		}
+		json_object_set_new(j, "logicalLocations", json_pack("[o]", logical));
+	}
+	if (text)
+		json_object_set_new(j, "message", message(text));
+	return j;
+}
+
+static void describe(const struct race_side *side, const char *when, char *out, size_t n)
+{
+	snprintf(out, n, "%s of %u byte%s by thread %d%s%s%s, %s",
+		 race_side_access_name(side), side->size, side->size == 1 ? "" : "s",
+		 side->tid, side->thread[0] ? " (" : "", side->thread,
+		 side->thread[0] ? ")" : "", when);
+}
+
+static const char *const when_text[] = { "stalled before it", "during the stall" };
+
+static json_t *access_location(struct race_report *r, const struct race_view *v, int which)
+{
+	const struct race_side *side = which ? &v->record.second : &v->record.first;
+	const struct race_access_place *a = which ? &v->second : &v->first;
+	char source[PATH_MAX] = "";
+	char text[160];
+
+	race_source(r, a->at, a->after, source, sizeof(source));
+	describe(side, when_text[which], text, sizeof(text));
+	return location(&a->place, source, text);
+}
+
+/* From the thread's beginning to the access. */
+static json_t *thread_flow(struct race_report *r, const struct race_view *v, int which)
+{
+	const struct race_side *side = which ? &v->record.second : &v->record.first;
+	const struct race_access_place *a = which ? &v->second : &v->first;
+	json_t *list = json_array();
+	char text[160];
+	int level = 0;
+
+	for (uint32_t i = side->frame_count; i-- > a->frame;) {
+		struct place places[RACE_INLINED];
+		char source[PATH_MAX] = "";
+		bool after;
+		uint64_t at = race_frame(side, i, &after);
+
+		for (size_t k = race_frames(r, at, after, places, RACE_INLINED); k-- > 0;) {
+			bool is_access = i == a->frame && !k;
+
+			/* The innermost line is the address's own; others are of calls. */
+			if (k || !race_source(r, at, after, source, sizeof(source)))
+				snprintf(source, sizeof(source), "%s",
+					 places[k].file ? places[k].file : "");
+			if (is_access)
+				describe(side, when_text[which], text, sizeof(text));
+			json_t *step = location(&places[k], source, is_access ? text : NULL);
+			json_array_append_new(list, json_pack("{s:o, s:i}", "location", step,
+							      "nestingLevel", level++));
+		}
+	}
+	snprintf(text, sizeof(text), "%d", side->tid);
+	return json_pack("{s:s, s:o, s:o}", "id", text, "message",
+			 message(side->thread[0] ? side->thread : text), "locations", list);
+}
+
+static json_t *code_flows(struct race_report *r, const struct race_view *v)
+{
+	json_t *threads = json_array();
+	bool has_two = !(v->record.flags & RACE_UNKNOWN_ORIGIN);
+
+	for (int which = 0; which <= has_two; which++) {
+		json_t *flow = thread_flow(r, v, which);
+
+		/* The format requires at least one. */
+		if (json_array_size(json_object_get(flow, "locations")))
+			json_array_append_new(threads, flow);
+		else
+			json_decref(flow);
+	}
+	if (json_array_size(threads))
+		return json_pack("[{s:o}]", "threadFlows", threads);
+	json_decref(threads);
+	return NULL;
+}
+
+static json_t *result_message(const struct race_view *v)
+{
+	const struct race_record *record = &v->record;
+	char text[1200];
+
+	snprintf(text, sizeof(text),
+		 "Data race (%s)%s%s: %s in %s, %s%s%s. Value 0x%llx became "
+		 "0x%llx. Grade %c: %s.",
+		 race_kind(v), v->variable[0] ? " of " : "", v->variable,
+		 race_side_access_name(&record->first),
+		 v->first.function[0] ? v->first.function : "?",
+		 record->flags & RACE_UNKNOWN_ORIGIN ?
+			 "changed, but no thread was seen writing" :
+			 race_side_access_name(&record->second),
+		 record->flags & RACE_UNKNOWN_ORIGIN ? "" : " in ",
+		 record->flags & RACE_UNKNOWN_ORIGIN ? "" :
+		 v->second.function[0]		     ? v->second.function :
+						       "?",
+		 (unsigned long long)record->old_value,
+		 (unsigned long long)record->new_value, "ABC"[v->grade], v -> why);
+	return message(text);
+}
+
+/*
+ * The innermost frame whose source is known, because the others are in libraries;
+ * otherwise the innermost.
+ */
+static json_t *heap_location(struct race_report *r, const struct race_heap_event *event,
+			     const char *text)
+{
+	char source[PATH_MAX] = "";
+	uint32_t chosen = 0;
+	struct place place;
+
+	for (uint32_t i = 0; i < event->frame_count && !*source; i++)
+		if (race_source(r, event->frames[i], true, source, sizeof(source)) &&
+		    !access(source, F_OK))
+			chosen = i;
+		else
+			*source = '\0';
+	race_place(r, event->frames[chosen], true, &place);
+	return location(&place, source, text);
+}
+
+static void add_heap(struct race_report *r, const struct race_record *record, json_t *list)
+{
+	const struct race_heap *heap = &record->heap;
+	const struct race_heap_event *events[] = { &heap->allocated, &heap->freed };
+	char text[200];
+
+	for (int i = 0; record->has_heap && i < 2; i++) {
+		if (!events[i]->time_ns || !events[i]->frame_count)
+			continue;
+		snprintf(text, sizeof(text),
+			 "heap block of %llu bytes, race at offset %llu, %s by thread "
+			 "%d",
+			 (unsigned long long)heap->size,
+			 (unsigned long long)(record->address - heap->start),
+			 i ? "freed" : "allocated", events[i]->tid);
+		json_t *j = heap_location(r, events[i], text);
+
+		json_object_set_new(j, "id", json_integer((json_int_t)json_array_size(list) + 1));
+		json_array_append_new(list, j);
+	}
+}
+
+static json_t *related(struct race_report *r, const struct race_view *v)
+{
+	json_t *list = json_array();
+	bool has_two = !(v->record.flags & RACE_UNKNOWN_ORIGIN);
+
+	for (int which = 0; which <= has_two; which++) {
+		json_t *j = access_location(r, v, which);
+
+		json_object_set_new(j, "id", json_integer(which + 1));
+		json_array_append_new(list, j);
+	}
+	add_heap(r, &v->record, list);
+	return list;
+}
+
+/* The main location is a side whose source is known. */
+static json_t *main_location(struct race_report *r, const struct race_view *v)
+{
+	bool is_second = !v->first.place.line && v->second.place.line;
+
+	return json_pack("[o]", access_location(r, v, is_second));
+}
+
+static void add_policy(struct race_report *r, const struct race_view *v, json_t *j)
+{
+	if (race_report_policy(r)->baseline)
+		json_object_set_new(j, "baselineState",
+				    json_string(v->is_baselined ? "unchanged" : "new"));
+	if (!v->suppressed)
+		return;
+	char text[600];
+	snprintf(text, sizeof(text), "%s (%s:%d)", v->suppressed->text, v->suppressed->file,
+		 v->suppressed->line);
+	json_object_set_new(j, "suppressions",
+			    json_pack("[{s:s, s:o}]", "kind", "external", "justification",
+				      race_json_text(text)));
+}
+
+/* The format knows no 0. */
+static json_int_t times_of(struct race_report *r, const struct race_view *v)
+{
+	uint64_t times = race_report_times(r, v);
+
+	return times < 1 ? 1 : times > INT32_MAX ? INT32_MAX : (json_int_t)times;
+}
+
+static json_t *result(struct race_report *r, const struct race_view *v)
+{
+	static const char *const levels[] = { "error", "warning", "note" };
+	const char grade[] = { "ABC"[v->grade], '\0' };
+	size_t rule = 0;
+
+	while (rule + 1 < RULES && strcmp(rules[rule].kind, race_kind(v)) != 0)
+		rule++;
+	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:{s:s}, s:I, s:{s:s, s:o}}",
+			      "ruleId", rules[rule].id, "ruleIndex", (int)rule, "level",
+			      levels[v->grade], "message", result_message(v), "locations",
+			      main_location(r, v), "relatedLocations", related(r, v),
+			      "partialFingerprints", "traplineRace/v1", v->fingerprint,
+			      "occurrenceCount", times_of(r, v), "properties",
+			      "grade", grade, "variable", race_json_text(v->variable));
+	if (v->varied[0])
+		json_object_set_new(json_object_get(j, "properties"), "varied", race_json_varied(v));
+	json_t *flows = code_flows(r, v);
+	if (flows)
+		json_object_set_new(j, "codeFlows", flows);
+	add_policy(r, v, j);
+	return j;
+}
+
+static json_t *results(struct race_report *r, enum race_grade grade_max)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < race_report_count(r); i++) {
+		const struct race_view *v = race_report_view(r, i);
+
+		if (race_verdict(v, grade_max) != RACE_BELOW_GRADE)
+			json_array_append_new(list, result(r, v));
+	}
+	return list;
+}
+
+static json_t *utc(uint64_t seconds)
+{
+	time_t t = (time_t)seconds;
+	char text[32];
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_string(text);
+}
+
+static json_t *invocation(const struct race_sarif_run *run)
+{
+	/* Which program, but not its arguments: such files are uploaded, and those may be secret. */
+	json_t *j = json_pack("{s:b, s:o, s:o, s:o}", "executionSuccessful", !run->blind,
+			      "executableLocation", artifact(run->program), "startTimeUtc", utc(run->started_s),
+			      "endTimeUtc", utc(run->ended_s));
+	if (run->signal)
+		json_object_set_new(j, "exitSignalNumber", json_integer(run->signal));
+	else if (!run->is_running)
+		json_object_set_new(j, "exitCode", json_integer(run->exit_code));
+	if (run->blind)
+		json_object_set_new(j, "toolExecutionNotifications",
+				    json_pack("[{s:s, s:o}]", "level", "error", "message",
+					      message(run->blind)));
+	return j;
+}
+
+static json_t *tool(void)
+{
+	return json_pack("{s:{s:s, s:s, s:s, s:o}}", "driver", "name", "trapline", "version",
+			 TRAPLINE_VERSION_STRING, "semanticVersion", TRAPLINE_VERSION_STRING,
+			 "rules", rules_list());
+}
+
+static json_t *roots(void)
+{
+	char here[PATH_MAX];
+	char uri[3 * PATH_MAX + 16] = "file://";
+
+	if (!getcwd(here, sizeof(here) - 1))
+		return NULL;
+	strcat(here, here[1] ? "/" : "");
+	encode(here, uri + strlen(uri), sizeof(uri) - strlen(uri));
+	return json_pack("{s:{s:s}}", ROOT, "uri", uri);
+}
+
+int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
+		     const struct race_sarif_run *run, FILE *f)
+{
+	json_t *one = json_pack("{s:o, s:[o], s:o, s:s, s:{s:o}}", "tool", tool(), "invocations",
+				invocation(run), "results", results(r, grade_max), "columnKind",
+				"utf16CodeUnits", "properties", "summary",
+				race_summary_object(r, t, grade_max));
+	json_t *root = roots();
+
+	if (root)
+		json_object_set_new(one, "originalUriBaseIds", root);
+	json_t *log = json_pack("{s:s, s:s, s:[o]}", "$schema", SCHEMA, "version", "2.1.0", "runs",
+				one);
+	if (!log)
+		return -ENOMEM;
+	errno = 0;
+	int failed = json_dumpf(log, f, JSON_INDENT(1) | JSON_ENSURE_ASCII);
+	fputc('\n', f);
+	json_decref(log);
+	if (!failed && !fflush(f) && !ferror(f))
+		return 0;
+	return errno ? -errno : -EIO;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * suppress.h - races that the user does not want reported, in two existing syntaxes.
+ *
+ * ThreadSanitizer's has one line each: `race:PATTERN` (any frame of either stack, or the
+ * variable), `race_top:PATTERN` (the function that makes an access),
+ * `called_from_lib:PATTERN` (the library that makes one). A pattern matches anywhere in a
+ * name; `*` is anything, `^` and `$` match the ends.
+ *
+ * Valgrind's has one block each: a name, Tool:Kind, then one line per frame, innermost
+ * first: `fun:`, `obj:`, `src:` with `*` and `?`, which match whole names, or `...` for
+ * any number of frames.
+ *
+ * One file may have both, with `#` comments. Suppressions of other errors are ignored and
+ * counted.
+ */
+#ifndef REPORT_RACE_SUPPRESS_H
+#define REPORT_RACE_SUPPRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct suppression {
+	const char *file; /* where it stands, as given */
+	int line;
+	const char *text; /* its line, or the name of its block */
+	uint64_t matches; /* records that it kept from being reported */
+};
+
+/* Strings may be NULL: not known. */
+struct suppress_frame {
+	const char *function; /* as a reader knows it */
+	const char *symbol;   /* as the file has it, mangled */
+	const char *source;
+	int line;
+	const char *module; /* no folders */
+	const char *path;   /* of the module */
+	bool is_inlined;    /* the next frame is the function that it was put into */
+};
+
+struct suppress_stack {
+	const struct suppress_frame *frames; /* innermost first */
+	size_t count;
+	size_t top; /* which frame makes the access: its caller's, for a memory function */
+};
+
+struct suppress_race {
+	struct suppress_stack stacks[2];
+	const char *variable; /* NULL: not known */
+};
+
+struct suppressions;
+
+/* *out is released by suppressions_free(), which takes NULL. 0 or -ENOMEM. */
+int suppressions_new(struct suppressions **out);
+void suppressions_free(struct suppressions *s);
+
+/*
+ * Adds the suppressions of a text or a file. -EINVAL: error[] is one line, "FILE:LINE:
+ * the cause"; with -errno of the file error[] is filled too.
+ */
+int suppressions_parse(struct suppressions *s, const char *file, const char *text, char *error,
+		       size_t n);
+int suppressions_read(struct suppressions *s, const char *path, char *error, size_t n);
+
+/* suppress_known.c: the built-in suppressions. 0 or -ENOMEM. */
+#define SUPPRESSIONS_KNOWN "built in"
+int suppressions_add_known(struct suppressions *s);
+/* Built-in suppressions are reported only if they were used. */
+bool suppression_is_told(const struct suppression *s);
+
+size_t suppressions_count(const struct suppressions *s);
+const struct suppression *suppressions_at(const struct suppressions *s, size_t i);
+/* Lines and blocks that are for other errors: mutex:, Memcheck:Leak. */
+size_t suppressions_passed_over(const struct suppressions *s);
+
+/* The first that matches, its count raised; NULL: none. */
+const struct suppression *suppressions_match(struct suppressions *s,
+					     const struct suppress_race *race);
+
+/* How much of a name stays without what compilers add: .constprop.0, .isra.1, .cold. */
+size_t suppress_plain_length(const char *name);
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
+#include "report/run/run_watch.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const access_names[] = { "", "r", "w", "rw", "x" };
+static const char *const value_names[] = { "none", "hit", "later" };
+
+json_t *run_json_hex(uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, value);
+	return json_string(text);
+}
+
+/* jansson refuses what is not UTF-8. */
+json_t *run_json_text(const char *text)
+{
+	json_t *j = text ? json_string(text) : NULL;
+
+	if (j || !text)
+		return j ? j : json_null();
+	char plain[256];
+	size_t n = 0;
+	for (; text[n] && n < sizeof(plain) - 1; n++)
+		plain[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
+	plain[n] = 0;
+	return json_string(plain);
+}
+
+/* JSON's integers end where a signed 64-bit number does. */
+static json_t *json_value(uint64_t value, bool is_known)
+{
+	if (!is_known)
+		return json_null();
+	return value <= INT64_MAX ? json_integer((json_int_t)value) : run_json_hex(value);
+}
+
+static json_t *json_count(uint64_t value)
+{
+	return json_value(value, true);
+}
+
+void run_json_place(json_t *to, const struct place *p)
+{
+	json_object_set_new(to, "function", run_json_text(p->function));
+	json_object_set_new(to, "offset", p->function ? json_count(p->offset) : json_null());
+	json_object_set_new(to, "module", run_json_text(p->module));
+	json_object_set_new(to, "module_offset", p->module ? run_json_hex(p->module_offset) :
+							     json_null());
+	json_object_set_new(to, "file", run_json_text(p->file));
+	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
+}
+
+/* Values may hold any text, and a terminal acts on some of it. Other readers get it as it is. */
+void run_jsonl_line(FILE *f, json_t *object)
+{
+	json_dumpf(object, f, JSON_COMPACT | (isatty(fileno(f)) ? JSON_ENSURE_ASCII : 0));
+	fputc('\n', f);
+	json_decref(object);
+}
+
+json_t *run_jsonl_frames(const struct run_frame *frames, size_t count)
+{
+	json_t *stack = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		json_t *frame = json_object();
+		json_object_set_new(frame, "ip", run_json_hex(frames[i].ip));
+		run_json_place(frame, &frames[i].place);
+		if (frames[i].is_inlined)
+			json_object_set_new(frame, "inlined", json_true());
+		json_array_append_new(stack, frame);
+	}
+	return stack;
+}
+
+json_t *run_jsonl_hit_begin(const struct run_hit *hit)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "type", json_string("hit"));
+	json_object_set_new(j, "time_ns", json_count(hit->time_ns));
+	json_object_set_new(j, "pid", json_integer(hit->pid));
+	json_object_set_new(j, "tid", json_integer(hit->tid));
+	json_object_set_new(j, "thread", run_json_text(hit->thread));
+	json_object_set_new(j, "ip", run_json_hex(hit->ip));
+	run_json_place(j, &hit->place);
+	json_object_set_new(j, "access", json_string(hit->access < 5 ? access_names[hit->access] : ""));
+	json_object_set_new(j, "address", run_json_hex(hit->address));
+	return j;
+}
+
+void run_jsonl_hit(FILE *f, const struct run_hit *hit)
+{
+	json_t *j = run_jsonl_hit_begin(hit);
+
+	json_object_set_new(j, "len", json_integer(hit->len));
+	json_object_set_new(j, "old", json_value(hit->old_value, hit->old_known));
+	json_object_set_new(j, "new", json_value(hit->new_value, hit->value_when != 0));
+	json_object_set_new(j, "value_when", json_string(hit->value_when < 3 ?
+							  value_names[hit->value_when] : "none"));
+	json_object_set(j, "value", hit->value ? hit->value : json_null());
+	if (hit->is_async)
+		json_object_set_new(j, "async", json_true());
+	if (hit->is_by_kernel)
+		json_object_set_new(j, "syscall", run_json_text(hit->syscall));
+	if (hit->of)
+		json_object_set_new(j, hit->is_object ? "object" : "what", run_json_text(hit->of));
+	json_object_set_new(j, "stack", run_jsonl_frames(hit->frames, hit->frame_count));
+	run_jsonl_line(f, j);
+}
+
+static json_t *json_counts(const struct run_end *end, bool is_lost, uint64_t *sum)
+{
+	json_t *j = json_object();
+
+	*sum = 0;
+	for (size_t i = 0; i < end->count_count; i++) {
+		if (end->counts[i].is_lost != is_lost)
+			continue;
+		*sum += end->counts[i].value;
+		json_object_set_new(j, end->counts[i].name, json_count(end->counts[i].value));
+	}
+	return j;
+}
+
+json_t *run_jsonl_sites(const struct tally *tally)
+{
+	size_t n;
+	struct tally_sum *sums = tally_sums(tally, false, &n);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *j = json_object();
+		json_object_set_new(j, "ip", run_json_hex(sums[i].ip));
+		run_json_place(j, &sums[i].place);
+		json_object_set_new(j, "hits", json_count(sums[i].hits));
+		json_object_set_new(j, "threads", json_count(sums[i].others));
+		json_array_append_new(list, j);
+	}
+	free(sums);
+	return list;
+}
+
+json_t *run_jsonl_threads(const struct tally *tally)
+{
+	size_t n;
+	struct tally_sum *sums = tally_sums(tally, true, &n);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *j = json_object();
+		json_object_set_new(j, "tid", json_integer(sums[i].tid));
+		json_object_set_new(j, "thread", run_json_text(sums[i].thread));
+		json_object_set_new(j, "hits", json_count(sums[i].hits));
+		json_object_set_new(j, "sites", json_count(sums[i].others));
+		json_array_append_new(list, j);
+	}
+	free(sums);
+	return list;
+}
+
+void run_jsonl_totals(json_t *j, const struct run_end *end)
+{
+	uint64_t rejected;
+	uint64_t lost;
+	json_t *rejected_by = json_counts(end, false, &rejected);
+	json_t *lost_by = json_counts(end, true, &lost);
+
+	json_object_set_new(j, "taken", json_count(end->taken));
+	json_object_set_new(j, "rejected", json_count(rejected));
+	json_object_set_new(j, "rejected_by", rejected_by);
+	json_object_set_new(j, "condition_faults", json_count(end->condition_faults));
+	json_object_set_new(j, "evaluated_in", run_json_text(end->evaluated_in));
+	json_object_set_new(j, "delivered", json_count(end->delivered));
+	json_object_set_new(j, "lost", lost_by);
+	json_object_set_new(j, "unread", json_count(end->unread));
+	json_object_set_new(j, "unseen_changes", json_count(end->unseen_changes));
+	json_object_set_new(j, "stopped", json_boolean(end->is_stopped));
+	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));
+	json_object_set_new(j, "cost_ns", end->cost_ns >= 0 ?
+			    json_integer((json_int_t)end->cost_ns) : json_null());
+	json_object_set_new(j, "duration_ns", json_count(end->duration_ns));
+	json_object_set_new(j, "pauses", json_count(end->pauses));
+	json_object_set_new(j, "paused_ns", json_count(end->paused_ns));
+}
+
+void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *end,
+		   const struct tally *tally)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "type", json_string("summary"));
+	json_object_set_new(j, "what", run_json_text(info->what));
+	json_object_set_new(j, "address", info->is_several ? json_null() :
+							     run_json_hex(info->address));
+	json_object_set_new(j, "len", json_value(info->len, info->len != 0));
+	json_object_set_new(j, "value_type", run_json_text(info->value_type));
+	json_object_set_new(j, "ended", run_json_text(end->reason));
+	json_object_set_new(j, "command", run_json_text(end->command));
+	run_jsonl_totals(j, end);
+	json_object_set_new(j, "sites", run_jsonl_sites(tally));
+	json_object_set_new(j, "threads", run_jsonl_threads(tally));
+	run_jsonl_watch_end(j, end);
+	run_jsonl_line(f, j);
+}

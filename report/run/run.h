@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run.h - one run of a command as data: how it began, its hits, how it ended.
+ *
+ * Names are looked up and values are formatted when a hit comes, since the process may end a moment
+ * later. Live output and `trapline report FILE` print the same structures.
+ */
+#ifndef REPORT_RUN_RUN_H
+#define REPORT_RUN_RUN_H
+
+#include "report/dwarf/symbols.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define RUN_ACCESS_EXECUTE 4 /* beside 1 reads, 2 writes */
+#define RUN_FRAMES_MAX 128 /* with inlined functions */
+
+struct run_call;
+struct run_objects;
+struct run_multiplex;
+
+struct run_frame {
+	uint64_t ip;
+	struct place place;
+	bool is_inlined; /* into the function of a later frame that has the same ip */
+};
+
+struct run_info {
+	const char *what; /* as the user named it */
+	const char *process; /* its name */
+	const char *value_type; /* NULL: not known */
+	pid_t pid;
+	uint8_t access; /* 1 reads, 2 writes, 3 both; RUN_ACCESS_EXECUTE */
+	uint64_t address;
+	uint64_t len;
+	bool is_bit_field;
+	bool is_several; /* several expressions or objects: address and len are not valid */
+	uint64_t started_ns;	  /* CLOCK_MONOTONIC, as times of hits */
+	uint64_t clock_offset_ns; /* to be added for the time of day */
+};
+
+struct run_hit {
+	uint64_t time_ns;
+	pid_t pid;
+	pid_t tid;
+	char thread[16];
+	uint64_t ip;
+	struct place place;
+	uint64_t address;
+	uint32_t len;
+	uint8_t access;
+	uint8_t value_when; /* 0 none, 1 at the hit, 2 later */
+	bool is_async;
+	bool old_known;
+	uint64_t old_value;
+	uint64_t new_value;
+	const char *change; /* `OPEN -> CLOSED` */
+	bool is_typed;	    /* the change has a type and names its part of the whole */
+	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
+	bool is_by_kernel;  /* the kernel did it for the thread; the place is that of the system call */
+	const char *syscall; /* name of the system call; NULL: none, or not known */
+	const char *of;	     /* the expression or object that was hit; NULL: there is only one */
+	bool is_object;	     /* of: the address of an object */
+	const struct run_frame *frames; /* innermost first; none without --stack */
+	size_t frame_count;
+	const struct run_call *call; /* of code that was broken on, see run_call.h; NULL: of data */
+};
+
+#define RUN_COUNTS_MAX 16
+
+struct run_count {
+	const char *name;
+	uint64_t value;
+	bool is_lost; /* else rejected */
+};
+
+/* Reasons for the end. The user asked for the first three, which the headline does not repeat. */
+#define RUN_ENDED_LIMIT "the limit was reached"
+#define RUN_ENDED_TIME "the time is over"
+#define RUN_ENDED_SIGNAL "interrupted"
+#define RUN_ENDED_OUTPUT "an output cannot be written"
+
+struct run_end {
+	const char *reason;
+	const char *command; /* how it ended, when not with 0; NULL */
+	const char *mechanism;
+	const char *evaluated_in; /* where the condition was evaluated; NULL: there was none */
+	uint64_t condition_faults;
+	uint64_t taken;
+	uint64_t delivered;
+	uint64_t unread;
+	struct run_count counts[RUN_COUNTS_MAX];
+	size_t count_count;
+	double cost_ns; /* negative: not measured */
+	uint64_t duration_ns;
+	uint64_t pauses;
+	uint64_t paused_ns;
+	uint64_t max_rate;
+	const struct run_objects *objects; /* see run_watch.h; NULL: none */
+	const struct run_multiplex *multiplex;	   /* NULL: none */
+	bool is_stopped;	 /* the process was stopped when the run ended */
+	bool sees_kernel;	 /* accesses by the kernel are hits */
+	uint64_t unseen_changes; /* of the value, without a hit: at least so many */
+};
+
+/* Counts of hits by site and by thread, in memory that is limited. */
+struct tally {
+	void *pairs; /* tsearch() tree of struct tally_pair */
+	size_t count;
+};
+
+struct tally_pair {
+	uint64_t ip;
+	pid_t tid; /* 0: one of the threads that were too many to keep apart */
+	uint64_t hits;
+	struct place place; /* of ip */
+	char thread[16];
+};
+
+struct tally_sum {
+	uint64_t ip;
+	pid_t tid;
+	uint64_t hits;
+	size_t others; /* threads of a site, or sites of a thread */
+	struct place place;
+	char thread[16];
+};
+
+void tally_add(struct tally *t, const struct run_hit *hit);
+/* Sums by site or by thread, most hits first; to be freed. NULL with *n 0: none. */
+struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n);
+void tally_free(struct tally *t);
+
+/* Text for people. */
+struct run_text {
+	FILE *f;
+	bool has_color;
+	bool is_verbose;    /* the summary has the bookkeeping */
+	bool has_explained; /* what '?' means */
+	size_t frames_max;  /* of each stack; 0: all */
+	int place_width;
+	int thread_width;
+	int value_width;
+};
+#define RUN_TEXT_ROWS_MAX 20 /* of a table; JSON has all */
+void run_text_hit(struct run_text *o, const struct run_info *info, const struct run_hit *hit);
+void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
+		  const struct tally *tally);
+
+/* The parts of these, for runs that have others too. title: of the last column. */
+void run_text_time(struct run_text *o, uint64_t wall_ns);
+/* Columns grow with their content, so that lines stay aligned. */
+int run_text_widen(int *width, const char *text, int most);
+void run_text_frames(FILE *f, const struct run_frame *frames, size_t count);
+/* How many frames of a stack are printed; frames_max 0: all of them. */
+static inline size_t run_frames_shown(size_t count, size_t frames_max)
+{
+	return frames_max && frames_max < count ? frames_max : count;
+}
+void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
+		    const char *title);
+void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total);
+/* `161 hits in 10.0 s, none lost`, and the exit status of the command if it is not 0. */
+void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *end);
+/* Lines after the tables are written to *more. A blank line separates them if there are any. */
+struct run_lines {
+	char *text;
+	size_t size;
+};
+void run_text_more_begin(struct run_text *more, const struct run_text *o, struct run_lines *lines);
+void run_text_more_end(struct run_text *more, const struct run_text *o, struct run_lines *lines,
+		       bool has_tables);
+/* What was lost, rejected and paused, and what it cost: nothing when all is well. */
+void run_text_exceptions(struct run_text *o, const struct run_info *info,
+			 const struct run_end *end, double cost_ns);
+void run_text_pauses(FILE *f, const struct run_end *end, const char *more);
+/* Of -v: where the condition was evaluated. */
+void run_text_evaluation(FILE *f, const struct run_end *end);
+/* What a watch cannot see, and how often the value changed by that. */
+void run_text_not_seen(FILE *f, const struct run_end *end);
+
+/* One JSON object a line; trapline-watch(1) describes it. */
+void run_jsonl_hit(FILE *f, const struct run_hit *hit);
+void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *end,
+		   const struct tally *tally);
+
+/* The parts of these. */
+json_t *run_jsonl_hit_begin(const struct run_hit *hit); /* up to the address */
+json_t *run_jsonl_frames(const struct run_frame *frames, size_t count);
+json_t *run_jsonl_sites(const struct tally *tally);
+json_t *run_jsonl_threads(const struct tally *tally);
+void run_jsonl_totals(json_t *to, const struct run_end *end);
+void run_jsonl_line(FILE *f, json_t *object); /* takes the object */
+
+/* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
+json_t *run_json_text(const char *text);
+json_t *run_json_hex(uint64_t value);
+/* The members function, offset, module, module_offset, file and line. */
+void run_json_place(json_t *to, const struct place *p);
+
+/* `function+0x12`, `module+0x4d2` or `0x55...`. */
+void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
+/* The same with ` (file.c:12)`, when that is known. */
+void run_place_text_with_line(const struct place *p, uint64_t address, char *buf, size_t n);
+/* `by the kernel in read`, or nothing. */
+void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n);
+/* The new value as a number for a curve; false: it is not a number. */
+bool run_hit_number(const struct run_hit *hit, double *out);
+
+/* A path without its folders. */
+const char *run_base_name(const char *path);
+
+#endif
