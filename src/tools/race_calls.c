@@ -18,6 +18,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/last_function.h"
 #include "tools/race_priv.h"
 
 #define RELOCATIONS_MAX TABLE_SIZE(65536u, 48u)
@@ -52,30 +53,6 @@ static const struct {
 	{ "strstr", RACE_CALL_FIRST },	    { "atoi", RACE_CALL_FIRST },
 	{ "strtol", RACE_CALL_FIRST },	    { "strtoul", RACE_CALL_FIRST },
 };
-
-/* Those that never return. */
-static const char *const last_functions[] = {
-	"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert", "__assert_fail",
-	"__assert_perror_fail", "__stack_chk_fail", "__chk_fail", "__fortify_fail", "longjmp",
-	"_longjmp", "siglongjmp", "__longjmp_chk", "pthread_exit", "thrd_exit", "err", "errx",
-	"verr", "verrx", "__libc_start_main", "__cxa_throw", "__cxa_rethrow",
-	"__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_call_unexpected", "__cxa_pure_virtual",
-	"__cxa_deleted_virtual", "__cxa_throw_bad_array_new_length",
-	"__cxa_throw_bad_array_length", "_Unwind_Resume", "_ZSt9terminatev", "_ZSt10unexpectedv",
-	"_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE", "__cxa_call_terminate",
-	"__pthread_unwind_next",
-};
-
-static int is_last(const char *name)
-{
-	/* std::__throw_... */
-	if (!strncmp(name, "_ZSt", 4) && strstr(name, "__throw_"))
-		return 1;
-	for (size_t i = 0; i < sizeof(last_functions) / sizeof(last_functions[0]); i++)
-		if (!strcmp(name, last_functions[i]))
-			return 1;
-	return 0;
-}
 
 static void note_last(struct race_calls *calls, uint64_t slot)
 {
@@ -292,7 +269,7 @@ void race_calls_find(const struct race_module *module, struct race_calls *out)
 		const char *name = name_of(&slots, i);
 		enum race_call kind = name ? kind_of(name) : RACE_CALL_NONE;
 
-		if (name && is_last(name))
+		if (name && last_function_is(name))
 			note_last(out, module->bias + slots.rows[i].r_offset);
 		if (kind && out->count == RACE_CALL_SLOTS)
 			race_count(RACE_LOST_TABLES);
