@@ -24,7 +24,11 @@
 #define RED_ZONE 128u
 /* Linux: include/linux/errno.h. "Begin again, unless a handler is called: then EINTR." */
 #define RESTART_UNLESS_HANDLED 514
-#define RING_HAS_TIMEOUT 8u /* IORING_ENTER_EXT_ARG */
+/* Linux: include/uapi/linux/io_uring.h. IORING_ENTER_EXT_ARG, IORING_ENTER_ABS_TIMER. */
+#define RING_HAS_TIMEOUT 8u
+#define RING_HAS_DEADLINE 32u
+#define RING_FLAGS_KNOWN 63u
+#define RING_ARGUMENT_WORDS 3 /* of struct io_uring_getevents_arg, whose last one is the timeout's address */
 #define CLOCK_READINGS 3
 #define AGAIN_MAX 64
 #define BEGIN_STEP_NS 200000
@@ -39,6 +43,7 @@ enum timeout_form {
 	OF_SOCKET_OUT, /* SO_SNDTIMEO */
 	LEFT_TIMESPEC, /* in memory, where the kernel writes how much is left */
 	LEFT_TIMEVAL,
+	OF_RING, /* in memory, where a struct in memory says */
 };
 
 struct call_timed {
@@ -63,7 +68,7 @@ static const struct call_timed interrupted[] = {
 	{ SYS_accept, OF_SOCKET_IN, 0 },
 	{ SYS_accept4, OF_SOCKET_IN, 0 },
 	{ SYS_connect, OF_SOCKET_OUT, 0 },
-	{ SYS_io_uring_enter, WITHOUT_END, 0 },
+	{ SYS_io_uring_enter, OF_RING, 4 },
 };
 
 /* The kernel begins these again, but does not count the time during which the thread is stopped. */
@@ -337,6 +342,25 @@ static int64_t in_ns(const int64_t t[2], int64_t unit_ns)
 	return t[0] > INT32_MAX ? INT64_MAX / 4 : t[0] * 1000000000 + t[1] * unit_ns;
 }
 
+/* Of io_uring_enter(2). A deadline stays as it is. */
+static int64_t read_ring_timeout(pid_t pid, const struct user_regs_struct *r)
+{
+	uint64_t argument[RING_ARGUMENT_WORDS];
+	int64_t value[2];
+
+	if (r->r10 & ~RING_FLAGS_KNOWN)
+		return -2;
+	if (!(r->r10 & RING_HAS_TIMEOUT))
+		return -1;
+	if (r->r9 != sizeof(argument) || !move(false, pid, r->r8, argument, sizeof(argument)))
+		return -2;
+	if (!argument[RING_ARGUMENT_WORDS - 1] || r->r10 & RING_HAS_DEADLINE)
+		return -1;
+	if (!move(false, pid, argument[RING_ARGUMENT_WORDS - 1], value, sizeof(value)))
+		return -2;
+	return in_ns(value, 1);
+}
+
 /* The whole timeout in nanoseconds; -1: without end; -2: it cannot be read. */
 static int64_t read_timeout(pid_t pid, struct user_regs_struct *r, struct call_timeout *t)
 {
@@ -348,6 +372,8 @@ static int64_t read_timeout(pid_t pid, struct user_regs_struct *r, struct call_t
 	switch (form) {
 	case WITHOUT_END:
 		return -1;
+	case OF_RING:
+		return read_ring_timeout(pid, r);
 	case IN_MILLISECONDS:
 		return (int)argument < 0 ? -1 : (int64_t)(int)argument * 1000000;
 	case IN_MEMORY:
@@ -375,15 +401,33 @@ static int64_t read_timeout(pid_t pid, struct user_regs_struct *r, struct call_t
  * A struct of the program that the kernel only reads stays as it is: a copy is put below what the
  * thread uses of its stack, and below the frame of inject_return.h.
  */
-static bool write_copy(pid_t pid, int64_t left[2], struct user_regs_struct *r,
+static uint64_t copy_place(const struct user_regs_struct *r)
+{
+	return (r->rsp - RED_ZONE - RETURN_BYTES - 64) & ~15ull;
+}
+
+static bool write_copy(pid_t pid, void *copy, size_t bytes, const struct user_regs_struct *r,
 		       unsigned long long *argument)
 {
-	const uint64_t at = (r->rsp - RED_ZONE - RETURN_BYTES - 64) & ~15ull;
+	const uint64_t at = copy_place(r);
 
-	if (!return_is_stack(pid, r->rsp, at) || !move(true, pid, at, left, 2 * sizeof(left[0])))
+	if (!return_is_stack(pid, r->rsp, at) || !move(true, pid, at, copy, bytes))
 		return false;
 	*argument = at;
 	return true;
+}
+
+static bool write_ring_copy(pid_t pid, const int64_t left[2], const struct user_regs_struct *r,
+			    unsigned long long *argument)
+{
+	uint64_t copy[RING_ARGUMENT_WORDS + 2];
+
+	if (!move(false, pid, *argument, copy, RING_ARGUMENT_WORDS * sizeof(copy[0])))
+		return false;
+	copy[RING_ARGUMENT_WORDS - 1] = copy_place(r) + RING_ARGUMENT_WORDS * sizeof(copy[0]);
+	copy[RING_ARGUMENT_WORDS] = (uint64_t)left[0];
+	copy[RING_ARGUMENT_WORDS + 1] = (uint64_t)left[1];
+	return write_copy(pid, copy, sizeof(copy), r, argument);
 }
 
 /* Gives the call the time that is left. */
@@ -401,7 +445,9 @@ static bool write_left(pid_t pid, struct user_regs_struct *r, const struct call_
 		*argument = (unsigned long long)((left_ns + 999999) / 1000000);
 		return true;
 	case IN_MEMORY:
-		return write_copy(pid, left, r, argument);
+		return write_copy(pid, left, sizeof(left), r, argument);
+	case OF_RING:
+		return write_ring_copy(pid, left, r, argument);
 	case LEFT_TIMEVAL:
 		left[1] /= 1000;
 		return move(true, pid, *argument, left, sizeof(left));
@@ -450,7 +496,7 @@ static const struct call_timed *find_call(const struct user_regs_struct *r)
 {
 	long number = (long)r->orig_rax;
 
-	if (number < 0 || (number == SYS_io_uring_enter && r->r10 & RING_HAS_TIMEOUT))
+	if (number < 0)
 		return NULL;
 	if ((long)r->rax == -EINTR)
 		return find_interrupted(number);

@@ -114,14 +114,16 @@ static bool is_known(const struct race_members *m, pid_t pid)
 	return false;
 }
 
-void race_members_add(struct race_members *m, pid_t pid)
+bool race_members_add(struct race_members *m, pid_t pid)
 {
 	uint64_t start = race_member_start(pid);
 
-	if (m->count == RACE_MEMBERS || !start || is_known(m, pid) || !race_members_have(m, pid) ||
-	    race_member_start(pid) != start || change_map(m, BPF_MAP_UPDATE_ELEM, pid))
-		return;
+	if (!start || is_known(m, pid) || !race_members_have(m, pid) || race_member_start(pid) != start)
+		return true;
+	if (m->count == RACE_MEMBERS || change_map(m, BPF_MAP_UPDATE_ELEM, pid))
+		return false;
 	m->members[m->count++] = (struct race_member){ pid, start };
+	return true;
 }
 
 static void drop_ended(struct race_members *m)
@@ -150,7 +152,7 @@ static bool is_news(struct race_members *m, const struct race_region *region, ui
 	return true;
 }
 
-void race_members_look(struct race_members *m, const struct race_region *region)
+void race_members_look(struct race_members *m, struct race_region *region)
 {
 	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);
 	uint32_t adds = 0;
@@ -166,6 +168,7 @@ void race_members_look(struct race_members *m, const struct race_region *region)
 		if (!is_news(m, region, row))
 			continue;
 		adds++;
-		race_members_add(m, m->seen[row]);
+		if (!race_members_add(m, m->seen[row]))
+			__atomic_fetch_add(&region->lost_processes, 1u, __ATOMIC_RELAXED);
 	}
 }

@@ -6,16 +6,17 @@
  * does to a process, by its number, needs better evidence: the kernel says that the process maps the
  * memory of this run. Only a process that was started or forked within the run can.
  */
-#ifndef RACE_MEMBERS_H
-#define RACE_MEMBERS_H
+#ifndef CLI_RACE_MEMBERS_H
+#define CLI_RACE_MEMBERS_H
 
+#include "base/table_size.h"
 #include "record/race_region.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define RACE_MEMBERS 4096u
+#define RACE_MEMBERS TABLE_SIZE(4096u, 1u)
 
 struct race_member {
 	pid_t pid;
@@ -35,10 +36,13 @@ struct race_members {
 
 /* fd: of the memory. 0 or -errno: then it has no members. */
 int race_members_open(struct race_members *m, int fd, int map_fd);
-/* From time to time: adds those that the table names and that are, drops those that have ended. */
-void race_members_look(struct race_members *m, const struct race_region *region);
-/* If it is of the run. */
-void race_members_add(struct race_members *m, pid_t pid);
+/*
+ * From time to time: adds those that the table names and that are, drops those that have ended. One
+ * without room counts as region->lost_processes: the programs in the kernel do not sample it.
+ */
+void race_members_look(struct race_members *m, struct race_region *region);
+/* If it is of the run. False: there is no room for it. */
+bool race_members_add(struct race_members *m, pid_t pid);
 /* pid may be any number. */
 bool race_members_have(const struct race_members *m, pid_t pid);
 /*

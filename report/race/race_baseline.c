@@ -4,12 +4,15 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FINGERPRINT_LENGTH 16
+#define FILE_MAX (64 << 20)
 
 struct baseline {
 	struct baseline_entry *entries; /* sorted, each fingerprint once */
@@ -108,9 +111,30 @@ static int baseline_read_line(struct baseline *b, char *line)
 	return added < 0 ? added : 0;
 }
 
+/* A device or a FIFO may have no end. NULL with errno; EMEDIUMTYPE: it is none that is read. */
+static FILE *open_regular(const char *path)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int err = fd < 0 || fstat(fd, &st) ? errno : 0;
+
+	if (!err && !S_ISREG(st.st_mode))
+		err = EMEDIUMTYPE;
+	else if (!err && st.st_size > FILE_MAX)
+		err = EFBIG;
+	FILE *f = err ? NULL : fdopen(fd, "r");
+	if (f)
+		return f;
+	err = err ? err : errno;
+	if (fd >= 0)
+		close(fd);
+	errno = err;
+	return NULL;
+}
+
 int baseline_read(struct baseline *b, const char *path, char *error, size_t n)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = open_regular(path);
 	char *line = NULL;
 	size_t capacity = 0;
 	int number = 0;
@@ -127,6 +151,8 @@ int baseline_read(struct baseline *b, const char *path, char *error, size_t n)
 			 "%s:%d: not a line of a baseline: expected a fingerprint of %d "
 			 "hexadecimal digits first",
 			 path, number, FINGERPRINT_LENGTH);
+	else if (err == -EMEDIUMTYPE)
+		snprintf(error, n, "%s: not a regular file", path);
 	else if (err)
 		snprintf(error, n, "%s: %s", path, strerror(-err));
 	free(line);

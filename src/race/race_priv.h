@@ -477,8 +477,9 @@ enum race_call {
 	RACE_CALL_OUT,	/* (descriptor, from, bytes) */
 	RACE_CALL_OUT_OF, /* (from, size, count) */
 };
-#define RACE_CALL_SLOTS TABLE_SIZE(48, 1)
-#define RACE_LAST_SLOTS TABLE_SIZE(64, 1)
+/* A function can have two slots. */
+#define RACE_CALL_SLOTS TABLE_SIZE(96, 1)
+#define RACE_LAST_SLOTS TABLE_SIZE(128, 1)
 struct race_calls {
 	uint32_t count;
 	struct {
@@ -635,6 +636,14 @@ uint32_t race_find_spots_called(struct race_listing *listing, const uint64_t *ad
 uint32_t race_find_row(const struct race_listing *l, int32_t (*rows)[2], uint64_t address);
 int race_call_returns(struct race_listing *l, int32_t (*rows)[2], uint64_t pc,
 		      const struct insn *insn);
+/* 1: the instruction loads the address of a function that never returns: a call may lead there. */
+int race_loads_last(struct race_listing *l, int32_t (*rows)[2], uint64_t pc, const uint8_t *code,
+		    const struct insn *insn);
+/* The call leads where a register or a word in memory says, whose place the code does not name. */
+static inline int race_is_by_register(const struct insn *insn)
+{
+	return insn->kind == INSN_CALL_INDIRECT && !(insn->flags & INSN_PC_RELATIVE);
+}
 /* 0, or -errno: to be dropped. */
 int race_listing_begin(struct race_listing *l, const struct race_module *module, uint32_t functions);
 void race_listing_drop(struct race_listing *l);

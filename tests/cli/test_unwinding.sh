@@ -65,6 +65,19 @@ watch -p "$pid" --from finds:ret 'ret->count' -n 40 --json
 ok "objects_are_watched_from_the_return_of_a_function_that_may_throw" $?
 
 command='break'
+# Constants behind calls that never return are no instructions to return.
+for victim in after_calls after_calls_fixed; do
+	[ -x "$victims/$victim" ] || continue
+	start $victim
+	watch -p "$pid" by_table by_word by_own_function --ret --limit 30 --json
+	[ $? = 0 ] && hits 'length == 30 and all(.ret == "0x7" or .ret == 7)' && ended
+	ok "${victim}_keeps_its_constants" $?
+	start $victim
+	watch -p "$pid" by_register by_word --ret --limit 20 --json
+	[ $? = 0 ] && hits 'map(select(.function == "by_register")) | length > 5 and all(.ret == null)' && ended
+	ok "${victim}_calls_what_is_not_known_and_is_seen_without_results" $?
+done
+
 start unwinding
 before=$(sed -n '/x.*unwinding/p' "/proc/$pid/maps" | wc -l)
 exactly a_function_whose_jumps_are_not_known_is_refused \

@@ -11,11 +11,23 @@ victims=$2
 
 shortly=0.6
 [ "$stress" -lt 100 ] && shortly=0.3
-for mode in $("$victims/race_constants" --list); do
-	race --sweep --for $shortly -- "$victims/race_constants" "$mode" 0.2
-	ok "$mode: the bytes stay as they are" $?
+
+# stays VICTIM MODE
+stays()
+{
+	race --sweep --for $shortly -- "$victims/$1" "$2" 0.2
+	ok "$1 $2: the bytes stay as they are" $?
 	holds '.[-1] | .sites_total > 0 and .sites_unproven > 20 and .stalls > 0'
-	ok "$mode: sites are trapped, and what is not code is counted" $?
+	ok "$1 $2: sites are trapped, and what is not code is counted" $?
+}
+
+for mode in $("$victims/race_constants" --list); do
+	stays race_constants "$mode"
+done
+# Compiled with -fno-plt.
+for mode in after_last_call after_abort_slot after_own_slot after_jump_slot after_register; do
+	stays race_constants_noplt "$mode"
+	stays race_constants_fixed "$mode"
 done
 timeout 60 "$trapline" race --sweep --for 0.2 -v -- "$victims/race_constants" table 0.1 >"$tmp/out" 2>"$tmp/err"
 grep -qxE 'left out: about [1-9][0-9]* sites in bytes that are not known to be code' "$tmp/err"

@@ -141,6 +141,29 @@ static void a_process_of_an_earlier_run_is_not_ended(void **state)
 	run.began = 0;
 }
 
+/* The programs in the kernel do not know it: it is counted, once, and others are not. */
+static void a_process_without_room_is_counted(void **state)
+{
+	pid_t member = begin_member();
+	pid_t stranger = begin_stranger();
+	const int map_fd = run.members.map_fd;
+	const uint32_t count = run.members.count;
+
+	run.region->process_count = 3;
+	run.region->lost_processes = 0;
+	name_in_row(1, stranger);
+	name_in_row(2, member);
+	run.members.map_fd = 0; /* not used: there is no room */
+	run.members.count = RACE_MEMBERS;
+	race_members_look(&run.members, run.region);
+	race_members_look(&run.members, run.region);
+	run.members.map_fd = map_fd;
+	run.members.count = count;
+	end_process(member);
+	end_process(stranger);
+	assert_int_equal(run.region->lost_processes, 1);
+}
+
 static void numbers_that_mean_many_processes_mean_none(void **state)
 {
 	const pid_t numbers[] = { 0, -1, -2, 1, INT32_MIN, INT32_MAX, getpid(), -getpgrp() };
@@ -230,6 +253,7 @@ int main(void)
 		OF_RUN(a_process_that_maps_the_memory_is_ended),
 		OF_RUN(a_process_that_is_only_named_is_not_ended),
 		OF_RUN(a_process_of_an_earlier_run_is_not_ended),
+		OF_RUN(a_process_without_room_is_counted),
 		OF_RUN(numbers_that_mean_many_processes_mean_none),
 		OF_RUN(a_number_that_changes_meanwhile_does_not_help),
 		OF_RUN(a_table_of_lies_adds_no_member),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -423,6 +424,43 @@ static void a_wrong_baseline_is_refused_with_its_line(void **state)
 	}
 }
 
+/* Devices and FIFOs have no end, and a sparse file of this size is as long as one. */
+static void a_baseline_that_has_no_end_is_refused(void **state)
+{
+	char fifo[] = "/tmp/test_race_baseline.XXXXXX";
+	char huge[] = "/tmp/test_race_baseline.XXXXXX";
+	const char *const paths[] = { "/dev/full", "/dev/zero", "/tmp", fifo, huge };
+	int fd = mkstemp(fifo);
+
+	assert_return_code(fd, errno);
+	close(fd);
+	unlink(fifo);
+	assert_return_code(mkfifo(fifo, 0600), errno);
+	fd = mkstemp(huge);
+	assert_return_code(fd, errno);
+	assert_return_code(ftruncate(fd, INT64_C(1) << 40), errno);
+	close(fd);
+	alarm(20);
+	for (size_t i = 0; i < COUNT(paths); i++) {
+		struct baseline *b;
+		char error[512];
+		char line[512];
+		int is_huge = paths[i] == huge;
+
+		assert_int_equal(baseline_new(&b), 0);
+		assert_int_equal(baseline_read(b, paths[i], error, sizeof(error)),
+				 is_huge ? -EFBIG : -EMEDIUMTYPE);
+		snprintf(line, sizeof(line), "%s: %s", paths[i],
+			 is_huge ? "File too large" : "not a regular file");
+		assert_string_equal(error, line);
+		assert_int_equal(baseline_count(b), 0);
+		baseline_free(b);
+	}
+	alarm(0);
+	unlink(fifo);
+	unlink(huge);
+}
+
 static inline __attribute__((always_inline)) uint64_t innermost(void)
 {
 	uint64_t here;
@@ -478,6 +516,7 @@ int main(void)
 		cmocka_unit_test(what_ships_is_for_what_it_names_and_told_when_used),
 		cmocka_unit_test(a_baseline_knows_its_fingerprints),
 		cmocka_unit_test(a_wrong_baseline_is_refused_with_its_line),
+		cmocka_unit_test(a_baseline_that_has_no_end_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

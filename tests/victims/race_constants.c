@@ -72,6 +72,56 @@ __asm__(BEGIN("after_abort")
 	"1:	mov (%rdi), %rax\n"
 	"	ret\n" END("after_abort"));
 
+/* The same through the word that the loader fills, as compiled with -fno-plt. */
+#define AFTER_SLOT(name, function)                                                         \
+	__asm__(BEGIN(#name)                                                               \
+		"	test %rdi, %rdi\n"                                                  \
+		"	jne 1f\n"                                                           \
+		"	call *" #function "@GOTPCREL(%rip)\n" #name "_bytes:\n" BYTES      \
+		"1:	mov (%rdi), %rax\n"                                                 \
+		"	ret\n" END(#name))
+AFTER_SLOT(after_abort_slot, abort);
+AFTER_SLOT(after_guard_slot, __stack_chk_fail);
+AFTER_SLOT(after_longjmp_slot, longjmp);
+AFTER_SLOT(after_own_slot, constants_die); /* of the same object: the linker makes it a direct call */
+
+/* It ends with a jump through such a word. */
+__asm__(BEGIN("die_by_jump")
+	"	jmp *abort@GOTPCREL(%rip)\n"
+	"die_by_jump_bytes:\n" BYTES END("die_by_jump"));
+
+__asm__(BEGIN("after_jump_slot")
+	"	test %rdi, %rdi\n"
+	"	jne 1f\n"
+	"	call die_by_jump\n"
+	"after_jump_slot_bytes:\n" BYTES
+	"1:	mov (%rdi), %rax\n"
+	"	ret\n" END("after_jump_slot"));
+
+/* A register has had the word since before a branch. The linker makes no lea of it. */
+__asm__(BEGIN("after_register")
+	"	mov abort@GOTPCREL(%rip), %rdx\n"
+	"	test %rdi, %rdi\n"
+	"	jne 1f\n"
+	"	call *%rdx\n"
+	"after_register_bytes:\n" BYTES
+	"1:	mov (%rdi), %rax\n"
+	"	ret\n" END("after_register"));
+
+__asm__(BEGIN("die_by_register")
+	"	mov abort@GOTPCREL(%rip), %rax\n"
+	"	call *%rax\n"
+	"	ret\n"
+	"die_by_register_bytes:\n" BYTES END("die_by_register"));
+
+__asm__(BEGIN("after_deep_register")
+	"	test %rdi, %rdi\n"
+	"	jne 1f\n"
+	"	call die_by_register\n"
+	"after_deep_register_bytes:\n" BYTES
+	"1:	mov (%rdi), %rax\n"
+	"	ret\n" END("after_deep_register"));
+
 /* The call fetches the address of the bytes. */
 __asm__(BEGIN("after_own_call")
 	"	call 1f\n"
@@ -160,7 +210,9 @@ __asm__("	.section constants_cs, \"aw\"\n"
 
 #define MODES(F)                                                                           \
 	F(after_jump) F(after_return) F(after_last_call) F(after_abort) F(after_own_call)  \
-	F(after_unknown_call) F(read_by_itself) F(table) F(overlap) F(signature)
+	F(after_unknown_call) F(read_by_itself) F(table) F(overlap) F(signature)           \
+	F(after_abort_slot) F(after_guard_slot) F(after_longjmp_slot) F(after_own_slot)    \
+	F(after_jump_slot) F(after_register) F(after_deep_register)
 
 #define DECLARE(name)                                                                      \
 	long name(uint64_t *word);                                                         \

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/aio_abi.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
@@ -307,6 +308,26 @@ static long wait_io_getevents(void)
 	return syscall(SYS_io_getevents, context, 1, 1, &event, &span);
 }
 
+/* A ring in which nothing happens. Some kernels have none. */
+static int open_ring(void)
+{
+	struct io_uring_params parameters = { 0 };
+
+	return (int)syscall(SYS_io_uring_setup, 4, &parameters);
+}
+
+static long wait_ring(void)
+{
+	const int64_t timeout[2] = { span.tv_sec, span.tv_nsec };
+	const uint64_t argument[3] = { 0, 0, (uintptr_t)timeout };
+	int ring = open_ring();
+
+	if (ring < 0)
+		return wait_nanosleep();
+	return syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, argument,
+		       sizeof(argument));
+}
+
 static long wait_read(void)
 {
 	uint64_t count;
@@ -382,6 +403,7 @@ static const struct {
 	{ "pause", wait_pause },
 	{ "mq_timedreceive", wait_mq_timedreceive },
 	{ "io_getevents", wait_io_getevents },
+	{ "io_uring_enter", wait_ring },
 	{ "read", wait_read },
 	{ "inotify", wait_inotify },
 	{ "child", wait_child },

@@ -13,6 +13,8 @@
 
 #define RANGES_MAX 64u
 #define STEPS_MAX (1u << 17)
+#define LAST_STEPS 256u /* of functions that may never return */
+#define LAST_DEPTH 8u
 
 /* An instruction that was reached. */
 struct reached {
@@ -40,6 +42,8 @@ struct search {
 	struct returns_history history;
 	uint64_t avoided[RANGES_MAX]; /* functions that are not understood, where they begin */
 	uint32_t avoided_count;
+	int loads_last; /* the address of a function that never returns: */
+	int is_by_register; /* a call that may lead there */
 };
 
 static struct reached *slot_of(const struct search *s, uint64_t address)
@@ -166,10 +170,10 @@ static int decode(const struct search *s, uint64_t address, struct returns_step 
 	return n ? insn_decode(step->bytes, n, &step->insn) : -EILSEQ;
 }
 
-/* The word that a jump through memory at a fixed distance reads: an entry of the table of imports. */
+/* The word that a jump or call through memory at a fixed distance reads: an import. */
 static int names_word(const struct returns_step *step, uint64_t *at)
 {
-	if (step->insn.kind != INSN_JUMP_INDIRECT || !step->insn.memory_count ||
+	if ((step->insn.kind != INSN_JUMP_INDIRECT && step->insn.kind != INSN_CALL_INDIRECT) || !step->insn.memory_count ||
 	    !(step->insn.flags & INSN_PC_RELATIVE))
 		return 0;
 	*at = step->address + (uint64_t)step->insn.target;
@@ -182,7 +186,7 @@ static int is_stub(const struct search *s, uint64_t address, struct returns_step
 	uint64_t unused;
 
 	for (int i = 0; i < 2 && !decode(s, address, jump); i++) {
-		if (names_word(jump, &unused))
+		if (jump->insn.kind == INSN_JUMP_INDIRECT && names_word(jump, &unused))
 			return 1;
 		if (jump->insn.kind != INSN_LANDING)
 			break;
@@ -308,15 +312,86 @@ static int follow_indirect(struct search *s, const struct returns_step *step)
 	}
 }
 
+static int is_last(const struct search *s, uint64_t address, unsigned int depth, uint32_t *left);
+
+/* The call or jump never comes back: by a name, or by the code that it leads to. */
+static int leads_to_last(const struct search *s, const struct returns_step *step, unsigned int depth,
+			 uint32_t *left)
+{
+	uint64_t target = step->address + (uint64_t)step->insn.target;
+	struct returns_step stub;
+	uint64_t at;
+
+	if (step->insn.kind == INSN_CALL || step->insn.kind == INSN_JUMP) {
+		if (!is_stub(s, target, &stub))
+			return is_last(s, target, depth + 1, left);
+		step = &stub;
+	}
+	if (!names_word(step, &at))
+		return 0;
+	if (s->code->is_last(s->code->arg, at))
+		return 1;
+	return !s->code->word(s->code->arg, at, &target) && !asks_loader(s, target) &&
+	       is_last(s, target, depth + 1, left);
+}
+
+/* No way from there leads to a return, nor to what is not known. *left: steps that it may look at. */
+static int is_last(const struct search *s, uint64_t address, unsigned int depth, uint32_t *left)
+{
+	struct returns_step step;
+
+	for (; depth < LAST_DEPTH && *left && !decode(s, address, &step); address += step.insn.length) {
+		--*left;
+		switch (step.insn.kind) {
+		case INSN_RETURN:
+			return 0;
+		case INSN_JUMP:
+		case INSN_JUMP_INDIRECT:
+			return leads_to_last(s, &step, depth, left);
+		case INSN_JUMP_CONDITIONAL:
+			if (!is_last(s, address + (uint64_t)step.insn.target, depth + 1, left))
+				return 0;
+			break;
+		case INSN_CALL:
+		case INSN_CALL_INDIRECT:
+			if (leads_to_last(s, &step, depth, left))
+				return 1;
+			break;
+		case INSN_TRAP:
+			return 1;
+		default:
+			break;
+		}
+	}
+	return 0;
+}
+
+/* mov of the address that the loader put there. */
+static void note_load(struct search *s, const struct returns_step *step)
+{
+	const struct insn *insn = &step->insn;
+
+	if (insn->arch == INSN_X86_64 && insn->flags & INSN_PC_RELATIVE && insn->opcode_bytes == 1 &&
+	    step->bytes[insn->opcode_at] == 0x8b &&
+	    s->code->is_last(s->code->arg, step->address + (uint64_t)insn->target))
+		s->loads_last = 1;
+}
+
 /*
- * A call comes back to what follows it. One into its own function may not: code steps over data so,
+ * A call comes back to what follows it, unless what it calls is known never to return. One into its own function may not: code steps over data so,
  * and changes where it returns to.
  */
 static int follow_call(struct search *s, const struct returns_step *step, uint64_t entry)
 {
 	uint64_t target = step->address + (uint64_t)step->insn.target;
 	const struct returns_range *range = range_at(s, step->address);
+	uint32_t left = LAST_STEPS;
+	uint64_t unused;
 
+	if (step->insn.kind == INSN_CALL_INDIRECT && !names_word(step, &unused))
+		s->is_by_register = 1;
+	if (target != step->address + step->insn.length && leads_to_last(s, step, 0, &left))
+		return 0;
 	if (step->insn.kind != INSN_CALL || target == step->address + step->insn.length)
 		return 1;
 	if (range && target > range->start && target < range->end && target != entry)
@@ -375,6 +450,7 @@ static int run(struct search *s, uint64_t entry)
 		int goes_on = follow(s, &step, entry);
 		if (goes_on <= 0)
 			return goes_on;
+		note_load(s, &step);
 		remember(&s->history, &step);
 		address += step.insn.length;
 	}
@@ -423,11 +499,14 @@ static int search_once(struct search *s, uint64_t start)
 		memset(s->reached, 0, s->reached_size * sizeof(*s->reached));
 	s->out->count = 0;
 	s->out->stopped_at = start;
+	s->loads_last = s->is_by_register = 0;
 	int err = need_range(s, start);
 	if (!err)
 		err = push(s, start, NULL);
 	while (!err && s->todo_count)
 		err = run(s, start);
+	if (!err && s->loads_last && s->is_by_register)
+		err = -EOPNOTSUPP;
 	return err ? err : check_overlaps(s);
 }
 

@@ -27,6 +27,8 @@ struct returns_code {
 	int (*range)(void *arg, uint64_t address, struct returns_range *out);
 	/* The word there in the memory of the process, and as an address of the file. 0 or -errno. */
 	int (*word)(void *arg, uint64_t address, uint64_t *out);
+	/* 1: the loader puts the address of a function there that never returns. */
+	int (*is_last)(void *arg, uint64_t address);
 	void *arg;
 	int has_fixed_addresses; /* words in the file are addresses as they stand */
 };

@@ -6,8 +6,10 @@
  * before the call. No trap is set inside libc, because the detector's own handler runs
  * there too.
  *
- * A call is identified by its slot in the linkage table, and a slot by its name in the
- * relocations of the object. It does not matter whether the slot has been bound yet.
+ * A call is identified by the word that it leads through, and that by its name in the
+ * relocations of the object. It does not matter whether the word has been filled yet. It is a slot of
+ * the linkage table, or one of the addresses that the loader fills in at the start: what is compiled
+ * with -fno-plt calls through these, and so does a stub of a function whose address is taken too.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -16,11 +18,13 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/reach/last_function.h"
 #include "race/race_priv.h"
 
 #define RELOCATIONS_MAX TABLE_SIZE(65536u, 48u)
 #define SOME 32u
 #define NAMES_MAX (64u << 20)
+#define TABLE_BYTES_MAX (64u << 20)
 
 static const struct {
 	const char *name;
@@ -50,29 +54,6 @@ static const struct {
 	{ "strtol", RACE_CALL_FIRST },	    { "strtoul", RACE_CALL_FIRST },
 };
 
-/* Those that never return. */
-static const char *const last_functions[] = {
-	"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert", "__assert_fail",
-	"__assert_perror_fail", "__stack_chk_fail", "__chk_fail", "__fortify_fail", "longjmp",
-	"_longjmp", "siglongjmp", "__longjmp_chk", "pthread_exit", "thrd_exit", "err", "errx",
-	"verr", "verrx", "__libc_start_main", "__cxa_throw", "__cxa_rethrow",
-	"__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_call_unexpected", "__cxa_pure_virtual",
-	"__cxa_deleted_virtual", "__cxa_throw_bad_array_new_length",
-	"__cxa_throw_bad_array_length", "_Unwind_Resume", "_ZSt9terminatev", "_ZSt10unexpectedv",
-	"_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE",
-};
-
-static int is_last(const char *name)
-{
-	/* std::__throw_... */
-	if (!strncmp(name, "_ZSt", 4) && strstr(name, "__throw_"))
-		return 1;
-	for (size_t i = 0; i < sizeof(last_functions) / sizeof(last_functions[0]); i++)
-		if (!strcmp(name, last_functions[i]))
-			return 1;
-	return 0;
-}
-
 static void note_last(struct race_calls *calls, uint64_t slot)
 {
 	if (calls->last_count < RACE_LAST_SLOTS)
@@ -89,15 +70,20 @@ static enum race_call kind_of(const char *name)
 	return RACE_CALL_NONE;
 }
 
-struct dynamic {
-	uint64_t relocations;
+struct table {
+	uint64_t at;
 	uint64_t bytes;
+};
+
+struct dynamic {
+	struct table linkage;
+	struct table others; /* behind those that have no name, if they are counted */
 	uint64_t symbols;
 	uint64_t names;
 	uint64_t name_bytes;
 };
 
-/* The slots of the linkage table, with all that names them: copied, for the object may be closed. */
+/* The words that calls go through, and all that names them: copied, for the object may be closed. */
 struct slots {
 	uint64_t bytes; /* of everything, behind the relocations too */
 	uint64_t count;
@@ -114,21 +100,41 @@ static uint64_t address_of(const struct race_module *m, uint64_t value)
 	return value < m->start ? m->bias + value : value;
 }
 
+/* The loader looks for no name in the first ones, and neither does this. */
+static void skip_unnamed(struct table *t, uint64_t count)
+{
+	uint64_t bytes = count < t->bytes / sizeof(Elf64_Rela) ? count * sizeof(Elf64_Rela) : t->bytes;
+
+	t->at += bytes;
+	t->bytes -= bytes;
+}
+
 static int read_dynamic(const struct race_module *m, struct dynamic *out)
 {
+	uint64_t unnamed = 0;
 	Elf64_Dyn row;
 
 	memset(out, 0, sizeof(*out));
 	for (uint64_t at = m->dynamic; race_copy(at, &row, sizeof(row)); at += sizeof(row)) {
 		switch (row.d_tag) {
 		case DT_NULL:
-			return out->relocations && out->symbols && out->names &&
-			       out->name_bytes;
+			if (out->others.at)
+				skip_unnamed(&out->others, unnamed);
+			return out->symbols && out->names && out->name_bytes;
 		case DT_JMPREL:
-			out->relocations = address_of(m, row.d_un.d_ptr);
+			out->linkage.at = address_of(m, row.d_un.d_ptr);
 			break;
 		case DT_PLTRELSZ:
-			out->bytes = row.d_un.d_val;
+			out->linkage.bytes = row.d_un.d_val;
+			break;
+		case DT_RELA:
+			out->others.at = address_of(m, row.d_un.d_ptr);
+			break;
+		case DT_RELASZ:
+			out->others.bytes = row.d_un.d_val;
+			break;
+		case DT_RELACOUNT:
+			unnamed = row.d_un.d_val;
 			break;
 		case DT_SYMTAB:
 			out->symbols = address_of(m, row.d_un.d_ptr);
@@ -149,25 +155,72 @@ static void drop_slots(struct slots *slots)
 	memory_unmap(slots->rows, slots->bytes);
 }
 
-/* How many symbols there are is not said: as many as the relocations name. */
-static uint64_t count_symbols(const struct dynamic *d)
+/* An address that the loader finds by a name, and that calls may go through. */
+static int is_named(const Elf64_Rela *row)
 {
-	uint64_t most = 0;
-	Elf64_Rela some[SOME];
-	uint64_t left = d->bytes / sizeof(*some);
+	uint64_t type = ELF64_R_TYPE(row->r_info);
 
-	for (uint64_t at = d->relocations; left;) {
+	return ELF64_R_SYM(row->r_info) && (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT);
+}
+
+/*
+ * Go through a table. The rows that are named are counted, copied if there is room for them, and
+ * how many symbols there are is as many as they name: it is not said. 0: the table cannot be read.
+ */
+static int read_table(const struct table *t, struct slots *out, uint64_t room)
+{
+	Elf64_Rela some[SOME];
+	uint64_t left = t->at ? t->bytes / sizeof(*some) : 0;
+
+	for (uint64_t at = t->at; left;) {
 		uint64_t n = left < SOME ? left : SOME;
 
 		if (!race_copy(at, some, n * sizeof(*some)))
 			return 0;
-		for (uint64_t i = 0; i < n; i++)
-			if (ELF64_R_SYM(some[i].r_info) >= most)
-				most = ELF64_R_SYM(some[i].r_info) + 1;
+		for (uint64_t i = 0; i < n; i++) {
+			if (!is_named(&some[i]))
+				continue;
+			if (out->count < room)
+				out->rows[out->count] = some[i];
+			out->count++;
+			if (ELF64_R_SYM(some[i].r_info) >= out->symbol_count)
+				out->symbol_count = ELF64_R_SYM(some[i].r_info) + 1;
+		}
 		at += n * sizeof(*some);
 		left -= n;
 	}
-	return most;
+	return 1;
+}
+
+static int read_tables(const struct dynamic *d, struct slots *out, uint64_t room)
+{
+	out->count = out->symbol_count = 0;
+	return read_table(&d->linkage, out, room) && read_table(&d->others, out, room);
+}
+
+/* Room for what was counted. The program may write to its tables: then they do not fit, and are lost. */
+static int copy_slots(const struct dynamic *d, struct slots *out)
+{
+	uint64_t row_bytes = out->count * sizeof(Elf64_Rela);
+	uint64_t symbol_bytes = out->symbol_count * sizeof(Elf64_Sym);
+	uint64_t count = out->count;
+	uint64_t symbol_count = out->symbol_count;
+
+	out->name_bytes = d->name_bytes;
+	out->bytes = row_bytes + symbol_bytes + d->name_bytes;
+	out->rows = memory_map(out->bytes);
+	if (memory_failed(out->rows))
+		return -ENOMEM;
+	out->symbols = (void *)((char *)out->rows + row_bytes);
+	out->names = (char *)out->symbols + symbol_bytes;
+	if (read_tables(d, out, count) && out->count == count && out->symbol_count == symbol_count &&
+	    race_copy(d->symbols, out->symbols, symbol_bytes) &&
+	    race_copy(d->names, out->names, d->name_bytes)) {
+		out->names[d->name_bytes - 1] = '\0';
+		return 1;
+	}
+	drop_slots(out);
+	return -EFAULT;
 }
 
 /* 1: to be dropped. 0: the object calls none by name. -errno: it may call any. */
@@ -175,41 +228,28 @@ static int read_slots(const struct race_module *module, struct slots *out)
 {
 	struct dynamic d;
 
-	if (!module->dynamic || !read_dynamic(module, &d) || !d.bytes)
+	if (!module->dynamic || !read_dynamic(module, &d))
 		return 0;
-	if (d.bytes > RELOCATIONS_MAX * sizeof(Elf64_Rela) || d.name_bytes > NAMES_MAX)
+	if (d.linkage.bytes > TABLE_BYTES_MAX || d.others.bytes > TABLE_BYTES_MAX ||
+	    d.name_bytes > NAMES_MAX)
 		return -E2BIG;
-	out->count = d.bytes / sizeof(Elf64_Rela);
-	out->symbol_count = count_symbols(&d);
-	out->name_bytes = d.name_bytes;
-	uint64_t symbol_bytes = out->symbol_count * sizeof(Elf64_Sym);
-	if (!symbol_bytes || symbol_bytes > NAMES_MAX)
-		return symbol_bytes ? -E2BIG : -EFAULT;
-	out->bytes = d.bytes + symbol_bytes + d.name_bytes;
-	out->rows = memory_map(out->bytes);
-	if (memory_failed(out->rows))
-		return -ENOMEM;
-	out->symbols = (void *)((char *)out->rows + d.bytes);
-	out->names = (char *)out->symbols + symbol_bytes;
-	if (!race_copy(d.relocations, out->rows, d.bytes) ||
-	    !race_copy(d.symbols, out->symbols, symbol_bytes) ||
-	    !race_copy(d.names, out->names, d.name_bytes)) {
-		drop_slots(out);
+	if (!read_tables(&d, out, 0))
 		return -EFAULT;
-	}
-	out->names[d.name_bytes - 1] = '\0';
-	return 1;
+	if (!out->count)
+		return 0;
+	if (out->count > RELOCATIONS_MAX || out->symbol_count > NAMES_MAX / sizeof(Elf64_Sym))
+		return -E2BIG;
+	return copy_slots(&d, out);
 }
 
 /* NULL: it is none that calls go through. */
 static const char *name_of(const struct slots *slots, uint64_t i)
 {
-	uint64_t symbol = ELF64_R_SYM(slots->rows[i].r_info);
+	const Elf64_Sym *symbol = &slots->symbols[ELF64_R_SYM(slots->rows[i].r_info)];
 
-	if (ELF64_R_TYPE(slots->rows[i].r_info) != R_X86_64_JUMP_SLOT ||
-	    slots->symbols[symbol].st_name >= slots->name_bytes)
+	if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT || symbol->st_name >= slots->name_bytes)
 		return NULL;
-	return slots->names + slots->symbols[symbol].st_name;
+	return slots->names + symbol->st_name;
 }
 
 void race_calls_find(const struct race_module *module, struct race_calls *out)
@@ -229,7 +269,7 @@ void race_calls_find(const struct race_module *module, struct race_calls *out)
 		const char *name = name_of(&slots, i);
 		enum race_call kind = name ? kind_of(name) : RACE_CALL_NONE;
 
-		if (name && is_last(name))
+		if (name && last_function_is(name))
 			note_last(out, module->bias + slots.rows[i].r_offset);
 		if (kind && out->count == RACE_CALL_SLOTS)
 			race_count(RACE_LOST_TABLES);
@@ -280,7 +320,8 @@ uint64_t race_call_slot(const struct race_module *m, const struct insn *insn, ui
 {
 	if (insn->kind == INSN_CALL || insn->kind == INSN_JUMP)
 		return slot_of_stub(m, pc + (uint64_t)insn->target);
-	if (insn->kind == INSN_CALL_INDIRECT && insn->flags & INSN_PC_RELATIVE)
+	if (insn->flags & INSN_PC_RELATIVE &&
+	    (insn->kind == INSN_CALL_INDIRECT || insn->kind == INSN_JUMP_INDIRECT))
 		return pc + (uint64_t)insn->target;
 	return 0;
 }

@@ -4,7 +4,8 @@
  *
  * Behind a call that does not, there need not be code. A function never returns if no way through it
  * leads to a return or out of it by a jump. Of a function in another object the name tells; the names
- * are those that libc and the runtimes of C++ have.
+ * are those that libc and the runtimes of C++ have. Where a function loads the address of one that
+ * never returns, no call through a register or through the stack is known to come back.
  */
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct way {
 	uint64_t end;
 	uint32_t count;
 	uint32_t done;
+	uint32_t loads_last; /* race_loads_last() of an instruction before */
 	uint32_t places[WAYS_MAX]; /* from start */
 };
 
@@ -63,6 +65,39 @@ static int add_place(struct way *w, uint64_t pc)
 	return 1;
 }
 
+/* By its name; or the word has the address of a function of this object already. */
+static int is_last_slot(struct race_listing *l, int32_t (*rows)[2], uint64_t slot, unsigned int depth)
+{
+	uint64_t target;
+
+	return race_call_is_last(&l->calls, slot) || (race_copy(slot, &target, sizeof(target)) &&
+						      !function_returns(l, rows, target, depth + 1));
+}
+
+static int loads_last(struct race_listing *l, int32_t (*rows)[2], uint64_t pc, const uint8_t *code,
+		      const struct insn *insn, unsigned int depth)
+{
+	uint8_t opcode = insn->opcode_bytes == 1 ? code[insn->opcode_at] : 0;
+	uint64_t address = pc + (uint64_t)insn->target;
+	uint32_t constant;
+
+	if (insn->flags & INSN_PC_RELATIVE && opcode == 0x8d) /* lea */
+		return !function_returns(l, rows, address, depth + 1);
+	if (insn->flags & INSN_PC_RELATIVE && opcode == 0x8b && insn->rex & 8) /* mov */
+		return is_last_slot(l, rows, address, depth);
+	if (!insn->immediate_at || insn->immediate_bytes != sizeof(constant) ||
+	    ((opcode & 0xf8) != 0xb8 && opcode != 0xc7)) /* mov of a constant */
+		return 0;
+	memcpy(&constant, code + insn->immediate_at, sizeof(constant));
+	return !function_returns(l, rows, constant, depth + 1);
+}
+
+int race_loads_last(struct race_listing *l, int32_t (*rows)[2], uint64_t pc, const uint8_t *code,
+		    const struct insn *insn)
+{
+	return loads_last(l, rows, pc, code, insn, 0);
+}
+
 static int comes_back(struct race_listing *l, int32_t (*rows)[2], uint64_t pc,
 		      const struct insn *insn, unsigned int depth)
 {
@@ -70,7 +105,7 @@ static int comes_back(struct race_listing *l, int32_t (*rows)[2], uint64_t pc,
 	uint64_t slot = race_call_slot(m, insn, pc);
 
 	if (slot)
-		return !race_call_is_last(&l->calls, slot);
+		return !is_last_slot(l, rows, slot, depth);
 	return insn->kind != INSN_CALL ||
 	       function_returns(l, rows, pc + (uint64_t)insn->target, depth + 1);
 }
@@ -92,10 +127,12 @@ static int follow(struct race_listing *l, int32_t (*rows)[2], struct way *w, uin
 		int is_inside = target - w->start < w->end - w->start;
 		if (++*insns > INSNS_MAX)
 			return 1;
+		w->loads_last |= (uint32_t)loads_last(l, rows, pc, race_code(m, pc), &insn, depth);
 		switch (insn.kind) {
 		case INSN_RETURN:
-		case INSN_JUMP_INDIRECT:
 			return 1;
+		case INSN_JUMP_INDIRECT:
+			return comes_back(l, rows, pc, &insn, depth);
 		case INSN_TRAP:
 			return 0;
 		case INSN_JUMP:
@@ -108,7 +145,8 @@ static int follow(struct race_listing *l, int32_t (*rows)[2], struct way *w, uin
 			break;
 		case INSN_CALL:
 		case INSN_CALL_INDIRECT:
-			if (!comes_back(l, rows, pc, &insn, depth))
+			if ((w->loads_last && race_is_by_register(&insn)) ||
+			    !comes_back(l, rows, pc, &insn, depth))
 				return 0;
 			break;
 		}

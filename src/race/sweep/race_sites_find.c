@@ -58,6 +58,9 @@ struct search {
 	uint32_t max;
 	uint64_t listed; /* of the module, taken or not */
 	uint64_t unproven; /* accesses, perhaps, in what is not known to be code */
+	/* Of a function: it loads the address of one that never returns; a call was taken to return before. */
+	int loads_last;
+	int is_early;
 	struct insn_regs regs;
 	struct given given;
 };
@@ -221,8 +224,12 @@ static void note_called(struct search *s, uint64_t start, uint64_t end, uint64_t
 
 static int returns(void *arg, uint64_t pc, const struct insn *insn)
 {
-	const struct search *s = arg;
+	struct search *s = arg;
+	int is_by_register = race_is_by_register(insn);
 
+	if (is_by_register && s->loads_last)
+		return 0;
+	s->is_early |= is_by_register;
 	return race_call_returns(s->listing, s->rows, pc, insn);
 }
 
@@ -250,7 +257,11 @@ static int is_text(void *arg, uint64_t address)
 
 static void on_insn(void *arg, uint64_t pc, const uint8_t *code, const struct insn *insn)
 {
-	note_given(arg, code, insn);
+	struct search *s = arg;
+
+	note_given(s, code, insn);
+	if (!s->loads_last)
+		s->loads_last = race_loads_last(s->listing, s->rows, pc, code, insn);
 }
 
 /* A part of this function, perhaps, with an entry of its own in the unwind table. */
@@ -268,8 +279,8 @@ static void add_root(void *arg, uint64_t address)
 	reach_root(arg, address);
 }
 
-/* 1: s->memory->reach knows what is code in it. */
-static int reach_function(struct search *s, const struct race_frame *frame)
+/* 0: it is too long. */
+static int reach_once(struct search *s, const struct race_frame *frame)
 {
 	const struct reach_ops ops = { s, returns, read_constant, is_text, on_insn, on_leave };
 	struct reach *r = &s->memory->reach;
@@ -283,6 +294,15 @@ static int reach_function(struct search *s, const struct race_frame *frame)
 			reach_root(r, pc);
 	reach_run(r);
 	return 1;
+}
+
+/* 1: s->memory->reach knows what is code in it. */
+static int reach_function(struct search *s, const struct race_frame *frame)
+{
+	s->loads_last = s->is_early = 0;
+	if (!reach_once(s, frame))
+		return 0;
+	return s->loads_last && s->is_early ? reach_once(s, frame) : 1;
 }
 
 /* What would be accesses in bytes that are not known to be code. */
