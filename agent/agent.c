@@ -14,18 +14,18 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "agent/agent_throttle.h"
 #include "agent/heap/heap.h"
 #include "agent/name.h"
 #include "agent/seccomp.h"
 #include "agent/share.h"
 #include "agent/signals.h"
-#include "agent/agent_throttle.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "throttle/throttle_open.h"
 #include "race/race.h"
+#include "throttle/throttle_open.h"
 #include "trap/trap.h"
 
 #define RACE_OPTION "race="
@@ -56,10 +56,8 @@ static int read_option(const char *all, const char *option, char *path, size_t n
  * A thread that is born while a watch is being armed may not be covered by it, and the kernel does
  * not tell. So births are noted, and some are taken for ticks; nothing else is done to them.
  */
-__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
-							  const pthread_attr_t *attr,
-							  void *(*start)(void *),
-							  void *arg)
+__attribute__((visibility("default"))) int
+pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
 {
 	static race_create next;
 

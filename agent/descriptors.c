@@ -35,7 +35,8 @@ EXPORTED int close(int fd)
 }
 
 /* What is before each of them. *first: what is behind them. */
-static int close_before(const int *ours, int count, unsigned int *first, unsigned int last, int flags)
+static int close_before(const int *ours, int count, unsigned int *first, unsigned int last,
+			int flags)
 {
 	for (int i = 0; i < count; i++) {
 		unsigned int fd = (unsigned int)ours[i];

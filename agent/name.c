@@ -27,7 +27,7 @@ struct private_map {
 	long space;
 	struct {
 		char *name; /* as it was opened, which dlopen() compares */
-	} *first_name;
+	} * first_name;
 };
 
 static void write_name(char *at, const char *name, size_t bytes)

@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/agent_throttle.h"
 #include "agent/seccomp.h"
 #include "agent/signals.h"
-#include "agent/agent_throttle.h"
 #include "race/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -61,8 +61,7 @@ EXPORTED long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (number == SYS_seccomp ||
-	    (number == SYS_prctl && a[0] == PR_SET_SECCOMP))
+	if (number == SYS_seccomp || (number == SYS_prctl && a[0] == PR_SET_SECCOMP))
 		let_go();
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");

@@ -65,8 +65,7 @@ static int open_there(int pid, int number, int flags)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, number);
-	return (int)sys4(SYS_openat, AT_FDCWD, path,
-			 flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	return (int)sys4(SYS_openat, AT_FDCWD, path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
 }
 
 static void *map_data(const struct named *name, size_t bytes)

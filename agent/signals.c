@@ -28,7 +28,7 @@
 #include "trap/trap.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define BIT(signal) (1ull << ((signal) - 1))
+#define BIT(signal) (1ull << ((signal)-1))
 #define HELD SIGSTKFLT
 /* What a mask of all signals has beside: then SIGSTKFLT was meant, too. */
 #define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
@@ -37,8 +37,8 @@
 typedef int (*action_function)(int, const struct sigaction *, struct sigaction *);
 typedef int (*mask_function)(int, const sigset_t *, sigset_t *);
 
-static int spares_stacks; /* there is no int3 of ours, which would kill */
-static int is_ours; /* a search or a budget runs: SIGTRAP is taken */
+static int spares_stacks;   /* there is no int3 of ours, which would kill */
+static int is_ours;	    /* a search or a budget runs: SIGTRAP is taken */
 static uint32_t has_let_go; /* it has ended, since the program takes signals by itself */
 static int (*end_all)(void);
 static action_function next_sigaction;
@@ -139,8 +139,7 @@ void signals_prepare(int (*end)(void))
 	next_pthread_sigmask(SIG_SETMASK, &now, NULL);
 }
 
-void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count,
-			       int (*end)(void))
+void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count, int (*end)(void))
 {
 	masked_count = count < RACE_MASKED ? count : RACE_MASKED;
 	memcpy(masked, threads, masked_count * sizeof(*threads));
@@ -362,8 +361,7 @@ int signals_raw(raw_call next, long number, const long *a, long *result)
 	if (number == SYS_rt_sigprocmask)
 		*result = raw_mask(next, (int)a[0], (const uint64_t *)a[1], (uint64_t *)a[2]);
 	else if (number == SYS_rt_sigaction && a[0] == SIGTRAP)
-		*result = raw_action((const struct raw_action *)a[1],
-				     (struct raw_action *)a[2]);
+		*result = raw_action((const struct raw_action *)a[1], (struct raw_action *)a[2]);
 	else
 		return 0;
 	return 1;

@@ -54,13 +54,13 @@ EXPORTED int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout,
 	sigset_t changed;
 
 	if (!next)
-		next = (int (*)(int, struct epoll_event *, int, int, const sigset_t *))dlsym(
-			RTLD_NEXT, "epoll_pwait");
+		next = (int (*)(int, struct epoll_event *, int, int,
+				const sigset_t *))dlsym(RTLD_NEXT, "epoll_pwait");
 	return next(fd, events, n, timeout, signals_to_kernel(mask, &changed));
 }
 
-EXPORTED int epoll_pwait2(int fd, struct epoll_event *events, int n,
-			  const struct timespec *timeout, const sigset_t *mask)
+EXPORTED int epoll_pwait2(int fd, struct epoll_event *events, int n, const struct timespec *timeout,
+			  const sigset_t *mask)
 {
 	static int (*next)(int, struct epoll_event *, int, const struct timespec *,
 			   const sigset_t *);

@@ -13,12 +13,11 @@
 #include <stddef.h>
 
 static ZyanStatus (*init)(ZydisDecoder *, ZydisMachineMode, ZydisStackWidth);
-static ZyanStatus (*decode_instruction)(const ZydisDecoder *, ZydisDecoderContext *,
-					const void *, ZyanUSize,
-					ZydisDecodedInstruction *);
+static ZyanStatus (*decode_instruction)(const ZydisDecoder *, ZydisDecoderContext *, const void *,
+					ZyanUSize, ZydisDecodedInstruction *);
 static ZyanStatus (*decode_operands)(const ZydisDecoder *, const ZydisDecoderContext *,
-				     const ZydisDecodedInstruction *,
-				     ZydisDecodedOperand *, ZyanU8);
+				     const ZydisDecodedInstruction *, ZydisDecodedOperand *,
+				     ZyanU8);
 
 ZyanStatus ZydisDecoderInit(ZydisDecoder *decoder, ZydisMachineMode machine_mode,
 			    ZydisStackWidth stack_width)
@@ -26,9 +25,8 @@ ZyanStatus ZydisDecoderInit(ZydisDecoder *decoder, ZydisMachineMode machine_mode
 	return init(decoder, machine_mode, stack_width);
 }
 
-ZyanStatus ZydisDecoderDecodeInstruction(const ZydisDecoder *decoder,
-					 ZydisDecoderContext *context, const void *buffer,
-					 ZyanUSize length,
+ZyanStatus ZydisDecoderDecodeInstruction(const ZydisDecoder *decoder, ZydisDecoderContext *context,
+					 const void *buffer, ZyanUSize length,
 					 ZydisDecodedInstruction *instruction)
 {
 	return decode_instruction(decoder, context, buffer, length, instruction);
@@ -50,12 +48,12 @@ int zydis_open(void)
 		return -1;
 	init = (ZyanStatus(*)(ZydisDecoder *, ZydisMachineMode,
 			      ZydisStackWidth))dlsym(lib, "ZydisDecoderInit");
-	decode_instruction = (ZyanStatus(*)(
-		const ZydisDecoder *, ZydisDecoderContext *, const void *, ZyanUSize,
-		ZydisDecodedInstruction *))dlsym(lib, "ZydisDecoderDecodeInstruction");
-	decode_operands =
-		(ZyanStatus(*)(const ZydisDecoder *, const ZydisDecoderContext *,
-			       const ZydisDecodedInstruction *, ZydisDecodedOperand *,
-			       ZyanU8))dlsym(lib, "ZydisDecoderDecodeOperands");
+	decode_instruction =
+		(ZyanStatus(*)(const ZydisDecoder *, ZydisDecoderContext *, const void *, ZyanUSize,
+			       ZydisDecodedInstruction *))dlsym(lib,
+								"ZydisDecoderDecodeInstruction");
+	decode_operands = (ZyanStatus(*)(const ZydisDecoder *, const ZydisDecoderContext *,
+					 const ZydisDecodedInstruction *, ZydisDecodedOperand *,
+					 ZyanU8))dlsym(lib, "ZydisDecoderDecodeOperands");
 	return init && decode_instruction && decode_operands ? 0 : -1;
 }

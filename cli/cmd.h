@@ -31,11 +31,9 @@ static inline bool cli_is_from_terminal(const siginfo_t *info)
 }
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */
-int cli_wrong(const char *command, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+int cli_wrong(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same for what is worth knowing and no error. */
-void cli_note(const char *command, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void cli_note(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -26,22 +26,21 @@ static const struct {
 	const char *name;
 	const char *meaning;
 } meanings[] = {
-	{"clock", "read CLOCK_MONOTONIC"},
-	{"syscall", "cheapest system call"},
-	{"hardware_trap", "hit of a watched variable, only counted"},
-	{"signal", "hit of a watched variable, SIGTRAP handler and back"},
-	{"bpf_reject", "hit that a BPF program rejects"},
-	{"bpf_record", "hit that a BPF program records, with the value"},
-	{"uprobe", "call of a function with a uprobe, counted"},
-	{"uprobe_bpf", "call of a function with a uprobe, rejected by a BPF program"},
-	{"int3", "trap instruction, SIGTRAP handler and back"},
-	{"poke", "write of an instruction by /proc/self/mem"},
-	{"membarrier", "membarrier sync-core, no other thread running"},
-	{"move", "move a watchpoint, one thread"},
-	{"enable_disable", "disable and enable a watchpoint, one thread"},
-	{"open_close", "open and close a watchpoint, own thread"},
-	{"arm_per_thread",
-	 "open and close a watchpoint in each of 50 idle threads, per thread"},
+	{ "clock", "read CLOCK_MONOTONIC" },
+	{ "syscall", "cheapest system call" },
+	{ "hardware_trap", "hit of a watched variable, only counted" },
+	{ "signal", "hit of a watched variable, SIGTRAP handler and back" },
+	{ "bpf_reject", "hit that a BPF program rejects" },
+	{ "bpf_record", "hit that a BPF program records, with the value" },
+	{ "uprobe", "call of a function with a uprobe, counted" },
+	{ "uprobe_bpf", "call of a function with a uprobe, rejected by a BPF program" },
+	{ "int3", "trap instruction, SIGTRAP handler and back" },
+	{ "poke", "write of an instruction by /proc/self/mem" },
+	{ "membarrier", "membarrier sync-core, no other thread running" },
+	{ "move", "move a watchpoint, one thread" },
+	{ "enable_disable", "disable and enable a watchpoint, one thread" },
+	{ "open_close", "open and close a watchpoint, own thread" },
+	{ "arm_per_thread", "open and close a watchpoint in each of 50 idle threads, per thread" },
 };
 
 #define NEEDS_MAX 3
@@ -56,22 +55,30 @@ static const struct ability {
 		const char *words;
 	} adds[WORDS_MAX];
 } abilities[] = {
-	{ "watch", { "watch_write", "other_process" },
+	{ "watch",
+	  { "watch_write", "other_process" },
 	  { { "inherit_thread", "new threads" },
 	    { "bpf_condition", "conditions in the kernel" },
 	    { "access_in_syscalls", "accesses in system calls" } } },
-	{ "break", { "break_execute", "other_process" },
+	{ "break",
+	  { "break_execute", "other_process" },
 	  { { "uprobe", "any number of functions" },
 	    { "uprobe_multi", "thousands of functions at once" },
 	    { "bpf_condition", "conditions in the kernel" } } },
 	{ "record", { "watch_write", "other_process" }, { { "bpf_ringbuf", "values at the hit" } } },
-	{ "race", { "sigtrap", "watch_write", "counter_task_clock" },
+	{ "race",
+	  { "sigtrap", "watch_write", "counter_task_clock" },
 	  { { "other_process_signal", "running processes" }, { "patch_text", "--sweep" } } },
-	{ "at", { "uprobe", "bpf_condition", "break_execute" },
-	  { { "point_syscalls", "--counter syscalls" }, { "point_branches", "branches" },
-	    { "point_instructions", "instructions" }, { "point_cycles", "cycles" } } },
-	{ "throttle", { "counter_task_clock", "counter_page_faults" },
-	  { { "pmu_instructions", "--counter instructions" }, { "pmu_cycles", "cycles" },
+	{ "at",
+	  { "uprobe", "bpf_condition", "break_execute" },
+	  { { "point_syscalls", "--counter syscalls" },
+	    { "point_branches", "branches" },
+	    { "point_instructions", "instructions" },
+	    { "point_cycles", "cycles" } } },
+	{ "throttle",
+	  { "counter_task_clock", "counter_page_faults" },
+	  { { "pmu_instructions", "--counter instructions" },
+	    { "pmu_cycles", "cycles" },
 	    { "pmu_branches", "branches" } } },
 };
 
@@ -152,7 +159,8 @@ static void print_command(const struct trapline_caps *caps, const struct ability
 
 static bool is_same(const struct trapline_feature *a, const struct trapline_feature *b)
 {
-	return !a->ok && !b->ok && !strcmp(a->evidence, b->evidence) && !strcmp(a->remedy, b->remedy);
+	return !a->ok && !b->ok && !strcmp(a->evidence, b->evidence) &&
+	       !strcmp(a->remedy, b->remedy);
 }
 
 /* Features with the same reason are one entry. */
@@ -206,9 +214,9 @@ static json_t *features_json(const struct trapline_caps *caps)
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		const struct trapline_feature *f = &caps->features[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name",
-						      f->name, "ok", f->ok, "evidence",
-						      f->evidence, "remedy", f->remedy));
+		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name", f->name, "ok",
+						      f->ok, "evidence", f->evidence, "remedy",
+						      f->remedy));
 	}
 	return list;
 }
@@ -222,19 +230,17 @@ static json_t *costs_json(const struct trapline_caps *caps)
 
 		/* In tenths: no measurement is more exact. */
 		if (ns > 0)
-			json_object_set_new(
-				costs, caps->costs[i].name,
-				json_real((double)(long long)(ns * 10 + 0.5) / 10));
+			json_object_set_new(costs, caps->costs[i].name,
+					    json_real((double)(long long)(ns * 10 + 0.5) / 10));
 	}
 	return costs;
 }
 
 static void check_print_json(const struct trapline_caps *caps, const struct utsname *u)
 {
-	json_t *root =
-		json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", TRAPLINE_VERSION_STRING,
-			  "kernel", u->release, "arch", u->machine, "features",
-			  features_json(caps), "costs_ns", costs_json(caps));
+	json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o}", "version", TRAPLINE_VERSION_STRING,
+				 "kernel", u->release, "arch", u->machine, "features",
+				 features_json(caps), "costs_ns", costs_json(caps));
 
 	json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
 	printf("\n");
@@ -256,8 +262,9 @@ static const struct opt options[] = {
 const struct opt_syntax check_syntax = {
 	.command = "check",
 	.usage = "[--json | --verbose]",
-	.about = "Tries each feature that Trapline uses, in this kernel, as this user and in this container. "
-		 "Prints which commands work, what does not work, why, and the remedy.",
+	.about =
+		"Tries each feature that Trapline uses, in this kernel, as this user and in this container. "
+		"Prints which commands work, what does not work, why, and the remedy.",
 	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not, 2 for wrong usage.",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),

@@ -57,7 +57,9 @@ static void tally_all(const struct run_session *s, struct tally *tally)
 
 static void as_text(FILE *f, const struct run_session *s, bool is_verbose)
 {
-	struct run_text text = { .f = f, .has_color = terminal_has_color(fileno(f)), .is_verbose = is_verbose };
+	struct run_text text = { .f = f,
+				 .has_color = terminal_has_color(fileno(f)),
+				 .is_verbose = is_verbose };
 	struct tally tally = { 0 };
 
 	for (size_t i = 0; i < s->hit_count; i++) {
@@ -98,8 +100,8 @@ static const struct form {
 	const char *name;
 	void (*print)(FILE *f, const struct run_session *s); /* NULL: text */
 } forms[] = {
-	{ "json", as_json },   { "folded", run_folded }, { "trace", run_trace },
-	{ "html", run_html },  { "text", NULL },
+	{ "json", as_json },  { "folded", run_folded }, { "trace", run_trace },
+	{ "html", run_html }, { "text", NULL },
 };
 
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
@@ -151,14 +153,17 @@ int cmd_report(int argc, char **argv)
 	if (first < 0)
 		return status;
 	if (first + 1 != argc)
-		return cli_wrong(COMMAND, first == argc ? "FILE is missing: give a recording of trapline "
-							  "record" :
-							  "more than one FILE: give one recording");
+		return cli_wrong(COMMAND, first == argc ?
+						  "FILE is missing: give a recording of trapline "
+						  "record" :
+						  "more than one FILE: give one recording");
 	if (run_session_read(argv[first], &session, why, sizeof(why)))
 		return cli_wrong(COMMAND, "%s: %s", argv[first], why);
 	if (session->good_bytes < session->all_bytes)
-		cli_note(COMMAND, "%s is damaged or not complete after byte %zu of %zu: only the part "
-			 "before is shown", argv[first], session->good_bytes, session->all_bytes);
+		cli_note(COMMAND,
+			 "%s is damaged or not complete after byte %zu of %zu: only the part "
+			 "before is shown",
+			 argv[first], session->good_bytes, session->all_bytes);
 	else if (!session->has_end)
 		cli_note(COMMAND, "%s has no end: its recorder is still running, or was killed",
 			 argv[first]);

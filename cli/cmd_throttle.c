@@ -6,23 +6,23 @@
  * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
 #include "base/own_proc.h"
-#include "cli/launch/agent_start.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/launch/agent_start.h"
+#include "cli/launch/program.h"
+#include "cli/launch/uncovered.h"
+#include "cli/now.h"
+#include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/output.h"
-#include "cli/launch/program.h"
-#include "cli/observe/session.h"
 #include "cli/terminal.h"
-#include "cli/launch/uncovered.h"
 #include "cli/watchdog.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <math.h>
-#include <stdbool.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +68,12 @@ static const struct opt options[] = {
 	{ "per-thread", 0, OPT_FLAG, AT(per_thread), NULL, "give each thread the whole budget" },
 	{ "kernel", 0, OPT_FLAG, AT(kernel), NULL,
 	  "check inside system calls too: exact there, but some calls may return EINTR" },
-	{ "pid", 'p', OPT_PID, AT(pid), "PID", "throttle a running process until this command ends" },
-	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "lift the budget after TIME; the program continues" },
-	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print at the end how often threads checked and slept" },
+	{ "pid", 'p', OPT_PID, AT(pid), "PID",
+	  "throttle a running process until this command ends" },
+	{ "for", 0, OPT_TIME, AT(for_ns), "TIME",
+	  "lift the budget after TIME; the program continues" },
+	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL,
+	  "print at the end how often threads checked and slept" },
 #undef AT
 };
 
@@ -82,9 +85,11 @@ static const struct opt_alias aliases[] = {
 
 const struct opt_syntax throttle_syntax = {
 	.command = COMMAND,
-	.usage = "[--cpu SHARE] [--faults N/s] [--counter EVENT=N/s] [OPTION...] (-p PID | -- CMD [ARG...])",
-	.about = "Keeps a program to a budget. A thread that exceeds the budget sleeps until the program is "
-		 "within it again. Processes that CMD forks share the budget.",
+	.usage =
+		"[--cpu SHARE] [--faults N/s] [--counter EVENT=N/s] [OPTION...] (-p PID | -- CMD [ARG...])",
+	.about =
+		"Keeps a program to a budget. A thread that exceeds the budget sleeps until the program is "
+		"within it again. Processes that CMD forks share the budget.",
 	.tail = "A thread sleeps where it is, even while it holds a lock that other threads wait for.\n\n"
 		"examples:\n"
 		"  trapline throttle --cpu 30% -- make\n"
@@ -101,17 +106,17 @@ struct throttling {
 	struct agent_region memory;
 	uint32_t count; /* of budgets; the region is the program's too, and decides nothing */
 	uint64_t started_ns;
-	uint64_t lifted_ns; /* 0: not yet */
-	bool is_over;	    /* the program has ended */
+	uint64_t lifted_ns;  /* 0: not yet */
+	bool is_over;	     /* the program has ended */
 	uint64_t cpu_before; /* of the running process, as the kernel counts; 0: it started here */
 	uint64_t cpu_last;
 	uint64_t closed;  /* how often the process closed the events */
 	uint64_t lost_ns; /* it has no budget since then; 0: it has */
 	uint64_t tried_ns;
 	char again_why[512]; /* why the events could not be opened again */
-	int memory_fd;	  /* of the running process: readable until it ends or executes a program */
-	uint64_t probe;	  /* an address there */
-	int status;	    /* of the command */
+	int memory_fd;	/* of the running process: readable until it ends or executes a program */
+	uint64_t probe; /* an address there */
+	int status;	/* of the command */
 	struct output output; /* the line on the terminal */
 	struct uncovered uncovered;
 };
@@ -144,7 +149,8 @@ static int add(struct throttling *th, uint32_t counter, double per_second)
 	struct throttle_limit *b = &th->region->limits[th->count];
 
 	if (per_second < 1)
-		return cli_wrong(COMMAND, "a budget under 1 per second, or 1 ns of CPU time, would stop the "
+		return cli_wrong(COMMAND,
+				 "a budget under 1 per second, or 1 ns of CPU time, would stop the "
 				 "program: give a larger one");
 	*b = (struct throttle_limit){ .counter = counter, .per_second = (uint64_t)per_second };
 	b->flags = TRAPLINE_THROTTLE_SLEEP;
@@ -163,9 +169,12 @@ static int refuse_share(const char *text, bool has_unit, double share)
 	if (percent <= most)
 		return CLI_OK;
 	if (!has_unit && share <= most)
-		return cli_wrong(COMMAND, "--cpu %s means %.0f%%, more than this machine's %.0f%%: did you "
-				 "mean %s%%?", text, percent, most, text);
-	return cli_wrong(COMMAND, "--cpu %s is more than this machine's %.0f%%: it would limit nothing",
+		return cli_wrong(COMMAND,
+				 "--cpu %s means %.0f%%, more than this machine's %.0f%%: did you "
+				 "mean %s%%?",
+				 text, percent, most, text);
+	return cli_wrong(COMMAND,
+			 "--cpu %s is more than this machine's %.0f%%: it would limit nothing",
 			 text, most);
 }
 
@@ -178,8 +187,10 @@ static int add_cpu(struct throttling *th)
 		return CLI_OK;
 	int has_unit = parse_rate(text, "%", &share);
 	if (has_unit < 0)
-		return cli_wrong(COMMAND, "invalid --cpu '%s': expected a share of one CPU (examples: 30%%, "
-				 "0.3)", text);
+		return cli_wrong(COMMAND,
+				 "invalid --cpu '%s': expected a share of one CPU (examples: 30%%, "
+				 "0.3)",
+				 text);
 	int status = refuse_share(text, has_unit, share);
 	return status ? status : add(th, TRAPLINE_TASK_CLOCK, share * 1e9 / (has_unit ? 100 : 1));
 }
@@ -191,7 +202,8 @@ static int add_faults(struct throttling *th)
 	if (!th->set.faults)
 		return CLI_OK;
 	if (parse_rate(th->set.faults, "/s", &rate) < 0)
-		return cli_wrong(COMMAND, "invalid --faults '%s': expected N/s (example: 1000/s)", th->set.faults);
+		return cli_wrong(COMMAND, "invalid --faults '%s': expected N/s (example: 1000/s)",
+				 th->set.faults);
 	return add(th, TRAPLINE_PAGE_FAULTS, rate);
 }
 
@@ -215,13 +227,16 @@ static int add_count(struct throttling *th)
 	if (!th->set.count)
 		return CLI_OK;
 	if (!equals || parse_rate(equals + 1, "/s", &rate) < 0)
-		return cli_wrong(COMMAND, "invalid --counter '%s': expected EVENT=N/s (example: "
-				 "context-switches=100/s)", th->set.count);
+		return cli_wrong(COMMAND,
+				 "invalid --counter '%s': expected EVENT=N/s (example: "
+				 "context-switches=100/s)",
+				 th->set.count);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(names[i].name, th->set.count, (size_t)(equals - th->set.count)) &&
 		    !names[i].name[equals - th->set.count])
 			return add(th, names[i].counter, rate);
-	return cli_wrong(COMMAND, "unknown counter '%.*s': expected task-clock, page-faults, "
+	return cli_wrong(COMMAND,
+			 "unknown counter '%.*s': expected task-clock, page-faults, "
 			 "context-switches, migrations, instructions, cycles or branches",
 			 (int)(equals - th->set.count), th->set.count);
 }
@@ -242,14 +257,17 @@ static int make_region(struct throttling *th)
 	if (!status)
 		status = add_count(th);
 	if (!status && !th->count)
-		return cli_wrong(COMMAND, "no budget: give --cpu, --faults or --counter (example: --cpu 30%%)");
+		return cli_wrong(
+			COMMAND,
+			"no budget: give --cpu, --faults or --counter (example: --cpu 30%%)");
 	return status;
 }
 
 static int throttle_settings_check(struct settings *set, int argc, char **argv, int first)
 {
 	if (first < argc)
-		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --", argv[first]);
+		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --",
+				 argv[first]);
 	if (set->pid && set->command)
 		return cli_wrong(COMMAND, "-p PID cannot be combined with -- CMD");
 	if (!set->pid && !set->command)
@@ -259,10 +277,13 @@ static int throttle_settings_check(struct settings *set, int argc, char **argv, 
 	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", set->pid);
 	if (set->thread && strlen(set->thread) > 15)
-		return cli_wrong(COMMAND, "invalid --thread '%s': expected at most 15 bytes, as in every "
-				 "thread's name", set->thread);
+		return cli_wrong(COMMAND,
+				 "invalid --thread '%s': expected at most 15 bytes, as in every "
+				 "thread's name",
+				 set->thread);
 	if (set->thread && set->count)
-		return cli_wrong(COMMAND, "--thread cannot be combined with --counter: the other counters "
+		return cli_wrong(COMMAND,
+				 "--thread cannot be combined with --counter: the other counters "
 				 "exist for the whole process only");
 	return set->command ? agent_command_check(COMMAND, set->command) : CLI_OK;
 }
@@ -329,8 +350,10 @@ static int begin(struct throttling *th)
 	if (!status && !result)
 		throttle_open_memory(th);
 	if (!status && result == -EBUSY)
-		return cli_wrong(COMMAND, "process %d has a budget of another trapline throttle: end "
-				 "that one first", th->set.pid);
+		return cli_wrong(COMMAND,
+				 "process %d has a budget of another trapline throttle: end "
+				 "that one first",
+				 th->set.pid);
 	if (!status && result)
 		return cli_wrong(COMMAND, "cannot throttle process %d: %s", th->set.pid,
 				 strerror(-result));
@@ -392,8 +415,9 @@ static void keep_events(struct throttling *th)
 static void print_amount(FILE *f, const struct throttling *th, const struct throttle_limit *b,
 			 uint64_t drawn, double seconds)
 {
-	static const char *const names[] = { "CPU", "page faults", "context switches", "migrations",
-					     "instructions", "cycles", "branches" };
+	static const char *const names[] = { "CPU",	   "page faults",  "context switches",
+					     "migrations", "instructions", "cycles",
+					     "branches" };
 	bool is_cpu = b->counter == TRAPLINE_TASK_CLOCK;
 	double unit = is_cpu ? 1e7 : 1;
 	const char *sign = is_cpu ? "%" : "/s";
@@ -413,8 +437,8 @@ static void print_amounts(FILE *f, const struct throttling *th)
 
 	for (uint32_t i = 0; i < th->count; i++) {
 		fputs(i ? ", " : "", f);
-		print_amount(f, th, &th->region->limits[i],
-			     th->region->budgets[i].account.drawn, seconds);
+		print_amount(f, th, &th->region->limits[i], th->region->budgets[i].account.drawn,
+			     seconds);
 	}
 	fprintf(f, " in %.1f s", seconds);
 }
@@ -426,7 +450,8 @@ static void print_details(const struct throttling *th)
 	fprintf(stderr, "processes throttled: %llu\n", (unsigned long long)r->processes);
 	for (uint32_t i = 0; i < th->count; i++)
 		fprintf(stderr, "budget %u: %llu checks, %llu sleeps, %.1f s asleep\n", i + 1,
-			(unsigned long long)r->budgets[i].checks, (unsigned long long)r->budgets[i].sleeps,
+			(unsigned long long)r->budgets[i].checks,
+			(unsigned long long)r->budgets[i].sleeps,
 			(double)r->budgets[i].slept_ns / 1e9);
 }
 
@@ -440,15 +465,18 @@ static int print_uncovered(const struct throttling *th)
 	if (!th->set.command || (covered && !u->count))
 		return CLI_OK;
 	if (!u->count)
-		return cli_wrong(COMMAND, "throttle covered no process: %s did not load the agent; see "
-				 "trapline-throttle(1)", th->set.command[0]);
+		return cli_wrong(COMMAND,
+				 "throttle covered no process: %s did not load the agent; see "
+				 "trapline-throttle(1)",
+				 th->set.command[0]);
 	if (!covered)
-		return cli_wrong(COMMAND, "throttle covered no process: %s (process %d): %s", u->name,
-				 u->pid, u->why);
+		return cli_wrong(COMMAND, "throttle covered no process: %s (process %d): %s",
+				 u->name, u->pid, u->why);
 	if (u->count == 1)
-		return cli_wrong(COMMAND, "throttle did not cover %s (process %d): %s", u->name, u->pid,
-				 u->why);
-	return cli_wrong(COMMAND, "throttle did not cover %llu programs; the first was %s (process %d): %s",
+		return cli_wrong(COMMAND, "throttle did not cover %s (process %d): %s", u->name,
+				 u->pid, u->why);
+	return cli_wrong(COMMAND,
+			 "throttle did not cover %llu programs; the first was %s (process %d): %s",
 			 (unsigned long long)u->count, u->name, u->pid, u->why);
 }
 
@@ -463,17 +491,21 @@ static int print_summary(struct throttling *th)
 	if (th->set.verbose)
 		print_details(th);
 	if (th->lost_ns && !th->is_over)
-		return cli_wrong(COMMAND, "process %d closed the events of its budget, which could not be "
+		return cli_wrong(COMMAND,
+				 "process %d closed the events of its budget, which could not be "
 				 "opened again (%s): it had no budget in the last %.1f s",
 				 th->set.pid, th->again_why,
 				 (double)(th->lifted_ns - th->lost_ns) / 1e9);
 	if (th->is_over && !th->set.command && program_state(th->set.pid) == PROGRAM_RUNS)
-		return cli_wrong(COMMAND, "process %d executed another program, which has no budget: "
-				 "throttle it again", th->set.pid);
+		return cli_wrong(COMMAND,
+				 "process %d executed another program, which has no budget: "
+				 "throttle it again",
+				 th->set.pid);
 	if (th->closed)
-		cli_note(COMMAND, "process %d closed the events of its budget; they were opened again "
-			 "(%llu time%s)", th->set.pid, (unsigned long long)th->closed,
-			 th->closed == 1 ? "" : "s");
+		cli_note(COMMAND,
+			 "process %d closed the events of its budget; they were opened again "
+			 "(%llu time%s)",
+			 th->set.pid, (unsigned long long)th->closed, th->closed == 1 ? "" : "s");
 	if (r->failures)
 		return cli_wrong(COMMAND, "%llu process%s ran without a budget: %.*s",
 				 (unsigned long long)r->failures, r->failures == 1 ? "" : "es",
@@ -549,8 +581,8 @@ static void leave(struct throttling *th)
 	char why[512];
 	int err = agent_call_end(th->set.pid, "throttle-end", why, sizeof(why));
 	if (err && err != -ESRCH && !throttle_has_ended(th))
-		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s", th->set.pid,
-			 why);
+		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s",
+			 th->set.pid, why);
 }
 
 /* Returns what a shell would. */
@@ -561,8 +593,7 @@ static int throttle_status_of(const struct throttling *th)
 
 static void throttle_catch_signals(void)
 {
-	struct sigaction sa = { .sa_sigaction = throttle_on_signal,
-				.sa_flags = SA_SIGINFO };
+	struct sigaction sa = { .sa_sigaction = throttle_on_signal, .sa_flags = SA_SIGINFO };
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
@@ -586,7 +617,9 @@ static int throttle_run(struct throttling *th)
 
 int cmd_throttle(int argc, char **argv)
 {
-	static struct throttling th = { .memory = AGENT_REGION_NONE, .memory_fd = -1, .uncovered.mapping = "/memfd:" REGION_NAME };
+	static struct throttling th = { .memory = AGENT_REGION_NONE,
+					.memory_fd = -1,
+					.uncovered.mapping = "/memfd:" REGION_NAME };
 	int status = throttle_settings_read(&th.set, argc, argv);
 
 	if (status)

@@ -4,8 +4,8 @@
 #include "cli/launch/inherited.h"
 #include "cli/opts.h"
 #include "cli/terminal.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/near.h"
+#include "report/safe/clean.h"
 
 #include <trapline/trapline.h>
 
@@ -29,8 +29,10 @@ static const struct command {
 	{ "report", cmd_report, &report_syntax, "show a recording: text, JSON, flame graph, page" },
 	{ "race", cmd_race, &race_syntax, "find data races in an unmodified program" },
 	{ "at", cmd_at, &at_syntax, "act at an exact point of an execution" },
-	{ "throttle", cmd_throttle, &throttle_syntax, "keep a program to a budget of CPU time or events" },
-	{ "check", cmd_check, &check_syntax, "report what works on this machine, and what it costs" },
+	{ "throttle", cmd_throttle, &throttle_syntax,
+	  "keep a program to a budget of CPU time or events" },
+	{ "check", cmd_check, &check_syntax,
+	  "report what works on this machine, and what it costs" },
 	{ "sweep", cmd_sweep, &at_syntax, NULL },
 };
 
@@ -38,7 +40,9 @@ static const struct command {
 
 static void say(const char *command, const char *kind, const char *format, va_list args)
 {
-	const char *color = !terminal_has_color(STDERR_FILENO) ? "" : *kind ? "\033[1m" : "\033[1;31m";
+	const char *color = !terminal_has_color(STDERR_FILENO) ? "" :
+			    *kind			       ? "\033[1m" :
+								 "\033[1;31m";
 	char line[1024];
 
 	vsnprintf(line, sizeof(line), format, args);
@@ -73,20 +77,25 @@ static void print_help(FILE *f)
 {
 	bool has_color = terminal_has_color(fileno(f));
 
-	terminal_print(f, "usage: trapline COMMAND [OPTION...]\n\n"
-		       "Reports, in the thread that did it, each access to a variable, each call of a "
-		       "function and each data race of a running program, without stopping it.\n\n"
-		       "commands:", has_color);
+	terminal_print(
+		f,
+		"usage: trapline COMMAND [OPTION...]\n\n"
+		"Reports, in the thread that did it, each access to a variable, each call of a "
+		"function and each data race of a running program, without stopping it.\n\n"
+		"commands:",
+		has_color);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		if (commands[i].help)
 			fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
 	fprintf(f, "  %-10s %s\n", "help", "print the options of a command: trapline help COMMAND");
-	terminal_print(f, "\noptions:\n"
+	terminal_print(f,
+		       "\noptions:\n"
 		       "  -h, --help     print this text\n"
 		       "  -V, --version  print the version\n\n"
 		       "examples:\n"
 		       "  trapline watch -p $(pidof redis-server) server.dirty --stack\n"
-		       "  trapline race -- ./program", has_color);
+		       "  trapline race -- ./program",
+		       has_color);
 }
 
 static const struct command *command_named(const char *name)
@@ -163,7 +172,8 @@ static int check_output(const char *command, int status)
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
 	if (!status && errno != EPIPE)
-		cli_wrong(command, "cannot write standard output: %s", strerror(errno ? errno : EIO));
+		cli_wrong(command, "cannot write standard output: %s",
+			  strerror(errno ? errno : EIO));
 	return status ? status : CLI_NO;
 }
 

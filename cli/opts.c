@@ -41,7 +41,7 @@ static int parse_time(const char *text, uint64_t *out)
 	static const struct {
 		const char *unit;
 		double seconds;
-	} units[] = { { "", 1 },     { "s", 1 },   { "ms", 1e-3 }, { "us", 1e-6 },
+	} units[] = { { "", 1 },      { "s", 1 },  { "ms", 1e-3 }, { "us", 1e-6 },
 		      { "ns", 1e-9 }, { "m", 60 }, { "h", 3600 } };
 	char *end;
 
@@ -148,8 +148,7 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		return 0;
 	case OPT_SLICE:
 		if (parse_time(text, member) || *(uint64_t *)member > SLICE_MAX_NS)
-			return wrong_value(syntax, o, text,
-					   "a time of at most 1s (example: 10ms)");
+			return wrong_value(syntax, o, text, "a time of at most 1s (example: 10ms)");
 		return 0;
 	case OPT_CHOICE:
 		return choice_set(syntax, o, text, member);
@@ -161,8 +160,10 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		if (opts_number(text, 10, &number) || !number || number > INT_MAX)
 			return wrong_value(syntax, o, text, "a process id (example: 4711)");
 		if (*(pid_t *)member && *(pid_t *)member != (pid_t)number)
-			return cli_wrong(syntax->command, "--%s is given twice, %d and %llu: give one "
-					 "process", o->name, *(pid_t *)member, number);
+			return cli_wrong(syntax->command,
+					 "--%s is given twice, %d and %llu: give one "
+					 "process",
+					 o->name, *(pid_t *)member, number);
 		*(pid_t *)member = (pid_t)number;
 		return 0;
 	}
@@ -265,14 +266,16 @@ static int unknown_letter(const struct opt_syntax *syntax, char letter)
 		const struct opt *o = &syntax->options[i];
 
 		if (o->letter && tolower(o->letter) == tolower(letter))
-			return cli_wrong(syntax->command, "unknown option '-%c'; did you mean -%c "
-					 "(--%s)?", letter, o->letter, o->name);
+			return cli_wrong(syntax->command,
+					 "unknown option '-%c'; did you mean -%c "
+					 "(--%s)?",
+					 letter, o->letter, o->name);
 		if (!o->letter && o->name[0] == tolower(letter) && !like)
 			like = o;
 	}
 	if (like)
-		return cli_wrong(syntax->command, "unknown option '-%c'; did you mean --%s?", letter,
-				 like->name);
+		return cli_wrong(syntax->command, "unknown option '-%c'; did you mean --%s?",
+				 letter, like->name);
 	return cli_wrong(syntax->command, "unknown option '-%c'; see trapline %s --help", letter,
 			 syntax->command);
 }
@@ -368,8 +371,7 @@ static int words_check(const struct opt_syntax *syntax, int argc, char **argv)
 	return CLI_OK;
 }
 
-int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings,
-	       int *status)
+int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings, int *status)
 {
 	struct option longs[OPTIONS_MAX + 2];
 	char shorts[2 * OPTIONS_MAX + 3];
@@ -406,8 +408,8 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 void opts_dump(const struct opt_syntax *syntax)
 {
 	static const char *const kinds[] = {
-		[OPT_FLAG] = "flag",	 [OPT_STRING] = "string", [OPT_LIST] = "list",
-		[OPT_COUNT] = "count",	 [OPT_TIME] = "time",	  [OPT_PID] = "pid",
+		[OPT_FLAG] = "flag",	 [OPT_STRING] = "string",   [OPT_LIST] = "list",
+		[OPT_COUNT] = "count",	 [OPT_TIME] = "time",	    [OPT_PID] = "pid",
 		[OPT_CHOICE] = "choice", [OPT_PERCENT] = "percent", [OPT_SLICE] = "time",
 	};
 

@@ -9,11 +9,11 @@
 #include <stddef.h>
 
 enum opt_kind {
-	OPT_FLAG,    /* int: becomes 1 */
-	OPT_STRING,  /* const char *: points into argv */
-	OPT_LIST,    /* struct opt_list: may be given more than once */
-	OPT_COUNT,   /* uint64_t: decimal */
-	OPT_TIME,    /* uint64_t: nanoseconds, from `10`, `0.5`, `20ms`, `1m`; without a unit: seconds */
+	OPT_FLAG,   /* int: becomes 1 */
+	OPT_STRING, /* const char *: points into argv */
+	OPT_LIST,   /* struct opt_list: may be given more than once */
+	OPT_COUNT,  /* uint64_t: decimal */
+	OPT_TIME, /* uint64_t: nanoseconds, from `10`, `0.5`, `20ms`, `1m`; without a unit: seconds */
 	OPT_SLICE,   /* the same, at most 1 s: `10` was meant to be 10ms */
 	OPT_PID,     /* pid_t: at least 1, and given once */
 	OPT_CHOICE,  /* const char *: one of the words of `argument`, which '|' separates */
@@ -73,8 +73,7 @@ extern const struct opt_syntax watch_syntax;
  * off. Returns the index of the first argument that is no option (getopt moves them to the
  * end), or -1 with *status set when the command must end now: after --help or an error.
  */
-int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings,
-	       int *status);
+int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings, int *status);
 
 /* The options one a line, for programs: `option`, command, name, letter, kind, argument, help. */
 void opts_dump(const struct opt_syntax *syntax);

@@ -2,9 +2,9 @@
 /* output.c - see output.h. */
 #include "cli/output.h"
 
-#include "cli/now.h"
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
+#include "cli/now.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"
 
@@ -29,13 +29,14 @@ static uint64_t clock_offset(void)
 
 int output_open(struct output *o, const char *command, const char *file, int json)
 {
-	*o = (struct output){ .command = command, .json_path = file,
-			      .clock_offset_ns = clock_offset(), .started_ns = now_ns() };
+	*o = (struct output){ .command = command,
+			      .json_path = file,
+			      .clock_offset_ns = clock_offset(),
+			      .started_ns = now_ns() };
 	if (file) {
 		o->json = private_file(file);
 		if (!o->json)
-			return cli_wrong(command, "cannot write %s: %s", file,
-					 strerror(errno));
+			return cli_wrong(command, "cannot write %s: %s", file, strerror(errno));
 	} else if (json) {
 		o->json = stdout;
 	}

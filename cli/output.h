@@ -15,11 +15,11 @@
 #include <stdio.h>
 
 struct output {
-	const char *command; /* of trapline, for messages */
-	struct run_text text; /* f NULL: none */
-	bool is_quiet;	      /* of the text only the summary */
-	FILE *json;	      /* NULL: none */
-	const char *json_path; /* NULL: standard output */
+	const char *command;	   /* of trapline, for messages */
+	struct run_text text;	   /* f NULL: none */
+	bool is_quiet;		   /* of the text only the summary */
+	FILE *json;		   /* NULL: none */
+	const char *json_path;	   /* NULL: standard output */
 	struct run_writer *record; /* NULL: none */
 	const char *record_path;
 	bool status; /* a status line on stderr */

@@ -23,8 +23,9 @@ static volatile sig_atomic_t idle_looks; /* in a row, without a step */
 
 static void look_after(uint64_t ns)
 {
-	const struct itimerval next = { .it_value = { .tv_sec = (time_t)(ns / 1000000000u),
-						      .tv_usec = (suseconds_t)(ns / 1000 % 1000000) } };
+	const struct itimerval next = { .it_value = {
+						.tv_sec = (time_t)(ns / 1000000000u),
+						.tv_usec = (suseconds_t)(ns / 1000 % 1000000) } };
 
 	setitimer(ITIMER_REAL, &next, NULL);
 }
@@ -63,8 +64,10 @@ void watchdog_start(const char *command)
 	/* A look inside end_now() ends it. */
 	struct sigaction sa = { .sa_handler = on_look, .sa_flags = SA_RESTART | SA_NODEFER };
 
-	snprintf(message, sizeof(message), "trapline %s: cannot read the debug information of the "
-		 "target: it keeps its reader busy; remove it, for example by strip -g\n", command);
+	snprintf(message, sizeof(message),
+		 "trapline %s: cannot read the debug information of the "
+		 "target: it keeps its reader busy; remove it, for example by strip -g\n",
+		 command);
 	sigaction(SIGALRM, &sa, NULL);
 }
 

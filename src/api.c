@@ -74,11 +74,10 @@ int event_create(struct trapline *t, const struct wish *wish,
 }
 
 TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
-				enum trapline_access access,
-				const struct trapline_event_opts *opts,
+				enum trapline_access access, const struct trapline_event_opts *opts,
 				struct trapline_event **out)
 {
-	struct wish wish = {.addr = addr, .len = len, .access = access};
+	struct wish wish = { .addr = addr, .len = len, .access = access };
 
 	if (access != TRAPLINE_WRITE && access != TRAPLINE_READ_WRITE)
 		return failed(-EINVAL, FAILED_ARGUMENT, "access must be write or read-write");
@@ -86,10 +85,9 @@ TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
 }
 
 TRAPLINE_API int trapline_break(struct trapline *t, uint64_t addr,
-				const struct trapline_event_opts *opts,
-				struct trapline_event **out)
+				const struct trapline_event_opts *opts, struct trapline_event **out)
 {
-	struct wish wish = {.addr = addr, .access = TRAPLINE_EXECUTE};
+	struct wish wish = { .addr = addr, .access = TRAPLINE_EXECUTE };
 
 	return event_create(t, &wish, opts, out);
 }
@@ -98,7 +96,7 @@ TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
 				      const struct trapline_event_opts *opts,
 				      struct trapline_event **out)
 {
-	struct wish wish = {.access = TRAPLINE_EXECUTE, .sites = addrs, .site_count = count};
+	struct wish wish = { .access = TRAPLINE_EXECUTE, .sites = addrs, .site_count = count };
 	struct trapline_event_opts o;
 	int err = opts_copy(&o, sizeof(o), opts);
 
@@ -114,10 +112,9 @@ TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
 }
 
 TRAPLINE_API int trapline_count(struct trapline *t, enum trapline_counter what,
-				const struct trapline_event_opts *opts,
-				struct trapline_event **out)
+				const struct trapline_event_opts *opts, struct trapline_event **out)
 {
-	struct wish wish = {.access = TRAPLINE_AMOUNT, .counter = what};
+	struct wish wish = { .access = TRAPLINE_AMOUNT, .counter = what };
 	struct trapline_event_opts o;
 	int err = opts_copy(&o, sizeof(o), opts);
 
@@ -131,9 +128,9 @@ TRAPLINE_API int trapline_sample(struct trapline *t, uint64_t period_ns,
 				 const struct trapline_event_opts *opts,
 				 struct trapline_event **out)
 {
-	struct wish wish = {.access = TRAPLINE_AMOUNT,
-			    .counter = TRAPLINE_TASK_CLOCK,
-			    .period = period_ns};
+	struct wish wish = { .access = TRAPLINE_AMOUNT,
+			     .counter = TRAPLINE_TASK_CLOCK,
+			     .period = period_ns };
 
 	if (period_ns < SAMPLE_PERIOD_MIN_NS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "period_ns is under 20000");
@@ -203,7 +200,8 @@ static int move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 		return err;
 	err = event_move(ev, addr, len);
 	event_leave(ev);
-	return err ? failed(err, FAILED_ARGUMENT, "the event cannot be at that address or length") : 0;
+	return err ? failed(err, FAILED_ARGUMENT, "the event cannot be at that address or length") :
+		     0;
 }
 
 TRAPLINE_API int trapline_event_move(struct trapline_event *ev, uint64_t addr)

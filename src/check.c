@@ -7,8 +7,8 @@
 #include <trapline/trapline.h>
 
 #include "base/atomic.h"
-#include "event/event.h"
 #include "check/probe.h"
+#include "event/event.h"
 #include "point/point_leg.h"
 
 /*
@@ -25,8 +25,7 @@ static int budget_ms(uint64_t start_ns)
 	return left < ROW_MS ? left : ROW_MS;
 }
 
-static void feature_fill(struct trapline_feature *f, const struct probe *p,
-			 uint64_t start_ns)
+static void feature_fill(struct trapline_feature *f, const struct probe *p, uint64_t start_ns)
 {
 	struct probe_result result;
 
@@ -45,14 +44,15 @@ static void points_fill(struct trapline_caps *out)
 		const char *name;
 		enum trapline_counter counter;
 	} rows[] = {
-		{"point_branches", TRAPLINE_CONDITIONAL_BRANCHES},
-		{"point_instructions", TRAPLINE_INSTRUCTIONS},
-		{"point_cycles", TRAPLINE_CYCLES},
-		{"point_syscalls", TRAPLINE_SYSCALLS},
+		{ "point_branches", TRAPLINE_CONDITIONAL_BRANCHES },
+		{ "point_instructions", TRAPLINE_INSTRUCTIONS },
+		{ "point_cycles", TRAPLINE_CYCLES },
+		{ "point_syscalls", TRAPLINE_SYSCALLS },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) &&
-			   out->feature_count < TRAPLINE_FEATURES_MAX; i++) {
+	for (size_t i = 0;
+	     i < sizeof(rows) / sizeof(rows[0]) && out->feature_count < TRAPLINE_FEATURES_MAX;
+	     i++) {
 		struct trapline_feature *f = &out->features[out->feature_count++];
 		const struct point_trust *trust = point_trust(rows[i].counter);
 

@@ -11,13 +11,11 @@
 #include "trap/trap.h"
 
 #define WRITERS (TRAPLINE_WRITE_ALIAS | TRAPLINE_WRITE_MEM | TRAPLINE_WRITE_MPROTECT)
-#define POKE_FLAGS \
-	(TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE | TRAPLINE_POKE_QUIESCENT)
+#define POKE_FLAGS (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE | TRAPLINE_POKE_QUIESCENT)
 
 static void add_fork_handlers(void)
 {
-	pthread_atfork(poke_before_fork, poke_after_fork_in_parent,
-		       poke_after_fork_in_child);
+	pthread_atfork(poke_before_fork, poke_after_fork_in_parent, poke_after_fork_in_child);
 }
 
 /* SIGTRAP ours, fork taken care of. */
@@ -57,8 +55,7 @@ TRAPLINE_API int trapline_poke(const struct trapline_poke_site *sites, size_t n,
 	if (o.flags & ~POKE_FLAGS || o.writers & ~WRITERS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
 	if (o.flags & TRAPLINE_POKE_SPIN && o.flags & TRAPLINE_POKE_SINGLE_STORE)
-		return failed(-EINVAL, FAILED_ARGUMENT,
-			      "spin and single store exclude each other");
+		return failed(-EINVAL, FAILED_ARGUMENT, "spin and single store exclude each other");
 	err = start();
 	if (err)
 		return err;
@@ -114,9 +111,7 @@ TRAPLINE_API int trapline_code_alloc(uint64_t near, size_t bytes, void **out)
 
 TRAPLINE_API int trapline_code_free(void *code)
 {
-	struct code_problem problem = {
-		"not the start of memory from trapline_code_alloc()", 0
-	};
+	struct code_problem problem = { "not the start of memory from trapline_code_alloc()", 0 };
 
 	return code ? tell(region_free(code), &problem, NULL) : 0;
 }

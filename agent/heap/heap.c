@@ -101,8 +101,7 @@ static bool find_next(void)
 	next.realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
 	next.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
 	next.aligned_alloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
-	next.posix_memalign =
-		(int (*)(void **, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
+	next.posix_memalign = (int (*)(void **, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
 	next.valloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "valloc");
 	next.pvalloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "pvalloc");
 	atomic_set(&next.is_complete, 1);
@@ -171,9 +170,9 @@ EXPORTED void *malloc(size_t bytes)
 EXPORTED void *calloc(size_t n, size_t size)
 {
 	/* The next one refuses what does not fit into a size_t. */
-	return find_next() ? note(next.calloc(n, size), n * size, HERE) :
-			     early_take(size && n > EARLY_BYTES / size ? EARLY_BYTES + 1 :
-									 n * size);
+	return find_next() ?
+		       note(next.calloc(n, size), n * size, HERE) :
+		       early_take(size && n > EARLY_BYTES / size ? EARLY_BYTES + 1 : n * size);
 }
 
 EXPORTED void free(void *p)
@@ -212,8 +211,7 @@ EXPORTED void *memalign(size_t alignment, size_t bytes)
 
 EXPORTED void *aligned_alloc(size_t alignment, size_t bytes)
 {
-	return find_next() ? note(next.aligned_alloc(alignment, bytes), bytes, HERE) :
-			     NULL;
+	return find_next() ? note(next.aligned_alloc(alignment, bytes), bytes, HERE) : NULL;
 }
 
 EXPORTED int posix_memalign(void **out, size_t alignment, size_t bytes)

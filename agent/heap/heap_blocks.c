@@ -162,15 +162,13 @@ static int add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 		bool is_last = false;
 
 		for (uint32_t n = 0; n < GROUPS_MAX && !is_last; n++)
-			if (look_in(group_of(t, start >> PAGE_LOG2, n), start, &best,
-				    &is_last))
+			if (look_in(group_of(t, start >> PAGE_LOG2, n), start, &best, &is_last))
 				break;
 		if (!best.row)
 			return -ENOSPC;
 		if (!take(best.row, best.version))
 			continue;
-		best.row->block =
-			(struct heap_block){ start, size, *allocated, { 0, 0, 0 } };
+		best.row->block = (struct heap_block){ start, size, *allocated, { 0, 0, 0 } };
 		give(best.row);
 		return 0;
 	}
@@ -232,8 +230,7 @@ static int set_freed(struct heap_blocks *blocks, uint64_t start, bool was_freed,
 	return -ENOENT;
 }
 
-int heap_blocks_free(struct heap_blocks *blocks, uint64_t start,
-		     const struct heap_event *freed)
+int heap_blocks_free(struct heap_blocks *blocks, uint64_t start, const struct heap_event *freed)
 {
 	return set_freed(blocks, start, false, freed);
 }
@@ -288,8 +285,7 @@ static bool find_in(const struct group *g, uint64_t address, struct heap_block *
 	return has_empty;
 }
 
-int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address,
-		     struct heap_block *out)
+int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address, struct heap_block *out)
 {
 	uint64_t page = address >> PAGE_LOG2;
 	struct heap_block best;
@@ -297,11 +293,9 @@ int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address,
 	memset(&best, 0, sizeof(best));
 	for (uint64_t back = 0; back <= LARGE_BYTES >> PAGE_LOG2 && back <= page; back++)
 		for (uint32_t n = 0; n < GROUPS_MAX; n++)
-			if (find_in(group_of(&blocks->small, page - back, n), address,
-				    &best))
+			if (find_in(group_of(&blocks->small, page - back, n), address, &best))
 				break;
-	for (uint32_t n = 0;
-	     counter_get(&blocks->large.is_used) && n <= blocks->large.mask; n++)
+	for (uint32_t n = 0; counter_get(&blocks->large.is_used) && n <= blocks->large.mask; n++)
 		find_in(&blocks->large.groups[n], address, &best);
 	/* A block without a row may be there since then. */
 	if (best.freed.time_ns && best.freed.time_ns <= atomic_get(&blocks->lost_ns))

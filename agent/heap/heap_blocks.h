@@ -47,14 +47,12 @@ void heap_blocks_lose(struct heap_blocks *blocks, uint64_t time_ns);
  * Call before the block is really freed, while no other thread can own the address. 0;
  * -ENOENT: not known.
  */
-int heap_blocks_free(struct heap_blocks *blocks, uint64_t start,
-		     const struct heap_event *freed);
+int heap_blocks_free(struct heap_blocks *blocks, uint64_t start, const struct heap_event *freed);
 
 /* It is not freed after all: realloc() failed. */
 void heap_blocks_revive(struct heap_blocks *blocks, uint64_t start);
 
 /* The block around an address: one that is in use, else the one freed last. 0 or -ENOENT. */
-int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address,
-		     struct heap_block *out);
+int heap_blocks_find(const struct heap_blocks *blocks, uint64_t address, struct heap_block *out);
 
 #endif

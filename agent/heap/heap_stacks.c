@@ -51,8 +51,7 @@ struct heap_stacks *heap_stacks_new(void)
 	return memory_failed(stacks) ? NULL : stacks;
 }
 
-const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks,
-					 uint32_t number)
+const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks, uint32_t number)
 {
 	if (!number || number > STACKS || !atomic_get(&stacks->rows[number - 1].ready))
 		return NULL;
@@ -143,9 +142,8 @@ static uint32_t find(const struct heap_stacks *stacks, const struct cache_row *r
 
 	/* What is used as an address must be whole. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (version & 1 || atomic_get(&row->version) != version ||
-	    c.frame != (uintptr_t)frame || c.caller != frame[1] ||
-	    (c.frame_pointer && c.frame_pointer != frame[0]))
+	if (version & 1 || atomic_get(&row->version) != version || c.frame != (uintptr_t)frame ||
+	    c.caller != frame[1] || (c.frame_pointer && c.frame_pointer != frame[0]))
 		return 0;
 	const struct heap_stack *s = heap_stacks_get(stacks, c.number);
 	if (!s)
@@ -157,8 +155,8 @@ static uint32_t find(const struct heap_stacks *stacks, const struct cache_row *r
 	return c.number;
 }
 
-static void remember(struct cache_row *row, const uint64_t *frame,
-		     const struct walk *walk, uint32_t number)
+static void remember(struct cache_row *row, const uint64_t *frame, const struct walk *walk,
+		     uint32_t number)
 {
 	uint32_t version = atomic_get(&row->version);
 
@@ -166,8 +164,8 @@ static void remember(struct cache_row *row, const uint64_t *frame,
 	    !atomic_cas(&row->version, &version, version + 1))
 		return;
 	/* Its register is one like others unless its own return address stands above it. */
-	bool has_pointer = walk->count > 1 && (uintptr_t)frame + walk->offsets[1] ==
-						      frame[0] + sizeof(uint64_t);
+	bool has_pointer = walk->count > 1 &&
+			   (uintptr_t)frame + walk->offsets[1] == frame[0] + sizeof(uint64_t);
 	row->cached = (struct cached){ (uintptr_t)frame, has_pointer ? frame[0] : 0,
 				       frame[1],	 number,
 				       walk->count,	 { 0 } };

@@ -32,7 +32,6 @@ struct heap_stacks *heap_stacks_new(void);
 uint32_t heap_stacks_here(struct heap_stacks *stacks, const uint64_t *frame);
 
 /* NULL: none. Never changes. */
-const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks,
-					 uint32_t number);
+const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks, uint32_t number);
 
 #endif

@@ -18,8 +18,10 @@
 
 static int wrong_form(const char *command, const char *text)
 {
-	return cli_wrong(command, "invalid point '%s': expected 'LOCATION#N[+K] [if COND]' (example: "
-			 "'malloc#1000'), or LOCATION@AMOUNT with --counter", text);
+	return cli_wrong(command,
+			 "invalid point '%s': expected 'LOCATION#N[+K] [if COND]' (example: "
+			 "'malloc#1000'), or LOCATION@AMOUNT with --counter",
+			 text);
 }
 
 /* Takes `+K` off the end of the number before it. */
@@ -32,10 +34,12 @@ static int cut_steps(const char *command, char *digits, struct at_point *out)
 		return CLI_OK;
 	*plus = '\0';
 	if (opts_number(plus + 1, 10, &number) || number > AT_STEPS_MAX)
-		return cli_wrong(command, "invalid step count '+%s': expected 0 to %d (example: +12)",
+		return cli_wrong(command,
+				 "invalid step count '+%s': expected 0 to %d (example: +12)",
 				 plus + 1, AT_STEPS_MAX);
 	if (!at_can_step)
-		return cli_wrong(command, "cannot execute instructions after the point: +K needs x86-64");
+		return cli_wrong(command,
+				 "cannot execute instructions after the point: +K needs x86-64");
 	out->has_steps = true;
 	out->steps = number;
 	return CLI_OK;
@@ -44,7 +48,8 @@ static int cut_steps(const char *command, char *digits, struct at_point *out)
 int at_parse(const char *command, const char *text, struct at_point *out)
 {
 	const char *hash = strchr(text, '#');
-	const char *mark = hash ? hash : strrchr(text, '@'); /* names may have one: memcpy@GLIBC_2.14 */
+	const char *mark = hash ? hash :
+				  strrchr(text, '@'); /* names may have one: memcpy@GLIBC_2.14 */
 	unsigned long long number;
 	char digits[48];
 
@@ -59,8 +64,10 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 	if (cut_steps(command, digits, out))
 		return CLI_USAGE;
 	if (opts_number(digits, 10, &number) || (hash && !number))
-		return hash ? cli_wrong(command, "invalid occurrence '#%s': expected a number from 1 "
-						 "(example: #1000)", digits) :
+		return hash ? cli_wrong(command,
+					"invalid occurrence '#%s': expected a number from 1 "
+					"(example: #1000)",
+					digits) :
 			      wrong_form(command, text);
 	memcpy(out->location, text, (size_t)(mark - text));
 	*(hash ? &out->nth : &out->amount) = number;
@@ -76,7 +83,8 @@ int at_parse(const char *command, const char *text, struct at_point *out)
 
 static bool is_in_loader(const struct code_site *site)
 {
-	return site->module && (!strncmp(site->module, "ld-", 3) || !strncmp(site->module, "ld.", 3));
+	return site->module &&
+	       (!strncmp(site->module, "ld-", 3) || !strncmp(site->module, "ld.", 3));
 }
 
 /*
@@ -124,9 +132,10 @@ static int wrong_several(const char *command, const char *location, const struct
 		snprintf(what, sizeof(what), "%zu function%s and %zu inlined cop%s", functions,
 			 functions == 1 ? "" : "s", copies, copies == 1 ? "y" : "ies");
 	if (functions == 1 && functions + copies == sites->count)
-		snprintf(remedy, sizeof(remedy), "write %s+0 for the function, or FUNCTION+OFFSET of a copy",
-			 location);
-	return cli_wrong(command, "%s is %s, and a point needs one: %s (trapline break -l '%s' lists them)",
+		snprintf(remedy, sizeof(remedy),
+			 "write %s+0 for the function, or FUNCTION+OFFSET of a copy", location);
+	return cli_wrong(command,
+			 "%s is %s, and a point needs one: %s (trapline break -l '%s' lists them)",
 			 location, what, remedy, location);
 }
 

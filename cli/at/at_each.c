@@ -8,8 +8,8 @@
 #include "cli/at/at_each.h"
 
 #include "cli/at/at.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/now.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"
@@ -53,9 +53,9 @@ struct runs {
 	uint64_t broken;
 	uint64_t first_broken;
 	char first_verdict[VERDICT_MAX];
-	int good_status;   /* without a signal */
-	int failed;	   /* of our own */
-	FILE *out;	   /* of the results */
+	int good_status;      /* without a signal */
+	int failed;	      /* of our own */
+	FILE *out;	      /* of the results */
 	struct output status; /* the line on the terminal */
 };
 
@@ -82,8 +82,10 @@ static int each_settings_check(struct runs *s)
 	const char *condition = strstr(set->location, " if ");
 	const char *hash = strchr(set->location, '#');
 	if (hash && (!condition || hash < condition))
-		return cli_wrong(COMMAND, "invalid --each '%s': expected a location without #N "
-				 "(example: write)", set->location);
+		return cli_wrong(COMMAND,
+				 "invalid --each '%s': expected a location without #N "
+				 "(example: write)",
+				 set->location);
 	snprintf(text, sizeof(text), "%.*s#1%s",
 		 (int)(condition ? condition - set->location : (long)strlen(set->location)),
 		 set->location, condition ? condition : "");
@@ -108,8 +110,15 @@ static void each_run_child(const struct runs *s, uint64_t nth)
 	char output[128];
 	char point[POINT_TEXT];
 	char reached[128];
-	char *at[256] = { (char *)(uintptr_t)s->self, "at", point, "--signal",
-			  (char *)(uintptr_t)s->set.signal, "--json", "-o", reached, "--" };
+	char *at[256] = { (char *)(uintptr_t)s->self,
+			  "at",
+			  point,
+			  "--signal",
+			  (char *)(uintptr_t)s->set.signal,
+			  "--json",
+			  "-o",
+			  reached,
+			  "--" };
 	int n = 9;
 
 	file_of(s, "out", nth, output, sizeof(output));
@@ -202,7 +211,8 @@ static void print_run(struct runs *s, uint64_t nth, const char *verdict)
 	point_text(s, nth, point, sizeof(point));
 	output_clear_status(&s->status);
 	if (s->set.json && verdict[0])
-		fprintf(s->out, "{\"type\":\"broken\",\"point\":\"%s\",\"nth\":%llu,\"verdict\":\"%s\"}\n",
+		fprintf(s->out,
+			"{\"type\":\"broken\",\"point\":\"%s\",\"nth\":%llu,\"verdict\":\"%s\"}\n",
 			point, (unsigned long long)nth, verdict);
 	else if (!s->set.json && (verdict[0] || s->set.verbose))
 		fprintf(s->out, "%s: %s\n", point, verdict[0] ? verdict : "not broken");
@@ -237,8 +247,8 @@ static void read_refusal(struct runs *s, uint64_t nth)
 	/* Runs at the same time end with the same line. */
 	output_clear_status(&s->status);
 	if (!s->failed)
-		s->failed = cli_wrong(COMMAND, "%s", line[0] ? line + strlen(prefix) :
-							       "cannot start a run");
+		s->failed = cli_wrong(COMMAND, "%s",
+				      line[0] ? line + strlen(prefix) : "cannot start a run");
 }
 
 static void finish_job(struct runs *s, struct job *job, int raw)
@@ -309,7 +319,9 @@ static int run_good(struct runs *s)
 	if (s->good_status == 127)
 		return cli_wrong(COMMAND, "cannot start %s", s->set.command[0]);
 	if (each_check_output(s, 0, s->good_status))
-		return cli_wrong(COMMAND, "--check fails for a run without a signal; it must succeed for that run");
+		return cli_wrong(
+			COMMAND,
+			"--check fails for a run without a signal; it must succeed for that run");
 	return CLI_OK;
 }
 
@@ -331,8 +343,10 @@ static int summary(const struct runs *s)
 	if (!s->done)
 		return cli_wrong(COMMAND, "the program never reached %s", s->point.location);
 	if (s->set.json) {
-		fprintf(s->out, "{\"type\":\"summary\",\"place\":\"%s\",\"runs\":%llu,\"broken\":%llu,"
-			"\"first\":%llu}\n", s->point.location, (unsigned long long)s->done,
+		fprintf(s->out,
+			"{\"type\":\"summary\",\"place\":\"%s\",\"runs\":%llu,\"broken\":%llu,"
+			"\"first\":%llu}\n",
+			s->point.location, (unsigned long long)s->done,
 			(unsigned long long)s->broken, (unsigned long long)s->first_broken);
 		return s->broken ? CLI_NO : CLI_OK;
 	}
@@ -420,7 +434,8 @@ int cmd_sweep(int argc, char **argv)
 
 			if (argv[i][0] != '-' || argv[i][1] != letters[k].letter)
 				continue;
-			if (asprintf(&text, "--%s%s%s", letters[k].name, *value ? "=" : "", value) > 0)
+			if (asprintf(&text, "--%s%s%s", letters[k].name, *value ? "=" : "", value) >
+			    0)
 				argv[i] = text; /* for the rest of our life */
 			break;
 		}

@@ -70,8 +70,8 @@ void at_state_json(FILE *f, struct symbols *s, const struct at_state *state, boo
 	for (size_t i = 0; i < at_register_count; i++)
 		json_object_set_new(regs, at_register_names[i], json_address(state->regs[i]));
 	json_object_set_new(j, "type", json_string("point"));
-	json_object_set_new(j, "count", state->count ? json_integer((json_int_t)state->count) :
-						       json_null());
+	json_object_set_new(j, "count",
+			    state->count ? json_integer((json_int_t)state->count) : json_null());
 	json_object_set_new(j, "ip", json_address(state->regs[at_register_count - 1]));
 	json_object_set_new(j, "function", p.function ? json_string(p.function) : json_null());
 	json_object_set_new(j, "regs", regs);
@@ -97,7 +97,8 @@ void at_state_text(FILE *f, struct symbols *s, const struct at_state *state, con
 	if (state->has_steps)
 		fprintf(f, "+%" PRIu64, state->steps.made);
 	if (state->counter)
-		fprintf(f, "%s%s %" PRIu64, state->count ? ", " : " at ", state->counter, state->value);
+		fprintf(f, "%s%s %" PRIu64, state->count ? ", " : " at ", state->counter,
+			state->value);
 	fputc(':', f);
 	for (size_t i = 0; i < at_register_count; i++)
 		fprintf(f, "%s%-3s 0x%016" PRIx64, i % 4 ? "  " : "\n    ", at_register_names[i],

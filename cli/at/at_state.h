@@ -18,7 +18,7 @@ struct at_state {
 	const char *counter; /* NULL: none */
 	uint64_t value;	     /* of that */
 	bool has_steps;
-	struct at_steps steps; /* made before the registers are read */
+	struct at_steps steps;		 /* made before the registers are read */
 	uint64_t regs[AT_REGISTERS_MAX]; /* by DWARF number; the last is the pc */
 };
 

@@ -15,7 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum stop { STOP_STEP, STOP_SIGNAL, STOP_NOTHING, STOP_OVER };
+enum stop {
+	STOP_STEP,
+	STOP_SIGNAL,
+	STOP_NOTHING,
+	STOP_OVER
+};
 
 /*
  * Resumes the thread and waits for its next stop. A thread that executes a program takes
@@ -55,7 +60,8 @@ static enum stop kind_of_stop(pid_t pid, pid_t tid, int status, struct at_steps 
 		return STOP_NOTHING;
 	if (WSTOPSIG(status) != SIGTRAP || ptrace(PTRACE_GETSIGINFO, tid, NULL, &info))
 		return STOP_SIGNAL;
-	if (info.si_code == TRAP_TRACE || info.si_code == TRAP_BRKPT) /* the second after a system call */
+	if (info.si_code == TRAP_TRACE ||
+	    info.si_code == TRAP_BRKPT) /* the second after a system call */
 		return STOP_STEP;
 	/*
 	 * The kernel stops before the first instruction of a handler; other codes are the

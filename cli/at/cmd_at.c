@@ -11,9 +11,9 @@
 #include "cli/at/at_state.h"
 #include "cli/at/at_stepper.h"
 #include "cli/cmd.h"
-#include "cli/opts.h"
-#include "cli/observe/session.h"
 #include "cli/launch/start.h"
+#include "cli/observe/session.h"
+#include "cli/opts.h"
 #include "report/safe/private_file.h"
 
 #include <trapline/condition.h>
@@ -56,23 +56,30 @@ struct at {
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct settings, member)
-	{ "signal", 0, OPT_STRING, AT(signal), "SIG", "deliver a signal there, before the instruction" },
-	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL, "print the registers and the stack, and continue" },
+	{ "signal", 0, OPT_STRING, AT(signal), "SIG",
+	  "deliver a signal there, before the instruction" },
+	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL,
+	  "print the registers and the stack, and continue" },
 	{ "stop", 0, OPT_FLAG, AT(stop), NULL, "leave the process stopped, for a debugger" },
 	{ "counter", 'c', OPT_CHOICE, AT(counter), AT_COUNTERS,
 	  "print the amount of a counter at the point, or run to an amount" },
-	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print the point, or each broken run, as one JSON object" },
-	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write to FILE instead of standard error" },
+	{ "json", 'j', OPT_FLAG, AT(json), NULL,
+	  "print the point, or each broken run, as one JSON object" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE",
+	  "write to FILE instead of standard error" },
 	{ "each", 0, OPT_STRING, AT(each.location), "LOCATION",
 	  "run CMD once for each occurrence of LOCATION, with --signal SIG there" },
-	{ "limit", 'n', OPT_COUNT, AT(each.limit), "N", "with --each: at most N occurrences (default: 200)" },
+	{ "limit", 'n', OPT_COUNT, AT(each.limit), "N",
+	  "with --each: at most N occurrences (default: 200)" },
 	{ "check", 0, OPT_STRING, AT(each.check), "CMD",
 	  "with --each: a run is broken if sh -c CMD fails; its input is the program's output, and STATUS its "
 	  "exit status" },
-	{ "jobs", 0, OPT_COUNT, AT(each.jobs), "N", "with --each: N runs at a time (default: one per CPU)" },
+	{ "jobs", 0, OPT_COUNT, AT(each.jobs), "N",
+	  "with --each: N runs at a time (default: one per CPU)" },
 	{ "timeout", 0, OPT_TIME, AT(each.timeout_ns), "TIME",
 	  "with --each: consider a run hung after TIME (default: 10s)" },
-	{ "verbose", 'v', OPT_FLAG, AT(each.verbose), NULL, "with --each: print the runs that are not broken too" },
+	{ "verbose", 'v', OPT_FLAG, AT(each.verbose), NULL,
+	  "with --each: print the runs that are not broken too" },
 #undef AT
 };
 
@@ -84,16 +91,18 @@ static const struct opt_alias aliases[] = {
 
 const struct opt_syntax at_syntax = {
 	.command = COMMAND,
-	.usage = "'LOCATION#N[+K] [if COND]' [OPTION...] -- CMD...\n"
-		 "       trapline at --counter NAME 'LOCATION@AMOUNT[+K] [if COND]' [OPTION...] -- CMD...\n"
-		 "       trapline at --each 'LOCATION [if COND]' --signal SIG [OPTION...] -- CMD...",
-	.about = "Runs CMD until it reaches LOCATION for the Nth time, stops it before that instruction, and "
-		 "acts there. With @AMOUNT it stops where the main thread has used AMOUNT of a counter. "
-		 "With +K, it first executes K more instructions of that thread.\n\n"
-		 "With --each, runs CMD once for each occurrence of LOCATION, delivers a signal there, and "
-		 "reports the runs that break: killed, hung, another exit status, or a failed --check.\n\n"
-		 "LOCATION: FUNCTION, MODULE:FUNCTION, FILE:LINE, FUNCTION+OFFSET or 0xADDRESS. Only "
-		 "occurrences for which COND is true count; see trapline-condition(7).",
+	.usage =
+		"'LOCATION#N[+K] [if COND]' [OPTION...] -- CMD...\n"
+		"       trapline at --counter NAME 'LOCATION@AMOUNT[+K] [if COND]' [OPTION...] -- CMD...\n"
+		"       trapline at --each 'LOCATION [if COND]' --signal SIG [OPTION...] -- CMD...",
+	.about =
+		"Runs CMD until it reaches LOCATION for the Nth time, stops it before that instruction, and "
+		"acts there. With @AMOUNT it stops where the main thread has used AMOUNT of a counter. "
+		"With +K, it first executes K more instructions of that thread.\n\n"
+		"With --each, runs CMD once for each occurrence of LOCATION, delivers a signal there, and "
+		"reports the runs that break: killed, hung, another exit status, or a failed --check.\n\n"
+		"LOCATION: FUNCTION, MODULE:FUNCTION, FILE:LINE, FUNCTION+OFFSET or 0xADDRESS. Only "
+		"occurrences for which COND is true count; see trapline-condition(7).",
 	.tail = "examples:\n"
 		"  trapline at 'malloc#1000' --snapshot -- ./program\n"
 		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program\n"
@@ -111,10 +120,16 @@ static const char *option_of_other(const struct settings *set)
 	const struct at_each *e = &set->each;
 
 	if (e->location)
-		return set->snapshot ? "--snapshot" : set->stop ? "--stop" : set->counter ? "--counter" : NULL;
-	return e->limit != AT_EACH_DEFAULT ? "--limit" : e->jobs != AT_EACH_DEFAULT ? "--jobs" :
-	       e->timeout_ns != AT_EACH_DEFAULT ? "--timeout" : e->check ? "--check" :
-	       e->verbose ? "--verbose" : NULL;
+		return set->snapshot ? "--snapshot" :
+		       set->stop     ? "--stop" :
+		       set->counter  ? "--counter" :
+				       NULL;
+	return e->limit != AT_EACH_DEFAULT	? "--limit" :
+	       e->jobs != AT_EACH_DEFAULT	? "--jobs" :
+	       e->timeout_ns != AT_EACH_DEFAULT ? "--timeout" :
+	       e->check				? "--check" :
+	       e->verbose			? "--verbose" :
+						  NULL;
 }
 
 static int at_settings_check(struct at *a, const char *point)
@@ -122,23 +137,27 @@ static int at_settings_check(struct at *a, const char *point)
 	const char *wrong = option_of_other(&a->set);
 
 	if (a->set.signal && !(a->signal = at_signal(a->set.signal)))
-		return cli_wrong(COMMAND, "no signal is named '%s'; such as SIGALRM or 14", a->set.signal);
+		return cli_wrong(COMMAND, "no signal is named '%s'; such as SIGALRM or 14",
+				 a->set.signal);
 	if (wrong && a->set.each.location)
 		return cli_wrong(COMMAND, "%s cannot be combined with --each", wrong);
 	if (wrong)
 		return cli_wrong(COMMAND, "%s needs --each LOCATION", wrong);
 	if (a->set.each.location && point)
-		return cli_wrong(COMMAND, "unexpected argument '%s': --each names the location", point);
+		return cli_wrong(COMMAND, "unexpected argument '%s': --each names the location",
+				 point);
 	if (a->set.each.location)
 		return CLI_OK;
 	if (!point)
 		return cli_wrong(COMMAND, "no point: give LOCATION#N (example: 'malloc#1000'), or "
-				 "--each LOCATION");
+					  "--each LOCATION");
 	if (!a->set.command)
 		return cli_wrong(COMMAND, AT_COMMAND_MISSING);
 	int status = at_parse(COMMAND, point, &a->point);
 	if (!status && !a->point.nth && !a->set.counter)
-		return cli_wrong(COMMAND, "LOCATION@AMOUNT needs --counter NAME (example: --counter syscalls)");
+		return cli_wrong(
+			COMMAND,
+			"LOCATION@AMOUNT needs --counter NAME (example: --counter syscalls)");
 	return status;
 }
 
@@ -147,7 +166,8 @@ static int at_settings_read(struct at *a, int argc, char **argv)
 	int status = 0;
 	int n = session_cut_command(COMMAND, argc, argv, &a->set.command);
 
-	a->set.each = (struct at_each){ .limit = AT_EACH_DEFAULT, .jobs = AT_EACH_DEFAULT,
+	a->set.each = (struct at_each){ .limit = AT_EACH_DEFAULT,
+					.jobs = AT_EACH_DEFAULT,
 					.timeout_ns = AT_EACH_DEFAULT };
 	if (n < 0)
 		return CLI_USAGE;
@@ -155,8 +175,11 @@ static int at_settings_read(struct at *a, int argc, char **argv)
 	if (first < 0)
 		return status ? status : -1;
 	if (first + 1 < n)
-		return cli_wrong(COMMAND, "unexpected argument '%s': give one point, then -- and the command "
-				 "(example: 'malloc#1000')", argv[first + 1]);
+		return cli_wrong(
+			COMMAND,
+			"unexpected argument '%s': give one point, then -- and the command "
+			"(example: 'malloc#1000')",
+			argv[first + 1]);
 	return at_settings_check(a, first < n ? argv[first] : NULL);
 }
 
@@ -176,7 +199,8 @@ static int explain(const struct at *a, int err)
 	char text[600];
 
 	trapline_explain(err, text, sizeof(text));
-	return cli_wrong(COMMAND, "cannot reach %s%c%llu: %s", a->point.location, a->point.nth ? '#' : '@',
+	return cli_wrong(COMMAND, "cannot reach %s%c%llu: %s", a->point.location,
+			 a->point.nth ? '#' : '@',
 			 (unsigned long long)(a->point.nth ? a->point.nth : a->point.amount), text);
 }
 
@@ -210,7 +234,8 @@ static int at_start(struct at *a)
 	int err = a->point.has_steps ? at_stepper_start(&a->stepper) : 0;
 
 	if (err)
-		return cli_wrong(COMMAND, "cannot start a process for the steps: %s", strerror(-err));
+		return cli_wrong(COMMAND, "cannot start a process for the steps: %s",
+				 strerror(-err));
 	start_alike();
 	int status = start_command(COMMAND, a->set.command, &a->pid);
 
@@ -279,8 +304,10 @@ static int read_state(struct at *a, pid_t tid, struct at_state *state)
 				 strerror(-err));
 	if (!state->steps.is_over)
 		return CLI_OK;
-	cli_wrong(COMMAND, "cannot make %llu steps: thread %d ended, or executed another program, after "
-		  "%llu", (unsigned long long)state->steps.wanted, tid,
+	cli_wrong(COMMAND,
+		  "cannot make %llu steps: thread %d ended, or executed another program, after "
+		  "%llu",
+		  (unsigned long long)state->steps.wanted, tid,
 		  (unsigned long long)state->steps.made);
 	return CLI_NO;
 }
@@ -291,14 +318,18 @@ static void flush_point(struct at *a)
 	errno = 0;
 	if (!fflush(a->out) && !ferror(a->out))
 		return;
-	cli_wrong(COMMAND, "cannot write %s: %s", a->set.output ? a->set.output :
-		  a->out == stdout ? "standard output" : "standard error", strerror(errno ? errno : EIO));
+	cli_wrong(COMMAND, "cannot write %s: %s",
+		  a->set.output	   ? a->set.output :
+		  a->out == stdout ? "standard output" :
+				     "standard error",
+		  strerror(errno ? errno : EIO));
 	a->written = CLI_NO;
 }
 
 static int print_point(struct at *a, pid_t tid)
 {
-	struct at_state state = { .count = a->point.nth, .counter = a->set.counter,
+	struct at_state state = { .count = a->point.nth,
+				  .counter = a->set.counter,
 				  .has_steps = a->point.has_steps,
 				  .steps.wanted = a->point.steps };
 	int status = read_state(a, tid, &state);
@@ -328,8 +359,10 @@ static int act(struct at *a, pid_t tid)
 		kill(a->pid, SIGCONT);
 		return status ? status : a->written;
 	}
-	cli_note(COMMAND, "process %d is stopped in thread %d: inspect it with gdb -p %d, resume it with "
-		 "kill -CONT %d", a->pid, tid, tid, a->pid);
+	cli_note(COMMAND,
+		 "process %d is stopped in thread %d: inspect it with gdb -p %d, resume it with "
+		 "kill -CONT %d",
+		 a->pid, tid, tid, a->pid);
 	return status ? status : a->written;
 }
 
@@ -349,8 +382,8 @@ static int at_open_output(struct at *a)
 	if (!a->set.output)
 		return CLI_OK;
 	a->out = private_file(a->set.output);
-	return a->out ? CLI_OK : cli_wrong(COMMAND, "cannot write %s: %s", a->set.output,
-					   strerror(errno));
+	return a->out ? CLI_OK :
+			cli_wrong(COMMAND, "cannot write %s: %s", a->set.output, strerror(errno));
 }
 
 int cmd_at(int argc, char **argv)

@@ -3,13 +3,13 @@
 #ifndef CLI_BREAK_BREAK_H
 #define CLI_BREAK_BREAK_H
 
-#include "cli/output.h"
 #include "cli/observe/pace.h"
+#include "cli/output.h"
 #include "report/code/code_sites.h"
+#include "report/dwarf/symbols.h"
+#include "report/lang/signature.h"
 #include "report/run/run_call.h"
 #include "report/run/run_file.h"
-#include "report/lang/signature.h"
-#include "report/dwarf/symbols.h"
 
 #include <trapline/trapline.h>
 
@@ -80,8 +80,7 @@ int break_check(const struct break_settings *set);
 /* `3 functions and 2 inlined copies` */
 void break_describe(const struct code_sites *sites, char *buf, size_t n);
 /* --list */
-void break_print_list(struct symbols *s, const struct code_sites *sites,
-		      struct output *o);
+void break_print_list(struct symbols *s, const struct code_sites *sites, struct output *o);
 
 /* The events of a run. */
 struct break_armed {
@@ -112,18 +111,17 @@ void break_args_text(struct break_values *v, const struct signature *signature, 
 		     size_t n);
 json_t *break_args_json(struct break_values *v, const struct signature *signature);
 /* The result is empty or null for a function that returns nothing; signature NULL: not known. */
-void break_result_text(struct break_values *v, const struct signature *signature,
-		       char *buf, size_t n);
+void break_result_text(struct break_values *v, const struct signature *signature, char *buf,
+		       size_t n);
 json_t *break_result_json(struct break_values *v, const struct signature *signature);
 /* The registers that point to text, one bit for each. */
 uint32_t break_texts(const struct signature *signature, bool of_result);
 
 /* A call of a function. It is printed at once, or when it has returned. */
 struct break_call {
-	size_t site; /* index in the sites */
-	struct trapline_hit
-		hit; /* of the call; the memory that its pointers point to is not valid */
-	uint64_t caller;	  /* 0: not known */
+	size_t site;		 /* index in the sites */
+	struct trapline_hit hit; /* of the call; the memory that its pointers point to is not valid */
+	uint64_t caller;	 /* 0: not known */
 	struct run_frame *frames; /* NULL: none */
 	size_t frame_count;
 	char *args_text; /* NULL: not wanted */
@@ -138,15 +136,14 @@ struct break_calls {
 	void *threads; /* tsearch() tree */
 	size_t open;
 	uint64_t not_returned; /* when the run ended */
-	uint64_t dropped; /* the oldest, when too many calls never returned */
-	uint64_t unpaired; /* returns whose call was not seen */
+	uint64_t dropped;      /* the oldest, when too many calls never returned */
+	uint64_t unpaired;     /* returns whose call was not seen */
 };
 
 /* Keeps the call, which the table owns from now on. */
 void break_calls_enter(struct break_calls *calls, struct break_call *call);
 /* Removes and returns the call that has returned; NULL: it was not seen. */
-struct break_call *break_calls_return(struct break_calls *calls,
-				      const struct trapline_hit *hit);
+struct break_call *break_calls_return(struct break_calls *calls, const struct trapline_hit *hit);
 /* Takes all calls that have not returned, oldest first. The caller frees each, and the array. */
 size_t break_calls_take(struct break_calls *calls, struct break_call ***out);
 void break_calls_free(struct break_calls *calls);
@@ -165,9 +162,8 @@ int break_output_open(struct break_output *o, const struct break_settings *set);
 int break_output_begin(struct break_output *o, const struct break_settings *set, pid_t pid,
 		       const struct code_sites *sites);
 /* returned NULL: returns are not wanted, or the call has not returned. */
-void break_output_call(struct break_output *o, struct symbols *s,
-		       const struct break_call *call, const struct trapline_hit *returned,
-		       const struct signature *signature);
+void break_output_call(struct break_output *o, struct symbols *s, const struct break_call *call,
+		       const struct trapline_hit *returned, const struct signature *signature);
 void break_output_end(struct break_output *o, const struct run_end *end,
 		      const struct run_calls_end *more);
 void break_output_close(struct break_output *o);

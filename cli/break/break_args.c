@@ -53,8 +53,7 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 		return true;
 	case SIGNATURE_STACK:
 		if (value->stack + size <= v->hit->stack_bytes_len) {
-			memcpy(bytes, (const char *)v->hit->stack_bytes + value->stack,
-			       size);
+			memcpy(bytes, (const char *)v->hit->stack_bytes + value->stack, size);
 			return true;
 		}
 		v->later = true;
@@ -74,18 +73,17 @@ static uint64_t cut(uint64_t value, uint64_t size)
 }
 
 /* A struct in one or two registers: `{.x 1, .y 2}`. */
-static void aggregate_text(struct break_values *v, const struct type *t,
-			   const uint64_t bytes[2], char *buf, size_t n)
+static void aggregate_text(struct break_values *v, const struct type *t, const uint64_t bytes[2],
+			   char *buf, size_t n)
 {
 	struct value_view view = { .type = t };
 	size_t used = (size_t)snprintf(buf, n, "{");
 
 	for (uint64_t at = 0; at < t->size && used + 16 < n; at += 8) {
 		uint64_t len = t->size - at < 8 ? t->size - at : 8;
-		struct value_part part = { .offset = at,
-					   .len = (uint32_t)len,
-					   .old_known = true,
-					   .new_known = true };
+		struct value_part part = {
+			.offset = at, .len = (uint32_t)len, .old_known = true, .new_known = true
+		};
 		part.old_value = part.new_value = cut(bytes[at / 8], len);
 		used += (size_t)snprintf(buf + used, n - used, "%s", at ? ", " : "");
 		value_change(v->s, &view, &part, true, buf + used, n - used - 1);
@@ -94,8 +92,7 @@ static void aggregate_text(struct break_values *v, const struct type *t,
 	snprintf(buf + used, n - used, "}");
 }
 
-static const char *captured_text(struct break_values *v,
-				 const struct signature_value *value)
+static const char *captured_text(struct break_values *v, const struct signature_value *value)
 {
 	const char *text;
 
@@ -104,8 +101,8 @@ static const char *captured_text(struct break_values *v,
 	return text;
 }
 
-static void value_text(struct break_values *v, const struct signature_value *value,
-		       char *buf, size_t n)
+static void value_text(struct break_values *v, const struct signature_value *value, char *buf,
+		       size_t n)
 {
 	const struct type *t = value->type;
 	const char *text = captured_text(v, value);
@@ -157,14 +154,13 @@ static void registers_text(struct break_values *v, char *buf, size_t n)
 	uint64_t word;
 
 	for (unsigned int i = 0; i < SIGNATURE_REGISTER_ARGUMENTS && used < n; i++)
-		if (!trapline_hit_register(
-			    v->hit, (unsigned int)signature_argument_register(i), &word))
+		if (!trapline_hit_register(v->hit, (unsigned int)signature_argument_register(i),
+					   &word))
 			used += (size_t)snprintf(buf + used, n - used, "%s0x%" PRIx64,
 						 i ? ", " : "", word);
 }
 
-void break_args_text(struct break_values *v, const struct signature *signature, char *buf,
-		     size_t n)
+void break_args_text(struct break_values *v, const struct signature *signature, char *buf, size_t n)
 {
 	size_t used = 0;
 
@@ -193,8 +189,8 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 
 	for (unsigned int i = 0; !signature && i < SIGNATURE_REGISTER_ARGUMENTS; i++) {
 		snprintf(name, sizeof(name), "arg%u", i);
-		if (!trapline_hit_register(
-			    v->hit, (unsigned int)signature_argument_register(i), &word))
+		if (!trapline_hit_register(v->hit, (unsigned int)signature_argument_register(i),
+					   &word))
 			json_object_set_new(j, name, run_json_hex(word));
 	}
 	for (size_t i = 0; signature && i < signature->count; i++) {
@@ -205,8 +201,8 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 	return j;
 }
 
-void break_result_text(struct break_values *v, const struct signature *signature,
-		       char *buf, size_t n)
+void break_result_text(struct break_values *v, const struct signature *signature, char *buf,
+		       size_t n)
 {
 	uint64_t word;
 

@@ -63,7 +63,8 @@ static size_t collect(const struct arming *a, size_t from, size_t to, enum group
 	return n;
 }
 
-static int try_range(struct arming *a, size_t from, size_t to, enum group group, uint64_t *addresses)
+static int try_range(struct arming *a, size_t from, size_t to, enum group group,
+		     uint64_t *addresses)
 {
 	TRAPLINE_OPTS(event, opts);
 	struct trapline_event *event;
@@ -116,8 +117,7 @@ static int open_group(struct arming *a, enum group group, uint64_t *addresses)
 		opts.flags &= ~TRAPLINE_RETURNS;
 	if (!n)
 		return 0;
-	int err = trapline_break_sites(a->target, addresses, n, &opts,
-				       &armed->event[armed->count]);
+	int err = trapline_break_sites(a->target, addresses, n, &opts, &armed->event[armed->count]);
 	if (err >= 0)
 		armed->count++;
 	return err;
@@ -152,9 +152,8 @@ static void count_fates(struct arming *a)
 		armed->refused += a->fate[i] == REFUSED;
 		if (a->fate[i] == REFUSED &&
 		    used + strlen(site->name) + 4 < sizeof(armed->refused_names))
-			snprintf(armed->refused_names + used,
-				 sizeof(armed->refused_names) - used, "%s%s",
-				 used ? ", " : "", site->name);
+			snprintf(armed->refused_names + used, sizeof(armed->refused_names) - used,
+				 "%s%s", used ? ", " : "", site->name);
 	}
 }
 
@@ -176,8 +175,7 @@ static int arm_uprobes(struct arming *a, uint64_t *addresses)
 {
 	int err = open_uprobes(a, addresses);
 
-	if (err >= 0 || err == -EPERM || err == -EACCES || err == -ENOMEM ||
-	    err == -ESRCH)
+	if (err >= 0 || err == -EPERM || err == -EACCES || err == -ENOMEM || err == -ESRCH)
 		return err;
 	close_all(a->armed);
 	if (err == -EOPNOTSUPP && a->opts->flags & TRAPLINE_RETURNS) {
@@ -199,8 +197,8 @@ static int arm_uprobes(struct arming *a, uint64_t *addresses)
 }
 
 /* A record of the kernel's own ring has the caller only in its copy of the stack. */
-static int open_hardware(struct arming *a, uint64_t address,
-			 struct trapline_event_opts *opts, struct trapline_event **out)
+static int open_hardware(struct arming *a, uint64_t address, struct trapline_event_opts *opts,
+			 struct trapline_event **out)
 {
 	int err = trapline_break(a->target, address, opts, out);
 
@@ -223,8 +221,7 @@ static int arm_hardware(struct arming *a, const struct session *session)
 		const struct code_site *site = &a->sites->site[i];
 		if (a->fate[i] != BY_HARDWARE)
 			continue;
-		int err = open_hardware(a, site->address, &opts,
-					&armed->event[armed->count]);
+		int err = open_hardware(a, site->address, &opts, &armed->event[armed->count]);
 		if (err < 0)
 			return session_explain(session, "break on", site->name, err);
 		armed->count++;
@@ -238,14 +235,13 @@ static int all_by_hardware(struct arming *a, bool have_uprobes, const char *why)
 	size_t count = a->sites->count;
 
 	if (a->opts->flags & TRAPLINE_RETURNS)
-		return cli_wrong(COMMAND, "%s: %s", have_uprobes ? "cannot use --ret" : "--ret needs uprobes",
-				 why);
+		return cli_wrong(COMMAND, "%s: %s",
+				 have_uprobes ? "cannot use --ret" : "--ret needs uprobes", why);
 	if (count > BREAK_REGISTERS_MAX)
-		return cli_wrong(
-			COMMAND,
-			"cannot break on %zu sites: without uprobes there are %d hardware "
-			"breakpoints; uprobes are not possible: %s",
-			count, BREAK_REGISTERS_MAX, why);
+		return cli_wrong(COMMAND,
+				 "cannot break on %zu sites: without uprobes there are %d hardware "
+				 "breakpoints; uprobes are not possible: %s",
+				 count, BREAK_REGISTERS_MAX, why);
 	memset(a->fate, BY_HARDWARE, count);
 	return 0;
 }
@@ -264,11 +260,11 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 		err = arm_uprobes(a, addresses);
 	if (err == -EINVAL && a->opts->condition)
 		return session_explain(session, "break on", set->locations[0], err);
-	returns_are_unknown = err == -EOPNOTSUPP && !collect(a, 0, a->sites->count, WITH_RETURNS, addresses);
+	returns_are_unknown = err == -EOPNOTSUPP &&
+			      !collect(a, 0, a->sites->count, WITH_RETURNS, addresses);
 	if (err < 0 || set->no_bpf) {
 		if (geteuid() && (err == -EPERM || err == -EACCES))
-			snprintf(why, sizeof(why),
-				 "they are for root (CAP_SYS_ADMIN and CAP_BPF)");
+			snprintf(why, sizeof(why), "they are for root (CAP_SYS_ADMIN and CAP_BPF)");
 		else
 			trapline_explain(err, why, sizeof(why));
 		close_all(a->armed);
@@ -284,10 +280,9 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 			"uprobe needs a file behind the code and a known function around it",
 			a->armed->hardware, BREAK_REGISTERS_MAX);
 	if (a->armed->hardware && a->opts->flags & TRAPLINE_RETURNS)
-		cli_note(
-			COMMAND,
-			"%zu site%s by hardware breakpoint: without results and durations",
-			a->armed->hardware, a->armed->hardware == 1 ? "" : "s");
+		cli_note(COMMAND,
+			 "%zu site%s by hardware breakpoint: without results and durations",
+			 a->armed->hardware, a->armed->hardware == 1 ? "" : "s");
 	return arm_hardware(a, session);
 }
 
@@ -317,9 +312,7 @@ int break_arm(struct trapline *target, const struct session *session,
 	      const struct break_settings *set, const struct code_sites *sites,
 	      const struct trapline_event_opts *opts, struct break_armed *armed)
 {
-	struct arming a = {
-		.target = target, .sites = sites, .opts = opts, .armed = armed
-	};
+	struct arming a = { .target = target, .sites = sites, .opts = opts, .armed = armed };
 	uint64_t *addresses = calloc(sites->count, sizeof(*addresses));
 	int status = CLI_NO;
 
@@ -334,10 +327,7 @@ int break_arm(struct trapline *target, const struct session *session,
 	free(a.fate);
 	free(addresses);
 	if (!status && armed->refused)
-		cli_note(
-			COMMAND,
-			"left out %zu site%s where the kernel refuses a breakpoint: %s",
-			armed->refused, armed->refused == 1 ? "" : "s",
-			armed->refused_names);
+		cli_note(COMMAND, "left out %zu site%s where the kernel refuses a breakpoint: %s",
+			 armed->refused, armed->refused == 1 ? "" : "s", armed->refused_names);
 	return status;
 }

@@ -90,18 +90,15 @@ void break_calls_enter(struct break_calls *calls, struct break_call *call)
 	calls->open++;
 }
 
-struct break_call *break_calls_return(struct break_calls *calls,
-				      const struct trapline_hit *hit)
+struct break_call *break_calls_return(struct break_calls *calls, const struct trapline_hit *hit)
 {
 	struct thread_calls *t = thread_of(calls, hit->tid, false);
 	/* Of a jump that leaves the function: the return address is still there. */
 	uint64_t popped = hit->returned == TRAPLINE_RETURNED ? RETURN_POPS : 0;
 
-	for (struct break_call **at = t ? &t->newest : NULL; at && *at;
-	     at = &(*at)->older) {
+	for (struct break_call **at = t ? &t->newest : NULL; at && *at; at = &(*at)->older) {
 		struct break_call *call = *at;
-		if (call->hit.address != hit->address ||
-		    call->hit.sp + popped != hit->sp)
+		if (call->hit.address != hit->address || call->hit.sp + popped != hit->sp)
 			continue;
 		*at = call->older;
 		calls->open--;
@@ -132,8 +129,7 @@ static int by_time(const void *a, const void *b)
 	const struct break_call *const *x = a;
 	const struct break_call *const *y = b;
 
-	return ((*x)->hit.time_ns > (*y)->hit.time_ns) -
-	       ((*x)->hit.time_ns < (*y)->hit.time_ns);
+	return ((*x)->hit.time_ns > (*y)->hit.time_ns) - ((*x)->hit.time_ns < (*y)->hit.time_ns);
 }
 
 size_t break_calls_take(struct break_calls *calls, struct break_call ***out)

@@ -13,10 +13,9 @@ void break_cost_stepped(void);
 #define FIRST_EMULATED "nop"
 #define FIRST_STEPPED "cmp x0, x0"
 #endif
-#define FUNCTION(name, first)                                               \
-	__asm__(".text\n.globl " #name "\n.hidden " #name "\n.type " #name  \
-		", %function\n" #name ":\n\t" first "\n\tret\n.size " #name \
-		", . - " #name "\n")
+#define FUNCTION(name, first)                                                                    \
+	__asm__(".text\n.globl " #name "\n.hidden " #name "\n.type " #name ", %function\n" #name \
+		":\n\t" first "\n\tret\n.size " #name ", . - " #name "\n")
 FUNCTION(break_cost_emulated, FIRST_EMULATED);
 FUNCTION(break_cost_stepped, FIRST_STEPPED);
 
@@ -32,9 +31,8 @@ static int break_cost_prepare(const void *arg)
 	TRAPLINE_OPTS(event, opts);
 	struct trapline_event *event;
 	struct trapline *t;
-	uint64_t address = p->kind == BREAK_COST_EMULATED ?
-				   (uintptr_t)break_cost_emulated :
-				   (uintptr_t)break_cost_stepped;
+	uint64_t address = p->kind == BREAK_COST_EMULATED ? (uintptr_t)break_cost_emulated :
+							    (uintptr_t)break_cost_stepped;
 
 	open_opts.flags = p->set->no_bpf ? TRAPLINE_NO_BPF : 0;
 	opts.flags = p->set->stack ? TRAPLINE_STACK_BYTES : 0;
@@ -52,7 +50,5 @@ double break_cost_ns(const struct break_settings *set, enum break_cost_kind kind
 	struct cost p = { set, kind };
 
 	return cost_ns(break_cost_prepare,
-		       kind == BREAK_COST_EMULATED ? break_cost_emulated :
-						     break_cost_stepped,
-		       &p);
+		       kind == BREAK_COST_EMULATED ? break_cost_emulated : break_cost_stepped, &p);
 }

@@ -35,10 +35,9 @@ int break_find(struct symbols *s, const struct break_settings *set, struct outpu
 		if (err)
 			return status ? status : cli_wrong(COMMAND, "%s", why);
 		if (sites->elsewhere[0])
-			cli_note(
-				COMMAND,
-				"only the program's own %s is chosen; object:%s is one of %s",
-				where, where, sites->elsewhere);
+			cli_note(COMMAND,
+				 "only the program's own %s is chosen; object:%s is one of %s",
+				 where, where, sites->elsewhere);
 		if (sites->other_line)
 			cli_note(COMMAND, "%s has no code: line %d is used, the next with code",
 				 where, sites->other_line);
@@ -46,27 +45,24 @@ int break_find(struct symbols *s, const struct break_settings *set, struct outpu
 		sites->other_line = 0;
 	}
 	if (sites->copies_left_out)
-		cli_note(
-			COMMAND,
-			"%zu inlined copies of matching functions are left out; --inlined "
-			"includes them",
-			sites->copies_left_out);
+		cli_note(COMMAND,
+			 "%zu inlined copies of matching functions are left out; --inlined "
+			 "includes them",
+			 sites->copies_left_out);
 	if (sites->unresolved)
-		cli_note(
-			COMMAND,
-			"left out %zu function%s with several implementations (ifunc), because "
-			"the one in use is not known: %s",
-			sites->unresolved, sites->unresolved == 1 ? "" : "s",
-			sites->unresolved_names);
+		cli_note(COMMAND,
+			 "left out %zu function%s with several implementations (ifunc), because "
+			 "the one in use is not known: %s",
+			 sites->unresolved, sites->unresolved == 1 ? "" : "s",
+			 sites->unresolved_names);
 	return 0;
 }
 
 void break_describe(const struct code_sites *sites, char *buf, size_t n)
 {
-	static const char *const one[] = { "function", "inlined copy", "line",
-					   "address" };
-	static const char *const many[] = { "functions", "inlined copies",
-					    "sites of a line", "addresses" };
+	static const char *const one[] = { "function", "inlined copy", "line", "address" };
+	static const char *const many[] = { "functions", "inlined copies", "sites of a line",
+					    "addresses" };
 	size_t counts[4] = { 0 };
 	size_t used = 0;
 
@@ -75,9 +71,8 @@ void break_describe(const struct code_sites *sites, char *buf, size_t n)
 	buf[0] = 0;
 	for (size_t k = 0; k < 4 && used < n; k++)
 		if (counts[k])
-			used += (size_t)snprintf(buf + used, n - used, "%s%zu %s",
-						 used ? ", " : "", counts[k],
-						 counts[k] == 1 ? one[k] : many[k]);
+			used += (size_t)snprintf(buf + used, n - used, "%s%zu %s", used ? ", " : "",
+						 counts[k], counts[k] == 1 ? one[k] : many[k]);
 }
 
 static void list_json(struct symbols *s, const struct code_site *site, struct output *o)
@@ -113,8 +108,8 @@ void break_print_list(struct symbols *s, const struct code_sites *sites, struct 
 		fprintf(o->text.f, "0x%012" PRIx64 "  %-11s  %s%s%s%s%s\n", site->address,
 			site->is_emulated ? "emulated" : "single-step", site->name,
 			site->kind == CODE_SITE_FUNCTION ? "" : "  in ",
-			site->kind == CODE_SITE_FUNCTION ? "" : text,
-			site->module ? "  in " : "", site->module ? site->module : "");
+			site->kind == CODE_SITE_FUNCTION ? "" : text, site->module ? "  in " : "",
+			site->module ? site->module : "");
 	}
 	break_describe(sites, what, sizeof(what));
 	if (o->text.f)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* break_output.c - a call with all its names and values, for every output. */
 #include "cli/break/break.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/now.h"
 #include "cli/observe/hit_frames.h"
 #include "report/safe/clean.h"
 
@@ -101,9 +101,8 @@ static void fill_result(struct break_output *o, struct symbols *s,
 		call->result_json = break_result_json(&v, signature);
 }
 
-void break_output_call(struct break_output *o, struct symbols *s,
-		       const struct break_call *call, const struct trapline_hit *returned,
-		       const struct signature *signature)
+void break_output_call(struct break_output *o, struct symbols *s, const struct break_call *call,
+		       const struct trapline_hit *returned, const struct signature *signature)
 {
 	char result[200];
 	char change[RUN_CALL_TEXT];

@@ -16,7 +16,15 @@
 #define COMMAND break_command
 
 static const char *const operators[] = { "==", "!=", "<=", ">=", "<", ">" };
-enum { EQUAL, NOT_EQUAL, AT_MOST, AT_LEAST, BELOW, ABOVE, OPERATORS };
+enum {
+	EQUAL,
+	NOT_EQUAL,
+	AT_MOST,
+	AT_LEAST,
+	BELOW,
+	ABOVE,
+	OPERATORS
+};
 
 static bool is_word_character(char c)
 {
@@ -33,7 +41,8 @@ static bool names_result(const char *part, size_t n)
 			quote = quote ? 0 : part[i];
 		if (quote || strncmp(part + i, "ret", 3) != 0 || is_word_character(part[i + 3]))
 			continue;
-		if (!i || (!is_word_character(part[i - 1]) && part[i - 1] != '.' && part[i - 1] != '>'))
+		if (!i ||
+		    (!is_word_character(part[i - 1]) && part[i - 1] != '.' && part[i - 1] != '>'))
 			return true;
 	}
 	return false;
@@ -89,7 +98,8 @@ static bool parse_test(const char *part, size_t n, struct break_result_test *out
 		*--end = 0;
 	if (isalpha((unsigned char)*at) || *at == '_') {
 		snprintf(out->name, sizeof(out->name), "%.60s", at);
-		return strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
+		return strspn(at,
+			      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
 		       strlen(at);
 	}
 	out->value = *at == '-' ? strtoll(at, &end, 0) : (int64_t)strtoull(at, &end, 0);
@@ -113,9 +123,11 @@ int break_result_split(struct break_settings *set)
 						(int)n, at);
 		} else if (set->result_tests == BREAK_RESULT_TESTS ||
 			   !parse_test(at, n, &set->result_test[set->result_tests++])) {
-			return cli_wrong(COMMAND,
-					 "--if: cannot evaluate '%.*s': compare ret with a number or a "
-					 "constant, as in 'ret < 0 && ...'", (int)n, at);
+			return cli_wrong(
+				COMMAND,
+				"--if: cannot evaluate '%.*s': compare ret with a number or a "
+				"constant, as in 'ret < 0 && ...'",
+				(int)n, at);
 		}
 		if (!at[n])
 			break;
@@ -161,8 +173,9 @@ static bool constant_of(struct symbols *s, const struct type *type, const char *
 
 static bool holds(const struct break_result_test *test, int64_t is, int64_t wanted, bool is_signed)
 {
-	int order = is_signed ? (is > wanted) - (is < wanted) :
-				((uint64_t)is > (uint64_t)wanted) - ((uint64_t)is < (uint64_t)wanted);
+	int order = is_signed ?
+			    (is > wanted) - (is < wanted) :
+			    ((uint64_t)is > (uint64_t)wanted) - ((uint64_t)is < (uint64_t)wanted);
 
 	switch (test->op) {
 	case EQUAL:
@@ -202,8 +215,9 @@ int break_result_check(const struct break_settings *set, struct symbols *s,
 	const struct type *type = signature ? signature->result.type : NULL;
 	int64_t unused;
 
-	if (set->result_tests && type && (type->kind == TYPE_VOID || type_has_members(type) ||
-					  signature->result.where == SIGNATURE_VECTOR))
+	if (set->result_tests && type &&
+	    (type->kind == TYPE_VOID || type_has_members(type) ||
+	     signature->result.where == SIGNATURE_VECTOR))
 		return cli_wrong(COMMAND, "--if: cannot compare the result of %s: its type is %s",
 				 function, type->name);
 	for (size_t i = 0; i < set->result_tests; i++)

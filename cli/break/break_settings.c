@@ -34,14 +34,16 @@ static const struct opt options[] = {
 const struct opt_syntax break_syntax = {
 	.command = "break",
 	.usage = "LOCATION... [OPTION...] { -p PID | -- CMD [ARG...] }",
-	.about = "Prints each call of a function, or each execution of a line, with thread and caller.",
-	.tail = LOCATION_TEXT "\n\n"
-		"examples:\n"
-		"  trapline break -p $(pidof redis-server) call --limit 10\n"
-		"  trapline break -p 4711 libc.so.6:open64 --args --ret --if 'str(arg0) == \"/etc/passwd\"'\n"
-		"  trapline break -p 4711 'conn_*' --ret --for 10 --json\n"
-		"  trapline break -p 4711 read_conn --ret --if 'ret < 0 && c->state == OPEN'\n"
-		"  trapline break server.c:120 --stack -- ./program",
+	.about =
+		"Prints each call of a function, or each execution of a line, with thread and caller.",
+	.tail = LOCATION_TEXT
+	"\n\n"
+	"examples:\n"
+	"  trapline break -p $(pidof redis-server) call --limit 10\n"
+	"  trapline break -p 4711 libc.so.6:open64 --args --ret --if 'str(arg0) == \"/etc/passwd\"'\n"
+	"  trapline break -p 4711 'conn_*' --ret --for 10 --json\n"
+	"  trapline break -p 4711 read_conn --ret --if 'ret < 0 && c->state == OPEN'\n"
+	"  trapline break server.c:120 --stack -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -49,9 +51,11 @@ const struct opt_syntax break_syntax = {
 int break_settings_check(struct break_settings *set, int argc, char **argv, int first)
 {
 	if (first == argc)
-		return cli_wrong(COMMAND,
-				 "LOCATION is missing: give a function, file:line or an address, such "
-				 "as main or server.c:120; see trapline %s --help", COMMAND);
+		return cli_wrong(
+			COMMAND,
+			"LOCATION is missing: give a function, file:line or an address, such "
+			"as main or server.c:120; see trapline %s --help",
+			COMMAND);
 	set->locations = argv + first;
 	set->location_count = (size_t)(argc - first);
 	int status = session_check_target(COMMAND, set->pid, set->command);
@@ -60,13 +64,15 @@ int break_settings_check(struct break_settings *set, int argc, char **argv, int 
 	if (set->explain && !set->condition)
 		return cli_wrong(COMMAND, "--explain needs --if");
 	if (set->ret && set->no_bpf)
-		return cli_wrong(COMMAND, "--ret cannot be combined with --no-bpf: it needs uprobes and "
+		return cli_wrong(COMMAND,
+				 "--ret cannot be combined with --no-bpf: it needs uprobes and "
 				 "BPF");
 	status = break_result_split(set);
 	if (status)
 		return status;
 	if (set->explain && !set->condition)
-		return cli_wrong(COMMAND, "--explain prints what the kernel evaluates, and trapline itself "
+		return cli_wrong(COMMAND,
+				 "--explain prints what the kernel evaluates, and trapline itself "
 				 "compares results");
 	status = cli_condition_check(COMMAND, set->condition);
 	return status ? status : break_check(set);

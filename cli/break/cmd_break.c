@@ -6,14 +6,14 @@
  * end of the target, or its exec. A call whose return is wanted is printed when it has returned.
  */
 #include "cli/break/break.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/launch/thread_names.h"
+#include "cli/now.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/hit_frames.h"
-#include "cli/opts.h"
 #include "cli/observe/session.h"
-#include "cli/launch/thread_names.h"
+#include "cli/opts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,7 @@ static uint32_t texts_of_all(struct breaking *b)
 	for (size_t i = 0; i < b->sites.count; i++) {
 		const struct signature *signature = signature_at(b, i);
 		if (i % 64 == 0)
-			output_progress(&b->output.to,
-					"arguments of %zu of %zu functions", i,
+			output_progress(&b->output.to, "arguments of %zu of %zu functions", i,
 					b->sites.count);
 		if (signature && b->set.args)
 			texts |= break_texts(signature, false);
@@ -99,8 +98,7 @@ static int break_arm_all(struct breaking *b)
 	if (b->set.args || b->set.ret)
 		opts.texts = texts_of_all(b);
 	output_progress(&b->output.to, "placing %zu breakpoints", b->sites.count);
-	int status =
-		break_arm(b->target, &b->session, &b->set, &b->sites, &opts, &b->armed);
+	int status = break_arm(b->target, &b->session, &b->set, &b->sites, &opts, &b->armed);
 	output_clear_status(&b->output.to);
 	return status;
 }
@@ -124,12 +122,15 @@ static int refuse_go(struct breaking *b)
 	const char *name = b->set.ret || b->set.args ? find_go(b) : NULL;
 
 	if (name && b->set.ret)
-		return cli_wrong(COMMAND, "cannot use --ret: %s is a Go function, and there is no unwind "
+		return cli_wrong(COMMAND,
+				 "cannot use --ret: %s is a Go function, and there is no unwind "
 				 "table to find its return instructions by; leave out --ret",
 				 name);
 	if (name)
-		return cli_wrong(COMMAND, "cannot print arguments of %s: Go functions get them in other "
-				 "registers; leave out --args", name);
+		return cli_wrong(COMMAND,
+				 "cannot print arguments of %s: Go functions get them in other "
+				 "registers; leave out --args",
+				 name);
 	return 0;
 }
 
@@ -159,10 +160,11 @@ static int make_condition(struct breaking *b)
 		if (differs < 0)
 			break;
 		if (differs)
-			return cli_wrong(COMMAND,
-					 "--if means different things in %s and in %s, because their "
-					 "parameters differ; break on one at a time",
-					 b->sites.site[0].name, b->sites.site[i].name);
+			return cli_wrong(
+				COMMAND,
+				"--if means different things in %s and in %s, because their "
+				"parameters differ; break on one at a time",
+				b->sites.site[0].name, b->sites.site[i].name);
 	}
 	return status;
 }
@@ -174,8 +176,7 @@ static int break_find_and_arm(struct breaking *b)
 	if (!status)
 		status = break_find(b->symbols, &b->set, &b->output.to, &b->sites);
 	if (!status && !b->set.list)
-		status = session_check_width(&b->session, b->symbols,
-					     break_needs_64bit(&b->set));
+		status = session_check_width(&b->session, b->symbols, break_needs_64bit(&b->set));
 	if (status)
 		return status;
 	if (b->set.list) {
@@ -225,15 +226,14 @@ static void break_print_start(const struct breaking *b)
 
 	break_describe(&b->sites, what, sizeof(what));
 	fprintf(stderr, "breaking on %s in process %d, by %s\n", what, b->session.pid,
-		!a->hardware		     ? "uprobes" :
+		!a->hardware		 ? "uprobes" :
 		a->emulated + a->stepped ? "uprobes and hardware breakpoints" :
 					   "hardware breakpoints");
 	if (!b->set.no_bpf && trapline_event_mechanism(a->event[0]) == TRAPLINE_BY_RING)
 		session_note_without_bpf(&b->session);
 }
 
-static void read_stack(struct breaking *b, const struct trapline_hit *hit,
-		       struct break_call *call)
+static void read_stack(struct breaking *b, const struct trapline_hit *hit, struct break_call *call)
 {
 	struct run_frame frames[RUN_FRAMES_MAX];
 	size_t n = hit_frames(b->symbols, hit, frames);
@@ -244,8 +244,8 @@ static void read_stack(struct breaking *b, const struct trapline_hit *hit,
 		memcpy(call->frames, frames, n * sizeof(*frames));
 }
 
-static void read_args(struct breaking *b, const struct trapline_hit *hit,
-		      struct break_call *call, const struct signature *signature)
+static void read_args(struct breaking *b, const struct trapline_hit *hit, struct break_call *call,
+		      const struct signature *signature)
 {
 	struct break_values values = { .s = b->symbols, .hit = hit };
 	char text[ARGS_BYTES];
@@ -305,11 +305,10 @@ static bool is_enough(struct breaking *b)
 }
 
 static void print_call(struct breaking *b, const struct break_call *call,
-		 const struct trapline_hit *returned)
+		       const struct trapline_hit *returned)
 {
 	b->hits++;
-	break_output_call(&b->output, b->symbols, call, returned,
-			  signature_at(b, call->site));
+	break_output_call(&b->output, b->symbols, call, returned, signature_at(b, call->site));
 }
 
 static void on_return(struct breaking *b, const struct trapline_hit *hit)
@@ -320,8 +319,8 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 		return;
 	if (b->set.result_tests && hit->returned == TRAPLINE_LEFT)
 		b->calls.not_returned++;
-	else if (b->set.result_tests && !break_result_holds(&b->set, b->symbols,
-							    signature_at(b, call->site), hit))
+	else if (b->set.result_tests &&
+		 !break_result_holds(&b->set, b->symbols, signature_at(b, call->site), hit))
 		b->other_results++;
 	else if (!is_enough(b))
 		print_call(b, call, hit);
@@ -373,7 +372,8 @@ static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
 
-	return b->set.ret && b->set.limit && !b->set.result_tests && b->hits + b->calls.open >= b->set.limit &&
+	return b->set.ret && b->set.limit && !b->set.result_tests &&
+	       b->hits + b->calls.open >= b->set.limit &&
 	       now_ns() - b->last_record_ns > PATIENCE_NS;
 }
 
@@ -470,8 +470,8 @@ int break_run(const struct break_settings *set)
 		b.session.is_enough = all_have_begun;
 		b.session.arg = &b;
 		pace_start(&b.pace, b.armed.event, b.armed.count, b.set.max_rate);
-		const char *reason = session_loop(&b.session, b.target, &b.pace,
-						  &b.output.to, break_on_hit, &b.hits);
+		const char *reason = session_loop(&b.session, b.target, &b.pace, &b.output.to,
+						  break_on_hit, &b.hits);
 		print_open_calls(&b);
 		status = break_finish(&b, reason);
 	}

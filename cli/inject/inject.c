@@ -49,7 +49,7 @@ struct injection {
 	int *result;
 	char *why;
 	size_t why_size;
-	int object; /* its descriptor */
+	int object;	/* its descriptor */
 	bool is_shared; /* the memory was taken, which is done once */
 	int err;
 };
@@ -75,9 +75,10 @@ static int refuse_tracing(struct injection *in, int err)
 
 static int refuse_filter(struct injection *in)
 {
-	return refuse(in, -EPERM,
-		      "it runs under a seccomp filter, which could kill it for a system call of the "
-		      "agent; run it without the filter");
+	return refuse(
+		in, -EPERM,
+		"it runs under a seccomp filter, which could kill it for a system call of the "
+		"agent; run it without the filter");
 }
 
 static uint64_t inject_find(const struct injection *in, const char *name)
@@ -95,20 +96,24 @@ static int find_all(struct injection *in)
 	in->dladdr1_at = inject_find(in, "dladdr1");
 	in->errno_at = inject_find(in, "__errno_location");
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
-		return refuse(in, -ENOEXEC,
-			      "cannot load the agent: the program is statically linked, or its libc "
-			      "has no dlopen; link it dynamically");
+		return refuse(
+			in, -ENOEXEC,
+			"cannot load the agent: the program is statically linked, or its libc "
+			"has no dlopen; link it dynamically");
 	if (!return_find_gadgets(in->pid, in->memory_fd, in->errno_at, &in->gadgets))
-		return refuse(in, -ENOEXEC, "cannot find a system call instruction in its libc or vdso");
+		return refuse(in, -ENOEXEC,
+			      "cannot find a system call instruction in its libc or vdso");
 	return 0;
 }
 
 /* Inside the linker or the allocator a call of dlopen() would wait forever for a lock. */
 static int is_unsafe(const struct place *p)
 {
-	static const char *const inside[] = { "alloc", "free", "_int_", "arena", "dl_", "dlopen",
-					      "fork", "clone", "pthread_create", "lll_lock",
-					      "tls_", "exit", "new", "delete", "sysmalloc" };
+	static const char *const inside[] = { "alloc",	  "free",   "_int_",
+					      "arena",	  "dl_",    "dlopen",
+					      "fork",	  "clone",  "pthread_create",
+					      "lll_lock", "tls_",   "exit",
+					      "new",	  "delete", "sysmalloc" };
 
 	if (p->module && (strstr(p->module, "ld-") || strstr(p->module, "ld.so")))
 		return 1;
@@ -197,7 +202,8 @@ static int hold_any(struct injection *in, struct held_thread *t, int round)
 	int result = n ? -EBUSY : -EAGAIN;
 
 	for (size_t k = 0; k < n; k++) {
-		bool is_last = round < FIRST_TRIES && call_kind_of(in->pid, tids[k]) == CALL_IS_TIMED;
+		bool is_last = round < FIRST_TRIES &&
+			       call_kind_of(in->pid, tids[k]) == CALL_IS_TIMED;
 		int err = is_last ? -EAGAIN : hold_if_good(in, t, tids[k]);
 
 		if (held_is_over()) {
@@ -205,8 +211,8 @@ static int hold_any(struct injection *in, struct held_thread *t, int round)
 				held_end(t);
 			return -ECANCELED;
 		}
-		if ((err == -EPERM || err == -EACCES) &&
-		    !held_wait_for_others(in->memory_fd) && round >= REFUSED_TRIES)
+		if ((err == -EPERM || err == -EACCES) && !held_wait_for_others(in->memory_fd) &&
+		    round >= REFUSED_TRIES)
 			return refuse_tracing(in, err);
 		if (err != -EBUSY)
 			result = -EAGAIN;
@@ -239,10 +245,12 @@ static int hold_one(struct injection *in, struct held_thread *t)
 		nanosleep(&pause, NULL);
 	}
 	if (err == -EBUSY)
-		return refuse(in, err, "each of its threads writes or sends data, and a stop would "
-				       "cut that short; try again when one of them does not wait");
-	return refuse(in, err, "none of its threads was where code can be loaded safely; try "
-			       "again");
+		return refuse(in, err,
+			      "each of its threads writes or sends data, and a stop would "
+			      "cut that short; try again when one of them does not wait");
+	return refuse(in, err,
+		      "none of its threads was where code can be loaded safely; try "
+		      "again");
 }
 
 /*
@@ -284,7 +292,8 @@ static int inject_make_file(struct injection *in, struct held_thread *t, const c
 	long there = args[0] ? held_syscall(t, SYS_memfd_create, args) : -EFAULT;
 
 	if (there < 0)
-		return refuse(in, (int)there, "cannot make a file in it: %s", strerror((int)-there));
+		return refuse(in, (int)there, "cannot make a file in it: %s",
+			      strerror((int)-there));
 	*here = file_copy(in->pid, (int)there, name);
 	if (*here >= 0)
 		return (int)there;
@@ -327,13 +336,16 @@ static int call(struct injection *in, struct held_thread *t, uint64_t function, 
 	int err = held_call(t, function, args, result);
 
 	if (err == -ETIMEDOUT)
-		return refuse(in, err, "a call inside it takes longer than a minute; the thread "
-				       "continues when it is over; try again when less is running");
+		return refuse(in, err,
+			      "a call inside it takes longer than a minute; the thread "
+			      "continues when it is over; try again when less is running");
 	if (err == -ECANCELED)
-		return refuse(in, err, "the attach was ended while a call inside it had not returned; "
-				       "the thread continues when it is over");
+		return refuse(in, err,
+			      "the attach was ended while a call inside it had not returned; "
+			      "the thread continues when it is over");
 	if (err == -EINTR)
-		return refuse(in, err, "the machine is busy and this command came too late; try again");
+		return refuse(in, err,
+			      "the machine is busy and this command came too late; try again");
 	return err ? refuse(in, err, "a call inside it did not return: %s", strerror(-err)) : 0;
 }
 
@@ -379,8 +391,7 @@ static uint64_t handle_of(struct injection *in, struct held_thread *t, uint64_t 
 	return handle;
 }
 
-static int inject_load(struct injection *in, struct held_thread *t, int object,
-		       uint64_t *handle)
+static int inject_load(struct injection *in, struct held_thread *t, int object, uint64_t *handle)
 {
 	char path[160];
 	int fd = copy_object(in, t, object);
@@ -545,10 +556,12 @@ static int refuse_state(struct injection *in)
 	case PROGRAM_HAS_ENDED:
 		return refuse(in, -ESRCH, "it has ended, and waits for its parent (zombie)");
 	case PROGRAM_LOST_FIRST:
-		return refuse(in, -ESRCH, "its first thread has ended, and code is loaded by that thread; "
+		return refuse(in, -ESRCH,
+			      "its first thread has ended, and code is loaded by that thread; "
 			      "start the program with this command");
 	case PROGRAM_IS_32_BIT:
-		return refuse(in, -ENOEXEC, "it is a 32-bit program, and the agent is for 64-bit programs");
+		return refuse(in, -ENOEXEC,
+			      "it is a 32-bit program, and the agent is for 64-bit programs");
 	case PROGRAM_RUNS:
 		break;
 	}
@@ -568,8 +581,7 @@ static int refuse_if_ended(struct injection *in)
 	if (!program_mapping(in->pid, NULL, 0, &start, &end))
 		return refuse(in, -ESRCH, "it has just ended");
 	if (pread(in->memory_fd, &byte, 1, (off_t)start) == 0)
-		return refuse(in, -ESRCH,
-			      "it has just executed another program; try again");
+		return refuse(in, -ESRCH, "it has just executed another program; try again");
 	return 0;
 }
 

@@ -2,9 +2,9 @@
 /* inject_call.c - see inject_call.h. */
 #include "cli/inject/inject_call.h"
 
-#include "cli/now.h"
 #include "cli/inject/inject_return.h"
 #include "cli/launch/program.h"
+#include "cli/now.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@
 #define RING_HAS_TIMEOUT 8u
 #define RING_HAS_DEADLINE 32u
 #define RING_FLAGS_KNOWN 63u
-#define RING_ARGUMENT_WORDS 3 /* of struct io_uring_getevents_arg, whose last one is the timeout's address */
+#define RING_ARGUMENT_WORDS \
+	3 /* of struct io_uring_getevents_arg, whose last one is the timeout's address */
 #define CLOCK_READINGS 3
 #define AGAIN_MAX 64
 #define BEGIN_STEP_NS 200000
@@ -54,20 +55,13 @@ struct call_timed {
 
 /* signal(7) has these as "never restarted"; each ends with EINTR whenever the thread stops. */
 static const struct call_timed interrupted[] = {
-	{ SYS_epoll_wait, IN_MILLISECONDS, 3 },
-	{ SYS_epoll_pwait, IN_MILLISECONDS, 3 },
-	{ SYS_epoll_pwait2, IN_MEMORY, 3 },
-	{ SYS_semop, WITHOUT_END, 0 },
-	{ SYS_semtimedop, IN_MEMORY, 3 },
-	{ SYS_rt_sigtimedwait, IN_MEMORY, 2 },
-	{ SYS_io_getevents, IN_MEMORY, 4 },
-	{ SYS_read, OF_SOCKET_IN, 0 },
-	{ SYS_readv, OF_SOCKET_IN, 0 },
-	{ SYS_recvfrom, OF_SOCKET_IN, 0 },
-	{ SYS_recvmsg, OF_SOCKET_IN, 0 },
-	{ SYS_accept, OF_SOCKET_IN, 0 },
-	{ SYS_accept4, OF_SOCKET_IN, 0 },
-	{ SYS_connect, OF_SOCKET_OUT, 0 },
+	{ SYS_epoll_wait, IN_MILLISECONDS, 3 }, { SYS_epoll_pwait, IN_MILLISECONDS, 3 },
+	{ SYS_epoll_pwait2, IN_MEMORY, 3 },	{ SYS_semop, WITHOUT_END, 0 },
+	{ SYS_semtimedop, IN_MEMORY, 3 },	{ SYS_rt_sigtimedwait, IN_MEMORY, 2 },
+	{ SYS_io_getevents, IN_MEMORY, 4 },	{ SYS_read, OF_SOCKET_IN, 0 },
+	{ SYS_readv, OF_SOCKET_IN, 0 },		{ SYS_recvfrom, OF_SOCKET_IN, 0 },
+	{ SYS_recvmsg, OF_SOCKET_IN, 0 },	{ SYS_accept, OF_SOCKET_IN, 0 },
+	{ SYS_accept4, OF_SOCKET_IN, 0 },	{ SYS_connect, OF_SOCKET_OUT, 0 },
 	{ SYS_io_uring_enter, OF_RING, 4 },
 };
 
@@ -78,13 +72,12 @@ static const struct call_timed updated[] = {
 	{ SYS_ppoll, LEFT_TIMESPEC, 2 },
 };
 
-static const long transfers[] = { SYS_write,	SYS_writev,	SYS_pwrite64, SYS_pwritev,
-				  SYS_pwritev2, SYS_sendto,	SYS_sendmsg,  SYS_sendmmsg,
-				  SYS_sendfile, SYS_splice,	SYS_tee,      SYS_vmsplice,
+static const long transfers[] = { SYS_write,	SYS_writev, SYS_pwrite64, SYS_pwritev,
+				  SYS_pwritev2, SYS_sendto, SYS_sendmsg,  SYS_sendmmsg,
+				  SYS_sendfile, SYS_splice, SYS_tee,	  SYS_vmsplice,
 				  SYS_recvmmsg };
 
-static const struct call_timed *call_find(const struct call_timed *calls, size_t count,
-					  long number)
+static const struct call_timed *call_find(const struct call_timed *calls, size_t count, long number)
 {
 	for (size_t i = 0; i < count; i++)
 		if (calls[i].number == number)
@@ -94,8 +87,7 @@ static const struct call_timed *call_find(const struct call_timed *calls, size_t
 
 static const struct call_timed *find_interrupted(long number)
 {
-	return call_find(interrupted, sizeof(interrupted) / sizeof(interrupted[0]),
-			 number);
+	return call_find(interrupted, sizeof(interrupted) / sizeof(interrupted[0]), number);
 }
 
 /* Flags of recvfrom(2) and recvmsg(2): all bytes at once, or none. */
@@ -136,8 +128,7 @@ static long read_call(pid_t pid, pid_t tid, uint64_t arguments[6])
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	if (!read_text(path, text) ||
-	    sscanf(text,
-		   "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
+	    sscanf(text, "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
 		   &number, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5]) != 7)
 		return -1;
 	return number;
@@ -189,7 +180,8 @@ static bool read_offset_of(int cpu, int64_t *offset)
 
 	CPU_ZERO(&one);
 	CPU_SET((size_t)cpu, &one);
-	if (sched_getaffinity(0, sizeof(before), &before) || sched_setaffinity(0, sizeof(one), &one))
+	if (sched_getaffinity(0, sizeof(before), &before) ||
+	    sched_setaffinity(0, sizeof(one), &one))
 		return false;
 	for (int i = 0; i < CLOCK_READINGS; i++) {
 		nanosleep(&moment, NULL);

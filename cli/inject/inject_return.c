@@ -64,58 +64,63 @@ __asm__(".pushsection .rodata\n"
 	"held_code_syscall:\n"
 	"	syscall\n"
 	"	jmp 2b\n"
-	"5:	mov " TEXT(FRAME_RSP) "(%r15), %rsp\n"
-	"	add $-128, %rsp\n" /* the red zone */
-	"	add $-128, %rsp\n" /* siginfo */
-	"	push $0\n"
-	"	push $0\n"
-	"	push $0x10\n"	  /* a set of SIGTRAP */
-	"	mov $128, %eax\n" /* rt_sigtimedwait(set, siginfo, { 0, 0 }, 8) */
-	"	mov %rsp, %rdi\n"
-	"	lea 24(%rsp), %rsi\n"
-	"	lea 8(%rsp), %rdx\n"
-	"	mov $8, %r10d\n"
-	"	syscall\n"
-	"	cmp $5, %eax\n"
-	"	jne 6f\n"
-	"	mov 32(%rsp), %eax\n" /* si_code */
-	"	cmp $6, %eax\n"	      /* TRAP_PERF */
-	"	je 6f\n"
-	"	cmp $0x80, %eax\n" /* SI_KERNEL */
-	"	je 6f\n"
-	"	mov $186, %eax\n" /* gettid */
-	"	syscall\n"
-	"	mov %eax, %ebx\n"
-	"	mov $39, %eax\n" /* getpid */
-	"	syscall\n"
-	"	mov %eax, %edi\n"
-	"	mov %ebx, %esi\n"
-	"	mov $5, %edx\n"
-	"	lea 24(%rsp), %r10\n"
-	"	mov $297, %eax\n" /* rt_tgsigqueueinfo */
-	"	syscall\n"
-	"6:	add $152, %rsp\n"
-	"	mov $14, %eax\n"    /* rt_sigprocmask(SIG_SETMASK, that of the frame, NULL, 8) */
-	"	mov $2, %edi\n"
-	"	lea " TEXT(FRAME_MASK) "(%r15), %rsi\n"
-	"	xor %edx, %edx\n"
-	"	mov $8, %r10d\n"
-	"	syscall\n"
-	"	mov $219, %eax\n" /* restart_syscall */
-	"	syscall\n"
-	"	sub $" TEXT(FRAME_BYTES) ", %rsp\n"
-	"	and $-16, %rsp\n"
-	"	mov %r15, %rsi\n"
-	"	mov %rsp, %rdi\n"
-	"	mov $" TEXT(FRAME_BYTES) ", %ecx\n"
-	"	cld\n"
-	"	rep movsb\n"
-	"	mov %rsp, %r15\n"
-	"	mov %rax, " TEXT(FRAME_RAX) "(%r15)\n"
-	"	jmp 4b\n"
-	"held_code_end:\n"
-	"	.org held_code + 368\n" /* FRAME_AT - 16: an error if the code is longer */
-	".popsection\n");
+	"5:	mov " TEXT(
+		FRAME_RSP) "(%r15), %rsp\n"
+			   "	add $-128, %rsp\n" /* the red zone */
+			   "	add $-128, %rsp\n" /* siginfo */
+			   "	push $0\n"
+			   "	push $0\n"
+			   "	push $0x10\n"	  /* a set of SIGTRAP */
+			   "	mov $128, %eax\n" /* rt_sigtimedwait(set, siginfo, { 0, 0 }, 8) */
+			   "	mov %rsp, %rdi\n"
+			   "	lea 24(%rsp), %rsi\n"
+			   "	lea 8(%rsp), %rdx\n"
+			   "	mov $8, %r10d\n"
+			   "	syscall\n"
+			   "	cmp $5, %eax\n"
+			   "	jne 6f\n"
+			   "	mov 32(%rsp), %eax\n" /* si_code */
+			   "	cmp $6, %eax\n"	      /* TRAP_PERF */
+			   "	je 6f\n"
+			   "	cmp $0x80, %eax\n" /* SI_KERNEL */
+			   "	je 6f\n"
+			   "	mov $186, %eax\n" /* gettid */
+			   "	syscall\n"
+			   "	mov %eax, %ebx\n"
+			   "	mov $39, %eax\n" /* getpid */
+			   "	syscall\n"
+			   "	mov %eax, %edi\n"
+			   "	mov %ebx, %esi\n"
+			   "	mov $5, %edx\n"
+			   "	lea 24(%rsp), %r10\n"
+			   "	mov $297, %eax\n" /* rt_tgsigqueueinfo */
+			   "	syscall\n"
+			   "6:	add $152, %rsp\n"
+			   "	mov $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, that of the frame, NULL, 8) */
+			   "	mov $2, %edi\n"
+			   "	lea " TEXT(
+				   FRAME_MASK) "(%r15), %rsi\n"
+					       "	xor %edx, %edx\n"
+					       "	mov $8, %r10d\n"
+					       "	syscall\n"
+					       "	mov $219, %eax\n" /* restart_syscall */
+					       "	syscall\n"
+					       "	sub $" TEXT(
+						       FRAME_BYTES) ", %rsp\n"
+								    "	and $-16, %rsp\n"
+								    "	mov %r15, %rsi\n"
+								    "	mov %rsp, %rdi\n"
+								    "	mov $" TEXT(
+									    FRAME_BYTES) ", %ecx\n"
+											 "	cld\n"
+											 "	rep movsb\n"
+											 "	mov %rsp, %r15\n"
+											 "	mov %rax, " TEXT(
+												 FRAME_RAX) "(%r15)\n"
+													    "	jmp 4b\n"
+													    "held_code_end:\n"
+													    "	.org held_code + 368\n" /* FRAME_AT - 16: an error if the code is longer */
+													    ".popsection\n");
 
 /* What the code above has as numbers. */
 _Static_assert(FRAME_RSP == offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]), "rsp");
@@ -174,10 +179,9 @@ static bool is_continued(const struct user_regs_struct *r)
 
 static void read_registers(const greg_t *gregs, struct user_regs_struct *r)
 {
-	unsigned long long *const to[] = { &r->r8,  &r->r9,  &r->r10, &r->r11, &r->r12,
-					   &r->r13, &r->r14, &r->r15, &r->rdi, &r->rsi,
-					   &r->rbp, &r->rbx, &r->rdx, &r->rax, &r->rcx,
-					   &r->rsp, &r->rip };
+	unsigned long long *const to[] = { &r->r8,  &r->r9,  &r->r10, &r->r11, &r->r12, &r->r13,
+					   &r->r14, &r->r15, &r->rdi, &r->rsi, &r->rbp, &r->rbx,
+					   &r->rdx, &r->rax, &r->rcx, &r->rsp, &r->rip };
 
 	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]); i++)
 		*to[i] = (unsigned long long)gregs[i];
@@ -185,9 +189,24 @@ static void read_registers(const greg_t *gregs, struct user_regs_struct *r)
 
 static void fill_registers(const struct user_regs_struct *r, greg_t *gregs)
 {
-	const unsigned long long values[] = { r->r8,  r->r9,  r->r10, r->r11, r->r12, r->r13,
-					      r->r14, r->r15, r->rdi, r->rsi, r->rbp, r->rbx,
-					      r->rdx, r->rax, r->rcx, r->rsp, r->rip, r->eflags,
+	const unsigned long long values[] = { r->r8,
+					      r->r9,
+					      r->r10,
+					      r->r11,
+					      r->r12,
+					      r->r13,
+					      r->r14,
+					      r->r15,
+					      r->rdi,
+					      r->rsi,
+					      r->rbp,
+					      r->rbx,
+					      r->rdx,
+					      r->rax,
+					      r->rcx,
+					      r->rsp,
+					      r->rip,
+					      r->eflags,
 					      (r->cs & 0xffff) | r->ss << 48 };
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
@@ -346,13 +365,10 @@ static size_t make_chain(const struct held_thread *t, uint64_t frame_at, uint64_
 {
 	const struct return_gadgets *g = &t->gadgets;
 	const uint64_t place = frame_at + FRAME_RAX - (uint64_t)g->store_offset;
-	const uint64_t chain[CHAIN_MAX] = { g->pop_result_at,
-					    SYS_restart_syscall,
-					    g->syscall_at,
-					    g->pop_place_at,
-					    place,
-					    g->store_at,
-					    g->restore_at };
+	const uint64_t chain[CHAIN_MAX] = {
+		g->pop_result_at, SYS_restart_syscall, g->syscall_at, g->pop_place_at, place,
+		g->store_at,	  g->restore_at
+	};
 	size_t skipped = can_continue(t) ? 0 : CHAIN_MAX - 1;
 
 	memcpy(words, chain + skipped, (CHAIN_MAX - skipped) * sizeof(words[0]));
@@ -401,8 +417,7 @@ void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *r
 	const uint64_t at = frame_at - chain;
 
 	memcpy(bytes, words, chain);
-	if (n &&
-	    pwrite(t->memory_fd, bytes, chain + n, (off_t)at) == (ssize_t)(chain + n))
+	if (n && pwrite(t->memory_fd, bytes, chain + n, (off_t)at) == (ssize_t)(chain + n))
 		regs->rsp = at;
 }
 
@@ -433,8 +448,8 @@ void return_look_through(int memory_fd, const struct return_gadgets *gadgets,
 	uint64_t frame_at = frame_behind(memory_fd, gadgets, regs);
 	ucontext_t context;
 
-	if (frame_at && pread(memory_fd, &context, sizeof(context), (off_t)frame_at) ==
-				sizeof(context))
+	if (frame_at &&
+	    pread(memory_fd, &context, sizeof(context), (off_t)frame_at) == sizeof(context))
 		read_registers(context.uc_mcontext.gregs, regs);
 }
 
@@ -450,8 +465,7 @@ static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, si
  * Any store of rax, without or with an offset of one byte, for which the code has a pop too. The byte
  * after the opcode has the register: 4 and 5 have other meanings, and 0 is rax itself.
  */
-static void find_store(const uint8_t *code, size_t n, uint64_t start,
-		       struct return_gadgets *out)
+static void find_store(const uint8_t *code, size_t n, uint64_t start, struct return_gadgets *out)
 {
 	static const uint8_t pop_result[] = { 0x58, 0xc3 };
 	const uint8_t *end = code + n;
@@ -462,8 +476,8 @@ static void find_store(const uint8_t *code, size_t n, uint64_t start,
 		const uint8_t pop[] = { 0x58 | base, 0xc3 };
 		const bool has_offset = p[2] >> 6 == 1;
 
-		if (p[0] != 0x48 || p[1] != 0x89 || (p[2] & ~0x47) || base == 0 ||
-		    base == 4 || base == 5 || p[3 + has_offset] != 0xc3)
+		if (p[0] != 0x48 || p[1] != 0x89 || (p[2] & ~0x47) || base == 0 || base == 4 ||
+		    base == 5 || p[3 + has_offset] != 0xc3)
 			continue;
 		out->pop_place_at = find_bytes(code, n, pop, sizeof(pop), start);
 		if (!out->pop_place_at)
@@ -499,14 +513,13 @@ bool return_find_gadgets(pid_t pid, int memory_fd, uint64_t address, struct retu
 		code = malloc(end - start);
 	ssize_t n = code ? pread(memory_fd, code, end - start, (off_t)start) : 0;
 	if (n > 0) {
-		out->syscall_at = find_bytes(code, (size_t)n, syscall_return,
-					     sizeof(syscall_return), start);
+		out->syscall_at =
+			find_bytes(code, (size_t)n, syscall_return, sizeof(syscall_return), start);
 		out->restore_at = find_bytes(code, (size_t)n, restore, sizeof(restore), start);
 		find_store(code, (size_t)n, start, out);
 	}
 	free(code);
 	if (!out->syscall_at || !out->restore_at)
-		*out = (struct return_gadgets){ .syscall_at = find_vdso_syscall(
-							pid, memory_fd) };
+		*out = (struct return_gadgets){ .syscall_at = find_vdso_syscall(pid, memory_fd) };
 	return out->syscall_at != 0;
 }

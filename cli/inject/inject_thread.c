@@ -12,8 +12,8 @@
  */
 #include "cli/inject/inject_thread.h"
 
-#include "cli/now.h"
 #include "cli/launch/program.h"
+#include "cli/now.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -45,7 +45,7 @@
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 #define LOCK_STEP_NS 5000000
 #define LOCK_TRIES 2000 /* of a command */
-#define LOOK_NS 200000 /* if SIGCHLD is ignored, no signal reports a stop */
+#define LOOK_NS 200000	/* if SIGCHLD is ignored, no signal reports a stop */
 
 static bool (*over)(void);
 
@@ -287,8 +287,7 @@ static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *reg
 	} while (is_to_stop(status));
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, regs))
 		return -errno;
-	return WSTOPSIG(status) == SYSCALL_STOP ? 0 :
-						  leave_for_signal(t, WSTOPSIG(status));
+	return WSTOPSIG(status) == SYSCALL_STOP ? 0 : leave_for_signal(t, WSTOPSIG(status));
 }
 
 /*
@@ -359,8 +358,8 @@ static int drop_left_over(const struct held_thread *t)
 	if (t->signal)
 		return t->signal;
 	if (t->had_trap || t->saved_mask & TRAP_BIT || !has_trap_pending(t) ||
-	    ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
-	    wait_interrupted(t, &status) || status >> 16 == PTRACE_EVENT_STOP)
+	    ptrace(PTRACE_CONT, t->tid, NULL, NULL) || wait_interrupted(t, &status) ||
+	    status >> 16 == PTRACE_EVENT_STOP)
 		return 0;
 	if (!ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info) && is_left_over(&info))
 		return 0;
@@ -394,8 +393,12 @@ void held_end(struct held_thread *t)
 
 static long map(struct held_thread *t, size_t n, int protection)
 {
-	const uint64_t args[6] = { 0, n, (uint64_t)protection,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
+	const uint64_t args[6] = { 0,
+				   n,
+				   (uint64_t)protection,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				   (uint64_t)-1,
+				   0 };
 
 	return held_syscall(t, SYS_mmap, args);
 }
@@ -441,7 +444,8 @@ uint64_t held_write(struct held_thread *t, const void *bytes, size_t n)
 	if (n > ARGUMENT_BYTES - sizeof(struct return_result) || map_stack(t))
 		return 0;
 	return pwrite(t->memory_fd, bytes, n, (off_t)argument_at(t)) == (ssize_t)n ?
-		       argument_at(t) : 0;
+		       argument_at(t) :
+		       0;
 }
 
 /* 0: the result is there. -EAGAIN: not yet. */
@@ -495,8 +499,8 @@ static int start_anew(struct held_thread *t)
 	int err = save_all(t, &unknown);
 	if (err)
 		return err;
-	if (t->errno_at && pread(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at) !=
-				   sizeof(int))
+	if (t->errno_at &&
+	    pread(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at) != sizeof(int))
 		return -EFAULT;
 	return return_write(t);
 }

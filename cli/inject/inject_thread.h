@@ -28,15 +28,15 @@ struct held_thread {
 	uint8_t xstate[HELD_XSTATE_MAX]; /* vector registers: a function may use them */
 	size_t xstate_size;
 	struct return_gadgets gadgets;
-	uint64_t mapped; /* in the target: RETURN_BYTES, see inject_return.h; 0: nothing */
-	uint64_t stack;	 /* 0: not there yet */
+	uint64_t mapped;   /* in the target: RETURN_BYTES, see inject_return.h; 0: nothing */
+	uint64_t stack;	   /* 0: not there yet */
 	uint64_t errno_at; /* calls change it, and it is restored; 0: not known yet */
 	int errno_saved;
 	struct call_timeout timeout; /* of the call that it is stopped in */
-	bool had_trap; /* a SIGTRAP was pending before anything ran */
-	bool has_run;  /* it runs a call and has not returned */
-	bool is_masked; /* all of its signals are blocked */
-	int signal; /* of the program, that came before: the thread is resumed with it */
+	bool had_trap;		     /* a SIGTRAP was pending before anything ran */
+	bool has_run;		     /* it runs a call and has not returned */
+	bool is_masked;		     /* all of its signals are blocked */
+	int signal;    /* of the program, that came before: the thread is resumed with it */
 	bool is_lost;  /* a call did not return in time */
 	bool has_left; /* it returned by itself, since trapline was late: no call is safe there */
 };

@@ -8,18 +8,18 @@
  */
 #include "cli/launch/agent_start.h"
 
-#include "cli/now.h"
 #include "cli/cmd.h"
-#include "cli/launch/inherited.h"
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_file.h"
+#include "cli/launch/inherited.h"
 #include "cli/launch/program.h"
+#include "cli/now.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +116,9 @@ static const bool is_built = false;
 int agent_is_for_this(const char *command)
 {
 	return is_built ? CLI_OK :
-			  cli_wrong(command, "cannot work on this processor: its agent is for x86-64 only; "
-					     "watch, break, record and at work here");
+			  cli_wrong(command,
+				    "cannot work on this processor: its agent is for x86-64 only; "
+				    "watch, break, record and at work here");
 }
 
 /*
@@ -184,8 +185,10 @@ static void run_child(char *const *argv, const char *agent, const char *options,
 
 static int wrong_agent(const char *command)
 {
-	return cli_wrong(command, "cannot find " AGENT " beside this command or in %s; name it in "
-			 "TRAPLINE_AGENT", TRAPLINE_AGENT_DIR);
+	return cli_wrong(command,
+			 "cannot find " AGENT " beside this command or in %s; name it in "
+			 "TRAPLINE_AGENT",
+			 TRAPLINE_AGENT_DIR);
 }
 
 int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid)
@@ -220,13 +223,18 @@ int agent_command_check(const char *command, char *const *argv)
 	if (program_find(argv[0], path, sizeof(path)))
 		return CLI_OK; /* the start reports the reason */
 	if (program_is_static(path))
-		return cli_wrong(command, "%s is linked statically: the agent cannot be loaded into "
-				 "it. Link it dynamically", path);
+		return cli_wrong(command,
+				 "%s is linked statically: the agent cannot be loaded into "
+				 "it. Link it dynamically",
+				 path);
 	if (program_is_32_bit(path))
-		return cli_wrong(command, "%s is a 32-bit program: the agent is for 64-bit programs", path);
+		return cli_wrong(command,
+				 "%s is a 32-bit program: the agent is for 64-bit programs", path);
 	if (program_is_secure(path))
-		return cli_wrong(command, "%s is setuid or setgid, or has capabilities: the loader does "
-				 "not preload into it. Run it as its owner", path);
+		return cli_wrong(command,
+				 "%s is setuid or setgid, or has capabilities: the loader does "
+				 "not preload into it. Run it as its owner",
+				 path);
 	return CLI_OK;
 }
 
@@ -239,7 +247,8 @@ static int share_region(void *arg, int fd)
 	if (ftruncate(fd, (off_t)share->bytes) || file_seal(fd, false) ||
 	    pwrite(fd, share->region, share->filled, 0) != (ssize_t)share->filled ||
 	    mmap((char *)share->region + SHARE_HEAD_BYTES, share->bytes - SHARE_HEAD_BYTES,
-		 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, SHARE_HEAD_BYTES) == MAP_FAILED ||
+		 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 SHARE_HEAD_BYTES) == MAP_FAILED ||
 	    dup3(fd, share->data_fd, O_CLOEXEC) < 0)
 		err = errno ? -errno : -EIO;
 	close(fd);
@@ -271,8 +280,8 @@ int agent_call(const char *command, pid_t pid, const char *option, const struct 
 		return wrong_agent(command);
 	int err = call_agent(agent, pid, option, share, result, why, sizeof(why));
 	if (err && program_state(pid) == PROGRAM_IS_KERNEL)
-		return cli_wrong(command, "process %d is a kernel thread: it has no program to %s", pid,
-				 strcmp(command, "race") ? command : "search for races");
+		return cli_wrong(command, "process %d is a kernel thread: it has no program to %s",
+				 pid, strcmp(command, "race") ? command : "search for races");
 	return err ? cli_wrong(command, "process %d: %s", pid, why) : CLI_OK;
 }
 

@@ -25,7 +25,10 @@ struct agent_region {
 	int data_fd;
 };
 
-#define AGENT_REGION_NONE { .head_fd = -1, .data_fd = -1 }
+#define AGENT_REGION_NONE                    \
+	{                                    \
+		.head_fd = -1, .data_fd = -1 \
+	}
 
 /* All zero but for the head. 0 or -errno. */
 int agent_region_open(const char *name, uint64_t magic, size_t bytes, struct agent_region *out);

@@ -6,9 +6,9 @@
 
 #include <dirent.h>
 #include <elf.h>
-#include <sched.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,8 +117,8 @@ bool program_is_secure(const char *path)
 		return true;
 	if (st.st_mode & S_ISGID && st.st_mode & S_IXGRP && st.st_gid != getegid())
 		return true;
-	return geteuid() && getxattr(path, "security.capability", capabilities,
-				     sizeof(capabilities)) > 0;
+	return geteuid() &&
+	       getxattr(path, "security.capability", capabilities, sizeof(capabilities)) > 0;
 }
 
 bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n)
@@ -143,7 +143,8 @@ char program_thread_state(pid_t pid, pid_t tid)
 	char state[32];
 
 	return program_status(pid, tid, "State", state, sizeof(state)) ?
-		       state[strspn(state, " \t")] : '\0';
+		       state[strspn(state, " \t")] :
+		       '\0';
 }
 
 bool program_find_mapping(pid_t pid, program_fits fits, void *arg, uint64_t *start, uint64_t *end)
@@ -281,15 +282,20 @@ void program_explain_refusal(pid_t pid, char *text, size_t n)
 		snprintf(text, n, "it has a debugger or tracer, process %d; end that one first",
 			 atoi(tracer));
 	else if (has_capability(getpid(), CAP_SYS_PTRACE))
-		snprintf(text, n, "not even root may: a user namespace, a container or a security module "
+		snprintf(text, n,
+			 "not even root may: a user namespace, a container or a security module "
 			 "protects it; run this command where the process was started");
 	else if (uid != getuid())
-		snprintf(text, n, "it belongs to another user (uid %u); run as that user or as root", uid);
+		snprintf(text, n,
+			 "it belongs to another user (uid %u); run as that user or as root", uid);
 	else if (scope > 0)
-		snprintf(text, n, "kernel.yama.ptrace_scope is %d; run as root, or sysctl "
-			 "kernel.yama.ptrace_scope=0", scope);
+		snprintf(text, n,
+			 "kernel.yama.ptrace_scope is %d; run as root, or sysctl "
+			 "kernel.yama.ptrace_scope=0",
+			 scope);
 	else
-		snprintf(text, n, "it has privileges that this user lacks (setuid, capabilities), or made "
+		snprintf(text, n,
+			 "it has privileges that this user lacks (setuid, capabilities), or made "
 			 "itself undumpable; run as root");
 }
 

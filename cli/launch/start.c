@@ -196,15 +196,18 @@ int start_command(const char *name, char **command, pid_t *pid)
 		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(err));
 	}
 	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
-		return cli_wrong(name, "cannot start %s: it ended before its first instruction", command[0]);
+		return cli_wrong(name, "cannot start %s: it ended before its first instruction",
+				 command[0]);
 	ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
 	if (is_alike)
 		fix_random(child);
 	err = run_to_entry(child);
 	if (err) {
 		start_kill(child);
-		return cli_wrong(name, "cannot run %s to its entry point: %s; start it yourself and "
-				 "use -p PID", command[0], strerror(-err));
+		return cli_wrong(name,
+				 "cannot run %s to its entry point: %s; start it yourself and "
+				 "use -p PID",
+				 command[0], strerror(-err));
 	}
 	*pid = child;
 	return 0;

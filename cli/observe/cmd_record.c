@@ -50,17 +50,19 @@ static const struct opt_alias aliases[] = { WATCH_ALIASES };
 const struct opt_syntax record_syntax = {
 	.command = COMMAND,
 	.usage = "-o FILE [--break] EXPR|LOCATION... [OPTION...] { -p PID | -- CMD [ARG...] }",
-	.about = "Writes the hits of watch or break, with their call stacks, to a file for trapline report.",
-	.tail = EXPR_TEXT "\n"
-		"With --break: " LOCATION_TEXT "\n"
-		"--args, --ret and --inlined need --break. --from, --until, --multiplex, --thread, --on and\n"
-		"--kernel are for EXPR.\n\n"
-		"examples:\n"
-		"  trapline record -o hits.trapline -p 4711 'conn->state' --for 10\n"
-		"  trapline record -o refs.trapline -p 4711 --from conn_open:ret 'ret->refs' \\\n"
-		"    --until conn_close --for 10\n"
-		"  trapline record -o calls.trapline -p 4711 --break 'conn_*' --args --ret --for 10\n"
-		"  trapline report hits.trapline --as html -o hits.html",
+	.about =
+		"Writes the hits of watch or break, with their call stacks, to a file for trapline report.",
+	.tail = EXPR_TEXT
+	"\n"
+	"With --break: " LOCATION_TEXT "\n"
+	"--args, --ret and --inlined need --break. --from, --until, --multiplex, --thread, --on and\n"
+	"--kernel are for EXPR.\n\n"
+	"examples:\n"
+	"  trapline record -o hits.trapline -p 4711 'conn->state' --for 10\n"
+	"  trapline record -o refs.trapline -p 4711 --from conn_open:ret 'ret->refs' \\\n"
+	"    --until conn_close --for 10\n"
+	"  trapline record -o calls.trapline -p 4711 --break 'conn_*' --args --ret --for 10\n"
+	"  trapline report hits.trapline --as html -o hits.html",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 	.aliases = aliases,
@@ -76,11 +78,15 @@ static const char *misplaced(const struct settings *set)
 		bool is_given;
 		bool needs_break;
 	} ones[] = {
-		{ "args", set->calls.args, true },     { "ret", set->calls.ret, true },
-		{ "inlined", set->calls.inlined, true }, { "from", w->from, false },
+		{ "args", set->calls.args, true },
+		{ "ret", set->calls.ret, true },
+		{ "inlined", set->calls.inlined, true },
+		{ "from", w->from, false },
 		{ "until", w->until, false },
-		{ "multiplex", w->slice_ns, false },   { "thread", w->thread, false },
-		{ "on", w->on, false },		       { "kernel", w->kernel, false },
+		{ "multiplex", w->slice_ns, false },
+		{ "thread", w->thread, false },
+		{ "on", w->on, false },
+		{ "kernel", w->kernel, false },
 	};
 
 	for (size_t i = 0; i < sizeof(ones) / sizeof(ones[0]); i++)
@@ -114,8 +120,10 @@ static int record_run(struct settings *set, int argc, char **argv, int first)
 	if (!set->watch.record)
 		return cli_wrong(COMMAND, "-o FILE is missing: give the file to write");
 	if (name)
-		return cli_wrong(COMMAND, set->is_break ? "--%s cannot be combined with --break" :
-							  "--%s needs --break", name);
+		return cli_wrong(COMMAND,
+				 set->is_break ? "--%s cannot be combined with --break" :
+						 "--%s needs --break",
+				 name);
 	set->watch.stack = !set->watch.no_stack;
 	if (!set->is_break) {
 		status = watch_settings_check(&set->watch, argc, argv, first);

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #define EXPLAIN_BYTES (8u << 20)
-#define WORD_CHARACTERS \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.:->"
+#define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.:->"
 
 static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t *bytes)
 {
@@ -30,7 +29,7 @@ static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t 
 
 /* Prints the error, the line of the condition, and a mark under the column. */
 static int print_wrong(const char *command, const char *text,
-		     const struct trapline_condition_error *error)
+		       const struct trapline_condition_error *error)
 {
 	const char *line = text;
 
@@ -44,7 +43,7 @@ static int print_wrong(const char *command, const char *text,
 }
 
 static int print_wrong_name(const char *command, const char *text,
-			  const struct expression_error *from)
+			    const struct expression_error *from)
 {
 	struct trapline_condition_error error = { .line = 1, .column = 1 };
 	int rest = from->column - 1;
@@ -74,8 +73,8 @@ static void quote_user(struct expression_error *error, const char *text)
 	size_t n = strspn(text, WORD_CHARACTERS);
 
 	if (quoted && n)
-		snprintf(quoted, sizeof(error->text) - (size_t)(quoted - error->text), ", not '%.*s'",
-			 (int)n, text);
+		snprintf(quoted, sizeof(error->text) - (size_t)(quoted - error->text),
+			 ", not '%.*s'", (int)n, text);
 }
 
 /* Parses the text in which names are replaced. An error has the column of the user's text. */

@@ -34,8 +34,7 @@ void event_stats_add(struct trapline_event *event, struct run_end *end)
 		end->counts[i] = (struct run_count){
 			.name = count_names[i].name,
 			.value = end->counts[i].value +
-				 *(const uint64_t *)((const char *)&st +
-						     count_names[i].offset),
+				 *(const uint64_t *)((const char *)&st + count_names[i].offset),
 			.is_lost = count_names[i].is_lost,
 		};
 	end->count_count = COUNT_NAMES;

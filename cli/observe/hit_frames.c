@@ -19,8 +19,7 @@ void hit_place(struct symbols *s, uint64_t ip, bool after, struct place *out)
 }
 
 /* The frames of a record, or those that a callback has. */
-static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit,
-			   uint64_t *frames)
+static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit, uint64_t *frames)
 {
 	uint64_t regs[REGISTERS];
 	size_t n = hit->stack_count < ADDRESSES_MAX ? hit->stack_count : ADDRESSES_MAX;
@@ -31,11 +30,12 @@ static size_t addresses_of(struct symbols *s, const struct trapline_hit *hit,
 			return n;
 		}
 	}
-	return symbols_unwind(s, regs, REGISTERS, hit->stack_bytes, hit->stack_bytes_len,
-			      hit->sp, frames, ADDRESSES_MAX);
+	return symbols_unwind(s, regs, REGISTERS, hit->stack_bytes, hit->stack_bytes_len, hit->sp,
+			      frames, ADDRESSES_MAX);
 }
 
-size_t frames_of(struct symbols *s, const uint64_t *ips, size_t n, bool after, struct run_frame *out)
+size_t frames_of(struct symbols *s, const uint64_t *ips, size_t n, bool after,
+		 struct run_frame *out)
 {
 	struct place places[RUN_FRAMES_MAX];
 	size_t count = 0;
@@ -56,8 +56,7 @@ size_t frames_of(struct symbols *s, const uint64_t *ips, size_t n, bool after, s
 	return count;
 }
 
-size_t hit_frames(struct symbols *s, const struct trapline_hit *hit,
-		  struct run_frame *out)
+size_t hit_frames(struct symbols *s, const struct trapline_hit *hit, struct run_frame *out)
 {
 	uint64_t ips[ADDRESSES_MAX];
 	size_t n = addresses_of(s, hit, ips);

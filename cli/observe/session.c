@@ -3,11 +3,11 @@
 #include "cli/observe/session.h"
 
 #include "base/own_proc.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
+#include "cli/now.h"
 #include "cli/watchdog.h"
 
 #include <trapline/trapline.h>
@@ -51,12 +51,12 @@ int session_explain(const struct session *r, const char *doing, const char *what
 
 	/* The library names the events of this process, which the user cannot close. */
 	if (err == -ENOSPC)
-		return cli_wrong(r->name, "cannot %s %s in process %d: no debug register is free; end "
+		return cli_wrong(r->name,
+				 "cannot %s %s in process %d: no debug register is free; end "
 				 "the debugger or the other tool that uses them, or watch less",
 				 doing, what, r->pid);
 	trapline_explain(err, text, sizeof(text));
-	return cli_wrong(r->name, "cannot %s %s in process %d: %s", doing, what, r->pid,
-			 text);
+	return cli_wrong(r->name, "cannot %s %s in process %d: %s", doing, what, r->pid, text);
 }
 
 int session_cut_command(const char *name, int argc, char **argv, char ***command)
@@ -116,9 +116,11 @@ static bool is_set_user_id(pid_t pid)
 
 void session_note_without_bpf(const struct session *r)
 {
-	cli_note(r->name, "without BPF (%s): values and text are read after the hit, and a rejected "
-		 "hit costs a record", geteuid() ? "it needs root, or CAP_BPF and CAP_PERFMON" :
-						   "it is not permitted here; see trapline check");
+	cli_note(r->name,
+		 "without BPF (%s): values and text are read after the hit, and a rejected "
+		 "hit costs a record",
+		 geteuid() ? "it needs root, or CAP_BPF and CAP_PERFMON" :
+			     "it is not permitted here; see trapline check");
 }
 
 static int no_program(const struct session *r, int err)
@@ -126,11 +128,14 @@ static int no_program(const struct session *r, int err)
 	enum program_state what = program_state(r->pid);
 
 	if (what == PROGRAM_IS_KERNEL)
-		return cli_wrong(r->name, "process %d is a kernel thread: it has no program to observe",
+		return cli_wrong(r->name,
+				 "process %d is a kernel thread: it has no program to observe",
 				 r->pid);
 	if (what == PROGRAM_HAS_ENDED || what == PROGRAM_LOST_FIRST)
-		return cli_wrong(r->name, "process %d has ended: it is a zombie, which its parent has "
-				 "not waited for", r->pid);
+		return cli_wrong(r->name,
+				 "process %d has ended: it is a zombie, which its parent has "
+				 "not waited for",
+				 r->pid);
 	return cli_wrong(r->name, "cannot read the program of process %d: %s", r->pid,
 			 strerror(-err));
 }
@@ -140,11 +145,10 @@ int session_open_symbols(const struct session *r, struct symbols **out)
 	int err = symbols_open(program_reader(r->pid), out);
 
 	if ((err == -EACCES || err == -EPERM) && is_set_user_id(r->pid))
-		return cli_wrong(
-			r->name,
-			"cannot read the memory map of process %d: not permitted, it is "
-			"set-user-ID; run as root",
-			r->pid);
+		return cli_wrong(r->name,
+				 "cannot read the memory map of process %d: not permitted, it is "
+				 "set-user-ID; run as root",
+				 r->pid);
 	if ((err == -EACCES || err == -EPERM) && !geteuid())
 		return cli_wrong(
 			r->name,
@@ -164,17 +168,20 @@ int session_check_width(const struct session *r, struct symbols *s, const char *
 {
 	if (!given || !symbols_is_32bit(s))
 		return 0;
-	return cli_wrong(r->name, "cannot use %s: %s is a 32-bit program, whose registers and stack "
-			 "would be read wrong", given, symbols_program(s));
+	return cli_wrong(r->name,
+			 "cannot use %s: %s is a 32-bit program, whose registers and stack "
+			 "would be read wrong",
+			 given, symbols_program(s));
 }
 
 /* Programs that run others. */
 static bool is_wrapper(const char *program)
 {
-	static const char *const names[] = { "sh",   "bash", "dash",	"ash",	"zsh",	   "ksh",
-					     "env",  "make", "timeout", "nice", "sudo",	   "time",
-					     "doas", "su",   "xargs",	"nohup", "setpriv", "unshare",
-					     "chroot", "strace", "ltrace", "gdb" };
+	static const char *const names[] = { "sh",     "bash",	  "dash",    "ash",	"zsh",
+					     "ksh",    "env",	  "make",    "timeout", "nice",
+					     "sudo",   "time",	  "doas",    "su",	"xargs",
+					     "nohup",  "setpriv", "unshare", "chroot",	"strace",
+					     "ltrace", "gdb" };
 	const char *slash = strrchr(program, '/');
 
 	program = slash ? slash + 1 : program;
@@ -188,8 +195,10 @@ int session_not_found(const char *name, char **command, const char *what)
 {
 	if (!command || !is_wrapper(command[0]))
 		return 0;
-	return cli_wrong(name, "cannot find '%.200s' in %s: a program that %s runs is not observed; "
-			 "give that program after --, or use -p PID", what, command[0], command[0]);
+	return cli_wrong(name,
+			 "cannot find '%.200s' in %s: a program that %s runs is not observed; "
+			 "give that program after --, or use -p PID",
+			 what, command[0], command[0]);
 }
 
 void session_open_memory(struct session *r)
@@ -271,11 +280,15 @@ static void note_stop(struct session *r)
 	pid_t pid = (pid_t)atoi(tracer);
 	if (pid) {
 		process_name(pid, name, sizeof(name));
-		cli_note(r->name, "process %d is stopped by %s (process %d): it makes no hit until it "
-			 "continues", r->pid, name, pid);
+		cli_note(r->name,
+			 "process %d is stopped by %s (process %d): it makes no hit until it "
+			 "continues",
+			 r->pid, name, pid);
 	} else {
-		cli_note(r->name, "process %d is stopped: it makes no hit until it continues; kill "
-			 "-CONT %d continues it", r->pid, r->pid);
+		cli_note(r->name,
+			 "process %d is stopped: it makes no hit until it continues; kill "
+			 "-CONT %d continues it",
+			 r->pid, r->pid);
 	}
 }
 
@@ -335,8 +348,7 @@ void session_describe_command(struct session *r, char *buf, size_t n)
 	if (!child_has_ended(r))
 		return;
 	if (WIFSIGNALED(r->child_status))
-		snprintf(buf, n, "killed by SIG%s",
-			 sigabbrev_np(WTERMSIG(r->child_status)));
+		snprintf(buf, n, "killed by SIG%s", sigabbrev_np(WTERMSIG(r->child_status)));
 	else if (WEXITSTATUS(r->child_status))
 		snprintf(buf, n, "exited with status %d", WEXITSTATUS(r->child_status));
 }
@@ -345,10 +357,11 @@ void session_wait_for_command(struct session *r)
 {
 	if (!r->command || terminated || interrupts || child_has_ended(r))
 		return;
-	cli_note(r->name, "the observation has ended and %s continues: waiting for its end (kill %d "
-		 "ends it)", r->command[0], r->pid);
-	while (!terminated && !interrupts && waitpid(r->pid, NULL, 0) < 0 &&
-	       errno == EINTR)
+	cli_note(r->name,
+		 "the observation has ended and %s continues: waiting for its end (kill %d "
+		 "ends it)",
+		 r->command[0], r->pid);
+	while (!terminated && !interrupts && waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 

@@ -8,8 +8,8 @@
 #ifndef CLI_OBSERVE_SESSION_H
 #define CLI_OBSERVE_SESSION_H
 
-#include "cli/output.h"
 #include "cli/observe/pace.h"
+#include "cli/output.h"
 #include "report/dwarf/symbols.h"
 
 #include <stdbool.h>
@@ -25,9 +25,9 @@ struct session {
 	uint64_t started_ns;
 	int memory_fd; /* of the target as it is now: reads nothing after an exec; -1: none */
 	bool output_broken;
-	bool is_stopped;	 /* by SIGSTOP or a debugger, at the last check */
-	uint64_t looked_ns;	 /* the time of that check */
-	char switches[24];	 /* its first thread's voluntary context switches at that check */
+	bool is_stopped;    /* by SIGSTOP or a debugger, at the last check */
+	uint64_t looked_ns; /* the time of that check */
+	char switches[24];  /* its first thread's voluntary context switches at that check */
 	bool has_noted_stop;
 	/* True ends the observation as the limit does; NULL: there is no such test. */
 	bool (*is_enough)(void *arg);
@@ -79,7 +79,6 @@ int session_check_width(const struct session *r, struct symbols *s, const char *
 int session_not_found(const char *name, char **command, const char *what);
 
 /* Prints the library's last error as one line. Returns an exit status. */
-int session_explain(const struct session *r, const char *doing, const char *what,
-		    int err);
+int session_explain(const struct session *r, const char *doing, const char *what, int err);
 
 #endif

@@ -7,9 +7,9 @@
  * its output and its exit status. A process that was attached to continues after the
  * search.
  */
-#include "cli/now.h"
-#include "cli/launch/agent_start.h"
 #include "cli/cmd.h"
+#include "cli/launch/agent_start.h"
+#include "cli/now.h"
 #include "cli/output.h"
 #include "cli/race/race_run.h"
 #include "cli/watchdog.h"
@@ -56,7 +56,7 @@ struct race_cli {
 	uint64_t started_ns;
 	uint64_t first_ns; /* when the first race that is shown was caught; 0: none */
 	uint64_t runs;
-	uint64_t reached;  /* sites, at the end of the last run */
+	uint64_t reached;    /* sites, at the end of the last run */
 	uint64_t still_runs; /* since that was another number */
 	struct race_vary vary;
 	/* Of each value of the first variable: which sites matter in a run depends on it. */
@@ -65,19 +65,19 @@ struct race_cli {
 	uint64_t longest_ns; /* of the runs that ended by themselves */
 	uint64_t cut_ns;     /* when this run got SIGTERM; 0: it did not */
 	uint64_t runs_cut;
-	uint64_t rows_at;	  /* processes that had begun when rows were given back */
-	struct race_totals gone;  /* of processes whose rows were reused */
-	bool is_ended;		  /* by a signal to trapline */
-	bool is_left; /* --for: the search has ended, and the program runs on */
-	int status;   /* of the child, as waitpid() gives it; of the first that failed */
-	size_t shown; /* races */
-	int blind;    /* an exit status: no process could be searched */
-	int failed;   /* an exit status: a file could not be written */
-	int write_err; /* errno of the first write of the report that failed */
-	size_t kept;   /* races written before that */
+	uint64_t rows_at;	 /* processes that had begun when rows were given back */
+	struct race_totals gone; /* of processes whose rows were reused */
+	bool is_ended;		 /* by a signal to trapline */
+	bool is_left;		 /* --for: the search has ended, and the program runs on */
+	int status;		 /* of the child, as waitpid() gives it; of the first that failed */
+	size_t shown;		 /* races */
+	int blind;		 /* an exit status: no process could be searched */
+	int failed;		 /* an exit status: a file could not be written */
+	int write_err;		 /* errno of the first write of the report that failed */
+	size_t kept;		 /* races written before that */
 };
 
-static volatile sig_atomic_t ended_by; /* a signal to trapline that the program gets too */
+static volatile sig_atomic_t ended_by;	    /* a signal to trapline that the program gets too */
 static volatile sig_atomic_t is_to_forward; /* it gets it only if it is forwarded */
 
 static void race_on_signal(int number, siginfo_t *info, void *context)
@@ -197,12 +197,10 @@ static void show_progress(struct race_cli *c)
 	if (c->set.sweep)
 		snprintf(run, sizeof(run), "run %" PRIu64 ", ", c->runs + 1);
 	output_progress(&c->terminal,
-			"%.0f s: %s%" PRIu64 " stall%s at %" PRIu64
-			" site%s, %zu race%s; "
+			"%.0f s: %s%" PRIu64 " stall%s at %" PRIu64 " site%s, %zu race%s; "
 			"Ctrl-C ends",
-			(double)(now - c->started_ns) / 1e9, run, stalls,
-			stalls == 1 ? "" : "s", sites, sites == 1 ? "" : "s", races,
-			races == 1 ? "" : "s");
+			(double)(now - c->started_ns) / 1e9, run, stalls, stalls == 1 ? "" : "s",
+			sites, sites == 1 ? "" : "s", races, races == 1 ? "" : "s");
 }
 
 /* Of the run in progress. */
@@ -253,11 +251,10 @@ static void end_if_hung(struct race_cli *c)
 		c->cut_ns = now;
 		c->runs_cut++;
 		output_clear_status(&c->terminal);
-		cli_note(
-			COMMAND,
-			"a run is considered hung, %.0f s after --for: its processes get SIGTERM, "
-			"and SIGKILL %.0f s later",
-			(double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
+		cli_note(COMMAND,
+			 "a run is considered hung, %.0f s after --for: its processes get SIGTERM, "
+			 "and SIGKILL %.0f s later",
+			 (double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
 		race_others_signal(&c->run, SIGTERM);
 		kill(c->run.pid, SIGTERM);
 	} else if (c->cut_ns && now - c->cut_ns > KILL_AFTER_NS) {
@@ -300,8 +297,7 @@ static void forward_signal(struct race_cli *c)
 /* --for with a command that runs once. */
 static bool race_is_time_over(const struct race_cli *c)
 {
-	return !c->set.sweep && c->set.for_ns &&
-	       now_ns() - c->started_ns >= c->set.for_ns;
+	return !c->set.sweep && c->set.for_ns && now_ns() - c->started_ns >= c->set.for_ns;
 }
 
 /* Until the program ends, or until the time is over: then is_left is set. */
@@ -366,8 +362,8 @@ static void wait_attached(struct race_cli *c)
 	uint64_t end_ns = c->set.for_ns ? now_ns() + c->set.for_ns : UINT64_MAX;
 
 	watchdog_time(c->set.for_ns);
-	for (uint64_t n = 0; !ended_by && !c->write_err && now_ns() < end_ns &&
-			     !race_attach_is_over(&c->run);
+	for (uint64_t n = 0;
+	     !ended_by && !c->write_err && now_ns() < end_ns && !race_attach_is_over(&c->run);
 	     n++) {
 		read_records(c, READ_FOR_NS);
 		tell(c, false);
@@ -425,14 +421,12 @@ static void race_say_refusal(const struct race_cli *c, const struct race_totals 
 	const char *why = c->run.region->sites_why;
 
 	if (t->sites_refused)
-		cli_note(
-			COMMAND,
-			"cannot trap all sites in %llu of %llu processes: %.*s; there the samples "
-			"choose what is stalled",
-			(unsigned long long)t->sites_refused,
-			(unsigned long long)t->processes,
-			(int)strnlen(why, sizeof(c->run.region->sites_why)),
-			*why ? why : "out of memory");
+		cli_note(COMMAND,
+			 "cannot trap all sites in %llu of %llu processes: %.*s; there the samples "
+			 "choose what is stalled",
+			 (unsigned long long)t->sites_refused, (unsigned long long)t->processes,
+			 (int)strnlen(why, sizeof(c->run.region->sites_why)),
+			 *why ? why : "out of memory");
 }
 
 /* A search that could not run must not look like one that found no race. */
@@ -441,10 +435,9 @@ static int say_blindness(const struct race_totals *t)
 	unsigned int step = t->step < RACE_STEPS ? t->step : 0;
 
 	if (!t->processes) {
-		cli_note(
-			COMMAND,
-			"nothing was searched: the agent was not loaded into any process (a "
-			"static or setuid program, or one that clears its environment)");
+		cli_note(COMMAND,
+			 "nothing was searched: the agent was not loaded into any process (a "
+			 "static or setuid program, or one that clears its environment)");
 		return CLI_NO;
 	}
 	bool is_partly = t->error == -ECANCELED;
@@ -507,8 +500,8 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 		return;
 	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
 	if (c->set.replay)
-		(c->set.json ? race_replay_json :
-			       race_replay_text)(&c->replay, c->run.region, t, c->out);
+		(c->set.json ? race_replay_json : race_replay_text)(&c->replay, c->run.region, t,
+								    c->out);
 	if (c->set.json)
 		race_summary_json(c->report, t, c->set.grade_max, c->out);
 	else
@@ -517,8 +510,9 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 
 static int say_loss(const struct race_cli *c)
 {
-	const char *to = c->set.output ? c->set.output :
-			 c->out == stdout ? "standard output" : "standard error";
+	const char *to = c->set.output	  ? c->set.output :
+			 c->out == stdout ? "standard output" :
+					    "standard error";
 
 	cli_wrong(COMMAND, "cannot write %s: %s; %zu of %zu races were kept%s", to,
 		  strerror(c->write_err), c->kept, c->shown,
@@ -539,10 +533,8 @@ static void race_finish(struct race_cli *c)
 	race_sum_up(c, &totals);
 	c->shown = shown_races(c);
 	print_end(c, &totals);
-	end.blind =
-		c->blind ?
-			"No process could be searched, so a missing report means nothing." :
-			NULL;
+	end.blind = c->blind ? "No process could be searched, so a missing report means nothing." :
+			       NULL;
 	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;
 	c->write_err = c->write_err ? c->write_err : -err;
 	c->failed = race_policy_end(&c->set, c->report, &end);
@@ -564,7 +556,8 @@ static void race_release(struct race_cli *c)
 
 int cmd_race(int argc, char **argv)
 {
-	struct race_cli c = { .run.memory = AGENT_REGION_NONE, .run.ticks = RACE_TICKS_NONE,
+	struct race_cli c = { .run.memory = AGENT_REGION_NONE,
+			      .run.ticks = RACE_TICKS_NONE,
 			      .run.members.map_fd = -1,
 			      .run.cpus = RACE_CPUS_NONE };
 	int status = race_settings_read(&c.set, argc, argv);

@@ -7,11 +7,11 @@
  * itself, however trapline ends: a thread whose next sample finds that trapline is done,
  * or gone, removes everything.
  */
-#include "cli/launch/agent_start.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
+#include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/now.h"
 #include "cli/race/race_run.h"
 
 #include <trapline/trapline.h>
@@ -68,13 +68,11 @@ int race_price(uint64_t *trap_ns)
 	trapline_event_close(ev);
 	trapline_close(self);
 	if (err)
-		return cli_wrong(COMMAND,
-				 "cannot search: no hardware breakpoint is available: %s",
+		return cli_wrong(COMMAND, "cannot search: no hardware breakpoint is available: %s",
 				 why);
 	if (!hits)
-		return cli_wrong(COMMAND,
-				 "cannot search: a hardware breakpoint did not fire; see "
-				 "`trapline check`");
+		return cli_wrong(COMMAND, "cannot search: a hardware breakpoint did not fire; see "
+					  "`trapline check`");
 	*trap_ns = best;
 	return CLI_OK;
 }
@@ -90,11 +88,10 @@ static int say_step(const struct race_process *row, pid_t pid)
 			"threads are taken; end the debugger, trapline or perf that uses them",
 			pid);
 	if (row->step == RACE_STEP_DESCRIPTORS)
-		return cli_wrong(
-			COMMAND,
-			"cannot search process %d: its hard limit of file descriptors is "
-			"too low, 5 per thread are needed; raise it with prlimit --nofile",
-			pid);
+		return cli_wrong(COMMAND,
+				 "cannot search process %d: its hard limit of file descriptors is "
+				 "too low, 5 per thread are needed; raise it with prlimit --nofile",
+				 pid);
 	return cli_wrong(COMMAND, "cannot search process %d: %s: %s", pid,
 			 race_step_names[row->step], strerror(-row->error));
 }
@@ -105,15 +102,14 @@ static int attach_say_refusal(const struct race_run *run, int result)
 	const struct race_process *row = &copy; /* the process can change its own meanwhile */
 
 	if (result == -EBUSY)
-		return cli_wrong(
-			COMMAND,
-			"cannot search process %d: another trapline race searches it; "
-			"end that one first",
-			run->pid);
+		return cli_wrong(COMMAND,
+				 "cannot search process %d: another trapline race searches it; "
+				 "end that one first",
+				 run->pid);
 	if (row->step && row->step < RACE_STEPS)
 		return say_step(row, run->pid);
-	return cli_wrong(COMMAND, "cannot search process %d: the agent did not start: %s",
-			 run->pid, strerror(-result));
+	return cli_wrong(COMMAND, "cannot search process %d: the agent did not start: %s", run->pid,
+			 strerror(-result));
 }
 
 /* Checks that need nothing loaded into the process. */
@@ -125,11 +121,10 @@ static int check_process(pid_t pid)
 	if (kill(pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", pid);
 	if (program_is_go(path))
-		return cli_wrong(
-			COMMAND,
-			"cannot search process %d: it is a Go program, whose runtime "
-			"handles all signals; build it with -race instead",
-			pid);
+		return cli_wrong(COMMAND,
+				 "cannot search process %d: it is a Go program, whose runtime "
+				 "handles all signals; build it with -race instead",
+				 pid);
 	return CLI_OK;
 }
 
@@ -298,15 +293,13 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 		race_note_cpus(run->pid);
 	}
 	if (!status && no_ticks)
-		cli_note(
-			COMMAND,
-			"a clock in each thread costs some microseconds per thread switch; clocks "
-			"of the CPUs need CAP_BPF and CAP_PERFMON outside a pid namespace (%s)",
-			strerror(-no_ticks));
+		cli_note(COMMAND,
+			 "a clock in each thread costs some microseconds per thread switch; clocks "
+			 "of the CPUs need CAP_BPF and CAP_PERFMON outside a pid namespace (%s)",
+			 strerror(-no_ticks));
 	run->was_stopped = !status && (was_stopped || is_stopped(run->pid));
 	if (run->was_stopped)
-		cli_note(COMMAND,
-			 "process %d is stopped: no thread runs until kill -CONT %d",
+		cli_note(COMMAND, "process %d is stopped: no thread runs until kill -CONT %d",
 			 run->pid, run->pid);
 	return status;
 }
@@ -359,17 +352,15 @@ void race_attach_end(struct race_run *run)
 			 run->pid);
 	} else if (attach_end_search(run)) {
 		inject_block_trap(run->pid, run->blocked, run->blocked_count);
-		cli_note(
-			COMMAND,
-			"detached from process %d; the agent and an idle SIGTRAP handler stay "
-			"loaded",
-			run->pid);
+		cli_note(COMMAND,
+			 "detached from process %d; the agent and an idle SIGTRAP handler stay "
+			 "loaded",
+			 run->pid);
 	} else if (!race_attach_is_over(run)) {
-		cli_note(
-			COMMAND,
-			"detached from process %d; no thread is stalled, and the remaining events "
-			"close when one of its threads next runs",
-			run->pid);
+		cli_note(COMMAND,
+			 "detached from process %d; no thread is stalled, and the remaining events "
+			 "close when one of its threads next runs",
+			 run->pid);
 	}
 	free(run->blocked);
 	if (run->memory_fd >= 0)

@@ -49,7 +49,8 @@ static void emit_record(struct ebpf *p, enum race_cpu_event which)
 static void emit_end_if_unchanged(struct ebpf *p)
 {
 	const int16_t gate = (int16_t)RACE_GATE_COPY;
-	const int16_t word = (int16_t)(RACE_GATE_COPY - (int)sizeof(uint64_t)); /* of a key until now */
+	const int16_t word =
+		(int16_t)(RACE_GATE_COPY - (int)sizeof(uint64_t)); /* of a key until now */
 
 	ebpf_load_mem(p, BPF_DW, R1, R10, (int16_t)(gate + offsetof(struct race_gate, mask)));
 	uint32_t all = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
@@ -69,8 +70,7 @@ static void emit_end_if_unchanged(struct ebpf *p)
 	ebpf_land(p, all);
 }
 
-static int cpus_load(enum race_cpu_event which, const struct race_maps *maps,
-		     int traps_fd)
+static int cpus_load(enum race_cpu_event which, const struct race_maps *maps, int traps_fd)
 {
 	static struct ebpf program;
 	struct ebpf *p = &program;
@@ -118,7 +118,8 @@ static int open_events(struct race_cpus *cpus, enum race_cpu_event which, int pr
 		attr.bp_type = HW_BREAKPOINT_X;
 	for (uint32_t cpu = 0; !err && cpu < cpus->count; cpu++) {
 		int fd = race_give_program(sys_perf_event_open(&attr, -1, (int)cpu, -1,
-							       PERF_FLAG_FD_CLOEXEC), program);
+							       PERF_FLAG_FD_CLOEXEC),
+					   program);
 
 		if (fd < 0)
 			return fd;
@@ -140,8 +141,9 @@ static int open_all(struct race_cpus *cpus, const struct race_maps *maps,
 	cpus_describe(&settings->cpu_attr);
 	for (int which = 0; which < RACE_CPU_EVENTS; which++) {
 		int program = cpus_load((enum race_cpu_event)which, maps, cpus->traps_fd);
-		int err = program < 0 ? program : open_events(cpus, (enum race_cpu_event)which,
-							      program, settings);
+		int err = program < 0 ?
+				  program :
+				  open_events(cpus, (enum race_cpu_event)which, program, settings);
 
 		if (program >= 0)
 			sys_close(program); /* the events keep it */
@@ -162,7 +164,8 @@ static int claim_fd = -1;
  */
 static bool claim(void)
 {
-	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "\0trapline race: events of the CPUs" };
+	struct sockaddr_un name = { .sun_family = AF_UNIX,
+				    .sun_path = "\0trapline race: events of the CPUs" };
 
 	claim_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (claim_fd >= 0 && bind(claim_fd, (const struct sockaddr *)&name, sizeof(name))) {

@@ -25,7 +25,10 @@ struct race_cpus {
 	int fds[RACE_CPU_EVENTS][RACE_CPUS];
 };
 
-#define RACE_CPUS_NONE { .traps_fd = -1 }
+#define RACE_CPUS_NONE         \
+	{                      \
+		.traps_fd = -1 \
+	}
 
 /*
  * For all processes that have the gate, which the maps say. The settings get what a process

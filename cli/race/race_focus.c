@@ -60,7 +60,8 @@ void race_focus_choose(struct race_focus *focus, struct race_region *region)
 		       known > 1 && !region->sites_refused;
 	__atomic_store_n(&region->focus_count, 0u, __ATOMIC_RELEASE);
 	/* Not among the first ones: most races are found by then. */
-	__atomic_store_n(&region->is_noting, !focus->is_on && focus->others % NOTED_RUNS == NOTED_RUNS / 2,
+	__atomic_store_n(&region->is_noting,
+			 !focus->is_on && focus->others % NOTED_RUNS == NOTED_RUNS / 2,
 			 __ATOMIC_RELEASE);
 	if (!focus->is_on)
 		return;

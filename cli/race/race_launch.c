@@ -4,10 +4,10 @@
  * command.
  */
 #include "base/sys.h"
-#include "cli/launch/agent_start.h"
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/now.h"
 #include "cli/race/race_run.h"
 
 #include <errno.h>
@@ -38,8 +38,7 @@ static int preload_heap(void)
 	char text[2 * PATH_MAX];
 
 	if (agent_beside(HEAP, path, sizeof(path)))
-		return cli_wrong(COMMAND,
-				 "cannot use --heap: no " HEAP " beside the agent");
+		return cli_wrong(COMMAND, "cannot use --heap: no " HEAP " beside the agent");
 	snprintf(text, sizeof(text), "%s%s%s", path, preload && *preload ? ":" : "",
 		 preload ? preload : "");
 	setenv("LD_PRELOAD", text, 1);
@@ -51,7 +50,8 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	int err = agent_region_open(REGION_NAME, RACE_MAGIC, sizeof(*run->region), &run->memory);
 
 	if (err)
-		return cli_wrong(COMMAND, "cannot share memory with the program: %s", strerror(-err));
+		return cli_wrong(COMMAND, "cannot share memory with the program: %s",
+				 strerror(-err));
 	run->region = (struct race_region *)run->memory.head;
 	run->region->settings.gate_magic = run->memory.head->nonce[0] | 1;
 	run->region->settings.budget_ppm = set->budget_ppm;
@@ -70,7 +70,8 @@ void race_look(struct race_run *run)
 	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
 	race_cpus_look(&run->cpus, run->region);
 	race_members_look(&run->members, run->region);
-	if (run->cpus.count && __atomic_load_n(&run->region->processes[0].is_on_cpus, __ATOMIC_SEQ_CST))
+	if (run->cpus.count &&
+	    __atomic_load_n(&run->region->processes[0].is_on_cpus, __ATOMIC_SEQ_CST))
 		race_ticks_forget_tasks(&run->ticks);
 }
 
@@ -78,14 +79,12 @@ const char *const race_step_names[RACE_STEPS] = {
 	[RACE_STEP_NONE] = "",
 	[RACE_STEP_SIGNAL] = "SIGTRAP cannot be handled",
 	[RACE_STEP_TIMER] = "a task clock cannot be opened (perf_event_open)",
-	[RACE_STEP_WATCH] =
-		"a watchpoint cannot be opened (debug registers in use or missing)",
+	[RACE_STEP_WATCH] = "a watchpoint cannot be opened (debug registers in use or missing)",
 	[RACE_STEP_BREAK] = "no debug register is left for a breakpoint",
 	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
 	[RACE_STEP_RUNTIME] = "it is a Go program, whose runtime handles all signals",
 	[RACE_STEP_SECCOMP] = "a seccomp filter forbids system calls of the detector",
-	[RACE_STEP_OWN_TRAP] =
-		"the program takes SIGTRAP itself, while it has the signal blocked",
+	[RACE_STEP_OWN_TRAP] = "the program takes SIGTRAP itself, while it has the signal blocked",
 	[RACE_STEP_DESCRIPTORS] = "there are not enough file descriptors",
 	[RACE_STEP_UNWATCHED] =
 		"trapline did not respond for a minute; the agent assumed it had exited",
@@ -98,10 +97,9 @@ const char *const race_step_names[RACE_STEPS] = {
 void race_note_cpus(pid_t pid)
 {
 	if (program_cpus(pid) == 1)
-		cli_note(
-			COMMAND,
-			"only one CPU is available (taskset, cpuset): races are found only if a "
-			"thread switch falls into a stall; allow at least two");
+		cli_note(COMMAND,
+			 "only one CPU is available (taskset, cpuset): races are found only if a "
+			 "thread switch falls into a stall; allow at least two");
 }
 
 /* What can be checked before the command runs. */
@@ -110,18 +108,16 @@ int race_command_check(const struct race_cli_settings *set)
 	char path[PATH_MAX];
 
 	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
-		return cli_wrong(
-			COMMAND,
-			"cannot search %s: it is a Go program, whose runtime handles all "
-			"signals; build it with -race instead",
-			path);
+		return cli_wrong(COMMAND,
+				 "cannot search %s: it is a Go program, whose runtime handles all "
+				 "signals; build it with -race instead",
+				 path);
 	if (program_seccomp(getpid(), getpid()))
-		return cli_wrong(
-			COMMAND,
-			"%s would inherit this seccomp filter, which may kill it for a "
-			"system call of the detector; run without the filter (containers: "
-			"--security-opt seccomp=unconfined)",
-			set->command[0]);
+		return cli_wrong(COMMAND,
+				 "%s would inherit this seccomp filter, which may kill it for a "
+				 "system call of the detector; run without the filter (containers: "
+				 "--security-opt seccomp=unconfined)",
+				 set->command[0]);
 	int status = agent_command_check(COMMAND, set->command);
 	if (!status)
 		race_note_cpus(getpid());
@@ -244,8 +240,8 @@ void race_pace(const struct race_cli_settings *set, struct race_run *run)
 	if (count != run->known_processes && now > run->fast_until_ns + YOUNG_REST_NS)
 		run->fast_until_ns = now + YOUNG_NS;
 	run->known_processes = count;
-	race_ticks_pace(&run->ticks, now < run->fast_until_ns ? fast_period_ns(run) :
-				     tick_period_ns(run));
+	race_ticks_pace(&run->ticks,
+			now < run->fast_until_ns ? fast_period_ns(run) : tick_period_ns(run));
 }
 
 /*

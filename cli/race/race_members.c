@@ -68,8 +68,8 @@ bool race_members_have(const struct race_members *m, pid_t pid)
 		unsigned int minor;
 		uint64_t inode;
 
-		is_found = sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor,
-				  &inode) == 3 &&
+		is_found = sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor, &inode) ==
+				   3 &&
 			   inode == m->inode && makedev(major, minor) == m->device;
 	}
 	free(line);
@@ -118,7 +118,8 @@ bool race_members_add(struct race_members *m, pid_t pid)
 {
 	uint64_t start = race_member_start(pid);
 
-	if (!start || is_known(m, pid) || !race_members_have(m, pid) || race_member_start(pid) != start)
+	if (!start || is_known(m, pid) || !race_members_have(m, pid) ||
+	    race_member_start(pid) != start)
 		return true;
 	if (m->count == RACE_MEMBERS || change_map(m, BPF_MAP_UPDATE_ELEM, pid))
 		return false;

@@ -28,8 +28,8 @@ struct race_members {
 	uint64_t inode;
 	int map_fd; /* their numbers, for the programs in the kernel; -1: none */
 	uint32_t count;
-	uint32_t next;	   /* is looked at again */
-	uint32_t next_row; /* of the table of processes */
+	uint32_t next;		      /* is looked at again */
+	uint32_t next_row;	      /* of the table of processes */
 	int32_t seen[RACE_PROCESSES]; /* the number in each row that was looked at last */
 	struct race_member members[RACE_MEMBERS];
 };

@@ -7,8 +7,8 @@
  */
 #include "cli/cmd.h"
 #include "cli/race/race_run.h"
-#include "report/safe/private_file.h"
 #include "report/race/race_baseline.h"
+#include "report/safe/private_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -23,7 +23,8 @@ static int add_file(struct suppressions *s, const char *path)
 {
 	char error[PATH_MAX + 400];
 
-	return suppressions_read(s, path, error, sizeof(error)) ? cli_wrong(COMMAND, "%s", error) : 0;
+	return suppressions_read(s, path, error, sizeof(error)) ? cli_wrong(COMMAND, "%s", error) :
+								  0;
 }
 
 /* TRAPLINE_SUPPRESSIONS: files, with colons between them. */
@@ -64,10 +65,9 @@ static int read_syntax(const struct race_cli_settings *set, struct race_policy *
 	else if (!strcmp(text, "valgrind"))
 		policy->syntax = RACE_SUPPRESS_VALGRIND;
 	else
-		return cli_wrong(
-			COMMAND,
-			"invalid --gen-suppressions '%s': expected tsan or valgrind",
-			text);
+		return cli_wrong(COMMAND,
+				 "invalid --gen-suppressions '%s': expected tsan or valgrind",
+				 text);
 	return 0;
 }
 
@@ -93,10 +93,9 @@ static int read_baseline(const struct race_cli_settings *set, struct race_policy
 	char error[PATH_MAX + 400];
 
 	if (!set->baseline)
-		return set->write_baseline ?
-			       cli_wrong(COMMAND, "--write-baseline needs --baseline "
-						  "FILE") :
-			       0;
+		return set->write_baseline ? cli_wrong(COMMAND, "--write-baseline needs --baseline "
+								"FILE") :
+					     0;
 	if (baseline_new(&policy->baseline))
 		return cli_wrong(COMMAND, "out of memory");
 	int err = baseline_read(policy->baseline, set->baseline, error, sizeof(error));

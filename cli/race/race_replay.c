@@ -23,35 +23,28 @@ int race_replay_open(struct race_cli_settings *set, struct race_replay_run *repl
 	char error[PATH_MAX + 400];
 
 	if (!set->replay)
-		return set->input ?
-			       cli_wrong(COMMAND, "--input needs --replay FINGERPRINT") :
-			       0;
+		return set->input ? cli_wrong(COMMAND, "--input needs --replay FINGERPRINT") : 0;
 	if (set->sweep || set->until_covered)
-		return cli_wrong(
-			COMMAND,
-			"cannot combine --replay with --sweep: a replay stalls only the "
-			"two sites of one race");
+		return cli_wrong(COMMAND,
+				 "cannot combine --replay with --sweep: a replay stalls only the "
+				 "two sites of one race");
 	if (!set->input)
-		return cli_wrong(
-			COMMAND,
-			"--replay needs --input FILE: the JSON lines of a run that found "
-			"the race (written with --json -o FILE)");
-	if (!*set->replay ||
-	    strspn(set->replay, "0123456789abcdef") != strlen(set->replay))
+		return cli_wrong(COMMAND,
+				 "--replay needs --input FILE: the JSON lines of a run that found "
+				 "the race (written with --json -o FILE)");
+	if (!*set->replay || strspn(set->replay, "0123456789abcdef") != strlen(set->replay))
 		return cli_wrong(
 			COMMAND,
 			"invalid --replay '%s': expected a fingerprint or its first digits, "
 			"as a report prints it in brackets (example: 3f9a)",
 			set->replay);
-	if (race_replay_read(set->input, set->replay, &replay->race, error,
-			     sizeof(error)))
+	if (race_replay_read(set->input, set->replay, &replay->race, error, sizeof(error)))
 		return cli_wrong(COMMAND, "%s", error);
 	set->sweep = 1;
 	if (!set->for_ns)
 		set->time_ns = REPLAY_TIME_NS;
 	/* It is shown, whichever grade it has. */
-	if ((unsigned int)(replay->race.grade - 'A') > set->grade_max &&
-	    replay->race.grade <= 'C')
+	if ((unsigned int)(replay->race.grade - 'A') > set->grade_max && replay->race.grade <= 'C')
 		set->grade_max = (enum race_grade)(replay->race.grade - 'A');
 	return 0;
 }
@@ -62,8 +55,8 @@ static void print_side(const struct race_replay_side *side, char *text, size_t n
 		snprintf(text, n, "%s (%s:%d)", side->function[0] ? side->function : "?",
 			 run_base_name(side->file), side->line);
 	else if (side->function[0])
-		snprintf(text, n, "%s+0x%" PRIx64 " in %s", side->function,
-			 side->function_offset, side->module);
+		snprintf(text, n, "%s+0x%" PRIx64 " in %s", side->function, side->function_offset,
+			 side->module);
 	else
 		snprintf(text, n, "%s+0x%" PRIx64, side->module, side->module_offset);
 }
@@ -78,27 +71,23 @@ int race_replay_arm(const struct race_cli_settings *set, struct race_replay_run 
 		return 0;
 	if (race_replay_find(&replay->race, set->command[0], &region->settings, error,
 			     sizeof(error)))
-		return cli_wrong(COMMAND, "cannot replay %s: %s",
-				 replay->race.fingerprint, error);
+		return cli_wrong(COMMAND, "cannot replay %s: %s", replay->race.fingerprint, error);
 	for (int i = 0; i < 2; i++) {
 		const struct race_replay_side *side = &replay->race.sides[i];
 
 		if (!side->is_rebuilt)
 			continue;
 		print_side(side, text, sizeof(text));
-		cli_note(COMMAND,
-			 "%s was rebuilt after %s was written: %s of %s are stalled",
+		cli_note(COMMAND, "%s was rebuilt after %s was written: %s of %s are stalled",
 			 side->module, set->input,
-			 side->is_whole_function ?
-				 "all accesses in the function" :
-				 "the accesses in the same line of the function",
+			 side->is_whole_function ? "all accesses in the function" :
+						   "the accesses in the same line of the function",
 			 text);
 	}
 	return 0;
 }
 
-bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r,
-			 uint64_t run)
+bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r, uint64_t run)
 {
 	uint64_t times = 0;
 
@@ -138,8 +127,8 @@ static bool replay_is_in(const struct race_range *range, const struct race_regio
 }
 
 /* Ranges of the first side come before those of the second. */
-static void count_side(const struct race_replay_run *replay,
-		       const struct race_region *region, int which, struct armed *out)
+static void count_side(const struct race_replay_run *replay, const struct race_region *region,
+		       int which, struct armed *out)
 {
 	const struct race_settings *set = &region->settings;
 	uint64_t from = which ? replay->race.second_range : 0;
@@ -157,14 +146,12 @@ static void count_side(const struct race_replay_run *replay,
 			is_it |= replay_is_in(&set->ranges[k], region, place);
 		out->sites += is_it;
 		out->stalls += is_it ? site->stalls : 0;
-		out->reached += is_it &&
-				(site->stalls || site->flags & RACE_SITE_REACHED);
+		out->reached += is_it && (site->stalls || site->flags & RACE_SITE_REACHED);
 	}
 }
 
 /* The line of a changed function makes no access: then all accesses of the function are stalled. */
-static void widen_side(struct race_replay_run *replay, struct race_region *region,
-		       int which)
+static void widen_side(struct race_replay_run *replay, struct race_region *region, int which)
 {
 	struct race_settings *set = &region->settings;
 	struct race_replay_side *side = &replay->race.sides[which];
@@ -183,11 +170,10 @@ static void widen_side(struct race_replay_run *replay, struct race_region *regio
 		set->ranges[i].end = set->ranges[i].start;
 	side->is_whole_function = true;
 	print_side(side, text, sizeof(text));
-	cli_note(
-		COMMAND,
-		"no access was trapped in that line of %s: all accesses in the function are "
-		"stalled from now on",
-		text);
+	cli_note(COMMAND,
+		 "no access was trapped in that line of %s: all accesses in the function are "
+		 "stalled from now on",
+		 text);
 }
 
 /* Between two runs. */
@@ -197,8 +183,7 @@ void race_replay_widen(struct race_replay_run *replay, struct race_region *regio
 		widen_side(replay, region, i);
 }
 
-static const char *state_of(const struct race_replay_side *side,
-			    const struct armed *armed)
+static const char *state_of(const struct race_replay_side *side, const struct armed *armed)
 {
 	if (!side->is_known)
 		return "unknown, not stalled";
@@ -209,9 +194,8 @@ static const char *state_of(const struct race_replay_side *side,
 	return armed->reached ? NULL : "not reached while another thread ran";
 }
 
-void race_replay_text(const struct race_replay_run *replay,
-		      const struct race_region *region, const struct race_totals *t,
-		      FILE *f)
+void race_replay_text(const struct race_replay_run *replay, const struct race_region *region,
+		      const struct race_totals *t, FILE *f)
 {
 	uint64_t reached = t->counters[RACE_SITE_HITS];
 	char text[600];
@@ -219,11 +203,10 @@ void race_replay_text(const struct race_replay_run *replay,
 	fprintf(f, "replay of %s: ", replay->race.fingerprint);
 	if (replay->times)
 		fprintf(f, "seen %" PRIu64 " time%s, in %" PRIu64 " of %" PRIu64 " run%s",
-			replay->times, replay->times == 1 ? "" : "s", replay->runs_seen,
-			t->runs, t->runs == 1 ? "" : "s");
-	else
-		fprintf(f, "not seen in %" PRIu64 " run%s", t->runs,
+			replay->times, replay->times == 1 ? "" : "s", replay->runs_seen, t->runs,
 			t->runs == 1 ? "" : "s");
+	else
+		fprintf(f, "not seen in %" PRIu64 " run%s", t->runs, t->runs == 1 ? "" : "s");
 	fprintf(f, "; its locations were reached %" PRIu64 " time%s\n", reached,
 		reached == 1 ? "" : "s");
 	for (int i = 0; i < 2; i++) {
@@ -237,14 +220,13 @@ void race_replay_text(const struct race_replay_run *replay,
 		if (state)
 			fprintf(f, "  %s: %s\n", text, state);
 		else
-			fprintf(f, "  %s: stalled %" PRIu64 " time%s\n", text,
-				armed.stalls, armed.stalls == 1 ? "" : "s");
+			fprintf(f, "  %s: stalled %" PRIu64 " time%s\n", text, armed.stalls,
+				armed.stalls == 1 ? "" : "s");
 	}
 }
 
-void race_replay_json(const struct race_replay_run *replay,
-		      const struct race_region *region, const struct race_totals *t,
-		      FILE *f)
+void race_replay_json(const struct race_replay_run *replay, const struct race_region *region,
+		      const struct race_totals *t, FILE *f)
 {
 	json_t *locations = json_array();
 
@@ -254,19 +236,17 @@ void race_replay_json(const struct race_replay_run *replay,
 
 		count_side(replay, region, i, &armed);
 		json_array_append_new(
-			locations, json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I}",
-					     "function", side->function, "module",
-					     side->module, "rebuilt", side->is_rebuilt,
-					     "whole_function", side->is_whole_function,
-					     "sites", (json_int_t)armed.sites,
-					     "sites_reached", (json_int_t)armed.reached,
-					     "stalls", (json_int_t)armed.stalls));
+			locations,
+			json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I}", "function", side->function,
+				  "module", side->module, "rebuilt", side->is_rebuilt,
+				  "whole_function", side->is_whole_function, "sites",
+				  (json_int_t)armed.sites, "sites_reached",
+				  (json_int_t)armed.reached, "stalls", (json_int_t)armed.stalls));
 	}
 	json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "type", "replay",
 			      "fingerprint", replay->race.fingerprint, "seen",
-			      (json_int_t)replay->times, "runs_seen",
-			      (json_int_t)replay->runs_seen, "runs", (json_int_t)t->runs,
-			      "occurrences", (json_int_t)t->counters[RACE_SITE_HITS],
-			      "locations", locations);
+			      (json_int_t)replay->times, "runs_seen", (json_int_t)replay->runs_seen,
+			      "runs", (json_int_t)t->runs, "occurrences",
+			      (json_int_t)t->counters[RACE_SITE_HITS], "locations", locations);
 	run_jsonl_line(f, j);
 }

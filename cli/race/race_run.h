@@ -3,15 +3,15 @@
 #ifndef RACE_RUN_H
 #define RACE_RUN_H
 
-#include "cli/launch/agent_start.h"
 #include "cli/inject/inject.h"
+#include "cli/launch/agent_start.h"
 #include "cli/opts.h"
 #include "cli/race/race_cpu_events.h"
 #include "cli/race/race_members.h"
 #include "cli/race/race_ticks.h"
 #include "cli/race/race_vary.h"
-#include "report/race/race_report.h"
 #include "report/race/race_places.h"
+#include "report/race/race_report.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -24,8 +24,8 @@ struct race_cli_settings {
 	uint64_t error_exitcode;
 	uint64_t until_covered;
 	int json;
-	const char *as; /* text, json or sarif */
-	int is_sarif;	/* the report itself is */
+	const char *as;	   /* text, json or sarif */
+	int is_sarif;	   /* the report itself is */
 	const char *sarif; /* a file, beside the report */
 	struct opt_list suppressions;
 	const char *gen_suppressions; /* empty or a syntax; NULL: none */
@@ -61,7 +61,7 @@ struct race_run {
 	struct race_ticks ticks;
 	struct race_cpus cpus;
 	struct race_members members;
-	uint64_t began; /* the command of this run, in ticks since the machine started */
+	uint64_t began;		/* the command of this run, in ticks since the machine started */
 	uint64_t fast_until_ns; /* samples come more often: processes have begun */
 	uint64_t known_processes;
 	/* Of a process that ran already: */
@@ -140,7 +140,7 @@ void race_replay_json(const struct race_replay_run *replay, const struct race_re
 struct race_focus {
 	bool is_on; /* for some only */
 	uint64_t runs;
-	uint64_t others; /* runs, for all */
+	uint64_t others;     /* runs, for all */
 	uint64_t focused_ns; /* spent in such runs */
 	uint64_t other_ns;
 };
@@ -160,9 +160,9 @@ void race_policy_close(struct race_policy *policy);
 /* How a run ended. */
 struct race_end {
 	const struct race_totals *totals;
-	uint64_t wall_s;  /* since 1970, now */
-	int child_status; /* as waitpid() gives it */
-	bool is_running;  /* the program is: it has no exit status yet */
+	uint64_t wall_s;   /* since 1970, now */
+	int child_status;  /* as waitpid() gives it */
+	bool is_running;   /* the program is: it has no exit status yet */
 	const char *blind; /* why nothing could be searched, or NULL */
 };
 /* Writes the report as SARIF. 0 or -errno. */

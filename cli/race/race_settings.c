@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* race_settings.c - the options of `trapline race`, and which of them go together. */
 #include "cli/cmd.h"
-#include "cli/race/race_run.h"
 #include "cli/observe/session.h"
+#include "cli/race/race_run.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -49,15 +49,13 @@ static const struct opt options[] = {
 	{ "write-baseline", 0, OPT_FLAG, AT(write_baseline), NULL,
 	  "add the races of this run to the baseline" },
 	{ "frames", 0, OPT_COUNT, AT(frames), "N", "print at most N frames of each stack" },
-	{ "json", 'j', OPT_FLAG, AT(json), NULL,
-	  "print one JSON object per line, to stdout" },
+	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
 	{ "as", 0, OPT_CHOICE, AT(as), "text|json|sarif",
 	  "print the report in this form (default: text)" },
 	{ "sarif", 0, OPT_STRING, AT(sarif), "FILE",
 	  "write SARIF 2.1.0 to FILE, in addition to the report" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
-	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL,
-	  "print the full bookkeeping at the end" },
+	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print the full bookkeeping at the end" },
 #undef AT
 };
 
@@ -92,24 +90,21 @@ static int read_overhead(struct race_cli_settings *set)
 	double percent = set->overhead > 0 ? set->overhead : set->sweep ? 300 : 2;
 
 	if (percent > OVERHEAD_MAX)
-		return cli_wrong(
-			COMMAND,
-			"invalid --overhead '%g%%': expected at most 1000%% (example: "
-			"2%%)",
-			percent);
+		return cli_wrong(COMMAND,
+				 "invalid --overhead '%g%%': expected at most 1000%% (example: "
+				 "2%%)",
+				 percent);
 	set->budget_ppm = (uint64_t)(percent * PPM_PER_PERCENT);
 	return 0;
 }
 
 static int read_limits(struct race_cli_settings *set)
 {
-	set->grade_max = set->grade ? (enum race_grade)(set->grade[0] - 'A') :
-				      RACE_GRADE_B;
+	set->grade_max = set->grade ? (enum race_grade)(set->grade[0] - 'A') : RACE_GRADE_B;
 	if (set->delay_ns > DELAY_MAX_NS)
-		return cli_wrong(
-			COMMAND,
-			"invalid --delay '%gs': expected at most 10s (example: 1ms)",
-			(double)set->delay_ns / 1e9);
+		return cli_wrong(COMMAND,
+				 "invalid --delay '%gs': expected at most 10s (example: 1ms)",
+				 (double)set->delay_ns / 1e9);
 	if (set->error_exitcode > 255)
 		return cli_wrong(COMMAND,
 				 "invalid --error-exitcode '%llu': expected at most 255 "
@@ -123,8 +118,7 @@ static int read_form(struct race_cli_settings *set)
 	bool is_json = set->as && !strcmp(set->as, "json");
 
 	if (set->as && set->json && !is_json)
-		return cli_wrong(COMMAND,
-				 "cannot print both --json and --as %s: give one of them",
+		return cli_wrong(COMMAND, "cannot print both --json and --as %s: give one of them",
 				 set->as);
 	set->is_sarif = set->as && !strcmp(set->as, "sarif");
 	set->json |= is_json;
@@ -136,16 +130,14 @@ static int check_target(const struct race_cli_settings *set)
 	int status = session_check_target(COMMAND, set->pid, set->command);
 
 	if (!status && set->pid && (set->sweep || set->replay))
-		return cli_wrong(
-			COMMAND,
-			"cannot combine --%s with -p: it runs a command repeatedly; "
-			"give -- CMD ARG...",
-			set->sweep ? "sweep" : "replay");
+		return cli_wrong(COMMAND,
+				 "cannot combine --%s with -p: it runs a command repeatedly; "
+				 "give -- CMD ARG...",
+				 set->sweep ? "sweep" : "replay");
 	if (!status && set->pid && set->heap)
-		return cli_wrong(
-			COMMAND,
-			"cannot combine --heap with -p: it records each allocation "
-			"from the start; give -- CMD ARG...");
+		return cli_wrong(COMMAND,
+				 "cannot combine --heap with -p: it records each allocation "
+				 "from the start; give -- CMD ARG...");
 	return status;
 }
 
@@ -154,12 +146,9 @@ static int read_runs(struct race_cli_settings *set)
 	if (!set->sweep && set->until_covered)
 		return cli_wrong(COMMAND, "--until-covered needs --sweep");
 	if (!set->sweep && !set->replay && set->vary.count)
-		return cli_wrong(
-			COMMAND,
-			"--vary needs --sweep or --replay, which run CMD repeatedly");
-	set->time_ns = set->for_ns	  ? set->for_ns :
-		       set->until_covered ? UINT64_MAX :
-					    SWEEP_NS;
+		return cli_wrong(COMMAND,
+				 "--vary needs --sweep or --replay, which run CMD repeatedly");
+	set->time_ns = set->for_ns ? set->for_ns : set->until_covered ? UINT64_MAX : SWEEP_NS;
 	return 0;
 }
 
@@ -187,8 +176,7 @@ int race_settings_read(struct race_cli_settings *set, int argc, char **argv)
 	if (first < 0)
 		return status ? status : -1;
 	if (first < n)
-		return cli_wrong(COMMAND,
-				 "unexpected argument '%s': give the command after --",
+		return cli_wrong(COMMAND, "unexpected argument '%s': give the command after --",
 				 argv[first]);
 	status = check_target(set);
 	if (!status)

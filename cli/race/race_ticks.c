@@ -6,8 +6,8 @@
  * is in memory that exec() removes, so another program never gets the signal. A sample
  * that is too early for the budget costs no signal at all.
  */
-#include "cli/race/race_regs.h"
 #include "cli/race/race_ticks.h"
+#include "cli/race/race_regs.h"
 
 #include "base/ebpf.h"
 #include "base/sys.h"
@@ -105,7 +105,8 @@ static void emit(struct ebpf *p, const struct race_maps *maps)
 {
 	race_emit_gate(p, maps);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
-	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, open_ns));
+	ebpf_load_mem(p, BPF_DW, R1, R10,
+		      RACE_GATE_COPY + (int)offsetof(struct race_gate, open_ns));
 	race_emit_end_if(p, BPF_JLT, R0, R1);
 	/*
 	 * After an int3 the process could not distinguish this signal from that of the
@@ -175,7 +176,8 @@ static uint64_t measure_price(int clock)
 	size_t n = 0;
 
 	sys_ioctl(clock, PERF_EVENT_IOC_ENABLE, 0);
-	while (n < PRICE_GAPS && last - start < (n < PRICE_ENOUGH ? PRICE_MOST_NS : PRICE_TAKES_NS)) {
+	while (n < PRICE_GAPS &&
+	       last - start < (n < PRICE_ENOUGH ? PRICE_MOST_NS : PRICE_TAKES_NS)) {
 		uint64_t now = now_ns();
 
 		if (now - last > PRICE_LEAST_NS)

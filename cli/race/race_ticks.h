@@ -23,18 +23,24 @@ struct race_maps {
 	int members_fd; /* processes of the run, by number: see race_members.h */
 };
 
-#define RACE_MAPS_NONE { .place_fd = -1, .members_fd = -1 }
+#define RACE_MAPS_NONE                           \
+	{                                        \
+		.place_fd = -1, .members_fd = -1 \
+	}
 
 struct race_ticks {
 	struct race_maps maps;
 	int task_fd; /* an event of the thread that opened them */
-	int *fds; /* one for each CPU that is there */
+	int *fds;    /* one for each CPU that is there */
 	int count;
 	uint64_t period_ns;
 	uint64_t price_ns; /* what one takes from its CPU: measured */
 };
 
-#define RACE_TICKS_NONE { .maps = RACE_MAPS_NONE, .task_fd = -1 }
+#define RACE_TICKS_NONE                               \
+	{                                             \
+		.maps = RACE_MAPS_NONE, .task_fd = -1 \
+	}
 
 /*
  * Everything except the start, which takes some 15 ms. For all processes that have the

@@ -15,9 +15,8 @@
 
 static int wrong(const char *text, const char *why)
 {
-	return cli_wrong(COMMAND,
-			 "invalid --vary '%s': %s (example: OMP_NUM_THREADS=2,4,36)",
-			 text, why);
+	return cli_wrong(COMMAND, "invalid --vary '%s': %s (example: OMP_NUM_THREADS=2,4,36)", text,
+			 why);
 }
 
 static int add_variable(struct race_vary *vary, const char *text)
@@ -26,8 +25,7 @@ static int add_variable(struct race_vary *vary, const char *text)
 	const char *equals = strchr(text, '=');
 
 	if (!equals || equals == text || !equals[1] || strchr(text, '\n'))
-		return wrong(text,
-			     "expected a variable of the environment and its values");
+		return wrong(text, "expected a variable of the environment and its values");
 	if (vary->count == OPT_LIST_MAX)
 		return wrong(text, "there are too many variables");
 	v->text = strdup(text);
@@ -124,8 +122,9 @@ void race_vary_choose(struct race_vary *vary)
 		v->at = next_value(v, i == 0);
 		setenv(v->text, v->values[v->at], 1);
 		if (used < sizeof(vary->now))
-			used += (size_t)snprintf(vary->now + used, sizeof(vary->now) - used, "%s%s=%s",
-						 i ? "\n" : "", v->text, v->values[v->at]);
+			used += (size_t)snprintf(vary->now + used, sizeof(vary->now) - used,
+						 "%s%s=%s", i ? "\n" : "", v->text,
+						 v->values[v->at]);
 	}
 }
 
@@ -169,11 +168,10 @@ void race_vary_json(const struct race_vary *vary, FILE *f)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < v->count; k++)
-			json_array_append_new(values,
-					      json_pack("{s:o, s:I, s:I}", "value",
-							run_json_text(v->values[k]), "runs",
-							(json_int_t)v->runs[k], "wall_ns",
-							(json_int_t)v->took_ns[k]));
+			json_array_append_new(values, json_pack("{s:o, s:I, s:I}", "value",
+								run_json_text(v->values[k]), "runs",
+								(json_int_t)v->runs[k], "wall_ns",
+								(json_int_t)v->took_ns[k]));
 		json_t *j = json_pack("{s:s, s:o, s:o}", "type", "varied", "variable",
 				      run_json_text(v->text), "values", values);
 		run_jsonl_line(f, j);

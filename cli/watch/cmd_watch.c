@@ -5,15 +5,15 @@
  * It looks up, arms, and prints until the first of these: Ctrl-C or SIGTERM, the limit, the time, the
  * end of the target, or its exec. See session.h.
  */
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/launch/thread_names.h"
+#include "cli/now.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/session.h"
-#include "cli/launch/thread_names.h"
 #include "cli/watch/watch.h"
-#include "cli/watch/watch_objects.h"
 #include "cli/watch/watch_multiplex.h"
+#include "cli/watch/watch_objects.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct watch {
 	struct watch_settings set;
 	struct watch_expr expr;
 	struct watch_multiplex *multiplex; /* several expressions; NULL: one */
-	struct watch_objects *objects; /* --from; NULL: EXPR is in memory now */
+	struct watch_objects *objects;	   /* --from; NULL: EXPR is in memory now */
 	struct symbols *symbols;
 	struct trapline_condition *condition;
 	struct trapline *target;
@@ -70,15 +70,18 @@ static int watch_arm(struct watch *w)
 	opts.flags = (w->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (w->set.kernel ? TRAPLINE_KERNEL : 0);
 	int status = w->objects ? watch_objects_arm(w->objects, w->target, &w->session, &opts) :
-		     w->multiplex	? watch_multiplex_arm(w->multiplex, w->target, &w->session, &opts) :
+		     w->multiplex ?
+				  watch_multiplex_arm(w->multiplex, w->target, &w->session, &opts) :
 				  arm_place(w, &opts);
 	if (status)
 		return status;
 	if (!w->event)
 		w->event = w->objects ? w->objects->slots.event[0] : w->multiplex->slots.event[0];
 	if (w->set.kernel && trapline_event_mechanism(w->event) != TRAPLINE_BY_BPF)
-		return cli_wrong(COMMAND, "cannot use --kernel: it needs BPF to merge the stores of one "
-				 "copy, and BPF is not permitted here; run as root, or see trapline check");
+		return cli_wrong(
+			COMMAND,
+			"cannot use --kernel: it needs BPF to merge the stores of one "
+			"copy, and BPF is not permitted here; run as root, or see trapline check");
 	return 0;
 }
 
@@ -138,8 +141,7 @@ static int watch_find_and_arm(struct watch *w)
 	int status = session_open_symbols(&w->session, &w->symbols);
 
 	if (!status)
-		status = session_check_width(&w->session, w->symbols,
-					     watch_needs_64bit(&w->set));
+		status = session_check_width(&w->session, w->symbols, watch_needs_64bit(&w->set));
 	if (!status)
 		status = watch_find(w, &names);
 	if (!status)
@@ -267,9 +269,9 @@ static int tick(void *arg)
 /* Sets the events that a pause disables. */
 static void begin_pace(struct watch *w)
 {
-	const struct watch_slots *slots = w->objects ? &w->objects->slots :
-					  w->multiplex   ? &w->multiplex->slots :
-						       NULL;
+	const struct watch_slots *slots = w->objects   ? &w->objects->slots :
+					  w->multiplex ? &w->multiplex->slots :
+							 NULL;
 
 	pace_start(&w->pace, slots ? slots->event : &w->event, slots ? slots->count : 1,
 		   w->set.max_rate);
@@ -345,17 +347,20 @@ static int watch(struct watch *w)
 	watch_print_start(w);
 	begin_pace(w);
 	w->has_run = true;
-	return watch_finish(w, session_loop(&w->session, w->target, &w->pace,
-					    &w->output.to, watch_on_hit, &w->hits));
+	return watch_finish(w, session_loop(&w->session, w->target, &w->pace, &w->output.to,
+					    watch_on_hit, &w->hits));
 }
 
 int watch_run(const struct watch_settings *set)
 {
 	struct watch w = { .set = *set };
 
-	w.session = (struct session){ .name = COMMAND, .pid = w.set.pid,
-				      .command = w.set.command, .limit = w.set.limit,
-				      .for_ns = w.set.for_ns, .memory_fd = -1 };
+	w.session = (struct session){ .name = COMMAND,
+				      .pid = w.set.pid,
+				      .command = w.set.command,
+				      .limit = w.set.limit,
+				      .for_ns = w.set.for_ns,
+				      .memory_fd = -1 };
 	if (w.set.list)
 		return list(&w);
 	int status = watch(&w);

@@ -5,12 +5,12 @@
 
 #define WATCH_REGISTERS 4
 
-#include "cli/output.h"
 #include "cli/observe/pace.h"
-#include "report/lang/expression.h"
-#include "report/run/run_file.h"
+#include "cli/output.h"
 #include "report/dwarf/symbols.h"
+#include "report/lang/expression.h"
 #include "report/lang/value.h"
+#include "report/run/run_file.h"
 
 #include <trapline/trapline.h>
 
@@ -22,14 +22,14 @@ extern const char *watch_command;
 
 struct watch_settings {
 	pid_t pid;
-	const char *expr;    /* the first EXPR */
-	char **exprs;	     /* all of them */
+	const char *expr; /* the first EXPR */
+	char **exprs;	  /* all of them */
 	size_t expr_count;
-	const char *from;    /* the function that objects come through; NULL: EXPR is in memory now */
-	const char *until;   /* where objects end; NULL: not given */
-	uint64_t slice_ns;   /* chunks or objects share the registers in time slices; 0: they do not */
-	int list;	     /* print the variables that match, and end */
-	const char *thread;  /* whose thread-local variable */
+	const char *from;  /* the function that objects come through; NULL: EXPR is in memory now */
+	const char *until; /* where objects end; NULL: not given */
+	uint64_t slice_ns; /* chunks or objects share the registers in time slices; 0: they do not */
+	int list;	   /* print the variables that match, and end */
+	const char *thread; /* whose thread-local variable */
 	const char *on;
 	const char *condition; /* --if */
 	int explain;
@@ -62,16 +62,15 @@ struct watch_expr {
 	uint64_t address;
 	size_t len;
 	enum trapline_access access;
-	char name[128]; /* for the user: `server+0x230` or the address */
-	const char *module; /* NULL: unknown */
+	char name[128];		/* for the user: `server+0x230` or the address */
+	const char *module;	/* NULL: unknown */
 	struct value_view view; /* type NULL: not known */
 	pid_t tid;		/* whose thread-local variable it is; 0: it is none */
 	char through[200];	/* the pointers of the path with their values; empty: none */
 };
 
 /* Parses EXPR, finds it in the target and checks it. 0 or an exit status, line printed. */
-int watch_expr_resolve(struct symbols *s, const struct watch_settings *set,
-		       struct watch_expr *out);
+int watch_expr_resolve(struct symbols *s, const struct watch_settings *set, struct watch_expr *out);
 struct expression;
 struct expression_place;
 /* The same after the expression has been resolved. */

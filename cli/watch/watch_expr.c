@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define COMMAND watch_command
-#define LEN_MAX 32	   /* without --multiplex */
+#define LEN_MAX 32 /* without --multiplex */
 #define MULTIPLEXED_MAX 4096
 
 #if defined(__x86_64__)
@@ -25,7 +25,8 @@ static const bool reads_alone = true;
 int watch_expr_wrong(const char *expr, const struct expression_error *error)
 {
 	if (error->column > 1)
-		return cli_wrong(COMMAND, "'%.200s', column %d: %s", expr, error->column, error->text);
+		return cli_wrong(COMMAND, "'%.200s', column %d: %s", expr, error->column,
+				 error->text);
 	return cli_wrong(COMMAND, "%s", error->text);
 }
 
@@ -38,10 +39,12 @@ int watch_expr_parse(const char *expr, struct expression **out)
 	size_t n = strlen(expr);
 	/* `head->state` without quotes: the shell takes the '>' and writes to a file. */
 	if (n > 1 && expr[n - 1] == '-')
-		return cli_wrong(COMMAND, "invalid EXPR '%.200s': it ends in '-'; quote EXPR, as in "
-				 "'%.200s>member', since the shell takes an unquoted '>'", expr, expr);
-	return cli_wrong(COMMAND, "invalid EXPR '%.200s', column %d: %s; see trapline %s --help", expr,
-			 error.column, error.text, COMMAND);
+		return cli_wrong(COMMAND,
+				 "invalid EXPR '%.200s': it ends in '-'; quote EXPR, as in "
+				 "'%.200s>member', since the shell takes an unquoted '>'",
+				 expr, expr);
+	return cli_wrong(COMMAND, "invalid EXPR '%.200s', column %d: %s; see trapline %s --help",
+			 expr, error.column, error.text, COMMAND);
 }
 
 int watch_expr_access(const char *on, enum trapline_access *out)
@@ -50,7 +53,8 @@ int watch_expr_access(const char *on, enum trapline_access *out)
 	       !strcmp(on, "r")	       ? TRAPLINE_READ :
 					 TRAPLINE_READ_WRITE;
 	if (*out == TRAPLINE_READ && !reads_alone)
-		return cli_wrong(COMMAND, "invalid --on 'r': this processor cannot watch reads alone; "
+		return cli_wrong(COMMAND,
+				 "invalid --on 'r': this processor cannot watch reads alone; "
 				 "use --on rw");
 	return 0;
 }
@@ -64,8 +68,10 @@ int watch_expr_check(const struct watch_settings *set)
 	if (!status)
 		status = watch_expr_parse(set->expr, &e);
 	if (!status && expression_length(e) > LEN_MAX && !set->slice_ns)
-		status = cli_wrong(COMMAND, "invalid EXPR '%.200s': expected a length of 1 to %d, or up "
-				   "to %d with --multiplex 10ms", set->expr, LEN_MAX, MULTIPLEXED_MAX);
+		status = cli_wrong(COMMAND,
+				   "invalid EXPR '%.200s': expected a length of 1 to %d, or up "
+				   "to %d with --multiplex 10ms",
+				   set->expr, LEN_MAX, MULTIPLEXED_MAX);
 	expression_free(e);
 	return status;
 }
@@ -105,30 +111,35 @@ static size_t default_len(const struct watch_settings *set, const struct express
 	if (expression_has_offset(e) || p->size <= len)
 		return len;
 	if (p->type && type_has_members(p->type))
-		cli_note(COMMAND, "%s has %llu bytes: watching the first %zu; choose a member, "
-			 "--list '%s.*' shows them", set->expr, (unsigned long long)p->size, len,
-			 set->expr);
+		cli_note(COMMAND,
+			 "%s has %llu bytes: watching the first %zu; choose a member, "
+			 "--list '%s.*' shows them",
+			 set->expr, (unsigned long long)p->size, len, set->expr);
 	else
-		cli_note(COMMAND, "%s has %llu bytes: watching the first %zu; choose other bytes by "
-			 "%s+offset:len", set->expr, (unsigned long long)p->size, len, set->expr);
+		cli_note(COMMAND,
+			 "%s has %llu bytes: watching the first %zu; choose other bytes by "
+			 "%s+offset:len",
+			 set->expr, (unsigned long long)p->size, len, set->expr);
 	return len;
 }
 
 static void note_place(struct symbols *s, const struct watch_settings *set,
-		      const struct expression_place *p)
+		       const struct expression_place *p)
 {
 	if (p->is_first_of_several)
-		cli_note(COMMAND, "several local symbols are named %s: watching the first, at 0x%llx; "
-			 "give an address to choose another", set->expr,
-			 (unsigned long long)p->address);
+		cli_note(COMMAND,
+			 "several local symbols are named %s: watching the first, at 0x%llx; "
+			 "give an address to choose another",
+			 set->expr, (unsigned long long)p->address);
 	if (!p->type && !p->is_address && !variables_known(s, p->module))
-		cli_note(COMMAND, "%s has no debug information (DWARF): types and members are not "
+		cli_note(COMMAND,
+			 "%s has no debug information (DWARF): types and members are not "
 			 "known, and values are plain numbers",
 			 p->module ? p->module : symbols_program(s));
 }
 
-static int resolve(struct symbols *s, const struct watch_settings *set,
-		   const struct expression *e, struct expression_place *out)
+static int resolve(struct symbols *s, const struct watch_settings *set, const struct expression *e,
+		   struct expression_place *out)
 {
 	struct expression_options options = { .thread = set->thread };
 	struct expression_error error;
@@ -138,15 +149,17 @@ static int resolve(struct symbols *s, const struct watch_settings *set,
 	if (err)
 		return status ? status : watch_expr_wrong(set->expr, &error);
 	if (set->thread && !out->tid)
-		return cli_wrong(COMMAND, "--thread needs a thread-local variable, and %s is not "
-				 "thread-local", set->expr);
+		return cli_wrong(COMMAND,
+				 "--thread needs a thread-local variable, and %s is not "
+				 "thread-local",
+				 set->expr);
 	return 0;
 }
 
 /* From a resolved expression to the bytes that are watched. */
 int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
-			const struct expression *e, const struct expression_place *p,
-			struct watch_expr *out)
+		      const struct expression *e, const struct expression_place *p,
+		      struct watch_expr *out)
 {
 	uint64_t len = expression_length(e);
 	struct place place;
@@ -154,10 +167,13 @@ int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
 	out->address = p->address;
 	out->len = len ? len : default_len(set, e, p);
 	if (!fits(set, out->address, out->len))
-		return cli_wrong(COMMAND, "cannot watch %zu bytes at 0x%llx: they need %u debug registers "
-				 "and there are %d; choose fewer bytes, an aligned start, or --multiplex "
-				 "10ms", out->len, (unsigned long long)out->address, parts_of(out->address, out->len),
-				 WATCH_REGISTERS);
+		return cli_wrong(
+			COMMAND,
+			"cannot watch %zu bytes at 0x%llx: they need %u debug registers "
+			"and there are %d; choose fewer bytes, an aligned start, or --multiplex "
+			"10ms",
+			out->len, (unsigned long long)out->address,
+			parts_of(out->address, out->len), WATCH_REGISTERS);
 	/* Another length than that of the type means plain bytes. */
 	if (!len || !p->type || len == p->type->size)
 		out->view = (struct value_view){ p->type, p->bit_offset, p->bit_size };
@@ -173,8 +189,7 @@ int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
 	return 0;
 }
 
-int watch_expr_resolve(struct symbols *s, const struct watch_settings *set,
-		       struct watch_expr *out)
+int watch_expr_resolve(struct symbols *s, const struct watch_settings *set, struct watch_expr *out)
 {
 	struct expression_place place;
 	struct expression *e = NULL;

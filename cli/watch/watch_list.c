@@ -66,13 +66,13 @@ static char *where_text(const char *file, int line, const char *module)
 static int variable_visit(const struct named_variable *v, void *arg)
 {
 	return rows_add(arg, (struct row){
-		.name = strdup(v->name),
-		.type = v->type ? strdup(v->type->name) : NULL,
-		.size = v->size,
-		.address = v->address,
-		.has_address = v->where == VARIABLE_STATIC,
-		.where = where_text(v->file, v->line, v->module),
-	});
+				     .name = strdup(v->name),
+				     .type = v->type ? strdup(v->type->name) : NULL,
+				     .size = v->size,
+				     .address = v->address,
+				     .has_address = v->where == VARIABLE_STATIC,
+				     .where = where_text(v->file, v->line, v->module),
+			     });
 }
 
 /* `server.stat_*`, `conn->next->*`: cut before the last member. NULL: there is none. */
@@ -130,15 +130,17 @@ static int members_add(const struct member_list *l, const struct type *t, uint64
 		snprintf(name, sizeof(name), "%s%s", l->prefix, m[i].name);
 		snprintf(type, sizeof(type), m[i].bit_size ? "%s : %u" : "%s", m[i].type->name,
 			 m[i].bit_size);
-		err = rows_add(l->rows, (struct row){
-			.name = strdup(name),
-			.type = strdup(type),
-			.size = m[i].bit_size ? (m[i].bit_offset + m[i].bit_size + 7) / 8 :
-						m[i].type->size,
-			.address = address + m[i].offset,
-			.has_address = true,
-			.where = where_text(NULL, 0, l->module),
-		});
+		err = rows_add(l->rows,
+			       (struct row){
+				       .name = strdup(name),
+				       .type = strdup(type),
+				       .size = m[i].bit_size ?
+						       (m[i].bit_offset + m[i].bit_size + 7) / 8 :
+						       m[i].type->size,
+				       .address = address + m[i].offset,
+				       .has_address = true,
+				       .where = where_text(NULL, 0, l->module),
+			       });
 	}
 	return err;
 }
@@ -166,8 +168,10 @@ static int list_members(struct symbols *s, const struct watch_settings *set, con
 	expression_free(e);
 	if (!err && !place.type) {
 		free(owner);
-		return cli_wrong(COMMAND, "%s has no debug information (DWARF): its members are not "
-				 "known", place.module ? place.module : "the program");
+		return cli_wrong(COMMAND,
+				 "%s has no debug information (DWARF): its members are not "
+				 "known",
+				 place.module ? place.module : "the program");
 	}
 	char prefix[400];
 	snprintf(prefix, sizeof(prefix), "%s%s", owner, is_arrow ? "" : ".");
@@ -212,9 +216,9 @@ static void list_print_json(const struct rows *rows)
 		const struct row *r = &rows->row[i];
 		char address[24];
 		snprintf(address, sizeof(address), "0x%" PRIx64, r->address);
-		json_t *j = json_pack("{s:s, s:s, s:s?, s:I, s:s, s:s?}", "type", "variable", "name",
-				      r->name, "value_type", r->type, "len", (json_int_t)r->size,
-				      "where", r->where, "address",
+		json_t *j = json_pack("{s:s, s:s, s:s?, s:I, s:s, s:s?}", "type", "variable",
+				      "name", r->name, "value_type", r->type, "len",
+				      (json_int_t)r->size, "where", r->where, "address",
 				      r->has_address ? address : NULL);
 		if (j)
 			run_jsonl_line(stdout, j);
@@ -244,10 +248,12 @@ static int list_pattern(struct symbols *s, const struct watch_settings *set, con
 	if (err)
 		return cli_wrong(COMMAND, "out of memory");
 	if (!status && rows->count == before)
-		return cli_wrong(COMMAND, "no variable matches '%s'%s", pattern,
-				 variables_known(s, NULL) ? "" :
-				 "; the program has no debug information (DWARF), so only symbols "
-				 "are known");
+		return cli_wrong(
+			COMMAND, "no variable matches '%s'%s", pattern,
+			variables_known(s, NULL) ?
+				"" :
+				"; the program has no debug information (DWARF), so only symbols "
+				"are known");
 	return status;
 }
 
@@ -269,7 +275,8 @@ int watch_list(struct symbols *s, const struct watch_settings *set)
 	for (size_t i = 0; !status && i < set->expr_count; i++)
 		status = list_pattern(s, set, set->exprs[i], &rows);
 	if (!status && has_untyped(&rows))
-		cli_note(COMMAND, "there is no debug information (DWARF) where the type is '?': types, "
+		cli_note(COMMAND,
+			 "there is no debug information (DWARF) where the type is '?': types, "
 			 "members and lines of the source are not known");
 	if (rows.count)
 		qsort(rows.row, rows.count, sizeof(*rows.row), row_compare);

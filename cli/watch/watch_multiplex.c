@@ -2,8 +2,8 @@
 /* watch_multiplex.c - see watch_multiplex.h. */
 #include "cli/watch/watch_multiplex.h"
 
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/now.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,15 +27,13 @@ static int add_chunks(struct watch_multiplex *t, size_t expr)
 	size_t left = t->expr[expr].len;
 
 	while (left) {
-		struct chunk *chunks =
-			reallocarray(t->chunk, t->chunk_count + 1, sizeof(*chunks));
+		struct chunk *chunks = reallocarray(t->chunk, t->chunk_count + 1, sizeof(*chunks));
 		if (!chunks)
 			return cli_wrong(COMMAND, "out of memory");
 		size_t len = chunk_length(address, left);
 		t->chunk = chunks;
-		chunks[t->chunk_count++] = (struct chunk){ .address = address,
-							     .len = len,
-							     .expr = expr };
+		chunks[t->chunk_count++] =
+			(struct chunk){ .address = address, .len = len, .expr = expr };
 		address += len;
 		left -= len;
 	}
@@ -49,10 +47,9 @@ static int check_overlap(const struct watch_multiplex *t, size_t expr)
 	for (size_t i = 0; i < expr; i++) {
 		const struct watch_expr *a = &t->expr[i];
 		if (a->address < b->address + b->len && b->address < a->address + a->len)
-			return cli_wrong(
-				COMMAND,
-				"%s and %s have bytes in common: give one of them",
-				a->name, b->name);
+			return cli_wrong(COMMAND,
+					 "%s and %s have bytes in common: give one of them",
+					 a->name, b->name);
 	}
 	return 0;
 }
@@ -67,11 +64,10 @@ static int find_expr(struct watch_multiplex *t, struct symbols *s, size_t i)
 	if (status)
 		return status;
 	if (t->expr[i].view.bit_size)
-		cli_note(
-			COMMAND,
-			"%s is a bit-field: among other expressions, writes to other bits of its "
-			"bytes are hits too",
-			t->expr[i].name);
+		cli_note(COMMAND,
+			 "%s is a bit-field: among other expressions, writes to other bits of its "
+			 "bytes are hits too",
+			 t->expr[i].name);
 	if (used < sizeof(t->title))
 		snprintf(t->title + used, sizeof(t->title) - used, "%s%s", i ? ", " : "",
 			 t->expr[i].name);
@@ -80,7 +76,7 @@ static int find_expr(struct watch_multiplex *t, struct symbols *s, size_t i)
 }
 
 int watch_multiplex_find(struct watch_multiplex *t, struct symbols *s,
-		     const struct watch_settings *set)
+			 const struct watch_settings *set)
 {
 	int status = 0;
 
@@ -137,7 +133,7 @@ static int enable_all(struct watch_multiplex *t, const struct session *session)
 }
 
 int watch_multiplex_arm(struct watch_multiplex *t, struct trapline *target,
-		    const struct session *session, const struct trapline_event_opts *opts)
+			const struct session *session, const struct trapline_event_opts *opts)
 {
 	struct trapline_event_opts disabled = *opts;
 	int err = 0;
@@ -145,8 +141,8 @@ int watch_multiplex_arm(struct watch_multiplex *t, struct trapline *target,
 	disabled.flags |= TRAPLINE_DISABLED;
 	while (!err && t->slots.count < t->chunk_count) {
 		const struct chunk *w = &t->chunk[t->slots.count];
-		err = watch_slots_add(&t->slots, target, w->address, w->len,
-				      t->expr[0].access, &disabled);
+		err = watch_slots_add(&t->slots, target, w->address, w->len, t->expr[0].access,
+				      &disabled);
 	}
 	if (!t->slots.count || (err && err != -ENOSPC))
 		return session_explain(session, "watch", t->title, err);
@@ -156,7 +152,7 @@ int watch_multiplex_arm(struct watch_multiplex *t, struct trapline *target,
 }
 
 bool watch_multiplex_hit(struct watch_multiplex *t, const struct trapline_hit *hit,
-		     struct watch_which *which)
+			 struct watch_which *which)
 {
 	for (size_t i = 0; i < t->expr_count; i++) {
 		const struct watch_expr *expr = &t->expr[i];
@@ -164,8 +160,7 @@ bool watch_multiplex_hit(struct watch_multiplex *t, const struct trapline_hit *h
 			continue;
 		*which = (struct watch_which){ .expr = expr,
 					       .hits = &t->sums.expr[i].hits,
-					       .name = t->expr_count > 1 ? expr->name :
-									    NULL };
+					       .name = t->expr_count > 1 ? expr->name : NULL };
 		return true;
 	}
 	t->unplaced++;

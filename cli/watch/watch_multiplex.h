@@ -33,22 +33,21 @@ struct watch_multiplex {
 	struct chunk *holds[WATCH_REGISTERS];
 	uint64_t next_ns;
 	struct run_multiplex sums; /* hits and counts of slices; the rest is set at the end */
-	uint64_t unplaced; /* hits outside of all chunks */
+	uint64_t unplaced;	   /* hits outside of all chunks */
 	bool is_paused;
 	char title[200];
 };
 
 /* 0 or an exit status, line printed. */
 int watch_multiplex_find(struct watch_multiplex *t, struct symbols *s,
-		     const struct watch_settings *set);
+			 const struct watch_settings *set);
 /* The type that all expressions have; NULL: their types differ. */
 const struct value_view *watch_multiplex_view(const struct watch_multiplex *t, uint64_t *len);
 int watch_multiplex_arm(struct watch_multiplex *t, struct trapline *target,
-		    const struct session *session,
-		    const struct trapline_event_opts *opts);
+			const struct session *session, const struct trapline_event_opts *opts);
 /* False: the hit is outside of all expressions. */
 bool watch_multiplex_hit(struct watch_multiplex *t, const struct trapline_hit *hit,
-		     struct watch_which *which);
+			 struct watch_which *which);
 /* A pause does not count as watched. Returns the ms until the next call is needed. */
 int watch_multiplex_tick(struct watch_multiplex *t, bool is_paused);
 /* t must live as long as *end. */

@@ -34,11 +34,9 @@ static struct object *object_find(const struct watch_objects *o, uint64_t pointe
 	return found ? *found : NULL;
 }
 
-static struct object *object_add(struct watch_objects *o, uint64_t pointer,
-				 uint64_t born_ns)
+static struct object *object_add(struct watch_objects *o, uint64_t pointer, uint64_t born_ns)
 {
-	struct object *new = o->known_count < OBJECTS_MAX ? calloc(1, sizeof(*new)) :
-							    NULL;
+	struct object *new = o->known_count < OBJECTS_MAX ? calloc(1, sizeof(*new)) : NULL;
 
 	if (!new) {
 		o->counts.untracked++;
@@ -78,8 +76,8 @@ static void note_delay(struct watch_objects *o, uint64_t delay_ns)
 	if (delay_ns > o->counts.delay_max_ns)
 		o->counts.delay_max_ns = delay_ns;
 	if (o->delay_count < DELAYS_MAX)
-		o->delays_ns[o->delay_count++] =
-			delay_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)delay_ns;
+		o->delays_ns[o->delay_count++] = delay_ns > UINT32_MAX ? UINT32_MAX :
+									 (uint32_t)delay_ns;
 }
 
 static void stop_clock(struct object *object, uint64_t until_ns)
@@ -111,8 +109,8 @@ static void object_end(struct watch_objects *o, struct object *object, uint64_t 
 }
 
 /* The path from a call's registers to its object; NULL: the call is not at a wanted site. */
-static const struct object_way *way_of(struct object_point *p,
-				       const struct trapline_hit *hit, uint64_t *pointer)
+static const struct object_way *way_of(struct object_point *p, const struct trapline_hit *hit,
+				       uint64_t *pointer)
 {
 	const struct code_site *site = code_sites_at(&p->sites, hit->address);
 
@@ -192,9 +190,7 @@ bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 	}
 	o->expr.address = object->address;
 	snprintf(o->name, sizeof(o->name), "0x%llx", (unsigned long long)object->pointer);
-	*which = (struct watch_which){ .expr = &o->expr,
-				       .name = o->name,
-				       .is_object = true };
+	*which = (struct watch_which){ .expr = &o->expr, .name = o->name, .is_object = true };
 	return true;
 }
 
@@ -205,8 +201,7 @@ static void look_for_unmapped(struct watch_objects *o, uint64_t now)
 
 	for (size_t i = 0; i < o->slots.count; i++) {
 		struct object *object = o->holder[i];
-		if (!object ||
-		    symbols_read(o->symbols, object->address, &byte, 1) != -EFAULT)
+		if (!object || symbols_read(o->symbols, object->address, &byte, 1) != -EFAULT)
 			continue;
 		o->counts.unmapped++;
 		object_end(o, object, now);

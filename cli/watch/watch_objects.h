@@ -13,8 +13,8 @@
 #include "cli/watch/watch.h"
 #include "cli/watch/watch_slots.h"
 #include "report/code/code_sites.h"
-#include "report/run/run_watch.h"
 #include "report/lang/signature.h"
+#include "report/run/run_watch.h"
 
 /* The path from a call at a site to an object, and to the watched part of it. */
 struct object_way {
@@ -43,7 +43,7 @@ struct object {
 	size_t slot;	     /* while armed */
 	const struct object_way *way;
 	bool was_watched;
-	uint64_t batch; /* in which it was found; 0: no register was free */
+	uint64_t batch;	     /* in which it was found; 0: no register was free */
 	struct object *next; /* in the queue for a register, the oldest first */
 	struct object *before;
 	bool waits;
@@ -62,7 +62,7 @@ struct watch_objects {
 	struct watch_slots slots;
 	struct object *holder[WATCH_REGISTERS];
 	bool is_resting[WATCH_REGISTERS];
-	uint64_t batch; /* of calls that are read before registers are assigned */
+	uint64_t batch;	 /* of calls that are read before registers are assigned */
 	uint64_t lag_ns; /* age of the last call when it was read */
 	size_t next_slot;
 	void *known; /* tsearch() tree of struct object */
@@ -80,8 +80,7 @@ struct watch_objects {
 int watch_objects_find(struct watch_objects *o, struct symbols *s,
 		       const struct watch_settings *set);
 /* Arms the breakpoints and the registers; opts are those of the hits. 0 or an exit status. */
-int watch_objects_arm(struct watch_objects *o, struct trapline *t,
-		      const struct session *session,
+int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct session *session,
 		      const struct trapline_event_opts *opts);
 /* Takes a record. False: it was a call, or a hit to be rejected. True: *which says whose hit. */
 bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/now.h"
 #include "cli/watch/watch_objects.h"
 
 #include <errno.h>
@@ -11,12 +11,11 @@
 
 #define COMMAND watch_command
 
-static int arm_point(struct object_point *p, struct trapline *t,
-		     const struct session *session, void *arg)
+static int arm_point(struct object_point *p, struct trapline *t, const struct session *session,
+		     void *arg)
 {
 	TRAPLINE_OPTS(event, opts);
-	uint64_t *addresses =
-		calloc(p->sites.count ? p->sites.count : 1, sizeof(*addresses));
+	uint64_t *addresses = calloc(p->sites.count ? p->sites.count : 1, sizeof(*addresses));
 	size_t n = 0;
 
 	if (!addresses)
@@ -31,27 +30,24 @@ static int arm_point(struct object_point *p, struct trapline *t,
 	if (err >= 0)
 		return 0;
 	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
-		return cli_wrong(
-			COMMAND,
-			"cannot use --from: it needs uprobes and BPF, which need root "
-			"(CAP_SYS_ADMIN and CAP_BPF)");
+		return cli_wrong(COMMAND,
+				 "cannot use --from: it needs uprobes and BPF, which need root "
+				 "(CAP_SYS_ADMIN and CAP_BPF)");
 	return session_explain(session, "break on", p->where, err);
 }
 
-static int arm_slots(struct watch_objects *o, struct trapline *t,
-		     const struct session *session,
+static int arm_slots(struct watch_objects *o, struct trapline *t, const struct session *session,
 		     const struct trapline_event_opts *opts)
 {
 	int err = 0;
 
 	while (!err)
-		err = watch_slots_add(&o->slots, t, WATCH_REST(o->expr.address),
-				      o->expr.len, o->expr.access, opts);
+		err = watch_slots_add(&o->slots, t, WATCH_REST(o->expr.address), o->expr.len,
+				      o->expr.access, opts);
 	return o->slots.count ? 0 : session_explain(session, "watch", o->set->expr, err);
 }
 
-int watch_objects_arm(struct watch_objects *o, struct trapline *t,
-		      const struct session *session,
+int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct session *session,
 		      const struct trapline_event_opts *opts)
 {
 	o->delays_ns = calloc(DELAYS_MAX, sizeof(*o->delays_ns));
@@ -110,8 +106,7 @@ void watch_objects_end(struct watch_objects *o, struct run_end *end)
 	end->counts[end->count_count++] =
 		(struct run_count){ .name = "after_end", .value = o->counts.after_end };
 	if (o->delay_count)
-		qsort(o->delays_ns, o->delay_count, sizeof(*o->delays_ns),
-		      compare_delays);
+		qsort(o->delays_ns, o->delay_count, sizeof(*o->delays_ns), compare_delays);
 	o->counts.delay_median_ns = o->delay_count ? o->delays_ns[o->delay_count / 2] : 0;
 	o->counts.delays = o->delay_count;
 	o->counts.at = o->set->from;
@@ -122,10 +117,11 @@ void watch_objects_end(struct watch_objects *o, struct run_end *end)
 	o->counts.registers = o->slots.count;
 	end->objects = &o->counts;
 	if (o->at.left)
-		cli_note(COMMAND,
-			 "%llu calls of %s ended with a jump to another function, so their results were "
-			 "not seen; use --from with that function",
-			 (unsigned long long)o->at.left, o->at.where);
+		cli_note(
+			COMMAND,
+			"%llu calls of %s ended with a jump to another function, so their results were "
+			"not seen; use --from with that function",
+			(unsigned long long)o->at.left, o->at.where);
 }
 
 static void point_release(struct object_point *p)

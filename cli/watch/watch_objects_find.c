@@ -32,7 +32,8 @@ static int take_value(struct naming *n, const struct signature_value *v, const c
 		      const struct type **type, char *why, size_t size)
 {
 	if (v->where != SIGNATURE_REGISTERS || v->regs != 1) {
-		snprintf(why, size, "'%s' of %s is not in a register, so it is not a pointer to an object",
+		snprintf(why, size,
+			 "'%s' of %s is not in a register, so it is not a pointer to an object",
 			 name, n->point->where);
 		return -ENOENT;
 	}
@@ -62,7 +63,8 @@ static int value_named(void *arg, const char *name, const struct type **type, ch
 		n->reg = RESULT_REGISTER;
 		if (!strcmp(name, "ret"))
 			return s ? take_value(n, &s->result, name, type, why, size) : 0;
-		snprintf(why, size, "after %s returned, only its result 'ret' is known", n->point->where);
+		snprintf(why, size, "after %s returned, only its result 'ret' is known",
+			 n->point->where);
 		return -ENOENT;
 	}
 	if (number >= 0 && s && (size_t)number < s->count)
@@ -96,8 +98,7 @@ static const char *cut_suffix(struct object_point *p, const char *text)
 	return colon + 1;
 }
 
-static int find_sites(struct symbols *s, struct object_point *p, const char *option,
-		      char **command)
+static int find_sites(struct symbols *s, struct object_point *p, const char *option, char **command)
 {
 	char why[500];
 
@@ -128,10 +129,9 @@ static int report_left_out(const struct object_point *p, const char *option)
 			"are not known there",
 			option, p->where);
 	if (n)
-		cli_note(
-			COMMAND,
-			"%s: left out %zu inlined cop%s of %s, where its values are not known",
-			option, n, n == 1 ? "y" : "ies", p->where);
+		cli_note(COMMAND,
+			 "%s: left out %zu inlined cop%s of %s, where its values are not known",
+			 option, n, n == 1 ? "y" : "ies", p->where);
 	return 0;
 }
 
@@ -156,8 +156,7 @@ static int find_way(struct watch_objects *o, const struct expression *e, size_t 
 		return 0;
 	if (err)
 		return watch_expr_wrong(o->set->expr, &error);
-	p->way[i] =
-		(struct object_way){ .reg = (uint8_t)naming.reg, .path = place->path };
+	p->way[i] = (struct object_way){ .reg = (uint8_t)naming.reg, .path = place->path };
 	return 0;
 }
 
@@ -185,8 +184,8 @@ static int find_ways(struct watch_objects *o, const struct expression *e)
 				COMMAND,
 				"'%s' has %zu bytes at %s and %zu at %s: choose one of the "
 				"functions",
-				o->set->expr, o->expr.len, o->at.sites.site[0].name,
-				expr.len, o->at.sites.site[i].name);
+				o->set->expr, o->expr.len, o->at.sites.site[0].name, expr.len,
+				o->at.sites.site[i].name);
 		o->expr = expr;
 	}
 	return 0;
@@ -201,7 +200,8 @@ static int find_at(struct watch_objects *o)
 		return cli_wrong(
 			COMMAND,
 			"invalid --from '%s': expected FUNC or FUNC:ret (example: conn_open:ret); EXPR "
-			"names the argument", o->set->from);
+			"names the argument",
+			o->set->from);
 	o->at.is_return = suffix != NULL;
 	int status = find_sites(o->symbols, &o->at, "--from", o->set->command);
 	if (!status)
@@ -243,16 +243,15 @@ static int find_until(struct watch_objects *o)
 			o->set->until);
 	int number = suffix ? argument_number(suffix) : 0;
 	if (signature_argument_register((unsigned int)number) < 0)
-		return cli_wrong(COMMAND, "invalid --until '%s': arg%d is not passed in a register", o->set->until,
-				 number);
+		return cli_wrong(COMMAND, "invalid --until '%s': arg%d is not passed in a register",
+				 o->set->until, number);
 	int status = find_sites(o->symbols, &o->until, "--until", o->set->command);
 	for (size_t i = 0; !status && i < o->until.sites.count; i++)
 		find_until_register(o, i, number);
 	return status ? status : report_left_out(&o->until, "--until");
 }
 
-int watch_objects_find(struct watch_objects *o, struct symbols *s,
-		       const struct watch_settings *set)
+int watch_objects_find(struct watch_objects *o, struct symbols *s, const struct watch_settings *set)
 {
 	o->set = set;
 	o->symbols = s;

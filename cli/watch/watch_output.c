@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* watch_output.c - a hit with all its names and values, for every output. */
-#include "cli/now.h"
 #include "cli/cmd.h"
+#include "cli/now.h"
 #include "cli/observe/hit_frames.h"
 #include "cli/watch/watch.h"
-#include "report/safe/clean.h"
 #include "report/run/syscall_names.h"
+#include "report/safe/clean.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -93,11 +93,20 @@ void watch_output_hit(struct watch_output *o, struct symbols *s, const struct tr
 	struct run_frame frames[RUN_FRAMES_MAX];
 	char change[400];
 	struct run_hit run = {
-		.time_ns = hit->time_ns, .pid = hit->pid, .tid = hit->tid, .ip = hit->ip,
-		.address = hit->address, .len = hit->len, .access = hit->access,
-		.value_when = hit->value_when, .is_async = hit->async,
-		.old_known = hit->old_known, .old_value = hit->old_value,
-		.new_value = hit->new_value, .change = change, .frames = frames,
+		.time_ns = hit->time_ns,
+		.pid = hit->pid,
+		.tid = hit->tid,
+		.ip = hit->ip,
+		.address = hit->address,
+		.len = hit->len,
+		.access = hit->access,
+		.value_when = hit->value_when,
+		.is_async = hit->async,
+		.old_known = hit->old_known,
+		.old_value = hit->old_value,
+		.new_value = hit->new_value,
+		.change = change,
+		.frames = frames,
 	};
 
 	memcpy(run.thread, hit->thread, sizeof(run.thread));

@@ -12,24 +12,15 @@
 #define AT(member) offsetof(struct watch_settings, member)
 
 static const struct opt options[] = {
-	OPTION_PID,
-	OPTION_FROM,
-	OPTION_UNTIL,
-	OPTION_MULTIPLEX,
-	OPTION_THREAD,
-	OPTION_ON,
-	OPTION_IF,
-	OPTION_EXPLAIN,
-	OPTION_KERNEL,
-	OPTION_LIMIT,
-	OPTION_FOR,
-	OPTION_LIST("list the variables that match EXPR, a pattern, and exit"),
-	OPTION_STACK,
-	OPTION_FRAMES,
-	OPTION_JSON,
-	OPTION_OUTPUT,
-	OPTION_MAX_RATE,
-	OPTION_NO_BPF,
+	OPTION_PID,	 OPTION_FROM,
+	OPTION_UNTIL,	 OPTION_MULTIPLEX,
+	OPTION_THREAD,	 OPTION_ON,
+	OPTION_IF,	 OPTION_EXPLAIN,
+	OPTION_KERNEL,	 OPTION_LIMIT,
+	OPTION_FOR,	 OPTION_LIST("list the variables that match EXPR, a pattern, and exit"),
+	OPTION_STACK,	 OPTION_FRAMES,
+	OPTION_JSON,	 OPTION_OUTPUT,
+	OPTION_MAX_RATE, OPTION_NO_BPF,
 	OPTION_VERBOSE,
 };
 
@@ -38,15 +29,17 @@ static const struct opt_alias aliases[] = { WATCH_ALIASES };
 const struct opt_syntax watch_syntax = {
 	.command = "watch",
 	.usage = "EXPR... [OPTION...] { -p PID | -- CMD [ARG...] }",
-	.about = "Prints each access to a variable of a process: the thread, the code and both values.",
-	.tail = EXPR_TEXT "\n\n"
-		"examples:\n"
-		"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
-		"  trapline watch -p 4711 'conn->state' --on rw --json\n"
-		"  trapline watch -p 4711 --list 'server.stat_*'\n"
-		"  trapline watch -p 4711 --from conn_open:ret 'ret->state' --until conn_close\n"
-		"  trapline watch -p 4711 --multiplex 10ms server.clients stat_a stat_b errors hits\n"
-		"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
+	.about =
+		"Prints each access to a variable of a process: the thread, the code and both values.",
+	.tail = EXPR_TEXT
+	"\n\n"
+	"examples:\n"
+	"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
+	"  trapline watch -p 4711 'conn->state' --on rw --json\n"
+	"  trapline watch -p 4711 --list 'server.stat_*'\n"
+	"  trapline watch -p 4711 --from conn_open:ret 'ret->state' --until conn_close\n"
+	"  trapline watch -p 4711 --multiplex 10ms server.clients stat_a stat_b errors hits\n"
+	"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 	.aliases = aliases,
@@ -63,7 +56,8 @@ static int objects_check(const struct watch_settings *set)
 	if (set->expr_count != 1)
 		return cli_wrong(COMMAND, "--from needs one EXPR, such as 'arg0->refcount'");
 	if (set->no_bpf)
-		return cli_wrong(COMMAND, "--from cannot be combined with --no-bpf: it needs uprobes and "
+		return cli_wrong(COMMAND,
+				 "--from cannot be combined with --no-bpf: it needs uprobes and "
 				 "BPF");
 	return 0;
 }
@@ -95,8 +89,10 @@ int watch_settings_cut_old(int argc, char **argv)
 int watch_settings_check(struct watch_settings *set, int argc, char **argv, int first)
 {
 	if (!set->list && first == argc)
-		return cli_wrong(COMMAND, "EXPR is missing: give a variable or an address, such as "
-				 "counter or 0x7ffe1000:8; see trapline %s --help", COMMAND);
+		return cli_wrong(COMMAND,
+				 "EXPR is missing: give a variable or an address, such as "
+				 "counter or 0x7ffe1000:8; see trapline %s --help",
+				 COMMAND);
 	set->exprs = argv + first;
 	set->expr_count = (size_t)(argc - first);
 	int status = session_check_target(COMMAND, set->pid, set->command);
@@ -105,7 +101,8 @@ int watch_settings_check(struct watch_settings *set, int argc, char **argv, int 
 	if (status)
 		return status;
 	if (set->kernel && set->no_bpf)
-		return cli_wrong(COMMAND, "--kernel cannot be combined with --no-bpf: it needs BPF to "
+		return cli_wrong(COMMAND,
+				 "--kernel cannot be combined with --no-bpf: it needs BPF to "
 				 "merge the stores of one copy");
 	if (set->explain && !set->condition)
 		return cli_wrong(COMMAND, "--explain needs --if");

@@ -6,21 +6,18 @@
 
 #include <errno.h>
 
-int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address,
-		    size_t len, enum trapline_access access,
-		    const struct trapline_event_opts *opts)
+int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address, size_t len,
+		    enum trapline_access access, const struct trapline_event_opts *opts)
 {
 	if (slots->count == WATCH_REGISTERS)
 		return -ENOSPC;
-	int err = trapline_watch(t, address, len, access, opts,
-				 &slots->event[slots->count]);
+	int err = trapline_watch(t, address, len, access, opts, &slots->event[slots->count]);
 	if (err >= 0)
 		slots->rest[slots->count++] = address;
 	return err < 0 ? err : 0;
 }
 
-int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address,
-		     size_t len)
+int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address, size_t len)
 {
 	struct trapline_event *event = slots->event[slot];
 	int err = len ? trapline_event_aim(event, address, len) :
@@ -32,8 +29,7 @@ int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t addr
 	return err;
 }
 
-size_t watch_slots_find(const struct watch_slots *slots,
-			const struct trapline_event *event)
+size_t watch_slots_find(const struct watch_slots *slots, const struct trapline_event *event)
 {
 	size_t i = 0;
 

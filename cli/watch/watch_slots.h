@@ -23,17 +23,15 @@ struct watch_slots {
  * Adds a slot; address is also the one that it watches while unused. 0, -ENOSPC: no register is
  * left, or -errno.
  */
-int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address,
-		    size_t len, enum trapline_access access,
-		    const struct trapline_event_opts *opts);
+int watch_slots_add(struct watch_slots *slots, struct trapline *t, uint64_t address, size_t len,
+		    enum trapline_access access, const struct trapline_event_opts *opts);
 /*
  * Moves a slot to another address; len 0: the length stays. 0, or -errno: the watched address is
  * not known until the next move.
  */
 int watch_slots_move(const struct watch_slots *slots, size_t slot, uint64_t address, size_t len);
 /* The slot of an event; slots->count: none. */
-size_t watch_slots_find(const struct watch_slots *slots,
-			const struct trapline_event *event);
+size_t watch_slots_find(const struct watch_slots *slots, const struct trapline_event *event);
 void watch_slots_stats(const struct watch_slots *slots, struct run_end *end);
 
 #endif

@@ -35,8 +35,7 @@ struct trapline_condition_opts {
 	 * It stores the address and the bytes of a symbol, for `in NAME` and `&NAME`. It
 	 * returns 0 or -errno. NULL means that there are no symbols.
 	 */
-	int (*find_symbol)(void *arg, const char *name, uint64_t *address,
-			   uint64_t *bytes);
+	int (*find_symbol)(void *arg, const char *name, uint64_t *address, uint64_t *bytes);
 	/*
 	 * It returns the event of `count(NAME)`, or NULL. The event must stay open as
 	 * long as the condition is used.
@@ -75,8 +74,8 @@ TRAPLINE_API void trapline_condition_free(struct trapline_condition *condition);
  * length of the whole text.
  * Errors: ENOMEM. MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_condition_explain(const struct trapline_condition *condition,
-					    char *buf, size_t n);
+TRAPLINE_API int trapline_condition_explain(const struct trapline_condition *condition, char *buf,
+					    size_t n);
 
 #ifdef __cplusplus
 }

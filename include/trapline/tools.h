@@ -75,8 +75,7 @@ struct trapline_throttle_opts {
  * TRAPLINE_THROTTLE_EACH with another counter than task clock or page faults; ENFILE four
  * budgets are open; others as trapline_count(). MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_throttle(struct trapline *t,
-				   const struct trapline_throttle_opts *opts,
+TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_throttle_opts *opts,
 				   struct trapline_throttle **out);
 
 /*
@@ -179,8 +178,8 @@ struct trapline_point {
  * process has ended; ETIMEDOUT the process continues; others as trapline_break(). MT-Safe
  * for different targets. AS-Unsafe.
  */
-TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid,
-				 const struct trapline_point *point, int timeout_ms);
+TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct trapline_point *point,
+				 int timeout_ms);
 
 /*
  * This is a search for data races of this program. From time to time a thread that is
@@ -291,8 +290,7 @@ struct trapline_race_opts {
  * is left in some thread; EOPNOTSUPP the process has a seccomp filter, is a Go program,
  * or does not run on x86-64; others as trapline_watch(). MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_race_start(struct trapline *t,
-				     const struct trapline_race_opts *opts,
+TRAPLINE_API int trapline_race_start(struct trapline *t, const struct trapline_race_opts *opts,
 				     struct trapline_race **out);
 
 struct trapline_race_stats {
@@ -325,8 +323,7 @@ struct trapline_race_stats {
  * out->size must be set.
  * Errors: EINVAL size. MT-Safe. AS-Safe.
  */
-TRAPLINE_API int trapline_race_stats(struct trapline_race *race,
-				     struct trapline_race_stats *out);
+TRAPLINE_API int trapline_race_stats(struct trapline_race *race, struct trapline_race_stats *out);
 
 /*
  * trapline_race_stop - end a search: no event, breakpoint, descriptor or thread of it

@@ -46,9 +46,8 @@ extern "C" {
 	struct trapline_##kind##_opts name = {}; \
 	name.size = sizeof(struct trapline_##kind##_opts)
 #else
-#define TRAPLINE_OPTS(kind, name)              \
-	struct trapline_##kind##_opts name = { \
-		.size = sizeof(struct trapline_##kind##_opts) }
+#define TRAPLINE_OPTS(kind, name) \
+	struct trapline_##kind##_opts name = { .size = sizeof(struct trapline_##kind##_opts) }
 #endif
 
 /* A target is one process. trapline_open() makes it. */
@@ -81,7 +80,10 @@ enum trapline_value {
 };
 
 /* How a function ended: a return, or a jump through a pointer or into another file. */
-enum trapline_returned { TRAPLINE_RETURNED = 1, TRAPLINE_LEFT = 2 };
+enum trapline_returned {
+	TRAPLINE_RETURNED = 1,
+	TRAPLINE_LEFT = 2
+};
 
 /* The stack of a callback has at most so many frames. */
 #define TRAPLINE_STACK_MAX 64
@@ -179,8 +181,8 @@ struct trapline_hit {
  * Errors: EINVAL there is no such register; ENODATA the hit has no registers. MT-Safe.
  * AS-Safe.
  */
-TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit,
-				       unsigned int number, uint64_t *out);
+TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned int number,
+				       uint64_t *out);
 
 /*
  * trapline_hit_text - read the text that a register pointed to at the hit; see
@@ -353,8 +355,7 @@ struct trapline_event_opts {
  * value. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
-				enum trapline_access access,
-				const struct trapline_event_opts *opts,
+				enum trapline_access access, const struct trapline_event_opts *opts,
 				struct trapline_event **out);
 
 /*
@@ -392,8 +393,7 @@ TRAPLINE_API int trapline_break(struct trapline *t, uint64_t addr,
  * a function cannot be found; EPERM the process lacks CAP_SYS_ADMIN. Others as trapline_watch().
  * MT-Safe. AS-Unsafe.
  */
-TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
-				      size_t count,
+TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs, size_t count,
 				      const struct trapline_event_opts *opts,
 				      struct trapline_event **out);
 
@@ -488,8 +488,7 @@ TRAPLINE_API int trapline_event_move(struct trapline_event *event, uint64_t addr
  * slice each. addr is aligned to len.
  * Errors: as trapline_event_move(). MT-Safe. AS-Safe.
  */
-TRAPLINE_API int trapline_event_aim(struct trapline_event *event, uint64_t addr,
-				    size_t len);
+TRAPLINE_API int trapline_event_aim(struct trapline_event *event, uint64_t addr, size_t len);
 
 /*
  * trapline_event_read - read what the kernel counted so far, in all threads.
@@ -597,8 +596,7 @@ enum trapline_evaluated {
  * Errors: EINVAL size; ESRCH the event is closed, or the call comes from a forked child.
  * MT-Safe. AS-Safe.
  */
-TRAPLINE_API int trapline_event_stats(struct trapline_event *event,
-				      struct trapline_stats *out);
+TRAPLINE_API int trapline_event_stats(struct trapline_event *event, struct trapline_stats *out);
 
 /* It is how an event works here. */
 enum trapline_mechanism {
@@ -613,8 +611,7 @@ enum trapline_mechanism {
 };
 
 /* trapline_event_mechanism - read how an event works here. MT-Safe. AS-Safe. */
-TRAPLINE_API enum trapline_mechanism
-trapline_event_mechanism(const struct trapline_event *event);
+TRAPLINE_API enum trapline_mechanism trapline_event_mechanism(const struct trapline_event *event);
 
 /*
  * trapline_poll - give records to fn, oldest first.

@@ -28,8 +28,8 @@ struct ifunc {
 	uint64_t found;
 };
 
-static bool ifunc_is_wanted(const struct ifunc *f, const GElf_Rela *r, Elf *elf,
-			    Elf_Data *symbols, size_t strings, uint64_t bias)
+static bool ifunc_is_wanted(const struct ifunc *f, const GElf_Rela *r, Elf *elf, Elf_Data *symbols,
+			    size_t strings, uint64_t bias)
 {
 	GElf_Sym sym;
 
@@ -83,14 +83,12 @@ static int search_module(Dwfl_Module *mod, void *arg)
 	GElf_Shdr sh;
 
 	while (elf && !f->found && (scn = elf_nextscn(elf, scn)))
-		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_RELA &&
-		    sh.sh_flags & SHF_ALLOC)
+		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_RELA && sh.sh_flags & SHF_ALLOC)
 			search_table(f, elf, scn, &sh, bias);
 	return f->found != 0;
 }
 
-uint64_t code_ifunc_target(struct symbols *s, Dwfl_Module *mod, uint64_t resolver,
-			   const char *name)
+uint64_t code_ifunc_target(struct symbols *s, Dwfl_Module *mod, uint64_t resolver, const char *name)
 {
 	struct ifunc f = { .s = s, .mod = mod, .resolver = resolver, .name = name };
 

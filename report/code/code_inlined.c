@@ -6,8 +6,8 @@
  * which is over soon when there are none, and for the places where.
  */
 #include "report/code/code_sites_priv.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/dies.h"
+#include "report/safe/clean.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -34,8 +34,8 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 	uint64_t how;
 	char name[512];
 
-	if (v->mod != w->mod || dwarf_tag(die) != DW_TAG_subprogram ||
-	    !clean_die_name(die) || !die_number(die, DW_AT_inline, &how) ||
+	if (v->mod != w->mod || dwarf_tag(die) != DW_TAG_subprogram || !clean_die_name(die) ||
+	    !die_number(die, DW_AT_inline, &how) ||
 	    (how != DW_INL_inlined && how != DW_INL_declared_inlined))
 		return 0;
 	die_qualified(die, name, sizeof(name));
@@ -75,8 +75,7 @@ static Dwarf_Addr inlined_entry_of(Dwarf_Die *die)
 		Dwarf_Addr pc;
 		if (!dwarf_formaddr(&attr, &pc))
 			return pc;
-		if (!dwarf_formudata(&attr, &offset) &&
-		    start) /* DWARF 5: counted from the start */
+		if (!dwarf_formudata(&attr, &offset) && start) /* DWARF 5: counted from the start */
 			return start + offset;
 	}
 	return start;
@@ -88,10 +87,8 @@ static int add_copy(struct inlined *w, Dwarf_Die *die)
 	Dwarf_Die origin;
 	char name[512];
 
-	if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) ||
-	    !dwarf_formref_die(&attr, &origin) ||
-	    !bsearch(&origin.addr, w->origins, w->count, sizeof(*w->origins),
-		     pointer_compare))
+	if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) || !dwarf_formref_die(&attr, &origin) ||
+	    !bsearch(&origin.addr, w->origins, w->count, sizeof(*w->origins), pointer_compare))
 		return 0;
 	Dwarf_Addr pc = inlined_entry_of(die);
 	if (!pc)
@@ -130,14 +127,12 @@ static void walk(struct inlined *w, Dwarf_Die *parent, unsigned int depth)
 	} while (!w->err && !dwarf_siblingof(&die, &die));
 }
 
-int code_inlined_find(struct symbols *s, Dwfl_Module *mod,
-		      const struct function_name *wanted, struct code_sites *out)
+int code_inlined_find(struct symbols *s, Dwfl_Module *mod, const struct function_name *wanted,
+		      struct code_sites *out)
 {
-	struct inlined w = { .s = s,
-			     .mod = mod,
-			     .wanted = wanted,
-			     .out = out,
-			     .module = symbols_module_name(mod) };
+	struct inlined w = {
+		.s = s, .mod = mod, .wanted = wanted, .out = out, .module = symbols_module_name(mod)
+	};
 	Dwarf *dwarf = dwfl_module_getdwarf(mod, &w.bias);
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
@@ -148,8 +143,7 @@ int code_inlined_find(struct symbols *s, Dwfl_Module *mod,
 	w.err = dies_walk(s, w.module, DIES_SHARED, origin_visit, &w);
 	if (w.count)
 		qsort(w.origins, w.count, sizeof(*w.origins), pointer_compare);
-	while (w.count && !w.err &&
-	       !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split))
+	while (w.count && !w.err && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split))
 		walk(&w, split.addr ? &split : &unit, 0);
 	free(w.origins);
 	return w.err;

@@ -6,10 +6,10 @@
  * others. The first instruction in each function or copy is meant, as in debuggers. A line without
  * code stands for the next one that has some.
  */
-#include "report/safe/clean.h"
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
 #include "report/path.h"
+#include "report/safe/clean.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -79,10 +79,8 @@ static void visit_unit(struct lines *l, Dwarf_Die *cu, Dwarf_Addr bias)
 		bool is_statement;
 		bool is_end;
 		int number;
-		if (dwarf_lineno(line, &number) ||
-		    dwarf_linebeginstatement(line, &is_statement) ||
-		    dwarf_lineendsequence(line, &is_end) || dwarf_lineaddr(line, &pc) ||
-		    is_end)
+		if (dwarf_lineno(line, &number) || dwarf_linebeginstatement(line, &is_statement) ||
+		    dwarf_lineendsequence(line, &is_end) || dwarf_lineaddr(line, &pc) || is_end)
 			continue;
 		if (!path_ends_in(clean_line_file(line), l->file))
 			continue;
@@ -106,8 +104,7 @@ static int visit_module(Dwfl_Module *mod, void *arg)
 	char name[300];
 
 	l->count = 0;
-	while (dwarf && !l->err &&
-	       !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL))
+	while (dwarf && !l->err && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL))
 		visit_unit(l, &unit, bias);
 	for (size_t i = 0; i < l->count && !l->err; i++) {
 		struct code_site site = { .kind = CODE_SITE_LINE,
@@ -121,8 +118,7 @@ static int visit_module(Dwfl_Module *mod, void *arg)
 			struct place place;
 			symbols_place(l->s, site.address, &place);
 			site.kind = CODE_SITE_FUNCTION;
-			snprintf(name, sizeof(name), "%s",
-				 place.function ? place.function : "?");
+			snprintf(name, sizeof(name), "%s", place.function ? place.function : "?");
 		}
 		l->err = code_sites_add(l->out, site, name);
 	}
@@ -132,9 +128,7 @@ static int visit_module(Dwfl_Module *mod, void *arg)
 int code_lines_find(struct symbols *s, const char *file, int line, struct code_sites *out,
 		    char *why, size_t n)
 {
-	struct lines l = {
-		.s = s, .file = file, .wanted = line, .best = INT_MAX, .out = out
-	};
+	struct lines l = { .s = s, .file = file, .wanted = line, .best = INT_MAX, .out = out };
 
 	symbols_each_module(s, NULL, visit_module, &l);
 	l.collect = true;
@@ -146,12 +140,10 @@ int code_lines_find(struct symbols *s, const char *file, int line, struct code_s
 	if (l.best == INT_MAX && l.has_file)
 		snprintf(why, n, "%s has no code at line %d or behind it", file, line);
 	else if (l.best == INT_MAX)
-		snprintf(
-			why, n,
-			"no source file is named '%s' in the debug information (DWARF) of the "
-			"program and its libraries%s",
-			file,
-			dies_present(s, NULL) ? "" : "; the program has none");
+		snprintf(why, n,
+			 "no source file is named '%s' in the debug information (DWARF) of the "
+			 "program and its libraries%s",
+			 file, dies_present(s, NULL) ? "" : "; the program has none");
 	if (l.best == INT_MAX)
 		return -ENOENT;
 	out->other_line = l.best != line ? l.best : 0;

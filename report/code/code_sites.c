@@ -3,8 +3,8 @@
 #include "report/code/code_sites_priv.h"
 #include "report/safe/clean.h"
 
-#include "report/dwarf/dies.h"
 #include "report/code/instruction.h"
+#include "report/dwarf/dies.h"
 #include "report/dwarf/near.h"
 
 #include <ctype.h>
@@ -62,11 +62,10 @@ static int sites_parse(const char *text, struct location *w, char *why, size_t n
 	memset(w, 0, sizeof(*w));
 	if (!*rest || strlen(text) >= sizeof(w->name) ||
 	    (colon && (size_t)(colon - text) >= sizeof(w->scope))) {
-		snprintf(
-			why, n,
-			"invalid location '%.200s': expected a function, file:line, an address "
-			"or function+offset (example: server.c:120)",
-			text);
+		snprintf(why, n,
+			 "invalid location '%.200s': expected a function, file:line, an address "
+			 "or function+offset (example: server.c:120)",
+			 text);
 		return -EINVAL;
 	}
 	if (colon)
@@ -78,12 +77,11 @@ static int sites_parse(const char *text, struct location *w, char *why, size_t n
 		if (parse_number(rest, &w->number) &&
 		    (!colon || (w->number && w->number < 10000000)))
 			return 0;
-		snprintf(
-			why, n,
-			colon ? "invalid location '%.200s': expected a line number, not '%.100s'" :
-				"invalid address '%.200s': expected 0x and hexadecimal digits, or "
-				"decimal digits",
-			text, rest);
+		snprintf(why, n,
+			 colon ? "invalid location '%.200s': expected a line number, not '%.100s'" :
+				 "invalid address '%.200s': expected 0x and hexadecimal digits, or "
+				 "decimal digits",
+			 text, rest);
 		return -EINVAL;
 	}
 	if (plus && plus > rest && parse_number(plus + 1, &w->number)) {
@@ -133,8 +131,7 @@ uint64_t code_function_start(struct symbols *s, uint64_t address, uint64_t *size
 
 	if (!mod || !clean_symbol_at(mod, address, &offset, &sym))
 		return 0;
-	if (GELF_ST_TYPE(sym.st_info) != STT_FUNC ||
-	    (sym.st_size && offset >= sym.st_size))
+	if (GELF_ST_TYPE(sym.st_info) != STT_FUNC || (sym.st_size && offset >= sym.st_size))
 		return 0;
 	if (size)
 		*size = sym.st_size;
@@ -164,8 +161,7 @@ static bool has_part(const char *name, const char *part)
 /* Compilers append a dot and the kind of a clone to a function's name. */
 static bool is_clone(const char *name)
 {
-	return has_part(name, ".isra") || has_part(name, ".constprop") ||
-	       has_part(name, ".part");
+	return has_part(name, ".isra") || has_part(name, ".constprop") || has_part(name, ".part");
 }
 
 /* A piece that the function jumps to, or calls after a part of it was inlined. */
@@ -181,8 +177,7 @@ static void note_name(char *list, const char *name)
 	if (used > 0 && list[used - 1] == '.')
 		return;
 	if (used + strlen(name) + 8 < CODE_SITES_NAMES)
-		snprintf(list + used, CODE_SITES_NAMES - used, "%s%s", used ? ", " : "",
-			 name);
+		snprintf(list + used, CODE_SITES_NAMES - used, "%s%s", used ? ", " : "", name);
 	else
 		snprintf(list + used, CODE_SITES_NAMES - used, ", ...");
 }
@@ -192,8 +187,7 @@ static bool is_elsewhere(struct search *f, Dwfl_Module *mod)
 {
 	if (!f->first) {
 		f->first = mod;
-		const char *path =
-			dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+		const char *path = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 		f->is_program = path && !strcmp(path, f->s->exe);
 	}
 	if (f->first == mod || !f->is_program)
@@ -204,8 +198,8 @@ static bool is_elsewhere(struct search *f, Dwfl_Module *mod)
 	return true;
 }
 
-static int add_function(struct search *f, Dwfl_Module *mod, const char *name,
-			const char *readable, uint64_t address, bool is_ifunc)
+static int add_function(struct search *f, Dwfl_Module *mod, const char *name, const char *readable,
+			uint64_t address, bool is_ifunc)
 {
 	if (is_elsewhere(f, mod))
 		return 0;
@@ -262,17 +256,17 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 	const char *name = readable ? readable : base;
 	/* `non-virtual thunk to X::f()` jumps to X::f, where the call is seen. */
 	bool is_thunk = readable && strstr(readable, "thunk to ") != NULL;
-	bool fits = !is_thunk && (readable ? function_name_fits(&f->wanted, name) :
-					     name_fits(f, name, base));
+	bool fits = !is_thunk &&
+		    (readable ? function_name_fits(&f->wanted, name) : name_fits(f, name, base));
 	if (fits && is_part(base) && !is_part(f->wanted.text) && !f->with_parts) {
 		f->parts++;
 		fits = false;
 	}
 	if (fits)
-		f->err = add_function(
-			f, mod, base,
-			readable ? function_name_plain(name, plain, sizeof(plain)) : name,
-			address, type == STT_GNU_IFUNC);
+		f->err = add_function(f, mod, base,
+				      readable ? function_name_plain(name, plain, sizeof(plain)) :
+						 name,
+				      address, type == STT_GNU_IFUNC);
 	free(readable);
 	return f->err;
 }
@@ -289,8 +283,7 @@ static int copies_visit(Dwfl_Module *mod, void *arg)
 {
 	struct search *f = arg;
 	size_t before = f->out->count;
-	const char *path =
-		dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	const char *path = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 
 	/* After the program's own, those of libraries are others of the same name. */
 	if (f->first && f->is_program && mod != f->first)
@@ -350,8 +343,7 @@ static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *
 static int near_die_visit(const struct die_visit *v, Dwarf_Die *die)
 {
 	struct near_search *near = v->arg;
-	const char *name = dwarf_tag(die) == DW_TAG_subprogram ? clean_die_name(die) :
-								 NULL;
+	const char *name = dwarf_tag(die) == DW_TAG_subprogram ? clean_die_name(die) : NULL;
 
 	if (!name)
 		return 0;
@@ -369,8 +361,10 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 	near_question(list, question, sizeof(question));
 	/* What resembles it from afar is in a library, and hides the cause. */
 	if (!w->scope[0] && symbols_is_stripped(s) && (!list->count || list->scores[0] > 1))
-		snprintf(why, n, "no function is named '%s': %s is stripped; install its debug symbols "
-			 "(a -dbgsym package), or give an address", w->name, symbols_program(s));
+		snprintf(why, n,
+			 "no function is named '%s': %s is stripped; install its debug symbols "
+			 "(a -dbgsym package), or give an address",
+			 w->name, symbols_program(s));
 	else if (near->is_declared && !strcmp(list->wanted, w->name))
 		snprintf(why, n, "'%s' has no code in %s: the compiler inlined or removed it%s",
 			 w->name, w->scope[0] ? w->scope : symbols_program(s), question);
@@ -379,13 +373,14 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 			 w->scope[0] ? w->scope : symbols_program(s), question);
 }
 
-static int not_found(struct symbols *s, const struct location *w, const struct search *f,
-		     char *why, size_t n)
+static int not_found(struct symbols *s, const struct location *w, const struct search *f, char *why,
+		     size_t n)
 {
 	const char *module = w->scope[0] ? w->scope : NULL;
 	const char *names[4];
-	struct near_search near = { .list = { .wanted = die_last_part(w->name),
-					      .names = names, .max = 4 } };
+	struct near_search near = {
+		.list = { .wanted = die_last_part(w->name), .names = names, .max = 4 }
+	};
 
 	if (f->wanted.is_pattern) {
 		snprintf(why, n, "no function matches '%s' in %s", w->name,
@@ -400,16 +395,15 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 	return -ENOENT;
 }
 
-static int find_functions(struct symbols *s, const struct location *w,
-			  struct code_sites *out, char *why, size_t n)
+static int find_functions(struct symbols *s, const struct location *w, struct code_sites *out,
+			  char *why, size_t n)
 {
 	const char *scope = w->scope[0] ? w->scope : NULL;
 	struct search f = { .s = s, .out = out, .before = out->count };
 	size_t unresolved = out->unresolved;
 
 	f.wanted.text = w->name;
-	f.wanted.is_pattern = !strstr(w->name, "operator") &&
-			      strpbrk(w->name, "*?[") != NULL;
+	f.wanted.is_pattern = !strstr(w->name, "operator") && strpbrk(w->name, "*?[") != NULL;
 	const char *paren = strchr(w->name, '(');
 	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
 				 !strstr(w->name, "operator");
@@ -425,11 +419,10 @@ static int find_functions(struct symbols *s, const struct location *w,
 	if (out->count > f.before)
 		return 0;
 	if (out->unresolved > unresolved) {
-		snprintf(
-			why, n,
-			"%s has several implementations (ifunc), and the one that this process "
-			"uses is not known",
-			out->unresolved_names);
+		snprintf(why, n,
+			 "%s has several implementations (ifunc), and the one that this process "
+			 "uses is not known",
+			 out->unresolved_names);
 		return -ENOENT;
 	}
 	return not_found(s, w, &f, why, n);
@@ -451,10 +444,9 @@ static int add_address(struct symbols *s, uint64_t address, const char *text,
 	symbols_place(s, address, &place);
 	site.module = place.module;
 	if (boundary == 0) {
-		snprintf(
-			why, n,
-			"no instruction begins at %s: a breakpoint there would break the program",
-			text);
+		snprintf(why, n,
+			 "no instruction begins at %s: a breakpoint there would break the program",
+			 text);
 		return -EINVAL;
 	}
 	if (symbols_read(s, address, &byte, 1)) {
@@ -481,8 +473,7 @@ static int find_offset(struct symbols *s, const struct location *w, const char *
 		err = add_address(s, f->address + w->number, text, out, why, n);
 	}
 	if (!err && !count) {
-		snprintf(why, n, "%s is only inlined, so it has no address of its own",
-			 w->name);
+		snprintf(why, n, "%s is only inlined, so it has no address of its own", w->name);
 		err = -ENOENT;
 	}
 	code_sites_free(&functions);
@@ -517,15 +508,14 @@ static void choose(struct symbols *s, struct code_sites *sites)
 			continue;
 		}
 		sites->site[kept] = sites->site[i];
-		sites->site[kept].is_emulated =
-			code_is_emulated(s, sites->site[kept].address);
+		sites->site[kept].is_emulated = code_is_emulated(s, sites->site[kept].address);
 		kept++;
 	}
 	sites->count = kept;
 }
 
-int code_sites_find(struct symbols *s, const char *text, struct code_sites *out,
-		    char *why, size_t n)
+int code_sites_find(struct symbols *s, const char *text, struct code_sites *out, char *why,
+		    size_t n)
 {
 	struct location w;
 	int err = sites_parse(text, &w, why, n);
@@ -564,7 +554,5 @@ const struct code_site *code_sites_at(const struct code_sites *sites, uint64_t a
 		else
 			high = middle;
 	}
-	return low < sites->count && sites->site[low].address == address ?
-		       &sites->site[low] :
-		       NULL;
+	return low < sites->count && sites->site[low].address == address ? &sites->site[low] : NULL;
 }

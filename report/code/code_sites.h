@@ -48,15 +48,15 @@ struct code_sites {
 	char elsewhere[CODE_SITES_NAMES]; /* objects that have functions of that name too */
 	bool all_copies; /* set by the caller: include copies of functions that match a pattern */
 	size_t copies_left_out; /* of functions that match a pattern */
-	int other_line; /* of file.c:12, the line that has code; 0: the one asked for */
+	int other_line;		/* of file.c:12, the line that has code; 0: the one asked for */
 };
 
 /*
  * Adds the sites of a location. 0; -ENOENT: nothing matches; -EINVAL: the form is wrong, or no
  * instruction begins there; -ENOMEM. On an error why has a sentence.
  */
-int code_sites_find(struct symbols *s, const char *where, struct code_sites *out,
-		    char *why, size_t n);
+int code_sites_find(struct symbols *s, const char *where, struct code_sites *out, char *why,
+		    size_t n);
 
 /* The site of an address, or NULL. */
 const struct code_site *code_sites_at(const struct code_sites *sites, uint64_t address);

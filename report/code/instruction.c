@@ -23,8 +23,7 @@ static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, 
 		    address < ph.p_vaddr || address + n > ph.p_vaddr + ph.p_filesz)
 			continue;
 		Elf_Data *data = elf_getdata_rawchunk(
-			elf, (int64_t)(ph.p_offset + address - ph.p_vaddr), n,
-			ELF_T_BYTE);
+			elf, (int64_t)(ph.p_offset + address - ph.p_vaddr), n, ELF_T_BYTE);
 		if (!data || data->d_size < n)
 			return -EFAULT;
 		memcpy(buf, data->d_buf, n);

@@ -6,9 +6,9 @@
  * target chose it. A name with many references goes to a process with little memory and time, which
  * serves until such a name ends it.
  */
+#include "report/dwarf/symbols_priv.h"
 #include "report/safe/busy.h"
 #include "report/safe/isolate.h"
-#include "report/dwarf/symbols_priv.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -97,7 +97,8 @@ static void serve(demangler demangle)
 		size_t length = readable ? strlen(readable) : 0;
 		/* With its NUL; an empty one: there is none. */
 		bool fits = length && length < READABLE_MAX;
-		if (send(STDIN_FILENO, fits ? readable : "", fits ? length + 1 : 1, MSG_NOSIGNAL) < 0)
+		if (send(STDIN_FILENO, fits ? readable : "", fits ? length + 1 : 1, MSG_NOSIGNAL) <
+		    0)
 			break;
 		free(readable);
 	}
@@ -176,7 +177,7 @@ char *symbols_demangle(const char *name)
 	if (name[0] != '_' || name[1] != 'Z' || strnlen(name, MANGLED_MAX) == MANGLED_MAX)
 		return NULL;
 	demangler demangle = demangler_get();
-	char *readable = !demangle	   ? NULL :
+	char *readable = !demangle	 ? NULL :
 			 is_costly(name) ? ask_server(demangle, name) :
 					   demangle(name, NULL, NULL, &status);
 	if (readable)

@@ -112,10 +112,14 @@ static const struct {
 	const char *theirs;
 	const char *ours;
 } spellings[] = {
-	{ "long long unsigned int", "unsigned long long" }, { "long long int", "long long" },
-	{ "long unsigned int", "unsigned long" },	    { "long int", "long" },
-	{ "short unsigned int", "unsigned short" },	    { "short int", "short" },
-	{ "unsigned long int", "unsigned long" },	    { ", ", "," },
+	{ "long long unsigned int", "unsigned long long" },
+	{ "long long int", "long long" },
+	{ "long unsigned int", "unsigned long" },
+	{ "long int", "long" },
+	{ "short unsigned int", "unsigned short" },
+	{ "short int", "short" },
+	{ "unsigned long int", "unsigned long" },
+	{ ", ", "," },
 	{ " >", ">" },
 };
 
@@ -299,8 +303,7 @@ bool die_flag(Dwarf_Die *die, unsigned int attribute)
 	Dwarf_Attribute attr;
 	bool flag = false;
 
-	return dwarf_attr_integrate(die, attribute, &attr) && !dwarf_formflag(&attr, &flag) &&
-	       flag;
+	return dwarf_attr_integrate(die, attribute, &attr) && !dwarf_formflag(&attr, &flag) && flag;
 }
 
 const char *die_file_by_number(Dwarf_Die *die, uint64_t number)

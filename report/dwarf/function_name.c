@@ -12,8 +12,7 @@ static const char *arguments_of(const char *name)
 	int angles = 0;
 
 	for (const char *p = name; *p; p++) {
-		if (!strncmp(p, "operator", 8) && !isalnum((unsigned char)p[8]) &&
-		    p[8] != '_') {
+		if (!strncmp(p, "operator", 8) && !isalnum((unsigned char)p[8]) && p[8] != '_') {
 			p += 8;
 			p += strncmp(p, "()", 2) ? strspn(p, "<>=!+-*/%^&|~[],") : 2;
 			p--;
@@ -56,8 +55,7 @@ const char *function_name_plain(const char *name, char *buf, size_t n)
 
 	if (!end)
 		end = name + strlen(name);
-	const char *start =
-		strchr(name, '(') || strchr(name, ':') ? skip_result(name, end) : name;
+	const char *start = strchr(name, '(') || strchr(name, ':') ? skip_result(name, end) : name;
 	size_t len = (size_t)(end - start) < n - 1 ? (size_t)(end - start) : n - 1;
 	memcpy(buf, start, len);
 	buf[len] = 0;
@@ -83,8 +81,7 @@ static void cut_template(char *name)
 
 static bool text_fits(const struct function_name *wanted, const char *text)
 {
-	return wanted->is_pattern ? !fnmatch(wanted->text, text, 0) :
-				    !strcmp(text, wanted->text);
+	return wanted->is_pattern ? !fnmatch(wanted->text, text, 0) : !strcmp(text, wanted->text);
 }
 
 /* In any scope: `f` fits `ns::f`, `b::f` fits `a::b::f`. */

@@ -30,7 +30,13 @@ enum {
 };
 
 /* In struct _func, 4 bytes each. */
-enum { FUNC_NAME = 4, FUNC_FILE = 20, FUNC_LINE = 24, FUNC_UNIT = 32, FUNC_BYTES = 36 };
+enum {
+	FUNC_NAME = 4,
+	FUNC_FILE = 20,
+	FUNC_LINE = 24,
+	FUNC_UNIT = 32,
+	FUNC_BYTES = 36
+};
 
 struct go_table {
 	struct go_table *next;
@@ -85,9 +91,8 @@ static Elf_Scn *section_find(Elf *elf, const char *name, uint32_t type, GElf_Shd
 	if (elf_getshdrstrndx(elf, &names))
 		return NULL;
 	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
-		const char *its = gelf_getshdr(scn, header) ?
-					  elf_strptr(elf, names, header->sh_name) :
-					  NULL;
+		const char *its =
+			gelf_getshdr(scn, header) ? elf_strptr(elf, names, header->sh_name) : NULL;
 		if (its && (name ? strstr(its, name) != NULL : header->sh_type == type))
 			return scn;
 	}
@@ -130,7 +135,8 @@ static void table_fill(struct symbols *s, struct go_table *t)
 	t->table = number_at(t, HEADER_TABLE, 8);
 	t->text = read_text_start(s, t, elf, header.sh_addr + bias, bias);
 	bool fits = t->table < t->size && t->count < (t->size - t->table) / 8;
-	if ((magic != MAGIC_1_18 && magic != MAGIC_1_20) || pointer_bytes != 8 || !fits || !t->count)
+	if ((magic != MAGIC_1_18 && magic != MAGIC_1_20) || pointer_bytes != 8 || !fits ||
+	    !t->count)
 		t->data = NULL;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* inline.c - the functions that a compiler put into another, at one address. */
 #include "report/dwarf/dies.h"
-#include "report/safe/busy.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/safe/busy.h"
+#include "report/safe/clean.h"
 
 #include <dwarf.h>
 #include <search.h>

@@ -5,10 +5,10 @@
  * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
 #include "report/dwarf/go.h"
-#include "report/safe/busy.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/safe/busy.h"
+#include "report/safe/clean.h"
 
 #include <search.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
  */
 #include "report/dwarf/source.h"
 
+#include "report/dwarf/symbols_priv.h"
 #include "report/safe/busy.h"
 #include "report/safe/files.h"
-#include "report/dwarf/symbols_priv.h"
 #include "report/safe/target_file.h"
 
 #include <ctype.h>
@@ -70,8 +70,9 @@ static bool names_volatile(const char *text)
 
 static bool source_names_atomic(const char *text)
 {
-	static const char *const words[] = { "atomic", "__sync_", "READ_ONCE", "WRITE_ONCE",
-					     "ACCESS_ONCE", "load_acquire", "store_release", "rcu_" };
+	static const char *const words[] = { "atomic",	      "__sync_",     "READ_ONCE",
+					     "WRITE_ONCE",    "ACCESS_ONCE", "load_acquire",
+					     "store_release", "rcu_" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasestr(text, words[i]))
@@ -115,8 +116,8 @@ char *source_statement_in(FILE *stream, int line)
 	size_t bytes = 0;
 	FILE *out = open_memstream(&statement, &bytes);
 
-	for (int n = 1; out && n - line < STATEMENT_LINES_MAX &&
-			source_read_line(stream, &text, &size) > 0;
+	for (int n = 1;
+	     out && n - line < STATEMENT_LINES_MAX && source_read_line(stream, &text, &size) > 0;
 	     n++) {
 		is_comment = blank_comments(text, is_comment);
 		if (begins)
@@ -284,7 +285,8 @@ void source_store_in(const char *statement, struct source_store *out)
 	if (is_step && !out->name[0])
 		snprintf(out->name, sizeof(out->name), "%.*s",
 			 (int)strspn(at + 2, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					     "0123456789_"), at + 2);
+					     "0123456789_"),
+			 at + 2);
 }
 
 /* From the folder of the object upwards: does name lie there? */
@@ -297,7 +299,7 @@ static FILE *open_above(const char *object, const char *name)
 		while (n && object[n - 1] != '/')
 			n--;
 		if (snprintf(path, sizeof(path), "%.*s%s", (int)n, object, name) <
-			    (int)sizeof(path)) {
+		    (int)sizeof(path)) {
 			FILE *f = target_file_text(path, TEXT_BYTES_MAX);
 			if (f)
 				return f;

@@ -6,13 +6,13 @@
  * target has exited. Objects are added and never removed: their strings stay valid, and a hit in a
  * library that was unloaded still gets its name.
  */
-#include "report/dwarf/symbols_priv.h"
-#include "report/safe/busy.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/go.h"
-#include "report/safe/target_file.h"
+#include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/safe/busy.h"
+#include "report/safe/clean.h"
+#include "report/safe/target_file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -97,8 +97,9 @@ static int mapping_compare(const void *a, const void *b)
 static int open_mapped(const struct symbols *s, uint64_t base, char *path, size_t n)
 {
 	const struct mapping key = { .start = base };
-	const struct mapping *m = s->mapping_count ?
-		bsearch(&key, s->mappings, s->mapping_count, sizeof(key), mapping_compare) : NULL;
+	const struct mapping *m = s->mapping_count ? bsearch(&key, s->mappings, s->mapping_count,
+							     sizeof(key), mapping_compare) :
+						     NULL;
 
 	if (!m)
 		return -1;
@@ -247,8 +248,8 @@ static Elf *program_elf(struct symbols *s, Dwfl_Module **mod)
 
 	*mod = NULL;
 	symbols_each_module(s, NULL, program_visit, mod);
-	const char *path =
-		*mod ? dwfl_module_info(*mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
+	const char *path = *mod ? dwfl_module_info(*mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL) :
+				  NULL;
 	return path && !strcmp(path, s->exe) ? dwfl_module_getelf(*mod, &bias) : NULL;
 }
 
@@ -325,8 +326,7 @@ int symbols_open(pid_t pid, struct symbols **out)
 	read_identity(s);
 	read_alias(s);
 	/* In a container the debug files are its own. */
-	if (s->root &&
-	    asprintf(&s->debug_path, TARGET_FILE_DEBUG_PATH, pid) < 0)
+	if (s->root && asprintf(&s->debug_path, TARGET_FILE_DEBUG_PATH, pid) < 0)
 		s->debug_path = NULL;
 	s->dwfl = dwfl_begin(&s->callbacks);
 	if (!s->dwfl)
@@ -492,7 +492,8 @@ static int symbols_search_visit(Dwfl_Module *mod, const char *name, const GElf_S
 	dwfl_module_getelf(mod, &bias);
 	if (type == STT_TLS) {
 		if (!f->has_tls && !f->has_local)
-			*f->out = (struct variable){ .address = sym->st_value, .object = bias,
+			*f->out = (struct variable){ .address = sym->st_value,
+						     .object = bias,
 						     .size = sym->st_size,
 						     .module = symbols_module_name(mod) };
 		f->has_tls = true;
@@ -549,8 +550,9 @@ int symbols_find(struct symbols *s, const char *name, struct variable *out)
 	int err = -ENOENT;
 	/* Demangling every symbol takes long in a large program: only when nothing else fits. */
 	for (int demangle = 0; err == -ENOENT && demangle < 2; demangle++) {
-		struct search f = { .name = name, .len = strlen(name), .out = &found,
-				    .demangle = demangle };
+		struct search f = {
+			.name = name, .len = strlen(name), .out = &found, .demangle = demangle
+		};
 		err = search_run(s, module, &f);
 	}
 	free(module);

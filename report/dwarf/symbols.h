@@ -85,7 +85,7 @@ void symbols_data_place(struct symbols *s, uint64_t address, struct place *out);
  * Returns how many were found, at most n. Call-site addresses are as on the stack (after the
  * call); use address - 1 for frames other than the first.
  */
-size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
-		      const void *stack, size_t stack_len, uint64_t sp, uint64_t *frames, size_t n);
+size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count, const void *stack,
+		      size_t stack_len, uint64_t sp, uint64_t *frames, size_t n);
 
 #endif

@@ -15,21 +15,21 @@ struct symbols {
 	Dwfl_Callbacks callbacks; /* dwfl keeps a pointer to them */
 	char *debug_path;
 	pid_t pid;
-	pid_t root;		 /* the process whose names of files are meant; 0: those of this one */
-	bool can_unwind;	 /* dwfl_attach_state() worked */
-	char exe[512];		 /* of the program itself, as in /proc/PID/maps */
-	char alias[64];		 /* how the program was called, when that is a link to exe */
-	void *places;		 /* tsearch() tree of struct cached_place, by address */
+	pid_t root;	 /* the process whose names of files are meant; 0: those of this one */
+	bool can_unwind; /* dwfl_attach_state() worked */
+	char exe[512];	 /* of the program itself, as in /proc/PID/maps */
+	char alias[64];	 /* how the program was called, when that is a link to exe */
+	void *places;	 /* tsearch() tree of struct cached_place, by address */
 	size_t place_count;
-	void *frame_cache;	 /* of struct cached_frames, by address */
-	struct types *types;	 /* made at first use */
-	struct units *units;	 /* of each module without .debug_aranges: see unit.h */
-	struct go_table *go;	 /* of each object that was asked for */
+	void *frame_cache;	  /* of struct cached_frames, by address */
+	struct types *types;	  /* made at first use */
+	struct units *units;	  /* of each module without .debug_aranges: see unit.h */
+	struct go_table *go;	  /* of each object that was asked for */
 	struct mapping *mappings; /* of files, by address, when the map was read last */
 	size_t mapping_count;
-	int elf_class;		 /* of the program; 0: not looked up */
-	bool has_memory;	 /* memory_fd is open */
-	int memory_fd;		 /* of the target */
+	int elf_class;	 /* of the program; 0: not looked up */
+	bool has_memory; /* memory_fd is open */
+	int memory_fd;	 /* of the target */
 	uint64_t refreshed_ns;
 	/* The thread that is being unwound: valid inside symbols_unwind() only. */
 	const uint64_t *regs;

@@ -8,9 +8,9 @@
  */
 #include "report/dwarf/threads.h"
 
+#include "report/dwarf/symbols_priv.h"
 #include "report/safe/clean.h"
 #include "report/safe/isolate.h"
-#include "report/dwarf/symbols_priv.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -40,14 +40,12 @@ EXPORTED ps_err_e ps_ptread(struct ps_prochandle *p, psaddr_t address, void *buf
 	return ps_pdread(p, address, buf, n);
 }
 
-EXPORTED ps_err_e ps_pdwrite(struct ps_prochandle *p, psaddr_t address, const void *buf,
-			     size_t n)
+EXPORTED ps_err_e ps_pdwrite(struct ps_prochandle *p, psaddr_t address, const void *buf, size_t n)
 {
 	return PS_ERR;
 }
 
-EXPORTED ps_err_e ps_ptwrite(struct ps_prochandle *p, psaddr_t address, const void *buf,
-			     size_t n)
+EXPORTED ps_err_e ps_ptwrite(struct ps_prochandle *p, psaddr_t address, const void *buf, size_t n)
 {
 	return PS_ERR;
 }
@@ -72,8 +70,7 @@ EXPORTED ps_err_e ps_lsetfpregs(struct ps_prochandle *p, lwpid_t lwp, const prfp
 	return PS_ERR;
 }
 
-EXPORTED ps_err_e ps_get_thread_area(struct ps_prochandle *p, lwpid_t lwp, int index,
-				     psaddr_t *out)
+EXPORTED ps_err_e ps_get_thread_area(struct ps_prochandle *p, lwpid_t lwp, int index, psaddr_t *out)
 {
 	return PS_ERR;
 }
@@ -103,8 +100,8 @@ EXPORTED pid_t ps_getpid(struct ps_prochandle *p)
 	return p->s->pid;
 }
 
-EXPORTED ps_err_e ps_pglobal_lookup(struct ps_prochandle *p, const char *object,
-				    const char *name, psaddr_t *out)
+EXPORTED ps_err_e ps_pglobal_lookup(struct ps_prochandle *p, const char *object, const char *name,
+				    psaddr_t *out)
 {
 	struct variable v;
 
@@ -166,11 +163,10 @@ static void choose_visit(struct choice *c, pid_t tid)
 static int choose_failed(const struct choice *c, char *why, size_t n)
 {
 	if (!c->wanted)
-		snprintf(why, n, "choose a thread with --thread TID or NAME (%s)",
-			 c->others);
+		snprintf(why, n, "choose a thread with --thread TID or NAME (%s)", c->others);
 	else if (c->count)
-		snprintf(why, n, "several threads are named %s; give the TID of one (%s)", c->wanted,
-			 c->fits);
+		snprintf(why, n, "several threads are named %s; give the TID of one (%s)",
+			 c->wanted, c->fits);
 	else
 		snprintf(why, n, "no thread is named '%s' (there are %s)", c->wanted, c->others);
 	return c->count ? -ENOTUNIQ : -ESRCH;
@@ -281,10 +277,12 @@ static int local_visit(const td_thrhandle_t *thread, void *arg)
 static int local_failed(const struct local_search *f, td_err_e err, char *why, size_t n)
 {
 	if (err == TD_VERSION)
-		snprintf(why, n, "the program's C library differs from the one of this machine, "
+		snprintf(why, n,
+			 "the program's C library differs from the one of this machine, "
 			 "which libthread_db needs");
 	else if (err == TD_NOLIBTHREAD || err == TD_NOTALLOC)
-		snprintf(why, n, "its address is in glibc's tables, and the program has another C "
+		snprintf(why, n,
+			 "its address is in glibc's tables, and the program has another C "
 			 "library, or is static and without threads, or has not started yet");
 	else if (err == TD_TLSDEFER || err == TD_NOTLS)
 		snprintf(why, n, "thread %d has not used it yet and has no memory for it", f->tid);
@@ -316,8 +314,8 @@ static void ask_library(void *arg, void *out)
 
 	answer.err = db.open(&handle, &agent);
 	if (answer.err == TD_OK) {
-		answer.err = db.each(agent, local_visit, f, TD_THR_ANY_STATE, TD_THR_LOWEST_PRIORITY,
-				     TD_SIGNO_MASK, TD_THR_ANY_USER_FLAGS);
+		answer.err = db.each(agent, local_visit, f, TD_THR_ANY_STATE,
+				     TD_THR_LOWEST_PRIORITY, TD_SIGNO_MASK, TD_THR_ANY_USER_FLAGS);
 		db.close(agent);
 	}
 	if (f->is_found)
@@ -332,8 +330,9 @@ static void ask_library(void *arg, void *out)
 int threads_local(struct symbols *s, pid_t tid, uint64_t object, uint64_t offset, uint64_t *out,
 		  char *why, size_t n)
 {
-	struct question question = { s, { .tid = tid, .map = link_map_of(s, object),
-					  .offset = offset } };
+	struct question question = {
+		s, { .tid = tid, .map = link_map_of(s, object), .offset = offset }
+	};
 	struct answer answer;
 	struct variable first;
 
@@ -345,12 +344,13 @@ int threads_local(struct symbols *s, pid_t tid, uint64_t object, uint64_t offset
 	symbols_find(s, "_thread_db_sizeof_pthread", &first);
 	int err = isolate(ask_library, &question, &answer, sizeof(answer));
 	if (err) {
-		snprintf(why, n, err == -ECHILD ? "libthread_db crashed on the program's tables of "
-						  "threads" :
-				 err == -ETIMEDOUT ? "libthread_db found no end of the program's tables "
-						     "of threads" :
-				 err == -EINTR ? "a signal asked for the end" :
-						     "cannot start the reader of its tables of threads");
+		snprintf(why, n,
+			 err == -ECHILD	   ? "libthread_db crashed on the program's tables of "
+					     "threads" :
+			 err == -ETIMEDOUT ? "libthread_db found no end of the program's tables "
+					     "of threads" :
+			 err == -EINTR	   ? "a signal asked for the end" :
+					     "cannot start the reader of its tables of threads");
 		return -ENODATA;
 	}
 	if (answer.err != TD_OK || !answer.search.is_found)

@@ -7,8 +7,8 @@
  * definition in another.
  */
 #include "report/dwarf/dies.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/types_priv.h"
+#include "report/safe/clean.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -144,7 +144,8 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 	if (size > 16)
 		kind = TYPE_UNKNOWN;
 	/* `long unsigned int` and the like, as people write it. */
-	const struct type *plain = name && strcmp(name, "_Bool") != 0 ? type_builtin(s, name) : NULL;
+	const struct type *plain = name && strcmp(name, "_Bool") != 0 ? type_builtin(s, name) :
+									NULL;
 	if (kind == TYPE_BOOL && name && !plain)
 		name = "bool";
 	struct type *t = type_new(s, kind, plain ? plain->name : name ? name : "?", size);
@@ -170,8 +171,8 @@ static const struct type *make_pointer(struct symbols *s, Dwarf_Die *die, unsign
 	else
 		snprintf(name, sizeof(name), "%.240s%s%s", target->name,
 			 target->kind == TYPE_POINTER ? "" : " ", sign);
-	struct type *t = type_new(s, is_pointer ? TYPE_POINTER : TYPE_REFERENCE, name,
-				  sizeof(void *));
+	struct type *t =
+		type_new(s, is_pointer ? TYPE_POINTER : TYPE_REFERENCE, name, sizeof(void *));
 	t->rest->target = target;
 	t->rest->filled = true;
 	return t;
@@ -234,7 +235,8 @@ static const struct type *make_array(struct symbols *s, Dwarf_Die *die, unsigned
 		size *= counts[i];
 		if (used < (int)sizeof(name) - 32)
 			used += snprintf(name + used, sizeof(name) - (size_t)used,
-					 counts[i] ? "[%llu]" : "[]", (unsigned long long)counts[i]);
+					 counts[i] ? "[%llu]" : "[]",
+					 (unsigned long long)counts[i]);
 	}
 	if (bracket && used < (int)sizeof(name) - 32)
 		snprintf(name + used, sizeof(name) - (size_t)used, "%.30s", bracket);

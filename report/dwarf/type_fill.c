@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* type_fill.c - members and constants from debug information, and types by name. */
 #include "report/dwarf/dies.h"
+#include "report/dwarf/types_priv.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
-#include "report/dwarf/types_priv.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -35,8 +35,7 @@ static void read_offset(Dwarf_Die *die, struct type_member *m)
 		return;
 	if (!dwarf_formudata(&attr, &offset))
 		m->offset = offset;
-	else if (!dwarf_getlocation(&attr, &ops, &n) && n == 1 &&
-		 ops[0].atom == DW_OP_plus_uconst)
+	else if (!dwarf_getlocation(&attr, &ops, &n) && n == 1 && ops[0].atom == DW_OP_plus_uconst)
 		m->offset = ops[0].number;
 	else if (!dwarf_getlocation(&attr, &ops, &n))
 		m->vtable_offset = vtable_offset(ops, n);
@@ -102,7 +101,9 @@ static void fill_members(struct symbols *s, struct type_rest *rest)
 		const char *name = clean_die_name(&die);
 		m->type = type_of_attribute(s, &die);
 		m->is_base = dwarf_tag(&die) == DW_TAG_inheritance;
-		m->name = m->is_base ? m->type->name : name ? types_keep_name(s->types, name) : NULL;
+		m->name = m->is_base ? m->type->name :
+			  name	     ? types_keep_name(s->types, name) :
+				       NULL;
 		read_offset(&die, m);
 		read_bits(&die, m);
 	} while (!dwarf_siblingof(&die, &die));
@@ -209,8 +210,10 @@ static int take_tag_word(const char **name)
 		const char *word;
 		int tag;
 	} words[] = {
-		{ "struct ", DW_TAG_structure_type }, { "class ", DW_TAG_structure_type },
-		{ "union ", DW_TAG_union_type },      { "enum ", DW_TAG_enumeration_type },
+		{ "struct ", DW_TAG_structure_type },
+		{ "class ", DW_TAG_structure_type },
+		{ "union ", DW_TAG_union_type },
+		{ "enum ", DW_TAG_enumeration_type },
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

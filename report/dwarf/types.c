@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NESTING_MAX 32 /* of members within members: damaged DWARF may be a circle */
+#define NESTING_MAX 32	 /* of members within members: damaged DWARF may be a circle */
 #define VISITS_MAX 20000 /* of types in one search: two bases that each have two, and so on */
 
 struct types *types_of(struct symbols *s)
@@ -156,27 +156,41 @@ static const struct builtin {
 	bool is_signed;
 	uint64_t size;
 } builtins[] = {
-	{ "bool", TYPE_BOOL, false, 1 },	  { "_Bool", TYPE_BOOL, false, 1 },
-	{ "char", TYPE_CHARACTER, true, 1 },	  { "signed char", TYPE_CHARACTER, true, 1 },
+	{ "bool", TYPE_BOOL, false, 1 },
+	{ "_Bool", TYPE_BOOL, false, 1 },
+	{ "char", TYPE_CHARACTER, true, 1 },
+	{ "signed char", TYPE_CHARACTER, true, 1 },
 	{ "unsigned char", TYPE_CHARACTER, false, 1 },
-	{ "short", TYPE_INTEGER, true, 2 },	  { "unsigned short", TYPE_INTEGER, false, 2 },
-	{ "int", TYPE_INTEGER, true, 4 },	  { "unsigned int", TYPE_INTEGER, false, 4 },
+	{ "short", TYPE_INTEGER, true, 2 },
+	{ "unsigned short", TYPE_INTEGER, false, 2 },
+	{ "int", TYPE_INTEGER, true, 4 },
+	{ "unsigned int", TYPE_INTEGER, false, 4 },
 	{ "long", TYPE_INTEGER, true, sizeof(long) },
 	{ "unsigned long", TYPE_INTEGER, false, sizeof(long) },
-	{ "long long", TYPE_INTEGER, true, 8 },	  { "unsigned long long", TYPE_INTEGER, false, 8 },
-	{ "float", TYPE_FLOAT, true, 4 },	  { "double", TYPE_FLOAT, true, 8 },
+	{ "long long", TYPE_INTEGER, true, 8 },
+	{ "unsigned long long", TYPE_INTEGER, false, 8 },
+	{ "float", TYPE_FLOAT, true, 4 },
+	{ "double", TYPE_FLOAT, true, 8 },
 	{ "size_t", TYPE_INTEGER, false, sizeof(size_t) },
 	{ "ssize_t", TYPE_INTEGER, true, sizeof(size_t) },
 	{ "uintptr_t", TYPE_INTEGER, false, sizeof(size_t) },
 	{ "intptr_t", TYPE_INTEGER, true, sizeof(size_t) },
-	{ "u8", TYPE_INTEGER, false, 1 },	  { "s8", TYPE_INTEGER, true, 1 },
-	{ "u16", TYPE_INTEGER, false, 2 },	  { "s16", TYPE_INTEGER, true, 2 },
-	{ "u32", TYPE_INTEGER, false, 4 },	  { "s32", TYPE_INTEGER, true, 4 },
-	{ "u64", TYPE_INTEGER, false, 8 },	  { "s64", TYPE_INTEGER, true, 8 },
-	{ "uint8_t", TYPE_INTEGER, false, 1 },	  { "int8_t", TYPE_INTEGER, true, 1 },
-	{ "uint16_t", TYPE_INTEGER, false, 2 },	  { "int16_t", TYPE_INTEGER, true, 2 },
-	{ "uint32_t", TYPE_INTEGER, false, 4 },	  { "int32_t", TYPE_INTEGER, true, 4 },
-	{ "uint64_t", TYPE_INTEGER, false, 8 },	  { "int64_t", TYPE_INTEGER, true, 8 },
+	{ "u8", TYPE_INTEGER, false, 1 },
+	{ "s8", TYPE_INTEGER, true, 1 },
+	{ "u16", TYPE_INTEGER, false, 2 },
+	{ "s16", TYPE_INTEGER, true, 2 },
+	{ "u32", TYPE_INTEGER, false, 4 },
+	{ "s32", TYPE_INTEGER, true, 4 },
+	{ "u64", TYPE_INTEGER, false, 8 },
+	{ "s64", TYPE_INTEGER, true, 8 },
+	{ "uint8_t", TYPE_INTEGER, false, 1 },
+	{ "int8_t", TYPE_INTEGER, true, 1 },
+	{ "uint16_t", TYPE_INTEGER, false, 2 },
+	{ "int16_t", TYPE_INTEGER, true, 2 },
+	{ "uint32_t", TYPE_INTEGER, false, 4 },
+	{ "int32_t", TYPE_INTEGER, true, 4 },
+	{ "uint64_t", TYPE_INTEGER, false, 8 },
+	{ "int64_t", TYPE_INTEGER, true, 8 },
 	{ "void", TYPE_VOID, false, 0 },
 };
 
@@ -206,10 +220,14 @@ static bool builtin_name(const char *name, char *out, size_t n)
 	if (known != all || longs > 2)
 		return false;
 	bool is_char = count_word(name, "char");
-	const char *size = is_char ? "char" : count_word(name, "short") ? "short" :
-			   longs == 2 ? "long long" : longs ? "long" : "int";
-	const char *sign = count_word(name, "unsigned") ? "unsigned " :
-			   is_char && count_word(name, "signed") ? "signed " : "";
+	const char *size = is_char		     ? "char" :
+			   count_word(name, "short") ? "short" :
+			   longs == 2		     ? "long long" :
+			   longs		     ? "long" :
+						       "int";
+	const char *sign = count_word(name, "unsigned")		 ? "unsigned " :
+			   is_char && count_word(name, "signed") ? "signed " :
+								   "";
 	snprintf(out, n, "%s%s", sign, size);
 	return true;
 }
@@ -265,12 +283,12 @@ static bool is_base_wanted(const struct member_search *f, const struct type *t)
 	return n == f->base_len || (n > f->base_len + 1 && name[n - f->base_len - 1] == ':');
 }
 
-static void member_search(const struct type *t, struct member_search *f,
-			  struct type_place at, unsigned int depth, bool in_base);
+static void member_search(const struct type *t, struct member_search *f, struct type_place at,
+			  unsigned int depth, bool in_base);
 
 /* What lies inside a member that has no name of its own, or is a base. */
-static void member_enter(const struct type_member *m, struct member_search *f,
-			 struct type_place at, unsigned int depth, bool in_base)
+static void member_enter(const struct type_member *m, struct member_search *f, struct type_place at,
+			 unsigned int depth, bool in_base)
 {
 	if (m->vtable_offset) {
 		at.table_at = at.offset;
@@ -279,12 +297,12 @@ static void member_enter(const struct type_member *m, struct member_search *f,
 	} else {
 		at.offset += m->offset;
 	}
-	member_search(m->type, f, at, depth + 1, in_base || (m->is_base &&
-							     is_base_wanted(f, m->type)));
+	member_search(m->type, f, at, depth + 1,
+		      in_base || (m->is_base && is_base_wanted(f, m->type)));
 }
 
-static void member_search(const struct type *t, struct member_search *f,
-			  struct type_place at, unsigned int depth, bool in_base)
+static void member_search(const struct type *t, struct member_search *f, struct type_place at,
+			  unsigned int depth, bool in_base)
 {
 	size_t n;
 	const struct type_member *members = type_members(t, &n);

@@ -45,10 +45,10 @@ struct type {
 struct type_member {
 	const char *name; /* NULL: an anonymous struct or union, or a base class without a name */
 	const struct type *type;
-	uint64_t offset;     /* bytes */
-	uint32_t bit_offset; /* 0 to 7, from the lowest bit of the byte at offset */
-	uint32_t bit_size;   /* 0: no bit-field */
-	bool is_base;	     /* a base class */
+	uint64_t offset;	/* bytes */
+	uint32_t bit_offset;	/* 0 to 7, from the lowest bit of the byte at offset */
+	uint32_t bit_size;	/* 0: no bit-field */
+	bool is_base;		/* a base class */
 	uint64_t vtable_offset; /* of a virtual base: bytes before the table its place is at; else 0 */
 };
 

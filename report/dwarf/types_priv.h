@@ -11,7 +11,7 @@ struct symbols;
 
 struct type_rest {
 	struct symbols *s;
-	Dwarf_Die die;	/* addr NULL: built in */
+	Dwarf_Die die; /* addr NULL: built in */
 	const struct type *target;
 	struct type_member *members;
 	size_t member_count;
@@ -19,15 +19,15 @@ struct type_rest {
 	size_t constant_count;
 	unsigned int dimension; /* of an array's die: 1 is the array of the second dimension */
 	bool filled;
-	bool is_declared; /* only: the definition is in another unit, if anywhere */
+	bool is_declared;  /* only: the definition is in another unit, if anywhere */
 	struct type *next; /* of all types of the same symbols */
 };
 
 /* All types made for one struct symbols. */
 struct types {
 	struct type *first;
-	void *by_die; /* tsearch() tree of struct type_key */
-	void *names;  /* tsearch() tree of strings */
+	void *by_die;	  /* tsearch() tree of struct type_key */
+	void *names;	  /* tsearch() tree of strings */
 	struct type none; /* when memory is short */
 	struct type_rest none_rest;
 };

@@ -3,8 +3,8 @@
 #include "report/dwarf/unit.h"
 #include "report/safe/clean.h"
 
-#include "report/safe/busy.h"
 #include "report/dwarf/symbols_priv.h"
+#include "report/safe/busy.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -46,8 +46,7 @@ static void add_unit(struct units *units, Dwarf_Die *unit, Dwarf_Addr bias)
 	Dwarf_Addr base;
 
 	/* What the linker has left out begins at 0. */
-	for (ptrdiff_t at = 0;
-	     (at = dwarf_ranges(unit, at, &base, &row.start, &row.end)) > 0;)
+	for (ptrdiff_t at = 0; (at = dwarf_ranges(unit, at, &base, &row.start, &row.end)) > 0;)
 		if (row.start && row.start < row.end)
 			add_row(units, &row);
 }
@@ -133,8 +132,7 @@ const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const cha
 	Dwarf_Line *row = unit ? dwarf_getsrc_die(unit, address - bias) : NULL;
 	if (!row || dwarf_lineno(row, line))
 		return NULL;
-	*folder = dwarf_attr(unit, DW_AT_comp_dir, &attribute) ? clean_attribute(&attribute) :
-								 NULL;
+	*folder = dwarf_attr(unit, DW_AT_comp_dir, &attribute) ? clean_attribute(&attribute) : NULL;
 	return clean_line_file(row);
 }
 

@@ -130,8 +130,8 @@ static size_t unwind_frame_pointers(const struct symbols *s, uint64_t *frames, s
 	return count;
 }
 
-size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
-		      const void *stack, size_t stack_len, uint64_t sp, uint64_t *frames, size_t n)
+size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count, const void *stack,
+		      size_t stack_len, uint64_t sp, uint64_t *frames, size_t n)
 {
 	BUSY;
 	if (!n || reg_count <= DWARF_PC)

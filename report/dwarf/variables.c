@@ -11,8 +11,8 @@
 
 #include "report/dwarf/dies.h"
 #include "report/dwarf/near.h"
-#include "report/path.h"
 #include "report/dwarf/types_priv.h"
+#include "report/path.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -104,13 +104,14 @@ static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 		out->address = at + v->bias;
 		return VARIABLE_STATIC;
 	}
-	if (n == 2 && (ops[1].atom == DW_OP_GNU_push_tls_address ||
-		       ops[1].atom == DW_OP_form_tls_address)) {
+	if (n == 2 &&
+	    (ops[1].atom == DW_OP_GNU_push_tls_address || ops[1].atom == DW_OP_form_tls_address)) {
 		out->address = thread_offset(v->mod, at);
 		return VARIABLE_THREAD;
 	}
 	return ops[0].atom == DW_OP_stack_value || ops[n - 1].atom == DW_OP_stack_value ?
-	       VARIABLE_GONE : VARIABLE_LOCAL;
+		       VARIABLE_GONE :
+		       VARIABLE_LOCAL;
 }
 
 static void variable_fill(const struct die_visit *v, Dwarf_Die *die, struct named_variable *out)
@@ -131,7 +132,8 @@ static bool is_in_file(const struct die_visit *v, Dwarf_Die *die, const char *fi
 {
 	int line;
 
-	return path_ends_in(clean_die_name(v->cu), file) || path_ends_in(die_file(die, &line), file);
+	return path_ends_in(clean_die_name(v->cu), file) ||
+	       path_ends_in(die_file(die, &line), file);
 }
 
 /* `a::b` fits `a::b`, and `x::a::b` less well. 0: not at all. */
@@ -253,11 +255,15 @@ static int find_symbol(struct symbols *s, const char *scope, const char *name,
 	int err = symbols_find(s, full, &v);
 	if (err && err != -ENOTUNIQ && err != -EDOM)
 		return err;
-	struct named_variable found = { .address = v.address, .size = v.size, .module = v.module,
-					.object = v.object, .is_global = true };
+	struct named_variable found = { .address = v.address,
+					.size = v.size,
+					.module = v.module,
+					.object = v.object,
+					.is_global = true };
 	snprintf(found.name, sizeof(found.name), "%s", name);
 	found.where = v.is_function ? VARIABLE_FUNCTION :
-		      err == -EDOM ? VARIABLE_THREAD : VARIABLE_STATIC;
+		      err == -EDOM  ? VARIABLE_THREAD :
+				      VARIABLE_STATIC;
 	if (declared && !v.is_function && declared->type->kind != TYPE_FUNCTION &&
 	    (!v.size || declared->type->size == v.size)) {
 		found.type = declared->type;
@@ -272,8 +278,8 @@ static int problem_several(const struct find *f, const char *name,
 {
 	char *buf = problem->text;
 	size_t n = sizeof(problem->text);
-	size_t used = (size_t)snprintf(buf, n, "%zu variables are named '%s': give one of ", f->total,
-					 name);
+	size_t used = (size_t)snprintf(buf, n, "%zu variables are named '%s': give one of ",
+				       f->total, name);
 
 	for (size_t i = 0; i < f->count && used < n; i++) {
 		const struct named_variable *v = &f->found[i];
@@ -386,8 +392,8 @@ static int list_visit(const struct die_visit *v, Dwarf_Die *die)
 	return list_fits(l, variable.name, clean_die_name(die)) ? l->visit(&variable, l->arg) : 0;
 }
 
-static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
-		       uint64_t address, void *arg)
+static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, uint64_t address,
+		       void *arg)
 {
 	struct list *l = arg;
 	int type = GELF_ST_TYPE(sym->st_info);
@@ -399,7 +405,9 @@ static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 		return 0;
 	struct named_variable variable = {
 		.where = type == STT_TLS ? VARIABLE_THREAD : VARIABLE_STATIC,
-		.address = address, .size = sym->st_size, .module = symbols_module_name(mod),
+		.address = address,
+		.size = sym->st_size,
+		.module = symbols_module_name(mod),
 		.is_global = GELF_ST_BIND(sym->st_info) != STB_LOCAL,
 	};
 	char *readable = symbols_demangle(name);

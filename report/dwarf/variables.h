@@ -11,8 +11,8 @@
 
 /* Where a variable is. */
 enum variable_where {
-	VARIABLE_STATIC,   /* at one address */
-	VARIABLE_THREAD,   /* in each thread elsewhere: address is the offset in its object's block */
+	VARIABLE_STATIC, /* at one address */
+	VARIABLE_THREAD, /* in each thread elsewhere: address is the offset in its object's block */
 	VARIABLE_CONSTANT, /* the compiler put its value into the code */
 	VARIABLE_GONE,	   /* optimised away */
 	VARIABLE_LOCAL,	   /* in a function's frame or a register */

@@ -7,8 +7,8 @@
  */
 #include "report/lang/condition_names.h"
 
-#include "report/lang/condition_parameters.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/condition_parameters.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -32,8 +32,8 @@ struct rewrite {
 	struct expression_error *error;
 };
 
-__attribute__((format(printf, 3, 4))) static void
-names_put(struct rewrite *r, const char *from, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void names_put(struct rewrite *r, const char *from,
+							    const char *format, ...)
 {
 	size_t room = OUT_MAX - r->used;
 	va_list args;
@@ -56,8 +56,8 @@ static void copy(struct rewrite *r, size_t n)
 		names_put(r, r->at, "%c", *r->at);
 }
 
-__attribute__((format(printf, 4, 5))) static int
-names_fail(struct rewrite *r, const char *where, int err, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int names_fail(struct rewrite *r, const char *where,
+							    int err, const char *format, ...)
 {
 	va_list args;
 
@@ -80,8 +80,9 @@ static bool names_is_one_of(const char *word, const char *const *words, size_t n
 static bool is_type(const char *word)
 {
 	static const char *const words[] = {
-		"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "uint8_t", "uint16_t",
-		"uint32_t", "uint64_t", "int8_t", "int16_t", "int32_t", "int64_t",
+		"u8",	  "u16",     "u32",	"u64",	    "s8",	"s16",
+		"s32",	  "s64",     "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+		"int8_t", "int16_t", "int32_t", "int64_t",
 	};
 
 	return names_is_one_of(word, words, sizeof(words) / sizeof(words[0]));
@@ -96,8 +97,7 @@ static bool is_reserved(const struct rewrite *r, const char *word)
 
 	static const char *const words[] = { "thread", "str", "count", "in" };
 
-	return names_is_one_of(word, words, 4) || is_type(word) ||
-	       r->names->is_term(word);
+	return names_is_one_of(word, words, 4) || is_type(word) || r->names->is_term(word);
 }
 
 static size_t word_length(const char *at)
@@ -131,8 +131,7 @@ static void put_bits(struct rewrite *r, const char *from, bool is_signed, uint32
 	uint64_t mask = size >= 64 ? UINT64_MAX : (UINT64_C(1) << size) - 1;
 
 	if (is_signed)
-		names_put(r, from, "((s64)((%s)<<%u)>>%u)", number, 64 - offset - size,
-			  64 - size);
+		names_put(r, from, "((s64)((%s)<<%u)>>%u)", number, 64 - offset - size, 64 - size);
 	else
 		names_put(r, from, "(((%s)>>%u)&0x%" PRIx64 ")", number, offset, mask);
 }
@@ -141,8 +140,8 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 		     bool is_address)
 {
 	uint64_t size = p->type ? p->type->size : p->size;
-	bool is_number = p->type ? type_is_number(p->type) : size == 1 || size == 2 || size == 4 ||
-							     size == 8;
+	bool is_number = p->type ? type_is_number(p->type) :
+				   size == 1 || size == 2 || size == 4 || size == 8;
 
 	char load[600];
 
@@ -150,9 +149,8 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 	if (why)
 		return names_fail(r, from, -EINVAL, "%s", why);
 	if (p->path.links && symbols_is_32bit(r->names->symbols))
-		return names_fail(
-			r, from, -EINVAL,
-			"a condition cannot follow a pointer of a 32-bit program");
+		return names_fail(r, from, -EINVAL,
+				  "a condition cannot follow a pointer of a 32-bit program");
 	if (is_address || (p->type && p->type->kind == TYPE_ARRAY)) {
 		if (p->bit_size)
 			return names_fail(r, from, -EINVAL, "a bit-field has no address");
@@ -169,8 +167,8 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 	if (is_value && p->bit_size)
 		put_bits(r, from, p->type->is_signed, p->bit_offset, p->bit_size, load);
 	else if (is_value)
-		names_put(r, from, "((%c%" PRIu64 ")%s)",
-			  p->type && p->type->is_signed ? 's' : 'u', size * 8, load);
+		names_put(r, from, "((%c%" PRIu64 ")%s)", p->type && p->type->is_signed ? 's' : 'u',
+			  size * 8, load);
 	if (is_value)
 		return 0;
 	if (p->bit_size) {
@@ -182,8 +180,8 @@ static int put_place(struct rewrite *r, const char *from, const struct expressio
 		put_bits(r, from, p->type->is_signed, p->bit_offset, p->bit_size, load);
 		return 0;
 	}
-	names_put(r, from, "(*(%c%" PRIu64 " *)",
-		  p->type && p->type->is_signed ? 's' : 'u', size * 8);
+	names_put(r, from, "(*(%c%" PRIu64 " *)", p->type && p->type->is_signed ? 's' : 'u',
+		  size * 8);
 	put_address(r, from, &p->path);
 	names_put(r, from, ")");
 	return 0;
@@ -212,7 +210,8 @@ static int put_expression(struct rewrite *r, const char *from, const struct expr
 {
 	const struct condition_names *names = r->names;
 	struct expression_local locals[PARAMETERS_MAX];
-	struct expression_options options = { .thread = names->thread, .path_only = true,
+	struct expression_options options = { .thread = names->thread,
+					      .path_only = true,
 					      .locals = locals };
 	const char *name = expression_plain_name(e);
 	struct expression_place place;
@@ -376,10 +375,10 @@ static size_t cast_length(const struct rewrite *r)
 /* The sign of an operator that other languages write as a word; NULL: the word is not one. */
 static const char *operator_named(const char *word)
 {
-	static const char *const words[][2] = { { "or", "||" },	 { "and", "&&" }, { "is", "==" },
-						{ "eq", "==" },	 { "ne", "!=" },  { "lt", "<" },
-						{ "gt", ">" },	 { "le", "<=" },  { "ge", ">=" },
-						{ "xor", "^" },	 { "mod", "%" } };
+	static const char *const words[][2] = { { "or", "||" }, { "and", "&&" }, { "is", "==" },
+						{ "eq", "==" }, { "ne", "!=" },	 { "lt", "<" },
+						{ "gt", ">" },	{ "le", "<=" },	 { "ge", ">=" },
+						{ "xor", "^" }, { "mod", "%" } };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcasecmp(words[i][0], word))
@@ -393,10 +392,9 @@ static int wrong_word(struct rewrite *r, const char *word)
 	const char *sign = operator_named(word);
 
 	if (sign)
-		return names_fail(r, r->at, -EINVAL,
-				  "unknown word '%s'; did you mean %s?", word, sign);
-	return names_fail(r, r->at, -EINVAL, "expected an operator or the end, not '%s'",
-			  word);
+		return names_fail(r, r->at, -EINVAL, "unknown word '%s'; did you mean %s?", word,
+				  sign);
+	return names_fail(r, r->at, -EINVAL, "expected an operator or the end, not '%s'", word);
 }
 
 /* `not x`: a name would have an operator behind it. */
@@ -404,7 +402,8 @@ static bool is_not(const char *word, const char *after)
 {
 	const char *next = after + strspn(after, " \t\n");
 
-	return !strcmp(word, "not") && (isalpha((unsigned char)*next) || *next == '_' || *next == '(');
+	return !strcmp(word, "not") &&
+	       (isalpha((unsigned char)*next) || *next == '_' || *next == '(');
 }
 
 /* A word that is a name, or one of the language's. */
@@ -417,8 +416,7 @@ static int rewrite_word(struct rewrite *r, size_t n)
 	if (r->after_value && n && strcmp(word, "in") != 0)
 		return wrong_word(r, word);
 	if (is_not(word, after))
-		return names_fail(r, r->at, -EINVAL,
-				  "unknown word 'not'; did you mean !?");
+		return names_fail(r, r->at, -EINVAL, "unknown word 'not'; did you mean !?");
 	/* conn.c:count may begin like a term. */
 	bool is_longer = *after == '.' || !strncmp(after, "->", 2) || !strncmp(after, "::", 2);
 	if (n && n < sizeof(word) && !is_longer && is_reserved(r, word)) {
@@ -467,8 +465,8 @@ int condition_names(const struct condition_names *names, const char *text,
 
 	memset(error, 0, sizeof(*error));
 	if (strlen(text) > TEXT_MAX)
-		return names_fail(&r, text, -E2BIG,
-				  "the condition has more than %d characters", TEXT_MAX);
+		return names_fail(&r, text, -E2BIG, "the condition has more than %d characters",
+				  TEXT_MAX);
 	r.out.text = calloc(1, OUT_MAX);
 	r.out.columns = calloc(OUT_MAX, sizeof(*r.out.columns));
 	if (!r.out.text || !r.out.columns)

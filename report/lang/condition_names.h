@@ -28,7 +28,7 @@ struct condition_names {
 struct condition_text {
 	char *text;
 	unsigned short *columns; /* for each character of text its column in the original, from 1 */
-	bool has_parameters; /* it is valid only for functions with the same parameters */
+	bool has_parameters;	 /* it is valid only for functions with the same parameters */
 };
 
 /* 0, or -errno with *error. *out is released by condition_text_free(). */

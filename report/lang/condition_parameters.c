@@ -14,8 +14,8 @@
 static const char *const registers[] = { "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
 					 "r8",	"r9",  "r10", "r11", "r12", "r13", "r14", "r15" };
 #else
-static const char *const registers[] = { "x0",	"x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",
-					 "x8",	"x9",  "x10", "x11", "x12", "x13", "x14", "x15" };
+static const char *const registers[] = { "x0", "x1", "x2",  "x3",  "x4",  "x5",	 "x6",	"x7",
+					 "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15" };
 #endif
 #define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
@@ -24,8 +24,8 @@ bool is_parameter_address(uint64_t base)
 	return base >= BASE && base < BASE + ((uint64_t)PARAMETERS_MAX << ROOM_BITS);
 }
 
-static const struct signature_value *parameter_of(const struct signature *signature,
-						  uint64_t base, uint64_t *offset)
+static const struct signature_value *parameter_of(const struct signature *signature, uint64_t base,
+						  uint64_t *offset)
 {
 	uint64_t index = (base - BASE) >> ROOM_BITS;
 
@@ -51,9 +51,10 @@ size_t parameters_as_locals(const struct signature *signature,
 	for (size_t i = 0; signature && i < signature->count && i < PARAMETERS_MAX; i++) {
 		const struct signature_value *p = &signature->parameter[i];
 		if (p->name && p->type)
-			locals[n++] = (struct expression_local){
-				.name = p->name, .type = p->type,
-				.base = BASE + ((uint64_t)i << ROOM_BITS) };
+			locals[n++] = (struct expression_local){ .name = p->name,
+								 .type = p->type,
+								 .base = BASE + ((uint64_t)i
+										 << ROOM_BITS) };
 	}
 	return n;
 }
@@ -98,8 +99,8 @@ bool parameter_value(const struct signature *signature, uint64_t base, char *tex
 	return reg || (p && p->where == SIGNATURE_CONSTANT);
 }
 
-const char *parameter_problem(const struct signature *signature,
-			      const struct expression_path *path, bool is_address)
+const char *parameter_problem(const struct signature *signature, const struct expression_path *path,
+			      bool is_address)
 {
 	uint64_t offset = 0;
 	const struct signature_value *p = parameter_of(signature, path->base, &offset);
@@ -110,11 +111,13 @@ const char *parameter_problem(const struct signature *signature,
 	case SIGNATURE_REGISTERS:
 		if (!register_name(p, offset))
 			return "that part of the parameter is not in a register of the hit";
-		return is_address && !path->links ? "a parameter in a register has no address" : NULL;
+		return is_address && !path->links ? "a parameter in a register has no address" :
+						    NULL;
 	case SIGNATURE_CONSTANT:
-		return path->links ? "the compiler made a copy of the function for one value of that "
-				     "parameter" :
-				     NULL;
+		return path->links ?
+			       "the compiler made a copy of the function for one value of that "
+			       "parameter" :
+			       NULL;
 	case SIGNATURE_VECTOR:
 		return "that parameter is in a floating-point register, which a hit does not record";
 	case SIGNATURE_GONE:

@@ -27,7 +27,7 @@ bool parameter_base(const struct signature *signature, uint64_t base, char text[
 /* The value of a parameter, or of a part of one, in registers; false: it is no such. */
 bool parameter_value(const struct signature *signature, uint64_t base, char *text, size_t n);
 /* Why a path that begins with a parameter cannot be used; NULL: it can. */
-const char *parameter_problem(const struct signature *signature,
-			      const struct expression_path *path, bool is_address);
+const char *parameter_problem(const struct signature *signature, const struct expression_path *path,
+			      bool is_address);
 
 #endif

@@ -76,8 +76,7 @@ static struct node *node_new(struct parser *p, enum node_kind kind, const char *
 	if (p->err)
 		return &p->nowhere;
 	if (e->node_count == NODES_MAX)
-		return expression_fail(p, at, "the expression has more than %d parts",
-				       NODES_MAX);
+		return expression_fail(p, at, "the expression has more than %d parts", NODES_MAX);
 	struct node *n = &e->nodes[e->node_count++];
 	*n = (struct node){ .kind = kind, .column = (int)(at - p->text) + 1, .left = left };
 	return n;
@@ -252,8 +251,7 @@ static struct node *parse_cast(struct parser *p, const char *open, const char *s
 	size_t used = 0;
 
 	if (stars - p->at > EXPRESSION_TEXT_MAX)
-		return expression_fail(p, open, "longer than %d characters",
-				       EXPRESSION_TEXT_MAX);
+		return expression_fail(p, open, "longer than %d characters", EXPRESSION_TEXT_MAX);
 	for (const char *c = p->at; c < stars; c++) {
 		bool blank = isspace((unsigned char)*c);
 		if (blank && (!used || type[used - 1] == ' '))
@@ -303,8 +301,8 @@ static struct node *parse_primary(struct parser *p)
 		return n;
 	}
 	if (*p->at == '&')
-		return expression_fail(
-			p, p->at, "'&' is not needed: give the name of the variable");
+		return expression_fail(p, p->at,
+				       "'&' is not needed: give the name of the variable");
 	return parse_name(p);
 }
 
@@ -386,8 +384,7 @@ static void parse_tail(struct parser *p)
 		const char *at = p->at;
 		e->length = take_number(p);
 		if (!p->err && (!e->length || e->length > LENGTH_MAX))
-			expression_fail(p, at,
-					"invalid length %llu: expected 1 to %d bytes",
+			expression_fail(p, at, "invalid length %llu: expected 1 to %d bytes",
 					(unsigned long long)e->length, LENGTH_MAX);
 	}
 	skip_blanks(p);
@@ -399,16 +396,16 @@ static int expression_parse_all(const char *text, bool is_prefix, struct express
 				struct expression_error *error)
 {
 	struct expression *e = calloc(1, sizeof(*e));
-	struct parser p = { .text = text, .at = text, .out = e, .error = error,
-			    .is_prefix = is_prefix };
+	struct parser p = {
+		.text = text, .at = text, .out = e, .error = error, .is_prefix = is_prefix
+	};
 
 	if (!e)
 		return -ENOMEM;
 	memset(error, 0, sizeof(*error));
 	p.nowhere.text = "";
 	if (strnlen(text, EXPRESSION_TEXT_MAX + 1) > EXPRESSION_TEXT_MAX && !is_prefix)
-		expression_fail(&p, text, "longer than %d characters",
-				EXPRESSION_TEXT_MAX);
+		expression_fail(&p, text, "longer than %d characters", EXPRESSION_TEXT_MAX);
 	if (!p.err)
 		e->root = parse_unary(&p);
 	if (!p.err && !is_prefix)

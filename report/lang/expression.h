@@ -59,17 +59,17 @@ struct expression_path {
 };
 
 struct expression_place {
-	uint64_t address; /* now */
-	uint64_t size;	  /* in bytes; of a bit-field those that contain it; 0: not known */
+	uint64_t address;	 /* now */
+	uint64_t size;		 /* in bytes; of a bit-field those that contain it; 0: not known */
 	const struct type *type; /* NULL: not known */
 	uint32_t bit_offset;
 	uint32_t bit_size; /* 0: no bit-field */
 	struct expression_path path;
-	const char *module; /* NULL: unknown */
-	pid_t tid;	    /* whose thread-local variable it is; 0: it is not thread-local */
-	bool is_address;    /* the text is a number */
+	const char *module;	  /* NULL: unknown */
+	pid_t tid;		  /* whose thread-local variable it is; 0: it is not thread-local */
+	bool is_address;	  /* the text is a number */
 	bool is_first_of_several; /* local symbols of the same name */
-	char through[200];  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
+	char through[200];	  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
 };
 
 /*

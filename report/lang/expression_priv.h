@@ -6,20 +6,20 @@
 #include "report/lang/expression.h"
 
 enum node_kind {
-	NODE_NAME,    /* text, scope */
-	NODE_NUMBER,  /* number: an address, or an index */
-	NODE_CAST,    /* left, text is the type, number the stars */
-	NODE_DEREF,   /* left */
-	NODE_MEMBER,  /* left, text */
-	NODE_ARROW,   /* left, text */
-	NODE_INDEX,   /* left, right */
-	NODE_ADD,     /* left, number, is_negative: to a pointer */
+	NODE_NAME,   /* text, scope */
+	NODE_NUMBER, /* number: an address, or an index */
+	NODE_CAST,   /* left, text is the type, number the stars */
+	NODE_DEREF,  /* left */
+	NODE_MEMBER, /* left, text */
+	NODE_ARROW,  /* left, text */
+	NODE_INDEX,  /* left, right */
+	NODE_ADD,    /* left, number, is_negative: to a pointer */
 };
 
 struct node {
 	enum node_kind kind;
-	int column;	/* of its operator or first character, from 1 */
-	int end;	/* where its text ends, from 0 */
+	int column; /* of its operator or first character, from 1 */
+	int end;    /* where its text ends, from 0 */
 	const struct node *left;
 	const struct node *right;
 	const char *text;

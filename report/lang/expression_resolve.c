@@ -73,7 +73,8 @@ static const char *source_of(struct resolver *r, const struct node *n)
 
 static int no_types(struct resolver *r, const struct node *n)
 {
-	return fail(r, n, -EINVAL, "%s has no debug information (DWARF): types and members are not "
+	return fail(r, n, -EINVAL,
+		    "%s has no debug information (DWARF): types and members are not "
 		    "known; install its debug symbols, build it with -g, or give symbol+offset:len",
 		    r->out->module ? r->out->module : symbols_program(r->s));
 }
@@ -94,15 +95,21 @@ static int read_pointer(struct resolver *r, const struct node *n, struct spot *p
 	uint64_t value;
 
 	if (symbols_is_32bit(r->s))
-		return fail(r, n, -EINVAL, "cannot follow the pointer %s: %s is a 32-bit program; give "
-			    "the address that it points to", source, symbols_program(r->s));
+		return fail(r, n, -EINVAL,
+			    "cannot follow the pointer %s: %s is a 32-bit program; give "
+			    "the address that it points to",
+			    source, symbols_program(r->s));
 	int err = symbols_read(r->s, p->address, &value, sizeof(value));
 	if (err == -EACCES)
-		return fail(r, n, err, "cannot read the pointer %s: reading the memory of another "
-			    "process needs root, or kernel.yama.ptrace_scope 0", source);
+		return fail(r, n, err,
+			    "cannot read the pointer %s: reading the memory of another "
+			    "process needs root, or kernel.yama.ptrace_scope 0",
+			    source);
 	if (err)
-		return fail(r, n, -EFAULT, "cannot read the pointer %s: no memory is mapped at "
-			    "0x%" PRIx64, source, p->address);
+		return fail(r, n, -EFAULT,
+			    "cannot read the pointer %s: no memory is mapped at "
+			    "0x%" PRIx64,
+			    source, p->address);
 	if (!value)
 		return fail(r, n, -EFAULT, "the pointer %s is NULL now: there is nothing to watch",
 			    source);
@@ -124,7 +131,8 @@ static int follow(struct resolver *r, const struct node *n, struct spot *p)
 		return 0;
 	}
 	if (p->path.links == EXPRESSION_LINKS_MAX)
-		return fail(r, n, -EINVAL, "the path has more than %d pointers", EXPRESSION_LINKS_MAX);
+		return fail(r, n, -EINVAL, "the path has more than %d pointers",
+			    EXPRESSION_LINKS_MAX);
 	if (!r->options->path_only) {
 		int err = read_pointer(r, n, p);
 		if (err)
@@ -159,16 +167,17 @@ static int unknown_name(struct resolver *r, const struct node *n)
 			    question);
 	/* What resembles it from afar is in a library, and hides the cause. */
 	if (symbols_is_stripped(r->s) && (!list.count || near_score(n->text, near[0]) > 1))
-		return fail(r, n, -ENOENT, "no variable is named '%s': %s is stripped; install its debug "
-			    "symbols (a -dbgsym package), or give an address", n->text,
-			    symbols_program(r->s));
+		return fail(r, n, -ENOENT,
+			    "no variable is named '%s': %s is stripped; install its debug "
+			    "symbols (a -dbgsym package), or give an address",
+			    n->text, symbols_program(r->s));
 	return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text,
-		    symbols_program(r->s), list.count ? question :
-		    "; trapline watch --list shows the variables");
+		    symbols_program(r->s),
+		    list.count ? question : "; trapline watch --list shows the variables");
 }
 
-static int place_in_thread(struct resolver *r, const struct node *n,
-			   const struct named_variable *v, struct spot *p)
+static int place_in_thread(struct resolver *r, const struct node *n, const struct named_variable *v,
+			   struct spot *p)
 {
 	char why[420];
 	pid_t tid;
@@ -193,17 +202,25 @@ static int place_of(struct resolver *r, const struct node *n, const struct named
 	case VARIABLE_THREAD:
 		return place_in_thread(r, n, v, p);
 	case VARIABLE_CONSTANT:
-		return fail(r, n, -EINVAL, "'%s' has no address: the compiler put its value, %" PRId64
-			    ", into the code", v->name, v->constant);
+		return fail(r, n, -EINVAL,
+			    "'%s' has no address: the compiler put its value, %" PRId64
+			    ", into the code",
+			    v->name, v->constant);
 	case VARIABLE_FUNCTION:
-		return fail(r, n, -EINVAL, "'%s' is a function: use trapline break, or give its address "
-			    "0x%" PRIx64 " to watch its bytes", v->name, v->address);
+		return fail(r, n, -EINVAL,
+			    "'%s' is a function: use trapline break, or give its address "
+			    "0x%" PRIx64 " to watch its bytes",
+			    v->name, v->address);
 	case VARIABLE_LOCAL:
 		if (r->options->path_only)
-			return fail(r, n, -EINVAL, "'%s' is a local variable: it has no fixed address, and "
-				    "a condition cannot read it", v->name);
-		return fail(r, n, -EINVAL, "'%s' is a local variable, so it has no fixed address; if a "
-			    "function gets a pointer to it: --from FUNC '*arg0'", v->name);
+			return fail(r, n, -EINVAL,
+				    "'%s' is a local variable: it has no fixed address, and "
+				    "a condition cannot read it",
+				    v->name);
+		return fail(r, n, -EINVAL,
+			    "'%s' is a local variable, so it has no fixed address; if a "
+			    "function gets a pointer to it: --from FUNC '*arg0'",
+			    v->name);
 	default:
 		return fail(r, n, -EINVAL, "'%s' has no address: the compiler optimised it away",
 			    v->name);
@@ -217,8 +234,10 @@ static bool resolve_local(struct resolver *r, const struct node *n, const char *
 		const struct expression_local *local = &r->options->locals[i];
 		if (strcmp(local->name, name) != 0)
 			continue;
-		*p = (struct spot){ .type = local->type, .size = local->type->size,
-				    .address = local->base, .path.base = local->base };
+		*p = (struct spot){ .type = local->type,
+				    .size = local->type->size,
+				    .address = local->base,
+				    .path.base = local->base };
 		return true;
 	}
 	return false;
@@ -254,9 +273,12 @@ static int resolve_value(struct resolver *r, const struct node *n, struct spot *
 	char why[400] = "";
 
 	*p = (struct spot){ .is_value = true };
-	int err = n->scope ? -ENOENT : r->options->value(r->options->arg, n->text, &p->type, why,
-							 sizeof(why));
-	return err ? fail(r, n, err, "%s", why[0] ? why : "an argument has no file or object before it") : 0;
+	int err = n->scope ?
+			  -ENOENT :
+			  r->options->value(r->options->arg, n->text, &p->type, why, sizeof(why));
+	return err ? fail(r, n, err, "%s",
+			  why[0] ? why : "an argument has no file or object before it") :
+		     0;
 }
 
 static int resolve_name(struct resolver *r, const struct node *n, struct spot *p)
@@ -295,8 +317,10 @@ static int unknown_member(struct resolver *r, const struct node *n, const struct
 	near_question(&list, question, sizeof(question));
 	type_members(t, &members);
 	if (!members)
-		return fail(r, n, -ENOENT, "%s is only declared in the debug information: its members are "
-			    "not known", t->name);
+		return fail(r, n, -ENOENT,
+			    "%s is only declared in the debug information: its members are "
+			    "not known",
+			    t->name);
 	return fail(r, n, -ENOENT, "%s has no member '%s'%s", t->name, n->text, question);
 }
 
@@ -308,13 +332,17 @@ static int enter_virtual_base(struct resolver *r, const struct node *n, struct s
 	int64_t distance;
 
 	if (r->options->path_only && p->path.links)
-		return fail(r, n, -EINVAL, "'%s' is in a virtual base class, whose offset depends on the "
-			    "object", n->text);
+		return fail(r, n, -EINVAL,
+			    "'%s' is in a virtual base class, whose offset depends on the "
+			    "object",
+			    n->text);
 	uint64_t object = p->address + place->table_at;
 	if (symbols_read(r->s, object, &table, sizeof(table)) ||
 	    symbols_read(r->s, table - place->vtable_offset, &distance, sizeof(distance)))
-		return fail(r, n, -EFAULT, "cannot read the table of virtual bases at 0x%" PRIx64 ": no "
-			    "object is there", object);
+		return fail(r, n, -EFAULT,
+			    "cannot read the table of virtual bases at 0x%" PRIx64 ": no "
+			    "object is there",
+			    object);
 	add_offset(p, place->table_at + (uint64_t)distance);
 	return 0;
 }
@@ -376,9 +404,10 @@ static int follow_arrow(struct resolver *r, const struct node *n, struct spot *p
 	if (!strstr(p->type->name, "ptr") || !type_member_find(p->type, n->text, &place))
 		return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s%s",
 			    p->type->name, type_has_members(p->type) ? ": use ." : "");
-	return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s; smart pointers are "
-		    "not followed: --list '%s.*' shows its members", p->type->name,
-		    source_of(r, n->left));
+	return fail(r, n, -EINVAL,
+		    "'->' needs a pointer before it, but this is %s; smart pointers are "
+		    "not followed: --list '%s.*' shows its members",
+		    p->type->name, source_of(r, n->left));
 }
 
 static int resolve_member(struct resolver *r, const struct node *n, struct spot *p,
@@ -397,8 +426,7 @@ static int resolve_member(struct resolver *r, const struct node *n, struct spot 
 }
 
 /* A number in the target, for an index that is a variable. */
-static int index_value(struct resolver *r, const struct node *n, int64_t *out,
-		       unsigned int depth)
+static int index_value(struct resolver *r, const struct node *n, int64_t *out, unsigned int depth)
 {
 	struct spot p = { 0 };
 	uint64_t value = 0;
@@ -439,13 +467,15 @@ static int resolve_index(struct resolver *r, const struct node *n, struct spot *
 	const struct type *element = type_target(p->type);
 	if (p->type->kind == TYPE_ARRAY) {
 		if (p->type->count && (uint64_t)index >= p->type->count)
-			return fail(r, n, -EINVAL, "%s has no element %" PRId64 ": expected 0 to %" PRIu64,
+			return fail(r, n, -EINVAL,
+				    "%s has no element %" PRId64 ": expected 0 to %" PRIu64,
 				    p->type->name, index, p->type->count - 1);
 		p->type = element;
 	} else if (p->type->kind == TYPE_POINTER) {
 		err = follow(r, n->left, p);
 	} else {
-		return fail(r, n, -EINVAL, "'[' needs an array or a pointer before it, but this is %s",
+		return fail(r, n, -EINVAL,
+			    "'[' needs an array or a pointer before it, but this is %s",
 			    p->type->name);
 	}
 	if (!err && !element->size)
@@ -462,10 +492,13 @@ static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p
 	const struct type *t = type_find(r->s, n->text);
 
 	if (!t)
-		return fail(r, n, -ENOENT, "no type is named '%s' in %s%s", n->text,
-			    symbols_program(r->s), variables_known(r->s, NULL) ? "" :
-			    ", which has no debug information (DWARF); built-in types are int, unsigned "
-			    "long, u8 to u64, s8 to s64, double and the like");
+		return fail(
+			r, n, -ENOENT, "no type is named '%s' in %s%s", n->text,
+			symbols_program(r->s),
+			variables_known(r->s, NULL) ?
+				"" :
+				", which has no debug information (DWARF); built-in types are int, unsigned "
+				"long, u8 to u64, s8 to s64, double and the like");
 	int err = resolve(r, n->left, p, depth + 1);
 	if (err)
 		return err;
@@ -489,7 +522,8 @@ static int resolve_add(struct resolver *r, const struct node *n, struct spot *p,
 	if (err)
 		return err;
 	if (!p->is_value || (p->type && p->type->kind != TYPE_POINTER && !type_is_number(p->type)))
-		return fail(r, n, -EINVAL, "an offset inside the path needs an argument that is a pointer; "
+		return fail(r, n, -EINVAL,
+			    "an offset inside the path needs an argument that is a pointer; "
 			    "for a variable write [index], or +offset at the end");
 	add_offset(p, n->is_negative ? -n->number : n->number);
 	p->type = NULL;
@@ -506,7 +540,8 @@ static int resolve_deref(struct resolver *r, const struct node *n, struct spot *
 	if (err)
 		return err;
 	if (n->left->kind == NODE_NUMBER)
-		return fail(r, n, -EINVAL, "the type at that address is not known: give it, as in "
+		return fail(r, n, -EINVAL,
+			    "the type at that address is not known: give it, as in "
 			    "*(type *)0x..., or give the address and a length, as in 0x...:8");
 	if (!p->type && p->is_value)
 		return follow(r, n->left, p); /* plain bytes: the length says how many */
@@ -585,7 +620,8 @@ static void apply_offset(const struct expression *e, struct spot *p)
 		}
 		const struct type *inner = NULL;
 		for (size_t i = 0; i < n && !inner; i++)
-			if (!m[i].bit_size && !m[i].vtable_offset && at - m[i].offset < m[i].type->size)
+			if (!m[i].bit_size && !m[i].vtable_offset &&
+			    at - m[i].offset < m[i].type->size)
 				inner = m[i].type, at -= m[i].offset;
 		if (!inner && at == 0 && !n && (!e->length || e->length == t->size))
 			p->type = t;
@@ -598,8 +634,7 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 		       struct expression_error *error)
 {
 	struct expression_place place = { 0 };
-	struct resolver r = { .s = s, .e = e, .options = options, .error = error,
-			      .out = &place };
+	struct resolver r = { .s = s, .e = e, .options = options, .error = error, .out = &place };
 	struct spot p = { 0 };
 
 	memset(error, 0, sizeof(*error));
@@ -609,7 +644,8 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 	if (err)
 		return err;
 	if (p.is_value)
-		return fail(&r, e->root, -EINVAL, "this is the value of a pointer: write * before it "
+		return fail(&r, e->root, -EINVAL,
+			    "this is the value of a pointer: write * before it "
 			    "to watch what it points to");
 	p.size = p.type && p.type->size ? p.type->size : p.size;
 	if (e->has_offset)

@@ -71,8 +71,7 @@ static struct passing passing_of(const struct type *t, Dwarf_Die *type_die)
 	case TYPE_STRUCT:
 	case TYPE_UNION:
 		/* C++: what has a copy constructor of its own is passed by its address. */
-		if (type_die &&
-		    die_number(type_die, DW_AT_calling_convention, &convention) &&
+		if (type_die && die_number(type_die, DW_AT_calling_convention, &convention) &&
 		    convention == DW_CC_pass_by_reference)
 			p.in_memory = p.is_unknown = true;
 		if (t->size > 16 || !t->size)
@@ -103,8 +102,7 @@ struct convention {
 	bool is_lost; /* something came whose way is not known: nothing behind it is */
 };
 
-static void place_argument(struct convention *c, struct signature_value *v,
-			   Dwarf_Die *type_die)
+static void place_argument(struct convention *c, struct signature_value *v, Dwarf_Die *type_die)
 {
 	struct passing p = passing_of(v->type, type_die);
 	unsigned int general = p.is_general[0] + (p.eightbytes > 1 && p.is_general[1]);
@@ -137,8 +135,7 @@ static void place_argument(struct convention *c, struct signature_value *v,
 	c->vector += vector;
 }
 
-static void place_result(struct convention *c, struct signature_value *v,
-			 Dwarf_Die *type_die)
+static void place_result(struct convention *c, struct signature_value *v, Dwarf_Die *type_die)
 {
 	struct passing p = passing_of(v->type, type_die);
 
@@ -185,8 +182,8 @@ static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_A
 	if (n == 1 && ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg16) {
 		v->where = SIGNATURE_REGISTERS;
 		v->reg[v->regs++] = (uint8_t)(ops[0].atom - DW_OP_reg0);
-	} else if (n == 2 && ops[1].atom == DW_OP_stack_value &&
-		   ops[0].atom >= DW_OP_lit0 && ops[0].atom <= DW_OP_lit31) {
+	} else if (n == 2 && ops[1].atom == DW_OP_stack_value && ops[0].atom >= DW_OP_lit0 &&
+		   ops[0].atom <= DW_OP_lit31) {
 		v->where = SIGNATURE_CONSTANT;
 		v->constant = ops[0].atom - DW_OP_lit0;
 	} else if (n == 2 && ops[1].atom == DW_OP_stack_value &&
@@ -202,13 +199,11 @@ static bool type_die_of(Dwarf_Die *die, Dwarf_Die *out)
 {
 	Dwarf_Attribute attr;
 
-	if (!dwarf_attr_integrate(die, DW_AT_type, &attr) ||
-	    !dwarf_formref_die(&attr, out))
+	if (!dwarf_attr_integrate(die, DW_AT_type, &attr) || !dwarf_formref_die(&attr, out))
 		return false;
 	while (dwarf_tag(out) == DW_TAG_typedef || dwarf_tag(out) == DW_TAG_const_type ||
 	       dwarf_tag(out) == DW_TAG_volatile_type)
-		if (!dwarf_attr_integrate(out, DW_AT_type, &attr) ||
-		    !dwarf_formref_die(&attr, out))
+		if (!dwarf_attr_integrate(out, DW_AT_type, &attr) || !dwarf_formref_die(&attr, out))
 			return false;
 	return true;
 }
@@ -225,8 +220,7 @@ static int add_parameter(struct reading *r, Dwarf_Die *die)
 {
 	struct signature *sig = r->signature;
 	Dwarf_Die type;
-	struct signature_value *more =
-		reallocarray(sig->parameter, sig->count + 1, sizeof(*more));
+	struct signature_value *more = reallocarray(sig->parameter, sig->count + 1, sizeof(*more));
 
 	if (!more)
 		return -ENOMEM;
@@ -263,8 +257,7 @@ static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_s
 	struct reading r = { .s = s,
 			     .signature = out,
 			     .pc = pc,
-			     .by_location = site->kind != CODE_SITE_FUNCTION ||
-					    site->is_clone };
+			     .by_location = site->kind != CODE_SITE_FUNCTION || site->is_clone };
 	Dwarf_Die type;
 
 	out->result.type = type_of_attribute(s, die);
@@ -312,8 +305,7 @@ static bool entry_at(Dwarf_Die *parent, Dwarf_Addr pc, unsigned int depth, Dwarf
 }
 
 /* libdw's scopes of a place leave out the function that an inlined copy is in. */
-static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc,
-			 Dwarf_Die *out)
+static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die *out)
 {
 	if (site->die)
 		return dwarf_offdie(dwarf_cu_getdwarf(cu->cu), site->die, out) != NULL;
@@ -322,8 +314,7 @@ static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr
 	return die_function_at(cu, pc, out);
 }
 
-int signature_find(struct symbols *s, const struct code_site *site,
-		   struct signature **out)
+int signature_find(struct symbols *s, const struct code_site *site, struct signature **out)
 {
 	bool is_entry = site->kind == CODE_SITE_FUNCTION;
 	uint64_t at = is_entry ? site->function : site->address;
@@ -341,9 +332,9 @@ int signature_find(struct symbols *s, const struct code_site *site,
 		if (!function_die(site, split.addr ? &split : &unit, at - bias, &die))
 			continue;
 		struct signature *signature = calloc(1, sizeof(*signature));
-		int err = signature ? read_signature(s, &die, site, site->address - bias,
-						     signature) :
-				      -ENOMEM;
+		int err = signature ?
+				  read_signature(s, &die, site, site->address - bias, signature) :
+				  -ENOMEM;
 		if (err)
 			signature_free(signature);
 		else

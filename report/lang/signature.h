@@ -36,8 +36,7 @@ struct signature {
 };
 
 /* Of the function at a site. 0; -ENOENT: no debug information. *out is released by _free(). */
-int signature_find(struct symbols *s, const struct code_site *site,
-		   struct signature **out);
+int signature_find(struct symbols *s, const struct code_site *site, struct signature **out);
 void signature_free(struct signature *signature);
 
 /* DWARF number of the nth argument's register by the calling convention; -1: on the stack. */

@@ -109,7 +109,9 @@ static bool quote(const char *text, size_t len, size_t shown, char *buf, size_t 
 			buf[used++] = '\\';
 		if (isspace(c) && c != ' ')
 			used += (size_t)snprintf(buf + used, n - used, "\\%c",
-						 c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+						 c == '\n' ? 'n' :
+						 c == '\t' ? 't' :
+							     'r');
 		else
 			buf[used++] = (char)c;
 	}
@@ -166,8 +168,7 @@ static void character_text(const struct type *t, uint64_t value, char *buf, size
 		snprintf(buf + used, n - used, " '%c'", (int)(value & 0xff));
 }
 
-void value_number_text(struct symbols *s, const struct type *t, uint64_t value, char *buf,
-		       size_t n)
+void value_number_text(struct symbols *s, const struct type *t, uint64_t value, char *buf, size_t n)
 {
 	switch (t->kind) {
 	case TYPE_BOOL:
@@ -213,8 +214,8 @@ static uint64_t leaf_number(const struct value_leaf *leaf, const struct value_pa
 	return value & mask_of((uint32_t)leaf->len * 8);
 }
 
-static void leaf_text(struct symbols *s, const struct value_leaf *leaf,
-		      const struct value_part *p, uint64_t word, char *buf, size_t n)
+static void leaf_text(struct symbols *s, const struct value_leaf *leaf, const struct value_part *p,
+		      uint64_t word, char *buf, size_t n)
 {
 	uint64_t value = leaf_number(leaf, p, word);
 
@@ -291,8 +292,11 @@ static int change_visit(const struct value_leaf *leaf, void *arg)
 /* A bit-field is one leaf, in whatever bytes it lies. */
 static struct value_leaf field_leaf(const struct value_view *v, const struct value_part *p)
 {
-	return (struct value_leaf){ .path = "", .type = v->type, .offset = p->offset,
-				    .len = p->len, .bit_offset = v->bit_offset,
+	return (struct value_leaf){ .path = "",
+				    .type = v->type,
+				    .offset = p->offset,
+				    .len = p->len,
+				    .bit_offset = v->bit_offset,
 				    .bit_size = v->bit_size };
 }
 
@@ -310,7 +314,9 @@ void value_change(struct symbols *s, const struct value_view *v, const struct va
 	if (v->bit_size) {
 		struct value_leaf leaf = field_leaf(v, p);
 		if (!is_whole_field(v, p))
-			leaf = (struct value_leaf){ .path = "", .offset = p->offset, .len = p->len };
+			leaf = (struct value_leaf){ .path = "",
+						    .offset = p->offset,
+						    .len = p->len };
 		change_put(&c, &leaf);
 		return;
 	}

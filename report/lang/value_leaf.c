@@ -58,7 +58,8 @@ static void walk_members(struct walk *w, const struct type *t, uint64_t at, unsi
 
 	for (size_t i = 0; i < n && !w->result; i++) {
 		const struct type_member *m = &members[i];
-		if (m->vtable_offset || is_outside(w, at + m->offset, m->bit_size ? 9 : m->type->size))
+		if (m->vtable_offset ||
+		    is_outside(w, at + m->offset, m->bit_size ? 9 : m->type->size))
 			continue;
 		if (m->name && !m->is_base)
 			snprintf(w->path + used, sizeof(w->path) - used, ".%s", m->name);
@@ -87,8 +88,7 @@ static void walk_array(struct walk *w, const struct type *t, uint64_t at, unsign
 
 static void walk_type(struct walk *w, const struct type *t, uint64_t at, unsigned int depth)
 {
-	if (w->result || depth > DEPTH_MAX || w->visits == VISITS_MAX ||
-	    is_outside(w, at, t->size))
+	if (w->result || depth > DEPTH_MAX || w->visits == VISITS_MAX || is_outside(w, at, t->size))
 		return;
 	w->visits++;
 	if (type_has_members(t))

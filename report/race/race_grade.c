@@ -12,9 +12,9 @@
 #include "report/race/race_report.h"
 
 #include "code/insn/insn.h"
-#include "report/safe/files.h"
-#include "report/race/race_grade.h"
 #include "report/dwarf/source.h"
+#include "report/race/race_grade.h"
+#include "report/safe/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,8 +104,8 @@ static uint64_t writes_of(const struct insn *insn)
 					 1ull << INSN_RSI | 1ull << INSN_RDI | 1ull << INSN_R8 |
 					 1ull << INSN_R9 | 1ull << INSN_R10 | 1ull << INSN_R11;
 
-	return insn->writes | (insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT ?
-				       by_calls : 0);
+	return insn->writes |
+	       (insn->kind == INSN_CALL || insn->kind == INSN_CALL_INDIRECT ? by_calls : 0);
 }
 
 /* Does the register have the same value at the access in each round of the loop? */
@@ -148,7 +148,8 @@ static bool reads_what_follows(const struct insn *insn, const struct follows *f)
 		return true;
 	for (unsigned int i = 0; i < insn->memory_count; i++)
 		for (unsigned int k = 0; k < f->slot_count; k++)
-			if (insn->memory[i].access & INSN_READ && is_frame_operand(&insn->memory[i]) &&
+			if (insn->memory[i].access & INSN_READ &&
+			    is_frame_operand(&insn->memory[i]) &&
 			    (uint64_t)insn->memory[i].displacement == f->slots[k])
 				return true;
 	return false;
@@ -160,8 +161,9 @@ static bool is_move(const uint8_t *code, const struct insn *insn)
 	uint8_t opcode = code[insn->opcode_at + insn->opcode_bytes - 1];
 
 	if (insn->opcode_bytes == 1)
-		return (opcode >= 0x88 && opcode <= 0x8d) || opcode == 0x63 || opcode >> 3 == 0xb0 >> 3 ||
-		       opcode >> 3 == 0xb8 >> 3 || opcode == 0xc6 || opcode == 0xc7;
+		return (opcode >= 0x88 && opcode <= 0x8d) || opcode == 0x63 ||
+		       opcode >> 3 == 0xb0 >> 3 || opcode >> 3 == 0xb8 >> 3 || opcode == 0xc6 ||
+		       opcode == 0xc7;
 	return opcode == 0xb6 || opcode == 0xb7 || opcode == 0xbe || opcode == 0xbf;
 }
 
@@ -181,8 +183,7 @@ static void grade_follow(const uint8_t *code, const struct insn *insn, struct fo
 	bool reads = reads_what_follows(insn, f) || (f->flags && reads_flags(code, insn));
 
 	if (is_call && (f->regs || f->slot_count)) {
-		f->regs |= 1ull
-			   << INSN_RAX; /* the function may have got it as an argument */
+		f->regs |= 1ull << INSN_RAX; /* the function may have got it as an argument */
 		return;
 	}
 	if (insn->kind == INSN_OTHER && !is_move(code, insn) && !reads_flags(code, insn))
@@ -200,7 +201,8 @@ static void grade_follow(const uint8_t *code, const struct insn *insn, struct fo
  * Does a jump in the loop depend on the value? A loop that only adds up what it reads
  * does not wait for it.
  */
-static bool decides(const struct race_side *side, const struct loop *loop, const struct insn *access)
+static bool decides(const struct race_side *side, const struct loop *loop,
+		    const struct insn *access)
 {
 	struct follows f = { .regs = access->writes };
 	size_t at = (size_t)side->code_before + access->length;
@@ -235,8 +237,7 @@ static bool is_waiting_loop(const struct race_side *side)
 	struct insn insn;
 
 	if (side->access != RACE_READ || !(side->flags & RACE_DECODED) ||
-	    race_decode_at(side, side->code_before, &access) ||
-	    !find_loop(side, &loop))
+	    race_decode_at(side, side->code_before, &access) || !find_loop(side, &loop))
 		return false;
 	for (size_t at = loop.head; at < loop.end; at += insn.length) {
 		if (race_decode_at(side, at, &insn))
@@ -305,8 +306,7 @@ enum source_says race_source_says(struct race_report *r, const struct race_acces
 	if (!s)
 		return SOURCE_UNKNOWN;
 	files_scope(s, address - a->after, &scope);
-	return scope.is_atomic ? SOURCE_ATOMIC :
-				 source_says(s, address - a->after, a->place.line);
+	return scope.is_atomic ? SOURCE_ATOMIC : source_says(s, address - a->after, a->place.line);
 }
 
 bool race_is_locking(struct race_report *r, const struct race_access_place *a)
@@ -330,12 +330,13 @@ bool race_is_locking(struct race_report *r, const struct race_access_place *a)
 static bool is_standard_stream(const struct race_view *v)
 {
 	static const char *const names[] = {
-		"_ZSt3cin", "_ZSt4cout", "_ZSt4cerr", "_ZSt4clog", "_ZSt4wcin", "_ZSt5wcout",
-		"_ZSt5wcerr", "_ZSt5wclog", "_ZNSt3__13cinE", "_ZNSt3__14coutE",
-		"_ZNSt3__14cerrE", "_ZNSt3__14clogE", "_ZNSt3__14wcinE", "_ZNSt3__15wcoutE",
-		"_ZNSt3__15wcerrE", "_ZNSt3__15wclogE", "std::cin", "std::cout", "std::cerr",
-		"std::clog", "std::wcin", "std::wcout", "std::wcerr", "std::wclog",
-		"std::__1::cin", "std::__1::cout", "std::__1::cerr", "std::__1::clog",
+		"_ZSt3cin",	   "_ZSt4cout",	       "_ZSt4cerr",	   "_ZSt4clog",
+		"_ZSt4wcin",	   "_ZSt5wcout",       "_ZSt5wcerr",	   "_ZSt5wclog",
+		"_ZNSt3__13cinE",  "_ZNSt3__14coutE",  "_ZNSt3__14cerrE",  "_ZNSt3__14clogE",
+		"_ZNSt3__14wcinE", "_ZNSt3__15wcoutE", "_ZNSt3__15wcerrE", "_ZNSt3__15wclogE",
+		"std::cin",	   "std::cout",	       "std::cerr",	   "std::clog",
+		"std::wcin",	   "std::wcout",       "std::wcerr",	   "std::wclog",
+		"std::__1::cin",   "std::__1::cout",   "std::__1::cerr",   "std::__1::clog",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -548,7 +549,8 @@ void race_grade(struct race_report *r, struct race_view *v)
 		return;
 	}
 	intent = sign_of_intent(r, v);
-	if (intent && !(race_side_is_no_word(&record->first) && race_side_is_no_word(&record->second))) {
+	if (intent &&
+	    !(race_side_is_no_word(&record->first) && race_side_is_no_word(&record->second))) {
 		v->grade = RACE_GRADE_C;
 		v->why = intent;
 		return;
@@ -571,8 +573,7 @@ void race_grade(struct race_report *r, struct race_view *v)
 		return;
 	}
 	v->grade = RACE_GRADE_B;
-	v->why = is_unknown ? "the value changed during the stall" :
-		 race_loses_update(record) ?
-			      "plain aligned accesses; an update can be lost" :
-			      "plain aligned accesses";
+	v->why = is_unknown		   ? "the value changed during the stall" :
+		 race_loses_update(record) ? "plain aligned accesses; an update can be lost" :
+					     "plain aligned accesses";
 }

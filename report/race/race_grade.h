@@ -4,9 +4,9 @@
 #define RACE_GRADE_H
 
 #include "code/insn/insn.h"
-#include "report/safe/files.h"
-#include "report/race/race_report.h"
 #include "report/dwarf/source.h"
+#include "report/race/race_report.h"
+#include "report/safe/files.h"
 
 /* Decodes the instruction at an offset in code[]; 0: done. */
 int race_decode_at(const struct race_side *side, size_t at, struct insn *out);

@@ -12,9 +12,9 @@
 #include "report/race/race_report.h"
 
 #include "code/insn/insn.h"
-#include "report/safe/files.h"
-#include "report/race/race_grade.h"
 #include "report/dwarf/source.h"
+#include "report/race/race_grade.h"
+#include "report/safe/files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 
 /* Parts of names of hand-made locks. */
 static const char *const locking_words[] = {
-	"lock", "mutex", "spin", "sem", "release", "acquire", "barrier", "latch", "ticket",
-	"serving", "owner", "turn", "seq", "once", "guard", "futex",
+	"lock",	  "mutex",   "spin",  "sem",  "release", "acquire", "barrier", "latch",
+	"ticket", "serving", "owner", "turn", "seq",	 "once",    "guard",   "futex",
 };
 
 static bool names_locking(const char *text)
@@ -58,7 +58,8 @@ static const char *why_store_may_be_right(struct race_report *r, const struct ra
 		return "a plain store, which may be atomic, beside a locked instruction";
 	address -= v->first.after;
 	char *statement = source_statement(s, address, v->first.place.line);
-	bool is_locking = !statement || names_locking(statement) || names_locking(v->first.function);
+	bool is_locking = !statement || names_locking(statement) ||
+			  names_locking(v->first.function);
 	enum source_says says = race_source_says(r, &v->first);
 	source_store_in(statement ? statement : "", &store);
 	free(statement);

@@ -35,7 +35,8 @@ static bool is_access(const struct insn *insn)
 		const struct insn_memory *m = &insn->memory[i];
 
 		if (m->access && m->size && !m->segment && m->base != INSN_RSP &&
-		    m->base != INSN_RBP && !(m->flags & (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE)) &&
+		    m->base != INSN_RBP &&
+		    !(m->flags & (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE)) &&
 		    (!(m->flags & INSN_MEM_IMPLICIT) || insn->kind == INSN_STRING))
 			return true;
 	}
@@ -51,7 +52,8 @@ static uint64_t count_bytes(const unsigned char *code, size_t n)
 		struct insn insn;
 		size_t left = n - at;
 
-		if (insn_decode(code + at, left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX, &insn)) {
+		if (insn_decode(code + at, left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
+				&insn)) {
 			at++;
 			continue;
 		}
@@ -90,7 +92,8 @@ static uint64_t count_object(Elf *elf, size_t pages)
 	if (elf_getshdrstrndx(elf, &names))
 		return 0;
 	while (pages && (scn = elf_nextscn(elf, scn))) {
-		const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
+		const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) :
+							    NULL;
 
 		if (!name || strcmp(name, ".text") != 0 || sh.sh_type != SHT_PROGBITS)
 			continue;

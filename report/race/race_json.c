@@ -2,9 +2,9 @@
 /* race_json.c - races and the summary as JSON lines. */
 #include "report/race/race_json.h"
 
-#include "report/safe/files.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
+#include "report/safe/files.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -42,8 +42,7 @@ static json_t *frame_of(const struct place *p, bool is_inlined)
 	return frame;
 }
 
-static void race_json_add_frames(struct race_report *r, uint64_t at, bool after,
-				 json_t *stack)
+static void race_json_add_frames(struct race_report *r, uint64_t at, bool after, json_t *stack)
 {
 	struct place places[RACE_INLINED];
 	size_t count = race_frames(r, at, after, places, RACE_INLINED);
@@ -131,18 +130,18 @@ static json_t *heap_of(struct race_report *r, const struct race_record *record)
 	json_object_set_new(j, "offset", json_number(record->address - heap->start));
 	heap_event_of(r, &heap->allocated, j);
 	json_object_set_new(j, "is_new", json_boolean(race_heap_is_new(record)));
-	json_object_set_new(j, "freed", heap->freed.time_ns ?
-						heap_event_of(r, &heap->freed, json_object()) :
-						json_null());
+	json_object_set_new(j, "freed",
+			    heap->freed.time_ns ? heap_event_of(r, &heap->freed, json_object()) :
+						  json_null());
 	return j;
 }
 
 static const char *memory_name(uint32_t memory)
 {
 	static const char *const names[] = {
-		[RACE_MEMORY_UNKNOWN] = "unknown",     [RACE_MEMORY_FILE] = "file",
-		[RACE_MEMORY_HEAP] = "heap",	       [RACE_MEMORY_ANONYMOUS] = "anonymous",
-		[RACE_MEMORY_STACK] = "stack",	       [RACE_MEMORY_SHARED] = "shared",
+		[RACE_MEMORY_UNKNOWN] = "unknown", [RACE_MEMORY_FILE] = "file",
+		[RACE_MEMORY_HEAP] = "heap",	   [RACE_MEMORY_ANONYMOUS] = "anonymous",
+		[RACE_MEMORY_STACK] = "stack",	   [RACE_MEMORY_SHARED] = "shared",
 	};
 
 	return names[memory <= RACE_MEMORY_SHARED ? memory : RACE_MEMORY_UNKNOWN];
@@ -198,9 +197,10 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	json_object_set_new(j, "grade", json_string(grade));
 	json_object_set_new(j, "kind", json_string(race_kind(v)));
 	json_object_set_new(j, "first", side_of(r, &record->first, &v->first));
-	json_object_set_new(j, "second", record->flags & RACE_UNKNOWN_ORIGIN ?
-						 unknown_side() :
-						 side_of(r, &record->second, &v->second));
+	json_object_set_new(j, "second",
+			    record->flags & RACE_UNKNOWN_ORIGIN ?
+				    unknown_side() :
+				    side_of(r, &record->second, &v->second));
 	json_object_set_new(j, "address", run_json_hex(record->address));
 	json_object_set_new(j, "size", json_integer(record->len));
 	json_object_set_new(j, "variable", race_json_text(v->variable));
@@ -255,8 +255,7 @@ static json_t *gone_of(const struct baseline *b)
 
 	for (size_t i = 0; i < baseline_count(b); i++)
 		if (!baseline_at(b, i)->is_seen)
-			json_array_append_new(list,
-					      json_string(baseline_at(b, i)->fingerprint));
+			json_array_append_new(list, json_string(baseline_at(b, i)->fingerprint));
 	return list;
 }
 
@@ -287,9 +286,9 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "sites_covered",
 			    json_number(t->is_sweep ? t->coverage.held : t->sites));
 	json_object_set_new(j, "sites_total",
-			    t->is_sweep	     ? json_number(t->coverage.total) :
+			    t->is_sweep	   ? json_number(t->coverage.total) :
 			    t->sites_there ? json_number(t->sites_there) :
-						     json_null());
+					     json_null());
 	json_object_set_new(j, "sites_reached",
 			    t->is_sweep ? json_number(t->coverage.reached) : json_null());
 	json_object_set_new(j, "sites_lost", json_number(t->sites_lost));

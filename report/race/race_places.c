@@ -2,8 +2,8 @@
 /* race_places.c - see race_places.h. */
 #include "report/race/race_places.h"
 
-#include "report/safe/files.h"
 #include "report/dwarf/symbols.h"
+#include "report/safe/files.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -75,10 +75,9 @@ static void read_varied(json_t *j, char *out, size_t n)
 	size_t used = 0;
 
 	*out = '\0';
-	json_object_foreach(j, name, value)
-		if (used < n && json_is_string(value))
-			used += (size_t)snprintf(out + used, n - used, "%s%s=%s", used ? "\n" : "", name,
-						 json_string_value(value));
+	json_object_foreach(j, name, value) if (used < n && json_is_string(value))
+		used += (size_t)snprintf(out + used, n - used, "%s%s=%s", used ? "\n" : "", name,
+					 json_string_value(value));
 }
 
 static void read_race(json_t *j, struct race_replay *out)
@@ -129,11 +128,11 @@ static int places_explain(const struct lookup *l, const char *path, char *error,
 	if (l->matches == 1)
 		return 0;
 	if (l->matches)
-		snprintf(error, n, "%zu races in %s begin with %s: give more digits",
-			 l->matches, path, l->wanted);
+		snprintf(error, n, "%zu races in %s begin with %s: give more digits", l->matches,
+			 path, l->wanted);
 	else if (l->races)
-		snprintf(error, n, "%s has no race %s; it has %s%s", path, l->wanted,
-			 l->others, l->races > 8 ? " and others" : "");
+		snprintf(error, n, "%s has no race %s; it has %s%s", path, l->wanted, l->others,
+			 l->races > 8 ? " and others" : "");
 	else
 		snprintf(error, n, "%s has no race", path);
 	return -ENOENT;
@@ -158,11 +157,10 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
 	if (!err && ferror(f))
 		err = -EIO;
 	if (err == -EINVAL)
-		snprintf(
-			error, n,
-			"%s:%d: not a line of trapline race --json (write such a file with --json "
-			"-o FILE)",
-			path, number);
+		snprintf(error, n,
+			 "%s:%d: not a line of trapline race --json (write such a file with --json "
+			 "-o FILE)",
+			 path, number);
 	else if (err)
 		snprintf(error, n, "%s: %s", path, strerror(-err));
 	else
@@ -217,8 +215,7 @@ static bool places_is_wanted(const struct finding *f, uint64_t address)
 	if (!place.line)
 		return false;
 	files_scope(f->symbols, address, &scope);
-	return scope.function_line &&
-	       place.line - scope.function_line == f->side->line_in_function;
+	return scope.function_line && place.line - scope.function_line == f->side->line_in_function;
 }
 
 static void add_lines(struct finding *f, uint64_t start, uint64_t end)
@@ -243,17 +240,15 @@ static int find_by_name(struct finding *f, char *error, size_t n)
 	struct variable found;
 
 	if (!side->function[0]) {
-		snprintf(
-			error, n,
-			"%s was rebuilt, and the code at +0x%llx has no name; search for the race "
-			"again",
-			f->path, (unsigned long long)side->module_offset);
+		snprintf(error, n,
+			 "%s was rebuilt, and the code at +0x%llx has no name; search for the race "
+			 "again",
+			 f->path, (unsigned long long)side->module_offset);
 		return -ESTALE;
 	}
 	int err = symbols_find(f->symbols, side->function, &found);
 	if (err || !found.is_function || !found.size || found.size > FUNCTION_MAX) {
-		snprintf(error, n,
-			 "%s was rebuilt and has %s %s; search for the race again",
+		snprintf(error, n, "%s was rebuilt and has %s %s; search for the race again",
 			 f->path, err == -ENOTUNIQ ? "several functions" : "no function",
 			 side->function);
 		return -ESTALE;
@@ -292,13 +287,12 @@ static int find_side(struct finding *f, char *error, size_t n)
 		return find_by_name(f, error, n);
 	/* The longest instruction has 15 bytes. */
 	uint64_t offset = side->module_offset;
-	add_range(f, range_of(f, offset - (side->is_decoded ? 0 : 15),
-			      offset + side->is_decoded));
+	add_range(f, range_of(f, offset - (side->is_decoded ? 0 : 15), offset + side->is_decoded));
 	return 0;
 }
 
-static int open_side(struct race_replay_side *side, const char *program,
-		     struct race_settings *set, char *error, size_t n)
+static int open_side(struct race_replay_side *side, const char *program, struct race_settings *set,
+		     char *error, size_t n)
 {
 	struct finding f = { .side = side, .path = side->path, .set = set };
 
@@ -314,8 +308,8 @@ static int open_side(struct race_replay_side *side, const char *program,
 	return err;
 }
 
-int race_replay_find(struct race_replay *replay, const char *program,
-		     struct race_settings *out, char *error, size_t n)
+int race_replay_find(struct race_replay *replay, const char *program, struct race_settings *out,
+		     char *error, size_t n)
 {
 	int err = 0;
 
@@ -330,10 +324,9 @@ int race_replay_find(struct race_replay *replay, const char *program,
 			err = open_side(side, program, out, error, n);
 	}
 	if (!err && !out->range_count) {
-		snprintf(
-			error, n,
-			"both accesses are in memory functions of libc, where threads cannot be "
-			"stalled");
+		snprintf(error, n,
+			 "both accesses are in memory functions of libc, where threads cannot be "
+			 "stalled");
 		return -EOPNOTSUPP;
 	}
 	return err;

@@ -26,7 +26,7 @@ struct race_replay_side {
 	uint64_t function_offset;
 	struct race_range function_range; /* of another build: where it is now */
 	bool is_known;			  /* a thread was seen there */
-	bool is_decoded; /* module_offset is the instruction, else the one after it */
+	bool is_decoded;	 /* module_offset is the instruction, else the one after it */
 	bool is_memory_function; /* the access is in libc, called from there */
 	bool is_rebuilt;
 	bool is_whole_function; /* no line to go by */
@@ -34,7 +34,7 @@ struct race_replay_side {
 
 struct race_replay {
 	char fingerprint[20];
-	char grade; /* A, B, C */
+	char grade;	  /* A, B, C */
 	char varied[256]; /* as in struct race_view */
 	struct race_replay_side sides[2];
 	uint64_t second_range; /* the first range that is of the second side */
@@ -52,7 +52,7 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
  * now. program: taken where a module of that name is meant that is not where it was. 0, or -errno
  * and error as above.
  */
-int race_replay_find(struct race_replay *replay, const char *program,
-		     struct race_settings *out, char *error, size_t n);
+int race_replay_find(struct race_replay *replay, const char *program, struct race_settings *out,
+		     char *error, size_t n);
 
 #endif

@@ -5,9 +5,9 @@
  */
 #include "report/race/race_report.h"
 
+#include "report/race/race_baseline.h"
 #include "report/safe/clean.h"
 #include "report/safe/files.h"
-#include "report/race/race_baseline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -292,7 +292,8 @@ static void race_find_variable(struct race_report *r, struct race_view *v)
 }
 
 /* One side for the fingerprint: the line counts from the function's first one. */
-static void side_print(struct race_report *r, const struct race_access_place *a, char *buf, size_t n)
+static void side_print(struct race_report *r, const struct race_access_place *a, char *buf,
+		       size_t n)
 {
 	struct files_scope scope = { 0 };
 	const char *module = a->place.module ? a->place.module : "?";
@@ -301,8 +302,8 @@ static void side_print(struct race_report *r, const struct race_access_place *a,
 
 	/* Without a name only the address identifies the code, in this build. */
 	if (!a->function[0]) {
-		snprintf(buf, n, "%s:@%" PRIx64, module, a->place.module ? a->place.module_offset :
-									   a->at);
+		snprintf(buf, n, "%s:@%" PRIx64, module,
+			 a->place.module ? a->place.module_offset : a->at);
 		return;
 	}
 	if (s && a->place.line)
@@ -396,8 +397,8 @@ static void take_better(struct race_view *old, const struct race_view *new)
 	if (new->suppressed && !old->suppressed)
 		return;
 	is_better = is_better || new->grade < old->grade ||
-			 (new->grade == old->grade && !(old->record.flags & RACE_CHANGED) &&
-			  new->record.flags & RACE_CHANGED);
+		    (new->grade == old->grade && !(old->record.flags & RACE_CHANGED) &&
+		     new->record.flags &RACE_CHANGED);
 
 	if (!is_better)
 		return;
@@ -441,8 +442,7 @@ static void make_valid(struct race_record *record)
 	make_valid_event(&record->heap.freed);
 }
 
-int race_report_add(struct race_report *r, const struct race_record *record,
-		    struct race_view **out)
+int race_report_add(struct race_report *r, const struct race_record *record, struct race_view **out)
 {
 	struct race_view *v = calloc(1, sizeof(*v));
 
@@ -501,8 +501,7 @@ void race_report_settle(struct race_report *r)
 	}
 }
 
-void race_coverage(const struct race_region *region, uint64_t times,
-		   struct race_coverage *out)
+void race_coverage(const struct race_region *region, uint64_t times, struct race_coverage *out)
 {
 	*out = (struct race_coverage){ 0 };
 	for (uint32_t i = 0; i < RACE_SITES; i++) {
@@ -558,8 +557,8 @@ static bool is_loaded(const struct race_region *region, const char *name)
 		const struct race_file *file = &region->files[i];
 
 		/* No end of the text is relied on: a process can write it away. */
-		if (file->ready && memmem(file->path, strnlen(file->path, sizeof(file->path)), name,
-					  strlen(name)))
+		if (file->ready &&
+		    memmem(file->path, strnlen(file->path, sizeof(file->path)), name, strlen(name)))
 			return true;
 	}
 	return false;

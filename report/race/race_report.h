@@ -10,20 +10,24 @@
 #define RACE_REPORT_H
 
 #include "record/race_region.h"
-#include "report/race/suppress.h"
 #include "report/dwarf/symbols.h"
+#include "report/race/suppress.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
 /* A: certainly a race. B: a race, unless both sides are meant to be atomic. C: likely meant. */
-enum race_grade { RACE_GRADE_A, RACE_GRADE_B, RACE_GRADE_C };
+enum race_grade {
+	RACE_GRADE_A,
+	RACE_GRADE_B,
+	RACE_GRADE_C
+};
 
 /* One side as it is reported: a memory function is reported at its caller. */
 struct race_access_place {
-	uint64_t at;	  /* location as in the record; 0: unknown */
-	uint32_t frame;	  /* which of the record's frames it is */
-	bool after;	  /* it is that of the next instruction */
+	uint64_t at;	/* location as in the record; 0: unknown */
+	uint32_t frame; /* which of the record's frames it is */
+	bool after;	/* it is that of the next instruction */
 	struct place place;
 	char function[256];
 	const char *via; /* the memory function, or NULL */
@@ -34,7 +38,7 @@ struct race_view {
 	struct race_access_place first;
 	struct race_access_place second; /* place.module NULL: unknown origin */
 	enum race_grade grade;
-	const char *why; /* the grade, in a few words */
+	const char *why;    /* the grade, in a few words */
 	char variable[192]; /* empty: unknown */
 	char fingerprint[20];
 	uint32_t pairs[64];
@@ -43,8 +47,8 @@ struct race_view {
 	bool is_told;
 	bool is_baselined;
 	const struct suppression *suppressed; /* by which; NULL: one of its stacks at least is not */
-	uint64_t seen_ns; /* CLOCK_MONOTONIC of its first record */
-	bool is_new;	  /* the last record of it was the first */
+	uint64_t seen_ns;		      /* CLOCK_MONOTONIC of its first record */
+	bool is_new;			      /* the last record of it was the first */
 	char varied[256]; /* NAME=VALUE, by newlines: what that run alone had; empty: nothing */
 };
 
@@ -57,7 +61,11 @@ void race_report_close(struct race_report *r);
 
 struct baseline;
 /* The syntax of the suppression that is printed with each race. */
-enum race_suppress_syntax { RACE_SUPPRESS_NONE, RACE_SUPPRESS_TSAN, RACE_SUPPRESS_VALGRIND };
+enum race_suppress_syntax {
+	RACE_SUPPRESS_NONE,
+	RACE_SUPPRESS_TSAN,
+	RACE_SUPPRESS_VALGRIND
+};
 /* What the user asked for. The members that are pointers may be NULL. */
 struct race_policy {
 	struct suppressions *suppressions;
@@ -116,8 +124,7 @@ bool race_report_has_heap(const struct race_report *r);
 bool race_heap_is_new(const struct race_record *record);
 
 /* race_text.c, race_json.c */
-void race_print_text(struct race_report *r, const struct race_view *v, bool has_color,
-		     FILE *f);
+void race_print_text(struct race_report *r, const struct race_view *v, bool has_color, FILE *f);
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f);
 
 /* Sites of a sweep: accesses in the code; those that were reached beside another thread. */
@@ -128,8 +135,7 @@ struct race_coverage {
 	uint64_t stalls;
 };
 /* times: a site counts as covered after so many stalls. */
-void race_coverage(const struct race_region *region, uint64_t times,
-		   struct race_coverage *out);
+void race_coverage(const struct race_region *region, uint64_t times, struct race_coverage *out);
 
 /* Sums over all processes. */
 struct race_totals {
@@ -138,7 +144,7 @@ struct race_totals {
 	int32_t error;	 /* of one of them */
 	uint32_t step;
 	uint32_t watches;
-	uint64_t on_cpus; /* processes that were watched by events of the CPUs */
+	uint64_t on_cpus;  /* processes that were watched by events of the CPUs */
 	bool cpus_changed; /* and no thread was stalled after that */
 	uint32_t most_threads;
 	uint64_t counters[RACE_COUNTERS];
@@ -166,8 +172,8 @@ struct race_totals {
 	uint64_t objects;
 	uint64_t objects_unread; /* gone, or without code that can be read */
 	uint64_t sites_lost;
-	uint64_t sites_unproven; /* perhaps: in bytes that are not known to be code */
-	uint64_t sites_refused; /* processes in which sites could not be trapped */
+	uint64_t sites_unproven;       /* perhaps: in bytes that are not known to be code */
+	uint64_t sites_refused;	       /* processes in which sites could not be trapped */
 	struct race_coverage coverage; /* sites with at least one stall */
 };
 /* Of the processes that have a row now. Cheap: for a line of progress. */
@@ -199,10 +205,10 @@ struct race_sarif_run {
 	const char *program;
 	uint64_t started_s; /* since 1970 */
 	uint64_t ended_s;
-	int exit_code;	    /* of the program */
-	int signal;	    /* that killed it; 0: none */
-	bool is_running;    /* it has not ended: it has no exit code yet */
-	const char *blind;  /* why nothing could be searched; NULL: it was */
+	int exit_code;	   /* of the program */
+	int signal;	   /* that killed it; 0: none */
+	bool is_running;   /* it has not ended: it has no exit code yet */
+	const char *blind; /* why nothing could be searched; NULL: it was */
 };
 /* 0 or -errno. */
 int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,

@@ -149,8 +149,8 @@ static json_t *location(const struct place *p, const char *source, const char *t
 
 		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)p->module_offset);
 		json_t *logical = json_pack("{s:o, s:s}", "name",
-					    race_json_text(p->function ? p->function : name), "kind",
-					    p->function ? "function" : "module");
+					    race_json_text(p->function ? p->function : name),
+					    "kind", p->function ? "function" : "module");
 		if (p->module) {
 			char full[512];
 
@@ -167,10 +167,9 @@ static json_t *location(const struct place *p, const char *source, const char *t
 
 static void describe(const struct race_side *side, const char *when, char *out, size_t n)
 {
-	snprintf(out, n, "%s of %u byte%s by thread %d%s%s%s, %s",
-		 race_side_access_name(side), side->size, side->size == 1 ? "" : "s",
-		 side->tid, side->thread[0] ? " (" : "", side->thread,
-		 side->thread[0] ? ")" : "", when);
+	snprintf(out, n, "%s of %u byte%s by thread %d%s%s%s, %s", race_side_access_name(side),
+		 side->size, side->size == 1 ? "" : "s", side->tid, side->thread[0] ? " (" : "",
+		 side->thread, side->thread[0] ? ")" : "", when);
 }
 
 static const char *const when_text[] = { "stalled before it", "during the stall" };
@@ -252,15 +251,14 @@ static json_t *result_message(const struct race_view *v)
 		 race_kind(v), v->variable[0] ? " of " : "", v->variable,
 		 race_side_access_name(&record->first),
 		 v->first.function[0] ? v->first.function : "?",
-		 record->flags & RACE_UNKNOWN_ORIGIN ?
-			 "changed, but no thread was seen writing" :
-			 race_side_access_name(&record->second),
+		 record->flags & RACE_UNKNOWN_ORIGIN ? "changed, but no thread was seen writing" :
+						       race_side_access_name(&record->second),
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" : " in ",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" :
 		 v->second.function[0]		     ? v->second.function :
 						       "?",
-		 (unsigned long long)record->old_value,
-		 (unsigned long long)record->new_value, "ABC"[v->grade], v -> why);
+		 (unsigned long long)record->old_value, (unsigned long long)record->new_value,
+		 "ABC"[v->grade], v -> why);
 	return message(text);
 }
 
@@ -366,10 +364,11 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 			      levels[v->grade], "message", result_message(v), "locations",
 			      main_location(r, v), "relatedLocations", related(r, v),
 			      "partialFingerprints", "traplineRace/v1", v->fingerprint,
-			      "occurrenceCount", times_of(r, v), "properties",
-			      "grade", grade, "variable", race_json_text(v->variable));
+			      "occurrenceCount", times_of(r, v), "properties", "grade", grade,
+			      "variable", race_json_text(v->variable));
 	if (v->varied[0])
-		json_object_set_new(json_object_get(j, "properties"), "varied", race_json_varied(v));
+		json_object_set_new(json_object_get(j, "properties"), "varied",
+				    race_json_varied(v));
 	json_t *flows = code_flows(r, v);
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);
@@ -405,8 +404,8 @@ static json_t *invocation(const struct race_sarif_run *run)
 {
 	/* Which program, but not its arguments: such files are uploaded, and those may be secret. */
 	json_t *j = json_pack("{s:b, s:o, s:o, s:o}", "executionSuccessful", !run->blind,
-			      "executableLocation", artifact(run->program), "startTimeUtc", utc(run->started_s),
-			      "endTimeUtc", utc(run->ended_s));
+			      "executableLocation", artifact(run->program), "startTimeUtc",
+			      utc(run->started_s), "endTimeUtc", utc(run->ended_s));
 	if (run->signal)
 		json_object_set_new(j, "exitSignalNumber", json_integer(run->signal));
 	else if (!run->is_running)
@@ -448,8 +447,8 @@ int race_print_sarif(struct race_report *r, const struct race_totals *t, enum ra
 
 	if (root)
 		json_object_set_new(one, "originalUriBaseIds", root);
-	json_t *log = json_pack("{s:s, s:s, s:[o]}", "$schema", SCHEMA, "version", "2.1.0", "runs",
-				one);
+	json_t *log =
+		json_pack("{s:s, s:s, s:[o]}", "$schema", SCHEMA, "version", "2.1.0", "runs", one);
 	if (!log)
 		return -ENOMEM;
 	errno = 0;

@@ -6,10 +6,10 @@
  * One line when all is well. The bookkeeping follows with --verbose; a line that matters (a loss, a
  * run that was ended, few accesses tested) always follows.
  */
-#include "report/safe/clean.h"
 #include "report/plural.h"
 #include "report/race/race_report.h"
 #include "report/run/run.h"
+#include "report/safe/clean.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,8 +30,8 @@ static void print_list(struct race_report *r, enum race_grade grade_max, FILE *f
 		uint64_t times = race_report_times(r, v);
 
 		if (race_verdict(v, grade_max) == RACE_SHOWN)
-			fprintf(f, "  %c [%s] %" PRIu64 " time%s: %s / %s\n",
-				"ABC"[v->grade], v -> fingerprint, times, plural(times),
+			fprintf(f, "  %c [%s] %" PRIu64 " time%s: %s / %s\n", "ABC"[v->grade],
+				v -> fingerprint, times, plural(times),
 				v -> first.function[0] ? v->first.function : "?",
 				v->second.function[0] ? v->second.function : "?");
 	}
@@ -41,7 +41,8 @@ static bool has_losses(const struct race_totals *t)
 {
 	const uint64_t *c = t->counters;
 
-	return c[RACE_LOST_FULL] || t->torn || t->unlisted || t->lost_processes || c[RACE_LOST_TABLES];
+	return c[RACE_LOST_FULL] || t->torn || t->unlisted || t->lost_processes ||
+	       c[RACE_LOST_TABLES];
 }
 
 /* `12 stalls at 5 of 20 sites in 3 runs, none lost` */
@@ -52,9 +53,8 @@ static void print_work(const struct race_totals *t, FILE *f)
 
 	fprintf(f, "%" PRIu64 " stall%s at %" PRIu64, stalls, plural(stalls), sites);
 	if (t->is_sweep)
-		fprintf(f, " of %" PRIu64 " site%s in %" PRIu64 " run%s",
-			t->coverage.total, plural(t->coverage.total), t->runs,
-			plural(t->runs));
+		fprintf(f, " of %" PRIu64 " site%s in %" PRIu64 " run%s", t->coverage.total,
+			plural(t->coverage.total), t->runs, plural(t->runs));
 	else
 		fprintf(f, " site%s", plural(sites));
 	fputs(has_losses(t) ? ", some records lost" : ", none lost", f);
@@ -91,14 +91,12 @@ static size_t print_found(struct race_report *r, const struct race_totals *t,
 		below[v->grade] += verdict == RACE_BELOW_GRADE;
 	}
 	if (verdicts[RACE_SHOWN]) {
-		fprintf(f, "%zu race%s: ", verdicts[RACE_SHOWN],
-			plural(verdicts[RACE_SHOWN]));
+		fprintf(f, "%zu race%s: ", verdicts[RACE_SHOWN], plural(verdicts[RACE_SHOWN]));
 		print_grades(shown, f);
 		fprintf(f, ", in %.1f s with ", (double)t->wall_ns / 1e9);
 	} else {
 		fprintf(f, "no %srace%s found in %.1f s: ",
-			verdicts[RACE_SUPPRESSED] || verdicts[RACE_BASELINED] ? "new " :
-										"",
+			verdicts[RACE_SUPPRESSED] || verdicts[RACE_BASELINED] ? "new " : "",
 			!verdicts[RACE_BELOW_GRADE] ? "" :
 			grade_max == RACE_GRADE_A   ? " of grade A" :
 						      " of grade A or B",
@@ -120,16 +118,15 @@ static size_t print_found(struct race_report *r, const struct race_totals *t,
 /* Adds a word, quoted for a shell. False: it cannot be quoted simply, or does not fit. */
 static bool add_word(const char *word, char *text, size_t n)
 {
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-		"-_./=:,@%+";
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "-_./=:,@%+";
 	bool is_plain = *word && !word[strspn(word, plain)];
 	size_t used = strlen(text);
 
 	if (strchr(word, '\''))
 		return false;
-	int length = snprintf(text + used, n - used, is_plain ? "%s%s" : "%s'%s'",
-			      used ? " " : "", word);
+	int length = snprintf(text + used, n - used, is_plain ? "%s%s" : "%s'%s'", used ? " " : "",
+			      word);
 	return (size_t)length < n - used;
 }
 
@@ -145,16 +142,15 @@ static void command_text(char *const *command, char *text, size_t n)
 	clean_text(text);
 }
 
-static void print_advice(const struct race_totals *t,
-			 const struct race_summary_options *how, FILE *f)
+static void print_advice(const struct race_totals *t, const struct race_summary_options *how,
+			 FILE *f)
 {
 	char command[COMMAND_BYTES];
 
 	if (t->is_sweep) {
 		fputs("try: a longer search (--for 5m)\n", f);
 	} else if (!how->command) {
-		fputs("try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n",
-		      f);
+		fputs("try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n", f);
 	} else {
 		command_text(how->command, command, sizeof(command));
 		fprintf(f, "try: trapline race --sweep -- %s\n", command);
@@ -169,8 +165,8 @@ static bool print_tested_by_samples(const struct race_totals *t, FILE *f)
 	if (t->sites_there <= t->sites)
 		return false;
 	fprintf(f, "%sonly %" PRIu64 " of about %" PRIu64 " memory accesses %s tested",
-		is_short ? "this run was too short: " : "", t->sites,
-		t->sites_there, were(t->sites));
+		is_short ? "this run was too short: " : "", t->sites, t->sites_there,
+		were(t->sites));
 	if (t->objects_unread)
 		fprintf(f, " (the code of %" PRIu64 " object%s could not be read)",
 			t->objects_unread, plural(t->objects_unread));
@@ -185,9 +181,7 @@ static bool print_tested_by_sweep(const struct race_totals *t, FILE *f)
 
 	if (c->held >= reached)
 		return false;
-	fprintf(f,
-		"only %" PRIu64 " of the %" PRIu64
-		" sites that the program reached %s tested\n",
+	fprintf(f, "only %" PRIu64 " of the %" PRIu64 " sites that the program reached %s tested\n",
 		c->held, reached, were(c->held));
 	return true;
 }
@@ -228,8 +222,7 @@ static void print_nothing_stalled(const struct race_totals *t,
 	else if (!t->processes)
 		fputs("this run shows nothing: no process was searched\n", f);
 	else if (!t->most_threads && !how->command)
-		fputs("this run shows nothing: no thread of the process used the CPU\n",
-		      f);
+		fputs("this run shows nothing: no thread of the process used the CPU\n", f);
 	else if (t->most_threads < 2)
 		fputs("this run shows nothing: too short, or never two threads at the same time\n",
 		      f);
@@ -241,15 +234,14 @@ static void print_nothing_stalled(const struct race_totals *t,
 		print_samples(t, f);
 }
 
-static void print_meaning(const struct race_totals *t,
-			  const struct race_summary_options *how, FILE *f)
+static void print_meaning(const struct race_totals *t, const struct race_summary_options *how,
+			  FILE *f)
 {
 	uint64_t stalls = t->counters[RACE_STALLS];
 
 	if (!stalls || t->most_threads < 2) {
 		print_nothing_stalled(t, how, f);
-	} else if (t->is_sweep ? print_tested_by_sweep(t, f) :
-				 print_tested_by_samples(t, f)) {
+	} else if (t->is_sweep ? print_tested_by_sweep(t, f) : print_tested_by_samples(t, f)) {
 		print_advice(t, how, f);
 	}
 	if (t->is_sweep && t->has_openmp && !t->is_varied)
@@ -289,8 +281,7 @@ static void print_chance(const struct race_totals *t, FILE *f)
 		"access that comes every %s is found with 95%%, one per second with %.2g%%\n",
 		(double)t->counters[RACE_STALLS] / count,
 		duration(stalled_s, in_all, sizeof(in_all)),
-		duration(stalled_s / 3, period, sizeof(period)),
-		100.0 * (1.0 - exp(-stalled_s)));
+		duration(stalled_s / 3, period, sizeof(period)), 100.0 * (1.0 - exp(-stalled_s)));
 }
 
 static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
@@ -298,11 +289,10 @@ static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
 	const struct race_coverage *c = &t->coverage;
 	double run = t->run_ns ? (double)t->run_ns : 1.0;
 
-	fprintf(f, "searched: %" PRIu64 " process%s", t->processes,
-		t->processes == 1 ? "" : "es");
+	fprintf(f, "searched: %" PRIu64 " process%s", t->processes, t->processes == 1 ? "" : "es");
 	if (t->most_threads)
-		fprintf(f, ", at most %" PRIu32 " thread%s at the same time",
-			t->most_threads, plural(t->most_threads));
+		fprintf(f, ", at most %" PRIu32 " thread%s at the same time", t->most_threads,
+			plural(t->most_threads));
 	if (t->processes)
 		fprintf(f, "; watchpoints %s",
 			t->on_cpus == t->processes ? "on the CPUs" :
@@ -319,8 +309,7 @@ static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
 		fprintf(f,
 			"coverage: %" PRIu64 " of %" PRIu64 " sites stalled in %" PRIu64
 			" run%s; %" PRIu64 " %s reached while several threads ran\n",
-			c->held, c->total, t->runs, plural(t->runs), c->reached,
-			were(c->reached));
+			c->held, c->total, t->runs, plural(t->runs), c->reached, were(c->reached));
 	else if (t->counters[RACE_STALLS])
 		print_samples(t, f);
 	if (t->sites_unproven)
@@ -348,8 +337,7 @@ static void print_small_stacks(const struct race_totals *t, FILE *f)
 			stalls, plural(stalls), hits, plural(hits));
 }
 
-static void print_count(const char **comma, uint64_t n, const char *what,
-			const char *many, FILE *f)
+static void print_count(const char **comma, uint64_t n, const char *what, const char *many, FILE *f)
 {
 	if (!n)
 		return;
@@ -385,21 +373,17 @@ static void print_exceptions(const struct race_totals *t, FILE *f)
 			" run%s considered hung and ended by a signal; %s races count, %s "
 			"exit status does not\n",
 			t->runs_cut, t->runs_cut == 1 ? " was" : "s were",
-			t->runs_cut == 1 ? "its" : "their",
-			t->runs_cut == 1 ? "its" : "their");
+			t->runs_cut == 1 ? "its" : "their", t->runs_cut == 1 ? "its" : "their");
 	if (t->sites_lost)
-		fprintf(f, "%" PRIu64 " site%s not searched (table full)\n",
-			t->sites_lost, t->sites_lost == 1 ? " was" : "s were");
+		fprintf(f, "%" PRIu64 " site%s not searched (table full)\n", t->sites_lost,
+			t->sites_lost == 1 ? " was" : "s were");
 	if (c[RACE_LOST_TRAPS] || c[RACE_LOST_OBJECTS])
 		fprintf(f,
-			"%" PRIu64 " site%s and %" PRIu64
-			" object%s got no traps (table full)\n",
-			c[RACE_LOST_TRAPS], plural(c[RACE_LOST_TRAPS]),
-			c[RACE_LOST_OBJECTS], plural(c[RACE_LOST_OBJECTS]));
+			"%" PRIu64 " site%s and %" PRIu64 " object%s got no traps (table full)\n",
+			c[RACE_LOST_TRAPS], plural(c[RACE_LOST_TRAPS]), c[RACE_LOST_OBJECTS],
+			plural(c[RACE_LOST_OBJECTS]));
 	if (c[RACE_LOST_LOCALS])
-		fprintf(f,
-			"%" PRIu64
-			" access%s to local variables got no traps (table full)\n",
+		fprintf(f, "%" PRIu64 " access%s to local variables got no traps (table full)\n",
 			c[RACE_LOST_LOCALS], c[RACE_LOST_LOCALS] == 1 ? "" : "es");
 	print_small_stacks(t, f);
 	if (t->cpus_changed)

@@ -135,8 +135,8 @@ static void suppress_print_frame(struct race_report *r, uint64_t at, bool after,
 	}
 }
 
-static char *block_of(struct race_report *r, const struct race_view *v, const struct race_side *side,
-		      const struct race_access_place *a)
+static char *block_of(struct race_report *r, const struct race_view *v,
+		      const struct race_side *side, const struct race_access_place *a)
 {
 	char *text = NULL;
 	size_t length;

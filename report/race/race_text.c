@@ -18,8 +18,7 @@ struct frames {
 	size_t count;
 };
 
-static void race_text_add_frames(struct race_report *r, uint64_t at, bool after,
-				 struct frames *to)
+static void race_text_add_frames(struct race_report *r, uint64_t at, bool after, struct frames *to)
 {
 	struct place places[RACE_INLINED];
 	size_t count = race_frames(r, at, after, places, RACE_INLINED);
@@ -38,8 +37,8 @@ static void print_side(struct race_report *r, const struct race_side *side,
 	struct frames frames = { .count = 0 };
 
 	fprintf(f, "  %s of %" PRIu32 " byte%s at 0x%" PRIx64 " by thread %" PRId32,
-		race_side_access_name(side), side->size, plural(side->size),
-		side->address, side->tid);
+		race_side_access_name(side), side->size, plural(side->size), side->address,
+		side->tid);
 	if (side->thread[0])
 		fprintf(f, " (%s)", side->thread);
 	if (a->via)
@@ -77,13 +76,10 @@ static void print_block(struct race_report *r, const struct race_record *record,
 	const struct race_heap *heap = &record->heap;
 
 	fprintf(f,
-		"  heap block of %" PRIu64 " byte%s at 0x%" PRIx64
-		", race at offset %" PRIu64 ", ",
-		heap->size, plural(heap->size), heap->start,
-		record->address - heap->start);
-	print_heap_event(
-		r, &heap->allocated,
-		race_heap_is_new(record) ? "allocated during the stall" : "allocated", f);
+		"  heap block of %" PRIu64 " byte%s at 0x%" PRIx64 ", race at offset %" PRIu64 ", ",
+		heap->size, plural(heap->size), heap->start, record->address - heap->start);
+	print_heap_event(r, &heap->allocated,
+			 race_heap_is_new(record) ? "allocated during the stall" : "allocated", f);
 	if (heap->freed.time_ns)
 		print_heap_event(r, &heap->freed, "  freed", f);
 }
@@ -103,8 +99,7 @@ static void print_memory(struct race_report *r, const struct race_record *record
 			      "or not with malloc\n",
 			      f);
 		else if (record->memory == RACE_MEMORY_HEAP)
-			fputs("  heap memory; --heap reports where it was allocated\n",
-			      f);
+			fputs("  heap memory; --heap reports where it was allocated\n", f);
 		else
 			fputs("  heap or other anonymous memory; --heap reports where it was allocated\n",
 			      f);
@@ -122,8 +117,7 @@ static void print_memory(struct race_report *r, const struct race_record *record
 
 static void print_head(const struct race_view *v, bool has_color, FILE *f)
 {
-	fprintf(f, "%srace %c: %s", has_color ? "\033[1m" : "", "ABC"[v->grade],
-		race_kind(v));
+	fprintf(f, "%srace %c: %s", has_color ? "\033[1m" : "", "ABC"[v->grade], race_kind(v));
 	if (v->variable[0])
 		fprintf(f, " of %s", v->variable);
 	fprintf(f, " in %s", v->first.function[0] ? v->first.function : "?");
@@ -133,8 +127,7 @@ static void print_head(const struct race_view *v, bool has_color, FILE *f)
 		has_color ? "\033[0m" : "");
 }
 
-void race_print_text(struct race_report *r, const struct race_view *v, bool has_color,
-		     FILE *f)
+void race_print_text(struct race_report *r, const struct race_view *v, bool has_color, FILE *f)
 {
 	const struct race_record *record = &v->record;
 
@@ -147,8 +140,8 @@ void race_print_text(struct race_report *r, const struct race_view *v, bool has_
 	else
 		print_side(r, &record->second, &v->second, "during the stall", f);
 	fprintf(f,
-		"  value of %" PRIu32 " byte%s at 0x%" PRIx64 ": 0x%" PRIx64
-		" -> 0x%" PRIx64 ", %" PRIu64 " us after the stall began\n",
+		"  value of %" PRIu32 " byte%s at 0x%" PRIx64 ": 0x%" PRIx64 " -> 0x%" PRIx64
+		", %" PRIu64 " us after the stall began\n",
 		record->len, plural(record->len), record->address, record->old_value,
 		record->new_value, record->stalled_ns / 1000);
 	print_memory(r, record, f);

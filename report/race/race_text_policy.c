@@ -20,9 +20,8 @@ static void print_used(struct race_report *r, enum race_grade grade_max, FILE *f
 
 		race_suppression_uses(r, s, grade_max, &races, &times);
 		if (races)
-			fprintf(f, "  %zu race%s, %" PRIu64 " time%s: %s (%s:%d)\n",
-				races, plural(races), times, plural(times), s->text,
-				s->file, s->line);
+			fprintf(f, "  %zu race%s, %" PRIu64 " time%s: %s (%s:%d)\n", races,
+				plural(races), times, plural(times), s->text, s->file, s->line);
 	}
 }
 
@@ -59,8 +58,7 @@ static void print_gone(const struct baseline *b, FILE *f)
 	fprintf(f,
 		"%zu of the %zu race%s in the baseline %s not seen this time (fixed, or just not "
 		"hit):\n",
-		gone, baseline_count(b), plural(baseline_count(b)),
-		gone == 1 ? "was" : "were");
+		gone, baseline_count(b), plural(baseline_count(b)), gone == 1 ? "was" : "were");
 	for (size_t i = 0; i < baseline_count(b) && told < GONE_MAX; i++) {
 		const struct baseline_entry *e = baseline_at(b, i);
 
@@ -87,8 +85,7 @@ void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f)
 	print_unused(all, f);
 	if (suppressions_passed_over(all))
 		fprintf(f, "%zu suppression%s of other errors ignored\n",
-			suppressions_passed_over(all),
-			plural(suppressions_passed_over(all)));
+			suppressions_passed_over(all), plural(suppressions_passed_over(all)));
 	if (counts[RACE_BASELINED])
 		fprintf(f, "%zu race%s in the baseline\n", counts[RACE_BASELINED],
 			plural(counts[RACE_BASELINED]));

@@ -23,7 +23,8 @@ static bool is_reg_in(uint8_t reg, uint64_t mask)
  * The only plain operand of an instruction at an offset in code[]; pc-relative ones count
  * from code[0].
  */
-static bool only_operand(const struct insn *insn, size_t at, uint8_t access, struct insn_memory *out)
+static bool only_operand(const struct insn *insn, size_t at, uint8_t access,
+			 struct insn_memory *out)
 {
 	if (insn->kind != INSN_OTHER || insn->memory_count != 1 || insn->flags & INSN_ATOMIC ||
 	    insn->memory[0].access != access || insn->memory[0].flags)
@@ -57,8 +58,7 @@ static size_t stored_again(const struct race_side *side, size_t at)
 		if (race_decode_at(side, at, &insn) ||
 		    (insn.kind != INSN_OTHER && insn.kind != INSN_NOP))
 			return 0;
-		if (insn.reads & follows &&
-		    only_operand(&insn, at, INSN_WRITE, &stored) &&
+		if (insn.reads & follows && only_operand(&insn, at, INSN_WRITE, &stored) &&
 		    update_is_same_place(&loaded, &stored))
 			return at;
 		follows = insn.reads & follows ? follows | insn.writes : follows & ~insn.writes;

@@ -49,8 +49,8 @@ size_t suppressions_passed_over(const struct suppressions *s)
 
 size_t suppress_plain_length(const char *name)
 {
-	static const char *const suffixes[] = { ".constprop.", ".isra.", ".part.", ".cold",
-						".lto_priv.", ".llvm." };
+	static const char *const suffixes[] = { ".constprop.", ".isra.",     ".part.",
+						".cold",       ".lto_priv.", ".llvm." };
 	size_t length = strlen(name);
 
 	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
@@ -108,8 +108,9 @@ static bool is_like_module(const char *pattern, const struct suppress_frame *f)
 
 static bool is_like_frame(const char *pattern, const struct suppress_frame *f)
 {
-	return is_like_name(pattern, f->function, false) || is_like_name(pattern, f->symbol, false) ||
-	       is_like_text(pattern, f->source) || is_like_module(pattern, f);
+	return is_like_name(pattern, f->function, false) ||
+	       is_like_name(pattern, f->symbol, false) || is_like_text(pattern, f->source) ||
+	       is_like_module(pattern, f);
 }
 
 static bool matches_any_frame(const char *pattern, const struct suppress_race *race)
@@ -210,11 +211,10 @@ static bool matches_stack(const struct suppress_rule *rule, const struct suppres
 /* From the memory function on, or from its caller, as in a report. */
 static bool matches_block(const struct suppress_rule *rule, const struct suppress_stack *stack)
 {
-	return stack->count &&
-	       (matches_stack(rule, stack, stack->top, true) ||
-		matches_stack(rule, stack, stack->top, false) ||
-		(stack->top && (matches_stack(rule, stack, 0, true) ||
-				matches_stack(rule, stack, 0, false))));
+	return stack->count && (matches_stack(rule, stack, stack->top, true) ||
+				matches_stack(rule, stack, stack->top, false) ||
+				(stack->top && (matches_stack(rule, stack, 0, true) ||
+						matches_stack(rule, stack, 0, false))));
 }
 
 static bool matches_library(const char *pattern, const struct suppress_stack *stack)

@@ -14,7 +14,13 @@
 #define FILE_MAX (16u << 20)
 
 /* Where the parser is: in no block, at a block's name, at its kind, at its frames. */
-enum block_state { BLOCK_NONE, BLOCK_NAME, BLOCK_KIND, BLOCK_FRAMES, BLOCK_OTHER };
+enum block_state {
+	BLOCK_NONE,
+	BLOCK_NAME,
+	BLOCK_KIND,
+	BLOCK_FRAMES,
+	BLOCK_OTHER
+};
 
 struct parser {
 	struct suppressions *s;
@@ -134,11 +140,10 @@ static int read_line_rule(struct parser *p, const char *text)
 	size_t i = 0;
 
 	if (!text[length])
-		return wrong(
-			p, p->line,
-			"invalid suppression '%s': expected race:PATTERN, "
-			"race_top:PATTERN, called_from_lib:PATTERN or a block in braces",
-			text);
+		return wrong(p, p->line,
+			     "invalid suppression '%s': expected race:PATTERN, "
+			     "race_top:PATTERN, called_from_lib:PATTERN or a block in braces",
+			     text);
 	while (i < sizeof(line_kinds) / sizeof(line_kinds[0]) &&
 	       (strlen(line_kinds[i].name) != length ||
 		strncmp(line_kinds[i].name, text, length) != 0))
@@ -228,8 +233,7 @@ static int read_block_frame(struct parser *p, const char *text)
 	else if (!strncmp(text, "src:", 4))
 		step->kind = SUPPRESS_SOURCE;
 	else
-		return wrong(p, p->line,
-			     "invalid frame '%s': expected fun:, obj:, src:, ... or }",
+		return wrong(p, p->line, "invalid frame '%s': expected fun:, obj:, src:, ... or }",
 			     text);
 	if (step->kind != SUPPRESS_FRAMES && !text[4])
 		return wrong(p, p->line, "no pattern after '%s'", text);
@@ -250,13 +254,15 @@ static int close_block(struct parser *p)
 	bool has_frame = false;
 
 	if (state == BLOCK_NAME || state == BLOCK_KIND)
-		return wrong(p, p->line, "the block from line %d ends before its %s",
-			     p->block_line, state == BLOCK_NAME ? "name" : "kind of error");
+		return wrong(p, p->line, "the block from line %d ends before its %s", p->block_line,
+			     state == BLOCK_NAME ? "name" : "kind of error");
 	for (size_t i = 0; i < rule->step_count; i++)
 		has_frame = has_frame || rule->steps[i].kind != SUPPRESS_FRAMES;
 	if (state == BLOCK_FRAMES && !has_frame)
-		return wrong(p, p->line, "the block from line %d has no fun:, obj: or src:, so it "
-			     "would match everything", p->block_line);
+		return wrong(p, p->line,
+			     "the block from line %d has no fun:, obj: or src:, so it "
+			     "would match everything",
+			     p->block_line);
 	p->state = BLOCK_NONE;
 	p->rule = NULL;
 	if (state == BLOCK_FRAMES)

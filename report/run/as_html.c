@@ -6,8 +6,8 @@
  * element that is not a script. Every '<' in it is escaped, so that no name can end the element.
  */
 #include "report/run/run_file.h"
-#include "report/safe/clean.h"
 #include "report/run/run_watch.h"
+#include "report/safe/clean.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,8 +126,7 @@ static void add_origin(struct page_data *d, json_t *to, const struct run_hit *hi
  * [microseconds, thread, place, change, number or null, stack, read later, short text of a call or
  * null, of, by]; the last three only where there is one. A call's place is its caller.
  */
-static json_t *hit_json(struct page_data *d, const struct run_session *s,
-			const struct run_hit *hit)
+static json_t *hit_json(struct page_data *d, const struct run_session *s, const struct run_hit *hit)
 {
 	struct run_frame site = { .ip = hit->ip, .place = hit->place };
 	json_t *thread = json_array();
@@ -142,15 +141,13 @@ static json_t *hit_json(struct page_data *d, const struct run_session *s,
 	json_array_append_new(thread, run_json_text(hit->thread));
 	json_array_append_new(thread, json_integer(hit->tid));
 	for (size_t i = 0; i < hit->frame_count; i++)
-		json_array_append_new(stack,
-				      index_json(html_add_place(d, &hit->frames[i])));
-	json_array_append_new(j, json_real((double)(int64_t)(hit->time_ns - s->info.started_ns) /
-					   1e3));
+		json_array_append_new(stack, index_json(html_add_place(d, &hit->frames[i])));
+	json_array_append_new(
+		j, json_real((double)(int64_t)(hit->time_ns - s->info.started_ns) / 1e3));
 	json_array_append_new(j, index_json(pool_add(&d->threads, thread)));
 	json_array_append_new(j, index_json(html_add_place(d, &site)));
 	json_array_append_new(j, index_json(pool_add(&d->changes, run_json_text(hit->change))));
-	json_array_append_new(j, html_number_of(hit, &number) ? json_real(number) :
-								json_null());
+	json_array_append_new(j, html_number_of(hit, &number) ? json_real(number) : json_null());
 	json_array_append_new(j, index_json(pool_add(&d->stacks, stack)));
 	json_array_append_new(j, json_integer(hit->value_when == 2));
 	if (hit->call)
@@ -192,14 +189,15 @@ static json_t *run_json(const struct run_session *s)
 	}
 	json_object_set_new(j, "what", run_json_text(info->what));
 	json_object_set_new(j, "is_calls", json_boolean(s->calls != NULL));
-	json_object_set_new(j, "description", run_json_text(s->calls ? s->calls->description : NULL));
+	json_object_set_new(j, "description",
+			    run_json_text(s->calls ? s->calls->description : NULL));
 	json_object_set_new(j, "type", run_json_text(info->value_type));
 	json_object_set_new(j, "process", run_json_text(info->process));
 	json_object_set_new(j, "pid", json_integer(info->pid));
 	json_object_set_new(j, "address", run_json_hex(info->address));
 	json_object_set_new(j, "len", json_integer((json_int_t)info->len));
-	json_object_set_new(j, "started_ms", json_real((double)(info->started_ns +
-							info->clock_offset_ns) / 1e6));
+	json_object_set_new(j, "started_ms",
+			    json_real((double)(info->started_ns + info->clock_offset_ns) / 1e6));
 	json_object_set_new(j, "duration_us", json_real((double)end->duration_ns / 1e3));
 	json_object_set_new(j, "reason", run_json_text(end->reason));
 	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));

@@ -51,8 +51,8 @@ void run_json_place(json_t *to, const struct place *p)
 	json_object_set_new(to, "function", run_json_text(p->function));
 	json_object_set_new(to, "offset", p->function ? json_count(p->offset) : json_null());
 	json_object_set_new(to, "module", run_json_text(p->module));
-	json_object_set_new(to, "module_offset", p->module ? run_json_hex(p->module_offset) :
-							     json_null());
+	json_object_set_new(to, "module_offset",
+			    p->module ? run_json_hex(p->module_offset) : json_null());
 	json_object_set_new(to, "file", run_json_text(p->file));
 	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
 }
@@ -91,7 +91,8 @@ json_t *run_jsonl_hit_begin(const struct run_hit *hit)
 	json_object_set_new(j, "thread", run_json_text(hit->thread));
 	json_object_set_new(j, "ip", run_json_hex(hit->ip));
 	run_json_place(j, &hit->place);
-	json_object_set_new(j, "access", json_string(hit->access < 5 ? access_names[hit->access] : ""));
+	json_object_set_new(j, "access",
+			    json_string(hit->access < 5 ? access_names[hit->access] : ""));
 	json_object_set_new(j, "address", run_json_hex(hit->address));
 	return j;
 }
@@ -103,8 +104,9 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	json_object_set_new(j, "len", json_integer(hit->len));
 	json_object_set_new(j, "old", json_value(hit->old_value, hit->old_known));
 	json_object_set_new(j, "new", json_value(hit->new_value, hit->value_when != 0));
-	json_object_set_new(j, "value_when", json_string(hit->value_when < 3 ?
-							  value_names[hit->value_when] : "none"));
+	json_object_set_new(j, "value_when",
+			    json_string(hit->value_when < 3 ? value_names[hit->value_when] :
+							      "none"));
 	json_object_set(j, "value", hit->value ? hit->value : json_null());
 	if (hit->is_async)
 		json_object_set_new(j, "async", json_true());
@@ -184,8 +186,9 @@ void run_jsonl_totals(json_t *j, const struct run_end *end)
 	json_object_set_new(j, "unseen_changes", json_count(end->unseen_changes));
 	json_object_set_new(j, "stopped", json_boolean(end->is_stopped));
 	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));
-	json_object_set_new(j, "cost_ns", end->cost_ns >= 0 ?
-			    json_integer((json_int_t)end->cost_ns) : json_null());
+	json_object_set_new(j, "cost_ns",
+			    end->cost_ns >= 0 ? json_integer((json_int_t)end->cost_ns) :
+						json_null());
 	json_object_set_new(j, "duration_ns", json_count(end->duration_ns));
 	json_object_set_new(j, "pauses", json_count(end->pauses));
 	json_object_set_new(j, "paused_ns", json_count(end->paused_ns));
@@ -198,8 +201,8 @@ void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *e
 
 	json_object_set_new(j, "type", json_string("summary"));
 	json_object_set_new(j, "what", run_json_text(info->what));
-	json_object_set_new(j, "address", info->is_several ? json_null() :
-							     run_json_hex(info->address));
+	json_object_set_new(j, "address",
+			    info->is_several ? json_null() : run_json_hex(info->address));
 	json_object_set_new(j, "len", json_value(info->len, info->len != 0));
 	json_object_set_new(j, "value_type", run_json_text(info->value_type));
 	json_object_set_new(j, "ended", run_json_text(end->reason));

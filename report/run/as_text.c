@@ -102,9 +102,9 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 	snprintf(change, sizeof(change), "%s%s%s", hit->of ? hit->of : "", hit->of ? ": " : "",
 		 hit->change);
 	run_text_time(o, hit->time_ns + info->clock_offset_ns);
-	fprintf(o->f, "  %-*s  %-*s  %s%-*s%s  %s", run_text_widen(&o->thread_width, thread, 24), thread,
-		run_text_widen(&o->place_width, site, 56), site, o->has_color ? "\033[1m" : "",
-		run_text_widen(&o->value_width, change, 40), change,
+	fprintf(o->f, "  %-*s  %-*s  %s%-*s%s  %s", run_text_widen(&o->thread_width, thread, 24),
+		thread, run_text_widen(&o->place_width, site, 56), site,
+		o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, change, 40), change,
 		o->has_color ? "\033[0m" : "", access_names[hit->access & 3]);
 	if (hit->len != info->len && !hit->is_typed && !info->is_several)
 		fprintf(o->f, "  at 0x%" PRIx64 ":%u", hit->address, hit->len);
@@ -118,6 +118,5 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 		fputs("  (SIGTRAP was blocked: this is where the thread unblocked it)", o->f);
 	explain_unknown(o, hit);
 	fputc('\n', o->f);
-	run_text_frames(o->f, hit->frames,
-			run_frames_shown(hit->frame_count, o->frames_max));
+	run_text_frames(o->f, hit->frames, run_frames_shown(hit->frame_count, o->frames_max));
 }

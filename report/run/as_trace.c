@@ -84,11 +84,12 @@ static json_t *stack_text(const struct run_hit *hit)
 	return list;
 }
 
-static void trace_put_call(FILE *f, const struct run_session *s,
-			   const struct run_hit *hit, bool *is_first)
+static void trace_put_call(FILE *f, const struct run_session *s, const struct run_hit *hit,
+			   bool *is_first)
 {
 	const struct run_call *call = hit->call;
-	json_t *j = event_new(s, call->has_result ? "X" : "i", s->calls->site[call->site].name, hit);
+	json_t *j =
+		event_new(s, call->has_result ? "X" : "i", s->calls->site[call->site].name, hit);
 	json_t *args = json_object();
 	char from[300];
 
@@ -110,8 +111,7 @@ static void trace_put_call(FILE *f, const struct run_session *s,
 	trace_put(f, j, is_first);
 }
 
-static void put_hit(FILE *f, const struct run_session *s, const struct run_hit *hit,
-		    bool *is_first)
+static void put_hit(FILE *f, const struct run_session *s, const struct run_hit *hit, bool *is_first)
 {
 	if (hit->call) {
 		trace_put_call(f, s, hit, is_first);
@@ -164,8 +164,8 @@ bool run_hit_number(const struct run_hit *hit, double *out)
 	return hit->new_value <= INT64_MAX;
 }
 
-static void trace_put_value(FILE *f, const struct run_session *s,
-			    const struct run_hit *hit, bool *is_first)
+static void trace_put_value(FILE *f, const struct run_session *s, const struct run_hit *hit,
+			    bool *is_first)
 {
 	double number;
 	char track[300];

@@ -66,8 +66,7 @@ void run_duration_text(uint64_t ns, char *buf, size_t n)
 		snprintf(buf, n, "%.1f s", (double)ns / 1e9);
 }
 
-void run_call_text(const struct run_calls *calls, const struct run_call *call, char *buf,
-		   size_t n)
+void run_call_text(const struct run_calls *calls, const struct run_call *call, char *buf, size_t n)
 {
 	const struct run_site *site = &calls->site[call->site];
 	size_t used = (size_t)snprintf(buf, n, "%.200s", site->name);

@@ -36,9 +36,8 @@ void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit
 		json_object_set_new(j, "args_when", json_string("later"));
 	json_object_set_new(j, "ret", json_or_null(call->has_result ? call->result_json : NULL));
 	json_object_set_new(j, "duration_ns",
-			    call->has_result ?
-				    json_integer((json_int_t)call->duration_ns) :
-				    json_null());
+			    call->has_result ? json_integer((json_int_t)call->duration_ns) :
+					       json_null());
 	json_object_set_new(j, "stack", run_jsonl_frames(hit->frames, hit->frame_count));
 	run_jsonl_line(f, j);
 }
@@ -72,12 +71,10 @@ static json_t *json_functions(const struct run_calls *calls)
 		json_object_set_new(j, "ip", run_json_hex(site->address));
 		json_object_set_new(j, "function", run_json_text(site->name));
 		json_object_set_new(j, "module", run_json_text(site->module));
-		json_object_set_new(j, "inlined",
-				    json_boolean(site->kind == RUN_SITE_INLINED));
+		json_object_set_new(j, "inlined", json_boolean(site->kind == RUN_SITE_INLINED));
 		json_object_set_new(j, "emulated", json_boolean(site->is_emulated));
 		json_object_set_new(j, "hits", json_integer((json_int_t)sums[i].hits));
-		json_object_set_new(j, "threads",
-				    json_integer((json_int_t)sums[i].others));
+		json_object_set_new(j, "threads", json_integer((json_int_t)sums[i].others));
 		json_object_set_new(j, "returns", json_integer((json_int_t)b->returns));
 		json_object_set_new(j, "total_ns", json_integer((json_int_t)b->total_ns));
 		json_object_set_new(j, "max_ns", json_integer((json_int_t)b->max_ns));

@@ -62,8 +62,7 @@ static void text_functions(FILE *f, const struct run_calls *calls, const struct 
 		fprintf(f, "%10s and %zu more\n", "", t->count - RUN_TEXT_ROWS_MAX);
 }
 
-static void text_histogram(FILE *f, const struct run_site *site,
-			   const struct run_site_sums *b)
+static void text_histogram(FILE *f, const struct run_site *site, const struct run_site_sums *b)
 {
 	uint64_t most = 0;
 	int first = RUN_BUCKETS;
@@ -147,7 +146,7 @@ static double mean_cost(const struct run_calls *calls, const struct run_calls_en
 	uint64_t hits = 0;
 
 	for (size_t i = 0; calls->sums && i < calls->site_count; i++) {
-		double ns = more->hardware   ? more->hardware_ns :
+		double ns = more->hardware	       ? more->hardware_ns :
 			    calls->site[i].is_emulated ? more->emulated_ns :
 							 more->stepped_ns;
 		if (ns < 0)
@@ -185,14 +184,17 @@ static void text_limits(struct run_text *o, const struct run_calls *calls,
 		fprintf(f, "--if rejected %" PRIu64 " calls by their results\n",
 			more->other_results);
 	if (calls->copies_left_out)
-		fprintf(f, "not seen: %" PRIu64 " inlined copies of matching functions (--inlined)\n",
+		fprintf(f,
+			"not seen: %" PRIu64 " inlined copies of matching functions (--inlined)\n",
 			calls->copies_left_out);
 	if (more->refused)
-		fprintf(f, "not seen: %" PRIu64 " sites where the kernel refuses a breakpoint: %s\n",
+		fprintf(f,
+			"not seen: %" PRIu64 " sites where the kernel refuses a breakpoint: %s\n",
 			more->refused, more->refused_names);
 	if (o->is_verbose || !end->taken)
 		fputs("not seen: calls in objects loaded since; calls that jump past the first "
-		      "instruction; inlined copies without debug information\n", f);
+		      "instruction; inlined copies without debug information\n",
+		      f);
 }
 
 void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
@@ -260,11 +262,9 @@ void run_text_call(struct run_text *o, const struct run_info *info, const struct
 	clean_text(thread);
 	clean_text(text);
 	run_text_time(o, hit->time_ns + info->clock_offset_ns);
-	fprintf(o->f, "  %-*s  %s%-*s%s  %s%s\n",
-		run_text_widen(&o->thread_width, thread, 24), thread,
-		o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, text, 60), text,
-		o->has_color ? "\033[0m" : "", origin,
+	fprintf(o->f, "  %-*s  %s%-*s%s  %s%s\n", run_text_widen(&o->thread_width, thread, 24),
+		thread, o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, text, 60),
+		text, o->has_color ? "\033[0m" : "", origin,
 		hit->call->args_later ? "  (memory read later)" : "");
-	run_text_frames(o->f, hit->frames,
-			run_frames_shown(hit->frame_count, o->frames_max));
+	run_text_frames(o->f, hit->frames, run_frames_shown(hit->frame_count, o->frames_max));
 }

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #define RUN_ACCESS_EXECUTE 4 /* beside 1 reads, 2 writes */
-#define RUN_FRAMES_MAX 128 /* with inlined functions */
+#define RUN_FRAMES_MAX 128   /* with inlined functions */
 
 struct run_call;
 struct run_objects;
@@ -28,16 +28,16 @@ struct run_frame {
 };
 
 struct run_info {
-	const char *what; /* as the user named it */
-	const char *process; /* its name */
+	const char *what;	/* as the user named it */
+	const char *process;	/* its name */
 	const char *value_type; /* NULL: not known */
 	pid_t pid;
 	uint8_t access; /* 1 reads, 2 writes, 3 both; RUN_ACCESS_EXECUTE */
 	uint64_t address;
 	uint64_t len;
 	bool is_bit_field;
-	bool is_several; /* several expressions or objects: address and len are not valid */
-	uint64_t started_ns;	  /* CLOCK_MONOTONIC, as times of hits */
+	bool is_several;     /* several expressions or objects: address and len are not valid */
+	uint64_t started_ns; /* CLOCK_MONOTONIC, as times of hits */
 	uint64_t clock_offset_ns; /* to be added for the time of day */
 };
 
@@ -59,7 +59,7 @@ struct run_hit {
 	const char *change; /* `OPEN -> CLOSED` */
 	bool is_typed;	    /* the change has a type and names its part of the whole */
 	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
-	bool is_by_kernel;  /* the kernel did it for the thread; the place is that of the system call */
+	bool is_by_kernel; /* the kernel did it for the thread; the place is that of the system call */
 	const char *syscall; /* name of the system call; NULL: none, or not known */
 	const char *of;	     /* the expression or object that was hit; NULL: there is only one */
 	bool is_object;	     /* of: the address of an object */
@@ -98,11 +98,11 @@ struct run_end {
 	uint64_t pauses;
 	uint64_t paused_ns;
 	uint64_t max_rate;
-	const struct run_objects *objects; /* see run_watch.h; NULL: none */
-	const struct run_multiplex *multiplex;	   /* NULL: none */
-	bool is_stopped;	 /* the process was stopped when the run ended */
-	bool sees_kernel;	 /* accesses by the kernel are hits */
-	uint64_t unseen_changes; /* of the value, without a hit: at least so many */
+	const struct run_objects *objects;     /* see run_watch.h; NULL: none */
+	const struct run_multiplex *multiplex; /* NULL: none */
+	bool is_stopped;		       /* the process was stopped when the run ended */
+	bool sees_kernel;		       /* accesses by the kernel are hits */
+	uint64_t unseen_changes;	       /* of the value, without a hit: at least so many */
 };
 
 /* Counts of hits by site and by thread, in memory that is limited. */
@@ -173,8 +173,8 @@ void run_text_more_begin(struct run_text *more, const struct run_text *o, struct
 void run_text_more_end(struct run_text *more, const struct run_text *o, struct run_lines *lines,
 		       bool has_tables);
 /* What was lost, rejected and paused, and what it cost: nothing when all is well. */
-void run_text_exceptions(struct run_text *o, const struct run_info *info,
-			 const struct run_end *end, double cost_ns);
+void run_text_exceptions(struct run_text *o, const struct run_info *info, const struct run_end *end,
+			 double cost_ns);
 void run_text_pauses(FILE *f, const struct run_end *end, const char *more);
 /* Of -v: where the condition was evaluated. */
 void run_text_evaluation(FILE *f, const struct run_end *end);

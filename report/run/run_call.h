@@ -79,9 +79,9 @@ struct run_calls_end {
 	double emulated_ns; /* cost of a hit; negative: not measured */
 	double stepped_ns;
 	double hardware_ns;
-	uint64_t beyond;       /* records that came after the limit was reached */
-	uint64_t not_returned; /* calls */
-	uint64_t unpaired;     /* returns of calls that were not seen */
+	uint64_t beyond;	/* records that came after the limit was reached */
+	uint64_t not_returned;	/* calls */
+	uint64_t unpaired;	/* returns of calls that were not seen */
 	uint64_t other_results; /* calls that --if rejected by their result */
 };
 
@@ -93,8 +93,7 @@ void run_calls_add(struct run_calls *calls, const struct run_hit *hit);
 
 #define RUN_CALL_TEXT 2500
 /* `lookup(n=5) = 16  12.3 us` */
-void run_call_text(const struct run_calls *calls, const struct run_call *call, char *buf,
-		   size_t n);
+void run_call_text(const struct run_calls *calls, const struct run_call *call, char *buf, size_t n);
 /* `lookup = 16`, by which calls are grouped. */
 void run_call_short_text(const struct run_calls *calls, const struct run_call *call, char *buf,
 			 size_t n);

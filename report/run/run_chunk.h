@@ -14,8 +14,8 @@ enum run_chunk {
 	RUN_SITE = 6,
 	RUN_CALL = 7,
 	RUN_CALLS_END = 8,
-	RUN_OBJECTS = 9, /* found at run time; before the end */
-	RUN_MULTIPLEX = 10,	 /* of several expressions; before the end */
+	RUN_OBJECTS = 9,    /* found at run time; before the end */
+	RUN_MULTIPLEX = 10, /* of several expressions; before the end */
 };
 
 #endif

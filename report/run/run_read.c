@@ -6,9 +6,9 @@
  * the functions that print the session do not check them.
  */
 #include "report/run/run_chunk.h"
-#include "report/safe/clean.h"
 #include "report/run/run_file.h"
 #include "report/run/run_watch.h"
+#include "report/safe/clean.h"
 
 #include "record/file.h"
 
@@ -29,7 +29,7 @@ struct run_session_rest {
 	size_t place_room;
 	size_t hit_room;
 	size_t site_room;
-	struct run_objects objects; /* at NULL: none */
+	struct run_objects objects;	/* at NULL: none */
 	struct run_multiplex multiplex; /* expr NULL: none */
 };
 
@@ -114,8 +114,7 @@ static int read_place(struct run_session *s, struct record_view *v)
 	frame.is_inlined = record_get_number(v) != 0;
 	if (v->is_bad)
 		return -EBADMSG;
-	struct run_frame *places = grow(r->places, r->place_count, &r->place_room,
-					sizeof(*places));
+	struct run_frame *places = grow(r->places, r->place_count, &r->place_room, sizeof(*places));
 	if (!places)
 		return -ENOMEM;
 	r->places = places;
@@ -249,8 +248,8 @@ static int read_hit(struct run_session *s, struct record_view *v,
 	int err = get(s, v, &hit);
 
 	if (!err) {
-		struct run_hit *hits = grow(s->hits, s->hit_count, &s->rest->hit_room,
-					    sizeof(*hits));
+		struct run_hit *hits =
+			grow(s->hits, s->hit_count, &s->rest->hit_room, sizeof(*hits));
 		if (hits)
 			s->hits = hits;
 		else
@@ -299,8 +298,8 @@ static int read_site(struct run_session *s, struct record_view *v)
 	if (v->is_bad || !s->calls || kind >= RUN_SITE_KINDS)
 		return -EBADMSG;
 	site.kind = (enum run_site_kind)kind;
-	struct run_site *sites = grow(s->calls->site, s->calls->site_count,
-				      &s->rest->site_room, sizeof(*sites));
+	struct run_site *sites =
+		grow(s->calls->site, s->calls->site_count, &s->rest->site_room, sizeof(*sites));
 	if (!sites)
 		return -ENOMEM;
 	s->calls->site = sites;
@@ -346,9 +345,9 @@ static int read_objects(struct run_session *s, struct record_view *v)
 {
 	struct run_objects o = { .at = get_or(v, "?"), .until = get_text(v) };
 	uint64_t *const numbers[] = {
-		&o.calls,     &o.registers, &o.seen,	   &o.watched,	    &o.ended,
-		&o.unmapped,  &o.alive,	    &o.too_late,   &o.no_place,	    &o.nothing,
-		&o.untracked, &o.life_ns,   &o.watched_ns, &o.delays,	    &o.delay_max_ns,
+		&o.calls,	    &o.registers, &o.seen,	 &o.watched,  &o.ended,
+		&o.unmapped,	    &o.alive,	  &o.too_late,	 &o.no_place, &o.nothing,
+		&o.untracked,	    &o.life_ns,	  &o.watched_ns, &o.delays,   &o.delay_max_ns,
 		&o.delay_median_ns, &o.after_end, &o.calls_lost,
 	};
 
@@ -465,9 +464,12 @@ static void make_end(struct run_session *s)
 {
 	const struct run_hit *last = s->hit_count ? &s->hits[s->hit_count - 1] : NULL;
 
-	s->end = (struct run_end){ .reason = "the recording has no end: its recorder was killed, or the "
-					     "file is damaged",
-				   .mechanism = "not recorded", .cost_ns = -1 };
+	s->end = (struct run_end){
+		.reason = "the recording has no end: its recorder was killed, or the "
+			  "file is damaged",
+		.mechanism = "not recorded",
+		.cost_ns = -1
+	};
 	s->end.delivered = s->hit_count;
 	s->end.taken = s->hit_count;
 	if (last && last->time_ns > s->info.started_ns)
@@ -513,9 +515,11 @@ static void calls_free(struct run_calls *calls)
 
 static void say_why(int err, char *why, size_t n)
 {
-	snprintf(why, n, "%s", err == -EPROTO ? "a recording of another version of trapline" :
-			       err == -EBADMSG ? "no recording of trapline" :
-		       err == -EINVAL ? "not a regular file" : strerror(-err));
+	snprintf(why, n, "%s",
+		 err == -EPROTO	 ? "a recording of another version of trapline" :
+		 err == -EBADMSG ? "no recording of trapline" :
+		 err == -EINVAL	 ? "not a regular file" :
+				   strerror(-err));
 }
 
 int run_session_parse(unsigned char *data, size_t size, struct run_session **out, char *why,
@@ -537,8 +541,9 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	}
 	s->rest = rest;
 	s->all_bytes = size;
-	s->calls_end = (struct run_calls_end){ .refused_names = "", .emulated_ns = -1,
-					       .stepped_ns = -1, .hardware_ns = -1 };
+	s->calls_end = (struct run_calls_end){
+		.refused_names = "", .emulated_ns = -1, .stepped_ns = -1, .hardware_ns = -1
+	};
 	s->info.what = "?";
 	err = run_read_all(s, data, size);
 	if (err) {

@@ -29,15 +29,15 @@ static void text_objects(FILE *f, const struct run_objects *o)
 	if (o->life_ns)
 		fprintf(f, "they were watched for %.1f%% of their lifetimes%s\n",
 			100 * share_of(o->watched_ns, o->life_ns),
-			o->until ? "" :
-				   "; without --until an object ends only when its memory is unmapped");
+			o->until ?
+				"" :
+				"; without --until an object ends only when its memory is unmapped");
 	if (o->delays)
 		fprintf(f,
 			"armed %.0f us after %s %s (median; longest %.0f us); earlier accesses to an "
 			"object were not seen\n",
 			(double)o->delay_median_ns / 1e3, o->function,
-			o->is_return ? "returned" : "was entered",
-			(double)o->delay_max_ns / 1e3);
+			o->is_return ? "returned" : "was entered", (double)o->delay_max_ns / 1e3);
 	print_if(f, o->too_late, "ended before they were armed");
 	print_if(f, o->nothing, "calls had a null pointer instead of an object");
 	print_if(f, o->no_place, "could not be watched: a null pointer on the path, or alignment");
@@ -66,10 +66,10 @@ static void text_slices(FILE *f, const struct run_multiplex *t)
 		"multiplexed: %" PRIu64 " chunks shared %" PRIu64 " debug register%s, %" PRIu64
 		" time slices of %.0f ms, %.2f%% of the time spent on switching; hits outside the "
 		"slices of a chunk were missed\n",
-		t->chunks, t->registers, plural(t->registers), t->slices,
-		(double)t->slice_ns / 1e6,
+		t->chunks, t->registers, plural(t->registers), t->slices, (double)t->slice_ns / 1e6,
 		100 * share_of(t->switching_ns, t->duration_ns));
-	print_if(f, t->failures, "times a register could not be moved and was unused for one slice");
+	print_if(f, t->failures,
+		 "times a register could not be moved and was unused for one slice");
 }
 
 void run_text_watch_end(FILE *f, const struct run_end *end)
@@ -108,8 +108,7 @@ static json_t *json_objects(const struct run_objects *o)
 	json_object_set_new(j, "at", run_json_text(o->at));
 	json_object_set_new(j, "until", run_json_text(o->until));
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		json_object_set_new(j, numbers[i].name,
-				    json_integer((json_int_t)numbers[i].value));
+		json_object_set_new(j, numbers[i].name, json_integer((json_int_t)numbers[i].value));
 	json_object_set_new(j, "share", json_real(share_of(o->watched_ns, o->life_ns)));
 	return j;
 }
@@ -122,12 +121,10 @@ static json_t *json_places(const struct run_multiplex *t)
 		const struct run_multiplex_expr *p = &t->expr[i];
 		json_array_append_new(
 			places,
-			json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f}", "what",
-				  run_json_text(p->name), "address",
-				  run_json_hex(p->address), "len", (json_int_t)p->len,
-				  "words", (json_int_t)p->chunks, "hits",
-				  (json_int_t)p->hits, "watched_ns",
-				  (json_int_t)p->watched_ns, "share",
+			json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:f}", "what", run_json_text(p->name),
+				  "address", run_json_hex(p->address), "len", (json_int_t)p->len,
+				  "words", (json_int_t)p->chunks, "hits", (json_int_t)p->hits,
+				  "watched_ns", (json_int_t)p->watched_ns, "share",
 				  share_of(p->watched_ns, t->duration_ns)));
 	}
 	return places;
@@ -142,11 +139,10 @@ void run_jsonl_watch_end(json_t *to, const struct run_end *end)
 	if (!t)
 		return;
 	json_object_set_new(to, "places", json_places(t));
-	json_object_set_new(
-		to, "turns",
-		json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "count", (json_int_t)t->slices,
-			  "length_ns", (json_int_t)t->slice_ns, "words",
-			  (json_int_t)t->chunks, "registers", (json_int_t)t->registers,
-			  "switching_ns", (json_int_t)t->switching_ns, "failures",
-			  (json_int_t)t->failures));
+	json_object_set_new(to, "turns",
+			    json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "count", (json_int_t)t->slices,
+				      "length_ns", (json_int_t)t->slice_ns, "words",
+				      (json_int_t)t->chunks, "registers", (json_int_t)t->registers,
+				      "switching_ns", (json_int_t)t->switching_ns, "failures",
+				      (json_int_t)t->failures));
 }

@@ -4,10 +4,10 @@
  *
  * Each place is written once, before its first hit. Later hits refer to it by number.
  */
-#include "report/safe/private_file.h"
 #include "report/run/run_chunk.h"
 #include "report/run/run_file.h"
 #include "report/run/run_watch.h"
+#include "report/safe/private_file.h"
 
 #include "record/file.h"
 
@@ -20,7 +20,7 @@ struct run_writer {
 	FILE *f;
 	void *places; /* tsearch() tree of struct written_place */
 	uint64_t place_count;
-	struct record_bytes bytes; /* of the chunk that is being made, used again and again */
+	struct record_bytes bytes;     /* of the chunk that is being made, used again and again */
 	const struct run_calls *calls; /* NULL: no breakpoints */
 	uint64_t *site_numbers;	       /* of those that were written, + 1 */
 	uint64_t site_count;
@@ -227,8 +227,7 @@ static void write_value(struct record_bytes *b, const struct run_hit *hit)
 	put_json(b, hit->value);
 }
 
-static void write_call(struct record_bytes *b, const struct run_call *call,
-		       const struct numbers *n)
+static void write_call(struct record_bytes *b, const struct run_call *call, const struct numbers *n)
 {
 	record_put_number(b, n->site);
 	record_put_number(b, n->caller);
@@ -303,9 +302,9 @@ static int objects_write(struct run_writer *w, const struct run_objects *o)
 {
 	struct record_bytes *b = &w->bytes;
 	const uint64_t numbers[] = {
-		o->is_return, o->calls,	    o->registers,  o->seen,	    o->watched,
-		o->ended,     o->unmapped,  o->alive,	   o->too_late,	    o->no_place,
-		o->nothing,   o->untracked, o->life_ns,	   o->watched_ns,   o->delays,
+		o->is_return,	 o->calls,	     o->registers, o->seen,	  o->watched,
+		o->ended,	 o->unmapped,	     o->alive,	   o->too_late,	  o->no_place,
+		o->nothing,	 o->untracked,	     o->life_ns,   o->watched_ns, o->delays,
 		o->delay_max_ns, o->delay_median_ns, o->after_end, o->calls_lost,
 	};
 

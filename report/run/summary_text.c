@@ -28,8 +28,7 @@ static const struct explained {
 	{ "reader", "by trapline, on values read after the hit: a rejected hit costs a record" },
 };
 
-static const char *summary_explain(const struct explained *list, size_t n,
-				   const char *name)
+static const char *summary_explain(const struct explained *list, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(list[i].name, name))
@@ -110,8 +109,8 @@ void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *
 	FILE *f = o->f;
 
 	fprintf(f, "%s%s%" PRIu64 " hit%s in %.1f s%s", hits ? "\n" : "",
-		o->has_color ? "\033[1m" : "", hits, plural(hits),
-		(double)end->duration_ns / 1e9, o->has_color ? "\033[0m" : "");
+		o->has_color ? "\033[1m" : "", hits, plural(hits), (double)end->duration_ns / 1e9,
+		o->has_color ? "\033[0m" : "");
 	if (lost(end))
 		fprintf(f, ", %" PRIu64 " lost", lost(end));
 	if (end->pauses)
@@ -221,25 +220,29 @@ static void print_rejected(FILE *f, const struct run_info *info, const struct ru
 	else if (rejected)
 		fputc('\n', f);
 	if (end->condition_faults)
-		fprintf(f, "%" PRIu64 " of them because the condition could not be evaluated: "
-			"unreadable memory, or a division by 0\n", end->condition_faults);
+		fprintf(f,
+			"%" PRIu64 " of them because the condition could not be evaluated: "
+			"unreadable memory, or a division by 0\n",
+			end->condition_faults);
 	if (rejected && info->is_bit_field)
 		fputs("a bit-field: rejected hits include writes that changed only other bits of its "
-		      "bytes\n", f);
+		      "bytes\n",
+		      f);
 }
 
 void run_text_pauses(FILE *f, const struct run_end *end, const char *more)
 {
 	if (!end->pauses)
 		return;
-	fprintf(f, "paused %" PRIu64 " time%s, %.1f s of %.1f s, to stay below %" PRIu64
+	fprintf(f,
+		"paused %" PRIu64 " time%s, %.1f s of %.1f s, to stay below %" PRIu64
 		" hits a second; hits in a pause were not seen%s (--max-rate 0: no pauses)\n",
 		end->pauses, plural(end->pauses), (double)end->paused_ns / 1e9,
 		(double)end->duration_ns / 1e9, end->max_rate, more);
 }
 
-void run_text_exceptions(struct run_text *o, const struct run_info *info,
-			 const struct run_end *end, double cost_ns)
+void run_text_exceptions(struct run_text *o, const struct run_info *info, const struct run_end *end,
+			 double cost_ns)
 {
 	if (o->is_verbose || lost(end))
 		balance_text(o->f, end);
@@ -251,12 +254,15 @@ void run_text_not_seen(FILE *f, const struct run_end *end)
 	const char *by_calls = end->sees_kernel ? "" : "a system call (--kernel reports those), ";
 
 	if (end->unseen_changes)
-		fprintf(f, "not seen: the value changed at least %" PRIu64 " time%s without a hit, by "
-			"%sDMA, another process or another mapping\n", end->unseen_changes,
-			plural(end->unseen_changes), by_calls);
+		fprintf(f,
+			"not seen: the value changed at least %" PRIu64 " time%s without a hit, by "
+			"%sDMA, another process or another mapping\n",
+			end->unseen_changes, plural(end->unseen_changes), by_calls);
 	else
-		fprintf(f, "not seen: an access by %sDMA, another process or another mapping of the "
-			"same memory\n", by_calls);
+		fprintf(f,
+			"not seen: an access by %sDMA, another process or another mapping of the "
+			"same memory\n",
+			by_calls);
 }
 
 void run_text_more_begin(struct run_text *more, const struct run_text *o, struct run_lines *lines)

@@ -11,7 +11,6 @@ static const char *const names[] = {
 
 const char *syscall_name(int64_t number)
 {
-	return number >= 0 && (uint64_t)number < sizeof(names) / sizeof(names[0]) ?
-		       names[number] :
-		       NULL;
+	return number >= 0 && (uint64_t)number < sizeof(names) / sizeof(names[0]) ? names[number] :
+										    NULL;
 }

@@ -16,8 +16,10 @@ static bool is_plain(unsigned char c)
 /* The length of the UTF-8 character at s and its number; 0: it is none. */
 static size_t decode(const unsigned char *s, uint32_t *number)
 {
-	size_t n = *s >= 0xf0 && *s < 0xf5 ? 4 : *s >= 0xe0 && *s < 0xf0 ? 3 :
-		   *s >= 0xc2 && *s < 0xe0 ? 2 : 0;
+	size_t n = *s >= 0xf0 && *s < 0xf5 ? 4 :
+		   *s >= 0xe0 && *s < 0xf0 ? 3 :
+		   *s >= 0xc2 && *s < 0xe0 ? 2 :
+					     0;
 	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
 
 	*number = n ? *s & (0xffu >> (n + 1)) : 0;

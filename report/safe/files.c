@@ -2,12 +2,12 @@
 /* files.c - see files.h. */
 #include "report/safe/files.h"
 
-#include "report/safe/busy.h"
 #include "report/dwarf/dies.h"
-#include "report/safe/clean.h"
 #include "report/dwarf/symbols_priv.h"
-#include "report/safe/target_file.h"
 #include "report/dwarf/unit.h"
+#include "report/safe/busy.h"
+#include "report/safe/clean.h"
+#include "report/safe/target_file.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -137,14 +137,51 @@ static bool says_atomic(Dwarf_Die *die)
 
 /* Beginnings, in C++ and Rust also after an opening bracket: <std::sync::mpmc::..>::send. */
 static const char *const locking_names[] = {
-	"std::sync::", "core::sync::", "alloc::sync::", "std::sys::sync::",
-	"crossbeam", "parking_lot", "rayon_core::", "tokio::sync::", "tokio::runtime::",
-	"once_cell::", "lock_api::", "std::atomic", "std::__atomic", "std::mutex", "std::call_once",
-	"std::_Sp_counted_base", "std::__future_base", "tbb::", "folly::",
-	"boost::lockfree", "boost::atomics", "boost::detail::sp_counted", "absl::Mutex",
-	"absl::synchronization_internal", "absl::base_internal", "moodycamel::",
-	"__cxa_guard_", "__gthread", "pthread_", "g_once_", "g_atomic_", "g_mutex_", "rcu_", "urcu_",
-	"cds_", "ck_", "uatomic_", "__gnu_cxx::__exchange_and_add", "__gnu_cxx::__atomic_add", "_Py_atomic", "take_gil", "drop_gil", "omp_", "GOMP_", "__kmp",
+	"std::sync::",
+	"core::sync::",
+	"alloc::sync::",
+	"std::sys::sync::",
+	"crossbeam",
+	"parking_lot",
+	"rayon_core::",
+	"tokio::sync::",
+	"tokio::runtime::",
+	"once_cell::",
+	"lock_api::",
+	"std::atomic",
+	"std::__atomic",
+	"std::mutex",
+	"std::call_once",
+	"std::_Sp_counted_base",
+	"std::__future_base",
+	"tbb::",
+	"folly::",
+	"boost::lockfree",
+	"boost::atomics",
+	"boost::detail::sp_counted",
+	"absl::Mutex",
+	"absl::synchronization_internal",
+	"absl::base_internal",
+	"moodycamel::",
+	"__cxa_guard_",
+	"__gthread",
+	"pthread_",
+	"g_once_",
+	"g_atomic_",
+	"g_mutex_",
+	"rcu_",
+	"urcu_",
+	"cds_",
+	"ck_",
+	"uatomic_",
+	"__gnu_cxx::__exchange_and_add",
+	"__gnu_cxx::__atomic_add",
+	"_Py_atomic",
+	"take_gil",
+	"drop_gil",
+	"omp_",
+	"GOMP_",
+	"__kmp",
 };
 
 int files_is_locking(const char *name)
@@ -236,7 +273,8 @@ static bool find_member(Dwarf_Die *type, Dwarf_Word *offset, Dwarf_Die *out)
 	do {
 		int tag = dwarf_tag(&member);
 
-		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || !type_of(&member, &inner))
+		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
+		    !type_of(&member, &inner))
 			continue;
 		/* Members of a union have none. */
 		start = 0;
@@ -280,7 +318,8 @@ static enum files_meant meant_by_type(Dwarf_Die *die, Dwarf_Word offset)
 			type = element;
 			break;
 		case DW_TAG_array_type:
-			if (type_of(&type, &element) && !dwarf_aggregate_size(&element, &size) && size)
+			if (type_of(&type, &element) && !dwarf_aggregate_size(&element, &size) &&
+			    size)
 				offset %= size;
 			break;
 		case DW_TAG_typedef:
@@ -320,8 +359,8 @@ static bool is_variable_at(Dwarf_Die *die, Dwarf_Addr address, Dwarf_Word *offse
 }
 
 /* Globals, and statics of functions. */
-static bool files_find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth,
-				Dwarf_Die *out, Dwarf_Word *offset)
+static bool files_find_variable(Dwarf_Die *parent, Dwarf_Addr address, int depth, Dwarf_Die *out,
+				Dwarf_Word *offset)
 {
 	BUSY;
 	Dwarf_Die die;

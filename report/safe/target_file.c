@@ -34,7 +34,8 @@ static size_t root_length(const char *path)
 	if (strncmp(path, proc, strlen(proc)) != 0)
 		return 0;
 	size_t n = strlen(proc) + strspn(path + strlen(proc), "0123456789");
-	return n > strlen(proc) && !strncmp(path + n, root, strlen(root)) ? n + strlen(root) - 1 : 0;
+	return n > strlen(proc) && !strncmp(path + n, root, strlen(root)) ? n + strlen(root) - 1 :
+									    0;
 }
 
 /* What the name leads to, without any effect on it. */
@@ -64,10 +65,10 @@ static int open_handle(const char *path)
 /* Reading a file of the kernel may have effects, and may wait: /proc/kmsg, trace_pipe. */
 static bool is_of_kernel(int handle)
 {
-	static const uint32_t kinds[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,	  DEBUGFS_MAGIC,
-					  TRACEFS_MAGIC,      SECURITYFS_MAGIC,	  BPF_FS_MAGIC,
+	static const uint32_t kinds[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,	   DEBUGFS_MAGIC,
+					  TRACEFS_MAGIC,      SECURITYFS_MAGIC,	   BPF_FS_MAGIC,
 					  CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, EFIVARFS_MAGIC,
-					  PSTOREFS_MAGIC,     SELINUX_MAGIC,	  CONFIGFS_MAGIC };
+					  PSTOREFS_MAGIC,     SELINUX_MAGIC,	   CONFIGFS_MAGIC };
 	struct statfs st;
 
 	if (fstatfs(handle, &st))
@@ -88,7 +89,9 @@ static int check_handle(int handle)
 		return -ENOTSUP;
 	uint64_t size = (uint64_t)st.st_size;
 	uint64_t stored = (uint64_t)st.st_blocks * 512;
-	uint64_t most = size <= SPARSE_BYTES ? size : stored ? stored * SPARSE_FACTOR : UNCOUNTED_BYTES;
+	uint64_t most = size <= SPARSE_BYTES ? size :
+			stored		     ? stored * SPARSE_FACTOR :
+					       UNCOUNTED_BYTES;
 	return size > BYTES_MAX || size > most ? -EFBIG : 0;
 }
 
@@ -118,7 +121,8 @@ bool target_file_is_foreign(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
 	return readlink(path, theirs, sizeof(theirs) - 1) > 0 &&
-	       readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1) > 0 && strcmp(mine, theirs) != 0;
+	       readlink("/proc/self/ns/mnt", mine, sizeof(mine) - 1) > 0 &&
+	       strcmp(mine, theirs) != 0;
 }
 
 void target_file_name(pid_t root, const char *name, char *path, size_t n)
@@ -226,4 +230,3 @@ int target_file_libc_open(const char *path, int flags, ...)
 	va_end(args);
 	return open_for(__builtin_return_address(0), path, flags, mode);
 }
-

@@ -7,7 +7,7 @@
 #define atomic_set(p, v) __atomic_store_n(p, v, __ATOMIC_SEQ_CST)
 #define atomic_add(p, v) __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST)
 #define atomic_swap(p, v) __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
-#define atomic_cas(p, old, new)                                                              \
+#define atomic_cas(p, old, new) \
 	__atomic_compare_exchange_n(p, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 /* Statistics need no order. */
 #define counter_add(p, v) __atomic_fetch_add(p, v, __ATOMIC_RELAXED)

@@ -8,7 +8,7 @@
 
 static inline uint64_t clock_now_ns(void)
 {
-	struct timespec now = {0, 0};
+	struct timespec now = { 0, 0 };
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

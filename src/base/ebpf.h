@@ -22,7 +22,19 @@ struct ebpf {
 };
 
 /* Registers: R0 result, R1 to R5 arguments, R6 to R9 kept over calls, R10 frame. */
-enum { R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10 };
+enum {
+	R0,
+	R1,
+	R2,
+	R3,
+	R4,
+	R5,
+	R6,
+	R7,
+	R8,
+	R9,
+	R10
+};
 
 void ebpf_emit(struct ebpf *p, uint8_t code, int dst, int src, int16_t off, int32_t imm);
 

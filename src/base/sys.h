@@ -25,8 +25,7 @@ union bpf_attr;
 #define sys1(nr, a) arch_syscall6(nr, (long)(a), 0, 0, 0, 0, 0)
 #define sys2(nr, a, b) arch_syscall6(nr, (long)(a), (long)(b), 0, 0, 0, 0)
 #define sys3(nr, a, b, c) arch_syscall6(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define sys4(nr, a, b, c, d) \
-	arch_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define sys4(nr, a, b, c, d) arch_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 #define sys5(nr, a, b, c, d, e) \
 	arch_syscall6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 #define sys6(nr, a, b, c, d, e, f) \
@@ -97,8 +96,8 @@ static inline int sys_nap(const struct timespec *time)
 /* Copies from pid's memory without faulting and without hitting a watch on it. */
 static inline ssize_t sys_read_memory(pid_t pid, uint64_t addr, void *buf, size_t n)
 {
-	struct iovec local = {buf, n};
-	struct iovec remote = {(void *)(uintptr_t)addr, n};
+	struct iovec local = { buf, n };
+	struct iovec remote = { (void *)(uintptr_t)addr, n };
 
 	long got = sys6(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
 

@@ -49,14 +49,13 @@ double probe_measure(const struct probe_cost *c, int budget_ms);
 /* How often each probe does its access. */
 #define PROBE_HITS 20
 
-__attribute__((format(printf, 2, 3))) void probe_yes(struct probe_result *r,
-						     const char *fmt, ...);
+__attribute__((format(printf, 2, 3))) void probe_yes(struct probe_result *r, const char *fmt, ...);
 /* Each "no" has a remedy, or says that there is none. */
-__attribute__((format(printf, 3, 4))) void
-probe_no(struct probe_result *r, const char *remedy, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void probe_no(struct probe_result *r, const char *remedy,
+						    const char *fmt, ...);
 /* ok decides which of the two. */
-__attribute__((format(printf, 4, 5))) void
-probe_say(struct probe_result *r, int ok, const char *remedy, const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) void probe_say(struct probe_result *r, int ok,
+						     const char *remedy, const char *fmt, ...);
 /* perf_event_open said err (negative). paranoid is the highest level at which it would
  * work. */
 void probe_refused(struct probe_result *r, int err, const char *tried, int paranoid);
@@ -91,8 +90,8 @@ void probe_catch(void); /* installs the handler */
 void probe_attr(struct perf_event_attr *attr, const volatile void *addr, uint32_t type,
 		uint64_t len);
 /* The same without the signal: it only counts. */
-void probe_attr_counting(struct perf_event_attr *attr, const volatile void *addr,
-			 uint32_t type, uint64_t len);
+void probe_attr_counting(struct perf_event_attr *attr, const volatile void *addr, uint32_t type,
+			 uint64_t len);
 /* A software or hardware counter; period 0 only counts, else SIGTRAP. */
 void probe_attr_counter(struct perf_event_attr *attr, uint32_t type, uint64_t config,
 			uint64_t period);

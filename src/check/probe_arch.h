@@ -24,14 +24,14 @@ extern int probe_number(void) __attribute__((visibility("hidden")));
 
 #if defined(__x86_64__)
 
-#define PROBE_SITE_ASM \
-	".pushsection .text\n" \
-	".p2align 4\n" \
-	".globl probe_site\n.hidden probe_site\n.type probe_site, @function\n" \
-	"probe_site: nop\nret\n.size probe_site, .-probe_site\n" \
-	".p2align 4\n" \
+#define PROBE_SITE_ASM                                                               \
+	".pushsection .text\n"                                                       \
+	".p2align 4\n"                                                               \
+	".globl probe_site\n.hidden probe_site\n.type probe_site, @function\n"       \
+	"probe_site: nop\nret\n.size probe_site, .-probe_site\n"                     \
+	".p2align 4\n"                                                               \
 	".globl probe_number\n.hidden probe_number\n.type probe_number, @function\n" \
-	"probe_number: movl $1, %eax\nret\n.size probe_number, .-probe_number\n" \
+	"probe_number: movl $1, %eax\nret\n.size probe_number, .-probe_number\n"     \
 	".popsection\n"
 
 static inline void probe_store(volatile void *p, int len, uint64_t v)
@@ -75,7 +75,7 @@ static inline void probe_step_past_trap(ucontext_t *uc)
 /* A function that traps and returns. */
 static inline size_t probe_trap_code(uint8_t *buf)
 {
-	static const uint8_t code[] = {0xcc, 0xc3};
+	static const uint8_t code[] = { 0xcc, 0xc3 };
 
 	memcpy(buf, code, sizeof(code));
 	return sizeof(code);
@@ -84,27 +84,26 @@ static inline size_t probe_trap_code(uint8_t *buf)
 /* A function that returns n; as long as probe_number(). */
 static inline size_t probe_return_code(uint8_t *buf, uint8_t n)
 {
-	const uint8_t code[] = {0xb8, n, 0, 0, 0, 0xc3};
+	const uint8_t code[] = { 0xb8, n, 0, 0, 0, 0xc3 };
 
 	memcpy(buf, code, sizeof(code));
 	return sizeof(code);
 }
 
 #define PROBE_READ_ONLY_REMEDY "watch reads and writes: x86-64 cannot watch reads alone"
-#define PROBE_SYSCALL_REMEDY \
-	"none: this kernel reported no access made inside a system call"
+#define PROBE_SYSCALL_REMEDY "none: this kernel reported no access made inside a system call"
 #define PROBE_TRAP_NAME "int3"
 
 #elif defined(__aarch64__)
 
-#define PROBE_SITE_ASM \
-	".pushsection .text\n" \
-	".p2align 4\n" \
-	".globl probe_site\n.hidden probe_site\n.type probe_site, %function\n" \
-	"probe_site: nop\nret\n.size probe_site, .-probe_site\n" \
-	".p2align 4\n" \
+#define PROBE_SITE_ASM                                                               \
+	".pushsection .text\n"                                                       \
+	".p2align 4\n"                                                               \
+	".globl probe_site\n.hidden probe_site\n.type probe_site, %function\n"       \
+	"probe_site: nop\nret\n.size probe_site, .-probe_site\n"                     \
+	".p2align 4\n"                                                               \
 	".globl probe_number\n.hidden probe_number\n.type probe_number, %function\n" \
-	"probe_number: mov w0, #1\nret\n.size probe_number, .-probe_number\n" \
+	"probe_number: mov w0, #1\nret\n.size probe_number, .-probe_number\n"        \
 	".popsection\n"
 
 static inline void probe_store(volatile void *p, int len, uint64_t v)
@@ -149,7 +148,7 @@ static inline void probe_step_past_trap(ucontext_t *uc)
 
 static inline size_t probe_trap_code(uint8_t *buf)
 {
-	static const uint32_t code[] = {0xd4200000, 0xd65f03c0};
+	static const uint32_t code[] = { 0xd4200000, 0xd65f03c0 };
 
 	memcpy(buf, code, sizeof(code));
 	return sizeof(code);
@@ -157,7 +156,7 @@ static inline size_t probe_trap_code(uint8_t *buf)
 
 static inline size_t probe_return_code(uint8_t *buf, uint8_t n)
 {
-	const uint32_t code[] = {0x52800000 | (uint32_t)n << 5, 0xd65f03c0};
+	const uint32_t code[] = { 0x52800000 | (uint32_t)n << 5, 0xd65f03c0 };
 
 	memcpy(buf, code, sizeof(code));
 	return sizeof(code);

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/sys.h"
 #include "base/ebpf.h"
+#include "base/sys.h"
 #include "check/probe_arch.h"
 
 /* The value that makes the condition true. */
@@ -143,15 +143,15 @@ void probe_bpf_veto(struct probe_result *r)
 	probe_say(r, vetoed == 0 && passed == 5,
 		  "use kernel 6.10 or later; until then conditions are evaluated in the "
 		  "handler",
-		  "false condition: %u signals of %u hits; true: %u of 5", vetoed,
-		  PROBE_HITS, passed);
+		  "false condition: %u signals of %u hits; true: %u of 5", vetoed, PROBE_HITS,
+		  passed);
 }
 
 /* The value of task storage for this thread, or -1. */
 static int storage_value(int map)
 {
 	union bpf_attr attr;
-	uint64_t value[EBPF_TASK_BYTES / 8] = {0};
+	uint64_t value[EBPF_TASK_BYTES / 8] = { 0 };
 	int pidfd = (int)sys2(SYS_pidfd_open, sys_getpid(), 0);
 
 	memset(&attr, 0, sizeof(attr));
@@ -218,8 +218,7 @@ void probe_bpf_ringbuf(struct probe_result *r)
 		return;
 	write_value(fd, TRUE_VALUE, PROBE_HITS);
 	/* The producer's page, then the data: see Documentation/bpf/ringbuf.rst. */
-	const uint8_t *ring =
-		mmap(NULL, (size_t)page * 2, PROT_READ, MAP_SHARED, map, page);
+	const uint8_t *ring = mmap(NULL, (size_t)page * 2, PROT_READ, MAP_SHARED, map, page);
 	if (ring == MAP_FAILED)
 		return probe_bpf_refused(r, -errno, "mmap of the ring buffer");
 	uint64_t end = __atomic_load_n((const uint64_t *)ring, __ATOMIC_ACQUIRE);
@@ -231,8 +230,8 @@ void probe_bpf_ringbuf(struct probe_result *r)
 		right += value == TRUE_VALUE;
 	}
 	probe_say(r, right == PROBE_HITS, "use kernel 5.8 or later",
-		  "%u hits: %llu records in the ring, %u with the right value",
-		  PROBE_HITS, (unsigned long long)end / 16, right);
+		  "%u hits: %llu records in the ring, %u with the right value", PROBE_HITS,
+		  (unsigned long long)end / 16, right);
 }
 
 static void write_once(void *arg)

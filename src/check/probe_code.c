@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "code/mem.h"
 #include "check/probe_arch.h"
+#include "code/mem.h"
 
 static int membarrier(int command)
 {
@@ -29,8 +29,7 @@ void probe_membarrier_sync_core(struct probe_result *r)
 		return probe_no(
 			r,
 			"use kernel 4.16 or later; in a container, allow it in the seccomp profile",
-			"membarrier(PRIVATE_EXPEDITED_SYNC_CORE): %s",
-			strerrorname_np(-err));
+			"membarrier(PRIVATE_EXPEDITED_SYNC_CORE): %s", strerrorname_np(-err));
 	probe_yes(r, "registered and called once");
 }
 
@@ -103,7 +102,10 @@ static int is_written(size_t way, char *says, size_t size)
 	int err = writers[way].poke((uint8_t)number);
 	int is = !err && probe_number() == number;
 
-	snprintf(says, size, "%s", err ? strerrorname_np(-err) : is ? "new code ran" : "old code ran");
+	snprintf(says, size, "%s",
+		 err ? strerrorname_np(-err) :
+		 is  ? "new code ran" :
+		       "old code ran");
 	return is;
 }
 
@@ -137,10 +139,9 @@ void probe_patch_text(struct probe_result *r)
 
 	for (size_t i = 0; i < 3; i++)
 		is |= is_written(i, says[i], sizeof(says[i]));
-	probe_say(r, is,
-		  "allow it in the security module (SELinux: execmod), or " FORCE_REMEDY,
-		  "own text by /proc/self/mem: %s; by a traced helper: %s; by mprotect: %s", says[0],
-		  says[1], says[2]);
+	probe_say(r, is, "allow it in the security module (SELinux: execmod), or " FORCE_REMEDY,
+		  "own text by /proc/self/mem: %s; by a traced helper: %s; by mprotect: %s",
+		  says[0], says[1], says[2]);
 }
 
 static void poke_once(void *arg)
@@ -183,8 +184,7 @@ static void call_code(void *arg)
 double probe_cost_int3(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	char *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (code == MAP_FAILED)
 		return -1;

@@ -109,7 +109,7 @@ static void move_once(void *arg)
 double probe_cost_move(void)
 {
 	static volatile uint64_t words[2] __attribute__((aligned(16)));
-	struct moved m = {.err = 0};
+	struct moved m = { .err = 0 };
 
 	probe_attr_counting(&m.attr, words, HW_BREAKPOINT_W, 8);
 	m.fd = probe_open(&m.attr, 0, -1);

@@ -52,8 +52,7 @@ static int clock_signals(int in_kernel, void (*spin)(uint64_t ns), uint32_t *sig
 	struct perf_event_attr attr;
 
 	probe_catch();
-	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK,
-			   CLOCK_PERIOD_NS);
+	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, CLOCK_PERIOD_NS);
 	attr.exclude_kernel = !in_kernel;
 	for (int round = 0; round < CLOCK_ROUNDS; round++) {
 		uint32_t before = probe_trap.signals;
@@ -81,8 +80,8 @@ void probe_counter_task_clock(struct probe_result *r)
 		return probe_refused(r, err, "task-clock with sigtrap", 2);
 	probe_say(r, is_complete(signals, expected),
 		  "try on an idle machine, then with kernel 6.1 or later",
-		  "%llu periods of 0.1 ms in user mode: %u signals",
-		  (unsigned long long)expected, signals);
+		  "%llu periods of 0.1 ms in user mode: %u signals", (unsigned long long)expected,
+		  signals);
 }
 
 /* exclude_kernel drops ticks that land in the kernel, for ever: perf_exclude_event(). */
@@ -97,8 +96,7 @@ void probe_overflow_signals(struct probe_result *r)
 	if (err)
 		return probe_refused(r, err, "task-clock with sigtrap", 2);
 	err = clock_signals(1, spin_in_syscalls, &all, &all_expected);
-	unsigned int rate =
-		user_expected ? (unsigned int)(100 * user / user_expected) : 0;
+	unsigned int rate = user_expected ? (unsigned int)(100 * user / user_expected) : 0;
 	if (err) {
 		char tried[PROBE_TEXT_MAX];
 
@@ -123,8 +121,8 @@ void probe_counter_page_faults(struct probe_result *r)
 	struct perf_event_attr attr;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t len = (PROBE_HITS + 1) * page;
-	volatile char *area = mmap(NULL, len, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile char *area =
+		mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	unsigned int exact = 0;
 
 	if (area == MAP_FAILED)
@@ -152,8 +150,10 @@ const char *probe_no_pmu(const char **remedy)
 {
 	int is_virtual = probe_is_virtual();
 
-	*remedy = is_virtual ? "enable the PMU of this virtual machine on its host (KVM: -cpu host,pmu=on)" :
-			       "use a machine whose processor has a PMU that this kernel supports";
+	*remedy =
+		is_virtual ?
+			"enable the PMU of this virtual machine on its host (KVM: -cpu host,pmu=on)" :
+			"use a machine whose processor has a PMU that this kernel supports";
 	return is_virtual ? "this virtual machine has no hardware counters (PMU)" :
 			    "this machine has no hardware counters (PMU)";
 }
@@ -220,9 +220,7 @@ void probe_pmu_overflow(struct probe_result *r)
 		sys0(SYS_getppid);
 	sys_ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 	uint64_t expected = probe_count(fd) / period;
-	probe_say(
-		r, is_complete(probe_trap.signals, expected), "use a kernel other than 4.12",
-		"%llu periods of %llu instructions in a loop of system calls: %u signals",
-		(unsigned long long)expected, (unsigned long long)period,
-		probe_trap.signals);
+	probe_say(r, is_complete(probe_trap.signals, expected), "use a kernel other than 4.12",
+		  "%llu periods of %llu instructions in a loop of system calls: %u signals",
+		  (unsigned long long)expected, (unsigned long long)period, probe_trap.signals);
 }

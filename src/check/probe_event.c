@@ -26,8 +26,8 @@ void probe_perf_event_open(struct probe_result *r)
 	if (fd < 0)
 		probe_refused(r, fd, "opening a counter of this thread, in user mode", 2);
 	else
-		probe_yes(r, "opened as uid %d; kernel.perf_event_paranoid is %d",
-			  (int)getuid(), probe_paranoid());
+		probe_yes(r, "opened as uid %d; kernel.perf_event_paranoid is %d", (int)getuid(),
+			  probe_paranoid());
 }
 
 /* Open with SIGTRAP, or say why not. Returns a descriptor or a negative number. */
@@ -51,10 +51,9 @@ void probe_sigtrap(struct probe_result *r)
 	probe_write_word(PROBE_HITS);
 	uint32_t signals = probe_trap.signals;
 	int ok = signals == PROBE_HITS && probe_trap.data == attr.sig_data;
-	probe_say(
-		r, ok, "use a machine with debug registers; some emulators lack them",
-		"%u writes of a watched variable: %u signals in the thread, %llu counted",
-		PROBE_HITS, signals, (unsigned long long)probe_count(fd));
+	probe_say(r, ok, "use a machine with debug registers; some emulators lack them",
+		  "%u writes of a watched variable: %u signals in the thread, %llu counted",
+		  PROBE_HITS, signals, (unsigned long long)probe_count(fd));
 }
 
 void probe_sigtrap_blocked(struct probe_result *r)
@@ -73,10 +72,9 @@ void probe_sigtrap_blocked(struct probe_result *r)
 	uint32_t early = probe_trap.signals;
 	sigprocmask(SIG_UNBLOCK, &trap, NULL);
 	int ok = early == 0 && probe_trap.signals == 1 && (probe_trap.flags & 1);
-	probe_say(
-		r, ok, "use kernel 5.19 or later (commit 78ed93d72ded)",
-		"5 writes while blocked: %u signals, after unblocking %u, flag async %u",
-		early, probe_trap.signals, probe_trap.flags & 1);
+	probe_say(r, ok, "use kernel 5.19 or later (commit 78ed93d72ded)",
+		  "5 writes while blocked: %u signals, after unblocking %u, flag async %u", early,
+		  probe_trap.signals, probe_trap.flags & 1);
 }
 
 static void *write_in_thread(void *arg)
@@ -125,8 +123,8 @@ void probe_inherit_thread(struct probe_result *r)
 	int is_own = probe_trap.tid == tid;
 	int forked = signals_in_fork();
 	probe_say(r, signals == PROBE_HITS && is_own && forked == 0, OLD_KERNEL,
-		  "%u writes each: %u signals in a new thread, %d in a forked child",
-		  PROBE_HITS, signals, forked);
+		  "%u writes each: %u signals in a new thread, %d in a forked child", PROBE_HITS,
+		  signals, forked);
 }
 
 void probe_move(struct probe_result *r)
@@ -143,8 +141,8 @@ void probe_move(struct probe_result *r)
 	attr.bp_addr = (uintptr_t)&other;
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, (uintptr_t)&attr);
 	if (err) {
-		probe_no(r, "use kernel 4.17 or later",
-			 "PERF_EVENT_IOC_MODIFY_ATTRIBUTES: %s", strerrorname_np(-err));
+		probe_no(r, "use kernel 4.17 or later", "PERF_EVENT_IOC_MODIFY_ATTRIBUTES: %s",
+			 strerrorname_np(-err));
 		return;
 	}
 	probe_write_word(PROBE_HITS);
@@ -223,8 +221,6 @@ void probe_cpu_wide(struct probe_result *r)
 	}
 	probe_write_word(PROBE_HITS);
 	uint64_t n = probe_count(fd);
-	probe_say(r, n == PROBE_HITS,
-		  "run outside a sandbox that virtualises debug registers",
-		  "%u writes on CPU %d: %llu counted", PROBE_HITS, cpu,
-		  (unsigned long long)n);
+	probe_say(r, n == PROBE_HITS, "run outside a sandbox that virtualises debug registers",
+		  "%u writes on CPU %d: %llu counted", PROBE_HITS, cpu, (unsigned long long)n);
 }

@@ -40,8 +40,8 @@ static struct pair *pair_map(void)
 static void exec_with_event(struct pair *pair, int remove)
 {
 	struct perf_event_attr attr;
-	char *const argv[] = {(char *)"true", NULL};
-	char *const envp[] = {NULL};
+	char *const argv[] = { (char *)"true", NULL };
+	char *const envp[] = { NULL };
 
 	probe_catch();
 	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, remove);
@@ -96,8 +96,8 @@ void probe_remove_on_exec(struct probe_result *r)
 	/* A few faults belong to the child before its exec. */
 	int is_alive = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	probe_say(r, is_alive && removed < kept, "use kernel 5.13 or later",
-		  "page faults after exec: %ld with it, %ld without; the new program %s",
-		  removed, kept, is_alive ? "continued" : "died");
+		  "page faults after exec: %ld with it, %ld without; the new program %s", removed,
+		  kept, is_alive ? "continued" : "died");
 }
 
 /* A process that writes the variable when told, and lives until killed or orphaned. */
@@ -188,20 +188,17 @@ void probe_other_process_signal(struct probe_result *r)
 
 	if (!pair)
 		return probe_no(r, "free some memory", "not tried: no memory");
-	snprintf(yama, sizeof(yama), scope < 0 ? "no Yama" : "yama ptrace_scope %d",
-		 scope);
+	snprintf(yama, sizeof(yama), scope < 0 ? "no Yama" : "yama ptrace_scope %d", scope);
 	int n = watch_other(pair, 1);
 	if (n == -EACCES && probe_paranoid() <= 2)
 		return probe_no(r,
 				"sysctl kernel.yama.ptrace_scope=0, or give "
 				"CAP_SYS_PTRACE; records "
 				"from other processes work without",
-				"sigtrap in a process that is not a child: EACCES (%s)",
-				yama);
+				"sigtrap in a process that is not a child: EACCES (%s)", yama);
 	if (n < 0)
 		return probe_refused(r, n, "sigtrap in a process that is not a child", 2);
-	probe_say(r, n == PROBE_HITS && pair->before == PROBE_HITS,
-		  "use kernel 5.13 or later",
-		  "%u writes in a process that is not a child: %llu signals there (%s)",
-		  PROBE_HITS, (unsigned long long)pair->before, yama);
+	probe_say(r, n == PROBE_HITS && pair->before == PROBE_HITS, "use kernel 5.13 or later",
+		  "%u writes in a process that is not a child: %llu signals there (%s)", PROBE_HITS,
+		  (unsigned long long)pair->before, yama);
 }

@@ -26,65 +26,65 @@
 #define RT_REMEDY "use kernel 6.11 or later, or one without PREEMPT_RT"
 
 const struct probe probe_table[] = {
-	{"perf_event_open", probe_perf_event_open, 0},
-	{"sigtrap", probe_sigtrap, 1},
-	{"sigtrap_blocked", probe_sigtrap_blocked, 1},
-	{"inherit_thread", probe_inherit_thread, 1},
-	{"remove_on_exec", probe_remove_on_exec, 1},
-	{"watchpoint_slots", probe_watchpoint_slots, 0},
-	{"watch_write", probe_watch_write, 0},
-	{"watch_read_write", probe_watch_read_write, 0},
-	{"watch_read_only", probe_watch_read_only, 0},
-	{"watch_lengths", probe_watch_lengths, 0},
-	{"watch_together", probe_watch_together, 0},
-	{"break_execute", probe_break_execute, 0},
-	{"move", probe_move, 0},
-	{"signal_generation", probe_signal_generation, 1},
-	{"access_in_syscalls", probe_access_in_syscalls, 1},
-	{"cpu_wide", probe_cpu_wide, 0},
-	{"other_process", probe_other_process, 0},
-	{"other_process_signal", probe_other_process_signal, 1},
-	{"bpf_condition", probe_bpf_condition, 0},
-	{"bpf_veto", probe_bpf_veto, 1},
-	{"bpf_task_storage", probe_bpf_task_storage, 0},
-	{"bpf_ringbuf", probe_bpf_ringbuf, 0},
-	{"uprobe", probe_uprobe, 0},
-	{"uprobe_multi", probe_uprobe_multi, 0},
-	{"counter_task_clock", probe_counter_task_clock, 1},
-	{"counter_page_faults", probe_counter_page_faults, 1},
-	{"overflow_signals", probe_overflow_signals, 1},
-	{"pmu_instructions", probe_pmu_instructions, 0},
-	{"pmu_cycles", probe_pmu_cycles, 0},
-	{"pmu_branches", probe_pmu_branches, 0},
-	{"pmu_overflow", probe_pmu_overflow, 1},
-	{"membarrier_sync_core", probe_membarrier_sync_core, 0},
-	{"patch_text", probe_patch_text, 0},
-	{"text_by_mem", probe_text_by_mem, 0},
-	{"text_by_tracee", probe_text_by_tracee, 0},
-	{"text_by_mprotect", probe_text_by_mprotect, 0},
-	{"preempt_rt_safe", probe_preempt_rt_safe, 0},
-	{"seccomp", probe_seccomp, 0},
-	{"capabilities", probe_capabilities, 0},
-	{0},
+	{ "perf_event_open", probe_perf_event_open, 0 },
+	{ "sigtrap", probe_sigtrap, 1 },
+	{ "sigtrap_blocked", probe_sigtrap_blocked, 1 },
+	{ "inherit_thread", probe_inherit_thread, 1 },
+	{ "remove_on_exec", probe_remove_on_exec, 1 },
+	{ "watchpoint_slots", probe_watchpoint_slots, 0 },
+	{ "watch_write", probe_watch_write, 0 },
+	{ "watch_read_write", probe_watch_read_write, 0 },
+	{ "watch_read_only", probe_watch_read_only, 0 },
+	{ "watch_lengths", probe_watch_lengths, 0 },
+	{ "watch_together", probe_watch_together, 0 },
+	{ "break_execute", probe_break_execute, 0 },
+	{ "move", probe_move, 0 },
+	{ "signal_generation", probe_signal_generation, 1 },
+	{ "access_in_syscalls", probe_access_in_syscalls, 1 },
+	{ "cpu_wide", probe_cpu_wide, 0 },
+	{ "other_process", probe_other_process, 0 },
+	{ "other_process_signal", probe_other_process_signal, 1 },
+	{ "bpf_condition", probe_bpf_condition, 0 },
+	{ "bpf_veto", probe_bpf_veto, 1 },
+	{ "bpf_task_storage", probe_bpf_task_storage, 0 },
+	{ "bpf_ringbuf", probe_bpf_ringbuf, 0 },
+	{ "uprobe", probe_uprobe, 0 },
+	{ "uprobe_multi", probe_uprobe_multi, 0 },
+	{ "counter_task_clock", probe_counter_task_clock, 1 },
+	{ "counter_page_faults", probe_counter_page_faults, 1 },
+	{ "overflow_signals", probe_overflow_signals, 1 },
+	{ "pmu_instructions", probe_pmu_instructions, 0 },
+	{ "pmu_cycles", probe_pmu_cycles, 0 },
+	{ "pmu_branches", probe_pmu_branches, 0 },
+	{ "pmu_overflow", probe_pmu_overflow, 1 },
+	{ "membarrier_sync_core", probe_membarrier_sync_core, 0 },
+	{ "patch_text", probe_patch_text, 0 },
+	{ "text_by_mem", probe_text_by_mem, 0 },
+	{ "text_by_tracee", probe_text_by_tracee, 0 },
+	{ "text_by_mprotect", probe_text_by_mprotect, 0 },
+	{ "preempt_rt_safe", probe_preempt_rt_safe, 0 },
+	{ "seccomp", probe_seccomp, 0 },
+	{ "capabilities", probe_capabilities, 0 },
+	{ 0 },
 };
 
 const struct probe_cost probe_cost_table[] = {
-	{"clock", probe_cost_clock, 0},
-	{"syscall", probe_cost_syscall, 0},
-	{"hardware_trap", probe_cost_hardware_trap, 0},
-	{"signal", probe_cost_signal, 1},
-	{"bpf_reject", probe_cost_bpf_reject, 1},
-	{"bpf_record", probe_cost_bpf_record, 0},
-	{"uprobe", probe_cost_uprobe, 0},
-	{"uprobe_bpf", probe_cost_uprobe_bpf, 0},
-	{"int3", probe_cost_int3, 0},
-	{"poke", probe_cost_poke, 0},
-	{"membarrier", probe_cost_membarrier, 0},
-	{"move", probe_cost_move, 0},
-	{"enable_disable", probe_cost_enable_disable, 0},
-	{"open_close", probe_cost_open_close, 0},
-	{"arm_per_thread", probe_cost_arm_per_thread, 0},
-	{0},
+	{ "clock", probe_cost_clock, 0 },
+	{ "syscall", probe_cost_syscall, 0 },
+	{ "hardware_trap", probe_cost_hardware_trap, 0 },
+	{ "signal", probe_cost_signal, 1 },
+	{ "bpf_reject", probe_cost_bpf_reject, 1 },
+	{ "bpf_record", probe_cost_bpf_record, 0 },
+	{ "uprobe", probe_cost_uprobe, 0 },
+	{ "uprobe_bpf", probe_cost_uprobe_bpf, 0 },
+	{ "int3", probe_cost_int3, 0 },
+	{ "poke", probe_cost_poke, 0 },
+	{ "membarrier", probe_cost_membarrier, 0 },
+	{ "move", probe_cost_move, 0 },
+	{ "enable_disable", probe_cost_enable_disable, 0 },
+	{ "open_close", probe_cost_open_close, 0 },
+	{ "arm_per_thread", probe_cost_arm_per_thread, 0 },
+	{ 0 },
 };
 
 /* What parent and child share. */
@@ -96,10 +96,10 @@ struct share {
 /* Signals as in a new program, no core file, and an end however the probe hangs. */
 static void child_prepare(int budget_ms)
 {
-	static const int reset[] = {SIGALRM, SIGCHLD, SIGTRAP, SIGSEGV,
-				    SIGBUS,  SIGILL,  SIGFPE,  SIGPIPE};
-	const struct rlimit no_core = {0, 0};
-	struct itimerval limit = {{0, 0}, {budget_ms / 1000, budget_ms % 1000 * 1000}};
+	static const int reset[] = { SIGALRM, SIGCHLD, SIGTRAP, SIGSEGV,
+				     SIGBUS,  SIGILL,  SIGFPE,	SIGPIPE };
+	const struct rlimit no_core = { 0, 0 };
+	struct itimerval limit = { { 0, 0 }, { budget_ms / 1000, budget_ms % 1000 * 1000 } };
 	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -119,7 +119,7 @@ static int child_wait(pid_t pid, int budget_ms)
 	int status = 0;
 
 	if (pidfd >= 0) {
-		struct pollfd p = {.fd = pidfd, .events = POLLIN};
+		struct pollfd p = { .fd = pidfd, .events = POLLIN };
 		uint64_t end = probe_now_ns() + (uint64_t)(budget_ms + 500) * 1000000u;
 		int n;
 
@@ -149,13 +149,11 @@ static void report_death(struct probe_result *r, int status)
 		probe_no(r, "none known: report it with this output",
 			 "the probe did not end in time");
 	else if (sig == SIGTRAP)
-		probe_no(
-			r,
-			"use kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
-			"the probe died by signal %d (SIGTRAP was forced)", sig);
+		probe_no(r, "use kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
+			 "the probe died by signal %d (SIGTRAP was forced)", sig);
 	else
-		probe_no(r, "none known: report it with this output",
-			 "the probe died by signal %d", sig);
+		probe_no(r, "none known: report it with this output", "the probe died by signal %d",
+			 sig);
 }
 
 /* Exactly one of p and c is set. */
@@ -192,8 +190,7 @@ void probe_run(const struct probe *p, int budget_ms, struct probe_result *out)
 		return;
 	}
 	if (p->uses_signal && probe_is_rt_before_6_11()) {
-		probe_no(out, RT_REMEDY,
-			 "not tried: PREEMPT_RT before 6.11 breaks on SIGTRAP");
+		probe_no(out, RT_REMEDY, "not tried: PREEMPT_RT before 6.11 breaks on SIGTRAP");
 		return;
 	}
 	struct share *share = share_map();

@@ -30,8 +30,7 @@ void probe_watchpoint_slots(struct probe_result *r)
 		return probe_refused(r, err, "opening a first watchpoint", 2);
 	probe_attr_counting(&attr, (void *)(uintptr_t)probe_site, HW_BREAKPOINT_X, 8);
 	int exec = probe_open(&attr, 0, -1);
-	probe_say(r, n == SLOTS_MAX || err == -ENOSPC,
-		  "raise the limit of open files: ulimit -n",
+	probe_say(r, n == SLOTS_MAX || err == -ENOSPC, "raise the limit of open files: ulimit -n",
 		  "%d watchpoints in a thread, one more: %s; a breakpoint in addition: %s", n,
 		  n == SLOTS_MAX ? "stopped trying" : strerrorname_np(-err),
 		  exec < 0 ? strerrorname_np(-exec) : "yes");
@@ -111,8 +110,8 @@ void probe_watch_lengths(struct probe_result *r)
 		uint64_t n = probe_count(fd);
 		sys_close(fd); /* alone: two watches of one byte are another question */
 		size_t used = strlen(text);
-		snprintf(text + used, sizeof(text) - used, "%s%d: %llu", used ? ", " : "",
-			 len, (unsigned long long)n);
+		snprintf(text + used, sizeof(text) - used, "%s%d: %llu", used ? ", " : "", len,
+			 (unsigned long long)n);
 		all_ok &= n == 2 * PROBE_HITS;
 	}
 	probe_say(r, all_ok, NO_REGISTERS, "%d accesses inside and %d beside, hits by length: %s",
@@ -152,6 +151,6 @@ void probe_break_execute(struct probe_result *r)
 	for (int i = 0; i < PROBE_HITS; i++)
 		probe_site();
 	uint64_t n = probe_count(fd);
-	probe_say(r, n == PROBE_HITS, NO_REGISTERS, "%u calls of a function: %llu hits",
-		  PROBE_HITS, (unsigned long long)n);
+	probe_say(r, n == PROBE_HITS, NO_REGISTERS, "%u calls of a function: %llu hits", PROBE_HITS,
+		  (unsigned long long)n);
 }

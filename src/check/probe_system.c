@@ -39,8 +39,8 @@ void probe_seccomp(struct probe_result *r)
 			 (bpf == -EPERM && may_bpf);
 	probe_say(r, !is_blocked,
 		  mode ? "docker run --cap-add PERFMON --cap-add BPF, or --security-opt "
-			 "seccomp=unconfined"
-		       : "allow it in the security module or lockdown that refuses it",
+			 "seccomp=unconfined" :
+			 "allow it in the security module or lockdown that refuses it",
 		  "mode %d; perf_event_open %s, bpf %s", mode,
 		  perf < 0 ? strerrorname_np(-perf) : "answered",
 		  bpf == -EINVAL ? "answered" : strerrorname_np(-bpf));
@@ -52,9 +52,9 @@ void probe_capabilities(struct probe_result *r)
 		int cap;
 		const char *name;
 	} wanted[] = {
-		{CAP_PERFMON, "PERFMON"},	{CAP_BPF, "BPF"},
-		{CAP_SYS_ADMIN, "SYS_ADMIN"},	{CAP_KILL, "KILL"},
-		{CAP_SYS_PTRACE, "SYS_PTRACE"},
+		{ CAP_PERFMON, "PERFMON" },	  { CAP_BPF, "BPF" },
+		{ CAP_SYS_ADMIN, "SYS_ADMIN" },	  { CAP_KILL, "KILL" },
+		{ CAP_SYS_PTRACE, "SYS_PTRACE" },
 	};
 	char have[PROBE_TEXT_MAX] = "";
 	char lack[PROBE_TEXT_MAX] = "";
@@ -69,6 +69,6 @@ void probe_capabilities(struct probe_result *r)
 	probe_say(r, !lack[0],
 		  "needed only for BPF, uprobes and other users' processes: run as root",
 		  "%s%s%s%s%s", probe_is_in_user_namespace() ? "user namespace; " : "",
-		  have[0] ? "effective: " : "none effective", have,
-		  lack[0] ? "; missing: " : "", lack);
+		  have[0] ? "effective: " : "none effective", have, lack[0] ? "; missing: " : "",
+		  lack);
 }

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/sys.h"
 #include "base/ebpf.h"
+#include "base/sys.h"
 #include "check/probe_arch.h"
 #include "event/uprobe_filter.h"
 
@@ -44,8 +44,8 @@ static int place_find(uintptr_t addr)
 		uint64_t offset;
 		int path_at = 0;
 
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n",
-			   &start, &end, &offset, &path_at) < 3 ||
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n", &start, &end,
+			   &offset, &path_at) < 3 ||
 		    addr < start || addr >= end || line[path_at] != '/')
 			continue;
 		line[strcspn(line, "\n")] = '\0';
@@ -87,14 +87,13 @@ void probe_uprobe(struct probe_result *r)
 	int fd = uprobe_open(&tried);
 
 	if (fd == -ENOENT)
-		return probe_no(
-			r,
-			"use a kernel with CONFIG_UPROBE_EVENTS, and mount /sys and /proc",
-			"%s: ENOENT", tried);
+		return probe_no(r,
+				"use a kernel with CONFIG_UPROBE_EVENTS, and mount /sys and /proc",
+				"%s: ENOENT", tried);
 	if (fd < 0 && !probe_has_cap(CAP_SYS_ADMIN))
-		return probe_no(
-			r, "run as root: uprobes need CAP_SYS_ADMIN outside user namespaces",
-			"%s: %s", tried, strerrorname_np(-fd));
+		return probe_no(r,
+				"run as root: uprobes need CAP_SYS_ADMIN outside user namespaces",
+				"%s: %s", tried, strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_refused(r, fd, tried, 0);
 	uint64_t opened = probe_now_ns();
@@ -104,9 +103,8 @@ void probe_uprobe(struct probe_result *r)
 	uint64_t closing = probe_now_ns();
 	sys_close(fd);
 	probe_say(r, n == PROBE_HITS, "use a kernel with CONFIG_UPROBE_EVENTS",
-		  "%u calls of a function: %llu hits; open %llu us, close %llu us",
-		  PROBE_HITS, (unsigned long long)n,
-		  (unsigned long long)(opened - start) / 1000,
+		  "%u calls of a function: %llu hits; open %llu us, close %llu us", PROBE_HITS,
+		  (unsigned long long)n, (unsigned long long)(opened - start) / 1000,
 		  (unsigned long long)(probe_now_ns() - closing) / 1000);
 }
 
@@ -148,8 +146,7 @@ static unsigned int runs_of(int map)
 
 void probe_uprobe_multi(struct probe_result *r)
 {
-	struct uprobe_multi link = {.attach_type = UPROBE_MULTI_ATTACH,
-					 .count = 1};
+	struct uprobe_multi link = { .attach_type = UPROBE_MULTI_ATTACH, .count = 1 };
 	int map;
 	int prog = program_load(&map, UPROBE_MULTI_ATTACH);
 
@@ -168,8 +165,7 @@ void probe_uprobe_multi(struct probe_result *r)
 	uint64_t start = probe_now_ns();
 	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
 	if (fd == -EINVAL || fd == -E2BIG || fd == -EOPNOTSUPP)
-		return probe_no(r, "use kernel 6.6 or later", "linking: %s",
-				strerrorname_np(-fd));
+		return probe_no(r, "use kernel 6.6 or later", "linking: %s", strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_bpf_refused(r, fd, "linking a uprobe-multi program");
 	uint64_t opened = probe_now_ns();
@@ -177,8 +173,8 @@ void probe_uprobe_multi(struct probe_result *r)
 		probe_site();
 	unsigned int n = runs_of(map);
 	probe_say(r, n == PROBE_HITS, "use kernel 6.6 or later",
-		  "%u calls of a function: the program ran %u times; link %llu us",
-		  PROBE_HITS, n, (unsigned long long)(opened - start) / 1000);
+		  "%u calls of a function: the program ran %u times; link %llu us", PROBE_HITS, n,
+		  (unsigned long long)(opened - start) / 1000);
 }
 
 static void call_site(void *arg)

@@ -69,11 +69,10 @@ static void remedy_for_paranoid(char *remedy, int paranoid)
 	int now = probe_paranoid();
 
 	if (now <= paranoid)
-		snprintf(
-			remedy, PROBE_TEXT_MAX,
-			"perf_event_paranoid is %d, which allows it: look for a security "
-			"module (SELinux perf_event) or seccomp filter",
-			now);
+		snprintf(remedy, PROBE_TEXT_MAX,
+			 "perf_event_paranoid is %d, which allows it: look for a security "
+			 "module (SELinux perf_event) or seccomp filter",
+			 now);
 	else
 		/* The Debian patch checks CAP_SYS_ADMIN at 3 and above, not CAP_PERFMON.
 		 */
@@ -127,9 +126,8 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried)
 	const char *remedy;
 
 	if ((err == -EPERM || err == -EACCES) && probe_is_in_user_namespace())
-		remedy =
-			"capabilities of a user namespace do not count: give CAP_BPF and "
-			"CAP_PERFMON outside it";
+		remedy = "capabilities of a user namespace do not count: give CAP_BPF and "
+			 "CAP_PERFMON outside it";
 	else if ((err == -EPERM || err == -EACCES) && !has_caps)
 		remedy = "run as root, or give CAP_BPF and CAP_PERFMON: setcap "
 			 "cap_bpf,cap_perfmon+ep on the program";
@@ -280,14 +278,13 @@ static void on_trap(int signo, siginfo_t *si, void *context)
 
 void probe_catch(void)
 {
-	struct sigaction sa = {.sa_sigaction = on_trap,
-			       .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigaction sa = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_RESTART };
 
 	sigaction(SIGTRAP, &sa, NULL);
 }
 
-void probe_attr_counting(struct perf_event_attr *attr, const volatile void *addr,
-			 uint32_t type, uint64_t len)
+void probe_attr_counting(struct perf_event_attr *attr, const volatile void *addr, uint32_t type,
+			 uint64_t len)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->size = sizeof(*attr);

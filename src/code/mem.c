@@ -35,8 +35,7 @@
 
 int mem_open_plain(void)
 {
-	return (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/mem",
-			 O_RDWR | O_CLOEXEC, 0);
+	return (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/mem", O_RDWR | O_CLOEXEC, 0);
 }
 
 /* The whole mask: a signal in the tracee would stop it, and nothing lets it go on. */
@@ -56,8 +55,8 @@ static int find_no_filter(void)
 {
 	static const char wanted[] = "Seccomp:\t0\n";
 	char text[4096];
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
-			   O_RDONLY | O_CLOEXEC, 0);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC,
+			   0);
 
 	if (fd < 0)
 		return -EAGAIN;

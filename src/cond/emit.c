@@ -68,7 +68,7 @@ static void extend(struct emitter *e, int reg, uint32_t size, int is_signed)
 	ebpf_alu_imm(e->p, is_signed ? BPF_ARSH : BPF_RSH, reg, unused);
 }
 
-static const uint8_t memory_size[] = {[1] = BPF_B, [2] = BPF_H, [4] = BPF_W, [8] = BPF_DW};
+static const uint8_t memory_size[] = { [1] = BPF_B, [2] = BPF_H, [4] = BPF_W, [8] = BPF_DW };
 
 static void emit_load(struct emitter *e, const struct cond_step *step)
 {
@@ -176,9 +176,9 @@ static void emit_binary(struct emitter *e, const struct cond_step *step)
 		[COND_AND] = BPF_AND, [COND_OR] = BPF_OR,   [COND_XOR] = BPF_XOR,
 	};
 	static const uint8_t jump[COND_OP_COUNT][2] = {
-		[COND_EQ] = {BPF_JEQ, BPF_JEQ},	 [COND_NE] = {BPF_JNE, BPF_JNE},
-		[COND_LT] = {BPF_JLT, BPF_JSLT}, [COND_LE] = {BPF_JLE, BPF_JSLE},
-		[COND_GT] = {BPF_JGT, BPF_JSGT}, [COND_GE] = {BPF_JGE, BPF_JSGE},
+		[COND_EQ] = { BPF_JEQ, BPF_JEQ },  [COND_NE] = { BPF_JNE, BPF_JNE },
+		[COND_LT] = { BPF_JLT, BPF_JSLT }, [COND_LE] = { BPF_JLE, BPF_JSLE },
+		[COND_GT] = { BPF_JGT, BPF_JSGT }, [COND_GE] = { BPF_JGE, BPF_JSGE },
 	};
 
 	load_slot(e, R1, step->height - 2u);
@@ -311,8 +311,8 @@ static void emit_jump(struct emitter *e, uint32_t index)
 		return;
 	}
 	load_slot(e, R1, step->height - 1u);
-	e->jumps[index] = ebpf_jump_imm(
-		e->p, step->op == COND_JUMP_IF_1_KEEP ? BPF_JNE : BPF_JEQ, R1, 0);
+	e->jumps[index] =
+		ebpf_jump_imm(e->p, step->op == COND_JUMP_IF_1_KEEP ? BPF_JNE : BPF_JEQ, R1, 0);
 }
 
 static void emit_step(struct emitter *e, uint32_t index)
@@ -368,7 +368,7 @@ static void land_at(struct emitter *e, uint32_t index)
 
 int cond_emit(struct ebpf *p, const struct condition *c, const struct cond_place *place)
 {
-	struct emitter e = {.p = p, .c = c, .place = place};
+	struct emitter e = { .p = p, .c = c, .place = place };
 
 	for (uint32_t i = 0; i < c->count; i++) {
 		land_at(&e, i);

@@ -10,13 +10,13 @@
 #define COND_FRAME_BYTES (COND_BUFFER_BYTES + 8 * (COND_HEIGHT_MAX + 1))
 
 struct cond_place {
-	int context;	    /* registers that hold the BPF context and the control page */
+	int context; /* registers that hold the BPF context and the control page */
 	int control;
-	int16_t zero_at;    /* of a number in the control page that is always 0 */
-	int16_t frame_at;   /* COND_FRAME_BYTES of the frame begin here, 8-aligned, below R10 */
+	int16_t zero_at;  /* of a number in the control page that is always 0 */
+	int16_t frame_at; /* COND_FRAME_BYTES of the frame begin here, 8-aligned, below R10 */
 	int16_t terms_at[COND_TERM_COUNT]; /* frame offsets of NEW OLD HITS HITS_IN_THREAD */
-	int16_t addr_at;    /* offset in the context */
-	const int16_t *regs_at; /* offsets in the context, by DWARF number */
+	int16_t addr_at;		   /* offset in the context */
+	const int16_t *regs_at;		   /* offsets in the context, by DWARF number */
 	uint32_t ip_reg;
 	uint32_t caller_reg;
 	int32_t caller_add;

@@ -145,8 +145,8 @@ static uint64_t is_thread(const struct condition *c, const struct cond_step *ste
 }
 
 /* Steps that put a number on the stack. */
-static int push(const struct condition *c, const struct cond_step *step,
-		const struct cond_env *env, uint64_t *slot)
+static int push(const struct condition *c, const struct cond_step *step, const struct cond_env *env,
+		uint64_t *slot)
 {
 	switch (step->op) {
 	case COND_PUSH:

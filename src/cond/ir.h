@@ -22,12 +22,12 @@
 struct trapline_event;
 
 enum cond_op {
-	COND_PUSH,   /* imm */
-	COND_TERM,   /* arg: enum cond_term */
-	COND_REG,    /* arg: DWARF number */
-	COND_COUNT,  /* arg: index of events */
-	COND_LOAD,   /* address -> the size bytes there */
-	COND_CAST,   /* to size bytes */
+	COND_PUSH,  /* imm */
+	COND_TERM,  /* arg: enum cond_term */
+	COND_REG,   /* arg: DWARF number */
+	COND_COUNT, /* arg: index of events */
+	COND_LOAD,  /* address -> the size bytes there */
+	COND_CAST,  /* to size bytes */
 	COND_NEG,
 	COND_INV,
 	COND_NOT,
@@ -48,9 +48,9 @@ enum cond_op {
 	COND_LE,
 	COND_GT,
 	COND_GE,
-	COND_IN,     /* value -> imm <= value < imm2 */
-	COND_STRING, /* pointer -> the bytes there begin with strings[arg], size long */
-	COND_THREAD, /* -> the thread's name is strings[arg] */
+	COND_IN,	     /* value -> imm <= value < imm2 */
+	COND_STRING,	     /* pointer -> the bytes there begin with strings[arg], size long */
+	COND_THREAD,	     /* -> the thread's name is strings[arg] */
 	COND_JUMP_IF_0,	     /* takes the number: ?: */
 	COND_JUMP_IF_0_KEEP, /* && */
 	COND_JUMP_IF_1_KEEP, /* || */

@@ -135,7 +135,7 @@ static const char *lex_name(const char *at, struct token *t)
 
 static const char *lex_sign(const char *at, struct token *t)
 {
-	static const char *const pairs[] = {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||"};
+	static const char *const pairs[] = { "<<", ">>", "<=", ">=", "==", "!=", "&&", "||" };
 
 	t->kind = TOKEN_SIGN;
 	t->len = 1;

@@ -31,9 +31,8 @@ struct parser {
 static int parse_expression(struct parser *p);
 static int parse_unary(struct parser *p);
 
-__attribute__((format(printf, 4, 5))) static void fail_at(struct parser *p, int err,
-							  const char *where,
-							  const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void
+fail_at(struct parser *p, int err, const char *where, const char *format, ...)
 {
 	va_list args;
 
@@ -308,8 +307,8 @@ static int push_term(struct parser *p, const struct cond_name *name)
 	}
 	p->out->terms |= 1u << name->number;
 	emit(p, COND_TERM, 0, 1)->arg = name->number;
-	return name->number == COND_TID || name->number == COND_PID ||
-	       name->number == COND_CPU || name->number == COND_CHANGED;
+	return name->number == COND_TID || name->number == COND_PID || name->number == COND_CPU ||
+	       name->number == COND_CHANGED;
 }
 
 static int parse_name(struct parser *p)
@@ -405,10 +404,10 @@ static const struct {
 	uint8_t op;
 	uint8_t level;
 } binaries[] = {
-	{"|", COND_OR, 0},  {"^", COND_XOR, 1}, {"&", COND_AND, 2}, {"==", COND_EQ, 3},
-	{"!=", COND_NE, 3}, {"<", COND_LT, 4},	{"<=", COND_LE, 4}, {">", COND_GT, 4},
-	{">=", COND_GE, 4}, {"<<", COND_SHL, 5}, {">>", COND_SHR, 5}, {"+", COND_ADD, 6},
-	{"-", COND_SUB, 6}, {"*", COND_MUL, 7}, {"/", COND_DIV, 7}, {"%", COND_MOD, 7},
+	{ "|", COND_OR, 0 },  { "^", COND_XOR, 1 },  { "&", COND_AND, 2 },  { "==", COND_EQ, 3 },
+	{ "!=", COND_NE, 3 }, { "<", COND_LT, 4 },   { "<=", COND_LE, 4 },  { ">", COND_GT, 4 },
+	{ ">=", COND_GE, 4 }, { "<<", COND_SHL, 5 }, { ">>", COND_SHR, 5 }, { "+", COND_ADD, 6 },
+	{ "-", COND_SUB, 6 }, { "*", COND_MUL, 7 },  { "/", COND_DIV, 7 },  { "%", COND_MOD, 7 },
 };
 #define LEVEL_RELATION 4
 #define LEVELS 8
@@ -519,10 +518,10 @@ static int parse_expression(struct parser *p)
 	return is_signed;
 }
 
-int cond_parse(const char *text, const struct trapline_condition_opts *opts,
-	       struct condition *out, struct trapline_condition_error *error)
+int cond_parse(const char *text, const struct trapline_condition_opts *opts, struct condition *out,
+	       struct trapline_condition_error *error)
 {
-	struct parser p = {.text = text, .at = text, .opts = opts, .error = error, .out = out};
+	struct parser p = { .text = text, .at = text, .opts = opts, .error = error, .out = out };
 
 	memset(out, 0, sizeof(*out));
 	memset(error, 0, sizeof(*error));

@@ -12,11 +12,18 @@ struct trapline_condition {
 };
 
 /* 0, -EINVAL or -E2BIG; error is filled on failure. opts may be NULL. */
-int cond_parse(const char *text, const struct trapline_condition_opts *opts,
-	       struct condition *out, struct trapline_condition_error *error);
+int cond_parse(const char *text, const struct trapline_condition_opts *opts, struct condition *out,
+	       struct trapline_condition_error *error);
 
 /* lex.c */
-enum token_kind { TOKEN_END, TOKEN_NUMBER, TOKEN_NAME, TOKEN_STRING, TOKEN_SIGN, TOKEN_WRONG };
+enum token_kind {
+	TOKEN_END,
+	TOKEN_NUMBER,
+	TOKEN_NAME,
+	TOKEN_STRING,
+	TOKEN_SIGN,
+	TOKEN_WRONG
+};
 
 struct token {
 	enum token_kind kind;

@@ -40,16 +40,11 @@ static const char *const op_names[COND_OP_COUNT] = {
 };
 
 static const char *const term_names[COND_TERM_COUNT] = {
-	[COND_NEW] = "new",
-	[COND_OLD] = "old",
-	[COND_CHANGED] = "changed",
-	[COND_ADDR] = "addr",
-	[COND_IP] = "ip",
-	[COND_TID] = "tid",
-	[COND_PID] = "pid",
-	[COND_CPU] = "cpu",
-	[COND_HITS] = "hits",
-	[COND_HITS_IN_THREAD] = "hits_in_thread",
+	[COND_NEW] = "new",	    [COND_OLD] = "old",
+	[COND_CHANGED] = "changed", [COND_ADDR] = "addr",
+	[COND_IP] = "ip",	    [COND_TID] = "tid",
+	[COND_PID] = "pid",	    [COND_CPU] = "cpu",
+	[COND_HITS] = "hits",	    [COND_HITS_IN_THREAD] = "hits_in_thread",
 	[COND_CALLER] = "caller",
 };
 
@@ -102,17 +97,17 @@ void cond_print(FILE *out, const struct condition *c)
 }
 
 static const char *const alu_signs[16] = {
-	[BPF_ADD >> 4] = "+=", [BPF_SUB >> 4] = "-=",  [BPF_MUL >> 4] = "*=",
-	[BPF_DIV >> 4] = "/=", [BPF_OR >> 4] = "|=",   [BPF_AND >> 4] = "&=",
-	[BPF_LSH >> 4] = "<<=", [BPF_RSH >> 4] = ">>=", [BPF_NEG >> 4] = "= -",
-	[BPF_MOD >> 4] = "%=", [BPF_XOR >> 4] = "^=",  [BPF_MOV >> 4] = "=",
+	[BPF_ADD >> 4] = "+=",	  [BPF_SUB >> 4] = "-=",  [BPF_MUL >> 4] = "*=",
+	[BPF_DIV >> 4] = "/=",	  [BPF_OR >> 4] = "|=",	  [BPF_AND >> 4] = "&=",
+	[BPF_LSH >> 4] = "<<=",	  [BPF_RSH >> 4] = ">>=", [BPF_NEG >> 4] = "= -",
+	[BPF_MOD >> 4] = "%=",	  [BPF_XOR >> 4] = "^=",  [BPF_MOV >> 4] = "=",
 	[BPF_ARSH >> 4] = "s>>=",
 };
 
 static const char *const jump_signs[16] = {
-	[BPF_JEQ >> 4] = "==",	[BPF_JGT >> 4] = ">",	[BPF_JGE >> 4] = ">=",
-	[BPF_JNE >> 4] = "!=",	[BPF_JLT >> 4] = "<",	[BPF_JLE >> 4] = "<=",
-	[BPF_JSGT >> 4] = "s>", [BPF_JSGE >> 4] = "s>=", [BPF_JSLT >> 4] = "s<",
+	[BPF_JEQ >> 4] = "==",	 [BPF_JGT >> 4] = ">",	  [BPF_JGE >> 4] = ">=",
+	[BPF_JNE >> 4] = "!=",	 [BPF_JLT >> 4] = "<",	  [BPF_JLE >> 4] = "<=",
+	[BPF_JSGT >> 4] = "s>",	 [BPF_JSGE >> 4] = "s>=", [BPF_JSLT >> 4] = "s<",
 	[BPF_JSLE >> 4] = "s<=", [BPF_JSET >> 4] = "&",
 };
 
@@ -181,8 +176,8 @@ static void print_insn(FILE *out, const struct bpf_insn *in)
 		break;
 	default:
 		fprintf(out, "%s *(%s *)(r%u %+d) r%u",
-			BPF_MODE(in->code) == BPF_ATOMIC ? "atomic" : "store",
-			size_name(in->code), in->dst_reg, in->off, in->src_reg);
+			BPF_MODE(in->code) == BPF_ATOMIC ? "atomic" : "store", size_name(in->code),
+			in->dst_reg, in->off, in->src_reg);
 	}
 }
 

@@ -9,8 +9,8 @@
 #include "base/sys.h"
 #include "cond/parse.h"
 #include "cond/print.h"
-#include "event/bpf/program_load.h"
 #include "core/target.h"
+#include "event/bpf/program_load.h"
 
 #define LOG_BYTES (1u << 22)
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "event/event.h"
 #include "check/probe.h"
 #include "core/target.h"
+#include "event/event.h"
 
 /* Also written in signal handlers, so its memory is there from the beginning. */
 static __thread struct {
@@ -57,10 +57,11 @@ static int explain_permission(int err, char *buf, size_t n)
 	int yama = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
 
 	if (err == -EPERM)
-		return snprintf(buf, n,
-				"perf_event_open is forbidden (EPERM), most likely by a container's "
-				"seccomp profile: allow perf_event_open and bpf there, or give "
-				"CAP_PERFMON and CAP_BPF");
+		return snprintf(
+			buf, n,
+			"perf_event_open is forbidden (EPERM), most likely by a container's "
+			"seccomp profile: allow perf_event_open and bpf there, or give "
+			"CAP_PERFMON and CAP_BPF");
 	if (paranoid > 2)
 		return snprintf(buf, n,
 				"kernel.perf_event_paranoid is %d, which requires CAP_SYS_ADMIN: "
@@ -93,16 +94,20 @@ static int explain_no_slot(char *buf, size_t n)
 /* bpf() was refused; root alone does not help in a container. */
 static int explain_program(const char *what, char *buf, size_t n)
 {
-	const char *remedy = "run as root, or give CAP_BPF, CAP_PERFMON and, for uprobes, CAP_SYS_ADMIN";
+	const char *remedy =
+		"run as root, or give CAP_BPF, CAP_PERFMON and, for uprobes, CAP_SYS_ADMIN";
 
 	if (probe_is_in_user_namespace())
-		remedy = "capabilities of a user namespace do not count: give CAP_BPF, CAP_PERFMON and, for "
-			 "uprobes, CAP_SYS_ADMIN outside it";
+		remedy =
+			"capabilities of a user namespace do not count: give CAP_BPF, CAP_PERFMON and, for "
+			"uprobes, CAP_SYS_ADMIN outside it";
 	else if (probe_seccomp_mode() == 2 && probe_has_cap(CAP_BPF))
-		remedy = "a seccomp filter forbids it: allow bpf and perf_event_open there (docker run "
-			 "--security-opt seccomp=unconfined)";
+		remedy =
+			"a seccomp filter forbids it: allow bpf and perf_event_open there (docker run "
+			"--security-opt seccomp=unconfined)";
 	else if (probe_has_cap(CAP_BPF) && probe_has_cap(CAP_PERFMON))
-		remedy = "a security module or lockdown forbids it: see /sys/kernel/security/lockdown";
+		remedy =
+			"a security module or lockdown forbids it: see /sys/kernel/security/lockdown";
 	return snprintf(buf, n, "%s: %s", what, remedy);
 }
 
@@ -148,12 +153,14 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 	case -EAGAIN:
 		if (what && last.step == FAILED_EVENT)
 			return snprintf(buf, n, "%s: try again", what);
-		return snprintf(buf, n,
-				"the process creates threads faster than they can be armed: try again");
+		return snprintf(
+			buf, n,
+			"the process creates threads faster than they can be armed: try again");
 	case -EDEADLK:
 		return snprintf(buf, n, "this thread is changing the event already");
 	case -EIO:
-		return snprintf(buf, n, "the event could be moved in some threads only; it is disabled");
+		return snprintf(buf, n,
+				"the event could be moved in some threads only; it is disabled");
 	default:
 		return snprintf(buf, n, "%s (%s)", what ? what : "wrong argument",
 				strerrordesc_np(-err) ? strerrordesc_np(-err) : "unknown error");

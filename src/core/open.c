@@ -15,14 +15,14 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "cond/parse.h"
 #include "check/probe.h"
+#include "cond/parse.h"
+#include "core/target.h"
 #include "event/bpf/program_load.h"
 #include "event/uprobe.h"
-#include "core/target.h"
 #include "trap/arch.h"
-#include "trap/verdict.h"
 #include "trap/trap.h"
+#include "trap/verdict.h"
 #include "trap/veto.h"
 
 #define PROGRAM_CLASSES_MAX 64
@@ -32,7 +32,7 @@
 /* Every thread given must be one of the target's. */
 static int check_tids(const struct trapline *t, const struct trapline_event_opts *o)
 {
-	struct task_list list = {0};
+	struct task_list list = { 0 };
 	int err = tasks_read(t->pid, &list);
 	size_t found = 0;
 
@@ -51,8 +51,8 @@ static int check_tids(const struct trapline *t, const struct trapline_event_opts
 int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o)
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
-			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES |
-			       TRAPLINE_RETURNS | TRAPLINE_QUIET | TRAPLINE_STOP;
+			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES | TRAPLINE_RETURNS |
+			       TRAPLINE_QUIET | TRAPLINE_STOP;
 	const char *wrong = NULL;
 
 	if (o->flags & ~known)
@@ -142,8 +142,7 @@ static int prepare_program(struct trapline_event *ev, int fd, uint32_t part, uin
 	return sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)*program);
 }
 
-static int prepare_filter(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
-			  int cpu)
+static int prepare_filter(struct trapline_event *ev, int fd, uint32_t part, uint32_t class, int cpu)
 {
 	int err = sys_ioctl(fd, PERF_EVENT_IOC_SET_BPF, (uintptr_t)ev->filter_fd);
 
@@ -152,8 +151,7 @@ static int prepare_filter(struct trapline_event *ev, int fd, uint32_t part, uint
 		     0;
 }
 
-static int prepare_ring(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
-			int cpu)
+static int prepare_ring(struct trapline_event *ev, int fd, uint32_t part, uint32_t class, int cpu)
 {
 	pthread_mutex_lock(&ev->target->ring_lock);
 	int err = perf_rings_add(&ev->target->perf, ev, fd, part, class, cpu);
@@ -256,9 +254,10 @@ static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 	int veto = !(t->flags & TRAPLINE_NO_BPF) && trap_can_veto();
 	if (ev->filter_fd >= 0) {
 		ev->has_program = 1;
-		return veto ? 0 : failed(-EOPNOTSUPP, FAILED_SIGNAL,
-					 "a filter cannot stop signals here (Linux 6.10 and "
-					 "CAP_BPF are needed); use a condition or records");
+		return veto ? 0 :
+			      failed(-EOPNOTSUPP, FAILED_SIGNAL,
+				     "a filter cannot stop signals here (Linux 6.10 and "
+				     "CAP_BPF are needed); use a condition or records");
 	}
 	if (!ev->condition && !ev->has_limit && !ev->skip)
 		return 0;
@@ -377,15 +376,16 @@ static int open_sites(struct trapline *t, struct trapline_event *ev, const struc
 	const char *why = "BPF is not permitted";
 
 	if (t->flags & TRAPLINE_NO_BPF)
-		return failed(-EOPNOTSUPP, FAILED_PROGRAM, "without BPF there is only trapline_break()");
+		return failed(-EOPNOTSUPP, FAILED_PROGRAM,
+			      "without BPF there is only trapline_break()");
 	int err = target_need_ring(t, TRAPLINE_BY_BPF);
 	if (!err)
 		err = program_maps_open(ev);
 	if (err)
 		return failed(err == -EPERM ? err : -EOPNOTSUPP, FAILED_PROGRAM, why);
 	ev->has_program = 1;
-	ev->evaluated_in = ev->condition || ev->has_limit || ev->skip ?
-				 TRAPLINE_EVALUATED_IN_KERNEL : 0;
+	ev->evaluated_in =
+		ev->condition || ev->has_limit || ev->skip ? TRAPLINE_EVALUATED_IN_KERNEL : 0;
 	ev->control->budget = (int64_t)ev->limit;
 	ev->control->skip_left = ev->skip;
 	ev->control->is_off = !ev->wanted;

@@ -7,12 +7,12 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "core/target.h"
 #include "event/arch_regs.h"
 #include "event/uprobe.h"
-#include "core/target.h"
 #include "trap/arch.h"
-#include "trap/verdict.h"
 #include "trap/trap.h"
+#include "trap/verdict.h"
 
 #define DRAIN_MAX 4096
 
@@ -142,8 +142,8 @@ static void complete(struct trapline *t, struct trapline_event *ev, uint32_t par
 	if (!event_is_data(ev) || !place)
 		return;
 	record->len = place->len;
-	if (tasks_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value, place->len) !=
-	    (ssize_t)place->len)
+	if (tasks_read_memory((pid_t)(record->pid_tid >> 32), record->address, &value,
+			      place->len) != (ssize_t)place->len)
 		return;
 	record->old_value = place->last;
 	record->new_value = value;

@@ -5,8 +5,8 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "event/uprobe.h"
 #include "core/target.h"
+#include "event/uprobe.h"
 
 static uint64_t rest(uint64_t whole, uint64_t parts)
 {

@@ -61,14 +61,14 @@ static void add_fork_handler(void)
 
 static int watch_descriptor(struct trapline *t, int fd, uint32_t what)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u32 = what};
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
 
 	return (int)sys4(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 static int check_process(pid_t pid)
 {
-	struct task_list list = {0};
+	struct task_list list = { 0 };
 	int is_leader = 0;
 
 	if (!own_proc_is_mounted())
@@ -174,7 +174,7 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 
 static int start_timer(struct trapline *t)
 {
-	struct itimerspec every = {{0, LOOK_EVERY_NS}, {0, LOOK_EVERY_NS}};
+	struct itimerspec every = { { 0, LOOK_EVERY_NS }, { 0, LOOK_EVERY_NS } };
 
 	t->timer_fd = (int)sys2(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (t->timer_fd < 0)

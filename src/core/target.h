@@ -5,10 +5,10 @@
 
 #include <pthread.h>
 
+#include "event/bpf/ringbuf.h"
 #include "event/event.h"
 #include "event/ids.h"
 #include "event/perf_ring.h"
-#include "event/bpf/ringbuf.h"
 
 struct trapline {
 	pid_t pid;
@@ -24,15 +24,19 @@ struct trapline {
 	pthread_mutex_t ring_lock;
 	int epoll_fd;
 	int pid_fd;
-	int timer_fd; /* wakes the reader of perf rings */
-	int gone; /* the process has ended */
+	int timer_fd;	    /* wakes the reader of perf rings */
+	int gone;	    /* the process has ended */
 	uint64_t looked_ns; /* for changes that no hit told of */
 	struct ringbuf ring;
 	struct perf_rings perf;
 };
 
 /* What an epoll event of a target is about. */
-enum { WAKE_GONE, WAKE_RECORDS, WAKE_TIMER };
+enum {
+	WAKE_GONE,
+	WAKE_RECORDS,
+	WAKE_TIMER
+};
 
 /* Open the ring for records that a mechanism needs, once. */
 int target_need_ring(struct trapline *t, uint32_t mechanism);

@@ -59,14 +59,12 @@ static void describe_access(struct trapline_event *ev, uint64_t addr, uint32_t l
 	describe(ev, addr, len);
 	ev->access = access;
 	if (access != TRAPLINE_EXECUTE)
-		ev->attr.bp_type = access == TRAPLINE_WRITE ? HW_BREAKPOINT_W :
-							      HW_BREAKPOINT_RW;
+		ev->attr.bp_type = access == TRAPLINE_WRITE ? HW_BREAKPOINT_W : HW_BREAKPOINT_RW;
 	event_attr_for_part(ev, 0, attr);
 	attr->disabled = 0;
 }
 
-int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
-	      enum trapline_access access)
+int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapline_access access)
 {
 	struct perf_event_attr attr;
 

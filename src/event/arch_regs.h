@@ -27,8 +27,9 @@
 /* Offsets in struct pt_regs as the program sees them. */
 #define ARCH_PT(reg) (offsetof(struct bpf_perf_event_data, regs) + offsetof(struct pt_regs, reg))
 static const int16_t arch_bpf_regs[RECORD_REGS] = {
-	ARCH_PT(rax), ARCH_PT(rdx), ARCH_PT(rcx), ARCH_PT(rbx), ARCH_PT(rsi), ARCH_PT(rdi), ARCH_PT(rbp), ARCH_PT(rsp), ARCH_PT(r8),
-	ARCH_PT(r9),	 ARCH_PT(r10), ARCH_PT(r11), ARCH_PT(r12), ARCH_PT(r13), ARCH_PT(r14), ARCH_PT(r15), ARCH_PT(rip),
+	ARCH_PT(rax), ARCH_PT(rdx), ARCH_PT(rcx), ARCH_PT(rbx), ARCH_PT(rsi), ARCH_PT(rdi),
+	ARCH_PT(rbp), ARCH_PT(rsp), ARCH_PT(r8),  ARCH_PT(r9),	ARCH_PT(r10), ARCH_PT(r11),
+	ARCH_PT(r12), ARCH_PT(r13), ARCH_PT(r14), ARCH_PT(r15), ARCH_PT(rip),
 };
 /* The kernel's accesses to user memory are hits too: the mode tells whose registers these are. */
 #define ARCH_KERNEL_HITS 1
@@ -37,8 +38,8 @@ static const int16_t arch_bpf_regs[RECORD_REGS] = {
 #define ARCH_BPF_SYSCALL ARCH_PT(orig_rax) /* -1: the thread is in no system call */
 
 static const uint8_t arch_perf_regs[RECORD_REGS] = {
-	PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,  PERF_REG_X86_SI,
-	PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,  PERF_REG_X86_R9,
+	PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,	PERF_REG_X86_SI,
+	PERF_REG_X86_DI,  PERF_REG_X86_BP,  PERF_REG_X86_SP,  PERF_REG_X86_R8,	PERF_REG_X86_R9,
 	PERF_REG_X86_R10, PERF_REG_X86_R11, PERF_REG_X86_R12, PERF_REG_X86_R13, PERF_REG_X86_R14,
 	PERF_REG_X86_R15, PERF_REG_X86_IP,
 };
@@ -55,10 +56,11 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {
 
 /* struct user_pt_regs is regs[31], sp, pc: the DWARF order. perf has the same. */
 #define R8(n) n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7
-#define O8(n) 8 * (n), 8 * (n + 1), 8 * (n + 2), 8 * (n + 3), 8 * (n + 4), 8 * (n + 5), \
-	      8 * (n + 6), 8 * (n + 7)
-static const int16_t arch_bpf_regs[RECORD_REGS] = {O8(0), O8(8), O8(16), O8(24), 8 * 32};
-static const uint8_t arch_perf_regs[RECORD_REGS] = {R8(0), R8(8), R8(16), R8(24), 32};
+#define O8(n)                                                                                  \
+	8 * (n), 8 * (n + 1), 8 * (n + 2), 8 * (n + 3), 8 * (n + 4), 8 * (n + 5), 8 * (n + 6), \
+		8 * (n + 7)
+static const int16_t arch_bpf_regs[RECORD_REGS] = { O8(0), O8(8), O8(16), O8(24), 8 * 32 };
+static const uint8_t arch_perf_regs[RECORD_REGS] = { R8(0), R8(8), R8(16), R8(24), 32 };
 #undef R8
 #undef O8
 
@@ -76,8 +78,8 @@ struct arch_caller {
 
 static inline struct arch_caller arch_caller(int at_entry)
 {
-	struct arch_caller entry = {ARCH_REG_CALLER, 0, ARCH_CALLER_IN_MEMORY};
-	struct arch_caller inside = {ARCH_REG_FRAME, 8, 1};
+	struct arch_caller entry = { ARCH_REG_CALLER, 0, ARCH_CALLER_IN_MEMORY };
+	struct arch_caller inside = { ARCH_REG_FRAME, 8, 1 };
 
 	return at_entry ? entry : inside;
 }

@@ -48,7 +48,7 @@ static void set_free(struct tid_set *set)
 
 static int set_grow(struct tid_set *set)
 {
-	struct tid_set bigger = {.mask = set->slots ? 2 * set->mask + 1 : 4095};
+	struct tid_set bigger = { .mask = set->slots ? 2 * set->mask + 1 : 4095 };
 	void *p = memory_map((bigger.mask + 1) * sizeof(pid_t));
 
 	if (memory_failed(p))
@@ -134,8 +134,7 @@ static void close_fds(int *fds, size_t n)
  * while the parent is disabled starts disabled, and a later ENABLE can miss a grandchild whose
  * clone() is under way.
  */
-static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class,
-		     event_prepare prepare)
+static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class, event_prepare prepare)
 {
 	struct event_roots *roots = &ev->roots;
 	uint32_t cpus = roots->fds_per_root / ev->part_count;
@@ -157,8 +156,7 @@ static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class,
 			close_fds(fds, i);
 			return err;
 		}
-		int err = fds[i] < 0 || !prepare ? 0 :
-						   prepare(ev, fds[i], i / cpus, class, cpu);
+		int err = fds[i] < 0 || !prepare ? 0 : prepare(ev, fds[i], i / cpus, class, cpu);
 		if (err) {
 			close_fds(fds, i + 1);
 			return err;
@@ -174,8 +172,8 @@ static int open_root(struct trapline_event *ev, pid_t tid, uint32_t class,
 }
 
 /* One round: open in every listed thread that is new. Returns how many, or -errno. */
-static int arm_round(struct trapline_event *ev, const struct task_list *list,
-		     struct tid_set *seen, uint32_t class, event_prepare prepare)
+static int arm_round(struct trapline_event *ev, const struct task_list *list, struct tid_set *seen,
+		     uint32_t class, event_prepare prepare)
 {
 	int opened = 0;
 
@@ -203,14 +201,14 @@ static int is_caller_alone(const struct trapline_event *ev, const struct task_li
 
 static int arm_process(struct trapline_event *ev, event_prepare prepare)
 {
-	struct task_list list = {0};
-	struct tid_set seen = {0};
+	struct task_list list = { 0 };
+	struct tid_set seen = { 0 };
 	int quiet = 0;
 	int err = 0;
 
 	for (uint32_t round = 0; round < ROUNDS_MAX && quiet < QUIET_ROUNDS; round++) {
 		if (quiet) {
-			struct timespec pause = {0, QUIET_PAUSE_NS};
+			struct timespec pause = { 0, QUIET_PAUSE_NS };
 			sys_nap(&pause);
 		}
 		err = tasks_read(ev->pid, &list);
@@ -235,8 +233,8 @@ static int arm_process(struct trapline_event *ev, event_prepare prepare)
 static int arm_threads(struct trapline_event *ev, const pid_t *tids, size_t count,
 		       event_prepare prepare)
 {
-	struct task_list list = {(pid_t *)(uintptr_t)tids, count, 0};
-	struct tid_set seen = {0};
+	struct task_list list = { (pid_t *)(uintptr_t)tids, count, 0 };
+	struct tid_set seen = { 0 };
 	int opened = arm_round(ev, &list, &seen, 0, prepare);
 
 	set_free(&seen);
@@ -269,8 +267,7 @@ int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count
 	return err;
 }
 
-int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
-	      event_prepare prepare)
+int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count, event_prepare prepare)
 {
 	int err = event_try_arm(ev, tids, tid_count, prepare);
 

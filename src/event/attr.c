@@ -62,7 +62,7 @@ int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
 
 		if (ev->part_count == EVENT_PARTS_MAX)
 			return -E2BIG;
-		ev->parts[ev->part_count++] = (struct event_part){addr, n};
+		ev->parts[ev->part_count++] = (struct event_part){ addr, n };
 		addr += n;
 		len -= n;
 	}
@@ -76,7 +76,7 @@ int event_describe_code(struct trapline_event *ev, uint64_t addr)
 {
 	ev->access = TRAPLINE_EXECUTE;
 	ev->part_count = 1;
-	ev->parts[0] = (struct event_part){addr, sizeof(long)};
+	ev->parts[0] = (struct event_part){ addr, sizeof(long) };
 	attr_begin(ev, PERF_TYPE_BREAKPOINT, 0);
 	ev->attr.bp_type = HW_BREAKPOINT_X;
 	ev->attr.sample_period = 1;
@@ -87,13 +87,13 @@ static const struct {
 	uint32_t type;
 	uint64_t config;
 } counters[] = {
-	[TRAPLINE_TASK_CLOCK] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK},
-	[TRAPLINE_PAGE_FAULTS] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS},
-	[TRAPLINE_CONTEXT_SWITCHES] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES},
-	[TRAPLINE_MIGRATIONS] = {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS},
-	[TRAPLINE_INSTRUCTIONS] = {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
-	[TRAPLINE_CYCLES] = {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
-	[TRAPLINE_BRANCHES] = {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS},
+	[TRAPLINE_TASK_CLOCK] = { PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK },
+	[TRAPLINE_PAGE_FAULTS] = { PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS },
+	[TRAPLINE_CONTEXT_SWITCHES] = { PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES },
+	[TRAPLINE_MIGRATIONS] = { PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS },
+	[TRAPLINE_INSTRUCTIONS] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS },
+	[TRAPLINE_CYCLES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
+	[TRAPLINE_BRANCHES] = { PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
 };
 
 /* The number of the tracepoint raw_syscalls:sys_enter in this kernel. 0 or -errno. */
@@ -120,8 +120,7 @@ static int find_syscalls(uint64_t *config)
 	return *config ? 0 : -EOPNOTSUPP;
 }
 
-int event_describe_counter(struct trapline_event *ev, enum trapline_counter what,
-			   uint64_t period)
+int event_describe_counter(struct trapline_event *ev, enum trapline_counter what, uint64_t period)
 {
 	uint32_t type = PERF_TYPE_RAW;
 	uint64_t config = 0;

@@ -13,8 +13,8 @@
 /* Models of family 6 before Ice Lake are below 0x97, but for these that are not, and others that are. */
 static int is_ice_lake_or_later(uint32_t model)
 {
-	static const uint8_t later[] = {0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f};
-	static const uint8_t earlier[] = {0x9e, 0xa5, 0xa6};
+	static const uint8_t later[] = { 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f };
+	static const uint8_t earlier[] = { 0x9e, 0xa5, 0xa6 };
 
 	for (size_t i = 0; i < sizeof(later); i++)
 		if (model == later[i])
@@ -32,7 +32,7 @@ int branches_conditional(uint64_t *config)
 	uint32_t c;
 	uint32_t d;
 
-	if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &(uint32_t){0}, &c, &d))
+	if (!__get_cpuid(0, &a, &vendor, &c, &d) || !__get_cpuid(1, &a, &(uint32_t){ 0 }, &c, &d))
 		return -EOPNOTSUPP;
 	uint32_t family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
 	uint32_t model = (a >> 4 & 15) | (a >> 12 & 0xf0);

@@ -14,7 +14,11 @@
 #include "event/births.h"
 #include "record/layout.h"
 
-enum { OP_FREE, OP_HELD, OP_AGAIN };
+enum {
+	OP_FREE,
+	OP_HELD,
+	OP_AGAIN
+};
 
 /* Bounded, because the holder may be the very thread that a signal handler interrupted. */
 #define SPINS_MAX 100000
@@ -117,7 +121,7 @@ static int pass_on_state(struct trapline_event *ev, struct births *births)
  */
 static int pass_again(struct trapline_event *ev)
 {
-	struct births births = {0};
+	struct births births = { 0 };
 	int err = 0;
 	int unsure = births_wait(&births, ev->pid, BIRTHS_OF_ALL);
 
@@ -196,7 +200,7 @@ static int try_lock(struct trapline_event *ev)
 
 static void spin(int nth)
 {
-	struct timespec pause = {0, SPIN_PAUSE_NS};
+	struct timespec pause = { 0, SPIN_PAUSE_NS };
 
 	if (nth < SPINS_FAST)
 		sys_sched_yield();

@@ -28,7 +28,12 @@
 #define EVENT_MAX 256
 #define EVENT_PARTS_MAX 4
 
-enum event_state { EVENT_FREE, EVENT_OPENING, EVENT_LIVE, EVENT_CLOSING };
+enum event_state {
+	EVENT_FREE,
+	EVENT_OPENING,
+	EVENT_LIVE,
+	EVENT_CLOSING
+};
 
 /* A naturally aligned piece of the watched range: one debug register. */
 struct event_part {
@@ -92,11 +97,11 @@ struct event_control {
 	uint64_t lost_full;
 	uint64_t skip_left; /* counted down, below 0 in the end */
 	uint64_t rejected_skip;
-	uint64_t stop_at;  /* stop the process when so many were granted; 0: never */
-	uint64_t stops;	   /* times it was told to stop */
+	uint64_t stop_at; /* stop the process when so many were granted; 0: never */
+	uint64_t stops;	  /* times it was told to stop */
 	uint64_t stops_failed;
-	uint64_t is_off; /* uprobes: armed, but every hit is as if it were not */
-	uint64_t zero; /* always 0, but the verifier does not know */
+	uint64_t is_off;	   /* uprobes: armed, but every hit is as if it were not */
+	uint64_t zero;		   /* always 0, but the verifier does not know */
 	uint64_t rejected_partial; /* kernel's copies: not the last store of it into the part */
 	uint64_t lost_late;	   /* of places it was moved away from */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
@@ -165,8 +170,8 @@ struct trapline_event {
 	uint32_t users; /* calls under way, and 1 until it is closed: see event_enter() */
 	struct trapline *target;
 	void (*release)(struct trapline_event *ev); /* by the last of the users */
-	pid_t pid;	 /* the target process */
-	pid_t owner_pid; /* the process that opened it: a forked child must not touch it */
+	pid_t pid;				    /* the target process */
+	pid_t owner_pid;     /* the process that opened it: a forked child must not touch it */
 	struct ebpf_ids ids; /* how programs number the threads they run in; see ids.h */
 
 	trapline_callback callback;
@@ -175,12 +180,12 @@ struct trapline_event {
 	uint32_t scope;
 	pid_t only_tid; /* the one thread in scope, where it was named; else 0 */
 	uint32_t stack_depth;
-	uint32_t texts; /* registers, by DWARF number */
-	uint32_t mechanism; /* enum trapline_mechanism */
-	uint32_t has_program; /* attached before it is enabled */
-	uint32_t evaluated_in;  /* enum trapline_evaluated */
-	uint32_t thread_slot; /* of hits_in_thread in the handler, + 1; 0: none */
-	int filter_fd;	      /* the caller's own program, or -1 */
+	uint32_t texts;	       /* registers, by DWARF number */
+	uint32_t mechanism;    /* enum trapline_mechanism */
+	uint32_t has_program;  /* attached before it is enabled */
+	uint32_t evaluated_in; /* enum trapline_evaluated */
+	uint32_t thread_slot;  /* of hits_in_thread in the handler, + 1; 0: none */
+	int filter_fd;	       /* the caller's own program, or -1 */
 	const struct condition *condition;
 	struct event_counted counted[COND_EVENTS_MAX];
 	struct event_counted count_of; /* for hit.count */
@@ -233,7 +238,7 @@ struct trapline_event {
 	int amount_fd; /* of a counter: a map that lets programs read it; -1: none asked yet */
 	struct event_owner *owners; /* ring: which class owns each thread */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES]; /* without a program */
-	uint32_t place_now[EVENT_PARTS_MAX];		     /* index of the newest */
+	uint32_t place_now[EVENT_PARTS_MAX];			  /* index of the newest */
 	struct event_unseen unseen[EVENT_PARTS_MAX];
 	uint64_t unseen_changes;
 };
@@ -313,8 +318,7 @@ void event_end(struct trapline_event *ev, void (*release)(struct trapline_event 
 int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
 			 enum trapline_access access);
 int event_describe_code(struct trapline_event *ev, uint64_t addr);
-int event_describe_counter(struct trapline_event *ev, enum trapline_counter what,
-			   uint64_t period);
+int event_describe_counter(struct trapline_event *ev, enum trapline_counter what, uint64_t period);
 void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
 			 struct perf_event_attr *attr);
 
@@ -384,8 +388,7 @@ void event_look_for_unseen(struct trapline_event *ev);
  * event_free: after that, give back the row; nobody is in its callback any more.
  * event_forget_copies: as that, in a forked child; the parent's events go on.
  */
-int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len,
-	      enum trapline_access access);
+int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapline_access access);
 void event_pause(struct trapline_event *ev);
 void event_rest(struct trapline_event *ev);
 int event_aim_self(struct trapline_event *ev, uint64_t addr);

@@ -35,7 +35,8 @@ int event_limit_raise_once(void)
 
 	if (sys4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) || limit.rlim_cur >= LIMIT_MOST)
 		return -EMFILE;
-	rlim_t aim = limit.rlim_cur * LIMIT_STEP < LIMIT_MOST ? limit.rlim_cur * LIMIT_STEP : LIMIT_MOST;
+	rlim_t aim = limit.rlim_cur * LIMIT_STEP < LIMIT_MOST ? limit.rlim_cur * LIMIT_STEP :
+								LIMIT_MOST;
 	struct rlimit raised = { aim, limit.rlim_max > aim ? limit.rlim_max : aim };
 	if (!set_descriptor_limit(&limit, &raised))
 		return 0;

@@ -14,8 +14,8 @@
 #include "event/arch_regs.h"
 
 #define SAMPLE_MAX 65536u
-#define SAMPLE_TYPE                                                                          \
-	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |      \
+#define SAMPLE_TYPE                                                                     \
+	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | \
 	 PERF_SAMPLE_ADDR | PERF_SAMPLE_CPU | PERF_SAMPLE_REGS_USER)
 
 /* The fixed front of a sample, in the order of SAMPLE_TYPE. */
@@ -151,7 +151,7 @@ void perf_rings_close(struct perf_rings *r)
 	free(r->sample);
 	free(r->ids);
 	ring_names_free(&r->names);
-	*r = (struct perf_rings){0};
+	*r = (struct perf_rings){ 0 };
 }
 
 static int is_open(const struct event_id *id)
@@ -195,7 +195,7 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 		r->id_capacity = capacity;
 	}
 	/* Ids only grow, so the array stays sorted. */
-	r->ids[r->id_count++] = (struct event_id){id, ev, ev->first_generation, part, class};
+	r->ids[r->id_count++] = (struct event_id){ id, ev, ev->first_generation, part, class };
 	int counts = ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD);
 	if ((class || counts) && !ev->owners)
 		ev->owners = calloc(OWNERS, sizeof(*ev->owners));
@@ -240,8 +240,7 @@ static int is_duplicate(const struct event_id *id, const struct sample_front *fr
 
 	if (!owner)
 		return 0;
-	uint32_t *class = front->time_ns < owner->since_ns ? &owner->class_before :
-							     &owner->class;
+	uint32_t *class = front->time_ns < owner->since_ns ? &owner->class_before : &owner->class;
 	if (!*class)
 		*class = id->class + 1;
 	if (*class == id->class + 1)
@@ -274,7 +273,8 @@ static void forget_thread(struct perf_rings *r, uint32_t tid, uint64_t time_ns)
 {
 	for (size_t i = 0; i < r->id_count; i++) {
 		struct trapline_event *ev = r->ids[i].event;
-		if ((i && ev == r->ids[i - 1].event && r->ids[i].generation == r->ids[i - 1].generation) ||
+		if ((i && ev == r->ids[i - 1].event &&
+		     r->ids[i].generation == r->ids[i - 1].generation) ||
 		    event_enter_as(ev, r->ids[i].generation))
 			continue;
 		struct event_owner *owner = ev->owners ? owner_of(ev, tid) : NULL;
@@ -381,7 +381,7 @@ static int ring_front(struct perf_rings *r, struct perf_ring *ring, struct sampl
 
 static void fill_regs(struct record *out, const uint64_t *values)
 {
-	uint64_t by_bit[64] = {0};
+	uint64_t by_bit[64] = { 0 };
 	uint64_t mask = 0;
 
 	for (int i = 0; i < RECORD_REGS; i++)

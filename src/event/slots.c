@@ -20,8 +20,7 @@ int event_explain_slots(char *buf, size_t n)
 		int left = (size_t)at < n ? (int)n - at : 0;
 		at += snprintf(buf + (left ? at : 0), (size_t)left,
 			       "%s%u for %s of 0x%llx in process %d", used ? ", " : "",
-			       ev->part_count,
-			       event_is_data(ev) ? "a watch" : "a break",
+			       ev->part_count, event_is_data(ev) ? "a watch" : "a break",
 			       (unsigned long long)ev->parts[0].addr, (int)ev->pid);
 		used += (int)ev->part_count;
 	}

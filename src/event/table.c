@@ -88,7 +88,7 @@ void event_end(struct trapline_event *ev, void (*release)(struct trapline_event 
 	entered++;
 	event_leave(ev);
 	for (int i = 0; !entered && i < WAIT_STEPS; i++) {
-		struct timespec step = {0, WAIT_STEP_NS};
+		struct timespec step = { 0, WAIT_STEP_NS };
 
 		if (atomic_get(&ev->generation) != generation)
 			return;

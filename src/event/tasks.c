@@ -92,7 +92,8 @@ static int append(void *arg, pid_t tid)
 
 int tasks_read(pid_t pid, struct task_list *list)
 {
-	struct task_names *names = memory_map(sizeof(*names)); /* a handler's stack has little room */
+	struct task_names *names =
+		memory_map(sizeof(*names)); /* a handler's stack has little room */
 
 	list->count = 0;
 	if (memory_failed(names))
@@ -136,5 +137,5 @@ void tasks_free(struct task_list *list)
 {
 	if (list->capacity)
 		memory_unmap(list->tids, list->capacity * sizeof(pid_t));
-	*list = (struct task_list){0};
+	*list = (struct task_list){ 0 };
 }

@@ -30,8 +30,8 @@ static void look_at(struct trapline_event *ev, uint32_t part)
 	uint64_t last = place ? atomic_get(&place->last) : 0;
 	uint64_t value = 0;
 
-	if (!place || tasks_read_memory(ev->pid, place->addr, &value, place->len) !=
-			      (ssize_t)place->len)
+	if (!place ||
+	    tasks_read_memory(ev->pid, place->addr, &value, place->len) != (ssize_t)place->len)
 		return;
 	if (value == last || atomic_get(&ev->control->seen) != seen) {
 		u->is_found = 0;

@@ -89,7 +89,9 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 		.attach_type = UPROBE_MULTI_ATTACH,
 		.path = (uintptr_t)sites[0].file.path,
 		.count = (uint32_t)count,
-		.pid = uprobe_filters_processes() && tasks_with_memory(ev->pid) == ev->pid ? (uint32_t)ev->pid : 0,
+		.pid = uprobe_filters_processes() && tasks_with_memory(ev->pid) == ev->pid ?
+			       (uint32_t)ev->pid :
+			       0,
 	};
 	/* The kernel compares the memory of that thread: if it has ended, the program alone filters. */
 	uint64_t *numbers = calloc(2 * count, sizeof(*numbers));
@@ -111,8 +113,8 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
  * The program of an event runs before the kernel asks which CPU the event is for: one event on
  * any CPU sees the hits of all, and a second would see each of them again.
  */
-static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *site, int kind, int type,
-			 int cpu)
+static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *site, int kind,
+			 int type, int cpu)
 {
 	struct perf_event_attr attr;
 	union bpf_attr link;
@@ -189,7 +191,8 @@ struct plan {
 	size_t count[EVENT_LINK_KINDS];
 };
 
-static int attach_all(struct trapline_event *ev, const struct plan *plan, int ring_fd, const char **why)
+static int attach_all(struct trapline_event *ev, const struct plan *plan, int ring_fd,
+		      const char **why)
 {
 	int multi = uprobe_has_multi();
 	size_t count = 0;
@@ -220,7 +223,9 @@ static int attach_all(struct trapline_event *ev, const struct plan *plan, int ri
 static int find_exits(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
 		      struct uprobe_exits *exits, const char **why)
 {
-	return ev->flags & TRAPLINE_RETURNS ? uprobe_exits_find(tasks_with_memory(ev->pid), sites, count, exits, why) : 0;
+	return ev->flags & TRAPLINE_RETURNS ?
+		       uprobe_exits_find(tasks_with_memory(ev->pid), sites, count, exits, why) :
+		       0;
 }
 
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,

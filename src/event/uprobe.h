@@ -11,7 +11,11 @@
  * part of a hit: the instruction is about to run; or the function it begins returns, or leaves by a
  * jump to code that is not followed. The values are those of hit.returned.
  */
-enum { UPROBE_ENTRY, UPROBE_RETURN, UPROBE_LEAVE };
+enum {
+	UPROBE_ENTRY,
+	UPROBE_RETURN,
+	UPROBE_LEAVE
+};
 
 /*
  * Attach at all addresses of the target, or at none. 0 or -errno, and *why is a reason then.

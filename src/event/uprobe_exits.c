@@ -52,9 +52,10 @@ static int add_all(const struct code_image *image, const struct uprobe_site *fun
 
 	for (size_t i = 0; !err && i < found.count; i++) {
 		uint64_t offset = code_image_offset(image, found.exit[i].address);
-		err = offset == UINT64_MAX ? -EILSEQ :
-					     add(found.exit[i].is_jump ? &out->leaves : &out->returns,
-						 function, offset);
+		err = offset == UINT64_MAX ?
+			      -EILSEQ :
+			      add(found.exit[i].is_jump ? &out->leaves : &out->returns, function,
+				  offset);
 	}
 	returns_free(&found);
 	return err;

@@ -12,14 +12,18 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/ebpf.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "base/ebpf.h"
 #include "code/reach/code_file.h"
 #include "event/event.h"
 #include "event/ids.h"
 
-enum { UNKNOWN, NO, YES };
+enum {
+	UNKNOWN,
+	NO,
+	YES
+};
 
 int uprobe_pmu_type(void)
 {

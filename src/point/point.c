@@ -48,7 +48,7 @@ static char state_of(pid_t pid, pid_t tid)
 
 int point_is_stopped(pid_t pid)
 {
-	struct task_list list = {0};
+	struct task_list list = { 0 };
 	int stopped = tasks_read(pid, &list) ? -ESRCH : 1;
 	int live = 0;
 
@@ -84,7 +84,7 @@ static int read_pc(pid_t pid, pid_t tid, uint64_t *pc)
 
 pid_t point_find_thread(pid_t pid, pid_t tid, uint64_t ip)
 {
-	struct task_list list = {0};
+	struct task_list list = { 0 };
 	pid_t found = 0;
 	uint64_t pc;
 

@@ -11,8 +11,8 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "point/point_leg.h"
 #include "core/target.h"
+#include "point/point_leg.h"
 
 /* A counter that found no place in the PMU reads as the end of a file from then on. */
 int leg_read_amount(const struct leg *leg, uint64_t *out)
@@ -21,10 +21,11 @@ int leg_read_amount(const struct leg *leg, uint64_t *out)
 
 	if (n < 0)
 		return failed((int)n, FAILED_EVENT, "cannot read the counter");
-	return n == sizeof(*out) ? 0 :
-				   failed(-EBUSY, FAILED_EVENT,
-					  "another event took the counter's slot in the PMU: end what "
-					  "counts there (perf stat, the kernel's nmi_watchdog)");
+	return n == sizeof(*out) ?
+		       0 :
+		       failed(-EBUSY, FAILED_EVENT,
+			      "another event took the counter's slot in the PMU: end what "
+			      "counts there (perf stat, the kernel's nmi_watchdog)");
 }
 
 static int open_alarm(struct leg *leg, uint64_t period, struct trapline_event **out)

@@ -22,11 +22,11 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "cond/parse.h"
-#include "event/event.h"
 #include "core/open.h"
-#include "point/point_leg.h"
 #include "core/target.h"
+#include "event/event.h"
 #include "point/point.h"
+#include "point/point_leg.h"
 
 #define LOOK_EVERY_NS 50000
 #define LOOKS_PER_READING 20 /* of a counter that runs on another processor: it is interrupted */
@@ -37,8 +37,8 @@ static char missed_by[96];
 int point_missed(uint64_t count, uint64_t wanted)
 {
 	snprintf(missed_by, sizeof(missed_by),
-		 "the point was missed: the count is %llu, %llu past it",
-		 (unsigned long long)count, (unsigned long long)(count - wanted));
+		 "the point was missed: the count is %llu, %llu past it", (unsigned long long)count,
+		 (unsigned long long)(count - wanted));
 	return failed(-ERANGE, FAILED_EVENT, missed_by);
 }
 
@@ -65,7 +65,7 @@ static void stop_if_past(struct leg *leg)
 /* Until a program has stopped the process and all its threads stand. */
 static int wait_for_stop(struct leg *leg)
 {
-	const struct timespec pause = {0, LOOK_EVERY_NS};
+	const struct timespec pause = { 0, LOOK_EVERY_NS };
 
 	for (unsigned int looks = 1;; looks++) {
 		int stopped = has_stopped(leg) ? point_is_stopped(leg->target->pid) : 0;
@@ -84,7 +84,7 @@ static int wait_for_stop(struct leg *leg)
 
 int leg_stand(const struct leg *leg)
 {
-	const struct timespec pause = {0, LOOK_EVERY_NS};
+	const struct timespec pause = { 0, LOOK_EVERY_NS };
 	int stopped = point_is_stopped(leg->target->pid);
 
 	if (!stopped)
@@ -140,7 +140,8 @@ static int open_arrival(const struct leg *leg, pid_t tid, const struct trapline_
 
 	int err = point_registers_text(p->registers_used, p->regs, text, sizeof(text));
 	if (err)
-		return failed(-EINVAL, FAILED_ARGUMENT, "registers_used names a register that does not exist");
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "registers_used names a register that does not exist");
 	if (p->registers_used)
 		err = trapline_condition_parse(text, NULL, &condition);
 	if (err)
@@ -184,8 +185,7 @@ static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point 
 	if (!arrived || (leg->amount && now != p->count))
 		return point_missed(now, p->count);
 	int there = point_find_thread(leg->target->pid, tid, p->ip);
-	return there ? there : failed(-ERANGE, FAILED_EVENT,
-				      "the thread is not where it stopped");
+	return there ? there : failed(-ERANGE, FAILED_EVENT, "the thread is not where it stopped");
 }
 
 static int check(const struct trapline *t, pid_t tid, const struct trapline_point *p)
@@ -227,7 +227,7 @@ TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct tra
 	err = check(t, tid, &p);
 	if (err)
 		return err;
-	struct leg leg = {.target = t};
+	struct leg leg = { .target = t };
 	if (timeout_ms >= 0)
 		leg.deadline_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000u;
 	if (p.counter && event_is_readable_amount(p.counter)) {
@@ -240,6 +240,6 @@ TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct tra
 	if (!err && p.ip)
 		err = run_to_place(&leg, tid, &p);
 	return err == -ETIMEDOUT ? failed(err, FAILED_EVENT, "the point was not reached in time") :
-	       err == -ESRCH	 ? failed(err, FAILED_TARGET, "the process ended before the point") :
-				   err;
+	       err == -ESRCH ? failed(err, FAILED_TARGET, "the process ended before the point") :
+			       err;
 }

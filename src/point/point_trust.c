@@ -24,9 +24,9 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "point/point_leg.h"
 #include "core/target.h"
 #include "point/point.h"
+#include "point/point_leg.h"
 
 #define COUNTERS (TRAPLINE_SYSCALLS + 1)
 #define LAP_ROUNDS 100000u
@@ -47,7 +47,12 @@
 #define PATIENCE_NS 10000000000u /* of a loaded machine */
 #define DIFFERS (-ERANGE)
 
-enum load { LOAD_LAPS, LOAD_LAPS_OF_CALLS, LOAD_COMPUTE, LOAD_CALL };
+enum load {
+	LOAD_LAPS,
+	LOAD_LAPS_OF_CALLS,
+	LOAD_COMPUTE,
+	LOAD_CALL
+};
 
 struct trial {
 	enum trapline_counter counter;
@@ -58,7 +63,7 @@ struct trial {
 	struct trapline_event *count;
 	struct trapline_event *alarm;
 	uint64_t period; /* 0: it has no interrupts */
-	uint64_t base; /* the count where the first period begins */
+	uint64_t base;	 /* the count where the first period begins */
 	/* What was seen. */
 	uint64_t due;
 	uint64_t came;
@@ -87,7 +92,7 @@ static void run_child(enum load load, uint32_t *laps)
 
 static void pause_shortly(void)
 {
-	const struct timespec pause = {0, LOOK_NS};
+	const struct timespec pause = { 0, LOOK_NS };
 
 	sys_nap(&pause);
 }
@@ -171,7 +176,7 @@ static int run_lap(struct trial *t, uint64_t *out)
 /* The first lap begins inside the call that the counter was opened in. */
 static int try_laps(struct trial *t, struct point_trust *trust)
 {
-	uint64_t counted[LAPS + 1] = {0};
+	uint64_t counted[LAPS + 1] = { 0 };
 	int is_calls = t->counter == TRAPLINE_SYSCALLS;
 	/* The call that ends a lap is one more. */
 	uint64_t least = t->counter == TRAPLINE_TASK_CLOCK ? 1 :
@@ -259,7 +264,8 @@ static int try_interrupts(struct trial *t, enum load load, struct point_trust *t
 	trial_end(t);
 	if (err || t->came == t->due)
 		return err;
-	snprintf(trust->why, sizeof(trust->why), "%llu interrupts were due in a loop of %s, %llu arrived",
+	snprintf(trust->why, sizeof(trust->why),
+		 "%llu interrupts were due in a loop of %s, %llu arrived",
 		 (unsigned long long)t->due, load == LOAD_CALL ? "system calls" : "computing",
 		 (unsigned long long)t->came);
 	return -EOPNOTSUPP;
@@ -277,7 +283,8 @@ static int try_all(struct trial *t, struct point_trust *trust)
 		if (!laps)
 			snprintf(trust->why, sizeof(trust->why),
 				 "%u laps of %u system calls are equal; no interrupts: a trap at "
-				 "each occurrence before the point", LAPS, LAP_CALLS);
+				 "each occurrence before the point",
+				 LAPS, LAP_CALLS);
 		return laps ? -EOPNOTSUPP : 0;
 	}
 	int err = try_interrupts(t, LOAD_CALL, trust);
@@ -287,10 +294,11 @@ static int try_all(struct trial *t, struct point_trust *trust)
 		return err ? err : -EOPNOTSUPP;
 	trust->early = 2 * t->latest + EARLY_LEAST;
 	trust->near = NEAR;
-	snprintf(trust->why, sizeof(trust->why),
-		 "%u laps are equal; %u interrupts while computing, %u in system calls, none lost, at "
-		 "most %llu late",
-		 LAPS, INTERRUPTS, INTERRUPTS, (unsigned long long)t->latest);
+	snprintf(
+		trust->why, sizeof(trust->why),
+		"%u laps are equal; %u interrupts while computing, %u in system calls, none lost, at "
+		"most %llu late",
+		LAPS, INTERRUPTS, INTERRUPTS, (unsigned long long)t->latest);
 	return t->latest > LATE_MAX ? -EOPNOTSUPP : 0;
 }
 

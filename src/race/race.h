@@ -20,8 +20,7 @@ enum race_start_flag {
 	RACE_IS_LATE =
 		1, /* threads run already, and their creation is not reported: see race_birth_begins() */
 	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
-	RACE_HAS_READER =
-		4, /* a thread of the library, in this process, waits at region.told */
+	RACE_HAS_READER = 4,  /* a thread of the library, in this process, waits at region.told */
 	RACE_HAS_TICKS = 8,   /* samples come from outside: see race_gate */
 	RACE_IS_FORKED = 16,  /* by one that is late: it has its gate already */
 };

@@ -199,8 +199,7 @@ static int explain_refusal(const struct race_process *row, int err)
 	static const char *const whys[RACE_STEPS] = {
 		[RACE_STEP_TIMER] = "a task clock cannot be opened (perf_event_open)",
 		[RACE_STEP_RUNTIME] = "the Go runtime handles all signals",
-		[RACE_STEP_SECCOMP] =
-			"a seccomp filter forbids system calls of the detector",
+		[RACE_STEP_SECCOMP] = "a seccomp filter forbids system calls of the detector",
 		[RACE_STEP_FILTER_UNKNOWN] =
 			"/proc/self/status is not readable, so a seccomp filter cannot be "
 			"excluded; mount proc at /proc",

@@ -103,8 +103,8 @@ void race_birth_begins(uint64_t start)
 	if (runs && race.gate && !race.clocks.count && race_end_if_over())
 		runs = 0;
 	atomic_add(&race_births.begun, 1u);
-	if (runs && can_be_inherited() &&
-	    !race.region->settings.is_sweep && is_time(clock_now_ns()))
+	if (runs && can_be_inherited() && !race.region->settings.is_sweep &&
+	    is_time(clock_now_ns()))
 		tick_undisturbed(start);
 }
 

@@ -116,19 +116,18 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	/* Stalls must not earn more stalls: in a sweep what the program did counts, however long it
 	 * took, and a little for those that mostly sleep. */
 	uint64_t own = counter_get(&b->own_cpu_ns);
-	uint64_t run = race.region->settings.is_sweep ? wall / ASLEEP_PART + cpu -
-								(own < cpu ? own : cpu) :
-		       wall < cpu		      ? wall :
-							cpu;
+	uint64_t run = race.region->settings.is_sweep ?
+			       wall / ASLEEP_PART + cpu - (own < cpu ? own : cpu) :
+		       wall < cpu ? wall :
+				    cpu;
 	uint64_t parallel = wall ? cpu * 16 / wall : 16;
 
-	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel,
-			 __ATOMIC_RELAXED);
+	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel, __ATOMIC_RELAXED);
 	race.process->run_ns = run;
 	pay_ticks(run);
-	uint64_t allowed = (race.region->settings.is_sweep ? ALLOWED_IN_SWEEP_NS :
-							     ALLOWED_AT_START_NS) +
-			   run / 1000 * race.region->settings.budget_ppm / 1000;
+	uint64_t allowed =
+		(race.region->settings.is_sweep ? ALLOWED_IN_SWEEP_NS : ALLOWED_AT_START_NS) +
+		run / 1000 * race.region->settings.budget_ppm / 1000;
 	uint64_t gone = counter_get(&b->spent_ns) + counter_get(&b->forgiven_ns);
 	if (gone >= allowed)
 		return 0;
@@ -209,13 +208,12 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 {
 	struct race_budget *b = &race.budget;
 	uint64_t stalled_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
-								 asked_ns + SLACK_MAX_NS;
+								    asked_ns + SLACK_MAX_NS;
 	uint64_t slack = counter_get(&b->slack_ns);
 
 	if (waited_ns + 20000 > asked_ns) {
 		/* Woken by the clock, not by a second thread. */
-		uint64_t late =
-			waited_ns + slack > asked_ns ? waited_ns + slack - asked_ns : 0;
+		uint64_t late = waited_ns + slack > asked_ns ? waited_ns + slack - asked_ns : 0;
 		average(&b->slack_ns, late < SLACK_MAX_NS ? late : SLACK_MAX_NS);
 	}
 	if (waited_ns)
@@ -236,15 +234,15 @@ TRAP_PATH static uint32_t stalls_of(const struct race_site *site)
 
 TRAP_PATH static int is_rare(const struct race_site *site, uint64_t now_ns, uint64_t rare_ns)
 {
-	return site && counter_get(&site->stalls) &&
-	       now_ns - counter_get(&site->last_ns) > rare_ns;
+	return site && counter_get(&site->stalls) && now_ns - counter_get(&site->last_ns) > rare_ns;
 }
 
 /*
  * In a sweep each site is held as often as another, so that long stalls are paid by few sites. Where
  * threads come seldom it may take long until another one does.
  */
-TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns)
+TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, int is_aimed,
+					 uint64_t now_ns)
 {
 	uint32_t stalls = stalls_of(site);
 	uint32_t doublings = stalls < 4 ? 9 : stalls < 32 || is_aimed ? 7 : 4;

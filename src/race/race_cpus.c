@@ -42,12 +42,13 @@ static void place_nothing(void)
 
 static int place_map(int pidfd)
 {
-	int fd = race_copy_descriptor(pidfd, (int)race.region->settings.traps_fd, "anon_inode:bpf-map");
+	int fd = race_copy_descriptor(pidfd, (int)race.region->settings.traps_fd,
+				      "anon_inode:bpf-map");
 
 	if (fd < 0)
 		return fd;
-	long at = sys6(SYS_mmap, &place, TRAPS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		       fd, 0);
+	long at = sys6(SYS_mmap, &place, TRAPS_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_FIXED, fd, 0);
 	sys_close(fd);
 	if (at >= 0)
 		return 0;

@@ -256,7 +256,8 @@ static void landing_roots(struct race_frames *f, uint64_t at, uint64_t start, ra
 	}
 }
 
-void race_frame_roots(struct race_frames *f, const struct race_frame *frame, race_root root, void *arg)
+void race_frame_roots(struct race_frames *f, const struct race_frame *frame, race_root root,
+		      void *arg)
 {
 	uint32_t length = frame->length + 4;
 

@@ -28,8 +28,8 @@
 /* Slices; there the other side may be asleep most of the time. */
 #define PATIENCE_IN_REPLAY 100u
 #define PATIENCE_BY_CHANCE 6u
-#define CALLERS_MAX 16u /* functions of libc that call each other */
-#define TOLD_MAX 16u /* records of one pair */
+#define CALLERS_MAX 16u	   /* functions of libc that call each other */
+#define TOLD_MAX 16u	   /* records of one pair */
 #define TOLD_MAX_LOCKED 4u /* right programs have these, too */
 /* On a busy machine a thread may wait so long for a CPU after its stall. */
 #define LEFT_AFTER_NS 10000000000u
@@ -92,8 +92,7 @@ TRAP_PATH static int find_target(const struct insn *insn, const uint8_t *code,
 	uint32_t seen = 0;
 
 	for (unsigned int i = 0; i < insn->memory_count; i++)
-		if (race_is_worth_it(insn, i, regs, is_escaped) &&
-		    race_random() % ++seen == 0)
+		if (race_is_worth_it(insn, i, regs, is_escaped) && race_random() % ++seen == 0)
 			chosen = i;
 	if (chosen == INSN_MEMORY_MAX)
 		return -ENOENT;
@@ -103,8 +102,7 @@ TRAP_PATH static int find_target(const struct insn *insn, const uint8_t *code,
 		return err;
 	out->size = m->size;
 	out->access = m->access;
-	out->flags = RACE_DECODED |
-		     (insn->flags & INSN_VECTOR && m->size > 8 ? RACE_VECTOR : 0);
+	out->flags = RACE_DECODED | (insn->flags & INSN_VECTOR && m->size > 8 ? RACE_VECTOR : 0);
 	choose_step(insn, m, regs, out);
 	race_choose_part(out);
 	out->is_stored_known = !insn_stored_x86_64(insn, code, regs, &out->stored);
@@ -117,8 +115,7 @@ TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped
 {
 	const struct race_module *m;
 
-	if (!is_escaped &&
-	    t->part - hit->sp + RED_ZONE_BYTES < OWN_STACK_BYTES + RED_ZONE_BYTES &&
+	if (!is_escaped && t->part - hit->sp + RED_ZONE_BYTES < OWN_STACK_BYTES + RED_ZONE_BYTES &&
 	    race_random() % 8)
 		return RACE_STALLS_STACK;
 	m = race_module_of(t->part);
@@ -156,8 +153,8 @@ TRAP_PATH void race_slot_pause(struct race_slot *slot)
 TRAP_PATH static int arm(struct race_slot *slot)
 {
 	const struct race_target *t = &slot->target;
-	enum trapline_access access = t->access & RACE_WRITE || race_is_on_cpus() ?
-					      TRAPLINE_READ_WRITE : TRAPLINE_WRITE;
+	enum trapline_access access =
+		t->access & RACE_WRITE || race_is_on_cpus() ? TRAPLINE_READ_WRITE : TRAPLINE_WRITE;
 
 	if (!race_opens_anew() && !race_is_on_cpus())
 		return event_aim(slot->event, t->part, t->part_len, access);
@@ -247,8 +244,7 @@ TRAP_PATH static void copy_name(char *name)
 	name[15] = '\0';
 }
 
-TRAP_PATH static void copy_code(struct race_side *side, uint64_t pc,
-				const struct race_module *m)
+TRAP_PATH static void copy_code(struct race_side *side, uint64_t pc, const struct race_module *m)
 {
 	if (!m || pc < m->text_start || pc >= m->text_end)
 		return;
@@ -262,9 +258,8 @@ TRAP_PATH static void copy_code(struct race_side *side, uint64_t pc,
 }
 
 /* The side may be in shared memory: nothing is read back from there. */
-TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit *hit,
-			      uint64_t pc, unsigned int length,
-			      const struct race_module *module)
+TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
+			      unsigned int length, const struct race_module *module)
 {
 	uint64_t frames[RACE_FRAMES];
 	uint32_t n = stack_unwind(hit->ip, frames, RACE_FRAMES);
@@ -337,8 +332,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 		uint64_t slack = race.budget.slack_ns;
 		uint64_t sleep_ns = slice > slack + 5000 ? slice - slack : 5000;
 		struct timespec ts = { 0, (long)sleep_ns };
-		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &ts, NULL,
-		     0);
+		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &ts, NULL, 0);
 		uint64_t passed = clock_now_ns() - start;
 		if (passed + 5000 >= delay_ns)
 			break;
@@ -375,8 +369,7 @@ TRAP_PATH static uint8_t what_is_stored(const struct race_target *t, uint64_t th
 	return (stored & mask) == (there & mask) ? RACE_STORES_SAME : RACE_STORES_OTHER;
 }
 
-TRAP_PATH static void fill_second(struct race_record *record,
-				  const struct race_slot *slot,
+TRAP_PATH static void fill_second(struct race_record *record, const struct race_slot *slot,
 				  const struct race_caught *second, uint64_t now_value)
 {
 	memset(&record->second, 0, sizeof(record->second));
@@ -398,8 +391,8 @@ TRAP_PATH static void fill_second(struct race_record *record,
 
 /* second: NULL, nobody was seen. */
 TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slot *slot,
-			   const struct race_module *module,
-			   const struct race_caught *second, uint64_t now_value)
+			   const struct race_module *module, const struct race_caught *second,
+			   uint64_t now_value)
 {
 	uint32_t pair = race_add_pair(race.region, race_place_of(hit->ip),
 				      second ? second->side.frames[0] : 0);
@@ -458,8 +451,7 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 	for (int i = 0; i < ARRIVAL_STEPS && atomic_get(&slot->state) == SLOT_OPEN &&
 			!atomic_get(&slot->is_explained);
 	     i++)
-		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL,
-		     0);
+		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 	if (atomic_get(&slot->state) != SLOT_OPEN || atomic_get(&slot->is_explained))
 		return 0;
 	if (slot->births == UINT64_MAX || race_births_begun() != slot->births ||
@@ -483,16 +475,15 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 }
 
 /* Returns how long the thread waited; 0: it did not. */
-TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit,
-					 struct race_slot *slot, uint64_t delay_ns,
-					 const struct race_module *module)
+TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct race_slot *slot,
+					 uint64_t delay_ns, const struct race_module *module)
 {
 	const struct race_target *t = &slot->target;
 	int is_readable;
 
 	slot->births = race_births_begun();
-	slot->dropped = counter_get(&slot->event->lost_nested) +
-			counter_get(&slot->event->lost_late);
+	slot->dropped =
+		counter_get(&slot->event->lost_nested) + counter_get(&slot->event->lost_late);
 	atomic_set(&slot->state, SLOT_OPEN);
 	uint64_t earlier = read_part(t, &is_readable);
 	slot->old_value = earlier;
@@ -549,9 +540,8 @@ TRAP_PATH static void note_covered(const struct race_site *site)
 		atomic_set(&race.region->held[at], site->place);
 }
 
-TRAP_PATH static int hold(const struct trapline_hit *hit,
-			  const struct race_spots *spots, struct race_spot *spot,
-			  const struct race_target *target,
+TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spots *spots,
+			  struct race_spot *spot, const struct race_target *target,
 			  const struct race_module *module)
 {
 	/* The clock of all threads asks each of them, and a sweep has no use for it. */

@@ -65,8 +65,7 @@ TRAP_PATH static void take_char(struct line *line, char c)
 	char last = line->last;
 
 	line->last = c;
-	if (line->field < FIELD_NAME &&
-	    (c == ' ' || (c == '-' && line->field == FIELD_FROM))) {
+	if (line->field < FIELD_NAME && (c == ' ' || (c == '-' && line->field == FIELD_FROM))) {
 		line->field++;
 		line->at = 0;
 		return;
@@ -92,8 +91,7 @@ TRAP_PATH static int find_mapping(uint64_t address, struct mapping *out)
 	char text[512];
 	struct line line;
 	int found = 0;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC,
-			   0);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 
 	memset(&line, 0, sizeof(line));
 	for (int reads = 0; fd >= 0 && !found && reads < READS_MAX; reads++) {
@@ -147,8 +145,8 @@ TRAP_PATH static enum race_memory kind_of(const struct mapping *m, uint64_t firs
 TRAP_PATH static void read_thread_name(struct race_heap_event *event)
 {
 	memset(event->thread, 0, sizeof(event->thread));
-	ssize_t n = race_read_of_thread(event->tid, "/comm", event->thread,
-					sizeof(event->thread) - 1);
+	ssize_t n =
+		race_read_of_thread(event->tid, "/comm", event->thread, sizeof(event->thread) - 1);
 	for (ssize_t i = 0; i < n; i++)
 		if (event->thread[i] == '\n')
 			event->thread[i] = '\0';
@@ -174,8 +172,7 @@ TRAP_PATH static int tell_block(struct race_record *record)
 	return 1;
 }
 
-TRAP_PATH void race_tell_memory(struct race_record *record, uint64_t first_sp,
-				uint64_t second_sp)
+TRAP_PATH void race_tell_memory(struct race_record *record, uint64_t first_sp, uint64_t second_sp)
 {
 	int is_global = record->place > RACE_PLACE_MASK;
 	struct mapping m;
@@ -190,8 +187,7 @@ TRAP_PATH void race_tell_memory(struct race_record *record, uint64_t first_sp,
 	if (is_global)
 		return;
 	if (tell_block(record)) {
-		int is_stack = record->memory == RACE_MEMORY_STACK &&
-			       record->heap.freed.time_ns;
+		int is_stack = record->memory == RACE_MEMORY_STACK && record->heap.freed.time_ns;
 		record->memory = is_stack ? RACE_MEMORY_STACK : RACE_MEMORY_HEAP;
 		record->has_heap = !is_stack;
 	} else if (race.region->settings.is_heap && record->memory != RACE_MEMORY_STACK &&

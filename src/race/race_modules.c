@@ -26,12 +26,11 @@ static struct race_module modules[MODULES];
 
 /* Beginnings of file names. */
 static const char *const runtimes[] = {
-	"ld-linux",    "ld-musl",     "linux-vdso",  "libpthread",  "librt.so",
-	"libgomp",     "libomp.so",   "libomp-",     "libiomp",	    "libtbb",
-	"libjemalloc", "libtcmalloc", "libmimalloc", "libtrapline", "libZydis",
-	"libgcc_s",    "libatomic",   "libtsan",     "libjvm.so",   "libpython",   "python2",    "python3",
-	"libruby",     "libcoreclr",  "libmonosgen", "libasan",	    "libubsan",
-	"liburcu",     "libgo.so",
+	"ld-linux",    "ld-musl",     "linux-vdso", "libpthread", "librt.so",	 "libgomp",
+	"libomp.so",   "libomp-",     "libiomp",    "libtbb",	  "libjemalloc", "libtcmalloc",
+	"libmimalloc", "libtrapline", "libZydis",   "libgcc_s",	  "libatomic",	 "libtsan",
+	"libjvm.so",   "libpython",   "python2",    "python3",	  "libruby",	 "libcoreclr",
+	"libmonosgen", "libasan",     "libubsan",   "liburcu",	  "libgo.so",
 };
 
 char race_program_path[496];
@@ -69,7 +68,7 @@ TRAP_PATH int race_copy(uint64_t address, void *to, size_t n)
 }
 
 /* The largest stretch of code: what lies between two need not be mapped. All that is writable. */
-TRAP_PATH static void take_segment(struct race_module *m, const ElfW(Phdr) *ph)
+TRAP_PATH static void take_segment(struct race_module *m, const ElfW(Phdr) * ph)
 {
 	uint64_t from = m->bias + ph->p_vaddr;
 
@@ -150,8 +149,7 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 	if (_dl_find_object((void *)(uintptr_t)address, &object))
 		return NULL;
 	/* An object that was closed, and another in its place, differ in one of these. */
-	uint64_t key = ((uintptr_t)object.dlfo_link_map << 1) ^
-		       (uintptr_t)object.dlfo_map_start ^
+	uint64_t key = ((uintptr_t)object.dlfo_link_map << 1) ^ (uintptr_t)object.dlfo_map_start ^
 		       (uint64_t)(uintptr_t)object.dlfo_map_end << 20;
 	uint64_t hash = key * 0x9e3779b97f4a7c15u >> 32;
 

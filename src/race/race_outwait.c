@@ -30,7 +30,7 @@
 #define ONE_IN_AGAIN 8u /* where it was done before: the others first */
 #define PART 3u
 #define GRACE_NS 1000000000u /* is there from the beginning */
-#define THREADS_MAX 64u /* looked at */
+#define THREADS_MAX 64u	     /* looked at */
 
 struct search {
 	uint32_t looked_at;

@@ -31,8 +31,8 @@
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "event/event.h"
-#include "record/race_region.h"
 #include "race/race.h"
+#include "record/race_region.h"
 
 #define RACE_SLOTS 3
 #define RACE_AIM_ROWS TABLE_SIZE(64, 1)
@@ -48,7 +48,7 @@ enum race_policy {
 struct race_module {
 	uint64_t key; /* 0: free row */
 	uint32_t ready;
-	uint32_t policy; /* enum race_policy */
+	uint32_t policy;       /* enum race_policy */
 	uint32_t has_own_code; /* the library's, beside that of others perhaps */
 	uint64_t start;
 	uint64_t end;
@@ -58,11 +58,11 @@ struct race_module {
 	uint64_t data_start; /* writable */
 	uint64_t data_end;
 	uint64_t bias;
-	uint64_t dynamic; /* 0: none */
+	uint64_t dynamic;     /* 0: none */
 	uint64_t relro_start; /* written by the loader alone */
 	uint64_t relro_end;
 	const struct race_eh_frame *eh_frame; /* or NULL */
-	uint64_t file; /* row in the region; 0: none */
+	uint64_t file;			      /* row in the region; 0: none */
 };
 
 /* A piece of memory that an instruction is about to access. */
@@ -105,7 +105,7 @@ struct race_slot {
 	struct trapline_event *event;
 	const void *context; /* of the thread that waits, where it was interrupted */
 	struct race_target target;
-	uint64_t site; /* place of the instruction held */
+	uint64_t site;			/* place of the instruction held */
 	const struct race_spots *spots; /* in a sweep: where it is trapped; */
 	struct race_spot *spot;		/* or NULL */
 	uint64_t opened_ns;
@@ -117,8 +117,8 @@ struct race_slot {
 	uint64_t lost_before;
 	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
 	uint64_t delivered_before; /* of the event, when the kernel began to count */
-	uint64_t taken_before; /* by the event of the CPUs, for us */
-	uint64_t counted_before; /* by it, for whomever */
+	uint64_t taken_before;	   /* by the event of the CPUs, for us */
+	uint64_t counted_before;   /* by it, for whomever */
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;
@@ -138,7 +138,7 @@ enum race_aim_state {
 /* A breakpoint of one thread, kept open for it until another needs the row; or one of all. */
 struct race_aim {
 	uint32_t state;
-	pid_t tid; /* 0: nobody's, or that of all */
+	pid_t tid;	 /* 0: nobody's, or that of all */
 	uint32_t missed; /* in a row */
 	uint64_t set_ns;
 	struct trapline_event *event;
@@ -158,8 +158,8 @@ struct race_budget {
 	uint64_t trap_ns;	/* of one trap and its signal, measured at the start */
 	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
 	uint64_t switched_ns;
-	uint32_t timer; /* which is on */
-	uint64_t threads_at_ns; /* when they were counted last, */
+	uint32_t timer;		 /* which is on */
+	uint64_t threads_at_ns;	 /* when they were counted last, */
 	uint64_t threads_births; /* and after how many births */
 	uint32_t threads;
 	uint32_t own_threads; /* of ours, among those */
@@ -226,8 +226,8 @@ struct race_state {
 	struct race_aim shared_aim; /* of all threads, or of one that creates others and of those */
 	uint32_t has_shared_aim;    /* of all */
 	uint32_t has_outwaited;
-	pid_t keeper; /* of a sweep's traps, once it has begun: its tid */
-	uint32_t lingering; /* threads in exit() that wait for others */
+	pid_t keeper;		/* of a sweep's traps, once it has begun: its tid */
+	uint32_t lingering;	/* threads in exit() that wait for others */
 	uint64_t birth_next_ns; /* no birth is taken for a tick before */
 	struct race_budget budget;
 	struct race_gate *gate; /* with ticks from outside */
@@ -440,8 +440,7 @@ int race_is_tired_of(uint64_t pc);
 /* Is the instruction's operand one that could be held? Its address can be told, it is no atomic. */
 int race_is_holdable(const struct insn *insn, unsigned int operand);
 /* As that, and not in the thread's own frame. */
-int race_is_candidate(const struct insn *insn, unsigned int operand,
-		      const struct insn_regs *regs);
+int race_is_candidate(const struct insn *insn, unsigned int operand, const struct insn_regs *regs);
 
 /* As that, but in its frame, too, where the address was given away. */
 static inline int race_is_worth_it(const struct insn *insn, unsigned int operand,
@@ -464,18 +463,18 @@ void race_aims_drop_missed(uint64_t now);
 /* race_calls.c: calls of libc's memory functions. */
 enum race_call {
 	RACE_CALL_NONE,
-	RACE_CALL_COPY,	  /* (to, from, bytes) */
-	RACE_CALL_FILL,	  /* (to, value, bytes) */
-	RACE_CALL_STRING, /* (to, from), one byte at least */
-	RACE_CALL_PRINT,  /* (to, ...), one byte at least */
-	RACE_CALL_PRINT_N, /* (to, bytes, ...), one byte if there is room */
-	RACE_CALL_APPEND, /* (to, ...): behind the string that is there */
-	RACE_CALL_LENGTH, /* (from): all of a string, with its end */
-	RACE_CALL_COMPARE, /* (from, from), one byte at least */
+	RACE_CALL_COPY,	     /* (to, from, bytes) */
+	RACE_CALL_FILL,	     /* (to, value, bytes) */
+	RACE_CALL_STRING,    /* (to, from), one byte at least */
+	RACE_CALL_PRINT,     /* (to, ...), one byte at least */
+	RACE_CALL_PRINT_N,   /* (to, bytes, ...), one byte if there is room */
+	RACE_CALL_APPEND,    /* (to, ...): behind the string that is there */
+	RACE_CALL_LENGTH,    /* (from): all of a string, with its end */
+	RACE_CALL_COMPARE,   /* (from, from), one byte at least */
 	RACE_CALL_COMPARE_N, /* (from, from, bytes), one byte if there are any */
-	RACE_CALL_FIRST, /* (from): one byte at least */
-	RACE_CALL_OUT,	/* (descriptor, from, bytes) */
-	RACE_CALL_OUT_OF, /* (from, size, count) */
+	RACE_CALL_FIRST,     /* (from): one byte at least */
+	RACE_CALL_OUT,	     /* (descriptor, from, bytes) */
+	RACE_CALL_OUT_OF,    /* (from, size, count) */
 };
 /* A function can have two slots. */
 #define RACE_CALL_SLOTS TABLE_SIZE(96, 1)
@@ -554,10 +553,10 @@ struct race_spot {
 	uint32_t holds;
 	uint32_t last_tid; /* who was held last */
 	/* Drawn when it was armed: */
-	uint32_t skip;	   /* passes that go by before the first hold */
-	uint32_t wanted;   /* threads to be held, most often at once; 0: it goes off */
-	uint32_t notes;	   /* ... after so many passes, which are noted */
-	uint32_t meets;	   /* who comes to an address that ends so is held; 0: who comes */
+	uint32_t skip;	    /* passes that go by before the first hold */
+	uint32_t wanted;    /* threads to be held, most often at once; 0: it goes off */
+	uint32_t notes;	    /* ... after so many passes, which are noted */
+	uint32_t meets;	    /* who comes to an address that ends so is held; 0: who comes */
 	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
 	uint8_t is_escaped; /* of the own frame, but its address was given away */
 	uint8_t call;	    /* enum race_call: a call that touches memory */
@@ -614,10 +613,10 @@ struct race_listing {
 	struct race_calls calls; /* race_calls_find() */
 	uint32_t functions;	 /* race_count_functions() */
 	uint8_t *done;		 /* a bit each: they are listed once */
-	uint8_t *outer;		 /* a bit for each byte of text: functions jump there from elsewhere */
-	uint8_t *answers;	 /* a byte each: does it return? race_returns.c */
-	uint64_t bytes;		 /* of those three, from answers on */
-	uint64_t unproven;	 /* accesses, perhaps, in what is not known to be code */
+	uint8_t *outer;	   /* a bit for each byte of text: functions jump there from elsewhere */
+	uint8_t *answers;  /* a byte each: does it return? race_returns.c */
+	uint64_t bytes;	   /* of those three, from answers on */
+	uint64_t unproven; /* accesses, perhaps, in what is not known to be code */
 };
 /*
  * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
@@ -645,7 +644,8 @@ static inline int race_is_by_register(const struct insn *insn)
 	return insn->kind == INSN_CALL_INDIRECT && !(insn->flags & INSN_PC_RELATIVE);
 }
 /* 0, or -errno: to be dropped. */
-int race_listing_begin(struct race_listing *l, const struct race_module *module, uint32_t functions);
+int race_listing_begin(struct race_listing *l, const struct race_module *module,
+		       uint32_t functions);
 void race_listing_drop(struct race_listing *l);
 /* How many functions the module has. */
 uint32_t race_count_functions(const struct race_module *module);
@@ -672,7 +672,8 @@ uint64_t race_budget_wait_ns(uint64_t now_ns);
 /* is_in_thread: CPU time of the caller. */
 void race_budget_spend(uint64_t ns, int is_in_thread);
 /* cpu_ns: used by the thread that was held; others_ns: by all others meanwhile. */
-void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns, uint64_t others_ns);
+void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns,
+			 uint64_t others_ns);
 /* is_aimed: others are known to come to that address. */
 uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);

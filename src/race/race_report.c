@@ -75,7 +75,11 @@ static int is_plain_rmw(const struct race_side *side)
 	       !(side->flags & (RACE_BLOCK | RACE_LOCKED));
 }
 
-enum { GRADE_A, GRADE_B, GRADE_C };
+enum {
+	GRADE_A,
+	GRADE_B,
+	GRADE_C
+};
 
 uint32_t race_grade_plain(struct race_region *region, const struct race_record *record)
 {
@@ -84,8 +88,8 @@ uint32_t race_grade_plain(struct race_region *region, const struct race_record *
 	int no_words = race_side_is_no_word(a) + race_side_is_no_word(b);
 
 	/* A plain store may be a lock's release, a plain load an atomic one. */
-	if (b->flags & RACE_LOCKED && (!is_plain_rmw(a) || race_is_mixed(record) ||
-				       !(record->flags & RACE_CHANGED)))
+	if (b->flags & RACE_LOCKED &&
+	    (!is_plain_rmw(a) || race_is_mixed(record) || !(record->flags & RACE_CHANGED)))
 		return GRADE_C;
 	if (is_plain_rmw(a) || is_plain_rmw(b))
 		return GRADE_A;
@@ -181,8 +185,9 @@ size_t race_report_line(const struct race_region *region, const struct race_reco
 	    kind_of(record));
 	add_side(&l, "first", region, &record->first);
 	if (is_unknown)
-		add(&l, ",\"second\":{\"access\":\"unknown\",\"locked\":false,\"tid\":null,\"thread\":null,\"ip\":null,"
-			"\"function\":null,\"module\":null,\"file\":null,\"line\":null,\"stack\":[]}");
+		add(&l,
+		    ",\"second\":{\"access\":\"unknown\",\"locked\":false,\"tid\":null,\"thread\":null,\"ip\":null,"
+		    "\"function\":null,\"module\":null,\"file\":null,\"line\":null,\"stack\":[]}");
 	else
 		add_side(&l, "second", region, &record->second);
 	add(&l, ",\"address\":\"0x%" PRIx64 "\",\"size\":%u,\"variable\":null", record->address,

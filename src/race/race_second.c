@@ -66,7 +66,8 @@ TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *
 	case RACE_CODE_LIBC:
 		if (!found->is_decoded ||
 		    (found->access & ~race_block_access(found->pc) &&
-		     found->access != RACE_WRITE) || found->is_beyond)
+		     found->access != RACE_WRITE) ||
+		    found->is_beyond)
 			return 0;
 		return race_is_called_by_included(hit);
 	default:
@@ -74,8 +75,8 @@ TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *
 	}
 }
 
-TRAP_PATH static void describe(const struct race_module *m,
-			       const struct insn_back_candidate *c, struct found *out)
+TRAP_PATH static void describe(const struct race_module *m, const struct insn_back_candidate *c,
+			       struct found *out)
 {
 	uint64_t left = m->text_end - c->address;
 	struct insn insn;
@@ -135,7 +136,8 @@ TRAP_PATH static uint64_t value_now(const struct race_slot *slot, const struct t
 	uint64_t value = 0;
 
 	return sys_read_memory(race.pid, hit->address, &value, hit->len) == (ssize_t)hit->len ?
-		       value : slot->old_value;
+		       value :
+		       slot->old_value;
 }
 
 TRAP_PATH static void fill(struct race_caught *caught, const struct trapline_hit *hit,
@@ -155,8 +157,7 @@ TRAP_PATH static void fill(struct race_caught *caught, const struct trapline_hit
 	/* What has trapped a watch for writes has written. */
 	if (!found->is_decoded && hit->access == TRAPLINE_WRITE)
 		side->access = RACE_WRITE;
-	race_side_fill(side, hit, found->is_decoded ? found->pc : hit->ip, found->length,
-		       module);
+	race_side_fill(side, hit, found->is_decoded ? found->pc : hit->ip, found->length, module);
 }
 
 /* Nobody will ever take this watch away. */
@@ -208,8 +209,8 @@ TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_h
 }
 
 /* Beside a read, where the watch is for both: see race_cpu_pass_over(), which comes a moment late. */
-TRAP_PATH static int is_read_beside_read(const struct race_slot *slot, const struct trapline_hit *hit,
-					 const struct found *found)
+TRAP_PATH static int is_read_beside_read(const struct race_slot *slot,
+					 const struct trapline_hit *hit, const struct found *found)
 {
 	if (slot->target.access & RACE_WRITE || hit->access == TRAPLINE_WRITE)
 		return 0;

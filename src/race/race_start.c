@@ -14,9 +14,9 @@
 #include <link.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -33,7 +33,7 @@
 #define STEADY_MAX_NS 20000000u
 #define LOWEST_FD 600
 #define WATCH_BYTES 8u
-#define TRAP_NS 10000u /* of one trap, where it could not be measured */
+#define TRAP_NS 10000u	  /* of one trap, where it could not be measured */
 #define THREADS_MORE 256u /* born while we arm the others */
 #define THREADS_MOST 16384u
 #define SECCOMP_LINE 16u /* bytes, at least as many as of "Seccomp:" with its number */
@@ -410,7 +410,7 @@ static int open_all(void)
 /* Below our descriptors all are the program's: none of them may run short while we open ours. */
 static int have_descriptors(void)
 {
-	struct task_list list = {0};
+	struct task_list list = { 0 };
 	int err = tasks_read(race.pid, &list);
 	size_t needed = LOWEST_FD + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
 

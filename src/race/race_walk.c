@@ -35,8 +35,8 @@ TRAP_PATH int race_is_holdable(const struct insn *insn, unsigned int operand)
 		return 0;
 	if (m->segment || m->size == 0 || !m->access)
 		return 0;
-	if (m->flags & (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN |
-			INSN_MEM_BIT_INDEX))
+	if (m->flags &
+	    (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN | INSN_MEM_BIT_INDEX))
 		return 0;
 	if (m->flags & INSN_MEM_CONDITIONAL && insn->kind != INSN_STRING)
 		return 0;
@@ -88,8 +88,7 @@ TRAP_PATH static uint64_t next_pc(const struct insn *insn, uint64_t pc, int is_f
 	case INSN_JUMP:
 		return pc + (uint64_t)insn->target;
 	case INSN_JUMP_CONDITIONAL:
-		taken = is_first ? insn_branch_taken(insn, regs) :
-				   (int)(race_random() & 1);
+		taken = is_first ? insn_branch_taken(insn, regs) : (int)(race_random() & 1);
 		return taken == 1 ? pc + (uint64_t)insn->target : after;
 	case INSN_CALL:
 		return race_random() & 1 ? pc + (uint64_t)insn->target : after;
@@ -130,8 +129,7 @@ TRAP_PATH static void consider(struct walk *w, uint64_t pc)
 /* Still in code that counts? Another object is looked up, the same one is not. */
 TRAP_PATH static int is_walkable(struct walk *w, uint64_t pc)
 {
-	if (w->module &&
-	    pc - w->module->text_start < w->module->text_end - w->module->text_start)
+	if (w->module && pc - w->module->text_start < w->module->text_end - w->module->text_start)
 		return !race_is_own_code(w->module, pc) &&
 		       (w->module->policy != RACE_CODE_LIBC ||
 			race_block_access(pc) == RACE_READ_WRITE);
@@ -148,7 +146,7 @@ TRAP_PATH static int is_walkable(struct walk *w, uint64_t pc)
 /* A locked instruction on a global variable: plain accesses to that are likely meant, too. */
 TRAP_PATH static void note_global(const struct insn *insn, uint64_t pc)
 {
-	struct insn_regs regs = {.known = 1ull << INSN_RIP};
+	struct insn_regs regs = { .known = 1ull << INSN_RIP };
 	uint64_t address;
 
 	regs.r[INSN_RIP] = pc;
@@ -172,8 +170,7 @@ TRAP_PATH static int walk_from(const struct insn_regs *regs, uint64_t pc, uint64
 			break;
 		uint64_t left = w.module->text_end - pc;
 		if (insn_decode(race_code(w.module, pc),
-				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX,
-				&insn))
+				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn))
 			break;
 		if (insn.flags & INSN_ATOMIC) {
 			/* Code that nobody was seen to run says nothing of what runs here. */

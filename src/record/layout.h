@@ -25,19 +25,19 @@
 #define RECORD_OLD_UNKNOWN 0x100u
 
 struct record {
-	uint64_t event;	    /* generation << 32 | part << 8 | table index */
-	uint64_t time_ns;   /* CLOCK_MONOTONIC */
-	uint64_t pid_tid;   /* pid << 32 | tid */
+	uint64_t event;	  /* generation << 32 | part << 8 | table index */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t pid_tid; /* pid << 32 | tid */
 	uint64_t address;
 	uint64_t old_value;
 	uint64_t new_value;
 	uint64_t value_when; /* enum trapline_value; | RECORD_OLD_UNKNOWN */
 	uint64_t stack_len;
 	uint64_t cpu;
-	uint64_t count; /* of another event */
-	uint64_t caller; /* return address at a function's first instruction; 0: not read */
-	uint64_t texts;	 /* bit n: register n leads to text, and it was read */
-	uint64_t len;	 /* of the part that was hit; 0: no data */
+	uint64_t count;	    /* of another event */
+	uint64_t caller;    /* return address at a function's first instruction; 0: not read */
+	uint64_t texts;	    /* bit n: register n leads to text, and it was read */
+	uint64_t len;	    /* of the part that was hit; 0: no data */
 	uint64_t kernel_ip; /* the kernel did it there; 0: the thread itself */
 	uint64_t syscall;   /* number, with kernel_ip; -1: none, or not known */
 	char thread[16];

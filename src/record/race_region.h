@@ -30,7 +30,7 @@
 #define RACE_FILES TABLE_SIZE(1024u, 3u)
 #define RACE_PROCESSES TABLE_SIZE(16384u, 2u)
 #define RACE_SITES TABLE_SIZE(262144u, 2u) /* a power of two */
-#define RACE_PAIRS TABLE_SIZE(8192u, 1u) /* a power of two */
+#define RACE_PAIRS TABLE_SIZE(8192u, 1u)   /* a power of two */
 
 #define RACE_CLOCKS TABLE_SIZE(256u, 1u) /* CPUs whose clocks outlive trapline */
 
@@ -63,8 +63,8 @@ enum race_access {
 
 /* Bits of race_side.flags. */
 enum race_side_flag {
-	RACE_DECODED = 1 << 0,	   /* the location is the instruction; else the one after it */
-	RACE_BLOCK = 1 << 1,	   /* in a memory function of libc; frames[1] is its caller */
+	RACE_DECODED = 1 << 0, /* the location is the instruction; else the one after it */
+	RACE_BLOCK = 1 << 1,   /* in a memory function of libc; frames[1] is its caller */
 	RACE_VECTOR = 1 << 2,
 	RACE_CONDITIONAL = 1 << 3, /* masked lanes or the like: perhaps not accessed */
 	RACE_LOCKED = 1 << 4,	   /* an atomic instruction; only the second side can be one */
@@ -88,19 +88,16 @@ struct race_side {
 	uint8_t length; /* of the instruction */
 	uint8_t reserved[2];
 	uint8_t code[RACE_CODE];
-	uint64_t frames
-		[RACE_FRAMES]; /* locations; frames[0] the access, others after their call */
+	uint64_t frames[RACE_FRAMES]; /* locations; frames[0] the access, others after their call */
 };
 
 /* Bits of race_record.flags. */
 enum race_record_flag {
-	RACE_UNKNOWN_ORIGIN =
-		1 << 0, /* the value changed and no thread was seen doing it */
-	RACE_SHARED_MAPPING =
-		1 << 1, /* ... in memory shared with other processes or devices */
-	RACE_ATOMIC_SEEN = 1 << 2, /* a locked instruction accessed it during the stall */
-	RACE_CHANGED = 1 << 3,	/* the value was another after the second access */
-	RACE_ON_STACK = 1 << 4, /* of the first or the second thread */
+	RACE_UNKNOWN_ORIGIN = 1 << 0, /* the value changed and no thread was seen doing it */
+	RACE_SHARED_MAPPING = 1 << 1, /* ... in memory shared with other processes or devices */
+	RACE_ATOMIC_SEEN = 1 << 2,    /* a locked instruction accessed it during the stall */
+	RACE_CHANGED = 1 << 3,	      /* the value was another after the second access */
+	RACE_ON_STACK = 1 << 4,	      /* of the first or the second thread */
 };
 
 /* What an address that was raced for belongs to. */
@@ -118,31 +115,31 @@ struct race_heap_event {
 	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: it was not */
 	int32_t tid;
 	uint32_t frame_count;
-	char thread[16]; /* empty: it has ended */
+	char thread[16];		   /* empty: it has ended */
 	uint64_t frames[RACE_HEAP_FRAMES]; /* locations after calls, innermost first */
 };
 
 struct race_heap {
 	uint64_t start;
-	uint64_t size; /* as it was asked for */
+	uint64_t size;			  /* as it was asked for */
 	struct race_heap_event allocated; /* frame_count 0: its stack had no room */
 	struct race_heap_event freed;
 };
 
 struct race_record {
-	uint64_t ready;	  /* its sequence number + 1 once it is written */
-	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t ready;		/* its sequence number + 1 once it is written */
+	uint64_t time_ns;	/* CLOCK_MONOTONIC */
 	uint64_t held_since_ns; /* CLOCK_MONOTONIC */
 	uint64_t stalled_ns;	/* from the start of the stall to the second access */
-	uint64_t address; /* watched */
-	uint64_t place;	  /* the same */
+	uint64_t address;	/* watched */
+	uint64_t place;		/* the same */
 	uint64_t old_value;
 	uint64_t new_value;
 	uint32_t len; /* watched: 1, 2, 4, 8 */
 	uint32_t flags;
 	int32_t pid;
-	uint32_t pair; /* row of pairs[], or RACE_PAIRS: the table was full */
-	uint32_t memory; /* enum race_memory */
+	uint32_t pair;	   /* row of pairs[], or RACE_PAIRS: the table was full */
+	uint32_t memory;   /* enum race_memory */
 	uint32_t has_heap; /* heap is filled */
 	struct race_side first;
 	struct race_side second;
@@ -162,40 +159,40 @@ enum race_counter {
 	RACE_AIMS_REFUSED,     /* no breakpoint to be had */
 	RACE_STALLS,	       /* accesses stalled */
 	RACE_STALLS_STACK,     /* not stalled: own stack */
-	RACE_STALLS_CONSTANT, /* not stalled: memory that is not writable, or not there */
-	RACE_STALLS_NO_SLOT,  /* not stalled: all registers in use */
-	RACE_STALLS_REFUSED,  /* not stalled: the kernel refused */
-	RACE_STALLS_NO_ROOM,  /* not stalled: the thread's stack is almost full */
+	RACE_STALLS_CONSTANT,  /* not stalled: memory that is not writable, or not there */
+	RACE_STALLS_NO_SLOT,   /* not stalled: all registers in use */
+	RACE_STALLS_REFUSED,   /* not stalled: the kernel refused */
+	RACE_STALLS_NO_ROOM,   /* not stalled: the thread's stack is almost full */
 	RACE_STALLS_SIGNALLED, /* ended early: a signal of the program waited for the thread */
-	RACE_STALLS_LEFT, /* not ended: the thread jumped out of the handler, or died in it */
-	RACE_STALLS_IDLE,    /* ended early, since nothing else ran */
+	RACE_STALLS_LEFT,      /* not ended: the thread jumped out of the handler, or died in it */
+	RACE_STALLS_IDLE,      /* ended early, since nothing else ran */
 	RACE_STALLS_OUTWAITED, /* went on until threads that slept by the clock woke up */
-	RACE_HITS,	     /* accesses by others to what was watched */
-	RACE_HITS_ATOMIC,    /* ... by locked instructions */
-	RACE_HITS_EXCLUDED,  /* ... from runtimes */
-	RACE_HITS_ASYNC,     /* ... seen late, since SIGTRAP was blocked */
-	RACE_HITS_MORE,	     /* ... after the one that is reported */
-	RACE_HITS_NO_ROOM,   /* ... not inspected: the thread's stack is almost full */
-	RACE_HITS_OWN, /* ... by the stalled thread itself, in a handler of its own */
-	RACE_HITS_LOST,	     /* ... whose signal was merged with another */
-	RACE_CHANGES_UNSURE, /* values that changed, perhaps by a new thread */
-	RACE_FOUND,	     /* pairs of accesses caught */
-	RACE_FOUND_REPEATED, /* ... of which the pair was reported often enough */
+	RACE_HITS,	       /* accesses by others to what was watched */
+	RACE_HITS_ATOMIC,      /* ... by locked instructions */
+	RACE_HITS_EXCLUDED,    /* ... from runtimes */
+	RACE_HITS_ASYNC,       /* ... seen late, since SIGTRAP was blocked */
+	RACE_HITS_MORE,	       /* ... after the one that is reported */
+	RACE_HITS_NO_ROOM,     /* ... not inspected: the thread's stack is almost full */
+	RACE_HITS_OWN,	       /* ... by the stalled thread itself, in a handler of its own */
+	RACE_HITS_LOST,	       /* ... whose signal was merged with another */
+	RACE_CHANGES_UNSURE,   /* values that changed, perhaps by a new thread */
+	RACE_FOUND,	       /* pairs of accesses caught */
+	RACE_FOUND_REPEATED,   /* ... of which the pair was reported often enough */
 	RACE_FOUND_LOCKED, /* plain accesses whose value a locked instruction changed during the stall */
-	RACE_LOST_FULL,	     /* ... lost: no room for the record */
-	RACE_LOST_TABLES,    /* sites, files or pairs that had no room */
-	RACE_SITE_HITS,	     /* hits of the trap of a site */
-	RACE_SITE_HITS_ALONE, /* ... while one thread existed */
-	RACE_SITE_HITS_EARLY, /* ... before the budget allowed a stall */
-	RACE_SITE_HITS_BUSY,  /* ... while other threads were stalled */
+	RACE_LOST_FULL,		/* ... lost: no room for the record */
+	RACE_LOST_TABLES,	/* sites, files or pairs that had no room */
+	RACE_SITE_HITS,		/* hits of the trap of a site */
+	RACE_SITE_HITS_ALONE,	/* ... while one thread existed */
+	RACE_SITE_HITS_EARLY,	/* ... before the budget allowed a stall */
+	RACE_SITE_HITS_BUSY,	/* ... while other threads were stalled */
 	RACE_SITE_HITS_SKIPPED, /* ... skipped until a later one is stalled */
-	RACE_SITE_REMOVED,    /* traps taken away since they had fired enough */
-	RACE_SITE_RENEWED,    /* ... and put back */
-	RACE_EXITS_DELAYED,   /* processes whose end waited a moment for their threads */
-	RACE_LOST_OBJECTS,    /* objects that a sweep had no room for */
-	RACE_LOST_TRAPS,      /* sites that had no room among the traps of their process */
-	RACE_LOST_LOCALS, /* accesses to locals of a function that gives away too many of them */
-	RACE_HEAP_UNKNOWN,    /* races not in a known block, where blocks are recorded */
+	RACE_SITE_REMOVED,	/* traps taken away since they had fired enough */
+	RACE_SITE_RENEWED,	/* ... and put back */
+	RACE_EXITS_DELAYED,	/* processes whose end waited a moment for their threads */
+	RACE_LOST_OBJECTS,	/* objects that a sweep had no room for */
+	RACE_LOST_TRAPS,	/* sites that had no room among the traps of their process */
+	RACE_LOST_LOCALS,  /* accesses to locals of a function that gives away too many of them */
+	RACE_HEAP_UNKNOWN, /* races not in a known block, where blocks are recorded */
 	RACE_HEAP_LOST_BLOCKS, /* blocks that had no room */
 	RACE_HEAP_LOST_STACKS, /* allocations or frees whose stack had none */
 	RACE_COUNTERS,
@@ -212,7 +209,7 @@ enum race_process_state {
 struct race_process {
 	uint32_t state; /* enum race_process_state */
 	int32_t pid;
-	uint64_t run; /* region.run when it began */
+	uint64_t run;  /* region.run when it began */
 	int32_t error; /* -errno when the detector could not start */
 	uint32_t step; /* enum race_step: where */
 	uint32_t watches;
@@ -246,7 +243,7 @@ enum race_step {
 struct race_file {
 	uint64_t hash; /* of path; 0: free */
 	uint32_t ready;
-	uint32_t is_included; /* an object whose accesses are stalled: not a runtime, not libc */
+	uint32_t is_included;	 /* an object whose accesses are stalled: not a runtime, not libc */
 	uint64_t sites_unproven; /* of a sweep: left out, as the bytes are not known to be code */
 	char path[496];
 };
@@ -260,7 +257,7 @@ struct race_site {
 	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
 	uint32_t flags;	    /* enum race_site_flag */
 	uint32_t depth;	    /* in a sweep: 2^depth hits at once were seen */
-	uint32_t outwaits; /* stalls there that went on while others slept */
+	uint32_t outwaits;  /* stalls there that went on while others slept */
 	uint32_t meets; /* a conflict hint of a sweep: other threads access addresses that end so; 0: unknown */
 	uint32_t reserved;
 };
@@ -287,11 +284,11 @@ struct race_range {
 #define RACE_HELD TABLE_SIZE(4096u, 1u)
 
 struct race_settings {
-	uint64_t budget_ppm; /* of CPU time */
-	uint64_t delay_ns;   /* 0: by site */
-	uint64_t sample_ns;  /* 0: by budget */
-	uint64_t is_sweep;   /* by sites, and the cost does not matter */
-	uint64_t is_heap;    /* heap blocks are recorded */
+	uint64_t budget_ppm;  /* of CPU time */
+	uint64_t delay_ns;    /* 0: by site */
+	uint64_t sample_ns;   /* 0: by budget */
+	uint64_t is_sweep;    /* by sites, and the cost does not matter */
+	uint64_t is_heap;     /* heap blocks are recorded */
 	uint64_t range_count; /* above 0: a sweep over these alone, to show a race again */
 	struct race_range ranges[RACE_RANGES];
 	uint64_t trap_ns; /* cost of one trap, for processes that cannot measure it; 0: unknown */
@@ -351,7 +348,7 @@ struct race_traps {
 
 /* Which process uses an event of the CPUs. */
 struct race_cpu_owner {
-	uint64_t pid; /* 0: none */
+	uint64_t pid;	   /* 0: none */
 	uint64_t until_ns; /* later it has been left */
 };
 
@@ -389,24 +386,24 @@ struct race_region {
 	uint32_t stop; /* set by trapline: the search ends */
 	/* A process that was attached to: of a pipe there, of which trapline keeps a read end. */
 	int32_t hangup_fd;
-	uint64_t looked_ns; /* when trapline last looked here, CLOCK_MONOTONIC; 0: it need not */
+	uint64_t looked_ns;    /* when trapline last looked here, CLOCK_MONOTONIC; 0: it need not */
 	uint64_t cpus_changed; /* other CPUs than those that have events are running */
 	uint32_t masked_count;
 	struct race_masked masked[RACE_MASKED];
 	struct race_cpu_owner cpu_owners[RACE_CPU_EVENTS];
 	uint64_t outwait_since_ns; /* first asked for; CLOCK_MONOTONIC */
 	uint64_t outwaited_ns;	   /* stalls that went on while others slept, in all runs */
-	uint64_t process_count;	 /* that began, ever */
-	uint64_t lost_processes; /* that found no row: not searched */
-	uint32_t told; /* records written: a futex, for a reader in the same process */
+	uint64_t process_count;	   /* that began, ever */
+	uint64_t lost_processes;   /* that found no row: not searched */
+	uint32_t told;		   /* records written: a futex, for a reader in the same process */
 	uint32_t reserved;
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	uint64_t sites_covered;
 	uint64_t held[RACE_HELD]; /* locations of the sites that were stalled, in order; 0: not yet written */
 	uint64_t sites_lost;	/* that had no room in the table */
-	uint32_t exits_waited; /* a sweep: ends that waited for the program's threads; */
-	uint32_t exits_worth;  /* those of them in which a thread ran during the wait */
+	uint32_t exits_waited;	/* a sweep: ends that waited for the program's threads; */
+	uint32_t exits_worth;	/* those of them in which a thread ran during the wait */
 	uint32_t sites_refused; /* a process has written sites_why */
 	uint32_t reserved_too;
 	char sites_why[200];
@@ -480,8 +477,7 @@ struct race_process *race_add_process(struct race_region *r, int32_t pid);
 int race_add_file(struct race_region *r, const char *path);
 struct race_site *race_add_site(struct race_region *r, uint64_t place);
 struct race_site *race_find_site(struct race_region *r, uint64_t place);
-uint32_t race_add_pair(struct race_region *r, uint64_t first_place,
-		       uint64_t second_place);
+uint32_t race_add_pair(struct race_region *r, uint64_t first_place, uint64_t second_place);
 
 /*
  * race_reader.c: for trapline. Copies the next record; 0: there is none. *torn counts

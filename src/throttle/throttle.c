@@ -5,8 +5,8 @@
  * The amount drawn is always read from the kernel's account, never summed up from ticks: ticks
  * that fall into system calls are lost (28 of 200 arrive in a thread that lives there).
  */
-#include "base/trap_path.h"
 #include "throttle/throttle.h"
+#include "base/trap_path.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -74,7 +74,7 @@ void throttle_forked(void)
 
 TRAP_PATH static uint64_t clock_ns(int clock)
 {
-	struct timespec now = {0};
+	struct timespec now = { 0 };
 
 	/* The system call: the vDSO has no CPU clocks, and libc's function may set errno. */
 	sys2(SYS_clock_gettime, clock, &now);
@@ -158,14 +158,12 @@ TRAP_PATH uint64_t throttle_drawn(struct trapline_throttle *t)
 
 TRAP_PATH static uint64_t *origin_of(struct trapline_throttle *t)
 {
-	return t->flags & TRAPLINE_THROTTLE_EACH ? &account_of(t)->origin :
-						   &t->account->origin;
+	return t->flags & TRAPLINE_THROTTLE_EACH ? &account_of(t)->origin : &t->account->origin;
 }
 
 TRAP_PATH static uint32_t *state_of(struct trapline_throttle *t)
 {
-	return t->flags & TRAPLINE_THROTTLE_EACH ? &account_of(t)->is_throttled :
-						   &t->is_throttled;
+	return t->flags & TRAPLINE_THROTTLE_EACH ? &account_of(t)->is_throttled : &t->is_throttled;
 }
 
 void throttle_share(struct trapline_throttle *t, struct throttle_region *region, uint32_t budget)
@@ -247,7 +245,8 @@ void throttle_wake_others(struct trapline_throttle *t)
 {
 	uint32_t running;
 
-	sys6(SYS_futex, end_word(t, &running), FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, 1u << t->index);
+	sys6(SYS_futex, end_word(t, &running), FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL,
+	     1u << t->index);
 }
 
 void throttle_spare(int is_spared)
@@ -257,8 +256,8 @@ void throttle_spare(int is_spared)
 
 TRAP_PATH static void sleep_until(struct trapline_throttle *t, uint64_t until_ns)
 {
-	struct timespec until = {(time_t)(until_ns / 1000000000u),
-				 (long)(until_ns % 1000000000u)};
+	struct timespec until = { (time_t)(until_ns / 1000000000u),
+				  (long)(until_ns % 1000000000u) };
 	uint32_t running;
 	uint32_t *word = end_word(t, &running);
 

@@ -44,7 +44,7 @@ struct trapline_throttle {
 	struct throttle_budget *totals;	      /* there */
 	uint32_t is_throttled;
 	struct throttle_queue queue; /* of this process */
-	uint64_t drawn_before; /* it began */
+	uint64_t drawn_before;	     /* it began */
 	uint64_t wake_ns; /* one that draws alone: what a sleep itself costs, in time that pays for it */
 	uint64_t checks;
 	uint64_t sleeps;

@@ -6,8 +6,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "core/target.h"
-#include "throttle/throttle_open.h"
 #include "throttle/throttle.h"
+#include "throttle/throttle_open.h"
 #include "trap/inflight.h"
 
 #define BURST_NS 20000000u

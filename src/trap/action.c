@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* action.c - see action.h. */
-#include "base/trap_path.h"
 #include "trap/action.h"
+#include "base/trap_path.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ TRAP_PATH static int copy(const struct action_slot *slot, uint64_t version, uint
 
 TRAP_PATH uint64_t action_read(const struct action *a, struct sigaction *out)
 {
-	uint64_t words[ACTION_WORDS] = {0};
+	uint64_t words[ACTION_WORDS] = { 0 };
 	uint64_t version = 0;
 	int is_whole = 0;
 

@@ -33,7 +33,10 @@ struct action {
 };
 
 /* The first slot is current, and so is claimed. */
-#define ACTION_DEFAULT { .slots = { { .is_claimed = 1 } } } /* SIG_DFL */
+#define ACTION_DEFAULT                           \
+	{                                        \
+		.slots = { { .is_claimed = 1 } } \
+	} /* SIG_DFL */
 
 /* A copy; a handler that was reset is SIG_DFL. Returns its version. AS-Safe. */
 uint64_t action_read(const struct action *a, struct sigaction *out);

@@ -24,10 +24,10 @@
 #include "code/poke/poke.h"
 #include "record/layout.h"
 #include "trap/arch.h"
-#include "trap/verdict.h"
 #include "trap/foreign.h"
 #include "trap/inflight.h"
 #include "trap/trap.h"
+#include "trap/verdict.h"
 
 /* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */
 #define TRAP_PERF_CODE 6
@@ -57,7 +57,7 @@ struct siginfo_perf {
 struct trap_thread {
 	const void *frame; /* of the handler that runs a callback; NULL: none */
 	uint64_t *entry;   /* in the in-flight table */
-	pid_t tid; /* 0: not asked yet in this thread, or forked */
+	pid_t tid;	   /* 0: not asked yet in this thread, or forked */
 	uint64_t abort_pc; /* of the restartable sequence that was aborted last */
 	uint32_t aborts;   /* in a row, there */
 };
@@ -259,7 +259,7 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 /* The condition, where the kernel could not decide it. */
 TRAP_PATH static int is_wanted(struct trapline_event *ev, const struct trapline_hit *hit)
 {
-	struct condition_input input = {.hit = hit, .event = ev};
+	struct condition_input input = { .hit = hit, .event = ev };
 
 	if (ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL)
 		return 1;

@@ -12,8 +12,8 @@
  * and the signal is sent again. All events must be off before that, because their signals would
  * be pending as well.
  */
-#include "base/trap_path.h"
 #include "trap/foreign.h"
+#include "base/trap_path.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@
 
 #define RED_ZONE_BYTES 128u
 #define TRAP_BIT (1ull << (SIGTRAP - 1))
-#define TRAP_PERF_CODE 6 /* TRAP_PERF of <asm-generic/siginfo.h> */
+#define TRAP_PERF_CODE 6      /* TRAP_PERF of <asm-generic/siginfo.h> */
 #define AUTODISARM (1u << 31) /* SS_AUTODISARM of <linux/signal.h> */
 #define PENDING_MAX 4
 /*
@@ -34,7 +34,7 @@
 #define MARK_AT 120
 #define MARK 0x656e696c70617274ull
 
-struct action trap_previous = ACTION_DEFAULT; /* what foreign signals go to */
+struct action trap_previous = ACTION_DEFAULT;	    /* what foreign signals go to */
 struct action trap_first_previous = ACTION_DEFAULT; /* the one before anybody put itself between */
 uint64_t trap_held_bit;
 int (*trap_is_held)(const ucontext_t *context);
@@ -78,7 +78,7 @@ TRAP_PATH static void die_by_default(ucontext_t *context)
 		unsigned long flags;
 		void *restorer;
 		uint64_t mask;
-	} action = {0};
+	} action = { 0 };
 
 	set_mask(SIG_BLOCK, TRAP_BIT);
 	set_mask_of(context, mask_of(context) & ~TRAP_BIT);
@@ -130,7 +130,7 @@ TRAP_PATH static int is_left_over(const siginfo_t *info)
 
 TRAP_PATH static void leave_pending(const siginfo_t *info, ucontext_t *context)
 {
-	const struct timespec now = {0, 0};
+	const struct timespec now = { 0, 0 };
 	const uint64_t trap = TRAP_BIT;
 	siginfo_t other;
 
@@ -236,18 +236,18 @@ TRAP_PATH static void move_frame(struct foreign_call *to, uint64_t top)
 	struct frame *new = (struct frame *)(((fp - sizeof(struct frame)) & ~15ull) - 8);
 
 	/* Too small for it: the kernel would end the program. */
-	if (is_on(stack, top - 1) && !is_on(stack, (uintptr_t)new))
+	if (is_on(stack, top - 1) && !is_on(stack, (uintptr_t) new))
 		return;
 	memcpy((void *)fp, context->uc_mcontext.fpregs, bytes);
 	memcpy(new, (char *)context - sizeof(new->restorer), sizeof(*new));
 	to->context = (ucontext_t *)new->context;
 	to->info = &new->info;
 	to->context->uc_mcontext.fpregs = (fpregset_t)fp;
-	to->sp = (uintptr_t)new;
+	to->sp = (uintptr_t) new;
 	if ((uint32_t)stack->ss_flags & AUTODISARM) {
 		const stack_t none = { .ss_flags = SS_DISABLE };
 
-		sys2(SYS_sigaltstack, is_on(stack, (uintptr_t)new) ? &none : stack, NULL);
+		sys2(SYS_sigaltstack, is_on(stack, (uintptr_t) new) ? &none : stack, NULL);
 	}
 }
 

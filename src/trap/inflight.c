@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* inflight.c - see inflight.h. */
-#include "base/trap_path.h"
 #include "trap/inflight.h"
+#include "base/trap_path.h"
 
 #include <errno.h>
 
@@ -68,7 +68,7 @@ int inflight_is_any(pid_t pid, uint32_t event_index)
 
 int inflight_wait(pid_t pid, uint32_t event_index)
 {
-	struct timespec step = {0, WAIT_STEP_NS};
+	struct timespec step = { 0, WAIT_STEP_NS };
 	int steps = 0;
 
 	for (uint32_t i = 0; i < ENTRIES; i++)

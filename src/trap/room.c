@@ -26,14 +26,16 @@
 
 struct trap_room trap_room;
 
-static __thread uint64_t alternate_end __attribute__((tls_model("initial-exec"))); /* 0: not on it */
+static __thread uint64_t alternate_end
+	__attribute__((tls_model("initial-exec"))); /* 0: not on it */
 
 TRAP_PATH void trap_note_stack(const ucontext_t *context)
 {
 	const stack_t *stack = &context->uc_stack;
 	uint64_t here = (uintptr_t)__builtin_frame_address(0);
 
-	alternate_end = here - (uintptr_t)stack->ss_sp < stack->ss_size ? (uintptr_t)stack->ss_sp : 0;
+	alternate_end = here - (uintptr_t)stack->ss_sp < stack->ss_size ? (uintptr_t)stack->ss_sp :
+									  0;
 }
 
 TRAP_PATH int trap_has_room(uint64_t bytes)

@@ -30,7 +30,7 @@ TRAP_PATH static _Unwind_Reason_Code step(struct _Unwind_Context *context, void 
 
 TRAP_PATH uint32_t stack_unwind(uint64_t ip, uint64_t *frames, uint32_t n)
 {
-	struct walk walk = {ip, frames, 0, n};
+	struct walk walk = { ip, frames, 0, n };
 
 	_Unwind_Backtrace(step, &walk);
 	if (!walk.count && n) {

@@ -4,8 +4,8 @@
  *
  * Memory is read by a system call that tells of a fault instead of raising one.
  */
-#include "base/trap_path.h"
 #include "trap/verdict.h"
+#include "base/trap_path.h"
 
 #include <errno.h>
 #include <string.h>
@@ -63,7 +63,7 @@ TRAP_PATH uint64_t condition_hit_in_thread(const struct trapline_event *ev)
 	struct thread_count *count = &in_thread[ev->thread_slot - 1];
 
 	if (count->generation != ev->first_generation || count->index != ev->index)
-		*count = (struct thread_count){ev->first_generation, ev->index, 0};
+		*count = (struct thread_count){ ev->first_generation, ev->index, 0 };
 	return ++count->hits;
 }
 

@@ -13,12 +13,16 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
+#include "base/ebpf.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "base/ebpf.h"
 #include "event/event.h"
 
-enum { UNKNOWN, CANNOT, CAN };
+enum {
+	UNKNOWN,
+	CANNOT,
+	CAN
+};
 
 static uint32_t signals;
 

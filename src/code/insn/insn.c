@@ -26,8 +26,7 @@ static int64_t extend(uint64_t value, unsigned int bits, int is_signed)
 			   (int64_t)(value << unused >> unused);
 }
 
-static int segment_base(const struct insn_memory *m, const struct insn_regs *regs,
-			uint64_t *out)
+static int segment_base(const struct insn_memory *m, const struct insn_regs *regs, uint64_t *out)
 {
 	*out = 0;
 	if (m->segment == INSN_SEGMENT_FS) {
@@ -42,8 +41,7 @@ static int segment_base(const struct insn_memory *m, const struct insn_regs *reg
 }
 
 /* bt and kin: the bit number counts from the operand, in both directions. */
-static int bit_offset(const struct insn_memory *m, const struct insn_regs *regs,
-		      uint64_t *out)
+static int bit_offset(const struct insn_memory *m, const struct insn_regs *regs, uint64_t *out)
 {
 	uint64_t value;
 
@@ -63,9 +61,8 @@ static int bit_offset(const struct insn_memory *m, const struct insn_regs *regs,
 }
 
 /* All of the address but an index. */
-static int address_without_index(const struct insn_memory *m,
-				 const struct insn_regs *regs, uint64_t *sum,
-				 uint64_t *segment)
+static int address_without_index(const struct insn_memory *m, const struct insn_regs *regs,
+				 uint64_t *sum, uint64_t *segment)
 {
 	uint64_t bits;
 	int err = read_reg(regs, m->base, sum);
@@ -255,7 +252,6 @@ int insn_branch_taken(const struct insn *insn, const struct insn_regs *before)
 		return x86_counts(insn, before);
 	if (!(before->known & INSN_KNOWS_FLAGS))
 		return -ENODATA;
-	return insn->arch == INSN_X86_64 ?
-		       x86_condition(insn->condition, before->flags) :
-		       arm64_condition(insn->condition, before->flags);
+	return insn->arch == INSN_X86_64 ? x86_condition(insn->condition, before->flags) :
+					   arm64_condition(insn->condition, before->flags);
 }

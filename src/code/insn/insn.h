@@ -75,9 +75,9 @@ enum insn_arch {
 
 enum insn_kind {
 	INSN_OTHER,
-	INSN_NOP,     /* nop of any length, pause, yield: nothing but the pc changes */
-	INSN_LANDING, /* endbr64, endbr32, bti: as a nop, but indirect branches need it */
-	INSN_JUMP,    /* to a place the instruction names */
+	INSN_NOP,	       /* nop of any length, pause, yield: nothing but the pc changes */
+	INSN_LANDING,	       /* endbr64, endbr32, bti: as a nop, but indirect branches need it */
+	INSN_JUMP,	       /* to a place the instruction names */
 	INSN_JUMP_CONDITIONAL, /* also loop, jrcxz, cbz, tbz */
 	INSN_JUMP_INDIRECT,    /* to a place in a register or in memory */
 	INSN_CALL,
@@ -137,17 +137,17 @@ enum insn_segment {
  * instruction's own address.
  */
 struct insn_memory {
-	uint8_t access; /* enum insn_access */
-	uint8_t base;	/* DWARF number or INSN_NO_REG */
-	uint8_t index; /* the same; with INSN_MEM_LANES the number of a vector register */
-	uint8_t scale; /* 1, 2, 4, 8, 16; 0 without index */
+	uint8_t access;	      /* enum insn_access */
+	uint8_t base;	      /* DWARF number or INSN_NO_REG */
+	uint8_t index;	      /* the same; with INSN_MEM_LANES the number of a vector register */
+	uint8_t scale;	      /* 1, 2, 4, 8, 16; 0 without index */
 	uint8_t index_bits;   /* how much of the index counts: 8 (xlat), 32 or 64 */
 	uint8_t index_signed; /* the index is sign-extended from index_bits */
 	uint8_t segment;      /* enum insn_segment */
-	uint8_t bit_reg; /* INSN_MEM_BIT_INDEX: holds the bit number, bit_bits wide, signed */
-	uint8_t bit_bits; /* 16, 32 or 64: also the granule in which memory is touched */
-	uint8_t lanes; /* elements of a vector operand with a mask; of a gather; else 0 */
-	uint8_t lane_bytes; /* bytes of one element */
+	uint8_t bit_reg;      /* INSN_MEM_BIT_INDEX: holds the bit number, bit_bits wide, signed */
+	uint8_t bit_bits;     /* 16, 32 or 64: also the granule in which memory is touched */
+	uint8_t lanes;	      /* elements of a vector operand with a mask; of a gather; else 0 */
+	uint8_t lane_bytes;   /* bytes of one element */
 	uint8_t unused;
 	uint16_t flags; /* enum insn_memory_flag */
 	uint32_t size;	/* bytes; 0 with INSN_MEM_SIZE_UNKNOWN */
@@ -223,7 +223,7 @@ struct insn {
 	int64_t target;
 	int32_t sp_change; /* INSN_CHANGES_SP: sp after - sp before */
 	/* x86-64: where in the bytes things are; 0 when absent. arm64: all 0. */
-	uint8_t opcode_at; /* the last opcode byte's place is opcode_at + opcode_bytes - 1 */
+	uint8_t opcode_at;    /* the last opcode byte's place is opcode_at + opcode_bytes - 1 */
 	uint8_t opcode_bytes; /* 1 to 3 with their 0f, 0f38, 0f3a; 0 for VEX, EVEX, XOP */
 	uint8_t modrm_at;
 	uint8_t displacement_at;

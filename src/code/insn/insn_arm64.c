@@ -36,31 +36,25 @@ static int decode_relative_branch(uint32_t word, struct insn *out)
 	if (arm64_is(word, 0x7c000000, 0x14000000)) {
 		const int links = word >> 31;
 
-		set_branch(out, links ? INSN_CALL : INSN_JUMP,
-			   arm64_signed_bits(word, 0, 26) * 4);
+		set_branch(out, links ? INSN_CALL : INSN_JUMP, arm64_signed_bits(word, 0, 26) * 4);
 		out->writes |= links ? 1ull << INSN_ARM64_LR : 0;
 		return 1;
 	}
 	if (arm64_is(word, 0xff000000, 0x54000000)) {
-		set_branch(out, INSN_JUMP_CONDITIONAL,
-			   arm64_signed_bits(word, 5, 19) * 4);
+		set_branch(out, INSN_JUMP_CONDITIONAL, arm64_signed_bits(word, 5, 19) * 4);
 		out->condition = (uint8_t)arm64_bits(word, 0, 4);
 		out->flags |= INSN_READS_FLAGS;
 		return 1;
 	}
 	if (arm64_is(word, 0x7e000000, 0x34000000)) {
-		set_branch(out, INSN_JUMP_CONDITIONAL,
-			   arm64_signed_bits(word, 5, 19) * 4);
-		set_test(out, word,
-			 word >> 24 & 1 ? INSN_CONDITION_CBNZ : INSN_CONDITION_CBZ,
+		set_branch(out, INSN_JUMP_CONDITIONAL, arm64_signed_bits(word, 5, 19) * 4);
+		set_test(out, word, word >> 24 & 1 ? INSN_CONDITION_CBNZ : INSN_CONDITION_CBZ,
 			 word >> 31 ? 8 : 4);
 		return 1;
 	}
 	if (arm64_is(word, 0x7e000000, 0x36000000)) {
-		set_branch(out, INSN_JUMP_CONDITIONAL,
-			   arm64_signed_bits(word, 5, 14) * 4);
-		set_test(out, word,
-			 word >> 24 & 1 ? INSN_CONDITION_TBNZ : INSN_CONDITION_TBZ, 8);
+		set_branch(out, INSN_JUMP_CONDITIONAL, arm64_signed_bits(word, 5, 14) * 4);
+		set_test(out, word, word >> 24 & 1 ? INSN_CONDITION_TBNZ : INSN_CONDITION_TBZ, 8);
 		out->tested_bit = (uint8_t)(word >> 31 << 5 | arm64_bits(word, 19, 5));
 		return 1;
 	}
@@ -70,16 +64,14 @@ static int decode_relative_branch(uint32_t word, struct insn *out)
 /* br, blr, ret, eret and their forms with pointer authentication. */
 static int decode_register_branch(uint32_t word, struct insn *out)
 {
-	static const uint8_t kinds[] = { INSN_JUMP_INDIRECT, INSN_CALL_INDIRECT,
-					 INSN_RETURN };
+	static const uint8_t kinds[] = { INSN_JUMP_INDIRECT, INSN_CALL_INDIRECT, INSN_RETURN };
 	const unsigned int operation = arm64_bits(word, 21, 4);
 	const unsigned int authentication = arm64_bits(word, 10, 6);
 	const unsigned int target = arm64_bits(word, 5, 5);
 
 	const unsigned int modifier = arm64_bits(word, 0, 5);
 
-	if (arm64_bits(word, 16, 5) != 31 ||
-	    (authentication & ~1u) != (authentication ? 2 : 0))
+	if (arm64_bits(word, 16, 5) != 31 || (authentication & ~1u) != (authentication ? 2 : 0))
 		return -EILSEQ;
 	/* Where no register is named the fields are all zeros, or ones with authentication. */
 	if (operation < 8 && modifier != (authentication ? 31 : 0))
@@ -91,14 +83,12 @@ static int decode_register_branch(uint32_t word, struct insn *out)
 		out->flags |= INSN_PRIVILEGED;
 		return 0;
 	}
-	if ((operation & 7) > 2 || operation == 10 ||
-	    (operation > 2 && !authentication) ||
+	if ((operation & 7) > 2 || operation == 10 || (operation > 2 && !authentication) ||
 	    (operation == 2 && authentication && target != 31))
 		return -EILSEQ;
 	out->kind = kinds[operation & 7];
 	/* retaa and retab name no register: it is the link register. */
-	out->target_reg = operation == 2 && authentication ? INSN_ARM64_LR :
-							     (uint8_t)target;
+	out->target_reg = operation == 2 && authentication ? INSN_ARM64_LR : (uint8_t)target;
 	out->reads |= arm64_mask(out->target_reg);
 	if (operation > 2)
 		out->reads |= arm64_mask_sp(modifier);
@@ -109,8 +99,7 @@ static int decode_register_branch(uint32_t word, struct insn *out)
 
 static int decode_exception(uint32_t word, struct insn *out)
 {
-	const unsigned int operation = arm64_bits(word, 21, 3) << 5 |
-				       arm64_bits(word, 0, 5);
+	const unsigned int operation = arm64_bits(word, 21, 3) << 5 | arm64_bits(word, 0, 5);
 
 	switch (operation) {
 	case 0 << 5 | 1: /* svc */
@@ -198,8 +187,7 @@ static int decode_system(uint32_t word, struct insn *out)
 	} else if (arm64_is(word, 0xfffff000, 0xd5031000)) {
 		out->reads |= arm64_mask(rt); /* wfet, wfit */
 	} else if (arm64_is(word, 0xfffffee0, 0xd5233060)) {
-		out->writes |= arm64_mask(
-			rt); /* tstart, ttest: a transaction begins again here */
+		out->writes |= arm64_mask(rt); /* tstart, ttest: a transaction begins again here */
 		out->flags |= INSN_NOT_RELOCATABLE;
 	} else {
 		return -EILSEQ;
@@ -335,8 +323,7 @@ static void decode_vector(uint32_t word, struct insn *out)
 	const unsigned int copy = arm64_bits(word, 11, 4);
 
 	out->flags |= INSN_VECTOR;
-	if (arm64_is(word, 0x5f20fc00, 0x1e200000) ||
-	    arm64_is(word, 0x5f200000, 0x1e000000)) {
+	if (arm64_is(word, 0x5f20fc00, 0x1e200000) || arm64_is(word, 0x5f200000, 0x1e000000)) {
 		/* Conversions: scvtf, ucvtf and one fmov take a general register. */
 		if (operation == 2 || operation == 3 || operation == 7)
 			out->reads |= rn;
@@ -424,8 +411,8 @@ int insn_decode_arm64(const void *bytes, size_t available, struct insn *out)
 	if (available < sizeof(b))
 		return -ENODATA;
 	memcpy(b, bytes, sizeof(b));
-	const uint32_t word = (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 |
-			      (uint32_t)b[1] << 8 | b[0];
+	const uint32_t word = (uint32_t)b[3] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[1] << 8 |
+			      b[0];
 	struct insn decoded = {
 		.arch = INSN_ARM64,
 		.length = 4,

@@ -35,8 +35,8 @@ static int is_vector(uint32_t word)
 }
 
 /* The operand [Xn|SP], to be refined. */
-static struct insn_memory *add_operand(uint32_t word, struct insn *out,
-				       unsigned int access, uint32_t size)
+static struct insn_memory *add_operand(uint32_t word, struct insn *out, unsigned int access,
+				       uint32_t size)
 {
 	struct insn_memory *m = &out->memory[out->memory_count++];
 
@@ -76,8 +76,7 @@ static void set_order(struct insn *out, int acquires, int releases)
 }
 
 /* cas and casp: Rs is what is expected and takes what was there. */
-static int decode_compare_and_swap(uint32_t word, struct insn *out, uint32_t size,
-				   int is_pair)
+static int decode_compare_and_swap(uint32_t word, struct insn *out, uint32_t size, int is_pair)
 {
 	if (rt2_of(word) != 31 || (is_pair && (rs_of(word) | rt_of(word)) & 1))
 		return -EILSEQ;
@@ -110,8 +109,8 @@ static int decode_exclusive(uint32_t word, struct insn *out)
 		return decode_compare_and_swap(word, out, 8u << size, 1);
 
 	/* Fields without a register should be all ones; what others do is not foretold. */
-	struct insn_memory *m = add_operand(word, out, is_load ? INSN_READ : INSN_WRITE,
-					    (1u << size) << is_pair);
+	struct insn_memory *m =
+		add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, (1u << size) << is_pair);
 	use_register(out, word, rt_of(word), is_load);
 	if (is_pair)
 		use_register(out, word, rt2_of(word), is_load);
@@ -142,8 +141,8 @@ static int decode_literal(uint32_t word, struct insn *out)
 		out->flags |= INSN_HINT;
 		return is_vector(word) ? -EILSEQ : 0;
 	}
-	struct insn_memory *m = add_operand(
-		word, out, INSN_READ, (is_vector(word) ? vector : general)[operation]);
+	struct insn_memory *m =
+		add_operand(word, out, INSN_READ, (is_vector(word) ? vector : general)[operation]);
 	m->base = INSN_ARM64_PC;
 	m->displacement = out->target;
 	out->reads = 1ull << INSN_ARM64_PC;
@@ -226,8 +225,7 @@ static int decode_nine_bits(uint32_t word, struct insn *out)
 		out->reads |= arm64_mask_sp(rn_of(word));
 		return mode == 0 ? 0 : -EILSEQ;
 	}
-	struct insn_memory *m =
-		add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, bytes);
+	struct insn_memory *m = add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, bytes);
 	if (mode != 1)
 		m->displacement = offset;
 	if (mode & 1)
@@ -249,8 +247,7 @@ static int decode_unsigned_offset(uint32_t word, struct insn *out)
 		out->reads |= arm64_mask_sp(rn_of(word));
 		return 0;
 	}
-	struct insn_memory *m =
-		add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, bytes);
+	struct insn_memory *m = add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, bytes);
 	m->displacement = (int64_t)arm64_bits(word, 10, 12) * bytes;
 	use_register(out, word, rt_of(word), is_load);
 	return 0;
@@ -271,8 +268,7 @@ static int decode_register_offset(uint32_t word, struct insn *out)
 		out->reads |= arm64_mask_sp(rn_of(word));
 		return 0;
 	}
-	struct insn_memory *m =
-		add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, bytes);
+	struct insn_memory *m = add_operand(word, out, is_load ? INSN_READ : INSN_WRITE, bytes);
 	m->scale = (uint8_t)(word >> 12 & 1 ? bytes : 1);
 	m->index = (uint8_t)rs_of(word);
 	m->index_bits = option & 1 ? 64 : 32;
@@ -292,8 +288,7 @@ static int decode_64_bytes(uint32_t word, struct insn *out)
 	const unsigned int operation = arm64_bits(word, 12, 3);
 	const int is_load = operation == 5;
 
-	if (word >> 30 != 3 || arm64_bits(word, 22, 2) || rt_of(word) > 22 ||
-	    rt_of(word) & 1 ||
+	if (word >> 30 != 3 || arm64_bits(word, 22, 2) || rt_of(word) > 22 || rt_of(word) & 1 ||
 	    !(operation == 1 || operation == 2 || operation == 3 || operation == 5) ||
 	    ((operation == 1 || operation == 5) && rs_of(word) != 31))
 		return -EILSEQ;
@@ -338,9 +333,8 @@ static int decode_authenticated(uint32_t word, struct insn *out)
 {
 	if (word >> 30 != 3 || is_vector(word))
 		return -EILSEQ;
-	const int64_t offset = (arm64_signed_bits(word, 22, 1) * 512 +
-				(int64_t)arm64_bits(word, 12, 9)) *
-			       8;
+	const int64_t offset =
+		(arm64_signed_bits(word, 22, 1) * 512 + (int64_t)arm64_bits(word, 12, 9)) * 8;
 	struct insn_memory *m = add_operand(word, out, INSN_READ, 8);
 
 	m->displacement = offset;
@@ -359,8 +353,7 @@ static int decode_one_register(uint32_t word, struct insn *out)
 		return decode_nine_bits(word, out);
 	if (word >> 10 & 1)
 		return decode_authenticated(word, out);
-	return word >> 11 & 1 ? decode_register_offset(word, out) :
-				decode_atomic(word, out);
+	return word >> 11 & 1 ? decode_register_offset(word, out) : decode_atomic(word, out);
 }
 
 /* stlur, ldapur. */
@@ -369,8 +362,7 @@ static int decode_ordered_unscaled(uint32_t word, struct insn *out)
 	const unsigned int size = word >> 30;
 	const unsigned int operation = arm64_bits(word, 22, 2);
 
-	if (is_vector(word) || (size == 3 && operation >= 2) ||
-	    (size == 2 && operation == 3))
+	if (is_vector(word) || (size == 3 && operation >= 2) || (size == 2 && operation == 3))
 		return -EILSEQ;
 	struct insn_memory *m =
 		add_operand(word, out, operation ? INSN_READ : INSN_WRITE, 1u << size);
@@ -388,14 +380,12 @@ static int decode_block(uint32_t word, struct insn *out)
 	const unsigned int rs = rs_of(word);
 	const unsigned int count = rn_of(word);
 
-	if (word >> 30 || rd == 31 || rs == rd || count == rd || count == rs ||
-	    count == 31 || (!is_set && rs == 31) ||
-	    (is_set && arm64_bits(word, 14, 2) == 3))
+	if (word >> 30 || rd == 31 || rs == rd || count == rd || count == rs || count == 31 ||
+	    (!is_set && rs == 31) || (is_set && arm64_bits(word, 14, 2) == 3))
 		return -EILSEQ;
 	struct insn_memory *m = add_operand(word, out, INSN_WRITE, 0);
-	const uint16_t flags = INSN_MEM_IMPLICIT | INSN_MEM_CONDITIONAL |
-			       INSN_MEM_REPEATS | INSN_MEM_SIZE_UNKNOWN |
-			       INSN_MEM_NOT_COMPUTABLE;
+	const uint16_t flags = INSN_MEM_IMPLICIT | INSN_MEM_CONDITIONAL | INSN_MEM_REPEATS |
+			       INSN_MEM_SIZE_UNKNOWN | INSN_MEM_NOT_COMPUTABLE;
 
 	m->base = (uint8_t)rd;
 	m->flags = flags;
@@ -443,8 +433,7 @@ static int decode_tags(uint32_t word, struct insn *out)
 	return 0;
 }
 
-static void set_structure_writeback(uint32_t word, struct insn *out,
-				    struct insn_memory *m)
+static void set_structure_writeback(uint32_t word, struct insn *out, struct insn_memory *m)
 {
 	if (!(word >> 23 & 1))
 		return;
@@ -473,8 +462,7 @@ static int decode_structures(uint32_t word, struct insn *out)
 	    (!(word >> 23 & 1) && rs_of(word)) ||
 	    (is_interleaved && !is_wide && arm64_bits(word, 10, 2) == 3))
 		return -EILSEQ;
-	struct insn_memory *m = add_operand(word, out,
-					    word >> 22 & 1 ? INSN_READ : INSN_WRITE,
+	struct insn_memory *m = add_operand(word, out, word >> 22 & 1 ? INSN_READ : INSN_WRITE,
 					    registers[operation] * (is_wide ? 16u : 8u));
 	set_structure_writeback(word, out, m);
 	out->flags |= INSN_VECTOR;
@@ -509,8 +497,8 @@ static int decode_single_structure(uint32_t word, struct insn *out)
 
 	if (!bytes || word >> 31 || (!(word >> 23 & 1) && rs_of(word)))
 		return -EILSEQ;
-	struct insn_memory *m = add_operand(
-		word, out, word >> 22 & 1 ? INSN_READ : INSN_WRITE, count * bytes);
+	struct insn_memory *m =
+		add_operand(word, out, word >> 22 & 1 ? INSN_READ : INSN_WRITE, count * bytes);
 	set_structure_writeback(word, out, m);
 	out->flags |= INSN_VECTOR;
 	return 0;
@@ -524,8 +512,7 @@ static int decode_mixed(uint32_t word, struct insn *out)
 	if (!(word >> 24 & 1))
 		return decode_literal(word, out);
 	if (word >> 21 & 1)
-		return word >> 30 == 3 && !is_vector(word) ? decode_tags(word, out) :
-							     -EILSEQ;
+		return word >> 30 == 3 && !is_vector(word) ? decode_tags(word, out) : -EILSEQ;
 	if (mode == 0)
 		return decode_ordered_unscaled(word, out);
 	return mode == 1 ? decode_block(word, out) : -EILSEQ;

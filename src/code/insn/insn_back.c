@@ -24,8 +24,7 @@ struct window {
 	unsigned int n; /* of them are known: the last is before the pc */
 	uint16_t ends;	/* bit n: one of length n ends there */
 	uint32_t chains;
-	uint32_t votes[INSN_LENGTH_MAX +
-		       1]; /* by length: chains of instructions that end in it */
+	uint32_t votes[INSN_LENGTH_MAX + 1]; /* by length: chains of instructions that end in it */
 };
 
 static uint8_t enter_level(const struct insn *insn)
@@ -37,8 +36,7 @@ static uint8_t enter_level(const struct insn *insn)
 static int is_leave(const struct insn *insn)
 {
 	return insn->memory_count == 1 && insn->memory[0].base == INSN_RBP &&
-	       insn->memory[0].flags & INSN_MEM_IMPLICIT &&
-	       insn->memory[0].access == INSN_READ;
+	       insn->memory[0].flags & INSN_MEM_IMPLICIT && insn->memory[0].access == INSN_READ;
 }
 
 static int is_enter(const struct insn *insn)
@@ -46,8 +44,8 @@ static int is_enter(const struct insn *insn)
 	const uint64_t frame = 1ull << INSN_RBP | 1ull << INSN_RSP;
 
 	return insn->memory_count && insn->memory[0].base == INSN_RSP &&
-	       insn->memory[0].flags & INSN_MEM_IMPLICIT &&
-	       (insn->writes & frame) == frame && insn->memory[0].access == INSN_WRITE;
+	       insn->memory[0].flags & INSN_MEM_IMPLICIT && (insn->writes & frame) == frame &&
+	       insn->memory[0].access == INSN_WRITE;
 }
 
 static void set_known(struct insn_regs *regs, unsigned int reg, uint64_t value)
@@ -62,12 +60,10 @@ static void restore_stack(const struct insn *insn, const struct insn_regs *after
 	if (!(after->known & 1ull << INSN_RSP))
 		return;
 	if (insn->flags & INSN_CHANGES_SP)
-		set_known(before, INSN_RSP,
-			  after->r[INSN_RSP] - (uint64_t)insn->sp_change);
+		set_known(before, INSN_RSP, after->r[INSN_RSP] - (uint64_t)insn->sp_change);
 	else if (is_leave(insn))
 		set_known(before, INSN_RBP, after->r[INSN_RSP] - insn->memory[0].size);
-	else if (is_enter(insn) && enter_level(insn) == 0 &&
-		 after->known & 1ull << INSN_RBP)
+	else if (is_enter(insn) && enter_level(insn) == 0 && after->known & 1ull << INSN_RBP)
 		set_known(before, INSN_RSP, after->r[INSN_RBP] + insn->memory[0].size);
 }
 
@@ -77,8 +73,7 @@ static void restore_string(const struct insn *insn, const struct insn_regs *afte
 {
 	for (unsigned int i = 0; i < insn->memory_count; i++) {
 		const struct insn_memory *m = &insn->memory[i];
-		const uint64_t step = after->flags & FLAG_DIRECTION ? -(uint64_t)m->size :
-								      m->size;
+		const uint64_t step = after->flags & FLAG_DIRECTION ? -(uint64_t)m->size : m->size;
 
 		if (m->base < INSN_RIP && after->known & 1ull << m->base)
 			set_known(before, m->base, after->r[m->base] - step);
@@ -107,19 +102,17 @@ static void restore_registers(const struct insn *insn, uint64_t address,
 static int contradicts(const struct insn *insn, const struct insn_regs *after)
 {
 	for (unsigned int reg = 0; reg < INSN_RIP; reg++)
-		if (insn->clears_upper & after->known & 1ull << reg &&
-		    after->r[reg] >> 32)
+		if (insn->clears_upper & after->known & 1ull << reg && after->r[reg] >> 32)
 			return 1;
 	return 0;
 }
 
 /* Does operand i of a rep instruction reach the watch within the group of steps behind it? */
-static int touches_within_group(const struct search *s, const struct insn *insn,
-				unsigned int i, const struct insn_regs *before)
+static int touches_within_group(const struct search *s, const struct insn *insn, unsigned int i,
+				const struct insn_regs *before)
 {
 	const struct insn_memory *m = &insn->memory[i];
-	const uint64_t back = before->flags & FLAG_DIRECTION ? 0 :
-							       REP_GROUP_BYTES - m->size;
+	const uint64_t back = before->flags & FLAG_DIRECTION ? 0 : REP_GROUP_BYTES - m->size;
 	uint64_t start;
 
 	if (!(m->flags & INSN_MEM_REPEATS) || insn_address(insn, i, before, &start))
@@ -138,8 +131,8 @@ static int find_operand(const struct search *s, const struct insn *insn,
 	for (unsigned int i = 0; i < insn->memory_count; i++) {
 		if (!(insn->memory[i].access & s->query->access))
 			continue;
-		const int touches = insn_touches(insn, i, before, s->query->watch,
-						 s->query->watch_bytes);
+		const int touches =
+			insn_touches(insn, i, before, s->query->watch, s->query->watch_bytes);
 		int grade = touches == 1 ? 2 : touches == 2 || touches == -ENODATA;
 
 		if (!grade && touches_within_group(s, insn, i, before))
@@ -159,16 +152,14 @@ static uint32_t weight_of(const struct insn_back_candidate *c)
 }
 
 /* The heavier first; then the longer, which is the same with its prefixes. */
-static int comes_before(const struct insn_back_candidate *a,
-			const struct insn_back_candidate *b)
+static int comes_before(const struct insn_back_candidate *a, const struct insn_back_candidate *b)
 {
 	if (weight_of(a) != weight_of(b))
 		return weight_of(a) > weight_of(b);
 	return a->length > b->length;
 }
 
-static void add_candidate(struct insn_back *out,
-			  const struct insn_back_candidate *candidate)
+static void add_candidate(struct insn_back *out, const struct insn_back_candidate *candidate)
 {
 	unsigned int at = out->count;
 
@@ -236,8 +227,7 @@ static void try_instruction(struct search *s, const struct insn *insn, uint64_t 
 	struct insn_regs before;
 	unsigned int operand = 0;
 
-	if (is_branch(insn) || insn->flags & INSN_PRIVILEGED ||
-	    contradicts(insn, s->query->after))
+	if (is_branch(insn) || insn->flags & INSN_PRIVILEGED || contradicts(insn, s->query->after))
 		return;
 	restore_registers(insn, address, s->query->after, &before);
 	const int grade = find_operand(s, insn, &before, &operand);

@@ -41,9 +41,9 @@ enum insn_back_found {
 struct insn_back_candidate {
 	uint64_t address; /* of the instruction */
 	uint64_t touched; /* address of the operand that touched the watch, or of the watch */
-	uint32_t size;	/* of that operand; 0 unknown */
-	uint32_t votes; /* chains of instructions that end in it */
-	uint16_t flags; /* enum insn_flag */
+	uint32_t size;	  /* of that operand; 0 unknown */
+	uint32_t votes;	  /* chains of instructions that end in it */
+	uint16_t flags;	  /* enum insn_flag */
 	uint8_t length;
 	uint8_t kind;	/* enum insn_kind */
 	uint8_t access; /* of that operand: enum insn_access */

@@ -19,8 +19,7 @@ static const uint8_t insn_context_gregs[17] = {
 	REG_R9,	 REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP,
 };
 
-static inline void insn_regs_from_context(const ucontext_t *context,
-					  struct insn_regs *out)
+static inline void insn_regs_from_context(const ucontext_t *context, struct insn_regs *out)
 {
 	for (unsigned int i = 0; i <= INSN_RIP; i++)
 		out->r[i] = (uint64_t)context->uc_mcontext.gregs[insn_context_gregs[i]];
@@ -33,8 +32,7 @@ static inline void insn_regs_from_context(const ucontext_t *context,
 
 #elif defined(__aarch64__)
 
-static inline void insn_regs_from_context(const ucontext_t *context,
-					  struct insn_regs *out)
+static inline void insn_regs_from_context(const ucontext_t *context, struct insn_regs *out)
 {
 	for (unsigned int i = 0; i < 31; i++)
 		out->r[i] = context->uc_mcontext.regs[i];

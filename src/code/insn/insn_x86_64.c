@@ -65,8 +65,7 @@ static int error_of(ZyanStatus status)
 /* Knights Corner: its encodings are illegal on every other processor. */
 static int is_coprocessor_only(const ZydisDecodedInstruction *z)
 {
-	return z->meta.isa_ext == ZYDIS_ISA_EXT_KNC ||
-	       z->meta.isa_ext == ZYDIS_ISA_EXT_KNCE ||
+	return z->meta.isa_ext == ZYDIS_ISA_EXT_KNC || z->meta.isa_ext == ZYDIS_ISA_EXT_KNCE ||
 	       z->meta.isa_ext == ZYDIS_ISA_EXT_KNCV;
 }
 
@@ -80,8 +79,8 @@ static int decode_head(const void *bytes, size_t available, struct decoded *d)
 	if (!available)
 		return -ENODATA;
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	const ZyanStatus status = ZydisDecoderDecodeInstruction(
-		&decoder, &d->context, bytes, available, &d->insn);
+	const ZyanStatus status =
+		ZydisDecoderDecodeInstruction(&decoder, &d->context, bytes, available, &d->insn);
 	if (!ZYAN_SUCCESS(status))
 		return error_of(status);
 	return is_coprocessor_only(&d->insn) ? -EILSEQ : 0;
@@ -95,8 +94,8 @@ static int decode_all(const void *bytes, size_t available, struct decoded *d)
 	if (err)
 		return err;
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	const ZyanStatus status = ZydisDecoderDecodeOperands(
-		&decoder, &d->context, &d->insn, d->operands, d->insn.operand_count);
+	const ZyanStatus status = ZydisDecoderDecodeOperands(&decoder, &d->context, &d->insn,
+							     d->operands, d->insn.operand_count);
 	return ZYAN_SUCCESS(status) ? 0 : -EILSEQ;
 }
 
@@ -108,9 +107,8 @@ static int is_string(const ZydisDecodedInstruction *z)
 
 static int has_rep(const ZydisDecodedInstruction *z)
 {
-	return is_string(z) &&
-	       (z->attributes &
-		(ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE));
+	return is_string(z) && (z->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE |
+						 ZYDIS_ATTRIB_HAS_REPNE));
 }
 
 static enum insn_kind branch_kind(const struct decoded *d, enum insn_kind direct,
@@ -171,8 +169,7 @@ static enum insn_kind kind_of(const struct decoded *d)
 	case ZYDIS_CATEGORY_RET:
 		return INSN_RETURN;
 	case ZYDIS_CATEGORY_INTERRUPT:
-		return z->mnemonic == ZYDIS_MNEMONIC_INT &&
-				       z->raw.imm[0].value.u == 0x80 ?
+		return z->mnemonic == ZYDIS_MNEMONIC_INT && z->raw.imm[0].value.u == 0x80 ?
 			       INSN_SYSCALL :
 			       INSN_TRAP;
 	case ZYDIS_CATEGORY_SYSCALL:
@@ -188,8 +185,7 @@ static enum insn_kind kind_of(const struct decoded *d)
 /* loope and loopne: f3 makes both the first, f2 both the second, whatever the opcode. */
 static uint8_t condition_of_loop(const ZydisDecodedInstruction *z)
 {
-	uint8_t condition = z->opcode == 0xe0 ? INSN_CONDITION_LOOPNE :
-						INSN_CONDITION_LOOPE;
+	uint8_t condition = z->opcode == 0xe0 ? INSN_CONDITION_LOOPNE : INSN_CONDITION_LOOPE;
 
 	for (unsigned int i = 0; i < z->raw.prefix_count; i++) {
 		if (z->raw.prefixes[i].value == 0xf2)
@@ -234,8 +230,7 @@ static int is_hint(const ZydisDecodedInstruction *z)
 /* To a debug register it is a load of the one byte named. */
 static int flushes_line(const ZydisDecodedInstruction *z)
 {
-	return z->mnemonic == ZYDIS_MNEMONIC_CLFLUSH ||
-	       z->mnemonic == ZYDIS_MNEMONIC_CLFLUSHOPT ||
+	return z->mnemonic == ZYDIS_MNEMONIC_CLFLUSH || z->mnemonic == ZYDIS_MNEMONIC_CLFLUSHOPT ||
 	       z->mnemonic == ZYDIS_MNEMONIC_CLWB;
 }
 
@@ -275,8 +270,7 @@ static void set_gather_lanes(const ZydisDecodedInstruction *z, struct insn_memor
 
 static int is_masked(const ZydisDecodedInstruction *z)
 {
-	if (z->avx.mask.mode > ZYDIS_MASK_MODE_DISABLED &&
-	    z->avx.mask.reg != ZYDIS_REGISTER_K0 &&
+	if (z->avx.mask.mode > ZYDIS_MASK_MODE_DISABLED && z->avx.mask.reg != ZYDIS_REGISTER_K0 &&
 	    z->avx.mask.reg != ZYDIS_REGISTER_NONE)
 		return 1;
 	switch (z->mnemonic) {
@@ -304,17 +298,14 @@ static void set_size(const ZydisDecodedInstruction *z, const ZydisDecodedOperand
 		m->flags |= INSN_MEM_CONDITIONAL;
 		m->lanes = (uint8_t)o->element_count;
 	}
-	if (o->mem.type == ZYDIS_MEMOP_TYPE_MIB ||
-	    z->meta.category == ZYDIS_CATEGORY_AMX_TILE)
+	if (o->mem.type == ZYDIS_MEMOP_TYPE_MIB || z->meta.category == ZYDIS_CATEGORY_AMX_TILE)
 		m->flags |= INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN;
 	/* The tile configuration is an ordinary operand of 64 bytes. */
-	if (z->mnemonic == ZYDIS_MNEMONIC_LDTILECFG ||
-	    z->mnemonic == ZYDIS_MNEMONIC_STTILECFG) {
+	if (z->mnemonic == ZYDIS_MNEMONIC_LDTILECFG || z->mnemonic == ZYDIS_MNEMONIC_STTILECFG) {
 		m->flags &= (uint16_t) ~(INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN);
 		m->size = 64;
 	}
-	if (z->meta.category == ZYDIS_CATEGORY_XSAVE ||
-	    z->meta.category == ZYDIS_CATEGORY_XSAVEOPT)
+	if (z->meta.category == ZYDIS_CATEGORY_XSAVE || z->meta.category == ZYDIS_CATEGORY_XSAVEOPT)
 		m->flags |= INSN_MEM_SIZE_UNKNOWN | INSN_MEM_CONDITIONAL;
 	if (m->flags & INSN_MEM_SIZE_UNKNOWN)
 		m->size = 0;
@@ -331,16 +322,14 @@ static void adjust_for_stack(const struct decoded *d, const ZydisDecodedOperand 
 			     struct insn_memory *m)
 {
 	const ZydisInstructionCategory category = d->insn.meta.category;
-	const int pushes = category == ZYDIS_CATEGORY_PUSH ||
-			   category == ZYDIS_CATEGORY_CALL;
+	const int pushes = category == ZYDIS_CATEGORY_PUSH || category == ZYDIS_CATEGORY_CALL;
 
 	if (m->base != INSN_RSP)
 		return;
 	if (o->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN && pushes)
 		m->displacement = -(int64_t)m->size;
 	/* pop into memory computes its address with the stack pointer already raised. */
-	if (o->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT &&
-	    category == ZYDIS_CATEGORY_POP)
+	if (o->visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT && category == ZYDIS_CATEGORY_POP)
 		m->displacement += m->size;
 	if (d->insn.mnemonic == ZYDIS_MNEMONIC_ENTER) {
 		const unsigned int level = (unsigned int)d->insn.raw.imm[1].value.u & 31;
@@ -374,8 +363,7 @@ static void set_access(const ZydisDecodedInstruction *z, const ZydisDecodedOpera
 		m->flags |= INSN_MEM_CONDITIONAL;
 }
 
-static void set_memory(const struct decoded *d, const ZydisDecodedOperand *o,
-		       struct insn_memory *m)
+static void set_memory(const struct decoded *d, const ZydisDecodedOperand *o, struct insn_memory *m)
 {
 	const ZydisDecodedInstruction *z = &d->insn;
 
@@ -469,8 +457,7 @@ static void set_memories(const struct decoded *d, struct insn *out)
 		const ZydisDecodedOperand *o = &d->operands[i];
 		struct insn_memory m;
 
-		if (o->type != ZYDIS_OPERAND_TYPE_MEMORY ||
-		    o->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
+		if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || o->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
 			continue;
 		set_memory(d, o, &m);
 		add_memory(out, &m);
@@ -488,8 +475,7 @@ static int may_keep_register(const ZydisDecodedInstruction *z)
 	       z->mnemonic == ZYDIS_MNEMONIC_RDSSPD;
 }
 
-static void set_register(const struct decoded *d, const ZydisDecodedOperand *o,
-			 struct insn *out)
+static void set_register(const struct decoded *d, const ZydisDecodedOperand *o, struct insn *out)
 {
 	const uint64_t mask = mask_of(general_reg(o->reg.value));
 
@@ -499,8 +485,7 @@ static void set_register(const struct decoded *d, const ZydisDecodedOperand *o,
 		return;
 	out->writes |= mask;
 	if (o->reg.value >= ZYDIS_REGISTER_EAX && o->reg.value <= ZYDIS_REGISTER_R15D &&
-	    !(o->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) &&
-	    !may_keep_register(&d->insn))
+	    !(o->actions & ZYDIS_OPERAND_ACTION_CONDWRITE) && !may_keep_register(&d->insn))
 		out->clears_upper |= mask;
 }
 
@@ -540,8 +525,7 @@ static void set_flags(const struct decoded *d, struct insn *out)
 {
 	const ZydisDecodedInstruction *z = &d->insn;
 	const ZydisAccessedFlags *flags = z->cpu_flags;
-	const int has_memory_write = out->memory_count &&
-				     (out->memory[0].access & INSN_WRITE);
+	const int has_memory_write = out->memory_count && (out->memory[0].access & INSN_WRITE);
 
 	if (z->attributes & ZYDIS_ATTRIB_HAS_LOCK)
 		out->flags |= INSN_ATOMIC;
@@ -564,8 +548,8 @@ static void set_flags(const struct decoded *d, struct insn *out)
 		out->flags |= INSN_VECTOR;
 	if (z->avx.vector_length)
 		out->flags |= INSN_VECTOR;
-	if (z->mnemonic == ZYDIS_MNEMONIC_XBEGIN ||
-	    z->mnemonic == ZYDIS_MNEMONIC_SYSENTER || has_vendor_width(z))
+	if (z->mnemonic == ZYDIS_MNEMONIC_XBEGIN || z->mnemonic == ZYDIS_MNEMONIC_SYSENTER ||
+	    has_vendor_width(z))
 		out->flags |= INSN_NOT_RELOCATABLE;
 }
 
@@ -581,8 +565,7 @@ static void set_target(const struct decoded *d, struct insn *out)
 			out->flags |= INSN_RELATIVE_BRANCH;
 			out->target = o->imm.value.s + z->length;
 		}
-		if (o->type == ZYDIS_OPERAND_TYPE_MEMORY &&
-		    general_reg(o->mem.base) == INSN_RIP) {
+		if (o->type == ZYDIS_OPERAND_TYPE_MEMORY && general_reg(o->mem.base) == INSN_RIP) {
 			out->flags |= INSN_PC_RELATIVE;
 			out->target = o->mem.disp.value + z->length;
 		}
@@ -597,8 +580,8 @@ static void set_stack_change(const struct decoded *d, struct insn *out)
 {
 	const ZydisDecodedInstruction *z = &d->insn;
 	/* The implicit operand is the last one that push, pop, call and ret have. */
-	const struct insn_memory *m =
-		out->memory_count ? &out->memory[out->memory_count - 1] : NULL;
+	const struct insn_memory *m = out->memory_count ? &out->memory[out->memory_count - 1] :
+							  NULL;
 	int64_t change = 0;
 
 	if (!(out->writes & 1ull << INSN_RSP) || !m || !(m->flags & INSN_MEM_IMPLICIT) ||
@@ -610,8 +593,7 @@ static void set_stack_change(const struct decoded *d, struct insn *out)
 		change = -(int64_t)m->size;
 		break;
 	case ZYDIS_CATEGORY_POP:
-		if (z->operand_count &&
-		    d->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		if (z->operand_count && d->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
 		    d->operands[0].visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN &&
 		    general_reg(d->operands[0].reg.value) == INSN_RSP)
 			return; /* pop %rsp */

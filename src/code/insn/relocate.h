@@ -38,10 +38,10 @@ struct insn_copy {
  * to a text that lives for ever.
  * Errors: -ERANGE what it names is out of reach from there; -EOPNOTSUPP it cannot be moved.
  */
-int insn_relocate_x86_64(const struct insn *insn, const void *bytes, uint64_t from,
-			 uint64_t to, struct insn_copy *out, const char **reason);
-int insn_relocate_arm64(const struct insn *insn, const void *bytes, uint64_t from,
-			uint64_t to, struct insn_copy *out, const char **reason);
+int insn_relocate_x86_64(const struct insn *insn, const void *bytes, uint64_t from, uint64_t to,
+			 struct insn_copy *out, const char **reason);
+int insn_relocate_arm64(const struct insn *insn, const void *bytes, uint64_t from, uint64_t to,
+			struct insn_copy *out, const char **reason);
 
 #if defined(__x86_64__)
 #define insn_relocate insn_relocate_x86_64

@@ -40,8 +40,8 @@ static void append_constant(struct insn_copy *out, unsigned int reg, uint64_t va
 {
 	append(out, ARM64_MOVZ | (uint32_t)(value & 0xffff) << 5 | reg);
 	for (unsigned int part = 1; part < 4; part++)
-		append(out, ARM64_MOVK | part << 21 |
-				    (uint32_t)(value >> part * 16 & 0xffff) << 5 | reg);
+		append(out, ARM64_MOVK | part << 21 | (uint32_t)(value >> part * 16 & 0xffff) << 5 |
+				    reg);
 }
 
 /* Does distance fit into a field of bits that counts words? */
@@ -66,8 +66,7 @@ static int append_jump(const struct copy *c, uint64_t target)
 static int copy_conditional(const struct copy *c, uint64_t target)
 {
 	const unsigned int bits = c->insn->condition == INSN_CONDITION_TBZ ||
-						  c->insn->condition ==
-							  INSN_CONDITION_TBNZ ?
+						  c->insn->condition == INSN_CONDITION_TBNZ ?
 					  14 :
 					  19;
 	const uint32_t field = ((1u << bits) - 1) << 5;
@@ -75,8 +74,7 @@ static int copy_conditional(const struct copy *c, uint64_t target)
 
 	if (fits(distance, bits)) {
 		c->out->kind = INSN_COPY_CORRECTED;
-		append(c->out,
-		       (c->word & ~field) | ((uint32_t)(distance / 4) << 5 & field));
+		append(c->out, (c->word & ~field) | ((uint32_t)(distance / 4) << 5 & field));
 		return 0;
 	}
 	/* Taken: over a jump behind the copy to the long jump. */
@@ -103,8 +101,7 @@ static int copy_branch(const struct copy *c)
 static int copy_indirect_call(const struct copy *c)
 {
 	if (arm64_bits(c->word, 10, 6) || c->insn->target_reg == INSN_ARM64_LR)
-		return refuse(c, -EOPNOTSUPP,
-			      "a call with authentication or by the link register");
+		return refuse(c, -EOPNOTSUPP, "a call with authentication or by the link register");
 	c->out->kind = INSN_COPY_REPLACED;
 	append_constant(c->out, INSN_ARM64_LR, c->from + 4);
 	append(c->out, ARM64_BR | (uint32_t)c->insn->target_reg << 5);
@@ -125,8 +122,7 @@ static int copy_pc_relative(const struct copy *c)
 		return 0;
 	}
 	if (!is_address && (c->insn->flags & INSN_VECTOR || reg == 31))
-		return refuse(c, -EOPNOTSUPP,
-			      "a load that has no register for its address");
+		return refuse(c, -EOPNOTSUPP, "a load that has no register for its address");
 	append_constant(c->out, reg, base + (uint64_t)c->insn->target);
 	if (!is_address)
 		append(c->out, loads[c->word >> 30] | reg << 5 | reg);
@@ -140,8 +136,7 @@ static int make_copy(const struct copy *c)
 	if (c->insn->kind == INSN_TRAP)
 		return refuse(c, -EOPNOTSUPP, "a trap reports its own address");
 	if (c->insn->flags & INSN_EXCLUSIVE)
-		return refuse(c, -EOPNOTSUPP,
-			      "an exclusive access fails after any trap before it");
+		return refuse(c, -EOPNOTSUPP, "an exclusive access fails after any trap before it");
 	if (c->insn->flags & INSN_RELATIVE_BRANCH)
 		return copy_branch(c);
 	if (c->insn->kind == INSN_CALL_INDIRECT)
@@ -153,13 +148,11 @@ static int make_copy(const struct copy *c)
 	return 0;
 }
 
-int insn_relocate_arm64(const struct insn *insn, const void *bytes, uint64_t from,
-			uint64_t to, struct insn_copy *out, const char **reason)
+int insn_relocate_arm64(const struct insn *insn, const void *bytes, uint64_t from, uint64_t to,
+			struct insn_copy *out, const char **reason)
 {
 	struct insn_copy made = { 0 };
-	struct copy c = {
-		.insn = insn, .from = from, .to = to, .out = &made, .reason = reason
-	};
+	struct copy c = { .insn = insn, .from = from, .to = to, .out = &made, .reason = reason };
 
 	memcpy(&c.word, bytes, sizeof(c.word));
 	const int err = make_copy(&c);

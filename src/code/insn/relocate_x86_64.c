@@ -83,9 +83,8 @@ static int copy_branch(const struct copy *c)
 	const struct insn *insn = c->insn;
 	const uint64_t target = c->from + (uint64_t)insn->target;
 
-	c->out->kind = insn->immediate_bytes == 4 && insn->kind != INSN_CALL ?
-			       INSN_COPY_CORRECTED :
-			       INSN_COPY_REPLACED;
+	c->out->kind = insn->immediate_bytes == 4 && insn->kind != INSN_CALL ? INSN_COPY_CORRECTED :
+									       INSN_COPY_REPLACED;
 	switch (insn->kind) {
 	case INSN_JUMP:
 		return append_jump(c, target);
@@ -114,8 +113,7 @@ static int copy_pc_relative(const struct copy *c)
 	if (insn->address_bytes != 8)
 		return refuse(c, -EOPNOTSUPP, "a 32-bit address relative to the pc");
 	if (insn->displacement_bytes != 4)
-		return refuse(c, -EOPNOTSUPP,
-			      "an operand relative to the pc of unknown form");
+		return refuse(c, -EOPNOTSUPP, "an operand relative to the pc of unknown form");
 	if (field != wanted)
 		return refuse(c, -ERANGE, "its operand is more than 2 GB from the copy");
 	append(c->out, c->bytes, insn->length);
@@ -135,8 +133,7 @@ static int copy_indirect_call(const struct copy *c)
 	if (insn->reads & 1ull << INSN_RSP &&
 	    (insn->target_reg == INSN_RSP ||
 	     (insn->target_reg == INSN_NO_REG && insn->memory[0].base == INSN_RSP)))
-		return refuse(c, -EOPNOTSUPP,
-			      "a call whose target depends on the stack pointer");
+		return refuse(c, -EOPNOTSUPP, "a call whose target depends on the stack pointer");
 
 	append_push(c->out, c->from + insn->length);
 	const unsigned int at = c->out->length;
@@ -152,8 +149,7 @@ static int copy_indirect_call(const struct copy *c)
 		(int64_t)(c->from + (uint64_t)insn->target - (c->to + c->out->length));
 	const int32_t field = (int32_t)wanted;
 	if (insn->address_bytes != 8 || insn->displacement_bytes != 4)
-		return refuse(c, -EOPNOTSUPP,
-			      "an operand relative to the pc of unknown form");
+		return refuse(c, -EOPNOTSUPP, "an operand relative to the pc of unknown form");
 	if (field != wanted)
 		return refuse(c, -ERANGE, "its operand is more than 2 GB from the copy");
 	memcpy(c->out->bytes + at + insn->displacement_at, &field, 4);
@@ -188,8 +184,8 @@ static int make_copy(const struct copy *c)
 	return 0;
 }
 
-int insn_relocate_x86_64(const struct insn *insn, const void *bytes, uint64_t from,
-			 uint64_t to, struct insn_copy *out, const char **reason)
+int insn_relocate_x86_64(const struct insn *insn, const void *bytes, uint64_t from, uint64_t to,
+			 struct insn_copy *out, const char **reason)
 {
 	struct insn_copy made = { 0 };
 	const struct copy c = { insn, bytes, from, to, &made, reason };

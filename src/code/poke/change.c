@@ -44,11 +44,9 @@ int poke_start(struct code_problem *problem)
 {
 	if (atomic_get(&own_pid))
 		return 0;
-	if (sys3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0,
-		 0)) {
-		problem->why =
-			"membarrier() with SYNC_CORE is refused: it needs Linux 4.16 and no "
-			"seccomp filter against it";
+	if (sys3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0)) {
+		problem->why = "membarrier() with SYNC_CORE is refused: it needs Linux 4.16 and no "
+			       "seccomp filter against it";
 		return -EOPNOTSUPP;
 	}
 	atomic_set(&own_pid, sys_getpid());
@@ -58,8 +56,8 @@ int poke_start(struct code_problem *problem)
 uint64_t poke_block_signals(void)
 {
 	const uint64_t synchronous = 1u << (SIGTRAP - 1) | 1u << (SIGSEGV - 1) |
-				     1u << (SIGBUS - 1) | 1u << (SIGILL - 1) |
-				     1u << (SIGFPE - 1) | 1u << (SIGSYS - 1);
+				     1u << (SIGBUS - 1) | 1u << (SIGILL - 1) | 1u << (SIGFPE - 1) |
+				     1u << (SIGSYS - 1);
 	uint64_t mask = ~synchronous;
 	uint64_t before = 0;
 
@@ -117,13 +115,11 @@ int poke_sync(void)
 
 	counter_add(&poke_stats.syncs, 1);
 	for (;;) {
-		long err = sys3(SYS_membarrier,
-				MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+		long err = sys3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
 		if (err != -EPERM || !again--)
 			return (int)err;
 		/* Not registered: a child made by clone() keeps our memory, not always that. */
-		sys3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE,
-		     0, 0);
+		sys3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
 	}
 }
 
@@ -221,8 +217,7 @@ int change_is_needed_by_handler(const struct change *change, uint64_t address, s
 	       (address < back + RESTORER_BYTES && address + len > back);
 }
 
-int change_begin(struct change *change, size_t n, uint32_t writers,
-		 struct code_problem *problem)
+int change_begin(struct change *change, size_t n, uint32_t writers, struct code_problem *problem)
 {
 	size_t bytes = sizeof(struct poke_batch) + n * sizeof(struct poke_entry);
 
@@ -368,9 +363,9 @@ int change_note(struct change *change)
 	int err = history_add(change->batch);
 
 	if (err)
-		change->problem->why =
-			err == -ENOSPC ? "more than 128 MiB of text have been changed" :
-					 "no memory for the change";
+		change->problem->why = err == -ENOSPC ?
+					       "more than 128 MiB of text have been changed" :
+					       "no memory for the change";
 	return err;
 }
 
@@ -386,9 +381,8 @@ int change_write(struct change *change, enum text_phase phase)
 		first_error = text_read_spans(text, 0, &at);
 	for (size_t i = 0; i < text->span_count; i++) {
 		struct text_span *span = &text->spans[i];
-		int err = span->is_failed ?
-				  0 :
-				  text_write(text, span, phase, &change->problem->why);
+		int err = span->is_failed ? 0 :
+					    text_write(text, span, phase, &change->problem->why);
 
 		if (!err)
 			continue;
@@ -458,8 +452,8 @@ void poke_tell(const struct change *change, enum trapline_code_stage stage)
 	for (size_t i = 0; sites && i < record.count; i++) {
 		const struct poke_entry *entry = &change->batch->entries[i];
 
-		sites[i] = (struct trapline_poke_site){ entry->address, entry->before,
-							entry->after, entry->len };
+		sites[i] = (struct trapline_poke_site){ entry->address, entry->before, entry->after,
+							entry->len };
 	}
 	record.sites = sites;
 	log_function(&record);
@@ -468,8 +462,7 @@ void poke_tell(const struct change *change, enum trapline_code_stage stage)
 
 /* ---- fork ---- */
 
-static int
-	fork_holds_lock; /* by the forking thread; else it forks from inside a callback */
+static int fork_holds_lock; /* by the forking thread; else it forks from inside a callback */
 
 void poke_before_fork(void)
 {

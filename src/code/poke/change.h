@@ -14,8 +14,7 @@ struct change {
 	uint64_t restorer; /* libc's return trampoline of signals */
 };
 /* Room for n entries. 0 or -ENOMEM. */
-int change_begin(struct change *change, size_t n, uint32_t writers,
-		 struct code_problem *problem);
+int change_begin(struct change *change, size_t n, uint32_t writers, struct code_problem *problem);
 /* 1: the SIGTRAP handler runs these bytes itself, so no int3 may stand there. */
 int change_is_needed_by_handler(const struct change *change, uint64_t address, size_t len);
 /* Sort the entries, refuse what overlaps. */

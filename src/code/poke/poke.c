@@ -23,11 +23,9 @@ static int is_promised_here(void)
 	 * ("Unsynchronized Cross-Modifying Code Operations", JDK-8223613). */
 	if (!known)
 		known = __get_cpuid(0, &a, &b, &c, &d) &&
-					((b == signature_AMD_ebx &&
-					  c == signature_AMD_ecx &&
+					((b == signature_AMD_ebx && c == signature_AMD_ecx &&
 					  d == signature_AMD_edx) ||
-					 (b == 0x6f677948 && d == 0x6e65476e &&
-					  c == 0x656e6975)) ?
+					 (b == 0x6f677948 && d == 0x6e65476e && c == 0x656e6975)) ?
 				2 :
 				1;
 	return known == 2;
@@ -38,8 +36,7 @@ static int is_one_word(uint64_t first, uint64_t last)
 	return first / WORD_BYTES == last / WORD_BYTES;
 }
 
-static int refuse(struct change *change, const struct poke_entry *entry, int err,
-		  const char *why)
+static int refuse(struct change *change, const struct poke_entry *entry, int err, const char *why)
 {
 	change->problem->site = entry->site;
 	change->problem->why = why;
@@ -47,17 +44,15 @@ static int refuse(struct change *change, const struct poke_entry *entry, int err
 }
 
 /* The two forms without int3 rest on single stores. */
-static int check_stores(struct change *change, const struct poke_entry *entry,
-			uint32_t flags)
+static int check_stores(struct change *change, const struct poke_entry *entry, uint32_t flags)
 {
 	uint64_t first = entry->address;
 	uint64_t last = entry->address + 1;
 
 	if (!is_promised_here())
-		return refuse(
-			change, entry, -EOPNOTSUPP,
-			"this processor does not promise single stores to code (only AMD "
-			"does)");
+		return refuse(change, entry, -EOPNOTSUPP,
+			      "this processor does not promise single stores to code (only AMD "
+			      "does)");
 	if (flags & TRAPLINE_POKE_SPIN && entry->len < 2)
 		return refuse(change, entry, -EOPNOTSUPP,
 			      "a site of one byte has no room for the spin form");
@@ -66,14 +61,13 @@ static int check_stores(struct change *change, const struct poke_entry *entry,
 		while (first < last && entry->before[first - entry->address] ==
 					       entry->after[first - entry->address])
 			first++;
-		while (last > first && entry->before[last - entry->address] ==
-					       entry->after[last - entry->address])
+		while (last > first &&
+		       entry->before[last - entry->address] == entry->after[last - entry->address])
 			last--;
 	}
 	if (!is_one_word(first, last))
-		return refuse(
-			change, entry, -EOPNOTSUPP,
-			"the bytes of a single store do not lie in one aligned word of 8");
+		return refuse(change, entry, -EOPNOTSUPP,
+			      "the bytes of a single store do not lie in one aligned word of 8");
 	return 0;
 }
 
@@ -99,8 +93,8 @@ static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t 
 			      "the SIGTRAP handler itself runs this instruction");
 	if (restartable_has(entry->address, entry->len))
 		return refuse(change, entry, -EOPNOTSUPP, restartable_why);
-	err = step_plan(entry->address, entry->before, entry->len, before,
-			&entry->step_before, &why);
+	err = step_plan(entry->address, entry->before, entry->len, before, &entry->step_before,
+			&why);
 	if (!err)
 		err = step_plan(entry->address, entry->after, entry->len, STEP_FIRST,
 				&entry->step_after, &why);
@@ -150,8 +144,7 @@ static int take_sites(struct change *change, const struct trapline_poke_site *si
 		    !sites[i].bytes)
 			return refuse(change, entry, -EINVAL,
 				      "a site has 1 to 15 bytes, expected and new ones");
-		uint64_t before =
-			take_bytes(entry->before, sites[i].expect, sites[i].len);
+		uint64_t before = take_bytes(entry->before, sites[i].expect, sites[i].len);
 		uint64_t after = take_bytes(entry->after, sites[i].bytes, sites[i].len);
 		/* What is longer than a word is not looked at: one sync more at worst. */
 		batch->is_long |= (before ^ after) > 0xff || entry->len > 8;
@@ -159,8 +152,7 @@ static int take_sites(struct change *change, const struct trapline_poke_site *si
 	return 0;
 }
 
-static int prepare(struct change *change, const struct trapline_poke_site *sites,
-		   uint32_t flags)
+static int prepare(struct change *change, const struct trapline_poke_site *sites, uint32_t flags)
 {
 	int err = take_sites(change, sites);
 
@@ -199,8 +191,7 @@ static int strand(struct change *change)
 	for (size_t i = 0; i < change->text.span_count; i++)
 		if (change->text.spans[i].is_failed)
 			counter_add(&poke_stats.stranded,
-				    change->text.spans[i].end -
-					    change->text.spans[i].first);
+				    change->text.spans[i].end - change->text.spans[i].first);
 	batch->is_stranded = 1;
 	batch->next = atomic_get(&poke_view.stranded);
 	atomic_set(&poke_view.stranded, batch);
@@ -250,8 +241,7 @@ static int run_trapped(struct change *change)
  */
 static int raise_priority(struct sched_param *param)
 {
-	struct sched_param most = { .sched_priority =
-					    sched_get_priority_max(SCHED_FIFO) };
+	struct sched_param most = { .sched_priority = sched_get_priority_max(SCHED_FIFO) };
 	int policy = (int)sys1(SYS_sched_getscheduler, 0);
 
 	sys2(SYS_sched_getparam, 0, param);
@@ -324,8 +314,8 @@ static void count_done(const struct change *change)
 	counter_add(&poke_stats.by_mprotect, sites[TRAPLINE_WRITE_MPROTECT]);
 }
 
-int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags,
-		uint32_t writers, struct code_problem *problem)
+int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags, uint32_t writers,
+		struct code_problem *problem)
 {
 	struct restartable *sequences = restartable_look();
 	struct change change;
@@ -361,8 +351,7 @@ void poke_read_stats(struct trapline_code_stats *out)
 {
 	const uint64_t *from = &poke_stats.batches;
 	uint64_t *to = &out->batches;
-	size_t n = (sizeof(*out) - offsetof(struct trapline_code_stats, batches)) /
-		   sizeof(*to);
+	size_t n = (sizeof(*out) - offsetof(struct trapline_code_stats, batches)) / sizeof(*to);
 
 	for (size_t i = 0; i < n; i++)
 		to[i] = counter_get(&from[i]);

@@ -45,12 +45,11 @@ struct code_problem {
 	size_t site;
 };
 
-int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags,
-		uint32_t writers, struct code_problem *problem);
+int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags, uint32_t writers,
+		struct code_problem *problem);
 int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
 	      struct trapline_traps **out, struct code_problem *problem);
-int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested,
-	       uint64_t *out);
+int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested, uint64_t *out);
 /*
  * Take the int3 of some rows of a set away (on 0), or put it back. The rows stay in the table, so
  * that this costs no more than the writes and one sync. Rows that are so already, and those whose

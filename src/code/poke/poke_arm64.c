@@ -12,9 +12,8 @@
 
 static int refuse(struct code_problem *problem)
 {
-	problem->why =
-		"changing code under running threads is done on x86-64 only so far; on "
-		"arm64 use hardware breakpoints (trapline_break)";
+	problem->why = "changing code under running threads is done on x86-64 only so far; on "
+		       "arm64 use hardware breakpoints (trapline_break)";
 	return -EOPNOTSUPP;
 }
 
@@ -23,8 +22,8 @@ int poke_start(struct code_problem *problem)
 	return refuse(problem);
 }
 
-int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags,
-		uint32_t writers, struct code_problem *problem)
+int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags, uint32_t writers,
+		struct code_problem *problem)
 {
 	return refuse(problem);
 }
@@ -35,8 +34,7 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	return refuse(problem);
 }
 
-int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested,
-	       uint64_t *out)
+int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested, uint64_t *out)
 {
 	return -EOPNOTSUPP;
 }
@@ -68,8 +66,7 @@ int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem)
 
 void poke_read_stats(struct trapline_code_stats *stats)
 {
-	memset(&stats->batches, 0,
-	       sizeof(*stats) - offsetof(struct trapline_code_stats, batches));
+	memset(&stats->batches, 0, sizeof(*stats) - offsetof(struct trapline_code_stats, batches));
 }
 
 void poke_before_fork(void)

@@ -14,9 +14,9 @@
  * the handler decodes nothing.
  */
 enum step_kind {
-	STEP_NONE, /* not possible */
-	STEP_JUMP, /* pc := target; a nop is a jump behind itself, a copy a jump to it */
-	STEP_CALL, /* push next, pc := target */
+	STEP_NONE,	  /* not possible */
+	STEP_JUMP,	  /* pc := target; a nop is a jump behind itself, a copy a jump to it */
+	STEP_CALL,	  /* push next, pc := target */
 	STEP_RETURN,	  /* pop the pc, drop imm bytes */
 	STEP_CONDITIONAL, /* target if the condition holds, else next */
 	STEP_LOOP,	  /* loop, loope, loopne, jrcxz: condition is the opcode */
@@ -69,7 +69,7 @@ struct trap_row {
 	uint8_t len;
 	uint8_t is_gone;
 	uint8_t is_resting; /* without its int3 for now: see traps_switch() */
-	uint8_t bytes[16]; /* what was there, the whole instruction */
+	uint8_t bytes[16];  /* what was there, the whole instruction */
 	struct step step;
 };
 
@@ -94,8 +94,7 @@ struct trap_table {
 
 struct poke_view {
 	struct poke_batch *batch;
-	struct poke_batch
-		*stranded; /* batches that could not be finished; never withdrawn */
+	struct poke_batch *stranded; /* batches that could not be finished; never withdrawn */
 	struct trap_table *traps;
 	uint64_t generation;
 };
@@ -167,7 +166,7 @@ void quiesce_reset(void);
  * 0, or -EOPNOTSUPP, -EINVAL (not one instruction where one is asked for), -ENOSPC with *why.
  */
 enum step_rule {
-	STEP_ONE, /* exactly one instruction of len bytes, or one that never falls through */
+	STEP_ONE,     /* exactly one instruction of len bytes, or one that never falls through */
 	STEP_FIRST,   /* the same, or several */
 	STEP_UNASKED, /* as the caller says: nobody comes by */
 };
@@ -184,8 +183,7 @@ void step_take(const struct step *step, uint64_t address, ucontext_t *context);
 /* ---- slot.c: copies of instructions, never freed ---- */
 
 /* The instructions of len bytes as if at address, somewhere within reach, with a jump behind. */
-int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out,
-	      const char **why);
+int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out, const char **why);
 
 /* ---- slot_origin.c ---- */
 #define SLOT_BYTES 64u

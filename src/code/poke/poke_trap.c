@@ -100,8 +100,7 @@ TRAP_PATH static int find_in_batch(uint64_t address, struct found *found)
 	}
 	if (!entry)
 		return 0;
-	take_along(found, atomic_get(&batch->committed) ? &entry->step_after :
-							  &entry->step_before);
+	take_along(found, atomic_get(&batch->committed) ? &entry->step_after : &entry->step_before);
 	counter_add(&poke_stats.emulated, 1);
 	if (found->step.is_copy)
 		counter_add(&poke_stats.copied, 1);
@@ -133,8 +132,7 @@ TRAP_PATH static int find_in_table(uint64_t address, int is_nested, struct found
 }
 
 /* 1: the context goes on elsewhere, by the callback's wish. */
-TRAP_PATH static int run_callback(struct found *found, uint64_t address,
-				  ucontext_t *context)
+TRAP_PATH static int run_callback(struct found *found, uint64_t address, ucontext_t *context)
 {
 	struct trapline_traps *set = found->set;
 	struct trapline_trap_hit hit = {
@@ -174,12 +172,10 @@ TRAP_PATH static int had_int3(uint64_t address)
 {
 	size_t at = history_place(address / 4096);
 
-	while (atomic_get(&poke_history[at].page) &&
-	       poke_history[at].page != address / 4096)
+	while (atomic_get(&poke_history[at].page) && poke_history[at].page != address / 4096)
 		at = (at + 1) % HISTORY_PAGES;
 	return poke_history[at].page &&
-	       atomic_get(&poke_history[at].bits[address % 4096 / 64]) >> address % 64 &
-		       1;
+	       atomic_get(&poke_history[at].bits[address % 4096 / 64]) >> address % 64 & 1;
 }
 
 /* Unreadable: unmapped since, and the fault is the program's to see. */
@@ -197,8 +193,7 @@ TRAP_PATH static int is_orphan(uint64_t address, uint64_t generation, uint64_t *
 	if (is_shared_region(address)) {
 		is_gone = 1;
 	} else if (had_int3(address)) {
-		is_gone = !has_int3(address) ||
-			  atomic_get(&poke_view.generation) != generation;
+		is_gone = !has_int3(address) || atomic_get(&poke_view.generation) != generation;
 	} else {
 		/* Not in front of the pc: at it, where a debugger has put it back. */
 		*again = address + 1;
@@ -223,8 +218,7 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 		return 0; /* nothing was ever changed */
 	int is_nested = poke_is_nested(context);
 	struct quiesce_ticket inside = quiesce_enter();
-	int is_ours = find_in_batch(address, &found) ||
-		      find_in_table(address, is_nested, &found);
+	int is_ours = find_in_batch(address, &found) || find_in_table(address, is_nested, &found);
 	quiesce_leave(inside);
 
 	uint64_t again = address;

@@ -47,12 +47,12 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 		return sys6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
 	near &= ~(uint64_t)(STEP_BYTES - 1);
 	for (int64_t away = STEP_BYTES; away < REACH; away += STEP_BYTES) {
-		at = sys6(SYS_mmap, near - away, bytes, protection,
-			  flags | MAP_FIXED_NOREPLACE, fd, 0);
+		at = sys6(SYS_mmap, near - away, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd,
+			  0);
 		if (at == (long)(near - away))
 			return at;
-		at = sys6(SYS_mmap, near + away, bytes, protection,
-			  flags | MAP_FIXED_NOREPLACE, fd, 0);
+		at = sys6(SYS_mmap, near + away, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd,
+			  0);
 		if (at == (long)(near + away))
 			return at;
 		if (at == -EACCES || at == -EPERM || at == -ENOMEM)
@@ -123,8 +123,7 @@ static void tell_handler(void)
 {
 	for (size_t i = 0; i < REGION_MAX; i++) {
 		atomic_set(&region_ranges[i].start, regions[i].start);
-		atomic_set(&region_ranges[i].bytes,
-			   regions[i].start ? regions[i].bytes : 0);
+		atomic_set(&region_ranges[i].bytes, regions[i].start ? regions[i].bytes : 0);
 	}
 }
 
@@ -145,10 +144,9 @@ static int map_new(struct region *region, uint64_t near, size_t bytes)
 	if (fd < 0)
 		return fd;
 	uint8_t *alias = memory_map_shared(bytes, 1, fd, 0);
-	int64_t start =
-		memory_failed(alias) ?
-			memory_error(alias) :
-			region_find(near, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd);
+	int64_t start = memory_failed(alias) ?
+				memory_error(alias) :
+				region_find(near, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd);
 
 	sys_close(fd);
 	if (start < 0) {
@@ -181,11 +179,10 @@ int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *p
 	else if (err == -ENOSPC)
 		problem->why = "no free memory within 2 GiB of the address";
 	else
-		problem->why =
-			region ? "cannot allocate memory for code: memfd_create() or a "
-				 "shared executable mapping of it is refused "
-				 "(vm.memfd_noexec, SELinux)" :
-				 "too many regions of code";
+		problem->why = region ? "cannot allocate memory for code: memfd_create() or a "
+					"shared executable mapping of it is refused "
+					"(vm.memfd_noexec, SELinux)" :
+					"too many regions of code";
 	poke_lock_give();
 	return err;
 }
@@ -235,9 +232,8 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 			err == -EPERM ?
 				"mprotect() is refused, and the memory is writable only while it "
 				"is written" :
-			err == -EACCES ?
-				"this child of fork() could not get a copy of its own" :
-				"not inside memory from trapline_code_alloc()";
+			err == -EACCES ? "this child of fork() could not get a copy of its own" :
+					 "not inside memory from trapline_code_alloc()";
 	}
 	poke_lock_give();
 	return err;

@@ -21,7 +21,7 @@
 #include "code/poke/restartable.h"
 
 #define ROWS_MAX TABLE_SIZE(1024, 2) /* two for each sequence */
-#define RSEQ_SIGNATURE 0x53053053u /* x86-64, of glibc's <bits/rseq.h> */
+#define RSEQ_SIGNATURE 0x53053053u   /* x86-64, of glibc's <bits/rseq.h> */
 #define SEQUENCE_BYTES_MAX 65536u
 #define FORK_NAP_NS 100000
 #define FORK_NAPS 10000 /* a second and more */
@@ -45,7 +45,8 @@ struct restartable {
 
 static struct restartable known;
 
-const char restartable_why[] = "part of a restartable sequence (rseq), which a trap would abort each time";
+const char restartable_why[] =
+	"part of a restartable sequence (rseq), which a trap would abort each time";
 
 static int is_in_text(const struct dl_phdr_info *info, uint64_t address)
 {
@@ -66,7 +67,8 @@ static int is_sequence(const struct dl_phdr_info *info, const struct descriptor 
 	if (d->version || !d->bytes || d->bytes > SEQUENCE_BYTES_MAX ||
 	    !is_in_text(info, d->start) || !is_in_text(info, d->abort - sizeof(signature)))
 		return 0;
-	memcpy(&signature, (const char *)(uintptr_t)d->abort - sizeof(signature), sizeof(signature));
+	memcpy(&signature, (const char *)(uintptr_t)d->abort - sizeof(signature),
+	       sizeof(signature));
 	return signature == RSEQ_SIGNATURE;
 }
 

@@ -38,11 +38,9 @@ static size_t place_of(uint64_t address, const struct slot *table, size_t mask)
 	return at;
 }
 
-static int is_same(const struct slot *slot, uint64_t address, const uint8_t *bytes,
-		   size_t len)
+static int is_same(const struct slot *slot, uint64_t address, const uint8_t *bytes, size_t len)
 {
-	return slot->address == address && slot->len == len &&
-	       !memcmp(slot->bytes, bytes, len);
+	return slot->address == address && slot->len == len && !memcmp(slot->bytes, bytes, len);
 }
 
 /* Several may have the same address with other bytes: they follow each other. */
@@ -111,8 +109,8 @@ static struct slot_arena *arena_near(uint64_t near, size_t bytes, const char **w
  * The instructions and a jump behind the last. Length, or -errno. A call in a slot would have to be
  * taken apart, which a shadow stack would not forgive: calls are emulated or refused.
  */
-static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t slot,
-		 uint8_t *out, const char **why)
+static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t slot, uint8_t *out,
+		 const char **why)
 {
 	struct insn_copy copy;
 	struct insn insn;
@@ -126,8 +124,7 @@ static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t sl
 		if (insn.kind == INSN_CALL || insn.kind == INSN_CALL_INDIRECT ||
 		    insn.kind == INSN_TRAP)
 			return -EOPNOTSUPP;
-		err = insn_relocate(&insn, bytes + done, address + done, slot + length,
-				    &copy, why);
+		err = insn_relocate(&insn, bytes + done, address + done, slot + length, &copy, why);
 		if (err)
 			return err;
 		if (length + copy.length + JUMP_BYTES > SLOT_BYTES)
@@ -142,8 +139,7 @@ static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t sl
 	return (int)(length + JUMP_BYTES);
 }
 
-int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out,
-	      const char **why)
+int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out, const char **why)
 {
 	uint8_t copy[SLOT_BYTES];
 	int err = grow();

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
+#include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "code/poke/poke_priv.h"
-#include "base/trap_path.h"
 
 #define JUMP 0xe9
 

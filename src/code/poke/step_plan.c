@@ -27,8 +27,8 @@ static int32_t read_i32(const uint8_t *bytes)
 	return value;
 }
 
-static inline int plan_to(uint64_t address, struct step *out, uint8_t kind,
-			  uint8_t length, int64_t distance)
+static inline int plan_to(uint64_t address, struct step *out, uint8_t kind, uint8_t length,
+			  int64_t distance)
 {
 	out->kind = kind;
 	out->length = length;
@@ -40,8 +40,7 @@ static inline int plan_to(uint64_t address, struct step *out, uint8_t kind,
  * The instructions that patching is made of, without the decoder: a batch of a thousand sites
  * would spend more time there than in writing. Length, or 0: ask the decoder.
  */
-static int plan_common(uint64_t address, const uint8_t *bytes, size_t len,
-		       struct step *out)
+static int plan_common(uint64_t address, const uint8_t *bytes, size_t len, struct step *out)
 {
 	if (bytes[0] == 0x90)
 		return plan_to(address, out, STEP_JUMP, 1, 0);
@@ -63,8 +62,7 @@ static int plan_common(uint64_t address, const uint8_t *bytes, size_t len,
 		return plan_to(address, out, STEP_JUMP, 5, read_i32(bytes + 1));
 	if (bytes[0] == 0xe8)
 		return plan_to(address, out, STEP_CALL, 5, read_i32(bytes + 1));
-	if (bytes[0] == 0x0f && bytes[1] == 0x1f && bytes[2] == 0x44 &&
-	    (bytes[3] & 7) != 5)
+	if (bytes[0] == 0x0f && bytes[1] == 0x1f && bytes[2] == 0x44 && (bytes[3] & 7) != 5)
 		return plan_to(address, out, STEP_JUMP, 5, 0);
 	if (len < 6 || bytes[0] != 0x0f || bytes[1] >> 4 != 8)
 		return 0;
@@ -203,8 +201,8 @@ static int plan_copy(uint64_t address, const uint8_t *bytes, size_t len, struct 
 	return 0;
 }
 
-static int plan_first(uint64_t address, const uint8_t *bytes, size_t len,
-		      struct step *out, const char **why)
+static int plan_first(uint64_t address, const uint8_t *bytes, size_t len, struct step *out,
+		      const char **why)
 {
 	struct insn insn;
 	int length = plan_common(address, bytes, len, out);

@@ -14,8 +14,7 @@ static const uint8_t greg_of[] = {
 
 TRAP_PATH static uint64_t reg(const ucontext_t *context, uint8_t number)
 {
-	return number == NO_REG ? 0 :
-				  (uint64_t)context->uc_mcontext.gregs[greg_of[number]];
+	return number == NO_REG ? 0 : (uint64_t)context->uc_mcontext.gregs[greg_of[number]];
 }
 
 #define CARRY 0x001
@@ -62,8 +61,8 @@ TRAP_PATH static void push(uint64_t value, ucontext_t *context)
 
 TRAP_PATH static uint64_t operand(const struct step *step, const ucontext_t *context)
 {
-	uint64_t at = reg(context, step->base) + reg(context, step->index) * step->scale +
-		      step->target;
+	uint64_t at =
+		reg(context, step->base) + reg(context, step->index) * step->scale + step->target;
 
 	return *(volatile uint64_t *)(uintptr_t)at;
 }

@@ -66,12 +66,10 @@ static int read_some(struct text_span **spans, size_t n, uint64_t *at)
 
 	for (size_t i = 0; i < n; i++) {
 		local[i] = (struct iovec){ spans[i]->image, spans[i]->bytes };
-		remote[i] = (struct iovec){ (void *)(uintptr_t)spans[i]->start,
-					    spans[i]->bytes };
+		remote[i] = (struct iovec){ (void *)(uintptr_t)spans[i]->start, spans[i]->bytes };
 		bytes += spans[i]->bytes;
 	}
-	if (sys6(SYS_process_vm_readv, sys_getpid(), local, n, remote, n, 0) ==
-	    (long)bytes)
+	if (sys6(SYS_process_vm_readv, sys_getpid(), local, n, remote, n, 0) == (long)bytes)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
 		if (text_read(spans[i]->start, spans[i]->image, spans[i]->bytes)) {
@@ -112,8 +110,7 @@ size_t text_plan(struct text *text, size_t count)
 
 		if (!n || end > end_of_page) {
 			span = &text->spans[n++];
-			*span = (struct text_span){ .start = entry->address,
-						    .first = (uint32_t)i };
+			*span = (struct text_span){ .start = entry->address, .first = (uint32_t)i };
 			end_of_page = (entry->address & PAGE_MASK) + PAGE_BYTES;
 		}
 		span->bytes = (uint32_t)(end - span->start);
@@ -174,8 +171,7 @@ static void store_word(const struct poke_entry *entry, uint8_t *at)
 	} while (!atomic_cas(word, &old, new));
 }
 
-static inline void apply(const struct poke_entry *entry, enum text_phase phase,
-			 uint8_t *at)
+static inline void apply(const struct poke_entry *entry, enum text_phase phase, uint8_t *at)
 {
 	switch (phase) {
 	case TEXT_INT3:
@@ -209,12 +205,11 @@ static inline void apply(const struct poke_entry *entry, enum text_phase phase,
 }
 
 /* base is where the span's first byte is written to. */
-static void apply_all(const struct text *text, const struct text_span *span,
-		      enum text_phase phase, uint8_t *base)
+static void apply_all(const struct text *text, const struct text_span *span, enum text_phase phase,
+		      uint8_t *base)
 {
 	for (uint32_t i = span->first; i < span->end; i++)
-		apply(&text->entries[i], phase,
-		      base + (text->entries[i].address - span->start));
+		apply(&text->entries[i], phase, base + (text->entries[i].address - span->start));
 }
 
 /* ---- writers ---- */
@@ -235,8 +230,7 @@ static int write_mem(struct text *text, struct text_span *span, enum text_phase 
 		return -EOPNOTSUPP; /* the kernel copies, nobody knows in how many stores */
 	apply_all(text, span, phase, span->image);
 	const struct poke_entry *last = &text->entries[span->end - 1];
-	size_t bytes = phase == TEXT_TAIL ? span->bytes :
-					    (size_t)(last->address - span->start) + 1;
+	size_t bytes = phase == TEXT_TAIL ? span->bytes : (size_t)(last->address - span->start) + 1;
 
 	return mem_write(&text->mem, span->start, span->image, bytes);
 }
@@ -262,8 +256,7 @@ static int find_mapping(uint64_t address, uint64_t *end, int *protection)
 		if (address < from || address >= to)
 			continue;
 		*end = to;
-		*protection = (mode[0] == 'r' ? PROT_READ : 0) |
-			      (mode[1] == 'w' ? PROT_WRITE : 0) |
+		*protection = (mode[0] == 'r' ? PROT_READ : 0) | (mode[1] == 'w' ? PROT_WRITE : 0) |
 			      (mode[2] == 'x' ? PROT_EXEC : 0);
 		err = 0;
 	}
@@ -283,12 +276,10 @@ static int open_pages(struct text *text, struct text_span *span)
 
 	if (err)
 		return err;
-	while (last + 1 < text->spans + text->span_count &&
-	       last[1].start + last[1].bytes <= end)
+	while (last + 1 < text->spans + text->span_count && last[1].start + last[1].bytes <= end)
 		last++;
 	uint64_t to = (last->start + last->bytes + PAGE_BYTES - 1) & PAGE_MASK;
-	err = (int)sys3(SYS_mprotect, from, to - from,
-			PROT_READ | PROT_WRITE | PROT_EXEC);
+	err = (int)sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC);
 	if (err)
 		return err;
 	span->opened_bytes = to - from;
@@ -324,10 +315,9 @@ static int copy_some(const struct poke_entry *entries, size_t n, enum text_phase
 
 	for (size_t i = 0; i < n; i++) {
 		local[i] = stored(&entries[i], phase);
-		remote[i] = (struct iovec){
-			(void *)(uintptr_t)(entries[i].address + (phase == TEXT_TAIL)),
-			local[i].iov_len
-		};
+		remote[i] = (struct iovec){ (void *)(uintptr_t)(entries[i].address +
+								(phase == TEXT_TAIL)),
+					    local[i].iov_len };
 		bytes += local[i].iov_len;
 	}
 	long done = sys6(SYS_process_vm_writev, sys_getpid(), local, n, remote, n, 0);
@@ -359,8 +349,7 @@ static int copy_all(const struct text *text, const struct text_span *span, enum 
 	return 0;
 }
 
-static int write_mprotect(struct text *text, struct text_span *span,
-			  enum text_phase phase)
+static int write_mprotect(struct text *text, struct text_span *span, enum text_phase phase)
 {
 	int err = span->is_open ? 0 : open_pages(text, span);
 
@@ -388,8 +377,7 @@ static int write_by(uint32_t writer, struct text *text, struct text_span *span,
 	return write_mprotect(text, span, phase);
 }
 
-int text_write(struct text *text, struct text_span *span, enum text_phase phase,
-	       const char **why)
+int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why)
 {
 	if (span->writer && !write_by(span->writer, text, span, phase))
 		return 0;

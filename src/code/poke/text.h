@@ -51,8 +51,7 @@ size_t text_plan(struct text *text, size_t count);
 int text_read_spans(struct text *text, int all, uint64_t *at);
 
 /* Write one phase of a span; the first call finds a writer. 0, or -errno with *why. */
-int text_write(struct text *text, struct text_span *span, enum text_phase phase,
-	       const char **why);
+int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why);
 
 /* Bytes that nobody runs yet, in pages that are executable and not writable. */
 int text_write_fresh(uint64_t address, const void *bytes, size_t len);

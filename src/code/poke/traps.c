@@ -57,8 +57,7 @@ static struct trap_table *table_with(struct trapline_traps *more,
 	table->mask = entries - 1;
 	table->bytes = bytes;
 	for (size_t i = 0; old && i <= old->mask; i++)
-		if (old->rows[i] && !old->rows[i]->is_gone &&
-		    old->rows[i]->set != without)
+		if (old->rows[i] && !old->rows[i]->is_gone && old->rows[i]->set != without)
 			table_put(table, old->rows[i]);
 	for (size_t i = 0; more && i < more->count; i++)
 		table_put(table, &more->rows[i]);
@@ -203,8 +202,7 @@ int traps_wait_for_callbacks(const struct trapline_traps *set)
 
 /* ---- set ---- */
 
-static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
-		    uint64_t address)
+static int fill_row(struct change *change, struct trapline_traps *set, size_t i, uint64_t address)
 {
 	struct code_problem *problem = change->problem;
 	struct trap_row *row = &set->rows[i];
@@ -237,9 +235,8 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 	}
 	int length = step_length(row->bytes, n);
 	if (length < 0 || change_is_needed_by_handler(change, address, (size_t)length)) {
-		problem->why = length < 0 ?
-				       "no instruction begins at an address" :
-				       "the SIGTRAP handler itself runs this instruction";
+		problem->why = length < 0 ? "no instruction begins at an address" :
+					    "the SIGTRAP handler itself runs this instruction";
 		return -EINVAL;
 	}
 	row->len = (uint8_t)length;
@@ -344,9 +341,8 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	if (err)
 		return err;
 	struct restartable *sequences = restartable_look();
-	struct trapline_traps *set = n > SIZE_MAX / sizeof(struct trap_row) / 2 ?
-					     (void *)-1L :
-					     memory_map(bytes);
+	struct trapline_traps *set = n > SIZE_MAX / sizeof(struct trap_row) / 2 ? (void *)-1L :
+										  memory_map(bytes);
 	if (memory_failed(set)) {
 		problem->why = "no memory for the traps";
 		restartable_drop(sequences);
@@ -389,8 +385,7 @@ out_memory:
 	return err;
 }
 
-int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested,
-	       uint64_t *out)
+int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested, uint64_t *out)
 {
 	if (index >= traps->count)
 		return -EINVAL;
@@ -496,10 +491,9 @@ int traps_remove(struct trapline_traps *set, struct code_problem *problem)
 	if (err)
 		return err;
 	if (in_use || traps_wait_for_callbacks(set)) {
-		problem->why =
-			"a callback has not returned for 2 s, or a debugger has stopped a "
-			"thread in the handler; the traps are gone, remove the set again "
-			"to free it";
+		problem->why = "a callback has not returned for 2 s, or a debugger has stopped a "
+			       "thread in the handler; the traps are gone, remove the set again "
+			       "to free it";
 		return -EBUSY;
 	}
 	err = poke_lock_take(problem);

@@ -12,13 +12,14 @@
 
 /* What an entry needs of its common part, which many entries share. */
 struct common {
-	uint64_t at; /* 0: not read */
+	uint64_t at;	  /* 0: not read */
 	uint8_t pointer;  /* encoding of the range */
 	uint8_t handlers; /* encoding of the pointer to the landing pads */
 	int has_data;	  /* augmentation data, with a length */
 };
 
-static int skip_augmented(const struct returns_code *code, uint64_t *at, char letter, struct common *out)
+static int skip_augmented(const struct returns_code *code, uint64_t *at, char letter,
+			  struct common *out)
 {
 	uint8_t encoding;
 	uint64_t unused;
@@ -58,7 +59,8 @@ static int read_common(const struct returns_code *code, uint64_t at, struct comm
 	at -= 7 - (n + 1);
 	int err = encoded_uleb(code, &at, &unused); /* code alignment */
 	if (!err)
-		err = encoded_uleb(code, &at, &unused); /* data alignment: signed, of the same length */
+		err = encoded_uleb(code, &at,
+				   &unused); /* data alignment: signed, of the same length */
 	if (!err)
 		err = encoded_uleb(code, &at, &unused); /* return address register */
 	if (err || !n)
@@ -89,8 +91,9 @@ static int read_entry(const struct returns_code *code, uint64_t *at, struct comm
 	*at += 4 + (uint64_t)head[0];
 	if (!head[1])
 		return 0;
-	int err = common->at == place - 4 - head[1] ? 0 :
-						      read_common(code, place - 4 - head[1], common);
+	int err = common->at == place - 4 - head[1] ?
+			  0 :
+			  read_common(code, place - 4 - head[1], common);
 	if (!err)
 		err = encoded_pointer(code, &place, common->pointer, 0, &out->start);
 	if (!err)
@@ -164,8 +167,8 @@ static int find_one_by_one(const struct code_frames *frames, const struct return
 	return -ENOENT;
 }
 
-int code_frames_find(const struct code_frames *frames, const struct returns_code *code, uint64_t address,
-		     struct returns_range *out)
+int code_frames_find(const struct code_frames *frames, const struct returns_code *code,
+		     uint64_t address, struct returns_range *out)
 {
 	struct returns_range found;
 	int err = frames->index ? find_by_index(frames, code, address, &found) :
@@ -184,6 +187,7 @@ int code_frames_are(const struct returns_code *code, uint64_t start, uint64_t by
 	struct returns_range range;
 	uint64_t at = start;
 
-	return bytes > 32 && !read_common(code, at, &common) && read_entry(code, &at, &common, &range) == 0 &&
-	       at < start + bytes && read_entry(code, &at, &common, &range) >= 0;
+	return bytes > 32 && !read_common(code, at, &common) &&
+	       read_entry(code, &at, &common, &range) == 0 && at < start + bytes &&
+	       read_entry(code, &at, &common, &range) >= 0;
 }

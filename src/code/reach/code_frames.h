@@ -13,8 +13,8 @@ struct code_frames {
 };
 
 /* 0; -ENOENT: no entry has the address; -EILSEQ: the table is not as it must be. */
-int code_frames_find(const struct code_frames *frames, const struct returns_code *code, uint64_t address,
-		     struct returns_range *out);
+int code_frames_find(const struct code_frames *frames, const struct returns_code *code,
+		     uint64_t address, struct returns_range *out);
 /* True if the memory begins as such a table does. */
 int code_frames_are(const struct returns_code *code, uint64_t start, uint64_t bytes);
 

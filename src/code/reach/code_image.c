@@ -113,7 +113,8 @@ static size_t copy(void *arg, uint64_t address, void *to, size_t n)
 	if (!p)
 		return 0;
 	uint64_t left = p->p_filesz - (address - p->p_vaddr);
-	return read_cached(arg, p->p_offset + (address - p->p_vaddr), to, n < left ? n : (size_t)left);
+	return read_cached(arg, p->p_offset + (address - p->p_vaddr), to,
+			   n < left ? n : (size_t)left);
 }
 
 static int find_range(void *arg, uint64_t address, struct returns_range *out)
@@ -209,11 +210,13 @@ static int find_last(struct code_image *image)
 		for (uint64_t i = 0; i < imports.bytes[t] / sizeof(Elf64_Rela); i++) {
 			Elf64_Rela row;
 
-			if (copy(image, imports.table[t] + i * sizeof(row), &row, sizeof(row)) != sizeof(row))
+			if (copy(image, imports.table[t] + i * sizeof(row), &row, sizeof(row)) !=
+			    sizeof(row))
 				break;
 			uint64_t number = ELF64_R_SYM(row.r_info);
-			if (!number || (ELF64_R_TYPE(row.r_info) != TYPE_LINKAGE &&
-					ELF64_R_TYPE(row.r_info) != TYPE_ADDRESS) ||
+			if (!number ||
+			    (ELF64_R_TYPE(row.r_info) != TYPE_LINKAGE &&
+			     ELF64_R_TYPE(row.r_info) != TYPE_ADDRESS) ||
 			    !has_last_name(image, &imports, number))
 				continue;
 			if (image->last_count == LAST_MAX)
@@ -241,14 +244,16 @@ static void find_frames(struct code_image *image, const Elf64_Ehdr *head)
 	for (size_t i = 0; i < image->segments; i++)
 		if (image->segment[i].p_type == PT_GNU_EH_FRAME)
 			image->frames.index = image->segment[i].p_vaddr;
-	if (image->frames.index || head->e_shentsize != sizeof(section) || head->e_shnum > SECTIONS_MAX)
+	if (image->frames.index || head->e_shentsize != sizeof(section) ||
+	    head->e_shnum > SECTIONS_MAX)
 		return;
 	for (unsigned int i = 0; i < head->e_shnum; i++) {
 		/* The one section of both: that of the names may lie anywhere, and is not needed. */
 		uint64_t at = head->e_shoff + (uint64_t)i * sizeof(section);
 		if (read_at(image, at, &section, sizeof(section)) != sizeof(section))
 			return;
-		if (!(section.sh_flags & SHF_ALLOC) || section.sh_flags & (SHF_EXECINSTR | SHF_WRITE) ||
+		if (!(section.sh_flags & SHF_ALLOC) ||
+		    section.sh_flags & (SHF_EXECINSTR | SHF_WRITE) ||
 		    section.sh_type == SHT_NOBITS || !section.sh_size)
 			continue;
 		if (code_frames_are(&image->code, section.sh_addr, section.sh_size)) {
@@ -277,9 +282,11 @@ static int read_headers(struct code_image *image, const struct code_file *file)
 	for (size_t i = 0; i < image->segments && start == UINT64_MAX; i++) {
 		const Elf64_Phdr *p = &image->segment[i];
 		uint64_t before = p->p_offset & 4095;
-		if (p->p_vaddr + p->p_filesz < p->p_vaddr || p->p_offset + p->p_filesz < p->p_offset)
+		if (p->p_vaddr + p->p_filesz < p->p_vaddr ||
+		    p->p_offset + p->p_filesz < p->p_offset)
 			return -ENOEXEC;
-		if (p->p_type == PT_LOAD && p->p_flags & PF_X && file->offset >= p->p_offset - before &&
+		if (p->p_type == PT_LOAD && p->p_flags & PF_X &&
+		    file->offset >= p->p_offset - before &&
 		    file->offset < p->p_offset + p->p_filesz)
 			start = p->p_vaddr + (file->offset - p->p_offset);
 	}
@@ -300,7 +307,11 @@ int code_image_open(pid_t pid, const struct code_file *file, struct code_image *
 	if (!image)
 		return -ENOMEM;
 	image->pid = pid;
-	image->code = (struct returns_code){ .copy = copy, .range = find_range, .word = read_word, .is_last = is_last, .arg = image };
+	image->code = (struct returns_code){ .copy = copy,
+					     .range = find_range,
+					     .word = read_word,
+					     .is_last = is_last,
+					     .arg = image };
 	image->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	int err = image->fd < 0 ? -errno : read_headers(image, file);
 	if (err)

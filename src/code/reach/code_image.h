@@ -3,8 +3,8 @@
 #ifndef CODE_REACH_CODE_IMAGE_H
 #define CODE_REACH_CODE_IMAGE_H
 
-#include "code/reach/returns.h"
 #include "code/reach/code_file.h"
+#include "code/reach/returns.h"
 
 struct code_image;
 

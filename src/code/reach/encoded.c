@@ -108,8 +108,8 @@ struct handlers {
 	uint8_t encoding;
 };
 
-static int read_head(const struct returns_code *code, const struct returns_range *range, uint64_t *at,
-		     struct handlers *h)
+static int read_head(const struct returns_code *code, const struct returns_range *range,
+		     uint64_t *at, struct handlers *h)
 {
 	uint64_t unused;
 	uint8_t encoding = ENCODED_OMITTED;

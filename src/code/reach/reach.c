@@ -75,7 +75,8 @@ void reach_is_data(struct reach *r, uint64_t address, uint64_t bytes)
 /* Compilers write no such instruction; constants look like it. */
 static int is_strange(const uint8_t *code, const struct insn *insn)
 {
-	return insn->flags & (INSN_PRIVILEGED | INSN_FAR) || (insn->length == 2 && !code[0] && !code[1]);
+	return insn->flags & (INSN_PRIVILEGED | INSN_FAR) ||
+	       (insn->length == 2 && !code[0] && !code[1]);
 }
 
 /* A variable in the text, or a table: what is read of it is no code. */
@@ -134,12 +135,14 @@ static enum end decode_run(struct reach *r, uint32_t at, uint32_t *count, uint32
 			end = END_FULL;
 			break;
 		}
-		if (insn_decode(r->code + at, left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX, &insn) ||
+		if (insn_decode(r->code + at, left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX,
+				&insn) ||
 		    is_strange(r->code + at, &insn) || is_jump_bad(r, pc, &insn)) {
 			end = END_BAD;
 			break;
 		}
-		r->steps[n] = (struct reach_step){ at, insn.length, insn.kind, insn.flags, insn.target };
+		r->steps[n] =
+			(struct reach_step){ at, insn.length, insn.kind, insn.flags, insn.target };
 		note_data(r, pc, &insn);
 		r->ops->on_insn(r->ops->arg, pc, r->code + at, &insn);
 		at += insn.length;

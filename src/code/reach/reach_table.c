@@ -141,8 +141,8 @@ static int find_base(const struct reach *r, const struct reach_past *past, uint3
 }
 
 /* The operand of a load from a table: its base and index. */
-static int take_operand(const struct reach *r, const struct reach_past *past, uint32_t n, uint32_t row,
-			const struct insn *insn, struct load *out)
+static int take_operand(const struct reach *r, const struct reach_past *past, uint32_t n,
+			uint32_t row, const struct insn *insn, struct load *out)
 {
 	const struct insn_memory *m = &insn->memory[0];
 	uint64_t base = 0;
@@ -159,8 +159,8 @@ static int take_operand(const struct reach *r, const struct reach_past *past, ui
 }
 
 /* add %base, %offset: one of them was loaded from the table. movslq, or without a switch's optimizer cltq. */
-static int find_distance(const struct reach *r, const struct reach_past *past, uint32_t n, uint32_t row,
-			 uint8_t one, uint8_t other, struct load *out)
+static int find_distance(const struct reach *r, const struct reach_past *past, uint32_t n,
+			 uint32_t row, uint8_t one, uint8_t other, struct load *out)
 {
 	out->is_wide = 0;
 	for (uint32_t i = row; i < n; i++) {
@@ -168,7 +168,8 @@ static int find_distance(const struct reach *r, const struct reach_past *past, u
 
 		if (!writes(p, one) && !writes(p, other))
 			continue;
-		if (is_lea_of_pc(p) || (p->insn.length == 2 && p->code[0] == 0x48 && p->code[1] == 0x98))
+		if (is_lea_of_pc(p) ||
+		    (p->insn.length == 2 && p->code[0] == 0x48 && p->code[1] == 0x98))
 			continue;
 		return (is_plain(p, 0x63) || is_plain(p, 0x8b)) && !is_register_form(p) &&
 		       take_operand(r, past, n, i + 1, &p->insn, out);
@@ -200,7 +201,8 @@ static int find_load(const struct reach *r, const struct reach_past *past, uint3
 static int is_same_memory(const struct insn_memory *a, const struct insn_memory *b)
 {
 	return a->base == b->base && a->index == b->index && a->scale == b->scale &&
-	       a->segment == b->segment && a->base != INSN_RIP && a->displacement == b->displacement;
+	       a->segment == b->segment && a->base != INSN_RIP &&
+	       a->displacement == b->displacement;
 }
 
 /* The constant that an instruction compares with, or masks by. */
@@ -276,8 +278,8 @@ static int is_gone(const struct reach_past *p, const struct value *v)
 /* Going back from the load: what selects the entry, and what was compared. */
 struct search {
 	struct value v;
-	uint8_t condition; /* of the jump that came next, by the flags as they are here */
-	uint8_t twin;	   /* a register that was compared, and may be a copy; */
+	uint8_t condition;  /* of the jump that came next, by the flags as they are here */
+	uint8_t twin;	    /* a register that was compared, and may be a copy; */
 	uint32_t twin_most; /* then the length is this */
 };
 
@@ -389,7 +391,8 @@ static uint32_t each_entry(struct reach *r, const struct load *load, uint32_t le
 		uint32_t at = i % AT_ONCE;
 		uint32_t n = length - i < AT_ONCE ? length - i : AT_ONCE;
 
-		if (!at && !r->ops->read(r->ops->arg, load->table + (uint64_t)i * bytes, some, n * bytes))
+		if (!at &&
+		    !r->ops->read(r->ops->arg, load->table + (uint64_t)i * bytes, some, n * bytes))
 			return i;
 		uint64_t target = target_of(load, some + at * bytes);
 		if (!r->ops->is_text(r->ops->arg, target))

@@ -42,7 +42,7 @@ struct search {
 	struct returns_history history;
 	uint64_t avoided[RANGES_MAX]; /* functions that are not understood, where they begin */
 	uint32_t avoided_count;
-	int loads_last; /* the address of a function that never returns: */
+	int loads_last;	    /* the address of a function that never returns: */
 	int is_by_register; /* a call that may lead there */
 };
 
@@ -173,8 +173,8 @@ static int decode(const struct search *s, uint64_t address, struct returns_step 
 /* The word that a jump or call through memory at a fixed distance reads: an import. */
 static int names_word(const struct returns_step *step, uint64_t *at)
 {
-	if ((step->insn.kind != INSN_JUMP_INDIRECT && step->insn.kind != INSN_CALL_INDIRECT) || !step->insn.memory_count ||
-	    !(step->insn.flags & INSN_PC_RELATIVE))
+	if ((step->insn.kind != INSN_JUMP_INDIRECT && step->insn.kind != INSN_CALL_INDIRECT) ||
+	    !step->insn.memory_count || !(step->insn.flags & INSN_PC_RELATIVE))
 		return 0;
 	*at = step->address + (uint64_t)step->insn.target;
 	return 1;
@@ -315,8 +315,8 @@ static int follow_indirect(struct search *s, const struct returns_step *step)
 static int is_last(const struct search *s, uint64_t address, unsigned int depth, uint32_t *left);
 
 /* The call or jump never comes back: by a name, or by the code that it leads to. */
-static int leads_to_last(const struct search *s, const struct returns_step *step, unsigned int depth,
-			 uint32_t *left)
+static int leads_to_last(const struct search *s, const struct returns_step *step,
+			 unsigned int depth, uint32_t *left)
 {
 	uint64_t target = step->address + (uint64_t)step->insn.target;
 	struct returns_step stub;
@@ -340,7 +340,8 @@ static int is_last(const struct search *s, uint64_t address, unsigned int depth,
 {
 	struct returns_step step;
 
-	for (; depth < LAST_DEPTH && *left && !decode(s, address, &step); address += step.insn.length) {
+	for (; depth < LAST_DEPTH && *left && !decode(s, address, &step);
+	     address += step.insn.length) {
 		--*left;
 		switch (step.insn.kind) {
 		case INSN_RETURN:
@@ -371,8 +372,8 @@ static void note_load(struct search *s, const struct returns_step *step)
 {
 	const struct insn *insn = &step->insn;
 
-	if (insn->arch == INSN_X86_64 && insn->flags & INSN_PC_RELATIVE && insn->opcode_bytes == 1 &&
-	    step->bytes[insn->opcode_at] == 0x8b &&
+	if (insn->arch == INSN_X86_64 && insn->flags & INSN_PC_RELATIVE &&
+	    insn->opcode_bytes == 1 && step->bytes[insn->opcode_at] == 0x8b &&
 	    s->code->is_last(s->code->arg, step->address + (uint64_t)insn->target))
 		s->loads_last = 1;
 }

@@ -82,10 +82,12 @@ static struct value value_of_lea(const struct returns_step *s, size_t at)
 	uint8_t sib = s->bytes[s->insn.modrm_at + 1];
 
 	if (s->insn.flags & INSN_PC_RELATIVE)
-		return (struct value){ .kind = CONSTANT, .number = s->address + (uint64_t)s->insn.target };
+		return (struct value){ .kind = CONSTANT,
+				       .number = s->address + (uint64_t)s->insn.target };
 	if ((modrm(s) & 0xc7) == 4 && (sib & 0xc7) == 0x85 && s->insn.displacement_bytes == 4 &&
 	    !displacement32(s))
-		return (struct value){ .kind = SCALED, .index = (uint8_t)dwarf(sib >> 3 & 7, s->insn.rex & 2),
+		return (struct value){ .kind = SCALED,
+				       .index = (uint8_t)dwarf(sib >> 3 & 7, s->insn.rex & 2),
 				       .at = (uint8_t)at };
 	return (struct value){ .kind = OTHER };
 }
@@ -136,7 +138,8 @@ static void forget(struct value *v, uint64_t registers)
 
 static void follow(struct value *v, const struct returns_step *s, size_t at)
 {
-	const uint64_t kept_by_calls = 1ull << INSN_RBX | 1ull << INSN_RBP | 1ull << INSN_RSP | 0xf000;
+	const uint64_t kept_by_calls = 1ull << INSN_RBX | 1ull << INSN_RBP | 1ull << INSN_RSP |
+				       0xf000;
 	unsigned int to = REGISTERS;
 	struct value is = { .kind = OTHER };
 
@@ -196,7 +199,8 @@ static uint32_t limit_of(const struct returns_history *h, struct value v)
 }
 
 static enum returns_jump table_kind(const struct returns_code *code, struct value v,
-				    const struct returns_history *before, struct returns_table *table)
+				    const struct returns_history *before,
+				    struct returns_table *table)
 {
 	*table = (struct returns_table){ .address = v.number, .count = limit_of(before, v) };
 	if (v.kind == ADDRESS && code->has_fixed_addresses) {
@@ -210,8 +214,8 @@ static enum returns_jump table_kind(const struct returns_code *code, struct valu
 
 static int is_argument(uint8_t reg)
 {
-	const uint32_t arguments = 1u << INSN_RDI | 1u << INSN_RSI | 1u << INSN_RDX | 1u << INSN_RCX |
-				   1u << INSN_R8 | 1u << INSN_R9;
+	const uint32_t arguments = 1u << INSN_RDI | 1u << INSN_RSI | 1u << INSN_RDX |
+				   1u << INSN_RCX | 1u << INSN_R8 | 1u << INSN_R9;
 
 	return reg < REGISTERS && arguments >> reg & 1;
 }
@@ -246,8 +250,9 @@ int returns_table_entry(const struct returns_code *code, const struct returns_ta
 	uint64_t at = table->address + (uint64_t)i * table->entry_bytes;
 
 	if (table->entry_bytes == sizeof(*target))
-		return code->copy(code->arg, at, target, sizeof(*target)) == sizeof(*target) ? 0 :
-											       -EOPNOTSUPP;
+		return code->copy(code->arg, at, target, sizeof(*target)) == sizeof(*target) ?
+			       0 :
+			       -EOPNOTSUPP;
 	if (code->copy(code->arg, at, &distance, sizeof(distance)) != sizeof(distance))
 		return -EOPNOTSUPP;
 	*target = table->base + (uint64_t)(int64_t)distance;

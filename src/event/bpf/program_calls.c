@@ -20,26 +20,22 @@ struct call_key {
 	uint64_t sp; /* at the first instruction and at the return */
 	uint64_t address;
 };
-_Static_assert(FRAME_CALL + (int)sizeof(struct call_key) <= FRAME_CONDITION,
-	       "the frame's parts");
+_Static_assert(FRAME_CALL + (int)sizeof(struct call_key) <= FRAME_CONDITION, "the frame's parts");
 
 int program_calls_open(void)
 {
-	return ebpf_map_create(BPF_MAP_TYPE_LRU_HASH, sizeof(struct call_key), 8,
-			       CALLS_MAX, 0);
+	return ebpf_map_create(BPF_MAP_TYPE_LRU_HASH, sizeof(struct call_key), 8, CALLS_MAX, 0);
 }
 
 static void emit_key(struct ebpf *p)
 {
 	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
-	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, pid_tid),
-		   R0);
+	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, pid_tid), R0);
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
 	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, sp), R1);
 	ebpf_mov(p, R1, CONTEXT);
 	ebpf_call(p, BPF_FUNC_get_attach_cookie);
-	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, address),
-		   R0);
+	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, address), R0);
 }
 
 static void emit_map_and_key(struct ebpf *p, const struct trapline_event *ev)

@@ -14,7 +14,8 @@
 
 static int uses_value(const struct condition *c)
 {
-	return c && (cond_uses(c, COND_NEW) || cond_uses(c, COND_OLD) || cond_uses(c, COND_CHANGED));
+	return c &&
+	       (cond_uses(c, COND_NEW) || cond_uses(c, COND_OLD) || cond_uses(c, COND_CHANGED));
 }
 
 static void emit_fault(struct ebpf *p)
@@ -39,10 +40,10 @@ static void emit_reject_duplicate(struct ebpf *p, int storage_fd, uint32_t class
 	uint32_t no_note = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
 	ebpf_load_mem(p, BPF_DW, R1, R0, 0);
 	uint32_t owned = ebpf_jump_imm(p, BPF_JNE, R1, 0);
-	ebpf_mov_imm(p, R1, (int32_t)class + 1);
+	ebpf_mov_imm(p, R1, (int32_t) class + 1);
 	ebpf_store(p, BPF_DW, R0, 0, R1);
 	ebpf_land(p, owned);
-	uint32_t ours = ebpf_jump_imm(p, BPF_JEQ, R1, (int32_t)class + 1);
+	uint32_t ours = ebpf_jump_imm(p, BPF_JEQ, R1, (int32_t) class + 1);
 	program_reject(p, CONTROL_AT(rejected_duplicate));
 	ebpf_land(p, ours);
 	if (in_thread) {
@@ -94,8 +95,9 @@ static void emit_find_place(struct ebpf *p, uint32_t part)
 
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, PROGRAM_DATA_ADDR_AT);
 	ebpf_mov(p, PLACE, CONTROL);
-	ebpf_alu_imm(p, BPF_ADD, PLACE,
-		     (int32_t)(CONTROL_AT(places) + part * EVENT_PLACES * sizeof(struct event_place)));
+	ebpf_alu_imm(
+		p, BPF_ADD, PLACE,
+		(int32_t)(CONTROL_AT(places) + part * EVENT_PLACES * sizeof(struct event_place)));
 	for (uint32_t i = 0; i < EVENT_PLACES; i++) {
 		if (i)
 			ebpf_alu_imm(p, BPF_ADD, PLACE, sizeof(struct event_place));
@@ -206,8 +208,7 @@ void program_no_value(struct ebpf *p)
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_LEN, 0);
 }
 
-int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
-		   uint32_t class)
+int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class)
 {
 	const struct condition *c = ev->condition;
 	int err = 0;

@@ -23,9 +23,8 @@ int program_sees_kernel(const struct trapline_event *ev)
 #define TASK R8 /* struct program_task, until it is CONTEXT */
 #define FRAME_CODE FRAME_CONDITION
 #define CODE_BYTES 8
-#define USER_AT(member)                                    \
-	((int16_t)(offsetof(struct program_task, member) - \
-		   offsetof(struct program_task, user)))
+#define USER_AT(member) \
+	((int16_t)(offsetof(struct program_task, member) - offsetof(struct program_task, user)))
 
 /*
  * What stands at the pc of a trap, when there is more to come. Of a string instruction that is the
@@ -119,8 +118,7 @@ static void emit_take_entry(struct ebpf *p)
 	ebpf_call(p, BPF_FUNC_probe_read_kernel);
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_PC]);
 	ebpf_store(p, BPF_DW, TASK, offsetof(struct program_task, kernel_ip), R1);
-	ebpf_load_mem(p, BPF_DW, R1, TASK,
-		      offsetof(struct program_task, user) + ARCH_BPF_SYSCALL);
+	ebpf_load_mem(p, BPF_DW, R1, TASK, offsetof(struct program_task, user) + ARCH_BPF_SYSCALL);
 	ebpf_store(p, BPF_DW, TASK, offsetof(struct program_task, syscall), R1);
 }
 
@@ -156,8 +154,7 @@ void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev)
 	emit_take_entry(p);
 	ebpf_land(p, known);
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, PROGRAM_DATA_ADDR_AT);
-	ebpf_store(p, BPF_DW, TASK,
-		   offsetof(struct program_task, user) + PROGRAM_DATA_ADDR_AT, R1);
+	ebpf_store(p, BPF_DW, TASK, offsetof(struct program_task, user) + PROGRAM_DATA_ADDR_AT, R1);
 	ebpf_mov(p, CONTEXT, TASK);
 	ebpf_alu_imm(p, BPF_ADD, CONTEXT, offsetof(struct program_task, user));
 }

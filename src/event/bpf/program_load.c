@@ -203,8 +203,9 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 	p->attach_type = ev->links.attach_type;
 	int fd = program_emit(p, ev, part, class, ring_fd);
 	if (!fd)
-		fd = ebpf_load(p, ev->mechanism == TRAPLINE_BY_UPROBE ? BPF_PROG_TYPE_KPROBE :
-									BPF_PROG_TYPE_PERF_EVENT,
+		fd = ebpf_load(p,
+			       ev->mechanism == TRAPLINE_BY_UPROBE ? BPF_PROG_TYPE_KPROBE :
+								     BPF_PROG_TYPE_PERF_EVENT,
 			       log, log_size);
 	free(p);
 	return fd;

@@ -65,8 +65,7 @@ void program_count(struct ebpf *p, int16_t counter);
 void program_reject(struct ebpf *p, int16_t counter);
 
 /* program_decide.c: count, duplicates, value, condition, limit. 0 or -errno. */
-int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
-		   uint32_t class);
+int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class);
 
 /* That no value was read, in the frame. */
 void program_no_value(struct ebpf *p);

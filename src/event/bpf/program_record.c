@@ -134,8 +134,7 @@ static uint32_t texts_bytes(const struct trapline_event *ev)
 
 static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
 {
-	ebpf_load_imm64(p, R1,
-			(uint64_t)ev->first_generation << 32 | part << 8 | ev->index);
+	ebpf_load_imm64(p, R1, (uint64_t)ev->first_generation << 32 | part << 8 | ev->index);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(event), R1);
 	ebpf_call(p, BPF_FUNC_ktime_get_ns);
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(time_ns), R0);
@@ -191,8 +190,7 @@ static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
 		ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
 		ebpf_call(p, BPF_FUNC_probe_read_user);
 		ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
-		ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN,
-			       (int32_t)(at + RECORD_STACK_CHUNK));
+		ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, (int32_t)(at + RECORD_STACK_CHUNK));
 	}
 	while (n--)
 		ebpf_land(p, ends[n]);
@@ -225,8 +223,8 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 	int is_uprobe = ev->mechanism == TRAPLINE_BY_UPROBE;
 	int is_return = is_uprobe && part != UPROBE_ENTRY;
 	int has_returned = is_uprobe && part == UPROBE_RETURN;
-	uint32_t bytes = sizeof(struct record) + texts_bytes(ev) +
-			 (with_stack ? RECORD_STACK_MAX : 0);
+	uint32_t bytes =
+		sizeof(struct record) + texts_bytes(ev) + (with_stack ? RECORD_STACK_MAX : 0);
 
 	emit_reserve(p, ev, ring_fd, bytes, is_return);
 	emit_fill(p, ev, part);

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <linux/bpf.h>
 
-#include "base/memory.h"
 #include "base/ebpf.h"
+#include "base/memory.h"
 
 #define HEADER_BYTES 8
 
@@ -69,8 +69,8 @@ const void *ringbuf_peek(const struct ringbuf *ring, uint32_t *len)
 			return NULL;
 		const uint8_t *entry = ring->data + (at & (ring->bytes - 1));
 		/* Pairs with the kernel's exchange that clears the busy bit. */
-		uint32_t header = __atomic_load_n((const uint32_t *)(const void *)entry,
-						  __ATOMIC_ACQUIRE);
+		uint32_t header =
+			__atomic_load_n((const uint32_t *)(const void *)entry, __ATOMIC_ACQUIRE);
 		if (header & BPF_RINGBUF_BUSY_BIT)
 			return NULL;
 		if (!(header & BPF_RINGBUF_DISCARD_BIT)) {

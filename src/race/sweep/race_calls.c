@@ -30,28 +30,50 @@ static const struct {
 	const char *name;
 	enum race_call kind;
 } functions[] = {
-	{ "memcpy", RACE_CALL_COPY },	    { "memmove", RACE_CALL_COPY },
-	{ "mempcpy", RACE_CALL_COPY },	    { "__memcpy_chk", RACE_CALL_COPY },
-	{ "__memmove_chk", RACE_CALL_COPY }, { "__mempcpy_chk", RACE_CALL_COPY },
-	{ "memset", RACE_CALL_FILL },	    { "__memset_chk", RACE_CALL_FILL },
-	{ "strcpy", RACE_CALL_STRING },	    { "stpcpy", RACE_CALL_STRING },
-	{ "__strcpy_chk", RACE_CALL_STRING }, { "__stpcpy_chk", RACE_CALL_STRING },
-	{ "strncpy", RACE_CALL_FILL },	    { "__strncpy_chk", RACE_CALL_FILL },
-	{ "sprintf", RACE_CALL_PRINT },	    { "vsprintf", RACE_CALL_PRINT },
-	{ "__sprintf_chk", RACE_CALL_PRINT }, { "__vsprintf_chk", RACE_CALL_PRINT },
-	{ "snprintf", RACE_CALL_PRINT_N },  { "vsnprintf", RACE_CALL_PRINT_N },
-	{ "__snprintf_chk", RACE_CALL_PRINT_N }, { "__vsnprintf_chk", RACE_CALL_PRINT_N },
-	{ "strcat", RACE_CALL_APPEND },	    { "__strcat_chk", RACE_CALL_APPEND },
-	{ "strlen", RACE_CALL_LENGTH },	    { "strdup", RACE_CALL_LENGTH },
-	{ "puts", RACE_CALL_LENGTH },	    { "strcmp", RACE_CALL_COMPARE },
-	{ "memcmp", RACE_CALL_COMPARE_N },  { "bcmp", RACE_CALL_COMPARE_N },
-	{ "strncmp", RACE_CALL_COMPARE_N }, { "write", RACE_CALL_OUT },
-	{ "pwrite", RACE_CALL_OUT },	    { "pwrite64", RACE_CALL_OUT },
-	{ "send", RACE_CALL_OUT },	    { "sendto", RACE_CALL_OUT },
-	{ "fwrite", RACE_CALL_OUT_OF },	    { "fputs", RACE_CALL_LENGTH },
-	{ "strrchr", RACE_CALL_LENGTH },    { "strchr", RACE_CALL_FIRST },
-	{ "strstr", RACE_CALL_FIRST },	    { "atoi", RACE_CALL_FIRST },
-	{ "strtol", RACE_CALL_FIRST },	    { "strtoul", RACE_CALL_FIRST },
+	{ "memcpy", RACE_CALL_COPY },
+	{ "memmove", RACE_CALL_COPY },
+	{ "mempcpy", RACE_CALL_COPY },
+	{ "__memcpy_chk", RACE_CALL_COPY },
+	{ "__memmove_chk", RACE_CALL_COPY },
+	{ "__mempcpy_chk", RACE_CALL_COPY },
+	{ "memset", RACE_CALL_FILL },
+	{ "__memset_chk", RACE_CALL_FILL },
+	{ "strcpy", RACE_CALL_STRING },
+	{ "stpcpy", RACE_CALL_STRING },
+	{ "__strcpy_chk", RACE_CALL_STRING },
+	{ "__stpcpy_chk", RACE_CALL_STRING },
+	{ "strncpy", RACE_CALL_FILL },
+	{ "__strncpy_chk", RACE_CALL_FILL },
+	{ "sprintf", RACE_CALL_PRINT },
+	{ "vsprintf", RACE_CALL_PRINT },
+	{ "__sprintf_chk", RACE_CALL_PRINT },
+	{ "__vsprintf_chk", RACE_CALL_PRINT },
+	{ "snprintf", RACE_CALL_PRINT_N },
+	{ "vsnprintf", RACE_CALL_PRINT_N },
+	{ "__snprintf_chk", RACE_CALL_PRINT_N },
+	{ "__vsnprintf_chk", RACE_CALL_PRINT_N },
+	{ "strcat", RACE_CALL_APPEND },
+	{ "__strcat_chk", RACE_CALL_APPEND },
+	{ "strlen", RACE_CALL_LENGTH },
+	{ "strdup", RACE_CALL_LENGTH },
+	{ "puts", RACE_CALL_LENGTH },
+	{ "strcmp", RACE_CALL_COMPARE },
+	{ "memcmp", RACE_CALL_COMPARE_N },
+	{ "bcmp", RACE_CALL_COMPARE_N },
+	{ "strncmp", RACE_CALL_COMPARE_N },
+	{ "write", RACE_CALL_OUT },
+	{ "pwrite", RACE_CALL_OUT },
+	{ "pwrite64", RACE_CALL_OUT },
+	{ "send", RACE_CALL_OUT },
+	{ "sendto", RACE_CALL_OUT },
+	{ "fwrite", RACE_CALL_OUT_OF },
+	{ "fputs", RACE_CALL_LENGTH },
+	{ "strrchr", RACE_CALL_LENGTH },
+	{ "strchr", RACE_CALL_FIRST },
+	{ "strstr", RACE_CALL_FIRST },
+	{ "atoi", RACE_CALL_FIRST },
+	{ "strtol", RACE_CALL_FIRST },
+	{ "strtoul", RACE_CALL_FIRST },
 };
 
 static void note_last(struct race_calls *calls, uint64_t slot)
@@ -103,7 +125,8 @@ static uint64_t address_of(const struct race_module *m, uint64_t value)
 /* The loader looks for no name in the first ones, and neither does this. */
 static void skip_unnamed(struct table *t, uint64_t count)
 {
-	uint64_t bytes = count < t->bytes / sizeof(Elf64_Rela) ? count * sizeof(Elf64_Rela) : t->bytes;
+	uint64_t bytes = count < t->bytes / sizeof(Elf64_Rela) ? count * sizeof(Elf64_Rela) :
+								 t->bytes;
 
 	t->at += bytes;
 	t->bytes -= bytes;
@@ -160,7 +183,8 @@ static int is_named(const Elf64_Rela *row)
 {
 	uint64_t type = ELF64_R_TYPE(row->r_info);
 
-	return ELF64_R_SYM(row->r_info) && (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT);
+	return ELF64_R_SYM(row->r_info) &&
+	       (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT);
 }
 
 /*
@@ -213,7 +237,8 @@ static int copy_slots(const struct dynamic *d, struct slots *out)
 		return -ENOMEM;
 	out->symbols = (void *)((char *)out->rows + row_bytes);
 	out->names = (char *)out->symbols + symbol_bytes;
-	if (read_tables(d, out, count) && out->count == count && out->symbol_count == symbol_count &&
+	if (read_tables(d, out, count) && out->count == count &&
+	    out->symbol_count == symbol_count &&
 	    race_copy(d->symbols, out->symbols, symbol_bytes) &&
 	    race_copy(d->names, out->names, d->name_bytes)) {
 		out->names[d->name_bytes - 1] = '\0';

@@ -12,10 +12,9 @@
 
 /* libc's functions that touch just the bytes they are given, as compiled code would. */
 static const char *const exact_names[] = {
-	"memcpy",	 "memmove",	 "mempcpy",	 "memset",
-	"bcopy",	 "bzero",	 "__memcpy_chk", "__memmove_chk",
-	"__mempcpy_chk", "wmemcpy",	 "wmemmove",	 "wmemset",
-	"__memset_chk",	 "memccpy",	 "__bcopy",	 NULL,
+	"memcpy",	"memmove",	 "mempcpy",	  "memset",  "bcopy",	 "bzero",
+	"__memcpy_chk", "__memmove_chk", "__mempcpy_chk", "wmemcpy", "wmemmove", "wmemset",
+	"__memset_chk", "memccpy",	 "__bcopy",	  NULL,
 };
 
 /* The same but for race_block_clip(). */
@@ -23,9 +22,8 @@ static const char *const comparing_names[] = { "memcmp", "bcmp", NULL };
 
 /* These read whole vectors, past the end of a string too: only their writes are exact. */
 static const char *const writing_names[] = {
-	"strcpy",	 "stpcpy",	  "strncpy",	  "stpncpy",
-	"strcat",	 "strncat",	  "__strcpy_chk", "__stpcpy_chk",
-	"__strncpy_chk", "__stpncpy_chk", "__strcat_chk", NULL,
+	"strcpy",	"stpcpy",	"strncpy",	 "stpncpy",	  "strcat",	  "strncat",
+	"__strcpy_chk", "__stpcpy_chk", "__strncpy_chk", "__stpncpy_chk", "__strcat_chk", NULL,
 };
 
 /*

@@ -20,8 +20,8 @@
 #define RUNS_NS (STEP_NS / 8)
 #define EVERY 2u /* process; */
 #define EVERY_IN_VAIN 16u
-#define TRIED 8u     /* before that is known */
-#define IDLE_STEPS 2 /* a thread just created has not run in the first one */
+#define TRIED 8u	 /* before that is known */
+#define IDLE_STEPS 2	 /* a thread just created has not run in the first one */
 #define END_STEPS 10000u /* 1 s and more */
 
 static void step(void)
@@ -77,7 +77,8 @@ static uint32_t how_often(void)
 	uint32_t waited = counter_get(&race.region->exits_waited);
 
 	return waited < TRIED || counter_get(&race.region->exits_worth) > waited / 4 ?
-		       EVERY : EVERY_IN_VAIN;
+		       EVERY :
+		       EVERY_IN_VAIN;
 }
 
 static void linger(void)

@@ -26,7 +26,8 @@ static int is_in_focus(const struct race_module *module, uint64_t start, uint64_
 		uint64_t place = region->focus[i];
 		uint64_t at = module->bias + (place & RACE_PLACE_MASK);
 
-		if (module->file && place >> RACE_PLACE_BITS == module->file && at >= start && at < end)
+		if (module->file && place >> RACE_PLACE_BITS == module->file && at >= start &&
+		    at < end)
 			return 1;
 	}
 	return 0;
@@ -41,8 +42,8 @@ int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t 
 	for (uint64_t i = 0; i < set->range_count && i < RACE_RANGES; i++) {
 		const struct race_range *range = &set->ranges[i];
 
-		if (start - module->bias < range->end &&
-		    end - module->bias > range->start && is_file(module, range->file))
+		if (start - module->bias < range->end && end - module->bias > range->start &&
+		    is_file(module, range->file))
 			return 1;
 	}
 	return 0;

@@ -28,7 +28,7 @@ struct way {
 	uint64_t end;
 	uint32_t count;
 	uint32_t done;
-	uint32_t loads_last; /* race_loads_last() of an instruction before */
+	uint32_t loads_last;	   /* race_loads_last() of an instruction before */
 	uint32_t places[WAYS_MAX]; /* from start */
 };
 
@@ -66,12 +66,14 @@ static int add_place(struct way *w, uint64_t pc)
 }
 
 /* By its name; or the word has the address of a function of this object already. */
-static int is_last_slot(struct race_listing *l, int32_t (*rows)[2], uint64_t slot, unsigned int depth)
+static int is_last_slot(struct race_listing *l, int32_t (*rows)[2], uint64_t slot,
+			unsigned int depth)
 {
 	uint64_t target;
 
-	return race_call_is_last(&l->calls, slot) || (race_copy(slot, &target, sizeof(target)) &&
-						      !function_returns(l, rows, target, depth + 1));
+	return race_call_is_last(&l->calls, slot) ||
+	       (race_copy(slot, &target, sizeof(target)) &&
+		!function_returns(l, rows, target, depth + 1));
 }
 
 static int loads_last(struct race_listing *l, int32_t (*rows)[2], uint64_t pc, const uint8_t *code,

@@ -28,7 +28,7 @@
 #define POINTLESS_MAX 16u
 #define DEPTH_MAX 6u
 #define SKIPS_AT_FIRST 8u /* one in so many, while it seems to be no loop */
-#define PLAIN_STALLS 2u /* the first ones of a site take whoever comes */
+#define PLAIN_STALLS 2u	  /* the first ones of a site take whoever comes */
 /*
  * Where all are held everywhere, nobody comes to where another one is. In some runs fewer still: an
  * access that stands behind many others of its thread is reached in time only when those let it by.
@@ -191,8 +191,7 @@ TRAP_PATH void race_spot_served(const struct race_spots *set, struct race_spot *
 }
 
 TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid,
-			      const struct race_spots *set, struct race_spot *spot,
-			      uint64_t now)
+			      const struct race_spots *set, struct race_spot *spot, uint64_t now)
 {
 	const ucontext_t *context = trap->context;
 	const struct trapline_hit hit = {
@@ -221,9 +220,8 @@ TRAP_PATH static int can_look(const struct trapline_trap_hit *trap, struct insn_
 	return 1;
 }
 
-TRAP_PATH static void witness(const struct trapline_trap_hit *trap,
-			      const struct race_spots *set, struct race_spot *spot,
-			      uint32_t passes)
+TRAP_PATH static void witness(const struct trapline_trap_hit *trap, const struct race_spots *set,
+			      struct race_spot *spot, uint32_t passes)
 {
 	struct insn_regs regs;
 	struct insn insn;
@@ -250,8 +248,8 @@ TRAP_PATH static void note(const struct trapline_trap_hit *trap, const struct ra
 			       (uint32_t)sys_gettid());
 }
 
-TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap,
-				 const struct race_spots *set, const struct race_spot *spot)
+TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap, const struct race_spots *set,
+				 const struct race_spot *spot)
 {
 	struct insn_regs regs;
 

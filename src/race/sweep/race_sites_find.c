@@ -53,10 +53,10 @@ struct search {
 	struct race_spot *out;
 	struct memory *memory;
 	int32_t (*rows)[2]; /* of the unwind table */
-	int is_following; /* into what is called */
+	int is_following;   /* into what is called */
 	uint32_t count;
 	uint32_t max;
-	uint64_t listed; /* of the module, taken or not */
+	uint64_t listed;   /* of the module, taken or not */
 	uint64_t unproven; /* accesses, perhaps, in what is not known to be code */
 	/* Of a function: it loads the address of one that never returns; a call was taken to return before. */
 	int loads_last;
@@ -141,8 +141,7 @@ static int is_given(const struct search *s, const struct insn *insn)
 	for (unsigned int i = 0; i < insn->memory_count; i++) {
 		const struct insn_memory *m = &insn->memory[i];
 
-		if (race_is_holdable(insn, i) &&
-		    find_given(&s->given, m->base, m->displacement))
+		if (race_is_holdable(insn, i) && find_given(&s->given, m->base, m->displacement))
 			return 1;
 	}
 	return 0;
@@ -157,8 +156,7 @@ static int is_perhaps_given(const struct search *s, const struct insn *insn)
 		const struct insn_memory *m = &insn->memory[i];
 
 		if (race_is_holdable(insn, i) &&
-		    (m->base == INSN_RSP ||
-		     (m->base == INSN_RBP && !s->regs.r[INSN_RBP])))
+		    (m->base == INSN_RSP || (m->base == INSN_RBP && !s->regs.r[INSN_RBP])))
 			return 1;
 	}
 	return 0;
@@ -178,13 +176,11 @@ static int has_access(struct search *s, const struct insn *insn)
 }
 
 /* All are listed; where there are more than can be trapped at once, which of them is by chance. */
-static void take(struct search *s, uint64_t pc, const struct insn *insn,
-		 enum race_call call)
+static void take(struct search *s, uint64_t pc, const struct insn *insn, enum race_call call)
 {
 	int is_witness = insn->flags & INSN_ATOMIC;
 	struct race_region *region = race.region;
-	struct race_site *site =
-		is_witness ? NULL : race_add_site(region, race_place_of(pc));
+	struct race_site *site = is_witness ? NULL : race_add_site(region, race_place_of(pc));
 	uint32_t at = s->count;
 
 	if (!site && !is_witness)
@@ -200,18 +196,18 @@ static void take(struct search *s, uint64_t pc, const struct insn *insn,
 		at = (uint32_t)(race_random() % s->listed);
 	if (at < s->max)
 		s->out[at] = (struct race_spot){ .address = pc,
-						  .site = site,
-						  .is_witness = is_witness != 0,
-						  .is_escaped = is_given(s, insn) != 0,
-						  .call = (uint8_t)call };
+						 .site = site,
+						 .is_witness = is_witness != 0,
+						 .is_escaped = is_given(s, insn) != 0,
+						 .call = (uint8_t)call };
 }
 
 static void note_called(struct search *s, uint64_t start, uint64_t end, uint64_t target)
 {
 	struct called *c = &s->memory->called;
 
-	if (target - start < end - start || target - s->module->text_start >=
-						    s->module->text_end - s->module->text_start)
+	if (target - start < end - start ||
+	    target - s->module->text_start >= s->module->text_end - s->module->text_start)
 		return;
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->address[i] == target)
@@ -241,8 +237,7 @@ static int read_constant(void *arg, uint64_t address, void *to, uint64_t bytes)
 
 	if (!is_constant(m, address) || !is_constant(m, address + bytes - 1))
 		return 0;
-	if (address - m->text_start >= m->text_end - m->text_start ||
-	    bytes > m->text_end - address)
+	if (address - m->text_start >= m->text_end - m->text_start || bytes > m->text_end - address)
 		return race_copy(address, to, bytes);
 	memcpy(to, race_code(m, address), bytes);
 	return 1;
@@ -412,8 +407,7 @@ static void search_row(struct search *s, uint32_t function, const int32_t row[2]
 
 static int read_head(const struct race_module *module, struct race_eh_frame *head)
 {
-	return module->eh_frame &&
-	       race_copy((uintptr_t)module->eh_frame, head, sizeof(*head)) &&
+	return module->eh_frame && race_copy((uintptr_t)module->eh_frame, head, sizeof(*head)) &&
 	       race_eh_frame_is_sorted(head) && head->count;
 }
 

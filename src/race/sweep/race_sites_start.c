@@ -8,8 +8,8 @@
  * never finds it half done.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <string.h>
 
 #include <trapline/code.h>
@@ -21,13 +21,13 @@
 #include "race/race_priv.h"
 
 #define TURN_NS 2000000u
-#define LOOK_EVERY 25u /* turns: for modules that came or went */
-#define RENEW 24u      /* sites a turn */
-#define NOTE_EVERY 16u /* turns: who comes to them is noted, not held */
+#define LOOK_EVERY 25u	 /* turns: for modules that came or went */
+#define RENEW 24u	 /* sites a turn */
+#define NOTE_EVERY 16u	 /* turns: who comes to them is noted, not held */
 #define STALL_NS 500000u /* on average: no more than can be held */
-#define CHOICE 96u     /* from so many */
-#define WITNESSES 4u   /* turns of a locked instruction, which may access this and that */
-#define TRIES 256      /* sites that refuse a trap and are left out */
+#define CHOICE 96u	 /* from so many */
+#define WITNESSES 4u	 /* turns of a locked instruction, which may access this and that */
+#define TRIES 256	 /* sites that refuse a trap and are left out */
 #define END_STEP_NS 200000
 #define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader's that somebody holds */
 #define STACK_BYTES (256u << 10)
@@ -54,7 +54,7 @@ struct library {
 static struct {
 	pthread_mutex_t lock;
 	race_create create;
-	pid_t pid;	/* whose thread runs */
+	pid_t pid;	  /* whose thread runs */
 	uint32_t is_kept; /* it was created, in this process */
 	int is_over;	  /* no text is changed any more, here and in children */
 	int has_handlers; /* around fork */
@@ -68,7 +68,7 @@ static struct {
 	uint32_t first;
 	uint32_t resting_count;
 	unsigned long long loaded; /* objects that ever came and went */
-	int has_new; /* some came that were not looked at */
+	int has_new;		   /* some came that were not looked at */
 	int are_pieces_early;
 	uint32_t turns; /* of the thread */
 } sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -177,10 +177,9 @@ static int add_set(struct library *l, uint32_t most, const struct imports *impor
 	struct race_spot *rows = memory_map(bytes);
 	if (memory_failed(rows))
 		return -ENOMEM;
-	*set = (struct race_spots){ .module = module,
-				    .start = module->start,
-				    .number = sites.count,
-				    .rows = rows };
+	*set = (struct race_spots){
+		.module = module, .start = module->start, .number = sites.count, .rows = rows
+	};
 	if (imports)
 		set->count = race_find_spots_called(&l->listing, imports->address, imports->count,
 						    most, rows, room);
@@ -219,8 +218,7 @@ static int add_piece(struct library *l)
 /* Which it is is by chance: a long one must not keep the others waiting. */
 static int add_some_piece(void)
 {
-	uint32_t from = sites.library_count ?
-				(uint32_t)(race_random() % sites.library_count) : 0;
+	uint32_t from = sites.library_count ? (uint32_t)(race_random() % sites.library_count) : 0;
 
 	for (uint32_t i = 0; i < sites.library_count; i++) {
 		struct library *l = &sites.libraries[(from + i) % sites.library_count];
@@ -236,8 +234,8 @@ static struct library *new_library(void)
 	for (uint32_t i = 0; i < sites.library_count; i++)
 		if (!sites.libraries[i].module)
 			return &sites.libraries[i];
-	return sites.library_count < RACE_SPOT_SETS ?
-		       &sites.libraries[sites.library_count++] : NULL;
+	return sites.library_count < RACE_SPOT_SETS ? &sites.libraries[sites.library_count++] :
+						      NULL;
 }
 
 static int add_module(const struct race_module *module)
@@ -324,8 +322,7 @@ static struct race_spot *spot_of(uint32_t id)
 	uint32_t set = (id - 1) >> 16;
 	uint32_t row = (id - 1) & 0xffff;
 
-	return set < sites.count && row < sites.sets[set].count ? &sites.sets[set].rows[row] :
-								  NULL;
+	return set < sites.count && row < sites.sets[set].count ? &sites.sets[set].rows[row] : NULL;
 }
 
 static void rest(uint32_t id)
@@ -573,9 +570,9 @@ static void *keep_traps(void *unused)
  */
 static int start_thread(void)
 {
-	const uint64_t ours = ~(1ull << (SIGTRAP - 1) | 1ull << (SIGSEGV - 1) |
-				1ull << (SIGBUS - 1) | 1ull << (SIGILL - 1) |
-				1ull << (SIGFPE - 1) | 3ull << 31);
+	const uint64_t ours =
+		~(1ull << (SIGTRAP - 1) | 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) |
+		  1ull << (SIGILL - 1) | 1ull << (SIGFPE - 1) | 3ull << 31);
 	pthread_attr_t attr;
 	pthread_t thread;
 	uint64_t mask;
