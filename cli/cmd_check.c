@@ -46,7 +46,10 @@ static const struct {
 #define NEEDS_MAX 3
 #define WORDS_MAX 5
 
-/* A command works when the features that it needs do; each further one adds an ability. */
+/*
+ * A command works when the features that it needs do, of "A or B" one of the two; each further one adds an
+ * ability.
+ */
 static const struct ability {
 	const char *command;
 	const char *needs[NEEDS_MAX];
@@ -61,11 +64,11 @@ static const struct ability {
 	    { "bpf_condition", "conditions in the kernel" },
 	    { "access_in_syscalls", "accesses in system calls" } } },
 	{ "break",
-	  { "break_execute", "other_process" },
+	  { "uprobe or other_process" },
 	  { { "uprobe", "any number of functions" },
 	    { "uprobe_multi", "thousands of functions at once" },
 	    { "bpf_condition", "conditions in the kernel" } } },
-	{ "record", { "watch_write", "other_process" }, { { "bpf_ringbuf", "values at the hit" } } },
+	{ "record", { "uprobe or other_process" }, { { "bpf_ringbuf", "values at the hit" } } },
 	{ "race",
 	  { "sigtrap", "watch_write", "counter_task_clock" },
 	  { { "other_process_signal", "running processes" }, { "patch_text", "--sweep" } } },
@@ -98,6 +101,17 @@ static bool is_ok(const struct trapline_caps *caps, const char *name)
 			return caps->features[i].ok;
 	}
 	return false;
+}
+
+static bool is_met(const struct trapline_caps *caps, const char *need)
+{
+	const char *other = strstr(need, " or ");
+	char name[64];
+
+	if (!other)
+		return is_ok(caps, need);
+	snprintf(name, sizeof(name), "%.*s", (int)(other - need), need);
+	return is_ok(caps, name) || is_ok(caps, other + strlen(" or "));
 }
 
 static void print_features(const struct trapline_caps *caps)
@@ -140,7 +154,7 @@ static void print_command(const struct trapline_caps *caps, const struct ability
 	char words[640];
 
 	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++)
-		if (!is_ok(caps, a->needs[i]))
+		if (!is_met(caps, a->needs[i]))
 			add_word(missing, sizeof(missing), a->needs[i]);
 	for (size_t i = 0; i < WORDS_MAX && a->adds[i].feature; i++) {
 		bool ok = is_ok(caps, a->adds[i].feature);

@@ -18,6 +18,7 @@
 
 struct probe_result {
 	int is_ok;
+	int is_refused; /* a call that it needs was: the reason is its own */
 	char evidence[PROBE_TEXT_MAX];
 	char remedy[PROBE_TEXT_MAX];
 };
@@ -25,8 +26,10 @@ struct probe_result {
 struct probe {
 	const char *name;
 	void (*try)(struct probe_result *r);
-	int uses_signal; /* 1: not run where SIGTRAP from events is known to break the
-			    kernel */
+	/* 1: not run where SIGTRAP from events is known to break the kernel. */
+	int uses_signal;
+	/* 1: fails without a reason of its own where breakpoints do not fire. */
+	int uses_registers;
 };
 
 /* measure() returns nanoseconds, or a negative number when it cannot be done here. */
@@ -69,6 +72,11 @@ int probe_is_in_user_namespace(void);
 int probe_has_cap(int cap); /* effective, and of the initial user namespace */
 int probe_is_rt_before_6_11(void);
 int probe_seccomp_mode(void);
+/*
+ * 0 if a watchpoint of this thread misses a write: tried once in each process, in some 20 us. 1 also if
+ * none can be opened.
+ */
+int probe_breakpoints_fire(void);
 int probe_is_virtual(void);
 /* `this virtual machine has no hardware counters (PMU)`, and the remedy. */
 const char *probe_no_pmu(const char **remedy);

@@ -117,6 +117,7 @@ void probe_refused(struct probe_result *r, int err, const char *tried, int paran
 	else
 		snprintf(remedy, sizeof(remedy), "%s", remedy_for_error(err));
 	probe_no(r, remedy, "%s: %s", tried, strerrorname_np(-err));
+	r->is_refused = 1;
 }
 
 void probe_bpf_refused(struct probe_result *r, int err, const char *tried)
@@ -143,6 +144,7 @@ void probe_bpf_refused(struct probe_result *r, int err, const char *tried)
 	else
 		remedy = "use kernel 5.15 or later, for vetoes 6.10";
 	probe_no(r, remedy, "%s: %s", tried, strerrorname_np(-err));
+	r->is_refused = 1;
 }
 
 int probe_read_number(const char *path, int otherwise)

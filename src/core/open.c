@@ -441,6 +441,10 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 		return open_sites(t, ev, wish);
 	if (ev->flags & TRAPLINE_RETURNS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "returns need trapline_break_sites()");
+	if (ev->attr.type == PERF_TYPE_BREAKPOINT && !probe_breakpoints_fire())
+		return failed(-EOPNOTSUPP, FAILED_EVENT,
+			      "the debug registers of this machine do not work: a watchpoint "
+			      "missed a write");
 	err = ev->callback ? prepare_signal(t, ev) : prepare_records(t, ev);
 	if (err)
 		return err;
