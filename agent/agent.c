@@ -33,6 +33,8 @@
 #define THROTTLE_OPTION "throttle="
 #define THROTTLE_END_OPTION "throttle-end="
 #define THROTTLE_AGAIN_OPTION "throttle-again="
+#define CALL_STEP_NS 1000000
+#define CALL_STEPS 1000
 
 /* Copies the value of an option; 0: there is none. */
 static int read_option(const char *all, const char *option, char *path, size_t n)
@@ -212,19 +214,28 @@ static int do_call(const char *options)
 	return -EINVAL;
 }
 
-/*
- * One call at a time: trapline gives up one that takes long, and begins another. A thread that has
- * ended is in none.
- */
+static int take_call(pid_t *caller, pid_t self)
+{
+	pid_t before = 0;
+
+	if (atomic_cas(caller, &before, self))
+		return 1;
+	/* A thread that has ended is in no call. */
+	return sys_tgkill(sys_getpid(), before, 0) == -ESRCH && atomic_cas(caller, &before, self);
+}
+
+/* One call at a time: there are several commands, and each gives up a call that takes long. */
 __attribute__((visibility("default"))) int trapline_agent_call(const char *options)
 {
 	static pid_t caller;
-	pid_t before = 0;
+	struct timespec step = { 0, CALL_STEP_NS };
 	pid_t self = sys_gettid();
 
-	if (!atomic_cas(&caller, &before, self) &&
-	    (sys_tgkill(sys_getpid(), before, 0) != -ESRCH || !atomic_cas(&caller, &before, self)))
-		return -EALREADY;
+	for (int i = 0; !take_call(&caller, self); i++) {
+		if (i == CALL_STEPS)
+			return -EALREADY;
+		sys_nap(&step);
+	}
 	throttle_spare(1);
 	int result = do_call(options);
 	throttle_spare(0);
