@@ -158,8 +158,8 @@ look -p "$calls" next_color --if 'c == RED' --limit 2 --json && hits 'length == 
 	look -p "$calls" next_color --if 'c == BLUE' --for 0.3 --json && hits 'length == 0'
 ok "parameters_are_compared_with_constants_of_their_enum" $?
 
-look -p "$calls" lookup --if 'ret > 11 && ret <= 15 && t->size == 3' --ret --args --limit 4 --json
-[ $? = 0 ] && hits 'length == 4 and all(.ret == 12 and .thread == "worker")' && summary '.other_results > 0'
+look -p "$calls" lookup --if 'ret > 11 && ret <= 15 && t->size == 3' --ret --args --limit 40 --json
+[ $? = 0 ] && hits 'length == 40 and all(.ret == 12 and .thread == "worker")' && summary '.other_results > 0'
 ok "a_condition_on_the_result_is_evaluated_when_there_is_one" $?
 
 look -p "$calls" next_color --if 'ret == GREEN' --ret --limit 2 --json && hits 'length == 2' &&
