@@ -4,7 +4,7 @@
 #include "cli/launch/inherited.h"
 #include "cli/opts.h"
 #include "cli/terminal.h"
-#include "report/dwarf/near.h"
+#include "report/lang/near.h"
 #include "report/safe/clean.h"
 
 #include <trapline/trapline.h>

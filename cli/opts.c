@@ -4,7 +4,7 @@
 
 #include "cli/cmd.h"
 #include "cli/terminal.h"
-#include "report/dwarf/near.h"
+#include "report/lang/near.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "report/race/suppress.h"
+#include "report/suppress/suppress.h"
 
 static void must(bool holds)
 {

@@ -5,7 +5,7 @@
 
 #include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
-#include "report/dwarf/near.h"
+#include "report/lang/near.h"
 
 #include <ctype.h>
 #include <dwarf.h>

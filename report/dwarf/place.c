@@ -4,9 +4,9 @@
  *
  * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
-#include "report/dwarf/go.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 

@@ -6,10 +6,10 @@
  * target has exited. Objects are added and never removed: their strings stay valid, and a hit in a
  * library that was unloaded still gets its name.
  */
-#include "report/dwarf/go.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 #include "report/safe/target_file.h"

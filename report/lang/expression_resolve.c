@@ -7,9 +7,9 @@
  */
 #include "report/lang/expression_priv.h"
 
-#include "report/dwarf/near.h"
 #include "report/dwarf/threads.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/near.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "report/race/race_report.h"
 
 #include "code/insn/insn.h"
-#include "report/dwarf/source.h"
+#include "report/code/source.h"
 #include "report/race/race_grade.h"
 #include "report/safe/files.h"
 

@@ -4,7 +4,7 @@
 #define RACE_GRADE_H
 
 #include "code/insn/insn.h"
-#include "report/dwarf/source.h"
+#include "report/code/source.h"
 #include "report/race/race_report.h"
 #include "report/safe/files.h"
 

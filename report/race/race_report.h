@@ -11,7 +11,7 @@
 
 #include "record/race_region.h"
 #include "report/dwarf/symbols.h"
-#include "report/race/suppress.h"
+#include "report/suppress/suppress.h"
 
 #include <stdbool.h>
 #include <stdio.h>

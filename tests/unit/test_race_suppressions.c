@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "report/race/race_baseline.h"
-#include "report/race/suppress.h"
+#include "report/suppress/suppress.h"
 #include "report/dwarf/symbols.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "report/dwarf/source.h"
+#include "report/code/source.h"
 
 /* Each line begins with what shall be said of it: A, P or, behind the end, U. */
 static const char text[] = "P /* atomic is this\n"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* suppress_priv.h - a suppression as suppress_parse.c makes it and suppress.c matches it. */
-#ifndef REPORT_RACE_SUPPRESS_PRIV_H
-#define REPORT_RACE_SUPPRESS_PRIV_H
+#ifndef SUPPRESS_PRIV_H
+#define SUPPRESS_PRIV_H
 
-#include "report/race/suppress.h"
+#include "report/suppress/suppress.h"
 
 enum suppress_kind {
 	SUPPRESS_ANY_FRAME, /* race: */

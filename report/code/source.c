@@ -5,7 +5,7 @@
  * Lines are joined to statements by how they end: enough to see that the head of a call with its
  * arguments below is __atomic_load_n(). Nothing else of the language is understood.
  */
-#include "report/dwarf/source.h"
+#include "report/code/source.h"
 
 #include "report/dwarf/symbols_priv.h"
 #include "report/safe/busy.h"

@@ -14,8 +14,8 @@
  * One file may have both, with `#` comments. Suppressions of other errors are ignored and
  * counted.
  */
-#ifndef REPORT_RACE_SUPPRESS_H
-#define REPORT_RACE_SUPPRESS_H
+#ifndef REPORT_SUPPRESS_SUPPRESS_H
+#define REPORT_SUPPRESS_SUPPRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

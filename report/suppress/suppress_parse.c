@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* suppress_parse.c - suppressions from text: lines of ThreadSanitizer's, blocks of valgrind's. */
-#include "report/race/suppress_priv.h"
+#include "report/suppress/suppress_priv.h"
 
 #include "report/dwarf/symbols_priv.h"
 

@@ -3,7 +3,7 @@
  * suppress_known.c - races that the authors of a library know, and mark in its source so that
  * ThreadSanitizer is silent. In a binary nothing is left of that.
  */
-#include "report/race/suppress.h"
+#include "report/suppress/suppress.h"
 
 #include <string.h>
 

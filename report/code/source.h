@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* source.h - what the source text says of an access, where it can be read. */
-#ifndef REPORT_DWARF_SOURCE_H
-#define REPORT_DWARF_SOURCE_H
+#ifndef REPORT_CODE_SOURCE_H
+#define REPORT_CODE_SOURCE_H
 
 #include "report/dwarf/symbols.h"
 

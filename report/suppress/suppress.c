@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* suppress.c - does a suppression match a race? suppress.h describes both syntaxes. */
-#include "report/race/suppress_priv.h"
+#include "report/suppress/suppress_priv.h"
 
 #include <errno.h>
 #include <stdio.h>
