@@ -43,6 +43,13 @@ skip()
 	echo "ok $count - $1 # SKIP $2"
 }
 
+# Whether the compiler can make a 32-bit program and the kernel runs it; it does not end by itself.
+has_32_bit()
+{
+	timeout 0.3 "$victims/narrow" >/dev/null 2>&1
+	[ $? = 124 ]
+}
+
 # eventually COMMAND...: waits until it is true, for a minute at most, on a machine that does much else.
 eventually()
 {

@@ -275,7 +275,7 @@ ok "a_method_of_rust_is_found_without_its_hash" $?
 exactly a_method_of_rust_is_a_near_name "no function is named 'r::Acc::payy' in foreign; did you mean pay?" -p "$pid" r::Acc::payy
 kill "$pid" 2>/dev/null
 
-if [ -x "$victims/narrow" ]; then
+if has_32_bit; then
 	"$victims/narrow" &
 	pid=$!
 	started="$started $pid"
@@ -293,7 +293,7 @@ if [ -x "$victims/narrow" ]; then
 		-p "$pid" add_item --if 'arg1 == 2'
 	kill "$pid" 2>/dev/null
 else
-	echo "# not tried: a 32-bit program (the compiler cannot make one)"
+	skip "32_bit_programs" "a compiler and a kernel for 32-bit programs"
 fi
 
 mkdir -p "$tmp/mnt"

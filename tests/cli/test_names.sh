@@ -192,7 +192,7 @@ wrong a_member_of_a_function_is_refused "'main' is a function: use trapline brea
 	-p "$foreign" main.nothing
 kill "$foreign"
 
-if [ -x "$victims/narrow" ]; then
+if has_32_bit; then
 	"$victims/narrow" &
 	narrow=$!
 	started="$started $narrow"
@@ -208,7 +208,7 @@ if [ -x "$victims/narrow" ]; then
 	[ $? = 2 ] && grep -q 'column 1: a condition cannot follow a pointer of a 32-bit program$' "$tmp/err"
 	ok "a_condition_on_a_pointer_of_a_32_bit_program_is_refused" $?
 else
-	echo "# not tried: a 32-bit program (the compiler cannot make one)"
+	skip "32_bit_programs" "a compiler and a kernel for 32-bit programs"
 fi
 
 # --- what cannot be watched ---
