@@ -87,8 +87,6 @@ void race_fork_ended(void);
  * race_start().
  */
 int race_forked(void);
-/* The same, and the search does not continue there. */
-void race_forget(void);
 
 /*
  * race_report.c: the grade by the record alone, 0 A to 2 C; and the race as a line of

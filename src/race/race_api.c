@@ -22,6 +22,8 @@
 #include "base/sys.h"
 #include "core/target.h"
 #include "race/race.h"
+#include "race/race_start.h"
+#include "record/race_region.h"
 
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 10000000u

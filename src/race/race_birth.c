@@ -12,12 +12,22 @@
  * These samples come at most as often as those of the clock, so that they cost at most as
  * much, and they are part of the budget.
  */
+#include "race/race_birth.h"
+
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "event/event.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_aim.h"
+#include "race/race_budget.h"
+#include "race/race_end.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/race_walk.h"
+#include "record/race_region.h"
 #include "trap/inflight.h"
 
 struct race_births race_births;

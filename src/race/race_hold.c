@@ -8,14 +8,34 @@
  * watchpoint in time is waited for even after the delay (inflight_wait), so that its slot
  * is not reused while it is in the callback.
  */
+#include "race/race_hold.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_stored.h"
-#include "race/race_priv.h"
+#include "event/event.h"
+#include "race/race_budget.h"
+#include "race/race_cpus.h"
+#include "race/race_end.h"
+#include "race/race_fork.h"
+#include "race/race_memory.h"
+#include "race/race_modules.h"
+#include "race/race_outwait.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/race_walk.h"
+#include "race/sweep/race_call_targets.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_sites.h"
+#include "record/race_region.h"
 #include "trap/inflight.h"
 #include "trap/trap.h"
 

@@ -6,12 +6,18 @@
  * Determined only after a race was found, which is rare: it reads the memory map of the
  * process.
  */
+#include "race/race_memory.h"
+
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/trap_path.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 
 #define NAME_BYTES 8
 #define READS_MAX 4096

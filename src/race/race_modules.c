@@ -8,16 +8,23 @@
  * locks from plain loads and stores are excluded: nothing in their code distinguishes
  * such a load from a race.
  */
+#include "race/race_modules.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/memory.h"
 #include "base/own_code.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "base/table_size.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 
 #define MODULES TABLE_SIZE(256u, 6u)
 #define HEADERS_MAX 64u

@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "race/race.h"
+#include "record/race_region.h"
 
 struct line {
 	char *at;

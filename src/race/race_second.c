@@ -9,15 +9,26 @@
  * because SIGTRAP was blocked, whose pc means nothing. Each has a counter, and each
  * explains a changed value.
  */
+#include "race/race_second.h"
+
 #include <linux/futex.h>
 #include <string.h>
 #include <ucontext.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_back.h"
 #include "code/poke/poke.h"
-#include "race/race_priv.h"
+#include "race/race_budget.h"
+#include "race/race_hold.h"
+#include "race/race_modules.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 /* A storm of accesses that do not count ends the stall. */

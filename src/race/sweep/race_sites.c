@@ -12,16 +12,27 @@
  * several threads are stalled there at once, which changes the order in which they
  * continue.
  */
+#include "race/sweep/race_sites.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <ucontext.h>
 
 #include <trapline/code.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_context.h"
-#include "race/race_priv.h"
+#include "race/race_budget.h"
+#include "race/race_hold.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/sweep/race_meet.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 #define PASSES_MAX 32u
