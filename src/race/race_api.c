@@ -22,6 +22,7 @@
 #include "base/sys.h"
 #include "core/target.h"
 #include "race/race.h"
+#include "race/race_line.h"
 #include "race/race_start.h"
 #include "record/race_region.h"
 

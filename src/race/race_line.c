@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_report.c - a race as it can be described inside the program itself: no symbols and
+ * race_line.c - a race as it can be described inside the program itself: no symbols and
  * no source lines, but files and addresses in them. Not in a handler.
  *
  * The line has the members of `trapline race --json`; members that need symbols are null.
  * A pair of sites has a number that is the same in every run of the same build.
  */
+#include "race/race_line.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/atomic.h"
-#include "race/race.h"
 #include "record/race_region.h"
 
 struct line {
