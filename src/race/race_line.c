@@ -167,7 +167,7 @@ static uint64_t hash_place(const struct race_region *region, uint64_t place)
 	return hash * 0x9e3779b97f4a7c15u ^ hash >> 29;
 }
 
-static const char *kind_of(const struct race_record *record)
+static const char *line_kind_of(const struct race_record *record)
 {
 	if (record->flags & RACE_UNKNOWN_ORIGIN)
 		return "unknown-origin";
@@ -184,7 +184,7 @@ size_t race_report_line(const struct race_region *region, const struct race_reco
 			(is_unknown ? 0 : hash_place(region, record->second.frames[0]));
 
 	add(&l, "{\"type\":\"race\",\"grade\":\"%c\",\"kind\":\"%s\"", "ABC"[grade % 3],
-	    kind_of(record));
+	    line_kind_of(record));
 	add_side(&l, "first", region, &record->first);
 	if (is_unknown)
 		add(&l,

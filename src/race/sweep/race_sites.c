@@ -180,7 +180,7 @@ TRAP_PATH static void note_depth(const struct race_spot *spot)
 }
 
 /* 1: this thread is to be held here. */
-TRAP_PATH static int take_turn(struct race_spot *spot, uint32_t tid)
+TRAP_PATH static int sites_take_turn(struct race_spot *spot, uint32_t tid)
 {
 	uint32_t holds = atomic_get(&spot->holds);
 
@@ -317,7 +317,7 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 		return;
 	}
 	uint32_t tid = (uint32_t)sys_gettid();
-	if (!race_has_free_slot() || !take_turn(spot, tid)) {
+	if (!race_has_free_slot() || !sites_take_turn(spot, tid)) {
 		let_pass(set, spot, RACE_SITE_HITS_BUSY, passes);
 		return;
 	}

@@ -506,7 +506,7 @@ static void look_around(void)
 	add_some_pieces();
 }
 
-static void take_turn(void)
+static void sites_start_take_turn(void)
 {
 	take_away();
 	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
@@ -523,7 +523,7 @@ static void turn(void)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
-	while_nothing_closes(take_turn);
+	while_nothing_closes(sites_start_take_turn);
 	/* With what was done between turns, about. */
 	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
 }
