@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
+#include "event/aim.h"
 #include "event/event.h"
 #include "race/race_budget.h"
 #include "race/race_cpus.h"

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
-#include "event/event.h"
+#include "event/control.h"
 #include "race/race.h"
 #include "race/race_birth.h"
 #include "race/race_outside.h"

@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
+#include "event/aim.h"
 #include "event/event.h"
 #include "race/race.h"
 #include "race/race_outside.h"

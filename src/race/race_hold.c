@@ -20,6 +20,8 @@
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "code/insn/insn_stored.h"
+#include "event/aim.h"
+#include "event/control.h"
 #include "event/event.h"
 #include "race/race_budget.h"
 #include "race/race_cpus.h"

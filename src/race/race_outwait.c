@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
-#include "event/event.h"
+#include "event/tasks.h"
 #include "race/race_hold.h"
 #include "race/race_slot.h"
 #include "race/race_state.h"

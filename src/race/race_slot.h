@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "event/event.h"
+#include "event/tasks.h"
 #include "record/race_region.h"
 
 /* A piece of memory that an instruction is about to access. */

@@ -22,6 +22,8 @@
 #include "base/text_byte.h"
 #include "base/trap_path.h"
 #include "code/poke/poke.h"
+#include "event/control.h"
+#include "event/table.h"
 #include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/foreign.h"
