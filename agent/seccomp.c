@@ -26,7 +26,7 @@ int seccomp_may_forbid(void)
 	return may_forbid;
 }
 
-static void let_go(void)
+static void seccomp_let_go(void)
 {
 	may_forbid = 1;
 	race_stop(RACE_STEP_SECCOMP);
@@ -44,7 +44,7 @@ EXPORTED int prctl(int option, ...)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
 	if (option == PR_SET_SECCOMP)
-		let_go();
+		seccomp_let_go();
 	if (!next)
 		next = (int (*)(int, ...))dlsym(RTLD_NEXT, "prctl");
 	return next(option, a[0], a[1], a[2], a[3]);
@@ -62,7 +62,7 @@ EXPORTED long syscall(long number, ...)
 		a[i] = va_arg(args, long);
 	va_end(args);
 	if (number == SYS_seccomp || (number == SYS_prctl && a[0] == PR_SET_SECCOMP))
-		let_go();
+		seccomp_let_go();
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	if (signals_raw(next, number, a, &result))

@@ -114,7 +114,7 @@ static int is_unblocked_by_us(const ucontext_t *context)
 }
 
 /* In SIGTRAP. */
-static int let_go(void)
+static int signals_let_go(void)
 {
 	int err = end_all();
 
@@ -131,7 +131,7 @@ void signals_prepare(int (*end)(void))
 	find_next();
 	end_all = end;
 	trap_held_bit = BIT(HELD);
-	trap_let_go = let_go;
+	trap_let_go = signals_let_go;
 	trap_is_held = is_held;
 	sigemptyset(&now);
 	next_pthread_sigmask(SIG_SETMASK, NULL, &now);
@@ -145,7 +145,7 @@ void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count
 	memcpy(masked, threads, masked_count * sizeof(*threads));
 	atomic_set(&has_let_go, 0u);
 	end_all = end;
-	atomic_set(&trap_let_go, let_go);
+	atomic_set(&trap_let_go, signals_let_go);
 	atomic_set(&trap_is_held, is_unblocked_by_us);
 }
 

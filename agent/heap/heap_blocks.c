@@ -150,8 +150,8 @@ void heap_blocks_lose(struct heap_blocks *blocks, uint64_t time_ns)
 			return;
 }
 
-static int add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
-	       const struct heap_event *allocated)
+static int heap_blocks_insert(struct heap_blocks *blocks, uint64_t start, uint64_t size,
+			      const struct heap_event *allocated)
 {
 	struct table *t = table_of(blocks, size);
 
@@ -178,7 +178,7 @@ static int add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 		    const struct heap_event *allocated)
 {
-	int err = add(blocks, start, size, allocated);
+	int err = heap_blocks_insert(blocks, start, size, allocated);
 
 	if (err)
 		heap_blocks_lose(blocks, allocated->time_ns);

@@ -101,7 +101,7 @@ static bool is_same(const struct heap_stack *s, const struct walk *walk)
 	       !memcmp(s->frames, walk->frames, walk->count * sizeof(walk->frames[0]));
 }
 
-static uint32_t add(struct heap_stacks *stacks, const struct walk *walk)
+static uint32_t heap_stacks_add(struct heap_stacks *stacks, const struct walk *walk)
 {
 	uint64_t hash = 0;
 
@@ -187,7 +187,7 @@ uint32_t heap_stacks_here(struct heap_stacks *stacks, const uint64_t *frame)
 		walk.count = 1;
 		walk.is_regular = false;
 	}
-	number = add(stacks, &walk);
+	number = heap_stacks_add(stacks, &walk);
 	remember(row, frame, &walk, number);
 	return number;
 }

@@ -234,7 +234,7 @@ void probe_bpf_ringbuf(struct probe_result *r)
 		  (unsigned long long)end / 16, right);
 }
 
-static void write_once(void *arg)
+static void probe_bpf_write_once(void *arg)
 {
 	(void)arg;
 	probe_store(&probe_word, 8, 1);
@@ -251,7 +251,7 @@ double probe_cost_bpf_reject(void)
 	/* Where a program cannot veto, there is no such price. */
 	if (probe_trap.signals)
 		return -1;
-	return probe_median(write_once, NULL, 100);
+	return probe_median(probe_bpf_write_once, NULL, 100);
 }
 
 double probe_cost_bpf_record(void)
@@ -262,5 +262,5 @@ double probe_cost_bpf_record(void)
 
 	if (map < 0 || watch_with_program(&ignored, 0) < 0)
 		return -1;
-	return probe_median(write_once, NULL, 100);
+	return probe_median(probe_bpf_write_once, NULL, 100);
 }

@@ -62,7 +62,7 @@ double probe_cost_syscall(void)
 	return probe_median(call_kernel, NULL, 2000);
 }
 
-static void write_once(void *arg)
+static void probe_cost_write_once(void *arg)
 {
 	(void)arg;
 	probe_store(&probe_word, 8, 1);
@@ -76,7 +76,7 @@ double probe_cost_hardware_trap(void)
 	int fd = probe_open(&attr, 0, -1);
 	if (fd < 0)
 		return -1;
-	double ns = probe_median(write_once, NULL, 100);
+	double ns = probe_median(probe_cost_write_once, NULL, 100);
 	return probe_count(fd) ? ns : -1;
 }
 
@@ -88,7 +88,7 @@ double probe_cost_signal(void)
 	probe_attr(&attr, &probe_word, HW_BREAKPOINT_W, 8);
 	if (probe_open(&attr, 0, -1) < 0)
 		return -1;
-	double ns = probe_median(write_once, NULL, 100);
+	double ns = probe_median(probe_cost_write_once, NULL, 100);
 	return probe_trap.signals ? ns : -1;
 }
 

@@ -58,7 +58,7 @@ static void read_user(struct emitter *e, uint32_t n)
 	fault_unless_zero(e);
 }
 
-static void extend(struct emitter *e, int reg, uint32_t size, int is_signed)
+static void emit_extend(struct emitter *e, int reg, uint32_t size, int is_signed)
 {
 	int32_t unused = (int32_t)(64 - 8 * size);
 
@@ -75,7 +75,7 @@ static void emit_load(struct emitter *e, const struct cond_step *step)
 	load_slot(e, R3, step->height - 1u);
 	read_user(e, step->size);
 	ebpf_load_mem(e->p, memory_size[step->size], R1, R10, e->place->frame_at);
-	extend(e, R1, step->size, step->is_signed);
+	emit_extend(e, R1, step->size, step->is_signed);
 	store_slot(e, step->height - 1u, R1);
 }
 
@@ -222,7 +222,7 @@ static void emit_unary(struct emitter *e, const struct cond_step *step)
 		emit_truth(e, BPF_JLT);
 		break;
 	default:
-		extend(e, R1, step->size, step->is_signed);
+		emit_extend(e, R1, step->size, step->is_signed);
 	}
 	store_slot(e, step->height - 1u, R1);
 }
@@ -252,7 +252,7 @@ static void emit_id(struct emitter *e, int is_pid)
 	ebpf_mov(e->p, R1, R0);
 	if (is_pid)
 		ebpf_alu_imm(e->p, BPF_RSH, R1, 32);
-	extend(e, R1, 4, 1);
+	emit_extend(e, R1, 4, 1);
 }
 
 static void emit_changed(struct emitter *e)

@@ -9,7 +9,7 @@
 
 #include "cond/ir.h"
 
-static uint64_t extend(uint64_t value, uint32_t size, int is_signed)
+static uint64_t eval_extend(uint64_t value, uint32_t size, int is_signed)
 {
 	uint32_t unused = 64 - 8 * size;
 
@@ -110,7 +110,7 @@ static uint64_t unary(const struct cond_step *step, uint64_t a)
 	case COND_IN:
 		return a >= step->imm && a < step->imm2;
 	default:
-		return extend(a, step->size, step->is_signed);
+		return eval_extend(a, step->size, step->is_signed);
 	}
 }
 
@@ -120,7 +120,7 @@ static int load(const struct cond_step *step, const struct cond_env *env, uint64
 	int err = env->read(env, *top, &value, step->size);
 
 	if (!err)
-		*top = extend(value, step->size, step->is_signed);
+		*top = eval_extend(value, step->size, step->is_signed);
 	return err;
 }
 

@@ -10,7 +10,7 @@
 #include "base/sys.h"
 #include "check/probe.h"
 #include "core/target.h"
-#include "event/event.h"
+#include "event/slots.h"
 
 /* Also written in signal handlers, so its memory is there from the beginning. */
 static __thread struct {

@@ -6,6 +6,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "core/target.h"
+#include "event/control.h"
+#include "event/table.h"
 #include "event/uprobe.h"
 
 static uint64_t rest(uint64_t whole, uint64_t parts)

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/own_proc.h"
 #include "base/sys.h"
+#include "event/tasks.h"
 #include "trap/trap.h"
 
 #define RECORDS_BYTES_DEFAULT (4u << 20)

@@ -6,6 +6,8 @@
  * it is wanted is off. The kernel's MODIFY_ATTRIBUTES takes address, length, type and the
  * generation in sig_data in one call for all threads (Linux commit 3c25fc97f559, v5.17).
  */
+#include "event/aim.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/hw_breakpoint.h>
@@ -13,7 +15,11 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "event/attr.h"
 #include "event/event.h"
+#include "event/limit.h"
+#include "event/table.h"
+#include "event/tasks.h"
 
 int event_lowest_fd;
 

@@ -10,13 +10,20 @@
  * round k, since the list of the round was complete before its first open. Who sees two classes
  * in one thread rejects one of them (program_load.c, ring.c).
  */
+#include "event/arm.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "event/aim.h"
+#include "event/attr.h"
 #include "event/event.h"
+#include "event/limit.h"
+#include "event/table.h"
+#include "event/tasks.h"
 
 #define ROUNDS_MAX 1000
 #define ROOTS_FIRST 1024

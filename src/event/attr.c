@@ -5,6 +5,8 @@
  * MODIFY_ATTRIBUTES compares the whole attr with the kernel's copy but for five members, so the
  * attr made here is kept for the life of the event.
  */
+#include "event/attr.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/hw_breakpoint.h>

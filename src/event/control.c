@@ -7,11 +7,15 @@
  * holder of `op`, makes the kernel agree with it, and looks again before it lets go. So nobody
  * ever waits for a lock inside a handler, and the last wish wins.
  */
+#include "event/control.h"
+
 #include <errno.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "event/attr.h"
 #include "event/births.h"
+#include "event/tasks.h"
 #include "record/layout.h"
 
 enum {

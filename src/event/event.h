@@ -16,7 +16,6 @@
 
 #include <linux/perf_event.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <trapline/trapline.h>
@@ -140,8 +139,6 @@ static inline size_t event_roots_bytes(const struct event_roots *roots, size_t c
 {
 	return capacity * (roots->fds_per_root * sizeof(int) + sizeof(uint32_t));
 }
-
-void event_roots_free(struct event_roots *roots);
 
 /* A value that no hit has told of, so far. */
 struct event_unseen {
@@ -294,128 +291,5 @@ static inline int event_opens_enabled(const struct trapline_event *ev)
 {
 	return ev->mechanism == TRAPLINE_BY_SIGNAL && !ev->has_program;
 }
-
-/* Take a free row of the table, or NULL. Give it back. AS-Safe. */
-struct trapline_event *event_take(void);
-void event_give(struct trapline_event *ev);
-
-/*
- * table.c: between the two the event is not released, though it may be closed: for calls of a callback
- * and of other threads, which event_close() does not wait for with a lock. -ESRCH: it is closed, or, by
- * the generation that it was opened with, another one. A handler that is in its callback needs them
- * only where the callback may have closed it. AS-Safe.
- */
-int event_enter(struct trapline_event *ev);
-int event_enter_as(struct trapline_event *ev, uint32_t first_generation);
-void event_leave(struct trapline_event *ev);
-/*
- * Of an event in the state EVENT_CLOSING: release() is run when the last call under way ends, which is
- * waited for, unless it is one that the caller interrupted. AS-Safe.
- */
-void event_end(struct trapline_event *ev, void (*release)(struct trapline_event *ev));
-
-/* attr.c: fill ev->attr and parts. */
-int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
-			 enum trapline_access access);
-int event_describe_code(struct trapline_event *ev, uint64_t addr);
-int event_describe_counter(struct trapline_event *ev, enum trapline_counter what, uint64_t period);
-void event_attr_for_part(const struct trapline_event *ev, uint32_t part,
-			 struct perf_event_attr *attr);
-
-/* tasks.c: thread ids of a process, in a mapping of its own. */
-struct task_list {
-	pid_t *tids;
-	size_t count;
-	size_t capacity;
-};
-int tasks_read(pid_t pid, struct task_list *list);
-/* The caller's, since a handler's stack has little room. */
-struct task_names {
-	char bytes[2048] __attribute__((aligned(8)));
-};
-/* Until act returns another value than 0, which is then the result; else 0 or -errno. AS-Safe. */
-int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t tid), void *arg);
-void tasks_free(struct task_list *list);
-/*
- * The thread that /proc and the kernel show the memory of a process by: the first that has not ended,
- * since with the first thread of all goes what /proc/PID has. pid itself if none is better. AS-Safe.
- */
-pid_t tasks_with_memory(pid_t pid);
-/* As sys_read_memory(), of a process whose first thread may have ended. AS-Safe. */
-ssize_t tasks_read_memory(pid_t pid, uint64_t addr, void *buf, size_t n);
-
-/* What arming does with each new descriptor, before it is enabled. Returns 0 or -errno. */
-typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
-			     int cpu);
-
-/* arm.c: open the event in all threads in scope; holds `op` meanwhile. */
-int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
-	      event_prepare prepare);
-/* As that, but on failure leaves what it opened to event_disarm(): callbacks may be running. */
-int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
-		  event_prepare prepare);
-void event_disarm(struct trapline_event *ev);
-
-/* One of the first that opts.skip ignores? For the handler and the reader. */
-int event_skips(struct trapline_event *ev);
-
-/* control.c */
-void event_unlock(struct trapline_event *ev);
-void event_sync(struct trapline_event *ev);
-/*
- * The values before the first hit. While threads are armed one after the other, one that is not may
- * store: until settled, when all are, the old value of a hit is not known.
- */
-void event_read_first_values(struct trapline_event *ev);
-void event_settle_first_values(struct trapline_event *ev);
-int event_move(struct trapline_event *ev, uint64_t addr, uint32_t len);
-/* The aim that a hit's address belongs to, or NULL: it was moved away long ago. */
-struct event_place *event_place_at(struct trapline_event *ev, uint32_t part, uint64_t addr);
-/* unseen.c: does the memory hold what the last hit said? To be called now and then. */
-void event_look_for_unseen(struct trapline_event *ev);
-
-/*
- * For a tool that owns the event and moves it often; the caller is the only one who does.
- * event_aim: enable it at another place, with another length and access too. -errno: it is off.
- * event_pause: disable it; hits that are on their way still count.
- * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
- * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
- * event_aim_anew: as event_aim, of an event that was let go: opened in all threads that there are. Up
- *	to as many as it has room for; -ENFILE: there are more.
- * event_reserve: have room for so many. Not in a handler.
- * event_retire: after event_pause, what is on its way is dropped as late, too.
- * event_let_go: close all descriptors, in whatever thread they were opened.
- * event_free: after that, give back the row; nobody is in its callback any more.
- * event_forget_copies: as that, in a forked child; the parent's events go on.
- */
-int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapline_access access);
-void event_pause(struct trapline_event *ev);
-void event_rest(struct trapline_event *ev);
-int event_aim_self(struct trapline_event *ev, uint64_t addr);
-int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
-		   enum trapline_access access, struct task_names *names);
-int event_reserve(struct trapline_event *ev, size_t threads);
-void event_retire(struct trapline_event *ev);
-void event_let_go(struct trapline_event *ev);
-void event_free(struct trapline_event *ev);
-void event_forget_copies(struct trapline_event *ev);
-
-/* None is left: a higher limit. 0 or -EMFILE. AS-Safe. */
-int event_limit_raise_once(void);
-/* Have room for so many. 0 or -EMFILE: the hard limit is lower. */
-int event_limit_raise(size_t descriptors);
-/* What arming raised, when all of a tool's are closed, where nothing else has changed it. AS-Safe. */
-void event_limit_restore(void);
-
-/* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */
-extern int event_lowest_fd;
-/* A descriptor of ours, at event_lowest_fd or above where there is room; errors pass through. */
-int event_move_fd_up(int fd);
-int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu);
-int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out);
-int event_budget_left(const struct trapline_event *ev);
-
-/* slots.c: who holds this process's debug registers, for -ENOSPC. */
-int event_explain_slots(char *buf, size_t n);
 
 #endif

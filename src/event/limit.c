@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* limit.c - the limit of descriptors: each event takes one in each thread. Safe in a handler. */
+#include "event/limit.h"
+
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "event/event.h"
 
 #define LIMIT_MOST (1u << 20)
 #define LIMIT_STEP 4u

@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "event/arch_regs.h"
+#include "event/table.h"
 
 #define SAMPLE_MAX 65536u
 #define SAMPLE_TYPE                                                                     \

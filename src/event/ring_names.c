@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
-#include "event/event.h"
+#include "event/tasks.h"
 
 #define ROOM_FIRST 256u
 #define ROOM_MAX (1u << 17) /* half of it is used; then all begins anew */

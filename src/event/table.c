@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* table.c - the fixed table of events. Rows are reused, never freed. */
+#include "event/table.h"
+
 #include <errno.h>
 #include <string.h>
 

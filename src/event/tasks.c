@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* tasks.c - the threads of a process, by raw getdents64: no allocation, no directory stream. */
+#include "event/tasks.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "event/event.h"
 
 struct dirent_raw {
 	uint64_t inode;

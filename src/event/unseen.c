@@ -7,9 +7,13 @@
  * memory holds what the last one said. A store may be done and its hit not yet begun: only what is
  * found twice, with no run of the program in between, counts. Changes between two looks are one.
  */
+#include "event/unseen.h"
+
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "event/control.h"
 #include "event/event.h"
+#include "event/tasks.h"
 
 static int can_look(const struct trapline_event *ev)
 {

@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "event/bpf/program_load.h"
+#include "event/tasks.h"
 #include "event/uprobe_exits.h"
 #include "event/uprobe_filter.h"
 

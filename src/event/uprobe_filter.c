@@ -16,8 +16,8 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/reach/code_file.h"
-#include "event/event.h"
 #include "event/ids.h"
+#include "event/tasks.h"
 
 enum {
 	UNKNOWN,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cond/terms.h"
-#include "event/event.h"
+#include "event/tasks.h"
 
 int point_registers_text(uint64_t used, const uint64_t *regs, char *text, size_t size)
 {

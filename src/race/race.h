@@ -87,18 +87,5 @@ void race_fork_ended(void);
  * race_start().
  */
 int race_forked(void);
-/* The same, and the search does not continue there. */
-void race_forget(void);
-
-/*
- * race_report.c: the grade by the record alone, 0 A to 2 C; and the race as a line of
- * JSON as `trapline race --json` prints it, without members that need symbols. Returns
- * its length, at most n - 1.
- */
-uint32_t race_grade_plain(struct race_region *region, const struct race_record *record);
-size_t race_report_line(const struct race_region *region, const struct race_record *record,
-			uint32_t grade, char *line, size_t n);
-/* The file of a location, NULL: none; *offset is the address in it. */
-const char *race_file_of(const struct race_region *region, uint64_t place, uint64_t *offset);
 
 #endif

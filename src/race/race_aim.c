@@ -19,11 +19,22 @@
  * The same is done for so many threads that moving one breakpoint in all of them takes
  * longer than a thread switch.
  */
+#include "race/race_aim.h"
+
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "base/trap_path.h"
+#include "event/aim.h"
+#include "event/event.h"
+#include "race/race_budget.h"
+#include "race/race_cpus.h"
+#include "race/race_fork.h"
+#include "race/race_hold.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 
 #define PROBES 8u
 #define STALE_NS 200000000u

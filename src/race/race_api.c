@@ -22,6 +22,9 @@
 #include "base/sys.h"
 #include "core/target.h"
 #include "race/race.h"
+#include "race/race_line.h"
+#include "race/race_start.h"
+#include "record/race_region.h"
 
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 10000000u
@@ -96,7 +99,7 @@ static void write_line(struct trapline_race *r, size_t length)
 	}
 }
 
-static void tell(struct trapline_race *r, const struct race_record *record, uint32_t grade)
+static void api_tell(struct trapline_race *r, const struct race_record *record, uint32_t grade)
 {
 	struct trapline_race_frame frames[2][RACE_FRAMES];
 	struct trapline_race_side first;
@@ -143,7 +146,7 @@ static void take(struct trapline_race *r, const struct race_record *record)
 		return;
 	if (record->pair < RACE_PAIRS)
 		*word |= bit;
-	tell(r, record, grade);
+	api_tell(r, record, grade);
 }
 
 static void *read_records(void *arg)

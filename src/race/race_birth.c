@@ -12,12 +12,22 @@
  * These samples come at most as often as those of the clock, so that they cost at most as
  * much, and they are part of the budget.
  */
+#include "race/race_birth.h"
+
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "event/event.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_aim.h"
+#include "race/race_budget.h"
+#include "race/race_end.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/race_walk.h"
+#include "record/race_region.h"
 #include "trap/inflight.h"
 
 struct race_births race_births;
@@ -45,7 +55,7 @@ static void slow_down(uint64_t now_ns)
 		atomic_set(&race.birth_next_ns, now_ns + wait);
 }
 
-static int choose(uint64_t start, uint64_t *pc)
+static int birth_choose(uint64_t start, uint64_t *pc)
 {
 	uint32_t way = (uint32_t)(race_random() % 8);
 	int err = -ENOENT;
@@ -66,7 +76,7 @@ static void tick(uint64_t start)
 	race_count(RACE_SAMPLES_BIRTHS);
 	if (!race_budget_allows(clock_now_ns()))
 		race_count(RACE_SAMPLES_EARLY);
-	else if (choose(start, &pc))
+	else if (birth_choose(start, &pc))
 		race_count(RACE_SAMPLES_NOTHING);
 	else
 		race_count(race_aim_at_birth(pc) ? RACE_AIMS_REFUSED : RACE_AIMS);

@@ -10,13 +10,23 @@
  *
  * No floating point here: the code runs in a signal handler.
  */
+#include "race/race_budget.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "base/trap_path.h"
+#include "event/control.h"
+#include "race/race.h"
+#include "race/race_birth.h"
+#include "race/race_outside.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 
 #define MILLION 1000000u
 #define ALLOWED_AT_START_NS 5000000u

@@ -9,15 +9,24 @@
  * program which generation of events this process waits for, so a late signal is
  * recognized as with events of the process itself.
  */
+#include "race/race_cpus.h"
+
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "base/trap_path.h"
+#include "event/aim.h"
+#include "event/event.h"
+#include "race/race.h"
+#include "race/race_outside.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 #include "trap/arch.h"
 #include "trap/trap.h"
 

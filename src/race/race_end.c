@@ -8,13 +8,23 @@
  * running callbacks end; the events are closed; callbacks that began in between end; then
  * the memory that callbacks use is released.
  */
+#include "race/race_end.h"
+
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "event/aim.h"
+#include "event/event.h"
+#include "event/limit.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_cpus.h"
+#include "race/race_outside.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 #include "trap/inflight.h"
 
 /* A command that cannot be seen from here is taken for gone after that time. */

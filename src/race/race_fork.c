@@ -7,12 +7,18 @@
  * debug register of the event, as long as it lives. So all stalls end, and none begins,
  * until the child exists.
  */
+#include "race/race_fork.h"
+
 #include <linux/futex.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_aim.h"
+#include "race/race_hold.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
 
 #define STEP_NS 50000
 /* Somebody may have left a stall for good, by longjmp() in the program's own handler. */

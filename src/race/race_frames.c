@@ -7,10 +7,11 @@
  * is the place where the rule for the stack changes. The program may close the object at any moment,
  * so nothing of it is touched: it is copied by a system call.
  */
+#include "race/race_frames.h"
+
 #include <string.h>
 
-#include "race/race_frames.h"
-#include "race/race_priv.h"
+#include "race/race_modules.h"
 
 /* DW_EH_PE_*, as far as compilers use them here. */
 #define ENCODING_NONE 0xff

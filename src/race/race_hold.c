@@ -8,14 +8,36 @@
  * watchpoint in time is waited for even after the delay (inflight_wait), so that its slot
  * is not reused while it is in the callback.
  */
+#include "race/race_hold.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_stored.h"
-#include "race/race_priv.h"
+#include "event/aim.h"
+#include "event/control.h"
+#include "event/event.h"
+#include "race/race_budget.h"
+#include "race/race_cpus.h"
+#include "race/race_end.h"
+#include "race/race_fork.h"
+#include "race/race_memory.h"
+#include "race/race_modules.h"
+#include "race/race_outwait.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/race_walk.h"
+#include "race/sweep/race_call_targets.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_sites.h"
+#include "record/race_region.h"
 #include "trap/inflight.h"
 #include "trap/trap.h"
 
@@ -390,9 +412,9 @@ TRAP_PATH static void fill_second(struct race_record *record, const struct race_
 }
 
 /* second: NULL, nobody was seen. */
-TRAP_PATH static void tell(const struct trapline_hit *hit, const struct race_slot *slot,
-			   const struct race_module *module, const struct race_caught *second,
-			   uint64_t now_value)
+TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct race_slot *slot,
+				const struct race_module *module, const struct race_caught *second,
+				uint64_t now_value)
 {
 	uint32_t pair = race_add_pair(race.region, race_place_of(hit->ip),
 				      second ? second->side.frames[0] : 0);
@@ -524,11 +546,11 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	    (has_locked && slot->locked.new_value == slot->old_value))
 		slot->old_value = earlier;
 	if (is_filled)
-		tell(hit, slot, module, &slot->second, now_value);
+		hold_tell(hit, slot, module, &slot->second, now_value);
 	if (has_locked)
-		tell(hit, slot, module, &slot->locked, now_value);
+		hold_tell(hit, slot, module, &slot->locked, now_value);
 	else if (!is_filled && is_unknown)
-		tell(hit, slot, module, NULL, now_value);
+		hold_tell(hit, slot, module, NULL, now_value);
 	return waited;
 }
 
@@ -598,9 +620,9 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 }
 
 /* What is to be held at hit->ip: a frame of its own, that is gone while the thread is held. */
-TRAP_PATH static int choose(const struct trapline_hit *hit, const struct race_spot *spot,
-			    enum race_policy policy, const struct race_module *module,
-			    struct race_target *target)
+TRAP_PATH static int hold_choose(const struct trapline_hit *hit, const struct race_spot *spot,
+				 enum race_policy policy, const struct race_module *module,
+				 struct race_target *target)
 {
 	enum race_call call = spot ? spot->call : RACE_CALL_NONE;
 	uint64_t left = module->text_end - hit->ip;
@@ -641,7 +663,7 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spots 
 		race_count(RACE_STALLS_NO_ROOM);
 		return -EBUSY;
 	}
-	if (choose(hit, spot, policy, module, &target))
+	if (hold_choose(hit, spot, policy, module, &target))
 		return -ENOENT;
 	int pointless = is_pointless(hit, spot && spot->is_escaped, &target);
 	if (pointless >= 0) {

@@ -6,12 +6,18 @@
  * Determined only after a race was found, which is rare: it reads the memory map of the
  * process.
  */
+#include "race/race_memory.h"
+
 #include <fcntl.h>
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/trap_path.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 
 #define NAME_BYTES 8
 #define READS_MAX 4096
@@ -114,7 +120,7 @@ TRAP_PATH static int find_mapping(uint64_t address, struct mapping *out)
 	return found;
 }
 
-TRAP_PATH static int begins_with(const char name[NAME_BYTES], const char *beginning)
+TRAP_PATH static int memory_begins_with(const char name[NAME_BYTES], const char *beginning)
 {
 	for (int i = 0; beginning[i]; i++)
 		if (i == NAME_BYTES || name[i] != beginning[i])
@@ -127,16 +133,16 @@ TRAP_PATH static int is_in(const struct mapping *m, uint64_t address)
 	return address >= m->from && address < m->to;
 }
 
-TRAP_PATH static enum race_memory kind_of(const struct mapping *m, uint64_t first_sp,
-					  uint64_t second_sp)
+TRAP_PATH static enum race_memory memory_kind_of(const struct mapping *m, uint64_t first_sp,
+						 uint64_t second_sp)
 {
 	if (m->permissions[3] == 's')
 		return RACE_MEMORY_SHARED;
 	if (m->inode)
 		return RACE_MEMORY_FILE;
-	if (begins_with(m->name, "[heap]"))
+	if (memory_begins_with(m->name, "[heap]"))
 		return RACE_MEMORY_HEAP;
-	if (begins_with(m->name, "[stack") || is_in(m, first_sp) || is_in(m, second_sp))
+	if (memory_begins_with(m->name, "[stack") || is_in(m, first_sp) || is_in(m, second_sp))
 		return RACE_MEMORY_STACK;
 	return RACE_MEMORY_ANONYMOUS;
 }
@@ -181,7 +187,7 @@ TRAP_PATH void race_tell_memory(struct race_record *record, uint64_t first_sp, u
 	record->has_heap = 0;
 	if ((!is_global || record->flags & RACE_UNKNOWN_ORIGIN) &&
 	    find_mapping(record->address, &m))
-		record->memory = kind_of(&m, first_sp, second_sp);
+		record->memory = memory_kind_of(&m, first_sp, second_sp);
 	if (record->memory == RACE_MEMORY_SHARED && record->flags & RACE_UNKNOWN_ORIGIN)
 		record->flags |= RACE_SHARED_MAPPING;
 	if (is_global)

@@ -8,16 +8,23 @@
  * locks from plain loads and stores are excluded: nothing in their code distinguishes
  * such a load from a race.
  */
+#include "race/race_modules.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/memory.h"
 #include "base/own_code.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "base/table_size.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 
 #define MODULES TABLE_SIZE(256u, 6u)
 #define HEADERS_MAX 64u
@@ -37,7 +44,7 @@ char race_program_path[496];
 struct race_function race_functions[RACE_FUNCTIONS];
 int race_function_count;
 
-TRAP_PATH static int begins_with(const char *text, const char *beginning)
+TRAP_PATH static int modules_begins_with(const char *text, const char *beginning)
 {
 	while (*beginning && *text == *beginning) {
 		text++;
@@ -54,10 +61,10 @@ TRAP_PATH static enum race_policy policy_of_path(const char *path)
 		if (*p == '/')
 			name = p + 1;
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
-		if (begins_with(name, runtimes[i]))
+		if (modules_begins_with(name, runtimes[i]))
 			return RACE_CODE_EXCLUDED;
-	if (begins_with(name, "libc.so") || begins_with(name, "libc-") ||
-	    begins_with(name, "libc.musl"))
+	if (modules_begins_with(name, "libc.so") || modules_begins_with(name, "libc-") ||
+	    modules_begins_with(name, "libc.musl"))
 		return RACE_CODE_LIBC;
 	return RACE_CODE_INCLUDED;
 }
@@ -120,7 +127,7 @@ TRAP_PATH static void read_segments(struct race_module *m)
 	}
 }
 
-TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *object)
+TRAP_PATH static void modules_fill(struct race_module *m, const struct dl_find_object *object)
 {
 	const struct link_map *map = object->dlfo_link_map;
 	const char *path = map->l_name && *map->l_name ? map->l_name : race_program_path;
@@ -137,7 +144,7 @@ TRAP_PATH static void fill(struct race_module *m, const struct dl_find_object *o
 	if (file <= 0)
 		count_lost();
 	read_segments(m);
-	m->has_own_code = (uintptr_t)fill - m->text_start < m->text_end - m->text_start;
+	m->has_own_code = (uintptr_t)modules_fill - m->text_start < m->text_end - m->text_start;
 	m->code = (const uint8_t *)(uintptr_t)m->text_start;
 	atomic_set(&m->ready, 1u);
 }
@@ -158,7 +165,7 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 		uint64_t held = atomic_get(&m->key);
 
 		if (!held && atomic_cas(&m->key, &held, key))
-			fill(m, &object);
+			modules_fill(m, &object);
 		if (held && held != key)
 			continue;
 		return atomic_get(&m->ready) ? m : NULL;

@@ -12,15 +12,28 @@
  * signal when that end is closed. The thread that gets the signal then removes
  * everything, even if all threads sleep.
  */
+#include "race/race_outside.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "base/trap_path.h"
+#include "event/aim.h"
+#include "event/event.h"
+#include "event/table.h"
+#include "race/race.h"
+#include "race/race_budget.h"
+#include "race/race_cpus.h"
+#include "race/race_end.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 /* From <asm-generic/fcntl.h>; <fcntl.h> has it for GNU only. */

@@ -13,13 +13,21 @@
  * 0.4 s. If a thread asked for a longer sleep, it lasts until that thread wakes up, for
  * at most the second that most tests take.
  */
+#include "race/race_outwait.h"
+
 #include <linux/futex.h>
 #include <time.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "event/event.h"
-#include "race/race_priv.h"
+#include "base/trap_path.h"
+#include "event/tasks.h"
+#include "race/race_hold.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 #define STEP_NS 2000000

@@ -9,15 +9,26 @@
  * because SIGTRAP was blocked, whose pc means nothing. Each has a counter, and each
  * explains a changed value.
  */
+#include "race/race_second.h"
+
 #include <linux/futex.h>
 #include <string.h>
 #include <ucontext.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_back.h"
 #include "code/poke/poke.h"
-#include "race/race_priv.h"
+#include "race/race_budget.h"
+#include "race/race_hold.h"
+#include "race/race_modules.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 /* A storm of accesses that do not count ends the stall. */
@@ -140,9 +151,9 @@ TRAP_PATH static uint64_t value_now(const struct race_slot *slot, const struct t
 		       slot->old_value;
 }
 
-TRAP_PATH static void fill(struct race_caught *caught, const struct trapline_hit *hit,
-			   uint64_t value, const struct found *found,
-			   const struct race_module *module)
+TRAP_PATH static void second_fill(struct race_caught *caught, const struct trapline_hit *hit,
+				  uint64_t value, const struct found *found,
+				  const struct race_module *module)
 {
 	struct race_side *side = &caught->side;
 
@@ -202,7 +213,7 @@ TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_h
 		return 1;
 	if (value != slot->old_value && atomic_get(&slot->state) == SLOT_OPEN &&
 	    atomic_cas(&slot->locked.state, &expected, 1u)) {
-		fill(&slot->locked, hit, value, found, module);
+		second_fill(&slot->locked, hit, value, found, module);
 		atomic_set(&slot->locked.state, 2u);
 	}
 	return 0;
@@ -261,7 +272,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		stop_if_left(slot, hit->time_ns);
 		return TRAPLINE_GO_ON;
 	}
-	fill(&slot->second, hit, value_now(slot, hit), &found, module);
+	second_fill(&slot->second, hit, value_now(slot, hit), &found, module);
 	if (atomic_get(&slot->atomic_seen))
 		race_note_atomic(slot->second.side.frames[0]);
 	atomic_set(&slot->state, SLOT_FILLED);

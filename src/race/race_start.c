@@ -8,6 +8,8 @@
  * address of each stall, or opened for each stall (race_opens_anew()). One register is
  * left for the breakpoint at the access ahead. Not in a handler.
  */
+#include "race/race_start.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,12 +20,34 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "event/aim.h"
+#include "event/arm.h"
+#include "event/attr.h"
+#include "event/event.h"
 #include "event/ids.h"
+#include "event/limit.h"
+#include "event/table.h"
+#include "event/tasks.h"
 #include "race/race.h"
-#include "race/race_priv.h"
+#include "race/race_aim.h"
+#include "race/race_budget.h"
+#include "race/race_cpus.h"
+#include "race/race_end.h"
+#include "race/race_fork.h"
+#include "race/race_modules.h"
+#include "race/race_outside.h"
+#include "race/race_second.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/sweep/race_functions.h"
+#include "race/sweep/race_linger.h"
+#include "race/sweep/race_sites_start.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 #define FAST_NS 200000u

@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* race_tick.c - a sample in a thread: is it time to stall it, and before which access? */
-#include "race/race.h"
+#include "race/race_tick.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_context.h"
-#include "race/race_priv.h"
+#include "race/race.h"
+#include "race/race_aim.h"
+#include "race/race_birth.h"
+#include "race/race_budget.h"
+#include "race/race_end.h"
+#include "race/race_hold.h"
+#include "race/race_outside.h"
+#include "race/race_state.h"
+#include "race/race_walk.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 /* Of so many ticks one goes to an access seen elsewhere. */

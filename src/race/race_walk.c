@@ -7,9 +7,17 @@
  * before sites with many. A wrong guess at a branch costs a breakpoint that is not
  * reached; no conclusion depends on it.
  */
+#include "race/race_walk.h"
+
 #include <errno.h>
 
-#include "race/race_priv.h"
+#include "base/atomic.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 
 #define INSNS_MAX 40
 #define CANDIDATES_MAX 12

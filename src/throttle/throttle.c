@@ -18,6 +18,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "event/control.h"
 
 /* Of one thread: its own account (TRAPLINE_THROTTLE_EACH), or what it has told the shared one. */
 struct thread_account {

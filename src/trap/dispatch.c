@@ -22,6 +22,8 @@
 #include "base/text_byte.h"
 #include "base/trap_path.h"
 #include "code/poke/poke.h"
+#include "event/control.h"
+#include "event/table.h"
 #include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/foreign.h"
@@ -101,7 +103,7 @@ TRAP_PATH static int is_nested(const ucontext_t *context)
 }
 
 /* In a callback, of an event or of a trap. */
-TRAP_PATH static int is_inside(const ucontext_t *context)
+TRAP_PATH static int dispatch_is_inside(const ucontext_t *context)
 {
 	return is_nested(context) || poke_is_nested(context);
 }
@@ -463,7 +465,7 @@ TRAP_PATH static enum other take_other(const siginfo_t *siginfo, const ucontext_
 
 	if (info->code == SIGNAL_OF_DESCRIPTOR && trap_hangup_fd &&
 	    (int32_t)info->data == trap_hangup_fd) {
-		if (is_inside(context))
+		if (dispatch_is_inside(context))
 			atomic_set(&hangup_waits, 1u);
 		else
 			hang_up();
@@ -524,7 +526,7 @@ TRAP_PATH void trap_on_sigtrap(int sig, siginfo_t *siginfo, void *context)
 	struct foreign_call call;
 
 	if (is_foreign(siginfo, context) ?
-		    foreign_take(siginfo, context, frame, is_inside(context), &call) :
-		    !is_inside(context) && foreign_take_kept(context, frame, &call))
+		    foreign_take(siginfo, context, frame, dispatch_is_inside(context), &call) :
+		    !dispatch_is_inside(context) && foreign_take_kept(context, frame, &call))
 		foreign_enter(&call);
 }

@@ -46,7 +46,7 @@ static int is_alive(pid_t pid, uint64_t entry)
 }
 
 /* Forgets the entry of a thread that has died. */
-static int is_inside(pid_t pid, uint64_t *entry, uint32_t event_index)
+static int inflight_is_inside(pid_t pid, uint64_t *entry, uint32_t event_index)
 {
 	uint64_t held = atomic_get(entry);
 
@@ -61,7 +61,7 @@ static int is_inside(pid_t pid, uint64_t *entry, uint32_t event_index)
 int inflight_is_any(pid_t pid, uint32_t event_index)
 {
 	for (uint32_t i = 0; i < ENTRIES; i++)
-		if (is_inside(pid, &entries[i], event_index))
+		if (inflight_is_inside(pid, &entries[i], event_index))
 			return 1;
 	return 0;
 }
@@ -72,7 +72,7 @@ int inflight_wait(pid_t pid, uint32_t event_index)
 	int steps = 0;
 
 	for (uint32_t i = 0; i < ENTRIES; i++)
-		while (is_inside(pid, &entries[i], event_index)) {
+		while (inflight_is_inside(pid, &entries[i], event_index)) {
 			if (++steps > WAIT_STEPS)
 				return -EBUSY;
 			sys_nap(&step);

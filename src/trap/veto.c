@@ -16,7 +16,9 @@
 #include "base/ebpf.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "event/attr.h"
 #include "event/event.h"
+#include "event/table.h"
 
 enum {
 	UNKNOWN,

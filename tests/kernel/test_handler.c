@@ -5,7 +5,9 @@
 #include <sys/ioctl.h>
 
 #include "base/atomic.h"
+#include "event/aim.h"
 #include "event/event.h"
+#include "event/table.h"
 #include "trap/trap.h"
 
 static volatile uint64_t word __attribute__((aligned(64)));

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "event/perf_ring.h"
+#include "event/table.h"
 
 #define PAGE 4096
 #define RING_BYTES 4096

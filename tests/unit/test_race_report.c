@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
+#include "race/race_line.h"
 #include "record/race_region.h"
 #include "report/race/race_report.h"
-#include "race/race.h"
 
 static struct race_region *region;
 

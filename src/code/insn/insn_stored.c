@@ -6,7 +6,7 @@
 #include "code/insn/insn_stored.h"
 #include "code/insn/insn_x86_64.h"
 
-static uint64_t mask_of(unsigned int size)
+static uint64_t insn_stored_mask_of(unsigned int size)
 {
 	return size == 8 ? ~0ull : (1ull << size * 8) - 1;
 }
@@ -19,7 +19,7 @@ static uint64_t register_stored(const struct insn *insn, const uint8_t *bytes,
 
 	if (size == 1 && !insn->rex && encoding >= 4)
 		return regs->r[insn_x86_64_reg(encoding - 4)] >> 8 & 0xff;
-	return regs->r[insn_x86_64_reg(encoding)] & mask_of(size);
+	return regs->r[insn_x86_64_reg(encoding)] & insn_stored_mask_of(size);
 }
 
 /* Immediates are sign-extended: 4 bytes are stored as 8. */
@@ -29,7 +29,7 @@ static uint64_t immediate_stored(const struct insn *insn, const uint8_t *bytes, 
 	uint64_t value = 0;
 
 	memcpy(&value, bytes + insn->immediate_at, insn->immediate_bytes);
-	return (uint64_t)((int64_t)(value << unused) >> unused) & mask_of(size);
+	return (uint64_t)((int64_t)(value << unused) >> unused) & insn_stored_mask_of(size);
 }
 
 int insn_stored_x86_64(const struct insn *insn, const void *bytes, const struct insn_regs *regs,

@@ -41,7 +41,7 @@ static uint8_t general_reg(ZydisRegister reg)
 	return INSN_NO_REG;
 }
 
-static uint64_t mask_of(uint8_t reg)
+static uint64_t insn_x86_64_mask_of(uint8_t reg)
 {
 	return reg == INSN_NO_REG ? 0 : 1ull << reg;
 }
@@ -477,7 +477,7 @@ static int may_keep_register(const ZydisDecodedInstruction *z)
 
 static void set_register(const struct decoded *d, const ZydisDecodedOperand *o, struct insn *out)
 {
-	const uint64_t mask = mask_of(general_reg(o->reg.value));
+	const uint64_t mask = insn_x86_64_mask_of(general_reg(o->reg.value));
 
 	if (o->actions & ZYDIS_OPERAND_ACTION_MASK_READ)
 		out->reads |= mask;
@@ -498,13 +498,13 @@ static void set_registers(const struct decoded *d, struct insn *out)
 			set_register(d, o, out);
 		if (o->type != ZYDIS_OPERAND_TYPE_MEMORY)
 			continue;
-		out->reads |= mask_of(general_reg(o->mem.base));
-		out->reads |= mask_of(general_reg(o->mem.index));
+		out->reads |= insn_x86_64_mask_of(general_reg(o->mem.base));
+		out->reads |= insn_x86_64_mask_of(general_reg(o->mem.index));
 	}
 	/* Zydis forgets that cmps, scas, ins and outs step, and that xlat has an index. */
 	if (is_string(&d->insn))
 		for (unsigned int i = 0; i < out->memory_count; i++)
-			out->writes |= mask_of(out->memory[i].base);
+			out->writes |= insn_x86_64_mask_of(out->memory[i].base);
 	if (d->insn.mnemonic == ZYDIS_MNEMONIC_XLAT)
 		out->reads |= 1ull << INSN_RAX;
 	/* pause with REX.B: xchg. */

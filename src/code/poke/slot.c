@@ -29,7 +29,7 @@ static struct slot *known;
 static size_t known_mask; /* entries - 1; a power of two, at most half used */
 static size_t known_count;
 
-static size_t place_of(uint64_t address, const struct slot *table, size_t mask)
+static size_t slot_place_of(uint64_t address, const struct slot *table, size_t mask)
 {
 	size_t at = (address * 0x9e3779b97f4a7c15u >> 24) & mask;
 
@@ -46,7 +46,7 @@ static int is_same(const struct slot *slot, uint64_t address, const uint8_t *byt
 /* Several may have the same address with other bytes: they follow each other. */
 static struct slot *find(uint64_t address, const uint8_t *bytes, size_t len)
 {
-	size_t at = place_of(address, known, known_mask);
+	size_t at = slot_place_of(address, known, known_mask);
 
 	for (; known[at].address; at = (at + 1) & known_mask)
 		if (is_same(&known[at], address, bytes, len))
@@ -66,7 +66,7 @@ static int grow(void)
 	for (size_t i = 0; known && i <= known_mask; i++) {
 		if (!known[i].address)
 			continue;
-		size_t at = place_of(known[i].address, larger, entries - 1);
+		size_t at = slot_place_of(known[i].address, larger, entries - 1);
 		while (larger[at].address)
 			at = (at + 1) & (entries - 1);
 		larger[at] = known[i];

@@ -25,14 +25,14 @@
 
 /* ---- the table ---- */
 
-static size_t place_of(uint64_t address, size_t mask)
+static size_t traps_place_of(uint64_t address, size_t mask)
 {
 	return (address * 0x9e3779b97f4a7c15u >> 20) & mask;
 }
 
 static void table_put(struct trap_table *table, struct trap_row *row)
 {
-	size_t at = place_of(row->address, table->mask);
+	size_t at = traps_place_of(row->address, table->mask);
 
 	while (table->rows[at])
 		at = (at + 1) & table->mask;

@@ -226,7 +226,7 @@ static int find_last(struct code_image *image)
 	return 0;
 }
 
-static int is_last(void *arg, uint64_t address)
+static int code_image_is_last(void *arg, uint64_t address)
 {
 	const struct code_image *image = arg;
 
@@ -310,7 +310,7 @@ int code_image_open(pid_t pid, const struct code_file *file, struct code_image *
 	image->code = (struct returns_code){ .copy = copy,
 					     .range = find_range,
 					     .word = read_word,
-					     .is_last = is_last,
+					     .is_last = code_image_is_last,
 					     .arg = image };
 	image->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	int err = image->fd < 0 ? -errno : read_headers(image, file);

@@ -177,7 +177,7 @@ static void take_step(struct reach *r, const struct reach_step *s)
 		r->jumps[r->jump_count++] = s->at;
 }
 
-static void follow(struct reach *r, uint32_t at)
+static void reach_follow(struct reach *r, uint32_t at)
 {
 	enum end end;
 
@@ -217,7 +217,7 @@ void reach_run(struct reach *r)
 			uint32_t at = r->stack[--r->stack_count];
 
 			if (!reach_bit(r->first, at))
-				follow(r, at);
+				reach_follow(r, at);
 		}
 		if (r->is_cut && refills++ < REACH_BYTES_MAX / REACH_STACK)
 			refill(r);

@@ -29,7 +29,7 @@ struct value {
 	struct insn_memory memory;
 };
 
-static uint8_t opcode(const struct reach_past *p)
+static uint8_t reach_table_opcode(const struct reach_past *p)
 {
 	return p->insn.opcode_bytes ? p->code[p->insn.opcode_at + p->insn.opcode_bytes - 1] : 0;
 }
@@ -39,7 +39,7 @@ static int is_plain(const struct reach_past *p, uint8_t code)
 	return p->insn.opcode_bytes == 1 && p->code[p->insn.opcode_at] == code;
 }
 
-static uint8_t modrm(const struct reach_past *p)
+static uint8_t reach_table_modrm(const struct reach_past *p)
 {
 	return p->insn.modrm_at ? p->code[p->insn.modrm_at] : 0;
 }
@@ -60,17 +60,17 @@ static uint8_t dwarf_of(unsigned int number)
 
 static uint8_t reg_of(const struct reach_past *p)
 {
-	return dwarf_of((modrm(p) >> 3 & 7) | (p->insn.rex & 4) << 1);
+	return dwarf_of((reach_table_modrm(p) >> 3 & 7) | (p->insn.rex & 4) << 1);
 }
 
 static uint8_t rm_of(const struct reach_past *p)
 {
-	return dwarf_of((modrm(p) & 7) | (p->insn.rex & 1) << 3);
+	return dwarf_of((reach_table_modrm(p) & 7) | (p->insn.rex & 1) << 3);
 }
 
 static int is_register_form(const struct reach_past *p)
 {
-	return p->insn.modrm_at && modrm(p) >> 6 == 3;
+	return p->insn.modrm_at && reach_table_modrm(p) >> 6 == 3;
 }
 
 static int writes(const struct reach_past *p, uint8_t reg)
@@ -228,11 +228,12 @@ static int64_t immediate(const struct reach_past *p)
 /* cmp and and with a constant: /digit of the group, or the form for rax. */
 static int is_arithmetic(const struct reach_past *p, uint8_t digit)
 {
-	uint8_t code = opcode(p);
+	uint8_t code = reach_table_opcode(p);
 
 	if (p->insn.opcode_bytes != 1)
 		return 0;
-	return ((code == 0x80 || code == 0x81 || code == 0x83) && (modrm(p) >> 3 & 7) == digit) ||
+	return ((code == 0x80 || code == 0x81 || code == 0x83) &&
+		(reach_table_modrm(p) >> 3 & 7) == digit) ||
 	       code == digit * 8 + 4 || code == digit * 8 + 5;
 }
 
@@ -241,7 +242,8 @@ static int is_of(const struct reach_past *p, const struct value *v)
 	if (!p->insn.modrm_at)
 		return v->reg == INSN_RAX;
 	/* ah to bh */
-	if (opcode(p) == 0x80 && is_register_form(p) && !p->insn.rex && (modrm(p) & 7) > 3)
+	if (reach_table_opcode(p) == 0x80 && is_register_form(p) && !p->insn.rex &&
+	    (reach_table_modrm(p) & 7) > 3)
 		return 0;
 	if (is_register_form(p))
 		return rm_of(p) == v->reg;
@@ -252,7 +254,8 @@ static int is_of(const struct reach_past *p, const struct value *v)
 /* Where the value came from: 1, and *v is that. 0: not known. */
 static int go_back(const struct reach_past *p, struct value *v)
 {
-	int is_extension = p->insn.opcode_bytes == 2 && (opcode(p) == 0xb6 || opcode(p) == 0xb7);
+	int is_extension = p->insn.opcode_bytes == 2 &&
+			   (reach_table_opcode(p) == 0xb6 || reach_table_opcode(p) == 0xb7);
 
 	if (is_plain(p, 0x89) && is_register_form(p)) {
 		v->reg = reg_of(p);

@@ -312,7 +312,8 @@ static int follow_indirect(struct search *s, const struct returns_step *step)
 	}
 }
 
-static int is_last(const struct search *s, uint64_t address, unsigned int depth, uint32_t *left);
+static int returns_is_last(const struct search *s, uint64_t address, unsigned int depth,
+			   uint32_t *left);
 
 /* The call or jump never comes back: by a name, or by the code that it leads to. */
 static int leads_to_last(const struct search *s, const struct returns_step *step,
@@ -324,7 +325,7 @@ static int leads_to_last(const struct search *s, const struct returns_step *step
 
 	if (step->insn.kind == INSN_CALL || step->insn.kind == INSN_JUMP) {
 		if (!is_stub(s, target, &stub))
-			return is_last(s, target, depth + 1, left);
+			return returns_is_last(s, target, depth + 1, left);
 		step = &stub;
 	}
 	if (!names_word(step, &at))
@@ -332,11 +333,12 @@ static int leads_to_last(const struct search *s, const struct returns_step *step
 	if (s->code->is_last(s->code->arg, at))
 		return 1;
 	return !s->code->word(s->code->arg, at, &target) && !asks_loader(s, target) &&
-	       is_last(s, target, depth + 1, left);
+	       returns_is_last(s, target, depth + 1, left);
 }
 
 /* No way from there leads to a return, nor to what is not known. *left: steps that it may look at. */
-static int is_last(const struct search *s, uint64_t address, unsigned int depth, uint32_t *left)
+static int returns_is_last(const struct search *s, uint64_t address, unsigned int depth,
+			   uint32_t *left)
 {
 	struct returns_step step;
 
@@ -350,7 +352,8 @@ static int is_last(const struct search *s, uint64_t address, unsigned int depth,
 		case INSN_JUMP_INDIRECT:
 			return leads_to_last(s, &step, depth, left);
 		case INSN_JUMP_CONDITIONAL:
-			if (!is_last(s, address + (uint64_t)step.insn.target, depth + 1, left))
+			if (!returns_is_last(s, address + (uint64_t)step.insn.target, depth + 1,
+					     left))
 				return 0;
 			break;
 		case INSN_CALL:
@@ -401,7 +404,7 @@ static int follow_call(struct search *s, const struct returns_step *step, uint64
 }
 
 /* 1: the next instruction follows it; 0: none does; or -errno. */
-static int follow(struct search *s, const struct returns_step *step, uint64_t entry)
+static int returns_follow(struct search *s, const struct returns_step *step, uint64_t entry)
 {
 	int err;
 
@@ -448,7 +451,7 @@ static int run(struct search *s, uint64_t entry)
 		int is_new = reach(s, address, step.insn.length);
 		if (is_new <= 0)
 			return is_new;
-		int goes_on = follow(s, &step, entry);
+		int goes_on = returns_follow(s, &step, entry);
 		if (goes_on <= 0)
 			return goes_on;
 		note_load(s, &step);

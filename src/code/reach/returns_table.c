@@ -42,28 +42,28 @@ static unsigned int dwarf(unsigned int low, int is_high)
 	return is_high ? low + 8 : dwarf_of[low];
 }
 
-static uint8_t modrm(const struct returns_step *s)
+static uint8_t returns_table_modrm(const struct returns_step *s)
 {
 	return s->insn.modrm_at ? s->bytes[s->insn.modrm_at] : 0;
 }
 
 static unsigned int reg_field(const struct returns_step *s)
 {
-	return dwarf(modrm(s) >> 3 & 7, s->insn.rex & 4);
+	return dwarf(returns_table_modrm(s) >> 3 & 7, s->insn.rex & 4);
 }
 
 static unsigned int rm_field(const struct returns_step *s)
 {
-	return dwarf(modrm(s) & 7, s->insn.rex & 1);
+	return dwarf(returns_table_modrm(s) & 7, s->insn.rex & 1);
 }
 
 static int has_two_registers(const struct returns_step *s)
 {
-	return s->insn.modrm_at && modrm(s) >> 6 == 3;
+	return s->insn.modrm_at && returns_table_modrm(s) >> 6 == 3;
 }
 
 /* The one opcode byte; -1: it has more. */
-static int opcode(const struct returns_step *s)
+static int returns_table_opcode(const struct returns_step *s)
 {
 	return s->insn.opcode_bytes == 1 ? s->bytes[s->insn.opcode_at] : -1;
 }
@@ -84,8 +84,8 @@ static struct value value_of_lea(const struct returns_step *s, size_t at)
 	if (s->insn.flags & INSN_PC_RELATIVE)
 		return (struct value){ .kind = CONSTANT,
 				       .number = s->address + (uint64_t)s->insn.target };
-	if ((modrm(s) & 0xc7) == 4 && (sib & 0xc7) == 0x85 && s->insn.displacement_bytes == 4 &&
-	    !displacement32(s))
+	if ((returns_table_modrm(s) & 0xc7) == 4 && (sib & 0xc7) == 0x85 &&
+	    s->insn.displacement_bytes == 4 && !displacement32(s))
 		return (struct value){ .kind = SCALED,
 				       .index = (uint8_t)dwarf(sib >> 3 & 7, s->insn.rex & 2),
 				       .at = (uint8_t)at };
@@ -136,14 +136,14 @@ static void forget(struct value *v, uint64_t registers)
 			v[i] = (struct value){ .kind = OTHER };
 }
 
-static void follow(struct value *v, const struct returns_step *s, size_t at)
+static void returns_table_follow(struct value *v, const struct returns_step *s, size_t at)
 {
 	const uint64_t kept_by_calls = 1ull << INSN_RBX | 1ull << INSN_RBP | 1ull << INSN_RSP |
 				       0xf000;
 	unsigned int to = REGISTERS;
 	struct value is = { .kind = OTHER };
 
-	switch (opcode(s)) {
+	switch (returns_table_opcode(s)) {
 	case 0x8d:
 		to = reg_field(s);
 		is = value_of_lea(s, at);
@@ -161,7 +161,7 @@ static void follow(struct value *v, const struct returns_step *s, size_t at)
 	case 0x03:
 		if (!has_two_registers(s))
 			break;
-		to = opcode(s) == 0x01 ? rm_field(s) : reg_field(s);
+		to = returns_table_opcode(s) == 0x01 ? rm_field(s) : reg_field(s);
 		is = sum(v[rm_field(s)], v[reg_field(s)]);
 		break;
 	case 0x98: /* cltq */
@@ -231,7 +231,7 @@ enum returns_jump returns_jump_kind(const struct returns_code *code,
 	if (jump->insn.arch != INSN_X86_64)
 		return RETURNS_JUMP_CALL;
 	for (size_t i = 0; i < before->count; i++)
-		follow(v, &before->step[i], i);
+		returns_table_follow(v, &before->step[i], i);
 	if (jump->insn.memory_count)
 		target = value_of_load(v, jump, before->count);
 	else

@@ -8,10 +8,19 @@
  * passed to the kernel. Memory that the kernel writes is excluded: read() may wait for a
  * thread that still uses the buffer.
  */
+#include "race/sweep/race_call_targets.h"
+
 #include <errno.h>
 
 #include "base/memory.h"
-#include "race/race_priv.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
+#include "race/race_hold.h"
+#include "race/race_modules.h"
+#include "race/race_slot.h"
+#include "race/race_tick.h"
+#include "race/sweep/race_calls.h"
+#include "record/race_region.h"
 
 #define STRING_MAX 128u
 #define BYTES_MAX (1ull << 30)

@@ -11,6 +11,8 @@
  * the linkage table, or one of the addresses that the loader fills in at the start: what is compiled
  * with -fno-plt calls through these, and so does a stub of a function whose address is taken too.
  */
+#include "race/sweep/race_calls.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -18,8 +20,12 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/table_size.h"
+#include "code/insn/insn.h"
 #include "code/reach/last_function.h"
-#include "race/race_priv.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 
 #define RELOCATIONS_MAX TABLE_SIZE(65536u, 48u)
 #define SOME 32u

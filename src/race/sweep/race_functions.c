@@ -4,11 +4,14 @@
  * processor, and the stack that libc's threads need. Found once, at the start: the
  * dynamic linker must not be called in a handler.
  */
+#include "race/sweep/race_functions.h"
+
 #include <dlfcn.h>
 #include <stddef.h>
 
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "race/race_modules.h"
+#include "record/race_region.h"
 
 /* libc's functions that touch just the bytes they are given, as compiled code would. */
 static const char *const exact_names[] = {

@@ -7,12 +7,19 @@
  * process, as long as one of them runs or is stalled. The threads of a pool sleep: if
  * waiting was in vain in most processes, it is done in few.
  */
+#include "race/sweep/race_linger.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "race/race_priv.h"
+#include "race/race_budget.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "record/race_region.h"
 
 #define LINGER_NS 500000u /* doubled by chance, */
 #define DOUBLINGS 6u	  /* so many times at most less one */

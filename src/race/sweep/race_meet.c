@@ -13,9 +13,22 @@
  *
  * Hints are written without a lock. A torn hint costs one useless stall.
  */
+#include "race/sweep/race_meet.h"
+
 #include <errno.h>
 
-#include "race/race_priv.h"
+#include "base/atomic.h"
+#include "base/table_size.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
+#include "race/race_slot.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/race_walk.h"
+#include "race/sweep/race_call_targets.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_sites.h"
+#include "record/race_region.h"
 
 #define NOTES TABLE_SIZE(4096u, 2u)
 #define IS_KNOWN 0x10000u

@@ -3,9 +3,13 @@
  * race_ranges.c - the few sites that a replay asks for, instead of all sites. Not in a
  * handler.
  */
+#include "race/sweep/race_ranges.h"
+
 #include <string.h>
 
-#include "race/race_priv.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "record/race_region.h"
 
 static int is_file(const struct race_module *module, const char *name)
 {

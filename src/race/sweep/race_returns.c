@@ -7,9 +7,14 @@
  * are those that libc and the runtimes of C++ have. Where a function loads the address of one that
  * never returns, no call through a register or through the stack is known to come back.
  */
+#include "race/sweep/race_returns.h"
+
 #include <string.h>
 
-#include "race/race_priv.h"
+#include "code/insn/insn.h"
+#include "race/race_modules.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_sites_find.h"
 
 #define DEPTH_MAX 3u /* the stack may be a small one */
 #define WAYS_MAX 64u /* in a function, of which each is followed once */

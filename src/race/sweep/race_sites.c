@@ -12,16 +12,27 @@
  * several threads are stalled there at once, which changes the order in which they
  * continue.
  */
+#include "race/sweep/race_sites.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <ucontext.h>
 
 #include <trapline/code.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/trap_path.h"
+#include "code/insn/insn.h"
 #include "code/insn/insn_context.h"
-#include "race/race_priv.h"
+#include "race/race_budget.h"
+#include "race/race_hold.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/sweep/race_meet.h"
+#include "record/race_region.h"
 #include "trap/trap.h"
 
 #define PASSES_MAX 32u
@@ -169,7 +180,7 @@ TRAP_PATH static void note_depth(const struct race_spot *spot)
 }
 
 /* 1: this thread is to be held here. */
-TRAP_PATH static int take_turn(struct race_spot *spot, uint32_t tid)
+TRAP_PATH static int sites_take_turn(struct race_spot *spot, uint32_t tid)
 {
 	uint32_t holds = atomic_get(&spot->holds);
 
@@ -306,7 +317,7 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 		return;
 	}
 	uint32_t tid = (uint32_t)sys_gettid();
-	if (!race_has_free_slot() || !take_turn(spot, tid)) {
+	if (!race_has_free_slot() || !sites_take_turn(spot, tid)) {
 		let_pass(set, spot, RACE_SITE_HITS_BUSY, passes);
 		return;
 	}

@@ -11,15 +11,27 @@
  * one of them. Locked instructions are trapped but not stalled: their variable is meant
  * to be atomic, and the grade of a plain access to it depends on that.
  */
+#include "race/sweep/race_sites_find.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/table_size.h"
 #include "code/insn/insn.h"
 #include "code/reach/reach.h"
 #include "race/race_frames.h"
-#include "race/race_priv.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/race_walk.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_ranges.h"
+#include "race/sweep/race_returns.h"
+#include "race/sweep/race_sites.h"
+#include "record/race_region.h"
 
 #define GIVEN_MAX TABLE_SIZE(64u, 1u)
 #define CALLED_MAX TABLE_SIZE(512u, 2u)

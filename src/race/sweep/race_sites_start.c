@@ -3,10 +3,11 @@
  * race_sites_start.c - the traps of a sweep: set when the first thread is about to be
  * created, removed after enough hits, set again in turn. Not in a handler.
  *
- * A thread of the detector, the trap thread, does this, because code cannot be changed
- * inside a callback. All of it happens under one lock, which a fork takes too: the child
- * never finds it half done.
+ * The trap thread, one of the detector, does this: code cannot be changed inside a callback. All of
+ * it happens under one lock, which a fork takes too, so the child never finds it half done.
  */
+#include "race/sweep/race_sites_start.h"
+
 #include <errno.h>
 #include <link.h>
 #include <linux/futex.h>
@@ -14,11 +15,26 @@
 
 #include <trapline/code.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/table_size.h"
 #include "code/poke/poke.h"
-#include "race/race_priv.h"
+#include "race/race.h"
+#include "race/race_budget.h"
+#include "race/race_end.h"
+#include "race/race_modules.h"
+#include "race/race_start.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_functions.h"
+#include "race/sweep/race_linger.h"
+#include "race/sweep/race_ranges.h"
+#include "race/sweep/race_sites.h"
+#include "race/sweep/race_sites_find.h"
+#include "record/race_region.h"
 
 #define TURN_NS 2000000u
 #define LOOK_EVERY 25u	 /* turns: for modules that came or went */
@@ -38,7 +54,6 @@
 #define PIECE_EVERY 6u
 #define PIECES_IN_RUNS 4u /* of so many runs one does that at the start; */
 #define PIECES_AFTER 50u  /* the others after so many turns */
-#define IMPORTS_MAX TABLE_SIZE(4096u, 2u)
 
 /* How far a library has been gone through: from a function by chance, around to it. */
 struct library {
@@ -123,11 +138,9 @@ static struct library *find_library(const struct race_module *module)
 /* One that cannot be trapped is left out, and the others tried again. */
 static int place_traps(struct race_spots *set, struct code_problem *problem)
 {
-	const struct trapline_traps_opts opts = {
-		.size = sizeof(opts),
-		.callback = race_on_site,
-		.arg = set,
-	};
+	const struct trapline_traps_opts opts = { .size = sizeof(opts),
+						  .callback = race_on_site,
+						  .arg = set };
 	enum race_arming why = race_is_noting() ? RACE_ARM_TO_NOTE : RACE_ARM_FIRST;
 	size_t bytes = set->count * sizeof(uint64_t);
 	uint64_t *addresses = memory_map(bytes);
@@ -151,17 +164,11 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 	return err;
 }
 
-/* Of what a program calls by name. */
-struct imports {
-	uint32_t count;
-	uint64_t address[IMPORTS_MAX];
-};
-
 /*
  * A set lives as long as the process: a thread may be in a callback, and places are few. imports: the
  * functions there and what they call; NULL, from l->next on.
  */
-static int add_set(struct library *l, uint32_t most, const struct imports *imports)
+static int add_set(struct library *l, uint32_t most, const struct race_imports *imports)
 {
 	const struct race_module *module = l->module;
 	struct race_spots *set = &sites.sets[sites.count];
@@ -277,12 +284,13 @@ static int add_module(const struct race_module *module)
 /* What the program calls in its libraries runs; most of what else is in them does not. */
 static void add_imports(void)
 {
-	struct imports *imports = memory_map(sizeof(*imports));
+	struct race_imports *imports = memory_map(sizeof(*imports));
 
 	if (memory_failed(imports))
 		return;
 	if (race.program)
-		imports->count = race_imports_find(race.program, imports->address, IMPORTS_MAX);
+		imports->count =
+			race_imports_find(race.program, imports->address, RACE_IMPORTS_MAX);
 	for (uint32_t i = 0; imports->count && i < sites.library_count; i++)
 		if (sites.libraries[i].module && sites.libraries[i].module != race.program &&
 		    !sites.libraries[i].is_done)
@@ -430,9 +438,8 @@ static void put_back(uint32_t most)
 	for (uint32_t i = 0; i < chosen; i++) {
 		struct race_spot *spot = spot_of(ids[i]);
 
-		if (!spot)
-			continue;
-		race_spot_arm(spot, why);
+		if (spot)
+			race_spot_arm(spot, why);
 	}
 	switch_all(ids, chosen, 1);
 	counter_add(&race.process->counters[RACE_SITE_RENEWED], chosen);
@@ -463,8 +470,6 @@ static void drop_closed(void)
 			l->module = NULL;
 	}
 }
-
-/* ---- while nothing is closed ---- */
 
 static int on_loader(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -501,7 +506,7 @@ static void look_around(void)
 	add_some_pieces();
 }
 
-static void take_turn(void)
+static void sites_start_take_turn(void)
 {
 	take_away();
 	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
@@ -518,7 +523,7 @@ static void turn(void)
 {
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
-	while_nothing_closes(take_turn);
+	while_nothing_closes(sites_start_take_turn);
 	/* With what was done between turns, about. */
 	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_report.c - a race as it can be described inside the program itself: no symbols and
+ * race_line.c - a race as it can be described inside the program itself: no symbols and
  * no source lines, but files and addresses in them. Not in a handler.
  *
  * The line has the members of `trapline race --json`; members that need symbols are null.
  * A pair of sites has a number that is the same in every run of the same build.
  */
+#include "race/race_line.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/atomic.h"
-#include "race/race.h"
+#include "record/race_region.h"
 
 struct line {
 	char *at;
@@ -165,7 +167,7 @@ static uint64_t hash_place(const struct race_region *region, uint64_t place)
 	return hash * 0x9e3779b97f4a7c15u ^ hash >> 29;
 }
 
-static const char *kind_of(const struct race_record *record)
+static const char *line_kind_of(const struct race_record *record)
 {
 	if (record->flags & RACE_UNKNOWN_ORIGIN)
 		return "unknown-origin";
@@ -182,7 +184,7 @@ size_t race_report_line(const struct race_region *region, const struct race_reco
 			(is_unknown ? 0 : hash_place(region, record->second.frames[0]));
 
 	add(&l, "{\"type\":\"race\",\"grade\":\"%c\",\"kind\":\"%s\"", "ABC"[grade % 3],
-	    kind_of(record));
+	    line_kind_of(record));
 	add_side(&l, "first", region, &record->first);
 	if (is_unknown)
 		add(&l,

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* aim.h - events that a tool moves from place to place, and the descriptors of events. */
+#ifndef EVENT_AIM_H
+#define EVENT_AIM_H
+
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <trapline/trapline.h>
+
+#include "event/event.h"
+
+struct task_names;
+
+/*
+ * For a tool that owns the event and moves it often; the caller is the only one who does.
+ * event_aim: enable it at another place, with another length and access too. -errno: it is off.
+ * event_pause: disable it; hits that are on their way still count.
+ * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
+ * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
+ * event_aim_anew: as event_aim, of an event that was let go: opened in all threads that there are. Up
+ *	to as many as it has room for; -ENFILE: there are more, see event_reserve().
+ * event_retire: after event_pause, what is on its way is dropped as late, too.
+ * event_let_go: close all descriptors, in whatever thread they were opened.
+ * event_free: after that, give back the row; nobody is in its callback any more.
+ * event_forget_copies: as that, in a forked child; the parent's events go on.
+ */
+int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapline_access access);
+void event_pause(struct trapline_event *ev);
+void event_rest(struct trapline_event *ev);
+int event_aim_self(struct trapline_event *ev, uint64_t addr);
+int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
+		   enum trapline_access access, struct task_names *names);
+void event_retire(struct trapline_event *ev);
+void event_let_go(struct trapline_event *ev);
+void event_free(struct trapline_event *ev);
+void event_forget_copies(struct trapline_event *ev);
+
+/* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */
+extern int event_lowest_fd;
+/* A descriptor of ours, at event_lowest_fd or above where there is room; errors pass through. */
+int event_move_fd_up(int fd);
+int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu);
+
+#endif

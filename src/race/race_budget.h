@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* race_budget.h - how much the search may cost, and how long each stall lasts. */
+#ifndef RACE_BUDGET_H
+#define RACE_BUDGET_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "record/race_region.h"
+
+void race_budget_start(void);
+/* May a thread be stalled now? */
+int race_budget_allows(uint64_t now_ns);
+uint64_t race_budget_left(uint64_t now_ns);
+/* How long until a thread may be stalled, at best; 0: now. */
+uint64_t race_budget_wait_ns(uint64_t now_ns);
+/* is_in_thread: CPU time of the caller. */
+void race_budget_spend(uint64_t ns, int is_in_thread);
+/* cpu_ns: used by the stalled thread; others_ns: by all others during the stall. */
+void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns,
+			 uint64_t others_ns);
+/* is_aimed: other threads are known to access that address. */
+uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns);
+int race_is_alone(uint64_t now_ns);
+/* The threads as they are now, without our own; 0: unknown. */
+uint32_t race_count_threads(void);
+uint64_t race_process_cpu_ns(void);
+uint64_t race_thread_cpu_ns(void);
+/* Of another thread of this process; 0: it has ended. */
+uint64_t race_cpu_ns_of(pid_t tid);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* race_slot.h - a slot: the watch of one access, and the thread that is stalled before it. */
+#ifndef RACE_SLOT_H
+#define RACE_SLOT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "event/event.h"
+#include "event/tasks.h"
+#include "record/race_region.h"
+
+/* A piece of memory that an instruction is about to access. */
+struct race_target {
+	uint64_t address; /* of the whole access */
+	uint32_t size;
+	uint8_t access; /* enum race_access */
+	uint8_t flags;	/* enum race_side_flag */
+	uint64_t part;	/* what is watched of it */
+	uint32_t part_len;
+	uint8_t length; /* of the instruction */
+	uint8_t is_stored_known;
+	uint64_t stored; /* in all of the access */
+};
+
+enum race_slot_state {
+	SLOT_FREE,
+	SLOT_TAKEN,   /* being prepared, or being emptied */
+	SLOT_OPEN,    /* waiting for a second access */
+	SLOT_FILLING, /* the second thread writes */
+	SLOT_FILLED,
+	SLOT_CLOSED,
+};
+
+/* The second access, as who made it wrote it down. */
+struct race_caught {
+	uint32_t state; /* of race_slot.locked: 0 nobody, 1 being written, 2 whole */
+	uint64_t hit_ns;
+	uint64_t new_value; /* after it */
+	uint64_t sp;
+	struct race_side side;
+};
+
+struct race_spots;
+struct race_spot;
+
+struct race_slot {
+	uint32_t state; /* a futex */
+	pid_t tid;
+	struct trapline_event *event;
+	const void *context; /* of the thread that waits, where it was interrupted */
+	struct race_target target;
+	uint64_t site;			/* place of the instruction held */
+	const struct race_spots *spots; /* in a sweep: where it is trapped; */
+	struct race_spot *spot;		/* or NULL */
+	uint64_t opened_ns;
+	uint64_t until_ns;     /* later its owner has left it: by siglongjmp, or dead */
+	uint32_t is_explained; /* somebody was seen, though none that counts */
+	uint32_t atomic_seen;
+	uint32_t hits;
+	uint64_t lost; /* traps of the event that never became a hit */
+	uint64_t lost_before;
+	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
+	uint64_t delivered_before; /* of the event, when the kernel began to count */
+	uint64_t taken_before;	   /* by the event of the CPUs, for us */
+	uint64_t counted_before;   /* by it, for whomever */
+	uint64_t dropped_before;
+	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
+	uint64_t old_value;
+	uint64_t outwaited_ns; /* beyond its time, while others slept */
+	struct race_caught second;
+	/* A locked instruction that changed the value. A plain access may come yet, so it is waited on. */
+	struct race_caught locked;
+	struct task_names names; /* of the owner, while it opens the watch */
+};
+
+#endif

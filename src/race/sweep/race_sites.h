@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* race_sites.h - a thread reaches a trapped site: stall it there, or let it continue. */
+#ifndef RACE_SITES_H
+#define RACE_SITES_H
+
+#include <stdint.h>
+
+#include "base/table_size.h"
+#include "record/race_region.h"
+
+struct race_module;
+struct trapline_trap_hit;
+struct trapline_traps;
+
+enum race_spot_state {
+	SPOT_ARMED,
+	SPOT_ASKED, /* in the queue of those to be taken away */
+	SPOT_RESTING,
+};
+
+/* A site, in this process. */
+struct race_spot {
+	uint64_t address;
+	struct race_site *site; /* or NULL: no room */
+	uint32_t state;		/* enum race_spot_state */
+	uint32_t pointless;	/* how often it was tried for nothing */
+	/* Since it was armed: */
+	uint32_t passes;
+	uint32_t holds;
+	uint32_t last_tid; /* who was held last */
+	/* Drawn when it was armed: */
+	uint32_t skip;	    /* passes that go by before the first hold */
+	uint32_t wanted;    /* threads to be held, most often at once; 0: it goes off */
+	uint32_t notes;	    /* ... after so many passes, which are noted */
+	uint32_t meets;	    /* who comes to an address that ends so is held; 0: who comes */
+	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
+	uint8_t is_escaped; /* of the own frame, but its address was given away */
+	uint8_t call;	    /* enum race_call: a call that touches memory */
+};
+
+#define RACE_SPOTS_MAX TABLE_SIZE(16384u, 8u) /* in a process, at once */
+#define RACE_SPOT_SETS TABLE_SIZE(64u, 2u)
+#define RACE_SPOT_QUEUE TABLE_SIZE(4096u, 2u) /* a power of two */
+
+/* Those of one module. */
+struct race_spots {
+	const struct race_module *module;
+	struct trapline_traps *traps;
+	uint64_t start; /* of the module, as it was found */
+	uint32_t number;
+	uint32_t count;
+	struct race_spot *rows;
+};
+
+/* Spots that shall be taken away: number of the set << 16 | row, + 1. */
+struct race_spot_queue {
+	uint32_t in;
+	uint32_t out;
+	uint32_t wakeups; /* a futex */
+	uint32_t rows[RACE_SPOT_QUEUE];
+};
+
+extern struct race_spot_queue race_spot_queue;
+
+/* The threads wanted at the spot were stalled, or cannot be: after the last one it need not trap. */
+void race_spot_served(const struct race_spots *spots, struct race_spot *spot);
+
+void race_on_site(const struct trapline_trap_hit *hit);
+/* It is about to be armed: which passes, and how many threads, will be stalled? */
+enum race_arming {
+	RACE_ARM_FIRST, /* in this process: perhaps none */
+	RACE_ARM_AGAIN,
+	RACE_ARM_TO_NOTE, /* none: who touches what is noted */
+};
+void race_spot_arm(struct race_spot *spot, enum race_arming why);
+
+#endif
