@@ -19,7 +19,7 @@
 #include "base/ebpf.h"
 #include "base/sys.h"
 #include "check/probe_arch.h"
-#include "event/uprobe_filter.h"
+#include "event/uprobe/uprobe_filter.h"
 
 /* Where a function of ours lies on disk. */
 struct place {

@@ -24,7 +24,7 @@
 #include "event/control.h"
 #include "event/table.h"
 #include "event/tasks.h"
-#include "event/uprobe.h"
+#include "event/uprobe/uprobe.h"
 #include "trap/arch.h"
 #include "trap/trap.h"
 #include "trap/verdict.h"

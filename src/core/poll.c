@@ -13,7 +13,7 @@
 #include "event/table.h"
 #include "event/tasks.h"
 #include "event/unseen.h"
-#include "event/uprobe.h"
+#include "event/uprobe/uprobe.h"
 #include "trap/arch.h"
 #include "trap/trap.h"
 #include "trap/verdict.h"

@@ -8,7 +8,7 @@
 #include "core/target.h"
 #include "event/control.h"
 #include "event/table.h"
-#include "event/uprobe.h"
+#include "event/uprobe/uprobe.h"
 
 static uint64_t rest(uint64_t whole, uint64_t parts)
 {

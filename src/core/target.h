@@ -5,10 +5,10 @@
 
 #include <pthread.h>
 
-#include "event/bpf/ringbuf.h"
 #include "event/event.h"
 #include "event/ids.h"
-#include "event/perf_ring.h"
+#include "event/ring/perf_ring.h"
+#include "event/ring/ringbuf.h"
 
 struct trapline {
 	pid_t pid;

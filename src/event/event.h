@@ -22,7 +22,7 @@
 
 #include "base/ebpf.h"
 #include "cond/ir.h"
-#include "event/uprobe_filter.h"
+#include "event/uprobe/uprobe_filter.h"
 
 #define EVENT_MAX 256
 #define EVENT_PARTS_MAX 4

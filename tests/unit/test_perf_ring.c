@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "event/perf_ring.h"
+#include "event/ring/perf_ring.h"
 #include "event/table.h"
 
 #define PAGE 4096

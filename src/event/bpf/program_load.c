@@ -18,7 +18,7 @@
 
 #include "base/memory.h"
 #include "event/arch_regs.h"
-#include "event/uprobe.h"
+#include "event/uprobe/uprobe.h"
 
 int program_maps_open(struct trapline_event *ev)
 {

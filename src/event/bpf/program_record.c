@@ -4,7 +4,7 @@
 
 #include "event/arch_regs.h"
 #include "event/bpf/program_load.h"
-#include "event/uprobe.h"
+#include "event/uprobe/uprobe.h"
 #include "record/layout.h"
 
 #define RECORD_AT(member) ((int16_t)offsetof(struct record, member))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* uprobe_exits.c - see uprobe_exits.h. */
-#include "event/uprobe_exits.h"
+#include "event/uprobe/uprobe_exits.h"
 
 #include <errno.h>
 #include <stdlib.h>

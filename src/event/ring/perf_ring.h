@@ -5,14 +5,14 @@
  * One ring for each CPU, held by a dummy event of ours, so that it outlives every thread of the
  * target; the events send their samples there.
  */
-#ifndef EVENT_PERF_RING_H
-#define EVENT_PERF_RING_H
+#ifndef EVENT_RING_PERF_RING_H
+#define EVENT_RING_PERF_RING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "event/event.h"
-#include "event/ring_names.h"
+#include "event/ring/ring_names.h"
 #include "record/layout.h"
 
 struct perf_ring {

@@ -6,8 +6,8 @@
  * So a thread that has ended by the time its records are read still has its name. The news come from
  * several rings in no order: what is older than what is known is dropped.
  */
-#ifndef EVENT_RING_NAMES_H
-#define EVENT_RING_NAMES_H
+#ifndef RING_NAMES_H
+#define RING_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* perf_ring.c - see perf_ring.h. Runs in the reader only; allocates. */
-#include "event/perf_ring.h"
+#include "event/ring/perf_ring.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ringbuf.h - reading a BPF ring buffer: one reader, writers in the kernel. */
-#ifndef EVENT_BPF_RINGBUF_H
-#define EVENT_BPF_RINGBUF_H
+#ifndef EVENT_RING_RINGBUF_H
+#define EVENT_RING_RINGBUF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* ring_names.c - see ring_names.h. */
-#include "event/ring_names.h"
+#include "event/ring/ring_names.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  * probes of returns replace return addresses on the stack, and there C++ exceptions, pthread_exit(),
  * cancellation and profilers that walk the stack come to an end, which aborts the program.
  */
-#include "event/uprobe.h"
+#include "event/uprobe/uprobe.h"
 
 #include <errno.h>
 #include <linux/bpf.h>
@@ -24,8 +24,8 @@
 #include "base/sys.h"
 #include "event/bpf/program_load.h"
 #include "event/tasks.h"
-#include "event/uprobe_exits.h"
-#include "event/uprobe_filter.h"
+#include "event/uprobe/uprobe_exits.h"
+#include "event/uprobe/uprobe_filter.h"
 
 #define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
 

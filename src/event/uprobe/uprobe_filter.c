@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* uprobe_filter.c - see uprobe_filter.h. */
-#include "event/uprobe_filter.h"
+#include "event/uprobe/uprobe_filter.h"
 
 #include <errno.h>
 #include <linux/bpf.h>

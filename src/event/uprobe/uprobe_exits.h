@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* uprobe_exits.h - where the functions of an event are left: there its returns are seen. */
-#ifndef EVENT_UPROBE_EXITS_H
-#define EVENT_UPROBE_EXITS_H
+#ifndef UPROBE_EXITS_H
+#define UPROBE_EXITS_H
 
 #include <stddef.h>
 #include <stdint.h>

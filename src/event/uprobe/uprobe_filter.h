@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* uprobe_filter.h - what the kernel's uprobes can do, and how a program knows its process. */
-#ifndef EVENT_UPROBE_FILTER_H
-#define EVENT_UPROBE_FILTER_H
+#ifndef UPROBE_FILTER_H
+#define UPROBE_FILTER_H
 
 #include <stdint.h>
 #include <sys/types.h>

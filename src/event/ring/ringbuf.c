@@ -3,7 +3,7 @@
  * ringbuf.c - see ringbuf.h. Layout: Linux Documentation/bpf/ringbuf.rst (v5.8): a page with the
  * consumer position, a page with the producer position, then the data twice.
  */
-#include "event/bpf/ringbuf.h"
+#include "event/ring/ringbuf.h"
 
 #include <errno.h>
 #include <linux/bpf.h>

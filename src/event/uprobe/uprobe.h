@@ -2,8 +2,8 @@
 /*
  * uprobe.h - one event on many instructions, without debug registers: uprobes and a BPF program.
  */
-#ifndef EVENT_UPROBE_H
-#define EVENT_UPROBE_H
+#ifndef EVENT_UPROBE_UPROBE_H
+#define EVENT_UPROBE_UPROBE_H
 
 #include "event/event.h"
 
