@@ -265,6 +265,18 @@ watch -p "$pid" counted --limit 20 --json
 [ $? = 0 ] && hits 'length == 20 and all(.function == "count")' &&
 	hits 'map(select(.old)) | length > 0 and all(.new == .old + 1)'
 ok "a_process_whose_first_thread_has_ended_is_watched" $?
+kill "$pid" 2>/dev/null
+
+# Where the debug registers do not fire, no hit would come: that is no silence.
+start counter
+watch -p "$pid" shared_counter --limit 2 --for 20 --json
+status=$?
+if "$trapline" check --json | jq -e '.features[] | select(.name == "watch_write") | .ok' >/dev/null; then
+	[ $status = 0 ] && hits 'length == 2'
+else
+	[ $status = 2 ] && grep -q ': the debug registers of this machine do not work: a watchpoint missed a write' "$tmp/err"
+fi
+ok "watch_has_hits_or_says_that_none_can_come" $?
 command='break'
 kill "$pid" 2>/dev/null
 
