@@ -57,6 +57,20 @@ attach_starved()
 	kill $spinners
 }
 
+# What an attach takes of the target's own CPU time. It gets 0.2 % of a CPU beside the spinners, and cannot
+# go on before that is done: some hypervisors make a page fault ten times as long.
+is_cheap()
+{
+	begin cost recv
+	sleep 0.5
+	read -r before _ <"/proc/$(cat "$tmp/pid.cost")/schedstat"
+	throttle_soon cost
+	read -r after _ <"/proc/$(cat "$tmp/pid.cost")/schedstat"
+	kill "$(cat "$tmp/pid.cost")"
+	cost=$(((after - before) / 1000))
+	[ "$cost" -lt 5000 ]
+}
+
 # stolen: how many ms a hypervisor has taken from the CPU that lost most. trapline(7): a timeout that is
 # computed again ends later by what was taken since the call began.
 stolen()
@@ -115,11 +129,7 @@ for call in $killed; do
 		begin "killed_${call}_$kill" "$call"
 	done
 done
-for call in $starved; do
-	begin "starved_$call" "$call"
-done
 sleep 1
-attach_starved
 
 {
 	for call in $searched; do
@@ -149,6 +159,15 @@ for call in $all; do
 	case $call in write | send) ;; *) throttle_soon "$call" ;; esac
 done
 wait
+# At the end, for it can last longer than the calls of the others.
+if is_cheap; then
+	for call in $starved; do
+		begin "starved_$call" "$call"
+	done
+	sleep 1
+	attach_starved
+	wait
+fi
 more=$((1000 + $(stolen) - stolen_before))
 echo "# a call may end $more ms later"
 
@@ -171,7 +190,11 @@ for call in $killed; do
 	done
 done
 for call in $starved; do
-	as_alone "starved_$call" "$call"
+	if [ -s "$tmp/end.starved_$call" ]; then
+		as_alone "starved_$call" "$call"
+	else
+		skip "starved_${call}_goes_on" "a machine where an attach takes under 5 ms of the target (here: $cost us)"
+	fi
 done
 
 finished
