@@ -68,7 +68,7 @@ is_cheap()
 	read -r after _ <"/proc/$(cat "$tmp/pid.cost")/schedstat"
 	kill "$(cat "$tmp/pid.cost")"
 	cost=$(((after - before) / 1000))
-	[ "$cost" -lt 5000 ]
+	[ "$cost" -lt 3000 ]
 }
 
 # stolen: how many ms a hypervisor has taken from the CPU that lost most. trapline(7): a timeout that is
@@ -206,7 +206,7 @@ for call in $starved; do
 	if [ -s "$tmp/end.starved_$call" ]; then
 		as_alone "starved_$call" "$call"
 	else
-		skip "starved_${call}_goes_on" "a machine where an attach takes under 5 ms of the target (here: $cost us)"
+		skip "starved_${call}_goes_on" "a machine where an attach takes under 3 ms of the target (here: $cost us)"
 	fi
 done
 
