@@ -23,7 +23,7 @@ struct task_names;
  *	to as many as it has room for; -ENFILE: there are more, see event_reserve().
  * event_retire: after event_pause, what is on its way is dropped as late, too.
  * event_let_go: close all descriptors, in whatever thread they were opened.
- * event_free: after that, give back the row; nobody is in its callback any more.
+ * event_free: after that, give back the row; no thread is in its callback any more.
  * event_forget_copies: as that, in a forked child; the parent's events go on.
  */
 int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapline_access access);

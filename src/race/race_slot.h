@@ -34,7 +34,7 @@ enum race_slot_state {
 
 /* The second access, as who made it wrote it down. */
 struct race_caught {
-	uint32_t state; /* of race_slot.locked: 0 nobody, 1 being written, 2 whole */
+	uint32_t state; /* of race_slot.locked: 0 free, 1 being written, 2 whole */
 	uint64_t hit_ns;
 	uint64_t new_value; /* after it */
 	uint64_t sp;
@@ -55,7 +55,7 @@ struct race_slot {
 	struct race_spot *spot;		/* or NULL */
 	uint64_t opened_ns;
 	uint64_t until_ns;     /* later its owner has left it: by siglongjmp, or dead */
-	uint32_t is_explained; /* somebody was seen, though none that counts */
+	uint32_t is_explained; /* a thread was seen, but its access does not count */
 	uint32_t atomic_seen;
 	uint32_t hits;
 	uint64_t lost; /* traps of the event that never became a hit */

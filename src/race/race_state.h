@@ -48,7 +48,7 @@ enum race_aim_state {
 /* A breakpoint of one thread, kept open for it until another needs the row; or one of all. */
 struct race_aim {
 	uint32_t state;
-	pid_t tid;	 /* 0: nobody's, or that of all */
+	pid_t tid;	 /* 0: of no thread, or of all */
 	uint32_t missed; /* in a row */
 	uint64_t set_ns;
 	struct trapline_event *event;

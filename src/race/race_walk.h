@@ -9,7 +9,7 @@
 
 #include "code/insn/insn.h"
 
-/* An access ahead of the hit. -ENOENT: there is none. */
+/* An access ahead of the hit. -ENOENT: no access was found. */
 int race_walk(const struct trapline_hit *hit, uint64_t *pc);
 /* An access ahead of the beginning of any function of the program. */
 int race_walk_anywhere(uint64_t *pc);
