@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/race/race_run.h"
 #include "cli/watchdog.h"
+#include "record/race_words.h"
 #include "report/safe/private_file.h"
 #include "report/safe/target_file.h"
 
@@ -432,8 +433,6 @@ static void race_say_refusal(const struct race_cli *c, const struct race_totals 
 /* A search that could not run must not look like one that found no race. */
 static int say_blindness(const struct race_totals *t)
 {
-	unsigned int step = t->step < RACE_STEPS ? t->step : 0;
-
 	if (!t->processes) {
 		cli_note(COMMAND,
 			 "nothing was searched: the agent was not loaded into any process (a "
@@ -445,7 +444,7 @@ static int say_blindness(const struct race_totals *t)
 		cli_note(COMMAND, "%llu of %llu processes %s: %s%s%s",
 			 (unsigned long long)t->failed, (unsigned long long)t->processes,
 			 is_partly ? "were searched only in part" : "were not searched",
-			 race_step_names[step], is_partly ? "" : ": ",
+			 race_step_name(t->step), is_partly ? "" : ": ",
 			 is_partly ? "" : strerror(-t->error));
 	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
 }

@@ -13,6 +13,7 @@
 #include "cli/launch/program.h"
 #include "cli/now.h"
 #include "cli/race/race_run.h"
+#include "record/race_words.h"
 
 #include <trapline/trapline.h>
 
@@ -93,7 +94,7 @@ static int say_step(const struct race_process *row, pid_t pid)
 				 "too low, 5 per thread are needed; raise it with prlimit --nofile",
 				 pid);
 	return cli_wrong(COMMAND, "cannot search process %d: %s: %s", pid,
-			 race_step_names[row->step], strerror(-row->error));
+			 race_step_name(row->step), strerror(-row->error));
 }
 
 static int attach_say_refusal(const struct race_run *run, int result)

@@ -75,24 +75,6 @@ void race_look(struct race_run *run)
 		race_ticks_forget_tasks(&run->ticks);
 }
 
-const char *const race_step_names[RACE_STEPS] = {
-	[RACE_STEP_NONE] = "",
-	[RACE_STEP_SIGNAL] = "SIGTRAP cannot be handled",
-	[RACE_STEP_TIMER] = "a task clock cannot be opened (perf_event_open)",
-	[RACE_STEP_WATCH] = "a watchpoint cannot be opened (debug registers in use or missing)",
-	[RACE_STEP_BREAK] = "no debug register is left for a breakpoint",
-	[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
-	[RACE_STEP_RUNTIME] = "it is a Go program, whose runtime handles all signals",
-	[RACE_STEP_SECCOMP] = "a seccomp filter forbids system calls of the detector",
-	[RACE_STEP_OWN_TRAP] = "the program takes SIGTRAP itself, while it has the signal blocked",
-	[RACE_STEP_DESCRIPTORS] = "there are not enough file descriptors",
-	[RACE_STEP_UNWATCHED] =
-		"trapline did not respond for a minute; the agent assumed it had exited",
-	[RACE_STEP_FILTER_UNKNOWN] =
-		"/proc/self/status is not readable there, so a seccomp filter cannot be excluded "
-		"(mount proc at /proc)",
-};
-
 /* A stalled thread sleeps, so others run even then; but never two at the same time. */
 void race_note_cpus(pid_t pid)
 {

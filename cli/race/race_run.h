@@ -12,6 +12,7 @@
 #include "cli/race/race_vary.h"
 #include "report/race/race_places.h"
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -109,9 +110,6 @@ int race_price(uint64_t *trap_ns);
 int race_attach_start(const struct race_cli_settings *set, struct race_run *run);
 bool race_attach_is_over(const struct race_run *run);
 void race_attach_end(struct race_run *run);
-
-/* enum race_step in words. */
-extern const char *const race_step_names[RACE_STEPS];
 
 /*
  * race_replay.c: a race that is known shall be seen again. Changes settings: read them before. Each

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* race_baseline.c - see race_baseline.h. */
 #include "report/race/race_baseline.h"
+#include "record/race_words.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -201,8 +202,8 @@ static int add_shown(struct baseline *b, struct race_report *r, enum race_grade 
 
 		if (race_verdict(v, grade_max) != RACE_SHOWN)
 			continue;
-		snprintf(text, sizeof(text), "%c %s %s%s%s / %s", "ABC"[v->grade], race_kind(v),
-			 v -> variable, v -> variable[0] ? " in " : "",
+		snprintf(text, sizeof(text), "%c %s %s%s%s / %s", "ABC"[v->grade],
+			 race_kind(&v->record), v -> variable, v -> variable[0] ? " in " : "",
 			 v->first.function[0] ? v->first.function : "?",
 			 v->second.function[0] ? v->second.function : "?");
 		for (char *c = text; *c; c++)

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * race_grade.c - the grade: how certain is it that a race was not intended?
+ * race_grade.c - what symbols, sources and the code beside an access add to the grade of a race.
  *
- * The two accesses were certainly concurrent: one thread was stalled before its access
- * when the other made its own. But on x86-64 an atomic load or store of a word is a plain
- * mov. So grade A is for what an atomic mov cannot be (unaligned, several words, a
- * read-modify-write without LOCK). Grade C is for signs of intent (a loop that waits for
- * the value, a locked instruction or a fence beside it, a type or a source line that says
- * atomic). The rest is grade B.
+ * record/race_judge.h has the grades. Signs of intent are here: a loop that waits for the value, a
+ * fence beside it, a type or a source line that says atomic.
  */
 #include "report/race/race_report.h"
 
 #include "code/insn/insn.h"
+#include "record/race_judge.h"
 #include "report/code/source.h"
 #include "report/race/race_grade.h"
 #include "report/safe/files.h"
@@ -288,15 +285,6 @@ static bool has_fence(const struct race_side *side)
 	return insn.flags & INSN_ATOMIC && insn.memory_count && insn.memory[0].base == INSN_SP;
 }
 
-bool race_is_plain_rmw(const struct race_side *side)
-{
-	struct insn insn;
-
-	return side->access == RACE_READ_WRITE && side->flags & RACE_DECODED &&
-	       !race_decode_at(side, side->code_before, &insn) && insn.kind == INSN_OTHER &&
-	       !(insn.flags & INSN_ATOMIC);
-}
-
 enum source_says race_source_says(struct race_report *r, const struct race_access_place *a)
 {
 	struct files_scope scope;
@@ -401,12 +389,6 @@ static bool grade_names_atomic(struct race_report *r, const struct race_access_p
 	return is;
 }
 
-static bool says_atomic_on_both(struct race_report *r, const struct race_view *v)
-{
-	return race_source_says(r, &v->first) == SOURCE_ATOMIC &&
-	       race_source_says(r, &v->second) == SOURCE_ATOMIC;
-}
-
 /* Where the function that ip is in begins, by symbols; a part that stands apart has one of its own. */
 static bool find_beginning(struct race_report *r, const struct race_access_place *a, uint64_t ip,
 			   uint64_t *beginning)
@@ -464,33 +446,76 @@ static bool is_declared_atomic(struct race_report *r, const struct race_record *
 	return meant == FILES_ATOMIC || (meant == FILES_VOLATILE && !race_loses_update(record));
 }
 
-/* Signs that both sides are meant to be atomic; NULL: none. */
-static const char *sign_of_intent(struct race_report *r, const struct race_view *v)
-{
-	const struct race_record *record = &v->record;
+/* What is graded. */
+struct graded {
+	struct race_report *report;
+	const struct race_view *view;
+};
 
-	if (record->flags & RACE_ATOMIC_SEEN)
-		return "a locked instruction accesses it too";
-	if (is_meant_to_wait(r, v))
+static bool are_both(const struct graded *g, enum source_says what)
+{
+	return race_source_says(g->report, &g->view->first) == what &&
+	       race_source_says(g->report, &g->view->second) == what;
+}
+
+static const char *library_of(void *arg)
+{
+	const struct graded *g = arg;
+	const struct race_view *v = g->view;
+
+	return race_is_locking(g->report, &v->first) || race_is_locking(g->report, &v->second) ?
+		       "code of a synchronization library" :
+		       NULL;
+}
+
+static const char *intent_of(void *arg)
+{
+	const struct graded *g = arg;
+	const struct race_record *record = &g->view->record;
+
+	if (is_meant_to_wait(g->report, g->view))
 		return "one side waits for it in a loop";
 	if (has_fence(&record->first) || has_fence(&record->second))
 		return "a fence follows the store";
-	if (is_declared_atomic(r, record))
+	if (is_declared_atomic(g->report, record))
 		return "it is declared atomic or volatile";
-	if (replaces_itself(r, v))
+	if (replaces_itself(g->report, g->view))
 		return "a function that was called through the pointer replaces it";
-	if (is_standard_stream(v))
+	if (is_standard_stream(g->view))
 		return "a standard stream, which threads may share";
-	if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
-		return "code of a synchronization library";
-	if (says_atomic_on_both(r, v))
+	const char *library = library_of(arg);
+	if (library)
+		return library;
+	if (are_both(g, SOURCE_ATOMIC))
 		return "the source marks both sides as atomic";
 	/* Between processes there is little else but atomics and the file's own locks. */
-	if (record->memory == RACE_MEMORY_SHARED &&
-	    (race_source_says(r, &v->first) != SOURCE_PLAIN ||
-	     race_source_says(r, &v->second) != SOURCE_PLAIN))
+	if (record->memory == RACE_MEMORY_SHARED && !are_both(g, SOURCE_PLAIN))
 		return "memory shared with other processes";
 	return NULL;
+}
+
+static const char *update_intent_of(void *arg)
+{
+	const struct graded *g = arg;
+
+	return grade_names_atomic(g->report, &g->view->first) &&
+			       grade_names_atomic(g->report, &g->view->second) ?
+		       "the source marks both sides as atomic" :
+		       NULL;
+}
+
+static const char *store_excuse_of(void *arg)
+{
+	const struct graded *g = arg;
+
+	return race_store_excuse(g->report, g->view);
+}
+
+static int loses_update(void *arg)
+{
+	const struct graded *g = arg;
+
+	return race_loses_update(&g->view->record);
 }
 
 bool race_stores_constant(const struct race_side *side)
@@ -514,66 +539,27 @@ static bool sets_virtual_functions(const struct race_view *v, const struct race_
  * A flag that many set is so, and few call that a mistake; a value that was computed may be another
  * one the next time. Without the source a mov may be an atomic store too: then the doubt is too much.
  */
-static bool is_harmless_by_habit(struct race_report *r, const struct race_view *v,
-				 const struct race_side *stores)
+static int is_habit(void *arg, const struct race_side *stores)
 {
-	return race_stores_constant(stores) || sets_virtual_functions(v, stores) ||
-	       race_source_says(r, &v->first) != SOURCE_PLAIN ||
-	       race_source_says(r, &v->second) != SOURCE_PLAIN;
+	const struct graded *g = arg;
+
+	return race_stores_constant(stores) || sets_virtual_functions(g->view, stores) ||
+	       !are_both(g, SOURCE_PLAIN);
 }
 
 void race_grade(struct race_report *r, struct race_view *v)
 {
-	const struct race_record *record = &v->record;
-	bool is_unknown = record->flags & RACE_UNKNOWN_ORIGIN;
-	const struct race_side *stores_same;
-	const char *intent;
+	static const struct race_evidence evidence = {
+		.intent = intent_of,
+		.update_intent = update_intent_of,
+		.library = library_of,
+		.store_excuse = store_excuse_of,
+		.is_habit = is_habit,
+		.loses_update = loses_update,
+	};
+	struct graded graded = { r, v };
+	struct race_judgement judgement = race_judge(&v->record, &evidence, &graded);
 
-	if (record->second.flags & RACE_LOCKED) {
-		race_grade_locked(r, v);
-		return;
-	}
-	v->grade = is_unknown ? RACE_GRADE_B : RACE_GRADE_A;
-	if (race_is_plain_rmw(&record->first) || race_is_plain_rmw(&record->second)) {
-		bool is_meant = grade_names_atomic(r, &v->first) &&
-				grade_names_atomic(r, &v->second);
-
-		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_A;
-		v->why = is_meant ? "the source marks both sides as atomic" :
-				    "read-modify-write without LOCK";
-		return;
-	}
-	if (is_unknown && record->flags & RACE_SHARED_MAPPING) {
-		v->grade = RACE_GRADE_C;
-		v->why = "memory shared with other processes";
-		return;
-	}
-	intent = sign_of_intent(r, v);
-	if (intent &&
-	    !(race_side_is_no_word(&record->first) && race_side_is_no_word(&record->second))) {
-		v->grade = RACE_GRADE_C;
-		v->why = intent;
-		return;
-	}
-	if (race_side_is_no_word(&record->first) || race_side_is_no_word(&record->second)) {
-		v->why = "an unaligned or multi-word access";
-		return;
-	}
-	if (race_is_mixed(record)) {
-		v->why = "the accesses overlap only in part";
-		return;
-	}
-	stores_same = race_who_stores_same(record);
-	if (stores_same) {
-		bool is_meant = is_harmless_by_habit(r, v, stores_same);
-
-		v->grade = is_meant ? RACE_GRADE_C : RACE_GRADE_B;
-		v->why = is_meant ? "the value stayed the same" :
-				    "plain accesses; the value was the same this time";
-		return;
-	}
-	v->grade = RACE_GRADE_B;
-	v->why = is_unknown		   ? "the value changed during the stall" :
-		 race_loses_update(record) ? "plain aligned accesses; an update can be lost" :
-					     "plain aligned accesses";
+	v->grade = judgement.grade;
+	v->why = judgement.why;
 }

@@ -12,8 +12,6 @@
 int race_decode_at(const struct race_side *side, size_t at, struct insn *out);
 /* How the variable is declared that both touched. */
 enum files_meant race_meant_by_place(struct race_report *r, const struct race_record *record);
-/* A read-modify-write without LOCK. */
-bool race_is_plain_rmw(const struct race_side *side);
 /* race_update.c: two updates in several instructions, or one and a store: one of both is lost. */
 bool race_loses_update(const struct race_record *record);
 /* The instruction contains the value; also true if that is unknown. */
@@ -22,7 +20,10 @@ bool race_stores_constant(const struct race_side *side);
 bool race_is_locking(struct race_report *r, const struct race_access_place *a);
 enum source_says race_source_says(struct race_report *r, const struct race_access_place *a);
 
-/* race_grade_locked.c: the second access is a locked instruction. Sets the grade and why. */
-void race_grade_locked(struct race_report *r, struct race_view *v);
+/*
+ * race_grade_locked.c: why a plain store beside a locked instruction may be right. NULL: by all that
+ * can be read it is a plain assignment of a program that counts on no lock.
+ */
+const char *race_store_excuse(struct race_report *r, const struct race_view *v);
 
 #endif

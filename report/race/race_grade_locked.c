@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * race_grade_locked.c - a plain access, and a locked instruction that changed the value
- * during the stall.
- *
- * An update without LOCK has read the value before the locked one changed it, or
- * overwrites that change: one of the two updates is lost, whatever was intended. A plain
- * store is usually correct, because a lock is released that way. It is a mistake only if
- * its source is a plain assignment and nothing there refers to locks. A plain load is
- * also how an atomic load is compiled.
- */
+/* race_grade_locked.c - a plain store beside a locked instruction: does its source excuse it? */
 #include "report/race/race_report.h"
 
 #include "code/insn/insn.h"
@@ -47,9 +38,10 @@ static bool takes_locks(const struct race_side *side)
 	return opcode != 0xc0 && opcode != 0xc1; /* xadd */
 }
 
-/* NULL: by all that can be read, it is a plain assignment of a program that counts on no lock. */
-static const char *why_store_may_be_right(struct race_report *r, const struct race_view *v)
+const char *race_store_excuse(struct race_report *r, const struct race_view *v)
 {
+	if (race_meant_by_place(r, &v->record) != FILES_PLAIN)
+		return "it is declared atomic or volatile";
 	uint64_t address;
 	struct symbols *s = race_symbols(r, v->first.at, &address);
 	struct source_store store;
@@ -73,29 +65,4 @@ static const char *why_store_may_be_right(struct race_report *r, const struct ra
 	    takes_locks(&v->record.second))
 		return "the store looks like the release of a lock";
 	return NULL;
-}
-
-void race_grade_locked(struct race_report *r, struct race_view *v)
-{
-	const struct race_record *record = &v->record;
-
-	v->grade = RACE_GRADE_C;
-	if (!(record->first.access & RACE_WRITE))
-		v->why = "a plain load beside a locked instruction";
-	else if (!(record->flags & RACE_CHANGED) || race_is_mixed(record))
-		v->why = "the locked instruction changed other bytes or nothing";
-	else if (race_is_locking(r, &v->first) || race_is_locking(r, &v->second))
-		v->why = "code of a synchronization library";
-	else if (race_is_plain_rmw(&record->first)) {
-		v->grade = RACE_GRADE_A;
-		v->why = "read-modify-write without LOCK beside one with LOCK";
-	} else if (race_meant_by_place(r, record) != FILES_PLAIN)
-		v->why = "it is declared atomic or volatile";
-	else {
-		v->why = why_store_may_be_right(r, v);
-		if (v->why)
-			return;
-		v->grade = RACE_GRADE_B;
-		v->why = "a plain assignment beside a locked instruction";
-	}
 }

@@ -10,6 +10,7 @@
  * approximate.
  */
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 #include "report/safe/busy.h"
 #include "report/safe/target_file.h"

@@ -2,6 +2,7 @@
 /* race_json.c - races and the summary as JSON lines. */
 #include "report/race/race_json.h"
 
+#include "record/race_words.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
 #include "report/safe/files.h"
@@ -21,22 +22,39 @@ json_t *race_json_text(const char *text)
 	return run_json_text(text && *text ? text : NULL);
 }
 
-static void race_json_add_place(json_t *to, const struct place *p, const char *function)
+/* What an object of a race is made from. */
+struct told {
+	struct race_report *report;
+	const struct race_view *view;
+};
+
+static json_t *members_of(const struct told *t, const char *const *names, const void *words,
+			  size_t n);
+
+static struct race_value text_value(const char *text)
 {
-	json_object_set_new(to, "function", race_json_text(function));
-	json_object_set_new(to, "module", race_json_text(p->module));
-	json_object_set_new(to, "file", race_json_text(p->file));
-	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
+	return race_value_text(text && *text ? text : NULL, UINT32_MAX);
+}
+
+static struct race_value line_value(int line)
+{
+	return line ? race_value_number((uint64_t)line) : (struct race_value){ 0 };
 }
 
 static json_t *frame_of(const struct place *p, bool is_inlined)
 {
-	json_t *frame = json_object();
+	struct race_frame_words words = {
+		.function = text_value(p->function),
+		.module = text_value(p->module),
+		.file = text_value(p->file),
+		.line = line_value(p->line),
+	};
 
-	race_json_add_place(frame, p, p->function);
-	json_object_set_new(frame, "offset", p->function ? json_number(p->offset) : json_null());
-	json_object_set_new(frame, "module_offset",
-			    p->module ? run_json_hex(p->module_offset) : json_null());
+	if (p->function)
+		words.offset = race_value_number(p->offset);
+	if (p->module)
+		words.module_offset = race_value_hex(p->module_offset);
+	json_t *frame = members_of(NULL, race_frame_names, &words, RACE_WORDS(words));
 	if (is_inlined)
 		json_object_set_new(frame, "inlined", json_true());
 	return frame;
@@ -51,58 +69,54 @@ static void race_json_add_frames(struct race_report *r, uint64_t at, bool after,
 		json_array_append_new(stack, frame_of(&places[k], k + 1 < count));
 }
 
-static json_t *stack_of(struct race_report *r, const struct race_side *side, uint32_t from)
+static const struct race_access_place *place_of(const struct told *t, const struct race_side *side)
+{
+	return side == &t->view->record.first ? &t->view->first : &t->view->second;
+}
+
+static json_t *stack_of(const struct told *t, const struct race_side *side)
 {
 	json_t *stack = json_array();
 
-	for (uint32_t i = from; i < side->frame_count; i++) {
+	for (uint32_t i = side ? place_of(t, side)->frame : 0; side && i < side->frame_count; i++) {
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
 
-		race_json_add_frames(r, at, after, stack);
+		race_json_add_frames(t->report, at, after, stack);
 	}
 	return stack;
 }
 
-/* What identifies the location in another build: see race_places.h. */
-static void add_identity(struct race_report *r, const struct race_side *side,
-			 const struct race_access_place *a, json_t *j)
+static json_t *side_of(const struct told *t, const struct race_side *side)
 {
+	struct race_side_words words = race_side_words(side);
 	struct files_scope scope = { 0 };
-	char path[PATH_MAX];
+	char path[PATH_MAX] = "";
 	char id[64] = "";
 	uint64_t address;
-	struct symbols *s = race_symbols(r, a->at, &address);
 
-	race_path(r, a->at, path, sizeof(path));
-	if (s) {
-		files_build_id(s, id, sizeof(id));
-		files_scope(s, address - a->after, &scope);
+	if (side) {
+		const struct race_access_place *a = place_of(t, side);
+		struct symbols *s = race_symbols(t->report, a->at, &address);
+
+		race_path(t->report, a->at, path, sizeof(path));
+		if (s) {
+			files_build_id(s, id, sizeof(id));
+			files_scope(s, address - a->after, &scope);
+		}
+		words.function = text_value(a->place.function);
+		words.module = text_value(a->place.module);
+		words.file = text_value(a->place.file);
+		words.line = line_value(a->place.line);
+		/* What identifies the location in another build: see race_places.h. */
+		words.path = text_value(path);
+		words.build_id = text_value(id);
+		if (scope.function_line && a->place.line)
+			words.line_in_function =
+				race_value_signed(a->place.line - scope.function_line);
+		words.via = text_value(a->via);
 	}
-	json_object_set_new(j, "path", race_json_text(path));
-	json_object_set_new(j, "build_id", race_json_text(id));
-	json_object_set_new(j, "line_in_function",
-			    scope.function_line && a->place.line ?
-				    json_integer(a->place.line - scope.function_line) :
-				    json_null());
-	json_object_set_new(j, "decoded", json_boolean(side->flags & RACE_DECODED));
-	json_object_set_new(j, "via", race_json_text(a->via));
-}
-
-static json_t *side_of(struct race_report *r, const struct race_side *side,
-		       const struct race_access_place *a)
-{
-	json_t *j = json_object();
-
-	json_object_set_new(j, "access", json_string(race_access_name(side->access)));
-	json_object_set_new(j, "locked", json_boolean(side->flags & RACE_LOCKED));
-	json_object_set_new(j, "tid", json_integer(side->tid));
-	json_object_set_new(j, "thread", race_json_text(side->thread));
-	json_object_set_new(j, "ip", run_json_hex(side->ip));
-	race_json_add_place(j, &a->place, a->place.function);
-	add_identity(r, side, a, j);
-	json_object_set_new(j, "stack", stack_of(r, side, a->frame));
-	return j;
+	return members_of(t, race_side_names, &words, RACE_WORDS(words));
 }
 
 static json_t *heap_event_of(struct race_report *r, const struct race_heap_event *event, json_t *j)
@@ -117,14 +131,12 @@ static json_t *heap_event_of(struct race_report *r, const struct race_heap_event
 	return j;
 }
 
-/* null: in no block that is known. */
 static json_t *heap_of(struct race_report *r, const struct race_record *record)
 {
 	const struct race_heap *heap = &record->heap;
 
-	if (!record->has_heap)
-		return json_null();
 	json_t *j = json_object();
+
 	json_object_set_new(j, "block", run_json_hex(heap->start));
 	json_object_set_new(j, "size", json_number(heap->size));
 	json_object_set_new(j, "offset", json_number(record->address - heap->start));
@@ -133,37 +145,6 @@ static json_t *heap_of(struct race_report *r, const struct race_record *record)
 	json_object_set_new(j, "freed",
 			    heap->freed.time_ns ? heap_event_of(r, &heap->freed, json_object()) :
 						  json_null());
-	return j;
-}
-
-static const char *memory_name(uint32_t memory)
-{
-	static const char *const names[] = {
-		[RACE_MEMORY_UNKNOWN] = "unknown", [RACE_MEMORY_FILE] = "file",
-		[RACE_MEMORY_HEAP] = "heap",	   [RACE_MEMORY_ANONYMOUS] = "anonymous",
-		[RACE_MEMORY_STACK] = "stack",	   [RACE_MEMORY_SHARED] = "shared",
-	};
-
-	return names[memory <= RACE_MEMORY_SHARED ? memory : RACE_MEMORY_UNKNOWN];
-}
-
-/* No thread was seen: the members exist all the same, so that readers need not check for them. */
-static json_t *unknown_side(void)
-{
-	static const char *const identity[] = { "path", "build_id", "line_in_function", "decoded",
-						"via" };
-	static const struct place nowhere;
-	json_t *j = json_object();
-
-	json_object_set_new(j, "access", json_string("unknown"));
-	json_object_set_new(j, "locked", json_false());
-	json_object_set_new(j, "tid", json_null());
-	json_object_set_new(j, "thread", json_null());
-	json_object_set_new(j, "ip", json_null());
-	race_json_add_place(j, &nowhere, NULL);
-	for (size_t i = 0; i < sizeof(identity) / sizeof(identity[0]); i++)
-		json_object_set_new(j, identity[i], json_null());
-	json_object_set_new(j, "stack", json_array());
 	return j;
 }
 
@@ -187,33 +168,54 @@ json_t *race_json_varied(const struct race_view *v)
 	return j;
 }
 
-void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
+static json_t *value_of(const struct told *t, const struct race_value *v)
 {
-	const struct race_record *record = &v->record;
-	const char grade[] = { "ABC"[v->grade], '\0' };
+	switch (v->kind) {
+	case RACE_VALUE_TEXT:
+		return race_json_text(v->text);
+	case RACE_VALUE_NUMBER:
+		return json_number(v->number);
+	case RACE_VALUE_SIGNED:
+		return json_integer((json_int_t)v->number);
+	case RACE_VALUE_HEX:
+		return run_json_hex(v->number);
+	case RACE_VALUE_BOOLEAN:
+		return json_boolean(v->number);
+	case RACE_VALUE_SIDE:
+		return side_of(t, v->part);
+	case RACE_VALUE_STACK:
+		return stack_of(t, v->part);
+	case RACE_VALUE_HEAP:
+		return heap_of(t->report, v->part);
+	case RACE_VALUE_VARIED:
+		return race_json_varied(t->view);
+	default:
+		return json_null();
+	}
+}
+
+static json_t *members_of(const struct told *t, const char *const *names, const void *words,
+			  size_t n)
+{
+	const struct race_value *values = words;
 	json_t *j = json_object();
 
-	json_object_set_new(j, "type", json_string("race"));
-	json_object_set_new(j, "grade", json_string(grade));
-	json_object_set_new(j, "kind", json_string(race_kind(v)));
-	json_object_set_new(j, "first", side_of(r, &record->first, &v->first));
-	json_object_set_new(j, "second",
-			    record->flags & RACE_UNKNOWN_ORIGIN ?
-				    unknown_side() :
-				    side_of(r, &record->second, &v->second));
-	json_object_set_new(j, "address", run_json_hex(record->address));
-	json_object_set_new(j, "size", json_integer(record->len));
-	json_object_set_new(j, "variable", race_json_text(v->variable));
-	json_object_set_new(j, "memory", json_string(memory_name(record->memory)));
-	json_object_set_new(j, "heap", heap_of(r, record));
-	json_object_set_new(j, "old", json_number(record->old_value));
-	json_object_set_new(j, "new", json_number(record->new_value));
-	json_object_set_new(j, "stalled_ns", json_number(record->stalled_ns));
-	json_object_set_new(j, "count", json_number(race_report_times(r, v)));
-	json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
-	json_object_set_new(j, "why", json_string(v->why));
-	json_object_set_new(j, "pid", json_integer(record->pid));
-	json_object_set_new(j, "varied", race_json_varied(v));
+	for (size_t i = 0; i < n; i++)
+		json_object_set_new(j, names[i], value_of(t, &values[i]));
+	return j;
+}
+
+void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
+{
+	struct told t = { r, v };
+	struct race_words words =
+		race_words(&v->record, (struct race_judgement){ v->grade, v->why });
+
+	words.variable = text_value(v->variable);
+	words.count = race_value_number(race_report_times(r, v));
+	words.fingerprint = text_value(v->fingerprint);
+	words.varied.kind = RACE_VALUE_VARIED;
+	json_t *j = members_of(&t, race_names, &words, RACE_WORDS(words));
 	if (race_report_policy(r)->syntax) {
 		char *suppression = race_suppression(r, v);
 

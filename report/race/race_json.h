@@ -4,6 +4,7 @@
 #define RACE_JSON_H
 
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 #include <jansson.h>
 

@@ -5,13 +5,13 @@
  */
 #include "report/race/race_report.h"
 
+#include "record/race_judge.h"
 #include "report/race/race_baseline.h"
 #include "report/safe/clean.h"
 #include "report/safe/files.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,56 +27,6 @@ struct race_report {
 	size_t capacity;
 	struct race_policy policy;
 	pid_t root; /* as of files_open() */
-};
-
-const char *const race_counter_names[RACE_COUNTERS] = {
-	[RACE_SAMPLES] = "samples",
-	[RACE_SAMPLES_BIRTHS] = "samples_births",
-	[RACE_SAMPLES_EARLY] = "samples_over_budget",
-	[RACE_SAMPLES_ALONE] = "samples_single_thread",
-	[RACE_SAMPLES_EXCLUDED] = "samples_excluded_code",
-	[RACE_SAMPLES_NOTHING] = "samples_no_access",
-	[RACE_AIMS] = "aims",
-	[RACE_AIMS_MISSED] = "aims_missed",
-	[RACE_AIMS_REFUSED] = "aims_refused",
-	[RACE_STALLS] = "stalls",
-	[RACE_STALLS_STACK] = "skipped_own_stack",
-	[RACE_STALLS_CONSTANT] = "skipped_not_writable",
-	[RACE_STALLS_NO_ROOM] = "skipped_small_stack",
-	[RACE_STALLS_NO_SLOT] = "skipped_no_register",
-	[RACE_STALLS_REFUSED] = "skipped_refused",
-	[RACE_STALLS_SIGNALLED] = "stalls_ended_by_signal",
-	[RACE_STALLS_LEFT] = "stalls_left",
-	[RACE_STALLS_IDLE] = "stalls_idle",
-	[RACE_STALLS_OUTWAITED] = "stalls_outwaited",
-	[RACE_HITS] = "hits",
-	[RACE_HITS_ATOMIC] = "hits_atomic",
-	[RACE_HITS_EXCLUDED] = "hits_excluded_code",
-	[RACE_HITS_ASYNC] = "hits_sigtrap_blocked",
-	[RACE_HITS_MORE] = "hits_after_first",
-	[RACE_HITS_NO_ROOM] = "hits_small_stack",
-	[RACE_HITS_OWN] = "hits_own_thread",
-	[RACE_HITS_LOST] = "hits_lost",
-	[RACE_CHANGES_UNSURE] = "changes_unsure",
-	[RACE_FOUND] = "found",
-	[RACE_FOUND_REPEATED] = "found_again",
-	[RACE_FOUND_LOCKED] = "found_locked",
-	[RACE_LOST_FULL] = "lost_ring_full",
-	[RACE_LOST_TABLES] = "lost_tables_full",
-	[RACE_LOST_OBJECTS] = "lost_objects",
-	[RACE_LOST_LOCALS] = "lost_locals",
-	[RACE_LOST_TRAPS] = "lost_traps",
-	[RACE_SITE_HITS] = "site_hits",
-	[RACE_SITE_HITS_ALONE] = "site_hits_single_thread",
-	[RACE_SITE_HITS_EARLY] = "site_hits_over_budget",
-	[RACE_SITE_HITS_BUSY] = "site_hits_others_held",
-	[RACE_SITE_HITS_SKIPPED] = "site_hits_skipped",
-	[RACE_SITE_REMOVED] = "sites_removed",
-	[RACE_SITE_RENEWED] = "sites_renewed",
-	[RACE_EXITS_DELAYED] = "exits_delayed",
-	[RACE_HEAP_UNKNOWN] = "heap_unknown_block",
-	[RACE_HEAP_LOST_BLOCKS] = "heap_lost_blocks",
-	[RACE_HEAP_LOST_STACKS] = "heap_lost_stacks",
 };
 
 int race_report_open(const struct race_region *region, struct race_report **out)
@@ -226,28 +176,6 @@ uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)
 {
 	*after = i > 0 || !(side->flags & RACE_DECODED);
 	return side->frames[i];
-}
-
-const char *race_side_access_name(const struct race_side *side)
-{
-	return side->flags & RACE_LOCKED ? "locked read-modify-write" :
-					   race_access_name(side->access);
-}
-
-const char *race_access_name(unsigned int access)
-{
-	static const char *const names[] = { "unknown", "read", "write", "read-modify-write" };
-
-	return names[access & 3];
-}
-
-const char *race_kind(const struct race_view *v)
-{
-	if (v->record.flags & RACE_UNKNOWN_ORIGIN)
-		return "unknown-origin";
-	if (v->record.first.access & RACE_WRITE && v->record.second.access & RACE_WRITE)
-		return "write-write";
-	return "read-write";
 }
 
 /* Without what compilers add to a name when they make variants of a function. */
@@ -477,127 +405,14 @@ int race_report_add(struct race_report *r, const struct race_record *record, str
 	return 0;
 }
 
-static bool met_atomics(const struct race_report *r, uint64_t at)
-{
-	/* The table is only read; the function that looks up writes nothing either. */
-	const struct race_site *site =
-		race_find_site((struct race_region *)(uintptr_t)r->region, at);
-
-	return site && site->is_atomic;
-}
-
 void race_report_settle(struct race_report *r)
 {
 	for (size_t i = 0; i < r->count; i++) {
 		struct race_view *v = r->views[i];
+		struct race_judgement now = race_judge_again(
+			(struct race_judgement){ v->grade, v->why }, r->region, &v->record);
 
-		/* Of a pair with a locked side that was known when it was graded. */
-		if (v->grade != RACE_GRADE_B || v->record.second.flags & RACE_LOCKED ||
-		    !(met_atomics(r, v->first.at) || met_atomics(r, v->second.at) ||
-		      met_atomics(r, v->record.place)))
-			continue;
-		v->grade = RACE_GRADE_C;
-		v->why = "a locked instruction accesses it too";
+		v->grade = now.grade;
+		v->why = now.why;
 	}
-}
-
-void race_coverage(const struct race_region *region, uint64_t times, struct race_coverage *out)
-{
-	*out = (struct race_coverage){ 0 };
-	for (uint32_t i = 0; i < RACE_SITES; i++) {
-		const struct race_site *site = &region->sites[i];
-		uint32_t flags = site->flags;
-
-		if (!(flags & RACE_SITE_LISTED))
-			continue;
-		out->total++;
-		out->stalls += site->stalls;
-		if (site->stalls >= times)
-			out->held++;
-		if (site->stalls || (flags & RACE_SITE_REACHED && !(flags & RACE_SITE_POINTLESS)))
-			out->reached++;
-	}
-}
-
-static void add_process(const struct race_process *p, struct race_totals *out)
-{
-	out->processes++;
-	if (p->error) {
-		out->failed++;
-		out->error = p->error;
-		out->step = p->step;
-	}
-	if (p->watches > out->watches)
-		out->watches = p->watches;
-	out->on_cpus += p->is_on_cpus != 0;
-	if (p->most_threads > out->most_threads)
-		out->most_threads = p->most_threads;
-	for (int c = 0; c < RACE_COUNTERS; c++)
-		out->counters[c] += p->counters[c];
-	out->stalled_ns += p->stalled_ns;
-	out->spent_ns += p->spent_ns;
-	out->run_ns += p->run_ns;
-	out->sites_refused += p->sites_error != 0;
-}
-
-uint64_t race_live_stalls(const struct race_region *region)
-{
-	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);
-	uint64_t stalls = 0;
-
-	for (uint64_t i = 0; i < rows && i < RACE_PROCESSES; i++)
-		if (region->processes[i].state >= RACE_PROCESS_LIVE)
-			stalls += region->processes[i].counters[RACE_STALLS];
-	return stalls;
-}
-
-static bool is_loaded(const struct race_region *region, const char *name)
-{
-	for (size_t i = 0; i < RACE_FILES; i++) {
-		const struct race_file *file = &region->files[i];
-
-		/* No end of the text is relied on: a process can write it away. */
-		if (file->ready &&
-		    memmem(file->path, strnlen(file->path, sizeof(file->path)), name, strlen(name)))
-			return true;
-	}
-	return false;
-}
-
-void race_totals(const struct race_region *region, struct race_totals *out)
-{
-	out->lost_processes = region->lost_processes;
-	out->cpus_changed = region->cpus_changed != 0;
-	out->sites = region->sites_covered;
-	out->is_sweep = region->settings.is_sweep != 0;
-	out->is_replay = region->settings.range_count != 0;
-	out->has_openmp = is_loaded(region, "/libgomp.so") || is_loaded(region, "/libomp.so") ||
-			  is_loaded(region, "/libiomp5.so");
-	out->sites_lost = region->sites_lost;
-	for (size_t i = 0; i < RACE_FILES; i++)
-		out->sites_unproven += region->files[i].sites_unproven;
-	if (out->is_sweep)
-		race_coverage(region, 1, &out->coverage);
-	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
-		if (region->processes[i].state >= RACE_PROCESS_LIVE)
-			add_process(&region->processes[i], out);
-}
-
-uint64_t race_give_back_rows(struct race_region *region, struct race_totals *out)
-{
-	uint64_t given = 0;
-
-	/* The first one is asked for by its number. */
-	for (uint64_t i = 1; i < RACE_PROCESSES; i++) {
-		struct race_process *p = &region->processes[i];
-
-		if (__atomic_load_n(&p->state, __ATOMIC_SEQ_CST) < RACE_PROCESS_LIVE ||
-		    !kill(p->pid, 0) || errno != ESRCH)
-			continue;
-		add_process(p, out);
-		memset((char *)p + sizeof(p->state), 0, sizeof(*p) - sizeof(p->state));
-		__atomic_store_n(&p->state, (uint32_t)RACE_PROCESS_FREE, __ATOMIC_SEQ_CST);
-		given++;
-	}
-	return given;
 }

@@ -9,19 +9,13 @@
 #ifndef RACE_REPORT_H
 #define RACE_REPORT_H
 
+#include "record/race_judge.h"
 #include "record/race_region.h"
 #include "report/dwarf/symbols.h"
 #include "report/suppress/suppress.h"
 
 #include <stdbool.h>
 #include <stdio.h>
-
-/* A: certainly a race. B: a race, unless both sides are meant to be atomic. C: likely meant. */
-enum race_grade {
-	RACE_GRADE_A,
-	RACE_GRADE_B,
-	RACE_GRADE_C
-};
 
 /* One side as it is reported: a memory function is reported at its caller. */
 struct race_access_place {
@@ -102,13 +96,6 @@ void race_report_settle(struct race_report *r);
 /* How often a race was caught. */
 uint64_t race_report_times(const struct race_report *r, const struct race_view *v);
 
-/* "read", "write", "read-modify-write" or "unknown". */
-const char *race_access_name(unsigned int access);
-/* As that, of a locked instruction too. */
-const char *race_side_access_name(const struct race_side *side);
-/* "write-write", "read-write" (in either order) or "unknown-origin". */
-const char *race_kind(const struct race_view *v);
-
 /*
  * race_suppress.c: a suppression for this race alone, as far as the policy's syntax can say it, to be
  * put into a file; NULL: none is asked for, or nothing is known that it could go by. To be freed.
@@ -126,94 +113,6 @@ bool race_heap_is_new(const struct race_record *record);
 /* race_text.c, race_json.c */
 void race_print_text(struct race_report *r, const struct race_view *v, bool has_color, FILE *f);
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f);
-
-/* Sites of a sweep: accesses in the code; those that were reached beside another thread. */
-struct race_coverage {
-	uint64_t total;
-	uint64_t reached; /* and not private or constant whenever they were tried */
-	uint64_t held;	  /* of those, at least as often as was asked */
-	uint64_t stalls;
-};
-/* times: a site counts as covered after so many stalls. */
-void race_coverage(const struct race_region *region, uint64_t times, struct race_coverage *out);
-
-/* Sums over all processes. */
-struct race_totals {
-	uint64_t processes;
-	uint64_t failed; /* in which the detector could not start */
-	int32_t error;	 /* of one of them */
-	uint32_t step;
-	uint32_t watches;
-	uint64_t on_cpus;  /* processes that were watched by events of the CPUs */
-	bool cpus_changed; /* and no thread was stalled after that */
-	uint32_t most_threads;
-	uint64_t counters[RACE_COUNTERS];
-	uint64_t stalled_ns;
-	uint64_t spent_ns;
-	uint64_t run_ns;
-	uint64_t sites;
-	uint64_t torn;
-	uint64_t unlisted; /* records: too many to be read in time or to be kept */
-	uint64_t runs;
-	uint64_t runs_cut;   /* of a sweep: considered hung, and ended */
-	const char *stopped; /* why no thread ran, where that is known; NULL */
-	uint64_t wall_ns;
-	uint64_t first_race_ns; /* after the start; 0: none */
-	uint64_t lost_processes;
-	bool is_sweep;
-	bool is_replay; /* only the two sites of one race */
-	bool is_varied; /* runs differed in their environment */
-	bool has_openmp;
-	/*
-	 * By race_count_sites(), not in a sweep: accesses that could be stalled,
-	 * approximate.
-	 */
-	uint64_t sites_there;
-	uint64_t objects;
-	uint64_t objects_unread; /* gone, or without code that can be read */
-	uint64_t sites_lost;
-	uint64_t sites_unproven;       /* perhaps: in bytes that are not known to be code */
-	uint64_t sites_refused;	       /* processes in which sites could not be trapped */
-	struct race_coverage coverage; /* sites with at least one stall */
-};
-/* Of the processes that have a row now. Cheap: for a line of progress. */
-uint64_t race_live_stalls(const struct race_region *region);
-/* Adds to what is in out. */
-void race_totals(const struct race_region *region, struct race_totals *out);
-/* race_image.c: after race_totals(); reads the objects' files. */
-void race_count_sites(const struct race_region *region, pid_t root, struct race_totals *out);
-/*
- * Adds the processes that are dead to out and gives their rows of the table back, all but the first
- * row. Returns how many.
- */
-uint64_t race_give_back_rows(struct race_region *region, struct race_totals *out);
-/* race_summary.c, race_json.c. grade_max: races of higher grades are counted as not shown. */
-struct race_summary_options {
-	enum race_grade grade_max;
-	bool is_verbose;
-	char *const *command; /* as given, for the advice to repeat it; NULL: a process */
-};
-void race_summary_text(struct race_report *r, const struct race_totals *t,
-		       const struct race_summary_options *how, FILE *f);
-void race_summary_json(struct race_report *r, const struct race_totals *t,
-		       enum race_grade grade_max, FILE *f);
-/* race_text_policy.c: which suppressions were used and which not; what of the baseline is gone. */
-void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f);
-
-/* race_sarif.c: all races down to the grade, suppressed and known ones marked as such. */
-struct race_sarif_run {
-	const char *program;
-	uint64_t started_s; /* since 1970 */
-	uint64_t ended_s;
-	int exit_code;	   /* of the program */
-	int signal;	   /* that killed it; 0: none */
-	bool is_running;   /* it has not ended: it has no exit code yet */
-	const char *blind; /* why nothing could be searched; NULL: it was */
-};
-/* 0 or -errno. */
-int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
-		     const struct race_sarif_run *run, FILE *f);
-extern const char *const race_counter_names[RACE_COUNTERS];
 
 /* Inside: race_report.c to race_grade.c and the printers. */
 void race_grade(struct race_report *r, struct race_view *v);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "record/race_words.h"
 #include "trapline/version.h"
 
 #define SCHEMA "https://json.schemastore.org/sarif-2.1.0.json"
@@ -248,7 +249,7 @@ static json_t *result_message(const struct race_view *v)
 	snprintf(text, sizeof(text),
 		 "Data race (%s)%s%s: %s in %s, %s%s%s. Value 0x%llx became "
 		 "0x%llx. Grade %c: %s.",
-		 race_kind(v), v->variable[0] ? " of " : "", v->variable,
+		 race_kind(&v->record), v->variable[0] ? " of " : "", v->variable,
 		 race_side_access_name(&record->first),
 		 v->first.function[0] ? v->first.function : "?",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "changed, but no thread was seen writing" :
@@ -357,7 +358,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 	const char grade[] = { "ABC"[v->grade], '\0' };
 	size_t rule = 0;
 
-	while (rule + 1 < RULES && strcmp(rules[rule].kind, race_kind(v)) != 0)
+	while (rule + 1 < RULES && strcmp(rules[rule].kind, race_kind(&v->record)) != 0)
 		rule++;
 	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:{s:s}, s:I, s:{s:s, s:o}}",
 			      "ruleId", rules[rule].id, "ruleIndex", (int)rule, "level",

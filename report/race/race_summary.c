@@ -8,6 +8,7 @@
  */
 #include "report/plural.h"
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
 

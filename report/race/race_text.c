@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* race_text.c - a race as text for people. */
+#include "record/race_words.h"
 #include "report/race/race_report.h"
 
 #include "report/plural.h"
@@ -117,7 +118,8 @@ static void print_memory(struct race_report *r, const struct race_record *record
 
 static void print_head(const struct race_view *v, bool has_color, FILE *f)
 {
-	fprintf(f, "%srace %c: %s", has_color ? "\033[1m" : "", "ABC"[v->grade], race_kind(v));
+	fprintf(f, "%srace %c: %s", has_color ? "\033[1m" : "", "ABC"[v->grade],
+		race_kind(&v->record));
 	if (v->variable[0])
 		fprintf(f, " of %s", v->variable);
 	fprintf(f, " in %s", v->first.function[0] ? v->first.function : "?");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* race_text_policy.c - the races that are not shown: suppressed, or in the baseline. */
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 #include "report/plural.h"
 #include "report/race/race_baseline.h"

@@ -10,6 +10,7 @@
 #include "report/race/race_report.h"
 
 #include "code/insn/insn.h"
+#include "record/race_judge.h"
 #include "report/race/race_grade.h"
 
 #define INSNS_MAX 8

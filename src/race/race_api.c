@@ -24,7 +24,9 @@
 #include "race/race.h"
 #include "race/race_line.h"
 #include "race/race_start.h"
+#include "record/race_judge.h"
 #include "record/race_region.h"
+#include "record/race_words.h"
 
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 10000000u
@@ -99,14 +101,15 @@ static void write_line(struct trapline_race *r, size_t length)
 	}
 }
 
-static void api_tell(struct trapline_race *r, const struct race_record *record, uint32_t grade)
+static void api_tell(struct trapline_race *r, const struct race_record *record,
+		     struct race_judgement judgement)
 {
 	struct trapline_race_frame frames[2][RACE_FRAMES];
 	struct trapline_race_side first;
 	struct trapline_race_side second;
 	struct trapline_race_report report = {
 		.size = sizeof(report),
-		.grade = grade,
+		.grade = TRAPLINE_RACE_A + judgement.grade,
 		.len = record->len,
 		.address = record->address,
 		.old_value = record->old_value,
@@ -122,8 +125,8 @@ static void api_tell(struct trapline_race *r, const struct race_record *record, 
 		fill_side(r->region, &record->second, frames[1], &second);
 		report.second = &second;
 	}
-	report.json_length = race_report_line(r->region, record, grade - TRAPLINE_RACE_A, r->line,
-					      sizeof(r->line) - 1);
+	report.json_length =
+		race_report_line(r->region, record, judgement, r->line, sizeof(r->line) - 1);
 	if (r->opts.report)
 		r->opts.report(r->opts.arg, &report);
 	if (r->opts.fd > 0)
@@ -134,11 +137,12 @@ static void api_tell(struct trapline_race *r, const struct race_record *record, 
 /* Each pair of places once; the grade may become another one, so only what is told counts. */
 static void take(struct trapline_race *r, const struct race_record *record)
 {
-	uint32_t grade = TRAPLINE_RACE_A + race_grade_plain(r->region, record);
+	struct race_judgement judgement =
+		race_judge_again(race_judge(record, NULL, NULL), r->region, record);
 	uint64_t *word = &r->told[record->pair % RACE_PAIRS / 64];
 	uint64_t bit = 1ull << record->pair % 64;
 
-	if (grade > r->opts.grade) {
+	if (TRAPLINE_RACE_A + judgement.grade > r->opts.grade) {
 		counter_add(&r->below_grade, 1u);
 		return;
 	}
@@ -146,7 +150,7 @@ static void take(struct trapline_race *r, const struct race_record *record)
 		return;
 	if (record->pair < RACE_PAIRS)
 		*word |= bit;
-	api_tell(r, record, grade);
+	api_tell(r, record, judgement);
 }
 
 static void *read_records(void *arg)
@@ -199,19 +203,12 @@ static void end_thread(struct trapline_race *r)
 
 static int explain_refusal(const struct race_process *row, int err)
 {
-	static const char *const whys[RACE_STEPS] = {
-		[RACE_STEP_TIMER] = "a task clock cannot be opened (perf_event_open)",
-		[RACE_STEP_RUNTIME] = "the Go runtime handles all signals",
-		[RACE_STEP_SECCOMP] = "a seccomp filter forbids system calls of the detector",
-		[RACE_STEP_FILTER_UNKNOWN] =
-			"/proc/self/status is not readable, so a seccomp filter cannot be "
-			"excluded; mount proc at /proc",
-		[RACE_STEP_DESCRIPTORS] = "five descriptors per thread are needed",
-	};
+	/* Of the others trapline_explain() says more by the number. */
+	int is_explained = row->step == RACE_STEP_TIMER || row->step >= RACE_STEP_RUNTIME;
 
 	if (err == -EBUSY && row->step != RACE_STEP_SIGNAL)
 		return failed(err, FAILED_EVENT, "a search for races runs in this process already");
-	return failed(err, FAILED_EVENT, row->step < RACE_STEPS ? whys[row->step] : NULL);
+	return failed(err, FAILED_EVENT, is_explained ? race_step_name(row->step) : NULL);
 }
 
 static void forget_in_child(void)

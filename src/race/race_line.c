@@ -3,7 +3,8 @@
  * race_line.c - a race as it can be described inside the program itself: no symbols and
  * no source lines, but files and addresses in them. Not in a handler.
  *
- * The line has the members of `trapline race --json`; members that need symbols are null.
+ * The line has the members of `trapline race --json` (record/race_words.h); those that need
+ * symbols are null.
  * A pair of sites has a number that is the same in every run of the same build.
  */
 #include "race/race_line.h"
@@ -15,12 +16,16 @@
 
 #include "base/atomic.h"
 #include "record/race_region.h"
+#include "record/race_words.h"
 
 struct line {
 	char *at;
 	size_t n;
 	size_t length;
+	const struct race_region *region;
 };
+
+#define PATH_BYTES ((uint32_t)sizeof(((struct race_file *)0)->path))
 
 __attribute__((format(printf, 2, 3))) static void add(struct line *l, const char *format, ...)
 {
@@ -55,104 +60,93 @@ const char *race_file_of(const struct race_region *region, uint64_t place, uint6
 	return region->files[file].path;
 }
 
-static int met_atomics(struct race_region *region, uint64_t place)
+static struct race_value module_of(const char *path)
 {
-	const struct race_site *site = race_find_site(region, place);
-
-	return site && atomic_get(&site->is_atomic);
-}
-
-static int is_used_by_atomics(struct race_region *region, const struct race_record *record)
-{
-	return record->flags & RACE_ATOMIC_SEEN || met_atomics(region, record->place) ||
-	       met_atomics(region, record->first.frames[0]) ||
-	       (!(record->flags & RACE_UNKNOWN_ORIGIN) &&
-		met_atomics(region, record->second.frames[0]));
-}
-
-/* Locked instructions are held by nobody, and marked where they come second. */
-static int is_plain_rmw(const struct race_side *side)
-{
-	return side->access == RACE_READ_WRITE && side->flags & RACE_DECODED &&
-	       !(side->flags & (RACE_BLOCK | RACE_LOCKED));
-}
-
-enum {
-	GRADE_A,
-	GRADE_B,
-	GRADE_C
-};
-
-uint32_t race_grade_plain(struct race_region *region, const struct race_record *record)
-{
-	const struct race_side *a = &record->first;
-	const struct race_side *b = &record->second;
-	int no_words = race_side_is_no_word(a) + race_side_is_no_word(b);
-
-	/* A plain store may be a lock's release, a plain load an atomic one. */
-	if (b->flags & RACE_LOCKED &&
-	    (!is_plain_rmw(a) || race_is_mixed(record) || !(record->flags & RACE_CHANGED)))
-		return GRADE_C;
-	if (is_plain_rmw(a) || is_plain_rmw(b))
-		return GRADE_A;
-	if (record->flags & RACE_UNKNOWN_ORIGIN && record->flags & RACE_SHARED_MAPPING)
-		return GRADE_C;
-	if (no_words < 2 && is_used_by_atomics(region, record))
-		return GRADE_C;
-	if (no_words || race_is_mixed(record))
-		return GRADE_A;
-	return race_who_stores_same(record) ? GRADE_C : GRADE_B;
-}
-
-static void add_place(struct line *l, const struct race_region *region, uint64_t place)
-{
-	uint64_t offset;
-	const char *path = race_file_of(region, place, &offset);
 	const char *slash = path ? strrchr(path, '/') : NULL;
 
-	add(l, "\"function\":null,\"module\":");
-	if (path)
-		add_text(l, slash ? slash + 1 : path, sizeof(region->files[0].path));
-	else
-		add(l, "null");
-	add(l, ",\"file\":null,\"line\":null");
+	return race_value_text(slash ? slash + 1 : path, PATH_BYTES);
 }
 
-static void add_stack(struct line *l, const struct race_region *region,
-		      const struct race_side *side)
-{
-	uint64_t offset;
+static void add_members(struct line *l, const char *const *names, const void *words, size_t n);
 
-	add(l, ",\"stack\":[");
-	for (uint32_t i = race_first_frame(side); i < side->frame_count && i < RACE_FRAMES; i++) {
-		add(l, i == race_first_frame(side) ? "{" : ",{");
-		add_place(l, region, side->frames[i]);
-		if (race_file_of(region, side->frames[i], &offset))
-			add(l, ",\"offset\":null,\"module_offset\":\"0x%" PRIx64 "\"}", offset);
-		else
-			add(l, ",\"offset\":null,\"module_offset\":null}");
+static void add_frame(struct line *l, uint64_t place)
+{
+	struct race_frame_words words = { 0 };
+	uint64_t offset;
+	const char *path = race_file_of(l->region, place, &offset);
+
+	words.module = module_of(path);
+	if (path)
+		words.module_offset = race_value_hex(offset);
+	add_members(l, race_frame_names, &words, RACE_WORDS(words));
+}
+
+static void add_stack(struct line *l, const struct race_side *side)
+{
+	uint32_t first = side ? race_first_frame(side) : 0;
+
+	add(l, "[");
+	for (uint32_t i = first; side && i < side->frame_count && i < RACE_FRAMES; i++) {
+		add(l, i == first ? "" : ",");
+		add_frame(l, side->frames[i]);
 	}
 	add(l, "]");
 }
 
-static void add_side(struct line *l, const char *name, const struct race_region *region,
-		     const struct race_side *side)
+static void add_side(struct line *l, const struct race_side *side)
 {
-	static const char *const accesses[] = { "unknown", "read", "write", "read-modify-write" };
+	struct race_side_words words = race_side_words(side);
+	uint64_t offset;
 
-	add(l, ",\"%s\":{\"access\":\"%s\",\"locked\":%s,\"tid\":%d,\"thread\":", name,
-	    accesses[side->access & 3], side->flags & RACE_LOCKED ? "true" : "false", side->tid);
-	add_text(l, side->thread, sizeof(side->thread));
-	add(l, ",\"ip\":\"0x%" PRIx64 "\",", side->ip);
-	add_place(l, region, side->frames[race_first_frame(side)]);
-	add_stack(l, region, side);
-	add(l, "}");
+	if (side) {
+		const char *path =
+			race_file_of(l->region, side->frames[race_first_frame(side)], &offset);
+
+		words.module = module_of(path);
+		words.path = race_value_text(path, PATH_BYTES);
+	}
+	add_members(l, race_side_names, &words, RACE_WORDS(words));
 }
 
-static void add_number(struct line *l, const char *name, uint64_t value)
+static void add_value(struct line *l, const struct race_value *v)
 {
-	/* JSON's integers end where a signed 64-bit number does. */
-	add(l, value <= INT64_MAX ? ",\"%s\":%" PRIu64 : ",\"%s\":\"0x%" PRIx64 "\"", name, value);
+	int is_hex = v->kind == RACE_VALUE_HEX || v->number > INT64_MAX;
+
+	switch (v->kind) {
+	case RACE_VALUE_TEXT:
+		add_text(l, v->text, v->most);
+		break;
+	case RACE_VALUE_NUMBER:
+	case RACE_VALUE_HEX:
+		add(l, is_hex ? "\"0x%" PRIx64 "\"" : "%" PRIu64, v->number);
+		break;
+	case RACE_VALUE_SIGNED:
+		add(l, "%" PRId64, (int64_t)v->number);
+		break;
+	case RACE_VALUE_BOOLEAN:
+		add(l, v->number ? "true" : "false");
+		break;
+	case RACE_VALUE_SIDE:
+		add_side(l, v->part);
+		break;
+	case RACE_VALUE_STACK:
+		add_stack(l, v->part);
+		break;
+	default: /* the library records no heap blocks */
+		add(l, "null");
+		break;
+	}
+}
+
+static void add_members(struct line *l, const char *const *names, const void *words, size_t n)
+{
+	const struct race_value *values = words;
+
+	for (size_t i = 0; i < n; i++) {
+		add(l, "%c\"%s\":", i ? ',' : '{', names[i]);
+		add_value(l, &values[i]);
+	}
+	add(l, "}");
 }
 
 static uint64_t hash_place(const struct race_region *region, uint64_t place)
@@ -167,37 +161,19 @@ static uint64_t hash_place(const struct race_region *region, uint64_t place)
 	return hash * 0x9e3779b97f4a7c15u ^ hash >> 29;
 }
 
-static const char *line_kind_of(const struct race_record *record)
-{
-	if (record->flags & RACE_UNKNOWN_ORIGIN)
-		return "unknown-origin";
-	return record->first.access & record->second.access & RACE_WRITE ? "write-write" :
-									   "read-write";
-}
-
 size_t race_report_line(const struct race_region *region, const struct race_record *record,
-			uint32_t grade, char *line, size_t n)
+			struct race_judgement judgement, char *line, size_t n)
 {
-	struct line l = { line, n, 0 };
-	int is_unknown = (record->flags & RACE_UNKNOWN_ORIGIN) != 0;
-	uint64_t pair = hash_place(region, record->first.frames[0]) +
-			(is_unknown ? 0 : hash_place(region, record->second.frames[0]));
+	struct line l = { line, n, 0, region };
+	struct race_words words = race_words(record, judgement);
+	uint64_t pair = hash_place(region, record->first.frames[0]);
 
-	add(&l, "{\"type\":\"race\",\"grade\":\"%c\",\"kind\":\"%s\"", "ABC"[grade % 3],
-	    line_kind_of(record));
-	add_side(&l, "first", region, &record->first);
-	if (is_unknown)
-		add(&l,
-		    ",\"second\":{\"access\":\"unknown\",\"locked\":false,\"tid\":null,\"thread\":null,\"ip\":null,"
-		    "\"function\":null,\"module\":null,\"file\":null,\"line\":null,\"stack\":[]}");
-	else
-		add_side(&l, "second", region, &record->second);
-	add(&l, ",\"address\":\"0x%" PRIx64 "\",\"size\":%u,\"variable\":null", record->address,
-	    record->len);
-	add_number(&l, "old", record->old_value);
-	add_number(&l, "new", record->new_value);
-	add_number(&l, "count",
-		   record->pair < RACE_PAIRS ? atomic_get(&region->pairs[record->pair].count) : 1);
-	add(&l, ",\"fingerprint\":null,\"pair\":\"%016" PRIx64 "\",\"pid\":%d}", pair, record->pid);
+	if (!(record->flags & RACE_UNKNOWN_ORIGIN))
+		pair += hash_place(region, record->second.frames[0]);
+	words.count = race_value_number(
+		record->pair < RACE_PAIRS ? atomic_get(&region->pairs[record->pair].count) : 1);
+	add_members(&l, race_names, &words, RACE_WORDS(words));
+	l.length--; /* one more member: before the end */
+	add(&l, ",\"pair\":\"%016" PRIx64 "\"}", pair);
 	return l.length;
 }

@@ -417,16 +417,6 @@ struct race_region {
 _Static_assert(offsetof(struct race_region, is_noting) < SHARE_HEAD_BYTES - sizeof(uint64_t),
 	       "the settings have room in the head");
 
-/* One atomic mov touches 1, 2, 4 or 8 bytes, aligned. */
-static inline int race_side_is_no_word(const struct race_side *side)
-{
-	if (!(side->flags & RACE_DECODED))
-		return 0;
-	if (side->flags & (RACE_BLOCK | RACE_VECTOR) || side->size > 8)
-		return 1;
-	return side->size && (side->size & (side->size - 1) || side->address % side->size);
-}
-
 /* The frame that is reported: what libc accesses is an access of its caller. */
 static inline uint32_t race_first_frame(const struct race_side *side)
 {
@@ -438,32 +428,6 @@ static inline uint32_t race_first_frame(const struct race_side *side)
 	       side->frames[i] >> RACE_PLACE_BITS == side->frames[0] >> RACE_PLACE_BITS)
 		i++;
 	return i;
-}
-
-/* Different bytes on each side. */
-static inline int race_is_mixed(const struct race_record *record)
-{
-	const struct race_side *a = &record->first;
-	const struct race_side *b = &record->second;
-
-	if (!(a->flags & RACE_DECODED) || !(b->flags & RACE_DECODED))
-		return 0;
-	return a->address != b->address || a->size != b->size;
-}
-
-/*
- * The side that stored the value that was there already, or was about to; NULL: neither.
- * If the other side stores another value, the order decides which one stays.
- */
-static inline const struct race_side *race_who_stores_same(const struct race_record *record)
-{
-	const struct race_side *first = &record->first;
-
-	if (record->flags & RACE_CHANGED)
-		return NULL;
-	if (record->second.access & RACE_WRITE)
-		return first->flags & RACE_STORES_OTHER ? NULL : &record->second;
-	return first->flags & RACE_STORES_SAME ? first : NULL;
 }
 
 /*

@@ -6,6 +6,7 @@
 #include "../kernel/common.h"
 
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>

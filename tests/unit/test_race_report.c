@@ -16,10 +16,13 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "race/race_line.h"
+#include "record/race_judge.h"
 #include "record/race_region.h"
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 static struct race_region *region;
 
@@ -112,10 +115,10 @@ static void an_unchanged_value_is_c(void **state)
 	set_side(&record.second, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
 	record.first.flags |= RACE_STORES_SAME;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_C);
 	record.first.flags ^= RACE_STORES_SAME | RACE_STORES_OTHER;
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_B);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_B);
 }
 
 static void unaligned_or_wide_is_a(void **state)
@@ -178,15 +181,15 @@ static void a_lost_update_is_a(void **state)
 	record.second.flags |= RACE_LOCKED;
 	record.flags |= RACE_ATOMIC_SEEN;
 	assert_int_equal(grade_of(&record), RACE_GRADE_A);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_A);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_A);
 	/* It changed nothing, as where 0 is added to read, or another part of it. */
 	record.flags = RACE_ATOMIC_SEEN;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_C);
 	record.flags = RACE_CHANGED;
 	record.second.size = 8;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_C);
 }
 
 /* A lock is let go by such a store, an atomic load is such a load; unaligned or not. */
@@ -198,10 +201,10 @@ static void other_accesses_beside_locked_ones_are_c(void **state)
 	set_side(&record.second, RACE_READ_WRITE, locked_add, sizeof(locked_add), 0, 4);
 	record.second.flags |= RACE_LOCKED;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_C);
 	set_side(&record.first, RACE_WRITE, plain_store, sizeof(plain_store), 0, 2);
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
-	assert_int_equal(race_grade_plain(region, &record), RACE_GRADE_C);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_C);
 	record.first.address = record.second.address = 0x1002;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
 }
@@ -306,8 +309,10 @@ static void unknown_origin_is_never_a(void **state)
 	record.flags |= RACE_UNKNOWN_ORIGIN;
 	record.first.address = 0x1002;
 	assert_int_equal(grade_of(&record), RACE_GRADE_B);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_B);
 	record.flags |= RACE_SHARED_MAPPING;
 	assert_int_equal(grade_of(&record), RACE_GRADE_C);
+	assert_int_equal(race_judge(&record, NULL, NULL).grade, RACE_GRADE_C);
 }
 
 /* The lines of frames in the text of a race with three frames on each side. */
@@ -343,6 +348,101 @@ static void stacks_are_cut_to_the_number_of_frames(void **state)
 	assert_int_equal(frame_lines(&record, 1), 2);
 	assert_int_equal(frame_lines(&record, 2), 4);
 	assert_int_equal(frame_lines(&record, 9), 6);
+}
+
+/* The race as the report prints it, parsed; or as the library does. */
+static json_t *object_of(const struct race_record *record, bool by_library)
+{
+	static char line[32768];
+	struct race_judgement judgement = race_judge(record, NULL, NULL);
+	struct race_report *report;
+	struct race_view *view;
+	FILE *f;
+
+	if (by_library) {
+		size_t n = race_report_line(region, record, judgement, line, sizeof(line));
+		assert_int_equal(n, strlen(line));
+		return json_loads(line, 0, NULL);
+	}
+	assert_int_equal(race_report_open(region, &report), 0);
+	assert_int_equal(race_report_add(report, record, &view), 0);
+	f = fmemopen(line, sizeof(line), "w");
+	race_print_json(report, view, f);
+	fclose(f);
+	race_report_close(report);
+	return json_loads(line, 0, NULL);
+}
+
+/* Each member of one is in the other; what both say is the same. `more`: a member of `some` alone. */
+static void assert_same_members(json_t *some, json_t *others, const char *more)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(some, name, value)
+	{
+		json_t *other = json_object_get(others, name);
+
+		if (more && !strcmp(name, more)) {
+			assert_null(other);
+			continue;
+		}
+		if (!other)
+			fail_msg("%s is in one of the objects alone", name);
+		if (json_is_object(value) && json_is_object(other))
+			assert_same_members(value, other, NULL);
+		else if (json_is_array(value) && json_array_size(value))
+			assert_same_members(json_array_get(value, 0), json_array_get(other, 0), NULL);
+		else if (!json_is_null(value) && !json_is_null(other) && !json_equal(value, other))
+			fail_msg("%s has two values", name);
+	}
+}
+
+static void the_library_prints_the_members_of_the_report(void **state)
+{
+	struct race_record record;
+
+	for (int is_unknown = 0; is_unknown < 2; is_unknown++) {
+		set_plain(&record);
+		strcpy(record.first.thread, "one \"thread\"");
+		record.first.frame_count = 3;
+		record.new_value = UINT64_MAX;
+		record.memory = RACE_MEMORY_STACK;
+		if (is_unknown) {
+			memset(&record.second, 0, sizeof(record.second));
+			record.flags |= RACE_UNKNOWN_ORIGIN;
+		}
+		json_t *report = object_of(&record, false);
+		json_t *library = object_of(&record, true);
+		assert_non_null(report);
+		assert_non_null(library);
+		assert_same_members(report, library, NULL);
+		assert_same_members(library, report, "pair");
+		assert_string_equal(json_string_value(json_object_get(library, "memory")), "stack");
+		assert_true(json_is_null(json_object_get(library, "fingerprint")));
+		json_decref(report);
+		json_decref(library);
+	}
+}
+
+static void a_file_is_named_where_it_is_known(void **state)
+{
+	struct race_record record;
+
+	strcpy(region->files[1].path, "/no/such/libone.so");
+	region->files[1].ready = 1;
+	set_plain(&record);
+	record.first.frames[0] = 1ull << RACE_PLACE_BITS | 0x100;
+	json_t *library = object_of(&record, true);
+	json_t *first = json_object_get(library, "first");
+	json_t *second = json_object_get(library, "second");
+	assert_string_equal(json_string_value(json_object_get(first, "module")), "libone.so");
+	assert_string_equal(json_string_value(json_object_get(first, "path")),
+			    "/no/such/libone.so");
+	assert_true(json_is_true(json_object_get(first, "decoded")));
+	assert_true(json_is_null(json_object_get(second, "module")));
+	assert_true(json_is_null(json_object_get(second, "path")));
+	json_decref(library);
 }
 
 static void records_of_any_content_are_survived(void **state)
@@ -557,6 +657,8 @@ int main(void)
 		TEST(stores_before_a_fence_are_c),
 		TEST(unknown_origin_is_never_a),
 		TEST(stacks_are_cut_to_the_number_of_frames),
+		TEST(the_library_prints_the_members_of_the_report),
+		TEST(a_file_is_named_where_it_is_known),
 		TEST(records_of_any_content_are_survived),
 		TEST(the_ring_gives_all_in_order_and_counts_the_rest),
 		TEST(a_record_whose_writer_died_is_passed_over),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 
 static struct race_region *region;
 static struct race_report *report;
