@@ -17,11 +17,6 @@
 #define LOOKS 32u /* at members again, each time */
 #define ADDS 64u  /* new ones, each time: a table full of lies does not keep trapline busy */
 
-bool race_is_process(pid_t pid)
-{
-	return pid > 1 && (!kill(pid, 0) || errno == EPERM);
-}
-
 uint64_t race_member_start(pid_t pid)
 {
 	char line[1024] = "";

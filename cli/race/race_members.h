@@ -9,14 +9,12 @@
 #ifndef CLI_RACE_MEMBERS_H
 #define CLI_RACE_MEMBERS_H
 
-#include "base/table_size.h"
+#include "race/host/race_ticks.h"
 #include "record/race_region.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-#define RACE_MEMBERS TABLE_SIZE(4096u, 1u)
 
 struct race_member {
 	pid_t pid;
@@ -52,7 +50,5 @@ bool race_members_have(const struct race_members *m, pid_t pid);
 void race_members_signal(const struct race_members *m, pid_t pid, uint64_t since, int signal);
 /* When a process began, in ticks since the machine started; 0: there is none. */
 uint64_t race_member_start(pid_t pid);
-/* A process has this number, which may be any number. */
-bool race_is_process(pid_t pid);
 
 #endif

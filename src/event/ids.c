@@ -12,6 +12,15 @@
 /* Of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
 #define FIRST_NAMESPACE 0xeffffffcu
 
+int ids_are_first(pid_t pid)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return !stat(path, &st) && st.st_ino == FIRST_NAMESPACE;
+}
+
 void ids_read(pid_t pid, struct ids *out)
 {
 	char path[64];

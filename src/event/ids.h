@@ -18,6 +18,9 @@ struct ids {
 	int is_further; /* not the observer's own namespace */
 };
 
+/* 1: the process can see all others, and has the numbers that a BPF program gets. */
+int ids_are_first(pid_t pid);
+
 /* What programs that run in a process are to ask for. Cannot fail: at worst the first namespace. */
 void ids_read(pid_t pid, struct ids *out);
 

@@ -2,7 +2,7 @@
 /*
  * race_cpus.c - watchpoints and the breakpoint as events of the CPUs.
  *
- * `trapline race` has opened them (cli/race/race_cpu_events.h says why), and this process has copies
+ * `trapline race` has opened them (race/host/race_cpu_events.h says why), and this process has copies
  * of their descriptors. All processes of a run share them: a process that uses one owns
  * it for that time, by a word in the region. A trap becomes a plain SIGTRAP. The BPF
  * program has written its details into a map, by stack pointer. The gate tells the

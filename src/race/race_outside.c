@@ -4,7 +4,7 @@
  * to, the signal that trapline has ended.
  *
  * trapline has clocks of the CPUs and sends SIGTRAP to the thread that runs
- * (cli/race/race_ticks.c). A clock for each thread, opened here, would be set and cancelled at
+ * (race/host/race_ticks.c). A clock for each thread, opened here, would be set and cancelled at
  * each thread switch. The gate tells trapline when a sample is welcome.
  *
  * If trapline is killed, its clocks end with it, and no sample would ever come. So

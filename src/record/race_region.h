@@ -35,7 +35,7 @@
 #define RACE_CLOCKS TABLE_SIZE(256u, 1u) /* CPUs whose clocks outlive trapline */
 
 /*
- * Events of the CPUs (cli/race/race_cpu_events.c): they see all threads without an event in any
+ * Events of the CPUs (race/host/race_cpu_events.c): they see all threads without an event in any
  * thread. Two of the four registers stay free. The watchpoint is always for reads and
  * writes: changing that makes the kernel wait for all CPUs, some 5 ms (modify_bp_slot()
  * in kernel/events/hw_breakpoint.c).

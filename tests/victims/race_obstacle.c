@@ -85,7 +85,7 @@ static int run(char **argv)
 	return 127;
 }
 
-/* As cli/race/race_cpu_events.c does, and it stays open over exec(). */
+/* As src/race/host/race_cpu_events.c does, and it stays open over exec(). */
 static int claim(void)
 {
 	struct sockaddr_un name = { AF_UNIX, "\0trapline race: events of the CPUs" };

@@ -13,10 +13,9 @@
 #ifndef RACE_CPU_EVENTS_H
 #define RACE_CPU_EVENTS_H
 
-#include "cli/race/race_ticks.h"
+#include "race/host/race_ticks.h"
 #include "record/race_region.h"
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 struct race_cpus {

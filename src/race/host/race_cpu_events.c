@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* race_cpu_events.c - see race_cpu_events.h. */
-#include "cli/race/race_cpu_events.h"
+#include "race/host/race_cpu_events.h"
 
+#include "base/atomic.h"
 #include "base/ebpf.h"
 #include "base/sys.h"
-#include "cli/race/race_members.h"
-#include "cli/race/race_regs.h"
-#include "cli/race/race_ticks.h"
+#include "race/host/race_regs.h"
+#include "race/host/race_ticks.h"
 
 #include <errno.h>
 #include <linux/bpf_perf_event.h>
@@ -225,7 +225,7 @@ int race_cpus_open(struct race_cpus *cpus, const struct race_maps *maps,
 static void free_if_left(const struct race_cpus *cpus, struct race_region *region, int which)
 {
 	struct race_cpu_owner *owner = &region->cpu_owners[which];
-	uint64_t pid = __atomic_load_n(&owner->pid, __ATOMIC_SEQ_CST);
+	uint64_t pid = atomic_get(&owner->pid);
 
 	if (!pid || race_is_process((pid_t)pid))
 		return;
@@ -233,12 +233,11 @@ static void free_if_left(const struct race_cpus *cpus, struct race_region *regio
 	 * trapline becomes the owner, so that no process opens the event while it is
 	 * closed.
 	 */
-	if (!__atomic_compare_exchange_n(&owner->pid, &pid, (uint64_t)region->share.observer, 0,
-					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	if (!atomic_cas(&owner->pid, &pid, (uint64_t)region->share.observer))
 		return;
 	for (uint32_t cpu = 0; cpu < cpus->count; cpu++)
 		sys_ioctl(cpus->fds[which][cpu], PERF_EVENT_IOC_DISABLE, 0);
-	__atomic_store_n(&owner->pid, 0u, __ATOMIC_SEQ_CST);
+	atomic_set(&owner->pid, (uint64_t)0);
 }
 
 void race_cpus_look(const struct race_cpus *cpus, struct race_region *region)
@@ -246,7 +245,7 @@ void race_cpus_look(const struct race_cpus *cpus, struct race_region *region)
 	if (!cpus->count)
 		return;
 	if (get_nprocs() != (int)cpus->count)
-		__atomic_store_n(&region->cpus_changed, 1u, __ATOMIC_SEQ_CST);
+		atomic_set(&region->cpus_changed, (uint64_t)1);
 	for (int which = 0; which < RACE_CPU_EVENTS; which++)
 		free_if_left(cpus, region, which);
 }

@@ -12,15 +12,19 @@
 #define RACE_TICKS_H
 
 #include "base/ebpf.h"
+#include "base/table_size.h"
 #include "record/race_region.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* Processes of a run that the programs in the kernel can know. */
+#define RACE_MEMBERS TABLE_SIZE(4096u, 1u)
+
 /* What the programs in the kernel look up; descriptors of maps, -1: none. */
 struct race_maps {
 	int place_fd;	/* whom the gate is looked for in */
-	int members_fd; /* processes of the run, by number: see race_members.h */
+	int members_fd; /* processes of the run, by number: RACE_MEMBERS at most */
 };
 
 #define RACE_MAPS_NONE                           \
@@ -57,6 +61,8 @@ int race_ticks_start(struct race_ticks *ticks, uint64_t magic, uid_t user);
 void race_ticks_pace(struct race_ticks *ticks, uint64_t period_ns);
 /* The process can see trapline, and has the ids that a BPF program gets. */
 bool race_is_in_first_namespace(pid_t pid);
+/* A process has this number, which may be any number. */
+bool race_is_process(pid_t pid);
 /* The processes open no events of their threads. */
 void race_ticks_forget_tasks(struct race_ticks *ticks);
 void race_ticks_close(struct race_ticks *ticks);

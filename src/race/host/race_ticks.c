@@ -6,30 +6,23 @@
  * is in memory that exec() removes, so another program never gets the signal. A sample
  * that is too early for the budget costs no signal at all.
  */
-#include "cli/race/race_ticks.h"
-#include "cli/race/race_regs.h"
+#include "race/host/race_ticks.h"
 
+#include "base/clock.h"
 #include "base/ebpf.h"
 #include "base/sys.h"
-#include "cli/now.h"
-#include "cli/race/race_members.h"
+#include "event/ids.h"
+#include "race/host/race_regs.h"
 
 #include <errno.h>
 #include <linux/bpf_perf_event.h>
 #include <linux/perf_event.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-/*
- * The inode of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9
- * (v3.8).
- */
-#define FIRST_NAMESPACE 0xeffffffcu
 #define INT3 0xcc
 #define PERIOD_AT_START_NS 100000000u
 #define PRICE_PERIOD_NS 100000u
@@ -171,14 +164,14 @@ static int ticks_compare(const void *a, const void *b)
 static uint64_t measure_price(int clock)
 {
 	uint64_t gaps[PRICE_GAPS];
-	uint64_t start = now_ns();
+	uint64_t start = clock_now_ns();
 	uint64_t last = start;
 	size_t n = 0;
 
 	sys_ioctl(clock, PERF_EVENT_IOC_ENABLE, 0);
 	while (n < PRICE_GAPS &&
 	       last - start < (n < PRICE_ENOUGH ? PRICE_MOST_NS : PRICE_TAKES_NS)) {
-		uint64_t now = now_ns();
+		uint64_t now = clock_now_ns();
 
 		if (now - last > PRICE_LEAST_NS)
 			gaps[n++] = now - last;
@@ -234,19 +227,19 @@ static int open_clocks(struct race_ticks *ticks, int program)
 	return ticks->count ? 0 : -ENODEV;
 }
 
-/* The BPF program gets process ids of the first pid namespace. */
 bool race_is_in_first_namespace(pid_t pid)
 {
-	struct stat st;
-	char path[64];
+	return ids_are_first(pid);
+}
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return !stat(path, &st) && st.st_ino == FIRST_NAMESPACE;
+bool race_is_process(pid_t pid)
+{
+	return pid > 1 && (!kill(pid, 0) || errno == EPERM);
 }
 
 static int make_maps(struct race_maps *maps)
 {
-	if (!race_is_in_first_namespace(getpid()))
+	if (!ids_are_first(getpid()))
 		return -EOPNOTSUPP;
 	maps->place_fd = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct gate_place), 1, 0);
 	if (maps->place_fd < 0)
