@@ -46,7 +46,7 @@
 #include "race/race_tick.h"
 #include "race/sweep/race_functions.h"
 #include "race/sweep/race_linger.h"
-#include "race/sweep/race_sites_start.h"
+#include "race/sweep/race_sites_keep.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 

@@ -4,7 +4,7 @@
  *
  * Usually one arming gives one stall. While a thread is stalled, the trap of its site is
  * removed, so that other threads run through it at full speed. The trap thread
- * (race_sites_start.c) sets it again after the sites with fewer stalls had their turn.
+ * (race_sites_keep.c) sets it again after the sites with fewer stalls had their turn.
  *
  * The first thread at a trap is nearly always the same one in the same iteration of a
  * loop, and the race may be between the last iteration of one loop and the first of

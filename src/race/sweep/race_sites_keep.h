@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* race_sites_start.h - the traps of a sweep: set, removed, set again in turn. */
-#ifndef RACE_SITES_START_H
-#define RACE_SITES_START_H
+/* race_sites_keep.h - the traps of a sweep: set, removed, set again in turn. */
+#ifndef RACE_SITES_KEEP_H
+#define RACE_SITES_KEEP_H
 
 /* Until the trap thread has removed the traps and has ended; 2 s at most. -EBUSY: it has not. */
 int race_sites_end(void);

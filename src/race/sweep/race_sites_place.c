@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_sites_place.c - where the traps of a sweep are set: in the program at once, in its libraries
+ * piece by piece. Not in a handler.
+ */
+#include "race/sweep/race_sites_place.h"
+
+#include <errno.h>
+#include <link.h>
+
+#include <trapline/code.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/table_size.h"
+#include "code/poke/poke.h"
+#include "race/race_modules.h"
+#include "race/race_state.h"
+#include "race/race_tick.h"
+#include "race/sweep/race_calls.h"
+#include "race/sweep/race_functions.h"
+#include "race/sweep/race_ranges.h"
+#include "race/sweep/race_sites.h"
+#include "race/sweep/race_sites_find.h"
+#include "record/race_region.h"
+
+#define TRIES 256 /* sites that refuse a trap and are left out */
+#define MODULES_AT_ONCE TABLE_SIZE(256, 2)
+/* Libraries are gone through piece by piece: a short program does not wait for a long list. */
+#define PIECE 512u
+#define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
+#define PIECES_IN_RUNS 4u   /* of so many runs one does that at the start */
+
+struct race_sets race_sets;
+
+/* How far a library has been gone through: from a function by chance, around to it. */
+struct library {
+	const struct race_module *module;
+	uint64_t start;
+	uint32_t first;
+	uint32_t next;
+	uint32_t is_around; /* past the last function, and at the beginning again */
+	uint32_t is_done;
+	struct race_listing listing;
+};
+
+static struct {
+	uint32_t spots; /* in all sets */
+	uint32_t library_count;
+	struct library libraries[RACE_SPOT_SETS];
+	unsigned long long loaded; /* objects that ever came and went */
+	int has_new;		   /* some came that were not looked at */
+} placed;
+
+void race_sites_refuse(int err, const char *why)
+{
+	struct race_region *region = race.region;
+	uint32_t expected = 0;
+
+	race.process->sites_error = err;
+	if (!atomic_cas(&region->sites_refused, &expected, 1u))
+		return;
+	for (size_t i = 0; why && why[i] && i < sizeof(region->sites_why) - 1; i++)
+		region->sites_why[i] = why[i];
+}
+
+struct modules {
+	uint64_t text[MODULES_AT_ONCE];
+	uint32_t count;
+};
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct modules *list = arg;
+
+	placed.loaded = info->dlpi_adds + info->dlpi_subs;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
+			continue;
+		if (list->count < MODULES_AT_ONCE)
+			list->text[list->count++] = info->dlpi_addr + ph->p_vaddr;
+		else
+			race_count(RACE_LOST_OBJECTS);
+		break;
+	}
+	return 0;
+}
+
+static struct library *find_library(const struct race_module *module)
+{
+	for (uint32_t i = 0; i < placed.library_count; i++)
+		if (placed.libraries[i].module == module &&
+		    placed.libraries[i].start == module->start)
+			return &placed.libraries[i];
+	return NULL;
+}
+
+/* One that cannot be trapped is left out, and the others tried again. */
+static int place_traps(struct race_spots *set, struct code_problem *problem)
+{
+	const struct trapline_traps_opts opts = { .size = sizeof(opts),
+						  .callback = race_on_site,
+						  .arg = set };
+	enum race_arming why = race_is_noting() ? RACE_ARM_TO_NOTE : RACE_ARM_FIRST;
+	size_t bytes = set->count * sizeof(uint64_t);
+	uint64_t *addresses = memory_map(bytes);
+	int err = 0;
+
+	if (memory_failed(addresses))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < set->count; i++) {
+		race_spot_arm(&set->rows[i], why);
+		addresses[i] = set->rows[i].address;
+	}
+	for (int n = 0; n < TRIES && set->count; n++) {
+		err = traps_set(addresses, set->count, &opts, &set->traps, problem);
+		if ((err != -EOPNOTSUPP && err != -EINVAL) || problem->site >= set->count)
+			break;
+		set->count--;
+		set->rows[problem->site] = set->rows[set->count];
+		addresses[problem->site] = addresses[set->count];
+	}
+	memory_unmap(addresses, bytes);
+	return err;
+}
+
+/*
+ * A set lives as long as the process: a thread may be in a callback, and places are few. imports: the
+ * functions there and what they call; NULL, from l->next on.
+ */
+static int add_set(struct library *l, uint32_t most, const struct race_imports *imports)
+{
+	const struct race_module *module = l->module;
+	struct race_spots *set = &race_sets.rows[race_sets.count];
+	uint32_t room = RACE_SPOTS_MAX - placed.spots;
+	size_t bytes = RACE_SPOTS_MAX * sizeof(struct race_spot);
+	struct code_problem problem = { NULL, SIZE_MAX };
+	int err = 0;
+
+	if (race_sets.count == RACE_SPOT_SETS || !room) {
+		race_count(RACE_LOST_OBJECTS); /* the rest of it */
+		return -ENOSPC;
+	}
+	struct race_spot *rows = memory_map(bytes);
+	if (memory_failed(rows))
+		return -ENOMEM;
+	*set = (struct race_spots){
+		.module = module, .start = module->start, .number = race_sets.count, .rows = rows
+	};
+	if (imports)
+		set->count = race_find_spots_called(&l->listing, imports->address, imports->count,
+						    most, rows, room);
+	else
+		set->count = race_find_spots(&l->listing, &l->next, most, rows, room);
+	if (set->count)
+		err = place_traps(set, &problem);
+	if (err) {
+		race_sites_refuse(err, problem.why);
+		set->count = 0;
+	}
+	if (!set->count)
+		memory_unmap(rows, bytes);
+	else
+		race_sets.count++;
+	placed.spots += set->count;
+	return err;
+}
+
+/* Once around: from the first function by chance to the last, and from the first one of all. */
+static int add_piece(struct library *l)
+{
+	uint32_t most = l->module == race.program ? 0 : PIECE;
+	int err = add_set(l, most, NULL);
+
+	if (l->next >= l->listing.functions && !l->is_around) {
+		l->next = 0;
+		l->is_around = 1;
+	}
+	l->is_done = err || (l->is_around && l->next >= l->first);
+	if (err == -EFAULT)
+		l->module = NULL; /* closed meanwhile: it may be opened again */
+	return err == -ENOSPC ? 0 : err;
+}
+
+/* Which it is is by chance: a long one must not keep the others waiting. */
+int race_sites_add_piece(void)
+{
+	uint32_t from = placed.library_count ? (uint32_t)(race_random() % placed.library_count) : 0;
+
+	for (uint32_t i = 0; i < placed.library_count; i++) {
+		struct library *l = &placed.libraries[(from + i) % placed.library_count];
+
+		if (!l->is_done && l->module)
+			return add_piece(l);
+	}
+	return -ENOENT;
+}
+
+static struct library *new_library(void)
+{
+	for (uint32_t i = 0; i < placed.library_count; i++)
+		if (!placed.libraries[i].module)
+			return &placed.libraries[i];
+	return placed.library_count < RACE_SPOT_SETS ? &placed.libraries[placed.library_count++] :
+						       NULL;
+}
+
+static int add_module(const struct race_module *module)
+{
+	uint32_t functions = race_count_functions(module);
+
+	if (race_is_for_some() && !race_is_in_range(module, module->text_start, module->text_end))
+		functions = 0;
+	struct library *l = functions ? new_library() : NULL;
+
+	if (functions && !l)
+		race_count(RACE_LOST_OBJECTS);
+	if (!l)
+		return 0;
+	struct race_listing listing;
+	int err = race_listing_begin(&listing, module, functions);
+
+	if (err)
+		return err;
+	race_listing_drop(&l->listing); /* of one that was closed */
+	/* The copy first: the object may be closed while it is looked at. */
+	err = race_module_keep_code(module);
+	uint32_t first = module == race.program ? 0 : (uint32_t)(race_random() % functions);
+
+	*l = (struct library){ .module = err == -EFAULT ? NULL : module,
+			       .start = module->start,
+			       .first = first,
+			       .next = first,
+			       .is_around = !first,
+			       .is_done = err != 0,
+			       .listing = listing };
+	if (err)
+		race_sites_refuse(err, NULL);
+	else
+		race_calls_find(module, &l->listing.calls);
+	return err || module != race.program ? err : add_piece(l);
+}
+
+/* What the program calls in its libraries runs; most of what else is in them does not. */
+static void add_imports(void)
+{
+	struct race_imports *imports = memory_map(sizeof(*imports));
+
+	if (memory_failed(imports))
+		return;
+	if (race.program)
+		imports->count =
+			race_imports_find(race.program, imports->address, RACE_IMPORTS_MAX);
+	for (uint32_t i = 0; imports->count && i < placed.library_count; i++)
+		if (placed.libraries[i].module && placed.libraries[i].module != race.program &&
+		    !placed.libraries[i].is_done)
+			add_set(&placed.libraries[i], PIECE, imports);
+	memory_unmap(imports, sizeof(*imports));
+}
+
+static int add_modules(void)
+{
+	struct modules list = { .count = 0 };
+	int err = 0;
+
+	dl_iterate_phdr(on_object, &list);
+	for (uint32_t i = 0; i < list.count; i++) {
+		const struct race_module *module;
+
+		if (race_policy_of(list.text[i], &module) != RACE_CODE_INCLUDED ||
+		    find_library(module))
+			continue;
+		int one = add_module(module);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+static void add_some_pieces(void)
+{
+	for (uint64_t start = clock_now_ns(); clock_now_ns() - start < PIECES_NS;)
+		if (race_sites_add_piece() == -ENOENT)
+			break;
+}
+
+/* Of an object that was closed, and perhaps opened again at the same place. */
+static void drop_closed(void)
+{
+	for (uint32_t i = 0; i < race_sets.count; i++) {
+		struct race_spots *set = &race_sets.rows[i];
+		struct code_problem problem;
+
+		if (!set->traps || race_module_of(set->start) == set->module)
+			continue;
+		if (traps_remove(set->traps, &problem))
+			continue; /* at the next look */
+		set->traps = NULL;
+		set->module = NULL;
+		placed.spots -= set->count;
+		set->count = 0;
+	}
+	for (uint32_t i = 0; i < placed.library_count; i++) {
+		struct library *l = &placed.libraries[i];
+
+		if (l->module && race_module_of(l->start) != l->module)
+			l->module = NULL;
+	}
+}
+
+void race_sites_loaded(unsigned long long loaded)
+{
+	if (loaded != placed.loaded) {
+		drop_closed();
+		placed.has_new = 1;
+	}
+	placed.loaded = loaded;
+}
+
+void race_sites_add_new(void)
+{
+	if (!placed.has_new)
+		return;
+	placed.has_new = 0;
+	add_modules();
+	add_some_pieces();
+}
+
+int race_sites_add_first(void)
+{
+	add_modules(); /* tells by itself which module it could not */
+	if (!race_is_for_some())
+		add_imports();
+	/* It takes longer than many a test runs, and the thread goes on with it. */
+	int are_pieces_early = race_is_for_some() || race_random() % PIECES_IN_RUNS == 0;
+	if (are_pieces_early)
+		add_some_pieces();
+	return are_pieces_early;
+}
