@@ -32,8 +32,8 @@
 #include "race/race_budget.h"
 #include "race/race_cpus.h"
 #include "race/race_fork.h"
-#include "race/race_hold.h"
 #include "race/race_state.h"
+#include "race/stall/race_hold.h"
 #include "record/race_region.h"
 
 #define PROBES 8u

@@ -16,9 +16,9 @@
 #include "base/sys.h"
 #include "race/race.h"
 #include "race/race_aim.h"
-#include "race/race_hold.h"
-#include "race/race_slot.h"
 #include "race/race_state.h"
+#include "race/stall/race_hold.h"
+#include "race/stall/race_slot.h"
 
 #define STEP_NS 50000
 /* Somebody may have left a stall for good, by longjmp() in the program's own handler. */

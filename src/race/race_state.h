@@ -31,7 +31,7 @@
 #include "base/table_size.h"
 #include "event/event.h"
 #include "race/race.h"
-#include "race/race_slot.h"
+#include "race/stall/race_slot.h"
 #include "record/race_region.h"
 
 #define RACE_SLOTS 3

@@ -17,10 +17,10 @@
 #include "race/race_birth.h"
 #include "race/race_budget.h"
 #include "race/race_end.h"
-#include "race/race_hold.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
 #include "race/race_walk.h"
+#include "race/stall/race_hold.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 

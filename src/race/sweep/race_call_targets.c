@@ -15,10 +15,10 @@
 #include "base/memory.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
-#include "race/race_hold.h"
 #include "race/race_modules.h"
-#include "race/race_slot.h"
 #include "race/race_tick.h"
+#include "race/stall/race_hold.h"
+#include "race/stall/race_slot.h"
 #include "race/sweep/race_calls.h"
 #include "record/race_region.h"
 

@@ -4,7 +4,7 @@
 #define RACE_CALL_TARGETS_H
 
 #include "code/insn/insn.h"
-#include "race/race_slot.h"
+#include "race/stall/race_slot.h"
 #include "race/sweep/race_calls.h"
 
 /* What the call will access first. 0, or -ENOENT: nothing for certain. */

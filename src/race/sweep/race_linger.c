@@ -16,9 +16,9 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "race/race_budget.h"
-#include "race/race_slot.h"
 #include "race/race_state.h"
 #include "race/race_tick.h"
+#include "race/stall/race_slot.h"
 #include "record/race_region.h"
 
 #define LINGER_NS 500000u /* doubled by chance, */

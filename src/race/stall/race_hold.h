@@ -8,7 +8,7 @@
 
 #include <trapline/trapline.h>
 
-#include "race/race_slot.h"
+#include "race/stall/race_slot.h"
 #include "record/race_region.h"
 
 struct race_module;

@@ -8,7 +8,7 @@
  * watchpoint in time is waited for even after the delay (inflight_wait), so that its slot
  * is not reused while it is in the callback.
  */
-#include "race/race_hold.h"
+#include "race/stall/race_hold.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -27,13 +27,13 @@
 #include "race/race_cpus.h"
 #include "race/race_end.h"
 #include "race/race_fork.h"
-#include "race/race_memory.h"
 #include "race/race_modules.h"
-#include "race/race_outwait.h"
-#include "race/race_slot.h"
 #include "race/race_state.h"
 #include "race/race_tick.h"
 #include "race/race_walk.h"
+#include "race/stall/race_memory.h"
+#include "race/stall/race_outwait.h"
+#include "race/stall/race_slot.h"
 #include "race/sweep/race_call_targets.h"
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_sites.h"

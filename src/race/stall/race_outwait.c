@@ -13,7 +13,7 @@
  * 0.4 s. If a thread asked for a longer sleep, it lasts until that thread wakes up, for
  * at most the second that most tests take.
  */
-#include "race/race_outwait.h"
+#include "race/stall/race_outwait.h"
 
 #include <linux/futex.h>
 #include <time.h>
@@ -23,10 +23,10 @@
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "event/tasks.h"
-#include "race/race_hold.h"
-#include "race/race_slot.h"
 #include "race/race_state.h"
 #include "race/race_tick.h"
+#include "race/stall/race_hold.h"
+#include "race/stall/race_slot.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 

@@ -9,7 +9,7 @@
  * because SIGTRAP was blocked, whose pc means nothing. Each has a counter, and each
  * explains a changed value.
  */
-#include "race/race_second.h"
+#include "race/stall/race_second.h"
 
 #include <linux/futex.h>
 #include <string.h>
@@ -23,11 +23,11 @@
 #include "code/insn/insn_back.h"
 #include "code/poke/poke.h"
 #include "race/race_budget.h"
-#include "race/race_hold.h"
 #include "race/race_modules.h"
-#include "race/race_slot.h"
 #include "race/race_state.h"
 #include "race/race_tick.h"
+#include "race/stall/race_hold.h"
+#include "race/stall/race_slot.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "race/race_slot.h"
+#include "race/stall/race_slot.h"
 
 /* When the time of a stall is over: continues it while other threads sleep, now and then. Returns how long. */
 uint64_t race_outwait(struct race_slot *slot);

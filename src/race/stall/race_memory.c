@@ -6,7 +6,7 @@
  * Determined only after a race was found, which is rare: it reads the memory map of the
  * process.
  */
-#include "race/race_memory.h"
+#include "race/stall/race_memory.h"
 
 #include <fcntl.h>
 #include <string.h>
