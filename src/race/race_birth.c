@@ -25,6 +25,7 @@
 #include "race/race_budget.h"
 #include "race/race_end.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/race_walk.h"
 #include "record/race_region.h"
@@ -113,8 +114,7 @@ void race_birth_begins(uint64_t start)
 	if (runs && race.gate && !race.clocks.count && race_end_if_over())
 		runs = 0;
 	atomic_add(&race_births.begun, 1u);
-	if (runs && can_be_inherited() && !race.region->settings.is_sweep &&
-	    is_time(clock_now_ns()))
+	if (runs && can_be_inherited() && race_strategy->samples_births && is_time(clock_now_ns()))
 		tick_undisturbed(start);
 }
 

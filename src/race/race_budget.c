@@ -25,29 +25,18 @@
 #include "race/race_birth.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "record/race_region.h"
 
 #define MILLION 1000000u
-#define ALLOWED_AT_START_NS 5000000u
-#define ASLEEP_PART 8u
-#define ALLOWED_IN_SWEEP_NS 100000000u
 #define KEPT_NS 300000000u
-#define DELAY_MIN_NS 60000u
-#define DELAY_HOT_NS 50000u
 #define SLACK_AT_START_NS 50000u
 #define COST_AT_START_NS 60000u
 #define SWITCH_EVERY_NS 500000000u
 #define THREADS_EVERY_NS 20000000u
-#define RARE_NS 2000000000u
-#define STALLS_UNKNOWN 16u
-#define RARE_IN_SWEEP_NS 100000000u
 #define SLACK_MAX_NS 200000u
 #define WAIT_MAX_NS 20000000u
-#define STOPPED_NS 1000000u
-#define REPLAY_NS 500000u
-#define REPLAY_DOUBLINGS 9u
-#define FOCUS_DOUBLINGS 9u
 
 TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
 {
@@ -100,7 +89,7 @@ TRAP_PATH void race_budget_spend(uint64_t ns, int is_in_thread)
 {
 	if (is_in_thread)
 		counter_add(&race.budget.own_cpu_ns, ns);
-	if (is_in_thread && race.region->settings.is_sweep)
+	if (is_in_thread && race_strategy->weighs_threads)
 		ns = ns * 16 / counter_get(&race.budget.parallel_x16);
 	counter_add(&race.budget.spent_ns, ns);
 	counter_add(&race.process->spent_ns, ns);
@@ -123,21 +112,14 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	struct race_budget *b = &race.budget;
 	uint64_t wall = now_ns - b->started_wall_ns;
 	uint64_t cpu = race_process_cpu_ns() - b->started_cpu_ns;
-	/* Stalls must not earn more stalls: in a sweep what the program did counts, however long it
-	 * took, and a little for those that mostly sleep. */
-	uint64_t own = counter_get(&b->own_cpu_ns);
-	uint64_t run = race.region->settings.is_sweep ?
-			       wall / ASLEEP_PART + cpu - (own < cpu ? own : cpu) :
-		       wall < cpu ? wall :
-				    cpu;
+	uint64_t run = race_strategy->earned_ns(wall, cpu, counter_get(&b->own_cpu_ns));
 	uint64_t parallel = wall ? cpu * 16 / wall : 16;
 
 	__atomic_store_n(&b->parallel_x16, parallel < 16 ? 16 : parallel, __ATOMIC_RELAXED);
 	race.process->run_ns = run;
 	pay_ticks(run);
 	uint64_t allowed =
-		(race.region->settings.is_sweep ? ALLOWED_IN_SWEEP_NS : ALLOWED_AT_START_NS) +
-		run / 1000 * race.region->settings.budget_ppm / 1000;
+		race_strategy->allowed_ns + run / 1000 * race.region->settings.budget_ppm / 1000;
 	uint64_t gone = counter_get(&b->spent_ns) + counter_get(&b->forgiven_ns);
 	if (gone >= allowed)
 		return 0;
@@ -153,7 +135,7 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 {
 	struct race_budget *b = &race.budget;
 	uint64_t switched = counter_get(&b->switched_ns);
-	uint32_t timer = left_ns > 5 * (b->stall_cost_ns + DELAY_HOT_NS) ? 0 : 1;
+	uint32_t timer = left_ns > 5 * (b->stall_cost_ns + RACE_DELAY_HOT_NS) ? 0 : 1;
 
 	if (timer == b->timer || !race.timers[1])
 		return;
@@ -168,17 +150,16 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 	}
 }
 
-/* Two places are held to show a race: what that costs is no matter. */
 TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
 {
 	uint64_t left = credit(now_ns);
 
-	return race_is_replay() ? KEPT_NS : left;
+	return race_strategy->is_free ? KEPT_NS : left;
 }
 
 TRAP_PATH uint64_t race_budget_wait_ns(uint64_t now_ns)
 {
-	uint64_t needed = DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
+	uint64_t needed = RACE_DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
 	uint64_t left = race_budget_left(now_ns);
 	const struct race_settings *set = &race.region->settings;
 	uint64_t ppm = set->budget_ppm > set->tick_ppm ? set->budget_ppm - set->tick_ppm : 0;
@@ -194,19 +175,14 @@ TRAP_PATH int race_budget_allows(uint64_t now_ns)
 	uint64_t left = race_budget_left(now_ns);
 
 	choose_timer(now_ns, left);
-	return left > DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
+	return left > RACE_DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns);
 }
 
-/*
- * The others waited for who was held: more than half of the CPUs that the program uses stood still.
- * Then the scheduler places all threads anew, and it takes it some 10 ms to share the CPUs out evenly
- * again: 1 to 2 ms were lost by that in a program of eight threads on two CPUs.
- */
-TRAP_PATH static int have_others_stopped(uint64_t stalled_ns, uint64_t others_ns)
+TRAP_PATH uint64_t race_others_cpu_ns(uint64_t since_ns, uint64_t own_ns)
 {
-	uint64_t parallel = counter_get(&race.budget.parallel_x16);
+	uint64_t others_ns = race_strategy->extra_ns ? race_process_cpu_ns() - since_ns : 0;
 
-	return parallel > 24 && others_ns * 32 < stalled_ns * parallel;
+	return others_ns > own_ns ? others_ns - own_ns : 0;
 }
 
 /*
@@ -220,6 +196,8 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	uint64_t stalled_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
 								    asked_ns + SLACK_MAX_NS;
 	uint64_t slack = counter_get(&b->slack_ns);
+	uint64_t extra_ns =
+		race_strategy->extra_ns ? race_strategy->extra_ns(stalled_ns, others_ns) : 0;
 
 	if (waited_ns + 20000 > asked_ns) {
 		/* Woken by the clock, not by a second thread. */
@@ -229,90 +207,16 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 	if (waited_ns)
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
 	counter_add(&b->own_cpu_ns, cpu_ns);
-	race_budget_spend(stalled_ns + cpu_ns + (race.region->settings.is_sweep ? 0 : slack), 0);
-	if (!race.region->settings.is_sweep && have_others_stopped(stalled_ns, others_ns))
-		race_budget_spend(STOPPED_NS, 0);
+	race_budget_spend(stalled_ns + cpu_ns + extra_ns, 0);
 	counter_add(&race.process->stalled_ns, stalled_ns);
 	race_gate_set(clock_now_ns());
 }
 
-/* Nothing is known of a site that has no row, because the table is full. */
-TRAP_PATH static uint32_t stalls_of(const struct race_site *site)
-{
-	return site ? counter_get(&site->stalls) : STALLS_UNKNOWN;
-}
-
-TRAP_PATH static int is_rare(const struct race_site *site, uint64_t now_ns, uint64_t rare_ns)
-{
-	return site && counter_get(&site->stalls) && now_ns - counter_get(&site->last_ns) > rare_ns;
-}
-
-/*
- * In a sweep each site is held as often as another, so that long stalls are paid by few sites. Where
- * threads come seldom it may take long until another one does.
- */
-TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, int is_aimed,
-					 uint64_t now_ns)
-{
-	uint32_t stalls = stalls_of(site);
-	uint32_t doublings = stalls < 4 ? 9 : stalls < 32 || is_aimed ? 7 : 4;
-	uint64_t most = credit(now_ns) / 4;
-
-	if (is_rare(site, now_ns, RARE_IN_SWEEP_NS))
-		doublings = 11;
-	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
-	uint64_t doubled = race_random() % (doublings + 1);
-	/* Long ones are dear: the same time pays for many short ones. */
-	if (doublings < 11 && doubled > race_random() % (doublings + 1))
-		doubled /= 2;
-	delay <<= doubled;
-	if (delay > most)
-		delay = most;
-	return delay < DELAY_MIN_NS ? DELAY_MIN_NS : delay;
-}
-
-/* Both short and long: who is held may have a lock that the other one is waiting for. */
-TRAP_PATH static uint64_t replay_delay_ns(void)
-{
-	return (REPLAY_NS + race_random() % REPLAY_NS) << race_random() % REPLAY_DOUBLINGS;
-}
-
-/* Few are held, and the others come as fast as they can. */
-TRAP_PATH static uint64_t focus_delay_ns(void)
-{
-	return (DELAY_HOT_NS + race_random() % DELAY_HOT_NS) << race_random() % FOCUS_DOUBLINGS;
-}
-
-/*
- * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
- * drawn so that each power of two is as likely, since nobody knows how often the others come.
- */
 TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns)
 {
 	uint64_t fixed = race.region->settings.delay_ns;
-	uint32_t stalls = stalls_of(site);
-	uint32_t doublings = stalls == 0 ? 8 : stalls < 4 ? 6 : stalls < 16 ? 3 : 0;
-	uint64_t least = DELAY_MIN_NS;
 
-	if (fixed)
-		return fixed;
-	if (race_is_replay())
-		return replay_delay_ns();
-	if (race_is_focused())
-		return focus_delay_ns();
-	if (race.region->settings.is_sweep)
-		return sweep_delay_ns(site, is_aimed, now_ns);
-	if (stalls < 256 && is_rare(site, now_ns, RARE_NS))
-		doublings += 4;
-	uint64_t delay = DELAY_HOT_NS + race_random() % DELAY_HOT_NS;
-	delay <<= race_random() % (doublings + 1);
-	uint64_t most = credit(now_ns) / 8;
-	/* With many threads arming takes long: the stall must be worth it. */
-	if (least < 2 * race.budget.stall_cost_ns)
-		least = 2 * race.budget.stall_cost_ns;
-	if (delay > most)
-		delay = most;
-	return delay < least ? least : delay;
+	return fixed ? fixed : race_strategy->delay_ns(site, is_aimed, now_ns);
 }
 
 /* Who was alone is so no longer when a thread was created: that one may end in a fraction of a millisecond. */

@@ -8,6 +8,10 @@
 
 #include "record/race_region.h"
 
+/* Of a stall: none is shorter, and that of a busy site is about twice as long as HOT at most. */
+#define RACE_DELAY_MIN_NS 60000u
+#define RACE_DELAY_HOT_NS 50000u
+
 void race_budget_start(void);
 /* May a thread be stalled now? */
 int race_budget_allows(uint64_t now_ns);
@@ -25,6 +29,8 @@ int race_is_alone(uint64_t now_ns);
 /* The threads as they are now, without our own; 0: unknown. */
 uint32_t race_count_threads(void);
 uint64_t race_process_cpu_ns(void);
+/* What others used since then, of which own_ns is the caller's; 0: no strategy asks. */
+uint64_t race_others_cpu_ns(uint64_t since_ns, uint64_t own_ns);
 uint64_t race_thread_cpu_ns(void);
 /* Of another thread of this process; 0: it has ended. */
 uint64_t race_cpu_ns_of(pid_t tid);

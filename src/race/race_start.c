@@ -41,6 +41,7 @@
 #include "race/race_modules.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/stall/race_second.h"
 #include "race/stall/race_slot.h"
@@ -420,7 +421,7 @@ static int open_all(void)
 		return failed_at(RACE_STEP_BREAK, err);
 	race_budget_start();
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
-	if (race_is_for_some())
+	if (race_strategy->is_for_some)
 		return 0; /* others are not held */
 	if (race_opens_anew())
 		err = put_watches_away();
@@ -457,6 +458,7 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.cpus = cpus;
 	race.region = region;
 	race.flags = flags;
+	race_strategy_choose(region);
 	race.pid = sys_getpid();
 	race.random = clock_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)race.pid;
 	race.process = race_add_process(region, race.pid);

@@ -5,7 +5,8 @@
  * The way of one find:
  *	race_tick.c	a sample of a clock interrupts a thread
  *	race_birth.c	or the creation of a thread is taken for one
- *	race_budget.c	how long a stall may last, and whether there is one at all
+ *	race_budget.c	whether there is a stall at all
+ *	race_strategy.c	how long it lasts
  *	race_walk.c	one of the accesses ahead is chosen, a breakpoint set on it
  *	race_aim.c	a thread reaches it
  *	race_hold.c	it is stalled; the address is watched for a second access
@@ -151,28 +152,10 @@ static inline int race_is_stopped(void)
 	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
 }
 
-/* Only some places are held, for long: those of a race that is to be shown again. */
-static inline int race_is_replay(void)
-{
-	return race.region->settings.range_count != 0;
-}
-
-/* One run of a sweep, for some of the sites that were held before. */
-static inline int race_is_focused(void)
-{
-	return atomic_get(&race.region->focus_count) != 0;
-}
-
 /* One run of a sweep in which it is noted at first who touches what. */
 static inline int race_is_noting(void)
 {
 	return atomic_get(&race.region->is_noting) != 0;
-}
-
-/* race_is_in_range() tells which sites are to be held; else all are. */
-static inline int race_is_for_some(void)
-{
-	return race_is_replay() || race_is_focused();
 }
 
 static inline void race_count(enum race_counter what)

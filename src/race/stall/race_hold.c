@@ -29,6 +29,7 @@
 #include "race/race_fork.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/race_walk.h"
 #include "race/stall/race_memory.h"
@@ -47,9 +48,6 @@
 #define RED_ZONE_BYTES 256u
 /* Longer waits are looked after: a slice without anybody else running is the last one. */
 #define SLICE_NS 1000000u
-/* Slices; there the other side may be asleep most of the time. */
-#define PATIENCE_IN_REPLAY 100u
-#define PATIENCE_BY_CHANCE 6u
 #define CALLERS_MAX 16u	   /* functions of libc that call each other */
 #define TOLD_MAX 16u	   /* records of one pair */
 #define TOLD_MAX_LOCKED 4u /* right programs have these, too */
@@ -325,17 +323,6 @@ TRAP_PATH static int is_anybody_running(uint64_t *cpu_ns, uint64_t slice_ns)
 	return ran > slice_ns / 16;
 }
 
-/*
- * Where all are held, who came first would always be the first to go on, and all would go on in step:
- * an access behind many others of its thread never met one that comes soon.
- */
-TRAP_PATH static uint32_t how_patient(void)
-{
-	if (race_is_replay())
-		return PATIENCE_IN_REPLAY;
-	return race.region->settings.is_sweep && race_random() % 4 == 0 ? PATIENCE_BY_CHANCE : 1;
-}
-
 TRAP_PATH int race_slot_waits(const struct race_slot *slot)
 {
 	return atomic_get(&slot->state) == SLOT_OPEN && !race_is_stopped() &&
@@ -347,7 +334,7 @@ TRAP_PATH static void wait_for_second(struct race_slot *slot, uint64_t delay_ns)
 	uint64_t start = clock_now_ns();
 	uint64_t cpu_ns = delay_ns > SLICE_NS ? race_process_cpu_ns() : 0;
 	uint64_t left = delay_ns;
-	uint32_t patience = how_patient();
+	uint32_t patience = race_strategy->patience();
 
 	while (race_slot_waits(slot)) {
 		uint64_t slice = left < SLICE_NS ? left : SLICE_NS;
@@ -566,9 +553,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 			  struct race_spot *spot, const struct race_target *target,
 			  const struct race_module *module)
 {
-	/* The clock of all threads asks each of them, and a sweep has no use for it. */
-	int is_sweep = race.region->settings.is_sweep != 0;
-	uint64_t all_ns = is_sweep ? 0 : race_process_cpu_ns();
+	uint64_t all_ns = race_others_cpu_ns(0, 0);
 	uint64_t cpu_ns = race_thread_cpu_ns();
 	uint64_t start = clock_now_ns();
 	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
@@ -614,8 +599,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 			counter_add(&site->found, 1u);
 	}
 	cpu_ns = race_thread_cpu_ns() - cpu_ns;
-	all_ns = is_sweep ? 0 : race_process_cpu_ns() - all_ns;
-	race_budget_stalled(asked, waited, cpu_ns, all_ns > cpu_ns ? all_ns - cpu_ns : 0);
+	race_budget_stalled(asked, waited, cpu_ns, race_others_cpu_ns(all_ns, cpu_ns));
 	return waited ? 0 : -EFAULT;
 }
 

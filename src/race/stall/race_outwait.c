@@ -24,6 +24,7 @@
 #include "base/trap_path.h"
 #include "event/tasks.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
@@ -34,8 +35,6 @@
 #define AWAKE_NS 8000000u /* so long the one that woke up has for its access */
 #define OUTWAIT_NS 400000000u
 #define OUTWAIT_LONG_NS 1050000000u
-#define ONE_IN 2u
-#define ONE_IN_AGAIN 8u /* where it was done before: the others first */
 #define PART 3u
 #define GRACE_NS 1000000000u /* is there from the beginning */
 #define THREADS_MAX 64u	     /* looked at */
@@ -170,11 +169,12 @@ TRAP_PATH static uint64_t take_turn(struct race_slot *slot, uint64_t now_ns)
 	struct race_region *region = race.region;
 	uint32_t none = 0;
 
-	if (!region->settings.is_sweep || race_is_replay() || atomic_get(&race.has_outwaited))
+	if (!race_strategy->outwait_one_in || atomic_get(&race.has_outwaited))
 		return 0;
 	struct race_site *site = race_add_site(region, slot->site);
-	uint32_t one_in = site && atomic_get(&site->outwaits) ? ONE_IN_AGAIN : ONE_IN;
-	if ((!race_is_focused() && race_random() % one_in) || !can_be_paid(now_ns))
+	uint32_t one_in = site && atomic_get(&site->outwaits) ? race_strategy->outwait_again :
+								race_strategy->outwait_one_in;
+	if (race_random() % one_in || !can_be_paid(now_ns))
 		return 0;
 	uint64_t longest = longest_sleep(slot);
 	if (!longest || !atomic_cas(&race.has_outwaited, &none, 1u))

@@ -9,6 +9,7 @@
 
 #include "race/race_modules.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "record/race_region.h"
 
 static int is_file(const struct race_module *module, const char *name)
@@ -41,8 +42,8 @@ int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t 
 {
 	const struct race_settings *set = &race.region->settings;
 
-	if (race_is_focused())
-		return is_in_focus(module, start, end);
+	if (!race_strategy->is_for_some || is_in_focus(module, start, end))
+		return 1;
 	for (uint64_t i = 0; i < set->range_count && i < RACE_RANGES; i++) {
 		const struct race_range *range = &set->ranges[i];
 

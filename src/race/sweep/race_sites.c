@@ -29,6 +29,7 @@
 #include "race/race_budget.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/stall/race_hold.h"
 #include "race/sweep/race_meet.h"
@@ -126,9 +127,9 @@ static void draw(struct race_spot *spot)
 	uint64_t random = race_random();
 	uint32_t depth = depth_of(spot);
 
-	if (random % (depth == 0 ? SKIPS_AT_FIRST : race_is_focused() ? 2 : 4) == 0)
+	if (random % (depth == 0 ? SKIPS_AT_FIRST : race_strategy->skips_one_in) == 0)
 		spot->skip = passes_to_skip(random >> 8, depth);
-	if (random / 4 % 4 < 2 && !race_is_focused())
+	if (random / 4 % 4 < 2 && race_strategy->stalls_several)
 		spot->wanted = 2 + (uint32_t)(random / 4 % 2);
 	if (random / 16 % 2)
 		spot->meets = atomic_get(&spot->site->meets);
@@ -159,7 +160,7 @@ void race_spot_arm(struct race_spot *spot, enum race_arming why)
 	if (why == RACE_ARM_TO_NOTE) {
 		spot->wanted = 0;
 		spot->notes = passes_to_note();
-	} else if (why == RACE_ARM_FIRST && !race_is_for_some() && is_let_off(spot)) {
+	} else if (why == RACE_ARM_FIRST && !race_strategy->is_for_some && is_let_off(spot)) {
 		spot->wanted = 0;
 	}
 	atomic_set(&spot->holds, 0u);

@@ -344,7 +344,7 @@ static void search_insn(struct search *s, const struct race_frame *frame, uint64
 	if (insn_decode(race_code(m, pc), left < INSN_LENGTH_MAX ? left : INSN_LENGTH_MAX, &insn))
 		return;
 	s->regs.r[INSN_RIP] = pc;
-	if (race_is_for_some() && !race_is_in_range(m, pc, pc + 1))
+	if (!race_is_in_range(m, pc, pc + 1))
 		return;
 	if (s->is_following && (insn.kind == INSN_CALL || insn.kind == INSN_JUMP))
 		note_called(s, frame->start, frame->end, pc + (uint64_t)insn.target);
@@ -412,7 +412,7 @@ static void search_row(struct search *s, uint32_t function, const int32_t row[2]
 	if (frame.start != start || start < s->module->text_start ||
 	    frame.end > s->module->text_end || frame.end <= start)
 		return;
-	if (race_is_for_some() && !race_is_in_range(s->module, start, frame.end))
+	if (!race_is_in_range(s->module, start, frame.end))
 		return;
 	search_function(s, &frame);
 }

@@ -23,6 +23,7 @@
 #include "race/race_end.h"
 #include "race/race_start.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/sweep/race_functions.h"
 #include "race/sweep/race_linger.h"
@@ -353,8 +354,8 @@ static void begin_locked(void)
 
 void race_sites_begin(race_create create)
 {
-	if (!race.region || !race.region->settings.is_sweep || !race.slot_count ||
-	    race_is_stopped() || atomic_get(&sites.pid) == race.pid)
+	if (!race.region || !race_strategy->is_of_sites || !race.slot_count || race_is_stopped() ||
+	    atomic_get(&sites.pid) == race.pid)
 		return;
 	pthread_mutex_lock(&sites.lock);
 	if (sites.pid != race.pid) {

@@ -17,6 +17,7 @@
 #include "code/poke/poke.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_functions.h"
@@ -212,7 +213,7 @@ static int add_module(const struct race_module *module)
 {
 	uint32_t functions = race_count_functions(module);
 
-	if (race_is_for_some() && !race_is_in_range(module, module->text_start, module->text_end))
+	if (!race_is_in_range(module, module->text_start, module->text_end))
 		functions = 0;
 	struct library *l = functions ? new_library() : NULL;
 
@@ -331,10 +332,10 @@ void race_sites_add_new(void)
 int race_sites_add_first(void)
 {
 	add_modules(); /* tells by itself which module it could not */
-	if (!race_is_for_some())
+	if (!race_strategy->is_for_some)
 		add_imports();
 	/* It takes longer than many a test runs, and the thread goes on with it. */
-	int are_pieces_early = race_is_for_some() || race_random() % PIECES_IN_RUNS == 0;
+	int are_pieces_early = race_strategy->is_for_some || race_random() % PIECES_IN_RUNS == 0;
 	if (are_pieces_early)
 		add_some_pieces();
 	return are_pieces_early;
