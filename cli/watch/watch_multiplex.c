@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMAND watch_command
 #define TICK_MS 100
 
 static size_t chunk_length(uint64_t address, size_t left)
@@ -29,7 +28,7 @@ static int add_chunks(struct watch_multiplex *t, size_t expr)
 	while (left) {
 		struct chunk *chunks = reallocarray(t->chunk, t->chunk_count + 1, sizeof(*chunks));
 		if (!chunks)
-			return cli_wrong(COMMAND, "out of memory");
+			return cli_wrong(t->set->name, "out of memory");
 		size_t len = chunk_length(address, left);
 		t->chunk = chunks;
 		chunks[t->chunk_count++] =
@@ -47,7 +46,7 @@ static int check_overlap(const struct watch_multiplex *t, size_t expr)
 	for (size_t i = 0; i < expr; i++) {
 		const struct watch_expr *a = &t->expr[i];
 		if (a->address < b->address + b->len && b->address < a->address + a->len)
-			return cli_wrong(COMMAND,
+			return cli_wrong(t->set->name,
 					 "%s and %s have bytes in common: give one of them",
 					 a->name, b->name);
 	}
@@ -56,15 +55,15 @@ static int check_overlap(const struct watch_multiplex *t, size_t expr)
 
 static int find_expr(struct watch_multiplex *t, struct symbols *s, size_t i)
 {
-	struct watch_settings set = *t->set;
+	struct observe_settings set = *t->set;
 	size_t used = strlen(t->title);
 
-	set.expr = set.exprs[i];
+	set.expr = set.operands[i];
 	int status = watch_expr_resolve(s, &set, &t->expr[i]);
 	if (status)
 		return status;
 	if (t->expr[i].view.bit_size)
-		cli_note(COMMAND,
+		cli_note(t->set->name,
 			 "%s is a bit-field: among other expressions, writes to other bits of its "
 			 "bytes are hits too",
 			 t->expr[i].name);
@@ -76,19 +75,19 @@ static int find_expr(struct watch_multiplex *t, struct symbols *s, size_t i)
 }
 
 int watch_multiplex_find(struct watch_multiplex *t, struct symbols *s,
-			 const struct watch_settings *set)
+			 const struct observe_settings *set)
 {
 	int status = 0;
 
 	t->set = set;
-	t->expr_count = set->expr_count;
+	t->expr_count = set->operand_count;
 	if (t->expr_count > RUN_MULTIPLEX_EXPRS_MAX)
-		return cli_wrong(COMMAND, "too many EXPR: expected at most %d, not %zu",
+		return cli_wrong(t->set->name, "too many EXPR: expected at most %d, not %zu",
 				 RUN_MULTIPLEX_EXPRS_MAX, t->expr_count);
 	t->expr = calloc(t->expr_count, sizeof(*t->expr));
 	t->sums.expr = calloc(t->expr_count, sizeof(*t->sums.expr));
 	if (!t->expr || !t->sums.expr)
-		return cli_wrong(COMMAND, "out of memory");
+		return cli_wrong(t->set->name, "out of memory");
 	for (size_t i = 0; !status && i < t->expr_count; i++)
 		status = find_expr(t, s, i);
 	return status;
@@ -111,7 +110,7 @@ static int too_few(const struct watch_multiplex *t)
 	size_t n = t->slots.count;
 
 	return cli_wrong(
-		COMMAND,
+		t->set->name,
 		"cannot watch %zu expression%s at once: %zu debug registers are needed and %zu "
 		"%s free; --multiplex 10ms shares them in time slices",
 		t->expr_count, t->expr_count == 1 ? "" : "s", t->chunk_count, n,
