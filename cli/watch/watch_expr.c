@@ -5,6 +5,7 @@
  */
 #include "cli/watch/watch_expr.h"
 
+#include "base/aligned.h"
 #include "cli/cmd.h"
 #include "cli/observe/session.h"
 #include "report/dwarf/variables.h"
@@ -86,9 +87,8 @@ static unsigned int parts_of(uint64_t address, size_t len)
 	unsigned int count = 0;
 
 	while (len) {
-		size_t part = 8;
-		while (part > len || address % part)
-			part /= 2;
+		uint32_t part = aligned_part(address, len);
+
 		address += part;
 		len -= part;
 		count++;
@@ -109,9 +109,7 @@ static size_t default_len(const struct observe_settings *set, const struct expre
 {
 	if (fits(set, p->address, p->size))
 		return p->size;
-	size_t len = 8;
-	while (len > 1 && (p->address % len || (p->size && len > p->size)))
-		len /= 2;
+	size_t len = aligned_part(p->address, p->size ? p->size : ALIGNED_PART_MAX);
 	if (expression_has_offset(e) || p->size <= len)
 		return len;
 	if (p->type && type_has_members(p->type))

@@ -2,23 +2,15 @@
 /* watch_multiplex.c - see watch_multiplex.h. */
 #include "cli/watch/watch_multiplex.h"
 
+#include "base/aligned.h"
+#include "base/clock.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TICK_MS 100
-
-static size_t chunk_length(uint64_t address, size_t left)
-{
-	size_t len = 8;
-
-	while (len > left || address % len)
-		len /= 2;
-	return len;
-}
 
 static int add_chunks(struct watch_multiplex *t, size_t expr)
 {
@@ -29,7 +21,7 @@ static int add_chunks(struct watch_multiplex *t, size_t expr)
 		struct chunk *chunks = reallocarray(t->chunk, t->chunk_count + 1, sizeof(*chunks));
 		if (!chunks)
 			return cli_wrong(t->set->name, "out of memory");
-		size_t len = chunk_length(address, left);
+		size_t len = aligned_part(address, left);
 		t->chunk = chunks;
 		chunks[t->chunk_count++] =
 			(struct chunk){ .address = address, .len = len, .expr = expr };
@@ -125,9 +117,9 @@ static int enable_all(struct watch_multiplex *t, const struct session *session)
 		if (err < 0)
 			return session_explain(session, "watch", t->title, err);
 		t->holds[slot] = &t->chunk[slot];
-		t->holds[slot]->since_ns = now_ns();
+		t->holds[slot]->since_ns = clock_now_ns();
 	}
-	t->next_ns = now_ns() + t->set->slice_ns;
+	t->next_ns = clock_now_ns() + t->set->slice_ns;
 	return 0;
 }
 
@@ -196,12 +188,12 @@ static struct chunk *missing(struct watch_multiplex *t, size_t first)
 
 static void move_slot(struct watch_multiplex *t, size_t slot, struct chunk *to)
 {
-	uint64_t started = now_ns();
+	uint64_t started = clock_now_ns();
 
 	if (t->holds[slot])
 		clock_stop(t->holds[slot], started);
 	int err = watch_slots_move(&t->slots, slot, to->address, to->len);
-	uint64_t ended = now_ns();
+	uint64_t ended = clock_now_ns();
 	t->sums.switching_ns += ended - started;
 	t->holds[slot] = err < 0 ? NULL : to;
 	t->sums.failures += err < 0;
@@ -241,7 +233,7 @@ static void pause_clocks(struct watch_multiplex *t, bool is_paused, uint64_t now
 
 int watch_multiplex_tick(struct watch_multiplex *t, bool is_paused)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (is_paused != t->is_paused)
 		pause_clocks(t, is_paused, now);
@@ -250,7 +242,7 @@ int watch_multiplex_tick(struct watch_multiplex *t, bool is_paused)
 	if (now >= t->next_ns) {
 		next_slice(t);
 		/* Counted from the end of the switch, so that a slice is as long as --multiplex says. */
-		now = now_ns();
+		now = clock_now_ns();
 		t->next_ns = now + t->set->slice_ns;
 	}
 	return (int)((t->next_ns - now + 999999u) / 1000000u);
@@ -276,7 +268,7 @@ static void sum_chunks(struct watch_multiplex *t, size_t expr)
 
 void watch_multiplex_end(struct watch_multiplex *t, struct run_end *end)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	for (size_t slot = 0; slot < t->slots.count; slot++)
 		if (t->holds[slot])
