@@ -58,7 +58,7 @@ static char *where_text(const char *file, int line, const char *module)
 	char buf[300];
 
 	if (file)
-		snprintf(buf, sizeof(buf), "%s:%d", run_base_name(file), line);
+		snprintf(buf, sizeof(buf), "%s:%d", basename(file), line);
 	else
 		snprintf(buf, sizeof(buf), "%s", module ? module : "");
 	return strdup(buf);

@@ -209,7 +209,4 @@ void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n);
 /* The new value as a number for a curve; false: it is not a number. */
 bool run_hit_number(const struct run_hit *hit, double *out);
 
-/* A path without its folders. */
-const char *run_base_name(const char *path);
-
 #endif

@@ -108,11 +108,10 @@ static void add_place(struct line *l, const struct race_region *region, uint64_t
 {
 	uint64_t offset;
 	const char *path = race_file_of(region, place, &offset);
-	const char *slash = path ? strrchr(path, '/') : NULL;
 
 	add(l, "\"function\":null,\"module\":");
 	if (path)
-		add_text(l, slash ? slash + 1 : path, sizeof(region->files[0].path));
+		add_text(l, basename(path), sizeof(region->files[0].path));
 	else
 		add(l, "null");
 	add(l, ",\"file\":null,\"line\":null");
