@@ -147,16 +147,20 @@ char program_thread_state(pid_t pid, pid_t tid)
 		       '\0';
 }
 
-bool program_find_mapping(pid_t pid, program_fits fits, void *arg, uint64_t *start, uint64_t *end)
+bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
+			  uint64_t *end)
 {
-	char line[512];
+	char path[32];
+	char *line = NULL; /* whole: the name at its end may look like another line */
+	size_t room = 0;
 	bool is_found = false;
 
-	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
-	FILE *f = fopen(line, "re");
-	while (f && !is_found && fgets(line, sizeof(line), f))
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *f = fopen(path, "re");
+	while (f && !is_found && getline(&line, &room, f) > 0)
 		is_found = sscanf(line, "%" SCNx64 "-%" SCNx64, start, end) == 2 &&
 			   fits(line, *start, *end, arg);
+	free(line);
 	if (f)
 		fclose(f);
 	return is_found;
@@ -167,7 +171,7 @@ struct wanted {
 	uint64_t address;
 };
 
-static bool is_wanted(const char *line, uint64_t start, uint64_t end, void *arg)
+static bool is_wanted(const char *line, uint64_t start, uint64_t end, const void *arg)
 {
 	const struct wanted *w = arg;
 

@@ -38,8 +38,9 @@ char program_thread_state(pid_t pid, pid_t tid);
 bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end);
 
 /* The first mapping that fits, by its line of /proc/PID/maps. false: none does. */
-typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, void *arg);
-bool program_find_mapping(pid_t pid, program_fits fits, void *arg, uint64_t *start, uint64_t *end);
+typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, const void *arg);
+bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
+			  uint64_t *end);
 
 /* What hinders access to a running process, as far as /proc has it. */
 enum program_state {
