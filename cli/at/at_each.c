@@ -7,9 +7,9 @@
  */
 #include "cli/at/at_each.h"
 
+#include "base/clock.h"
 #include "cli/at/at.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"
@@ -277,14 +277,14 @@ static bool step(struct runs *s, struct job *job)
 
 	if (!job->pid && is_more(s)) {
 		*job = (struct job){ .nth = s->next++,
-				     .deadline_ns = now_ns() + s->set.timeout_ns };
+				     .deadline_ns = clock_now_ns() + s->set.timeout_ns };
 		job->pid = start_run(s, job->nth);
 	}
 	if (!job->pid)
 		return false;
 	if (waitpid(job->pid, &raw, WNOHANG) == job->pid) {
 		finish_job(s, job, raw);
-	} else if (now_ns() > job->deadline_ns && !job->is_hung) {
+	} else if (clock_now_ns() > job->deadline_ns && !job->is_hung) {
 		job->is_hung = true;
 		kill(-job->pid, SIGKILL);
 	}

@@ -2,13 +2,13 @@
 /* break_run.c - see break_run.h. A call whose return is wanted is printed when it has returned. */
 #include "cli/break/break_run.h"
 
+#include "base/clock.h"
 #include "cli/break/break_args.h"
 #include "cli/break/break_arm.h"
 #include "cli/break/break_calls.h"
 #include "cli/break/break_find.h"
 #include "cli/break/break_output.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/cost.h"
 #include "cli/observe/event_stats.h"
@@ -298,7 +298,7 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 
 	if (!site)
 		return TRAPLINE_GO_ON;
-	b->last_record_ns = now_ns();
+	b->last_record_ns = clock_now_ns();
 	if (hit.returned) {
 		on_return(b, &hit);
 		return TRAPLINE_GO_ON;
@@ -330,7 +330,7 @@ static bool all_have_begun(void *arg)
 
 	return b->run.set.ret && b->run.set.limit && !b->run.set.result_tests &&
 	       b->run.hits + b->calls.open >= b->run.set.limit &&
-	       now_ns() - b->last_record_ns > PATIENCE_NS;
+	       clock_now_ns() - b->last_record_ns > PATIENCE_NS;
 }
 
 static void print_open_calls(struct breaking *b)

@@ -2,7 +2,7 @@
 /* cost.c - see cost.h. */
 #include "cli/observe/cost.h"
 
-#include "cli/now.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,9 +81,9 @@ static double measure(const struct observe_settings *set, enum cost_kind kind)
 		return -1;
 	/* The median is stable although other programs run. */
 	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t start = now_ns();
+		uint64_t start = clock_now_ns();
 		hit(kind);
-		took_ns[i] = now_ns() - start;
+		took_ns[i] = clock_now_ns() - start;
 	}
 	qsort(took_ns, ROUNDS, sizeof(took_ns[0]), ns_compare);
 	return (double)took_ns[ROUNDS / 2];

@@ -7,8 +7,8 @@
  */
 #include "cli/observe/observe.h"
 
+#include "base/clock.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 #include "cli/observe/condition_option.h"
 #include "report/safe/clean.h"
 
@@ -31,7 +31,7 @@ static int describe_and_arm(struct observe *o)
 	TRAPLINE_OPTS(open, open_opts);
 	TRAPLINE_OPTS(event, opts);
 
-	o->to.started_ns = now_ns();
+	o->to.started_ns = clock_now_ns();
 	o->info = (struct run_info){ .pid = o->session.pid,
 				     .started_ns = o->to.started_ns,
 				     .clock_offset_ns = o->to.clock_offset_ns };
@@ -94,7 +94,7 @@ static void print_end(struct observe *o, const struct run_end *end)
 static int finish(struct observe *o, const char *reason)
 {
 	struct run_end end = { .reason = reason,
-			       .duration_ns = now_ns() - o->session.started_ns,
+			       .duration_ns = clock_now_ns() - o->session.started_ns,
 			       .cost_ns = -1,
 			       .pauses = o->pace.pauses,
 			       .paused_ns = o->pace.paused_ns,

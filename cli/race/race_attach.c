@@ -7,11 +7,11 @@
  * itself, however trapline ends: a thread whose next sample finds that trapline is done,
  * or gone, removes everything.
  */
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
 #include "cli/race/race_run.h"
 
 #include <trapline/trapline.h>
@@ -60,9 +60,9 @@ int race_price(uint64_t *trap_ns)
 	if (err)
 		trapline_explain(err, why, sizeof(why));
 	for (int i = 0; !err && i < PRICE_TRIES; i++) {
-		uint64_t start = now_ns();
+		uint64_t start = clock_now_ns();
 		price_here();
-		uint64_t took = now_ns() - start;
+		uint64_t took = clock_now_ns() - start;
 		best = took < best ? took : best;
 	}
 	trapline_event_close(ev);

@@ -3,11 +3,11 @@
  * race_launch.c - the region that a run shares with its processes, and the start of a
  * command.
  */
+#include "base/clock.h"
 #include "base/sys.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
 #include "cli/race/race_run.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 
 void race_look(struct race_run *run)
 {
-	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&run->region->looked_ns, clock_now_ns(), __ATOMIC_SEQ_CST);
 	race_cpus_look(&run->cpus, run->region);
 	race_members_look(&run->members, run->region);
 	if (run->cpus.count &&
@@ -233,7 +233,7 @@ void race_cpus_settle(struct race_run *run)
 void race_pace(const struct race_cli_settings *set, struct race_run *run)
 {
 	uint64_t count = __atomic_load_n(&run->region->process_count, __ATOMIC_RELAXED);
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (!run->region->settings.has_ticks || set->pid)
 		return;

@@ -9,9 +9,9 @@
 #include "cli/race/race_ticks.h"
 #include "cli/race/race_regs.h"
 
+#include "base/clock.h"
 #include "base/ebpf.h"
 #include "base/sys.h"
-#include "cli/now.h"
 #include "cli/race/race_members.h"
 
 #include <errno.h>
@@ -171,14 +171,14 @@ static int ticks_compare(const void *a, const void *b)
 static uint64_t measure_price(int clock)
 {
 	uint64_t gaps[PRICE_GAPS];
-	uint64_t start = now_ns();
+	uint64_t start = clock_now_ns();
 	uint64_t last = start;
 	size_t n = 0;
 
 	sys_ioctl(clock, PERF_EVENT_IOC_ENABLE, 0);
 	while (n < PRICE_GAPS &&
 	       last - start < (n < PRICE_ENOUGH ? PRICE_MOST_NS : PRICE_TAKES_NS)) {
-		uint64_t now = now_ns();
+		uint64_t now = clock_now_ns();
 
 		if (now - last > PRICE_LEAST_NS)
 			gaps[n++] = now - last;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
+#include "base/clock.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 #include "cli/watch/watch_objects.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static void count_alive(const void *node, VISIT which, void *arg)
 	if (which != postorder && which != leaf)
 		return;
 	struct object *object = *(struct object *const *)node;
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	o->counts.alive++;
 	o->counts.life_ns += now > object->born_ns ? now - object->born_ns : 0;
