@@ -3,9 +3,6 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
-#include <signal.h>
-#include <stdbool.h>
-
 /* What every command ends with. */
 enum cli_exit {
 	CLI_OK = 0,
@@ -23,12 +20,6 @@ int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
-
-/* The terminal's signals reach all processes in its foreground: nobody need pass them on. */
-static inline bool cli_is_from_terminal(const siginfo_t *info)
-{
-	return info->si_code == SI_KERNEL;
-}
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */
 int cli_wrong(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
