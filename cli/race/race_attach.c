@@ -7,14 +7,13 @@
  * itself, however trapline ends: a thread whose next sample finds that trapline is done,
  * or gone, removes everything.
  */
+#include "cli/race/race_attach.h"
+
 #include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
-#include "cli/race/race_run.h"
-
-#include <trapline/trapline.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,53 +28,6 @@
 #include <unistd.h>
 
 #define COMMAND "race"
-#define PRICE_TRIES 8
-
-static uint64_t hits;
-
-static enum trapline_action on_price(const struct trapline_hit *hit)
-{
-	hits++;
-	return TRAPLINE_GO_ON;
-}
-
-static __attribute__((noipa)) void price_here(void)
-{
-	__asm__ volatile("" ::: "memory");
-}
-
-int race_price(uint64_t *trap_ns)
-{
-	TRAPLINE_OPTS(event, opts);
-	struct trapline_event *ev = NULL;
-	struct trapline *self = NULL;
-	uint64_t best = UINT64_MAX;
-	char why[600];
-
-	opts.callback = on_price;
-	opts.scope = TRAPLINE_CALLER;
-	int err = trapline_open(0, NULL, &self);
-	if (!err)
-		err = trapline_break(self, (uintptr_t)price_here, &opts, &ev);
-	if (err)
-		trapline_explain(err, why, sizeof(why));
-	for (int i = 0; !err && i < PRICE_TRIES; i++) {
-		uint64_t start = clock_now_ns();
-		price_here();
-		uint64_t took = clock_now_ns() - start;
-		best = took < best ? took : best;
-	}
-	trapline_event_close(ev);
-	trapline_close(self);
-	if (err)
-		return cli_wrong(COMMAND, "cannot search: no hardware breakpoint is available: %s",
-				 why);
-	if (!hits)
-		return cli_wrong(COMMAND, "cannot search: a hardware breakpoint did not fire; see "
-					  "`trapline check`");
-	*trap_ns = best;
-	return CLI_OK;
-}
 
 static int say_step(const struct race_process *row, pid_t pid)
 {

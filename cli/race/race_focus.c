@@ -7,8 +7,9 @@
  * So half of the time goes into runs with a few random sites of those that were stalled
  * before. Only these are trapped, and all other code runs at full speed.
  */
+#include "cli/race/race_focus.h"
+
 #include "base/clock.h"
-#include "cli/race/race_run.h"
 
 #include <sys/random.h>
 

@@ -6,8 +6,9 @@
  * for long. A race that was seen once in hours is then seen within moments, and a fixed
  * program shows none.
  */
+#include "cli/race/race_replay.h"
+
 #include "cli/cmd.h"
-#include "cli/race/race_run.h"
 #include "report/run/run.h"
 
 #include <inttypes.h>
