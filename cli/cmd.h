@@ -3,6 +3,8 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include <sys/wait.h>
+
 /* What every command ends with. */
 enum cli_exit {
 	CLI_OK = 0,
@@ -20,6 +22,12 @@ int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+
+/* As a shell has it, from what waitpid() gave. */
+static inline int cli_status_of(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */
 int cli_wrong(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

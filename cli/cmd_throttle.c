@@ -303,24 +303,11 @@ static void read_cpu_time(struct throttling *th)
 		th->cpu_before = th->cpu_last;
 }
 
-/* Only after the attach is it known that it can be looked into. */
-static void throttle_open_memory(struct throttling *th)
-{
-	char path[32];
-	uint64_t end;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", th->set.pid);
-	if (program_mapping(th->set.pid, NULL, 0, &th->probe, &end))
-		th->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* It has ended, or has executed another program, which does not have the agent. */
 static bool has_left(const struct throttling *th)
 {
-	char byte;
-
 	return (kill(th->set.pid, 0) && errno == ESRCH) ||
-	       (th->memory_fd >= 0 && pread(th->memory_fd, &byte, 1, (off_t)th->probe) == 0);
+	       program_is_gone(th->memory_fd, th->probe);
 }
 
 static int begin(struct throttling *th)
@@ -329,6 +316,7 @@ static int begin(struct throttling *th)
 					   th->memory.data_fd };
 	char text[128];
 	int result = 0;
+	uint64_t end;
 
 	agent_option("throttle", &th->memory, text, sizeof(text));
 	th->started_ns = clock_now_ns();
@@ -337,8 +325,9 @@ static int begin(struct throttling *th)
 	agent_call_until(&asked_by, th->started_ns, th->set.for_ns);
 	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
 	read_cpu_time(th);
-	if (!status && !result)
-		throttle_open_memory(th);
+	/* Only after the attach is it known that it can be looked into. */
+	if (!status && !result && program_mapping(th->set.pid, NULL, 0, &th->probe, &end))
+		th->memory_fd = program_open_memory(th->set.pid);
 	if (!status && result == -EBUSY)
 		return cli_wrong(COMMAND,
 				 "process %d has a budget of another trapline throttle: end "
@@ -571,12 +560,6 @@ static void leave(struct throttling *th)
 			 th->set.pid, why);
 }
 
-/* Returns what a shell would. */
-static int throttle_status_of(const struct throttling *th)
-{
-	return WIFSIGNALED(th->status) ? 128 + WTERMSIG(th->status) : WEXITSTATUS(th->status);
-}
-
 /* The command that was started continues without a budget when the time is over. */
 static int throttle_run(struct throttling *th)
 {
@@ -589,7 +572,7 @@ static int throttle_run(struct throttling *th)
 			 th->set.command[0], th->set.pid);
 		throttle_wait_for_end(th, false);
 	}
-	return failed ? CLI_NO : th->set.command ? throttle_status_of(th) : CLI_OK;
+	return failed ? CLI_NO : th->set.command ? cli_status_of(th->status) : CLI_OK;
 }
 
 int cmd_throttle(int argc, char **argv)

@@ -10,7 +10,6 @@
 #include "cli/break/break_output.h"
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
-#include "cli/observe/cost.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/hit_frames.h"
 
@@ -361,15 +360,6 @@ static void break_sum_up(struct observe *o, struct run_end *end)
 	more->other_results = b->other_results;
 }
 
-static void break_price(struct observe *o, struct run_end *end)
-{
-	struct run_calls_end *more = o->calls_end;
-
-	more->emulated_ns = more->emulated ? cost_ns(&o->set, COST_EMULATED) : -1;
-	more->stepped_ns = more->stepped ? cost_ns(&o->set, COST_STEPPED) : -1;
-	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
-}
-
 static void break_release(struct observe *o)
 {
 	struct breaking *b = (struct breaking *)o;
@@ -411,7 +401,6 @@ int break_run(struct observe_settings *set)
 		.arm = break_arm_sites,
 		.print_start = break_print_start,
 		.sum_up = break_sum_up,
-		.price = break_price,
 		.release = break_release,
 	};
 	struct breaking b = { .run.calls = &b.output.calls,

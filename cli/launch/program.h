@@ -56,6 +56,13 @@ enum program_state program_state(pid_t pid);
 /* The thread that /proc has the memory and the program by: pid, or another if that one has ended. */
 pid_t program_reader(pid_t pid);
 
+/* The memory of the program as it is now: after it has ended or called exec, it reads as empty. -1: none. */
+int program_open_memory(pid_t pid);
+/* Has the program at the other end of such a descriptor ended? address was mapped when it was opened. */
+bool program_is_gone(int memory_fd, uint64_t address);
+/* By SIGSTOP, SIGTSTP or a debugger: none of its threads runs. */
+bool program_is_stopped(pid_t pid);
+
 /*
  * Why the kernel does not permit to trace a process, and the remedy: `it has a debugger
  * ...`.

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
+#include "cli/observe/cost.h"
 #include "report/safe/clean.h"
 
 #include <string.h>
@@ -90,6 +91,19 @@ static void print_end(struct observe *o, const struct run_end *end)
 	output_record_end(to, end, o->calls_end);
 }
 
+static void measure_costs(const struct observe *o, struct run_end *end)
+{
+	struct run_calls_end *more = o->calls_end;
+
+	if (!more) {
+		end->cost_ns = cost_ns(&o->set, COST_WATCH);
+		return;
+	}
+	more->emulated_ns = more->emulated ? cost_ns(&o->set, COST_EMULATED) : -1;
+	more->stepped_ns = more->stepped ? cost_ns(&o->set, COST_STEPPED) : -1;
+	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
+}
+
 /* The summary. An exit status: what could not be written is an error. */
 static int finish(struct observe *o, const char *reason)
 {
@@ -107,7 +121,7 @@ static int finish(struct observe *o, const char *reason)
 		output_progress(&o->to, "taking %zu breakpoints out", o->calls->site_count);
 	trapline_close(o->target);
 	o->target = NULL;
-	o->kind->price(o, &end);
+	measure_costs(o, &end);
 	session_describe_command(&o->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
 	end.is_stopped = o->session.is_stopped;

@@ -54,8 +54,6 @@ struct observe_kind {
 	void (*print_start)(struct observe *o);
 	/* Adds the counts of the events, which are open for the last time. */
 	void (*sum_up)(struct observe *o, struct run_end *end);
-	/* Measures what a hit costs. */
-	void (*price)(struct observe *o, struct run_end *end);
 	void (*release)(struct observe *o);
 };
 

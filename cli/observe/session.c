@@ -122,23 +122,14 @@ int session_open_symbols(const struct session *r, struct symbols **out)
 {
 	int err = symbols_open(program_reader(r->pid), out);
 
-	if ((err == -EACCES || err == -EPERM) && is_set_user_id(r->pid))
-		return cli_wrong(r->name,
-				 "cannot read the memory map of process %d: not permitted, it is "
-				 "set-user-ID; run as root",
-				 r->pid);
-	if ((err == -EACCES || err == -EPERM) && !geteuid())
-		return cli_wrong(
-			r->name,
-			"cannot read the memory map of process %d: not permitted even to this "
-			"root; a container or a security module forbids it",
-			r->pid);
 	if (err == -EACCES || err == -EPERM)
-		return cli_wrong(
-			r->name,
-			"cannot read the memory map of process %d: not permitted; run as its "
-			"user or as root",
-			r->pid);
+		return cli_wrong(r->name,
+				 "cannot read the memory map of process %d: not permitted%s",
+				 r->pid,
+				 is_set_user_id(r->pid) ? ", it is set-user-ID; run as root" :
+				 !geteuid() ? " even to this root; a container or a security "
+					      "module forbids it" :
+					      "; run as its user or as root");
 	return err ? no_program(r, err) : 0;
 }
 
@@ -178,11 +169,9 @@ int session_not_found(const char *name, char **command, const char *what)
 
 void session_open_memory(struct session *r)
 {
-	char path[64];
 	char byte;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", program_reader(r->pid));
-	r->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+	r->memory_fd = program_open_memory(r->pid);
 	if (r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) != 1)
 		cli_note(r->name, "no memory is mapped at 0x%llx in process %d now",
 			 (unsigned long long)r->probe, r->pid);
@@ -195,14 +184,6 @@ static int wait_ms(const struct session *r, int tick_ms)
 	uint64_t passed = clock_now_ns() - r->started_ns;
 	uint64_t left_ms = passed < r->for_ns ? (r->for_ns - passed) / 1000000u : 0;
 	return left_ms < (uint64_t)tick_ms ? (int)left_ms : tick_ms;
-}
-
-/* Memory of a replaced program reads as empty; a page that was unmapped gives an error. */
-static bool target_replaced(const struct session *r)
-{
-	char byte;
-
-	return r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) == 0;
 }
 
 static bool child_has_ended(struct session *r)
@@ -239,7 +220,7 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 		return RUN_ENDED_OUTPUT;
 	if (r->for_ns && clock_now_ns() - r->started_ns >= r->for_ns)
 		return RUN_ENDED_TIME;
-	if (target_replaced(r))
+	if (program_is_gone(r->memory_fd, r->probe))
 		return has_program(r->pid) ? "the process ran another program (exec)" :
 					     "the process ended";
 	return NULL;

@@ -83,12 +83,6 @@ struct race_cli {
 	size_t kept;		 /* races written before that */
 };
 
-static int attach(struct race_cli *c)
-{
-	agent_call_until(&asked_by, c->started_ns, c->set.for_ns);
-	return race_attach_start(&c->set, &c->run);
-}
-
 static int race_open_output(struct race_cli *c)
 {
 	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
@@ -428,10 +422,8 @@ static int exit_status(const struct race_cli *c)
 {
 	if (c->shown && !c->set.write_baseline && c->set.error_exitcode)
 		return (int)c->set.error_exitcode;
-	if (WIFSIGNALED(c->status))
-		return 128 + WTERMSIG(c->status);
-	if (WEXITSTATUS(c->status))
-		return WEXITSTATUS(c->status);
+	if (c->status)
+		return cli_status_of(c->status);
 	return c->blind ? c->blind : c->failed;
 }
 
@@ -567,8 +559,10 @@ int cmd_race(int argc, char **argv)
 	watchdog_start(COMMAND, true);
 	race_vary_choose(&c.vary);
 	c.started_ns = clock_now_ns();
+	agent_call_until(&asked_by, c.started_ns, c.set.for_ns);
 	if (!status)
-		status = c.set.pid ? attach(&c) : race_command_start(&c.set, &c.run);
+		status = c.set.pid ? race_attach_start(&c.set, &c.run) :
+				     race_command_start(&c.set, &c.run);
 	if (!status) {
 		run(&c);
 		race_finish(&c);

@@ -4,7 +4,6 @@
 
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
-#include "cli/observe/cost.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/observe.h"
 #include "cli/watch/watch_hit.h"
@@ -236,11 +235,6 @@ static void watch_sum_up(struct observe *o, struct run_end *end)
 		}
 }
 
-static void watch_price(struct observe *o, struct run_end *end)
-{
-	end->cost_ns = cost_ns(&o->set, COST_WATCH);
-}
-
 static void watch_release(struct observe *o)
 {
 	struct watch *w = (struct watch *)o;
@@ -286,7 +280,6 @@ int watch_run(struct observe_settings *set)
 		.arm = watch_arm,
 		.print_start = watch_print_start,
 		.sum_up = watch_sum_up,
-		.price = watch_price,
 		.release = watch_release,
 	};
 	struct watch w = { .event = NULL };
