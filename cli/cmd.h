@@ -3,8 +3,7 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
-#include <signal.h>
-#include <stdbool.h>
+#include <sys/wait.h>
 
 /* What every command ends with. */
 enum cli_exit {
@@ -24,10 +23,10 @@ int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 
-/* The terminal's signals reach all processes in its foreground: nobody need pass them on. */
-static inline bool cli_is_from_terminal(const siginfo_t *info)
+/* As a shell has it, from what waitpid() gave. */
+static inline int cli_status_of(int status)
 {
-	return info->si_code == SI_KERNEL;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */

@@ -5,12 +5,12 @@
  * The budgets are in memory that the processes share. The agent in each of them opens one event for
  * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
+#include "base/clock.h"
 #include "base/own_proc.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/launch/uncovered.h"
-#include "cli/now.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/output.h"
@@ -120,16 +120,6 @@ struct throttling {
 	struct output output; /* the line on the terminal */
 	struct uncovered uncovered;
 };
-
-static volatile sig_atomic_t stopped;
-static volatile sig_atomic_t is_to_forward; /* it did not reach the command by itself */
-
-static void throttle_on_signal(int number, siginfo_t *info, void *context)
-{
-	is_to_forward = !cli_is_from_terminal(info);
-	stopped = number;
-	watchdog_asked();
-}
 
 /* "30%", "0.3", "1000/s", "1e6". */
 static int parse_rate(const char *text, const char *unit, double *out)
@@ -313,24 +303,11 @@ static void read_cpu_time(struct throttling *th)
 		th->cpu_before = th->cpu_last;
 }
 
-/* Only after the attach is it known that it can be looked into. */
-static void throttle_open_memory(struct throttling *th)
-{
-	char path[32];
-	uint64_t end;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", th->set.pid);
-	if (program_mapping(th->set.pid, NULL, 0, &th->probe, &end))
-		th->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* It has ended, or has executed another program, which does not have the agent. */
 static bool has_left(const struct throttling *th)
 {
-	char byte;
-
 	return (kill(th->set.pid, 0) && errno == ESRCH) ||
-	       (th->memory_fd >= 0 && pread(th->memory_fd, &byte, 1, (off_t)th->probe) == 0);
+	       program_is_gone(th->memory_fd, th->probe);
 }
 
 static int begin(struct throttling *th)
@@ -339,16 +316,18 @@ static int begin(struct throttling *th)
 					   th->memory.data_fd };
 	char text[128];
 	int result = 0;
+	uint64_t end;
 
 	agent_option("throttle", &th->memory, text, sizeof(text));
-	th->started_ns = now_ns();
+	th->started_ns = clock_now_ns();
 	if (th->set.command)
 		return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
-	agent_call_until(&stopped, th->started_ns, th->set.for_ns);
+	agent_call_until(&asked_by, th->started_ns, th->set.for_ns);
 	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
 	read_cpu_time(th);
-	if (!status && !result)
-		throttle_open_memory(th);
+	/* Only after the attach is it known that it can be looked into. */
+	if (!status && !result && program_mapping(th->set.pid, NULL, 0, &th->probe, &end))
+		th->memory_fd = program_open_memory(th->set.pid);
 	if (!status && result == -EBUSY)
 		return cli_wrong(COMMAND,
 				 "process %d has a budget of another trapline throttle: end "
@@ -365,7 +344,7 @@ static void lift(struct throttling *th)
 {
 	__atomic_store_n(&th->region->stop, 1u, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &th->region->stop, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-	th->lifted_ns = now_ns();
+	th->lifted_ns = clock_now_ns();
 }
 
 /* What was drawn; the account has no more than the threads have told it. */
@@ -401,12 +380,12 @@ static void keep_events(struct throttling *th)
 		th->lost_ns = 0;
 		return;
 	}
-	if (th->lost_ns && now_ns() - th->tried_ns < TRY_AGAIN_NS)
+	if (th->lost_ns && clock_now_ns() - th->tried_ns < TRY_AGAIN_NS)
 		return;
 	th->closed += !th->lost_ns;
 	if (!th->lost_ns)
-		th->lost_ns = now_ns();
-	th->tried_ns = now_ns();
+		th->lost_ns = clock_now_ns();
+	th->tried_ns = clock_now_ns();
 	if (!agent_call_end(th->set.pid, "throttle-again", th->again_why, sizeof(th->again_why)))
 		th->lost_ns = 0;
 }
@@ -432,7 +411,7 @@ static void print_amount(FILE *f, const struct throttling *th, const struct thro
 
 static void print_amounts(FILE *f, const struct throttling *th)
 {
-	uint64_t end = th->lifted_ns ? th->lifted_ns : now_ns();
+	uint64_t end = th->lifted_ns ? th->lifted_ns : clock_now_ns();
 	double seconds = (double)(end - th->started_ns) / 1e9;
 
 	for (uint32_t i = 0; i < th->count; i++) {
@@ -526,7 +505,7 @@ static bool throttle_has_ended(struct throttling *th)
 
 static bool throttle_is_time_over(const struct throttling *th)
 {
-	return th->set.for_ns && now_ns() - th->started_ns >= th->set.for_ns;
+	return th->set.for_ns && clock_now_ns() - th->started_ns >= th->set.for_ns;
 }
 
 static void throttle_show_status(struct throttling *th)
@@ -553,16 +532,12 @@ static void inspect(struct throttling *th)
 static void throttle_wait_for_end(struct throttling *th, bool until_time)
 {
 	struct timespec pause = { 0, TICK_NS };
-	bool is_forwarded = false;
 	int ticks = 0;
 
 	while (!throttle_has_ended(th) && !(until_time && throttle_is_time_over(th))) {
-		if (stopped && !th->set.command)
+		if (asked_by && !th->set.command)
 			break;
-		if (stopped && is_to_forward && !is_forwarded) {
-			kill(th->set.pid, stopped);
-			is_forwarded = true;
-		}
+		watchdog_forward(th->set.pid);
 		if (until_time)
 			throttle_show_status(th);
 		read_cpu_time(th);
@@ -585,21 +560,6 @@ static void leave(struct throttling *th)
 			 th->set.pid, why);
 }
 
-/* Returns what a shell would. */
-static int throttle_status_of(const struct throttling *th)
-{
-	return WIFSIGNALED(th->status) ? 128 + WTERMSIG(th->status) : WEXITSTATUS(th->status);
-}
-
-static void throttle_catch_signals(void)
-{
-	struct sigaction sa = { .sa_sigaction = throttle_on_signal, .sa_flags = SA_SIGINFO };
-
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
-}
-
 /* The command that was started continues without a budget when the time is over. */
 static int throttle_run(struct throttling *th)
 {
@@ -612,7 +572,7 @@ static int throttle_run(struct throttling *th)
 			 th->set.command[0], th->set.pid);
 		throttle_wait_for_end(th, false);
 	}
-	return failed ? CLI_NO : th->set.command ? throttle_status_of(th) : CLI_OK;
+	return failed ? CLI_NO : th->set.command ? cli_status_of(th->status) : CLI_OK;
 }
 
 int cmd_throttle(int argc, char **argv)
@@ -629,8 +589,7 @@ int cmd_throttle(int argc, char **argv)
 		return status;
 	th.output.status = terminal_has_status(STDERR_FILENO);
 	status = make_region(&th);
-	watchdog_start(COMMAND);
-	throttle_catch_signals();
+	watchdog_start(COMMAND, false);
 	if (!status)
 		status = begin(&th);
 	if (!status)

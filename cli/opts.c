@@ -21,6 +21,14 @@
 #define OPTIONS_MAX 48 /* with aliases */
 #define SLICE_MAX_NS UINT64_C(1000000000)
 
+const struct opt *opts_next(const struct opt_syntax *syntax, const struct opt *o)
+{
+	for (o = o ? o + 1 : syntax->options; o < syntax->options + syntax->count; o++)
+		if (o->kind < OPT_KINDS || o->kind & syntax->bits)
+			return o;
+	return NULL;
+}
+
 int opts_number(const char *text, int base, unsigned long long *out)
 {
 	char *end;
@@ -127,7 +135,7 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 	void *member = (char *)settings + o->offset;
 	unsigned long long number;
 
-	switch (o->kind) {
+	switch ((enum opt_kind)(o->kind % OPT_KINDS)) {
 	case OPT_FLAG:
 		*(int *)member = 1;
 		return 0;
@@ -179,9 +187,9 @@ static bool is_optional(const struct opt *o)
 
 static const struct opt *option_named(const struct opt_syntax *syntax, const char *name)
 {
-	for (size_t i = 0; i < syntax->count; i++)
-		if (!strcmp(syntax->options[i].name, name))
-			return &syntax->options[i];
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
+		if (!strcmp(o->name, name))
+			return o;
 	return NULL;
 }
 
@@ -190,9 +198,9 @@ static const struct opt *option_of(const struct opt_syntax *syntax, int c)
 {
 	if (c >= LONG_BASE)
 		return &syntax->options[c - LONG_BASE];
-	for (size_t i = 0; c && i < syntax->count; i++)
-		if (syntax->options[i].letter == c)
-			return &syntax->options[i];
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
+		if (c && o->letter == c)
+			return o;
 	for (size_t i = 0; c && i < syntax->alias_count; i++)
 		if (syntax->aliases[i].letter == c)
 			return option_named(syntax, syntax->aliases[i].means);
@@ -218,8 +226,8 @@ static int left_width(const struct opt_syntax *syntax)
 	int most = LEFT_MIN;
 	char text[96];
 
-	for (size_t i = 0; i < syntax->count; i++) {
-		int width = left_text(&syntax->options[i], text, sizeof(text));
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));) {
+		int width = left_text(o, text, sizeof(text));
 		if (width > most && width <= LEFT_MAX)
 			most = width;
 	}
@@ -249,8 +257,8 @@ static void opts_print_help(const struct opt_syntax *syntax)
 	terminal_print(stdout, syntax->about, has_color);
 	putchar('\n');
 	terminal_print(stdout, "options:", has_color);
-	for (size_t i = 0; i < syntax->count; i++)
-		print_option(&syntax->options[i], width);
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
+		print_option(o, width);
 	printf("  %-*s  print this text\n", width, "-h, --help");
 	if (syntax->tail) {
 		putchar('\n');
@@ -262,9 +270,7 @@ static int unknown_letter(const struct opt_syntax *syntax, char letter)
 {
 	const struct opt *like = NULL;
 
-	for (size_t i = 0; i < syntax->count; i++) {
-		const struct opt *o = &syntax->options[i];
-
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));) {
 		if (o->letter && tolower(o->letter) == tolower(letter))
 			return cli_wrong(syntax->command,
 					 "unknown option '-%c'; did you mean -%c "
@@ -287,10 +293,10 @@ static size_t names_that_begin(const struct opt_syntax *syntax, const char *name
 	size_t used = 0;
 	size_t found = 0;
 
-	for (size_t i = 0; i < syntax->count && used < size; i++)
-		if (!strncmp(syntax->options[i].name, name, strlen(name)))
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
+		if (!strncmp(o->name, name, strlen(name)) && used < size)
 			used += (size_t)snprintf(text + used, size - used, "%s--%s",
-						 found++ ? " or " : "", syntax->options[i].name);
+						 found++ ? " or " : "", o->name);
 	return found;
 }
 
@@ -309,8 +315,8 @@ static int wrong_option(const struct opt_syntax *syntax, const char *arg)
 	if (names_that_begin(syntax, name, begun, sizeof(begun)))
 		return cli_wrong(syntax->command, "ambiguous option '--%s': write %s", name, begun);
 	near.wanted = name;
-	for (size_t i = 0; i < syntax->count; i++)
-		near_add(&near, syntax->options[i].name);
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
+		near_add(&near, o->name);
 	/* Of few letters two wrong ones are another word. */
 	if (near.count && 3 * near.scores[0] <= strlen(name) + 1)
 		return cli_wrong(syntax->command, "unknown option '--%s'; did you mean --%s?", name,
@@ -338,9 +344,9 @@ static char *add_letter(char *shorts, char letter, const struct opt *o)
 static void make_getopt(const struct opt_syntax *syntax, struct option *longs, char *shorts)
 {
 	*shorts++ = ':'; /* a missing argument returns ':' */
-	for (size_t i = 0; i < syntax->count; i++) {
-		const struct opt *o = &syntax->options[i];
-		*longs++ = (struct option){ o->name, argument_of(o), NULL, LONG_BASE + (int)i };
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));) {
+		*longs++ = (struct option){ o->name, argument_of(o), NULL,
+					    LONG_BASE + (int)(o - syntax->options) };
 		shorts = add_letter(shorts, o->letter, o);
 	}
 	for (size_t i = 0; i < syntax->alias_count; i++) {
@@ -413,10 +419,9 @@ void opts_dump(const struct opt_syntax *syntax)
 		[OPT_CHOICE] = "choice", [OPT_PERCENT] = "percent", [OPT_SLICE] = "time",
 	};
 
-	for (size_t i = 0; i < syntax->count; i++) {
-		const struct opt *o = &syntax->options[i];
+	for (const struct opt *o = NULL; (o = opts_next(syntax, o));) {
 		const char letter[] = { o->letter ? o->letter : '-', '\0' };
 		printf("option\t%s\t%s\t%s\t%s\t%s\t%s\n", syntax->command, o->name, letter,
-		       kinds[o->kind], o->argument ? o->argument : "-", o->help);
+		       kinds[o->kind % OPT_KINDS], o->argument ? o->argument : "-", o->help);
 	}
 }

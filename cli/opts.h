@@ -20,11 +20,15 @@ enum opt_kind {
 	OPT_PERCENT, /* double: above 0, from `2%` or `2` */
 };
 
+#define OPT_KINDS 0x100
+/* Beside the kind: only the commands with one of these bits have the option. */
+#define OPT_ONLY(bits) ((bits) * (unsigned int)OPT_KINDS)
+
 struct opt {
 	const char *name;
-	char letter; /* 0: none */
-	enum opt_kind kind;
-	size_t offset; /* of the member in the command's settings */
+	char letter;	   /* 0: none */
+	unsigned int kind; /* enum opt_kind, and OPT_ONLY where commands share a table */
+	size_t offset;	   /* of the member in the command's settings */
 	/* Its name in --help; NULL for a flag. "[=WORD]": may be left out, the string is then empty. */
 	const char *argument;
 	const char *help;
@@ -52,6 +56,7 @@ struct opt_syntax {
 	const char *usage; /* what follows the command's name */
 	const char *about; /* what it does */
 	const char *tail;  /* printed after the options; NULL: nothing */
+	unsigned int bits; /* OPT_ONLY of this command, where commands share a table */
 	const struct opt *options;
 	size_t count;
 	const struct opt_alias *aliases;
@@ -74,6 +79,9 @@ extern const struct opt_syntax watch_syntax;
  * end), or -1 with *status set when the command must end now: after --help or an error.
  */
 int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings, int *status);
+
+/* The next option of the command; NULL gives the first, and is what follows the last. */
+const struct opt *opts_next(const struct opt_syntax *syntax, const struct opt *o);
 
 /* The options one a line, for programs: `option`, command, name, letter, kind, argument, help. */
 void opts_dump(const struct opt_syntax *syntax);

@@ -2,9 +2,9 @@
 /* output.c - see output.h. */
 #include "cli/output.h"
 
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
-#include "cli/now.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"
 
@@ -24,7 +24,7 @@ static uint64_t clock_offset(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - now_ns();
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - clock_now_ns();
 }
 
 int output_open(struct output *o, const char *command, const char *file, int json)
@@ -32,7 +32,7 @@ int output_open(struct output *o, const char *command, const char *file, int jso
 	*o = (struct output){ .command = command,
 			      .json_path = file,
 			      .clock_offset_ns = clock_offset(),
-			      .started_ns = now_ns() };
+			      .started_ns = clock_now_ns() };
 	if (file) {
 		o->json = private_file(file);
 		if (!o->json)
@@ -113,7 +113,7 @@ void output_clear_status(struct output *o)
 
 static void show_status(struct output *o, uint64_t hits, bool paused)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	uint64_t since = o->status_at_ns ? o->status_at_ns : o->started_ns;
 
 	if (now - since >= STATUS_INTERVAL_NS) {

@@ -16,7 +16,10 @@
 #define SECONDS_AFTER_TIME 10
 
 static char message[200];
-static volatile sig_atomic_t asked; /* signals */
+volatile sig_atomic_t asked_by;
+volatile sig_atomic_t asked_times;
+volatile sig_atomic_t asked_interrupts;
+static volatile sig_atomic_t is_from_terminal; /* the last one */
 static volatile sig_atomic_t is_ending;
 static volatile sig_atomic_t seen_steps; /* at the last look */
 static volatile sig_atomic_t idle_looks; /* in a row, without a step */
@@ -48,7 +51,9 @@ static void end_now(void)
 static void on_look(int number)
 {
 	int saved = errno;
-	int limit = asked > 1 ? SECONDS_AGAIN : asked ? SECONDS_FIRST : SECONDS_AFTER_TIME;
+	int limit = asked_times > 1 ? SECONDS_AGAIN :
+		    asked_times	    ? SECONDS_FIRST :
+				      SECONDS_AFTER_TIME;
 	bool has_moved = !busy_depth || busy_steps != seen_steps;
 
 	seen_steps = busy_steps;
@@ -59,32 +64,51 @@ static void on_look(int number)
 	errno = saved;
 }
 
-void watchdog_start(const char *command)
-{
-	/* A look inside end_now() ends it. */
-	struct sigaction sa = { .sa_handler = on_look, .sa_flags = SA_RESTART | SA_NODEFER };
-
-	snprintf(message, sizeof(message),
-		 "trapline %s: cannot read the debug information of the "
-		 "target: it keeps its reader busy; remove it, for example by strip -g\n",
-		 command);
-	sigaction(SIGALRM, &sa, NULL);
-}
-
-void watchdog_asked(void)
+static void on_asked(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	if (asked < 2)
-		asked = asked + 1;
+	is_from_terminal = info->si_code == SI_KERNEL;
+	asked_by = number;
+	asked_times = asked_times + 1;
+	asked_interrupts = asked_interrupts + (number == SIGINT);
 	seen_steps = busy_steps;
 	idle_looks = 0;
 	look_after(1000000000u);
 	errno = saved;
 }
 
+void watchdog_start(const char *command, bool with_quit)
+{
+	/* A look inside end_now() ends it. */
+	const struct sigaction look = { .sa_handler = on_look,
+					.sa_flags = SA_RESTART | SA_NODEFER };
+	const struct sigaction ask = { .sa_sigaction = on_asked, .sa_flags = SA_SIGINFO };
+
+	snprintf(message, sizeof(message),
+		 "trapline %s: cannot read the debug information of the "
+		 "target: it keeps its reader busy; remove it, for example by strip -g\n",
+		 command);
+	sigaction(SIGALRM, &look, NULL);
+	sigaction(SIGINT, &ask, NULL);
+	sigaction(SIGTERM, &ask, NULL);
+	sigaction(SIGHUP, &ask, NULL);
+	if (with_quit)
+		sigaction(SIGQUIT, &ask, NULL);
+}
+
 void watchdog_time(uint64_t ns)
 {
-	if (ns && !asked)
+	if (ns && !asked_times)
 		look_after(ns);
+}
+
+int watchdog_forward(pid_t pid)
+{
+	int number = asked_by;
+
+	if (number && !is_from_terminal)
+		kill(pid, number);
+	asked_by = 0;
+	return number;
 }

@@ -9,18 +9,30 @@
 #ifndef CLI_WATCHDOG_H
 #define CLI_WATCHDOG_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-/* Installs it; command is the name for the message. */
-void watchdog_start(const char *command);
+/* Signals that asked for the end since watchdog_start(). */
+extern volatile sig_atomic_t asked_by; /* the last one; 0: none */
+extern volatile sig_atomic_t asked_times;
+extern volatile sig_atomic_t asked_interrupts; /* how many of them were Ctrl-C */
 
 /*
- * Call this in the handler of a signal that asks for the end. Without progress the command ends 5
- * seconds after the first signal, and 1 second after the second. It keeps errno.
+ * SIGINT, SIGTERM and SIGHUP, and with_quit also SIGQUIT, ask for the end from now on. Without progress
+ * the command ends 5 seconds after the first one, and 1 second after the second. Its name is for the
+ * message.
  */
-void watchdog_asked(void);
+void watchdog_start(const char *command, bool with_quit);
 
 /* The run ends after ns, 0: never. Without progress the command ends 10 seconds later. */
 void watchdog_time(uint64_t ns);
+
+/*
+ * Passes the last signal on to a process, and forgets it. The terminal sends its signals to all
+ * processes in its foreground, so these need not be passed on. Returns its number; 0: there was none.
+ */
+int watchdog_forward(pid_t pid);
 
 #endif

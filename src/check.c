@@ -20,7 +20,7 @@
 
 static int budget_ms(uint64_t start_ns)
 {
-	int left = ALL_MS - (int)((probe_now_ns() - start_ns) / 1000000u);
+	int left = ALL_MS - (int)((clock_now_ns() - start_ns) / 1000000u);
 
 	return left < ROW_MS ? left : ROW_MS;
 }
@@ -86,7 +86,7 @@ static int has_open_events(void)
 
 int trapline_check(struct trapline_caps *out)
 {
-	uint64_t start = probe_now_ns();
+	uint64_t start = clock_now_ns();
 
 	if (!out || out->size < sizeof(*out))
 		return -EINVAL;

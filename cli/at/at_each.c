@@ -7,9 +7,9 @@
  */
 #include "cli/at/at_each.h"
 
+#include "base/clock.h"
 #include "cli/at/at.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"
@@ -175,11 +175,6 @@ static int each_check_output(const struct runs *s, uint64_t nth, int status)
 	return result;
 }
 
-static int each_status_of(int raw)
-{
-	return WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
-}
-
 /* Why a run is broken; empty when it is good. */
 static void judge(const struct runs *s, const struct job *job, int status, char *verdict)
 {
@@ -258,7 +253,7 @@ static void finish_job(struct runs *s, struct job *job, int raw)
 	if (!was_reached(s, job->nth) && !job->is_hung) {
 		read_refusal(s, job->nth);
 	} else {
-		judge(s, job, each_status_of(raw), verdict);
+		judge(s, job, cli_status_of(raw), verdict);
 		s->done++;
 		print_run(s, job->nth, verdict);
 	}
@@ -277,14 +272,14 @@ static bool step(struct runs *s, struct job *job)
 
 	if (!job->pid && is_more(s)) {
 		*job = (struct job){ .nth = s->next++,
-				     .deadline_ns = now_ns() + s->set.timeout_ns };
+				     .deadline_ns = clock_now_ns() + s->set.timeout_ns };
 		job->pid = start_run(s, job->nth);
 	}
 	if (!job->pid)
 		return false;
 	if (waitpid(job->pid, &raw, WNOHANG) == job->pid) {
 		finish_job(s, job, raw);
-	} else if (now_ns() > job->deadline_ns && !job->is_hung) {
+	} else if (clock_now_ns() > job->deadline_ns && !job->is_hung) {
 		job->is_hung = true;
 		kill(-job->pid, SIGKILL);
 	}
@@ -315,7 +310,7 @@ static int run_good(struct runs *s)
 	pid_t pid = start_run(s, 0);
 
 	waitpid(pid, &raw, 0);
-	s->good_status = each_status_of(raw);
+	s->good_status = cli_status_of(raw);
 	if (s->good_status == 127)
 		return cli_wrong(COMMAND, "cannot start %s", s->set.command[0]);
 	if (each_check_output(s, 0, s->good_status))

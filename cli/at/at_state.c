@@ -3,7 +3,7 @@
 #include "cli/at/at_state.h"
 
 #include "cli/observe/hit_frames.h"
-#include "report/run/run.h"
+#include "report/run/run_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

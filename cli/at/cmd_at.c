@@ -373,7 +373,7 @@ static int wait_for_command(const struct at *a)
 
 	while (!a->steps.is_reaped && waitpid(a->pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return cli_status_of(status);
 }
 
 static int at_open_output(struct at *a)

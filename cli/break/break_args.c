@@ -5,8 +5,10 @@
  * Values in registers, and text that the BPF program copied, are those of the hit. Values on the
  * stack come from the record if it has the stack. Otherwise they are read now, and marked as such.
  */
-#include "cli/break/break.h"
+#include "cli/break/break_args.h"
+
 #include "report/lang/value.h"
+#include "report/run/run.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,16 +6,15 @@
  * The kernel places all uprobes of one event or none, and refuses some instructions. So one site can
  * prevent thousands. Such sites are found by bisection, left out, and reported by name.
  */
-#include "cli/break/break.h"
+#include "cli/break/break_arm.h"
+
 #include "cli/cmd.h"
-#include "cli/observe/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define COMMAND break_command
 #define TRIES_MAX 400 /* each takes some milliseconds */
 
 enum fate {
@@ -33,7 +32,7 @@ enum group {
 };
 
 struct arming {
-	struct trapline *target;
+	const struct observe *run;
 	const struct code_sites *sites;
 	const struct trapline_event_opts *opts;
 	struct break_armed *armed;
@@ -74,7 +73,7 @@ static int try_range(struct arming *a, size_t from, size_t to, enum group group,
 		return 0;
 	opts.flags = TRAPLINE_DISABLED | (group == WITH_RETURNS ? TRAPLINE_RETURNS : 0);
 	a->tries++;
-	int err = trapline_break_sites(a->target, addresses, n, &opts, &event);
+	int err = trapline_break_sites(a->run->target, addresses, n, &opts, &event);
 	if (err >= 0)
 		trapline_event_close(event);
 	return err;
@@ -117,7 +116,8 @@ static int open_group(struct arming *a, enum group group, uint64_t *addresses)
 		opts.flags &= ~TRAPLINE_RETURNS;
 	if (!n)
 		return 0;
-	int err = trapline_break_sites(a->target, addresses, n, &opts, &armed->event[armed->count]);
+	int err = trapline_break_sites(a->run->target, addresses, n, &opts,
+				       &armed->event[armed->count]);
 	if (err >= 0)
 		armed->count++;
 	return err;
@@ -142,14 +142,15 @@ static void count_fates(struct arming *a)
 {
 	struct break_armed *armed = a->armed;
 
-	armed->emulated = armed->stepped = armed->hardware = armed->refused = 0;
+	armed->sites.emulated = armed->sites.stepped = armed->sites.hardware =
+		armed->sites.refused = 0;
 	for (size_t i = 0; i < a->sites->count; i++) {
 		const struct code_site *site = &a->sites->site[i];
 		size_t used = strlen(armed->refused_names);
-		armed->emulated += arm_is_in(a, i, ALL) && site->is_emulated;
-		armed->stepped += arm_is_in(a, i, ALL) && !site->is_emulated;
-		armed->hardware += a->fate[i] == BY_HARDWARE;
-		armed->refused += a->fate[i] == REFUSED;
+		armed->sites.emulated += arm_is_in(a, i, ALL) && site->is_emulated;
+		armed->sites.stepped += arm_is_in(a, i, ALL) && !site->is_emulated;
+		armed->sites.hardware += a->fate[i] == BY_HARDWARE;
+		armed->sites.refused += a->fate[i] == REFUSED;
 		if (a->fate[i] == REFUSED &&
 		    used + strlen(site->name) + 4 < sizeof(armed->refused_names))
 			snprintf(armed->refused_names + used, sizeof(armed->refused_names) - used,
@@ -200,17 +201,17 @@ static int arm_uprobes(struct arming *a, uint64_t *addresses)
 static int open_hardware(struct arming *a, uint64_t address, struct trapline_event_opts *opts,
 			 struct trapline_event **out)
 {
-	int err = trapline_break(a->target, address, opts, out);
+	int err = trapline_break(a->run->target, address, opts, out);
 
 	if (err < 0 || trapline_event_mechanism(*out) != TRAPLINE_BY_RING ||
 	    opts->flags & TRAPLINE_STACK_BYTES)
 		return err;
 	trapline_event_close(*out);
 	opts->flags |= TRAPLINE_STACK_BYTES;
-	return trapline_break(a->target, address, opts, out);
+	return trapline_break(a->run->target, address, opts, out);
 }
 
-static int arm_hardware(struct arming *a, const struct session *session)
+static int arm_hardware(struct arming *a)
 {
 	struct break_armed *armed = a->armed;
 	struct trapline_event_opts opts = *a->opts;
@@ -223,7 +224,7 @@ static int arm_hardware(struct arming *a, const struct session *session)
 			continue;
 		int err = open_hardware(a, site->address, &opts, &armed->event[armed->count]);
 		if (err < 0)
-			return session_explain(session, "break on", site->name, err);
+			return session_explain(&a->run->session, "break on", site->name, err);
 		armed->count++;
 	}
 	return 0;
@@ -235,10 +236,10 @@ static int all_by_hardware(struct arming *a, bool have_uprobes, const char *why)
 	size_t count = a->sites->count;
 
 	if (a->opts->flags & TRAPLINE_RETURNS)
-		return cli_wrong(COMMAND, "%s: %s",
+		return cli_wrong(a->run->set.name, "%s: %s",
 				 have_uprobes ? "cannot use --ret" : "--ret needs uprobes", why);
 	if (count > BREAK_REGISTERS_MAX)
-		return cli_wrong(COMMAND,
+		return cli_wrong(a->run->set.name,
 				 "cannot break on %zu sites: without uprobes there are %d hardware "
 				 "breakpoints; uprobes are not possible: %s",
 				 count, BREAK_REGISTERS_MAX, why);
@@ -246,9 +247,9 @@ static int all_by_hardware(struct arming *a, bool have_uprobes, const char *why)
 	return 0;
 }
 
-static int choose_and_arm(struct arming *a, const struct session *session,
-			  const struct break_settings *set, uint64_t *addresses)
+static int choose_and_arm(struct arming *a, uint64_t *addresses)
 {
+	const struct observe_settings *set = &a->run->set;
 	int status = 0;
 	int err = 0;
 	bool returns_are_unknown;
@@ -259,7 +260,7 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 	if (!set->no_bpf)
 		err = arm_uprobes(a, addresses);
 	if (err == -EINVAL && a->opts->condition)
-		return session_explain(session, "break on", set->locations[0], err);
+		return session_explain(&a->run->session, "break on", set->operands[0], err);
 	returns_are_unknown = err == -EOPNOTSUPP &&
 			      !collect(a, 0, a->sites->count, WITH_RETURNS, addresses);
 	if (err < 0 || set->no_bpf) {
@@ -273,17 +274,17 @@ static int choose_and_arm(struct arming *a, const struct session *session,
 	if (status)
 		return status;
 	count_fates(a);
-	if (a->armed->hardware > BREAK_REGISTERS_MAX)
+	if (a->armed->sites.hardware > BREAK_REGISTERS_MAX)
 		return cli_wrong(
-			COMMAND,
+			a->run->set.name,
 			"cannot break on %zu sites by hardware breakpoint: there are %d; a "
 			"uprobe needs a file behind the code and a known function around it",
-			a->armed->hardware, BREAK_REGISTERS_MAX);
-	if (a->armed->hardware && a->opts->flags & TRAPLINE_RETURNS)
-		cli_note(COMMAND,
+			a->armed->sites.hardware, BREAK_REGISTERS_MAX);
+	if (a->armed->sites.hardware && a->opts->flags & TRAPLINE_RETURNS)
+		cli_note(a->run->set.name,
 			 "%zu site%s by hardware breakpoint: without results and durations",
-			 a->armed->hardware, a->armed->hardware == 1 ? "" : "s");
-	return arm_hardware(a, session);
+			 a->armed->sites.hardware, a->armed->sites.hardware == 1 ? "" : "s");
+	return arm_hardware(a);
 }
 
 static void note_without_returns(const struct arming *a)
@@ -302,32 +303,33 @@ static void note_without_returns(const struct arming *a)
 				 a->sites->site[i].name);
 	}
 	if (n)
-		cli_note(COMMAND,
+		cli_note(a->run->set.name,
 			 "%zu function%s without results and durations, because their return "
 			 "instructions cannot be found: %s",
 			 n, n == 1 ? "" : "s", names);
 }
 
-int break_arm(struct trapline *target, const struct session *session,
-	      const struct break_settings *set, const struct code_sites *sites,
+int break_arm(const struct observe *o, const struct code_sites *sites,
 	      const struct trapline_event_opts *opts, struct break_armed *armed)
 {
-	struct arming a = { .target = target, .sites = sites, .opts = opts, .armed = armed };
+	struct arming a = { .run = o, .sites = sites, .opts = opts, .armed = armed };
 	uint64_t *addresses = calloc(sites->count, sizeof(*addresses));
 	int status = CLI_NO;
 
 	a.fate = calloc(sites->count, 1);
 	armed->no_return = calloc(sites->count, sizeof(*armed->no_return));
 	if (addresses && a.fate && armed->no_return)
-		status = choose_and_arm(&a, session, set, addresses);
+		status = choose_and_arm(&a, addresses);
 	else
-		cli_wrong(COMMAND, "out of memory");
+		cli_wrong(o->set.name, "out of memory");
 	if (!status && opts->flags & TRAPLINE_RETURNS)
 		note_without_returns(&a);
 	free(a.fate);
 	free(addresses);
-	if (!status && armed->refused)
-		cli_note(COMMAND, "left out %zu site%s where the kernel refuses a breakpoint: %s",
-			 armed->refused, armed->refused == 1 ? "" : "s", armed->refused_names);
+	if (!status && armed->sites.refused)
+		cli_note(o->set.name,
+			 "left out %zu site%s where the kernel refuses a breakpoint: %s",
+			 armed->sites.refused, armed->sites.refused == 1 ? "" : "s",
+			 armed->refused_names);
 	return status;
 }

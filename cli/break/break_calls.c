@@ -6,7 +6,7 @@
  * harm, since a return belongs to the newest call of the same key. Beyond a maximum the oldest are
  * dropped. Stacks of coroutines may be in any order, so the depth of a call proves nothing.
  */
-#include "cli/break/break.h"
+#include "cli/break/break_calls.h"
 
 #include <search.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* break_find.c - from what the user names to sites in code, and which of them are left out. */
-#include "cli/break/break.h"
+#include "cli/break/break_find.h"
+
 #include "cli/cmd.h"
 #include "cli/observe/hit_frames.h"
 #include "cli/observe/session.h"
@@ -8,49 +9,47 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#define COMMAND break_command
-
-int break_check(const struct break_settings *set)
+int break_check(const struct observe_settings *set)
 {
 	char why[400];
 
-	for (size_t i = 0; i < set->location_count; i++)
-		if (code_sites_check(set->locations[i], why, sizeof(why)))
-			return cli_wrong(COMMAND, "%s", why);
+	for (size_t i = 0; i < set->operand_count; i++)
+		if (code_sites_check(set->operands[i], why, sizeof(why)))
+			return cli_wrong(set->name, "%s", why);
 	return 0;
 }
 
-int break_find(struct symbols *s, const struct break_settings *set, struct output *o,
+int break_find(struct symbols *s, const struct observe_settings *set, struct output *o,
 	       struct code_sites *sites)
 {
 	char why[500];
 
 	sites->all_copies = set->inlined;
-	for (size_t i = 0; i < set->location_count; i++) {
-		const char *where = set->locations[i];
+	for (size_t i = 0; i < set->operand_count; i++) {
+		const char *where = set->operands[i];
 		output_progress(o, "looking for %s", where);
 		int err = code_sites_find(s, where, sites, why, sizeof(why));
 		output_clear_status(o);
-		int status = err == -ENOENT ? session_not_found(COMMAND, set->command, where) : 0;
+		int status = err == -ENOENT ? session_not_found(set->name, set->command, where) : 0;
 		if (err)
-			return status ? status : cli_wrong(COMMAND, "%s", why);
+			return status ? status : cli_wrong(set->name, "%s", why);
 		if (sites->elsewhere[0])
-			cli_note(COMMAND,
+			cli_note(set->name,
 				 "only the program's own %s is chosen; object:%s is one of %s",
 				 where, where, sites->elsewhere);
 		if (sites->other_line)
-			cli_note(COMMAND, "%s has no code: line %d is used, the next with code",
+			cli_note(set->name, "%s has no code: line %d is used, the next with code",
 				 where, sites->other_line);
 		sites->elsewhere[0] = 0;
 		sites->other_line = 0;
 	}
 	if (sites->copies_left_out)
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "%zu inlined copies of matching functions are left out; --inlined "
 			 "includes them",
 			 sites->copies_left_out);
 	if (sites->unresolved)
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "left out %zu function%s with several implementations (ifunc), because "
 			 "the one in use is not known: %s",
 			 sites->unresolved, sites->unresolved == 1 ? "" : "s",

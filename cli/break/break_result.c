@@ -6,14 +6,15 @@
  * --ret the parts of a chain of && that compare the result are evaluated here, when the function has
  * returned. The kernel evaluates the rest.
  */
-#include "cli/break/break.h"
+#include "cli/break/break_result.h"
+
 #include "cli/cmd.h"
+#include "cli/observe/observe_settings.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define COMMAND break_command
 
 static const char *const operators[] = { "==", "!=", "<=", ">=", "<", ">" };
 enum {
@@ -106,7 +107,7 @@ static bool parse_test(const char *part, size_t n, struct break_result_test *out
 	return *at && !*end;
 }
 
-int break_result_split(struct break_settings *set)
+int break_result_split(struct observe_settings *set)
 {
 	const char *at = set->condition;
 	size_t used = 0;
@@ -115,7 +116,7 @@ int break_result_split(struct break_settings *set)
 		return 0;
 	set->entry_text = calloc(1, strlen(at) + 1);
 	if (!set->entry_text)
-		return cli_wrong(COMMAND, "out of memory");
+		return cli_wrong(set->name, "out of memory");
 	for (;;) {
 		size_t n = part_length(at);
 		if (!names_result(at, n)) {
@@ -124,7 +125,7 @@ int break_result_split(struct break_settings *set)
 		} else if (set->result_tests == BREAK_RESULT_TESTS ||
 			   !parse_test(at, n, &set->result_test[set->result_tests++])) {
 			return cli_wrong(
-				COMMAND,
+				set->name,
 				"--if: cannot evaluate '%.*s': compare ret with a number or a "
 				"constant, as in 'ret < 0 && ...'",
 				(int)n, at);
@@ -191,7 +192,7 @@ static bool holds(const struct break_result_test *test, int64_t is, int64_t want
 	}
 }
 
-bool break_result_holds(const struct break_settings *set, struct symbols *s,
+bool break_result_holds(const struct observe_settings *set, struct symbols *s,
 			const struct signature *signature, const struct trapline_hit *returned)
 {
 	const struct type *type = signature ? signature->result.type : NULL;
@@ -209,7 +210,7 @@ bool break_result_holds(const struct break_settings *set, struct symbols *s,
 	return true;
 }
 
-int break_result_check(const struct break_settings *set, struct symbols *s,
+int break_result_check(const struct observe_settings *set, struct symbols *s,
 		       const struct signature *signature, const char *function)
 {
 	const struct type *type = signature ? signature->result.type : NULL;
@@ -218,12 +219,12 @@ int break_result_check(const struct break_settings *set, struct symbols *s,
 	if (set->result_tests && type &&
 	    (type->kind == TYPE_VOID || type_has_members(type) ||
 	     signature->result.where == SIGNATURE_VECTOR))
-		return cli_wrong(COMMAND, "--if: cannot compare the result of %s: its type is %s",
+		return cli_wrong(set->name, "--if: cannot compare the result of %s: its type is %s",
 				 function, type->name);
 	for (size_t i = 0; i < set->result_tests; i++)
 		if (set->result_test[i].name[0] &&
 		    !constant_of(s, type, set->result_test[i].name, &unused))
-			return cli_wrong(COMMAND, "--if: unknown constant '%s'",
+			return cli_wrong(set->name, "--if: unknown constant '%s'",
 					 set->result_test[i].name);
 	return 0;
 }

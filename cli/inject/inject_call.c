@@ -2,9 +2,9 @@
 /* inject_call.c - see inject_call.h. */
 #include "cli/inject/inject_call.h"
 
+#include "base/clock.h"
 #include "cli/inject/inject_return.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -187,7 +187,7 @@ static bool read_offset_of(int cpu, int64_t *offset)
 		return false;
 	for (int i = 0; i < CLOCK_READINGS; i++) {
 		nanosleep(&moment, NULL);
-		uint64_t now = now_ns();
+		uint64_t now = clock_now_ns();
 		if (!read_last_run("/proc/thread-self/sched", &shown))
 			break;
 		if (!count++ || (int64_t)(now - shown) < *offset)
@@ -205,7 +205,7 @@ static uint64_t asleep_since(pid_t pid, pid_t tid, uint64_t last_run)
 	if (cpu < 0 || cpu >= CPU_SETSIZE || !read_offset_of(cpu, &offset))
 		return 0;
 	uint64_t since = last_run + (uint64_t)offset;
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	if (since >= now)
 		return now;
 	return since + (now - since) / SLEW_SHARE; /* rather later than too early */
@@ -253,7 +253,7 @@ static bool call_is_in(pid_t pid, pid_t tid, const struct call_timeout *t)
 static bool wait_until_it_is_in(pid_t pid, pid_t tid, const struct call_timeout *t)
 {
 	const struct timespec step = { 0, BEGIN_STEP_NS };
-	const uint64_t start = now_ns();
+	const uint64_t start = clock_now_ns();
 	uint64_t waited_ns = 0;
 
 	while (waited_ns < BEGIN_NS ||
@@ -261,7 +261,7 @@ static bool wait_until_it_is_in(pid_t pid, pid_t tid, const struct call_timeout 
 		if (call_is_in(pid, tid, t))
 			return true;
 		nanosleep(&step, NULL);
-		waited_ns = now_ns() - start;
+		waited_ns = clock_now_ns() - start;
 	}
 	return call_is_in(pid, tid, t);
 }
@@ -430,7 +430,7 @@ static bool write_ring_copy(pid_t pid, const int64_t left[2], const struct user_
 static bool write_left(pid_t pid, struct user_regs_struct *r, const struct call_timeout *t)
 {
 	unsigned long long *argument = call_argument_of(r, t->call->argument);
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	int64_t left_ns = t->deadline_ns > now ? (int64_t)(t->deadline_ns - now) : 0;
 	int64_t left[2] = { left_ns / 1000000000, left_ns % 1000000000 };
 
@@ -473,7 +473,7 @@ static void close_socket(struct call_timeout *t)
 static bool set_deadline(pid_t pid, const struct call_look *look, struct user_regs_struct *r,
 			 struct call_timeout *t)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	int64_t whole_ns = read_timeout(pid, r, t);
 
 	if (whole_ns < 0)

@@ -262,7 +262,7 @@ static int free_at(const struct held_thread *t, uint64_t mapped, bool is_write)
 	return n == sizeof(word) && word == 1;
 }
 
-static bool is_free(const char *line, uint64_t start, uint64_t end, void *arg)
+static bool is_free(const char *line, uint64_t start, uint64_t end, const void *arg)
 {
 	const struct held_thread *t = arg;
 

@@ -12,8 +12,8 @@
  */
 #include "cli/inject/inject_thread.h"
 
+#include "base/clock.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -63,7 +63,7 @@ bool held_is_over(void)
 static int wait_stop(pid_t tid, int timeout_ms, int *status)
 {
 	const struct timespec step = { 0, LOOK_NS };
-	uint64_t end = now_ns() + (uint64_t)timeout_ms * 1000000;
+	uint64_t end = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -79,7 +79,7 @@ static int wait_stop(pid_t tid, int timeout_ms, int *status)
 		if (timeout_ms > STOP_TIMEOUT_MS && held_is_over())
 			return -ECANCELED;
 		sigtimedwait(&child, NULL, &step);
-	} while (now_ns() < end);
+	} while (clock_now_ns() < end);
 	return -ETIMEDOUT;
 }
 
@@ -475,11 +475,12 @@ static int look_for_result(const struct held_thread *t, struct return_result *re
  */
 static int wait_for_result(struct held_thread *t, struct return_result *result)
 {
-	uint64_t end = now_ns() + (uint64_t)CALL_TIMEOUT_MS * 1000000;
+	uint64_t end = clock_now_ns() + (uint64_t)CALL_TIMEOUT_MS * 1000000;
 	struct timespec step = { 0, LOOK_NS };
 	int err;
 
-	while ((err = look_for_result(t, result)) == -EAGAIN && now_ns() < end && !held_is_over())
+	while ((err = look_for_result(t, result)) == -EAGAIN && clock_now_ns() < end &&
+	       !held_is_over())
 		nanosleep(&step, NULL);
 	t->is_lost = err == -EAGAIN;
 	if (t->is_lost)

@@ -8,12 +8,12 @@
  */
 #include "cli/launch/agent_start.h"
 
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_file.h"
 #include "cli/launch/inherited.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,29 +158,26 @@ int agent_beside(const char *name, char *path, size_t n)
 	return access(path, R_OK);
 }
 
-static void set_environment(const char *agent, const char *added)
+struct preloaded {
+	const char *agent;
+	const char *options;
+};
+
+/* In the child. */
+static bool set_environment(void *arg)
 {
+	const struct preloaded *added = arg;
 	const char *preload = getenv("LD_PRELOAD");
 	const char *options = getenv("TRAPLINE_OPTIONS");
 	char text[PATH_MAX + 4096];
 
-	snprintf(text, sizeof(text), "%s%s%s", agent, preload && *preload ? ":" : "",
+	snprintf(text, sizeof(text), "%s%s%s", added->agent, preload && *preload ? ":" : "",
 		 preload ? preload : "");
 	setenv("LD_PRELOAD", text, 1);
-	snprintf(text, sizeof(text), "%s%s%s", added, options && *options ? ":" : "",
+	snprintf(text, sizeof(text), "%s%s%s", added->options, options && *options ? ":" : "",
 		 options ? options : "");
 	setenv("TRAPLINE_OPTIONS", text, 1);
-}
-
-static void run_child(char *const *argv, const char *agent, const char *options, int report_fd)
-{
-	set_environment(agent, options);
-	inherited_only();
-	execvp(argv[0], argv);
-	int err = errno;
-	ssize_t unused = write(report_fd, &err, sizeof(err));
-	(void)unused;
-	_exit(127);
+	return true;
 }
 
 static int wrong_agent(const char *command)
@@ -194,24 +191,11 @@ static int wrong_agent(const char *command)
 int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid)
 {
 	char agent[PATH_MAX + 64];
-	int fds[2];
-	int err = 0;
+	struct preloaded added = { agent, options };
 
 	if (find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);
-	if (pipe2(fds, O_CLOEXEC))
-		return cli_wrong(command, "cannot start %s: %s", argv[0], strerror(errno));
-	fflush(NULL);
-	*pid = fork();
-	if (*pid == 0)
-		run_child(argv, agent, options, fds[1]);
-	close(fds[1]);
-	if (*pid < 0)
-		err = errno;
-	else if (read(fds[0], &err, sizeof(err)) != sizeof(err))
-		err = 0;
-	close(fds[0]);
-	return err ? cli_wrong(command, "cannot start %s: %s", argv[0], strerror(err)) : CLI_OK;
+	return inherited_start(command, argv, set_environment, &added, pid);
 }
 
 int agent_command_check(const char *command, char *const *argv)
@@ -290,7 +274,7 @@ static uint64_t end_ns;
 
 static bool is_call_over(void)
 {
-	return (asked && *asked) || now_ns() > end_ns;
+	return (asked && *asked) || clock_now_ns() > end_ns;
 }
 
 void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns)
@@ -310,7 +294,7 @@ int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size)
 		return -ENOENT;
 	}
 	asked = NULL;
-	end_ns = now_ns() + END_NS;
+	end_ns = clock_now_ns() + END_NS;
 	inject_until(is_call_over);
 	int err = call_agent(agent, pid, option, NULL, &result, why, why_size);
 	if (!err && result)

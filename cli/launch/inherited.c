@@ -2,14 +2,20 @@
 /* inherited.c - see inherited.h. */
 #include "cli/launch/inherited.h"
 
+#include "cli/cmd.h"
+
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define INHERITED_MAX 1024
@@ -82,7 +88,8 @@ static void close_at_exec(unsigned int first, unsigned int last)
 		syscall(SYS_close_range, first, last, CLOSE_RANGE_CLOEXEC);
 }
 
-void inherited_only(void)
+/* In the child, before exec: all others are closed by it, and these signals are ignored again. */
+static void inherited_only(void)
 {
 	unsigned int first = 3; /* these are the child's own choice */
 
@@ -98,4 +105,35 @@ void inherited_only(void)
 	}
 	if (is_noted)
 		close_at_exec(first, UINT_MAX);
+}
+
+int inherited_start(const char *name, char *const *argv, bool (*prepare)(void *arg), void *arg,
+		    pid_t *pid)
+{
+	int err = 0;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return cli_wrong(name, "cannot start %s: %s", argv[0], strerror(errno));
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		inherited_only();
+		if (prepare(arg))
+			execvp(argv[0], argv);
+		err = errno;
+		ssize_t unused = write(fds[1], &err, sizeof(err));
+		(void)unused;
+		_exit(127);
+	}
+	close(fds[1]);
+	if (child < 0)
+		err = errno;
+	else if (read(fds[0], &err, sizeof(err)) != sizeof(err))
+		err = 0;
+	close(fds[0]);
+	if (err && child > 0)
+		waitpid(child, NULL, 0);
+	*pid = child;
+	return err ? cli_wrong(name, "cannot start %s: %s", argv[0], strerror(err)) : CLI_OK;
 }

@@ -7,12 +7,20 @@
 #ifndef CLI_LAUNCH_INHERITED_H
 #define CLI_LAUNCH_INHERITED_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 /*
  * Notes open descriptors and ignored signals: at the start, before this command changes any. Standard
  * input, output and error that are closed stay so for a program that is started. Here they fail.
  */
 void inherited_note(void);
-/* In the child, before exec: all others are closed by it, and these signals are ignored again. */
-void inherited_only(void);
+
+/*
+ * Starts argv[0], as found by PATH, in a child that calls prepare before. 0 and *pid, or an exit status
+ * with a line printed; name is that of trapline's command.
+ */
+int inherited_start(const char *name, char *const *argv, bool (*prepare)(void *arg), void *arg,
+		    pid_t *pid);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -147,16 +148,20 @@ char program_thread_state(pid_t pid, pid_t tid)
 		       '\0';
 }
 
-bool program_find_mapping(pid_t pid, program_fits fits, void *arg, uint64_t *start, uint64_t *end)
+bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
+			  uint64_t *end)
 {
-	char line[512];
+	char path[32];
+	char *line = NULL; /* whole: the name at its end may look like another line */
+	size_t room = 0;
 	bool is_found = false;
 
-	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
-	FILE *f = fopen(line, "re");
-	while (f && !is_found && fgets(line, sizeof(line), f))
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *f = fopen(path, "re");
+	while (f && !is_found && getline(&line, &room, f) > 0)
 		is_found = sscanf(line, "%" SCNx64 "-%" SCNx64, start, end) == 2 &&
 			   fits(line, *start, *end, arg);
+	free(line);
 	if (f)
 		fclose(f);
 	return is_found;
@@ -167,7 +172,7 @@ struct wanted {
 	uint64_t address;
 };
 
-static bool is_wanted(const char *line, uint64_t start, uint64_t end, void *arg)
+static bool is_wanted(const char *line, uint64_t start, uint64_t end, const void *arg)
 {
 	const struct wanted *w = arg;
 
@@ -180,20 +185,6 @@ bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *st
 	struct wanted w = { text, address };
 
 	return program_find_mapping(pid, is_wanted, &w, start, end);
-}
-
-static size_t thread_count(pid_t pid)
-{
-	char path[64];
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && (e = readdir(d));)
-		n += e->d_name[0] != '.';
-	if (d)
-		closedir(d);
-	return n;
 }
 
 /* The flag of the scheduler; Linux 6.8 and later have it as "Kthread" in status, too. */
@@ -212,8 +203,24 @@ static bool is_kernel_thread(pid_t pid)
 	       flags & 0x00200000; /* PF_KTHREAD */
 }
 
+size_t program_threads(pid_t pid, pid_t *tids, size_t max)
+{
+	char path[64];
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && n < max && (e = readdir(d));)
+		if (e->d_name[0] != '.')
+			tids[n++] = atoi(e->d_name);
+	if (d)
+		closedir(d);
+	return n;
+}
+
 enum program_state program_state(pid_t pid)
 {
+	pid_t two[2];
 	char state = program_thread_state(pid, pid);
 	char path[64];
 
@@ -222,7 +229,7 @@ enum program_state program_state(pid_t pid)
 	if (is_kernel_thread(pid))
 		return PROGRAM_IS_KERNEL;
 	if (state == 'Z' || state == 'X')
-		return thread_count(pid) > 1 ? PROGRAM_LOST_FIRST : PROGRAM_HAS_ENDED;
+		return program_threads(pid, two, 2) > 1 ? PROGRAM_LOST_FIRST : PROGRAM_HAS_ENDED;
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	return program_is_32_bit(path) ? PROGRAM_IS_32_BIT : PROGRAM_RUNS;
 }
@@ -246,6 +253,29 @@ pid_t program_reader(pid_t pid)
 	if (d)
 		closedir(d);
 	return found ? found : pid;
+}
+
+int program_open_memory(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", program_reader(pid));
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* A page that was unmapped gives an error. */
+bool program_is_gone(int memory_fd, uint64_t address)
+{
+	char byte;
+
+	return memory_fd >= 0 && pread(memory_fd, &byte, 1, (off_t)address) == 0;
+}
+
+bool program_is_stopped(pid_t pid)
+{
+	char state = program_thread_state(pid, pid);
+
+	return state == 'T' || state == 't';
 }
 
 static bool has_capability(pid_t pid, int capability)
@@ -297,21 +327,6 @@ void program_explain_refusal(pid_t pid, char *text, size_t n)
 		snprintf(text, n,
 			 "it has privileges that this user lacks (setuid, capabilities), or made "
 			 "itself undumpable; run as root");
-}
-
-size_t program_threads(pid_t pid, pid_t *tids, size_t max)
-{
-	char path[64];
-	size_t n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && n < max && (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			tids[n++] = atoi(e->d_name);
-	if (d)
-		closedir(d);
-	return n;
 }
 
 int program_seccomp(pid_t pid, pid_t tid)

@@ -38,8 +38,9 @@ char program_thread_state(pid_t pid, pid_t tid);
 bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end);
 
 /* The first mapping that fits, by its line of /proc/PID/maps. false: none does. */
-typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, void *arg);
-bool program_find_mapping(pid_t pid, program_fits fits, void *arg, uint64_t *start, uint64_t *end);
+typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, const void *arg);
+bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
+			  uint64_t *end);
 
 /* What hinders access to a running process, as far as /proc has it. */
 enum program_state {
@@ -54,6 +55,13 @@ enum program_state program_state(pid_t pid);
 
 /* The thread that /proc has the memory and the program by: pid, or another if that one has ended. */
 pid_t program_reader(pid_t pid);
+
+/* The memory of the program as it is now: after it has ended or called exec, it reads as empty. -1: none. */
+int program_open_memory(pid_t pid);
+/* Has the program at the other end of such a descriptor ended? address was mapped when it was opened. */
+bool program_is_gone(int memory_fd, uint64_t address);
+/* By SIGSTOP, SIGTSTP or a debugger: none of its threads runs. */
+bool program_is_stopped(pid_t pid);
 
 /*
  * Why the kernel does not permit to trace a process, and the remedy: `it has a debugger

@@ -55,22 +55,17 @@ void start_alike(void)
 	is_alike = true;
 }
 
-static void child_run(char **command, int report_fd)
+/* In the child. */
+static bool trace_me(void *arg)
 {
 	if (is_alike) {
 		personality(ADDR_NO_RANDOMIZE);
 		/* It is stopped at times: if trapline dies then, it continues. */
 		prctl(PR_SET_PDEATHSIG, SIGCONT);
 	}
-	inherited_only();
 	if (permitted)
 		prctl(PR_SET_PTRACER, permitted);
-	if (!ptrace(PTRACE_TRACEME, 0, NULL, NULL))
-		execvp(command[0], command);
-	int err = errno;
-	ssize_t unused = write(report_fd, &err, sizeof(err));
-	(void)unused;
-	_exit(127);
+	return !ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 }
 
 static int registers_get(pid_t pid, struct user_regs_struct *regs)
@@ -172,29 +167,14 @@ static void fix_random(pid_t pid)
 
 int start_command(const char *name, char **command, pid_t *pid)
 {
-	int fds[2];
-	int err = 0;
+	pid_t child;
 	int status;
 
 	if (!own_proc_is_mounted())
 		return cli_wrong(name, "cannot observe %s: " OWN_PROC_REMEDY, command[0]);
-	if (pipe2(fds, O_CLOEXEC))
-		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(errno));
-	fflush(NULL);
-	pid_t child = fork();
-	if (child == 0)
-		child_run(command, fds[1]);
-	close(fds[1]);
-	if (child < 0)
-		err = errno;
-	else if (read(fds[0], &err, sizeof(err)) != sizeof(err))
-		err = 0;
-	close(fds[0]);
-	if (err) {
-		if (child > 0)
-			waitpid(child, NULL, 0);
-		return cli_wrong(name, "cannot start %s: %s", command[0], strerror(err));
-	}
+	int err = inherited_start(name, command, trace_me, NULL, &child);
+	if (err)
+		return err;
 	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
 		return cli_wrong(name, "cannot start %s: it ended before its first instruction",
 				 command[0]);

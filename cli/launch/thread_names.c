@@ -7,7 +7,7 @@
  */
 #include "cli/launch/thread_names.h"
 
-#include "cli/now.h"
+#include "base/clock.h"
 #include "report/safe/clean.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void name_read(struct known_name *slot, pid_t pid, pid_t tid)
 void thread_names_fill(struct thread_names *names, struct trapline_hit *hit)
 {
 	struct known_name *slot = &names->slots[(unsigned int)hit->tid % THREAD_NAMES];
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (hit->thread[0])
 		return;

@@ -2,7 +2,7 @@
 /* cost.c - see cost.h. */
 #include "cli/observe/cost.h"
 
-#include "cli/now.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <trapline/trapline.h>
 #include <unistd.h>
 
 #define ROUNDS 200
@@ -24,23 +25,71 @@ static int ns_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double measure(int (*prepare)(const void *arg), void (*one)(void), const void *arg)
+/* The kernel emulates the first instruction of the one at a uprobe, and not that of the other. */
+void cost_emulated(void);
+void cost_stepped(void);
+#if defined(__x86_64__)
+#define FIRST_EMULATED "nop"
+#define FIRST_STEPPED "test %eax, %eax"
+#else
+#define FIRST_EMULATED "nop"
+#define FIRST_STEPPED "cmp x0, x0"
+#endif
+#define FUNCTION(name, first)                                                                    \
+	__asm__(".text\n.globl " #name "\n.hidden " #name "\n.type " #name ", %function\n" #name \
+		":\n\t" first "\n\tret\n.size " #name ", . - " #name "\n")
+FUNCTION(cost_emulated, FIRST_EMULATED);
+FUNCTION(cost_stepped, FIRST_STEPPED);
+
+static volatile uint64_t victim;
+
+static void hit(enum cost_kind kind)
+{
+	if (kind == COST_WATCH)
+		victim++;
+	else
+		(kind == COST_EMULATED ? cost_emulated : cost_stepped)();
+}
+
+static int arm(const struct observe_settings *set, enum cost_kind kind)
+{
+	TRAPLINE_OPTS(open, open_opts);
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_event *event;
+	struct trapline *t;
+	uint64_t address = (uintptr_t)(kind == COST_EMULATED ? cost_emulated : cost_stepped);
+
+	open_opts.flags = set->no_bpf ? TRAPLINE_NO_BPF : 0;
+	opts.flags = set->stack ? TRAPLINE_STACK_BYTES : 0;
+	int err = trapline_open(0, &open_opts, &t);
+	if (err < 0)
+		return err;
+	if (kind == COST_WATCH)
+		return trapline_watch(t, (uintptr_t)&victim, sizeof(victim), TRAPLINE_WRITE, &opts,
+				      &event);
+	if (kind == COST_HARDWARE)
+		return trapline_break(t, address, &opts, &event);
+	opts.flags |= set->ret ? TRAPLINE_RETURNS : 0;
+	return trapline_break_sites(t, &address, 1, &opts, &event);
+}
+
+static double measure(const struct observe_settings *set, enum cost_kind kind)
 {
 	uint64_t took_ns[ROUNDS];
 
-	if (prepare(arg) < 0)
+	if (arm(set, kind) < 0)
 		return -1;
 	/* The median is stable although other programs run. */
 	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t start = now_ns();
-		one();
-		took_ns[i] = now_ns() - start;
+		uint64_t start = clock_now_ns();
+		hit(kind);
+		took_ns[i] = clock_now_ns() - start;
 	}
 	qsort(took_ns, ROUNDS, sizeof(took_ns[0]), ns_compare);
 	return (double)took_ns[ROUNDS / 2];
 }
 
-double cost_ns(int (*prepare)(const void *arg), void (*one)(void), const void *arg)
+double cost_ns(const struct observe_settings *set, enum cost_kind kind)
 {
 	double cost = -1;
 	int fds[2];
@@ -50,7 +99,7 @@ double cost_ns(int (*prepare)(const void *arg), void (*one)(void), const void *a
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
-		cost = measure(prepare, one, arg);
+		cost = measure(set, kind);
 		ssize_t unused = write(fds[1], &cost, sizeof(cost));
 		(void)unused;
 		_exit(0);

@@ -3,11 +3,20 @@
 #ifndef CLI_OBSERVE_COST_H
 #define CLI_OBSERVE_COST_H
 
+#include "cli/observe/observe_settings.h"
+
+enum cost_kind {
+	COST_WATCH,
+	COST_EMULATED, /* a uprobe on an instruction that the kernel emulates */
+	COST_STEPPED,  /* a uprobe on another one */
+	COST_HARDWARE, /* a breakpoint */
+};
+
 /*
- * Forks a child that calls `prepare`, which arms an event, and then `one` many times, which hits it.
- * Returns the median in ns, or a negative number if it could not be measured. The child has a
- * deadline, so that a summary does not wait for it.
+ * Forks a child that arms an event on itself with these settings, and hits it many times. Returns the
+ * median in ns, or a negative number if it could not be measured. The child has a deadline, so that
+ * a summary does not wait for it.
  */
-double cost_ns(int (*prepare)(const void *arg), void (*one)(void), const void *arg);
+double cost_ns(const struct observe_settings *set, enum cost_kind kind);
 
 #endif

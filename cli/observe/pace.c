@@ -8,7 +8,7 @@
  */
 #include "cli/observe/pace.h"
 
-#include "cli/now.h"
+#include "base/clock.h"
 
 #define WINDOW_NS 50000000u
 #define WINDOWS_PER_SECOND 20u
@@ -31,7 +31,7 @@ void pace_start(struct pace *p, struct trapline_event *const *events, size_t eve
 	*p = (struct pace){ .events = events, .event_count = event_count };
 	if (max_rate)
 		p->budget = (max_rate + WINDOWS_PER_SECOND - 1) / WINDOWS_PER_SECOND;
-	p->window_end_ns = now_ns() + WINDOW_NS;
+	p->window_end_ns = clock_now_ns() + WINDOW_NS;
 }
 
 /* Each window that passed adds its budget. Hits beyond it are charged to the next windows. */
@@ -48,7 +48,7 @@ void pace_hit(struct pace *p)
 {
 	if (!p->budget || ++p->used < p->budget || p->paused_since_ns)
 		return;
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	roll(p, now);
 	if (p->used < p->budget || switch_all(p, trapline_event_disable) < 0)
 		return;
@@ -65,7 +65,7 @@ static void resume(struct pace *p, uint64_t now)
 
 int pace_tick(struct pace *p)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (!p->budget)
 		return TICK_MAX_MS;
@@ -82,6 +82,6 @@ void pace_end(struct pace *p)
 	switch_all(p, trapline_event_disable);
 	p->budget = 0;
 	if (p->paused_since_ns)
-		p->paused_ns += now_ns() - p->paused_since_ns;
+		p->paused_ns += clock_now_ns() - p->paused_since_ns;
 	p->paused_since_ns = 0;
 }

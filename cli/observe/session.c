@@ -2,12 +2,12 @@
 /* session.c - see session.h. */
 #include "cli/observe/session.h"
 
+#include "base/clock.h"
 #include "base/own_proc.h"
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
-#include "cli/now.h"
 #include "cli/watchdog.h"
 
 #include <trapline/trapline.h>
@@ -22,28 +22,6 @@
 #include <unistd.h>
 
 #define STOP_LOOK_NS 100000000u
-
-static volatile sig_atomic_t interrupts; /* Ctrl-C */
-static volatile sig_atomic_t terminated; /* SIGTERM, SIGHUP */
-
-static void session_on_signal(int number)
-{
-	watchdog_asked();
-	if (number == SIGINT)
-		interrupts++;
-	else
-		terminated = 1;
-}
-
-static void session_catch_signals(const char *command)
-{
-	struct sigaction sa = { .sa_handler = session_on_signal };
-
-	watchdog_start(command);
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
-}
 
 int session_explain(const struct session *r, const char *doing, const char *what, int err)
 {
@@ -93,7 +71,7 @@ int session_hold(struct session *r)
 void session_release(struct session *r, bool wanted)
 {
 	/* Before this Ctrl-C ends trapline and, by EXITKILL, the command. */
-	session_catch_signals(r->name);
+	watchdog_start(r->name, false);
 	if (!r->command)
 		return;
 	if (wanted)
@@ -144,23 +122,14 @@ int session_open_symbols(const struct session *r, struct symbols **out)
 {
 	int err = symbols_open(program_reader(r->pid), out);
 
-	if ((err == -EACCES || err == -EPERM) && is_set_user_id(r->pid))
-		return cli_wrong(r->name,
-				 "cannot read the memory map of process %d: not permitted, it is "
-				 "set-user-ID; run as root",
-				 r->pid);
-	if ((err == -EACCES || err == -EPERM) && !geteuid())
-		return cli_wrong(
-			r->name,
-			"cannot read the memory map of process %d: not permitted even to this "
-			"root; a container or a security module forbids it",
-			r->pid);
 	if (err == -EACCES || err == -EPERM)
-		return cli_wrong(
-			r->name,
-			"cannot read the memory map of process %d: not permitted; run as its "
-			"user or as root",
-			r->pid);
+		return cli_wrong(r->name,
+				 "cannot read the memory map of process %d: not permitted%s",
+				 r->pid,
+				 is_set_user_id(r->pid) ? ", it is set-user-ID; run as root" :
+				 !geteuid() ? " even to this root; a container or a security "
+					      "module forbids it" :
+					      "; run as its user or as root");
 	return err ? no_program(r, err) : 0;
 }
 
@@ -182,11 +151,8 @@ static bool is_wrapper(const char *program)
 					     "sudo",   "time",	  "doas",    "su",	"xargs",
 					     "nohup",  "setpriv", "unshare", "chroot",	"strace",
 					     "ltrace", "gdb" };
-	const char *slash = strrchr(program, '/');
-
-	program = slash ? slash + 1 : program;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(names[i], program))
+		if (!strcmp(names[i], basename(program)))
 			return true;
 	return false;
 }
@@ -203,11 +169,9 @@ int session_not_found(const char *name, char **command, const char *what)
 
 void session_open_memory(struct session *r)
 {
-	char path[64];
 	char byte;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", program_reader(r->pid));
-	r->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
+	r->memory_fd = program_open_memory(r->pid);
 	if (r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) != 1)
 		cli_note(r->name, "no memory is mapped at 0x%llx in process %d now",
 			 (unsigned long long)r->probe, r->pid);
@@ -217,17 +181,9 @@ static int wait_ms(const struct session *r, int tick_ms)
 {
 	if (!r->for_ns)
 		return tick_ms;
-	uint64_t passed = now_ns() - r->started_ns;
+	uint64_t passed = clock_now_ns() - r->started_ns;
 	uint64_t left_ms = passed < r->for_ns ? (r->for_ns - passed) / 1000000u : 0;
 	return left_ms < (uint64_t)tick_ms ? (int)left_ms : tick_ms;
-}
-
-/* Memory of a replaced program reads as empty; a page that was unmapped gives an error. */
-static bool target_replaced(const struct session *r)
-{
-	char byte;
-
-	return r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) == 0;
 }
 
 static bool child_has_ended(struct session *r)
@@ -258,13 +214,13 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 		return "reading the records failed";
 	if ((r->limit && hits >= r->limit) || (r->is_enough && r->is_enough(r->arg)))
 		return RUN_ENDED_LIMIT;
-	if (terminated || interrupts >= enough)
+	if (asked_times > asked_interrupts || asked_interrupts >= enough)
 		return RUN_ENDED_SIGNAL;
 	if (r->output_broken)
 		return RUN_ENDED_OUTPUT;
-	if (r->for_ns && now_ns() - r->started_ns >= r->for_ns)
+	if (r->for_ns && clock_now_ns() - r->started_ns >= r->for_ns)
 		return RUN_ENDED_TIME;
-	if (target_replaced(r))
+	if (program_is_gone(r->memory_fd, r->probe))
 		return has_program(r->pid) ? "the process ran another program (exec)" :
 					     "the process ended";
 	return NULL;
@@ -298,7 +254,7 @@ static void note_stop(struct session *r)
  */
 static void look_for_stop(struct session *r)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	char switches[sizeof(r->switches)];
 	char state;
 
@@ -322,7 +278,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 	const char *reason = NULL;
 
 	watchdog_time(r->for_ns);
-	r->started_ns = now_ns();
+	r->started_ns = clock_now_ns();
 	o->started_ns = r->started_ns;
 	while (!reason) {
 		int tick_ms = pace_tick(pace);
@@ -355,13 +311,13 @@ void session_describe_command(struct session *r, char *buf, size_t n)
 
 void session_wait_for_command(struct session *r)
 {
-	if (!r->command || terminated || interrupts || child_has_ended(r))
+	if (!r->command || asked_times || child_has_ended(r))
 		return;
 	cli_note(r->name,
 		 "the observation has ended and %s continues: waiting for its end (kill %d "
 		 "ends it)",
 		 r->command[0], r->pid);
-	while (!terminated && !interrupts && waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+	while (!asked_times && waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 

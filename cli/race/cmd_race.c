@@ -7,13 +7,20 @@
  * its output and its exit status. A process that was attached to continues after the
  * search.
  */
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
-#include "cli/now.h"
 #include "cli/output.h"
-#include "cli/race/race_run.h"
+#include "cli/race/race_attach.h"
+#include "cli/race/race_focus.h"
+#include "cli/race/race_launch.h"
+#include "cli/race/race_policy.h"
+#include "cli/race/race_replay.h"
+#include "cli/race/race_settings.h"
+#include "cli/race/race_vary.h"
 #include "cli/watchdog.h"
 #include "record/race_words.h"
+#include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
 #include "report/safe/target_file.h"
 
@@ -78,22 +85,6 @@ struct race_cli {
 	size_t kept;		 /* races written before that */
 };
 
-static volatile sig_atomic_t ended_by;	    /* a signal to trapline that the program gets too */
-static volatile sig_atomic_t is_to_forward; /* it gets it only if it is forwarded */
-
-static void race_on_signal(int number, siginfo_t *info, void *context)
-{
-	watchdog_asked();
-	is_to_forward = !cli_is_from_terminal(info);
-	ended_by = number;
-}
-
-static int attach(struct race_cli *c)
-{
-	agent_call_until(&ended_by, c->started_ns, c->set.for_ns);
-	return race_attach_start(&c->set, &c->run);
-}
-
 static int race_open_output(struct race_cli *c)
 {
 	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
@@ -122,13 +113,13 @@ static void give_back_rows(struct race_cli *c)
  */
 static void read_records(struct race_cli *c, uint64_t longest_ns)
 {
-	uint64_t until = now_ns() + longest_ns;
+	uint64_t until = clock_now_ns() + longest_ns;
 	struct race_record record;
 	struct race_view *v;
 
 	race_look(&c->run);
 	give_back_rows(c);
-	while (now_ns() < until && race_read(c->run.region, &record, &c->torn)) {
+	while (clock_now_ns() < until && race_read(c->run.region, &record, &c->torn)) {
 		if (race_report_add(c->report, &record, &v)) {
 			c->unlisted++;
 			continue;
@@ -158,7 +149,7 @@ static void count_written(struct race_cli *c, size_t races)
  */
 static void tell(struct race_cli *c, bool is_over)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	race_report_settle(c->report);
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
@@ -186,7 +177,7 @@ static size_t shown_races(const struct race_cli *c)
 /* On a terminal; elsewhere nothing is printed. */
 static void show_progress(struct race_cli *c)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	char run[32] = "";
 
 	if (!c->terminal.status || now - c->progress_ns < PROGRESS_NS)
@@ -223,7 +214,7 @@ static bool sweep_continues(struct race_cli *c)
 	output_clear_status(&c->terminal);
 	if (c->set.replay)
 		race_replay_widen(&c->replay, c->run.region);
-	if (!c->set.sweep || c->is_ended || now_ns() - c->started_ns >= c->set.time_ns)
+	if (!c->set.sweep || c->is_ended || clock_now_ns() - c->started_ns >= c->set.time_ns)
 		return false;
 	if (!c->set.until_covered)
 		return true;
@@ -242,7 +233,7 @@ static bool sweep_continues(struct race_cli *c)
  */
 static void end_if_hung(struct race_cli *c)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 	uint64_t given = 2 * c->longest_ns > GIVEN_NS ? 2 * c->longest_ns : GIVEN_NS;
 
 	if (!c->set.for_ns || now - c->started_ns < c->set.time_ns)
@@ -284,21 +275,10 @@ static void wait_for_look(int pidfd, uint64_t looks)
 	ppoll(&end, 1, &pause, NULL);
 }
 
-/* The terminal sends its signals to the program itself; others are forwarded. */
-static void forward_signal(struct race_cli *c)
-{
-	int number = ended_by;
-
-	if (number && is_to_forward)
-		kill(c->run.pid, number);
-	c->is_ended |= number != 0;
-	ended_by = 0;
-}
-
 /* --for with a command that runs once. */
 static bool race_is_time_over(const struct race_cli *c)
 {
-	return !c->set.sweep && c->set.for_ns && now_ns() - c->started_ns >= c->set.for_ns;
+	return !c->set.sweep && c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
 }
 
 /* Until the program ends, or until the time is over: then is_left is set. */
@@ -308,10 +288,10 @@ static int race_wait_for_end(struct race_cli *c)
 	bool is_over = false;
 	int status = 0;
 
-	c->run_ns = now_ns();
+	c->run_ns = clock_now_ns();
 	c->cut_ns = 0;
 	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
-		forward_signal(c);
+		c->is_ended |= watchdog_forward(c->run.pid) != 0;
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
 		c->is_left = !is_over && race_is_time_over(c);
 		if (!is_over && !c->is_left)
@@ -328,7 +308,7 @@ static int race_wait_for_end(struct race_cli *c)
 	if (pidfd >= 0)
 		close(pidfd);
 	c->runs++;
-	uint64_t took = now_ns() - c->run_ns;
+	uint64_t took = clock_now_ns() - c->run_ns;
 	if (c->cut_ns) {
 		kill_left_behind(c);
 		return 0;
@@ -350,7 +330,7 @@ static void wait_for_program(struct race_cli *c)
 	cli_note(COMMAND, "the search has ended; waiting for %s (process %d) to end",
 		 c->set.program, c->run.pid);
 	while (waitpid(c->run.pid, &c->status, WNOHANG) != c->run.pid) {
-		forward_signal(c);
+		c->is_ended |= watchdog_forward(c->run.pid) != 0;
 		ppoll(&end, 1, &second, NULL);
 	}
 	if (pidfd >= 0)
@@ -360,11 +340,11 @@ static void wait_for_program(struct race_cli *c)
 /* Until the process or the search ends. The process continues after the search. */
 static void wait_attached(struct race_cli *c)
 {
-	uint64_t end_ns = c->set.for_ns ? now_ns() + c->set.for_ns : UINT64_MAX;
+	uint64_t end_ns = c->set.for_ns ? clock_now_ns() + c->set.for_ns : UINT64_MAX;
 
 	watchdog_time(c->set.for_ns);
 	for (uint64_t n = 0;
-	     !ended_by && !c->write_err && now_ns() < end_ns && !race_attach_is_over(&c->run);
+	     !asked_by && !c->write_err && clock_now_ns() < end_ns && !race_attach_is_over(&c->run);
 	     n++) {
 		read_records(c, READ_FOR_NS);
 		tell(c, false);
@@ -405,17 +385,6 @@ static void run(struct race_cli *c)
 	race_replay_is_seen(&c->replay, c->report, c->runs);
 }
 
-static void race_catch_signals(void)
-{
-	struct sigaction sa = { .sa_sigaction = race_on_signal, .sa_flags = SA_SIGINFO };
-
-	watchdog_start(COMMAND);
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGQUIT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
-}
-
 /* A sweep without traps stalls what the samples choose, and finds less. */
 static void race_say_refusal(const struct race_cli *c, const struct race_totals *t)
 {
@@ -453,10 +422,8 @@ static int exit_status(const struct race_cli *c)
 {
 	if (c->shown && !c->set.write_baseline && c->set.error_exitcode)
 		return (int)c->set.error_exitcode;
-	if (WIFSIGNALED(c->status))
-		return 128 + WTERMSIG(c->status);
-	if (WEXITSTATUS(c->status))
-		return WEXITSTATUS(c->status);
+	if (c->status)
+		return cli_status_of(c->status);
 	return c->blind ? c->blind : c->failed;
 }
 
@@ -468,7 +435,7 @@ static void race_sum_up(struct race_cli *c, struct race_totals *t)
 	t->runs = c->runs;
 	t->runs_cut = c->runs_cut;
 	t->is_varied = c->vary.count != 0;
-	t->wall_ns = now_ns() - c->started_ns;
+	t->wall_ns = clock_now_ns() - c->started_ns;
 	if (c->first_ns > c->started_ns)
 		t->first_race_ns = c->first_ns - c->started_ns;
 	if (c->run.was_stopped)
@@ -589,11 +556,13 @@ int cmd_race(int argc, char **argv)
 		race_report_set_root(c.report, c.root);
 	output_open(&c.terminal, COMMAND, NULL, 0);
 	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
-	race_catch_signals();
+	watchdog_start(COMMAND, true);
 	race_vary_choose(&c.vary);
-	c.started_ns = now_ns();
+	c.started_ns = clock_now_ns();
+	agent_call_until(&asked_by, c.started_ns, c.set.for_ns);
 	if (!status)
-		status = c.set.pid ? attach(&c) : race_command_start(&c.set, &c.run);
+		status = c.set.pid ? race_attach_start(&c.set, &c.run) :
+				     race_command_start(&c.set, &c.run);
 	if (!status) {
 		run(&c);
 		race_finish(&c);

@@ -7,12 +7,13 @@
  * itself, however trapline ends: a thread whose next sample finds that trapline is done,
  * or gone, removes everything.
  */
+#include "cli/race/race_attach.h"
+
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
-#include "cli/race/race_run.h"
 #include "record/race_words.h"
 
 #include <trapline/trapline.h>
@@ -30,53 +31,6 @@
 #include <unistd.h>
 
 #define COMMAND "race"
-#define PRICE_TRIES 8
-
-static uint64_t hits;
-
-static enum trapline_action on_price(const struct trapline_hit *hit)
-{
-	hits++;
-	return TRAPLINE_GO_ON;
-}
-
-static __attribute__((noipa)) void price_here(void)
-{
-	__asm__ volatile("" ::: "memory");
-}
-
-int race_price(uint64_t *trap_ns)
-{
-	TRAPLINE_OPTS(event, opts);
-	struct trapline_event *ev = NULL;
-	struct trapline *self = NULL;
-	uint64_t best = UINT64_MAX;
-	char why[600];
-
-	opts.callback = on_price;
-	opts.scope = TRAPLINE_CALLER;
-	int err = trapline_open(0, NULL, &self);
-	if (!err)
-		err = trapline_break(self, (uintptr_t)price_here, &opts, &ev);
-	if (err)
-		trapline_explain(err, why, sizeof(why));
-	for (int i = 0; !err && i < PRICE_TRIES; i++) {
-		uint64_t start = now_ns();
-		price_here();
-		uint64_t took = now_ns() - start;
-		best = took < best ? took : best;
-	}
-	trapline_event_close(ev);
-	trapline_close(self);
-	if (err)
-		return cli_wrong(COMMAND, "cannot search: no hardware breakpoint is available: %s",
-				 why);
-	if (!hits)
-		return cli_wrong(COMMAND, "cannot search: a hardware breakpoint did not fire; see "
-					  "`trapline check`");
-	*trap_ns = best;
-	return CLI_OK;
-}
 
 static int say_step(const struct race_process *row, pid_t pid)
 {
@@ -127,23 +81,6 @@ static int check_process(pid_t pid)
 				 "handles all signals; build it with -race instead",
 				 pid);
 	return CLI_OK;
-}
-
-static int attach_open_memory(pid_t pid)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* An address of the program that stays mapped as long as it is the same one. */
-static uint64_t first_mapping(pid_t pid)
-{
-	uint64_t start;
-	uint64_t end;
-
-	return program_mapping(pid, NULL, 0, &start, &end) ? start : 0;
 }
 
 /*
@@ -246,14 +183,6 @@ static int begin_ticks(struct race_run *run)
 		     CLI_OK;
 }
 
-/* True after SIGSTOP, SIGTSTP or under a debugger: then none of its threads runs. */
-static bool is_stopped(pid_t pid)
-{
-	char state = program_thread_state(pid, pid);
-
-	return state == 'T' || state == 't';
-}
-
 int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 {
 	const struct agent_share share = {
@@ -263,15 +192,16 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 		.data_fd = run->memory.data_fd,
 	};
 	int result = 0;
+	uint64_t end;
 
 	run->pid = set->pid;
 	/* A stop takes a moment to begin, and again after the attach: so ask before and after. */
-	bool was_stopped = is_stopped(run->pid);
+	bool was_stopped = program_is_stopped(run->pid);
 	int status = check_process(run->pid);
 	if (status)
 		return status;
-	run->memory_fd = attach_open_memory(run->pid);
-	run->probe = first_mapping(run->pid);
+	run->memory_fd = program_open_memory(run->pid);
+	program_mapping(run->pid, NULL, 0, &run->probe, &end);
 	race_look(run);
 	note_blocked(run);
 	run->hangup_fd = -1;
@@ -298,19 +228,16 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 			 "a clock in each thread costs some microseconds per thread switch; clocks "
 			 "of the CPUs need CAP_BPF and CAP_PERFMON outside a pid namespace (%s)",
 			 strerror(-no_ticks));
-	run->was_stopped = !status && (was_stopped || is_stopped(run->pid));
+	run->was_stopped = !status && (was_stopped || program_is_stopped(run->pid));
 	if (run->was_stopped)
 		cli_note(COMMAND, "process %d is stopped: no thread runs until kill -CONT %d",
 			 run->pid, run->pid);
 	return status;
 }
 
-/* The memory of a program that has ended, or was replaced by exec, reads as empty. */
 bool race_attach_is_over(const struct race_run *run)
 {
-	char byte;
-
-	return run->memory_fd >= 0 && pread(run->memory_fd, &byte, 1, (off_t)run->probe) == 0;
+	return program_is_gone(run->memory_fd, run->probe);
 }
 
 static bool attach_has_ended(const struct race_run *run)
@@ -347,7 +274,7 @@ static bool attach_end_search(struct race_run *run)
 void race_attach_end(struct race_run *run)
 {
 	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
-	run->was_stopped |= is_stopped(run->pid);
+	run->was_stopped |= program_is_stopped(run->pid);
 	if (race_attach_is_over(run)) {
 		cli_note(COMMAND, "process %d has ended, or has executed another program",
 			 run->pid);

@@ -7,8 +7,9 @@
  * So half of the time goes into runs with a few random sites of those that were stalled
  * before. Only these are trapped, and all other code runs at full speed.
  */
-#include "cli/now.h"
-#include "cli/race/race_run.h"
+#include "cli/race/race_focus.h"
+
+#include "base/clock.h"
 
 #include <sys/random.h>
 
@@ -23,7 +24,7 @@ uint64_t race_draw(uint64_t below)
 
 	/* Where it is refused the clock must do. */
 	if (getrandom(&random, sizeof(random), 0) < 0)
-		random = now_ns();
+		random = clock_now_ns();
 	return random % below;
 }
 

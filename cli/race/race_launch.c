@@ -3,12 +3,15 @@
  * race_launch.c - the region that a run shares with its processes, and the start of a
  * command.
  */
+#include "cli/race/race_launch.h"
+
+#include "base/clock.h"
 #include "base/sys.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
-#include "cli/now.h"
-#include "cli/race/race_run.h"
+
+#include <trapline/trapline.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -20,6 +23,7 @@
 #include <unistd.h>
 
 #define COMMAND "race"
+#define PRICE_TRIES 8
 #define REGION_NAME "trapline-race"
 #define HEAP "libtrapline-heap.so"
 #define TICKS_PART 5u /* of the budget */
@@ -45,6 +49,53 @@ static int preload_heap(void)
 	return 0;
 }
 
+static uint64_t hits;
+
+static enum trapline_action on_price(const struct trapline_hit *hit)
+{
+	hits++;
+	return TRAPLINE_GO_ON;
+}
+
+static __attribute__((noipa)) void price_here(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+/* What one trap costs here. Nothing could be found where it cannot be had. */
+static int measure_trap(uint64_t *trap_ns)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_event *ev = NULL;
+	struct trapline *self = NULL;
+	uint64_t best = UINT64_MAX;
+	char why[600];
+
+	opts.callback = on_price;
+	opts.scope = TRAPLINE_CALLER;
+	int err = trapline_open(0, NULL, &self);
+	if (!err)
+		err = trapline_break(self, (uintptr_t)price_here, &opts, &ev);
+	if (err)
+		trapline_explain(err, why, sizeof(why));
+	for (int i = 0; !err && i < PRICE_TRIES; i++) {
+		uint64_t start = clock_now_ns();
+		price_here();
+		uint64_t took = clock_now_ns() - start;
+		best = took < best ? took : best;
+	}
+	trapline_event_close(ev);
+	trapline_close(self);
+	if (err)
+		return cli_wrong(COMMAND, "cannot search: no hardware breakpoint is available: %s",
+				 why);
+	if (!hits)
+		return cli_wrong(COMMAND, "cannot search: a hardware breakpoint did not fire; see "
+					  "`trapline check`");
+	*trap_ns = best;
+	return CLI_OK;
+}
+
 int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 {
 	int err = agent_region_open(REGION_NAME, RACE_MAGIC, sizeof(*run->region), &run->memory);
@@ -61,13 +112,13 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	race_look(run);
 	if (!set->sweep && !set->replay)
 		race_cpus_prepare();
-	int status = race_price(&run->region->settings.trap_ns);
+	int status = measure_trap(&run->region->settings.trap_ns);
 	return !status && set->heap ? preload_heap() : status;
 }
 
 void race_look(struct race_run *run)
 {
-	__atomic_store_n(&run->region->looked_ns, now_ns(), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&run->region->looked_ns, clock_now_ns(), __ATOMIC_SEQ_CST);
 	race_cpus_look(&run->cpus, run->region);
 	race_members_look(&run->members, run->region);
 	if (run->cpus.count &&
@@ -215,7 +266,7 @@ void race_cpus_settle(struct race_run *run)
 void race_pace(const struct race_cli_settings *set, struct race_run *run)
 {
 	uint64_t count = __atomic_load_n(&run->region->process_count, __ATOMIC_RELAXED);
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (!run->region->settings.has_ticks || set->pid)
 		return;

@@ -3,6 +3,7 @@
 #include "cli/race/race_members.h"
 
 #include "base/sys.h"
+#include "cli/launch/program.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,30 +48,23 @@ int race_members_open(struct race_members *m, int fd, int map_fd)
 	return 0;
 }
 
+static bool is_region(const char *line, uint64_t start, uint64_t end, const void *arg)
+{
+	const struct race_members *m = arg;
+	unsigned int major;
+	unsigned int minor;
+	uint64_t inode;
+
+	return sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor, &inode) == 3 &&
+	       inode == m->inode && makedev(major, minor) == m->device;
+}
+
 bool race_members_have(const struct race_members *m, pid_t pid)
 {
-	char path[32];
-	char *line = NULL; /* whole: the name at its end may look like another line */
-	size_t room = 0;
-	bool is_found = false;
+	uint64_t start;
+	uint64_t end;
 
-	if (pid <= 1 || !m->inode)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && !is_found && getline(&line, &room, f) > 0) {
-		unsigned int major;
-		unsigned int minor;
-		uint64_t inode;
-
-		is_found = sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor, &inode) ==
-				   3 &&
-			   inode == m->inode && makedev(major, minor) == m->device;
-	}
-	free(line);
-	if (f)
-		fclose(f);
-	return is_found;
+	return pid > 1 && m->inode && program_find_mapping(pid, is_region, m, &start, &end);
 }
 
 void race_members_signal(const struct race_members *m, pid_t pid, uint64_t since, int signal)

@@ -5,9 +5,11 @@
  * An error in any of the files is reported before the program starts: at the end of a long run it
  * would be too late.
  */
+#include "cli/race/race_policy.h"
+
 #include "cli/cmd.h"
-#include "cli/race/race_run.h"
 #include "report/race/race_baseline.h"
+#include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
 
 #include <errno.h>

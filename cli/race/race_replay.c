@@ -6,8 +6,9 @@
  * for long. A race that was seen once in hours is then seen within moments, and a fixed
  * program shows none.
  */
+#include "cli/race/race_replay.h"
+
 #include "cli/cmd.h"
-#include "cli/race/race_run.h"
 #include "report/run/run.h"
 
 #include <inttypes.h>
@@ -53,7 +54,7 @@ static void print_side(const struct race_replay_side *side, char *text, size_t n
 {
 	if (side->file[0] && side->line)
 		snprintf(text, n, "%s (%s:%d)", side->function[0] ? side->function : "?",
-			 run_base_name(side->file), side->line);
+			 basename(side->file), side->line);
 	else if (side->function[0])
 		snprintf(text, n, "%s+0x%" PRIx64 " in %s", side->function, side->function_offset,
 			 side->module);
@@ -120,10 +121,7 @@ static bool replay_is_in(const struct race_range *range, const struct race_regio
 
 	memcpy(path, region->files[place >> RACE_PLACE_BITS].path, sizeof(path));
 	path[sizeof(path) - 1] = '\0';
-	const char *slash = strrchr(path, '/');
-
-	return at >= range->start && at < range->end &&
-	       !strcmp(slash ? slash + 1 : path, range->file);
+	return at >= range->start && at < range->end && !strcmp(basename(path), range->file);
 }
 
 /* Ranges of the first side come before those of the second. */

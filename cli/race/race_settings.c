@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* race_settings.c - the options of `trapline race`, and which of them go together. */
+#include "cli/race/race_settings.h"
+
 #include "cli/cmd.h"
 #include "cli/observe/session.h"
-#include "cli/race/race_run.h"
+#include "cli/race/race_launch.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "cli/race/race_vary.h"
 
 #include "cli/cmd.h"
-#include "cli/race/race_run.h"
+#include "cli/race/race_focus.h"
 #include "report/run/run.h"
 
 #include <inttypes.h>

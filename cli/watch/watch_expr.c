@@ -3,15 +3,17 @@
  * watch_expr.c - from EXPR to the bytes that are watched: `counter`, `conn->state`,
  * `libc.so.6:environ`, `server+0x230:8`, `0x601040:4`. See report/lang/expression.h.
  */
+#include "cli/watch/watch_expr.h"
+
+#include "base/aligned.h"
 #include "cli/cmd.h"
 #include "cli/observe/session.h"
-#include "cli/watch/watch.h"
 #include "report/dwarf/variables.h"
+#include "report/run/run.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define COMMAND watch_command
 #define LEN_MAX 32 /* without --multiplex */
 #define MULTIPLEXED_MAX 4096
 
@@ -22,16 +24,17 @@ static const bool reads_alone = true;
 #endif
 
 /* One line for an error in EXPR, with the column when that is not the first word. */
-int watch_expr_wrong(const char *expr, const struct expression_error *error)
+int watch_expr_wrong(const struct observe_settings *set, const struct expression_error *error)
 {
 	if (error->column > 1)
-		return cli_wrong(COMMAND, "'%.200s', column %d: %s", expr, error->column,
+		return cli_wrong(set->name, "'%.200s', column %d: %s", set->expr, error->column,
 				 error->text);
-	return cli_wrong(COMMAND, "%s", error->text);
+	return cli_wrong(set->name, "%s", error->text);
 }
 
-int watch_expr_parse(const char *expr, struct expression **out)
+int watch_expr_parse(const struct observe_settings *set, struct expression **out)
 {
+	const char *expr = set->expr;
 	struct expression_error error;
 
 	if (!expression_parse(expr, out, &error))
@@ -39,36 +42,38 @@ int watch_expr_parse(const char *expr, struct expression **out)
 	size_t n = strlen(expr);
 	/* `head->state` without quotes: the shell takes the '>' and writes to a file. */
 	if (n > 1 && expr[n - 1] == '-')
-		return cli_wrong(COMMAND,
+		return cli_wrong(set->name,
 				 "invalid EXPR '%.200s': it ends in '-'; quote EXPR, as in "
 				 "'%.200s>member', since the shell takes an unquoted '>'",
 				 expr, expr);
-	return cli_wrong(COMMAND, "invalid EXPR '%.200s', column %d: %s; see trapline %s --help",
-			 expr, error.column, error.text, COMMAND);
+	return cli_wrong(set->name, "invalid EXPR '%.200s', column %d: %s; see trapline %s --help",
+			 expr, error.column, error.text, set->name);
 }
 
-int watch_expr_access(const char *on, enum trapline_access *out)
+int watch_expr_access(const struct observe_settings *set, enum trapline_access *out)
 {
+	const char *on = set->on;
+
 	*out = !on || !strcmp(on, "w") ? TRAPLINE_WRITE :
 	       !strcmp(on, "r")	       ? TRAPLINE_READ :
 					 TRAPLINE_READ_WRITE;
 	if (*out == TRAPLINE_READ && !reads_alone)
-		return cli_wrong(COMMAND,
+		return cli_wrong(set->name,
 				 "invalid --on 'r': this processor cannot watch reads alone; "
 				 "use --on rw");
 	return 0;
 }
 
-int watch_expr_check(const struct watch_settings *set)
+int watch_expr_check(const struct observe_settings *set)
 {
 	enum trapline_access access;
 	struct expression *e = NULL;
-	int status = watch_expr_access(set->on, &access);
+	int status = watch_expr_access(set, &access);
 
 	if (!status)
-		status = watch_expr_parse(set->expr, &e);
+		status = watch_expr_parse(set, &e);
 	if (!status && expression_length(e) > LEN_MAX && !set->slice_ns)
-		status = cli_wrong(COMMAND,
+		status = cli_wrong(set->name,
 				   "invalid EXPR '%.200s': expected a length of 1 to %d, or up "
 				   "to %d with --multiplex 10ms",
 				   set->expr, LEN_MAX, MULTIPLEXED_MAX);
@@ -82,9 +87,8 @@ static unsigned int parts_of(uint64_t address, size_t len)
 	unsigned int count = 0;
 
 	while (len) {
-		size_t part = 8;
-		while (part > len || address % part)
-			part /= 2;
+		uint32_t part = aligned_part(address, len);
+
 		address += part;
 		len -= part;
 		count++;
@@ -92,7 +96,7 @@ static unsigned int parts_of(uint64_t address, size_t len)
 	return count;
 }
 
-static bool fits(const struct watch_settings *set, uint64_t address, uint64_t size)
+static bool fits(const struct observe_settings *set, uint64_t address, uint64_t size)
 {
 	if (set->slice_ns)
 		return size && size <= MULTIPLEXED_MAX;
@@ -100,56 +104,54 @@ static bool fits(const struct watch_settings *set, uint64_t address, uint64_t si
 }
 
 /* Without :len: the whole if it fits, else the longest aligned part at its start. */
-static size_t default_len(const struct watch_settings *set, const struct expression *e,
+static size_t default_len(const struct observe_settings *set, const struct expression *e,
 			  const struct expression_place *p)
 {
 	if (fits(set, p->address, p->size))
 		return p->size;
-	size_t len = 8;
-	while (len > 1 && (p->address % len || (p->size && len > p->size)))
-		len /= 2;
+	size_t len = aligned_part(p->address, p->size ? p->size : ALIGNED_PART_MAX);
 	if (expression_has_offset(e) || p->size <= len)
 		return len;
 	if (p->type && type_has_members(p->type))
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "%s has %llu bytes: watching the first %zu; choose a member, "
 			 "--list '%s.*' shows them",
 			 set->expr, (unsigned long long)p->size, len, set->expr);
 	else
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "%s has %llu bytes: watching the first %zu; choose other bytes by "
 			 "%s+offset:len",
 			 set->expr, (unsigned long long)p->size, len, set->expr);
 	return len;
 }
 
-static void note_place(struct symbols *s, const struct watch_settings *set,
+static void note_place(struct symbols *s, const struct observe_settings *set,
 		       const struct expression_place *p)
 {
 	if (p->is_first_of_several)
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "several local symbols are named %s: watching the first, at 0x%llx; "
 			 "give an address to choose another",
 			 set->expr, (unsigned long long)p->address);
 	if (!p->type && !p->is_address && !variables_known(s, p->module))
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "%s has no debug information (DWARF): types and members are not "
 			 "known, and values are plain numbers",
 			 p->module ? p->module : symbols_program(s));
 }
 
-static int resolve(struct symbols *s, const struct watch_settings *set, const struct expression *e,
-		   struct expression_place *out)
+static int resolve(struct symbols *s, const struct observe_settings *set,
+		   const struct expression *e, struct expression_place *out)
 {
 	struct expression_options options = { .thread = set->thread };
 	struct expression_error error;
 
 	int err = expression_resolve(s, e, &options, out, &error);
-	int status = err == -ENOENT ? session_not_found(COMMAND, set->command, set->expr) : 0;
+	int status = err == -ENOENT ? session_not_found(set->name, set->command, set->expr) : 0;
 	if (err)
-		return status ? status : watch_expr_wrong(set->expr, &error);
+		return status ? status : watch_expr_wrong(set, &error);
 	if (set->thread && !out->tid)
-		return cli_wrong(COMMAND,
+		return cli_wrong(set->name,
 				 "--thread needs a thread-local variable, and %s is not "
 				 "thread-local",
 				 set->expr);
@@ -157,7 +159,7 @@ static int resolve(struct symbols *s, const struct watch_settings *set, const st
 }
 
 /* From a resolved expression to the bytes that are watched. */
-int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
+int watch_expr_choose(struct symbols *s, const struct observe_settings *set,
 		      const struct expression *e, const struct expression_place *p,
 		      struct watch_expr *out)
 {
@@ -168,7 +170,7 @@ int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
 	out->len = len ? len : default_len(set, e, p);
 	if (!fits(set, out->address, out->len))
 		return cli_wrong(
-			COMMAND,
+			set->name,
 			"cannot watch %zu bytes at 0x%llx: they need %u debug registers "
 			"and there are %d; choose fewer bytes, an aligned start, or --multiplex "
 			"10ms",
@@ -189,14 +191,15 @@ int watch_expr_choose(struct symbols *s, const struct watch_settings *set,
 	return 0;
 }
 
-int watch_expr_resolve(struct symbols *s, const struct watch_settings *set, struct watch_expr *out)
+int watch_expr_resolve(struct symbols *s, const struct observe_settings *set,
+		       struct watch_expr *out)
 {
 	struct expression_place place;
 	struct expression *e = NULL;
-	int status = watch_expr_access(set->on, &out->access);
+	int status = watch_expr_access(set, &out->access);
 
 	if (!status)
-		status = watch_expr_parse(set->expr, &e);
+		status = watch_expr_parse(set, &e);
 	if (!status)
 		status = resolve(s, set, e, &place);
 	if (!status) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* watch_list.c - `trapline watch --list`: the variables and members that match patterns. */
+#include "cli/watch/watch_list.h"
+
 #include "cli/cmd.h"
-#include "cli/watch/watch.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/expression.h"
+#include "report/run/run.h"
 
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define COMMAND watch_command
 
 struct row {
 	char *name;
@@ -57,7 +58,7 @@ static char *where_text(const char *file, int line, const char *module)
 	char buf[300];
 
 	if (file)
-		snprintf(buf, sizeof(buf), "%s:%d", run_base_name(file), line);
+		snprintf(buf, sizeof(buf), "%s:%d", basename(file), line);
 	else
 		snprintf(buf, sizeof(buf), "%s", module ? module : "");
 	return strdup(buf);
@@ -146,7 +147,7 @@ static int members_add(const struct member_list *l, const struct type *t, uint64
 }
 
 /* Adds the members of an expression. An exit status; 0 with nothing added: it has no members. */
-static int list_members(struct symbols *s, const struct watch_settings *set, const char *pattern,
+static int list_members(struct symbols *s, const struct observe_settings *set, const char *pattern,
 			struct rows *rows)
 {
 	struct expression_options options = { .thread = set->thread };
@@ -168,7 +169,7 @@ static int list_members(struct symbols *s, const struct watch_settings *set, con
 	expression_free(e);
 	if (!err && !place.type) {
 		free(owner);
-		return cli_wrong(COMMAND,
+		return cli_wrong(set->name,
 				 "%s has no debug information (DWARF): its members are not "
 				 "known",
 				 place.module ? place.module : "the program");
@@ -177,7 +178,7 @@ static int list_members(struct symbols *s, const struct watch_settings *set, con
 	snprintf(prefix, sizeof(prefix), "%s%s", owner, is_arrow ? "" : ".");
 	free(owner);
 	if (err)
-		return cli_wrong(COMMAND, "%s", error.text);
+		return cli_wrong(set->name, "%s", error.text);
 	struct member_list l = { rows, prefix, member, place.address, place.module };
 	members_add(&l, place.type, place.address, 0);
 	return 0;
@@ -234,7 +235,7 @@ static bool has_untyped(const struct rows *rows)
 }
 
 /* Adds the variables that match one pattern. An exit status. */
-static int list_pattern(struct symbols *s, const struct watch_settings *set, const char *pattern,
+static int list_pattern(struct symbols *s, const struct observe_settings *set, const char *pattern,
 			struct rows *rows)
 {
 	size_t before = rows->count;
@@ -246,10 +247,10 @@ static int list_pattern(struct symbols *s, const struct watch_settings *set, con
 	if (!err && !status && rows->count == before)
 		err = variables_list(s, pattern, true, variable_visit, rows);
 	if (err)
-		return cli_wrong(COMMAND, "out of memory");
+		return cli_wrong(set->name, "out of memory");
 	if (!status && rows->count == before)
 		return cli_wrong(
-			COMMAND, "no variable matches '%s'%s", pattern,
+			set->name, "no variable matches '%s'%s", pattern,
 			variables_known(s, NULL) ?
 				"" :
 				"; the program has no debug information (DWARF), so only symbols "
@@ -267,15 +268,15 @@ static void rows_free(struct rows *rows)
 	free(rows->row);
 }
 
-int watch_list(struct symbols *s, const struct watch_settings *set)
+int watch_list(struct symbols *s, const struct observe_settings *set)
 {
 	struct rows rows = { 0 };
-	int status = set->expr_count ? 0 : list_pattern(s, set, "*", &rows);
+	int status = set->operand_count ? 0 : list_pattern(s, set, "*", &rows);
 
-	for (size_t i = 0; !status && i < set->expr_count; i++)
-		status = list_pattern(s, set, set->exprs[i], &rows);
+	for (size_t i = 0; !status && i < set->operand_count; i++)
+		status = list_pattern(s, set, set->operands[i], &rows);
 	if (!status && has_untyped(&rows))
-		cli_note(COMMAND,
+		cli_note(set->name,
 			 "there is no debug information (DWARF) where the type is '?': types, "
 			 "members and lines of the source are not known");
 	if (rows.count)

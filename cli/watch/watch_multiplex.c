@@ -2,24 +2,15 @@
 /* watch_multiplex.c - see watch_multiplex.h. */
 #include "cli/watch/watch_multiplex.h"
 
+#include "base/aligned.h"
+#include "base/clock.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMAND watch_command
 #define TICK_MS 100
-
-static size_t chunk_length(uint64_t address, size_t left)
-{
-	size_t len = 8;
-
-	while (len > left || address % len)
-		len /= 2;
-	return len;
-}
 
 static int add_chunks(struct watch_multiplex *t, size_t expr)
 {
@@ -29,8 +20,8 @@ static int add_chunks(struct watch_multiplex *t, size_t expr)
 	while (left) {
 		struct chunk *chunks = reallocarray(t->chunk, t->chunk_count + 1, sizeof(*chunks));
 		if (!chunks)
-			return cli_wrong(COMMAND, "out of memory");
-		size_t len = chunk_length(address, left);
+			return cli_wrong(t->set->name, "out of memory");
+		size_t len = aligned_part(address, left);
 		t->chunk = chunks;
 		chunks[t->chunk_count++] =
 			(struct chunk){ .address = address, .len = len, .expr = expr };
@@ -47,7 +38,7 @@ static int check_overlap(const struct watch_multiplex *t, size_t expr)
 	for (size_t i = 0; i < expr; i++) {
 		const struct watch_expr *a = &t->expr[i];
 		if (a->address < b->address + b->len && b->address < a->address + a->len)
-			return cli_wrong(COMMAND,
+			return cli_wrong(t->set->name,
 					 "%s and %s have bytes in common: give one of them",
 					 a->name, b->name);
 	}
@@ -56,15 +47,15 @@ static int check_overlap(const struct watch_multiplex *t, size_t expr)
 
 static int find_expr(struct watch_multiplex *t, struct symbols *s, size_t i)
 {
-	struct watch_settings set = *t->set;
+	struct observe_settings set = *t->set;
 	size_t used = strlen(t->title);
 
-	set.expr = set.exprs[i];
+	set.expr = set.operands[i];
 	int status = watch_expr_resolve(s, &set, &t->expr[i]);
 	if (status)
 		return status;
 	if (t->expr[i].view.bit_size)
-		cli_note(COMMAND,
+		cli_note(t->set->name,
 			 "%s is a bit-field: among other expressions, writes to other bits of its "
 			 "bytes are hits too",
 			 t->expr[i].name);
@@ -76,19 +67,19 @@ static int find_expr(struct watch_multiplex *t, struct symbols *s, size_t i)
 }
 
 int watch_multiplex_find(struct watch_multiplex *t, struct symbols *s,
-			 const struct watch_settings *set)
+			 const struct observe_settings *set)
 {
 	int status = 0;
 
 	t->set = set;
-	t->expr_count = set->expr_count;
+	t->expr_count = set->operand_count;
 	if (t->expr_count > RUN_MULTIPLEX_EXPRS_MAX)
-		return cli_wrong(COMMAND, "too many EXPR: expected at most %d, not %zu",
+		return cli_wrong(t->set->name, "too many EXPR: expected at most %d, not %zu",
 				 RUN_MULTIPLEX_EXPRS_MAX, t->expr_count);
 	t->expr = calloc(t->expr_count, sizeof(*t->expr));
 	t->sums.expr = calloc(t->expr_count, sizeof(*t->sums.expr));
 	if (!t->expr || !t->sums.expr)
-		return cli_wrong(COMMAND, "out of memory");
+		return cli_wrong(t->set->name, "out of memory");
 	for (size_t i = 0; !status && i < t->expr_count; i++)
 		status = find_expr(t, s, i);
 	return status;
@@ -111,7 +102,7 @@ static int too_few(const struct watch_multiplex *t)
 	size_t n = t->slots.count;
 
 	return cli_wrong(
-		COMMAND,
+		t->set->name,
 		"cannot watch %zu expression%s at once: %zu debug registers are needed and %zu "
 		"%s free; --multiplex 10ms shares them in time slices",
 		t->expr_count, t->expr_count == 1 ? "" : "s", t->chunk_count, n,
@@ -126,9 +117,9 @@ static int enable_all(struct watch_multiplex *t, const struct session *session)
 		if (err < 0)
 			return session_explain(session, "watch", t->title, err);
 		t->holds[slot] = &t->chunk[slot];
-		t->holds[slot]->since_ns = now_ns();
+		t->holds[slot]->since_ns = clock_now_ns();
 	}
-	t->next_ns = now_ns() + t->set->slice_ns;
+	t->next_ns = clock_now_ns() + t->set->slice_ns;
 	return 0;
 }
 
@@ -197,12 +188,12 @@ static struct chunk *missing(struct watch_multiplex *t, size_t first)
 
 static void move_slot(struct watch_multiplex *t, size_t slot, struct chunk *to)
 {
-	uint64_t started = now_ns();
+	uint64_t started = clock_now_ns();
 
 	if (t->holds[slot])
 		clock_stop(t->holds[slot], started);
 	int err = watch_slots_move(&t->slots, slot, to->address, to->len);
-	uint64_t ended = now_ns();
+	uint64_t ended = clock_now_ns();
 	t->sums.switching_ns += ended - started;
 	t->holds[slot] = err < 0 ? NULL : to;
 	t->sums.failures += err < 0;
@@ -242,7 +233,7 @@ static void pause_clocks(struct watch_multiplex *t, bool is_paused, uint64_t now
 
 int watch_multiplex_tick(struct watch_multiplex *t, bool is_paused)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	if (is_paused != t->is_paused)
 		pause_clocks(t, is_paused, now);
@@ -251,7 +242,7 @@ int watch_multiplex_tick(struct watch_multiplex *t, bool is_paused)
 	if (now >= t->next_ns) {
 		next_slice(t);
 		/* Counted from the end of the switch, so that a slice is as long as --multiplex says. */
-		now = now_ns();
+		now = clock_now_ns();
 		t->next_ns = now + t->set->slice_ns;
 	}
 	return (int)((t->next_ns - now + 999999u) / 1000000u);
@@ -277,7 +268,7 @@ static void sum_chunks(struct watch_multiplex *t, size_t expr)
 
 void watch_multiplex_end(struct watch_multiplex *t, struct run_end *end)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	for (size_t slot = 0; slot < t->slots.count; slot++)
 		if (t->holds[slot])

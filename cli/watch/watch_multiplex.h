@@ -10,7 +10,7 @@
 #define WATCH_MULTIPLEX_H
 
 #include "cli/observe/session.h"
-#include "cli/watch/watch.h"
+#include "cli/watch/watch_hit.h"
 #include "cli/watch/watch_slots.h"
 #include "report/run/run_watch.h"
 
@@ -23,7 +23,7 @@ struct chunk {
 };
 
 struct watch_multiplex {
-	const struct watch_settings *set;
+	const struct observe_settings *set;
 	struct watch_expr *expr;
 	size_t expr_count;
 	struct chunk *chunk;
@@ -40,7 +40,7 @@ struct watch_multiplex {
 
 /* 0 or an exit status, line printed. */
 int watch_multiplex_find(struct watch_multiplex *t, struct symbols *s,
-			 const struct watch_settings *set);
+			 const struct observe_settings *set);
 /* The type that all expressions have; NULL: their types differ. */
 const struct value_view *watch_multiplex_view(const struct watch_multiplex *t, uint64_t *len);
 int watch_multiplex_arm(struct watch_multiplex *t, struct trapline *target,

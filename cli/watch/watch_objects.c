@@ -7,7 +7,7 @@
  */
 #include "cli/watch/watch_objects.h"
 
-#include "cli/now.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <search.h>
@@ -175,7 +175,7 @@ bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 		       struct watch_which *which)
 {
 	if (hit->event == o->at.event || hit->event == o->until.event) {
-		o->lag_ns = now_ns() - hit->time_ns;
+		o->lag_ns = clock_now_ns() - hit->time_ns;
 		if (hit->event == o->at.event)
 			on_at(o, hit);
 		else
@@ -217,7 +217,7 @@ static bool watch_in(struct watch_objects *o, struct object *object, size_t slot
 		o->counts.no_place++;
 		return false;
 	}
-	object->armed_ns = now_ns();
+	object->armed_ns = clock_now_ns();
 	object->slot = slot;
 	o->holder[slot] = object;
 	o->is_resting[slot] = false;
@@ -278,7 +278,7 @@ static void turn(struct watch_objects *o, uint64_t now)
 
 int watch_objects_tick(struct watch_objects *o)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	bool is_filled = fill_slots(o);
 	/* The records are read now, so there is no lag. */

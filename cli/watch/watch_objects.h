@@ -10,7 +10,7 @@
 #define WATCH_OBJECTS_H
 
 #include "cli/observe/session.h"
-#include "cli/watch/watch.h"
+#include "cli/watch/watch_hit.h"
 #include "cli/watch/watch_slots.h"
 #include "report/code/code_sites.h"
 #include "report/lang/signature.h"
@@ -53,7 +53,7 @@ struct object {
 #define DELAYS_MAX (1u << 16)  /* of which the median is taken */
 
 struct watch_objects {
-	const struct watch_settings *set;
+	const struct observe_settings *set;
 	struct symbols *symbols;
 	struct object_point at;
 	struct object_point until;
@@ -78,7 +78,7 @@ struct watch_objects {
 
 /* Looks up --from, --until and EXPR, and sets o->expr. 0 or an exit status, line printed. */
 int watch_objects_find(struct watch_objects *o, struct symbols *s,
-		       const struct watch_settings *set);
+		       const struct observe_settings *set);
 /* Arms the breakpoints and the registers; opts are those of the hits. 0 or an exit status. */
 int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct session *session,
 		      const struct trapline_event_opts *opts);

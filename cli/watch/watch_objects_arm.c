@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
+#include "base/clock.h"
 #include "cli/cmd.h"
-#include "cli/now.h"
 #include "cli/watch/watch_objects.h"
 
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define COMMAND watch_command
 
 static int arm_point(struct object_point *p, struct trapline *t, const struct session *session,
 		     void *arg)
@@ -19,7 +17,7 @@ static int arm_point(struct object_point *p, struct trapline *t, const struct se
 	size_t n = 0;
 
 	if (!addresses)
-		return cli_wrong(COMMAND, "out of memory");
+		return cli_wrong(session->name, "out of memory");
 	for (size_t i = 0; i < p->sites.count; i++)
 		if (!p->way[i].is_left_out)
 			addresses[n++] = p->sites.site[i].address;
@@ -30,7 +28,7 @@ static int arm_point(struct object_point *p, struct trapline *t, const struct se
 	if (err >= 0)
 		return 0;
 	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
-		return cli_wrong(COMMAND,
+		return cli_wrong(session->name,
 				 "cannot use --from: it needs uprobes and BPF, which need root "
 				 "(CAP_SYS_ADMIN and CAP_BPF)");
 	return session_explain(session, "break on", p->where, err);
@@ -52,7 +50,7 @@ int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct 
 {
 	o->delays_ns = calloc(DELAYS_MAX, sizeof(*o->delays_ns));
 	if (!o->delays_ns)
-		return cli_wrong(COMMAND, "out of memory");
+		return cli_wrong(session->name, "out of memory");
 	/* The breakpoint on the ends is armed first, so that no end is missed. */
 	int status = o->set->until ? arm_point(&o->until, t, session, opts->arg) : 0;
 	if (!status)
@@ -84,7 +82,7 @@ static void count_alive(const void *node, VISIT which, void *arg)
 	if (which != postorder && which != leaf)
 		return;
 	struct object *object = *(struct object *const *)node;
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	o->counts.alive++;
 	o->counts.life_ns += now > object->born_ns ? now - object->born_ns : 0;
@@ -118,7 +116,7 @@ void watch_objects_end(struct watch_objects *o, struct run_end *end)
 	end->objects = &o->counts;
 	if (o->at.left)
 		cli_note(
-			COMMAND,
+			o->set->name,
 			"%llu calls of %s ended with a jump to another function, so their results were "
 			"not seen; use --from with that function",
 			(unsigned long long)o->at.left, o->at.where);

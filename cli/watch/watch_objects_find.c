@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMAND watch_command
 #define RESULT_REGISTER 0
 
 /* Looks up names of values at one site. */
@@ -98,16 +97,17 @@ static const char *cut_suffix(struct object_point *p, const char *text)
 	return colon + 1;
 }
 
-static int find_sites(struct symbols *s, struct object_point *p, const char *option, char **command)
+static int find_sites(struct watch_objects *o, struct object_point *p, const char *option)
 {
+	const struct observe_settings *set = o->set;
 	char why[500];
 
-	int err = code_sites_find(s, p->where, &p->sites, why, sizeof(why));
-	int status = err == -ENOENT ? session_not_found(COMMAND, command, p->where) : 0;
+	int err = code_sites_find(o->symbols, p->where, &p->sites, why, sizeof(why));
+	int status = err == -ENOENT ? session_not_found(set->name, set->command, p->where) : 0;
 	if (err)
-		return status ? status : cli_wrong(COMMAND, "%s: %s", option, why);
+		return status ? status : cli_wrong(set->name, "%s: %s", option, why);
 	p->way = calloc(p->sites.count, sizeof(*p->way));
-	return p->way ? 0 : cli_wrong(COMMAND, "out of memory");
+	return p->way ? 0 : cli_wrong(set->name, "out of memory");
 }
 
 static bool is_copy(const struct object_point *p, size_t i)
@@ -116,7 +116,8 @@ static bool is_copy(const struct object_point *p, size_t i)
 }
 
 /* Reports inlined copies that do not have the argument. */
-static int report_left_out(const struct object_point *p, const char *option)
+static int report_left_out(const struct watch_objects *o, const struct object_point *p,
+			   const char *option)
 {
 	size_t n = 0;
 
@@ -124,12 +125,12 @@ static int report_left_out(const struct object_point *p, const char *option)
 		n += p->way[i].is_left_out;
 	if (n == p->sites.count)
 		return cli_wrong(
-			COMMAND,
+			o->set->name,
 			"cannot use %s %s: it was inlined wherever it is called, and its values "
 			"are not known there",
 			option, p->where);
 	if (n)
-		cli_note(COMMAND,
+		cli_note(o->set->name,
 			 "%s: left out %zu inlined cop%s of %s, where its values are not known",
 			 option, n, n == 1 ? "y" : "ies", p->where);
 	return 0;
@@ -155,7 +156,7 @@ static int find_way(struct watch_objects *o, const struct expression *e, size_t 
 	if (p->way[i].is_left_out)
 		return 0;
 	if (err)
-		return watch_expr_wrong(o->set->expr, &error);
+		return watch_expr_wrong(o->set, &error);
 	p->way[i] = (struct object_way){ .reg = (uint8_t)naming.reg, .path = place->path };
 	return 0;
 }
@@ -171,7 +172,7 @@ static int find_ways(struct watch_objects *o, const struct expression *e)
 			continue;
 		if (!status && !place.type && !expression_length(e))
 			status = cli_wrong(
-				COMMAND,
+				o->set->name,
 				"the type of '%s' is not known: give a length or a type, as in "
 				"*(arg0+16):4 or *(uint32_t *)(arg0+16)",
 				o->set->expr);
@@ -181,7 +182,7 @@ static int find_ways(struct watch_objects *o, const struct expression *e)
 			return status;
 		if (o->expr.len && expr.len != o->expr.len)
 			return cli_wrong(
-				COMMAND,
+				o->set->name,
 				"'%s' has %zu bytes at %s and %zu at %s: choose one of the "
 				"functions",
 				o->set->expr, o->expr.len, o->at.sites.site[0].name, expr.len,
@@ -198,20 +199,20 @@ static int find_at(struct watch_objects *o)
 
 	if (suffix && strcmp(suffix, "ret") != 0)
 		return cli_wrong(
-			COMMAND,
+			o->set->name,
 			"invalid --from '%s': expected FUNC or FUNC:ret (example: conn_open:ret); EXPR "
 			"names the argument",
 			o->set->from);
 	o->at.is_return = suffix != NULL;
-	int status = find_sites(o->symbols, &o->at, "--from", o->set->command);
+	int status = find_sites(o, &o->at, "--from");
 	if (!status)
-		status = watch_expr_access(o->set->on, &o->expr.access);
+		status = watch_expr_access(o->set, &o->expr.access);
 	if (!status)
-		status = watch_expr_parse(o->set->expr, &e);
+		status = watch_expr_parse(o->set, &e);
 	if (!status)
 		status = find_ways(o, e);
 	expression_free(e);
-	return status ? status : report_left_out(&o->at, "--from");
+	return status ? status : report_left_out(o, &o->at, "--from");
 }
 
 static void find_until_register(struct watch_objects *o, size_t i, int number)
@@ -238,20 +239,22 @@ static int find_until(struct watch_objects *o)
 
 	if (suffix && !strcmp(suffix, "ret"))
 		return cli_wrong(
-			COMMAND,
+			o->set->name,
 			"invalid --until '%s': expected FUNC or FUNC:argN (example: conn_close:arg0)",
 			o->set->until);
 	int number = suffix ? argument_number(suffix) : 0;
 	if (signature_argument_register((unsigned int)number) < 0)
-		return cli_wrong(COMMAND, "invalid --until '%s': arg%d is not passed in a register",
+		return cli_wrong(o->set->name,
+				 "invalid --until '%s': arg%d is not passed in a register",
 				 o->set->until, number);
-	int status = find_sites(o->symbols, &o->until, "--until", o->set->command);
+	int status = find_sites(o, &o->until, "--until");
 	for (size_t i = 0; !status && i < o->until.sites.count; i++)
 		find_until_register(o, i, number);
-	return status ? status : report_left_out(&o->until, "--until");
+	return status ? status : report_left_out(o, &o->until, "--until");
 }
 
-int watch_objects_find(struct watch_objects *o, struct symbols *s, const struct watch_settings *set)
+int watch_objects_find(struct watch_objects *o, struct symbols *s,
+		       const struct observe_settings *set)
 {
 	o->set = set;
 	o->symbols = s;

@@ -8,7 +8,8 @@
 #ifndef WATCH_SLOTS_H
 #define WATCH_SLOTS_H
 
-#include "cli/watch/watch.h"
+#include "cli/watch/watch_expr.h"
+#include "report/run/run.h"
 
 /* An address below vm.mmap_min_addr with the alignment of this offset in an object. */
 #define WATCH_REST(offset) (0x1000 + ((offset)&31))

@@ -6,6 +6,7 @@
  * target has exited. Objects are added and never removed: their strings stay valid, and a hit in a
  * library that was unloaded still gets its name.
  */
+#include "base/clock.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
@@ -42,8 +43,7 @@ const char *symbols_module_name(Dwfl_Module *mod)
 		return s->alias;
 	if (!strncmp(name, "[vdso", 5))
 		return "[vdso]";
-	const char *slash = strrchr(name, '/');
-	return clean_name(slash ? slash + 1 : name);
+	return clean_name(basename(name));
 }
 
 struct mapping {
@@ -167,12 +167,10 @@ static int read_map(struct symbols *s)
 
 bool symbols_refresh(struct symbols *s)
 {
-	struct timespec ts;
+	uint64_t now = clock_now_ns();
 
 	if (!s->pid)
 		return false; /* a set of files: there is no map */
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	if (now - s->refreshed_ns < REFRESH_INTERVAL_NS)
 		return false;
 	s->refreshed_ns = now;
@@ -228,11 +226,7 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 
 const char *symbols_program(const struct symbols *s)
 {
-	const char *slash = strrchr(s->exe, '/');
-
-	if (s->alias[0])
-		return s->alias;
-	return slash ? slash + 1 : s->exe[0] ? s->exe : "the program";
+	return s->alias[0] ? s->alias : s->exe[0] ? basename(s->exe) : "the program";
 }
 
 static int program_visit(Dwfl_Module *mod, void *arg)

@@ -283,8 +283,7 @@ static int problem_several(const struct find *f, const char *name,
 
 	for (size_t i = 0; i < f->count && used < n; i++) {
 		const struct named_variable *v = &f->found[i];
-		const char *slash = v->file ? strrchr(v->file, '/') : NULL;
-		const char *file = slash ? slash + 1 : v->file ? v->file : v->module;
+		const char *file = v->file ? basename(v->file) : v->module;
 		used += (size_t)snprintf(buf + used, n - used, "%s%s:%s", i ? ", " : "", file,
 					 v->name);
 	}

@@ -173,13 +173,6 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
 
 /* ---- where they are today ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 struct finding {
 	struct race_replay_side *side;
 	struct symbols *symbols;
@@ -193,7 +186,7 @@ static struct race_range range_of(const struct finding *f, uint64_t start, uint6
 {
 	struct race_range range = { .start = start, .end = end };
 
-	snprintf(range.file, sizeof(range.file), "%s", base_name(f->path));
+	snprintf(range.file, sizeof(range.file), "%s", basename(f->path));
 	return range;
 }
 
@@ -297,7 +290,7 @@ static int open_side(struct race_replay_side *side, const char *program, struct 
 	struct finding f = { .side = side, .path = side->path, .set = set };
 
 	if (!side->path[0] || access(side->path, R_OK))
-		f.path = !strcmp(base_name(program), side->module) ? program : side->path;
+		f.path = !strcmp(basename(program), side->module) ? program : side->path;
 	if (!*f.path || files_open(f.path, 0, &f.symbols, &f.bias)) {
 		snprintf(error, n, "the race is in %s, which does not exist any more",
 			 side->path[0] ? side->path : side->module);

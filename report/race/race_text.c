@@ -4,7 +4,7 @@
 #include "report/race/race_report.h"
 
 #include "report/plural.h"
-#include "report/run/run.h"
+#include "report/run/run_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
  * element that is not a script. Every '<' in it is escaped, so that no name can end the element.
  */
 #include "report/run/run_file.h"
+#include "report/run/run_text.h"
 #include "report/run/run_watch.h"
 #include "report/safe/clean.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* as_text.c - hits as lines for people. The summary is in summary_text.c. */
-#include "report/run/run.h"
+#include "report/run/run_text.h"
 #include "report/safe/clean.h"
 
 #include <inttypes.h>
@@ -9,13 +9,6 @@
 #include <time.h>
 
 static const char *const access_names[] = { "", "r", "w", "rw" };
-
-const char *run_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n)
 {
@@ -35,7 +28,7 @@ void run_place_text_with_line(const struct place *p, uint64_t ip, char *buf, siz
 	run_place_text(p, ip, buf, n);
 	size_t used = strlen(buf);
 	if (p->file && used < n)
-		snprintf(buf + used, n - used, " (%s:%d)", run_base_name(p->file), p->line);
+		snprintf(buf + used, n - used, " (%s:%d)", basename(p->file), p->line);
 }
 
 int run_text_widen(int *width, const char *text, int most)

@@ -77,8 +77,7 @@ static json_t *stack_text(const struct run_hit *hit)
 		char line[400];
 		run_place_text(&frame->place, frame->ip, name, sizeof(name));
 		snprintf(line, sizeof(line), frame->place.file ? "%s (%.80s:%d)" : "%s", name,
-			 frame->place.file ? run_base_name(frame->place.file) : "",
-			 frame->place.line);
+			 frame->place.file ? basename(frame->place.file) : "", frame->place.line);
 		json_array_append_new(list, run_json_text(line));
 	}
 	return list;

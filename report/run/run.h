@@ -149,38 +149,6 @@ void run_text_hit(struct run_text *o, const struct run_info *info, const struct 
 void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
 		  const struct tally *tally);
 
-/* The parts of these, for runs that have others too. title: of the last column. */
-void run_text_time(struct run_text *o, uint64_t wall_ns);
-/* Columns grow with their content, so that lines stay aligned. */
-int run_text_widen(int *width, const char *text, int most);
-void run_text_frames(FILE *f, const struct run_frame *frames, size_t count);
-/* How many frames of a stack are printed; frames_max 0: all of them. */
-static inline size_t run_frames_shown(size_t count, size_t frames_max)
-{
-	return frames_max && frames_max < count ? frames_max : count;
-}
-void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
-		    const char *title);
-void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total);
-/* `161 hits in 10.0 s, none lost`, and the exit status of the command if it is not 0. */
-void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *end);
-/* Lines after the tables are written to *more. A blank line separates them if there are any. */
-struct run_lines {
-	char *text;
-	size_t size;
-};
-void run_text_more_begin(struct run_text *more, const struct run_text *o, struct run_lines *lines);
-void run_text_more_end(struct run_text *more, const struct run_text *o, struct run_lines *lines,
-		       bool has_tables);
-/* What was lost, rejected and paused, and what it cost: nothing when all is well. */
-void run_text_exceptions(struct run_text *o, const struct run_info *info, const struct run_end *end,
-			 double cost_ns);
-void run_text_pauses(FILE *f, const struct run_end *end, const char *more);
-/* Of -v: where the condition was evaluated. */
-void run_text_evaluation(FILE *f, const struct run_end *end);
-/* What a watch cannot see, and how often the value changed by that. */
-void run_text_not_seen(FILE *f, const struct run_end *end);
-
 /* One JSON object a line; trapline-watch(1) describes it. */
 void run_jsonl_hit(FILE *f, const struct run_hit *hit);
 void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *end,
@@ -208,8 +176,5 @@ void run_place_text_with_line(const struct place *p, uint64_t address, char *buf
 void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n);
 /* The new value as a number for a curve; false: it is not a number. */
 bool run_hit_number(const struct run_hit *hit, double *out);
-
-/* A path without its folders. */
-const char *run_base_name(const char *path);
 
 #endif

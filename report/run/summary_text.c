@@ -6,6 +6,7 @@
  * know to trust the numbers: hits that were lost, rejected or not seen, pauses, and a high cost.
  */
 #include "report/plural.h"
+#include "report/run/run_text.h"
 #include "report/run/run_watch.h"
 
 #include <inttypes.h>

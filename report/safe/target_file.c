@@ -188,8 +188,7 @@ static bool is_libdw(const void *code)
 
 	if (!dladdr(code, &info) || !info.dli_fname)
 		return false;
-	const char *slash = strrchr(info.dli_fname, '/');
-	const char *name = slash ? slash + 1 : info.dli_fname;
+	const char *name = basename(info.dli_fname);
 	return !strncmp(name, "libdw", 5) || !strncmp(name, "libelf", 6);
 }
 

@@ -140,8 +140,7 @@ static bool is_like_source(const char *pattern, const struct suppress_frame *f)
 
 	if (!f->source)
 		return false;
-	const char *slash = strrchr(f->source, '/');
-	const char *name = slash ? slash + 1 : f->source;
+	const char *name = basename(f->source);
 	int n = snprintf(text, sizeof(text), "%s:%d", name, f->line);
 	return is_like(pattern, name, strlen(name), true) ||
 	       is_like(pattern, f->source, strlen(f->source), true) ||

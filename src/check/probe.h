@@ -10,6 +10,8 @@
 #ifndef CHECK_PROBE_H
 #define CHECK_PROBE_H
 
+#include "base/clock.h"
+
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -105,7 +107,6 @@ void probe_attr_counter(struct perf_event_attr *attr, uint32_t type, uint64_t co
 			uint64_t period);
 int probe_open(struct perf_event_attr *attr, pid_t pid, int cpu);
 uint64_t probe_count(int fd);
-uint64_t probe_now_ns(void);
 
 /* n calls of an action, timed; the median of several batches, per call. */
 double probe_median(void (*action)(void *arg), void *arg, unsigned int n);

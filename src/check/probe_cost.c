@@ -29,11 +29,11 @@ double probe_median(void (*action)(void *arg), void *arg, unsigned int n)
 	double ns[BATCHES];
 
 	for (int b = 0; b < BATCHES; b++) {
-		uint64_t start = probe_now_ns();
+		uint64_t start = clock_now_ns();
 
 		for (unsigned int i = 0; i < n; i++)
 			action(arg);
-		ns[b] = (double)(probe_now_ns() - start) / n;
+		ns[b] = (double)(clock_now_ns() - start) / n;
 	}
 	qsort(ns, BATCHES, sizeof(ns[0]), by_value);
 	return ns[BATCHES / 2];
@@ -41,7 +41,7 @@ double probe_median(void (*action)(void *arg), void *arg, unsigned int n)
 
 static void read_clock(void *arg)
 {
-	*(uint64_t *)arg = probe_now_ns();
+	*(uint64_t *)arg = clock_now_ns();
 }
 
 double probe_cost_clock(void)

@@ -18,9 +18,9 @@
 /* CPU time in system calls, as most of it is in a busy server. */
 static void spin_in_syscalls(uint64_t ns)
 {
-	uint64_t end = probe_now_ns() + ns;
+	uint64_t end = clock_now_ns() + ns;
 
-	while (probe_now_ns() < end) {
+	while (clock_now_ns() < end) {
 		for (int i = 0; i < 50; i++)
 			sys0(SYS_getppid);
 	}
@@ -28,9 +28,9 @@ static void spin_in_syscalls(uint64_t ns)
 
 static void spin_in_user(uint64_t ns)
 {
-	uint64_t end = probe_now_ns() + ns;
+	uint64_t end = clock_now_ns() + ns;
 
-	while (probe_now_ns() < end)
+	while (clock_now_ns() < end)
 		continue;
 }
 

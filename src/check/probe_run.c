@@ -120,12 +120,12 @@ static int child_wait(pid_t pid, int budget_ms)
 
 	if (pidfd >= 0) {
 		struct pollfd p = { .fd = pidfd, .events = POLLIN };
-		uint64_t end = probe_now_ns() + (uint64_t)(budget_ms + 500) * 1000000u;
+		uint64_t end = clock_now_ns() + (uint64_t)(budget_ms + 500) * 1000000u;
 		int n;
 
 		do {
 			n = poll(&p, 1, budget_ms + 500);
-		} while (n < 0 && errno == EINTR && probe_now_ns() < end);
+		} while (n < 0 && errno == EINTR && clock_now_ns() < end);
 		if (n <= 0)
 			kill(pid, SIGKILL);
 		sys_close(pidfd);

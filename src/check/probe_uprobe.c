@@ -83,7 +83,7 @@ static int uprobe_open(const char **tried)
 void probe_uprobe(struct probe_result *r)
 {
 	const char *tried;
-	uint64_t start = probe_now_ns();
+	uint64_t start = clock_now_ns();
 	int fd = uprobe_open(&tried);
 
 	if (fd == -ENOENT)
@@ -96,16 +96,16 @@ void probe_uprobe(struct probe_result *r)
 				"%s: %s", tried, strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_refused(r, fd, tried, 0);
-	uint64_t opened = probe_now_ns();
+	uint64_t opened = clock_now_ns();
 	for (int i = 0; i < PROBE_HITS; i++)
 		probe_site();
 	uint64_t n = probe_count(fd);
-	uint64_t closing = probe_now_ns();
+	uint64_t closing = clock_now_ns();
 	sys_close(fd);
 	probe_say(r, n == PROBE_HITS, "use a kernel with CONFIG_UPROBE_EVENTS",
 		  "%u calls of a function: %llu hits; open %llu us, close %llu us", PROBE_HITS,
 		  (unsigned long long)n, (unsigned long long)(opened - start) / 1000,
-		  (unsigned long long)(probe_now_ns() - closing) / 1000);
+		  (unsigned long long)(clock_now_ns() - closing) / 1000);
 }
 
 /* Counts its runs in a map, and vetoes. expected_attach is 0 but for uprobe-multi. */
@@ -162,13 +162,13 @@ void probe_uprobe_multi(struct probe_result *r)
 	link.path = (uintptr_t)place.path;
 	link.offsets = (uintptr_t)&place.offset;
 	link.pid = (uint32_t)sys_getpid();
-	uint64_t start = probe_now_ns();
+	uint64_t start = clock_now_ns();
 	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
 	if (fd == -EINVAL || fd == -E2BIG || fd == -EOPNOTSUPP)
 		return probe_no(r, "use kernel 6.6 or later", "linking: %s", strerrorname_np(-fd));
 	if (fd < 0)
 		return probe_bpf_refused(r, fd, "linking a uprobe-multi program");
-	uint64_t opened = probe_now_ns();
+	uint64_t opened = clock_now_ns();
 	for (int i = 0; i < PROBE_HITS; i++)
 		probe_site();
 	unsigned int n = runs_of(map);

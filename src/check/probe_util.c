@@ -339,14 +339,6 @@ uint64_t probe_count(int fd)
 	return n;
 }
 
-uint64_t probe_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 void probe_write_word(unsigned int times)
 {
 	for (unsigned int i = 0; i < times; i++)

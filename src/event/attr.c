@@ -12,6 +12,7 @@
 #include <linux/hw_breakpoint.h>
 #include <string.h>
 
+#include "base/aligned.h"
 #include "base/sys.h"
 #include "event/branches.h"
 #include "event/event.h"
@@ -39,16 +40,6 @@ static void attr_begin(struct trapline_event *ev, uint32_t type, uint64_t config
 	attr->remove_on_exec = 1;
 }
 
-/* The largest naturally aligned power of two at addr that fits in len. */
-static uint32_t part_length(uint64_t addr, size_t len)
-{
-	uint32_t n = 8;
-
-	while (n > len || addr % n)
-		n /= 2;
-	return n;
-}
-
 int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
 			 enum trapline_access access)
 {
@@ -60,7 +51,7 @@ int event_describe_range(struct trapline_event *ev, uint64_t addr, size_t len,
 	ev->access = access;
 	ev->part_count = 0;
 	while (len) {
-		uint32_t n = part_length(addr, len);
+		uint32_t n = aligned_part(addr, len);
 
 		if (ev->part_count == EVENT_PARTS_MAX)
 			return -E2BIG;

@@ -7,7 +7,7 @@
 
 #include "base/ebpf.h"
 #include "cli/cmd.h"
-#include "cli/race/race_run.h"
+#include "cli/race/race_launch.h"
 
 #include <pthread.h>
 #include <signal.h>

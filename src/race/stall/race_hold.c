@@ -14,6 +14,7 @@
 #include <linux/futex.h>
 #include <string.h>
 
+#include "base/aligned.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
@@ -42,7 +43,6 @@
 #include "trap/inflight.h"
 #include "trap/trap.h"
 
-#define PART_MAX 8u
 /* What lies so close above the stack pointer is most often the thread's own. */
 #define OWN_STACK_BYTES 65536u
 #define RED_ZONE_BYTES 256u
@@ -67,12 +67,11 @@ TRAP_PATH void race_choose_part(struct race_target *t)
 	uint32_t seen = 0;
 
 	/* Vectors are long: begin anywhere in them. */
-	if (t->size > 4 * PART_MAX)
-		at += race_random() % (t->size - 4 * PART_MAX) & ~7ull;
+	if (t->size > 4 * ALIGNED_PART_MAX)
+		at += race_random() % (t->size - 4 * ALIGNED_PART_MAX) & ~7ull;
 	for (int n = 0; n < 8 && at < end; n++) {
-		uint32_t len = PART_MAX;
-		while (len > end - at || at % len)
-			len /= 2;
+		uint32_t len = aligned_part(at, end - at);
+
 		if (race_random() % ++seen == 0) {
 			t->part = at;
 			t->part_len = len;

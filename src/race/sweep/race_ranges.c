@@ -19,8 +19,7 @@ static int is_file(const struct race_module *module, const char *name)
 	/* Another process can have written over its end. */
 	memcpy(path, race.region->files[module->file].path, sizeof(path));
 	path[sizeof(path) - 1] = '\0';
-	const char *slash = strrchr(path, '/');
-	return module->file && !strcmp(slash ? slash + 1 : path, name);
+	return module->file && !strcmp(basename(path), name);
 }
 
 static int is_in_focus(const struct race_module *module, uint64_t start, uint64_t end)

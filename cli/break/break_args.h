@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* break_args.h - arguments and results as text and JSON. */
+#ifndef CLI_BREAK_BREAK_ARGS_H
+#define CLI_BREAK_BREAK_ARGS_H
+
+#include "report/lang/signature.h"
+
+#include <jansson.h>
+#include <trapline/trapline.h>
+
+/* What a value of a hit is read from. */
+struct break_values {
+	struct symbols *s;
+	const struct trapline_hit *hit;
+	bool later; /* becomes true when memory of the target is read after the hit */
+};
+/* `a=1, s=0x5581c0 "text"`; what does not fit in buf is cut. */
+void break_args_text(struct break_values *v, const struct signature *signature, char *buf,
+		     size_t n);
+json_t *break_args_json(struct break_values *v, const struct signature *signature);
+/* The result is empty or null for a function that returns nothing; signature NULL: not known. */
+void break_result_text(struct break_values *v, const struct signature *signature, char *buf,
+		       size_t n);
+json_t *break_result_json(struct break_values *v, const struct signature *signature);
+/* The registers that point to text, one bit for each. */
+uint32_t break_texts(const struct signature *signature, bool of_result);
+
+#endif

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+/* break_run.c - see break_run.h. A call whose return is wanted is printed when it has returned. */
+#include "cli/break/break_run.h"
+
+#include "base/clock.h"
+#include "cli/break/break_args.h"
+#include "cli/break/break_arm.h"
+#include "cli/break/break_calls.h"
+#include "cli/break/break_find.h"
+#include "cli/break/break_output.h"
+#include "cli/cmd.h"
+#include "cli/observe/condition_option.h"
+#include "cli/observe/event_stats.h"
+#include "cli/observe/hit_frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGS_BYTES 1600
+
+/* The signature of a site, which is looked up at the first use. */
+struct site_signature {
+	struct signature *signature; /* NULL: not looked up, or unknown */
+	bool looked_for;
+};
+
+struct breaking {
+	struct observe run;
+	struct code_sites sites;
+	struct site_signature *signature; /* by index of sites */
+	struct break_armed armed;
+	struct break_calls calls;
+	struct break_output output;
+	uint64_t other_results;
+	uint64_t last_record_ns;
+};
+
+/* Called at the first hit of a site, or before arming to know which arguments are text. */
+static const struct signature *signature_at(struct breaking *b, size_t index)
+{
+	struct site_signature *site = &b->signature[index];
+
+	if (!site->looked_for && (b->run.set.args || b->run.set.ret || b->run.set.condition) &&
+	    !symbols_is_go(b->run.symbols, b->sites.site[index].address) &&
+	    !symbols_is_32bit(b->run.symbols))
+		signature_find(b->run.symbols, &b->sites.site[index], &site->signature);
+	site->looked_for = true;
+	return site->signature;
+}
+
+static uint32_t texts_of_all(struct breaking *b)
+{
+	uint32_t texts = 0;
+
+	for (size_t i = 0; i < b->sites.count; i++) {
+		const struct signature *signature = signature_at(b, i);
+		if (i % 64 == 0)
+			output_progress(&b->run.to, "arguments of %zu of %zu functions", i,
+					b->sites.count);
+		if (signature && b->run.set.args)
+			texts |= break_texts(signature, false);
+		if (signature && b->run.set.ret)
+			texts |= break_texts(signature, true);
+	}
+	output_clear_status(&b->run.to);
+	return texts;
+}
+
+/* The name of a Go function among the sites; NULL: there is none. */
+static const char *find_go(struct breaking *b)
+{
+	for (size_t i = 0; i < b->sites.count; i++)
+		if (b->sites.site[i].kind == CODE_SITE_FUNCTION &&
+		    symbols_is_go(b->run.symbols, b->sites.site[i].address))
+			return b->sites.site[i].name;
+	return NULL;
+}
+
+/*
+ * Go's compiler writes no unwind table, and its runtime moves stacks, so that a call is not known by the
+ * place of its return address. Its functions use other registers for arguments than C does.
+ */
+static int refuse_go(struct breaking *b)
+{
+	const char *name = b->run.set.ret || b->run.set.args ? find_go(b) : NULL;
+
+	if (name && b->run.set.ret)
+		return cli_wrong(b->run.set.name,
+				 "cannot use --ret: %s is a Go function, and there is no unwind "
+				 "table to find its return instructions by; leave out --ret",
+				 name);
+	if (name)
+		return cli_wrong(b->run.set.name,
+				 "cannot print arguments of %s: Go functions get them in other "
+				 "registers; leave out --args",
+				 name);
+	return 0;
+}
+
+/* The first option that reads registers or the stack; NULL: there is none. */
+static const char *break_needs_64bit(const struct observe_settings *set)
+{
+	if (set->args || set->ret)
+		return set->args ? "--args" : "--ret";
+	if (set->stack)
+		return set->record ? "call stacks (add --no-stack)" : "--stack";
+	return set->condition && strstr(set->condition, "arg") ? "arguments in --if" : NULL;
+}
+
+/* A parameter's name may mean another thing in each function, and there is one condition for all. */
+static int make_condition(struct breaking *b)
+{
+	struct condition_names names = { .symbols = b->run.symbols };
+
+	if (!b->run.set.condition)
+		return 0;
+	names.signature = signature_at(b, 0);
+	int status =
+		cli_condition(b->run.set.name, b->run.set.condition, &names, &b->run.condition);
+	for (size_t i = 1; !status && i < b->sites.count; i++) {
+		struct condition_names other = { .symbols = b->run.symbols,
+						 .signature = signature_at(b, i) };
+		int differs = cli_condition_compare(b->run.set.condition, &names, &other);
+		if (differs < 0)
+			break;
+		if (differs)
+			return cli_wrong(
+				b->run.set.name,
+				"--if means different things in %s and in %s, because their "
+				"parameters differ; break on one at a time",
+				b->sites.site[0].name, b->sites.site[i].name);
+	}
+	return status;
+}
+
+static int break_find_sites(struct observe *o)
+{
+	struct breaking *b = (struct breaking *)o;
+	int status = break_find(o->symbols, &o->set, &o->to, &b->sites);
+
+	if (!status && o->set.list)
+		break_print_list(o->symbols, &b->sites, &o->to);
+	if (status || o->set.list)
+		return status;
+	status = session_check_width(&o->session, o->symbols, break_needs_64bit(&o->set));
+	if (status)
+		return status;
+	b->signature = calloc(b->sites.count, sizeof(*b->signature));
+	if (!b->signature)
+		return cli_wrong(o->set.name, "out of memory");
+	status = make_condition(b);
+	for (size_t i = 0; !status && o->set.result_tests && i < b->sites.count; i++)
+		status = break_result_check(&o->set, o->symbols, signature_at(b, i),
+					    b->sites.site[i].name);
+	return status;
+}
+
+static int break_begin(struct observe *o)
+{
+	struct breaking *b = (struct breaking *)o;
+	int status = refuse_go(b);
+
+	o->title = o->set.operands[0];
+	o->session.probe = b->sites.site[0].address;
+	return status ? status : break_output_begin(o, &b->output, &b->sites);
+}
+
+static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
+{
+	struct breaking *b = (struct breaking *)o;
+
+	/* A call counts only after its result has been compared. */
+	opts->limit = o->set.result_tests ? 0 : o->set.limit;
+	opts->flags |= o->set.ret ? TRAPLINE_RETURNS : 0;
+	if (o->set.args || o->set.ret)
+		opts->texts = texts_of_all(b);
+	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
+	int status = break_arm(o, &b->sites, opts, &b->armed);
+	output_clear_status(&o->to);
+	o->events = b->armed.event;
+	o->event_count = b->armed.count;
+	return status;
+}
+
+static void break_print_start(struct observe *o)
+{
+	const struct breaking *b = (const struct breaking *)o;
+	const struct run_calls_end *sites = &b->armed.sites;
+
+	fprintf(stderr, "breaking on %s in process %d, by %s\n", b->output.description,
+		o->session.pid,
+		!sites->hardware		 ? "uprobes" :
+		sites->emulated + sites->stepped ? "uprobes and hardware breakpoints" :
+						   "hardware breakpoints");
+	if (!o->set.no_bpf && trapline_event_mechanism(b->armed.event[0]) == TRAPLINE_BY_RING)
+		session_note_without_bpf(&o->session);
+}
+
+static void read_stack(struct breaking *b, const struct trapline_hit *hit, struct break_call *call)
+{
+	struct run_frame frames[RUN_FRAMES_MAX];
+	size_t n = hit_frames(b->run.symbols, hit, frames);
+
+	call->frames = n ? malloc(n * sizeof(*frames)) : NULL;
+	call->frame_count = call->frames ? n : 0;
+	if (call->frames)
+		memcpy(call->frames, frames, n * sizeof(*frames));
+}
+
+static void read_args(struct breaking *b, const struct trapline_hit *hit, struct break_call *call,
+		      const struct signature *signature)
+{
+	struct break_values values = { .s = b->run.symbols, .hit = hit };
+	char text[ARGS_BYTES];
+
+	if (b->run.to.record || (b->run.to.text.f && !b->run.to.is_quiet)) {
+		break_args_text(&values, signature, text, sizeof(text));
+		call->args_text = strdup(text);
+	}
+	if (b->run.to.json || b->run.to.record)
+		call->args_json = break_args_json(&values, signature);
+	call->args_later = values.later;
+}
+
+/* Without BPF the copy of the stack in the record begins with the return address. */
+static uint64_t caller_on_stack(const struct trapline_hit *hit)
+{
+	uint64_t word = 0;
+
+#if defined(__x86_64__)
+	if (hit->stack_bytes_len >= sizeof(word))
+		memcpy(&word, hit->stack_bytes, sizeof(word));
+#else
+	trapline_hit_register(hit, 30, &word);
+#endif
+	return word;
+}
+
+static struct break_call *call_of(struct breaking *b, const struct trapline_hit *hit,
+				  const struct code_site *site)
+{
+	struct break_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->site = (size_t)(site - b->sites.site);
+	call->hit = *hit;
+	if (site->kind == CODE_SITE_FUNCTION)
+		call->caller = hit->caller;
+	if (b->run.set.stack)
+		read_stack(b, hit, call);
+	if (!call->caller && site->kind == CODE_SITE_FUNCTION)
+		call->caller = caller_on_stack(hit);
+	/* A return address of a 32-bit program has 4 bytes, and 8 were read. */
+	if (symbols_is_32bit(b->run.symbols))
+		call->caller = 0;
+	if (b->run.set.args)
+		read_args(b, hit, call, signature_at(b, call->site));
+	return call;
+}
+
+static void print_call(struct breaking *b, const struct break_call *call,
+		       const struct trapline_hit *returned)
+{
+	b->run.hits++;
+	break_output_call(&b->run, call, returned, signature_at(b, call->site));
+}
+
+static void on_return(struct breaking *b, const struct trapline_hit *hit)
+{
+	struct break_call *call = break_calls_return(&b->calls, hit);
+
+	if (!call)
+		return;
+	if (b->run.set.result_tests && hit->returned == TRAPLINE_LEFT)
+		b->calls.not_returned++;
+	else if (b->run.set.result_tests &&
+		 !break_result_holds(&b->run.set, b->run.symbols, signature_at(b, call->site), hit))
+		b->other_results++;
+	else if (!observe_has_enough(&b->run))
+		print_call(b, call, hit);
+	break_call_free(call);
+}
+
+static bool will_return(const struct breaking *b, const struct trapline_hit *hit,
+			const struct code_site *site)
+{
+	return b->run.set.ret && !b->armed.no_return[site - b->sites.site] &&
+	       trapline_event_mechanism(hit->event) == TRAPLINE_BY_UPROBE;
+}
+
+static enum trapline_action break_on_hit(const struct trapline_hit *record)
+{
+	struct breaking *b = record->arg;
+	struct trapline_hit hit = *record;
+	const struct code_site *site = code_sites_at(&b->sites, hit.address);
+
+	if (!site)
+		return TRAPLINE_GO_ON;
+	b->last_record_ns = clock_now_ns();
+	if (hit.returned) {
+		on_return(b, &hit);
+		return TRAPLINE_GO_ON;
+	}
+	bool returns = will_return(b, &hit, site);
+	if (!returns && (b->run.set.result_tests || observe_has_enough(&b->run)))
+		return TRAPLINE_GO_ON;
+	thread_names_fill(&b->run.names, &hit);
+	struct break_call *call = call_of(b, &hit, site);
+	if (!call)
+		return TRAPLINE_GO_ON;
+	pace_hit(&b->run.pace);
+	if (returns) {
+		break_calls_enter(&b->calls, call);
+		return TRAPLINE_GO_ON;
+	}
+	print_call(b, call, NULL);
+	break_call_free(call);
+	return TRAPLINE_GO_ON;
+}
+
+/* How long the last calls may take to return when as many as the limit have begun. */
+#define PATIENCE_NS 1000000000u
+
+/* With --ret a call counts when it has returned. A call that never returns must not delay the end. */
+static bool all_have_begun(void *arg)
+{
+	struct breaking *b = arg;
+
+	return b->run.set.ret && b->run.set.limit && !b->run.set.result_tests &&
+	       b->run.hits + b->calls.open >= b->run.set.limit &&
+	       clock_now_ns() - b->last_record_ns > PATIENCE_NS;
+}
+
+static void print_open_calls(struct breaking *b)
+{
+	struct break_call **call = NULL;
+	size_t n = break_calls_take(&b->calls, &call);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!b->run.set.result_tests && !observe_has_enough(&b->run))
+			print_call(b, call[i], NULL);
+		break_call_free(call[i]);
+	}
+	free(call);
+}
+
+static void break_sum_up(struct observe *o, struct run_end *end)
+{
+	struct breaking *b = (struct breaking *)o;
+	struct run_calls_end *more = &b->armed.sites;
+
+	print_open_calls(b);
+	for (size_t i = 0; i < b->armed.count; i++)
+		event_stats_add(b->armed.event[i], end);
+	more->refused_names = b->armed.refused_names;
+	more->beyond = o->beyond;
+	more->not_returned = b->calls.not_returned + b->calls.dropped;
+	more->unpaired = b->calls.unpaired;
+	more->other_results = b->other_results;
+}
+
+static void break_release(struct observe *o)
+{
+	struct breaking *b = (struct breaking *)o;
+
+	break_output_end(&b->output);
+	break_calls_free(&b->calls);
+	for (size_t i = 0; b->signature && i < b->sites.count; i++)
+		signature_free(b->signature[i].signature);
+	free(b->signature);
+	free(o->set.entry_text);
+	free(b->armed.no_return);
+	code_sites_free(&b->sites);
+}
+
+static int break_check_options(struct observe_settings *set)
+{
+	if (set->ret && set->no_bpf)
+		return cli_wrong(set->name,
+				 "--ret cannot be combined with --no-bpf: it needs uprobes and "
+				 "BPF");
+	int status = break_result_split(set);
+	if (status)
+		return status;
+	if (set->explain && !set->condition)
+		return cli_wrong(set->name,
+				 "--explain prints what the kernel evaluates, and trapline itself "
+				 "compares results");
+	status = cli_condition_check(set->name, set->condition);
+	return status ? status : break_check(set);
+}
+
+int break_run(struct observe_settings *set)
+{
+	static const struct observe_kind kind = {
+		.doing = "break on",
+		.on_hit = break_on_hit,
+		.find = break_find_sites,
+		.describe = break_begin,
+		.arm = break_arm_sites,
+		.print_start = break_print_start,
+		.sum_up = break_sum_up,
+		.release = break_release,
+	};
+	struct breaking b = { .run.calls = &b.output.calls,
+			      .run.calls_end = &b.armed.sites,
+			      .run.session.is_enough = all_have_begun,
+			      .run.session.arg = &b };
+	int status = break_check_options(set);
+
+	return status ? status : observe_run(&b.run, &kind, set);
+}

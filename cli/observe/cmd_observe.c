@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/*
+ * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits of
+ * either to a file. They share one table of options.
+ */
+#include "cli/break/break_run.h"
+#include "cli/cmd.h"
+#include "cli/observe/condition_option.h"
+#include "cli/observe/observe_settings.h"
+#include "cli/observe/session.h"
+#include "cli/opts.h"
+#include "cli/watch/watch_run.h"
+
+#include <string.h>
+
+/* Which command has an option; for `record` also which kind of recording. */
+enum {
+	WATCH = OPT_ONLY(1),
+	BREAK = OPT_ONLY(2),
+	RECORD_HITS = OPT_ONLY(4),
+	RECORD_CALLS = OPT_ONLY(8),
+	RECORD = RECORD_HITS | RECORD_CALLS,
+	PRINT = WATCH | BREAK,
+	HITS = WATCH | RECORD_HITS,
+	CALLS = BREAK | RECORD_CALLS,
+};
+
+static const struct opt options[] = {
+#define AT(member) offsetof(struct observe_settings, member)
+	{ "output", 'o', OPT_STRING | RECORD, AT(record), "FILE", "write the recording to FILE" },
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "observe a running process" },
+	{ "break", 'b', OPT_FLAG | RECORD, AT(is_break), NULL,
+	  "record calls of LOCATION, as trapline break reports them" },
+	{ "from", 0, OPT_STRING | HITS, AT(from), "FUNC[:ret]",
+	  "watch each object that FUNC gets (arg0->x) or returns (ret->x)" },
+	{ "until", 0, OPT_STRING | HITS, AT(until), "FUNC[:argN]",
+	  "with --from: release an object when FUNC gets it (default: arg0)" },
+	{ "multiplex", 0, OPT_SLICE | HITS, AT(slice_ns), "TIME",
+	  "share the debug registers in time slices, such as 10ms" },
+	{ "thread", 't', OPT_STRING | HITS, AT(thread), "TID|NAME",
+	  "choose the thread of a thread-local variable" },
+	{ "on", 0, OPT_CHOICE | HITS, AT(on), "r|w|rw", "choose the accesses (default: w)" },
+	{ "if", 0, OPT_STRING, AT(condition), "COND",
+	  "report only hits for which COND is true; see trapline-condition(7)" },
+	{ "explain", 0, OPT_FLAG | PRINT, AT(explain), NULL,
+	  "print the program made of --if, and exit" },
+	{ "kernel", 'k', OPT_FLAG | HITS, AT(kernel), NULL,
+	  "report accesses by system calls too, such as read(2)" },
+	{ "args", 'a', OPT_FLAG | CALLS, AT(args), NULL, "print the arguments" },
+	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
+	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "stop after N hits" },
+	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "stop after TIME, such as 10s or 500ms" },
+	{ "list", 'l', OPT_FLAG | WATCH, AT(list), NULL,
+	  "list the variables that match EXPR, a pattern, and exit" },
+	{ "list", 'l', OPT_FLAG | BREAK, AT(list), NULL,
+	  "list the functions and lines that LOCATION means, and exit" },
+	{ "inlined", 0, OPT_FLAG | CALLS, AT(inlined), NULL,
+	  "with a pattern: include inlined copies of functions" },
+	{ "stack", 's', OPT_FLAG | PRINT, AT(stack), NULL, "print the call stack of each hit" },
+	{ "frames", 0, OPT_COUNT | PRINT, AT(frames), "N",
+	  "print at most N frames of each stack; includes --stack" },
+	{ "no-stack", 0, OPT_FLAG | RECORD, AT(no_stack), NULL, "leave out the call stacks" },
+	{ "json", 'j', OPT_FLAG | PRINT, AT(json), NULL, "print JSON, one object a line" },
+	{ "output", 'o', OPT_STRING | PRINT, AT(output), "FILE",
+	  "write the JSON lines to FILE, beside the text" },
+	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
+	  "pause above N hits a second (default: 1000; 0: never pause)" },
+	{ "no-bpf", 0, OPT_FLAG | WATCH | RECORD, AT(no_bpf), NULL, "do not use BPF" },
+	{ "no-bpf", 0, OPT_FLAG | BREAK, AT(no_bpf), NULL,
+	  "use hardware breakpoints, of which there are four" },
+	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print the full bookkeeping at the end" },
+#undef AT
+};
+
+static const struct opt_alias aliases[] = { { "at", 0, "from" },
+					    { "rotate", 0, "multiplex" },
+					    { "on=wr", 0, "rw" } };
+
+#define SHARED                                                                               \
+	.options = options, .count = sizeof(options) / sizeof(*options), .aliases = aliases, \
+	.alias_count = sizeof(aliases) / sizeof(*aliases)
+
+#define EXPR_TEXT                                                                                    \
+	"EXPR is a variable or a path that begins with one: counter, server.clients, conn->state,\n" \
+	"table[3].next, file.c:count, ns::Class::total, libc.so.6:environ, symbol+16, 0xADDRESS,\n"  \
+	"*(struct foo *)0xADDRESS. A suffix :N chooses N bytes. Quote what the shell would read."
+#define LOCATION_TEXT                                                                            \
+	"LOCATION is a function, file:line, 0xADDRESS, function+offset, object:function, or a\n" \
+	"pattern such as 'conn_*' or 'libc.so.6:mem*'."
+
+const struct opt_syntax watch_syntax = {
+	.command = "watch",
+	.usage = "EXPR... [OPTION...] { -p PID | -- CMD [ARG...] }",
+	.about =
+		"Prints each access to a variable of a process: the thread, the code and both values.",
+	.tail = EXPR_TEXT
+	"\n\n"
+	"examples:\n"
+	"  trapline watch -p $(pidof redis-server) server:8 --stack\n"
+	"  trapline watch -p 4711 'conn->state' --on rw --json\n"
+	"  trapline watch -p 4711 --list 'server.stat_*'\n"
+	"  trapline watch -p 4711 --from conn_open:ret 'ret->state' --until conn_close\n"
+	"  trapline watch -p 4711 --multiplex 10ms server.clients stat_a stat_b errors hits\n"
+	"  trapline watch counter --if 'new < old' --limit 10 -- ./program",
+	.bits = WATCH,
+	SHARED,
+};
+
+const struct opt_syntax break_syntax = {
+	.command = "break",
+	.usage = "LOCATION... [OPTION...] { -p PID | -- CMD [ARG...] }",
+	.about =
+		"Prints each call of a function, or each execution of a line, with thread and caller.",
+	.tail = LOCATION_TEXT
+	"\n\n"
+	"examples:\n"
+	"  trapline break -p $(pidof redis-server) call --limit 10\n"
+	"  trapline break -p 4711 libc.so.6:open64 --args --ret --if 'str(arg0) == \"/etc/passwd\"'\n"
+	"  trapline break -p 4711 'conn_*' --ret --for 10 --json\n"
+	"  trapline break -p 4711 read_conn --ret --if 'ret < 0 && c->state == OPEN'\n"
+	"  trapline break server.c:120 --stack -- ./program",
+	.bits = BREAK,
+	SHARED,
+};
+
+const struct opt_syntax record_syntax = {
+	.command = "record",
+	.usage = "-o FILE [--break] EXPR|LOCATION... [OPTION...] { -p PID | -- CMD [ARG...] }",
+	.about =
+		"Writes the hits of watch or break, with their call stacks, to a file for trapline report.",
+	.tail = EXPR_TEXT
+	"\n"
+	"With --break: " LOCATION_TEXT "\n"
+	"--args, --ret and --inlined need --break. --from, --until, --multiplex, --thread, --on and\n"
+	"--kernel are for EXPR.\n\n"
+	"examples:\n"
+	"  trapline record -o hits.trapline -p 4711 'conn->state' --for 10\n"
+	"  trapline record -o refs.trapline -p 4711 --from conn_open:ret 'ret->refs' \\\n"
+	"    --until conn_close --for 10\n"
+	"  trapline record -o calls.trapline -p 4711 --break 'conn_*' --args --ret --for 10\n"
+	"  trapline report hits.trapline --as html -o hits.html",
+	.bits = RECORD,
+	SHARED,
+};
+
+/* EXPR was once the argument of an option: removes `--watch` and `-w`. Returns the new argc. */
+static int cut_old(int argc, char **argv)
+{
+	int kept = 1;
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--watch") || !strcmp(argv[i], "-w"))
+			continue;
+		argv[kept++] = argv[i] + (strncmp(argv[i], "--watch=", 8) ? 0 : 8);
+	}
+	return kept;
+}
+
+/* An option of the other kind of recording; NULL: there is none. */
+static const char *misplaced(const struct observe_settings *set)
+{
+	unsigned int kind = set->is_break ? RECORD_CALLS : RECORD_HITS;
+
+	for (const struct opt *o = NULL; (o = opts_next(&record_syntax, o));) {
+		uint64_t value = 0;
+
+		if (o->kind < OPT_KINDS || o->kind & kind)
+			continue;
+		memcpy(&value, (const char *)set + o->offset,
+		       o->kind % OPT_KINDS == OPT_FLAG ? sizeof(int) : sizeof(value));
+		if (value)
+			return o->name;
+	}
+	return NULL;
+}
+
+static int record_check(const struct observe_settings *set)
+{
+	if (!set->record)
+		return cli_wrong(set->name, "-o FILE is missing: give the file to write");
+	const char *name = misplaced(set);
+	if (name)
+		return cli_wrong(set->name,
+				 set->is_break ? "--%s cannot be combined with --break" :
+						 "--%s needs --break",
+				 name);
+	return 0;
+}
+
+/* What watch and break have in common. */
+static int observe_check(const struct observe_settings *set)
+{
+	if (!set->operand_count && set->is_break)
+		return cli_wrong(
+			set->name,
+			"LOCATION is missing: give a function, file:line or an address, such "
+			"as main or server.c:120; see trapline %s --help",
+			set->name);
+	if (!set->operand_count && !set->list)
+		return cli_wrong(set->name,
+				 "EXPR is missing: give a variable or an address, such as "
+				 "counter or 0x7ffe1000:8; see trapline %s --help",
+				 set->name);
+	int status = session_check_target(set->name, set->pid, set->command);
+	if (!status && set->explain && !set->condition)
+		return cli_wrong(set->name, "--explain needs --if");
+	return status;
+}
+
+static int observe(const struct opt_syntax *syntax, int argc, char **argv)
+{
+	struct observe_settings set = { .name = syntax->command,
+					.is_break = syntax == &break_syntax,
+					.max_rate = 1000 };
+	int status = CLI_OK;
+	int n = session_cut_command(set.name, argc, argv, &set.command);
+
+	if (n < 0)
+		return CLI_USAGE;
+	if (syntax != &break_syntax)
+		n = cut_old(n, argv);
+	int first = opts_parse(syntax, n, argv, &set, &status);
+	if (first < 0)
+		return status;
+	set.operands = argv + first;
+	set.operand_count = (size_t)(n - first);
+	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
+	if (syntax == &record_syntax)
+		status = record_check(&set);
+	if (!status)
+		status = observe_check(&set);
+	if (status)
+		return status;
+	return set.is_break ? break_run(&set) : watch_run(&set);
+}
+
+int cmd_watch(int argc, char **argv)
+{
+	return observe(&watch_syntax, argc, argv);
+}
+
+int cmd_break(int argc, char **argv)
+{
+	return observe(&break_syntax, argc, argv);
+}
+
+int cmd_record(int argc, char **argv)
+{
+	return observe(&record_syntax, argc, argv);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+/*
+ * observe.c - see observe.h.
+ *
+ * It looks up, arms, and prints until the first of these: Ctrl-C or SIGTERM, the limit, the time, the
+ * end of the target, or its exec. See session.h.
+ */
+#include "cli/observe/observe.h"
+
+#include "base/clock.h"
+#include "cli/cmd.h"
+#include "cli/observe/condition_option.h"
+#include "cli/observe/cost.h"
+#include "report/safe/clean.h"
+
+#include <string.h>
+
+static int open_output(struct observe *o)
+{
+	/* The variables that --list prints go to standard output only. */
+	if (o->set.list && !o->calls)
+		return 0;
+	int status = output_open(&o->to, o->set.name, o->set.output, o->set.json);
+	o->to.is_quiet = o->set.record != NULL;
+	o->to.text.is_verbose = o->set.verbose;
+	o->to.text.frames_max = o->set.frames;
+	return status;
+}
+
+static int describe_and_arm(struct observe *o)
+{
+	TRAPLINE_OPTS(open, open_opts);
+	TRAPLINE_OPTS(event, opts);
+
+	o->to.started_ns = clock_now_ns();
+	o->info = (struct run_info){ .pid = o->session.pid,
+				     .started_ns = o->to.started_ns,
+				     .clock_offset_ns = o->to.clock_offset_ns };
+	int status = o->kind->describe(o);
+	if (!status && o->set.record)
+		status = output_record(&o->to, o->set.record, &o->info, o->calls);
+	if (status)
+		return status;
+	session_open_memory(&o->session);
+	open_opts.flags = o->set.no_bpf ? TRAPLINE_NO_BPF : 0;
+	open_opts.records_bytes = o->records_bytes;
+	int err = trapline_open(o->session.pid, &open_opts, &o->target);
+	if (err < 0)
+		return session_explain(&o->session, o->kind->doing, o->title, err);
+	opts.arg = o;
+	opts.condition = o->condition;
+	opts.flags = o->set.stack ? TRAPLINE_STACK_BYTES : 0;
+	return o->kind->arm(o, &opts);
+}
+
+static bool is_dry(const struct observe *o)
+{
+	return o->set.explain || o->set.list;
+}
+
+/* A command that is started for --list or --explain runs none of its own code. */
+static int find_and_arm(struct observe *o)
+{
+	int status = session_hold(&o->session);
+
+	if (status)
+		return status;
+	o->set.pid = o->session.pid;
+	status = session_open_symbols(&o->session, &o->symbols);
+	if (!status)
+		status = o->kind->find(o);
+	if (!status && !is_dry(o))
+		status = describe_and_arm(o);
+	session_release(&o->session, !status && !is_dry(o));
+	return status;
+}
+
+static void print_end(struct observe *o, const struct run_end *end)
+{
+	struct output *to = &o->to;
+
+	output_clear_status(to);
+	if (to->text.f && o->calls)
+		run_text_calls_end(&to->text, o->calls, end, o->calls_end);
+	else if (to->text.f)
+		run_text_end(&to->text, &o->info, end, &o->tally);
+	if (to->json && o->calls)
+		run_jsonl_calls_end(to->json, o->calls, end, o->calls_end);
+	else if (to->json)
+		run_jsonl_end(to->json, &o->info, end, &o->tally);
+	output_record_end(to, end, o->calls_end);
+}
+
+static void measure_costs(const struct observe *o, struct run_end *end)
+{
+	struct run_calls_end *more = o->calls_end;
+
+	if (!more) {
+		end->cost_ns = cost_ns(&o->set, COST_WATCH);
+		return;
+	}
+	more->emulated_ns = more->emulated ? cost_ns(&o->set, COST_EMULATED) : -1;
+	more->stepped_ns = more->stepped ? cost_ns(&o->set, COST_STEPPED) : -1;
+	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
+}
+
+/* The summary. An exit status: what could not be written is an error. */
+static int finish(struct observe *o, const char *reason)
+{
+	struct run_end end = { .reason = reason,
+			       .duration_ns = clock_now_ns() - o->session.started_ns,
+			       .cost_ns = -1,
+			       .pauses = o->pace.pauses,
+			       .paused_ns = o->pace.paused_ns,
+			       .max_rate = o->set.max_rate,
+			       .sees_kernel = o->set.kernel };
+	char command[64];
+
+	o->kind->sum_up(o, &end);
+	if (o->calls)
+		output_progress(&o->to, "taking %zu breakpoints out", o->calls->site_count);
+	trapline_close(o->target);
+	o->target = NULL;
+	measure_costs(o, &end);
+	session_describe_command(&o->session, command, sizeof(command));
+	end.command = command[0] ? command : NULL;
+	end.is_stopped = o->session.is_stopped;
+	print_end(o, &end);
+	if (o->set.record && !o->to.failed_path)
+		printf("recorded in %s: trapline report %s\n", o->set.record, o->set.record);
+	return output_finish(&o->to, o->hits);
+}
+
+static void release(struct observe *o)
+{
+	trapline_close(o->target);
+	o->kind->release(o);
+	output_close(&o->to);
+	tally_free(&o->tally);
+	symbols_close(o->symbols);
+	trapline_condition_free(o->condition);
+	session_close(&o->session);
+}
+
+int observe_run(struct observe *o, const struct observe_kind *kind,
+		const struct observe_settings *set)
+{
+	bool has_run = false;
+
+	o->kind = kind;
+	o->set = *set;
+	o->session.name = set->name;
+	o->session.pid = set->pid;
+	o->session.command = set->command;
+	o->session.limit = set->limit;
+	o->session.for_ns = set->for_ns;
+	o->session.memory_fd = -1;
+	int status = open_output(o);
+	if (!status)
+		status = find_and_arm(o);
+	if (!status && set->explain && !set->list) {
+		status = cli_condition_explain(set->name, o->condition);
+	} else if (!status && !set->list) {
+		has_run = true;
+		o->kind->print_start(o);
+		pace_start(&o->pace, o->events, o->event_count, set->max_rate);
+		status = finish(o, session_loop(&o->session, o->target, &o->pace, &o->to,
+						kind->on_hit, &o->hits));
+	}
+	release(o);
+	if (has_run)
+		session_wait_for_command(&o->session);
+	return status;
+}
+
+bool observe_has_enough(struct observe *o)
+{
+	if (!o->set.limit || o->hits < o->set.limit)
+		return false;
+	o->beyond++;
+	return true;
+}
+
+struct run_hit observe_hit_of(const struct trapline_hit *hit)
+{
+	struct run_hit run = { .time_ns = hit->time_ns,
+			       .pid = hit->pid,
+			       .tid = hit->tid,
+			       .ip = hit->ip,
+			       .address = hit->address,
+			       .access = hit->access };
+
+	memcpy(run.thread, hit->thread, sizeof(run.thread));
+	clean_text(run.thread);
+	return run;
+}
+
+void observe_print(struct observe *o, const struct run_hit *hit)
+{
+	struct output *to = &o->to;
+	bool has_text = to->text.f && !to->is_quiet;
+
+	output_clear_status(to);
+	if (o->calls) {
+		run_calls_add(o->calls, hit);
+		if (has_text)
+			run_text_call(&to->text, &o->info, o->calls, hit);
+		if (to->json)
+			run_jsonl_call(to->json, o->calls, hit);
+	} else {
+		tally_add(&o->tally, hit);
+		if (has_text)
+			run_text_hit(&to->text, &o->info, hit);
+		if (to->json)
+			run_jsonl_hit(to->json, hit);
+	}
+	output_record_hit(to, hit);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* observe_settings.h - what the options of watch, break and record say. */
+#ifndef CLI_OBSERVE_OBSERVE_SETTINGS_H
+#define CLI_OBSERVE_OBSERVE_SETTINGS_H
+
+#include "cli/break/break_result.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct observe_settings {
+	const char *name; /* of the command: it begins each line about an error */
+	int is_break;	  /* `break`, or `record --break` */
+	pid_t pid;
+	char **command;	 /* NULL: none */
+	char **operands; /* each EXPR or LOCATION */
+	size_t operand_count;
+	const char *condition; /* --if; of a break without the parts that compare the result */
+	int explain;
+	int list;
+	int stack;
+	int no_stack;
+	uint64_t frames; /* of each stack, in text; 0: all */
+	uint64_t limit;
+	uint64_t for_ns;
+	uint64_t max_rate;
+	int json;
+	int no_bpf;
+	int verbose;
+	const char *output;
+	const char *record; /* NULL: no recording */
+	/* Of watch: */
+	const char *expr;  /* the EXPR in question, one of operands */
+	const char *from;  /* the function that objects come through; NULL: EXPR is in memory now */
+	const char *until; /* where objects end; NULL: not given */
+	uint64_t slice_ns; /* chunks or objects share the registers in time slices; 0: they do not */
+	const char *thread; /* whose thread-local variable */
+	const char *on;
+	int kernel;
+	/* Of break: */
+	int args;
+	int ret;
+	int inlined;
+	char *entry_text; /* the memory of condition, when that was rewritten */
+	struct break_result_test result_test[BREAK_RESULT_TESTS];
+	size_t result_tests;
+};
+
+#endif
