@@ -14,6 +14,9 @@
 /* Installs it; command is the name for the message. */
 void watchdog_start(const char *command);
 
+/* The number of lines that were printed, such as hits: what is said when the rest is cut off. */
+void watchdog_printed(const uint64_t *count, const char *what);
+
 /*
  * Call this in the handler of a signal that asks for the end. Without progress the command ends 5
  * seconds after the first signal, and 1 second after the second. It keeps errno.
