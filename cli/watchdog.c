@@ -20,6 +20,9 @@ volatile sig_atomic_t asked_by;
 volatile sig_atomic_t asked_times;
 volatile sig_atomic_t asked_interrupts;
 static volatile sig_atomic_t is_from_terminal; /* the last one */
+static char cut_off[120];
+static const uint64_t *printed; /* NULL: not known */
+static const char *printed_what;
 static volatile sig_atomic_t is_ending;
 static volatile sig_atomic_t seen_steps; /* at the last look */
 static volatile sig_atomic_t idle_looks; /* in a row, without a step */
@@ -33,6 +36,32 @@ static void look_after(uint64_t ns)
 	setitimer(ITIMER_REAL, &next, NULL);
 }
 
+/* In a handler: no stdio. */
+static void write_text(const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left) {
+		ssize_t n = write(STDERR_FILENO, text, left);
+		if (n <= 0)
+			return;
+		text += n;
+		left -= (size_t)n;
+	}
+}
+
+static void write_number(uint64_t value)
+{
+	char text[24];
+	size_t at = sizeof(text) - 1;
+
+	text[at] = '\0';
+	do
+		text[--at] = (char)('0' + value % 10);
+	while (value /= 10);
+	write_text(text + at);
+}
+
 /*
  * The command is inside libdw, so that it holds no lock of an output. Where a reader of that output
  * does not read, the next look ends it.
@@ -42,8 +71,13 @@ static void end_now(void)
 	if (!is_ending) {
 		is_ending = 1;
 		look_after(1000000000u);
-		if (write(STDERR_FILENO, message, strlen(message)) >= 0)
-			fflush(NULL);
+		write_text(message);
+		if (printed) {
+			write_text(cut_off);
+			write_number(*printed);
+			write_text(printed_what);
+		}
+		fflush(NULL);
 	}
 	_exit(CLI_NO);
 }
@@ -89,12 +123,20 @@ void watchdog_start(const char *command, bool with_quit)
 		 "trapline %s: cannot read the debug information of the "
 		 "target: it keeps its reader busy; remove it, for example by strip -g\n",
 		 command);
+	snprintf(cut_off, sizeof(cut_off),
+		 "trapline %s: the run was cut off, without a summary: ", command);
 	sigaction(SIGALRM, &look, NULL);
 	sigaction(SIGINT, &ask, NULL);
 	sigaction(SIGTERM, &ask, NULL);
 	sigaction(SIGHUP, &ask, NULL);
 	if (with_quit)
 		sigaction(SIGQUIT, &ask, NULL);
+}
+
+void watchdog_printed(const uint64_t *count, const char *what)
+{
+	printed_what = what;
+	printed = count;
 }
 
 void watchdog_time(uint64_t ns)

@@ -19,6 +19,9 @@ extern volatile sig_atomic_t asked_by; /* the last one; 0: none */
 extern volatile sig_atomic_t asked_times;
 extern volatile sig_atomic_t asked_interrupts; /* how many of them were Ctrl-C */
 
+/* The number of lines that were printed, such as hits: what is said when the rest is cut off. */
+void watchdog_printed(const uint64_t *count, const char *what);
+
 /*
  * SIGINT, SIGTERM and SIGHUP, and with_quit also SIGQUIT, ask for the end from now on. Without progress
  * the command ends 5 seconds after the first one, and 1 second after the second. Its name is for the

@@ -277,6 +277,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 {
 	const char *reason = NULL;
 
+	watchdog_printed(hits, " hits were printed, and any later ones were not\n");
 	watchdog_time(r->for_ns);
 	r->started_ns = clock_now_ns();
 	o->started_ns = r->started_ns;

@@ -78,7 +78,7 @@ struct race_cli {
 	bool is_ended;		 /* by a signal to trapline */
 	bool is_left;		 /* --for: the search has ended, and the program runs on */
 	int status;		 /* of the child, as waitpid() gives it; of the first that failed */
-	size_t shown;		 /* races */
+	uint64_t shown;		 /* races */
 	int blind;		 /* an exit status: no process could be searched */
 	int failed;		 /* an exit status: a file could not be written */
 	int write_err;		 /* errno of the first write of the report that failed */
@@ -342,6 +342,7 @@ static void wait_attached(struct race_cli *c)
 {
 	uint64_t end_ns = c->set.for_ns ? clock_now_ns() + c->set.for_ns : UINT64_MAX;
 
+	watchdog_printed(&c->shown, " races were printed, and any later ones were not\n");
 	watchdog_time(c->set.for_ns);
 	for (uint64_t n = 0;
 	     !asked_by && !c->write_err && clock_now_ns() < end_ns && !race_attach_is_over(&c->run);

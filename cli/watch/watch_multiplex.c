@@ -154,7 +154,7 @@ bool watch_multiplex_hit(struct watch_multiplex *t, const struct trapline_hit *h
 					       .name = t->expr_count > 1 ? expr->name : NULL };
 		return true;
 	}
-	t->unplaced++;
+	t->sums.unplaced++;
 	return false;
 }
 

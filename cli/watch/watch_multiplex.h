@@ -33,7 +33,6 @@ struct watch_multiplex {
 	struct chunk *holds[WATCH_REGISTERS];
 	uint64_t next_ns;
 	struct run_multiplex sums; /* hits and counts of slices; the rest is set at the end */
-	uint64_t unplaced;	   /* hits outside of all chunks */
 	bool is_paused;
 	char title[200];
 };

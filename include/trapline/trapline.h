@@ -545,9 +545,7 @@ struct trapline_stats {
 	uint64_t async;
 	/* These moves failed in some threads and were undone. */
 	uint64_t move_repairs;
-	/*
-	 * The event was disabled, because its hit aborted the same rseq again and again.
-	 */
+	/* The event was disabled, because its hits aborted rseq sequences again and again. */
 	uint64_t rseq_stops;
 	/* Of rejected_condition: a load failed, or a divisor was 0. */
 	uint64_t condition_faults;
@@ -574,6 +572,8 @@ struct trapline_stats {
 	 * just being created: no event could be opened in some thread.
 	 */
 	uint64_t changes_unsure;
+	/* By BPF with a signal: hits of other threads replaced what the kernel had read. */
+	uint64_t values_replaced;
 };
 
 /* Conditions and limits are evaluated here. It decides what a rejected hit costs. */

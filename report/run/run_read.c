@@ -386,6 +386,8 @@ static int read_multiplex(struct run_session *s, struct record_view *v)
 		p->hits = get_count(v);
 		p->watched_ns = get_count(v);
 	}
+	if (v->at < v->end) /* earlier files end here */
+		t.unplaced = get_count(v);
 	if (v->is_bad) {
 		free(t.expr);
 		return -EBADMSG;

@@ -60,6 +60,7 @@ static void text_slices(FILE *f, const struct run_multiplex *t)
 			fprintf(f, " in %" PRIu64 " chunks", p->chunks);
 		fputc('\n', f);
 	}
+	print_if(f, t->unplaced, "hits rejected: the address is outside of all expressions");
 	if (t->chunks == t->registers)
 		return;
 	fprintf(f,
@@ -139,10 +140,11 @@ void run_jsonl_watch_end(json_t *to, const struct run_end *end)
 	if (!t)
 		return;
 	json_object_set_new(to, "places", json_places(t));
-	json_object_set_new(to, "turns",
-			    json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "count", (json_int_t)t->slices,
-				      "length_ns", (json_int_t)t->slice_ns, "words",
-				      (json_int_t)t->chunks, "registers", (json_int_t)t->registers,
-				      "switching_ns", (json_int_t)t->switching_ns, "failures",
-				      (json_int_t)t->failures));
+	json_object_set_new(
+		to, "turns",
+		json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "count", (json_int_t)t->slices,
+			  "length_ns", (json_int_t)t->slice_ns, "words", (json_int_t)t->chunks,
+			  "registers", (json_int_t)t->registers, "switching_ns",
+			  (json_int_t)t->switching_ns, "failures", (json_int_t)t->failures,
+			  "unplaced", (json_int_t)t->unplaced));
 }

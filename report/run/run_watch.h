@@ -57,6 +57,7 @@ struct run_multiplex {
 	uint64_t slice_ns; /* of one slice */
 	uint64_t switching_ns;
 	uint64_t failures; /* of moves: the chunk was not watched in that slice */
+	uint64_t unplaced; /* hits outside of all expressions: they are not printed */
 	uint64_t duration_ns;
 };
 

@@ -337,6 +337,7 @@ static int multiplex_write(struct run_writer *w, const struct run_multiplex *t)
 		record_put_number(b, p->hits);
 		record_put_number(b, p->watched_ns);
 	}
+	record_put_number(b, t->unplaced);
 	return chunk_end(w, RUN_MULTIPLEX);
 }
 

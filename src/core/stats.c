@@ -155,6 +155,7 @@ static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 		.rseq_stops = atomic_get(&ev->rseq_stops),
 		.unseen_changes = atomic_get(&ev->unseen_changes),
 		.changes_unsure = atomic_get(&ev->changes_unsure),
+		.values_replaced = atomic_get(&ev->values_replaced),
 	};
 	int err = event_read_count(ev, 0, &s.taken);
 

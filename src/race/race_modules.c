@@ -149,7 +149,8 @@ TRAP_PATH static void modules_fill(struct race_module *m, const struct dl_find_o
 	atomic_set(&m->ready, 1u);
 }
 
-TRAP_PATH const struct race_module *race_module_of(uint64_t address)
+/* may_add: it gets a row if it has none. */
+TRAP_PATH static const struct race_module *module_at(uint64_t address, int may_add)
 {
 	struct dl_find_object object;
 
@@ -157,21 +158,30 @@ TRAP_PATH const struct race_module *race_module_of(uint64_t address)
 		return NULL;
 	/* An object that was closed, and another in its place, differ in one of these. */
 	uint64_t key = ((uintptr_t)object.dlfo_link_map << 1) ^ (uintptr_t)object.dlfo_map_start ^
-		       (uint64_t)(uintptr_t)object.dlfo_map_end << 20;
+		       (uint64_t)(uintptr_t)object.dlfo_map_end << 20 ^
+		       (uint64_t)(uintptr_t)object.dlfo_eh_frame * 0x9e3779b97f4a7c15u;
 	uint64_t hash = key * 0x9e3779b97f4a7c15u >> 32;
 
 	for (uint32_t n = 0; n < MODULES; n++) {
 		struct race_module *m = &modules[(hash + n) % MODULES];
 		uint64_t held = atomic_get(&m->key);
 
+		if (!held && !may_add)
+			return NULL;
 		if (!held && atomic_cas(&m->key, &held, key))
 			modules_fill(m, &object);
 		if (held && held != key)
 			continue;
 		return atomic_get(&m->ready) ? m : NULL;
 	}
-	count_lost();
+	if (may_add)
+		count_lost();
 	return NULL;
+}
+
+TRAP_PATH const struct race_module *race_module_of(uint64_t address)
+{
+	return module_at(address, 1);
 }
 
 void race_modules_forget(void)
@@ -193,6 +203,17 @@ int race_module_keep_code(const struct race_module *module)
 	}
 	atomic_set(&m->code, copy_of);
 	return 0;
+}
+
+const uint8_t *race_kept_code(uint64_t address, uint64_t *bytes)
+{
+	const struct race_module *m = module_at(address, 0);
+
+	if (!m || address - m->text_start >= m->text_end - m->text_start ||
+	    m->code == (const uint8_t *)(uintptr_t)m->text_start)
+		return NULL;
+	*bytes = m->text_end - address;
+	return race_code(m, address);
 }
 
 TRAP_PATH uint64_t race_place_of(uint64_t address)

@@ -85,6 +85,9 @@ int race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address,
 /* Keep a copy of the text, before traps are put into it. Not in a handler. */
 int race_module_keep_code(const struct race_module *module);
 
+/* The copy of text at an address, and how many bytes there are from there on; NULL: there is none. */
+const uint8_t *race_kept_code(uint64_t address, uint64_t *bytes);
+
 /* The instructions at pc, which lies in the text of the module. */
 static inline const void *race_code(const struct race_module *m, uint64_t pc)
 {

@@ -60,8 +60,7 @@ struct trap_thread {
 	const void *frame; /* of the handler that runs a callback; NULL: none */
 	uint64_t *entry;   /* in the in-flight table */
 	pid_t tid;	   /* 0: not asked yet in this thread, or forked */
-	uint64_t abort_pc; /* of the restartable sequence that was aborted last */
-	uint32_t aborts;   /* in a row, there */
+	uint32_t aborts;   /* of restartable sequences, in a row */
 };
 
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
@@ -201,8 +200,8 @@ TRAP_PATH static int take_note(const struct trapline_event *ev, struct trapline_
 	return 0;
 }
 
-TRAP_PATH static void read_value(const struct trapline_event *ev, struct trapline_hit *hit,
-				 uint32_t part, struct event_place *place)
+TRAP_PATH static void read_value(struct trapline_event *ev, struct trapline_hit *hit, uint32_t part,
+				 struct event_place *place)
 {
 	uint64_t value = 0;
 
@@ -210,6 +209,8 @@ TRAP_PATH static void read_value(const struct trapline_event *ev, struct traplin
 		return;
 	if (ev->control && take_note(ev, hit, part))
 		return;
+	if (ev->control)
+		counter_add(&ev->values_replaced, 1);
 	if (sys_read_memory(ev->pid, hit->address, &value, hit->len) != (ssize_t)hit->len)
 		return;
 	hit->new_value = value;
@@ -338,21 +339,21 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 
 /*
  * A signal inside a restartable sequence (rseq(2)) aborts it: it starts again, hits again, for
- * ever. The kernel has put pc at the abort handler, which the signature stands before.
+ * ever. The kernel has put pc at the abort handler, which the signature stands before. Which one it is
+ * does not matter, for two sequences may abort in turn.
  */
-TRAP_PATH static int is_endless_abort(uint64_t pc)
+TRAP_PATH static int is_endless_abort(pid_t pid, uint64_t pc)
 {
 	uint32_t signature;
 
-	if ((pc & 4095) < sizeof(signature))
-		return 0; /* what lies before may be another mapping */
-	memcpy(&signature, (const char *)(uintptr_t)pc - sizeof(signature), sizeof(signature));
-	if (signature != RSEQ_SIGNATURE) {
-		self.aborts = 0;
-		return 0;
-	}
-	self.aborts = self.abort_pc == pc ? self.aborts + 1 : 1;
-	self.abort_pc = pc;
+	/* What lies before the page may be another mapping, or none. */
+	if ((pc & 4095) >= sizeof(signature))
+		memcpy(&signature, (const char *)(uintptr_t)pc - sizeof(signature),
+		       sizeof(signature));
+	else if (sys_read_memory(pid, pc - sizeof(signature), &signature, sizeof(signature)) !=
+		 sizeof(signature))
+		signature = 0;
+	self.aborts = signature == RSEQ_SIGNATURE ? self.aborts + 1 : 0;
 	return self.aborts > RSEQ_ABORTS_MAX;
 }
 
@@ -370,7 +371,7 @@ TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 	struct trapline_hit hit;
 	int last;
 
-	if (is_endless_abort(arch_pc(context)))
+	if (is_endless_abort(ev->pid, arch_pc(context)))
 		give_up(ev);
 	fill_hit(ev, part, info, context, tid, &hit);
 	if (!is_wanted(ev, &hit))

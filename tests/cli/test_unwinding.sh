@@ -73,6 +73,10 @@ for victim in after_calls after_calls_fixed; do
 	[ $? = 0 ] && hits 'length == 30 and all(.ret == "0x7" or .ret == 7)' && ended
 	ok "${victim}_keeps_its_constants" $?
 	start $victim
+	watch -p "$pid" by_library by_library_deep by_library_word by_library_turns --ret --limit 40 --json
+	[ $? = 0 ] && hits 'length == 40 and all(.ret == "0x7" or .ret == 7)' && ended
+	ok "${victim}_keeps_them_behind_calls_into_a_library" $?
+	start $victim
 	watch -p "$pid" by_register by_word --ret --limit 20 --json
 	[ $? = 0 ] && hits 'map(select(.function == "by_register")) | length > 5 and all(.ret == null)' && ended
 	ok "${victim}_calls_what_is_not_known_and_is_seen_without_results" $?

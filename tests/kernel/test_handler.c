@@ -2,7 +2,10 @@
 /* test_handler.c - the handler meets itself, and code that a signal starts again. */
 #include "common.h"
 
+#include <pthread.h>
 #include <sys/ioctl.h>
+
+#include <trapline/condition.h>
 
 #include "base/atomic.h"
 #include "event/aim.h"
@@ -38,6 +41,75 @@ static void hits_in_the_handler_end(void **state)
 	trapline_event_close(first.event);
 	close_target(second.target);
 	close_target(first.target);
+}
+
+/* Writes over what the kernel notes for the handler, as hits of other threads do. */
+struct writer {
+	pthread_t thread;
+	struct event_control *control;
+	uint32_t is_ending;
+};
+
+static void *write_over(void *arg)
+{
+	struct writer *w = arg;
+
+	while (!atomic_get(&w->is_ending))
+		for (uint32_t i = 0; i < EVENT_NOTES; i++)
+			atomic_set(&w->control->notes[i].key, UINT64_C(1));
+	return NULL;
+}
+
+static uint64_t values_unknown;
+static uint64_t values_wrong;
+
+static enum trapline_action check_value(const struct trapline_hit *hit)
+{
+	values_unknown += !hit->old_known;
+	values_wrong += hit->new_value != word || (hit->old_known && hit->old_value + 1 != word);
+	return TRAPLINE_GO_ON;
+}
+
+static uint64_t count_replaced(int is_disturbed)
+{
+	struct writer writer = {.is_ending = 0};
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	values_unknown = values_wrong = 0;
+	word = 0;
+	rig_open(&rig, BY_CALLBACK);
+	opts.callback = check_value;
+	TRAPLINE_OPTS(condition, condition_opts);
+	struct trapline_condition *condition = NULL;
+	expect_ok(trapline_condition_parse("new != 0", &condition_opts, &condition));
+	opts.condition = condition;
+	expect_ok(trapline_watch(rig.target, ADDR(&word), sizeof(word), TRAPLINE_WRITE, &opts, &rig.event));
+	if (!rig.event->control)
+		skip_because("BPF programs that decide about signals");
+	writer.control = rig.event->control;
+	if (is_disturbed)
+		assert_int_equal(pthread_create(&writer.thread, NULL, write_over, &writer), 0);
+	for (uint64_t i = 1; i <= 2000; i++)
+		word = i;
+	atomic_set(&writer.is_ending, 1u);
+	if (is_disturbed)
+		pthread_join(writer.thread, NULL);
+	struct trapline_stats s = stats_of(rig.event);
+	assert_int_equal(s.delivered, 2000);
+	assert_int_equal(values_wrong, 0);
+	assert_int_equal(values_unknown, s.values_replaced);
+	trapline_event_close(rig.event);
+	trapline_condition_free(condition);
+	close_target(rig.target);
+	return s.values_replaced;
+}
+
+static void values_that_another_hit_replaced_are_counted(void **state)
+{
+	require(BY_CALLBACK);
+	assert_int_equal(count_replaced(0), 0);
+	assert_true(count_replaced(1) > 0);
 }
 
 #if defined(__x86_64__)
@@ -97,6 +169,72 @@ static void restartable_sequence_is_let_go(void **state)
 	assert_int_equal(s.taken, aborts);
 	word = 1; /* it is off now */
 	assert_int_equal(rig.hits, s.delivered);
+	rig_close(&rig);
+}
+
+/*
+ * Two sequences that abort in turn. The abort handler of the first is at the beginning of a page: its
+ * signature lies in the page before.
+ */
+#define SEQUENCE(descriptor, start, end, handler)                                          \
+	".pushsection trap_test_cs, \"aw\"\n"                                             \
+	".balign 32\n" descriptor ": .long 0, 0\n"                                        \
+	".quad " start ", " end " - " start ", " handler "\n"                               \
+	".popsection\n"
+
+static __attribute__((noinline, noclone)) int run_two_sequences(uint64_t max_aborts)
+{
+	uint64_t left = max_aborts;
+	uint64_t done = 0;
+
+	__asm__ volatile(
+		SEQUENCE("two_cs", "two_start", "two_end", "two_abort")
+		SEQUENCE("twin_cs", "twin_start", "twin_end", "twin_abort")
+		"two_begin: lea two_cs(%%rip), %%rax\n"
+		"mov %%rax, %%fs:8(%[area])\n"
+		"two_start: incq %[word]\n"
+		"nop\n"
+		"two_end: movq $1, %[done]\n"
+		"jmp 5f\n"
+		"twin_begin: lea twin_cs(%%rip), %%rax\n"
+		"mov %%rax, %%fs:8(%[area])\n"
+		"twin_start: incq %[word]\n"
+		"nop\n"
+		"twin_end: movq $1, %[done]\n"
+		"jmp 5f\n"
+		".byte 0x0f, 0xb9, 0x3d\n"
+		".long 0x53053053\n"
+		"twin_abort: decq %[left]\n"
+		"jnz two_begin\n"
+		"jmp 5f\n"
+		".pushsection .text.two_pages, \"ax\", @progbits\n"
+		".balign 4096\n"
+		".skip 4096 - 7, 0x90\n"
+		".byte 0x0f, 0xb9, 0x3d\n"
+		".long 0x53053053\n"
+		"two_abort: decq %[left]\n"
+		"jnz twin_begin\n"
+		"jmp 5f\n"
+		".popsection\n"
+		"5:\n"
+		: [word] "+m"(word), [left] "+r"(left), [done] "+r"(done)
+		: [area] "r"(__rseq_offset)
+		: "rax", "memory", "cc");
+	aborts = max_aborts - left;
+	return done != 0;
+}
+
+static void two_sequences_that_abort_in_turn_are_let_go(void **state)
+{
+	struct rig rig;
+
+	if (!&__rseq_size || !__rseq_size)
+		skip_because("rseq registered by the C library (glibc 2.35)");
+	rig_open(&rig, BY_CALLBACK);
+	rig_watch(&rig, &word, NULL);
+	assert_int_equal(run_two_sequences(1000), 1);
+	assert_in_range(aborts, 60, 70);
+	assert_int_equal(stats_of(rig.event).rseq_stops, 1);
 	rig_close(&rig);
 }
 
@@ -223,8 +361,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(hits_in_the_handler_end),
 		TEST(tick_of_a_search_that_ends_is_dropped),
+		TEST(values_that_another_hit_replaced_are_counted),
 #if defined(__x86_64__)
 		TEST(restartable_sequence_is_let_go),
+		TEST(two_sequences_that_abort_in_turn_are_let_go),
 		TEST(plain_loop_is_not_taken_for_a_sequence),
 #endif
 	};

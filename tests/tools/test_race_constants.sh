@@ -25,7 +25,8 @@ for mode in $("$victims/race_constants" --list); do
 	stays race_constants "$mode"
 done
 # Compiled with -fno-plt.
-for mode in after_last_call after_abort_slot after_own_slot after_jump_slot after_register; do
+for mode in after_last_call after_abort_slot after_own_slot after_jump_slot after_register \
+	after_library after_library_deep after_library_word; do
 	stays race_constants_noplt "$mode"
 	stays race_constants_fixed "$mode"
 done

@@ -66,7 +66,7 @@ static struct run_multiplex_expr exprs[] = {
 };
 static const struct run_multiplex multiplex = { .expr = exprs, .expr_count = 2, .chunks = 9, .registers = 4,
 					.slices = 12, .slice_ns = 10000000, .switching_ns = 1234,
-					.failures = 2, .duration_ns = 123456 };
+					.failures = 2, .unplaced = 17, .duration_ns = 123456 };
 static const struct run_objects objects = {
 	.at = "make:ret", .until = "destroy", .function = "make", .is_return = true, .calls = 21,
 	.registers = 4, .seen = 20, .watched = 15, .ended = 14, .unmapped = 2, .alive = 4, .too_late = 1,
@@ -319,6 +319,7 @@ static void what_watches_have_beside_comes_back(void **state)
 	assert_non_null(strstr(recorded, "objects: 20 seen at make:ret, 15 watched, 5 not watched (4 debug registers)"));
 	assert_non_null(strstr(recorded, "watched for 25.0% of their lifetimes\n"));
 	assert_non_null(strstr(recorded, "   50.0%  first, 4 bytes\n"));
+	assert_non_null(strstr(recorded, "17 hits rejected: the address is outside of all expressions\n"));
 	assert_non_null(strstr(recorded, "multiplexed: 9 chunks shared 4 debug registers, 12 time slices of 10 ms"));
 	assert_non_null(strstr(recorded, "not seen: the value changed at least 3 times without a hit, by DMA"));
 	assert_non_null(strstr(recorded, "; the process is stopped\n"));

@@ -85,6 +85,17 @@ AFTER_SLOT(after_guard_slot, __stack_chk_fail);
 AFTER_SLOT(after_longjmp_slot, longjmp);
 AFTER_SLOT(after_own_slot, constants_die); /* of the same object: the linker makes it a direct call */
 
+/* Of a library, by names that are known nowhere; none is bound before its first call. */
+#define AFTER_LIBRARY(name, call)                                                          \
+	__asm__(BEGIN(#name)                                                               \
+		"	test %rdi, %rdi\n"                                                  \
+		"	jne 1f\n"                                                           \
+		"	call " call "\n" #name "_bytes:\n" BYTES "1:	mov (%rdi), %rax\n"    \
+		"	ret\n" END(#name))
+AFTER_LIBRARY(after_library, "there_aborts@plt");
+AFTER_LIBRARY(after_library_deep, "there_deep@plt");
+AFTER_LIBRARY(after_library_word, "*there_loops_by_word@GOTPCREL(%rip)");
+
 /* It ends with a jump through such a word. */
 __asm__(BEGIN("die_by_jump")
 	"	jmp *abort@GOTPCREL(%rip)\n"
@@ -212,7 +223,8 @@ __asm__("	.section constants_cs, \"aw\"\n"
 	F(after_jump) F(after_return) F(after_last_call) F(after_abort) F(after_own_call)  \
 	F(after_unknown_call) F(read_by_itself) F(table) F(overlap) F(signature)           \
 	F(after_abort_slot) F(after_guard_slot) F(after_longjmp_slot) F(after_own_slot)    \
-	F(after_jump_slot) F(after_register) F(after_deep_register)
+	F(after_jump_slot) F(after_register) F(after_deep_register) F(after_library)       \
+	F(after_library_deep) F(after_library_word)
 
 #define DECLARE(name)                                                                      \
 	long name(uint64_t *word);                                                         \

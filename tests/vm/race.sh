@@ -103,10 +103,21 @@ cold_code() {
 	ok $? "mutex: a sweep reports nothing, and the program ends well"
 }
 
+# Functions with constants behind calls that never come back, into libraries too.
+constants() {
+	for mode in after_abort after_library after_library_deep after_library_word; do
+		/bin/trapline race --sweep --for 3 -o /tmp/out -- /bin/race_constants $mode 2 >/tmp/program 2>&1
+		ok $? "$mode: the bytes stay as they are"
+		says ' stalls at '
+		ok $? "$mode: there were traps"
+	done
+}
+
 case $1 in
 race) started_programs ;;
 attach) running_programs ;;
 sweep) cold_code ;;
+constants) constants ;;
 esac
 echo "1..$count"
 exit $failed

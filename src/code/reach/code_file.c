@@ -6,13 +6,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static int parse(const char *line, pid_t pid, struct code_file *out)
+static int parse(const char *line, pid_t pid, struct code_file *out, char permissions[5])
 {
 	unsigned int major;
 	unsigned int minor;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %x:%x %" SCNu64, &out->start,
-		   &out->end, &out->offset, &major, &minor, &out->inode) != 6)
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &out->start,
+		   &out->end, permissions, &out->offset, &major, &minor, &out->inode) != 7)
 		return -EINVAL;
 	out->device = (uint64_t)major << 32 | minor;
 	/* Right in any mount namespace, and for a file that was deleted or replaced. */
@@ -21,27 +21,51 @@ static int parse(const char *line, pid_t pid, struct code_file *out)
 	return 0;
 }
 
-int code_file_find(pid_t pid, uint64_t address, struct code_file *out)
+int code_file_each(pid_t pid, int (*each)(void *arg, const struct code_file *file, int is_code),
+		   void *arg)
 {
+	char permissions[5] = "";
 	char path[64];
 	char line[4352];
-	int err = -ENOENT;
+	int result = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	FILE *maps = fopen(path, "re");
 	if (!maps)
 		return -errno;
-	while (fgets(line, sizeof(line), maps)) {
+	while (!result && fgets(line, sizeof(line), maps)) {
 		struct code_file file;
 
-		if (parse(line, pid, &file) || address < file.start || address >= file.end)
-			continue;
-		if (file.inode) {
-			*out = file;
-			err = 0;
-		}
-		break;
+		if (!parse(line, pid, &file, permissions))
+			result = each(arg, &file, permissions[2] == 'x');
 	}
 	fclose(maps);
-	return err;
+	return result;
+}
+
+struct wanted {
+	uint64_t address;
+	struct code_file *out;
+};
+
+static int take_if_wanted(void *arg, const struct code_file *file, int is_code)
+{
+	const struct wanted *w = arg;
+
+	if (w->address < file->start || w->address >= file->end)
+		return 0;
+	if (!file->inode)
+		return -ENOENT;
+	*w->out = *file;
+	return 1;
+}
+
+int code_file_find(pid_t pid, uint64_t address, struct code_file *out)
+{
+	struct wanted w = { address, out };
+	int result = code_file_each(pid, take_if_wanted, &w);
+
+	if (result > 0)
+		return 0;
+	return result ? result : -ENOENT;
 }

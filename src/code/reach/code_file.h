@@ -18,6 +18,9 @@ struct code_file {
 	char path[CODE_PATH_MAX];
 };
 
+/* Tells of each mapping (inode 0: of no file), until each() returns other than 0: that, or 0, or -errno. */
+int code_file_each(pid_t pid, int (*each)(void *arg, const struct code_file *file, int is_code),
+		   void *arg);
 /* The mapping that holds an address. 0, or -ENOENT: none, or no file behind it; or -errno. */
 int code_file_find(pid_t pid, uint64_t address, struct code_file *out);
 

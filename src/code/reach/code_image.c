@@ -15,26 +15,18 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "code/reach/code_calls.h"
 #include "code/reach/code_frames.h"
 #include "code/reach/encoded.h"
-#include "code/reach/last_function.h"
 
 #define SEGMENTS_MAX 32
 #define SECTIONS_MAX 4096
 #define CACHE_BYTES 4096u
-#define DYNAMIC_MAX 4096u
-#define TABLE_BYTES_MAX (64u << 20)
-#define LAST_MAX 256u
-#define NAME_MAX_BYTES 128u
 
 #if defined(__x86_64__)
 #define OUR_MACHINE EM_X86_64
-#define TYPE_LINKAGE R_X86_64_JUMP_SLOT
-#define TYPE_ADDRESS R_X86_64_GLOB_DAT
 #else
 #define OUR_MACHINE EM_AARCH64
-#define TYPE_LINKAGE R_AARCH64_JUMP_SLOT
-#define TYPE_ADDRESS R_AARCH64_GLOB_DAT
 #endif
 
 struct code_image {
@@ -47,8 +39,7 @@ struct code_image {
 	struct returns_code code;
 	uint64_t cached_at; /* the offset of what is in the cache */
 	size_t cached_bytes;
-	uint32_t last_count;
-	uint64_t last[LAST_MAX]; /* words of functions that never return */
+	struct code_calls *calls; /* NULL until there is a question */
 	uint8_t cache[CACHE_BYTES];
 };
 
@@ -143,97 +134,23 @@ static int read_word(void *arg, uint64_t address, uint64_t *out)
 	return 0;
 }
 
-/* Of the dynamic section: where the words are listed that the loader fills, and their names. */
-struct imports {
-	uint64_t table[2];
-	uint64_t bytes[2];
-	uint64_t symbols;
-	uint64_t names;
-};
-
-static void read_imports(struct code_image *image, struct imports *out)
+static enum back_answer comes_back(void *arg, uint64_t address, const struct insn *insn)
 {
-	uint64_t at = 0;
-	Elf64_Dyn row;
+	struct code_image *image = arg;
 
-	memset(out, 0, sizeof(*out));
-	for (size_t i = 0; i < image->segments; i++)
-		if (image->segment[i].p_type == PT_DYNAMIC)
-			at = image->segment[i].p_vaddr;
-	for (uint32_t i = 0; at && i < DYNAMIC_MAX; i++, at += sizeof(row)) {
-		if (copy(image, at, &row, sizeof(row)) != sizeof(row) || row.d_tag == DT_NULL)
-			return;
-		switch (row.d_tag) {
-		case DT_JMPREL:
-			out->table[0] = row.d_un.d_ptr;
-			break;
-		case DT_PLTRELSZ:
-			out->bytes[0] = row.d_un.d_val;
-			break;
-		case DT_RELA:
-			out->table[1] = row.d_un.d_ptr;
-			break;
-		case DT_RELASZ:
-			out->bytes[1] = row.d_un.d_val;
-			break;
-		case DT_SYMTAB:
-			out->symbols = row.d_un.d_ptr;
-			break;
-		case DT_STRTAB:
-			out->names = row.d_un.d_ptr;
-			break;
-		}
-	}
+	if (!image->calls && code_calls_open(image->pid, &image->calls))
+		return BACK_UNSURE;
+	return back_call(code_calls_back(image->calls), address + image->bias, insn);
 }
 
-static int has_last_name(struct code_image *image, const struct imports *imports, uint64_t number)
+static int code_image_loads_last(void *arg, uint64_t address, const uint8_t *code,
+				 const struct insn *insn)
 {
-	char name[NAME_MAX_BYTES] = "";
-	Elf64_Sym symbol;
+	struct code_image *image = arg;
 
-	if (copy(image, imports->symbols + number * sizeof(symbol), &symbol, sizeof(symbol)) !=
-	    sizeof(symbol))
-		return 0;
-	copy(image, imports->names + symbol.st_name, name, sizeof(name) - 1);
-	return last_function_is(name);
-}
-
-/* The words of all such functions, once: a program has few. */
-static int find_last(struct code_image *image)
-{
-	struct imports imports;
-
-	read_imports(image, &imports);
-	if (imports.bytes[0] > TABLE_BYTES_MAX || imports.bytes[1] > TABLE_BYTES_MAX)
-		return -E2BIG;
-	for (int t = 0; t < 2; t++)
-		for (uint64_t i = 0; i < imports.bytes[t] / sizeof(Elf64_Rela); i++) {
-			Elf64_Rela row;
-
-			if (copy(image, imports.table[t] + i * sizeof(row), &row, sizeof(row)) !=
-			    sizeof(row))
-				break;
-			uint64_t number = ELF64_R_SYM(row.r_info);
-			if (!number ||
-			    (ELF64_R_TYPE(row.r_info) != TYPE_LINKAGE &&
-			     ELF64_R_TYPE(row.r_info) != TYPE_ADDRESS) ||
-			    !has_last_name(image, &imports, number))
-				continue;
-			if (image->last_count == LAST_MAX)
-				return -E2BIG;
-			image->last[image->last_count++] = row.r_offset;
-		}
-	return 0;
-}
-
-static int code_image_is_last(void *arg, uint64_t address)
-{
-	const struct code_image *image = arg;
-
-	for (uint32_t i = 0; i < image->last_count; i++)
-		if (image->last[i] == address)
-			return 1;
-	return 0;
+	if (!image->calls && code_calls_open(image->pid, &image->calls))
+		return 1;
+	return back_loads_last(code_calls_back(image->calls), address + image->bias, code, insn);
 }
 
 /* The unwind table by its index; a program that was linked without one has its section alone. */
@@ -297,7 +214,7 @@ static int read_headers(struct code_image *image, const struct code_file *file)
 	find_frames(image, &head);
 	if (!image->frames.index && !image->frames.start)
 		return -ENOEXEC;
-	return find_last(image);
+	return 0;
 }
 
 int code_image_open(pid_t pid, const struct code_file *file, struct code_image **out)
@@ -310,7 +227,8 @@ int code_image_open(pid_t pid, const struct code_file *file, struct code_image *
 	image->code = (struct returns_code){ .copy = copy,
 					     .range = find_range,
 					     .word = read_word,
-					     .is_last = code_image_is_last,
+					     .comes_back = comes_back,
+					     .loads_last = code_image_loads_last,
 					     .arg = image };
 	image->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	int err = image->fd < 0 ? -errno : read_headers(image, file);
@@ -325,6 +243,8 @@ void code_image_close(struct code_image *image)
 {
 	if (image && image->fd >= 0)
 		close(image->fd);
+	if (image)
+		code_calls_close(image->calls);
 	free(image);
 }
 

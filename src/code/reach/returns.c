@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/reach/back.h"
 #include "code/reach/returns_priv.h"
 
 #define RANGES_MAX 64u
 #define STEPS_MAX (1u << 17)
-#define LAST_STEPS 256u /* of functions that may never return */
-#define LAST_DEPTH 8u
+#define UNSURE_MAX 256u
 
 /* An instruction that was reached. */
 struct reached {
@@ -42,6 +42,8 @@ struct search {
 	struct returns_history history;
 	uint64_t avoided[RANGES_MAX]; /* functions that are not understood, where they begin */
 	uint32_t avoided_count;
+	uint64_t unsure[UNSURE_MAX]; /* what follows a call that may never come back */
+	uint32_t unsure_count;
 	int loads_last;	    /* the address of a function that never returns: */
 	int is_by_register; /* a call that may lead there */
 };
@@ -312,95 +314,45 @@ static int follow_indirect(struct search *s, const struct returns_step *step)
 	}
 }
 
-static int returns_is_last(const struct search *s, uint64_t address, unsigned int depth,
-			   uint32_t *left);
-
-/* The call or jump never comes back: by a name, or by the code that it leads to. */
-static int leads_to_last(const struct search *s, const struct returns_step *step,
-			 unsigned int depth, uint32_t *left)
+/*
+ * Behind a call of which it is not known whether it comes back there may be returns, or constants: only
+ * another way to that place tells.
+ */
+static int note_unsure(struct search *s, uint64_t behind)
 {
-	uint64_t target = step->address + (uint64_t)step->insn.target;
-	struct returns_step stub;
-	uint64_t at;
-
-	if (step->insn.kind == INSN_CALL || step->insn.kind == INSN_JUMP) {
-		if (!is_stub(s, target, &stub))
-			return returns_is_last(s, target, depth + 1, left);
-		step = &stub;
-	}
-	if (!names_word(step, &at))
-		return 0;
-	if (s->code->is_last(s->code->arg, at))
-		return 1;
-	return !s->code->word(s->code->arg, at, &target) && !asks_loader(s, target) &&
-	       returns_is_last(s, target, depth + 1, left);
-}
-
-/* No way from there leads to a return, nor to what is not known. *left: steps that it may look at. */
-static int returns_is_last(const struct search *s, uint64_t address, unsigned int depth,
-			   uint32_t *left)
-{
-	struct returns_step step;
-
-	for (; depth < LAST_DEPTH && *left && !decode(s, address, &step);
-	     address += step.insn.length) {
-		--*left;
-		switch (step.insn.kind) {
-		case INSN_RETURN:
-			return 0;
-		case INSN_JUMP:
-		case INSN_JUMP_INDIRECT:
-			return leads_to_last(s, &step, depth, left);
-		case INSN_JUMP_CONDITIONAL:
-			if (!returns_is_last(s, address + (uint64_t)step.insn.target, depth + 1,
-					     left))
-				return 0;
-			break;
-		case INSN_CALL:
-		case INSN_CALL_INDIRECT:
-			if (leads_to_last(s, &step, depth, left))
-				return 1;
-			break;
-		case INSN_TRAP:
-			return 1;
-		default:
-			break;
-		}
-	}
+	if (s->unsure_count == UNSURE_MAX)
+		return -E2BIG;
+	s->unsure[s->unsure_count++] = behind;
 	return 0;
 }
 
-/* mov of the address that the loader put there. */
-static void note_load(struct search *s, const struct returns_step *step)
-{
-	const struct insn *insn = &step->insn;
-
-	if (insn->arch == INSN_X86_64 && insn->flags & INSN_PC_RELATIVE &&
-	    insn->opcode_bytes == 1 && step->bytes[insn->opcode_at] == 0x8b &&
-	    s->code->is_last(s->code->arg, step->address + (uint64_t)insn->target))
-		s->loads_last = 1;
-}
-
 /*
- * A call comes back to what follows it, unless what it calls is known never to return. One into its own function may not: code steps over data so,
- * and changes where it returns to.
+ * A call comes back to what follows it, unless what it calls never returns. One into its own function may
+ * not: code steps over data so, and changes where it returns to.
  */
 static int follow_call(struct search *s, const struct returns_step *step, uint64_t entry)
 {
 	uint64_t target = step->address + (uint64_t)step->insn.target;
 	const struct returns_range *range = range_at(s, step->address);
-	uint32_t left = LAST_STEPS;
-	uint64_t unused;
+	const uint64_t behind = step->address + step->insn.length;
 
-	if (step->insn.kind == INSN_CALL_INDIRECT && !names_word(step, &unused))
+	if (back_is_by_register(&step->insn)) {
 		s->is_by_register = 1;
-	if (target != step->address + step->insn.length && leads_to_last(s, step, 0, &left))
-		return 0;
-	if (step->insn.kind != INSN_CALL || target == step->address + step->insn.length)
 		return 1;
-	if (range && target > range->start && target < range->end && target != entry)
+	}
+	if (step->insn.kind == INSN_CALL && target == behind)
+		return 1;
+	if (step->insn.kind == INSN_CALL && range && target > range->start && target < range->end &&
+	    target != entry)
 		return -EOPNOTSUPP;
-	return 1;
+	switch (s->code->comes_back(s->code->arg, step->address, &step->insn)) {
+	case BACK_YES:
+		return 1;
+	case BACK_NEVER:
+		return 0;
+	default:
+		return note_unsure(s, behind);
+	}
 }
 
 /* 1: the next instruction follows it; 0: none does; or -errno. */
@@ -454,7 +406,8 @@ static int run(struct search *s, uint64_t entry)
 		int goes_on = returns_follow(s, &step, entry);
 		if (goes_on <= 0)
 			return goes_on;
-		note_load(s, &step);
+		s->loads_last |=
+			s->code->loads_last(s->code->arg, step.address, step.bytes, &step.insn);
 		remember(&s->history, &step);
 		address += step.insn.length;
 	}
@@ -503,6 +456,7 @@ static int search_once(struct search *s, uint64_t start)
 		memset(s->reached, 0, s->reached_size * sizeof(*s->reached));
 	s->out->count = 0;
 	s->out->stopped_at = start;
+	s->unsure_count = 0;
 	s->loads_last = s->is_by_register = 0;
 	int err = need_range(s, start);
 	if (!err)
@@ -511,6 +465,11 @@ static int search_once(struct search *s, uint64_t start)
 		err = run(s, start);
 	if (!err && s->loads_last && s->is_by_register)
 		err = -EOPNOTSUPP;
+	for (uint32_t i = 0; !err && i < s->unsure_count; i++) {
+		s->out->stopped_at = s->unsure[i] - 1;
+		if (!slot_of(s, s->unsure[i])->address)
+			err = -ENOLINK;
+	}
 	return err ? err : check_overlaps(s);
 }
 
@@ -519,8 +478,8 @@ static int can_avoid(struct search *s, int err)
 {
 	const struct returns_range *range = range_at(s, s->out->stopped_at);
 
-	if ((err != -EOPNOTSUPP && err != -EILSEQ) || !range || range == &s->range[0] ||
-	    s->avoided_count == RANGES_MAX)
+	if ((err != -EOPNOTSUPP && err != -EILSEQ && err != -ENOLINK) || !range ||
+	    range == &s->range[0] || s->avoided_count == RANGES_MAX)
 		return 0;
 	s->avoided[s->avoided_count++] = range->start;
 	return 1;

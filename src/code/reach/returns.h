@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "code/insn/insn.h"
+#include "code/reach/back.h"
+
 /* The code that one entry of the unwind table is about. */
 struct returns_range {
 	uint64_t start;
@@ -27,8 +30,11 @@ struct returns_code {
 	int (*range)(void *arg, uint64_t address, struct returns_range *out);
 	/* The word there in the memory of the process, and as an address of the file. 0 or -errno. */
 	int (*word)(void *arg, uint64_t address, uint64_t *out);
-	/* 1: the loader puts the address of a function there that never returns. */
-	int (*is_last)(void *arg, uint64_t address);
+	/* Does the call at an address come back? */
+	enum back_answer (*comes_back)(void *arg, uint64_t address, const struct insn *insn);
+	/* 1: the instruction loads the address of a function that never returns. */
+	int (*loads_last)(void *arg, uint64_t address, const uint8_t *code,
+			  const struct insn *insn);
 	void *arg;
 	int has_fixed_addresses; /* words in the file are addresses as they stand */
 };
@@ -52,7 +58,8 @@ struct returns_found {
  * be given to returns_free(), also after an error.
  *
  * Errors: -ENOENT no entry of the unwind table; -EILSEQ no instruction, or two that overlap;
- * -EOPNOTSUPP a jump or call whose targets are not known; -E2BIG; -ENOMEM.
+ * -EOPNOTSUPP a jump or call whose targets are not known; -ENOLINK a call that may never come back,
+ * and what follows it is not reached otherwise; -E2BIG; -ENOMEM.
  */
 int returns_find(const struct returns_code *code, uint64_t start, struct returns_found *out);
 void returns_free(struct returns_found *found);

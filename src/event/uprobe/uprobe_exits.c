@@ -34,6 +34,9 @@ static const char *reason(int err)
 		return "the function is too large to find its return instructions; observe it without returns";
 	case -ENOMEM:
 		return "out of memory";
+	case -ENOLINK:
+		return "the function calls another that may never return, which is not loaded yet or not "
+		       "understood, so its return instructions are not known; observe it without returns";
 	case -EILSEQ:
 		return "the function has bytes that are not instructions, so its return instructions are not "
 		       "known; observe it without returns";

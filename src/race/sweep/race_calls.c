@@ -22,7 +22,6 @@
 #include "base/sys.h"
 #include "base/table_size.h"
 #include "code/insn/insn.h"
-#include "code/reach/last_function.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "record/race_region.h"
@@ -81,14 +80,6 @@ static const struct {
 	{ "strtol", RACE_CALL_FIRST },
 	{ "strtoul", RACE_CALL_FIRST },
 };
-
-static void note_last(struct race_calls *calls, uint64_t slot)
-{
-	if (calls->last_count < RACE_LAST_SLOTS)
-		calls->last[calls->last_count++] = slot;
-	else
-		calls->is_last_full = 1;
-}
 
 static enum race_call kind_of(const char *name)
 {
@@ -287,21 +278,16 @@ void race_calls_find(const struct race_module *module, struct race_calls *out)
 {
 	struct slots slots;
 
-	out->count = out->last_count = out->is_last_full = 0;
+	out->count = 0;
 	int err = read_slots(module, &slots);
-	/* Of calls whose names are not known, any may be one that never returns. */
-	if (err < 0) {
+	if (err < 0)
 		race_count(RACE_LOST_TABLES);
-		out->is_last_full = 1;
-	}
 	if (err <= 0)
 		return;
 	for (uint64_t i = 0; i < slots.count; i++) {
 		const char *name = name_of(&slots, i);
 		enum race_call kind = name ? kind_of(name) : RACE_CALL_NONE;
 
-		if (name && last_function_is(name))
-			note_last(out, module->bias + slots.rows[i].r_offset);
 		if (kind && out->count == RACE_CALL_SLOTS)
 			race_count(RACE_LOST_TABLES);
 		if (!kind || out->count == RACE_CALL_SLOTS)
@@ -347,7 +333,7 @@ static uint64_t slot_of_stub(const struct race_module *m, uint64_t stub)
 	return stub + at + 6 + (uint64_t)(int64_t)distance;
 }
 
-uint64_t race_call_slot(const struct race_module *m, const struct insn *insn, uint64_t pc)
+static uint64_t call_slot(const struct race_module *m, const struct insn *insn, uint64_t pc)
 {
 	if (insn->kind == INSN_CALL || insn->kind == INSN_JUMP)
 		return slot_of_stub(m, pc + (uint64_t)insn->target);
@@ -357,18 +343,10 @@ uint64_t race_call_slot(const struct race_module *m, const struct insn *insn, ui
 	return 0;
 }
 
-int race_call_is_last(const struct race_calls *calls, uint64_t slot)
-{
-	for (uint32_t i = 0; i < calls->last_count; i++)
-		if (calls->last[i] == slot)
-			return 1;
-	return calls->is_last_full != 0;
-}
-
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc)
 {
-	uint64_t slot = calls->count ? race_call_slot(m, insn, pc) : 0;
+	uint64_t slot = calls->count ? call_slot(m, insn, pc) : 0;
 
 	for (uint32_t i = 0; slot && i < calls->count; i++)
 		if (calls->rows[i].slot == slot)

@@ -28,7 +28,6 @@ enum race_call {
 
 /* A function can have two slots. */
 #define RACE_CALL_SLOTS TABLE_SIZE(96, 1)
-#define RACE_LAST_SLOTS TABLE_SIZE(128, 1)
 
 struct race_calls {
 	uint32_t count;
@@ -36,10 +35,6 @@ struct race_calls {
 		uint64_t slot; /* of the linkage table */
 		enum race_call kind;
 	} rows[RACE_CALL_SLOTS];
-	/* Slots of functions that never return; is_last_full: any may be one. */
-	uint32_t last_count;
-	uint32_t is_last_full;
-	uint64_t last[RACE_LAST_SLOTS];
 };
 
 #define RACE_IMPORTS_MAX TABLE_SIZE(4096u, 2u)
@@ -56,8 +51,5 @@ void race_calls_find(const struct race_module *module, struct race_calls *out);
 uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint32_t max);
 enum race_call race_call_of(const struct race_calls *calls, const struct race_module *m,
 			    const struct insn *insn, uint64_t pc);
-/* The slot of the linkage table that a call or jump leads through; 0: none. */
-uint64_t race_call_slot(const struct race_module *m, const struct insn *insn, uint64_t pc);
-int race_call_is_last(const struct race_calls *calls, uint64_t slot);
 
 #endif

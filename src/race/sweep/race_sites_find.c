@@ -21,6 +21,7 @@
 #include "base/sys.h"
 #include "base/table_size.h"
 #include "code/insn/insn.h"
+#include "code/reach/back.h"
 #include "code/reach/reach.h"
 #include "race/race_frames.h"
 #include "race/race_modules.h"
@@ -233,12 +234,12 @@ static void note_called(struct search *s, uint64_t start, uint64_t end, uint64_t
 static int returns(void *arg, uint64_t pc, const struct insn *insn)
 {
 	struct search *s = arg;
-	int is_by_register = race_is_by_register(insn);
+	int is_by_register = back_is_by_register(insn);
 
 	if (is_by_register && s->loads_last)
 		return 0;
 	s->is_early |= is_by_register;
-	return race_call_returns(s->listing, s->rows, pc, insn);
+	return race_call_returns(pc, insn);
 }
 
 /* Text is read as it is without traps. */
@@ -268,7 +269,7 @@ static void on_insn(void *arg, uint64_t pc, const uint8_t *code, const struct in
 
 	note_given(s, code, insn);
 	if (!s->loads_last)
-		s->loads_last = race_loads_last(s->listing, s->rows, pc, code, insn);
+		s->loads_last = race_loads_last(pc, code, insn);
 }
 
 /* A part of this function, perhaps, with an entry of its own in the unwind table. */
@@ -388,6 +389,24 @@ static void search_function(struct search *s, const struct race_frame *frame)
 	s->unproven += count_unproven(s, unproven, frame->end);
 }
 
+/* The row that begins at an address; UINT32_MAX: none. */
+static uint32_t find_row(const struct search *s, uint64_t address)
+{
+	int64_t wanted = (int64_t)(address - (uintptr_t)s->module->eh_frame);
+	uint32_t low = 0;
+	uint32_t high = s->listing->functions;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (s->rows[middle][0] < wanted)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < s->listing->functions && s->rows[low][0] == wanted ? low : UINT32_MAX;
+}
+
 /* 1: it was not, until now. */
 static int is_new(struct race_listing *l, uint32_t function)
 {
@@ -433,25 +452,24 @@ uint32_t race_count_functions(const struct race_module *module)
 int race_listing_begin(struct race_listing *l, const struct race_module *module, uint32_t functions)
 {
 	size_t bits = functions / 8 + 1;
-	size_t bytes = functions + bits + (module->text_end - module->text_start) / 8 + 1;
+	size_t bytes = bits + (module->text_end - module->text_start) / 8 + 1;
 	uint8_t *memory = memory_map(bytes);
 
 	if (memory_failed(memory))
 		return -ENOMEM;
 	*l = (struct race_listing){ .module = module,
 				    .functions = functions,
-				    .answers = memory,
-				    .done = memory + functions,
-				    .outer = memory + functions + bits,
+				    .done = memory,
+				    .outer = memory + bits,
 				    .bytes = bytes };
 	return 0;
 }
 
 void race_listing_drop(struct race_listing *l)
 {
-	if (l->answers)
-		memory_unmap(l->answers, l->bytes);
-	l->answers = NULL;
+	if (l->done)
+		memory_unmap(l->done, l->bytes);
+	l->done = NULL;
 }
 
 /*
@@ -529,7 +547,7 @@ uint32_t race_find_spots_called(struct race_listing *l, const uint64_t *addresse
 	for (uint32_t i = 0; i < n; i++)
 		note_called(&s, 0, 0, addresses[i]);
 	for (uint32_t i = 0; i < called->count && s.count < most; i++) {
-		uint32_t row = race_find_row(l, s.rows, called->address[i]);
+		uint32_t row = find_row(&s, called->address[i]);
 
 		if (row != UINT32_MAX)
 			search_row(&s, row, s.rows[row]);

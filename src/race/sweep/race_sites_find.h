@@ -16,8 +16,7 @@ struct race_listing {
 	uint32_t functions;	 /* race_count_functions() */
 	uint8_t *done;		 /* a bit each: they are listed once */
 	uint8_t *outer;	   /* a bit for each byte of text: functions jump there from elsewhere */
-	uint8_t *answers;  /* a byte each: does it return? race_returns.c */
-	uint64_t bytes;	   /* of those three, from answers on */
+	uint64_t bytes;	   /* of those two, from done on */
 	uint64_t unproven; /* accesses, perhaps, in what is not known to be code */
 };
 

@@ -22,6 +22,7 @@
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_functions.h"
 #include "race/sweep/race_ranges.h"
+#include "race/sweep/race_returns.h"
 #include "race/sweep/race_sites.h"
 #include "race/sweep/race_sites_find.h"
 #include "record/race_region.h"
@@ -262,22 +263,21 @@ static void add_imports(void)
 	memory_unmap(imports, sizeof(*imports));
 }
 
-static int add_modules(void)
+/* Of one that it cannot add, it tells by itself. */
+static void add_modules(void)
 {
 	struct modules list = { .count = 0 };
-	int err = 0;
 
 	dl_iterate_phdr(on_object, &list);
+	race_returns_renew();
 	for (uint32_t i = 0; i < list.count; i++) {
 		const struct race_module *module;
 
 		if (race_policy_of(list.text[i], &module) != RACE_CODE_INCLUDED ||
 		    find_library(module))
 			continue;
-		int one = add_module(module);
-		err = err ? err : one;
+		add_module(module);
 	}
-	return err;
 }
 
 static void add_some_pieces(void)
@@ -331,7 +331,7 @@ void race_sites_add_new(void)
 
 int race_sites_add_first(void)
 {
-	add_modules(); /* tells by itself which module it could not */
+	add_modules();
 	if (!race_strategy->is_for_some)
 		add_imports();
 	/* It takes longer than many a test runs, and the thread goes on with it. */
