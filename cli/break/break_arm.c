@@ -79,13 +79,6 @@ static int try_range(struct arming *a, size_t from, size_t to, enum group group,
 	return err;
 }
 
-static enum fate fate_of_refused(const struct arming *a, size_t i, enum group group, int err)
-{
-	if (group == WITH_RETURNS)
-		return BY_UPROBE_WITHOUT_RETURN;
-	return a->sites->site[i].is_certain && err != -ENOENT ? REFUSED : BY_HARDWARE;
-}
-
 /* Find the sites that the kernel refuses, or the functions whose returns cannot be found. */
 static void find_refused(struct arming *a, size_t from, size_t to, enum group group,
 			 uint64_t *addresses)
@@ -96,8 +89,12 @@ static void find_refused(struct arming *a, size_t from, size_t to, enum group gr
 	if (err >= 0)
 		return;
 	if (to - from == 1) {
+		bool is_refused = a->sites->site[from].is_certain && err != -ENOENT;
+
 		a->error = err;
-		a->fate[from] = (unsigned char)fate_of_refused(a, from, group, err);
+		a->fate[from] = group == WITH_RETURNS ? BY_UPROBE_WITHOUT_RETURN :
+				is_refused	      ? REFUSED :
+							BY_HARDWARE;
 		return;
 	}
 	size_t middle = from + (to - from) / 2;

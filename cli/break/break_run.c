@@ -66,34 +66,31 @@ static uint32_t texts_of_all(struct breaking *b)
 	return texts;
 }
 
-/* The name of a Go function among the sites; NULL: there is none. */
-static const char *find_go(struct breaking *b)
-{
-	for (size_t i = 0; i < b->sites.count; i++)
-		if (b->sites.site[i].kind == CODE_SITE_FUNCTION &&
-		    symbols_is_go(b->run.symbols, b->sites.site[i].address))
-			return b->sites.site[i].name;
-	return NULL;
-}
-
 /*
  * Go's compiler writes no unwind table, and its runtime moves stacks, so that a call is not known by the
  * place of its return address. Its functions use other registers for arguments than C does.
  */
-static int refuse_go(struct breaking *b)
+static int refuse_go(const struct breaking *b)
 {
-	const char *name = b->run.set.ret || b->run.set.args ? find_go(b) : NULL;
+	const struct observe_settings *set = &b->run.set;
 
-	if (name && b->run.set.ret)
-		return cli_wrong(b->run.set.name,
-				 "cannot use --ret: %s is a Go function, and there is no unwind "
-				 "table to find its return instructions by; leave out --ret",
-				 name);
-	if (name)
-		return cli_wrong(b->run.set.name,
+	for (size_t i = 0; (set->ret || set->args) && i < b->sites.count; i++) {
+		const struct code_site *site = &b->sites.site[i];
+
+		if (site->kind != CODE_SITE_FUNCTION ||
+		    !symbols_is_go(b->run.symbols, site->address))
+			continue;
+		if (set->ret)
+			return cli_wrong(set->name,
+					 "cannot use --ret: %s is a Go function, and there is no "
+					 "unwind table to find its return instructions by; leave "
+					 "out --ret",
+					 site->name);
+		return cli_wrong(set->name,
 				 "cannot print arguments of %s: Go functions get them in other "
 				 "registers; leave out --args",
-				 name);
+				 site->name);
+	}
 	return 0;
 }
 
@@ -196,17 +193,6 @@ static void break_print_start(struct observe *o)
 		session_note_without_bpf(&o->session);
 }
 
-static void read_stack(struct breaking *b, const struct trapline_hit *hit, struct break_call *call)
-{
-	struct run_frame frames[RUN_FRAMES_MAX];
-	size_t n = hit_frames(b->run.symbols, hit, frames);
-
-	call->frames = n ? malloc(n * sizeof(*frames)) : NULL;
-	call->frame_count = call->frames ? n : 0;
-	if (call->frames)
-		memcpy(call->frames, frames, n * sizeof(*frames));
-}
-
 static void read_args(struct breaking *b, const struct trapline_hit *hit, struct break_call *call,
 		      const struct signature *signature)
 {
@@ -240,6 +226,7 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 				  const struct code_site *site)
 {
 	struct break_call *call = calloc(1, sizeof(*call));
+	struct run_frame frames[RUN_FRAMES_MAX];
 
 	if (!call)
 		return NULL;
@@ -247,8 +234,12 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 	call->hit = *hit;
 	if (site->kind == CODE_SITE_FUNCTION)
 		call->caller = hit->caller;
-	if (b->run.set.stack)
-		read_stack(b, hit, call);
+	size_t n = b->run.set.stack ? hit_frames(b->run.symbols, hit, frames) : 0;
+	call->frames = n ? malloc(n * sizeof(*frames)) : NULL;
+	if (call->frames) {
+		call->frame_count = n;
+		memcpy(call->frames, frames, n * sizeof(*frames));
+	}
 	if (!call->caller && site->kind == CODE_SITE_FUNCTION)
 		call->caller = caller_on_stack(hit);
 	/* A return address of a 32-bit program has 4 bytes, and 8 were read. */
@@ -282,13 +273,6 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 	break_call_free(call);
 }
 
-static bool will_return(const struct breaking *b, const struct trapline_hit *hit,
-			const struct code_site *site)
-{
-	return b->run.set.ret && !b->armed.no_return[site - b->sites.site] &&
-	       trapline_event_mechanism(hit->event) == TRAPLINE_BY_UPROBE;
-}
-
 static enum trapline_action break_on_hit(const struct trapline_hit *record)
 {
 	struct breaking *b = record->arg;
@@ -302,7 +286,8 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 		on_return(b, &hit);
 		return TRAPLINE_GO_ON;
 	}
-	bool returns = will_return(b, &hit, site);
+	bool returns = b->run.set.ret && !b->armed.no_return[site - b->sites.site] &&
+		       trapline_event_mechanism(hit.event) == TRAPLINE_BY_UPROBE;
 	if (!returns && (b->run.set.result_tests || observe_has_enough(&b->run)))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&b->run.names, &hit);

@@ -37,14 +37,6 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static void note_signals(void)
-{
-	struct sigaction now;
-
-	for (size_t i = 0; i < SIGNALS; i++)
-		is_ignored[i] = !sigaction(signals[i], NULL, &now) && now.sa_handler == SIG_IGN;
-}
-
 /*
  * A number below 3 that is free would be the next file's that is opened: what is printed would get into
  * that file. Reads and writes of an O_PATH descriptor fail with EBADF, as they would without it.
@@ -64,9 +56,11 @@ static void fill_standard(void)
 void inherited_note(void)
 {
 	DIR *d = opendir("/proc/self/fd");
+	struct sigaction now;
 	size_t n = 0;
 
-	note_signals();
+	for (size_t i = 0; i < SIGNALS; i++)
+		is_ignored[i] = !sigaction(signals[i], NULL, &now) && now.sa_handler == SIG_IGN;
 	for (struct dirent *e; d && (e = readdir(d));) {
 		if (e->d_name[0] == '.' || atoi(e->d_name) == dirfd(d))
 			continue;

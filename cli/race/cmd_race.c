@@ -275,12 +275,6 @@ static void wait_for_look(int pidfd, uint64_t looks)
 	ppoll(&end, 1, &pause, NULL);
 }
 
-/* --for with a command that runs once. */
-static bool race_is_time_over(const struct race_cli *c)
-{
-	return !c->set.sweep && c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
-}
-
 /* Until the program ends, or until the time is over: then is_left is set. */
 static int race_wait_for_end(struct race_cli *c)
 {
@@ -293,7 +287,8 @@ static int race_wait_for_end(struct race_cli *c)
 	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
 		c->is_ended |= watchdog_forward(c->run.pid) != 0;
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
-		c->is_left = !is_over && race_is_time_over(c);
+		c->is_left = !is_over && !c->set.sweep && c->set.for_ns &&
+			     clock_now_ns() - c->started_ns >= c->set.for_ns; /* it runs once */
 		if (!is_over && !c->is_left)
 			end_if_hung(c);
 		race_pace(&c->set, &c->run);

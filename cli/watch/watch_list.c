@@ -91,9 +91,8 @@ static char *cut_member(const char *pattern, const char **member)
 	if (!cut || cut == pattern)
 		return NULL;
 	*member = cut + len;
-	return len == 1 ? strndup(pattern, (size_t)(cut - pattern)) :
-			  /* The members are those of the target of the pointer. */
-			  strndup(pattern, (size_t)(cut - pattern) + 2);
+	/* After an arrow the members are those of the target of the pointer. */
+	return strndup(pattern, (size_t)(cut - pattern) + (len == 2 ? 2 : 0));
 }
 
 struct member_list {
@@ -103,13 +102,6 @@ struct member_list {
 	uint64_t address;
 	const char *module;
 };
-
-static bool member_fits(const struct member_list *l, const char *name)
-{
-	if (strpbrk(l->pattern, "*?["))
-		return !fnmatch(l->pattern, name, 0);
-	return strcasestr(name, l->pattern) != NULL;
-}
 
 static int members_add(const struct member_list *l, const struct type *t, uint64_t address,
 		       int depth)
@@ -126,7 +118,8 @@ static int members_add(const struct member_list *l, const struct type *t, uint64
 				err = members_add(l, m[i].type, address + m[i].offset, depth + 1);
 			continue;
 		}
-		if (!member_fits(l, m[i].name))
+		if (strpbrk(l->pattern, "*?[") ? fnmatch(l->pattern, m[i].name, 0) :
+						 !strcasestr(m[i].name, l->pattern))
 			continue;
 		snprintf(name, sizeof(name), "%s%s", l->prefix, m[i].name);
 		snprintf(type, sizeof(type), m[i].bit_size ? "%s : %u" : "%s", m[i].type->name,
@@ -226,14 +219,6 @@ static void list_print_json(const struct rows *rows)
 	}
 }
 
-static bool has_untyped(const struct rows *rows)
-{
-	for (size_t i = 0; i < rows->count; i++)
-		if (!rows->row[i].type)
-			return true;
-	return false;
-}
-
 /* Adds the variables that match one pattern. An exit status. */
 static int list_pattern(struct symbols *s, const struct observe_settings *set, const char *pattern,
 			struct rows *rows)
@@ -271,11 +256,14 @@ static void rows_free(struct rows *rows)
 int watch_list(struct symbols *s, const struct observe_settings *set)
 {
 	struct rows rows = { 0 };
+	bool is_typed = true;
 	int status = set->operand_count ? 0 : list_pattern(s, set, "*", &rows);
 
 	for (size_t i = 0; !status && i < set->operand_count; i++)
 		status = list_pattern(s, set, set->operands[i], &rows);
-	if (!status && has_untyped(&rows))
+	for (size_t i = 0; i < rows.count; i++)
+		is_typed &= rows.row[i].type != NULL;
+	if (!status && !is_typed)
 		cli_note(set->name,
 			 "there is no debug information (DWARF) where the type is '?': types, "
 			 "members and lines of the source are not known");
