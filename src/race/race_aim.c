@@ -25,15 +25,14 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/sys.h"
 #include "base/trap_path.h"
 #include "event/aim.h"
 #include "event/event.h"
 #include "race/race_budget.h"
-#include "race/race_cpus.h"
 #include "race/race_fork.h"
 #include "race/race_state.h"
 #include "race/stall/race_hold.h"
+#include "race/watch/race_watch.h"
 #include "record/race_region.h"
 
 #define PROBES 8u
@@ -77,45 +76,9 @@ TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
 	return NULL;
 }
 
-/* Another process may have it by now, since nobody came to where we had put it. */
-TRAP_PATH static void take_from_cpus(struct trapline_event *ev)
-{
-	race_cpu_await_nothing(RACE_CPU_BREAK);
-	if (race_cpu_is_ours(RACE_CPU_BREAK))
-		event_rest(ev);
-	race_cpu_give(RACE_CPU_BREAK);
-}
-
-/* On this CPU alone, where the caller goes on in a moment, or on all. */
-TRAP_PATH static int put_on_cpus(struct trapline_event *ev, uint64_t pc, int is_on_all)
-{
-	struct event_roots *roots = &ev->roots;
-	uint32_t cpu = 0;
-
-	if (!race_cpu_take(RACE_CPU_BREAK))
-		return -EBUSY;
-	sys3(SYS_getcpu, &cpu, NULL, NULL);
-	if (cpu >= race.cpus.count)
-		is_on_all = 1;
-	roots->fds = race.cpus.fds[RACE_CPU_BREAK] + (is_on_all ? 0 : cpu);
-	roots->count = is_on_all ? race.cpus.count : 1;
-	int err = event_aim(ev, pc, sizeof(long), TRAPLINE_EXECUTE);
-	if (err)
-		race_cpu_give(RACE_CPU_BREAK);
-	else
-		race_cpu_await(ev, RACE_CPU_BREAK);
-	return err;
-}
-
-/* Where the watches are opened for each stall it is not worth while to keep this one open. */
 TRAP_PATH static void put_away(struct race_aim *aim)
 {
-	if (race_is_on_cpus())
-		take_from_cpus(aim->event);
-	else if (race_opens_anew())
-		event_let_go(aim->event);
-	else
-		event_rest(aim->event);
+	race_watch->put_away(aim->event);
 	atomic_set(&aim->state, AIM_FREE);
 }
 
@@ -172,7 +135,7 @@ TRAP_PATH static void drop_if_missed(struct race_aim *aim, uint64_t now)
  */
 TRAP_PATH void race_aims_drop_missed(uint64_t now)
 {
-	if (has_shared() && !race_is_on_cpus())
+	if (has_shared() && race_watch->is_of_threads)
 		return;
 	for (uint32_t i = 0; i < RACE_AIM_ROWS; i++)
 		drop_if_missed(&race.aims[i], now);
@@ -191,19 +154,6 @@ TRAP_PATH static void give_up_shared(void)
 	event_let_go(aim->event);
 }
 
-/* In all threads, or in the caller and those that it creates from now on, which inherit it. */
-TRAP_PATH static int aim_all(struct trapline_event *ev, uint64_t pc, int is_birth)
-{
-	if (race_is_on_cpus()) {
-		take_from_cpus(ev); /* perhaps from another one than this */
-		return put_on_cpus(ev, pc, is_birth);
-	}
-	if (has_shared())
-		return event_aim(ev, pc, sizeof(long), TRAPLINE_EXECUTE);
-	event_let_go(ev); /* perhaps another thread's */
-	return event_aim_self(ev, pc);
-}
-
 /* is_birth: for a thread that the caller will create. */
 TRAP_PATH static int aim_shared(uint64_t pc, int is_birth)
 {
@@ -219,7 +169,7 @@ TRAP_PATH static int aim_shared(uint64_t pc, int is_birth)
 	if (gives_way(aim))
 		return -EBUSY;
 	aim->set_ns = now;
-	int err = aim_all(aim->event, pc, is_birth);
+	int err = race_watch->aim_all(aim->event, pc, is_birth);
 	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
 	return err;
 }
@@ -231,7 +181,7 @@ int race_aim_at_birth(uint64_t pc)
 
 TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 {
-	if (has_shared() && !race_is_on_cpus() &&
+	if (has_shared() && race_watch->is_of_threads &&
 	    counter_get(&race.budget.threads) > SHARED_THREADS_MAX)
 		give_up_shared();
 	if (has_shared())

@@ -28,6 +28,7 @@
 #include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/race_walk.h"
+#include "race/watch/race_watch.h"
 #include "record/race_region.h"
 #include "trap/inflight.h"
 
@@ -103,7 +104,8 @@ static void tick_undisturbed(uint64_t start)
 /* With many threads and clocks of their own, each has a breakpoint that no other inherits. */
 static int can_be_inherited(void)
 {
-	return atomic_get(&race.has_shared_aim) || (race_opens_anew() && race.shared_aim.event);
+	return atomic_get(&race.has_shared_aim) ||
+	       (race_watch->opens_anew && race.shared_aim.event);
 }
 
 void race_birth_begins(uint64_t start)

@@ -21,9 +21,9 @@
 #include "event/event.h"
 #include "event/limit.h"
 #include "race/race.h"
-#include "race/race_cpus.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
+#include "race/watch/race_watch_cpus.h"
 #include "record/race_region.h"
 #include "trap/inflight.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
-#include "race/race_state.h"
+#include "race/watch/race_watch.h"
 
 /* Threads that fork. */
 extern uint32_t race_forking;
@@ -16,7 +16,7 @@ extern uint32_t race_forking;
 /* What is opened for a stall may not be opened now. */
 static inline int race_is_forking(void)
 {
-	return race_opens_anew() && atomic_get(&race_forking);
+	return race_watch->opens_anew && atomic_get(&race_forking);
 }
 
 #endif

@@ -29,10 +29,10 @@
 #include "event/table.h"
 #include "race/race.h"
 #include "race/race_budget.h"
-#include "race/race_cpus.h"
 #include "race/race_end.h"
 #include "race/race_state.h"
 #include "race/race_tick.h"
+#include "race/watch/race_watch_cpus.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 

@@ -3,10 +3,7 @@
  * race_start.c - the search begins in this process: events are opened, costs are
  * measured.
  *
- * Debug registers: those of the CPUs where trapline opened them (race_cpus.c). Otherwise
- * up to three watchpoints for the whole process, opened once, disabled, and moved to the
- * address of each stall, or opened for each stall (race_opens_anew()). One register is
- * left for the breakpoint at the access ahead. Not in a handler.
+ * Not in a handler.
  */
 #include "race/race_start.h"
 
@@ -29,13 +26,9 @@
 #include "event/attr.h"
 #include "event/event.h"
 #include "event/ids.h"
-#include "event/limit.h"
 #include "event/table.h"
-#include "event/tasks.h"
 #include "race/race.h"
-#include "race/race_aim.h"
 #include "race/race_budget.h"
-#include "race/race_cpus.h"
 #include "race/race_end.h"
 #include "race/race_fork.h"
 #include "race/race_modules.h"
@@ -43,11 +36,11 @@
 #include "race/race_state.h"
 #include "race/race_strategy.h"
 #include "race/race_tick.h"
-#include "race/stall/race_second.h"
-#include "race/stall/race_slot.h"
 #include "race/sweep/race_functions.h"
 #include "race/sweep/race_linger.h"
 #include "race/sweep/race_sites_keep.h"
+#include "race/watch/race_watch_cpus.h"
+#include "race/watch/race_watch_open.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 
@@ -56,160 +49,18 @@
 #define TICKS_PART 5u
 #define STEADY_MIN_NS 500000u
 #define STEADY_MAX_NS 20000000u
-#define LOWEST_FD 600
-#define WATCH_BYTES 8u
-#define TRAP_NS 10000u	  /* of one trap, where it could not be measured */
-#define THREADS_MORE 256u /* born while we arm the others */
-#define THREADS_MOST 16384u
 #define SECCOMP_LINE 16u /* bytes, at least as many as of "Seccomp:" with its number */
-
-/* Members that trapline_watch() and its like would set. The callback may run from now on. */
-static void open_event(struct trapline_event *ev)
-{
-	ev->pid = race.pid;
-	ev->owner_pid = race.pid;
-	ev->flags = TRAPLINE_NO_VALUES;
-	atomic_set(&ev->state, EVENT_LIVE);
-}
-
-static struct trapline_event *take_event(trapline_callback callback, void *arg,
-					 enum trapline_scope scope)
-{
-	struct trapline_event *ev = event_take();
-
-	if (!ev)
-		return NULL;
-	ev->callback = callback;
-	ev->arg = arg;
-	ev->scope = scope;
-	ev->roots.fds_per_root = 1;
-	return ev;
-}
-
-static int prepare_slot_on_cpus(void)
-{
-	struct trapline_event *ev = take_event(race_on_watch, &race.slots[0], TRAPLINE_PROCESS);
-
-	if (!ev)
-		return -ENFILE;
-	event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
-	open_event(ev);
-	race_cpu_event(ev, RACE_CPU_WATCH);
-	race.slots[0].event = ev;
-	race.slot_count = 1;
-	race.process->watches = 1;
-	race.process->is_on_cpus = 1;
-	return 0;
-}
-
-static int prepare_slots(void)
-{
-	int err = 0;
-
-	for (int i = 0; i < RACE_SLOTS; i++) {
-		struct race_slot *slot = &race.slots[i];
-		struct trapline_event *ev = take_event(race_on_watch, slot, TRAPLINE_PROCESS);
-
-		if (!ev)
-			return -ENFILE;
-		/* Any address will do: it is disabled, and only moved ones are enabled. */
-		event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES,
-				     TRAPLINE_READ_WRITE);
-		open_event(ev);
-		err = event_arm(ev, NULL, 0, NULL);
-		if (err) {
-			event_give(ev);
-			break;
-		}
-		slot->event = ev;
-		slot->state = SLOT_FREE;
-		race.slot_count++;
-	}
-	race.process->watches = race.slot_count;
-	return race.slot_count ? 0 : err;
-}
-
-/* One that is opened in the thread that needs it; PROCESS: those that it creates have it too. */
-static int prepare_aim(struct race_aim *aim, enum trapline_scope scope)
-{
-	struct trapline_event *ev = take_event(race_on_aim, aim, scope);
-
-	if (!ev)
-		return -ENFILE;
-	event_describe_code(ev, 0);
-	open_event(ev);
-	ev->roots.fds = &aim->fd;
-	ev->roots.classes = &aim->class;
-	aim->event = ev;
-	aim->state = AIM_FREE;
-	aim->tid = 0;
-	return 0;
-}
-
-static int prepare_aims(void)
-{
-	int err = 0;
-
-	for (int i = 0; !err && i < RACE_AIM_ROWS; i++)
-		err = prepare_aim(&race.aims[i], TRAPLINE_CALLER);
-	return err;
-}
-
-/* That they can be had is known now. They are opened again for each stall: see race_hold.c. */
-static int put_watches_away(void)
-{
-	int err = 0;
-
-	for (uint32_t i = 0; !err && i < race.slot_count; i++) {
-		event_let_go(race.slots[i].event);
-		err = event_reserve(race.slots[i].event, THREADS_MOST);
-	}
-	return err;
-}
-
-static int prepare_aim_on_cpus(void)
-{
-	struct race_aim *aim = &race.shared_aim;
-	int err = prepare_aim(aim, TRAPLINE_PROCESS);
-
-	if (err)
-		return err;
-	race_cpu_event(aim->event, RACE_CPU_BREAK);
-	atomic_set(&race.has_shared_aim, 1u);
-	return 0;
-}
-
-/* Of all threads: only where they will inherit it, see race_aim.c. */
-static int prepare_shared_aim(void)
-{
-	struct race_aim *aim = &race.shared_aim;
-	struct trapline_event *ev = take_event(race_on_aim, aim, TRAPLINE_PROCESS);
-
-	if (!ev)
-		return -ENFILE;
-	/* Any address will do, as above. */
-	event_describe_code(ev, (uintptr_t)race_on_aim);
-	open_event(ev);
-	int err = event_arm(ev, NULL, 0, NULL);
-	if (err) {
-		event_give(ev);
-		return err;
-	}
-	aim->event = ev;
-	atomic_set(&race.has_shared_aim, 1u);
-	return 0;
-}
 
 static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 {
-	struct trapline_event *ev = take_event(race_on_timer, NULL, TRAPLINE_PROCESS);
+	struct trapline_event *ev = race_take_event(race_on_timer, NULL, TRAPLINE_PROCESS);
 
 	if (!ev)
 		return -ENFILE;
 	ev->wanted = (uint32_t)is_on;
 	ev->applied = (uint32_t)is_on;
 	event_describe_counter(ev, TRAPLINE_TASK_CLOCK, period_ns);
-	open_event(ev);
+	race_open_event(ev);
 	race.timers[which] = ev; /* ticks may come before event_arm() is done */
 	int err = event_arm(ev, NULL, 0, NULL);
 	if (err) {
@@ -241,77 +92,6 @@ static int open_timers(void)
 	int err = open_timer(1, steady_ns(), 0);
 
 	return err ? err : open_timer(0, fast ? fast : FAST_NS, 1);
-}
-
-static enum trapline_action on_probe(const struct trapline_hit *hit)
-{
-	return TRAPLINE_GO_ON;
-}
-
-static __attribute__((noipa)) void probe_here(void)
-{
-	__asm__ volatile("" ::: "memory");
-}
-
-static int is_trap_blocked(void)
-{
-	uint64_t mask = 0;
-
-	sys4(SYS_rt_sigprocmask, 0, NULL, &mask, sizeof(mask));
-	return (int)(mask >> (SIGTRAP - 1) & 1);
-}
-
-/*
- * The price of one trap here, and whether a breakpoint can be had at all. In a thread that is held
- * from outside no signal comes: then the command has measured it.
- */
-static int measure_trap(void)
-{
-	struct trapline_event *ev = race.aims[0].event;
-	int is_blocked = is_trap_blocked();
-	uint64_t best = UINT64_MAX;
-
-	ev->callback = on_probe;
-	int err = event_aim_self(ev, (uintptr_t)probe_here);
-	for (int i = 0; !err && !is_blocked && !race.budget.trap_ns && i < 8; i++) {
-		uint64_t start = clock_now_ns();
-		probe_here();
-		uint64_t took = clock_now_ns() - start;
-		best = took < best ? took : best;
-	}
-	event_let_go(ev);
-	ev->callback = race_on_aim;
-	if (!err && !race.budget.trap_ns)
-		race.budget.trap_ns = is_blocked ? TRAP_NS : best;
-	return err;
-}
-
-/* One register is for the breakpoint: another program may hold one, too. */
-static int prepare_break(void)
-{
-	int err = measure_trap();
-
-	while (err == -ENOSPC && race.slot_count > 1) {
-		struct race_slot *slot = &race.slots[--race.slot_count];
-
-		event_let_go(slot->event);
-		event_free(slot->event);
-		slot->event = NULL;
-		race.process->watches = race.slot_count;
-		err = measure_trap();
-	}
-	/* Creation of threads is told of only where we were there before all of them. */
-	if (err || race.flags & RACE_IS_LATE)
-		return err;
-	return race_opens_anew() ? prepare_aim(&race.shared_aim, TRAPLINE_PROCESS) :
-				   prepare_shared_aim();
-}
-
-static int prepare_aims_of_threads(void)
-{
-	int err = prepare_aims();
-
-	return err ? err : prepare_break();
 }
 
 static int failed_at(enum race_step step, int err)
@@ -413,36 +193,22 @@ static int open_all(void)
 	stack_warm_up();
 	race_functions_prepare();
 	race.program = race_module_of(getauxval(AT_ENTRY));
-	err = race_is_on_cpus() ? prepare_slot_on_cpus() : prepare_slots();
+	err = race_watch_open();
 	if (err)
 		return failed_at(RACE_STEP_WATCH, err);
-	err = race_is_on_cpus() ? prepare_aim_on_cpus() : prepare_aims_of_threads();
+	err = race_break_open();
 	if (err)
 		return failed_at(RACE_STEP_BREAK, err);
 	race_budget_start();
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_strategy->is_for_some)
 		return 0; /* others are not held */
-	if (race_opens_anew())
-		err = put_watches_away();
+	err = race_watch_get_ready();
 	if (!err && !(race.flags & RACE_HAS_TICKS))
 		err = open_timers();
 	if (!err)
 		err = race_outside_start();
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;
-}
-
-/* Below our descriptors all are the program's: none of them may run short while we open ours. */
-static int have_descriptors(void)
-{
-	struct task_list list = { 0 };
-	int err = tasks_read(race.pid, &list);
-	size_t needed = LOWEST_FD + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
-
-	tasks_free(&list);
-	if (!err && event_limit_raise(needed + THREADS_MORE * (RACE_SLOTS + RACE_TIMERS)))
-		err = event_limit_raise(needed);
-	return err;
 }
 
 /* Of a process that found no row in the region: it is not read. */
@@ -473,9 +239,9 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.observer = region->share.observer;
 	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
 		race.observer = 0;
-	event_lowest_fd = LOWEST_FD;
-	race_cpus_start();
-	int err = flags & RACE_IS_LATE && !race_is_on_cpus() ? have_descriptors() : 0;
+	event_lowest_fd = RACE_LOWEST_FD;
+	race_watch_choose();
+	int err = flags & RACE_IS_LATE ? race_watch_have_descriptors() : 0;
 	err = err ? failed_at(RACE_STEP_DESCRIPTORS, err) : open_all();
 	atomic_set(&race.phase, (uint32_t)RACE_RUNNING);
 	if (err) {

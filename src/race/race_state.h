@@ -14,7 +14,7 @@
  *	race_memory.c	the memory that was raced for: a block of the heap, a stack
  *	race_modules.c	the object that code or memory belongs to
  *	race_outside.c	samples that come from outside, and word of the command's end
- *	race_cpus.c	watches of the CPUs, for all threads at once
+ *	race_watch_threads.c, race_watch_cpus.c	how threads and memory are watched
  *	race_end.c	the search ends
  *	race_sites.c	or, in a sweep, a thread reaches one of the sites that are trapped
  *	race_meet.c	at an address, perhaps, that other threads access as well
@@ -161,21 +161,6 @@ static inline int race_is_noting(void)
 static inline void race_count(enum race_counter what)
 {
 	counter_add(&race.process->counters[what], 1u);
-}
-
-/* No thread has an event of ours. */
-static inline int race_is_on_cpus(void)
-{
-	return race.cpus.count != 0;
-}
-
-/*
- * An event that lies in a thread costs it at each switch, even disabled. Where the ticks need none,
- * nothing else does either: watches and breakpoints are opened for each stall.
- */
-static inline int race_opens_anew(void)
-{
-	return (race.flags & RACE_HAS_TICKS) != 0 && !race_is_on_cpus();
 }
 
 #endif

@@ -14,7 +14,6 @@
 #include "code/insn/insn_context.h"
 #include "race/race.h"
 #include "race/race_aim.h"
-#include "race/race_birth.h"
 #include "race/race_budget.h"
 #include "race/race_end.h"
 #include "race/race_outside.h"
@@ -32,24 +31,6 @@
 #define TICK_LASTS_NS 1000000u
 
 struct race_state race;
-
-/*
- * In a program that ran before us nobody tells of births. But each takes a new id, after it has got
- * its events: while the last id of the pid namespace is the same, nobody was born.
- */
-TRAP_PATH static uint64_t last_thread_id(void)
-{
-	char text[128];
-	uint64_t id = 0;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/loadavg", O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text));
-
-	if (fd >= 0)
-		sys_close(fd);
-	for (ssize_t i = 0; i < n && text[i] != '\n'; i++)
-		id = text[i] == ' ' ? 0 : id * 10 + (uint64_t)(text[i] - '0');
-	return n > 0 ? id : UINT64_MAX;
-}
 
 TRAP_PATH ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, size_t n)
 {
@@ -71,19 +52,6 @@ TRAP_PATH ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, si
 	ssize_t got = sys_read(fd, out, n);
 	sys_close(fd);
 	return got;
-}
-
-TRAP_PATH uint64_t race_births_begun(void)
-{
-	if (race_is_on_cpus())
-		return 0; /* nobody escapes those */
-	if (race.flags & RACE_IS_LATE)
-		return last_thread_id();
-	/* In this order: a birth that ends before it is looked for has begun before, too. */
-	uint64_t ended = atomic_get(&race_births.ended);
-	uint64_t begun = atomic_get(&race_births.begun);
-
-	return begun == ended ? begun : UINT64_MAX;
 }
 
 TRAP_PATH void race_tell_reader(void)

@@ -11,8 +11,6 @@
 
 #include "code/insn/insn.h"
 
-/* Threads whose creation has begun. UINT64_MAX: one is under way, or it is not known. */
-uint64_t race_births_begun(void);
 /* A record was written: wake the thread of this process that reads it. */
 void race_tell_reader(void);
 uint64_t race_random(void);

@@ -61,6 +61,19 @@ started_programs() {
 	done
 }
 
+# The first search has the events of the CPUs: the second opens watches for each stall.
+second_search() {
+	/bin/trapline race --overhead 5% -o /tmp/first -- /bin/race_right mutex 600 >/tmp/program 2>&1 &
+	first=$!
+	sleep 2
+	found write_write --overhead 30%
+	ok $? "write_write is found beside another search"
+	! says 'watchpoints on the CPUs'
+	ok $? "write_write: by watches of its own"
+	kill -TERM $first
+	wait $first
+}
+
 # The victim ends with 0 only if nothing disturbed it.
 ends_well() {
 	kill -TERM "$pid"
@@ -114,7 +127,10 @@ constants() {
 }
 
 case $1 in
-race) started_programs ;;
+race)
+	started_programs
+	second_search
+	;;
 attach) running_programs ;;
 sweep) cold_code ;;
 constants) constants ;;

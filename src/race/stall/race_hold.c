@@ -21,11 +21,8 @@
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "code/insn/insn_stored.h"
-#include "event/aim.h"
-#include "event/control.h"
 #include "event/event.h"
 #include "race/race_budget.h"
-#include "race/race_cpus.h"
 #include "race/race_end.h"
 #include "race/race_fork.h"
 #include "race/race_modules.h"
@@ -39,8 +36,8 @@
 #include "race/sweep/race_call_targets.h"
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_sites.h"
+#include "race/watch/race_watch.h"
 #include "record/race_region.h"
-#include "trap/inflight.h"
 #include "trap/trap.h"
 
 /* What lies so close above the stack pointer is most often the thread's own. */
@@ -56,8 +53,6 @@
 /* So long a signal may take from the trap to its handler, on a busy machine. */
 #define ARRIVAL_STEP_NS 200000
 #define ARRIVAL_STEPS 25
-/* Of one event in a tick of the scheduler: a hundred, where perf_event_max_sample_rate is as it was. */
-#define STORM_TRAPS 64u
 
 /* A naturally aligned piece of the access, by chance when it has several. */
 TRAP_PATH void race_choose_part(struct race_target *t)
@@ -143,71 +138,17 @@ TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped
 	return -1;
 }
 
-/* How often it has trapped since it was armed. */
-TRAP_PATH static int count_traps(const struct race_slot *slot, uint64_t *traps)
+TRAP_PATH void race_slot_count_anew(struct race_slot *slot)
 {
-	if (!race_is_on_cpus())
-		return event_read_count(slot->event, 0, traps);
-	*traps = race_cpu_taken(RACE_CPU_WATCH) - slot->taken_before;
-	return 0;
-}
-
-/* Too many, of others or of reads, and the kernel lets some go by; or another process took it from us. */
-TRAP_PATH static int may_have_missed(const struct race_slot *slot)
-{
-	uint64_t traps = 0;
-
-	return race_is_on_cpus() &&
-	       (!race_cpu_is_ours(RACE_CPU_WATCH) || event_read_count(slot->event, 0, &traps) ||
-		traps - slot->counted_before > STORM_TRAPS);
-}
-
-TRAP_PATH void race_slot_pause(struct race_slot *slot)
-{
-	if (!race_is_on_cpus() || race_cpu_is_ours(RACE_CPU_WATCH))
-		event_pause(slot->event);
-}
-
-/* Anew costs half as much again as to move it. */
-TRAP_PATH static int arm(struct race_slot *slot)
-{
-	const struct race_target *t = &slot->target;
-	enum trapline_access access =
-		t->access & RACE_WRITE || race_is_on_cpus() ? TRAPLINE_READ_WRITE : TRAPLINE_WRITE;
-
-	if (!race_opens_anew() && !race_is_on_cpus())
-		return event_aim(slot->event, t->part, t->part_len, access);
-	/* The kernel counts anew. */
 	slot->delivered_before = counter_get(&slot->event->delivered);
 	slot->dropped_before = slot->dropped;
 	slot->lost = 0;
 	slot->lost_before = 0;
-	if (race_opens_anew())
-		return event_aim_anew(slot->event, t->part, t->part_len, access, &slot->names);
-	slot->taken_before = race_cpu_taken(RACE_CPU_WATCH);
-	slot->counted_before = 0;
-	event_read_count(slot->event, 0, &slot->counted_before);
-	int err = event_aim(slot->event, t->part, t->part_len, access);
-	if (!err)
-		race_cpu_await(slot->event, RACE_CPU_WATCH);
-	return err;
-}
-
-/* After event_pause(): until nobody is in its callback. */
-TRAP_PATH static void disarm(struct race_slot *slot)
-{
-	if (race_is_on_cpus())
-		race_cpu_await_nothing(RACE_CPU_WATCH);
-	event_retire(slot->event);
-	inflight_wait(race.pid, slot->event->index);
-	if (race_opens_anew())
-		event_let_go(slot->event);
 }
 
 TRAP_PATH void race_slot_free(struct race_slot *slot)
 {
-	if (race_is_on_cpus())
-		race_cpu_give(RACE_CPU_WATCH);
+	race_watch->give();
 	atomic_set(&slot->state, SLOT_FREE);
 }
 
@@ -225,8 +166,8 @@ TRAP_PATH int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t n
 	if (!atomic_cas(&slot->state, &state, SLOT_TAKEN))
 		return 0;
 	race_count(RACE_STALLS_LEFT);
-	race_slot_pause(slot);
-	disarm(slot);
+	race_watch->pause(slot);
+	race_watch->disarm(slot);
 	return 1;
 }
 
@@ -462,12 +403,12 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 	if (atomic_get(&slot->state) != SLOT_OPEN || atomic_get(&slot->is_explained))
 		return 0;
-	if (slot->births == UINT64_MAX || race_births_begun() != slot->births ||
-	    may_have_missed(slot)) {
+	if (slot->births == UINT64_MAX || race_watch->births() != slot->births ||
+	    race_watch->may_have_missed(slot)) {
 		race_count(RACE_CHANGES_UNSURE);
 		return 0;
 	}
-	if (race_is_stopped() || count_traps(slot, &traps))
+	if (race_is_stopped() || race_watch->count_traps(slot, &traps))
 		return 0;
 	uint64_t dropped = counter_get(&ev->lost_nested) + counter_get(&ev->lost_late);
 	uint64_t lost = traps - (counter_get(&ev->delivered) - slot->delivered_before) -
@@ -489,13 +430,13 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	const struct race_target *t = &slot->target;
 	int is_readable;
 
-	slot->births = race_births_begun();
+	slot->births = race_watch->births();
 	slot->dropped =
 		counter_get(&slot->event->lost_nested) + counter_get(&slot->event->lost_late);
 	atomic_set(&slot->state, SLOT_OPEN);
 	uint64_t earlier = read_part(t, &is_readable);
 	slot->old_value = earlier;
-	int err = arm(slot);
+	int err = race_watch->arm(slot);
 	if (err) {
 		race_count(RACE_STALLS_REFUSED);
 		return 0;
@@ -505,8 +446,8 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	slot->old_value = read_part(t, &is_readable);
 	int came_before = atomic_get(&slot->state) != SLOT_OPEN ||
 			  atomic_get(&slot->locked.state) != 0;
-	if (race_is_on_cpus() && !(t->access & RACE_WRITE))
-		race_cpu_pass_over(t->part, t->part_len, slot->old_value);
+	if (!(t->access & RACE_WRITE))
+		race_watch->pass_over(slot);
 	if (slot->spot)
 		race_spot_served(slot->spots, slot->spot);
 	if (is_readable) {
@@ -516,10 +457,10 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	uint64_t waited = clock_now_ns() - start;
 	int was_readable = is_readable;
 	uint64_t now_value = read_part(t, &is_readable);
-	race_slot_pause(slot);
+	race_watch->pause(slot);
 	int is_unknown = was_readable && is_readable && now_value != slot->old_value &&
 			 is_unknown_origin(slot);
-	disarm(slot);
+	race_watch->disarm(slot);
 	if (!was_readable) {
 		race_count(RACE_STALLS_CONSTANT);
 		return 0;
@@ -558,7 +499,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
 	struct race_slot *slot = take_slot(hit->tid);
 
-	if (slot && !race_cpu_take(RACE_CPU_WATCH)) { /* another process has it */
+	if (slot && !race_watch->take()) { /* another process has it */
 		atomic_set(&slot->state, SLOT_FREE);
 		slot = NULL;
 	}

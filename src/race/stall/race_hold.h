@@ -29,8 +29,8 @@ int race_has_free_slot(void);
 /* No second access has been seen yet, and nothing else ends the stall before its time. */
 int race_slot_waits(const struct race_slot *slot);
 void race_slot_free(struct race_slot *slot);
-/* It does not trap any more. */
-void race_slot_pause(struct race_slot *slot);
+/* For arm() of a watch whose traps the kernel counts from now on. */
+void race_slot_count_anew(struct race_slot *slot);
 /*
  * Take a slot from an owner that has left it: a thread that has ended or jumped out of its stall, or
  * the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.

@@ -28,6 +28,7 @@
 #include "race/race_tick.h"
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
+#include "race/watch/race_watch.h"
 #include "record/race_region.h"
 #include "trap/trap.h"
 
@@ -59,7 +60,7 @@ TRAP_PATH static void give_up_after_many(struct race_slot *slot)
 	if (counter_add(&slot->hits, 1u) < HITS_MAX)
 		return;
 	if (atomic_cas(&slot->state, &expected, SLOT_CLOSED)) {
-		race_slot_pause(slot);
+		race_watch->pause(slot);
 		wake(slot);
 	}
 }
@@ -268,7 +269,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		race_count(RACE_HITS_MORE);
 		/* The owner has not come to it yet: busy machine. Others need not trap for that. */
 		if (counter_add(&slot->hits, 1u) % HITS_MORE_MAX == HITS_MORE_MAX - 1)
-			race_slot_pause(slot);
+			race_watch->pause(slot);
 		stop_if_left(slot, hit->time_ns);
 		return TRAPLINE_GO_ON;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_cpus.c - watchpoints and the breakpoint as events of the CPUs.
+ * race_watch_cpus.c - watchpoints and the breakpoint as events of the CPUs.
  *
  * `trapline race` has opened them (race/host/race_cpu_events.h says why), and this process has copies
  * of their descriptors. All processes of a run share them: a process that uses one owns
@@ -9,7 +9,7 @@
  * program which generation of events this process waits for, so a late signal is
  * recognized as with events of the process itself.
  */
-#include "race/race_cpus.h"
+#include "race/watch/race_watch_cpus.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
@@ -22,12 +22,16 @@
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "event/aim.h"
+#include "event/control.h"
 #include "event/event.h"
 #include "race/race.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
+#include "race/stall/race_hold.h"
+#include "race/watch/race_watch.h"
 #include "record/race_region.h"
 #include "trap/arch.h"
+#include "trap/inflight.h"
 #include "trap/trap.h"
 
 #define TRAPS_BYTES ((sizeof(struct race_traps) + 4095) / 4096 * 4096)
@@ -35,6 +39,8 @@
 #define WATCH_LEFT_NS 11000000000u
 /* Who chose a breakpoint has gone another way. */
 #define BREAK_LEFT_NS 2000000u
+/* Of one event in a tick of the scheduler: a hundred, where perf_event_max_sample_rate is as it was. */
+#define STORM_TRAPS 64u
 
 /* There for good: a signal may be on its way when the search ends. */
 static union {
@@ -141,13 +147,11 @@ TRAP_PATH static int is_left(const struct race_cpu_owner *owner, uint64_t pid, u
 	return now_ns > counter_get(&owner->until_ns) || sys2(SYS_kill, pid, 0) == -ESRCH;
 }
 
-TRAP_PATH int race_cpu_take(uint32_t which)
+TRAP_PATH static int cpus_take(uint32_t which)
 {
 	uint64_t now = clock_now_ns();
 	uint64_t lasts = which == RACE_CPU_BREAK ? BREAK_LEFT_NS : WATCH_LEFT_NS;
 
-	if (!race_is_on_cpus())
-		return 1;
 	if (counter_get(&race.region->cpus_changed))
 		return 0;
 	struct race_cpu_owner *owner = owner_of(which);
@@ -160,12 +164,12 @@ TRAP_PATH int race_cpu_take(uint32_t which)
 	return 1;
 }
 
-TRAP_PATH int race_cpu_is_ours(uint32_t which)
+TRAP_PATH static int is_ours(uint32_t which)
 {
 	return atomic_get(&owner_of(which)->pid) == own_number();
 }
 
-TRAP_PATH void race_cpu_give(uint32_t which)
+TRAP_PATH static void cpus_give(uint32_t which)
 {
 	uint64_t pid = own_number();
 
@@ -177,7 +181,7 @@ TRAP_PATH void race_cpu_give(uint32_t which)
  * value is read. An exception orders the access before the look at the gate, and our next system call
  * this store before that read.
  */
-TRAP_PATH void race_cpu_await(const struct trapline_event *ev, uint32_t which)
+TRAP_PATH static void await(const struct trapline_event *ev, uint32_t which)
 {
 	if (which == RACE_CPU_WATCH)
 		atomic_set(&race.gate->mask, (uint64_t)0);
@@ -189,19 +193,129 @@ TRAP_PATH void race_cpu_await_nothing(uint32_t which)
 	atomic_set(&race.gate->awaited[which], (uint64_t)0);
 }
 
-TRAP_PATH void race_cpu_pass_over(uint64_t address, uint32_t len, uint64_t value)
-{
-	uint32_t shift = (uint32_t)(address & 7) * 8;
-	uint64_t mask = (len == 8 ? ~0ull : (1ull << 8 * len) - 1) << shift;
+/* ---- the watch ---- */
 
-	atomic_set(&race.gate->value, value << shift & mask);
+TRAP_PATH static int take_watch(void)
+{
+	return cpus_take(RACE_CPU_WATCH);
+}
+
+TRAP_PATH static void give_watch(void)
+{
+	cpus_give(RACE_CPU_WATCH);
+}
+
+TRAP_PATH static uint64_t taken(void)
+{
+	return counter_get(&place.traps.taken[RACE_CPU_WATCH]);
+}
+
+TRAP_PATH static int arm(struct race_slot *slot)
+{
+	const struct race_target *t = &slot->target;
+
+	race_slot_count_anew(slot);
+	slot->taken_before = taken();
+	slot->counted_before = 0;
+	event_read_count(slot->event, 0, &slot->counted_before);
+	int err = event_aim(slot->event, t->part, t->part_len, TRAPLINE_READ_WRITE);
+	if (!err)
+		await(slot->event, RACE_CPU_WATCH);
+	return err;
+}
+
+/* What leaves that value there is a read, most likely. */
+TRAP_PATH static void cpus_pass_over(const struct race_slot *slot)
+{
+	const struct race_target *t = &slot->target;
+	uint32_t shift = (uint32_t)(t->part & 7) * 8;
+	uint64_t mask = (t->part_len == 8 ? ~0ull : (1ull << 8 * t->part_len) - 1) << shift;
+
+	atomic_set(&race.gate->value, slot->old_value << shift & mask);
 	atomic_set(&race.gate->mask, mask);
 }
 
-TRAP_PATH uint64_t race_cpu_taken(uint32_t which)
+TRAP_PATH static void cpus_pause(struct race_slot *slot)
 {
-	return counter_get(&place.traps.taken[which]);
+	if (is_ours(RACE_CPU_WATCH))
+		event_pause(slot->event);
 }
+
+TRAP_PATH static void disarm(struct race_slot *slot)
+{
+	race_cpu_await_nothing(RACE_CPU_WATCH);
+	event_retire(slot->event);
+	inflight_wait(race.pid, slot->event->index);
+}
+
+TRAP_PATH static int cpus_count_traps(const struct race_slot *slot, uint64_t *traps)
+{
+	*traps = taken() - slot->taken_before;
+	return 0;
+}
+
+/* Too many, of others or of reads, and the kernel lets some go by; or another process took it from us. */
+TRAP_PATH static int may_have_missed(const struct race_slot *slot)
+{
+	uint64_t traps = 0;
+
+	return !is_ours(RACE_CPU_WATCH) || event_read_count(slot->event, 0, &traps) ||
+	       traps - slot->counted_before > STORM_TRAPS;
+}
+
+/* No thread escapes it. */
+TRAP_PATH static uint64_t no_births(void)
+{
+	return 0;
+}
+
+/* ---- the breakpoint ---- */
+
+/* Another process may have it by now, since nobody came to where we had put it. */
+TRAP_PATH static void put_away(struct trapline_event *ev)
+{
+	race_cpu_await_nothing(RACE_CPU_BREAK);
+	if (is_ours(RACE_CPU_BREAK))
+		event_rest(ev);
+	cpus_give(RACE_CPU_BREAK);
+}
+
+/* On this CPU alone, where the caller goes on in a moment, or on all. */
+TRAP_PATH static int cpus_aim_all(struct trapline_event *ev, uint64_t pc, int is_birth)
+{
+	struct event_roots *roots = &ev->roots;
+	uint32_t cpu = 0;
+
+	put_away(ev); /* perhaps it is at another place */
+	if (!cpus_take(RACE_CPU_BREAK))
+		return -EBUSY;
+	sys3(SYS_getcpu, &cpu, NULL, NULL);
+	int is_on_all = is_birth || cpu >= race.cpus.count;
+	roots->fds = race.cpus.fds[RACE_CPU_BREAK] + (is_on_all ? 0 : cpu);
+	roots->count = is_on_all ? race.cpus.count : 1;
+	int err = event_aim(ev, pc, sizeof(long), TRAPLINE_EXECUTE);
+	if (err)
+		cpus_give(RACE_CPU_BREAK);
+	else
+		await(ev, RACE_CPU_BREAK);
+	return err;
+}
+
+const struct race_watch_ops race_watch_cpus = {
+	.take = take_watch,
+	.give = give_watch,
+	.arm = arm,
+	.pass_over = cpus_pass_over,
+	.pause = cpus_pause,
+	.disarm = disarm,
+	.count_traps = cpus_count_traps,
+	.may_have_missed = may_have_missed,
+	.births = no_births,
+	.aim_all = cpus_aim_all,
+	.put_away = put_away,
+};
+
+/* ---- their signals ---- */
 
 /* 1: a signal that the kernel's program has sent to this thread, of what it saw there. */
 TRAP_PATH static int find_sent(const ucontext_t *context, struct trap_sent *out)
@@ -229,12 +343,12 @@ TRAP_PATH static int find_sent(const ucontext_t *context, struct trap_sent *out)
 static void disown_all(void)
 {
 	for (uint32_t i = 0; i < RACE_CPU_EVENTS; i++)
-		race_cpu_give(i);
+		cpus_give(i);
 }
 
 void race_cpus_listen(void)
 {
-	if (!race_is_on_cpus())
+	if (!race.cpus.count)
 		return;
 	disown_all();
 	atomic_set(&trap_find_sent, find_sent);
@@ -243,18 +357,18 @@ void race_cpus_listen(void)
 /* What others use now is not ours to switch off. */
 TRAP_PATH void race_cpus_stop(void)
 {
-	if (!race_is_on_cpus())
+	if (!race.cpus.count)
 		return;
 	for (uint32_t which = 0; which < RACE_CPU_EVENTS; which++) {
 		struct trapline_event *ev = race.cpus.events[which];
 
-		if (ev && race_cpu_is_ours(which))
+		if (ev && is_ours(which))
 			event_pause(ev);
 		if (ev)
 			ev->roots.count = 0;
 		if (race.gate)
 			race_cpu_await_nothing(which);
-		race_cpu_give(which);
+		cpus_give(which);
 	}
 }
 

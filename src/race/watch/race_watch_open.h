@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* race_watch_open.h - the watches and breakpoints of this process are opened. Not in a handler. */
+#ifndef RACE_WATCH_OPEN_H
+#define RACE_WATCH_OPEN_H
+
+#include <trapline/trapline.h>
+
+#define RACE_LOWEST_FD 600 /* below it all descriptors are the program's */
+
+/* Sets race_watch, by what trapline has opened and this process may have. */
+void race_watch_choose(void);
+/* 0: the process may open as many descriptors as it takes; or -errno. */
+int race_watch_have_descriptors(void);
+/* One after the other: what race_watch uses; then, where there are samples, the last step. 0 or -errno. */
+int race_watch_open(void);
+int race_break_open(void);
+int race_watch_get_ready(void);
+
+/* An event as trapline_watch() and its like would make it. NULL: there is no room. */
+struct trapline_event *race_take_event(trapline_callback callback, void *arg,
+				       enum trapline_scope scope);
+/* Its callback may run from now on. */
+void race_open_event(struct trapline_event *ev);
+
+#endif
