@@ -91,6 +91,11 @@ void trap_forked(void)
 	action_forked(&trap_first_previous);
 }
 
+int32_t trap_tid_at(void)
+{
+	return (int32_t)((uintptr_t)&self.tid - (uintptr_t)__builtin_thread_pointer());
+}
+
 TRAP_PATH static int is_own_code(uint64_t pc)
 {
 	return pc - (uintptr_t)__start_trap_path <=
@@ -319,7 +324,7 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 {
 	static const uint64_t no_frames[1];
 
-	if (trap_on_thread_stack)
+	if (trap_on_thread_stack && ev->mechanism != TRAPLINE_BY_PROBE)
 		trap_let_traps_come(hit->context);
 	hit->stack = no_frames;
 	uint32_t first_generation = ev->first_generation;
@@ -408,6 +413,25 @@ TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
 	else
 		take_hit(ev, part, info, context, tid);
 	trap_leave();
+}
+
+TRAP_PATH void trap_take_probe(struct trapline_event *ev, uint32_t generation, ucontext_t *context)
+{
+	const struct siginfo_perf info = {
+		.code = TRAP_PERF_CODE,
+		.data = (event_sig_data(ev, 0) & ~0xffffffffull) | generation,
+		.addr = arch_pc(context),
+	};
+
+	/* A forked child runs the same text. */
+	if (ev->owner_pid != trap_room.pid || !atomic_get(&ev->applied))
+		return;
+	if (!dispatch_is_inside(context))
+		enter_hit(ev, 0, &info, context);
+	else if (is_current(ev, &info, 0))
+		count_lost(ev, &ev->lost_nested);
+	else
+		count_late(ev, info.data);
 }
 
 TRAP_PATH static void hang_up(void)
