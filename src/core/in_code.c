@@ -119,7 +119,8 @@ static void on_trap(const struct trapline_trap_hit *hit)
 {
 	struct trapline_event *ev = hit->arg;
 
-	trap_take_probe(ev, ev->first_generation, hit->context);
+	if (trap_enter_probe(ev, ev->first_generation, hit->context))
+		trap_take_probe(hit->context);
 }
 
 static int open_trap(struct trapline_event *ev, struct code_problem *problem)

@@ -8,6 +8,8 @@
  *
  * Protection keys and the tiles of AMX are left as they are: no callback may use tiles.
  */
+#include "base/general_regs.h"
+
 #include <cpuid.h>
 #include <stddef.h>
 #include <ucontext.h>
@@ -37,6 +39,7 @@ enum vector_save {
 uint32_t trap_probe_save __attribute__((visibility("hidden"))) = SAVE_BY_FXSAVE;
 uint32_t trap_probe_mask[2] __attribute__((visibility("hidden")));
 uint64_t trap_probe_bytes __attribute__((visibility("hidden"))) = 512;
+uint64_t trap_probe_ask(uint64_t number, ucontext_t *context) __attribute__((visibility("hidden")));
 uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 	__attribute__((visibility("hidden")));
 
@@ -96,15 +99,30 @@ void trap_probe_prepare(void)
 	trap_probe_save = is_compact ? SAVE_BY_XSAVEC : SAVE_BY_XSAVE;
 }
 
+/* 1: a callback is to be run. */
+TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
+{
+	struct trapline_event *owner = atomic_get(&probe->owner);
+
+	return owner && trap_enter_probe(owner, probe->generation, context);
+}
+
+/* Before the vector registers are saved. Where the thread goes on; 0: trap_probe_take() knows. */
+TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
+{
+	const struct code_probe *probe = &code_probes[number];
+
+	context->uc_mcontext.gregs[REG_RIP] = (greg_t)probe->address;
+	return GENERAL_REGS_ONLY && !asks(probe, context) ? probe->resume : 0;
+}
+
 /* Where the thread goes on. */
 TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
-	struct trapline_event *owner = atomic_get(&probe->owner);
 
-	context->uc_mcontext.gregs[REG_RIP] = (greg_t)probe->address;
-	if (owner)
-		trap_take_probe(owner, probe->generation, context);
+	if (GENERAL_REGS_ONLY || asks(probe, context))
+		trap_take_probe(context);
 	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 
 	return pc == probe->address ? probe->resume : pc;
@@ -163,11 +181,20 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	".cfi_offset %rcx, 152 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
 	".cfi_offset %rip, 168 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
 	"cld\n"
-	/* No flags, no link, no alternate stack, no mask; nothing of the kernel's behind gregs. */
 	"xor %eax, %eax\n"
-	"mov %rsp, %rdi\n"
-	"mov $5, %ecx\n"
-	"rep stosq\n"
+	"mov %rax, (%rsp)\n"
+	"mov %rax, 8(%rsp)\n"
+	"mov %rax, 16(%rsp)\n"
+	"mov %rax, 24(%rsp)\n"
+	"mov %rax, 32(%rsp)\n"
+	"and $-64, %rsp\n"
+	"mov " CONTEXT_BYTES " + 8(%rbx), %edi\n"
+	"mov %rbx, %rsi\n"
+	"call trap_probe_ask\n"
+	"mov %rax, %r12\n"
+	"test %rax, %rax\n"
+	"jnz 5f\n"
+	/* No mask, and nothing of the kernel's behind gregs. */
 	"lea 184(%rbx), %rdi\n"
 	"mov $(" CONTEXT_BYTES " - 184) / 8, %ecx\n"
 	"rep stosq\n"
