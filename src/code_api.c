@@ -1,36 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* code_api.c - the entry points of <trapline/code.h>: check arguments, call down. */
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <trapline/code.h>
 
 #include "code/poke/poke.h"
+#include "core/in_code.h"
+#include "core/open.h"
 #include "core/target.h"
-#include "trap/trap.h"
 
 #define WRITERS (TRAPLINE_WRITE_ALIAS | TRAPLINE_WRITE_MEM | TRAPLINE_WRITE_MPROTECT)
 #define POKE_FLAGS (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE | TRAPLINE_POKE_QUIESCENT)
-
-static void add_fork_handlers(void)
-{
-	pthread_atfork(poke_before_fork, poke_after_fork_in_parent, poke_after_fork_in_child);
-}
-
-/* SIGTRAP ours, fork taken care of. */
-static int start(void)
-{
-	static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
-	struct code_problem problem = { NULL, 0 };
-	int err = poke_start(&problem);
-
-	if (err)
-		return failed(err, FAILED_CODE, problem.why);
-	pthread_once(&fork_handlers, add_fork_handlers);
-	err = trap_install();
-	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
-}
 
 static int tell(int err, const struct code_problem *problem, size_t *failed_site)
 {
@@ -56,7 +37,7 @@ TRAPLINE_API int trapline_poke(const struct trapline_poke_site *sites, size_t n,
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
 	if (o.flags & TRAPLINE_POKE_SPIN && o.flags & TRAPLINE_POKE_SINGLE_STORE)
 		return failed(-EINVAL, FAILED_ARGUMENT, "spin and single store exclude each other");
-	err = start();
+	err = code_start();
 	if (err)
 		return err;
 	err = poke_commit(sites, n, o.flags, o.writers, &problem);
@@ -77,7 +58,7 @@ TRAPLINE_API int trapline_traps_set(const uint64_t *addresses, size_t n,
 		return failed(-EINVAL, FAILED_ARGUMENT, "no addresses, or out is NULL");
 	if (o.flags & ~(uint32_t)TRAPLINE_TRAPS_ANY_MASK || o.writers & ~WRITERS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
-	err = start();
+	err = code_start();
 	if (err)
 		return err;
 	err = traps_set(addresses, n, &o, out, &problem);
@@ -103,7 +84,7 @@ TRAPLINE_API int trapline_code_alloc(uint64_t near, size_t bytes, void **out)
 
 	if (!bytes || !out)
 		return failed(-EINVAL, FAILED_ARGUMENT, "no bytes, or out is NULL");
-	int err = start();
+	int err = code_start();
 	if (err)
 		return err;
 	return tell(region_alloc(near, bytes, out, &problem), &problem, NULL);
@@ -136,7 +117,26 @@ TRAPLINE_API int trapline_code_stats(struct trapline_code_stats *stats)
 TRAPLINE_API int trapline_log_code(trapline_code_log log, void *arg)
 {
 	struct code_problem problem = { NULL, 0 };
-	int err = start();
+	int err = code_start();
 
 	return err ? err : tell(poke_set_log(log, arg, &problem), &problem, NULL);
+}
+
+TRAPLINE_API int trapline_probe(struct trapline *t, uint64_t address,
+				const struct trapline_event_opts *opts, struct trapline_event **out)
+{
+	struct wish wish = { .addr = address, .access = TRAPLINE_EXECUTE, .in_code = 1 };
+	struct trapline_event_opts o;
+	int err = opts_copy(&o, sizeof(o), opts);
+
+	if (err)
+		return err;
+	if (!o.callback)
+		return failed(-EINVAL, FAILED_ARGUMENT, "a probe needs a callback");
+	if (o.scope != TRAPLINE_PROCESS || o.filter_fd || o.texts ||
+	    o.flags & ~(TRAPLINE_DISABLED | TRAPLINE_NO_VALUES))
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "a probe covers all threads of this process, and takes neither "
+			      "filter_fd, texts nor flags but TRAPLINE_DISABLED");
+	return event_create(t, &wish, opts, out);
 }

@@ -209,6 +209,37 @@ TRAPLINE_API int trapline_code_free(void *code);
 TRAPLINE_API int trapline_code_write(void *code, const void *bytes, size_t n);
 
 /*
+ * trapline_probe - report each time a thread of this process is about to execute the
+ * instruction at address, without a signal.
+ *
+ * t is this process. opts are as for trapline_break(), and need a callback. The first
+ * instruction becomes a jump to code that evaluates opts.condition. If it is false, the
+ * thread continues after some nanoseconds. If it is true, the callback runs in the thread
+ * and on its stack, which needs room for 8 KiB. It may do what other callbacks may do. Its
+ * context has no signal mask, its vector registers cannot be changed, and its stack
+ * pointer can be lowered by 512 bytes at most.
+ *
+ * Conditions on registers, caller, tid, pid and numbers become machine code, and the
+ * hits that it rejects are not counted. For other conditions each thread asks the
+ * interpreter. trapline_stats.evaluated_in has the way.
+ *
+ * Only one instruction changes, so the call waits for no thread, and a debugger's
+ * breakpoint behind that instruction works. Where a jump does not fit, the library sets
+ * an int3; trapline_event_mechanism() has the way. trapline_event_disable() leaves the
+ * jump. trapline_event_close() restores the instruction; if a callback closes the event,
+ * the next trapline_probe() may have to. Memory for the code is kept, and used again.
+ *
+ * Errors: EBUSY another probe, a trap or a breakpoint is there, or a thread has SIGTRAP
+ * blocked; EFAULT the address is not mapped; EINVAL no instruction begins there, or an
+ * option; EOPNOTSUPP the instruction can neither run elsewhere nor be trapped, or
+ * membarrier is refused; others as trapline_poke() and trapline_break(). MT-Safe.
+ * AS-Unsafe.
+ */
+TRAPLINE_API int trapline_probe(struct trapline *t, uint64_t address,
+				const struct trapline_event_opts *opts,
+				struct trapline_event **out);
+
+/*
  * These counters are those of the process. A forked child begins with the values of its
  * parent.
  */

@@ -265,8 +265,7 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
  */
 TRAPLINE_API void trapline_close(struct trapline *t);
 
-/* These are the flags of trapline_event_opts. */
-/* The event starts disarmed. trapline_event_enable() arms it. */
+/* Flags of trapline_event_opts. The event starts disarmed. trapline_event_enable() arms it. */
 #define TRAPLINE_DISABLED 1u
 /* The event covers forked children too. It is for records only. */
 #define TRAPLINE_FOLLOW_FORKS 2u
@@ -586,6 +585,8 @@ enum trapline_evaluated {
 	TRAPLINE_EVALUATED_IN_HANDLER = 2,
 	/* trapline_poll() evaluates them, from the kernel's records. */
 	TRAPLINE_EVALUATED_BY_READER = 3,
+	/* Machine code at the probe evaluates them, and counts no hit that it rejects. */
+	TRAPLINE_EVALUATED_IN_CODE = 4,
 };
 
 /*
@@ -608,6 +609,9 @@ enum trapline_mechanism {
 	TRAPLINE_BY_RING = 2,
 	/* A BPF program writes the record at a breakpoint in the code. */
 	TRAPLINE_BY_UPROBE = 3,
+	/* trapline_probe(): by a jump, or by an int3. */
+	TRAPLINE_BY_PROBE = 4,
+	TRAPLINE_BY_TRAP = 5,
 };
 
 /* trapline_event_mechanism - read how an event works here. MT-Safe. AS-Safe. */

@@ -17,6 +17,7 @@
 #include "base/sys.h"
 #include "check/probe.h"
 #include "cond/parse.h"
+#include "core/in_code.h"
 #include "core/target.h"
 #include "event/arm.h"
 #include "event/attr.h"
@@ -444,6 +445,8 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 		return err;
 	if (wish->sites)
 		return open_sites(t, ev, wish);
+	if (wish->in_code)
+		return in_code_open(ev);
 	if (ev->flags & TRAPLINE_RETURNS)
 		return failed(-EINVAL, FAILED_ARGUMENT, "returns need trapline_break_sites()");
 	if (ev->attr.type == PERF_TYPE_BREAKPOINT && !probe_breakpoints_fire())
@@ -474,6 +477,7 @@ void event_release(struct trapline_event *ev)
 	if (ev->condition)
 		memory_unmap((void *)(uintptr_t)ev->condition, sizeof(*ev->condition));
 	uprobes_close(ev);
+	in_code_close(ev);
 	free(ev->owners);
 	event_give(ev);
 }

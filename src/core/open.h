@@ -14,6 +14,7 @@ struct wish {
 	uint64_t period;
 	const uint64_t *sites; /* NULL: not by uprobes */
 	size_t site_count;
+	int in_code;		       /* a probe */
 	struct trapline_event *amount; /* NULL: at any; else only when it has counted so much */
 	uint64_t amount_at;
 };

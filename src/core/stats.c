@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "code/poke/poke.h"
 #include "core/target.h"
 #include "event/control.h"
 #include "event/table.h"
@@ -26,7 +27,7 @@ static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 	uint64_t known = s->delivered + s->rejected_limit + s->rejected_condition +
 			 s->rejected_skip + s->lost_nested + s->lost_late;
 
-	if (!event_is_breakpoint(ev)) {
+	if (!event_is_breakpoint(ev) || event_is_in_code(ev)) {
 		s->taken = known;
 		return;
 	}
@@ -133,6 +134,17 @@ static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 		s->unread = rest(s->taken, known);
 }
 
+/* A trap inside a callback comes to no event. */
+static void in_code_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t nested = 0;
+	uint64_t hits;
+
+	if (ev->traps && !traps_hits(ev->traps, 0, &nested, &hits))
+		s->lost_nested += nested;
+	handler_stats(ev, s);
+}
+
 static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 {
 	struct trapline_stats s = {
@@ -149,7 +161,7 @@ static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 		.lost_late = atomic_get(&ev->lost_late),
 		.lost_ring_full = atomic_get(&ev->lost_ring_full),
 		.threads = ev->roots.threads,
-		.registers = event_is_breakpoint(ev) ? ev->part_count : 0,
+		.registers = event_is_breakpoint(ev) && !event_is_in_code(ev) ? ev->part_count : 0,
 		.async = atomic_get(&ev->async),
 		.move_repairs = atomic_get(&ev->move_repairs),
 		.rseq_stops = atomic_get(&ev->rseq_stops),
@@ -161,7 +173,9 @@ static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 
 	if (err)
 		return err;
-	if (ev->mechanism == TRAPLINE_BY_SIGNAL)
+	if (event_is_in_code(ev))
+		in_code_stats(ev, &s);
+	else if (ev->mechanism == TRAPLINE_BY_SIGNAL)
 		signal_stats(ev, &s);
 	else if (ev->mechanism == TRAPLINE_BY_BPF)
 		program_stats(ev, &s);

@@ -171,6 +171,8 @@ static void apply(struct trapline_event *ev)
 		atomic_set(&ev->control->is_off, (uint64_t)!on);
 		return;
 	}
+	if (event_is_in_code(ev))
+		return;
 	/* What happened while it was off is no hit's change. */
 	if (on)
 		event_read_first_values(ev);
@@ -326,7 +328,7 @@ static void shift_parts(struct trapline_event *ev, uint64_t from, uint64_t to)
 /* A new address must split into the same parts; only a part alone can change its length. */
 static int can_move(const struct trapline_event *ev, uint64_t addr, uint32_t len)
 {
-	if (!event_is_breakpoint(ev) || ev->mechanism == TRAPLINE_BY_UPROBE)
+	if (!event_is_breakpoint(ev) || ev->mechanism == TRAPLINE_BY_UPROBE || event_is_in_code(ev))
 		return 0;
 	if (!event_is_data(ev))
 		return !len;
@@ -432,6 +434,12 @@ int event_read_count(const struct trapline_event *ev, int later_classes_only, ui
 
 	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
 		*out = atomic_get(&ev->control->seen);
+		return 0;
+	}
+
+	/* Nothing counts but the handler. */
+	if (event_is_in_code(ev)) {
+		*out = atomic_get(&ev->hits) + atomic_get(&ev->lost_nested);
 		return 0;
 	}
 

@@ -199,6 +199,9 @@ struct trapline_event {
 	struct event_roots roots;
 	struct event_links links;
 
+	uint32_t probe;		      /* TRAPLINE_BY_PROBE: its number, + 1 */
+	struct trapline_traps *traps; /* TRAPLINE_BY_TRAP */
+
 	/* Arming state: wanted by the user, applied to the kernel; see event_sync(). */
 	uint32_t op; /* 0 free, 1 held, 2 held and asked again */
 	pid_t op_owner;
@@ -286,6 +289,12 @@ static inline int event_is_readable_amount(const struct trapline_event *ev)
 static inline int event_parks(const struct trapline_event *ev)
 {
 	return ev->is_inherited && event_is_breakpoint(ev);
+}
+
+/* Its hits come from changed code of the own process: nothing in the kernel knows of it. */
+static inline int event_is_in_code(const struct trapline_event *ev)
+{
+	return ev->mechanism == TRAPLINE_BY_PROBE || ev->mechanism == TRAPLINE_BY_TRAP;
 }
 
 static inline int event_opens_enabled(const struct trapline_event *ev)

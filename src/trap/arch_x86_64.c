@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* arch_x86_64.c - see arch.h. */
+#include "base/general_regs.h"
+
 #include <errno.h>
 
 #include "base/text_byte.h"

@@ -11,6 +11,8 @@
  * where there is room for another signal; where not, no callback touches anything of the program.
  * That a blocked SIGTRAP of an event waits, and does not kill: Linux commit 78ed93d72ded (v5.18).
  */
+#include "base/general_regs.h"
+
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
@@ -57,10 +59,11 @@ struct siginfo_perf {
 #define SIGNAL_OF_DESCRIPTOR (-5) /* SI_SIGIO */
 
 struct trap_thread {
-	const void *frame; /* of the handler that runs a callback; NULL: none */
-	uint64_t *entry;   /* in the in-flight table */
-	pid_t tid;	   /* 0: not asked yet in this thread, or forked */
-	uint32_t aborts;   /* of restartable sequences, in a row */
+	const void *frame;	       /* of the handler that runs a callback; NULL: none */
+	uint64_t *entry;	       /* in the in-flight table */
+	struct trapline_event *probed; /* between trap_enter_probe() and trap_take_probe() */
+	pid_t tid;		       /* 0: not asked yet in this thread, or forked */
+	uint32_t aborts;	       /* of restartable sequences, in a row */
 };
 
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
@@ -88,6 +91,11 @@ void trap_forked(void)
 	trap_room.pid = 0;
 	action_forked(&trap_previous);
 	action_forked(&trap_first_previous);
+}
+
+int32_t trap_tid_at(void)
+{
+	return (int32_t)((uintptr_t)&self.tid - (uintptr_t)__builtin_thread_pointer());
 }
 
 TRAP_PATH static int is_own_code(uint64_t pc)
@@ -235,7 +243,6 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 		.size = sizeof(*hit),
 		.event = ev,
 		.arg = ev->arg,
-		.time_ns = clock_now_ns(),
 		.pid = ev->pid,
 		.tid = tid,
 		.ip = arch_pc(context),
@@ -320,7 +327,7 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 {
 	static const uint64_t no_frames[1];
 
-	if (trap_on_thread_stack)
+	if (trap_on_thread_stack && ev->mechanism != TRAPLINE_BY_PROBE)
 		trap_let_traps_come(hit->context);
 	hit->stack = no_frames;
 	uint32_t first_generation = ev->first_generation;
@@ -365,17 +372,11 @@ TRAP_PATH static void give_up(struct trapline_event *ev)
 	event_sync(ev);
 }
 
-TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
-			       const struct siginfo_perf *info, ucontext_t *context, pid_t tid)
+/* The condition has let it pass. */
+TRAP_PATH static void take_wanted(struct trapline_event *ev, struct trapline_hit *hit)
 {
-	struct trapline_hit hit;
 	int last;
 
-	if (is_endless_abort(ev->pid, arch_pc(context)))
-		give_up(ev);
-	fill_hit(ev, part, info, context, tid, &hit);
-	if (!is_wanted(ev, &hit))
-		return;
 	if (ev->evaluated_in != TRAPLINE_EVALUATED_IN_KERNEL && event_skips(ev))
 		return;
 	if (!take_grant(ev, &last)) {
@@ -385,29 +386,98 @@ TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 	/* Off before the callback, so that a re-arm in it is the later wish. */
 	if (last)
 		event_sync(ev);
-	run_callback(ev, &hit);
+	run_callback(ev, hit);
+}
+
+TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
+			       const struct siginfo_perf *info, ucontext_t *context, pid_t tid)
+{
+	struct trapline_hit hit;
+
+	if (is_endless_abort(ev->pid, arch_pc(context)))
+		give_up(ev);
+	fill_hit(ev, part, info, context, tid, &hit);
+	hit.time_ns = clock_now_ns();
+	if (is_wanted(ev, &hit))
+		take_wanted(ev, &hit);
+}
+
+/* 1: the event waits for this thread to leave. 0: the hit is counted, and that is all. */
+TRAP_PATH static int enter(struct trapline_event *ev, uint32_t part,
+			   const struct siginfo_perf *info, const void *frame)
+{
+	if (!is_current(ev, info, part)) {
+		count_late(ev, info->data);
+		return 0;
+	}
+	if (!self.tid)
+		self.tid = sys_gettid();
+	self.frame = frame;
+	self.entry = inflight_enter(self.tid, ev->index);
+	if (self.entry && is_current(ev, info, part))
+		return 1;
+	if (self.entry)
+		count_late(ev, info->data);
+	else
+		count_lost(ev, &ev->lost_nested);
+	trap_leave();
+	return 0;
 }
 
 TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
 				const struct siginfo_perf *info, ucontext_t *context)
 {
-	pid_t tid = self.tid;
-
-	if (!is_current(ev, info, part)) {
-		count_late(ev, info->data);
+	if (!enter(ev, part, info, __builtin_frame_address(0)))
 		return;
-	}
-	if (!tid)
-		tid = self.tid = sys_gettid();
+	take_hit(ev, part, info, context, self.tid);
+	trap_leave();
+}
 
-	self.frame = __builtin_frame_address(0);
-	self.entry = inflight_enter(tid, ev->index);
-	if (!is_current(ev, info, part))
-		count_late(ev, info->data);
-	else if (!self.entry)
-		count_lost(ev, &ev->lost_nested);
-	else
-		take_hit(ev, part, info, context, tid);
+TRAP_PATH static struct siginfo_perf info_of_probe(const struct trapline_event *ev,
+						   uint32_t generation, const ucontext_t *context)
+{
+	return (struct siginfo_perf){
+		.code = TRAP_PERF_CODE,
+		.data = (event_sig_data(ev, 0) & ~0xffffffffull) | generation,
+		.addr = arch_pc(context),
+	};
+}
+
+TRAP_PATH int trap_enter_probe(struct trapline_event *ev, uint32_t generation, ucontext_t *context)
+{
+	const struct siginfo_perf info = info_of_probe(ev, generation, context);
+	struct trapline_hit hit;
+
+	/* A forked child runs the same text. */
+	if (ev->owner_pid != trap_room.pid || !atomic_get(&ev->applied))
+		return 0;
+	if (dispatch_is_inside(context)) {
+		if (is_current(ev, &info, 0))
+			count_lost(ev, &ev->lost_nested);
+		else
+			count_late(ev, info.data);
+		return 0;
+	}
+	/* All frames of the callback lie below the context. */
+	if (!enter(ev, 0, &info, context))
+		return 0;
+	fill_hit(ev, 0, &info, context, self.tid, &hit);
+	self.probed = ev;
+	if (is_wanted(ev, &hit))
+		return 1;
+	trap_leave();
+	return 0;
+}
+
+TRAP_PATH void trap_take_probe(ucontext_t *context)
+{
+	struct trapline_event *ev = self.probed;
+	const struct siginfo_perf info = info_of_probe(ev, 0, context);
+	struct trapline_hit hit;
+
+	fill_hit(ev, 0, &info, context, self.tid, &hit);
+	hit.time_ns = clock_now_ns();
+	take_wanted(ev, &hit);
 	trap_leave();
 }
 

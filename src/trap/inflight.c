@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* inflight.c - see inflight.h. */
-#include "trap/inflight.h"
+#include "base/general_regs.h"
+
 #include "base/trap_path.h"
+#include "trap/inflight.h"
 
 #include <errno.h>
 

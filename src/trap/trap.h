@@ -94,6 +94,22 @@ extern trap_finder trap_find_sent;
 extern int trap_hangup_fd; /* 0: none */
 extern void (*trap_on_hangup)(void);
 
+/*
+ * The calling thread has come to a probe of the event, without a signal. context is as it will go on,
+ * its pc the probe's address; its signal mask is not filled in. 1: the condition holds, and
+ * trap_take_probe() has to follow. 0: that is all. Leaves the vector registers alone. AS-Safe.
+ */
+int trap_enter_probe(struct trapline_event *ev, uint32_t generation, ucontext_t *context);
+/* Runs the callback. AS-Safe. */
+void trap_take_probe(ucontext_t *context);
+
+/* Where the calling thread's number is kept, from its thread pointer; 0 until its first hit. */
+int32_t trap_tid_at(void);
+
+/* probe_entry_x86_64.c: where a probe's code jumps to; and what that needs to know first. */
+void trap_probe_entry(void);
+void trap_probe_prepare(void);
+
 /* The calling thread is the only one of a forked child. */
 void trap_forked(void);
 

@@ -4,8 +4,10 @@
  *
  * Memory is read by a system call that tells of a fault instead of raising one.
  */
-#include "trap/verdict.h"
+#include "base/general_regs.h"
+
 #include "base/trap_path.h"
+#include "trap/verdict.h"
 
 #include <errno.h>
 #include <string.h>

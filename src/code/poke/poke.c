@@ -8,8 +8,10 @@
 #include "base/sys.h"
 #include "code/poke/change.h"
 #include "code/poke/restartable.h"
+#include "code/probe/code_probe.h"
 
 #define WORD_BYTES 8u
+#define PROBE_JUMP_BYTES 5u
 
 static int is_promised_here(void)
 {
@@ -71,6 +73,38 @@ static int check_stores(struct change *change, const struct poke_entry *entry, u
 	return 0;
 }
 
+/*
+ * A jump of a probe whose last bytes are the instructions that follow: a step past the whole of it.
+ * bytes has room for as much.
+ */
+static size_t complete(const struct poke_entry *entry, uint8_t *bytes)
+{
+	if (entry->len >= PROBE_JUMP_BYTES || bytes[0] != 0xe9 ||
+	    text_read(entry->address + entry->len, bytes + entry->len,
+		      PROBE_JUMP_BYTES - entry->len))
+		return entry->len;
+	return PROBE_JUMP_BYTES;
+}
+
+static int plan_side(const struct poke_entry *entry, const uint8_t *side, enum step_rule rule,
+		     uint32_t flags, struct step *out, const char **why)
+{
+	uint8_t bytes[16];
+
+	memcpy(bytes, side, sizeof(bytes));
+	size_t len = flags & POKE_OF_PROBE ? complete(entry, bytes) : entry->len;
+	return step_plan(entry->address, bytes, len, rule, out, why);
+}
+
+static int is_one(const struct poke_entry *entry, uint32_t flags)
+{
+	uint8_t bytes[16];
+
+	memcpy(bytes, entry->before, sizeof(bytes));
+	size_t len = flags & POKE_OF_PROBE ? complete(entry, bytes) : entry->len;
+	return step_is_one(entry->address, bytes, len);
+}
+
 /* What a thread does at each site meanwhile. */
 static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t flags)
 {
@@ -80,24 +114,22 @@ static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t 
 
 	if (traps_overlap(entry->address, entry->len))
 		return refuse(change, entry, -EBUSY, "a site has a trap");
+	if (!(flags & POKE_OF_PROBE) && code_probe_has(entry->address, entry->len))
+		return refuse(change, entry, -EBUSY, "a site has a probe");
 	if (flags & (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE)) {
 		err = check_stores(change, entry, flags);
 		if (err || before == STEP_UNASKED)
 			return err;
-		return step_is_one(entry->address, entry->before, entry->len) ?
-			       0 :
-			       refuse(change, entry, -EINVAL, step_why_several);
+		return is_one(entry, flags) ? 0 : refuse(change, entry, -EINVAL, step_why_several);
 	}
 	if (change_is_needed_by_handler(change, entry->address, entry->len))
 		return refuse(change, entry, -EINVAL,
 			      "the SIGTRAP handler itself runs this instruction");
 	if (restartable_has(entry->address, entry->len))
 		return refuse(change, entry, -EOPNOTSUPP, restartable_why);
-	err = step_plan(entry->address, entry->before, entry->len, before, &entry->step_before,
-			&why);
+	err = plan_side(entry, entry->before, before, flags, &entry->step_before, &why);
 	if (!err)
-		err = step_plan(entry->address, entry->after, entry->len, STEP_FIRST,
-				&entry->step_after, &why);
+		err = plan_side(entry, entry->after, STEP_FIRST, flags, &entry->step_after, &why);
 	return err ? refuse(change, entry, err, why) : 0;
 }
 

@@ -180,6 +180,9 @@ extern const char step_why_several[];
 /* In the handler: pc and registers as after the instruction. */
 void step_take(const struct step *step, uint64_t address, ucontext_t *context);
 
+/* 1: what returns elsewhere than it was called from would fault. */
+int step_has_shadow_stack(void);
+
 /* ---- slot.c: copies of instructions, never freed ---- */
 
 /* The instructions of len bytes as if at address, somewhere within reach, with a jump behind. */
@@ -230,12 +233,19 @@ int poke_lock_take(struct code_problem *problem);
 void poke_lock_give(void);
 int poke_sync(void);
 int poke_log_is_on(void);
+/*
+ * Beside the public flags: the site is that of a probe, and its jump may end behind it, in text that
+ * stays.
+ */
+#define POKE_OF_PROBE (1u << 31)
 
 /* ---- poke_trap.c ---- */
 int poke_is_in_callback(void);
 struct trapline_traps *poke_running_set(void);
 
 /* ---- traps.c ---- */
+/* -EBUSY: a thread has SIGTRAP blocked, and has had for a while. */
+int traps_check_masks(struct code_problem *problem);
 struct trap_row *traps_find(const struct trap_table *table, uint64_t address);
 /* 1: a trap stands on one of the bytes. */
 int traps_overlap(uint64_t address, size_t len);

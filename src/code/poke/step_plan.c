@@ -153,7 +153,7 @@ static int plan_flow(uint64_t address, const uint8_t *bytes, const struct insn *
 }
 
 /* An emulated call pushes nothing on a shadow stack: the return would fault. */
-static int has_shadow_stack(void)
+int step_has_shadow_stack(void)
 {
 	static int known; /* 1: no, 2: yes */
 	uint64_t features = 0;
@@ -253,7 +253,7 @@ int step_plan(uint64_t address, const uint8_t *bytes, size_t len, enum step_rule
 	int length = plan_first(address, bytes, len, out, why);
 	if (length < 0)
 		return length;
-	if (is_call(out) && has_shadow_stack()) {
+	if (is_call(out) && step_has_shadow_stack()) {
 		*why = "a call cannot be emulated with a shadow stack";
 		return -EOPNOTSUPP;
 	}

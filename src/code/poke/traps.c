@@ -16,6 +16,7 @@
 #include "base/sys.h"
 #include "code/poke/change.h"
 #include "code/poke/restartable.h"
+#include "code/probe/code_probe.h"
 
 #define MASK_TRIES 50
 #define MASK_TRIES_RUNNABLE 2000
@@ -174,7 +175,7 @@ static int wait_for_masks(struct masks *masks)
 	return err;
 }
 
-static int check_masks(struct code_problem *problem)
+int traps_check_masks(struct code_problem *problem)
 {
 	struct masks masks;
 	int err = wait_for_masks(&masks);
@@ -226,6 +227,10 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 	}
 	if (traps_overlap(address, 1)) {
 		problem->why = "a trap is there already";
+		return -EBUSY;
+	}
+	if (code_probe_has(address, 1)) {
+		problem->why = "a probe is there";
 		return -EBUSY;
 	}
 	if (row->bytes[0] == INT3) {
@@ -336,7 +341,7 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	      struct trapline_traps **out, struct code_problem *problem)
 {
 	size_t bytes = sizeof(struct trapline_traps) + n * sizeof(struct trap_row);
-	int err = opts->flags & TRAPLINE_TRAPS_ANY_MASK ? 0 : check_masks(problem);
+	int err = opts->flags & TRAPLINE_TRAPS_ANY_MASK ? 0 : traps_check_masks(problem);
 
 	if (err)
 		return err;

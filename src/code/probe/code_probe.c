@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* code_probe.c - see code_probe.h: probes come and go, their code stays. */
+#include "code/probe/code_probe.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "code/insn/insn.h"
+#include "code/poke/text.h"
+#include "code/probe/probe_jump.h"
+#include "code/probe/probe_stub.h"
+
+#define LOOK_AT_BYTES 32u
+#define FLAGS_LOOK_INSNS 16
+
+/* What only opening and closing look at. */
+struct probe_site_row {
+	struct probe_jump jump;
+	uint32_t filter_length;
+	uint32_t filter_hash;
+	uint8_t is_placed; /* the jump stands in the text */
+	uint8_t is_owned;
+};
+
+static struct probe_site_row rows[CODE_PROBES_MAX];
+static uint32_t row_count;
+static uint32_t placed_count;
+
+/* FNV-1a. Two filters with the same one, at the same address: one would be used for the other. */
+static uint32_t hash_of(const struct code_filter *filter)
+{
+	uint32_t hash = 0x811c9dc5;
+
+	for (uint32_t i = 0; i < filter->length; i++)
+		hash = (hash ^ filter->bytes[i]) * 0x01000193;
+	return hash;
+}
+
+int code_probe_has(uint64_t address, size_t len)
+{
+	if (!placed_count)
+		return 0;
+	for (uint32_t i = 0; i < row_count; i++) {
+		uint32_t bytes = rows[i].jump.len > JUMP_BYTES ? rows[i].jump.len : JUMP_BYTES;
+
+		if (rows[i].is_placed && address < code_probes[i].address + bytes &&
+		    address + len > code_probes[i].address)
+			return 1;
+	}
+	return 0;
+}
+
+/* As many bytes as there are, up to a decoder's need. */
+static size_t read_site(uint64_t address, uint8_t *out)
+{
+	size_t n = LOOK_AT_BYTES;
+
+	if (!text_read(address, out, n))
+		return n;
+	n = PAGE_BYTES - (address & (PAGE_BYTES - 1));
+	return n < LOOK_AT_BYTES && !text_read(address, out, n) ? n : 0;
+}
+
+static int find_retired(uint64_t address, const struct code_filter *filter, const uint8_t *text)
+{
+	uint32_t hash = hash_of(filter);
+
+	for (uint32_t i = 0; i < row_count; i++)
+		if (!rows[i].is_placed && !rows[i].is_owned && code_probes[i].address == address &&
+		    rows[i].filter_length == filter->length && rows[i].filter_hash == hash &&
+		    !memcmp(rows[i].jump.before, text, rows[i].jump.len))
+			return (int)i;
+	return -1;
+}
+
+static int make_row(uint64_t address, const struct code_filter *filter, void (*entry)(void),
+		    const uint8_t *text, size_t available, struct code_problem *problem)
+{
+	struct probe_site_row *row = &rows[row_count];
+	struct probe_stub stub;
+	int length = insn_length_x86_64(text, available);
+	struct probe_stub_wish wish = { address, text, (uint32_t)length, filter, row_count, entry };
+
+	problem->why = "no instruction begins there";
+	if (length <= 0)
+		return -EINVAL;
+	problem->why = "a shadow stack does not permit the way back from a probe";
+	if (step_has_shadow_stack())
+		return -EOPNOTSUPP;
+	problem->why = "too many probes have been made";
+	if (row_count == CODE_PROBES_MAX)
+		return -ENOSPC;
+	int err = probe_stub_make(&wish, &stub, &problem->why);
+	if (!err)
+		err = probe_jump_make(address, text, available, stub.start, &row->jump,
+				      &problem->why);
+	if (err)
+		return err;
+	row->filter_length = filter->length;
+	row->filter_hash = hash_of(filter);
+	code_probes[row_count].address = address;
+	code_probes[row_count].resume = stub.resume;
+	return (int)row_count++;
+}
+
+/* Lock taken and given. The row, owned and not placed, or -errno. */
+static int take_row(uint64_t address, const struct code_filter *filter, void (*entry)(void),
+		    struct code_problem *problem)
+{
+	uint8_t text[LOOK_AT_BYTES];
+	int err = poke_lock_take(problem);
+
+	if (err)
+		return err;
+	size_t available = read_site(address, text);
+	int row = -EFAULT;
+
+	problem->why = "the address is not mapped";
+	if (available) {
+		row = -EBUSY;
+		problem->why = "another probe or a trap is there";
+		if (!code_probe_has(address, JUMP_BYTES) && !traps_overlap(address, JUMP_BYTES))
+			row = find_retired(address, filter, text);
+		if (row == -1)
+			row = make_row(address, filter, entry, text, available, problem);
+	}
+	if (row >= 0)
+		rows[row].is_owned = 1;
+	poke_lock_give();
+	return row;
+}
+
+/*
+ * One store where the processor promises it: no int3 stands there for a moment, which would end a
+ * thread that has SIGTRAP blocked. Else no thread may have.
+ */
+static int switch_site(uint32_t number, int on, struct code_problem *problem)
+{
+	struct probe_site_row *row = &rows[number];
+	struct trapline_poke_site site = {
+		.address = code_probes[number].address,
+		.expect = on ? row->jump.before : row->jump.after,
+		.bytes = on ? row->jump.after : row->jump.before,
+		.len = row->jump.len,
+	};
+	int err = poke_commit(&site, 1, POKE_OF_PROBE | TRAPLINE_POKE_SINGLE_STORE, 0, problem);
+
+	if (err != -EOPNOTSUPP)
+		return err;
+	err = traps_check_masks(problem);
+	return err ? err : poke_commit(&site, 1, POKE_OF_PROBE, 0, problem);
+}
+
+static void note_placed(uint32_t number, int is_placed)
+{
+	placed_count += (uint32_t)is_placed - rows[number].is_placed;
+	rows[number].is_placed = (uint8_t)is_placed;
+}
+
+/* Those that could not be closed where that was asked for. */
+static void close_left_over(void)
+{
+	struct code_problem problem;
+
+	for (uint32_t i = 0; i < row_count; i++)
+		if (rows[i].is_placed && !rows[i].is_owned)
+			note_placed(i, switch_site(i, 0, &problem) != 0);
+}
+
+int code_probe_open(uint64_t address, const struct code_filter *filter, void (*entry)(void),
+		    void *owner, uint32_t generation, uint32_t *number,
+		    struct code_problem *problem)
+{
+	close_left_over();
+	int row = take_row(address, filter, entry, problem);
+
+	if (row < 0)
+		return row;
+	code_probes[row].generation = generation;
+	atomic_set(&code_probes[row].owner, owner);
+	int err = switch_site((uint32_t)row, 1, problem);
+	note_placed((uint32_t)row, !err);
+	if (err) {
+		atomic_set(&code_probes[row].owner, NULL);
+		rows[row].is_owned = 0;
+		return err;
+	}
+	*number = (uint32_t)row;
+	return 0;
+}
+
+int code_probe_close(uint32_t number, struct code_problem *problem)
+{
+	atomic_set(&code_probes[number].owner, NULL);
+	int err = switch_site(number, 0, problem);
+
+	if (!err || err == -EFAULT)
+		note_placed(number, 0);
+	rows[number].is_owned = 0;
+	return err;
+}
+
+/* add, or, adc, sbb, and, sub, xor, cmp, test: all flags are new. */
+static int writes_all_flags(const struct insn *insn, const uint8_t *bytes)
+{
+	uint8_t opcode = bytes[insn->opcode_at];
+
+	if (insn->opcode_bytes != 1)
+		return 0;
+	if (opcode < 0x40 && (opcode & 7) < 6)
+		return 1;
+	return opcode == 0x80 || opcode == 0x81 || opcode == 0x83 || opcode == 0x84 ||
+	       opcode == 0x85 || opcode == 0xa8 || opcode == 0xa9;
+}
+
+int code_probe_flags_are_live(const uint8_t *text, size_t available)
+{
+	struct insn insn;
+	size_t at = 0;
+
+	for (int i = 0; i < FLAGS_LOOK_INSNS; i++, at += insn.length) {
+		if (insn_decode(text + at, available - at, &insn) || insn.flags & INSN_READS_FLAGS)
+			return 1;
+		/* By the ABI, neither what is called nor who is returned to reads them. */
+		if (insn.kind == INSN_CALL || insn.kind == INSN_RETURN ||
+		    writes_all_flags(&insn, text + at))
+			return 0;
+		if (insn.kind != INSN_OTHER && insn.kind != INSN_NOP && insn.kind != INSN_LANDING)
+			return 1;
+	}
+	return 1;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* probe_jump.c - see probe_jump.h. */
+#include "code/probe/probe_jump.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "code/insn/insn.h"
+#include "code/probe/probe_pads.h"
+
+#define JUMP 0xe9
+#define TRIES_MAX 64u
+#define BOUNDARIES_MAX 4
+
+/* What is known of a site. */
+struct probe_site {
+	uint64_t address;
+	uint64_t target;
+	uint32_t len; /* of its first instruction */
+	uint8_t bytes[JUMP_BYTES];
+	/* Where the instructions behind the first begin, before the jump's end. */
+	uint32_t boundaries[BOUNDARIES_MAX];
+	uint32_t boundary_count;
+};
+
+/* The kernel turns such a nop into a call where a uprobe is: five bytes of the displacement. */
+static int is_nop_of_uprobes(const uint8_t *bytes, size_t available)
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
+
+	return available >= sizeof(nop) && !memcmp(bytes, nop, sizeof(nop));
+}
+
+static int find_boundaries(struct probe_site *site, const uint8_t *text, size_t available,
+			   const char **why)
+{
+	for (uint32_t at = site->len; at < JUMP_BYTES;) {
+		int length = insn_length_x86_64(text + at, available - at);
+
+		*why = "a jump does not fit: the bytes behind the instruction are not code";
+		if (length <= 0)
+			return -ENOSPC;
+		*why = "there is a breakpoint behind the instruction";
+		if (text[at] == INT3)
+			return -ENOSPC;
+		*why = "a nop that the kernel may replace follows the instruction";
+		if (is_nop_of_uprobes(text + at, available - at))
+			return -ENOSPC;
+		site->boundaries[site->boundary_count++] = at;
+		at += (uint32_t)length;
+	}
+	return 0;
+}
+
+static uint64_t landing_of(const struct probe_site *site, const uint8_t *jump)
+{
+	int32_t distance;
+
+	memcpy(&distance, jump + 1, sizeof(distance));
+	return site->address + JUMP_BYTES + (uint64_t)(int64_t)distance;
+}
+
+/* Where the jump leads with a breakpoint on any of the instructions behind. */
+static size_t find_landings(const struct probe_site *site, const uint8_t *jump, uint64_t *out)
+{
+	size_t n = (size_t)1 << site->boundary_count;
+
+	for (size_t mask = 0; mask < n; mask++) {
+		uint8_t changed[JUMP_BYTES];
+
+		memcpy(changed, jump, sizeof(changed));
+		for (uint32_t i = 0; i < site->boundary_count; i++)
+			if (mask >> i & 1)
+				changed[site->boundaries[i]] = INT3;
+		out[mask] = landing_of(site, changed);
+	}
+	return n;
+}
+
+/*
+ * The bytes of the displacement that are free are its lowest: one landing after the other, each in
+ * another page while there are such.
+ */
+static void choose(const struct probe_site *site, uint32_t try, uint8_t *jump)
+{
+	uint32_t free_bits = 8 * (site->len - 1);
+	uint32_t step = free_bits > 16 ? 0x3ffff : free_bits > 8 ? 0x3fff / 4 + 17 : 47;
+	uint32_t value = try * step;
+
+	jump[0] = JUMP;
+	memcpy(jump + 1, site->bytes + 1, JUMP_BYTES - 1);
+	for (uint32_t i = 1; i < site->len; i++)
+		jump[i] = (uint8_t)(value >> 8 * (i - 1));
+}
+
+static int make_short(const struct probe_site *site, uint8_t *jump, const char **why)
+{
+	uint64_t landings[PADS_AT_ONCE];
+	uint32_t tries = site->len == 1 ? 1 : TRIES_MAX;
+	int err = -EBUSY;
+
+	for (uint32_t i = 0; i < tries && err == -EBUSY; i++) {
+		choose(site, i, jump);
+		err = pads_place(landings, find_landings(site, jump, landings), site->target);
+	}
+	*why = err == -EBUSY ? "the memory that a jump could lead to is in use" :
+			       "memory for the jump's landing cannot be had";
+	return err == -EBUSY ? -ENOSPC : err;
+}
+
+static int make_long(const struct probe_site *site, uint8_t *jump, const char **why)
+{
+	int64_t distance = (int64_t)(site->target - site->address - JUMP_BYTES);
+	int32_t near = (int32_t)distance;
+
+	*why = "no free memory within 2 GiB of the instruction";
+	if (near != distance)
+		return -ENOSPC;
+	jump[0] = JUMP;
+	memcpy(jump + 1, &near, sizeof(near));
+	return 0;
+}
+
+int probe_jump_make(uint64_t address, const uint8_t *text, size_t available, uint64_t target,
+		    struct probe_jump *out, const char **why)
+{
+	struct probe_site site = { .address = address, .target = target };
+	int length = insn_length_x86_64(text, available);
+	int err;
+
+	*why = "no instruction begins there";
+	if (length <= 0)
+		return -EINVAL;
+	*why = "there is a breakpoint";
+	if (text[0] == INT3)
+		return -EBUSY;
+	site.len = (uint32_t)length;
+	memset(out, 0, sizeof(*out));
+	out->len = (uint8_t)length;
+	memcpy(out->before, text, site.len);
+	memset(out->after, INT3, site.len);
+	*why = "the instruction is too near to the end of its memory";
+	if (available < JUMP_BYTES)
+		return -ENOSPC;
+	memcpy(site.bytes, text, JUMP_BYTES);
+	if (site.len >= JUMP_BYTES)
+		return make_long(&site, out->after, why);
+	err = find_boundaries(&site, text, available, why);
+	return err ? err : make_short(&site, out->after, why);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probe_jump.h - a jump of five bytes in the place of one instruction, however short.
+ *
+ * A thread may stand between any two instructions, asleep for as long as it likes. So no more than the
+ * first instruction changes: where it has fewer than five bytes, what follows it stays, and is the
+ * rest of the displacement. That decides where the jump leads, and a landing pad is put there.
+ *
+ * A debugger may put its breakpoint on one of the instructions behind. That changes the displacement,
+ * so there is a pad for each way to do so. The thread comes to the same place, and to the breakpoint
+ * afterwards.
+ */
+#ifndef CODE_PROBE_PROBE_JUMP_H
+#define CODE_PROBE_PROBE_JUMP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "code/poke/poke_priv.h"
+
+#define JUMP_BYTES 5u
+
+struct probe_jump {
+	uint8_t len; /* so many bytes of text change: the first instruction */
+	uint8_t before[SITE_MAX];
+	uint8_t after[SITE_MAX];
+};
+
+/*
+ * The jump from address to target, whose pads are placed. text are the bytes there.
+ * 0; -ENOSPC: none can be had there, with *why; -EINVAL: no instruction; -EACCES, -ENOMEM. Lock held.
+ */
+int probe_jump_make(uint64_t address, const uint8_t *text, size_t available, uint64_t target,
+		    struct probe_jump *out, const char **why);
+
+#endif

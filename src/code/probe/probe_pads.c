@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probe_pads.c - see probe_pads.h.
+ *
+ * A pad is a jump through a pointer behind it, so that it reaches everything. Memory is mapped page by
+ * page where nothing else is. Left out is what others expect to grow into: the heap of brk(2), and
+ * the first thread's stack. Bytes that are no pad are int3.
+ */
+#include "code/probe/probe_pads.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/poke/text.h"
+
+#define PAD_BYTES 14u
+#define PAGES_BITS 15
+#define PAGES (1u << PAGES_BITS)
+#define PAGES_USED_MAX (PAGES / 2)
+#define LOWEST 0x10000u
+#define HIGHEST 0x7fffffffe000u
+#define HEAP_GROWS (512ull << 20)
+#define STACK_GROWS (256ull << 20)
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* A page of pads, and which of its bytes are taken. */
+struct pad_page {
+	uint64_t start; /* 0: the row is free */
+	int is_mapped;
+	uint64_t taken[PAGE_BYTES / 64];
+};
+
+static struct pad_page *pages; /* open addressing */
+static size_t page_count;
+
+static uint64_t page_of(uint64_t address)
+{
+	return address & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+static struct pad_page *page_find(uint64_t start)
+{
+	size_t at = start * 0x9e3779b97f4a7c15u >> (64 - PAGES_BITS);
+
+	while (pages[at].start && pages[at].start != start)
+		at = (at + 1) % PAGES;
+	return &pages[at];
+}
+
+static int is_others(uint64_t start)
+{
+	uint64_t heap = (uint64_t)sys1(SYS_brk, 0);
+	uint64_t stack = getauxval(AT_RANDOM);
+
+	return start < LOWEST || start > HIGHEST || start - heap < HEAP_GROWS ||
+	       stack - start < STACK_GROWS;
+}
+
+/* Filled before it is executable, where that is permitted. */
+static int page_fill(uint64_t start)
+{
+	static const uint8_t filled[PAGE_BYTES] = { [0 ... PAGE_BYTES - 1] = INT3 };
+
+	return text_write_fresh(start, filled, sizeof(filled));
+}
+
+static struct pad_page *page_need(uint64_t start)
+{
+	struct pad_page *page = page_find(start);
+
+	if (page->start && page->is_mapped)
+		return page;
+	if ((!page->start && page_count == PAGES_USED_MAX) || is_others(start))
+		return NULL;
+	uint64_t at = (uint64_t)sys6(SYS_mmap, start, PAGE_BYTES, PROT_READ | PROT_EXEC,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (memory_failed((void *)(uintptr_t)at))
+		return NULL;
+	/* Before v4.17 the flag is a hint only. */
+	if (at != start || page_fill(start)) {
+		memory_unmap((void *)(uintptr_t)at, PAGE_BYTES);
+		return NULL;
+	}
+	page_count += !page->start;
+	memset(page, 0, sizeof(*page));
+	page->start = start;
+	page->is_mapped = 1;
+	return page;
+}
+
+/* The row stays: others may have been put behind it. */
+static void page_drop_empty(uint64_t start)
+{
+	struct pad_page *page = page_find(start);
+
+	if (!page->start || !page->is_mapped)
+		return;
+	for (size_t i = 0; i < PAGE_BYTES / 64; i++)
+		if (page->taken[i])
+			return;
+	memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
+	page->is_mapped = 0;
+}
+
+static int is_taken(uint64_t address)
+{
+	const struct pad_page *page = page_find(page_of(address));
+	uint32_t byte = address & (PAGE_BYTES - 1);
+
+	return page->taken[byte / 64] >> byte % 64 & 1;
+}
+
+static void mark(uint64_t address, int is_pad)
+{
+	struct pad_page *page = page_find(page_of(address));
+	uint32_t byte = address & (PAGE_BYTES - 1);
+
+	page->taken[byte / 64] &= ~(1ull << byte % 64);
+	page->taken[byte / 64] |= (uint64_t)is_pad << byte % 64;
+}
+
+static int pad_claim(uint64_t address)
+{
+	uint64_t last = address + PAD_BYTES - 1;
+
+	if (!page_need(page_of(address)) || !page_need(page_of(last)))
+		return -EBUSY;
+	for (uint64_t at = address; at <= last; at++)
+		if (is_taken(at))
+			return -EBUSY;
+	for (uint64_t at = address; at <= last; at++)
+		mark(at, 1);
+	return 0;
+}
+
+static void pad_give(uint64_t address)
+{
+	for (uint64_t at = address; at < address + PAD_BYTES; at++)
+		mark(at, 0);
+}
+
+static int pad_write(uint64_t address, uint64_t target)
+{
+	uint8_t bytes[PAD_BYTES] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *0(%rip) */
+
+	memcpy(bytes + 6, &target, sizeof(target));
+	return text_write_fresh(address, bytes, sizeof(bytes));
+}
+
+static int need_table(void)
+{
+	void *memory = pages ? pages : memory_map(PAGES * sizeof(*pages));
+
+	if (memory_failed(memory))
+		return -ENOMEM;
+	pages = memory;
+	return 0;
+}
+
+int pads_place(const uint64_t *addresses, size_t n, uint64_t target)
+{
+	size_t claimed = 0;
+	int err = need_table();
+
+	if (err)
+		return err;
+	while (claimed < n && !(err = pad_claim(addresses[claimed])))
+		claimed++;
+	for (size_t i = 0; i < n && !err; i++)
+		err = pad_write(addresses[i], target);
+	while (err && claimed)
+		pad_give(addresses[--claimed]);
+	for (size_t i = 0; err && i < n; i++) {
+		page_drop_empty(page_of(addresses[i]));
+		page_drop_empty(page_of(addresses[i] + PAD_BYTES - 1));
+	}
+	return err;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* probe_stub.c - see probe_stub.h. */
+#include "code/probe/probe_stub.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "code/insn/relocate.h"
+#include "code/poke/text.h"
+
+#define ARENA_BYTES (256u << 10)
+#define ARENAS_MAX 256
+#define REACH 0x70000000ll
+#define STUB_ALIGN 16u
+#define FILTER_BYTES_MAX 2048u
+#define STUB_BYTES_MAX (FILTER_BYTES_MAX + INSN_COPY_MAX + 64)
+#define RED_ZONE 0x80
+
+struct stub_arena {
+	uint64_t start;
+	uint32_t used;
+};
+static struct stub_arena arenas[ARENAS_MAX];
+static uint32_t arena_count;
+
+/* A stub as it is written, before it is put where it belongs. */
+struct draft {
+	uint64_t start;
+	uint32_t length;
+	uint8_t bytes[STUB_BYTES_MAX];
+};
+
+static struct stub_arena *stub_arena_near(uint64_t near, const char **why)
+{
+	for (uint32_t i = 0; i < arena_count; i++) {
+		int64_t distance = (int64_t)(arenas[i].start - near);
+
+		if (distance < REACH && distance > -REACH &&
+		    arenas[i].used + STUB_BYTES_MAX <= ARENA_BYTES)
+			return &arenas[i];
+	}
+	*why = "too many probes have been made";
+	if (arena_count == ARENAS_MAX)
+		return NULL;
+	*why = "no free memory within 2 GiB of the instruction";
+	int64_t start = region_find(near, ARENA_BYTES, PROT_READ | PROT_EXEC,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (start < 0)
+		return NULL;
+	arenas[arena_count] = (struct stub_arena){ (uint64_t)start, 0 };
+	return &arenas[arena_count++];
+}
+
+static void add(struct draft *draft, const void *bytes, uint32_t n)
+{
+	memcpy(draft->bytes + draft->length, bytes, n);
+	draft->length += n;
+}
+
+static void add_jump(struct draft *draft, uint64_t to)
+{
+	int32_t distance = (int32_t)(to - (draft->start + draft->length + 5));
+	uint8_t jump[5] = { 0xe9 };
+
+	memcpy(jump + 1, &distance, sizeof(distance));
+	add(draft, jump, sizeof(jump));
+}
+
+/* A call goes its own way: it has the original's return address already. */
+static int add_instruction(struct draft *draft, const struct probe_stub_wish *wish,
+			   const char **why)
+{
+	struct insn_copy copy;
+	struct insn insn;
+
+	*why = "the instruction cannot run elsewhere";
+	if (insn_decode(wish->text, wish->len, &insn) || insn.kind == INSN_TRAP)
+		return -EOPNOTSUPP;
+	int err = insn_relocate(&insn, wish->text, wish->address, draft->start + draft->length,
+				&copy, why);
+	if (err)
+		return -EOPNOTSUPP;
+	add(draft, copy.bytes, copy.length);
+	add_jump(draft, wish->address + wish->len);
+	return 0;
+}
+
+/* lea -128(%rsp), %rsp; push $number; jmp *0(%rip). No flag changes. */
+static void add_true(struct draft *draft, const struct probe_stub_wish *wish)
+{
+	static const uint8_t skip_red_zone[] = { 0x48, 0x8d, 0x64, 0x24, 0x100 - RED_ZONE };
+	static const uint8_t jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
+	uint64_t entry = (uintptr_t)wish->entry;
+	uint8_t push[5] = { 0x68 };
+
+	memcpy(push + 1, &wish->number, 4);
+	add(draft, skip_red_zone, sizeof(skip_red_zone));
+	add(draft, push, sizeof(push));
+	add(draft, jump, sizeof(jump));
+	add(draft, &entry, sizeof(entry));
+}
+
+static void set_true_jump(struct draft *draft, uint32_t at, uint32_t to)
+{
+	uint32_t distance = to - (at + 4);
+
+	memcpy(draft->bytes + at, &distance, sizeof(distance));
+}
+
+/* Without a filter the way in is what is at its end else: "true". */
+static int write_draft(struct draft *draft, const struct probe_stub_wish *wish,
+		       struct probe_stub *out, const char **why)
+{
+	const struct code_filter *filter = wish->filter;
+	uint32_t true_at = filter->length ? filter->true_at : 1;
+
+	if (filter->length > FILTER_BYTES_MAX)
+		return -EOPNOTSUPP;
+	if (filter->length)
+		add(draft, filter->bytes, filter->length);
+	else
+		add_jump(draft, 0);
+	out->start = draft->start;
+	out->resume = draft->start + draft->length;
+	int err = add_instruction(draft, wish, why);
+	if (err)
+		return err;
+	set_true_jump(draft, true_at, draft->length);
+	add_true(draft, wish);
+	return 0;
+}
+
+int probe_stub_make(const struct probe_stub_wish *wish, struct probe_stub *out, const char **why)
+{
+	struct stub_arena *arena = stub_arena_near(wish->address, why);
+	struct draft draft = { 0 };
+
+	if (!arena)
+		return -ENOSPC;
+	draft.start = arena->start + arena->used;
+	int err = write_draft(&draft, wish, out, why);
+	if (err)
+		return err;
+	*why = "the code of a probe cannot be written: neither /proc/thread-self/mem nor "
+	       "mprotect() work here";
+	if (text_write_fresh(draft.start, draft.bytes, draft.length))
+		return -EACCES;
+	arena->used += (draft.length + STUB_ALIGN - 1) & ~(STUB_ALIGN - 1);
+	return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* in_code.c - see in_code.h: which form fits the place, and the condition as machine code. */
+#include "core/in_code.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/poke/poke.h"
+#include "core/target.h"
+#include "trap/trap.h"
+#include "trap/verdict.h"
+
+static void add_fork_handlers(void)
+{
+	pthread_atfork(poke_before_fork, poke_after_fork_in_parent, poke_after_fork_in_child);
+}
+
+int code_start(void)
+{
+	static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
+	struct code_problem problem = { NULL, 0 };
+	int err = poke_start(&problem);
+
+	if (err)
+		return failed(err, FAILED_CODE, problem.why);
+	pthread_once(&fork_handlers, add_fork_handlers);
+	err = trap_install();
+	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
+}
+
+#if defined(__x86_64__)
+
+#include "code/insn/insn.h"
+#include "code/probe/code_probe.h"
+#include "cond/native.h"
+
+#define LOOK_AT_BYTES 128u
+
+static int flags_are_live(uint64_t address)
+{
+	uint8_t text[LOOK_AT_BYTES];
+	size_t n = PAGE_BYTES - (address & (PAGE_BYTES - 1));
+
+	n = n < sizeof(text) ? n : sizeof(text);
+	return sys_read_memory(sys_getpid(), address, text, n) != (ssize_t)n ||
+	       code_probe_flags_are_live(text, n);
+}
+
+/* Without machine code each passing thread asks the interpreter. */
+static void compile(struct trapline_event *ev, struct native_code *code)
+{
+	const struct native_place place = {
+		.address = ev->parts[0].addr,
+		.pid = (uint64_t)ev->pid,
+		.flags_are_live = flags_are_live(ev->parts[0].addr),
+		.tid_at = trap_tid_at(),
+	};
+	const char *why;
+
+	code->length = 0;
+	if (!ev->condition && !ev->has_limit && !ev->skip)
+		return;
+	ev->evaluated_in = TRAPLINE_EVALUATED_IN_HANDLER;
+	if (!ev->condition)
+		return;
+	if (cond_native(ev->condition, &place, code, &why))
+		code->length = 0;
+	else
+		ev->evaluated_in = TRAPLINE_EVALUATED_IN_CODE;
+}
+
+static int open_jump(struct trapline_event *ev, struct code_problem *problem)
+{
+	struct native_code code;
+	uint32_t number;
+
+	compile(ev, &code);
+	struct code_filter filter = { code.bytes, code.length, code.true_at };
+
+	trap_probe_prepare();
+	ev->mechanism = TRAPLINE_BY_PROBE;
+	int err = code_probe_open(ev->parts[0].addr, &filter, trap_probe_entry, ev, ev->generation,
+				  &number, problem);
+	if (!err)
+		ev->probe = number + 1;
+	return err;
+}
+
+/* Sets of traps that could not be removed inside a callback. */
+static struct trapline_traps *left_over[EVENT_MAX];
+
+static void keep_for_later(struct trapline_traps *traps)
+{
+	for (size_t i = 0; i < EVENT_MAX; i++) {
+		struct trapline_traps *none = NULL;
+
+		if (atomic_cas(&left_over[i], &none, traps))
+			return;
+	}
+}
+
+static void remove_left_over(void)
+{
+	struct code_problem problem;
+
+	for (size_t i = 0; i < EVENT_MAX; i++) {
+		struct trapline_traps *traps = atomic_swap(&left_over[i], NULL);
+
+		if (traps && traps_remove(traps, &problem))
+			keep_for_later(traps);
+	}
+}
+
+static void on_trap(const struct trapline_trap_hit *hit)
+{
+	struct trapline_event *ev = hit->arg;
+
+	if (trap_enter_probe(ev, ev->first_generation, hit->context))
+		trap_take_probe(hit->context);
+}
+
+static int open_trap(struct trapline_event *ev, struct code_problem *problem)
+{
+	const struct trapline_traps_opts opts = {
+		.size = sizeof(opts),
+		.callback = on_trap,
+		.arg = ev,
+	};
+
+	if (ev->evaluated_in == TRAPLINE_EVALUATED_IN_CODE)
+		ev->evaluated_in = TRAPLINE_EVALUATED_IN_HANDLER;
+	ev->mechanism = TRAPLINE_BY_TRAP;
+	return traps_set(&ev->parts[0].addr, 1, &opts, &ev->traps, problem);
+}
+
+int in_code_open(struct trapline_event *ev)
+{
+	struct code_problem problem = { NULL, 0 };
+	int err = code_start();
+
+	if (err)
+		return err;
+	if (ev->stack_depth)
+		stack_warm_up();
+	if (ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD) &&
+	    condition_take_thread_slot(ev))
+		return failed(-ENFILE, FAILED_EVENT,
+			      "16 events with hits_in_thread are open in the handler");
+	remove_left_over();
+	ev->applied = ev->wanted;
+	err = open_jump(ev, &problem);
+	if (err == -ENOSPC || err == -EOPNOTSUPP)
+		err = open_trap(ev, &problem);
+	return err ? failed(err, FAILED_CODE, problem.why) : 0;
+}
+
+void in_code_close(struct trapline_event *ev)
+{
+	struct code_problem problem;
+
+	if (ev->probe)
+		code_probe_close(ev->probe - 1, &problem);
+	if (ev->traps && traps_remove(ev->traps, &problem))
+		keep_for_later(ev->traps);
+	ev->probe = 0;
+	ev->traps = NULL;
+}
+
+#else
+
+int in_code_open(struct trapline_event *ev)
+{
+	return failed(-EOPNOTSUPP, FAILED_CODE, "code is changed on x86-64 only");
+}
+
+void in_code_close(struct trapline_event *ev)
+{
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* in_code.h - events whose hits come from changed code of the own process: a jump, or an int3. */
+#ifndef CORE_IN_CODE_H
+#define CORE_IN_CODE_H
+
+#include "event/event.h"
+
+/* SIGTRAP is ours, and fork is taken care of. 0 or -errno. */
+int code_start(void);
+
+/* Put the event at its address. It has its condition. 0 or -errno; in_code_close() is still due. */
+int in_code_open(struct trapline_event *ev);
+
+/* Put the instruction back, if it can be done here; see code_probe_close(). */
+void in_code_close(struct trapline_event *ev);
+
+#endif

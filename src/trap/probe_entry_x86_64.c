@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * probe_entry_x86_64.c - a thread comes from the code of a probe, by a jump and not by a signal.
+ *
+ * What a signal would have saved is saved here, in the same form: all registers in a ucontext_t, the
+ * vector unit in an area of xsave. Both lie on the thread's own stack, below its red zone. The frame is
+ * described to unwinders as that of a signal handler, so a stack goes on at the probe's address.
+ *
+ * Protection keys and the tiles of AMX are left as they are: no callback may use tiles.
+ */
+#include "base/general_regs.h"
+
+#include <cpuid.h>
+#include <stddef.h>
+#include <ucontext.h>
+
+#include "base/atomic.h"
+#include "base/trap_path.h"
+#include "code/probe/code_probe.h"
+#include "trap/trap.h"
+
+/* From rsp of the entry's frame; all of them are checked below. */
+#define CONTEXT_BYTES "976"
+#define RED_ZONE "128"
+
+_Static_assert(sizeof(ucontext_t) <= 968, "behind it is room to leave by");
+_Static_assert(offsetof(ucontext_t, uc_mcontext.gregs) == 40, "gregs");
+_Static_assert(offsetof(ucontext_t, uc_mcontext.fpregs) == 224, "fpregs");
+_Static_assert(REG_R8 == 0 && REG_RDI == 8 && REG_RSP == 15 && REG_RIP == 16 && REG_EFL == 17,
+	       "order of gregs");
+
+enum vector_save {
+	SAVE_BY_FXSAVE,
+	SAVE_BY_XSAVE,
+	SAVE_BY_XSAVEC
+};
+
+/* Hidden names for the assembler. */
+uint32_t trap_probe_save __attribute__((visibility("hidden"))) = SAVE_BY_FXSAVE;
+uint32_t trap_probe_mask[2] __attribute__((visibility("hidden")));
+uint64_t trap_probe_bytes __attribute__((visibility("hidden"))) = 512;
+uint64_t trap_probe_ask(uint64_t number, ucontext_t *context) __attribute__((visibility("hidden")));
+uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
+	__attribute__((visibility("hidden")));
+
+#define XCR0_NOT_SAVED (1ull << 9 | 1ull << 17 | 1ull << 18) /* PKRU, AMX */
+#define XSAVE_HEADER_END 576u
+#define LEAF_XSAVE 13
+#define HAS_XSAVEC (1u << 1)
+#define IS_ALIGNED (1u << 1)
+
+static uint64_t read_xcr0(void)
+{
+	uint32_t low;
+	uint32_t high;
+
+	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (uint64_t)high << 32 | low;
+}
+
+/* Compacted: one component behind the other. Else each where it always is. */
+static uint64_t area_bytes(uint64_t mask, int is_compact)
+{
+	uint64_t end = XSAVE_HEADER_END;
+	uint32_t size;
+	uint32_t offset;
+	uint32_t flags;
+	uint32_t unused;
+
+	for (uint32_t i = 2; i < 63; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		__cpuid_count(LEAF_XSAVE, i, size, offset, flags, unused);
+		if (is_compact)
+			offset = (uint32_t)(flags & IS_ALIGNED ? (end + 63) & ~63ull : end);
+		if (offset + size > end)
+			end = offset + size;
+	}
+	return end;
+}
+
+void trap_probe_prepare(void)
+{
+	uint32_t a;
+	uint32_t b;
+	uint32_t c;
+	uint32_t d;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
+		return;
+	uint64_t mask = read_xcr0() & ~XCR0_NOT_SAVED;
+
+	__cpuid_count(LEAF_XSAVE, 1, a, b, c, d);
+	int is_compact = (a & HAS_XSAVEC) != 0;
+
+	trap_probe_mask[0] = (uint32_t)mask;
+	trap_probe_mask[1] = (uint32_t)(mask >> 32);
+	trap_probe_bytes = area_bytes(mask, is_compact);
+	trap_probe_save = is_compact ? SAVE_BY_XSAVEC : SAVE_BY_XSAVE;
+}
+
+/* 1: a callback is to be run. */
+TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
+{
+	struct trapline_event *owner = atomic_get(&probe->owner);
+
+	return owner && trap_enter_probe(owner, probe->generation, context);
+}
+
+/* Before the vector registers are saved. Where the thread goes on; 0: trap_probe_take() knows. */
+TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
+{
+	const struct code_probe *probe = &code_probes[number];
+
+	context->uc_mcontext.gregs[REG_RIP] = (greg_t)probe->address;
+	return GENERAL_REGS_ONLY && !asks(probe, context) ? probe->resume : 0;
+}
+
+/* Where the thread goes on. */
+TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
+{
+	const struct code_probe *probe = &code_probes[number];
+
+	if (GENERAL_REGS_ONLY || asks(probe, context))
+		trap_take_probe(context);
+	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+
+	return pc == probe->address ? probe->resume : pc;
+}
+
+/*
+ * In: the probe's number, the red zone, the stack of the program. Out by ret, which takes the address and
+ * the red zone off at once: nothing that is still needed lies where a signal may write.
+ */
+__asm__(".pushsection trap_path, \"ax\", @progbits\n"
+	".globl trap_probe_entry\n"
+	".hidden trap_probe_entry\n"
+	".type trap_probe_entry, @function\n"
+	"trap_probe_entry:\n"
+	".cfi_startproc\n"
+	".cfi_signal_frame\n"
+	".cfi_def_cfa %rsp, 8 + " RED_ZONE "\n"
+	".cfi_undefined %rip\n"
+	"pushfq\n"
+	"lea -" CONTEXT_BYTES "(%rsp), %rsp\n"
+	"mov %r8, 40(%rsp)\n"
+	"mov %r9, 48(%rsp)\n"
+	"mov %r10, 56(%rsp)\n"
+	"mov %r11, 64(%rsp)\n"
+	"mov %r12, 72(%rsp)\n"
+	"mov %r13, 80(%rsp)\n"
+	"mov %r14, 88(%rsp)\n"
+	"mov %r15, 96(%rsp)\n"
+	"mov %rdi, 104(%rsp)\n"
+	"mov %rsi, 112(%rsp)\n"
+	"mov %rbp, 120(%rsp)\n"
+	"mov %rbx, 128(%rsp)\n"
+	"mov %rdx, 136(%rsp)\n"
+	"mov %rax, 144(%rsp)\n"
+	"mov %rcx, 152(%rsp)\n"
+	"lea " CONTEXT_BYTES " + 8 + 8 + " RED_ZONE "(%rsp), %rax\n"
+	"mov %rax, 160(%rsp)\n"
+	"mov " CONTEXT_BYTES "(%rsp), %rax\n"
+	"mov %rax, 176(%rsp)\n"
+	"mov %rsp, %rbx\n"
+	".cfi_def_cfa %rbx, " CONTEXT_BYTES " + 8 + 8 + " RED_ZONE "\n"
+	".cfi_offset %r8, 40 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r9, 48 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r10, 56 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r11, 64 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r12, 72 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r13, 80 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r14, 88 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %r15, 96 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rdi, 104 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rsi, 112 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rbp, 120 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rbx, 128 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rdx, 136 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rax, 144 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rcx, 152 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	".cfi_offset %rip, 168 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
+	"cld\n"
+	"xor %eax, %eax\n"
+	"mov %rax, (%rsp)\n"
+	"mov %rax, 8(%rsp)\n"
+	"mov %rax, 16(%rsp)\n"
+	"mov %rax, 24(%rsp)\n"
+	"mov %rax, 32(%rsp)\n"
+	"and $-64, %rsp\n"
+	"mov " CONTEXT_BYTES " + 8(%rbx), %edi\n"
+	"mov %rbx, %rsi\n"
+	"call trap_probe_ask\n"
+	"mov %rax, %r12\n"
+	"test %rax, %rax\n"
+	"jnz 5f\n"
+	/* No mask, and nothing of the kernel's behind gregs. */
+	"lea 184(%rbx), %rdi\n"
+	"mov $(" CONTEXT_BYTES " - 184) / 8, %ecx\n"
+	"rep stosq\n"
+	"mov " CONTEXT_BYTES " + 8(%rbx), %edi\n"
+	"sub trap_probe_bytes(%rip), %rsp\n"
+	"and $-64, %rsp\n"
+	"mov %rsp, 224(%rbx)\n"
+	"mov trap_probe_save(%rip), %ecx\n"
+	"mov trap_probe_mask(%rip), %eax\n"
+	"mov 4 + trap_probe_mask(%rip), %edx\n"
+	"cmp $1, %ecx\n"
+	"jb 1f\n"
+	"movq $0, 512(%rsp)\n"
+	"movq $0, 520(%rsp)\n"
+	"movq $0, 528(%rsp)\n"
+	"movq $0, 536(%rsp)\n"
+	"movq $0, 544(%rsp)\n"
+	"movq $0, 552(%rsp)\n"
+	"movq $0, 560(%rsp)\n"
+	"movq $0, 568(%rsp)\n"
+	"je 2f\n"
+	"xsavec64 (%rsp)\n"
+	"jmp 3f\n"
+	"1: fxsave64 (%rsp)\n"
+	"jmp 3f\n"
+	"2: xsave64 (%rsp)\n"
+	"3: mov %rbx, %rsi\n"
+	"call trap_probe_take\n"
+	"mov %rax, %r12\n"
+	"mov trap_probe_mask(%rip), %eax\n"
+	"mov 4 + trap_probe_mask(%rip), %edx\n"
+	"cmpl $0, trap_probe_save(%rip)\n"
+	"je 4f\n"
+	"xrstor64 (%rsp)\n"
+	"jmp 5f\n"
+	"4: fxrstor64 (%rsp)\n"
+	/* rcx, flags and address go right below the program's red zone. */
+	"5: mov %rbx, %rsp\n"
+	"mov 160(%rsp), %rdi\n"
+	"lea -(24 + " RED_ZONE ")(%rdi), %rdi\n"
+	"mov %r12, 16(%rdi)\n"
+	"mov 176(%rsp), %rax\n"
+	"mov %rax, 8(%rdi)\n"
+	"mov 152(%rsp), %rax\n"
+	"mov %rax, (%rdi)\n"
+	"mov %rdi, %rcx\n"
+	"mov 40(%rsp), %r8\n"
+	"mov 48(%rsp), %r9\n"
+	"mov 56(%rsp), %r10\n"
+	"mov 64(%rsp), %r11\n"
+	"mov 72(%rsp), %r12\n"
+	"mov 80(%rsp), %r13\n"
+	"mov 88(%rsp), %r14\n"
+	"mov 96(%rsp), %r15\n"
+	"mov 104(%rsp), %rdi\n"
+	"mov 112(%rsp), %rsi\n"
+	"mov 120(%rsp), %rbp\n"
+	"mov 128(%rsp), %rbx\n"
+	"mov 136(%rsp), %rdx\n"
+	"mov 144(%rsp), %rax\n"
+	"mov %rcx, %rsp\n"
+	"pop %rcx\n"
+	"popfq\n"
+	"ret $" RED_ZONE "\n"
+	".cfi_endproc\n"
+	".size trap_probe_entry, . - trap_probe_entry\n"
+	".popsection\n");
