@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "report/code/code_sites.h"
 #include "report/dwarf/symbols.h"
+#include "report/lang/result.h"
 #include "report/lang/signature.h"
 #include "report/run/run_call.h"
 #include "report/run/run_file.h"
@@ -21,23 +22,12 @@
 /* The command that runs, `break` or `record`: its name begins each line about an error. */
 extern const char *break_command;
 
-#define BREAK_RESULT_TESTS 8
-
-/* `ret < 0` */
-struct break_result_test {
-	int op;
-	int64_t value;
-	char name[64]; /* of a constant; empty: the value */
-};
-
 struct break_settings {
 	pid_t pid;
 	char **locations;
 	size_t location_count;
-	const char *condition; /* --if, without the parts that compare the result */
-	char *entry_text;      /* the memory of condition, when that was rewritten */
-	struct break_result_test result_test[BREAK_RESULT_TESTS];
-	size_t result_tests;
+	const char *condition;	    /* --if */
+	struct result_tests result; /* the parts of it that compare the result */
 	int explain;
 	int list;
 	int args;
@@ -64,8 +54,6 @@ int break_settings_check(struct break_settings *set, int argc, char **argv, int 
 /* The whole run. An exit status. */
 int break_run(const struct break_settings *set);
 
-/* Moves the parts of --if that compare the result to result_test. 0 or an exit status, line printed. */
-int break_result_split(struct break_settings *set);
 /* Checks that the result of a function can be compared so. 0 or an exit status, line printed. */
 int break_result_check(const struct break_settings *set, struct symbols *s,
 		       const struct signature *signature, const char *function);

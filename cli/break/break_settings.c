@@ -48,6 +48,22 @@ const struct opt_syntax break_syntax = {
 	.count = sizeof(options) / sizeof(options[0]),
 };
 
+static int check_condition(struct break_settings *set)
+{
+	const struct condition_names names = { .has_result = set->ret };
+	struct condition_parts parts = { 0 };
+	int status = cli_condition(COMMAND, set->condition, &names, &parts);
+	bool has_entry = parts.entry;
+
+	trapline_condition_free(parts.entry);
+	set->result = parts.result;
+	if (!status && set->explain && !has_entry)
+		return cli_wrong(COMMAND,
+				 "--explain prints what the kernel evaluates, and trapline itself "
+				 "compares results");
+	return status;
+}
+
 int break_settings_check(struct break_settings *set, int argc, char **argv, int first)
 {
 	if (first == argc)
@@ -67,14 +83,7 @@ int break_settings_check(struct break_settings *set, int argc, char **argv, int 
 		return cli_wrong(COMMAND,
 				 "--ret cannot be combined with --no-bpf: it needs uprobes and "
 				 "BPF");
-	status = break_result_split(set);
-	if (status)
-		return status;
-	if (set->explain && !set->condition)
-		return cli_wrong(COMMAND,
-				 "--explain prints what the kernel evaluates, and trapline itself "
-				 "compares results");
-	status = cli_condition_check(COMMAND, set->condition);
+	status = check_condition(set);
 	return status ? status : break_check(set);
 }
 

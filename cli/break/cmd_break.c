@@ -91,7 +91,7 @@ static int break_arm_all(struct breaking *b)
 		return session_explain(&b->session, "break on", b->set.locations[0], err);
 	opts.arg = b;
 	/* A call counts only after its result has been compared. */
-	opts.limit = b->set.result_tests ? 0 : b->set.limit;
+	opts.limit = b->set.result.count ? 0 : b->set.limit;
 	opts.condition = b->condition;
 	opts.flags = (b->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (b->set.ret ? TRAPLINE_RETURNS : 0);
@@ -147,16 +147,18 @@ static const char *break_needs_64bit(const struct break_settings *set)
 /* A parameter's name may mean another thing in each function, and there is one condition for all. */
 static int make_condition(struct breaking *b)
 {
-	struct condition_names names = { .symbols = b->symbols };
+	struct condition_names names = { .symbols = b->symbols, .has_result = b->set.ret };
+	struct condition_parts parts = { 0 };
 
 	if (!b->set.condition)
 		return 0;
 	names.signature = signature_at(b, 0);
-	int status = cli_condition(COMMAND, b->set.condition, &names, &b->condition);
+	int status = cli_condition(COMMAND, b->set.condition, &names, &parts);
+	b->condition = parts.entry;
 	for (size_t i = 1; !status && i < b->sites.count; i++) {
-		struct condition_names other = { .symbols = b->symbols,
-						 .signature = signature_at(b, i) };
-		int differs = cli_condition_compare(b->set.condition, &names, &other);
+		struct condition_names other = names;
+		other.signature = signature_at(b, i);
+		int differs = condition_compare(&names, &other, b->set.condition);
 		if (differs < 0)
 			break;
 		if (differs)
@@ -187,7 +189,7 @@ static int break_find_and_arm(struct breaking *b)
 	if (!b->signature)
 		return cli_wrong(COMMAND, "out of memory");
 	status = make_condition(b);
-	for (size_t i = 0; !status && b->set.result_tests && i < b->sites.count; i++)
+	for (size_t i = 0; !status && b->set.result.count && i < b->sites.count; i++)
 		status = break_result_check(&b->set, b->symbols, signature_at(b, i),
 					    b->sites.site[i].name);
 	if (status || b->set.explain)
@@ -317,9 +319,9 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 
 	if (!call)
 		return;
-	if (b->set.result_tests && hit->returned == TRAPLINE_LEFT)
+	if (b->set.result.count && hit->returned == TRAPLINE_LEFT)
 		b->calls.not_returned++;
-	else if (b->set.result_tests &&
+	else if (b->set.result.count &&
 		 !break_result_holds(&b->set, b->symbols, signature_at(b, call->site), hit))
 		b->other_results++;
 	else if (!is_enough(b))
@@ -348,7 +350,7 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 		return TRAPLINE_GO_ON;
 	}
 	bool returns = will_return(b, &hit, site);
-	if (!returns && (b->set.result_tests || is_enough(b)))
+	if (!returns && (b->set.result.count || is_enough(b)))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&b->names, &hit);
 	struct break_call *call = call_of(b, &hit, site);
@@ -372,7 +374,7 @@ static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
 
-	return b->set.ret && b->set.limit && !b->set.result_tests &&
+	return b->set.ret && b->set.limit && !b->set.result.count &&
 	       b->hits + b->calls.open >= b->set.limit &&
 	       now_ns() - b->last_record_ns > PATIENCE_NS;
 }
@@ -383,7 +385,7 @@ static void print_open_calls(struct breaking *b)
 	size_t n = break_calls_take(&b->calls, &call);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!b->set.result_tests && !is_enough(b))
+		if (!b->set.result.count && !is_enough(b))
 			print_call(b, call[i], NULL);
 		break_call_free(call[i]);
 	}
@@ -440,7 +442,6 @@ static void break_release(struct breaking *b)
 	for (size_t i = 0; b->signature && i < b->sites.count; i++)
 		signature_free(b->signature[i].signature);
 	free(b->signature);
-	free(b->set.entry_text);
 	free(b->armed.no_return);
 	code_sites_free(&b->sites);
 	symbols_close(b->symbols);

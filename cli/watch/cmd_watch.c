@@ -138,6 +138,7 @@ static const char *watch_needs_64bit(const struct watch_settings *set)
 static int watch_find_and_arm(struct watch *w)
 {
 	struct condition_names names;
+	struct condition_parts parts = { 0 };
 	int status = session_open_symbols(&w->session, &w->symbols);
 
 	if (!status)
@@ -145,7 +146,8 @@ static int watch_find_and_arm(struct watch *w)
 	if (!status)
 		status = watch_find(w, &names);
 	if (!status)
-		status = cli_condition(COMMAND, w->set.condition, &names, &w->condition);
+		status = cli_condition(COMMAND, w->set.condition, &names, &parts);
+	w->condition = parts.entry;
 	if (status || w->set.explain)
 		return status;
 	watch_output_begin(&w->output, &w->expr, &w->set);

@@ -287,13 +287,13 @@ int cond_parse(const char *text, const struct trapline_condition_opts *opts, str
 {
 	const struct cond_names names = { .opts = opts };
 	struct expression_error wrong;
-	struct tree *tree;
+	struct expression *e;
 
 	memset(error, 0, sizeof(*error));
-	int err = tree_of_condition(text, NULL, &tree, &wrong);
+	int err = tree_of_condition(text, NULL, &e, &wrong);
 	if (!err) {
-		err = cond_compile(tree->root, &names, out, &wrong);
-		tree_free(tree);
+		err = cond_compile(e->root, &names, out, &wrong);
+		tree_free(e);
 	}
 	if (err && err != -ENOMEM)
 		cond_error_place(text, &wrong, error);

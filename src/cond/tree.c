@@ -528,11 +528,12 @@ static struct tree_node *tree_expression(struct tree_parser *p)
  * One block of memory has the tree. Each node, and each string, is made of some characters of the text;
  * a path has one node more.
  */
-static struct tree *tree_new(const char *text)
+static struct expression *tree_new(const char *text)
 {
 	size_t len = strlen(text);
 	size_t nodes = 2 * (len + 1);
-	struct tree *t = calloc(1, sizeof(*t) + nodes * sizeof(struct tree_node) + 3 * (len + 1));
+	struct expression *t =
+		calloc(1, sizeof(*t) + nodes * sizeof(struct tree_node) + 3 * (len + 1));
 
 	if (!t)
 		return NULL;
@@ -544,7 +545,7 @@ static struct tree *tree_new(const char *text)
 	return t;
 }
 
-static int tree_finish(struct tree_parser *p, struct tree **out)
+static int tree_finish(struct tree_parser *p, struct expression **out)
 {
 	if (p->err)
 		tree_free(p->out);
@@ -553,7 +554,7 @@ static int tree_finish(struct tree_parser *p, struct tree **out)
 	return p->err;
 }
 
-int tree_of_condition(const char *text, const struct tree_names *names, struct tree **out,
+int tree_of_condition(const char *text, const struct tree_names *names, struct expression **out,
 		      struct expression_error *error)
 {
 	struct tree_parser p = { .text = text, .names = names, .error = error };
@@ -574,7 +575,7 @@ int tree_of_condition(const char *text, const struct tree_names *names, struct t
 	return tree_finish(&p, out);
 }
 
-int tree_of_place(const char *text, struct tree **out, struct expression_error *error)
+int tree_of_place(const char *text, struct expression **out, struct expression_error *error)
 {
 	struct tree_parser p = { .text = text, .error = error };
 
@@ -592,7 +593,7 @@ int tree_of_place(const char *text, struct tree **out, struct expression_error *
 	return tree_finish(&p, out);
 }
 
-void tree_free(struct tree *tree)
+void tree_free(struct expression *e)
 {
-	free(tree);
+	free(e);
 }

@@ -74,7 +74,7 @@ struct tree_node {
 	bool is_unsigned;
 };
 
-struct tree {
+struct expression {
 	const struct tree_node *root;
 	/* What stands behind a place: */
 	uint64_t offset;
@@ -102,9 +102,9 @@ struct tree_names {
  * 0, or with *error: -EINVAL, -E2BIG; or -ENOMEM. names NULL: all names are terms of the language.
  * *out is released by tree_free().
  */
-int tree_of_condition(const char *text, const struct tree_names *names, struct tree **out,
+int tree_of_condition(const char *text, const struct tree_names *names, struct expression **out,
 		      struct expression_error *error);
-int tree_of_place(const char *text, struct tree **out, struct expression_error *error);
-void tree_free(struct tree *tree);
+int tree_of_place(const char *text, struct expression **out, struct expression_error *error);
+void tree_free(struct expression *e);
 
 #endif

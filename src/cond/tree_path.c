@@ -223,7 +223,7 @@ struct tree_node *tree_path(struct tree_parser *p)
 
 void tree_place(struct tree_parser *p)
 {
-	struct tree *t = p->out;
+	struct expression *t = p->out;
 
 	t->root = tree_path(p);
 	if (*p->now.start == '+' || *p->now.start == '-') {

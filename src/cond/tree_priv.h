@@ -12,7 +12,7 @@ struct tree_parser {
 	enum token_names lexing;
 	bool after_value; /* the token before now ends a value */
 	const char *end;  /* of the token before now */
-	struct tree *out;
+	struct expression *out;
 	const struct tree_names *names; /* NULL: no paths */
 	struct expression_error *error;
 	unsigned int depth;

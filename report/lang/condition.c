@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+/* condition.c - see condition.h. */
+#include "report/lang/condition.h"
+
+#include "cond/compile.h"
+#include "cond/terms.h"
+#include "report/dwarf/variables.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One condition while it is made. */
+struct making {
+	const struct condition_names *names;
+	struct expression *e;
+	struct condition_parts *out;
+};
+
+static const struct signature_value *parameter_named(const struct condition_names *names,
+						     const char *name)
+{
+	const struct signature *signature = names->signature;
+
+	for (size_t i = 0; signature && i < signature->count; i++)
+		if (signature->parameter[i].name && !strcmp(signature->parameter[i].name, name))
+			return &signature->parameter[i];
+	return NULL;
+}
+
+/* As in C, a parameter hides what has its name outside. */
+static bool is_hidden(void *arg, const char *word)
+{
+	const struct condition_names *names = ((struct making *)arg)->names;
+
+	return parameter_named(names, word) && !(names->has_result && !strcmp(word, "ret"));
+}
+
+static int find_parameter(void *arg, const char *scope, const char *name,
+			  struct expression_name *out, char *why, size_t n)
+{
+	const struct signature_value *v = scope ? NULL : parameter_named(arg, name);
+
+	if (!v || !v->type)
+		return -ENOENT;
+	*out = (struct expression_name){ .type = v->type, .parameter = v };
+	return 0;
+}
+
+static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t *bytes)
+{
+	struct variable found;
+
+	/* Without a process only the form can be checked. */
+	if (!arg)
+		return 0;
+	int err = symbols_find(arg, name, &found);
+	if (err)
+		return err;
+	*address = found.address;
+	*bytes = found.size;
+	return 0;
+}
+
+__attribute__((format(printf, 3, 4))) static int
+condition_fail(struct expression_error *error, const struct tree_node *n, const char *format, ...)
+{
+	va_list args;
+
+	error->column = n->start + 1;
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static bool is_in_register(const struct signature_value *v, uint64_t offset)
+{
+	return v->where == SIGNATURE_REGISTERS && offset / 8 < v->regs;
+}
+
+/* Why a path that begins with a parameter cannot be used; NULL: it can. */
+static const char *parameter_problem(const struct expression_place *p, bool is_address)
+{
+	const struct signature_value *v = p->parameter;
+
+	if (!v)
+		return NULL;
+	switch (v->where) {
+	case SIGNATURE_REGISTERS:
+		if (!is_in_register(v, p->path.base))
+			return "that part of the parameter is not in a register of the hit";
+		return is_address && !p->path.links ? "a parameter in a register has no address" :
+						      NULL;
+	case SIGNATURE_CONSTANT:
+		return p->path.links || is_address ?
+			       "the compiler made a copy of the function for one value of that "
+			       "parameter" :
+			       NULL;
+	case SIGNATURE_VECTOR:
+		return "that parameter is in a floating-point register, which a hit does not record";
+	case SIGNATURE_GONE:
+		return "the compiler optimised that parameter away";
+	default:
+		return NULL;
+	}
+}
+
+/* What the path begins with. True: the number is signed. */
+static bool write_base(struct steps *s, const struct expression_place *p)
+{
+	const struct signature_value *v = p->parameter;
+
+	if (!v)
+		return steps_number(s, p->path.base);
+	if (v->where == SIGNATURE_STACK) {
+		steps_register(s, cond_name_find("sp")->number);
+		return steps_binary(s, COND_ADD, false, steps_number(s, v->stack + p->path.base));
+	}
+	steps_register(s, v->reg[0]);
+	return steps_binary(s, COND_ADD, false, steps_number(s, p->path.base));
+}
+
+/* The address that a path leads to. */
+static bool write_address(struct steps *s, const struct expression_place *p)
+{
+	const struct signature_value *v = p->parameter;
+	bool is_pointer = v && v->where == SIGNATURE_REGISTERS; /* it need not be loaded */
+	bool is_signed = is_pointer ? steps_register(s, v->reg[p->path.base / 8]) :
+				      write_base(s, p);
+
+	for (size_t i = 0; i < p->path.links; i++) {
+		if (i || !is_pointer)
+			steps_load(s, 8, false);
+		is_signed = steps_binary(s, COND_ADD, false, steps_number(s, p->path.offsets[i]));
+	}
+	return is_signed;
+}
+
+/* The number that is there: in memory, in a register, or known. */
+static bool write_number(struct steps *s, const struct expression_place *p, uint64_t size)
+{
+	const struct signature_value *v = p->path.links ? NULL : p->parameter;
+	bool is_signed = p->type && p->type->is_signed;
+	bool is_value = v && v->where != SIGNATURE_STACK && v->where != SIGNATURE_MEMORY;
+	bool number_signed = false;
+
+	if (!is_value) {
+		write_address(s, p);
+		number_signed = steps_load(s, (uint32_t)(p->bit_size ? p->size : size),
+					   is_signed && !p->bit_size);
+	} else if (v->where == SIGNATURE_CONSTANT) {
+		number_signed = steps_number(s, v->constant);
+	} else {
+		steps_register(s, v->reg[p->path.base / 8]);
+		if (p->path.base % 8)
+			steps_binary(s, COND_SHR, false, steps_number(s, p->path.base % 8 * 8));
+	}
+	if (p->bit_size)
+		return steps_bits(s, number_signed, p->bit_offset, p->bit_size, is_signed);
+	return is_value ? steps_narrow(s, (uint32_t)size, is_signed) : number_signed;
+}
+
+static int write_place(const struct making *m, const struct tree_node *n, struct steps *s,
+		       const struct expression_place *p, struct expression_error *error)
+{
+	uint64_t size = p->type ? p->type->size : p->size;
+	bool is_number = p->type ? type_is_number(p->type) :
+				   size == 1 || size == 2 || size == 4 || size == 8;
+	bool is_address = n->is_address || (p->type && p->type->kind == TYPE_ARRAY);
+	const char *why = parameter_problem(p, is_address);
+
+	m->out->has_parameters = m->out->has_parameters || p->parameter;
+	if (why)
+		return condition_fail(error, n, "%s", why);
+	if (p->path.links && symbols_is_32bit(m->names->symbols))
+		return condition_fail(error, n,
+				      "a condition cannot follow a pointer of a 32-bit program");
+	if (is_address && p->bit_size)
+		return condition_fail(error, n, "a bit-field has no address");
+	if (is_address)
+		return write_address(s, p);
+	if (!is_number || (p->bit_size && p->size > 8))
+		return condition_fail(error, n,
+				      "a condition compares whole numbers, but this is %s",
+				      p->type ? p->type->name : "of unknown size");
+	return write_number(s, p, size);
+}
+
+static int write_path(const struct making *m, const struct tree_node *n, struct steps *s,
+		      struct expression_error *error)
+{
+	const struct condition_names *names = m->names;
+	const struct expression_options options = { .thread = names->thread,
+						    .path_only = true,
+						    .name = find_parameter,
+						    .arg = (void *)(uintptr_t)names };
+	const struct tree_node *path = n->left;
+	const char *name = path->kind == TREE_NAME && !path->scope ? path->text : NULL;
+	struct expression_place place;
+	struct expression part = *m->e;
+	int64_t constant;
+
+	if (!names->symbols)
+		return steps_number(s, 1);
+	part.root = path;
+	name = n->is_address ? NULL : name;
+	/* A variable of that name wins, as a local one would in C; looking for it costs more. */
+	bool is_enum = names->view.type && names->view.type->kind == TYPE_ENUM;
+	int err = name && is_enum &&
+				  !type_find_constant(names->symbols, names->view.type, name,
+						      &constant) ?
+			  -EEXIST :
+			  expression_resolve(names->symbols, &part, &options, &place, error);
+	if (!err)
+		return write_place(m, n, s, &place, error);
+	if (err == -EEXIST ||
+	    (err == -ENOENT && name &&
+	     !type_find_constant(names->symbols, names->view.type, name, &constant))) {
+		steps_number(s, (uint64_t)constant);
+		return true;
+	}
+	error->column = error->column ? error->column : n->start + 1;
+	return err;
+}
+
+/* new and old as the type has them. */
+static bool write_watched(const struct condition_names *names, struct steps *s, enum cond_term term)
+{
+	const struct value_view *v = &names->view;
+	bool is_signed = steps_term(s, term);
+
+	if (v->type && v->bit_size && v->bit_offset + v->bit_size <= names->len * 8)
+		return steps_bits(s, is_signed, v->bit_offset, v->bit_size, v->type->is_signed);
+	if (v->type && type_is_number(v->type) && v->type->is_signed && v->type->size == names->len)
+		return steps_narrow(s, (uint32_t)names->len, true);
+	return is_signed;
+}
+
+static int write_name(void *arg, const struct tree_node *n, struct steps *s,
+		      struct expression_error *error)
+{
+	const struct making *m = arg;
+
+	if (n->kind == TREE_PATH)
+		return write_path(m, n, s, error);
+	if (n->number == COND_CHANGED && m->names->view.type && m->names->view.bit_size) {
+		bool is_signed = write_watched(m->names, s, COND_NEW);
+		return steps_binary(s, COND_NE, is_signed, write_watched(m->names, s, COND_OLD));
+	}
+	if (n->number == COND_NEW || n->number == COND_OLD)
+		return write_watched(m->names, s, (enum cond_term)n->number);
+	return steps_term(s, (enum cond_term)n->number);
+}
+
+/* Those of a bit-field in the bytes that are watched; 0: it is none. */
+static uint64_t bits_of(const struct condition_names *names)
+{
+	const struct value_view *v = &names->view;
+	uint64_t mask = v->bit_size >= 64 ? UINT64_MAX : (UINT64_C(1) << v->bit_size) - 1;
+
+	if (!v->bit_size || names->len > 8 || v->bit_offset + v->bit_size > names->len * 8)
+		return 0;
+	return mask << v->bit_offset;
+}
+
+static int condition_compile(struct making *m, struct expression_error *error)
+{
+	const struct trapline_condition_opts opts = { .find_symbol = find_symbol,
+						      .arg = m->names->symbols };
+	const struct cond_names names = {
+		.write = write_name, .arg = m, .opts = &opts, .bits = bits_of(m->names)
+	};
+	const struct tree_node *root = m->e ? m->e->root : NULL;
+
+	if (!root && !names.bits)
+		return 0;
+	struct trapline_condition *condition = malloc(sizeof(*condition));
+	if (!condition)
+		return -ENOMEM;
+	int err = cond_compile(root, &names, &condition->ir, error);
+	if (err)
+		free(condition);
+	else
+		m->out->entry = condition;
+	return err;
+}
+
+int condition_make(const struct condition_names *names, const char *text,
+		   struct condition_parts *out, struct expression_error *error)
+{
+	struct condition_parts parts = { 0 };
+	struct making m = { .names = names, .out = &parts };
+	const struct tree_names words = { .hides = is_hidden, .arg = &m };
+	int err = text ? tree_of_condition(text, &words, &m.e, error) : 0;
+
+	if (!err && text && names->has_result)
+		err = result_take(m.e, &parts.result, error);
+	if (!err)
+		err = condition_compile(&m, error);
+	if (m.e)
+		tree_free(m.e);
+	if (!err)
+		*out = parts;
+	return err;
+}
+
+int condition_compare(const struct condition_names *names, const struct condition_names *other,
+		      const char *text)
+{
+	struct condition_parts parts[2] = { { 0 } };
+	struct expression_error error;
+	int differs = 1;
+
+	if (!condition_make(names, text, &parts[0], &error)) {
+		if (!parts[0].has_parameters)
+			differs = -1;
+		else if (!condition_make(other, text, &parts[1], &error))
+			differs = memcmp(&parts[0].entry->ir, &parts[1].entry->ir,
+					 sizeof(parts[0].entry->ir)) != 0;
+	}
+	free(parts[0].entry);
+	free(parts[1].entry);
+	return differs;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * condition.h - conditions with names of the program.
+ *
+ * The language (trapline-condition(7)) knows numbers, registers and loads from memory. Names become
+ * steps of it: `conn->state` is loaded by its pointer at each hit, a parameter is in a register or on
+ * the stack when its function is entered, and new and old have the sign, or the bits, of the watched type.
+ */
+#ifndef REPORT_LANG_CONDITION_H
+#define REPORT_LANG_CONDITION_H
+
+#include "report/lang/expression.h"
+#include "report/lang/result.h"
+#include "report/lang/signature.h"
+#include "report/lang/value.h"
+
+#include <trapline/condition.h>
+
+struct condition_names {
+	struct symbols *symbols; /* NULL: there is no process yet, and only the form is checked */
+	const char *thread;	 /* whose thread-local variables; NULL: not given */
+	struct value_view view;	 /* of the watched bytes; type NULL: not known */
+	uint64_t len;		 /* bytes watched */
+	/* Of the function with the breakpoint, whose parameters are names too. NULL: none. */
+	const struct signature *signature;
+	bool has_result; /* parts about the result are taken out */
+};
+
+struct condition_parts {
+	struct trapline_condition *entry; /* NULL: no condition is needed at the hit */
+	struct result_tests result;
+	bool has_parameters; /* entry is valid only for functions with the same parameters */
+};
+
+/*
+ * A bit-field adds a condition of its own, that rejects writes to other bits of its bytes. text NULL: no
+ * other. 0, or -errno with *error, but for -ENOMEM. trapline_condition_free() releases out->entry.
+ */
+int condition_make(const struct condition_names *names, const char *text,
+		   struct condition_parts *out, struct expression_error *error);
+
+/*
+ * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the same
+ * with any names, since it has no parameter.
+ */
+int condition_compare(const struct condition_names *names, const struct condition_names *other,
+		      const char *text);
+
+#endif
