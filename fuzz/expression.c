@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "report/lang/condition.h"
+#include "report/lang/condition_names.h"
 
 static void must(bool holds)
 {

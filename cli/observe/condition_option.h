@@ -3,7 +3,7 @@
 #ifndef CLI_OBSERVE_CONDITION_OPTION_H
 #define CLI_OBSERVE_CONDITION_OPTION_H
 
-#include "report/lang/condition.h"
+#include "report/lang/condition_names.h"
 
 #include <trapline/condition.h>
 

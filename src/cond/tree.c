@@ -15,7 +15,7 @@
 #include <strings.h>
 
 #include "cond/terms.h"
-#include "cond/tree_priv.h"
+#include "cond/tree_path.h"
 
 #define DEPTH_MAX 64
 

@@ -3,11 +3,11 @@
  * tree_path.c - paths to memory as users name them: `server.clients`, `conn->state`,
  * `table[3].next`, `*(struct foo *)0x5581...`, `conn.c:count`, `ns::Class::total`.
  */
+#include "cond/tree_path.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
-
-#include "cond/tree_priv.h"
 
 #define DEPTH_MAX 32
 #define LENGTH_MAX 4096 /* bytes that can be watched, multiplexed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tree_priv.h - what the two readers share: tree.c for operators, tree_path.c for paths. */
+/* tree_priv.h - the parser, as tree.c has it for operators, and tree_path.c for paths. */
 #ifndef COND_TREE_PRIV_H
 #define COND_TREE_PRIV_H
 
@@ -34,12 +34,5 @@ struct tree_node *tree_node_new(struct tree_parser *p, enum tree_kind kind, cons
 /* The node ends where the last token does. */
 struct tree_node *tree_node_end(struct tree_parser *p, struct tree_node *n);
 const char *tree_keep(struct tree_parser *p, const char *text, size_t n);
-
-/* A path, in the rules that p->lexing has. */
-struct tree_node *tree_path(struct tree_parser *p);
-/* The path of a place, and what stands behind it. */
-void tree_place(struct tree_parser *p);
-/* The name that a path begins with; NULL: it begins with a number. */
-const struct tree_node *tree_first(const struct tree_node *path);
 
 #endif

@@ -20,7 +20,7 @@
 
 #include "cond/compile.h"
 #include "cond/print.h"
-#include "report/lang/condition.h"
+#include "report/lang/condition_names.h"
 #include "report/lang/expression.h"
 #include "report/lang/value.h"
 

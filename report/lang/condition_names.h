@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * condition.h - conditions with names of the program.
+ * condition_names.h - conditions with names of the program.
  *
  * The language (trapline-condition(7)) knows numbers, registers and loads from memory. Names become
  * steps of it: `conn->state` is loaded by its pointer at each hit, a parameter is in a register or on
  * the stack when its function is entered, and new and old have the sign, or the bits, of the watched type.
  */
-#ifndef REPORT_LANG_CONDITION_H
-#define REPORT_LANG_CONDITION_H
+#ifndef REPORT_LANG_CONDITION_NAMES_H
+#define REPORT_LANG_CONDITION_NAMES_H
 
 #include "report/lang/expression.h"
 #include "report/lang/result.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* condition.c - see condition.h. */
-#include "report/lang/condition.h"
+/* condition_names.c - see condition_names.h. */
+#include "report/lang/condition_names.h"
 
 #include "cond/compile.h"
 #include "cond/terms.h"
