@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cond/emit.h"
-#include "cond/parse.h"
+#include "cond/compile.h"
 #include "fuzz.h"
 
 static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t *bytes)

@@ -15,38 +15,26 @@ static void must(bool holds)
 		abort();
 }
 
-static bool is_term(const char *word)
-{
-	return !strcmp(word, "new") || !strcmp(word, "old") || !strcmp(word, "changed");
-}
-
 static void parse(const char *text, int size)
 {
 	struct expression_error error;
 	struct expression *e = NULL;
 
-	int n = expression_parse_prefix(text, &e, &error);
-	must(n > 0 ? n <= size : error.column >= 1 && error.column <= size + 1);
-	expression_free(e);
-	e = NULL;
 	if (expression_parse(text, &e, &error))
 		must(error.column >= 1 && error.column <= size + 1 && error.text[0]);
 	expression_free(e);
 }
 
-static void rewrite(const char *text, int size)
+static void make(const char *text, int size, bool has_result)
 {
-	struct condition_names names = { .is_term = is_term };
+	const struct condition_names names = { .has_result = has_result };
+	struct condition_parts parts = { 0 };
 	struct expression_error error;
-	struct condition_text out;
 
-	if (condition_names(&names, text, &out, &error)) {
-		must(error.column >= 1 && error.column <= size + 1);
-		return;
-	}
-	for (size_t i = 0; out.text[i]; i++)
-		must(out.columns[i] >= 1 && out.columns[i] <= size + 1);
-	condition_text_free(&out);
+	/* Column 0: the whole, when the result cannot be compared so. */
+	if (condition_make(&names, text, &parts, &error))
+		must(error.column >= !has_result && error.column <= size + 1 && error.text[0]);
+	trapline_condition_free(parts.entry);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -57,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = '\0';
 	parse(text, (int)strlen(text));
-	rewrite(text, (int)strlen(text));
+	make(text, (int)strlen(text), false);
+	make(text, (int)strlen(text), true);
 	free(text);
 	return 0;
 }

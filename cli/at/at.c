@@ -162,11 +162,14 @@ static int find_location(const char *command, struct symbols *s, struct at_point
 int at_resolve(const char *command, struct symbols *s, struct at_point *point)
 {
 	const struct condition_names names = { .symbols = s };
+	struct condition_parts parts = { 0 };
 	int status = find_location(command, s, point);
 
 	if (status || !point->condition[0])
 		return status;
-	return cli_condition(command, point->condition, &names, &point->parsed);
+	status = cli_condition(command, point->condition, &names, &parts);
+	point->parsed = parts.entry;
+	return status;
 }
 
 enum trapline_counter at_counter(const char *name)

@@ -8,6 +8,7 @@
 #include "cli/break/break_calls.h"
 #include "cli/break/break_find.h"
 #include "cli/break/break_output.h"
+#include "cli/break/break_result.h"
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
@@ -107,17 +108,18 @@ static const char *break_needs_64bit(const struct observe_settings *set)
 /* A parameter's name may mean another thing in each function, and there is one condition for all. */
 static int make_condition(struct breaking *b)
 {
-	struct condition_names names = { .symbols = b->run.symbols };
+	struct condition_names names = { .symbols = b->run.symbols, .has_result = b->run.set.ret };
+	struct condition_parts parts = { 0 };
 
 	if (!b->run.set.condition)
 		return 0;
 	names.signature = signature_at(b, 0);
-	int status =
-		cli_condition(b->run.set.name, b->run.set.condition, &names, &b->run.condition);
+	int status = cli_condition(b->run.set.name, b->run.set.condition, &names, &parts);
+	b->run.condition = parts.entry;
 	for (size_t i = 1; !status && i < b->sites.count; i++) {
-		struct condition_names other = { .symbols = b->run.symbols,
-						 .signature = signature_at(b, i) };
-		int differs = cli_condition_compare(b->run.set.condition, &names, &other);
+		struct condition_names other = names;
+		other.signature = signature_at(b, i);
+		int differs = condition_compare(&names, &other, b->run.set.condition);
 		if (differs < 0)
 			break;
 		if (differs)
@@ -146,7 +148,7 @@ static int break_find_sites(struct observe *o)
 	if (!b->signature)
 		return cli_wrong(o->set.name, "out of memory");
 	status = make_condition(b);
-	for (size_t i = 0; !status && o->set.result_tests && i < b->sites.count; i++)
+	for (size_t i = 0; !status && o->set.result.count && i < b->sites.count; i++)
 		status = break_result_check(&o->set, o->symbols, signature_at(b, i),
 					    b->sites.site[i].name);
 	return status;
@@ -167,7 +169,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	struct breaking *b = (struct breaking *)o;
 
 	/* A call counts only after its result has been compared. */
-	opts->limit = o->set.result_tests ? 0 : o->set.limit;
+	opts->limit = o->set.result.count ? 0 : o->set.limit;
 	opts->flags |= o->set.ret ? TRAPLINE_RETURNS : 0;
 	if (o->set.args || o->set.ret)
 		opts->texts = texts_of_all(b);
@@ -263,9 +265,9 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit)
 
 	if (!call)
 		return;
-	if (b->run.set.result_tests && hit->returned == TRAPLINE_LEFT)
+	if (b->run.set.result.count && hit->returned == TRAPLINE_LEFT)
 		b->calls.not_returned++;
-	else if (b->run.set.result_tests &&
+	else if (b->run.set.result.count &&
 		 !break_result_holds(&b->run.set, b->run.symbols, signature_at(b, call->site), hit))
 		b->other_results++;
 	else if (!observe_has_enough(&b->run))
@@ -288,7 +290,7 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 	}
 	bool returns = b->run.set.ret && !b->armed.no_return[site - b->sites.site] &&
 		       trapline_event_mechanism(hit.event) == TRAPLINE_BY_UPROBE;
-	if (!returns && (b->run.set.result_tests || observe_has_enough(&b->run)))
+	if (!returns && (b->run.set.result.count || observe_has_enough(&b->run)))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&b->run.names, &hit);
 	struct break_call *call = call_of(b, &hit, site);
@@ -312,7 +314,7 @@ static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
 
-	return b->run.set.ret && b->run.set.limit && !b->run.set.result_tests &&
+	return b->run.set.ret && b->run.set.limit && !b->run.set.result.count &&
 	       b->run.hits + b->calls.open >= b->run.set.limit &&
 	       clock_now_ns() - b->last_record_ns > PATIENCE_NS;
 }
@@ -323,7 +325,7 @@ static void print_open_calls(struct breaking *b)
 	size_t n = break_calls_take(&b->calls, &call);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!b->run.set.result_tests && !observe_has_enough(&b->run))
+		if (!b->run.set.result.count && !observe_has_enough(&b->run))
 			print_call(b, call[i], NULL);
 		break_call_free(call[i]);
 	}
@@ -354,9 +356,24 @@ static void break_release(struct observe *o)
 	for (size_t i = 0; b->signature && i < b->sites.count; i++)
 		signature_free(b->signature[i].signature);
 	free(b->signature);
-	free(o->set.entry_text);
 	free(b->armed.no_return);
 	code_sites_free(&b->sites);
+}
+
+static int check_condition(struct observe_settings *set)
+{
+	const struct condition_names names = { .has_result = set->ret };
+	struct condition_parts parts = { 0 };
+	int status = cli_condition(set->name, set->condition, &names, &parts);
+	bool has_entry = parts.entry;
+
+	trapline_condition_free(parts.entry);
+	set->result = parts.result;
+	if (!status && set->explain && !has_entry)
+		return cli_wrong(set->name,
+				 "--explain prints what the kernel evaluates, and trapline itself "
+				 "compares results");
+	return status;
 }
 
 static int break_check_options(struct observe_settings *set)
@@ -365,14 +382,8 @@ static int break_check_options(struct observe_settings *set)
 		return cli_wrong(set->name,
 				 "--ret cannot be combined with --no-bpf: it needs uprobes and "
 				 "BPF");
-	int status = break_result_split(set);
-	if (status)
-		return status;
-	if (set->explain && !set->condition)
-		return cli_wrong(set->name,
-				 "--explain prints what the kernel evaluates, and trapline itself "
-				 "compares results");
-	status = cli_condition_check(set->name, set->condition);
+	int status = check_condition(set);
+
 	return status ? status : break_check(set);
 }
 

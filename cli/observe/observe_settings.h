@@ -3,7 +3,7 @@
 #ifndef CLI_OBSERVE_OBSERVE_SETTINGS_H
 #define CLI_OBSERVE_OBSERVE_SETTINGS_H
 
-#include "cli/break/break_result.h"
+#include "report/lang/result.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,9 +42,7 @@ struct observe_settings {
 	int args;
 	int ret;
 	int inlined;
-	char *entry_text; /* the memory of condition, when that was rewritten */
-	struct break_result_test result_test[BREAK_RESULT_TESTS];
-	size_t result_tests;
+	struct result_tests result; /* the parts of condition that compare the result */
 };
 
 #endif

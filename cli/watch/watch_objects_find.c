@@ -28,7 +28,7 @@ static void list_names(const struct naming *n, char *buf, size_t size)
 }
 
 static int take_value(struct naming *n, const struct signature_value *v, const char *name,
-		      const struct type **type, char *why, size_t size)
+		      struct expression_name *out, char *why, size_t size)
 {
 	if (v->where != SIGNATURE_REGISTERS || v->regs != 1) {
 		snprintf(why, size,
@@ -37,7 +37,7 @@ static int take_value(struct naming *n, const struct signature_value *v, const c
 		return -ENOENT;
 	}
 	n->reg = v->reg[0];
-	*type = v->type && v->type->kind != TYPE_UNKNOWN ? v->type : NULL;
+	out->type = v->type && v->type->kind != TYPE_UNKNOWN ? v->type : NULL;
 	return 0;
 }
 
@@ -49,32 +49,35 @@ static int argument_number(const char *name)
 	return name[3] - '0';
 }
 
-static int value_named(void *arg, const char *name, const struct type **type, char *why,
-		       size_t size)
+static int value_named(void *arg, const char *scope, const char *name, struct expression_name *out,
+		       char *why, size_t size)
 {
 	struct naming *n = arg;
 	const struct signature *s = n->signature;
 	int number = argument_number(name);
 	char names[300];
 
-	*type = NULL;
+	if (scope) {
+		snprintf(why, size, "an argument has no file or object before it");
+		return -ENOENT;
+	}
 	if (n->point->is_return) {
 		n->reg = RESULT_REGISTER;
 		if (!strcmp(name, "ret"))
-			return s ? take_value(n, &s->result, name, type, why, size) : 0;
+			return s ? take_value(n, &s->result, name, out, why, size) : 0;
 		snprintf(why, size, "after %s returned, only its result 'ret' is known",
 			 n->point->where);
 		return -ENOENT;
 	}
 	if (number >= 0 && s && (size_t)number < s->count)
-		return take_value(n, &s->parameter[number], name, type, why, size);
+		return take_value(n, &s->parameter[number], name, out, why, size);
 	if (number >= 0 && signature_argument_register((unsigned int)number) >= 0) {
 		n->reg = signature_argument_register((unsigned int)number);
 		return 0;
 	}
 	for (size_t i = 0; s && i < s->count; i++)
 		if (s->parameter[i].name && !strcmp(s->parameter[i].name, name))
-			return take_value(n, &s->parameter[i], name, type, why, size);
+			return take_value(n, &s->parameter[i], name, out, why, size);
 	list_names(n, names, sizeof(names));
 	snprintf(why, size, "'%s' is not known when %s is entered: it has %s%s", name,
 		 n->point->where, names,
@@ -144,7 +147,7 @@ static int find_way(struct watch_objects *o, const struct expression *e, size_t 
 	struct signature *signature = NULL;
 	struct naming naming = { .point = p };
 	struct expression_options options = { .path_only = true,
-					      .value = value_named,
+					      .name = value_named,
 					      .arg = &naming };
 	struct expression_error error;
 

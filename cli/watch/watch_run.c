@@ -72,6 +72,7 @@ static const char *watch_needs_64bit(const struct observe_settings *set)
 static int watch_find(struct observe *o)
 {
 	struct condition_names names = { .symbols = o->symbols, .thread = o->set.thread };
+	struct condition_parts parts = { 0 };
 	struct watch *w = (struct watch *)o;
 
 	if (o->set.list)
@@ -80,7 +81,8 @@ static int watch_find(struct observe *o)
 	if (!status)
 		status = find_exprs(w, &names);
 	if (!status)
-		status = cli_condition(o->set.name, o->set.condition, &names, &o->condition);
+		status = cli_condition(o->set.name, o->set.condition, &names, &parts);
+	o->condition = parts.entry;
 	return status;
 }
 

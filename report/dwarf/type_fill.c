@@ -278,10 +278,18 @@ static int constant_visit(const struct die_visit *v, Dwarf_Die *die)
 	return 0;
 }
 
-int type_find_constant(struct symbols *s, const char *name, int64_t *out)
+int type_find_constant(struct symbols *s, const struct type *t, const char *name, int64_t *out)
 {
 	struct constant_search f = { .name = name, .last = die_last_part(name) };
+	size_t n = 0;
+	const struct type_constant *c = t ? type_constants(t, &n) : NULL;
 
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(c[i].name, name) != 0)
+			continue;
+		*out = c[i].value;
+		return 0;
+	}
 	if (!dies_walk(s, NULL, DIES_SHARED, constant_visit, &f))
 		return -ENOENT;
 	*out = f.value;

@@ -90,8 +90,8 @@ const struct type *type_bytes(struct symbols *s, uint64_t size);
  */
 const struct type *type_find(struct symbols *s, const char *name);
 
-/* Gives name and value of an enumeration constant anywhere in the program; 0 or -ENOENT. */
-int type_find_constant(struct symbols *s, const char *name, int64_t *out);
+/* The value of a constant: of t, if that is an enum, before any other of the program. 0 or -ENOENT. */
+int type_find_constant(struct symbols *s, const struct type *t, const char *name, int64_t *out);
 
 /* A field in its bytes: what a member path or an offset leads to. */
 struct type_place {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * condition_names.h - names of variables in conditions.
+ * condition_names.h - conditions with names of the program.
  *
- * The language of conditions (trapline-condition(7)) knows numbers, registers and loads from
- * memory. `conn->state == CLOSING && new > server.maxclients` is written in it as
- * `(*(u32 *)((*(u64 *)(0x5581...)+4))) == 2 && (s32)new > (*(s32 *)(0x5583...))`: pointers are
- * followed again at each hit. new and old have the sign, or the bits, of the watched type.
+ * The language (trapline-condition(7)) knows numbers, registers and loads from memory. Names become
+ * steps of it: `conn->state` is loaded by its pointer at each hit, a parameter is in a register or on
+ * the stack when its function is entered, and new and old have the sign, or the bits, of the watched type.
  */
 #ifndef REPORT_LANG_CONDITION_NAMES_H
 #define REPORT_LANG_CONDITION_NAMES_H
 
 #include "report/lang/expression.h"
+#include "report/lang/result.h"
 #include "report/lang/signature.h"
 #include "report/lang/value.h"
+
+#include <trapline/condition.h>
 
 struct condition_names {
 	struct symbols *symbols; /* NULL: there is no process yet, and only the form is checked */
@@ -21,26 +23,27 @@ struct condition_names {
 	uint64_t len;		 /* bytes watched */
 	/* Of the function with the breakpoint, whose parameters are names too. NULL: none. */
 	const struct signature *signature;
-	/* True if the word is one of the language. */
-	bool (*is_term)(const char *word);
+	bool has_result; /* parts about the result are taken out */
 };
 
-struct condition_text {
-	char *text;
-	unsigned short *columns; /* for each character of text its column in the original, from 1 */
-	bool has_parameters;	 /* it is valid only for functions with the same parameters */
+struct condition_parts {
+	struct trapline_condition *entry; /* NULL: no condition is needed at the hit */
+	struct result_tests result;
+	bool has_parameters; /* entry is valid only for functions with the same parameters */
 };
-
-/* 0, or -errno with *error. *out is released by condition_text_free(). */
-int condition_names(const struct condition_names *names, const char *text,
-		    struct condition_text *out, struct expression_error *error);
-void condition_text_free(struct condition_text *text);
 
 /*
- * A condition for a bit-field: true if the field changed, or nothing changed. It rejects writes to
- * other bits of its bytes. user, if not NULL, must be true too, and begins at the second character of
- * the text. NULL: no condition is needed, or out of memory. To be freed.
+ * A bit-field adds a condition of its own, that rejects writes to other bits of its bytes. text NULL: no
+ * other. 0, or -errno with *error, but for -ENOMEM. trapline_condition_free() releases out->entry.
  */
-char *condition_for_bits(const struct value_view *view, uint64_t len, const char *user);
+int condition_make(const struct condition_names *names, const char *text,
+		   struct condition_parts *out, struct expression_error *error);
+
+/*
+ * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the same
+ * with any names, since it has no parameter.
+ */
+int condition_compare(const struct condition_names *names, const struct condition_names *other,
+		      const char *text);
 
 #endif

@@ -1,50 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * expression.h - memory as users name it: `server.clients`, `conn->state`, `table[3].next`,
- * `*(struct foo *)0x5581...`, `conn.c:count`, `ns::Class::total`.
- *
- *   expr    := unary ['+' number | '-' number] [':' length]
- *   unary   := '*' unary | '(' type '*' ... ')' unary | postfix
- *   postfix := primary { '.' member | '->' member | '[' index ']' }
- *   primary := '(' unary ['+' number | '-' number] ')' | number | [file ':' | object ':'] name { '::' name }
+ * `*(struct foo *)0x5581...`, `conn.c:count`, `ns::Class::total`. cond/tree.h has the grammar.
  *
  * Parsing needs no process. Resolving reads the pointers of the path as they are now.
  */
 #ifndef REPORT_LANG_EXPRESSION_H
 #define REPORT_LANG_EXPRESSION_H
 
+#include "cond/tree.h"
 #include "report/dwarf/symbols.h"
 #include "report/dwarf/types.h"
-
-#define EXPRESSION_TEXT_MAX 512
-
-struct expression;
-
-struct expression_error {
-	int column; /* from 1; 0: the whole */
-	char text[500];
-};
+#include "report/lang/signature.h"
 
 /* 0, -EINVAL with *error, or -ENOMEM. *out is released by expression_free(). */
 int expression_parse(const char *text, struct expression **out, struct expression_error *error);
 void expression_free(struct expression *e);
 
-/*
- * The same for an expression at the start of a longer text, as in a condition: no offset, no
- * length. Returns the number of characters it takes, or -EINVAL.
- */
-int expression_parse_prefix(const char *text, struct expression **out,
-			    struct expression_error *error);
-
 /* `+8` and `:4` of the text. */
 bool expression_has_offset(const struct expression *e);
 uint64_t expression_length(const struct expression *e); /* 0: not given */
-
-/* Only a name: no members, no pointers. NULL: it is more. */
-const char *expression_plain_name(const struct expression *e);
-
-/* The variable that it begins with; NULL: it begins with a number. */
-const char *expression_first_name(const struct expression *e);
 
 #define EXPRESSION_LINKS_MAX 8
 
@@ -65,6 +40,8 @@ struct expression_place {
 	uint32_t bit_offset;
 	uint32_t bit_size; /* 0: no bit-field */
 	struct expression_path path;
+	/* The parameter that the path begins with, and its base counts from; NULL: none. */
+	const struct signature_value *parameter;
 	const char *module;	  /* NULL: unknown */
 	pid_t tid;		  /* whose thread-local variable it is; 0: it is not thread-local */
 	bool is_address;	  /* the text is a number */
@@ -72,27 +49,22 @@ struct expression_place {
 	char through[200];	  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
 };
 
-/*
- * A name for something without an address, such as a parameter. A path that begins with it has a base
- * between `base` and its end, which only the caller understands.
- */
-struct expression_local {
-	const char *name;
-	const struct type *type;
-	uint64_t base;
+/* What a name is that is no variable: a value of a future hit. */
+struct expression_name {
+	const struct type *type; /* NULL: not known */
+	/* NULL: the value is a pointer, which is added to the base of the path. */
+	const struct signature_value *parameter;
 };
 
 struct expression_options {
-	const struct expression_local *locals; /* before all variables; path_only */
-	size_t local_count;
 	const char *thread; /* whose thread-local variables: a TID or a name; NULL: not given */
 	bool path_only;	    /* do not read pointers: only *path, type and size are wanted */
 	/*
-	 * Looks up a value of a future hit, such as an argument, instead of a variable. Sets the type,
-	 * NULL if it is not known. 0, or -ENOENT with a sentence in why. The path then starts at that
-	 * value, to which its base is added. NULL: names are variables.
+	 * Looks up a name before all variables; path_only. 0, or -ENOENT: it is a variable, or, with a
+	 * sentence in why, nothing that is known. NULL: all names are variables.
 	 */
-	int (*value)(void *arg, const char *name, const struct type **type, char *why, size_t n);
+	int (*name)(void *arg, const char *scope, const char *name, struct expression_name *out,
+		    char *why, size_t n);
 	void *arg;
 };
 

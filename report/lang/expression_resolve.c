@@ -5,7 +5,7 @@
  * What is found is carried as a path (see struct expression_path) and, unless only the path is
  * wanted, as the address it has now. Every error has the column of the part that caused it.
  */
-#include "report/lang/expression_priv.h"
+#include "report/lang/expression.h"
 
 #include "report/dwarf/threads.h"
 #include "report/dwarf/variables.h"
@@ -26,7 +26,8 @@ struct resolver {
 	const struct expression_options *options;
 	struct expression_error *error;
 	struct expression_place *out; /* module, tid, through */
-	char source[EXPRESSION_TEXT_MAX + 1];
+	char source[TREE_PLACE_MAX + 1];
+	bool is_unknown; /* options->name said so: the name is no variable either */
 };
 
 /* The present position of the walk. */
@@ -40,7 +41,7 @@ struct spot {
 	bool is_value; /* address is a pointer's value, from a cast of a number */
 };
 
-__attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const struct node *n,
+__attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const struct tree_node *n,
 						      int err, const char *format, ...)
 {
 	va_list args;
@@ -53,25 +54,13 @@ __attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const 
 }
 
 /* The text of a node, for `the pointer a->b is NULL`. */
-static const char *source_of(struct resolver *r, const struct node *n)
+static const char *source_of(struct resolver *r, const struct tree_node *n)
 {
-	int from = n->column - 1;
-
-	for (const struct node *left = n->left; left; left = left->left)
-		if (left->column - 1 < from)
-			from = left->column - 1;
-	/* A parenthesis makes no node, and may have been closed in between. */
-	int open = 0;
-	for (int i = from; i < n->end; i++)
-		open += (r->e->source[i] == '(') - (r->e->source[i] == ')');
-	while (open++ < 0 && from > 0)
-		from -= 1 + (int)(r->e->source[from - 1] != '(');
-	from = from < 0 ? 0 : from;
-	snprintf(r->source, sizeof(r->source), "%.*s", n->end - from, r->e->source + from);
+	snprintf(r->source, sizeof(r->source), "%.*s", n->end - n->start, r->e->source + n->start);
 	return r->source;
 }
 
-static int no_types(struct resolver *r, const struct node *n)
+static int no_types(struct resolver *r, const struct tree_node *n)
 {
 	return fail(r, n, -EINVAL,
 		    "%s has no debug information (DWARF): types and members are not "
@@ -88,7 +77,7 @@ static void add_offset(struct spot *p, uint64_t offset)
 		p->path.base += offset;
 }
 
-static int read_pointer(struct resolver *r, const struct node *n, struct spot *p)
+static int read_pointer(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
 	const char *source = source_of(r, n);
 	size_t used = strlen(r->out->through);
@@ -121,7 +110,7 @@ static int read_pointer(struct resolver *r, const struct node *n, struct spot *p
 }
 
 /* Follows a pointer. n is the node of the pointer. */
-static int follow(struct resolver *r, const struct node *n, struct spot *p)
+static int follow(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
 	if (p->bit_size)
 		return fail(r, n, -EINVAL, "a bit-field is not a pointer");
@@ -145,7 +134,7 @@ static int follow(struct resolver *r, const struct node *n, struct spot *p)
 }
 
 /* C++ references are followed without an operator. */
-static int follow_references(struct resolver *r, const struct node *n, struct spot *p)
+static int follow_references(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
 	int err = 0;
 
@@ -154,7 +143,7 @@ static int follow_references(struct resolver *r, const struct node *n, struct sp
 	return err;
 }
 
-static int unknown_name(struct resolver *r, const struct node *n)
+static int unknown_name(struct resolver *r, const struct tree_node *n)
 {
 	const char *near[3];
 	struct near_list list = { .names = near, .max = 3 };
@@ -176,8 +165,8 @@ static int unknown_name(struct resolver *r, const struct node *n)
 		    list.count ? question : "; trapline watch --list shows the variables");
 }
 
-static int place_in_thread(struct resolver *r, const struct node *n, const struct named_variable *v,
-			   struct spot *p)
+static int place_in_thread(struct resolver *r, const struct tree_node *n,
+			   const struct named_variable *v, struct spot *p)
 {
 	char why[420];
 	pid_t tid;
@@ -192,7 +181,7 @@ static int place_in_thread(struct resolver *r, const struct node *n, const struc
 	return 0;
 }
 
-static int place_of(struct resolver *r, const struct node *n, const struct named_variable *v,
+static int place_of(struct resolver *r, const struct tree_node *n, const struct named_variable *v,
 		    struct spot *p)
 {
 	switch (v->where) {
@@ -227,31 +216,34 @@ static int place_of(struct resolver *r, const struct node *n, const struct named
 	}
 }
 
-static bool resolve_local(struct resolver *r, const struct node *n, const char *name,
-			  struct spot *p)
+/* What a hit will bring. 0, or -ENOENT: the name is a variable, or nothing, which r->is_unknown says. */
+static int resolve_value(struct resolver *r, const struct tree_node *n, const char *name,
+			 struct spot *p)
 {
-	for (size_t i = 0; i < r->options->local_count && !n->scope; i++) {
-		const struct expression_local *local = &r->options->locals[i];
-		if (strcmp(local->name, name) != 0)
-			continue;
-		*p = (struct spot){ .type = local->type,
-				    .size = local->type->size,
-				    .address = local->base,
-				    .path.base = local->base };
-		return true;
+	struct expression_name found = { 0 };
+	char why[400] = "";
+
+	if (!r->options->name ||
+	    r->options->name(r->options->arg, n->scope, name, &found, why, sizeof(why))) {
+		r->is_unknown = why[0] != '\0';
+		return r->is_unknown ? fail(r, n, -ENOENT, "%s", why) : -ENOENT;
 	}
-	return false;
+	*p = (struct spot){ .type = found.type, .is_value = !found.parameter };
+	p->size = found.type && found.parameter ? found.type->size : 0;
+	r->out->parameter = found.parameter;
+	return 0;
 }
 
-static int resolve_variable(struct resolver *r, const struct node *n, const char *name,
+static int resolve_variable(struct resolver *r, const struct tree_node *n, const char *name,
 			    struct spot *p)
 {
 	struct variables_problem problem;
 	struct named_variable v;
 
-	if (resolve_local(r, n, name, p))
-		return 0;
-	int err = variables_find(r->s, n->scope, name, &v, &problem);
+	int err = resolve_value(r, n, name, p);
+	if (!err || r->is_unknown)
+		return err;
+	err = variables_find(r->s, n->scope, name, &v, &problem);
 
 	if (err == -ENOTUNIQ && !v.name[0])
 		return fail(r, n, err, "%s", problem.text);
@@ -267,46 +259,31 @@ static int resolve_variable(struct resolver *r, const struct node *n, const char
 	return err;
 }
 
-/* What a hit will bring: its type, and that the path begins with its value. */
-static int resolve_value(struct resolver *r, const struct node *n, struct spot *p)
+static int resolve_name(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
-	char why[400] = "";
-
-	*p = (struct spot){ .is_value = true };
-	int err = n->scope ?
-			  -ENOENT :
-			  r->options->value(r->options->arg, n->text, &p->type, why, sizeof(why));
-	return err ? fail(r, n, err, "%s",
-			  why[0] ? why : "an argument has no file or object before it") :
-		     0;
-}
-
-static int resolve_name(struct resolver *r, const struct node *n, struct spot *p)
-{
-	if (r->options->value)
-		return resolve_value(r, n, p);
 	int err = resolve_variable(r, n, n->text, p);
 
 	return err == -ENOENT && !r->error->text[0] ? unknown_name(r, n) : err;
 }
 
-static int resolve(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth);
+static int resolve(struct resolver *r, const struct tree_node *n, struct spot *p,
+		   unsigned int depth);
 
 /*
  * In Go a variable is called main.count, and in a symbol table count.0 is a static variable of
  * some function: what looks like a member may be part of the name. 0, -ENOENT: it is not.
  */
-static int resolve_dotted(struct resolver *r, const struct node *n, struct spot *p)
+static int resolve_dotted(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
-	char name[EXPRESSION_TEXT_MAX + 1];
+	char name[TREE_PLACE_MAX + 1];
 
-	if (n->kind != NODE_MEMBER || n->left->kind != NODE_NAME)
+	if (n->kind != TREE_MEMBER || n->left->kind != TREE_NAME)
 		return -ENOENT;
 	snprintf(name, sizeof(name), "%.250s.%.250s", n->left->text, n->text);
 	return resolve_variable(r, n->left, name, p);
 }
 
-static int unknown_member(struct resolver *r, const struct node *n, const struct type *t)
+static int unknown_member(struct resolver *r, const struct tree_node *n, const struct type *t)
 {
 	const char *near[3];
 	struct near_list list = { .names = near, .max = 3 };
@@ -325,7 +302,7 @@ static int unknown_member(struct resolver *r, const struct node *n, const struct
 }
 
 /* Moves to a virtual base class, whose offset is in the object's table. */
-static int enter_virtual_base(struct resolver *r, const struct node *n, struct spot *p,
+static int enter_virtual_base(struct resolver *r, const struct tree_node *n, struct spot *p,
 			      const struct type_place *place)
 {
 	uint64_t table;
@@ -347,7 +324,7 @@ static int enter_virtual_base(struct resolver *r, const struct node *n, struct s
 	return 0;
 }
 
-static int enter_member(struct resolver *r, const struct node *n, struct spot *p)
+static int enter_member(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
 	struct type_place place;
 
@@ -355,7 +332,7 @@ static int enter_member(struct resolver *r, const struct node *n, struct spot *p
 		return no_types(r, n);
 	if (!type_has_members(p->type))
 		return fail(r, n, -EINVAL, "'%s' needs a struct before it, but this is %s%s",
-			    n->kind == NODE_ARROW ? "->" : ".", p->type->name,
+			    n->kind == TREE_ARROW ? "->" : ".", p->type->name,
 			    p->type->kind == TYPE_POINTER ? ", a pointer: use ->" : "");
 	int err = type_member_find(p->type, n->text, &place);
 	if (err == -ENOTUNIQ)
@@ -375,14 +352,14 @@ static int enter_member(struct resolver *r, const struct node *n, struct spot *p
 }
 
 /* Resolves what is before the '.' or '->'; *is_whole: it and the member are one name. */
-static int resolve_left(struct resolver *r, const struct node *n, struct spot *p, bool *is_whole,
-			unsigned int depth)
+static int resolve_left(struct resolver *r, const struct tree_node *n, struct spot *p,
+			bool *is_whole, unsigned int depth)
 {
-	if (n->left->kind != NODE_NAME || r->options->value)
+	if (n->left->kind != TREE_NAME)
 		return resolve(r, n->left, p, depth + 1);
 	int err = resolve_variable(r, n->left, n->left->text, p);
-	if (!err)
-		return 0;
+	if (!err || r->is_unknown)
+		return err;
 	/* In Go `main` is a function too, and `main.count` a variable. */
 	struct expression_error error = *r->error;
 	int whole_err = resolve_dotted(r, n, p);
@@ -393,7 +370,7 @@ static int resolve_left(struct resolver *r, const struct node *n, struct spot *p
 	return err == -ENOENT && !error.text[0] ? unknown_name(r, n->left) : err;
 }
 
-static int follow_arrow(struct resolver *r, const struct node *n, struct spot *p)
+static int follow_arrow(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
 	struct type_place place;
 
@@ -410,7 +387,7 @@ static int follow_arrow(struct resolver *r, const struct node *n, struct spot *p
 		    p->type->name, source_of(r, n->left));
 }
 
-static int resolve_member(struct resolver *r, const struct node *n, struct spot *p,
+static int resolve_member(struct resolver *r, const struct tree_node *n, struct spot *p,
 			  unsigned int depth)
 {
 	bool is_whole = false;
@@ -420,18 +397,19 @@ static int resolve_member(struct resolver *r, const struct node *n, struct spot 
 		err = follow_references(r, n->left, p);
 	if (err || is_whole)
 		return err;
-	if (n->kind == NODE_ARROW)
+	if (n->kind == TREE_ARROW)
 		err = follow_arrow(r, n, p);
 	return err ? err : enter_member(r, n, p);
 }
 
 /* A number in the target, for an index that is a variable. */
-static int index_value(struct resolver *r, const struct node *n, int64_t *out, unsigned int depth)
+static int index_value(struct resolver *r, const struct tree_node *n, int64_t *out,
+		       unsigned int depth)
 {
 	struct spot p = { 0 };
 	uint64_t value = 0;
 
-	if (n->kind == NODE_NUMBER) {
+	if (n->kind == TREE_NUMBER) {
 		*out = (int64_t)n->number;
 		return 0;
 	}
@@ -449,7 +427,7 @@ static int index_value(struct resolver *r, const struct node *n, int64_t *out, u
 	return 0;
 }
 
-static int resolve_index(struct resolver *r, const struct node *n, struct spot *p,
+static int resolve_index(struct resolver *r, const struct tree_node *n, struct spot *p,
 			 unsigned int depth)
 {
 	int64_t index = 0;
@@ -486,7 +464,7 @@ static int resolve_index(struct resolver *r, const struct node *n, struct spot *
 	return err;
 }
 
-static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p,
+static int resolve_cast(struct resolver *r, const struct tree_node *n, struct spot *p,
 			unsigned int depth)
 {
 	const struct type *t = type_find(r->s, n->text);
@@ -504,7 +482,7 @@ static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p
 		return err;
 	for (uint64_t i = 0; i < n->number; i++)
 		t = type_pointer_to(r->s, t);
-	if (n->left->kind == NODE_NUMBER)
+	if (n->left->kind == TREE_NUMBER)
 		p->is_value = true;
 	else if (p->is_value)
 		; /* as it is in its register */
@@ -515,7 +493,8 @@ static int resolve_cast(struct resolver *r, const struct node *n, struct spot *p
 }
 
 /* Bytes, as +offset everywhere here and as arguments in conditions. */
-static int resolve_add(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth)
+static int resolve_sum(struct resolver *r, const struct tree_node *n, struct spot *p,
+		       unsigned int depth)
 {
 	int err = resolve(r, n->left, p, depth + 1);
 
@@ -530,7 +509,7 @@ static int resolve_add(struct resolver *r, const struct node *n, struct spot *p,
 	return 0;
 }
 
-static int resolve_deref(struct resolver *r, const struct node *n, struct spot *p,
+static int resolve_deref(struct resolver *r, const struct tree_node *n, struct spot *p,
 			 unsigned int depth)
 {
 	int err = resolve(r, n->left, p, depth + 1);
@@ -539,7 +518,7 @@ static int resolve_deref(struct resolver *r, const struct node *n, struct spot *
 		err = follow_references(r, n->left, p);
 	if (err)
 		return err;
-	if (n->left->kind == NODE_NUMBER)
+	if (n->left->kind == TREE_NUMBER)
 		return fail(r, n, -EINVAL,
 			    "the type at that address is not known: give it, as in "
 			    "*(type *)0x..., or give the address and a length, as in 0x...:8");
@@ -557,29 +536,31 @@ static int resolve_deref(struct resolver *r, const struct node *n, struct spot *
 	return follow(r, n->left, p);
 }
 
-static int resolve(struct resolver *r, const struct node *n, struct spot *p, unsigned int depth)
+static int resolve(struct resolver *r, const struct tree_node *n, struct spot *p,
+		   unsigned int depth)
 {
 	if (depth > DEPTH_MAX)
 		return fail(r, n, -EINVAL, "nested too deep");
 	switch (n->kind) {
-	case NODE_NAME:
+	case TREE_NAME:
 		return resolve_name(r, n, p);
-	case NODE_NUMBER:
+	case TREE_NUMBER:
 		*p = (struct spot){ .address = n->number, .path.base = n->number };
 		return 0;
-	case NODE_CAST:
+	case TREE_CAST:
 		return resolve_cast(r, n, p, depth);
-	case NODE_DEREF:
+	case TREE_DEREF:
 		return resolve_deref(r, n, p, depth);
-	case NODE_MEMBER:
-	case NODE_ARROW:
+	case TREE_MEMBER:
+	case TREE_ARROW:
 		return resolve_member(r, n, p, depth);
-	case NODE_INDEX:
+	case TREE_INDEX:
 		return resolve_index(r, n, p, depth);
-	case NODE_ADD:
-		return resolve_add(r, n, p, depth);
+	case TREE_SUM:
+		return resolve_sum(r, n, p, depth);
+	default:
+		return fail(r, n, -EINVAL, "this is not an expression");
 	}
-	return fail(r, n, -EINVAL, "this is not an expression");
 }
 
 /* The few bytes that hold a bit-field, aligned so that one register can watch them. */
@@ -653,7 +634,7 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 	place.size = e->has_offset ? p.type ? p.type->size : 0 : p.size;
 	if (p.bit_size)
 		cover_bits(&p, &place.size);
-	place.is_address = e->root->kind == NODE_NUMBER;
+	place.is_address = e->root->kind == TREE_NUMBER;
 	place.address = p.address;
 	place.type = p.type;
 	place.bit_offset = p.bit_offset;
@@ -661,6 +642,26 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 	place.path = p.path;
 	*out = place;
 	return 0;
+}
+
+int expression_parse(const char *text, struct expression **out, struct expression_error *error)
+{
+	return tree_of_place(text, out, error);
+}
+
+void expression_free(struct expression *e)
+{
+	tree_free(e);
+}
+
+bool expression_has_offset(const struct expression *e)
+{
+	return e->has_offset;
+}
+
+uint64_t expression_length(const struct expression *e)
+{
+	return e->length;
 }
 
 int expression_path_follow(struct symbols *s, const struct expression_path *path, uint64_t value,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* lex.c - the words of a condition. */
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
+/* lex.c - see lex.h. */
+#include "cond/lex.h"
 
-#include "cond/parse.h"
+#include <ctype.h>
+#include <string.h>
 
 static int is_name_char(char c)
 {
@@ -54,6 +53,7 @@ static const char *lex_number(const char *at, struct token *t)
 
 		if (__builtin_mul_overflow(t->number, (uint64_t)base, &next) ||
 		    __builtin_add_overflow(next, digit, &next)) {
+			t->is_too_large = true;
 			wrong(t, "a number has more than 64 bits");
 			return at;
 		}
@@ -119,18 +119,78 @@ static const char *lex_character(const char *at, struct token *t)
 	return *at == '\'' ? at + 1 : at;
 }
 
-static const char *lex_name(const char *at, struct token *t)
+const char *token_word_end(const char *text)
+{
+	while (is_name_char(*text))
+		text++;
+	return text;
+}
+
+static const char *lex_word(const char *at, struct token *t)
+{
+	const char *end = token_word_end(at);
+
+	t->kind = TOKEN_NAME;
+	if (end - at > COND_STRING_MAX) {
+		wrong(t, "a name has more than 64 characters");
+		return at + COND_STRING_MAX;
+	}
+	t->len = (uint32_t)(end - at);
+	memcpy(t->text, at, t->len);
+	return end;
+}
+
+bool token_is_name_start(char c)
+{
+	return isalpha((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
+}
+
+/* Behind `Map<int, Foo<2>>`, when text is at its '<'; NULL: the brackets do not close. */
+static const char *template_end(const char *text)
+{
+	int depth = 0;
+
+	for (; *text; text++) {
+		depth += (*text == '<') - (*text == '>');
+		if (!depth)
+			return text + 1;
+		if (strchr("=!&|?", *text))
+			return NULL;
+	}
+	return NULL;
+}
+
+/* name, Class<T>::name, (anonymous namespace) apart. */
+static const char *lex_qualified(const char *at, enum token_names names, struct token *t)
 {
 	t->kind = TOKEN_NAME;
-	t->len = 0;
-	for (; is_name_char(*at); at++) {
-		if (t->len == COND_STRING_MAX) {
-			wrong(t, "a name has more than 64 characters");
+	for (;;) {
+		while (token_is_name_start(*at) || isdigit((unsigned char)*at))
+			at++;
+		const char *end = *at == '<' ? template_end(at) : NULL;
+		if (end && (names == TOKEN_PLACES || (end[0] == ':' && end[1] == ':')))
+			at = end;
+		if (at[0] != ':' || at[1] != ':' || !token_is_name_start(at[2]))
 			return at;
-		}
-		t->text[t->len++] = *at;
+		at += 2;
 	}
-	return at;
+}
+
+const char *token_scope_end(const char *text, enum token_names names)
+{
+	const char *at = text;
+	bool has_dot = false;
+
+	while (isalnum((unsigned char)*at) || (*at && strchr("_./+-$~@", *at))) {
+		if (at[0] == '-' && at[1] == '>')
+			return NULL;
+		has_dot = has_dot || *at == '.';
+		at++;
+	}
+	if (at == text || at[0] != ':' || !token_is_name_start(at[1]))
+		return NULL;
+	/* In a condition `a ? b : c` has colons too. */
+	return names == TOKEN_PLACES || has_dot ? at : NULL;
 }
 
 static const char *lex_sign(const char *at, struct token *t)
@@ -151,9 +211,9 @@ static const char *lex_sign(const char *at, struct token *t)
 	return at + t->len;
 }
 
-void token_next(const char **at, struct token *out)
+void token_read(const char *text, enum token_names names, struct token *out)
 {
-	const char *c = *at;
+	const char *c = text;
 
 	while (isspace((unsigned char)*c))
 		c++;
@@ -163,13 +223,15 @@ void token_next(const char **at, struct token *out)
 		out->kind = TOKEN_END;
 	else if (isdigit((unsigned char)*c))
 		c = lex_number(c, out);
-	else if (is_name_char(*c))
-		c = lex_name(c, out);
+	else if (names == TOKEN_WORDS && is_name_char(*c))
+		c = lex_word(c, out);
+	else if (names != TOKEN_WORDS && token_is_name_start(*c))
+		c = lex_qualified(c, names, out);
 	else if (*c == '"')
 		c = lex_string(c, out);
 	else if (*c == '\'')
 		c = lex_character(c, out);
 	else
 		c = lex_sign(c, out);
-	*at = c;
+	out->end = c;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "cond/parse.h"
+#include "cond/compile.h"
 #include "cond/print.h"
 #include "core/target.h"
 #include "event/bpf/program_load.h"

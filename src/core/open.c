@@ -16,7 +16,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "check/probe.h"
-#include "cond/parse.h"
+#include "cond/compile.h"
 #include "core/in_code.h"
 #include "core/target.h"
 #include "event/arm.h"

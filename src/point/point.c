@@ -7,24 +7,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cond/steps.h"
 #include "cond/terms.h"
 #include "event/tasks.h"
 
-int point_registers_text(uint64_t used, const uint64_t *regs, char *text, size_t size)
+int point_registers(uint64_t used, const uint64_t *regs, struct condition *out)
 {
-	size_t at = 0;
+	struct steps steps = { .out = out };
 
-	text[0] = '\0';
+	memset(out, 0, sizeof(*out));
 	for (uint32_t n = 0; used >> n; n++) {
 		if (!(used >> n & 1))
 			continue;
-		const char *name = cond_register_name(n);
-		if (!name)
+		if (!cond_register_name(n))
 			return -EINVAL;
-		at += (size_t)snprintf(text + at, size - at, "%s%s == %#" PRIx64, at ? " && " : "",
-				       name, regs[n]);
-		if (at >= size)
-			return -E2BIG;
+		struct cond_step *skip = out->count ? steps_skip(&steps, false) : NULL;
+
+		steps_register(&steps, n);
+		steps_number(&steps, regs[n]);
+		steps_binary(&steps, COND_EQ, false, false);
+		if (skip)
+			steps_skip_end(&steps, skip);
 	}
 	return 0;
 }

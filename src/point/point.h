@@ -3,12 +3,13 @@
 #ifndef POINT_POINT_H
 #define POINT_POINT_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Writes `rax == 0x... && ...` for the registers in use. 0, or -E2BIG: the text has no room. */
-int point_registers_text(uint64_t used, const uint64_t *regs, char *text, size_t size);
+struct condition;
+
+/* `rax == 0x... && ...` for the registers in use. 0, or -EINVAL: there is no such register. */
+int point_registers(uint64_t used, const uint64_t *regs, struct condition *out);
 
 /* 1 all threads of the process are stopped, 0 not yet, or -ESRCH. */
 int point_is_stopped(pid_t pid);

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include <trapline/condition.h>
@@ -21,7 +21,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "cond/parse.h"
+#include "cond/compile.h"
 #include "core/open.h"
 #include "core/target.h"
 #include "event/event.h"
@@ -30,7 +30,6 @@
 
 #define LOOK_EVERY_NS 50000
 #define LOOKS_PER_READING 20 /* of a counter that runs on another processor: it is interrupted */
-#define REGISTERS_TEXT 2048
 
 static char missed_by[96];
 
@@ -134,25 +133,24 @@ static int open_arrival(const struct leg *leg, pid_t tid, const struct trapline_
 		.amount = leg->amount,
 		.amount_at = p->count,
 	};
-	struct trapline_condition *condition = NULL;
-	char text[REGISTERS_TEXT];
+	struct trapline_condition *registers = malloc(sizeof(*registers));
 	TRAPLINE_OPTS(event, opts);
 
-	int err = point_registers_text(p->registers_used, p->regs, text, sizeof(text));
-	if (err)
-		return failed(-EINVAL, FAILED_ARGUMENT,
+	if (!registers)
+		return -ENOMEM;
+	int err = point_registers(p->registers_used, p->regs, &registers->ir);
+	if (err) {
+		free(registers);
+		return failed(err, FAILED_ARGUMENT,
 			      "registers_used names a register that does not exist");
-	if (p->registers_used)
-		err = trapline_condition_parse(text, NULL, &condition);
-	if (err)
-		return err;
+	}
 	opts.flags = TRAPLINE_QUIET | TRAPLINE_DISABLED;
 	opts.scope = tid ? TRAPLINE_THREADS : TRAPLINE_PROCESS;
 	opts.tids = tid ? &tid : NULL;
 	opts.tid_count = tid != 0;
-	opts.condition = condition ? condition : p->condition;
+	opts.condition = p->registers_used ? registers : p->condition;
 	err = event_create(leg->target, &wish, &opts, out);
-	trapline_condition_free(condition);
+	free(registers);
 	return err;
 }
 

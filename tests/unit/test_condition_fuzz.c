@@ -16,7 +16,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "cond/emit.h"
-#include "cond/parse.h"
+#include "cond/compile.h"
 #include "condition_random.h"
 #include "event/bpf/program_load.h"
 

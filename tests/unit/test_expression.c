@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cond/compile.h"
+#include "cond/print.h"
 #include "report/lang/condition_names.h"
 #include "report/lang/expression.h"
 #include "report/lang/value.h"
@@ -116,13 +118,6 @@ static void long_texts_are_refused(void **state)
 	assert_int_equal(expression_parse(text, &e, &error), -EINVAL);
 	text[400] = 0; /* short enough, and too deep */
 	assert_int_equal(expression_parse(text, &e, &error), -EINVAL);
-	memset(text, '(', 19999);
-	assert_int_equal(expression_parse_prefix(text, &e, &error), -EINVAL);
-	memset(text, 'a', 19999);
-	text[0] = '(';
-	text[19990] = '*';
-	text[19991] = ')';
-	assert_int_equal(expression_parse_prefix(text, &e, &error), -EINVAL);
 }
 
 static int resolve(const char *text, struct expression_place *out, bool path_only)
@@ -182,10 +177,11 @@ static void a_path_leads_where_the_pointers_lead_later(void **state)
 }
 
 /* `item` is an argument with a type, `word` one without. */
-static int value_named(void *arg, const char *name, const struct type **type, char *why, size_t n)
+static int value_named(void *arg, const char *scope, const char *name, struct expression_name *out,
+		       char *why, size_t n)
 {
-	*type = strcmp(name, "item") ? NULL : arg;
-	if (!strcmp(name, "item") || !strcmp(name, "word"))
+	out->type = strcmp(name, "item") ? NULL : arg;
+	if (!scope && (!strcmp(name, "item") || !strcmp(name, "word")))
 		return 0;
 	snprintf(why, n, "no '%s' here", name);
 	return -ENOENT;
@@ -195,7 +191,7 @@ static int resolve_value(const char *text, uint64_t value, uint64_t *address, ui
 {
 	struct expression_options options = {
 		.path_only = true,
-		.value = value_named,
+		.name = value_named,
 		.arg = (void *)(uintptr_t)type_pointer_to(self, type_find(self, "struct item")),
 	};
 	struct expression_error error;
@@ -372,13 +368,6 @@ static void no_text_harms_the_parser(void **state)
 		struct expression_error error;
 		struct expression *e = NULL;
 		random_text(text, sizeof(text));
-		int used = expression_parse_prefix(text, &e, &error);
-		if (used < 0)
-			assert_in_range(error.column, 1, strlen(text) + 1);
-		else
-			assert_in_range(used, 1, strlen(text));
-		expression_free(e);
-		e = NULL;
 		if (expression_parse(text, &e, &error)) {
 			assert_in_range(error.column, 1, strlen(text) + 1);
 			assert_true(error.text[0]);
@@ -418,76 +407,242 @@ static void no_place_harms_the_resolver(void **state)
 	assert_in_range(found, 1, 1999);
 }
 
-static bool is_term(const char *word)
+static char *steps_of(const struct trapline_condition *condition)
 {
-	return !strcmp(word, "new") || !strcmp(word, "old") || !strcmp(word, "changed");
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	cond_print(f, &condition->ir);
+	fclose(f);
+	return text;
 }
 
-static void condition_must_become(const char *text, const char *wanted)
+static void same_condition(const struct condition_names *names, const char *text, const char *plain)
 {
-	struct condition_names names = { .is_term = is_term };
+	struct condition_parts parts[2] = { { 0 } };
+	struct trapline_condition_error wrong;
+	TRAPLINE_OPTS(condition, opts);
 	struct expression_error error;
-	struct condition_text out;
+	char *steps[2];
 
-	if (condition_names(&names, text, &out, &error))
+	opts.error = &wrong;
+	if (condition_make(names, text, &parts[0], &error))
 		fail_msg("'%s': column %d: %s", text, error.column, error.text);
-	assert_string_equal(out.text, wanted);
-	condition_text_free(&out);
+	if (trapline_condition_parse(plain, &opts, &parts[1].entry))
+		fail_msg("'%s': column %d: %s", plain, wrong.column, wrong.message);
+	for (int i = 0; i < 2; i++)
+		steps[i] = steps_of(parts[i].entry);
+	if (strcmp(steps[0], steps[1]) != 0)
+		fail_msg("'%s' is not '%s':\n%s%s", text, plain, steps[0], steps[1]);
+	for (int i = 0; i < 2; i++) {
+		trapline_condition_free(parts[i].entry);
+		free(steps[i]);
+	}
 }
 
 /* Without a process each name stands as a 1: what is taken for a name is what is looked at. */
+static void condition_must_become(const char *text, const char *wanted)
+{
+	const struct condition_names names = { 0 };
+
+	same_condition(&names, text, wanted);
+}
+
 static void names_in_conditions_are_told_from_terms(void **state)
 {
 	condition_must_become("new > old && changed", "new > old && changed");
 	condition_must_become("a > b", "1 > 1");
 	condition_must_become("a.b->c[2] == 3", "1 == 3");
 	condition_must_become("new & a", "new & 1");
-	condition_must_become("new && &a == b", "new && &a == 1");
+	condition_must_become("new && &a.b == b", "new && 1 == 1");
 	condition_must_become("new&&a", "new&&1");
 	condition_must_become("new * a", "new * 1");
 	condition_must_become("*a == *b.c", "1 == 1");
 	condition_must_become("*(u32 *)new == 1", "*(u32 *)new == 1");
 	condition_must_become("*(u32 *)(new + 8)", "*(u32 *)(new + 8)");
-	condition_must_become("*(u32 *)&a", "*(u32 *)&a");
+	condition_must_become("*(u32 *)(a + 8)", "*(u32 *)(1 + 8)");
 	condition_must_become("(u32)a + (s8)-b", "(u32)1 + (s8)-1");
+	condition_must_become("(u32 *)a", "1");
 	condition_must_become("(a) & b", "(1) & 1");
+	condition_must_become("(a * b) & b", "(1 * 1) & 1");
 	condition_must_become("(*a)->b < 0x1f", "1 < 0x1f");
 	condition_must_become("thread == \"a.b\" || a", "thread == \"a.b\" || 1");
 	condition_must_become("'a' + a", "'a' + 1");
 	condition_must_become("str(a.b) == \"x\"", "str(1) == \"x\"");
-	condition_must_become("new in main", "new in main");
-	condition_must_become("count(a) > a", "count(1) > 1");
 	condition_must_become("new ? a : b", "new ? 1 : 1");
 	condition_must_become("f.c:a<b::c", "1<1");
+	condition_must_become("f.c:new", "1");
 	condition_must_become("a<b>::c", "1");
 	condition_must_become("newer", "1");
-	condition_must_become("", "");
+	condition_must_become("$a + \xc3\xa9 + ::b", "1 + 1 + 1");
+}
+
+static void condition_must_fail_at(const char *text, int column, const char *says)
+{
+	const struct condition_names names = { .has_result = true };
+	struct condition_parts parts;
+	struct expression_error error;
+
+	assert_int_equal(condition_make(&names, text, &parts, &error), -EINVAL);
+	if (error.column != column || !strstr(error.text, says))
+		fail_msg("'%s': column %d: %s", text, error.column, error.text);
+}
+
+static void wrong_conditions_are_said_with_their_column(void **state)
+{
+	condition_must_fail_at("", 1, "expected a number, a term or '('");
+	condition_must_fail_at("a b", 3, "expected an operator or the end, not 'b'");
+	condition_must_fail_at("(a b)", 4, "expected an operator or the end, not 'b'");
+	condition_must_fail_at("a and b", 3, "did you mean &&?");
+	condition_must_fail_at("not a", 1, "did you mean !?");
+	condition_must_fail_at("a.b-> == 1", 7, "expected a member's name after '->', not '='");
+	condition_must_fail_at("a[1", 4, "expected ']', but the text ends");
+	condition_must_fail_at("new.x", 4, "no such character");
+	condition_must_fail_at("&(a.b)", 2, "expected the name of a symbol");
+	condition_must_fail_at("(u32 *)new", 6, "a pointer type is possible in");
+	condition_must_fail_at("a == *3", 7, "expected '(' and a type");
+	condition_must_fail_at("ret < 0 && a == 3)", 18, "expected an operator or the end");
+	condition_must_fail_at("a || ret == 1", 0, "cannot evaluate 'a || ret == 1'");
+	condition_must_fail_at("a && (ret + 1 == 5)", 0, "cannot evaluate '(ret + 1 == 5)'");
+	condition_must_fail_at("ret && (ret && (ret && (ret && (ret && (ret && (ret && (ret && ret)))))))",
+			       0, "cannot evaluate 'ret'");
+}
+
+/* What variables, members, bit-fields and constants are in the language. */
+static void names_become_loads(void **state)
+{
+	struct condition_names names = { .symbols = self };
+	char plain[200];
+
+	snprintf(plain, sizeof(plain), "*(s32 *)%#llx == 2 && *(s64 *)%#llx > -5",
+		 (unsigned long long)(uintptr_t)&chosen, (unsigned long long)(uintptr_t)&plain_number);
+	names.view.type = type_find(self, "enum mood");
+	same_condition(&names, "chosen == ANGRY && plain_number > -5", plain);
+	snprintf(plain, sizeof(plain), "*(u32 *)(*(u64 *)(*(u64 *)%#llx + %zu) + %zu)",
+		 (unsigned long long)(uintptr_t)&first, offsetof(struct item, next),
+		 offsetof(struct item, mood));
+	same_condition(&names, "first->next->mood", plain);
+	snprintf(plain, sizeof(plain), "*(u64 *)%#llx + %zu", (unsigned long long)(uintptr_t)&first,
+		 offsetof(struct item, name));
+	same_condition(&names, "first->name", plain);
+	same_condition(&names, "&first->name", plain);
+	snprintf(plain, sizeof(plain), "(*(u16 *)%#llx >> 3) & 0x3f",
+		 (unsigned long long)(uintptr_t)&items[0] + offsetof(struct item, next) + 8);
+	same_condition(&names, "items[0].six", plain);
+}
+
+/* A watched bit-field has its own bits, and writes to others do not count. */
+static void a_bit_field_is_its_bits(void **state)
+{
+	struct expression_place place;
+
+	assert_int_equal(resolve("first->six", &place, false), 0);
+	const struct condition_names names = {
+		.symbols = self,
+		.len = 2,
+		.view = { place.type, place.bit_offset, place.bit_size },
+	};
+	same_condition(&names, NULL, "((new ^ old) & 0x1f8) != 0 || new == old");
+	same_condition(&names, "new > 3 || changed",
+		       "(((new >> 3) & 0x3f) > 3 || ((new >> 3) & 0x3f) != ((old >> 3) & 0x3f)) && "
+		       "(((new ^ old) & 0x1f8) != 0 || new == old)");
+}
+
+/* Parameters in registers, on the stack, behind a pointer, and one that the compiler knows. */
+static void parameters_are_where_they_are(void **state)
+{
+	const struct type *item = type_find(self, "struct item");
+	const struct type *number = type_find(self, "int");
+	struct signature_value parameter[] = {
+		{ "in", type_pointer_to(self, item), SIGNATURE_REGISTERS, { 5 }, 1, 0, 0 },
+		{ "n", number, SIGNATURE_REGISTERS, { 4 }, 1, 0, 0 },
+		{ "deep", type_pointer_to(self, item), SIGNATURE_STACK, { 0 }, 0, 8, 0 },
+		{ "old", number, SIGNATURE_STACK, { 0 }, 0, 16, 0 },
+		{ "whole", item, SIGNATURE_MEMORY, { 1 }, 1, 0, 0 },
+		{ "known", number, SIGNATURE_CONSTANT, { 0 }, 0, 0, 7 },
+		{ "gone", number, SIGNATURE_GONE, { 0 }, 0, 0, 0 },
+	};
+	const struct signature signature = { .parameter = parameter, .count = 7 };
+	const struct signature fewer = { .parameter = parameter + 1, .count = 6 };
+	const struct condition_names names = { .symbols = self, .signature = &signature };
+	const struct condition_names other = { .symbols = self, .signature = &fewer };
+	struct condition_parts parts;
+	struct expression_error error;
+
+	same_condition(&names, "n < 0 && in->number == n",
+		       "(s32)arg1 < 0 && *(s32 *)(arg0 + 0) == (s32)arg1");
+	same_condition(&names, "deep->mood > 1 && old == 2",
+		       "*(u32 *)(*(u64 *)(sp + 8) + 4) > 1 && *(s32 *)(sp + 16) == 2");
+	same_condition(&names, "whole.mood == known", "*(u32 *)(rdx + 4) == (s32)7");
+	assert_int_equal(condition_make(&names, "new == gone", &parts, &error), -EINVAL);
+	assert_int_equal(error.column, 8);
+	assert_int_equal(condition_make(&names, "&n->x", &parts, &error), -EINVAL);
+	assert_int_equal(condition_compare(&names, &other, "n == 1"), 0);
+	assert_int_equal(condition_compare(&names, &other, "in->mood == 1"), 1);
+	assert_int_equal(condition_compare(&names, &other, "chosen == 1"), -1);
+}
+
+static bool result_is(const char *text, const char *type, uint64_t value, const char *rest)
+{
+	const struct condition_names names = { .symbols = self, .has_result = true };
+	struct condition_parts parts = { 0 };
+	struct expression_error error;
+
+	if (condition_make(&names, text, &parts, &error))
+		fail_msg("'%s': column %d: %s", text, error.column, error.text);
+	assert_int_equal(parts.entry != NULL, rest != NULL);
+	trapline_condition_free(parts.entry);
+	if (rest)
+		same_condition(&names, text, rest);
+	assert_null(result_unknown(&parts.result, self, type_find(self, type)));
+	return result_holds(&parts.result, self, type_find(self, type), value);
+}
+
+static void results_are_compared_by_their_type(void **state)
+{
+	assert_true(result_is("ret < 0", "int", 0xffffffff, NULL));
+	assert_false(result_is("ret < 0", "unsigned int", 0xffffffff, NULL));
+	assert_true(result_is("ret == ANGRY", "enum mood", 2, NULL));
+	assert_false(result_is("(ret != NULL)", "long", 0, NULL));
+	assert_true(result_is("ret >= -0x10 && arg0 == 3 && ret <= 3 && arg1", "long", 3,
+			      "arg0 == 3 && arg1"));
+	assert_false(result_is("new == 1 && (new == 2 && ret)", "long", 0, "new == 1 && new == 2"));
+	assert_true(result_is("ret > 5", "u64", UINT64_MAX, NULL));
 }
 
 static void no_text_harms_a_condition(void **state)
 {
 	struct expression_place place;
+	unsigned long taken = 0;
 	char text[400];
 
 	seed_set();
 	assert_int_equal(resolve("first->six", &place, false), 0);
 	for (int i = 0; i < 50000; i++) {
-		struct condition_names names = {
-			.is_term = is_term, .len = 2,
+		const struct condition_names names = {
+			.symbols = i % 64 ? NULL : self,
+			.len = 2,
 			.view = { place.type, place.bit_offset, place.bit_size },
+			.has_result = i & 1,
 		};
 		struct expression_error error;
-		struct condition_text out;
-		random_text(text, sizeof(text));
-		int err = condition_names(&names, text, &out, &error);
-		if (err) {
+		struct condition_parts parts = { 0 };
+		/* Names that resemble an unknown one are looked for in all of the program. */
+		if (names.symbols)
+			random_place(text, sizeof(text));
+		else
+			random_text(text, sizeof(text));
+		if (condition_make(&names, text, &parts, &error)) {
 			assert_in_range(error.column, 1, strlen(text) + 1);
+			assert_true(error.text[0]);
 			continue;
 		}
-		for (size_t c = 0; out.text[c]; c++)
-			assert_in_range(out.columns[c], 1, strlen(text) + 1);
-		condition_text_free(&out);
+		taken++;
+		trapline_condition_free(parts.entry);
 	}
+	assert_in_range(taken, 1, 49999);
 }
 
 int main(void)
@@ -505,6 +660,11 @@ int main(void)
 		cmocka_unit_test(no_text_harms_the_parser),
 		cmocka_unit_test(no_place_harms_the_resolver),
 		cmocka_unit_test(names_in_conditions_are_told_from_terms),
+		cmocka_unit_test(wrong_conditions_are_said_with_their_column),
+		cmocka_unit_test(names_become_loads),
+		cmocka_unit_test(a_bit_field_is_its_bits),
+		cmocka_unit_test(parameters_are_where_they_are),
+		cmocka_unit_test(results_are_compared_by_their_type),
 		cmocka_unit_test(no_text_harms_a_condition),
 	};
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "cond/native.h"
-#include "cond/parse.h"
+#include "cond/compile.h"
 #include "random.h"
 
 #define CONDITIONS 4000

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * steps.h - writing the steps of a condition.
+ *
+ * Each function writes what leaves one number on the stack, and returns whether that is signed, by the
+ * rules of C: what is narrower than 64 bits is a number that a signed one can hold. After the condition
+ * is full nothing is written, and only is_full says so.
+ */
+#ifndef COND_STEPS_H
+#define COND_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cond/ir.h"
+
+struct steps {
+	struct condition *out;
+	uint32_t height;
+	bool is_full;
+	struct cond_step nowhere; /* written to when it is full */
+};
+
+/* Any step, that takes some numbers and leaves some. */
+struct cond_step *steps_put(struct steps *s, enum cond_op op, uint32_t takes, uint32_t leaves);
+
+bool steps_number(struct steps *s, uint64_t number);
+bool steps_register(struct steps *s, uint32_t number);
+bool steps_term(struct steps *s, enum cond_term term);
+
+/* Of the number, or the two, that were written last: */
+bool steps_load(struct steps *s, uint32_t size, bool is_signed);
+bool steps_narrow(struct steps *s, uint32_t size, bool is_signed);
+bool steps_binary(struct steps *s, enum cond_op op, bool left_signed, bool right_signed);
+/* A bit-field; number_signed: what the number is that has it. */
+bool steps_bits(struct steps *s, bool number_signed, uint32_t offset, uint32_t size,
+		bool is_signed);
+
+/* && and ||: behind the left side, which it may skip the right side for, and behind the right. */
+struct cond_step *steps_skip(struct steps *s, bool is_or);
+bool steps_skip_end(struct steps *s, struct cond_step *skip);
+/* Where a jump leads to. */
+void steps_land(struct steps *s, struct cond_step *jump);
+
+#endif
