@@ -132,8 +132,8 @@ static int arm_expr(struct watch *w, struct trapline_event_opts *opts)
 }
 
 /* Several expressions or objects. */
-static int arm_slots(struct watch *w, const struct watch_slots *slots,
-		     const struct trapline_event_opts *opts)
+static int arm_free_slots(struct watch *w, const struct watch_slots *slots,
+			  const struct trapline_event_opts *opts)
 {
 	const struct session *session = &w->run.session;
 	int status = w->objects ? watch_objects_arm(w->objects, w->run.target, session, opts) :
@@ -154,8 +154,8 @@ static int watch_arm(struct observe *o, struct trapline_event_opts *opts)
 	struct watch *w = (struct watch *)o;
 
 	opts->flags |= o->set.kernel ? TRAPLINE_KERNEL : 0;
-	int status = w->objects	  ? arm_slots(w, &w->objects->slots, opts) :
-		     w->multiplex ? arm_slots(w, &w->multiplex->slots, opts) :
+	int status = w->objects	  ? arm_free_slots(w, &w->objects->slots, opts) :
+		     w->multiplex ? arm_free_slots(w, &w->multiplex->slots, opts) :
 				    arm_expr(w, opts);
 	if (!status && o->set.kernel && trapline_event_mechanism(w->event) != TRAPLINE_BY_BPF)
 		return cli_wrong(

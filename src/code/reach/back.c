@@ -81,7 +81,7 @@ struct back *back_open(const struct back_ops *ops)
 	return b;
 }
 
-static void forget(struct back *b)
+static void back_forget(struct back *b)
 {
 	memset(b->answers, 0, sizeof(b->answers));
 	b->answer_count = 0;
@@ -98,7 +98,7 @@ void back_close(struct back *b)
 struct linkage *back_objects(struct back *b)
 {
 	linkage_clear(&b->linkage);
-	forget(b);
+	back_forget(b);
 	b->window_bytes = 0;
 	return &b->linkage;
 }
@@ -495,7 +495,7 @@ static void begin_question(struct back *b, struct asked *by)
 	b->insns = 0;
 	b->way_count = 0;
 	if (b->answer_count > ANSWERS / 2)
-		forget(b);
+		back_forget(b);
 	if (b->seen_count > SEEN / 4) {
 		memset(b->seen, 0, sizeof(b->seen));
 		b->seen_count = 0;

@@ -134,7 +134,7 @@ static int read_word(void *arg, uint64_t address, uint64_t *out)
 	return 0;
 }
 
-static enum back_answer comes_back(void *arg, uint64_t address, const struct insn *insn)
+static enum back_answer image_comes_back(void *arg, uint64_t address, const struct insn *insn)
 {
 	struct code_image *image = arg;
 
@@ -227,7 +227,7 @@ int code_image_open(pid_t pid, const struct code_file *file, struct code_image *
 	image->code = (struct returns_code){ .copy = copy,
 					     .range = find_range,
 					     .word = read_word,
-					     .comes_back = comes_back,
+					     .comes_back = image_comes_back,
 					     .loads_last = code_image_loads_last,
 					     .arg = image };
 	image->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
