@@ -2,11 +2,12 @@
 /*
  * conditions_target.c - the program whose hits bench/conditions measures.
  *
- *   bench_conditions_target watch|break N TRUE_ON plain|floor|kernel|handler
+ *   bench_conditions_target watch|break N TRUE_ON plain|floor|kernel|handler|probe
  *
  * Makes N hits once it is told to, and ends when its input does; round.h says what it says.
  * plain: somebody else watches. floor: it arms the bare hardware trap, which only counts.
  * kernel, handler: it watches itself with the library and the condition is evaluated there.
+ * probe: by a jump in its code, and the condition is machine code.
  *
  * The clock runs over the first N - 1 hits, in batches. With TRUE_ON = N these are the rejected
  * ones.
@@ -24,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <trapline/code.h>
 #include <trapline/condition.h>
 #include <trapline/trapline.h>
 
@@ -153,11 +155,13 @@ static void check_evaluated_in(enum trapline_evaluated wanted)
 	if (trapline_event_stats(event, &stats) == 0 && stats.evaluated_in == wanted)
 		return;
 	printf("skip conditions are not decided in the %s here: see trapline check\n",
-	       wanted == TRAPLINE_EVALUATED_IN_KERNEL ? "kernel" : "handler");
+	       wanted == TRAPLINE_EVALUATED_IN_KERNEL  ? "kernel" :
+	       wanted == TRAPLINE_EVALUATED_IN_HANDLER ? "handler" :
+							 "code");
 	exit(0);
 }
 
-static void watch_self(int in_kernel)
+static void watch_self(enum trapline_evaluated where)
 {
 	struct trapline_condition *condition;
 	TRAPLINE_OPTS(open, open_opts);
@@ -172,7 +176,7 @@ static void watch_self(int in_kernel)
 
 	if (err < 0)
 		skip(text, err);
-	open_opts.flags = in_kernel ? 0 : TRAPLINE_NO_BPF;
+	open_opts.flags = where == TRAPLINE_EVALUATED_IN_KERNEL ? 0 : TRAPLINE_NO_BPF;
 	opts.condition = condition;
 	opts.callback = on_true;
 	err = trapline_open(0, &open_opts, &self);
@@ -181,13 +185,14 @@ static void watch_self(int in_kernel)
 	if (is_watch)
 		err = trapline_watch(self, ADDR(&word), sizeof(word), TRAPLINE_WRITE,
 				     &opts, &event);
+	else if (where == TRAPLINE_EVALUATED_IN_CODE)
+		err = trapline_probe(self, ADDR(condition_site), &opts, &event);
 	else
 		err = trapline_break(self, ADDR(condition_site), &opts, &event);
 	if (err < 0)
 		skip("arming", err);
 	trapline_condition_free(condition);
-	check_evaluated_in(in_kernel ? TRAPLINE_EVALUATED_IN_KERNEL :
-				     TRAPLINE_EVALUATED_IN_HANDLER);
+	check_evaluated_in(where);
 }
 
 static void arm(const char *mode)
@@ -195,7 +200,9 @@ static void arm(const char *mode)
 	if (strcmp(mode, "floor") == 0)
 		arm_floor();
 	else if (strcmp(mode, "plain") != 0)
-		watch_self(strcmp(mode, "kernel") == 0);
+		watch_self(strcmp(mode, "kernel") == 0 ? TRAPLINE_EVALUATED_IN_KERNEL :
+			   strcmp(mode, "probe") == 0  ? TRAPLINE_EVALUATED_IN_CODE :
+							 TRAPLINE_EVALUATED_IN_HANDLER);
 }
 
 static void tell(void)
@@ -207,7 +214,9 @@ static void tell(void)
 		printf("true %lu\n", (unsigned long)true_value);
 	if (floor_fd >= 0 && read(floor_fd, &taken, sizeof(taken)) == sizeof(taken))
 		printf("taken %lu\n", (unsigned long)taken);
-	if (event != NULL && trapline_event_stats(event, &stats) == 0)
+	/* Machine code does not count what it rejects. */
+	if (event != NULL && trapline_event_stats(event, &stats) == 0 &&
+	    stats.evaluated_in != TRAPLINE_EVALUATED_IN_CODE)
 		printf("taken %lu\n",
 		       (unsigned long)(stats.rejected_condition + stats.delivered));
 }
@@ -228,7 +237,7 @@ int main(int argc, char **argv)
 {
 	if (argc != 5) {
 		fprintf(stderr,
-			"usage: %s watch|break N TRUE_ON plain|floor|kernel|handler\n",
+			"usage: %s watch|break N TRUE_ON plain|floor|kernel|handler|probe\n",
 			argv[0]);
 		return 2;
 	}

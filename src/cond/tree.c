@@ -201,7 +201,7 @@ static struct tree_node *take_path(struct tree_parser *p, const char *at, bool i
 	if (p->err && is_name)
 		return path;
 	const struct tree_node *first = p->err ? NULL : tree_first(path);
-	bool is_plain = first == path && !first->scope;
+	bool is_plain = first && first == path && !first->scope;
 
 	/* `(new)` and `*(u32 *)new` are the language's; `&name` is, too: of functions as well. */
 	if (!first || (!first->scope && is_reserved(p, first->text)) ||

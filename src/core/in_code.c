@@ -62,6 +62,7 @@ static void compile(struct trapline_event *ev, struct native_code *code)
 	const char *why;
 
 	code->length = 0;
+	code->true_at = 0;
 	if (!ev->condition && !ev->has_limit && !ev->skip)
 		return;
 	ev->evaluated_in = TRAPLINE_EVALUATED_IN_HANDLER;

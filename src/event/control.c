@@ -7,6 +7,8 @@
  * holder of `op`, makes the kernel agree with it, and looks again before it lets go. So nobody
  * ever waits for a lock inside a handler, and the last wish wins.
  */
+#include "base/general_regs.h"
+
 #include "event/control.h"
 
 #include <errno.h>

@@ -26,6 +26,8 @@
 _Static_assert(sizeof(ucontext_t) <= 968, "behind it is room to leave by");
 _Static_assert(offsetof(ucontext_t, uc_mcontext.gregs) == 40, "gregs");
 _Static_assert(offsetof(ucontext_t, uc_mcontext.fpregs) == 224, "fpregs");
+_Static_assert(sizeof(struct code_probe) == 32 && offsetof(struct code_probe, address) == 0,
+	       "rows of the table");
 _Static_assert(REG_R8 == 0 && REG_RDI == 8 && REG_RSP == 15 && REG_RIP == 16 && REG_EFL == 17,
 	       "order of gregs");
 
@@ -39,6 +41,7 @@ enum vector_save {
 uint32_t trap_probe_save __attribute__((visibility("hidden"))) = SAVE_BY_FXSAVE;
 uint32_t trap_probe_mask[2] __attribute__((visibility("hidden")));
 uint64_t trap_probe_bytes __attribute__((visibility("hidden"))) = 512;
+const uint32_t trap_probe_mxcsr __attribute__((visibility("hidden"))) = 0x1f80;
 uint64_t trap_probe_ask(uint64_t number, ucontext_t *context) __attribute__((visibility("hidden")));
 uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 	__attribute__((visibility("hidden")));
@@ -162,6 +165,12 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"mov %rax, 160(%rsp)\n"
 	"mov " CONTEXT_BYTES "(%rsp), %rax\n"
 	"mov %rax, 176(%rsp)\n"
+	/* Where it came from, for unwinders: from here on they believe the frame. */
+	"mov " CONTEXT_BYTES " + 8(%rsp), %eax\n"
+	"shl $5, %rax\n"
+	"lea code_probes(%rip), %rcx\n"
+	"mov (%rcx,%rax), %rax\n"
+	"mov %rax, 168(%rsp)\n"
 	"mov %rsp, %rbx\n"
 	".cfi_def_cfa %rbx, " CONTEXT_BYTES " + 8 + 8 + " RED_ZONE "\n"
 	".cfi_offset %r8, 40 - " CONTEXT_BYTES " - 16 - " RED_ZONE "\n"
@@ -221,7 +230,10 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"1: fxsave64 (%rsp)\n"
 	"jmp 3f\n"
 	"2: xsave64 (%rsp)\n"
-	"3: mov %rbx, %rsi\n"
+	/* As a signal handler begins. */
+	"3: fninit\n"
+	"ldmxcsr trap_probe_mxcsr(%rip)\n"
+	"mov %rbx, %rsi\n"
 	"call trap_probe_take\n"
 	"mov %rax, %r12\n"
 	"mov trap_probe_mask(%rip), %eax\n"
@@ -233,6 +245,7 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"4: fxrstor64 (%rsp)\n"
 	/* rcx, flags and address go right below the program's red zone. */
 	"5: mov %rbx, %rsp\n"
+	".cfi_def_cfa %rsp, " CONTEXT_BYTES " + 8 + 8 + " RED_ZONE "\n"
 	"mov 160(%rsp), %rdi\n"
 	"lea -(24 + " RED_ZONE ")(%rdi), %rdi\n"
 	"mov %r12, 16(%rdi)\n"
@@ -256,8 +269,28 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"mov 136(%rsp), %rdx\n"
 	"mov 144(%rsp), %rax\n"
 	"mov %rcx, %rsp\n"
+	".cfi_def_cfa %rsp, 24 + " RED_ZONE "\n"
+	".cfi_offset %rcx, -24 - " RED_ZONE "\n"
+	".cfi_offset %rip, -8 - " RED_ZONE "\n"
+	".cfi_restore %r8\n"
+	".cfi_restore %r9\n"
+	".cfi_restore %r10\n"
+	".cfi_restore %r11\n"
+	".cfi_restore %r12\n"
+	".cfi_restore %r13\n"
+	".cfi_restore %r14\n"
+	".cfi_restore %r15\n"
+	".cfi_restore %rdi\n"
+	".cfi_restore %rsi\n"
+	".cfi_restore %rbp\n"
+	".cfi_restore %rbx\n"
+	".cfi_restore %rdx\n"
+	".cfi_restore %rax\n"
 	"pop %rcx\n"
+	".cfi_adjust_cfa_offset -8\n"
+	".cfi_restore %rcx\n"
 	"popfq\n"
+	".cfi_adjust_cfa_offset -8\n"
 	"ret $" RED_ZONE "\n"
 	".cfi_endproc\n"
 	".size trap_probe_entry, . - trap_probe_entry\n"

@@ -4,6 +4,8 @@
  *
  * Calls nothing outside the trap path: any libc function may itself be under a trap.
  */
+#include "base/general_regs.h"
+
 #include <errno.h>
 
 #include "base/frame.h"

@@ -39,7 +39,7 @@ static uint32_t hash_of(const struct code_filter *filter)
 
 int code_probe_has(uint64_t address, size_t len)
 {
-	if (!placed_count)
+	if (!atomic_get(&placed_count))
 		return 0;
 	for (uint32_t i = 0; i < row_count; i++) {
 		uint32_t bytes = rows[i].jump.len > JUMP_BYTES ? rows[i].jump.len : JUMP_BYTES;
@@ -62,6 +62,15 @@ static size_t read_site(uint64_t address, uint8_t *out)
 	return n < LOOK_AT_BYTES && !text_read(address, out, n) ? n : 0;
 }
 
+/* Also behind the instruction, where its jump would end: another library may lie there now. */
+static int is_text_of(const struct probe_jump *jump, const uint8_t *text)
+{
+	size_t behind = jump->len < JUMP_BYTES ? JUMP_BYTES - jump->len : 0;
+
+	return !memcmp(jump->before, text, jump->len) &&
+	       !memcmp(jump->after + jump->len, text + jump->len, behind);
+}
+
 static int find_retired(uint64_t address, const struct code_filter *filter, const uint8_t *text)
 {
 	uint32_t hash = hash_of(filter);
@@ -69,7 +78,7 @@ static int find_retired(uint64_t address, const struct code_filter *filter, cons
 	for (uint32_t i = 0; i < row_count; i++)
 		if (!rows[i].is_placed && !rows[i].is_owned && code_probes[i].address == address &&
 		    rows[i].filter_length == filter->length && rows[i].filter_hash == hash &&
-		    !memcmp(rows[i].jump.before, text, rows[i].jump.len))
+		    is_text_of(&rows[i].jump, text))
 			return (int)i;
 	return -1;
 }
@@ -154,8 +163,8 @@ static int switch_site(uint32_t number, int on, struct code_problem *problem)
 
 static void note_placed(uint32_t number, int is_placed)
 {
-	placed_count += (uint32_t)is_placed - rows[number].is_placed;
-	rows[number].is_placed = (uint8_t)is_placed;
+	atomic_add(&placed_count, (uint32_t)is_placed - rows[number].is_placed);
+	atomic_set(&rows[number].is_placed, (uint8_t)is_placed);
 }
 
 /* Those that could not be closed where that was asked for. */
@@ -179,9 +188,11 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
 		return row;
 	code_probes[row].generation = generation;
 	atomic_set(&code_probes[row].owner, owner);
+	/* Before it is: nobody may change what the jump rests on. */
+	note_placed((uint32_t)row, 1);
 	int err = switch_site((uint32_t)row, 1, problem);
-	note_placed((uint32_t)row, !err);
 	if (err) {
+		note_placed((uint32_t)row, 0);
 		atomic_set(&code_probes[row].owner, NULL);
 		rows[row].is_owned = 0;
 		return err;

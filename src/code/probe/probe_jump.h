@@ -23,7 +23,7 @@
 struct probe_jump {
 	uint8_t len; /* so many bytes of text change: the first instruction */
 	uint8_t before[SITE_MAX];
-	uint8_t after[SITE_MAX];
+	uint8_t after[SITE_MAX]; /* the whole jump, also where it ends behind len */
 };
 
 /*

@@ -156,7 +156,7 @@ static uint32_t debt_of(uint32_t id)
 static void put_back(uint32_t most)
 {
 	enum race_arming why = sites.turns % NOTE_EVERY ? RACE_ARM_AGAIN : RACE_ARM_TO_NOTE;
-	uint32_t ids[CHOICE];
+	uint32_t ids[CHOICE] = { 0 };
 	uint32_t n = 0;
 
 	while (n < CHOICE && sites.resting_count)
