@@ -26,7 +26,7 @@
 #include "base/sys.h"
 #include "race/race.h"
 #include "throttle/throttle_open.h"
-#include "trap/trap.h"
+#include "trap/install.h"
 
 #define RACE_OPTION "race="
 #define RACE_END_OPTION "race-end="

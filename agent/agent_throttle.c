@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "core/target.h"
 #include "throttle/throttle_open.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
 
 static struct throttle_region *region;
 static struct trapline *self;

@@ -25,7 +25,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "race/race.h"
-#include "trap/trap.h"
+#include "trap/foreign.h"
+#include "trap/install.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 #define BIT(signal) (1ull << ((signal)-1))

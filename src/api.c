@@ -6,14 +6,16 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "core/explain.h"
 #include "core/open.h"
+#include "core/opts_copy.h"
 #include "core/target.h"
 #include "event/arm.h"
 #include "event/control.h"
 #include "event/table.h"
 #include "trap/arch.h"
+#include "trap/dispatch.h"
 #include "trap/inflight.h"
-#include "trap/trap.h"
 
 #define SAMPLE_PERIOD_MIN_NS 20000
 

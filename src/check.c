@@ -7,9 +7,11 @@
 #include <trapline/trapline.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "check/probe.h"
+#include "check/probe_run.h"
 #include "event/event.h"
-#include "point/point_leg.h"
+#include "point/point_trust.h"
 
 /*
  * One row may take so long; all together so long. Rows that are too late say so.

@@ -6,9 +6,12 @@
 #include <trapline/code.h>
 
 #include "code/poke/poke.h"
+#include "code/poke/region.h"
+#include "code/poke/traps.h"
+#include "core/explain.h"
 #include "core/in_code.h"
 #include "core/open.h"
-#include "core/target.h"
+#include "core/opts_copy.h"
 
 #define WRITERS (TRAPLINE_WRITE_ALIAS | TRAPLINE_WRITE_MEM | TRAPLINE_WRITE_MPROTECT)
 #define POKE_FLAGS (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE | TRAPLINE_POKE_QUIESCENT)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_bpf.c - probes of BPF programs on a data watch: conditions, vetoes, storage,
  * rings. */
+#include "check/probe_bpf.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <linux/bpf.h>

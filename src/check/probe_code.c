@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_code.c - probes of changing one's own code, and what a trap instruction costs. */
+#include "check/probe_code.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_cost.c - prices, measured: the median of batches, so that one interruption is
  * nothing. */
-#include "check/probe.h"
+#include "check/probe_cost.h"
+#include "check/probe_util.h"
 
 #include <linux/hw_breakpoint.h>
 #include <pthread.h>

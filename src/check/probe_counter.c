@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_counter.c - probes of counters: clocks, page faults, the PMU, and lost overflows.
  */
+#include "check/probe_counter.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <stdio.h>

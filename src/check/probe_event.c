@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_event.c - probes of events in this process: signals, threads, moving. */
+#include "check/probe_event.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>

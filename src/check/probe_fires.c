@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "check/probe.h"
+#include "check/probe_fires.h"
+#include "check/probe_util.h"
 
 enum {
 	UNKNOWN,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_process.c - probes that need a second process: exec, and events in others. */
+#include "check/probe_process.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <linux/capability.h>

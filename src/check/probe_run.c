@@ -6,7 +6,19 @@
  * touched, only that of the child; a SIGCHLD handler that reaps everything costs us the
  * exit status only.
  */
+#include "check/probe_run.h"
 #include "check/probe.h"
+#include "check/probe_bpf.h"
+#include "check/probe_code.h"
+#include "check/probe_cost.h"
+#include "check/probe_counter.h"
+#include "check/probe_event.h"
+#include "check/probe_fires.h"
+#include "check/probe_process.h"
+#include "check/probe_slots.h"
+#include "check/probe_system.h"
+#include "check/probe_uprobe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_slots.c - probes of the debug registers: how many, which kinds, which lengths. */
+#include "check/probe_slots.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_system.c - what surrounds us: a real-time kernel, filters, capabilities. */
+#include "check/probe_system.h"
 #include "check/probe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <linux/bpf.h>

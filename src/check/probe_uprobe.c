@@ -6,6 +6,8 @@
  * child closes them.
  */
 #include "check/probe.h"
+#include "check/probe_uprobe.h"
+#include "check/probe_util.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_util.c - what several probes share: texts, facts about the process, attributes.
  */
+#include "check/probe_util.h"
 #include "check/probe.h"
 
 #include <errno.h>

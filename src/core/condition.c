@@ -9,7 +9,8 @@
 #include "base/sys.h"
 #include "cond/compile.h"
 #include "cond/print.h"
-#include "core/target.h"
+#include "core/explain.h"
+#include "core/opts_copy.h"
 #include "event/bpf/program_load.h"
 
 #define LOG_BYTES (1u << 22)

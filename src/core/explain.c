@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* explain.c - why a call failed, and what helps. The bare numbers of perf_event_open() do not. */
+#include "core/explain.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -7,9 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <trapline/trapline.h>
+
 #include "base/sys.h"
-#include "check/probe.h"
-#include "core/target.h"
+#include "check/probe_util.h"
 #include "event/slots.h"
 
 /* Also written in signal handlers, so its memory is there from the beginning. */

@@ -10,8 +10,13 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
+#include "code/poke/traps.h"
+#include "core/explain.h"
 #include "core/target.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
+#include "trap/install.h"
+#include "trap/probe_entry.h"
+#include "trap/stack.h"
 #include "trap/verdict.h"
 
 static void add_fork_handlers(void)

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/target.h"
+#include "core/explain.h"
+#include "core/opts_copy.h"
 
 /* Copy versioned options: older callers get defaults, newer ones must not ask for more. */
 int opts_copy(void *to, size_t size, const void *from)

@@ -15,7 +15,6 @@
 #include "event/unseen.h"
 #include "event/uprobe/uprobe.h"
 #include "trap/arch.h"
-#include "trap/trap.h"
 #include "trap/verdict.h"
 
 #define DRAIN_MAX 4096

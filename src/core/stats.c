@@ -5,7 +5,8 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "code/poke/poke.h"
+#include "code/poke/traps.h"
+#include "core/explain.h"
 #include "core/target.h"
 #include "event/control.h"
 #include "event/table.h"

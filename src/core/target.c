@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* target.c - opening and closing a target, its rings, and what a forked child must let go. */
 #include "core/target.h"
+#include "core/explain.h"
+#include "core/opts_copy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +15,7 @@
 #include "base/own_proc.h"
 #include "base/sys.h"
 #include "event/tasks.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
 
 #define RECORDS_BYTES_DEFAULT (4u << 20)
 #define RECORDS_BYTES_MIN (64u << 10)

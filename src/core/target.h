@@ -44,22 +44,4 @@ int target_need_ring(struct trapline *t, uint32_t mechanism);
 /* Closes those that only a reader of records needs: callbacks run without them. */
 void target_drop_descriptors(struct trapline *t);
 
-/* opts_copy.c: copy versioned options: older callers get defaults, newer ones are refused. */
-int opts_copy(void *to, size_t size, const void *from);
-
-/* explain.c: note where a call failed in this thread, for trapline_explain(). Returns err. */
-enum failed_step {
-	FAILED_ARGUMENT,
-	FAILED_TARGET,
-	FAILED_EVENT,
-	FAILED_PROGRAM,
-	FAILED_RING,
-	FAILED_SIGNAL,
-	FAILED_CODE,
-};
-/* AS-Safe, as long as what is a constant. */
-int failed(int err, enum failed_step step, const char *what);
-/* What an earlier call noted is not about this one. */
-void failed_forget(void);
-
 #endif

@@ -11,8 +11,11 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "core/target.h"
+#include "core/explain.h"
+#include "point/point_amount.h"
+#include "point/point_api.h"
 #include "point/point_leg.h"
+#include "point/point_trust.h"
 
 /* A counter that found no place in the PMU reads as the end of a file from then on. */
 int leg_read_amount(const struct leg *leg, uint64_t *out)

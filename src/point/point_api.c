@@ -22,10 +22,14 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "cond/compile.h"
+#include "core/explain.h"
 #include "core/open.h"
+#include "core/opts_copy.h"
 #include "core/target.h"
 #include "event/event.h"
 #include "point/point.h"
+#include "point/point_amount.h"
+#include "point/point_api.h"
 #include "point/point_leg.h"
 
 #define LOOK_EVERY_NS 50000

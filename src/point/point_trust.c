@@ -26,7 +26,7 @@
 #include "base/sys.h"
 #include "core/target.h"
 #include "point/point.h"
-#include "point/point_leg.h"
+#include "point/point_trust.h"
 
 #define COUNTERS (TRAPLINE_SYSCALLS + 1)
 #define LAP_ROUNDS 100000u

@@ -20,6 +20,8 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "core/explain.h"
+#include "core/opts_copy.h"
 #include "core/target.h"
 #include "race/race.h"
 #include "race/race_line.h"

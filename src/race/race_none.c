@@ -4,7 +4,7 @@
 
 #include <trapline/tools.h>
 
-#include "core/target.h"
+#include "core/explain.h"
 
 TRAPLINE_API int trapline_race_start(struct trapline *t, const struct trapline_race_opts *opts,
 				     struct trapline_race **out)

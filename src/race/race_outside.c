@@ -34,7 +34,7 @@
 #include "race/race_tick.h"
 #include "race/watch/race_watch_cpus.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
 
 /* From <asm-generic/fcntl.h>; <fcntl.h> has it for GNU only. */
 #define SET_SIGNAL 10

@@ -42,7 +42,9 @@
 #include "race/watch/race_watch_cpus.h"
 #include "race/watch/race_watch_open.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
+#include "trap/install.h"
+#include "trap/stack.h"
 
 #define FAST_NS 200000u
 /* A tick costs some microseconds: this part of the budget may go into them. */

@@ -21,7 +21,7 @@
 #include "race/race_walk.h"
 #include "race/stall/race_hold.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/room.h"
 
 /* Of so many ticks one goes to an access seen elsewhere. */
 #define SEEN_INSTEAD 8

@@ -5,6 +5,8 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "core/explain.h"
+#include "core/opts_copy.h"
 #include "core/target.h"
 #include "throttle/throttle.h"
 #include "throttle/throttle_open.h"

@@ -23,14 +23,16 @@
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
-#include "code/poke/poke.h"
+#include "code/poke/poke_trap.h"
 #include "event/control.h"
 #include "event/table.h"
 #include "record/layout.h"
 #include "trap/arch.h"
+#include "trap/dispatch.h"
 #include "trap/foreign.h"
 #include "trap/inflight.h"
-#include "trap/trap.h"
+#include "trap/room.h"
+#include "trap/stack.h"
 #include "trap/verdict.h"
 
 /* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */

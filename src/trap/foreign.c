@@ -12,7 +12,6 @@
  * and the signal is sent again. All events must be off before that, because their signals would
  * be pending as well.
  */
-#include "trap/foreign.h"
 #include "base/trap_path.h"
 
 #include <string.h>
@@ -20,7 +19,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "trap/arch.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
+#include "trap/foreign.h"
 
 #define RED_ZONE_BYTES 128u
 #define TRAP_BIT (1ull << (SIGTRAP - 1))

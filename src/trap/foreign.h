@@ -3,6 +3,7 @@
 #ifndef TRAP_FOREIGN_H
 #define TRAP_FOREIGN_H
 
+#include "trap/action.h"
 #include <signal.h>
 #include <stdint.h>
 #include <ucontext.h>
@@ -56,5 +57,19 @@ static inline void foreign_enter(const struct foreign_call *call)
 }
 
 #endif
+
+/* The actions for what is not ours. */
+extern struct action trap_previous;
+extern struct action trap_first_previous;
+
+/*
+ * For a process in which SIGTRAP is kept unblocked. trap_is_held: 1: the program has it blocked in the
+ * interrupted thread. trap_held_bit: signal that is blocked in place of SIGTRAP in a handler of the
+ * program; 0: none. trap_let_go: all events end, because the program takes a signal by itself; 0, or
+ * -errno when they could not. Called in SIGTRAP, not inside a callback.
+ */
+extern int (*trap_is_held)(const ucontext_t *context);
+extern uint64_t trap_held_bit;
+extern int (*trap_let_go)(void);
 
 #endif

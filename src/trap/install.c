@@ -8,8 +8,11 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "code/poke/poke.h"
-#include "trap/trap.h"
+#include "code/poke/poke_trap.h"
+#include "trap/dispatch.h"
+#include "trap/foreign.h"
+#include "trap/install.h"
+#include "trap/room.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */

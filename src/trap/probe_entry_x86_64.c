@@ -17,7 +17,8 @@
 #include "base/atomic.h"
 #include "base/trap_path.h"
 #include "code/probe/code_probe.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
+#include "trap/probe_entry.h"
 
 /* From rsp of the entry's frame; all of them are checked below. */
 #define CONTEXT_BYTES "976"

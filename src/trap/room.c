@@ -20,7 +20,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
-#include "trap/trap.h"
+#include "trap/room.h"
 
 #define PAGES_MAX 10u
 

@@ -6,7 +6,7 @@
 #include <unwind.h>
 
 #include "base/trap_path.h"
-#include "trap/trap.h"
+#include "trap/stack.h"
 
 struct walk {
 	uint64_t from; /* skip our own frames until this pc */

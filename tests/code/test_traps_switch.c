@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "code/poke/poke.h"
+#include "code/poke/traps_switch.h"
 
 #define SITES 40
 #define ROUNDS 600

@@ -11,7 +11,7 @@
 #include "event/aim.h"
 #include "event/event.h"
 #include "event/table.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
 
 static volatile uint64_t word __attribute__((aligned(64)));
 
@@ -72,7 +72,7 @@ static enum trapline_action check_value(const struct trapline_hit *hit)
 
 static uint64_t count_replaced(int is_disturbed)
 {
-	struct writer writer = {.is_ending = 0};
+	struct writer writer = { .is_ending = 0 };
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
 
@@ -84,7 +84,8 @@ static uint64_t count_replaced(int is_disturbed)
 	struct trapline_condition *condition = NULL;
 	expect_ok(trapline_condition_parse("new != 0", &condition_opts, &condition));
 	opts.condition = condition;
-	expect_ok(trapline_watch(rig.target, ADDR(&word), sizeof(word), TRAPLINE_WRITE, &opts, &rig.event));
+	expect_ok(trapline_watch(rig.target, ADDR(&word), sizeof(word), TRAPLINE_WRITE, &opts,
+				 &rig.event));
 	if (!rig.event->control)
 		skip_because("BPF programs that decide about signals");
 	writer.control = rig.event->control;
@@ -176,10 +177,10 @@ static void restartable_sequence_is_let_go(void **state)
  * Two sequences that abort in turn. The abort handler of the first is at the beginning of a page: its
  * signature lies in the page before.
  */
-#define SEQUENCE(descriptor, start, end, handler)                                          \
-	".pushsection trap_test_cs, \"aw\"\n"                                             \
-	".balign 32\n" descriptor ": .long 0, 0\n"                                        \
-	".quad " start ", " end " - " start ", " handler "\n"                               \
+#define SEQUENCE(descriptor, start, end, handler)             \
+	".pushsection trap_test_cs, \"aw\"\n"                 \
+	".balign 32\n" descriptor ": .long 0, 0\n"            \
+	".quad " start ", " end " - " start ", " handler "\n" \
 	".popsection\n"
 
 static __attribute__((noinline, noclone)) int run_two_sequences(uint64_t max_aborts)
@@ -187,39 +188,38 @@ static __attribute__((noinline, noclone)) int run_two_sequences(uint64_t max_abo
 	uint64_t left = max_aborts;
 	uint64_t done = 0;
 
-	__asm__ volatile(
-		SEQUENCE("two_cs", "two_start", "two_end", "two_abort")
-		SEQUENCE("twin_cs", "twin_start", "twin_end", "twin_abort")
-		"two_begin: lea two_cs(%%rip), %%rax\n"
-		"mov %%rax, %%fs:8(%[area])\n"
-		"two_start: incq %[word]\n"
-		"nop\n"
-		"two_end: movq $1, %[done]\n"
-		"jmp 5f\n"
-		"twin_begin: lea twin_cs(%%rip), %%rax\n"
-		"mov %%rax, %%fs:8(%[area])\n"
-		"twin_start: incq %[word]\n"
-		"nop\n"
-		"twin_end: movq $1, %[done]\n"
-		"jmp 5f\n"
-		".byte 0x0f, 0xb9, 0x3d\n"
-		".long 0x53053053\n"
-		"twin_abort: decq %[left]\n"
-		"jnz two_begin\n"
-		"jmp 5f\n"
-		".pushsection .text.two_pages, \"ax\", @progbits\n"
-		".balign 4096\n"
-		".skip 4096 - 7, 0x90\n"
-		".byte 0x0f, 0xb9, 0x3d\n"
-		".long 0x53053053\n"
-		"two_abort: decq %[left]\n"
-		"jnz twin_begin\n"
-		"jmp 5f\n"
-		".popsection\n"
-		"5:\n"
-		: [word] "+m"(word), [left] "+r"(left), [done] "+r"(done)
-		: [area] "r"(__rseq_offset)
-		: "rax", "memory", "cc");
+	__asm__ volatile(SEQUENCE("two_cs", "two_start", "two_end", "two_abort") SEQUENCE(
+				 "twin_cs", "twin_start", "twin_end",
+				 "twin_abort") "two_begin: lea two_cs(%%rip), %%rax\n"
+					       "mov %%rax, %%fs:8(%[area])\n"
+					       "two_start: incq %[word]\n"
+					       "nop\n"
+					       "two_end: movq $1, %[done]\n"
+					       "jmp 5f\n"
+					       "twin_begin: lea twin_cs(%%rip), %%rax\n"
+					       "mov %%rax, %%fs:8(%[area])\n"
+					       "twin_start: incq %[word]\n"
+					       "nop\n"
+					       "twin_end: movq $1, %[done]\n"
+					       "jmp 5f\n"
+					       ".byte 0x0f, 0xb9, 0x3d\n"
+					       ".long 0x53053053\n"
+					       "twin_abort: decq %[left]\n"
+					       "jnz two_begin\n"
+					       "jmp 5f\n"
+					       ".pushsection .text.two_pages, \"ax\", @progbits\n"
+					       ".balign 4096\n"
+					       ".skip 4096 - 7, 0x90\n"
+					       ".byte 0x0f, 0xb9, 0x3d\n"
+					       ".long 0x53053053\n"
+					       "two_abort: decq %[left]\n"
+					       "jnz twin_begin\n"
+					       "jmp 5f\n"
+					       ".popsection\n"
+					       "5:\n"
+			 : [word] "+m"(word), [left] "+r"(left), [done] "+r"(done)
+			 : [area] "r"(__rseq_offset)
+			 : "rax", "memory", "cc");
 	aborts = max_aborts - left;
 	return done != 0;
 }
@@ -300,7 +300,7 @@ static void stop_ticks(void)
 
 static void send_tick(void)
 {
-	siginfo_t info = {.si_signo = SIGTRAP, .si_code = SI_KERNEL};
+	siginfo_t info = { .si_signo = SIGTRAP, .si_code = SI_KERNEL };
 
 	assert_int_equal(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGTRAP, &info), 0);
 }
@@ -331,7 +331,7 @@ static void hold_the_handler(void)
  */
 static void tick_of_a_search_that_ends_is_dropped(void **state)
 {
-	const struct sigaction action = {.sa_sigaction = end_the_search, .sa_flags = SA_SIGINFO};
+	const struct sigaction action = { .sa_sigaction = end_the_search, .sa_flags = SA_SIGINFO };
 	struct sigaction old;
 	struct rig rig;
 

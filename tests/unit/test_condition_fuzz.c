@@ -15,9 +15,10 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "cond/emit.h"
 #include "cond/compile.h"
+#include "cond/emit.h"
 #include "condition_random.h"
+#include "event/bpf/program_frame.h"
 #include "event/bpf/program_load.h"
 
 #define BATCH 24
@@ -38,7 +39,7 @@ static struct ebpf program;
 static struct condition conditions[BATCH];
 static struct node *trees[BATCH];
 static char texts[BATCH][TEXT_BYTES];
-static struct world world = {.thread = THREAD};
+static struct world world = { .thread = THREAD };
 
 static int find_symbol(void *arg, const char *name, uint64_t *address, uint64_t *bytes)
 {
@@ -113,7 +114,7 @@ static void env_thread(const struct cond_env *env, char *name)
 /* 1, 0, or 2 for a fault. */
 static uint64_t interpreted(const struct condition *c)
 {
-	struct cond_env env = {env_term, env_reg, env_count, env_read, env_thread, &shared->state};
+	struct cond_env env = { env_term, env_reg, env_count, env_read, env_thread, &shared->state };
 	int holds = cond_eval(c, &env);
 
 	return holds < 0 ? 2 : (uint64_t)holds;
@@ -134,10 +135,10 @@ static void emit_state(struct ebpf *p)
 		int16_t from;
 		int16_t to;
 	} terms[] = {
-		{STATE_AT(new_value), FRAME_VALUE},
-		{STATE_AT(old_value), FRAME_OLD},
-		{STATE_AT(hits), FRAME_HITS},
-		{STATE_AT(hits_in_thread), FRAME_HITS_IN_THREAD},
+		{ STATE_AT(new_value), FRAME_VALUE },
+		{ STATE_AT(old_value), FRAME_OLD },
+		{ STATE_AT(hits), FRAME_HITS },
+		{ STATE_AT(hits_in_thread), FRAME_HITS_IN_THREAD },
 	};
 
 	ebpf_load_map_value(p, R6, shared_map, 0);
@@ -241,8 +242,8 @@ static void random_condition(uint32_t i)
 		node_print(trees[i], texts[i], sizeof(texts[i]));
 		err = parse(texts[i], &conditions[i], &error);
 		if (err == -EINVAL)
-			print_message("# %d:%d %s\n# %s\n", error.line, error.column,
-				      error.message, texts[i]);
+			print_message("# %d:%d %s\n# %s\n", error.line, error.column, error.message,
+				      texts[i]);
 		assert_int_not_equal(err, -EINVAL);
 	} while (err); /* too large */
 }
@@ -283,8 +284,8 @@ static void setup_world(void)
 	world.arena = arena;
 	world.pid = getpid();
 	world.tid = (int)gettid();
-	shared_map = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct shared), 1,
-				     BPF_F_MMAPABLE);
+	shared_map =
+		ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct shared), 1, BPF_F_MMAPABLE);
 	assert_true(shared_map >= 0);
 	shared = memory_map_shared(PAGE_BYTES, 1, shared_map, 0);
 	assert_false(memory_failed(shared));
@@ -303,7 +304,7 @@ static void ebpf_interpreter_and_plain_evaluation_agree(void **state)
 {
 	const char *wanted = getenv("TRAPLINE_CONDITIONS");
 	uint64_t total = wanted ? strtoull(wanted, NULL, 10) : scaled(100000);
-	uint64_t counts[3] = {0};
+	uint64_t counts[3] = { 0 };
 	uint64_t found = 0;
 
 	if (!arena)
@@ -393,23 +394,23 @@ static void expect_longest_loads(const char *first, const char *more, const char
 static void the_largest_conditions_load(void **state)
 {
 	static const char *const repeated[][3] = {
-		{"new==1", "||old==2", ""},
-		{"new==1", "&&old!=2", ""},
-		{"new<1", "+(old<2)", ""},
-		{"(s64)new/(s64)3", "/(s64)r8", ""},
-		{"(s64)new%(s64)3", "%(s64)r8", ""},
-		{"str(r8)==\"abcdefgh\"", "||str(r9)==\"abcdefg\"", ""},
-		{"str(r8)==\"a\"", "+(str(r9)==\"b\")", ""},
-		{"thread==\"a\"", "||thread==\"b\"", ""},
-		{"*(u8*)r8", "+*(s16*)r9", ""},
-		{"*(u8*)r8", "&&*(s16*)r9", ""},
-		{"", "new?1:", "old"},
-		{"(new&&old", ")+(new&&hits||old", ")"},
-		{"r8 in somewhere", "||r9 in somewhere", ""},
-		{"count(other)", "+count(other)", ""},
-		{"!new", "+!old", ""},
-		{"-new", "*~tid<<cpu", ""},
-		{"caller", "^caller", ""},
+		{ "new==1", "||old==2", "" },
+		{ "new==1", "&&old!=2", "" },
+		{ "new<1", "+(old<2)", "" },
+		{ "(s64)new/(s64)3", "/(s64)r8", "" },
+		{ "(s64)new%(s64)3", "%(s64)r8", "" },
+		{ "str(r8)==\"abcdefgh\"", "||str(r9)==\"abcdefg\"", "" },
+		{ "str(r8)==\"a\"", "+(str(r9)==\"b\")", "" },
+		{ "thread==\"a\"", "||thread==\"b\"", "" },
+		{ "*(u8*)r8", "+*(s16*)r9", "" },
+		{ "*(u8*)r8", "&&*(s16*)r9", "" },
+		{ "", "new?1:", "old" },
+		{ "(new&&old", ")+(new&&hits||old", ")" },
+		{ "r8 in somewhere", "||r9 in somewhere", "" },
+		{ "count(other)", "+count(other)", "" },
+		{ "!new", "+!old", "" },
+		{ "-new", "*~tid<<cpu", "" },
+		{ "caller", "^caller", "" },
 	};
 
 	if (!arena)

@@ -7,6 +7,15 @@
  * that fail: the memory waits then, however long.
  */
 #include "code/poke/change.h"
+#include "code/poke/history.h"
+#include "code/poke/poke.h"
+#include "code/poke/poke_trap.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/quiesce.h"
+#include "code/poke/region.h"
+#include "code/poke/restartable.h"
+#include "code/poke/text.h"
+#include "code/poke/traps.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -18,7 +27,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "code/poke/restartable.h"
 
 #define WAITING_MAX 1024
 #define SIGSET_BYTES 8

@@ -33,4 +33,16 @@ int poke_quiesce(void);
 void poke_retire(void *memory, size_t bytes);
 void poke_tell(const struct change *change, enum trapline_code_stage stage);
 
+/*
+ * All but faults and traps, which must come through: the thread may run trapped code. What was
+ * blocked before.
+ */
+uint64_t poke_block_signals(void);
+void poke_restore_signals(uint64_t before);
+/* Take the lock (R5). 0, -EDEADLK, -EPERM. */
+int poke_lock_take(struct code_problem *problem);
+void poke_lock_give(void);
+int poke_sync(void);
+int poke_log_is_on(void);
+
 #endif

@@ -8,7 +8,8 @@
 #include <errno.h>
 
 #include "base/memory.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/history.h"
+#include "code/poke/poke_view.h"
 
 #define CHUNK_BYTES (64u << 10)
 

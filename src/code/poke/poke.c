@@ -7,7 +7,13 @@
 
 #include "base/sys.h"
 #include "code/poke/change.h"
+#include "code/poke/poke.h"
+#include "code/poke/poke_view.h"
 #include "code/poke/restartable.h"
+#include "code/poke/step.h"
+#include "code/poke/step_plan.h"
+#include "code/poke/text.h"
+#include "code/poke/traps.h"
 #include "code/probe/code_probe.h"
 
 #define WORD_BYTES 8u

@@ -47,30 +47,8 @@ struct code_problem {
 
 int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags, uint32_t writers,
 		struct code_problem *problem);
-int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
-	      struct trapline_traps **out, struct code_problem *problem);
-int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested, uint64_t *out);
-/*
- * Take the int3 of some rows of a set away (on 0), or put it back. The rows stay in the table, so
- * that this costs no more than the writes and one sync. Rows that are so already, and those whose
- * text is no longer what it was, are left alone. No row twice. Errors: as traps_set().
- */
-int traps_switch(struct trapline_traps *set, const uint32_t *rows, size_t n, int on,
-		 struct code_problem *problem);
-int traps_remove(struct trapline_traps *traps, struct code_problem *problem);
-/* Until no thread is in a callback of the set. 0; -EBUSY: one has been for 2 s. AS-Safe. */
-int traps_wait_for_callbacks(const struct trapline_traps *traps);
-int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *problem);
-int region_free(void *code);
-int region_write(void *code, const void *bytes, size_t n, struct code_problem *problem);
 int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem);
 void poke_read_stats(struct trapline_code_stats *stats);
-
-/*
- * A pc inside the copy of an instruction: where it would be without the trap. 0: no copy. In a
- * handler too.
- */
-uint64_t slot_origin(uint64_t pc);
 
 /* Register with membarrier, once. 0, or -EOPNOTSUPP. */
 int poke_start(struct code_problem *problem);
@@ -80,13 +58,10 @@ void poke_before_fork(void);
 void poke_after_fork_in_parent(void);
 void poke_after_fork_in_child(void);
 
-/* 1: the signal with this context came inside a callback of a trap, in this thread. */
-int poke_is_nested(const ucontext_t *context);
-
-/* Called in the handler before a callback of a trap, if not NULL. */
-extern void (*poke_before_callback)(const ucontext_t *context);
-
-/* The handler's part. 1: taken care of; 0: not ours. */
-int poke_on_int3(ucontext_t *context);
+/*
+ * Beside the public flags: the site is that of a probe, and its jump may end behind it, in text that
+ * stays.
+ */
+#define POKE_OF_PROBE (1u << 31)
 
 #endif

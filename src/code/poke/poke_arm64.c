@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "code/poke/poke.h"
+#include "code/poke/region.h"
+#include "code/poke/traps.h"
 
 static int refuse(struct code_problem *problem)
 {

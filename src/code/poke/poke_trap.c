@@ -12,7 +12,14 @@
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/history.h"
+#include "code/poke/poke_trap.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/quiesce.h"
+#include "code/poke/region.h"
+#include "code/poke/step.h"
+#include "code/poke/step_take.h"
+#include "code/poke/traps.h"
 
 #define AGAIN_NAP_NS 20000
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* poke_trap_arm64.c - no text is ever changed here, so no brk is ours. */
 #include "base/trap_path.h"
-#include "code/poke/poke.h"
+#include "code/poke/poke_trap.h"
 
 void (*poke_before_callback)(const ucontext_t *context);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* quiesce.c - waiting until no handler looks at what was withdrawn: see poke_priv.h. */
+/* quiesce.c - waiting until no handler looks at what was withdrawn: see quiesce.h. */
 #include <errno.h>
 
 #include "base/sys.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/quiesce.h"
 
 /* A handler is inside for a microsecond, unless its thread was stopped or preempted there. */
 #define SPINS 200

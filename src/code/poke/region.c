@@ -16,7 +16,10 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/change.h"
+#include "code/poke/poke.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/region.h"
 
 #define REACH 0x70000000ll
 #define STEP_BYTES (16ll << 20)

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/table_size.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/change.h"
 #include "code/poke/restartable.h"
 
 #define ROWS_MAX TABLE_SIZE(1024, 2) /* two for each sequence */

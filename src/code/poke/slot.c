@@ -12,6 +12,10 @@
 
 #include "base/memory.h"
 #include "code/insn/relocate.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/region.h"
+#include "code/poke/slot.h"
+#include "code/poke/slot_origin.h"
 #include "code/poke/text.h"
 
 #define ARENA_BYTES SLOT_ARENA_BYTES

@@ -5,9 +5,10 @@
  */
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/slot_origin.h"
 
 #define JUMP 0xe9
 

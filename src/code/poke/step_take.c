@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* step_take.c - a thread is taken past an instruction, as step_plan.c has planned: in the handler. */
+#include "code/poke/step_take.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/step.h"
 
 #define NO_REG INSN_NO_REG
 

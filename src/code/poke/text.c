@@ -14,6 +14,8 @@
  * loops that the compiler would turn into memcpy() copy by COPY.
  */
 #include "code/poke/text.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/region.h"
 
 #include <errno.h>
 #include <fcntl.h>

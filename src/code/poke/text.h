@@ -4,7 +4,7 @@
 #define CODE_POKE_TEXT_H
 
 #include "code/mem.h"
-#include "code/poke/poke_priv.h"
+#include "code/poke/poke_view.h"
 
 /* Consecutive sites that are written at once: those that begin in one page. */
 struct text_span {

@@ -7,6 +7,11 @@
 #include <string.h>
 
 #include "code/poke/change.h"
+#include "code/poke/poke.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/text.h"
+#include "code/poke/traps.h"
+#include "code/poke/traps_switch.h"
 
 /* Entries of the rows that are not yet so. */
 static size_t take_rows(struct poke_batch *batch, const struct trapline_traps *set,

@@ -7,7 +7,11 @@
 
 #include "base/memory.h"
 #include "code/insn/insn.h"
+#include "code/poke/change.h"
+#include "code/poke/poke.h"
+#include "code/poke/step_plan.h"
 #include "code/poke/text.h"
+#include "code/poke/traps.h"
 #include "code/probe/probe_jump.h"
 #include "code/probe/probe_stub.h"
 

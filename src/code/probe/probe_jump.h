@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "code/poke/poke_priv.h"
+#include "code/poke/poke_view.h"
 
 #define JUMP_BYTES 5u
 

@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/poke/poke_view.h"
 #include "code/poke/text.h"
 
 #define PAD_BYTES 14u

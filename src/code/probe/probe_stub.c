@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "code/insn/relocate.h"
+#include "code/poke/region.h"
 #include "code/poke/text.h"
 
 #define ARENA_BYTES (256u << 10)

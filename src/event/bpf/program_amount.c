@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "event/bpf/program_amount.h"
+#include "event/bpf/program_frame.h"
 #include "event/bpf/program_load.h"
 
 int program_amount_open(struct trapline_event *counter)

@@ -10,7 +10,9 @@
  * call, too. Two calls with the same key are a function that called itself as its last act, by a jump;
  * they return at once, and are one return here.
  */
+#include "event/bpf/program_calls.h"
 #include "event/arch_regs.h"
+#include "event/bpf/program_frame.h"
 #include "event/bpf/program_load.h"
 
 #define CALLS_MAX 65536u

@@ -10,6 +10,10 @@
 
 #include "cond/emit.h"
 #include "event/arch_regs.h"
+#include "event/bpf/program_amount.h"
+#include "event/bpf/program_decide.h"
+#include "event/bpf/program_frame.h"
+#include "event/bpf/program_kernel.h"
 #include "event/bpf/program_load.h"
 
 static int uses_value(const struct condition *c)

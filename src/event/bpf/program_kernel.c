@@ -8,6 +8,8 @@
  * system calls, or two threads, can never be taken for one. A loop that is not known here gives a
  * hit for each of its stores.
  */
+#include "event/bpf/program_kernel.h"
+#include "event/bpf/program_frame.h"
 #include "event/bpf/program_load.h"
 
 #include "event/arch_regs.h"

@@ -10,6 +10,11 @@
  * BPF handler directly, not through overflow machinery"), v6.10, the signal too.
  */
 #include "event/bpf/program_load.h"
+#include "event/bpf/program_calls.h"
+#include "event/bpf/program_decide.h"
+#include "event/bpf/program_frame.h"
+#include "event/bpf/program_kernel.h"
+#include "event/bpf/program_record.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,12 @@
 #include <linux/bpf_perf_event.h>
 
 #include "event/arch_regs.h"
+#include "event/bpf/program_amount.h"
+#include "event/bpf/program_calls.h"
+#include "event/bpf/program_frame.h"
+#include "event/bpf/program_kernel.h"
 #include "event/bpf/program_load.h"
+#include "event/bpf/program_record.h"
 #include "event/uprobe/uprobe.h"
 #include "record/layout.h"
 

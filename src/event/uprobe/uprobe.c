@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "event/bpf/program_calls.h"
 #include "event/bpf/program_load.h"
 #include "event/tasks.h"
 #include "event/uprobe/uprobe_exits.h"

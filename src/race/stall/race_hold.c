@@ -38,7 +38,9 @@
 #include "race/sweep/race_sites.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
+#include "trap/room.h"
+#include "trap/stack.h"
 
 /* What lies so close above the stack pointer is most often the thread's own. */
 #define OWN_STACK_BYTES 65536u

@@ -29,7 +29,7 @@
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/dispatch.h"
 
 #define STEP_NS 2000000
 #define AWAKE_NS 8000000u /* so long the one that woke up has for its access */

@@ -21,7 +21,7 @@
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "code/insn/insn_back.h"
-#include "code/poke/poke.h"
+#include "code/poke/slot_origin.h"
 #include "race/race_budget.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
@@ -30,7 +30,7 @@
 #include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/room.h"
 
 /* A storm of accesses that do not count ends the stall. */
 #define HITS_MAX 24u

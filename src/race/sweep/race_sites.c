@@ -34,7 +34,7 @@
 #include "race/stall/race_hold.h"
 #include "race/sweep/race_meet.h"
 #include "record/race_region.h"
-#include "trap/trap.h"
+#include "trap/room.h"
 
 #define PASSES_MAX 32u
 #define POINTLESS_MAX 16u

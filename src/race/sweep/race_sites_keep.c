@@ -18,6 +18,8 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
+#include "code/poke/traps.h"
+#include "code/poke/traps_switch.h"
 #include "race/race.h"
 #include "race/race_budget.h"
 #include "race/race_end.h"

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/table_size.h"
 #include "code/poke/poke.h"
+#include "code/poke/traps.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"

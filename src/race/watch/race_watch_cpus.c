@@ -31,8 +31,8 @@
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
 #include "trap/arch.h"
+#include "trap/dispatch.h"
 #include "trap/inflight.h"
-#include "trap/trap.h"
 
 #define TRAPS_BYTES ((sizeof(struct race_traps) + 4095) / 4096 * 4096)
 /* A stall is over by then, whatever became of its thread. */

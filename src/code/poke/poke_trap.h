@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* poke_trap.h - what an int3 means. */
+#ifndef CODE_POKE_POKE_TRAP_H
+#define CODE_POKE_POKE_TRAP_H
+
+#include "code/poke/poke.h"
+#include <ucontext.h>
+
+int poke_is_in_callback(void);
+struct trapline_traps *poke_running_set(void);
+
+/* 1: the signal with this context came inside a callback of a trap, in this thread. */
+int poke_is_nested(const ucontext_t *context);
+
+/* Called in the handler before a callback of a trap, if not NULL. */
+extern void (*poke_before_callback)(const ucontext_t *context);
+
+/* The handler's part. 1: taken care of; 0: not ours. */
+int poke_on_int3(ucontext_t *context);
+
+#endif

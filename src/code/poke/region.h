@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* region.h - memory for generated code, mapped twice. */
+#ifndef CODE_POKE_REGION_H
+#define CODE_POKE_REGION_H
+
+#include "code/poke/poke.h"
+#include <stddef.h>
+
+int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *problem);
+int region_free(void *code);
+int region_write(void *code, const void *bytes, size_t n, struct code_problem *problem);
+/* The alias of [address, address + len), writable until region_seal(), or NULL. */
+uint8_t *region_alias(uint64_t address, size_t len);
+void region_seal(void);
+/* 1: a forked child that could not get a copy of its own. It must not be written. */
+int region_is_lost(uint64_t address);
+/* What the handler knows of the regions. */
+#define REGION_MAX 256
+struct region_range {
+	uint64_t start;
+	uint64_t bytes;
+};
+extern struct region_range region_ranges[REGION_MAX];
+extern int region_is_forking;
+void region_before_fork(void);
+void region_after_fork_in_parent(void);
+void region_after_fork_in_child(void);
+/* Map bytes somewhere free within reach of near (0: anywhere). Address or -errno. */
+int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int fd);
+
+#endif

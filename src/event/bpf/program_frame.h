@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* program_frame.h - what the parts of a program have in registers and in the frame. */
+#ifndef EVENT_BPF_PROGRAM_FRAME_H
+#define EVENT_BPF_PROGRAM_FRAME_H
+
+#include "base/ebpf.h"
+#include "event/event.h"
+
+/*
+ * The parts of a program. R6 is the context, R7 the control page, R8 the record. The
+ * frame below R10 holds what one part finds for another.
+ */
+enum {
+	FRAME_VALUE = -8,
+	FRAME_WHEN = -16,
+	FRAME_OLD = -24,
+	FRAME_STACK_LEN = -32,
+	FRAME_HITS = -40,
+	FRAME_HITS_IN_THREAD = -48,
+	FRAME_CONDITION = -400,
+	FRAME_CALL = -424, /* struct uprobe_call */
+	FRAME_TEXTS = -432,
+	FRAME_LEN = -448,
+	FRAME_RETURN = -456, /* the return address of a call */
+	FRAME_IDS = -440,
+};
+
+#define CONTEXT R6
+#define CONTROL R7
+#define RECORD R8
+#define PLACE R9 /* of a data event: where it is, a struct event_place */
+
+#define CONTROL_AT(member) ((int16_t)offsetof(struct event_control, member))
+
+#endif

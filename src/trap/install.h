@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* install.h - becoming the process's action for SIGTRAP. */
+#ifndef TRAP_INSTALL_H
+#define TRAP_INSTALL_H
+
+#include <signal.h>
+
+/* Make SIGTRAP ours, keeping the action that was there for what is not ours. 0 or -errno. */
+int trap_install(void);
+
+/* 1 while our handler is the process's action for SIGTRAP. */
+int trap_is_installed(void);
+
+/*
+ * What the program asked sigaction() for, where that is not let through: it gets what is not ours,
+ * and reads back what it set. For the agent, which stands before libc's sigaction().
+ */
+void trap_set_previous(const struct sigaction *action, struct sigaction *old);
+
+#endif
