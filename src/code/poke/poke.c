@@ -15,9 +15,9 @@
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
 #include "code/probe/code_probe.h"
+#include "code/probe/probe_jump.h"
 
 #define WORD_BYTES 8u
-#define PROBE_JUMP_BYTES 5u
 
 static int is_promised_here(void)
 {
@@ -85,29 +85,33 @@ static int check_stores(struct change *change, const struct poke_entry *entry, u
  */
 static size_t complete(const struct poke_entry *entry, uint8_t *bytes)
 {
-	if (entry->len >= PROBE_JUMP_BYTES || bytes[0] != 0xe9 ||
-	    text_read(entry->address + entry->len, bytes + entry->len,
-		      PROBE_JUMP_BYTES - entry->len))
+	if (entry->len >= JUMP_BYTES || bytes[0] != 0xe9 ||
+	    text_read(entry->address + entry->len, bytes + entry->len, JUMP_BYTES - entry->len))
 		return entry->len;
-	return PROBE_JUMP_BYTES;
+	return JUMP_BYTES;
+}
+
+static size_t take_side(const struct poke_entry *entry, const uint8_t *side, uint32_t flags,
+			uint8_t *bytes)
+{
+	memcpy(bytes, side, sizeof(entry->before));
+	return flags & POKE_OF_PROBE ? complete(entry, bytes) : entry->len;
 }
 
 static int plan_side(const struct poke_entry *entry, const uint8_t *side, enum step_rule rule,
 		     uint32_t flags, struct step *out, const char **why)
 {
-	uint8_t bytes[16];
+	uint8_t bytes[sizeof(entry->before)];
+	size_t len = take_side(entry, side, flags, bytes);
 
-	memcpy(bytes, side, sizeof(bytes));
-	size_t len = flags & POKE_OF_PROBE ? complete(entry, bytes) : entry->len;
 	return step_plan(entry->address, bytes, len, rule, out, why);
 }
 
 static int is_one(const struct poke_entry *entry, uint32_t flags)
 {
-	uint8_t bytes[16];
+	uint8_t bytes[sizeof(entry->before)];
+	size_t len = take_side(entry, entry->before, flags, bytes);
 
-	memcpy(bytes, entry->before, sizeof(bytes));
-	size_t len = flags & POKE_OF_PROBE ? complete(entry, bytes) : entry->len;
 	return step_is_one(entry->address, bytes, len);
 }
 

@@ -192,7 +192,7 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
 		return row;
 	code_probes[row].generation = generation;
 	atomic_set(&code_probes[row].owner, owner);
-	/* Before it is: nobody may change what the jump rests on. */
+	/* Before the jump is written: what it rests on must not change from here on. */
 	note_placed((uint32_t)row, 1);
 	int err = switch_site((uint32_t)row, 1, problem);
 	if (err) {
@@ -237,10 +237,9 @@ int code_probe_flags_are_live(const uint8_t *text, size_t available)
 	for (int i = 0; i < FLAGS_LOOK_INSNS; i++, at += insn.length) {
 		if (insn_decode(text + at, available - at, &insn) || insn.flags & INSN_READS_FLAGS)
 			return 1;
-		/* By the ABI, neither what is called nor who is returned to reads them. */
-		if (insn.kind == INSN_CALL || insn.kind == INSN_RETURN ||
-		    writes_all_flags(&insn, text + at))
+		if (writes_all_flags(&insn, text + at))
 			return 0;
+		/* Code in assembly may pass flags to what it calls or returns to. */
 		if (insn.kind != INSN_OTHER && insn.kind != INSN_NOP && insn.kind != INSN_LANDING)
 			return 1;
 	}
