@@ -52,7 +52,7 @@ TRAP_PATH static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 
 /*
  * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
- * drawn so that each power of two is as likely, since nobody knows how often the others come.
+ * drawn so that each power of two is as likely, since it is not known how often the others come.
  */
 TRAP_PATH static uint64_t sample_delay_ns(const struct race_site *site, int is_aimed,
 					  uint64_t now_ns)
@@ -82,7 +82,7 @@ TRAP_PATH static uint64_t time_of_program(uint64_t wall_ns, uint64_t cpu_ns, uin
 
 /*
  * A thread wakes up late. And the others waited for who was held: more than half of the CPUs that the
- * program uses stood still. Then the scheduler places all threads anew, and it takes it some 10 ms to
+ * program uses stood still. Then the scheduler places all threads again, and it takes it some 10 ms to
  * share the CPUs out evenly again: 1 to 2 ms were lost by that in a program of eight threads on two
  * CPUs.
  */

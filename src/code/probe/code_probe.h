@@ -25,7 +25,7 @@
 struct code_probe {
 	uint64_t address;
 	uint64_t resume; /* the copy of the instruction */
-	void *owner;	 /* NULL: nobody asks any more */
+	void *owner;	 /* NULL: the event is closed */
 	uint32_t generation;
 };
 extern struct code_probe code_probes[CODE_PROBES_MAX];

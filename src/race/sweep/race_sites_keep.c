@@ -41,7 +41,7 @@
 #define CHOICE 96u	 /* from so many */
 #define WITNESSES 4u	 /* turns of a locked instruction, which may access this and that */
 #define END_STEP_NS 200000
-#define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader's that somebody holds */
+#define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader, which a thread holds */
 #define STACK_BYTES (256u << 10)
 #define PIECE_EVERY 6u
 #define PIECES_AFTER 50u /* pieces of libraries, where they were not set at the start */
@@ -195,7 +195,7 @@ static int on_loader(struct dl_phdr_info *info, size_t size, void *arg)
 
 /*
  * Between a look at text and a trap in it a library may be closed, and what comes to its place then
- * would get the int3: whatever somebody maps. The loader unmaps under the lock that a callback of
+ * would get the int3: any mapping that comes there. The loader unmaps under the lock that a callback of
  * dl_iterate_phdr() holds (_dl_close_worker() of glibc).
  */
 static void while_nothing_closes(void (*act)(void))

@@ -271,7 +271,7 @@ TRAP_PATH static uint64_t no_births(void)
 
 /* ---- the breakpoint ---- */
 
-/* Another process may have it by now, since nobody came to where we had put it. */
+/* Another process may have it by now, since no thread came to where we had put it. */
 TRAP_PATH static void put_away(struct trapline_event *ev)
 {
 	race_cpu_await_nothing(RACE_CPU_BREAK);

@@ -83,8 +83,8 @@ TRAP_PATH static int has_missed_none(const struct race_slot *slot)
 }
 
 /*
- * In a program that ran before us nobody tells of births. But each takes a new id, after it has got
- * its events: while the last id of the pid namespace is the same, nobody was born.
+ * In a program that ran before us births are not reported. But each takes a new id, after it has got
+ * its events: while the last id of the pid namespace is the same, no thread was born.
  */
 TRAP_PATH static uint64_t last_thread_id(void)
 {
