@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * cmd_check.c - `trapline check`: which commands work here, what does not, why, and the remedy. With
  * --verbose also the evidence of each feature, and what it costs.

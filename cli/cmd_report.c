@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* cmd_report.c - `trapline report FILE`: prints a recording in the chosen form. */
 #include "cli/cmd.h"
 #include "cli/opts.h"

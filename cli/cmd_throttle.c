@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * cmd_throttle.c - `trapline throttle`: keep a program to a budget.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* main.c - the command `trapline`: finds the subcommand and runs it. */
 #include "cli/cmd.h"
 #include "cli/launch/inherited.h"

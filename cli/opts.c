@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* opts.c - parse a table of options, and print it. */
 #include "cli/opts.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* output.c - see output.h. */
 #include "cli/output.h"
 

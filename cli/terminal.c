@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* terminal.c - see terminal.h. */
 #include "cli/terminal.h"
 

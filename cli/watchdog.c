@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watchdog.c - see watchdog.h. */
 #include "cli/watchdog.h"
 

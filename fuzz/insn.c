@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * insn.c - any bytes at all, decoded, asked what they store, copied and looked back at (libFuzzer).
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * heap.c - the object that is preloaded for `trapline race --heap`: it interposes
  * malloc() and its family, of any allocator, and records each block with the thread and

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* at.c - see at.h. */
 #include "cli/at/at.h"
 

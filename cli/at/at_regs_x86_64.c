@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* at_regs_x86_64.c - see at_regs.h. */
 #include "cli/at/at_regs.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* at_state.c - see at_state.h. */
 #include "cli/at/at_state.h"
 

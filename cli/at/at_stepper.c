@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* at_stepper.c - see at_stepper.h. */
 #include "cli/at/at_stepper.h"
 

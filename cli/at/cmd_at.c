@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * cmd_at.c - `trapline at`: stop a program at an exact point of its execution, and act there.
  *

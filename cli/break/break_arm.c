@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * break_arm.c - put breakpoints on sites: uprobes where the code has a file and the kernel permits
  * them, else hardware breakpoints, of which there are four.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * break_calls.c - pairs calls with their returns, by thread, function and stack pointer.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* break_find.c - from what the user names to sites in code, and which of them are left out. */
 #include "cli/break/break_find.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* break_output.c - see break_output.h. */
 #include "cli/break/break_output.h"
 

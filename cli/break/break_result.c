@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* break_result.c - see break_result.h. */
 #include "cli/break/break_result.h"
 

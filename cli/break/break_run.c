@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* break_run.c - see break_run.h. A call whose return is wanted is printed when it has returned. */
 #include "cli/break/break_run.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inject.c - see inject.h. */
 #include "cli/inject/inject.h"
 

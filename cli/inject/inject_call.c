@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inject_call.c - see inject_call.h. */
 #include "cli/inject/inject_call.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inject_file.c - see inject_file.h. */
 #include "cli/inject/inject_file.h"
 

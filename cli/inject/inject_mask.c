@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inject_mask.c - SIGTRAP in the signal masks of a running process: see inject.h. */
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_thread.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inject_none.c - where code is not loaded into a running process: see inject.c. */
 #include "cli/inject/inject.h"
 

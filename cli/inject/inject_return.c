@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inject_return.c - see inject_return.h. */
 #include "cli/inject/inject_return.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inherited.c - see inherited.h. */
 #include "cli/launch/inherited.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* program.c - see program.h. */
 #include "cli/launch/program.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* uncovered.c - see uncovered.h. */
 #include "cli/launch/uncovered.h"
 

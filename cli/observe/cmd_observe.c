@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits of
  * either to a file. They share one table of options.

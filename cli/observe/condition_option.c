@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* condition_option.c - see condition_option.h. */
 #include "cli/observe/condition_option.h"
 

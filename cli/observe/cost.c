@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* cost.c - see cost.h. */
 #include "cli/observe/cost.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* event_stats.c - the library's statistics under the names that the user sees. */
 #include "cli/observe/event_stats.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* hit_frames.c - see hit_frames.h. */
 #include "cli/observe/hit_frames.h"
 

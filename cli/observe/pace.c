@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * pace.c - limits the rate of hits, so that a hot variable does not slow the target down.
  *

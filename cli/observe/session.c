@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* session.c - see session.h. */
 #include "cli/observe/session.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_focus.c - the subset runs of a sweep: only a few sites are stalled.
  *

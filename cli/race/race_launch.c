@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_launch.c - the region that a run shares with its processes, and the start of a
  * command.

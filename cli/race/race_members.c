@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_members.c - see race_members.h. */
 #include "cli/race/race_members.h"
 

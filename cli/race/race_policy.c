@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_policy.c - `trapline race` in a project's checks: suppressions, a baseline, SARIF.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_replay.c - `trapline race --replay`: a race of an earlier run, searched again.
  *

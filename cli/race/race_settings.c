@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_settings.c - the options of `trapline race`, and which of them go together. */
 #include "cli/race/race_settings.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_vary.c - see race_vary.h. */
 #include "cli/race/race_vary.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * watch_expr.c - from EXPR to the bytes that are watched: `counter`, `conn->state`,
  * `libc.so.6:environ`, `server+0x230:8`, `0x601040:4`. See report/lang/expression.h.

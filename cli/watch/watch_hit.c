@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watch_hit.c - see watch_hit.h. */
 #include "cli/watch/watch_hit.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watch_list.c - `trapline watch --list`: the variables and members that match patterns. */
 #include "cli/watch/watch_list.h"
 

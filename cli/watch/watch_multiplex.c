@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watch_multiplex.c - see watch_multiplex.h. */
 #include "cli/watch/watch_multiplex.h"
 

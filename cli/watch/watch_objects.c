@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * watch_objects.c - tracks objects that are created and destroyed, and gives them debug registers.
  *

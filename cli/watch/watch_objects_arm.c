@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
 #include "base/clock.h"
 #include "cli/cmd.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watch_run.c - see watch_run.h: one expression, several that share the registers, or objects. */
 #include "cli/watch/watch_run.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* watch_slots.c - see watch_slots.h. */
 #include "cli/watch/watch_slots.h"
 

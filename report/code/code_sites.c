@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* code_sites.c - see code_sites.h. */
 #include "report/code/code_sites_priv.h"
 #include "report/safe/clean.h"

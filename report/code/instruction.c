@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* instruction.c - see instruction.h. */
 #include "report/code/instruction.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* dies.c - see dies.h. */
 #include "report/dwarf/dies.h"
 #include "report/safe/clean.h"

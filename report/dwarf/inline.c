@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* inline.c - the functions that a compiler put into another, at one address. */
 #include "report/dwarf/dies.h"
 #include "report/dwarf/types_priv.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * symbols.c - the loaded objects of a process, and addresses for names.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* type_fill.c - members and constants from debug information, and types by name. */
 #include "report/dwarf/dies.h"
 #include "report/dwarf/types_priv.h"

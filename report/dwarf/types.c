@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* types.c - the set of types of a process, the built-in ones, and members by name. */
 #include "report/dwarf/types_priv.h"
 

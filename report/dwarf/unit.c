@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* unit.c - compilation units by their ranges, where there is no .debug_aranges. */
 #include "report/dwarf/unit.h"
 #include "report/safe/clean.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * unwind.c - return addresses from a copy of a thread's registers and stack.
  *

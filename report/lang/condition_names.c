@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* condition_names.c - see condition_names.h. */
 #include "report/lang/condition_names.h"
 

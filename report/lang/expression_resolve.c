@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * expression_resolve.c - from a parsed expression to an address, a type and a length.
  *

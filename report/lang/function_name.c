@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* function_name.c - names of functions as compilers, demanglers and people write them. */
 #include "report/code/code_sites_priv.h"
 

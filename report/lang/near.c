@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* near.c - names that resemble a mistyped one. */
 #include "report/lang/near.h"
 #include "report/dwarf/symbols_priv.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* result.c - see result.h. */
 #include "report/lang/result.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* value.c - values as text. */
 #include "report/lang/value.h"
 

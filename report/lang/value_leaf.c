@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* value_leaf.c - the scalars that a range of bytes consists of. */
 #include "report/lang/value.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_baseline.c - see race_baseline.h. */
 #include "report/race/race_baseline.h"
 #include "record/race_words.h"

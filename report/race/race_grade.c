@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_grade.c - what symbols, sources and the code beside an access add to the grade of a race.
  *

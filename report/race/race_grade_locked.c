@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_grade_locked.c - a plain store beside a locked instruction: does its source excuse it? */
 #include "report/race/race_report.h"
 

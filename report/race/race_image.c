@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_image.c - how many accesses could have been stalled, in the objects whose code
  * threads ran?

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_json.c - races and the summary as JSON lines. */
 #include "report/race/race_json.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_places.c - see race_places.h. */
 #include "report/race/race_places.h"
 

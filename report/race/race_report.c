@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_report.c - records become races: locations, names, fingerprints, and which records belong
  * together.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_sarif.c - races as SARIF 2.1.0, which code scanning of many hosts and editors reads.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_summary.c - the end of a run for people: what was found, how much was tested, and what it
  * means that nothing was found.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_text.c - a race as text for people. */
 #include "record/race_words.h"
 #include "report/race/race_report.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_text_policy.c - the races that are not shown: suppressed, or in the baseline. */
 #include "report/race/race_report.h"
 #include "report/race/race_totals.h"

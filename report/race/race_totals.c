@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_totals.c - what all processes of a search counted, and which sites a sweep covered. */
 #include "report/race/race_totals.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_update.c - read-modify-write in several instructions, as compilers make it of a
  * volatile ++.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * as_folded.c - stacks with counts, one a line: `thread;main;loop;bump 12`.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * as_html.c - a run as one page, which needs no network: page.html with the data put in.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
 #include "report/run/run_watch.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* as_text.c - hits as lines for people. The summary is in summary_text.c. */
 #include "report/run/run_text.h"
 #include "report/safe/clean.h"

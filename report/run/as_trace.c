@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * as_trace.c - trace events in JSON, for ui.perfetto.dev and chrome://tracing.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* calls.c - sums over calls, and a call in a few words. */
 #include "report/run/run_call.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* calls_jsonl.c - calls and the summary of a run of breakpoints, one JSON object a line. */
 #include "report/run/run_call.h"
 

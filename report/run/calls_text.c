@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* calls_text.c - calls as lines for people, and the summary of a run of breakpoints. */
 #include "report/run/run_call.h"
 #include "report/run/run_text.h"

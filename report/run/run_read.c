@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * run_read.c - reads a run from a file and trusts no byte of it.
  *

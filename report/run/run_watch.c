@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* run_watch.c - see run_watch.h. */
 #include "report/run/run_watch.h"
 #include "report/plural.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* syscall_names.c - see syscall_names.h. The table is made of <sys/syscall.h> at build time. */
 #include "report/run/syscall_names.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* tally.c - counts hits by site and thread, in memory that is limited. */
 #include "report/run/run.h"
 

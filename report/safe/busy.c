@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* busy.c - see busy.h. */
 #include "report/safe/busy.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* clean.c - see clean.h. scripts/check-style lets no other file call these functions of libdw. */
 #include "report/safe/clean.h"
 

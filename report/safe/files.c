@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* files.c - see files.h. */
 #include "report/safe/files.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* isolate.c - see isolate.h. */
 #include "report/safe/isolate.h"
 

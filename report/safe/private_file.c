@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* private_file.c - see private_file.h. */
 #include "report/safe/private_file.h"
 

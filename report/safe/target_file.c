@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* target_file.c - see target_file.h. */
 #include "report/safe/target_file.h"
 

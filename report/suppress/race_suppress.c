@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_suppress.c - a race as suppressions see it, and suppressions for races that were found.
  *

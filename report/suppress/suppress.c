@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* suppress.c - does a suppression match a race? suppress.h describes both syntaxes. */
 #include "report/suppress/suppress_priv.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * suppress_known.c - races that the authors of a library know, and mark in its source so that
  * ThreadSanitizer is silent. In a binary nothing is left of that.

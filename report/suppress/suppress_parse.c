@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* suppress_parse.c - suppressions from text: lines of ThreadSanitizer's, blocks of valgrind's. */
 #include "report/suppress/suppress_priv.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* ids.c - see ids.h. */
 #include "event/ids.h"
 

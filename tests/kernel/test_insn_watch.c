@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_insn_watch.c - in the handler of a real watchpoint the instruction that hit is found.
  *

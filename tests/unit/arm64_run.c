@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * arm64_run.c - copied arm64 instructions end as executed ones.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * hostile_probe.c - asks the readers of files for one thing, for test_hostile.sh.
  *

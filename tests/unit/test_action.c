@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_action.c - an action is read as a whole while threads replace it, also in a signal. */
 #include "trap/action.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_clean.c - names of a target are shown without what a terminal acts on. */
 #include "report/safe/clean.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_heap_blocks.c - the table of blocks of `trapline race --heap`, against a model. */
 #include <setjmp.h>
 #include <stdarg.h>

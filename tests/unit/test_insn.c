@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_insn.c - known x86-64 instructions: length, kind, memory, flags, addresses, branches.
  */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_insn_arm64.c - arm64 instructions against objdump: kinds, targets, operands in memory.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_insn_back.c - the instruction that made an access is found from what comes after it.
  *

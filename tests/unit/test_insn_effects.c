@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_insn_effects.c - what the decoder says an instruction does, it does, and nothing else.
  *

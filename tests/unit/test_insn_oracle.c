@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_insn_oracle.c - x86-64 decoding against two others: objdump's text and Zydis' own formatter.
  *

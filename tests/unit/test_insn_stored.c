@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_insn_stored.c - what a plain store will leave is known before it runs. */
 #include <setjmp.h>
 #include <stdarg.h>

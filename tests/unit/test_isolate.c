@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_isolate.c - what a limited copy of the command has: files to read, and nothing to act with. */
 #include "report/safe/isolate.h"
 

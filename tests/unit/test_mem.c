@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_mem.c - the memory that is opened is that of the caller, also where /proc has other numbers. */
 #include "code/mem.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_race_code.c DIRECTORY - which bytes of a library a sweep takes for instructions: those behind a
  * call only if it comes back. What the library calls is in itself, in another one and in libc, and the

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_race_members.c - the processes that a run is to end are those that the kernel says are of the
  * run, whatever the table says that they write.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * test_race_region.c - what reads the memory that a run shares relies on nothing that a process can
  * write there: no end of a text, no number of objects.

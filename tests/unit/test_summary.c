@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* test_summary.c - the exact lines of a summary: one when all is well, one more for each exception. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * actors.c - everybody who can touch one variable does so ten times, each from a function of its
  * own; then waits to be ended.

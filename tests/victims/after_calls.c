@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * after_calls.c - functions with constants behind calls that never return; the constants are those of
  * `ret`. Each round calls each function and reads its constants, until SIGTERM. Exit status 0: they

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* bigstruct.c - writes single members of a large structure and of a 16-byte pair. */
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * calls.c - calls functions of many shapes, round after round, until killed or for argv[1] rounds.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 // calls_cpp.cc - C++ functions called round after round, until killed.
 #include <string>
 #include <unistd.h>

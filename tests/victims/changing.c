@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * changing.c - finds a word of a process that changes: something to watch where no name is known.
  *

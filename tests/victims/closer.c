@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * closer.c - computes in two threads, and closes at SIGUSR1 all descriptors that it does not know, as
  * daemons do when they start. Then it has files of its own at these numbers, until SIGTERM; prints "ok"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * counter.c - two threads add to one variable, slowly, until killed or for argv[1] rounds.
  *

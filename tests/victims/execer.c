@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* execer.c - writes a variable for two seconds, then becomes `sleep 5`. */
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * foreign.c - symbols as compilers of other languages name them: a method of Rust with its hash, and
  * a variable of Go, whose package is called as a function is.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * hollow.c - calls leaf() with unused room of 16 pages above it on the stack, which no memory stands
  * behind, at each distance from a page's end in turns; in a thread that has used that room for

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * hostile.c - a program whose debug information, tables or mappings were made to harm what reads them.
  *

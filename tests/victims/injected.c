@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* injected.c - an object that tests load into a running process. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * injectee.c - threads that allocate, compute in vector registers, sleep and wait in system calls,
  * and check that nothing of theirs changes. Prints "ok ROUNDS" at SIGTERM, or what went wrong.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * last_here.c - a library with constants behind calls that never come back, and code behind others.
  * The constants are those of instructions that access memory.

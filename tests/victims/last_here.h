@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* last_here.h - the functions of last_here.c, and what they call: F(function, callee). */
 #ifndef LAST_HERE_H
 #define LAST_HERE_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* last_there.c - a library with functions that never return, whose names are known nowhere. */
 #include <stdlib.h>
 

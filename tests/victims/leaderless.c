@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * leaderless.c - a process that goes on after its first thread has ended: another one counts in
  * `counted` and calls tick(), which returns what it is given, doubled.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* linkmap.c - prints at SIGUSR1 the objects that are loaded, then "end". */
 #include <link.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * load.c - requests to a real server, each answer checked: what it loses while it is looked at.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * names_cpp.cc - writes C++ variables of every kind: in namespaces, class statics, members of base
  * classes and of a virtual one, templates, references, thread-local.

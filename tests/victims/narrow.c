@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * narrow.c - a 32-bit program without a library: a pointer, a number that changes, and a function
  * with an argument on the stack.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * objects.c - objects that come and go, until killed; and other things that a watch meets.
  *

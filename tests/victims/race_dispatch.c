@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_dispatch.c - a pointer leads to a function that chooses one for this processor and puts it there,
  * which is right; and another function puts the first one back, which looks like a race. Both are

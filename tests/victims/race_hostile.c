@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_hostile.c - a target that uses what it shares with `trapline race` against others. The first
  * argument says how:

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_secure.c - a program with the agent as one of its libraries. So the agent is loaded where the
  * loader ignores LD_PRELOAD, too. Exit status: 0, or 3 with the rights of the file's owner.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * race_share.c KIND - what another process could leave where a command of `trapline` was: memory
  * that the agent of a program started later would use. Prints the option that names it, and after a

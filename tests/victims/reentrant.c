@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * reentrant.c - a program that a signal can break, at some of its calls of write() and not at others.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* spinner.c - N threads that compute for so many seconds of wall time. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* static_victim.c - a program into which nothing can be loaded. */
 #include <unistd.h>
 

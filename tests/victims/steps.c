@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * steps.c - code whose instructions are known one by one, to count steps over it. x86-64.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * stuck.c - has a dlopen() of its own, which does not return before SIGUSR1. Its only other work is to
  * sleep in pieces and to compute; prints "ok" at SIGTERM if the thread still does that.

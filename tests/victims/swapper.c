@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * swapper.c - a hostile program: the file that an attach makes in it is exchanged for one of another
  * user, which it may name but not open.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * unwinding.cc - functions that are left in every way: by exceptions that pass them, are caught in
  * them and thrown again, by pthread_exit(), cancellation and longjmp(), by a tail call, and by

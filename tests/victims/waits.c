@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * waits.c - one thread that waits in one system call, and tells what came of it.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* ring_names.c - see ring_names.h. */
 #include "event/ring/ring_names.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /* race_cpu_events.c - see race_cpu_events.h. */
 #include "race/host/race_cpu_events.h"
 
