@@ -28,13 +28,13 @@
  * registers. After the call, the thread waits one second for trapline, by ppoll(2): other
  * sleeps replace what the kernel keeps to continue the call that the thread was in.
  *
- * The word before the frame says that there is such a call, which restart_syscall(2)
+ * The word before the frame has WAY_CONTINUES for such a call, which restart_syscall(2)
  * continues for the time that is left; rt_sigreturn(2) would discard it. It runs with the
  * signal mask and on the stack of the program, since a handler may run and leave by a
  * jump. Then a copy of the frame, on that stack, gets its result.
  *
  * Before that, a tick of our events that came meanwhile is taken out: the return of its handler would
- * discard the call as well. A SIGTRAP of the program is queued again.
+ * discard the call as well. A SIGTRAP of the program is queued again. This is also done for WAY_DROPS_TICK.
  */
 __asm__(".pushsection .rodata\n"
 	"held_code:\n"
@@ -96,6 +96,8 @@ __asm__(".pushsection .rodata\n"
 			   "	mov $297, %eax\n" /* rt_tgsigqueueinfo */
 			   "	syscall\n"
 			   "6:	add $152, %rsp\n"
+			   "	testb $1, -8(%r15)\n" /* WAY_CONTINUES */
+			   "	jz 4b\n"
 			   "	mov $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, that of the frame, NULL, 8) */
 			   "	mov $2, %edi\n"
 			   "	lea " TEXT(
@@ -131,6 +133,8 @@ _Static_assert(FRAME_BYTES == sizeof(ucontext_t), "frame");
 extern const uint8_t held_code[], held_code_syscall[], held_code_end[];
 
 #define FRAME_AT 384u
+#define WAY_CONTINUES 1u
+#define WAY_DROPS_TICK 2u
 #define FRAME_MAX (RETURN_BYTES - FRAME_AT)
 #define RED_ZONE 128u
 #define CODE_MAX (16u << 20)
@@ -169,6 +173,18 @@ static void restart_call(const struct user_regs_struct *r, greg_t *gregs)
 		return;
 	gregs[REG_RAX] = (greg_t)r->orig_rax;
 	gregs[REG_RIP] -= 2;
+}
+
+bool return_begin_again(struct user_regs_struct *regs)
+{
+	const long result = (long)regs->rax;
+
+	if ((long)regs->orig_rax < 0 || result > -RESTART_FIRST || result < -RESTART_FIRST - 2)
+		return false;
+	regs->rax = regs->orig_rax;
+	regs->rip -= 2;
+	regs->orig_rax = (unsigned long long)-1;
+	return true;
 }
 
 /* The kernel keeps what is left of the call: the thread continues it by restart_syscall(2). */
@@ -287,16 +303,25 @@ void return_free(const struct held_thread *t)
 	free_at(t, t->mapped, true);
 }
 
+/* The call that begins again may open SIGTRAP, which the thread has blocked: a pending tick would end it. */
+static bool opens_trap(const struct held_thread *t)
+{
+	struct user_regs_struct regs = t->saved;
+
+	return t->saved_mask & TRAP_BIT && return_begin_again(&regs);
+}
+
 int return_write(const struct held_thread *t)
 {
 	static uint8_t bytes[RETURN_BYTES];
-	const uint64_t is_left = is_continued(&t->saved);
+	const bool is_left = is_continued(&t->saved);
+	const uint64_t way = (is_left ? WAY_CONTINUES : 0) | (opens_trap(t) ? WAY_DROPS_TICK : 0);
 	size_t n = make_frame(t, t->mapped + FRAME_AT, !is_left, bytes + FRAME_AT, FRAME_MAX);
 
 	if (!n)
 		return -E2BIG;
 	memcpy(bytes, held_code, (size_t)(held_code_end - held_code));
-	memcpy(bytes + FRAME_AT - sizeof(is_left), &is_left, sizeof(is_left));
+	memcpy(bytes + FRAME_AT - sizeof(way), &way, sizeof(way));
 	n += FRAME_AT;
 	return pwrite(t->memory_fd, bytes, n, (off_t)t->mapped) == (ssize_t)n ? 0 : -EFAULT;
 }

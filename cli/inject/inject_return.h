@@ -55,6 +55,8 @@ void return_free(const struct held_thread *t);
 /* Fills what was mapped at t->mapped. 0 or -errno. */
 int return_write(const struct held_thread *t);
 
+/* As the kernel does for a call that begins again; false: regs are not those of one. */
+bool return_begin_again(struct user_regs_struct *regs);
 /* Registers for a system call, and for a function; the caller may change them further. */
 void return_for_syscall(const struct held_thread *t, struct user_regs_struct *regs);
 void return_for_call(const struct held_thread *t, uint64_t function, uint64_t stack,

@@ -43,6 +43,7 @@
 #define TRAP_PERF_CODE 6 /* of siginfo(2), which older headers lack */
 #define PENDING_MAX 8
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
+#define ENTRY_TRIES 5
 #define LOCK_STEP_NS 5000000
 #define LOCK_TRIES 2000 /* of a command */
 #define LOOK_NS 200000	/* if SIGCHLD is ignored, no signal reports a stop */
@@ -366,6 +367,49 @@ static int drop_left_over(const struct held_thread *t)
 	return WSTOPSIG(status);
 }
 
+/*
+ * Takes a pending tick away from a thread that has SIGTRAP blocked, before its next instruction. If
+ * trapline is killed here, the thread keeps the signal unblocked.
+ */
+static bool drop_blocked_tick(struct held_thread *t)
+{
+	siginfo_t info;
+	int status;
+
+	if (set_mask(t, t->saved_mask & ~TRAP_BIT) || ptrace(PTRACE_CONT, t->tid, NULL, NULL) ||
+	    wait_interrupted(t, &status))
+		return false;
+	bool is_tick = !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info) && is_left_over(&info);
+	t->signal = is_tick ? 0 : signal_of(status);
+	return !set_mask(t, t->saved_mask) && is_tick;
+}
+
+/*
+ * A thread that has SIGTRAP blocked runs one instruction to begin a call again that may open the signal,
+ * such as sigsuspend(2). A tick of our events there, or in the calls before, would end it. So the thread
+ * is released inside the call, without one. False: it is where it was, or has a signal.
+ */
+static bool enter_call_again(struct held_thread *t)
+{
+	struct user_regs_struct again = t->saved;
+	struct user_regs_struct at;
+
+	if (!(t->saved_mask & TRAP_BIT) || t->had_trap || t->signal || !return_begin_again(&again))
+		return false;
+	for (int i = 0; i < ENTRY_TRIES; i++) {
+		/* The thread is before the call, also if trapline is killed. */
+		if (ptrace(PTRACE_SETREGS, t->tid, NULL, &again) ||
+		    (has_trap_pending(t) && !drop_blocked_tick(t)) || next_syscall_stop(t, &at))
+			return false;
+		if (!has_trap_pending(t))
+			return true;
+		/* Now the call does not happen. */
+		if (ptrace(PTRACE_SETREGS, t->tid, NULL, &again) || next_syscall_stop(t, &at))
+			return false;
+	}
+	return false;
+}
+
 void held_end(struct held_thread *t)
 {
 	struct iovec iov = { t->xstate, t->xstate_size };
@@ -380,14 +424,17 @@ void held_end(struct held_thread *t)
 		return;
 	}
 	set_mask(t, t->saved_mask);
+	t->is_masked = false;
 	call_resume(t->pid, t->tid, &t->saved, &t->timeout);
 	if (t->has_run)
 		ptrace(PTRACE_SETREGSET, t->tid, NT_X86_XSTATE, &iov);
-	if (t->has_run || t->timeout.call)
+	bool is_inside = enter_call_again(t);
+	if (!is_inside)
 		ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved);
 	if (t->mapped)
 		return_free(t);
-	ptrace(PTRACE_DETACH, t->tid, NULL, t->has_run ? drop_left_over(t) : 0);
+	int signal = t->has_run && !is_inside ? drop_left_over(t) : t->signal;
+	ptrace(PTRACE_DETACH, t->tid, NULL, signal);
 	call_resumed(t->pid, t->tid, &t->timeout);
 }
 

@@ -106,6 +106,7 @@ some='nanosleep poll select futex epoll_wait recv sigsuspend semtimedop'
 searched='nanosleep poll futex epoll_wait recv'
 killed='nanosleep poll futex'
 kills='1 2 3 4 5 6'
+crowds='1 2 3 4 5 6'
 seed=${TRAPLINE_SEED:-$(date +%s)}
 echo "# TRAPLINE_SEED=$seed"
 # Seconds.
@@ -129,9 +130,15 @@ for call in $killed; do
 		begin "killed_${call}_$kill" "$call"
 	done
 done
+for n in $crowds; do
+	begin "crowd_$n" sigsuspend_crowd
+done
 sleep 1
 
 {
+	for n in $crowds; do
+		throttle_soon "crowd_$n"
+	done
 	for call in $searched; do
 		search_soon "searched_$call"
 	done
@@ -176,6 +183,9 @@ for call in $all; do
 done
 for call in $some; do
 	as_alone "interrupted_$call" "$call" interrupted
+done
+for n in $crowds; do
+	as_alone "crowd_$n" sigsuspend_crowd
 done
 # A sample of the search may meet a thread that is about to wait, and ends the call as signals do.
 ended=0

@@ -248,7 +248,10 @@ static long wait_semtimedop(void)
 
 static long wait_msgrcv(void)
 {
-	struct { long type; char byte; } message;
+	struct {
+		long type;
+		char byte;
+	} message;
 	int id = msgget(IPC_PRIVATE, 0600);
 
 	be_interrupted(SIGALRM, milliseconds());
@@ -279,6 +282,27 @@ static long wait_sigsuspend(void)
 	be_interrupted(SIGALRM, milliseconds());
 	sigemptyset(&set);
 	return sigsuspend(&set);
+}
+
+static void *stand_by(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* An attach takes long in it, so that a check of the budget meets a thread that has all signals blocked. */
+static long wait_sigsuspend_crowd(void)
+{
+	sigset_t set;
+	pthread_t thread;
+
+	sigfillset(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	for (int i = 0; i < 200; i++)
+		if (pthread_create(&thread, NULL, stand_by, NULL))
+			return -2;
+	return wait_sigsuspend();
 }
 
 static long wait_pause(void)
@@ -324,8 +348,8 @@ static long wait_ring(void)
 
 	if (ring < 0)
 		return wait_nanosleep();
-	return syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, argument,
-		       sizeof(argument));
+	return syscall(SYS_io_uring_enter, ring, 0, 1,
+		       IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, argument, sizeof(argument));
 }
 
 static long wait_read(void)
@@ -400,6 +424,7 @@ static const struct {
 	{ "msgrcv", wait_msgrcv },
 	{ "sigtimedwait", wait_sigtimedwait },
 	{ "sigsuspend", wait_sigsuspend },
+	{ "sigsuspend_crowd", wait_sigsuspend_crowd },
 	{ "pause", wait_pause },
 	{ "mq_timedreceive", wait_mq_timedreceive },
 	{ "io_getevents", wait_io_getevents },
