@@ -173,8 +173,8 @@ static int open_breaks(void);
 
 static const struct way of_cpus = { &race_watch_cpus, open_watch_of_cpus, open_break_of_cpus,
 				    nothing, nothing };
-static const struct way anew = { &race_watch_anew, open_watches, open_breaks, prepare_inherited_aim,
-				 put_watches_away };
+static const struct way opened_again = { &race_watch_again, open_watches, open_breaks,
+					 prepare_inherited_aim, put_watches_away };
 static const struct way kept = { &race_watch_kept, open_watches, open_breaks, prepare_shared_aim,
 				 nothing };
 static const struct way *way = &kept;
@@ -265,7 +265,7 @@ int race_watch_have_descriptors(void)
 void race_watch_choose(void)
 {
 	race_cpus_start();
-	way = race.cpus.count ? &of_cpus : race.flags & RACE_HAS_TICKS ? &anew : &kept;
+	way = race.cpus.count ? &of_cpus : race.flags & RACE_HAS_TICKS ? &opened_again : &kept;
 	race_watch = way->ops;
 }
 
