@@ -1,82 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* api.c - public entry points for targets and events: check arguments, call down. */
 #include <errno.h>
-#include <pthread.h>
-#include <string.h>
 
 #include "base/atomic.h"
-#include "base/sys.h"
+#include "core/create.h"
 #include "core/explain.h"
-#include "core/open.h"
 #include "core/opts_copy.h"
-#include "core/target.h"
-#include "event/arm.h"
 #include "event/control.h"
 #include "event/table.h"
+#include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/dispatch.h"
-#include "trap/inflight.h"
 
 #define SAMPLE_PERIOD_MIN_NS 20000
-
-static void disarm_and_release(struct trapline_event *ev)
-{
-	event_disarm(ev);
-	event_release(ev);
-}
-
-/* In this order: no new call, no new hit, wait for callbacks, wait for calls, and only then release. */
-static void close_live(struct trapline_event *ev)
-{
-	uint32_t live = EVENT_LIVE;
-
-	if (!atomic_cas(&ev->state, &live, EVENT_CLOSING))
-		return;
-	if (ev->owner_pid != sys_getpid()) {
-		/* A forked child: its copies of the descriptors are closed, the parent's event stays. */
-		event_give(ev);
-		return;
-	}
-	atomic_add(&ev->generation, 1u);
-	atomic_set(&ev->wanted, 0);
-	event_sync(ev);
-	if (ev->callback)
-		inflight_wait(ev->pid, ev->index);
-	event_end(ev, disarm_and_release);
-}
-
-int event_create(struct trapline *t, const struct wish *wish,
-		 const struct trapline_event_opts *opts, struct trapline_event **out)
-{
-	struct trapline_event_opts o;
-
-	failed_forget();
-	if (!t || !out)
-		return failed(-EINVAL, FAILED_ARGUMENT, "target or out is NULL");
-	int err = opts_copy(&o, sizeof(o), opts);
-	if (!err)
-		err = check_event_opts(t, &o);
-	if (!err && t->owner_pid != sys_getpid())
-		err = failed(-ESRCH, FAILED_TARGET, "opened before fork()");
-	if (err)
-		return err;
-
-	pthread_mutex_lock(&t->lock);
-	struct trapline_event *ev = event_new(t, &o);
-	if (!ev) {
-		pthread_mutex_unlock(&t->lock);
-		return failed(-ENFILE, FAILED_EVENT, "256 events are open");
-	}
-	/* The callback may run before we return. */
-	atomic_set(&ev->state, EVENT_LIVE);
-	err = event_open(t, ev, wish, &o);
-	if (err)
-		close_live(ev); /* its callback may be running */
-	else
-		*out = ev;
-	pthread_mutex_unlock(&t->lock);
-	return err;
-}
 
 TRAPLINE_API int trapline_watch(struct trapline *t, uint64_t addr, size_t len,
 				enum trapline_access access, const struct trapline_event_opts *opts,
@@ -119,14 +55,7 @@ TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
 TRAPLINE_API int trapline_count(struct trapline *t, enum trapline_counter what,
 				const struct trapline_event_opts *opts, struct trapline_event **out)
 {
-	struct wish wish = { .access = TRAPLINE_AMOUNT, .counter = what };
-	struct trapline_event_opts o;
-	int err = opts_copy(&o, sizeof(o), opts);
-
-	if (err)
-		return err;
-	wish.period = o.period;
-	return event_create(t, &wish, opts, out);
+	return event_create_counter(t, what, opts, out);
 }
 
 TRAPLINE_API int trapline_sample(struct trapline *t, uint64_t period_ns,
@@ -142,35 +71,14 @@ TRAPLINE_API int trapline_sample(struct trapline *t, uint64_t period_ns,
 	return event_create(t, &wish, opts, out);
 }
 
-/* A call on an event that may be closed meanwhile: see event_enter(). */
-static int enter(struct trapline_event *ev)
-{
-	if (!ev || ev->owner_pid != sys_getpid() || event_enter(ev))
-		return failed(-ESRCH, FAILED_EVENT,
-			      "the event is closed, or the call comes from a forked child");
-	return 0;
-}
-
-static int want(struct trapline_event *ev, uint32_t on)
-{
-	int err = enter(ev);
-
-	if (err)
-		return err;
-	atomic_set(&ev->wanted, on);
-	event_sync(ev);
-	event_leave(ev);
-	return 0;
-}
-
 TRAPLINE_API int trapline_event_enable(struct trapline_event *ev)
 {
-	return want(ev, 1);
+	return event_switch(ev, 1);
 }
 
 TRAPLINE_API int trapline_event_disable(struct trapline_event *ev)
 {
-	return want(ev, 0);
+	return event_switch(ev, 0);
 }
 
 static int rearm(struct trapline_event *ev, uint64_t more)
@@ -188,7 +96,7 @@ static int rearm(struct trapline_event *ev, uint64_t more)
 
 TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
 {
-	int err = enter(ev);
+	int err = event_call(ev);
 
 	if (err)
 		return err;
@@ -199,7 +107,7 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
 
 static int move(struct trapline_event *ev, uint64_t addr, uint32_t len)
 {
-	int err = enter(ev);
+	int err = event_call(ev);
 
 	if (err)
 		return err;
@@ -223,13 +131,7 @@ TRAPLINE_API int trapline_event_aim(struct trapline_event *ev, uint64_t addr, si
 
 TRAPLINE_API int trapline_event_read(struct trapline_event *ev, uint64_t *out)
 {
-	int err = enter(ev);
-
-	if (err)
-		return err;
-	err = event_read_count(ev, 0, out);
-	event_leave(ev);
-	return err;
+	return event_read(ev, out);
 }
 
 TRAPLINE_API enum trapline_mechanism trapline_event_mechanism(const struct trapline_event *ev)
@@ -240,7 +142,7 @@ TRAPLINE_API enum trapline_mechanism trapline_event_mechanism(const struct trapl
 TRAPLINE_API void trapline_event_close(struct trapline_event *ev)
 {
 	if (ev)
-		close_live(ev);
+		event_close(ev);
 }
 
 TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned int number,

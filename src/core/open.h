@@ -19,10 +19,6 @@ struct wish {
 	uint64_t amount_at;
 };
 
-/* api.c: as the public calls, for wishes that these cannot express. */
-int event_create(struct trapline *t, const struct wish *wish,
-		 const struct trapline_event_opts *opts, struct trapline_event **out);
-
 /* What cannot be, whatever the kernel allows. */
 int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* target.c - opening and closing a target, its rings, and what a forked child must let go. */
 #include "core/target.h"
+#include "core/create.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
 
@@ -161,7 +162,7 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 		return;
 	for (int i = 0; i < EVENT_MAX; i++)
 		if (event_table[i].target == t)
-			trapline_event_close(&event_table[i]);
+			event_close(&event_table[i]);
 	ringbuf_close(&t->ring);
 	perf_rings_close(&t->perf);
 	close_and_forget(&t->pid_fd);

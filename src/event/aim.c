@@ -81,34 +81,34 @@ int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapl
 	return err;
 }
 
-struct anew {
+struct opening {
 	struct trapline_event *ev;
 	struct perf_event_attr attr;
 };
 
-static int open_anew(void *arg, pid_t tid)
+static int open_again(void *arg, pid_t tid)
 {
-	struct anew *anew = arg;
-	struct event_roots *roots = &anew->ev->roots;
+	struct opening *opening = arg;
+	struct event_roots *roots = &opening->ev->roots;
 
 	if (roots->count == roots->capacity)
 		return -ENFILE;
-	int fd = event_open_fd(&anew->attr, tid, -1);
+	int fd = event_open_fd(&opening->attr, tid, -1);
 	if (fd == -EMFILE && !event_limit_raise_once())
-		fd = event_open_fd(&anew->attr, tid, -1);
+		fd = event_open_fd(&opening->attr, tid, -1);
 	if (fd < 0)
 		return fd == -ESRCH ? 0 : fd; /* it has ended */
 	roots->fds[roots->count++] = fd;
 	return 0;
 }
 
-int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
-		   enum trapline_access access, struct task_names *names)
+int event_aim_again(struct trapline_event *ev, uint64_t addr, uint32_t len,
+		    enum trapline_access access, struct task_names *names)
 {
-	struct anew anew = { .ev = ev };
+	struct opening opening = { .ev = ev };
 
-	describe_access(ev, addr, len, access, &anew.attr);
-	int err = tasks_each(ev->pid, names, open_anew, &anew);
+	describe_access(ev, addr, len, access, &opening.attr);
+	int err = tasks_each(ev->pid, names, open_again, &opening);
 	if (err)
 		event_let_go(ev);
 	return err;

@@ -19,7 +19,7 @@ struct task_names;
  * event_pause: disable it; hits that are on their way still count.
  * event_rest: disable it. Hits of the old place that are on their way are dropped as late.
  * event_aim_self: as event_aim, in the calling thread alone, opened first if it is not open there.
- * event_aim_anew: as event_aim, of an event that was let go: opened in all threads that there are. Up
+ * event_aim_again: as event_aim, of an event that was let go: opened in all threads that there are. Up
  *	to as many as it has room for; -ENFILE: there are more, see event_reserve().
  * event_retire: after event_pause, what is on its way is dropped as late, too.
  * event_let_go: close all descriptors, in whatever thread they were opened.
@@ -30,8 +30,8 @@ int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapl
 void event_pause(struct trapline_event *ev);
 void event_rest(struct trapline_event *ev);
 int event_aim_self(struct trapline_event *ev, uint64_t addr);
-int event_aim_anew(struct trapline_event *ev, uint64_t addr, uint32_t len,
-		   enum trapline_access access, struct task_names *names);
+int event_aim_again(struct trapline_event *ev, uint64_t addr, uint32_t len,
+		    enum trapline_access access, struct task_names *names);
 void event_retire(struct trapline_event *ev);
 void event_let_go(struct trapline_event *ev);
 void event_free(struct trapline_event *ev);

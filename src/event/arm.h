@@ -20,7 +20,7 @@ int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 		  event_prepare prepare);
 void event_disarm(struct trapline_event *ev);
-/* Have room for descriptors of so many threads, for event_aim_anew(). Not in a handler. */
+/* Have room for descriptors of so many threads, for event_aim_again(). Not in a handler. */
 int event_reserve(struct trapline_event *ev, size_t threads);
 
 #endif

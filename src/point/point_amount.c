@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "core/create.h"
 #include "core/explain.h"
 #include "point/point_amount.h"
 #include "point/point_api.h"
@@ -40,7 +41,8 @@ static int open_alarm(struct leg *leg, uint64_t period, struct trapline_event **
 	opts.tids = &leg->amount->only_tid;
 	opts.tid_count = 1;
 	opts.period = period;
-	return trapline_count(leg->target, (enum trapline_counter)leg->amount->counter, &opts, out);
+	return event_create_counter(leg->target, (enum trapline_counter)leg->amount->counter, &opts,
+				    out);
 }
 
 static int run_until_alarm(struct leg *leg, uint64_t period)
@@ -53,10 +55,10 @@ static int run_until_alarm(struct leg *leg, uint64_t period)
 	leg->counter = alarm->control;
 	leg->counter_stops = 0;
 	atomic_set(&alarm->control->stop_at, 1);
-	trapline_event_enable(alarm);
+	event_switch(alarm, 1);
 	err = leg_go(leg);
 	leg->counter = NULL;
-	trapline_event_close(alarm);
+	event_close(alarm);
 	return err;
 }
 

@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "cond/compile.h"
+#include "core/create.h"
 #include "core/explain.h"
-#include "core/open.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
 #include "event/event.h"
@@ -173,7 +173,7 @@ static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point 
 		leg->counter_stops = atomic_get(&leg->counter->stops);
 		atomic_set(&leg->counter->stop_at, p->count + 1);
 	}
-	trapline_event_enable(arrival);
+	event_switch(arrival, 1);
 	err = leg_go(leg);
 	uint64_t now = leg->counter ? atomic_get(&leg->counter->granted) : p->count;
 	int arrived = atomic_get(&arrival->control->stops) != 0;
@@ -181,7 +181,7 @@ static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point 
 		err = leg_read_amount(leg, &now);
 	if (leg->counter)
 		atomic_set(&leg->counter->stop_at, 0);
-	trapline_event_close(arrival);
+	event_close(arrival);
 	if (err)
 		return err;
 	if (!arrived || (leg->amount && now != p->count))

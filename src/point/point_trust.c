@@ -24,6 +24,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "core/create.h"
 #include "core/target.h"
 #include "point/point.h"
 #include "point/point_trust.h"
@@ -119,11 +120,11 @@ static int open_counters(struct trial *t)
 	opts.tids = &t->child;
 	opts.tid_count = 1;
 	if (!err)
-		err = trapline_count(t->target, t->counter, &opts, &t->count);
+		err = event_create_counter(t->target, t->counter, &opts, &t->count);
 	opts.flags = TRAPLINE_QUIET | TRAPLINE_STOP | TRAPLINE_DISABLED;
 	opts.period = t->period;
 	if (!err && t->period)
-		err = trapline_count(t->target, t->counter, &opts, &t->alarm);
+		err = event_create_counter(t->target, t->counter, &opts, &t->alarm);
 	return err;
 }
 
@@ -160,7 +161,7 @@ static int run_lap(struct trial *t, uint64_t *out)
 {
 	uint32_t before = atomic_get(t->laps);
 	uint64_t from;
-	int err = trapline_event_read(t->count, &from);
+	int err = event_read(t->count, &from);
 
 	kill(t->child, SIGCONT);
 	while (atomic_get(t->laps) == before && clock_now_ns() < t->deadline_ns)
@@ -168,7 +169,7 @@ static int run_lap(struct trial *t, uint64_t *out)
 	if (!err)
 		err = wait_until_stopped(t);
 	if (!err)
-		err = trapline_event_read(t->count, out);
+		err = event_read(t->count, out);
 	*out -= from;
 	return err;
 }
@@ -216,7 +217,7 @@ static int run_to_alarm(struct trial *t, uint64_t due)
 	kill(t->child, SIGCONT);
 	for (unsigned int looks = 1; atomic_get(&t->alarm->control->stops) == stops; looks++) {
 		if (looks % LOOKS_PER_READING == 0) {
-			int err = trapline_event_read(t->count, &now);
+			int err = event_read(t->count, &now);
 			if (err)
 				return err;
 		}
@@ -238,7 +239,7 @@ static int run_period(struct trial *t)
 	int err = run_to_alarm(t, due);
 
 	if (!err)
-		err = trapline_event_read(t->count, &now);
+		err = event_read(t->count, &now);
 	if (err)
 		return err;
 	t->came = atomic_get(&t->alarm->control->stops) -
@@ -256,9 +257,9 @@ static int try_interrupts(struct trial *t, enum load load, struct point_trust *t
 	int err = trial_begin(t, load);
 
 	if (!err)
-		err = trapline_event_read(t->count, &t->base);
+		err = event_read(t->count, &t->base);
 	if (!err)
-		err = trapline_event_enable(t->alarm);
+		err = event_switch(t->alarm, 1);
 	while (!err && t->due < INTERRUPTS)
 		err = run_period(t);
 	trial_end(t);

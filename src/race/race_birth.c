@@ -105,7 +105,7 @@ static void tick_undisturbed(uint64_t start)
 static int can_be_inherited(void)
 {
 	return atomic_get(&race.has_shared_aim) ||
-	       (race_watch->opens_anew && race.shared_aim.event);
+	       (race_watch->opens_again && race.shared_aim.event);
 }
 
 void race_birth_begins(uint64_t start)

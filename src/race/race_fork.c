@@ -52,7 +52,7 @@ void race_fork_begins(void)
 	uint64_t end_ns = clock_now_ns() + WAIT_MAX_NS;
 
 	atomic_add(&race_forking, 1u);
-	if (atomic_get(&race.phase) != RACE_RUNNING || !race_watch->opens_anew)
+	if (atomic_get(&race.phase) != RACE_RUNNING || !race_watch->opens_again)
 		return;
 	while (!(are_slots_free(sys_gettid()) & race_aims_put_away()) && clock_now_ns() < end_ns)
 		sys_nap(&step);

@@ -26,12 +26,10 @@
 #include "base/trap_path.h"
 #include "event/aim.h"
 #include "event/event.h"
-#include "event/table.h"
 #include "race/race.h"
 #include "race/race_budget.h"
 #include "race/race_end.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "race/watch/race_watch_cpus.h"
 #include "record/race_region.h"
 #include "trap/dispatch.h"
@@ -96,22 +94,11 @@ static int open_hangup(void)
 	return err;
 }
 
-static int prepare_tick(void)
+/* From now on a sample of trapline's is a hit of the first timer. */
+static void open_gate(void)
 {
-	struct trapline_event *ev = event_take();
-
-	if (!ev)
-		return -ENFILE;
-	ev->callback = race_on_timer;
-	ev->scope = TRAPLINE_PROCESS;
-	ev->pid = race.pid;
-	ev->owner_pid = race.pid;
-	ev->flags = TRAPLINE_NO_VALUES;
-	ev->access = TRAPLINE_AMOUNT;
-	atomic_set(&ev->state, EVENT_LIVE);
-	race.timers[0] = ev;
 	trap_had_ticks = 1;
-	atomic_set(&trap_tick, ev);
+	atomic_set(&trap_tick, race.timers[0]);
 	race.gate = race_common_gate;
 	race.gate->open_ns = 0;
 	for (uint32_t i = 0; i < RACE_CPU_EVENTS; i++)
@@ -120,7 +107,6 @@ static int prepare_tick(void)
 	if (race.flags & RACE_IS_LATE && !(race.flags & RACE_IS_FORKED))
 		race.gate->pid = (uint64_t)race.region->settings.pid;
 	atomic_set(&race.gate->magic, race.region->settings.gate_magic);
-	return 0;
 }
 
 /* As /proc has it: the kernel writes it, no process. */
@@ -203,12 +189,11 @@ int race_outside_start(void)
 
 	if (err || !(race.flags & RACE_HAS_TICKS))
 		return err;
-	err = prepare_tick();
-	if (!err && (!is_late || race.flags & RACE_IS_FORKED))
+	open_gate();
+	if (!is_late || race.flags & RACE_IS_FORKED)
 		keep_clocks();
-	if (!err)
-		race_cpus_listen();
-	return err;
+	race_cpus_listen();
+	return 0;
 }
 
 TRAP_PATH void race_gate_open_at(uint64_t ns)

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "core/create.h"
 #include "event/aim.h"
 #include "event/arm.h"
 #include "event/attr.h"
@@ -55,14 +56,14 @@
 
 static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 {
-	struct trapline_event *ev = race_take_event(race_on_timer, NULL, TRAPLINE_PROCESS);
+	struct trapline_event *ev = event_own(race_on_timer, NULL, TRAPLINE_PROCESS);
 
 	if (!ev)
 		return -ENFILE;
 	ev->wanted = (uint32_t)is_on;
 	ev->applied = (uint32_t)is_on;
 	event_describe_counter(ev, TRAPLINE_TASK_CLOCK, period_ns);
-	race_open_event(ev);
+	event_own_begin(ev);
 	race.timers[which] = ev; /* ticks may come before event_arm() is done */
 	int err = event_arm(ev, NULL, 0, NULL);
 	if (err) {
@@ -86,6 +87,19 @@ static uint64_t steady_ns(void)
 	if (period < STEADY_MIN_NS)
 		return STEADY_MIN_NS;
 	return period > STEADY_MAX_NS ? STEADY_MAX_NS : period;
+}
+
+/* What trapline's samples run the handler with: no clock is opened here. */
+static int take_tick(void)
+{
+	struct trapline_event *ev = event_own(race_on_timer, NULL, TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	ev->access = TRAPLINE_AMOUNT;
+	event_own_begin(ev);
+	race.timers[0] = ev;
+	return 0;
 }
 
 static int open_timers(void)
@@ -206,8 +220,8 @@ static int open_all(void)
 	if (race_strategy->is_for_some)
 		return 0; /* others are not held */
 	err = race_watch_get_ready();
-	if (!err && !(race.flags & RACE_HAS_TICKS))
-		err = open_timers();
+	if (!err)
+		err = race.flags & RACE_HAS_TICKS ? take_tick() : open_timers();
 	if (!err)
 		err = race_outside_start();
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;

@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "core/create.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
@@ -97,7 +98,7 @@ static int open_event(struct trapline *t, struct trapline_throttle *th,
 	opts.flags = TRAPLINE_DISABLED;
 	if (o->flags & TRAPLINE_THROTTLE_KERNEL)
 		opts.flags |= TRAPLINE_KERNEL;
-	return trapline_count(t, (enum trapline_counter)o->counter, &opts, &th->event);
+	return event_create_counter(t, (enum trapline_counter)o->counter, &opts, &th->event);
 }
 
 /* region NULL: the account is this process's own. */
@@ -120,7 +121,7 @@ int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 	if (region)
 		throttle_share(th, region, budget);
 	throttle_begin(th, o->per_second);
-	trapline_event_enable(th->event);
+	event_switch(th->event, 1);
 	*out = th;
 	return 0;
 }
@@ -148,10 +149,10 @@ int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts 
 	if (err)
 		return err;
 	throttle_count_on(th);
-	trapline_event_enable(th->event);
+	event_switch(th->event, 1);
 	/* Threads may sleep in the old one for seconds, and close would wait for them. */
 	leave_old(th, old);
-	trapline_event_close(old);
+	event_close(old);
 	if (inflight_is_any(th->event->pid, index))
 		th->is_left_behind = 1;
 	return 0;
@@ -219,7 +220,7 @@ int throttle_end(struct trapline_throttle *th)
 
 	/* Sleepers see it; closing the event waits until they have left the handler. */
 	throttle_wake(th);
-	trapline_event_close(th->event);
+	event_close(th->event);
 	throttle_give(th);
 	return is_left_behind || inflight_is_any(pid, index) ? -EBUSY : 0;
 }

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tap.sh - what the tests of `trapline watch` and `trapline break` share; read by them with
-# TRAPLINE and VICTIMS as $1 and $2. TAP. Ends what it started, whatever happens.
+# tap.sh - what the tests in shell share; read by them with TRAPLINE and VICTIMS as $1 and $2. TAP.
+# Ends what it started, whatever happens.
 
 trapline=$1
 victims=$2
 tmp=$(mktemp -d)
 started=
+end_by=TERM # what ends them
 count=0
 failed=0
 command=watch # of trapline
@@ -14,26 +15,26 @@ command=watch # of trapline
 finish()
 {
 	for pid in $started; do
-		kill "$pid" 2>/dev/null
+		kill -$end_by "$pid" 2>/dev/null
 	done
 	rm -rf "$tmp"
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
 
-# ok NAME STATUS: the last command's status decides.
+# ok NAME STATUS: the last command's status decides. A failure shows the output that is there.
 ok()
 {
 	count=$((count + 1))
 	if [ "$2" = 0 ]; then
 		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		failed=$((failed + 1))
-		for f in out err; do
-			[ -s "$tmp/$f" ] && sed "s/^/# $f: /" "$tmp/$f" | head -n 15
-		done
+		return
 	fi
+	echo "not ok $count - $1"
+	failed=$((failed + 1))
+	for f in races.json out err; do
+		[ -s "$tmp/$f" ] && cut -c1-600 "$tmp/$f" | sed "s/^/# $f: /" | tail -n 40
+	done
 }
 
 # skip NAME WHAT: what is missing.
@@ -41,6 +42,26 @@ skip()
 {
 	count=$((count + 1))
 	echo "ok $count - $1 # SKIP $2"
+}
+
+# skip_all WHAT: ends the test. need PROGRAM...: each is installed, or all is skipped.
+skip_all()
+{
+	echo "1..0 # SKIP $1"
+	exit 0
+}
+
+need()
+{
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip_all "$program is not installed"
+	done
+}
+
+need_uprobes()
+{
+	[ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ] ||
+		skip_all "uprobes need root and CONFIG_UPROBE_EVENTS"
 }
 
 # Whether the compiler can make a 32-bit program and the kernel runs it; it does not end by itself.

@@ -4,26 +4,13 @@
 # hits have the right threads and functions, no request is lost, and they go on. TAP.
 # Programs are skipped by name where they are not installed (scripts/install-deps test).
 
-if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
-	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
-	exit 0
-fi
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
 . "$(dirname "$0")/tap.sh"
+need_uprobes
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
 
 port=$((10000 + $$ % 20000)) # none that connections are given
-
-# until COMMAND...: true, at most some seconds.
-until_true()
-{
-	for _ in $(seq 240); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.25
-	done
-	return 1
-}
 
 run_for_limit()
 {
@@ -40,7 +27,7 @@ balance='.taken == .rejected + .delivered + .unread + ([.lost[]] | add) and .del
 loaded()
 {
 	name=$1 protocol=$2 path=$3 object=$4 where=$5 threads=$6 frames=$7
-	if ! until_true "$victims/load" "$protocol" $port 0.05 "$path"; then
+	if ! eventually "$victims/load" "$protocol" $port 0.05 "$path"; then
 		echo "# $name does not answer"
 		false
 		ok "$name: answers" $?
@@ -80,8 +67,7 @@ loaded()
 has()
 {
 	command -v "$2" >/dev/null && return
-	count=$((count + 1))
-	echo "ok $count - $1 # SKIP $2 is not installed"
+	skip "$1" "$2 is not installed"
 	return 1
 }
 
@@ -133,7 +119,7 @@ if has Go prometheus-node-exporter; then
 	launch prometheus-node-exporter --web.listen-address=127.0.0.1:$port --collector.disable-defaults \
 		--collector.loadavg
 	go=$pid
-	until_true "$victims/load" http $port 0.05 /metrics
+	eventually "$victims/load" http $port 0.05 /metrics
 	command='break'
 	wrong 'Go: returns_are_refused_since_they_would_crash_it' 'runtime.mallocgc is a Go function, and .*; leave out --ret$' -p "$go" \
 		runtime.mallocgc --ret
@@ -203,7 +189,7 @@ if unshare -m true 2>/dev/null; then
 		"$tmp/mnt" "$victims/counter" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"
-	until_true sh -c "readlink /proc/$pid/exe | grep -q hidden"
+	eventually sh -c "readlink /proc/$pid/exe | grep -q hidden"
 	sleep 0.3
 	run_for_limit watch -p "$pid" shared_counter
 	[ $? = 0 ] && [ ! -e "$tmp/mnt/hidden" ] && hits 'all(.module == "hidden" and .value.type == "unsigned long" and
@@ -219,10 +205,10 @@ inside='select(.type == "hit") | [.thread, .tid, .pid] | @tsv'
 if unshare -pf --mount-proc true 2>/dev/null; then
 	unshare -pf --mount-proc "$victims/calls" >/dev/null 2>&1 &
 	parent=$!
-	until_true pgrep -P $parent
+	eventually pgrep -P $parent
 	pid=$(pgrep -P $parent)
 	started="$started $pid $parent"
-	until_true sh -c "readlink /proc/$pid/exe | grep -q calls"
+	eventually sh -c "readlink /proc/$pid/exe | grep -q calls"
 	sleep 0.3
 	worker=$(grep -l worker /proc/"$pid"/task/*/comm | cut -d/ -f5)
 	run_for_limit break -p "$pid" lookup --ret
@@ -302,7 +288,7 @@ mkfifo "$tmp/many"
 pid=$!
 started="$started $pid"
 exec 8>"$tmp/many"
-until_true grep -q ready "$tmp/victim"
+eventually grep -q ready "$tmp/victim"
 # names ARG...: hits of many threads, each with its own name.
 own_names='length == 1000 and (map(.tid) | unique | length) > 500 and
 	all((.thread | test("^t[0-9]{4}$"))) and

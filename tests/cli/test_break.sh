@@ -3,12 +3,9 @@
 # test_break.sh TRAPLINE VICTIMS - what `trapline break` promises, on small programs and on Redis.
 # TAP. Needs root: uprobes are for it alone.
 
-if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
-	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
-	exit 0
-fi
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
+need_uprobes
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
 command='break'

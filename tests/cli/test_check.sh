@@ -3,32 +3,10 @@
 # test_check.sh TRAPLINE - what `trapline check` promises, as this user and as nobody. TAP.
 # No test asserts a time, nor that this machine has a feature.
 
-trapline=$1
-tmp=$(mktemp -d)
-count=0
-failed=0
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' INT TERM
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline and tmp come from there
+. "$(dirname "$0")/tap.sh"
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
-
-# ok NAME STATUS
-ok()
-{
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		failed=1
-	fi
-}
-
-skip()
-{
-	count=$((count + 1))
-	echo "ok $count - $1 # SKIP $2"
-}
 
 # json_ok NAME FILE FILTER: the filter gives true.
 json_ok()
@@ -150,5 +128,4 @@ else
 	skip "nobody" "$not_lent"
 fi
 
-echo "1..$count"
-exit $failed
+finished

@@ -29,8 +29,7 @@ variant()
 	compiler=$2
 	shift 2
 	if ! command -v "${compiler%% *}" >/dev/null; then
-		count=$((count + 1))
-		echo "ok $count - $name # SKIP ${compiler%% *} is not installed"
+		skip "$name" "${compiler%% *} is not installed"
 		return
 	fi
 	language=$1

@@ -11,10 +11,7 @@ probe=$4
 bound=20 # seconds; each run takes less than one
 victims=$tmp # where start looks
 
-if ! command -v cc >/dev/null; then
-	echo "1..0 # SKIP cc is not installed"
-	exit
-fi
+need cc
 
 # build NAME OPTION...: the program with $tmp/dwarf.s, if there is one.
 build()

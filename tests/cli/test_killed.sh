@@ -4,12 +4,9 @@
 # goes on with right results, its text is that of its file, no breakpoint is left, and no descriptor.
 # TAP. Needs root. TRAPLINE_STRESS=167 kills each command 500 times. TRAPLINE_SEED repeats the moments.
 
-if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
-	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
-	exit 0
-fi
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
+need_uprobes
 times=$((3 * ${TRAPLINE_STRESS:-1}))
 seed=${TRAPLINE_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
 state=$seed

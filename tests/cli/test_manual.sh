@@ -3,13 +3,9 @@
 # test_manual.sh TRAPLINE VICTIMS SOURCE BUILD - what the manual shows is what happens: the first
 # program of trapline(3), and the examples of trapline-condition(7). TAP.
 
-if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
-	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
-	exit 0
-fi
-
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there
 . "$(dirname "$0")/tap.sh"
+need_uprobes
 source=$3
 build=$4
 

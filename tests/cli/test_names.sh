@@ -284,8 +284,7 @@ if [ -n "$id" ] && [ ! -e "$build_id_file" ] && mkdir -p "$build_id_dir" 2>/dev/
 	rm -f "$build_id_file"
 	rmdir "$build_id_dir" 2>/dev/null
 else
-	count=$((count + 1))
-	echo "ok $count - a_debug_file_by_build_id_is_used # SKIP /usr/lib/debug cannot be written"
+	skip "a_debug_file_by_build_id_is_used" "/usr/lib/debug cannot be written"
 fi
 
 # Two programs whose common debug information dwz moved to a third file.
@@ -299,8 +298,7 @@ if command -v dwz >/dev/null; then
 		watch -p "$pid" "((struct conn *)$address)->state" --for 0.1
 	ok "debug_information_that_programs_share_is_used" $?
 else
-	count=$((count + 1))
-	echo "ok $count - debug_information_that_programs_share_is_used # SKIP dwz is not installed"
+	skip "debug_information_that_programs_share_is_used" "dwz is not installed"
 fi
 
 if command -v redis-server >/dev/null; then
@@ -311,8 +309,7 @@ if command -v redis-server >/dev/null; then
 	wrong "redis_of_debian_has_no_debug_information" "redis-server has no debug information (DWARF)" \
 		-p "$pid" server.stat_numcommands
 else
-	count=$((count + 1))
-	echo "ok $count - redis_of_debian_has_no_debug_information # SKIP redis-server is not installed"
+	skip "redis_of_debian_has_no_debug_information" "redis-server is not installed"
 fi
 
 finished

@@ -5,25 +5,13 @@
 #
 # Each block of commands is run, except what runs this test (scripts/test) or the same commands on a
 # bare machine (scripts/fresh, scripts/check-packages): of these the presence is checked.
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # tmp comes from there
+. "$(dirname "$0")/tap.sh"
 source=$1
 build=$2
 readme=$source/README.md
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-count=0
-failed=0
 : >"$tmp/out"
-
-check() { # name, status
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-	else
-		echo "not ok $count - $1"
-		failed=1
-		sed 's/^/# /' "$tmp/out" | tail -n 40
-	fi
-}
 
 # block LANGUAGE N: the Nth block of a language.
 block() {
@@ -49,75 +37,75 @@ scene_output() {
 
 block sh 1 >"$tmp/commands"
 printf 'sh scripts/demo\nsh scripts/test\n' | cmp -s - "$tmp/commands"
-check 'the README names the two commands' $?
+ok 'the README names the two commands' $?
 [ -f "$source/scripts/test" ]
-check 'scripts/test exists' $?
+ok 'scripts/test exists' $?
 
 page=$build/demo.html
 rm -f "$page"
 (cd "$source" && BUILD=$build LONGEST=300 sh scripts/demo --keep) >"$tmp/out" 2>&1
-check 'scripts/demo succeeds' $?
+ok 'scripts/demo succeeds' $?
 echo "# $(sed -n 's/^== .*(\(the demo took .*\))$/\1/p' "$tmp/out")"
 [ "$(grep -c '^== [123] of 3: .*?$' "$tmp/out")" = 3 ] &&
 	for n in 1 2 3; do
 		scene $n | sed -n 2p | grep -q '^\$ trapline ' || break
 	done
-check 'each of three scenes begins with a question and a command' $?
+ok 'each of three scenes begins with a question and a command' $?
 for n in 1 2 3; do
 	lines=$(scene_output $n | wc -l)
 	[ "$lines" -gt 0 ] && [ "$lines" -le 25 ]
-	check "scene $n shows at most 25 lines" $?
+	ok "scene $n shows at most 25 lines" $?
 	echo "# $lines lines"
 done
 
 scene 1 >"$tmp/scene"
 grep -Eq '^[0-9:.]+  redis-server/[0-9]+ +handleClients[A-Za-z]+\+0x[0-9a-f]+ +0 -> [0-9]+ +w$' "$tmp/scene"
-check 'the main thread is named, with old and new value' $?
+ok 'the main thread is named, with old and new value' $?
 grep -Eq 'io_thd_1/[0-9]+ +IOThreadMain\+0x[0-9a-f]+ +[0-9]+ -> 0 +w$' "$tmp/scene"
-check 'the other thread is named, with old and new value' $?
+ok 'the other thread is named, with old and new value' $?
 [ "$(grep -Ec '^    #1  ' "$tmp/scene")" = 3 ]
-check 'each hit has a stack' $?
+ok 'each hit has a stack' $?
 grep -Eq '3 hits in [0-9.]+ m?s, none lost' "$tmp/scene"
-check 'three hits, and none is lost' $?
+ok 'three hits, and none is lost' $?
 [ "$(grep -Ec '^=> Redis [0-9.]+ answers PING, and has served [1-9][0-9]* requests with no error\.$' \
 	"$tmp/out")" = 2 ]
-check 'Redis comes to no harm in either scene' $?
+ok 'Redis comes to no harm in either scene' $?
 
 scene 2 >"$tmp/scene"
 grep -q '^race A: .*ap_copy_scoreboard_worker' "$tmp/scene"
-check 'a race in Apache is found, graded and named' $?
+ok 'a race in Apache is found, graded and named' $?
 races=$(grep -c '^race A: ' "$tmp/scene")
 [ "$(grep -Ec '^  (read|write|read-modify-write) of [0-9]+ bytes at 0x[0-9a-f]+ by thread [0-9]+' \
 	"$tmp/scene")" = $((2 * races)) ]
-check 'with both sides' $?
+ok 'with both sides' $?
 grep -Eq 'Apache [0-9.]+ has served [1-9][0-9]* pages with no error' "$tmp/scene"
-check 'Apache comes to no harm' $?
+ok 'Apache comes to no harm' $?
 
 scene 3 >"$tmp/scene"
 hits=$(sed -n 's/.*\b\([1-9][0-9]*\) hits in 3\.[0-9]* s, none lost.*/\1/p' "$tmp/scene")
 [ "${hits:-0}" -gt 3 ]
-check 'the recording has hits, and none is lost' $?
+ok 'the recording has hits, and none is lost' $?
 grep -Eq "^=> The page for a browser has [1-9][0-9]* KB: $page\$" "$tmp/scene" && [ -s "$page" ]
-check 'the page is where the demo says' $?
+ok 'the page is where the demo says' $?
 head -n 1 "$page" | grep -q '^<!DOCTYPE html>' && tail -n 1 "$page" | grep -q '^</html>' &&
 	! grep -Eq '(src|href)=|https?://|@import|url\(' "$page"
-check 'the page is whole, and needs no network' $?
+ok 'the page is whole, and needs no network' $?
 sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' "$page" |
 	jq -e --argjson hits "${hits:-0}" '(.hits | length) == $hits' >/dev/null
-check 'and has all hits of the recording' $?
+ok 'and has all hits of the recording' $?
 rm -f "$page"
 sed -n '/^== Now/,$p' "$tmp/out" | grep -c "^$build/trapline [a-z]* .*  # " | grep -qx 3
-check 'the last lines are three commands to try' $?
+ok 'the last lines are three commands to try' $?
 
 demo() {
 	(cd "$source" && BUILD=$build timeout 60 sh scripts/demo "$@") >"$tmp/out" 2>&1
 }
 
 demo --help && grep -q '^usage: scripts/demo \[--keep\]$' "$tmp/out" && ! grep -q '^==' "$tmp/out"
-check 'scripts/demo --help prints the usage, and runs nothing' $?
+ok 'scripts/demo --help prints the usage, and runs nothing' $?
 demo --keep --kepe
 [ $? = 2 ] && printf "demo: invalid argument '--kepe': expected --keep or --help\n" | cmp -s - "$tmp/out"
-check 'a wrong argument of scripts/demo gives one line' $?
+ok 'a wrong argument of scripts/demo gives one line' $?
 
 # --- install ---
 
@@ -129,13 +117,13 @@ ninja -C build
 sudo meson install -C build && sudo ldconfig
 TEXT
 cmp -s "$tmp/expected" "$tmp/commands" && [ -f "$source/scripts/install-deps" ]
-check 'the README installs by meson' $?
+ok 'the README installs by meson' $?
 meson install -C "$build" --no-rebuild --destdir "$tmp/installed" >"$tmp/out" 2>&1 &&
 	[ "$(find "$tmp/installed" -path '*/bin/trapline' -type f | wc -l)" = 1 ]
-check 'meson install installs the command' $?
+ok 'meson install installs the command' $?
 block sh 3 >"$tmp/commands"
 printf 'sh scripts/package\n' | cmp -s - "$tmp/commands" && [ -f "$source/scripts/package" ]
-check 'the README makes packages by scripts/package, which exists' $?
+ok 'the README makes packages by scripts/package, which exists' $?
 
 # --- the program ---
 
@@ -144,9 +132,9 @@ block sh 4 >"$tmp/commands"
 grep -q 'pkg-config --cflags --libs trapline' "$tmp/commands" &&
 	(cd "$tmp" && PKG_CONFIG_PATH=$build/meson-uninstalled LD_LIBRARY_PATH=$build \
 		sh -e ./commands) >"$tmp/out" 2>&1
-check "the README's program compiles and runs" $?
+ok "the README's program compiles and runs" $?
 grep -qx '3 writes; the last one changed 1 to 3' "$tmp/out"
-check 'and sees its own writes' $?
+ok 'and sees its own writes' $?
 
 # --- names ---
 
@@ -162,22 +150,21 @@ while read -r command option; do
 		echo "trapline $command has no option $option" >>"$tmp/out"
 done <"$tmp/options"
 [ "$(wc -l <"$tmp/options")" -gt 10 ] && [ ! -s "$tmp/out" ]
-check 'each option in the README exists' $?
+ok 'each option in the README exists' $?
 
 : >"$tmp/out"
 grep -Eo 'trapline[a-z_-]*\([1-8]\)' "$readme" | sort -u | tr '()' '. ' | while read -r name; do
 	[ -f "$source/man/$name" ] || echo "no man page $name" >>"$tmp/out"
 done
 [ ! -s "$tmp/out" ]
-check 'each man page in the README exists' $?
+ok 'each man page in the README exists' $?
 "$build/trapline" help | awk '/^commands:/ { inside = 1; next } !NF { inside = 0 } inside { print $1 }' |
 	while read -r command; do
 		[ "$command" = help ] || grep -q "trapline $command" "$readme" ||
 			echo "the README lacks trapline $command"
 	done >"$tmp/out"
 [ ! -s "$tmp/out" ]
-check 'the README names each command' $?
+ok 'the README names each command' $?
 [ "$(wc -l <"$readme")" -le 200 ]
-check 'the README has at most 200 lines' $?
-echo "1..$count"
-exit $failed
+ok 'the README has at most 200 lines' $?
+finished

@@ -3,12 +3,9 @@
 # test_unwinding.sh TRAPLINE VICTIMS - returns are observed in a program whose functions are left by
 # exceptions, pthread_exit(), cancellation and longjmp() too, and it comes to no harm. TAP. Needs root.
 
-if [ "$(id -u)" != 0 ] || [ ! -r /sys/bus/event_source/devices/uprobe/type ]; then
-	echo "1..0 # SKIP uprobes need root and CONFIG_UPROBE_EVENTS"
-	exit 0
-fi
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
+need_uprobes
 command='break'
 stress=${TRAPLINE_STRESS:-1}
 

@@ -1,41 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# shellcheck disable=SC2154 # $trapline is the script's
-# race_lib.sh - what the tests of `trapline race` share. Wants $trapline; sets $tmp. TAP.
-
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' INT TERM
-count=0
-failed=0
-
-# ok NAME STATUS: the last command's status decides.
-ok()
-{
-	count=$((count + 1))
-	if [ "$2" = 0 ]; then
-		echo "ok $count - $1"
-		return
-	fi
-	echo "not ok $count - $1"
-	failed=$((failed + 1))
-	for f in races.json out err; do
-		[ -s "$tmp/$f" ] && cut -c1-600 "$tmp/$f" | sed "s/^/# $f: /" | head -n 12
-	done
-}
-
-skip()
-{
-	count=$((count + 1))
-	echo "ok $count - $1 # SKIP $2"
-}
-
-finish()
-{
-	echo "1..$count"
-	[ "$failed" = 0 ]
-	exit
-}
+# shellcheck source=tests/cli/tap.sh disable=SC2034,SC2154 # shared with the tests, and with tap.sh
+# race_lib.sh - what the tests of `trapline race` share beside tap.sh.
+. "$(dirname "$0")/../cli/tap.sh"
+end_by=KILL
 
 # TRAPLINE_STRESS is the share of its work that a test does, in percent: 100 if not set, 20 for
 # scripts/test. share N: that share of N, at least 1. some: of lines, the first three in a short run.

@@ -3,10 +3,7 @@
 # test_own_trap.sh TRAPLINE VICTIMS - a program that uses SIGTRAP itself prints the same under each tool as
 # without one. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 # alone MODE: what it prints without a tool, and its exit status as a shell tells it.
@@ -94,4 +91,4 @@ for mode in flags jump sigwait dies_by_default; do
 	[ $status = 1 ] && grep -q 'were not searched: a seccomp filter' "$tmp/err" && status=$expected
 	expects "a search that is refused" "$mode"
 done
-finish
+finished

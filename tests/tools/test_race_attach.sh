@@ -3,10 +3,7 @@
 # test_race_attach.sh TRAPLINE VICTIMS - `trapline race -p`: races of a process that runs already, which
 # notices nothing and is afterwards as it was. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
@@ -26,8 +23,8 @@ begin()
 	sleep 0.3
 }
 
-# finished: the victim's own opinion.
-finished()
+# ended_well: the victim's own opinion.
+ended_well()
 {
 	kill -TERM "$pid"
 	wait "$pid"
@@ -165,7 +162,7 @@ for mode in busy births blocked interrupted own_sigtrap forks many locks right_b
 		ok "$mode: descriptors, events, masks, limits and registers are as before" $?
 		;;
 	esac
-	finished
+	ended_well
 	ok "$mode: the program notices nothing" $?
 done
 
@@ -174,7 +171,7 @@ begin forks
 attach --for 3
 holds '.[-1].processes > 1'
 ok "forked children are searched" $?
-finished
+ended_well
 
 begin busy
 state >"$tmp/before"
@@ -204,7 +201,7 @@ state >"$tmp/after"
 memory >"$tmp/often"
 diff "$tmp/before" "$tmp/after" >"$tmp/out" && diff "$tmp/once" "$tmp/often" >>"$tmp/out"
 ok "and after them it is as after the first" $?
-finished
+ended_well
 ok "and has noticed nothing" $?
 
 # Inside the program, that is: before it runs there is nothing to harm, and later is above.
@@ -227,7 +224,7 @@ holds "any(.[]; .type == \"race\" and $increments)"
 ok "killed $times times while it begins: it can be searched all the same" $?
 [ "$(find "/proc/$pid/fd" -lname '*perf_event*' | wc -l)" = 0 ]
 ok "and no event stays" $?
-finished
+ended_well
 ok "and the program notices nothing" $?
 
 # A file of the same name is another one here.
@@ -260,7 +257,7 @@ search
 sleep 0.5
 search_killed
 ok "killed while all of its threads sleep: it ends all the same" $?
-finished
+ended_well
 ok "and notices nothing" $?
 
 # Each time some thread may just be in its own handler of SIGTRAP, where that is blocked: who blocks it
@@ -269,13 +266,13 @@ begin own_sigtrap
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	attach --for 0.2
 done
-finished
+ended_well
 ok "a program with traps of its own, searched ten times" $?
 
 for round in 1 2 3; do
 	begin slow_sigtrap
 	attach --for 0.2
-	finished
+	ended_well
 	ok "a program that is in its handler of SIGTRAP, round $round" $?
 done
 
@@ -301,7 +298,7 @@ if lend "$victims/race_attached"; then
 	done
 	grep -q '^race .* in increment' "$tmp/err" && grep -q 'a clock in each thread' "$tmp/err"
 	ok "by its own user: with other clocks, and that is said" $?
-	finished
+	ended_well
 else
 	skip "by its own user" "$not_lent"
 	skip "a process of another user, by root" "$not_lent"
@@ -363,14 +360,14 @@ ok "and named as the cause at the end" $?
 grep -q 'State:.T' "/proc/$pid/status"
 ok "and it is still stopped" $?
 kill -CONT "$pid"
-finished
+ended_well
 ok "and continues later" $?
 begin asleep
 timeout 60 "$trapline" race -p "$pid" --for 0.5 >"$tmp/out" 2>"$tmp/err"
 grep -qx 'this run shows nothing: no thread of the process used the CPU' "$tmp/err" &&
 	! grep -q 'is stopped' "$tmp/err"
 ok "a process that sleeps is not called stopped" $?
-finished
+ended_well
 ok "and notices nothing" $?
 
-finish
+finished

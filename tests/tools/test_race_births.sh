@@ -3,10 +3,7 @@
 # test_race_births.sh TRAPLINE VICTIMS - threads that live shorter than a clock's period: their races are
 # found within the ordinary budget, and the same programs with locks stay silent. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 # found_at_2 NAME EXPRESSION MODE: as found(), at the overhead that is the default.
@@ -41,4 +38,4 @@ race --overhead 20% -- "$victims/race_right" mutex 1
 holds '.[-1].counters | .samples > 100 and .samples_births < 10'
 ok "a program that creates a few threads gets its ticks by the clock" $?
 
-finish
+finished

@@ -4,10 +4,7 @@
 #
 # A race is caught by chance: a run that was to catch one and did not is made again, longer.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 unset TRAPLINE_SUPPRESSIONS
 
@@ -232,4 +229,4 @@ wrong "a syntax that does not exist" \
 wrong "a form that does not exist" "^trapline race: invalid --as 'xml': expected text|json|sarif$" --as xml
 wrong "two forms" '^trapline race: cannot print both --json and --as text: give one of them$' \
 	--json --as text
-finish
+finished

@@ -3,10 +3,7 @@
 # test_race_constants.sh TRAPLINE VICTIMS - functions that hold constants, tables and signatures among
 # their instructions: a sweep traps the instructions and changes nothing else. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 shortly=0.6
@@ -34,4 +31,4 @@ timeout 60 "$trapline" race --sweep --for 0.2 -v -- "$victims/race_constants" ta
 grep -qxE 'left out: about [1-9][0-9]* sites in bytes that are not known to be code' "$tmp/err"
 ok "and the text says it" $?
 
-finish
+finished

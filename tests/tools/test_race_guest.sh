@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_race_guest.sh TRAPLINE VICTIMS - the program goes on as it was, and the command's own manners.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
@@ -351,4 +348,4 @@ if lend "$victims/race_racy"; then
 else
 	skip "it works without privilege" "$not_lent"
 fi
-finish
+finished

@@ -3,10 +3,7 @@
 # test_race_heap.sh TRAPLINE VICTIMS - --heap: the block that is raced for, who allocated it and who
 # freed it, whichever way it was allocated; nothing of it where it was not asked for. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 victim=$victims/race_heap
@@ -119,4 +116,4 @@ race --heap -- sh -c 'exit 3'
 ok 'the exit status is that of the program' $?
 race -- sh -c 'tr "\0" "\n" </proc/self/environ | grep -q heap && exit 9; exit 0'
 ok 'nothing is preloaded where it was not asked for' $?
-finish
+finished

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_race_racy.sh TRAPLINE VICTIMS - each kind of race is found, with both sides. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 # MODE KIND GRADES FUNCTION FUNCTION: the two sides, in whatever order; - is nobody.
@@ -58,4 +55,4 @@ for mode in $("$victims/race_openmp" --list | grep '^wrong_' | grep -v -e edges 
 	found "OpenMP $mode" "(.second.function | startswith(\"$mode\"))" "$victims/race_openmp" \
 		"$mode"
 done
-finish
+finished

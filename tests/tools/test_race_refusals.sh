@@ -3,10 +3,7 @@
 # test_race_refusals.sh TRAPLINE VICTIMS - where nothing could be found, that is said, in one line with
 # the remedy, and nothing is run or touched. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
@@ -178,4 +175,4 @@ timeout 60 "$trapline" race -- "$victims/race_racy" read_modify_write 1 2>"$tmp/
 ! grep -q 'only one CPU' "$tmp/err"
 ok "and not where there are two" $?
 
-finish
+finished

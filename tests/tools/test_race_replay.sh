@@ -3,10 +3,7 @@
 # test_race_replay.sh TRAPLINE VICTIMS - --replay: a race of an earlier run is seen again, in the same
 # build and in another; where it is mended it is not; what cannot be found again is refused. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 prog=$tmp/prog
@@ -160,4 +157,4 @@ find_race '[.first.via, .second.via] | sort == [null, "memset"] or any(.[]; . !=
 replay --for 30 -- "$victims/race_racy" memset 0.3
 holds '.[-2] | .seen > 0 and ([.locations[].sites] | sort) == [0, 1]'
 ok 'a side inside a memory function: the other one is held' $?
-finish
+finished

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_race_right.sh TRAPLINE VICTIMS - nothing is reported in programs that are right. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 for mode in $("$victims/race_right" --list); do
@@ -44,4 +41,4 @@ ok "a function that replaces the pointer it was called by is of grade C" $?
 holds 'any(.[]; .grade == "B" and .why == "plain aligned accesses") and all(.[]; .grade != "B" or
 	.first.function == "begin_anew" or .second.function == "begin_anew")'
 ok "and a store from elsewhere is of grade B" $?
-finish
+finished

@@ -3,10 +3,7 @@
 # test_race_stacks.sh TRAPLINE VICTIMS - threads that have little of their stack left are not harmed, by
 # the timer of a command, by a search of a process and by a sweep; and what is not done is counted. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 trap '[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; rm -rf "$tmp"' EXIT
 pid=
@@ -84,4 +81,4 @@ ok "and no more is used than was asked for" $?
 found_all first
 ok "nor the first thread, whose stack grows when it is needed" $?
 
-finish
+finished

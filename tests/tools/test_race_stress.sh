@@ -4,10 +4,7 @@
 # processes than the table has rows, again and again: no deadlock, and nothing goes wrong.
 # TRAPLINE_STRESS=5000: a thousand runs, and some minutes. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 runs=$(share 20)
@@ -41,4 +38,4 @@ timeout -k 5 900 "$trapline" race --overhead 5% --json -o "$tmp/races.json" -- \
 	.[-1].processes_failed == 0"
 ok "$forks children, each of which is counted" $?
 
-finish
+finished

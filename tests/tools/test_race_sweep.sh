@@ -3,10 +3,7 @@
 # test_race_sweep.sh TRAPLINE VICTIMS - a sweep: each race is found by the sites, cold ones too, and
 # nothing in programs that are right; coverage is told; what cannot be trapped is said. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
 # sweeps NAME EXPRESSION RUN PROGRAM MODE: as found(), by a sweep over runs of RUN seconds.
@@ -178,4 +175,4 @@ cp "$tmp/inherited" "$tmp/out"
 holds 'any(.[]; .type == "race") and .[-1].runs > 2' && [ -e "$tmp/inherited" ] && [ ! -s "$tmp/inherited" ]
 ok "no run inherits a file of the command" $?
 
-finish
+finished

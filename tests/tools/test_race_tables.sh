@@ -3,12 +3,9 @@
 # test_race_tables.sh TRAPLINE VICTIMS USUAL - a command and an agent whose tables are tiny, and so full at
 # once: the program goes on with right answers, and the loss is counted where the user sees it. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-usual=$3
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
+usual=$3
 
 # lives NAME EXPRESSION ARG...: exit status 0 each time, and what EXPRESSION says of the summary in one of
 # $tries runs: chance decides which table is full, and whether a short run stalls a thread.
@@ -98,4 +95,4 @@ done
 lives "usual tables, heap" '.stalls > 0 and .counters.heap_lost_blocks == 0 and
 	.counters.heap_lost_stacks == 0' --heap --overhead 50% -- "$victims/race_heap" malloc 1
 
-finish
+finished

@@ -3,20 +3,16 @@
 # test_race_trust.sh TRAPLINE VICTIMS - what a target writes into shared memory decides nothing that a
 # command of another user, or another process of its run, does. TAP.
 
-# shellcheck disable=SC2034,SC2154 # shared with race_lib.sh
-trapline=$1
-victims=$2
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 # shellcheck source=tests/other_user.sh
 . "$(dirname "$0")/../other_user.sh"
-started=
-trap 'for p in $started; do kill -9 "$p" 2>/dev/null; done; rm -rf "$tmp"' EXIT
 agent=$(dirname "$trapline")/libtrapline-agent.so
 
 if ! lend "$victims/race_hostile" "$victims/race_share"; then
 	skip "a target decides nothing for others" "$not_lent"
-	finish
+	finished
+	exit
 fi
 
 # says TEXT: the program did.
@@ -184,4 +180,4 @@ cp "$tmp/pipe" "$tmp/out"
 [ $status -le 1 ] && says "the pipe was opened 0 times"
 ok "the command opens no file that the target names as its pipe" $?
 
-finish
+finished

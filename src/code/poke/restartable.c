@@ -130,7 +130,7 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 /*
  * A child gets the loader's lock, which dl_iterate_phdr() holds, as it is just then, and libc does
- * not release it there (glibc 2.36: fork() makes _dl_load_lock anew, _dl_load_write_lock not): a
+ * not release it there (glibc 2.36: fork() sets up _dl_load_lock again, _dl_load_write_lock not): a
  * child made during a look could never load a library again. So a fork waits until nobody looks,
  * and who wants to look until nobody forks.
  */

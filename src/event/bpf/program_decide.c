@@ -115,7 +115,7 @@ static void emit_find_place(struct ebpf *p, uint32_t part)
 	ebpf_store(p, BPF_DW, R10, FRAME_LEN, R1);
 }
 
-/* After an exchange while all threads are armed. Unless the place is being armed anew. */
+/* After an exchange while all threads are armed. Unless the place is being armed again. */
 static void emit_next_is_known(struct ebpf *p)
 {
 	ebpf_load_mem(p, BPF_DW, R0, R10, FRAME_WHEN);

@@ -12,7 +12,7 @@
 #include "event/tasks.h"
 
 #define ROOM_FIRST 256u
-#define ROOM_MAX (1u << 17) /* half of it is used; then all begins anew */
+#define ROOM_MAX (1u << 17) /* half of it is used; then all begins again */
 
 static struct ring_name *slot_of(const struct ring_names *names, uint32_t tid)
 {

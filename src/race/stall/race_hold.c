@@ -140,7 +140,7 @@ TRAP_PATH static int is_pointless(const struct trapline_hit *hit, int is_escaped
 	return -1;
 }
 
-TRAP_PATH void race_slot_count_anew(struct race_slot *slot)
+TRAP_PATH void race_slot_count_again(struct race_slot *slot)
 {
 	slot->delivered_before = counter_get(&slot->event->delivered);
 	slot->dropped_before = slot->dropped;

@@ -30,7 +30,7 @@ int race_has_free_slot(void);
 int race_slot_waits(const struct race_slot *slot);
 void race_slot_free(struct race_slot *slot);
 /* For arm() of a watch whose traps the kernel counts from now on. */
-void race_slot_count_anew(struct race_slot *slot);
+void race_slot_count_again(struct race_slot *slot);
 /*
  * Take a slot from an owner that has left it: a thread that has ended or jumped out of its stall, or
  * the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.

@@ -2,7 +2,7 @@
 /*
  * race_watch.h - the ways to trap what threads do: watches, and the breakpoint that all threads have.
  *
- * Events in the threads are kept and moved, or opened anew for each stall; or they are those of the
+ * Events in the threads are kept and moved, or opened again for each stall; or they are those of the
  * CPUs. The tables are constant, and one is chosen when the search begins in a process, by what it
  * could open.
  */
@@ -37,11 +37,11 @@ struct race_watch_ops {
 	/* A breakpoint that is not needed now. */
 	void (*put_away)(struct trapline_event *ev);
 	uint8_t is_of_threads; /* each thread has events of its own */
-	uint8_t opens_anew;    /* none is open but for a stall, and none may be during a fork */
+	uint8_t opens_again;   /* none is open but for a stall, and none may be during a fork */
 };
 
 extern const struct race_watch_ops race_watch_kept;
-extern const struct race_watch_ops race_watch_anew;
+extern const struct race_watch_ops race_watch_again;
 extern const struct race_watch_ops race_watch_cpus;
 
 /* That of this process. Never NULL. */

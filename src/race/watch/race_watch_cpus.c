@@ -214,7 +214,7 @@ TRAP_PATH static int arm(struct race_slot *slot)
 {
 	const struct race_target *t = &slot->target;
 
-	race_slot_count_anew(slot);
+	race_slot_count_again(slot);
 	slot->taken_before = taken();
 	slot->counted_before = 0;
 	event_read_count(slot->event, 0, &slot->counted_before);

@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "core/create.h"
 #include "event/aim.h"
 #include "event/arm.h"
 #include "event/attr.h"
@@ -34,38 +35,14 @@
 #define THREADS_MORE 256u /* born while we arm the others */
 #define THREADS_MOST 16384u
 
-/* Members that trapline_watch() and its like would set. The callback may run from now on. */
-void race_open_event(struct trapline_event *ev)
-{
-	ev->pid = race.pid;
-	ev->owner_pid = race.pid;
-	ev->flags = TRAPLINE_NO_VALUES;
-	atomic_set(&ev->state, EVENT_LIVE);
-}
-
-struct trapline_event *race_take_event(trapline_callback callback, void *arg,
-				       enum trapline_scope scope)
-{
-	struct trapline_event *ev = event_take();
-
-	if (!ev)
-		return NULL;
-	ev->callback = callback;
-	ev->arg = arg;
-	ev->scope = scope;
-	ev->roots.fds_per_root = 1;
-	return ev;
-}
-
 static int open_watch_of_cpus(void)
 {
-	struct trapline_event *ev =
-		race_take_event(race_on_watch, &race.slots[0], TRAPLINE_PROCESS);
+	struct trapline_event *ev = event_own(race_on_watch, &race.slots[0], TRAPLINE_PROCESS);
 
 	if (!ev)
 		return -ENFILE;
 	event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
-	race_open_event(ev);
+	event_own_begin(ev);
 	race_cpu_event(ev, RACE_CPU_WATCH);
 	race.slots[0].event = ev;
 	race.slot_count = 1;
@@ -80,14 +57,14 @@ static int open_watches(void)
 
 	for (int i = 0; i < RACE_SLOTS; i++) {
 		struct race_slot *slot = &race.slots[i];
-		struct trapline_event *ev = race_take_event(race_on_watch, slot, TRAPLINE_PROCESS);
+		struct trapline_event *ev = event_own(race_on_watch, slot, TRAPLINE_PROCESS);
 
 		if (!ev)
 			return -ENFILE;
 		/* Any address will do: it is disabled, and only moved ones are enabled. */
 		event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES,
 				     TRAPLINE_READ_WRITE);
-		race_open_event(ev);
+		event_own_begin(ev);
 		err = event_arm(ev, NULL, 0, NULL);
 		if (err) {
 			event_give(ev);
@@ -104,12 +81,12 @@ static int open_watches(void)
 /* One that is opened in the thread that needs it; PROCESS: those that it creates have it too. */
 static int prepare_aim(struct race_aim *aim, enum trapline_scope scope)
 {
-	struct trapline_event *ev = race_take_event(race_on_aim, aim, scope);
+	struct trapline_event *ev = event_own(race_on_aim, aim, scope);
 
 	if (!ev)
 		return -ENFILE;
 	event_describe_code(ev, 0);
-	race_open_event(ev);
+	event_own_begin(ev);
 	ev->roots.fds = &aim->fd;
 	ev->roots.classes = &aim->class;
 	aim->event = ev;
@@ -155,13 +132,13 @@ static int open_break_of_cpus(void)
 static int prepare_shared_aim(void)
 {
 	struct race_aim *aim = &race.shared_aim;
-	struct trapline_event *ev = race_take_event(race_on_aim, aim, TRAPLINE_PROCESS);
+	struct trapline_event *ev = event_own(race_on_aim, aim, TRAPLINE_PROCESS);
 
 	if (!ev)
 		return -ENFILE;
 	/* Any address will do, as above. */
 	event_describe_code(ev, (uintptr_t)race_on_aim);
-	race_open_event(ev);
+	event_own_begin(ev);
 	int err = event_arm(ev, NULL, 0, NULL);
 	if (err) {
 		event_give(ev);
@@ -196,8 +173,8 @@ static int open_breaks(void);
 
 static const struct way of_cpus = { &race_watch_cpus, open_watch_of_cpus, open_break_of_cpus,
 				    nothing, nothing };
-static const struct way anew = { &race_watch_anew, open_watches, open_breaks, prepare_inherited_aim,
-				 put_watches_away };
+static const struct way opened_again = { &race_watch_again, open_watches, open_breaks,
+					 prepare_inherited_aim, put_watches_away };
 static const struct way kept = { &race_watch_kept, open_watches, open_breaks, prepare_shared_aim,
 				 nothing };
 static const struct way *way = &kept;
@@ -288,7 +265,7 @@ int race_watch_have_descriptors(void)
 void race_watch_choose(void)
 {
 	race_cpus_start();
-	way = race.cpus.count ? &of_cpus : race.flags & RACE_HAS_TICKS ? &anew : &kept;
+	way = race.cpus.count ? &of_cpus : race.flags & RACE_HAS_TICKS ? &opened_again : &kept;
 	race_watch = way->ops;
 }
 

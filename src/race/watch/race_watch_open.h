@@ -3,8 +3,6 @@
 #ifndef RACE_WATCH_OPEN_H
 #define RACE_WATCH_OPEN_H
 
-#include <trapline/trapline.h>
-
 #define RACE_LOWEST_FD 600 /* below it all descriptors are the program's */
 
 /* Sets race_watch, by what trapline has opened and this process may have. */
@@ -15,11 +13,5 @@ int race_watch_have_descriptors(void);
 int race_watch_open(void);
 int race_break_open(void);
 int race_watch_get_ready(void);
-
-/* An event as trapline_watch() and its like would make it. NULL: there is no room. */
-struct trapline_event *race_take_event(trapline_callback callback, void *arg,
-				       enum trapline_scope scope);
-/* Its callback may run from now on. */
-void race_open_event(struct trapline_event *ev);
 
 #endif

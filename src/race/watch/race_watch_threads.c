@@ -3,7 +3,7 @@
  * race_watch_threads.c - watches and breakpoints as events of the threads.
  *
  * An event that lies in a thread costs it at each switch, even disabled. Where the samples need none,
- * nothing else does either: watches and breakpoints are opened anew for each stall. That costs half
+ * nothing else does either: watches and breakpoints are opened again for each stall. That costs half
  * as much again as to move them.
  */
 #include <errno.h>
@@ -43,12 +43,12 @@ TRAP_PATH static int move(struct race_slot *slot)
 	return event_aim(slot->event, t->part, t->part_len, access_of(t));
 }
 
-TRAP_PATH static int open_anew(struct race_slot *slot)
+TRAP_PATH static int open_again(struct race_slot *slot)
 {
 	const struct race_target *t = &slot->target;
 
-	race_slot_count_anew(slot);
-	return event_aim_anew(slot->event, t->part, t->part_len, access_of(t), &slot->names);
+	race_slot_count_again(slot);
+	return event_aim_again(slot->event, t->part, t->part_len, access_of(t), &slot->names);
 }
 
 TRAP_PATH static void threads_pass_over(const struct race_slot *slot)
@@ -136,10 +136,10 @@ const struct race_watch_ops race_watch_kept = {
 };
 
 /* It is not worth while to keep the breakpoint open. */
-const struct race_watch_ops race_watch_anew = {
+const struct race_watch_ops race_watch_again = {
 	.take = threads_take,
 	.give = threads_give,
-	.arm = open_anew,
+	.arm = open_again,
 	.pass_over = threads_pass_over,
 	.pause = threads_pause,
 	.disarm = retire_and_close,
@@ -149,7 +149,7 @@ const struct race_watch_ops race_watch_anew = {
 	.aim_all = threads_aim_all,
 	.put_away = event_let_go,
 	.is_of_threads = 1,
-	.opens_anew = 1,
+	.opens_again = 1,
 };
 
 const struct race_watch_ops *race_watch = &race_watch_kept;

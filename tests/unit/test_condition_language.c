@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* test_condition.c - the language: what is taken, what is refused, where and with which words. */
+/* test_condition_language.c - the language: what is taken, what is refused, where and with which words. */
 #include "../kernel/common.h"
 
 #include <trapline/condition.h>

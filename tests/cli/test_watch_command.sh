@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_watch.sh TRAPLINE VICTIMS - what `trapline watch` promises, on small programs. TAP.
+# test_watch_command.sh TRAPLINE VICTIMS - what `trapline watch` promises, on small programs. TAP.
 # Needs the right to watch another process (root, or perf_event_paranoid <= 2 for one's own).
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline, victims and tmp come from there

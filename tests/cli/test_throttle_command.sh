@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_throttle.sh TRAPLINE VICTIMS - programs keep to their budget under `trapline throttle`. TAP.
+# test_throttle_command.sh TRAPLINE VICTIMS - programs keep to their budget under `trapline throttle`. TAP.
 # Only upper bounds of what was drawn: they hold on any machine, however busy.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* create.c - see create.h: a row of the table comes to life, and is given back. */
+#include "core/create.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "core/explain.h"
+#include "core/opts_copy.h"
+#include "core/target.h"
+#include "event/arm.h"
+#include "event/control.h"
+#include "event/table.h"
+#include "trap/inflight.h"
+
+static void create_undo(struct trapline_event *ev)
+{
+	event_disarm(ev);
+	event_release(ev);
+}
+
+/* In this order: no new call, no new hit, wait for callbacks, wait for calls, and only then release. */
+void event_close(struct trapline_event *ev)
+{
+	uint32_t live = EVENT_LIVE;
+
+	if (!atomic_cas(&ev->state, &live, EVENT_CLOSING))
+		return;
+	if (ev->owner_pid != sys_getpid()) {
+		/* A forked child: its copies of the descriptors are closed, the parent's event stays. */
+		event_give(ev);
+		return;
+	}
+	atomic_add(&ev->generation, 1u);
+	atomic_set(&ev->wanted, 0);
+	event_sync(ev);
+	if (ev->callback)
+		inflight_wait(ev->pid, ev->index);
+	event_end(ev, create_undo);
+}
+
+int event_create(struct trapline *t, const struct wish *wish,
+		 const struct trapline_event_opts *opts, struct trapline_event **out)
+{
+	struct trapline_event_opts o;
+
+	failed_forget();
+	if (!t || !out)
+		return failed(-EINVAL, FAILED_ARGUMENT, "target or out is NULL");
+	int err = opts_copy(&o, sizeof(o), opts);
+	if (!err)
+		err = check_event_opts(t, &o);
+	if (!err && t->owner_pid != sys_getpid())
+		err = failed(-ESRCH, FAILED_TARGET, "opened before fork()");
+	if (err)
+		return err;
+
+	pthread_mutex_lock(&t->lock);
+	struct trapline_event *ev = event_new(t, &o);
+	if (!ev) {
+		pthread_mutex_unlock(&t->lock);
+		return failed(-ENFILE, FAILED_EVENT, "256 events are open");
+	}
+	/* The callback may run before we return. */
+	atomic_set(&ev->state, EVENT_LIVE);
+	err = event_open(t, ev, wish, &o);
+	if (err)
+		event_close(ev); /* its callback may be running */
+	else
+		*out = ev;
+	pthread_mutex_unlock(&t->lock);
+	return err;
+}
+
+int event_create_counter(struct trapline *t, enum trapline_counter what,
+			 const struct trapline_event_opts *opts, struct trapline_event **out)
+{
+	struct wish wish = { .access = TRAPLINE_AMOUNT, .counter = what };
+	struct trapline_event_opts o;
+	int err = opts_copy(&o, sizeof(o), opts);
+
+	if (err)
+		return err;
+	wish.period = o.period;
+	return event_create(t, &wish, opts, out);
+}
+
+int event_call(struct trapline_event *ev)
+{
+	if (!ev || ev->owner_pid != sys_getpid() || event_enter(ev))
+		return failed(-ESRCH, FAILED_EVENT,
+			      "the event is closed, or the call comes from a forked child");
+	return 0;
+}
+
+int event_switch(struct trapline_event *ev, uint32_t on)
+{
+	int err = event_call(ev);
+
+	if (err)
+		return err;
+	atomic_set(&ev->wanted, on);
+	event_sync(ev);
+	event_leave(ev);
+	return 0;
+}
+
+int event_read(struct trapline_event *ev, uint64_t *out)
+{
+	int err = event_call(ev);
+
+	if (err)
+		return err;
+	err = event_read_count(ev, 0, out);
+	event_leave(ev);
+	return err;
+}
+
+struct trapline_event *event_own(trapline_callback callback, void *arg, enum trapline_scope scope)
+{
+	struct trapline_event *ev = event_take();
+
+	if (!ev)
+		return NULL;
+	ev->callback = callback;
+	ev->arg = arg;
+	ev->scope = scope;
+	ev->pid = sys_getpid();
+	ev->owner_pid = ev->pid;
+	ev->flags = TRAPLINE_NO_VALUES;
+	ev->roots.fds_per_root = 1;
+	return ev;
+}
+
+void event_own_begin(struct trapline_event *ev)
+{
+	atomic_set(&ev->state, EVENT_LIVE);
+}
