@@ -12,9 +12,10 @@ trap 'rm -rf "$work"' EXIT
 
 cases='
 poke -
+poke +LOGGED
 poke NO_SYNC_1
 poke NO_SYNC_2
-poke NO_SYNC_3
+poke LOGGED_WITHOUT_SYNC
 poke NO_REFCOUNT
 poke NO_ORPHAN_RULE
 poke NO_GENERATION
@@ -32,9 +33,9 @@ traps NO_GENERATION
 set -- $cases
 echo "1..$(($# / 2))"
 
-check() { # model, what is taken away; prints spin's summary
+check() { # model, what is taken away, or added with a plus; prints spin's summary
 	define=
-	[ "$2" = - ] || define=-D$2
+	[ "$2" = - ] || define=-D${2#+}
 	# shellcheck disable=SC2086 # nothing when empty
 	(cd "$work" && rm -f pan* && spin -a $define "$models/$1.pml" >/dev/null &&
 		"${CC:-cc}" -O2 -w -DSAFETY -DVECTORSZ=2048 -o pan pan.c && ./pan -m1000000) 2>&1
@@ -49,15 +50,18 @@ while [ $# -gt 0 ]; do
 	reason=$(printf '%s\n' "$out" | sed -n 's/^pan:[0-9]*: //p' | head -1)
 	cut=$(printf '%s\n' "$out" | grep -c 'max search depth too small\|out of memory')
 	verdict='not ok'
-	if [ "$2" = - ]; then
+	case $2 in
+	- | +*)
 		[ "$errors" = 0 ] && [ "$cut" = 0 ] && verdict=ok
-		echo "$verdict $n - $1 holds in all $states states"
-	else
+		echo "$verdict $n - $1 $2 holds in all $states states"
+		;;
+	*)
 		case $errors:$reason in
 		1:assertion*) verdict=ok ;;
 		esac
 		echo "$verdict $n - $1 fails with $2 # $reason"
-	fi
+		;;
+	esac
 	[ "$verdict" = ok ] || printf '%s\n' "$out" | sed 's/^/# /'
 	shift 2
 done
