@@ -31,6 +31,17 @@ out=$("$1/judge" 100000000 2>&1)
 printf '%s\n' "$out" | grep -q '^rejected: the budget is used up$'
 ok "the_judge_ends_what_does_not" $?
 
+out=$({ sleep 0.2; echo debug on; sleep 0.2; echo debug off; } | "$1/debuglog" 2>&1)
+printf '%s\n' "$out" | grep -q '^server [12]: takes a request' &&
+	printf '%s\n' "$out" | grep -q '^served [1-9][0-9]* requests, [1-9][0-9]* debug lines$' &&
+	! printf '%s\n' "$out" | grep -q answers
+ok "the_server_prints_the_debug_lines_that_are_on" $?
+
+out=$({ sleep 0.2; echo trace up; } | "$1/debuglog" 2>&1)
+printf '%s\n' "$out" | grep -q '^unknown command: trace up$' &&
+	printf '%s\n' "$out" | grep -q '^served [1-9][0-9]* requests, 0 debug lines$'
+ok "and_none_while_all_are_off" $?
+
 out=$("$1/selfcheck" 20 2>/dev/null)
 printf '%s\n' "$out" | grep '^{' | jq -e -s 'length > 0 and all(.[]; .type == "race" and
 	.grade == "A" and .first.module == "selfcheck" and (.first.stack | length > 1))' >/dev/null &&
