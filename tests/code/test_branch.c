@@ -32,6 +32,14 @@ __attribute__((noipa)) static int shared_state(void)
 	return state;
 }
 
+static int wait_for(pid_t child)
+{
+	int status = 0;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 static void enable(struct trapline_branch_key *key)
 {
 	int err = trapline_branch_enable(key);
@@ -59,6 +67,22 @@ static void a_branch_is_taken_only_while_its_key_is_on(void **state)
 		disable(&shared_key);
 		assert_int_equal(shared_state(), 0);
 	}
+}
+
+/* Runs first: SIGTRAP is still the program's. */
+static void a_program_may_fork_before_it_switches(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(shared_state() != 0 || trapline_branch_enable(&shared_key) ||
+			      shared_state() != 3);
+		assert_int_equal(wait_for(child), 0);
+	}
+	enable(&shared_key);
+	assert_int_equal(shared_state(), 3);
+	disable(&shared_key);
 }
 
 static void a_key_counts_its_wishes(void **state)
@@ -389,14 +413,6 @@ static void a_library_comes_and_goes_while_a_key_is_switched(void **state)
 
 /* ---- fork ---- */
 
-static int wait_for(pid_t child)
-{
-	int status = 0;
-
-	assert_int_equal(waitpid(child, &status, 0), child);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static void a_child_of_fork_has_branches_of_its_own(void **state)
 {
 	enable(&shared_key);
@@ -556,6 +572,7 @@ static void an_object_is_registered_once(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_program_may_fork_before_it_switches),
 		cmocka_unit_test(a_branch_is_taken_only_while_its_key_is_on),
 		cmocka_unit_test(a_key_counts_its_wishes),
 		cmocka_unit_test(a_key_may_be_on_from_the_start),
