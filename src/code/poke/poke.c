@@ -9,15 +9,15 @@
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
+#include "code/poke/reserved.h"
 #include "code/poke/restartable.h"
 #include "code/poke/step.h"
 #include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
-#include "code/probe/code_probe.h"
-#include "code/probe/probe_jump.h"
 
 #define WORD_BYTES 8u
+#define JUMP_BYTES 5u /* of a probe */
 
 static int is_promised_here(void)
 {
@@ -129,8 +129,9 @@ static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t 
 
 	if (traps_overlap(entry->address, entry->len))
 		return refuse(change, entry, -EBUSY, "a site has a trap");
-	if (!(flags & POKE_OF_PROBE) && code_probe_has(entry->address, entry->len))
-		return refuse(change, entry, -EBUSY, "a site has a probe");
+	why = flags & POKE_OF_PROBE ? NULL : reserved_why(entry->address, entry->len);
+	if (why)
+		return refuse(change, entry, -EBUSY, why);
 	if (flags & (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE)) {
 		err = check_stores(change, entry, flags);
 		if (err || before == STEP_UNASKED)
