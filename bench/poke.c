@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
+#include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
@@ -96,11 +97,29 @@ static void fill(uint8_t *image)
 	}
 }
 
+/* What the kernel alone takes for one sync, with the same thread running. */
+static double sync_us(void)
+{
+	double start = now_ns();
+
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+	return (now_ns() - start) / 1e3;
+}
+
+static uint64_t count_syncs(void)
+{
+	struct trapline_code_stats stats = { .size = sizeof(stats) };
+
+	trapline_code_stats(&stats);
+	return stats.syncs;
+}
+
 static void measure_batches(const char *writer, uint32_t writers)
 {
 	static const size_t sizes[] = { 1, 10, 100, 1000, 10000 };
 	TRAPLINE_OPTS(poke, opts);
 	double us[REPEATS];
+	double sync[REPEATS];
 
 	opts.writers = writers;
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -108,10 +127,10 @@ static void measure_batches(const char *writer, uint32_t writers)
 			int from = r & 1;
 
 			for (size_t i = 0; i < sizes[s]; i++)
-				changes[i] = (struct trapline_poke_site){
-					ADDR(code + i * APART), variants[i][from],
-					variants[i][!from], 5
-				};
+				changes[i] = (struct trapline_poke_site){ ADDR(code + i * APART),
+									  variants[i][from],
+									  variants[i][!from], 5 };
+			uint64_t syncs = count_syncs();
 			double start = now_ns();
 			int err = trapline_poke(changes, sizes[s], &opts);
 			if (err) {
@@ -122,20 +141,22 @@ static void measure_batches(const char *writer, uint32_t writers)
 				       writer, why);
 				return;
 			}
-			if (r >= 0)
-				us[r] = (now_ns() - start) / 1e3;
+			if (r < 0)
+				continue;
+			us[r] = (now_ns() - start) / 1e3;
+			sync[r] = (double)(count_syncs() - syncs) * sync_us();
 		}
 		/* An odd number of times: back to where it began. */
 		for (size_t i = 0; i < sizes[s]; i++)
-			changes[i] = (struct trapline_poke_site){
-				ADDR(code + i * APART),
-				variants[i][(REPEATS - 1) & 1 ? 0 : 1], variants[i][0], 5
-			};
+			changes[i] =
+				(struct trapline_poke_site){ ADDR(code + i * APART),
+							     variants[i][(REPEATS - 1) & 1 ? 0 : 1],
+							     variants[i][0], 5 };
 		trapline_poke(changes, sizes[s], &opts);
 		double middle = median(us, REPEATS);
 		printf("{\"bench\":\"poke\",\"writer\":\"%s\",\"sites\":%zu,\"us\":%.1f,"
-		       "\"us_min\":%.1f}\n",
-		       writer, sizes[s], middle, us[0]);
+		       "\"us_min\":%.1f,\"syncs_us\":%.1f}\n",
+		       writer, sizes[s], middle, us[0], median(sync, REPEATS));
 		fflush(stdout);
 	}
 }
@@ -326,8 +347,8 @@ int main(void)
 	    trapline_code_write(code, image, sizeof(image)))
 		return 1;
 	uint8_t *aliased = code;
-	code = mmap(NULL, sizeof(image), PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	code = mmap(NULL, sizeof(image), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
 	memcpy(code, image, sizeof(image));
 	mprotect(code, sizeof(image), PROT_READ | PROT_EXEC);
 	pthread_create(&thread, NULL, run, NULL);

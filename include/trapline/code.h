@@ -14,6 +14,7 @@
 #ifndef TRAPLINE_CODE_H
 #define TRAPLINE_CODE_H
 
+#include <trapline/branch.h>
 #include <trapline/trapline.h>
 
 #ifdef __cplusplus

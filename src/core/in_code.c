@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/branch/branch.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
 #include "core/explain.h"
@@ -19,20 +20,45 @@
 #include "trap/stack.h"
 #include "trap/verdict.h"
 
+/* The lock of branches first: a thread that switches one takes the other lock inside. */
+static void before_fork(void)
+{
+	branch_before_fork();
+	poke_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+	poke_after_fork_in_parent();
+	branch_after_fork_in_parent();
+}
+
+static void after_fork_in_child(void)
+{
+	poke_after_fork_in_child();
+	branch_after_fork_in_child();
+}
+
 static void add_fork_handlers(void)
 {
-	pthread_atfork(poke_before_fork, poke_after_fork_in_parent, poke_after_fork_in_child);
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void code_add_fork_handlers(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, add_fork_handlers);
 }
 
 int code_start(void)
 {
-	static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
 	struct code_problem problem = { NULL, 0 };
 	int err = poke_start(&problem);
 
 	if (err)
 		return failed(err, FAILED_CODE, problem.why);
-	pthread_once(&fork_handlers, add_fork_handlers);
+	code_add_fork_handlers();
 	err = trap_install();
 	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
 }

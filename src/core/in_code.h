@@ -5,6 +5,9 @@
 
 #include "event/event.h"
 
+/* Fork is taken care of, also where no code was changed yet. */
+void code_add_fork_handlers(void);
+
 /* SIGTRAP is ours, and fork is taken care of. 0 or -errno. */
 int code_start(void);
 

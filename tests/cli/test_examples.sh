@@ -19,6 +19,17 @@ ok "the_judge_accepts_what_fits_the_budget" $?
 grep -q '^rejected: the budget is used up$' "$tmp/out"
 ok "the_judge_ends_what_does_not" $?
 
+{ sleep 0.2; echo debug on; sleep 0.2; echo debug off; } | "$examples/debuglog" >"$tmp/out" 2>&1
+grep -q '^server [12]: takes a request' "$tmp/out" &&
+	grep -q '^served [1-9][0-9]* requests, [1-9][0-9]* debug lines$' "$tmp/out" &&
+	! grep -q answers "$tmp/out"
+ok "the_server_prints_the_debug_lines_that_are_on" $?
+
+{ sleep 0.2; echo trace up; } | "$examples/debuglog" >"$tmp/out" 2>&1
+grep -q '^unknown command: trace up$' "$tmp/out" &&
+	grep -q '^served [1-9][0-9]* requests, 0 debug lines$' "$tmp/out"
+ok "and_none_while_all_are_off" $?
+
 "$examples/selfcheck" 20 >"$tmp/out" 2>/dev/null
 grep '^{' "$tmp/out" | jq -e -s 'length > 0 and all(.[]; .type == "race" and
 	.grade == "A" and .first.module == "selfcheck" and (.first.stack | length > 1))' >/dev/null &&

@@ -7,8 +7,7 @@ static struct site site;
 
 static int map_page(void **state)
 {
-	page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		    -1, 0);
+	page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(page, 0xcc, 2 * 4096);
 	far_a = far_b = far_c = page + 512;
 	make_site(&site, page + 64, page + 64, 2);
@@ -24,8 +23,8 @@ static int unmap_page(void **state)
 
 static struct trapline_poke_site change_of(int from, int to)
 {
-	return (struct trapline_poke_site){ ADDR(site.code), site.variants[from],
-					    site.variants[to], 5 };
+	return (struct trapline_poke_site){ ADDR(site.code), site.variants[from], site.variants[to],
+					    5 };
 }
 
 static int poke_one(const void *expect, const void *bytes, size_t len, uint32_t flags,
@@ -63,15 +62,28 @@ static void a_poke_changes_the_bytes(void **state)
 	assert_int_equal(after.sites - before.sites, 1);
 	assert_int_equal(after.by_mem - before.by_mem, is_text_forced());
 	assert_int_equal(after.by_mprotect - before.by_mprotect, !is_text_forced());
-	assert_int_equal(after.syncs - before.syncs, 3);
+	assert_int_equal(after.syncs - before.syncs, 2);
+}
+
+/* No core can fetch such an instruction half old and half new. */
+static void first_bytes_alone_take_one_sync(void **state)
+{
+	uint8_t *last = page + 4096 - 1;
+	struct trapline_poke_site change = { ADDR(last), "\xcc", "\xc3", 1 };
+	struct trapline_code_stats before = read_stats();
+
+	assert_int_equal(trapline_poke(&change, 1, NULL), 0);
+	assert_int_equal(*last, 0xc3);
+	assert_int_equal(read_stats().syncs - before.syncs, 1);
+	change = (struct trapline_poke_site){ ADDR(last), "\xc3", "\xcc", 1 };
+	assert_int_equal(trapline_poke(&change, 1, NULL), 0);
 }
 
 static void one_wrong_byte_changes_nothing(void **state)
 {
 	struct trapline_code_stats before = read_stats();
-	struct trapline_poke_site changes[2] = {
-		change_of(0, 3), { ADDR(page) + 4096, "\x90", "\xc3", 1 }
-	};
+	struct trapline_poke_site changes[2] = { change_of(0, 3),
+						 { ADDR(page) + 4096, "\x90", "\xc3", 1 } };
 	TRAPLINE_OPTS(poke, opts);
 	size_t failed = 9;
 
@@ -147,14 +159,12 @@ static void several_instructions_need_a_promise(void **state)
 	/* New ones may be several. */
 	assert_int_equal(poke_one(site.variants[0], nops, 5, 0, 0), 0);
 	assert_int_equal(run_site(site.code), 1);
-	expect_reason(poke_one(nops, two, 5, 0, 0), -EINVAL,
-		      "not exactly one instruction");
+	expect_reason(poke_one(nops, two, 5, 0, 0), -EINVAL, "not exactly one instruction");
 	assert_memory_equal(site.code, nops, 5);
 	assert_int_equal(poke_one(nops, two, 5, TRAPLINE_POKE_QUIESCENT, 0), 0);
 	assert_int_equal(run_site(site.code), 9);
-	expect_reason(poke_one(two, "\x06\x06\x06\x06\x06", 5, TRAPLINE_POKE_QUIESCENT,
-			       0),
-		      -EINVAL, "no instruction");
+	expect_reason(poke_one(two, "\x06\x06\x06\x06\x06", 5, TRAPLINE_POKE_QUIESCENT, 0), -EINVAL,
+		      "no instruction");
 }
 
 static char *protection_of(const void *address)
@@ -169,8 +179,8 @@ static char *protection_of(const void *address)
 		unsigned long to;
 		char text[8];
 
-		if (sscanf(line, "%lx-%lx %7s", &from, &to, text) == 3 &&
-		    ADDR(address) >= from && ADDR(address) < to)
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, text) == 3 && ADDR(address) >= from &&
+		    ADDR(address) < to)
 			memcpy(mode, text, sizeof(mode));
 	}
 	if (maps)
@@ -190,9 +200,8 @@ static void each_writer_writes_and_leaves_the_protection(void **state)
 		int now = i % 4;
 		int next = (i + 1) % 4;
 
-		assert_int_equal(poke_one(site.variants[now], site.variants[next], 5, 0,
-					  writers[i % 2]),
-				 0);
+		assert_int_equal(
+			poke_one(site.variants[now], site.variants[next], 5, 0, writers[i % 2]), 0);
 		assert_memory_equal(site.code, site.variants[next], 5);
 		assert_string_equal(protection_of(page), "r-xp");
 	}
@@ -227,11 +236,10 @@ static void a_batch_that_fails_midway_is_undone(void **state)
 	TRAPLINE_OPTS(poke, opts);
 
 	assert_int_equal(write(fd, text, sizeof(text)), sizeof(text));
-	uint8_t *shared = mmap(page + 4096, 4096, PROT_READ | PROT_EXEC,
-			       MAP_SHARED | MAP_FIXED, fd, 0);
-	struct trapline_poke_site changes[2] = {
-		change_of(0, 3), { ADDR(shared), text, "\xe9\0\0\0\0", 5 }
-	};
+	uint8_t *shared =
+		mmap(page + 4096, 4096, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd, 0);
+	struct trapline_poke_site changes[2] = { change_of(0, 3),
+						 { ADDR(shared), text, "\xe9\0\0\0\0", 5 } };
 
 	opts.writers = TRAPLINE_WRITE_MEM;
 	assert_int_equal(trapline_poke(changes, 2, &opts), -EACCES);
@@ -259,15 +267,18 @@ static void note(const struct trapline_code_record *record)
 static void the_log_is_told_every_stage(void **state)
 {
 	struct trapline_poke_site change = change_of(0, 1);
+	struct trapline_code_stats before = read_stats();
 
 	assert_int_equal(trapline_log_code(note, &site), 0);
 	assert_int_equal(trapline_poke(&change, 1, NULL), 0);
 	assert_int_equal(stage_count, 4);
+	/* After the last stage no thread runs into the int3. */
+	assert_int_equal(read_stats().syncs - before.syncs, 3);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(stages[i], i);
 	assert_true(sites_were_told);
-	expect_reason(poke_one(site.variants[1], site.variants[0], 5,
-			       TRAPLINE_POKE_SINGLE_STORE, 0),
+	expect_reason(poke_one(site.variants[1], site.variants[0], 5, TRAPLINE_POKE_SINGLE_STORE,
+			       0),
 		      -EOPNOTSUPP, "code log is on");
 	assert_int_equal(trapline_log_code(NULL, NULL), 0);
 	change = change_of(1, 0);
@@ -288,8 +299,7 @@ static bool has_single_stores(void)
 
 static void single_stores_only_where_they_are_promised(void **state)
 {
-	int err = poke_one(site.variants[0], site.variants[3], 5,
-			   TRAPLINE_POKE_SINGLE_STORE, 0);
+	int err = poke_one(site.variants[0], site.variants[3], 5, TRAPLINE_POKE_SINGLE_STORE, 0);
 
 	if (!has_single_stores()) {
 		expect_reason(err, -EOPNOTSUPP, "only AMD");
@@ -297,26 +307,24 @@ static void single_stores_only_where_they_are_promised(void **state)
 	}
 	assert_int_equal(err, 0);
 	assert_int_equal(run_site(site.code), 0x1a2b3c4e);
-	expect_reason(poke_one(site.variants[3], site.variants[0], 5,
-			       TRAPLINE_POKE_SINGLE_STORE, TRAPLINE_WRITE_MEM),
+	expect_reason(poke_one(site.variants[3], site.variants[0], 5, TRAPLINE_POKE_SINGLE_STORE,
+			       TRAPLINE_WRITE_MEM),
 		      -EOPNOTSUPP, "mapping that can be written");
 	assert_int_equal(run_site(site.code), 0x1a2b3c4e);
 	expect_reason(poke_one(site.variants[3], site.variants[0], 5,
 			       TRAPLINE_POKE_SINGLE_STORE | TRAPLINE_POKE_SPIN, 0),
 		      -EINVAL, "exclude each other");
 	/* Across the end of a word of 8; and the spin form, whose first two bytes cross it. */
-	struct trapline_poke_site crossing = { ADDR(page) + 4096 - 1 - 8, "\xcc\xcc",
-					       "\xeb\x10", 2 };
+	struct trapline_poke_site crossing = { ADDR(page) + 4096 - 1 - 8, "\xcc\xcc", "\xeb\x10",
+					       2 };
 
 	for (int flag = 1; flag <= 2; flag++) {
 		TRAPLINE_OPTS(poke, opts);
 
 		opts.flags = (uint32_t)flag | TRAPLINE_POKE_QUIESCENT;
-		expect_reason(trapline_poke(&crossing, 1, &opts), -EOPNOTSUPP,
-			      "aligned word of 8");
+		expect_reason(trapline_poke(&crossing, 1, &opts), -EOPNOTSUPP, "aligned word of 8");
 	}
-	expect_reason(poke_one("\xba", "\x90", 1, TRAPLINE_POKE_SPIN, 0), -EOPNOTSUPP,
-		      "one byte");
+	expect_reason(poke_one("\xba", "\x90", 1, TRAPLINE_POKE_SPIN, 0), -EOPNOTSUPP, "one byte");
 }
 
 static void a_site_under_a_trap_is_busy(void **state)
@@ -325,8 +333,7 @@ static void a_site_under_a_trap_is_busy(void **state)
 	struct trapline_traps *traps;
 
 	assert_int_equal(trapline_traps_set(&address, 1, NULL, &traps), 0);
-	expect_reason(poke_one(site.variants[0], site.variants[1], 5, 0, 0), -EBUSY,
-		      "expected");
+	expect_reason(poke_one(site.variants[0], site.variants[1], 5, 0, 0), -EBUSY, "expected");
 	expect_reason(poke_one("\xcc", "\x90", 1, 0, 0), -EBUSY, "a site has a trap");
 	assert_int_equal(run_site(site.code), 1);
 	assert_int_equal(trapline_traps_remove(traps), 0);
@@ -392,7 +399,8 @@ static void writers_at_once(unsigned char *const code[2])
 	void *failed;
 
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, write_again, code[i % 2] + i / 2 * 64), 0);
+		assert_int_equal(
+			pthread_create(&thread[i], NULL, write_again, code[i % 2] + i / 2 * 64), 0);
 	for (int i = 0; i < 4; i++) {
 		pthread_join(thread[i], &failed);
 		assert_null(failed);
@@ -448,6 +456,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_poke_changes_the_bytes),
+		TEST(first_bytes_alone_take_one_sync),
 		TEST(one_wrong_byte_changes_nothing),
 		TEST(wrong_sites_are_refused_with_a_reason),
 		TEST(what_the_handler_runs_is_not_changed),

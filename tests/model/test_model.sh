@@ -10,9 +10,10 @@ need spin "${CC:-cc}"
 
 cases='
 poke -
+poke +LOGGED
 poke NO_SYNC_1
 poke NO_SYNC_2
-poke NO_SYNC_3
+poke LOGGED_WITHOUT_SYNC
 poke NO_REFCOUNT
 poke NO_ORPHAN_RULE
 poke NO_GENERATION
@@ -29,9 +30,9 @@ traps NO_GENERATION
 # shellcheck disable=SC2086 # words, two to a case
 set -- $cases
 
-check() { # model, what is taken away; prints spin's summary
+check() { # model, what is taken away, or added with a plus; prints spin's summary
 	define=
-	[ "$2" = - ] || define=-D$2
+	[ "$2" = - ] || define=-D${2#+}
 	# shellcheck disable=SC2086 # nothing when empty
 	(cd "$tmp" && rm -f pan* && spin -a $define "$models/$1.pml" >/dev/null &&
 		"${CC:-cc}" -O2 -w -DSAFETY -DVECTORSZ=2048 -o pan pan.c && ./pan -m1000000) 2>&1
@@ -43,13 +44,16 @@ while [ $# -gt 0 ]; do
 	states=$(sed -n 's/ *\([0-9]*\) states, stored.*/\1/p' "$tmp/out")
 	reason=$(sed -n 's/^pan:[0-9]*: //p' "$tmp/out" | head -1)
 	cut=$(grep -c 'max search depth too small\|out of memory' "$tmp/out")
-	if [ "$2" = - ]; then
+	case $2 in
+	- | +*)
 		[ "$errors" = 0 ] && [ "$cut" = 0 ]
-		ok "$1 holds in all $states states" $?
-	else
+		ok "$1 $2 holds in all $states states" $?
+		;;
+	*)
 		case $errors:$reason in 1:assertion*) true ;; *) false ;; esac
 		ok "$1 fails with $2 # $reason" $?
-	fi
+		;;
+	esac
 	shift 2
 done
 finished

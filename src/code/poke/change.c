@@ -470,6 +470,8 @@ void poke_tell(const struct change *change, enum trapline_code_stage stage)
 
 /* ---- fork ---- */
 
+/* Of the thread that forks: code may be changed for the first time between the handlers. */
+static __thread int fork_was_seen __attribute__((tls_model("initial-exec")));
 static int fork_holds_lock; /* by the forking thread; else it forks from inside a callback */
 
 void poke_before_fork(void)
@@ -478,6 +480,7 @@ void poke_before_fork(void)
 
 	if (!atomic_get(&own_pid))
 		return;
+	fork_was_seen = 1;
 	restartable_before_fork();
 	if (poke_lock_take(&problem))
 		return;
@@ -487,6 +490,9 @@ void poke_before_fork(void)
 
 void poke_after_fork_in_parent(void)
 {
+	if (!fork_was_seen)
+		return;
+	fork_was_seen = 0;
 	restartable_after_fork_in_parent();
 	if (atomic_get(&lock_tid) != sys_gettid() || !fork_holds_lock)
 		return;
@@ -501,8 +507,9 @@ void poke_after_fork_in_parent(void)
  */
 void poke_after_fork_in_child(void)
 {
-	if (!atomic_get(&own_pid))
+	if (!fork_was_seen)
 		return;
+	fork_was_seen = 0;
 	restartable_after_fork_in_child();
 	quiesce_reset();
 	traps_after_fork_in_child();

@@ -9,15 +9,15 @@
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
+#include "code/poke/reserved.h"
 #include "code/poke/restartable.h"
 #include "code/poke/step.h"
 #include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
-#include "code/probe/code_probe.h"
-#include "code/probe/probe_jump.h"
 
 #define WORD_BYTES 8u
+#define JUMP_BYTES 5u /* of a probe */
 
 static int is_promised_here(void)
 {
@@ -37,6 +37,11 @@ static int is_promised_here(void)
 				2 :
 				1;
 	return known == 2;
+}
+
+int poke_has_single_stores(void)
+{
+	return is_promised_here() && !poke_log_is_on();
 }
 
 static int is_one_word(uint64_t first, uint64_t last)
@@ -124,8 +129,9 @@ static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t 
 
 	if (traps_overlap(entry->address, entry->len))
 		return refuse(change, entry, -EBUSY, "a site has a trap");
-	if (!(flags & POKE_OF_PROBE) && code_probe_has(entry->address, entry->len))
-		return refuse(change, entry, -EBUSY, "a site has a probe");
+	why = flags & POKE_OF_PROBE ? NULL : reserved_why(entry->address, entry->len);
+	if (why)
+		return refuse(change, entry, -EBUSY, why);
 	if (flags & (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE)) {
 		err = check_stores(change, entry, flags);
 		if (err || before == STEP_UNASKED)
@@ -272,7 +278,8 @@ static int run_trapped(struct change *change)
 		err = sync_or_say(change);
 	if (!err)
 		err = change_write(change, TEXT_FIRST);
-	if (!err)
+	/* Without a log nothing waits for the last int3 to be out of sight: see poke.h. */
+	if (!err && poke_log_is_on())
 		err = sync_or_say(change);
 	return err ? strand(change) : 0;
 }
@@ -317,29 +324,29 @@ out_priority:
 	return err;
 }
 
-/* Nothing is between old and new. What fails has changed none of its span. */
+static void swap_sides(struct poke_batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		struct poke_entry *entry = &batch->entries[i];
+
+		for (size_t b = 0; b < sizeof(entry->before); b++) {
+			uint8_t byte = entry->before[b];
+			entry->before[b] = entry->after[b];
+			entry->after[b] = byte;
+		}
+	}
+}
+
+/* Nothing is between old and new. A span that fails has not changed, and the others change back. */
 static int run_single(struct change *change)
 {
 	poke_tell(change, TRAPLINE_CODE_OPEN);
 	int err = change_write(change, TEXT_WHOLE);
 
-	return err ? err : sync_or_say(change);
-}
-
-static int run(struct change *change, uint32_t flags)
-{
-	int err;
-
-	poke_tell(change, TRAPLINE_CODE_BEGIN);
-	if (flags & TRAPLINE_POKE_SINGLE_STORE)
-		err = run_single(change);
-	else if (flags & TRAPLINE_POKE_SPIN)
-		err = run_spin(change);
-	else
-		err = run_trapped(change);
 	if (!err)
-		poke_tell(change, TRAPLINE_CODE_DONE);
-	return err;
+		return sync_or_say(change);
+	swap_sides(change->batch);
+	return undo(change, TEXT_WHOLE, err);
 }
 
 static void count_done(const struct change *change)
@@ -354,6 +361,24 @@ static void count_done(const struct change *change)
 	counter_add(&poke_stats.by_alias, sites[TRAPLINE_WRITE_ALIAS]);
 	counter_add(&poke_stats.by_mem, sites[TRAPLINE_WRITE_MEM]);
 	counter_add(&poke_stats.by_mprotect, sites[TRAPLINE_WRITE_MPROTECT]);
+}
+
+int poke_run(struct change *change, uint32_t flags)
+{
+	int err;
+
+	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	if (flags & TRAPLINE_POKE_SINGLE_STORE)
+		err = run_single(change);
+	else if (flags & TRAPLINE_POKE_SPIN)
+		err = run_spin(change);
+	else
+		err = run_trapped(change);
+	if (err)
+		return err;
+	poke_tell(change, TRAPLINE_CODE_DONE);
+	count_done(change);
+	return 0;
 }
 
 int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags, uint32_t writers,
@@ -379,9 +404,7 @@ int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags
 		goto out_lock;
 	err = prepare(&change, sites, flags);
 	if (!err)
-		err = run(&change, flags);
-	if (!err)
-		count_done(&change);
+		err = poke_run(&change, flags);
 	change_end(&change);
 out_lock:
 	poke_lock_give();

@@ -8,7 +8,7 @@
  *	1. first byte := int3			sync: no CPU is inside an old instruction
  *	   commit: from here on who traps is taken past the *new* instruction
  *	2. the other bytes := new		sync: no CPU has fetched the old ones
- *	3. first byte := new			sync: no CPU runs into the int3 any more
+ *	3. first byte := new			sync, if a code log is on
  *	withdraw the batch; wait until no handler looks at it
  *
  * sync is membarrier(PRIVATE_EXPEDITED_SYNC_CORE). Two things are different from the kernel:
@@ -16,6 +16,9 @@
  * - A SIGTRAP may reach the handler long after the int3 has gone: membarrier waits for CPUs, not
  *   for pending signals. The orphan rule: who finds neither site nor int3, at an address that
  *   ever had one of ours, runs the pc again.
+ * - That rule also takes what the last sync is for in the kernel: a CPU that still sees the int3 after
+ *   the last byte was written. So there is none, and a batch whose first bytes alone differ has one sync.
+ *   tests/model/poke.pml proves it. A reader of the code log must know when the last trap was possible.
  *
  * What the handler reads, and how it may change:
  * R1. The handler enters quiesce (counted in) before it loads poke_view, leaves after the last
@@ -47,6 +50,11 @@ struct code_problem {
 
 int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags, uint32_t writers,
 		struct code_problem *problem);
+/* One change whose entries are planned and compared. Lock held, and 0 or errors as above. */
+struct change;
+int poke_run(struct change *change, uint32_t flags);
+/* 1: TRAPLINE_POKE_SINGLE_STORE may be asked for. Lock held. */
+int poke_has_single_stores(void);
 int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem);
 void poke_read_stats(struct trapline_code_stats *stats);
 

@@ -226,10 +226,22 @@ static int write_alias(struct text *text, struct text_span *span, enum text_phas
 	return 0;
 }
 
+static int has_single_bytes(const struct text *text, const struct text_span *span)
+{
+	for (uint32_t i = span->first; i < span->end; i++)
+		if (text->entries[i].len != 1)
+			return 0;
+	return 1;
+}
+
 static int write_mem(struct text *text, struct text_span *span, enum text_phase phase)
 {
+	/* The kernel copies, in stores of any size; but a byte is one store, and the others are as they
+	 * were. */
+	if (phase == TEXT_WHOLE && has_single_bytes(text, span))
+		phase = TEXT_FIRST;
 	if (phase >= TEXT_SPIN)
-		return -EOPNOTSUPP; /* the kernel copies, nobody knows in how many stores */
+		return -EOPNOTSUPP;
 	apply_all(text, span, phase, span->image);
 	const struct poke_entry *last = &text->entries[span->end - 1];
 	size_t bytes = phase == TEXT_TAIL ? span->bytes : (size_t)(last->address - span->start) + 1;

@@ -18,12 +18,12 @@
 #include "code/poke/poke.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/poke_view.h"
+#include "code/poke/reserved.h"
 #include "code/poke/restartable.h"
 #include "code/poke/step.h"
 #include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
-#include "code/probe/code_probe.h"
 
 #define MASK_TRIES 50
 #define MASK_TRIES_RUNNABLE 2000
@@ -236,10 +236,9 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 		problem->why = "a trap is there already";
 		return -EBUSY;
 	}
-	if (code_probe_has(address, 1)) {
-		problem->why = "a probe is there";
+	problem->why = reserved_why(address, 1);
+	if (problem->why)
 		return -EBUSY;
-	}
 	if (row->bytes[0] == INT3) {
 		problem->why =
 			"an int3 is there already: a debugger's breakpoint, or another patcher's";

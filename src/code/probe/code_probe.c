@@ -9,6 +9,7 @@
 #include "code/insn/insn.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
+#include "code/poke/reserved.h"
 #include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
@@ -29,7 +30,9 @@ struct probe_site_row {
 
 static struct probe_site_row rows[CODE_PROBES_MAX];
 static uint32_t row_count;
-static uint32_t placed_count;
+/* Of placed ones, by page: a page without any is most of what is asked for. */
+#define PAGE_ROWS 1024u
+static uint16_t placed_in[PAGE_ROWS];
 
 /* FNV-1a. Two filters with the same one, at the same address: one would be used for the other. */
 static uint32_t hash_of(const struct code_filter *filter)
@@ -41,9 +44,16 @@ static uint32_t hash_of(const struct code_filter *filter)
 	return hash;
 }
 
+static uint16_t *placed_near(uint64_t address)
+{
+	return &placed_in[address / PAGE_BYTES % PAGE_ROWS];
+}
+
 int code_probe_has(uint64_t address, size_t len)
 {
-	if (!atomic_get(&placed_count))
+	/* One that begins before the bytes may reach into them. */
+	if (!atomic_get(placed_near(address - SITE_MAX)) &&
+	    !atomic_get(placed_near(address + len - 1)))
 		return 0;
 	for (uint32_t i = 0; i < row_count; i++) {
 		uint32_t bytes = rows[i].jump.len > JUMP_BYTES ? rows[i].jump.len : JUMP_BYTES;
@@ -167,7 +177,8 @@ static int switch_site(uint32_t number, int on, struct code_problem *problem)
 
 static void note_placed(uint32_t number, int is_placed)
 {
-	atomic_add(&placed_count, (uint32_t)is_placed - rows[number].is_placed);
+	atomic_add(placed_near(code_probes[number].address),
+		   (uint16_t)(is_placed - rows[number].is_placed));
 	atomic_set(&rows[number].is_placed, (uint8_t)is_placed);
 }
 
@@ -185,6 +196,9 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
 		    void *owner, uint32_t generation, uint32_t *number,
 		    struct code_problem *problem)
 {
+	static const struct reserved_owner probes = { code_probe_has, "a probe is there" };
+
+	reserved_add_owner(&probes);
 	close_left_over();
 	int row = take_row(address, filter, entry, problem);
 

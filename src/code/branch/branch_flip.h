@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* branch_flip.h - many branches at once between their two instructions: see branch_flip.c. */
+#ifndef CODE_BRANCH_BRANCH_FLIP_H
+#define CODE_BRANCH_BRANCH_FLIP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "code/poke/poke.h"
+
+#define BRANCH_BYTES 5u
+#define BRANCH_TEST 0xa9 /* test $imm32, %eax: goes on behind it */
+#define BRANCH_JUMP 0xe9 /* jmp rel32, whose distance are the same four bytes */
+
+/* One branch in the text. */
+struct branch_row {
+	uint64_t address;
+	int32_t distance;
+	uint8_t is_jump; /* what the library wrote last, or found */
+	uint8_t is_inverted;
+	const void *object; /* whose record it is */
+};
+
+/* How many of the rows do not yet have the instruction of that state. */
+size_t branch_flips_due(const struct branch_row *rows, size_t n, int on);
+
+/*
+ * Those that are due, all or none. Rows are sorted by address. 0, or errors as poke_commit(); with
+ * -EIO they act as the new instruction.
+ */
+int branch_flip(struct branch_row *rows, size_t n, int on, struct code_problem *problem);
+
+#endif
