@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/poke/code_stream_to.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
 #include "core/explain.h"
@@ -27,6 +28,7 @@ static void add_fork_handlers(void)
 int code_start(void)
 {
 	static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
+	static pthread_once_t environment = PTHREAD_ONCE_INIT;
 	struct code_problem problem = { NULL, 0 };
 	int err = poke_start(&problem);
 
@@ -34,7 +36,10 @@ int code_start(void)
 		return failed(err, FAILED_CODE, problem.why);
 	pthread_once(&fork_handlers, add_fork_handlers);
 	err = trap_install();
-	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
+	if (err)
+		return failed(err, FAILED_CODE, "cannot handle SIGTRAP");
+	pthread_once(&environment, code_stream_by_environment);
+	return 0;
 }
 
 #if defined(__x86_64__)
