@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/launch/agent_start.h"
 #include "cli/launch/inherited.h"
 #include "cli/output.h"
 #include "record/code_layout.h"
@@ -129,7 +130,7 @@ static int check(const struct observe_settings *set)
 				 set->pid);
 	if (!set->command)
 		return cli_wrong(set->name, "-- CMD is missing: give the command to start");
-	return CLI_OK;
+	return agent_is_for_this(set->name);
 }
 
 int record_code_run(const struct observe_settings *set)

@@ -520,7 +520,8 @@ void poke_after_fork_in_child(void)
 	if (!fork_holds_lock && atomic_get(&lock_tid))
 		return;
 	pid_t parent = atomic_swap(&own_pid, sys_getpid());
-	code_stream_after_fork_in_child(parent, fork_ns);
+	/* Without the lock it is not known what the parent had changed by then. */
+	code_stream_after_fork_in_child(fork_holds_lock ? parent : 0, fork_ns);
 	if (!fork_holds_lock)
 		return;
 	region_after_fork_in_child();

@@ -28,7 +28,7 @@ void code_stream_slot(const struct code_fresh *fresh);
 void code_stream_fill(uint64_t begin_ns, uint64_t address, uint64_t bytes, uint32_t value);
 /* Names the objects that came since the last time. Without the lock: it asks the loader. */
 void code_stream_objects(void);
-/* fork_ns: since then the parent had the lock. */
+/* fork_ns: since then the parent had the lock; parent 0: it had not. */
 void code_stream_after_fork_in_child(pid_t parent, uint64_t fork_ns);
 
 #endif
