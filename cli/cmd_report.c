@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_report.c - `trapline report FILE`: prints a recording in the chosen form. */
 #include "cli/cmd.h"
+#include "cli/code/report_code.h"
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
@@ -16,6 +17,8 @@ struct settings {
 	const char *as;
 	const char *output;
 	int verbose;
+	int is_code;
+	const char *at;
 };
 
 static const struct opt options[] = {
@@ -23,6 +26,10 @@ static const struct opt options[] = {
 	  "choose the form (default: text)" },
 	{ "output", 'o', OPT_STRING, offsetof(struct settings, output), "FILE",
 	  "write to FILE instead of standard output" },
+	{ "code", 0, OPT_FLAG, offsetof(struct settings, is_code), NULL,
+	  "show a code log, which trapline record --code wrote" },
+	{ "at", 0, OPT_STRING, offsetof(struct settings, at), "ADDRESS@TIME",
+	  "with --code: print the bytes at an address at a time" },
 	{ "verbose", 'v', OPT_FLAG, offsetof(struct settings, verbose), NULL,
 	  "print the full bookkeeping at the end of the text" },
 };
@@ -42,7 +49,8 @@ const struct opt_syntax report_syntax = {
 		"examples:\n"
 		"  trapline report hits.trapline\n"
 		"  trapline report hits.trapline --as folded | flamegraph.pl >hits.svg\n"
-		"  trapline report hits.trapline --as html -o hits.html",
+		"  trapline report hits.trapline --as html -o hits.html\n"
+		"  trapline report --code code.log --at 0x401136@1234.5",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 	.aliases = aliases,
@@ -116,18 +124,28 @@ static const struct form *form_find(const char *name)
 	return name ? &forms[i] : &forms[FORMS - 1];
 }
 
-static int print(const struct settings *set, const struct run_session *session)
+static int print_form(FILE *f, const struct settings *set, const char *path,
+		      const struct run_session *session)
 {
 	const struct form *form = form_find(set->as);
+
+	if (set->is_code)
+		return report_code(f, path, set->at, form->print == as_json);
+	if (form->print)
+		form->print(f, session);
+	else
+		as_text(f, session, set->verbose);
+	return CLI_OK;
+}
+
+static int print(const struct settings *set, const char *path, const struct run_session *session)
+{
 	const char *name = set->output ? set->output : "standard output";
 	FILE *f = set->output ? private_file(set->output) : stdout;
 
 	if (!f)
 		return cli_wrong(COMMAND, "cannot write %s: %s", name, strerror(errno));
-	if (form->print)
-		form->print(f, session);
-	else
-		as_text(f, session, set->verbose);
+	int status = print_form(f, set, path, session);
 	errno = 0;
 	bool failed = fflush(f) || ferror(f);
 	int err = errno;
@@ -136,7 +154,7 @@ static int print(const struct settings *set, const struct run_session *session)
 		err = errno;
 	}
 	if (!failed)
-		return CLI_OK;
+		return status;
 	cli_wrong(COMMAND, "cannot write %s%s%s", name, err ? ": " : " as a whole",
 		  err ? strerror(err) : "");
 	return CLI_NO;
@@ -157,6 +175,12 @@ int cmd_report(int argc, char **argv)
 						  "FILE is missing: give a recording of trapline "
 						  "record" :
 						  "more than one FILE: give one recording");
+	if (set.at && !set.is_code)
+		return cli_wrong(COMMAND, "--at needs --code");
+	if (set.is_code && set.as && strcmp(set.as, "text") != 0 && strcmp(set.as, "json") != 0)
+		return cli_wrong(COMMAND, "--as %s cannot be combined with --code", set.as);
+	if (set.is_code)
+		return print(&set, argv[first], NULL);
 	if (run_session_read(argv[first], &session, why, sizeof(why)))
 		return cli_wrong(COMMAND, "%s: %s", argv[first], why);
 	if (session->good_bytes < session->all_bytes)
@@ -167,7 +191,7 @@ int cmd_report(int argc, char **argv)
 	else if (!session->has_end)
 		cli_note(COMMAND, "%s has no end: its recorder is still running, or was killed",
 			 argv[first]);
-	status = print(&set, session);
+	status = print(&set, argv[first], session);
 	run_session_free(session);
 	return status;
 }

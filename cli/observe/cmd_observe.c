@@ -5,6 +5,7 @@
  */
 #include "cli/break/break_run.h"
 #include "cli/cmd.h"
+#include "cli/code/record_code.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
@@ -31,6 +32,8 @@ static const struct opt options[] = {
 	{ "pid", 'p', OPT_PID, AT(pid), "PID", "observe a running process" },
 	{ "break", 'b', OPT_FLAG | RECORD, AT(is_break), NULL,
 	  "record calls of LOCATION, as trapline break reports them" },
+	{ "code", 0, OPT_FLAG | RECORD, AT(is_code), NULL,
+	  "record each change of code that the library makes in CMD" },
 	{ "from", 0, OPT_STRING | HITS, AT(from), "FUNC[:ret]",
 	  "watch each object that FUNC gets (arg0->x) or returns (ret->x)" },
 	{ "until", 0, OPT_STRING | HITS, AT(until), "FUNC[:argN]",
@@ -138,6 +141,7 @@ const struct opt_syntax record_syntax = {
 	"  trapline record -o refs.trapline -p 4711 --from conn_open:ret 'ret->refs' \\\n"
 	"    --until conn_close --for 10\n"
 	"  trapline record -o calls.trapline -p 4711 --break 'conn_*' --args --ret --for 10\n"
+	"  trapline record -o code.log --code -- ./program\n"
 	"  trapline report hits.trapline --as html -o hits.html",
 	.bits = RECORD,
 	SHARED,
@@ -227,6 +231,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
 	if (syntax == &record_syntax)
 		status = record_check(&set);
+	if (!status && set.is_code)
+		return record_code_run(&set);
 	if (!status)
 		status = observe_check(&set);
 	if (status)

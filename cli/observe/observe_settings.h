@@ -11,6 +11,7 @@
 
 struct observe_settings {
 	const char *name; /* of the command: it begins each line about an error */
+	int is_code;	  /* `record --code` */
 	int is_break;	  /* `break`, or `record --break` */
 	pid_t pid;
 	char **command;	 /* NULL: none */

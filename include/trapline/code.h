@@ -300,6 +300,8 @@ enum trapline_code_stage {
 	TRAPLINE_CODE_DONE = 3,
 	/* The batch failed: all sites have the old bytes. */
 	TRAPLINE_CODE_UNDONE = 4,
+	/* The batch failed midway: each site has old bytes, new bytes or a trap, for ever. */
+	TRAPLINE_CODE_STRANDED = 5,
 };
 
 struct trapline_code_record {

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/branch/branch.h"
+#include "code/poke/code_stream_to.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
 #include "core/explain.h"
@@ -53,6 +54,7 @@ void code_add_fork_handlers(void)
 
 int code_start(void)
 {
+	static pthread_once_t environment = PTHREAD_ONCE_INIT;
 	struct code_problem problem = { NULL, 0 };
 	int err = poke_start(&problem);
 
@@ -60,7 +62,10 @@ int code_start(void)
 		return failed(err, FAILED_CODE, problem.why);
 	code_add_fork_handlers();
 	err = trap_install();
-	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
+	if (err)
+		return failed(err, FAILED_CODE, "cannot handle SIGTRAP");
+	pthread_once(&environment, code_stream_by_environment);
+	return 0;
 }
 
 #if defined(__x86_64__)

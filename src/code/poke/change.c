@@ -7,6 +7,8 @@
  * that fail: the memory waits then, however long.
  */
 #include "code/poke/change.h"
+#include "code/poke/code_emit.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/history.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_trap.h"
@@ -204,6 +206,11 @@ int poke_quiesce(void)
 	return -EBUSY;
 }
 
+uint64_t poke_changes_begun(void)
+{
+	return batch_number;
+}
+
 /* ---- a change ---- */
 
 /* The kernel's idea of our handler has it. */
@@ -230,6 +237,7 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 	size_t bytes = sizeof(struct poke_batch) + n * sizeof(struct poke_entry);
 
 	change->batch = NULL;
+	change->form = CODE_FORM_TRAP;
 	change->problem = problem;
 	change->number = ++batch_number;
 	change->restorer = find_restorer();
@@ -438,11 +446,12 @@ int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem)
 
 int poke_log_is_on(void)
 {
-	return log_function != NULL;
+	return log_function != NULL || code_emit_is_on();
 }
 
 void poke_tell(const struct change *change, enum trapline_code_stage stage)
 {
+	code_stream_stage(change, stage);
 	if (!log_function)
 		return;
 	struct trapline_code_record record = {
@@ -472,6 +481,7 @@ void poke_tell(const struct change *change, enum trapline_code_stage stage)
 
 /* Of the thread that forks: code may be changed for the first time between the handlers. */
 static __thread int fork_was_seen __attribute__((tls_model("initial-exec")));
+static uint64_t fork_ns;
 static int fork_holds_lock; /* by the forking thread; else it forks from inside a callback */
 
 void poke_before_fork(void)
@@ -485,6 +495,7 @@ void poke_before_fork(void)
 	if (poke_lock_take(&problem))
 		return;
 	fork_holds_lock = 1;
+	fork_ns = clock_now_ns();
 	region_before_fork();
 }
 
@@ -515,7 +526,9 @@ void poke_after_fork_in_child(void)
 	traps_after_fork_in_child();
 	if (!fork_holds_lock && atomic_get(&lock_tid))
 		return;
-	atomic_set(&own_pid, sys_getpid());
+	pid_t parent = atomic_swap(&own_pid, sys_getpid());
+	/* Without the lock it is not known what the parent had changed by then. */
+	code_stream_after_fork_in_child(fork_holds_lock ? parent : 0, fork_ns);
 	if (!fork_holds_lock)
 		return;
 	region_after_fork_in_child();

@@ -12,6 +12,7 @@ struct change {
 	struct code_problem *problem;
 	uint64_t number;
 	uint64_t restorer; /* libc's return trampoline of signals */
+	uint8_t form;	   /* enum code_form */
 };
 /* Room for n entries. 0 or -ENOMEM. */
 int change_begin(struct change *change, size_t n, uint32_t writers, struct code_problem *problem);
@@ -44,5 +45,7 @@ int poke_lock_take(struct code_problem *problem);
 void poke_lock_give(void);
 int poke_sync(void);
 int poke_log_is_on(void);
+/* Since the process began; a forked child counts on from its parent. */
+uint64_t poke_changes_begun(void);
 
 #endif

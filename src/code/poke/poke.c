@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "code/poke/change.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/reserved.h"
@@ -15,6 +16,7 @@
 #include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
+#include "record/code_layout.h"
 
 #define WORD_BYTES 8u
 #define JUMP_BYTES 5u /* of a probe */
@@ -244,15 +246,17 @@ static int strand(struct change *change)
 	batch->next = atomic_get(&poke_view.stranded);
 	atomic_set(&poke_view.stranded, batch);
 	atomic_set(&poke_view.batch, NULL);
+	poke_tell(change, TRAPLINE_CODE_STRANDED);
 	return -EIO;
 }
 
 static int undo(struct change *change, enum text_phase back, int err)
 {
-	change_write(change, back);
+	int is_back = !change_write(change, back);
+
 	poke_sync();
 	counter_add(&poke_stats.rolled_back, 1);
-	poke_tell(change, TRAPLINE_CODE_UNDONE);
+	poke_tell(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
 	return err;
 }
 
@@ -319,6 +323,8 @@ static int run_spin(struct change *change)
 		err = change_write(change, TEXT_SPIN_FIRST);
 	if (!err)
 		err = sync_or_say(change);
+	if (err)
+		poke_tell(change, TRAPLINE_CODE_STRANDED);
 out_priority:
 	sys3(SYS_sched_setscheduler, 0, policy, &param);
 	return err;
@@ -367,6 +373,7 @@ int poke_run(struct change *change, uint32_t flags)
 {
 	int err;
 
+	change->form = flags & TRAPLINE_POKE_SPIN ? CODE_FORM_SPIN : CODE_FORM_TRAP;
 	poke_tell(change, TRAPLINE_CODE_BEGIN);
 	if (flags & TRAPLINE_POKE_SINGLE_STORE)
 		err = run_single(change);
@@ -386,6 +393,8 @@ int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags
 {
 	struct restartable *sequences = restartable_look();
 	struct change change;
+
+	code_stream_objects();
 	int err = poke_lock_take(problem);
 
 	if (err) {

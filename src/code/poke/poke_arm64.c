@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "code/poke/code_stream_to.h"
 #include "code/poke/poke.h"
 #include "code/poke/region.h"
 #include "code/poke/traps.h"
@@ -64,6 +65,15 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem)
 {
 	return refuse(problem);
+}
+
+int code_stream_to(int fd, struct code_problem *problem)
+{
+	return refuse(problem);
+}
+
+void code_stream_by_environment(void)
+{
 }
 
 void poke_read_stats(struct trapline_code_stats *stats)

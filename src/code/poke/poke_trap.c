@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
+#include "code/poke/code_emit.h"
 #include "code/poke/history.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/poke_view.h"
@@ -41,6 +42,7 @@ struct found {
 	struct step step;
 	struct trapline_traps *set; /* its callback shall run */
 	uint32_t index;
+	uint32_t is_of_batch;
 };
 
 int poke_is_in_callback(void)
@@ -95,6 +97,7 @@ TRAP_PATH static void take_along(struct found *found, const struct step *step)
 	found->step.target = step->target;
 	found->set = NULL;
 	found->index = 0;
+	found->is_of_batch = 0;
 }
 
 TRAP_PATH static int find_in_batch(uint64_t address, struct found *found)
@@ -110,6 +113,7 @@ TRAP_PATH static int find_in_batch(uint64_t address, struct found *found)
 	if (!entry)
 		return 0;
 	take_along(found, atomic_get(&batch->committed) ? &entry->step_after : &entry->step_before);
+	found->is_of_batch = 1;
 	counter_add(&poke_stats.emulated, 1);
 	if (found->step.is_copy)
 		counter_add(&poke_stats.copied, 1);
@@ -236,6 +240,8 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 		return 0;
 	}
 	context->uc_mcontext.gregs[REG_RIP] = (greg_t)again;
+	if (!is_ours)
+		code_emit_hit(address, again, 1);
 	if (!is_ours || (found.set && run_callback(&found, address, context)))
 		return 1;
 	if (found.step.kind == STEP_AGAIN) {
@@ -243,8 +249,11 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 		struct timespec nap = { 0, AGAIN_NAP_NS };
 
 		sys_nap(&nap);
+		code_emit_hit(address, again, 1);
 		return 1;
 	}
 	step_take(&found.step, address, context);
+	if (found.is_of_batch)
+		code_emit_hit(address, (uint64_t)context->uc_mcontext.gregs[REG_RIP], 0);
 	return 1;
 }

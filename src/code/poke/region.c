@@ -14,12 +14,15 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/poke/change.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
+#include "record/code_layout.h"
 
 #define REACH 0x70000000ll
 #define STEP_BYTES (16ll << 20)
@@ -175,8 +178,11 @@ int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *p
 	if (err)
 		return err;
 	bytes = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	uint64_t begin_ns = clock_now_ns();
 	struct region *region = take_free();
 	err = region ? map_new(region, near, bytes) : -ENOMEM;
+	if (!err)
+		code_stream_fill(begin_ns, region->start, region->bytes, INT3);
 	if (!err)
 		*out = (void *)(uintptr_t)region->start;
 	else if (err == -ENOSPC)
@@ -202,8 +208,10 @@ int region_free(void *code)
 		poke_lock_give();
 		return -EINVAL;
 	}
+	uint64_t begin_ns = clock_now_ns();
 	memory_unmap(code, region->bytes);
 	memory_unmap(region->alias, region->bytes);
+	code_stream_fill(begin_ns, region->start, region->bytes, CODE_NOTHING);
 	region->start = 0;
 	region->bytes = 0;
 	tell_handler();
@@ -224,9 +232,17 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 		return err;
 	uint8_t *alias = region_alias((uintptr_t)code, n);
 	if (alias) {
+		struct code_fresh fresh = {
+			.begin_ns = clock_now_ns(),
+			.address = (uintptr_t)code,
+			.bytes = bytes,
+			.len = n,
+		};
+
 		copy(alias, bytes, n);
 		region_seal();
 		poke_sync();
+		code_stream_slot(&fresh);
 	} else {
 		struct region *region = region_of((uintptr_t)code);
 		int is_inside = region && (uintptr_t)code + n <= region->start + region->bytes;

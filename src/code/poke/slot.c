@@ -10,8 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "code/insn/relocate.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
 #include "code/poke/slot.h"
@@ -109,12 +111,18 @@ static struct slot_arena *arena_near(uint64_t near, size_t bytes, const char **w
 	return &slot_arenas[atomic_add(&slot_arena_count, 1u)];
 }
 
+/* From offset on the copy stands for the code at origin. */
+static void add_pair(struct code_fresh *fresh, size_t offset, uint64_t origin)
+{
+	fresh->pairs[fresh->pair_count++] = (struct code_pair){ (uint32_t)offset, origin };
+}
+
 /*
  * The instructions and a jump behind the last. Length, or -errno. A call in a slot would have to be
  * taken apart, which a shadow stack would not forgive: calls are emulated or refused.
  */
 static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t slot, uint8_t *out,
-		 const char **why)
+		 struct code_fresh *fresh, const char **why)
 {
 	struct insn_copy copy;
 	struct insn insn;
@@ -133,10 +141,13 @@ static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t sl
 			return err;
 		if (length + copy.length + JUMP_BYTES > SLOT_BYTES)
 			return -EOPNOTSUPP;
+		add_pair(fresh, length, address + done);
 		memcpy(out + length, copy.bytes, copy.length);
 		length += copy.length;
 	}
 	int32_t distance = (int32_t)(address + len - slot - length - JUMP_BYTES);
+
+	add_pair(fresh, length, address + len);
 
 	out[length] = 0xe9;
 	memcpy(out + length + 1, &distance, 4);
@@ -146,6 +157,7 @@ static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t sl
 int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out, const char **why)
 {
 	uint8_t copy[SLOT_BYTES];
+	struct code_fresh fresh = { .origin = address, .bytes = copy };
 	int err = grow();
 
 	if (err)
@@ -159,15 +171,19 @@ int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out,
 	if (!arena)
 		return -ENOSPC;
 	uint64_t at = arena->start + arena->used;
-	int length = build(address, bytes, len, at, copy, why);
+	int length = build(address, bytes, len, at, copy, &fresh, why);
 	if (length < 0)
 		return length;
+	fresh.address = at;
+	fresh.len = (size_t)length;
+	fresh.begin_ns = clock_now_ns();
 	err = text_write_fresh(at, copy, (size_t)length);
 	if (err) {
 		*why = "a copy of the instruction cannot be written: neither /proc/thread-self/mem "
 		       "nor mprotect() work here";
 		return err;
 	}
+	code_stream_slot(&fresh);
 	arena->used += SLOT_BYTES;
 	slot->address = address;
 	slot->slot = at;

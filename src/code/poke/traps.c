@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/poke/change.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/poke_view.h"
@@ -24,6 +25,7 @@
 #include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
+#include "record/code_layout.h"
 
 #define MASK_TRIES 50
 #define MASK_TRIES_RUNNABLE 2000
@@ -285,6 +287,7 @@ static int write_traps(struct change *change, struct trapline_traps *set)
 		return -ENOMEM;
 	}
 	struct trap_table *old = table_publish(table);
+	change->form = CODE_FORM_DIRECT;
 	poke_tell(change, TRAPLINE_CODE_BEGIN);
 	err = change_write(change, TEXT_INT3);
 	if (!err && poke_sync()) {
@@ -296,9 +299,9 @@ static int write_traps(struct change *change, struct trapline_traps *set)
 		poke_retire(old, old ? old->bytes : 0);
 		return 0;
 	}
-	change_write(change, TEXT_BACK);
+	int is_back = !change_write(change, TEXT_BACK);
 	poke_sync();
-	poke_tell(change, TRAPLINE_CODE_UNDONE);
+	poke_tell(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
 	counter_add(&poke_stats.rolled_back, 1);
 	table_publish(old);
 	poke_retire(table, table->bytes);
@@ -352,6 +355,7 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	if (err)
 		return err;
 	struct restartable *sequences = restartable_look();
+	code_stream_objects();
 	struct trapline_traps *set = n > SIZE_MAX / sizeof(struct trap_row) / 2 ? (void *)-1L :
 										  memory_map(bytes);
 	if (memory_failed(set)) {
@@ -452,11 +456,14 @@ static int remove_int3(struct change *change, struct trapline_traps *set)
 		err = change_compare(change, NULL);
 	if (err)
 		return err;
+	change->form = CODE_FORM_DIRECT;
 	poke_tell(change, TRAPLINE_CODE_BEGIN);
 	err = change_write(change, TEXT_FIRST);
 	/* Not finished: rows and table stay, so that traps that are still there work on. */
-	if (err)
+	if (err) {
+		poke_tell(change, TRAPLINE_CODE_STRANDED);
 		return err;
+	}
 	poke_sync();
 	poke_tell(change, TRAPLINE_CODE_DONE);
 	return 0;

@@ -12,6 +12,7 @@
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
 #include "code/poke/traps_switch.h"
+#include "record/code_layout.h"
 
 /* Entries of the rows that are not yet so. */
 static size_t take_rows(struct poke_batch *batch, const struct trapline_traps *set,
@@ -43,13 +44,14 @@ static int write_rows(struct change *change, int on)
 		err = change_compare(change, NULL);
 	if (err)
 		return err;
+	change->form = CODE_FORM_DIRECT;
 	poke_tell(change, TRAPLINE_CODE_BEGIN);
 	err = change_write(change, on ? TEXT_INT3 : TEXT_FIRST);
 	if (err) {
 		/* As it was: what is neither is noticed by its bytes, and left alone. */
-		change_write(change, on ? TEXT_BACK : TEXT_INT3);
+		int is_back = !change_write(change, on ? TEXT_BACK : TEXT_INT3);
 		poke_sync();
-		poke_tell(change, TRAPLINE_CODE_UNDONE);
+		poke_tell(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
 		return err;
 	}
 	poke_sync();

@@ -13,10 +13,13 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/text.h"
+#include "record/code_layout.h"
 
 #define PAD_BYTES 14u
 #define PAGES_BITS 15
@@ -68,7 +71,12 @@ static int page_fill(uint64_t start)
 {
 	static const uint8_t filled[PAGE_BYTES] = { [0 ... PAGE_BYTES - 1] = INT3 };
 
-	return text_write_fresh(start, filled, sizeof(filled));
+	uint64_t begin_ns = clock_now_ns();
+	int err = text_write_fresh(start, filled, sizeof(filled));
+
+	if (!err)
+		code_stream_fill(begin_ns, start, sizeof(filled), INT3);
+	return err;
 }
 
 static struct pad_page *page_need(uint64_t start)
@@ -105,7 +113,9 @@ static void page_drop_empty(uint64_t start)
 	for (size_t i = 0; i < PAGE_BYTES / 64; i++)
 		if (page->taken[i])
 			return;
+	uint64_t begin_ns = clock_now_ns();
 	memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
+	code_stream_fill(begin_ns, start, PAGE_BYTES, CODE_NOTHING);
 	page->is_mapped = 0;
 }
 
@@ -151,7 +161,17 @@ static int pad_write(uint64_t address, uint64_t target)
 	uint8_t bytes[PAD_BYTES] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *0(%rip) */
 
 	memcpy(bytes + 6, &target, sizeof(target));
-	return text_write_fresh(address, bytes, sizeof(bytes));
+	struct code_fresh fresh = {
+		.begin_ns = clock_now_ns(),
+		.address = address,
+		.bytes = bytes,
+		.len = sizeof(bytes),
+	};
+	int err = text_write_fresh(address, bytes, sizeof(bytes));
+
+	if (!err)
+		code_stream_slot(&fresh);
+	return err;
 }
 
 static int need_table(void)

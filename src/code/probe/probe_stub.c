@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "code/insn/relocate.h"
+#include "code/poke/code_stream.h"
 #include "code/poke/region.h"
 #include "code/poke/text.h"
 
@@ -145,8 +147,18 @@ int probe_stub_make(const struct probe_stub_wish *wish, struct probe_stub *out, 
 		return err;
 	*why = "the code of a probe cannot be written: neither /proc/thread-self/mem nor "
 	       "mprotect() work here";
+	struct code_fresh fresh = {
+		.begin_ns = clock_now_ns(),
+		.address = draft.start,
+		.bytes = draft.bytes,
+		.len = draft.length,
+		.origin = wish->address,
+		.pairs = { { (uint32_t)(out->resume - draft.start), wish->address } },
+		.pair_count = 1,
+	};
 	if (text_write_fresh(draft.start, draft.bytes, draft.length))
 		return -EACCES;
+	code_stream_slot(&fresh);
 	arena->used += (draft.length + STUB_ALIGN - 1) & ~(STUB_ALIGN - 1);
 	return 0;
 }
