@@ -423,8 +423,9 @@ TRAPLINE_API int trapline_patch(struct trapline *t, const struct trapline_patch_
  * trapline_patch_wait - wait until all threads have changed.
  *
  * It is for TRAPLINE_PATCH_PER_THREAD. It returns 0 then, or the number of threads that have not
- * changed after timeout_ns. 0 means 1 s. Errors: EDEADLK the calling thread is inside a
- * function of the patch. MT-Safe. AS-Unsafe.
+ * changed after timeout_ns. 0 means 1 s.
+ * Errors: EDEADLK the calling thread is inside a function of the patch; EINVAL patch is NULL.
+ * MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_patch_wait(struct trapline_patch *patch, uint64_t timeout_ns);
 
@@ -481,9 +482,10 @@ TRAPLINE_API int trapline_patch_stats(struct trapline_patch *patch,
 
 /*
  * What follows makes an ordinary shared object a patch: records in its section
- * "trapline_patch", which the dynamic linker relocates. `trapline patch` reads them.
+ * "trapline_patches", which the dynamic linker relocates. `trapline patch` reads them.
  */
-#define TRAPLINE_PATCH_SECTION "trapline_patch"
+/* It is not the name of a function: the assembler would take one for the other. */
+#define TRAPLINE_PATCH_SECTION "trapline_patches"
 #define TRAPLINE_PATCH_RECORD_VERSION 1
 
 enum trapline_patch_record_kind {

@@ -46,6 +46,7 @@ struct threads_wait {
 	pid_t self;
 	struct task_list tasks;
 	struct patch_maps *maps;
+	int are_maps_read; /* in this round: only a stack that is read needs them */
 	struct trapline_event *clock;
 };
 
@@ -77,52 +78,6 @@ static int read_asleep(pid_t tid, struct asleep *out)
 	if (err || sscanf(out->text, "%ld", &out->number) != 1 || out->number < 0)
 		return 0;
 	return sscanf(out->text, "%*d %*x %*x %*x %*x %*x %*x %lx %lx", &out->sp, &out->pc) == 2;
-}
-
-/* PATCH_OUTSIDE, PATCH_UNSURE, the function, or -ESRCH. */
-static int look_asleep(const struct threads_wait *wait, pid_t tid, struct asleep *before)
-{
-	struct asleep after;
-	int asleep = read_asleep(tid, before);
-
-	if (asleep <= 0)
-		return asleep ? -ESRCH : PATCH_UNSURE;
-	int inside = patch_is_on_the_way(wait->patch, before->pc) ?
-			     PATCH_UNSURE :
-			     patch_scan(wait->patch, wait->phase, before->sp, wait->maps);
-	if (read_asleep(tid, &after) != 1 || strcmp(before->text, after.text) ||
-	    strcmp(before->ran, after.ran))
-		return PATCH_UNSURE;
-	return inside;
-}
-
-static void note_pending(struct trapline_patch *patch, pid_t tid, int inside, long number,
-			 const struct patch_mark *mark)
-{
-	if (inside < 0 && mark && atomic_get(&mark->inside))
-		inside = (int)atomic_get(&mark->inside) - 1;
-	/* One that is known to be inside says more than one that is not known to be outside. */
-	if (patch->pending++ && inside < 0)
-		return;
-	patch->pending_tid = tid;
-	patch->pending_function = inside < 0 ? UINT32_MAX : (uint32_t)inside;
-	patch->pending_syscall = (int32_t)number;
-}
-
-static void look_at(const struct threads_wait *wait, pid_t tid)
-{
-	struct patch_mark *mark = patch_mark_of(wait->patch, tid);
-	struct asleep asleep = { .number = -1 };
-
-	if (tid == wait->self || (mark && atomic_get(&mark->outside_in) == wait->phase))
-		return;
-	int inside = look_asleep(wait, tid, &asleep);
-	if (inside == -ESRCH)
-		return;
-	if (inside == PATCH_OUTSIDE && mark)
-		atomic_set(&mark->outside_in, wait->phase);
-	else if (!mark || atomic_get(&mark->outside_in) != wait->phase)
-		note_pending(wait->patch, tid, inside, asleep.number, mark);
 }
 
 static void add_map(struct patch_maps *maps, const char *line)
@@ -165,12 +120,60 @@ static int read_maps(struct patch_maps *maps)
 	return (int)n;
 }
 
+/* PATCH_OUTSIDE, PATCH_UNSURE, the function, or -ESRCH. */
+static int look_asleep(struct threads_wait *wait, pid_t tid, struct asleep *before)
+{
+	struct asleep after;
+
+	if (!wait->are_maps_read && read_maps(wait->maps))
+		return PATCH_UNSURE;
+	wait->are_maps_read = 1;
+	int asleep = read_asleep(tid, before);
+	if (asleep <= 0)
+		return asleep ? -ESRCH : PATCH_UNSURE;
+	int inside = patch_is_on_the_way(wait->patch, before->pc) ?
+			     PATCH_UNSURE :
+			     patch_scan(wait->patch, wait->phase, before->sp, wait->maps);
+	if (read_asleep(tid, &after) != 1 || strcmp(before->text, after.text) ||
+	    strcmp(before->ran, after.ran))
+		return PATCH_UNSURE;
+	return inside;
+}
+
+static void note_pending(struct trapline_patch *patch, pid_t tid, int inside, long number,
+			 const struct patch_mark *mark)
+{
+	if (inside < 0 && mark && atomic_get(&mark->inside))
+		inside = (int)atomic_get(&mark->inside) - 1;
+	/* One that is known to be inside says more than one that is not known to be outside. */
+	if (patch->pending++ && inside < 0)
+		return;
+	patch->pending_tid = tid;
+	patch->pending_function = inside < 0 ? UINT32_MAX : (uint32_t)inside;
+	patch->pending_syscall = (int32_t)number;
+}
+
+static void look_at(struct threads_wait *wait, pid_t tid)
+{
+	struct patch_mark *mark = patch_mark_of(wait->patch, tid);
+	struct asleep asleep = { .number = -1 };
+
+	if (tid == wait->self || (mark && atomic_get(&mark->outside_in) == wait->phase))
+		return;
+	int inside = look_asleep(wait, tid, &asleep);
+	if (inside == -ESRCH)
+		return;
+	if (inside == PATCH_OUTSIDE && mark)
+		atomic_set(&mark->outside_in, wait->phase);
+	else if (!mark || atomic_get(&mark->outside_in) != wait->phase)
+		note_pending(wait->patch, tid, inside, asleep.number, mark);
+}
+
 static int look_at_all(struct threads_wait *wait)
 {
 	int err = tasks_read(wait->patch->pid, &wait->tasks);
 
-	if (!err)
-		err = read_maps(wait->maps);
+	wait->are_maps_read = 0;
 	wait->patch->pending = 0;
 	for (size_t i = 0; i < wait->tasks.count && !err; i++)
 		look_at(wait, wait->tasks.tids[i]);
