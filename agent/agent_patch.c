@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "core/target.h"
 #include "record/patch_region.h"
 
 /* Numbers below are those that programs take, and close. */
@@ -282,6 +283,9 @@ static int change(struct request *q, const struct plan *plan, struct kept *k)
 	uint64_t started = clock_now_ns();
 	int err = self ? 0 : trapline_open(0, NULL, &self);
 
+	/* The program has its descriptors to itself. */
+	if (!err)
+		target_drop_descriptors(self);
 	atomic_set(&r->state, PATCH_IS_CHANGING);
 	if (!err)
 		err = trapline_patch(self, plan->functions, plan->count, &opts, &patch);

@@ -285,10 +285,19 @@ ok and_other_functions_can_be_replaced_then $?
 kill "$pid"
 
 start patched 4
+now_ms()
+{
+	echo $(($(date +%s%N) / 1000000))
+}
+# How long a whole run takes here: the moments lie before and behind its end.
+before=$(now_ms)
+watch -p "$pid" "$tmp/two.so" && watch -p "$pid" --undo two.so
+whole=$((($(now_ms) - before) * 2 / 3))
 moment()
 {
 	state=$(((state * 1103515245 + 12345) % 2147483648))
-	printf '0.%03d' $((state / 65536 % 250))
+	ms=$((state / 65536 % (whole + 1)))
+	printf '%d.%03d' $((ms / 1000)) $((ms % 1000))
 }
 
 # The text is wholly old, or the patch is listed and wholly there. An undone one is neither to be seen.
