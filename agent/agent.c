@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "agent/agent_patch.h"
 #include "agent/agent_throttle.h"
 #include "agent/heap/heap.h"
 #include "agent/name.h"
@@ -33,6 +34,7 @@
 #define THROTTLE_OPTION "throttle="
 #define THROTTLE_END_OPTION "throttle-end="
 #define THROTTLE_AGAIN_OPTION "throttle-again="
+#define PATCH_OPTION "patch="
 #define CALL_STEP_NS 1000000
 #define CALL_STEPS 1000
 
@@ -211,6 +213,8 @@ static int do_call(const char *options)
 		return agent_throttle_again();
 	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		return attach_throttle(path);
+	if (!strncmp(options, PATCH_OPTION, strlen(PATCH_OPTION)))
+		return agent_patch_call(options + strlen(PATCH_OPTION));
 	return -EINVAL;
 }
 

@@ -13,8 +13,10 @@
 #include <fcntl.h>
 #include <link.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sys.h"
 
 #define DESCRIPTORS "/proc/self/fd/"
@@ -36,14 +38,11 @@ static void write_name(char *at, const char *name, size_t bytes)
 		memcpy(at, name, bytes);
 }
 
-void agent_name_mend(void)
+void agent_name_mend_object(struct link_map *map)
 {
 	char name[NAME_MAX_BYTES];
-	struct link_map *map = NULL;
-	Dl_info info;
 
-	if (!dladdr1((void *)(uintptr_t)agent_name_mend, &info, (void **)&map, RTLD_DL_LINKMAP) ||
-	    !map || strncmp(map->l_name, DESCRIPTORS, strlen(DESCRIPTORS)) != 0)
+	if (strncmp(map->l_name, DESCRIPTORS, strlen(DESCRIPTORS)) != 0)
 		return;
 	long n = sys4(SYS_readlinkat, AT_FDCWD, map->l_name, name, sizeof(name) - 1);
 	if (n <= 0)
@@ -54,4 +53,25 @@ void agent_name_mend(void)
 	    !strcmp(own->first_name->name, map->l_name))
 		write_name(own->first_name->name, name, (size_t)n + 1);
 	write_name(map->l_name, name, (size_t)n + 1);
+}
+
+void agent_name_mend(void)
+{
+	struct link_map *map = NULL;
+	Dl_info info;
+
+	if (dladdr1((void *)(uintptr_t)agent_name_mend, &info, (void **)&map, RTLD_DL_LINKMAP) &&
+	    map)
+		agent_name_mend_object(map);
+}
+
+void agent_name_path(int fd, char path[AGENT_NAME_PATH])
+{
+	uint64_t bits = clock_now_ns();
+	char *at = stpcpy(path, "/proc/self/fd");
+
+	/* These parts have no meaning in a path. */
+	for (int i = 0; i < 80; i++)
+		at = stpcpy(at, i < 64 && bits >> i & 1 ? "/." : "/");
+	snprintf(at, (size_t)(path + AGENT_NAME_PATH - at), "/%d", fd);
 }

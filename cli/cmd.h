@@ -16,6 +16,7 @@ enum cli_exit {
 int cmd_break(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_race(int argc, char **argv);
+int cmd_patch(int argc, char **argv);
 int cmd_at(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);

@@ -31,6 +31,7 @@ static const struct command {
 	{ "at", cmd_at, &at_syntax, "act at an exact point of an execution" },
 	{ "throttle", cmd_throttle, &throttle_syntax,
 	  "keep a program to a budget of CPU time or events" },
+	{ "patch", cmd_patch, &patch_syntax, "replace functions of a running program" },
 	{ "check", cmd_check, &check_syntax,
 	  "report what works on this machine, and what it costs" },
 	{ "sweep", cmd_sweep, &at_syntax, NULL },

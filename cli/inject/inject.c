@@ -303,12 +303,12 @@ static int inject_make_file(struct injection *in, struct held_thread *t, const c
 	return refuse(in, *here, "cannot copy a descriptor of it: %s", strerror(-*here));
 }
 
-/* Copies the object's bytes, since the target may have another file system. */
-static int copy_object(struct injection *in, struct held_thread *t, int from)
+/* Copies an object's bytes, since the target may have another file system. */
+static int copy_object(struct injection *in, struct held_thread *t, const char *name, int from)
 {
 	struct stat st;
 	int to = -1;
-	int there = inject_make_file(in, t, in->name, &to);
+	int there = inject_make_file(in, t, name, &to);
 
 	if (there < 0)
 		return there;
@@ -326,7 +326,7 @@ static int copy_object(struct injection *in, struct held_thread *t, int from)
 	if (!left)
 		return there;
 	close_there(t, there);
-	return refuse(in, -EIO, "cannot copy the agent into it");
+	return refuse(in, -EIO, "cannot copy %s into it", name == in->name ? "the agent" : name);
 }
 
 static int call(struct injection *in, struct held_thread *t, uint64_t function, uint64_t a,
@@ -394,7 +394,7 @@ static uint64_t handle_of(struct injection *in, struct held_thread *t, uint64_t 
 static int inject_load(struct injection *in, struct held_thread *t, int object, uint64_t *handle)
 {
 	char path[160];
-	int fd = copy_object(in, t, object);
+	int fd = copy_object(in, t, in->name, object);
 
 	if (fd < 0)
 		return fd;
@@ -418,20 +418,40 @@ static int call_with(struct injection *in, struct held_thread *t, uint64_t entry
 	return err;
 }
 
-static int share_and_call(struct injection *in, struct held_thread *t, uint64_t entry)
+/* With the descriptors of the files that are there. */
+static int call_with_files(struct injection *in, struct held_thread *t, uint64_t entry, int region,
+			   int object)
 {
 	char argument[256];
-	int here = -1;
-	int there = inject_make_file(in, t, in->shared->name, &here);
+	size_t n = (size_t)snprintf(argument, sizeof(argument), "%sfd:%d", in->argument, region);
 
-	if (there < 0)
-		return there;
-	in->is_shared = true;
-	int err = in->shared->take(in->shared->arg, here);
-	snprintf(argument, sizeof(argument), "%sfd:%d", in->argument, there);
-	err = err ? refuse(in, err, "cannot share memory with it: %s", strerror(-err)) :
-		    call_with(in, t, entry, argument);
-	close_there(t, there);
+	if (object >= 0)
+		snprintf(argument + n, sizeof(argument) - n, ",%d", object);
+	return call_with(in, t, entry, argument);
+}
+
+static int share_and_call(struct injection *in, struct held_thread *t, uint64_t entry)
+{
+	const struct inject_shared *shared = in->shared;
+	int object = -1;
+	int here = -1;
+
+	if (shared->object_name) {
+		object = copy_object(in, t, shared->object_name, shared->object_fd);
+		if (object < 0)
+			return object;
+	}
+	int there = inject_make_file(in, t, shared->name, &here);
+	int err = there < 0 ? there : 0;
+	if (!err) {
+		in->is_shared = true;
+		err = shared->take(shared->arg, here);
+		err = err ? refuse(in, err, "cannot share memory with it: %s", strerror(-err)) :
+			    call_with_files(in, t, entry, there, object);
+		close_there(t, there);
+	}
+	if (object >= 0)
+		close_there(t, object);
 	return err;
 }
 

@@ -25,6 +25,12 @@ struct inject_shared {
 	const char *name;
 	int (*take)(void *arg, int fd);
 	void *arg;
+	/*
+	 * A second file that the target gets, with the bytes of object_fd, and that cannot be changed
+	 * any more. object_name is its name there; NULL: there is none.
+	 */
+	const char *object_name;
+	int object_fd;
 };
 
 /*
@@ -32,8 +38,8 @@ struct inject_shared {
  * *argument). The path is one of this process; it need not exist in the target's file
  * system. *result is what the function returned. Returns 0, or -errno with the reason in
  * why, as one line. The object stays loaded, and the next call finds it there. With
- * shared, "fd:N" of the target is appended to the argument; this descriptor is closed
- * after the call.
+ * shared, "fd:N" of the target is appended to the argument, and ",M" for the second file; these
+ * descriptors are closed after the call.
  */
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size);

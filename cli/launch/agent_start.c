@@ -246,6 +246,8 @@ static int call_agent(const char *agent, pid_t pid, const char *option,
 		.name = "trapline-region",
 		.take = share_region,
 		.arg = (void *)(uintptr_t)share,
+		.object_name = share ? share->object_name : NULL,
+		.object_fd = share ? share->object_fd : -1,
 	};
 	char text[64];
 

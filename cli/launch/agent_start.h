@@ -60,7 +60,9 @@ struct agent_share {
 	void *region;
 	size_t bytes;
 	size_t filled;
-	int data_fd; /* becomes the file of the process */
+	int data_fd;		 /* becomes the file of the process */
+	const char *object_name; /* of a second file (inject.h); NULL: none */
+	int object_fd;
 };
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools.h - policies that are made of events: throttle, point, race.
+ * tools.h - what is made of events and of changed code: throttle, point, race, patch.
  *
  * Conventions are those of <trapline/trapline.h>.
  */
@@ -334,6 +334,213 @@ TRAPLINE_API int trapline_race_stats(struct trapline_race *race, struct trapline
  * later. AS-Unsafe.
  */
 TRAPLINE_API void trapline_race_stop(struct trapline_race *race);
+
+/*
+ * A patch replaces functions of this process by others while its threads run. It changes the
+ * first instruction of each old function, and no thread stops. trapline_patch() makes it. It is
+ * for x86-64. Elsewhere the calls fail with -EOPNOTSUPP. trapline_patch(3) has the details.
+ */
+struct trapline_patch;
+
+/* It is a range of code. */
+struct trapline_patch_part {
+	uint64_t address;
+	uint64_t bytes;
+};
+
+struct trapline_patch_function {
+	/* Messages have this name. It may be NULL. */
+	const char *name;
+	/* The old function begins here, and has so many bytes. 0: the unwind table has the size. */
+	uint64_t old_address;
+	uint64_t old_bytes;
+	/* The same of the new function, which has the same type. */
+	uint64_t new_address;
+	uint64_t new_bytes;
+	/*
+	 * These are other parts with code of the functions, as a compiler makes them for code
+	 * that seldom runs (`answer.cold`). They may be NULL.
+	 */
+	const struct trapline_patch_part *old_parts;
+	size_t old_part_count;
+	const struct trapline_patch_part *new_parts;
+	size_t new_part_count;
+};
+
+/* When a thread goes from the old functions to the new ones. */
+enum trapline_patch_consistency {
+	/*
+	 * All threads change at one moment, when no thread is inside an old function. A thread
+	 * that enters one then waits, at most until the time-out.
+	 */
+	TRAPLINE_PATCH_NO_THREAD_INSIDE = 0,
+	/* Each thread changes when it enters a function and is inside none. No thread waits. */
+	TRAPLINE_PATCH_PER_THREAD = 1,
+	/* Each call that begins from now on runs the new function. */
+	TRAPLINE_PATCH_IMMEDIATE = 2,
+};
+
+struct trapline_patch_opts {
+	size_t size;
+	/* It is an enum trapline_patch_consistency, for the patch and for its end. */
+	uint32_t consistency;
+	/* No flag exists: it is 0. */
+	uint32_t flags;
+	/* The call waits for threads inside at most for this time. 0 means 1 s. */
+	uint64_t timeout_ns;
+	/*
+	 * The calling thread calls before() while all threads still run the old functions. If it
+	 * returns another value than 0, nothing is replaced, and that value is returned. It calls
+	 * after() when all threads run the new ones. They may be NULL.
+	 */
+	int (*before)(void *arg);
+	void (*after)(void *arg);
+	void *arg;
+	/* If it is not NULL, it receives the index of the function at which the call failed. */
+	size_t *failed;
+};
+
+/*
+ * trapline_patch - replace n functions of this process, all or none.
+ *
+ * t is this process. When it returns 0, every call runs the new functions. A positive number is
+ * possible with TRAPLINE_PATCH_PER_THREAD: so many threads have not changed when the time-out is
+ * over. Then trapline_patch_wait() waits for more, and trapline_patch_undo() goes back.
+ * trapline_patch_undo() releases *out. The code of the new functions must stay until then.
+ *
+ * Errors: E2BIG opts are of a newer version; EBUSY a function is patched already, or a probe, a
+ * trap or a breakpoint is there; EDEADLK the calling thread is inside an old function; EFAULT an
+ * old function is not mapped; EINVAL a size, an option, or the new function is not executable;
+ * ENOMEM; EOPNOTSUPP a function cannot be replaced; ETIMEDOUT threads stayed inside, and the old
+ * functions stay; others as trapline_poke(). trapline_explain() has the thread and the function.
+ * MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_patch(struct trapline *t, const struct trapline_patch_function *functions,
+				size_t n, const struct trapline_patch_opts *opts,
+				struct trapline_patch **out);
+
+/*
+ * trapline_patch_wait - wait until all threads have changed.
+ *
+ * It is for TRAPLINE_PATCH_PER_THREAD. It returns 0 then, or the number of threads that have not
+ * changed after timeout_ns. 0 means 1 s.
+ * Errors: EDEADLK the calling thread is inside a function of the patch; EINVAL patch is NULL.
+ * MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_patch_wait(struct trapline_patch *patch, uint64_t timeout_ns);
+
+/*
+ * trapline_patch_undo - go back to the old functions, and release the patch.
+ *
+ * NULL is permitted. When it returns 0, every call runs the old functions, whose bytes are as
+ * before. The new functions may be unloaded if the consistency is not TRAPLINE_PATCH_IMMEDIATE.
+ * If it does not return 0 the patch stays: call it again. timeout_ns 0 means 1 s. A positive
+ * number is the number of threads that have not gone back, with TRAPLINE_PATCH_PER_THREAD. Each
+ * thread is then on its way back.
+ * Errors: EDEADLK the calling thread is inside a new function; ETIMEDOUT threads stayed inside,
+ * and the new functions stay; others as trapline_poke(). MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_patch_undo(struct trapline_patch *patch, uint64_t timeout_ns);
+
+/* What a patch is doing. */
+enum trapline_patch_phase {
+	TRAPLINE_PATCH_OLD = 0,
+	TRAPLINE_PATCH_NEW = 1,
+	/* Threads change one by one. */
+	TRAPLINE_PATCH_TO_NEW = 2,
+	TRAPLINE_PATCH_TO_OLD = 3,
+};
+
+struct trapline_patch_stats {
+	size_t size;
+	/* It is an enum trapline_patch_phase. */
+	uint32_t phase;
+	/* The last wait ended with so many threads that had not changed. */
+	uint32_t threads_pending;
+	/* One of them, or 0, and the index of the function that it is inside of. */
+	pid_t pending_tid;
+	uint32_t pending_function;
+	/* The system call that this thread was asleep in. -1: it was running, or is not known. */
+	int32_t pending_syscall;
+	/* So many of the functions have an int3, since a jump does not fit. */
+	uint32_t traps;
+	/* Threads were decided about one by one so often, since the patch began. */
+	uint64_t decided;
+	/* Threads waited so often for a change, and so long at most. */
+	uint64_t waits;
+	uint64_t longest_wait_ns;
+};
+
+/*
+ * trapline_patch_stats - read the statistics of a patch.
+ *
+ * out->size must be set.
+ * Errors: EINVAL size. It is MT-Safe if no other call undoes the patch. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_patch_stats(struct trapline_patch *patch,
+				      struct trapline_patch_stats *out);
+
+/*
+ * What follows makes an ordinary shared object a patch: records in its section
+ * "trapline_patches", which the dynamic linker relocates. `trapline patch` reads them.
+ */
+/* It is not the name of a function: the assembler would take one for the other. */
+#define TRAPLINE_PATCH_SECTION "trapline_patches"
+#define TRAPLINE_PATCH_RECORD_VERSION 1
+
+enum trapline_patch_record_kind {
+	/* The function at address replaces the function name. */
+	TRAPLINE_PATCH_RECORD_FUNCTION = 1,
+	/* The pointer at address receives the address of the old object or function name. */
+	TRAPLINE_PATCH_RECORD_OLD = 2,
+	/* address is an int (*)(void), which runs before; see trapline_patch_opts. */
+	TRAPLINE_PATCH_RECORD_BEFORE = 3,
+	/* address is a void (*)(void), which runs after. */
+	TRAPLINE_PATCH_RECORD_AFTER = 4,
+	/* The old functions are in the object name, whose build-id is text (hex), or NULL. */
+	TRAPLINE_PATCH_RECORD_FOR = 5,
+};
+
+/* Records lie one behind the other. bytes leads to the next one. A reader skips kinds that
+ * it does not know. */
+struct trapline_patch_record {
+	uint16_t version;
+	/* It is an enum trapline_patch_record_kind. */
+	uint16_t kind;
+	uint32_t bytes;
+	/* A static function or variable is "file.c:name". */
+	const char *name;
+	void *address;
+	const char *text;
+};
+
+#define TRAPLINE_PATCH_NAME_(prefix, line) prefix##line
+#define TRAPLINE_PATCH_NAMED_(prefix, line) TRAPLINE_PATCH_NAME_(prefix, line)
+#define TRAPLINE_PATCH_RECORD_(record_kind, record_name, record_address, record_text)     \
+	static struct trapline_patch_record TRAPLINE_PATCH_NAMED_(trapline_patch_record_, \
+								  __LINE__)               \
+		__attribute__((used, section(TRAPLINE_PATCH_SECTION), aligned(8))) = {    \
+			TRAPLINE_PATCH_RECORD_VERSION,                                    \
+			record_kind,                                                      \
+			sizeof(struct trapline_patch_record),                             \
+			record_name,                                                      \
+			(void *)(record_address),                                         \
+			record_text,                                                      \
+		}
+
+/* After the definition of a function, one on a line: it replaces the old function of that name. */
+#define TRAPLINE_PATCH(name, function) \
+	TRAPLINE_PATCH_RECORD_(TRAPLINE_PATCH_RECORD_FUNCTION, name, function, 0)
+/* The pointer variable receives the address of the old data or function, before code runs. */
+#define TRAPLINE_PATCH_OLD(pointer, name) \
+	TRAPLINE_PATCH_RECORD_(TRAPLINE_PATCH_RECORD_OLD, name, &(pointer), 0)
+#define TRAPLINE_PATCH_BEFORE(function) \
+	TRAPLINE_PATCH_RECORD_(TRAPLINE_PATCH_RECORD_BEFORE, 0, function, 0)
+#define TRAPLINE_PATCH_AFTER(function) \
+	TRAPLINE_PATCH_RECORD_(TRAPLINE_PATCH_RECORD_AFTER, 0, function, 0)
+/* The file name of a program or library, or its path, and its build-id in hex, or 0. */
+#define TRAPLINE_PATCH_FOR(object, build_id) \
+	TRAPLINE_PATCH_RECORD_(TRAPLINE_PATCH_RECORD_FOR, object, 0, build_id)
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
  */
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
+#include "report/path.h"
 #include "report/safe/clean.h"
 
 #include <dwarf.h>
@@ -33,13 +34,15 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 	struct inlined *w = v->arg;
 	uint64_t how;
 	char name[512];
+	int line;
 
 	if (v->mod != w->mod || dwarf_tag(die) != DW_TAG_subprogram || !clean_die_name(die) ||
 	    !die_number(die, DW_AT_inline, &how) ||
 	    (how != DW_INL_inlined && how != DW_INL_declared_inlined))
 		return 0;
 	die_qualified(die, name, sizeof(name));
-	if (!function_name_fits(w->wanted, name))
+	if (!function_name_fits(w->wanted, name) ||
+	    (w->wanted->source && !path_ends_in(die_file(die, &line), w->wanted->source)))
 		return 0;
 	if (w->count == w->room) {
 		size_t room = w->room ? 2 * w->room : 64;

@@ -5,7 +5,9 @@
 
 #include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
+#include "report/dwarf/unit.h"
 #include "report/lang/near.h"
+#include "report/path.h"
 
 #include <ctype.h>
 #include <dwarf.h>
@@ -142,6 +144,8 @@ struct search {
 	struct symbols *s;
 	struct function_name wanted;
 	struct code_sites *out;
+	const char *file; /* that the symbol table names before the local symbols of it; NULL: none */
+	Dwfl_Module *file_in;
 	size_t before;	 /* sites of earlier searches */
 	bool with_parts; /* pieces of functions too, which have names of their own */
 	size_t parts;
@@ -219,6 +223,7 @@ static int add_function(struct search *f, Dwfl_Module *mod, const char *name, co
 				      .function = address,
 				      .module = symbols_module_name(mod),
 				      .is_clone = is_clone(name),
+				      .is_chosen = is_ifunc,
 				      .is_certain = true,
 			      },
 			      readable);
@@ -239,6 +244,24 @@ static bool name_fits(const struct search *f, const char *name, char *base)
 	return fits;
 }
 
+/*
+ * Is it of the source file that is wanted? Without debug information the symbol table knows it, for
+ * functions that are local to a file.
+ */
+static bool is_of_source(const struct search *f, Dwfl_Module *mod, const GElf_Sym *sym,
+			 uint64_t address)
+{
+	Dwarf_Addr bias;
+	Dwarf_Die *cu;
+
+	if (!f->wanted.source)
+		return true;
+	cu = unit_at(mod, address, &bias);
+	if (cu && path_ends_in(clean_die_name(cu), f->wanted.source))
+		return true;
+	return GELF_ST_BIND(sym->st_info) == STB_LOCAL && path_ends_in(f->file, f->wanted.source);
+}
+
 static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_Sym *sym,
 			      uint64_t address, void *arg)
 {
@@ -247,6 +270,10 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 	char base[512];
 	char plain[512];
 
+	if (type == STT_FILE || f->file_in != mod) {
+		f->file = type == STT_FILE ? symbol : NULL;
+		f->file_in = mod;
+	}
 	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !address)
 		return 0;
 	snprintf(base, sizeof(base), "%.*s", (int)strcspn(symbol, "@"), symbol);
@@ -258,6 +285,7 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 	bool is_thunk = readable && strstr(readable, "thunk to ") != NULL;
 	bool fits = !is_thunk &&
 		    (readable ? function_name_fits(&f->wanted, name) : name_fits(f, name, base));
+	fits = fits && is_of_source(f, mod, sym, address);
 	if (fits && is_part(base) && !is_part(f->wanted.text) && !f->with_parts) {
 		f->parts++;
 		fits = false;
@@ -376,7 +404,7 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 static int not_found(struct symbols *s, const struct location *w, const struct search *f, char *why,
 		     size_t n)
 {
-	const char *module = w->scope[0] ? w->scope : NULL;
+	const char *module = w->scope[0] && !f->wanted.source ? w->scope : NULL;
 	const char *names[4];
 	struct near_search near = {
 		.list = { .wanted = die_last_part(w->name), .names = names, .max = 4 }
@@ -389,10 +417,16 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 	}
 	dies_walk(s, module, 0, near_die_visit, &near);
 	symbols_walk(s, module, sites_near_visit, &near);
+	near.is_declared = near.is_declared && !f->wanted.source;
 	explain_not_found(s, w, &near, why, n);
 	for (size_t i = 0; i < near.kept_count; i++)
 		free(near.kept[i]);
 	return -ENOENT;
+}
+
+static int is_there(Dwfl_Module *mod, void *arg)
+{
+	return 1;
 }
 
 static int find_functions(struct symbols *s, const struct location *w, struct code_sites *out,
@@ -402,6 +436,11 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 	struct search f = { .s = s, .out = out, .before = out->count };
 	size_t unresolved = out->unresolved;
 
+	/* `file.c:name`, unless an object has that name. */
+	if (scope && !symbols_each_module(s, scope, is_there, NULL)) {
+		f.wanted.source = scope;
+		scope = NULL;
+	}
 	f.wanted.text = w->name;
 	f.wanted.is_pattern = !strstr(w->name, "operator") && strpbrk(w->name, "*?[") != NULL;
 	const char *paren = strchr(w->name, '(');

@@ -4,6 +4,7 @@
  *
  *   parse_line, conn_*, ns::Class::method	functions of the program, else of its libraries
  *   libc.so.6:mem*				functions of one object
+ *   file.c:helper				functions of one source file
  *   file.c:12					the first instruction of a line, in each function
  *						that has code of it
  *   parse_line+0x1c, 0x5581c0			an instruction
@@ -31,6 +32,7 @@ struct code_site {
 	uint64_t die;	    /* of an inlined copy: its offset in the debug information */
 	char *name;	    /* function, `file.c:12` or the address as it was given */
 	const char *module; /* NULL: no file behind it */
+	bool is_chosen;	    /* one of several implementations (ifunc) */
 	bool is_clone;	    /* made by the compiler, perhaps with other arguments */
 	bool is_emulated;   /* see code_is_emulated() */
 	bool is_certain;    /* an instruction begins there */

@@ -9,6 +9,7 @@
 /* The name of a function that is wanted. */
 struct function_name {
 	const char *text;
+	const char *source; /* the last part of its file's name; NULL: of any */
 	bool is_pattern;
 	bool has_arguments; /* `f(int)`: the arguments count */
 };

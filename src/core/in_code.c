@@ -116,7 +116,7 @@ static int open_jump(struct trapline_event *ev, struct code_problem *problem)
 	uint32_t number;
 
 	compile(ev, &code);
-	struct code_filter filter = { code.bytes, code.length, code.true_at };
+	struct code_filter filter = { code.bytes, code.length, code.true_at, NULL };
 
 	trap_probe_prepare();
 	ev->mechanism = TRAPLINE_BY_PROBE;

@@ -19,6 +19,7 @@
 #include "code/probe/code_probe.h"
 #include "trap/dispatch.h"
 #include "trap/probe_entry.h"
+#include "trap/probe_gate.h"
 
 /* From rsp of the entry's frame; all of them are checked below. */
 #define CONTEXT_BYTES "976"
@@ -115,8 +116,11 @@ TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
 TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
+	struct probe_gate *gate = probe_gate_of(atomic_get(&probe->owner));
 
 	context->uc_mcontext.gregs[REG_RIP] = (greg_t)probe->address;
+	if (gate)
+		return GENERAL_REGS_ONLY ? gate->ask(gate, context) : 0;
 	return GENERAL_REGS_ONLY && !asks(probe, context) ? probe->resume : 0;
 }
 
@@ -124,7 +128,10 @@ TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
+	struct probe_gate *gate = probe_gate_of(atomic_get(&probe->owner));
 
+	if (gate)
+		return gate->take(gate, context);
 	if (GENERAL_REGS_ONLY || asks(probe, context))
 		trap_take_probe(context);
 	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];

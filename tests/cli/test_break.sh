@@ -369,6 +369,21 @@ exactly a_function_without_a_result_has_none_to_compare "--if: cannot compare th
 exactly a_constant_that_is_unknown_is_said "--if: unknown constant 'PURPLE'" -p "$calls" lookup --ret --if 'ret == PURPLE'
 exactly no_such_process_is_said "there is no process 99999999" -p 99999999 x
 
+# helper() is in two files. The stripped program has none of them.
+start patched
+watch -p "$pid" patched_more.c:helper --list
+[ $? = 0 ] && [ "$(grep -c ' helper' "$tmp/out")" = 1 ]
+ok a_function_of_one_source_file_is_found $?
+more=$(sed -n 's/^\(0x[0-9a-f]*\) .* helper .*$/\1/p' "$tmp/out")
+watch -p "$pid" patched.c:helper --list
+[ $? = 0 ] && [ "$(grep -c ' helper' "$tmp/out")" = 1 ] && [ -n "$more" ] && ! grep -q "$more" "$tmp/out"
+ok and_the_one_of_the_other_file_is_another $?
+watch -p "$pid" helper --list
+[ $? = 0 ] && [ "$(grep -c ' helper' "$tmp/out")" = 2 ]
+ok without_a_file_both_are_found $?
+wrong a_file_that_has_no_such_function_is_said "no function is named 'helper' in other.c" -p "$pid" other.c:helper
+kill "$pid"
+
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
 	port=$((10000 + $$ % 20000)) # none that connections are given
 	redis-server --save '' --bind 127.0.0.1 --port $port --dir "$tmp" --logfile "$tmp/log" >/dev/null 2>&1 &

@@ -67,7 +67,7 @@ __attribute__((unused)) static struct trapline_stats stats_of(struct trapline_ev
 	return stats;
 }
 
-__attribute__((noipa)) static uint64_t five(uint64_t a, uint64_t b)
+__attribute__((noipa, unused)) static uint64_t five(uint64_t a, uint64_t b)
 {
 	return a * 3 + b;
 }

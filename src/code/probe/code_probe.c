@@ -18,12 +18,15 @@
 
 #define LOOK_AT_BYTES 32u
 #define FLAGS_LOOK_INSNS 16
+#define THROUGH UINT32_MAX /* the filter is a jump through a word */
 
 /* What only opening and closing look at. */
 struct probe_site_row {
 	struct probe_jump jump;
 	uint32_t filter_length;
 	uint32_t filter_hash;
+	uint64_t stub;
+	uint64_t when_true;
 	uint8_t is_placed; /* the jump stands in the text */
 	uint8_t is_owned;
 };
@@ -41,7 +44,18 @@ static uint32_t hash_of(const struct code_filter *filter)
 
 	for (uint32_t i = 0; i < filter->length; i++)
 		hash = (hash ^ filter->bytes[i]) * 0x01000193;
-	return hash;
+	/* Such words are 8 bytes each, and never those of another place. */
+	return filter->through ? (uint32_t)((uintptr_t)filter->through / sizeof(uint64_t)) : hash;
+}
+
+uint64_t code_probe_stub(uint32_t number)
+{
+	return rows[number].stub;
+}
+
+uint64_t code_probe_true(uint32_t number)
+{
+	return rows[number].when_true;
 }
 
 static uint16_t *placed_near(uint64_t address)
@@ -91,8 +105,8 @@ static int find_retired(uint64_t address, const struct code_filter *filter, cons
 
 	for (uint32_t i = 0; i < row_count; i++)
 		if (!rows[i].is_placed && !rows[i].is_owned && code_probes[i].address == address &&
-		    rows[i].filter_length == filter->length && rows[i].filter_hash == hash &&
-		    is_text_of(&rows[i].jump, text))
+		    rows[i].filter_length == (filter->through ? THROUGH : filter->length) &&
+		    rows[i].filter_hash == hash && is_text_of(&rows[i].jump, text))
 			return (int)i;
 	return -1;
 }
@@ -120,8 +134,10 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 				      &problem->why);
 	if (err)
 		return err;
-	row->filter_length = filter->length;
+	row->filter_length = filter->through ? THROUGH : filter->length;
 	row->filter_hash = hash_of(filter);
+	row->stub = stub.start;
+	row->when_true = stub.when_true;
 	code_probes[row_count].address = address;
 	code_probes[row_count].resume = stub.resume;
 	return (int)row_count++;
@@ -204,6 +220,8 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
 
 	if (row < 0)
 		return row;
+	if (filter->through)
+		atomic_set(filter->through, code_probes[row].resume);
 	code_probes[row].generation = generation;
 	atomic_set(&code_probes[row].owner, owner);
 	/* Before the jump is written: what it rests on must not change from here on. */

@@ -35,6 +35,11 @@ struct code_filter {
 	const uint8_t *bytes;
 	uint32_t length;
 	uint32_t true_at;
+	/*
+	 * If it is not NULL there are no bytes: the code is a jump to where this word leads. That
+	 * is the copy of the instruction at first.
+	 */
+	uint64_t *through;
 };
 
 /*
@@ -52,6 +57,11 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
  * next call of either function tries again.
  */
 int code_probe_close(uint32_t number, struct code_problem *problem);
+
+/* Where the code of a probe begins. Its number is known. */
+uint64_t code_probe_stub(uint32_t number);
+/* What the stub does to call the entry, as a place to jump to. */
+uint64_t code_probe_true(uint32_t number);
 
 /* 1: the bytes are a probe's, or decide where its jump leads. Lock held. */
 int code_probe_has(uint64_t address, size_t len);

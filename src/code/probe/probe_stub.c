@@ -111,6 +111,21 @@ static void set_true_jump(struct draft *draft, uint32_t at, uint32_t to)
 	memcpy(draft->bytes + at, &distance, sizeof(distance));
 }
 
+/* jmp *word(%rip) */
+static int add_jump_through(struct draft *draft, const uint64_t *word, const char **why)
+{
+	int64_t distance = (int64_t)((uintptr_t)word - (draft->start + draft->length + 6));
+	int32_t near = (int32_t)distance;
+	uint8_t jump[6] = { 0xff, 0x25 };
+
+	*why = "the word of a patch is too far from its code";
+	if (near != distance)
+		return -ENOSPC;
+	memcpy(jump + 2, &near, sizeof(near));
+	add(draft, jump, sizeof(jump));
+	return 0;
+}
+
 /* Without a filter the way in is what is at its end else: "true". */
 static int write_draft(struct draft *draft, const struct probe_stub_wish *wish,
 		       struct probe_stub *out, const char **why)
@@ -120,16 +135,23 @@ static int write_draft(struct draft *draft, const struct probe_stub_wish *wish,
 
 	if (filter->length > FILTER_BYTES_MAX)
 		return -EOPNOTSUPP;
-	if (filter->length)
+	int err = 0;
+
+	if (filter->through)
+		err = add_jump_through(draft, filter->through, why);
+	else if (filter->length)
 		add(draft, filter->bytes, filter->length);
 	else
 		add_jump(draft, 0);
 	out->start = draft->start;
 	out->resume = draft->start + draft->length;
-	int err = add_instruction(draft, wish, why);
+	if (!err)
+		err = add_instruction(draft, wish, why);
 	if (err)
 		return err;
-	set_true_jump(draft, true_at, draft->length);
+	if (!filter->through)
+		set_true_jump(draft, true_at, draft->length);
+	out->when_true = draft->start + draft->length;
 	add_true(draft, wish);
 	return 0;
 }

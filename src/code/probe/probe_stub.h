@@ -19,6 +19,7 @@ struct probe_stub_wish {
 struct probe_stub {
 	uint64_t start;
 	uint64_t resume;
+	uint64_t when_true; /* where the filter's "true" leads */
 };
 
 /*

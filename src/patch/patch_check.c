@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* patch_check.c - see patch_check.h. */
+#include "patch/patch_check.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "code/insn/insn.h"
+
+#define LANDING_BYTES 4u
+#define CODE_BYTES_MAX (1u << 20)
+#define LOOK_AHEAD 16u
+#define POINTER_FORMAT 0x0f
+#define POINTER_SDATA4 0x0b
+#define POINTER_UDATA4 0x03
+#define POINTER_ABSOLUTE 0x00
+
+/* Of libgcc, as its unwinder uses it. */
+struct frame_bases {
+	void *text;
+	void *data;
+	void *function;
+};
+extern const void *_Unwind_Find_FDE(void *pc, struct frame_bases *bases);
+
+/* The form of addresses, by the letters of an entry's augmentation. -1: not known. */
+static int pointer_form(const uint8_t *cie)
+{
+	const char *letters = (const char *)cie + 9;
+	const uint8_t *at = (const uint8_t *)letters + strlen(letters) + 1;
+
+	if (*letters != 'z')
+		return POINTER_ABSOLUTE;
+	/* Alignments, and the register of return addresses, are below 64: one byte each, as the length is. */
+	at += 4;
+	for (const char *letter = letters + 1; *letter; letter++) {
+		if (*letter == 'R')
+			return *at;
+		if (*letter == 'L')
+			at++;
+		else if (*letter == 'P')
+			at += 1 + ((*at & POINTER_FORMAT) == POINTER_ABSOLUTE ? 8 : 4);
+		else if (*letter != 'S' && *letter != 'B')
+			return -1;
+	}
+	return POINTER_ABSOLUTE;
+}
+
+uint64_t patch_function_end(uint64_t address)
+{
+	struct frame_bases bases = { 0 };
+	const uint8_t *entry = _Unwind_Find_FDE((void *)(uintptr_t)address, &bases);
+	int32_t to_cie;
+	uint32_t small;
+	uint64_t bytes;
+
+	if (!entry || (uintptr_t)bases.function != address)
+		return 0;
+	memcpy(&to_cie, entry + 4, sizeof(to_cie));
+	int form = pointer_form(entry + 4 - to_cie);
+	if (form < 0)
+		return 0;
+	memcpy(&small, entry + 12, sizeof(small));
+	memcpy(&bytes, entry + 16, sizeof(bytes));
+	form &= POINTER_FORMAT;
+	if (form == POINTER_SDATA4 || form == POINTER_UDATA4)
+		return address + small;
+	return form == POINTER_ABSOLUTE ? address + bytes : 0;
+}
+
+/* A chooser of functions (STT_GNU_IFUNC) ran before the program began. */
+static int is_chooser(uint64_t address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	return dladdr1((void *)(uintptr_t)address, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
+	       symbol && (uintptr_t)info.dli_saddr == address &&
+	       ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+}
+
+static int is_executable(uint64_t address)
+{
+	char line[512];
+	uint64_t start;
+	uint64_t end;
+	char protection[5];
+	int result = 0;
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	while (maps && !result && fgets(line, sizeof(line), maps))
+		result = sscanf(line, "%lx-%lx %4s", &start, &end, protection) == 3 &&
+			 address - start < end - start && protection[2] == 'x';
+	if (maps)
+		fclose(maps);
+	return result;
+}
+
+/* A head of a loop at the entry would begin the new function again and again. */
+static int is_jumped_into(const struct patch_plan *plan, const uint8_t *code, size_t n)
+{
+	struct insn insn;
+
+	for (size_t at = 0; at < n; at += insn.length) {
+		if (insn_decode(code + at, n - at, &insn))
+			return 0;
+		uint64_t target = plan->old_address + at + (uint64_t)insn.target;
+
+		if ((insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_CONDITIONAL) &&
+		    target - plan->old_address <= plan->site - plan->old_address)
+			return 1;
+	}
+	return 0;
+}
+
+static int check_code(const struct patch_plan *plan, const uint8_t *code, size_t n,
+		      const char **why)
+{
+	size_t at = plan->site - plan->old_address;
+
+	*why = "it is a stub of the linkage table (PLT), not the function; give the function itself";
+	/* jmp *x(%rip), also with a bnd prefix. */
+	if (at + 2 <= n && (!memcmp(code + at, "\xff\x25", 2) ||
+			    (at + 3 <= n && !memcmp(code + at, "\xf2\xff\x25", 3))))
+		return -EOPNOTSUPP;
+	*why = "the function jumps to its own entry, where the new function would begin again";
+	return is_jumped_into(plan, code, n) ? -EOPNOTSUPP : 0;
+}
+
+static int check_old(struct patch_plan *plan, const char **why)
+{
+	static const uint8_t landing[] = { 0xf3, 0x0f, 0x1e, 0xfa }; /* endbr64 */
+	static uint8_t code[CODE_BYTES_MAX];
+	uint64_t bytes = plan->old_end - plan->old_address;
+	size_t n = bytes < sizeof(code) ? bytes : sizeof(code);
+
+	*why = "the old function is not mapped";
+	if (sys_read_memory(sys_getpid(), plan->old_address, code, n) != (ssize_t)n)
+		return -EFAULT;
+	*why = "the old address is not in code";
+	if (!is_executable(plan->old_address))
+		return -EINVAL;
+	*why = "it chooses a function (IFUNC), and has done so; give the function that it chose";
+	if (is_chooser(plan->old_address))
+		return -EOPNOTSUPP;
+	plan->site = plan->old_address;
+	if (n >= sizeof(landing) && !memcmp(code, landing, sizeof(landing)))
+		plan->site += LANDING_BYTES;
+	*why = "the function has no instruction that can be replaced";
+	if (plan->site >= plan->old_end)
+		return -EOPNOTSUPP;
+	return check_code(plan, code, n, why);
+}
+
+int patch_check(const struct trapline_patch_function *function, struct patch_plan *out,
+		const char **why)
+{
+	struct patch_plan plan = { .old_address = function->old_address,
+				   .new_address = function->new_address };
+	uint64_t old_bytes = function->old_bytes;
+	uint64_t new_bytes = function->new_bytes;
+
+	plan.old_end = old_bytes ? plan.old_address + old_bytes :
+				   patch_function_end(plan.old_address);
+	plan.new_end = new_bytes ? plan.new_address + new_bytes :
+				   patch_function_end(plan.new_address);
+	*why = "the new function is not in executable memory";
+	if (!is_executable(plan.new_address))
+		return -EINVAL;
+	*why = "the unwind table does not have the old function; give its size";
+	if (!plan.old_end)
+		return -EINVAL;
+	*why = "the unwind table does not have the new function; give its size";
+	if (!plan.new_end)
+		return -EINVAL;
+	*why = "the new function lies inside the old one";
+	if (plan.new_address - plan.old_address < plan.old_end - plan.old_address)
+		return -EINVAL;
+	int err = check_old(&plan, why);
+	if (!err)
+		*out = plan;
+	return err;
+}

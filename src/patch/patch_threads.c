@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * patch_threads.c - see patch_threads.h.
+ *
+ * A thread that enters a gate tells of itself. The stack of one that sleeps in a system call is read,
+ * and counts if the thread has not run meanwhile. One that runs is asked by SIGTRAP of a software clock
+ * that ticks in user mode only, so no system call is interrupted.
+ */
+#include "patch/patch_threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "base/trap_path.h"
+#include "event/tasks.h"
+
+#define MARKS_MIN 1024u
+#define TEXT_BYTES 256
+#define MAPS_AT_ONCE 8192
+#define TICK_NS 100000u
+/* Gates and sleepers first: clocks cost a descriptor for each thread. */
+#define ROUNDS_WITHOUT_CLOCK 4
+#define ROUNDS_AT_ONCE 2
+#define NAP_MIN_NS 20000
+#define NAP_MAX_NS 1000000
+
+/* Where a thread sleeps. */
+struct asleep {
+	long number; /* of the system call */
+	uint64_t sp;
+	uint64_t pc;
+	char text[TEXT_BYTES];
+	char ran[TEXT_BYTES];
+};
+
+/* One wait. */
+struct threads_wait {
+	struct trapline_patch *patch;
+	uint32_t phase;
+	pid_t self;
+	struct task_list tasks;
+	struct patch_maps *maps;
+	int are_maps_read; /* in this round: only a stack that is read needs them */
+	struct trapline_event *clock;
+};
+
+static int read_of_thread(pid_t tid, const char *name, char *out)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", (int)tid, name);
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	ssize_t n = sys_read(fd, out, TEXT_BYTES - 1);
+	sys_close(fd);
+	if (n < 0)
+		return (int)n;
+	out[n] = 0;
+	return 0;
+}
+
+/* 1: it sleeps in a system call. 0: it does not, or that is not known. -ESRCH: it has ended. */
+static int read_asleep(pid_t tid, struct asleep *out)
+{
+	int err = read_of_thread(tid, "schedstat", out->ran);
+
+	if (!err)
+		err = read_of_thread(tid, "syscall", out->text);
+	if (err == -ENOENT || err == -ESRCH)
+		return -ESRCH;
+	if (err || sscanf(out->text, "%ld", &out->number) != 1 || out->number < 0)
+		return 0;
+	return sscanf(out->text, "%*d %*x %*x %*x %*x %*x %*x %lx %lx", &out->sp, &out->pc) == 2;
+}
+
+static void add_map(struct patch_maps *maps, const char *line)
+{
+	struct patch_map map;
+	char protection[5];
+
+	if (sscanf(line, "%lx-%lx %4s", &map.start, &map.end, protection) == 3 &&
+	    protection[1] == 'w' && maps->count < PATCH_MAPS_MAX)
+		maps->rows[maps->count++] = map;
+}
+
+/* Keeps of what was read the line that is not whole. */
+static size_t add_lines(struct patch_maps *maps, char *text, size_t n)
+{
+	char *line = text;
+
+	for (char *end; (end = memchr(line, '\n', n - (size_t)(line - text))); line = end + 1) {
+		*end = 0;
+		add_map(maps, line);
+	}
+	size_t left = n - (size_t)(line - text);
+	memmove(text, line, left);
+	return left;
+}
+
+static int read_maps(struct patch_maps *maps)
+{
+	char text[MAPS_AT_ONCE];
+	size_t kept = 0;
+	ssize_t n;
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return fd;
+	maps->count = 0;
+	while ((n = sys_read(fd, text + kept, sizeof(text) - kept)) > 0)
+		kept = add_lines(maps, text, kept + (size_t)n);
+	sys_close(fd);
+	return (int)n;
+}
+
+/* PATCH_OUTSIDE, PATCH_UNSURE, the function, or -ESRCH. */
+static int look_asleep(struct threads_wait *wait, pid_t tid, struct asleep *before)
+{
+	struct asleep after;
+
+	if (!wait->are_maps_read && read_maps(wait->maps))
+		return PATCH_UNSURE;
+	wait->are_maps_read = 1;
+	int asleep = read_asleep(tid, before);
+	if (asleep <= 0)
+		return asleep ? -ESRCH : PATCH_UNSURE;
+	int inside = patch_is_on_the_way(wait->patch, before->pc) ?
+			     PATCH_UNSURE :
+			     patch_scan(wait->patch, wait->phase, before->sp, wait->maps);
+	if (read_asleep(tid, &after) != 1 || strcmp(before->text, after.text) ||
+	    strcmp(before->ran, after.ran))
+		return PATCH_UNSURE;
+	return inside;
+}
+
+static void note_pending(struct trapline_patch *patch, pid_t tid, int inside, long number,
+			 const struct patch_mark *mark)
+{
+	if (inside < 0 && mark && atomic_get(&mark->inside))
+		inside = (int)atomic_get(&mark->inside) - 1;
+	/* One that is known to be inside says more than one that is not known to be outside. */
+	if (patch->pending++ && inside < 0)
+		return;
+	patch->pending_tid = tid;
+	patch->pending_function = inside < 0 ? UINT32_MAX : (uint32_t)inside;
+	patch->pending_syscall = (int32_t)number;
+}
+
+static void look_at(struct threads_wait *wait, pid_t tid)
+{
+	struct patch_mark *mark = patch_mark_of(wait->patch, tid);
+	struct asleep asleep = { .number = -1 };
+
+	if (tid == wait->self || (mark && atomic_get(&mark->outside_in) == wait->phase))
+		return;
+	int inside = look_asleep(wait, tid, &asleep);
+	if (inside == -ESRCH)
+		return;
+	if (inside == PATCH_OUTSIDE && mark)
+		atomic_set(&mark->outside_in, wait->phase);
+	else if (!mark || atomic_get(&mark->outside_in) != wait->phase)
+		note_pending(wait->patch, tid, inside, asleep.number, mark);
+}
+
+static int look_at_all(struct threads_wait *wait)
+{
+	int err = tasks_read(wait->patch->pid, &wait->tasks);
+
+	wait->are_maps_read = 0;
+	wait->patch->pending = 0;
+	for (size_t i = 0; i < wait->tasks.count && !err; i++)
+		look_at(wait, wait->tasks.tids[i]);
+	return err;
+}
+
+/* In each thread that runs. */
+static enum trapline_action on_patch_tick(const struct trapline_hit *hit)
+{
+	patch_tick(hit->arg, hit->tid, hit->ip, hit->sp);
+	return TRAPLINE_GO_ON;
+}
+
+/* Without it, threads that neither sleep nor enter a gate are not known. */
+static void start_clock(struct threads_wait *wait)
+{
+	TRAPLINE_OPTS(event, opts);
+
+	opts.callback = on_patch_tick;
+	opts.arg = wait->patch;
+	if (trapline_sample(wait->patch->target, TICK_NS, &opts, &wait->clock))
+		wait->clock = NULL;
+}
+
+static void nap(int round)
+{
+	struct timespec step = { 0, NAP_MIN_NS };
+
+	if (round < ROUNDS_AT_ONCE) {
+		sys_sched_yield();
+		return;
+	}
+	for (int i = ROUNDS_AT_ONCE; i < round && step.tv_nsec < NAP_MAX_NS; i++)
+		step.tv_nsec += step.tv_nsec / 2;
+	sys_nap(&step);
+}
+
+/* Twice in a row: the kernel's list may leave out a thread while another one ends. */
+static int wait_for_all(struct threads_wait *wait)
+{
+	int in_a_row = 0;
+
+	for (int round = 0;; round++) {
+		int err = look_at_all(wait);
+
+		if (err)
+			return err;
+		in_a_row = wait->patch->pending ? 0 : in_a_row + 1;
+		if (in_a_row == 2)
+			return 0;
+		if (atomic_get(&wait->patch->phase) != wait->phase ||
+		    (wait->patch->pending && clock_now_ns() > wait->patch->deadline_ns))
+			return -ETIMEDOUT;
+		if (round == ROUNDS_WITHOUT_CLOCK)
+			start_clock(wait);
+		if (!in_a_row)
+			nap(round);
+	}
+}
+
+int patch_threads_wait(struct trapline_patch *patch, uint32_t phase)
+{
+	struct threads_wait wait = { .patch = patch, .phase = phase, .self = sys_gettid() };
+
+	wait.maps = memory_map(sizeof(*wait.maps));
+	if (memory_failed(wait.maps))
+		return -ENOMEM;
+	int err = wait_for_all(&wait);
+	trapline_event_close(wait.clock);
+	tasks_free(&wait.tasks);
+	memory_unmap(wait.maps, sizeof(*wait.maps));
+	return err;
+}
+
+static size_t marks_bytes(const struct trapline_patch *patch)
+{
+	return (patch->mark_mask + 1) * sizeof(*patch->marks);
+}
+
+int patch_threads_begin(struct trapline_patch *patch)
+{
+	struct task_list tasks = { 0 };
+	uint32_t rows = MARKS_MIN;
+	int err = tasks_read(patch->pid, &tasks);
+
+	while (rows < 4 * tasks.count)
+		rows *= 2;
+	tasks_free(&tasks);
+	if (err)
+		return err;
+	patch->mark_mask = rows - 1;
+	patch->marks = memory_map(marks_bytes(patch));
+	patch->maps = memory_map(sizeof(*patch->maps));
+	if (!memory_failed(patch->marks) && !memory_failed(patch->maps))
+		return read_maps(patch->maps);
+	patch_threads_end(patch, 0);
+	return -ENOMEM;
+}
+
+void patch_threads_end(struct trapline_patch *patch, int is_in_use)
+{
+	if (!is_in_use && patch->marks && !memory_failed(patch->marks))
+		memory_unmap(patch->marks, marks_bytes(patch));
+	if (!is_in_use && patch->maps && !memory_failed(patch->maps))
+		memory_unmap(patch->maps, sizeof(*patch->maps));
+	patch->marks = NULL;
+	patch->maps = NULL;
+}
