@@ -394,6 +394,13 @@ static int order;
 
 static int hook_before(void *arg)
 {
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		_exit(old_answer(1));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WEXITSTATUS(status), 2);
 	assert_int_equal(old_answer(1), 2);
 	order = order * 10 + 1;
 	return before_result;
@@ -421,6 +428,8 @@ static void hooks_run_before_and_after(void **state)
 	order = 0;
 	assert_int_equal(trapline_patch(target, &function, 1, &opts, &patch), -ECANCELED);
 	assert_int_equal(order, 1);
+	before_result = 17;
+	assert_int_equal(trapline_patch(target, &function, 1, &opts, &patch), 17);
 	assert_int_equal(old_answer(1), 2);
 }
 
