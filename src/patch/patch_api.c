@@ -217,17 +217,27 @@ static void tell_after(struct trapline_patch *patch, int result)
 	after(patch->arg);
 }
 
+/* It may fork. No other call takes the sites: they are open. */
+static int call_before(const struct trapline_patch_opts *o)
+{
+	pthread_mutex_unlock(&patch_lock);
+	int result = o->before(o->arg);
+	pthread_mutex_lock(&patch_lock);
+	return result;
+}
+
 static int make(struct trapline_patch *patch, const struct trapline_patch_function *functions,
-		const struct trapline_patch_opts *o)
+		const struct trapline_patch_opts *o, int *is_made)
 {
 	struct code_problem problem = { NULL, 0 };
 	int result = open_all(patch, functions, o);
 
 	if (!result && o->before)
-		result = o->before(o->arg);
+		result = call_before(o);
 	if (!result)
 		result = patch_change(patch, 1, o->timeout_ns);
 	if (result < 0 || PATCH_KIND(patch->phase) == TRAPLINE_PATCH_OLD) {
+		*is_made = 0;
 		if (!close_sites(patch, &problem))
 			patch_end(patch);
 		return result;
@@ -277,9 +287,10 @@ TRAPLINE_API int trapline_patch(struct trapline *t, const struct trapline_patch_
 	patch->after = o.after;
 	patch->arg = o.arg;
 	pthread_mutex_lock(&patch_lock);
-	int result = make(patch, functions, &o);
+	int is_made = 1;
+	int result = make(patch, functions, &o, &is_made);
 	pthread_mutex_unlock(&patch_lock);
-	if (result < 0)
+	if (!is_made)
 		return result;
 	*out = patch;
 	tell_after(patch, result);
