@@ -19,7 +19,7 @@
 
 #define WORD_BYTES 8u
 
-static int is_promised_here(void)
+int poke_stores_are_promised(void)
 {
 	static int known; /* 1: no, 2: yes */
 	unsigned int a;
@@ -57,7 +57,7 @@ static int check_stores(struct change *change, const struct poke_entry *entry, u
 	uint64_t first = entry->address;
 	uint64_t last = entry->address + 1;
 
-	if (!is_promised_here())
+	if (!poke_stores_are_promised())
 		return refuse(change, entry, -EOPNOTSUPP,
 			      "this processor does not promise single stores to code (only AMD "
 			      "does)");
