@@ -41,5 +41,12 @@ out=$("$1/selfcheck" 1.5 right 2>/dev/null)
 printf '%s\n' "$out" | grep -q '^served [0-9]* requests, 0 races were reported$'
 ok "and_none_where_there_is_a_lock" $?
 
+if [ "$(uname -m)" = x86_64 ]; then
+	for backend in poll poke signal watch; do
+		out=$("$1/collector" $backend 50 6 2>&1)
+		ok "the_collector_keeps_living_lists_by_$backend" $?
+	done
+fi
+
 echo "1..$count"
 [ $failed = 0 ]
