@@ -40,4 +40,11 @@ ok "the_server_finds_its_own_race" $?
 grep -q '^served [0-9]* requests, 0 races were reported$' "$tmp/out"
 ok "and_none_where_there_is_a_lock" $?
 
+if [ "$(uname -m)" = x86_64 ]; then
+	for backend in poll poke signal watch; do
+		"$examples/collector" $backend 50 6 >"$tmp/out" 2>&1
+		ok "the_collector_keeps_living_lists_by_$backend" $?
+	done
+fi
+
 finished

@@ -21,7 +21,7 @@
 #define WORD_BYTES 8u
 #define JUMP_BYTES 5u /* of a probe */
 
-static int is_promised_here(void)
+int poke_stores_are_promised(void)
 {
 	static int known; /* 1: no, 2: yes */
 	unsigned int a;
@@ -64,7 +64,7 @@ static int check_stores(struct change *change, const struct poke_entry *entry, u
 	uint64_t first = entry->address;
 	uint64_t last = entry->address + 1;
 
-	if (!is_promised_here())
+	if (!poke_stores_are_promised())
 		return refuse(change, entry, -EOPNOTSUPP,
 			      "this processor does not promise single stores to code (only AMD "
 			      "does)");

@@ -61,6 +61,9 @@ void poke_read_stats(struct trapline_code_stats *stats);
 /* Register with membarrier, once. 0, or -EOPNOTSUPP. */
 int poke_start(struct code_problem *problem);
 
+/* 1: this processor fetches what one store wrote as a whole. */
+int poke_stores_are_promised(void);
+
 /* Around fork(): see pthread_atfork(3). */
 void poke_before_fork(void);
 void poke_after_fork_in_parent(void);
