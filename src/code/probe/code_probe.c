@@ -21,8 +21,8 @@
 /* What only opening and closing look at. */
 struct probe_site_row {
 	struct probe_jump jump;
+	uint64_t stub;
 	uint32_t filter_length;
-	uint32_t filter_hash;
 	uint8_t is_placed; /* the jump stands in the text */
 	uint8_t is_owned;
 };
@@ -31,14 +31,16 @@ static struct probe_site_row rows[CODE_PROBES_MAX];
 static uint32_t row_count;
 static uint32_t placed_count;
 
-/* FNV-1a. Two filters with the same one, at the same address: one would be used for the other. */
-static uint32_t hash_of(const struct code_filter *filter)
+/* The stub begins with it. How far its jump to "true" goes is the stub's own. */
+static int begins_with(uint64_t stub, const struct code_filter *filter)
 {
-	uint32_t hash = 0x811c9dc5;
+	const uint8_t *bytes = (const uint8_t *)(uintptr_t)stub;
+	uint32_t behind = filter->true_at + (uint32_t)sizeof(int32_t);
 
-	for (uint32_t i = 0; i < filter->length; i++)
-		hash = (hash ^ filter->bytes[i]) * 0x01000193;
-	return hash;
+	if (!filter->length)
+		return 1;
+	return !memcmp(bytes, filter->bytes, filter->true_at) &&
+	       !memcmp(bytes + behind, filter->bytes + behind, filter->length - behind);
 }
 
 int code_probe_has(uint64_t address, size_t len)
@@ -77,11 +79,9 @@ static int is_text_of(const struct probe_jump *jump, const uint8_t *text)
 
 static int find_retired(uint64_t address, const struct code_filter *filter, const uint8_t *text)
 {
-	uint32_t hash = hash_of(filter);
-
 	for (uint32_t i = 0; i < row_count; i++)
 		if (!rows[i].is_placed && !rows[i].is_owned && code_probes[i].address == address &&
-		    rows[i].filter_length == filter->length && rows[i].filter_hash == hash &&
+		    rows[i].filter_length == filter->length && begins_with(rows[i].stub, filter) &&
 		    is_text_of(&rows[i].jump, text))
 			return (int)i;
 	return -1;
@@ -110,8 +110,8 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 				      &problem->why);
 	if (err)
 		return err;
+	row->stub = stub.start;
 	row->filter_length = filter->length;
-	row->filter_hash = hash_of(filter);
 	code_probes[row_count].address = address;
 	code_probes[row_count].resume = stub.resume;
 	return (int)row_count++;
