@@ -312,8 +312,10 @@ static bool has_left(const struct throttling *th)
 
 static int begin(struct throttling *th)
 {
-	const struct agent_share share = { th->region, sizeof(*th->region), sizeof(*th->region),
-					   th->memory.data_fd };
+	const struct agent_share share = { .region = th->region,
+					   .bytes = sizeof(*th->region),
+					   .filled = sizeof(*th->region),
+					   .data_fd = th->memory.data_fd };
 	char text[128];
 	int result = 0;
 	uint64_t end;

@@ -61,6 +61,8 @@ struct agent_share {
 	size_t bytes;
 	size_t filled;
 	int data_fd; /* becomes the file of the process */
+	/* Not NULL: opened anew, and locked: the process notices when that ends (flock(2)). */
+	int *lock_fd;
 };
 
 /*
