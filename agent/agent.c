@@ -15,6 +15,7 @@
 #include <sys/auxv.h>
 
 #include "agent/agent_patch.h"
+#include "agent/agent_probe.h"
 #include "agent/agent_throttle.h"
 #include "agent/heap/heap.h"
 #include "agent/name.h"
@@ -31,6 +32,7 @@
 
 #define RACE_OPTION "race="
 #define RACE_END_OPTION "race-end="
+#define PROBE_OPTION "probe="
 #define THROTTLE_OPTION "throttle="
 #define THROTTLE_END_OPTION "throttle-end="
 #define THROTTLE_AGAIN_OPTION "throttle-again="
@@ -197,6 +199,18 @@ static int attach_throttle(const char *path)
 	return region ? agent_throttle_start(region) : -ENOENT;
 }
 
+static int attach_probe(const char *path)
+{
+	struct probe_region *region = share_map_own(path, PROBE_MAGIC, sizeof(*region));
+	int lock = region ? share_open(path) : -ENOENT;
+
+	if (lock >= 0)
+		return agent_probe_attach(region, lock);
+	if (region)
+		memory_unmap(region, sizeof(*region));
+	return lock;
+}
+
 static int do_call(const char *options)
 {
 	char path[256];
@@ -215,6 +229,8 @@ static int do_call(const char *options)
 		return attach_throttle(path);
 	if (!strncmp(options, PATCH_OPTION, strlen(PATCH_OPTION)))
 		return agent_patch_call(options + strlen(PATCH_OPTION));
+	if (read_option(options, PROBE_OPTION, path, sizeof(path)))
+		return attach_probe(path);
 	return -EINVAL;
 }
 
@@ -266,6 +282,21 @@ static void start_race(const char *path)
 	use_heap();
 }
 
+static void start_probe(const char *path)
+{
+	struct probe_region *region = share_map(path, PROBE_MAGIC, sizeof(*region));
+	int lock = region ? share_open(path) : -ENOENT;
+
+	if (lock < 0)
+		return;
+	is_preloaded = 1;
+	signals_are_ours(0);
+	signals_prepare(end_for_program);
+	signals_spare_stacks(1);
+	agent_probe_start(region, lock);
+	keep_signals();
+}
+
 __attribute__((constructor)) static void agent_start(void)
 {
 	const char *options = getenv("TRAPLINE_OPTIONS");
@@ -278,4 +309,6 @@ __attribute__((constructor)) static void agent_start(void)
 		start_race(path);
 	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		start_throttle(path);
+	if (read_option(options, PROBE_OPTION, path, sizeof(path)))
+		start_probe(path);
 }

@@ -20,6 +20,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "event/aim.h"
 #include "record/share_head.h"
 
 /* From <linux/fcntl.h>, which does not go with <fcntl.h>. */
@@ -154,4 +155,16 @@ void *share_map_own(const char *text, uint64_t magic, size_t bytes)
 		return memory;
 	memory_unmap(memory, bytes);
 	return NULL;
+}
+
+int share_open(const char *text)
+{
+	struct named name;
+	int fd = -EINVAL;
+
+	if (!strncmp(text, "fd:", 3))
+		fd = (int)sys3(SYS_fcntl, atoi(text + 3), F_DUPFD_CLOEXEC, 3);
+	else if (!read_name(text, &name))
+		fd = open_there(name.pid, name.data, O_RDWR);
+	return fd < 0 ? fd : event_move_fd_up(fd);
 }

@@ -19,4 +19,10 @@ void *share_map(const char *text, uint64_t magic, size_t bytes);
  */
 void *share_map_own(const char *text, uint64_t magic, size_t bytes);
 
+/*
+ * A descriptor of the data that such an option names, with a high number. It shares no lock with that
+ * of trapline. -errno.
+ */
+int share_open(const char *text);
+
 #endif

@@ -166,7 +166,9 @@ TRAPLINE_API int trapline_hit_text(const struct trapline_hit *hit, unsigned int 
 	if (!(hit->texts >> number & 1))
 		return -ENODATA;
 
-	uint32_t before = hit->event->texts & ((1u << number) - 1);
+	/* Without an event those that were read lie one behind the other. */
+	uint32_t asked = hit->event ? hit->event->texts : (uint32_t)hit->texts;
+	uint32_t before = asked & ((1u << number) - 1);
 
 	*out = hit->text + (size_t)__builtin_popcount(before) * RECORD_TEXT_BYTES;
 	return 0;

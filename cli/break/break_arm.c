@@ -231,7 +231,13 @@ static int arm_hardware(struct arming *a)
 static int all_by_hardware(struct arming *a, bool have_uprobes, const char *why)
 {
 	size_t count = a->sites->count;
+	const char *forced = a->run->set.mechanism;
 
+	if (forced && !strcmp(forced, "uprobe"))
+		return cli_wrong(a->run->set.name,
+				 "cannot use --mechanism uprobe: %s; --mechanism probe needs no "
+				 "privilege",
+				 why);
 	if (a->opts->flags & TRAPLINE_RETURNS)
 		return cli_wrong(a->run->set.name, "%s: %s",
 				 have_uprobes ? "cannot use --ret" : "--ret needs uprobes", why);

@@ -8,6 +8,7 @@
 #include "cli/break/break_calls.h"
 #include "cli/break/break_find.h"
 #include "cli/break/break_output.h"
+#include "cli/break/break_probe.h"
 #include "cli/break/break_result.h"
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
@@ -30,6 +31,7 @@ struct breaking {
 	struct code_sites sites;
 	struct site_signature *signature; /* by index of sites */
 	struct break_armed armed;
+	struct break_probe probe;
 	struct break_calls calls;
 	struct break_output output;
 	uint64_t other_results;
@@ -174,8 +176,11 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	if (o->set.args || o->set.ret)
 		opts->texts = texts_of_all(b);
 	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
-	int status = break_arm(o, &b->sites, opts, &b->armed);
+	int status = b->probe.region ?
+			     break_probe_arm(&b->probe, o, &b->sites, opts, &b->armed.sites) :
+			     break_arm(o, &b->sites, opts, &b->armed);
 	output_clear_status(&o->to);
+	o->off = b->probe.region ? &b->probe.region->counts.is_off : NULL;
 	o->events = b->armed.event;
 	o->event_count = b->armed.count;
 	return status;
@@ -188,10 +193,12 @@ static void break_print_start(struct observe *o)
 
 	fprintf(stderr, "breaking on %s in process %d, by %s\n", b->output.description,
 		o->session.pid,
+		b->probe.region			 ? "probes" :
 		!sites->hardware		 ? "uprobes" :
 		sites->emulated + sites->stepped ? "uprobes and hardware breakpoints" :
 						   "hardware breakpoints");
-	if (!o->set.no_bpf && trapline_event_mechanism(b->armed.event[0]) == TRAPLINE_BY_RING)
+	if (b->armed.count && !o->set.no_bpf &&
+	    trapline_event_mechanism(b->armed.event[0]) == TRAPLINE_BY_RING)
 		session_note_without_bpf(&o->session);
 }
 
@@ -340,7 +347,9 @@ static void break_sum_up(struct observe *o, struct run_end *end)
 	print_open_calls(b);
 	for (size_t i = 0; i < b->armed.count; i++)
 		event_stats_add(b->armed.event[i], end);
-	more->refused_names = b->armed.refused_names;
+	if (b->probe.region)
+		break_probe_end(&b->probe, o, break_on_hit, end);
+	more->refused_names = b->probe.region ? b->probe.refused_names : b->armed.refused_names;
 	more->beyond = o->beyond;
 	more->not_returned = b->calls.not_returned + b->calls.dropped;
 	more->unpaired = b->calls.unpaired;
@@ -351,6 +360,7 @@ static void break_release(struct observe *o)
 {
 	struct breaking *b = (struct breaking *)o;
 
+	break_probe_release(&b->probe);
 	break_output_end(&b->output);
 	break_calls_free(&b->calls);
 	for (size_t i = 0; b->signature && i < b->sites.count; i++)
@@ -382,9 +392,35 @@ static int break_check_options(struct observe_settings *set)
 		return cli_wrong(set->name,
 				 "--ret cannot be combined with --no-bpf: it needs uprobes and "
 				 "BPF");
-	int status = check_condition(set);
+	int status = break_probe_check(set);
 
+	if (!status)
+		status = check_condition(set);
 	return status ? status : break_check(set);
+}
+
+static int hold_for_probes(void *arg)
+{
+	struct breaking *b = arg;
+
+	return break_probe_hold(&b->probe, &b->run.session);
+}
+
+static int poll_probes(void *arg, int timeout_ms, trapline_callback fn)
+{
+	struct breaking *b = arg;
+
+	return break_probe_poll(&b->probe, &b->run, timeout_ms, fn);
+}
+
+/* What only lists or explains needs no agent. */
+static int use_probes(struct breaking *b, const struct observe_settings *set)
+{
+	if (!set->mechanism || strcmp(set->mechanism, "probe") != 0 || set->list || set->explain)
+		return 0;
+	b->run.session.hold = hold_for_probes;
+	b->run.session.poll = poll_probes;
+	return break_probe_begin(set, &b->probe);
 }
 
 int break_run(struct observe_settings *set)
@@ -405,5 +441,7 @@ int break_run(struct observe_settings *set)
 			      .run.session.arg = &b };
 	int status = break_check_options(set);
 
+	if (!status)
+		status = use_probes(&b, set);
 	return status ? status : observe_run(&b.run, &kind, set);
 }

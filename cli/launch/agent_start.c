@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -222,6 +223,16 @@ int agent_command_check(const char *command, char *const *argv)
 	return CLI_OK;
 }
 
+/* An open file that the process has no descriptor of. */
+static int lock_anew(int fd, int *out)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	*out = open(path, O_RDWR | O_CLOEXEC);
+	return *out < 0 || flock(*out, LOCK_EX | LOCK_NB) ? -errno : 0;
+}
+
 /* Replaces the data, with its content, by a mapping of that file. The process has its own head. */
 static int share_region(void *arg, int fd)
 {
@@ -235,6 +246,8 @@ static int share_region(void *arg, int fd)
 		 SHARE_HEAD_BYTES) == MAP_FAILED ||
 	    dup3(fd, share->data_fd, O_CLOEXEC) < 0)
 		err = errno ? -errno : -EIO;
+	if (!err && share->lock_fd)
+		err = lock_anew(fd, share->lock_fd);
 	close(fd);
 	return err;
 }

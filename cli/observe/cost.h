@@ -7,9 +7,11 @@
 
 enum cost_kind {
 	COST_WATCH,
-	COST_EMULATED, /* a uprobe on an instruction that the kernel emulates */
-	COST_STEPPED,  /* a uprobe on another one */
-	COST_HARDWARE, /* a breakpoint */
+	COST_EMULATED,	    /* a uprobe on an instruction that the kernel emulates */
+	COST_STEPPED,	    /* a uprobe on another one */
+	COST_HARDWARE,	    /* a breakpoint */
+	COST_PROBE_CODE,    /* a probe whose machine code rejects the hit */
+	COST_PROBE_HANDLER, /* the same by the interpreter */
 };
 
 /*

@@ -101,6 +101,10 @@ static void measure_costs(const struct observe *o, struct run_end *end)
 	}
 	more->emulated_ns = more->emulated ? cost_ns(&o->set, COST_EMULATED) : -1;
 	more->stepped_ns = more->stepped ? cost_ns(&o->set, COST_STEPPED) : -1;
+	more->probe_ns =
+		(more->probes || more->traps) && o->condition ?
+			cost_ns(&o->set, more->is_in_code ? COST_PROBE_CODE : COST_PROBE_HANDLER) :
+			-1;
 	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
 }
 
@@ -163,7 +167,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	} else if (!status && !set->list) {
 		has_run = true;
 		o->kind->print_start(o);
-		pace_start(&o->pace, o->events, o->event_count, set->max_rate);
+		pace_start(&o->pace, o->events, o->event_count, o->off, set->max_rate);
 		status = finish(o, session_loop(&o->session, o->target, &o->pace, &o->to,
 						kind->on_hit, &o->hits));
 	}

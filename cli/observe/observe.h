@@ -30,6 +30,7 @@ struct observe {
 	/* Set by arm: */
 	struct trapline_event *const *events; /* those that a pause disables */
 	size_t event_count;
+	uint64_t *off; /* see pace.h */
 	struct output to;
 	struct run_info info;
 	struct tally tally;

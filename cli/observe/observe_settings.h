@@ -43,6 +43,7 @@ struct observe_settings {
 	int args;
 	int ret;
 	int inlined;
+	const char *mechanism;	    /* NULL: chosen here */
 	struct result_tests result; /* the parts of condition that compare the result */
 };
 

@@ -8,6 +8,7 @@
  */
 #include "cli/observe/pace.h"
 
+#include "base/atomic.h"
 #include "base/clock.h"
 
 #define WINDOW_NS 50000000u
@@ -18,6 +19,8 @@ static int switch_all(const struct pace *p, int (*how)(struct trapline_event *ev
 {
 	int err = 0;
 
+	if (p->off)
+		atomic_set(p->off, (uint64_t)(how == trapline_event_disable));
 	for (size_t i = 0; i < p->event_count; i++) {
 		int one = how(p->events[i]);
 		err = one < 0 ? one : err;
@@ -26,9 +29,9 @@ static int switch_all(const struct pace *p, int (*how)(struct trapline_event *ev
 }
 
 void pace_start(struct pace *p, struct trapline_event *const *events, size_t event_count,
-		uint64_t max_rate)
+		uint64_t *off, uint64_t max_rate)
 {
-	*p = (struct pace){ .events = events, .event_count = event_count };
+	*p = (struct pace){ .events = events, .event_count = event_count, .off = off };
 	if (max_rate)
 		p->budget = (max_rate + WINDOWS_PER_SECOND - 1) / WINDOWS_PER_SECOND;
 	p->window_end_ns = clock_now_ns() + WINDOW_NS;

@@ -65,7 +65,9 @@ int session_check_target(const char *name, pid_t pid, char **command)
 
 int session_hold(struct session *r)
 {
-	return r->command ? start_command(r->name, r->command, &r->pid) : 0;
+	if (!r->command)
+		return 0;
+	return r->hold ? r->hold(r->arg) : start_command(r->name, r->command, &r->pid);
 }
 
 void session_release(struct session *r, bool wanted)
@@ -74,10 +76,10 @@ void session_release(struct session *r, bool wanted)
 	watchdog_start(r->name, false);
 	if (!r->command)
 		return;
-	if (wanted)
-		start_go(r->pid);
-	else
+	if (!wanted)
 		start_kill(r->pid);
+	else if (!r->hold)
+		start_go(r->pid);
 }
 
 /* The user started it, and it has privileges that the user does not have. */
@@ -272,6 +274,12 @@ static void look_for_stop(struct session *r)
 		note_stop(r);
 }
 
+static int session_poll(struct session *r, struct trapline *target, int timeout_ms,
+			trapline_callback fn)
+{
+	return r->poll ? r->poll(r->arg, timeout_ms, fn) : trapline_poll(target, timeout_ms, fn);
+}
+
 const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
 			 struct output *o, trapline_callback fn, const uint64_t *hits)
 {
@@ -286,7 +294,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 		int more_ms = r->tick ? r->tick(r->arg) : tick_ms;
 
 		tick_ms = more_ms < tick_ms ? more_ms : tick_ms;
-		int polled = trapline_poll(target, wait_ms(r, tick_ms), fn);
+		int polled = session_poll(r, target, wait_ms(r, tick_ms), fn);
 		if (!output_flush(o, *hits, pace->paused_since_ns != 0))
 			r->output_broken = true;
 		reason = reason_to_stop(r, polled, *hits);
@@ -294,7 +302,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 			look_for_stop(r);
 	}
 	pace_end(pace);
-	while (trapline_poll(target, 0, fn) > 0)
+	while (session_poll(r, target, 0, fn) > 0)
 		;
 	return reason;
 }

@@ -31,6 +31,10 @@ struct session {
 	bool has_noted_stop;
 	/* True ends the observation as the limit does; NULL: there is no such test. */
 	bool (*is_enough)(void *arg);
+	/* Instead of start_command(), which holds the command by tracing it. NULL: that. */
+	int (*hold)(void *arg);
+	/* Instead of trapline_poll(). NULL: that. */
+	int (*poll)(void *arg, int timeout_ms, trapline_callback fn);
 	/* Called after each batch of records; returns the ms until the next call. NULL: not called. */
 	int (*tick)(void *arg);
 	void *arg;

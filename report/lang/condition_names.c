@@ -325,3 +325,17 @@ int condition_compare(const struct condition_names *names, const struct conditio
 	free(parts[1].entry);
 	return differs;
 }
+
+int condition_copy(const struct trapline_condition *condition, void *out, size_t size,
+		   uint32_t *bytes, bool *counts_hits)
+{
+	if (condition->ir.event_count)
+		return -EINVAL;
+	if (sizeof(condition->ir) > size)
+		return -E2BIG;
+	memcpy(out, &condition->ir, sizeof(condition->ir));
+	*bytes = sizeof(condition->ir);
+	*counts_hits = cond_uses(&condition->ir, COND_HITS) ||
+		       cond_uses(&condition->ir, COND_HITS_IN_THREAD);
+	return 0;
+}

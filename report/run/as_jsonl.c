@@ -118,6 +118,13 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	run_jsonl_line(f, j);
 }
 
+/* Machine code at a probe rejects without a count: nothing is known, which is not 0. */
+static bool is_counted(const struct run_end *end, const struct run_count *count)
+{
+	return !end->evaluated_in || strcmp(end->evaluated_in, "code") != 0 ||
+	       strcmp(count->name, "condition") != 0;
+}
+
 static json_t *json_counts(const struct run_end *end, bool is_lost, uint64_t *sum)
 {
 	json_t *j = json_object();
@@ -127,7 +134,10 @@ static json_t *json_counts(const struct run_end *end, bool is_lost, uint64_t *su
 		if (end->counts[i].is_lost != is_lost)
 			continue;
 		*sum += end->counts[i].value;
-		json_object_set_new(j, end->counts[i].name, json_count(end->counts[i].value));
+		json_object_set_new(j, end->counts[i].name,
+				    is_counted(end, &end->counts[i]) ?
+					    json_count(end->counts[i].value) :
+					    json_null());
 	}
 	return j;
 }

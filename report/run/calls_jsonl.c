@@ -95,10 +95,13 @@ static void json_mechanism(json_t *j, const struct run_calls_end *a)
 	json_object_set_new(j, "sites_emulated", json_integer((json_int_t)a->emulated));
 	json_object_set_new(j, "sites_stepped", json_integer((json_int_t)a->stepped));
 	json_object_set_new(j, "sites_hardware", json_integer((json_int_t)a->hardware));
+	json_object_set_new(j, "sites_probe", json_integer((json_int_t)a->probes));
+	json_object_set_new(j, "sites_trap", json_integer((json_int_t)a->traps));
 	json_object_set_new(j, "sites_refused", json_integer((json_int_t)a->refused));
 	json_object_set_new(j, "cost_emulated_ns", json_cost(a->emulated_ns));
 	json_object_set_new(j, "cost_stepped_ns", json_cost(a->stepped_ns));
 	json_object_set_new(j, "cost_hardware_ns", json_cost(a->hardware_ns));
+	json_object_set_new(j, "cost_probe_ns", json_cost(a->probe_ns));
 }
 
 void run_jsonl_calls_end(FILE *f, const struct run_calls *calls, const struct run_end *end,

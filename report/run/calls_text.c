@@ -116,7 +116,20 @@ static void print_cost(FILE *f, double ns)
 		fprintf(f, ", about %.1f us a hit", ns / 1000);
 }
 
-static void text_mechanism(FILE *f, const struct run_calls_end *more)
+/* `mechanism: 1 probe, 3 ns per rejected hit` */
+static void text_probes(FILE *f, const struct run_calls_end *more, const char *evaluated_in)
+{
+	fprintf(f, "mechanism: %" PRIu64 " probe%s", more->probes + more->traps,
+		more->probes + more->traps == 1 ? "" : "s");
+	if (more->traps)
+		fprintf(f, ", %" PRIu64 " of them by int3, since no jump fits there", more->traps);
+	if (more->probe_ns >= 0)
+		fprintf(f, ", about %.0f ns per %shit", more->probe_ns,
+			evaluated_in ? "rejected " : "");
+	fputs(more->is_in_code ? "; rejected hits are not counted\n" : "\n", f);
+}
+
+static void text_mechanism(FILE *f, const struct run_calls_end *more, const char *evaluated_in)
 {
 	const struct {
 		uint64_t count;
@@ -137,6 +150,10 @@ static void text_mechanism(FILE *f, const struct run_calls_end *more)
 		print_cost(f, kinds[i].cost_ns);
 		before = "; ";
 	}
+	if (more->probes || more->traps) {
+		text_probes(f, more, evaluated_in);
+		return;
+	}
 	fputs(*before == 'm' ? "mechanism: not recorded\n" : "\n", f);
 }
 
@@ -146,6 +163,8 @@ static double mean_cost(const struct run_calls *calls, const struct run_calls_en
 	double sum = 0;
 	uint64_t hits = 0;
 
+	if (more->probes || more->traps)
+		return -1;
 	for (size_t i = 0; calls->sums && i < calls->site_count; i++) {
 		double ns = more->hardware	       ? more->hardware_ns :
 			    calls->site[i].is_emulated ? more->emulated_ns :
@@ -170,7 +189,7 @@ static void text_bookkeeping(FILE *f, const struct run_calls *calls, const struc
 	if (more->beyond)
 		fprintf(f, "%" PRIu64 " of those delivered came after the limit\n", more->beyond);
 	run_text_evaluation(f, end);
-	text_mechanism(f, more);
+	text_mechanism(f, more, end->evaluated_in);
 	fprintf(f, "ended: %s\n", end->reason);
 }
 
@@ -223,6 +242,8 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 			    mean_cost(calls, more) / (calls->with_results ? 2 : 1));
 	if (o->is_verbose)
 		text_bookkeeping(rest.f, calls, end, more);
+	else if (more->probes || more->traps)
+		text_probes(rest.f, more, end->evaluated_in);
 	text_limits(&rest, calls, end, more);
 	run_text_more_end(&rest, o, &lines, total != 0);
 	free(threads.sum);

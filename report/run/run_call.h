@@ -74,11 +74,15 @@ struct run_calls_end {
 	uint64_t emulated; /* sites with uprobes on instructions that the kernel emulates */
 	uint64_t stepped;
 	uint64_t hardware;
+	uint64_t probes; /* by a jump in the process */
+	uint64_t traps;	 /* by an int3 there, where a jump does not fit */
 	uint64_t refused;
 	const char *refused_names;
 	double emulated_ns; /* cost of a hit; negative: not measured */
 	double stepped_ns;
 	double hardware_ns;
+	double probe_ns; /* of a hit that the condition rejects, or without one of any hit */
+	bool is_in_code; /* machine code evaluates the condition, and counts no hit that it rejects */
 	uint64_t beyond;	/* records that came after the limit was reached */
 	uint64_t not_returned;	/* calls */
 	uint64_t unpaired;	/* returns of calls that were not seen */

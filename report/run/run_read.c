@@ -329,6 +329,14 @@ static int read_calls_end(struct run_session *s, struct record_view *v)
 	end.not_returned = record_get_number(v);
 	end.unpaired = record_get_number(v);
 	end.other_results = record_get_number(v);
+	end.probe_ns = -1;
+	/* Recordings of earlier versions end here. */
+	if (!v->is_bad && v->at < v->end) {
+		end.probes = record_get_number(v);
+		end.traps = record_get_number(v);
+		end.probe_ns = get_cost(v);
+		end.is_in_code = record_get_number(v) != 0;
+	}
 	if (v->is_bad)
 		return -EBADMSG;
 	s->calls_end = end;
@@ -543,9 +551,11 @@ int run_session_parse(unsigned char *data, size_t size, struct run_session **out
 	}
 	s->rest = rest;
 	s->all_bytes = size;
-	s->calls_end = (struct run_calls_end){
-		.refused_names = "", .emulated_ns = -1, .stepped_ns = -1, .hardware_ns = -1
-	};
+	s->calls_end = (struct run_calls_end){ .refused_names = "",
+					       .emulated_ns = -1,
+					       .stepped_ns = -1,
+					       .hardware_ns = -1,
+					       .probe_ns = -1 };
 	s->info.what = "?";
 	err = run_read_all(s, data, size);
 	if (err) {

@@ -295,6 +295,10 @@ int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end)
 	record_put_number(b, end->not_returned);
 	record_put_number(b, end->unpaired);
 	record_put_number(b, end->other_results);
+	record_put_number(b, end->probes);
+	record_put_number(b, end->traps);
+	put_cost(b, end->probe_ns);
+	record_put_number(b, end->is_in_code);
 	return chunk_end(w, RUN_CALLS_END);
 }
 

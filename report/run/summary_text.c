@@ -25,6 +25,7 @@ static const struct explained {
 	{ "ring", "the kernel's ring of records; values are read after the hit" },
 }, evaluators[] = {
 	{ "kernel", "in the kernel: a rejected hit has no other effect" },
+	{ "code", "in machine code at the probe, which counts no rejected hit" },
 	{ "handler", "in the signal handler: a rejected hit costs a signal" },
 	{ "reader", "by trapline, on values read after the hit: a rejected hit costs a record" },
 };
@@ -186,7 +187,8 @@ void run_text_evaluation(FILE *f, const struct run_end *end)
 {
 	if (end->evaluated_in)
 		fprintf(f, "the condition was evaluated %s\n",
-			summary_explain(evaluators, 3, end->evaluated_in));
+			summary_explain(evaluators, sizeof(evaluators) / sizeof(*evaluators),
+					end->evaluated_in));
 }
 
 /* The share of one CPU's time that all hits took, with the rejected ones. */

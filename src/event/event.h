@@ -23,6 +23,7 @@
 #include "base/ebpf.h"
 #include "cond/ir.h"
 #include "event/uprobe/uprobe_filter.h"
+#include "record/probe_region.h"
 
 #define EVENT_MAX 256
 #define EVENT_PARTS_MAX 4
@@ -231,6 +232,7 @@ struct trapline_event {
 	uint64_t values_replaced;
 	uint64_t rseq_stops;
 	uint64_t unread;
+	struct probe_counts *mirror; /* another process counts with it; NULL: none does */
 
 	/* Records. */
 	struct event_control *control; /* BPF: mapped, else NULL */

@@ -152,6 +152,10 @@ TRAP_PATH static int is_current(const struct trapline_event *ev, const struct si
 TRAP_PATH static void count_lost(struct trapline_event *ev, uint64_t *counter)
 {
 	counter_add(counter, 1);
+	if (ev->mirror)
+		counter_add(counter == &ev->lost_nested ? &ev->mirror->lost_nested :
+							  &ev->mirror->lost_late,
+			    1);
 	if (ev->has_limit && ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL)
 		atomic_add(&ev->control->budget, 1);
 }
@@ -164,6 +168,8 @@ TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
 
 	if (state == EVENT_LIVE && age <= ev->generation - ev->first_generation)
 		count_lost(ev, &ev->lost_late);
+	else if (ev->mirror)
+		counter_add(&ev->mirror->lost_late, 1);
 }
 
 /* Take one of the hits that the limit still allows. *last: it was the last one. */
@@ -453,6 +459,10 @@ TRAP_PATH int trap_enter_probe(struct trapline_event *ev, uint32_t generation, u
 	/* A forked child runs the same text. */
 	if (ev->owner_pid != trap_room.pid || !atomic_get(&ev->applied))
 		return 0;
+	if (ev->mirror && counter_get(&ev->mirror->is_off))
+		return 0;
+	if (ev->mirror)
+		counter_add(&ev->mirror->taken, 1);
 	if (dispatch_is_inside(context)) {
 		if (is_current(ev, &info, 0))
 			count_lost(ev, &ev->lost_nested);

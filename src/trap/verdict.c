@@ -191,5 +191,9 @@ TRAP_PATH int condition_holds(struct trapline_event *ev, const struct condition_
 	counter_add(&ev->rejected_condition, 1);
 	if (holds < 0)
 		counter_add(&ev->condition_faults, 1);
+	if (ev->mirror)
+		counter_add(&ev->mirror->rejected_condition, 1);
+	if (ev->mirror && holds < 0)
+		counter_add(&ev->mirror->condition_faults, 1);
 	return 0;
 }

@@ -253,6 +253,23 @@ static void vector_registers_are_as_before(void **state)
 	trapline_event_close(event);
 }
 
+/* Code is used again for the same condition alone: others of the same length differ in some bytes. */
+static void conditions_of_the_same_length_are_kept_apart(void **state)
+{
+	for (uint32_t i = 0; i < 400; i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "arg0 == 0x%x", 0x10000000 + i % 200 * 0x01010101);
+		struct trapline_event *event = probe_if(five, text, count);
+
+		callbacks = 0;
+		for (uint32_t k = 0; k < 200; k++)
+			five(0x10000000 + k * 0x01010101, 1);
+		assert_int_equal(callbacks, 1);
+		trapline_event_close(event);
+	}
+}
+
 static enum trapline_action go_again(const struct trapline_hit *hit)
 {
 	if (callbacks < 3)
@@ -463,6 +480,7 @@ int main(void)
 		T(a_stack_goes_through_the_probe),
 		T(a_callback_sends_the_thread_elsewhere),
 		T(vector_registers_are_as_before),
+		T(conditions_of_the_same_length_are_kept_apart),
 		T(a_hit_inside_a_callback_is_counted),
 		T(a_callback_closes_its_probe),
 		T(a_forked_child_is_not_told_of),

@@ -43,7 +43,7 @@ int poke_stores_are_promised(void)
 
 int poke_has_single_stores(void)
 {
-	return is_promised_here() && !poke_log_is_on();
+	return poke_stores_are_promised() && !poke_log_is_on();
 }
 
 static int is_one_word(uint64_t first, uint64_t last)

@@ -18,14 +18,13 @@
 
 #define LOOK_AT_BYTES 32u
 #define FLAGS_LOOK_INSNS 16
-#define THROUGH UINT32_MAX /* the filter is a jump through a word */
 
 /* What only opening and closing look at. */
 struct probe_site_row {
 	struct probe_jump jump;
-	uint32_t filter_length;
-	uint32_t filter_hash;
 	uint64_t stub;
+	uint32_t filter_length;
+	const uint64_t *through; /* the filter is a jump through this word */
 	uint64_t when_true;
 	uint8_t is_placed; /* the jump stands in the text */
 	uint8_t is_owned;
@@ -37,15 +36,23 @@ static uint32_t row_count;
 #define PAGE_ROWS 1024u
 static uint16_t placed_in[PAGE_ROWS];
 
-/* FNV-1a. Two filters with the same one, at the same address: one would be used for the other. */
-static uint32_t hash_of(const struct code_filter *filter)
+/* The stub begins with it. How far its jump to "true" goes is the stub's own. */
+static int begins_with(uint64_t stub, const struct code_filter *filter)
 {
-	uint32_t hash = 0x811c9dc5;
+	const uint8_t *bytes = (const uint8_t *)(uintptr_t)stub;
+	uint32_t behind = filter->true_at + (uint32_t)sizeof(int32_t);
 
-	for (uint32_t i = 0; i < filter->length; i++)
-		hash = (hash ^ filter->bytes[i]) * 0x01000193;
-	/* Such words are 8 bytes each, and never those of another place. */
-	return filter->through ? (uint32_t)((uintptr_t)filter->through / sizeof(uint64_t)) : hash;
+	if (!filter->length)
+		return 1;
+	return !memcmp(bytes, filter->bytes, filter->true_at) &&
+	       !memcmp(bytes + behind, filter->bytes + behind, filter->length - behind);
+}
+
+static int is_filter_of(const struct probe_site_row *row, const struct code_filter *filter)
+{
+	if (filter->through || row->through)
+		return row->through == filter->through;
+	return row->filter_length == filter->length && begins_with(row->stub, filter);
 }
 
 uint64_t code_probe_stub(uint32_t number)
@@ -101,12 +108,9 @@ static int is_text_of(const struct probe_jump *jump, const uint8_t *text)
 
 static int find_retired(uint64_t address, const struct code_filter *filter, const uint8_t *text)
 {
-	uint32_t hash = hash_of(filter);
-
 	for (uint32_t i = 0; i < row_count; i++)
 		if (!rows[i].is_placed && !rows[i].is_owned && code_probes[i].address == address &&
-		    rows[i].filter_length == (filter->through ? THROUGH : filter->length) &&
-		    rows[i].filter_hash == hash && is_text_of(&rows[i].jump, text))
+		    is_filter_of(&rows[i], filter) && is_text_of(&rows[i].jump, text))
 			return (int)i;
 	return -1;
 }
@@ -134,8 +138,8 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 				      &problem->why);
 	if (err)
 		return err;
-	row->filter_length = filter->through ? THROUGH : filter->length;
-	row->filter_hash = hash_of(filter);
+	row->filter_length = filter->length;
+	row->through = filter->through;
 	row->stub = stub.start;
 	row->when_true = stub.when_true;
 	code_probes[row_count].address = address;

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * agent_probe.c - the probes of `trapline break --mechanism probe` in the target.
+ *
+ * Threads of the program write their hits into the shared ring, and wait for nothing. One thread of the
+ * agent sleeps until the command has ended, and closes the probes. It needs no signal, no timer and no
+ * process number: the kernel wakes it when the command's lock goes away, also by SIGKILL.
+ */
+#include "agent/agent_probe.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <trapline/code.h>
+#include <trapline/condition.h>
+#include <trapline/trapline.h>
+
+#include "agent/zydis.h"
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "base/trap_path.h"
+#include "cond/compile.h"
+#include "core/target.h"
+#include "event/event.h"
+#include "record/layout.h"
+#include "trap/probe_record.h"
+
+#define WAIT_STEP_NS 1000000
+#define STACK_BYTES (128u << 10)
+#define TRAP_SIGNALS ((1ull << (SIGTRAP - 1)) | (1ull << (SIGSEGV - 1)) | (1ull << (SIGBUS - 1)))
+
+static struct {
+	struct probe_region *region;
+	struct probe_region *last; /* of the run before: a thread may still be about to count there */
+	struct trapline *self;
+	struct trapline_event *events[PROBE_SITES_MAX];
+	struct hit_slots slots;
+	uint64_t limit;
+	uint32_t texts;
+	uint32_t texts_bytes;
+	uint32_t stack_bytes;
+	uint32_t count;
+	int lock;
+	uint32_t runs;
+} probes;
+
+/* 1: the hit is one of the limit's, over all threads and sites. */
+TRAP_PATH static int grant(struct probe_region *region)
+{
+	uint64_t granted = atomic_get(&region->granted);
+
+	while (granted < probes.limit)
+		if (atomic_cas(&region->granted, &granted, granted + 1))
+			return 1;
+	return 0;
+}
+
+TRAP_PATH static enum trapline_action on_hit(const struct trapline_hit *hit)
+{
+	struct probe_region *region = probes.region;
+	const struct probe_record_wish wish = {
+		.event = (uintptr_t)hit->arg,
+		.texts = probes.texts,
+		.texts_bytes = probes.texts_bytes,
+		.stack_bytes = probes.stack_bytes,
+	};
+
+	if (probes.limit && !grant(region)) {
+		counter_add(&region->counts.rejected_limit, 1);
+		return TRAPLINE_GO_ON;
+	}
+	int written = probe_record_write(&probes.slots, hit, &wish);
+	if (written > 0)
+		counter_add(&region->counts.written, 1);
+	if (written)
+		return TRAPLINE_GO_ON; /* what the reader gave up, it counts itself */
+	counter_add(&region->counts.lost_full, 1);
+	if (probes.limit)
+		atomic_add(&region->granted, (uint64_t)-1);
+	return TRAPLINE_GO_ON;
+}
+
+static int is_power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+/* The head is the command's, and of this version; what is used as a size is looked at all the same. */
+static int take_settings(struct probe_region *region)
+{
+	uint32_t bytes = region->slot_bytes;
+	size_t used = sizeof(uint64_t) + sizeof(struct record) +
+		      (size_t)__builtin_popcount(region->texts) * RECORD_TEXT_BYTES +
+		      region->stack_bytes;
+
+	if (!region->count || region->count > PROBE_SITES_MAX || !is_power_of_two(bytes) ||
+	    bytes < PROBE_SLOT_MIN || bytes > PROBE_SLOT_MAX || used > bytes ||
+	    (region->condition_bytes && region->condition_bytes != sizeof(struct condition)))
+		return -EPROTO;
+	probes.slots = (struct hit_slots){ .ring = &region->ring,
+					   .slots = region->slots,
+					   .slot_bytes = bytes,
+					   .count = PROBE_RING_BYTES / bytes };
+	probes.limit = region->limit;
+	probes.texts = region->texts;
+	probes.texts_bytes = (uint32_t)__builtin_popcount(region->texts) * RECORD_TEXT_BYTES;
+	probes.stack_bytes = region->stack_bytes;
+	probes.count = region->count;
+	return 0;
+}
+
+static int open_probe(struct probe_region *region, uint32_t i,
+		      const struct trapline_condition *condition)
+{
+	struct probe_outcome *out = &region->outcome[i];
+	TRAPLINE_OPTS(event, opts);
+
+	opts.callback = on_hit;
+	opts.arg = (void *)(uintptr_t)i;
+	opts.condition = condition;
+	opts.flags = TRAPLINE_DISABLED;
+	int err = trapline_probe(probes.self, region->sites[i], &opts, &probes.events[i]);
+	out->error = err;
+	if (err)
+		return err;
+	probes.events[i]->mirror = &region->counts;
+	out->mechanism = (uint32_t)trapline_event_mechanism(probes.events[i]);
+	out->evaluated_in = probes.events[i]->evaluated_in;
+	return trapline_event_enable(probes.events[i]);
+}
+
+static void close_probes(void)
+{
+	for (uint32_t i = 0; i < PROBE_SITES_MAX; i++)
+		if (probes.events[i])
+			trapline_event_close(probes.events[i]);
+	memset(probes.events, 0, sizeof(probes.events));
+	if (probes.self)
+		trapline_close(probes.self);
+	probes.self = NULL;
+}
+
+static int open_probes(struct probe_region *region)
+{
+	static struct trapline_condition condition;
+	int opened = 0;
+	int err = trapline_open(0, NULL, &probes.self);
+
+	if (err)
+		return err;
+	if (region->condition_bytes)
+		memcpy(&condition.ir, region->condition, sizeof(condition.ir));
+	/* Events of other processes are not to be counted here. */
+	if (region->condition_bytes && condition.ir.event_count)
+		return -EINVAL;
+	for (uint32_t i = 0; i < probes.count; i++) {
+		int one = open_probe(region, i, region->condition_bytes ? &condition : NULL);
+
+		opened += !one;
+		err = one ? one : err;
+	}
+	target_drop_descriptors(probes.self);
+	return opened ? 0 : err;
+}
+
+static void tell_failure(struct probe_region *region, int err)
+{
+	char why[sizeof(region->why)] = "";
+
+	trapline_explain(err, why, sizeof(why));
+	memcpy(region->why, why, sizeof(why));
+	atomic_set(&region->error, err);
+	atomic_set(&region->state, (uint32_t)PROBE_FAILED);
+}
+
+static void forget_run(void)
+{
+	close_probes();
+	sys_close(probes.lock);
+	atomic_set(&probes.runs, 0u);
+}
+
+static void wait_for_end(struct probe_region *region)
+{
+	while (flock(probes.lock, LOCK_EX) && errno == EINTR)
+		;
+	forget_run();
+	atomic_set(&region->state, (uint32_t)PROBE_ENDED);
+}
+
+/* 0; -ECANCELED: the command has ended before. */
+static int wait_for_sites(struct probe_region *region)
+{
+	const struct timespec step = { 0, WAIT_STEP_NS };
+
+	while (atomic_get(&region->state) != PROBE_ARM) {
+		if (!flock(probes.lock, LOCK_EX | LOCK_NB))
+			return -ECANCELED;
+		sys_nap(&step);
+	}
+	return 0;
+}
+
+static int arm(struct probe_region *region)
+{
+	int err = zydis_open() ? -ELIBACC : take_settings(region);
+
+	if (err)
+		return err;
+	hit_ring_begin(&probes.slots);
+	return open_probes(region);
+}
+
+static void arm_and_tell(struct probe_region *region, int err)
+{
+	if (!err)
+		err = arm(region);
+	if (err)
+		tell_failure(region, err);
+	else
+		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+}
+
+/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
+static void *run_late(void *arg)
+{
+	struct probe_region *region = arg;
+
+	arm_and_tell(region, wait_for_sites(region));
+	if (atomic_get(&region->state) == PROBE_ARMED)
+		wait_for_end(region);
+	else
+		forget_run();
+	return NULL;
+}
+
+static void *run_started(void *arg)
+{
+	wait_for_end(arg);
+	return NULL;
+}
+
+/* Signals of the program are for its own threads. */
+static int start_thread(void *(*run)(void *), struct probe_region *region)
+{
+	uint64_t mask = ~TRAP_SIGNALS;
+	uint64_t before = 0;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
+	int err = pthread_create(&thread, &attr, run, region);
+	if (!err)
+		pthread_setname_np(thread, "trapline");
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+/* The region is the agent's from here on. */
+static int begin(struct probe_region *shared, int lock)
+{
+	uint32_t none = 0;
+
+	if (!atomic_cas(&probes.runs, &none, 1u))
+		return -EBUSY;
+	if (probes.last)
+		memory_unmap(probes.last, sizeof(*probes.last));
+	probes.last = probes.region;
+	probes.region = shared;
+	probes.lock = lock;
+	return 0;
+}
+
+int agent_probe_attach(struct probe_region *shared, int lock)
+{
+	int err = begin(shared, lock);
+
+	if (err) {
+		sys_close(lock);
+		memory_unmap(shared, sizeof(*shared));
+		return err;
+	}
+	err = start_thread(run_late, shared);
+	if (err)
+		forget_run();
+	return err;
+}
+
+void agent_probe_start(struct probe_region *shared, int lock)
+{
+	uint32_t state = PROBE_NEW;
+
+	/* Another state: this is a program that the observed one started. */
+	if (!atomic_cas(&shared->state, &state, (uint32_t)PROBE_READY) || begin(shared, lock)) {
+		sys_close(lock);
+		memory_unmap(shared, sizeof(*shared));
+		return;
+	}
+	if (wait_for_sites(shared))
+		sys1(SYS_exit_group, 1);
+	arm_and_tell(shared, 0);
+	if (atomic_get(&shared->state) != PROBE_ARMED || start_thread(run_started, shared))
+		forget_run();
+}

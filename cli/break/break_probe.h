@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* break_probe.h - `--mechanism probe`: the agent in the process makes the hits. */
+#ifndef CLI_BREAK_BREAK_PROBE_H
+#define CLI_BREAK_BREAK_PROBE_H
+
+#include "cli/launch/agent_start.h"
+#include "cli/observe/observe.h"
+#include "record/hit_ring.h"
+#include "record/probe_region.h"
+#include "report/code/code_sites.h"
+
+struct break_probe {
+	struct probe_region *region; /* NULL: another mechanism */
+	struct agent_region memory;
+	int lock_fd; /* as long as it is open, the agent keeps the probes */
+	struct hit_reader reader;
+	uint8_t *slot; /* the copy of a record that is being looked at */
+	const struct code_sites *sites;
+	uint32_t texts; /* as asked for: the process is not asked again */
+	uint32_t stack_bytes;
+	uint64_t delivered;
+	uint64_t damaged; /* records that no agent writes */
+	char refused_names[200];
+};
+
+/* 0, or an exit status with the option or the limit that stands against it printed. */
+int break_probe_check(struct observe_settings *set);
+
+/* Before the start of a command, or before the attach. 0 or an exit status, line printed. */
+int break_probe_begin(const struct observe_settings *set, struct break_probe *probe);
+/* Starts the command with the agent, which waits before the first code of the program. */
+int break_probe_hold(struct break_probe *probe, struct session *r);
+
+/* 0 or an exit status, line printed. *out: how many sites of each kind. */
+int break_probe_arm(struct break_probe *probe, struct observe *o, const struct code_sites *sites,
+		    const struct trapline_event_opts *opts, struct run_calls_end *out);
+
+/* As trapline_poll(). */
+int break_probe_poll(struct break_probe *probe, struct observe *o, int timeout_ms,
+		     trapline_callback fn);
+
+/* The instructions are as before when it returns, or the process has ended. The last hits go to fn. */
+void break_probe_end(struct break_probe *probe, struct observe *o, trapline_callback fn,
+		     struct run_end *end);
+void break_probe_release(struct break_probe *probe);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* probe_record.c - see probe_record.h. Texts and stacks are read in a way that cannot fault. */
+#include "trap/probe_record.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/sys.h"
+#include "base/trap_path.h"
+#include "record/layout.h"
+#include "trap/arch.h"
+
+TRAP_PATH static void write_texts(struct record *record, const struct trapline_hit *hit,
+				  uint32_t texts, char *at)
+{
+	for (uint32_t i = 0; i < RECORD_REGS; i++) {
+		if (!(texts >> i & 1))
+			continue;
+		ssize_t got = sys_read_memory(hit->pid, record->regs[i], at, RECORD_TEXT_BYTES - 1);
+		if (got > 0) {
+			at[got] = '\0';
+			record->texts |= 1ull << i;
+			at += RECORD_TEXT_BYTES;
+		}
+	}
+}
+
+TRAP_PATH static void write_record(struct record *record, const struct trapline_hit *hit,
+				   const struct probe_record_wish *wish)
+{
+	char *behind = (char *)(record + 1);
+
+	memset(record, 0, sizeof(*record));
+	record->event = wish->event;
+	record->time_ns = hit->time_ns;
+	record->pid_tid = (uint64_t)hit->pid << 32 | (uint32_t)hit->tid;
+	record->address = hit->address;
+	for (uint32_t i = 0; i < RECORD_REGS; i++)
+		arch_register(hit->context, i, &record->regs[i]);
+	sys2(SYS_prctl, PR_GET_NAME, record->thread);
+	/* A function is entered with it on top of the stack, which the call has just touched. */
+	memcpy(&record->caller, (const void *)(uintptr_t)hit->sp, sizeof(record->caller));
+	write_texts(record, hit, wish->texts, behind);
+	behind += wish->texts_bytes;
+	if (!wish->stack_bytes)
+		return;
+	ssize_t got = sys_read_memory(hit->pid, hit->sp, behind, wish->stack_bytes);
+	record->stack_len = got > 0 ? (uint64_t)got : 0;
+}
+
+TRAP_PATH int probe_record_write(const struct hit_slots *slots, const struct trapline_hit *hit,
+				 const struct probe_record_wish *wish)
+{
+	uint64_t position;
+	struct record *record = hit_ring_reserve(slots, &position);
+
+	if (!record)
+		return 0;
+	write_record(record, hit, wish);
+	return hit_ring_commit(slots, position) ? 1 : -1;
+}

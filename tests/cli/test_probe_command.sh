@@ -1,0 +1,181 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_probe.sh TRAPLINE VICTIMS - `trapline break --mechanism probe`: hits, counts, limits, forks, a
+# process that writes over the shared memory, and a command that is killed. TAP. Needs no debug
+# register and no BPF. TRAPLINE_STRESS=10 kills the command 2000 times. TRAPLINE_SEED repeats the moments.
+
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/tap.sh"
+if [ "$(uname -m)" != x86_64 ]; then
+	echo "1..0 # SKIP probes are for x86-64"
+	exit 0
+fi
+seed=${TRAPLINE_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
+state=$seed
+echo "# seed $seed"
+
+# probe ARG...: JSON lines in $tmp/out.
+probe()
+{
+	timeout 60 "$trapline" break --mechanism probe --max-rate 0 --json "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# summary EXPRESSION: true of the summary, with the hits as $hits.
+summary()
+{
+	jq -es '([.[] | select(.type? == "hit")]) as $hits | .[] | select(.type? == "summary") | '"$1" \
+		<"$tmp/out" >/dev/null
+}
+balanced='.taken == .rejected + .delivered + ([.lost[]] | add) + .unread'
+
+# says TEXT: the one line of the error.
+says()
+{
+	grep -q "$1" "$tmp/err" && [ "$(grep -c . "$tmp/err")" = 1 ]
+}
+
+begin()
+{
+	"$@" >"$tmp/victim" 2>&1 &
+	pid=$!
+	started="$started $pid"
+	eventually grep -q ' r-xp .*/probed$' "/proc/$pid/maps"
+	sleep 0.1
+}
+
+end()
+{
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+}
+
+# The text of the program, in memory.
+text()
+{
+	awk '$2 ~ /x/ && $6 ~ /\/probed$/ { print $1 }' "/proc/$1/maps" | while read -r range; do
+		start=$((0x${range%-*}))
+		dd if="/proc/$1/mem" bs=4096 skip=$((start / 4096)) \
+			count=$(((0x${range#*-} - start) / 4096)) iflag=fullblock 2>/dev/null
+	done | cksum
+}
+text_is()
+{
+	[ "$(text "$pid")" = "$1" ]
+}
+threads_are()
+{
+	[ "$(cat "/proc/$pid/task/"*/comm | sort | tr '\n' ' ')" = "$1" ]
+}
+
+probe work --if 'arg0 % 1000 == 7' -- "$victims/probed" 8 20000 &&
+	summary "\$hits | length == 160 and all(.site == \"work\" and .function == \"work\" and .caller.function == \"worker\")" &&
+	summary '([$hits[].tid] | unique | length) == 8' && summary "$balanced"
+ok each_hit_of_8_threads_is_reported $?
+
+summary '.mechanism == "probe" and .sites_probe + .sites_trap == 1 and .command == null and .ended == "the process ended"'
+ok the_summary_has_the_mechanism $?
+
+probe work --if 'arg0 == -1' -- "$victims/probed" 4 20000 &&
+	summary '$hits == [] and .evaluated_in == "code" and .rejected_by.condition == null and .taken == 0 and .cost_probe_ns < 1000'
+ok hits_that_machine_code_rejects_are_not_counted_as_0 $?
+
+probe work --if 'box->n == 5 && arg0 % 100 == 1' -- "$victims/probed" 2 2000 &&
+	summary '($hits | length) == 40 and .evaluated_in == "handler" and .taken == 4000 and .rejected_by.condition == 3960' &&
+	summary "$balanced"
+ok the_interpreter_counts_what_it_rejects $?
+
+probe work --limit 1000 -- "$victims/probed" 8 20000
+summary '($hits | length) == 1000 and .delivered == 1000 and .beyond_limit == 0 and .ended == "the limit was reached"' &&
+	summary "$balanced"
+ok a_limit_is_exact_over_8_threads $?
+
+probe work -- "$victims/probed" 8 50000
+summary '.taken == 400000 and .delivered == ($hits | length) and .delivered + .lost.ring_full == 400000' &&
+	summary "$balanced"
+ok what_a_full_ring_loses_is_counted $?
+
+probe work --args --stack --limit 3 -- "$victims/probed" 1 10 &&
+	summary '$hits | length == 3 and ([.[].args.n] == [0, 1, 2]) and all(.stack[0].function == "work" and .stack[1].function == "worker" and .thread == "probed")'
+ok arguments_stack_and_thread_are_those_of_the_hit $?
+
+timeout 60 "$trapline" record -o "$tmp/file" --break work --mechanism probe --args --limit 5 -- "$victims/probed" 1 1000 >"$tmp/out" 2>"$tmp/err" &&
+	"$trapline" report "$tmp/file" --as jsonl >"$tmp/out" 2>"$tmp/err" &&
+	summary '($hits | length) == 5 and [$hits[].args.n] == [0, 1, 2, 3, 4] and .mechanism == "probe" and .sites_probe + .sites_trap == 1'
+ok a_recording_has_the_same_hits $?
+
+timeout 60 "$trapline" break work --mechanism probe --if 'arg0 == 3' -- "$victims/probed" 1 10 >"$tmp/out" 2>"$tmp/err" &&
+	grep -q '^mechanism: 1 probe.* ns per rejected hit; rejected hits are not counted$' "$tmp/out" &&
+	grep -q '^[0-9:.]*  probed/[0-9]*  work  from worker+0x' "$tmp/out"
+ok the_text_has_the_price $?
+
+probe work -- "$victims/probed" 2 500 fork
+summary '($hits | length) == 1000 and ([$hits[].pid] | unique | length) == 1 and .command == null'
+ok a_forked_child_runs_right_and_without_probes $?
+
+probe libc.so.6:malloc --max-rate 0 -- sh -c '/bin/ls / >/dev/null; /bin/ls / >/dev/null; true'
+summary '([$hits[].pid] | unique | length) <= 1 and .command == null'
+ok a_program_that_the_command_starts_is_not_observed $?
+
+begin "$victims/probed" 4 0
+before=$(text "$pid")
+threads=$(cat "/proc/$pid/task/"*/comm | sort | tr '\n' ' ')
+probe -p "$pid" work --limit 100 && summary '($hits | length) == 100' && summary "$balanced" &&
+	text_is "$before" && threads_are "$threads"
+ok after_an_attach_text_and_threads_are_as_before $?
+
+"$trapline" break -p "$pid" work --mechanism probe --json >"$tmp/first" 2>&1 &
+first=$!
+eventually grep -q '"hit"' "$tmp/first"
+! probe -p "$pid" work --limit 1 && says 'has probes of another trapline' && ! text_is "$before"
+ok a_second_command_is_refused $?
+kill -INT $first
+wait $first 2>/dev/null
+text_is "$before" && probe -p "$pid" work --limit 1 && summary '($hits | length) == 1'
+ok after_the_first_has_ended_it_is_not $?
+
+# kills TIMES: after each, the text is soon as it was.
+kills()
+{
+	for _ in $(seq "$1"); do
+		state=$(((state * 1103515245 + 12345) % 2147483648))
+		"$trapline" break -p "$pid" work --mechanism probe --json >/dev/null 2>"$tmp/err" &
+		killed=$!
+		sleep "0.$(printf '%03d' $((state / 65536 % 250)))"
+		kill -9 $killed
+		wait $killed 2>/dev/null
+		eventually text_is "$before" && eventually threads_are "$threads" && kill -0 "$pid" || return 1
+	done
+}
+kills $((20 * ${TRAPLINE_STRESS:-1}))
+ok a_killed_command_leaves_the_text_as_it_was $?
+probe -p "$pid" work --limit 10 && summary '($hits | length) == 10'
+ok and_the_next_one_works $?
+end
+
+begin "$victims/probed" 4 0 scribble
+probe -p "$pid" work --for 2 --stack --args
+[ $? -lt 124 ] && kill -0 "$pid"
+ok a_process_that_writes_over_the_ring_harms_only_its_own_hits $?
+sed 's/^/# victim: /' "$tmp/victim"
+end
+
+! probe work --ret -- "$victims/probed" 1 1 && says 'ret cannot be combined with --mechanism probe.*use --mechanism uprobe'
+ok returns_are_refused $?
+! probe work --no-bpf -- "$victims/probed" 1 1 && says 'no-bpf cannot be combined'
+ok no_bpf_is_refused $?
+! probe work --mechanism kprobe -- "$victims/probed" 1 1 && says 'uprobe'
+ok an_unknown_mechanism_is_refused $?
+! probe main -- "$victims/calls_static" && says 'linked statically'
+ok a_static_program_is_refused $?
+! probe work worker --if 'hits == 3' -- "$victims/probed" 1 1 && grep -q 'break on one site' "$tmp/err"
+ok counted_hits_of_two_sites_are_refused $?
+
+if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -x "$trapline" 2>/dev/null; then
+	timeout 60 setpriv --reuid 65534 --clear-groups "$trapline" break work --mechanism probe --json --if 'arg0 == 2' -- \
+		"$victims/probed" 2 100 >"$tmp/out" 2>"$tmp/err" && summary '($hits | length) == 2'
+	ok an_ordinary_user_needs_no_privilege $?
+else
+	skip an_ordinary_user_needs_no_privilege "root, or a build folder that others may read"
+fi
+
+finished
