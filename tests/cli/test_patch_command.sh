@@ -293,11 +293,12 @@ now_ms()
 before=$(now_ms)
 watch -p "$pid" "$tmp/two.so" && watch -p "$pid" --undo two.so
 whole=$((($(now_ms) - before) * 2 / 3))
-moment()
+# The next moment, in $moment: a subshell would draw the same one each time.
+draw_moment()
 {
 	state=$(((state * 1103515245 + 12345) % 2147483648))
 	ms=$((state / 65536 % (whole + 1)))
-	printf '%d.%03d' $((ms / 1000)) $((ms % 1000))
+	moment=$(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
 }
 
 # The text is wholly old, or the patch is listed and wholly there. An undone one is neither to be seen.
@@ -315,7 +316,8 @@ new=0
 for _ in $(seq $times); do
 	"$trapline" patch -p "$pid" "$tmp/two.so" >"$tmp/out" 2>"$tmp/err" &
 	killed=$!
-	sleep "$(moment)"
+	draw_moment
+	sleep "$moment"
 	kill -9 $killed 2>/dev/null
 	wait $killed 2>/dev/null
 	kill -0 "$pid" 2>/dev/null && settled || bad=$((bad + 1))
