@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
+#include "core/create.h"
 #include "event/tasks.h"
 
 #define MARKS_MIN 1024u
@@ -190,11 +191,14 @@ static enum trapline_action on_patch_tick(const struct trapline_hit *hit)
 /* Without it, threads that neither sleep nor enter a gate are not known. */
 static void start_clock(struct threads_wait *wait)
 {
+	const struct wish ticks = { .access = TRAPLINE_AMOUNT,
+				    .counter = TRAPLINE_TASK_CLOCK,
+				    .period = TICK_NS };
 	TRAPLINE_OPTS(event, opts);
 
 	opts.callback = on_patch_tick;
 	opts.arg = wait->patch;
-	if (trapline_sample(wait->patch->target, TICK_NS, &opts, &wait->clock))
+	if (event_create(wait->patch->target, &ticks, &opts, &wait->clock))
 		wait->clock = NULL;
 }
 
@@ -242,7 +246,8 @@ int patch_threads_wait(struct trapline_patch *patch, uint32_t phase)
 	if (memory_failed(wait.maps))
 		return -ENOMEM;
 	int err = wait_for_all(&wait);
-	trapline_event_close(wait.clock);
+	if (wait.clock)
+		event_close(wait.clock);
 	tasks_free(&wait.tasks);
 	memory_unmap(wait.maps, sizeof(*wait.maps));
 	return err;

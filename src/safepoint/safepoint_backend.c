@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "core/create.h"
 #include "core/explain.h"
 #include "safepoint/safepoint_sites.h"
 #include "safepoint/safepoint_threads.h"
@@ -57,6 +58,9 @@ static void send(const struct trapline_safepoint *domain, struct safepoint_threa
 
 static int open_event(struct trapline_safepoint *domain)
 {
+	const struct wish wish = { .addr = domain->address,
+				   .len = domain->length,
+				   .access = TRAPLINE_READ_WRITE };
 	TRAPLINE_OPTS(event, opts);
 
 	opts.callback = safepoint_trap;
@@ -64,8 +68,7 @@ static int open_event(struct trapline_safepoint *domain)
 	int err = trapline_open(0, NULL, &domain->target);
 	if (err)
 		return err;
-	err = trapline_watch(domain->target, domain->address, domain->length, TRAPLINE_READ_WRITE,
-			     &opts, &domain->event);
+	err = event_create(domain->target, &wish, &opts, &domain->event);
 	if (err) {
 		trapline_close(domain->target);
 		domain->target = NULL;
@@ -122,7 +125,7 @@ int backend_arm(struct trapline_safepoint *domain)
 		err = sites_arm(domain->flags & TRAPLINE_SAFEPOINT_INT3);
 	else if (domain->backend == TRAPLINE_SAFEPOINT_BY_WATCH) {
 		err = domain->event ? 0 : open_event(domain);
-		err = err ? err : trapline_event_enable(domain->event);
+		err = err ? err : event_switch(domain->event, 1);
 	}
 	domain->is_armed = !err;
 	return err;
@@ -142,7 +145,7 @@ void backend_disarm(struct trapline_safepoint *domain)
 	if (domain->backend == TRAPLINE_SAFEPOINT_BY_POKE)
 		sites_disarm(domain->flags & TRAPLINE_SAFEPOINT_INT3);
 	else if (domain->backend == TRAPLINE_SAFEPOINT_BY_WATCH)
-		trapline_event_disable(domain->event);
+		event_switch(domain->event, 0);
 }
 
 /* The events of the parent are not the child's. */
