@@ -129,7 +129,7 @@ static int print_form(FILE *f, const struct settings *set, const char *path,
 {
 	const struct form *form = form_find(set->as);
 
-	if (set->is_code)
+	if (set->is_code || !session)
 		return report_code(f, path, set->at, form->print == as_json);
 	if (form->print)
 		form->print(f, session);

@@ -151,7 +151,7 @@ static int plan_check_build(struct symbols *s, const struct patch_plan *plan,
 	char found[BUILD_ID_TEXT] = "";
 	const char *object = plan_object(plan);
 
-	for (size_t i = 0; i < plan->count; i++) {
+	for (size_t i = 0; i < plan->count && object; i++) {
 		const struct patch_step *step = &plan->steps[i];
 		const char *module = step->found.module ? step->found.module : "?";
 		if (step->record->kind != TRAPLINE_PATCH_RECORD_FUNCTION)

@@ -201,8 +201,9 @@ int branch_add_object(const void *start, const void *end, size_t *due, struct co
 	if (err)
 		return err;
 	err = add_object(start, end);
-	if (!err)
-		*due = count_due(*find_object(start));
+	const struct branch_object *object = err ? NULL : *find_object(start);
+	if (object)
+		*due = count_due(object);
 	pthread_mutex_unlock(&lock);
 	return err;
 }
