@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test_patch.sh TRAPLINE VICTIMS INCLUDE BUILD_INCLUDE - functions of running programs are replaced, and the
-# old ones come back. TAP. TRAPLINE_STRESS=17 kills the command 500 times; TRAPLINE_SEED repeats the moments.
+# old ones come back. TAP. TRAPLINE_STRESS=42 kills the command 500 times; TRAPLINE_SEED repeats the moments.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
 # shellcheck disable=SC2034 # of tap.sh
 command="patch"
 include="-I$3 -I$4"
-times=$((30 * ${TRAPLINE_STRESS:-1}))
+times=$((12 * ${TRAPLINE_STRESS:-1}))
 seed=${TRAPLINE_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
 state=$seed
 echo "# seed $seed, killed $times times"
