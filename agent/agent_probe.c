@@ -167,7 +167,7 @@ static int open_probes(struct probe_region *region)
 	return opened ? 0 : err;
 }
 
-static void tell_failure(struct probe_region *region, int err)
+static void probe_tell_failure(struct probe_region *region, int err)
 {
 	char why[sizeof(region->why)] = "";
 
@@ -220,7 +220,7 @@ static void arm_and_tell(struct probe_region *region, int err)
 	if (!err)
 		err = arm(region);
 	if (err)
-		tell_failure(region, err);
+		probe_tell_failure(region, err);
 	else
 		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
 }
@@ -265,7 +265,7 @@ static int start_thread(void *(*run)(void *), struct probe_region *region)
 }
 
 /* The region is the agent's from here on. */
-static int begin(struct probe_region *shared, int lock)
+static int probe_begin(struct probe_region *shared, int lock)
 {
 	uint32_t none = 0;
 
@@ -281,7 +281,7 @@ static int begin(struct probe_region *shared, int lock)
 
 int agent_probe_attach(struct probe_region *shared, int lock)
 {
-	int err = begin(shared, lock);
+	int err = probe_begin(shared, lock);
 
 	if (err) {
 		sys_close(lock);
@@ -299,7 +299,8 @@ void agent_probe_start(struct probe_region *shared, int lock)
 	uint32_t state = PROBE_NEW;
 
 	/* Another state: this is a program that the observed one started. */
-	if (!atomic_cas(&shared->state, &state, (uint32_t)PROBE_READY) || begin(shared, lock)) {
+	if (!atomic_cas(&shared->state, &state, (uint32_t)PROBE_READY) ||
+	    probe_begin(shared, lock)) {
 		sys_close(lock);
 		memory_unmap(shared, sizeof(*shared));
 		return;

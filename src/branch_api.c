@@ -4,7 +4,7 @@
 
 #include <trapline/code.h>
 
-#include "code/branch/branch.h"
+#include "code/branch/branch_keys.h"
 #include "core/explain.h"
 #include "core/in_code.h"
 

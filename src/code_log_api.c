@@ -9,10 +9,10 @@
 #include <trapline/code_log.h>
 
 #include "base/sys.h"
-#include "code/poke/code_stream_to.h"
+#include "code/log/code_stream_to.h"
 #include "core/explain.h"
 #include "core/in_code.h"
-#include "record/code_log.h"
+#include "record/code_parse.h"
 
 #define BYTES_MAX (1l << 30)
 #define LEN_MAX 4096u

@@ -6,8 +6,8 @@
 
 #include "core/explain.h"
 #include "core/opts_copy.h"
-#include "safepoint/safepoint.h"
 #include "safepoint/safepoint_backend.h"
+#include "safepoint/safepoint_domain.h"
 #include "safepoint/safepoint_sites.h"
 #include "safepoint/safepoint_stop.h"
 #include "safepoint/safepoint_threads.h"

@@ -3,7 +3,7 @@
 #ifndef SAFEPOINT_SAFEPOINT_BACKEND_H
 #define SAFEPOINT_SAFEPOINT_BACKEND_H
 
-#include "safepoint/safepoint.h"
+#include "safepoint/safepoint_domain.h"
 
 /* 0 or -errno, noted for trapline_explain(). */
 int backend_open(struct trapline_safepoint *domain);

@@ -3,7 +3,7 @@
 #ifndef SAFEPOINT_SAFEPOINT_HANDSHAKE_H
 #define SAFEPOINT_SAFEPOINT_HANDSHAKE_H
 
-#include "safepoint/safepoint.h"
+#include "safepoint/safepoint_domain.h"
 
 int safepoint_handshake(struct trapline_safepoint *domain, pid_t tid, int timeout_ms,
 			trapline_safepoint_function function, void *arg,

@@ -18,7 +18,7 @@
 #include "code/poke/poke_byte.h"
 #include "core/explain.h"
 #include "core/in_code.h"
-#include "safepoint/safepoint.h"
+#include "safepoint/safepoint_domain.h"
 #include "safepoint/safepoint_wait.h"
 
 #define SITE_OFF 0xa9 /* test $imm32, %eax */
@@ -192,18 +192,18 @@ uint64_t sites_count(void)
 
 /* ---- fork, start ---- */
 
-static void before_fork(void)
+static void sites_before_fork(void)
 {
 	lock_take(&lock, safepoint_tid(), NO_DEADLINE);
 }
 
-static void after_fork_in_parent(void)
+static void sites_after_fork_in_parent(void)
 {
 	lock_give(&lock);
 }
 
 /* No stop lasts here, and the descriptor that text is written by is that of the parent's memory. */
-static void after_fork_in_child(void)
+static void sites_after_fork_in_child(void)
 {
 	poke_byte_forget();
 	if (armed)
@@ -214,7 +214,7 @@ static void after_fork_in_child(void)
 
 static void add_fork_handlers(void)
 {
-	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	pthread_atfork(sites_before_fork, sites_after_fork_in_parent, sites_after_fork_in_child);
 }
 
 int sites_open_poll(void)

@@ -3,7 +3,7 @@
 #ifndef SAFEPOINT_SAFEPOINT_STOP_H
 #define SAFEPOINT_SAFEPOINT_STOP_H
 
-#include "safepoint/safepoint.h"
+#include "safepoint/safepoint_domain.h"
 
 /* Who stops: its registered thread (NULL: none), and where it stands. */
 struct safepoint_caller {

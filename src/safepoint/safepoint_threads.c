@@ -33,14 +33,14 @@ static void unlink_thread(struct safepoint_thread *thread)
 
 /* ---- fork ---- */
 
-static void before_fork(void)
+static void threads_before_fork(void)
 {
 	lock_take(&domains_lock, safepoint_tid(), NO_DEADLINE);
 	for (struct trapline_safepoint *d = domains; d; d = d->next)
 		lock_take(&d->list, safepoint_tid(), NO_DEADLINE);
 }
 
-static void after_fork_in_parent(void)
+static void threads_after_fork_in_parent(void)
 {
 	for (struct trapline_safepoint *d = domains; d; d = d->next)
 		lock_give(&d->list);
@@ -72,7 +72,7 @@ static void keep_self(struct trapline_safepoint *domain)
 	domain->threads = self;
 }
 
-static void after_fork_in_child(void)
+static void threads_after_fork_in_child(void)
 {
 	safepoint_self.tid = 0;
 	for (struct trapline_safepoint *d = domains; d; d = d->next) {
@@ -108,7 +108,8 @@ static void start(void)
 {
 	key_error = pthread_key_create(&key, on_thread_end);
 	if (!key_error)
-		key_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+		key_error = pthread_atfork(threads_before_fork, threads_after_fork_in_parent,
+					   threads_after_fork_in_child);
 }
 
 int threads_start(void)

@@ -3,7 +3,7 @@
 #ifndef SAFEPOINT_SAFEPOINT_THREADS_H
 #define SAFEPOINT_SAFEPOINT_THREADS_H
 
-#include "safepoint/safepoint.h"
+#include "safepoint/safepoint_domain.h"
 
 int threads_start(void);
 void threads_add_domain(struct trapline_safepoint *domain);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint_wait.c - how a thread comes to a stop, waits and goes on: its side of safepoint.h.
+ * safepoint_wait.c - how a thread comes to a stop, waits and goes on: its side of safepoint_domain.h.
  *
  * It may run inside SIGTRAP (watch) or inside another signal.
  */

@@ -5,7 +5,7 @@
 
 #include <ucontext.h>
 
-#include "safepoint/safepoint.h"
+#include "safepoint/safepoint_domain.h"
 
 /* What belongs to the calling thread. */
 struct safepoint_self {

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/atomic.h"
-#include "code/branch/branch.h"
+#include "code/branch/branch_keys.h"
 
 int branch_add_object(const void *start, const void *end, size_t *due, struct code_problem *problem)
 {

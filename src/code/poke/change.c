@@ -7,8 +7,8 @@
  * that fail: the memory waits then, however long.
  */
 #include "code/poke/change.h"
-#include "code/poke/code_emit.h"
-#include "code/poke/code_stream.h"
+#include "code/log/code_emit.h"
+#include "code/log/code_stream.h"
 #include "code/poke/history.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_trap.h"

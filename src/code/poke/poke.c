@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "code/log/code_stream.h"
 #include "code/poke/change.h"
-#include "code/poke/code_stream.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/reserved.h"

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "code/poke/code_stream_to.h"
+#include "code/log/code_stream_to.h"
 #include "code/poke/poke.h"
 #include "code/poke/region.h"
 #include "code/poke/traps.h"

@@ -12,7 +12,7 @@
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
-#include "code/poke/code_emit.h"
+#include "code/log/code_emit.h"
 #include "code/poke/history.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/poke_view.h"

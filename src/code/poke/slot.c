@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "code/insn/relocate.h"
-#include "code/poke/code_stream.h"
+#include "code/log/code_stream.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
 #include "code/poke/slot.h"

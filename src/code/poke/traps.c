@@ -14,8 +14,8 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/log/code_stream.h"
 #include "code/poke/change.h"
-#include "code/poke/code_stream.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/poke_view.h"

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "code/poke/code_stream.h"
+#include "code/log/code_stream.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/text.h"
 #include "record/code_layout.h"

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "code/insn/relocate.h"
-#include "code/poke/code_stream.h"
+#include "code/log/code_stream.h"
 #include "code/poke/region.h"
 #include "code/poke/text.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* code_stream.h - the stream of changes to code: what is written into it. Lock held. */
-#ifndef CODE_POKE_CODE_STREAM_H
-#define CODE_POKE_CODE_STREAM_H
+#ifndef CODE_LOG_CODE_STREAM_H
+#define CODE_LOG_CODE_STREAM_H
 
+#include "code/log/code_stream_to.h"
 #include "code/poke/change.h"
-#include "code/poke/code_stream_to.h"
 
 /* The stage of a batch; with BEGIN its sites. */
 void code_stream_stage(const struct change *change, enum trapline_code_stage stage);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint.h - domains, threads, and the protocol between a thread and who stops it.
+ * safepoint_domain.h - domains, threads, and the protocol between a thread and who stops it.
  *
  * S1. The gate of a domain is closed (odd) before a thread is asked. A thread that becomes running
  *     looks at the gate afterwards, and goes back if it is closed. Both sides do so in one total
@@ -13,8 +13,8 @@
  * S4. A thread is removed from the list only while the gate is open and it is not held. So a thread
  *     that was asked stays in memory until it is let go.
  */
-#ifndef SAFEPOINT_SAFEPOINT_H
-#define SAFEPOINT_SAFEPOINT_H
+#ifndef SAFEPOINT_SAFEPOINT_DOMAIN_H
+#define SAFEPOINT_SAFEPOINT_DOMAIN_H
 
 #include <stdint.h>
 #include <sys/types.h>

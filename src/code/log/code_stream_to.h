@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* code_stream_to.h - where the stream of changes to code goes. */
-#ifndef CODE_POKE_CODE_STREAM_TO_H
-#define CODE_POKE_CODE_STREAM_TO_H
+#ifndef CODE_LOG_CODE_STREAM_TO_H
+#define CODE_LOG_CODE_STREAM_TO_H
 
 #include "code/poke/poke.h"
 

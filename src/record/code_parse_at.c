@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_log_at.c - which bytes were at an address at a time, byte by byte.
+ * code_parse_at.c - which bytes were at an address at a time, byte by byte.
  *
  * The last change of a byte that has begun decides, by the stage that it is in. Before the first
  * one a byte is what that one found there. Where two changes contradict each other, something
  * else wrote between them, and nothing is known there.
  */
-#include "record/code_log.h"
+#include "record/code_parse.h"
 
 #include <errno.h>
 

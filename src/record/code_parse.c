@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_log.c - reading a stream of changes to code. Nothing in it is trusted: a record that does not
+ * code_parse.c - reading a stream of changes to code. Nothing in it is trusted: a record that does not
  * fit ends it, as one that is not complete does.
  */
-#include "record/code_log.h"
+#include "record/code_parse.h"
 
 #include <errno.h>
 #include <stdlib.h>

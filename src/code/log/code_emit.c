@@ -6,7 +6,7 @@
  * handler writes too. A program that closes all descriptors, and opens others under these numbers,
  * must not find records there: the descriptor is compared before each write.
  */
-#include "code/poke/code_emit.h"
+#include "code/log/code_emit.h"
 
 #include <errno.h>
 #include <fcntl.h>

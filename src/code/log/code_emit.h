@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* code_emit.h - a record of a change to code goes into the stream, or is lost and counted. */
-#ifndef CODE_POKE_CODE_EMIT_H
-#define CODE_POKE_CODE_EMIT_H
+#ifndef CODE_LOG_CODE_EMIT_H
+#define CODE_LOG_CODE_EMIT_H
 
 #include "record/code_layout.h"
 

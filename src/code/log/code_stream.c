@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* code_stream.c - see code_stream.h; record/code_layout.h has the format. */
-#include "code/poke/code_stream.h"
+#include "code/log/code_stream.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
-#include "code/poke/code_emit.h"
+#include "code/log/code_emit.h"
 
 #define FD_FIRST 200 /* above what a program counts on */
 #define PIECE_BYTES 3072u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* branch.c - see branch.h. */
-#include "code/branch/branch.h"
+/* branch_keys.c - see branch_keys.h. */
+#include "code/branch/branch_keys.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_log.h - a stream of changes to code, read: see code_layout.h for the format and
+ * code_parse.h - a stream of changes to code, read: see code_layout.h for the format and
  * <trapline/code_log.h> for the meaning.
  */
-#ifndef RECORD_CODE_LOG_H
-#define RECORD_CODE_LOG_H
+#ifndef RECORD_CODE_PARSE_H
+#define RECORD_CODE_PARSE_H
 
 #include <trapline/code_log.h>
 
