@@ -27,7 +27,7 @@ struct inject_shared {
 	void *arg;
 	/*
 	 * A second file that the target gets, with the bytes of object_fd, and that cannot be changed
-	 * any more. object_name is its name there; NULL: there is none.
+	 * any more. object_name is its name there, or NULL.
 	 */
 	const char *object_name;
 	int object_fd;

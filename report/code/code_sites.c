@@ -186,7 +186,7 @@ static void note_name(char *list, const char *name)
 		snprintf(list + used, CODE_SITES_NAMES - used, ", ...");
 }
 
-/* Trapline's own code in the target is none that a user means. */
+/* A user does not mean Trapline's own code in the target. */
 static bool is_agent(Dwfl_Module *mod)
 {
 	const char *module = symbols_module_name(mod);

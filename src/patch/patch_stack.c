@@ -55,7 +55,7 @@ TRAP_PATH static int function_at(const struct patch_side *side, uint64_t address
 struct patch_walk {
 	const struct trapline_patch *patch;
 	const struct patch_side *side;
-	uint64_t from; /* skip the own frames until this pc; 0: they are none */
+	uint64_t from; /* skip the own frames until this pc; 0: skip nothing */
 	uint64_t last;
 	int is_found;
 	int result;

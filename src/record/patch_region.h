@@ -29,7 +29,7 @@ enum patch_action {
 /* Code of a function that lies apart from it, as what seldom runs. */
 struct patch_part {
 	uint64_t address;
-	uint64_t bytes; /* 0: there is none */
+	uint64_t bytes; /* 0: without it */
 };
 
 /* What the command found for a record of the object; the order is that of the section. */

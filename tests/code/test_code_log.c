@@ -69,7 +69,7 @@ static struct trapline_code_entry entry_at(const struct trapline_code_log *log, 
 	return entry;
 }
 
-/* The first of a kind from *i on; kind is 0 if there is none. */
+/* The first of a kind from *i on; kind is 0 at the end. */
 static struct trapline_code_entry find_entry(const struct trapline_code_log *log, uint32_t kind,
 					     size_t *i)
 {

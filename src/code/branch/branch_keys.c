@@ -309,7 +309,7 @@ void branch_after_fork_in_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Made anew: the mutex knows its owner by a number that the child does not have. */
+/* Made again: the mutex knows its owner by a number that the child does not have. */
 void branch_after_fork_in_child(void)
 {
 	if (!is_held_by_fork)

@@ -17,7 +17,7 @@
  *   for pending signals. The orphan rule: who finds neither site nor int3, at an address that
  *   ever had one of ours, runs the pc again.
  * - That rule also takes what the last sync is for in the kernel: a CPU that still sees the int3 after
- *   the last byte was written. So there is none, and a batch whose first bytes alone differ has one sync.
+ *   the last byte was written. So it is left out, and a batch whose first bytes alone differ has one sync.
  *   tests/model/poke.pml proves it. A reader of the code log must know when the last trap was possible.
  *
  * What the handler reads, and how it may change:
