@@ -6,19 +6,11 @@
 
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/moments.sh"
 need_uprobes
 times=$((3 * ${TRAPLINE_STRESS:-1}))
-seed=${TRAPLINE_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
-state=$seed
 echo "# seed $seed, $times times each"
-
-# A random number of milliseconds from $1 to $2, as seconds.
-moment()
-{
-	state=$(((state * 1103515245 + 12345) % 2147483648))
-	ms=$(($1 + state / 65536 % ($2 - $1)))
-	printf '%d.%03d' $((ms / 1000)) $((ms % 1000))
-}
 
 # kill_at FROM TO COMMAND...: it runs for that many milliseconds.
 kill_at()
@@ -28,22 +20,10 @@ kill_at()
 	shift 2
 	"$@" >"$tmp/out" 2>"$tmp/err" &
 	killed=$!
-	sleep "$(moment "$from" "$to")"
+	draw_moment "$from" "$to"
+	sleep "$moment"
 	kill -9 $killed 2>/dev/null
 	wait $killed 2>/dev/null
-}
-
-# The mappings of the program's own code, as bytes: of its memory, and of its file.
-text_is_of_file()
-{
-	awk '$2 ~ /x/ && $6 ~ /\/calls$/ { print $1, $3, $6 }' "/proc/$1/maps" | while read -r range offset file; do
-		start=$((0x${range%-*}))
-		pages=$(((0x${range#*-} - start) / 4096))
-		dd if="/proc/$1/mem" bs=4096 skip=$((start / 4096)) count=$pages iflag=fullblock 2>/dev/null >"$tmp/memory"
-		dd if="$file" bs=4096 skip=$((0x$offset / 4096)) count=$pages iflag=fullblock 2>/dev/null >"$tmp/file"
-		[ -s "$tmp/memory" ] && cmp -s "$tmp/memory" "$tmp/file" || echo differs
-	done | grep -q differs && return 1
-	return 0
 }
 
 # What its descriptors are. An agent that was loaded has events of its own, by which they are known.
@@ -89,7 +69,7 @@ survives()
 		kill_at "$from" "$to" "$trapline" "$@"
 		kill -0 "$pid" 2>/dev/null || bad=$((bad + 1))
 	done
-	[ $bad = 0 ] && eventually text_is_of_file "$pid" && goes_on "$pid" && eventually four_are_free "$pid" &&
+	[ $bad = 0 ] && eventually text_is_of_file "$pid" calls && goes_on "$pid" && eventually four_are_free "$pid" &&
 		[ "$(descriptors "$pid")" = "$before" ]
 	ok "$name" $?
 }

@@ -5,12 +5,12 @@
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/moments.sh"
 # shellcheck disable=SC2034 # of tap.sh
 command="patch"
 include="-I$3 -I$4"
 times=$((12 * ${TRAPLINE_STRESS:-1}))
-seed=${TRAPLINE_SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
-state=$seed
 echo "# seed $seed, killed $times times"
 
 # make NAME FLAG...: an object from the source on standard input.
@@ -69,19 +69,6 @@ printed()
 }
 old='8 9 156 15 0'
 
-# The program's own code, as bytes of its memory and of its file.
-text_is_of_file()
-{
-	awk '$2 ~ /x/ && $6 ~ /\/patched/ { print $1, $3, $6 }' "/proc/$1/maps" | while read -r range offset file; do
-		start=$((0x${range%-*}))
-		pages=$(((0x${range#*-} - start) / 4096))
-		dd if="/proc/$1/mem" bs=4096 skip=$((start / 4096)) count=$pages iflag=fullblock 2>/dev/null >"$tmp/memory"
-		dd if="$file" bs=4096 skip=$((0x$offset / 4096)) count=$pages iflag=fullblock 2>/dev/null >"$tmp/file"
-		[ -s "$tmp/memory" ] && cmp -s "$tmp/memory" "$tmp/file" || echo differs
-	done | grep -q differs && return 1
-	return 0
-}
-
 # --- applied, listed, undone ---
 
 start patched 4
@@ -89,14 +76,14 @@ printed "$old" && watch -p "$pid" "$tmp/one.so" --dry-run &&
 	grep -q '^function answer (patched at patched.c:[0-9]*, [0-9]* bytes) -> better_answer$' "$tmp/out" &&
 	grep -q "^old counter (patched) at 0x" "$tmp/out" &&
 	grep -q "^one.so can be applied to process $pid (no-thread-inside, 1 function); nothing was changed$" "$tmp/out" &&
-	! grep -q trapline-agent "/proc/$pid/maps" && text_is_of_file "$pid"
+	! grep -q trapline-agent "/proc/$pid/maps" && text_is_of_file "$pid" patched
 ok a_dry_run_tells_what_would_change_and_loads_nothing $?
 
 watch -p "$pid" --list && [ "$(cat "$tmp/out")" = "process $pid has no patch" ]
 ok a_process_without_patches_has_an_empty_list $?
 
 watch -p "$pid" "$tmp/one.so" && grep -q "^applied one.so to process $pid in [0-9.]* ms (no-thread-inside, 1 function)$" "$tmp/out" &&
-	printed '1008 9 156 15 0' && ! text_is_of_file "$pid"
+	printed '1008 9 156 15 0' && ! text_is_of_file "$pid" patched
 ok a_function_is_replaced_and_reaches_old_data $?
 watch -p "$pid" --list && grep -q '^one.so since .*, no-thread-inside' "$tmp/out" &&
 	grep -q '^  answer at 0x[0-9a-f]* -> 0x[0-9a-f]*$' "$tmp/out"
@@ -107,7 +94,7 @@ watch -p "$pid" "$tmp/two.so"
 [ $? = 1 ] && grep -q "'answer' is replaced already, by one.so; undo that first" "$tmp/err" && printed '1008 9 156 15 0'
 ok a_function_is_not_replaced_twice_and_the_other_function_stays_old $?
 watch -p "$pid" --undo one.so && grep -q "^undid one.so in process $pid in [0-9.]* ms; the object stays loaded$" "$tmp/out" &&
-	printed "$old" && text_is_of_file "$pid"
+	printed "$old" && text_is_of_file "$pid" patched
 ok an_undone_patch_leaves_the_text_of_the_file $?
 watch -p "$pid" --undo one.so
 [ $? = 1 ] && grep -q 'it has no patch of this name; --list prints them' "$tmp/err"
@@ -116,12 +103,12 @@ ok what_is_undone_cannot_be_undone_again $?
 watch -p "$pid" "$tmp/two.so" --json && jq -e '.type == "applied" and (.functions | length) == 2 and (.old | length) == 1' "$tmp/out" >/dev/null &&
 	printed '2001 9 5152 15 0'
 ok two_functions_are_replaced_at_once_and_a_static_one_is_that_of_its_file $?
-watch -p "$pid" --undo patched_more.c:helper && printed "$old" && text_is_of_file "$pid"
+watch -p "$pid" --undo patched_more.c:helper && printed "$old" && text_is_of_file "$pid" patched
 ok a_patch_is_undone_by_the_name_of_its_function $?
 
 for mode in immediate per-thread no-thread-inside; do
 	watch -p "$pid" "$tmp/one.so" --consistency $mode && printed '1008 9 156 15 0' &&
-		watch -p "$pid" --undo one.so && printed "$old" && text_is_of_file "$pid"
+		watch -p "$pid" --undo one.so && printed "$old" && text_is_of_file "$pid" patched
 	ok "a_patch_goes_and_comes_with_$mode" $?
 done
 
@@ -162,7 +149,7 @@ TRAPLINE_PATCH("answer", better_answer);
 EOF
 watch -p "$pid" "$tmp/refusing.so"
 [ $? = 1 ] && grep -q 'a function of TRAPLINE_PATCH_BEFORE() in refusing.so returned 5' "$tmp/err" &&
-	printed '118 9 156 15 0' && text_is_of_file "$pid"
+	printed '118 9 156 15 0' && text_is_of_file "$pid" patched
 ok a_hook_that_refuses_leaves_all_as_it_was $?
 kill "$pid"
 
@@ -240,7 +227,7 @@ replace twice >"$tmp/text.c"
 make copies <"$tmp/text.c"
 watch -p "$pid" "$tmp/copies.so" --leave-copies --dry-run && grep -q "note: these copies of 'twice' stay old: .*main at" "$tmp/err"
 ok copies_can_be_left_and_are_named $?
-printed "$old" && text_is_of_file "$pid" && ! grep -q trapline-agent "/proc/$pid/maps"
+printed "$old" && text_is_of_file "$pid" patched && ! grep -q trapline-agent "/proc/$pid/maps"
 ok nothing_that_was_refused_has_touched_the_process $?
 
 wrong nothing_to_do_is_said 'nothing to do: give a shared object, --undo NAME or --list' -p "$pid"
@@ -263,7 +250,7 @@ wrong a_replacement_that_the_loader_would_bind_to_the_old_one_is_refused \
 	"the loader would bind its function 'answer' to the one of patched_exports; make it static" -p "$pid" "$tmp/bound.so"
 watch -p "$pid" "$tmp/one.so" && printed '1008 9 156 15 0' &&
 	grep -q "note: patched_exports has no debug information (DWARF): inlined copies of 'answer' are not known" "$tmp/err" &&
-	watch -p "$pid" --undo one.so && printed "$old" && text_is_of_file "$pid"
+	watch -p "$pid" --undo one.so && printed "$old" && text_is_of_file "$pid" patched
 ok a_stripped_program_is_patched_by_what_it_exports $?
 kill "$pid"
 start patched_stripped
@@ -277,7 +264,7 @@ start patched 2 asleep
 replace sleeper >"$tmp/text.c"
 make sleeper <"$tmp/text.c"
 watch -p "$pid" "$tmp/sleeper.so" --timeout 0.3
-[ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "sleeper" "$tmp/err" && printed "$old" && text_is_of_file "$pid"
+[ $? = 1 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "sleeper" "$tmp/err" && printed "$old" && text_is_of_file "$pid" patched
 ok a_thread_asleep_inside_for_ever_ends_the_attempt_and_nothing_has_changed $?
 watch -p "$pid" --list && [ "$(cat "$tmp/out")" = "process $pid has no patch" ] &&
 	watch -p "$pid" "$tmp/one.so" && printed '1008 9 156 15 0' && watch -p "$pid" --undo one.so && printed "$old"
@@ -293,14 +280,6 @@ now_ms()
 before=$(now_ms)
 watch -p "$pid" "$tmp/two.so" && watch -p "$pid" --undo two.so
 whole=$((($(now_ms) - before) * 2 / 3))
-# The next moment, in $moment: a subshell would draw the same one each time.
-draw_moment()
-{
-	state=$(((state * 1103515245 + 12345) % 2147483648))
-	ms=$((state / 65536 % (whole + 1)))
-	moment=$(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
-}
-
 # The text is wholly old, or the patch is listed and wholly there. An undone one is neither to be seen.
 settled()
 {
@@ -308,7 +287,7 @@ settled()
 	if grep -q '^two.so ' "$tmp/out"; then
 		printed '2001 9 5152 15 0'
 	else
-		text_is_of_file "$pid" && printed "$old"
+		text_is_of_file "$pid" patched && printed "$old"
 	fi
 }
 bad=0
@@ -316,7 +295,7 @@ new=0
 for _ in $(seq $times); do
 	"$trapline" patch -p "$pid" "$tmp/two.so" >"$tmp/out" 2>"$tmp/err" &
 	killed=$!
-	draw_moment
+	draw_moment 0 $((whole + 1))
 	sleep "$moment"
 	kill -9 $killed 2>/dev/null
 	wait $killed 2>/dev/null
@@ -324,7 +303,7 @@ for _ in $(seq $times); do
 	kill -0 "$pid" 2>/dev/null && { settled || { sleep 1; settled; }; } || bad=$((bad + 1))
 	if grep -q '^two.so ' "$tmp/out"; then
 		new=$((new + 1))
-		watch -p "$pid" --undo two.so && printed "$old" && text_is_of_file "$pid" || bad=$((bad + 1))
+		watch -p "$pid" --undo two.so && printed "$old" && text_is_of_file "$pid" patched || bad=$((bad + 1))
 	fi
 done
 echo "# $bad of $times came to harm, $new were patched"
