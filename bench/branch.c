@@ -12,12 +12,13 @@
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <trapline/code.h>
+
+#include "median.h"
 
 #define PASSES 100000
 #define ROUNDS 101
@@ -31,28 +32,6 @@ static struct trapline_branch_key flip_key = TRAPLINE_BRANCH_OFF;
 static int flag;
 static int is_running;
 static volatile uint64_t taken;
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-	qsort(values, (size_t)n, sizeof(*values), compare);
-	return values[n / 2];
-}
 
 /* Little work, so that an instruction more is seen. */
 #define WORK(i) __asm__ volatile("" : : "r"(i))

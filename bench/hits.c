@@ -22,6 +22,8 @@
 
 #include <trapline/trapline.h>
 
+#include "median.h"
+
 #define BATCHES 25
 #define HITS 2000
 #define MANY 2000
@@ -33,28 +35,6 @@ static volatile uint64_t bare_hits;
 static pid_t tids[MANY];
 static _Atomic int standing;
 static pthread_barrier_t leave;
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *ns, int n)
-{
-	qsort(ns, (size_t)n, sizeof(*ns), compare);
-	return ns[n / 2];
-}
 
 static void report(const char *name, int threads, double ns, double floor_ns)
 {
@@ -118,7 +98,7 @@ static double time_stores(void)
 /* Floor first, then the library, in each batch: both see the same weather. */
 static void bench_hits(const char *name, uint32_t open_flags, int is_callback, uint32_t depth)
 {
-	struct sigaction bare_action = {.sa_sigaction = on_bare, .sa_flags = SA_SIGINFO};
+	struct sigaction bare_action = { .sa_sigaction = on_bare, .sa_flags = SA_SIGINFO };
 	struct sigaction our_action;
 	TRAPLINE_OPTS(open, open_opts);
 	TRAPLINE_OPTS(event, opts);

@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -23,6 +22,8 @@
 #include <unistd.h>
 
 #include <trapline/code.h>
+
+#include "median.h"
 
 #define SITES 10000
 #define APART 16
@@ -34,28 +35,6 @@
 static uint8_t *code;
 static struct trapline_poke_site changes[SITES];
 static uint8_t variants[SITES][2][5]; /* nop, and a jump behind itself */
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-	qsort(values, (size_t)n, sizeof(*values), compare);
-	return values[n / 2];
-}
 
 static void pin(int cpu)
 {

@@ -23,6 +23,8 @@
 
 #include <trapline/safepoint.h>
 
+#include "median.h"
+
 #define THREADS_MAX 64
 #define PASSES 2000000
 #define ROUNDS 21
@@ -167,28 +169,6 @@ static void pass(enum way way, uint64_t n)
 }
 
 /* ---- measuring ---- */
-
-static double now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a;
-	double y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-	qsort(values, (size_t)n, sizeof(*values), compare);
-	return values[n / 2];
-}
 
 /* The workers share one processor, and no other program gets it; without permission as it comes. */
 static void pin(int cpu, int priority)
