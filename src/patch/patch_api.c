@@ -4,12 +4,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "code/poke/change.h"
 #include "core/explain.h"
 #include "core/in_code.h"
 #include "core/opts_copy.h"
@@ -75,19 +75,6 @@ static void patch_free(struct trapline_patch *patch)
 	free(patch->old_side.ranges);
 	free(patch->new_side.ranges);
 	free(patch);
-}
-
-static uint64_t find_restorer(void)
-{
-	struct {
-		void *handler;
-		unsigned long flags;
-		void *restorer;
-		uint64_t mask;
-	} action = { 0 };
-
-	sys4(SYS_rt_sigaction, SIGTRAP, NULL, &action, sizeof(action.mask));
-	return (uintptr_t)action.restorer;
 }
 
 static struct trapline_patch *patch_new(struct trapline *t,
@@ -283,7 +270,7 @@ TRAPLINE_API int trapline_patch(struct trapline *t, const struct trapline_patch_
 	if (!patch)
 		return failed(-ENOMEM, FAILED_CODE, "out of memory");
 	patch->consistency = o.consistency;
-	patch->restorer = find_restorer();
+	patch->restorer = change_find_restorer();
 	patch->after = o.after;
 	patch->arg = o.arg;
 	pthread_mutex_lock(&patch_lock);

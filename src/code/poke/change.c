@@ -214,7 +214,7 @@ uint64_t poke_changes_begun(void)
 /* ---- a change ---- */
 
 /* The kernel's idea of our handler has it. */
-static uint64_t find_restorer(void)
+uint64_t change_find_restorer(void)
 {
 	uint64_t action[4] = { 0 };
 
@@ -240,7 +240,7 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 	change->form = CODE_FORM_TRAP;
 	change->problem = problem;
 	change->number = ++batch_number;
-	change->restorer = find_restorer();
+	change->restorer = change_find_restorer();
 	problem->why = "no memory for the change";
 	if (n > UINT32_MAX / sizeof(struct poke_entry))
 		return -ENOMEM;

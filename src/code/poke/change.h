@@ -14,6 +14,8 @@ struct change {
 	uint64_t restorer; /* libc's return trampoline of signals */
 	uint8_t form;	   /* enum code_form */
 };
+/* Where a handler of SIGTRAP returns to: libc's code. AS-Safe. */
+uint64_t change_find_restorer(void);
 /* Room for n entries. 0 or -ENOMEM. */
 int change_begin(struct change *change, size_t n, uint32_t writers, struct code_problem *problem);
 /* 1: the SIGTRAP handler runs these bytes itself, so no int3 may stand there. */
