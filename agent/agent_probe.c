@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <trapline/code.h>
 #include <trapline/condition.h>
 #include <trapline/trapline.h>
@@ -225,11 +226,18 @@ static void arm_and_tell(struct probe_region *region, int err)
 		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
 }
 
+/* By the thread itself: for another one it may have ended by then. */
+static void name_own_thread(void)
+{
+	sys2(SYS_prctl, PR_SET_NAME, "trapline");
+}
+
 /* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
 static void *run_late(void *arg)
 {
 	struct probe_region *region = arg;
 
+	name_own_thread();
 	arm_and_tell(region, wait_for_sites(region));
 	if (atomic_get(&region->state) == PROBE_ARMED)
 		wait_for_end(region);
@@ -240,6 +248,7 @@ static void *run_late(void *arg)
 
 static void *run_started(void *arg)
 {
+	name_own_thread();
 	wait_for_end(arg);
 	return NULL;
 }
@@ -257,8 +266,6 @@ static int start_thread(void *(*run)(void *), struct probe_region *region)
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
 	int err = pthread_create(&thread, &attr, run, region);
-	if (!err)
-		pthread_setname_np(thread, "trapline");
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	pthread_attr_destroy(&attr);
 	return -err;
