@@ -14,6 +14,8 @@
 
 #define CHECK_NS 1000000u
 #define BURST_NS 20000000u
+/* trapline_throttle(3): a smaller debt is not told. */
+#define DEBT_NS 1000000u
 
 static struct trapline *target;
 static struct trapline_throttle *throttle;
@@ -124,8 +126,13 @@ static void one_thread_draws_no_more_than_its_share(void **state)
 	struct trapline_throttle_stats s = stats();
 
 	expect_at_most(s.drawn, elapsed, 0.3, 1);
+	/* Where others leave the thread less than its share, it has nothing to sleep off. */
+	if ((double)s.drawn < 0.2 * (double)elapsed)
+		return;
 	assert_true(s.sleeps > 0);
-	assert_true(s.throttled > 0 && told_throttled > 0 && told_even > 0);
+	/* A debt that is paid before it has grown is not told. */
+	assert_int_equal(told_throttled, s.throttled);
+	assert_true(!told_throttled || told_even > 0);
 }
 
 static void threads_share_one_budget_also_those_created_later(void **state)
@@ -186,10 +193,13 @@ static void without_sleep_the_thread_is_told_and_pays_where_it_likes(void **stat
 	if (trapline_throttle_debt(throttle)) {
 		assert_true(trapline_throttle_pay(throttle) > 0);
 		assert_int_equal(stats().sleeps, 1);
-		/* A tick may come between the two calls: then there is a new, small one. */
+		/*
+		 * The way back from a payment and the next look draw as well, and each nanosecond
+		 * costs ten here. So what is left is small, not zero.
+		 */
 		for (int i = 0; i < 50 && trapline_throttle_debt(throttle); i++)
 			trapline_throttle_pay(throttle);
-		assert_int_equal(trapline_throttle_debt(throttle), 0);
+		assert_true(trapline_throttle_debt(throttle) < DEBT_NS);
 	}
 	trapline_throttle_pay(throttle);
 	assert_int_equal(told_even, told_throttled);
