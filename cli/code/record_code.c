@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/code/kernel_code.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/inherited.h"
 #include "cli/output.h"
@@ -74,44 +75,83 @@ static bool drain(int fd, FILE *f)
 	return !fflush(f);
 }
 
+/* Where the records come from. */
+struct code_sources {
+	int fd; /* of the command's processes; -1: there is no command */
+	pid_t pid;
+	struct kernel_code *kernel; /* NULL: it is not asked for */
+};
+
+static bool drain_all(const struct code_sources *from, FILE *f)
+{
+	return (from->fd < 0 || drain(from->fd, f)) &&
+	       (!from->kernel || kernel_code_drain(from->kernel));
+}
+
 /* Until the command ends, and what it left in the pipe has been read. */
-static int follow(const struct observe_settings *set, int fd, FILE *f, pid_t pid)
+static int follow(const struct observe_settings *set, const struct code_sources *from, FILE *f)
 {
 	uint64_t end_ns = set->for_ns ? clock_now_ns() + set->for_ns : UINT64_MAX;
 	bool has_ended = false;
 
 	while (!has_ended && !is_asked_to_end && clock_now_ns() < end_ns) {
-		struct pollfd ready = { .fd = fd, .events = POLLIN };
+		struct pollfd ready = { .fd = from->fd, .events = POLLIN };
 
 		poll(&ready, 1, LOOK_MS);
-		has_ended = waitpid(pid, NULL, WNOHANG) == pid;
-		if (!drain(fd, f))
+		has_ended = from->fd >= 0 && waitpid(from->pid, NULL, WNOHANG) == from->pid;
+		if (!drain_all(from, f))
 			return record_code_failed(set);
 	}
-	if (fclose(f))
-		return record_code_failed(set);
 	return CLI_OK;
 }
 
-static int start(const struct observe_settings *set, FILE *f)
+static int start_command(const struct observe_settings *set, struct code_sources *from, FILE *f)
 {
 	char text[96];
 	struct stat st;
 	int fds[2];
-	pid_t pid;
 
 	if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) || fstat(fds[1], &st))
 		return cli_wrong(set->name, "cannot make a pipe: %s", strerror(errno));
 	fcntl(fds[1], F_SETPIPE_SZ, PIPE_BYTES); /* a smaller one loses records earlier */
 	snprintf(text, sizeof(text), "/proc/%d/fd/%d#%llu", getpid(), fds[1],
 		 (unsigned long long)st.st_ino);
-	signal(SIGINT, ask_to_end);
-	signal(SIGTERM, ask_to_end);
-	int status = inherited_start(set->name, set->command, name_pipe, text, &pid);
+	from->fd = fds[0];
+	int status = inherited_start(set->name, set->command, name_pipe, text, &from->pid);
 	if (!status)
-		status = follow(set, fds[0], f, pid);
+		status = follow(set, from, f);
 	close(fds[0]);
 	close(fds[1]);
+	return status;
+}
+
+static int start_kernel(const struct observe_settings *set, struct code_sources *from, FILE *f)
+{
+	from->kernel = set->kernel ? kernel_code_open(f) : NULL;
+	if (!set->kernel || from->kernel)
+		return CLI_OK;
+	const char *remedy = errno == EACCES || errno == EPERM ?
+				     "run as root, or with CAP_PERFMON and CAP_IPC_LOCK" :
+			     errno == EINVAL ?
+				     "this kernel does not report them: use Linux 5.9 or later" :
+				     "record without --kernel";
+	return cli_wrong(set->name, "cannot record the kernel's changes of code: %s; %s",
+			 strerror(errno), remedy);
+}
+
+static int start(const struct observe_settings *set, FILE *f)
+{
+	struct code_sources from = { .fd = -1 };
+
+	signal(SIGINT, ask_to_end);
+	signal(SIGTERM, ask_to_end);
+	int status = start_kernel(set, &from, f);
+	if (!status)
+		status = set->command ? start_command(set, &from, f) : follow(set, &from, f);
+	if (from.kernel && !kernel_code_close(from.kernel) && !status)
+		status = record_code_failed(set);
+	if (fclose(f) && !status)
+		status = record_code_failed(set);
 	return status;
 }
 
@@ -128,9 +168,12 @@ static int check(const struct observe_settings *set)
 				 "already; start it with -- CMD, or let it call "
 				 "trapline_log_code_to()",
 				 set->pid);
-	if (!set->command)
-		return cli_wrong(set->name, "-- CMD is missing: give the command to start");
-	return agent_is_for_this(set->name);
+	if (set->command)
+		return agent_is_for_this(set->name);
+	return set->kernel ?
+		       CLI_OK :
+		       cli_wrong(set->name, "-- CMD is missing: give the command to start, or "
+					    "--kernel for the kernel's own changes");
 }
 
 int record_code_run(const struct observe_settings *set)

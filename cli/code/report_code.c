@@ -45,17 +45,32 @@ static void put_name(FILE *f, const char *name)
 		      f);
 }
 
+/* Of other kinds the member says something else. */
+static uint64_t batch_of(const struct trapline_code_entry *e)
+{
+	bool is_other = e->kind == TRAPLINE_CODE_ENTRY_MAP ||
+			e->kind == TRAPLINE_CODE_ENTRY_KSYMBOL;
+
+	return is_other ? 0 : e->batch;
+}
+
+static bool has_bytes(const struct trapline_code_entry *e)
+{
+	return e->kind == TRAPLINE_CODE_ENTRY_SITE || e->kind == TRAPLINE_CODE_ENTRY_SLOT ||
+	       e->kind == TRAPLINE_CODE_ENTRY_KERNEL_POKE;
+}
+
 static void print_text(FILE *f, const struct trapline_code_entry *e)
 {
 	fprintf(f, "%" PRIu64 ".%09" PRIu64 " %d/%d %s", e->time_ns / 1000000000u,
 		e->time_ns % 1000000000u, e->pid, e->tid, kinds[e->kind]);
-	if (e->batch && e->kind != TRAPLINE_CODE_ENTRY_MAP)
+	if (batch_of(e))
 		fprintf(f, " batch %" PRIu64, e->batch);
 	if (e->kind == TRAPLINE_CODE_ENTRY_STAGE)
 		fprintf(f, " %s", stage_name(e->stage));
 	if (e->address)
 		fprintf(f, " 0x%" PRIx64, e->address);
-	if (e->kind == TRAPLINE_CODE_ENTRY_SITE || e->kind == TRAPLINE_CODE_ENTRY_SLOT) {
+	if (has_bytes(e)) {
 		fprintf(f, " ");
 		put_hex(f, e->before, e->len);
 		fprintf(f, "%s", e->before ? " -> " : "");
@@ -69,6 +84,8 @@ static void print_text(FILE *f, const struct trapline_code_entry *e)
 		fprintf(f, " %zu records", e->len);
 	if (e->kind == TRAPLINE_CODE_ENTRY_FILL)
 		fprintf(f, " %" PRIu64 " bytes %s", e->other, e->after ? "mapped" : "unmapped");
+	if (e->kind == TRAPLINE_CODE_ENTRY_KSYMBOL)
+		fprintf(f, " %" PRIu64 " bytes %s", e->other, e->stage ? "freed" : "new");
 	if (e->name) {
 		fputc(' ', f);
 		put_name(f, e->name);
@@ -81,15 +98,17 @@ static void print_json(FILE *f, const struct trapline_code_entry *e)
 	fprintf(f,
 		"{\"type\":\"code\",\"kind\":\"%s\",\"time_ns\":%" PRIu64
 		",\"pid\":%d,\"tid\":%d,\"batch\":%" PRIu64 ",\"address\":\"0x%" PRIx64 "\"",
-		kinds[e->kind], e->time_ns, e->pid, e->tid,
-		e->kind == TRAPLINE_CODE_ENTRY_MAP ? 0 : e->batch, e->address);
+		kinds[e->kind], e->time_ns, e->pid, e->tid, batch_of(e), e->address);
 	if (e->kind == TRAPLINE_CODE_ENTRY_STAGE)
 		fprintf(f, ",\"stage\":\"%s\"", stage_name(e->stage));
+	if (e->kind == TRAPLINE_CODE_ENTRY_KSYMBOL)
+		fprintf(f, ",\"bytes\":%" PRIu64 ",\"freed\":%s", e->other,
+			e->stage ? "true" : "false");
 	if (e->kind == TRAPLINE_CODE_ENTRY_HIT)
 		fprintf(f, ",\"resume\":\"0x%" PRIx64 "\"", e->other);
 	if (e->kind == TRAPLINE_CODE_ENTRY_LOST)
 		fprintf(f, ",\"lost\":%zu", e->len);
-	if (e->kind == TRAPLINE_CODE_ENTRY_SITE || e->kind == TRAPLINE_CODE_ENTRY_SLOT) {
+	if (has_bytes(e)) {
 		fprintf(f, ",\"before\":\"");
 		put_hex(f, e->before, e->len);
 		fprintf(f, "\",\"after\":\"");

@@ -137,13 +137,13 @@ const struct opt_syntax record_syntax = {
 	"\n"
 	"With --break: " LOCATION_TEXT "\n"
 	"--args, --ret and --inlined need --break. --from, --until, --multiplex, --thread, --on and\n"
-	"--kernel are for EXPR.\n\n"
+	"--kernel are for EXPR; with --code, --kernel records the kernel's own changes too.\n\n"
 	"examples:\n"
 	"  trapline record -o hits.trapline -p 4711 'conn->state' --for 10\n"
 	"  trapline record -o refs.trapline -p 4711 --from conn_open:ret 'ret->refs' \\\n"
 	"    --until conn_close --for 10\n"
 	"  trapline record -o calls.trapline -p 4711 --break 'conn_*' --args --ret --for 10\n"
-	"  trapline record -o code.log --code -- ./program\n"
+	"  trapline record -o code.log --code --kernel -- ./program\n"
 	"  trapline report hits.trapline --as html -o hits.html",
 	.bits = RECORD,
 	SHARED,

@@ -474,7 +474,14 @@ static int read_ksymbol(struct reading *r)
 	item->entry.batch = TAKE32(&r->t);
 	item->entry.stage = TAKE32(&r->t) & 1;
 	item->entry.name = take_text(&r->t, TAKE32(&r->t));
-	return 0;
+	item->entry.len = (size_t)item->entry.other;
+	if (r->t.is_bad || item->entry.address > UINT64_MAX - item->entry.other)
+		return -EBADMSG;
+	if (!item->entry.len)
+		return 0;
+	/* The kernel does not report what it writes there. */
+	item->change = (uint32_t)r->log->change_count;
+	return change_add(r, r->head->time_ns, r->head->time_ns, TRAPLINE_CODE_DONE) ? 0 : -ENOMEM;
 }
 
 static int (*const readers[])(struct reading *r) = {

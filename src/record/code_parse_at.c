@@ -104,6 +104,8 @@ static int before_of(const struct code_item *item, uint64_t address)
 
 static int after_of(const struct code_item *item, uint64_t address)
 {
+	if (item->entry.kind == TRAPLINE_CODE_ENTRY_KSYMBOL)
+		return BYTE_LOST;
 	if (!item->entry.after)
 		return BYTE_UNKNOWN;
 	return item->entry.kind == TRAPLINE_CODE_ENTRY_FILL ?

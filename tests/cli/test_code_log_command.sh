@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/code.log
 
-echo 1..8
+echo 1..10
 n=0
 report() { # status name output
 	n=$((n + 1))
@@ -77,3 +77,22 @@ out=$("$trapline" record -o "$log" --code -p $$ 2>&1)
 	! "$trapline" report --code "$trapline" >/dev/null 2>&1 &&
 	! "$trapline" report --code "$log" --at nonsense >/dev/null 2>&1
 report $? wrong_use_is_refused "$out"
+
+# Without a command the kernel's record has its begin and its end; Ctrl-C ends it.
+out=$("$trapline" record -o "$work/kernel.log" --code --kernel --for 300ms 2>&1)
+status=$?
+text=$("$trapline" report --code "$work/kernel.log" 2>&1)
+case $status$out in
+*ermission*) [ $status = 1 ] || [ $status = 2 ] ;;
+*) [ $status = 0 ] && printf '%s\n' "$text" | grep -q ' 0/0 start' &&
+	printf '%s\n' "$text" | grep -q ' 0/0 end' ;;
+esac
+report $? the_kernel_is_recorded_without_a_command "$out $text"
+
+out=$("$trapline" record -o "$work/both.log" --code --kernel -- "$victim" 2>&1)
+text=$("$trapline" report --code "$work/both.log" 2>&1)
+case $out in
+*ermission*) true ;;
+*) printf '%s\n' "$text" | grep -q ' 0/0 start' && printf '%s\n' "$text" | grep -q ' site ' ;;
+esac
+report $? kernel_and_command_are_in_one_log "$out $text"
