@@ -134,8 +134,8 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 		return -ENOSPC;
 	int err = probe_stub_make(&wish, &stub, &problem->why);
 	if (!err)
-		err = probe_jump_make(address, text, available, stub.start, &row->jump,
-				      &problem->why);
+		err = probe_jump_make(address, text, available, stub.start, filter->through != NULL,
+				      &row->jump, &problem->why);
 	if (err)
 		return err;
 	row->filter_length = filter->length;

@@ -11,6 +11,9 @@
 #define JUMP 0xe9
 #define TRIES_MAX 64u
 #define BOUNDARIES_MAX 4
+/* What is left free above the heap; if it must be, the less. Then malloc(3) goes on elsewhere. */
+#define HEAP_GROWS (512ull << 20)
+#define HEAP_GROWS_LEAST (16ull << 20)
 
 /* What is known of a site. */
 struct probe_site {
@@ -93,7 +96,7 @@ static void choose(const struct probe_site *site, uint32_t try, uint8_t *jump)
 		jump[i] = (uint8_t)(value >> 8 * (i - 1));
 }
 
-static int make_short(const struct probe_site *site, uint8_t *jump, const char **why)
+static int try_landings(const struct probe_site *site, uint64_t heap_grows, uint8_t *jump)
 {
 	uint64_t landings[PADS_AT_ONCE];
 	uint32_t tries = site->len == 1 ? 1 : TRIES_MAX;
@@ -101,8 +104,18 @@ static int make_short(const struct probe_site *site, uint8_t *jump, const char *
 
 	for (uint32_t i = 0; i < tries && err == -EBUSY; i++) {
 		choose(site, i, jump);
-		err = pads_place(landings, find_landings(site, jump, landings), site->target);
+		err = pads_place(landings, find_landings(site, jump, landings), site->target,
+				 heap_grows);
 	}
+	return err;
+}
+
+static int make_short(const struct probe_site *site, int may_crowd, uint8_t *jump, const char **why)
+{
+	int err = try_landings(site, HEAP_GROWS, jump);
+
+	if (err == -EBUSY && may_crowd)
+		err = try_landings(site, HEAP_GROWS_LEAST, jump);
 	*why = err == -EBUSY ? "the memory that a jump could lead to is in use" :
 			       "memory for the jump's landing cannot be had";
 	return err == -EBUSY ? -ENOSPC : err;
@@ -122,7 +135,7 @@ static int make_long(const struct probe_site *site, uint8_t *jump, const char **
 }
 
 int probe_jump_make(uint64_t address, const uint8_t *text, size_t available, uint64_t target,
-		    struct probe_jump *out, const char **why)
+		    int may_crowd, struct probe_jump *out, const char **why)
 {
 	struct probe_site site = { .address = address, .target = target };
 	int length = insn_length_x86_64(text, available);
@@ -146,5 +159,5 @@ int probe_jump_make(uint64_t address, const uint8_t *text, size_t available, uin
 	if (site.len >= JUMP_BYTES)
 		return make_long(&site, out->after, why);
 	err = find_boundaries(&site, text, available, why);
-	return err ? err : make_short(&site, out->after, why);
+	return err ? err : make_short(&site, may_crowd, out->after, why);
 }

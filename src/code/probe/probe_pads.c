@@ -27,7 +27,6 @@
 #define PAGES_USED_MAX (PAGES / 2)
 #define LOWEST 0x10000u
 #define HIGHEST 0x7fffffffe000u
-#define HEAP_GROWS (512ull << 20)
 #define STACK_GROWS (256ull << 20)
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -57,12 +56,12 @@ static struct pad_page *page_find(uint64_t start)
 	return &pages[at];
 }
 
-static int is_others(uint64_t start)
+static int is_others(uint64_t start, uint64_t heap_grows)
 {
 	uint64_t heap = (uint64_t)sys1(SYS_brk, 0);
 	uint64_t stack = getauxval(AT_RANDOM);
 
-	return start < LOWEST || start > HIGHEST || start - heap < HEAP_GROWS ||
+	return start < LOWEST || start > HIGHEST || start - heap < heap_grows ||
 	       stack - start < STACK_GROWS;
 }
 
@@ -79,13 +78,13 @@ static int page_fill(uint64_t start)
 	return err;
 }
 
-static struct pad_page *page_need(uint64_t start)
+static struct pad_page *page_need(uint64_t start, uint64_t heap_grows)
 {
 	struct pad_page *page = page_find(start);
 
 	if (page->start && page->is_mapped)
 		return page;
-	if ((!page->start && page_count == PAGES_USED_MAX) || is_others(start))
+	if ((!page->start && page_count == PAGES_USED_MAX) || is_others(start, heap_grows))
 		return NULL;
 	uint64_t at = (uint64_t)sys6(SYS_mmap, start, PAGE_BYTES, PROT_READ | PROT_EXEC,
 				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -136,11 +135,11 @@ static void mark(uint64_t address, int is_pad)
 	page->taken[byte / 64] |= (uint64_t)is_pad << byte % 64;
 }
 
-static int pad_claim(uint64_t address)
+static int pad_claim(uint64_t address, uint64_t heap_grows)
 {
 	uint64_t last = address + PAD_BYTES - 1;
 
-	if (!page_need(page_of(address)) || !page_need(page_of(last)))
+	if (!page_need(page_of(address), heap_grows) || !page_need(page_of(last), heap_grows))
 		return -EBUSY;
 	for (uint64_t at = address; at <= last; at++)
 		if (is_taken(at))
@@ -184,14 +183,14 @@ static int need_table(void)
 	return 0;
 }
 
-int pads_place(const uint64_t *addresses, size_t n, uint64_t target)
+int pads_place(const uint64_t *addresses, size_t n, uint64_t target, uint64_t heap_grows)
 {
 	size_t claimed = 0;
 	int err = need_table();
 
 	if (err)
 		return err;
-	while (claimed < n && !(err = pad_claim(addresses[claimed])))
+	while (claimed < n && !(err = pad_claim(addresses[claimed], heap_grows)))
 		claimed++;
 	for (size_t i = 0; i < n && !err; i++)
 		err = pad_write(addresses[i], target);
