@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -22,6 +21,7 @@
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "cond/compile.h"
@@ -32,7 +32,6 @@
 
 #define WAIT_STEP_NS 1000000
 #define STACK_BYTES (128u << 10)
-#define TRAP_SIGNALS ((1ull << (SIGTRAP - 1)) | (1ull << (SIGSEGV - 1)) | (1ull << (SIGBUS - 1)))
 
 static struct {
 	struct probe_region *region;
@@ -253,22 +252,10 @@ static void *run_started(void *arg)
 	return NULL;
 }
 
-/* Signals of the program are for its own threads. */
 static int start_thread(void *(*run)(void *), struct probe_region *region)
 {
-	uint64_t mask = ~TRAP_SIGNALS;
-	uint64_t before = 0;
-	pthread_attr_t attr;
-	pthread_t thread;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
-	int err = pthread_create(&thread, &attr, run, region);
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-	pthread_attr_destroy(&attr);
-	return -err;
+	own_thread_prepare();
+	return own_thread_start(pthread_create, STACK_BYTES, run, region);
 }
 
 /* The region is the agent's from here on. */

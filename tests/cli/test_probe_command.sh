@@ -112,6 +112,14 @@ probe work -- "$victims/probed" 2 500 fork
 summary '($hits | length) == 1000 and ([$hits[].pid] | unique | length) == 1 and .command == null'
 ok a_forked_child_runs_right_and_without_probes $?
 
+probe work --if 'arg0 == 7' -- "$victims/probed" 2 10 setuid
+summary '($hits | length) == 2 and .command == null'
+ok a_process_may_change_its_user $?
+
+probe work --if 'arg0 == 7' -- "$victims/probed_locals" 2 10
+summary '($hits | length) == 2 and .command == null'
+ok a_program_may_have_a_megabyte_of_thread_locals $?
+
 probe libc.so.6:malloc --max-rate 0 -- sh -c '/bin/ls / >/dev/null; /bin/ls / >/dev/null; true'
 summary '([$hits[].pid] | unique | length) <= 1 and .command == null'
 ok a_program_that_the_command_starts_is_not_observed $?
