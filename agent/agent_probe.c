@@ -130,7 +130,15 @@ static int open_probe(struct probe_region *region, uint32_t i,
 	probes.events[i]->mirror = &region->counts;
 	out->mechanism = (uint32_t)trapline_event_mechanism(probes.events[i]);
 	out->evaluated_in = probes.events[i]->evaluated_in;
-	return trapline_event_enable(probes.events[i]);
+	return 0;
+}
+
+/* At last: what the agent itself calls until then is no hit. */
+static void enable_probes(void)
+{
+	for (uint32_t i = 0; i < PROBE_SITES_MAX; i++)
+		if (probes.events[i])
+			trapline_event_enable(probes.events[i]);
 }
 
 static void close_probes(void)
@@ -157,14 +165,14 @@ static int open_probes(struct probe_region *region)
 	/* Events of other processes are not to be counted here. */
 	if (region->condition_bytes && condition.ir.event_count)
 		return -EINVAL;
-	for (uint32_t i = 0; i < probes.count; i++) {
+	for (uint32_t i = 0; i < probes.count && !(err && region->is_whole); i++) {
 		int one = open_probe(region, i, region->condition_bytes ? &condition : NULL);
 
 		opened += !one;
 		err = one ? one : err;
 	}
 	target_drop_descriptors(probes.self);
-	return opened ? 0 : err;
+	return opened && !(err && region->is_whole) ? 0 : err;
 }
 
 static void probe_tell_failure(struct probe_region *region, int err)
@@ -193,11 +201,11 @@ static void wait_for_end(struct probe_region *region)
 }
 
 /* 0; -ECANCELED: the command has ended before. */
-static int wait_for_sites(struct probe_region *region)
+static int wait_while(struct probe_region *region, enum probe_state state)
 {
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
-	while (atomic_get(&region->state) != PROBE_ARM) {
+	while (atomic_get(&region->state) == state) {
 		if (!flock(probes.lock, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
 		sys_nap(&step);
@@ -215,16 +223,6 @@ static int arm(struct probe_region *region)
 	return open_probes(region);
 }
 
-static void arm_and_tell(struct probe_region *region, int err)
-{
-	if (!err)
-		err = arm(region);
-	if (err)
-		probe_tell_failure(region, err);
-	else
-		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
-}
-
 /* By the thread itself: for another one it may have ended by then. */
 static void name_own_thread(void)
 {
@@ -237,11 +235,18 @@ static void *run_late(void *arg)
 	struct probe_region *region = arg;
 
 	name_own_thread();
-	arm_and_tell(region, wait_for_sites(region));
-	if (atomic_get(&region->state) == PROBE_ARMED)
-		wait_for_end(region);
-	else
+	int err = wait_while(region, PROBE_NEW);
+	if (!err)
+		err = arm(region);
+	if (err) {
+		close_probes();
+		probe_tell_failure(region, err);
 		forget_run();
+		return NULL;
+	}
+	enable_probes();
+	atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+	wait_for_end(region);
 	return NULL;
 }
 
@@ -288,6 +293,23 @@ int agent_probe_attach(struct probe_region *shared, int lock)
 	return err;
 }
 
+/* 0, or -errno and no probe is there. */
+static int arm_started(struct probe_region *region)
+{
+	int err = arm(region);
+
+	if (!err)
+		err = start_thread(run_started, region);
+	if (!err) {
+		enable_probes();
+		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+		return 0;
+	}
+	close_probes();
+	probe_tell_failure(region, err);
+	return err;
+}
+
 void agent_probe_start(struct probe_region *shared, int lock)
 {
 	uint32_t state = PROBE_NEW;
@@ -299,9 +321,12 @@ void agent_probe_start(struct probe_region *shared, int lock)
 		memory_unmap(shared, sizeof(*shared));
 		return;
 	}
-	if (wait_for_sites(shared))
+	if (wait_while(shared, PROBE_READY))
 		sys1(SYS_exit_group, 1);
-	arm_and_tell(shared, 0);
-	if (atomic_get(&shared->state) != PROBE_ARMED || start_thread(run_started, shared))
-		forget_run();
+	/* The program may run when the command says so: with these probes, or with what it has instead. */
+	if (atomic_get(&shared->state) == PROBE_ARM && !arm_started(shared))
+		return;
+	if (wait_while(shared, PROBE_FAILED))
+		sys1(SYS_exit_group, 1);
+	forget_run();
 }
