@@ -17,6 +17,7 @@
 #include "agent/agent_patch.h"
 #include "agent/agent_probe.h"
 #include "agent/agent_throttle.h"
+#include "agent/environment.h"
 #include "agent/heap/heap.h"
 #include "agent/name.h"
 #include "agent/seccomp.h"
@@ -309,6 +310,8 @@ __attribute__((constructor)) static void agent_start(void)
 		start_race(path);
 	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		start_throttle(path);
-	if (read_option(options, PROBE_OPTION, path, sizeof(path)))
+	if (read_option(options, PROBE_OPTION, path, sizeof(path))) {
+		environment_forget(PROBE_OPTION);
 		start_probe(path);
+	}
 }

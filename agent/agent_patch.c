@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/target.h"
 #include "record/patch_region.h"
@@ -38,6 +38,7 @@
 /* Numbers below are those that programs take, and close. */
 #define LOWEST_DESCRIPTOR 500
 #define LOOK_NS 1000000
+#define STACK_BYTES (8u << 20) /* constructors and hooks of a patch run there */
 
 /* A patch that is in force. */
 struct kept {
@@ -433,15 +434,10 @@ static void serve(struct request *q)
 	atomic_set(&r->state, err ? PATCH_HAS_FAILED : PATCH_IS_DONE);
 }
 
-/* SIGTRAP alone comes through: this thread may run code that is being changed. */
 static void *work(void *arg)
 {
 	struct request *q = arg;
-	sigset_t trap;
 
-	sigemptyset(&trap);
-	sigaddset(&trap, SIGTRAP);
-	pthread_sigmask(SIG_UNBLOCK, &trap, NULL);
 	serve(q);
 	if (q->object >= 0)
 		sys_close(q->object);
@@ -461,20 +457,12 @@ static bool take_table(void)
 	       (before != process && atomic_cas(&worker, &before, process));
 }
 
-/* All signals are blocked in the thread that calls, and so in the new one. */
 static int begin_work(struct request *q)
 {
-	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		(__typeof__(create))dlsym(RTLD_NEXT, "pthread_create");
-	pthread_attr_t attr;
-	pthread_t thread;
+	own_thread_create create = (own_thread_create)dlsym(RTLD_NEXT, "pthread_create");
 
-	if (!create || pthread_attr_init(&attr))
-		return -EAGAIN;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	int err = create(&thread, &attr, work, q);
-	pthread_attr_destroy(&attr);
-	return -err;
+	own_thread_prepare();
+	return create ? own_thread_start(create, STACK_BYTES, work, q) : -EAGAIN;
 }
 
 static int open_request(const char *files, struct request *q)

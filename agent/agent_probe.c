@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -22,6 +21,7 @@
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "cond/compile.h"
@@ -32,7 +32,6 @@
 
 #define WAIT_STEP_NS 1000000
 #define STACK_BYTES (128u << 10)
-#define TRAP_SIGNALS ((1ull << (SIGTRAP - 1)) | (1ull << (SIGSEGV - 1)) | (1ull << (SIGBUS - 1)))
 
 static struct {
 	struct probe_region *region;
@@ -131,7 +130,15 @@ static int open_probe(struct probe_region *region, uint32_t i,
 	probes.events[i]->mirror = &region->counts;
 	out->mechanism = (uint32_t)trapline_event_mechanism(probes.events[i]);
 	out->evaluated_in = probes.events[i]->evaluated_in;
-	return trapline_event_enable(probes.events[i]);
+	return 0;
+}
+
+/* At last: what the agent itself calls until then is no hit. */
+static void enable_probes(void)
+{
+	for (uint32_t i = 0; i < PROBE_SITES_MAX; i++)
+		if (probes.events[i])
+			trapline_event_enable(probes.events[i]);
 }
 
 static void close_probes(void)
@@ -158,14 +165,14 @@ static int open_probes(struct probe_region *region)
 	/* Events of other processes are not to be counted here. */
 	if (region->condition_bytes && condition.ir.event_count)
 		return -EINVAL;
-	for (uint32_t i = 0; i < probes.count; i++) {
+	for (uint32_t i = 0; i < probes.count && !(err && region->is_whole); i++) {
 		int one = open_probe(region, i, region->condition_bytes ? &condition : NULL);
 
 		opened += !one;
 		err = one ? one : err;
 	}
 	target_drop_descriptors(probes.self);
-	return opened ? 0 : err;
+	return opened && !(err && region->is_whole) ? 0 : err;
 }
 
 static void probe_tell_failure(struct probe_region *region, int err)
@@ -194,11 +201,11 @@ static void wait_for_end(struct probe_region *region)
 }
 
 /* 0; -ECANCELED: the command has ended before. */
-static int wait_for_sites(struct probe_region *region)
+static int wait_while(struct probe_region *region, enum probe_state state)
 {
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
-	while (atomic_get(&region->state) != PROBE_ARM) {
+	while (atomic_get(&region->state) == state) {
 		if (!flock(probes.lock, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
 		sys_nap(&step);
@@ -216,16 +223,6 @@ static int arm(struct probe_region *region)
 	return open_probes(region);
 }
 
-static void arm_and_tell(struct probe_region *region, int err)
-{
-	if (!err)
-		err = arm(region);
-	if (err)
-		probe_tell_failure(region, err);
-	else
-		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
-}
-
 /* By the thread itself: for another one it may have ended by then. */
 static void name_own_thread(void)
 {
@@ -238,11 +235,18 @@ static void *run_late(void *arg)
 	struct probe_region *region = arg;
 
 	name_own_thread();
-	arm_and_tell(region, wait_for_sites(region));
-	if (atomic_get(&region->state) == PROBE_ARMED)
-		wait_for_end(region);
-	else
+	int err = wait_while(region, PROBE_NEW);
+	if (!err)
+		err = arm(region);
+	if (err) {
+		close_probes();
+		probe_tell_failure(region, err);
 		forget_run();
+		return NULL;
+	}
+	enable_probes();
+	atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+	wait_for_end(region);
 	return NULL;
 }
 
@@ -253,22 +257,10 @@ static void *run_started(void *arg)
 	return NULL;
 }
 
-/* Signals of the program are for its own threads. */
 static int start_thread(void *(*run)(void *), struct probe_region *region)
 {
-	uint64_t mask = ~TRAP_SIGNALS;
-	uint64_t before = 0;
-	pthread_attr_t attr;
-	pthread_t thread;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
-	int err = pthread_create(&thread, &attr, run, region);
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-	pthread_attr_destroy(&attr);
-	return -err;
+	own_thread_prepare();
+	return own_thread_start(pthread_create, STACK_BYTES, run, region);
 }
 
 /* The region is the agent's from here on. */
@@ -301,6 +293,23 @@ int agent_probe_attach(struct probe_region *shared, int lock)
 	return err;
 }
 
+/* 0, or -errno and no probe is there. */
+static int arm_started(struct probe_region *region)
+{
+	int err = arm(region);
+
+	if (!err)
+		err = start_thread(run_started, region);
+	if (!err) {
+		enable_probes();
+		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+		return 0;
+	}
+	close_probes();
+	probe_tell_failure(region, err);
+	return err;
+}
+
 void agent_probe_start(struct probe_region *shared, int lock)
 {
 	uint32_t state = PROBE_NEW;
@@ -312,9 +321,12 @@ void agent_probe_start(struct probe_region *shared, int lock)
 		memory_unmap(shared, sizeof(*shared));
 		return;
 	}
-	if (wait_for_sites(shared))
+	if (wait_while(shared, PROBE_READY))
 		sys1(SYS_exit_group, 1);
-	arm_and_tell(shared, 0);
-	if (atomic_get(&shared->state) != PROBE_ARMED || start_thread(run_started, shared))
-		forget_run();
+	/* The program may run when the command says so: with these probes, or with what it has instead. */
+	if (atomic_get(&shared->state) == PROBE_ARM && !arm_started(shared))
+		return;
+	if (wait_while(shared, PROBE_FAILED))
+		sys1(SYS_exit_group, 1);
+	forget_run();
 }

@@ -13,7 +13,10 @@
  */
 int agent_probe_attach(struct probe_region *shared, int lock);
 
-/* In a process that was just started: waits for PROBE_ARM, and arms. The process ends if the command does. */
+/*
+ * In a process that was just started: waits for PROBE_ARM, and arms, or for PROBE_DECLINED. The process
+ * ends if the command does.
+ */
 void agent_probe_start(struct probe_region *shared, int lock);
 
 #endif

@@ -19,7 +19,7 @@
 static struct trapline *target;
 static volatile uint64_t hits;
 
-/* Six ways in, so that each has a function of its own. */
+/* Seven ways in, so that each has a function of its own. */
 #define FUNCTION(name)                                    \
 	__attribute__((noipa)) uint64_t name(uint64_t a); \
 	uint64_t name(uint64_t a)                         \
@@ -31,6 +31,7 @@ FUNCTION(compared)
 FUNCTION(computed)
 FUNCTION(interpreted)
 FUNCTION(called)
+FUNCTION(recorded)
 FUNCTION(by_kernel)
 
 static enum trapline_action count(const struct trapline_hit *hit)
@@ -44,6 +45,7 @@ struct way {
 	uint64_t (*function)(uint64_t);
 	const char *condition;
 	int by_kernel;
+	int is_recorded;
 	uint64_t calls;
 	struct trapline_event *event;
 	double ns[ROUNDS];
@@ -65,6 +67,11 @@ static struct way ways[] = {
 	  .condition = "hits == 0 && arg0 == 1",
 	  .calls = 200000 },
 	{ .name = "true, callback", .function = called, .condition = "arg0 != -1", .calls = 200000 },
+	{ .name = "true, record",
+	  .function = recorded,
+	  .condition = "arg0 != -1",
+	  .is_recorded = 1,
+	  .calls = 4000 },
 	{ .name = "false, uprobe and BPF",
 	  .function = by_kernel,
 	  .condition = "arg0 == -1",
@@ -84,7 +91,7 @@ static void open_way(struct way *way)
 	if (trapline_condition_parse(way->condition, NULL, &condition))
 		abort();
 	opts.condition = condition;
-	opts.callback = way->by_kernel ? NULL : count;
+	opts.callback = way->by_kernel || way->is_recorded ? NULL : count;
 	int err = way->by_kernel ? trapline_break_sites(target, &site, 1, &opts, &way->event) :
 				   trapline_probe(target, site, &opts, &way->event);
 	trapline_condition_free(condition);
@@ -123,6 +130,10 @@ static void print_way(struct way *way)
 		printf("{\"bench\":\"probe\",\"way\":\"%s\",\"missing\":true}\n", way->name);
 		return;
 	}
+	struct trapline_stats stats = { .size = sizeof(stats) };
+
+	if (way->is_recorded && (trapline_event_stats(way->event, &stats) || stats.lost_ring_full))
+		abort();
 	qsort(way->ns, ROUNDS, sizeof(way->ns[0]), compare);
 	printf("{\"bench\":\"probe\",\"way\":\"%s\",\"mechanism\":\"%s\",\"ns\":%.2f,\"more_ns\":%.2f}\n",
 	       way->name, mechanism, way->ns[ROUNDS / 2],
@@ -135,10 +146,13 @@ int main(void)
 		return 1;
 	for (size_t i = 0; i < WAYS; i++)
 		open_way(&ways[i]);
-	for (int round = 0; round < ROUNDS; round++)
+	for (int round = 0; round < ROUNDS; round++) {
 		for (size_t i = 0; i < WAYS; i++)
 			if (!ways[i].is_missing)
 				ways[i].ns[round] = run_way(&ways[i]);
+		while (trapline_poll(target, 0, count) > 0)
+			;
+	}
 	for (size_t i = 0; i < WAYS; i++)
 		print_way(&ways[i]);
 	trapline_close(target);

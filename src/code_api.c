@@ -135,8 +135,9 @@ TRAPLINE_API int trapline_probe(struct trapline *t, uint64_t address,
 
 	if (err)
 		return err;
-	if (!o.callback)
-		return failed(-EINVAL, FAILED_ARGUMENT, "a probe needs a callback");
+	if (!o.callback && (o.stack_depth || o.count_of))
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "stack_depth and count_of of a probe need a callback");
 	if (o.scope != TRAPLINE_PROCESS || o.filter_fd || o.texts ||
 	    o.flags & ~(TRAPLINE_DISABLED | TRAPLINE_NO_VALUES))
 		return failed(-EINVAL, FAILED_ARGUMENT,

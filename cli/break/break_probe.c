@@ -11,13 +11,17 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/launch/preloadable.h"
+#include "cli/launch/program.h"
 #include "cli/watchdog.h"
 #include "record/layout.h"
 #include "report/lang/condition_names.h"
 #include "report/safe/clean.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +63,36 @@ int break_probe_check(struct observe_settings *set)
 	if (status || !set->command || set->list || set->explain)
 		return status;
 	return agent_command_check(set->name, set->command);
+}
+
+/* In the order of what the user would change first. */
+static const char *reason_against(const struct observe_settings *set)
+{
+	char path[PATH_MAX];
+
+	if (set->no_bpf)
+		return "--no-bpf";
+	if (set->ret)
+		return "--ret";
+	/* The start reports what is wrong with it. */
+	return program_find(set->command[0], path, sizeof(path)) ? "" : preloadable_problem(path);
+}
+
+bool break_probe_is_wanted(const struct observe_settings *set, struct break_probe *probe)
+{
+	const char *why;
+
+	/* What only lists or explains needs no agent. */
+	if (set->list || set->explain)
+		return false;
+	if (set->mechanism)
+		return !strcmp(set->mechanism, "probe");
+	if (!set->command || !agent_is_there())
+		return false;
+	why = reason_against(set);
+	snprintf(probe->why_not, sizeof(probe->why_not), "%s", why ? why : "");
+	probe->is_chosen = !why;
+	return probe->is_chosen;
 }
 
 int break_probe_begin(const struct observe_settings *set, struct break_probe *probe)
@@ -121,6 +155,19 @@ int break_probe_hold(struct break_probe *probe, struct session *r)
 			 r->command[0]);
 }
 
+__attribute__((format(printf, 3, 4))) static int
+unfit(struct break_probe *probe, const struct observe *o, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(probe->why_not, sizeof(probe->why_not), format, args);
+	va_end(args);
+	return probe->is_chosen ?
+		       BREAK_PROBE_UNFIT :
+		       cli_wrong(o->set.name, "%s; use --mechanism uprobe", probe->why_not);
+}
+
 static int slot_bytes_for(uint32_t texts, bool has_stack)
 {
 	size_t used = sizeof(uint64_t) + sizeof(struct record) +
@@ -132,22 +179,21 @@ static int slot_bytes_for(uint32_t texts, bool has_stack)
 	return has_stack ? (int)PROBE_SLOT_MAX : (int)bytes;
 }
 
-static int set_condition(struct probe_region *region, const struct observe *o, size_t sites)
+static int set_condition(struct break_probe *probe, const struct observe *o, size_t sites)
 {
+	struct probe_region *region = probe->region;
 	bool counts_hits;
 
 	if (!o->condition)
 		return 0;
 	if (condition_copy(o->condition, region->condition, sizeof(region->condition),
 			   &region->condition_bytes, &counts_hits))
-		return cli_wrong(o->set.name,
-				 "--if cannot be evaluated by a probe: it counts other "
-				 "events; use --mechanism uprobe");
+		return unfit(probe, o,
+			     "--if cannot be evaluated by a probe: it counts other events");
 	if (counts_hits && sites > 1)
-		return cli_wrong(o->set.name,
-				 "--if counts hits, and %zu sites have a probe of their own each; "
-				 "break on one site, or use --mechanism uprobe",
-				 sites);
+		return unfit(probe, o,
+			     "--if counts hits, and %zu sites have a probe of their own each",
+			     sites);
 	return 0;
 }
 
@@ -158,10 +204,8 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 	bool has_stack = opts->flags & TRAPLINE_STACK_BYTES;
 
 	if (sites->count > PROBE_SITES_MAX)
-		return cli_wrong(o->set.name,
-				 "cannot probe %zu sites: there are %u probes; use --mechanism "
-				 "uprobe",
-				 sites->count, PROBE_SITES_MAX);
+		return unfit(probe, o, "cannot probe %zu sites: there are %u probes", sites->count,
+			     PROBE_SITES_MAX);
 	probe->sites = sites;
 	probe->texts = opts->texts;
 	region->slot_bytes = (uint32_t)slot_bytes_for(opts->texts, has_stack);
@@ -173,6 +217,7 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 	region->texts = opts->texts;
 	region->stack_bytes = probe->stack_bytes;
 	region->limit = opts->limit;
+	region->is_whole = probe->is_chosen;
 	region->count = (uint32_t)sites->count;
 	for (size_t i = 0; i < sites->count; i++)
 		region->sites[i] = sites->site[i].address;
@@ -183,10 +228,10 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 						  .slots = region->slots,
 						  .slot_bytes = region->slot_bytes,
 						  .count = PROBE_RING_BYTES / region->slot_bytes };
-	return set_condition(region, o, sites->count);
+	return set_condition(probe, o, sites->count);
 }
 
-static int refused(const struct break_probe *probe, const struct observe *o, int err)
+static int refused(struct break_probe *probe, const struct observe *o, int err)
 {
 	char why[sizeof(probe->region->why)];
 
@@ -197,8 +242,8 @@ static int refused(const struct break_probe *probe, const struct observe *o, int
 		return cli_wrong(o->set.name,
 				 "process %d has probes of another trapline: end that one first",
 				 o->session.pid);
-	return cli_wrong(o->set.name, "cannot probe process %d: %s; use --mechanism uprobe",
-			 o->session.pid, *why ? why : strerror(-err));
+	return unfit(probe, o, "cannot probe process %d: %s", o->session.pid,
+		     *why ? why : strerror(-err));
 }
 
 static int arm_there(struct break_probe *probe, struct observe *o)
@@ -209,7 +254,16 @@ static int arm_there(struct break_probe *probe, struct observe *o)
 	wait_while(region, &o->session, PROBE_ARM, READY_NS);
 	if (atomic_get(&region->state) == PROBE_ARMED)
 		return 0;
+	/* One that does not answer does not wait either. */
+	if (atomic_get(&region->state) != PROBE_FAILED)
+		probe->is_chosen = false;
 	return refused(probe, o, region->error ? region->error : -ETIMEDOUT);
+}
+
+void break_probe_decline(struct break_probe *probe)
+{
+	atomic_set(&probe->region->state, (uint32_t)PROBE_DECLINED);
+	break_probe_release(probe);
 }
 
 static int attach(struct break_probe *probe, struct observe *o)

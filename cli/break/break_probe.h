@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* break_probe.h - `--mechanism probe`: the agent in the process makes the hits. */
+/* break_probe.h - probes: the agent in the process makes the hits. */
 #ifndef CLI_BREAK_BREAK_PROBE_H
 #define CLI_BREAK_BREAK_PROBE_H
 
@@ -21,17 +21,33 @@ struct break_probe {
 	uint64_t delivered;
 	uint64_t damaged; /* records that no agent writes */
 	char refused_names[200];
+	char why_not[256]; /* where probes are not used, although there is a choice; empty: no choice */
+	bool is_chosen; /* here, and not by --mechanism: what cannot be done is left to uprobes */
 };
 
 /* 0, or an exit status with the option or the limit that stands against it printed. */
 int break_probe_check(struct observe_settings *set);
+
+/*
+ * True: by --mechanism, or where CMD is started and they cost less than uprobes. probe->is_chosen or
+ * why_not say more.
+ */
+bool break_probe_is_wanted(const struct observe_settings *set, struct break_probe *probe);
 
 /* Before the start of a command, or before the attach. 0 or an exit status, line printed. */
 int break_probe_begin(const struct observe_settings *set, struct break_probe *probe);
 /* Starts the command with the agent, which waits before the first code of the program. */
 int break_probe_hold(struct break_probe *probe, struct session *r);
 
-/* 0 or an exit status, line printed. *out: how many sites of each kind. */
+/* Of break_probe_arm(): probe->why_not is the reason, and the process waits. */
+#define BREAK_PROBE_UNFIT (-1)
+/* After that: the process runs without probes. */
+void break_probe_decline(struct break_probe *probe);
+
+/*
+ * 0, BREAK_PROBE_UNFIT if probes were chosen here, or an exit status, line printed. *out: how many sites of
+ * each kind.
+ */
 int break_probe_arm(struct break_probe *probe, struct observe *o, const struct code_sites *sites,
 		    const struct trapline_event_opts *opts, struct run_calls_end *out);
 

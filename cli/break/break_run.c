@@ -166,6 +166,23 @@ static int break_begin(struct observe *o)
 	return status ? status : break_output_begin(o, &b->output, &b->sites);
 }
 
+/* A process that was started waits until its breakpoints are there, of whatever kind. */
+static int arm_probes_or_others(struct breaking *b, const struct trapline_event_opts *opts)
+{
+	int status = BREAK_PROBE_UNFIT;
+
+	if (b->probe.region)
+		status = break_probe_arm(&b->probe, &b->run, &b->sites, opts, &b->armed.sites);
+	if (status != BREAK_PROBE_UNFIT)
+		return status;
+	status = break_arm(&b->run, &b->sites, opts, &b->armed);
+	if (status || !b->probe.region)
+		return status;
+	break_probe_decline(&b->probe);
+	b->run.session.poll = NULL;
+	return 0;
+}
+
 static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 {
 	struct breaking *b = (struct breaking *)o;
@@ -176,9 +193,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	if (o->set.args || o->set.ret)
 		opts->texts = texts_of_all(b);
 	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
-	int status = b->probe.region ?
-			     break_probe_arm(&b->probe, o, &b->sites, opts, &b->armed.sites) :
-			     break_arm(o, &b->sites, opts, &b->armed);
+	int status = arm_probes_or_others(b, opts);
 	output_clear_status(&o->to);
 	o->off = b->probe.region ? &b->probe.region->counts.is_off : NULL;
 	o->events = b->armed.event;
@@ -191,12 +206,17 @@ static void break_print_start(struct observe *o)
 	const struct breaking *b = (const struct breaking *)o;
 	const struct run_calls_end *sites = &b->armed.sites;
 
-	fprintf(stderr, "breaking on %s in process %d, by %s\n", b->output.description,
+	fprintf(stderr, "breaking on %s in process %d, by %s", b->output.description,
 		o->session.pid,
 		b->probe.region			 ? "probes" :
 		!sites->hardware		 ? "uprobes" :
 		sites->emulated + sites->stepped ? "uprobes and hardware breakpoints" :
 						   "hardware breakpoints");
+	if (b->probe.is_chosen && b->probe.region)
+		fputs(", which cost least", stderr);
+	else if (b->probe.why_not[0])
+		fprintf(stderr, ", not by probes: %s", b->probe.why_not);
+	fputs("\n", stderr);
 	if (b->armed.count && !o->set.no_bpf &&
 	    trapline_event_mechanism(b->armed.event[0]) == TRAPLINE_BY_RING)
 		session_note_without_bpf(&o->session);
@@ -350,6 +370,7 @@ static void break_sum_up(struct observe *o, struct run_end *end)
 	if (b->probe.region)
 		break_probe_end(&b->probe, o, break_on_hit, end);
 	more->refused_names = b->probe.region ? b->probe.refused_names : b->armed.refused_names;
+	more->no_probe = b->probe.why_not[0] ? b->probe.why_not : NULL;
 	more->beyond = o->beyond;
 	more->not_returned = b->calls.not_returned + b->calls.dropped;
 	more->unpaired = b->calls.unpaired;
@@ -413,10 +434,9 @@ static int poll_probes(void *arg, int timeout_ms, trapline_callback fn)
 	return break_probe_poll(&b->probe, &b->run, timeout_ms, fn);
 }
 
-/* What only lists or explains needs no agent. */
 static int use_probes(struct breaking *b, const struct observe_settings *set)
 {
-	if (!set->mechanism || strcmp(set->mechanism, "probe") != 0 || set->list || set->explain)
+	if (!break_probe_is_wanted(set, &b->probe))
 		return 0;
 	b->run.session.hold = hold_for_probes;
 	b->run.session.poll = poll_probes;

@@ -148,6 +148,13 @@ static int find_agent(char *path, size_t n)
 	return access(path, R_OK);
 }
 
+bool agent_is_there(void)
+{
+	char path[PATH_MAX + 64];
+
+	return is_built && !find_agent(path, sizeof(path));
+}
+
 int agent_beside(const char *name, char *path, size_t n)
 {
 	char agent[PATH_MAX + 64];

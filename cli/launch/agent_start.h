@@ -37,6 +37,9 @@ void agent_region_close(struct agent_region *region);
 /* "option=PID,HEAD,DATA,NONCE", as the target finds the memory (agent/share.h). */
 void agent_option(const char *option, const struct agent_region *region, char *text, size_t size);
 
+/* Built for this processor, and found. */
+bool agent_is_there(void);
+
 /* The path of a file in the folder of the agent. 0 or -1. */
 int agent_beside(const char *name, char *path, size_t n);
 

@@ -72,7 +72,7 @@ static const struct opt options[] = {
 	{ "no-bpf", 0, OPT_FLAG | BREAK, AT(no_bpf), NULL,
 	  "use hardware breakpoints, of which there are four" },
 	{ "mechanism", 0, OPT_CHOICE | CALLS, AT(mechanism), "uprobe|probe|hardware",
-	  "choose how calls are seen (default: uprobe, else hardware)" },
+	  "choose how calls are seen (default: probe for CMD, uprobe for -p)" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print the full bookkeeping at the end" },
 #undef AT
 };

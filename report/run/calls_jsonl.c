@@ -97,6 +97,7 @@ static void json_mechanism(json_t *j, const struct run_calls_end *a)
 	json_object_set_new(j, "sites_hardware", json_integer((json_int_t)a->hardware));
 	json_object_set_new(j, "sites_probe", json_integer((json_int_t)a->probes));
 	json_object_set_new(j, "sites_trap", json_integer((json_int_t)a->traps));
+	json_object_set_new(j, "no_probe", a->no_probe ? run_json_text(a->no_probe) : json_null());
 	json_object_set_new(j, "sites_refused", json_integer((json_int_t)a->refused));
 	json_object_set_new(j, "cost_emulated_ns", json_cost(a->emulated_ns));
 	json_object_set_new(j, "cost_stepped_ns", json_cost(a->stepped_ns));

@@ -154,6 +154,8 @@ static void text_mechanism(FILE *f, const struct run_calls_end *more, const char
 		text_probes(f, more, evaluated_in);
 		return;
 	}
+	if (more->no_probe)
+		fprintf(f, "; no probes: %s", more->no_probe);
 	fputs(*before == 'm' ? "mechanism: not recorded\n" : "\n", f);
 }
 

@@ -81,7 +81,8 @@ struct run_calls_end {
 	double emulated_ns; /* cost of a hit; negative: not measured */
 	double stepped_ns;
 	double hardware_ns;
-	double probe_ns; /* of a hit that the condition rejects, or without one of any hit */
+	double probe_ns;      /* of a hit that the condition rejects, or without one of any hit */
+	const char *no_probe; /* why none was chosen, although CMD was started; NULL: not asked */
 	bool is_in_code; /* machine code evaluates the condition, and counts no hit that it rejects */
 	uint64_t beyond;	/* records that came after the limit was reached */
 	uint64_t not_returned;	/* calls */

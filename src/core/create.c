@@ -25,6 +25,7 @@ static void create_undo(struct trapline_event *ev)
 void event_close(struct trapline_event *ev)
 {
 	uint32_t live = EVENT_LIVE;
+	int ends = 1;
 
 	if (!atomic_cas(&ev->state, &live, EVENT_CLOSING))
 		return;
@@ -36,8 +37,10 @@ void event_close(struct trapline_event *ev)
 	atomic_add(&ev->generation, 1u);
 	atomic_set(&ev->wanted, 0);
 	event_sync(ev);
-	if (ev->callback)
-		inflight_wait(ev->pid, ev->index);
+	if (ev->callback || ev->records)
+		ends = !inflight_wait(ev->pid, ev->index);
+	if (ev->records && !ends)
+		ev->target->code_ring_stays = 1;
 	event_end(ev, create_undo);
 }
 

@@ -187,6 +187,12 @@ int in_code_open(struct trapline_event *ev)
 	    condition_take_thread_slot(ev))
 		return failed(-ENFILE, FAILED_EVENT,
 			      "16 events with hits_in_thread are open in the handler");
+	if (!ev->callback) {
+		err = target_need_ring(ev->target, TRAPLINE_BY_PROBE);
+		if (err)
+			return err;
+		ev->records = &ev->target->code_reader.slots;
+	}
 	remove_left_over();
 	ev->applied = ev->wanted;
 	err = open_jump(ev, &problem);

@@ -449,6 +449,8 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 		return err;
 	if (wish->sites)
 		return open_sites(t, ev, wish);
+	if (wish->in_code && t->pid != t->owner_pid)
+		return failed(-EINVAL, FAILED_ARGUMENT, "a probe is in the own process only");
 	if (wish->in_code)
 		return in_code_open(ev);
 	if (ev->flags & TRAPLINE_RETURNS)

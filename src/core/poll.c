@@ -18,6 +18,7 @@
 #include "trap/verdict.h"
 
 #define DRAIN_MAX 4096
+#define PATIENCE_NS 200000000u /* for a thread that writes a record */
 
 static void fill_hit(const struct trapline_event *ev, uint32_t part, const struct record *record,
 		     struct trapline_hit *hit)
@@ -74,7 +75,8 @@ static int deliver(struct trapline_event *ev, uint32_t part, const struct record
 	fill_hit(ev, part, record, &hit);
 	hit.stack_bytes = stack_len ? stack : NULL;
 	hit.stack_bytes_len = (uint32_t)stack_len;
-	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING)
+	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING &&
+	    !event_is_in_code(ev))
 		number_thread(ev->target, &hit);
 	counter_add(&ev->delivered, 1);
 	if (!event_budget_left(ev))
@@ -218,6 +220,27 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 	return -EAGAIN;
 }
 
+/* Of probes, by threads of this process. */
+static int poll_code_ring(struct trapline *t, trapline_callback fn)
+{
+	struct hit_reader *reader = &t->code_reader;
+	union {
+		struct record record;
+		uint8_t slot[CODE_RECORD_BYTES];
+	} copy;
+
+	pthread_mutex_lock(&t->ring_lock);
+	int got = reader->slots.slots && hit_ring_take(reader, &copy, clock_now_ns(), PATIENCE_NS);
+	pthread_mutex_unlock(&t->ring_lock);
+	if (!got)
+		return 0;
+	struct trapline_event *ev = &event_table[copy.record.event & 0xff];
+
+	if (event_enter_as(ev, (uint32_t)(copy.record.event >> 32)))
+		return -EAGAIN;
+	return deliver(ev, 0, &copy.record, NULL, 0, fn);
+}
+
 static int drain(struct trapline *t, trapline_callback fn)
 {
 	int given = 0;
@@ -226,10 +249,11 @@ static int drain(struct trapline *t, trapline_callback fn)
 	for (int n = 0; n < DRAIN_MAX; n++) {
 		int by_program = poll_ringbuf(t, fn);
 		int by_kernel = poll_perf_rings(t, fn);
+		int by_code = poll_code_ring(t, fn);
 
-		if (!by_program && !by_kernel)
+		if (!by_program && !by_kernel && !by_code)
 			return given;
-		given += (by_program == 1) + (by_kernel == 1);
+		given += (by_program == 1) + (by_kernel == 1) + (by_code == 1);
 	}
 	return given;
 }

@@ -139,11 +139,17 @@ static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 static void in_code_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t nested = 0;
+	uint64_t waiting = 0;
 	uint64_t hits;
 
 	if (ev->traps && !traps_hits(ev->traps, 0, &nested, &hits))
 		s->lost_nested += nested;
+	if (ev->records) {
+		s->unread = rest(atomic_get(&ev->recorded), s->delivered);
+		waiting = s->lost_ring_full + s->unread;
+	}
 	handler_stats(ev, s);
+	s->taken += waiting;
 }
 
 static int read_stats(struct trapline_event *ev, struct trapline_stats *out)

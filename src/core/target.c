@@ -16,11 +16,14 @@
 #include "base/own_proc.h"
 #include "base/sys.h"
 #include "event/tasks.h"
+#include "record/layout.h"
 #include "trap/dispatch.h"
 
 #define RECORDS_BYTES_DEFAULT (4u << 20)
 #define RECORDS_BYTES_MIN (64u << 10)
 #define RECORDS_BYTES_MAX (1u << 30)
+
+_Static_assert(sizeof(struct record) <= CODE_RECORD_BYTES, "a slot");
 
 static void close_and_forget(int *fd)
 {
@@ -156,6 +159,13 @@ void target_drop_descriptors(struct trapline *t)
 	close_and_forget(&t->pid_fd);
 }
 
+/* The memory stays where a thread may still write to it: one that a debugger holds, perhaps. */
+static void close_code_ring(struct trapline *t)
+{
+	if (t->code_reader.slots.slots && !t->code_ring_stays)
+		memory_unmap(t->code_reader.slots.slots, t->records_bytes);
+}
+
 TRAPLINE_API void trapline_close(struct trapline *t)
 {
 	if (!t)
@@ -165,6 +175,7 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 			event_close(&event_table[i]);
 	ringbuf_close(&t->ring);
 	perf_rings_close(&t->perf);
+	close_code_ring(t);
 	close_and_forget(&t->pid_fd);
 	close_and_forget(&t->timer_fd);
 	close_and_forget(&t->epoll_fd);
@@ -173,12 +184,15 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 	free(t);
 }
 
-/* How late a record from a perf ring may be told. */
+/* How late a record from a perf ring, or of a probe, may be told. */
 #define LOOK_EVERY_NS 10000000
 
 static int start_timer(struct trapline *t)
 {
 	struct itimerspec every = { { 0, LOOK_EVERY_NS }, { 0, LOOK_EVERY_NS } };
+
+	if (t->timer_fd >= 0)
+		return 0;
 
 	t->timer_fd = (int)sys2(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (t->timer_fd < 0)
@@ -208,15 +222,40 @@ static int open_ring(struct trapline *t)
 	return err ? err : watch_descriptor(t, t->ring.fd, WAKE_RECORDS);
 }
 
+static int open_code_ring(struct trapline *t)
+{
+	if (t->code_reader.slots.slots)
+		return 0;
+	void *slots = memory_map(t->records_bytes);
+	if (memory_failed(slots))
+		return failed(-ENOMEM, FAILED_RING, NULL);
+	int err = start_timer(t);
+	if (err) {
+		memory_unmap(slots, t->records_bytes);
+		return err;
+	}
+	t->code_reader.slots = (struct hit_slots){
+		.ring = &t->code_ring,
+		.slots = slots,
+		.slot_bytes = (CODE_RECORD_BYTES + 8u),
+		.count = t->records_bytes / (CODE_RECORD_BYTES + 8u),
+	};
+	hit_ring_begin(&t->code_reader.slots);
+	return 0;
+}
+
 int target_need_ring(struct trapline *t, uint32_t mechanism)
 {
 	pthread_mutex_lock(&t->ring_lock);
-	int err = mechanism == TRAPLINE_BY_RING ? open_perf_rings(t) : open_ring(t);
+	int err = mechanism == TRAPLINE_BY_RING	 ? open_perf_rings(t) :
+		  mechanism == TRAPLINE_BY_PROBE ? open_code_ring(t) :
+						   open_ring(t);
 	pthread_mutex_unlock(&t->ring_lock);
 	return err;
 }
 
 TRAPLINE_API int trapline_fd(struct trapline *t)
 {
-	return t->ring.fd >= 0 || t->perf.count ? t->epoll_fd : -ENODATA;
+	return t->ring.fd >= 0 || t->perf.count || t->code_reader.slots.slots ? t->epoll_fd :
+										-ENODATA;
 }

@@ -9,6 +9,10 @@
 #include "event/ids.h"
 #include "event/ring/perf_ring.h"
 #include "event/ring/ringbuf.h"
+#include "record/hit_ring.h"
+
+/* Room for one in the ring of probes; with its turn it is a power of two. */
+#define CODE_RECORD_BYTES 504u
 
 struct trapline {
 	pid_t pid;
@@ -29,6 +33,9 @@ struct trapline {
 	uint64_t looked_ns; /* for changes that no hit told of */
 	struct ringbuf ring;
 	struct perf_rings perf;
+	struct hit_ring code_ring; /* of probes without a callback: threads of this process write */
+	struct hit_reader code_reader;
+	int code_ring_stays; /* a thread has not come out of it */
 };
 
 /* What an epoll event of a target is about. */

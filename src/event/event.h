@@ -200,8 +200,10 @@ struct trapline_event {
 	struct event_roots roots;
 	struct event_links links;
 
-	uint32_t probe;		      /* TRAPLINE_BY_PROBE: its number, + 1 */
-	struct trapline_traps *traps; /* TRAPLINE_BY_TRAP */
+	uint32_t probe;			 /* TRAPLINE_BY_PROBE: its number, + 1 */
+	struct trapline_traps *traps;	 /* TRAPLINE_BY_TRAP */
+	const struct hit_slots *records; /* of the target: these, without a callback */
+	uint64_t recorded;
 
 	/* Arming state: wanted by the user, applied to the kernel; see event_sync(). */
 	uint32_t op; /* 0 free, 1 held, 2 held and asked again */

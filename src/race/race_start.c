@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/create.h"
 #include "event/aim.h"
@@ -207,6 +208,7 @@ static int open_all(void)
 	if (err)
 		return failed_at(RACE_STEP_SIGNAL, err);
 	stack_warm_up();
+	own_thread_prepare();
 	race_functions_prepare();
 	race.program = race_module_of(getauxval(AT_ENTRY));
 	err = race_watch_open();

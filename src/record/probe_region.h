@@ -27,8 +27,9 @@ enum probe_state {
 	PROBE_READY,  /* the process waits, before its first own code */
 	PROBE_ARM,    /* the command has written the sites */
 	PROBE_ARMED,  /* the process runs; site by site the region has what became of it */
-	PROBE_FAILED, /* error and why */
-	PROBE_ENDED,  /* the instructions are as they were */
+	PROBE_FAILED, /* error and why; one that was started waits for the command's end, or for: */
+	PROBE_DECLINED, /* the command does without probes: the process runs */
+	PROBE_ENDED,	/* the instructions are as they were */
 };
 
 /* What became of the hits. taken is counted first, and apart from the others. */
@@ -62,7 +63,7 @@ struct probe_region {
 			uint32_t slot_bytes;
 			uint64_t limit; /* over all sites; 0: none */
 			uint32_t condition_bytes;
-			uint32_t reserved;
+			uint32_t is_whole; /* one site that is refused refuses all */
 			uint64_t sites[PROBE_SITES_MAX];
 			uint8_t condition[PROBE_CONDITION_BYTES]; /* struct condition */
 		};

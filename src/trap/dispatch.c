@@ -31,6 +31,7 @@
 #include "trap/dispatch.h"
 #include "trap/foreign.h"
 #include "trap/inflight.h"
+#include "trap/probe_record.h"
 #include "trap/room.h"
 #include "trap/stack.h"
 #include "trap/verdict.h"
@@ -330,6 +331,23 @@ TRAP_PATH int trap_signal_waits(const ucontext_t *context)
 	return (pending & ~mask & ~(1ull << (SIGTRAP - 1))) != 0;
 }
 
+/* Without a callback: for the reader of the target's records. */
+TRAP_PATH static void record_hit(struct trapline_event *ev, const struct trapline_hit *hit)
+{
+	const struct probe_record_wish wish = {
+		.event = (uint64_t)ev->first_generation << 32 | ev->index,
+	};
+	int written = probe_record_write(ev->records, hit, &wish);
+
+	if (written > 0) {
+		counter_add(&ev->recorded, 1);
+		return;
+	}
+	counter_add(written ? &ev->lost_late : &ev->lost_ring_full, 1);
+	if (ev->has_limit)
+		atomic_add(&ev->granted, (uint64_t)-1);
+}
+
 /* A thread's stack may be small: what nobody asked for takes no room there. */
 TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
 {
@@ -392,9 +410,12 @@ TRAP_PATH static void take_wanted(struct trapline_event *ev, struct trapline_hit
 		return;
 	}
 	/* Off before the callback, so that a re-arm in it is the later wish. */
-	if (last)
+	if (last && !ev->records)
 		event_sync(ev);
-	run_callback(ev, hit);
+	if (ev->records)
+		record_hit(ev, hit);
+	else
+		run_callback(ev, hit);
 }
 
 TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,

@@ -112,9 +112,62 @@ probe work -- "$victims/probed" 2 500 fork
 summary '($hits | length) == 1000 and ([$hits[].pid] | unique | length) == 1 and .command == null'
 ok a_forked_child_runs_right_and_without_probes $?
 
+probe work --if 'arg0 == 7' -- "$victims/probed" 2 10 setuid
+summary '($hits | length) == 2 and .command == null'
+ok a_process_may_change_its_user $?
+
+probe work --if 'arg0 == 7' -- "$victims/probed_locals" 2 10
+summary '($hits | length) == 2 and .command == null'
+ok a_program_may_have_a_megabyte_of_thread_locals $?
+
 probe libc.so.6:malloc --max-rate 0 -- sh -c '/bin/ls / >/dev/null; /bin/ls / >/dev/null; true'
 summary '([$hits[].pid] | unique | length) <= 1 and .command == null'
 ok a_program_that_the_command_starts_is_not_observed $?
+
+# chosen ARG...: as probe, without --mechanism.
+chosen()
+{
+	timeout 60 "$trapline" break --max-rate 0 --json "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+chosen work --if 'arg0 == 7' -- "$victims/probed" 2 10
+summary '($hits | length) == 2 and .mechanism == "probe" and .no_probe == null' &&
+	says 'by probes, which cost least$'
+ok a_command_is_probed_by_default $?
+
+# It has the variables as the command's user has them, in the process and in what that starts.
+LD_PRELOAD='' TRAPLINE_OPTIONS=keep=1 timeout 60 "$trapline" break malloc --limit 1 -- sh -c \
+	'env | grep "^LD_PRELOAD\|^TRAPLINE_OPTIONS"' >"$tmp/out" 2>"$tmp/err"
+[ "$(grep '^LD_PRELOAD\|^TRAPLINE_OPTIONS' "$tmp/out")" = TRAPLINE_OPTIONS=keep=1 ]
+ok what_a_probed_command_starts_has_no_agent $?
+
+chosen libc.so.6:malloc libc.so.6:calloc libc.so.6:free -- sh -c true
+summary '.mechanism == "probe" and ($hits | length) > 0' && ! grep -q 'agent\|_dl_open' "$tmp/out"
+ok what_the_agent_itself_calls_is_no_hit $?
+
+# not_chosen REASON ARG...: without probes, and with the reason.
+not_chosen()
+{
+	reason=$1
+	shift
+	chosen "$@"
+	summary '.mechanism != "probe" and .sites_probe == 0 and (.no_probe | test("'"$reason"'"))' &&
+		grep -q "by uprobes, not by probes: .*$reason" "$tmp/err"
+}
+if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
+	not_chosen '--ret' work --ret -- "$victims/probed" 2 10 && summary '($hits | length) == 20 and ($hits | all(.ret != null))'
+	ok returns_choose_uprobes $?
+	not_chosen 'counts hits' work worker --if 'hits == 3' -- "$victims/probed" 2 10 && summary '($hits | length) == 1'
+	ok counted_hits_of_two_sites_choose_uprobes_before_the_first_call $?
+	not_chosen 'linked statically' main -- "$victims/static_victim" 0
+	ok a_static_program_chooses_uprobes $?
+	printf '#!/bin/sh\nexit 3\n' >"$tmp/script"
+	chmod +x "$tmp/script"
+	not_chosen 'a script' malloc -- "$tmp/script" && summary '.command == "exited with status 3"'
+	ok a_script_chooses_uprobes $?
+else
+	skip what_a_probe_cannot_do_chooses_uprobes "uprobes (root, CONFIG_UPROBE_EVENTS)"
+fi
 
 begin "$victims/probed" 4 0
 before=$(text "$pid")
@@ -167,7 +220,7 @@ ok no_bpf_is_refused $?
 ok an_unknown_mechanism_is_refused $?
 ! probe main -- "$victims/calls_static" && says 'linked statically'
 ok a_static_program_is_refused $?
-! probe work worker --if 'hits == 3' -- "$victims/probed" 1 1 && grep -q 'break on one site' "$tmp/err"
+! probe work worker --if 'hits == 3' -- "$victims/probed" 1 1 && grep -q 'have a probe of their own.*use --mechanism uprobe' "$tmp/err"
 ok counted_hits_of_two_sites_are_refused $?
 
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -x "$trapline" 2>/dev/null; then

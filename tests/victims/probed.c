@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probed.c - probed THREADS CALLS [fork | scribble]: THREADS threads call work() CALLS times each, with
+ * probed.c - probed THREADS CALLS [fork | scribble | setuid]: THREADS threads call work() CALLS times each, with
  * 0 and up, and compare each result; CALLS 0: until killed. Exits with 0 if all were right.
  *
  * fork: a child makes as many calls too, and must be right too. scribble: meanwhile random bytes
- * are written over all memory that trapline shares with this process, its seed is printed.
+ * are written over all memory that trapline shares with this process, its seed is printed. setuid: the
+ * user id is set meanwhile, which libc does in each thread, one by one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,6 +19,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef THREAD_LOCAL_BYTES
+__thread volatile char locals[THREAD_LOCAL_BYTES];
+#endif
 
 struct box {
 	uint64_t n;
@@ -120,6 +125,8 @@ int main(int argc, char **argv)
 	}
 	pid_t child = !strcmp(how, "fork") ? fork() : -1;
 	run(threads > 64 ? 64 : threads);
+	if (!strcmp(how, "setuid") && setuid(getuid()))
+		return 3;
 	is_over = 1;
 	if (child == 0)
 		_exit(is_wrong);

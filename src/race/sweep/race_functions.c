@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * race_functions.c - the addresses of libc's memory functions, in the variants for this
- * processor, and the stack that libc's threads need. Found once, at the start: the
- * dynamic linker must not be called in a handler.
+ * processor. Found once, at the start: the dynamic linker must not be called in a handler.
  */
 #include "race/sweep/race_functions.h"
 
@@ -69,17 +68,6 @@ static void add_functions(void *libc, const char *const *names, uint32_t access,
 	}
 }
 
-/*
- * glibc's own name for it, which language runtimes use as well (glibc bug 11787). To ask
- * dl_iterate_phdr() takes a lock that a child of a fork just then would never get.
- */
-static size_t (*least_stack)(const pthread_attr_t *);
-
-size_t race_least_stack(const pthread_attr_t *attr)
-{
-	return least_stack ? least_stack(attr) : 0;
-}
-
 void race_functions_prepare(void)
 {
 	ssize_t n = sys3(SYS_readlink, "/proc/self/exe", race_program_path,
@@ -91,7 +79,6 @@ void race_functions_prepare(void)
 	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 	if (!libc)
 		return;
-	*(void **)&least_stack = dlsym(libc, "__pthread_get_minstack");
 	add_functions(libc, exact_names, RACE_READ_WRITE, 0);
 	add_functions(libc, comparing_names, RACE_READ_WRITE, 1);
 	add_functions(libc, writing_names, RACE_WRITE, 0);

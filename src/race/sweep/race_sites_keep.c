@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
@@ -27,7 +28,6 @@
 #include "race/race_state.h"
 #include "race/race_strategy.h"
 #include "race/race_tick.h"
-#include "race/sweep/race_functions.h"
 #include "race/sweep/race_linger.h"
 #include "race/sweep/race_sites.h"
 #include "race/sweep/race_sites_place.h"
@@ -269,32 +269,15 @@ static void *keep_traps(void *unused)
 	return NULL;
 }
 
-/*
- * With the signals of the program blocked, so that they go to its own threads; those that an
- * instruction raises are not, nor are the two that libc sends to all threads.
- */
 static int start_thread(void)
 {
-	const uint64_t ours =
-		~(1ull << (SIGTRAP - 1) | 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) |
-		  1ull << (SIGILL - 1) | 1ull << (SIGFPE - 1) | 3ull << 31);
-	pthread_attr_t attr;
-	pthread_t thread;
-	uint64_t mask;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES + race_least_stack(&attr));
 	race.keeper = 0;
-	sys4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, &ours, &mask, 8);
-	int err = sites.create(&thread, &attr, keep_traps, NULL);
-	sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &mask, NULL, 8);
-	pthread_attr_destroy(&attr);
+	int err = own_thread_start(sites.create, STACK_BYTES, keep_traps, NULL);
 	if (!err) {
 		atomic_set(&race.budget.own_threads, 1u);
 		atomic_set(&sites.is_kept, 1u);
 	}
-	return -err;
+	return err;
 }
 
 /* ---- around fork ---- */

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* preloadable.h - can the agent be preloaded into a program without harm, as its file says? */
+#ifndef CLI_LAUNCH_PRELOADABLE_H
+#define CLI_LAUNCH_PRELOADABLE_H
+
+/* NULL: it can. Else the reason, as `it is linked statically`. */
+const char *preloadable_problem(const char *path);
+
+#endif
