@@ -7,6 +7,8 @@
  */
 #include "cli/break/break_args.h"
 
+#include "report/lang/container.h"
+#include "report/lang/object.h"
 #include "report/lang/value.h"
 #include "report/run/run.h"
 
@@ -21,6 +23,13 @@ static bool is_text(const struct type *t)
 
 static uint64_t text_bit(const struct signature_value *v)
 {
+	struct container c;
+	uint64_t begins;
+
+	if (v->where == SIGNATURE_PIECES && container_of(v->type, &c) && c.kind == CONTAINER_TEXT) {
+		int reg = signature_register_of(v, c.data, &begins);
+		return reg >= 0 ? UINT64_C(1) << reg : 0;
+	}
 	return v->where == SIGNATURE_REGISTERS && v->regs == 1 && is_text(v->type) ?
 		       UINT64_C(1) << v->reg[0] :
 		       0;
@@ -30,9 +39,22 @@ uint32_t break_texts(const struct signature *signature, bool of_result)
 {
 	uint64_t bits = of_result ? text_bit(&signature->result) : 0;
 
+	for (size_t i = 0; i < signature->more_count && of_result; i++)
+		bits |= text_bit(&signature->more[i]);
 	for (size_t i = 0; i < signature->count && !of_result; i++)
 		bits |= text_bit(&signature->parameter[i]);
 	return (uint32_t)bits;
+}
+
+static const char *in_vector(unsigned int number)
+{
+	static const char *const names[] = {
+		"<in xmm0: not recorded>", "<in xmm1: not recorded>", "<in xmm2: not recorded>",
+		"<in xmm3: not recorded>", "<in xmm4: not recorded>", "<in xmm5: not recorded>",
+		"<in xmm6: not recorded>", "<in xmm7: not recorded>",
+	};
+
+	return number < sizeof(names) / sizeof(names[0]) ? names[number] : "<in st0: not recorded>";
 }
 
 /* The bytes of a value, at most 16. False: the hit does not have them, and why says the reason. */
@@ -63,7 +85,7 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 			return true;
 		return *why = "<unreadable>", false;
 	case SIGNATURE_VECTOR:
-		return *why = "<in a floating-point register>", false;
+		return *why = in_vector(value->vector), false;
 	default:
 		return *why = "<optimized out>", false;
 	}
@@ -94,11 +116,81 @@ static void aggregate_text(struct break_values *v, const struct type *t, const u
 	snprintf(buf + used, n - used, "}");
 }
 
+static void object_memory(struct object *o, uint64_t offset, uint64_t address, uint64_t size)
+{
+	size = size < OBJECT_BYTES_MAX - offset ? size : OBJECT_BYTES_MAX - offset;
+	if (object_read(o, address, o->bytes + offset, size))
+		memset(o->state + offset, OBJECT_UNREADABLE, size);
+	else
+		memset(o->state + offset, OBJECT_KNOWN, size);
+}
+
+static void object_piece(struct break_values *v, struct object *o, const struct signature_piece *p)
+{
+	uint64_t word = p->value;
+	uint8_t state = OBJECT_KNOWN;
+	const char *text;
+
+	if (p->offset + (size_t)p->size > OBJECT_BYTES_MAX)
+		return;
+	if (p->kind == SIGNATURE_PIECE_STACK) {
+		object_memory(o, p->offset, v->hit->sp + p->value, p->size);
+		return;
+	}
+	if (p->kind == SIGNATURE_PIECE_VECTOR)
+		state = (uint8_t)(OBJECT_VECTOR + p->reg);
+	else if (p->kind == SIGNATURE_PIECE_GONE || (p->kind == SIGNATURE_PIECE_REGISTER &&
+						     trapline_hit_register(v->hit, p->reg, &word)))
+		state = OBJECT_GONE;
+	else if (p->kind == SIGNATURE_PIECE_REGISTER && o->captures < OBJECT_CAPTURES_MAX &&
+		 !trapline_hit_text(v->hit, p->reg, &text))
+		o->capture[o->captures++] = (struct object_capture){ p->offset, text };
+	memset(o->state + p->offset, state, p->size);
+	memcpy(o->bytes + p->offset, &word, p->size < 8 ? p->size : 8);
+}
+
+/* A value of Go or Rust with all that it contains. False: it is in no place that is known. */
+static bool whole_text(struct break_values *v, const struct signature_value *value, char *buf,
+		       size_t n)
+{
+	struct object o = { .s = v->s,
+			    .stack = v->hit->stack_bytes,
+			    .sp = v->hit->sp,
+			    .stack_len = v->hit->stack_bytes_len };
+	uint64_t address;
+
+	switch (value->where) {
+	case SIGNATURE_PIECES:
+		memset(o.state, OBJECT_GONE, sizeof(o.state));
+		for (size_t i = 0; i < value->piece_count; i++)
+			object_piece(v, &o, &value->piece[i]);
+		break;
+	case SIGNATURE_MEMORY:
+		if (!value->regs)
+			address = v->hidden;
+		else if (trapline_hit_register(v->hit, value->reg[0], &address))
+			return false;
+		if (!address)
+			return false;
+		object_memory(&o, 0, address, value->type->size);
+		break;
+	case SIGNATURE_STACK:
+		object_memory(&o, 0, v->hit->sp + value->stack, value->type->size);
+		break;
+	default:
+		return false;
+	}
+	object_text(&o, value->type, buf, n);
+	v->later = v->later || o.later;
+	return true;
+}
+
 static const char *captured_text(struct break_values *v, const struct signature_value *value)
 {
 	const char *text;
 
-	if (!text_bit(value) || trapline_hit_text(v->hit, value->reg[0], &text))
+	if (value->where != SIGNATURE_REGISTERS || !text_bit(value) ||
+	    trapline_hit_text(v->hit, value->reg[0], &text))
 		return NULL;
 	return text;
 }
@@ -111,6 +203,8 @@ static void value_text(struct break_values *v, const struct signature_value *val
 	const char *why;
 	uint64_t bytes[2];
 
+	if ((v->is_whole || value->where == SIGNATURE_PIECES) && whole_text(v, value, buf, n))
+		return;
 	if (!read_bytes(v, value, bytes, &why)) {
 		snprintf(buf, n, "%s", why);
 	} else if (text) {
@@ -135,11 +229,13 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 	const char *why;
 	uint64_t bytes[2];
 
-	if (!read_bytes(v, value, bytes, &why))
+	bool is_text_only = value->where == SIGNATURE_PIECES ||
+			    (v->is_whole && type_has_members(t));
+	if (!is_text_only && !read_bytes(v, value, bytes, &why))
 		return json_null();
-	if (type_has_members(t) || value->where == SIGNATURE_MEMORY) {
+	if (is_text_only || type_has_members(t) || value->where == SIGNATURE_MEMORY) {
 		value_text(v, value, buf, sizeof(buf));
-		return run_json_text(buf);
+		return buf[0] == '<' ? json_null() : run_json_text(buf);
 	}
 	json_t *j = value_number_json(v->s, t, cut(bytes[0], t->size));
 	if (text && json_is_object(j))
@@ -162,15 +258,25 @@ static void registers_text(struct break_values *v, char *buf, size_t n)
 						 i ? ", " : "", word);
 }
 
+/* Go uses other registers, and without its debug information it is not known for what. */
+static bool is_c(const struct break_values *v)
+{
+	return !symbols_is_go(v->s, v->hit->ip);
+}
+
 void break_args_text(struct break_values *v, const struct signature *signature, char *buf, size_t n)
 {
 	size_t used = 0;
 
 	buf[0] = 0;
 	if (!signature) {
-		registers_text(v, buf, n);
+		if (is_c(v))
+			registers_text(v, buf, n);
+		else
+			snprintf(buf, n, "<not known>");
 		return;
 	}
+	v->is_whole = signature->is_whole;
 	for (size_t i = 0; i < signature->count && used + 8 < n; i++) {
 		const struct signature_value *p = &signature->parameter[i];
 		used += (size_t)snprintf(buf + used, n - used, "%s%.60s%s", i ? ", " : "",
@@ -189,7 +295,8 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 	char name[32];
 	uint64_t word;
 
-	for (unsigned int i = 0; !signature && i < SIGNATURE_REGISTER_ARGUMENTS; i++) {
+	v->is_whole = signature && signature->is_whole;
+	for (unsigned int i = 0; !signature && is_c(v) && i < SIGNATURE_REGISTER_ARGUMENTS; i++) {
 		snprintf(name, sizeof(name), "arg%u", i);
 		if (!trapline_hit_register(v->hit, (unsigned int)signature_argument_register(i),
 					   &word))
@@ -203,25 +310,53 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 	return j;
 }
 
+/* Go's functions have several results. */
+static void results_text(struct break_values *v, const struct signature *signature, char *buf,
+			 size_t n)
+{
+	size_t used = (size_t)snprintf(buf, n, "(");
+
+	for (size_t i = 0; i <= signature->more_count && used + 8 < n; i++) {
+		used += (size_t)snprintf(buf + used, n - used, "%s", i ? ", " : "");
+		value_text(v, i ? &signature->more[i - 1] : &signature->result, buf + used,
+			   n - used - 2);
+		used += strlen(buf + used);
+	}
+	snprintf(buf + used, n - used, ")");
+}
+
 void break_result_text(struct break_values *v, const struct signature *signature, char *buf,
 		       size_t n)
 {
 	uint64_t word;
 
 	buf[0] = 0;
-	if (signature && signature->result.type->kind != TYPE_VOID)
+	v->is_whole = signature && signature->is_whole;
+	if (signature && signature->more_count)
+		results_text(v, signature, buf, n);
+	else if (signature && signature->result.type->kind != TYPE_VOID)
 		value_text(v, &signature->result, buf, n);
-	else if (!signature && !trapline_hit_register(v->hit, 0, &word))
+	else if (!signature && is_c(v) && !trapline_hit_register(v->hit, 0, &word))
 		snprintf(buf, n, "0x%" PRIx64, word);
+	else if (!signature && !is_c(v))
+		snprintf(buf, n, "<not known>");
 }
 
 json_t *break_result_json(struct break_values *v, const struct signature *signature)
 {
 	uint64_t word;
 
-	if (signature)
+	v->is_whole = signature && signature->is_whole;
+	if (!signature)
+		return !is_c(v) || trapline_hit_register(v->hit, 0, &word) ? json_null() :
+									     run_json_hex(word);
+	if (!signature->more_count)
 		return signature->result.type->kind == TYPE_VOID ?
 			       json_null() :
 			       value_json_of(v, &signature->result);
-	return trapline_hit_register(v->hit, 0, &word) ? json_null() : run_json_hex(word);
+	json_t *j = json_array();
+	for (size_t i = 0; i <= signature->more_count; i++)
+		json_array_append_new(j, value_json_of(v, i ? &signature->more[i - 1] :
+							      &signature->result));
+	return j;
 }

@@ -12,7 +12,9 @@
 struct break_values {
 	struct symbols *s;
 	const struct trapline_hit *hit;
-	bool later; /* becomes true when memory of the target is read after the hit */
+	bool later;	 /* becomes true when memory of the target is read after the hit */
+	uint64_t hidden; /* of a result in memory: its address, by the call; 0: not known */
+	bool is_whole;	 /* of the signature, which break_args.c sets */
 };
 /* `a=1, s=0x5581c0 "text"`; what does not fit in buf is cut. */
 void break_args_text(struct break_values *v, const struct signature *signature, char *buf,

@@ -6,8 +6,8 @@
 #include "cli/observe/observe.h"
 #include "report/code/code_sites.h"
 
-#define BREAK_REGISTERS_MAX 4 /* hardware breakpoints */
-#define BREAK_EVENTS_MAX (2 + BREAK_REGISTERS_MAX)
+#define BREAK_REGISTERS_MAX 4			   /* hardware breakpoints */
+#define BREAK_EVENTS_MAX (3 + BREAK_REGISTERS_MAX) /* break_go.h has one */
 
 /* The events of a run. */
 struct break_armed {

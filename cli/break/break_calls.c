@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * break_calls.c - pairs calls with their returns, by thread, function and stack pointer.
+ * break_calls.c - pairs calls with their returns, by thread or goroutine, function and depth of stack.
  *
  * A call that ends by longjmp() or with its thread never returns. It stays in the table without
  * harm, since a return belongs to the newest call of the same key. Beyond a maximum the oldest are
@@ -15,7 +15,7 @@
 #define OPEN_MAX 65536u /* over all threads */
 
 struct thread_calls {
-	pid_t tid;
+	uint64_t owner;
 	struct break_call *newest;
 };
 
@@ -40,12 +40,12 @@ static int thread_compare(const void *a, const void *b)
 	const struct thread_calls *x = a;
 	const struct thread_calls *y = b;
 
-	return (x->tid > y->tid) - (x->tid < y->tid);
+	return (x->owner > y->owner) - (x->owner < y->owner);
 }
 
-static struct thread_calls *thread_of(struct break_calls *calls, pid_t tid, bool make)
+static struct thread_calls *thread_of(struct break_calls *calls, uint64_t owner, bool make)
 {
-	struct thread_calls key = { .tid = tid };
+	struct thread_calls key = { .owner = owner };
 	struct thread_calls **found = tfind(&key, &calls->threads, thread_compare);
 
 	if (found || !make)
@@ -53,7 +53,7 @@ static struct thread_calls *thread_of(struct break_calls *calls, pid_t tid, bool
 	struct thread_calls *t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->tid = tid;
+	t->owner = owner;
 	if (tsearch(t, &calls->threads, thread_compare))
 		return t;
 	free(t);
@@ -76,7 +76,7 @@ static void drop_oldest(struct break_calls *calls, struct thread_calls *t)
 
 void break_calls_enter(struct break_calls *calls, struct break_call *call)
 {
-	struct thread_calls *t = thread_of(calls, call->hit.tid, true);
+	struct thread_calls *t = thread_of(calls, call->frame.owner, true);
 
 	if (t && calls->open >= OPEN_MAX)
 		drop_oldest(calls, t);
@@ -90,15 +90,22 @@ void break_calls_enter(struct break_calls *calls, struct break_call *call)
 	calls->open++;
 }
 
-struct break_call *break_calls_return(struct break_calls *calls, const struct trapline_hit *hit)
+struct break_frame break_calls_frame(const struct trapline_hit *hit)
 {
-	struct thread_calls *t = thread_of(calls, hit->tid, false);
 	/* Of a jump that leaves the function: the return address is still there. */
 	uint64_t popped = hit->returned == TRAPLINE_RETURNED ? RETURN_POPS : 0;
 
+	return (struct break_frame){ .owner = (uint64_t)hit->tid, .depth = hit->sp - popped };
+}
+
+struct break_call *break_calls_return(struct break_calls *calls, const struct break_frame *frame,
+				      uint64_t function)
+{
+	struct thread_calls *t = thread_of(calls, frame->owner, false);
+
 	for (struct break_call **at = t ? &t->newest : NULL; at && *at; at = &(*at)->older) {
 		struct break_call *call = *at;
-		if (call->hit.address != hit->address || call->hit.sp + popped != hit->sp)
+		if (call->hit.address != function || call->frame.depth != frame->depth)
 			continue;
 		*at = call->older;
 		calls->open--;
@@ -106,6 +113,36 @@ struct break_call *break_calls_return(struct break_calls *calls, const struct tr
 	}
 	calls->unpaired++;
 	return NULL;
+}
+
+#define OWNER_GONE UINT64_MAX /* no return is looked for there */
+
+static void forget(struct break_calls *calls, struct thread_calls *t)
+{
+	struct thread_calls *gone = thread_of(calls, OWNER_GONE, true);
+
+	while (gone && gone != t && t->newest) {
+		struct break_call *call = t->newest;
+		t->newest = call->older;
+		call->older = gone->newest;
+		gone->newest = call;
+	}
+}
+
+static void forget_visit(const void *node, VISIT which, void *arg)
+{
+	if (which == postorder || which == leaf)
+		forget(arg, *(struct thread_calls *const *)node);
+}
+
+void break_calls_forget(struct break_calls *calls, uint64_t owner)
+{
+	struct thread_calls *t = owner ? thread_of(calls, owner, false) : NULL;
+
+	if (t)
+		forget(calls, t);
+	else if (!owner && thread_of(calls, OWNER_GONE, true))
+		twalk_r(calls->threads, forget_visit, calls);
 }
 
 struct taken {

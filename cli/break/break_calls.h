@@ -7,9 +7,17 @@
 
 #include <trapline/trapline.h>
 
+/* Whose call it is, and where on the stack: the same at the entry and at the return. */
+struct break_frame {
+	uint64_t owner; /* a thread, or a goroutine */
+	uint64_t depth;
+};
+
 /* A call of a function. It is printed at once, or when it has returned. */
 struct break_call {
-	size_t site;		 /* index in the sites */
+	size_t site; /* index in the sites */
+	struct break_frame frame;
+	uint64_t hidden; /* where the caller wants a result that is not in registers; 0: not known */
 	struct trapline_hit hit; /* of the call; the memory that its pointers point to is not valid */
 	uint64_t caller;	 /* 0: not known */
 	struct run_frame *frames; /* NULL: none */
@@ -32,8 +40,13 @@ struct break_calls {
 
 /* Keeps the call, which the table owns from now on. */
 void break_calls_enter(struct break_calls *calls, struct break_call *call);
-/* Removes and returns the call that has returned; NULL: it was not seen. */
-struct break_call *break_calls_return(struct break_calls *calls, const struct trapline_hit *hit);
+/* The frame of a call by the stack pointer, as it was at its entry. */
+struct break_frame break_calls_frame(const struct trapline_hit *hit);
+/* Removes and returns the call that has returned; NULL: it was not seen. function: its site. */
+struct break_call *break_calls_return(struct break_calls *calls, const struct break_frame *frame,
+				      uint64_t function);
+/* Calls whose return cannot be told from others by now: they stay as not returned. owner 0: all. */
+void break_calls_forget(struct break_calls *calls, uint64_t owner);
 /* Takes all calls that have not returned, oldest first. The caller frees each, and the array. */
 size_t break_calls_take(struct break_calls *calls, struct break_call ***out);
 void break_calls_free(struct break_calls *calls);

@@ -51,11 +51,11 @@ void break_output_end(struct break_output *out)
 	free(out->calls.site);
 }
 
-static void fill_result(struct observe *o, const struct trapline_hit *returned,
+static void fill_result(struct observe *o, const struct trapline_hit *returned, uint64_t hidden,
 			const struct signature *signature, struct run_call *call, char *buf,
 			size_t n)
 {
-	struct break_values v = { .s = o->symbols, .hit = returned };
+	struct break_values v = { .s = o->symbols, .hit = returned, .hidden = hidden };
 
 	call->has_result = true;
 	call->result = buf;
@@ -67,6 +67,7 @@ static void fill_result(struct observe *o, const struct trapline_hit *returned,
 	break_result_text(&v, signature, buf, n);
 	if (o->to.json || o->to.record)
 		call->result_json = break_result_json(&v, signature);
+	call->args_later = call->args_later || (v.later && v.is_whole);
 }
 
 void break_output_call(struct observe *o, const struct break_call *call,
@@ -79,13 +80,13 @@ void break_output_call(struct observe *o, const struct break_call *call,
 				 .args_json = call->args_json,
 				 .args_later = call->args_later };
 	char change[RUN_CALL_TEXT];
-	char result[200];
+	char result[400];
 
 	hit_place(o->symbols, hit.ip, false, &hit.place);
 	if (call->caller)
 		hit_place(o->symbols, call->caller, true, &more.caller_place);
 	if (returned) {
-		fill_result(o, returned, signature, &more, result, sizeof(result));
+		fill_result(o, returned, call->hidden, signature, &more, result, sizeof(result));
 		more.duration_ns = returned->time_ns - hit.time_ns;
 	}
 	run_call_text(o->calls, &more, change, sizeof(change));

@@ -21,7 +21,7 @@ int break_result_check(const struct observe_settings *set, struct symbols *s,
 
 	if (set->result.count && type &&
 	    (type->kind == TYPE_VOID || type_has_members(type) ||
-	     signature->result.where == SIGNATURE_VECTOR))
+	     signature->result.where != SIGNATURE_REGISTERS || signature->more_count))
 		return cli_wrong(set->name, "--if: cannot compare the result of %s: its type is %s",
 				 function, type->name);
 	const char *unknown = result_unknown(&set->result, s, type);

@@ -7,6 +7,7 @@
 #include "cli/break/break_arm.h"
 #include "cli/break/break_calls.h"
 #include "cli/break/break_find.h"
+#include "cli/break/break_go.h"
 #include "cli/break/break_output.h"
 #include "cli/break/break_probe.h"
 #include "cli/break/break_result.h"
@@ -15,6 +16,7 @@
 #include "cli/observe/event_stats.h"
 #include "cli/observe/hit_frames.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +35,7 @@ struct breaking {
 	struct break_armed armed;
 	struct break_probe probe;
 	struct break_calls calls;
+	struct break_go go;
 	struct break_output output;
 	uint64_t other_results;
 	uint64_t last_record_ns;
@@ -44,7 +47,6 @@ static const struct signature *signature_at(struct breaking *b, size_t index)
 	struct site_signature *site = &b->signature[index];
 
 	if (!site->looked_for && (b->run.set.args || b->run.set.ret || b->run.set.condition) &&
-	    !symbols_is_go(b->run.symbols, b->sites.site[index].address) &&
 	    !symbols_is_32bit(b->run.symbols))
 		signature_find(b->run.symbols, &b->sites.site[index], &site->signature);
 	site->looked_for = true;
@@ -69,34 +71,6 @@ static uint32_t texts_of_all(struct breaking *b)
 	return texts;
 }
 
-/*
- * Go's compiler writes no unwind table, and its runtime moves stacks, so that a call is not known by the
- * place of its return address. Its functions use other registers for arguments than C does.
- */
-static int refuse_go(const struct breaking *b)
-{
-	const struct observe_settings *set = &b->run.set;
-
-	for (size_t i = 0; (set->ret || set->args) && i < b->sites.count; i++) {
-		const struct code_site *site = &b->sites.site[i];
-
-		if (site->kind != CODE_SITE_FUNCTION ||
-		    !symbols_is_go(b->run.symbols, site->address))
-			continue;
-		if (set->ret)
-			return cli_wrong(set->name,
-					 "cannot use --ret: %s is a Go function, and there is no "
-					 "unwind table to find its return instructions by; leave "
-					 "out --ret",
-					 site->name);
-		return cli_wrong(set->name,
-				 "cannot print arguments of %s: Go functions get them in other "
-				 "registers; leave out --args",
-				 site->name);
-	}
-	return 0;
-}
-
 /* The first option that reads registers or the stack; NULL: there is none. */
 static const char *break_needs_64bit(const struct observe_settings *set)
 {
@@ -107,6 +81,16 @@ static const char *break_needs_64bit(const struct observe_settings *set)
 	return set->condition && strstr(set->condition, "arg") ? "arguments in --if" : NULL;
 }
 
+/* The words arg0 to arg5, which are registers of C's convention. */
+static bool names_argument(const char *condition)
+{
+	for (const char *p = condition; (p = strstr(p, "arg")); p += 3)
+		if (p[3] >= '0' && p[3] <= '5' && !isalnum((unsigned char)p[4]) &&
+		    (p == condition || (!isalnum((unsigned char)p[-1]) && p[-1] != '_')))
+			return true;
+	return false;
+}
+
 /* A parameter's name may mean another thing in each function, and there is one condition for all. */
 static int make_condition(struct breaking *b)
 {
@@ -115,6 +99,14 @@ static int make_condition(struct breaking *b)
 
 	if (!b->run.set.condition)
 		return 0;
+	for (size_t i = 0; i < b->sites.count; i++)
+		if (names_argument(b->run.set.condition) &&
+		    symbols_is_go(b->run.symbols, b->sites.site[i].address))
+			return cli_wrong(
+				b->run.set.name,
+				"cannot use arg0 to arg5 in --if: %s is Go, whose arguments are "
+				"in other registers; give its parameters by name",
+				b->sites.site[i].name);
 	names.signature = signature_at(b, 0);
 	int status = cli_condition(b->run.set.name, b->run.set.condition, &names, &parts);
 	b->run.condition = parts.entry;
@@ -156,11 +148,26 @@ static int break_find_sites(struct observe *o)
 	return status;
 }
 
+/* Go uses other registers than C, and only debug information tells for what. */
+static int refuse_unknown_go(struct breaking *b)
+{
+	for (size_t i = 0; i < b->sites.count; i++)
+		if (!symbols_is_go(b->run.symbols, b->sites.site[i].address) || signature_at(b, i))
+			return 0;
+	return cli_wrong(
+		b->run.set.name,
+		"cannot print arguments of %s: it is Go, and there is no debug information "
+		"about them; leave out --args",
+		b->sites.site[0].name);
+}
+
 static int break_begin(struct observe *o)
 {
 	struct breaking *b = (struct breaking *)o;
-	int status = refuse_go(b);
+	int status = break_go_find(&b->go, o, &b->sites);
 
+	if (!status && o->set.args)
+		status = refuse_unknown_go(b);
 	o->title = o->set.operands[0];
 	o->session.probe = b->sites.site[0].address;
 	return status ? status : break_output_begin(o, &b->output, &b->sites);
@@ -183,17 +190,52 @@ static int arm_probes_or_others(struct breaking *b, const struct trapline_event_
 	return 0;
 }
 
+static bool is_on_stack(const struct signature_value *v)
+{
+	if (v->where == SIGNATURE_STACK || v->where == SIGNATURE_MEMORY)
+		return true;
+	for (size_t i = 0; v->where == SIGNATURE_PIECES && i < v->piece_count; i++)
+		if (v->piece[i].kind == SIGNATURE_PIECE_STACK)
+			return true;
+	return false;
+}
+
+static bool any_value_on_stack(struct breaking *b)
+{
+	for (size_t i = 0; i < b->sites.count; i++) {
+		const struct signature *signature = b->signature[i].signature;
+		if (!signature)
+			continue;
+		for (size_t k = 0; b->run.set.args && k < signature->count; k++)
+			if (is_on_stack(&signature->parameter[k]))
+				return true;
+		if (b->run.set.ret && is_on_stack(&signature->result))
+			return true;
+		for (size_t k = 0; b->run.set.ret && k < signature->more_count; k++)
+			if (is_on_stack(&signature->more[k]))
+				return true;
+	}
+	return false;
+}
+
 static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 {
 	struct breaking *b = (struct breaking *)o;
 
 	/* A call counts only after its result has been compared. */
 	opts->limit = o->set.result.count ? 0 : o->set.limit;
-	opts->flags |= o->set.ret ? TRAPLINE_RETURNS : 0;
+	opts->flags |= o->set.ret && !b->go.count ? TRAPLINE_RETURNS : 0;
 	if (o->set.args || o->set.ret)
 		opts->texts = texts_of_all(b);
+	/* A value on the stack that is read later may be another by then. */
+	if (any_value_on_stack(b))
+		opts->flags |= TRAPLINE_STACK_BYTES;
 	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
-	int status = arm_probes_or_others(b, opts);
+	int status = b->go.count ? break_go_arm(&b->go, o, opts) : 0;
+	if (!status)
+		status = arm_probes_or_others(b, opts);
+	if (!status && b->go.event)
+		break_go_join(&b->go, &b->sites, &b->armed);
 	output_clear_status(&o->to);
 	o->off = b->probe.region ? &b->probe.region->counts.is_off : NULL;
 	o->events = b->armed.event;
@@ -261,6 +303,10 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 		return NULL;
 	call->site = (size_t)(site - b->sites.site);
 	call->hit = *hit;
+	call->frame = symbols_is_go(b->run.symbols, site->address) ?
+			      break_go_frame(b->run.symbols, hit) :
+			      break_calls_frame(hit);
+	trapline_hit_register(hit, (unsigned int)signature_argument_register(0), &call->hidden);
 	if (site->kind == CODE_SITE_FUNCTION)
 		call->caller = hit->caller;
 	size_t n = b->run.set.stack ? hit_frames(b->run.symbols, hit, frames) : 0;
@@ -286,12 +332,20 @@ static void print_call(struct breaking *b, const struct break_call *call,
 	break_output_call(&b->run, call, returned, signature_at(b, call->site));
 }
 
-static void on_return(struct breaking *b, const struct trapline_hit *hit)
+static void on_return(struct breaking *b, const struct trapline_hit *hit,
+		      const struct break_exit *exit)
 {
-	struct break_call *call = break_calls_return(&b->calls, hit);
+	struct break_frame frame = exit ? break_go_frame(b->run.symbols, hit) :
+					  break_calls_frame(hit);
+	struct break_call *call = break_calls_return(
+		&b->calls, &frame, exit ? b->sites.site[exit->site].address : hit->address);
 
+	/* Of Go returns are seen even where --if or --limit left out the call. */
+	if (!call && exit)
+		b->calls.unpaired--;
 	if (!call)
 		return;
+	b->last_record_ns = clock_now_ns();
 	if (b->run.set.result.count && hit->returned == TRAPLINE_LEFT)
 		b->calls.not_returned++;
 	else if (b->run.set.result.count &&
@@ -306,13 +360,17 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 {
 	struct breaking *b = record->arg;
 	struct trapline_hit hit = *record;
+	const struct break_exit *exit = break_go_exit(&b->go, &b->run, &b->calls, record);
 	const struct code_site *site = code_sites_at(&b->sites, hit.address);
 
-	if (!site)
+	if (!site && !exit)
 		return TRAPLINE_GO_ON;
-	b->last_record_ns = clock_now_ns();
-	if (hit.returned) {
-		on_return(b, &hit);
+	/* Returns in Go are seen even of calls that are left out. */
+	if (!exit)
+		b->last_record_ns = clock_now_ns();
+	if (exit || hit.returned) {
+		if (!exit || exit->site != BREAK_GO_UNWINDS)
+			on_return(b, &hit, exit);
 		return TRAPLINE_GO_ON;
 	}
 	bool returns = b->run.set.ret && !b->armed.no_return[site - b->sites.site] &&
@@ -320,6 +378,8 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 	if (!returns && (b->run.set.result.count || observe_has_enough(&b->run)))
 		return TRAPLINE_GO_ON;
 	thread_names_fill(&b->run.names, &hit);
+	if (symbols_is_go(b->run.symbols, site->address))
+		break_go_name(&b->go, b->run.symbols, &hit);
 	struct break_call *call = call_of(b, &hit, site);
 	if (!call)
 		return TRAPLINE_GO_ON;
@@ -384,6 +444,7 @@ static void break_release(struct observe *o)
 	break_probe_release(&b->probe);
 	break_output_end(&b->output);
 	break_calls_free(&b->calls);
+	break_go_free(&b->go);
 	for (size_t i = 0; b->signature && i < b->sites.count; i++)
 		signature_free(b->signature[i].signature);
 	free(b->signature);

@@ -40,7 +40,8 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 	    !die_number(die, DW_AT_inline, &how) ||
 	    (how != DW_INL_inlined && how != DW_INL_declared_inlined))
 		return 0;
-	die_qualified(die, name, sizeof(name));
+	/* The walk knows the scopes: to ask for them again would read the unit once for each function. */
+	die_join(die_is_cplusplus(die) ? v->scope : NULL, clean_die_name(die), name, sizeof(name));
 	if (!function_name_fits(w->wanted, name) ||
 	    (w->wanted->source && !path_ends_in(die_file(die, &line), w->wanted->source)))
 		return 0;

@@ -47,10 +47,39 @@ static int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 
 #if defined(__x86_64__)
 
+/*
+ * Behind the look of a Go function at its stack: when there is too little, the runtime gets more, and the
+ * function begins again, which would be a second hit. `cmp rsp, [r14 + 16]`, or of r12, which is rsp less a
+ * large frame, and a jump.
+ */
+static uint64_t behind_go_check(struct symbols *s, uint64_t function)
+{
+	static const unsigned char compare[] = { 0x3b, 0x66, 0x10 };
+	unsigned char b[24];
+	size_t at = 0;
+
+	if (code_read(s, function, b, sizeof(b)))
+		return function;
+	if (b[0] == 0x4c && b[1] == 0x8d && b[2] == 0x64 && b[3] == 0x24)
+		at = 5;
+	else if (b[0] == 0x4c && b[1] == 0x8d && b[2] == 0xa4 && b[3] == 0x24)
+		at = 8;
+	if (b[at] != (at ? 0x4d : 0x49) || memcmp(b + at + 1, compare, sizeof(compare)) != 0)
+		return function;
+	at += 1 + sizeof(compare);
+	if (b[at] == 0x76)
+		return function + at + 2;
+	return b[at] == 0x0f && b[at + 1] == 0x86 ? function + at + 6 : function;
+}
+
 uint64_t code_entry(struct symbols *s, uint64_t function)
 {
 	static const unsigned char endbr64[4] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	unsigned char bytes[4];
+
+	uint64_t behind = behind_go_check(s, function);
+	if (behind != function)
+		return behind;
 
 	if (code_read(s, function, bytes, sizeof(bytes)) ||
 	    memcmp(bytes, endbr64, sizeof(bytes)) != 0)
@@ -110,6 +139,29 @@ int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
 	return at == address;
 }
 
+int code_returns(struct symbols *s, uint64_t function, uint64_t size, uint64_t *out, size_t max,
+		 size_t *count)
+{
+	unsigned char bytes[INSTRUCTION_BYTES_MAX];
+	struct insn insn;
+
+	*count = 0;
+	for (uint64_t at = 0; at < size; at += insn.length) {
+		size_t n = sizeof(bytes) < size - at ? sizeof(bytes) : (size_t)(size - at);
+		if (code_read(s, function + at, bytes, n) || insn_decode(bytes, n, &insn))
+			return -EILSEQ;
+		bool is_jump = insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_CONDITIONAL;
+		if (is_jump && at + (uint64_t)insn.target >= size)
+			return -EOPNOTSUPP;
+		if (insn.kind != INSN_RETURN)
+			continue;
+		if (*count == max)
+			return -E2BIG;
+		out[(*count)++] = function + at;
+	}
+	return 0;
+}
+
 #else
 
 uint64_t code_entry(struct symbols *s, uint64_t function)
@@ -127,6 +179,12 @@ int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
 	if (!function || address < function)
 		return -ENOENT;
 	return address % 4 == 0;
+}
+
+int code_returns(struct symbols *s, uint64_t function, uint64_t size, uint64_t *out, size_t max,
+		 size_t *count)
+{
+	return -EOPNOTSUPP;
 }
 
 #endif

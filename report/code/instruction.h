@@ -11,7 +11,7 @@
 
 /*
  * Where to break on a function: after its landing pad (endbr64), which the kernel would have to
- * single-step. No register or stack memory has changed there, so arguments are in their places.
+ * single-step, or behind what a Go function does again after its stack has grown. No register or stack memory has changed there, so arguments are in their places.
  */
 uint64_t code_entry(struct symbols *s, uint64_t function);
 
@@ -26,5 +26,12 @@ bool code_is_emulated(struct symbols *s, uint64_t address);
  * -ENOENT: no known function holds it, so nobody can tell.
  */
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
+
+/*
+ * The return instructions of a function that has no data in its code, at most max. 0; -EILSEQ: some of
+ * it is not an instruction; -EOPNOTSUPP: a jump leads to another function; -E2BIG.
+ */
+int code_returns(struct symbols *s, uint64_t function, uint64_t size, uint64_t *out, size_t max,
+		 size_t *count);
 
 #endif

@@ -89,7 +89,8 @@ static const struct type *type_alias(struct symbols *s, const struct type *t, co
 	alias->rest->die = t->rest->die;
 	alias->rest->dimension = t->rest->dimension;
 	alias->rest->is_declared = t->rest->is_declared;
-	alias->rest->filled = t->rest->filled && !t->rest->member_count && !t->rest->constant_count;
+	alias->rest->filled = t->rest->filled && !t->rest->member_count &&
+			      !t->rest->constant_count && !t->rest->variants;
 	alias->rest->target = t->rest->target;
 	return alias;
 }

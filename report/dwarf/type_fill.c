@@ -109,6 +109,94 @@ static void fill_members(struct symbols *s, struct type_rest *rest)
 	} while (!dwarf_siblingof(&die, &die));
 }
 
+static bool is_variant(Dwarf_Die *die)
+{
+	return dwarf_tag(die) == DW_TAG_variant;
+}
+
+/* The member of a variant has the variant's name, and its type. */
+static void read_variant(struct symbols *s, Dwarf_Die *die, struct type_variant *out)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Sword value = 0;
+	Dwarf_Word word = 0;
+	struct type_member m = { 0 };
+	Dwarf_Die member;
+
+	out->is_default = !dwarf_attr(die, DW_AT_discr_value, &attr);
+	if (!out->is_default && !dwarf_formsdata(&attr, &value))
+		out->value = value;
+	else if (!out->is_default && !dwarf_formudata(&attr, &word))
+		out->value = (int64_t)word;
+	out->name = "?";
+	out->type = type_bytes(s, 0);
+	if (dwarf_child(die, &member) || dwarf_tag(&member) != DW_TAG_member)
+		return;
+	read_offset(&member, &m);
+	out->offset = m.offset;
+	out->type = type_of_attribute(s, &member);
+	if (clean_die_name(&member))
+		out->name = types_keep_name(s->types, clean_die_name(&member));
+}
+
+static void fill_variants(struct symbols *s, struct type_rest *rest, Dwarf_Die *part)
+{
+	struct type_variants *v = calloc(1, sizeof(*v));
+	size_t n = count_children(part, is_variant);
+	struct type_member m = { 0 };
+	Dwarf_Attribute attr;
+	Dwarf_Die die;
+
+	if (v && n)
+		v->variant = calloc(n, sizeof(*v->variant));
+	if (!v || !v->variant) {
+		free(v);
+		return;
+	}
+	if (dwarf_attr(part, DW_AT_discr, &attr) && dwarf_formref_die(&attr, &die)) {
+		read_offset(&die, &m);
+		v->offset = m.offset;
+		v->discriminant = type_of_attribute(s, &die);
+	}
+	if (!dwarf_child(part, &die))
+		do {
+			if (is_variant(&die) && v->count < n)
+				read_variant(s, &die, &v->variant[v->count++]);
+		} while (!dwarf_siblingof(&die, &die));
+	rest->variants = v;
+}
+
+static void find_variants(struct symbols *s, struct type_rest *rest)
+{
+	Dwarf_Die die;
+
+	if (dwarf_child(&rest->die, &die))
+		return;
+	do {
+		if (dwarf_tag(&die) == DW_TAG_variant_part && !rest->variants)
+			fill_variants(s, rest, &die);
+	} while (!dwarf_siblingof(&die, &die));
+}
+
+const struct type *type_template(const struct type *t)
+{
+	Dwarf_Die die;
+
+	if (!t->rest->die.addr || dwarf_child(&t->rest->die, &die))
+		return NULL;
+	do {
+		if (dwarf_tag(&die) == DW_TAG_template_type_parameter)
+			return type_of_attribute(t->rest->s, &die);
+	} while (!dwarf_siblingof(&die, &die));
+	return NULL;
+}
+
+const struct type_variants *type_variants(const struct type *t)
+{
+	type_fill(t);
+	return t->rest->variants;
+}
+
 static bool fill_is_constant(Dwarf_Die *die)
 {
 	return dwarf_tag(die) == DW_TAG_enumerator;
@@ -154,8 +242,10 @@ void type_fill(const struct type *t)
 		return;
 	if (t->kind == TYPE_ENUM)
 		fill_constants(rest->s, rest);
-	else if (type_has_members(t))
+	else if (type_has_members(t)) {
 		fill_members(rest->s, rest);
+		find_variants(rest->s, rest);
+	}
 }
 
 struct type_search {

@@ -37,6 +37,9 @@ void types_free(struct types *types)
 		struct type *next = t->rest->next;
 		free(t->rest->members);
 		free(t->rest->constants);
+		if (t->rest->variants)
+			free(t->rest->variants->variant);
+		free(t->rest->variants);
 		free(t->rest);
 		free(t);
 		t = next;

@@ -63,6 +63,28 @@ const struct type_member *type_members(const struct type *t, size_t *n);
 /* The names of an enum's values, in the order of its definition. */
 const struct type_constant *type_constants(const struct type *t, size_t *n);
 
+/* One of the forms that a value of an enum in Rust has. */
+struct type_variant {
+	const char *name;
+	const struct type *type;
+	uint64_t offset;
+	int64_t value;
+	bool is_default; /* the form of all values that no other has */
+};
+
+struct type_variants {
+	const struct type *discriminant; /* NULL: there is one form */
+	uint64_t offset;		 /* of the discriminant */
+	size_t count;
+	struct type_variant *variant;
+};
+
+/* NULL: the type has no variants. */
+const struct type_variants *type_variants(const struct type *t);
+
+/* The first parameter of a template or generic type; NULL: there is none. */
+const struct type *type_template(const struct type *t);
+
 /* What a pointer or reference leads to, an array consists of; never NULL. */
 const struct type *type_target(const struct type *t);
 

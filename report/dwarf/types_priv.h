@@ -17,6 +17,7 @@ struct type_rest {
 	size_t member_count;
 	struct type_constant *constants;
 	size_t constant_count;
+	struct type_variants *variants; /* NULL: none */
 	unsigned int dimension; /* of an array's die: 1 is the array of the second dimension */
 	bool filled;
 	bool is_declared;  /* only: the definition is in another unit, if anywhere */

@@ -5,6 +5,7 @@
  * The thread ran on long ago, so nothing is read from it: where the copied bytes end, the
  * stack ends. libdwfl wants to be asked by thread; one made-up thread serves for all.
  */
+#include "report/code/instruction.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include "report/safe/busy.h"
@@ -92,7 +93,7 @@ static bool is_at_entry(struct symbols *s, uint64_t pc)
 	struct place p;
 
 	symbols_place(s, pc, &p);
-	return p.function && !p.offset;
+	return p.function && (!p.offset || pc == code_entry(s, pc - p.offset));
 }
 
 /*

@@ -78,7 +78,25 @@ condition_fail(struct expression_error *error, const struct tree_node *n, const 
 
 static bool is_in_register(const struct signature_value *v, uint64_t offset)
 {
-	return v->where == SIGNATURE_REGISTERS && offset / 8 < v->regs;
+	uint64_t begins;
+
+	return signature_register_of(v, offset, &begins) >= 0;
+}
+
+static bool is_in_registers(const struct signature_value *v)
+{
+	return v->where == SIGNATURE_REGISTERS || v->where == SIGNATURE_PIECES;
+}
+
+/* The register with the bytes at an offset of a parameter, shifted so that they come first. */
+static bool write_register(struct steps *s, const struct signature_value *v, uint64_t offset)
+{
+	uint64_t begins = 0;
+	bool is_signed = steps_register(s, (uint32_t)signature_register_of(v, offset, &begins));
+
+	if (offset == begins)
+		return is_signed;
+	return steps_binary(s, COND_SHR, false, steps_number(s, (offset - begins) * 8));
 }
 
 /* Why a path that begins with a parameter cannot be used; NULL: it can. */
@@ -90,6 +108,7 @@ static const char *parameter_problem(const struct expression_place *p, bool is_a
 		return NULL;
 	switch (v->where) {
 	case SIGNATURE_REGISTERS:
+	case SIGNATURE_PIECES:
 		if (!is_in_register(v, p->path.base))
 			return "that part of the parameter is not in a register of the hit";
 		return is_address && !p->path.links ? "a parameter in a register has no address" :
@@ -127,9 +146,8 @@ static bool write_base(struct steps *s, const struct expression_place *p)
 static bool write_address(struct steps *s, const struct expression_place *p)
 {
 	const struct signature_value *v = p->parameter;
-	bool is_pointer = v && v->where == SIGNATURE_REGISTERS; /* it need not be loaded */
-	bool is_signed = is_pointer ? steps_register(s, v->reg[p->path.base / 8]) :
-				      write_base(s, p);
+	bool is_pointer = v && is_in_registers(v); /* it need not be loaded */
+	bool is_signed = is_pointer ? write_register(s, v, p->path.base) : write_base(s, p);
 
 	for (size_t i = 0; i < p->path.links; i++) {
 		if (i || !is_pointer)
@@ -154,9 +172,7 @@ static bool write_number(struct steps *s, const struct expression_place *p, uint
 	} else if (v->where == SIGNATURE_CONSTANT) {
 		number_signed = steps_number(s, v->constant);
 	} else {
-		steps_register(s, v->reg[p->path.base / 8]);
-		if (p->path.base % 8)
-			steps_binary(s, COND_SHR, false, steps_number(s, p->path.base % 8 * 8));
+		write_register(s, v, p->path.base);
 	}
 	if (p->bit_size)
 		return steps_bits(s, number_signed, p->bit_offset, p->bit_size, is_signed);

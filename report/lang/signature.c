@@ -7,7 +7,7 @@
  * will be after the prologue, which is no use here. Only copies that the compiler made for itself
  * (f.isra.0, inlined ones) keep to no convention: there its location lists are asked.
  */
-#include "report/lang/signature.h"
+#include "report/lang/signature_priv.h"
 #include "report/safe/clean.h"
 
 #include "report/dwarf/dies.h"
@@ -17,6 +17,7 @@
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 static const uint8_t argument_registers[] = { 5, 4, 1, 2, 8, 9 };
@@ -94,14 +95,6 @@ static struct passing passing_of(const struct type *t, Dwarf_Die *type_die)
 	return p;
 }
 
-/* What is used up so far. */
-struct convention {
-	unsigned int general;
-	unsigned int vector;
-	uint64_t stack;
-	bool is_lost; /* something came whose way is not known: nothing behind it is */
-};
-
 static void place_argument(struct convention *c, struct signature_value *v, Dwarf_Die *type_die)
 {
 	struct passing p = passing_of(v->type, type_die);
@@ -131,6 +124,7 @@ static void place_argument(struct convention *c, struct signature_value *v, Dwar
 				  SIGNATURE_REGISTERS;
 	for (unsigned int i = 0; i < general; i++)
 		v->reg[v->regs++] = argument_registers[c->general + i];
+	v->vector = (uint8_t)c->vector;
 	c->general += general;
 	c->vector += vector;
 }
@@ -144,6 +138,7 @@ static void place_result(struct convention *c, struct signature_value *v, Dwarf_
 		return;
 	if (v->type->kind == TYPE_FLOAT && p.in_memory) {
 		v->where = SIGNATURE_VECTOR; /* long double: the x87 stack */
+		v->vector = SIGNATURE_X87;
 		return;
 	}
 	if (p.in_memory) {
@@ -164,34 +159,17 @@ static void place_result(struct convention *c, struct signature_value *v, Dwarf_
 /* Where the compiler says it is at pc, as far as registers and constants go. */
 static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc)
 {
-	Dwarf_Attribute attr;
-	Dwarf_Op *ops;
-	Dwarf_Word constant;
-	size_t n;
-
 	v->where = SIGNATURE_GONE;
-	if (dwarf_attr_integrate(die, DW_AT_const_value, &attr) &&
-	    !dwarf_formudata(&attr, &constant)) {
-		v->where = SIGNATURE_CONSTANT;
-		v->constant = constant;
+	if (!signature_by_location(v, die, pc) || v->where != SIGNATURE_PIECES ||
+	    v->piece_count != 1 || v->piece[0].offset)
 		return;
-	}
-	if (!dwarf_attr_integrate(die, DW_AT_location, &attr) ||
-	    dwarf_getlocation_addr(&attr, pc, &ops, &n, 1) != 1 || !n)
-		return;
-	if (n == 1 && ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg16) {
+	/* The whole is in one place, which conditions can use too. */
+	if (v->piece[0].kind == SIGNATURE_PIECE_REGISTER) {
 		v->where = SIGNATURE_REGISTERS;
-		v->reg[v->regs++] = (uint8_t)(ops[0].atom - DW_OP_reg0);
-	} else if (n == 2 && ops[1].atom == DW_OP_stack_value && ops[0].atom >= DW_OP_lit0 &&
-		   ops[0].atom <= DW_OP_lit31) {
+		v->reg[v->regs++] = v->piece[0].reg;
+	} else if (v->piece[0].kind == SIGNATURE_PIECE_CONSTANT) {
 		v->where = SIGNATURE_CONSTANT;
-		v->constant = ops[0].atom - DW_OP_lit0;
-	} else if (n == 2 && ops[1].atom == DW_OP_stack_value &&
-		   (ops[0].atom == DW_OP_const1u || ops[0].atom == DW_OP_const1s ||
-		    ops[0].atom == DW_OP_const2u || ops[0].atom == DW_OP_const2s ||
-		    ops[0].atom == DW_OP_const4u || ops[0].atom == DW_OP_const4s)) {
-		v->where = SIGNATURE_CONSTANT;
-		v->constant = ops[0].number;
+		v->constant = v->piece[0].value;
 	}
 }
 
@@ -213,25 +191,93 @@ struct reading {
 	struct signature *signature;
 	struct convention convention;
 	Dwarf_Addr pc;
-	bool by_location;
+	enum reading_how {
+		BY_CONVENTION,
+		BY_LOCATION,
+		AS_GO,
+		AS_RUST
+	} how;
 };
+
+/* A number in one register is like one of C: conditions and texts know such values. */
+static void make_simple(struct signature_value *v)
+{
+	const struct signature_piece *p = &v->piece[0];
+
+	if (v->where != SIGNATURE_PIECES || v->piece_count != 1 || p->offset ||
+	    p->kind != SIGNATURE_PIECE_REGISTER || type_has_members(v->type))
+		return;
+	v->where = SIGNATURE_REGISTERS;
+	v->regs = 1;
+	v->reg[0] = p->reg;
+}
+
+static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_Die *die)
+{
+	struct signature_value by_location = *v;
+	Dwarf_Die type;
+
+	switch (r->how) {
+	case BY_LOCATION:
+		place_by_location(v, die, r->pc);
+		break;
+	case AS_GO:
+		signature_go_place(&r->convention, v);
+		/* Where both speak of registers they agree, or the function keeps to no convention. */
+		if (signature_by_location(&by_location, die, r->pc))
+			*v = by_location;
+		break;
+	case AS_RUST:
+		signature_rust_argument(&r->convention, v);
+		break;
+	default:
+		place_argument(&r->convention, v, type_die_of(die, &type) ? &type : NULL);
+	}
+	make_simple(v);
+}
+
+static struct signature_value *value_add(struct signature_value **list, size_t *count)
+{
+	struct signature_value *more = reallocarray(*list, *count + 1, sizeof(*more));
+
+	if (!more)
+		return NULL;
+	*list = more;
+	return &more[(*count)++];
+}
+
+static int add_go_result(struct reading *r, const struct signature_value *value)
+{
+	struct signature *sig = r->signature;
+	struct signature_value *v = &sig->result;
+
+	if (!sig->is_go) {
+		sig->is_go = true;
+		signature_go_begin_results(&r->convention);
+	} else {
+		v = value_add(&sig->more, &sig->more_count);
+	}
+	if (!v)
+		return -ENOMEM;
+	*v = *value;
+	signature_go_place(&r->convention, v);
+	make_simple(v);
+	return 0;
+}
 
 static int add_parameter(struct reading *r, Dwarf_Die *die)
 {
 	struct signature *sig = r->signature;
-	Dwarf_Die type;
-	struct signature_value *more = reallocarray(sig->parameter, sig->count + 1, sizeof(*more));
+	struct signature_value value = { .name = clean_die_name(die),
+					 .type = type_of_attribute(r->s, die) };
 
-	if (!more)
+	if (r->how == AS_GO && die_flag(die, DW_AT_variable_parameter))
+		return add_go_result(r, &value);
+	struct signature_value *v = value_add(&sig->parameter, &sig->count);
+	if (!v)
 		return -ENOMEM;
-	sig->parameter = more;
-	struct signature_value *v = &more[sig->count++];
-	*v = (struct signature_value){ .name = clean_die_name(die),
-				       .type = type_of_attribute(r->s, die) };
-	if (r->by_location)
-		place_by_location(v, die, r->pc);
-	else
-		place_argument(&r->convention, v, type_die_of(die, &type) ? &type : NULL);
+	*v = value;
+	place_parameter(r, v, die);
 	return 0;
 }
 
@@ -251,18 +297,94 @@ static int read_parameters(struct reading *r, Dwarf_Die *function)
 	return err;
 }
 
+/* Debug information of optimised code has lists: where each parameter is at which instruction. */
+static bool has_locations_by_code(Dwarf_Die *function)
+{
+	Dwarf_Die die;
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (dwarf_child(function, &die))
+		return false;
+	do {
+		if (dwarf_tag(&die) != DW_TAG_formal_parameter)
+			continue;
+		if (!dwarf_attr_integrate(&die, DW_AT_location, &attr) ||
+		    dwarf_getlocation(&attr, &ops, &n))
+			return true;
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
+}
+
+/*
+ * LLVM takes parameters away from functions that it knows all calls of: those of Rust, and the static ones
+ * of clang. GCC gives such functions names of their own.
+ */
+static enum reading_how how_to_read(Dwarf_Die *die, const struct code_site *site)
+{
+	Dwarf_Die cu;
+	Dwarf_Attribute attr;
+	int language = dwarf_diecu(die, &cu, NULL, NULL) ? dwarf_srclang(&cu) : -1;
+	const char *producer = language >= 0 && dwarf_attr(&cu, DW_AT_producer, &attr) ?
+				       clean_attribute(&attr) :
+				       "";
+
+	if (site->kind != CODE_SITE_FUNCTION || site->is_clone)
+		return BY_LOCATION;
+	if (language == DW_LANG_Go)
+		return producer && strstr(producer, "regabi") ? AS_GO : BY_LOCATION;
+	bool is_rust = language == DW_LANG_Rust;
+	bool is_private = is_rust ||
+			  (producer && strstr(producer, "clang") && !die_flag(die, DW_AT_external));
+	if (is_private && has_locations_by_code(die))
+		return BY_LOCATION;
+	return is_rust ? AS_RUST : BY_CONVENTION;
+}
+
+/* The register of a result's address is free, or the compiler took that argument away. */
+static void check_hidden(struct signature *signature)
+{
+	for (size_t i = 0; i < signature->count; i++) {
+		const struct signature_value *v = &signature->parameter[i];
+		bool uses = v->regs && v->reg[0] == argument_registers[0];
+		for (size_t k = 0; k < v->piece_count; k++)
+			uses = uses || (v->piece[k].kind == SIGNATURE_PIECE_REGISTER &&
+					v->piece[k].reg == argument_registers[0]);
+		if (uses)
+			signature->result.where = SIGNATURE_GONE;
+	}
+}
+
+/* By the line table, which the assembler writes too. Its functions have no parameters in DWARF. */
+static bool is_assembler(struct symbols *s, const struct code_site *site)
+{
+	struct place p;
+
+	symbols_place(s, site->address, &p);
+	size_t n = p.file ? strlen(p.file) : 0;
+	return n > 2 && !strcmp(p.file + n - 2, ".s") && symbols_is_go(s, site->address);
+}
+
 static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_site *site,
 			  Dwarf_Addr pc, struct signature *out)
 {
-	struct reading r = { .s = s,
-			     .signature = out,
-			     .pc = pc,
-			     .by_location = site->kind != CODE_SITE_FUNCTION || site->is_clone };
+	struct reading r = { .s = s, .signature = out, .pc = pc, .how = how_to_read(die, site) };
+	Dwarf_Die cu;
 	Dwarf_Die type;
 
+	int language = dwarf_diecu(die, &cu, NULL, NULL) ? dwarf_srclang(&cu) : -1;
+	out->is_whole = language == DW_LANG_Go || language == DW_LANG_Rust;
 	out->result.type = type_of_attribute(s, die);
-	place_result(&r.convention, &out->result, type_die_of(die, &type) ? &type : NULL);
-	return read_parameters(&r, die);
+	if (language == DW_LANG_Rust)
+		signature_rust_result(&r.convention, &out->result);
+	else if (language != DW_LANG_Go)
+		place_result(&r.convention, &out->result, type_die_of(die, &type) ? &type : NULL);
+	make_simple(&out->result);
+	int err = read_parameters(&r, die);
+	if (!err && language == DW_LANG_Rust && out->result.where == SIGNATURE_MEMORY)
+		check_hidden(out);
+	return err;
 }
 
 #define DEPTH_MAX 64 /* of namespaces and blocks: damaged DWARF must not take the stack */
@@ -326,6 +448,8 @@ int signature_find(struct symbols *s, const struct code_site *site, struct signa
 	Dwarf_Die split;
 	Dwarf_Die die;
 
+	if (is_assembler(s, site))
+		return -ENOENT;
 	while (dwarf && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split)) {
 		if (dwarf_haspc(&unit, at - bias) <= 0)
 			continue;
@@ -349,5 +473,6 @@ void signature_free(struct signature *signature)
 	if (!signature)
 		return;
 	free(signature->parameter);
+	free(signature->more);
 	free(signature);
 }

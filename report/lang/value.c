@@ -89,8 +89,7 @@ static void float_text(uint64_t size, uint64_t bits, char *buf, size_t n)
 	}
 }
 
-/* Text in double quotes with what cannot be printed as \xNN; false: it does not look like text. */
-static bool quote(const char *text, size_t len, size_t shown, char *buf, size_t n)
+bool value_quote(const char *text, size_t len, size_t shown, char *buf, size_t n)
 {
 	size_t used = 0;
 
@@ -140,7 +139,7 @@ static void pointer_text(struct symbols *s, const struct type *t, uint64_t value
 		buf[used] = ' ';
 		symbols_read_string(s, value, text, sizeof(text));
 		if (!text[0] ||
-		    !quote(text, strlen(text), STRING_SHOWN, buf + used + 1, n - used - 1))
+		    !value_quote(text, strlen(text), STRING_SHOWN, buf + used + 1, n - used - 1))
 			buf[used] = 0;
 		return;
 	}
@@ -155,7 +154,7 @@ void value_string_text(uint64_t pointer, const char *text, char *buf, size_t n)
 {
 	size_t used = (size_t)snprintf(buf, n, "0x%" PRIx64 " ", pointer);
 
-	if (used + 8 < n && !quote(text, strlen(text), STRING_SHOWN, buf + used, n - used))
+	if (used + 8 < n && !value_quote(text, strlen(text), STRING_SHOWN, buf + used, n - used))
 		buf[used - 1] = 0;
 }
 
@@ -224,7 +223,7 @@ static void leaf_text(struct symbols *s, const struct value_leaf *leaf, const st
 	} else if (leaf->type->kind == TYPE_ARRAY) {
 		char text[9] = "";
 		memcpy(text, &value, leaf->len < 8 ? leaf->len : 8);
-		if (!quote(text, strnlen(text, leaf->len), sizeof(text), buf, n))
+		if (!value_quote(text, strnlen(text, leaf->len), sizeof(text), buf, n))
 			snprintf(buf, n, "0x%0*" PRIx64, (int)leaf->len * 2, value);
 	} else {
 		value_number_text(s, leaf->type, value, buf, n);

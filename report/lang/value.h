@@ -45,6 +45,9 @@ void value_number_text(struct symbols *s, const struct type *t, uint64_t value, 
 		       size_t n);
 json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t value);
 
+/* The first `shown` bytes of text in double quotes. False: it does not look like text. */
+bool value_quote(const char *text, size_t len, size_t shown, char *buf, size_t n);
+
 /* A pointer to text, when the text was read before: `0x5581c0 "text"`. */
 void value_string_text(uint64_t pointer, const char *text, char *buf, size_t n);
 

@@ -121,10 +121,11 @@ if has Go prometheus-node-exporter; then
 	go=$pid
 	eventually "$victims/load" http $port 0.05 /metrics
 	command='break'
-	wrong 'Go: returns_are_refused_since_they_would_crash_it' 'runtime.mallocgc is a Go function, and .*; leave out --ret$' -p "$go" \
+	wrong 'Go: returns_are_refused_where_they_are_not_known' \
+		'cannot use --ret: the returns of runtime.mallocgc are not known: .*; leave out --ret$' -p "$go" \
 		runtime.mallocgc --ret
 	wrong 'Go: arguments_are_refused_since_they_would_be_wrong' \
-		'cannot print arguments of runtime.mallocgc: Go functions get them in other registers; leave out --args$' \
+		'cannot print arguments of runtime.mallocgc: it is Go, and there is no debug information about them; leave out --args$' \
 		-p "$go" runtime.mallocgc --args
 	# Its stacks move while they are looked at.
 	loaded Go http /metrics '' 'net/http.serverHandler.ServeHTTP' '^prometheus-node$' \

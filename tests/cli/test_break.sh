@@ -49,7 +49,7 @@ look -p "$calls" lookup next_color greeting turn eight scale nap --ret --args --
 	hits 'map(select(.function == "greeting")) | length > 0 and all(.ret.string == "hello")' &&
 	hits 'map(select(.function == "turn")) | length > 0 and all(.args.p == "{.x 1, .y -2}" and
 		.args.r == "{.first 10, .last 20}" and .ret == "{.x 8, .y 1}")' &&
-	hits 'map(select(.function == "eight")) | length > 0 and all(.args.f == 6 and .args_when == "later" and .ret == 20)' &&
+	hits 'map(select(.function == "eight")) | length > 0 and all(.args.f == 6 and .args_when == null and .ret == 20)' &&
 	hits 'map(select(.function == "scale")) | length > 0 and all(.args.by == 3 and .args.flag == 9 and
 		.args.x == null and .ret == null)'
 ok "results_have_their_types" $?

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* container.c - see container.h. */
+#include "report/lang/container.h"
+
+#include "report/lang/value.h"
+
+#include <string.h>
+
+/* A member of a member; each name leads one level down, and offsets add up. */
+static bool member_at(const struct type *t, const char *const *names, struct type_place *out)
+{
+	uint64_t offset = 0;
+
+	for (; *names; names++) {
+		struct type_place place;
+		/* Two bases of a tuple can have the same name: the last one holds the first element. */
+		int err = type_has_members(t) ? type_member_find(t, *names, &place) : -1;
+		if ((err && strcmp(*names, "_M_head_impl") != 0) || (err && !place.type) ||
+		    place.bit_size || place.vtable_offset)
+			return false;
+		offset += place.offset;
+		t = place.type;
+		*out = place;
+	}
+	out->offset = offset;
+	return true;
+}
+
+#define MEMBER(t, out, ...) member_at(t, (const char *const[]){ __VA_ARGS__, NULL }, out)
+
+static bool is_word(const struct type_place *p)
+{
+	return type_is_number(p->type) && p->type->size == 8;
+}
+
+/* Takes a pointer to the elements, and their number or end when there is one. */
+static bool take(struct container *out, enum container_kind kind, const struct type_place *data,
+		 const struct type_place *length, bool is_end)
+{
+	if (data->type->kind != TYPE_POINTER || data->type->size != 8 ||
+	    (length && !is_word(length)))
+		return false;
+	*out = (struct container){ .kind = kind,
+				   .element = type_target(data->type),
+				   .data = data->offset,
+				   .length = length ? length->offset : 0,
+				   .is_end = is_end };
+	return true;
+}
+
+static bool is_cplusplus(const struct type *t, struct container *out)
+{
+	struct type_place data;
+	struct type_place end;
+
+	if (MEMBER(t, &data, "_M_impl", "_M_start") && MEMBER(t, &end, "_M_impl", "_M_finish"))
+		return take(out, CONTAINER_SEQUENCE, &data, &end, true);
+	if (MEMBER(t, &data, "_M_dataplus", "_M_p") && MEMBER(t, &end, "_M_string_length"))
+		return take(out, CONTAINER_TEXT, &data, &end, false);
+	if (strstr(t->name, "vector<") && MEMBER(t, &data, "__begin_") && MEMBER(t, &end, "__end_"))
+		return take(out, CONTAINER_SEQUENCE, &data, &end, true);
+	if (strstr(t->name, "unique_ptr<") && MEMBER(t, &data, "_M_t", "_M_t", "_M_head_impl"))
+		return take(out, CONTAINER_POINTER, &data, NULL, false);
+	if (MEMBER(t, &data, "_M_ptr") && MEMBER(t, &end, "_M_refcount"))
+		return take(out, CONTAINER_POINTER, &data, NULL, false);
+	if (strstr(t->name, "_ptr<") &&
+	    (MEMBER(t, &data, "__ptr_", "__value_") || MEMBER(t, &data, "__ptr_")))
+		return take(out, CONTAINER_POINTER, &data, NULL, false);
+	if (strstr(t->name, "array<") &&
+	    (MEMBER(t, &data, "_M_elems") || MEMBER(t, &data, "__elems_")) &&
+	    data.type->kind == TYPE_ARRAY) {
+		*out = (struct container){ .kind = CONTAINER_ARRAY,
+					   .element = data.type,
+					   .data = data.offset };
+		return true;
+	}
+	return false;
+}
+
+struct first_pointer {
+	uint64_t offset;
+	bool is_found;
+};
+
+static int pointer_visit(const struct value_leaf *leaf, void *arg)
+{
+	struct first_pointer *f = arg;
+
+	if (!leaf->type || leaf->type->kind != TYPE_POINTER || leaf->len != 8)
+		return 0;
+	f->offset = leaf->offset;
+	f->is_found = true;
+	return 1;
+}
+
+/* The pointer lies some structs deep, in others in each version of the library. */
+static bool is_rust_vector(const struct type *t, struct container *out)
+{
+	const struct type *element = type_template(t);
+	struct first_pointer first = { 0 };
+	struct type_place buffer;
+	struct type_place length;
+
+	if (!element || !MEMBER(t, &buffer, "buf") || !MEMBER(t, &length, "len") ||
+	    !is_word(&length))
+		return false;
+	value_leaves(buffer.type, 0, buffer.type->size, pointer_visit, &first);
+	if (!first.is_found)
+		return false;
+	*out = (struct container){ .kind = CONTAINER_SEQUENCE,
+				   .element = element,
+				   .data = buffer.offset + first.offset,
+				   .length = length.offset };
+	return true;
+}
+
+static bool is_rust(const struct type *t, struct container *out)
+{
+	struct type_place data;
+	struct type_place length;
+
+	if (MEMBER(t, &data, "data_ptr") && MEMBER(t, &length, "length"))
+		return take(out, strstr(t->name, "str") ? CONTAINER_TEXT : CONTAINER_SEQUENCE,
+			    &data, &length, false);
+	if (strstr(t->name, "Vec<"))
+		return is_rust_vector(t, out);
+	if (!strstr(t->name, "String") || !MEMBER(t, &data, "vec") ||
+	    !is_rust_vector(data.type, out))
+		return false;
+	out->kind = CONTAINER_TEXT;
+	out->data += data.offset;
+	out->length += data.offset;
+	return true;
+}
+
+static bool is_go(const struct type *t, struct container *out)
+{
+	struct type_place data;
+	struct type_place length;
+
+	if (t->size == 16 && MEMBER(t, &data, "str") && MEMBER(t, &length, "len"))
+		return take(out, CONTAINER_TEXT, &data, &length, false);
+	return t->size == 24 && MEMBER(t, &data, "array") && MEMBER(t, &length, "len") &&
+	       take(out, CONTAINER_SEQUENCE, &data, &length, false);
+}
+
+bool container_of(const struct type *t, struct container *out)
+{
+	return t->kind == TYPE_STRUCT && (is_cplusplus(t, out) || is_rust(t, out) || is_go(t, out));
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * object.h - a whole value as people read it: structs, enums with variants, strings, slices.
+ *
+ * Some bytes of a value may not be known: its parts are in registers of which a hit has not all.
+ */
+#ifndef REPORT_LANG_OBJECT_H
+#define REPORT_LANG_OBJECT_H
+
+#include "report/dwarf/symbols.h"
+#include "report/dwarf/types.h"
+
+#define OBJECT_BYTES_MAX 192
+
+/* Why a byte is not known. Below OBJECT_VECTOR + 16: the number of a vector register. */
+enum object_state {
+	OBJECT_KNOWN,
+	OBJECT_GONE,
+	OBJECT_UNREADABLE,
+	OBJECT_VECTOR,
+};
+
+/* Text that a register pointed to at the hit. */
+struct object_capture {
+	uint64_t offset; /* of the pointer in the value */
+	const char *text;
+};
+
+#define OBJECT_CAPTURES_MAX 4
+
+struct object {
+	struct symbols *s;
+	/* What a hit has of memory beside the value itself. */
+	struct object_capture capture[OBJECT_CAPTURES_MAX];
+	size_t captures;
+	const void *stack; /* as it was at sp */
+	uint64_t sp;
+	size_t stack_len;
+	uint8_t bytes[OBJECT_BYTES_MAX];
+	uint8_t state[OBJECT_BYTES_MAX];
+	bool later; /* becomes true when memory of the target is read, which may have changed */
+};
+
+/* Memory of the target: from the copy of its stack, or as it is now, which sets later. 0 or -EFAULT. */
+int object_read(struct object *o, uint64_t address, void *to, size_t n);
+
+void object_text(struct object *o, const struct type *t, char *buf, size_t n);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* signature_priv.h - what the calling conventions of languages share. */
+#ifndef REPORT_LANG_SIGNATURE_PRIV_H
+#define REPORT_LANG_SIGNATURE_PRIV_H
+
+#include "report/lang/signature.h"
+
+#include <elfutils/libdw.h>
+
+/* What the arguments before this one have used up. */
+struct convention {
+	unsigned int general;
+	unsigned int vector;
+	uint64_t stack;
+	bool is_lost; /* something came whose way is not known: nothing behind it is */
+};
+
+/* Adds the next bytes of a value; false: a value has fewer parts. */
+bool signature_piece_add(struct signature_value *v, const struct signature_piece *piece);
+
+/*
+ * Where debug information says a value is at pc, when that is in registers or constants. False: it
+ * does not say, or says memory, which is not filled at the entry.
+ */
+bool signature_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc);
+
+/* signature_go.c: the next argument or result of a function that has Go's register convention. */
+void signature_go_place(struct convention *c, struct signature_value *v);
+/* Where results on the stack begin, after all arguments. */
+void signature_go_begin_results(struct convention *c);
+
+/* signature_rust.c: the next argument of a function that the Rust compiler did not optimise. */
+void signature_rust_argument(struct convention *c, struct signature_value *v);
+void signature_rust_result(struct convention *c, struct signature_value *v);
+
+#endif

@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_language.sh TRAPLINE VICTIMS SOURCES - languages x questions. Each program prints its calls, and
+# each value that is reported is one that it printed, or is refused by name. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154,SC2034 # trapline, victims and tmp are of there
+. "$(dirname "$0")/tap.sh"
+
+sources=$3
+command='break'
+need_uprobes
+need jq
+
+# begins NAME: the program in $tmp runs and prints its calls to $tmp/NAME.truth.
+begins()
+{
+	"$tmp/$1" >"$tmp/$1.truth" &
+	pid=$!
+	started="$started $pid"
+	eventually runs "$pid" "$1"
+	eventually test -s "$tmp/$1.truth"
+}
+
+# What was read later is marked, and is what was there by then. later=true compares it all the same.
+later='.args_when == null'
+
+# truth QUESTION FUNCTION JQ [OPTION...]: 20 calls, each as jq prints it is a line of the program.
+truth()
+{
+	question=$1
+	function=$2
+	form=$3
+	shift 3
+	timeout 60 "$trapline" break -p "$pid" "$function" --args --ret --limit 20 --json "$@" \
+		>"$tmp/out" 2>"$tmp/err"
+	# The last call prints its line when it has returned.
+	sleep 0.2
+	jq -r "select(.type == \"hit\" and .duration_ns != null) | select($later) | $form" "$tmp/out" |
+		sort -u >"$tmp/reported"
+	sort -u "$tmp/$program.truth" >"$tmp/printed"
+	comm -23 "$tmp/reported" "$tmp/printed" | sed 's/^/# not printed by the program: /' |
+		tee "$tmp/wrong"
+	[ -s "$tmp/reported" ] && [ ! -s "$tmp/wrong" ]
+	ok "$program: $question" $?
+}
+
+# refused QUESTION FUNCTION JQ: each of the hits fulfils it.
+refused()
+{
+	timeout 60 "$trapline" break -p "$pid" "$2" --args --ret --limit 5 --json >"$tmp/out" \
+		2>"$tmp/err"
+	jq -es "map(select(.type == \"hit\")) | length > 0 and all($3)" "$tmp/out" >/dev/null
+	ok "$program: $1" $?
+}
+
+go_language()
+{
+	program=go
+	if ! command -v go >/dev/null; then
+		skip 'go: all' 'go is not installed'
+		return
+	fi
+	(cd "$tmp" && HOME=$tmp GOFLAGS=-mod=mod go build -o go "$sources/language_go.go" 2>"$tmp/err")
+	begins go
+	truth numbers main.plain '"plain \(.args.n) \(.args.b) \(.args.c) \(.ret)"'
+	later=true # each round has memory of its own
+	truth strings_and_slices main.text \
+		'"text \(.args.s) \(.args.list | gsub(","; "")) \(.ret[0]) \(.ret[1])"'
+	later='.args_when == null'
+	# shellcheck disable=SC2016 # names of jq
+	truth structs_and_interfaces main.member '(.args.p + .ret[0] | [scan("-?[0-9]+")] | join(" ")) as $n |
+		"member \($n) \(.ret[1] != "nil")"'
+	truth more_arguments_than_registers main.many '"many \(.args.a) \(.ret[0]) \(.ret[1])"'
+	truth a_condition_by_names main.plain '"plain \(.args.n) \(.args.b) \(.args.c) \(.ret)"' \
+		--if 'n == 302 && c == 7'
+	[ "$(jq -s 'map(select(.type == "hit")) | length > 0 and all(.args.n == 302)' "$tmp/out")" = true ]
+	ok 'go: a_condition_rejects_other_values' $?
+	truth a_call_that_panics_has_no_result_of_another main.fails '"fails \(.args.n) \(.ret)"'
+	refused a_float_is_refused_and_not_wrong main.number \
+		'.args.f == null and .ret == null and .args.n >= 300'
+	refused a_goroutine_is_named main.plain '.thread | test("^goroutine [0-9]+$")'
+	refused the_caller_is_known main.plain '.caller.function == "main.line"'
+	timeout 60 "$trapline" break -p "$pid" main.plain --if 'arg0 == 1' 2>"$tmp/err"
+	[ $? = 2 ] && grep -q 'cannot use arg0 to arg5 in --if: main.plain is Go' "$tmp/err"
+	ok 'go: registers_of_C_are_refused' $?
+	kill "$pid"
+	"$tmp/go" moves &
+	pid=$!
+	started="$started $pid"
+	eventually runs "$pid" go
+	refused a_result_belongs_to_its_call_while_stacks_move main.recurse \
+		'.ret == null or .ret == .args.n'
+	kill "$pid"
+}
+
+# rust NAME OPTION...
+rust_language()
+{
+	program=$1
+	shift
+	if ! command -v rustc >/dev/null; then
+		skip "$program: all" 'rustc is not installed'
+		return
+	fi
+	(cd "$tmp" && rustc -g "$@" -o "$program" "$sources/language_rust.rs" 2>"$tmp/err")
+	begins "$program"
+	truth an_enum_by_variant kind '"kind \(.args.n) \(.ret)"'
+	truth a_result_by_variant Account::pay '"paid \(.ret)"'
+	if [ "$program" = rust ]; then
+		truth results_of_arguments Account::pay '"pay \(.args.cents) \(.ret)"'
+		truth numbers_and_options language_rust::plain \
+			'"plain \(.args.n) \(.args.b) \(.args.o) \(.ret)"'
+		truth strings_and_slices text '"text \(.args.s) \(.args.v) \(.ret)"'
+		truth structs member '"member \(.args.p) \(.args.d) \(.ret)"'
+		refused a_float_is_refused_and_not_wrong number '.args.f == null and .ret == null'
+	fi
+	kill "$pid"
+}
+
+go_language
+rust_language rust
+rust_language rust_optimised -O
+finished
