@@ -5,6 +5,7 @@
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
+#include "report/race/race_page.h"
 #include "report/safe/private_file.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ struct settings {
 	int verbose;
 	int is_code;
 	const char *at;
+	struct race_page *races; /* NULL: FILE is no report of races */
 };
 
 static const struct opt options[] = {
@@ -45,7 +47,8 @@ const struct opt_syntax report_syntax = {
 		"  json    one JSON object a line, as with --json\n"
 		"  folded  stacks with counts, for flame graphs\n"
 		"  trace   trace events in JSON, for ui.perfetto.dev and chrome://tracing\n"
-		"  html    one page with timeline, tables and stacks, for a browser without a network\n\n"
+		"  html    one page with timeline, tables and stacks, for a browser without a network;\n"
+		"          of FILE of trapline race --json too\n\n"
 		"examples:\n"
 		"  trapline report hits.trapline\n"
 		"  trapline report hits.trapline --as folded | flamegraph.pl >hits.svg\n"
@@ -129,6 +132,10 @@ static int print_form(FILE *f, const struct settings *set, const char *path,
 {
 	const struct form *form = form_find(set->as);
 
+	if (set->races) {
+		race_page_print(f, set->races);
+		return CLI_OK;
+	}
 	if (set->is_code || !session)
 		return report_code(f, path, set->at, form->print == as_json);
 	if (form->print)
@@ -160,6 +167,26 @@ static int print(const struct settings *set, const char *path, const struct run_
 	return CLI_NO;
 }
 
+/* JSON lines of trapline race: they are a report already, so the page alone is made of them. */
+static int print_races(struct settings *set, const char *path)
+{
+	char why[200];
+
+	if (!set->as || strcmp(set->as, "html") != 0)
+		return cli_wrong(COMMAND,
+				 "%s has JSON lines, not a recording: give --as html for a page of "
+				 "its races",
+				 path);
+	if (race_page_read(path, &set->races, why, sizeof(why)))
+		return cli_wrong(COMMAND, "%s: %s", path, why);
+	if (race_page_bad_line(set->races))
+		cli_note(COMMAND, "%s is damaged in line %zu: only the races before are shown",
+			 path, race_page_bad_line(set->races));
+	int status = print(set, path, NULL);
+	race_page_free(set->races);
+	return status;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct settings set = { 0 };
@@ -181,6 +208,8 @@ int cmd_report(int argc, char **argv)
 		return cli_wrong(COMMAND, "--as %s cannot be combined with --code", set.as);
 	if (set.is_code)
 		return print(&set, argv[first], NULL);
+	if (race_page_is_for(argv[first]))
+		return print_races(&set, argv[first]);
 	if (run_session_read(argv[first], &session, why, sizeof(why)))
 		return cli_wrong(COMMAND, "%s: %s", argv[first], why);
 	if (session->good_bytes < session->all_bytes)

@@ -29,6 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <trapline/code_log.h>
+
 #define PIPE_BYTES (1 << 20)
 #define LOOK_MS 20
 
@@ -105,6 +107,29 @@ static int follow(const struct observe_settings *set, const struct code_sources 
 	return CLI_OK;
 }
 
+/* What the file has, as its reader counts it: it holds what arrived, and no more. */
+static int say_recorded(const struct observe_settings *set)
+{
+	struct trapline_code_entry entry = { .size = sizeof(entry) };
+	struct trapline_code_log *log;
+	size_t changes = 0;
+	struct stat st;
+
+	if (stat(set->record, &st) || !S_ISREG(st.st_mode))
+		return CLI_OK; /* a pipe does not give back what it got */
+	int err = trapline_code_log_open(set->record, &log);
+	if (err)
+		return cli_wrong(set->name, "cannot read %s: %s", set->record, strerror(-err));
+	for (size_t i = 0; !trapline_code_log_entry(log, i, &entry); i++)
+		changes += entry.kind == TRAPLINE_CODE_ENTRY_SITE ||
+			   entry.kind == TRAPLINE_CODE_ENTRY_KERNEL_POKE ||
+			   entry.kind == TRAPLINE_CODE_ENTRY_KSYMBOL;
+	trapline_code_log_close(log);
+	printf("%zu change%s of code recorded in %s\n", changes, changes == 1 ? "" : "s",
+	       set->record);
+	return CLI_OK;
+}
+
 static int start_command(const struct observe_settings *set, struct code_sources *from, FILE *f)
 {
 	char text[96];
@@ -152,7 +177,7 @@ static int start(const struct observe_settings *set, FILE *f)
 		status = record_code_failed(set);
 	if (fclose(f) && !status)
 		status = record_code_failed(set);
-	return status;
+	return status ? status : say_recorded(set);
 }
 
 static int check(const struct observe_settings *set)

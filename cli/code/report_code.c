@@ -126,13 +126,16 @@ static void print_json(FILE *f, const struct trapline_code_entry *e)
 static int print_all(FILE *f, const struct trapline_code_log *log, bool is_json)
 {
 	struct trapline_code_entry entry = { .size = sizeof(entry) };
+	size_t count = 0;
 
-	for (size_t i = 0; !trapline_code_log_entry(log, i, &entry); i++) {
+	for (; !trapline_code_log_entry(log, count, &entry); count++) {
 		if (is_json)
 			print_json(f, &entry);
 		else
 			print_text(f, &entry);
 	}
+	if (!count && !is_json)
+		fprintf(f, "no change of code was recorded\n");
 	return CLI_OK;
 }
 

@@ -324,6 +324,13 @@ static FILE *open_moved(const char *object, const char *file)
 	return f;
 }
 
+FILE *source_open(const char *object, const char *file)
+{
+	FILE *f = *file == '/' ? target_file_text(file, TEXT_BYTES_MAX) : NULL;
+
+	return f || !object || *object != '/' ? f : open_moved(object, file);
+}
+
 static FILE *open_source(struct symbols *s, uint64_t address)
 {
 	Dwfl_Module *module = dwfl_addrmodule(s->dwfl, address);

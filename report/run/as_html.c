@@ -1,74 +1,93 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * as_html.c - a run as one page, which needs no network: page.html with the data put in.
+ * as_html.c - a run as a page. hits.js reads what is made here.
  *
- * Each place, stack and value is stored once, and hits refer to it by index. The data is JSON in an
- * element that is not a script. Every '<' in it is escaped, so that no name can end the element.
+ * Each place, stack and text is stored once, and columns of hits refer to them by index. The page has
+ * at most HTML_HITS_MAX hits, and HTML_BYTES_MAX of different texts and stacks; it says so if it ends
+ * there.
  */
+#include "report/page/page.h"
 #include "report/run/run_file.h"
 #include "report/run/run_text.h"
 #include "report/run/run_watch.h"
 #include "report/safe/clean.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char page[] =
-#include "report/page.inc"
-	;
+#define HTML_HITS_MAX 200000u
+#define HTML_BYTES_MAX (32u << 20)
+#define NUMBER_EXACT 9007199254740992.0 /* 2^53: JavaScript's numbers are doubles */
 
-#define DATA_MARK "@DATA@"
-
-/* Values that are kept once: an array of them, and the index of each by its text. */
-struct pool {
-	json_t *items;
-	json_t *index;
+enum column {
+	COLUMN_TIME, /* nanoseconds after the hit before */
+	COLUMN_THREAD,
+	COLUMN_PLACE, /* the variable or function that was hit */
+	COLUMN_CODE,  /* of a call its caller */
+	COLUMN_TEXT,
+	COLUMN_NUMBER, /* the value, or the nanoseconds that a call took */
+	COLUMN_STACK,
+	/* A page without them has no such column. */
+	COLUMN_KEY,    /* the text by which calls are grouped */
+	COLUMN_RESULT, /* of a call, where it is a number */
+	COLUMN_BY,     /* the kernel */
+	COLUMN_LATER,  /* the value was read after the hit */
+	COLUMNS
 };
 
-static struct pool pool_new(void)
+static const char *const column_names[COLUMNS] = { "time",   "thread", "place", "code",
+						   "text",   "number", "stack", "key",
+						   "result", "by",     "later" };
+
+struct html_data {
+	const struct run_session *session;
+	struct page_pool places;
+	struct page_pool codes;
+	struct page_pool stacks;
+	struct page_pool threads;
+	struct page_pool texts;
+	json_t *columns[COLUMNS];
+	bool is_used[COLUMNS];
+	uint64_t before_ns;
+};
+
+static void put(struct html_data *d, enum column c, json_t *value)
 {
-	return (struct pool){ json_array(), json_object() };
+	json_array_append_new(d->columns[c], value);
 }
 
-/* Takes item. Returns its index. */
-static size_t pool_add(struct pool *p, json_t *item)
+static void put_index(struct html_data *d, enum column c, size_t index)
 {
-	char *key = json_dumps(item, JSON_COMPACT | JSON_ENCODE_ANY);
-	json_t *known = key ? json_object_get(p->index, key) : NULL;
-	size_t at = json_array_size(p->items);
+	json_array_append_new(d->columns[c], json_integer((json_int_t)index));
+	d->is_used[c] = true;
+}
 
-	if (known) {
-		at = (size_t)json_integer_value(known);
-		json_decref(item);
-	} else {
-		json_array_append_new(p->items, item);
-		if (key)
-			json_object_set_new(p->index, key, json_integer((json_int_t)at));
+/* What is not a number for JavaScript is null. Whole numbers are short. */
+static void put_number(struct html_data *d, enum column c, bool is_known, double number)
+{
+	if (!is_known || !isfinite(number)) {
+		put(d, c, json_null());
+		return;
 	}
-	free(key);
-	return at;
+	d->is_used[c] = true;
+	put(d, c,
+	    fabs(number) < NUMBER_EXACT && trunc(number) == number ?
+		    json_integer((json_int_t)number) :
+		    json_real(number));
 }
 
-static json_t *pool_take(struct pool *p)
+static void put_text(struct html_data *d, enum column c, const char *text)
 {
-	json_decref(p->index);
-	return p->items;
-}
-
-struct page_data {
-	struct pool places;
-	struct pool stacks;
-	struct pool threads;
-	struct pool changes;
-};
-
-static json_t *index_json(size_t index)
-{
-	return json_integer((json_int_t)index);
+	if (text && text[0])
+		put_index(d, c, page_pool_text(&d->texts, text));
+	else
+		put(d, c, json_null());
 }
 
 /* [name, file:line, module, is inlined] */
-static size_t html_add_place(struct page_data *d, const struct run_frame *frame)
+static json_t *code_json(const struct run_frame *frame)
 {
 	const struct place *p = &frame->place;
 	json_t *j = json_array();
@@ -80,82 +99,108 @@ static size_t html_add_place(struct page_data *d, const struct run_frame *frame)
 	json_array_append_new(j, run_json_text(p->file ? text : ""));
 	json_array_append_new(j, run_json_text(p->module ? p->module : ""));
 	json_array_append_new(j, json_integer(frame->is_inlined));
-	return pool_add(&d->places, j);
+	return j;
 }
 
-/* The short text of a call, by which the page groups calls. The page finds values of data itself. */
-static size_t add_short_text(struct page_data *d, const struct run_session *s,
-			     const struct run_hit *hit)
+/* A recording has each place once, so its text is always the same pointer. */
+static size_t add_code(struct html_data *d, const struct run_frame *frame)
 {
+	const struct place *p = &frame->place;
+	char key[100];
+	size_t at;
+
+	snprintf(key, sizeof(key), "%" PRIx64 " %" PRIxPTR " %" PRIx64 " %d %d", frame->ip,
+		 (uintptr_t)p->function, p->offset, p->line, frame->is_inlined);
+	return page_pool_find(&d->codes, key, &at) ?
+		       at :
+		       page_pool_put(&d->codes, key, code_json(frame));
+}
+
+static size_t add_thread(struct html_data *d, const struct run_hit *hit)
+{
+	json_t *j;
+	char key[64];
+	size_t at;
+
+	snprintf(key, sizeof(key), "%d %d %s", hit->pid, hit->tid, hit->thread);
+	if (page_pool_find(&d->threads, key, &at))
+		return at;
+	j = json_array();
+	json_array_append_new(j, run_json_text(hit->thread));
+	json_array_append_new(j, json_integer(hit->tid));
+	json_array_append_new(j, json_integer(hit->pid));
+	return page_pool_put(&d->threads, key, j);
+}
+
+static size_t add_stack(struct html_data *d, const struct run_hit *hit)
+{
+	char key[RUN_FRAMES_MAX * 12 + 1] = "";
+	size_t codes[RUN_FRAMES_MAX];
+	size_t used = 0;
+	size_t at;
+
+	for (size_t i = 0; i < hit->frame_count && i < RUN_FRAMES_MAX; i++) {
+		codes[i] = add_code(d, &hit->frames[i]);
+		used += (size_t)snprintf(key + used, sizeof(key) - used, "%zx ",
+					 codes[i] & 0xffffffffu);
+	}
+	if (page_pool_find(&d->stacks, key, &at))
+		return at;
+	json_t *j = json_array();
+	for (size_t i = 0; i < hit->frame_count && i < RUN_FRAMES_MAX; i++)
+		json_array_append_new(j, json_integer((json_int_t)codes[i]));
+	return page_pool_put(&d->stacks, key, j);
+}
+
+static void add_call(struct html_data *d, const struct run_hit *hit)
+{
+	const struct run_call *call = hit->call;
+	const struct run_site *site = &d->session->calls->site[call->site];
+	struct run_frame caller = { .ip = call->caller, .place = call->caller_place };
+	struct run_frame own = { .ip = hit->ip, .place = hit->place };
 	char text[420];
 
-	run_call_short_text(s->calls, hit->call, text, sizeof(text));
+	run_call_short_text(d->session->calls, call, text, sizeof(text));
 	clean_text(text);
-	return pool_add(&d->changes, run_json_text(text));
+	put_index(d, COLUMN_PLACE, page_pool_text(&d->places, site->name));
+	put_index(d, COLUMN_CODE, add_code(d, call->caller ? &caller : &own));
+	put_number(d, COLUMN_NUMBER, call->has_result, (double)call->duration_ns);
+	put_text(d, COLUMN_KEY, text);
+	put_number(d, COLUMN_RESULT, call->has_result && json_is_number(call->result_json),
+		   json_number_value(call->result_json));
+	put(d, COLUMN_BY, json_null());
 }
 
-/* Of a call with its return how long it took, in microseconds; of data the value. */
-static bool html_number_of(const struct run_hit *hit, double *out)
+static void add_access(struct html_data *d, const struct run_hit *hit)
 {
-	if (!hit->call)
-		return run_hit_number(hit, out);
-	*out = (double)hit->call->duration_ns / 1e3;
-	return hit->call->has_result;
-}
-
-/* Index in the texts, or null for none. */
-static json_t *text_json(struct page_data *d, const char *text)
-{
-	return text && text[0] ? index_json(pool_add(&d->changes, run_json_text(text))) :
-				 json_null();
-}
-
-/* The expression or object that it belongs to, and the system call that did it. */
-static void add_origin(struct page_data *d, json_t *to, const struct run_hit *hit)
-{
+	struct run_frame site = { .ip = hit->ip, .place = hit->place };
+	const char *place = hit->of ? hit->of : d->session->info.what;
+	double number = 0;
+	bool is_number = run_hit_number(hit, &number);
 	char by[100];
 
 	run_hit_by_text(hit, by, sizeof(by));
-	if (!hit->of && !by[0])
-		return;
-	json_array_append_new(to, json_null());
-	json_array_append_new(to, text_json(d, hit->of));
-	json_array_append_new(to, text_json(d, by));
+	put_index(d, COLUMN_PLACE, page_pool_text(&d->places, place));
+	put_index(d, COLUMN_CODE, add_code(d, &site));
+	put_number(d, COLUMN_NUMBER, is_number, number);
+	put(d, COLUMN_KEY, json_null());
+	put(d, COLUMN_RESULT, json_null());
+	put_text(d, COLUMN_BY, by);
 }
 
-/*
- * [microseconds, thread, place, change, number or null, stack, read later, short text of a call or
- * null, of, by]; the last three only where there is one. A call's place is its caller.
- */
-static json_t *hit_json(struct page_data *d, const struct run_session *s, const struct run_hit *hit)
+static void add_hit(struct html_data *d, const struct run_hit *hit)
 {
-	struct run_frame site = { .ip = hit->ip, .place = hit->place };
-	json_t *thread = json_array();
-	json_t *stack = json_array();
-	json_t *j = json_array();
-	double number;
-
-	if (hit->call && hit->call->caller)
-		site = (struct run_frame){ .ip = hit->call->caller,
-					   .place = hit->call->caller_place };
-
-	json_array_append_new(thread, run_json_text(hit->thread));
-	json_array_append_new(thread, json_integer(hit->tid));
-	for (size_t i = 0; i < hit->frame_count; i++)
-		json_array_append_new(stack, index_json(html_add_place(d, &hit->frames[i])));
-	json_array_append_new(
-		j, json_real((double)(int64_t)(hit->time_ns - s->info.started_ns) / 1e3));
-	json_array_append_new(j, index_json(pool_add(&d->threads, thread)));
-	json_array_append_new(j, index_json(html_add_place(d, &site)));
-	json_array_append_new(j, index_json(pool_add(&d->changes, run_json_text(hit->change))));
-	json_array_append_new(j, html_number_of(hit, &number) ? json_real(number) : json_null());
-	json_array_append_new(j, index_json(pool_add(&d->stacks, stack)));
-	json_array_append_new(j, json_integer(hit->value_when == 2));
+	put(d, COLUMN_TIME, json_integer((json_int_t)(hit->time_ns - d->before_ns)));
+	d->before_ns = hit->time_ns;
+	put_index(d, COLUMN_THREAD, add_thread(d, hit));
+	put_index(d, COLUMN_TEXT, page_pool_text(&d->texts, hit->change));
+	put_index(d, COLUMN_STACK, add_stack(d, hit));
+	put(d, COLUMN_LATER, json_integer(hit->value_when == 2));
+	d->is_used[COLUMN_LATER] |= hit->value_when == 2;
 	if (hit->call)
-		json_array_append_new(j, index_json(add_short_text(d, s, hit)));
+		add_call(d, hit);
 	else
-		add_origin(d, j, hit);
-	return j;
+		add_access(d, hit);
 }
 
 /* The same lines as in the text. */
@@ -197,6 +242,8 @@ static json_t *run_json(const struct run_session *s)
 	json_object_set_new(j, "pid", json_integer(info->pid));
 	json_object_set_new(j, "address", run_json_hex(info->address));
 	json_object_set_new(j, "len", json_integer((json_int_t)info->len));
+	/* A recording without an offset has no time of day. */
+	json_object_set_new(j, "has_clock", json_boolean(info->clock_offset_ns != 0));
 	json_object_set_new(j, "started_ms",
 			    json_real((double)(info->started_ns + info->clock_offset_ns) / 1e6));
 	json_object_set_new(j, "duration_us", json_real((double)end->duration_ns / 1e3));
@@ -213,43 +260,49 @@ static json_t *run_json(const struct run_session *s)
 	return j;
 }
 
-static json_t *data_json(const struct run_session *s)
+static json_t *columns_json(struct html_data *d)
 {
-	struct page_data d = { pool_new(), pool_new(), pool_new(), pool_new() };
-	json_t *hits = json_array();
 	json_t *j = json_object();
 
-	for (size_t i = 0; i < s->hit_count; i++)
-		json_array_append_new(hits, hit_json(&d, s, &s->hits[i]));
-	json_object_set_new(j, "run", run_json(s));
-	json_object_set_new(j, "hits", hits);
-	json_object_set_new(j, "places", pool_take(&d.places));
-	json_object_set_new(j, "stacks", pool_take(&d.stacks));
-	json_object_set_new(j, "threads", pool_take(&d.threads));
-	json_object_set_new(j, "changes", pool_take(&d.changes));
+	for (int c = 0; c < COLUMNS; c++) {
+		if (c < COLUMN_KEY || d->is_used[c])
+			json_object_set_new(j, column_names[c], d->columns[c]);
+		else
+			json_decref(d->columns[c]);
+	}
 	return j;
 }
 
-static int put_escaped(const char *text, size_t n, void *arg)
+static json_t *data_json(const struct run_session *s)
 {
-	FILE *f = arg;
+	struct html_data d = { .session = s,
+			       .places = page_pool_new(),
+			       .codes = page_pool_new(),
+			       .stacks = page_pool_new(),
+			       .threads = page_pool_new(),
+			       .texts = page_pool_new(),
+			       .before_ns = s->info.started_ns };
+	json_t *j = json_object();
 
-	for (size_t i = 0; i < n; i++) {
-		if (text[i] == '<')
-			fputs("\\u003c", f);
-		else
-			fputc(text[i], f);
-	}
-	return ferror(f) ? -1 : 0;
+	for (int c = 0; c < COLUMNS; c++)
+		d.columns[c] = json_array();
+	for (size_t i = 0; i < s->hit_count && i < HTML_HITS_MAX &&
+			   d.texts.bytes + d.stacks.bytes < HTML_BYTES_MAX;
+	     i++)
+		add_hit(&d, &s->hits[i]);
+	json_object_set_new(j, "kind", json_string("run"));
+	json_object_set_new(j, "run", run_json(s));
+	json_object_set_new(j, "total", json_integer((json_int_t)s->hit_count));
+	json_object_set_new(j, "columns", columns_json(&d));
+	json_object_set_new(j, "places", page_pool_take(&d.places));
+	json_object_set_new(j, "codes", page_pool_take(&d.codes));
+	json_object_set_new(j, "stacks", page_pool_take(&d.stacks));
+	json_object_set_new(j, "threads", page_pool_take(&d.threads));
+	json_object_set_new(j, "texts", page_pool_take(&d.texts));
+	return j;
 }
 
 void run_html(FILE *f, const struct run_session *s)
 {
-	const char *mark = strstr(page, DATA_MARK);
-	json_t *data = data_json(s);
-
-	fwrite(page, (size_t)(mark - page), 1, f);
-	json_dump_callback(data, put_escaped, f, JSON_COMPACT | JSON_ENSURE_ASCII);
-	fputs(mark + strlen(DATA_MARK), f);
-	json_decref(data);
+	page_write(f, data_json(s));
 }

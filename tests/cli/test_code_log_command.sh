@@ -20,7 +20,12 @@ report() { # status name output
 }
 
 out=$("$trapline" record -o "$log" --code -- "$victim" 2>&1)
+recorded=$(printf '%s\n' "$out" | tail -1)
 text=$("$trapline" report --code "$log" 2>&1)
+sites=$(printf '%s\n' "$text" | grep -c ' site ')
+[ "$sites" -gt 1 ] && [ "$recorded" = "$sites changes of code recorded in $log" ] &&
+	! printf '%s\n' "$text" | grep 'no change' >/dev/null
+report $? the_recorder_says_how_many_changes_there_are "$out"
 first=$(printf '%s\n' "$text" | grep -m 1 ' site ')
 printf '%s\n' "$text" | grep -q ' stage batch [0-9]* done$' && [ -n "$first" ]
 report $? changes_have_sites_and_stages "$out
@@ -44,8 +49,12 @@ report $status ambiguous_while_it_changes "$answer at: $first"
 
 out=$("$trapline" record -o "$work/none.log" --code -- true 2>&1 && "$trapline" report --code \
 	"$work/none.log" 2>&1)
+[ $? = 0 ] && [ "$out" = "0 changes of code recorded in $work/none.log
+no change of code was recorded" ]
+report $? a_command_that_changes_nothing_is_said "$out"
+out=$("$trapline" report --code "$work/none.log" --as json 2>&1)
 [ $? = 0 ] && [ -z "$out" ]
-report $? a_command_that_changes_nothing_has_no_entry "$out"
+report $? json_of_no_change_has_no_line "$out"
 
 out=$("$trapline" record -o /dev/full --code -- true 2>&1)
 [ $? = 1 ] && case $out in *'No space left'*) true ;; *) false ;; esac

@@ -72,7 +72,7 @@ report "$tmp/two" --as html -o "$tmp/page.html"
 ok "the_page_is_one_file_that_asks_for_nothing" $?
 
 sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' "$tmp/page.html" >"$tmp/data"
-jq -e '(.hits | length == 30) and (.threads | length == 2) and (.run.what == "shared_counter")
+jq -e '.kind == "run" and (.columns.time | length == 30) and (.threads | length == 2) and (.run.what == "shared_counter")
 	and (.stacks | length >= 2)' "$tmp/data" >/dev/null
 ok "the_page_holds_the_data" $?
 
@@ -82,7 +82,7 @@ if [ -n "$browser" ]; then
 		--dump-dom "file://$tmp/page.html#hit=7" >"$tmp/dom" 2>"$tmp/err"
 	grep -q '<h1 id="what">shared_counter</h1>' "$tmp/dom" &&
 		grep -q 'bump_worker+0x' "$tmp/dom" && grep -q '<ol class="stack mono"' "$tmp/dom" &&
-		[ "$(grep -o '<tr class="on"' "$tmp/dom" | wc -l)" = 1 ]
+		[ "$(grep -o '<div class="row on"' "$tmp/dom" | wc -l)" = 1 ]
 	ok "a_browser_shows_tables_and_the_stack_of_the_hit_that_is_asked_for" $?
 else
 	skip "a_browser_shows_the_page" "chromium is not installed"
@@ -151,14 +151,14 @@ if [ "$(id -u)" = 0 ] && [ -r /sys/bus/event_source/devices/uprobe/type ]; then
 	report "$tmp/calls" --as html -o "$tmp/calls.html"
 	[ $? = 0 ] && sed -n 's/^<script type="application\/json" id="data">\(.*\)<\/script>$/\1/p' \
 		"$tmp/calls.html" >"$tmp/data" &&
-		jq -e '(.hits | length == 40 and all(.[4] > 0)) and .run.is_calls and
+		jq -e '(.columns.number | length == 40 and all(. > 0)) and .run.is_calls and
 			.run.what == "lookup depth next_color"' "$tmp/data" >/dev/null
 	ok "the_page_of_calls_holds_the_data" $?
 	if [ -n "$browser" ]; then
 		timeout 60 "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" \
 			--dump-dom "file://$tmp/calls.html#hit=3" >"$tmp/dom" 2>"$tmp/err"
-		grep -q '<span id="sites_title">Callers</span>' "$tmp/dom" && grep -q 'round_of_calls+0x' "$tmp/dom" &&
-			grep -q 'next_color = GREEN' "$tmp/dom" && [ "$(grep -o '<tr class="on"' "$tmp/dom" | wc -l)" = 1 ]
+		grep -q '<h2>Callers<small>' "$tmp/dom" && grep -q 'round_of_calls+0x' "$tmp/dom" &&
+			grep -q 'next_color = GREEN' "$tmp/dom" && [ "$(grep -o '<div class="row on"' "$tmp/dom" | wc -l)" = 1 ]
 		ok "a_browser_shows_callers_and_results" $?
 	fi
 
