@@ -208,7 +208,7 @@ static void read_args(struct breaking *b, const struct trapline_hit *hit, struct
 	struct break_values values = { .s = b->run.symbols, .hit = hit };
 	char text[ARGS_BYTES];
 
-	if (b->run.to.record || (b->run.to.text.f && !b->run.to.is_quiet)) {
+	if (b->run.to.record || b->run.set.by || (b->run.to.text.f && !b->run.to.is_quiet)) {
 		break_args_text(&values, signature, text, sizeof(text));
 		call->args_text = strdup(text);
 	}

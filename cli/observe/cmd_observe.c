@@ -11,8 +11,13 @@
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/watch/watch_run.h"
+#include "report/run/groups.h"
 
 #include <string.h>
+
+#define RATE_NOT_GIVEN UINT64_MAX
+#define RATE_PRINTED 1000u
+#define RATE_WATCHED 20000u
 
 /* Which command has an option; for `record` also which kind of recording. */
 enum {
@@ -59,6 +64,12 @@ static const struct opt options[] = {
 	  "list the functions and lines that LOCATION means, and exit" },
 	{ "inlined", 0, OPT_FLAG | CALLS, AT(inlined), NULL,
 	  "with a pattern: include inlined copies of functions" },
+	{ "summary", 0, OPT_FLAG | PRINT, AT(summary), NULL,
+	  "print no hits, only the tables at the end" },
+	{ "by", 0, OPT_CHOICE | PRINT, AT(by), RUN_GROUPS_BY,
+	  "make one table of the hits at the end, by this" },
+	{ "top", 0, OPT_COUNT | PRINT, AT(top), "N",
+	  "print N rows of each table at the end (default: 20)" },
 	{ "stack", 's', OPT_FLAG | PRINT, AT(stack), NULL, "print the call stack of each hit" },
 	{ "frames", 0, OPT_COUNT | PRINT, AT(frames), "N",
 	  "print at most N frames of each stack; includes --stack" },
@@ -67,7 +78,7 @@ static const struct opt options[] = {
 	{ "output", 'o', OPT_STRING | PRINT, AT(output), "FILE",
 	  "write the JSON lines to FILE, beside the text" },
 	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
-	  "pause above N hits a second (default: 1000; 0: never pause)" },
+	  "pause above N hits a second (0: never; default: 1000, more with --summary)" },
 	{ "no-bpf", 0, OPT_FLAG | WATCH | RECORD, AT(no_bpf), NULL, "do not use BPF" },
 	{ "no-bpf", 0, OPT_FLAG | BREAK, AT(no_bpf), NULL,
 	  "use hardware breakpoints, of which there are four" },
@@ -193,6 +204,19 @@ static int record_check(const struct observe_settings *set)
 	return 0;
 }
 
+/*
+ * Above this rate a run pauses. What is not printed is not limited by the pace of printing: uprobes and
+ * probes cost the target the same in a pause, and a watch stays below a fifth of a CPU.
+ */
+static uint64_t rate_of(const struct observe_settings *set)
+{
+	if (set->max_rate != RATE_NOT_GIVEN)
+		return set->max_rate;
+	if (!set->summary)
+		return RATE_PRINTED;
+	return set->is_break ? 0 : RATE_WATCHED;
+}
+
 /* What watch and break have in common. */
 static int observe_check(const struct observe_settings *set)
 {
@@ -210,14 +234,24 @@ static int observe_check(const struct observe_settings *set)
 	int status = session_check_target(set->name, set->pid, set->command);
 	if (!status && set->explain && !set->condition)
 		return cli_wrong(set->name, "--explain needs --if");
+	if (!status && set->by && set->is_break && !strcmp(set->by, "value") && !set->args &&
+	    !set->ret)
+		return cli_wrong(set->name, "--by value needs --ret (results) or --args");
 	return status;
+}
+
+/* The stack has the caller of an access, and each record of a call its own. */
+static bool needs_stack(const struct observe_settings *set)
+{
+	return set->by &&
+	       (!strcmp(set->by, "stack") || (!strcmp(set->by, "caller") && !set->is_break));
 }
 
 static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 {
 	struct observe_settings set = { .name = syntax->command,
 					.is_break = syntax == &break_syntax,
-					.max_rate = 1000 };
+					.max_rate = RATE_NOT_GIVEN };
 	int status = CLI_OK;
 	int n = session_cut_command(set.name, argc, argv, &set.command);
 
@@ -231,6 +265,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.operands = argv + first;
 	set.operand_count = (size_t)(n - first);
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
+	set.stack |= needs_stack(&set);
+	set.max_rate = rate_of(&set);
 	if (syntax == &record_syntax)
 		status = record_check(&set);
 	if (!status && set.is_code)

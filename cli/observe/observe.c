@@ -15,13 +15,17 @@
 
 #include <string.h>
 
+#define SUMMARY_BYTES (32u << 20) /* of records that were not read yet */
+
 static int open_output(struct observe *o)
 {
 	/* The variables that --list prints go to standard output only. */
 	if (o->set.list && !o->calls)
 		return 0;
 	int status = output_open(&o->to, o->set.name, o->set.output, o->set.json);
-	o->to.is_quiet = o->set.record != NULL;
+	o->to.is_quiet = o->set.record || o->set.summary;
+	o->to.text.rows_max = o->set.top;
+	o->groups.by = o->set.by;
 	o->to.text.is_verbose = o->set.verbose;
 	o->to.text.frames_max = o->set.frames;
 	return status;
@@ -43,7 +47,8 @@ static int describe_and_arm(struct observe *o)
 		return status;
 	session_open_memory(&o->session);
 	open_opts.flags = o->set.no_bpf ? TRAPLINE_NO_BPF : 0;
-	open_opts.records_bytes = o->records_bytes;
+	/* What is not printed comes fast. */
+	open_opts.records_bytes = o->set.summary ? SUMMARY_BYTES : o->records_bytes;
 	int err = trapline_open(o->session.pid, &open_opts, &o->target);
 	if (err < 0)
 		return session_explain(&o->session, o->kind->doing, o->title, err);
@@ -117,6 +122,7 @@ static int finish(struct observe *o, const char *reason)
 			       .pauses = o->pace.pauses,
 			       .paused_ns = o->pace.paused_ns,
 			       .max_rate = o->set.max_rate,
+			       .groups = o->set.by ? &o->groups : NULL,
 			       .sees_kernel = o->set.kernel };
 	char command[64];
 
@@ -141,6 +147,7 @@ static void release(struct observe *o)
 	o->kind->release(o);
 	output_close(&o->to);
 	tally_free(&o->tally);
+	run_groups_free(&o->groups);
 	symbols_close(o->symbols);
 	trapline_condition_free(o->condition);
 	session_close(&o->session);
@@ -185,9 +192,10 @@ bool observe_has_enough(struct observe *o)
 	return true;
 }
 
-struct run_hit observe_hit_of(const struct trapline_hit *hit)
+struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit *hit)
 {
 	struct run_hit run = { .time_ns = hit->time_ns,
+			       .unix_ns = hit->time_ns + o->info.clock_offset_ns,
 			       .pid = hit->pid,
 			       .tid = hit->tid,
 			       .ip = hit->ip,
@@ -203,19 +211,22 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 {
 	struct output *to = &o->to;
 	bool has_text = to->text.f && !to->is_quiet;
+	bool has_json = to->json && !o->set.summary;
 
 	output_clear_status(to);
+	if (o->set.by)
+		run_groups_add(&o->groups, o->calls, hit);
 	if (o->calls) {
 		run_calls_add(o->calls, hit);
 		if (has_text)
 			run_text_call(&to->text, &o->info, o->calls, hit);
-		if (to->json)
+		if (has_json)
 			run_jsonl_call(to->json, o->calls, hit);
 	} else {
 		tally_add(&o->tally, hit);
 		if (has_text)
 			run_text_hit(&to->text, &o->info, hit);
-		if (to->json)
+		if (has_json)
 			run_jsonl_hit(to->json, hit);
 	}
 	output_record_hit(to, hit);

@@ -13,7 +13,7 @@
 #include "cli/observe/pace.h"
 #include "cli/observe/session.h"
 #include "cli/output.h"
-#include "report/run/run_call.h"
+#include "report/run/groups.h"
 
 struct observe_kind;
 
@@ -34,6 +34,7 @@ struct observe {
 	struct output to;
 	struct run_info info;
 	struct tally tally;
+	struct run_groups groups; /* of --by */
 	/* A run of break has these; NULL: hits are accesses. */
 	struct run_calls *calls;
 	struct run_calls_end *calls_end;
@@ -65,7 +66,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 /* True: no hit is wanted any more, and this record is counted as one of them. */
 bool observe_has_enough(struct observe *o);
 /* What a record says about every kind of hit; the rest is 0. */
-struct run_hit observe_hit_of(const struct trapline_hit *hit);
+struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit *hit);
 /* To the text, the JSON lines, the recording and the sums. */
 void observe_print(struct observe *o, const struct run_hit *hit);
 
