@@ -171,7 +171,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	struct breaking *b = (struct breaking *)o;
 
 	/* A call counts only after its result has been compared. */
-	opts->limit = o->set.result.count ? 0 : o->set.limit;
+	opts->limit = o->set.result.count ? 0 : observe_limit(o);
 	opts->flags |= o->set.ret ? TRAPLINE_RETURNS : 0;
 	if (o->set.args || o->set.ret)
 		opts->texts = texts_of_all(b);

@@ -3,6 +3,7 @@
  * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits of
  * either to a file. They share one table of options.
  */
+#include "cli/act/then.h"
 #include "cli/break/break_run.h"
 #include "cli/cmd.h"
 #include "cli/code/record_code.h"
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #define RATE_NOT_GIVEN UINT64_MAX
+#define LIMIT_NOT_GIVEN UINT64_MAX
 #define RATE_PRINTED 1000u
 #define RATE_WATCHED 20000u
 
@@ -58,6 +60,8 @@ static const struct opt options[] = {
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
 	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "stop after N hits" },
 	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "stop after TIME, such as 10s or 500ms" },
+	{ "then", 0, OPT_STRING | PRINT, AT(then), "ACTION",
+	  "at a hit: stop, 'signal NAME', 'core FILE', snapshot or 'exec CMD'; --limit is then 1" },
 	{ "list", 'l', OPT_FLAG | WATCH, AT(list), NULL,
 	  "list the variables that match EXPR, a pattern, and exit" },
 	{ "list", 'l', OPT_FLAG | BREAK, AT(list), NULL,
@@ -220,6 +224,8 @@ static uint64_t rate_of(const struct observe_settings *set)
 /* What watch and break have in common. */
 static int observe_check(const struct observe_settings *set)
 {
+	struct then unused;
+
 	if (!set->operand_count && set->is_break)
 		return cli_wrong(
 			set->name,
@@ -234,6 +240,8 @@ static int observe_check(const struct observe_settings *set)
 	int status = session_check_target(set->name, set->pid, set->command);
 	if (!status && set->explain && !set->condition)
 		return cli_wrong(set->name, "--explain needs --if");
+	if (!status)
+		status = then_parse(set->name, set->then, &unused);
 	if (!status && set->by && set->is_break && !strcmp(set->by, "value") && !set->args &&
 	    !set->ret)
 		return cli_wrong(set->name, "--by value needs --ret (results) or --args");
@@ -251,6 +259,7 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 {
 	struct observe_settings set = { .name = syntax->command,
 					.is_break = syntax == &break_syntax,
+					.limit = LIMIT_NOT_GIVEN,
 					.max_rate = RATE_NOT_GIVEN };
 	int status = CLI_OK;
 	int n = session_cut_command(set.name, argc, argv, &set.command);
@@ -267,6 +276,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
 	set.stack |= needs_stack(&set);
 	set.max_rate = rate_of(&set);
+	if (set.limit == LIMIT_NOT_GIVEN)
+		set.limit = set.then ? 1 : 0;
 	if (syntax == &record_syntax)
 		status = record_check(&set);
 	if (!status && set.is_code)

@@ -11,9 +11,11 @@
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/cost.h"
+#include "cli/watchdog.h"
 #include "report/safe/clean.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define SUMMARY_BYTES (32u << 20) /* of records that were not read yet */
 
@@ -46,6 +48,9 @@ static int describe_and_arm(struct observe *o)
 	if (status)
 		return status;
 	session_open_memory(&o->session);
+	status = then_start(&o->then, o->session.pid);
+	if (status)
+		return status;
 	open_opts.flags = o->set.no_bpf ? TRAPLINE_NO_BPF : 0;
 	/* What is not printed comes fast. */
 	open_opts.records_bytes = o->set.summary ? SUMMARY_BYTES : o->records_bytes;
@@ -54,7 +59,8 @@ static int describe_and_arm(struct observe *o)
 		return session_explain(&o->session, o->kind->doing, o->title, err);
 	opts.arg = o;
 	opts.condition = o->condition;
-	opts.flags = o->set.stack ? TRAPLINE_STACK_BYTES : 0;
+	opts.flags = (o->set.stack ? TRAPLINE_STACK_BYTES : 0) |
+		     (o->then.is_exact ? TRAPLINE_STOP : 0);
 	return o->kind->arm(o, &opts);
 }
 
@@ -113,6 +119,11 @@ static void measure_costs(const struct observe *o, struct run_end *end)
 	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
 }
 
+static int is_asked_to_end(void)
+{
+	return asked_times > 0;
+}
+
 /* The summary. An exit status: what could not be written is an error. */
 static int finish(struct observe *o, const char *reason)
 {
@@ -136,14 +147,17 @@ static int finish(struct observe *o, const char *reason)
 	end.command = command[0] ? command : NULL;
 	end.is_stopped = o->session.is_stopped;
 	print_end(o, &end);
+	bool is_done = then_end(&o->then, o->to.text.f, is_asked_to_end);
 	if (o->set.record && !o->to.failed_path)
 		printf("recorded in %s: trapline report %s\n", o->set.record, o->set.record);
-	return output_finish(&o->to, o->hits);
+	int status = output_finish(&o->to, o->hits);
+	return status || is_done ? status : CLI_NO;
 }
 
 static void release(struct observe *o)
 {
 	trapline_close(o->target);
+	act_guard_end(&o->then.guard);
 	o->kind->release(o);
 	output_close(&o->to);
 	tally_free(&o->tally);
@@ -151,6 +165,37 @@ static void release(struct observe *o)
 	symbols_close(o->symbols);
 	trapline_condition_free(o->condition);
 	session_close(&o->session);
+}
+
+/*
+ * One event whose records are hits, with BPF that can stop the process. Calls count at their return, and
+ * objects and chunks after a look at their place.
+ */
+static bool is_exact(const struct observe *o)
+{
+	const struct observe_settings *set = &o->set;
+	bool is_one_watch = !set->from && !set->slice_ns && set->operand_count == 1;
+	bool is_call = !set->ret && (!set->mechanism || strcmp(set->mechanism, "probe") != 0);
+
+	return o->then.kind && o->then.kind != THEN_EXEC && !set->no_bpf && !geteuid() &&
+	       (set->is_break ? is_call : is_one_watch);
+}
+
+uint64_t observe_limit(const struct observe *o)
+{
+	return o->then.is_exact ? 1 : o->set.limit;
+}
+
+/* At once, and before the look-ups for the line: the process is stopped. */
+static enum trapline_action act_and_print(const struct trapline_hit *record)
+{
+	struct observe *o = record->arg;
+	bool is_wanted = !o->set.limit || o->hits < o->set.limit;
+
+	then_at_hit(&o->then, record, is_wanted);
+	if (!o->set.limit || o->hits + 1 < o->set.limit)
+		trapline_event_rearm(record->event, 1);
+	return o->kind->on_hit(record);
 }
 
 int observe_run(struct observe *o, const struct observe_kind *kind,
@@ -164,6 +209,9 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	o->session.pid = set->pid;
 	o->session.command = set->command;
 	o->session.limit = set->limit;
+	then_parse(set->name, set->then, &o->then);
+	o->then.is_one = set->limit == 1;
+	o->then.is_exact = is_exact(o);
 	o->session.for_ns = set->for_ns;
 	o->session.memory_fd = -1;
 	int status = open_output(o);
@@ -176,7 +224,8 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 		o->kind->print_start(o);
 		pace_start(&o->pace, o->events, o->event_count, o->off, set->max_rate);
 		status = finish(o, session_loop(&o->session, o->target, &o->pace, &o->to,
-						kind->on_hit, &o->hits));
+						o->then.is_exact ? act_and_print : kind->on_hit,
+						&o->hits));
 	}
 	release(o);
 	if (has_run)
@@ -213,6 +262,8 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 	bool has_text = to->text.f && !to->is_quiet;
 	bool has_json = to->json && !o->set.summary;
 
+	if (o->then.kind && !o->then.is_exact)
+		then_after(&o->then, hit);
 	output_clear_status(to);
 	if (o->set.by)
 		run_groups_add(&o->groups, o->calls, hit);
@@ -230,4 +281,6 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 			run_jsonl_hit(to->json, hit);
 	}
 	output_record_hit(to, hit);
+	if (o->then.kind)
+		then_print(&o->then, has_text ? to->text.f : NULL, has_json ? to->json : NULL);
 }

@@ -8,6 +8,7 @@
 #ifndef CLI_OBSERVE_OBSERVE_H
 #define CLI_OBSERVE_OBSERVE_H
 
+#include "cli/act/then.h"
 #include "cli/launch/thread_names.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/pace.h"
@@ -39,6 +40,7 @@ struct observe {
 	struct run_calls *calls;
 	struct run_calls_end *calls_end;
 	struct pace pace;
+	struct then then;
 	struct thread_names names;
 	uint64_t hits;	 /* that were printed */
 	uint64_t beyond; /* records that came after the limit was reached */
@@ -65,6 +67,8 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 
 /* True: no hit is wanted any more, and this record is counted as one of them. */
 bool observe_has_enough(struct observe *o);
+/* How many hits an event may have: with an exact --then one at a time. */
+uint64_t observe_limit(const struct observe *o);
 /* What a record says about every kind of hit; the rest is 0. */
 struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit *hit);
 /* To the text, the JSON lines, the recording and the sums. */

@@ -29,6 +29,7 @@ struct observe_settings {
 	int json;
 	int no_bpf;
 	int verbose;
+	const char *then; /* NULL: nothing */
 	int summary;
 	const char *by; /* a word of RUN_GROUPS_BY; NULL: none */
 	uint64_t top;	/* rows of a table; 0: the default */
