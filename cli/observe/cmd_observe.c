@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/code/record_code.h"
 #include "cli/observe/condition_option.h"
+#include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
@@ -68,6 +69,10 @@ static const struct opt options[] = {
 	  "list the functions and lines that LOCATION means, and exit" },
 	{ "inlined", 0, OPT_FLAG | CALLS, AT(inlined), NULL,
 	  "with a pattern: include inlined copies of functions" },
+	{ "last", 0, OPT_COUNT | PRINT, AT(last), "N",
+	  "keep the last N hits in memory, and print them when the run ends" },
+	{ "until-hit", 0, OPT_STRING | PRINT, AT(until_hit), "LOCATION",
+	  "end when a thread reaches 'LOCATION [if COND]'" },
 	{ "summary", 0, OPT_FLAG | PRINT, AT(summary), NULL,
 	  "print no hits, only the tables at the end" },
 	{ "by", 0, OPT_CHOICE | PRINT, AT(by), RUN_GROUPS_BY,
@@ -216,7 +221,7 @@ static uint64_t rate_of(const struct observe_settings *set)
 {
 	if (set->max_rate != RATE_NOT_GIVEN)
 		return set->max_rate;
-	if (!set->summary)
+	if (!set->summary && !set->last)
 		return RATE_PRINTED;
 	return set->is_break ? 0 : RATE_WATCHED;
 }
@@ -240,6 +245,13 @@ static int observe_check(const struct observe_settings *set)
 	int status = session_check_target(set->name, set->pid, set->command);
 	if (!status && set->explain && !set->condition)
 		return cli_wrong(set->name, "--explain needs --if");
+	if (!status && set->last > LAST_MAX)
+		return cli_wrong(set->name, "invalid --last: expected at most %d", LAST_MAX);
+	if (!status && set->last && set->summary)
+		return cli_wrong(set->name, "--last cannot be combined with --summary");
+	if (!status && set->until_hit && set->mechanism && !strcmp(set->mechanism, "probe"))
+		return cli_wrong(set->name,
+				 "--until-hit cannot be combined with --mechanism probe");
 	if (!status)
 		status = then_parse(set->name, set->then, &unused);
 	if (!status && set->by && set->is_break && !strcmp(set->by, "value") && !set->args &&

@@ -61,7 +61,10 @@ static int describe_and_arm(struct observe *o)
 	opts.condition = o->condition;
 	opts.flags = (o->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (o->then.is_exact ? TRAPLINE_STOP : 0);
-	return o->kind->arm(o, &opts);
+	status = o->kind->arm(o, &opts);
+	if (status || !o->set.until_hit)
+		return status;
+	return last_arm_until(&o->last, o->set.name, o->symbols, o->target, o->set.until_hit, o);
 }
 
 static bool is_dry(const struct observe *o)
@@ -146,6 +149,8 @@ static int finish(struct observe *o, const char *reason)
 	session_describe_command(&o->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
 	end.is_stopped = o->session.is_stopped;
+	if (o->last.max)
+		last_print(&o->last, &o->to);
 	print_end(o, &end);
 	bool is_done = then_end(&o->then, o->to.text.f, is_asked_to_end);
 	if (o->set.record && !o->to.failed_path)
@@ -162,6 +167,7 @@ static void release(struct observe *o)
 	output_close(&o->to);
 	tally_free(&o->tally);
 	run_groups_free(&o->groups);
+	last_free(&o->last);
 	symbols_close(o->symbols);
 	trapline_condition_free(o->condition);
 	session_close(&o->session);
@@ -186,14 +192,23 @@ uint64_t observe_limit(const struct observe *o)
 	return o->then.is_exact ? 1 : o->set.limit;
 }
 
-/* At once, and before the look-ups for the line: the process is stopped. */
-static enum trapline_action act_and_print(const struct trapline_hit *record)
+/*
+ * At once, and before the look-ups for the line: the process is stopped. The place of --until-hit ends
+ * the run.
+ */
+static enum trapline_action observe_record(const struct trapline_hit *record)
 {
 	struct observe *o = record->arg;
 	bool is_wanted = !o->set.limit || o->hits < o->set.limit;
 
-	then_at_hit(&o->then, record, is_wanted);
-	if (!o->set.limit || o->hits + 1 < o->set.limit)
+	/* What came after it does not push out what led to it. */
+	o->beyond += o->session.is_reached;
+	o->session.is_reached |= o->last.until && record->event == o->last.until;
+	if (o->session.is_reached)
+		return TRAPLINE_GO_ON;
+	if (o->then.is_exact)
+		then_at_hit(&o->then, record, is_wanted);
+	if (o->then.is_exact && (!o->set.limit || o->hits + 1 < o->set.limit))
 		trapline_event_rearm(record->event, 1);
 	return o->kind->on_hit(record);
 }
@@ -216,6 +231,8 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	o->session.memory_fd = -1;
 	int status = open_output(o);
 	if (!status)
+		status = last_begin(&o->last, set->name, set->last);
+	if (!status)
 		status = find_and_arm(o);
 	if (!status && set->explain && !set->list) {
 		status = cli_condition_explain(set->name, o->condition);
@@ -224,8 +241,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 		o->kind->print_start(o);
 		pace_start(&o->pace, o->events, o->event_count, o->off, set->max_rate);
 		status = finish(o, session_loop(&o->session, o->target, &o->pace, &o->to,
-						o->then.is_exact ? act_and_print : kind->on_hit,
-						&o->hits));
+						observe_record, &o->hits));
 	}
 	release(o);
 	if (has_run)
@@ -265,6 +281,8 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 	if (o->then.kind && !o->then.is_exact)
 		then_after(&o->then, hit);
 	output_clear_status(to);
+	if (o->last.max)
+		last_open(&o->last, to);
 	if (o->set.by)
 		run_groups_add(&o->groups, o->calls, hit);
 	if (o->calls) {
@@ -283,4 +301,6 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 	output_record_hit(to, hit);
 	if (o->then.kind)
 		then_print(&o->then, has_text ? to->text.f : NULL, has_json ? to->json : NULL);
+	if (o->last.max)
+		last_keep(&o->last, to);
 }

@@ -10,6 +10,7 @@
 
 #include "cli/act/then.h"
 #include "cli/launch/thread_names.h"
+#include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/pace.h"
 #include "cli/observe/session.h"
@@ -41,6 +42,7 @@ struct observe {
 	struct run_calls_end *calls_end;
 	struct pace pace;
 	struct then then;
+	struct last last; /* --last and --until-hit */
 	struct thread_names names;
 	uint64_t hits;	 /* that were printed */
 	uint64_t beyond; /* records that came after the limit was reached */

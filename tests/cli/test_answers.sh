@@ -80,6 +80,44 @@ ok "a_recording_has_the_time_of_day" $?
 wrong "tables_need_text_or_json" "--summary cannot be combined with --as folded" "$tmp/rec" --summary --as folded
 wrong "unknown_groups_are_refused" "invalid --by 'size'" "$tmp/rec" --by size
 
+command='break'
+watch -p "$calls" lookup --last 3 --for 1
+[ $? = 0 ] && [ "$(grep -c '^[0-9][0-9]:' "$tmp/out")" = 3 ] &&
+	[ "$(sed -n 's/^\([0-9]*\) hits in .*/\1/p' "$tmp/out")" -gt 3 ]
+ok "last_prints_the_last_hits_at_the_end" $?
+
+watch -p "$calls" lookup --last 2 --for 1 --json
+[ $? = 0 ] && hits 'length == 2' && summary '.hits > 2 and .ended == "the time is over"'
+ok "last_in_json" $?
+
+watch lookup --last 2 -- "$victims/calls" 3 1000
+[ $? = 0 ] && [ "$(grep -c '^[0-9][0-9]:' "$tmp/out")" = 2 ] && grep -q '; the process ended$' "$tmp/out"
+ok "last_prints_when_the_process_ends" $?
+
+"$trapline" break -p "$calls" lookup --last 2 >"$tmp/out" 2>"$tmp/err" &
+recorder=$!
+eventually grep -q breaking "$tmp/err"
+sleep 0.5
+[ "$(wc -l <"$tmp/out")" = 0 ]
+quiet=$?
+kill -INT $recorder
+wait $recorder
+[ $quiet = 0 ] && [ "$(grep -c '^[0-9][0-9]:' "$tmp/out")" = 2 ]
+ok "last_prints_at_an_interrupt_and_not_before" $?
+
+# A round calls lookup twice in main, and later greeting once.
+watch -p "$calls" lookup --if 'thread == "calls"' --last 100 --until-hit greeting --json
+[ $? = 0 ] && summary '.ended == "the location of --until-hit was reached"' && hits 'length >= 1 and length <= 4'
+ok "until_hit_ends_the_run" $?
+
+watch -p "$calls" lookup --last 5 --until-hit 'lookup if arg2 == 77' --for 1
+[ $? = 0 ] && grep -q '^[0-9]* hits in 1\.' "$tmp/out" && ! grep -q 'until-hit' "$tmp/out"
+ok "until_hit_obeys_its_condition" $?
+
+wrong "last_and_summary_exclude_each_other" "--last cannot be combined with --summary" -p "$calls" lookup --last 3 --summary
+wrong "a_place_that_is_not_there_is_refused" "no function is named 'nosuch'" -p "$calls" lookup --until-hit nosuch
+wrong "last_has_a_limit" "invalid --last: expected at most 1000000" -p "$calls" lookup --last 1000001
+
 # A busy function: none of its calls is left out by a pause.
 start calls 100000 0
 command='break'
