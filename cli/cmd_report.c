@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "report/race/race_page.h"
+#include "report/run/groups.h"
 #include "report/safe/private_file.h"
 
 #include <errno.h>
@@ -21,6 +22,9 @@ struct settings {
 	int is_code;
 	const char *at;
 	struct race_page *races; /* NULL: FILE is no report of races */
+	int summary;
+	const char *by;
+	uint64_t top;
 };
 
 static const struct opt options[] = {
@@ -32,6 +36,12 @@ static const struct opt options[] = {
 	  "show a code log, which trapline record --code wrote" },
 	{ "at", 0, OPT_STRING, offsetof(struct settings, at), "ADDRESS@TIME",
 	  "with --code: print the bytes at an address at a time" },
+	{ "summary", 0, OPT_FLAG, offsetof(struct settings, summary), NULL,
+	  "print no hits, only the tables at the end" },
+	{ "by", 0, OPT_CHOICE, offsetof(struct settings, by), RUN_GROUPS_BY,
+	  "make one table of the hits at the end, by this" },
+	{ "top", 0, OPT_COUNT, offsetof(struct settings, top), "N",
+	  "print N rows of each table at the end (default: 20)" },
 	{ "verbose", 'v', OPT_FLAG, offsetof(struct settings, verbose), NULL,
 	  "print the full bookkeeping at the end of the text" },
 };
@@ -66,52 +76,81 @@ static void tally_all(const struct run_session *s, struct tally *tally)
 		tally_add(tally, &s->hits[i]);
 }
 
-static void as_text(FILE *f, const struct run_session *s, bool is_verbose)
+static void text_hits(struct run_text *text, const struct run_session *s)
+{
+	for (size_t i = 0; i < s->hit_count; i++) {
+		if (s->hits[i].call)
+			run_text_call(text, &s->info, s->calls, &s->hits[i]);
+		else
+			run_text_hit(text, &s->info, &s->hits[i]);
+	}
+}
+
+static void as_text(FILE *f, const struct run_session *s, const struct settings *set,
+		    const struct run_end *end)
 {
 	struct run_text text = { .f = f,
 				 .has_color = terminal_has_color(fileno(f)),
-				 .is_verbose = is_verbose };
+				 .rows_max = set->top,
+				 .is_verbose = set->verbose };
 	struct tally tally = { 0 };
 
-	for (size_t i = 0; i < s->hit_count; i++) {
-		if (s->hits[i].call)
-			run_text_call(&text, &s->info, s->calls, &s->hits[i]);
-		else
-			run_text_hit(&text, &s->info, &s->hits[i]);
-	}
+	if (!set->summary)
+		text_hits(&text, s);
 	if (s->calls) {
-		run_text_calls_end(&text, s->calls, &s->end, &s->calls_end);
+		run_text_calls_end(&text, s->calls, end, &s->calls_end);
 		return;
 	}
 	tally_all(s, &tally);
-	run_text_end(&text, &s->info, &s->end, &tally);
+	run_text_end(&text, &s->info, end, &tally);
 	tally_free(&tally);
 }
 
-static void as_json(FILE *f, const struct run_session *s)
+static void json_hits(FILE *f, const struct run_session *s)
 {
-	struct tally tally = { 0 };
-
 	for (size_t i = 0; i < s->hit_count; i++) {
 		if (s->hits[i].call)
 			run_jsonl_call(f, s->calls, &s->hits[i]);
 		else
 			run_jsonl_hit(f, &s->hits[i]);
 	}
+}
+
+static void as_json(FILE *f, const struct run_session *s, const struct settings *set,
+		    const struct run_end *end)
+{
+	struct tally tally = { 0 };
+
+	if (!set->summary)
+		json_hits(f, s);
 	if (s->calls) {
-		run_jsonl_calls_end(f, s->calls, &s->end, &s->calls_end);
+		run_jsonl_calls_end(f, s->calls, end, &s->calls_end);
 		return;
 	}
 	tally_all(s, &tally);
-	run_jsonl_end(f, &s->info, &s->end, &tally);
+	run_jsonl_end(f, &s->info, end, &tally);
 	tally_free(&tally);
+}
+
+/* Text or JSON, with the table of --by. */
+static void print_lines(FILE *f, const struct settings *set, const struct run_session *s,
+			bool is_json)
+{
+	struct run_groups groups = { .by = set->by };
+	struct run_end end = s->end;
+
+	for (size_t i = 0; set->by && i < s->hit_count; i++)
+		run_groups_add(&groups, s->calls, &s->hits[i]);
+	end.groups = set->by ? &groups : NULL;
+	(is_json ? as_json : as_text)(f, s, set, &end);
+	run_groups_free(&groups);
 }
 
 static const struct form {
 	const char *name;
-	void (*print)(FILE *f, const struct run_session *s); /* NULL: text */
+	void (*print)(FILE *f, const struct run_session *s); /* NULL: text or JSON */
 } forms[] = {
-	{ "json", as_json },  { "folded", run_folded }, { "trace", run_trace },
+	{ "json", NULL },     { "folded", run_folded }, { "trace", run_trace },
 	{ "html", run_html }, { "text", NULL },
 };
 
@@ -131,17 +170,19 @@ static int print_form(FILE *f, const struct settings *set, const char *path,
 		      const struct run_session *session)
 {
 	const struct form *form = form_find(set->as);
+	bool is_json = !strcmp(form->name, "json");
 
 	if (set->races) {
 		race_page_print(f, set->races);
 		return CLI_OK;
 	}
+
 	if (set->is_code || !session)
-		return report_code(f, path, set->at, form->print == as_json);
+		return report_code(f, path, set->at, is_json);
 	if (form->print)
 		form->print(f, session);
 	else
-		as_text(f, session, set->verbose);
+		print_lines(f, set, session, is_json);
 	return CLI_OK;
 }
 
@@ -187,6 +228,21 @@ static int print_races(struct settings *set, const char *path)
 	return status;
 }
 
+/* The options of the tables, which only text and JSON have. */
+static int summary_check(const struct settings *set)
+{
+	const char *given = set->summary ? "--summary" :
+			    set->by	 ? "--by" :
+			    set->top	 ? "--top" :
+					   NULL;
+
+	if (given && set->is_code)
+		return cli_wrong(COMMAND, "%s cannot be combined with --code", given);
+	if (given && form_find(set->as)->print)
+		return cli_wrong(COMMAND, "%s cannot be combined with --as %s", given, set->as);
+	return CLI_OK;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct settings set = { 0 };
@@ -206,6 +262,9 @@ int cmd_report(int argc, char **argv)
 		return cli_wrong(COMMAND, "--at needs --code");
 	if (set.is_code && set.as && strcmp(set.as, "text") != 0 && strcmp(set.as, "json") != 0)
 		return cli_wrong(COMMAND, "--as %s cannot be combined with --code", set.as);
+	status = summary_check(&set);
+	if (status)
+		return status;
 	if (set.is_code)
 		return print(&set, argv[first], NULL);
 	if (race_page_is_for(argv[first]))

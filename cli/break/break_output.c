@@ -73,7 +73,7 @@ static void fill_result(struct observe *o, const struct trapline_hit *returned, 
 void break_output_call(struct observe *o, const struct break_call *call,
 		       const struct trapline_hit *returned, const struct signature *signature)
 {
-	struct run_hit hit = observe_hit_of(&call->hit);
+	struct run_hit hit = observe_hit_of(o, &call->hit);
 	struct run_call more = { .site = call->site,
 				 .caller = call->caller,
 				 .args = call->args_text,

@@ -223,7 +223,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	struct breaking *b = (struct breaking *)o;
 
 	/* A call counts only after its result has been compared. */
-	opts->limit = o->set.result.count ? 0 : o->set.limit;
+	opts->limit = o->set.result.count ? 0 : observe_limit(o);
 	opts->flags |= o->set.ret && !b->go.count ? TRAPLINE_RETURNS : 0;
 	if (o->set.args || o->set.ret)
 		opts->texts = texts_of_all(b);
@@ -270,7 +270,7 @@ static void read_args(struct breaking *b, const struct trapline_hit *hit, struct
 	struct break_values values = { .s = b->run.symbols, .hit = hit };
 	char text[ARGS_BYTES];
 
-	if (b->run.to.record || (b->run.to.text.f && !b->run.to.is_quiet)) {
+	if (b->run.to.record || b->run.set.by || (b->run.to.text.f && !b->run.to.is_quiet)) {
 		break_args_text(&values, signature, text, sizeof(text));
 		call->args_text = strdup(text);
 	}

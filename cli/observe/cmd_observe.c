@@ -3,16 +3,24 @@
  * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits of
  * either to a file. They share one table of options.
  */
+#include "cli/act/then.h"
 #include "cli/break/break_run.h"
 #include "cli/cmd.h"
 #include "cli/code/record_code.h"
 #include "cli/observe/condition_option.h"
+#include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/watch/watch_run.h"
+#include "report/run/groups.h"
 
 #include <string.h>
+
+#define RATE_NOT_GIVEN UINT64_MAX
+#define LIMIT_NOT_GIVEN UINT64_MAX
+#define RATE_PRINTED 1000u
+#define RATE_WATCHED 20000u
 
 /* Which command has an option; for `record` also which kind of recording. */
 enum {
@@ -53,12 +61,24 @@ static const struct opt options[] = {
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
 	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "stop after N hits" },
 	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "stop after TIME, such as 10s or 500ms" },
+	{ "then", 0, OPT_STRING | PRINT, AT(then), "ACTION",
+	  "at a hit: stop, 'signal NAME', 'core FILE', snapshot or 'exec CMD'; --limit is then 1" },
 	{ "list", 'l', OPT_FLAG | WATCH, AT(list), NULL,
 	  "list the variables that match EXPR, a pattern, and exit" },
 	{ "list", 'l', OPT_FLAG | BREAK, AT(list), NULL,
 	  "list the functions and lines that LOCATION means, and exit" },
 	{ "inlined", 0, OPT_FLAG | CALLS, AT(inlined), NULL,
 	  "with a pattern: include inlined copies of functions" },
+	{ "last", 0, OPT_COUNT | PRINT, AT(last), "N",
+	  "keep the last N hits in memory, and print them when the run ends" },
+	{ "until-hit", 0, OPT_STRING | PRINT, AT(until_hit), "LOCATION",
+	  "end when a thread reaches 'LOCATION [if COND]'" },
+	{ "summary", 0, OPT_FLAG | PRINT, AT(summary), NULL,
+	  "print no hits, only the tables at the end" },
+	{ "by", 0, OPT_CHOICE | PRINT, AT(by), RUN_GROUPS_BY,
+	  "make one table of the hits at the end, by this" },
+	{ "top", 0, OPT_COUNT | PRINT, AT(top), "N",
+	  "print N rows of each table at the end (default: 20)" },
 	{ "stack", 's', OPT_FLAG | PRINT, AT(stack), NULL, "print the call stack of each hit" },
 	{ "frames", 0, OPT_COUNT | PRINT, AT(frames), "N",
 	  "print at most N frames of each stack; includes --stack" },
@@ -67,7 +87,7 @@ static const struct opt options[] = {
 	{ "output", 'o', OPT_STRING | PRINT, AT(output), "FILE",
 	  "write the JSON lines to FILE, beside the text" },
 	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
-	  "pause above N hits a second (default: 1000; 0: never pause)" },
+	  "pause above N hits a second (0: never; default: 1000, more with --summary)" },
 	{ "no-bpf", 0, OPT_FLAG | WATCH | RECORD, AT(no_bpf), NULL, "do not use BPF" },
 	{ "no-bpf", 0, OPT_FLAG | BREAK, AT(no_bpf), NULL,
 	  "use hardware breakpoints, of which there are four" },
@@ -193,9 +213,24 @@ static int record_check(const struct observe_settings *set)
 	return 0;
 }
 
+/*
+ * Above this rate a run pauses. What is not printed is not limited by the pace of printing: uprobes and
+ * probes cost the target the same in a pause, and a watch stays below a fifth of a CPU.
+ */
+static uint64_t rate_of(const struct observe_settings *set)
+{
+	if (set->max_rate != RATE_NOT_GIVEN)
+		return set->max_rate;
+	if (!set->summary && !set->last)
+		return RATE_PRINTED;
+	return set->is_break ? 0 : RATE_WATCHED;
+}
+
 /* What watch and break have in common. */
 static int observe_check(const struct observe_settings *set)
 {
+	struct then unused;
+
 	if (!set->operand_count && set->is_break)
 		return cli_wrong(
 			set->name,
@@ -210,14 +245,34 @@ static int observe_check(const struct observe_settings *set)
 	int status = session_check_target(set->name, set->pid, set->command);
 	if (!status && set->explain && !set->condition)
 		return cli_wrong(set->name, "--explain needs --if");
+	if (!status && set->last > LAST_MAX)
+		return cli_wrong(set->name, "invalid --last: expected at most %d", LAST_MAX);
+	if (!status && set->last && set->summary)
+		return cli_wrong(set->name, "--last cannot be combined with --summary");
+	if (!status && set->until_hit && set->mechanism && !strcmp(set->mechanism, "probe"))
+		return cli_wrong(set->name,
+				 "--until-hit cannot be combined with --mechanism probe");
+	if (!status)
+		status = then_parse(set->name, set->then, &unused);
+	if (!status && set->by && set->is_break && !strcmp(set->by, "value") && !set->args &&
+	    !set->ret)
+		return cli_wrong(set->name, "--by value needs --ret (results) or --args");
 	return status;
+}
+
+/* The stack has the caller of an access, and each record of a call its own. */
+static bool needs_stack(const struct observe_settings *set)
+{
+	return set->by &&
+	       (!strcmp(set->by, "stack") || (!strcmp(set->by, "caller") && !set->is_break));
 }
 
 static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 {
 	struct observe_settings set = { .name = syntax->command,
 					.is_break = syntax == &break_syntax,
-					.max_rate = 1000 };
+					.limit = LIMIT_NOT_GIVEN,
+					.max_rate = RATE_NOT_GIVEN };
 	int status = CLI_OK;
 	int n = session_cut_command(set.name, argc, argv, &set.command);
 
@@ -231,6 +286,10 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.operands = argv + first;
 	set.operand_count = (size_t)(n - first);
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
+	set.stack |= needs_stack(&set);
+	set.max_rate = rate_of(&set);
+	if (set.limit == LIMIT_NOT_GIVEN)
+		set.limit = set.then ? 1 : 0;
 	if (syntax == &record_syntax)
 		status = record_check(&set);
 	if (!status && set.is_code)

@@ -11,9 +11,13 @@
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/cost.h"
+#include "cli/watchdog.h"
 #include "report/safe/clean.h"
 
 #include <string.h>
+#include <unistd.h>
+
+#define SUMMARY_BYTES (32u << 20) /* of records that were not read yet */
 
 static int open_output(struct observe *o)
 {
@@ -21,7 +25,9 @@ static int open_output(struct observe *o)
 	if (o->set.list && !o->calls)
 		return 0;
 	int status = output_open(&o->to, o->set.name, o->set.output, o->set.json);
-	o->to.is_quiet = o->set.record != NULL;
+	o->to.is_quiet = o->set.record || o->set.summary;
+	o->to.text.rows_max = o->set.top;
+	o->groups.by = o->set.by;
 	o->to.text.is_verbose = o->set.verbose;
 	o->to.text.frames_max = o->set.frames;
 	return status;
@@ -42,15 +48,23 @@ static int describe_and_arm(struct observe *o)
 	if (status)
 		return status;
 	session_open_memory(&o->session);
+	status = then_start(&o->then, o->session.pid);
+	if (status)
+		return status;
 	open_opts.flags = o->set.no_bpf ? TRAPLINE_NO_BPF : 0;
-	open_opts.records_bytes = o->records_bytes;
+	/* What is not printed comes fast. */
+	open_opts.records_bytes = o->set.summary ? SUMMARY_BYTES : o->records_bytes;
 	int err = trapline_open(o->session.pid, &open_opts, &o->target);
 	if (err < 0)
 		return session_explain(&o->session, o->kind->doing, o->title, err);
 	opts.arg = o;
 	opts.condition = o->condition;
-	opts.flags = o->set.stack ? TRAPLINE_STACK_BYTES : 0;
-	return o->kind->arm(o, &opts);
+	opts.flags = (o->set.stack ? TRAPLINE_STACK_BYTES : 0) |
+		     (o->then.is_exact ? TRAPLINE_STOP : 0);
+	status = o->kind->arm(o, &opts);
+	if (status || !o->set.until_hit)
+		return status;
+	return last_arm_until(&o->last, o->set.name, o->symbols, o->target, o->set.until_hit, o);
 }
 
 static bool is_dry(const struct observe *o)
@@ -108,6 +122,11 @@ static void measure_costs(const struct observe *o, struct run_end *end)
 	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
 }
 
+static int is_asked_to_end(void)
+{
+	return asked_times > 0;
+}
+
 /* The summary. An exit status: what could not be written is an error. */
 static int finish(struct observe *o, const char *reason)
 {
@@ -117,6 +136,7 @@ static int finish(struct observe *o, const char *reason)
 			       .pauses = o->pace.pauses,
 			       .paused_ns = o->pace.paused_ns,
 			       .max_rate = o->set.max_rate,
+			       .groups = o->set.by ? &o->groups : NULL,
 			       .sees_kernel = o->set.kernel };
 	char command[64];
 
@@ -129,21 +149,68 @@ static int finish(struct observe *o, const char *reason)
 	session_describe_command(&o->session, command, sizeof(command));
 	end.command = command[0] ? command : NULL;
 	end.is_stopped = o->session.is_stopped;
+	if (o->last.max)
+		last_print(&o->last, &o->to);
 	print_end(o, &end);
+	bool is_done = then_end(&o->then, o->to.text.f, is_asked_to_end);
 	if (o->set.record && !o->to.failed_path)
 		printf("recorded in %s: trapline report %s\n", o->set.record, o->set.record);
-	return output_finish(&o->to, o->hits);
+	int status = output_finish(&o->to, o->hits);
+	return status || is_done ? status : CLI_NO;
 }
 
 static void release(struct observe *o)
 {
 	trapline_close(o->target);
+	act_guard_end(&o->then.guard);
 	o->kind->release(o);
 	output_close(&o->to);
 	tally_free(&o->tally);
+	run_groups_free(&o->groups);
+	last_free(&o->last);
 	symbols_close(o->symbols);
 	trapline_condition_free(o->condition);
 	session_close(&o->session);
+}
+
+/*
+ * One event whose records are hits, with BPF that can stop the process. Calls count at their return, and
+ * objects and chunks after a look at their place.
+ */
+static bool is_exact(const struct observe *o)
+{
+	const struct observe_settings *set = &o->set;
+	bool is_one_watch = !set->from && !set->slice_ns && set->operand_count == 1;
+	bool is_call = !set->ret && (!set->mechanism || strcmp(set->mechanism, "probe") != 0);
+
+	return o->then.kind && o->then.kind != THEN_EXEC && !set->no_bpf && !geteuid() &&
+	       (set->is_break ? is_call : is_one_watch);
+}
+
+uint64_t observe_limit(const struct observe *o)
+{
+	return o->then.is_exact ? 1 : o->set.limit;
+}
+
+/*
+ * At once, and before the look-ups for the line: the process is stopped. The place of --until-hit ends
+ * the run.
+ */
+static enum trapline_action observe_record(const struct trapline_hit *record)
+{
+	struct observe *o = record->arg;
+	bool is_wanted = !o->set.limit || o->hits < o->set.limit;
+
+	/* What came after it does not push out what led to it. */
+	o->beyond += o->session.is_reached;
+	o->session.is_reached |= o->last.until && record->event == o->last.until;
+	if (o->session.is_reached)
+		return TRAPLINE_GO_ON;
+	if (o->then.is_exact)
+		then_at_hit(&o->then, record, is_wanted);
+	if (o->then.is_exact && (!o->set.limit || o->hits + 1 < o->set.limit))
+		trapline_event_rearm(record->event, 1);
+	return o->kind->on_hit(record);
 }
 
 int observe_run(struct observe *o, const struct observe_kind *kind,
@@ -157,9 +224,14 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	o->session.pid = set->pid;
 	o->session.command = set->command;
 	o->session.limit = set->limit;
+	then_parse(set->name, set->then, &o->then);
+	o->then.is_one = set->limit == 1;
+	o->then.is_exact = is_exact(o);
 	o->session.for_ns = set->for_ns;
 	o->session.memory_fd = -1;
 	int status = open_output(o);
+	if (!status)
+		status = last_begin(&o->last, set->name, set->last);
 	if (!status)
 		status = find_and_arm(o);
 	if (!status && set->explain && !set->list) {
@@ -169,7 +241,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 		o->kind->print_start(o);
 		pace_start(&o->pace, o->events, o->event_count, o->off, set->max_rate);
 		status = finish(o, session_loop(&o->session, o->target, &o->pace, &o->to,
-						kind->on_hit, &o->hits));
+						observe_record, &o->hits));
 	}
 	release(o);
 	if (has_run)
@@ -185,9 +257,10 @@ bool observe_has_enough(struct observe *o)
 	return true;
 }
 
-struct run_hit observe_hit_of(const struct trapline_hit *hit)
+struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit *hit)
 {
 	struct run_hit run = { .time_ns = hit->time_ns,
+			       .unix_ns = hit->time_ns + o->info.clock_offset_ns,
 			       .pid = hit->pid,
 			       .tid = hit->tid,
 			       .ip = hit->ip,
@@ -203,20 +276,31 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 {
 	struct output *to = &o->to;
 	bool has_text = to->text.f && !to->is_quiet;
+	bool has_json = to->json && !o->set.summary;
 
+	if (o->then.kind && !o->then.is_exact)
+		then_after(&o->then, hit);
 	output_clear_status(to);
+	if (o->last.max)
+		last_open(&o->last, to);
+	if (o->set.by)
+		run_groups_add(&o->groups, o->calls, hit);
 	if (o->calls) {
 		run_calls_add(o->calls, hit);
 		if (has_text)
 			run_text_call(&to->text, &o->info, o->calls, hit);
-		if (to->json)
+		if (has_json)
 			run_jsonl_call(to->json, o->calls, hit);
 	} else {
 		tally_add(&o->tally, hit);
 		if (has_text)
 			run_text_hit(&to->text, &o->info, hit);
-		if (to->json)
+		if (has_json)
 			run_jsonl_hit(to->json, hit);
 	}
 	output_record_hit(to, hit);
+	if (o->then.kind)
+		then_print(&o->then, has_text ? to->text.f : NULL, has_json ? to->json : NULL);
+	if (o->last.max)
+		last_keep(&o->last, to);
 }

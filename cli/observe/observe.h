@@ -8,12 +8,14 @@
 #ifndef CLI_OBSERVE_OBSERVE_H
 #define CLI_OBSERVE_OBSERVE_H
 
+#include "cli/act/then.h"
 #include "cli/launch/thread_names.h"
+#include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/pace.h"
 #include "cli/observe/session.h"
 #include "cli/output.h"
-#include "report/run/run_call.h"
+#include "report/run/groups.h"
 
 struct observe_kind;
 
@@ -34,10 +36,13 @@ struct observe {
 	struct output to;
 	struct run_info info;
 	struct tally tally;
+	struct run_groups groups; /* of --by */
 	/* A run of break has these; NULL: hits are accesses. */
 	struct run_calls *calls;
 	struct run_calls_end *calls_end;
 	struct pace pace;
+	struct then then;
+	struct last last; /* --last and --until-hit */
 	struct thread_names names;
 	uint64_t hits;	 /* that were printed */
 	uint64_t beyond; /* records that came after the limit was reached */
@@ -64,8 +69,10 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 
 /* True: no hit is wanted any more, and this record is counted as one of them. */
 bool observe_has_enough(struct observe *o);
+/* How many hits an event may have: with an exact --then one at a time. */
+uint64_t observe_limit(const struct observe *o);
 /* What a record says about every kind of hit; the rest is 0. */
-struct run_hit observe_hit_of(const struct trapline_hit *hit);
+struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit *hit);
 /* To the text, the JSON lines, the recording and the sums. */
 void observe_print(struct observe *o, const struct run_hit *hit);
 

@@ -29,6 +29,12 @@ struct observe_settings {
 	int json;
 	int no_bpf;
 	int verbose;
+	const char *then;      /* NULL: nothing */
+	uint64_t last;	       /* hits that are printed at the end; 0: each at once */
+	const char *until_hit; /* a place in the code; NULL: none */
+	int summary;
+	const char *by; /* a word of RUN_GROUPS_BY; NULL: none */
+	uint64_t top;	/* rows of a table; 0: the default */
 	const char *output;
 	const char *record; /* NULL: no recording */
 	/* Of watch: */

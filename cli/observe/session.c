@@ -220,6 +220,8 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 		return RUN_ENDED_SIGNAL;
 	if (r->output_broken)
 		return RUN_ENDED_OUTPUT;
+	if (r->is_reached)
+		return "the location of --until-hit was reached";
 	if (r->for_ns && clock_now_ns() - r->started_ns >= r->for_ns)
 		return RUN_ENDED_TIME;
 	if (program_is_gone(r->memory_fd, r->probe))

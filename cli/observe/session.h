@@ -25,6 +25,7 @@ struct session {
 	uint64_t started_ns;
 	int memory_fd; /* of the target as it is now: reads nothing after an exec; -1: none */
 	bool output_broken;
+	bool is_reached;    /* the location of --until-hit */
 	bool is_stopped;    /* by SIGSTOP or a debugger, at the last check */
 	uint64_t looked_ns; /* the time of that check */
 	char switches[24];  /* its first thread's voluntary context switches at that check */

@@ -23,7 +23,7 @@ void watch_hit_print(struct observe *o, const struct trapline_hit *hit,
 		     const struct watch_which *which)
 {
 	const struct watch_expr *expr = which->expr;
-	struct run_hit run = observe_hit_of(hit);
+	struct run_hit run = observe_hit_of(o, hit);
 	struct value_view view = expr->view;
 	struct value_part part = { .offset = view.type ? hit->address - expr->address : 0,
 				   .len = hit->len,

@@ -123,7 +123,7 @@ static int watch_tick(void *arg)
 /* One expression: the kernel itself stops at the limit. */
 static int arm_expr(struct watch *w, struct trapline_event_opts *opts)
 {
-	opts->limit = w->run.set.limit;
+	opts->limit = observe_limit(&w->run);
 	int err = trapline_watch(w->run.target, w->expr.address, w->expr.len, w->expr.access, opts,
 				 &w->event);
 	w->run.events = &w->event;

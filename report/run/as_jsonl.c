@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
+#include "report/run/groups.h"
 #include "report/run/run_watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const access_names[] = { "", "r", "w", "rw", "x" };
@@ -65,6 +67,19 @@ void run_jsonl_line(FILE *f, json_t *object)
 	json_decref(object);
 }
 
+json_t *run_json_time(uint64_t unix_ns)
+{
+	time_t seconds = (time_t)(unix_ns / 1000000000u);
+	char text[64];
+	struct tm tm;
+
+	if (!unix_ns || !gmtime_r(&seconds, &tm))
+		return json_null();
+	size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, sizeof(text) - n, ".%09uZ", (unsigned int)(unix_ns % 1000000000u));
+	return json_string(text);
+}
+
 json_t *run_jsonl_frames(const struct run_frame *frames, size_t count)
 {
 	json_t *stack = json_array();
@@ -85,6 +100,7 @@ json_t *run_jsonl_hit_begin(const struct run_hit *hit)
 	json_t *j = json_object();
 
 	json_object_set_new(j, "type", json_string("hit"));
+	json_object_set_new(j, "time", run_json_time(hit->unix_ns));
 	json_object_set_new(j, "time_ns", json_count(hit->time_ns));
 	json_object_set_new(j, "pid", json_integer(hit->pid));
 	json_object_set_new(j, "tid", json_integer(hit->tid));
@@ -202,6 +218,8 @@ void run_jsonl_totals(json_t *j, const struct run_end *end)
 	json_object_set_new(j, "duration_ns", json_count(end->duration_ns));
 	json_object_set_new(j, "pauses", json_count(end->pauses));
 	json_object_set_new(j, "paused_ns", json_count(end->paused_ns));
+	if (end->groups)
+		json_object_set_new(j, "groups", run_groups_json(end->groups));
 }
 
 void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *end,

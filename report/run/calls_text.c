@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* calls_text.c - calls as lines for people, and the summary of a run of breakpoints. */
-#include "report/run/run_call.h"
+#include "report/run/groups.h"
 #include "report/run/run_text.h"
 #include "report/safe/clean.h"
 
@@ -42,13 +42,17 @@ static void text_durations(FILE *f, const struct run_site_sums *b)
 	fprintf(f, "%10s %10s  ", mean, most);
 }
 
-static void text_functions(FILE *f, const struct run_calls *calls, const struct table *t)
+static void text_functions(const struct run_text *o, const struct run_calls *calls,
+			   const struct table *t)
 {
+	size_t rows = run_text_rows(o);
+	FILE *f = o->f;
+
 	fprintf(f, "\n%10s %6s %8s  ", "hits", "share", "threads");
 	if (calls->with_results)
 		fprintf(f, "%10s %10s  ", "mean", "longest");
 	fputs("function\n", f);
-	for (size_t i = 0; i < t->count && i < RUN_TEXT_ROWS_MAX; i++) {
+	for (size_t i = 0; i < t->count && i < rows; i++) {
 		const struct tally_sum *sum = &t->sum[i];
 		const struct run_site *site = &calls->site[sum->ip];
 		fprintf(f, "%10" PRIu64 " %5.1f%% %8zu  ", sum->hits,
@@ -59,8 +63,8 @@ static void text_functions(FILE *f, const struct run_calls *calls, const struct 
 			site->kind == RUN_SITE_INLINED ? " [inlined]" : "",
 			site->module ? " in " : "", site->module ? site->module : "");
 	}
-	if (t->count > RUN_TEXT_ROWS_MAX)
-		fprintf(f, "%10s and %zu more\n", "", t->count - RUN_TEXT_ROWS_MAX);
+	if (t->count > rows)
+		fprintf(f, "%10s and %zu more\n", "", t->count - rows);
 }
 
 static void text_histogram(FILE *f, const struct run_site *site, const struct run_site_sums *b)
@@ -231,11 +235,13 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 	FILE *f = o->f;
 
 	run_text_headline(o, total, end);
-	if (total) {
-		text_functions(f, calls, &functions);
+	if (end->groups) {
+		run_groups_text(o, end->groups);
+	} else if (total) {
+		text_functions(o, calls, &functions);
 		if (callers.count)
-			run_text_sites(f, callers.sum, callers.count, callers.total, "from");
-		run_text_threads(f, threads.sum, threads.count, total);
+			run_text_sites(o, callers.sum, callers.count, callers.total, "from");
+		run_text_threads(o, threads.sum, threads.count, total);
 	}
 	if (calls->with_results)
 		text_histograms(f, calls, more, &functions);

@@ -18,6 +18,7 @@
 #define RUN_FRAMES_MAX 128   /* with inlined functions */
 
 struct run_call;
+struct run_groups;
 struct run_objects;
 struct run_multiplex;
 
@@ -43,6 +44,7 @@ struct run_info {
 
 struct run_hit {
 	uint64_t time_ns;
+	uint64_t unix_ns; /* the time of day, since 1970; 0: not known */
 	pid_t pid;
 	pid_t tid;
 	char thread[16];
@@ -100,6 +102,7 @@ struct run_end {
 	uint64_t max_rate;
 	const struct run_objects *objects;     /* see run_watch.h; NULL: none */
 	const struct run_multiplex *multiplex; /* NULL: none */
+	const struct run_groups *groups;       /* of --by, see groups.h; NULL: none */
 	bool is_stopped;		       /* the process was stopped when the run ended */
 	bool sees_kernel;		       /* accesses by the kernel are hits */
 	uint64_t unseen_changes;	       /* of the value, without a hit: at least so many */
@@ -140,11 +143,12 @@ struct run_text {
 	bool is_verbose;    /* the summary has the bookkeeping */
 	bool has_explained; /* what '?' means */
 	size_t frames_max;  /* of each stack; 0: all */
+	size_t rows_max;    /* of each table; 0: RUN_TEXT_ROWS */
 	int place_width;
 	int thread_width;
 	int value_width;
 };
-#define RUN_TEXT_ROWS_MAX 20 /* of a table; JSON has all */
+#define RUN_TEXT_ROWS 20 /* of a table, unless --top; JSON has all */
 void run_text_hit(struct run_text *o, const struct run_info *info, const struct run_hit *hit);
 void run_text_end(struct run_text *o, const struct run_info *info, const struct run_end *end,
 		  const struct tally *tally);
@@ -161,6 +165,8 @@ json_t *run_jsonl_sites(const struct tally *tally);
 json_t *run_jsonl_threads(const struct tally *tally);
 void run_jsonl_totals(json_t *to, const struct run_end *end);
 void run_jsonl_line(FILE *f, json_t *object); /* takes the object */
+/* `2026-11-24T19:07:23.123456789Z`, or null. */
+json_t *run_json_time(uint64_t unix_ns);
 
 /* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
 json_t *run_json_text(const char *text);

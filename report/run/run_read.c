@@ -161,6 +161,7 @@ static json_t *get_json(struct record_view *v)
 static void get_beginning(struct run_session *s, struct record_view *v, struct run_hit *hit)
 {
 	hit->time_ns = record_get_number(v);
+	hit->unix_ns = s->info.clock_offset_ns ? hit->time_ns + s->info.clock_offset_ns : 0;
 	hit->pid = get_int(v);
 	hit->tid = get_int(v);
 	snprintf(hit->thread, sizeof(hit->thread), "%s", get_or(v, ""));

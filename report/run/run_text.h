@@ -15,9 +15,15 @@ static inline size_t run_frames_shown(size_t count, size_t frames_max)
 	return frames_max && frames_max < count ? frames_max : count;
 }
 /* title: of the last column. */
-void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
-		    const char *title);
-void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total);
+void run_text_sites(const struct run_text *o, const struct tally_sum *sums, size_t n,
+		    uint64_t total, const char *title);
+void run_text_threads(const struct run_text *o, const struct tally_sum *sums, size_t n,
+		      uint64_t total);
+/* How many rows of a table are printed. */
+static inline size_t run_text_rows(const struct run_text *o)
+{
+	return o->rows_max ? o->rows_max : RUN_TEXT_ROWS;
+}
 /* `161 hits in 10.0 s, none lost`, and the exit status of the command if it is not 0. */
 void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *end);
 /* Lines after the tables are written to *more. A blank line separates them if there are any. */

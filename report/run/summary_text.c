@@ -6,6 +6,7 @@
  * know to trust the numbers: hits that were lost, rejected or not seen, pauses, and a high cost.
  */
 #include "report/plural.h"
+#include "report/run/groups.h"
 #include "report/run/run_text.h"
 #include "report/run/run_watch.h"
 
@@ -128,11 +129,14 @@ void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *
 		fprintf(f, "command: %s\n", end->command);
 }
 
-void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
-		    const char *title)
+void run_text_sites(const struct run_text *o, const struct tally_sum *sums, size_t n,
+		    uint64_t total, const char *title)
 {
+	size_t rows = run_text_rows(o);
+	FILE *f = o->f;
+
 	fprintf(f, "\n%10s %6s %8s  %s\n", "hits", "share", "threads", title);
-	for (size_t i = 0; i < n && i < RUN_TEXT_ROWS_MAX; i++) {
+	for (size_t i = 0; i < n && i < rows; i++) {
 		const struct tally_sum *sum = &sums[i];
 		const struct place *p = &sum->place;
 		char site[400];
@@ -142,14 +146,18 @@ void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t to
 			p->function && p->module ? " in " : "",
 			p->function && p->module ? p->module : "");
 	}
-	if (n > RUN_TEXT_ROWS_MAX)
-		fprintf(f, "%10s and %zu more sites\n", "", n - RUN_TEXT_ROWS_MAX);
+	if (n > rows)
+		fprintf(f, "%10s and %zu more sites\n", "", n - rows);
 }
 
-void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total)
+void run_text_threads(const struct run_text *o, const struct tally_sum *sums, size_t n,
+		      uint64_t total)
 {
+	size_t rows = run_text_rows(o);
+	FILE *f = o->f;
+
 	fprintf(f, "\n%10s %6s %8s  %s\n", "hits", "share", "sites", "thread");
-	for (size_t i = 0; i < n && i < RUN_TEXT_ROWS_MAX; i++) {
+	for (size_t i = 0; i < n && i < rows; i++) {
 		const struct tally_sum *sum = &sums[i];
 		fprintf(f, "%10" PRIu64 " %5.1f%% %8zu  ", sum->hits,
 			100.0 * (double)sum->hits / (double)total, sum->others);
@@ -158,8 +166,8 @@ void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t 
 		else
 			fputs("(more threads)\n", f);
 	}
-	if (n > RUN_TEXT_ROWS_MAX)
-		fprintf(f, "%10s and %zu more threads\n", "", n - RUN_TEXT_ROWS_MAX);
+	if (n > rows)
+		fprintf(f, "%10s and %zu more threads\n", "", n - rows);
 }
 
 static uint64_t print_tally(struct run_text *o, const struct run_end *end,
@@ -174,9 +182,11 @@ static uint64_t print_tally(struct run_text *o, const struct run_end *end,
 	for (size_t i = 0; i < site_count; i++)
 		total += sites[i].hits;
 	run_text_headline(o, total, end);
-	if (total) {
-		run_text_sites(o->f, sites, site_count, total, "where");
-		run_text_threads(o->f, threads, thread_count, total);
+	if (end->groups) {
+		run_groups_text(o, end->groups);
+	} else if (total) {
+		run_text_sites(o, sites, site_count, total, "where");
+		run_text_threads(o, threads, thread_count, total);
 	}
 	free(sites);
 	free(threads);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * snapshot.h - a frozen copy of a process, made by fork inside it.
+ *
+ * The copy has the memory and one thread, which stands where the forking thread stands. It is stopped, in
+ * a session of its own, and no child of the process: neither its parent nor its own wait(2) sees it.
+ */
+#ifndef CLI_ACT_SNAPSHOT_H
+#define CLI_ACT_SNAPSHOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct snapshot {
+	pid_t pid;
+	uint64_t fork_ns;      /* how long the thread was held for it */
+	uint64_t continued_ns; /* CLOCK_MONOTONIC: when the process was continued; 0: it was not */
+	int left;	       /* the process has a zombie that it cannot see */
+};
+
+/*
+ * The process is stopped, and tid is one of its threads. It is continued in between, if `continues`.
+ * 0, or -errno with the reason in why.
+ */
+int snapshot_take(pid_t pid, pid_t tid, int continues, struct snapshot *out, char *why, size_t n);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* snapshot_none.c - where no code can be made to run in a process. */
+#include "cli/act/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+int snapshot_take(pid_t pid, pid_t tid, int continues, struct snapshot *out, char *why, size_t n)
+{
+	snprintf(why, n, "it needs x86-64");
+	return -EOPNOTSUPP;
+}
