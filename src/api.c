@@ -3,11 +3,13 @@
 #include <errno.h>
 
 #include "base/atomic.h"
+#include "base/sys.h"
 #include "core/create.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "event/control.h"
 #include "event/table.h"
+#include "event/uprobe/uprobe_members.h"
 #include "record/layout.h"
 #include "trap/arch.h"
 #include "trap/dispatch.h"
@@ -45,8 +47,7 @@ TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
 		return err;
 	if (!addrs || !count || count > UINT32_MAX)
 		return failed(-EINVAL, FAILED_ARGUMENT, "no addresses");
-	if (o.callback || o.filter_fd || o.scope != TRAPLINE_PROCESS ||
-	    o.flags & (TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL))
+	if (o.callback || o.filter_fd || o.scope != TRAPLINE_PROCESS || o.flags & TRAPLINE_KERNEL)
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "many addresses give records of the whole process only");
 	return event_create(t, &wish, opts, out);
@@ -101,6 +102,28 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
 	if (err)
 		return err;
 	err = rearm(ev, more);
+	event_leave(ev);
+	return err;
+}
+
+static int add_process(struct trapline_event *ev, pid_t pid)
+{
+	if (!event_has_members(ev))
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "the event is not one of several processes: TRAPLINE_SEVERAL");
+	if (pid <= 0 || sys2(SYS_kill, pid, 0) == -ESRCH)
+		return failed(-ESRCH, FAILED_TARGET, NULL);
+	int err = uprobe_members_add(ev, pid);
+	return err ? failed(err, FAILED_EVENT, "the table of processes is full") : 0;
+}
+
+TRAPLINE_API int trapline_event_add(struct trapline_event *ev, pid_t pid)
+{
+	int err = event_call(ev);
+
+	if (err)
+		return err;
+	err = add_process(ev, pid);
 	event_leave(ev);
 	return err;
 }

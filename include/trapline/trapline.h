@@ -281,6 +281,8 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 #define TRAPLINE_STOP 128u
 /* A callback gets no value, which costs a system call for each hit. */
 #define TRAPLINE_NO_VALUES 16u
+/* trapline_break_sites(): calls in processes that trapline_event_add() adds are hits too. */
+#define TRAPLINE_SEVERAL 256u
 
 /* trapline_event_opts(3) has the details. The library copies what it needs. */
 struct trapline_event_opts {
@@ -330,6 +332,11 @@ struct trapline_event_opts {
 	 * amount of a counter without a period in one thread. It needs BPF.
 	 */
 	struct trapline_event *count_of;
+	/*
+	 * TRAPLINE_SEVERAL: each process that executes a program under this name is
+	 * added, and so are its children. The kernel compares 15 characters.
+	 */
+	const char *program;
 };
 
 /*
@@ -468,6 +475,18 @@ TRAPLINE_API int trapline_event_disable(struct trapline_event *event);
 TRAPLINE_API int trapline_event_rearm(struct trapline_event *event, uint64_t more);
 
 /*
+ * trapline_event_add - calls in another process are hits of the event too.
+ *
+ * The event must be of trapline_break_sites(), with TRAPLINE_SEVERAL or
+ * TRAPLINE_FOLLOW_FORKS. A process that does not run the files of its addresses gives no
+ * hit. hit.pid is the process of a hit, and hit.address always an address in the first process.
+ * Errors: E2BIG 16384 processes were added; EINVAL the event does not take several
+ * processes; ESRCH there is no such process, the event is closed, or the call comes from
+ * a forked child. MT-Safe. AS-Safe.
+ */
+TRAPLINE_API int trapline_event_add(struct trapline_event *event, pid_t pid);
+
+/*
  * trapline_event_move - watch or break at another address, in all threads.
  *
  * The length and the number of parts stay. On return each thread is covered at the new
@@ -573,6 +592,10 @@ struct trapline_stats {
 	uint64_t changes_unsure;
 	/* By BPF with a signal: hits of other threads replaced what the kernel had read. */
 	uint64_t values_replaced;
+	/* trapline_break_sites(): so many threads of children are covered now. */
+	uint64_t followed;
+	/* So many threads of children had no room in the table, and give no hit. */
+	uint64_t not_followed;
 };
 
 /* Conditions and limits are evaluated here. It decides what a rejected hit costs. */
@@ -654,47 +677,10 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n);
  */
 TRAPLINE_API unsigned int trapline_version(void);
 
-/* A row is a feature, and whether this kernel, user and container permit it. */
-struct trapline_feature {
-	/* The string is static. */
-	const char *name;
-	int ok;
-	/* It is what was tried and seen. */
-	char evidence[160];
-	/* It is what helps, and empty if ok is 1. */
-	char remedy[160];
-};
-
-/* A row is an operation and its cost. */
-struct trapline_cost {
-	/* The string is static. */
-	const char *name;
-	/* It is the median in nanoseconds, and negative if it could not be measured. */
-	double ns;
-};
-
-#define TRAPLINE_FEATURES_MAX 48
-#define TRAPLINE_COSTS_MAX 24
-
-struct trapline_caps {
-	size_t size;
-	uint32_t feature_count;
-	uint32_t cost_count;
-	struct trapline_feature features[TRAPLINE_FEATURES_MAX];
-	struct trapline_cost costs[TRAPLINE_COSTS_MAX];
-};
-
-/*
- * trapline_check - try each feature here and now, and measure what it costs.
- *
- * The call takes some seconds. It works in child processes, so the process gets SIGCHLD.
- * Use it in a process that has no events. out->size must be set. It returns 1 if watching
- * works, and 0 if not.
- * Errors: EBUSY events are open; EINVAL size. MT-Unsafe. AS-Unsafe.
- */
-TRAPLINE_API int trapline_check(struct trapline_caps *out);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include <trapline/caps.h>
+
 #endif

@@ -55,6 +55,9 @@ int event_create(struct trapline *t, const struct wish *wish,
 	int err = opts_copy(&o, sizeof(o), opts);
 	if (!err)
 		err = check_event_opts(t, &o);
+	if (!err && o.flags & TRAPLINE_SEVERAL && !wish->sites)
+		err = failed(-EINVAL, FAILED_ARGUMENT,
+			     "TRAPLINE_SEVERAL is for trapline_break_sites()");
 	if (!err && t->owner_pid != sys_getpid())
 		err = failed(-ESRCH, FAILED_TARGET, "opened before fork()");
 	if (err)

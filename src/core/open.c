@@ -62,7 +62,7 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
 			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES | TRAPLINE_RETURNS |
-			       TRAPLINE_QUIET | TRAPLINE_STOP;
+			       TRAPLINE_QUIET | TRAPLINE_STOP | TRAPLINE_SEVERAL;
 	const char *wrong = NULL;
 
 	if (o->flags & ~known)
@@ -81,6 +81,8 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 		wrong = "forked children have no handler; use records";
 	else if (o->callback && (o->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || o->count_of))
 		wrong = "quiet, stop and count_of are for records";
+	else if (o->program && !(o->flags & TRAPLINE_SEVERAL))
+		wrong = "a program's name needs TRAPLINE_SEVERAL";
 	else if (o->flags & TRAPLINE_RETURNS && o->flags & TRAPLINE_QUIET)
 		wrong = "a quiet event does not report returns";
 	else if (__builtin_popcount(o->texts) > 8)
@@ -111,6 +113,8 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->only_tid = o->scope == TRAPLINE_THREADS && o->tid_count == 1 ? o->tids[0] : 0;
 	ev->stack_depth = o->stack_depth;
 	ev->texts = o->texts;
+	if (o->program)
+		strncpy(ev->links.members.name, o->program, sizeof(ev->links.members.name) - 1);
 	ev->has_limit = o->limit != 0;
 	ev->limit = o->limit;
 	ev->skip = o->skip;
@@ -305,6 +309,13 @@ static int describe(struct trapline_event *ev, const struct wish *wish)
 {
 	if (wish->sites)
 		ev->mechanism = TRAPLINE_BY_UPROBE;
+	/* Numbers of the target's own pid namespace would not tell several processes apart. */
+	if (event_has_members(ev)) {
+		struct ids own;
+
+		ids_read(sys_getpid(), &own);
+		ev->ids = own.numbered_by;
+	}
 	if (wish->access == TRAPLINE_EXECUTE)
 		return event_describe_code(ev, wish->sites ? wish->sites[0] : wish->addr);
 	if (wish->access == TRAPLINE_AMOUNT)

@@ -76,7 +76,7 @@ static int deliver(struct trapline_event *ev, uint32_t part, const struct record
 	hit.stack_bytes = stack_len ? stack : NULL;
 	hit.stack_bytes_len = (uint32_t)stack_len;
 	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING &&
-	    !event_is_in_code(ev))
+	    !event_is_in_code(ev) && !event_has_members(ev))
 		number_thread(ev->target, &hit);
 	counter_add(&ev->delivered, 1);
 	if (!event_budget_left(ev))

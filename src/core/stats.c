@@ -75,6 +75,8 @@ static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats
 	s->lost_late += atomic_get(&control->lost_late);
 	s->stops_failed = atomic_get(&control->stops_failed);
 	s->hits = atomic_get(&control->hits);
+	s->followed = atomic_get(&control->followed);
+	s->not_followed = atomic_get(&control->not_followed);
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
 	s->lost_kernel = rest(s->taken, seen);

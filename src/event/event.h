@@ -104,6 +104,8 @@ struct event_control {
 	uint64_t zero;		   /* always 0, but the verifier does not know */
 	uint64_t rejected_partial; /* kernel's copies: not the last store of it into the part */
 	uint64_t lost_late;	   /* of places it was moved away from */
+	uint64_t followed;	   /* tasks in the table of members */
+	uint64_t not_followed;	   /* tasks that had no room there */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
 	struct event_note notes[EVENT_NOTES];
 };
@@ -147,6 +149,22 @@ struct event_unseen {
 	int is_found;
 };
 
+/* Where programs note the processes of an event. */
+enum {
+	MEMBERS_AT_FORK,
+	MEMBERS_AT_EXEC,
+	MEMBERS_AT_EXIT,
+	MEMBERS_PROGRAMS
+};
+
+/* Of uprobes with TRAPLINE_SEVERAL or TRAPLINE_FOLLOW_FORKS; see program_members.h. */
+struct event_members {
+	int tasks_fd;
+	int named_fd; /* by number, as the observer has it */
+	int links[MEMBERS_PROGRAMS];
+	char name[16]; /* of programs whose processes are members; empty: none */
+};
+
 #define EVENT_LINK_KINDS 3 /* as enumerated in uprobe.h */
 
 /* What holds the uprobes of an event; see uprobe.c. */
@@ -158,6 +176,7 @@ struct event_links {
 	uint32_t attach_type;
 	int calls_fd; /* calls that passed, whose returns are hits; TRAPLINE_RETURNS */
 	struct uprobe_filter filter;
+	struct event_members members;
 };
 
 struct trapline_event {
@@ -299,6 +318,13 @@ static inline int event_parks(const struct trapline_event *ev)
 static inline int event_is_in_code(const struct trapline_event *ev)
 {
 	return ev->mechanism == TRAPLINE_BY_PROBE || ev->mechanism == TRAPLINE_BY_TRAP;
+}
+
+/* Its hits are of several processes, which the observer numbers. */
+static inline int event_has_members(const struct trapline_event *ev)
+{
+	return ev->mechanism == TRAPLINE_BY_UPROBE &&
+	       ev->flags & (TRAPLINE_SEVERAL | TRAPLINE_FOLLOW_FORKS);
 }
 
 static inline int event_opens_enabled(const struct trapline_event *ev)

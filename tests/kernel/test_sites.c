@@ -265,6 +265,108 @@ static void other_processes_are_not_counted(void **state)
 	rig_close(&rig);
 }
 
+#define FORKS 300
+
+static int call_in_child_and_grandchild(void *arg)
+{
+	call_all(1);
+	return status_of_child(call_in_child, NULL);
+}
+
+static void children_are_followed_from_their_first_instruction(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+	uint64_t expected = 0;
+
+	require_uprobes(&rig);
+	opts.flags = TRAPLINE_FOLLOW_FORKS;
+	rig_sites(&rig, 1, &opts);
+	for (int i = 0; i < FORKS; i++) {
+		expect_exit(status_of_child(call_in_child_and_grandchild, NULL), 0);
+		expected += 21;
+		rig_glance(&rig);
+	}
+	expect_hits(&rig, expected);
+	assert_int_not_equal(rig.seen[0].pid, getpid());
+	assert_int_equal(rig.seen[0].pid, rig.seen[0].tid);
+	assert_int_not_equal(rig.seen[1].pid, rig.seen[0].pid);
+	assert_int_equal(stats_of(rig.event).not_followed, 0);
+	assert_int_equal(stats_of(rig.event).followed, 0);
+	rig_close(&rig);
+}
+
+static int call_when_asked(void *arg)
+{
+	int *pipes = arg;
+	char c;
+
+	while (read(pipes[0], &c, 1) == 1) {
+		sites[0](1, 1);
+		if (write(pipes[3], &c, 1) != 1)
+			return 1;
+	}
+	return 0;
+}
+
+static void ask_for_call(const int *pipes)
+{
+	char c = 0;
+
+	assert_int_equal(write(pipes[1], &c, 1), 1);
+	assert_int_equal(read(pipes[2], &c, 1), 1);
+}
+
+static void a_process_that_is_added_is_one_more(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+	int pipes[4];
+
+	require_uprobes(&rig);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(pipes + 2, O_CLOEXEC), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		close(pipes[1]);
+		_exit(call_when_asked(pipes));
+	}
+	opts.flags = TRAPLINE_SEVERAL;
+	rig_sites(&rig, 1, &opts);
+	ask_for_call(pipes);
+	expect_hits(&rig, 0);
+	assert_int_equal(trapline_event_add(rig.event, child), 0);
+	ask_for_call(pipes);
+	sites[0](1, 1);
+	expect_hits(&rig, 2);
+	assert_int_equal(rig.seen[0].pid, child);
+	assert_int_equal(rig.seen[1].pid, getpid());
+	close(pipes[1]);
+	waitpid(child, NULL, 0);
+	/* Children of neither are followed. */
+	expect_exit(status_of_child(call_in_child, NULL), 0);
+	expect_hits(&rig, 2);
+	assert_int_equal(trapline_event_add(rig.event, child), -ESRCH);
+	rig_close(&rig);
+}
+
+static void several_processes_are_asked_for(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	require_uprobes(&rig);
+	rig_sites(&rig, 1, NULL);
+	assert_int_equal(trapline_event_add(rig.event, getppid()), -EINVAL);
+	opts.program = "some";
+	struct trapline_event *other;
+	const uint64_t at = ADDR(site_1);
+	assert_int_equal(trapline_break_sites(rig.target, &at, 1, &opts, &other), -EINVAL);
+	opts.flags = TRAPLINE_SEVERAL;
+	assert_int_equal(trapline_break(rig.target, at, &opts, &other), -EINVAL);
+	rig_close(&rig);
+}
+
 static void a_condition_and_a_limit_are_evaluated_in_the_kernel(void **state)
 {
 	TRAPLINE_OPTS(event, opts);
@@ -396,6 +498,9 @@ int main(void)
 		TEST(the_caller_and_texts_are_read_at_the_hit),
 		TEST(old_and_new_threads_are_covered),
 		TEST(other_processes_are_not_counted),
+		TEST(children_are_followed_from_their_first_instruction),
+		TEST(a_process_that_is_added_is_one_more),
+		TEST(several_processes_are_asked_for),
 		TEST(a_condition_and_a_limit_are_evaluated_in_the_kernel),
 		TEST(disabled_it_counts_nothing),
 		TEST(closing_puts_the_code_back),

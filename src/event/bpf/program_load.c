@@ -14,6 +14,7 @@
 #include "event/bpf/program_decide.h"
 #include "event/bpf/program_frame.h"
 #include "event/bpf/program_kernel.h"
+#include "event/bpf/program_members.h"
 #include "event/bpf/program_record.h"
 
 #include <errno.h>
@@ -133,17 +134,8 @@ static void emit_count_to_stop(struct ebpf *p)
 	ebpf_land(p, go_on);
 }
 
-/* A probe stands in a file that other processes run too: for them nothing has happened. */
-static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *filter, int is_return)
+static void emit_end_unless_target(struct ebpf *p, const struct uprobe_filter *filter)
 {
-	uint32_t off = 0;
-
-	/* A call that was seen returns, whatever was switched off since. */
-	if (!is_return) {
-		ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
-		off = ebpf_jump_imm(p, BPF_JNE, R1, 0);
-	}
-
 	ebpf_load_imm64(p, R1, filter->device);
 	ebpf_load_imm64(p, R2, filter->inode);
 	ebpf_mov(p, R3, R10);
@@ -155,12 +147,28 @@ static void emit_end_unless_ours(struct ebpf *p, const struct uprobe_filter *fil
 	ebpf_load_mem(p, BPF_W, R1, R10, FRAME_VALUE + 4);
 	uint32_t ours = ebpf_jump_imm(p, BPF_JEQ, R1, filter->pid);
 
-	if (!is_return)
-		ebpf_land(p, off);
 	ebpf_land(p, elsewhere);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
 	ebpf_land(p, ours);
+}
+
+/* A probe stands in a file that other processes run too: for them nothing has happened. */
+static void emit_end_unless_ours(struct ebpf *p, const struct trapline_event *ev, int is_return)
+{
+	/* A call that was seen returns, whatever was switched off since. */
+	if (!is_return) {
+		ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
+		uint32_t on = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
+
+		ebpf_mov_imm(p, R0, 0);
+		ebpf_exit(p);
+		ebpf_land(p, on);
+	}
+	if (event_has_members(ev))
+		program_end_unless_member(p, ev);
+	else
+		emit_end_unless_target(p, &ev->links.filter);
 }
 
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
@@ -173,7 +181,7 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 	if (ev->flags & TRAPLINE_RETURNS && !is_return)
 		program_forget_call(p, ev);
 	if (ev->mechanism == TRAPLINE_BY_UPROBE)
-		emit_end_unless_ours(p, &ev->links.filter, is_return);
+		emit_end_unless_ours(p, ev, is_return);
 	if (is_return)
 		program_end_unless_call_passed(p, ev);
 	program_count(p, CONTROL_AT(seen));

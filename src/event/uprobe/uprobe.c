@@ -27,6 +27,7 @@
 #include "event/tasks.h"
 #include "event/uprobe/uprobe_exits.h"
 #include "event/uprobe/uprobe_filter.h"
+#include "event/uprobe/uprobe_members.h"
 
 #define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
 
@@ -82,6 +83,13 @@ static int keep_link(struct trapline_event *ev, int fd)
 	return 0;
 }
 
+/* The kernel compares the memory of that thread: if it has ended, the program alone filters. */
+static int is_for_one_process(const struct trapline_event *ev)
+{
+	return !event_has_members(ev) && uprobe_filters_processes() &&
+	       tasks_with_memory(ev->pid) == ev->pid;
+}
+
 /* All sites of one file by one link. */
 static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
 			int kind)
@@ -91,11 +99,8 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 		.attach_type = UPROBE_MULTI_ATTACH,
 		.path = (uintptr_t)sites[0].file.path,
 		.count = (uint32_t)count,
-		.pid = uprobe_filters_processes() && tasks_with_memory(ev->pid) == ev->pid ?
-			       (uint32_t)ev->pid :
-			       0,
+		.pid = is_for_one_process(ev) ? (uint32_t)ev->pid : 0,
 	};
-	/* The kernel compares the memory of that thread: if it has ended, the program alone filters. */
 	uint64_t *numbers = calloc(2 * count, sizeof(*numbers));
 
 	if (!numbers)
@@ -247,6 +252,8 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 		err = uprobe_filter_read(ev->pid, &ev->links.filter);
 	if (!err)
 		err = find_exits(ev, sites, count, &exits, why);
+	if (!err && event_has_members(ev))
+		err = uprobe_members_open(ev, why);
 	const struct plan plan = {
 		.sites = { sites, exits.returns.sites, exits.leaves.sites },
 		.count = { count, exits.returns.count, exits.leaves.count },
@@ -273,6 +280,7 @@ void uprobes_close(struct trapline_event *ev)
 			sys_close(links->programs[kind]);
 	if (links->calls_fd > 0)
 		sys_close(links->calls_fd);
+	uprobe_members_close(ev);
 	memset(links, 0, sizeof(*links));
 }
 
