@@ -175,8 +175,11 @@ static int check_record(struct request *q, const struct trapline_patch_record *r
 		       record->kind == TRAPLINE_PATCH_RECORD_AFTER;
 
 	if (record->kind == TRAPLINE_PATCH_RECORD_FUNCTION && other)
-		return tell(q->region, -EBUSY, "'%s' is replaced already, by %s; undo that first",
-			    place->name, other->name);
+		return tell(
+			q->region, -EBUSY,
+			"'%s' is replaced already, by %s; undo that first, by --undo %s, or put both "
+			"changes into one object",
+			place->name, other->name, other->name);
 	if (is_code && !is_of_object(record->address, q->map))
 		return tell(
 			q->region, -EINVAL,

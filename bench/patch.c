@@ -153,6 +153,7 @@ static void bench_swaps(const char *what, uint32_t consistency, int threads, int
 {
 	pthread_t callers[16];
 	uint64_t longest = 0;
+	uint64_t held = 0;
 
 	must_stop = 0;
 	for (int i = 0; i < threads; i++)
@@ -164,6 +165,7 @@ static void bench_swaps(const char *what, uint32_t consistency, int threads, int
 
 		must(trapline_patch_stats(one, &stats), "read statistics");
 		longest = stats.longest_wait_ns > longest ? stats.longest_wait_ns : longest;
+		held = stats.longest_held_ns > held ? stats.longest_held_ns : held;
 		must(trapline_patch_undo(one, 10000000000u), "undo");
 	}
 	double seconds = (double)(now_ns() - start) / 1e9;
@@ -171,8 +173,9 @@ static void bench_swaps(const char *what, uint32_t consistency, int threads, int
 	for (int i = 0; i < threads; i++)
 		pthread_join(callers[i], NULL);
 	printf("{\"bench\":\"patch\",\"what\":\"swaps\",\"consistency\":\"%s\",\"threads\":%d,"
-	       "\"swaps\":%d,\"swaps_per_second\":%.0f,\"longest_wait_us\":%.1f}\n",
-	       what, threads, 2 * swaps, 2 * swaps / seconds, (double)longest / 1000);
+	       "\"swaps\":%d,\"swaps_per_second\":%.0f,\"longest_wait_us\":%.1f,\"longest_held_us\":%.1f}\n",
+	       what, threads, 2 * swaps, 2 * swaps / seconds, (double)longest / 1000,
+	       (double)held / 1000);
 	fflush(stdout);
 }
 

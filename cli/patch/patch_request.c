@@ -157,7 +157,11 @@ static int request_wait(const struct asked *a)
 	char why[sizeof(r->why)];
 	memcpy(why, r->why, sizeof(why));
 	why[sizeof(why) - 1] = 0;
-	cli_wrong(PATCH_COMMAND, "process %d: %s", a->set->pid, why);
+	if (a->set->undo)
+		cli_wrong(PATCH_COMMAND, "cannot undo %s in process %d: %s", a->set->undo,
+			  a->set->pid, why);
+	else
+		cli_wrong(PATCH_COMMAND, "cannot patch process %d: %s", a->set->pid, why);
 	return CLI_NO;
 }
 

@@ -469,6 +469,9 @@ struct trapline_patch_stats {
 	/* Threads waited so often for a change, and so long at most. */
 	uint64_t waits;
 	uint64_t longest_wait_ns;
+	/* The part of such a wait until the change was decided. A thread then waits for a
+	 * processor, as any other. */
+	uint64_t longest_held_ns;
 };
 
 /*

@@ -334,6 +334,7 @@ TRAPLINE_API int trapline_patch_stats(struct trapline_patch *patch,
 		.decided = counter_get(&patch->decided),
 		.waits = counter_get(&patch->waits),
 		.longest_wait_ns = counter_get(&patch->longest_wait_ns),
+		.longest_held_ns = counter_get(&patch->longest_held_ns),
 	};
 
 	for (size_t i = 0; i < patch->count; i++)

@@ -52,6 +52,8 @@ int patch_change_settle(const struct trapline_patch *patch)
 static int end_change(struct trapline_patch *patch, uint32_t phase, int to_new)
 {
 	uint32_t expected = phase;
+
+	atomic_set(&patch->ended_ns, clock_now_ns());
 	int is_ours = atomic_cas(&patch->phase, &expected, (phase & ~3u) | kind_of_end(to_new));
 
 	wake(patch);

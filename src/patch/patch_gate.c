@@ -63,11 +63,23 @@ TRAP_PATH uint64_t patch_gate_ask(struct probe_gate *gate, ucontext_t *context)
 	return pc;
 }
 
-TRAP_PATH static void note_outside(struct patch_mark *mark, uint32_t phase)
+TRAP_PATH static void note_outside(struct trapline_patch *patch, struct patch_mark *mark,
+				   uint32_t phase)
 {
 	outside_in = phase;
-	if (mark)
-		atomic_set(&mark->outside_in, phase);
+	if (!mark || atomic_get(&mark->outside_in) == phase)
+		return;
+	atomic_set(&mark->outside_in, phase);
+	if (atomic_add(&patch->arrivals, 1u) + 1 == atomic_get(&patch->arrivals_due))
+		sys4(SYS_futex, &patch->arrivals, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+TRAP_PATH static void raise_to(uint64_t *longest, uint64_t ns)
+{
+	uint64_t known = atomic_get(longest);
+
+	while (ns > known && !atomic_cas(longest, &known, ns))
+		;
 }
 
 /* Until the phase is another one. */
@@ -85,10 +97,11 @@ TRAP_PATH static void wait_for_change(struct trapline_patch *patch, uint32_t pha
 	uint32_t back = goes_to_new(phase) ? TRAPLINE_PATCH_OLD : TRAPLINE_PATCH_NEW;
 	if (atomic_cas(&patch->phase, &expected, (phase & ~3u) | back))
 		sys4(SYS_futex, &patch->phase, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
-	uint64_t waited = clock_now_ns() - start;
-	uint64_t longest = atomic_get(&patch->longest_wait_ns);
-	while (waited > longest && !atomic_cas(&patch->longest_wait_ns, &longest, waited))
-		;
+	uint64_t now = clock_now_ns();
+	uint64_t ended = atomic_get(&patch->ended_ns);
+	raise_to(&patch->longest_wait_ns, now - start);
+	/* From then on it waits for a processor only. */
+	raise_to(&patch->longest_held_ns, (ended > start && ended < now ? ended : now) - start);
 }
 
 TRAP_PATH static int is_outside(const struct trapline_patch *patch, uint32_t phase,
@@ -123,7 +136,7 @@ TRAP_PATH static uint64_t take(const struct patch_site *site, struct trapline_pa
 				return old_or_new(site, patch, !goes_to_new(phase));
 			continue;
 		}
-		note_outside(mark, phase);
+		note_outside(patch, mark, phase);
 		if (patch->consistency != TRAPLINE_PATCH_PER_THREAD)
 			wait_for_change(patch, phase);
 	}
@@ -167,7 +180,7 @@ TRAP_PATH void patch_tick(struct trapline_patch *patch, pid_t tid, uint64_t pc, 
 	int inside = patch_look_at_self(patch, phase, pc, sp);
 
 	if (inside == PATCH_OUTSIDE)
-		note_outside(mark, phase);
+		note_outside(patch, mark, phase);
 	else if (mark && inside >= 0)
 		atomic_set(&mark->inside, (uint32_t)inside + 1);
 }

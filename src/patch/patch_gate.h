@@ -26,6 +26,7 @@
 
 #include <trapline/tools.h>
 
+#include "event/tasks.h"
 #include "trap/probe_gate.h"
 
 #define PATCH_KIND(phase) ((phase)&3u)
@@ -95,11 +96,17 @@ struct trapline_patch {
 	struct patch_maps *maps;
 	struct patch_mark *marks;
 	uint32_t mark_mask;
-	uint64_t restorer; /* where a signal handler returns to */
+	/* Threads that have told of themselves; a futex. The thread that waits for them is woken at due. */
+	uint32_t arrivals;
+	uint32_t arrivals_due;
+	struct task_list known; /* read before the gates stood; empty: not so */
+	uint64_t restorer;	/* where a signal handler returns to */
 	pid_t pid;
 	uint64_t decided;
 	uint64_t waits;
 	uint64_t longest_wait_ns;
+	uint64_t longest_held_ns;
+	uint64_t ended_ns; /* the last change; set before its phase */
 	/* Of the last wait for threads. */
 	uint32_t pending;
 	pid_t pending_tid;

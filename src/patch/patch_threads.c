@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -27,9 +29,10 @@
 #define TICK_NS 100000u
 /* Gates and sleepers first: clocks cost a descriptor for each thread. */
 #define ROUNDS_WITHOUT_CLOCK 4
-#define ROUNDS_AT_ONCE 2
-#define NAP_MIN_NS 20000
-#define NAP_MAX_NS 1000000
+#define PATIENCE_MIN_NS 50000u
+#define PATIENCE_MAX_NS 1000000u
+/* In proc(5) a folder of threads has a link for each, and its own two. */
+#define OWN_LINKS 2
 
 /* Where a thread sleeps. */
 struct asleep {
@@ -48,6 +51,7 @@ struct threads_wait {
 	struct task_list tasks;
 	struct patch_maps *maps;
 	int are_maps_read; /* in this round: only a stack that is read needs them */
+	int has_clock;	   /* or it was refused */
 	struct trapline_event *clock;
 };
 
@@ -196,33 +200,88 @@ static void start_clock(struct threads_wait *wait)
 				    .period = TICK_NS };
 	TRAPLINE_OPTS(event, opts);
 
+	wait->has_clock = 1;
 	opts.callback = on_patch_tick;
 	opts.arg = wait->patch;
 	if (event_create(wait->patch->target, &ticks, &opts, &wait->clock))
 		wait->clock = NULL;
 }
 
-static void nap(int round)
+static uint64_t patience(int round)
 {
-	struct timespec step = { 0, NAP_MIN_NS };
+	uint64_t ns = PATIENCE_MIN_NS;
 
-	if (round < ROUNDS_AT_ONCE) {
-		sys_sched_yield();
-		return;
-	}
-	for (int i = ROUNDS_AT_ONCE; i < round && step.tv_nsec < NAP_MAX_NS; i++)
-		step.tv_nsec += step.tv_nsec / 2;
-	sys_nap(&step);
+	for (int i = 0; i < round && ns < PATIENCE_MAX_NS; i++)
+		ns += ns / 2;
+	return ns;
 }
 
-/* Twice in a row: the kernel's list may leave out a thread while another one ends. */
+/* Of the threads that are listed. */
+static uint32_t count_unmarked(const struct threads_wait *wait)
+{
+	uint32_t unmarked = 0;
+
+	for (size_t i = 0; i < wait->tasks.count; i++) {
+		const struct patch_mark *mark = patch_mark_of(wait->patch, wait->tasks.tids[i]);
+
+		if (wait->tasks.tids[i] != wait->self)
+			unmarked += !mark || atomic_get(&mark->outside_in) != wait->phase;
+	}
+	return unmarked;
+}
+
+/* 1: the process has these threads and no others. That is sooner known than the list is read. */
+static int is_list_whole(const struct threads_wait *wait)
+{
+	struct stat folder;
+
+	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &folder, 0) ||
+	    folder.st_nlink != wait->tasks.count + OWN_LINKS)
+		return 0;
+	for (size_t i = 0; i < wait->tasks.count; i++)
+		if (sys_tgkill(wait->patch->pid, wait->tasks.tids[i], 0))
+			return 0;
+	return 1;
+}
+
+/*
+ * Until all that are listed have told of themselves, while one does now and then, and until the deadline.
+ * 1: all threads have.
+ */
+static int wait_for_arrivals(const struct threads_wait *wait, uint64_t ns)
+{
+	const struct timespec step = { 0, (long)ns };
+	struct trapline_patch *patch = wait->patch;
+	int has_come = 1;
+
+	while (has_come && atomic_get(&patch->phase) == wait->phase &&
+	       clock_now_ns() < patch->deadline_ns) {
+		uint32_t arrived = atomic_get(&patch->arrivals);
+
+		atomic_set(&patch->arrivals_due, arrived + count_unmarked(wait));
+		/* It is counted again behind that store: a thread that came meanwhile wakes none. */
+		if (!count_unmarked(wait))
+			return is_list_whole(wait);
+		sys4(SYS_futex, &patch->arrivals, FUTEX_WAIT_PRIVATE, arrived, &step);
+		has_come = atomic_get(&patch->arrivals) != arrived;
+	}
+	return 0;
+}
+
+/*
+ * Twice in a row: the kernel's list may leave out a thread while another one ends. The first list is that
+ * from before the gates stood.
+ */
 static int wait_for_all(struct threads_wait *wait)
 {
 	int in_a_row = 0;
 
 	for (int round = 0;; round++) {
+		if (!in_a_row && wait->tasks.count && wait_for_arrivals(wait, patience(round))) {
+			wait->patch->pending = 0;
+			return 0;
+		}
 		int err = look_at_all(wait);
-
 		if (err)
 			return err;
 		in_a_row = wait->patch->pending ? 0 : in_a_row + 1;
@@ -231,10 +290,8 @@ static int wait_for_all(struct threads_wait *wait)
 		if (atomic_get(&wait->patch->phase) != wait->phase ||
 		    (wait->patch->pending && clock_now_ns() > wait->patch->deadline_ns))
 			return -ETIMEDOUT;
-		if (round == ROUNDS_WITHOUT_CLOCK)
+		if (round >= ROUNDS_WITHOUT_CLOCK && wait->patch->pending && !wait->has_clock)
 			start_clock(wait);
-		if (!in_a_row)
-			nap(round);
 	}
 }
 
@@ -245,6 +302,8 @@ int patch_threads_wait(struct trapline_patch *patch, uint32_t phase)
 	wait.maps = memory_map(sizeof(*wait.maps));
 	if (memory_failed(wait.maps))
 		return -ENOMEM;
+	wait.tasks = patch->known;
+	patch->known = (struct task_list){ 0 };
 	int err = wait_for_all(&wait);
 	if (wait.clock)
 		event_close(wait.clock);
@@ -260,20 +319,22 @@ static size_t marks_bytes(const struct trapline_patch *patch)
 
 int patch_threads_begin(struct trapline_patch *patch)
 {
-	struct task_list tasks = { 0 };
 	uint32_t rows = MARKS_MIN;
-	int err = tasks_read(patch->pid, &tasks);
+	int err = tasks_read(patch->pid, &patch->known);
 
-	while (rows < 4 * tasks.count)
+	while (rows < 4 * patch->known.count)
 		rows *= 2;
-	tasks_free(&tasks);
 	if (err)
 		return err;
 	patch->mark_mask = rows - 1;
 	patch->marks = memory_map(marks_bytes(patch));
 	patch->maps = memory_map(sizeof(*patch->maps));
-	if (!memory_failed(patch->marks) && !memory_failed(patch->maps))
+	if (!memory_failed(patch->marks) && !memory_failed(patch->maps)) {
+		/* A gate finds its row there, and waits for no page. */
+		for (size_t i = 0; i < patch->known.count; i++)
+			patch_mark_of(patch, patch->known.tids[i]);
 		return read_maps(patch->maps);
+	}
 	patch_threads_end(patch, 0);
 	return -ENOMEM;
 }
@@ -284,6 +345,7 @@ void patch_threads_end(struct trapline_patch *patch, int is_in_use)
 		memory_unmap(patch->marks, marks_bytes(patch));
 	if (!is_in_use && patch->maps && !memory_failed(patch->maps))
 		memory_unmap(patch->maps, sizeof(*patch->maps));
+	tasks_free(&patch->known);
 	patch->marks = NULL;
 	patch->maps = NULL;
 }

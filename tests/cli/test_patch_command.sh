@@ -91,13 +91,13 @@ ok the_patch_is_listed_by_another_command $?
 watch -p "$pid" --list --json && jq -e '.type == "patch" and .object == "one.so" and .phase == "new" and .threads_pending == 0 and (.functions | map(.name)) == ["answer"]' "$tmp/out" >/dev/null
 ok the_list_as_json_has_the_function $?
 watch -p "$pid" "$tmp/two.so"
-[ $? = 1 ] && grep -q "'answer' is replaced already, by one.so; undo that first" "$tmp/err" && printed '1008 9 156 15 0'
+[ $? = 1 ] && grep -q "'answer' is replaced already, by one.so; undo that first, by --undo one.so, or put both changes into one object$" "$tmp/err" && printed '1008 9 156 15 0'
 ok a_function_is_not_replaced_twice_and_the_other_function_stays_old $?
 watch -p "$pid" --undo one.so && grep -q "^undid one.so in process $pid in [0-9.]* ms; the object stays loaded$" "$tmp/out" &&
 	printed "$old" && text_is_of_file "$pid" patched
 ok an_undone_patch_leaves_the_text_of_the_file $?
 watch -p "$pid" --undo one.so
-[ $? = 1 ] && grep -q 'it has no patch of this name; --list prints them' "$tmp/err"
+[ $? = 1 ] && grep -q "^trapline patch: cannot undo one.so in process $pid: it has no patch of this name; --list prints them$" "$tmp/err"
 ok what_is_undone_cannot_be_undone_again $?
 
 watch -p "$pid" "$tmp/two.so" --json && jq -e '.type == "applied" and (.functions | length) == 2 and (.old | length) == 1' "$tmp/out" >/dev/null &&

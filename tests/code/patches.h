@@ -36,7 +36,7 @@ __attribute__((unused)) static struct trapline_patch_function answer_function(vo
 						 .new_address = ADDR(new_answer) };
 }
 
-__attribute__((unused)) static atomic_int must_stop;
+static atomic_int must_stop;
 static int inside_pipe[2];
 static atomic_int is_inside;
 
