@@ -29,6 +29,7 @@ struct observe_settings {
 	int json;
 	int no_bpf;
 	int verbose;
+	int debuginfod;
 	const char *output;
 	const char *record; /* NULL: no recording */
 	/* Of watch: */

@@ -4,6 +4,7 @@
  * its answer to one file takes longer than to read them.
  */
 #include "report/dwarf/missing.h"
+#include "report/dwarf/debuginfod.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include <dirent.h>
@@ -93,6 +94,11 @@ void missing_remedy(struct symbols *s, char *buf, size_t n)
 	bool is_packaged = !s->root && s->exe[0] &&
 			   !missing_package(s->exe, package, sizeof(package) - 8);
 	strcat(package, is_packaged ? "-dbgsym" : "");
-	snprintf(buf, n, "install its debug symbols (%s%s%s)",
+	snprintf(buf, n, "%sinstall its debug symbols (%s%s%s)",
+		 debuginfod_is_refused() ?
+			 "use --debuginfod to ask the servers of DEBUGINFOD_URLS, "
+			 "or " :
+		 debuginfod_has_given_up() ? "debuginfod did not answer within 60 s; " :
+					     "",
 		 is_packaged ? package : "a -dbgsym package", file[0] ? ", with " : "", file);
 }

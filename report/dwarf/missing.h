@@ -8,7 +8,7 @@
 
 #include "report/dwarf/symbols.h"
 
-#define MISSING_TEXT 300
+#define MISSING_TEXT 360
 
 /*
  * `install its debug symbols (redis-tools-dbgsym, in /usr/lib/debug/.build-id/ab/cd.debug)`, as far as

@@ -70,4 +70,37 @@ if grep -qx '/\(usr/\)\?bin/sleep' /var/lib/dpkg/info/coreutils.list 2>/dev/null
 else
 	skip "the_package_with_the_symbols_is_named" "coreutils without debug symbols"
 fi
+# --- from a server ---
+ask()
+{
+	DEBUGINFOD_URLS=http://127.0.0.1:$port DEBUGINFOD_CACHE_PATH=$tmp/cache look "$@"
+}
+if command -v debuginfod >/dev/null && [ -e /usr/lib/x86_64-linux-gnu/libdebuginfod.so.1 ]; then
+	mkdir "$tmp/apart"
+	objcopy --only-keep-debug "$tmp/full" "$tmp/apart/full.debug"
+	port=$((20000 + $$ % 20000))
+	debuginfod -d :memory: -p $port -F "$tmp/apart" >"$tmp/server" 2>&1 &
+	server=$!
+	started="$started $server"
+	eventually grep -q 'recorded buildid=.*\|fts traversed.* [1-9]' "$tmp/server"
+	if [ "$(id -u)" = 0 ]; then
+		ask break -l -p "$bare" write_conn
+		[ $? = 2 ] && grep -q 'use --debuginfod to ask the servers of DEBUGINFOD_URLS' "$tmp/err" && [ ! -e "$tmp/cache" ]
+		ok "root_asks_no_server_without_the_option" $?
+	fi
+	ask break -l -p "$bare" write_conn --debuginfod
+	[ $? = 0 ] && grep -q 'write_conn  in bare$' "$tmp/out" && [ -d "$tmp/cache" ]
+	ok "a_server_has_the_names_of_a_stripped_program" $?
+	ask break -l -p "$bare" write_con --debuginfod
+	[ $? = 2 ] && grep -q 'did you mean write_conn' "$tmp/err"
+	ok "a_mistyped_name_gets_a_question_with_symbols_of_a_server" $?
+	kill $server
+	wait $server 2>/dev/null
+	rm -rf "$tmp/cache"
+	ask break -l -p "$bare" write_conn --debuginfod
+	[ $? = 2 ] && says "trapline break: bare is stripped: it names no function 'write_conn'; install"
+	ok "a_server_that_is_gone_leaves_the_cause" $?
+else
+	skip "a_server_has_the_names_of_a_stripped_program" "debuginfod is not installed"
+fi
 finished
