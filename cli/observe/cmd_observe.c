@@ -12,10 +12,13 @@
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
+#include "cli/output.h"
 #include "cli/watch/watch_run.h"
+#include "report/dwarf/debuginfod.h"
 #include "report/run/groups.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define RATE_NOT_GIVEN UINT64_MAX
 #define LIMIT_NOT_GIVEN UINT64_MAX
@@ -93,6 +96,8 @@ static const struct opt options[] = {
 	  "use hardware breakpoints, of which there are four" },
 	{ "mechanism", 0, OPT_CHOICE | CALLS, AT(mechanism), "uprobe|probe|hardware",
 	  "choose how calls are seen (default: probe for CMD, uprobe for -p)" },
+	{ "debuginfod", 0, OPT_FLAG, AT(debuginfod), NULL,
+	  "fetch missing debug information from the servers of DEBUGINFOD_URLS, as root too" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print the full bookkeeping at the end" },
 #undef AT
 };
@@ -267,6 +272,17 @@ static bool needs_stack(const struct observe_settings *set)
 	       (!strcmp(set->by, "stack") || (!strcmp(set->by, "caller") && !set->is_break));
 }
 
+/* On a terminal: a server may take its time. */
+static void show_fetching(const char *text)
+{
+	static struct output terminal = { .status = true };
+
+	if (text && isatty(STDERR_FILENO))
+		output_progress(&terminal, "%s", text);
+	else
+		output_clear_status(&terminal);
+}
+
 static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 {
 	struct observe_settings set = { .name = syntax->command,
@@ -283,6 +299,9 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	int first = opts_parse(syntax, n, argv, &set, &status);
 	if (first < 0)
 		return status;
+	debuginfod_show(show_fetching);
+	if (set.debuginfod)
+		debuginfod_allow(true);
 	set.operands = argv + first;
 	set.operand_count = (size_t)(n - first);
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);

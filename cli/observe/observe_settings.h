@@ -35,6 +35,7 @@ struct observe_settings {
 	int summary;
 	const char *by; /* a word of RUN_GROUPS_BY; NULL: none */
 	uint64_t top;	/* rows of a table; 0: the default */
+	int debuginfod;
 	const char *output;
 	const char *record; /* NULL: no recording */
 	/* Of watch: */

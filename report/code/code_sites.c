@@ -5,6 +5,7 @@
 
 #include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
+#include "report/dwarf/missing.h"
 #include "report/dwarf/unit.h"
 #include "report/lang/near.h"
 #include "report/path.h"
@@ -337,6 +338,7 @@ static int copies_visit(Dwfl_Module *mod, void *arg)
 
 struct near_search {
 	struct near_list list;
+	bool is_stripped; /* the program is; then the names are its own alone */
 	bool is_declared; /* the debug information has exactly this name, but there is no code */
 	/* The last parts of mangled names: copies, to be freed. */
 	char *kept[NEAR_KEPT_MAX];
@@ -396,13 +398,13 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 	char question[300];
 
 	near_question(list, question, sizeof(question));
-	/* What resembles it from afar is in a library, and hides the cause. */
-	if (!w->scope[0] && symbols_is_stripped(s) && (!list->count || list->scores[0] > 1))
+	if (near->is_stripped && (!list->count || list->scores[0] > 1)) {
+		char remedy[MISSING_TEXT];
+		missing_remedy(s, remedy, sizeof(remedy));
 		snprintf(why, n,
-			 "no function is named '%s': %s is stripped; install its debug symbols "
-			 "(a -dbgsym package), or give an address",
-			 w->name, symbols_program(s));
-	else if (near->is_declared && !strcmp(list->wanted, w->name))
+			 "%s is stripped: it names no function '%s'; %s, or give an address",
+			 symbols_program(s), w->name, remedy);
+	} else if (near->is_declared && !strcmp(list->wanted, w->name))
 		snprintf(why, n, "'%s' has no code in %s: the compiler inlined or removed it%s",
 			 w->name, w->scope[0] ? w->scope : symbols_program(s), question);
 	else
@@ -424,6 +426,10 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 			 module ? module : symbols_program(s));
 		return -ENOENT;
 	}
+	/* What resembles it in a library hides the cause: the program exports few names. */
+	near.is_stripped = !w->scope[0] && symbols_is_stripped(s);
+	if (near.is_stripped)
+		module = symbols_program(s);
 	dies_walk(s, module, 0, near_die_visit, &near);
 	symbols_walk(s, module, sites_near_visit, &near);
 	near.is_declared = near.is_declared && !f->wanted.source;

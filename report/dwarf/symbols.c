@@ -7,6 +7,7 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
+#include "report/dwarf/debuginfod.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
@@ -315,7 +316,7 @@ int symbols_open(pid_t pid, struct symbols **out)
 		return -ENOMEM;
 	s->pid = pid;
 	s->callbacks.find_elf = find_elf;
-	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+	s->callbacks.find_debuginfo = debuginfod_find;
 	s->callbacks.debuginfo_path = &s->debug_path;
 	read_identity(s);
 	read_alias(s);

@@ -63,6 +63,8 @@ int symbols_is_32bit(struct symbols *s);
 
 /* Up to n names of data that resemble name, best first; returns how many. */
 size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n);
+/* The same of the program alone, without its libraries. */
+size_t symbols_near_own(struct symbols *s, const char *name, const char **names, size_t n);
 
 /* The place of a code address. Fills what it can; always returns with valid members. */
 void symbols_place(struct symbols *s, uint64_t address, struct place *out);

@@ -7,6 +7,7 @@
  */
 #include "report/lang/expression.h"
 
+#include "report/dwarf/missing.h"
 #include "report/dwarf/threads.h"
 #include "report/dwarf/variables.h"
 #include "report/lang/near.h"
@@ -149,17 +150,21 @@ static int unknown_name(struct resolver *r, const struct tree_node *n)
 	struct near_list list = { .names = near, .max = 3 };
 	char question[200];
 
-	list.count = variables_near(r->s, n->text, near, 3);
+	/* What resembles it in a library hides the cause: the program exports few names. */
+	bool is_stripped = !n->scope && symbols_is_stripped(r->s);
+	list.count = is_stripped ? symbols_near_own(r->s, n->text, near, 3) :
+				   variables_near(r->s, n->text, near, 3);
 	near_question(&list, question, sizeof(question));
 	if (n->scope)
 		return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text, n->scope,
 			    question);
-	/* What resembles it from afar is in a library, and hides the cause. */
-	if (symbols_is_stripped(r->s) && (!list.count || near_score(n->text, near[0]) > 1))
+	if (is_stripped && (!list.count || near_score(n->text, near[0]) > 1)) {
+		char remedy[MISSING_TEXT];
+		missing_remedy(r->s, remedy, sizeof(remedy));
 		return fail(r, n, -ENOENT,
-			    "no variable is named '%s': %s is stripped; install its debug "
-			    "symbols (a -dbgsym package), or give an address",
-			    n->text, symbols_program(r->s));
+			    "%s is stripped: it names no variable '%s'; %s, or give an address",
+			    symbols_program(r->s), n->text, remedy);
+	}
 	return fail(r, n, -ENOENT, "no variable is named '%s' in %s%s", n->text,
 		    symbols_program(r->s),
 		    list.count ? question : "; trapline watch --list shows the variables");
@@ -201,6 +206,10 @@ static int place_of(struct resolver *r, const struct tree_node *n, const struct 
 			    "0x%" PRIx64 " to watch its bytes",
 			    v->name, v->address);
 	case VARIABLE_LOCAL:
+		/* One of a library, which has debug information, is not what was meant. */
+		if (!n->scope && symbols_is_stripped(r->s) && v->module &&
+		    strcmp(v->module, symbols_program(r->s)) != 0)
+			return unknown_name(r, n);
 		if (r->options->path_only)
 			return fail(r, n, -EINVAL,
 				    "'%s' is a local variable: it has no fixed address, and "

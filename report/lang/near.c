@@ -122,11 +122,22 @@ static int near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, u
 	return 0;
 }
 
-size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n)
+static size_t near_in(struct symbols *s, const char *module, const char *name, const char **names,
+		      size_t n)
 {
 	const char *colon = strrchr(name, ':');
 	struct near_list near = { .wanted = colon ? colon + 1 : name, .names = names, .max = n };
 
-	symbols_walk(s, NULL, near_visit, &near);
+	symbols_walk(s, module, near_visit, &near);
 	return near.count;
+}
+
+size_t symbols_near(struct symbols *s, const char *name, const char **names, size_t n)
+{
+	return near_in(s, NULL, name, names, n);
+}
+
+size_t symbols_near_own(struct symbols *s, const char *name, const char **names, size_t n)
+{
+	return near_in(s, symbols_program(s), name, names, n);
 }

@@ -19,7 +19,7 @@ function node(tag, attributes, ...children) {
 }
 const dim = text => node("span", { class: "dim" }, text);
 const dot = color => node("span", { class: "dot", style: "background:" + color });
-const base = path => path.slice(path.lastIndexOf("/") + 1);
+const base = path => String(path).split("/").pop();
 const count = (n, one, more) => n.toLocaleString("en") + " " + (n === 1 ? one : more || one + "s");
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

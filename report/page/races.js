@@ -10,7 +10,7 @@ function sourceOf(side) {
 		dim(String(lines.first + k).padStart(5) + "  "), text || " ")));
 }
 function frameText(f) {
-	return (f.function || "?") + (f.offset ? "+0x" + f.offset.toString(16) : "");
+	return (f.function || "?") + (Number.isFinite(f.offset) && f.offset ? "+0x" + f.offset.toString(16) : "");
 }
 function stackOf(stack) {
 	return node("ol", { class: "stack mono", start: 0 }, ...stack.map(f => node("li", { title: f.file || "" },
@@ -27,7 +27,7 @@ function sideCard(title, side) {
 }
 function raceCard(race, i) {
 	const facts = [["memory", [race.address, race.size ? `${race.size} bytes` : "", race.memory].filter(t => t).join(", ")],
-		["value", race.old === null ? "" : `${race.old} -> ${race.new}`], ["why", race.why],
+		["value", race.old === null || race.old === undefined ? "" : `${race.old} -> ${race.new}`], ["why", race.why],
 		["seen", race.count > 1 ? race.count + " times" : "once"], ["fingerprint", race.fingerprint]];
 	const heap = race.heap;
 	return node("section", { class: "card race", id: "race_" + i, "data-grade": race.grade }, node("h2", {},
@@ -56,7 +56,7 @@ pages.race = () => {
 	for (const race of data.races) race.searched = JSON.stringify(race).toLowerCase();
 	const tiles = [tile(data.total, data.total === 1 ? "race" : "races")];
 	for (const [name, text] of [["stalls", "stalls"], ["runs", "runs"], ["processes", "processes"]])
-		if (s[name] !== undefined) tiles.push(tile(s[name].toLocaleString("en"), text));
+		if (Number.isFinite(s[name])) tiles.push(tile(s[name].toLocaleString("en"), text));
 	if (s.sites_total) tiles.push(tile(`${s.sites_covered} of ${s.sites_total}`, "sites tested"));
 	if (s.suppressed) tiles.push(tile(s.suppressed, "suppressed"));
 	$("main").append(node("header", {}, node("h1", { id: "what" }, "Races"), node("p", {}, data.name || "")),

@@ -3,6 +3,7 @@
 #include "report/patch/patch_find.h"
 
 #include "report/code/code_sites_priv.h"
+#include "report/dwarf/missing.h"
 #include "report/patch/patch_copies.h"
 #include "report/path.h"
 #include "report/safe/clean.h"
@@ -312,11 +313,12 @@ static int refuse_old(struct symbols *s, const char *name, const struct old_sear
 	size_t n = symbols_near(s, f->name, near, 3);
 	for (size_t i = 0; i < n; i++)
 		list_add(list, sizeof(list), near[i]);
-	if (symbols_is_stripped(s))
-		return find_refuse(to, -ENOENT,
-				   "nothing is named '%s': %s is stripped; install its debug "
-				   "symbols (a -dbgsym package)",
-				   name, symbols_program(s));
+	if (symbols_is_stripped(s)) {
+		char remedy[MISSING_TEXT];
+		missing_remedy(s, remedy, sizeof(remedy));
+		return find_refuse(to, -ENOENT, "%s is stripped: it has no name '%s'; %s",
+				   symbols_program(s), name, remedy);
+	}
 	return find_refuse(to, -ENOENT, "nothing is named '%s' in %s%s%s%s", name,
 			   symbols_program(s), n ? "; did you mean " : "", list, n ? "?" : "");
 }

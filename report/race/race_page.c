@@ -161,8 +161,9 @@ static bool add_line(struct race_page *p, const char *text, size_t bytes)
 		p->summary = j;
 		return true;
 	}
+	bool is_other = type && strcmp(type, "race") != 0;
 	json_decref(j);
-	return type && strcmp(type, "race") != 0;
+	return is_other;
 }
 
 static int read_lines(struct race_page *p, const char *path)

@@ -2,6 +2,7 @@
 /* files.c - see files.h. */
 #include "report/safe/files.h"
 
+#include "report/dwarf/debuginfod.h"
 #include "report/dwarf/dies.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
@@ -60,7 +61,7 @@ int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bia
 	s->root = root;
 	target_file_name(root, name, path, sizeof(path));
 	s->callbacks.find_elf = find_no_elf;
-	s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+	s->callbacks.find_debuginfo = debuginfod_find;
 	s->callbacks.debuginfo_path = &s->debug_path;
 	if (root && asprintf(&s->debug_path, TARGET_FILE_DEBUG_PATH, root) < 0)
 		s->debug_path = NULL;

@@ -251,7 +251,7 @@ strip "$tmp/names"
 victims=$tmp
 start names
 watch -p "$pid" 'conn->state'
-[ $? = 2 ] && [ "$(cat "$tmp/err")" = "trapline watch: no variable is named 'conn': names is stripped; install its debug symbols (a -dbgsym package), or give an address" ]
+[ $? = 2 ] && grep -q "^trapline watch: names is stripped: it names no variable 'conn'; install its debug symbols (.*), or give an address$" "$tmp/err"
 ok "a_stripped_program_has_no_names" $?
 
 cp "$tmp/full" "$tmp/symbols"

@@ -95,6 +95,34 @@ ok "pages_are_made" $?
 ! cat "$tmp/values.html" "$tmp/calls.html" "$tmp/race.html" | grep -Eq '(src|href)=|https?://|@import|url\('
 ok "no_page_asks_for_anything" $?
 
+# refused NAME TEXT ARG...: one line, status 2.
+refused()
+{
+	name=$1
+	text=$2
+	shift 2
+	"$trapline" report "$@" >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q "$text" "$tmp/err"
+	ok "$name" $?
+}
+refused races_have_the_form_of_a_page_only 'JSON lines, not a recording: give --as html' "$tmp/race.rec"
+echo '{"type":"hit","old":1}' >"$tmp/watch.jsonl"
+refused json_lines_of_a_watch_are_refused 'neither a recording nor JSON lines of trapline race' "$tmp/watch.jsonl" --as html
+{
+	head -1 "$tmp/race.rec"
+	echo '{"type":"race","grade":"A","first":{"stack":[1]}}'
+	tail -2 "$tmp/race.rec"
+} >"$tmp/damaged"
+"$trapline" report "$tmp/damaged" --as html >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -q 'damaged in line 2: only the races before are shown' "$tmp/err" && grep -q '"total":1,' "$tmp/out" && : >"$tmp/out"
+ok "a_damaged_line_ends_the_races_and_is_reported" $?
+# A name of a target is no way to put a file into the page that is not source.
+echo secret >"$tmp/src/secret"
+sed 's|race_racy\.c|secret|g; s/"line":[0-9][0-9]*/"line":1/g' "$tmp/race.rec" >"$tmp/lured"
+"$trapline" report "$tmp/lured" --as html >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -q '"sources":{}' "$tmp/out"
+ok "a_file_that_is_not_named_as_source_is_not_on_the_page" $?
+
 facts values calls race
 ok "the_pages_work_in_four_sizes" $?
 all values '.errors == [] and .wide == [] and .wide_at_end == [] and .overflow <= 0'

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * missing.h - the symbols that a stripped program does not have: where they would be, and which
+ * package brings them.
+ */
+#ifndef REPORT_DWARF_MISSING_H
+#define REPORT_DWARF_MISSING_H
+
+#include "report/dwarf/symbols.h"
+
+#define MISSING_TEXT 360
+
+/*
+ * `install its debug symbols (redis-tools-dbgsym, in /usr/lib/debug/.build-id/ab/cd.debug)`, as far as
+ * it is known of the program.
+ */
+void missing_remedy(struct symbols *s, char *buf, size_t n);
+
+#endif
