@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,7 +81,8 @@ static void print_help(FILE *f)
 
 	terminal_print(
 		f,
-		"usage: trapline COMMAND [OPTION...]\n\n"
+		"usage: trapline COMMAND [OPTION...]\n"
+		"       trapline PID VARIABLE... [OPTION...]   (short for trapline watch -p PID)\n\n"
 		"Reports, in the thread that did it, each access to a variable, each call of a "
 		"function and each data race of a running program, without stopping it.\n\n"
 		"commands:",
@@ -178,6 +180,28 @@ static int check_output(const char *command, int status)
 	return status ? status : CLI_NO;
 }
 
+static bool is_number(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+/* `trapline PID VARIABLE`: what most runs are. */
+static int watch_process(int argc, char **argv)
+{
+	char name[] = "watch";
+	char option[] = "-p";
+	char **words = calloc((size_t)argc + 2, sizeof(*words));
+
+	if (!words)
+		return cli_wrong(NULL, "out of memory");
+	words[0] = name;
+	words[1] = option;
+	memcpy(words + 2, argv + 1, ((size_t)argc - 1) * sizeof(*words));
+	int status = cmd_watch(argc + 1, words);
+	free(words);
+	return status;
+}
+
 static int run(const char *name, int argc, char **argv)
 {
 	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
@@ -188,6 +212,8 @@ static int run(const char *name, int argc, char **argv)
 	}
 	if (!strcmp(name, "--dump-options"))
 		return dump_options();
+	if (is_number(name))
+		return watch_process(argc, argv);
 	const struct command *command = command_named(name);
 	return command ? command->run(argc - 1, argv + 1) : unknown_command(name);
 }

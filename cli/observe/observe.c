@@ -12,6 +12,7 @@
 #include "cli/observe/condition_option.h"
 #include "cli/observe/cost.h"
 #include "cli/watchdog.h"
+#include "report/run/writer.h"
 #include "report/safe/clean.h"
 
 #include <string.h>
@@ -272,12 +273,15 @@ struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit
 	return run;
 }
 
-void observe_print(struct observe *o, const struct run_hit *hit)
+void observe_print(struct observe *o, const struct run_hit *as_is)
 {
+	struct run_hit shown = *as_is;
+	const struct run_hit *hit = &shown;
 	struct output *to = &o->to;
 	bool has_text = to->text.f && !to->is_quiet;
 	bool has_json = to->json && !o->set.summary;
 
+	run_hit_set_writer(&shown);
 	if (o->then.kind && !o->then.is_exact)
 		then_after(&o->then, hit);
 	output_clear_status(to);
@@ -298,7 +302,8 @@ void observe_print(struct observe *o, const struct run_hit *hit)
 		if (has_json)
 			run_jsonl_hit(to->json, hit);
 	}
-	output_record_hit(to, hit);
+	/* A recording has the access as it was, and its reader finds the writer again. */
+	output_record_hit(to, as_is);
 	if (o->then.kind)
 		then_print(&o->then, has_text ? to->text.f : NULL, has_json ? to->json : NULL);
 	if (o->last.max)

@@ -126,6 +126,8 @@ void run_jsonl_hit(FILE *f, const struct run_hit *hit)
 	json_object_set(j, "value", hit->value ? hit->value : json_null());
 	if (hit->is_async)
 		json_object_set_new(j, "async", json_true());
+	if (hit->via)
+		json_object_set_new(j, "via", run_json_text(hit->via));
 	if (hit->is_by_kernel)
 		json_object_set_new(j, "syscall", run_json_text(hit->syscall));
 	if (hit->of)

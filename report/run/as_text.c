@@ -79,6 +79,8 @@ void run_text_frames(FILE *f, const struct run_frame *frames, size_t count)
 void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n)
 {
 	buf[0] = 0;
+	if (hit->via)
+		snprintf(buf, n, "by %s", hit->via);
 	if (hit->is_by_kernel)
 		snprintf(buf, n, "by the kernel%s%s", hit->syscall ? " in " : "",
 			 hit->syscall ? hit->syscall : "");

@@ -75,6 +75,9 @@ static void caller_key(const struct run_calls *calls, const struct run_hit *hit,
 			run_place_text_with_line(&call->caller_place, call->caller, buf, n);
 		return;
 	}
+	/* A memory function is not the writer. */
+	while (i < hit->frame_count && hit->via && hit->frames[i].ip != hit->ip)
+		i++;
 	while (i < hit->frame_count && hit->frames[i].is_inlined)
 		i++;
 	if (i + 1 < hit->frame_count)

@@ -63,6 +63,7 @@ struct run_hit {
 	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
 	bool is_by_kernel; /* the kernel did it for the thread; the place is that of the system call */
 	const char *syscall; /* name of the system call; NULL: none, or not known */
+	const char *via;     /* memory function of libc that the place called, see writer.h; NULL */
 	const char *of;	     /* the expression or object that was hit; NULL: there is only one */
 	bool is_object;	     /* of: the address of an object */
 	const struct run_frame *frames; /* innermost first; none without --stack */
@@ -178,7 +179,7 @@ void run_json_place(json_t *to, const struct place *p);
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
 /* The same with ` (file.c:12)`, when that is known. */
 void run_place_text_with_line(const struct place *p, uint64_t address, char *buf, size_t n);
-/* `by the kernel in read`, or nothing. */
+/* `by the kernel in read`, `by memset`, or nothing. */
 void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n);
 /* The new value as a number for a curve; false: it is not a number. */
 bool run_hit_number(const struct run_hit *hit, double *out);

@@ -8,6 +8,7 @@
 #include "report/run/run_chunk.h"
 #include "report/run/run_file.h"
 #include "report/run/run_watch.h"
+#include "report/run/writer.h"
 #include "report/safe/clean.h"
 
 #include "record/file.h"
@@ -197,6 +198,8 @@ static int get_hit(struct run_session *s, struct record_view *v, struct run_hit 
 	int err = v->is_bad ? -EBADMSG : get_frames(s, v, hit);
 	if (!err && has_more(v))
 		get_origin(v, hit);
+	if (!err)
+		run_hit_set_writer(hit);
 	return err || !v->is_bad ? err : -EBADMSG;
 }
 

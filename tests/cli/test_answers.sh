@@ -128,4 +128,11 @@ watch -p "$pid" lookup --summary --for 1 --max-rate 100
 [ $? = 0 ] && grep -q ', paused for [0-9]*% of the time' "$tmp/out"
 ok "a_summary_pauses_where_it_is_told_to" $?
 
+"$trapline" "$calls" things --list >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -q '^things  *struct table ' "$tmp/out"
+ok "a_process_and_a_variable_are_short_for_watch" $?
+"$trapline" 99999999 things >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q '^trapline watch: there is no process 99999999$' "$tmp/err"
+ok "the_short_form_names_the_command_in_errors" $?
+
 finished

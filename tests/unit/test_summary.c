@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "report/run/run_call.h"
+#include "report/run/writer.h"
 
 static const struct run_info info = { .what = "counter", .pid = 4711, .access = 2, .len = 8 };
 
@@ -169,9 +170,51 @@ static void an_output_that_failed_lost_something(void **state)
 	check(&end, 161, false, "\n" HEAD "; an output cannot be written\n" TABLES);
 }
 
+/* A stack as libc makes it, and the place that is told. */
+static void writer_check(const char *function, const char *module, const char *via, const char *where)
+{
+	const struct run_frame frames[] = {
+		{ .ip = 0x1000, .place = { .function = function, .module = module } },
+		{ .ip = 0x2000, .place = { .function = "fill", .module = "app" } },
+		{ .ip = 0x3000, .place = { .function = "main", .module = "app" } },
+	};
+	struct run_hit hit = { .ip = 0x1000, .place = frames[0].place, .frames = frames,
+			       .frame_count = 3 };
+
+	run_hit_set_writer(&hit);
+	assert_string_equal(hit.place.function, where);
+	assert_int_equal(hit.ip, via ? 0x2000 : 0x1000);
+	assert_true(via ? hit.via && !strcmp(hit.via, via) : !hit.via);
+	hit.frame_count = 1;
+	hit.via = NULL;
+	hit.place = frames[0].place;
+	run_hit_set_writer(&hit);
+	assert_string_equal(hit.place.function, function);
+	assert_null(hit.via);
+}
+
+static void the_writer_of_a_copy_is_its_caller(void **state)
+{
+	writer_check("__memmove_avx512_unaligned_erms", "libc.so.6", "memmove", "fill");
+	writer_check("__memset_evex_unaligned", "libc-2.31.so", "memset", "fill");
+	writer_check("strcpy", "libc.so.6", "strcpy", "fill");
+	writer_check("__mempcpy_sse2", "static_app", "mempcpy", "fill");
+	writer_check("memcpy", "ld-musl-x86_64.so.1", "memcpy", "fill");
+}
+
+static void other_functions_write_themselves(void **state)
+{
+	writer_check("memcpy_page", "app", NULL, "memcpy_page");
+	writer_check("memset", "app", NULL, "memset");
+	writer_check("memsetting", "libc.so.6", NULL, "memsetting");
+	writer_check("qsort", "libc.so.6", NULL, "qsort");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_writer_of_a_copy_is_its_caller),
+		cmocka_unit_test(other_functions_write_themselves),
 		cmocka_unit_test(all_is_well_in_one_line),
 		cmocka_unit_test(an_end_that_was_not_asked_for_is_in_the_first_line),
 		cmocka_unit_test(lost_hits_add_the_balance),
