@@ -494,7 +494,13 @@ TRAP_PATH int trap_enter_probe(struct trapline_event *ev, uint32_t generation, u
 	/* All frames of the callback lie below the context. */
 	if (!enter(ev, 0, &info, context))
 		return 0;
-	fill_hit(ev, 0, &info, context, self.tid, &hit);
+	/* What conditions read: to clear all of a hit costs as much as to evaluate one. */
+	hit.pid = ev->pid;
+	hit.tid = self.tid;
+	hit.ip = arch_pc(context);
+	hit.address = info.addr;
+	hit.value_when = TRAPLINE_VALUE_NONE;
+	hit.context = context;
 	self.probed = ev;
 	if (is_wanted(ev, &hit))
 		return 1;

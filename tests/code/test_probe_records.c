@@ -65,8 +65,8 @@ static enum trapline_action look(const struct trapline_hit *hit)
 	seen.wrong += hit->arg != &mark || hit->ip != ADDR(five) || !hit->caller ||
 		      hit->pid != getpid() || hit->context || strcmp(hit->thread, "caller") != 0 ||
 		      hit->syscall != -1 || !hit->time_ns;
-	seen.wrong += number != seen.next[thread] || (seen.tids[thread] &&
-						      seen.tids[thread] != hit->tid);
+	seen.wrong += number != seen.next[thread] ||
+		      (seen.tids[thread] && seen.tids[thread] != hit->tid);
 	seen.tids[thread] = hit->tid;
 	seen.next[thread] = number + 1;
 	return TRAPLINE_GO_ON;
@@ -232,6 +232,59 @@ static void what_needs_a_callback_is_refused(void **state)
 	assert_null(event);
 }
 
+/* The flags of the argument, as they are behind the site. */
+uint64_t through_flags(uint64_t flags);
+extern const char through_site[];
+__asm__(".text\n.p2align 4\n.globl through_flags\nthrough_flags:\n"
+	"push %rdi\n"
+	"popfq\n"
+	".globl through_site\nthrough_site: lea 0x11223344(%rdi), %rax\n"
+	"pushfq\n"
+	"pop %rax\n"
+	"cld\n"
+	"ret\n");
+
+#define STATUS_FLAGS 0x8d5u
+#define DIRECTION 0x400u
+
+static void pass_all_flags(void)
+{
+	static const uint64_t flags[] = { 0x1, 0x4, 0x10, 0x40, 0x80, DIRECTION, 0x800 };
+
+	for (uint32_t set = 0; set < 1u << 7; set++) {
+		uint64_t wanted = 0x202;
+
+		for (uint32_t i = 0; i < 7; i++)
+			wanted |= set >> i & 1 ? flags[i] : 0;
+		assert_int_equal(through_flags(wanted) & (STATUS_FLAGS | DIRECTION),
+				 wanted & (STATUS_FLAGS | DIRECTION));
+	}
+}
+
+/* Machine code, the interpreter, a callback and a record: each leaves the flags in a way of its own. */
+static void all_flags_come_through(void **state)
+{
+	static const char *const conditions[] = { "(arg0 & 3) * 5 == 99", "hits == 0", NULL, NULL };
+
+	for (int i = 0; i < 4; i++) {
+		struct trapline_condition *parsed = NULL;
+		struct trapline_event *event = NULL;
+		TRAPLINE_OPTS(event, opts);
+
+		if (conditions[i])
+			check(trapline_condition_parse(conditions[i], NULL, &parsed), "condition");
+		opts.condition = parsed;
+		opts.callback = i == 3 ? NULL : count;
+		check(trapline_probe(target, ADDR(through_site), &opts, &event), "probe");
+		trapline_condition_free(parsed);
+		callbacks = 0;
+		pass_all_flags();
+		take_all(target);
+		assert_int_equal(callbacks + given, i < 2 ? 0 : 128);
+		trapline_event_close(event);
+	}
+}
+
 /* The child's hits are nothing, and the parent's ring is its own. */
 static void a_forked_child_writes_no_record(void **state)
 {
@@ -256,13 +309,10 @@ static void a_forked_child_writes_no_record(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(each_hit_of_each_thread_is_a_record),
-		S(what_finds_no_room_is_counted),
-		S(a_limit_counts_records_and_not_losses),
-		T(the_reader_may_disarm),
-		T(records_of_a_closed_event_are_not_given),
-		T(a_descriptor_tells_of_records),
-		T(what_needs_a_callback_is_refused),
+		T(each_hit_of_each_thread_is_a_record),	    S(what_finds_no_room_is_counted),
+		S(a_limit_counts_records_and_not_losses),   T(the_reader_may_disarm),
+		T(records_of_a_closed_event_are_not_given), T(a_descriptor_tells_of_records),
+		T(what_needs_a_callback_is_refused),	    T(all_flags_come_through),
 		T(a_forked_child_writes_no_record),
 	};
 

@@ -6,7 +6,7 @@
  *	site:	jmp stub		in place of the first instruction
  *	stub:	the filter		machine code; "false" falls through
  *		the instruction		a copy of it, and a jump behind the original
- *	true:	push the number of the probe, jump to the entry, which comes back to the instruction
+ *	true:	push the number of the probe, call the entry, which comes back or goes to the instruction
  *
  * A thread may stand in a stub for as long as it likes, so stubs stay. One is used again when the
  * same filter comes to the same place.
@@ -44,7 +44,7 @@ struct code_filter {
 
 /*
  * Put a probe at address, where an instruction begins. *number is its row in code_probes. entry is
- * jumped to with the number pushed below the red zone. From then on threads come by.
+ * called with the number pushed below the red zone. From then on threads come by.
  *
  * 0; -ENOSPC or -EOPNOTSUPP: a jump cannot be had there, but a trap may; errors as poke_commit().
  */
