@@ -50,7 +50,10 @@ static int describe_and_arm(struct observe *o)
 	opts.arg = o;
 	opts.condition = o->condition;
 	opts.flags = o->set.stack ? TRAPLINE_STACK_BYTES : 0;
-	return o->kind->arm(o, &opts);
+	targets_opts(&o->set, &opts);
+	status = o->kind->arm(o, &opts);
+	return status ? status :
+			targets_add(&o->targets, &o->set, o->symbols, o->events, o->event_count);
 }
 
 static bool is_dry(const struct observe *o)
@@ -141,6 +144,7 @@ static void release(struct observe *o)
 	o->kind->release(o);
 	output_close(&o->to);
 	tally_free(&o->tally);
+	targets_release(&o->targets);
 	symbols_close(o->symbols);
 	trapline_condition_free(o->condition);
 	session_close(&o->session);

@@ -18,6 +18,7 @@ static inline size_t run_frames_shown(size_t count, size_t frames_max)
 void run_text_sites(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total,
 		    const char *title);
 void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total);
+void run_text_processes(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total);
 /* `161 hits in 10.0 s, none lost`, and the exit status of the command if it is not 0. */
 void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *end);
 /* Lines after the tables are written to *more. A blank line separates them if there are any. */

@@ -162,6 +162,22 @@ void run_text_threads(FILE *f, const struct tally_sum *sums, size_t n, uint64_t 
 		fprintf(f, "%10s and %zu more threads\n", "", n - RUN_TEXT_ROWS_MAX);
 }
 
+void run_text_processes(FILE *f, const struct tally_sum *sums, size_t n, uint64_t total)
+{
+	fprintf(f, "\n%10s %6s  %s\n", "hits", "share", "process");
+	for (size_t i = 0; i < n && i < RUN_TEXT_ROWS_MAX; i++) {
+		fprintf(f, "%10" PRIu64 " %5.1f%%  ", sums[i].hits,
+			100.0 * (double)sums[i].hits / (double)total);
+		if (sums[i].tid)
+			fprintf(f, "%s/%d\n", sums[i].thread[0] ? sums[i].thread : "?",
+				sums[i].tid);
+		else
+			fputs("(more processes)\n", f);
+	}
+	if (n > RUN_TEXT_ROWS_MAX)
+		fprintf(f, "%10s and %zu more processes\n", "", n - RUN_TEXT_ROWS_MAX);
+}
+
 static uint64_t print_tally(struct run_text *o, const struct run_end *end,
 			    const struct tally *tally)
 {
