@@ -128,6 +128,38 @@ static int list_add(const struct opt_syntax *syntax, const struct opt *o, const 
 	return 0;
 }
 
+int opts_pids_add(struct opt_pids *pids, pid_t pid)
+{
+	const size_t step = 64;
+
+	if (pids->count % step == 0) {
+		pid_t *more = realloc(pids->pid, (pids->count + step) * sizeof(*more));
+		if (!more)
+			return -1;
+		pids->pid = more;
+	}
+	pids->pid[pids->count++] = pid;
+	return 0;
+}
+
+/* `4711` or `4711,4712`. 0 or -1. */
+static int pids_read(struct opt_pids *pids, const char *text)
+{
+	unsigned long long number;
+	char one[16];
+	size_t n;
+
+	for (;; text += n + 1) {
+		n = strcspn(text, ",");
+		snprintf(one, sizeof(one), "%.*s", (int)n, text);
+		if (n >= sizeof(one) || opts_number(one, 10, &number) || !number ||
+		    number > INT_MAX || opts_pids_add(pids, (pid_t)number))
+			return -1;
+		if (!text[n])
+			return 0;
+	}
+}
+
 /* Store one option. Returns 0, or an exit status. */
 static int option_set(const struct opt_syntax *syntax, const struct opt *o, const char *text,
 		      void *settings)
@@ -164,6 +196,11 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		if (parse_percent(text, member))
 			return wrong_value(syntax, o, text, "a percentage (example: 2%)");
 		return 0;
+	case OPT_PIDS:
+		return pids_read(member, text) ?
+			       wrong_value(syntax, o, text,
+					   "process ids (example: 4711 or 4711,4712)") :
+			       0;
 	case OPT_PID:
 		if (opts_number(text, 10, &number) || !number || number > INT_MAX)
 			return wrong_value(syntax, o, text, "a process id (example: 4711)");
@@ -414,9 +451,10 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 void opts_dump(const struct opt_syntax *syntax)
 {
 	static const char *const kinds[] = {
-		[OPT_FLAG] = "flag",	 [OPT_STRING] = "string",   [OPT_LIST] = "list",
-		[OPT_COUNT] = "count",	 [OPT_TIME] = "time",	    [OPT_PID] = "pid",
-		[OPT_CHOICE] = "choice", [OPT_PERCENT] = "percent", [OPT_SLICE] = "time",
+		[OPT_FLAG] = "flag",   [OPT_STRING] = "string", [OPT_LIST] = "list",
+		[OPT_COUNT] = "count", [OPT_TIME] = "time",	[OPT_PID] = "pid",
+		[OPT_PIDS] = "pid",    [OPT_CHOICE] = "choice", [OPT_PERCENT] = "percent",
+		[OPT_SLICE] = "time",
 	};
 
 	for (const struct opt *o = NULL; (o = opts_next(syntax, o));) {

@@ -7,6 +7,7 @@
 #define CLI_OPTS_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 enum opt_kind {
 	OPT_FLAG,   /* int: becomes 1 */
@@ -16,6 +17,7 @@ enum opt_kind {
 	OPT_TIME, /* uint64_t: nanoseconds, from `10`, `0.5`, `20ms`, `1m`; without a unit: seconds */
 	OPT_SLICE,   /* the same, at most 1 s: `10` was meant to be 10ms */
 	OPT_PID,     /* pid_t: at least 1, and given once */
+	OPT_PIDS,    /* struct opt_pids: `4711`, `4711,4712`, and more than once */
 	OPT_CHOICE,  /* const char *: one of the words of `argument`, which '|' separates */
 	OPT_PERCENT, /* double: above 0, from `2%` or `2` */
 };
@@ -50,6 +52,14 @@ struct opt_list {
 	const char *texts[OPT_LIST_MAX]; /* point into argv */
 	size_t count;
 };
+
+/* The memory is the caller's. */
+struct opt_pids {
+	pid_t *pid;
+	size_t count;
+};
+/* 0 or -1: no memory. */
+int opts_pids_add(struct opt_pids *pids, pid_t pid);
 
 struct opt_syntax {
 	const char *command;

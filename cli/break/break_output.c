@@ -51,11 +51,11 @@ void break_output_end(struct break_output *out)
 	free(out->calls.site);
 }
 
-static void fill_result(struct observe *o, const struct trapline_hit *returned, uint64_t hidden,
-			const struct signature *signature, struct run_call *call, char *buf,
-			size_t n)
+static void fill_result(struct observe *o, struct symbols *s, const struct trapline_hit *returned,
+			uint64_t hidden, const struct signature *signature, struct run_call *call,
+			char *buf, size_t n)
 {
-	struct break_values v = { .s = o->symbols, .hit = returned, .hidden = hidden };
+	struct break_values v = { .s = s, .hit = returned, .hidden = hidden };
 
 	call->has_result = true;
 	call->result = buf;
@@ -70,7 +70,7 @@ static void fill_result(struct observe *o, const struct trapline_hit *returned, 
 	call->args_later = call->args_later || (v.later && v.is_whole);
 }
 
-void break_output_call(struct observe *o, const struct break_call *call,
+void break_output_call(struct observe *o, struct symbols *s, const struct break_call *call,
 		       const struct trapline_hit *returned, const struct signature *signature)
 {
 	struct run_hit hit = observe_hit_of(o, &call->hit);
@@ -82,11 +82,13 @@ void break_output_call(struct observe *o, const struct break_call *call,
 	char change[RUN_CALL_TEXT];
 	char result[400];
 
-	hit_place(o->symbols, hit.ip, false, &hit.place);
+	/* The address is that of the first process, whatever process the hit is of. */
+	hit_place(o->symbols, o->targets.set ? hit.address : hit.ip, false, &hit.place);
+	hit.process = targets_name(&o->targets, hit.pid);
 	if (call->caller)
-		hit_place(o->symbols, call->caller, true, &more.caller_place);
+		hit_place(s, call->caller, true, &more.caller_place);
 	if (returned) {
-		fill_result(o, returned, call->hidden, signature, &more, result, sizeof(result));
+		fill_result(o, s, returned, call->hidden, signature, &more, result, sizeof(result));
 		more.duration_ns = returned->time_ns - hit.time_ns;
 	}
 	run_call_text(o->calls, &more, change, sizeof(change));

@@ -74,6 +74,11 @@ static const char *reason_against(const struct observe_settings *set)
 		return "--no-bpf";
 	if (set->ret)
 		return "--ret";
+	if (set->follow)
+		return "--follow";
+	/* A uprobe stops the thread at once, where BPF is permitted. */
+	if (set->then && !geteuid())
+		return "--then";
 	/* The start reports what is wrong with it. */
 	return program_find(set->command[0], path, sizeof(path)) ? "" : preloadable_problem(path);
 }

@@ -247,9 +247,12 @@ static void break_print_start(struct observe *o)
 {
 	const struct breaking *b = (const struct breaking *)o;
 	const struct run_calls_end *sites = &b->armed.sites;
+	char processes[200];
 
-	fprintf(stderr, "breaking on %s in process %d, by %s", b->output.description,
-		o->session.pid,
+	snprintf(processes, sizeof(processes), "process %d", o->session.pid);
+	if (targets_are_several(&o->set))
+		targets_describe(&o->set, processes, sizeof(processes));
+	fprintf(stderr, "breaking on %s in %s, by %s", b->output.description, processes,
 		b->probe.region			 ? "probes" :
 		!sites->hardware		 ? "uprobes" :
 		sites->emulated + sites->stepped ? "uprobes and hardware breakpoints" :
@@ -264,10 +267,16 @@ static void break_print_start(struct observe *o)
 		session_note_without_bpf(&o->session);
 }
 
+/* Those of the process that the hit is of. */
+static struct symbols *symbols_of(struct observe *o, const struct trapline_hit *hit)
+{
+	return o->targets.set ? targets_symbols(&o->targets, hit) : o->symbols;
+}
+
 static void read_args(struct breaking *b, const struct trapline_hit *hit, struct break_call *call,
 		      const struct signature *signature)
 {
-	struct break_values values = { .s = b->run.symbols, .hit = hit };
+	struct break_values values = { .s = symbols_of(&b->run, hit), .hit = hit };
 	char text[ARGS_BYTES];
 
 	if (b->run.to.record || b->run.set.by || (b->run.to.text.f && !b->run.to.is_quiet)) {
@@ -309,7 +318,7 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 	trapline_hit_register(hit, (unsigned int)signature_argument_register(0), &call->hidden);
 	if (site->kind == CODE_SITE_FUNCTION)
 		call->caller = hit->caller;
-	size_t n = b->run.set.stack ? hit_frames(b->run.symbols, hit, frames) : 0;
+	size_t n = b->run.set.stack ? hit_frames(symbols_of(&b->run, hit), hit, frames) : 0;
 	call->frames = n ? malloc(n * sizeof(*frames)) : NULL;
 	if (call->frames) {
 		call->frame_count = n;
@@ -329,7 +338,8 @@ static void print_call(struct breaking *b, const struct break_call *call,
 		       const struct trapline_hit *returned)
 {
 	b->run.hits++;
-	break_output_call(&b->run, call, returned, signature_at(b, call->site));
+	break_output_call(&b->run, symbols_of(&b->run, &call->hit), call, returned,
+			  signature_at(b, call->site));
 }
 
 static void on_return(struct breaking *b, const struct trapline_hit *hit,
@@ -349,7 +359,8 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit,
 	if (b->run.set.result.count && hit->returned == TRAPLINE_LEFT)
 		b->calls.not_returned++;
 	else if (b->run.set.result.count &&
-		 !break_result_holds(&b->run.set, b->run.symbols, signature_at(b, call->site), hit))
+		 !break_result_holds(&b->run.set, symbols_of(&b->run, hit),
+				     signature_at(b, call->site), hit))
 		b->other_results++;
 	else if (!observe_has_enough(&b->run))
 		print_call(b, call, hit);
@@ -406,6 +417,13 @@ static bool all_have_begun(void *arg)
 	       clock_now_ns() - b->last_record_ns > PATIENCE_NS;
 }
 
+static bool all_have_ended(void *arg)
+{
+	struct breaking *b = arg;
+
+	return targets_have_ended(&b->run.targets, b->armed.event, b->armed.count);
+}
+
 static void print_open_calls(struct breaking *b)
 {
 	struct break_call **call = NULL;
@@ -425,6 +443,7 @@ static void break_sum_up(struct observe *o, struct run_end *end)
 	struct run_calls_end *more = &b->armed.sites;
 
 	print_open_calls(b);
+	targets_end(&o->targets, b->armed.event, b->armed.count);
 	for (size_t i = 0; i < b->armed.count; i++)
 		event_stats_add(b->armed.event[i], end);
 	if (b->probe.region)
@@ -522,6 +541,8 @@ int break_run(struct observe_settings *set)
 			      .run.session.arg = &b };
 	int status = break_check_options(set);
 
+	if (targets_are_several(set))
+		b.run.session.have_ended = all_have_ended;
 	if (!status)
 		status = use_probes(&b, set);
 	return status ? status : observe_run(&b.run, &kind, set);

@@ -11,6 +11,7 @@
 #include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
+#include "cli/observe/targets.h"
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/watch/watch_run.h"
@@ -40,7 +41,11 @@ enum {
 static const struct opt options[] = {
 #define AT(member) offsetof(struct observe_settings, member)
 	{ "output", 'o', OPT_STRING | RECORD, AT(record), "FILE", "write the recording to FILE" },
-	{ "pid", 'p', OPT_PID, AT(pid), "PID", "observe a running process" },
+	{ "pid", 'p', OPT_PIDS, AT(pids), "PID[,PID...]", "observe running processes" },
+	{ "name", 0, OPT_STRING | CALLS, AT(process_name), "NAME",
+	  "observe all processes of that name, those of today and those to come" },
+	{ "follow", 0, OPT_FLAG | CALLS, AT(follow), NULL,
+	  "observe the children too, and what they execute" },
 	{ "break", 'b', OPT_FLAG | RECORD, AT(is_break), NULL,
 	  "record calls of LOCATION, as trapline break reports them" },
 	{ "code", 0, OPT_FLAG | RECORD, AT(is_code), NULL,
@@ -231,6 +236,35 @@ static uint64_t rate_of(const struct observe_settings *set)
 	return set->is_break ? 0 : RATE_WATCHED;
 }
 
+/* One way to name processes, and options that go together. */
+static int targets_check(const struct observe_settings *set)
+{
+	const char *several = set->process_name		   ? "--name" :
+			      set->pids.count > 1	   ? "-p with several processes" :
+			      set->follow && set->is_break ? "--follow" :
+							     NULL;
+
+	if (set->process_name && (set->pids.count || set->command))
+		return cli_wrong(set->name, "--name cannot be combined with -p PID or -- CMD");
+	if (set->pids.count > 1 && !set->is_break)
+		return cli_wrong(
+			set->name,
+			"several processes are for calls: watch one process at a time, or use "
+			"break");
+	if (several && (set->no_bpf || (set->mechanism && strcmp(set->mechanism, "uprobe") != 0)))
+		return cli_wrong(set->name, "%s needs uprobes: leave out --%s", several,
+				 set->no_bpf ? "no-bpf" : "mechanism");
+	if (several && (set->then || set->until_hit))
+		return cli_wrong(set->name, "%s cannot be combined with %s: it is for one process",
+				 set->then ? "--then" : "--until-hit", several);
+	if (set->process_name && !set->process_name[0])
+		return cli_wrong(set->name, "--name is empty: give the name of a program");
+	if (set->process_name)
+		return 0;
+	return session_check_target(set->name, set->pids.count ? set->pids.pid[0] : 0,
+				    set->command);
+}
+
 /* What watch and break have in common. */
 static int observe_check(const struct observe_settings *set)
 {
@@ -247,7 +281,7 @@ static int observe_check(const struct observe_settings *set)
 				 "EXPR is missing: give a variable or an address, such as "
 				 "counter or 0x7ffe1000:8; see trapline %s --help",
 				 set->name);
-	int status = session_check_target(set->name, set->pid, set->command);
+	int status = targets_check(set);
 	if (!status && set->explain && !set->condition)
 		return cli_wrong(set->name, "--explain needs --if");
 	if (!status && set->last > LAST_MAX)
@@ -315,6 +349,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 		return record_code_run(&set);
 	if (!status)
 		status = observe_check(&set);
+	if (!status)
+		status = targets_choose(&set);
 	if (status)
 		return status;
 	return set.is_break ? break_run(&set) : watch_run(&set);

@@ -62,7 +62,10 @@ static int describe_and_arm(struct observe *o)
 	opts.condition = o->condition;
 	opts.flags = (o->set.stack ? TRAPLINE_STACK_BYTES : 0) |
 		     (o->then.is_exact ? TRAPLINE_STOP : 0);
+	targets_opts(&o->set, &opts);
 	status = o->kind->arm(o, &opts);
+	if (!status)
+		status = targets_add(&o->targets, &o->set, o->symbols, o->events, o->event_count);
 	if (status || !o->set.until_hit)
 		return status;
 	return last_arm_until(&o->last, o->set.name, o->symbols, o->target, o->set.until_hit, o);
@@ -169,6 +172,7 @@ static void release(struct observe *o)
 	tally_free(&o->tally);
 	run_groups_free(&o->groups);
 	last_free(&o->last);
+	targets_release(&o->targets);
 	symbols_close(o->symbols);
 	trapline_condition_free(o->condition);
 	session_close(&o->session);

@@ -14,6 +14,7 @@
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/pace.h"
 #include "cli/observe/session.h"
+#include "cli/observe/targets.h"
 #include "cli/output.h"
 #include "report/run/groups.h"
 
@@ -24,6 +25,7 @@ struct observe {
 	const struct observe_kind *kind;
 	struct observe_settings set;
 	struct session session;
+	struct targets targets;
 	struct symbols *symbols;
 	struct trapline_condition *condition;
 	struct trapline *target;

@@ -3,6 +3,7 @@
 #ifndef CLI_OBSERVE_OBSERVE_SETTINGS_H
 #define CLI_OBSERVE_OBSERVE_SETTINGS_H
 
+#include "cli/opts.h"
 #include "report/lang/result.h"
 
 #include <stddef.h>
@@ -10,10 +11,13 @@
 #include <sys/types.h>
 
 struct observe_settings {
-	const char *name; /* of the command: it begins each line about an error */
-	int is_code;	  /* `record --code` */
-	int is_break;	  /* `break`, or `record --break` */
-	pid_t pid;
+	const char *name;     /* of the command: it begins each line about an error */
+	int is_code;	      /* `record --code` */
+	int is_break;	      /* `break`, or `record --break` */
+	pid_t pid;	      /* the first of them */
+	struct opt_pids pids; /* of -p or --name; empty: a command */
+	const char *process_name;
+	int follow;
 	char **command;	 /* NULL: none */
 	char **operands; /* each EXPR or LOCATION */
 	size_t operand_count;

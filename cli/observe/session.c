@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #define STOP_LOOK_NS 100000000u
+#define ENDED_LOOK_MS 50
 
 int session_explain(const struct session *r, const char *doing, const char *what, int err)
 {
@@ -210,9 +212,13 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 	/* Ctrl-C reaches the started command too. The first is for the command, whose end is observed. */
 	int enough = r->command ? 2 : 1;
 
-	if (polled == -ESRCH || child_has_ended(r))
+	if (r->have_ended) {
+		child_has_ended(r);
+		if (r->have_ended(r->arg))
+			return "the processes ended";
+	} else if (polled == -ESRCH || child_has_ended(r))
 		return "the process ended";
-	if (polled < 0 && polled != -EINTR && polled != -EAGAIN)
+	if (polled < 0 && polled != -ESRCH && polled != -EINTR && polled != -EAGAIN)
 		return "reading the records failed";
 	if ((r->limit && hits >= r->limit) || (r->is_enough && r->is_enough(r->arg)))
 		return RUN_ENDED_LIMIT;
@@ -224,7 +230,7 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 		return "the location of --until-hit was reached";
 	if (r->for_ns && clock_now_ns() - r->started_ns >= r->for_ns)
 		return RUN_ENDED_TIME;
-	if (program_is_gone(r->memory_fd, r->probe))
+	if (!r->have_ended && program_is_gone(r->memory_fd, r->probe))
 		return has_program(r->pid) ? "the process ran another program (exec)" :
 					     "the process ended";
 	return NULL;
@@ -279,7 +285,16 @@ static void look_for_stop(struct session *r)
 static int session_poll(struct session *r, struct trapline *target, int timeout_ms,
 			trapline_callback fn)
 {
-	return r->poll ? r->poll(r->arg, timeout_ms, fn) : trapline_poll(target, timeout_ms, fn);
+	struct pollfd records = { .fd = trapline_fd(target), .events = POLLIN };
+
+	if (r->poll)
+		return r->poll(r->arg, timeout_ms, fn);
+	if (!r->have_ended)
+		return trapline_poll(target, timeout_ms, fn);
+	/* When the first process has ended, the library no longer waits for the others. */
+	if (timeout_ms)
+		poll(&records, 1, timeout_ms < ENDED_LOOK_MS ? timeout_ms : ENDED_LOOK_MS);
+	return trapline_poll(target, 0, fn);
 }
 
 const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
@@ -300,7 +315,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 		if (!output_flush(o, *hits, pace->paused_since_ns != 0))
 			r->output_broken = true;
 		reason = reason_to_stop(r, polled, *hits);
-		if (!r->child_ended)
+		if (!r->child_ended && !r->have_ended)
 			look_for_stop(r);
 	}
 	pace_end(pace);

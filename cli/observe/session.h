@@ -36,6 +36,8 @@ struct session {
 	int (*hold)(void *arg);
 	/* Instead of trapline_poll(). NULL: that. */
 	int (*poll)(void *arg, int timeout_ms, trapline_callback fn);
+	/* Several processes: the observation ends when this is true. NULL: when the one has ended. */
+	bool (*have_ended)(void *arg);
 	/* Called after each batch of records; returns the ms until the next call. NULL: not called. */
 	int (*tick)(void *arg);
 	void *arg;

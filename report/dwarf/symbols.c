@@ -189,12 +189,23 @@ static void read_identity(struct symbols *s)
 	s->root = target_file_is_foreign(s->pid) ? s->pid : 0;
 }
 
+void symbols_read_from(struct symbols *s, pid_t pid)
+{
+	if (pid == (s->memory_pid ? s->memory_pid : s->pid))
+		return;
+	if (s->has_memory)
+		close(s->memory_fd);
+	s->has_memory = false;
+	s->memory_pid = pid;
+}
+
 int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
 	char path[64];
 
 	if (!s->has_memory) {
-		snprintf(path, sizeof(path), "/proc/%d/mem", s->pid);
+		snprintf(path, sizeof(path), "/proc/%d/mem",
+			 s->memory_pid ? s->memory_pid : s->pid);
 		s->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
 		s->has_memory = s->memory_fd >= 0;
 	}
@@ -305,6 +316,24 @@ static void read_alias(struct symbols *s)
 	if (realpath(path, real) && !strcmp(real, s->exe))
 		snprintf(s->alias, sizeof(s->alias), "%.63s", slash + 1);
 	clean_text(s->alias);
+}
+
+int symbols_open_empty(struct symbols **out)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+
+	if (s) {
+		s->callbacks.find_elf = find_elf;
+		s->callbacks.find_debuginfo = dwfl_standard_find_debuginfo;
+		s->dwfl = dwfl_begin(&s->callbacks);
+	}
+	if (!s || !s->dwfl) {
+		free(s);
+		return -ENOMEM;
+	}
+	symbols_unwind_attach(s);
+	*out = s;
+	return 0;
 }
 
 int symbols_open(pid_t pid, struct symbols **out)

@@ -36,6 +36,8 @@ struct variable {
 
 /* Read the loaded objects of pid. *out is released by symbols_close(). 0 or -errno. */
 int symbols_open(pid_t pid, struct symbols **out);
+/* Without objects: addresses have no names. 0 or -ENOMEM. */
+int symbols_open_empty(struct symbols **out);
 void symbols_close(struct symbols *s);
 
 /*
@@ -48,6 +50,9 @@ int symbols_find(struct symbols *s, const char *name, struct variable *out);
 
 /* Copy memory of the target as it is now. 0, -EFAULT, or -EACCES: not permitted. */
 int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);
+
+/* From now on memory is that of another process with the same layout, such as a child. */
+void symbols_read_from(struct symbols *s, pid_t pid);
 
 /* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
 void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);

@@ -27,9 +27,10 @@ struct symbols {
 	struct go_table *go;	  /* of each object that was asked for */
 	struct mapping *mappings; /* of files, by address, when the map was read last */
 	size_t mapping_count;
-	int elf_class;	 /* of the program; 0: not looked up */
-	bool has_memory; /* memory_fd is open */
-	int memory_fd;	 /* of the target */
+	int elf_class;	  /* of the program; 0: not looked up */
+	bool has_memory;  /* memory_fd is open */
+	pid_t memory_pid; /* whose memory; 0: that of pid */
+	int memory_fd;	  /* of the target */
 	uint64_t refreshed_ns;
 	/* The thread that is being unwound: valid inside symbols_unwind() only. */
 	const uint64_t *regs;

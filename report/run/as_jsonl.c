@@ -196,6 +196,23 @@ json_t *run_jsonl_threads(const struct tally *tally)
 	return list;
 }
 
+json_t *run_jsonl_processes(const struct tally *processes)
+{
+	size_t n;
+	struct tally_sum *sums = tally_sums(processes, true, &n);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *j = json_object();
+		json_object_set_new(j, "pid", json_integer(sums[i].tid));
+		json_object_set_new(j, "process", run_json_text(sums[i].thread));
+		json_object_set_new(j, "hits", json_count(sums[i].hits));
+		json_array_append_new(list, j);
+	}
+	free(sums);
+	return list;
+}
+
 void run_jsonl_totals(json_t *j, const struct run_end *end)
 {
 	uint64_t rejected;

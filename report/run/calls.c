@@ -17,6 +17,7 @@ void run_calls_end_sums(struct run_calls *calls)
 {
 	tally_free(&calls->functions);
 	tally_free(&calls->callers);
+	tally_free(&calls->processes);
 	for (size_t i = 0; calls->sums && i < calls->site_count; i++)
 		free(calls->sums[i].buckets);
 	free(calls->sums);
@@ -43,6 +44,7 @@ void run_calls_add(struct run_calls *calls, const struct run_hit *hit)
 
 	memcpy(by.thread, hit->thread, sizeof(by.thread));
 	tally_add(&calls->functions, &by);
+	tally_add_process(&calls->processes, hit);
 	if (call->caller) {
 		by.ip = call->caller;
 		by.place = call->caller_place;

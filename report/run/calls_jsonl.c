@@ -131,5 +131,6 @@ void run_jsonl_calls_end(FILE *f, const struct run_calls *calls, const struct ru
 	json_object_set_new(j, "functions", json_functions(calls));
 	json_object_set_new(j, "callers", run_jsonl_sites(&calls->callers));
 	json_object_set_new(j, "threads", run_jsonl_threads(&calls->functions));
+	json_object_set_new(j, "processes", run_jsonl_processes(&calls->processes));
 	run_jsonl_line(f, j);
 }

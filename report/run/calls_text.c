@@ -229,6 +229,7 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 	struct table functions = table_make(&calls->functions, false);
 	struct table callers = table_make(&calls->callers, false);
 	struct table threads = table_make(&calls->functions, true);
+	struct table processes = table_make(&calls->processes, true);
 	uint64_t total = functions.total;
 	struct run_lines lines;
 	struct run_text rest;
@@ -241,6 +242,8 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 		text_functions(o, calls, &functions);
 		if (callers.count)
 			run_text_sites(o, callers.sum, callers.count, callers.total, "from");
+		if (processes.count > 1)
+			run_text_processes(o, processes.sum, processes.count, total);
 		run_text_threads(o, threads.sum, threads.count, total);
 	}
 	if (calls->with_results)
@@ -254,6 +257,7 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 		text_probes(rest.f, more, end->evaluated_in);
 	text_limits(&rest, calls, end, more);
 	run_text_more_end(&rest, o, &lines, total != 0);
+	free(processes.sum);
 	free(threads.sum);
 	free(callers.sum);
 	free(functions.sum);
@@ -282,19 +286,24 @@ static void origin_text(const struct run_calls *calls, const struct run_hit *hit
 void run_text_call(struct run_text *o, const struct run_info *info, const struct run_calls *calls,
 		   const struct run_hit *hit)
 {
-	char thread[48];
+	char thread[64] = "";
 	char text[RUN_CALL_TEXT];
 	char origin[450];
 
-	snprintf(thread, sizeof(thread), "%s/%d", hit->thread[0] ? hit->thread : "?", hit->tid);
+	if (hit->process && hit->tid != hit->pid)
+		snprintf(thread, sizeof(thread), "%s/%d ", hit->process, hit->pid);
+	size_t used = strlen(thread);
+	snprintf(thread + used, sizeof(thread) - used, "%s/%d", hit->thread[0] ? hit->thread : "?",
+		 hit->tid);
 	run_call_text(calls, hit->call, text, sizeof(text));
 	origin_text(calls, hit, origin, sizeof(origin));
 	clean_text(thread);
 	clean_text(text);
 	run_text_time(o, hit->time_ns + info->clock_offset_ns);
-	fprintf(o->f, "  %-*s  %s%-*s%s  %s%s\n", run_text_widen(&o->thread_width, thread, 24),
-		thread, o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, text, 60),
-		text, o->has_color ? "\033[0m" : "", origin,
+	fprintf(o->f, "  %-*s  %s%-*s%s  %s%s\n",
+		run_text_widen(&o->thread_width, thread, hit->process ? 40 : 24), thread,
+		o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, text, 60), text,
+		o->has_color ? "\033[0m" : "", origin,
 		hit->call->args_later ? "  (memory read later)" : "");
 	run_text_frames(o->f, hit->frames, run_frames_shown(hit->frame_count, o->frames_max));
 }

@@ -48,6 +48,7 @@ struct run_hit {
 	pid_t pid;
 	pid_t tid;
 	char thread[16];
+	const char *process; /* its name; NULL: there is one process only */
 	uint64_t ip;
 	struct place place;
 	uint64_t address;
@@ -135,6 +136,8 @@ struct tally_sum {
 void tally_add(struct tally *t, const struct run_hit *hit);
 /* Sums by site or by thread, most hits first; to be freed. NULL with *n 0: none. */
 struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n);
+/* By process: place, if it is valid, and thread are those of the process. */
+void tally_add_process(struct tally *t, const struct run_hit *hit);
 void tally_free(struct tally *t);
 
 /* Text for people. */
@@ -164,6 +167,7 @@ json_t *run_jsonl_hit_begin(const struct run_hit *hit); /* up to the address */
 json_t *run_jsonl_frames(const struct run_frame *frames, size_t count);
 json_t *run_jsonl_sites(const struct tally *tally);
 json_t *run_jsonl_threads(const struct tally *tally);
+json_t *run_jsonl_processes(const struct tally *processes);
 void run_jsonl_totals(json_t *to, const struct run_end *end);
 void run_jsonl_line(FILE *f, json_t *object); /* takes the object */
 /* `2026-11-24T19:07:23.123456789Z`, or null. */

@@ -66,6 +66,7 @@ struct run_calls {
 	struct run_site_sums *sums; /* by index of site */
 	struct tally functions;	    /* by index of site instead of an address */
 	struct tally callers;
+	struct tally processes; /* by process instead of a thread */
 	uint64_t hits;
 };
 

@@ -19,6 +19,8 @@ void run_text_sites(const struct run_text *o, const struct tally_sum *sums, size
 		    uint64_t total, const char *title);
 void run_text_threads(const struct run_text *o, const struct tally_sum *sums, size_t n,
 		      uint64_t total);
+void run_text_processes(const struct run_text *o, const struct tally_sum *sums, size_t n,
+			uint64_t total);
 /* How many rows of a table are printed. */
 static inline size_t run_text_rows(const struct run_text *o)
 {

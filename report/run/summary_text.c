@@ -170,6 +170,26 @@ void run_text_threads(const struct run_text *o, const struct tally_sum *sums, si
 		fprintf(f, "%10s and %zu more threads\n", "", n - rows);
 }
 
+void run_text_processes(const struct run_text *o, const struct tally_sum *sums, size_t n,
+			uint64_t total)
+{
+	size_t rows = run_text_rows(o);
+	FILE *f = o->f;
+
+	fprintf(f, "\n%10s %6s  %s\n", "hits", "share", "process");
+	for (size_t i = 0; i < n && i < rows; i++) {
+		fprintf(f, "%10" PRIu64 " %5.1f%%  ", sums[i].hits,
+			100.0 * (double)sums[i].hits / (double)total);
+		if (sums[i].tid)
+			fprintf(f, "%s/%d\n", sums[i].thread[0] ? sums[i].thread : "?",
+				sums[i].tid);
+		else
+			fputs("(more processes)\n", f);
+	}
+	if (n > rows)
+		fprintf(f, "%10s and %zu more processes\n", "", n - rows);
+}
+
 static uint64_t print_tally(struct run_text *o, const struct run_end *end,
 			    const struct tally *tally)
 {

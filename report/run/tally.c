@@ -3,6 +3,7 @@
 #include "report/run/run.h"
 
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,18 @@ void tally_add(struct tally *t, const struct run_hit *hit)
 	p->place = p->ip == hit->ip ? hit->place : (struct place){ .function = OTHER_PLACES };
 	if (p->tid && hit->thread[0])
 		memcpy(p->thread, hit->thread, sizeof(p->thread));
+}
+
+/* A recording has no name of the process: that of its first thread is the same. */
+void tally_add_process(struct tally *t, const struct run_hit *hit)
+{
+	struct run_hit by = { .tid = hit->pid };
+
+	if (hit->process)
+		snprintf(by.thread, sizeof(by.thread), "%s", hit->process);
+	else if (hit->pid == hit->tid)
+		memcpy(by.thread, hit->thread, sizeof(by.thread));
+	tally_add(t, &by);
 }
 
 struct collect {

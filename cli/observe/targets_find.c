@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* targets_find.c - see targets_find.h. */
+#include "cli/observe/targets_find.h"
+
+#include "cli/cmd.h"
+#include "cli/launch/program.h"
+#include "report/safe/clean.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAME_BYTES 15 /* that the kernel keeps */
+#define ROUNDS_MAX 20
+
+/* All processes with their parents, as of one reading of /proc. */
+struct family {
+	pid_t *pid;
+	pid_t *parent;
+	size_t count;
+};
+
+static void family_add(struct family *f, pid_t pid, pid_t parent)
+{
+	if (f->count % 1024 == 0) {
+		size_t room = (f->count + 1024) * sizeof(pid_t);
+		pid_t *pids = realloc(f->pid, room);
+		f->pid = pids ? pids : f->pid;
+		pid_t *parents = pids ? realloc(f->parent, room) : NULL;
+		f->parent = parents ? parents : f->parent;
+		if (!parents)
+			return;
+	}
+	f->pid[f->count] = pid;
+	f->parent[f->count++] = parent;
+}
+
+static void family_read(struct family *f, bool with_parents)
+{
+	char text[32];
+	DIR *d = opendir("/proc");
+
+	f->count = 0;
+	for (struct dirent *e; d && (e = readdir(d));) {
+		pid_t pid = atoi(e->d_name);
+
+		if (pid <= 0)
+			continue;
+		if (!with_parents)
+			family_add(f, pid, 0);
+		else if (program_status(pid, pid, "PPid", text, sizeof(text)))
+			family_add(f, pid, atoi(text));
+	}
+	if (d)
+		closedir(d);
+}
+
+static void family_free(struct family *f)
+{
+	free(f->pid);
+	free(f->parent);
+}
+
+static bool has_pid(const struct opt_pids *pids, pid_t pid)
+{
+	for (size_t i = 0; i < pids->count; i++)
+		if (pids->pid[i] == pid)
+			return true;
+	return false;
+}
+
+static bool is_named(pid_t pid, const char *name)
+{
+	char path[64];
+	char exe[PATH_MAX] = "";
+	char comm[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	FILE *f = fopen(path, "re");
+	if (f && fgets(comm, sizeof(comm), f))
+		comm[strcspn(comm, "\n")] = 0;
+	if (f)
+		fclose(f);
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+	/* A kernel thread, or another user's process, has a name only. */
+	if (n <= 0)
+		return false;
+	exe[n] = 0;
+	return !strncmp(comm, name, NAME_BYTES) || !strcmp(basename(exe), name);
+}
+
+int targets_list_named(const struct observe_settings *set, struct opt_pids *out)
+{
+	struct family all = { 0 };
+	int status = 0;
+
+	family_read(&all, false);
+	for (size_t i = 0; !status && i < all.count; i++)
+		if (all.pid[i] != getpid() && is_named(all.pid[i], set->process_name) &&
+		    opts_pids_add(out, all.pid[i]))
+			status = cli_wrong(set->name, "out of memory");
+	family_free(&all);
+	return status;
+}
+
+/* Until a reading finds none that is new: a process may fork while the others are read. */
+int targets_list_descendants(const struct observe_settings *set, struct opt_pids *out)
+{
+	struct family all = { 0 };
+	bool is_found = true;
+	int status = opts_pids_add(out, set->pid) ? cli_wrong(set->name, "out of memory") : 0;
+
+	for (size_t i = 0; !status && i < set->pids.count; i++)
+		if (!has_pid(out, set->pids.pid[i]) && opts_pids_add(out, set->pids.pid[i]))
+			status = cli_wrong(set->name, "out of memory");
+	for (int round = 0; !status && is_found && round < ROUNDS_MAX; round++) {
+		is_found = false;
+		family_read(&all, true);
+		for (size_t i = 0; i < all.count; i++)
+			if (has_pid(out, all.parent[i]) && !has_pid(out, all.pid[i]) &&
+			    !opts_pids_add(out, all.pid[i]))
+				is_found = true;
+	}
+	family_free(&all);
+	return status;
+}
+
+static bool runs_file_of(pid_t pid, const struct stat *first)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return !stat(path, &st) && st.st_dev == first->st_dev && st.st_ino == first->st_ino;
+}
+
+void targets_note_other_files(const struct observe_settings *set)
+{
+	struct stat first;
+	char path[64];
+	char name[PATH_MAX] = "";
+	size_t others = 0;
+	pid_t other = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", set->pids.pid[0]);
+	if (stat(path, &first))
+		return;
+	for (size_t i = 1; i < set->pids.count; i++)
+		if (!runs_file_of(set->pids.pid[i], &first) && !others++)
+			other = set->pids.pid[i];
+	if (!others)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/exe", other);
+	if (readlink(path, name, sizeof(name) - 1) < 0)
+		name[0] = 0;
+	clean_text(name);
+	cli_note(set->name,
+		 "%zu of the %zu processes run%s another program than process %d, such as %s of "
+		 "process %d: only code in files that they share gives hits there",
+		 others, set->pids.count, others == 1 ? "s" : "", set->pids.pid[0], name, other);
+}
+
+int targets_find_named(struct observe_settings *set)
+{
+	set->pids.count = 0;
+	int status = targets_list_named(set, &set->pids);
+
+	if (status)
+		return status;
+	if (!set->pids.count)
+		return cli_wrong(set->name,
+				 "no process is named '%s': start one first, since the location is "
+				 "looked up in it; ps -e lists the names",
+				 set->process_name);
+	return 0;
+}
+
+uint64_t targets_layout(pid_t pid)
+{
+	const uint64_t prime = 0x100000001b3u;
+	uint64_t hash = 0xcbf29ce484222325u;
+	char path[64];
+	char *line = NULL;
+	size_t room = 0;
+	size_t lines = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		if (!strstr(line, " r-xp ") || !strchr(line, '/'))
+			continue;
+		lines++;
+		for (const char *c = line; *c; c++)
+			hash = (hash ^ (unsigned char)*c) * prime;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return lines ? hash : 0;
+}

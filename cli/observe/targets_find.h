@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* targets_find.h - processes of a name, descendants of a process, and how a process is laid out. */
+#ifndef CLI_OBSERVE_TARGETS_FIND_H
+#define CLI_OBSERVE_TARGETS_FIND_H
+
+#include "cli/observe/observe_settings.h"
+
+/* Processes of --name into set->pids. 0 or an exit status, line printed. */
+int targets_find_named(struct observe_settings *set);
+
+/* Adds to *out. 0 or an exit status, line printed. */
+int targets_list_named(const struct observe_settings *set, struct opt_pids *out);
+int targets_list_descendants(const struct observe_settings *set, struct opt_pids *out);
+
+/* A note on processes of another program: they give no hit, unless it is in a shared library. */
+void targets_note_other_files(const struct observe_settings *set);
+
+/* Processes with the same number have their code at the same addresses. 0: it cannot be read. */
+uint64_t targets_layout(pid_t pid);
+
+#endif

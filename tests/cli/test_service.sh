@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_service.sh TRAPLINE VICTIMS - several processes in one run: -p A,B, --name and --follow. TAP.
+# Needs root: uprobes are for it alone.
+
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/tap.sh"
+need_uprobes
+need jq
+command='break'
+
+FORKS=3000
+forker=$victims/forker
+
+watch serve_one --follow --max-rate 0 --output "$tmp/lines" -- "$forker" "$FORKS"
+status=$?
+mv "$tmp/lines" "$tmp/out.json"
+[ $status = 0 ] && [ "$(grep -c '"type":"hit"' "$tmp/out.json")" = "$(grep -x '[0-9]*' "$tmp/out")" ] &&
+	grep -qx "$FORKS" "$tmp/out" &&
+	tail -n 1 "$tmp/out.json" | jq -e "(.processes | length) == $FORKS and (.lost | add) == 0 and
+		.unread == 0" >/dev/null
+ok "no_child_of_many_is_lost" $?
+
+jq -e -s 'map(select(.type == "hit")) | all(.pid == .tid and .function == "serve_one") and
+	(map(.pid) | unique | length) == '$FORKS "$tmp/out.json" >/dev/null
+ok "each_line_has_its_process" $?
+
+watch serve_one -- "$forker" 5 && [ "$(grep -c '  serve_one' "$tmp/out")" = 0 ]
+ok "without_follow_children_give_no_hit" $?
+
+watch serve_one --args --follow --json -- "$forker" exec "$forker"
+[ $? = 0 ] && hits 'length == 2 and (map(.pid) | unique | length) == 2 and all(.function == "serve_one")'
+ok "what_a_child_executes_is_followed" $?
+
+start forker loop
+first=$pid
+start forker loop
+second=$pid
+start forker loop
+third=$pid
+
+watch serve_one --args -p "$first,$second" --limit 12 --json
+[ $? = 0 ] && hits "length == 12 and all(.args.number == .pid) and
+	(map(.pid) | unique | sort) == ([$first, $second] | sort) and all(.caller.function == \"main\")"
+ok "two_processes_are_one_stream_and_each_has_its_own_layout" $?
+
+watch serve_one -p "$first" -p "$second" --limit 12
+[ $? = 0 ] && grep -q "forker/$first  serve_one" "$tmp/out" && grep -q "forker/$second  serve_one" "$tmp/out" &&
+	grep -q '^ *hits  share  process$' "$tmp/out" && ! grep -q "$third" "$tmp/out" &&
+	grep -q "in 2 processes ($first, $second), by uprobes" "$tmp/err"
+ok "the_summary_has_a_table_of_processes" $?
+
+watch serve_one -p "$first" --limit 3
+[ $? = 0 ] && ! grep -q 'share  process' "$tmp/out"
+ok "one_process_has_no_such_table" $?
+
+cp "$forker" "$tmp/namesake"
+"$tmp/namesake" loop &
+early=$!
+started="$started $early"
+eventually runs "$early" namesake
+timeout -k 2 60 "$trapline" break serve_one --name namesake --json >"$tmp/out" 2>"$tmp/err" &
+observer=$!
+started="$started $observer"
+eventually grep -q '"type":"hit"' "$tmp/out"
+"$tmp/namesake" once &
+late=$!
+wait "$late"
+"$forker" once
+eventually grep -q "\"pid\":$late," "$tmp/out"
+ok "a_process_that_begins_later_under_the_name_is_covered" $?
+kill -INT "$observer"
+wait "$observer"
+hits "map(.pid) | unique | sort == ([$early, $late] | sort)"
+ok "and_a_process_of_another_name_is_not" $?
+
+start forker serve
+server=$pid
+watch serve_one -p "$server" --follow --limit 5 --json
+[ $? = 0 ] && hits "length == 5 and all(.pid != $server) and all(.caller.module == \"forker\")"
+ok "children_of_a_running_server_are_followed" $?
+
+command=record
+watch -o "$tmp/recording" --break serve_one --args -p "$first,$second" --limit 8
+"$trapline" report "$tmp/recording" >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -q "^ *[0-9]* .*  forker/$first$" "$tmp/out" && grep -q 'share  process$' "$tmp/out"
+ok "a_recording_has_the_process_of_each_hit" $?
+command='break'
+
+cp "$forker" "$tmp/other"
+"$tmp/other" loop &
+other=$!
+started="$started $other"
+eventually runs "$other" other
+watch serve_one -p "$first,$other" --limit 3
+[ $? = 0 ] && grep -q "note: 1 of the 2 processes runs another program than process $first, such as .*/other" "$tmp/err"
+ok "a_process_of_another_program_is_reported" $?
+
+kill -STOP "$first"
+"$trapline" break serve_one -p "$second" --follow >"$tmp/killed" 2>&1 &
+observer=$!
+eventually grep -q 'serve_one' "$tmp/killed"
+kill -KILL "$observer"
+wait "$observer" 2>/dev/null
+kill -CONT "$first"
+watch serve_one -p "$second,$first" --limit 6
+ok "a_command_that_was_killed_leaves_nothing_behind" $?
+
+exactly "a_process_that_is_given_twice_is_refused" "process $first is given twice" x -p "$first,$first"
+wrong "a_process_that_has_ended_is_refused" 'there is no process' x -p "$first,$late"
+wrong "a_thread_of_the_kernel_is_refused" 'process 2 is a kernel thread' x -p "$first,2"
+wrong "what_is_no_process_id_is_refused" 'expected process ids' x -p "$first,y"
+wrong "an_empty_id_is_refused" 'expected process ids' x -p "$first,"
+wrong "a_name_without_process_is_refused" "no process is named 'no-such-name'" x --name no-such-name
+wrong "a_name_and_a_process_are_refused" 'cannot be combined' x --name forker -p "$first"
+wrong "several_need_uprobes" 'needs uprobes' x -p "$first,$second" --no-bpf
+wrong "follow_needs_uprobes" 'needs uprobes' x --follow -p "$first" --mechanism probe
+wrong "a_program_that_a_wrapper_runs_is_named" 'give that program after --' serve_one --follow -- sh -c "$forker once"
+command=watch
+wrong "several_processes_cannot_be_watched" 'several processes are for calls' x -p "$first,$second"
+
+echo "1..$count"
+[ "$failed" = 0 ]
