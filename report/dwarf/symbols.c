@@ -7,6 +7,7 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
+#include "report/dwarf/jit_map.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
@@ -350,6 +351,7 @@ void symbols_close(struct symbols *s)
 	symbols_places_free(s);
 	symbols_frames_free(s);
 	go_tables_free(s);
+	jit_map_free(s);
 	types_free(s->types);
 	unit_forget(s);
 	dwfl_end(s->dwfl);
