@@ -75,6 +75,11 @@ go_language()
 		--if 'n == 302 && c == 7'
 	[ "$(jq -s 'map(select(.type == "hit")) | length > 0 and all(.args.n == 302)' "$tmp/out")" = true ]
 	ok 'go: a_condition_rejects_other_values' $?
+	truth a_package_variable_in_a_condition main.plain \
+		'"plain \(.args.n) \(.args.b) \(.args.c) \(.ret)"' --if 'main.counter > 0'
+	"$trapline" watch -p "$pid" --list main.counter main.corner.Y >"$tmp/out" 2>"$tmp/err"
+	grep -q '^main.counter *int64 *8' "$tmp/out" && grep -q '^main.corner.Y *int32 *4' "$tmp/out"
+	ok 'go: package_variables_and_their_members_have_types' $?
 	truth a_call_that_panics_has_no_result_of_another main.fails '"fails \(.args.n) \(.ret)"'
 	refused a_float_is_refused_and_not_wrong main.number \
 		'.args.f == null and .ret == null and .args.n >= 300'
