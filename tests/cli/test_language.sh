@@ -186,10 +186,11 @@ END
 	started="$started $pid"
 	map=/tmp/perf-$pid.map
 	eventually grep -q 'named_in_the_map' "$map"
-	jit_frames 'any(.stack[]; .function // "" | test("named_in_the_map"))'
+	# The engine puts one function into another as it likes: both are in this file.
+	eventually jit_frames 'any(.stack[]; .function // "" | test("program\\.js"))'
 	ok 'javascript: frames_have_the_names_of_the_map' $?
 	chown nobody "$map"
-	jit_frames 'all(.stack[]; .function // "" | test("named_in_the_map") | not)'
+	jit_frames 'all(.stack[]; .function // "" | test("program\\.js") | not)'
 	ok 'javascript: a_map_of_another_user_is_not_read' $?
 	kill "$pid"
 	rm -f "$map"
@@ -199,7 +200,7 @@ jit_frames()
 {
 	timeout 60 "$trapline" break -p "$pid" libc.so.6:write --stack --limit 5 --json >"$tmp/out" \
 		2>"$tmp/err"
-	jq -es "map(select(.type == \"hit\")) | length > 0 and all($1)" "$tmp/out" >/dev/null
+	jq -es "map(select(.type == \"hit\")) | length > 0 and all(.[]; $1)" "$tmp/out" >/dev/null
 }
 
 go_language
