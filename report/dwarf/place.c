@@ -4,6 +4,7 @@
  *
  * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
+#include "report/dwarf/jit_map.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
 #include "report/lang/go.h"
@@ -132,6 +133,7 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 	BUSY;
 	struct cached_place key = { .address = address };
 	struct cached_place **found = tfind(&key, &s->places, place_compare);
+	struct place made = { 0 };
 
 	memset(out, 0, sizeof(*out));
 	if (found) {
@@ -140,7 +142,7 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 	}
 	Dwfl_Module *mod = symbols_module_of(s, address);
 	if (!mod) {
-		if (!symbols_refresh(s))
+		if (jit_map_place(s, address, out) || !symbols_refresh(s))
 			return; /* perhaps known at the next try: not remembered */
 		mod = symbols_module_of(s, address);
 	}
@@ -150,6 +152,12 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 	c->address = address;
 	if (mod)
 		place_fill(s, mod, c);
+	/* Code made at run time may lie between the mappings of an object. It comes and goes. */
+	if (!c->place.function && jit_map_place(s, address, &made)) {
+		*out = made;
+		free(c);
+		return;
+	}
 	*out = c->place;
 	if (s->place_count == CACHED_PLACES_MAX)
 		symbols_places_free(s);

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "report/dwarf/debuginfod.h"
+#include "report/dwarf/jit_map.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
@@ -380,6 +381,7 @@ void symbols_close(struct symbols *s)
 	symbols_places_free(s);
 	symbols_frames_free(s);
 	go_tables_free(s);
+	jit_map_free(s);
 	types_free(s->types);
 	unit_forget(s);
 	dwfl_end(s->dwfl);

@@ -25,6 +25,7 @@ struct symbols {
 	struct types *types;	  /* made at first use */
 	struct units *units;	  /* of each module without .debug_aranges: see unit.h */
 	struct go_table *go;	  /* of each object that was asked for */
+	struct jit_map *jit;	  /* made when an address is in no object */
 	struct mapping *mappings; /* of files, by address, when the map was read last */
 	size_t mapping_count;
 	int elf_class;	  /* of the program; 0: not looked up */

@@ -82,6 +82,20 @@ static Dwarf_Addr thread_offset(Dwfl_Module *mod, Dwarf_Addr at)
 	return at;
 }
 
+/* Go writes an address in a form that DWARF 4 has for other things, which libdw does not read. */
+static bool block_address(Dwarf_Attribute *attr, Dwarf_Addr bias, uint64_t *out)
+{
+	Dwarf_Block block;
+	uint64_t address;
+
+	if (dwarf_whatform(attr) != DW_FORM_block1 || dwarf_formblock(attr, &block) ||
+	    block.length != 1 + sizeof(address) || block.data[0] != DW_OP_addr)
+		return false;
+	memcpy(&address, block.data + 1, sizeof(address));
+	*out = address + bias;
+	return true;
+}
+
 /* Where the location expression leads, as far as no thread has to run for it. */
 static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 				    struct named_variable *out)
@@ -93,7 +107,9 @@ static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 	if (!dwarf_attr(die, DW_AT_location, &attr))
 		return where_without_location(die, out);
 	if (dwarf_getlocation(&attr, &ops, &n))
-		return VARIABLE_LOCAL; /* a list by code address: it moves */
+		return block_address(&attr, v->bias, &out->address) ?
+			       VARIABLE_STATIC :
+			       VARIABLE_LOCAL; /* a list by code address: it moves */
 	if (!n)
 		return VARIABLE_GONE;
 	bool is_address;

@@ -10,6 +10,7 @@
 #include "report/dwarf/missing.h"
 #include "report/dwarf/threads.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/container.h"
 #include "report/lang/near.h"
 
 #include <errno.h>
@@ -379,21 +380,26 @@ static int resolve_left(struct resolver *r, const struct tree_node *n, struct sp
 	return err == -ENOENT && !error.text[0] ? unknown_name(r, n->left) : err;
 }
 
+/* Moves to the pointer to the elements of a container of this kind; false: it is none. */
+static bool enter_container(struct resolver *r, struct spot *p, enum container_kind kind)
+{
+	struct container c;
+
+	if (p->bit_size || !container_of(p->type, &c) || c.kind != kind)
+		return false;
+	add_offset(p, c.data);
+	p->type = kind == CONTAINER_ARRAY ? c.element : type_pointer_to(r->s, c.element);
+	return true;
+}
+
 static int follow_arrow(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
-	struct type_place place;
-
 	if (!p->type)
 		return no_types(r, n);
-	if (p->type->kind == TYPE_POINTER)
+	if (p->type->kind == TYPE_POINTER || enter_container(r, p, CONTAINER_POINTER))
 		return follow(r, n->left, p);
-	if (!strstr(p->type->name, "ptr") || !type_member_find(p->type, n->text, &place))
-		return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s%s",
-			    p->type->name, type_has_members(p->type) ? ": use ." : "");
-	return fail(r, n, -EINVAL,
-		    "'->' needs a pointer before it, but this is %s; smart pointers are "
-		    "not followed: --list '%s.*' shows its members",
-		    p->type->name, source_of(r, n->left));
+	return fail(r, n, -EINVAL, "'->' needs a pointer before it, but this is %s%s",
+		    p->type->name, type_has_members(p->type) ? ": use ." : "");
 }
 
 static int resolve_member(struct resolver *r, const struct tree_node *n, struct spot *p,
@@ -436,6 +442,28 @@ static int index_value(struct resolver *r, const struct tree_node *n, int64_t *o
 	return 0;
 }
 
+/* Of a vector, string or slice: its pointer to the elements, when there is such an element now. */
+static int enter_elements(struct resolver *r, const struct tree_node *n, struct spot *p,
+			  int64_t index)
+{
+	uint64_t data = 0;
+	uint64_t end = 0;
+	struct container c;
+
+	if (p->type->kind != TYPE_STRUCT || p->bit_size || !container_of(p->type, &c) ||
+	    c.kind == CONTAINER_POINTER)
+		return 0;
+	bool is_known = c.kind != CONTAINER_ARRAY && !r->options->path_only && c.element->size &&
+			!symbols_read(r->s, p->address + c.data, &data, sizeof(data)) &&
+			!symbols_read(r->s, p->address + c.length, &end, sizeof(end));
+	uint64_t count = c.is_end && is_known ? (end - data) / c.element->size : end;
+	if (is_known && (uint64_t)index >= count)
+		return fail(r, n, -EINVAL, "%s has %" PRIu64 " element%s now, and none is %" PRId64,
+			    p->type->name, count, count == 1 ? "" : "s", index);
+	enter_container(r, p, c.kind);
+	return 0;
+}
+
 static int resolve_index(struct resolver *r, const struct tree_node *n, struct spot *p,
 			 unsigned int depth)
 {
@@ -451,6 +479,9 @@ static int resolve_index(struct resolver *r, const struct tree_node *n, struct s
 	if (!p->type)
 		return no_types(r, n);
 	index = n->is_negative ? -index : index;
+	err = enter_elements(r, n, p, index);
+	if (err)
+		return err;
 	const struct type *element = type_target(p->type);
 	if (p->type->kind == TYPE_ARRAY) {
 		if (p->type->count && (uint64_t)index >= p->type->count)
@@ -539,7 +570,7 @@ static int resolve_deref(struct resolver *r, const struct tree_node *n, struct s
 		p->type = type_target(p->type);
 		return 0;
 	}
-	if (p->type->kind != TYPE_POINTER)
+	if (p->type->kind != TYPE_POINTER && !enter_container(r, p, CONTAINER_POINTER))
 		return fail(r, n, -EINVAL, "'*' needs a pointer behind it, but this is %s",
 			    p->type->name);
 	return follow(r, n->left, p);
@@ -650,39 +681,5 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 	place.bit_size = p.bit_size;
 	place.path = p.path;
 	*out = place;
-	return 0;
-}
-
-int expression_parse(const char *text, struct expression **out, struct expression_error *error)
-{
-	return tree_of_place(text, out, error);
-}
-
-void expression_free(struct expression *e)
-{
-	tree_free(e);
-}
-
-bool expression_has_offset(const struct expression *e)
-{
-	return e->has_offset;
-}
-
-uint64_t expression_length(const struct expression *e)
-{
-	return e->length;
-}
-
-int expression_path_follow(struct symbols *s, const struct expression_path *path, uint64_t value,
-			   uint64_t *out)
-{
-	uint64_t at = path->base + value;
-
-	for (size_t i = 0; i < path->links; i++) {
-		if (symbols_read(s, at, &at, sizeof(at)) || !at)
-			return -EFAULT;
-		at += path->offsets[i];
-	}
-	*out = at;
 	return 0;
 }

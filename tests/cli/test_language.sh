@@ -75,6 +75,11 @@ go_language()
 		--if 'n == 302 && c == 7'
 	[ "$(jq -s 'map(select(.type == "hit")) | length > 0 and all(.args.n == 302)' "$tmp/out")" = true ]
 	ok 'go: a_condition_rejects_other_values' $?
+	truth a_package_variable_in_a_condition main.plain \
+		'"plain \(.args.n) \(.args.b) \(.args.c) \(.ret)"' --if 'main.counter > 0'
+	"$trapline" watch -p "$pid" --list main.counter main.corner.Y >"$tmp/out" 2>"$tmp/err"
+	grep -q '^main.counter *int64 *8' "$tmp/out" && grep -q '^main.corner.Y *int32 *4' "$tmp/out"
+	ok 'go: package_variables_and_their_members_have_types' $?
 	truth a_call_that_panics_has_no_result_of_another main.fails '"fails \(.args.n) \(.ret)"'
 	refused a_float_is_refused_and_not_wrong main.number \
 		'.args.f == null and .ret == null and .args.n >= 300'
@@ -117,7 +122,91 @@ rust_language()
 	kill "$pid"
 }
 
+# A condition reads a container at each hit; the same value is in the result of the call.
+holds()
+{
+	timeout 60 "$trapline" break -p "$pid" plain --args --ret --limit 10 --json --if "$1" \
+		>"$tmp/out" 2>"$tmp/err"
+	jq -es 'map(select(.type == "hit" and .ret != null)) |
+		length > 0 and all(.args.n % 5 == 3)' "$tmp/out" >/dev/null
+	ok "$program: $1" $?
+}
+
+# says NAME REGEX VARIABLE: the variable is not watched, for this reason.
+says()
+{
+	timeout 60 "$trapline" watch -p "$pid" --list "$3" >"$tmp/out" 2>"$tmp/err"
+	grep -q "$2" "$tmp/err"
+	ok "$program: $1" $?
+}
+
+# cpp NAME COMPILER...
+cpp_language()
+{
+	program=$1
+	shift
+	if ! command -v "$1" >/dev/null; then
+		skip "$program: all" "$1 is not installed"
+		return
+	fi
+	if ! "$@" -g -O1 -o "$tmp/$program" "$sources/language_cpp.cc" 2>"$tmp/err"; then
+		skip "$program: all" "the headers of $* are not installed"
+		return
+	fi
+	begins "$program"
+	truth numbers plain '"plain \(.args.n) \(.args.b) \(.ret)"'
+	holds 'numbers[1] == 3'
+	holds 'fixed[2] == 3'
+	holds 'owner->next->value == 3'
+	holds '(*shared).value == 3'
+	holds "name[0] == 'd'"
+	says an_element_behind_the_last_is_refused 'has 3 elements now, and none is 3' 'numbers[3].*'
+	says what_is_no_pointer_is_refused "'->' needs a pointer before it" 'numbers->x.*'
+	refused a_float_is_refused_and_not_wrong number '.args.f == null and .ret == null'
+	kill "$pid"
+}
+
+# Frames of code that a runtime made, by the file that it writes for perf.
+jit_language()
+{
+	if ! command -v node >/dev/null; then
+		skip 'javascript: all' 'node is not installed'
+		return
+	fi
+	cat >"$tmp/program.js" <<'END'
+const fs = require('fs');
+const fd = fs.openSync('/dev/null', 'w');
+function named_in_the_map(fd) { fs.writeSync(fd, 'x'); }
+function outer(fd) { named_in_the_map(fd); }
+for (let i = 0; i < 20000; i++) outer(fd);
+setInterval(() => { for (let i = 0; i < 50; i++) outer(fd); }, 20);
+END
+	node --perf-basic-prof "$tmp/program.js" &
+	pid=$!
+	started="$started $pid"
+	map=/tmp/perf-$pid.map
+	eventually grep -q 'named_in_the_map' "$map"
+	# The engine puts one function into another as it likes: both are in this file.
+	eventually jit_frames 'any(.stack[]; .function // "" | test("program\\.js"))'
+	ok 'javascript: frames_have_the_names_of_the_map' $?
+	chown nobody "$map"
+	jit_frames 'all(.stack[]; .function // "" | test("program\\.js") | not)'
+	ok 'javascript: a_map_of_another_user_is_not_read' $?
+	kill "$pid"
+	rm -f "$map"
+}
+
+jit_frames()
+{
+	timeout 60 "$trapline" break -p "$pid" libc.so.6:write --stack --limit 5 --json >"$tmp/out" \
+		2>"$tmp/err"
+	jq -es "map(select(.type == \"hit\")) | length > 0 and all(.[]; $1)" "$tmp/out" >/dev/null
+}
+
 go_language
+jit_language
+cpp_language cpp g++
+cpp_language cpp_llvm clang++ -stdlib=libc++
 rust_language rust
 rust_language rust_optimised -O
 finished

@@ -22,11 +22,13 @@ type square struct{ side int }
 func (s *square) area() int { return s.side * s.side }
 
 var counter int64
+var corner pos
 var deep int
 
 //go:noinline
 func plain(n int, b bool, c uint8) int {
 	counter += int64(n)
+	corner.Y++
 	if b {
 		return n + int(c)
 	}

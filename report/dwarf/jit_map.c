@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jit_map.c - see jit_map.h.
+ *
+ * The file is in the process's own /tmp, under its number in its own namespace. Anyone can put a file there:
+ * one of another user than the process's is not read. It grows, so it is read again when an address is new.
+ */
+#include "report/dwarf/jit_map.h"
+
+#include "base/clock.h"
+#include "report/safe/clean.h"
+#include "report/safe/target_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROWS_MAX 2000000u
+#define BACK_MAX 16 /* rows that begin at or before an address and may hold it */
+#define READ_AGAIN_NS 500000000u
+
+struct jit_row {
+	uint64_t start;
+	uint64_t size;
+	size_t line; /* a later one wins */
+	char *name;
+};
+
+struct jit_map {
+	struct jit_row *row; /* by start, then line */
+	size_t count;
+	size_t room;
+	off_t bytes; /* of the file, when it was read */
+	uint64_t read_ns;
+};
+
+static void jit_forget(struct jit_map *map)
+{
+	for (size_t i = 0; i < map->count; i++)
+		free(map->row[i].name);
+	map->count = 0;
+}
+
+void jit_map_free(struct symbols *s)
+{
+	if (!s->jit)
+		return;
+	jit_forget(s->jit);
+	free(s->jit->row);
+	free(s->jit);
+	s->jit = NULL;
+}
+
+/* The number that the process has in its own namespace, which is the last of its line. */
+static int own_number(pid_t pid)
+{
+	char path[64];
+	char line[256];
+	int number = pid;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *last = strrchr(line, '\t');
+		if (!strncmp(line, "NSpid:", 6) && last)
+			number = atoi(last + 1);
+	}
+	if (f)
+		fclose(f);
+	return number;
+}
+
+/* -1: there is none, or it is of another user. */
+static int jit_open(const struct symbols *s)
+{
+	struct stat file;
+	struct stat process;
+	char name[64];
+	char path[256];
+
+	snprintf(path, sizeof(path), "/proc/%d", s->pid);
+	if (stat(path, &process))
+		return -1;
+	snprintf(name, sizeof(name), "/tmp/perf-%d.map", own_number(s->pid));
+	target_file_name(s->root, name, path, sizeof(path));
+	int fd = target_file_open(path);
+	if (fd >= 0 && !fstat(fd, &file) && file.st_uid == process.st_uid)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool jit_add(struct jit_map *map, const char *line)
+{
+	struct jit_row row = { .line = map->count };
+	int at = 0;
+
+	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %n", &row.start, &row.size, &at) != 2 || !at ||
+	    !line[at] || !row.size)
+		return true; /* not a row */
+	if (map->count == map->room) {
+		size_t room = map->room ? 2 * map->room : 256;
+		void *rows = room <= ROWS_MAX ? reallocarray(map->row, room, sizeof(row)) : NULL;
+		if (!rows)
+			return false;
+		map->row = rows;
+		map->room = room;
+	}
+	row.name = strndup(line + at, strcspn(line + at, "\n"));
+	if (!row.name)
+		return false;
+	clean_text(row.name);
+	map->row[map->count++] = row;
+	return true;
+}
+
+static int jit_by_start(const void *a, const void *b)
+{
+	const struct jit_row *x = a;
+	const struct jit_row *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+static void jit_read(struct symbols *s)
+{
+	struct jit_map *map = s->jit;
+	uint64_t now = clock_now_ns();
+	struct stat file;
+	char *line = NULL;
+	size_t length = 0;
+
+	if (map->read_ns && now - map->read_ns < READ_AGAIN_NS)
+		return;
+	map->read_ns = now;
+	int fd = jit_open(s);
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	if (fd >= 0 && !f)
+		close(fd);
+	if (!f)
+		return;
+	if (!fstat(fd, &file) && file.st_size != map->bytes) {
+		jit_forget(map);
+		map->bytes = file.st_size;
+		while (getline(&line, &length, f) > 0 && jit_add(map, line))
+			;
+		if (map->count)
+			qsort(map->row, map->count, sizeof(*map->row), jit_by_start);
+	}
+	free(line);
+	fclose(f);
+}
+
+static const struct jit_row *jit_find(const struct jit_map *map, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = map->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (map->row[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = low; i > 0 && low - i < BACK_MAX; i--)
+		if (address - map->row[i - 1].start < map->row[i - 1].size)
+			return &map->row[i - 1];
+	return NULL;
+}
+
+bool jit_map_place(struct symbols *s, uint64_t address, struct place *out)
+{
+	if (!s->pid)
+		return false;
+	if (!s->jit)
+		s->jit = calloc(1, sizeof(*s->jit));
+	const struct jit_row *row = s->jit ? jit_find(s->jit, address) : NULL;
+	if (!row && s->jit) {
+		jit_read(s);
+		row = jit_find(s->jit, address);
+	}
+	if (!row)
+		return false;
+	/* The rows are replaced when the file is read again, and a place lives longer. */
+	out->function = clean_keep(row->name);
+	out->symbol = out->function;
+	out->offset = address - row->start;
+	return true;
+}

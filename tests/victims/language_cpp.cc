@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+//
+// language_cpp.cc prints each call that test_language.sh looks at, as the ground truth.
+
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+struct node {
+	int value;
+	std::unique_ptr<node> next;
+};
+
+static std::vector<int> numbers = { 10, 20, 30 };
+static std::array<long, 3> fixed = { 1, 2, 3 };
+static std::unique_ptr<node> owner = std::make_unique<node>();
+static std::shared_ptr<node> shared = std::make_shared<node>();
+static std::string name = "a name";
+
+extern "C" __attribute__((noinline)) int plain(int n, bool b)
+{
+	asm volatile("");
+	return b ? n + numbers[1] : n - numbers[1];
+}
+
+extern "C" __attribute__((noinline)) double number(double f, int n)
+{
+	asm volatile("");
+	return f * n;
+}
+
+int main()
+{
+	owner->next = std::make_unique<node>();
+	for (int round = 0;; round = (round + 1) % 60) {
+		numbers[1] = round % 5;
+		fixed[2] = round % 5;
+		asm volatile("" : : "r"(&fixed) : "memory");
+		owner->next->value = round % 5;
+		shared->value = round % 5;
+		name[0] = (char)('a' + round % 5);
+		int result = plain(round, round % 2 == 0);
+		printf("plain %d %s %d\n", round, round % 2 == 0 ? "true" : "false", result);
+		printf("number %g\n", number(1.5, round));
+		fflush(stdout);
+		usleep(2000);
+	}
+}
