@@ -30,7 +30,9 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 		output_progress(o, "looking for %s", where);
 		int err = code_sites_find(s, where, sites, why, sizeof(why));
 		output_clear_status(o);
-		int status = err == -ENOENT ? session_not_found(set->name, set->command, where) : 0;
+		int status = err == -ENOENT ?
+				     session_not_found(set->name, set->command, where, true) :
+				     0;
 		if (err)
 			return status ? status : cli_wrong(set->name, "%s", why);
 		if (sites->elsewhere[0])
@@ -55,6 +57,18 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 			 sites->unresolved, sites->unresolved == 1 ? "" : "s",
 			 sites->unresolved_names);
 	return 0;
+}
+
+bool break_has(const struct observe_settings *set, struct symbols *s)
+{
+	struct code_sites sites = { .all_copies = set->inlined };
+	bool has = true;
+	char why[500];
+
+	for (size_t i = 0; has && i < set->operand_count; i++)
+		has = !code_sites_find(s, set->operands[i], &sites, why, sizeof(why));
+	code_sites_free(&sites);
+	return has;
 }
 
 void break_describe(const struct code_sites *sites, char *buf, size_t n)

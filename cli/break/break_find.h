@@ -10,6 +10,8 @@
 /* Look up all LOCATION. 0 or an exit status, line printed; notes report what is left out. */
 int break_find(struct symbols *s, const struct observe_settings *set, struct output *o,
 	       struct code_sites *sites);
+/* Whether a program has all of them, without a message. */
+bool break_has(const struct observe_settings *set, struct symbols *s);
 /* Checks only the form of each LOCATION. */
 int break_check(const struct observe_settings *set);
 /* `3 functions and 2 inlined copies` */

@@ -528,6 +528,7 @@ int break_run(struct observe_settings *set)
 	static const struct observe_kind kind = {
 		.doing = "break on",
 		.on_hit = break_on_hit,
+		.has = break_has,
 		.find = break_find_sites,
 		.describe = break_begin,
 		.arm = break_arm_sites,

@@ -101,25 +101,24 @@ static uint64_t read_auxv(pid_t pid, uint64_t type)
 }
 
 /* Resumes the child until its next SIGTRAP; other signals reach it. */
-static int run_to_trap(pid_t pid)
+static int run_to_trap(pid_t pid, int *status)
 {
 	long pass = 0;
-	int status;
 
 	for (;;) {
 		if (ptrace(PTRACE_CONT, pid, NULL, (void *)pass))
 			return -errno;
-		if (waitpid(pid, &status, 0) < 0)
+		if (waitpid(pid, status, __WALL) < 0)
 			return -errno;
-		if (!WIFSTOPPED(status))
+		if (!WIFSTOPPED(*status))
 			return -ECHILD;
-		if (WSTOPSIG(status) == SIGTRAP)
+		if (WSTOPSIG(*status) == SIGTRAP)
 			return 0;
-		pass = WSTOPSIG(status);
+		pass = WSTOPSIG(*status);
 	}
 }
 
-static int run_to_entry(pid_t pid)
+int start_run_to_entry(pid_t pid, int *status)
 {
 	struct user_regs_struct regs;
 	/* The entry of the program, not of its loader. */
@@ -140,7 +139,7 @@ static int run_to_entry(pid_t pid)
 	if (ptrace(PTRACE_POKETEXT, pid, (void *)entry, (void *)trap))
 		return -errno;
 	do {
-		int err = run_to_trap(pid);
+		int err = run_to_trap(pid, status);
 		if (!err)
 			err = registers_get(pid, &regs);
 		if (err)
@@ -181,7 +180,7 @@ int start_command(const char *name, char **command, pid_t *pid)
 	ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)PTRACE_O_EXITKILL);
 	if (is_alike)
 		fix_random(child);
-	err = run_to_entry(child);
+	err = start_run_to_entry(child, &status);
 	if (err) {
 		start_kill(child);
 		return cli_wrong(name,

@@ -12,6 +12,11 @@
  */
 int start_command(const char *name, char **command, pid_t *pid);
 void start_go(pid_t pid);
+/*
+ * Runs a process that is stopped in its exec to the entry point of its program. 0 or -errno; -ECHILD: it has
+ * ended, with *status.
+ */
+int start_run_to_entry(pid_t pid, int *status);
 void start_kill(pid_t pid);
 
 /*

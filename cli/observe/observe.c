@@ -9,12 +9,14 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/launch/start_search.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/cost.h"
 #include "cli/watchdog.h"
 #include "report/run/writer.h"
 #include "report/safe/clean.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,6 +78,43 @@ static bool is_dry(const struct observe *o)
 	return o->set.explain || o->set.list;
 }
 
+static bool is_wanted(pid_t pid, void *arg)
+{
+	const struct observe *o = arg;
+	struct symbols *s;
+
+	if (symbols_open(pid, &s))
+		return false;
+	bool has = o->kind->has(&o->set, s);
+	symbols_close(s);
+	return has;
+}
+
+/* With --follow the first program that has the location is the one, whatever runs it. */
+static int search_program(struct observe *o)
+{
+	struct session *r = &o->session;
+	output_progress(&o->to, "looking for %s in what %s runs", o->set.operands[0],
+			r->command[0]);
+	int err = start_search(r->child, is_wanted, o, &r->pid);
+	output_clear_status(&o->to);
+
+	if (err == -ECHILD) {
+		r->child_ended = true;
+		return cli_wrong(o->set.name,
+				 "cannot find '%.200s': %s has ended, and it ran no program that "
+				 "has it",
+				 o->set.operands[0], r->command[0]);
+	}
+	if (err)
+		return cli_wrong(o->set.name, "cannot follow %s: %s", r->command[0],
+				 strerror(-err));
+	if (r->pid != r->child &&
+	    (opts_pids_add(&o->set.pids, r->pid) || opts_pids_add(&o->set.pids, r->child)))
+		return cli_wrong(o->set.name, "out of memory");
+	return 0;
+}
+
 /* A command that is started for --list or --explain runs none of its own code. */
 static int find_and_arm(struct observe *o)
 {
@@ -83,6 +122,12 @@ static int find_and_arm(struct observe *o)
 
 	if (status)
 		return status;
+	if (o->set.follow && o->set.command && !o->session.hold && o->kind->has && !is_dry(o))
+		status = search_program(o);
+	if (status) {
+		session_release(&o->session, false);
+		return status;
+	}
 	o->set.pid = o->session.pid;
 	status = session_open_symbols(&o->session, &o->symbols);
 	if (!status)

@@ -8,6 +8,7 @@
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
+#include "cli/launch/start_search.h"
 #include "cli/watchdog.h"
 
 #include <trapline/trapline.h>
@@ -69,7 +70,9 @@ int session_hold(struct session *r)
 {
 	if (!r->command)
 		return 0;
-	return r->hold ? r->hold(r->arg) : start_command(r->name, r->command, &r->pid);
+	int status = r->hold ? r->hold(r->arg) : start_command(r->name, r->command, &r->pid);
+	r->child = r->pid;
+	return status;
 }
 
 void session_release(struct session *r, bool wanted)
@@ -78,10 +81,13 @@ void session_release(struct session *r, bool wanted)
 	watchdog_start(r->name, false);
 	if (!r->command)
 		return;
-	if (!wanted)
-		start_kill(r->pid);
-	else if (!r->hold)
+	if (start_search_has_ended(&r->child_status))
+		r->child_ended = true;
+	if (!wanted && !r->child_ended)
+		start_kill(r->child);
+	if (wanted && !r->hold)
 		start_go(r->pid);
+	start_search_end(!wanted);
 }
 
 /* The user started it, and it has privileges that the user does not have. */
@@ -161,14 +167,14 @@ static bool is_wrapper(const char *program)
 	return false;
 }
 
-int session_not_found(const char *name, char **command, const char *what)
+int session_not_found(const char *name, char **command, const char *what, bool can_follow)
 {
 	if (!command || !is_wrapper(command[0]))
 		return 0;
 	return cli_wrong(name,
 			 "cannot find '%.200s' in %s: a program that %s runs is not observed; "
-			 "give that program after --, or use -p PID",
-			 what, command[0], command[0]);
+			 "give %sthat program after --, or use -p PID",
+			 what, command[0], command[0], can_follow ? "--follow, or " : "");
 }
 
 void session_open_memory(struct session *r)
@@ -193,7 +199,8 @@ static int wait_ms(const struct session *r, int tick_ms)
 static bool child_has_ended(struct session *r)
 {
 	if (r->command && !r->child_ended)
-		r->child_ended = waitpid(r->pid, &r->child_status, WNOHANG) == r->pid;
+		r->child_ended = start_search_has_ended(&r->child_status) ||
+				 waitpid(r->child, &r->child_status, WNOHANG) == r->child;
 	return r->child_ended;
 }
 
@@ -342,8 +349,8 @@ void session_wait_for_command(struct session *r)
 	cli_note(r->name,
 		 "the observation has ended and %s continues: waiting for its end (kill %d "
 		 "ends it)",
-		 r->command[0], r->pid);
-	while (!asked_times && waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+		 r->command[0], r->child);
+	while (!asked_times && waitpid(r->child, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 

@@ -18,6 +18,7 @@
 struct session {
 	const char *name; /* of trapline's command, for messages */
 	pid_t pid;
+	pid_t child;	/* that trapline started: pid, or the one that runs it; 0: none */
 	char **command; /* that trapline started; NULL: none */
 	uint64_t limit; /* hits; 0: none */
 	uint64_t for_ns;
@@ -83,7 +84,7 @@ int session_check_width(const struct session *r, struct symbols *s, const char *
  * The name `what` was not found. If the command is a shell or another program that runs programs,
  * prints that only the shell was searched, and returns an exit status. Otherwise returns 0.
  */
-int session_not_found(const char *name, char **command, const char *what);
+int session_not_found(const char *name, char **command, const char *what, bool can_follow);
 
 /* Prints the library's last error as one line. Returns an exit status. */
 int session_explain(const struct session *r, const char *doing, const char *what, int err);

@@ -315,9 +315,9 @@ void targets_end(struct targets *t, struct trapline_event *const *events, size_t
 			(unsigned long long)lost);
 	if (t->without_names)
 		cli_note(t->set->name,
-			 "%llu processes had ended before their memory map was read: their "
-			 "addresses have no names",
-			 (unsigned long long)t->without_names);
+			 "%llu process%s had ended before the memory map was read: addresses have "
+			 "no names there",
+			 (unsigned long long)t->without_names, t->without_names == 1 ? "" : "es");
 }
 
 void targets_release(struct targets *t)

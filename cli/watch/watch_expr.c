@@ -147,7 +147,8 @@ static int resolve(struct symbols *s, const struct observe_settings *set,
 	struct expression_error error;
 
 	int err = expression_resolve(s, e, &options, out, &error);
-	int status = err == -ENOENT ? session_not_found(set->name, set->command, set->expr) : 0;
+	int status = err == -ENOENT ? session_not_found(set->name, set->command, set->expr, false) :
+				      0;
 	if (err)
 		return status ? status : watch_expr_wrong(set, &error);
 	if (set->thread && !out->tid)

@@ -106,7 +106,8 @@ static int find_sites(struct watch_objects *o, struct object_point *p, const cha
 	char why[500];
 
 	int err = code_sites_find(o->symbols, p->where, &p->sites, why, sizeof(why));
-	int status = err == -ENOENT ? session_not_found(set->name, set->command, p->where) : 0;
+	int status = err == -ENOENT ? session_not_found(set->name, set->command, p->where, false) :
+				      0;
 	if (err)
 		return status ? status : cli_wrong(set->name, "%s: %s", option, why);
 	p->way = calloc(p->sites.count, sizeof(*p->way));

@@ -115,7 +115,68 @@ wrong "a_name_without_process_is_refused" "no process is named 'no-such-name'" x
 wrong "a_name_and_a_process_are_refused" 'cannot be combined' x --name forker -p "$first"
 wrong "several_need_uprobes" 'needs uprobes' x -p "$first,$second" --no-bpf
 wrong "follow_needs_uprobes" 'needs uprobes' x --follow -p "$first" --mechanism probe
-wrong "a_program_that_a_wrapper_runs_is_named" 'give that program after --' serve_one --follow -- sh -c "$forker once"
+# --- wrappers: the program that has the location is run by another one ---
+
+watch serve_one --follow --json -- sh -c '"$0" once; "$0" once; exit 3' "$forker"
+[ $? = 0 ] && hits 'length == 2 and (map(.pid) | unique | length) == 2 and .[0].caller.function == "main"' &&
+	tail -n 1 "$tmp/out" | jq -e '.command == "exited with status 3"' >/dev/null
+ok "what_a_shell_runs_is_found_and_followed" $?
+
+# Threads of the shell that run meanwhile, signals and jobs are as without the search.
+watch serve_one --follow --output "$tmp/lines" -- sh -c 'sleep 0.3 && echo slept &
+	trap "echo caught" USR1; kill -USR1 $$; "$0" once & wait; wait; "$0" 40; echo done' "$forker"
+status=$?
+[ $status = 0 ] && [ "$(grep -c '"type":"hit"' "$tmp/lines")" = 41 ] && grep -qx caught "$tmp/out" &&
+	grep -qx slept "$tmp/out" && grep -qx 'done' "$tmp/out"
+ok "the_rest_of_the_script_runs_as_before" $?
+
+if command -v make >/dev/null && command -v python3 >/dev/null; then
+	printf 'all: a b c\na b c:\n\t@%s once\n' "$forker" >"$tmp/Makefile"
+	watch serve_one --follow --output "$tmp/lines" -- make -s -j2 -f "$tmp/Makefile"
+	[ $? = 0 ] && [ "$(grep -c '"type":"hit"' "$tmp/lines")" = 3 ]
+	ok "make_is_followed" $?
+	watch serve_one --follow --output "$tmp/lines" -- python3 -c 'import subprocess, sys, threading
+def run():
+    subprocess.run([sys.argv[1], "once"], check=True)
+threads = [threading.Thread(target=run) for _ in range(6)]
+for t in threads: t.start()
+for t in threads: t.join()
+print("all well")' "$forker"
+	[ $? = 0 ] && [ "$(grep -c '"type":"hit"' "$tmp/lines")" = 6 ] && grep -qx 'all well' "$tmp/out"
+	ok "threads_that_start_programs_are_followed" $?
+else
+	skip "make_is_followed" "make or python3 is not installed"
+	skip "threads_that_start_programs_are_followed" "make or python3 is not installed"
+fi
+
+watch no_such_function --follow -- sh -c '"$0" once; echo "ran to its end"' "$forker"
+[ $? = 2 ] && grep -qx 'ran to its end' "$tmp/out" &&
+	grep -q "cannot find 'no_such_function': sh has ended, and it ran no program that has it" "$tmp/err"
+ok "a_name_that_no_program_has_is_reported" $?
+
+watch serve_one -- sh -c '"$0" once' "$forker"
+[ $? = 2 ] && grep -q "give --follow" "$tmp/err"
+ok "without_follow_the_remedy_is_named" $?
+
+# A kill before the program begins ends all, after it nothing.
+"$trapline" break serve_one --follow -- sh -c 'sleep 3; "$0" once; touch "$1"' "$forker" "$tmp/ran" \
+	>"$tmp/out" 2>&1 &
+observer=$!
+sleep 1
+kill -KILL "$observer"
+wait "$observer" 2>/dev/null
+sleep 3
+[ ! -e "$tmp/ran" ]
+ok "a_kill_during_the_search_ends_the_command" $?
+"$trapline" break serve_one --follow -- sh -c '"$0" once; sleep 1; "$0" once; touch "$1"' "$forker" \
+	"$tmp/ran" >"$tmp/out" 2>&1 &
+observer=$!
+eventually grep -q '  serve_one' "$tmp/out"
+kill -KILL "$observer"
+wait "$observer" 2>/dev/null
+eventually test -e "$tmp/ran"
+ok "a_kill_after_it_leaves_the_command" $?
+
 command=watch
 wrong "several_processes_cannot_be_watched" 'several processes are for calls' x -p "$first,$second"
 

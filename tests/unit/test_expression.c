@@ -24,11 +24,7 @@
 #include "report/lang/expression.h"
 #include "report/lang/value.h"
 
-enum mood {
-	CALM = 1,
-	ANGRY = 2,
-	LOUD = 4
-};
+enum mood { CALM = 1, ANGRY = 2, LOUD = 4 };
 
 struct item {
 	int number;
@@ -74,45 +70,12 @@ static void must_fail_at(const char *text, int column)
 static void places_are_parsed(void **state)
 {
 	static const char *const good[] = {
-		"a",
-		"a.b",
-		"a->b",
-		"a[3]",
-		"a[-1]",
-		"a[b.c].d",
-		"*a",
-		"**a->b",
-		"(*a).b",
-		"(a)",
-		"((a))->b",
-		"*(int *)0x10",
-		"*(struct foo *)0x10",
-		"((ns::T<a, b<c>> *)1)->x",
-		"file.c:a",
-		"dir/file.c:a.b",
-		"libc.so.6:environ",
-		"ld-linux-x86-64.so.2:x",
-		"a::b",
-		"::a",
-		"a<int>::b",
-		"a+8",
-		"a-8",
-		"a+0x10:4",
-		"a:1",
-		"a:32",
-		"0x1000",
-		"0x1000:8",
-		"4096:2",
-		" a . b ",
-		"a -> b [ 1 ]",
-		"*(unsigned long *)0",
-		"count.0",
-		"main.count",
-		"a.Base::b",
-		"*(int *)(a+16)",
-		"*(a - 8):4",
-		"((struct foo *)(a+0x10))->b",
-		"big:64",
+		"a", "a.b", "a->b", "a[3]", "a[-1]", "a[b.c].d", "*a", "**a->b", "(*a).b",
+		"(a)", "((a))->b", "*(int *)0x10", "*(struct foo *)0x10", "((ns::T<a, b<c>> *)1)->x",
+		"file.c:a", "dir/file.c:a.b", "libc.so.6:environ", "ld-linux-x86-64.so.2:x", "a::b",
+		"::a", "a<int>::b", "a+8", "a-8", "a+0x10:4", "a:1", "a:32", "0x1000", "0x1000:8",
+		"4096:2", " a . b ", "a -> b [ 1 ]", "*(unsigned long *)0", "count.0", "main.count",
+		"a.Base::b", "*(int *)(a+16)", "*(a - 8):4", "((struct foo *)(a+0x10))->b", "big:64",
 	};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -285,8 +248,7 @@ static void what_is_no_value_of_a_hit_is_refused(void **state)
 	assert_int_equal(resolve_value("item", 0, &address, &size), -EINVAL);
 	assert_int_equal(resolve_value("word->mood", 0, &address, &size), -EINVAL);
 	assert_int_equal(resolve_value("(item->next+1)->mood", 0, &address, &size), -EINVAL);
-	assert_int_equal(resolve_value("item->next->mood", (uintptr_t)items, &address, &size),
-			 -EFAULT);
+	assert_int_equal(resolve_value("item->next->mood", (uintptr_t)items, &address, &size), -EFAULT);
 	assert_int_equal(resolve_value("item->next->mood", 8, &address, &size), -EFAULT);
 }
 
@@ -349,54 +311,11 @@ static unsigned int random_below(unsigned int n)
 static void random_text(char *text, size_t n)
 {
 	static const char *const words[] = {
-		"items",
-		"first",
-		"nothing",
-		"chosen",
-		"plain_number",
-		"next",
-		"mood",
-		"three",
-		"six",
-		"name",
-		"real",
-		"number",
-		".",
-		"->",
-		"[",
-		"]",
-		"(",
-		")",
-		"*",
-		"**",
-		"+",
-		"-",
-		":",
-		"::",
-		"0",
-		"1",
-		"2",
-		"0x10",
-		"8",
-		"(struct item *)",
-		"(int *)",
-		"(u8*)",
-		"<",
-		">",
-		",",
-		" ",
-		"test_expression.c:",
-		"libc.so.6:",
-		"environ",
-		"errno",
-		"items[1].",
-		"first->next->",
-		"18446744073709551615",
-		"-1",
-		"&",
-		"struct",
-		"\xff",
-		"\"",
+		"items", "first", "nothing", "chosen", "plain_number", "next", "mood", "three", "six",
+		"name", "real", "number", ".", "->", "[", "]", "(", ")", "*", "**", "+", "-", ":", "::",
+		"0", "1", "2", "0x10", "8", "(struct item *)", "(int *)", "(u8*)", "<", ">", ",", " ",
+		"test_expression.c:", "libc.so.6:", "environ", "errno", "items[1].", "first->next->",
+		"18446744073709551615", "-1", "&", "struct", "\xff", "\"",
 	};
 	unsigned int count = 1 + random_below(12);
 	size_t used = 0;
@@ -404,9 +323,8 @@ static void random_text(char *text, size_t n)
 	text[0] = 0;
 	while (count-- && used + 24 < n) {
 		if (random_below(20))
-			used += (size_t)snprintf(
-				text + used, n - used, "%s",
-				words[random_below(sizeof(words) / sizeof(words[0]))]);
+			used += (size_t)snprintf(text + used, n - used, "%s",
+						 words[random_below(sizeof(words) / sizeof(words[0]))]);
 		else
 			text[used++] = (char)(1 + random_below(255));
 		text[used] = 0;
@@ -416,18 +334,13 @@ static void random_text(char *text, size_t n)
 /* A place that the grammar allows, from variables that exist. */
 static void random_place(char *text, size_t n)
 {
-	static const char *const roots[] = { "items",	     "first",
-					     "nothing",	     "chosen",
-					     "plain_number", "items[1]",
-					     "(*first)",     "((struct item *)0x10)" };
-	static const char *const steps[] = { ".next",  "->next", "->mood",	 ".three",
-					     "[2]",    "[-1]",	 "[chosen]",	 "[first->number]",
-					     "->nmae", ".name",	 "->next->next", "[99999999999]",
-					     ".real" };
-	static const char *const heads[] = { "*", "**", "(u8 *)", "*(struct item *)",
-					     "(double **)" };
-	static const char *const tails[] = { "",   "",	   "",	    ":8",
-					     "+8", "-8:4", "+16:8", "+0xffffffffff" };
+	static const char *const roots[] = { "items", "first", "nothing", "chosen", "plain_number",
+					     "items[1]", "(*first)", "((struct item *)0x10)" };
+	static const char *const steps[] = { ".next", "->next", "->mood", ".three", "[2]", "[-1]",
+					     "[chosen]", "[first->number]", "->nmae", ".name",
+					     "->next->next", "[99999999999]", ".real" };
+	static const char *const heads[] = { "*", "**", "(u8 *)", "*(struct item *)", "(double **)" };
+	static const char *const tails[] = { "", "", "", ":8", "+8", "-8:4", "+16:8", "+0xffffffffff" };
 	const char *head = random_below(3) ? "" : heads[random_below(5)];
 	unsigned int count = random_below(5);
 	size_t used = (size_t)snprintf(text, n, "%s%s", head, roots[random_below(8)]);
@@ -481,12 +394,9 @@ static void no_place_harms_the_resolver(void **state)
 		found++;
 		struct value_view view = { place.type, place.bit_offset, place.bit_size };
 		struct value_part part = {
-			.len = 1u << random_below(4),
-			.offset = random_below(2) * random_below(40),
-			.old_known = random_below(2),
-			.new_known = true,
-			.old_value = random_below(1000),
-			.new_value = random_below(2) ? UINT64_MAX : 0,
+			.len = 1u << random_below(4), .offset = random_below(2) * random_below(40),
+			.old_known = random_below(2), .new_known = true,
+			.old_value = random_below(1000), .new_value = random_below(2) ? UINT64_MAX : 0,
 		};
 		if (!view.type)
 			continue;
@@ -596,9 +506,8 @@ static void wrong_conditions_are_said_with_their_column(void **state)
 	condition_must_fail_at("ret < 0 && a == 3)", 18, "expected an operator or the end");
 	condition_must_fail_at("a || ret == 1", 0, "cannot evaluate 'a || ret == 1'");
 	condition_must_fail_at("a && (ret + 1 == 5)", 0, "cannot evaluate '(ret + 1 == 5)'");
-	condition_must_fail_at(
-		"ret && (ret && (ret && (ret && (ret && (ret && (ret && (ret && ret)))))))", 0,
-		"cannot evaluate 'ret'");
+	condition_must_fail_at("ret && (ret && (ret && (ret && (ret && (ret && (ret && (ret && ret)))))))",
+			       0, "cannot evaluate 'ret'");
 }
 
 /* What variables, members, bit-fields and constants are in the language. */
@@ -608,8 +517,7 @@ static void names_become_loads(void **state)
 	char plain[200];
 
 	snprintf(plain, sizeof(plain), "*(s32 *)%#llx == 2 && *(s64 *)%#llx > -5",
-		 (unsigned long long)(uintptr_t)&chosen,
-		 (unsigned long long)(uintptr_t)&plain_number);
+		 (unsigned long long)(uintptr_t)&chosen, (unsigned long long)(uintptr_t)&plain_number);
 	names.view.type = type_find(self, "enum mood");
 	same_condition(&names, "chosen == ANGRY && plain_number > -5", plain);
 	snprintf(plain, sizeof(plain), "*(u32 *)(*(u64 *)(*(u64 *)%#llx + %zu) + %zu)",
@@ -648,29 +556,20 @@ static void parameters_are_where_they_are(void **state)
 	const struct type *item = type_find(self, "struct item");
 	const struct type *number = type_find(self, "int");
 	struct signature_value parameter[] = {
-		{ .name = "in",
-		  .type = type_pointer_to(self, item),
-		  .where = SIGNATURE_REGISTERS,
-		  .reg = { 5 },
-		  .regs = 1 },
-		{ .name = "n",
-		  .type = number,
-		  .where = SIGNATURE_REGISTERS,
-		  .reg = { 4 },
-		  .regs = 1 },
-		{ .name = "deep",
-		  .type = type_pointer_to(self, item),
-		  .where = SIGNATURE_STACK,
-		  .stack = 8 },
-		{ .name = "old", .type = number, .where = SIGNATURE_STACK, .stack = 16 },
-		{ .name = "whole",
-		  .type = item,
-		  .where = SIGNATURE_MEMORY,
-		  .reg = { 1 },
-		  .regs = 1 },
-		{ .name = "known", .type = number, .where = SIGNATURE_CONSTANT, .constant = 7 },
-		{ .name = "gone", .type = number, .where = SIGNATURE_GONE },
+		{ .name = "in", .type = type_pointer_to(self, item), .reg = { 5 }, .regs = 1 },
+		{ .name = "n", .type = number, .reg = { 4 }, .regs = 1 },
+		{ .name = "deep", .type = type_pointer_to(self, item), .stack = 8 },
+		{ .name = "old", .type = number, .stack = 16 },
+		{ .name = "whole", .type = item, .reg = { 1 }, .regs = 1 },
+		{ .name = "known", .type = number, .constant = 7 },
+		{ .name = "gone", .type = number },
 	};
+	const enum signature_where where[] = {
+		SIGNATURE_REGISTERS, SIGNATURE_REGISTERS, SIGNATURE_STACK, SIGNATURE_STACK,
+		SIGNATURE_MEMORY, SIGNATURE_CONSTANT, SIGNATURE_GONE,
+	};
+	for (size_t i = 0; i < 7; i++)
+		parameter[i].where = where[i];
 	const struct signature signature = { .parameter = parameter, .count = 7 };
 	const struct signature fewer = { .parameter = parameter + 1, .count = 6 };
 	const struct condition_names names = { .symbols = self, .signature = &signature };

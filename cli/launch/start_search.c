@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* start_search.c - see start_search.h. */
+#include "cli/launch/start_search.h"
+
+#include "cli/launch/start.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EVENT(status) ((status) >> 16)
+
+/* A thread. */
+struct traced {
+	pid_t tid;
+	int signal; /* that it gets when it continues */
+	bool is_stopped;
+	bool has_begun;	      /* its first stop, by SIGSTOP, is over */
+	bool is_asked;	      /* SIGSTOP is on its way */
+	bool waits_for_vfork; /* in the kernel, where it does not stop */
+};
+
+static struct traced *traced;
+static size_t traced_count;
+static size_t traced_room;
+static pid_t root;
+static pid_t program;
+static bool root_has_ended;
+static int root_status;
+
+static struct traced *find_traced(pid_t tid)
+{
+	for (size_t i = 0; i < traced_count; i++)
+		if (traced[i].tid == tid)
+			return &traced[i];
+	return NULL;
+}
+
+/* NULL: no memory. The stop of a child may be reported before the event of its parent. */
+static struct traced *add_traced(pid_t tid)
+{
+	struct traced *t = find_traced(tid);
+
+	if (t)
+		return t;
+	if (traced_count == traced_room) {
+		size_t room = traced_room ? 2 * traced_room : 16;
+		struct traced *larger = realloc(traced, room * sizeof(*traced));
+
+		if (!larger)
+			return NULL;
+		traced = larger;
+		traced_room = room;
+	}
+	t = &traced[traced_count++];
+	*t = (struct traced){ .tid = tid };
+	return t;
+}
+
+static void end_traced(pid_t tid, int status)
+{
+	struct traced *t = find_traced(tid);
+
+	if (tid == root) {
+		root_has_ended = true;
+		root_status = status;
+	}
+	if (t)
+		*t = traced[--traced_count];
+}
+
+static void resume(struct traced *t)
+{
+	t->is_stopped = false;
+	ptrace(PTRACE_CONT, t->tid, NULL, (void *)(long)t->signal);
+}
+
+/* A fork: the child is traced from its birth. An exec by a thread: it has the number of the first one now. */
+static void note_event(struct traced *t, int event)
+{
+	unsigned long message = 0;
+	pid_t tid = t->tid;
+
+	t->waits_for_vfork = event == PTRACE_EVENT_VFORK;
+	if (ptrace(PTRACE_GETEVENTMSG, tid, NULL, &message))
+		return;
+	if (event == PTRACE_EVENT_EXEC && (pid_t)message != tid)
+		end_traced((pid_t)message, 0);
+	else if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
+		 event == PTRACE_EVENT_CLONE)
+		add_traced((pid_t)message);
+}
+
+/* What a wait reported. The event, or 0. */
+static int note_status(pid_t tid, int status)
+{
+	siginfo_t info;
+
+	if (!WIFSTOPPED(status)) {
+		end_traced(tid, status);
+		return 0;
+	}
+	struct traced *t = add_traced(tid);
+	if (!t)
+		return 0;
+	bool is_first = !t->has_begun && !EVENT(status) && WSTOPSIG(status) == SIGSTOP;
+	t->is_stopped = true;
+	t->has_begun = true;
+	t->signal = 0;
+	if (EVENT(status))
+		note_event(t, EVENT(status));
+	/* A process that job control stops is continued: it cannot be told apart later. */
+	else if (!is_first && !ptrace(PTRACE_GETSIGINFO, tid, NULL, &info))
+		t->signal = WSTOPSIG(status);
+	return EVENT(status);
+}
+
+static struct traced *find_running(void)
+{
+	for (size_t i = 0; i < traced_count; i++)
+		if (!traced[i].is_stopped && !traced[i].waits_for_vfork)
+			return &traced[i];
+	return NULL;
+}
+
+/* Stops each that runs, and those which it starts meanwhile. */
+static void stop_all(void)
+{
+	struct traced *t;
+	int status;
+
+	while ((t = find_running())) {
+		/* A new one stops by itself. */
+		if (t->has_begun && !t->is_asked) {
+			t->is_asked = true;
+			syscall(SYS_tkill, t->tid, SIGSTOP);
+		}
+		pid_t tid = waitpid(-1, &status, __WALL);
+		if (tid < 0 && errno == EINTR)
+			continue;
+		if (tid < 0)
+			return;
+		note_status(tid, status);
+		t = find_traced(tid);
+		if (!t || !t->is_asked)
+			continue;
+		if (t->signal == SIGSTOP) {
+			t->is_asked = false;
+			t->signal = 0;
+		} else {
+			resume(t); /* to the stop that is on its way */
+		}
+	}
+}
+
+static int run_search(bool (*is_wanted)(pid_t pid, void *arg), void *arg, pid_t *found)
+{
+	int status;
+
+	while (traced_count) {
+		pid_t tid = waitpid(-1, &status, __WALL);
+
+		if (tid < 0 && errno == EINTR)
+			continue;
+		if (tid < 0)
+			return -errno;
+		int event = note_status(tid, status);
+		/* What cannot be run to its entry point, such as a 32-bit program, is not the one. */
+		int err = event == PTRACE_EVENT_EXEC ? start_run_to_entry(tid, &status) : -ENOEXEC;
+		if (!err && is_wanted(tid, arg)) {
+			*found = tid;
+			return 0;
+		}
+		if (err == -ECHILD)
+			end_traced(tid, status);
+		struct traced *t = find_traced(tid);
+		if (t)
+			resume(t);
+	}
+	return -ECHILD;
+}
+
+int start_search(pid_t command, bool (*is_wanted)(pid_t pid, void *arg), void *arg, pid_t *found)
+{
+	long options = PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK |
+		       PTRACE_O_TRACEVFORK | PTRACE_O_TRACEVFORKDONE | PTRACE_O_TRACECLONE;
+
+	root = command;
+	program = command;
+	*found = command;
+	if (is_wanted(command, arg))
+		return 0;
+	if (ptrace(PTRACE_SETOPTIONS, command, NULL, (void *)options))
+		return -errno;
+	struct traced *t = add_traced(command);
+	if (!t)
+		return -ENOMEM;
+	t->has_begun = true;
+	resume(t);
+	int err = run_search(is_wanted, arg, found);
+	if (err)
+		return err;
+	program = *found;
+	stop_all();
+	return 0;
+}
+
+bool start_search_has_ended(int *status)
+{
+	if (root_has_ended)
+		*status = root_status;
+	return root_has_ended;
+}
+
+/*
+ * Its child continues, so it comes back from vfork(), where it stops. A SIGSTOP of ours that was on its
+ * way is taken out then.
+ */
+static void end_vfork(struct traced *t)
+{
+	int status;
+
+	for (;;) {
+		if (waitpid(t->tid, &status, __WALL) < 0) {
+			if (errno == EINTR)
+				continue;
+			return;
+		}
+		note_status(t->tid, status);
+		t = find_traced(t->tid);
+		if (!WIFSTOPPED(status) || !t)
+			return;
+		if (t->is_asked && t->signal == SIGSTOP) {
+			t->is_asked = false;
+			t->signal = 0;
+		}
+		if (!t->is_asked)
+			break;
+		resume(t);
+	}
+	ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(long)t->signal);
+}
+
+void start_search_end(bool is_killed)
+{
+	for (size_t i = 0; i < traced_count; i++) {
+		if (is_killed)
+			kill(traced[i].tid, SIGKILL);
+		else if (traced[i].tid != program && traced[i].is_stopped)
+			ptrace(PTRACE_DETACH, traced[i].tid, NULL, (void *)(long)traced[i].signal);
+	}
+	for (size_t i = traced_count; !is_killed && i-- > 0;)
+		if (!traced[i].is_stopped)
+			end_vfork(&traced[i]);
+	free(traced);
+	traced = NULL;
+	traced_count = 0;
+	traced_room = 0;
+}
