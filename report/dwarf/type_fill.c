@@ -141,15 +141,16 @@ static void read_variant(struct symbols *s, Dwarf_Die *die, struct type_variant 
 
 static void fill_variants(struct symbols *s, struct type_rest *rest, Dwarf_Die *part)
 {
-	struct type_variants *v = calloc(1, sizeof(*v));
 	size_t n = count_children(part, is_variant);
+	struct type_variants *v = n ? calloc(1, sizeof(*v)) : NULL;
 	struct type_member m = { 0 };
 	Dwarf_Attribute attr;
 	Dwarf_Die die;
 
-	if (v && n)
-		v->variant = calloc(n, sizeof(*v->variant));
-	if (!v || !v->variant) {
+	if (!v)
+		return;
+	v->variant = calloc(n, sizeof(*v->variant));
+	if (!v->variant) {
 		free(v);
 		return;
 	}
