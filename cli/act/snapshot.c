@@ -32,6 +32,7 @@ struct taking {
 	pid_t pid;
 	pid_t tid;
 	int continues;
+	const struct snapshot_use *use;
 	struct snapshot *out;
 	char *why;
 	size_t why_size;
@@ -196,14 +197,19 @@ static int make_copies(struct taking *t)
 	}
 	if (!err)
 		err = copy_of(&child, &copy, &unused);
-	if (!err)
+	if (!err && !t->use)
 		err = freeze(&copy);
-	if (!err)
+	if (!err && !t->use)
 		t->out->pid = copy.tid;
-	else
+	else if (err)
 		kill_copy(&copy);
 	kill_copy(&child);
 	t->out->left = number > 0 && !reap(t, number);
+	/* It is still traced by this thread, so the kernel kills it with this command. */
+	if (!err && t->use) {
+		t->use->use(copy.tid, t->use->arg);
+		kill_copy(&copy);
+	}
 	return err;
 }
 
@@ -227,11 +233,16 @@ static void take(void *arg)
 	close(t->memory_fd);
 }
 
-int snapshot_take(pid_t pid, pid_t tid, int continues, struct snapshot *out, char *why, size_t n)
+int snapshot_take(pid_t pid, pid_t tid, int continues, const struct snapshot_use *use,
+		  struct snapshot *out, char *why, size_t n)
 {
-	struct taking t = {
-		.pid = pid, .tid = tid, .continues = continues, .out = out, .why = why, .why_size = n
-	};
+	struct taking t = { .pid = pid,
+			    .tid = tid,
+			    .continues = continues,
+			    .use = use,
+			    .out = out,
+			    .why = why,
+			    .why_size = n };
 
 	*out = (struct snapshot){ 0 };
 	held_run(take, &t);

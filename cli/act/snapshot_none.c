@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-int snapshot_take(pid_t pid, pid_t tid, int continues, struct snapshot *out, char *why, size_t n)
+int snapshot_take(pid_t pid, pid_t tid, int continues, const struct snapshot_use *use,
+		  struct snapshot *out, char *why, size_t n)
 {
 	snprintf(why, n, "it needs x86-64");
 	return -EOPNOTSUPP;

@@ -159,7 +159,7 @@ static void do_snapshot(struct then *t, struct moment *m)
 {
 	char when[64];
 	struct snapshot s;
-	int err = snapshot_take(m->pid, m->tid, !m->was_stopped, &s, m->why, sizeof(m->why));
+	int err = snapshot_take(m->pid, m->tid, !m->was_stopped, NULL, &s, m->why, sizeof(m->why));
 
 	m->continued_ns = s.continued_ns;
 	go_on(m);
@@ -191,6 +191,20 @@ static int core_name(const struct then *t, const struct moment *m, char *path, s
 	return err;
 }
 
+struct core_writing {
+	const char *path;
+	const struct core_notes *notes;
+	uint64_t *bytes;
+	int err;
+};
+
+static void write_from(pid_t copy, void *arg)
+{
+	struct core_writing *w = arg;
+
+	w->err = core_write(w->path, w->notes, copy, w->bytes);
+}
+
 /* The memory is that of a copy where one can be made, so that the process need not wait. */
 static int write_core(struct then *t, struct moment *m, const char *path, uint64_t *bytes)
 {
@@ -201,14 +215,14 @@ static int write_core(struct then *t, struct moment *m, const char *path, uint64
 	int err = core_notes_read(m->pid, m->tid, &notes, m->why, sizeof(m->why));
 	if (err)
 		return err;
-	if (snapshot_take(m->pid, m->tid, !m->was_stopped, &s, unused, sizeof(unused)))
-		s.pid = 0;
+	struct core_writing w = { path, notes, bytes, 0 };
+	const struct snapshot_use use = { write_from, &w };
+	if (snapshot_take(m->pid, m->tid, !m->was_stopped, &use, &s, unused, sizeof(unused)))
+		write_from(m->pid, &w);
 	m->continued_ns = s.continued_ns;
-	err = core_write(path, notes, s.pid ? s.pid : m->pid, bytes);
+	err = w.err;
 	if (err)
 		snprintf(m->why, sizeof(m->why), "%s", strerror(-err));
-	if (s.pid)
-		kill(s.pid, SIGKILL);
 	core_notes_free(notes);
 	return err;
 }

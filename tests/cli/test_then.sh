@@ -120,20 +120,34 @@ watch -p "$calls" lookup --limit 2 --then 'exec exit 3'
 [ $? = 0 ] && grep -q '^--then started 2 commands, 2 failed$' "$tmp/out"
 ok "a_command_that_fails_is_counted" $?
 
-# Killed at any moment, the command leaves the process running, unless it is told to stop it.
+# Killed at any moment, the command leaves the process running, and no copy of it beside it.
+cp "$victims/calls" "$tmp/own"
+"$tmp/own" 1000000 2000 >/dev/null &
+own=$!
+started="$started $own"
+copies()
+{
+	for exe in /proc/[0-9]*/exe; do
+		readlink "$exe"
+	done 2>/dev/null | grep -cx "$tmp/own"
+}
+eventually runs_on "$own"
 i=0
 while [ $i -lt 12 ]; do
 	i=$((i + 1))
-	"$trapline" break -p "$calls" lookup --limit 0 --then "core $tmp/killed" >/dev/null 2>&1 &
+	"$trapline" break -p "$own" lookup --limit 0 --then "core $tmp/killed" >/dev/null 2>&1 &
 	killed=$!
 	sleep "0.$((i * 37 % 90 + 10))"
 	kill -KILL $killed
 	wait $killed 2>/dev/null
 done
-eventually runs_on "$calls"
+eventually runs_on "$own"
 sleep 0.3
-runs_on "$calls"
+runs_on "$own"
 ok "a_killed_command_leaves_the_process_running" $?
+[ "$(copies)" = 1 ]
+ok "and_no_copy_of_it" $?
+kill "$own"
 rm -f "$tmp"/killed*
 
 kill -STOP "$calls"
