@@ -187,12 +187,12 @@ static int check(const struct observe_settings *set)
 				 set->operands[0]);
 	if (set->is_break)
 		return cli_wrong(set->name, "--code cannot be combined with --break");
-	if (set->pid)
+	if (set->pids.count)
 		return cli_wrong(set->name,
 				 "cannot record the code of process %d: it runs "
 				 "already; start it with -- CMD, or let it call "
 				 "trapline_log_code_to()",
-				 set->pid);
+				 set->pids.pid[0]);
 	if (set->command)
 		return agent_is_for_this(set->name);
 	return set->kernel ?
