@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/code.log
 
-echo 1..10
+echo 1..12
 n=0
 report() { # status name output
 	n=$((n + 1))

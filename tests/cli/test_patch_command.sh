@@ -255,7 +255,7 @@ ok a_stripped_program_is_patched_by_what_it_exports $?
 kill "$pid"
 start patched_stripped
 wrong a_stripped_program_without_names_is_refused \
-	"patched_stripped is stripped: it has no name 'answer'; install its debug symbols" -p "$pid" "$tmp/one.so"
+	"patched_stripped is stripped: it names no function 'answer'; install its debug symbols" -p "$pid" "$tmp/one.so"
 kill "$pid"
 
 # --- threads that are inside, and a command that is killed ---
