@@ -50,7 +50,7 @@ struct go_table {
 	uint64_t table;
 };
 
-static uint64_t number_at(const struct go_table *t, uint64_t at, size_t bytes)
+static uint64_t go_number_at(const struct go_table *t, uint64_t at, size_t bytes)
 {
 	uint64_t value = 0;
 
@@ -69,19 +69,19 @@ static const char *text_at(const struct go_table *t, uint64_t at)
 /* The entry of function n, counted from text; its end is the next one's. */
 static uint64_t go_entry_of(const struct go_table *t, uint64_t n)
 {
-	return number_at(t, t->table + 8 * n, 4);
+	return go_number_at(t, t->table + 8 * n, 4);
 }
 
 static uint64_t func_of(const struct go_table *t, uint64_t n)
 {
-	return t->table + number_at(t, t->table + 8 * n + 4, 4);
+	return t->table + go_number_at(t, t->table + 8 * n + 4, 4);
 }
 
 static const char *name_of(const struct go_table *t, uint64_t n)
 {
-	uint64_t at = number_at(t, func_of(t, n) + FUNC_NAME, 4);
+	uint64_t at = go_number_at(t, func_of(t, n) + FUNC_NAME, 4);
 
-	return clean_name(text_at(t, number_at(t, HEADER_NAMES, 8) + at));
+	return clean_name(text_at(t, go_number_at(t, HEADER_NAMES, 8) + at));
 }
 
 static Elf_Scn *section_find(Elf *elf, const char *name, uint32_t type, GElf_Shdr *header)
@@ -108,7 +108,7 @@ static uint64_t read_text_start(struct symbols *s, const struct go_table *t, Elf
 
 	if (s->pid && !symbols_read(s, header + HEADER_TEXT, &start, sizeof(start)) && start)
 		return start;
-	start = number_at(t, HEADER_TEXT, 8);
+	start = go_number_at(t, HEADER_TEXT, 8);
 	if (start)
 		return start + bias;
 	return section_find(elf, ".text", 0, &text) ? text.sh_addr + bias : 0;
@@ -129,10 +129,10 @@ static void table_fill(struct symbols *s, struct go_table *t)
 	t->data = data->d_buf;
 	t->size = data->d_size;
 	t->has_symbols = section_find(elf, NULL, SHT_SYMTAB, &other) != NULL;
-	uint64_t magic = number_at(t, 0, 4);
-	uint64_t pointer_bytes = number_at(t, 7, 1);
-	t->count = number_at(t, HEADER_FUNCTIONS, 8);
-	t->table = number_at(t, HEADER_TABLE, 8);
+	uint64_t magic = go_number_at(t, 0, 4);
+	uint64_t pointer_bytes = go_number_at(t, 7, 1);
+	t->count = go_number_at(t, HEADER_FUNCTIONS, 8);
+	t->table = go_number_at(t, HEADER_TABLE, 8);
 	t->text = read_text_start(s, t, elf, header.sh_addr + bias, bias);
 	bool fits = t->table < t->size && t->count < (t->size - t->table) / 8;
 	if ((magic != MAGIC_1_18 && magic != MAGIC_1_20) || pointer_bytes != 8 || !fits ||
@@ -197,7 +197,7 @@ static uint64_t varint(const struct go_table *t, uint64_t *at)
 	uint64_t value = 0;
 
 	for (unsigned int shift = 0; shift < 35; shift += 7) {
-		uint64_t byte = number_at(t, (*at)++, 1);
+		uint64_t byte = go_number_at(t, (*at)++, 1);
 		value |= (byte & 0x7f) << shift;
 		if (!(byte & 0x80))
 			break;
@@ -208,9 +208,9 @@ static uint64_t varint(const struct go_table *t, uint64_t *at)
 /* A value that changes along a function: pairs of how much, and for how many instruction units. */
 static int64_t value_at(const struct go_table *t, uint64_t func, unsigned int which, uint64_t pc)
 {
-	uint64_t at = number_at(t, HEADER_VALUES, 8) + number_at(t, func + which, 4);
-	uint64_t unit = number_at(t, 6, 1);
-	uint64_t here = number_at(t, func, 4);
+	uint64_t at = go_number_at(t, HEADER_VALUES, 8) + go_number_at(t, func + which, 4);
+	uint64_t unit = go_number_at(t, 6, 1);
+	uint64_t here = go_number_at(t, func, 4);
 	int64_t value = -1;
 
 	for (int first = 1; at < t->size; first = 0) {
@@ -229,12 +229,13 @@ static void find_line(const struct go_table *t, uint64_t func, uint64_t pc, stru
 {
 	int64_t file = value_at(t, func, FUNC_FILE, pc);
 	int64_t line = value_at(t, func, FUNC_LINE, pc);
-	uint64_t unit = number_at(t, func + FUNC_UNIT, 4);
+	uint64_t unit = go_number_at(t, func + FUNC_UNIT, 4);
 
 	if (file < 0 || line <= 0 || line > INT32_MAX)
 		return;
-	uint64_t at = number_at(t, number_at(t, HEADER_UNITS, 8) + 4 * (unit + (uint64_t)file), 4);
-	out->file = text_at(t, number_at(t, HEADER_FILES, 8) + at);
+	uint64_t at =
+		go_number_at(t, go_number_at(t, HEADER_UNITS, 8) + 4 * (unit + (uint64_t)file), 4);
+	out->file = text_at(t, go_number_at(t, HEADER_FILES, 8) + at);
 	out->line = out->file ? (int)line : 0;
 }
 

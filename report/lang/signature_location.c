@@ -33,7 +33,7 @@ int signature_register_of(const struct signature_value *v, uint64_t offset, uint
 }
 
 /* A constant that is the value itself. */
-static bool constant_of(const Dwarf_Op *op, uint64_t *out)
+static bool location_constant(const Dwarf_Op *op, uint64_t *out)
 {
 	switch (op->atom) {
 	case DW_OP_const1u:
@@ -80,7 +80,7 @@ static bool read_piece(const Dwarf_Op *ops, size_t n, struct signature_piece *pi
 		*used = 1;
 		return true;
 	}
-	if (n < 2 || ops[1].atom != DW_OP_stack_value || !constant_of(&ops[0], &piece->value))
+	if (n < 2 || ops[1].atom != DW_OP_stack_value || !location_constant(&ops[0], &piece->value))
 		return false;
 	piece->kind = SIGNATURE_PIECE_CONSTANT;
 	*used = 2;
