@@ -10,9 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,59 +55,39 @@ static void guard_wait(int parent_fd)
 		;
 }
 
-struct guard_stat {
-	int parent;
-	int exit_signal;
-	unsigned long long start;
-};
-
-/* The fields of proc(5)'s stat, counted from the state, which is behind the name. */
+/* Fields of proc(5). */
 enum {
-	STAT_PARENT = 1,
-	STAT_START = 19,
-	STAT_EXIT_SIGNAL = 35
+	STAT_PARENT = 4,
+	STAT_START = 22,
+	STAT_EXIT_SIGNAL = 38
 };
 
-static bool guard_read_stat(const char *pid, struct guard_stat *out)
+static bool is_copy(pid_t pid, pid_t target, int64_t since)
 {
-	char path[64];
-	char text[1024];
-	char *rest;
+	int64_t parent;
+	int64_t start;
+	int64_t signal;
 
-	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	char *field = strrchr(text, ')');
-	field = field ? strtok_r(field + 1, " ", &rest) : NULL;
-	for (int i = 0; field && i < STAT_EXIT_SIGNAL; i++) {
-		if (i == STAT_PARENT)
-			out->parent = atoi(field);
-		if (i == STAT_START)
-			out->start = strtoull(field, NULL, 10);
-		field = strtok_r(NULL, " ", &rest);
-	}
-	out->exit_signal = field ? atoi(field) : -1;
-	return field != NULL;
+	return program_stat(pid, pid, STAT_PARENT, &parent) && parent == target &&
+	       program_stat(pid, pid, STAT_EXIT_SIGNAL, &signal) && !signal &&
+	       program_stat(pid, pid, STAT_START, &start) && start >= since;
 }
 
 /*
  * snapshot.c makes a copy of the target. Killed between its birth and the option that ties its life to
  * the command, the copy would run on: it is a child that began since and reports its end by no signal.
  */
-static void guard_kill_copies(pid_t target, unsigned long long since)
+static void guard_kill_copies(pid_t target, int64_t since)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
-	struct guard_stat st;
 
-	while (proc && (entry = readdir(proc)))
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-		    guard_read_stat(entry->d_name, &st) && st.parent == target && !st.exit_signal &&
-		    st.start >= since)
-			kill(atoi(entry->d_name), SIGKILL);
+	while (proc && (entry = readdir(proc))) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid > 0 && is_copy(pid, target, since))
+			kill(pid, SIGKILL);
+	}
 	if (proc)
 		closedir(proc);
 }
@@ -117,17 +95,17 @@ static void guard_kill_copies(pid_t target, unsigned long long since)
 static _Noreturn void guard_run(pid_t target, int target_fd, int parent_fd)
 {
 	const struct timespec step = { 0, GUARD_STEP_NS };
-	struct guard_stat own = { 0 };
+	int64_t since = 0;
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	setsid();
-	guard_read_stat("self", &own);
+	program_stat(getpid(), getpid(), STAT_START, &since);
 	guard_wait(parent_fd);
 	for (int i = 0; i < GUARD_LOOKS; i++) {
 		if (i % GUARD_COPY_LOOKS == 0)
-			guard_kill_copies(target, own.start);
+			guard_kill_copies(target, since);
 		if (program_thread_state(target, target) == 'T')
 			syscall(SYS_pidfd_send_signal, target_fd, SIGCONT, NULL, 0);
 		nanosleep(&step, NULL);

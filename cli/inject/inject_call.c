@@ -155,15 +155,9 @@ static bool read_last_run(const char *path, uint64_t *ns)
 
 static int last_cpu(pid_t pid, pid_t tid)
 {
-	char path[64];
-	char text[TEXT_MAX];
-	int cpu = -1;
+	int64_t cpu;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	const char *at = read_text(path, text) ? strrchr(text, ')') : NULL;
-	for (int field = 2; at && field < 39; field++)
-		at = strchr(at + 1, ' ');
-	return at && sscanf(at, "%d", &cpu) == 1 ? cpu : -1;
+	return program_stat(pid, tid, 39, &cpu) ? (int)cpu : -1;
 }
 
 /*
@@ -199,7 +193,7 @@ static bool read_offset_of(int cpu, int64_t *offset)
 
 static uint64_t asleep_since(pid_t pid, pid_t tid, uint64_t last_run)
 {
-	int64_t offset;
+	int64_t offset = 0;
 	int cpu = last_cpu(pid, tid);
 
 	if (cpu < 0 || cpu >= CPU_SETSIZE || !read_offset_of(cpu, &offset))

@@ -139,6 +139,23 @@ bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t 
 	return found;
 }
 
+bool program_stat(pid_t pid, pid_t tid, int field, int64_t *out)
+{
+	char line[1024];
+
+	snprintf(line, sizeof(line), "/proc/%d/task/%d/stat", pid, tid);
+	FILE *f = fopen(line, "re");
+	if (!f)
+		return false;
+	line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
+	fclose(f);
+	/* The name, which is field 2, may have anything in it. */
+	const char *at = strrchr(line, ')');
+	for (int i = 2; at && i < field; i++)
+		at = strchr(at + 1, ' ');
+	return at && sscanf(at, "%" SCNd64, out) == 1;
+}
+
 char program_thread_state(pid_t pid, pid_t tid)
 {
 	char state[32];
@@ -190,17 +207,9 @@ bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *st
 /* The flag of the scheduler; Linux 6.8 and later have it as "Kthread" in status, too. */
 static bool is_kernel_thread(pid_t pid)
 {
-	char line[1024] = "";
-	unsigned int flags = 0;
+	int64_t flags;
 
-	snprintf(line, sizeof(line), "/proc/%d/stat", pid);
-	FILE *f = fopen(line, "re");
-	if (!f)
-		return false;
-	char *end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	return end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-	       flags & 0x00200000; /* PF_KTHREAD */
+	return program_stat(pid, pid, 9, &flags) && flags & 0x00200000; /* PF_KTHREAD */
 }
 
 size_t program_threads(pid_t pid, pid_t *tids, size_t max)

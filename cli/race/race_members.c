@@ -20,19 +20,9 @@
 
 uint64_t race_member_start(pid_t pid)
 {
-	char line[1024] = "";
-	uint64_t start = 0;
+	int64_t start;
 
-	snprintf(line, sizeof(line), "/proc/%d/stat", pid);
-	FILE *f = fopen(line, "re");
-	if (!f)
-		return 0;
-	line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
-	fclose(f);
-	char *end = strrchr(line, ')');
-	for (int i = 0; end && i < 20; i++) /* to the 22nd field */
-		end = strchr(end + 1, ' ');
-	return end && sscanf(end, "%" SCNu64, &start) == 1 ? start : 0;
+	return program_stat(pid, pid, 22, &start) ? (uint64_t)start : 0;
 }
 
 int race_members_open(struct race_members *m, int fd, int map_fd)
