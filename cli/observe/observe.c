@@ -78,16 +78,18 @@ static bool is_dry(const struct observe *o)
 	return o->set.explain || o->set.list;
 }
 
+/* The names of the program that has the location are kept: to read them takes seconds. */
 static bool is_wanted(pid_t pid, void *arg)
 {
-	const struct observe *o = arg;
-	struct symbols *s;
+	struct observe *o = arg;
 
-	if (symbols_open(pid, &s))
+	if (symbols_open(pid, &o->symbols))
 		return false;
-	bool has = o->kind->has(&o->set, s);
-	symbols_close(s);
-	return has;
+	if (o->kind->has(&o->set, o->symbols))
+		return true;
+	symbols_close(o->symbols);
+	o->symbols = NULL;
+	return false;
 }
 
 /* With --follow the first program that has the location is the one, whatever runs it. */
@@ -129,7 +131,8 @@ static int find_and_arm(struct observe *o)
 		return status;
 	}
 	o->set.pid = o->session.pid;
-	status = session_open_symbols(&o->session, &o->symbols);
+	if (!o->symbols)
+		status = session_open_symbols(&o->session, &o->symbols);
 	if (!status)
 		status = o->kind->find(o);
 	if (!status && !is_dry(o))
