@@ -22,6 +22,23 @@
 #include "trap/probe_gate.h"
 
 /* From rsp of the entry's frame; all of them are checked below. */
+/* All but rcx and rsp, from the context at rsp. */
+#define LOAD_REGISTERS          \
+	"mov 40(%rsp), %r8\n"   \
+	"mov 48(%rsp), %r9\n"   \
+	"mov 56(%rsp), %r10\n"  \
+	"mov 64(%rsp), %r11\n"  \
+	"mov 72(%rsp), %r12\n"  \
+	"mov 80(%rsp), %r13\n"  \
+	"mov 88(%rsp), %r14\n"  \
+	"mov 96(%rsp), %r15\n"  \
+	"mov 104(%rsp), %rdi\n" \
+	"mov 112(%rsp), %rsi\n" \
+	"mov 120(%rsp), %rbp\n" \
+	"mov 128(%rsp), %rbx\n" \
+	"mov 136(%rsp), %rdx\n" \
+	"mov 144(%rsp), %rax\n"
+
 #define CONTEXT_BYTES "976"
 #define RED_ZONE "128"
 
@@ -278,22 +295,7 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"mov %al, %ah\n"
 	"mov %cl, %al\n"
 	"add $0x7f, %al\n"
-	"sahf\n"
-	"mov 40(%rsp), %r8\n"
-	"mov 48(%rsp), %r9\n"
-	"mov 56(%rsp), %r10\n"
-	"mov 64(%rsp), %r11\n"
-	"mov 72(%rsp), %r12\n"
-	"mov 80(%rsp), %r13\n"
-	"mov 88(%rsp), %r14\n"
-	"mov 96(%rsp), %r15\n"
-	"mov 104(%rsp), %rdi\n"
-	"mov 112(%rsp), %rsi\n"
-	"mov 120(%rsp), %rbp\n"
-	"mov 128(%rsp), %rbx\n"
-	"mov 136(%rsp), %rdx\n"
-	"mov 144(%rsp), %rax\n"
-	"mov 152(%rsp), %rcx\n"
+	"sahf\n" LOAD_REGISTERS "mov 152(%rsp), %rcx\n"
 	"lea " CONTEXT_BYTES " + 8(%rsp), %rsp\n"
 	/* The caller is the stub now. */
 	".cfi_def_cfa %rsp, 8\n"
@@ -325,22 +327,7 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"mov %rax, 8(%rdi)\n"
 	"mov 152(%rsp), %rax\n"
 	"mov %rax, (%rdi)\n"
-	"mov %rdi, %rcx\n"
-	"mov 40(%rsp), %r8\n"
-	"mov 48(%rsp), %r9\n"
-	"mov 56(%rsp), %r10\n"
-	"mov 64(%rsp), %r11\n"
-	"mov 72(%rsp), %r12\n"
-	"mov 80(%rsp), %r13\n"
-	"mov 88(%rsp), %r14\n"
-	"mov 96(%rsp), %r15\n"
-	"mov 104(%rsp), %rdi\n"
-	"mov 112(%rsp), %rsi\n"
-	"mov 120(%rsp), %rbp\n"
-	"mov 128(%rsp), %rbx\n"
-	"mov 136(%rsp), %rdx\n"
-	"mov 144(%rsp), %rax\n"
-	"mov %rcx, %rsp\n"
+	"mov %rdi, %rcx\n" LOAD_REGISTERS "mov %rcx, %rsp\n"
 	".cfi_def_cfa %rsp, 24 + " RED_ZONE "\n"
 	".cfi_offset %rcx, -24 - " RED_ZONE "\n"
 	".cfi_offset %rip, -8 - " RED_ZONE "\n"
