@@ -178,7 +178,8 @@ json_t *run_jsonl_sites(const struct tally *tally)
 	return list;
 }
 
-json_t *run_jsonl_threads(const struct tally *tally)
+static json_t *jsonl_numbered(const struct tally *tally, const char *number, const char *name,
+			      bool has_sites)
 {
 	size_t n;
 	struct tally_sum *sums = tally_sums(tally, true, &n);
@@ -186,31 +187,25 @@ json_t *run_jsonl_threads(const struct tally *tally)
 
 	for (size_t i = 0; i < n; i++) {
 		json_t *j = json_object();
-		json_object_set_new(j, "tid", json_integer(sums[i].tid));
-		json_object_set_new(j, "thread", run_json_text(sums[i].thread));
+		json_object_set_new(j, number, json_integer(sums[i].tid));
+		json_object_set_new(j, name, run_json_text(sums[i].thread));
 		json_object_set_new(j, "hits", json_count(sums[i].hits));
-		json_object_set_new(j, "sites", json_count(sums[i].others));
+		if (has_sites)
+			json_object_set_new(j, "sites", json_count(sums[i].others));
 		json_array_append_new(list, j);
 	}
 	free(sums);
 	return list;
 }
 
+json_t *run_jsonl_threads(const struct tally *tally)
+{
+	return jsonl_numbered(tally, "tid", "thread", true);
+}
+
 json_t *run_jsonl_processes(const struct tally *processes)
 {
-	size_t n;
-	struct tally_sum *sums = tally_sums(processes, true, &n);
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++) {
-		json_t *j = json_object();
-		json_object_set_new(j, "pid", json_integer(sums[i].tid));
-		json_object_set_new(j, "process", run_json_text(sums[i].thread));
-		json_object_set_new(j, "hits", json_count(sums[i].hits));
-		json_array_append_new(list, j);
-	}
-	free(sums);
-	return list;
+	return jsonl_numbered(processes, "pid", "process", false);
 }
 
 void run_jsonl_totals(json_t *j, const struct run_end *end)

@@ -150,44 +150,39 @@ void run_text_sites(const struct run_text *o, const struct tally_sum *sums, size
 		fprintf(f, "%10s and %zu more sites\n", "", n - rows);
 }
 
-void run_text_threads(const struct run_text *o, const struct tally_sum *sums, size_t n,
-		      uint64_t total)
+/* Threads have a column of the sites too, processes do not. */
+static void text_numbered(const struct run_text *o, const struct tally_sum *sums, size_t n,
+			  uint64_t total, const char *one, const char *many, bool has_sites)
 {
 	size_t rows = run_text_rows(o);
 	FILE *f = o->f;
 
-	fprintf(f, "\n%10s %6s %8s  %s\n", "hits", "share", "sites", "thread");
+	fprintf(f, "\n%10s %6s%s  %s\n", "hits", "share", has_sites ? "    sites" : "", one);
 	for (size_t i = 0; i < n && i < rows; i++) {
 		const struct tally_sum *sum = &sums[i];
-		fprintf(f, "%10" PRIu64 " %5.1f%% %8zu  ", sum->hits,
-			100.0 * (double)sum->hits / (double)total, sum->others);
+		fprintf(f, "%10" PRIu64 " %5.1f%% ", sum->hits,
+			100.0 * (double)sum->hits / (double)total);
+		if (has_sites)
+			fprintf(f, "%8zu ", sum->others);
 		if (sum->tid)
-			fprintf(f, "%s/%d\n", sum->thread[0] ? sum->thread : "?", sum->tid);
+			fprintf(f, " %s/%d\n", sum->thread[0] ? sum->thread : "?", sum->tid);
 		else
-			fputs("(more threads)\n", f);
+			fprintf(f, " (more %s)\n", many);
 	}
 	if (n > rows)
-		fprintf(f, "%10s and %zu more threads\n", "", n - rows);
+		fprintf(f, "%10s and %zu more %s\n", "", n - rows, many);
+}
+
+void run_text_threads(const struct run_text *o, const struct tally_sum *sums, size_t n,
+		      uint64_t total)
+{
+	text_numbered(o, sums, n, total, "thread", "threads", true);
 }
 
 void run_text_processes(const struct run_text *o, const struct tally_sum *sums, size_t n,
 			uint64_t total)
 {
-	size_t rows = run_text_rows(o);
-	FILE *f = o->f;
-
-	fprintf(f, "\n%10s %6s  %s\n", "hits", "share", "process");
-	for (size_t i = 0; i < n && i < rows; i++) {
-		fprintf(f, "%10" PRIu64 " %5.1f%%  ", sums[i].hits,
-			100.0 * (double)sums[i].hits / (double)total);
-		if (sums[i].tid)
-			fprintf(f, "%s/%d\n", sums[i].thread[0] ? sums[i].thread : "?",
-				sums[i].tid);
-		else
-			fputs("(more processes)\n", f);
-	}
-	if (n > rows)
-		fprintf(f, "%10s and %zu more processes\n", "", n - rows);
+	text_numbered(o, sums, n, total, "process", "processes", false);
 }
 
 static uint64_t print_tally(struct run_text *o, const struct run_end *end,
