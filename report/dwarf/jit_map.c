@@ -74,7 +74,7 @@ static int own_number(pid_t pid)
 	return number;
 }
 
-/* -1: there is none, or it is of another user. */
+/* -1: the file does not exist, or another user owns it. */
 static int jit_open(const struct symbols *s)
 {
 	struct stat file;

@@ -82,7 +82,7 @@ struct type_variants {
 /* NULL: the type has no variants. */
 const struct type_variants *type_variants(const struct type *t);
 
-/* The first parameter of a template or generic type; NULL: there is none. */
+/* The first parameter of a template or generic type; NULL: it has no parameter. */
 const struct type *type_template(const struct type *t);
 
 /* What a pointer or reference leads to, an array consists of; never NULL. */

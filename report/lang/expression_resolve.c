@@ -380,7 +380,7 @@ static int resolve_left(struct resolver *r, const struct tree_node *n, struct sp
 	return err == -ENOENT && !error.text[0] ? unknown_name(r, n->left) : err;
 }
 
-/* Moves to the pointer to the elements of a container of this kind; false: it is none. */
+/* Moves to the pointer to the elements of a container; false: it is not a container of this kind. */
 static bool enter_container(struct resolver *r, struct spot *p, enum container_kind kind)
 {
 	struct container c;

@@ -27,7 +27,7 @@
 struct race_page {
 	json_t *races;
 	json_t *sources;
-	json_t *summary; /* NULL: there is none */
+	json_t *summary; /* NULL: the report has no summary */
 	size_t total;
 	size_t bytes;
 	size_t lines;
