@@ -82,6 +82,11 @@ TRAPLINE_API int trapline_event_disable(struct trapline_event *ev)
 	return event_switch(ev, 0);
 }
 
+TRAPLINE_API int trapline_event_rest(struct trapline_event *ev)
+{
+	return event_detach(ev);
+}
+
 static int rearm(struct trapline_event *ev, uint64_t more)
 {
 	if (!ev->has_limit || !more || more > INT64_MAX)

@@ -465,6 +465,18 @@ TRAPLINE_API int trapline_event_enable(struct trapline_event *event);
 TRAPLINE_API int trapline_event_disable(struct trapline_event *event);
 
 /*
+ * trapline_event_rest - disarm an event so that the target pays nothing for it.
+ *
+ * It is trapline_event_disable(), and takes the breakpoints of trapline_break_sites() out of the
+ * code, where disable leaves them in. That takes milliseconds, or seconds for thousands of addresses.
+ * trapline_event_enable() puts them back: for an event that rests it is AS-Unsafe, and can
+ * fail as trapline_break_sites() does; the event then still rests.
+ * Errors: ESRCH as trapline_event_enable(); EBUSY another thread enables the event or lets it
+ * rest. MT-Safe. AS-Unsafe.
+ */
+TRAPLINE_API int trapline_event_rest(struct trapline_event *event);
+
+/*
  * trapline_event_rearm - permit exactly `more` further hits.
  *
  * The event is armed again if its limit was used up. It must have been opened with a
@@ -596,6 +608,11 @@ struct trapline_stats {
 	uint64_t followed;
 	/* So many threads of children had no room in the table, and give no hit. */
 	uint64_t not_followed;
+	/*
+	 * trapline_break_sites(), not part of taken: so many hits came while the event was
+	 * disabled. Each cost its thread a trap; see trapline_event_rest().
+	 */
+	uint64_t while_off;
 };
 
 /* Conditions and limits are evaluated here. It decides what a rejected hit costs. */

@@ -13,6 +13,7 @@
 #include "event/arm.h"
 #include "event/control.h"
 #include "event/table.h"
+#include "event/uprobe/uprobe.h"
 #include "trap/inflight.h"
 
 static void create_undo(struct trapline_event *ev)
@@ -107,10 +108,28 @@ int event_switch(struct trapline_event *ev, uint32_t on)
 
 	if (err)
 		return err;
-	atomic_set(&ev->wanted, on);
-	event_sync(ev);
+	if (on && ev->mechanism == TRAPLINE_BY_UPROBE)
+		err = uprobes_attach_again(ev);
+	if (!err) {
+		atomic_set(&ev->wanted, on);
+		event_sync(ev);
+	}
 	event_leave(ev);
-	return 0;
+	return err ? failed(err, FAILED_EVENT, "the uprobes cannot be set again") : 0;
+}
+
+int event_detach(struct trapline_event *ev)
+{
+	int err = event_call(ev);
+
+	if (err)
+		return err;
+	atomic_set(&ev->wanted, 0);
+	event_sync(ev);
+	if (ev->mechanism == TRAPLINE_BY_UPROBE)
+		err = uprobes_rest(ev);
+	event_leave(ev);
+	return err ? failed(err, FAILED_EVENT, "another thread enables it or lets it rest") : 0;
 }
 
 int event_read(struct trapline_event *ev, uint64_t *out)

@@ -18,6 +18,8 @@ void event_close(struct trapline_event *ev);
 /* A call on an event that may be closed meanwhile: 0, and event_leave() is due; or -errno. */
 int event_call(struct trapline_event *ev);
 int event_switch(struct trapline_event *ev, uint32_t on);
+/* Off, and its uprobes out of the code. AS-Unsafe. */
+int event_detach(struct trapline_event *ev);
 int event_read(struct trapline_event *ev, uint64_t *out);
 
 /*

@@ -77,6 +77,7 @@ static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats
 	s->hits = atomic_get(&control->hits);
 	s->followed = atomic_get(&control->followed);
 	s->not_followed = atomic_get(&control->not_followed);
+	s->while_off = atomic_get(&control->while_off);
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
 	s->lost_kernel = rest(s->taken, seen);

@@ -106,6 +106,7 @@ struct event_control {
 	uint64_t lost_late;	   /* of places it was moved away from */
 	uint64_t followed;	   /* tasks in the table of members */
 	uint64_t not_followed;	   /* tasks that had no room there */
+	uint64_t while_off;	   /* runs of the program, of uprobes that are off */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
 	struct event_note notes[EVENT_NOTES];
 };
@@ -167,6 +168,8 @@ struct event_members {
 
 #define EVENT_LINK_KINDS 3 /* as enumerated in uprobe.h */
 
+struct uprobe_site;
+
 /* What holds the uprobes of an event; see uprobe.c. */
 struct event_links {
 	int *fds;
@@ -174,7 +177,10 @@ struct event_links {
 	size_t capacity;
 	int programs[EVENT_LINK_KINDS];
 	uint32_t attach_type;
-	int calls_fd; /* calls that passed, whose returns are hits; TRAPLINE_RETURNS */
+	struct uprobe_site *sites; /* of all kinds, in their order, to attach them again */
+	size_t site_count[EVENT_LINK_KINDS];
+	uint32_t rest; /* enum uprobe_rest of uprobe.c */
+	int calls_fd;  /* calls that passed, whose returns are hits; TRAPLINE_RETURNS */
 	struct uprobe_filter filter;
 	struct event_members members;
 };

@@ -410,6 +410,54 @@ static void disabled_it_counts_nothing(void **state)
 	call_all(5);
 	expect_hits(&rig, 40);
 	assert_int_equal(stats_of(rig.event).taken, 40);
+	/* The breakpoints stay in the code, and each call is a trap. */
+	assert_int_equal(stats_of(rig.event).while_off, 80);
+	rig_close(&rig);
+}
+
+static void at_rest_the_code_is_as_it_was(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+	uint8_t before[16];
+
+	require_uprobes(&rig);
+	memcpy(before, (const void *)(uintptr_t)ADDR(sites[0]), sizeof(before));
+	opts.limit = 20;
+	rig_sites(&rig, 8, &opts);
+	call_all(1);
+	assert_int_equal(trapline_event_rest(rig.event), 0);
+	assert_memory_equal(before, (const void *)(uintptr_t)ADDR(sites[0]), sizeof(before));
+	call_all(3);
+	assert_int_equal(trapline_event_rest(rig.event), 0);
+	assert_int_equal(stats_of(rig.event).while_off, 0);
+	/* What was counted stays, and so does the limit. */
+	assert_int_equal(trapline_event_enable(rig.event), 0);
+	assert_int_equal(trapline_event_enable(rig.event), 0);
+	call_all(5);
+	expect_hits(&rig, 20);
+	assert_int_equal(stats_of(rig.event).taken, 48);
+	assert_int_equal(trapline_event_rest(rig.event), 0);
+	rig_close(&rig);
+	assert_memory_equal(before, (const void *)(uintptr_t)ADDR(sites[0]), sizeof(before));
+}
+
+static void after_a_rest_returns_are_those_of_calls_that_passed(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	require_uprobes(&rig);
+	opts.flags = TRAPLINE_RETURNS;
+	rig_sites(&rig, 2, &opts);
+	site_1(1, 2);
+	expect_hits(&rig, 2);
+	assert_int_equal(trapline_event_rest(rig.event), 0);
+	site_1(1, 2);
+	assert_int_equal(trapline_event_enable(rig.event), 0);
+	site_2(1, 2);
+	expect_hits(&rig, 4);
+	assert_int_equal(rig.seen[3].returned, TRAPLINE_RETURNED);
 	rig_close(&rig);
 }
 
@@ -503,6 +551,8 @@ int main(void)
 		TEST(several_processes_are_asked_for),
 		TEST(a_condition_and_a_limit_are_evaluated_in_the_kernel),
 		TEST(disabled_it_counts_nothing),
+		TEST(at_rest_the_code_is_as_it_was),
+		TEST(after_a_rest_returns_are_those_of_calls_that_passed),
 		TEST(closing_puts_the_code_back),
 		TEST(what_cannot_be_is_refused),
 	};

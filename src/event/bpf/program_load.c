@@ -156,19 +156,18 @@ static void emit_end_unless_target(struct ebpf *p, const struct uprobe_filter *f
 /* A probe stands in a file that other processes run too: for them nothing has happened. */
 static void emit_end_unless_ours(struct ebpf *p, const struct trapline_event *ev, int is_return)
 {
-	/* A call that was seen returns, whatever was switched off since. */
-	if (!is_return) {
-		ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
-		uint32_t on = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
-
-		ebpf_mov_imm(p, R0, 0);
-		ebpf_exit(p);
-		ebpf_land(p, on);
-	}
 	if (event_has_members(ev))
 		program_end_unless_member(p, ev);
 	else
 		emit_end_unless_target(p, &ev->links.filter);
+	/* A call that was seen returns, whatever was switched off since. */
+	if (is_return)
+		return;
+	ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
+	uint32_t on = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
+
+	program_reject(p, CONTROL_AT(while_off));
+	ebpf_land(p, on);
 }
 
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "event/bpf/program_calls.h"
@@ -101,10 +102,11 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 		.count = (uint32_t)count,
 		.pid = is_for_one_process(ev) ? (uint32_t)ev->pid : 0,
 	};
-	uint64_t *numbers = calloc(2 * count, sizeof(*numbers));
+	size_t bytes = 2 * count * sizeof(uint64_t);
+	uint64_t *numbers = memory_map(bytes);
 
-	if (!numbers)
-		return -ENOMEM;
+	if (memory_failed(numbers))
+		return memory_error(numbers);
 	for (size_t i = 0; i < count; i++) {
 		numbers[i] = sites[i].offset;
 		numbers[count + i] = sites[i].address;
@@ -112,7 +114,7 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 	link.offsets = (uintptr_t)numbers;
 	link.cookies = (uintptr_t)(numbers + count);
 	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
-	free(numbers);
+	memory_unmap(numbers, bytes);
 	return fd < 0 ? fd : keep_link(ev, fd);
 }
 
@@ -198,15 +200,60 @@ struct plan {
 	size_t count[EVENT_LINK_KINDS];
 };
 
+static size_t sites_bytes(const struct event_links *links)
+{
+	size_t count = 0;
+
+	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++)
+		count += links->site_count[kind];
+	return count * sizeof(*links->sites);
+}
+
+static int keep_sites(struct event_links *links, const struct plan *plan)
+{
+	struct uprobe_site *to;
+
+	memcpy(links->site_count, plan->count, sizeof(plan->count));
+	to = memory_map(sites_bytes(links));
+	if (memory_failed(to)) {
+		memset(links->site_count, 0, sizeof(links->site_count));
+		return memory_error(to);
+	}
+	links->sites = to;
+	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++) {
+		size_t count = plan->count[kind];
+
+		if (count)
+			memcpy(to, plan->sites[kind], count * sizeof(*to));
+		to += count;
+	}
+	return 0;
+}
+
+/* Returns first: no entry is seen whose return is not. */
+static int attach_sites(struct trapline_event *ev, int multi)
+{
+	const struct event_links *links = &ev->links;
+	const struct uprobe_site *sites = links->sites + sites_bytes(links) / sizeof(*links->sites);
+	int err = 0;
+
+	for (int kind = EVENT_LINK_KINDS; !err && kind--;) {
+		sites -= links->site_count[kind];
+		if (links->site_count[kind])
+			err = attach_kind(ev, sites, links->site_count[kind], kind, multi);
+	}
+	return err;
+}
+
 static int attach_all(struct trapline_event *ev, const struct plan *plan, int ring_fd,
 		      const char **why)
 {
 	int multi = uprobe_has_multi();
-	size_t count = 0;
-	int err = 0;
+	int err = keep_sites(&ev->links, plan);
+	size_t count = sites_bytes(&ev->links) / sizeof(struct uprobe_site);
 
-	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++)
-		count += plan->count[kind];
+	if (err)
+		return err;
 	if (!multi && count > SINGLE_SITES_MAX) {
 		*why = "this kernel has no uprobe-multi links (Linux 6.6): 64 locations at most";
 		return -EOPNOTSUPP;
@@ -218,13 +265,10 @@ static int attach_all(struct trapline_event *ev, const struct plan *plan, int ri
 		return ev->links.calls_fd;
 	for (int kind = 0; !err && kind < EVENT_LINK_KINDS; kind++)
 		err = plan->count[kind] ? load_program(ev, kind, ring_fd, multi) : 0;
-	/* Returns first: no entry is seen whose return is not. */
-	for (int kind = EVENT_LINK_KINDS; !err && kind--;) {
-		*why = "cannot set uprobes there";
-		if (plan->count[kind])
-			err = attach_kind(ev, plan->sites[kind], plan->count[kind], kind, multi);
-	}
-	return err;
+	if (err)
+		return err;
+	*why = "cannot set uprobes there";
+	return attach_sites(ev, multi);
 }
 
 static int find_exits(struct trapline_event *ev, const struct uprobe_site *sites, size_t count,
@@ -267,12 +311,50 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 	return err;
 }
 
+/* Entries first: no entry is seen whose return is not. */
+static void detach_sites(struct event_links *links)
+{
+	while (links->count)
+		sys_close(links->fds[--links->count]);
+}
+
+enum uprobe_rest {
+	REST_NOT,
+	REST_CHANGES,
+	REST_FULL
+};
+
+int uprobes_rest(struct trapline_event *ev)
+{
+	uint32_t state = REST_NOT;
+
+	if (!atomic_cas(&ev->links.rest, &state, REST_CHANGES))
+		return state == REST_FULL ? 0 : -EBUSY;
+	detach_sites(&ev->links);
+	atomic_set(&ev->links.rest, (uint32_t)REST_FULL);
+	return 0;
+}
+
+int uprobes_attach_again(struct trapline_event *ev)
+{
+	uint32_t state = REST_FULL;
+
+	if (!atomic_cas(&ev->links.rest, &state, REST_CHANGES))
+		return state == REST_NOT ? 0 : -EBUSY;
+	int err = attach_sites(ev, uprobe_has_multi());
+	if (err)
+		detach_sites(&ev->links);
+	atomic_set(&ev->links.rest, (uint32_t)(err ? REST_FULL : REST_NOT));
+	return err;
+}
+
 void uprobes_close(struct trapline_event *ev)
 {
 	struct event_links *links = &ev->links;
 
-	for (size_t i = 0; i < links->count; i++)
-		sys_close(links->fds[i]);
+	detach_sites(links);
+	if (sites_bytes(links))
+		memory_unmap(links->sites, sites_bytes(links));
 	if (links->capacity)
 		memory_unmap(links->fds, links->capacity * sizeof(int));
 	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++)

@@ -26,6 +26,13 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 		 const char **why);
 void uprobes_close(struct trapline_event *ev);
 
+/*
+ * The breakpoints leave the code, and come back to it; what was counted stays. 0 or -errno: EBUSY,
+ * another thread is at it. To attach again can fail as uprobes_open() does, and may be tried again.
+ */
+int uprobes_rest(struct trapline_event *ev);
+int uprobes_attach_again(struct trapline_event *ev);
+
 /* Runs that the kernel skipped because a program was running on that CPU. */
 uint64_t uprobes_missed(const struct trapline_event *ev);
 
