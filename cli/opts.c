@@ -192,6 +192,12 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		return 0;
 	case OPT_CHOICE:
 		return choice_set(syntax, o, text, member);
+	case OPT_BUDGET:
+		if (!strcmp(text, "none"))
+			*(double *)member = 0;
+		else if (parse_percent(text, member))
+			return wrong_value(syntax, o, text, "a percentage or none (example: 10%)");
+		return 0;
 	case OPT_PERCENT:
 		if (parse_percent(text, member))
 			return wrong_value(syntax, o, text, "a percentage (example: 2%)");
@@ -451,10 +457,10 @@ int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *set
 void opts_dump(const struct opt_syntax *syntax)
 {
 	static const char *const kinds[] = {
-		[OPT_FLAG] = "flag",   [OPT_STRING] = "string", [OPT_LIST] = "list",
-		[OPT_COUNT] = "count", [OPT_TIME] = "time",	[OPT_PID] = "pid",
-		[OPT_PIDS] = "pid",    [OPT_CHOICE] = "choice", [OPT_PERCENT] = "percent",
-		[OPT_SLICE] = "time",
+		[OPT_FLAG] = "flag",   [OPT_STRING] = "string",	 [OPT_LIST] = "list",
+		[OPT_COUNT] = "count", [OPT_TIME] = "time",	 [OPT_PID] = "pid",
+		[OPT_PIDS] = "pid",    [OPT_CHOICE] = "choice",	 [OPT_PERCENT] = "percent",
+		[OPT_SLICE] = "time",  [OPT_BUDGET] = "percent",
 	};
 
 	for (const struct opt *o = NULL; (o = opts_next(syntax, o));) {

@@ -20,6 +20,7 @@ enum opt_kind {
 	OPT_PIDS,    /* struct opt_pids: `4711`, `4711,4712`, and more than once */
 	OPT_CHOICE,  /* const char *: one of the words of `argument`, which '|' separates */
 	OPT_PERCENT, /* double: above 0, from `2%` or `2` */
+	OPT_BUDGET,  /* the same, or 0 from `none` */
 };
 
 #define OPT_KINDS 0x100

@@ -111,7 +111,7 @@ void output_clear_status(struct output *o)
 	o->status_shown = false;
 }
 
-static void show_status(struct output *o, uint64_t hits, bool paused)
+static void show_status(struct output *o, uint64_t hits, const char *state)
 {
 	uint64_t now = clock_now_ns();
 	uint64_t since = o->status_at_ns ? o->status_at_ns : o->started_ns;
@@ -128,7 +128,7 @@ static void show_status(struct output *o, uint64_t hits, bool paused)
 	/* Before the first interval has passed there is no rate. */
 	if (o->status_at_ns)
 		fprintf(stderr, ", %" PRIu64 " a second", o->status_rate);
-	fprintf(stderr, "%s; Ctrl-C ends", paused ? ", paused" : "");
+	fprintf(stderr, "%s; Ctrl-C ends", state);
 	o->status_shown = true;
 }
 
@@ -165,12 +165,12 @@ static bool flush_all(struct output *o, uint64_t hits)
 	return !o->failed_path;
 }
 
-bool output_flush(struct output *o, uint64_t hits, bool paused)
+bool output_flush(struct output *o, uint64_t hits, const char *state)
 {
 	if (!flush_all(o, hits))
 		return false;
 	if (o->status)
-		show_status(o, hits, paused);
+		show_status(o, hits, state);
 	return true;
 }
 

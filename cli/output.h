@@ -43,8 +43,8 @@ int output_record(struct output *o, const char *path, const struct run_info *inf
 void output_record_hit(struct output *o, const struct run_hit *hit);
 void output_record_end(struct output *o, const struct run_end *end,
 		       const struct run_calls_end *calls_end);
-/* Everything out, and the status line again. False: something could not be written. */
-bool output_flush(struct output *o, uint64_t hits, bool paused);
+/* Everything out, and the status line with `state` again. False: something could not be written. */
+bool output_flush(struct output *o, uint64_t hits, const char *state);
 /* After the last line. 0, or CLI_NO with a line that says what was kept. */
 int output_finish(struct output *o, uint64_t hits);
 /* A line on the terminal that the next one replaces; nothing elsewhere. */

@@ -161,9 +161,9 @@ const struct break_exit *break_go_exit(struct break_go *go, const struct observe
 	if (!go->event)
 		return NULL;
 	/* In a pause calls return unseen. */
-	if (go->pauses != o->pace.pauses || o->pace.paused_since_ns)
+	if (go->pauses != pace_times_off(&o->pace) || pace_is_off(&o->pace))
 		break_calls_forget(calls, 0);
-	go->pauses = o->pace.pauses;
+	go->pauses = pace_times_off(&o->pace);
 	if (hit->event != go->event)
 		return NULL;
 	const struct break_exit *exit =

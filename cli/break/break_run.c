@@ -237,7 +237,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	if (!status && b->go.event)
 		break_go_join(&b->go, &b->sites, &b->armed);
 	output_clear_status(&o->to);
-	o->off = b->probe.region ? &b->probe.region->counts.is_off : NULL;
+	o->counts = b->probe.region ? &b->probe.region->counts : NULL;
 	o->events = b->armed.event;
 	o->event_count = b->armed.count;
 	return status;

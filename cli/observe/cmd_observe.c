@@ -23,6 +23,8 @@
 
 #define RATE_NOT_GIVEN UINT64_MAX
 #define LIMIT_NOT_GIVEN UINT64_MAX
+#define BUDGET_NOT_GIVEN (-1)
+#define BUDGET_PERCENT 10
 #define RATE_PRINTED 1000u
 #define RATE_WATCHED 20000u
 
@@ -96,6 +98,8 @@ static const struct opt options[] = {
 	  "write the JSON lines to FILE, beside the text" },
 	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
 	  "pause above N hits a second (0: never; default: 1000, more with --summary)" },
+	{ "budget", 0, OPT_BUDGET, AT(budget), "PERCENT|none",
+	  "rest in turns where hits cost the target more of a CPU (default: 10%)" },
 	{ "no-bpf", 0, OPT_FLAG | WATCH | RECORD, AT(no_bpf), NULL, "do not use BPF" },
 	{ "no-bpf", 0, OPT_FLAG | BREAK, AT(no_bpf), NULL,
 	  "use hardware breakpoints, of which there are four" },
@@ -224,8 +228,8 @@ static int record_check(const struct observe_settings *set)
 }
 
 /*
- * Above this rate a run pauses. What is not printed is not limited by the pace of printing: uprobes and
- * probes cost the target the same in a pause, and a watch stays below a fifth of a CPU.
+ * Above this rate a run pauses. What is not printed is not limited by the pace of printing, but by
+ * --budget alone.
  */
 static uint64_t rate_of(const struct observe_settings *set)
 {
@@ -234,6 +238,14 @@ static uint64_t rate_of(const struct observe_settings *set)
 	if (!set->summary && !set->last)
 		return RATE_PRINTED;
 	return set->is_break ? 0 : RATE_WATCHED;
+}
+
+/* Who asks for no pause at all gets no rest either. */
+static double budget_of(const struct observe_settings *set)
+{
+	if (set->budget >= 0)
+		return set->budget;
+	return set->max_rate == 0 ? 0 : BUDGET_PERCENT;
 }
 
 /* One way to name processes, and options that go together. */
@@ -322,6 +334,7 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	struct observe_settings set = { .name = syntax->command,
 					.is_break = syntax == &break_syntax,
 					.limit = LIMIT_NOT_GIVEN,
+					.budget = BUDGET_NOT_GIVEN,
 					.max_rate = RATE_NOT_GIVEN };
 	int status = CLI_OK;
 	int n = session_cut_command(set.name, argc, argv, &set.command);
@@ -340,6 +353,7 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.operand_count = (size_t)(n - first);
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
 	set.stack |= needs_stack(&set);
+	set.budget = budget_of(&set);
 	set.max_rate = rate_of(&set);
 	if (set.limit == LIMIT_NOT_GIVEN)
 		set.limit = set.then ? 1 : 0;

@@ -59,13 +59,15 @@ static enum trapline_action ignore(const struct trapline_hit *hit)
 	return TRAPLINE_GO_ON;
 }
 
-static int arm_probe(struct trapline *t, bool is_in_code, struct trapline_event_opts *opts)
+static int arm_probe(struct trapline *t, enum cost_kind kind, struct trapline_event_opts *opts)
 {
+	const char *text = kind == COST_PROBE_CODE ? "arg0 == 1 && arg0 == 2" : "hits == 0";
 	struct trapline_condition *never;
 	struct trapline_event *event;
-	int err = trapline_condition_parse(is_in_code ? "arg0 == 1 && arg0 == 2" : "hits == 0",
-					   NULL, &never);
 
+	if (kind == COST_PROBE_RECORD)
+		return trapline_probe(t, (uintptr_t)cost_stepped, opts, &event);
+	int err = trapline_condition_parse(text, NULL, &never);
 	if (err)
 		return err;
 	opts->flags = 0;
@@ -76,7 +78,13 @@ static int arm_probe(struct trapline *t, bool is_in_code, struct trapline_event_
 	return err;
 }
 
-static int arm(const struct observe_settings *set, enum cost_kind kind)
+static bool is_probe(enum cost_kind kind)
+{
+	return kind == COST_PROBE_CODE || kind == COST_PROBE_HANDLER || kind == COST_PROBE_RECORD;
+}
+
+/* *out: the target, if there is an event. */
+static int arm(const struct observe_settings *set, enum cost_kind kind, struct trapline **out)
 {
 	TRAPLINE_OPTS(open, open_opts);
 	TRAPLINE_OPTS(event, opts);
@@ -89,22 +97,26 @@ static int arm(const struct observe_settings *set, enum cost_kind kind)
 	int err = trapline_open(0, &open_opts, &t);
 	if (err < 0)
 		return err;
+	*out = t;
 	if (kind == COST_WATCH)
 		return trapline_watch(t, (uintptr_t)&victim, sizeof(victim), TRAPLINE_WRITE, &opts,
 				      &event);
-	if (kind == COST_PROBE_CODE || kind == COST_PROBE_HANDLER)
-		return arm_probe(t, kind == COST_PROBE_CODE, &opts);
+	if (is_probe(kind))
+		return arm_probe(t, kind, &opts);
 	if (kind == COST_HARDWARE)
 		return trapline_break(t, address, &opts, &event);
 	opts.flags |= set->ret ? TRAPLINE_RETURNS : 0;
 	return trapline_break_sites(t, &address, 1, &opts, &event);
 }
 
-static double ns_of_calls(void)
+/* Records make room for those of the next round, if there is a target. */
+static double ns_of_calls(struct trapline *t)
 {
 	uint64_t took_ns[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
+		while (t && trapline_poll(t, 0, ignore) > 0)
+			;
 		uint64_t start = clock_now_ns();
 
 		for (int k = 0; k < CALLS; k++)
@@ -118,11 +130,12 @@ static double ns_of_calls(void)
 /* Some ns, which no clock shows at a single call: many calls, with and without. */
 static double measure_probe(const struct observe_settings *set, enum cost_kind kind)
 {
-	double bare = ns_of_calls();
+	double bare = ns_of_calls(NULL);
+	struct trapline *t;
 
-	if (arm(set, kind) < 0)
+	if (arm(set, kind, &t) < 0)
 		return -1;
-	double with = ns_of_calls();
+	double with = ns_of_calls(kind == COST_PROBE_RECORD ? t : NULL);
 
 	return with > bare ? with - bare : 0;
 }
@@ -130,10 +143,11 @@ static double measure_probe(const struct observe_settings *set, enum cost_kind k
 static double measure(const struct observe_settings *set, enum cost_kind kind)
 {
 	uint64_t took_ns[ROUNDS];
+	struct trapline *t;
 
-	if (kind == COST_PROBE_CODE || kind == COST_PROBE_HANDLER)
+	if (is_probe(kind))
 		return measure_probe(set, kind);
-	if (arm(set, kind) < 0)
+	if (arm(set, kind, &t) < 0)
 		return -1;
 	/* The median is stable although other programs run. */
 	for (int i = 0; i < ROUNDS; i++) {

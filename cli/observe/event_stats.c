@@ -40,6 +40,7 @@ void event_stats_add(struct trapline_event *event, struct run_end *end)
 	end->count_count = COUNT_NAMES;
 	end->taken += st.taken;
 	end->delivered += st.delivered;
+	end->while_off += st.while_off;
 	end->unread += st.unread;
 	end->condition_faults += st.condition_faults;
 	end->unseen_changes += st.unseen_changes;

@@ -11,7 +11,6 @@
 #include "cli/cmd.h"
 #include "cli/launch/start_search.h"
 #include "cli/observe/condition_option.h"
-#include "cli/observe/cost.h"
 #include "cli/watchdog.h"
 #include "report/run/writer.h"
 #include "report/safe/clean.h"
@@ -20,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PPM_PER_PERCENT 10000
 #define SUMMARY_BYTES (32u << 20) /* of records that were not read yet */
 
 static int open_output(struct observe *o)
@@ -157,21 +157,21 @@ static void print_end(struct observe *o, const struct run_end *end)
 	output_record_end(to, end, o->calls_end);
 }
 
-static void measure_costs(const struct observe *o, struct run_end *end)
+static void measure_costs(struct observe *o, struct run_end *end)
 {
 	struct run_calls_end *more = o->calls_end;
 
 	if (!more) {
-		end->cost_ns = cost_ns(&o->set, COST_WATCH);
+		end->cost_ns = price_ns(o, COST_WATCH);
 		return;
 	}
-	more->emulated_ns = more->emulated ? cost_ns(&o->set, COST_EMULATED) : -1;
-	more->stepped_ns = more->stepped ? cost_ns(&o->set, COST_STEPPED) : -1;
+	more->emulated_ns = more->emulated ? price_ns(o, COST_EMULATED) : -1;
+	more->stepped_ns = more->stepped ? price_ns(o, COST_STEPPED) : -1;
 	more->probe_ns =
 		(more->probes || more->traps) && o->condition ?
-			cost_ns(&o->set, more->is_in_code ? COST_PROBE_CODE : COST_PROBE_HANDLER) :
+			price_ns(o, more->is_in_code ? COST_PROBE_CODE : COST_PROBE_HANDLER) :
 			-1;
-	more->hardware_ns = more->hardware ? cost_ns(&o->set, COST_HARDWARE) : -1;
+	more->hardware_ns = more->hardware ? price_ns(o, COST_HARDWARE) : -1;
 }
 
 static int is_asked_to_end(void)
@@ -188,6 +188,9 @@ static int finish(struct observe *o, const char *reason)
 			       .pauses = o->pace.pauses,
 			       .paused_ns = o->pace.paused_ns,
 			       .max_rate = o->set.max_rate,
+			       .rests = o->pace.rest.rests,
+			       .rested_ns = o->pace.rest.rested_ns,
+			       .budget_ppm = (uint64_t)(o->set.budget * PPM_PER_PERCENT),
 			       .groups = o->set.by ? &o->groups : NULL,
 			       .sees_kernel = o->set.kernel };
 	char command[64];
@@ -266,6 +269,39 @@ static enum trapline_action observe_record(const struct trapline_hit *record)
 	return o->kind->on_hit(record);
 }
 
+/* The estimate is on the safe side: what was measured decides. The user reads of the first rest at once. */
+static bool observe_is_in_debt(void *arg)
+{
+	struct observe *o = arg;
+	struct rest *r = &o->pace.rest;
+
+	if (!o->price.is_ready) {
+		price_measure(o);
+		rest_reprice(r);
+	}
+	if (r->debt_ns <= 0)
+		return false;
+	if (!r->rests) {
+		output_clear_status(&o->to);
+		cli_note(o->set.name,
+			 "hits cost the target about %.0f%% of a CPU, and the budget is %g%%: from "
+			 "now on they are observed in turns; --budget none lifts the budget",
+			 100 * r->cost_share, o->set.budget);
+	}
+	return true;
+}
+
+static void start_pace(struct observe *o)
+{
+	struct pace *p = &o->pace;
+
+	pace_start(p, o->events, o->event_count, o->counts ? &o->counts->is_off : NULL,
+		   o->set.max_rate);
+	rest_start(&p->rest, o->set.budget / 100, price_spent_ns, o);
+	p->is_in_debt = observe_is_in_debt;
+	p->arg = o;
+}
+
 int observe_run(struct observe *o, const struct observe_kind *kind,
 		const struct observe_settings *set)
 {
@@ -292,7 +328,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	} else if (!status && !set->list) {
 		has_run = true;
 		o->kind->print_start(o);
-		pace_start(&o->pace, o->events, o->event_count, o->off, set->max_rate);
+		start_pace(o);
 		status = finish(o, session_loop(&o->session, o->target, &o->pace, &o->to,
 						observe_record, &o->hits));
 	}

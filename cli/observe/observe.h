@@ -13,9 +13,11 @@
 #include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/pace.h"
+#include "cli/observe/price.h"
 #include "cli/observe/session.h"
 #include "cli/observe/targets.h"
 #include "cli/output.h"
+#include "record/probe_region.h"
 #include "report/run/groups.h"
 
 struct observe_kind;
@@ -34,7 +36,7 @@ struct observe {
 	/* Set by arm: */
 	struct trapline_event *const *events; /* those that a pause disables */
 	size_t event_count;
-	uint64_t *off; /* see pace.h */
+	struct probe_counts *counts; /* of probes; NULL: there are none */
 	struct output to;
 	struct run_info info;
 	struct tally tally;
@@ -43,6 +45,7 @@ struct observe {
 	struct run_calls *calls;
 	struct run_calls_end *calls_end;
 	struct pace pace;
+	struct price price;
 	struct then then;
 	struct last last; /* --last and --until-hit */
 	struct thread_names names;

@@ -30,6 +30,7 @@ struct observe_settings {
 	uint64_t limit;
 	uint64_t for_ns;
 	uint64_t max_rate;
+	double budget; /* percent of a CPU in the target; 0: no limit */
 	int json;
 	int no_bpf;
 	int verbose;

@@ -308,6 +308,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 			 struct output *o, trapline_callback fn, const uint64_t *hits)
 {
 	const char *reason = NULL;
+	char state[64];
 
 	watchdog_printed(hits, " hits were printed, and any later ones were not\n");
 	watchdog_time(r->for_ns);
@@ -319,7 +320,8 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 
 		tick_ms = more_ms < tick_ms ? more_ms : tick_ms;
 		int polled = session_poll(r, target, wait_ms(r, tick_ms), fn);
-		if (!output_flush(o, *hits, pace->paused_since_ns != 0))
+		pace_describe(pace, r->started_ns, state, sizeof(state));
+		if (!output_flush(o, *hits, state))
 			r->output_broken = true;
 		reason = reason_to_stop(r, polled, *hits);
 		if (!r->child_ended && !r->have_ended)

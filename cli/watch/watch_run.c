@@ -117,7 +117,7 @@ static int watch_tick(void *arg)
 	struct watch *w = arg;
 
 	return w->objects ? watch_objects_tick(w->objects) :
-			    watch_multiplex_tick(w->multiplex, w->run.pace.paused_since_ns != 0);
+			    watch_multiplex_tick(w->multiplex, pace_is_off(&w->run.pace));
 }
 
 /* One expression: the kernel itself stops at the limit. */

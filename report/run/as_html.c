@@ -252,7 +252,8 @@ static json_t *run_json(const struct run_session *s)
 	json_object_set_new(j, "cost_ns", json_real(end->cost_ns));
 	json_object_set_new(j, "taken", json_integer((json_int_t)end->taken));
 	json_object_set_new(j, "delivered", json_integer((json_int_t)end->delivered));
-	json_object_set_new(j, "paused_us", json_real((double)end->paused_ns / 1e3));
+	json_object_set_new(j, "paused_us",
+			    json_real((double)(end->paused_ns + end->rested_ns) / 1e3));
 	json_object_set_new(j, "counts", counts);
 	json_object_set_new(j, "is_several", json_boolean(info->is_several));
 	if (!s->calls)

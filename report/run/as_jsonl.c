@@ -232,6 +232,12 @@ void run_jsonl_totals(json_t *j, const struct run_end *end)
 	json_object_set_new(j, "duration_ns", json_count(end->duration_ns));
 	json_object_set_new(j, "pauses", json_count(end->pauses));
 	json_object_set_new(j, "paused_ns", json_count(end->paused_ns));
+	json_object_set_new(j, "while_off", json_count(end->while_off));
+	json_object_set_new(j, "rests", json_count(end->rests));
+	json_object_set_new(j, "rested_ns", json_count(end->rested_ns));
+	json_object_set_new(j, "budget_percent",
+			    end->budget_ppm ? json_real((double)end->budget_ppm / 10000) :
+					      json_null());
 	if (end->groups)
 		json_object_set_new(j, "groups", run_groups_json(end->groups));
 }

@@ -102,6 +102,10 @@ struct run_end {
 	uint64_t pauses;
 	uint64_t paused_ns;
 	uint64_t max_rate;
+	uint64_t rests; /* to stay within the budget */
+	uint64_t rested_ns;
+	uint64_t budget_ppm; /* of a CPU; 0: none */
+	uint64_t while_off;  /* hits in pauses, of breakpoints that stay in the code; not taken */
 	const struct run_objects *objects;     /* see run_watch.h; NULL: none */
 	const struct run_multiplex *multiplex; /* NULL: none */
 	const struct run_groups *groups;       /* of --by, see groups.h; NULL: none */

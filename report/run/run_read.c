@@ -438,6 +438,12 @@ static int read_end(struct run_session *s, struct record_view *v)
 	}
 	if (has_more(v))
 		end.is_stopped = record_get_number(v) != 0;
+	if (has_more(v)) {
+		end.rests = record_get_number(v);
+		end.rested_ns = record_get_number(v);
+		end.budget_ppm = record_get_number(v);
+		end.while_off = record_get_number(v);
+	}
 	if (v->is_bad)
 		return -EBADMSG;
 	s->end = end;

@@ -376,6 +376,10 @@ int run_writer_end(struct run_writer *w, const struct run_end *end)
 	record_put_number(b, end->sees_kernel);
 	record_put_number(b, end->unseen_changes);
 	record_put_number(b, end->is_stopped);
+	record_put_number(b, end->rests);
+	record_put_number(b, end->rested_ns);
+	record_put_number(b, end->budget_ppm);
+	record_put_number(b, end->while_off);
 	err = chunk_end(w, RUN_END);
 	return err ? err : run_writer_flush(w);
 }

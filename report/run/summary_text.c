@@ -91,6 +91,15 @@ static void balance_text(FILE *f, const struct run_end *end)
 	fputc('\n', f);
 }
 
+static double observed_percent(const struct run_end *end)
+{
+	uint64_t rested = end->rested_ns < end->duration_ns ? end->rested_ns : end->duration_ns;
+
+	return end->duration_ns ?
+		       100.0 * (double)(end->duration_ns - rested) / (double)end->duration_ns :
+		       0;
+}
+
 static double paused_percent(const struct run_end *end)
 {
 	return end->duration_ns ? 100.0 * (double)end->paused_ns / (double)end->duration_ns : 0;
@@ -118,7 +127,10 @@ void run_text_headline(struct run_text *o, uint64_t hits, const struct run_end *
 		fprintf(f, ", %" PRIu64 " lost", lost(end));
 	if (end->pauses)
 		fprintf(f, ", paused for %.0f%% of the time", paused_percent(end));
-	if (hits && !lost(end) && !end->pauses && strcmp(end->reason, RUN_ENDED_OUTPUT) != 0)
+	if (end->rests)
+		fprintf(f, ", observed %.0f%% of the time", observed_percent(end));
+	if (hits && !lost(end) && !end->pauses && !end->rests &&
+	    strcmp(end->reason, RUN_ENDED_OUTPUT) != 0)
 		fputs(", none lost", f);
 	if (end->is_stopped)
 		fputs("; the process is stopped", f);
@@ -219,9 +231,9 @@ void run_text_evaluation(FILE *f, const struct run_end *end)
 /* The share of one CPU's time that all hits took, with the rejected ones. */
 static double cost_share(const struct run_end *end, double cost_ns)
 {
-	uint64_t busy_ns = end->duration_ns - end->paused_ns;
+	double hits = (double)(end->taken + end->while_off);
 
-	return cost_ns > 0 && busy_ns ? cost_ns * (double)end->taken / (double)busy_ns : 0;
+	return cost_ns > 0 && end->duration_ns ? cost_ns * hits / (double)end->duration_ns : 0;
 }
 
 static void print_share(FILE *f, double share)
@@ -258,8 +270,21 @@ static void print_rejected(FILE *f, const struct run_info *info, const struct ru
 		      f);
 }
 
+static void text_rests(FILE *f, const struct run_end *end)
+{
+	if (!end->rests)
+		return;
+	fprintf(f,
+		"rested %" PRIu64
+		" time%s, %.1f s of %.1f s, so that hits cost at most %g%% of a CPU; "
+		"hits in a rest were not seen (--budget none: no rests)\n",
+		end->rests, plural(end->rests), (double)end->rested_ns / 1e9,
+		(double)end->duration_ns / 1e9, (double)end->budget_ppm / 10000);
+}
+
 void run_text_pauses(FILE *f, const struct run_end *end, const char *more)
 {
+	text_rests(f, end);
 	if (!end->pauses)
 		return;
 	fprintf(f,

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* price.c - see price.h. */
+#include "cli/observe/price.h"
+
+#include "base/atomic.h"
+#include "cli/observe/observe.h"
+
+#define KNOWN_HITS 100 /* so many tell which kind of site is hit how often */
+
+/* Above what was seen in emulated machines. */
+static const double price_guess[COST_KINDS] = {
+	[COST_WATCH] = 40000,	     [COST_EMULATED] = 5000,  [COST_STEPPED] = 60000,
+	[COST_HARDWARE] = 40000,     [COST_PROBE_CODE] = 100, [COST_PROBE_HANDLER] = 1000,
+	[COST_PROBE_RECORD] = 10000,
+};
+
+double price_ns(struct observe *o, enum cost_kind kind)
+{
+	struct price *p = &o->price;
+
+	if (!p->is_measured[kind])
+		p->ns[kind] = cost_ns(&o->set, kind);
+	p->is_measured[kind] = true;
+	return p->ns[kind];
+}
+
+/* What was not measured, or could not be. */
+static double price_known(const struct observe *o, enum cost_kind kind)
+{
+	const struct price *p = &o->price;
+
+	return p->is_measured[kind] && p->ns[kind] >= 0 ? p->ns[kind] : price_guess[kind];
+}
+
+void price_measure(struct observe *o)
+{
+	const struct run_calls_end *sites = o->calls_end;
+
+	o->price.is_ready = true;
+	if (!sites) {
+		price_ns(o, COST_WATCH);
+		return;
+	}
+	if (o->counts) {
+		price_ns(o, COST_PROBE_HANDLER);
+		price_ns(o, COST_PROBE_RECORD);
+		return;
+	}
+	if (sites->emulated)
+		price_ns(o, COST_EMULATED);
+	if (sites->stepped)
+		price_ns(o, COST_STEPPED);
+	if (sites->hardware)
+		price_ns(o, COST_HARDWARE);
+}
+
+/* Of a uprobe: sites of both kinds are weighted by the hits that were printed. */
+static double uprobe_ns(const struct observe *o)
+{
+	const struct run_calls_end *sites = o->calls_end;
+	double emulated = price_known(o, COST_EMULATED);
+	double stepped = price_known(o, COST_STEPPED);
+	/* A call was measured with its return, and each of the two is a hit. */
+	double parts = o->set.ret ? 2 : 1;
+	uint64_t hits[2] = { 0, 0 };
+
+	if (!sites->stepped || !sites->emulated)
+		return (sites->stepped ? stepped : emulated) / parts;
+	for (size_t i = 0; o->calls->sums && i < o->calls->site_count; i++)
+		hits[o->calls->site[i].is_emulated] += o->calls->sums[i].hits;
+	if (hits[0] + hits[1] < KNOWN_HITS)
+		return stepped / parts;
+	return (emulated * (double)hits[1] + stepped * (double)hits[0]) /
+	       (double)(hits[0] + hits[1]) / parts;
+}
+
+/* The target counts these itself; a wrong count makes the run rest for nothing. */
+static double probes_spent_ns(const struct observe *o)
+{
+	uint64_t taken = atomic_get(&o->counts->taken);
+	uint64_t rejected = atomic_get(&o->counts->rejected_condition);
+
+	rejected = rejected < taken ? rejected : taken;
+	return (double)rejected * price_known(o, COST_PROBE_HANDLER) +
+	       (double)(taken - rejected) * price_known(o, COST_PROBE_RECORD);
+}
+
+double price_spent_ns(void *observe)
+{
+	const struct observe *o = observe;
+	double sum = 0;
+
+	if (o->counts)
+		return probes_spent_ns(o);
+	for (size_t i = 0; i < o->event_count; i++) {
+		struct trapline_stats st = { .size = sizeof(st) };
+
+		if (trapline_event_stats(o->events[i], &st) < 0)
+			continue;
+		double hits = (double)(st.taken + st.while_off);
+		if (trapline_event_mechanism(o->events[i]) == TRAPLINE_BY_UPROBE)
+			sum += hits * uprobe_ns(o);
+		else
+			sum += hits * price_known(o, o->calls_end ? COST_HARDWARE : COST_WATCH);
+	}
+	return sum;
+}

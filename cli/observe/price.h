@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* price.h - what the hits of a run have cost the target. */
+#ifndef CLI_OBSERVE_PRICE_H
+#define CLI_OBSERVE_PRICE_H
+
+#include "cli/observe/cost.h"
+
+struct observe;
+
+/* By enum cost_kind, in ns of a hit. */
+struct price {
+	double ns[COST_KINDS];
+	bool is_measured[COST_KINDS];
+	bool is_ready; /* what the run uses is measured */
+};
+
+/* Measured once, which takes some milliseconds. Negative: it could not be measured. */
+double price_ns(struct observe *o, enum cost_kind kind);
+/* Measures what the run uses. */
+void price_measure(struct observe *o);
+/*
+ * The CPU time in ns that all hits have cost so far. Before price_measure() it is an estimate that is too
+ * high on any machine.
+ */
+double price_spent_ns(void *observe);
+
+#endif
