@@ -2,12 +2,13 @@
 /*
  * cmd_at.c - `trapline at`: stop a program at an exact point of its execution, and act there.
  *
- * The command starts at the same addresses each time. A uprobe counts occurrences in the kernel. At
+ * A command starts at the same addresses each time; of a running process occurrences count from now on. A uprobe counts occurrences in the kernel. At
  * the occurrence before the point the process is stopped and a breakpoint is armed; the next one
  * stops before its first instruction.
  */
 #include "cli/at/at.h"
 #include "cli/at/at_each.h"
+#include "cli/at/at_running.h"
 #include "cli/at/at_state.h"
 #include "cli/at/at_stepper.h"
 #include "cli/cmd.h"
@@ -36,6 +37,7 @@ struct settings {
 	int stop;
 	int json;
 	char **command;
+	pid_t pid; /* 0: a command */
 	struct at_each each;
 };
 
@@ -47,6 +49,7 @@ struct at {
 	struct trapline_event *counter; /* of occurrences; NULL: none */
 	struct trapline_event *amount;	/* --counter */
 	pid_t pid;
+	struct act_guard guard; /* of a running process */
 	int signal;
 	struct at_steps steps;
 	struct at_stepper stepper; /* of a point with steps */
@@ -56,6 +59,7 @@ struct at {
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct settings, member)
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "a running process; occurrences count from now on" },
 	{ "signal", 0, OPT_STRING, AT(signal), "SIG",
 	  "deliver a signal there, before the instruction" },
 	{ "snapshot", 0, OPT_FLAG, AT(snapshot), NULL,
@@ -92,13 +96,14 @@ static const struct opt_alias aliases[] = {
 const struct opt_syntax at_syntax = {
 	.command = COMMAND,
 	.usage =
-		"'LOCATION#N[+K] [if COND]' [OPTION...] -- CMD...\n"
+		"'LOCATION#N[+K] [if COND]' [OPTION...] { -p PID | -- CMD... }\n"
 		"       trapline at --counter NAME 'LOCATION@AMOUNT[+K] [if COND]' [OPTION...] -- CMD...\n"
 		"       trapline at --each 'LOCATION [if COND]' --signal SIG [OPTION...] -- CMD...",
 	.about =
 		"Runs CMD until it reaches LOCATION for the Nth time, stops it before that instruction, and "
 		"acts there. With @AMOUNT it stops where the main thread has used AMOUNT of a counter. "
-		"With +K, it first executes K more instructions of that thread.\n\n"
+		"With +K, it first executes K more instructions of that thread. "
+		"With -p, a running process is stopped there, and continues afterwards.\n\n"
 		"With --each, runs CMD once for each occurrence of LOCATION, delivers a signal there, and "
 		"reports the runs that break: killed, hung, another exit status, or a failed --check.\n\n"
 		"LOCATION: FUNCTION, MODULE:FUNCTION, FILE:LINE, FUNCTION+OFFSET or 0xADDRESS. Only "
@@ -107,6 +112,7 @@ const struct opt_syntax at_syntax = {
 		"  trapline at 'malloc#1000' --snapshot -- ./program\n"
 		"  trapline at 'parse#41 if depth == 3' --signal SIGALRM -- ./program\n"
 		"  trapline at 'parse#41+12' --snapshot -- ./program\n"
+		"  trapline at 'parse#1 if depth > 9' --stop -p 4711\n"
 		"  trapline at --each write --signal SIGALRM --check 'grep -q done' -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
@@ -120,7 +126,8 @@ static const char *option_of_other(const struct settings *set)
 	const struct at_each *e = &set->each;
 
 	if (e->location)
-		return set->snapshot ? "--snapshot" :
+		return set->pid	     ? "-p PID" :
+		       set->snapshot ? "--snapshot" :
 		       set->stop     ? "--stop" :
 		       set->counter  ? "--counter" :
 				       NULL;
@@ -151,13 +158,19 @@ static int at_settings_check(struct at *a, const char *point)
 	if (!point)
 		return cli_wrong(COMMAND, "no point: give LOCATION#N (example: 'malloc#1000'), or "
 					  "--each LOCATION");
-	if (!a->set.command)
-		return cli_wrong(COMMAND, AT_COMMAND_MISSING);
+	if (a->set.command && a->set.pid)
+		return cli_wrong(COMMAND, "give -p PID or -- CMD, not both");
+	if (!a->set.command && !a->set.pid)
+		return cli_wrong(COMMAND, AT_COMMAND_MISSING ", or -p PID");
 	int status = at_parse(COMMAND, point, &a->point);
 	if (!status && !a->point.nth && !a->set.counter)
 		return cli_wrong(
 			COMMAND,
 			"LOCATION@AMOUNT needs --counter NAME (example: --counter syscalls)");
+	if (!status && a->set.pid && a->set.counter)
+		return cli_wrong(COMMAND,
+				 "--counter cannot be combined with -p PID: the amount that a "
+				 "process has used before is not known");
 	return status;
 }
 
@@ -229,16 +242,42 @@ static int open_counter(struct at *a)
 	return err ? explain(a, err) : CLI_OK;
 }
 
-static int at_start(struct at *a)
+static int start_stepper(struct at *a)
 {
 	int err = a->point.has_steps ? at_stepper_start(&a->stepper) : 0;
 
-	if (err)
-		return cli_wrong(COMMAND, "cannot start a process for the steps: %s",
-				 strerror(-err));
-	start_alike();
-	int status = start_command(COMMAND, a->set.command, &a->pid);
+	return err ? cli_wrong(COMMAND, "cannot start a process for the steps: %s",
+			       strerror(-err)) :
+		     CLI_OK;
+}
 
+static int at_attach(struct at *a)
+{
+	a->pid = a->set.pid;
+	int status = at_running_open(COMMAND, a->pid, &a->symbols);
+
+	if (!status)
+		status = at_resolve(COMMAND, a->symbols, &a->point);
+	if (!status)
+		status = start_stepper(a);
+	if (!status)
+		status = at_running_hold(COMMAND, a->pid, &a->guard);
+	if (status)
+		return status;
+	status = open_counter(a);
+	if (status)
+		kill(a->pid, SIGCONT);
+	return status;
+}
+
+static int at_start(struct at *a)
+{
+	int status = start_stepper(a);
+
+	if (status)
+		return status;
+	start_alike();
+	status = start_command(COMMAND, a->set.command, &a->pid);
 	if (status)
 		return status;
 	if (symbols_open(a->pid, &a->symbols))
@@ -371,6 +410,8 @@ static int wait_for_command(const struct at *a)
 {
 	int status = a->steps.status;
 
+	if (a->set.pid)
+		return CLI_OK;
 	while (!a->steps.is_reaped && waitpid(a->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return cli_status_of(status);
@@ -397,7 +438,7 @@ int cmd_at(int argc, char **argv)
 		return run_each(&a.set);
 	status = at_open_output(&a);
 	if (!status)
-		status = at_start(&a);
+		status = a.set.pid ? at_attach(&a) : at_start(&a);
 	if (!status) {
 		pid_t tid = run_to(&a);
 
@@ -410,6 +451,7 @@ int cmd_at(int argc, char **argv)
 	} else {
 		trapline_close(a.target);
 	}
+	act_guard_end(&a.guard);
 	at_stepper_end(&a.stepper);
 	trapline_condition_free(a.point.parsed);
 	symbols_close(a.symbols);
