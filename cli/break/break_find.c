@@ -116,8 +116,11 @@ void break_print_list(struct symbols *s, const struct code_sites *sites, struct 
 			list_json(s, site, o);
 		if (!o->text.f)
 			continue;
-		symbols_place(s, site->address, &p);
-		run_place_text_with_line(&p, site->address, text, sizeof(text));
+		/* A function is its own place: to look up thousands takes long. */
+		if (site->kind != CODE_SITE_FUNCTION) {
+			symbols_place(s, site->address, &p);
+			run_place_text_with_line(&p, site->address, text, sizeof(text));
+		}
 		fprintf(o->text.f, "0x%012" PRIx64 "  %-11s  %s%s%s%s%s\n", site->address,
 			site->is_emulated ? "emulated" : "single-step", site->name,
 			site->kind == CODE_SITE_FUNCTION ? "" : "  in ",

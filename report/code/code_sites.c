@@ -309,14 +309,6 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 	return f->err;
 }
 
-/* Small helpers by the thousand would hide what the pattern is for. */
-static void leave_out(struct code_sites *sites, size_t from)
-{
-	sites->copies_left_out += sites->count - from;
-	while (sites->count > from)
-		free(sites->site[--sites->count].name);
-}
-
 static int copies_visit(Dwfl_Module *mod, void *arg)
 {
 	struct search *f = arg;
@@ -327,8 +319,6 @@ static int copies_visit(Dwfl_Module *mod, void *arg)
 	if (f->first && f->is_program && mod != f->first)
 		return 0;
 	f->err = code_inlined_find(f->s, mod, &f->wanted, f->out);
-	if (f->wanted.is_pattern && !f->out->all_copies)
-		leave_out(f->out, before);
 	if (!f->first && f->out->count > before) {
 		f->first = mod;
 		f->is_program = path && !strcmp(path, f->s->exe);

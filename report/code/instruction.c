@@ -22,11 +22,13 @@ static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, 
 		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD ||
 		    address < ph.p_vaddr || address + n > ph.p_vaddr + ph.p_filesz)
 			continue;
-		Elf_Data *data = elf_getdata_rawchunk(
-			elf, (int64_t)(ph.p_offset + address - ph.p_vaddr), n, ELF_T_BYTE);
-		if (!data || data->d_size < n)
+		/* The whole segment: libelf keeps each chunk, and looks through all of them for the next. */
+		Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz,
+						      ELF_T_BYTE);
+		uint64_t at = address - ph.p_vaddr;
+		if (!data || data->d_size < at + n)
 			return -EFAULT;
-		memcpy(buf, data->d_buf, n);
+		memcpy(buf, (const char *)data->d_buf + at, n);
 		return 0;
 	}
 	return -EFAULT;
