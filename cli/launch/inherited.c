@@ -3,6 +3,7 @@
 #include "cli/launch/inherited.h"
 
 #include "cli/cmd.h"
+#include "cli/launch/program.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -104,9 +105,16 @@ static void inherited_only(void)
 int inherited_start(const char *name, char *const *argv, bool (*prepare)(void *arg), void *arg,
 		    pid_t *pid)
 {
+	char path[PATH_MAX];
 	int err = 0;
 	int fds[2];
 
+	/* Where the kernel cannot execute it, execvp() would give it to a shell as a script. */
+	if (!program_find(argv[0], path, sizeof(path)) && program_is_32_bit(path))
+		return cli_wrong(name,
+				 "cannot start %s: it is a 32-bit program; start it yourself and "
+				 "use -p PID",
+				 argv[0]);
 	if (pipe2(fds, O_CLOEXEC))
 		return cli_wrong(name, "cannot start %s: %s", argv[0], strerror(errno));
 	fflush(NULL);

@@ -30,6 +30,7 @@ static size_t traced_room;
 static pid_t root;
 static pid_t program;
 static bool root_has_ended;
+static bool is_over; /* only those in vfork() are left */
 static int root_status;
 
 static struct traced *find_traced(pid_t tid)
@@ -209,55 +210,72 @@ int start_search(pid_t command, bool (*is_wanted)(pid_t pid, void *arg), void *a
 	return 0;
 }
 
+/*
+ * One in vfork() stops when its child lets it go, and then it is let go too. A SIGSTOP of ours that was on its
+ * way is taken out first.
+ */
+static void tend(pid_t tid, int status)
+{
+	note_status(tid, status);
+	struct traced *t = find_traced(tid);
+	if (!WIFSTOPPED(status) || !t)
+		return;
+	if (t->is_asked && t->signal == SIGSTOP) {
+		t->is_asked = false;
+		t->signal = 0;
+	}
+	if (t->is_asked) {
+		resume(t);
+		return;
+	}
+	ptrace(PTRACE_DETACH, tid, NULL, (void *)(long)t->signal);
+	*t = traced[--traced_count];
+}
+
+/* Without waiting: their children may take as long as they like. */
+static void tend_all(void)
+{
+	int status;
+
+	for (size_t i = traced_count; i-- > 0;) {
+		pid_t tid = traced[i].tid;
+		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+
+		if (got == tid)
+			tend(tid, status);
+		else if (got < 0 && errno == ECHILD)
+			end_traced(tid, 0);
+	}
+}
+
 bool start_search_has_ended(int *status)
 {
+	if (is_over)
+		tend_all();
 	if (root_has_ended)
 		*status = root_status;
 	return root_has_ended;
 }
 
-/*
- * Its child continues, so it comes back from vfork(), where it stops. A SIGSTOP of ours that was on its
- * way is taken out then.
- */
-static void end_vfork(struct traced *t)
+pid_t start_search_holds(void)
 {
-	int status;
-
-	for (;;) {
-		if (waitpid(t->tid, &status, __WALL) < 0) {
-			if (errno == EINTR)
-				continue;
-			return;
-		}
-		note_status(t->tid, status);
-		t = find_traced(t->tid);
-		if (!WIFSTOPPED(status) || !t)
-			return;
-		if (t->is_asked && t->signal == SIGSTOP) {
-			t->is_asked = false;
-			t->signal = 0;
-		}
-		if (!t->is_asked)
-			break;
-		resume(t);
-	}
-	ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(long)t->signal);
+	if (is_over)
+		tend_all();
+	return is_over && traced_count ? traced[0].tid : 0;
 }
 
 void start_search_end(bool is_killed)
 {
-	for (size_t i = 0; i < traced_count; i++) {
+	for (size_t i = traced_count; i-- > 0;) {
+		struct traced *t = &traced[i];
+
 		if (is_killed)
-			kill(traced[i].tid, SIGKILL);
-		else if (traced[i].tid != program && traced[i].is_stopped)
-			ptrace(PTRACE_DETACH, traced[i].tid, NULL, (void *)(long)traced[i].signal);
+			kill(t->tid, SIGKILL);
+		else if (t->tid != program && t->is_stopped)
+			ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(long)t->signal);
+		else if (t->tid != program)
+			continue;
+		*t = traced[--traced_count];
 	}
-	for (size_t i = traced_count; !is_killed && i-- > 0;)
-		if (!traced[i].is_stopped)
-			end_vfork(&traced[i]);
-	free(traced);
-	traced = NULL;
-	traced_count = 0;
-	traced_room = 0;
+	is_over = true;
 }

@@ -22,7 +22,13 @@ int start_search(pid_t root, bool (*is_wanted)(pid_t pid, void *arg), void *arg,
 /* True: the command itself has ended meanwhile, with *status. */
 bool start_search_has_ended(int *status);
 
-/* Resumes all of them but the one that was found; or kills them. It may be called without a search. */
+/*
+ * Resumes all of them but the one that was found; or kills them. It may be called without a search. One
+ * that waits in vfork() for its child cannot be resumed before that: start_search_has_ended() does it.
+ */
 void start_search_end(bool is_killed);
+
+/* One that still waits there: if trapline ended now, the kernel would kill it. 0: none. */
+pid_t start_search_holds(void);
 
 #endif

@@ -329,6 +329,26 @@ static void show_fetching(const char *text)
 		output_clear_status(&terminal);
 }
 
+/* They are options of break alone, and not told to be unknown. */
+static int refuse_service(const char *command, int argc, char **argv)
+{
+	static const char *const names[] = { "--name", "--follow" };
+
+	for (int i = 1; i < argc; i++)
+		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+			size_t n = strlen(names[k]);
+
+			if (strncmp(argv[i], names[k], n) != 0 || (argv[i][n] && argv[i][n] != '='))
+				continue;
+			return cli_wrong(
+				command,
+				"cannot use %s: an address is a variable of one process only; run a "
+				"watch for each process, or break %s on a function that writes it",
+				names[k], names[k]);
+		}
+	return 0;
+}
+
 static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 {
 	struct observe_settings set = { .name = syntax->command,
@@ -343,6 +363,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 		return CLI_USAGE;
 	if (syntax != &break_syntax)
 		n = cut_old(n, argv);
+	if (syntax == &watch_syntax && refuse_service(set.name, n, argv))
+		return CLI_USAGE;
 	int first = opts_parse(syntax, n, argv, &set, &status);
 	if (first < 0)
 		return status;

@@ -21,10 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STOP_LOOK_NS 100000000u
 #define ENDED_LOOK_MS 50
+#define VFORK_STEP_NS 10000000
 
 int session_explain(const struct session *r, const char *doing, const char *what, int err)
 {
@@ -200,7 +202,8 @@ static bool child_has_ended(struct session *r)
 {
 	if (r->command && !r->child_ended)
 		r->child_ended = start_search_has_ended(&r->child_status) ||
-				 waitpid(r->child, &r->child_status, WNOHANG) == r->child;
+				 (!start_search_holds() &&
+				  waitpid(r->child, &r->child_status, WNOHANG) == r->child);
 	return r->child_ended;
 }
 
@@ -344,8 +347,24 @@ void session_describe_command(struct session *r, char *buf, size_t n)
 		snprintf(buf, n, "exited with status %d", WEXITSTATUS(r->child_status));
 }
 
+static void wait_for_vfork(const struct session *r)
+{
+	const struct timespec step = { 0, VFORK_STEP_NS };
+	pid_t pid = asked_times ? 0 : start_search_holds();
+
+	if (pid)
+		cli_note(
+			r->name,
+			"the observation has ended; process %d waits in vfork for its child: waiting "
+			"for it (kill %d ends it)",
+			pid, pid);
+	while (!asked_times && start_search_holds())
+		nanosleep(&step, NULL);
+}
+
 void session_wait_for_command(struct session *r)
 {
+	wait_for_vfork(r);
 	if (!r->command || asked_times || child_has_ended(r))
 		return;
 	cli_note(r->name,

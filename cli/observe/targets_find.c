@@ -2,6 +2,7 @@
 /* targets_find.c - see targets_find.h. */
 #include "cli/observe/targets_find.h"
 
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/program.h"
 #include "report/safe/clean.h"
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define NAME_BYTES 15 /* that the kernel keeps */
+#define NAMED_STEP_NS 20000000
 #define ROUNDS_MAX 20
 
 /* All processes with their parents, as of one reading of /proc. */
@@ -165,19 +167,51 @@ void targets_note_other_files(const struct observe_settings *set)
 		 others, set->pids.count, others == 1 ? "s" : "", set->pids.pid[0], name, other);
 }
 
+/* Its libraries are mapped: the map is as it was at the look before. */
+static bool has_begun(pid_t pid, uint64_t *layout)
+{
+	uint64_t now = targets_layout(pid);
+	bool is_same = now && now == *layout;
+
+	*layout = now;
+	return is_same;
+}
+
+/* The first one is seen while it starts; later ones are covered from their first instruction. */
+static int wait_for_named(struct observe_settings *set)
+{
+	const struct timespec step = { 0, NAMED_STEP_NS };
+	uint64_t start = clock_now_ns();
+	uint64_t layout = 0;
+
+	cli_note(set->name, "waiting for a process named '%s'", set->process_name);
+	while (!set->pids.count || !has_begun(set->pids.pid[0], &layout)) {
+		if (set->for_ns && clock_now_ns() - start > set->for_ns)
+			return cli_wrong(set->name, "no process named '%s' began within --for",
+					 set->process_name),
+			       CLI_NO;
+		nanosleep(&step, NULL);
+		set->pids.count = 0;
+		int status = targets_list_named(set, &set->pids);
+		if (status)
+			return status;
+	}
+	return 0;
+}
+
 int targets_find_named(struct observe_settings *set)
 {
 	set->pids.count = 0;
 	int status = targets_list_named(set, &set->pids);
 
-	if (status)
+	if (status || set->pids.count)
 		return status;
-	if (!set->pids.count)
+	if (set->list || set->explain)
 		return cli_wrong(set->name,
 				 "no process is named '%s': start one first, since the location is "
 				 "looked up in it; ps -e lists the names",
 				 set->process_name);
-	return 0;
+	return wait_for_named(set);
 }
 
 uint64_t targets_layout(pid_t pid)

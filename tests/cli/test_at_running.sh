@@ -32,7 +32,7 @@ watch -p "$calls" 'lookup#1' --snapshot
 [ $? = 0 ] && grep -q '^at lookup#1:$' "$tmp/err" && grep -q '^    #0  lookup (calls.c:' "$tmp/err"
 ok "the_next_call_is_a_point" $?
 
-watch -p "$calls" 'lookup#2 if arg2 == 4' --json --snapshot
+watch -p "$calls" 'lookup#2 if arg2 == 1' --json --snapshot
 [ $? = 0 ] && jq -e '.count == 2' "$tmp/out" >/dev/null
 ok "occurrences_with_a_condition_count" $?
 

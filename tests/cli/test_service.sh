@@ -111,7 +111,18 @@ wrong "a_process_that_has_ended_is_refused" 'there is no process' x -p "$first,$
 wrong "a_thread_of_the_kernel_is_refused" 'process 2 is a kernel thread' x -p "$first,2"
 wrong "what_is_no_process_id_is_refused" 'expected process ids' x -p "$first,y"
 wrong "an_empty_id_is_refused" 'expected process ids' x -p "$first,"
-wrong "a_name_without_process_is_refused" "no process is named 'no-such-name'" x --name no-such-name
+wrong "a_list_without_process_is_refused" "no process is named 'no-such-name'" x --name no-such-name --list
+watch serve_one --name no-such-name --for 0.3
+[ $? = 1 ] && grep -q "no process named 'no-such-name' began within --for" "$tmp/err"
+ok "a_name_is_awaited_no_longer_than_told" $?
+cp "$victims/calls" "$tmp/later-name"
+"$trapline" break lookup --name later-name --limit 3 --json >"$tmp/out" 2>"$tmp/err" &
+observer=$!
+eventually grep -q "waiting for a process named 'later-name'" "$tmp/err"
+"$tmp/later-name" 100000 1000 &
+started="$started $!"
+wait $observer && hits 'length == 3'
+ok "a_process_that_begins_under_the_name_is_awaited" $?
 wrong "a_name_and_a_process_are_refused" 'cannot be combined' x --name forker -p "$first"
 wrong "several_need_uprobes" 'needs uprobes' x -p "$first,$second" --no-bpf
 wrong "follow_needs_uprobes" 'needs uprobes' x --follow -p "$first" --mechanism probe
@@ -158,6 +169,16 @@ watch serve_one -- sh -c '"$0" once' "$forker"
 [ $? = 2 ] && grep -q "give --follow" "$tmp/err"
 ok "without_follow_the_remedy_is_named" $?
 
+# A child in vfork() cannot be resumed; the run does not wait for it.
+"$trapline" break lookup --follow --limit 3 --output "$tmp/lines" -- "$victims/vforker" "$tmp/let_go" \
+	"$victims/calls" 200 1000 >"$tmp/out" 2>"$tmp/err" &
+observer=$!
+eventually grep -q '"type":"summary"' "$tmp/lines"
+[ ! -e "$tmp/let_go" ] && [ "$(grep -c '"type":"hit"' "$tmp/lines")" = 3 ]
+ok "a_child_in_vfork_does_not_hold_up_the_run" $?
+wait $observer && [ -e "$tmp/let_go" ]
+ok "it_is_let_go_in_the_end" $?
+
 # A kill before the program begins ends all, after it nothing.
 "$trapline" break serve_one --follow -- sh -c 'sleep 3; "$0" once; touch "$1"' "$forker" "$tmp/ran" \
 	>"$tmp/out" 2>&1 &
@@ -178,6 +199,8 @@ eventually test -e "$tmp/ran"
 ok "a_kill_after_it_leaves_the_command" $?
 
 command=watch
+wrong "a_watch_of_a_service_is_refused_with_the_remedy" "cannot use --follow: an address is a variable of one process only; run a watch for each process, or break --follow" x --follow -p "$first"
+wrong "a_watch_by_name_is_refused_with_the_remedy" "cannot use --name: .*, or break --name on a function" x --name=forker
 wrong "several_processes_cannot_be_watched" 'several processes are for calls' x -p "$first,$second"
 
 echo "1..$count"

@@ -69,7 +69,7 @@ says '"count":3' && says lookup
 ok $? "at: its state"
 is_in $calls RSD
 ok $? "at: the process continues"
-trapline at -p $calls 'lookup#2 if arg2 == 4' --snapshot
+trapline at -p $calls 'lookup#2 if arg2 == 1' --snapshot
 ok $? "at: occurrences with a condition count"
 trapline at -p $calls 'lookup#1' --stop
 [ $? = 0 ] && is_in $calls T

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vforker.c FILE PROGRAM ARG... - executes PROGRAM, after a child of it has gone into vfork(), whose own
+ * child makes FILE after 6 s and only then lets it go.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return 2;
+	if (!fork()) {
+		if (!vfork()) {
+			for (int i = 0; i < 60; i++)
+				usleep(100000);
+			close(open(argv[1], O_CREAT | O_WRONLY, 0600));
+			_exit(0);
+		}
+		_exit(0);
+	}
+	usleep(300000);
+	execv(argv[2], argv + 2);
+	return 1;
+}
