@@ -325,7 +325,9 @@ static int begin(struct throttling *th)
 	if (th->set.command)
 		return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
 	agent_call_until(&asked_by, th->started_ns, th->set.for_ns);
+	output_progress(&th->output, "loading the agent into process %d", th->set.pid);
 	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
+	output_clear_status(&th->output);
 	read_cpu_time(th);
 	/* Only after the attach is it known that it can be looked into. */
 	if (!status && !result && program_mapping(th->set.pid, NULL, 0, &th->probe, &end))

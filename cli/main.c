@@ -52,6 +52,7 @@ static void say(const char *command, const char *kind, const char *format, va_li
 	for (char *p = line; (p = strchr(p, '\n')) != NULL;)
 		*p = ' ';
 	clean_text(line);
+	terminal_clear_status();
 	fprintf(stderr, "%strapline%s%s: %s%s%s\n", color, command ? " " : "",
 		command ? command : "", kind, *color ? "\033[0m" : "", line);
 }

@@ -107,7 +107,7 @@ void output_close(struct output *o)
 void output_clear_status(struct output *o)
 {
 	if (o->status_shown)
-		fputs("\r\033[K", stderr);
+		terminal_clear_status();
 	o->status_shown = false;
 }
 
@@ -130,6 +130,7 @@ static void show_status(struct output *o, uint64_t hits, const char *state)
 		fprintf(stderr, ", %" PRIu64 " a second", o->status_rate);
 	fprintf(stderr, "%s; Ctrl-C ends", state);
 	o->status_shown = true;
+	terminal_set_status(true);
 }
 
 void output_progress(struct output *o, const char *format, ...)
@@ -143,6 +144,7 @@ void output_progress(struct output *o, const char *format, ...)
 	vfprintf(stderr, format, args);
 	va_end(args);
 	o->status_shown = true;
+	terminal_set_status(true);
 }
 
 static void flush(struct output *o, FILE *f, const char *path)

@@ -25,6 +25,20 @@ bool terminal_has_status(int fd)
 	return isatty(fd) && !is_dumb();
 }
 
+static bool has_status_line;
+
+void terminal_set_status(bool is_shown)
+{
+	has_status_line = is_shown;
+}
+
+void terminal_clear_status(void)
+{
+	if (has_status_line)
+		fputs("\r\033[K", stderr);
+	has_status_line = false;
+}
+
 /* The cursor is in `column`; further lines begin at `indent`. */
 static void wrap(FILE *f, const char *text, int length, int column, int indent)
 {

@@ -14,6 +14,10 @@ bool terminal_has_color(int fd);
 /* It is a terminal on which a line can be replaced. */
 bool terminal_has_status(int fd);
 
+/* A status line is on standard error, or no longer: a message removes it first. */
+void terminal_set_status(bool is_shown);
+void terminal_clear_status(void);
+
 /*
  * Prints text from the column `indent` on, where the cursor is. Lines are broken at blanks before
  * column TERMINAL_COLUMNS; further lines begin at `indent`.

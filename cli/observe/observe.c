@@ -131,10 +131,12 @@ static int find_and_arm(struct observe *o)
 		return status;
 	}
 	o->set.pid = o->session.pid;
+	output_progress(&o->to, "reading the program of process %d", o->set.pid);
 	if (!o->symbols)
 		status = session_open_symbols(&o->session, &o->symbols);
 	if (!status)
 		status = o->kind->find(o);
+	output_clear_status(&o->to);
 	if (!status && !is_dry(o))
 		status = describe_and_arm(o);
 	session_release(&o->session, !status && !is_dry(o));

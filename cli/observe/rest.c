@@ -16,6 +16,12 @@
 #define LOOK_SHARE 50 /* a look takes at most one part in so many of the time between looks */
 #define WINDOW_SWITCHES 4
 
+/* What is left is at most the income of a window. */
+static double left_max(const struct rest *r)
+{
+	return r->share * (double)r->window_ns;
+}
+
 void rest_start(struct rest *r, double share, double (*spent_ns)(void *arg), void *arg)
 {
 	*r = (struct rest){ .share = share,
@@ -23,12 +29,9 @@ void rest_start(struct rest *r, double share, double (*spent_ns)(void *arg), voi
 			    .arg = arg,
 			    .window_ns = WINDOW_NS,
 			    .looked_ns = clock_now_ns() };
-}
-
-/* What is left is at most the income of a window. */
-static double left_max(const struct rest *r)
-{
-	return r->share * (double)r->window_ns;
+	/* A turn is paid already, and a look has to have some time to look at. */
+	r->debt_ns = -left_max(r);
+	r->next_ns = r->looked_ns + LOOK_BUSY_NS;
 }
 
 static void account(struct rest *r, uint64_t now)

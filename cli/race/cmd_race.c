@@ -556,6 +556,8 @@ int cmd_race(int argc, char **argv)
 	race_vary_choose(&c.vary);
 	c.started_ns = clock_now_ns();
 	agent_call_until(&asked_by, c.started_ns, c.set.for_ns);
+	if (c.set.pid)
+		output_progress(&c.terminal, "loading the agent into process %d", c.set.pid);
 	if (!status)
 		status = c.set.pid ? race_attach_start(&c.set, &c.run) :
 				     race_command_start(&c.set, &c.run);

@@ -44,6 +44,9 @@ watch -p "$busy" pay --if 'cents == 5000' --for 2
 	grep -q '^rested [0-9]* times*, .* so that hits cost at most 10% of a CPU; .*(--budget none: no rests)$' "$tmp/out"
 ok "the_summary_has_the_share_of_time" $?
 
+watch -p "$calls" lookup --limit 1 --json
+[ $? = 0 ] && summary ".hits == 1 and .rests == 0"
+ok "the_first_hit_is_no_rest" $?
 watch -p "$calls" lookup --limit 20 --json
 [ $? = 0 ] && summary '.hits == 20 and .rests == 0 and .rested_ns == 0'
 ok "a_function_that_is_seldom_called_is_observed_all_the_time" $?
