@@ -168,6 +168,26 @@ static int add_site_variables(struct watch_objects *o, const struct expression *
 	return status;
 }
 
+#if defined(__x86_64__)
+static const bool is_for_this_processor = true;
+#else
+static const bool is_for_this_processor = false;
+#endif
+
+/* Where a frame is not found by the stack pointer, or moves. 0 or an exit status, line printed. */
+static int check_program(const struct watch_objects *o, const struct code_site *site)
+{
+	const char *why = !is_for_this_processor       ? "this is possible on x86-64 alone" :
+			  symbols_is_32bit(o->symbols) ? "it is a 32-bit program" :
+			  symbols_is_go(o->symbols, site->address) ?
+							 "Go moves the stacks of its goroutines" :
+							 NULL;
+
+	return why ? cli_wrong(o->set->name, "cannot watch '%s' in each frame: %s", o->set->expr,
+			       why) :
+		     0;
+}
+
 static int find_sites(struct watch_objects *o, const struct expression *e, const char *function,
 		      const char *name)
 {
@@ -180,6 +200,8 @@ static int find_sites(struct watch_objects *o, const struct expression *e, const
 
 	if (code_sites_find(o->symbols, function, &sites, why, sizeof(why)))
 		return cli_wrong(o->set->name, "'%s': %s", o->set->expr, why);
+	if (sites.count)
+		status = check_program(o, &sites.site[0]);
 	for (size_t i = 0; !status && i < sites.count; i++) {
 		size_t before = found;
 		status = add_site_variables(o, e, &sites.site[i], name, why, sizeof(why), &found);

@@ -26,7 +26,7 @@ bool watch_frames_pointer(const struct object_point *p, const struct trapline_hi
 /* A record of unwinding. */
 void watch_frames_unwinds(struct watch_objects *o, const struct trapline_hit *hit);
 /* The frame begins: those below it that are in doubt have ended. */
-void watch_frames_begins(struct watch_objects *o, pid_t tid, uint64_t cfa);
+void watch_frames_begins(struct watch_objects *o, const struct trapline_hit *hit, uint64_t cfa);
 /* The frame existed at this hit. */
 bool watch_frames_accepts(struct watch_objects *o, const struct object *frame,
 			  const struct trapline_hit *hit);

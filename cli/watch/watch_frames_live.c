@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* watch_frames_live.c - see watch_frames.h: which frames exist, by the records of a run. */
+#include "base/clock.h"
 #include "cli/watch/watch_frames.h"
 
 #include <errno.h>
@@ -102,11 +103,11 @@ void watch_frames_unwinds(struct watch_objects *o, const struct trapline_hit *hi
 	sweep(o, &s, hit->time_ns);
 }
 
-void watch_frames_begins(struct watch_objects *o, pid_t tid, uint64_t cfa)
+void watch_frames_begins(struct watch_objects *o, const struct trapline_hit *hit, uint64_t cfa)
 {
-	struct sweep s = { .tid = tid, .below = cfa, .ends = true, .only_doubtful = true };
+	struct sweep s = { .tid = hit->tid, .below = cfa, .ends = true, .only_doubtful = true };
 
-	sweep(o, &s, 0);
+	sweep(o, &s, hit->time_ns);
 }
 
 /* A thread that has ended ran no return instruction; its stack is another's by now. */
@@ -124,7 +125,7 @@ static bool is_record_lost(struct watch_objects *o)
 		return false;
 	o->frames.lost = lost;
 	struct sweep s = { .below = UINT64_MAX, .ends = true };
-	sweep(o, &s, 0);
+	sweep(o, &s, clock_now_ns());
 	return true;
 }
 

@@ -158,7 +158,7 @@ static void on_at(struct watch_objects *o, const struct trapline_hit *hit)
 	if (object)
 		return;
 	if (o->frames.are)
-		watch_frames_begins(o, hit->tid, pointer);
+		watch_frames_begins(o, hit, pointer);
 	o->counts.seen++;
 	object = object_add(o, pointer, hit->time_ns);
 	if (!object)

@@ -277,6 +277,7 @@ static void watch_sum_up(struct observe *o, struct run_end *end)
 {
 	struct watch *w = (struct watch *)o;
 
+	o->session.is_waited_by_poll = false;
 	if (w->objects)
 		watch_objects_end(w->objects, end);
 	else if (w->multiplex)

@@ -168,7 +168,8 @@ static void follow_variable(const char *mode, const char *function, const char *
 			     break_on(t, &v->exits, 0, &l);
 	l.entries = break_on(t, &v->entries, 0, &l);
 	compare_addresses(s, t, &l);
-	print_message("%s: %lu begun, %lu ended, wrong %d; from", mode, l.begun, l.ended, l.is_wrong);
+	print_message("%s: %lu begun, %lu ended, wrong %d; from", mode, l.begun, l.ended,
+		      l.is_wrong);
 	for (size_t i = 0; i < v->entries.count; i++)
 		print_message(" 0x%llx", (unsigned long long)(v->entries.site[i].address & 0xffff));
 	print_message(" to");
@@ -240,7 +241,8 @@ static void the_next_hits_stop_a_traced_thread(void **state)
 	keep_target(t);
 	opts.arg = &stops;
 	opts.signal = SIGURG;
-	assert_int_equal(trapline_break_sites(t, &sites.site[0].address, 1, &opts, &event), -EINVAL);
+	assert_int_equal(trapline_break_sites(t, &sites.site[0].address, 1, &opts, &event),
+			 -EINVAL);
 	opts.flags = TRAPLINE_STOP;
 	assert_int_equal(trapline_break_sites(t, &sites.site[0].address, 1, &opts, &event), 0);
 	assert_int_equal(trapline_event_stop_next(event, UINT64_MAX), -EINVAL);
@@ -269,6 +271,59 @@ static void the_next_hits_stop_a_traced_thread(void **state)
 		WAIT_UNTIL(trapline_poll(t, 1000, on_stop) < 0 || stops.hits > hits + 2);
 		assert_int_equal(stops.stopped, 1);
 	}
+	close_target(t);
+	code_sites_free(&sites);
+	symbols_close(s);
+	stop_frames(pid);
+}
+
+/* The tracer is killed while it stalls the thread: the thread continues. */
+static void a_stalled_thread_survives_its_tracer(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct trapline_event *event = NULL;
+	struct code_sites sites = { 0 };
+	struct stops stops = { 0 };
+	struct trapline *t = NULL;
+	struct symbols *s = NULL;
+	char why[500];
+	int traced[2];
+	char byte;
+
+	(void)state;
+	if (geteuid())
+		skip_because("uprobes, BPF and ptrace (root)");
+	pid_t pid = start_frames("plain", "100000");
+	assert_int_equal(symbols_open(pid, &s), 0);
+	assert_int_equal(code_sites_find(s, "parse_line", &sites, why, sizeof(why)), 0);
+	assert_int_equal(trapline_open(pid, NULL, &t), 0);
+	keep_target(t);
+	opts.arg = &stops;
+	opts.signal = SIGURG;
+	opts.flags = TRAPLINE_STOP;
+	assert_int_equal(trapline_break_sites(t, &sites.site[0].address, 1, &opts, &event), 0);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(pipe(traced), 0);
+		pid_t tracer = fork();
+		if (!tracer) {
+			(void)!write(traced[1], "", ptrace(PTRACE_SEIZE, pid, NULL, NULL) ? 0 : 1);
+			waitpid(pid, NULL, __WALL);
+			(void)!write(traced[1], "", 1);
+			for (;;)
+				pause();
+		}
+		close(traced[1]);
+		assert_int_equal(read(traced[0], &byte, 1), 1);
+		assert_int_equal(trapline_event_stop_next(event, 1), 0);
+		assert_int_equal(read(traced[0], &byte, 1), 1);
+		close(traced[0]);
+		kill(tracer, SIGKILL);
+		assert_int_equal(waitpid(tracer, NULL, 0), tracer);
+		unsigned int hits = stops.hits;
+		WAIT_UNTIL(trapline_poll(t, 1000, on_stop) < 0 || stops.hits > hits + 2);
+		assert_int_equal(kill(pid, 0), 0);
+	}
+	assert_int_equal(stops.stopped, 10);
 	close_target(t);
 	code_sites_free(&sites);
 	symbols_close(s);
@@ -320,7 +375,8 @@ struct shares {
 	unsigned long hits;
 };
 
-static struct shares watch_frames(const char *expr, const char *options, const char *mode, int rounds)
+static struct shares watch_frames(const char *expr, const char *options, const char *mode,
+				  int rounds)
 {
 	static char out[1 << 20];
 
@@ -397,6 +453,7 @@ int main(int argc, char **argv)
 		TEST(so_is_one_of_an_inlined_copy),
 		TEST(so_is_one_of_a_block),
 		TEST(the_next_hits_stop_a_traced_thread),
+		TEST(a_stalled_thread_survives_its_tracer),
 		TEST(a_variable_in_a_register_is_refused),
 		TEST(each_write_to_a_stalled_frame_is_reported),
 		TEST(writes_of_two_threads_are_reported),

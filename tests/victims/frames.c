@@ -26,8 +26,8 @@ void bump(volatile int *to);
 void overwrite(void);
 
 static __thread volatile unsigned long writes; /* of this thread, to the variable of the mode */
-volatile unsigned long place; /* of the variable in the newest frame */
-volatile unsigned long places; /* how many there were */
+volatile unsigned long place;		       /* of the variable in the newest frame */
+volatile unsigned long places;		       /* how many there were */
 static jmp_buf back;
 
 static void published(volatile int *at)
