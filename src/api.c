@@ -111,6 +111,21 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *ev, uint64_t more)
 	return err;
 }
 
+TRAPLINE_API int trapline_event_stop_next(struct trapline_event *ev, uint64_t n)
+{
+	int err = event_call(ev);
+
+	if (err)
+		return err;
+	if (!ev->stop_signal || !ev->control || n > INT64_MAX)
+		err = failed(-EINVAL, FAILED_ARGUMENT,
+			     "the event has no signal of TRAPLINE_STOP, or n is over INT64_MAX");
+	else
+		atomic_set(&ev->control->stops_left, (int64_t)n);
+	event_leave(ev);
+	return err;
+}
+
 static int add_process(struct trapline_event *ev, pid_t pid)
 {
 	if (!event_has_members(ev))

@@ -47,6 +47,8 @@ struct observe_settings {
 	const char *expr;  /* the EXPR in question, one of operands */
 	const char *from;  /* the function that objects come through; NULL: EXPR is in memory now */
 	const char *until; /* where objects end; NULL: not given */
+	double stall;	   /* percent of the run in which threads are stalled; 0: the default */
+	int no_stall;
 	uint64_t slice_ns; /* chunks or objects share the registers in time slices; 0: they do not */
 	const char *thread; /* whose thread-local variable */
 	const char *on;

@@ -87,7 +87,9 @@ void session_release(struct session *r, bool wanted)
 		r->child_ended = true;
 	if (!wanted && !r->child_ended)
 		start_kill(r->child);
-	if (wanted && !r->hold)
+	if (wanted && r->go)
+		r->go(r->arg);
+	else if (wanted && !r->hold)
 		start_go(r->pid);
 	start_search_end(!wanted);
 }
@@ -200,7 +202,7 @@ static int wait_ms(const struct session *r, int tick_ms)
 
 static bool child_has_ended(struct session *r)
 {
-	if (r->command && !r->child_ended)
+	if (r->command && !r->child_ended && !r->is_waited_by_poll)
 		r->child_ended = start_search_has_ended(&r->child_status) ||
 				 (!start_search_holds() &&
 				  waitpid(r->child, &r->child_status, WNOHANG) == r->child);

@@ -2,7 +2,7 @@
 /*
  * session.h - one observation of a process: which process, and when the observation ends.
  *
- * The target is never stopped. Everything that the kernel keeps for trapline belongs to its file
+ * The target is never stopped, except by --then and as watch_stall.h says. Everything that the kernel keeps for trapline belongs to its file
  * descriptors, so nothing stays when trapline ends, even by SIGKILL.
  */
 #ifndef CLI_OBSERVE_SESSION_H
@@ -35,6 +35,8 @@ struct session {
 	bool (*is_enough)(void *arg);
 	/* Instead of start_command(), which holds the command by tracing it. NULL: that. */
 	int (*hold)(void *arg);
+	/* Instead of start_go(): the command continues. NULL: that. */
+	void (*go)(void *arg);
 	/* Instead of trapline_poll(). NULL: that. */
 	int (*poll)(void *arg, int timeout_ms, trapline_callback fn);
 	/* Several processes: the observation ends when this is true. NULL: when the one has ended. */
@@ -42,6 +44,7 @@ struct session {
 	/* Called after each batch of records; returns the ms until the next call. NULL: not called. */
 	int (*tick)(void *arg);
 	void *arg;
+	bool is_waited_by_poll; /* poll() traces the child, and sets the next two */
 	bool child_ended;
 	int child_status;
 };

@@ -8,6 +8,7 @@
 #include "cli/watch/watch_objects.h"
 
 #include "base/clock.h"
+#include "cli/watch/watch_frames.h"
 
 #include <errno.h>
 #include <search.h>
@@ -97,7 +98,7 @@ static void count_life(struct watch_objects *o, struct object *object, uint64_t 
 	o->counts.life_ns += end_ns > object->born_ns ? end_ns - object->born_ns : 0;
 }
 
-static void object_end(struct watch_objects *o, struct object *object, uint64_t end_ns)
+void watch_objects_ended(struct watch_objects *o, struct object *object, uint64_t end_ns)
 {
 	if (object->armed_ns)
 		o->holder[object->slot] = NULL;
@@ -109,11 +110,16 @@ static void object_end(struct watch_objects *o, struct object *object, uint64_t 
 }
 
 /* The path from a call's registers to its object; NULL: the call is not at a wanted site. */
-static const struct object_way *way_of(struct object_point *p, const struct trapline_hit *hit,
-				       uint64_t *pointer)
+static const struct object_way *way_of(const struct watch_objects *o, struct object_point *p,
+				       const struct trapline_hit *hit, uint64_t *pointer)
 {
 	const struct code_site *site = code_sites_at(&p->sites, hit->address);
 
+	if (site && o->frames.are) {
+		const struct object_way *way = &p->way[site - p->sites.site];
+		p->calls++;
+		return watch_frames_pointer(p, hit, way, pointer) ? way : NULL;
+	}
 	if (site && hit->returned == TRAPLINE_LEFT)
 		p->left++;
 	if (!site || hit->returned != (p->is_return ? TRAPLINE_RETURNED : 0))
@@ -134,7 +140,7 @@ static bool has_free_slot(const struct watch_objects *o)
 static void on_at(struct watch_objects *o, const struct trapline_hit *hit)
 {
 	uint64_t pointer;
-	const struct object_way *way = way_of(&o->at, hit, &pointer);
+	const struct object_way *way = way_of(o, &o->at, hit, &pointer);
 
 	if (!way)
 		return;
@@ -144,50 +150,68 @@ static void on_at(struct watch_objects *o, const struct trapline_hit *hit)
 	}
 	struct object *object = object_find(o, pointer);
 	/* A constructor returns a new object: the end of the old one at this address was not seen. */
-	if (object && o->at.is_return) {
+	if (object && (o->at.is_return || way->is_anew || object->is_doubtful)) {
 		o->counts.ended++;
-		object_end(o, object, hit->time_ns);
+		watch_objects_ended(o, object, hit->time_ns);
 		object = NULL;
 	}
 	if (object)
 		return;
+	if (o->frames.are)
+		watch_frames_begins(o, hit, pointer);
 	o->counts.seen++;
 	object = object_add(o, pointer, hit->time_ns);
 	if (!object)
 		return;
 	object->way = way;
+	object->tid = hit->tid;
+	object->is_stalled = hit->stopped;
 	object->batch = has_free_slot(o) ? o->batch + 1 : 0;
 	wait_begin(o, object);
 }
 
-static void on_until(struct watch_objects *o, const struct trapline_hit *hit)
+static void on_until(struct watch_objects *o, struct object_point *p,
+		     const struct trapline_hit *hit)
 {
 	uint64_t pointer;
 	struct object *object;
 
-	if (!way_of(&o->until, hit, &pointer) || !(object = object_find(o, pointer)))
+	if (!way_of(o, p, hit, &pointer) || !(object = object_find(o, pointer)))
 		return;
 	o->counts.ended++;
-	object_end(o, object, hit->time_ns);
+	watch_objects_ended(o, object, hit->time_ns);
+}
+
+/* A record that is not an access; false: it is one. */
+static bool take_call(struct watch_objects *o, const struct trapline_hit *hit)
+{
+	if (hit->event == o->at.event)
+		on_at(o, hit);
+	else if (hit->event == o->until.event)
+		on_until(o, &o->until, hit);
+	else if (o->frames.are && hit->event == o->frames.returns.event)
+		on_until(o, &o->frames.returns, hit);
+	else if (o->frames.are && hit->event == o->frames.unwinding)
+		watch_frames_unwinds(o, hit);
+	else
+		return false;
+	o->lag_ns = clock_now_ns() - hit->time_ns;
+	return true;
 }
 
 bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 		       struct watch_which *which)
 {
-	if (hit->event == o->at.event || hit->event == o->until.event) {
-		o->lag_ns = clock_now_ns() - hit->time_ns;
-		if (hit->event == o->at.event)
-			on_at(o, hit);
-		else
-			on_until(o, hit);
+	if (take_call(o, hit))
 		return false;
-	}
 	size_t slot = watch_slots_find(&o->slots, hit->event);
 	const struct object *object = slot < o->slots.count ? o->holder[slot] : NULL;
 	if (!object || hit->address - object->address >= o->expr.len) {
 		o->counts.after_end++;
 		return false;
 	}
+	if (o->frames.are && !watch_frames_accepts(o, object, hit))
+		return false;
 	o->expr.address = object->address;
 	snprintf(o->name, sizeof(o->name), "0x%llx", (unsigned long long)object->pointer);
 	*which = (struct watch_which){ .expr = &o->expr, .name = o->name, .is_object = true };
@@ -204,7 +228,7 @@ static void look_for_unmapped(struct watch_objects *o, uint64_t now)
 		if (!object || symbols_read(o->symbols, object->address, &byte, 1) != -EFAULT)
 			continue;
 		o->counts.unmapped++;
-		object_end(o, object, now);
+		watch_objects_ended(o, object, now);
 	}
 }
 
@@ -247,7 +271,7 @@ static void fill_slot(struct watch_objects *o, size_t slot)
  * Only after all calls so far have been read. Moving a register takes longer than many objects live,
  * and an object whose end is not read yet would be watched without use.
  */
-static bool fill_slots(struct watch_objects *o)
+bool watch_objects_fill(struct watch_objects *o)
 {
 	if (o->lag_ns > LAG_MAX_NS)
 		return false;
@@ -280,7 +304,7 @@ int watch_objects_tick(struct watch_objects *o)
 {
 	uint64_t now = clock_now_ns();
 
-	bool is_filled = fill_slots(o);
+	bool is_filled = watch_objects_fill(o);
 	/* The records are read now, so there is no lag. */
 	o->lag_ns = 0;
 	if (now >= o->next_look_ns) {

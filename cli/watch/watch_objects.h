@@ -12,13 +12,17 @@
 #include "cli/observe/session.h"
 #include "cli/watch/watch_hit.h"
 #include "cli/watch/watch_slots.h"
+#include "cli/watch/watch_stall.h"
 #include "report/code/code_sites.h"
+#include "report/code/unwinders.h"
 #include "report/lang/signature.h"
 #include "report/run/run_watch.h"
 
 /* The path from a call at a site to an object, and to the watched part of it. */
 struct object_way {
-	uint8_t reg;	  /* DWARF number; its value is the object */
+	uint8_t reg; /* DWARF number; its value, and add, is the object */
+	int64_t add;
+	bool is_anew;	  /* a frame at this address has ended when another begins there */
 	bool is_left_out; /* an inlined copy that does not have it in a register */
 	struct expression_path path;
 };
@@ -43,6 +47,9 @@ struct object {
 	size_t slot;	     /* while armed */
 	const struct object_way *way;
 	bool was_watched;
+	bool is_stalled;     /* its thread waits for the register */
+	bool is_doubtful;    /* a frame that may have been left without a return */
+	pid_t tid;	     /* that made the call */
 	uint64_t batch;	     /* in which it was found; 0: no register was free */
 	struct object *next; /* in the queue for a register, the oldest first */
 	struct object *before;
@@ -52,11 +59,24 @@ struct object {
 #define OBJECTS_MAX (1u << 18) /* known at a time */
 #define DELAYS_MAX (1u << 16)  /* of which the median is taken */
 
+#define UNWINDERS_MAX 64
+
+/* Of FUNC:VARIABLE; see watch_frames.h. */
+struct object_frames {
+	bool are; /* the objects are frames */
+	struct object_point returns;
+	struct unwinder unwinder[UNWINDERS_MAX];
+	size_t unwinder_count;
+	struct trapline_event *unwinding;
+	uint64_t lost; /* records, when they were counted last */
+};
+
 struct watch_objects {
 	const struct observe_settings *set;
 	struct symbols *symbols;
 	struct object_point at;
 	struct object_point until;
+	struct object_frames frames;
 	struct watch_expr expr; /* of the object that was hit last */
 	char name[32];
 	struct watch_slots slots;
@@ -74,6 +94,8 @@ struct watch_objects {
 	uint32_t *delays_ns;
 	size_t delay_count;
 	struct run_objects counts;
+	struct watch_stall *stall; /* NULL: threads are not stalled */
+	uint64_t started_ns;
 };
 
 /* Looks up --from, --until and EXPR, and sets o->expr. 0 or an exit status, line printed. */
@@ -87,6 +109,23 @@ bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 		       struct watch_which *which);
 /* Returns the ms until the next call is needed. */
 int watch_objects_tick(struct watch_objects *o);
+/* Gives free registers to objects that have none. False: calls are read too late for that. */
+bool watch_objects_fill(struct watch_objects *o);
+
+/* Prepares stalling; opts of the event at the calls get the signal. A note is printed if it cannot be. */
+void watch_objects_stall(struct watch_objects *o, const struct session *session,
+			 struct trapline_event_opts *opts);
+/* From here on threads are stalled. */
+void watch_objects_stall_start(struct watch_objects *o, struct session *session);
+/* Instead of trapline_poll(). */
+int watch_objects_poll(struct watch_objects *o, struct session *session, struct trapline *t,
+		       int timeout_ms, trapline_callback fn);
+
+/* Ends an object: its register is free again. */
+void watch_objects_ended(struct watch_objects *o, struct object *object, uint64_t end_ns);
+/* Records of calls and ends that were lost so far. */
+uint64_t watch_objects_lost(const struct watch_objects *o);
+
 /* Sums up while the events are still open; o must live as long as *end. */
 void watch_objects_end(struct watch_objects *o, struct run_end *end);
 void watch_objects_release(struct watch_objects *o);

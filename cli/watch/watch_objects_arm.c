@@ -2,6 +2,7 @@
 /* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/watch/watch_frames.h"
 #include "cli/watch/watch_objects.h"
 
 #include <errno.h>
@@ -10,9 +11,8 @@
 #include <unistd.h>
 
 static int arm_point(struct object_point *p, struct trapline *t, const struct session *session,
-		     void *arg)
+		     struct trapline_event_opts opts)
 {
-	TRAPLINE_OPTS(event, opts);
 	uint64_t *addresses = calloc(p->sites.count ? p->sites.count : 1, sizeof(*addresses));
 	size_t n = 0;
 
@@ -21,16 +21,16 @@ static int arm_point(struct object_point *p, struct trapline *t, const struct se
 	for (size_t i = 0; i < p->sites.count; i++)
 		if (!p->way[i].is_left_out)
 			addresses[n++] = p->sites.site[i].address;
-	opts.arg = arg;
-	opts.flags = p->is_return ? TRAPLINE_RETURNS : 0;
+	opts.flags |= p->is_return ? TRAPLINE_RETURNS : 0;
 	int err = trapline_break_sites(t, addresses, n, &opts, &p->event);
 	free(addresses);
 	if (err >= 0)
 		return 0;
 	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
-		return cli_wrong(session->name,
-				 "cannot use --from: it needs uprobes and BPF, which need root "
-				 "(CAP_SYS_ADMIN and CAP_BPF)");
+		return cli_wrong(
+			session->name,
+			"cannot use --from or FUNC:VARIABLE: it needs uprobes and BPF, which need root "
+			"(CAP_SYS_ADMIN and CAP_BPF)");
 	return session_explain(session, "break on", p->where, err);
 }
 
@@ -51,20 +51,37 @@ int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct 
 	o->delays_ns = calloc(DELAYS_MAX, sizeof(*o->delays_ns));
 	if (!o->delays_ns)
 		return cli_wrong(session->name, "out of memory");
+	TRAPLINE_OPTS(event, point);
+	point.arg = opts->arg;
 	/* The breakpoint on the ends is armed first, so that no end is missed. */
-	int status = o->set->until ? arm_point(&o->until, t, session, opts->arg) : 0;
+	int status = o->until.sites.count ? arm_point(&o->until, t, session, point) : 0;
+	if (!status && o->frames.returns.sites.count)
+		status = arm_point(&o->frames.returns, t, session, point);
+	if (!status && o->frames.are)
+		status = watch_frames_arm(o, t, &point) ?
+				 cli_wrong(session->name,
+					   "cannot use FUNC:VARIABLE: breakpoints on longjmp and "
+					   "exceptions are not possible here; see trapline check") :
+				 0;
+	watch_objects_stall(o, session, &point);
 	if (!status)
-		status = arm_point(&o->at, t, session, opts->arg);
+		status = arm_point(&o->at, t, session, point);
 	return status ? status : arm_slots(o, t, session, opts);
 }
 
-static uint64_t lost_of(const struct object_point *p)
+static uint64_t lost_of(struct trapline_event *event)
 {
 	struct trapline_stats st = { .size = sizeof(st) };
 
-	if (!p->event || trapline_event_stats(p->event, &st) < 0)
+	if (!event || trapline_event_stats(event, &st) < 0)
 		return 0;
 	return st.lost_ring_full + st.lost_kernel;
+}
+
+uint64_t watch_objects_lost(const struct watch_objects *o)
+{
+	return lost_of(o->at.event) + lost_of(o->until.event) + lost_of(o->frames.returns.event) +
+	       lost_of(o->frames.unwinding);
 }
 
 static int compare_delays(const void *a, const void *b)
@@ -94,10 +111,14 @@ static void count_alive(const void *node, VISIT which, void *arg)
 
 void watch_objects_end(struct watch_objects *o, struct run_end *end)
 {
+	if (o->stall)
+		trapline_event_stop_next(o->at.event, 0);
+	watch_stall_close(o->stall);
+	o->stall = NULL;
 	twalk_r(o->known, count_alive, o);
 	/* They ended before their register was armed. */
 	o->counts.watched -= o->counts.too_late;
-	o->counts.calls_lost = lost_of(&o->at) + lost_of(&o->until);
+	o->counts.calls_lost = watch_objects_lost(o);
 	watch_slots_stats(&o->slots, end);
 	end->delivered -= o->counts.after_end < end->delivered ? o->counts.after_end :
 								 end->delivered;
@@ -107,14 +128,15 @@ void watch_objects_end(struct watch_objects *o, struct run_end *end)
 		qsort(o->delays_ns, o->delay_count, sizeof(*o->delays_ns), compare_delays);
 	o->counts.delay_median_ns = o->delay_count ? o->delays_ns[o->delay_count / 2] : 0;
 	o->counts.delays = o->delay_count;
-	o->counts.at = o->set->from;
+	o->counts.at = o->frames.are ? o->at.where : o->set->from;
+	o->counts.is_frame = o->frames.are;
 	o->counts.until = o->set->until;
 	o->counts.function = o->at.where;
 	o->counts.is_return = o->at.is_return;
 	o->counts.calls = o->at.calls;
 	o->counts.registers = o->slots.count;
 	end->objects = &o->counts;
-	if (o->at.left)
+	if (o->at.left && !o->frames.are)
 		cli_note(
 			o->set->name,
 			"%llu calls of %s ended with a jump to another function, so their results were "
@@ -130,8 +152,10 @@ static void point_release(struct object_point *p)
 
 void watch_objects_release(struct watch_objects *o)
 {
+	watch_stall_close(o->stall);
 	point_release(&o->at);
 	point_release(&o->until);
+	point_release(&o->frames.returns);
 	tdestroy(o->known, free);
 	free(o->delays_ns);
 }

@@ -3,14 +3,17 @@
 #include "cli/watch/watch_run.h"
 
 #include "cli/cmd.h"
+#include "cli/launch/start.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/observe.h"
+#include "cli/watch/watch_frames.h"
 #include "cli/watch/watch_hit.h"
 #include "cli/watch/watch_list.h"
 #include "cli/watch/watch_multiplex.h"
 #include "cli/watch/watch_objects.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,12 +40,27 @@ static int find_several(struct watch *w, struct condition_names *names)
 	return 0;
 }
 
+/* FUNC:VARIABLE; EXPR has been parsed before. */
+static bool is_in_frames(const struct watch *w)
+{
+	const char *function;
+	const char *name;
+	struct expression *e = NULL;
+
+	if (watch_expr_parse(&w->run.set, &e))
+		return false;
+	bool is = watch_frames_named(w->run.symbols, e, &function, &name);
+	expression_free(e);
+	return is;
+}
+
 static int find_objects(struct watch *w)
 {
 	w->objects = calloc(1, sizeof(*w->objects));
 	if (!w->objects)
 		return cli_wrong(w->run.set.name, "out of memory");
-	int status = watch_objects_find(w->objects, w->run.symbols, &w->run.set);
+	int status = w->run.set.from ? watch_objects_find(w->objects, w->run.symbols, &w->run.set) :
+				       watch_frames_find(w->objects, w->run.symbols, &w->run.set);
 	w->expr = w->objects->expr;
 	return status;
 }
@@ -54,8 +72,9 @@ static int find_exprs(struct watch *w, struct condition_names *names)
 
 	if (!set->from && (set->operand_count > 1 || set->slice_ns))
 		return find_several(w, names);
-	int status = set->from ? find_objects(w) :
-				 watch_expr_resolve(w->run.symbols, set, &w->expr);
+	int status = set->from || is_in_frames(w) ?
+			     find_objects(w) :
+			     watch_expr_resolve(w->run.symbols, set, &w->expr);
 	names->view = w->expr.view;
 	names->len = w->expr.len;
 	return status;
@@ -120,6 +139,37 @@ static int watch_tick(void *arg)
 			    watch_multiplex_tick(w->multiplex, pace_is_off(&w->run.pace));
 }
 
+static int watch_poll(void *arg, int timeout_ms, trapline_callback fn)
+{
+	struct watch *w = arg;
+
+	return watch_objects_poll(w->objects, &w->run.session, w->run.target, timeout_ms, fn);
+}
+
+/* The command is traced from its first instruction on. */
+static void watch_go(void *arg)
+{
+	struct watch *w = arg;
+
+	start_go_stopped(w->run.session.pid);
+	watch_objects_stall_start(w->objects, &w->run.session);
+	kill(w->run.session.pid, SIGCONT);
+}
+
+/* Threads are stalled where they call the function. */
+static void stall_threads(struct watch *w)
+{
+	struct session *r = &w->run.session;
+
+	if (!w->objects || !w->objects->stall)
+		return;
+	r->poll = watch_poll;
+	if (r->command)
+		r->go = watch_go;
+	else
+		watch_objects_stall_start(w->objects, r);
+}
+
 /* One expression: the kernel itself stops at the limit. */
 static int arm_expr(struct watch *w, struct trapline_event_opts *opts)
 {
@@ -146,6 +196,7 @@ static int arm_free_slots(struct watch *w, const struct watch_slots *slots,
 	w->run.event_count = slots->count;
 	w->run.session.tick = watch_tick;
 	w->run.session.arg = w;
+	stall_threads(w);
 	return 0;
 }
 
@@ -170,7 +221,10 @@ static void describe_exprs(const struct watch *w, char *buf, size_t n)
 	const struct observe_settings *set = &w->run.set;
 	char text[500];
 
-	if (w->objects) {
+	if (w->objects && w->objects->frames.are) {
+		snprintf(buf, n, "%s (%zu byte%s) in each frame", w->expr.name, w->expr.len,
+			 w->expr.len == 1 ? "" : "s");
+	} else if (w->objects) {
 		snprintf(buf, n, "%s (%zu byte%s) of objects at %s%s%s", w->expr.name, w->expr.len,
 			 w->expr.len == 1 ? "" : "s", set->from, set->until ? " until " : "",
 			 set->until ? set->until : "");
@@ -223,6 +277,7 @@ static void watch_sum_up(struct observe *o, struct run_end *end)
 {
 	struct watch *w = (struct watch *)o;
 
+	o->session.is_waited_by_poll = false;
 	if (w->objects)
 		watch_objects_end(w->objects, end);
 	else if (w->multiplex)

@@ -128,7 +128,9 @@ struct trapline_hit {
 	uint8_t old_known;
 	/* enum trapline_returned: this is the end of a call; see TRAPLINE_RETURNS. */
 	uint8_t returned;
-	uint8_t reserved[2];
+	/* 1: the thread receives opts.signal; see trapline_event_stop_next(). */
+	uint8_t stopped;
+	uint8_t reserved;
 	/* Values are zero-extended from len bytes, in the byte order of the machine. */
 	uint64_t old_value;
 	uint64_t new_value;
@@ -277,7 +279,7 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 #define TRAPLINE_RETURNS 32u
 /* Hits are counted and write no records, for count() and points. It needs BPF. */
 #define TRAPLINE_QUIET 64u
-/* Each hit stops the process (SIGSTOP). It is for records, and needs BPF. */
+/* Each hit stops the process (SIGSTOP); see opts.signal. It is for records, and needs BPF. */
 #define TRAPLINE_STOP 128u
 /* A callback gets no value, which costs a system call for each hit. */
 #define TRAPLINE_NO_VALUES 16u
@@ -304,7 +306,11 @@ struct trapline_event_opts {
 	size_t tid_count;
 	/* Callbacks receive so many frames, at most TRAPLINE_STACK_MAX. */
 	uint32_t stack_depth;
-	uint32_t reserved;
+	/*
+	 * TRAPLINE_STOP: the thread receives this signal instead, at the hits that
+	 * trapline_event_stop_next() permits. 0: SIGSTOP stops the process at each hit.
+	 */
+	uint32_t signal;
 	/* Counters: each such amount is a hit. 0: the event only counts. */
 	uint64_t period;
 	/* A hit for which it is false has no side effect. NULL: all hits count. */
@@ -485,6 +491,19 @@ TRAPLINE_API int trapline_event_rest(struct trapline_event *event);
  * is closed, or the call comes from a forked child. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_event_rearm(struct trapline_event *event, uint64_t more);
+
+/*
+ * trapline_event_stop_next - at the next n hits their threads receive opts.signal.
+ *
+ * n replaces what is left of an earlier call. The event has TRAPLINE_STOP and opts.signal. The
+ * signal arrives before the thread runs another instruction; after a breakpoint of
+ * trapline_break_sites(), it is the instruction behind it. With TRAPLINE_RETURNS the hits are the
+ * returns. A thread that ignores the signal does not notice it, but its tracer does, and can
+ * stall the thread there. hit.stopped is 1 then.
+ * Errors: EINVAL the event has no signal, or n is over INT64_MAX; ESRCH the event is closed, or
+ * the call comes from a forked child. MT-Safe. AS-Safe.
+ */
+TRAPLINE_API int trapline_event_stop_next(struct trapline_event *event, uint64_t n);
 
 /*
  * trapline_event_add - calls in another process are hits of the event too.

@@ -47,7 +47,29 @@ static int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
 	return symbols_read(s, address, buf, n);
 }
 
+int code_decode(struct symbols *s, uint64_t address, uint64_t end, struct insn *out)
+{
+	unsigned char bytes[INSTRUCTION_BYTES_MAX];
+	size_t n = sizeof(bytes) < end - address ? sizeof(bytes) : (size_t)(end - address);
+
+	return code_read(s, address, bytes, n) || insn_decode(bytes, n, out) ? -EILSEQ : 0;
+}
+
 #if defined(__x86_64__)
+
+bool code_has_lock(struct symbols *s, uint64_t address, size_t length)
+{
+	static const unsigned char prefixes[] = { 0xf2, 0xf3, 0x2e, 0x36, 0x3e,
+						  0x26, 0x64, 0x65, 0x66, 0x67 };
+	unsigned char bytes[INSTRUCTION_BYTES_MAX];
+	size_t i = 0;
+
+	if (length > sizeof(bytes) || code_read(s, address, bytes, length))
+		return false;
+	while (i < length && memchr(prefixes, bytes[i], sizeof(prefixes)))
+		i++;
+	return i < length && bytes[i] == 0xf0;
+}
 
 /*
  * Behind the look of a Go function at its stack: when there is too little, the runtime gets more, and the
@@ -165,6 +187,11 @@ int code_returns(struct symbols *s, uint64_t function, uint64_t size, uint64_t *
 }
 
 #else
+
+bool code_has_lock(struct symbols *s, uint64_t address, size_t length)
+{
+	return false;
+}
 
 uint64_t code_entry(struct symbols *s, uint64_t function)
 {

@@ -27,6 +27,13 @@ bool code_is_emulated(struct symbols *s, uint64_t address);
  */
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
 
+struct insn;
+/* The instruction at address, of code that ends at end. 0 or -EILSEQ. */
+int code_decode(struct symbols *s, uint64_t address, uint64_t end, struct insn *out);
+
+/* Does the instruction begin with a lock prefix, behind others or not? */
+bool code_has_lock(struct symbols *s, uint64_t address, size_t length);
+
 /*
  * The return instructions of a function that has no data in its code, at most max. 0; -EILSEQ: some of
  * it is not an instruction; -EOPNOTSUPP: a jump leads to another function; -E2BIG.

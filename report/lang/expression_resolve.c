@@ -217,9 +217,9 @@ static int place_of(struct resolver *r, const struct tree_node *n, const struct 
 				    "a condition cannot read it",
 				    v->name);
 		return fail(r, n, -EINVAL,
-			    "'%s' is a local variable, so it has no fixed address; if a "
-			    "function gets a pointer to it: --from FUNC '*arg0'",
-			    v->name);
+			    "'%s' is a local variable, so it has no fixed address; watch it "
+			    "in each frame: FUNCTION:%s",
+			    v->name, n->text);
 	default:
 		return fail(r, n, -EINVAL, "'%s' has no address: the compiler optimised it away",
 			    v->name);

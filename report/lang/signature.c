@@ -436,36 +436,39 @@ static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr
 	return die_function_at(cu, pc, out);
 }
 
-int signature_find(struct symbols *s, const struct code_site *site, struct signature **out)
+bool signature_die(struct symbols *s, const struct code_site *site, Dwarf_Die *out,
+		   Dwarf_Addr *bias)
 {
 	bool is_entry = site->kind == CODE_SITE_FUNCTION;
 	uint64_t at = is_entry ? site->function : site->address;
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, at);
-	Dwarf_Addr bias;
-	Dwarf *dwarf = mod ? dwfl_module_getdwarf(mod, &bias) : NULL;
+	Dwarf *dwarf = mod ? dwfl_module_getdwarf(mod, bias) : NULL;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
 	Dwarf_Die split;
+
+	while (dwarf && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split))
+		if (dwarf_haspc(&unit, at - *bias) > 0 &&
+		    function_die(site, split.addr ? &split : &unit, at - *bias, out))
+			return true;
+	return false;
+}
+
+int signature_find(struct symbols *s, const struct code_site *site, struct signature **out)
+{
+	Dwarf_Addr bias;
 	Dwarf_Die die;
 
-	if (is_assembler(s, site))
+	if (is_assembler(s, site) || !signature_die(s, site, &die, &bias))
 		return -ENOENT;
-	while (dwarf && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split)) {
-		if (dwarf_haspc(&unit, at - bias) <= 0)
-			continue;
-		if (!function_die(site, split.addr ? &split : &unit, at - bias, &die))
-			continue;
-		struct signature *signature = calloc(1, sizeof(*signature));
-		int err = signature ?
-				  read_signature(s, &die, site, site->address - bias, signature) :
-				  -ENOMEM;
-		if (err)
-			signature_free(signature);
-		else
-			*out = signature;
-		return err;
-	}
-	return -ENOENT;
+	struct signature *signature = calloc(1, sizeof(*signature));
+	int err = signature ? read_signature(s, &die, site, site->address - bias, signature) :
+			      -ENOMEM;
+	if (err)
+		signature_free(signature);
+	else
+		*out = signature;
+	return err;
 }
 
 void signature_free(struct signature *signature)

@@ -15,6 +15,10 @@ struct convention {
 	bool is_lost; /* something came whose way is not known: nothing behind it is */
 };
 
+/* The debug information of the function or inlined copy at a site; its addresses are + *bias. */
+bool signature_die(struct symbols *s, const struct code_site *site, Dwarf_Die *out,
+		   Dwarf_Addr *bias);
+
 /* Adds the next bytes of a value; false: a value has fewer parts. */
 bool signature_piece_add(struct signature_value *v, const struct signature_piece *piece);
 

@@ -367,6 +367,14 @@ static int read_objects(struct run_session *s, struct record_view *v)
 	o.is_return = record_get_number(v) != 0;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		*numbers[i] = get_count(v);
+	/* Recordings of earlier versions end here. */
+	if (!v->is_bad && v->at < v->end) {
+		o.stalled = get_count(v);
+		o.stalled_ns = get_count(v);
+		o.in_time = get_count(v);
+		o.doubtful = get_count(v);
+		o.is_frame = record_get_number(v) != 0;
+	}
 	if (v->is_bad)
 		return -EBADMSG;
 	s->rest->objects = o;

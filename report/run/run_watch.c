@@ -21,31 +21,44 @@ static void print_if(FILE *f, uint64_t n, const char *text)
 static void text_objects(FILE *f, const struct run_objects *o)
 {
 	fprintf(f,
-		"objects: %" PRIu64 " seen at %s, %" PRIu64 " watched, %" PRIu64
-		" not watched (%" PRIu64 " debug register%s); %" PRIu64 " ended, %" PRIu64
-		" still exist\n",
-		o->seen, o->at, o->watched, o->seen > o->watched ? o->seen - o->watched : 0,
-		o->registers, plural(o->registers), o->ended + o->unmapped, o->alive);
+		"%s: %" PRIu64 " seen at %s, %" PRIu64 " watched, %" PRIu64 " not watched (%" PRIu64
+		" debug register%s); %" PRIu64 " ended, %" PRIu64 " still exist\n",
+		o->is_frame ? "frames" : "objects", o->seen, o->at, o->watched,
+		o->seen > o->watched ? o->seen - o->watched : 0, o->registers, plural(o->registers),
+		o->ended + o->unmapped, o->alive);
 	if (o->life_ns)
 		fprintf(f, "they were watched for %.1f%% of their lifetimes%s\n",
 			100 * share_of(o->watched_ns, o->life_ns),
-			o->until ?
+			o->until || o->is_frame ?
 				"" :
 				"; without --until an object ends only when its memory is unmapped");
+	if (o->stalled)
+		fprintf(f,
+			"%" PRIu64
+			" of them were armed while their thread was stalled: that was so in %" PRIu64
+			" calls, for %.0f us each\n",
+			o->in_time, o->stalled, (double)o->stalled_ns / (double)o->stalled / 1e3);
 	if (o->delays)
 		fprintf(f,
-			"armed %.0f us after %s %s (median; longest %.0f us); earlier accesses to an "
-			"object were not seen\n",
+			"armed %.0f us after %s %s (median; longest %.0f us); earlier accesses to %s "
+			"were not seen\n",
 			(double)o->delay_median_ns / 1e3, o->function,
-			o->is_return ? "returned" : "was entered", (double)o->delay_max_ns / 1e3);
+			o->is_return ? "returned" : "was entered", (double)o->delay_max_ns / 1e3,
+			o->stalled  ? "those whose thread was not stalled" :
+			o->is_frame ? "a frame" :
+				      "an object");
 	print_if(f, o->too_late, "ended before they were armed");
 	print_if(f, o->nothing, "calls had a null pointer instead of an object");
 	print_if(f, o->no_place, "could not be watched: a null pointer on the path, or alignment");
 	print_if(f, o->untracked, "were not tracked: too many at a time");
 	print_if(f, o->calls_lost,
 		 "calls were lost: their objects, or the ends of objects, are not known");
+	print_if(
+		f, o->doubtful,
+		"hits rejected: a longjmp, an exception or the end of a thread may have ended the frame");
 	print_if(f, o->after_end,
-		 "hits rejected: the object had ended and its memory was used again");
+		 o->is_frame ? "hits rejected: the frame had ended and its memory was used again" :
+			       "hits rejected: the object had ended and its memory was used again");
 }
 
 static void text_slices(FILE *f, const struct run_multiplex *t)
@@ -101,6 +114,10 @@ static json_t *json_objects(const struct run_objects *o)
 		{ "registers", o->registers },
 		{ "lifetime_ns", o->life_ns },
 		{ "watched_ns", o->watched_ns },
+		{ "stalled", o->stalled },
+		{ "stalled_ns", o->stalled_ns },
+		{ "in_time", o->in_time },
+		{ "doubtful", o->doubtful },
 		{ "armed_after_median_ns", o->delay_median_ns },
 		{ "armed_after_max_ns", o->delay_max_ns },
 	};

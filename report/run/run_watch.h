@@ -33,6 +33,11 @@ struct run_objects {
 	uint64_t delay_median_ns;
 	uint64_t after_end; /* hits of memory whose object had ended */
 	uint64_t calls_lost;
+	uint64_t stalled;    /* calls whose thread was stalled until a register was armed */
+	uint64_t stalled_ns; /* all of them together */
+	uint64_t doubtful;   /* hits of frames that may have been left without a return */
+	bool is_frame;	     /* the objects are frames of a function */
+	uint64_t in_time;    /* objects that were armed before their thread went on */
 };
 
 /* One of several expressions. */

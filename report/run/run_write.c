@@ -309,7 +309,8 @@ static int objects_write(struct run_writer *w, const struct run_objects *o)
 		o->is_return,	 o->calls,	     o->registers, o->seen,	  o->watched,
 		o->ended,	 o->unmapped,	     o->alive,	   o->too_late,	  o->no_place,
 		o->nothing,	 o->untracked,	     o->life_ns,   o->watched_ns, o->delays,
-		o->delay_max_ns, o->delay_median_ns, o->after_end, o->calls_lost,
+		o->delay_max_ns, o->delay_median_ns, o->after_end, o->calls_lost, o->stalled,
+		o->stalled_ns,	 o->in_time,	     o->doubtful,  o->is_frame,
 	};
 
 	record_put_text(b, o->at);

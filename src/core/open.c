@@ -9,6 +9,7 @@
 #include "core/open.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,9 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 		wrong = "a program's name needs TRAPLINE_SEVERAL";
 	else if (o->flags & TRAPLINE_RETURNS && o->flags & TRAPLINE_QUIET)
 		wrong = "a quiet event does not report returns";
+	else if (o->signal && ((o->flags & (TRAPLINE_STOP | TRAPLINE_QUIET)) != TRAPLINE_STOP ||
+			       o->signal > (uint32_t)SIGRTMAX))
+		wrong = "signal needs TRAPLINE_STOP and excludes TRAPLINE_QUIET";
 	else if (__builtin_popcount(o->texts) > 8)
 		wrong = "texts of more than 8 registers";
 	else if (o->filter_fd < 0)
@@ -113,6 +117,7 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->only_tid = o->scope == TRAPLINE_THREADS && o->tid_count == 1 ? o->tids[0] : 0;
 	ev->stack_depth = o->stack_depth;
 	ev->texts = o->texts;
+	ev->stop_signal = o->signal;
 	if (o->program)
 		strncpy(ev->links.members.name, o->program, sizeof(ev->links.members.name) - 1);
 	ev->has_limit = o->limit != 0;

@@ -38,7 +38,9 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.done = (uint8_t)arch_done(ev->access),
 		.returned = (uint8_t)(ev->mechanism == TRAPLINE_BY_UPROBE ? part : UPROBE_ENTRY),
 		.value_when = (uint8_t)record->value_when,
-		.old_known = record->value_when && !(record->value_when & RECORD_OLD_UNKNOWN),
+		.old_known = (uint8_t)record->value_when &&
+			     !(record->value_when & RECORD_OLD_UNKNOWN),
+		.stopped = (record->value_when & RECORD_STOPPED) != 0,
 		.old_value = record->old_value,
 		.new_value = record->new_value,
 		.caller = record->caller,

@@ -100,6 +100,7 @@ struct event_control {
 	uint64_t stop_at; /* stop the process when so many were granted; 0: never */
 	uint64_t stops;	  /* times it was told to stop */
 	uint64_t stops_failed;
+	int64_t stops_left;	   /* with a signal of its own: so many more; below 0 as 0 */
 	uint64_t is_off;	   /* uprobes: armed, but every hit is as if it were not */
 	uint64_t zero;		   /* always 0, but the verifier does not know */
 	uint64_t rejected_partial; /* kernel's copies: not the last store of it into the part */
@@ -204,6 +205,7 @@ struct trapline_event {
 	pid_t only_tid; /* the one thread in scope, where it was named; else 0 */
 	uint32_t stack_depth;
 	uint32_t texts;	       /* registers, by DWARF number */
+	uint32_t stop_signal;  /* of TRAPLINE_STOP, to the thread; 0: SIGSTOP, to the process */
 	uint32_t mechanism;    /* enum trapline_mechanism */
 	uint32_t has_program;  /* attached before it is enabled */
 	uint32_t evaluated_in; /* enum trapline_evaluated */

@@ -23,6 +23,7 @@
 
 /* A hit while its event was being armed: a thread not yet armed may have stored before it. */
 #define RECORD_OLD_UNKNOWN 0x100u
+#define RECORD_STOPPED 0x800u /* the thread gets the signal of the event */
 
 struct record {
 	uint64_t event;	  /* generation << 32 | part << 8 | table index */
@@ -31,7 +32,7 @@ struct record {
 	uint64_t address;
 	uint64_t old_value;
 	uint64_t new_value;
-	uint64_t value_when; /* enum trapline_value; | RECORD_OLD_UNKNOWN */
+	uint64_t value_when; /* enum trapline_value; | RECORD_OLD_UNKNOWN | RECORD_STOPPED */
 	uint64_t stack_len;
 	uint64_t cpu;
 	uint64_t count;	    /* of another event */

@@ -228,7 +228,7 @@ exactly an_arrow_behind_a_struct_is_said \
 exactly a_constant_is_said "'fixed_number' has no address: the compiler put its value, 42, into the code" -p "$c" fixed_number
 exactly an_optimised_out_variable_is_said "'never_used' has no address: the compiler optimised it away" -p "$c" never_used
 exactly a_local_variable_is_said \
-	"'main::rounds' is a local variable, so it has no fixed address; if a function gets a pointer to it: --from FUNC '*arg0'" -p "$c" rounds
+	"'main::rounds' is a local variable, so it has no fixed address; watch it in each frame: FUNCTION:rounds" -p "$c" rounds
 wrong "a_function_is_said" "'write_conn' is a function: use trapline break, or give its address 0x[0-9a-f]* to watch its bytes$" -p "$c" write_conn
 exactly an_unknown_type_is_said "'*(struct foo *)0x1000', column 2: no type is named 'struct foo' in names" -p "$c" '*(struct foo *)0x1000'
 exactly an_address_without_a_type_is_said \

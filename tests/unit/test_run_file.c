@@ -72,6 +72,7 @@ static const struct run_objects objects = {
 	.registers = 4, .seen = 20, .watched = 15, .ended = 14, .unmapped = 2, .alive = 4, .too_late = 1,
 	.no_place = 3, .nothing = 5, .untracked = 6, .life_ns = 1000, .watched_ns = 250, .delays = 7,
 	.delay_max_ns = 90000, .delay_median_ns = 40000, .after_end = 8, .calls_lost = 9,
+	.stalled = 12, .stalled_ns = 480000, .in_time = 11, .doubtful = 10, .is_frame = true,
 };
 
 static void file_write(bool with_end)
@@ -316,7 +317,7 @@ static void what_watches_have_beside_comes_back(void **state)
 	char *live = end_print(&several, &more);
 	char *recorded = end_print(&s->info, &s->end);
 	assert_string_equal(live, recorded);
-	assert_non_null(strstr(recorded, "objects: 20 seen at make:ret, 15 watched, 5 not watched (4 debug registers)"));
+	assert_non_null(strstr(recorded, "frames: 20 seen at make:ret, 15 watched, 5 not watched (4 debug registers)"));
 	assert_non_null(strstr(recorded, "watched for 25.0% of their lifetimes\n"));
 	assert_non_null(strstr(recorded, "   50.0%  first, 4 bytes\n"));
 	assert_non_null(strstr(recorded, "17 hits rejected: the address is outside of all expressions\n"));

@@ -64,7 +64,7 @@ void program_end_unless_amount(struct ebpf *p, const struct trapline_event *ev)
 	program_reject(p, CONTROL_AT(rejected_condition));
 	ebpf_land(p, reached);
 	uint32_t there = ebpf_jump(p, BPF_JEQ, R0, R1);
-	program_stop(p);
+	program_stop(p, ev);
 	program_reject(p, CONTROL_AT(rejected_condition));
 	ebpf_land(p, there);
 }

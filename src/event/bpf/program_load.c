@@ -108,21 +108,45 @@ static void emit_note(struct ebpf *p, uint32_t part)
 }
 
 /*
- * SIGSTOP, taken before the next instruction in user mode: at a breakpoint that is the one it
- * stands on. The first of several at once is enough.
+ * Taken before the next instruction in user mode: at a breakpoint that is the one it stands on, and
+ * behind a uprobe the one after it. The first of several at once is enough.
  */
-void program_stop(struct ebpf *p)
+void program_stop(struct ebpf *p, const struct trapline_event *ev)
 {
 	program_count(p, CONTROL_AT(stops));
-	ebpf_mov_imm(p, R1, SIGSTOP);
-	ebpf_call(p, BPF_FUNC_send_signal);
+	ebpf_mov_imm(p, R1, ev->stop_signal ? (int32_t)ev->stop_signal : SIGSTOP);
+	ebpf_call(p, ev->stop_signal ? BPF_FUNC_send_signal_thread : BPF_FUNC_send_signal);
 	uint32_t sent = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
 
 	program_count(p, CONTROL_AT(stops_failed));
 	ebpf_land(p, sent);
 }
 
-static void emit_count_to_stop(struct ebpf *p)
+/* What is left is set by another process at any time: it is never put back. */
+static void emit_stop_if_left(struct ebpf *p, const struct trapline_event *ev)
+{
+	ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(stops_left));
+	uint32_t none = ebpf_jump_imm(p, BPF_JSLE, R1, 0);
+
+	ebpf_mov_imm(p, R1, -1);
+	ebpf_atomic(p, BPF_ADD | BPF_FETCH, CONTROL, CONTROL_AT(stops_left), R1);
+	uint32_t taken = ebpf_jump_imm(p, BPF_JSLE, R1, 0);
+
+	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_WHEN);
+	ebpf_alu_imm(p, BPF_OR, R1, RECORD_STOPPED);
+	ebpf_store(p, BPF_DW, R10, FRAME_WHEN, R1);
+	program_stop(p, ev);
+	ebpf_land(p, none);
+	ebpf_land(p, taken);
+}
+
+/* Of calls whose returns are hits too, these are meant. */
+static int stops_by_signal(const struct trapline_event *ev, int is_return)
+{
+	return ev->stop_signal && (is_return || !(ev->flags & TRAPLINE_RETURNS));
+}
+
+static void emit_count_to_stop(struct ebpf *p, const struct trapline_event *ev)
 {
 	ebpf_mov_imm(p, R1, 1);
 	ebpf_atomic(p, BPF_ADD | BPF_FETCH, CONTROL, CONTROL_AT(granted), R1);
@@ -130,7 +154,7 @@ static void emit_count_to_stop(struct ebpf *p)
 	ebpf_load_mem(p, BPF_DW, R2, CONTROL, CONTROL_AT(stop_at));
 	uint32_t go_on = ebpf_jump(p, BPF_JNE, R1, R2);
 
-	program_stop(p);
+	program_stop(p, ev);
 	ebpf_land(p, go_on);
 }
 
@@ -189,16 +213,18 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 		program_no_value(p);
 	if (err)
 		return err;
+	if (stops_by_signal(ev, is_return))
+		emit_stop_if_left(p, ev);
 	if (ring_fd == PROGRAM_SIGNALS && event_is_data(ev))
 		emit_note(p, part);
 	if (ring_fd != PROGRAM_SIGNALS && !(ev->flags & TRAPLINE_QUIET))
 		program_record(p, ev, part, ring_fd);
 	if (ev->flags & TRAPLINE_QUIET)
-		emit_count_to_stop(p);
+		emit_count_to_stop(p, ev);
 	else
 		program_count(p, CONTROL_AT(granted));
-	if (ev->flags & TRAPLINE_STOP)
-		program_stop(p);
+	if (ev->flags & TRAPLINE_STOP && !ev->stop_signal)
+		program_stop(p, ev);
 	ebpf_mov_imm(p, R0, ring_fd == PROGRAM_SIGNALS);
 	ebpf_exit(p);
 	return 0;

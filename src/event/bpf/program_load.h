@@ -30,8 +30,8 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
 		 int ring_fd);
 
-/* The process is told to stop. */
-void program_stop(struct ebpf *p);
+/* The process is told to stop, or the thread gets the signal of the event. */
+void program_stop(struct ebpf *p, const struct trapline_event *ev);
 
 /* Where the context holds the address: a uprobe's context is registers alone. */
 int16_t program_addr_at(const struct trapline_event *ev);
