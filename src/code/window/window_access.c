@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * window_access.c - hooks that tell a callback of blocks and accesses.
+ *
+ * The address of an operand is computed from the registers before the instruction. What it is made of
+ * was kept at translation: nothing is decoded when it runs. Compiled without vector registers.
+ */
+#include "base/general_regs.h"
+
+#include "code/window/window.h"
+
+#define UNKNOWN (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN)
+
+uint32_t window_access_choose(struct window_area *a, uint64_t pc, const struct insn *insn)
+{
+	const uint32_t first = a->operands_used;
+
+	if (insn->flags & INSN_HINT)
+		return 0;
+	for (unsigned int i = 0; i < insn->memory_count; i++) {
+		const struct insn_memory *m = &insn->memory[i];
+
+		if (!m->access)
+			continue;
+		struct window_operand *o = &a->operands[a->operands_used++];
+		o->displacement = m->displacement;
+		o->size = m->size;
+		o->flags = m->flags;
+		o->base = m->base;
+		o->index = m->index;
+		o->scale = m->scale;
+		o->segment = m->segment;
+		o->access = m->access;
+		o->is_last = 0;
+		if (insn->address_bytes != 8 || m->flags & INSN_MEM_BIT_INDEX ||
+		    (m->scale && m->index_bits != 64) || m->segment == INSN_SEGMENT_GS)
+			o->flags |= INSN_MEM_NOT_COMPUTABLE;
+	}
+	if (a->operands_used == first)
+		return 0;
+	a->operands[a->operands_used - 1].is_last = 1;
+	return first;
+}
+
+static uint64_t address_of(const struct window_area *a, const struct window_operand *o)
+{
+	uint64_t address = (uint64_t)o->displacement;
+
+	if (o->flags & UNKNOWN)
+		return 0;
+	if (o->base != INSN_NO_REG)
+		address += a->regs.r[o->base];
+	if (o->scale)
+		address += a->regs.r[o->index] * o->scale;
+	if (o->segment == INSN_SEGMENT_FS)
+		address += a->regs.fs_base;
+	return address;
+}
+
+int window_access_before(struct window_area *a, uint64_t pc, uint32_t number)
+{
+	const struct window_operand *o = &a->operands[number];
+
+	for (;; o++) {
+		const uint64_t address = address_of(a, o);
+		const uint32_t bytes = o->flags & UNKNOWN ? 0 : o->size;
+
+		if (a->request.user_access(pc, address, bytes, o->access, a->regs.r,
+					   a->request.arg))
+			return 1;
+		if (o->is_last)
+			return 0;
+	}
+}
+
+int window_block_before(struct window_area *a, uint64_t pc, uint32_t insns)
+{
+	return a->request.user_block(pc, insns, a->regs.r, a->request.arg);
+}
