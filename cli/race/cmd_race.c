@@ -75,10 +75,10 @@ struct race_cli {
 	struct race_vary vary;
 	/* Of each value of the first variable: which sites matter in a run depends on it. */
 	struct race_focus focus[RACE_VALUES_MAX];
-	uint64_t run_ns;     /* when this run began */
+	uint64_t run_ns; /* when this run began */
 	struct race_hang hang;
 	struct race_provoked provoked;
-	uint64_t cut_ns;     /* when this run got SIGTERM; 0: it did not */
+	uint64_t cut_ns; /* when this run got SIGTERM; 0: it did not */
 	uint64_t runs_cut;
 	uint64_t rows_at;	 /* processes that had begun when rows were given back */
 	struct race_totals gone; /* of processes whose rows were reused */
