@@ -13,13 +13,16 @@
 #include "cli/output.h"
 #include "cli/race/race_attach.h"
 #include "cli/race/race_focus.h"
+#include "cli/race/race_hang.h"
 #include "cli/race/race_launch.h"
 #include "cli/race/race_policy.h"
+#include "cli/race/race_provoked.h"
 #include "cli/race/race_replay.h"
 #include "cli/race/race_settings.h"
 #include "cli/race/race_vary.h"
 #include "cli/watchdog.h"
 #include "record/race_words.h"
+#include "report/race/race_group.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
 #include "report/safe/target_file.h"
@@ -46,6 +49,9 @@
 /* Each look at records, and the last one, take at most so long. */
 #define READ_FOR_NS 200000000u
 #define READ_AT_END_NS 600000000u
+/* A run without stalls is a hang after so much, or so many times the longest run. */
+#define COMPARED_NS 5000000000u
+#define COMPARED_RUNS 10u
 #define STILL_RUNS 3u /* without a new site: then no other will be reached */
 
 struct race_cli {
@@ -69,9 +75,10 @@ struct race_cli {
 	struct race_vary vary;
 	/* Of each value of the first variable: which sites matter in a run depends on it. */
 	struct race_focus focus[RACE_VALUES_MAX];
-	uint64_t run_ns;     /* when this run began */
-	uint64_t longest_ns; /* of the runs that ended by themselves */
-	uint64_t cut_ns;     /* when this run got SIGTERM; 0: it did not */
+	uint64_t run_ns; /* when this run began */
+	struct race_hang hang;
+	struct race_provoked provoked;
+	uint64_t cut_ns; /* when this run got SIGTERM; 0: it did not */
 	uint64_t runs_cut;
 	uint64_t rows_at;	 /* processes that had begun when rows were given back */
 	struct race_totals gone; /* of processes whose rows were reused */
@@ -152,6 +159,7 @@ static void tell(struct race_cli *c, bool is_over)
 	uint64_t now = clock_now_ns();
 
 	race_report_settle(c->report);
+	race_group_release(c->report, c->set.grade_max);
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		struct race_view *v = race_report_view(c->report, i);
 
@@ -159,7 +167,8 @@ static void tell(struct race_cli *c, bool is_over)
 		    race_verdict(v, c->set.grade_max) != RACE_SHOWN ||
 		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
 			continue;
-		v->is_told = true;
+		if (race_group_join(c->report, v, c->set.grade_max))
+			continue;
 		output_clear_status(&c->terminal);
 		race_print_text(c->report, v, c->has_color, c->out);
 		count_written(c, 1);
@@ -227,33 +236,49 @@ static bool sweep_continues(struct race_cli *c)
 	return c->still_runs < STILL_RUNS || coverage.held < coverage.reached;
 }
 
-/*
- * A run is considered hung after twice the time of any run before it. It gets SIGTERM, and later
- * SIGKILL; so do the processes that it started.
- */
+/* When no new run starts any more, a run is considered hung after twice the time of any before it. */
+static bool is_late(const struct race_cli *c, uint64_t now, uint64_t *given)
+{
+	uint64_t over = c->started_ns + c->set.time_ns;
+
+	*given = 2 * c->hang.longest_ns > GIVEN_NS ? 2 * c->hang.longest_ns : GIVEN_NS;
+	return c->set.for_ns && now > over && now - (c->run_ns > over ? c->run_ns : over) > *given;
+}
+
+/* Its processes get SIGTERM, and later SIGKILL. */
+static void cut_run(struct race_cli *c, uint64_t now, const char *why)
+{
+	c->cut_ns = now;
+	output_clear_status(&c->terminal);
+	if (!c->runs_cut++)
+		cli_note(COMMAND,
+			 "run %" PRIu64 " is considered hung, %s: its processes get SIGTERM, and "
+			 "SIGKILL %.0f s later",
+			 c->runs + 1, why, (double)KILL_AFTER_NS / 1e9);
+	race_others_signal(&c->run, SIGTERM);
+	kill(c->run.pid, SIGTERM);
+}
+
 static void end_if_hung(struct race_cli *c)
 {
 	uint64_t now = clock_now_ns();
-	uint64_t given = 2 * c->longest_ns > GIVEN_NS ? 2 * c->longest_ns : GIVEN_NS;
+	char why[100] = "";
+	uint64_t given;
 
-	if (!c->set.for_ns || now - c->started_ns < c->set.time_ns)
-		return;
-	uint64_t over = c->started_ns + c->set.time_ns;
-	if (!c->cut_ns && now - (c->run_ns > over ? c->run_ns : over) > given) {
-		c->cut_ns = now;
-		c->runs_cut++;
-		output_clear_status(&c->terminal);
-		cli_note(COMMAND,
-			 "a run is considered hung, %.0f s after --for: its processes get SIGTERM, "
-			 "and SIGKILL %.0f s later",
-			 (double)given / 1e9, (double)KILL_AFTER_NS / 1e9);
-		race_others_signal(&c->run, SIGTERM);
-		kill(c->run.pid, SIGTERM);
-	} else if (c->cut_ns && now - c->cut_ns > KILL_AFTER_NS) {
+	if (c->cut_ns && now - c->cut_ns > KILL_AFTER_NS) {
 		/* A shell that outlives its child for a moment would start the next one. */
 		kill(c->run.pid, SIGKILL);
 		race_others_signal(&c->run, SIGKILL);
 	}
+	if (c->cut_ns || !c->set.sweep || c->is_ended)
+		return;
+	enum race_hang_why hung = race_hang_look(&c->hang, c->run.region, c->run.pid, now);
+	if (hung)
+		snprintf(why, sizeof(why), "since %s", race_hang_text(hung));
+	else if (is_late(c, now, &given))
+		snprintf(why, sizeof(why), "%.0f s after --for", (double)given / 1e9);
+	if (*why)
+		cut_run(c, now, why);
 }
 
 /* Twice: what a process of the run forked at its end is in the table a moment later. */
@@ -275,6 +300,28 @@ static void wait_for_look(int pidfd, uint64_t looks)
 	ppoll(&end, 1, &pause, NULL);
 }
 
+/* How the run ended, and, after the first failure, how runs without stalls do. */
+static void note_end(struct race_cli *c, int status)
+{
+	struct race_run_end end = {
+		.run = c->run.region->run,
+		.status = status,
+		.is_hang = c->cut_ns != 0,
+		.ended_ns = c->cut_ns ? c->cut_ns : clock_now_ns(),
+		.varied = c->vary.now,
+	};
+	uint64_t longest = COMPARED_RUNS * c->hang.longest_ns;
+
+	if (!c->set.sweep || c->is_ended)
+		return;
+	bool is_due = race_provoked_note(&c->provoked, c->report, c->run.region, &end);
+	if (c->set.replay)
+		race_replay_ended(&c->replay, c->provoked.last, c->runs);
+	else if (is_due)
+		race_provoked_compare(&c->provoked, c->set.command,
+				      longest > COMPARED_NS ? longest : COMPARED_NS);
+}
+
 /* Until the program ends, or until the time is over: then is_left is set. */
 static int race_wait_for_end(struct race_cli *c)
 {
@@ -284,6 +331,7 @@ static int race_wait_for_end(struct race_cli *c)
 
 	c->run_ns = clock_now_ns();
 	c->cut_ns = 0;
+	race_hang_begin(&c->hang, c->run_ns);
 	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
 		c->is_ended |= watchdog_forward(c->run.pid) != 0;
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
@@ -304,14 +352,14 @@ static int race_wait_for_end(struct race_cli *c)
 		close(pidfd);
 	c->runs++;
 	uint64_t took = clock_now_ns() - c->run_ns;
+	race_hang_ran(&c->hang, took, c->cut_ns != 0);
+	note_end(c, status);
 	if (c->cut_ns) {
 		kill_left_behind(c);
 		return 0;
 	}
 	race_focus_ran(focus_of(c), took);
 	race_vary_ran(&c->vary, took);
-	if (took > c->longest_ns)
-		c->longest_ns = took;
 	return status;
 }
 
@@ -416,7 +464,8 @@ static int say_blindness(const struct race_totals *t)
 
 static int exit_status(const struct race_cli *c)
 {
-	if (c->shown && !c->set.write_baseline && c->set.error_exitcode)
+	if ((c->shown || race_provoked_count(&c->provoked)) && !c->set.write_baseline &&
+	    c->set.error_exitcode)
 		return (int)c->set.error_exitcode;
 	if (c->status)
 		return cli_status_of(c->status);
@@ -431,6 +480,7 @@ static void race_sum_up(struct race_cli *c, struct race_totals *t)
 	t->runs = c->runs;
 	t->runs_cut = c->runs_cut;
 	t->is_varied = c->vary.count != 0;
+	t->failures = race_provoked_count(&c->provoked);
 	t->wall_ns = clock_now_ns() - c->started_ns;
 	if (c->first_ns > c->started_ns)
 		t->first_race_ns = c->first_ns - c->started_ns;
@@ -448,10 +498,12 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 		.command = c->set.command,
 	};
 
+	if (c->set.json || c->set.is_sarif)
+		race_group_all(c->report, c->set.grade_max);
 	for (size_t i = 0; c->set.json && i < race_report_count(c->report); i++) {
 		const struct race_view *v = race_report_view(c->report, i);
 
-		if (race_verdict(v, c->set.grade_max) != RACE_SHOWN)
+		if (v->head || race_verdict(v, c->set.grade_max) != RACE_SHOWN)
 			continue;
 		race_print_json(c->report, v, c->out);
 		count_written(c, 1);
@@ -460,6 +512,7 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 	race_say_refusal(c, t);
 	if (c->set.is_sarif)
 		return;
+	(c->set.json ? race_provoked_json : race_provoked_text)(&c->provoked, c->report, c->out);
 	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
 	if (c->set.replay)
 		(c->set.json ? race_replay_json : race_replay_text)(&c->replay, c->run.region, t,

@@ -111,6 +111,7 @@ int race_policy_open(const struct race_cli_settings *set, struct race_policy *po
 	int status = read_suppressions(set, policy);
 
 	policy->frames_max = set->frames;
+	policy->is_each = set->each != 0;
 	if (!status)
 		status = read_syntax(set, policy);
 	if (!status)

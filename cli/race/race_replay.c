@@ -88,10 +88,21 @@ int race_replay_arm(const struct race_cli_settings *set, struct race_replay_run 
 	return 0;
 }
 
+void race_replay_ended(struct race_replay_run *replay, const char *outcome, uint64_t run)
+{
+	if (!*outcome || strcmp(outcome, replay->race.outcome) != 0 || run == replay->last_run)
+		return;
+	replay->times++;
+	replay->runs_seen++;
+	replay->last_run = run;
+}
+
 bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r, uint64_t run)
 {
 	uint64_t times = 0;
 
+	if (replay->race.outcome[0])
+		return replay->times != 0;
 	for (size_t i = 0; i < race_report_count(r); i++) {
 		const struct race_view *v = race_report_view(r, i);
 

@@ -20,6 +20,8 @@ int race_replay_arm(const struct race_cli_settings *set, struct race_replay_run 
 		    struct race_region *region);
 /* At the end of a run: has the race been seen? */
 bool race_replay_is_seen(struct race_replay_run *replay, struct race_report *r, uint64_t run);
+/* For a failure: how that run ended; empty: well. Before race_replay_is_seen(). */
+void race_replay_ended(struct race_replay_run *replay, const char *outcome, uint64_t run);
 /* After it: if no access was trapped at a line of another build, its function is used. */
 void race_replay_widen(struct race_replay_run *replay, struct race_region *region);
 void race_replay_text(const struct race_replay_run *replay, const struct race_region *region,

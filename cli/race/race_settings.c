@@ -26,6 +26,8 @@ static const struct opt options[] = {
 	  "limit the cost of the search (default: 2%; with --sweep 300%)" },
 	{ "grade", 0, OPT_CHOICE, AT(grade), "A|B|C",
 	  "report races down to this grade (default: B)" },
+	{ "each", 0, OPT_FLAG, AT(each), NULL,
+	  "report each pair of lines, also of one variable in the same two functions" },
 	{ "delay", 0, OPT_TIME, AT(delay_ns), "TIME",
 	  "stall each access for TIME (default: adaptive)" },
 	{ "sweep", 0, OPT_FLAG, AT(sweep), NULL,

@@ -14,6 +14,7 @@ struct race_cli_settings {
 	const char *grade;
 	const char *output;
 	uint64_t frames; /* of each stack, in text; 0: all */
+	int each;	 /* races of one variable are not grouped */
 	uint64_t error_exitcode;
 	uint64_t until_covered;
 	int json;

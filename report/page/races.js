@@ -28,6 +28,9 @@ function sideCard(title, side) {
 function raceCard(race, i) {
 	const facts = [["memory", [race.address, race.size ? `${race.size} bytes` : "", race.memory].filter(t => t).join(", ")],
 		["value", race.old === null || race.old === undefined ? "" : `${race.old} -> ${race.new}`], ["why", race.why],
+		["also", (race.also || []).length ? `${race.also.length} more pairs of lines of this variable: ` +
+			race.also.slice(0, 20).map(a => [a.first, a.second].map(s => `${base(s.file || "?")}:${s.line || "?"}`)
+				.join(" / ")).join(", ") + (race.also.length > 20 ? ", ..." : "") : ""],
 		["seen", race.count > 1 ? race.count + " times" : "once"], ["fingerprint", race.fingerprint]];
 	const heap = race.heap;
 	return node("section", { class: "card race", id: "race_" + i, "data-grade": race.grade }, node("h2", {},

@@ -205,6 +205,43 @@ static json_t *members_of(const struct told *t, const char *const *names, const 
 	return j;
 }
 
+static json_t *also_side(const struct race_access_place *a)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "function", race_json_text(a->function));
+	json_object_set_new(j, "file", race_json_text(a->place.file));
+	json_object_set_new(j, "line", a->place.line ? json_integer(a->place.line) : json_null());
+	return j;
+}
+
+json_t *race_json_also(struct race_report *r, const struct race_view *head)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < race_report_count(r); i++) {
+		const struct race_view *v = race_report_view(r, i);
+		json_t *j = v->head == head ? json_object() : NULL;
+
+		if (!j)
+			continue;
+		json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
+		json_object_set_new(j, "count", json_number(race_report_times(r, v)));
+		json_object_set_new(j, "first", also_side(&v->first));
+		json_object_set_new(j, "second", also_side(&v->second));
+		json_array_append_new(list, j);
+	}
+	return list;
+}
+
+json_t *race_json_side(struct race_report *r, const struct race_view *v,
+		       const struct race_side *side)
+{
+	struct told t = { r, v };
+
+	return side_of(&t, side);
+}
+
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 {
 	struct told t = { r, v };
@@ -216,6 +253,7 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	words.fingerprint = text_value(v->fingerprint);
 	words.varied.kind = RACE_VALUE_VARIED;
 	json_t *j = members_of(&t, race_names, &words, RACE_WORDS(words));
+	json_object_set_new(j, "also", race_json_also(r, v));
 	if (race_report_policy(r)->syntax) {
 		char *suppression = race_suppression(r, v);
 
@@ -285,6 +323,7 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "stalls", json_number(t->counters[RACE_STALLS]));
 	json_object_set_new(j, "runs", json_number(t->runs));
 	json_object_set_new(j, "runs_cut", json_number(t->runs_cut));
+	json_object_set_new(j, "failures", json_number(t->failures));
 	json_object_set_new(j, "sites_covered",
 			    json_number(t->is_sweep ? t->coverage.held : t->sites));
 	json_object_set_new(j, "sites_total",

@@ -12,6 +12,11 @@
 json_t *race_json_text(const char *text);
 /* {"NAME": "VALUE"} of the run in which it was seen first; null: as all others. */
 json_t *race_json_varied(const struct race_view *v);
+/* One of the two accesses of the view's record. */
+json_t *race_json_side(struct race_report *r, const struct race_view *v,
+		       const struct race_side *side);
+/* The races that are counted at this one (race_group.h), in short. */
+json_t *race_json_also(struct race_report *r, const struct race_view *head);
 /* The last of the JSON lines. */
 json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 			    enum race_grade grade_max);

@@ -66,11 +66,25 @@ static bool is_side(const json_t *race, const char *name, bool may_miss)
 	return json_is_object(side) && is_stack(json_object_get(side, "stack"));
 }
 
+/* Files before they had this member are read too. */
+static bool is_also(const json_t *also)
+{
+	for (size_t i = 0; i < json_array_size(also); i++) {
+		const json_t *j = json_array_get(also, i);
+
+		if (!json_is_object(json_object_get(j, "first")) ||
+		    !json_is_object(json_object_get(j, "second")))
+			return false;
+	}
+	return !also || json_is_array(also);
+}
+
 /* As races.js takes it. */
 static bool is_race(const json_t *j)
 {
 	return json_is_string(json_object_get(j, "grade")) && is_side(j, "first", false) &&
-	       is_side(j, "second", true) && is_side(j, "heap", true);
+	       is_side(j, "second", true) && is_side(j, "heap", true) &&
+	       is_also(json_object_get(j, "also"));
 }
 
 static bool is_named_as_source(const char *file)

@@ -86,6 +86,7 @@ static void read_race(json_t *j, struct race_replay *out)
 
 	copy_text(j, "fingerprint", out->fingerprint, sizeof(out->fingerprint));
 	out->grade = grade && *grade ? *grade : 'B';
+	copy_text(j, "outcome", out->outcome, sizeof(out->outcome));
 	read_varied(json_object_get(j, "varied"), out->varied, sizeof(out->varied));
 	read_side(json_object_get(j, "first"), &out->sides[0]);
 	read_side(json_object_get(j, "second"), &out->sides[1]);
@@ -107,7 +108,7 @@ static int places_read_line(struct lookup *l, const char *line)
 	const char *fingerprint = json_string_value(json_object_get(j, "fingerprint"));
 	int err = type ? 0 : -EINVAL;
 
-	if (type && !strcmp(type, "race") && fingerprint) {
+	if (type && (!strcmp(type, "race") || !strcmp(type, "failure")) && fingerprint) {
 		size_t used = strlen(l->others);
 
 		l->races++;

@@ -35,6 +35,7 @@ struct race_replay_side {
 struct race_replay {
 	char fingerprint[20];
 	char grade;	  /* A, B, C */
+	char outcome[40]; /* of a failure, whose sides are stalls; empty: a race */
 	char varied[256]; /* as in struct race_view */
 	struct race_replay_side sides[2];
 	uint64_t second_range; /* the first range that is of the second side */

@@ -85,8 +85,12 @@ void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
 			  size_t counts[RACE_VERDICTS])
 {
 	memset(counts, 0, RACE_VERDICTS * sizeof(*counts));
-	for (size_t i = 0; i < r->count; i++)
-		counts[race_verdict(r->views[i], grade_max)]++;
+	for (size_t i = 0; i < r->count; i++) {
+		enum race_verdict verdict = race_verdict(r->views[i], grade_max);
+		bool is_counted_there = verdict == RACE_SHOWN && r->views[i]->head;
+
+		counts[verdict] += !is_counted_there;
+	}
 }
 
 size_t race_report_count(const struct race_report *r)
@@ -240,7 +244,7 @@ static void side_print(struct race_report *r, const struct race_access_place *a,
 		 scope.function_line ? a->place.line - scope.function_line : 0);
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+uint64_t race_hash_text(uint64_t hash, const char *text)
 {
 	for (; *text; text++)
 		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
@@ -263,8 +267,8 @@ static void name_race(struct race_report *r, struct race_view *v)
 	side_print(r, &v->first, sides[0], sizeof(sides[0]));
 	side_print(r, &v->second, sides[1], sizeof(sides[1]));
 	int swap = strcmp(sides[0], sides[1]) > 0;
-	uint64_t hash = hash_text(14695981039346656037u, sides[swap]);
-	hash = hash_text(hash_text(hash, sides[!swap]), variable);
+	uint64_t hash = race_hash_text(RACE_HASH_START, sides[swap]);
+	hash = race_hash_text(race_hash_text(hash, sides[!swap]), variable);
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
 }
 
@@ -370,12 +374,8 @@ static void make_valid(struct race_record *record)
 	make_valid_event(&record->heap.freed);
 }
 
-int race_report_add(struct race_report *r, const struct race_record *record, struct race_view **out)
+void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v)
 {
-	struct race_view *v = calloc(1, sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
 	v->record = *record;
 	make_valid(&v->record);
 	find_access(r, &v->record.first, &v->first);
@@ -383,6 +383,15 @@ int race_report_add(struct race_report *r, const struct race_record *record, str
 	race_find_variable(r, v);
 	name_race(r, v);
 	race_grade(r, v);
+}
+
+int race_report_add(struct race_report *r, const struct race_record *record, struct race_view **out)
+{
+	struct race_view *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	race_describe(r, record, v);
 	v->suppressed = race_suppressed(r, v);
 	v->is_baselined = baseline_see(r->policy.baseline, v->fingerprint);
 	struct race_view *old = find_view(r, v->fingerprint);

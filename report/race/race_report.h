@@ -39,6 +39,7 @@ struct race_view {
 	uint32_t pair_count;
 	uint64_t unpaired; /* records without a row of pairs */
 	bool is_told;
+	const struct race_view *head; /* counted at which race: see race_group.h; NULL: itself */
 	bool is_baselined;
 	const struct suppression *suppressed; /* by which; NULL: one of its stacks at least is not */
 	uint64_t seen_ns;		      /* CLOCK_MONOTONIC of its first record */
@@ -66,6 +67,7 @@ struct race_policy {
 	struct baseline *baseline; /* races that were known before */
 	enum race_suppress_syntax syntax;
 	size_t frames_max; /* that the text shows of each stack; 0: all */
+	bool is_each;	   /* races of one variable are not grouped */
 };
 /* Give before the first record; what is in it must outlive the report. */
 void race_report_set_policy(struct race_report *r, const struct race_policy *policy);
@@ -80,8 +82,15 @@ enum race_verdict {
 	RACE_VERDICTS,
 };
 enum race_verdict race_verdict(const struct race_view *v, enum race_grade grade_max);
+/* Races that are counted at another one (race_group.h) are not counted here. */
 void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
 			  size_t counts[RACE_VERDICTS]);
+
+/* What one record says, on its own: its places, names, grade and fingerprint. v is zeroed before. */
+void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v);
+/* FNV-1a of a text and its end, from a hash before it or RACE_HASH_START. */
+#define RACE_HASH_START 14695981039346656037u
+uint64_t race_hash_text(uint64_t hash, const char *text);
 
 /* Take in one record. *out is the race it belongs to, valid until the next call. 0 or -errno. */
 int race_report_add(struct race_report *r, const struct race_record *record,
@@ -113,6 +122,9 @@ bool race_heap_is_new(const struct race_record *record);
 /* race_text.c, race_json.c */
 void race_print_text(struct race_report *r, const struct race_view *v, bool has_color, FILE *f);
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f);
+/* One access with its stack; when: "during the stall" or the like. */
+void race_print_side(struct race_report *r, const struct race_side *side,
+		     const struct race_access_place *a, const char *when, FILE *f);
 
 /* Inside: race_report.c to race_grade.c and the printers. */
 void race_grade(struct race_report *r, struct race_view *v);

@@ -7,6 +7,7 @@
  * are given relative to it (%SRCROOT%), as hosts want them. What is suppressed or known by the
  * baseline is there, marked as such in the format's own words.
  */
+#include "report/race/race_group.h"
 #include "report/race/race_json.h"
 
 #include <errno.h>
@@ -347,8 +348,9 @@ static void add_policy(struct race_report *r, const struct race_view *v, json_t 
 /* The format knows no 0. */
 static json_int_t times_of(struct race_report *r, const struct race_view *v)
 {
-	uint64_t times = race_report_times(r, v);
+	uint64_t times;
 
+	race_group_others(r, v, &times);
 	return times < 1 ? 1 : times > INT32_MAX ? INT32_MAX : (json_int_t)times;
 }
 
@@ -370,6 +372,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 	if (v->varied[0])
 		json_object_set_new(json_object_get(j, "properties"), "varied",
 				    race_json_varied(v));
+	json_object_set_new(json_object_get(j, "properties"), "also", race_json_also(r, v));
 	json_t *flows = code_flows(r, v);
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);
@@ -384,7 +387,7 @@ static json_t *results(struct race_report *r, enum race_grade grade_max)
 	for (size_t i = 0; i < race_report_count(r); i++) {
 		const struct race_view *v = race_report_view(r, i);
 
-		if (race_verdict(v, grade_max) != RACE_BELOW_GRADE)
+		if (!v->head && race_verdict(v, grade_max) != RACE_BELOW_GRADE)
 			json_array_append_new(list, result(r, v));
 	}
 	return list;

@@ -7,6 +7,7 @@
  * run that was ended, few accesses tested) always follows.
  */
 #include "report/plural.h"
+#include "report/race/race_group.h"
 #include "report/race/race_report.h"
 #include "report/race/race_totals.h"
 #include "report/run/run.h"
@@ -26,16 +27,26 @@ static const char *were(uint64_t n)
 
 static void print_list(struct race_report *r, enum race_grade grade_max, FILE *f)
 {
+	size_t others = 0;
+
 	for (size_t i = 0; i < race_report_count(r); i++) {
 		const struct race_view *v = race_report_view(r, i);
-		uint64_t times = race_report_times(r, v);
+		uint64_t times;
 
-		if (race_verdict(v, grade_max) == RACE_SHOWN)
-			fprintf(f, "  %c [%s] %" PRIu64 " time%s: %s / %s\n", "ABC"[v->grade],
-				v -> fingerprint, times, plural(times),
-				v -> first.function[0] ? v->first.function : "?",
-				v->second.function[0] ? v->second.function : "?");
+		if (v->head || race_verdict(v, grade_max) != RACE_SHOWN)
+			continue;
+		size_t more = race_group_others(r, v, &times);
+		const char *first = v->first.function[0] ? v->first.function : "?";
+		const char *second = v->second.function[0] ? v->second.function : "?";
+		fprintf(f, "  %c [%s] %" PRIu64 " time%s: %s / %s", "ABC"[v->grade],
+			v -> fingerprint, times, plural(times), first, second);
+		if (more)
+			fprintf(f, ", and %zu more pair%s of lines there", more, plural(more));
+		fputc('\n', f);
+		others += more;
 	}
+	if (others)
+		fputs("  each pair of lines of a variable: --each\n", f);
 }
 
 static bool has_losses(const struct race_totals *t)
@@ -88,7 +99,7 @@ static size_t print_found(struct race_report *r, const struct race_totals *t,
 		const struct race_view *v = race_report_view(r, i);
 		enum race_verdict verdict = race_verdict(v, grade_max);
 
-		shown[v->grade] += verdict == RACE_SHOWN;
+		shown[v->grade] += verdict == RACE_SHOWN && !v->head;
 		below[v->grade] += verdict == RACE_BELOW_GRADE;
 	}
 	if (verdicts[RACE_SHOWN]) {

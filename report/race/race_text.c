@@ -32,8 +32,8 @@ static void race_text_add_frames(struct race_report *r, uint64_t at, bool after,
 		};
 }
 
-static void print_side(struct race_report *r, const struct race_side *side,
-		       const struct race_access_place *a, const char *when, FILE *f)
+void race_print_side(struct race_report *r, const struct race_side *side,
+		     const struct race_access_place *a, const char *when, FILE *f)
 {
 	struct frames frames = { .count = 0 };
 
@@ -134,13 +134,13 @@ void race_print_text(struct race_report *r, const struct race_view *v, bool has_
 	const struct race_record *record = &v->record;
 
 	print_head(v, has_color, f);
-	print_side(r, &record->first, &v->first, "stalled before it", f);
+	race_print_side(r, &record->first, &v->first, "stalled before it", f);
 	if (record->flags & RACE_UNKNOWN_ORIGIN)
 		fputs("  the value changed during the stall, but no thread was seen writing it (system "
 		      "call or other process)\n",
 		      f);
 	else
-		print_side(r, &record->second, &v->second, "during the stall", f);
+		race_print_side(r, &record->second, &v->second, "during the stall", f);
 	fprintf(f,
 		"  value of %" PRIu32 " byte%s at 0x%" PRIx64 ": 0x%" PRIx64 " -> 0x%" PRIx64
 		", %" PRIu64 " us after the stall began\n",

@@ -199,6 +199,8 @@ TRAP_PATH static uint32_t patience_in_replay(void)
 static const struct race_strategy by_replay = {
 	.delay_ns = replay_delay_ns,
 	.patience = patience_in_replay,
+	.outwait_one_in = 2, /* a failure may need a stall that outlasts a sleep */
+	.outwait_again = 2,
 	.earned_ns = work_of_program,
 	.allowed_ns = ALLOWED_IN_SWEEP_NS,
 	.skips_one_in = 4,

@@ -273,6 +273,19 @@ struct race_pair {
 	uint64_t count;
 };
 
+/*
+ * A stall of a sweep, written when it begins: what came before the end of a run that failed. The record
+ * has the first side alone.
+ */
+struct race_last_stall {
+	uint64_t ready; /* its sequence number + 1 once it is written */
+	uint64_t ended; /* the same once the stall has ended, at ended_ns */
+	uint64_t ended_ns;
+	uint64_t run; /* region.run */
+	struct race_record record;
+};
+#define RACE_LAST_STALLS 16u
+
 /* Instructions, by their addresses in a file. */
 struct race_range {
 	uint64_t start;
@@ -407,6 +420,8 @@ struct race_region {
 	uint32_t sites_refused; /* a process has written sites_why */
 	uint32_t reserved_too;
 	char sites_why[200];
+	uint64_t stall_at; /* next stall's sequence number, in a sweep */
+	struct race_last_stall last_stalls[RACE_LAST_STALLS];
 	struct race_record records[RACE_RECORDS];
 	struct race_file files[RACE_FILES];
 	struct race_process processes[RACE_PROCESSES];

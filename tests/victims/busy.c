@@ -7,6 +7,8 @@
 
 volatile unsigned long total;
 
+int pay(int cents);
+
 NOINLINE int pay(int cents)
 {
 	__asm__ volatile("" ::: "memory");

@@ -116,6 +116,54 @@ cold_code() {
 	ok $? "mutex: a sweep reports nothing, and the program ends well"
 }
 
+# What a stall provokes is told, with the stall; what the program does by itself is not.
+provoked() {
+	for mode in assertion hang; do
+		for seconds in 5 10 20 40; do
+			/bin/trapline race --sweep --error-exitcode 66 --for $seconds -o /tmp/out -- \
+				/bin/race_provoked $mode >/tmp/program 2>&1
+			says 'failure: ' && break
+		done
+		case $mode in
+		assertion) says 'failure: killed by SIGABRT in ' && says ', and in none of 3 without [' ;;
+		hang) says 'failure: a hang in ' && says ', and in none of 3 without [' && says 'considered hung' ;;
+		esac
+		ok $? "$mode: a failure that stalls provoke is told"
+		says ' in race_provoked'
+		ok $? "$mode: with the stall before it"
+	done
+	for seconds in 10 20 40; do
+		/bin/trapline race --sweep --for $seconds --json -o /tmp/known -- /bin/race_provoked hang \
+			>/tmp/program 2>&1
+		fingerprint=
+		while read -r line; do
+			case $line in '{"type":"failure"'*)
+				fingerprint=${line#*'"fingerprint":"'}
+				fingerprint=${fingerprint%%'"'*}
+				;;
+			esac
+		done </tmp/known
+		[ -z "$fingerprint" ] || break
+	done
+	/bin/trapline race --replay "$fingerprint" --input /tmp/known --for 60 -o /tmp/out -- \
+		/bin/race_provoked hang >/tmp/program 2>&1
+	says "replay of $fingerprint: seen 1 time, in 1 of "
+	ok $? "hang: a replay shows the failure again"
+	/bin/trapline race --replay "$fingerprint" --input /tmp/known --for 5 -o /tmp/out -- \
+		/bin/race_provoked mended >/tmp/program 2>&1
+	says "replay of $fingerprint: not seen in "
+	ok $? "mended: a replay does not show it"
+	for mode in mended woken; do
+		/bin/trapline race --sweep --for 5 -o /tmp/out -- /bin/race_provoked $mode >/tmp/program 2>&1
+		ok $? "$mode: no run fails or hangs"
+		! says 'failure: ' && ! says 'considered hung'
+		ok $? "$mode: no failure is told"
+	done
+	/bin/trapline race --sweep --for 1 -o /tmp/out -- /bin/race_provoked broken >/tmp/program 2>&1
+	[ $? = 3 ] && ! says 'failure: ' && says 'exit status 3 in '
+	ok $? "broken: it fails without stalls too"
+}
+
 # Functions with constants behind calls that never come back, into libraries too.
 constants() {
 	for mode in after_abort after_library after_library_deep after_library_word; do
@@ -134,6 +182,7 @@ race)
 attach) running_programs ;;
 sweep) cold_code ;;
 constants) constants ;;
+provoked) provoked ;;
 esac
 echo "1..$count"
 exit $failed

@@ -30,6 +30,7 @@
 #include "race/race_strategy.h"
 #include "race/race_tick.h"
 #include "race/race_walk.h"
+#include "race/stall/race_last.h"
 #include "race/stall/race_memory.h"
 #include "race/stall/race_outwait.h"
 #include "race/stall/race_slot.h"
@@ -340,6 +341,17 @@ TRAP_PATH static void fill_second(struct race_record *record, const struct race_
 		record->first.flags |= what_is_stored(&slot->target, record->old_value);
 }
 
+TRAP_PATH void race_fill_first(struct race_record *record, const struct race_target *t,
+			       const struct trapline_hit *hit, const struct race_module *module)
+{
+	memset(&record->first, 0, sizeof(record->first));
+	record->first.address = t->address;
+	record->first.size = t->size;
+	record->first.access = t->access;
+	record->first.flags = t->flags;
+	race_side_fill(&record->first, hit, hit->ip, t->length, module);
+}
+
 /* second: NULL, nobody was seen. */
 TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct race_slot *slot,
 				const struct race_module *module, const struct race_caught *second,
@@ -376,12 +388,7 @@ TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct rac
 	record->flags = 0;
 	record->pid = race.pid;
 	record->pair = pair;
-	memset(&record->first, 0, sizeof(record->first));
-	record->first.address = t->address;
-	record->first.size = t->size;
-	record->first.access = t->access;
-	record->first.flags = t->flags;
-	race_side_fill(&record->first, hit, hit->ip, t->length, module);
+	race_fill_first(record, t, hit, module);
 	fill_second(record, slot, second, now_value);
 	race_tell_memory(record, hit->sp, second ? second->sp : 0);
 	race_write_end(record, sequence);
@@ -526,10 +533,13 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	slot->locked.state = 0;
 	slot->hits = 0;
 	slot->outwaited_ns = 0;
+	uint64_t stall = race_strategy->is_of_sites ? race_last_begin(hit, slot, module) : 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
 	uint64_t waited = watch_and_wait(hit, slot, delay, module);
 	uint64_t asked = delay + slot->outwaited_ns;
 	race_slot_free(slot);
+	if (stall)
+		race_last_end(stall);
 	uint64_t end = clock_now_ns();
 	if (!site) {
 		race_count(RACE_LOST_TABLES);

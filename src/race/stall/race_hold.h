@@ -36,6 +36,9 @@ void race_slot_count_again(struct race_slot *slot);
  * the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.
  */
 int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t now_ns);
+/* The access that the thread of the hit is about to make. */
+void race_fill_first(struct race_record *record, const struct race_target *target,
+		     const struct trapline_hit *hit, const struct race_module *module);
 void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
 		    unsigned int length, const struct race_module *module);
 int race_is_called_by_included(const struct trapline_hit *hit);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* race_provoked.c - see race_provoked.h. */
+#include "cli/race/race_provoked.h"
+
+#include "base/clock.h"
+#include "cli/cmd.h"
+#include "cli/launch/inherited.h"
+#include "cli/watchdog.h"
+#include "report/plural.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "race"
+#define UNDISTURBED_RUNS 3u
+#define LOOK_MS 20
+
+static struct race_failure *find(struct race_provoked *p, const char *outcome)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (!strcmp(p->failures[i].outcome, outcome))
+			return &p->failures[i];
+	if (p->count == RACE_OUTCOMES)
+		return NULL;
+	struct race_failure *failure = &p->failures[p->count++];
+	memset(failure, 0, sizeof(*failure));
+	snprintf(failure->outcome, sizeof(failure->outcome), "%s", outcome);
+	return failure;
+}
+
+bool race_provoked_note(struct race_provoked *p, struct race_report *r,
+			const struct race_region *region, const struct race_run_end *end)
+{
+	p->runs++;
+	if (!race_outcome(end->status, end->is_hang, p->last, sizeof(p->last)))
+		return false;
+	struct race_failure *failure = find(p, p->last);
+	if (!failure) {
+		p->uncounted++;
+		return false;
+	}
+	if (!failure->runs++)
+		failure->first_run = p->runs;
+	/* The first run that has a stall to show. */
+	if (!failure->stalls) {
+		race_failure_stalls(r, region, end->run, end->ended_ns, failure);
+		if (failure->stalls) {
+			failure->first_run = p->runs;
+			snprintf(failure->stall.varied, sizeof(failure->stall.varied), "%s",
+				 end->varied);
+		}
+	}
+	return !p->undisturbed_runs;
+}
+
+/* False: the user wants to end. */
+static bool wait_undisturbed(pid_t pid, uint64_t longest_ns, int *status, bool *is_hang)
+{
+	uint64_t until = clock_now_ns() + longest_ns;
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	bool is_asked = false;
+
+	*is_hang = false;
+	while (waitpid(pid, status, WNOHANG) != pid) {
+		struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+		is_asked |= watchdog_forward(pid) != 0;
+		if (clock_now_ns() > until) {
+			*is_hang = true;
+			kill(pid, SIGKILL);
+		}
+		poll(&end, 1, LOOK_MS);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+	return !is_asked;
+}
+
+static bool prepare_nothing(void *arg)
+{
+	return true;
+}
+
+void race_provoked_compare(struct race_provoked *p, char *const *command, uint64_t longest_ns)
+{
+	char outcome[40];
+	bool is_hang;
+	int status;
+	pid_t pid;
+
+	cli_note(COMMAND, "%s in run %" PRIu64 ": %u runs without stalls follow, to compare",
+		 p->last, p->runs, UNDISTURBED_RUNS);
+	for (uint32_t i = 0; i < UNDISTURBED_RUNS; i++) {
+		if (inherited_start(COMMAND, command, prepare_nothing, NULL, &pid) ||
+		    !wait_undisturbed(pid, longest_ns, &status, &is_hang))
+			return;
+		p->undisturbed_runs++;
+		struct race_failure *failure =
+			race_outcome(status, is_hang, outcome, sizeof(outcome)) ? find(p, outcome) :
+										  NULL;
+		if (failure)
+			failure->undisturbed++;
+	}
+}
+
+/* Of a program that fails so by itself nothing is learnt. */
+static bool is_provoked(const struct race_provoked *p, const struct race_failure *failure)
+{
+	return failure->runs && !failure->undisturbed && p->undisturbed_runs;
+}
+
+size_t race_provoked_count(const struct race_provoked *p)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		count += is_provoked(p, &p->failures[i]);
+	return count;
+}
+
+void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		const struct race_failure *failure = &p->failures[i];
+
+		if (is_provoked(p, failure))
+			race_failure_text(r, failure, p->runs, p->undisturbed_runs, f);
+		else if (failure->runs && p->undisturbed_runs)
+			fprintf(f,
+				"%s in %" PRIu64 " run%s, and in %" PRIu64 " of %" PRIu64
+				" without stalls\n",
+				failure->outcome, failure->runs, plural(failure->runs),
+				failure->undisturbed, p->undisturbed_runs);
+	}
+	if (p->uncounted)
+		fprintf(f, "%" PRIu64 " run%s failed in other ways\n", p->uncounted,
+			plural(p->uncounted));
+}
+
+void race_provoked_json(const struct race_provoked *p, struct race_report *r, FILE *f)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (is_provoked(p, &p->failures[i]))
+			race_failure_json(r, &p->failures[i], p->runs, p->undisturbed_runs, f);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * race_provoked.h - how the runs of a sweep ended, beside runs without stalls.
+ *
+ * The first run that fails is followed by some without the agent: what they do too is no find.
+ */
+#ifndef RACE_PROVOKED_H
+#define RACE_PROVOKED_H
+
+#include "report/race/race_failure.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define RACE_OUTCOMES 8u
+
+struct race_provoked {
+	struct race_failure failures[RACE_OUTCOMES]; /* outcomes other than success */
+	size_t count;
+	uint64_t uncounted; /* runs whose outcome had no room */
+	uint64_t runs;	    /* with stalls */
+	uint64_t undisturbed_runs;
+	char last[40]; /* outcome of the last run; empty: success */
+};
+
+struct race_run_end {
+	uint64_t run; /* as the region counts */
+	int status;   /* as waitpid() gives it */
+	bool is_hang;
+	uint64_t ended_ns;
+	const char *varied; /* as in struct race_view */
+};
+
+/* Counts a run of the sweep. True: race_provoked_compare() is due. */
+bool race_provoked_note(struct race_provoked *p, struct race_report *r,
+			const struct race_region *region, const struct race_run_end *end);
+/* Runs the command without stalls. A run is a hang after longest_ns. */
+void race_provoked_compare(struct race_provoked *p, char *const *command, uint64_t longest_ns);
+/* Outcomes that no undisturbed run had. */
+size_t race_provoked_count(const struct race_provoked *p);
+void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f);
+void race_provoked_json(const struct race_provoked *p, struct race_report *r, FILE *f);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* race_failure.c - see race_failure.h. */
+#include "report/race/race_failure.h"
+
+#include "report/plural.h"
+#include "report/race/race_json.h"
+#include "report/run/run.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+bool race_outcome(int status, bool is_hang, char *text, size_t n)
+{
+	*text = '\0';
+	if (is_hang)
+		snprintf(text, n, "a hang");
+	else if (WIFSIGNALED(status) && sigabbrev_np(WTERMSIG(status)))
+		snprintf(text, n, "killed by SIG%s", sigabbrev_np(WTERMSIG(status)));
+	else if (WIFSIGNALED(status))
+		snprintf(text, n, "killed by signal %d", WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		snprintf(text, n, "exit status %d", WEXITSTATUS(status));
+	return *text;
+}
+
+/* A copy of the row; false: it is being written, or of another run. The process may write it meanwhile. */
+static bool copy_row(const struct race_last_stall *row, uint64_t run, struct race_last_stall *out)
+{
+	uint64_t ready = __atomic_load_n(&row->ready, __ATOMIC_ACQUIRE);
+
+	if (!ready)
+		return false;
+	memcpy(out, row, sizeof(*out));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&row->ready, __ATOMIC_RELAXED) == ready && out->run == run;
+}
+
+static void name_failure(struct race_failure *failure)
+{
+	uint64_t hash = race_hash_text(RACE_HASH_START, failure->outcome);
+
+	hash = race_hash_text(hash, failure->stall.fingerprint);
+	snprintf(failure->fingerprint, sizeof(failure->fingerprint), "%016" PRIx64, hash);
+}
+
+/* How long the stall was, until the end of the run at most. */
+static uint64_t length_of(const struct race_last_stall *row, uint64_t ended_ns)
+{
+	bool has_ended = row->ended == row->ready && row->ended_ns < ended_ns &&
+			 row->ended_ns > row->record.time_ns;
+
+	return (has_ended ? row->ended_ns : ended_ns) - row->record.time_ns;
+}
+
+/* The last stall of the run; the longest one before it, at another site. They may be NULL. */
+static void choose_stalls(const struct race_last_stall *rows, size_t n, uint64_t ended_ns,
+			  const struct race_last_stall **last,
+			  const struct race_last_stall **longest)
+{
+	*last = *longest = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (!*last || rows[i].record.time_ns > (*last)->record.time_ns)
+			*last = &rows[i];
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].record.first.frames[0] != (*last)->record.first.frames[0] &&
+		    (!*longest || length_of(&rows[i], ended_ns) > length_of(*longest, ended_ns)))
+			*longest = &rows[i];
+}
+
+static void describe(struct race_report *r, const struct race_last_stall *last,
+		     const struct race_last_stall *longest, uint64_t ended_ns,
+		     struct race_failure *out)
+{
+	struct race_record record = last->record;
+
+	memset(&record.second, 0, sizeof(record.second));
+	if (longest)
+		record.second = longest->record.first;
+	record.has_heap = 0;
+	record.flags = longest ? 0 : RACE_UNKNOWN_ORIGIN;
+	memset(&out->stall, 0, sizeof(out->stall));
+	race_describe(r, &record, &out->stall);
+	out->before_ns[0] = ended_ns - last->record.time_ns;
+	out->stalled_ns[0] = length_of(last, ended_ns);
+	if (longest) {
+		out->before_ns[1] = ended_ns - longest->record.time_ns;
+		out->stalled_ns[1] = length_of(longest, ended_ns);
+	}
+	out->stalls = longest ? 2 : 1;
+	name_failure(out);
+}
+
+void race_failure_stalls(struct race_report *r, const struct race_region *region, uint64_t run,
+			 uint64_t ended_ns, struct race_failure *out)
+{
+	struct race_last_stall *rows = calloc(RACE_LAST_STALLS, sizeof(*rows));
+	const struct race_last_stall *longest;
+	const struct race_last_stall *last;
+	size_t n = 0;
+
+	out->stalls = 0;
+	for (uint32_t i = 0; rows && i < RACE_LAST_STALLS; i++)
+		n += copy_row(&region->last_stalls[i], run, &rows[n]) &&
+		     rows[n].record.time_ns <= ended_ns;
+	choose_stalls(rows, n, ended_ns, &last, &longest);
+	if (last)
+		describe(r, last, longest, ended_ns, out);
+	free(rows);
+}
+
+static void print_stall(struct race_report *r, const struct race_failure *failure, unsigned int i,
+			FILE *f)
+{
+	const struct race_view *v = &failure->stall;
+	char when[160];
+
+	snprintf(when, sizeof(when), "%s in run %" PRIu64 ": for %.1f ms, %.1f ms before the end",
+		 i ? "the longest stall before it" : "the last stall", failure->first_run,
+		 (double)failure->stalled_ns[i] / 1e6, (double)failure->before_ns[i] / 1e6);
+	race_print_side(r, i ? &v->record.second : &v->record.first, i ? &v->second : &v->first,
+			when, f);
+}
+
+void race_failure_text(struct race_report *r, const struct race_failure *failure, uint64_t runs,
+		       uint64_t undisturbed_runs, FILE *f)
+{
+	fprintf(f, "failure: %s in %" PRIu64 " of %" PRIu64 " run%s with stalls, and in ",
+		failure->outcome, failure->runs, runs, plural(runs));
+	if (failure->undisturbed)
+		fprintf(f, "%" PRIu64, failure->undisturbed);
+	else
+		fputs("none", f);
+	fprintf(f, " of %" PRIu64 " without", undisturbed_runs);
+	if (failure->fingerprint[0])
+		fprintf(f, " [%s]", failure->fingerprint);
+	fputc('\n', f);
+	if (!failure->stalls)
+		fputs("  no thread was stalled in that run\n", f);
+	for (unsigned int i = 0; i < failure->stalls; i++)
+		print_stall(r, failure, i, f);
+	fputc('\n', f);
+}
+
+static json_t *stall_of(struct race_report *r, const struct race_failure *failure, unsigned int i)
+{
+	const struct race_record *record = &failure->stall.record;
+
+	if (i >= failure->stalls)
+		return json_null();
+	json_t *j = race_json_side(r, &failure->stall, i ? &record->second : &record->first);
+	json_object_set_new(j, "stalled_ns", json_integer((json_int_t)failure->stalled_ns[i]));
+	json_object_set_new(j, "before_end_ns", json_integer((json_int_t)failure->before_ns[i]));
+	return j;
+}
+
+void race_failure_json(struct race_report *r, const struct race_failure *failure, uint64_t runs,
+		       uint64_t undisturbed_runs, FILE *f)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "type", json_string("failure"));
+	json_object_set_new(j, "outcome", json_string(failure->outcome));
+	json_object_set_new(j, "fingerprint", race_json_text(failure->fingerprint));
+	json_object_set_new(j, "runs_failed", json_integer((json_int_t)failure->runs));
+	json_object_set_new(j, "runs", json_integer((json_int_t)runs));
+	json_object_set_new(j, "first_run", json_integer((json_int_t)failure->first_run));
+	json_object_set_new(j, "undisturbed_failed",
+			    json_integer((json_int_t)failure->undisturbed));
+	json_object_set_new(j, "undisturbed_runs", json_integer((json_int_t)undisturbed_runs));
+	json_object_set_new(j, "varied",
+			    failure->stalls ? race_json_varied(&failure->stall) : json_null());
+	json_object_set_new(j, "first", stall_of(r, failure, 0));
+	json_object_set_new(j, "second", stall_of(r, failure, 1));
+	run_jsonl_line(f, j);
+}
