@@ -3,6 +3,7 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include <stdbool.h>
 #include <sys/wait.h>
 
 /* What every command ends with. */
@@ -15,6 +16,7 @@ enum cli_exit {
 /* argv[0] is the command's name. Each returns the exit status. */
 int cmd_break(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_dap(int argc, char **argv);
 int cmd_race(int argc, char **argv);
 int cmd_patch(int argc, char **argv);
 int cmd_at(int argc, char **argv);
@@ -35,5 +37,9 @@ int cli_wrong(const char *command, const char *format, ...) __attribute__((forma
 
 /* The same for what is worth knowing and no error. */
 void cli_note(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* These lines, without the command's name, go to a function from now on; NULL: to stderr again. */
+typedef void (*cli_listener)(void *arg, bool is_note, const char *line);
+void cli_tell(cli_listener to, void *arg);
 
 #endif

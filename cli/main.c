@@ -33,12 +33,22 @@ static const struct command {
 	{ "throttle", cmd_throttle, &throttle_syntax,
 	  "keep a program to a budget of CPU time or events" },
 	{ "patch", cmd_patch, &patch_syntax, "replace functions of a running program" },
+	{ "dap", cmd_dap, &dap_syntax, "speak the Debug Adapter Protocol: logpoints in an editor" },
 	{ "check", cmd_check, &check_syntax,
 	  "report what works on this machine, and what it costs" },
 	{ "sweep", cmd_sweep, &at_syntax, NULL },
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static cli_listener listener;
+static void *listener_arg;
+
+void cli_tell(cli_listener to, void *arg)
+{
+	listener = to;
+	listener_arg = arg;
+}
 
 static void say(const char *command, const char *kind, const char *format, va_list args)
 {
@@ -52,6 +62,10 @@ static void say(const char *command, const char *kind, const char *format, va_li
 	for (char *p = line; (p = strchr(p, '\n')) != NULL;)
 		*p = ' ';
 	clean_text(line);
+	if (listener) {
+		listener(listener_arg, *kind != 0, line);
+		return;
+	}
 	terminal_clear_status();
 	fprintf(stderr, "%strapline%s%s: %s%s%s\n", color, command ? " " : "",
 		command ? command : "", kind, *color ? "\033[0m" : "", line);

@@ -16,4 +16,13 @@ static inline bool path_ends_in(const char *path, const char *wanted)
 	       (n == len || path[n - len - 1] == '/');
 }
 
+/*
+ * Takes `.`, `..` and repeated slashes out, by the text alone. It works in place: the result is never
+ * longer.
+ */
+void path_normalize(char *path);
+
+/* How many of their last components are equal. Both are normal. */
+size_t path_shared_end(const char *a, const char *b);
+
 #endif

@@ -46,6 +46,11 @@ uint32_t break_texts(const struct signature *signature, bool of_result)
 	return (uint32_t)bits;
 }
 
+uint32_t break_value_texts(const struct signature_value *value)
+{
+	return (uint32_t)text_bit(value);
+}
+
 static const char *in_vector(unsigned int number)
 {
 	static const char *const names[] = {
@@ -219,6 +224,13 @@ static void value_text(struct break_values *v, const struct signature_value *val
 		v->later = v->later || (is_text(t) && bytes[0]);
 		value_number_text(v->s, t, cut(bytes[0], t->size), buf, n);
 	}
+}
+
+void break_value_text(struct break_values *v, const struct signature *signature,
+		      const struct signature_value *value, char *buf, size_t n)
+{
+	v->is_whole = signature->is_whole;
+	value_text(v, value, buf, n);
 }
 
 static json_t *value_json_of(struct break_values *v, const struct signature_value *value)

@@ -24,7 +24,11 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 void break_result_text(struct break_values *v, const struct signature *signature, char *buf,
 		       size_t n);
 json_t *break_result_json(struct break_values *v, const struct signature *signature);
+/* One parameter of the signature. */
+void break_value_text(struct break_values *v, const struct signature *signature,
+		      const struct signature_value *value, char *buf, size_t n);
 /* The registers that point to text, one bit for each. */
+uint32_t break_value_texts(const struct signature_value *value);
 uint32_t break_texts(const struct signature *signature, bool of_result);
 
 #endif

@@ -535,7 +535,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* From functions to their instructions; each once. A copy that is a whole function is that. */
-static void choose(struct symbols *s, struct code_sites *sites)
+void code_sites_choose(struct symbols *s, struct code_sites *sites)
 {
 	size_t kept = 0;
 
@@ -558,6 +558,19 @@ static void choose(struct symbols *s, struct code_sites *sites)
 	sites->count = kept;
 }
 
+static int find_line(struct symbols *s, const struct location *w, struct code_sites *out, char *why,
+		     size_t n)
+{
+	struct code_lines *lines;
+	int err = code_lines_open(s, w->scope, false, &lines);
+
+	if (err)
+		return err;
+	err = code_lines_find(lines, (int)w->number, out, why, n);
+	code_lines_close(lines);
+	return err;
+}
+
 int code_sites_find(struct symbols *s, const char *text, struct code_sites *out, char *why,
 		    size_t n)
 {
@@ -568,7 +581,7 @@ int code_sites_find(struct symbols *s, const char *text, struct code_sites *out,
 		return err;
 	switch (w.form) {
 	case LOCATION_LINE:
-		err = code_lines_find(s, w.scope, (int)w.number, out, why, n);
+		err = find_line(s, &w, out, why, n);
 		break;
 	case LOCATION_ADDRESS:
 		err = add_address(s, w.number, text, out, why, n);
@@ -582,7 +595,7 @@ int code_sites_find(struct symbols *s, const char *text, struct code_sites *out,
 	if (err == -ENOMEM)
 		snprintf(why, n, "out of memory");
 	if (!err)
-		choose(s, out);
+		code_sites_choose(s, out);
 	return err;
 }
 

@@ -60,6 +60,17 @@ struct code_sites {
 int code_sites_find(struct symbols *s, const char *where, struct code_sites *out, char *why,
 		    size_t n);
 
+/*
+ * The lines of one source file that have code, to look up many. file is the end of its name, as in
+ * file.c:12. is_path: it is a whole name of the user's; of the files whose names end alike, those that
+ * share most of it are meant. 0 or -ENOMEM. *out is released by code_lines_close(), before the symbols.
+ */
+struct code_lines;
+int code_lines_open(struct symbols *s, const char *file, bool is_path, struct code_lines **out);
+/* As code_sites_find() of one line. */
+int code_lines_at(struct code_lines *lines, int line, struct code_sites *out, char *why, size_t n);
+void code_lines_close(struct code_lines *lines);
+
 /* The site of an address, or NULL. */
 const struct code_site *code_sites_at(const struct code_sites *sites, uint64_t address);
 

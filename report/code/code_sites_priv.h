@@ -25,13 +25,15 @@ const char *function_name_plain(const char *name, char *buf, size_t n);
 /* name is copied. 0 or -ENOMEM. */
 int code_sites_add(struct code_sites *sites, struct code_site site, const char *name);
 
+/* When all are found: by address, each once. */
+void code_sites_choose(struct symbols *s, struct code_sites *sites);
+
 /* code_inlined.c: copies of functions in others, in these objects or (NULL) all. 0 or -errno. */
 int code_inlined_find(struct symbols *s, Dwfl_Module *mod, const struct function_name *wanted,
 		      struct code_sites *out);
 
 /* code_lines.c: 0, -ENOENT with why, or -ENOMEM. */
-int code_lines_find(struct symbols *s, const char *file, int line, struct code_sites *out,
-		    char *why, size_t n);
+int code_lines_find(struct code_lines *l, int line, struct code_sites *out, char *why, size_t n);
 
 /*
  * code_ifunc.c: what the loader chose for a function that has several implementations: the

@@ -8,6 +8,7 @@
 #ifndef REPORT_DWARF_SYMBOLS_H
 #define REPORT_DWARF_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,6 +48,9 @@ void symbols_close(struct symbols *s);
  * first. -EDOM: a thread-local symbol, out->address is its offset in its object's block.
  */
 int symbols_find(struct symbols *s, const char *name, struct variable *out);
+
+/* Read the target's map again; false when it was read a moment ago. */
+bool symbols_refresh(struct symbols *s);
 
 /* Copy memory of the target as it is now. 0, -EFAULT, or -EACCES: not permitted. */
 int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);

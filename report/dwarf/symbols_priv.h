@@ -55,9 +55,6 @@ typedef int (*symbol_visitor)(Dwfl_Module *mod, const char *name, const GElf_Sym
 /* Walk the symbols of all objects, or of those that `module` names; the program's first. */
 int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, void *arg);
 
-/* Read the target's map again; false when it was read a moment ago. */
-bool symbols_refresh(struct symbols *s);
-
 /* File name of a module without folders; lives as long as the module. */
 const char *symbols_module_name(Dwfl_Module *mod);
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* dap_loop.h - one session, from the first byte of a client to the last. */
+#ifndef CLI_DAP_DAP_LOOP_H
+#define CLI_DAP_DAP_LOOP_H
+
+/*
+ * Both descriptors are of the client and become not blocking. token NULL: none is needed. listener: other
+ * clients that come are sent away; -1: there is none. True: a client that was trusted has had its session.
+ */
+int dap_loop(int in, int out, const char *token, int listener);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dap_template.h - the text of a logpoint: `open {path} of {conn->id}` with the values of a hit.
+ *
+ * In braces is a parameter, a member that it leads to, a global, or one of the words thread, tid,
+ * caller, arg0 to arg5. `\{` is a brace.
+ */
+#ifndef CLI_DAP_DAP_TEMPLATE_H
+#define CLI_DAP_DAP_TEMPLATE_H
+
+#include "report/dwarf/symbols.h"
+#include "report/lang/expression.h"
+#include "report/lang/signature.h"
+
+#include <trapline/trapline.h>
+
+struct dap_template;
+
+/* Takes the text apart. 0, -EINVAL with why, or -ENOMEM. *out is released by dap_template_free(). */
+int dap_template_parse(const char *text, struct dap_template **out, char *why, size_t n);
+/* It has a name in braces that is looked up in the code around the site. */
+bool dap_template_has_names(const struct dap_template *t);
+
+/* What the names mean at one site. */
+struct dap_bound;
+/* signature: of the site, NULL: not known; it stays the caller's. 0, -EINVAL with why, or -ENOMEM. */
+int dap_template_bind(const struct dap_template *t, struct symbols *s,
+		      const struct signature *signature, struct dap_bound **out, char *why,
+		      size_t n);
+/* The registers whose text is wanted at the hit: see trapline_event_opts.texts. */
+uint32_t dap_bound_texts(const struct dap_bound *bound);
+/* *is_later becomes true where memory was read after the hit. */
+void dap_template_text(const struct dap_template *t, const struct dap_bound *bound,
+		       struct symbols *s, const struct trapline_hit *hit, char *buf, size_t n,
+		       bool *is_later);
+void dap_bound_free(struct dap_bound *bound);
+void dap_template_free(struct dap_template *t);
+
+/* What memory holds now, by the type of a place that was found there. */
+void dap_place_text(struct symbols *s, const struct expression_place *place, uint64_t address,
+		    char *buf, size_t n);
+
+#endif
