@@ -108,6 +108,26 @@ static inline void native_move_imm(struct native_code *code, uint32_t reg, uint6
 	native_word(code, (uint32_t)(imm >> 32));
 }
 
+/* mov of so many bytes, to rax from where it points */
+static inline void native_load_acc(struct native_code *code, uint32_t size, int is_signed)
+{
+	uint32_t narrow = size == 1 ? 0xb6 : 0xb7;
+
+	if (size == 4 && !is_signed) {
+		native_byte(code, 0x8b);
+		native_byte(code, 0);
+		return;
+	}
+	native_byte(code, 0x48);
+	if (size < 4) {
+		native_byte(code, 0x0f);
+		native_byte(code, is_signed ? narrow | 8 : narrow);
+	} else {
+		native_byte(code, size == 4 ? 0x63 : OP_MOV);
+	}
+	native_byte(code, 0);
+}
+
 static inline void native_set_distance(struct native_code *code, uint32_t at, uint32_t to)
 {
 	uint32_t distance = to - (at + 4);

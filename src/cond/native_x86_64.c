@@ -13,12 +13,14 @@
 #include <string.h>
 
 #include "cond/native_bytes.h"
+#include "cond/native_labels.h"
 
 /* Of the frame, from rsp. */
 #define SAVED_AT(reg) (8 * (reg)) /* rax, rcx, rdx */
 #define FLAGS_AT 24
 #define SLOT_AT(height) (32 + 8 * (int32_t)(height))
 #define RED_ZONE_BYTES 128
+#define PAGE_BITS 12
 #define VALUE_AND_JUMP_BYTES 10
 #define FRAME_BYTES (RED_ZONE_BYTES + 32 + 8 * (COND_HEIGHT_MAX + 1) + 8)
 
@@ -46,13 +48,6 @@ struct value {
 	uint64_t imm;
 };
 
-/* Where a jump goes. */
-enum {
-	WAY_TRUE = COND_STEPS_MAX + 1,
-	WAY_FALSE,
-	WAYS
-};
-
 struct fix {
 	uint32_t at; /* of the distance */
 	uint32_t way;
@@ -66,6 +61,7 @@ struct native {
 	int err;
 	int has_frame;
 	int needs_frame;
+	int has_decided; /* a conditional jump was written */
 	uint32_t height;
 	uint32_t fix_count;
 	struct value stack[COND_HEIGHT_MAX + 2];
@@ -98,9 +94,19 @@ static void jump(struct native *n, uint32_t way)
 
 static void jump_if(struct native *n, uint8_t test, uint32_t way)
 {
+	n->has_decided = 1;
 	native_byte(n->out, 0x0f);
 	native_byte(n->out, 0x80 | test);
 	jump_to(n, way);
+}
+
+/* What comes here goes to the interpreter, for a value that only it can get. */
+static void ask(struct native *n, const char *why)
+{
+	if (n->has_decided)
+		jump(n, WAY_TRUE);
+	else
+		give_up(n, -EOPNOTSUPP, why);
 }
 
 /* ---- values ---- */
@@ -257,9 +263,42 @@ static void push_a_term(struct native *n, uint32_t term)
 	case COND_TID:
 		push_tid(n);
 		break;
+	case COND_HITS:
+	case COND_HITS_IN_THREAD:
+		/* All passes count, so all have to come to the interpreter. */
+		give_up(n, -EOPNOTSUPP, "it counts hits");
+		break;
 	default:
-		give_up(n, -EOPNOTSUPP, "it counts hits or asks for the CPU");
+		ask(n, "it asks for the CPU");
+		native_push(n, VALUE_IMM);
 	}
+}
+
+/* lea rcx, [rax + more]; xor rcx, rsp; shr rcx, 12; jnz to the interpreter */
+static void check_page(struct native *n, uint32_t more)
+{
+	native_byte(n->out, 0x48);
+	native_byte(n->out, 0x8d);
+	native_byte(n->out, 0x48);
+	native_byte(n->out, more);
+	native_op_reg(n->out, OP_XOR, RCX, RSP);
+	native_op_unary(n->out, 0xc1, 5, RCX);
+	native_byte(n->out, PAGE_BITS);
+	jump_if(n, CC_NOT_EQUAL, WAY_TRUE);
+}
+
+/*
+ * A load must not fault, and no handler of faults is the library's. What lies in the page that the
+ * frame was written to a moment ago can be read; all the rest is for the interpreter.
+ */
+static void native_read(struct native *n, const struct cond_step *step)
+{
+	top_to_acc(n);
+	need_frame(n);
+	check_page(n, 0);
+	if (step->size > 1)
+		check_page(n, step->size - 1u);
+	native_load_acc(n->out, step->size, step->is_signed);
 }
 
 /* The two on top: the first in rax, the second in rcx unless an operand of the instruction. */
@@ -444,43 +483,6 @@ static void native_unary(struct native *n, const struct cond_step *step)
 
 /* ---- jumps ---- */
 
-/* With this truth value on top, where does it go from step at? A way out, or a step and the value. */
-static uint32_t follow(const struct condition *c, uint32_t at, uint32_t *value)
-{
-	for (; at < c->count; at++) {
-		const struct cond_step *step = &c->steps[at];
-
-		if (step->op == COND_NOT)
-			*value = !*value;
-		else if (step->op == COND_JUMP_IF_0_KEEP && !*value)
-			at = step->target - 1u;
-		else if (step->op == COND_JUMP_IF_1_KEEP && *value)
-			at = step->target - 1u;
-		else if (step->op != COND_BOOL && step->op != COND_JUMP_IF_0_KEEP &&
-			 step->op != COND_JUMP_IF_1_KEEP)
-			return at;
-	}
-	return *value ? WAY_TRUE : WAY_FALSE;
-}
-
-/* Labels are found before the code is written: they decide where values must be. */
-static void find_labels(struct native *n)
-{
-	for (uint32_t i = 0; i < n->c->count; i++) {
-		const struct cond_step *step = &n->c->steps[i];
-		uint32_t value = step->op == COND_JUMP_IF_1_KEEP;
-		uint32_t to;
-
-		if (step->op == COND_JUMP_IF_0 || step->op == COND_JUMP) {
-			n->is_label[step->target] |= step->op == COND_JUMP ? 2 : 1;
-		} else if (step->op == COND_JUMP_IF_0_KEEP || step->op == COND_JUMP_IF_1_KEEP) {
-			to = follow(n->c, step->target, &value);
-			if (to < WAY_TRUE)
-				n->is_label[to] |= 2;
-		}
-	}
-}
-
 /* To a step that wants the value in rax. */
 static void jump_with(struct native *n, uint32_t value, uint32_t to)
 {
@@ -496,7 +498,7 @@ static void jump_and_keep(struct native *n, const struct cond_step *step)
 {
 	uint32_t wanted = step->op == COND_JUMP_IF_1_KEEP;
 	uint32_t value = wanted;
-	uint32_t to = follow(n->c, step->target, &value);
+	uint32_t to = native_follow(n->c, step->target, &value);
 
 	top_to_test(n);
 	struct value before = *top(n);
@@ -558,6 +560,14 @@ static int keeps_test(uint8_t op)
 	       op == COND_JUMP_IF_0_KEEP || op == COND_JUMP_IF_1_KEEP;
 }
 
+static void push_unknown(struct native *n, const struct cond_step *step)
+{
+	if (step->op == COND_STRING)
+		n->height--;
+	ask(n, "it reads a string, a thread's name or another event's hits");
+	native_push(n, VALUE_IMM);
+}
+
 static void step_emit(struct native *n, const struct cond_step *step)
 {
 	if (!keeps_test(step->op))
@@ -570,10 +580,10 @@ static void step_emit(struct native *n, const struct cond_step *step)
 		push_reg(n, step->arg);
 	else if (step->op == COND_POP)
 		n->height--;
-	else if (step->op == COND_LOAD || step->op == COND_STRING)
-		give_up(n, -EOPNOTSUPP, "it reads memory");
-	else if (step->op == COND_COUNT || step->op == COND_THREAD)
-		give_up(n, -EOPNOTSUPP, "it counts hits or asks for a thread's name");
+	else if (step->op == COND_LOAD)
+		native_read(n, step);
+	else if (step->op == COND_STRING || step->op == COND_COUNT || step->op == COND_THREAD)
+		push_unknown(n, step);
 	else if (step->op >= COND_JUMP_IF_0)
 		step_jump(n, step);
 	else if (step->op <= COND_BOOL || step->op == COND_IN)
@@ -677,7 +687,7 @@ int cond_native(const struct condition *c, const struct native_place *place,
 		n.c = c;
 		n.place = place;
 		n.has_frame = has_frame;
-		find_labels(&n);
+		native_find_labels(c, n.is_label);
 		generate(&n);
 		if (out->is_full)
 			give_up(&n, -E2BIG, "the condition is too long for machine code");

@@ -16,6 +16,7 @@
 
 #include "code/poke/poke.h"
 #include "code/poke/poke_byte.h"
+#include "code/poke/text_mem.h"
 #include "core/explain.h"
 #include "core/in_code.h"
 #include "safepoint/safepoint_domain.h"
@@ -202,10 +203,9 @@ static void sites_after_fork_in_parent(void)
 	lock_give(&lock);
 }
 
-/* No stop lasts here, and the descriptor that text is written by is that of the parent's memory. */
+/* No stop lasts here. */
 static void sites_after_fork_in_child(void)
 {
-	poke_byte_forget();
 	if (armed)
 		write_all(sites, count, SITE_OFF, is_by_int3);
 	armed = 0;
@@ -245,10 +245,11 @@ int sites_open_poke(void)
 		return err;
 	/* After those of code_start(): the lock here is taken before the lock there. */
 	pthread_once(&once, add_fork_handlers);
+	text_mem_hold();
 	return 0;
 }
 
 void sites_close(void)
 {
-	poke_byte_close();
+	text_mem_drop();
 }

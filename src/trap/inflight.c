@@ -38,8 +38,9 @@ TRAP_PATH uint64_t *inflight_enter(pid_t tid, uint32_t event_index)
 
 TRAP_PATH void inflight_leave(uint64_t *entry)
 {
+	/* Who waits loops; what was done inside is done then, and more order is a locked write's price. */
 	if (entry)
-		atomic_set(entry, 0);
+		__atomic_store_n(entry, 0, __ATOMIC_RELEASE);
 }
 
 static int is_alive(pid_t pid, uint64_t entry)

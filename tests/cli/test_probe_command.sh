@@ -79,7 +79,7 @@ probe work --if 'arg0 == -1' -- "$victims/probed" 4 20000 &&
 	summary '$hits == [] and .evaluated_in == "code" and .rejected_by.condition == null and .taken == 0 and .cost_probe_ns < 1000'
 ok hits_that_machine_code_rejects_are_not_counted_as_0 $?
 
-probe work --if 'box->n == 5 && arg0 % 100 == 1' -- "$victims/probed" 2 2000 &&
+probe work --if 'hits > 0 && box->n == 5 && arg0 % 100 == 1' -- "$victims/probed" 2 2000 &&
 	summary '($hits | length) == 40 and .evaluated_in == "handler" and .taken == 4000 and .rejected_by.condition == 3960' &&
 	summary "$balanced"
 ok the_interpreter_counts_what_it_rejects $?
@@ -115,6 +115,24 @@ ok a_forked_child_runs_right_and_without_probes $?
 probe work --if 'arg0 == 7' -- "$victims/probed" 2 10 setuid
 summary '($hits | length) == 2 and .command == null'
 ok a_process_may_change_its_user $?
+
+probe work --if 'arg0 % 100 == 7' -- "$victims/probed" 2 1000 exec
+summary '($hits | length) == 20 and .command == null and .ended == "the process ran another program (exec)"' && summary "$balanced"
+ok a_program_that_the_process_becomes_has_no_probes $?
+
+# The command cannot read meanwhile, and the process waits for nothing.
+timeout 60 "$trapline" break work --mechanism probe --max-rate 0 --json -- "$victims/probed" 4 1000000 >"$tmp/out" 2>"$tmp/err" &
+timer=$!
+eventually grep -q '"hit"' "$tmp/out"
+command=$(pgrep -P $timer)
+target=$(pgrep -P "$command")
+kill -STOP "$command"
+eventually grep -q '^State:.Z' "/proc/$target/status"
+finished_alone=$?
+kill -CONT "$command"
+wait $timer
+[ $finished_alone = 0 ] && summary '.taken == 4000000 and .lost.ring_full > 0 and .command == null' && summary "$balanced"
+ok a_stopped_command_holds_no_thread_and_its_losses_are_counted $?
 
 probe work --if 'arg0 == 7' -- "$victims/probed_locals" 2 10
 summary '($hits | length) == 2 and .command == null'
@@ -203,6 +221,20 @@ kills $((20 * ${TRAPLINE_STRESS:-1}))
 ok a_killed_command_leaves_the_text_as_it_was $?
 probe -p "$pid" work --limit 10 && summary '($hits | length) == 10'
 ok and_the_next_one_works $?
+end
+
+"$victims/probed" 1 0 reload &
+pid=$!
+started="$started $pid"
+reloads=0
+for _ in 1 2 3 4 5; do
+	eventually grep -q 'libm.so' "/proc/$pid/maps"
+	probe -p "$pid" libm.so.6:cbrt --for 0.4 && summary '($hits | length) > 0' && summary "$balanced" &&
+		reloads=$((reloads + 1))
+	kill -0 "$pid" || break
+done
+[ $reloads -ge 3 ] && kill -0 "$pid"
+ok a_library_may_be_unloaded_with_its_probes_and_come_again $?
 end
 
 begin "$victims/probed" 4 0 scribble

@@ -2,6 +2,8 @@
 /* test_poke.c - what a poke does, what it refuses with which reason, and what it leaves behind. */
 #include "sites.h"
 
+#include <sys/stat.h>
+
 static uint8_t *page; /* private text: an int3 and a site in it */
 static struct site site;
 
@@ -442,6 +444,56 @@ static void code_memory_is_writable_only_during_a_write(void **state)
 		assert_int_equal(trapline_code_free(code[i]), 0);
 }
 
+/* Descriptors of code memory, made those of another file if there is one. */
+static int give_away_descriptors(int other)
+{
+	char path[64];
+	char name[64];
+	int found = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		ssize_t n = readlink(path, name, sizeof(name) - 1);
+		name[n > 0 ? n : 0] = '\0';
+		if (!strstr(name, "memfd:trapline-code"))
+			continue;
+		found++;
+		if (other >= 0)
+			assert_int_equal(dup2(other, fd), fd);
+	}
+	return found;
+}
+
+/* A program that closes all descriptors may have its own file under such a number. */
+static void the_descriptor_of_code_memory_is_no_others(void **state)
+{
+	struct trapline_poke_site poked = { .expect = "\xf5", .bytes = "\x90", .len = 1 };
+	int before = give_away_descriptors(-1);
+	unsigned char *code;
+	struct stat st;
+	int other = memfd_create("other", MFD_CLOEXEC);
+
+	assert_true(other >= 0);
+	assert_int_equal(trapline_code_alloc(0, 8192, (void **)&code), 0);
+	assert_int_equal(give_away_descriptors(-1), before + 1);
+	assert_int_equal(give_away_descriptors(other), before + 1);
+	assert_int_equal(trapline_code_write(code, "\xf5\xf5", 2), 0);
+	poked.address = ADDR(code);
+	assert_int_equal(trapline_poke(&poked, 1, NULL), 0);
+	assert_memory_equal(code, "\x90\xf5", 2);
+	assert_int_equal(writable_code(), 0);
+	assert_int_equal(fstat(other, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	assert_int_equal(trapline_code_free(code), 0);
+	assert_int_equal(fstat(other, &st), 0);
+	close(other);
+	/* One that stays the library's goes with its memory. */
+	assert_int_equal(trapline_code_alloc(0, 8192, (void **)&code), 0);
+	assert_int_equal(give_away_descriptors(-1), 1);
+	assert_int_equal(trapline_code_free(code), 0);
+	assert_int_equal(give_away_descriptors(-1), 0);
+}
+
 static void statistics_need_their_size(void **state)
 {
 	struct trapline_code_stats stats = { .size = 8 };
@@ -470,6 +522,7 @@ int main(void)
 		TEST(a_site_under_a_trap_is_busy),
 		TEST(code_memory_is_executable_and_not_writable),
 		TEST(code_memory_is_writable_only_during_a_write),
+		TEST(the_descriptor_of_code_memory_is_no_others),
 		TEST(statistics_need_their_size),
 	};
 

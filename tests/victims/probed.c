@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probed.c - probed THREADS CALLS [fork | scribble | setuid]: THREADS threads call work() CALLS times each, with
+ * probed.c - probed THREADS CALLS [fork | scribble | setuid | exec | reload]: THREADS threads call work() CALLS times each, with
  * 0 and up, and compare each result; CALLS 0: until killed. Exits with 0 if all were right.
  *
  * fork: a child makes as many calls too, and must be right too. scribble: meanwhile random bytes
  * are written over all memory that trapline shares with this process, its seed is printed. setuid: the
- * user id is set meanwhile, which libc does in each thread, one by one.
+ * user id is set meanwhile, which libc does in each thread, one by one. exec: then it starts itself, for
+ * as many calls. reload: it loads libm, calls cbrt() and unloads it, again and again until killed.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -106,6 +108,29 @@ static void run(int threads)
 		pthread_join(thread[i], NULL);
 }
 
+/* Now and then it is not there for a moment. */
+static int reload(void)
+{
+	double expected = 0;
+
+	for (;;) {
+		void *library = dlopen("libm.so.6", RTLD_NOW);
+		double (*cbrt)(double) = library ? dlsym(library, "cbrt") : NULL;
+
+		if (!cbrt)
+			return 4;
+		if (expected == 0)
+			expected = cbrt(27);
+		for (int i = 0; i < 3000; i++) {
+			if (cbrt(27) != expected)
+				return 5;
+			usleep(50);
+		}
+		dlclose(library);
+		usleep(2000);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 3 ? argv[3] : "";
@@ -114,6 +139,8 @@ int main(int argc, char **argv)
 	pthread_t other;
 
 	calls = argc > 2 ? strtoull(argv[2], NULL, 0) : 0;
+	if (!strcmp(how, "reload"))
+		return reload();
 	if (!strcmp(how, "scribble")) {
 		const char *seed = getenv("TRAPLINE_SEED");
 		unsigned int value = seed ? (unsigned int)atoi(seed) : (unsigned int)time(NULL);
@@ -127,6 +154,8 @@ int main(int argc, char **argv)
 	run(threads > 64 ? 64 : threads);
 	if (!strcmp(how, "setuid") && setuid(getuid()))
 		return 3;
+	if (!strcmp(how, "exec"))
+		return is_wrong || execl("/proc/self/exe", "probed", argv[1], argv[2], NULL);
 	is_over = 1;
 	if (child == 0)
 		_exit(is_wrong);

@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "code/branch/branch_flip.h"
 #include "code/poke/poke_trap.h"
+#include "code/poke/text_mem.h"
 
 /* As the macros of <trapline/branch.h> write it: distances from the members themselves. */
 struct branch_record {
@@ -182,6 +183,8 @@ static int add_object(const void *start, const void *end)
 		free(object);
 		return -ENOMEM;
 	}
+	if (!objects)
+		text_mem_hold();
 	objects = object;
 	return 0;
 }
@@ -220,6 +223,8 @@ void branch_forget_object(const void *start)
 		*at = object->next;
 		remove_all_rows(object);
 		free(object);
+		if (!objects)
+			text_mem_drop();
 	}
 	pthread_mutex_unlock(&lock);
 }

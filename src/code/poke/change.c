@@ -17,6 +17,7 @@
 #include "code/poke/region.h"
 #include "code/poke/restartable.h"
 #include "code/poke/text.h"
+#include "code/poke/text_mem.h"
 #include "code/poke/traps.h"
 
 #include <errno.h>
@@ -82,10 +83,11 @@ void poke_restore_signals(uint64_t before)
 
 int poke_lock_take(struct code_problem *problem)
 {
+	pid_t tid = sys_gettid();
 	uint64_t before;
 	int cancel;
 
-	if (poke_is_in_callback() || atomic_get(&lock_tid) == sys_gettid()) {
+	if (poke_is_in_callback() || atomic_get(&lock_tid) == tid) {
 		problem->why = "code cannot be changed from inside a callback";
 		return -EDEADLK;
 	}
@@ -104,7 +106,7 @@ int poke_lock_take(struct code_problem *problem)
 	pthread_mutex_lock(&lock);
 	saved_mask = before;
 	saved_cancel = cancel;
-	atomic_set(&lock_tid, sys_gettid());
+	atomic_set(&lock_tid, tid);
 	return 0;
 }
 
@@ -206,6 +208,11 @@ int poke_quiesce(void)
 	return -EBUSY;
 }
 
+pid_t poke_pid(void)
+{
+	return atomic_get(&own_pid);
+}
+
 uint64_t poke_changes_begun(void)
 {
 	return batch_number;
@@ -255,7 +262,6 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 	change->batch->is_long = 0;
 	spare_batch = (struct buffer){ NULL, 0 };
 	change->text = (struct text){
-		.mem = MEM_NONE,
 		.writers = writers ? writers : UINT32_MAX,
 		.entries = change->batch->entries,
 		.spans = spans_buffer.memory,
@@ -298,7 +304,7 @@ static int need_images(struct change *change)
 
 	text_plan(text, change->batch->count);
 	for (size_t i = 0; i < text->span_count; i++)
-		bytes += text->spans[i].bytes;
+		bytes += text->spans[i].image_bytes;
 	if (buffer_need(&images_buffer, bytes)) {
 		change->problem->why = "no memory for the change";
 		return -ENOMEM;
@@ -306,7 +312,7 @@ static int need_images(struct change *change)
 	uint8_t *image = images_buffer.memory;
 	for (size_t i = 0; i < text->span_count; i++) {
 		text->spans[i].image = image;
-		image += text->spans[i].bytes;
+		image += text->spans[i].image_bytes;
 	}
 	return 0;
 }
@@ -397,9 +403,12 @@ int change_write(struct change *change, enum text_phase phase)
 		first_error = text_read_spans(text, 0, &at);
 	for (size_t i = 0; i < text->span_count; i++) {
 		struct text_span *span = &text->spans[i];
-		int err = span->is_failed ? 0 :
-					    text_write(text, span, phase, &change->problem->why);
+		size_t done = text_write_run(text, i, phase);
+		int err = done || span->is_failed ?
+				  0 :
+				  text_write(text, span, phase, &change->problem->why);
 
+		i += done ? done - 1 : 0;
 		if (!err)
 			continue;
 		span->is_failed = 1;
@@ -522,6 +531,7 @@ void poke_after_fork_in_child(void)
 		return;
 	fork_was_seen = 0;
 	restartable_after_fork_in_child();
+	text_mem_after_fork_in_child();
 	quiesce_reset();
 	traps_after_fork_in_child();
 	if (!fork_holds_lock && atomic_get(&lock_tid))

@@ -47,6 +47,8 @@ int poke_lock_take(struct code_problem *problem);
 void poke_lock_give(void);
 int poke_sync(void);
 int poke_log_is_on(void);
+/* Of this process, without a system call. Lock held. */
+pid_t poke_pid(void);
 /* Since the process began; a forked child counts on from its parent. */
 uint64_t poke_changes_begun(void);
 

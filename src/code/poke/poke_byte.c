@@ -7,49 +7,19 @@
  * there is nothing to tear, wherever the instruction lies. It is done only where single stores to
  * code are promised.
  *
- * A page is written at once through /proc/thread-self/mem, whose descriptor is kept. A program may
- * close descriptors that it does not know, and get the number again for a file of its own. So each
- * time the descriptor is compared with the file that was opened.
+ * A page is written at once through /proc/thread-self/mem, whose descriptor a domain holds.
  */
 #include "code/poke/poke_byte.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/memory.h"
-#include "base/sys.h"
-#include "code/mem.h"
 #include "code/poke/change.h"
-#include "code/poke/region.h"
+#include "code/poke/text_mem.h"
 #include "code/poke/traps.h"
 
 #define PAGE_MASK (~(uint64_t)(PAGE_BYTES - 1))
-
-static struct mem mem = MEM_NONE;
-static struct stat opened;
-
-static int is_ours(void)
-{
-	struct stat now;
-
-	return !sys2(SYS_fstat, mem.fd, &now) && now.st_dev == opened.st_dev &&
-	       now.st_ino == opened.st_ino;
-}
-
-/* A descriptor that is not ours any more is not closed either. */
-static int open_mem(void)
-{
-	if (mem.fd >= 0 && is_ours())
-		return 0;
-	mem = (struct mem)MEM_NONE;
-	mem.fd = mem_open_plain();
-	if (mem.fd < 0) {
-		mem.fd = -1;
-		return -EAGAIN;
-	}
-	return (int)sys2(SYS_fstat, mem.fd, &opened);
-}
 
 static const uint8_t *text_at(uint64_t address)
 {
@@ -73,7 +43,7 @@ static int check(const uint64_t *addresses, size_t n, uint8_t old, uint8_t new,
 }
 
 /* Those from the first on that lie in its page. Returns how many, or -errno. */
-static long write_page(const uint64_t *addresses, size_t n, uint8_t new)
+static long write_page(struct mem *mem, const uint64_t *addresses, size_t n, uint8_t new)
 {
 	uint8_t image[PAGE_BYTES];
 	uint64_t start = addresses[0];
@@ -85,25 +55,24 @@ static long write_page(const uint64_t *addresses, size_t n, uint8_t new)
 	memcpy(image, text_at(start), bytes);
 	for (size_t i = 0; i < same; i++)
 		image[addresses[i] - start] = new;
-	int err = mem_write(&mem, start, image, bytes);
+	int err = mem_write(mem, start, image, bytes);
 	return err ? err : (long)same;
 }
 
 static int write_all(const uint64_t *addresses, size_t n, uint8_t new)
 {
-	int err = open_mem();
+	struct mem *mem = text_mem_get();
+	int err = 0;
 
 	for (size_t i = 0; i < n && !err;) {
-		long done = write_page(addresses + i, n - i, new);
+		long done = write_page(mem, addresses + i, n - i, new);
 
 		if (done < 0)
 			err = -EAGAIN;
 		else
 			i += (size_t)done;
 	}
-	/* A helper belongs to the calling thread. */
-	if (mem.pidfd >= 0)
-		mem_close(&mem);
+	text_mem_put();
 	return err;
 }
 
@@ -125,23 +94,4 @@ int poke_byte(const uint64_t *addresses, size_t n, uint8_t old, uint8_t new,
 	}
 	poke_lock_give();
 	return err;
-}
-
-void poke_byte_close(void)
-{
-	struct code_problem problem;
-
-	if (poke_lock_take(&problem))
-		return;
-	if (mem.fd >= 0 && is_ours())
-		mem_close(&mem);
-	mem = (struct mem)MEM_NONE;
-	poke_lock_give();
-}
-
-void poke_byte_forget(void)
-{
-	if (mem.fd >= 0 && is_ours())
-		sys_close(mem.fd);
-	mem = (struct mem)MEM_NONE;
 }

@@ -15,10 +15,4 @@
 int poke_byte(const uint64_t *addresses, size_t n, uint8_t old, uint8_t new,
 	      struct code_problem *problem);
 
-/* Give the descriptor back. The next poke_byte() opens another one. */
-void poke_byte_close(void);
-
-/* In a forked child: the descriptor is that of the parent's memory. */
-void poke_byte_forget(void);
-
 #endif

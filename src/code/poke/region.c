@@ -6,6 +6,9 @@
  * Between writes the second mapping is read-only, so that a stray or forged pointer into it changes no
  * code. poke_lock is held from the first byte written until region_seal(), and by fork.
  *
+ * A change of protection has to reach all processors, and costs more than the writing. So the kernel
+ * writes, by a descriptor of that memory, what needs no stores of our own.
+ *
  * The mapping is shared, so a forked child would see what its parent pokes. Before the fork the
  * contents are copied, in the child they become a region of its own at the same place. Between the
  * two a child may run into its parent's int3: it runs the pc again until that is over.
@@ -17,6 +20,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/kept_fd.h"
 #include "code/log/code_stream.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
@@ -37,6 +41,8 @@ struct region {
 	uint64_t start; /* 0: free */
 	uint8_t *alias;
 	int is_open; /* the alias is writable */
+	struct kept_fd memory;
+	int is_known_ours; /* the descriptor, until region_seal() */
 	size_t bytes;
 	void *snapshot; /* while forking */
 	int is_lost;	/* still the parent's: must not be written */
@@ -105,6 +111,20 @@ uint8_t *region_alias(uint64_t address, size_t len)
 	return region->alias + (address - region->start);
 }
 
+int region_store(uint64_t address, const void *bytes, size_t len)
+{
+	struct region *region = region_of(address);
+
+	if (!region || region->is_lost || address + len > region->start + region->bytes)
+		return -ENXIO;
+	if (!region->is_known_ours)
+		region->is_known_ours = kept_fd_is_ours(&region->memory);
+	if (!region->is_known_ours)
+		return -EBADF;
+	long n = sys4(SYS_pwrite64, region->memory.fd, bytes, len, address - region->start);
+	return n == (long)len ? 0 : n < 0 ? (int)n : -EIO;
+}
+
 static void seal(struct region *region)
 {
 	sys3(SYS_mprotect, (uintptr_t)region->alias, region->bytes, PROT_READ);
@@ -113,9 +133,11 @@ static void seal(struct region *region)
 
 void region_seal(void)
 {
-	for (size_t i = 0; i < region_top; i++)
+	for (size_t i = 0; i < region_top; i++) {
+		regions[i].is_known_ours = 0;
 		if (regions[i].start && regions[i].is_open)
 			seal(&regions[i]);
+	}
 }
 
 int region_is_lost(uint64_t address)
@@ -154,14 +176,15 @@ static int map_new(struct region *region, uint64_t near, size_t bytes)
 				memory_error(alias) :
 				region_find(near, bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd);
 
-	sys_close(fd);
 	if (start < 0) {
+		sys_close(fd);
 		if (!memory_failed(alias))
 			memory_unmap(alias, bytes);
 		return (int)start;
 	}
 	for (size_t i = 0; i < bytes; i++)
 		alias[i] = INT3;
+	kept_fd_take(&region->memory, fd);
 	region->alias = alias;
 	region->bytes = bytes;
 	region->is_lost = 0;
@@ -211,6 +234,7 @@ int region_free(void *code)
 	uint64_t begin_ns = clock_now_ns();
 	memory_unmap(code, region->bytes);
 	memory_unmap(region->alias, region->bytes);
+	kept_fd_close(&region->memory);
 	code_stream_fill(begin_ns, region->start, region->bytes, CODE_NOTHING);
 	region->start = 0;
 	region->bytes = 0;
@@ -230,8 +254,9 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 
 	if (err)
 		return err;
-	uint8_t *alias = region_alias((uintptr_t)code, n);
-	if (alias) {
+	int is_stored = !region_store((uintptr_t)code, bytes, n);
+	uint8_t *alias = is_stored ? NULL : region_alias((uintptr_t)code, n);
+	if (is_stored || alias) {
 		struct code_fresh fresh = {
 			.begin_ns = clock_now_ns(),
 			.address = (uintptr_t)code,
@@ -239,7 +264,8 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 			.len = n,
 		};
 
-		copy(alias, bytes, n);
+		if (alias)
+			copy(alias, bytes, n);
 		region_seal();
 		poke_sync();
 		code_stream_slot(&fresh);
@@ -291,6 +317,8 @@ void region_after_fork_in_parent(void)
 /* Over the parent's mapping at once, the contents are there before. */
 static int make_own(struct region *region)
 {
+	/* It is that of the parent's memory. */
+	kept_fd_close(&region->memory);
 	if (!region->snapshot)
 		return -ENOMEM;
 	int fd = open_memory(region->bytes);
@@ -304,10 +332,12 @@ static int make_own(struct region *region)
 		at = sys6(SYS_mmap, region->start, region->bytes, PROT_READ | PROT_EXEC,
 			  MAP_SHARED | MAP_FIXED, fd, 0);
 	}
-	sys_close(fd);
-	if (at < 0)
+	if (at < 0) {
+		sys_close(fd);
 		return (int)at;
+	}
 	memory_unmap(region->alias, region->bytes);
+	kept_fd_take(&region->memory, fd);
 	region->alias = alias;
 	seal(region);
 	return 0;

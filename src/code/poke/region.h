@@ -12,6 +12,8 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 /* The alias of [address, address + len), writable until region_seal(), or NULL. */
 uint8_t *region_alias(uint64_t address, size_t len);
 void region_seal(void);
+/* The same bytes by the kernel, without a change of protections. 0 or -errno: use the alias. */
+int region_store(uint64_t address, const void *bytes, size_t len);
 /* 1: a forked child that could not get a copy of its own. It must not be written. */
 int region_is_lost(uint64_t address);
 /* What the handler knows of the regions. */

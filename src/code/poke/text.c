@@ -3,19 +3,21 @@
  * text.c - reading and writing text, one page at once where the kernel is asked.
  *
  * The three writers differ in what they need and in what forbids them:
- * - an alias (memory of trapline_code_alloc()): plain stores;
+ * - an alias (memory of trapline_code_alloc()): its descriptor, or stores into its second mapping;
  * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared mapping;
  *   where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
  * - mprotect(): no SELinux execmod, PR_SET_MDWE, seccomp filter or mseal() against it.
- * Through /proc a page is one write: first to last byte that differs, between them what was read
- * a moment before. The others store only the bytes of the sites.
+ * Through a descriptor, pages that follow each other are one write: first to last byte that differs,
+ * between them what was read a moment before. The others store only the bytes of the sites.
  *
  * No libc call between the first int3 and the last byte but those that can be passed by a trap:
  * loops that the compiler would turn into memcpy() copy by COPY.
  */
 #include "code/poke/text.h"
+#include "code/poke/change.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
+#include "code/poke/text_mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,9 +56,14 @@ static int mem_read(uint64_t address, void *out, size_t len)
 int text_read(uint64_t address, void *out, size_t len)
 {
 	/* Refused, or text that may be executed but not read: /proc can. */
-	if (sys_read_memory(sys_getpid(), address, out, len) == (long)len)
+	if (sys_read_memory(poke_pid(), address, out, len) == (long)len)
 		return 0;
 	return mem_read(address, out, len);
+}
+
+static int is_next(const struct text_span *span, const struct text_span *next)
+{
+	return span->start + span->image_bytes == next->start;
 }
 
 /* One system call for up to 64 pages; what that cannot is read one by one. */
@@ -64,20 +71,33 @@ static int read_some(struct text_span **spans, size_t n, uint64_t *at)
 {
 	struct iovec local[READ_AT_ONCE];
 	struct iovec remote[READ_AT_ONCE];
+	size_t parts = 0;
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		local[i] = (struct iovec){ spans[i]->image, spans[i]->bytes };
-		remote[i] = (struct iovec){ (void *)(uintptr_t)spans[i]->start, spans[i]->bytes };
-		bytes += spans[i]->bytes;
+		const struct text_span *span = spans[i];
+
+		bytes += span->image_bytes;
+		if (i && spans[i - 1] + 1 == span && is_next(spans[i - 1], span)) {
+			local[parts - 1].iov_len += span->image_bytes;
+			remote[parts - 1].iov_len += span->image_bytes;
+			continue;
+		}
+		local[parts] = (struct iovec){ span->image, span->image_bytes };
+		remote[parts++] =
+			(struct iovec){ (void *)(uintptr_t)span->start, span->image_bytes };
 	}
-	if (sys6(SYS_process_vm_readv, sys_getpid(), local, n, remote, n, 0) == (long)bytes)
+	if (sys6(SYS_process_vm_readv, poke_pid(), local, parts, remote, parts, 0) == (long)bytes)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		if (text_read(spans[i]->start, spans[i]->image, spans[i]->bytes)) {
-			*at = spans[i]->first;
+		struct text_span *span = spans[i];
+		uint32_t gap = span->image_bytes - span->bytes;
+
+		*at = span->first;
+		if (text_read(span->start, span->image, span->bytes))
 			return -EFAULT;
-		}
+		if (gap && text_read(span->start + span->bytes, span->image + span->bytes, gap))
+			return -EFAULT;
 	}
 	return 0;
 }
@@ -119,6 +139,14 @@ size_t text_plan(struct text *text, size_t count)
 		span->end = (uint32_t)i + 1;
 	}
 	text->span_count = n;
+	for (size_t i = 0; i < n; i++) {
+		struct text_span *span = &text->spans[i];
+		int is_before = i + 1 < n &&
+				span[1].start / PAGE_BYTES == span->start / PAGE_BYTES + 1;
+
+		span->image_bytes = is_before ? (uint32_t)(span[1].start - span->start) :
+						span->bytes;
+	}
 	return n;
 }
 
@@ -216,16 +244,6 @@ static void apply_all(const struct text *text, const struct text_span *span, enu
 
 /* ---- writers ---- */
 
-static int write_alias(struct text *text, struct text_span *span, enum text_phase phase)
-{
-	uint8_t *alias = region_alias(span->start, span->bytes);
-
-	if (!alias)
-		return -ENXIO;
-	apply_all(text, span, phase, alias);
-	return 0;
-}
-
 static int has_single_bytes(const struct text *text, const struct text_span *span)
 {
 	for (uint32_t i = span->first; i < span->end; i++)
@@ -234,19 +252,53 @@ static int has_single_bytes(const struct text *text, const struct text_span *spa
 	return 1;
 }
 
-static int write_mem(struct text *text, struct text_span *span, enum text_phase phase)
+/*
+ * The kernel copies, in stores of any size. But a byte is one store, and the others are as they were.
+ * 1: phase is one that it can do.
+ */
+static int is_copied(const struct text *text, const struct text_span *spans, size_t n,
+		     enum text_phase *phase)
 {
-	/* The kernel copies, in stores of any size; but a byte is one store, and the others are as they
-	 * were. */
-	if (phase == TEXT_WHOLE && has_single_bytes(text, span))
-		phase = TEXT_FIRST;
-	if (phase >= TEXT_SPIN)
-		return -EOPNOTSUPP;
-	apply_all(text, span, phase, span->image);
-	const struct poke_entry *last = &text->entries[span->end - 1];
-	size_t bytes = phase == TEXT_TAIL ? span->bytes : (size_t)(last->address - span->start) + 1;
+	if (*phase < TEXT_SPIN)
+		return 1;
+	if (*phase != TEXT_WHOLE)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!has_single_bytes(text, &spans[i]))
+			return 0;
+	*phase = TEXT_FIRST;
+	return 1;
+}
 
-	return mem_write(&text->mem, span->start, span->image, bytes);
+/* n spans of one image, as far as the phase changes it, by one call. */
+static int write_image(struct text *text, const struct text_span *spans, size_t n,
+		       enum text_phase phase, uint32_t writer)
+{
+	if (!is_copied(text, spans, n, &phase))
+		return -EOPNOTSUPP;
+	for (size_t i = 0; i < n; i++)
+		apply_all(text, &spans[i], phase, spans[i].image);
+	const struct poke_entry *last = &text->entries[spans[n - 1].end - 1];
+	uint64_t end = last->address + (phase == TEXT_TAIL ? last->len : 1);
+
+	if (writer == TRAPLINE_WRITE_ALIAS)
+		return region_store(spans->start, spans->image, end - spans->start);
+	if (!text->mem)
+		text->mem = text_mem_get();
+	return mem_write(text->mem, spans->start, spans->image, end - spans->start);
+}
+
+/* Page protections of the alias change for what needs stores of our own. */
+static int write_alias(struct text *text, struct text_span *span, enum text_phase phase)
+{
+	if (!write_image(text, span, 1, phase, TRAPLINE_WRITE_ALIAS))
+		return 0;
+	uint8_t *alias = region_alias(span->start, span->bytes);
+
+	if (!alias)
+		return -ENXIO;
+	apply_all(text, span, phase, alias);
+	return 0;
 }
 
 /* Mapping that address is in: its end and protection. */
@@ -387,8 +439,41 @@ static int write_by(uint32_t writer, struct text *text, struct text_span *span,
 	if (region_is_lost(span->start))
 		return -EACCES; /* it would change the parent's code too */
 	if (writer == TRAPLINE_WRITE_MEM)
-		return write_mem(text, span, phase);
+		return write_image(text, span, 1, phase, writer);
 	return write_mprotect(text, span, phase);
+}
+
+/* By the writer of the first, or of the span before it. 0: they are to be written one by one. */
+static size_t count_run(const struct text *text, size_t first, uint32_t *writer)
+{
+	const struct text_span *spans = text->spans;
+	size_t end = first;
+
+	*writer = spans[first].writer ? spans[first].writer : first ? spans[first - 1].writer : 0;
+	if (*writer != TRAPLINE_WRITE_ALIAS && *writer != TRAPLINE_WRITE_MEM)
+		return 0;
+	for (; end < text->span_count; end++) {
+		const struct text_span *span = &spans[end];
+
+		if (span->is_failed || (span->writer && span->writer != *writer) ||
+		    (end > first && !is_next(span - 1, span)) ||
+		    (*writer == TRAPLINE_WRITE_MEM && region_is_lost(span->start)))
+			break;
+	}
+	return end - first;
+}
+
+size_t text_write_run(struct text *text, size_t first, enum text_phase phase)
+{
+	struct text_span *spans = &text->spans[first];
+	uint32_t writer;
+	size_t n = count_run(text, first, &writer);
+
+	if (n < 2 || write_image(text, spans, n, phase, writer))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		spans[i].writer = (uint8_t)writer;
+	return n;
 }
 
 int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why)
@@ -412,10 +497,9 @@ int text_write_fresh(uint64_t address, const void *bytes, size_t len)
 {
 	uint64_t from = address & PAGE_MASK;
 	uint64_t to = (address + len + PAGE_BYTES - 1) & PAGE_MASK;
-	struct mem mem = MEM_NONE;
-	int err = mem_write(&mem, address, bytes, len);
+	int err = mem_write(text_mem_get(), address, bytes, len);
 
-	mem_close(&mem);
+	text_mem_put();
 	if (!err)
 		return 0;
 	if (sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC))
@@ -435,5 +519,7 @@ void text_close(struct text *text)
 			     span->protection);
 	}
 	region_seal();
-	mem_close(&text->mem);
+	if (text->mem)
+		text_mem_put();
+	text->mem = NULL;
 }

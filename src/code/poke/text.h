@@ -10,7 +10,8 @@
 struct text_span {
 	uint64_t start;
 	uint32_t bytes;
-	uint32_t first; /* entries [first, end) */
+	uint32_t image_bytes; /* also what lies before the next span, if that is in the next page */
+	uint32_t first;	      /* entries [first, end) */
 	uint32_t end;
 	uint8_t writer; /* enum trapline_poke_writer, 0: not found yet */
 	uint8_t is_open;
@@ -21,7 +22,7 @@ struct text_span {
 };
 
 struct text {
-	struct mem mem;
+	struct mem *mem; /* NULL: not asked for yet */
 	uint32_t writers;
 	struct poke_entry *entries;
 	struct text_span *spans;
@@ -49,6 +50,12 @@ size_t text_plan(struct text *text, size_t count);
 
 /* Fill the images: of all spans, or of those that /proc writes. -EFAULT: *at is the entry. */
 int text_read_spans(struct text *text, int all, uint64_t *at);
+
+/*
+ * Write one phase of spans that follow each other in memory, from first on, by one call of the kernel.
+ * Returns how many; 0: text_write() has to do it.
+ */
+size_t text_write_run(struct text *text, size_t first, enum text_phase phase);
 
 /* Write one phase of a span; the first call finds a writer. 0, or -errno with *why. */
 int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why);

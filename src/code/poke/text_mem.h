@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text_mem.h - the descriptor by which the kernel writes text: one for all that change it.
+ *
+ * It is closed behind each change, unless a holder expects more: a safepoint domain, or an object with
+ * branches. All of it but hold and drop has poke_lock.
+ */
+#ifndef CODE_POKE_TEXT_MEM_H
+#define CODE_POKE_TEXT_MEM_H
+
+#include "code/mem.h"
+
+/* For the calling thread until text_mem_put(). */
+struct mem *text_mem_get(void);
+void text_mem_put(void);
+
+void text_mem_hold(void);
+void text_mem_drop(void);
+
+/* In a forked child: the descriptor is that of the parent's memory. */
+void text_mem_after_fork_in_child(void);
+
+#endif
