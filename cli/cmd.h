@@ -15,6 +15,7 @@ enum cli_exit {
 /* argv[0] is the command's name. Each returns the exit status. */
 int cmd_break(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_heap(int argc, char **argv);
 int cmd_race(int argc, char **argv);
 int cmd_patch(int argc, char **argv);
 int cmd_at(int argc, char **argv);
