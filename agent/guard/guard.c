@@ -22,7 +22,6 @@
 #include "heap/heap.h"
 
 #define HEAP_OPTION "heap="
-#define LEAST_ALIGNMENT 8u /* of addresses that an allocator gives */
 
 __thread enum heap_family guard_family __attribute__((tls_model("initial-exec")));
 
@@ -125,7 +124,8 @@ static bool is_for_next(void *p, const uint64_t *frame)
 {
 	if (early_has(p) || !find_next())
 		return false;
-	return !heap_range.bytes || heap_self.busy || !heap_is_wrong(p, LEAST_ALIGNMENT, frame);
+	return !heap_may_be_wrong(p, frame) || !heap_range.bytes || heap_self.busy ||
+	       !heap_is_wrong(p, frame);
 }
 
 GUARD_EXPORT void free(void *p)

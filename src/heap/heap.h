@@ -65,6 +65,8 @@ static inline bool heap_has(const void *p)
 
 /* Maps the pool, takes SIGSEGV. 0, or -errno and nothing has changed. Not in a handler. */
 int heap_start(struct heap_region *region);
+/* heap_block.c: before the first block. */
+void heap_block_start(void);
 /* In a child, by fork(2): it has a copy of the blocks, and a budget of its own. */
 void heap_forked(void);
 /* The process ends: damages of blocks that are still in use are reported. */
@@ -78,10 +80,20 @@ void heap_give(void *p, enum heap_family family, const uint64_t *frame);
 size_t heap_size(const void *p);
 
 /*
- * Not heap_has(p), and free(p) is certain to be an error: reports it. least: what all addresses of the
- * allocator are a multiple of. false: it may be a block of the allocator.
+ * Not heap_has(p), and free(p) is certain to be an error: reports it. false: it may be a block of the
+ * allocator. heap_may_be_wrong() asks first, and costs next to nothing.
  */
-bool heap_is_wrong(void *p, size_t least, const uint64_t *frame);
+bool heap_is_wrong(void *p, const uint64_t *frame);
+
+#define HEAP_STACK_BYTES ((uintptr_t)64 << 20) /* no stack is larger, for these two */
+#define HEAP_LEAST_ALIGNMENT 8u		       /* of what any allocator gives */
+
+static inline bool heap_may_be_wrong(const void *p, const uint64_t *frame)
+{
+	return (uintptr_t)p - (uintptr_t)frame < HEAP_STACK_BYTES ||
+	       (uintptr_t)p - heap_data.start < heap_data.bytes ||
+	       ((uintptr_t)p & (HEAP_LEAST_ALIGNMENT - 1)) != 0;
+}
 
 /*
  * Memory that a system call reads or writes. The part of [p, p + bytes) that is an error is given

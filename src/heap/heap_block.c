@@ -57,6 +57,8 @@ static struct gap gap_after(const struct heap_slot *s)
 	return (struct gap){ (unsigned char *)from, to - from };
 }
 
+static unsigned char pattern_page[PAGE_BYTES];
+
 static void fill_gap(struct gap gap)
 {
 	memset(gap.start, PATTERN, gap.bytes);
@@ -68,8 +70,11 @@ static bool find_damage(struct gap gap, uintptr_t *at, size_t *bytes)
 	size_t first = 0;
 	size_t last = gap.bytes;
 
+	if (!memcmp(gap.start, pattern_page, gap.bytes))
+		return false;
 	while (first < gap.bytes && gap.start[first] == PATTERN)
 		first++;
+	/* Another thread put it right in between: as long as it writes there, it is one. */
 	if (first == gap.bytes)
 		return false;
 	while (gap.start[last - 1] == PATTERN)
@@ -228,6 +233,11 @@ static void inspect_at_end(struct heap_slot *slot)
 		return;
 	counter_add(&heap_region->counters[HEAP_LIVE_AT_END], 1u);
 	inspect(slot);
+}
+
+void heap_block_start(void)
+{
+	memset(pattern_page, PATTERN, sizeof(pattern_page));
 }
 
 void heap_end(void)

@@ -99,10 +99,15 @@ static __attribute__((noinline)) void learn(struct row *row, const uint64_t *fra
 	heap_budget_spend(start);
 }
 
+static uint64_t set_of(uint64_t key)
+{
+	return key * MIX >> (64 - ROWS_LOG2);
+}
+
 /* NULL: not known, and not to be learnt now. */
 static const struct row *row_of(uint64_t key, const uint64_t *frame)
 {
-	struct row *set = contexts->rows[key * MIX >> (64 - ROWS_LOG2)];
+	struct row *set = contexts->rows[set_of(key)];
 
 	for (uint32_t i = 0; i < WAYS; i++) {
 		struct row *row = &set[i];
@@ -133,15 +138,17 @@ static uint64_t hash_of(uint64_t key, const struct row *row, const uint64_t *fra
 	return (sum ^ sum >> 29) * MIX;
 }
 
-bool heap_context_wants(const uint64_t *frame, uint32_t *nth)
+/* Of a context that is counted for the first time, or often enough. */
+static __attribute__((noinline)) bool affords(struct count *count)
 {
-	/* Threads have their control block at the same distance from the top of their stack. */
-	uint64_t depth = (uintptr_t)__builtin_thread_pointer() - (uintptr_t)frame;
-	uint64_t key = (frame[1] ^ depth * MIX) | 1;
-	const struct row *row = row_of(key, frame);
+	if (count->n <= first_blocks || heap_budget_affords(&heap_self))
+		return true;
+	count->n--; /* the next one of it is as good */
+	return false;
+}
 
-	if (!row && heap_self.skip)
-		return false;
+static inline bool wants(uint64_t key, const struct row *row, const uint64_t *frame, uint32_t *nth)
+{
 	uint64_t hash = hash_of(key, row, frame);
 	struct count *count = &contexts->counts[hash >> (64 - COUNTS_LOG2)];
 	uint32_t tag = (uint32_t)hash | 1;
@@ -150,12 +157,25 @@ bool heap_context_wants(const uint64_t *frame, uint32_t *nth)
 		*count = (struct count){ .tag = tag };
 	uint32_t n = ++count->n;
 	*nth = n;
-	if (n <= first_blocks)
-		return true;
-	if (n & (n - 1))
-		return false;
-	if (heap_budget_affords(&heap_self))
-		return true;
-	count->n--; /* the next one of it is as good */
-	return false;
+	return (n <= first_blocks || !(n & (n - 1))) && affords(count);
+}
+
+static __attribute__((noinline)) bool wants_otherwise(uint64_t key, const uint64_t *frame,
+						      uint32_t *nth)
+{
+	const struct row *row = row_of(key, frame);
+
+	return (row || !heap_self.skip) && wants(key, row, frame, nth);
+}
+
+bool heap_context_wants(const uint64_t *frame, uint32_t *nth)
+{
+	/* Threads have their control block at the same distance from the top of their stack. */
+	uint64_t depth = (uintptr_t)__builtin_thread_pointer() - (uintptr_t)frame;
+	uint64_t key = (frame[1] ^ depth * MIX) | 1;
+	const struct row *row = contexts->rows[set_of(key)];
+
+	if (counter_get(&row->key) != key || !counter_get(&row->ready))
+		return wants_otherwise(key, frame, nth);
+	return wants(key, row, frame, nth);
 }

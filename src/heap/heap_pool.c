@@ -80,8 +80,8 @@ int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
 	char *table = memory_map(rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
 	if (memory_failed(table))
 		return memory_error(table);
-	/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE: accounted only as far as it is used. */
-	void *pool = (void *)sys6(SYS_mmap, 0, bytes, NO_ACCESS, 2 | 0x20 | 0x4000, -1, 0);
+	/* MAP_PRIVATE | MAP_ANONYMOUS; what has no access is not accounted. */
+	void *pool = (void *)sys6(SYS_mmap, 0, bytes, NO_ACCESS, 2 | 0x20, -1, 0);
 	if (memory_failed(pool)) {
 		memory_unmap(table, rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
 		return memory_error(pool);
@@ -191,14 +191,41 @@ static bool protect(uintptr_t start, size_t bytes, int access)
 	return !sys3(SYS_mprotect, start, bytes, access);
 }
 
+/*
+ * A mapping of its own, which the kernel does not join with the pages around it, since only it has
+ * MAP_NORESERVE: later changes of its access split and join nothing, which makes them cheaper.
+ */
+static bool map_slot(const struct heap_slot *slot)
+{
+	/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE */
+	const void *at = (void *)sys6(SYS_mmap, slot->base, slot->room, ACCESS,
+				      2 | 0x20 | 0x10 | 0x4000, -1, 0);
+
+	return !memory_failed(at);
+}
+
 bool heap_pool_open(const struct heap_slot *slot)
 {
+	if (atomic_get(&slot->state) == HEAP_SLOT_NEW)
+		return map_slot(slot);
 	return protect(slot->base, slot->room, ACCESS);
 }
 
-bool heap_pool_close(const struct heap_slot *slot)
+bool heap_pool_close(struct heap_slot *slot)
 {
-	return protect(slot->base - PAGE_BYTES, slot->room + 2 * PAGE_BYTES, NO_ACCESS);
+	/* The page behind it may have been given access. */
+	if (atomic_swap(&slot->is_open_behind, 0u))
+		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+	return protect(slot->base, slot->room, NO_ACCESS);
+}
+
+static void note_open(uintptr_t address, size_t bytes)
+{
+	struct heap_slot *slot = heap_pool_slot(address);
+
+	for (; slot && slot->base < address + bytes; slot = heap_pool_next(slot))
+		if (slot->base + slot->room < address + bytes)
+			atomic_set(&slot->is_open_behind, 1u);
 }
 
 void heap_pool_let_all(uintptr_t address, size_t bytes)
@@ -206,6 +233,7 @@ void heap_pool_let_all(uintptr_t address, size_t bytes)
 	uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
 	size_t span = (address + bytes - page + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
 
+	note_open(page, span);
 	/* Too many mappings: as one, they are fewer. The program must go on. */
 	if (!protect(page, span, ACCESS))
 		protect(heap_range.start, heap_range.bytes, ACCESS);

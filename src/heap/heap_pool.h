@@ -30,8 +30,8 @@ struct heap_slot_event {
 struct heap_slot {
 	uint32_t state;	     /* enum heap_slot_state */
 	uint32_t family;     /* enum heap_family */
-	uint32_t size_class; /* never changes, like the next two */
-	uint32_t reserved;
+	uint32_t is_open_behind; /* the page behind it has access, since an error was reported */
+	uint32_t size_class;	 /* never changes, like the next two */
 	uintptr_t base;
 	size_t room;	 /* bytes from base on; then a page without access */
 	uintptr_t start; /* of the block */
@@ -55,8 +55,8 @@ struct heap_slot *heap_pool_next(const struct heap_slot *slot);
 
 /* Access to the pages of a slot; false: the kernel refused. */
 bool heap_pool_open(const struct heap_slot *slot);
-/* No access to its pages nor to those around it. */
-bool heap_pool_close(const struct heap_slot *slot);
+/* No access to its pages, nor to the one behind them. */
+bool heap_pool_close(struct heap_slot *slot);
 /* Access to the page of an address, so that an access that was reported can go on. */
 void heap_pool_let(uintptr_t address);
 /* The same for a range, which lies in the pool; and back to what the states of its slots ask for. */

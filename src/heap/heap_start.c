@@ -38,6 +38,7 @@ static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
 
 static int start_all(struct heap_region *region, struct heap_range *range)
 {
+	heap_block_start();
 	int err = heap_context_start(region->settings.first);
 
 	if (!err)

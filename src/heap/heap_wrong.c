@@ -15,7 +15,6 @@
 #include "base/sys.h"
 #include "heap/heap_tell.h"
 
-#define STACK_MAX (64u << 20)
 #define MAPS_BYTES 4096u
 #define MAPS_LINE 64u /* of a line only its addresses count */
 
@@ -100,7 +99,7 @@ static void find_stack(uintptr_t frame)
 
 static bool is_on_stack(uintptr_t address, uintptr_t frame)
 {
-	if (address - frame >= STACK_MAX)
+	if (address - frame >= HEAP_STACK_BYTES)
 		return false;
 	if (!stack.end || (address < stack.end && frame < stack.start))
 		find_stack(frame);
@@ -116,7 +115,7 @@ static bool is_in_data(const void *p)
 	       !strstr(object.dlfo_link_map->l_name, "/ld-");
 }
 
-static bool find_wrong(void *p, size_t least, const uint64_t *frame, enum heap_memory *out)
+static bool find_wrong(void *p, const uint64_t *frame, enum heap_memory *out)
 {
 	*out = HEAP_MEMORY_STACK;
 	if (is_on_stack((uintptr_t)p, (uintptr_t)frame))
@@ -125,16 +124,16 @@ static bool find_wrong(void *p, size_t least, const uint64_t *frame, enum heap_m
 	if ((uintptr_t)p - heap_data.start < heap_data.bytes && is_in_data(p))
 		return true;
 	*out = HEAP_MEMORY_UNALIGNED;
-	return (uintptr_t)p & (least - 1);
+	return (uintptr_t)p & (HEAP_LEAST_ALIGNMENT - 1);
 }
 
-bool heap_is_wrong(void *p, size_t least, const uint64_t *frame)
+bool heap_is_wrong(void *p, const uint64_t *frame)
 {
 	struct heap_error error = { .kind = HEAP_INVALID_FREE,
 				    .address = (uintptr_t)p,
 				    .frame = frame };
 
-	if (!find_wrong(p, least, frame, &error.memory))
+	if (!find_wrong(p, frame, &error.memory))
 		return false;
 	heap_self.busy++;
 	heap_tell(&error);
