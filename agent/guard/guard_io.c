@@ -23,9 +23,9 @@
 #define PARTS 16 /* of a vector that are looked at */
 
 /* The function of the object behind this one, found once. */
-#define NEXT(name)                                             \
-	static __typeof__(name) *next_##name;                  \
-	if (!next_##name)                                      \
+#define NEXT(name)                            \
+	static __typeof__(name) *next_##name; \
+	if (!next_##name)                     \
 	next_##name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
 struct part {
@@ -75,8 +75,8 @@ static void open_vector(struct parts *parts, const struct iovec *v, int count)
 }
 
 /* The call went through the parts in order. */
-static void close_vector(const struct parts *parts, const struct iovec *v, int count, ssize_t result,
-			 bool is_write, const uint64_t *frame)
+static void close_vector(const struct parts *parts, const struct iovec *v, int count,
+			 ssize_t result, bool is_write, const uint64_t *frame)
 {
 	size_t left = result > 0 ? (size_t)result : 0;
 	int next = 0;
@@ -88,23 +88,23 @@ static void close_vector(const struct parts *parts, const struct iovec *v, int c
 	}
 }
 
-#define ONE(type, name, parameters, at, bytes, is_write, ...)             \
-	GUARD_EXPORT type name parameters                                 \
-	{                                                                 \
-		struct parts parts = { .count = 0 };                      \
-									  \
-		NEXT(name);                                               \
-		open_part(&parts, at, bytes);                             \
-		type result = next_##name(__VA_ARGS__);                   \
-		close_one(&parts, result, is_write, GUARD_HERE);          \
-		return result;                                            \
+#define ONE(type, name, parameters, at, bytes, is_write, ...)    \
+	GUARD_EXPORT type name parameters                        \
+	{                                                        \
+		struct parts parts = { .count = 0 };             \
+                                                                 \
+		NEXT(name);                                      \
+		open_part(&parts, at, bytes);                    \
+		type result = next_##name(__VA_ARGS__);          \
+		close_one(&parts, result, is_write, GUARD_HERE); \
+		return result;                                   \
 	}
 
 #define VECTOR(name, parameters, v, n, is_write, ...)                     \
 	GUARD_EXPORT ssize_t name parameters                              \
 	{                                                                 \
 		struct parts parts = { .count = 0 };                      \
-									  \
+                                                                          \
 		NEXT(name);                                               \
 		open_vector(&parts, v, n);                                \
 		ssize_t result = next_##name(__VA_ARGS__);                \

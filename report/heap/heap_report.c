@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEAP_OBJECT "libtrapline-guard.so"
 #define VIEWS_MAX 4096u /* a view has some KiB */
 
 const char *const heap_kind_names[HEAP_KINDS] = {
@@ -101,6 +102,9 @@ size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bo
 	for (uint32_t i = 0; i < m->frame_count; i++) {
 		size_t count = file_places_frames(r->places, m->frames[i], !is_access || i > 0,
 						  places, HEAP_INLINED);
+		/* What stands between operator new and malloc() is ours. */
+		if (places[0].module && !strcmp(places[0].module, HEAP_OBJECT))
+			continue;
 		for (size_t k = 0; k < count; k++)
 			out[n++] = (struct run_frame){
 				.ip = m->frames[i] & FILE_PLACE_MASK,
@@ -113,7 +117,8 @@ size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bo
 
 static bool is_of_system(const struct place *p)
 {
-	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libstdc++.so" };
+	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libstdc++.so",
+					     HEAP_OBJECT };
 
 	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(p->module, names[i], strlen(names[i])))
@@ -222,6 +227,7 @@ static void name_error(struct heap_report *r, struct heap_view *v)
 {
 	uint64_t hash = heap_hash(14695981039346656037u, heap_kind_names[v->record.kind]);
 
+	hash = (hash ^ v->record.memory) * 1099511628211u;
 	hash = hash_place(r, hash, &v->first);
 	hash = hash_place(r, hash, &v->alloc);
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);

@@ -4,7 +4,7 @@
  *
  * A block ends where its slot ends, but for the bytes that its alignment needs. The page around it
  * holds a pattern: what changed when the block is freed was written beside it, which no fault tells.
- * Each fourth block of a context lies at the start of its slot instead, so that a read before it
+ * One of four samples of a context lies at the start of its slot instead, so that a read before it
  * faults.
  */
 #include "heap/heap.h"
@@ -21,7 +21,7 @@
 #include "heap/heap_tell.h"
 
 #define PATTERN 0xd5u
-#define NTH_AT_START 4u /* of each so many blocks of a context the last but one */
+#define NTH_AT_START 4u /* of each so many samples of a context the last but one */
 
 static uintptr_t least(uintptr_t a, uintptr_t b)
 {

@@ -156,7 +156,7 @@ static inline bool wants(uint64_t key, const struct row *row, const uint64_t *fr
 	if (count->tag != tag)
 		*count = (struct count){ .tag = tag };
 	uint32_t n = ++count->n;
-	*nth = n;
+	*nth = n <= first_blocks ? n : (uint32_t)__builtin_ctz(n) + 1;
 	return (n <= first_blocks || !(n & (n - 1))) && affords(count);
 }
 

@@ -10,8 +10,8 @@
 int heap_context_start(uint64_t first);
 
 /*
- * Is the block that the caller of the function with this frame allocates one to sample? *nth: which of
- * its context it is, from 1 on. The budget has been asked.
+ * Is the block that the caller of the function with this frame allocates one to sample? *nth: which sample
+ * of its context it is, from 1 on. The budget has been asked.
  */
 bool heap_context_wants(const uint64_t *frame, uint32_t *nth);
 

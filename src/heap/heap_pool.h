@@ -28,8 +28,8 @@ struct heap_slot_event {
 };
 
 struct heap_slot {
-	uint32_t state;	     /* enum heap_slot_state */
-	uint32_t family;     /* enum heap_family */
+	uint32_t state;		 /* enum heap_slot_state */
+	uint32_t family;	 /* enum heap_family */
 	uint32_t is_open_behind; /* the page behind it has access, since an error was reported */
 	uint32_t size_class;	 /* never changes, like the next two */
 	uintptr_t base;
