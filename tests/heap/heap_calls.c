@@ -3,7 +3,6 @@
  * heap_calls.c - errors that the kernel makes for the program, in its system calls, which succeed all
  * the same; and errors in signal handlers, threads and forked children.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

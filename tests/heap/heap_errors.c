@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* heap_errors.c - accesses after the end, before the start and after free(), by the program's own code. */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* heap_frees.c - blocks that are freed twice, and what is freed and is not the start of a block. */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>

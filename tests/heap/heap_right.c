@@ -3,7 +3,6 @@
  * heap_right.c - what a right program may do with blocks, though it looks like an error to a tool that
  * puts them elsewhere. These cases have no error, bad or not.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
