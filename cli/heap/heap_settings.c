@@ -23,7 +23,8 @@ static const struct opt options[] = {
 	{ "first", 0, OPT_COUNT, AT(first), "N",
 	  "sample the first N blocks of each calling context, whatever it costs" },
 	{ "align", 0, OPT_COUNT, AT(align), "N",
-	  "align sampled blocks to N bytes: 1 finds each overflow, 16 is as malloc (default 1)" },
+	  "align sampled blocks to N bytes (default 16, as malloc); 1 finds each overflow, but "
+	  "breaks programs with locks, vectors or tagged pointers in blocks of odd sizes" },
 	{ "stop", 0, OPT_FLAG, AT(stop), NULL, "end the program at the first error" },
 	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
 	  "exit with status N if an error is reported" },
@@ -111,7 +112,7 @@ int heap_settings_read(struct heap_cli_settings *set, int argc, char **argv)
 	if (n < 0)
 		return CLI_USAGE;
 	set->overhead = OVERHEAD;
-	set->align = 1;
+	set->align = ALIGN_MOST;
 	int first = opts_parse(&heap_syntax, n, argv, set, &status);
 	if (first < 0)
 		return status ? status : -1;

@@ -98,9 +98,20 @@ static void inspect(const struct heap_slot *slot)
 
 /* ---- take ---- */
 
+/*
+ * What an allocator gives, and programs rely on: locks, vectors, bits that are kept in a pointer. No
+ * type of more than 8 bytes fits into a block of 8.
+ */
+static size_t usual_alignment(size_t bytes)
+{
+	size_t most = heap_region->settings.align;
+
+	return bytes <= 8 && most > 8 ? 8 : most;
+}
+
 static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t nth)
 {
-	size_t alignment = r->alignment ? r->alignment : heap_region->settings.align;
+	size_t alignment = r->alignment ? r->alignment : usual_alignment(r->bytes);
 
 	slot->start = nth % NTH_AT_START == NTH_AT_START - 1 ?
 			      slot->base :

@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-/* As the ABI has it: a block that can hold a type is aligned for it. */
+/* As the allocators have it. */
 static void right_alignment(int bad)
 {
 	(void)bad;
@@ -29,7 +29,7 @@ static void right_alignment(int bad)
 		char *p = malloc(n);
 		char *c = calloc(1, n);
 		char *r = realloc(NULL, n);
-		size_t want = n >= 16 ? 16 : n >= 8 ? 8 : n >= 4 ? 4 : n >= 2 ? 2 : 1;
+		size_t want = n > 8 ? 16 : 8;
 
 		heap_require(((uintptr_t)p | (uintptr_t)c | (uintptr_t)r) % want == 0,
 			     "a block is aligned");
@@ -37,6 +37,44 @@ static void right_alignment(int bad)
 		free(c);
 		free(r);
 	}
+}
+
+struct right_named {
+	pthread_mutex_t lock;
+	pthread_cond_t is_there;
+	int there;
+	char name[];
+};
+
+static void *right_tell(void *arg)
+{
+	struct right_named *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	p->there = 1;
+	pthread_cond_signal(&p->is_there);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* A lock in a block whose size is odd: futex() wants words that are aligned. */
+static void right_locked(int bad)
+{
+	struct right_named *p = malloc(sizeof(*p) + 14);
+	pthread_t thread;
+
+	(void)bad;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->is_there, NULL);
+	p->there = 0;
+	strcpy(p->name, "thirteen long");
+	pthread_mutex_lock(&p->lock);
+	heap_require(!pthread_create(&thread, NULL, right_tell, p), "pthread_create");
+	while (!p->there)
+		pthread_cond_wait(&p->is_there, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	pthread_join(thread, NULL);
+	free(p);
 }
 
 /* The compiler may use aligned vectors on what malloc gives. */
@@ -390,12 +428,21 @@ static void right_libc(int bad)
 	}
 
 const struct heap_case heap_case_right[] = {
-	RIGHT(right_alignment),	    RIGHT(right_vector),
-	RIGHT(right_vector_around), RIGHT(right_strings),
-	RIGHT(right_usable),	    RIGHT(right_realloc),
-	RIGHT(right_none),	    RIGHT(right_aligned),
-	RIGHT(right_threads),	    RIGHT(right_signal),
-	RIGHT(right_own_fault),	    RIGHT(right_fork),
-	RIGHT(right_spawn),	    RIGHT(right_stdio),
-	RIGHT(right_libc),	    { NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
+	RIGHT(right_alignment),
+	RIGHT(right_locked),
+	RIGHT(right_vector),
+	RIGHT(right_vector_around),
+	RIGHT(right_strings),
+	RIGHT(right_usable),
+	RIGHT(right_realloc),
+	RIGHT(right_none),
+	RIGHT(right_aligned),
+	RIGHT(right_threads),
+	RIGHT(right_signal),
+	RIGHT(right_own_fault),
+	RIGHT(right_fork),
+	RIGHT(right_spawn),
+	RIGHT(right_stdio),
+	RIGHT(right_libc),
+	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
 };

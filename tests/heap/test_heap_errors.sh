@@ -65,6 +65,11 @@ heap --first 64 -- "$victim" bad
 status=$?
 [ $status = 0 ] && [ "$(cat "$tmp/out")" = 'went on' ]
 ok 'a program with all errors goes on to its end, and its status is its own' $?
+holds '.[-1].type == "summary"' || {
+	cat "$tmp/err"
+	echo 'Bail out! no report'
+	exit 1
+}
 judge "$tmp/list" >"$tmp/verdicts"
 while read -r name verdict <&3; do
 	if [ "$verdict" != ok ]; then
