@@ -300,7 +300,7 @@ static void thread_freed(int bad)
 		free(p);
 }
 
-static void *thread_alone(void *bad)
+static void *thread_small_in(void *bad)
 {
 	char *p = malloc(48);
 
@@ -317,7 +317,7 @@ static void thread_small(int bad)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 16384);
-	heap_require(!pthread_create(&thread, &attr, thread_alone, bad ? &thread : NULL),
+	heap_require(!pthread_create(&thread, &attr, thread_small_in, bad ? &thread : NULL),
 		     "pthread_create");
 	pthread_join(thread, NULL);
 	pthread_attr_destroy(&attr);

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "heap_cases.h"
 
@@ -142,7 +141,7 @@ static void free_alloca(int bad)
 	free(hide(p));
 }
 
-static void *free_stack_in(void *arg)
+static void *free_stack_thread_in(void *arg)
 {
 	long local[8] = { 0 };
 
@@ -154,16 +153,8 @@ static void free_stack_thread(int bad)
 {
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, free_stack_in, bad ? "" : NULL);
+	pthread_create(&thread, NULL, free_stack_thread_in, bad ? "" : NULL);
 	pthread_join(thread, NULL);
-}
-
-static void free_mapped(int bad)
-{
-	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	free(hide(bad ? p + 64 : malloc(64)));
-	munmap(p, 8192);
 }
 
 #define TWICE(n)                                                 \
@@ -192,6 +183,5 @@ const struct heap_case heap_case_frees[] = {
 	INVALID(free_middle_realloc, 16, 64),
 	INVALID(free_alloca, ANY, ANY),
 	INVALID(free_stack_thread, ANY, ANY),
-	INVALID(free_mapped, ANY, ANY),
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
 };

@@ -27,7 +27,7 @@ holds()
 judge()
 {
 	jq -r -s --rawfile rows "$1" --arg any "$any" --arg registers "$registers" '
-	def in_case($name): any(.stack[]?.function; . != null and test("(^|::)" + $name + "(\\(|$)"));
+	def in_case($name): any(.stack[]?.function; . != null and test("(^|::)" + $name + "(_in)?(\\(|$)"));
 	def is($value; $wanted): $wanted == $any or ($wanted | tonumber) == $value;
 	[.[] | select(.type == "heap")] as $all |
 	$rows | split("\n")[] | select(. != "") | split(" ") |
