@@ -38,9 +38,9 @@ one use-after-free use_after_free ".grade == \"A\" and .access == \"write\" and 
 	.block_size == 40 and .first.function == \"put\" and $allocated and $freed"
 one use-after-free read_after_free ".grade == \"A\" and .access == \"read\" and .first.function == \"get\""
 one double-free double_free ".grade == \"A\" and .first.function == \"drop\" and $allocated and $freed"
-one overflow overflow ".grade == \"A\" and .access == \"write\" and .offset == 13 and .block_size == 13 and
+one overflow overflow ".grade == \"A\" and .access == \"write\" and .offset == 48 and .block_size == 48 and
 	.first.function == \"put\" and $allocated and .free == null"
-one overflow overread '.grade == "A" and .access == "read" and .offset == 14'
+one overflow overread '.grade == "A" and .access == "read" and .offset == 49'
 one underflow underflow ".grade == \"B\" and .offset == -1 and .first == null and $allocated and $freed"
 one underflow underflow_kept ".grade == \"B\" and .free == null and $allocated"
 one underflow underread '.grade == "A" and .access == "read" and .offset == -1 and .first.function == "get"'
@@ -68,7 +68,7 @@ none()
 for mode in kernel_fits resizes aligned; do
 	none "$errors" $mode --first 100000
 done
-none "$errors" resizes --align 16
+none "$errors" resizes --align 1
 for mode in threads tiny_stacks in_handlers children own_faults own_stack; do
 	none "$life" $mode
 	none "$life" $mode --first 100000
@@ -111,8 +111,11 @@ heap --first 100000 -- "$errors" resizes &&
 	.counters.processes == 1 and .cost_ns > 0'
 ok 'the summary says what was sampled, and what it cost' $?
 
-heap --align 16 -- "$errors" overflow && all '.[0] | .kind == "overflow" and .grade == "B" and .offset == 13'
-ok '--align 16: the bytes between block and page are checked when it is freed' $?
+heap -- "$errors" overflow_odd && all '.[0] | .kind == "overflow" and .grade == "B" and .offset == 13'
+ok 'the bytes between a block and the page behind it are checked when it is freed' $?
+heap --align 1 -- "$errors" overflow_odd &&
+	all '.[0] | .kind == "overflow" and .grade == "A" and .offset == 13 and .first.function == "put"'
+ok '--align 1: there are none' $?
 
 watch -- "$errors" use_after_free
 grep -q '^heap A: use-after-free: write of 1 byte at offset 7 of a block of 40 bytes, in put \[[0-9a-f]*\]$' "$tmp/err" &&

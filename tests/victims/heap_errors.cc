@@ -63,17 +63,26 @@ static void double_free()
 
 static void overflow()
 {
-	char *p = make(13);
+	char *p = make(48);
 
-	put(p, 13);
+	put(p, 48);
 	drop(p);
 }
 
 static void overread()
 {
+	char *p = make(48);
+
+	get(p, 49);
+	drop(p);
+}
+
+/* The bytes up to the next multiple of its alignment are no part of the block. */
+static void overflow_odd()
+{
 	char *p = make(13);
 
-	get(p, 14);
+	put(p, 13);
 	drop(p);
 }
 
@@ -227,6 +236,7 @@ static const struct {
 	{ "double_free", double_free },
 	{ "overflow", overflow },
 	{ "overread", overread },
+	{ "overflow_odd", overflow_odd },
 	{ "underflow", underflow },
 	{ "underflow_kept", underflow_kept },
 	{ "underread", underread },
