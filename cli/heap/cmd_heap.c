@@ -9,6 +9,7 @@
 #include "base/own_proc.h"
 #include "cli/cmd.h"
 #include "cli/heap/heap_settings.h"
+#include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
@@ -40,6 +41,8 @@ struct heap_cli {
 	struct agent_region memory;
 	struct heap_region *region;
 	struct heap_report *report;
+	struct suppressions *suppressions;
+	struct baseline *baseline;
 	FILE *out;
 	bool has_color;
 	struct output terminal; /* the line of progress */
@@ -76,6 +79,35 @@ static int make_heap_region(struct heap_cli *c)
 	};
 	if (heap_report_open(c->region, &c->report))
 		return cli_wrong(COMMAND, "out of memory");
+	heap_report_set_policy(c->report, c->suppressions, c->baseline);
+	return CLI_OK;
+}
+
+static int read_known(struct heap_cli *c)
+{
+	if (suppressions_new(&c->suppressions))
+		return cli_wrong(COMMAND, "out of memory");
+	int status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
+
+	return status ? status :
+			known_baseline(COMMAND, c->set.baseline, c->set.write_baseline,
+				       &c->baseline);
+}
+
+/* The first run makes the file: but what it found is new, and fails it if an error is to fail a run. */
+static int keep_heap_baseline(struct heap_cli *c)
+{
+	size_t added;
+
+	if (!c->baseline || (!c->set.write_baseline && !access(c->set.baseline, F_OK)))
+		return CLI_OK;
+	int err = heap_baseline_write(c->baseline, c->report, c->set.baseline, &added);
+	if (err) {
+		cli_note(COMMAND, "cannot write %s: %s", c->set.baseline, strerror(-err));
+		return CLI_NO;
+	}
+	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, added == 1 ? "" : "s",
+		 c->set.baseline);
 	return CLI_OK;
 }
 
@@ -182,11 +214,16 @@ static int heap_finish(struct heap_cli *c)
 	else
 		heap_summary_text(&totals, c->set.verbose != 0, c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
-	if (fflush(c->out) || ferror(c->out))
-		return cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno)), CLI_NO;
-	if (totals.errors && c->set.error_exitcode)
+	int failed = keep_heap_baseline(c);
+	if (fflush(c->out) || ferror(c->out)) {
+		cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
+		failed = CLI_NO;
+	}
+	if (totals.errors && c->set.error_exitcode && !c->set.write_baseline)
 		return (int)c->set.error_exitcode;
-	return c->status ? cli_status_of(c->status) : blind;
+	if (c->status)
+		return cli_status_of(c->status);
+	return blind ? blind : failed;
 }
 
 static int heap_begin(struct heap_cli *c)
@@ -207,6 +244,8 @@ int cmd_heap(int argc, char **argv)
 		return status < 0 ? CLI_OK : status;
 	status = agent_is_for_this(COMMAND);
 	if (!status)
+		status = read_known(&c);
+	if (!status)
 		status = heap_open_output(&c);
 	if (!status)
 		status = make_heap_region(&c);
@@ -220,6 +259,8 @@ int cmd_heap(int argc, char **argv)
 		status = heap_finish(&c);
 	}
 	heap_report_close(c.report);
+	suppressions_free(c.suppressions);
+	baseline_free(c.baseline);
 	agent_region_close(&c.memory);
 	if (c.out && c.set.output)
 		fclose(c.out);

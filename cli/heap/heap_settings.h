@@ -12,6 +12,9 @@ struct heap_cli_settings {
 	uint64_t first;
 	uint64_t align;
 	uint64_t error_exitcode;
+	struct opt_list suppressions;
+	const char *baseline;
+	int write_baseline;
 	const char *output;
 	int json;
 	int stop;

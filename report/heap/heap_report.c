@@ -27,6 +27,7 @@ struct heap_report {
 	const struct heap_region *region;
 	struct file_places *places;
 	struct suppressions *suppressions;
+	struct baseline *baseline;
 	struct heap_view **views;
 	size_t count;
 	size_t capacity;
@@ -71,9 +72,32 @@ void heap_report_set_root(struct heap_report *r, pid_t root)
 	file_places_set_root(r->places, root);
 }
 
-void heap_report_set_suppressions(struct heap_report *r, struct suppressions *s)
+void heap_report_set_policy(struct heap_report *r, struct suppressions *s, struct baseline *b)
 {
 	r->suppressions = s;
+	r->baseline = b;
+}
+
+int heap_baseline_write(struct baseline *b, struct heap_report *r, const char *path, size_t *added)
+{
+	char text[400];
+	char where[128];
+
+	*added = 0;
+	for (size_t i = 0; i < r->count; i++) {
+		const struct heap_view *v = r->views[i];
+
+		if (!heap_is_shown(v))
+			continue;
+		heap_report_where(v, where, sizeof(where));
+		snprintf(text, sizeof(text), "%c %s: %s in %s", "AB"[v->record.grade],
+			 heap_kind_names[v->record.kind], where,
+			 v -> first.function[0] ? v->first.function : "?");
+		int err = baseline_add(b, v->fingerprint, text, added);
+		if (err)
+			return err;
+	}
+	return baseline_save(b, "errors of the heap", "heap", path);
 }
 
 size_t heap_report_count(const struct heap_report *r)
@@ -254,6 +278,52 @@ static bool make_valid(struct heap_record *r)
 	return true;
 }
 
+/* ---- what is not to be told ---- */
+
+struct heap_stacks_told {
+	struct run_frame frames[2][HEAP_STACK_MAX];
+	struct suppress_frame told[2][HEAP_STACK_MAX];
+};
+
+static void fill_told(struct heap_report *r, const struct heap_moment *m, bool is_access,
+		      struct run_frame *frames, struct suppress_frame *told,
+		      struct suppress_stack *out)
+{
+	out->frames = told;
+	out->count = heap_report_frames(r, m, is_access, frames);
+	for (size_t i = 0; i < out->count; i++)
+		told[i] = (struct suppress_frame){
+			.function = frames[i].place.function,
+			.symbol = frames[i].place.symbol,
+			.source = frames[i].place.file,
+			.line = frames[i].place.line,
+			.module = frames[i].place.module,
+			.is_inlined = frames[i].is_inlined,
+		};
+	while (out->top + 1 < out->count && is_of_system(&frames[out->top].place))
+		out->top++;
+}
+
+/* By the stack of the access or of the free, and that of the allocation. */
+static const struct suppression *heap_suppressed(struct heap_report *r, const struct heap_view *v)
+{
+	const struct heap_record *record = &v->record;
+	bool has_first = record->first.frame_count != 0;
+	struct suppress_race error = { .is_heap = true };
+
+	if (!suppressions_count(r->suppressions))
+		return NULL;
+	struct heap_stacks_told *s = malloc(sizeof(*s));
+	if (!s)
+		return NULL;
+	fill_told(r, has_first ? &record->first : &record->freed, has_first && record->ip,
+		  s->frames[0], s->told[0], &error.stacks[0]);
+	fill_told(r, &record->alloc, false, s->frames[1], s->told[1], &error.stacks[1]);
+	const struct suppression *by = suppressions_match(r->suppressions, &error);
+	free(s);
+	return by;
+}
+
 static struct heap_view *find_view(struct heap_report *r, const char *fingerprint)
 {
 	for (size_t i = 0; i < r->count; i++)
@@ -299,8 +369,12 @@ int heap_report_add(struct heap_report *r, const struct heap_record *record)
 		return -EINVAL;
 	}
 	fill_view(r, v);
+	v->suppressed = heap_suppressed(r, v);
+	v->is_baselined = baseline_see(r->baseline, v->fingerprint);
 	struct heap_view *old = find_view(r, v->fingerprint);
 	if (old) {
+		/* Suppressed while all the stacks that it was seen with are. */
+		old->suppressed = v->suppressed ? old->suppressed : NULL;
 		old->count++;
 		free(v);
 		return 0;

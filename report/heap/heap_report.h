@@ -9,6 +9,7 @@
 
 #include "record/heap_region.h"
 #include "report/dwarf/symbols.h"
+#include "report/race/race_baseline.h"
 #include "report/run/run.h"
 #include "report/suppress/suppress.h"
 
@@ -46,8 +47,10 @@ int heap_report_open(const struct heap_region *region, struct heap_report **out)
 void heap_report_close(struct heap_report *r);
 /* Files are named as this process has them; 0: as the caller does. */
 void heap_report_set_root(struct heap_report *r, pid_t root);
-/* May be NULL; outlives the report. Give before the first record. */
-void heap_report_set_suppressions(struct heap_report *r, struct suppressions *s);
+/* Both may be NULL, and outlive the report. Give before the first record. */
+void heap_report_set_policy(struct heap_report *r, struct suppressions *s, struct baseline *b);
+/* The errors that are shown, into the file of a baseline. *added: how many are new. 0 or -errno. */
+int heap_baseline_write(struct baseline *b, struct heap_report *r, const char *path, size_t *added);
 
 /* Takes in one record. 0 or -errno. */
 int heap_report_add(struct heap_report *r, const struct heap_record *record);
