@@ -181,6 +181,11 @@ static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals
 {
 	const char *why = c->region->why;
 
+	if (t->counters[HEAP_SAMPLED] && t->counters[HEAP_REFUSED])
+		cli_note(COMMAND, "%" PRIu64 " process%s not sampled: %.*s",
+			 t->counters[HEAP_REFUSED],
+			 t->counters[HEAP_REFUSED] == 1 ? " was" : "es were",
+			 (int)strnlen(why, sizeof(c->region->why)), why);
 	if (t->counters[HEAP_SAMPLED])
 		return CLI_OK;
 	if (t->counters[HEAP_REFUSED])
