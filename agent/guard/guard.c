@@ -8,25 +8,18 @@
  */
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
-#include "agent/environment.h"
 #include "agent/guard/guard.h"
 #include "agent/heap/next_malloc.h"
-#include "agent/share.h"
 #include "base/atomic.h"
 #include "heap/heap.h"
-
-#define HEAP_OPTION "heap="
 
 __thread enum heap_family guard_family __attribute__((tls_model("initial-exec")));
 
 /* Returns false while this thread is at it: dlsym() may allocate. */
-static bool find_next(void)
+bool guard_find_next(void)
 {
 	if (__builtin_expect(counter_get(&next.is_complete), 1))
 		return true;
@@ -40,7 +33,7 @@ static bool find_next(void)
 
 /* ---- allocate ---- */
 
-GUARD_EXPORT void *malloc(size_t bytes)
+GUARD(void *, malloc, (size_t bytes))
 {
 	const struct heap_request request = { .bytes = bytes,
 					      .family = guard_family,
@@ -49,10 +42,10 @@ GUARD_EXPORT void *malloc(size_t bytes)
 
 	if (p)
 		return p;
-	return find_next() ? next.malloc(bytes) : early_take(bytes);
+	return guard_find_next() ? next.malloc(bytes) : early_take(bytes);
 }
 
-GUARD_EXPORT void *calloc(size_t n, size_t size)
+GUARD(void *, calloc, (size_t n, size_t size))
 {
 	struct heap_request request = { .is_zeroed = true, .frame = GUARD_HERE };
 	void *p = NULL;
@@ -62,7 +55,7 @@ GUARD_EXPORT void *calloc(size_t n, size_t size)
 	if (p)
 		return p;
 	/* The next one refuses what does not fit into a size_t. */
-	return find_next() ? next.calloc(n, size) : early_take_all(n, size);
+	return guard_find_next() ? next.calloc(n, size) : early_take_all(n, size);
 }
 
 static bool is_power_of_two(size_t n)
@@ -76,45 +69,45 @@ static void *take_aligned(size_t alignment, size_t bytes, const uint64_t *frame)
 		.bytes = bytes, .alignment = alignment, .family = guard_family, .frame = frame
 	};
 
-	return is_power_of_two(alignment) && find_next() ? heap_take(&request) : NULL;
+	return is_power_of_two(alignment) && guard_find_next() ? heap_take(&request) : NULL;
 }
 
-GUARD_EXPORT void *memalign(size_t alignment, size_t bytes)
+GUARD(void *, memalign, (size_t alignment, size_t bytes))
 {
 	void *p = take_aligned(alignment, bytes, GUARD_HERE);
 
 	if (p)
 		return p;
-	return find_next() ? next.memalign(alignment, bytes) : NULL;
+	return guard_find_next() ? next.memalign(alignment, bytes) : NULL;
 }
 
-GUARD_EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
+GUARD(void *, aligned_alloc, (size_t alignment, size_t bytes))
 {
 	void *p = take_aligned(alignment, bytes, GUARD_HERE);
 
 	if (p)
 		return p;
-	return find_next() ? next.aligned_alloc(alignment, bytes) : NULL;
+	return guard_find_next() ? next.aligned_alloc(alignment, bytes) : NULL;
 }
 
-GUARD_EXPORT int posix_memalign(void **out, size_t alignment, size_t bytes)
+GUARD(int, posix_memalign, (void **out, size_t alignment, size_t bytes))
 {
 	void *p = alignment % sizeof(void *) ? NULL : take_aligned(alignment, bytes, GUARD_HERE);
 
 	if (!p)
-		return find_next() ? next.posix_memalign(out, alignment, bytes) : ENOMEM;
+		return guard_find_next() ? next.posix_memalign(out, alignment, bytes) : ENOMEM;
 	*out = p;
 	return 0;
 }
 
-GUARD_EXPORT void *valloc(size_t bytes)
+GUARD(void *, valloc, (size_t bytes))
 {
-	return find_next() ? next.valloc(bytes) : NULL;
+	return guard_find_next() ? next.valloc(bytes) : NULL;
 }
 
-GUARD_EXPORT void *pvalloc(size_t bytes)
+GUARD(void *, pvalloc, (size_t bytes))
 {
-	return find_next() ? next.pvalloc(bytes) : NULL;
+	return guard_find_next() ? next.pvalloc(bytes) : NULL;
 }
 
 /* ---- free ---- */
@@ -122,13 +115,13 @@ GUARD_EXPORT void *pvalloc(size_t bytes)
 /* Not of a sampled block: it is one of the allocator, or an error that is reported. */
 static bool is_for_next(void *p, const uint64_t *frame)
 {
-	if (early_has(p) || !find_next())
+	if (early_has(p) || !guard_find_next())
 		return false;
 	return !heap_may_be_wrong(p, frame) || !heap_range.bytes || heap_self.busy ||
 	       !heap_is_wrong(p, frame);
 }
 
-GUARD_EXPORT void free(void *p)
+GUARD(void, free, (void *p))
 {
 	int saved;
 
@@ -145,11 +138,12 @@ GUARD_EXPORT void free(void *p)
 	errno = saved;
 }
 
-GUARD_EXPORT size_t malloc_usable_size(void *p)
+GUARD(size_t, malloc_usable_size, (void *p))
 {
 	if (heap_has(p))
 		return heap_size(p);
-	return p && !early_has(p) && find_next() && next.usable_size ? next.usable_size(p) : 0;
+	return p && !early_has(p) && guard_find_next() && next.usable_size ? next.usable_size(p) :
+									     0;
 }
 
 /* ---- change the size ---- */
@@ -173,7 +167,7 @@ static void *move(void *p, size_t bytes, const uint64_t *frame)
 	if (!to && !heap_has(p) && !early_has(p))
 		return next.realloc(p, bytes);
 	if (!to)
-		to = find_next() ? next.malloc(bytes) : early_take(bytes);
+		to = guard_find_next() ? next.malloc(bytes) : early_take(bytes);
 	if (!to)
 		return NULL;
 	memcpy(to, p, there < bytes ? there : bytes);
@@ -184,7 +178,7 @@ static void *move(void *p, size_t bytes, const uint64_t *frame)
 	return to;
 }
 
-GUARD_EXPORT void *realloc(void *p, size_t bytes)
+GUARD(void *, realloc, (void *p, size_t bytes))
 {
 	const uint64_t *frame = GUARD_HERE;
 
@@ -192,7 +186,7 @@ GUARD_EXPORT void *realloc(void *p, size_t bytes)
 		const struct heap_request request = { .bytes = bytes, .frame = frame };
 		void *to = heap_take(&request);
 
-		return to ? to : find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
+		return to ? to : guard_find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
 	}
 	if (heap_has(p) && (!bytes || !heap_size(p))) {
 		/* Of no block that is in use: an error, which is reported. */
@@ -204,7 +198,7 @@ GUARD_EXPORT void *realloc(void *p, size_t bytes)
 	return move(p, bytes, frame);
 }
 
-GUARD_EXPORT void *reallocarray(void *p, size_t n, size_t size)
+GUARD(void *, reallocarray, (void *p, size_t n, size_t size))
 {
 	size_t bytes;
 
@@ -212,35 +206,5 @@ GUARD_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return realloc(p, bytes);
-}
-
-/* ---- start and end ---- */
-
-static void refuse(struct heap_region *region, int err)
-{
-	counter_add(&region->counters[HEAP_REFUSED], 1u);
-	snprintf(region->why, sizeof(region->why), "%s", strerror(-err));
-}
-
-__attribute__((constructor)) static void guard_start(void)
-{
-	char path[256];
-
-	find_next();
-	if (getauxval(AT_SECURE) ||
-	    !environment_option(getenv("TRAPLINE_OPTIONS"), HEAP_OPTION, path, sizeof(path)))
-		return;
-	struct heap_region *region = share_map(path, HEAP_MAGIC, sizeof(*region));
-	if (!region)
-		return;
-	pthread_atfork(NULL, NULL, heap_forked);
-	int err = heap_start(region);
-	if (err)
-		refuse(region, err);
-}
-
-__attribute__((destructor)) static void guard_end(void)
-{
-	heap_end();
+	return GUARD_NAME(realloc)(p, bytes);
 }

@@ -9,7 +9,6 @@
 /* Each function has its own name: pread() is not pread64(), although they do the same here. */
 #undef _FILE_OFFSET_BITS
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@
 #define NEXT(name)                            \
 	static __typeof__(name) *next_##name; \
 	if (!next_##name)                     \
-	next_##name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+	next_##name = (__typeof__(name) *)guard_next(#name)
 
 struct part {
 	const void *at;
@@ -89,7 +88,7 @@ static void close_vector(const struct parts *parts, const struct iovec *v, int c
 }
 
 #define ONE(type, name, parameters, at, bytes, is_write, ...)    \
-	GUARD_EXPORT type name parameters                        \
+	GUARD(type, name, parameters)                            \
 	{                                                        \
 		struct parts parts = { .count = 0 };             \
                                                                  \
@@ -101,7 +100,7 @@ static void close_vector(const struct parts *parts, const struct iovec *v, int c
 	}
 
 #define VECTOR(name, parameters, v, n, is_write, ...)                     \
-	GUARD_EXPORT ssize_t name parameters                              \
+	GUARD(ssize_t, name, parameters)                                  \
 	{                                                                 \
 		struct parts parts = { .count = 0 };                      \
                                                                           \
@@ -139,7 +138,7 @@ VECTOR(sendmsg, (int fd, const struct msghdr *m, int flags), m->msg_iov, (int)m-
 /* clang-format on */
 
 /* libc reads large amounts into the memory itself, and writes them from there. */
-GUARD_EXPORT size_t fread(void *p, size_t size, size_t n, FILE *f)
+GUARD(size_t, fread, (void *p, size_t size, size_t n, FILE *f))
 {
 	struct parts parts = { .count = 0 };
 
@@ -150,7 +149,7 @@ GUARD_EXPORT size_t fread(void *p, size_t size, size_t n, FILE *f)
 	return result;
 }
 
-GUARD_EXPORT size_t fwrite(const void *p, size_t size, size_t n, FILE *f)
+GUARD(size_t, fwrite, (const void *p, size_t size, size_t n, FILE *f))
 {
 	struct parts parts = { .count = 0 };
 

@@ -7,7 +7,6 @@
  * leave it out. A program that asks for its mask reads that SIGSEGV is not blocked: it can only be
  * sent to it then, by kill(2).
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +22,7 @@ static action_call next_sigaction(void)
 	static action_call found;
 
 	if (!found)
-		found = (action_call)dlsym(RTLD_NEXT, "sigaction");
+		found = (action_call)guard_next("sigaction");
 	return found;
 }
 
@@ -36,7 +35,7 @@ static const sigset_t *without_segv(int how, const sigset_t *set, sigset_t *chan
 	return changed;
 }
 
-GUARD_EXPORT int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigaction *old))
 {
 	struct sigaction changed;
 
@@ -66,52 +65,50 @@ static sighandler_t set_handler(int number, sighandler_t handler, int flags)
 	}
 	if (!(flags & SA_NODEFER))
 		sigaddset(&action.sa_mask, number);
-	return sigaction(number, &action, &old) ? SIG_ERR : old.sa_handler;
+	return GUARD_NAME(sigaction)(number, &action, &old) ? SIG_ERR : old.sa_handler;
 }
 
-GUARD_EXPORT sighandler_t signal(int number, sighandler_t handler)
+GUARD(sighandler_t, signal, (int number, sighandler_t handler))
 {
 	return set_handler(number, handler, SA_RESTART);
 }
 
-GUARD_EXPORT sighandler_t bsd_signal(int number, sighandler_t handler);
-GUARD_EXPORT sighandler_t bsd_signal(int number, sighandler_t handler)
+GUARD(sighandler_t, bsd_signal, (int number, sighandler_t handler))
 {
 	return set_handler(number, handler, SA_RESTART);
 }
 
-GUARD_EXPORT sighandler_t ssignal(int number, sighandler_t handler)
+GUARD(sighandler_t, ssignal, (int number, sighandler_t handler))
 {
 	return set_handler(number, handler, SA_RESTART);
 }
 
-GUARD_EXPORT sighandler_t sysv_signal(int number, sighandler_t handler)
+GUARD(sighandler_t, sysv_signal, (int number, sighandler_t handler))
 {
 	return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
 }
 
-GUARD_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler);
-GUARD_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
+GUARD(sighandler_t, __sysv_signal, (int number, sighandler_t handler))
 {
 	return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
 }
 
-GUARD_EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+GUARD(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
 {
 	static mask_call found;
 	sigset_t changed;
 
 	if (!found)
-		found = (mask_call)dlsym(RTLD_NEXT, "sigprocmask");
+		found = (mask_call)guard_next("sigprocmask");
 	return found(how, without_segv(how, set, &changed), old);
 }
 
-GUARD_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+GUARD(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
 {
 	static mask_call found;
 	sigset_t changed;
 
 	if (!found)
-		found = (mask_call)dlsym(RTLD_NEXT, "pthread_sigmask");
+		found = (mask_call)guard_next("pthread_sigmask");
 	return found(how, without_segv(how, set, &changed), old);
 }
