@@ -41,24 +41,6 @@
 #define CALL_STEP_NS 1000000
 #define CALL_STEPS 1000
 
-/* Copies the value of an option; 0: there is none. */
-static int read_option(const char *all, const char *option, char *path, size_t n)
-{
-	const char *at = all ? strstr(all, option) : NULL;
-
-	if (!at || (at != all && at[-1] != ':'))
-		return 0;
-	at += strlen(option);
-	size_t len = strcspn(at, ":");
-	if (!strncmp(at, "fd:", 3))
-		len += strspn(at + len, ":0123456789");
-	if (len == 0 || len >= n)
-		return 0;
-	memcpy(path, at, len);
-	path[len] = '\0';
-	return 1;
-}
-
 /*
  * A thread that is born while a watch is being armed may not be covered by it, and the kernel does
  * not tell. So births are noted, and some are taken for ticks; nothing else is done to them.
@@ -216,7 +198,7 @@ static int do_call(const char *options)
 {
 	char path[256];
 
-	if (read_option(options, RACE_OPTION, path, sizeof(path)))
+	if (environment_option(options, RACE_OPTION, path, sizeof(path)))
 		return attach_race(path);
 	if (!strcmp(options, RACE_END_OPTION)) {
 		race_stop(RACE_STEP_NONE);
@@ -226,11 +208,11 @@ static int do_call(const char *options)
 		return agent_throttle_end();
 	if (!strcmp(options, THROTTLE_AGAIN_OPTION))
 		return agent_throttle_again();
-	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
+	if (environment_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		return attach_throttle(path);
 	if (!strncmp(options, PATCH_OPTION, strlen(PATCH_OPTION)))
 		return agent_patch_call(options + strlen(PATCH_OPTION));
-	if (read_option(options, PROBE_OPTION, path, sizeof(path)))
+	if (environment_option(options, PROBE_OPTION, path, sizeof(path)))
 		return attach_probe(path);
 	return -EINVAL;
 }
@@ -306,11 +288,11 @@ __attribute__((constructor)) static void agent_start(void)
 	if (getauxval(AT_SECURE))
 		return;
 	agent_name_mend();
-	if (read_option(options, RACE_OPTION, path, sizeof(path)))
+	if (environment_option(options, RACE_OPTION, path, sizeof(path)))
 		start_race(path);
-	if (read_option(options, THROTTLE_OPTION, path, sizeof(path)))
+	if (environment_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		start_throttle(path);
-	if (read_option(options, PROBE_OPTION, path, sizeof(path))) {
+	if (environment_option(options, PROBE_OPTION, path, sizeof(path))) {
 		environment_forget(PROBE_OPTION);
 		start_probe(path);
 	}

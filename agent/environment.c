@@ -26,3 +26,20 @@ void environment_forget(const char *option)
 	cut_first("TRAPLINE_OPTIONS");
 	cut_first("LD_PRELOAD");
 }
+
+int environment_option(const char *all, const char *option, char *path, size_t n)
+{
+	const char *at = all ? strstr(all, option) : NULL;
+
+	if (!at || (at != all && at[-1] != ':'))
+		return 0;
+	at += strlen(option);
+	size_t len = strcspn(at, ":");
+	if (!strncmp(at, "fd:", 3))
+		len += strspn(at + len, ":0123456789");
+	if (len == 0 || len >= n)
+		return 0;
+	memcpy(path, at, len);
+	path[len] = '\0';
+	return 1;
+}

@@ -14,7 +14,6 @@
  */
 #include "agent/heap/heap.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -23,33 +22,19 @@
 #include <string.h>
 
 #include "agent/heap/heap_blocks.h"
-#include "agent/heap/heap_stacks.h"
+#include "agent/heap/next_malloc.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/table_size.h"
+#include "heap/heap_stacks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 /* Two million blocks in use at once. */
 #define GROUPS_LOG2 TABLE_SIZE(17u, 0u)
-#define EARLY_BYTES 8192u
-#define ALIGNMENT 16u
 
 /* The caller's stack is found from the frame of the function that it called. */
 #define HERE ((const uint64_t *)__builtin_frame_address(0))
-
-static struct {
-	void *(*malloc)(size_t);
-	void (*free)(void *);
-	void *(*calloc)(size_t, size_t);
-	void *(*realloc)(void *, size_t);
-	void *(*memalign)(size_t, size_t);
-	void *(*aligned_alloc)(size_t, size_t);
-	int (*posix_memalign)(void **, size_t, size_t);
-	void *(*valloc)(size_t);
-	void *(*pvalloc)(size_t);
-	int is_complete;
-} next;
 
 static struct heap_blocks *blocks;
 static struct heap_stacks *stacks;
@@ -59,29 +44,6 @@ static uint64_t *lost_stacks = &early_lost[1];
 
 static __thread uint32_t own_tid;
 static __thread uint32_t busy; /* in one of ours: what is called from there is not noted */
-
-/* ---- before the next ones are known: dlsym() may want memory ---- */
-
-static unsigned char early[EARLY_BYTES] __attribute__((aligned(ALIGNMENT)));
-static size_t early_used;
-
-static bool is_early(const void *p)
-{
-	return (uintptr_t)p - (uintptr_t)early < EARLY_BYTES;
-}
-
-/* Zeroed, and never given back. */
-static void *early_take(size_t bytes)
-{
-	size_t whole = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-	size_t at = bytes > EARLY_BYTES ? EARLY_BYTES : counter_add(&early_used, whole);
-
-	if (at + whole > EARLY_BYTES) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	return &early[at];
-}
 
 /* Two threads at once find the same. Returns false while this thread is at it. */
 static bool find_next(void)
@@ -95,16 +57,7 @@ static bool find_next(void)
 		stacks = heap_stacks_new();
 		blocks = heap_blocks_new(GROUPS_LOG2);
 	}
-	next.malloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
-	next.free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
-	next.calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
-	next.realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
-	next.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
-	next.aligned_alloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
-	next.posix_memalign = (int (*)(void **, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
-	next.valloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "valloc");
-	next.pvalloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "pvalloc");
-	atomic_set(&next.is_complete, 1);
+	next_malloc_find();
 	busy--;
 	return true;
 }
@@ -170,14 +123,12 @@ EXPORTED void *malloc(size_t bytes)
 EXPORTED void *calloc(size_t n, size_t size)
 {
 	/* The next one refuses what does not fit into a size_t. */
-	return find_next() ?
-		       note(next.calloc(n, size), n * size, HERE) :
-		       early_take(size && n > EARLY_BYTES / size ? EARLY_BYTES + 1 : n * size);
+	return find_next() ? note(next.calloc(n, size), n * size, HERE) : early_take_all(n, size);
 }
 
 EXPORTED void free(void *p)
 {
-	if (is_early(p) || !find_next())
+	if (early_has(p) || !find_next())
 		return;
 	note_free(p, HERE);
 	next.free(p);
@@ -185,7 +136,7 @@ EXPORTED void free(void *p)
 
 static void *realloc_early(void *p, size_t bytes)
 {
-	size_t there = p ? (size_t)(early + EARLY_BYTES - (unsigned char *)p) : 0;
+	size_t there = p ? early_left(p) : 0;
 	void *to = find_next() ? next.malloc(bytes) : early_take(bytes);
 
 	if (to && there)
@@ -195,7 +146,7 @@ static void *realloc_early(void *p, size_t bytes)
 
 EXPORTED void *realloc(void *p, size_t bytes)
 {
-	if (is_early(p) || !find_next())
+	if (early_has(p) || !find_next())
 		return note(realloc_early(p, bytes), bytes, HERE);
 	note_free(p, HERE);
 	void *to = next.realloc(p, bytes);

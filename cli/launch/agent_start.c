@@ -206,6 +206,17 @@ int agent_command_start(const char *command, char *const *argv, const char *opti
 	return inherited_start(command, argv, set_environment, &added, pid);
 }
 
+int agent_object_start(const char *command, char *const *argv, const char *object,
+		       const char *options, pid_t *pid)
+{
+	char path[PATH_MAX + 64];
+	struct preloaded added = { path, options };
+
+	if (agent_beside(object, path, sizeof(path)))
+		return cli_wrong(command, "cannot find %s beside " AGENT, object);
+	return inherited_start(command, argv, set_environment, &added, pid);
+}
+
 int agent_command_check(const char *command, char *const *argv)
 {
 	char path[PATH_MAX];

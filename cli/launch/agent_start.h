@@ -55,6 +55,10 @@ int agent_command_check(const char *command, char *const *argv);
  */
 int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid);
 
+/* The same with another object of the agent's folder in its place. */
+int agent_object_start(const char *command, char *const *argv, const char *object,
+		       const char *options, pid_t *pid);
+
 /*
  * Memory to share with a running process. Its first bytes are copied there. The data then is that of
  * the process; the head is not, since the process could write it.

@@ -8,6 +8,7 @@
 #include "cli/race/race_policy.h"
 
 #include "cli/cmd.h"
+#include "cli/known_errors.h"
 #include "report/race/race_baseline.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
@@ -21,39 +22,11 @@
 
 #define COMMAND "race"
 
-static int add_file(struct suppressions *s, const char *path)
-{
-	char error[PATH_MAX + 400];
-
-	return suppressions_read(s, path, error, sizeof(error)) ? cli_wrong(COMMAND, "%s", error) :
-								  0;
-}
-
-/* TRAPLINE_SUPPRESSIONS: files, with colons between them. */
-static int add_environment(struct suppressions *s)
-{
-	const char *list = getenv("TRAPLINE_SUPPRESSIONS");
-	char *copy = list ? strdup(list) : NULL;
-	char *rest = copy;
-	int status = 0;
-
-	if (list && !copy)
-		return cli_wrong(COMMAND, "out of memory");
-	for (char *path; !status && (path = strsep(&rest, ":"));)
-		if (*path)
-			status = add_file(s, path);
-	free(copy);
-	return status;
-}
-
 static int read_suppressions(const struct race_cli_settings *set, struct race_policy *policy)
 {
 	if (suppressions_new(&policy->suppressions) || suppressions_add_known(policy->suppressions))
 		return cli_wrong(COMMAND, "out of memory");
-	int status = add_environment(policy->suppressions);
-	for (size_t i = 0; i < set->suppressions.count && !status; i++)
-		status = add_file(policy->suppressions, set->suppressions.texts[i]);
-	return status;
+	return known_suppressions(COMMAND, &set->suppressions, policy->suppressions);
 }
 
 static int read_syntax(const struct race_cli_settings *set, struct race_policy *policy)
@@ -73,39 +46,6 @@ static int read_syntax(const struct race_cli_settings *set, struct race_policy *
 	return 0;
 }
 
-/* Can a file be put there? Only a folder that can be written takes a new one. */
-static int check_folder(const char *option, const char *path)
-{
-	char folder[PATH_MAX];
-
-	snprintf(folder, sizeof(folder), "%s", path);
-	char *slash = strrchr(folder, '/');
-	if (!slash)
-		strcpy(folder, ".");
-	else
-		slash[slash == folder] = '\0';
-	if (access(folder, W_OK | X_OK))
-		return cli_wrong(COMMAND, "cannot write %s (%s): %s", path, option,
-				 strerror(errno));
-	return 0;
-}
-
-static int read_baseline(const struct race_cli_settings *set, struct race_policy *policy)
-{
-	char error[PATH_MAX + 400];
-
-	if (!set->baseline)
-		return set->write_baseline ? cli_wrong(COMMAND, "--write-baseline needs --baseline "
-								"FILE") :
-					     0;
-	if (baseline_new(&policy->baseline))
-		return cli_wrong(COMMAND, "out of memory");
-	int err = baseline_read(policy->baseline, set->baseline, error, sizeof(error));
-	if (err && err != -ENOENT)
-		return cli_wrong(COMMAND, "%s", error);
-	return err || set->write_baseline ? check_folder("--baseline", set->baseline) : 0;
-}
-
 int race_policy_open(const struct race_cli_settings *set, struct race_policy *policy)
 {
 	int status = read_suppressions(set, policy);
@@ -115,9 +55,10 @@ int race_policy_open(const struct race_cli_settings *set, struct race_policy *po
 	if (!status)
 		status = read_syntax(set, policy);
 	if (!status)
-		status = read_baseline(set, policy);
+		status = known_baseline(COMMAND, set->baseline, set->write_baseline,
+					&policy->baseline);
 	if (!status && set->sarif)
-		status = check_folder("--sarif", set->sarif);
+		status = known_folder(COMMAND, "--sarif", set->sarif);
 	return status;
 }
 

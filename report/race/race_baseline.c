@@ -191,6 +191,22 @@ size_t baseline_gone(const struct baseline *b)
 	return gone;
 }
 
+int baseline_add(struct baseline *b, const char *fingerprint, const char *words, size_t *added)
+{
+	char text[900];
+
+	snprintf(text, sizeof(text), "%s", words);
+	for (char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	int one = add(b, fingerprint, text);
+	if (one < 0)
+		return one;
+	baseline_see(b, fingerprint);
+	*added += (size_t)one;
+	return 0;
+}
+
 static int add_shown(struct baseline *b, struct race_report *r, enum race_grade grade_max,
 		     size_t *added)
 {
@@ -206,46 +222,46 @@ static int add_shown(struct baseline *b, struct race_report *r, enum race_grade 
 			 race_kind(&v->record), v -> variable, v -> variable[0] ? " in " : "",
 			 v->first.function[0] ? v->first.function : "?",
 			 v->second.function[0] ? v->second.function : "?");
-		for (char *c = text; *c; c++)
-			if (iscntrl((unsigned char)*c))
-				*c = '?';
-		int one = add(b, v->fingerprint, text);
-		if (one < 0)
-			return one;
-		baseline_see(b, v->fingerprint);
-		*added += (size_t)one;
+		int err = baseline_add(b, v->fingerprint, text, added);
+		if (err)
+			return err;
 	}
 	return 0;
 }
 
-static int print(const struct baseline *b, FILE *f)
+static int print(const struct baseline *b, const char *what, const char *command, FILE *f)
 {
-	fputs("# Known races: `trapline race --baseline` reports only others.\n"
-	      "# One fingerprint per line; the rest of the line is for readers.\n",
-	      f);
+	fprintf(f,
+		"# Known %s: `trapline %s --baseline` reports only others.\n"
+		"# One fingerprint per line; the rest of the line is for readers.\n",
+		what, command);
 	for (size_t i = 0; i < b->count; i++)
 		fprintf(f, "%s  %s\n", b->entries[i].fingerprint, b->entries[i].text);
 	return fflush(f) || ferror(f) ? -(errno ? errno : EIO) : 0;
 }
 
-int baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
-		   const char *path, size_t *added)
+int baseline_save(const struct baseline *b, const char *what, const char *command, const char *path)
 {
 	char beside[PATH_MAX];
 
 	if (snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid()) >= (int)sizeof(beside))
 		return -ENAMETOOLONG;
-	int err = add_shown(b, r, grade_max, added);
-	if (err)
-		return err;
 	FILE *f = fopen(beside, "wxe");
 	if (!f)
 		return -errno;
-	err = print(b, f);
+	int err = print(b, what, command, f);
 	fclose(f);
 	if (!err && rename(beside, path))
 		err = -errno;
 	if (err)
 		unlink(beside);
 	return err;
+}
+
+int baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
+		   const char *path, size_t *added)
+{
+	int err = add_shown(b, r, grade_max, added);
+
+	return err ? err : baseline_save(b, "races", "race", path);
 }

@@ -36,6 +36,12 @@ const struct baseline_entry *baseline_at(const struct baseline *b, size_t i);
 /* How many were not seen in this run. */
 size_t baseline_gone(const struct baseline *b);
 
+/* Adds an error with a few words for readers, unless it is there; *added counts. 0 or -ENOMEM. */
+int baseline_add(struct baseline *b, const char *fingerprint, const char *words, size_t *added);
+/* Into a file, all or nothing. what: `races`, as its first line has it. 0 or -errno. */
+int baseline_save(const struct baseline *b, const char *what, const char *command,
+		  const char *path);
+
 /*
  * What it has, and the races of the report that are shown, into a file, all or nothing. None is
  * taken out: what was not seen may just not have been caught this time. *added: how many are new.

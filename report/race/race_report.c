@@ -8,6 +8,7 @@
 #include "record/race_judge.h"
 #include "report/race/race_baseline.h"
 #include "report/safe/clean.h"
+#include "report/safe/file_places.h"
 #include "report/safe/files.h"
 
 #include <errno.h>
@@ -19,15 +20,22 @@
 
 struct race_report {
 	const struct race_region *region;
-	struct symbols *symbols[RACE_FILES];
-	uint64_t bias[RACE_FILES];
-	bool is_tried[RACE_FILES];
+	struct file_places *places;
 	struct race_view **views;
 	size_t count;
 	size_t capacity;
 	struct race_policy policy;
-	pid_t root; /* as of files_open() */
 };
+
+static bool path_in(const void *table, uint32_t row, char *path, size_t n)
+{
+	const struct race_file *file = &((const struct race_region *)table)->files[row];
+
+	if (!file->ready)
+		return false;
+	snprintf(path, n, "%.*s", (int)sizeof(file->path) - 1, file->path);
+	return true;
+}
 
 int race_report_open(const struct race_region *region, struct race_report **out)
 {
@@ -36,6 +44,10 @@ int race_report_open(const struct race_region *region, struct race_report **out)
 	if (!r)
 		return -ENOMEM;
 	r->region = region;
+	if (file_places_open(path_in, region, RACE_FILES, &r->places)) {
+		free(r);
+		return -ENOMEM;
+	}
 	*out = r;
 	return 0;
 }
@@ -47,8 +59,7 @@ void race_report_close(struct race_report *r)
 	for (size_t i = 0; i < r->count; i++)
 		free(r->views[i]);
 	free(r->views);
-	for (size_t i = 0; i < RACE_FILES; i++)
-		symbols_close(r->symbols[i]);
+	file_places_close(r->places);
 	free(r);
 }
 
@@ -100,7 +111,7 @@ size_t race_report_count(const struct race_report *r)
 
 void race_report_set_root(struct race_report *r, pid_t root)
 {
-	r->root = root;
+	file_places_set_root(r->places, root);
 }
 
 struct race_view *race_report_view(struct race_report *r, size_t i)
@@ -110,12 +121,7 @@ struct race_view *race_report_view(struct race_report *r, size_t i)
 
 void race_path(const struct race_report *r, uint64_t at, char *path, size_t n)
 {
-	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
-	const struct race_file *file = &r->region->files[row < RACE_FILES ? row : 0];
-	bool is_known = row && row < RACE_FILES && file->ready;
-
-	snprintf(path, n, "%.*s", is_known ? (int)sizeof(file->path) - 1 : 0, file->path);
-	clean_text(path);
+	file_places_name(r->places, at, path, n);
 }
 
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n)
@@ -128,52 +134,17 @@ bool race_source(struct race_report *r, uint64_t at, bool after, char *path, siz
 
 struct symbols *race_symbols(struct race_report *r, uint64_t at, uint64_t *address)
 {
-	uint32_t row = (uint32_t)(at >> RACE_PLACE_BITS);
-	char path[sizeof(r->region->files[0].path)];
-
-	if (!row || row >= RACE_FILES)
-		return NULL;
-	if (!r->is_tried[row] && r->region->files[row].ready) {
-		race_path(r, at, path, sizeof(path));
-		files_open(path, r->root, &r->symbols[row], &r->bias[row]);
-		r->is_tried[row] = true;
-	}
-	*address = r->bias[row] + (at & RACE_PLACE_MASK);
-	return r->symbols[row];
+	return file_places_symbols(r->places, at, address);
 }
 
 void race_place(struct race_report *r, uint64_t at, bool after, struct place *out)
 {
-	uint64_t back = after ? 1 : 0;
-	uint64_t address;
-	struct symbols *s = race_symbols(r, at, &address);
-
-	memset(out, 0, sizeof(*out));
-	if (!s)
-		return;
-	symbols_place(s, address - back, out);
-	out->offset += out->function ? back : 0;
-	out->module_offset += out->module ? back : 0;
+	file_places_find(r->places, at, after, out);
 }
 
 size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place *out, size_t n)
 {
-	uint64_t back = after ? 1 : 0;
-	uint64_t address;
-	struct symbols *s = race_symbols(r, at, &address);
-
-	if (!s) {
-		memset(out, 0, sizeof(*out));
-		return 1;
-	}
-	size_t count = symbols_frames(s, address - back, out, n);
-	for (size_t i = 0; i < count; i++) {
-		bool is_outer = i + 1 == count;
-
-		out[i].offset += is_outer && out[i].function ? back : 0;
-		out[i].module_offset += out[i].module ? back : 0;
-	}
-	return count;
+	return file_places_frames(r->places, at, after, out, n);
 }
 
 uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)

@@ -243,7 +243,7 @@ const struct suppression *suppressions_match(struct suppressions *s,
 					     const struct suppress_race *race)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (!matches(s->rules[i], race))
+		if (s->rules[i]->is_heap != race->is_heap || !matches(s->rules[i], race))
 			continue;
 		s->rules[i]->told.matches++;
 		return &s->rules[i]->told;

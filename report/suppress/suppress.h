@@ -4,7 +4,8 @@
  *
  * ThreadSanitizer's has one line each: `race:PATTERN` (any frame of either stack, or the
  * variable), `race_top:PATTERN` (the function that makes an access),
- * `called_from_lib:PATTERN` (the library that makes one). A pattern matches anywhere in a
+ * `called_from_lib:PATTERN` (the library that makes one). For errors of the heap these are
+ * `heap:`, `heap_top:` and `heap_from_lib:`. A pattern matches anywhere in a
  * name; `*` is anything, `^` and `$` match the ends.
  *
  * Valgrind's has one block each: a name, Tool:Kind, then one line per frame, innermost
@@ -48,6 +49,7 @@ struct suppress_stack {
 struct suppress_race {
 	struct suppress_stack stacks[2];
 	const char *variable; /* NULL: not known */
+	bool is_heap;	      /* an error of the heap: the rules for those */
 };
 
 struct suppressions;

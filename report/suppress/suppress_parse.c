@@ -124,14 +124,18 @@ static char *whole_pattern(const char *text)
 static const struct {
 	const char *name;
 	int kind;
+	bool is_heap;
 } line_kinds[] = {
-	{ "race", SUPPRESS_ANY_FRAME },
-	{ "race_top", SUPPRESS_TOP },
-	{ "called_from_lib", SUPPRESS_LIBRARY },
-	{ "thread", -1 },
-	{ "mutex", -1 },
-	{ "signal", -1 },
-	{ "deadlock", -1 },
+	{ "race", SUPPRESS_ANY_FRAME, false },
+	{ "race_top", SUPPRESS_TOP, false },
+	{ "called_from_lib", SUPPRESS_LIBRARY, false },
+	{ "heap", SUPPRESS_ANY_FRAME, true },
+	{ "heap_top", SUPPRESS_TOP, true },
+	{ "heap_from_lib", SUPPRESS_LIBRARY, true },
+	{ "thread", -1, false },
+	{ "mutex", -1, false },
+	{ "signal", -1, false },
+	{ "deadlock", -1, false },
 };
 
 static int read_line_rule(struct parser *p, const char *text)
@@ -166,6 +170,7 @@ static int read_line_rule(struct parser *p, const char *text)
 		return -ENOMEM;
 	}
 	rule->pattern = pattern;
+	rule->is_heap = line_kinds[i].is_heap;
 	return rule_add(p, rule);
 }
 
@@ -177,11 +182,10 @@ static bool suppress_is_one_of(const char *text, size_t length, const char *cons
 	return false;
 }
 
-/* "Helgrind:Race", "Helgrind,drd:Race": of a race, by a tool that finds races? */
-static bool is_race_kind(const char *text, size_t colon)
+/* "Helgrind:Race", "Helgrind,drd:Race": an error of these kinds, by one of these tools? */
+static bool is_kind(const char *text, size_t colon, const char *const *tools,
+		    const char *const *kinds)
 {
-	static const char *const tools[] = { "Helgrind", "drd", "Trapline", "*", NULL };
-	static const char *const kinds[] = { "Race", "ConflictingAccess", "*", NULL };
 	const char *kind = text + colon + 1;
 
 	if (!suppress_is_one_of(kind, strlen(kind), kinds))
@@ -196,6 +200,23 @@ static bool is_race_kind(const char *text, size_t colon)
 	return false;
 }
 
+static bool is_race_kind(const char *text, size_t colon)
+{
+	static const char *const tools[] = { "Helgrind", "drd", "Trapline", "*", NULL };
+	static const char *const kinds[] = { "Race", "ConflictingAccess", "*", NULL };
+
+	return is_kind(text, colon, tools, kinds);
+}
+
+static bool is_heap_kind(const char *text, size_t colon)
+{
+	static const char *const tools[] = { "Memcheck", "Trapline", NULL };
+	static const char *const kinds[] = { "Addr1", "Addr2", "Addr4", "Addr8", "Addr16", "Addr32",
+					     "Jump",  "Free",  "Heap",	"*",	 NULL };
+
+	return is_kind(text, colon, tools, kinds);
+}
+
 static int read_block_kind(struct parser *p, const char *text)
 {
 	size_t colon = strcspn(text, ":");
@@ -205,7 +226,11 @@ static int read_block_kind(struct parser *p, const char *text)
 			     "invalid kind of error '%s': expected TOOL:KIND after the "
 			     "name (example: Helgrind:Race)",
 			     text);
-	p->state = is_race_kind(text, colon) ? BLOCK_FRAMES : BLOCK_OTHER;
+	bool is_race = is_race_kind(text, colon);
+	bool is_heap = !is_race && is_heap_kind(text, colon);
+
+	p->rule->is_heap = is_heap;
+	p->state = is_race || is_heap ? BLOCK_FRAMES : BLOCK_OTHER;
 	return 0;
 }
 

@@ -29,6 +29,7 @@ struct suppress_step {
 struct suppress_rule {
 	struct suppression told;
 	enum suppress_kind kind;
+	bool is_heap;  /* of errors of the heap, not of races */
 	char *pattern; /* `*` for anything, whole name; of a line */
 	struct suppress_step steps[SUPPRESS_STEPS];
 	size_t step_count;

@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #include "agent/heap/heap_blocks.h"
-#include "agent/heap/heap_stacks.h"
+#include "heap/heap_stacks.h"
 #include "random.h"
 
 #define BASE 0x7f0000000000u

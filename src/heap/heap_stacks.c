@@ -7,7 +7,7 @@
  * row is written; a reader compares it before and after. No thread waits: a row in use is
  * skipped.
  */
-#include "agent/heap/heap_stacks.h"
+#include "heap/heap_stacks.h"
 
 #include <stdbool.h>
 #include <stddef.h>

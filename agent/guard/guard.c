@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.c - the object that is preloaded for `trapline heap`: it stands before malloc() and its
+ * family, of any allocator, and some blocks come from src/heap/ instead.
+ *
+ * A block of the allocator goes to the allocator, a sampled one to the detector: by its address alone.
+ * So blocks may be freed long after sampling has ended, in a child too.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/guard/guard.h"
+#include "agent/heap/next_malloc.h"
+#include "base/atomic.h"
+#include "heap/heap.h"
+
+__thread enum heap_family guard_family __attribute__((tls_model("initial-exec")));
+
+/* Returns false while this thread is at it: dlsym() may allocate. */
+bool guard_find_next(void)
+{
+	if (__builtin_expect(counter_get(&next.is_complete), 1))
+		return true;
+	if (heap_self.busy)
+		return false;
+	heap_self.busy++;
+	next_malloc_find();
+	heap_self.busy--;
+	return true;
+}
+
+/* ---- allocate ---- */
+
+GUARD(void *, malloc, (size_t bytes))
+{
+	const struct heap_request request = { .bytes = bytes,
+					      .family = guard_family,
+					      .frame = GUARD_HERE };
+	void *p = heap_take(&request);
+
+	if (p)
+		return p;
+	return guard_find_next() ? next.malloc(bytes) : early_take(bytes);
+}
+
+GUARD(void *, calloc, (size_t n, size_t size))
+{
+	struct heap_request request = { .is_zeroed = true, .frame = GUARD_HERE };
+	void *p = NULL;
+
+	if (!__builtin_mul_overflow(n, size, &request.bytes))
+		p = heap_take(&request);
+	if (p)
+		return p;
+	/* The next one refuses what does not fit into a size_t. */
+	return guard_find_next() ? next.calloc(n, size) : early_take_all(n, size);
+}
+
+static bool is_power_of_two(size_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static void *take_aligned(size_t alignment, size_t bytes, const uint64_t *frame)
+{
+	const struct heap_request request = {
+		.bytes = bytes, .alignment = alignment, .family = guard_family, .frame = frame
+	};
+
+	return is_power_of_two(alignment) && guard_find_next() ? heap_take(&request) : NULL;
+}
+
+GUARD(void *, memalign, (size_t alignment, size_t bytes))
+{
+	void *p = take_aligned(alignment, bytes, GUARD_HERE);
+
+	if (p)
+		return p;
+	return guard_find_next() ? next.memalign(alignment, bytes) : NULL;
+}
+
+GUARD(void *, aligned_alloc, (size_t alignment, size_t bytes))
+{
+	void *p = take_aligned(alignment, bytes, GUARD_HERE);
+
+	if (p)
+		return p;
+	return guard_find_next() ? next.aligned_alloc(alignment, bytes) : NULL;
+}
+
+GUARD(int, posix_memalign, (void **out, size_t alignment, size_t bytes))
+{
+	void *p = alignment % sizeof(void *) ? NULL : take_aligned(alignment, bytes, GUARD_HERE);
+
+	if (!p)
+		return guard_find_next() ? next.posix_memalign(out, alignment, bytes) : ENOMEM;
+	*out = p;
+	return 0;
+}
+
+GUARD(void *, valloc, (size_t bytes))
+{
+	return guard_find_next() ? next.valloc(bytes) : NULL;
+}
+
+GUARD(void *, pvalloc, (size_t bytes))
+{
+	return guard_find_next() ? next.pvalloc(bytes) : NULL;
+}
+
+/* ---- free ---- */
+
+/* Not of a sampled block: it is one of the allocator, or an error that is reported. */
+static bool is_for_next(void *p, const uint64_t *frame)
+{
+	if (early_has(p) || !guard_find_next())
+		return false;
+	return !heap_may_be_wrong(p, frame) || !heap_range.bytes || heap_self.busy ||
+	       !heap_is_wrong(p, frame);
+}
+
+GUARD(void, free, (void *p))
+{
+	int saved;
+
+	if (!p)
+		return;
+	if (!heap_has(p)) {
+		if (is_for_next(p, GUARD_HERE))
+			next.free(p);
+		return;
+	}
+	/* As that of the C library since 2.33, it keeps errno. */
+	saved = errno;
+	heap_give(p, guard_family, GUARD_HERE);
+	errno = saved;
+}
+
+GUARD(size_t, malloc_usable_size, (void *p))
+{
+	if (heap_has(p))
+		return heap_size(p);
+	return p && !early_has(p) && guard_find_next() && next.usable_size ? next.usable_size(p) :
+									     0;
+}
+
+/* ---- change the size ---- */
+
+static size_t size_of(void *p)
+{
+	if (heap_has(p))
+		return heap_size(p);
+	if (early_has(p))
+		return early_left(p);
+	return next.usable_size ? next.usable_size(p) : 0;
+}
+
+/* A sampled block, before or after: into another one. */
+static void *move(void *p, size_t bytes, const uint64_t *frame)
+{
+	const struct heap_request request = { .bytes = bytes, .frame = frame };
+	size_t there = size_of(p);
+	void *to = heap_take(&request);
+
+	if (!to && !heap_has(p) && !early_has(p))
+		return next.realloc(p, bytes);
+	if (!to)
+		to = guard_find_next() ? next.malloc(bytes) : early_take(bytes);
+	if (!to)
+		return NULL;
+	memcpy(to, p, there < bytes ? there : bytes);
+	if (heap_has(p))
+		heap_give(p, HEAP_OF_MALLOC, frame);
+	else if (!early_has(p))
+		next.free(p);
+	return to;
+}
+
+GUARD(void *, realloc, (void *p, size_t bytes))
+{
+	const uint64_t *frame = GUARD_HERE;
+
+	if (!p) {
+		const struct heap_request request = { .bytes = bytes, .frame = frame };
+		void *to = heap_take(&request);
+
+		return to ? to : guard_find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
+	}
+	if (heap_has(p) && (!bytes || !heap_size(p))) {
+		/* Of no block that is in use: an error, which is reported. */
+		heap_give(p, HEAP_OF_MALLOC, frame);
+		return bytes ? next.malloc(bytes) : NULL;
+	}
+	if (!heap_has(p) && !early_has(p) && (!is_for_next(p, frame) || !bytes))
+		return bytes ? next.malloc(bytes) : next.realloc(p, bytes);
+	return move(p, bytes, frame);
+}
+
+GUARD(void *, reallocarray, (void *p, size_t n, size_t size))
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return GUARD_NAME(realloc)(p, bytes);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_new.c - the operators new and delete of C++: which of them a thread came by.
+ *
+ * The operators of the C++ library call malloc() and free(), where blocks are sampled. A program with
+ * operators of its own does not come here. Where the C++ library is not among the objects that all others
+ * see, as one that a plug-in needs, these do the work.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "agent/guard/guard.h"
+#include "base/atomic.h"
+
+typedef void *(*operator_new)(size_t bytes, size_t alignment);
+typedef void (*operator_delete)(void *p, size_t a, size_t b);
+
+/* The symbol of the C++ library, looked for once. */
+struct operator
+{
+	const char *name;
+	void *found;
+	bool is_tried;
+};
+
+static void *next_of(struct operator* o)
+{
+	if (!counter_get(&o->is_tried)) {
+		atomic_set(&o->found, dlsym(RTLD_NEXT, o->name));
+		atomic_set(&o->is_tried, true);
+	}
+	return o->found;
+}
+
+/* new[] calls new, and both may leave by an exception: the outer one counts, and takes its mark away. */
+static enum heap_family begin(enum heap_family family)
+{
+	enum heap_family was = guard_family;
+
+	if (!was)
+		guard_family = family;
+	return was;
+}
+
+static void end(const enum heap_family *was)
+{
+	guard_family = *was;
+}
+
+#define FAMILY(family) \
+	__attribute__((cleanup(end))) enum heap_family was __attribute__((unused)) = begin(family)
+
+/* alignment: 0, or what is passed as the second argument, which may be a std::nothrow_t. */
+static void *allocate(struct operator* o, enum heap_family family, size_t bytes, size_t second,
+		      bool is_aligned)
+{
+	operator_new next_new = (operator_new)next_of(o);
+	void *p;
+
+	FAMILY(family);
+	if (next_new)
+		return next_new(bytes, second);
+	p = is_aligned ? aligned_alloc(second, bytes) : malloc(bytes ? bytes : 1);
+	if (!p && !second)
+		abort(); /* as an exception that is not caught */
+	return p;
+}
+
+static void release(struct operator* o, enum heap_family family, void *p, size_t a, size_t b)
+{
+	operator_delete next_delete = (operator_delete)next_of(o);
+
+	FAMILY(family);
+	if (next_delete)
+		next_delete(p, a, b);
+	else
+		free(p);
+}
+
+/* The names are those of the C++ ABI. What an operator does not take is passed on and ignored. */
+#define NEW(symbol, family, is_aligned)                                 \
+	GUARD_EXPORT void *symbol(size_t bytes, size_t second);         \
+	GUARD_EXPORT void *symbol(size_t bytes, size_t second)          \
+	{                                                               \
+		static struct operator o = { .name = #symbol };         \
+                                                                        \
+		return allocate(&o, family, bytes, second, is_aligned); \
+	}
+
+#define NEW_PLAIN(symbol, family)                               \
+	GUARD_EXPORT void *symbol(size_t bytes);                \
+	GUARD_EXPORT void *symbol(size_t bytes)                 \
+	{                                                       \
+		static struct operator o = { .name = #symbol }; \
+                                                                \
+		return allocate(&o, family, bytes, 0, false);   \
+	}
+
+#define DELETE(symbol, family)                                  \
+	GUARD_EXPORT void symbol(void *p, size_t a, size_t b);  \
+	GUARD_EXPORT void symbol(void *p, size_t a, size_t b)   \
+	{                                                       \
+		static struct operator o = { .name = #symbol }; \
+                                                                \
+		release(&o, family, p, a, b);                   \
+	}
+
+/* clang-format off */
+NEW_PLAIN(_Znwm, HEAP_OF_NEW)
+NEW_PLAIN(_Znam, HEAP_OF_NEW_ARRAY)
+NEW(_ZnwmRKSt9nothrow_t, HEAP_OF_NEW, false)
+NEW(_ZnamRKSt9nothrow_t, HEAP_OF_NEW_ARRAY, false)
+NEW(_ZnwmSt11align_val_t, HEAP_OF_NEW, true)
+NEW(_ZnamSt11align_val_t, HEAP_OF_NEW_ARRAY, true)
+DELETE(_ZdlPv, HEAP_OF_NEW)
+DELETE(_ZdaPv, HEAP_OF_NEW_ARRAY)
+DELETE(_ZdlPvm, HEAP_OF_NEW)
+DELETE(_ZdaPvm, HEAP_OF_NEW_ARRAY)
+DELETE(_ZdlPvRKSt9nothrow_t, HEAP_OF_NEW)
+DELETE(_ZdaPvRKSt9nothrow_t, HEAP_OF_NEW_ARRAY)
+DELETE(_ZdlPvSt11align_val_t, HEAP_OF_NEW)
+DELETE(_ZdaPvSt11align_val_t, HEAP_OF_NEW_ARRAY)
+DELETE(_ZdlPvmSt11align_val_t, HEAP_OF_NEW)
+DELETE(_ZdaPvmSt11align_val_t, HEAP_OF_NEW_ARRAY)
+/* clang-format on */

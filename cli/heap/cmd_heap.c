@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_heap.c - `trapline heap`: heap errors of a program, caught in the act.
+ *
+ * The object that is preloaded gives some blocks guards, and writes errors into memory that the processes
+ * share with this command. This command starts the program, reads them, and explains them.
+ */
+#include "base/clock.h"
+#include "base/own_proc.h"
+#include "cli/cmd.h"
+#include "cli/heap/heap_settings.h"
+#include "cli/known_errors.h"
+#include "cli/launch/agent_start.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "cli/watchdog.h"
+#include "report/heap/heap_report.h"
+#include "report/safe/private_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COMMAND "heap"
+#define REGION_NAME "trapline-heap"
+#define OBJECT "libtrapline-guard.so"
+#define ALLOWANCE_NS 20000000u
+#define LOOK_EVERY_NS 10000000
+#define LOOK_AT_FIRST_NS 1000000
+#define LOOKS_AT_FIRST 100u
+
+struct heap_cli {
+	struct heap_cli_settings set;
+	struct agent_region memory;
+	struct heap_region *region;
+	struct heap_report *report;
+	struct suppressions *suppressions;
+	struct baseline *baseline;
+	FILE *out;
+	bool has_color;
+	struct output terminal; /* the line of progress */
+	uint64_t started_ns;
+	uint64_t torn;
+	uint64_t unlisted;
+	pid_t pid;
+	int status; /* of the child, as waitpid() gives it */
+};
+
+static int heap_open_output(struct heap_cli *c)
+{
+	c->out = c->set.json ? stdout : stderr;
+	if (c->set.output)
+		c->out = private_file(c->set.output);
+	return c->out ? 0 :
+			cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
+}
+
+static int make_heap_region(struct heap_cli *c)
+{
+	int err = agent_region_open(REGION_NAME, HEAP_MAGIC, sizeof(*c->region), &c->memory);
+
+	if (err)
+		return cli_wrong(COMMAND, "cannot share memory with the program: %s",
+				 strerror(-err));
+	c->region = (struct heap_region *)c->memory.head;
+	c->region->settings = (struct heap_settings){
+		.budget_ppm = c->set.budget_ppm,
+		.allowance_ns = ALLOWANCE_NS,
+		.first = c->set.first,
+		.align = c->set.align,
+		.does_stop = (uint64_t)c->set.stop,
+	};
+	if (heap_report_open(c->region, &c->report))
+		return cli_wrong(COMMAND, "out of memory");
+	heap_report_set_policy(c->report, c->suppressions, c->baseline);
+	return CLI_OK;
+}
+
+static int read_known(struct heap_cli *c)
+{
+	if (suppressions_new(&c->suppressions))
+		return cli_wrong(COMMAND, "out of memory");
+	int status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
+
+	return status ? status :
+			known_baseline(COMMAND, c->set.baseline, c->set.write_baseline,
+				       &c->baseline);
+}
+
+/* The first run makes the file: but what it found is new, and fails it if an error is to fail a run. */
+static int keep_heap_baseline(struct heap_cli *c)
+{
+	size_t added;
+
+	if (!c->baseline || (!c->set.write_baseline && !access(c->set.baseline, F_OK)))
+		return CLI_OK;
+	int err = heap_baseline_write(c->baseline, c->report, c->set.baseline, &added);
+	if (err) {
+		cli_note(COMMAND, "cannot write %s: %s", c->set.baseline, strerror(-err));
+		return CLI_NO;
+	}
+	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, added == 1 ? "" : "s",
+		 c->set.baseline);
+	return CLI_OK;
+}
+
+/* ---- the run ---- */
+
+static void read_errors(struct heap_cli *c)
+{
+	struct heap_record record;
+
+	/* A program that makes errors without end must not keep the command from its end. */
+	for (uint32_t n = 0; n < HEAP_RECORDS && heap_read(c->region, &record, &c->torn); n++)
+		if (heap_report_add(c->report, &record))
+			c->unlisted++;
+}
+
+/* Text as soon as it is there; JSON lines at the end, when it is known how often. */
+static void tell_errors(struct heap_cli *c)
+{
+	for (size_t i = 0; !c->set.json && i < heap_report_count(c->report); i++) {
+		struct heap_view *v = heap_report_view(c->report, i);
+
+		if (v->is_told || !heap_is_shown(v))
+			continue;
+		v->is_told = true;
+		output_clear_status(&c->terminal);
+		heap_print_text(c->report, v, c->has_color, c->out);
+		fflush(c->out);
+	}
+}
+
+static void heap_wait_for_look(int pidfd, uint64_t looks)
+{
+	struct timespec pause = { 0, looks < LOOKS_AT_FIRST ? LOOK_AT_FIRST_NS : LOOK_EVERY_NS };
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	ppoll(&end, 1, &pause, NULL);
+}
+
+static void heap_wait_for_end(struct heap_cli *c)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	bool is_over = false;
+
+	for (uint64_t n = 0; !is_over; n++) {
+		watchdog_forward(c->pid);
+		is_over = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
+		read_errors(c);
+		tell_errors(c);
+		if (!is_over)
+			heap_wait_for_look(pidfd, n);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+/* ---- the end ---- */
+
+static void count_views(const struct heap_cli *c, struct heap_totals *t)
+{
+	for (size_t i = 0; i < heap_report_count(c->report); i++) {
+		const struct heap_view *v = heap_report_view(c->report, i);
+
+		t->errors += heap_is_shown(v);
+		t->suppressed += v->suppressed != NULL;
+		t->baselined += !v->suppressed && v->is_baselined;
+	}
+}
+
+/* A run without a sample must not look like one without errors. */
+static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals *t)
+{
+	const char *why = c->region->why;
+
+	if (t->counters[HEAP_SAMPLED] && t->counters[HEAP_REFUSED])
+		cli_note(COMMAND, "%" PRIu64 " process%s not sampled: %.*s",
+			 t->counters[HEAP_REFUSED],
+			 t->counters[HEAP_REFUSED] == 1 ? " was" : "es were",
+			 (int)strnlen(why, sizeof(c->region->why)), why);
+	if (t->counters[HEAP_SAMPLED])
+		return CLI_OK;
+	if (t->counters[HEAP_REFUSED])
+		return cli_wrong(COMMAND,
+				 "cannot sample blocks of %s: %.*s; raise the limits of memory",
+				 c->set.program, (int)strnlen(why, sizeof(c->region->why)), why);
+	if (!t->counters[HEAP_PROCESSES])
+		return cli_wrong(
+			COMMAND,
+			"nothing was sampled: the detector was not loaded into any process (a "
+			"static or setuid program, or one that clears its environment)");
+	return cli_wrong(
+		COMMAND,
+		"nothing was sampled: %s did not call malloc(); it has an allocator of its "
+		"own, or allocates nothing",
+		c->set.program);
+}
+
+static int heap_finish(struct heap_cli *c)
+{
+	struct heap_totals totals = { .torn = c->torn };
+
+	totals.wall_ns = clock_now_ns() - c->started_ns;
+	heap_totals(c->region, &totals);
+	count_views(c, &totals);
+	for (size_t i = 0; c->set.json && i < heap_report_count(c->report); i++)
+		if (heap_is_shown(heap_report_view(c->report, i)))
+			heap_print_json(c->report, heap_report_view(c->report, i), c->out);
+	if (c->set.json)
+		heap_summary_json(&totals, c->out);
+	else
+		heap_summary_text(&totals, c->set.verbose != 0, c->out);
+	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
+	int failed = keep_heap_baseline(c);
+	if (fflush(c->out) || ferror(c->out)) {
+		cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
+		failed = CLI_NO;
+	}
+	if (totals.errors && c->set.error_exitcode && !c->set.write_baseline)
+		return (int)c->set.error_exitcode;
+	if (c->status)
+		return cli_status_of(c->status);
+	return blind ? blind : failed;
+}
+
+static int heap_begin(struct heap_cli *c)
+{
+	char options[256];
+
+	agent_option("heap", &c->memory, options, sizeof(options));
+	c->started_ns = clock_now_ns();
+	return agent_object_start(COMMAND, c->set.command, OBJECT, options, &c->pid);
+}
+
+int cmd_heap(int argc, char **argv)
+{
+	struct heap_cli c = { .memory = AGENT_REGION_NONE };
+	int status = heap_settings_read(&c.set, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	status = agent_is_for_this(COMMAND);
+	if (!status)
+		status = read_known(&c);
+	if (!status)
+		status = heap_open_output(&c);
+	if (!status)
+		status = make_heap_region(&c);
+	output_open(&c.terminal, COMMAND, NULL, 0);
+	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
+	watchdog_start(COMMAND, true);
+	if (!status)
+		status = heap_begin(&c);
+	if (!status) {
+		heap_wait_for_end(&c);
+		status = heap_finish(&c);
+	}
+	heap_report_close(c.report);
+	suppressions_free(c.suppressions);
+	baseline_free(c.baseline);
+	agent_region_close(&c.memory);
+	if (c.out && c.set.output)
+		fclose(c.out);
+	return status;
+}

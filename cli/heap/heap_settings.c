@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* heap_settings.c - see heap_settings.h. What cannot work is refused before the program starts. */
+#include "cli/heap/heap_settings.h"
+
+#include "base/own_proc.h"
+#include "cli/cmd.h"
+#include "cli/launch/agent_start.h"
+#include "cli/launch/program.h"
+#include "cli/observe/session.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "heap"
+#define OVERHEAD 2.0
+#define ALIGN_MOST 16u
+
+static const struct opt options[] = {
+#define AT(member) offsetof(struct heap_cli_settings, member)
+	{ "overhead", 0, OPT_PERCENT, AT(overhead), "PERCENT",
+	  "spend at most PERCENT of the CPU time on samples (default 2%)" },
+	{ "first", 0, OPT_COUNT, AT(first), "N",
+	  "sample the first N blocks of each calling context, without a limit of the cost" },
+	{ "align", 0, OPT_COUNT, AT(align), "N",
+	  "align sampled blocks to N bytes (default 16, as malloc); 1 finds each overflow, but "
+	  "breaks programs with locks, vectors or tagged pointers in blocks of odd sizes" },
+	{ "stop", 0, OPT_FLAG, AT(stop), NULL, "end the program at the first error" },
+	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
+	  "exit with status N if an error is reported" },
+	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",
+	  "ignore the errors that FILE lists; can be repeated" },
+	{ "baseline", 0, OPT_STRING, AT(baseline), "FILE",
+	  "report only errors that are not in FILE; create FILE if it does not exist" },
+	{ "write-baseline", 0, OPT_FLAG, AT(write_baseline), NULL,
+	  "add the errors of this run to the baseline" },
+	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
+	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
+	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print all counters at the end" },
+#undef AT
+};
+
+const struct opt_syntax heap_syntax = {
+	.command = COMMAND,
+	.usage = "[OPTION...] -- CMD [ARG...]",
+	.about =
+		"Finds heap errors of a program as it is: use after free, double free, invalid free, "
+		"overflow and underflow. The program continues after an error.",
+	.tail = "Samples some blocks of each calling context. Each sampled block ends at a page without "
+		"access, and loses access when it is freed.\n\n"
+		"examples:\n"
+		"  trapline heap -- ./program\n"
+		"  trapline heap --first 10 --error-exitcode 3 -- ./tests",
+	.options = options,
+	.count = sizeof(options) / sizeof(options[0]),
+};
+
+static int check_numbers(struct heap_cli_settings *set)
+{
+	if (set->overhead > 100)
+		return cli_wrong(
+			COMMAND,
+			"invalid --overhead '%g%%': expected a share of the CPU time, at most "
+			"100%% (example: 2%%)",
+			set->overhead);
+	if (set->align > ALIGN_MOST || (set->align & (set->align - 1)))
+		return cli_wrong(COMMAND,
+				 "invalid --align '%llu': expected 1, 2, 4, 8 or 16 (example: 16)",
+				 (unsigned long long)set->align);
+	if (set->error_exitcode > 255)
+		return cli_wrong(COMMAND,
+				 "invalid --error-exitcode '%llu': expected 1 to 255 (example: 3)",
+				 (unsigned long long)set->error_exitcode);
+	set->budget_ppm = (uint64_t)(set->overhead * 10000);
+	return CLI_OK;
+}
+
+static int heap_command_check(const struct heap_cli_settings *set)
+{
+	char path[PATH_MAX];
+
+	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
+		return cli_wrong(
+			COMMAND,
+			"cannot sample %s: it is a Go program, which does not use malloc(); "
+			"use its race detector and checkptr",
+			path);
+	if (program_seccomp(getpid(), getpid()))
+		return cli_wrong(
+			COMMAND,
+			"%s would inherit this seccomp filter, which may kill it for a system "
+			"call of the detector; run without the filter (containers: "
+			"--security-opt seccomp=unconfined)",
+			set->command[0]);
+	return agent_command_check(COMMAND, set->command);
+}
+
+static int heap_settings_check(struct heap_cli_settings *set, int argc, char **argv, int first)
+{
+	if (first < argc)
+		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --",
+				 argv[first]);
+	if (!set->command)
+		return cli_wrong(COMMAND, "no program: give -- CMD ARG... to start one");
+	if (!own_proc_is_mounted())
+		return cli_wrong(COMMAND, "cannot find processes: " OWN_PROC_REMEDY);
+	set->program = strrchr(set->command[0], '/');
+	set->program = set->program ? set->program + 1 : set->command[0];
+	int status = check_numbers(set);
+	return status ? status : heap_command_check(set);
+}
+
+int heap_settings_read(struct heap_cli_settings *set, int argc, char **argv)
+{
+	int status = 0;
+	int n = session_cut_command(COMMAND, argc, argv, &set->command);
+
+	if (n < 0)
+		return CLI_USAGE;
+	set->overhead = OVERHEAD;
+	set->align = ALIGN_MOST;
+	int first = opts_parse(&heap_syntax, n, argv, set, &status);
+	if (first < 0)
+		return status ? status : -1;
+	return heap_settings_check(set, n, argv, first);
+}

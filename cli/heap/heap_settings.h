@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* heap_settings.h - the options of `trapline heap`. */
+#ifndef HEAP_SETTINGS_H
+#define HEAP_SETTINGS_H
+
+#include "cli/opts.h"
+
+#include <stdint.h>
+
+struct heap_cli_settings {
+	double overhead; /* percent */
+	uint64_t first;
+	uint64_t align;
+	uint64_t error_exitcode;
+	struct opt_list suppressions;
+	const char *baseline;
+	int write_baseline;
+	const char *output;
+	int json;
+	int stop;
+	int verbose;
+	char **command;
+	const char *program; /* without folders */
+	uint64_t budget_ppm;
+};
+
+/* 0; an exit status with a line printed; or -1: --help was given. */
+int heap_settings_read(struct heap_cli_settings *set, int argc, char **argv);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* heap_text.c - a heap error as text for people. */
+#include "report/heap/heap_report.h"
+
+#include "report/plural.h"
+#include "report/run/run_text.h"
+
+#include <inttypes.h>
+
+static void print_thread(const struct heap_moment *m, FILE *f)
+{
+	fprintf(f, " by thread %" PRId32, m->tid);
+	if (m->thread[0])
+		fprintf(f, " (%s)", m->thread);
+}
+
+static void heap_print_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
+			      FILE *f)
+{
+	struct run_frame frames[HEAP_STACK_MAX];
+	size_t n = heap_report_frames(r, m, is_access, frames);
+
+	fputs(n ? ":\n" : ", stack not recorded\n", f);
+	run_text_frames(f, frames, n);
+}
+
+static void print_moment(struct heap_report *r, const struct heap_moment *m, const char *what,
+			 FILE *f)
+{
+	if (!m->time_ns)
+		return;
+	fprintf(f, "  %s", what);
+	print_thread(m, f);
+	heap_print_frames(r, m, false, f);
+}
+
+static void print_head(const struct heap_view *v, bool has_color, FILE *f)
+{
+	const struct heap_record *r = &v->record;
+	const struct heap_place *in = v->first.at ? &v->first : v->freed.at ? &v->freed : &v->alloc;
+	char where[128];
+
+	heap_report_where(v, where, sizeof(where));
+	fprintf(f, "%sheap %c: %s", has_color ? "\033[1m" : "", "AB"[r->grade],
+		heap_kind_names[r->kind]);
+	if (r->grade == HEAP_GRADE_B)
+		fputs(" (its trace was found later)", f);
+	fprintf(f, ": %s", heap_access_names[r->access]);
+	if (r->access && v->size)
+		fprintf(f, " of %" PRIu64 " byte%s", v->size, plural(v->size));
+	fprintf(f, " %s", where);
+	if (r->grade == HEAP_GRADE_A)
+		fprintf(f, ", in %s", in->function[0] ? in->function : "?");
+	else if (in->function[0])
+		fprintf(f, ", %s in %s", in == &v->freed ? "freed" : "allocated", in->function);
+	fprintf(f, " [%s]%s\n", v->fingerprint, has_color ? "\033[0m" : "");
+}
+
+static void print_first(struct heap_report *r, const struct heap_view *v, FILE *f)
+{
+	const struct heap_record *record = &v->record;
+
+	fprintf(f, "  %s", heap_access_names[record->access]);
+	if (record->access && v->size)
+		fprintf(f, " of %" PRIu64 " byte%s", v->size, plural(v->size));
+	fprintf(f, " at 0x%" PRIx64, record->address);
+	if (record->grade == HEAP_GRADE_B) {
+		fputs(record->freed.time_ns ? ", seen when the block was freed\n" :
+					      ", seen when the process ended\n",
+		      f);
+		return;
+	}
+	print_thread(&record->first, f);
+	if (record->in_system_call)
+		fputs(", by a system call", f);
+	else if (v->first.via[0])
+		fprintf(f, ", in %s", v->first.via);
+	heap_print_frames(r, &record->first, record->ip != 0, f);
+}
+
+void heap_print_text(struct heap_report *r, const struct heap_view *v, bool has_color, FILE *f)
+{
+	const struct heap_record *record = &v->record;
+
+	print_head(v, has_color, f);
+	print_first(r, v, f);
+	if (record->block)
+		fprintf(f, "  block of %" PRIu64 " byte%s at 0x%" PRIx64 "\n", record->block_size,
+			plural(record->block_size), record->block);
+	print_moment(r, &record->alloc, "allocated", f);
+	print_moment(r, &record->freed, "freed", f);
+	fputc('\n', f);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap.h - the heap error detector in the target: what stands before an allocator asks it.
+ *
+ * Some blocks are sampled: the first ones of each calling context, and later ones by powers of two,
+ * within a budget of time. A sampled block lies in a slot of its own, and ends at a page without
+ * access. When it is freed, its pages lose access too, and its slot is used again last. An access
+ * that is an error faults in the thread that makes it; SIGSEGV records it with the stacks of access,
+ * allocation and free, gives access, and the program goes on.
+ *
+ *	heap_context.c	which blocks	   heap_pool.c	 where they lie
+ *	heap_budget.c	how many	   heap_fault.c	 SIGSEGV
+ *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
+ *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
+ *
+ * All functions may be called in handlers and by threads at once: no lock is held anywhere, and a
+ * thread that dies in the middle costs others one slot.
+ */
+#ifndef HEAP_HEAP_H
+#define HEAP_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/heap_region.h"
+
+/* By which function a block is allocated or freed. */
+enum heap_family {
+	HEAP_OF_MALLOC,
+	HEAP_OF_NEW,
+	HEAP_OF_NEW_ARRAY,
+};
+
+struct heap_request {
+	size_t bytes;
+	size_t alignment; /* 0: that of malloc() */
+	enum heap_family family;
+	bool is_zeroed;
+	const uint64_t *frame; /* of a function that has a frame pointer: its caller allocates */
+};
+
+struct heap_thread {
+	uint32_t skip;	  /* allocations to pass before the budget is asked again */
+	uint32_t backoff; /* how many the last time */
+	uint32_t busy;	  /* in one of ours: what is allocated from there is not sampled */
+	int32_t tid;	  /* 0: not known yet */
+};
+extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
+
+/* The pool: what lies in it is ours. bytes 0: there is none, and nothing is sampled. */
+struct heap_range {
+	uintptr_t start;
+	size_t bytes;
+};
+extern struct heap_range heap_range;
+/* The program's own code and data, where no block is. */
+extern struct heap_range heap_data;
+extern struct heap_region *heap_region;
+
+static inline bool heap_has(const void *p)
+{
+	return (uintptr_t)p - heap_range.start < heap_range.bytes;
+}
+
+/* Maps the pool, takes SIGSEGV. 0, or -errno and nothing has changed. Not in a handler. */
+int heap_start(struct heap_region *region);
+/* heap_block.c: before the first block. */
+void heap_block_start(void);
+/* In a child, by fork(2): it has a copy of the blocks, and a budget of its own. */
+void heap_forked(void);
+/* The process ends: damages of blocks that are still in use are reported. */
+void heap_end(void);
+
+/* A block with guards; NULL: this one is not sampled, and the allocator shall give it. */
+void *heap_take(const struct heap_request *request);
+/* heap_has(p): it is freed, or a wrong free is reported. */
+void heap_give(void *p, enum heap_family family, const uint64_t *frame);
+/* The size that was asked for; 0: it is not the start of a block that is in use. */
+size_t heap_size(const void *p);
+
+/*
+ * Not heap_has(p), and free(p) is certain to be an error: reports it. false: it may be a block of the
+ * allocator. heap_may_be_wrong() asks first, and costs next to nothing.
+ */
+bool heap_is_wrong(void *p, const uint64_t *frame);
+
+#define HEAP_STACK_BYTES ((uintptr_t)64 << 20) /* no stack is larger, for these two */
+#define HEAP_LEAST_ALIGNMENT 8u		       /* of what any allocator gives */
+
+static inline bool heap_may_be_wrong(const void *p, const uint64_t *frame)
+{
+	return (uintptr_t)p - (uintptr_t)frame < HEAP_STACK_BYTES ||
+	       (uintptr_t)p - heap_data.start < heap_data.bytes ||
+	       ((uintptr_t)p & (HEAP_LEAST_ALIGNMENT - 1)) != 0;
+}
+
+/*
+ * Memory that a system call reads or writes. The part of [p, p + bytes) that is an error is given
+ * access, so that the call does as it would without us. Returns how many bytes at p were no error;
+ * `bytes`: all.
+ */
+size_t heap_open_for_call(const void *p, size_t bytes);
+/* The call accessed that many bytes: reports what of them was an error. */
+void heap_report_call(const void *p, size_t fine, size_t bytes, bool is_write,
+		      const uint64_t *frame);
+
+#endif

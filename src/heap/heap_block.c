@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_block.c - sampled blocks: take, give, look at.
+ *
+ * A block ends where its slot ends, but for the bytes that its alignment needs. The page around it
+ * holds a pattern: what changed when the block is freed was written beside it, which no fault tells.
+ * One of four samples of a context lies at the start of its slot instead, so that a read before it
+ * faults.
+ */
+#include "heap/heap.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "heap/heap_budget.h"
+#include "heap/heap_context.h"
+#include "heap/heap_pool.h"
+#include "heap/heap_tell.h"
+
+#define PATTERN 0xd5u
+#define NTH_AT_START 4u /* of each so many samples of a context the last but one */
+
+static uintptr_t least(uintptr_t a, uintptr_t b)
+{
+	return a < b ? a : b;
+}
+
+static uintptr_t most(uintptr_t a, uintptr_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- the pattern: in the page at each end ---- */
+
+struct gap {
+	unsigned char *start;
+	size_t bytes;
+};
+
+static struct gap gap_before(const struct heap_slot *s)
+{
+	uintptr_t from = most(s->base, s->start & ~(uintptr_t)(PAGE_BYTES - 1));
+
+	if (from == s->start && s->start > s->base)
+		from -= PAGE_BYTES;
+	return (struct gap){ (unsigned char *)from, s->start - from };
+}
+
+static struct gap gap_after(const struct heap_slot *s)
+{
+	uintptr_t from = s->start + s->bytes;
+	uintptr_t to = least(s->base + s->room, (from & ~(uintptr_t)(PAGE_BYTES - 1)) + PAGE_BYTES);
+
+	return (struct gap){ (unsigned char *)from, to - from };
+}
+
+static unsigned char pattern_page[PAGE_BYTES];
+
+static void fill_gap(struct gap gap)
+{
+	memset(gap.start, PATTERN, gap.bytes);
+}
+
+/* The bytes from the first to the last that changed; false: none did. */
+static bool find_damage(struct gap gap, uintptr_t *at, size_t *bytes)
+{
+	size_t first = 0;
+	size_t last = gap.bytes;
+
+	if (!memcmp(gap.start, pattern_page, gap.bytes))
+		return false;
+	while (first < gap.bytes && gap.start[first] == PATTERN)
+		first++;
+	/* Another thread put it right in between: as long as it writes there, it is one. */
+	if (first == gap.bytes)
+		return false;
+	while (gap.start[last - 1] == PATTERN)
+		last--;
+	*at = (uintptr_t)gap.start + first;
+	*bytes = last - first;
+	return true;
+}
+
+static void inspect(const struct heap_slot *slot)
+{
+	struct heap_error error = { .grade = HEAP_GRADE_B, .access = HEAP_WRITE, .slot = slot };
+
+	error.kind = HEAP_UNDERFLOW;
+	if (find_damage(gap_before(slot), &error.address, &error.bytes))
+		heap_tell(&error);
+	error.kind = HEAP_OVERFLOW;
+	if (find_damage(gap_after(slot), &error.address, &error.bytes))
+		heap_tell(&error);
+}
+
+/* ---- take ---- */
+
+/*
+ * What an allocator gives, and programs rely on: locks, vectors, bits that are kept in a pointer. No
+ * type of more than 8 bytes fits into a block of 8.
+ */
+static size_t usual_alignment(size_t bytes)
+{
+	size_t most = heap_region->settings.align;
+
+	return bytes <= 8 && most > 8 ? 8 : most;
+}
+
+static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t nth)
+{
+	size_t alignment = r->alignment ? r->alignment : usual_alignment(r->bytes);
+
+	slot->start = nth % NTH_AT_START == NTH_AT_START - 1 ?
+			      slot->base :
+			      (slot->base + slot->room - r->bytes) & ~(alignment - 1);
+	slot->bytes = r->bytes;
+	slot->family = r->family;
+	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
+}
+
+static void *take(const struct heap_request *r, uint32_t nth)
+{
+	bool is_full;
+	struct heap_slot *slot = heap_pool_pop(r->bytes, &is_full);
+
+	if (!slot) {
+		counter_add(&heap_region->counters[is_full ? HEAP_LOST_FULL : HEAP_LOST_LARGE], 1u);
+		return NULL;
+	}
+	bool is_reused = atomic_get(&slot->state) != HEAP_SLOT_NEW;
+	if (!heap_pool_open(slot)) {
+		heap_pool_push(slot);
+		counter_add(&heap_region->counters[HEAP_LOST_MEMORY], 1u);
+		return NULL;
+	}
+	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_CHANGING);
+	place(slot, r, nth);
+	heap_tell_event(&slot->allocated, r->frame);
+	fill_gap(gap_before(slot));
+	fill_gap(gap_after(slot));
+	if (r->is_zeroed)
+		memset((void *)slot->start, 0, slot->bytes);
+	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_LIVE);
+	counter_add(&heap_region->counters[HEAP_SAMPLED], 1u);
+	if (is_reused)
+		counter_add(&heap_region->counters[HEAP_REUSED], 1u);
+	return (void *)slot->start;
+}
+
+static __attribute__((noinline)) void *take_priced(const struct heap_request *r, uint32_t nth)
+{
+	uint64_t begun = heap_budget_begin();
+
+	heap_self.busy++;
+	void *p = take(r, nth);
+	heap_self.busy--;
+	heap_budget_spend(begun);
+	return p;
+}
+
+void *heap_take(const struct heap_request *r)
+{
+	struct heap_thread *self = &heap_self;
+	uint32_t nth;
+
+	if (self->skip) {
+		self->skip--;
+		if (!heap_region || !heap_region->settings.first)
+			return NULL;
+	}
+	if (!heap_range.bytes || self->busy || !r->bytes || r->alignment > PAGE_BYTES)
+		return NULL;
+	return heap_context_wants(r->frame, &nth) ? take_priced(r, nth) : NULL;
+}
+
+/* ---- give ---- */
+
+static void tell_wrong_free(void *p, const struct heap_slot *slot, enum heap_kind kind,
+			    enum heap_memory memory, const uint64_t *frame)
+{
+	const struct heap_error error = { .kind = kind,
+					  .memory = memory,
+					  .address = (uintptr_t)p,
+					  .slot = slot,
+					  .frame = frame };
+
+	heap_tell(&error);
+}
+
+/* malloc() and free() are in any program, and it may have an operator of its own that calls them. */
+static bool is_mismatched(const struct heap_slot *slot, enum heap_family family)
+{
+	return slot->family != family && slot->family != HEAP_OF_MALLOC && family != HEAP_OF_MALLOC;
+}
+
+static void give(struct heap_slot *slot, enum heap_family family, const uint64_t *frame)
+{
+	if (is_mismatched(slot, family))
+		tell_wrong_free((void *)slot->start, slot, HEAP_INVALID_FREE,
+				HEAP_MEMORY_MISMATCHED, frame);
+	heap_tell_event(&slot->freed, frame);
+	inspect(slot);
+	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_FREED);
+	/* The kernel may refuse: then uses of it are not found. */
+	if (!heap_pool_close(slot))
+		counter_add(&heap_region->counters[HEAP_LOST_MEMORY], 1u);
+	heap_pool_push(slot);
+}
+
+void heap_give(void *p, enum heap_family family, const uint64_t *frame)
+{
+	uint64_t begun = heap_budget_begin();
+	struct heap_slot *slot = heap_pool_slot((uintptr_t)p);
+	uint32_t state = HEAP_SLOT_LIVE;
+
+	heap_self.busy++;
+	if (slot && slot->start == (uintptr_t)p &&
+	    atomic_cas(&slot->state, &state, (uint32_t)HEAP_SLOT_CHANGING)) {
+		give(slot, family, frame);
+	} else {
+		bool is_double = slot && slot->start == (uintptr_t)p && state != HEAP_SLOT_NEW;
+		tell_wrong_free(p, slot, is_double ? HEAP_DOUBLE_FREE : HEAP_INVALID_FREE,
+				HEAP_MEMORY_BLOCK, frame);
+	}
+	heap_self.busy--;
+	heap_budget_spend(begun);
+}
+
+size_t heap_size(const void *p)
+{
+	const struct heap_slot *slot = heap_pool_slot((uintptr_t)p);
+
+	return slot && slot->start == (uintptr_t)p && atomic_get(&slot->state) == HEAP_SLOT_LIVE ?
+		       slot->bytes :
+		       0;
+}
+
+static void inspect_at_end(struct heap_slot *slot)
+{
+	if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
+		return;
+	counter_add(&heap_region->counters[HEAP_LIVE_AT_END], 1u);
+	inspect(slot);
+}
+
+void heap_block_start(void)
+{
+	memset(pattern_page, PATTERN, sizeof(pattern_page));
+}
+
+void heap_end(void)
+{
+	if (!heap_range.bytes)
+		return;
+	heap_self.busy++;
+	heap_pool_each(inspect_at_end);
+	heap_self.busy--;
+	counter_add(&heap_region->counters[HEAP_CPU_NS], heap_budget_cpu_ns());
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_fault.c - see heap_fault.h.
+ *
+ * The stack of a thread may be almost full, and so may its stack for signals. So what takes room, the
+ * unwinding, is done on a stack of ours. Where all of them are in use the access goes on, counted.
+ */
+#include "heap/heap_fault.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "heap/heap.h"
+#include "heap/heap_pool.h"
+#include "heap/heap_tell.h"
+#include "trap/action.h"
+
+#define STACKS 4u
+#define STACK_BYTES 65536u
+#define PF_WRITE 2 /* of the page fault's error code */
+#define SEGV_BIT (1ull << (SIGSEGV - 1))
+#define RESTORER 0x04000000ul /* SA_RESTORER, which libc sets */
+
+/* As the kernel has it: the agent stands before sigaction(). */
+struct kernel_action {
+	void (*handler)(int, siginfo_t *, void *);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+static struct action previous = ACTION_DEFAULT;
+static char *stacks;
+static uint32_t is_taken[STACKS];
+
+void heap_fault_restore(void);
+void heap_fault_call_on(void *top, void (*call)(void *), void *arg);
+
+/*
+ * The unwinder knows a signal frame by the bytes of what it returns to, which must have no other
+ * description. So must the byte before. heap_fault_call_on() calls on another stack, and its own
+ * description leads back.
+ */
+__asm__(".text\n"
+	"	.p2align 4, 0xcc\n"
+	"	nop\n"
+	"	.type heap_fault_restore, @function\n"
+	"heap_fault_restore:\n"
+	"	movq $15, %rax\n"
+	"	syscall\n"
+	"	.size heap_fault_restore, . - heap_fault_restore\n"
+	"	.p2align 4, 0xcc\n"
+	"	.type heap_fault_call_on, @function\n"
+	"heap_fault_call_on:\n"
+	"	.cfi_startproc\n"
+	"	pushq %rbp\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	.cfi_offset %rbp, -16\n"
+	"	movq %rsp, %rbp\n"
+	"	.cfi_def_cfa_register %rbp\n"
+	"	movq %rdi, %rsp\n"
+	"	movq %rdx, %rdi\n"
+	"	call *%rsi\n"
+	"	leave\n"
+	"	.cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"	.size heap_fault_call_on, . - heap_fault_call_on\n");
+
+static long set_kernel_action(int signal, const struct kernel_action *action)
+{
+	return sys4(SYS_rt_sigaction, signal, action, NULL, sizeof(action->mask));
+}
+
+static void set_default(int signal)
+{
+	const struct kernel_action action = { .restorer = NULL };
+
+	set_kernel_action(signal, &action);
+}
+
+static void set_mask(int how, uint64_t mask)
+{
+	sys4(SYS_rt_sigprocmask, how, &mask, NULL, sizeof(mask));
+}
+
+/* ---- an error ---- */
+
+struct fault {
+	uintptr_t address;
+	const ucontext_t *context;
+};
+
+static size_t distance(uintptr_t from, uintptr_t to)
+{
+	return from > to ? from - to : to - from;
+}
+
+/* The block an address outside of blocks belongs to: the nearer of the two around the page. */
+static const struct heap_slot *nearest(const struct heap_slot *before, uintptr_t address)
+{
+	const struct heap_slot *after = heap_pool_next(before);
+
+	if (address - before->base < before->room || !after || after->state == HEAP_SLOT_NEW)
+		return before;
+	if (before->state == HEAP_SLOT_NEW)
+		return after;
+	return distance(address, before->start + before->bytes) <= distance(address, after->start) ?
+		       before :
+		       after;
+}
+
+static enum heap_kind kind_at(const struct heap_slot *slot, uintptr_t address)
+{
+	if (atomic_get(&slot->state) == HEAP_SLOT_FREED)
+		return HEAP_USE_AFTER_FREE;
+	return address < slot->start ? HEAP_UNDERFLOW : HEAP_OVERFLOW;
+}
+
+static bool is_in_block(const struct heap_slot *slot, uintptr_t address)
+{
+	return address - slot->base < slot->room && atomic_get(&slot->state) == HEAP_SLOT_LIVE;
+}
+
+static void tell_fault(void *arg)
+{
+	const struct fault *fault = arg;
+	const struct heap_slot *before = heap_pool_slot(fault->address);
+	const struct heap_slot *slot = before ? nearest(before, fault->address) :
+						heap_pool_slot(fault->address + PAGE_BYTES);
+
+	/* Another thread has got the slot meanwhile: then the page has access. */
+	if (!slot || is_in_block(slot, fault->address)) {
+		counter_add(&heap_region->counters[HEAP_LATE], 1u);
+		return;
+	}
+	const struct heap_error error = {
+		.kind = kind_at(slot, fault->address),
+		.access = fault->context->uc_mcontext.gregs[REG_ERR] & PF_WRITE ? HEAP_WRITE :
+										  HEAP_READ,
+		.address = fault->address,
+		.slot = slot,
+		.context = fault->context,
+	};
+	heap_tell(&error);
+}
+
+static void on_own_fault(struct fault *fault)
+{
+	for (uint32_t i = 0; i < STACKS; i++) {
+		uint32_t was = 0;
+
+		if (!atomic_cas(&is_taken[i], &was, 1u))
+			continue;
+		heap_fault_call_on(stacks + (i + 1) * (size_t)STACK_BYTES, tell_fault, fault);
+		atomic_set(&is_taken[i], 0u);
+		return;
+	}
+	counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
+}
+
+/* ---- the program's own ---- */
+
+/* What an instruction raised, it raises again at the return. */
+static void die(const siginfo_t *info)
+{
+	set_default(SIGSEGV);
+	if (info->si_code <= 0)
+		sys_tgkill(sys_getpid(), sys_gettid(), SIGSEGV);
+}
+
+static void on_foreign(int signal, siginfo_t *info, ucontext_t *context)
+{
+	struct sigaction action;
+	uint64_t version = action_read(&previous, &action);
+	uint64_t mask;
+
+	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
+	    (action.sa_flags & SA_RESETHAND && !action_reset(&previous, version))) {
+		die(info);
+		return;
+	}
+	memcpy(&mask, &action.sa_mask, sizeof(mask));
+	/* Never SIGSEGV: the handler may use a sampled block. */
+	set_mask(SIG_BLOCK, mask & ~SEGV_BIT);
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(signal, info, context);
+	else
+		action.sa_handler(signal);
+}
+
+static void on_segv(int signal, siginfo_t *info, void *arg)
+{
+	struct fault fault = { (uintptr_t)info->si_addr, arg };
+
+	if ((info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR) ||
+	    !heap_has(info->si_addr)) {
+		on_foreign(signal, info, arg);
+		return;
+	}
+	heap_self.busy++;
+	on_own_fault(&fault);
+	heap_self.busy--;
+	if (!heap_region->settings.does_stop)
+		heap_pool_let(fault.address);
+}
+
+/* By the flags that matter when the kernel makes the frame. */
+static long take_segv(const struct sigaction *program)
+{
+	const struct kernel_action action = {
+		.handler = on_segv,
+		.flags = SA_SIGINFO | SA_NODEFER | RESTORER |
+			 (unsigned long)(program->sa_handler == SIG_DFL ?
+						 SA_ONSTACK | SA_RESTART :
+						 program->sa_flags & (SA_ONSTACK | SA_RESTART)),
+		.restorer = heap_fault_restore,
+	};
+
+	return set_kernel_action(SIGSEGV, &action);
+}
+
+void heap_fault_set_action(const struct sigaction *action, struct sigaction *old)
+{
+	if (action) {
+		action_replace(&previous, action, old);
+		take_segv(action);
+	} else if (old) {
+		action_read(&previous, old);
+	}
+}
+
+int heap_fault_start(void)
+{
+	struct kernel_action before;
+	struct sigaction as_libc = { .sa_handler = SIG_DFL };
+
+	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
+		return -EINVAL;
+	as_libc.sa_sigaction = before.handler;
+	as_libc.sa_flags = (int)(before.flags & ~RESTORER);
+	memcpy(&as_libc.sa_mask, &before.mask, sizeof(before.mask));
+	stacks = memory_map(STACKS * (size_t)STACK_BYTES);
+	if (memory_failed(stacks))
+		return memory_error(stacks);
+	action_replace(&previous, &as_libc, NULL);
+	/* A process can inherit it blocked, and would die of the first fault. */
+	set_mask(SIG_UNBLOCK, SEGV_BIT);
+	return (int)take_segv(&as_libc);
+}
+
+void heap_fault_forked(void)
+{
+	action_forked(&previous);
+	memset(is_taken, 0, sizeof(is_taken));
+}
+
+void heap_fault_end(int signal)
+{
+	set_default(signal);
+	if (signal == SIGSEGV)
+		return;
+	set_mask(SIG_UNBLOCK, 1ull << (signal - 1));
+	sys_tgkill(sys_getpid(), sys_gettid(), signal);
+}

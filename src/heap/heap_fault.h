@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_fault.h - SIGSEGV: faults in the pool are errors of the heap, all others are the program's.
+ *
+ * The program's action is kept here, and it gets its own faults as before. Without a handler it dies by
+ * the fault itself, so that the core file is as without us.
+ */
+#ifndef HEAP_FAULT_H
+#define HEAP_FAULT_H
+
+#include <signal.h>
+
+/* Takes SIGSEGV. 0 or -errno. Not in a handler. */
+int heap_fault_start(void);
+void heap_fault_forked(void);
+
+/* What the program asks of sigaction(2) for SIGSEGV; both may be NULL. */
+void heap_fault_set_action(const struct sigaction *action, struct sigaction *old);
+
+/*
+ * The program ends by a signal: SIGSEGV at the return from the handler, where its access faults again;
+ * any other at once.
+ */
+void heap_fault_end(int signal);
+
+#endif

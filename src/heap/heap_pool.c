@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_pool.c - see heap_pool.h.
+ *
+ * The free slots of one size stand in a queue, first in, first out: a freed block keeps its page
+ * without access as long as possible. Rules of the queue: 1. A cell has a turn; a thread takes a turn
+ * by a compare-and-exchange of an end, and then owns the cell until it writes the next turn. 2. There
+ * are as many cells as slots, so that a slot always has room. 3. A thread that is interrupted in
+ * between blocks nothing: the others see an empty queue until it goes on.
+ */
+#include "heap/heap_pool.h"
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/table_size.h"
+
+#define CLASSES 4u
+#define NO_ACCESS 0
+#define ACCESS 3
+
+struct cell {
+	uint32_t turn;
+	uint32_t slot;
+};
+
+struct size_class {
+	size_t room;
+	uint32_t count;
+	uint32_t reserved;
+	uintptr_t start; /* of the page before its first slot */
+	uintptr_t end;
+	struct heap_slot *slots;
+	struct cell *cells;
+	uint32_t head; /* the next turn to take */
+	uint32_t tail; /* the next turn to give */
+};
+
+/* Powers of two, so that turns may wrap. 28 MiB for blocks. */
+static struct size_class classes[CLASSES] = {
+	{ .room = PAGE_BYTES, .count = TABLE_SIZE(4096u, 2u) },
+	{ .room = 4 * PAGE_BYTES, .count = TABLE_SIZE(256u, 2u) },
+	{ .room = 16 * PAGE_BYTES, .count = TABLE_SIZE(64u, 2u) },
+	{ .room = 64 * PAGE_BYTES, .count = TABLE_SIZE(16u, 2u) },
+};
+
+static size_t stride_of(const struct size_class *c)
+{
+	return c->room + PAGE_BYTES;
+}
+
+static size_t span_of(const struct size_class *c)
+{
+	return stride_of(c) * c->count + PAGE_BYTES;
+}
+
+static void fill_class(struct size_class *c, uint32_t number, uintptr_t at)
+{
+	c->start = at;
+	c->end = at + span_of(c);
+	for (uint32_t i = 0; i < c->count; i++) {
+		c->slots[i].size_class = number;
+		c->slots[i].base = at + PAGE_BYTES + i * stride_of(c);
+		c->slots[i].room = c->room;
+		c->cells[i] = (struct cell){ i + 1, i };
+	}
+	c->tail = c->count;
+}
+
+int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
+{
+	size_t bytes = 0;
+	size_t rows = 0;
+
+	*pool_bytes = 0;
+	for (uint32_t i = 0; i < CLASSES; i++) {
+		bytes += span_of(&classes[i]);
+		rows += classes[i].count;
+		*pool_bytes += classes[i].room * classes[i].count;
+	}
+	char *table = memory_map(rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
+	if (memory_failed(table))
+		return memory_error(table);
+	/* MAP_PRIVATE | MAP_ANONYMOUS; what has no access is not accounted. */
+	void *pool = (void *)sys6(SYS_mmap, 0, bytes, NO_ACCESS, 2 | 0x20, -1, 0);
+	if (memory_failed(pool)) {
+		memory_unmap(table, rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
+		return memory_error(pool);
+	}
+	uintptr_t at = (uintptr_t)pool;
+	for (uint32_t i = 0; i < CLASSES; i++) {
+		struct size_class *c = &classes[i];
+
+		c->slots = (struct heap_slot *)table;
+		table += c->count * sizeof(struct heap_slot);
+		c->cells = (struct cell *)table;
+		table += c->count * sizeof(struct cell);
+		fill_class(c, i, at);
+		at = c->end;
+	}
+	*range = (struct heap_range){ (uintptr_t)pool, bytes };
+	return 0;
+}
+
+/* ---- the queue ---- */
+
+static struct heap_slot *pop(struct size_class *c)
+{
+	uint32_t turn = atomic_get(&c->head);
+
+	for (;;) {
+		struct cell *cell = &c->cells[turn % c->count];
+		int32_t ahead = (int32_t)(atomic_get(&cell->turn) - (turn + 1));
+
+		if (ahead < 0)
+			return NULL;
+		if (ahead > 0) {
+			turn = atomic_get(&c->head);
+			continue;
+		}
+		if (!atomic_cas(&c->head, &turn, turn + 1))
+			continue;
+		uint32_t slot = cell->slot;
+		atomic_set(&cell->turn, turn + c->count);
+		return &c->slots[slot];
+	}
+}
+
+void heap_pool_push(struct heap_slot *slot)
+{
+	struct size_class *c = &classes[slot->size_class];
+	uint32_t turn = atomic_get(&c->tail);
+
+	for (;;) {
+		struct cell *cell = &c->cells[turn % c->count];
+		int32_t ahead = (int32_t)(atomic_get(&cell->turn) - turn);
+
+		if (ahead < 0)
+			return; /* a thread died in pop(): the slot is lost */
+		if (ahead > 0) {
+			turn = atomic_get(&c->tail);
+			continue;
+		}
+		if (!atomic_cas(&c->tail, &turn, turn + 1))
+			continue;
+		cell->slot = (uint32_t)(slot - c->slots);
+		atomic_set(&cell->turn, turn + 1);
+		return;
+	}
+}
+
+struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full)
+{
+	*is_full = false;
+	for (uint32_t i = 0; i < CLASSES; i++) {
+		if (bytes > classes[i].room)
+			continue;
+		struct heap_slot *slot = pop(&classes[i]);
+		if (slot)
+			return slot;
+		*is_full = true;
+		return NULL;
+	}
+	return NULL;
+}
+
+/* ---- addresses ---- */
+
+struct heap_slot *heap_pool_slot(uintptr_t address)
+{
+	for (uint32_t i = 0; i < CLASSES; i++) {
+		struct size_class *c = &classes[i];
+
+		if (address - c->start >= c->end - c->start)
+			continue;
+		uintptr_t from = address - c->start - PAGE_BYTES;
+		return from < c->end - c->start ? &c->slots[from / stride_of(c)] : NULL;
+	}
+	return NULL;
+}
+
+struct heap_slot *heap_pool_next(const struct heap_slot *slot)
+{
+	struct size_class *c = &classes[slot->size_class];
+	struct heap_slot *next = &c->slots[slot - c->slots + 1];
+
+	return next < c->slots + c->count ? next : NULL;
+}
+
+static bool protect(uintptr_t start, size_t bytes, int access)
+{
+	return !sys3(SYS_mprotect, start, bytes, access);
+}
+
+/*
+ * A mapping of its own, which the kernel does not join with the pages around it, since only it has
+ * MAP_NORESERVE: later changes of its access split and join nothing, which makes them cheaper.
+ */
+static bool map_slot(const struct heap_slot *slot)
+{
+	/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE */
+	const void *at = (void *)sys6(SYS_mmap, slot->base, slot->room, ACCESS,
+				      2 | 0x20 | 0x10 | 0x4000, -1, 0);
+
+	return !memory_failed(at);
+}
+
+bool heap_pool_open(const struct heap_slot *slot)
+{
+	if (atomic_get(&slot->state) == HEAP_SLOT_NEW)
+		return map_slot(slot);
+	return protect(slot->base, slot->room, ACCESS);
+}
+
+bool heap_pool_close(struct heap_slot *slot)
+{
+	/* The page behind it may have been given access. */
+	if (atomic_swap(&slot->is_open_behind, 0u))
+		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+	return protect(slot->base, slot->room, NO_ACCESS);
+}
+
+static void note_open(uintptr_t address, size_t bytes)
+{
+	struct heap_slot *slot = heap_pool_slot(address);
+
+	for (; slot && slot->base < address + bytes; slot = heap_pool_next(slot))
+		if (slot->base + slot->room < address + bytes)
+			atomic_set(&slot->is_open_behind, 1u);
+}
+
+void heap_pool_let_all(uintptr_t address, size_t bytes)
+{
+	uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
+	size_t span = (address + bytes - page + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+
+	note_open(page, span);
+	/* Too many mappings: as one, they are fewer. The program must go on. */
+	if (!protect(page, span, ACCESS))
+		protect(heap_range.start, heap_range.bytes, ACCESS);
+}
+
+void heap_pool_let(uintptr_t address)
+{
+	heap_pool_let_all(address, 1);
+}
+
+void heap_pool_close_again(uintptr_t address, size_t bytes)
+{
+	const struct heap_slot *slot = heap_pool_slot(address);
+
+	for (; slot && slot->base < address + bytes; slot = heap_pool_next(slot)) {
+		uint32_t state = atomic_get(&slot->state);
+
+		if (state == HEAP_SLOT_FREED || state == HEAP_SLOT_NEW)
+			protect(slot->base, slot->room, NO_ACCESS);
+		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+	}
+}
+
+void heap_pool_each(void (*call)(struct heap_slot *slot))
+{
+	for (uint32_t i = 0; i < CLASSES; i++)
+		for (uint32_t k = 0; k < classes[i].count; k++)
+			if (atomic_get(&classes[i].slots[k].state) != HEAP_SLOT_NEW)
+				call(&classes[i].slots[k]);
+}

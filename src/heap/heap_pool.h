@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_pool.h - the slots of sampled blocks: pages for one block each, between pages without access.
+ *
+ * The slots are of some sizes. What they can hold together is fixed and stated: a process cannot get
+ * larger by more than that, and by what the rows of slots take.
+ */
+#ifndef HEAP_POOL_H
+#define HEAP_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heap/heap.h"
+
+enum heap_slot_state {
+	HEAP_SLOT_NEW, /* no block was there */
+	HEAP_SLOT_LIVE,
+	HEAP_SLOT_CHANGING, /* a thread allocates or frees it */
+	HEAP_SLOT_FREED,
+};
+
+struct heap_slot_event {
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: it did not happen */
+	int32_t tid;
+	uint32_t stack; /* of heap_stacks.h; 0: not known */
+};
+
+struct heap_slot {
+	uint32_t state;		 /* enum heap_slot_state */
+	uint32_t family;	 /* enum heap_family */
+	uint32_t is_open_behind; /* the page behind it has access, since an error was reported */
+	uint32_t size_class;	 /* never changes, like the next two */
+	uintptr_t base;
+	size_t room;	 /* bytes from base on; then a page without access */
+	uintptr_t start; /* of the block */
+	size_t bytes;	 /* as they were asked for */
+	struct heap_slot_event allocated;
+	struct heap_slot_event freed;
+};
+
+/* 0 or -errno. Not in a handler. */
+int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes);
+
+/* The slot that was freed first and has the room; its state is CHANGING. NULL: none, *is_full says why. */
+struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full);
+/* A slot whose state is FREED or NEW. */
+void heap_pool_push(struct heap_slot *slot);
+
+/* The slot an address is in, or in the page behind which it lies; NULL: the first page of all. */
+struct heap_slot *heap_pool_slot(uintptr_t address);
+/* The slot that begins after the page without access that the address is in; NULL: none. */
+struct heap_slot *heap_pool_next(const struct heap_slot *slot);
+
+/* Access to the pages of a slot; false: the kernel refused. */
+bool heap_pool_open(const struct heap_slot *slot);
+/* No access to its pages, nor to the one behind them. */
+bool heap_pool_close(struct heap_slot *slot);
+/* Access to the page of an address, so that an access that was reported can go on. */
+void heap_pool_let(uintptr_t address);
+/* The same for a range, which lies in the pool; and back to what the states of its slots ask for. */
+void heap_pool_let_all(uintptr_t address, size_t bytes);
+void heap_pool_close_again(uintptr_t address, size_t bytes);
+
+/* Calls for each slot that has or had a block. */
+void heap_pool_each(void (*call)(struct heap_slot *slot));
+
+#endif

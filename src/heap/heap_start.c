@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* heap_start.c - the detector begins in a process, and goes on in its children. */
+#include "heap/heap.h"
+
+#include <link.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "heap/heap_budget.h"
+#include "heap/heap_context.h"
+#include "heap/heap_fault.h"
+#include "heap/heap_pool.h"
+#include "heap/heap_tell.h"
+
+__thread struct heap_thread heap_self;
+struct heap_range heap_range;
+struct heap_range heap_data;
+struct heap_region *heap_region;
+
+/* The program comes first. */
+static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct heap_range *out = arg;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type != PT_LOAD)
+			continue;
+		if (!out->start)
+			out->start = start;
+		out->bytes = start + ph->p_memsz - out->start;
+	}
+	return 1;
+}
+
+static int start_all(struct heap_region *region, struct heap_range *range)
+{
+	heap_block_start();
+	int err = heap_context_start(region->settings.first);
+
+	if (!err)
+		err = heap_tell_start();
+	if (!err)
+		err = heap_pool_start(range, &region->pool_bytes);
+	if (!err)
+		err = heap_fault_start();
+	return err;
+}
+
+int heap_start(struct heap_region *region)
+{
+	struct heap_range range;
+
+	heap_region = region;
+	dl_iterate_phdr(find_data, &heap_data);
+	heap_budget_start(&region->settings);
+	int err = start_all(region, &range);
+	if (err) {
+		heap_region = NULL;
+		return err;
+	}
+	counter_add(&region->counters[HEAP_PROCESSES], 1u);
+	heap_range = range;
+	return 0;
+}
+
+void heap_forked(void)
+{
+	heap_self = (struct heap_thread){ .busy = heap_self.busy };
+	if (!heap_range.bytes)
+		return;
+	heap_budget_forked();
+	heap_fault_forked();
+	heap_tell_forked();
+	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
+}

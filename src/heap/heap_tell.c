@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_tell.c - see heap_tell.h.
+ *
+ * One place of the program may make an error in millions of blocks: what was recorded once is
+ * counted from then on.
+ */
+#include "heap/heap_tell.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "heap/heap.h"
+#include "heap/heap_fault.h"
+#include "trap/arch.h"
+#include "trap/stack.h"
+
+#define KNOWN 1024u /* a power of two */
+#define PROBES 16u
+
+static struct heap_stacks *stacks;
+static uint64_t known[KNOWN];
+static char program_path[496];
+
+int heap_tell_start(void)
+{
+	long n = sys4(SYS_readlinkat, -100, "/proc/self/exe", program_path,
+		      sizeof(program_path) - 1);
+
+	program_path[n > 0 ? n : 0] = '\0';
+	stacks = heap_stacks_new();
+	stack_warm_up();
+	return stacks ? 0 : -ENOMEM;
+}
+
+void heap_tell_forked(void)
+{
+	memset(known, 0, sizeof(known));
+}
+
+static int32_t own_tid(void)
+{
+	if (!heap_self.tid)
+		heap_self.tid = (int32_t)sys_gettid();
+	return heap_self.tid;
+}
+
+void heap_tell_event(struct heap_slot_event *event, const uint64_t *frame)
+{
+	event->time_ns = clock_now_ns();
+	event->tid = own_tid();
+	event->stack = frame ? heap_stacks_here(stacks, frame) : 0;
+	if (frame && !event->stack)
+		counter_add(&heap_region->counters[HEAP_LOST_STACKS], 1u);
+}
+
+/* ---- what was told before ---- */
+
+static bool is_known(uint64_t hash)
+{
+	hash |= 1;
+	for (uint32_t n = 0; n < PROBES; n++) {
+		uint64_t *row = &known[((hash >> 8) + n) & (KNOWN - 1)];
+		uint64_t held = 0;
+
+		if (atomic_cas(row, &held, hash))
+			return false;
+		if (held == hash)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 29;
+}
+
+static bool was_told(const struct heap_error *e)
+{
+	uint64_t hash = mix(1 + (uint64_t)e->kind, (uint64_t)e->grade);
+
+	if (e->context)
+		hash = mix(hash, arch_pc(e->context));
+	if (e->frame)
+		hash = mix(hash, e->frame[1]);
+	if (e->slot)
+		hash = mix(hash, e->slot->allocated.stack);
+	return is_known(hash);
+}
+
+/* ---- places ---- */
+
+static uint64_t heap_place_of(uint64_t address)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)(uintptr_t)address, &object))
+		return address & FILE_PLACE_MASK;
+	const struct link_map *map = object.dlfo_link_map;
+	const char *path = map->l_name && *map->l_name ? map->l_name : program_path;
+	int file = file_table_add(heap_region->files, HEAP_FILES, path);
+
+	if (file <= 0)
+		return address & FILE_PLACE_MASK;
+	return (uint64_t)file << FILE_PLACE_BITS | ((address - map->l_addr) & FILE_PLACE_MASK);
+}
+
+/* A return address is behind its call, which may be the last instruction of its object. */
+static void set_frames(struct heap_moment *m, const uint64_t *frames, uint32_t count)
+{
+	for (uint32_t i = 0; i < count && frames[i]; i++) {
+		m->frames[i] = heap_place_of(frames[i]);
+		m->frame_count = i + 1;
+	}
+}
+
+static void set_event(struct heap_moment *m, const struct heap_slot_event *event)
+{
+	const struct heap_stack *stack = heap_stacks_get(stacks, event->stack);
+
+	m->time_ns = event->time_ns;
+	m->tid = event->tid;
+	if (stack)
+		set_frames(m, stack->frames, stack->count);
+}
+
+static void set_now(struct heap_moment *m, const struct heap_error *e)
+{
+	uint64_t frames[HEAP_FRAMES];
+	struct heap_slot_event now;
+
+	if (e->context) {
+		m->time_ns = clock_now_ns();
+		m->tid = own_tid();
+		set_frames(m, frames, stack_unwind(arch_pc(e->context), frames, HEAP_FRAMES));
+	} else {
+		heap_tell_event(&now, e->frame);
+		set_event(m, &now);
+	}
+	sys2(SYS_prctl, PR_GET_NAME, m->thread);
+}
+
+/* What the command decodes. Copied by the kernel, so that it cannot fault. */
+static void set_code(struct heap_record *r, const ucontext_t *context)
+{
+	r->ip = arch_pc(context);
+	for (uint32_t i = 0; i < HEAP_REGS; i++)
+		arch_register(context, i, &r->regs[i]);
+	for (uint32_t n = HEAP_CODE; n && !r->code_bytes; n--)
+		if (sys_read_memory(sys_getpid(), r->ip, r->code, n) == (ssize_t)n)
+			r->code_bytes = (uint8_t)n;
+}
+
+static void fill(struct heap_record *r, const struct heap_error *e)
+{
+	const size_t after_ready = offsetof(struct heap_record, pid);
+
+	memset((char *)r + after_ready, 0, sizeof(*r) - after_ready);
+	r->pid = sys_getpid();
+	r->kind = (uint8_t)e->kind;
+	r->grade = (uint8_t)e->grade;
+	r->access = (uint8_t)e->access;
+	r->memory = (uint8_t)e->memory;
+	r->in_system_call = e->in_system_call;
+	r->address = e->address;
+	r->size = e->bytes;
+	if (e->slot) {
+		r->block = e->slot->start;
+		r->block_size = e->slot->bytes;
+		set_event(&r->alloc, &e->slot->allocated);
+		set_event(&r->freed, &e->slot->freed);
+	}
+	if (e->context)
+		set_code(r, e->context);
+	if (e->context || e->frame)
+		set_now(&r->first, e);
+}
+
+void heap_tell(const struct heap_error *error)
+{
+	uint64_t sequence;
+
+	counter_add(&heap_region->counters[HEAP_FOUND], 1u);
+	if (was_told(error)) {
+		counter_add(&heap_region->counters[HEAP_FOUND_AGAIN], 1u);
+		return;
+	}
+	struct heap_record *record = heap_write_begin(heap_region, &sequence);
+	if (!record) {
+		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
+		return;
+	}
+	heap_self.busy++;
+	fill(record, error);
+	heap_write_end(record, sequence);
+	heap_self.busy--;
+	if (heap_region->settings.does_stop)
+		heap_fault_end(error->context ? SIGSEGV : SIGABRT);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_wrong.c - free() of what no allocator gave: asked for each block that is not sampled.
+ *
+ * Only what is certain: an address on the stack of the thread, in the data of the program or of a
+ * library, or one that is not a multiple of what the allocator's are.
+ */
+#include "heap/heap.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "heap/heap_tell.h"
+
+#define MAPS_BYTES 4096u
+#define MAPS_LINE 64u /* of a line only its addresses count */
+
+/* The stack that the thread runs on, as far as it is known. Threads that allocate have one each. */
+static __thread struct {
+	uintptr_t start;
+	uintptr_t end; /* 0: not known yet */
+} stack __attribute__((tls_model("initial-exec")));
+
+struct mapping {
+	uintptr_t start;
+	uintptr_t end;
+};
+
+static const char *read_number(const char *text, uintptr_t *out)
+{
+	*out = 0;
+	for (;; text++) {
+		int digit = *text >= '0' && *text <= '9' ? *text - '0' :
+			    *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 :
+							   -1;
+		if (digit < 0)
+			return text;
+		*out = *out * 16 + (uintptr_t)digit;
+	}
+}
+
+/* In a line of /proc/self/maps, as much of it as its addresses take. */
+static bool has_address(const char *line, uintptr_t address, struct mapping *out)
+{
+	const char *at = read_number(line, &out->start);
+
+	if (*at != '-')
+		return false;
+	read_number(at + 1, &out->end);
+	return address - out->start < out->end - out->start;
+}
+
+/* Without libc, whose functions allocate. false: not found. */
+static bool find_mapping(uintptr_t address, struct mapping *out)
+{
+	char text[MAPS_BYTES];
+	char line[MAPS_LINE];
+	size_t length = 0;
+	bool is_found = false;
+	ssize_t n;
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+
+	while (fd >= 0 && !is_found && (n = sys_read(fd, text, sizeof(text))) > 0)
+		for (ssize_t i = 0; i < n && !is_found; i++) {
+			if (text[i] != '\n') {
+				if (length < sizeof(line) - 1)
+					line[length++] = text[i];
+				continue;
+			}
+			line[length] = '\0';
+			length = 0;
+			is_found = has_address(line, address, out);
+		}
+	if (fd >= 0)
+		sys_close(fd);
+	return is_found;
+}
+
+/*
+ * A thread of libc has its control block at the upper end of its stack, and a page without access at the
+ * lower one. So whatever else lies above, below that block it is the stack.
+ */
+static void find_stack(uintptr_t frame)
+{
+	uintptr_t block = (uintptr_t)__builtin_thread_pointer();
+	struct mapping found = { 0, 0 };
+
+	if (!find_mapping(frame, &found))
+		found.start = found.end = frame;
+	stack.start = found.start;
+	stack.end = block - found.start < found.end - found.start ? block : found.end;
+	/* The first thread's stack is a mapping alone; other stacks may lie among blocks. */
+	if (stack.end != block && sys_gettid() != sys_getpid())
+		stack.end = stack.start + 1;
+}
+
+static bool is_on_stack(uintptr_t address, uintptr_t frame)
+{
+	if (address - frame >= HEAP_STACK_BYTES)
+		return false;
+	if (!stack.end || (address < stack.end && frame < stack.start))
+		find_stack(frame);
+	return address < stack.end && frame >= stack.start;
+}
+
+/* The loader has blocks of its own in its data, from before there was an allocator. */
+static bool is_in_data(const void *p)
+{
+	struct dl_find_object object;
+
+	return !_dl_find_object((void *)(uintptr_t)p, &object) &&
+	       !strstr(object.dlfo_link_map->l_name, "/ld-");
+}
+
+static bool find_wrong(void *p, const uint64_t *frame, enum heap_memory *out)
+{
+	*out = HEAP_MEMORY_STACK;
+	if (is_on_stack((uintptr_t)p, (uintptr_t)frame))
+		return true;
+	*out = HEAP_MEMORY_DATA;
+	if ((uintptr_t)p - heap_data.start < heap_data.bytes && is_in_data(p))
+		return true;
+	*out = HEAP_MEMORY_UNALIGNED;
+	return (uintptr_t)p & (HEAP_LEAST_ALIGNMENT - 1);
+}
+
+bool heap_is_wrong(void *p, const uint64_t *frame)
+{
+	struct heap_error error = { .kind = HEAP_INVALID_FREE,
+				    .address = (uintptr_t)p,
+				    .frame = frame };
+
+	if (!find_wrong(p, frame, &error.memory))
+		return false;
+	heap_self.busy++;
+	heap_tell(&error);
+	heap_self.busy--;
+	return true;
+}

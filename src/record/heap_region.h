@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_region.h - the memory that `trapline heap` shares with the processes of a run: settings one
+ * way; errors, files and counters the other.
+ *
+ * The head has the settings, which trapline alone writes (record/share_head.h). All other bytes are
+ * data, which each process can write: a reader copies a number once and checks the copy.
+ *
+ * A record has addresses only. The command finds names, and the size of the access from the bytes of
+ * the instruction: the target decodes nothing.
+ */
+#ifndef RECORD_HEAP_REGION_H
+#define RECORD_HEAP_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/table_size.h"
+#include "record/file_table.h"
+#include "record/share_head.h"
+
+#define HEAP_MAGIC 0x7061656865696c6eu
+#define HEAP_FRAMES 24u
+#define HEAP_RECORDS TABLE_SIZE(256u, 2u) /* a power of two */
+#define HEAP_FILES TABLE_SIZE(1024u, 3u)
+#define HEAP_REGS 17u /* by DWARF number */
+#define HEAP_CODE 16u
+
+enum heap_kind {
+	HEAP_USE_AFTER_FREE,
+	HEAP_DOUBLE_FREE,
+	HEAP_INVALID_FREE,
+	HEAP_OVERFLOW,
+	HEAP_UNDERFLOW,
+	HEAP_KINDS,
+};
+
+/* How certain it is: A: the access or the wrong free itself was caught; B: its trace was found later. */
+enum heap_grade {
+	HEAP_GRADE_A,
+	HEAP_GRADE_B,
+	HEAP_GRADES,
+};
+
+enum heap_access {
+	HEAP_NO_ACCESS, /* a wrong free, or a trace that was found later */
+	HEAP_READ,
+	HEAP_WRITE,
+};
+
+/* What an address belongs to that was freed and is not a block. */
+enum heap_memory {
+	HEAP_MEMORY_BLOCK, /* in or beside a sampled block */
+	HEAP_MEMORY_STACK,
+	HEAP_MEMORY_DATA,	/* of the program or a library */
+	HEAP_MEMORY_UNALIGNED,	/* no address that the allocator gives */
+	HEAP_MEMORY_MISMATCHED, /* the block is of new[] and freed by delete, or the reverse */
+	HEAP_MEMORIES,
+};
+
+/* An allocation, a free, or an access. */
+struct heap_moment {
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: it did not happen */
+	int32_t tid;
+	uint32_t frame_count;
+	char thread[16]; /* empty: not known */
+	/* Places. Of an access the first is the instruction; all others are behind their calls. */
+	uint64_t frames[HEAP_FRAMES];
+};
+
+struct heap_record {
+	uint64_t ready; /* its sequence number + 1 once it is written */
+	int32_t pid;
+	uint8_t kind;		/* enum heap_kind */
+	uint8_t grade;		/* enum heap_grade */
+	uint8_t access;		/* enum heap_access */
+	uint8_t memory;		/* enum heap_memory */
+	uint8_t in_system_call; /* frames[0] is a call of libc that gave the memory to the kernel */
+	uint8_t code_bytes;
+	uint8_t reserved[6];
+	uint64_t address;    /* the first byte that is wrong */
+	uint64_t size;	     /* of a damage or a system call; 0: the instruction tells */
+	uint64_t block;	     /* 0: none */
+	uint64_t block_size; /* as it was asked for */
+	uint64_t ip;	     /* as the process had it */
+	uint64_t regs[HEAP_REGS];
+	uint8_t code[HEAP_CODE]; /* at ip */
+	struct heap_moment first;
+	struct heap_moment alloc;
+	struct heap_moment freed;
+};
+
+/* Every way in which something is done, refused or lost. */
+enum heap_counter {
+	HEAP_SAMPLED,	   /* blocks with guards */
+	HEAP_REUSED,	   /* ... in a slot that another block had before */
+	HEAP_LOST_FULL,	   /* not sampled: no slot was free */
+	HEAP_LOST_LARGE,   /* not sampled: larger than the largest slot */
+	HEAP_LOST_BUDGET,  /* not sampled: the budget was used up */
+	HEAP_LOST_MEMORY,  /* not sampled: the kernel refused to change the access */
+	HEAP_LOST_STACKS,  /* stacks that had no room */
+	HEAP_FOUND,	   /* errors */
+	HEAP_FOUND_AGAIN,  /* ... at a place that was reported before */
+	HEAP_LOST_RECORDS, /* ... lost: no room for the record */
+	HEAP_LATE,	   /* faults in a block that was in use again when the handler came */
+	HEAP_LIVE_AT_END,  /* sampled blocks that were not freed when their process ended */
+	HEAP_COST_NS,	   /* spent on samples */
+	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
+	HEAP_PROCESSES,	   /* that sampled */
+	HEAP_REFUSED,	   /* processes that could not: see why */
+	HEAP_COUNTERS,
+};
+
+struct heap_settings {
+	uint64_t budget_ppm;   /* of CPU time */
+	uint64_t allowance_ns; /* of the start, which the budget pays back */
+	uint64_t first;	       /* blocks of each context without a budget; 0: two within it */
+	uint64_t align;	       /* least alignment of a block, 1 to 16 */
+	uint64_t does_stop;    /* the program ends at the first error */
+};
+
+struct heap_region {
+	/* Only trapline writes this. */
+	union {
+		struct {
+			struct share_head share;
+			struct heap_settings settings;
+		};
+		uint8_t head[SHARE_HEAD_BYTES];
+	};
+	/* And all processes this. */
+	uint64_t counters[HEAP_COUNTERS];
+	uint64_t pool_bytes; /* what sampled blocks can have at most, in one process */
+	char why[200];	     /* of the first process that could not sample */
+	uint64_t write_at;   /* next record's sequence number */
+	uint64_t read_at;
+	struct heap_record records[HEAP_RECORDS];
+	struct file_row files[HEAP_FILES];
+};
+
+/* For the target, in a handler. NULL: no room. */
+struct heap_record *heap_write_begin(struct heap_region *r, uint64_t *sequence);
+void heap_write_end(struct heap_record *record, uint64_t sequence);
+/*
+ * For trapline. Copies the next record; 0: there is none. *torn counts records that a process began and
+ * did not finish before it died.
+ */
+int heap_read(struct heap_region *r, struct heap_record *out, uint64_t *torn);
+
+#endif

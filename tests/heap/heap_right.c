@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: MIT
+/*
+ * heap_right.c - what a right program may do with blocks, though it looks like an error to a tool that
+ * puts them elsewhere. These cases have no error, bad or not.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "heap_cases.h"
+
+extern char **environ;
+
+/* As the allocators have it. */
+static void right_alignment(int bad)
+{
+	(void)bad;
+	for (size_t n = 1; n < 600; n++) {
+		char *p = malloc(n);
+		char *c = calloc(1, n);
+		char *r = realloc(NULL, n);
+		size_t want = n > 8 ? 16 : 8;
+
+		heap_require(((uintptr_t)p | (uintptr_t)c | (uintptr_t)r) % want == 0,
+			     "a block is aligned");
+		free(p);
+		free(c);
+		free(r);
+	}
+}
+
+struct right_named {
+	pthread_mutex_t lock;
+	pthread_cond_t is_there;
+	int there;
+	char name[];
+};
+
+static void *right_tell(void *arg)
+{
+	struct right_named *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	p->there = 1;
+	pthread_cond_signal(&p->is_there);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* A lock in a block whose size is odd: futex() wants words that are aligned. */
+static void right_locked(int bad)
+{
+	struct right_named *p = malloc(sizeof(*p) + 14);
+	pthread_t thread;
+
+	(void)bad;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->is_there, NULL);
+	p->there = 0;
+	strcpy(p->name, "thirteen long");
+	pthread_mutex_lock(&p->lock);
+	heap_require(!pthread_create(&thread, NULL, right_tell, p), "pthread_create");
+	while (!p->there)
+		pthread_cond_wait(&p->is_there, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	pthread_join(thread, NULL);
+	free(p);
+}
+
+/* The compiler may use aligned vectors on what malloc gives. */
+static void right_vector(int bad)
+{
+	(void)bad;
+	for (int n = 16; n < 100; n++) {
+		char *p = malloc(n);
+
+#ifdef __x86_64__
+		__asm__ volatile("pxor %%xmm0, %%xmm0\n\tmovaps %%xmm0, (%0)" ::"r"(p)
+				 : "xmm0", "memory");
+#endif
+		heap_require(get(p) == get(p + 15), "the vector is written");
+		free(p);
+	}
+}
+
+/* Loads of whole vectors that hold the block, as string functions do it. */
+static void right_vector_around(int bad)
+{
+	(void)bad;
+#ifdef __x86_64__
+	for (int n = 1; n < 70; n++) {
+		char *p = calloc(1, n);
+		uintptr_t first = (uintptr_t)p & ~(uintptr_t)15;
+		uintptr_t last = ((uintptr_t)p + n - 1) & ~(uintptr_t)15;
+
+		__asm__ volatile("movdqa (%0), %%xmm0\n\tmovdqa (%1), %%xmm0" ::"r"(first),
+				 "r"(last)
+				 : "xmm0", "memory");
+		free(p);
+	}
+#endif
+}
+
+static void right_strings(int bad)
+{
+	(void)bad;
+	for (int n = 1; n < 200; n++) {
+		char *p = malloc(n);
+		char *q = malloc(n);
+
+		memset(p, 'a', n - 1);
+		p[n - 1] = 0;
+		strcpy(q, p);
+		heap_require(strlen(q) == (size_t)n - 1 && !strcmp(p, q) && !strchr(p, 'b') &&
+				     !strcasecmp(p, q) && !memcmp(p, q, n) &&
+				     memchr(p, 0, n) == p + n - 1 && !strrchr(p, 'b') &&
+				     memrchr(p, 0, n) == p + n - 1 && rawmemchr(p, 0) == p + n - 1,
+			     "strings are as they were");
+		char *copy = strdup(p);
+
+		free(p);
+		free(q);
+		free(copy);
+	}
+}
+
+/* All that malloc_usable_size() tells may be used. */
+static void right_usable(int bad)
+{
+	(void)bad;
+	for (int n = 0; n < 3000; n += 37) {
+		char *p = malloc(n);
+		size_t usable = malloc_usable_size(p);
+
+		heap_require(usable >= (size_t)n, "the usable size holds the block");
+		memset(hide(p), 1, usable);
+		free(p);
+	}
+	heap_require(malloc_usable_size(NULL) == 0, "NULL has no bytes");
+}
+
+static void right_realloc(int bad)
+{
+	char *p = NULL;
+
+	(void)bad;
+	for (int n = 1; n < 40000; n = n * 5 / 4 + 1) {
+		p = realloc(p, n);
+		p[n - 1] = (char)n;
+		for (int i = 1; i < n; i = i * 5 / 4 + 1)
+			heap_require(p[i - 1] == (char)i, "realloc keeps all");
+	}
+	for (int n = 30000; n > 0; n = n * 3 / 4) {
+		p = realloc(p, n);
+		heap_require(p[0] == 1, "realloc keeps what stays");
+	}
+	free(p);
+	p = malloc(40);
+	errno = 0;
+	heap_require(!realloc(hide(p), (size_t)hide((void *)(PTRDIFF_MAX - 64))) && errno == ENOMEM,
+		     "realloc of too much fails");
+	memset(p, 1, 40); /* and the block is there still */
+	free(p);
+	p = reallocarray(NULL, 10, 12);
+	memset(p, 1, 120);
+	free(p);
+	errno = 0;
+	heap_require(!reallocarray(NULL, (size_t)hide((void *)(SIZE_MAX / 2)), 4) &&
+			     errno == ENOMEM,
+		     "reallocarray sees the product");
+}
+
+static void right_none(int bad)
+{
+	(void)bad;
+	free(NULL);
+	char *p = malloc(0);
+	char *q = malloc(0);
+
+	heap_require(p && q && p != q, "blocks of no bytes differ");
+	free(p);
+	free(q);
+	errno = 0;
+	heap_require(!malloc((size_t)hide((void *)(PTRDIFF_MAX - 64))) && errno == ENOMEM,
+		     "too much fails");
+	errno = 0;
+	heap_require(!calloc((size_t)hide((void *)(SIZE_MAX / 4)), 8) && errno == ENOMEM,
+		     "calloc sees the product");
+	errno = 77;
+	free(malloc(100));
+	heap_require(errno == 77, "free keeps errno");
+}
+
+static void right_aligned(int bad)
+{
+	(void)bad;
+	for (size_t align = sizeof(void *); align <= 65536; align *= 2)
+		for (size_t n = 1; n < 5000; n = n * 3 + 1) {
+			void *p = NULL;
+			void *m = memalign(align, n);
+
+			heap_require(!posix_memalign(&p, align, n) && (uintptr_t)p % align == 0 &&
+					     (uintptr_t)m % align == 0,
+				     "blocks are aligned as asked");
+			memset(p, 1, n);
+			memset(m, 1, n);
+			free(p);
+			free(m);
+		}
+	void *p = hide("untouched");
+	void *was = p;
+
+	heap_require(posix_memalign(&p, 3, 8) == EINVAL && p == was,
+		     "a wrong alignment is refused");
+	p = valloc(100);
+	heap_require((uintptr_t)p % 4096 == 0, "valloc gives pages");
+	free(p);
+	p = pvalloc(100);
+	heap_require((uintptr_t)p % 4096 == 0, "pvalloc gives pages");
+	free(p);
+}
+
+/* Blocks that another thread frees. */
+static void *right_take(void *blocks)
+{
+	for (void **b = blocks; *b; b++)
+		free(*b);
+	free(blocks);
+	return NULL;
+}
+
+static void right_threads(int bad)
+{
+	pthread_t threads[8];
+
+	(void)bad;
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < 8; i++) {
+			char **blocks = calloc(101, sizeof(*blocks));
+
+			for (int b = 0; b < 100; b++) {
+				blocks[b] = malloc(20 + b);
+				memset(blocks[b], b, 20 + b);
+			}
+			heap_require(!pthread_create(&threads[i], NULL, right_take, blocks),
+				     "pthread_create");
+		}
+		for (int i = 0; i < 8; i++)
+			pthread_join(threads[i], NULL);
+	}
+}
+
+static void right_in_handler(int number)
+{
+	(void)number;
+	char *p = malloc(72);
+
+	memset(p, 1, 72);
+	free(p);
+}
+
+/* malloc in a handler of a signal that cannot come inside malloc. */
+static void right_signal(int bad)
+{
+	struct sigaction action = { .sa_handler = right_in_handler };
+	struct sigaction before;
+
+	(void)bad;
+	sigaction(SIGUSR2, &action, &before);
+	for (int i = 0; i < 10; i++)
+		raise(SIGUSR2);
+	sigaction(SIGUSR2, &before, NULL);
+}
+
+static sigjmp_buf right_back;
+static void *volatile right_address;
+
+static void right_on_fault(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)context;
+	right_address = info->si_addr;
+	siglongjmp(right_back, 1);
+}
+
+/* The program's own faults come to its own handler, with their address. */
+static void right_own_fault(int bad)
+{
+	struct sigaction action = { .sa_sigaction = right_on_fault, .sa_flags = SA_SIGINFO };
+	struct sigaction before;
+	struct sigaction seen;
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)bad;
+	sigaction(SIGSEGV, &action, &before);
+	for (volatile int i = 0; i < 3; i++) {
+		right_address = NULL;
+		if (!sigsetjmp(right_back, 1))
+			put(page + 100, 1);
+		heap_require(right_address == page + 100,
+			     "the program's handler gets its own fault");
+	}
+	sigaction(SIGSEGV, NULL, &seen);
+	heap_require(seen.sa_sigaction == right_on_fault && (seen.sa_flags & SA_SIGINFO),
+		     "sigaction tells the program's own handler");
+	sigaction(SIGSEGV, &before, NULL);
+	munmap(page, 4096);
+}
+
+static void right_fork(int bad)
+{
+	(void)bad;
+	char *p = malloc(100);
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		memset(p, 1, 100);
+		free(p);
+		for (int i = 0; i < 50; i++) {
+			char *q = malloc(30 + i);
+
+			memset(q, 1, 30 + i);
+			free(q);
+		}
+		_exit(4);
+	}
+	heap_require(waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+			     WEXITSTATUS(status) == 4,
+		     "a child that frees its copy ends well");
+	memset(p, 2, 100);
+	free(p);
+}
+
+/* vfork() and posix_spawn(): a child that shares the memory for a while. */
+static void right_spawn(int bad)
+{
+	(void)bad;
+	char *argv[] = { "true", NULL };
+	int status = -1;
+	pid_t pid;
+
+	heap_require(!posix_spawnp(&pid, "true", NULL, NULL, argv, environ), "posix_spawnp");
+	heap_require(waitpid(pid, &status, 0) == pid && status == 0,
+		     "a program of its own ends well");
+	pid = vfork();
+	if (!pid) {
+		execlp("true", "true", (char *)NULL);
+		_exit(5);
+	}
+	heap_require(waitpid(pid, &status, 0) == pid && status == 0, "vfork and exec end well");
+}
+
+static void right_stdio(int bad)
+{
+	(void)bad;
+	char *line = NULL;
+	size_t room = 0;
+	FILE *f = tmpfile();
+
+	heap_require(f != NULL, "tmpfile");
+	for (int i = 0; i < 50; i++)
+		fprintf(f, "%0*d\n", i * 7 + 1, i);
+	rewind(f);
+	for (int i = 0; i < 50; i++)
+		heap_require(getline(&line, &room, f) == i * 7 + 2, "getline reads the line");
+	fclose(f);
+	free(line);
+	char *text = NULL;
+
+	heap_require(asprintf(&text, "%s and %d", "words", 7) == 11, "asprintf");
+	free(text);
+	f = open_memstream(&text, &room);
+	for (int i = 0; i < 500; i++)
+		fputs("growing ", f);
+	fclose(f);
+	heap_require(room == 4000 && strlen(text) == 4000, "open_memstream");
+	free(text);
+}
+
+static int right_order(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* What libc allocates, sorts and unlinks by itself. */
+static void right_libc(int bad)
+{
+	(void)bad;
+	int *numbers = malloc(3001 * sizeof(*numbers));
+
+	for (int i = 0; i < 3001; i++)
+		numbers[i] = (i * 7919) % 3001;
+	qsort(numbers, 3001, sizeof(*numbers), right_order);
+	for (int i = 0; i < 3001; i++)
+		heap_require(numbers[i] == i, "qsort sorts");
+	free(numbers);
+	for (int i = 0; i < 50; i++) {
+		char name[20];
+
+		snprintf(name, sizeof(name), "HEAP_%d", i);
+		setenv(name, "a value", 1);
+	}
+	for (int i = 0; i < 50; i++) {
+		char name[20];
+
+		snprintf(name, sizeof(name), "HEAP_%d", i);
+		heap_require(!strcmp(getenv(name), "a value"), "the environment keeps its values");
+		unsetenv(name);
+	}
+	free(realpath("/proc/self/exe", NULL));
+	free(getcwd(NULL, 0));
+}
+
+#define RIGHT(n)                                    \
+	{                                           \
+#n, n, NULL, NULL, NULL, 0, 0, 0, 0 \
+	}
+
+const struct heap_case heap_case_right[] = {
+	RIGHT(right_alignment),
+	RIGHT(right_locked),
+	RIGHT(right_vector),
+	RIGHT(right_vector_around),
+	RIGHT(right_strings),
+	RIGHT(right_usable),
+	RIGHT(right_realloc),
+	RIGHT(right_none),
+	RIGHT(right_aligned),
+	RIGHT(right_threads),
+	RIGHT(right_signal),
+	RIGHT(right_own_fault),
+	RIGHT(right_fork),
+	RIGHT(right_spawn),
+	RIGHT(right_stdio),
+	RIGHT(right_libc),
+	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
+};

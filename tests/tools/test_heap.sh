@@ -1,0 +1,151 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_heap.sh TRAPLINE VICTIMS - `trapline heap`: each kind of error with its stacks, none in programs
+# without errors, and the program goes on. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/../cli/tap.sh"
+command=heap
+errors=$victims/heap_errors
+life=$victims/heap_life
+need jq
+
+# heap ARG...: JSON lines in $tmp/report, the program's output in $tmp/out.
+heap()
+{
+	rm -f "$tmp/report"
+	timeout -k 5 60 "$trapline" heap --json -o "$tmp/report" "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# all EXPRESSION: of jq, over the array of all lines.
+all()
+{
+	jq -e -s "$1" "$tmp/report" >/dev/null 2>>"$tmp/err"
+}
+
+# one KIND MODE EXPRESSION: one error of this kind for which it holds, after which the program went on.
+one()
+{
+	heap -- "$errors" "$2" && grep -q 'went on' "$tmp/out" &&
+		all "map(select(.type == \"heap\")) | length == 1 and (.[0] | .kind == \"$1\" and $3)"
+	ok "$2: $1" $?
+}
+
+allocated='.alloc.function == "make" and .alloc.stack[0].line > 0'
+freed='.free.function == "drop"'
+
+one use-after-free use_after_free ".grade == \"A\" and .access == \"write\" and .size == 1 and .offset == 7 and
+	.block_size == 40 and .first.function == \"put\" and $allocated and $freed"
+one use-after-free read_after_free ".grade == \"A\" and .access == \"read\" and .first.function == \"get\""
+one double-free double_free ".grade == \"A\" and .first.function == \"drop\" and $allocated and $freed"
+one overflow overflow ".grade == \"A\" and .access == \"write\" and .offset == 48 and .block_size == 48 and
+	.first.function == \"put\" and $allocated and .free == null"
+one overflow overread '.grade == "A" and .access == "read" and .offset == 49'
+one underflow underflow ".grade == \"B\" and .offset == -1 and .first == null and $allocated and $freed"
+one underflow underflow_kept ".grade == \"B\" and .free == null and $allocated"
+one underflow underread '.grade == "A" and .access == "read" and .offset == -1 and .first.function == "get"'
+one invalid-free free_stack '.grade == "A" and .memory == "stack" and .alloc == null'
+one invalid-free free_data '.grade == "A" and .memory == "data"'
+one invalid-free free_middle ".grade == \"A\" and .memory == \"block\" and .offset == 8 and $allocated"
+one invalid-free free_unaligned '.grade == "A" and .memory == "unaligned"'
+one double-free realloc_freed '.grade == "A" and .first.function == "realloc_freed()"'
+one invalid-free new_and_free_array '.grade == "A" and .memory == "mismatched" and
+	.first.function == "new_and_free_array()" and .alloc.function == "new_and_free_array()"'
+one overflow kernel_reads '.grade == "A" and .in_system_call and .access == "read" and .size == 4 and .offset == 100'
+one use-after-free kernel_writes_freed '.grade == "A" and .in_system_call and .access == "write" and .size == 1'
+
+# none PROGRAM MODE OPTION...: no error, and the program went on.
+none()
+{
+	program=$1
+	mode=$2
+	shift 2
+	heap "$@" -- "$program" "$mode" && grep -q 'went on' "$tmp/out" &&
+		all '(map(select(.type == "heap")) | length == 0) and .[-1].sampled > 0'
+	ok "$mode $*: no error" $?
+}
+
+for mode in kernel_fits resizes aligned; do
+	none "$errors" $mode --first 100000
+done
+none "$errors" resizes --align 1
+for mode in threads tiny_stacks in_handlers children own_faults own_stack; do
+	none "$life" $mode
+	none "$life" $mode --first 100000
+done
+all '.[-1].reused == 0 and .[-1].counters.lost_records == 0'
+ok 'own_stack: nothing was lost' $?
+
+heap -- "$life" blocked && grep -q 'went on' "$tmp/out" &&
+	all '[.[] | select(.type == "heap")] | length == 1 and .[0].first.function == "use_blocked"'
+ok 'blocked: an error is reported although all signals are blocked' $?
+
+heap --first 100000 -- "$life" many_errors && grep -q 'went on' "$tmp/out" &&
+	all '(map(select(.type == "heap")) | length == 1) and
+	(.[-1].counters | .found + .lost_records + .late >= 1600 and .found_again > 1500)'
+ok 'many_errors: each is counted, one is reported' $?
+
+"$life" dies >/dev/null 2>&1
+natively=$?
+heap -- "$life" dies
+[ $? = "$natively" ] && all 'map(select(.type == "heap")) | length == 0'
+ok 'dies: by its own fault, as without heap' $?
+heap -- "$life" is_killed
+[ $? = "$natively" ]
+ok 'is_killed: by SIGSEGV that was sent' $?
+
+heap --stop -- "$errors" use_after_free
+[ $? = 139 ] && ! grep -q 'went on' "$tmp/out" && all 'map(select(.kind == "use-after-free")) | length == 1'
+ok '--stop: the access ends the program' $?
+heap --stop -- "$errors" double_free
+[ $? = 134 ] && ! grep -q 'went on' "$tmp/out"
+ok '--stop: a wrong free ends the program' $?
+heap --error-exitcode 9 -- "$errors" overflow
+[ $? = 9 ]
+ok '--error-exitcode: an error' $?
+heap --error-exitcode 9 -- "$errors" resizes
+ok '--error-exitcode: no error' $?
+
+heap --first 100000 -- "$errors" resizes &&
+	all '.[-1] | .sampled > 10 and .pool_bytes == 29360128 and .underreads == false and
+	.counters.processes == 1 and .cost_ns > 0'
+ok 'the summary says what was sampled, and what it cost' $?
+
+heap -- "$errors" overflow_odd && all '.[0] | .kind == "overflow" and .grade == "B" and .offset == 13'
+ok 'the bytes between a block and the page behind it are checked when it is freed' $?
+heap --align 1 -- "$errors" overflow_odd &&
+	all '.[0] | .kind == "overflow" and .grade == "A" and .offset == 13 and .first.function == "put"'
+ok '--align 1: there are none' $?
+
+watch -- "$errors" use_after_free
+grep -q '^heap A: use-after-free: write of 1 byte at offset 7 of a block of 40 bytes, in put \[[0-9a-f]*\]$' "$tmp/err" &&
+	grep -q '^  allocated by thread [0-9]*:$' "$tmp/err" && grep -q '^  freed by thread [0-9]*:$' "$tmp/err" &&
+	grep -q '^trapline heap: 1 error; ' "$tmp/err"
+ok 'the text has the stacks and the summary' $?
+
+printf 'heap_top:^put$\n' >"$tmp/suppressions"
+heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overflow && all '.[-1].suppressed == 1 and length == 1'
+ok '--suppressions: by the function of the access' $?
+printf 'race_top:^put$\n{\n a\n Memcheck:Addr1\n fun:get\n}\n' >"$tmp/suppressions"
+heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overflow
+[ $? = 9 ] && heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overread
+ok '--suppressions: one of races does not count, one of memcheck does' $?
+heap --baseline "$tmp/known" --error-exitcode 9 -- "$errors" overflow
+[ $? = 9 ] && grep -q '^[0-9a-f]\{16\}  A overflow: 0 bytes after a block of 48 bytes in put$' "$tmp/known" &&
+	heap --baseline "$tmp/known" --error-exitcode 9 -- "$errors" overflow && all '.[-1].baselined == 1' &&
+	! heap --baseline "$tmp/known" --error-exitcode 9 -- "$errors" overread
+ok '--baseline: the first run makes it, the next one reports others only' $?
+
+wrong 'no command' 'no program' --first 2
+wrong 'an overhead of 0' "invalid --overhead '0'" --overhead 0 -- true
+wrong 'an overhead above 100%' "invalid --overhead '101%'" --overhead 101% -- true
+wrong 'an alignment that is not a power of two' "invalid --align '3'" --align 3 -- true
+wrong 'a command that does not exist' 'cannot start' -- /nonexistent
+wrong 'a static program' 'is linked statically' -- "$victims/race_static"
+
+timeout 60 "$trapline" heap -- prlimit --as=50000000 "$life" own_faults >"$tmp/out" 2>"$tmp/err"
+status=$?
+[ $status = 0 ] || { [ $status = 1 ] && grep -q 'cannot sample' "$tmp/err"; }
+ok 'a limit of memory: it works, or says why not' $?
+
+finished
