@@ -389,12 +389,17 @@ static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_s
 
 #define DEPTH_MAX 64 /* of namespaces and blocks: damaged DWARF must not take the stack */
 
+/* Of a function in several parts, such as one for exceptions, the first has the entry. */
 static bool begins_at(Dwarf_Die *die, Dwarf_Addr pc)
 {
+	Dwarf_Addr base;
 	Dwarf_Addr start;
+	Dwarf_Addr end;
 
 	return dwarf_tag(die) == DW_TAG_subprogram &&
-	       (!dwarf_lowpc(die, &start) || !dwarf_entrypc(die, &start)) && start == pc;
+	       (!dwarf_lowpc(die, &start) || !dwarf_entrypc(die, &start) ||
+		dwarf_ranges(die, 0, &base, &start, &end) > 0) &&
+	       start == pc;
 }
 
 /* The function that begins at pc. */
