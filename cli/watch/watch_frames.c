@@ -188,8 +188,8 @@ static int check_program(const struct watch_objects *o, const struct code_site *
 		     0;
 }
 
-static int find_sites(struct watch_objects *o, const struct expression *e, const char *function,
-		      const char *name)
+static int find_frame_sites(struct watch_objects *o, const struct expression *e,
+			    const char *function, const char *name)
 {
 	struct code_sites sites = { 0 };
 	char why[500] = "";
@@ -238,7 +238,7 @@ int watch_frames_find(struct watch_objects *o, struct symbols *s,
 		snprintf(o->until.where, sizeof(o->until.where), "%s", function);
 		snprintf(o->frames.returns.where, sizeof(o->frames.returns.where), "%s", function);
 		o->frames.returns.is_return = true;
-		status = find_sites(o, e, function, name);
+		status = find_frame_sites(o, e, function, name);
 	}
 	expression_free(e);
 	o->frames.unwinder_count = unwinders_find(s, o->frames.unwinder, UNWINDERS_MAX);

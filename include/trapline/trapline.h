@@ -306,10 +306,7 @@ struct trapline_event_opts {
 	size_t tid_count;
 	/* Callbacks receive so many frames, at most TRAPLINE_STACK_MAX. */
 	uint32_t stack_depth;
-	/*
-	 * TRAPLINE_STOP: the thread receives this signal instead, at the hits that
-	 * trapline_event_stop_next() permits. 0: SIGSTOP stops the process at each hit.
-	 */
+	/* TRAPLINE_STOP: the thread receives this signal; see trapline_event_stop_next(). */
 	uint32_t signal;
 	/* Counters: each such amount is a hit. 0: the event only counts. */
 	uint64_t period;
@@ -495,13 +492,9 @@ TRAPLINE_API int trapline_event_rearm(struct trapline_event *event, uint64_t mor
 /*
  * trapline_event_stop_next - at the next n hits their threads receive opts.signal.
  *
- * n replaces what is left of an earlier call. The event has TRAPLINE_STOP and opts.signal. The
- * signal arrives before the thread runs another instruction; after a breakpoint of
- * trapline_break_sites(), it is the instruction behind it. With TRAPLINE_RETURNS the hits are the
- * returns. A thread that ignores the signal does not notice it, but its tracer does, and can
- * stall the thread there. hit.stopped is 1 then.
- * Errors: EINVAL the event has no signal, or n is over INT64_MAX; ESRCH the event is closed, or
- * the call comes from a forked child. MT-Safe. AS-Safe.
+ * n replaces what an earlier call has left. TRAPLINE_RETURNS: the hits are the returns. Errors:
+ * EINVAL there is no opts.signal, or n is over INT64_MAX; ESRCH the event is closed, or the call
+ * comes from a forked child. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_event_stop_next(struct trapline_event *event, uint64_t n);
 

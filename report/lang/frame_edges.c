@@ -132,7 +132,7 @@ static int add_edge(struct edges *e, uint64_t from, uint64_t to)
 	return is_in(e->code, to) ? add_exit(e, from, to) : add_site(e, &e->v->exits, from);
 }
 
-static int take(struct edges *e, uint64_t at, const struct insn *insn, uint64_t range_end)
+static int edges_take(struct edges *e, uint64_t at, const struct insn *insn, uint64_t range_end)
 {
 	uint64_t next = at + insn->length;
 	bool is_live = is_in(e->live, at);
@@ -208,7 +208,7 @@ static int walk(struct edges *e, const struct frame_range *range)
 	for (uint64_t at = range->start; !err && at < range->end; at += insn.length) {
 		if (code_decode(e->s, at, range->end, &insn))
 			return -EILSEQ;
-		err = take(e, at, &insn, range->end);
+		err = edges_take(e, at, &insn, range->end);
 	}
 	return err;
 }

@@ -42,7 +42,7 @@ struct spot_in_frame {
 	int64_t offset;
 };
 
-__attribute__((format(printf, 2, 3))) static int fail(struct finding *f, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int refuse(struct finding *f, const char *format, ...)
 {
 	va_list args;
 
@@ -224,21 +224,21 @@ static int read_location(struct finding *f, Dwarf_Attribute *attr, const struct 
 		if (is_empty)
 			continue;
 		if (!is_by_cfa)
-			return fail(
+			return refuse(
 				f,
 				"the frame of %s is aligned at run time, so '%s' has no fixed location in it",
 				f->site->name, f->name);
 		if (is_placed && spot.offset != v->offset)
-			return fail(f, "'%s' of %s moves: its location in the frame changes",
-				    f->name, f->site->name);
+			return refuse(f, "'%s' of %s moves: its location in the frame changes",
+				      f->name, f->site->name);
 		v->offset = spot.offset;
 		is_placed = true;
 	}
 	if (!is_placed)
-		return fail(f,
-			    "'%s' of %s is in a register, and a debug register watches memory; "
-			    "print it with trapline break FILE:LINE, or build with -O0",
-			    f->name, f->site->name);
+		return refuse(f,
+			      "'%s' of %s is in a register, and a debug register watches memory; "
+			      "print it with trapline break FILE:LINE, or build with -O0",
+			      f->name, f->site->name);
 	qsort(live->range, live->count, sizeof(*live->range), compare_ranges);
 	return 0;
 }
@@ -274,13 +274,13 @@ static int place_variable(struct finding *f, Dwarf_Die *die, Dwarf_Die *block,
 	if (!err)
 		err = read_ranges(f, &f->physical, &code);
 	if (err == -ENOENT)
-		fail(f, "the debug information does not have the code of %s", f->site->name);
+		refuse(f, "the debug information does not have the code of %s", f->site->name);
 	if (!err && dwarf_attr_integrate(die, DW_AT_const_value, &attr))
-		err = fail(f, "'%s' of %s is a constant in the code: it has no memory", f->name,
-			   f->site->name);
+		err = refuse(f, "'%s' of %s is a constant in the code: it has no memory", f->name,
+			     f->site->name);
 	if (!err && !dwarf_attr(die, DW_AT_location, &attr))
-		err = fail(f, "'%s' of %s is optimised away: build with -O0, or choose another",
-			   f->name, f->site->name);
+		err = refuse(f, "'%s' of %s is optimised away: build with -O0, or choose another",
+			     f->name, f->site->name);
 	if (!err)
 		err = read_location(f, &attr, &scope, v, &live);
 	v->type = type_of_attribute(f->s, die);
@@ -375,8 +375,8 @@ int frame_variable_find(struct symbols *s, const struct code_site *site, const c
 		return -ENOENT;
 	}
 	if (!find_physical(&f, &die))
-		return fail(&f, "the function that contains the copy of %s is not known",
-			    site->name);
+		return refuse(&f, "the function that contains the copy of %s is not known",
+			      site->name);
 	int err = search(&f, &die, 0);
 	if (!err && !f.is_known) {
 		snprintf(why, n, "%s has no variable '%s'", site->name, name);

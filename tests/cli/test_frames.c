@@ -332,8 +332,8 @@ static void a_stalled_thread_survives_its_tracer(void **state)
 
 /* --- the command --- */
 
-static void run_command(const char *expr, const char *options, const char *mode, int rounds,
-			char *out, size_t size)
+static void run_command(const char *victim, const char *expr, const char *options, const char *mode,
+			int rounds, char *out, size_t size)
 {
 	char command[8192];
 	char path[4096];
@@ -342,8 +342,8 @@ static void run_command(const char *expr, const char *options, const char *mode,
 	snprintf(path, sizeof(path), "%s/trapline", folder);
 	if (access(path, X_OK))
 		snprintf(path, sizeof(path), "%s/../trapline", folder);
-	snprintf(command, sizeof(command), "%s watch '%s' %s -- %s/frames %s %d 2>&1", path, expr,
-		 options, folder, mode, rounds);
+	snprintf(command, sizeof(command), "%s watch '%s' %s -- %s/%s %s %d 2>&1", path, expr,
+		 options, folder, victim, mode, rounds);
 	FILE *f = popen(command, "r");
 	assert_non_null(f);
 	while (used + 1 < size && fgets(out + used, (int)(size - used), f))
@@ -375,12 +375,12 @@ struct shares {
 	unsigned long hits;
 };
 
-static struct shares watch_frames(const char *expr, const char *options, const char *mode,
-				  int rounds)
+static struct shares watch_frames_of(const char *victim, const char *expr, const char *options,
+				     const char *mode, int rounds)
 {
 	static char out[1 << 20];
 
-	run_command(expr, options, mode, rounds, out, sizeof(out));
+	run_command(victim, expr, options, mode, rounds, out, sizeof(out));
 	struct shares s = { .writes = number_behind(out, "\nwrites "),
 			    .hits = count_of(out, "{\"type\":\"hit\"") };
 	const char *end = strstr(out, "{\"type\":\"summary\"");
@@ -390,6 +390,12 @@ static struct shares watch_frames(const char *expr, const char *options, const c
 	assert_null(strstr(out, "\"new\":21845"));
 	assert_true(s.writes != ~0ul && s.hits <= s.writes);
 	return s;
+}
+
+static struct shares watch_frames(const char *expr, const char *options, const char *mode,
+				  int rounds)
+{
+	return watch_frames_of("frames", expr, options, mode, rounds);
 }
 
 static void each_write_to_a_stalled_frame_is_reported(void **state)
@@ -434,15 +440,61 @@ static void a_frame_left_by_longjmp_is_not_reported_any_more(void **state)
 	assert_int_equal(s.hits, s.writes);
 }
 
+static void a_frame_left_by_pthread_exit_is_not_reported_any_more(void **state)
+{
+	(void)state;
+	struct shares s = watch_frames("left_by_exit:before", "--json --stall 100%", "exit", 10);
+	assert_int_equal(s.hits, s.writes);
+}
+
+static void a_frame_left_by_an_exception_is_not_reported_any_more(void **state)
+{
+	(void)state;
+	struct shares s =
+		watch_frames_of("frames_cpp", "thrown:value", "--json --stall 100%", "thrown", 10);
+	assert_int_equal(s.hits, s.writes);
+}
+
+/* From the throw to the catch its hits are rejected: it makes none then. */
+static void a_frame_that_catches_goes_on(void **state)
+{
+	(void)state;
+	struct shares s =
+		watch_frames_of("frames_cpp", "caught:value", "--json --stall 100%", "caught", 10);
+	assert_int_equal(s.hits, s.writes);
+}
+
+/* The first two writes are made in the function itself. */
+static void each_write_to_a_new_object_is_reported(void **state)
+{
+	(void)state;
+	struct shares s = watch_frames("t->count",
+				       "--from thing_begin --until thing_end --json --stall 100%",
+				       "objects", 20);
+	assert_int_equal(s.hits, s.writes);
+	s = watch_frames("((struct thing *)ret)->count",
+			 "--from thing_make:ret --until thing_end --json --stall 100%", "objects",
+			 20);
+	assert_int_equal(s.hits, s.writes);
+}
+
+/* Without it the share is what it is; other writes are not reported either. */
+static void without_a_stall_some_are_missed(void **state)
+{
+	(void)state;
+	watch_frames("t->count", "--from thing_begin --until thing_end --json --no-stall",
+		     "objects", 20);
+}
+
 static void a_variable_in_a_register_is_refused(void **state)
 {
 	char out[4096];
 
 	(void)state;
-	run_command("in_register:held", "", "plain", 1, out, sizeof(out));
+	run_command("frames", "in_register:held", "", "plain", 1, out, sizeof(out));
 	print_message("%s", out);
 	assert_non_null(strstr(out, "is in a register"));
-	run_command("parse_line:nosuch", "", "plain", 1, out, sizeof(out));
+	run_command("frames", "parse_line:nosuch", "", "plain", 1, out, sizeof(out));
 	assert_non_null(strstr(out, "parse_line has no variable 'nosuch'"));
 }
 
@@ -461,6 +513,11 @@ int main(int argc, char **argv)
 		TEST(an_inlined_copy_is_watched_while_it_runs),
 		TEST(a_block_is_watched_while_it_runs),
 		TEST(a_frame_left_by_longjmp_is_not_reported_any_more),
+		TEST(a_frame_left_by_pthread_exit_is_not_reported_any_more),
+		TEST(a_frame_left_by_an_exception_is_not_reported_any_more),
+		TEST(a_frame_that_catches_goes_on),
+		TEST(each_write_to_a_new_object_is_reported),
+		TEST(without_a_stall_some_are_missed),
 	};
 
 	folder = argc > 1 ? argv[1] : ".";

@@ -4,6 +4,12 @@
  *
  *   frames MODE ROUNDS	prints `ready`, runs the rounds, and prints `writes N`
  *
+ * MODE is one of
+ *	plain, recursion, inlined, block, jump	variables of functions
+ *	threads		the same as plain, in two threads
+ *	exit		threads end in the function, one after the other on the same stack
+ *	objects		objects are made, written to at once, and freed
+ *
  * Each round lasts some ms, and what other functions write to the same stack is 0x5555.
  */
 #ifndef _GNU_SOURCE
@@ -22,6 +28,16 @@ int with_copy(int n);
 int in_block(int n);
 int left_by_jump(int n);
 int in_register(int n);
+int left_by_exit(int n);
+
+struct thing {
+	long unused[3];
+	volatile int count;
+};
+
+void thing_begin(struct thing *t);
+struct thing *thing_make(void);
+void thing_end(struct thing *t);
 void bump(volatile int *to);
 void overwrite(void);
 
@@ -140,6 +156,67 @@ __attribute__((noinline)) int in_register(int n)
 	return held;
 }
 
+__attribute__((noinline)) int left_by_exit(int n)
+{
+	volatile int before;
+
+	WRITE(before, n);
+	published(&before);
+	WRITE(before, n + 1);
+	if (n >= 0)
+		pthread_exit((void *)writes);
+	return before;
+}
+
+static void *exit_early(void *arg)
+{
+	int n = (int)(long)arg;
+
+	overwrite();
+	return (void *)(long)left_by_exit(n);
+}
+
+/* The next thread gets the stack of this one. */
+static void round_of_exit(int n)
+{
+	pthread_t thread;
+	void *count = NULL;
+
+	if (!pthread_create(&thread, NULL, exit_early, (void *)(long)n))
+		pthread_join(thread, &count);
+	writes += (unsigned long)count;
+}
+
+__attribute__((noinline)) void thing_begin(struct thing *t)
+{
+	WRITE(t->count, 1);
+	WRITE(t->count, 2);
+}
+
+__attribute__((noinline)) struct thing *thing_make(void)
+{
+	return calloc(1, sizeof(struct thing));
+}
+
+__attribute__((noinline)) void thing_end(struct thing *t)
+{
+	free(t);
+}
+
+static void round_of_objects(void)
+{
+	struct thing *t = thing_make();
+
+	thing_begin(t);
+	for (int i = 0; i < 3; i++)
+		bump(&t->count);
+	thing_end(t);
+	t = malloc(sizeof(*t));
+	for (int i = 0; i < 3; i++)
+		t->count = 0x5555;
+	free(t);
+}
+
 static void round_of(const char *mode, int n)
 {
 	if (!strcmp(mode, "plain"))
@@ -150,6 +227,10 @@ static void round_of(const char *mode, int n)
 		with_copy(n);
 	else if (!strcmp(mode, "block"))
 		in_block(n);
+	else if (!strcmp(mode, "exit"))
+		round_of_exit(n);
+	else if (!strcmp(mode, "objects"))
+		round_of_objects();
 	else if (!setjmp(back))
 		left_by_jump(n);
 	overwrite();
