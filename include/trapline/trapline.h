@@ -128,8 +128,7 @@ struct trapline_hit {
 	uint8_t old_known;
 	/* enum trapline_returned: this is the end of a call; see TRAPLINE_RETURNS. */
 	uint8_t returned;
-	/* 1: the thread receives opts.signal; see trapline_event_stop_next(). */
-	uint8_t stopped;
+	uint8_t stopped; /* 1: the thread receives opts.signal */
 	uint8_t reserved;
 	/* Values are zero-extended from len bytes, in the byte order of the machine. */
 	uint64_t old_value;
@@ -468,14 +467,9 @@ TRAPLINE_API int trapline_event_enable(struct trapline_event *event);
 TRAPLINE_API int trapline_event_disable(struct trapline_event *event);
 
 /*
- * trapline_event_rest - disarm an event so that the target pays nothing for it.
- *
- * It is trapline_event_disable(), and takes the breakpoints of trapline_break_sites() out of the
- * code, where disable leaves them in. That takes milliseconds, or seconds for thousands of addresses.
- * trapline_event_enable() puts them back: for an event that rests it is AS-Unsafe, and can
- * fail as trapline_break_sites() does; the event then still rests.
- * Errors: ESRCH as trapline_event_enable(); EBUSY another thread enables the event or lets it
- * rest. MT-Safe. AS-Unsafe.
+ * trapline_event_rest - disable, and take the breakpoints of trapline_break_sites() out of the code.
+ * It takes milliseconds to seconds. trapline_event_enable() puts them back, is AS-Unsafe then, and
+ * fails as trapline_break_sites(). Errors: ESRCH; EBUSY another thread does so. MT-Safe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_event_rest(struct trapline_event *event);
 
@@ -490,11 +484,9 @@ TRAPLINE_API int trapline_event_rest(struct trapline_event *event);
 TRAPLINE_API int trapline_event_rearm(struct trapline_event *event, uint64_t more);
 
 /*
- * trapline_event_stop_next - at the next n hits their threads receive opts.signal.
- *
- * n replaces what an earlier call has left. TRAPLINE_RETURNS: the hits are the returns. Errors:
- * EINVAL there is no opts.signal, or n is over INT64_MAX; ESRCH the event is closed, or the call
- * comes from a forked child. MT-Safe. AS-Safe.
+ * trapline_event_stop_next - at the next n hits, or returns, their threads receive opts.signal. n
+ * replaces what is left of an earlier call. Errors: EINVAL no opts.signal, or n is over INT64_MAX;
+ * ESRCH the event is closed, or the caller is a forked child. MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_event_stop_next(struct trapline_event *event, uint64_t n);
 
@@ -620,10 +612,7 @@ struct trapline_stats {
 	uint64_t followed;
 	/* So many threads of children had no room in the table, and give no hit. */
 	uint64_t not_followed;
-	/*
-	 * trapline_break_sites(), not part of taken: so many hits came while the event was
-	 * disabled. Each cost its thread a trap; see trapline_event_rest().
-	 */
+	/* trapline_break_sites(), not part of taken: hits while disabled; see trapline_event_rest(). */
 	uint64_t while_off;
 };
 

@@ -23,8 +23,8 @@ static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, 
 		    address < ph.p_vaddr || address + n > ph.p_vaddr + ph.p_filesz)
 			continue;
 		/* The whole segment: libelf keeps each chunk, and looks through all of them for the next. */
-		Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz,
-						      ELF_T_BYTE);
+		Elf_Data *data =
+			elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE);
 		uint64_t at = address - ph.p_vaddr;
 		if (!data || data->d_size < at + n)
 			return -EFAULT;

@@ -157,7 +157,7 @@ of_go()
 			http.ListenAndServe("127.0.0.1:$((first + 5))", nil)
 		}
 	EOF
-	(cd "$tmp" && HOME=$tmp GO111MODULE=off GOFLAGS= go build -o serve serve.go) || return
+	(cd "$tmp" && HOME=$tmp GO111MODULE=off GOFLAGS="" go build -o serve serve.go) || return
 	"$tmp/serve" >/dev/null 2>&1 &
 	pid=$!
 	started="$started $pid"

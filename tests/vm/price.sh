@@ -71,8 +71,7 @@ is_in $calls RSD
 ok $? "at: the process continues"
 trapline at -p $calls 'lookup#2 if arg2 == 1' --snapshot
 ok $? "at: occurrences with a condition count"
-trapline at -p $calls 'lookup#1' --stop
-[ $? = 0 ] && is_in $calls T
+trapline at -p $calls 'lookup#1' --stop && is_in $calls T
 ok $? "at: it is left stopped"
 trapline at -p $calls 'lookup#1'
 [ $? = 2 ] && says 'is stopped already' && is_in $calls T
@@ -87,8 +86,7 @@ kill -KILL $waiter
 /bin/sleep 1
 is_in $calls RSD
 ok $? "at: a killed command leaves it running"
-trapline at -p $calls 'lookup#1' --signal KILL
-[ $? = 0 ] && wait $calls
+trapline at -p $calls 'lookup#1' --signal KILL && wait $calls
 [ $? = 137 ]
 ok $? "at: a signal is delivered there"
 
