@@ -54,9 +54,7 @@ extern "C" {
 struct trapline;
 /* An event is what the program waits for. trapline_watch() and its like make it. */
 struct trapline_event;
-/*
- * A condition must be true for a hit to count. <trapline/condition.h> has the functions.
- */
+/* A condition must be true for a hit to count. <trapline/condition.h> has the functions. */
 struct trapline_condition;
 
 /* It is what an access did, or what a watch waits for. The values are a bit mask. */
@@ -153,9 +151,7 @@ struct trapline_hit {
 	 * amount.
 	 */
 	uint64_t count;
-	/*
-	 * By BPF it is the return address, if ip is the first instruction of a function.
-	 */
+	/* By BPF it is the return address, if ip is the first instruction of a function. */
 	uint64_t caller;
 	/* Bit n: the text of register n was read. Use trapline_hit_text(). */
 	uint64_t texts;
@@ -167,9 +163,7 @@ struct trapline_hit {
 	 * into the kernel.
 	 */
 	uint64_t kernel_ip;
-	/*
-	 * It is the number of the system call that made the access. -1: it is not known.
-	 */
+	/* It is the number of the system call that made the access. -1: it is not known. */
 	int64_t syscall;
 };
 
@@ -420,9 +414,7 @@ enum trapline_counter {
 	TRAPLINE_BRANCHES = 6,
 	/* Retired ones have the same number in each run of the same code. */
 	TRAPLINE_CONDITIONAL_BRANCHES = 7,
-	/*
-	 * Entered ones count, also those entered again after a signal. It needs tracefs.
-	 */
+	/* Entered ones count, also those entered again after a signal. It needs tracefs. */
 	TRAPLINE_SYSCALLS = 8,
 };
 
@@ -591,9 +583,7 @@ struct trapline_stats {
 	uint64_t rejected_skip;
 	/* TRAPLINE_STOP: the process could not be stopped at these hits. */
 	uint64_t stops_failed;
-	/*
-	 * TRAPLINE_KERNEL: the kernel copied in steps, and only the last step is the hit.
-	 */
+	/* TRAPLINE_KERNEL: the kernel copied in steps, and only the last step is the hit. */
 	uint64_t rejected_partial;
 	/*
 	 * By BPF, not part of taken: trapline_poll() found another value than the last
