@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/sys.h"
 #include "heap/heap_tell.h"
@@ -92,8 +93,8 @@ static void find_stack(uintptr_t frame)
 		found.start = found.end = frame;
 	stack.start = found.start;
 	stack.end = block - found.start < found.end - found.start ? block : found.end;
-	/* The first thread's stack is a mapping alone; other stacks may lie among blocks. */
-	if (stack.end != block && sys_gettid() != sys_getpid())
+	/* The first thread's stack is a mapping alone, with what the kernel gave; others may lie among blocks. */
+	if (stack.end != block && getauxval(AT_RANDOM) - found.start >= found.end - found.start)
 		stack.end = stack.start + 1;
 }
 
