@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "base/table_size.h"
 
-#define CLASSES 4u
+#define CLASSES 5u
 #define NO_ACCESS 0
 #define ACCESS 3
 
@@ -35,12 +35,14 @@ struct size_class {
 	uint32_t tail; /* the next turn to give */
 };
 
-/* Powers of two, so that turns may wrap. 28 MiB for blocks. */
+/* Powers of two, so that turns may wrap. 32 MiB for blocks. */
 static struct size_class classes[CLASSES] = {
 	{ .room = PAGE_BYTES, .count = TABLE_SIZE(4096u, 2u) },
 	{ .room = 4 * PAGE_BYTES, .count = TABLE_SIZE(256u, 2u) },
 	{ .room = 16 * PAGE_BYTES, .count = TABLE_SIZE(64u, 2u) },
 	{ .room = 64 * PAGE_BYTES, .count = TABLE_SIZE(16u, 2u) },
+	/* What allocators of a program's own take at once. */
+	{ .room = 256 * PAGE_BYTES, .count = TABLE_SIZE(4u, 2u) },
 };
 
 static size_t stride_of(const struct size_class *c)
@@ -253,6 +255,9 @@ void heap_pool_close_again(uintptr_t address, size_t bytes)
 
 		if (state == HEAP_SLOT_FREED || state == HEAP_SLOT_NEW)
 			protect(slot->base, slot->room, NO_ACCESS);
+		/* Another thread took it meanwhile. */
+		if (atomic_get(&slot->state) != state)
+			protect(slot->base, slot->room, ACCESS);
 		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
 	}
 }

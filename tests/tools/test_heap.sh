@@ -107,7 +107,7 @@ heap --error-exitcode 9 -- "$errors" resizes
 ok '--error-exitcode: no error' $?
 
 heap --first 100000 -- "$errors" resizes &&
-	all '.[-1] | .sampled > 10 and .pool_bytes == 29360128 and .underreads == false and
+	all '.[-1] | .sampled > 10 and .pool_bytes == 33554432 and .underreads == false and
 	.counters.processes == 1 and .cost_ns > 0'
 ok 'the summary says what was sampled, and what it cost' $?
 
