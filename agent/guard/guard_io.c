@@ -12,20 +12,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_next.h"
 
 #define PARTS 16 /* of a vector that are looked at */
-
-/* The function of the object behind this one, found once. */
-#define NEXT(name)                            \
-	static __typeof__(name) *next_##name; \
-	if (!next_##name)                     \
-	next_##name = (__typeof__(name) *)guard_next(#name)
 
 struct part {
 	const void *at;
@@ -136,6 +132,14 @@ VECTOR(recvmsg, (int fd, struct msghdr *m, int flags), m->msg_iov, (int)m->msg_i
 VECTOR(sendmsg, (int fd, const struct msghdr *m, int flags), m->msg_iov, (int)m->msg_iovlen, false,
        fd, m, flags)
 /* clang-format on */
+
+GUARD(int, mprotect, (void *p, size_t bytes, int access))
+{
+	NEXT(mprotect);
+	if (heap_has(p))
+		heap_protected(p, bytes);
+	return next_mprotect(p, bytes, access);
+}
 
 /* libc reads large amounts into the memory itself, and writes them from there. */
 GUARD(size_t, fread, (void *p, size_t size, size_t n, FILE *f))

@@ -101,6 +101,8 @@ static inline bool heap_may_be_wrong(const void *p, const uint64_t *frame)
  * `bytes`: all.
  */
 size_t heap_open_for_call(const void *p, size_t bytes);
+/* The program changed the access of these pages itself: what faults in blocks there is for its handler. */
+void heap_protected(const void *p, size_t bytes);
 /* The call accessed that many bytes: reports what of them was an error. */
 void heap_report_call(const void *p, size_t fine, size_t bytes, bool is_write,
 		      const uint64_t *frame);

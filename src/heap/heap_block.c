@@ -202,6 +202,8 @@ static void give(struct heap_slot *slot, enum heap_family family, const uint64_t
 		tell_wrong_free((void *)slot->start, slot, HEAP_INVALID_FREE,
 				HEAP_MEMORY_MISMATCHED, frame);
 	heap_tell_event(&slot->freed, frame);
+	if (atomic_swap(&slot->is_protected, 0u))
+		heap_pool_open(slot);
 	inspect(slot);
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_FREED);
 	/* The kernel may refuse: then uses of it are not found. */
@@ -243,7 +245,8 @@ static void inspect_at_end(struct heap_slot *slot)
 	if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
 		return;
 	counter_add(&heap_region->counters[HEAP_LIVE_AT_END], 1u);
-	inspect(slot);
+	if (!atomic_get(&slot->is_protected))
+		inspect(slot);
 }
 
 void heap_block_start(void)

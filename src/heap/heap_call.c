@@ -32,6 +32,16 @@ size_t heap_open_for_call(const void *p, size_t bytes)
 	return fine;
 }
 
+void heap_protected(const void *p, size_t bytes)
+{
+	uintptr_t at = (uintptr_t)p;
+	struct heap_slot *slot = heap_pool_slot(at);
+
+	for (; slot && slot->base < at + bytes; slot = heap_pool_next(slot))
+		if (atomic_get(&slot->state) == HEAP_SLOT_LIVE)
+			atomic_set(&slot->is_protected, 1u);
+}
+
 void heap_report_call(const void *p, size_t fine, size_t bytes, bool is_write,
 		      const uint64_t *frame)
 {

@@ -197,12 +197,20 @@ static void on_foreign(int signal, siginfo_t *info, ucontext_t *context)
 		action.sa_handler(signal);
 }
 
+/* A page of a block that the program closed itself, as collectors do. */
+static bool is_programs_own(uintptr_t address)
+{
+	const struct heap_slot *slot = heap_pool_slot(address);
+
+	return slot && atomic_get(&slot->is_protected) && is_in_block(slot, address);
+}
+
 static void on_segv(int signal, siginfo_t *info, void *arg)
 {
 	struct fault fault = { (uintptr_t)info->si_addr, arg };
 
 	if ((info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR) ||
-	    !heap_has(info->si_addr)) {
+	    !heap_has(info->si_addr) || is_programs_own(fault.address)) {
 		on_foreign(signal, info, arg);
 		return;
 	}
