@@ -64,15 +64,6 @@ static void over_write_one(int bad)
 	free(p);
 }
 
-static void over_write_none(int bad)
-{
-	char *p = malloc(0);
-
-	if (bad)
-		put(p, 'x');
-	free(p);
-}
-
 static void over_write_far(int bad)
 {
 	char *p = malloc(32);
@@ -420,7 +411,6 @@ const struct heap_case heap_case_errors[] = {
 	OVER(over_read_across, "read", 8, ANY, 32),
 	{ "over_write_odd", over_write_odd, "overflow", "write", "AB", ANY, 21, 21, 0 },
 	{ "over_write_one", over_write_one, "overflow", "write", "AB", ANY, 1, 1, 0 },
-	{ "over_write_none", over_write_none, "overflow", "write", "AB", ANY, 0, 0, 0 },
 	OVER(over_write_far, "write", 1, 2032, 32),
 	OVER(over_write_pages, "write", 1, 12288, 12288),
 	OVER(over_calloc, "write", 1, 48, 48),

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "heap_cases.h"
@@ -317,6 +318,105 @@ static void right_own_fault(int bad)
 	munmap(page, 4096);
 }
 
+static char *right_guarded;
+static volatile int right_faults;
+
+static void right_let(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)context;
+	right_faults += (char *)info->si_addr == right_guarded + 4096 + 8;
+	mprotect(right_guarded, 12288, PROT_READ | PROT_WRITE);
+}
+
+/* A collector takes access to its own block away, to learn of a write. */
+static void right_own_guard(int bad)
+{
+	struct sigaction action = { .sa_sigaction = right_let, .sa_flags = SA_SIGINFO };
+	struct sigaction before;
+	void *p = NULL;
+
+	(void)bad;
+	heap_require(!posix_memalign(&p, 4096, 12288), "posix_memalign");
+	memset(p, 1, 12288);
+	right_guarded = p;
+	right_faults = 0;
+	sigaction(SIGSEGV, &action, &before);
+	mprotect(right_guarded + 4096, 4096, PROT_NONE);
+	put(right_guarded + 4096 + 8, 1);
+	mprotect(right_guarded + 4096, 4096, PROT_READ);
+	put(right_guarded + 4096 + 8, 2);
+	heap_require(right_faults == 2 && get(p) == 1 && get(right_guarded + 4096 + 8) == 2,
+		     "the program's handler gets the faults of pages that it closed");
+	sigaction(SIGSEGV, &before, NULL);
+	free(p);
+}
+
+static ucontext_t right_main;
+static ucontext_t right_other;
+static void *right_blocks[64];
+
+static void right_on_block(void)
+{
+	for (int i = 0; i < 64; i++) {
+		free(right_blocks[i]);
+		right_blocks[i] = malloc(200);
+		memset(right_blocks[i], 1, 200);
+	}
+}
+
+/* A coroutine: its stack lies among the blocks of the allocator. */
+static void right_coroutine(int bad)
+{
+	(void)bad;
+	for (volatile int size = 32768; size <= 262144; size *= 2) {
+		char *stack = malloc(size);
+
+		for (int i = 0; i < 64; i++)
+			right_blocks[i] = malloc(size / 32); /* above the stack */
+		getcontext(&right_other);
+		right_other.uc_stack.ss_sp = stack;
+		right_other.uc_stack.ss_size = size;
+		right_other.uc_link = &right_main;
+		makecontext(&right_other, right_on_block, 0);
+		swapcontext(&right_main, &right_other);
+		for (int i = 0; i < 64; i++)
+			free(right_blocks[i]);
+		free(stack);
+	}
+}
+
+static void *right_on_own_stack(void *arg)
+{
+	(void)arg;
+	right_on_block();
+	return NULL;
+}
+
+/* A thread on a stack that the program allocated. */
+static void right_own_stack(int bad)
+{
+	(void)bad;
+	for (int i = 0; i < 3; i++) {
+		pthread_attr_t attr;
+		pthread_t thread;
+		void *stack = NULL;
+
+		heap_require(!posix_memalign(&stack, 4096, 65536), "posix_memalign");
+		for (int b = 0; b < 64; b++)
+			right_blocks[b] = malloc(200);
+		pthread_attr_init(&attr);
+		pthread_attr_setstack(&attr, stack, 65536);
+		heap_require(!pthread_create(&thread, &attr, right_on_own_stack, NULL),
+			     "pthread_create");
+		pthread_join(thread, NULL);
+		pthread_attr_destroy(&attr);
+		for (int b = 0; b < 64; b++)
+			free(right_blocks[b]);
+		free(stack);
+	}
+}
+
 static void right_fork(int bad)
 {
 	(void)bad;
@@ -428,21 +528,14 @@ static void right_libc(int bad)
 	}
 
 const struct heap_case heap_case_right[] = {
-	RIGHT(right_alignment),
-	RIGHT(right_locked),
-	RIGHT(right_vector),
-	RIGHT(right_vector_around),
-	RIGHT(right_strings),
-	RIGHT(right_usable),
-	RIGHT(right_realloc),
-	RIGHT(right_none),
-	RIGHT(right_aligned),
-	RIGHT(right_threads),
-	RIGHT(right_signal),
-	RIGHT(right_own_fault),
-	RIGHT(right_fork),
-	RIGHT(right_spawn),
-	RIGHT(right_stdio),
-	RIGHT(right_libc),
-	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
+	RIGHT(right_alignment), RIGHT(right_locked),
+	RIGHT(right_vector),	RIGHT(right_vector_around),
+	RIGHT(right_strings),	RIGHT(right_usable),
+	RIGHT(right_realloc),	RIGHT(right_none),
+	RIGHT(right_aligned),	RIGHT(right_threads),
+	RIGHT(right_signal),	RIGHT(right_own_fault),
+	RIGHT(right_own_guard), RIGHT(right_coroutine),
+	RIGHT(right_own_stack), RIGHT(right_fork),
+	RIGHT(right_spawn),	RIGHT(right_stdio),
+	RIGHT(right_libc),	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
 };
