@@ -32,7 +32,7 @@ def rows():
 
 def is_installed(name, command):
     for word in {command.split()[0], name.split()[0]}:
-        if word not in {"printf", "echo", "for", "ls", "mkdir", "cp", "rm", "tr", "zcat", "diff"} and \
+        if word not in {"printf", "echo", "for", "ls", "mkdir", "cp", "rm", "tr", "zcat"} and \
                 "=" not in word and "/" not in word and shutil.which(word):
             return True
     first = [w for w in command.split() if "=" not in w][0]

@@ -137,9 +137,15 @@ def run(argv, name, seconds, extra):
 HEAP_BLOCK = re.compile(r"bytes (?:after|before|inside) (?:a|an unallocated) block of size|Invalid free|Mismatched free")
 
 
+def names_heap_error(said):
+    """What valgrind says of an undefined value may name a block too."""
+    entries = re.split(r"^==\d+== *$", said, flags=re.MULTILINE)
+    return any(HEAP_BLOCK.search(e) and not re.search("ninitialised", e) for e in entries)
+
+
 def by_valgrind(_, work, program, name):
     status, said = run(["valgrind", "--leak-check=no", program], name, 90, {})
-    return bool(HEAP_BLOCK.search(said)), status, said
+    return names_heap_error(said), status, said
 
 
 def by_asan(_, work, program, name):
@@ -184,6 +190,8 @@ def judged(tool, trapline, work, kept, program, name, kind):
     key = f"{tool} {kind} {name}"
     if key not in kept:
         kept[key] = TOOLS[tool](trapline, work, program, name)
+    if tool == "valgrind":
+        return [names_heap_error(kept[key][2]), *kept[key][1:]]
     return kept[key]
 
 

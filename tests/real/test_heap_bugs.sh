@@ -93,7 +93,7 @@ serve()
 	started="$started $server"
 	eventually python3 -c "import socket; socket.create_connection(('127.0.0.1', $port), 1)"
 	ask $port "$2"
-	for child in $(pgrep -P "$server") $(pgrep -P "$(pgrep -P "$server" | head -n 1)"); do
+	for child in $(pgrep -f "memcached -S -l 127.0.0.1 -p $port "); do
 		case $(readlink "/proc/$child/exe") in */memcached) kill -TERM "$child" ;; esac
 	done
 	wait $server
