@@ -6,9 +6,9 @@
 #include "agent/guard/guard.h"
 
 /* In a function of that name: next_NAME, found once. */
-#define NEXT(name)                                             \
-	static __typeof__(name) *next_##name;                  \
-	if (!next_##name)                                      \
+#define NEXT(name)                            \
+	static __typeof__(name) *next_##name; \
+	if (!next_##name)                     \
 	next_##name = (__typeof__(name) *)guard_next(#name)
 
 #endif

@@ -28,44 +28,44 @@ static void read_path(const char *path)
 			;
 }
 
-#define PATH(type, name, parameters, path, ...)                          \
-	GUARD(type, name, parameters)                                \
-	{                                                                \
-		NEXT(name);                                              \
-		read_path(path);                                         \
-		return next_##name(__VA_ARGS__);                         \
+#define PATH(type, name, parameters, path, ...)  \
+	GUARD(type, name, parameters)            \
+	{                                        \
+		NEXT(name);                      \
+		read_path(path);                 \
+		return next_##name(__VA_ARGS__); \
 	}
 
 /* The mode is there only for some flags; reading it where it is not does no harm. */
-#define OPEN(name, parameters, path, ...)                                \
-	GUARD(int, name, parameters)                                 \
-	{                                                                \
-		va_list list;                                            \
-									 \
-		NEXT(name);                                              \
-		va_start(list, flags);                                   \
-		mode_t mode = va_arg(list, mode_t);                      \
-		va_end(list);                                            \
-		read_path(path);                                         \
-		return next_##name(__VA_ARGS__, flags, mode);            \
+#define OPEN(name, parameters, path, ...)                     \
+	GUARD(int, name, parameters)                          \
+	{                                                     \
+		va_list list;                                 \
+                                                              \
+		NEXT(name);                                   \
+		va_start(list, flags);                        \
+		mode_t mode = va_arg(list, mode_t);           \
+		va_end(list);                                 \
+		read_path(path);                              \
+		return next_##name(__VA_ARGS__, flags, mode); \
 	}
 
-#define STAT(name, parameters, path, st, ...)                            \
-	GUARD(int, name, parameters)                                 \
-	{                                                                \
-		size_t fine = sizeof(*(st));                             \
-									 \
-		NEXT(name);                                              \
-		read_path(path);                                         \
-		if (heap_has(st))                                        \
-			fine = heap_open_for_call(st, sizeof(*(st)));    \
-		int result = next_##name(__VA_ARGS__);                   \
-		if (fine < sizeof(*(st))) {                              \
-			heap_self.busy++;                                \
+#define STAT(name, parameters, path, st, ...)                                                     \
+	GUARD(int, name, parameters)                                                              \
+	{                                                                                         \
+		size_t fine = sizeof(*(st));                                                      \
+                                                                                                  \
+		NEXT(name);                                                                       \
+		read_path(path);                                                                  \
+		if (heap_has(st))                                                                 \
+			fine = heap_open_for_call(st, sizeof(*(st)));                             \
+		int result = next_##name(__VA_ARGS__);                                            \
+		if (fine < sizeof(*(st))) {                                                       \
+			heap_self.busy++;                                                         \
 			heap_report_call(st, fine, result ? 0 : sizeof(*(st)), true, GUARD_HERE); \
-			heap_self.busy--;                                \
-		}                                                        \
-		return result;                                           \
+			heap_self.busy--;                                                         \
+		}                                                                                 \
+		return result;                                                                    \
 	}
 
 /* clang-format off */
