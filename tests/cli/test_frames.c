@@ -158,7 +158,7 @@ static void follow_variable(const char *mode, const char *function, const char *
 	for (size_t i = 0; i < sites.count && !count; i++)
 		frame_variable_find(s, &sites.site[i], name, &v, &count, why, sizeof(why));
 	if (!count)
-		print_message("%s\n", why);
+		print_message("# %s\n", why);
 	assert_int_equal(count, 1);
 	assert_int_equal(v->is_whole, is_whole);
 	struct lives l = { .v = v };
@@ -168,7 +168,7 @@ static void follow_variable(const char *mode, const char *function, const char *
 			     break_on(t, &v->exits, 0, &l);
 	l.entries = break_on(t, &v->entries, 0, &l);
 	compare_addresses(s, t, &l);
-	print_message("%s: %lu begun, %lu ended, wrong %d; from", mode, l.begun, l.ended,
+	print_message("# %s: %lu begun, %lu ended, wrong %d; from", mode, l.begun, l.ended,
 		      l.is_wrong);
 	for (size_t i = 0; i < v->entries.count; i++)
 		print_message(" 0x%llx", (unsigned long long)(v->entries.site[i].address & 0xffff));
@@ -384,7 +384,7 @@ static struct shares watch_frames_of(const char *victim, const char *expr, const
 	struct shares s = { .writes = number_behind(out, "\nwrites "),
 			    .hits = count_of(out, "{\"type\":\"hit\"") };
 	const char *end = strstr(out, "{\"type\":\"summary\"");
-	print_message("%s %s %s: %lu of %lu writes; %s\n", expr, options, mode, s.hits, s.writes,
+	print_message("# %s %s %s: %lu of %lu writes; %s\n", expr, options, mode, s.hits, s.writes,
 		      end ? strstr(end, "\"objects\"") : out);
 	/* What others write into the same memory. */
 	assert_null(strstr(out, "\"new\":21845"));
@@ -492,7 +492,6 @@ static void a_variable_in_a_register_is_refused(void **state)
 
 	(void)state;
 	run_command("frames", "in_register:held", "", "plain", 1, out, sizeof(out));
-	print_message("%s", out);
 	assert_non_null(strstr(out, "is in a register"));
 	run_command("frames", "parse_line:nosuch", "", "plain", 1, out, sizeof(out));
 	assert_non_null(strstr(out, "parse_line has no variable 'nosuch'"));

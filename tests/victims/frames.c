@@ -195,7 +195,10 @@ __attribute__((noinline)) void thing_begin(struct thing *t)
 
 __attribute__((noinline)) struct thing *thing_make(void)
 {
-	return calloc(1, sizeof(struct thing));
+	struct thing *t = calloc(1, sizeof(*t));
+
+	t->unused[0] = 1;
+	return t;
 }
 
 __attribute__((noinline)) void thing_end(struct thing *t)

@@ -140,10 +140,12 @@ static void emit_stop_if_left(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_land(p, taken);
 }
 
-/* Of calls whose returns are hits too, these are meant. */
-static int stops_by_signal(const struct trapline_event *ev, int is_return)
+/* Of calls whose returns are hits too, these are meant. A jump to another function is not a return. */
+static int stops_by_signal(const struct trapline_event *ev, uint32_t part)
 {
-	return ev->stop_signal && (is_return || !(ev->flags & TRAPLINE_RETURNS));
+	if (ev->flags & TRAPLINE_RETURNS)
+		return ev->stop_signal && part == UPROBE_RETURN;
+	return ev->stop_signal != 0;
 }
 
 static void emit_count_to_stop(struct ebpf *p, const struct trapline_event *ev)
@@ -213,7 +215,7 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 		program_no_value(p);
 	if (err)
 		return err;
-	if (stops_by_signal(ev, is_return))
+	if (stops_by_signal(ev, part))
 		emit_stop_if_left(p, ev);
 	if (ring_fd == PROGRAM_SIGNALS && event_is_data(ev))
 		emit_note(p, part);
