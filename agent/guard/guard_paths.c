@@ -23,7 +23,7 @@ static void read_path(const char *path)
 {
 	const volatile char *at = path;
 
-	if (heap_has(path))
+	if (path && heap_has(path))
 		for (size_t i = 0; i < PATH_MAX && at[i]; i++)
 			;
 }

@@ -153,7 +153,7 @@ static bool is_of_system(const struct place *p)
 static void heap_find_place(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			    struct heap_place *out)
 {
-	struct place p;
+	struct place p = { 0 };
 	uint32_t i = 0;
 
 	if (!m->frame_count)

@@ -257,8 +257,8 @@ int window_take(struct window_area **out)
 	struct window_area *a = find_free(pid, tid);
 	if (!a) {
 		err = make_area(&a);
-		if (err)
-			return err;
+		if (err || !a)
+			return err ? err : -ENOMEM;
 		a->tid = tid;
 		a->next = atomic_get(&areas);
 		while (!atomic_cas(&areas, &a->next, a))
