@@ -392,7 +392,7 @@ if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; 
 	started="$started $pid"
 	eventually redis-cli -p $port ping
 	: >"$tmp/err"
-	timeout -k 2 60 "$trapline" break -p "$pid" call libc.so.6:write '*Command' --args --ret --json \
+	timeout -k 2 60 "$trapline" break -p "$pid" call libc.so.6:write '*Command' --args --ret --budget none --json \
 		>"$tmp/out" 2>"$tmp/err" &
 	looker=$!
 	eventually grep -q '^breaking on' "$tmp/err"

@@ -127,7 +127,7 @@ static void free_middle()
 static void free_unaligned()
 {
 	/* Too large to be sampled. */
-	drop(make(1000000) + 3);
+	drop(make(5000000) + 3);
 }
 
 static void realloc_freed()
