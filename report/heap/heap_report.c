@@ -183,7 +183,7 @@ static uint64_t heap_access_size(const struct heap_record *r)
 	struct insn insn;
 	uint64_t at;
 
-	if (r->size || !r->code_bytes || insn_decode_x86_64(r->code, r->code_bytes, &insn))
+	if (r->size || !r->code_bytes || insn_decode(r->code, r->code_bytes, &insn))
 		return r->size;
 	memcpy(regs.r, r->regs, sizeof(r->regs));
 	for (unsigned int i = 0; i < insn.memory_count; i++)
