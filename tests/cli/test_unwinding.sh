@@ -20,7 +20,7 @@ ended()
 # The results of a function, each once: numbers and hexadecimal texts as they are.
 results()
 {
-	jq -r "select(.type == \"hit\" and .function == \"$1\") | .ret | tostring" "$tmp/out" | sort -u |
+	jq -r "select(.type == \"hit\" and .function == \"$1\") | .ret | tostring" "$tmp/out" | LC_ALL=C sort -u |
 		tr '\n' ' '
 }
 
@@ -39,15 +39,15 @@ ok "exceptions_exits_of_threads_and_longjmp_pass_functions_whose_returns_are_see
 start unwinding
 # shellcheck disable=SC2086
 watch -p "$pid" $functions --ret --budget none --max-rate 1000000 --limit $((3000 * stress)) --json
-[ "$(results throws)" = "0x7 null " ] && [ "$(results is_passed)" = "0x8 null " ] &&
-	[ "$(results throws_again)" = "0x9 null " ] && [ "$(results passes_jump)" = "2 null " ] &&
+[ "$(results throws)" = "7 null " ] && [ "$(results is_passed)" = "8 null " ] &&
+	[ "$(results throws_again)" = "9 null " ] && [ "$(results passes_jump)" = "2 null " ] &&
 	[ "$(results never_returns)$(results outside_of_thread)$(results ends_thread)" = "null null null " ]
 ok "a_call_that_an_exception_or_a_jump_ends_has_no_result" $?
-[ "$(results catches)" = "0x9 0xfffffff8 0xfffffffa 0xfffffffc " ] &&
-	[ "$(results descends)" = "0xa 0xb 0xc 0xd 0xe 0xf null " ] && [ "$(results ends_with_call)" = "-6 " ] &&
+[ "$(results catches)" = "-4 -6 -8 9 " ] &&
+	[ "$(results descends)" = "10 11 12 13 14 15 null " ] && [ "$(results ends_with_call)" = "-6 " ] &&
 	[ "$(results ends_with_pointer)" = "null " ] &&
 	hits 'map(select(.function == "ends_with_pointer")) | all(.duration_ns > 0)' &&
-	[ "$(results chooses)" = "0x0 0x18 0x21 0x2c 0x37 0x4d 0xb 0xfffffffa 0xffffffff " ]
+	[ "$(results chooses)" = "-1 -6 0 11 24 33 44 55 77 " ]
 ok "each_way_to_return_is_seen_with_its_result" $?
 hits 'map(select(.function == "is_passed" and .ret == null)) | length > 10' &&
 	hits 'map(select((.function == "catches" or .function == "chooses") and .ret == null)) | length < 3'
