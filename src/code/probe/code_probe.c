@@ -202,6 +202,22 @@ static void note_placed(uint32_t number, int is_placed)
 	atomic_set(&rows[number].is_placed, (uint8_t)is_placed);
 }
 
+/*
+ * The jump is not there any more: its library was unloaded, and perhaps loaded again. A debugger's int3
+ * on it is another thing: the jump comes back with the debugger.
+ */
+static int is_gone(uint32_t number)
+{
+	const struct probe_jump *jump = &rows[number].jump;
+	uint8_t text[SITE_MAX];
+
+	if (text_read(code_probes[number].address, text, jump->len))
+		return 1;
+	if (text[0] == INT3)
+		text[0] = jump->after[0];
+	return memcmp(text, jump->after, jump->len) != 0;
+}
+
 /* Those that could not be closed where that was asked for. */
 static void close_left_over(void)
 {
@@ -209,7 +225,7 @@ static void close_left_over(void)
 
 	for (uint32_t i = 0; i < row_count; i++)
 		if (rows[i].is_placed && !rows[i].is_owned)
-			note_placed(i, switch_site(i, 0, &problem) != 0);
+			note_placed(i, switch_site(i, 0, &problem) && !is_gone(i));
 }
 
 int code_probe_open(uint64_t address, const struct code_filter *filter, void (*entry)(void),
@@ -246,7 +262,7 @@ int code_probe_close(uint32_t number, struct code_problem *problem)
 	atomic_set(&code_probes[number].owner, NULL);
 	int err = switch_site(number, 0, problem);
 
-	if (!err || err == -EFAULT)
+	if (!err || is_gone(number))
 		note_placed(number, 0);
 	rows[number].is_owned = 0;
 	return err;
