@@ -330,9 +330,10 @@ int break_arm(const struct observe *o, const struct code_sites *sites,
 	free(a.fate);
 	free(addresses);
 	if (!status && armed->sites.refused)
-		cli_note(o->set.name,
-			 "left out %zu site%s where the kernel refuses a breakpoint: %s",
-			 armed->sites.refused, armed->sites.refused == 1 ? "" : "s",
-			 armed->refused_names);
+		cli_note(
+			o->set.name,
+			"left out %zu site%s where the kernel refuses a uprobe or would execute it wrongly: %s",
+			armed->sites.refused, armed->sites.refused == 1 ? "" : "s",
+			armed->refused_names);
 	return status;
 }

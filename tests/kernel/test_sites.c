@@ -531,6 +531,50 @@ static void instruction_that_takes_no_breakpoint_is_refused(void **state)
 	assert_non_null(strstr(why, "cannot put a breakpoint on an instruction"));
 	close_target(rig.target);
 }
+
+/* The opcode behind the prefix is that of a jump, of a return, or of neither. */
+#define BYTES_AT(name, bytes)                                  \
+	extern const char name[];                              \
+	__asm__(".pushsection .text\n" #name ":\n.byte " bytes \
+		"\n ret\n.popsection")
+
+BYTES_AT(vpbroadcastb, "0x62, 0xe2, 0x7d, 0x08, 0x7a, 0xc6");
+BYTES_AT(vpor, "0xc5, 0xf9, 0xeb, 0xc1");
+BYTES_AT(vcmpps, "0xc5, 0xf8, 0xc2, 0xc1, 0x00");
+BYTES_AT(vpor_segment, "0x3e, 0xc5, 0xf9, 0xeb, 0x07");
+BYTES_AT(vphadd_xop, "0x8f, 0xe9, 0x78, 0xc2, 0xc1");
+BYTES_AT(pop_memory, "0x8f, 0x44, 0x24, 0xf8"); /* no XOP */
+BYTES_AT(mov_segment, "0x65, 0x48, 0x8b, 0x07");
+
+static int try_bytes(struct rig *rig, const char *at)
+{
+	TRAPLINE_OPTS(event, opts);
+	uint64_t addresses[2] = {ADDR(site_1), (uintptr_t)at};
+
+	return trapline_break_sites(rig->target, addresses, 2, &opts, &rig->event);
+}
+
+static void vector_instruction_that_the_kernel_mistakes_is_refused(void **state)
+{
+	const char *vectors[] = {vpbroadcastb, vpor, vcmpps, vpor_segment, vphadd_xop};
+	const char *others[] = {pop_memory, mov_segment};
+	struct rig rig;
+	char why[512];
+
+	require_uprobes(&rig);
+	for (size_t i = 0; i < ARRAY_LEN(vectors); i++) {
+		int err = try_bytes(&rig, vectors[i]);
+
+		assert_int_equal(err, -EOPNOTSUPP);
+		trapline_explain(err, why, sizeof(why));
+		assert_non_null(strstr(why, "vector instruction"));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		expect_ok(try_bytes(&rig, others[i]));
+		trapline_event_close(rig.event);
+	}
+	close_target(rig.target);
+}
 #endif
 
 int main(void)
@@ -539,6 +583,7 @@ int main(void)
 		TEST(each_call_of_each_function_is_one_hit),
 #if defined(__x86_64__)
 		TEST(instruction_that_takes_no_breakpoint_is_refused),
+		TEST(vector_instruction_that_the_kernel_mistakes_is_refused),
 #endif
 		TEST(returns_are_hits_with_the_result),
 		TEST(returns_are_those_of_calls_that_passed),

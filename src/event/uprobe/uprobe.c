@@ -29,6 +29,7 @@
 #include "event/uprobe/uprobe_exits.h"
 #include "event/uprobe/uprobe_filter.h"
 #include "event/uprobe/uprobe_members.h"
+#include "event/uprobe/uprobe_vector.h"
 
 #define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
 
@@ -279,6 +280,19 @@ static int find_exits(struct trapline_event *ev, const struct uprobe_site *sites
 		       0;
 }
 
+static int refuse_vectors(const struct uprobe_site *sites, size_t count, const char **why)
+{
+	int found = uprobe_any_vector(sites, count);
+
+	if (!found)
+		return 0;
+	*why = found < 0 ?
+		       "cannot read the file of the code" :
+		       "it begins with a vector instruction (AVX), which the kernel would execute "
+		       "wrongly under a uprobe: only a hardware breakpoint or a probe works there";
+	return found < 0 ? found : -EOPNOTSUPP;
+}
+
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
 		 const char **why)
 {
@@ -292,6 +306,8 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 		return -ENOMEM;
 	*why = "that code is not from a file: only a hardware breakpoint works there";
 	int err = find_sites(tasks_with_memory(ev->pid), addrs, count, sites);
+	if (!err)
+		err = refuse_vectors(sites, count, why);
 	if (!err)
 		err = uprobe_filter_read(ev->pid, &ev->links.filter);
 	if (!err)
