@@ -274,7 +274,7 @@ wrong "an_unknown_signal_is_reported" "no signal is named 'SIGFOO'; such as SIGA
 run at 'write#1 if arg0 ==' -- true
 [ $? = 2 ] && grep -q '^trapline at: condition, column 8: expected a number' "$tmp/err"
 ok "a_wrong_condition_is_reported" $?
-wrong "a_command_is_needed" "no command: give it after -- (example: trapline at 'malloc#1000' -- ./program)$" 'malloc#1'
+wrong "a_command_is_needed" "no command: give it after -- (example: trapline at 'malloc#1000' -- ./program), or -p PID$" 'malloc#1'
 wrong "a_point_is_needed" "no point: give LOCATION#N (example: 'malloc#1000'), or --each LOCATION$" -- true
 wrong "one_point_is_enough" "unexpected argument 'b#1': give one point" 'a#1' 'b#1' -- true
 wrong "each_needs_a_signal" "\-\-each needs --signal SIG (example: --signal SIGALRM)$" --each write -- true

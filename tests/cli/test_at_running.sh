@@ -58,8 +58,7 @@ watch -p "$calls" 'lookup#1' --signal KILL
 [ $? = 0 ] && eventually test ! -e "/proc/$calls/exe"
 ok "a_signal_is_delivered_there" $?
 
-start calls 20
-sleep 0.01
+start calls 2000 1000
 watch -p "$pid" 'lookup#1000000'
 [ $? = 1 ] && grep -q 'the program ended after [0-9]* occurrence' "$tmp/err"
 ok "a_process_that_ends_before_is_reported" $?

@@ -171,11 +171,12 @@ ok "without_follow_the_remedy_is_named" $?
 
 # A child in vfork() cannot be resumed; the run does not wait for it.
 "$trapline" break lookup --follow --limit 3 --output "$tmp/lines" -- "$victims/vforker" "$tmp/let_go" \
-	"$victims/calls" 200 1000 >"$tmp/out" 2>"$tmp/err" &
+	"$tmp/let_it_go" "$victims/calls" 200 1000 >"$tmp/out" 2>"$tmp/err" &
 observer=$!
 eventually grep -q '"type":"summary"' "$tmp/lines"
 [ ! -e "$tmp/let_go" ] && [ "$(grep -c '"type":"hit"' "$tmp/lines")" = 3 ]
 ok "a_child_in_vfork_does_not_hold_up_the_run" $?
+touch "$tmp/let_it_go"
 wait $observer && [ -e "$tmp/let_go" ]
 ok "it_is_let_go_in_the_end" $?
 

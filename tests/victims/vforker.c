@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vforker.c FILE PROGRAM ARG... - executes PROGRAM, after a child of it has gone into vfork(), whose own
- * child makes FILE after 6 s and only then lets it go.
+ * vforker.c FILE END PROGRAM ARG... - executes PROGRAM, after a child of it has gone into vfork(), whose
+ * own child makes FILE when END exists, or after a minute, and only then lets it go.
  */
 #include <fcntl.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
 {
-	if (argc < 3)
+	if (argc < 4)
 		return 2;
 	if (!fork()) {
 		if (!vfork()) {
-			for (int i = 0; i < 60; i++)
+			for (int i = 0; i < 600 && access(argv[2], F_OK); i++)
 				usleep(100000);
 			close(open(argv[1], O_CREAT | O_WRONLY, 0600));
 			_exit(0);
@@ -20,6 +20,6 @@ int main(int argc, char **argv)
 		_exit(0);
 	}
 	usleep(300000);
-	execv(argv[2], argv + 2);
+	execv(argv[3], argv + 3);
 	return 1;
 }
