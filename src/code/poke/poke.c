@@ -12,10 +12,10 @@
 #include "code/poke/poke_view.h"
 #include "code/poke/reserved.h"
 #include "code/poke/restartable.h"
-#include "code/poke/step.h"
-#include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
+#include "code/step/step.h"
+#include "code/step/step_plan.h"
 #include "record/code_layout.h"
 
 #define WORD_BYTES 8u

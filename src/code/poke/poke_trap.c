@@ -18,9 +18,9 @@
 #include "code/poke/poke_view.h"
 #include "code/poke/quiesce.h"
 #include "code/poke/region.h"
-#include "code/poke/step.h"
-#include "code/poke/step_take.h"
 #include "code/poke/traps.h"
+#include "code/step/step.h"
+#include "code/step/step_take.h"
 
 #define AGAIN_NAP_NS 20000
 

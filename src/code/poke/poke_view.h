@@ -5,7 +5,7 @@
 
 #include "base/atomic.h"
 #include "code/poke/poke.h"
-#include "code/poke/step.h"
+#include "code/step/step.h"
 
 #define INT3 0xcc
 #define SITE_MAX TRAPLINE_POKE_LEN_MAX

@@ -10,11 +10,11 @@
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/reserved.h"
-#include "code/poke/step_plan.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
 #include "code/probe/probe_jump.h"
 #include "code/probe/probe_stub.h"
+#include "code/step/step_plan.h"
 
 #define LOOK_AT_BYTES 32u
 #define FLAGS_LOOK_INSNS 16

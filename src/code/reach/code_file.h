@@ -24,4 +24,9 @@ int code_file_each(pid_t pid, int (*each)(void *arg, const struct code_file *fil
 /* The mapping that holds an address. 0, or -ENOENT: none, or no file behind it; or -errno. */
 int code_file_find(pid_t pid, uint64_t address, struct code_file *out);
 
+static inline int code_file_is_same(const struct code_file *a, const struct code_file *b)
+{
+	return a->inode == b->inode && a->device == b->device;
+}
+
 #endif

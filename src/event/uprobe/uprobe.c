@@ -178,8 +178,7 @@ static int attach_kind(struct trapline_event *ev, const struct uprobe_site *site
 	if (!multi)
 		return attach_single(ev, sites, count, kind);
 	for (size_t i = 1; !err && i <= count; i++) {
-		if (i < count && sites[i].file.inode == sites[from].file.inode &&
-		    sites[i].file.device == sites[from].file.device)
+		if (i < count && code_file_is_same(&sites[i].file, &sites[from].file))
 			continue;
 		err = attach_multi(ev, sites + from, i - from, kind);
 		from = i;

@@ -64,11 +64,6 @@ static int add_all(const struct code_image *image, const struct uprobe_site *fun
 	return err;
 }
 
-static int is_same_file(const struct uprobe_site *a, const struct uprobe_site *b)
-{
-	return a->file.inode == b->file.inode && a->file.device == b->file.device;
-}
-
 int uprobe_exits_find(pid_t pid, const struct uprobe_site *functions, size_t count,
 		      struct uprobe_exits *out, const char **why)
 {
@@ -76,7 +71,7 @@ int uprobe_exits_find(pid_t pid, const struct uprobe_site *functions, size_t cou
 	int err = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {
-		if (!i || !is_same_file(&functions[i], &functions[i - 1])) {
+		if (!i || !code_file_is_same(&functions[i].file, &functions[i - 1].file)) {
 			code_image_close(image);
 			image = NULL;
 			*why = "cannot read the file of the code";

@@ -38,11 +38,6 @@ static int has_vector_prefix(const uint8_t *bytes, size_t count)
 	return bytes[i] == 0xc4 || bytes[i] == 0xc5 || bytes[i] == 0x62;
 }
 
-static int is_same_file(const struct uprobe_site *a, const struct uprobe_site *b)
-{
-	return a->file.inode == b->file.inode && a->file.device == b->file.device;
-}
-
 int uprobe_any_vector(const struct uprobe_site *sites, size_t count)
 {
 	int fd = -1;
@@ -51,7 +46,7 @@ int uprobe_any_vector(const struct uprobe_site *sites, size_t count)
 	for (size_t i = 0; !found && i < count; i++) {
 		uint8_t bytes[BYTES];
 
-		if (!i || !is_same_file(&sites[i], &sites[i - 1])) {
+		if (!i || !code_file_is_same(&sites[i].file, &sites[i - 1].file)) {
 			if (fd >= 0)
 				close(fd);
 			fd = open(sites[i].file.path, O_RDONLY | O_CLOEXEC);

@@ -3,7 +3,7 @@
 #ifndef CODE_POKE_STEP_TAKE_H
 #define CODE_POKE_STEP_TAKE_H
 
-#include "code/poke/step.h"
+#include "code/step/step.h"
 #include <ucontext.h>
 
 /* In the handler: pc and registers as after the instruction. */

@@ -3,7 +3,7 @@
 #ifndef CODE_POKE_STEP_PLAN_H
 #define CODE_POKE_STEP_PLAN_H
 
-#include "code/poke/step.h"
+#include "code/step/step.h"
 #include <stddef.h>
 
 /*

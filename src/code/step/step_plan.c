@@ -11,8 +11,8 @@
 #include "base/sys.h"
 #include "code/insn/insn.h"
 #include "code/poke/slot.h"
-#include "code/poke/step.h"
-#include "code/poke/step_plan.h"
+#include "code/step/step.h"
+#include "code/step/step_plan.h"
 
 #define NO_REG INSN_NO_REG
 #define ARCH_SHSTK_STATUS 0x5005

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* step_take.c - a thread is taken past an instruction, as step_plan.c has planned: in the handler. */
-#include "code/poke/step_take.h"
+#include "code/step/step_take.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
-#include "code/poke/step.h"
+#include "code/step/step.h"
 
 #define NO_REG INSN_NO_REG
 
