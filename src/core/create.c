@@ -70,9 +70,11 @@ int event_create(struct trapline *t, const struct wish *wish,
 		pthread_mutex_unlock(&t->lock);
 		return failed(-ENFILE, FAILED_EVENT, "256 events are open");
 	}
-	/* The callback may run before we return. */
+	err = event_describe(ev, wish);
+	/* The callback may run before we return, and a thread may call with a row it had closed. */
 	atomic_set(&ev->state, EVENT_LIVE);
-	err = event_open(t, ev, wish, &o);
+	if (!err)
+		err = event_open(t, ev, wish, &o);
 	if (err)
 		event_close(ev); /* its callback may be running */
 	else

@@ -447,13 +447,18 @@ static const char *why_not_described(const struct wish *wish, int err)
 				    "invalid address, length, access or counter";
 }
 
+int event_describe(struct trapline_event *ev, const struct wish *wish)
+{
+	int err = describe(ev, wish);
+
+	return err ? failed(err, FAILED_ARGUMENT, why_not_described(wish, err)) : 0;
+}
+
 int event_open(struct trapline *t, struct trapline_event *ev, const struct wish *wish,
 	       const struct trapline_event_opts *o)
 {
-	int err = describe(ev, wish);
-	if (err)
-		return failed(err, FAILED_ARGUMENT, why_not_described(wish, err));
-	err = take_condition(ev, o->condition);
+	int err = take_condition(ev, o->condition);
+
 	if (!err)
 		err = take_count_of(ev, o->count_of);
 	if (!err && wish->amount) {

@@ -25,6 +25,9 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 /* A row of the table, filled from options, or NULL: all are taken. */
 struct trapline_event *event_new(struct trapline *t, const struct trapline_event_opts *o);
 
+/* What it is, before another thread may see the row as an event. */
+int event_describe(struct trapline_event *ev, const struct wish *wish);
+
 /* Choose how it works here, and arm it. On failure event_release() is still due. */
 int event_open(struct trapline *t, struct trapline_event *ev, const struct wish *wish,
 	       const struct trapline_event_opts *o);

@@ -84,8 +84,9 @@ probe work --if 'hits > 0 && box->n == 5 && arg0 % 100 == 1' -- "$victims/probed
 	summary "$balanced"
 ok the_interpreter_counts_what_it_rejects $?
 
+# The process may end before the command reads the last hit.
 probe work --limit 1000 -- "$victims/probed" 8 20000
-summary '($hits | length) == 1000 and .delivered == 1000 and .beyond_limit == 0 and .ended == "the limit was reached"' &&
+summary '($hits | length) == 1000 and .delivered == 1000 and .beyond_limit == 0 and (.ended == "the limit was reached" or .ended == "the process ended")' &&
 	summary "$balanced"
 ok a_limit_is_exact_over_8_threads $?
 
