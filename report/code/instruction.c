@@ -3,6 +3,7 @@
 #include "report/code/instruction.h"
 
 #include "code/insn/insn.h"
+#include "code/insn/insn_uprobe.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include <errno.h>
@@ -144,6 +145,16 @@ bool code_is_emulated(struct symbols *s, uint64_t address)
 	       (b[0] == 0x0f && (b[1] & 0xf0) == 0x80);
 }
 
+unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address)
+{
+	unsigned char bytes[INSTRUCTION_BYTES_MAX];
+	size_t n = sizeof(bytes);
+
+	while (n && code_read(s, address, bytes, n))
+		n--; /* the end of the mapping */
+	return insn_uprobe_refusal_x86_64(bytes, n);
+}
+
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
 {
 	unsigned char bytes[INSTRUCTION_BYTES_MAX];
@@ -201,6 +212,11 @@ uint64_t code_entry(struct symbols *s, uint64_t function)
 bool code_is_emulated(struct symbols *s, uint64_t address)
 {
 	return false;
+}
+
+unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address)
+{
+	return 0;
 }
 
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)

@@ -22,6 +22,12 @@ uint64_t code_entry(struct symbols *s, uint64_t function);
 bool code_is_emulated(struct symbols *s, uint64_t address);
 
 /*
+ * Why the kernel would refuse a uprobe there, as a number that instructions refused for one reason share; 0:
+ * nothing speaks against it. A guess.
+ */
+unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address);
+
+/*
  * Does an instruction begin at address? Decoded from the start of its function on. 1 yes, 0 no;
  * -ENOENT: no known function holds it, so nobody can tell.
  */
