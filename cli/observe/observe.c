@@ -169,10 +169,7 @@ static void measure_costs(struct observe *o, struct run_end *end)
 	}
 	more->emulated_ns = more->emulated ? price_ns(o, COST_EMULATED) : -1;
 	more->stepped_ns = more->stepped ? price_ns(o, COST_STEPPED) : -1;
-	more->probe_ns =
-		(more->probes || more->traps) && o->condition ?
-			price_ns(o, more->is_in_code ? COST_PROBE_CODE : COST_PROBE_HANDLER) :
-			-1;
+	more->probe_ns = (more->probes || more->traps) && o->condition ? price_of_rejection(o) : -1;
 	more->hardware_ns = more->hardware ? price_ns(o, COST_HARDWARE) : -1;
 }
 
