@@ -268,6 +268,15 @@ static enum trapline_action observe_record(const struct trapline_hit *record)
 	return o->kind->on_hit(record);
 }
 
+/* A watch that may become probes; see watch_writers.h. */
+static bool is_for_writers(const struct observe *o)
+{
+	const struct observe_settings *set = &o->set;
+
+	return !o->calls && set->condition && !set->command && !set->record &&
+	       set->operand_count == 1 && !set->from && !set->kernel && !set->then && !set->on;
+}
+
 /* The estimate is on the safe side: what was measured decides. The user reads of the first rest at once. */
 static bool observe_is_in_debt(void *arg)
 {
@@ -284,8 +293,11 @@ static bool observe_is_in_debt(void *arg)
 		output_clear_status(&o->to);
 		cli_note(o->set.name,
 			 "hits cost the target about %.0f%% of a CPU, and the budget is %g%%: from "
-			 "now on they are observed in turns; --budget none lifts the budget",
-			 100 * r->cost_share, o->set.budget);
+			 "now on they are observed in turns; --budget none lifts the budget%s",
+			 100 * r->cost_share, o->set.budget,
+			 is_for_writers(o) ? ", and --at-writers evaluates --if where the process "
+					     "writes" :
+					     "");
 	}
 	return true;
 }

@@ -33,6 +33,9 @@ unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address);
  */
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
 
+/* The bytes of code as its file has them, or else the process. 0 or -EFAULT. */
+int code_bytes(struct symbols *s, uint64_t address, void *buf, size_t n);
+
 struct insn;
 /* The instruction at address, of code that ends at end. 0 or -EILSEQ. */
 int code_decode(struct symbols *s, uint64_t address, uint64_t end, struct insn *out);
