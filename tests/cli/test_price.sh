@@ -54,6 +54,7 @@ ok "a_function_that_is_seldom_called_is_observed_all_the_time" $?
 watch -p "$busy" pay --if 'cents == 7' --for 2 --limit 5 --json --then snapshot
 [ $? = 0 ] && summary '.hits == 5'
 ok "a_limit_is_exact_between_rests" $?
+jq -r 'select(.type == "action") | .snapshot_pid' "$tmp/out" | xargs kill -KILL
 
 "$trapline" record -o "$tmp/file" --break -p "$busy" pay --if 'cents == 5000' --for 1 --budget 2% >"$tmp/out" 2>"$tmp/err" &&
 	"$trapline" report "$tmp/file" --as json >"$tmp/out" && summary '.rests > 0 and .budget_percent == 2'
