@@ -4,7 +4,8 @@
  * them, else hardware breakpoints, of which there are four.
  *
  * The kernel places all uprobes of one event or none, and refuses some instructions. So one site can
- * prevent thousands. Such sites are found by bisection, left out, and reported by name.
+ * prevent thousands. The bytes tell most such sites, and one of each kind is tried: what is left is found by
+ * bisection, which takes many tries. They are left out, and reported by name.
  */
 #include "cli/break/break_arm.h"
 
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define TRIES_MAX 400 /* each takes some milliseconds */
+#define REFUSALS_MAX 0x200
 
 enum fate {
 	BY_UPROBE,
@@ -48,6 +50,12 @@ static bool arm_is_in(const struct arming *a, size_t i, enum group group)
 	if (a->fate[i] != BY_UPROBE && a->fate[i] != BY_UPROBE_WITHOUT_RETURN)
 		return false;
 	return group == ALL || returns == (group == WITH_RETURNS);
+}
+
+/* What becomes of a site that the kernel refuses. */
+static enum fate refused_fate(const struct code_site *site, int err)
+{
+	return site->is_certain && err != -ENOENT ? REFUSED : BY_HARDWARE;
 }
 
 /* The addresses of the sites of one group that have uprobes so far. */
@@ -89,17 +97,37 @@ static void find_refused(struct arming *a, size_t from, size_t to, enum group gr
 	if (err >= 0)
 		return;
 	if (to - from == 1) {
-		bool is_refused = a->sites->site[from].is_certain && err != -ENOENT;
-
 		a->error = err;
 		a->fate[from] = group == WITH_RETURNS ? BY_UPROBE_WITHOUT_RETURN :
-				is_refused	      ? REFUSED :
-							BY_HARDWARE;
+							refused_fate(&a->sites->site[from], err);
 		return;
 	}
 	size_t middle = from + (to - from) / 2;
 	find_refused(a, from, middle, group, addresses);
 	find_refused(a, middle, to, group, addresses);
+}
+
+/* One site of each kind that looks refused is tried, and the others of its kind have its fate. */
+static void try_refusals(struct arming *a, uint64_t *addresses)
+{
+	const struct code_site *site = a->sites->site;
+	bool is_known[REFUSALS_MAX] = { false };
+
+	for (size_t i = 0; i < a->sites->count; i++) {
+		unsigned int refusal = site[i].refusal;
+
+		if (!refusal || refusal >= REFUSALS_MAX || is_known[refusal] ||
+		    a->fate[i] != BY_UPROBE)
+			continue;
+		int err = try_range(a, i, i + 1, ALL, addresses);
+		if (err == -EPERM || err == -EACCES)
+			return;
+		is_known[refusal] = true;
+		a->error = err < 0 ? err : a->error;
+		for (size_t j = i; err < 0 && j < a->sites->count; j++)
+			if (site[j].refusal == refusal && a->fate[j] == BY_UPROBE)
+				a->fate[j] = refused_fate(&site[j], err);
+	}
 }
 
 static int open_group(struct arming *a, enum group group, uint64_t *addresses)
@@ -171,6 +199,9 @@ static int leave_out_returns(struct arming *a, uint64_t *addresses)
 
 static int arm_uprobes(struct arming *a, uint64_t *addresses)
 {
+	try_refusals(a, addresses);
+	if (!collect(a, 0, a->sites->count, ALL, addresses))
+		return a->error;
 	int err = open_uprobes(a, addresses);
 
 	if (err >= 0 || err == -EPERM || err == -EACCES || err == -ENOMEM || err == -ESRCH)

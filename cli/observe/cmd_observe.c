@@ -71,6 +71,8 @@ static const struct opt options[] = {
 	  "print the program made of --if, and exit" },
 	{ "kernel", 'k', OPT_FLAG | HITS, AT(kernel), NULL,
 	  "report accesses by system calls too, such as read(2)" },
+	{ "at-writers", 0, OPT_FLAG | WATCH, AT(at_writers), NULL,
+	  "find the instructions that write, and probe these: --if then costs nanoseconds" },
 	{ "args", 'a', OPT_FLAG | CALLS, AT(args), NULL, "print the arguments" },
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
 	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "stop after N hits" },

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,12 +62,16 @@ static enum trapline_action ignore(const struct trapline_hit *hit)
 
 static int arm_probe(struct trapline *t, enum cost_kind kind, struct trapline_event_opts *opts)
 {
-	const char *text = kind == COST_PROBE_CODE ? "arg0 == 1 && arg0 == 2" : "hits == 0";
+	char text[60];
 	struct trapline_condition *never;
 	struct trapline_event *event;
 
 	if (kind == COST_PROBE_RECORD)
 		return trapline_probe(t, (uintptr_t)cost_stepped, opts, &event);
+	snprintf(text, sizeof(text), "%s",
+		 kind == COST_PROBE_CODE ? "arg0 == 1 && arg0 == 2" : "hits == 0");
+	if (kind == COST_PROBE_MEMORY)
+		snprintf(text, sizeof(text), "*(u64 *)%#" PRIxPTR " == 1", (uintptr_t)&victim);
 	int err = trapline_condition_parse(text, NULL, &never);
 	if (err)
 		return err;
@@ -80,7 +85,7 @@ static int arm_probe(struct trapline *t, enum cost_kind kind, struct trapline_ev
 
 static bool is_probe(enum cost_kind kind)
 {
-	return kind == COST_PROBE_CODE || kind == COST_PROBE_HANDLER || kind == COST_PROBE_RECORD;
+	return kind >= COST_PROBE_CODE && kind <= COST_PROBE_RECORD;
 }
 
 /* *out: the target, if there is an event. */

@@ -12,6 +12,7 @@ enum cost_kind {
 	COST_HARDWARE,	    /* a breakpoint */
 	COST_PROBE_CODE,    /* a probe whose machine code rejects the hit */
 	COST_PROBE_HANDLER, /* the same by the interpreter */
+	COST_PROBE_MEMORY,  /* the same, of a condition that reads memory */
 	COST_PROBE_RECORD,  /* a hit of a probe that is recorded */
 	COST_KINDS
 };

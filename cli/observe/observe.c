@@ -169,10 +169,7 @@ static void measure_costs(struct observe *o, struct run_end *end)
 	}
 	more->emulated_ns = more->emulated ? price_ns(o, COST_EMULATED) : -1;
 	more->stepped_ns = more->stepped ? price_ns(o, COST_STEPPED) : -1;
-	more->probe_ns =
-		(more->probes || more->traps) && o->condition ?
-			price_ns(o, more->is_in_code ? COST_PROBE_CODE : COST_PROBE_HANDLER) :
-			-1;
+	more->probe_ns = (more->probes || more->traps) && o->condition ? price_of_rejection(o) : -1;
 	more->hardware_ns = more->hardware ? price_ns(o, COST_HARDWARE) : -1;
 }
 
@@ -271,6 +268,15 @@ static enum trapline_action observe_record(const struct trapline_hit *record)
 	return o->kind->on_hit(record);
 }
 
+/* A watch that may become probes; see watch_writers.h. */
+static bool is_for_writers(const struct observe *o)
+{
+	const struct observe_settings *set = &o->set;
+
+	return !o->calls && set->condition && !set->command && !set->record &&
+	       set->operand_count == 1 && !set->from && !set->kernel && !set->then && !set->on;
+}
+
 /* The estimate is on the safe side: what was measured decides. The user reads of the first rest at once. */
 static bool observe_is_in_debt(void *arg)
 {
@@ -287,8 +293,11 @@ static bool observe_is_in_debt(void *arg)
 		output_clear_status(&o->to);
 		cli_note(o->set.name,
 			 "hits cost the target about %.0f%% of a CPU, and the budget is %g%%: from "
-			 "now on they are observed in turns; --budget none lifts the budget",
-			 100 * r->cost_share, o->set.budget);
+			 "now on they are observed in turns; --budget none lifts the budget%s",
+			 100 * r->cost_share, o->set.budget,
+			 is_for_writers(o) ? ", and --at-writers evaluates --if where the process "
+					     "writes" :
+					     "");
 	}
 	return true;
 }

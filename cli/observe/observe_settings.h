@@ -53,6 +53,7 @@ struct observe_settings {
 	const char *thread; /* whose thread-local variable */
 	const char *on;
 	int kernel;
+	int at_writers;
 	/* Of break: */
 	int args;
 	int ret;

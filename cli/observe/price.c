@@ -4,14 +4,15 @@
 
 #include "base/atomic.h"
 #include "cli/observe/observe.h"
+#include "report/lang/condition_names.h"
 
 #define KNOWN_HITS 100 /* so many tell which kind of site is hit how often */
 
 /* Above what was seen in emulated machines. */
 static const double price_guess[COST_KINDS] = {
-	[COST_WATCH] = 40000,	     [COST_EMULATED] = 5000,  [COST_STEPPED] = 60000,
-	[COST_HARDWARE] = 40000,     [COST_PROBE_CODE] = 100, [COST_PROBE_HANDLER] = 1000,
-	[COST_PROBE_RECORD] = 10000,
+	[COST_WATCH] = 40000,	     [COST_EMULATED] = 5000,	  [COST_STEPPED] = 60000,
+	[COST_HARDWARE] = 40000,     [COST_PROBE_CODE] = 100,	  [COST_PROBE_HANDLER] = 1000,
+	[COST_PROBE_MEMORY] = 10000, [COST_PROBE_RECORD] = 10000,
 };
 
 double price_ns(struct observe *o, enum cost_kind kind)
@@ -32,6 +33,19 @@ static double price_known(const struct observe *o, enum cost_kind kind)
 	return p->is_measured[kind] && p->ns[kind] >= 0 ? p->ns[kind] : price_guess[kind];
 }
 
+/* Machine code reads nothing but the stack: the interpreter does the rest. */
+static enum cost_kind rejection_kind(const struct observe *o)
+{
+	return condition_reads_memory(o->condition) ? COST_PROBE_MEMORY : COST_PROBE_HANDLER;
+}
+
+double price_of_rejection(struct observe *o)
+{
+	bool is_code = o->calls_end->is_in_code && !condition_reads_memory(o->condition);
+
+	return price_ns(o, is_code ? COST_PROBE_CODE : rejection_kind(o));
+}
+
 void price_measure(struct observe *o)
 {
 	const struct run_calls_end *sites = o->calls_end;
@@ -42,7 +56,7 @@ void price_measure(struct observe *o)
 		return;
 	}
 	if (o->counts) {
-		price_ns(o, COST_PROBE_HANDLER);
+		price_ns(o, rejection_kind(o));
 		price_ns(o, COST_PROBE_RECORD);
 		return;
 	}
@@ -81,7 +95,7 @@ static double probes_spent_ns(const struct observe *o)
 	uint64_t rejected = atomic_get(&o->counts->rejected_condition);
 
 	rejected = rejected < taken ? rejected : taken;
-	return (double)rejected * price_known(o, COST_PROBE_HANDLER) +
+	return (double)rejected * price_known(o, rejection_kind(o)) +
 	       (double)(taken - rejected) * price_known(o, COST_PROBE_RECORD);
 }
 

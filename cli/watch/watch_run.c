@@ -12,6 +12,7 @@
 #include "cli/watch/watch_list.h"
 #include "cli/watch/watch_multiplex.h"
 #include "cli/watch/watch_objects.h"
+#include "cli/watch/watch_writers.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -342,5 +343,7 @@ int watch_run(struct observe_settings *set)
 	struct watch w = { .event = NULL };
 	int status = watch_check(set);
 
+	if (!status && set->at_writers)
+		return watch_writers_run(set);
 	return status ? status : observe_run(&w.run, &kind, set);
 }

@@ -553,6 +553,7 @@ void code_sites_choose(struct symbols *s, struct code_sites *sites)
 		}
 		sites->site[kept] = sites->site[i];
 		sites->site[kept].is_emulated = code_is_emulated(s, sites->site[kept].address);
+		sites->site[kept].refusal = code_uprobe_refusal(s, sites->site[kept].address);
 		kept++;
 	}
 	sites->count = kept;

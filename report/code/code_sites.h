@@ -27,15 +27,16 @@ enum code_site_kind {
 
 struct code_site {
 	enum code_site_kind kind;
-	uint64_t address;   /* of the instruction */
-	uint64_t function;  /* start of the function that contains it; 0: unknown */
-	uint64_t die;	    /* of an inlined copy: its offset in the debug information */
-	char *name;	    /* function, `file.c:12` or the address as it was given */
-	const char *module; /* NULL: no file behind it */
-	bool is_chosen;	    /* one of several implementations (ifunc) */
-	bool is_clone;	    /* made by the compiler, perhaps with other arguments */
-	bool is_emulated;   /* see code_is_emulated() */
-	bool is_certain;    /* an instruction begins there */
+	uint64_t address;     /* of the instruction */
+	uint64_t function;    /* start of the function that contains it; 0: unknown */
+	uint64_t die;	      /* of an inlined copy: its offset in the debug information */
+	char *name;	      /* function, `file.c:12` or the address as it was given */
+	const char *module;   /* NULL: no file behind it */
+	bool is_chosen;	      /* one of several implementations (ifunc) */
+	bool is_clone;	      /* made by the compiler, perhaps with other arguments */
+	bool is_emulated;     /* see code_is_emulated() */
+	unsigned int refusal; /* see code_uprobe_refusal() */
+	bool is_certain;      /* an instruction begins there */
 };
 
 #define CODE_SITES_NAMES 200

@@ -3,6 +3,7 @@
 #include "report/code/instruction.h"
 
 #include "code/insn/insn.h"
+#include "code/insn/insn_uprobe.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, 
  * Code as it is in its file: what debuggers put into the process does not show. From the process
  * where there is no file. 0 or -EFAULT.
  */
-static int code_read(struct symbols *s, uint64_t address, void *buf, size_t n)
+int code_bytes(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 
@@ -52,7 +53,7 @@ int code_decode(struct symbols *s, uint64_t address, uint64_t end, struct insn *
 	unsigned char bytes[INSTRUCTION_BYTES_MAX];
 	size_t n = sizeof(bytes) < end - address ? sizeof(bytes) : (size_t)(end - address);
 
-	return code_read(s, address, bytes, n) || insn_decode(bytes, n, out) ? -EILSEQ : 0;
+	return code_bytes(s, address, bytes, n) || insn_decode(bytes, n, out) ? -EILSEQ : 0;
 }
 
 #if defined(__x86_64__)
@@ -64,7 +65,7 @@ bool code_has_lock(struct symbols *s, uint64_t address, size_t length)
 	unsigned char bytes[INSTRUCTION_BYTES_MAX];
 	size_t i = 0;
 
-	if (length > sizeof(bytes) || code_read(s, address, bytes, length))
+	if (length > sizeof(bytes) || code_bytes(s, address, bytes, length))
 		return false;
 	while (i < length && memchr(prefixes, bytes[i], sizeof(prefixes)))
 		i++;
@@ -82,7 +83,7 @@ static uint64_t behind_go_check(struct symbols *s, uint64_t function)
 	unsigned char b[24];
 	size_t at = 0;
 
-	if (code_read(s, function, b, sizeof(b)))
+	if (code_bytes(s, function, b, sizeof(b)))
 		return function;
 	if (b[0] == 0x4c && b[1] == 0x8d && b[2] == 0x64 && b[3] == 0x24)
 		at = 5;
@@ -105,7 +106,7 @@ uint64_t code_entry(struct symbols *s, uint64_t function)
 	if (behind != function)
 		return behind;
 
-	if (code_read(s, function, bytes, sizeof(bytes)) ||
+	if (code_bytes(s, function, bytes, sizeof(bytes)) ||
 	    memcmp(bytes, endbr64, sizeof(bytes)) != 0)
 		return function;
 	return function + sizeof(endbr64);
@@ -132,7 +133,7 @@ bool code_is_emulated(struct symbols *s, uint64_t address)
 	};
 	unsigned char b[8] = { 0 };
 
-	if (code_read(s, address, b, sizeof(b)) && code_read(s, address, b, 2))
+	if (code_bytes(s, address, b, sizeof(b)) && code_bytes(s, address, b, 2))
 		return false;
 	for (size_t i = 0; i < sizeof(nops) / sizeof(nops[0]); i++)
 		if (!memcmp(b, nops[i].bytes, nops[i].len))
@@ -142,6 +143,16 @@ bool code_is_emulated(struct symbols *s, uint64_t address)
 		return true;
 	return b[0] == 0xe8 || b[0] == 0xe9 || b[0] == 0xeb || (b[0] & 0xf0) == 0x70 ||
 	       (b[0] == 0x0f && (b[1] & 0xf0) == 0x80);
+}
+
+unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address)
+{
+	unsigned char bytes[INSTRUCTION_BYTES_MAX];
+	size_t n = sizeof(bytes);
+
+	while (n && code_bytes(s, address, bytes, n))
+		n--; /* the end of the mapping */
+	return insn_uprobe_refusal_x86_64(bytes, n);
 }
 
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
@@ -154,7 +165,7 @@ int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)
 		return -ENOENT;
 	while (at < address) {
 		size_t n = sizeof(bytes);
-		while (n && code_read(s, at, bytes, n))
+		while (n && code_bytes(s, at, bytes, n))
 			n--; /* the end of the mapping */
 		if (!n || insn_decode(bytes, n, &insn))
 			return -ENOENT; /* data between the code */
@@ -172,7 +183,7 @@ int code_returns(struct symbols *s, uint64_t function, uint64_t size, uint64_t *
 	*count = 0;
 	for (uint64_t at = 0; at < size; at += insn.length) {
 		size_t n = sizeof(bytes) < size - at ? sizeof(bytes) : (size_t)(size - at);
-		if (code_read(s, function + at, bytes, n) || insn_decode(bytes, n, &insn))
+		if (code_bytes(s, function + at, bytes, n) || insn_decode(bytes, n, &insn))
 			return -EILSEQ;
 		bool is_jump = insn.kind == INSN_JUMP || insn.kind == INSN_JUMP_CONDITIONAL;
 		if (is_jump && at + (uint64_t)insn.target >= size)
@@ -201,6 +212,11 @@ uint64_t code_entry(struct symbols *s, uint64_t function)
 bool code_is_emulated(struct symbols *s, uint64_t address)
 {
 	return false;
+}
+
+unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address)
+{
+	return 0;
 }
 
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address)

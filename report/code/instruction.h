@@ -22,10 +22,19 @@ uint64_t code_entry(struct symbols *s, uint64_t function);
 bool code_is_emulated(struct symbols *s, uint64_t address);
 
 /*
+ * Why the kernel would refuse a uprobe there, as a number that instructions refused for one reason share; 0:
+ * nothing speaks against it. A guess.
+ */
+unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address);
+
+/*
  * Does an instruction begin at address? Decoded from the start of its function on. 1 yes, 0 no;
  * -ENOENT: no known function holds it, so nobody can tell.
  */
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
+
+/* The bytes of code as its file has them, or else the process. 0 or -EFAULT. */
+int code_bytes(struct symbols *s, uint64_t address, void *buf, size_t n);
 
 struct insn;
 /* The instruction at address, of code that ends at end. 0 or -EILSEQ. */

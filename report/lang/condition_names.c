@@ -355,3 +355,12 @@ int condition_copy(const struct trapline_condition *condition, void *out, size_t
 		       cond_uses(&condition->ir, COND_HITS_IN_THREAD);
 	return 0;
 }
+
+bool condition_reads_memory(const struct trapline_condition *condition)
+{
+	for (uint32_t i = 0; condition && i < condition->ir.count; i++)
+		if (condition->ir.steps[i].op == COND_LOAD ||
+		    condition->ir.steps[i].op == COND_STRING)
+			return true;
+	return false;
+}

@@ -46,6 +46,9 @@ int condition_make(const struct condition_names *names, const char *text,
 int condition_copy(const struct trapline_condition *condition, void *out, size_t size,
 		   uint32_t *bytes, bool *counts_hits);
 
+/* Whether a condition reads memory of the program; NULL: no. */
+bool condition_reads_memory(const struct trapline_condition *condition);
+
 /*
  * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the same
  * with any names, since it has no parameter.

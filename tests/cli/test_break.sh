@@ -385,6 +385,19 @@ ok without_a_file_both_are_found $?
 wrong a_file_that_has_no_such_function_is_said "no function is named 'helper' in other.c" -p "$pid" other.c:helper
 kill "$pid"
 
+# Instructions that the kernel refuses are told by their bytes: the others are hit.
+if [ -x "$victims/unprobed" ]; then
+	start unprobed
+	watch -p "$pid" 'refused_*' 'probed_*' --budget none --for 0.5 --json
+	[ $? = 0 ] && hits 'map(.function) | unique - ["probed_vzeroupper"] == ["probed_plain"]' &&
+		grep -q 'left out 5 sites where the kernel refuses a breakpoint: ' "$tmp/err" && kill -0 "$pid"
+	ok "functions_that_the_kernel_refuses_are_left_out_and_named" $?
+	watch -p "$pid" refused_lock --for 0.2
+	[ $? != 0 ] || grep -q 'hardware' "$tmp/err"
+	ok "a_single_one_is_refused_or_has_a_register" $?
+	kill "$pid"
+fi
+
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
 	port=$((10000 + $$ % 20000)) # none that connections are given
 	redis-server --save '' --bind 127.0.0.1 --port $port --dir "$tmp" --logfile "$tmp/log" >/dev/null 2>&1 &

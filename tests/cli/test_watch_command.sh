@@ -179,12 +179,16 @@ watch -p "$counter" --list shared_counter private_counter --json
 ok "list_is_a_flag_and_takes_several_patterns" $?
 
 watch -p "$counter" shared_counter --on wr --rotate 10ms --limit 2 --json
-[ $? = 0 ] && summary '.delivered == 2' && watch --help && ! grep -q 'rotate\|--at\|--watch' "$tmp/out"
+[ $? = 0 ] && summary '.delivered == 2' && watch --help && ! grep -q 'rotate\|--at[ =]\|--watch' "$tmp/out"
 ok "old_names_are_accepted_and_not_listed" $?
 
 start execer
-watch -p "$pid" shared_counter --json
-[ $? = 0 ] && summary '.ended | test("exec")' && kill -0 "$pid"
+watch -p "$pid" shared_counter --json &
+observer=$!
+eventually grep -q '"type":"hit"' "$tmp/out"
+kill -USR1 "$pid"
+wait $observer
+[ $? = 0 ] && hits 'length > 0' && summary '.ended | test("exec")' && kill -0 "$pid"
 ok "exec_of_the_target_ends_the_watch" $?
 
 start counter 0 0

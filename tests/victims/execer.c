@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* execer.c - writes a variable for two seconds, then becomes `sleep 5`. */
+/* execer.c - writes a variable until SIGUSR1 or the end of a minute, then becomes `sleep 5`. */
+#include <signal.h>
 #include <unistd.h>
 
 unsigned long shared_counter;
 
+static volatile sig_atomic_t is_over;
+
+static void end(int sig)
+{
+	is_over = sig;
+}
+
 int main(void)
 {
-	for (int i = 0; i < 200; i++) {
+	signal(SIGUSR1, end);
+	for (int i = 0; i < 6000 && !is_over; i++) {
 		shared_counter++;
 		usleep(10000);
 	}

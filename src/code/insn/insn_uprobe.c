@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * insn_uprobe.c - see insn_uprobe.h.
+ *
+ * arch/x86/kernel/uprobes.c refuses lock and the segment prefixes without effect. Then it looks for the
+ * opcode in its table of one-byte opcodes. It does so also for the opcode behind a VEX or EVEX prefix, which
+ * is another instruction: so vzeroupper (77) is probed, and vpxor (ef) is not.
+ */
+#include "code/insn/insn_uprobe.h"
+
+#include "code/insn/insn.h"
+
+#define REFUSED_PREFIX 0x100
+
+static const unsigned char prefixes_good[] = { 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3 };
+static const unsigned char prefixes_bad[] = { 0x26, 0x2e, 0x36, 0x3e, 0xf0 };
+static const unsigned char opcodes_bad[] = { 0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27,
+					     0x2f, 0x37, 0x3f, 0x60, 0x61, 0x62, 0x6c, 0x6d,
+					     0x6e, 0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf,
+					     0xd4, 0xd5, 0xd6, 0xe4, 0xe5, 0xe6, 0xe7, 0xea,
+					     0xec, 0xed, 0xee, 0xef, 0xf1, 0xf4, 0xfa, 0xfb };
+
+static int is_one_of(unsigned char byte, const unsigned char *set, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (set[i] == byte)
+			return 1;
+	return 0;
+}
+
+unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available)
+{
+	const unsigned char *b = bytes;
+	size_t at = 0;
+
+	for (; at < available; at++) {
+		if (is_one_of(b[at], prefixes_bad, sizeof(prefixes_bad)))
+			return REFUSED_PREFIX | b[at];
+		if (!is_one_of(b[at], prefixes_good, sizeof(prefixes_good)))
+			break;
+	}
+	if (at < available && (b[at] & 0xf0) == 0x40) /* REX */
+		at++;
+	if (at < available && b[at] == 0xc5)
+		at += 2;
+	else if (at < available && b[at] == 0xc4)
+		at += 3;
+	else if (at < available && b[at] == 0x62)
+		at += 4;
+	return at < available && is_one_of(b[at], opcodes_bad, sizeof(opcodes_bad)) ? b[at] : 0;
+}
