@@ -16,8 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report/code/instruction.h"
+
 #define TRIES_MAX 400 /* each takes some milliseconds */
-#define REFUSALS_MAX 0x200
 
 enum fate {
 	BY_UPROBE,
@@ -111,12 +112,12 @@ static void find_refused(struct arming *a, size_t from, size_t to, enum group gr
 static void try_refusals(struct arming *a, uint64_t *addresses)
 {
 	const struct code_site *site = a->sites->site;
-	bool is_known[REFUSALS_MAX] = { false };
+	bool is_known[CODE_REFUSALS] = { false };
 
 	for (size_t i = 0; i < a->sites->count; i++) {
 		unsigned int refusal = site[i].refusal;
 
-		if (!refusal || refusal >= REFUSALS_MAX || is_known[refusal] ||
+		if (!refusal || refusal >= CODE_REFUSALS || is_known[refusal] ||
 		    a->fate[i] != BY_UPROBE)
 			continue;
 		int err = try_range(a, i, i + 1, ALL, addresses);

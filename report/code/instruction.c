@@ -145,6 +145,8 @@ bool code_is_emulated(struct symbols *s, uint64_t address)
 	       (b[0] == 0x0f && (b[1] & 0xf0) == 0x80);
 }
 
+_Static_assert(INSN_UPROBE_VECTOR < CODE_REFUSALS, "it is the highest");
+
 unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address)
 {
 	unsigned char bytes[INSTRUCTION_BYTES_MAX];

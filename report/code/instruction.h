@@ -22,9 +22,10 @@ uint64_t code_entry(struct symbols *s, uint64_t function);
 bool code_is_emulated(struct symbols *s, uint64_t address);
 
 /*
- * Why the kernel would refuse a uprobe there, as a number that instructions refused for one reason share; 0:
- * nothing speaks against it. A guess.
+ * Why the kernel would refuse a uprobe there, or execute the instruction wrongly, as a number that
+ * instructions refused for one reason share; 0: nothing speaks against it. A guess.
  */
+#define CODE_REFUSALS 0x201 /* numbers are below */
 unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address);
 
 /*

@@ -17,16 +17,16 @@ static void the_kernels_rules_are_known(void **state)
 		const char *text;
 		unsigned int refusal;
 	} cases[] = {
-		{ "f0ff07", 0x1f0 },	   /* lock incl (%rdi) */
-		{ "66f0ff07", 0x1f0 },	   /* behind another prefix */
-		{ "3e90", 0x13e },	   /* ds nop */
-		{ "2ee900000000", 0x12e }, /* cs jmp */
-		{ "c5f9efc0", 0xef },	   /* vpxor */
-		{ "c5f96ec7", 0x6e },	   /* vmovd */
-		{ "c4e17af0f8", 0 },	   /* the opcode, not what is behind it */
-		{ "62f17e086f06", 0x6f },  /* vmovdqu32 */
-		{ "62f17e087f06", 0 },
-		{ "c5f877", 0 }, /* vzeroupper */
+		{ "f0ff07", 0x1f0 },			/* lock incl (%rdi) */
+		{ "66f0ff07", 0x1f0 },			/* behind another prefix */
+		{ "3e90", 0x13e },			/* ds nop */
+		{ "2ee900000000", 0x12e },		/* cs jmp */
+		{ "c5f9efc0", INSN_UPROBE_VECTOR },	/* vpxor */
+		{ "c5f96ec7", INSN_UPROBE_VECTOR },	/* vmovd */
+		{ "c4e17af0f8", INSN_UPROBE_VECTOR },	/* vlddqu */
+		{ "62f17e086f06", INSN_UPROBE_VECTOR }, /* vmovdqu32 */
+		{ "62f17e087f06", INSN_UPROBE_VECTOR },
+		{ "c5f877", INSN_UPROBE_VECTOR }, /* vzeroupper */
 		{ "cc", 0xcc },
 		{ "f4", 0xf4 },
 		{ "55", 0 },
@@ -37,9 +37,12 @@ static void the_kernels_rules_are_known(void **state)
 		{ "660fefc0", 0 }, /* pxor: the table of two bytes */
 		{ "f2c3", 0 },
 		{ "c3", 0 },
+		{ "8fe978c2c1", INSN_UPROBE_VECTOR }, /* vphadddq of XOP */
+		{ "8f4424f8", 0 },		      /* pop */
+		{ "65c5f9eb07", INSN_UPROBE_VECTOR },
 		{ "", 0 },
-		{ "c5", 0 }, /* cut off */
-		{ "62f17e", 0 },
+		{ "c5", INSN_UPROBE_VECTOR },
+		{ "62f17e", INSN_UPROBE_VECTOR },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -3,8 +3,7 @@
  * insn_uprobe.c - see insn_uprobe.h.
  *
  * arch/x86/kernel/uprobes.c refuses lock and the segment prefixes without effect. Then it looks for the
- * opcode in its table of one-byte opcodes. It does so also for the opcode behind a VEX or EVEX prefix, which
- * is another instruction: so vzeroupper (77) is probed, and vpxor (ef) is not.
+ * opcode in its table of one-byte opcodes.
  */
 #include "code/insn/insn_uprobe.h"
 
@@ -28,6 +27,16 @@ static int is_one_of(unsigned char byte, const unsigned char *set, size_t n)
 	return 0;
 }
 
+/* XOP has the first byte of a pop, whose field for the map is below 8. */
+static int is_vector(const unsigned char *b, size_t available)
+{
+	if (!available)
+		return 0;
+	if (b[0] == 0x8f)
+		return available > 1 && (b[1] & 0x1f) >= 8;
+	return b[0] == 0xc4 || b[0] == 0xc5 || b[0] == 0x62;
+}
+
 unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available)
 {
 	const unsigned char *b = bytes;
@@ -39,13 +48,9 @@ unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available)
 		if (!is_one_of(b[at], prefixes_good, sizeof(prefixes_good)))
 			break;
 	}
+	if (is_vector(b + at, available - at))
+		return INSN_UPROBE_VECTOR;
 	if (at < available && (b[at] & 0xf0) == 0x40) /* REX */
 		at++;
-	if (at < available && b[at] == 0xc5)
-		at += 2;
-	else if (at < available && b[at] == 0xc4)
-		at += 3;
-	else if (at < available && b[at] == 0x62)
-		at += 4;
 	return at < available && is_one_of(b[at], opcodes_bad, sizeof(opcodes_bad)) ? b[at] : 0;
 }
