@@ -67,7 +67,7 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 		       uint64_t bytes[2], const char **why)
 {
 	uint64_t at = v->hit->sp + value->stack;
-	size_t size = value->type->size && value->type->size < 16 ? value->type->size : 8;
+	size_t size = value->type->size && value->type->size <= 16 ? value->type->size : 8;
 
 	bytes[0] = bytes[1] = 0;
 	switch (value->where) {
@@ -220,6 +220,8 @@ static void value_text(struct break_values *v, const struct signature_value *val
 		snprintf(buf, n, "{...} at 0x%" PRIx64, v->hit->sp + value->stack);
 	} else if (type_has_members(t)) {
 		aggregate_text(v, t, bytes, buf, n);
+	} else if (t->size > 8) {
+		value_wide_text(t, bytes, buf, n);
 	} else {
 		v->later = v->later || (is_text(t) && bytes[0]);
 		value_number_text(v->s, t, cut(bytes[0], t->size), buf, n);
@@ -241,12 +243,18 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 	const char *why;
 	uint64_t bytes[2];
 
+	bool is_wide = t->size > 8 && !type_has_members(t);
 	bool is_text_only = value->where == SIGNATURE_PIECES ||
 			    (v->is_whole && type_has_members(t));
 	if (!is_text_only && !read_bytes(v, value, bytes, &why))
 		return json_null();
-	if (is_text_only || type_has_members(t) || value->where == SIGNATURE_MEMORY) {
+	if (is_text_only || type_has_members(t) || value->where == SIGNATURE_MEMORY || is_wide) {
 		value_text(v, value, buf, sizeof(buf));
+		json_t *number = is_wide && t->kind == TYPE_FLOAT && strncmp(buf, "0x", 2) != 0 ?
+					 json_real(strtod(buf, NULL)) :
+					 NULL;
+		if (number)
+			return number;
 		return buf[0] == '<' ? json_null() : run_json_text(buf);
 	}
 	json_t *j = value_number_json(v->s, t, cut(bytes[0], t->size));

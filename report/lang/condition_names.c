@@ -266,6 +266,13 @@ static int write_name(void *arg, const struct tree_node *n, struct steps *s,
 		bool is_signed = write_watched(m->names, s, COND_NEW);
 		return steps_binary(s, COND_NE, is_signed, write_watched(m->names, s, COND_OLD));
 	}
+	const struct type *type = m->names->view.type;
+	if ((n->number == COND_NEW || n->number == COND_OLD) && type && type->kind == TYPE_FLOAT)
+		return condition_fail(
+			error, n,
+			"a condition compares whole numbers, but this is %s; changed is "
+			"true for another value",
+			type->name);
 	if (n->number == COND_NEW || n->number == COND_OLD)
 		return write_watched(m->names, s, (enum cond_term)n->number);
 	return steps_term(s, (enum cond_term)n->number);

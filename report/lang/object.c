@@ -294,9 +294,13 @@ static void write_at(struct writer *w, const struct type *t, uint64_t offset, un
 	} else if (!t->size) {
 		put(w, "()");
 	} else if (!put_unknown(w, offset, t->size)) {
-		if (t->size > 8)
+		uint64_t words[2] = { number_at(w->o, offset, 8), 0 };
+		if (t->size > 16) {
 			put(w, "<%" PRIu64 " bytes>", t->size);
-		else
+		} else if (t->size > 8) {
+			words[1] = number_at(w->o, offset + 8, t->size - 8);
+			value_wide_text(t, words, w->buf + w->used, w->n - w->used);
+		} else
 			value_number_text(w->o->s, t, number_at(w->o, offset, t->size),
 					  w->buf + w->used, w->n - w->used);
 		w->used += strlen(w->buf + w->used);

@@ -3,6 +3,7 @@
 #include "report/lang/value.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,23 @@ static void float_text(uint64_t size, uint64_t bits, char *buf, size_t n)
 	for (int digits = size == 4 ? 6 : 15; digits <= 17; digits++) {
 		snprintf(buf, n, "%.*g", digits, size == 4 ? (double)single : number);
 		if (size == 4 ? strtof(buf, NULL) == single : strtod(buf, NULL) == number)
+			return;
+	}
+}
+
+void value_wide_text(const struct type *t, const uint64_t words[2], char *buf, size_t n)
+{
+	long double number;
+
+	if (t->kind != TYPE_FLOAT || strcmp(t->name, "long double") != 0 ||
+	    t->size != sizeof(number)) {
+		snprintf(buf, n, "0x%" PRIx64 "%016" PRIx64, words[1], words[0]);
+		return;
+	}
+	memcpy(&number, words, sizeof(number));
+	for (int digits = LDBL_DIG; digits <= LDBL_DECIMAL_DIG; digits++) {
+		snprintf(buf, n, "%.*Lg", digits, number);
+		if (strtold(buf, NULL) == number)
 			return;
 	}
 }

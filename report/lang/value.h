@@ -43,6 +43,8 @@ json_t *value_json(struct symbols *s, const struct value_view *v, const struct v
 /* One value of a scalar type. */
 void value_number_text(struct symbols *s, const struct type *t, uint64_t value, char *buf,
 		       size_t n);
+/* A number of 9 to 16 bytes: long double as a number, others as their bits. */
+void value_wide_text(const struct type *t, const uint64_t words[2], char *buf, size_t n);
 json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t value);
 
 /* The first `shown` bytes of text in double quotes. False: it does not look like text. */

@@ -155,6 +155,7 @@ cpp_language()
 	fi
 	begins "$program"
 	truth numbers plain '"plain \(.args.n) \(.args.b) \(.ret)"'
+	truth long_doubles_and_pairs_on_the_stack wide '"wide \(.args.f) \(.args.p) \(.ret)"'
 	holds 'numbers[1] == 3'
 	holds 'fixed[2] == 3'
 	holds 'owner->next->value == 3'

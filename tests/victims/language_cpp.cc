@@ -32,6 +32,18 @@ extern "C" __attribute__((noinline)) double number(double f, int n)
 	return f * n;
 }
 
+// On the stack, and the pair behind it in all of its 16 bytes.
+struct pair {
+	long first, second;
+};
+
+extern "C" __attribute__((noinline)) long wide(long double f, long a, long b, long c, long d, long e,
+					       struct pair p)
+{
+	asm volatile("");
+	return (long)f + a + b + c + d + e + p.first + p.second;
+}
+
 int main()
 {
 	owner->next = std::make_unique<node>();
@@ -45,6 +57,8 @@ int main()
 		int result = plain(round, round % 2 == 0);
 		printf("plain %d %s %d\n", round, round % 2 == 0 ? "true" : "false", result);
 		printf("number %g\n", number(1.5, round));
+		printf("wide %.2Lf {.first 7, .second %d} %ld\n", round + .25L, round,
+		       wide(round + .25L, 1, 2, 3, 4, 5, pair{ 7, round }));
 		fflush(stdout);
 		usleep(2000);
 	}
