@@ -65,8 +65,12 @@ Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address)
 	BUSY;
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 	struct holder h = { .address = address };
+	Dwarf_Addr start;
+	Dwarf_Addr end;
 
-	if (mod)
+	/* The last one is found for all that lies behind it too, such as the stack. */
+	if (mod && dwfl_module_info(mod, NULL, &start, &end, NULL, NULL, NULL, NULL) &&
+	    address >= start && address < end)
 		return mod;
 	dwfl_getmodules(s->dwfl, holder_visit, &h, 0);
 	return h.mod;
