@@ -165,8 +165,11 @@ static bool is_part(const char *start, const char *at)
 {
 	while (at > start && at[-1] == ' ')
 		at--;
-	return at > start && (at[-1] == '.' || at[-1] == ':' ||
-			      (at[-1] == '>' && at - 1 > start && at[-2] == '-'));
+	if (at == start)
+		return false;
+	char second = at - 1 > start ? at[-2] : '\0';
+	return at[-1] == '.' || (at[-1] == ':' && second == ':') ||
+	       (at[-1] == '>' && second == '-');
 }
 
 static void translate(const struct writers *w, const struct code_store *store, struct text *out)
@@ -186,8 +189,8 @@ static void translate(const struct writers *w, const struct code_store *store, s
 				n++;
 		}
 		snprintf(name, sizeof(name), "%.*s", (int)n, p);
-		if (!is_word(*p) || n >= sizeof(name) || is_part(from, p) || p[n] == ':' ||
-		    !replace(w, store, name, out))
+		if (!is_word(*p) || n >= sizeof(name) || is_part(from, p) ||
+		    (p[n] == ':' && p[n + 1] == ':') || !replace(w, store, name, out))
 			append(out, p, n);
 		p += n;
 	}
