@@ -50,6 +50,7 @@ measure()
 	status=$?
 	echo "# $1: first hit of $3 after $(($(now_ms) - begun)) ms"
 	ok "$1_first_hit" $status
+	: >"$tmp/err"
 	begun=$(now_ms)
 	"$trapline" break -p "$2" "$4:*" --summary --for 0.5 >"$tmp/out" 2>"$tmp/err" &
 	observer=$!
@@ -222,6 +223,7 @@ of_apache()
 	started="$started $pid"
 	eventually serves $((first + 7))
 	requests=${FORKS:-10000}
+	: >"$tmp/err"
 	"$trapline" break -p $pid ap_process_connection --follow --max-rate 0 \
 		--output "$tmp/lines" --summary >"$tmp/out" 2>"$tmp/err" &
 	observer=$!
