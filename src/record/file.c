@@ -63,7 +63,10 @@ void record_put_text(struct record_bytes *b, const char *text)
 
 static int put_all(FILE *f, const void *data, size_t n)
 {
-	return n && fwrite(data, n, 1, f) != 1 ? -EIO : 0;
+	errno = 0;
+	if (!n || fwrite(data, n, 1, f) == 1)
+		return 0;
+	return errno ? -errno : -EIO;
 }
 
 int record_write_header(FILE *f)
