@@ -373,6 +373,7 @@ static unsigned long number_behind(const char *text, const char *part)
 struct shares {
 	unsigned long writes;
 	unsigned long hits;
+	unsigned long registers;
 };
 
 static struct shares watch_frames_of(const char *victim, const char *expr, const char *options,
@@ -382,7 +383,8 @@ static struct shares watch_frames_of(const char *victim, const char *expr, const
 
 	run_command(victim, expr, options, mode, rounds, out, sizeof(out));
 	struct shares s = { .writes = number_behind(out, "\nwrites "),
-			    .hits = count_of(out, "{\"type\":\"hit\"") };
+			    .hits = count_of(out, "{\"type\":\"hit\""),
+			    .registers = number_behind(out, "\"registers\":") };
 	const char *end = strstr(out, "{\"type\":\"summary\"");
 	print_message("# %s %s %s: %lu of %lu writes; %s\n", expr, options, mode, s.hits, s.writes,
 		      end ? strstr(end, "\"objects\"") : out);
@@ -398,6 +400,14 @@ static struct shares watch_frames(const char *expr, const char *options, const c
 	return watch_frames_of("frames", expr, options, mode, rounds);
 }
 
+/* Several frames at a time need several registers, which other programs may have. */
+static void all_are_reported(struct shares s)
+{
+	if (s.hits < s.writes && s.registers < 4)
+		skip_because("four free debug registers");
+	assert_int_equal(s.hits, s.writes);
+}
+
 static void each_write_to_a_stalled_frame_is_reported(void **state)
 {
 	(void)state;
@@ -409,14 +419,14 @@ static void writes_of_two_threads_are_reported(void **state)
 {
 	(void)state;
 	struct shares s = watch_frames("parse_line:count", "--json --stall 100%", "threads", 10);
-	assert_int_equal(s.hits, s.writes);
+	all_are_reported(s);
 }
 
 static void each_frame_of_a_recursion_is_an_object(void **state)
 {
 	(void)state;
 	struct shares s = watch_frames("descend:level", "--json --stall 100%", "recursion", 10);
-	assert_int_equal(s.hits, s.writes);
+	all_are_reported(s);
 }
 
 static void an_inlined_copy_is_watched_while_it_runs(void **state)

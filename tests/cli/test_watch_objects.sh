@@ -241,7 +241,7 @@ ok "old_values_are_those_of_the_same_place" $?
 # shellcheck disable=SC2086
 watch -p "$many" $six --multiplex 10ms --for 1
 [ $? = 0 ] && grep -Eq '^ +[0-9]+ +[0-9.]+%  third_count, 1 byte$' "$tmp/out" &&
-	grep -q '^multiplexed: 6 chunks shared 4 debug registers, [0-9]* time slices of 10 ms, .*; hits outside the slices of a chunk were missed$' "$tmp/out"
+	grep -q '^multiplexed: 6 chunks shared [1-4] debug registers*, [0-9]* time slices of 10 ms, .*; hits outside the slices of a chunk were missed$' "$tmp/out"
 ok "the_summary_has_the_share_of_each_place" $?
 
 watch -p "$many" big_counts --multiplex 10ms --max-rate 0 --for 2 --json
