@@ -15,7 +15,7 @@ FUNCTION(refused_segment, ".byte 0x3e\n\tnop");
 FUNCTION(refused_vpxor, ".byte 0xc5, 0xf9, 0xef, 0xc0");
 FUNCTION(refused_vmovd, ".byte 0xc5, 0xf9, 0x6e, 0xc7");
 FUNCTION(refused_vmovdqa, ".byte 0xc5, 0xf9, 0x6f, 0xc1");
-FUNCTION(probed_vzeroupper, ".byte 0xc5, 0xf8, 0x77");
+FUNCTION(refused_vzeroupper, ".byte 0xc5, 0xf8, 0x77");
 FUNCTION(probed_plain, "incl (%rdi)");
 
 int main(void)
@@ -31,9 +31,9 @@ int main(void)
 			refused_vmovd(&memory);
 			refused_vmovdqa(&memory);
 		}
+		if (has_vectors)
+			refused_vzeroupper(&memory);
 		probed_plain(&memory);
 		usleep(5000);
-		if (has_vectors)
-			probed_vzeroupper(&memory);
 	}
 }
