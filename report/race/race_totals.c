@@ -59,7 +59,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 void race_coverage(const struct race_region *region, uint64_t times, struct race_coverage *out)
 {
 	*out = (struct race_coverage){ 0 };
-	for (uint32_t i = 0; i < RACE_SITES; i++) {
+	for (uint32_t i = 0; i < race_site_rows(region); i++) {
 		const struct race_site *site = &region->sites[i];
 		uint32_t flags = site->flags;
 
