@@ -40,7 +40,6 @@ struct race_spot {
 };
 
 #define RACE_SPOTS_MAX TABLE_SIZE(2097152u, 8u) /* in a process, at once */
-#define RACE_SPOTS_SET_MAX 32768u /* of them in one set, and some of a function more */
 #define RACE_SPOT_SETS TABLE_SIZE(1024u, 2u)
 #define RACE_SPOT_QUEUE TABLE_SIZE(4096u, 2u) /* a power of two */
 

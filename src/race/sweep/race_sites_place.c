@@ -30,11 +30,13 @@
 #include "race/sweep/race_sites_find.h"
 #include "record/race_region.h"
 
-#define TRIES 256 /* sites that refuse a trap and are left out */
 #define MODULES_AT_ONCE TABLE_SIZE(256, 2)
 /* Libraries are gone through piece by piece: a short program does not wait for a long list. */
 #define PIECE 512u
 #define PIECE_PART 16u
+/* The program itself before its first thread, but no longer than this; the rest follows. */
+#define PROGRAM_PIECE 8192u
+#define PROGRAM_NS 2000000000u
 #define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
 #define PIECES_IN_RUNS 4u   /* of so many runs one does that at the start */
 /* Where sites take turns: so many at once, of the program more often than of its libraries. */
@@ -116,7 +118,7 @@ static struct library *find_library(const struct race_module *module)
 	return NULL;
 }
 
-/* One that cannot be trapped is left out, and the others tried again. */
+/* Those that cannot be trapped are left out. */
 static int place_traps(struct race_spots *set, struct code_problem *problem)
 {
 	const struct trapline_traps_opts opts = {
@@ -140,14 +142,7 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 		race_spot_arm(&set->rows[i], why);
 		addresses[i] = set->rows[i].address;
 	}
-	for (int n = 0; n < TRIES && set->count; n++) {
-		err = traps_set(addresses, set->count, &opts, &set->traps, problem);
-		if ((err != -EOPNOTSUPP && err != -EINVAL) || problem->site >= set->count)
-			break;
-		set->count--;
-		set->rows[problem->site] = set->rows[set->count];
-		addresses[problem->site] = addresses[set->count];
-	}
+	err = traps_set_most(addresses, set->count, &opts, &set->traps, problem);
 	placed.has_checked_once |= !err;
 	memory_unmap(addresses, bytes);
 	return err;
@@ -233,7 +228,7 @@ static int add_piece(struct library *l)
 	/* Each set makes the table of traps anew: where that is long, the sets are larger. */
 	uint32_t piece = placed.spots / PIECE_PART > PIECE ? placed.spots / PIECE_PART : PIECE;
 	uint32_t most = race_strategy->rotates	  ? TURN_PIECE :
-			l->module == race.program ? RACE_SPOTS_SET_MAX :
+			l->module == race.program ? PROGRAM_PIECE :
 						    piece;
 	int err = add_set(l, most, NULL);
 
@@ -251,6 +246,11 @@ static int add_piece(struct library *l)
 int race_sites_add_piece(void)
 {
 	uint32_t from = placed.library_count ? (uint32_t)(race_random() % placed.library_count) : 0;
+	struct library *program = race.program ? find_library(race.program) : NULL;
+
+	/* A large program may not have been gone through before its first thread. */
+	if (program && program->module && !program->is_done && !race_strategy->rotates)
+		return add_piece(program);
 
 	for (uint32_t i = 0; i < placed.library_count; i++) {
 		struct library *l = &placed.libraries[(from + i) % placed.library_count];
@@ -290,22 +290,21 @@ static int add_module(const struct race_module *module)
 	race_listing_drop(&l->listing); /* of one that was closed */
 	/* The copy first: the object may be closed while it is looked at. */
 	err = race_module_keep_code(module);
-	uint32_t first = module == race.program && !race_strategy->rotates ?
-				 0 :
-				 (uint32_t)(race_random() % functions);
+	uint32_t first = (uint32_t)(race_random() % functions);
 
 	*l = (struct library){ .module = err == -EFAULT ? NULL : module,
 			       .start = module->start,
 			       .first = first,
 			       .next = first,
-			       .is_around = !first,
 			       .is_done = err != 0,
 			       .listing = listing };
 	if (err)
 		race_sites_refuse(err, NULL);
 	else
 		race_calls_find(module, &l->listing.calls);
-	while (!err && module == race.program && !race_strategy->rotates && !l->is_done)
+	uint64_t start = clock_now_ns();
+	while (!err && module == race.program && !race_strategy->rotates && !l->is_done &&
+	       clock_now_ns() - start < PROGRAM_NS)
 		err = add_piece(l);
 	return err;
 }
@@ -467,7 +466,7 @@ static void begin_again(void)
 			continue;
 		memset(l->listing.done, 0, l->listing.functions / 8 + 1);
 		l->first = l->next = (uint32_t)(race_random() % l->listing.functions);
-		l->is_around = !l->first;
+		l->is_around = 0;
 		l->is_done = 0;
 	}
 	placed.left = 1;
