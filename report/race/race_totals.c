@@ -131,8 +131,7 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->sites_lost = region->sites_lost;
 	for (size_t i = 0; i < RACE_FILES; i++)
 		out->sites_unproven += region->files[i].sites_unproven;
-	if (out->is_sweep)
-		race_coverage(region, 1, &out->coverage);
+	race_coverage(region, 1, &out->coverage);
 	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
 		if (region->processes[i].state >= RACE_PROCESS_LIVE)
 			add_process(&region->processes[i], out);
