@@ -59,6 +59,14 @@
 
 struct race_spot_queue race_spot_queue;
 
+TRAP_PATH static void wake_keeper(void)
+{
+	uint32_t *wakeups = &race_spot_queue.wakeups;
+
+	counter_add(wakeups, 1u);
+	sys6(SYS_futex, wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *spot)
 {
 	struct race_spot_queue *q = &race_spot_queue;
@@ -80,16 +88,19 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 			   (set->number << 16 | (uint32_t)(spot - set->rows)) + 1);
 	else
 		atomic_set(&q->rows[at % RACE_SPOT_QUEUE], UINT32_MAX); /* nobody */
-	counter_add(&q->wakeups, 1u);
-	sys6(SYS_futex, &q->wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	wake_keeper();
 }
 
 /* It cannot be held now. The trap must not stay for ever where many pass. */
 TRAP_PATH static void let_pass(const struct race_spots *set, struct race_spot *spot,
 			       enum race_counter why, uint32_t passes)
 {
+	/* Others come to where a thread is held only if they run at full speed. */
+	int is_in_way = why == RACE_SITE_HITS_EARLY ||
+			(why == RACE_SITE_HITS_BUSY && race_strategy->rotates);
+
 	race_count(why);
-	if (passes >= PASSES_MAX + spot->skip || why == RACE_SITE_HITS_EARLY)
+	if (passes >= PASSES_MAX + spot->skip || is_in_way)
 		ask_off(set, spot);
 }
 
@@ -245,6 +256,11 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 	int err = race_hold(&hit, set, spot);
 	if (err)
 		race_spot_served(set, spot);
+	/* The watch is free: those that were in the way may have their turn. */
+	if (race_strategy->rotates) {
+		counter_add(&race_spot_queue.ended, 1u);
+		wake_keeper();
+	}
 	if (err == -EFAULT && counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
 		set_flag(spot, RACE_SITE_POINTLESS);
 }

@@ -59,6 +59,7 @@ struct race_spot_queue {
 	uint32_t in;
 	uint32_t out;
 	uint32_t wakeups; /* a futex */
+	uint32_t ended;	  /* stalls */
 	uint32_t rows[RACE_SPOT_QUEUE];
 };
 

@@ -242,20 +242,23 @@ void race_sites_forget_set(uint32_t number)
 	}
 }
 
-/* Of what may be spent: what was reached before has its turn again, and then what was not looked at. */
-static void rotate(void)
+/* What was reached before has its turn again, as far as may be spent. */
+static void renew(void)
 {
 	int64_t left = race_budget_sites_left(clock_now_ns());
+	uint64_t most = left > 0 ? (uint64_t)left / TURN_STALL_NS : 0;
 
 	take_away();
+	if (most)
+		put_back(most < RENEW ? (uint32_t)most : RENEW);
+}
+
+static void rotate(void)
+{
+	renew();
 	if (sites.turns % LOOK_EVERY == 0 || sites.turns == 1)
 		race_sites_add_new();
-	if (left >= (int64_t)TURN_STALL_NS) {
-		uint64_t most = (uint64_t)left / TURN_STALL_NS;
-
-		put_back(most < RENEW ? (uint32_t)most : RENEW);
-	}
-	if (left >= (int64_t)PIECE_NS)
+	if (race_budget_sites_left(clock_now_ns()) >= (int64_t)PIECE_NS)
 		race_sites_rotate();
 }
 
@@ -326,6 +329,7 @@ static void *keep_traps(void *unused)
 {
 	struct race_spot_queue *q = &race_spot_queue;
 	uint64_t last = clock_now_ns();
+	uint32_t ended = 0;
 
 	atomic_set(&race.keeper, sys_gettid());
 	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
@@ -337,7 +341,10 @@ static void *keep_traps(void *unused)
 			sys6(SYS_futex, &q->wakeups, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 		uint64_t now = clock_now_ns();
 		if (now - last < turn_ns()) {
-			while_nothing_closes(take_away);
+			uint32_t before = ended;
+
+			ended = atomic_get(&q->ended);
+			while_nothing_closes(ended == before ? take_away : renew);
 			continue;
 		}
 		last = now;
