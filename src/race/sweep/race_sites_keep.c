@@ -46,10 +46,12 @@
 #define PIECE_EVERY 6u
 /* Where sites take turns: */
 #define ROTATE_NS 10000000u
+#define POOR_NS 40000000u     /* when nothing may be spent */
 #define YOUNG_TURNS 50u	      /* shorter ones */
 #define TURN_STALL_NS 250000u /* what one costs, about */
 #define PIECE_NS 3000000u     /* what a piece costs, where all its sites are reached */
 #define SWITCH_NS 20000u      /* a change of text stops all CPUs of the process for a moment */
+#define OBJECT_EVERY 4u	      /* turns */
 #define MASKS_EVERY 256u      /* turns: has a thread SIGTRAP blocked? */
 #define PIECES_AFTER 50u      /* pieces of libraries, where they were not set at the start */
 
@@ -65,6 +67,7 @@ static struct {
 	uint32_t first;
 	uint32_t resting_count;
 	int are_pieces_early;
+	int is_poor;
 	uint32_t turns; /* of the thread */
 } sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -248,6 +251,8 @@ static void renew(void)
 	int64_t left = race_budget_sites_left(clock_now_ns());
 	uint64_t most = left > 0 ? (uint64_t)left / TURN_STALL_NS : 0;
 
+	sites.is_poor = !most;
+
 	take_away();
 	if (most)
 		put_back(most < RENEW ? (uint32_t)most : RENEW);
@@ -256,10 +261,12 @@ static void renew(void)
 static void rotate(void)
 {
 	renew();
-	if (sites.turns % LOOK_EVERY == 0 || sites.turns == 1)
+	if (race_budget_sites_left(clock_now_ns()) < (int64_t)PIECE_NS)
+		return;
+	/* Now and then one more object, or all that came. */
+	if (sites.turns % OBJECT_EVERY == 1)
 		race_sites_add_new();
-	if (race_budget_sites_left(clock_now_ns()) >= (int64_t)PIECE_NS)
-		race_sites_rotate();
+	race_sites_rotate();
 }
 
 static void keep_take_turn(void)
@@ -285,12 +292,21 @@ static void turn(void)
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
 	while_nothing_closes(keep_take_turn);
-	/* With what was done between turns, about. */
-	cpu_ns = 2 * (race_thread_cpu_ns() - cpu_ns);
+	cpu_ns = race_thread_cpu_ns() - cpu_ns;
+	/* In a sweep with what was done between turns, about. */
 	if (race_strategy->rotates)
 		race_budget_spend_on_sites(cpu_ns);
 	else
-		race_budget_spend(cpu_ns, 1);
+		race_budget_spend(2 * cpu_ns, 1);
+}
+
+static void between_turns(void (*act)(void))
+{
+	uint64_t cpu_ns = race_strategy->rotates ? race_thread_cpu_ns() : 0;
+
+	while_nothing_closes(act);
+	if (cpu_ns)
+		race_budget_spend_on_sites(race_thread_cpu_ns() - cpu_ns);
 }
 
 static void take_all_away(void)
@@ -322,7 +338,9 @@ static int is_any_blocked(void)
 
 static uint64_t turn_ns(void)
 {
-	return race_strategy->rotates && sites.turns > YOUNG_TURNS ? ROTATE_NS : TURN_NS;
+	if (!race_strategy->rotates || sites.turns <= YOUNG_TURNS)
+		return TURN_NS;
+	return sites.is_poor ? POOR_NS : ROTATE_NS;
 }
 
 static void *keep_traps(void *unused)
@@ -344,7 +362,7 @@ static void *keep_traps(void *unused)
 			uint32_t before = ended;
 
 			ended = atomic_get(&q->ended);
-			while_nothing_closes(ended == before ? take_away : renew);
+			between_turns(ended == before ? take_away : renew);
 			continue;
 		}
 		last = now;

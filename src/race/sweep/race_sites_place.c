@@ -340,6 +340,11 @@ static void add_modules(const struct race_module *only)
 		    find_library(module) || (only && module != only))
 			continue;
 		add_module(module);
+		/* Each takes some milliseconds: where that is paid from the budget, one at a time. */
+		if (race_strategy->rotates && find_library(module)) {
+			placed.has_new = 1;
+			return;
+		}
 	}
 }
 
@@ -394,7 +399,8 @@ void race_sites_add_new(void)
 	if (!placed.has_new)
 		return;
 	placed.has_new = 0;
-	add_modules(NULL);
+	int is_first = race_strategy->rotates && race.program && !find_library(race.program);
+	add_modules(is_first ? race.program : NULL);
 	if (!race_strategy->rotates)
 		add_some_pieces();
 }
