@@ -260,7 +260,6 @@ static void start_race(const char *path)
 	follow_forks();
 	signals_prepare(end_for_program);
 	race_start(region, 0);
-	signals_spare_stacks(!region->settings.is_sweep && !region->settings.range_count);
 	keep_signals();
 	use_heap();
 }

@@ -144,7 +144,7 @@ static void count_side(const struct race_replay_run *replay, const struct race_r
 	uint64_t to = which ? set->range_count : replay->race.second_range;
 
 	*out = (struct armed){ 0, 0, 0 };
-	for (uint32_t i = 0; i < RACE_SITES; i++) {
+	for (uint32_t i = 0; i < race_site_rows(region); i++) {
 		const struct race_site *site = &region->sites[i];
 		uint64_t place = __atomic_load_n(&site->place, __ATOMIC_RELAXED);
 		bool is_it = false;

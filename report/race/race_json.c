@@ -331,7 +331,11 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 			    t->sites_there ? json_number(t->sites_there) :
 					     json_null());
 	json_object_set_new(j, "sites_reached",
-			    t->is_sweep ? json_number(t->coverage.reached) : json_null());
+			    t->is_sweep || t->coverage.total ? json_number(t->coverage.reached) :
+							       json_null());
+	json_object_set_new(j, "sites_reached_tested",
+			    t->is_sweep || t->coverage.total ? json_number(t->coverage.held) :
+							       json_null());
 	json_object_set_new(j, "sites_lost", json_number(t->sites_lost));
 	json_object_set_new(j, "sites_unproven", json_number(t->sites_unproven));
 	json_object_set_new(j, "sites_refused", json_number(t->sites_refused));

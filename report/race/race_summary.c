@@ -169,11 +169,33 @@ static void print_advice(const struct race_totals *t, const struct race_summary_
 	}
 }
 
+static unsigned int percent_of(uint64_t part, uint64_t all)
+{
+	return all ? (unsigned int)(100.0 * (double)part / (double)all) : 100;
+}
+
+/* Sites took turns: of those that threads reached it is known whether they had one. */
+static void print_turns(const struct race_totals *t, FILE *f)
+{
+	const struct race_coverage *c = &t->coverage;
+	uint64_t reached = c->reached > c->held ? c->reached : c->held;
+
+	fprintf(f, "tested: %" PRIu64 " of %" PRIu64 " memory access%s that threads reached (%u%%)",
+		c->held, reached, reached == 1 ? "" : "es", percent_of(c->held, reached));
+	if (t->sites_there > reached)
+		fprintf(f, "; about %" PRIu64 " exist", t->sites_there);
+	fputc('\n', f);
+}
+
 /* Samples alone: how much code there is, is known from the files when the run is over. */
 static bool print_tested_by_samples(const struct race_totals *t, FILE *f)
 {
 	bool is_short = t->counters[RACE_STALLS] < STALLS_ENOUGH;
 
+	if (t->coverage.reached) {
+		print_turns(t, f);
+		return is_short || t->coverage.held < t->coverage.reached;
+	}
 	if (t->sites_there <= t->sites)
 		return false;
 	fprintf(f, "%sonly %" PRIu64 " of about %" PRIu64 " memory accesses %s tested",
@@ -324,6 +346,11 @@ static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
 			c->held, c->total, t->runs, plural(t->runs), c->reached, were(c->reached));
 	else if (t->counters[RACE_STALLS])
 		print_samples(t, f);
+	if (!t->is_sweep && t->coverage.total)
+		fprintf(f,
+			"coverage: %" PRIu64 " of the %" PRIu64 " sites that threads reached were "
+			"stalled; %" PRIu64 " sites had a trap for a time\n",
+			t->coverage.held, t->coverage.reached, t->coverage.total);
 	if (t->sites_unproven)
 		fprintf(f,
 			"left out: about %" PRIu64

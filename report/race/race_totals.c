@@ -59,7 +59,7 @@ const char *const race_counter_names[RACE_COUNTERS] = {
 void race_coverage(const struct race_region *region, uint64_t times, struct race_coverage *out)
 {
 	*out = (struct race_coverage){ 0 };
-	for (uint32_t i = 0; i < RACE_SITES; i++) {
+	for (uint32_t i = 0; i < race_site_rows(region); i++) {
 		const struct race_site *site = &region->sites[i];
 		uint32_t flags = site->flags;
 
@@ -131,8 +131,7 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->sites_lost = region->sites_lost;
 	for (size_t i = 0; i < RACE_FILES; i++)
 		out->sites_unproven += region->files[i].sites_unproven;
-	if (out->is_sweep)
-		race_coverage(region, 1, &out->coverage);
+	race_coverage(region, 1, &out->coverage);
 	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
 		if (region->processes[i].state >= RACE_PROCESS_LIVE)
 			add_process(&region->processes[i], out);

@@ -59,7 +59,7 @@ struct race_totals {
 	uint64_t sites_lost;
 	uint64_t sites_unproven;       /* perhaps: in bytes that are not known to be code */
 	uint64_t sites_refused;	       /* processes in which sites could not be trapped */
-	struct race_coverage coverage; /* sites with at least one stall */
+	struct race_coverage coverage; /* of trapped sites, with at least one stall each */
 };
 /* Of the processes that have a row now. Cheap: for a line of progress. */
 uint64_t race_live_stalls(const struct race_region *region);

@@ -37,6 +37,13 @@
 #define THREADS_EVERY_NS 20000000u
 #define SLACK_MAX_NS 200000u
 #define WAIT_MAX_NS 20000000u
+/* Of what is allowed, this part is for sites that are trapped; the clock has the rest. */
+#define SITES_PART 2u
+#define SITES_OF 3u
+#define SITES_KEPT_NS 20000000u
+/* What they may owe for code that is seldom come to; at first a part of the time that the program ran. */
+#define COLD_DEBT_NS 10000000u
+#define COLD_DEBT_PART 50u
 
 TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
 {
@@ -95,6 +102,12 @@ TRAP_PATH void race_budget_spend(uint64_t ns, int is_in_thread)
 	counter_add(&race.process->spent_ns, ns);
 }
 
+TRAP_PATH void race_budget_spend_on_sites(uint64_t ns)
+{
+	counter_add(&race.budget.sites_ns, ns);
+	race_budget_spend(ns, 1);
+}
+
 /* Ticks from outside that nobody was told of, too: they stop each CPU. */
 TRAP_PATH static void pay_ticks(uint64_t run_ns)
 {
@@ -120,6 +133,7 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	pay_ticks(run);
 	uint64_t allowed =
 		race_strategy->allowed_ns + run / 1000 * race.region->settings.budget_ppm / 1000;
+	atomic_set(&b->allowed_ns, allowed);
 	uint64_t gone = counter_get(&b->spent_ns) + counter_get(&b->forgiven_ns);
 	if (gone >= allowed)
 		return 0;
@@ -150,11 +164,47 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 	}
 }
 
+/* After credit(). What they do not use for long is the clock's. */
+TRAP_PATH static int64_t sites_left(void)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t share = counter_get(&b->allowed_ns) * SITES_PART / SITES_OF;
+	int64_t left = (int64_t)(share - counter_get(&b->sites_ns));
+
+	if (left <= (int64_t)SITES_KEPT_NS)
+		return left;
+	counter_add(&b->sites_ns, (uint64_t)left - SITES_KEPT_NS);
+	return SITES_KEPT_NS;
+}
+
+TRAP_PATH int64_t race_budget_sites_left(uint64_t now_ns)
+{
+	credit(now_ns);
+	return sites_left();
+}
+
+TRAP_PATH int race_budget_allows_cold(uint64_t now_ns)
+{
+	uint64_t debt = (now_ns - race.budget.started_wall_ns) / COLD_DEBT_PART;
+
+	debt = debt < COLD_DEBT_NS ? debt : COLD_DEBT_NS;
+	return race_budget_sites_left(now_ns) + (int64_t)debt > 0;
+}
+
+/* Of the clock, where sites take turns. */
 TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
 {
 	uint64_t left = credit(now_ns);
 
-	return race_strategy->is_free ? KEPT_NS : left;
+	if (race_strategy->is_free)
+		return KEPT_NS;
+	if (race_strategy->rotates && atomic_get(&race.keeper)) {
+		int64_t reserved = sites_left();
+
+		if (reserved > 0)
+			left = left > (uint64_t)reserved ? left - (uint64_t)reserved : 0;
+	}
+	return left;
 }
 
 TRAP_PATH uint64_t race_budget_wait_ns(uint64_t now_ns)
@@ -189,15 +239,17 @@ TRAP_PATH uint64_t race_others_cpu_ns(uint64_t since_ns, uint64_t own_ns)
  * A thread whose stall is over may wait long for a CPU on a busy machine: others run then, which
  * is no loss. So the time it was held counts as it was asked for, and the rest in CPU time.
  */
-TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns,
-				   uint64_t others_ns)
+TRAP_PATH void race_budget_stalled(const struct race_stall_cost *cost)
 {
 	struct race_budget *b = &race.budget;
+	uint64_t asked_ns = cost->asked_ns;
+	uint64_t waited_ns = cost->waited_ns;
+	uint64_t cpu_ns = cost->cpu_ns;
 	uint64_t stalled_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
 								    asked_ns + SLACK_MAX_NS;
 	uint64_t slack = counter_get(&b->slack_ns);
 	uint64_t extra_ns =
-		race_strategy->extra_ns ? race_strategy->extra_ns(stalled_ns, others_ns) : 0;
+		race_strategy->extra_ns ? race_strategy->extra_ns(stalled_ns, cost->others_ns) : 0;
 
 	if (waited_ns + 20000 > asked_ns) {
 		/* Woken by the clock, not by a second thread. */
@@ -208,15 +260,18 @@ TRAP_PATH void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
 	counter_add(&b->own_cpu_ns, cpu_ns);
 	race_budget_spend(stalled_ns + cpu_ns + extra_ns, 0);
+	if (cost->is_trapped)
+		counter_add(&b->sites_ns, stalled_ns + cpu_ns + extra_ns);
 	counter_add(&race.process->stalled_ns, stalled_ns);
 	race_gate_set(clock_now_ns());
 }
 
-TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns)
+TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, const struct race_spot *spot,
+				 uint64_t now_ns)
 {
 	uint64_t fixed = race.region->settings.delay_ns;
 
-	return fixed ? fixed : race_strategy->delay_ns(site, is_aimed, now_ns);
+	return fixed ? fixed : race_strategy->delay_ns(site, spot, now_ns);
 }
 
 /* Who was alone is so no longer when a thread was created: that one may end in a fraction of a millisecond. */

@@ -20,11 +20,25 @@ uint64_t race_budget_left(uint64_t now_ns);
 uint64_t race_budget_wait_ns(uint64_t now_ns);
 /* is_in_thread: CPU time of the caller. */
 void race_budget_spend(uint64_t ns, int is_in_thread);
-/* cpu_ns: used by the stalled thread; others_ns: by all others during the stall. */
-void race_budget_stalled(uint64_t asked_ns, uint64_t waited_ns, uint64_t cpu_ns,
-			 uint64_t others_ns);
-/* is_aimed: other threads are known to access that address. */
-uint64_t race_delay_ns(const struct race_site *site, int is_aimed, uint64_t now_ns);
+/*
+ * Of sites that take turns: CPU time of the caller that goes to them; and what they may still spend,
+ * below 0 what they owe.
+ */
+void race_budget_spend_on_sites(uint64_t ns);
+int64_t race_budget_sites_left(uint64_t now_ns);
+/* May code that is seldom come to be held? It may owe something for it. */
+int race_budget_allows_cold(uint64_t now_ns);
+struct race_stall_cost {
+	uint64_t asked_ns;
+	uint64_t waited_ns;
+	uint64_t cpu_ns;    /* used by the stalled thread, */
+	uint64_t others_ns; /* and by all others during the stall */
+	int is_trapped;	    /* at a site */
+};
+void race_budget_stalled(const struct race_stall_cost *cost);
+/* spot: where it is trapped; or NULL. */
+struct race_spot;
+uint64_t race_delay_ns(const struct race_site *site, const struct race_spot *spot, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);
 /* The threads as they are now, without our own; 0: unknown. */
 uint32_t race_count_threads(void);

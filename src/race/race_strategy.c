@@ -10,6 +10,7 @@
 #include "race/race_budget.h"
 #include "race/race_state.h"
 #include "race/race_tick.h"
+#include "race/sweep/race_sites.h"
 #include "record/race_region.h"
 
 #define ALLOWED_AT_START_NS 5000000u
@@ -19,6 +20,7 @@
 #define RARE_IN_SWEEP_NS 100000000u
 #define STALLS_UNKNOWN 16u
 #define STOPPED_NS 1000000u
+#define COLD_NS 2000000u
 #define REPLAY_NS 500000u
 #define REPLAY_DOUBLINGS 9u
 #define FOCUS_DOUBLINGS 9u
@@ -51,16 +53,35 @@ TRAP_PATH static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 /* ---- by samples ---- */
 
 /*
+ * At a trap. Code that was not come to for long is held long: that is seldom paid. A busy place is held
+ * as often as another, so a shorter time does.
+ */
+TRAP_PATH static uint64_t trapped_delay_ns(const struct race_site *site,
+					   const struct race_spot *spot, uint64_t now_ns)
+{
+	int64_t left = race_budget_sites_left(now_ns);
+	int is_cold = race_spot_is_cold(spot, now_ns);
+	uint64_t most = left > 0 ? (uint64_t)left / 8 : 0;
+	uint32_t doublings = is_cold ? 6 : stalls_of(site) < 4 ? 5 : 3;
+	uint64_t least = is_cold ? COLD_NS : RACE_DELAY_MIN_NS;
+
+	return clamp(draw_ns() << race_random() % (doublings + 1), RACE_DELAY_MIN_NS,
+		     most > least ? most : least);
+}
+
+/*
  * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
  * drawn so that each power of two is as likely, since it is not known how often the others come.
  */
-TRAP_PATH static uint64_t sample_delay_ns(const struct race_site *site, int is_aimed,
-					  uint64_t now_ns)
+TRAP_PATH static uint64_t sample_delay_ns(const struct race_site *site,
+					  const struct race_spot *spot, uint64_t now_ns)
 {
 	uint32_t stalls = stalls_of(site);
 	uint32_t doublings = stalls == 0 ? 8 : stalls < 4 ? 6 : stalls < 16 ? 3 : 0;
 	uint64_t least = 2 * race.budget.stall_cost_ns;
 
+	if (spot)
+		return trapped_delay_ns(site, spot, now_ns);
 	if (stalls < 256 && is_rare(site, now_ns, RARE_NS))
 		doublings += 4;
 	uint64_t delay = draw_ns();
@@ -100,6 +121,8 @@ static const struct race_strategy by_samples = {
 	.earned_ns = time_of_program,
 	.extra_ns = cost_of_others,
 	.allowed_ns = ALLOWED_AT_START_NS,
+	.skips_one_in = 4,
+	.rotates = 1,
 	.samples_births = 1,
 };
 
@@ -109,10 +132,11 @@ static const struct race_strategy by_samples = {
  * In a sweep each site is held as often as another, so that long stalls are paid by few sites. Where
  * threads come seldom it may take long until another one does.
  */
-TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, int is_aimed,
+TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, const struct race_spot *spot,
 					 uint64_t now_ns)
 {
 	uint32_t stalls = stalls_of(site);
+	int is_aimed = spot && spot->meets;
 	uint32_t doublings = stalls < 4 ? 9 : stalls < 32 || is_aimed ? 7 : 4;
 
 	if (is_rare(site, now_ns, RARE_IN_SWEEP_NS))
@@ -159,8 +183,8 @@ static const struct race_strategy by_sites = {
 /* ---- one run of a sweep, for some of the sites that were stalled before ---- */
 
 /* Few are held, and the others come as fast as they can. */
-TRAP_PATH static uint64_t subset_delay_ns(const struct race_site *site, int is_aimed,
-					  uint64_t now_ns)
+TRAP_PATH static uint64_t subset_delay_ns(const struct race_site *site,
+					  const struct race_spot *spot, uint64_t now_ns)
 {
 	uint64_t delay = draw_ns();
 
@@ -183,8 +207,8 @@ static const struct race_strategy by_subset = {
 /* ---- a replay: two places are stalled to show a race, so the cost does not matter ---- */
 
 /* Both short and long: who is held may have a lock that the other one is waiting for. */
-TRAP_PATH static uint64_t replay_delay_ns(const struct race_site *site, int is_aimed,
-					  uint64_t now_ns)
+TRAP_PATH static uint64_t replay_delay_ns(const struct race_site *site,
+					  const struct race_spot *spot, uint64_t now_ns)
 {
 	uint64_t delay = REPLAY_NS + race_random() % REPLAY_NS;
 

@@ -12,9 +12,12 @@
 
 #include "record/race_region.h"
 
+struct race_spot;
+
 struct race_strategy {
-	/* is_aimed: other threads are known to access that address. */
-	uint64_t (*delay_ns)(const struct race_site *site, int is_aimed, uint64_t now_ns);
+	/* spot: where it is trapped; or NULL. */
+	uint64_t (*delay_ns)(const struct race_site *site, const struct race_spot *spot,
+			     uint64_t now_ns);
 	/* So many slices of a stall may pass in which no other thread runs. */
 	uint32_t (*patience)(void);
 	/* The time that earns budget. own_ns: CPU time that the search used. */
@@ -27,6 +30,7 @@ struct race_strategy {
 	uint32_t skips_one_in;	 /* passes of a site go by before the first stall */
 	uint8_t is_free;	 /* of a budget */
 	uint8_t is_of_sites;	 /* traps are put into all code */
+	uint8_t rotates;	 /* traps are put into some code at a time, within the budget */
 	uint8_t is_for_some;	 /* sites, which race_is_in_range() tells; there are no samples */
 	uint8_t samples_births;	 /* the creation of a thread counts as a sample */
 	uint8_t weighs_threads;	 /* CPU time of one thread counts by the number of CPUs in use */

@@ -29,8 +29,10 @@
 #define RACE_RECORDS TABLE_SIZE(1024u, 2u) /* a power of two */
 #define RACE_FILES TABLE_SIZE(1024u, 3u)
 #define RACE_PROCESSES TABLE_SIZE(16384u, 2u)
-#define RACE_SITES TABLE_SIZE(262144u, 2u) /* a power of two */
-#define RACE_PAIRS TABLE_SIZE(8192u, 1u)   /* a power of two */
+/* Memory is used for those that there are. The browsers have some 2 million. */
+#define RACE_SITES TABLE_SIZE(2097152u, 2u)
+#define RACE_SITE_INDEX (2u * RACE_SITES) /* a power of two */
+#define RACE_PAIRS TABLE_SIZE(8192u, 1u)  /* a power of two */
 
 #define RACE_CLOCKS TABLE_SIZE(256u, 1u) /* CPUs whose clocks outlive trapline */
 
@@ -250,7 +252,7 @@ struct race_file {
 
 /* An instruction; or a global variable, of which only is_atomic is meant. */
 struct race_site {
-	uint64_t place; /* 0: free */
+	uint64_t place; /* 0: not used */
 	uint64_t last_ns;
 	uint32_t stalls;
 	uint32_t found;
@@ -425,8 +427,11 @@ struct race_region {
 	struct race_record records[RACE_RECORDS];
 	struct race_file files[RACE_FILES];
 	struct race_process processes[RACE_PROCESSES];
-	struct race_site sites[RACE_SITES];
 	struct race_pair pairs[RACE_PAIRS];
+	/* Rows in the order in which they came: a look at all of them touches no other memory. */
+	uint32_t site_count; /* rows that were asked for; may be above RACE_SITES */
+	uint32_t site_index[RACE_SITE_INDEX]; /* row + 1, by place; 0: free */
+	struct race_site sites[RACE_SITES];   /* place 0: not used */
 };
 
 _Static_assert(offsetof(struct race_region, is_noting) < SHARE_HEAD_BYTES - sizeof(uint64_t),
@@ -456,6 +461,13 @@ struct race_process *race_add_process(struct race_region *r, int32_t pid);
 int race_add_file(struct race_region *r, const char *path);
 struct race_site *race_add_site(struct race_region *r, uint64_t place);
 struct race_site *race_find_site(struct race_region *r, uint64_t place);
+/* Rows of sites that are used, but for some. */
+static inline uint32_t race_site_rows(const struct race_region *r)
+{
+	uint32_t count = __atomic_load_n(&r->site_count, __ATOMIC_SEQ_CST);
+
+	return count < RACE_SITES ? count : RACE_SITES;
+}
 uint32_t race_add_pair(struct race_region *r, uint64_t first_place, uint64_t second_place);
 
 /*

@@ -12,6 +12,10 @@
 #include "record/race_region.h"
 
 #define PROBES_MAX 64u
+#define SITE_PROBES_MAX 1024u
+/* So many bytes of code, and their sites. */
+#define BLOCK_BITS 9u
+#define BLOCK_ENTRIES 64u
 
 static uint64_t mix(uint64_t x)
 {
@@ -93,32 +97,60 @@ int race_add_file(struct race_region *r, const char *path)
 	return -1;
 }
 
-static struct race_site *site(struct race_region *r, uint64_t place, int add)
+/* Places that are close to each other stand on one page. */
+static uint64_t first_entry(uint64_t place)
 {
-	uint64_t hash = mix(place);
+	return mix(place >> BLOCK_BITS) * BLOCK_ENTRIES + (place >> 3) % BLOCK_ENTRIES;
+}
 
-	for (uint32_t n = 0; n < PROBES_MAX; n++) {
-		struct race_site *s = &r->sites[(hash + n) % RACE_SITES];
-		uint64_t held = atomic_get(&s->place);
+/* *free: the entry where it would stand; RACE_SITE_INDEX: there is none. */
+static struct race_site *find_site(struct race_region *r, uint64_t place, uint32_t *free)
+{
+	uint64_t first = first_entry(place);
 
-		if (held == place)
-			return s;
-		if (!held && !add)
+	*free = RACE_SITE_INDEX;
+	for (uint32_t n = 0; n < SITE_PROBES_MAX; n++) {
+		uint32_t at = (uint32_t)((first + n) % RACE_SITE_INDEX);
+		uint32_t row = atomic_get(&r->site_index[at]);
+
+		if (!row) {
+			*free = at;
 			return NULL;
-		if (!held && (atomic_cas(&s->place, &held, place) || held == place))
-			return s;
+		}
+		if (row <= RACE_SITES && atomic_get(&r->sites[row - 1].place) == place)
+			return &r->sites[row - 1];
 	}
 	return NULL;
 }
 
+/* Rows that two threads ask for at once are lost but for one. */
 struct race_site *race_add_site(struct race_region *r, uint64_t place)
 {
-	return site(r, place, 1);
+	uint32_t at;
+	struct race_site *site = find_site(r, place, &at);
+
+	if (site || at == RACE_SITE_INDEX || atomic_get(&r->site_count) >= RACE_SITES)
+		return site;
+	uint32_t row = atomic_add(&r->site_count, 1u);
+	if (row >= RACE_SITES)
+		return NULL;
+	atomic_set(&r->sites[row].place, place);
+	do {
+		uint32_t none = 0;
+
+		if (atomic_cas(&r->site_index[at], &none, row + 1))
+			return &r->sites[row];
+		site = find_site(r, place, &at);
+	} while (!site && at != RACE_SITE_INDEX);
+	atomic_set(&r->sites[row].place, (uint64_t)0);
+	return site;
 }
 
 struct race_site *race_find_site(struct race_region *r, uint64_t place)
 {
-	return site(r, place, 0);
+	uint32_t at;
+
+	return find_site(r, place, &at);
 }
 
 uint32_t race_add_pair(struct race_region *r, uint64_t first_place, uint64_t second_place)

@@ -52,6 +52,7 @@ struct trapline_traps {
 	size_t count;
 	size_t bytes; /* of this mapping */
 	int is_off;   /* the traps are gone, a callback was still running */
+	int is_most;  /* rows that refuse a trap are gone from the start */
 	struct trap_row rows[];
 };
 

@@ -70,7 +70,8 @@ static struct trap_table *table_with(struct trapline_traps *more,
 		if (old->rows[i] && !old->rows[i]->is_gone && old->rows[i]->set != without)
 			table_put(table, old->rows[i]);
 	for (size_t i = 0; more && i < more->count; i++)
-		table_put(table, &more->rows[i]);
+		if (!more->rows[i].is_gone)
+			table_put(table, &more->rows[i]);
 	return table;
 }
 
@@ -212,25 +213,46 @@ int traps_wait_for_callbacks(const struct trapline_traps *set)
 
 /* ---- set ---- */
 
+/* Of the page that was asked for last; under the lock, during one change. */
+static struct {
+	uint64_t at; /* 0: none */
+	uint8_t bytes[PAGE_BYTES];
+} page;
+
+/* Returns how many bytes are there, at most as an instruction has; or -EFAULT. */
+static int read_instruction(uint64_t address, uint8_t *out)
+{
+	uint64_t in_page = address & (PAGE_BYTES - 1);
+	uint64_t to_page_end = PAGE_BYTES - in_page;
+
+	if (to_page_end < SITE_MAX) {
+		/* The page behind may not be there. */
+		if (!text_read(address, out, SITE_MAX))
+			return SITE_MAX;
+		return text_read(address, out, to_page_end) ? -EFAULT : (int)to_page_end;
+	}
+	if (page.at != address - in_page) {
+		page.at = 0;
+		if (text_read(address - in_page, page.bytes, PAGE_BYTES))
+			return -EFAULT;
+		page.at = address - in_page;
+	}
+	memcpy(out, page.bytes + in_page, SITE_MAX);
+	return SITE_MAX;
+}
+
 static int fill_row(struct change *change, struct trapline_traps *set, size_t i, uint64_t address)
 {
 	struct code_problem *problem = change->problem;
 	struct trap_row *row = &set->rows[i];
-	size_t to_page_end = PAGE_BYTES - (address & (PAGE_BYTES - 1));
-	size_t n = SITE_MAX;
 	const char *why = NULL;
 
 	problem->site = i;
 	row->address = address;
 	row->set = set;
 	row->index = (uint32_t)i;
-	/* The page behind may not be there. */
-	int err = text_read(address, row->bytes, n);
-	if (err && to_page_end < n) {
-		n = to_page_end;
-		err = text_read(address, row->bytes, n);
-	}
-	if (err) {
+	int n = read_instruction(address, row->bytes);
+	if (n < 0) {
 		problem->why = "an address is not mapped";
 		return -EFAULT;
 	}
@@ -246,7 +268,7 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 			"an int3 is there already: a debugger's breakpoint, or another patcher's";
 		return -EBUSY;
 	}
-	int length = step_length(row->bytes, n);
+	int length = step_length(row->bytes, (size_t)n);
 	if (length < 0 || change_is_needed_by_handler(change, address, (size_t)length)) {
 		problem->why = length < 0 ? "no instruction begins at an address" :
 					    "the SIGTRAP handler itself runs this instruction";
@@ -257,7 +279,7 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 		problem->why = restartable_why;
 		return -EOPNOTSUPP;
 	}
-	err = step_plan(address, row->bytes, row->len, STEP_ONE, &row->step, &why);
+	int err = step_plan(address, row->bytes, row->len, STEP_ONE, &row->step, &why);
 	if (!err && row->step.kind == STEP_AGAIN)
 		err = -EOPNOTSUPP;
 	problem->why = err && !why ? "the instruction raises a signal itself" : why;
@@ -308,6 +330,30 @@ static int write_traps(struct change *change, struct trapline_traps *set)
 	return err;
 }
 
+static int fill_rows(struct change *change, struct trapline_traps *set, const uint64_t *addresses)
+{
+	size_t n = 0;
+	int err = 0;
+
+	page.at = 0;
+	for (size_t i = 0; i < set->count; i++) {
+		err = fill_row(change, set, i, addresses[i]);
+		int is_left_out = set->is_most && (err == -EOPNOTSUPP || err == -EINVAL);
+
+		if (err && !is_left_out)
+			return err;
+		if (is_left_out)
+			set->rows[i].is_gone = 1;
+		else
+			trap_row_entry(&change->batch->entries[n++], &set->rows[i], 0);
+	}
+	if (!n)
+		return err;
+	change->batch->count = n;
+	change->problem->why = NULL;
+	return 0;
+}
+
 static int set_locked(struct trapline_traps *set, const uint64_t *addresses,
 		      struct code_problem *problem)
 {
@@ -316,11 +362,7 @@ static int set_locked(struct trapline_traps *set, const uint64_t *addresses,
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < set->count && !err; i++) {
-		err = fill_row(&change, set, i, addresses[i]);
-		if (!err)
-			trap_row_entry(&change.batch->entries[i], &set->rows[i], 0);
-	}
+	err = fill_rows(&change, set, addresses);
 	if (!err)
 		err = change_sort(&change);
 	if (!err)
@@ -346,8 +388,8 @@ static int note_set(struct trapline_traps *from, struct trapline_traps *to)
 	return -ENOSPC;
 }
 
-int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
-	      struct trapline_traps **out, struct code_problem *problem)
+static int set_traps(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
+		     int is_most, struct trapline_traps **out, struct code_problem *problem)
 {
 	size_t bytes = sizeof(struct trapline_traps) + n * sizeof(struct trap_row);
 	int err = opts->flags & TRAPLINE_TRAPS_ANY_MASK ? 0 : traps_check_masks(problem);
@@ -368,6 +410,7 @@ int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_o
 	set->writers = opts->writers;
 	set->count = n;
 	set->bytes = bytes;
+	set->is_most = is_most;
 	err = poke_lock_take(problem);
 	if (err) {
 		restartable_drop(sequences);
@@ -398,6 +441,18 @@ out_lock:
 out_memory:
 	memory_unmap(set, bytes);
 	return err;
+}
+
+int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
+	      struct trapline_traps **out, struct code_problem *problem)
+{
+	return set_traps(addresses, n, opts, 0, out, problem);
+}
+
+int traps_set_most(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
+		   struct trapline_traps **out, struct code_problem *problem)
+{
+	return set_traps(addresses, n, opts, 1, out, problem);
 }
 
 int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested, uint64_t *out)

@@ -11,6 +11,9 @@ struct trap_table;
 
 int traps_set(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
 	      struct trapline_traps **out, struct code_problem *problem);
+/* The same; sites that refuse a trap are left out, unless all do. */
+int traps_set_most(const uint64_t *addresses, size_t n, const struct trapline_traps_opts *opts,
+		   struct trapline_traps **out, struct code_problem *problem);
 int traps_hits(const struct trapline_traps *traps, size_t index, uint64_t *nested, uint64_t *out);
 int traps_remove(struct trapline_traps *traps, struct code_problem *problem);
 /* Until no thread is in a callback of the set. 0; -EBUSY: one has been for 2 s. AS-Safe. */

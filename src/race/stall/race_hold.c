@@ -520,7 +520,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 		race_slot_free(slot);
 		return -EBUSY;
 	}
-	uint64_t delay = race_delay_ns(site, spot && spot->meets, start);
+	uint64_t delay = race_delay_ns(site, spot, start);
 	slot->tid = hit->tid;
 	slot->until_ns = start + delay + LEFT_AFTER_NS;
 	slot->spots = spots;
@@ -551,7 +551,13 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 			counter_add(&site->found, 1u);
 	}
 	cpu_ns = race_thread_cpu_ns() - cpu_ns;
-	race_budget_stalled(asked, waited, cpu_ns, race_others_cpu_ns(all_ns, cpu_ns));
+	race_budget_stalled(&(struct race_stall_cost){
+		.asked_ns = asked,
+		.waited_ns = waited,
+		.cpu_ns = cpu_ns,
+		.others_ns = race_others_cpu_ns(all_ns, cpu_ns),
+		.is_trapped = spot != NULL,
+	});
 	return waited ? 0 : -EFAULT;
 }
 

@@ -51,10 +51,21 @@
 #define NOTED_LEAST 128u
 #define NOTED_DOUBLINGS 5u
 #define AIMED_PASSES 1024u /* that were another address; then it is taken away */
+#define COLD_AFTER_NS 50000000u
+#define AT_START_HALVINGS 3u
+#define AT_START_LEAST 6u
 /* One trap by int3 and its signal, where none was measured. */
 #define PASS_NS 2500u
 
 struct race_spot_queue race_spot_queue;
+
+TRAP_PATH static void wake_keeper(void)
+{
+	uint32_t *wakeups = &race_spot_queue.wakeups;
+
+	counter_add(wakeups, 1u);
+	sys6(SYS_futex, wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
 
 TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *spot)
 {
@@ -77,16 +88,19 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 			   (set->number << 16 | (uint32_t)(spot - set->rows)) + 1);
 	else
 		atomic_set(&q->rows[at % RACE_SPOT_QUEUE], UINT32_MAX); /* nobody */
-	counter_add(&q->wakeups, 1u);
-	sys6(SYS_futex, &q->wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	wake_keeper();
 }
 
 /* It cannot be held now. The trap must not stay for ever where many pass. */
 TRAP_PATH static void let_pass(const struct race_spots *set, struct race_spot *spot,
 			       enum race_counter why, uint32_t passes)
 {
+	/* Others come to where a thread is held only if they run at full speed. */
+	int is_in_way = why == RACE_SITE_HITS_EARLY ||
+			(why == RACE_SITE_HITS_BUSY && race_strategy->rotates);
+
 	race_count(why);
-	if (passes >= PASSES_MAX + spot->skip || why == RACE_SITE_HITS_EARLY)
+	if (passes >= PASSES_MAX + spot->skip || is_in_way)
 		ask_off(set, spot);
 }
 
@@ -96,8 +110,30 @@ TRAP_PATH static void set_flag(struct race_spot *spot, uint32_t flag)
 		__atomic_fetch_or(&spot->site->flags, flag, __ATOMIC_RELAXED);
 }
 
+TRAP_PATH int race_spot_is_cold(const struct race_spot *spot, uint64_t now_ns)
+{
+	return now_ns - spot->armed_ns > COLD_AFTER_NS;
+}
+
+static uint32_t one_in; /* of the sites that are armed at the start is held there */
+
+/*
+ * A short program meets its traps in the order of its code, and pays for the first ones only: a part of
+ * them, so that any of them can be the first.
+ */
+void race_spots_begin(uint32_t count)
+{
+	uint32_t halvings = 0;
+
+	while (halvings < AT_START_HALVINGS && count >> (halvings + 1) >= AT_START_LEAST)
+		halvings++;
+	one_in = atomic_get(&race.keeper) ? 1 : 1u << race_random() % (halvings + 1);
+}
+
 static int is_let_off(const struct race_spot *spot)
 {
+	if (race_strategy->rotates)
+		return one_in > 1 && race_random() % one_in != 0;
 	uint32_t known = atomic_get(&race.region->sites_covered);
 	uint32_t most = race.region->run % 3 ? HELD_AT_FIRST : HELD_AT_FIRST_FEW;
 
@@ -163,6 +199,7 @@ void race_spot_arm(struct race_spot *spot, enum race_arming why)
 	} else if (why == RACE_ARM_FIRST && !race_strategy->is_for_some && is_let_off(spot)) {
 		spot->wanted = 0;
 	}
+	spot->armed_ns = clock_now_ns();
 	atomic_set(&spot->holds, 0u);
 	atomic_set(&spot->last_tid, 0u);
 	atomic_set(&spot->passes, 0u);
@@ -219,6 +256,11 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 	int err = race_hold(&hit, set, spot);
 	if (err)
 		race_spot_served(set, spot);
+	/* The watch is free: those that were in the way may have their turn. */
+	if (race_strategy->rotates) {
+		counter_add(&race_spot_queue.ended, 1u);
+		wake_keeper();
+	}
 	if (err == -EFAULT && counter_add(&spot->pointless, 1u) >= POINTLESS_MAX)
 		set_flag(spot, RACE_SITE_POINTLESS);
 }
@@ -269,6 +311,27 @@ TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap, const str
 	       race_meet_is_there(race_code(set->module, trap->address), spot, &regs);
 }
 
+/* The first time is always paid in a sweep: else what runs seldom would find the purse empty. */
+TRAP_PATH static int is_paid(const struct race_spot *spot, uint64_t now)
+{
+	int is_first = !spot->site || !counter_get(&spot->site->stalls);
+
+	if (!race_strategy->rotates)
+		return (spot->site && is_first) || race_budget_allows(now);
+	if (is_first && race_spot_is_cold(spot, now))
+		return race_budget_allows_cold(now);
+	int64_t needed = (int64_t)(RACE_DELAY_MIN_NS + counter_get(&race.budget.stall_cost_ns));
+	return race_budget_sites_left(now) > needed;
+}
+
+TRAP_PATH static void pay_pass(void)
+{
+	if (race_strategy->rotates)
+		race_budget_spend_on_sites(PASS_NS);
+	else
+		race_budget_spend(PASS_NS, 1);
+}
+
 TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 {
 	const struct race_spots *set = hit->arg;
@@ -282,7 +345,7 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	if (!race.region || race_is_stopped() || sys_getpid() != race.pid)
 		return;
 	race_count(RACE_SITE_HITS);
-	race_budget_spend(PASS_NS, 1);
+	pay_pass();
 	uint32_t passes = counter_add(&spot->passes, 1u) + 1;
 	if (spot->is_witness) {
 		witness(hit, set, spot, passes);
@@ -312,8 +375,7 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 			ask_off(set, spot);
 		return;
 	}
-	/* The first time is always paid: else what runs seldom would find the purse empty. */
-	if ((!spot->site || counter_get(&spot->site->stalls)) && !race_budget_allows(now)) {
+	if (!is_paid(spot, now)) {
 		let_pass(set, spot, RACE_SITE_HITS_EARLY, passes);
 		return;
 	}

@@ -24,6 +24,7 @@ struct race_spot {
 	struct race_site *site; /* or NULL: no room */
 	uint32_t state;		/* enum race_spot_state */
 	uint32_t pointless;	/* how often it was tried for nothing */
+	uint64_t armed_ns;
 	/* Since it was armed: */
 	uint32_t passes;
 	uint32_t holds;
@@ -38,8 +39,8 @@ struct race_spot {
 	uint8_t call;	    /* enum race_call: a call that touches memory */
 };
 
-#define RACE_SPOTS_MAX TABLE_SIZE(16384u, 8u) /* in a process, at once */
-#define RACE_SPOT_SETS TABLE_SIZE(64u, 2u)
+#define RACE_SPOTS_MAX TABLE_SIZE(2097152u, 8u) /* in a process, at once */
+#define RACE_SPOT_SETS TABLE_SIZE(1024u, 2u)
 #define RACE_SPOT_QUEUE TABLE_SIZE(4096u, 2u) /* a power of two */
 
 /* Those of one module. */
@@ -50,6 +51,7 @@ struct race_spots {
 	uint32_t number;
 	uint32_t count;
 	struct race_spot *rows;
+	uint64_t bytes; /* of those */
 };
 
 /* Spots that shall be taken away: number of the set << 16 | row, + 1. */
@@ -57,6 +59,7 @@ struct race_spot_queue {
 	uint32_t in;
 	uint32_t out;
 	uint32_t wakeups; /* a futex */
+	uint32_t ended;	  /* stalls */
 	uint32_t rows[RACE_SPOT_QUEUE];
 };
 
@@ -64,6 +67,9 @@ extern struct race_spot_queue race_spot_queue;
 
 /* The threads wanted at the spot were stalled, or cannot be: after the last one it need not trap. */
 void race_spot_served(const struct race_spots *spots, struct race_spot *spot);
+
+/* Where sites take turns: its trap stood for long before a thread came. */
+int race_spot_is_cold(const struct race_spot *spot, uint64_t now_ns);
 
 void race_on_site(const struct trapline_trap_hit *hit);
 /* It is about to be armed: which passes, and how many threads, will be stalled? */
@@ -73,5 +79,7 @@ enum race_arming {
 	RACE_ARM_TO_NOTE, /* none: who touches what is noted */
 };
 void race_spot_arm(struct race_spot *spot, enum race_arming why);
+/* So many are about to be armed for the first time. */
+void race_spots_begin(uint32_t count);
 
 #endif

@@ -44,7 +44,16 @@
 #define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader, which a thread holds */
 #define STACK_BYTES (256u << 10)
 #define PIECE_EVERY 6u
-#define PIECES_AFTER 50u /* pieces of libraries, where they were not set at the start */
+/* Where sites take turns: */
+#define ROTATE_NS 10000000u
+#define POOR_NS 40000000u     /* when nothing may be spent */
+#define YOUNG_TURNS 50u	      /* shorter ones */
+#define TURN_STALL_NS 250000u /* what one costs, about */
+#define PIECE_NS 3000000u     /* what a piece costs, where all its sites are reached */
+#define SWITCH_NS 20000u      /* a change of text stops all CPUs of the process for a moment */
+#define OBJECT_EVERY 4u	      /* turns */
+#define MASKS_EVERY 256u      /* turns: has a thread SIGTRAP blocked? */
+#define PIECES_AFTER 50u      /* pieces of libraries, where they were not set at the start */
 
 static struct {
 	pthread_mutex_t lock;
@@ -58,6 +67,7 @@ static struct {
 	uint32_t first;
 	uint32_t resting_count;
 	int are_pieces_early;
+	int is_poor;
 	uint32_t turns; /* of the thread */
 } sites = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -112,6 +122,12 @@ static void switch_all(const uint32_t *ids, size_t n, int on)
 	}
 }
 
+static void pay_switch(void)
+{
+	if (race_strategy->rotates)
+		race_budget_spend_on_sites(SWITCH_NS);
+}
+
 static void take_away(void)
 {
 	static uint32_t ids[RACE_SPOT_QUEUE];
@@ -129,6 +145,8 @@ static void take_away(void)
 			ids[n++] = id;
 	}
 	switch_all(ids, n, 0);
+	if (n)
+		pay_switch();
 	for (size_t i = 0; i < n; i++) {
 		struct race_spot *spot = spot_of(ids[i]);
 
@@ -180,6 +198,8 @@ static void put_back(uint32_t most)
 			race_spot_arm(spot, why);
 	}
 	switch_all(ids, chosen, 1);
+	if (chosen)
+		pay_switch();
 	counter_add(&race.process->counters[RACE_SITE_RENEWED], chosen);
 }
 
@@ -205,8 +225,57 @@ static void while_nothing_closes(void (*act)(void))
 	pthread_mutex_unlock(&sites.lock);
 }
 
+void race_sites_forget_set(uint32_t number)
+{
+	static uint32_t rows[RACE_SPOTS_MAX];
+	const struct race_spots *set = &race_sets.rows[number];
+	struct code_problem problem;
+	uint32_t n = sites.resting_count;
+
+	take_away();
+	for (uint32_t i = 0; i < set->count; i++)
+		rows[i] = i;
+	if (set->traps && set->count)
+		traps_switch(set->traps, rows, set->count, 0, &problem);
+	while (n--) {
+		uint32_t id = take_resting();
+
+		if ((id - 1) >> 16 != number)
+			rest(id);
+	}
+}
+
+/* What was reached before has its turn again, as far as may be spent. */
+static void renew(void)
+{
+	int64_t left = race_budget_sites_left(clock_now_ns());
+	uint64_t most = left > 0 ? (uint64_t)left / TURN_STALL_NS : 0;
+
+	sites.is_poor = !most;
+
+	take_away();
+	if (most)
+		put_back(most < RENEW ? (uint32_t)most : RENEW);
+}
+
+static void rotate(void)
+{
+	renew();
+	if (race_budget_sites_left(clock_now_ns()) < (int64_t)PIECE_NS)
+		return;
+	/* Now and then one more object, or all that came. */
+	if (sites.turns % OBJECT_EVERY == 1)
+		race_sites_add_new();
+	race_sites_rotate();
+}
+
 static void keep_take_turn(void)
 {
+	if (race_strategy->rotates) {
+		rotate();
+		return;
+	}
+
 	take_away();
 	uint64_t paid = race_budget_left(clock_now_ns()) / STALL_NS;
 	if (paid)
@@ -223,8 +292,21 @@ static void turn(void)
 	uint64_t cpu_ns = race_thread_cpu_ns();
 
 	while_nothing_closes(keep_take_turn);
-	/* With what was done between turns, about. */
-	race_budget_spend(2 * (race_thread_cpu_ns() - cpu_ns), 1);
+	cpu_ns = race_thread_cpu_ns() - cpu_ns;
+	/* In a sweep with what was done between turns, about. */
+	if (race_strategy->rotates)
+		race_budget_spend_on_sites(cpu_ns);
+	else
+		race_budget_spend(2 * cpu_ns, 1);
+}
+
+static void between_turns(void (*act)(void))
+{
+	uint64_t cpu_ns = race_strategy->rotates ? race_thread_cpu_ns() : 0;
+
+	while_nothing_closes(act);
+	if (cpu_ns)
+		race_budget_spend_on_sites(race_thread_cpu_ns() - cpu_ns);
 }
 
 static void take_all_away(void)
@@ -241,27 +323,53 @@ static void take_all_away(void)
 	}
 }
 
+/* A thread that blocks SIGTRAP by a system call of its own would be killed by a trap. */
+static int is_any_blocked(void)
+{
+	struct code_problem problem = { NULL, 0 };
+	int err = race_strategy->rotates && sites.turns % MASKS_EVERY == 0 ?
+			  traps_check_masks(&problem) :
+			  0;
+
+	if (err)
+		race_sites_refuse(err, problem.why);
+	return err != 0;
+}
+
+static uint64_t turn_ns(void)
+{
+	if (!race_strategy->rotates || sites.turns <= YOUNG_TURNS)
+		return TURN_NS;
+	return sites.is_poor ? POOR_NS : ROTATE_NS;
+}
+
 static void *keep_traps(void *unused)
 {
 	struct race_spot_queue *q = &race_spot_queue;
 	uint64_t last = clock_now_ns();
+	uint32_t ended = 0;
 
 	atomic_set(&race.keeper, sys_gettid());
 	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
 	for (sites.turns = 1; !race_is_stopped() && !race_is_unwatched(); sites.turns++) {
 		uint32_t seen = atomic_get(&q->wakeups);
-		struct timespec ts = { 0, TURN_NS };
+		struct timespec ts = { 0, (long)turn_ns() };
 
 		if (atomic_get(&q->in) == atomic_get(&q->out))
 			sys6(SYS_futex, &q->wakeups, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 		uint64_t now = clock_now_ns();
-		if (now - last < TURN_NS) {
-			while_nothing_closes(take_away);
+		if (now - last < turn_ns()) {
+			uint32_t before = ended;
+
+			ended = atomic_get(&q->ended);
+			between_turns(ended == before ? take_away : renew);
 			continue;
 		}
 		last = now;
 		turn();
 		if (sites.turns % LOOK_EVERY == 0 && race_is_kept_by_us())
+			break;
+		if (is_any_blocked())
 			break;
 	}
 	while_nothing_closes(take_all_away);
@@ -321,7 +429,7 @@ static void begin_locked(void)
 
 	if (!err && !sites.has_handlers) {
 		err = -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-		if (!err)
+		if (!err && race_strategy->is_of_sites)
 			err = race_linger_begin();
 		sites.has_handlers = !err;
 	}
@@ -329,7 +437,10 @@ static void begin_locked(void)
 		race_sites_refuse(err, problem.why);
 		return;
 	}
-	sites.are_pieces_early = race_sites_add_first();
+	if (race_strategy->rotates)
+		race_sites_rotate_first();
+	else
+		sites.are_pieces_early = race_sites_add_first();
 	err = start_thread();
 	if (err) {
 		race_sites_refuse(err, "the trap thread could not be created");
@@ -339,7 +450,11 @@ static void begin_locked(void)
 
 void race_sites_begin(race_create create)
 {
-	if (!race.region || !race_strategy->is_of_sites || !race.slot_count || race_is_stopped() ||
+	/* In a process that was attached to, threads block SIGTRAP and nobody tells us. */
+	int is_wanted = race_strategy->is_of_sites ||
+			(race_strategy->rotates && !(race.flags & RACE_IS_LATE));
+
+	if (!race.region || !is_wanted || !race.slot_count || race_is_stopped() ||
 	    atomic_get(&sites.pid) == race.pid)
 		return;
 	pthread_mutex_lock(&sites.lock);

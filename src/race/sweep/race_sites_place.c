@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <link.h>
+#include <string.h>
 
 #include <trapline/code.h>
 
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/table_size.h"
+#include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
 #include "race/race_modules.h"
@@ -28,12 +30,22 @@
 #include "race/sweep/race_sites_find.h"
 #include "record/race_region.h"
 
-#define TRIES 256 /* sites that refuse a trap and are left out */
 #define MODULES_AT_ONCE TABLE_SIZE(256, 2)
 /* Libraries are gone through piece by piece: a short program does not wait for a long list. */
 #define PIECE 512u
+#define PIECE_PART 16u
+/* The program itself before its first thread, but no longer than this; the rest follows. */
+#define PROGRAM_PIECE 8192u
+#define PROGRAM_NS 2000000000u
 #define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
 #define PIECES_IN_RUNS 4u   /* of so many runs one does that at the start */
+/* Where sites take turns: so many at once, of the program more often than of its libraries. */
+#define TURN_PIECE TABLE_SIZE(256u, 4u)
+#define TURN_SPOTS TABLE_SIZE(16384u, 8u) /* in all pieces */
+#define TURN_SETS TABLE_SIZE(64u, 2u)
+#define FUNCTION_ROOM 16384u /* of a function more, perhaps */
+#define OTHERS_ONE_IN 4u
+#define SMALL_TEXT_BYTES (1u << 20)
 
 struct race_sets race_sets;
 
@@ -54,6 +66,11 @@ static struct {
 	struct library libraries[RACE_SPOT_SETS];
 	unsigned long long loaded; /* objects that ever came and went */
 	int has_new;		   /* some came that were not looked at */
+	/* Where sites take turns: */
+	uint32_t oldest;      /* set, which goes next */
+	uint32_t leaving;     /* one whose traps are gone, + 1 */
+	uint32_t left;	      /* sets that went since all began anew */
+	int has_checked_once; /* whether a thread has SIGTRAP blocked */
 } placed;
 
 void race_sites_refuse(int err, const char *why)
@@ -101,12 +118,18 @@ static struct library *find_library(const struct race_module *module)
 	return NULL;
 }
 
-/* One that cannot be trapped is left out, and the others tried again. */
+/* Those that cannot be trapped are left out. */
 static int place_traps(struct race_spots *set, struct code_problem *problem)
 {
-	const struct trapline_traps_opts opts = { .size = sizeof(opts),
-						  .callback = race_on_site,
-						  .arg = set };
+	const struct trapline_traps_opts opts = {
+		.size = sizeof(opts),
+		.callback = race_on_site,
+		.arg = set,
+		/* The thread that keeps them looks now and then. */
+		.flags = race_strategy->rotates && placed.has_checked_once ?
+				 TRAPLINE_TRAPS_ANY_MASK :
+				 0,
+	};
 	enum race_arming why = race_is_noting() ? RACE_ARM_TO_NOTE : RACE_ARM_FIRST;
 	size_t bytes = set->count * sizeof(uint64_t);
 	uint64_t *addresses = memory_map(bytes);
@@ -114,20 +137,38 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 
 	if (memory_failed(addresses))
 		return -ENOMEM;
+	race_spots_begin(set->count);
 	for (uint32_t i = 0; i < set->count; i++) {
 		race_spot_arm(&set->rows[i], why);
 		addresses[i] = set->rows[i].address;
 	}
-	for (int n = 0; n < TRIES && set->count; n++) {
-		err = traps_set(addresses, set->count, &opts, &set->traps, problem);
-		if ((err != -EOPNOTSUPP && err != -EINVAL) || problem->site >= set->count)
-			break;
-		set->count--;
-		set->rows[problem->site] = set->rows[set->count];
-		addresses[problem->site] = addresses[set->count];
-	}
+	err = traps_set_most(addresses, set->count, &opts, &set->traps, problem);
+	placed.has_checked_once |= !err;
 	memory_unmap(addresses, bytes);
 	return err;
+}
+
+static uint32_t find_free_set(void)
+{
+	for (uint32_t i = 0; i < race_sets.count; i++)
+		if (!race_sets.rows[i].rows)
+			return i;
+	return race_sets.count;
+}
+
+/* In a second round: what is still there of the first one. */
+static void leave_out_trapped(struct race_spots *set)
+{
+	struct code_problem problem;
+	uint32_t kept = 0;
+
+	if (poke_lock_take(&problem))
+		return;
+	for (uint32_t i = 0; i < set->count; i++)
+		if (!traps_overlap(set->rows[i].address, 1))
+			set->rows[kept++] = set->rows[i];
+	poke_lock_give();
+	set->count = kept;
 }
 
 /*
@@ -137,37 +178,46 @@ static int place_traps(struct race_spots *set, struct code_problem *problem)
 static int add_set(struct library *l, uint32_t most, const struct race_imports *imports)
 {
 	const struct race_module *module = l->module;
-	struct race_spots *set = &race_sets.rows[race_sets.count];
+	uint32_t number = find_free_set();
+	struct race_spots *set = &race_sets.rows[number];
 	uint32_t room = RACE_SPOTS_MAX - placed.spots;
-	size_t bytes = RACE_SPOTS_MAX * sizeof(struct race_spot);
 	struct code_problem problem = { NULL, SIZE_MAX };
 	int err = 0;
 
-	if (race_sets.count == RACE_SPOT_SETS || !room) {
+	if (most && room > most + FUNCTION_ROOM)
+		room = most + FUNCTION_ROOM;
+	size_t bytes = room * sizeof(struct race_spot);
+	if (number == RACE_SPOT_SETS || !room) {
 		race_count(RACE_LOST_OBJECTS); /* the rest of it */
 		return -ENOSPC;
 	}
 	struct race_spot *rows = memory_map(bytes);
 	if (memory_failed(rows))
 		return -ENOMEM;
-	*set = (struct race_spots){
-		.module = module, .start = module->start, .number = race_sets.count, .rows = rows
-	};
+	*set = (struct race_spots){ .module = module,
+				    .start = module->start,
+				    .number = number,
+				    .rows = rows,
+				    .bytes = bytes };
 	if (imports)
 		set->count = race_find_spots_called(&l->listing, imports->address, imports->count,
 						    most, rows, room);
 	else
 		set->count = race_find_spots(&l->listing, &l->next, most, rows, room);
+	if (placed.left)
+		leave_out_trapped(set);
 	if (set->count)
 		err = place_traps(set, &problem);
 	if (err) {
 		race_sites_refuse(err, problem.why);
 		set->count = 0;
 	}
-	if (!set->count)
+	if (!set->count) {
+		set->rows = NULL;
 		memory_unmap(rows, bytes);
-	else
+	} else if (number == race_sets.count) {
 		race_sets.count++;
+	}
 	placed.spots += set->count;
 	return err;
 }
@@ -175,7 +225,11 @@ static int add_set(struct library *l, uint32_t most, const struct race_imports *
 /* Once around: from the first function by chance to the last, and from the first one of all. */
 static int add_piece(struct library *l)
 {
-	uint32_t most = l->module == race.program ? 0 : PIECE;
+	/* Each set makes the table of traps anew: where that is long, the sets are larger. */
+	uint32_t piece = placed.spots / PIECE_PART > PIECE ? placed.spots / PIECE_PART : PIECE;
+	uint32_t most = race_strategy->rotates	  ? TURN_PIECE :
+			l->module == race.program ? PROGRAM_PIECE :
+						    piece;
 	int err = add_set(l, most, NULL);
 
 	if (l->next >= l->listing.functions && !l->is_around) {
@@ -192,6 +246,11 @@ static int add_piece(struct library *l)
 int race_sites_add_piece(void)
 {
 	uint32_t from = placed.library_count ? (uint32_t)(race_random() % placed.library_count) : 0;
+	struct library *program = race.program ? find_library(race.program) : NULL;
+
+	/* A large program may not have been gone through before its first thread. */
+	if (program && program->module && !program->is_done && !race_strategy->rotates)
+		return add_piece(program);
 
 	for (uint32_t i = 0; i < placed.library_count; i++) {
 		struct library *l = &placed.libraries[(from + i) % placed.library_count];
@@ -231,20 +290,23 @@ static int add_module(const struct race_module *module)
 	race_listing_drop(&l->listing); /* of one that was closed */
 	/* The copy first: the object may be closed while it is looked at. */
 	err = race_module_keep_code(module);
-	uint32_t first = module == race.program ? 0 : (uint32_t)(race_random() % functions);
+	uint32_t first = (uint32_t)(race_random() % functions);
 
 	*l = (struct library){ .module = err == -EFAULT ? NULL : module,
 			       .start = module->start,
 			       .first = first,
 			       .next = first,
-			       .is_around = !first,
 			       .is_done = err != 0,
 			       .listing = listing };
 	if (err)
 		race_sites_refuse(err, NULL);
 	else
 		race_calls_find(module, &l->listing.calls);
-	return err || module != race.program ? err : add_piece(l);
+	uint64_t start = clock_now_ns();
+	while (!err && module == race.program && !race_strategy->rotates && !l->is_done &&
+	       clock_now_ns() - start < PROGRAM_NS)
+		err = add_piece(l);
+	return err;
 }
 
 /* What the program calls in its libraries runs; most of what else is in them does not. */
@@ -264,8 +326,8 @@ static void add_imports(void)
 	memory_unmap(imports, sizeof(*imports));
 }
 
-/* Of one that it cannot add, it tells by itself. */
-static void add_modules(void)
+/* Of one that it cannot add, it tells by itself. only: NULL, all. */
+static void add_modules(const struct race_module *only)
 {
 	struct modules list = { .count = 0 };
 
@@ -275,9 +337,14 @@ static void add_modules(void)
 		const struct race_module *module;
 
 		if (race_policy_of(list.text[i], &module) != RACE_CODE_INCLUDED ||
-		    find_library(module))
+		    find_library(module) || (only && module != only))
 			continue;
 		add_module(module);
+		/* Each takes some milliseconds: where that is paid from the budget, one at a time. */
+		if (race_strategy->rotates && find_library(module)) {
+			placed.has_new = 1;
+			return;
+		}
 	}
 }
 
@@ -286,6 +353,15 @@ static void add_some_pieces(void)
 	for (uint64_t start = clock_now_ns(); clock_now_ns() - start < PIECES_NS;)
 		if (race_sites_add_piece() == -ENOENT)
 			break;
+}
+
+/* Its traps are removed: no thread is in a callback of it. */
+static void give_set_back(struct race_spots *set)
+{
+	race_sites_forget_set(set->number);
+	placed.spots -= set->count;
+	memory_unmap(set->rows, set->bytes);
+	*set = (struct race_spots){ .number = set->number };
 }
 
 /* Of an object that was closed, and perhaps opened again at the same place. */
@@ -299,10 +375,7 @@ static void drop_closed(void)
 			continue;
 		if (traps_remove(set->traps, &problem))
 			continue; /* at the next look */
-		set->traps = NULL;
-		set->module = NULL;
-		placed.spots -= set->count;
-		set->count = 0;
+		give_set_back(set);
 	}
 	for (uint32_t i = 0; i < placed.library_count; i++) {
 		struct library *l = &placed.libraries[i];
@@ -326,13 +399,15 @@ void race_sites_add_new(void)
 	if (!placed.has_new)
 		return;
 	placed.has_new = 0;
-	add_modules();
-	add_some_pieces();
+	int is_first = race_strategy->rotates && race.program && !find_library(race.program);
+	add_modules(is_first ? race.program : NULL);
+	if (!race_strategy->rotates)
+		add_some_pieces();
 }
 
 int race_sites_add_first(void)
 {
-	add_modules();
+	add_modules(NULL);
 	if (!race_strategy->is_for_some)
 		add_imports();
 	/* It takes longer than many a test runs, and the thread goes on with it. */
@@ -340,4 +415,86 @@ int race_sites_add_first(void)
 	if (are_pieces_early)
 		add_some_pieces();
 	return are_pieces_early;
+}
+
+/* ---- where sites take turns ---- */
+
+void race_sites_rotate_first(void)
+{
+	const struct race_module *program = race.program;
+
+	placed.has_new = 1;
+	if (!program || program->text_end - program->text_start > SMALL_TEXT_BYTES)
+		return;
+	add_modules(program);
+	struct library *l = find_library(program);
+	/* From somewhere to its end, and from the beginning. */
+	for (int n = 0; n < 2 && l && l->module && !l->is_done && placed.spots < TURN_PIECE; n++)
+		add_piece(l);
+}
+
+/*
+ * In two steps: a thread may be in a callback, and it is not waited for here. 1: one has room again, or
+ * will have at the next turn.
+ */
+static int let_oldest_go(void)
+{
+	struct code_problem problem;
+	uint32_t at = placed.leaving ? placed.leaving - 1 : placed.oldest;
+	struct race_spots *set = &race_sets.rows[at];
+
+	if (!set->traps) {
+		placed.leaving = 0;
+		placed.oldest = (placed.oldest + 1) % TURN_SETS;
+		return 0;
+	}
+	if (!placed.leaving) {
+		race_sites_forget_set(at);
+		placed.leaving = at + 1;
+		return 1;
+	}
+	if (traps_remove(set->traps, &problem))
+		return 1;
+	give_set_back(set);
+	placed.leaving = 0;
+	placed.oldest = (placed.oldest + 1) % TURN_SETS;
+	placed.left++;
+	return 1;
+}
+
+/* All have had their turn, and some of them are gone since. */
+static void begin_again(void)
+{
+	for (uint32_t i = 0; i < placed.library_count; i++) {
+		struct library *l = &placed.libraries[i];
+
+		if (!l->module || !l->listing.done || !l->listing.functions)
+			continue;
+		memset(l->listing.done, 0, l->listing.functions / 8 + 1);
+		l->first = l->next = (uint32_t)(race_random() % l->listing.functions);
+		l->is_around = 0;
+		l->is_done = 0;
+	}
+	placed.left = 1;
+}
+
+static int is_full(void)
+{
+	return placed.spots + TURN_PIECE > TURN_SPOTS || find_free_set() >= TURN_SETS;
+}
+
+int race_sites_rotate(void)
+{
+	struct library *l = race.program ? find_library(race.program) : NULL;
+
+	if (placed.leaving || is_full()) {
+		let_oldest_go();
+		return 0;
+	}
+	if (l && l->module && !l->is_done && race_random() % OTHERS_ONE_IN)
+		return add_piece(l);
+	int err = race_sites_add_piece();
+	if (err == -ENOENT && placed.left > 1)
+		begin_again();
+	return err;
 }

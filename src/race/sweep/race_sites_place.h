@@ -10,9 +10,12 @@
 /* The traps that were set, a set for each call. A set stays, and its rows as well. */
 struct race_sets {
 	uint32_t count;
-	struct race_spots rows[RACE_SPOT_SETS];
+	struct race_spots rows[RACE_SPOT_SETS]; /* rows NULL: free */
 };
 extern struct race_sets race_sets;
+
+/* race_sites_keep.c: the traps of a set are taken away, and it has no turn any more. */
+void race_sites_forget_set(uint32_t number);
 
 /* In the program, and what it calls. 1: in its libraries as well, as far as time allowed. */
 int race_sites_add_first(void);
@@ -22,6 +25,12 @@ int race_sites_add_piece(void);
 void race_sites_add_new(void);
 /* So many objects ever came and went: the traps of those that are closed are given up. */
 void race_sites_loaded(unsigned long long loaded);
+/*
+ * Where sites take turns: at the start, a piece of the program if it is small; then a piece more, for
+ * which the oldest one goes when there is no room. -ENOENT: all have had their turn, for now.
+ */
+void race_sites_rotate_first(void);
+int race_sites_rotate(void);
 /* Sites cannot be trapped: the region gets the cause of the first process that says so. */
 void race_sites_refuse(int err, const char *why);
 
