@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * guard_signals.c - SIGSEGV stays with the detector, and unblocked, although the program seems to have
- * it.
+ * it. So does SIGTRAP where debug registers are used: agent/signals.c.
  *
  * The kernel kills a thread that faults while it has SIGSEGV blocked. So calls that block all signals
  * leave it out. A program that asks for its mask reads that SIGSEGV is not blocked: it can only be
@@ -12,17 +12,15 @@
 #include <signal.h>
 
 #include "agent/guard/guard.h"
+#include "agent/signals.h"
 #include "heap/heap_fault.h"
 
-typedef int (*action_call)(int, const struct sigaction *, struct sigaction *);
-typedef int (*mask_call)(int, const sigset_t *, sigset_t *);
-
-static action_call next_sigaction(void)
+static signals_set_action next_sigaction(void)
 {
-	static action_call found;
+	static signals_set_action found;
 
 	if (!found)
-		found = (action_call)guard_next("sigaction");
+		found = (signals_set_action)guard_next("sigaction");
 	return found;
 }
 
@@ -50,7 +48,7 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 		sigdelset(&changed.sa_mask, SIGSEGV);
 		action = &changed;
 	}
-	return next_sigaction()(signal, action, old);
+	return signals_action(next_sigaction(), signal, action, old);
 }
 
 /* As glibc's: restarts system calls, and keeps the handler. */
@@ -95,20 +93,20 @@ GUARD(sighandler_t, __sysv_signal, (int number, sighandler_t handler))
 
 GUARD(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
 {
-	static mask_call found;
+	static signals_set_mask found;
 	sigset_t changed;
 
 	if (!found)
-		found = (mask_call)guard_next("sigprocmask");
-	return found(how, without_segv(how, set, &changed), old);
+		found = (signals_set_mask)guard_next("sigprocmask");
+	return signals_mask(found, how, without_segv(how, set, &changed), old);
 }
 
 GUARD(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
 {
-	static mask_call found;
+	static signals_set_mask found;
 	sigset_t changed;
 
 	if (!found)
-		found = (mask_call)guard_next("pthread_sigmask");
-	return found(how, without_segv(how, set, &changed), old);
+		found = (signals_set_mask)guard_next("pthread_sigmask");
+	return signals_mask(found, how, without_segv(how, set, &changed), old);
 }

@@ -74,6 +74,7 @@ struct heap_totals {
 	uint64_t wall_ns;
 	double budget; /* a part of 1 */
 	uint64_t first;
+	char why_unwatched[200];
 	size_t errors; /* that are shown */
 	size_t suppressed;
 	size_t baselined;

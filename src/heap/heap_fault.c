@@ -151,18 +151,18 @@ static void tell_fault(void *arg)
 	heap_tell(&error);
 }
 
-static void on_own_fault(struct fault *fault)
+bool heap_fault_call(void (*call)(void *), void *arg)
 {
 	for (uint32_t i = 0; i < STACKS; i++) {
 		uint32_t was = 0;
 
 		if (!atomic_cas(&is_taken[i], &was, 1u))
 			continue;
-		heap_fault_call_on(stacks + (i + 1) * (size_t)STACK_BYTES, tell_fault, fault);
+		heap_fault_call_on(stacks + (i + 1) * (size_t)STACK_BYTES, call, arg);
 		atomic_set(&is_taken[i], 0u);
-		return;
+		return true;
 	}
-	counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
+	return false;
 }
 
 /* ---- the program's own ---- */
@@ -215,7 +215,8 @@ static void on_segv(int signal, siginfo_t *info, void *arg)
 		return;
 	}
 	heap_self.busy++;
-	on_own_fault(&fault);
+	if (!heap_fault_call(tell_fault, &fault))
+		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
 	heap_self.busy--;
 	if (!heap_region->settings.does_stop)
 		heap_pool_let(fault.address);

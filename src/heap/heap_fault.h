@@ -9,10 +9,14 @@
 #define HEAP_FAULT_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 /* Takes SIGSEGV. 0 or -errno. Not in a handler. */
 int heap_fault_start(void);
 void heap_fault_forked(void);
+
+/* Calls on a stack of ours, which a thread's may be too small for. false: all of them are in use. */
+bool heap_fault_call(void (*call)(void *), void *arg);
 
 /* What the program asks of sigaction(2) for SIGSEGV; both may be NULL. */
 void heap_fault_set_action(const struct sigaction *action, struct sigaction *old);

@@ -103,6 +103,10 @@ enum heap_counter {
 	HEAP_FOUND_AGAIN,  /* ... at a place that was reported before */
 	HEAP_LOST_RECORDS, /* ... lost: no room for the record */
 	HEAP_LATE,	   /* faults in a block that was in use again when the handler came */
+	HEAP_WATCHED,	   /* blocks with a debug register on the bytes before */
+	HEAP_LOST_WATCHES, /* ... that the kernel refused */
+	HEAP_INNOCENT,	   /* aligned reads of vectors that begin before a block */
+	HEAP_UNWATCHED,	   /* processes without debug registers */
 	HEAP_LIVE_AT_END,  /* sampled blocks that were not freed when their process ended */
 	HEAP_COST_NS,	   /* spent on samples */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
@@ -132,6 +136,7 @@ struct heap_region {
 	uint64_t counters[HEAP_COUNTERS];
 	uint64_t pool_bytes; /* what sampled blocks can have at most, in one process */
 	char why[200];	     /* of the first process that could not sample */
+	char why_unwatched[200]; /* ... that got no debug register */
 	uint64_t write_at;   /* next record's sequence number */
 	uint64_t read_at;
 	struct heap_record records[HEAP_RECORDS];
