@@ -26,7 +26,7 @@ static signals_set_action next_sigaction(void)
 
 static const sigset_t *without_segv(int how, const sigset_t *set, sigset_t *changed)
 {
-	if (!heap_range.bytes || !set || how == SIG_UNBLOCK)
+	if (!heap_range.bytes || heap_is_over || !set || how == SIG_UNBLOCK)
 		return set;
 	*changed = *set;
 	sigdelset(changed, SIGSEGV);
@@ -37,8 +37,8 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 {
 	struct sigaction changed;
 
-	if (!heap_range.bytes)
-		return next_sigaction()(signal, action, old);
+	if (!heap_range.bytes || heap_is_over)
+		return signals_action(next_sigaction(), signal, action, old);
 	if (signal == SIGSEGV) {
 		heap_fault_set_action(action, old);
 		return 0;

@@ -71,6 +71,12 @@ int heap_start(struct heap_region *region);
 void heap_block_start(void);
 /* In a child, by fork(2): it has a copy of the blocks, and a budget of its own. */
 void heap_forked(void);
+/* After heap_stop(): once more, for another command. The region before may still be counted in. */
+int heap_start_again(struct heap_region *region);
+/* In a child of a process that ran before: nothing is sampled, and what was is known by free(). */
+void heap_forked_alone(void);
+extern uint64_t heap_live; /* sampled blocks of this process that are in use */
+
 /* No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe. */
 void heap_stop(void);
 /* The process ends: damages of blocks that are still in use are reported. */

@@ -167,7 +167,11 @@ static __attribute__((noinline)) void *take_priced(const struct heap_request *r,
 	uint64_t begun = heap_budget_begin();
 
 	heap_self.busy++;
-	void *p = take(r, nth);
+	/* In this order: who stops looks the other way round. */
+	atomic_add(&heap_live, 1u);
+	void *p = atomic_get(&heap_is_over) ? NULL : take(r, nth);
+	if (!p)
+		atomic_add(&heap_live, (uint64_t)-1);
 	heap_self.busy--;
 	heap_budget_spend(begun);
 	return p;
@@ -223,6 +227,7 @@ static void give(struct heap_slot *slot, enum heap_family family, const uint64_t
 	if (!heap_is_over && !heap_pool_close(slot))
 		counter_add(&heap_region->counters[HEAP_LOST_MEMORY], 1u);
 	heap_pool_push(slot);
+	atomic_add(&heap_live, (uint64_t)-1);
 }
 
 void heap_give(void *p, enum heap_family family, const uint64_t *frame)
@@ -269,7 +274,7 @@ void heap_block_start(void)
 
 void heap_end(void)
 {
-	if (!heap_range.bytes)
+	if (!heap_range.bytes || heap_is_over)
 		return;
 	heap_self.busy++;
 	heap_pool_each(inspect_at_end);

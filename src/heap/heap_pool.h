@@ -66,6 +66,9 @@ void heap_pool_let(uintptr_t address);
 void heap_pool_let_all(uintptr_t address, size_t bytes);
 void heap_pool_close_again(uintptr_t address, size_t bytes);
 
+/* No access to all that has no block in use; nothing is allocated meanwhile. */
+void heap_pool_close_unused(void);
+
 /* Calls for each slot that has or had a block. */
 void heap_pool_each(void (*call)(struct heap_slot *slot));
 

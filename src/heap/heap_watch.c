@@ -39,8 +39,9 @@
 
 #define WATCHES 3u /* of the four registers; one is for others */
 #define WATCH_BYTES 8u
-#define LOWEST_FD 600	/* below it all descriptors are the program's */
-#define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
+#define LOWEST_FD 600	  /* below it all descriptors are the program's */
+#define THREADS_MORE 256u /* that have them, later */
+#define INNOCENT_MAX 2u	  /* aligned reads, before a watch rests */
 #define LINE 64u
 #define VECTOR_LEAST 16u
 #define TRAP_NS 10000u /* until our handler runs, and after it */
@@ -318,7 +319,8 @@ static int open_watch(struct watch *w)
 	}
 	w->event = ev;
 	w->is_open = 1;
-	return 0;
+	/* What it may have to be opened in again, in a handler. */
+	return event_reserve(ev, ev->roots.count + THREADS_MORE);
 }
 
 int heap_watch_start(void)
@@ -330,7 +332,9 @@ int heap_watch_start(void)
 
 	event_lowest_fd = LOWEST_FD;
 	while (!err && count < WATCHES) {
-		err = open_watch(&watches[count]);
+		/* After heap_watch_end() they are there, and opened when they are needed. */
+		err = watches[count].event ? 0 : open_watch(&watches[count]);
+		watches[count].is_busy = 0;
 		count += !err;
 	}
 	atomic_set(&watch_count, count);
