@@ -55,8 +55,22 @@ static bool takes_blocks(const char *name)
 	       begins(name, "realloc") || begins(name, "_Zdl") || begins(name, "_Zda");
 }
 
-static bool is_needed(const char *name)
+static bool is_of_libc(uint64_t address)
 {
+	Dl_info own;
+	Dl_info other;
+
+	return dladdr((void *)dlsym, &own) && dladdr((void *)(uintptr_t)address, &other) &&
+	       own.dli_fbase == other.dli_fbase;
+}
+
+/* That of libc calls realloc(), which has a jump. */
+static bool is_needed(const struct late_site *site)
+{
+	const char *name = site->entry->name;
+
+	if (!strcmp(name, "reallocarray") && is_of_libc(site->address))
+		return false;
 	return takes_blocks(name) || !strcmp(name, "malloc") || !strcmp(name, "sigaction");
 }
 
@@ -76,22 +90,26 @@ static struct late_site *site_of(const char *name)
 	return NULL;
 }
 
+/* free() and operator delete may be one function. */
 void *guard_next(const char *name)
 {
+	void *found = dlsym(RTLD_DEFAULT, name);
 	const struct late_site *site = site_of(name);
 
-	return site && site->original ? (void *)(uintptr_t)site->original :
-					dlsym(RTLD_DEFAULT, name);
+	if (!site)
+		site = site_of_address((uintptr_t)found);
+	return site && site->original ? (void *)(uintptr_t)site->original : found;
 }
 
 /* pread64() is pread(): one jump is enough. A row that is there may be of a library that came again. */
-static void find_sites(void)
+static void find_sites_of(bool is_cxx)
 {
 	for (const struct guard_entry *e = __start_guard_entries; e < __stop_guard_entries; e++) {
 		uint64_t address = (uintptr_t)dlsym(RTLD_DEFAULT, e->name);
 		struct late_site *site = site_of(e->name);
 
-		if (!address || (!site && site_of_address(address)) || site_count == SITES_MAX)
+		if (begins(e->name, "_Z") != is_cxx || !address ||
+		    (!site && site_of_address(address)) || site_count == SITES_MAX)
 			continue;
 		if (!site)
 			site = &sites[site_count++];
@@ -227,7 +245,8 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 		return err;
 	}
 	trap_probe_prepare();
-	find_sites();
+	find_sites_of(false);
+	find_sites_of(true);
 	for (uint32_t i = 0; i < site_count && !err; i++) {
 		struct late_site *site = &sites[i];
 		int one = site->is_open ? 0 : open_jump(site, &problem);
@@ -236,7 +255,7 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 			one = open_trap(site, &problem);
 		if (one)
 			note_refused(refused, site->entry->name);
-		if (one && is_needed(site->entry->name)) {
+		if (one && is_needed(site)) {
 			snprintf(why, n, "%s() cannot have a jump: %s", site->entry->name,
 				 problem.why ? problem.why : strerror(-one));
 			err = one;

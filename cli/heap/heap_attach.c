@@ -50,18 +50,36 @@ static void copy_text(const char *from, char *to, size_t n)
 	clean_text(to);
 }
 
-/* A thread that has it blocked dies of an access that without us only reads a freed block. */
-static size_t threads_with_segv_blocked(pid_t pid)
+static void block_segv(struct heap_attach *attach, pid_t pid)
 {
-	static pid_t tids[INJECT_THREADS_MAX];
-	size_t n = program_threads(pid, tids, INJECT_THREADS_MAX);
-	size_t count = 0;
-	char text[64];
+	inject_mask_of(SIGSEGV);
+	if (attach->unblocked_count)
+		inject_block_trap(pid, attach->unblocked, attach->unblocked_count);
+	inject_mask_of(SIGTRAP);
+	attach->unblocked_count = 0;
+	free(attach->unblocked);
+	attach->unblocked = NULL;
+}
 
-	for (size_t i = 0; i < n; i++)
-		if (program_status(pid, tids[i], "SigBlk", text, sizeof(text)))
-			count += (strtoull(text, NULL, 16) >> (SIGSEGV - 1)) & 1;
-	return count;
+/*
+ * A thread that has it blocked dies of an access that without us only reads a freed block. It does not
+ * notice that it has not: what the program asks for from now on comes through the detector.
+ */
+static int unblock_segv(struct heap_attach *attach, pid_t pid)
+{
+	attach->unblocked = calloc(INJECT_THREADS_MAX, sizeof(*attach->unblocked));
+	if (!attach->unblocked)
+		return cli_wrong(COMMAND, "out of memory");
+	inject_mask_of(SIGSEGV);
+	size_t found = inject_find_blocked(pid, attach->unblocked, INJECT_THREADS_MAX);
+	attach->unblocked_count = inject_unblock_trap(pid, attach->unblocked, found);
+	inject_mask_of(SIGTRAP);
+	if (attach->unblocked_count == found)
+		return CLI_OK;
+	return cli_wrong(COMMAND,
+			 "cannot sample process %d: a thread blocks SIGSEGV, and cannot be stopped "
+			 "to unblock it (it may be traced)",
+			 pid);
 }
 
 static bool is_trap_blocked(pid_t pid)
@@ -83,7 +101,7 @@ static int heap_refused(const struct heap_region *region, pid_t pid, int err)
 	return cli_wrong(COMMAND, "cannot sample process %d: %s", pid, *why ? why : strerror(-err));
 }
 
-int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
+static int load(struct heap_attach *attach, const struct agent_region *memory,
 		const struct heap_cli_settings *set)
 {
 	struct heap_region *region = (struct heap_region *)memory->head;
@@ -92,18 +110,9 @@ int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
 					   .filled = SHARE_HEAD_BYTES,
 					   .data_fd = memory->data_fd,
 					   .lock_fd = &attach->lock_fd };
-	size_t blocked = threads_with_segv_blocked(set->pid);
 	int result = 0;
-
-	if (blocked)
-		return cli_wrong(
-			COMMAND,
-			"cannot sample process %d: %zu of its threads block%s SIGSEGV, and "
-			"would be killed by an access to a freed block",
-			set->pid, blocked, blocked == 1 ? "s" : "");
-	region->settings.are_traps_blocked = is_trap_blocked(set->pid);
-	agent_call_until(&asked_by, clock_now_ns(), set->for_ns);
 	int status = agent_object_call(COMMAND, set->pid, OBJECT, "heap", &share, &result);
+
 	if (status)
 		return status;
 	if (result)
@@ -115,12 +124,28 @@ int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
 	return heap_refused(region, set->pid, err < 0 ? err : -ETIMEDOUT);
 }
 
+int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
+		const struct heap_cli_settings *set)
+{
+	struct heap_region *region = (struct heap_region *)memory->head;
+
+	region->settings.are_traps_blocked = is_trap_blocked(set->pid);
+	agent_call_until(&asked_by, clock_now_ns(), set->for_ns);
+	int status = unblock_segv(attach, set->pid);
+	if (!status)
+		status = load(attach, memory, set);
+	if (status)
+		heap_attach_end(attach, region, set->pid);
+	return status;
+}
+
 void heap_attach_end(struct heap_attach *attach, const struct heap_region *region, pid_t pid)
 {
 	if (attach->lock_fd >= 0)
 		close(attach->lock_fd);
 	attach->lock_fd = -1;
 	wait_for_state(region, pid, HEAP_ARMED, END_NS);
+	block_segv(attach, pid);
 	attach->has_left = atomic_get(&region->state) == HEAP_ENDED;
 	/* It has ended before: then nothing is left there either. */
 	attach->has_left |= kill(pid, 0) && errno == ESRCH;

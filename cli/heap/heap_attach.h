@@ -4,6 +4,7 @@
 #define HEAP_ATTACH_H
 
 #include "cli/heap/heap_settings.h"
+#include "cli/inject/inject.h"
 #include "cli/launch/agent_start.h"
 #include "record/heap_region.h"
 
@@ -11,6 +12,8 @@
 #include <stdio.h>
 
 struct heap_attach {
+	struct inject_masked *unblocked; /* threads that had SIGSEGV blocked */
+	size_t unblocked_count;
 	int lock_fd;   /* the process notices when it is closed; -1: none */
 	bool has_left; /* the process said that nothing is sampled any more */
 };
