@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COMMAND "heap"
@@ -93,7 +94,10 @@ static int read_known(struct heap_cli *c)
 {
 	if (suppressions_new(&c->suppressions))
 		return cli_wrong(COMMAND, "out of memory");
-	int status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
+	int status = c->set.sarif ? known_folder(COMMAND, "--sarif", c->set.sarif) : CLI_OK;
+	if (status)
+		return status;
+	status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
 
 	return status ? status :
 			known_baseline(COMMAND, c->set.baseline, c->set.write_baseline,
@@ -115,6 +119,29 @@ static int keep_heap_baseline(struct heap_cli *c)
 	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, added == 1 ? "" : "s",
 		 c->set.baseline);
 	return CLI_OK;
+}
+
+static int write_heap_sarif(const struct heap_cli *c, const struct heap_totals *t, bool is_blind)
+{
+	struct sarif_run run = {
+		.program = c->set.command ? c->set.command[0] : c->set.program,
+		.ended_s = (uint64_t)time(NULL),
+		.blind = is_blind ? "no block was sampled" : NULL,
+		.is_running = c->set.pid != 0,
+	};
+	FILE *f = private_file(c->set.sarif);
+
+	run.started_s = run.ended_s - t->wall_ns / 1000000000u;
+	if (WIFSIGNALED(c->status))
+		run.signal = WTERMSIG(c->status);
+	else
+		run.exit_code = WEXITSTATUS(c->status);
+	int err = f ? heap_print_sarif(c->report, t, &run, c->baseline != NULL, f) : -errno;
+	if (f && fclose(f) && !err)
+		err = -errno;
+	if (err)
+		cli_note(COMMAND, "cannot write %s: %s", c->set.sarif, strerror(-err));
+	return err ? CLI_NO : CLI_OK;
 }
 
 /* ---- the run ---- */
@@ -256,7 +283,8 @@ static int heap_finish(struct heap_cli *c)
 	if (c->set.pid && !c->set.json)
 		heap_attach_summary(&c->attach, c->region, c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
-	int failed = keep_heap_baseline(c);
+	int failed = c->set.sarif ? write_heap_sarif(c, &totals, blind != CLI_OK) : CLI_OK;
+	failed |= keep_heap_baseline(c);
 	if (fflush(c->out) || ferror(c->out)) {
 		cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
 		failed = CLI_NO;

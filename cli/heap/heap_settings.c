@@ -40,6 +40,8 @@ static const struct opt options[] = {
 	{ "write-baseline", 0, OPT_FLAG, AT(write_baseline), NULL,
 	  "add the errors of this run to the baseline" },
 	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
+	{ "sarif", 0, OPT_STRING, AT(sarif), "FILE",
+	  "write the errors to FILE as SARIF 2.1.0, for code scanning" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print all counters at the end" },
 #undef AT

@@ -17,6 +17,7 @@ struct heap_cli_settings {
 	const char *baseline;
 	int write_baseline;
 	const char *output;
+	const char *sarif; /* a file, beside the report */
 	int json;
 	int stop;
 	int verbose;

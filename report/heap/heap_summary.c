@@ -49,7 +49,7 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		const char *what;
 	} rows[] = {
 		{ HEAP_LOST_FULL, "blocks not sampled: the pool was full" },
-		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 256 KiB" },
+		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 1 MiB" },
 		{ HEAP_LOST_MEMORY, "blocks not sampled: the kernel refused memory" },
 		{ HEAP_LOST_RECORDS, "errors not reported: no room for the record" },
 		{ HEAP_LOST_STACKS, "stacks not kept: no room" },

@@ -122,7 +122,8 @@ static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t
 {
 	size_t alignment = r->alignment ? r->alignment : usual_alignment(r->bytes);
 
-	slot->start = nth % NTH_AT_START == NTH_AT_START - 1 ?
+	/* A block without bytes is where no access is. */
+	slot->start = r->bytes && nth % NTH_AT_START == NTH_AT_START - 1 ?
 			      slot->base :
 			      (slot->base + slot->room - r->bytes) & ~(alignment - 1);
 	slot->bytes = r->bytes;
@@ -187,7 +188,7 @@ void *heap_take(const struct heap_request *r)
 		if (!heap_region || !heap_region->settings.first)
 			return NULL;
 	}
-	if (!heap_range.bytes || heap_is_over || self->busy || !r->bytes ||
+	if (!heap_range.bytes || heap_is_over || self->busy ||
 	    r->alignment > PAGE_BYTES)
 		return NULL;
 	return heap_context_wants(r->frame, &nth) ? take_priced(r, nth) : NULL;
