@@ -11,7 +11,7 @@
 #include "report/dwarf/symbols.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
-#include "report/run/sarif.h"
+#include "report/sarif.h"
 #include "report/suppress/suppress.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
  */
 #include "report/race/race_group.h"
 #include "report/race/race_json.h"
-#include "report/run/sarif.h"
+#include "report/sarif.h"
 
 #include <limits.h>
 #include <stdlib.h>

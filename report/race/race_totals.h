@@ -5,7 +5,7 @@
 
 #include "record/race_region.h"
 #include "report/race/race_report.h"
-#include "report/run/sarif.h"
+#include "report/sarif.h"
 
 #include <stdbool.h>
 #include <stdint.h>

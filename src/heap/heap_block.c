@@ -188,8 +188,7 @@ void *heap_take(const struct heap_request *r)
 		if (!heap_region || !heap_region->settings.first)
 			return NULL;
 	}
-	if (!heap_range.bytes || heap_is_over || self->busy ||
-	    r->alignment > PAGE_BYTES)
+	if (!heap_range.bytes || heap_is_over || self->busy || r->alignment > PAGE_BYTES)
 		return NULL;
 	return heap_context_wants(r->frame, &nth) ? take_priced(r, nth) : NULL;
 }

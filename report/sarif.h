@@ -4,8 +4,8 @@
  *
  * Files below the current folder are given relative to it (%SRCROOT%), as hosts want them.
  */
-#ifndef RUN_SARIF_H
-#define RUN_SARIF_H
+#ifndef REPORT_SARIF_H
+#define REPORT_SARIF_H
 
 #include "report/run/run.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sarif.c - see sarif.h. */
-#include "report/run/sarif.h"
+#include "report/sarif.h"
 
 #include <errno.h>
 #include <limits.h>
