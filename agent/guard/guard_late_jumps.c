@@ -13,6 +13,7 @@
 #include <trapline/code.h>
 
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_late_prologue.h"
 #include "agent/heap/next_malloc.h"
 #include "base/atomic.h"
 #include "code/poke/change.h"
@@ -32,7 +33,9 @@ struct late_site {
 	const struct guard_entry *entry;
 	uint64_t address;
 	uint64_t *word;
-	uint64_t original; /* a copy of its first instruction, and the rest */
+	uint64_t jump_at;  /* the address, or a little behind it */
+	uint64_t to;	   /* where its word leads when it leads to the guard */
+	uint64_t original; /* a copy of its first instructions, and the rest */
 	uint32_t number;
 	struct trapline_traps *traps; /* instead of a jump */
 	bool is_open;
@@ -115,8 +118,10 @@ static void find_sites_of(bool is_cxx)
 			site = &sites[site_count++];
 		site->entry = e;
 		site->is_kept = takes_blocks(e->name);
-		if (site->address != address && !site->is_open)
+		if (site->address != address && !site->is_open) {
 			site->word = NULL;
+			site->jump_at = 0;
+		}
 		site->address = address;
 	}
 }
@@ -133,7 +138,7 @@ void late_allocator(char *path, size_t n)
 
 /* ---- jumps ---- */
 
-static int open_jump(struct late_site *site, struct code_problem *problem)
+static int open_at(struct late_site *site, uint64_t at, struct code_problem *problem)
 {
 	if (!site->word && !poke_lock_take(problem)) {
 		site->word = probe_word_near(site->address);
@@ -144,12 +149,52 @@ static int open_jump(struct late_site *site, struct code_problem *problem)
 		return -ENOMEM;
 	}
 	struct code_filter filter = { .through = site->word };
-	int err = code_probe_open(site->address, &filter, trap_probe_entry, NULL, 0, &site->number,
-				  problem);
+	int err = code_probe_open(at, &filter, trap_probe_entry, NULL, 0, &site->number, problem);
 	if (err)
 		return err;
-	site->original = code_probes[site->number].resume;
 	site->is_open = true;
+	return 0;
+}
+
+static bool has_no_room(int err)
+{
+	return err == -ENOSPC || err == -EOPNOTSUPP;
+}
+
+/* Behind its first instructions. */
+static int open_behind(struct late_site *site, struct code_problem *problem)
+{
+	struct late_prologue prologue = { .entry = site->address };
+	int err = -ENOSPC;
+
+	while (has_no_room(err) && late_prologue_step(&prologue))
+		err = open_at(site, site->address + prologue.bytes, problem);
+	if (err)
+		return err;
+	site->jump_at = site->address + prologue.bytes;
+	err = late_prologue_code(&prologue, (uintptr_t)site->entry->function,
+				 code_probes[site->number].resume, &site->to, &site->original);
+	if (!err)
+		return 0;
+	code_probe_close(site->number, problem);
+	site->is_open = false;
+	site->jump_at = 0;
+	return err;
+}
+
+static int open_jump(struct late_site *site, struct code_problem *problem)
+{
+	/* As it was the last time. */
+	if (site->jump_at)
+		return open_at(site, site->jump_at, problem);
+	int err = open_at(site, site->address, problem);
+	if (has_no_room(err))
+		return open_behind(site, problem);
+	if (err)
+		return err;
+	site->jump_at = site->address;
+	site->to = (uintptr_t)site->entry->function;
+	site->original = code_probes[site->number].resume;
 	return 0;
 }
 
@@ -182,6 +227,7 @@ static int open_trap(struct late_site *site, struct code_problem *problem)
 	if (err)
 		return err;
 	site->original = (uintptr_t)heap_fault_sigaction;
+	site->to = (uintptr_t)site->entry->function;
 	site->is_open = true;
 	return 0;
 }
@@ -189,9 +235,9 @@ static int open_trap(struct late_site *site, struct code_problem *problem)
 static void lead(struct late_site *site, bool to_guard)
 {
 	if (site->is_open)
-		atomic_set(site->word, to_guard	   ? (uint64_t)(uintptr_t)site->entry->function :
+		atomic_set(site->word, to_guard	   ? site->to :
 				       site->traps ? 0 :
-						     site->original);
+						     code_probes[site->number].resume);
 }
 
 static bool close_jump(struct late_site *site)
@@ -251,7 +297,7 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 		struct late_site *site = &sites[i];
 		int one = site->is_open ? 0 : open_jump(site, &problem);
 
-		if (one == -ENOSPC || one == -EOPNOTSUPP)
+		if (has_no_room(one))
 			one = open_trap(site, &problem);
 		if (one)
 			note_refused(refused, site->entry->name);
