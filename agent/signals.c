@@ -15,46 +15,25 @@
  */
 #include "agent/signals.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "race/race.h"
 #include "trap/foreign.h"
 #include "trap/install.h"
 
-#define EXPORTED __attribute__((visibility("default")))
 #define BIT(signal) (1ull << ((signal)-1))
 #define HELD SIGSTKFLT
 /* What a mask of all signals has beside: then SIGSTKFLT was meant, too. */
 #define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
 #define RESTORER 0x04000000 /* SA_RESTORER, which libc sets */
 
-typedef int (*action_function)(int, const struct sigaction *, struct sigaction *);
-typedef int (*mask_function)(int, const sigset_t *, sigset_t *);
-
 static int spares_stacks;   /* there is no int3 of ours, which would kill */
 static int is_ours;	    /* a search or a budget runs: SIGTRAP is taken */
 static uint32_t has_let_go; /* it has ended, since the program takes signals by itself */
 static int (*end_all)(void);
-static action_function next_sigaction;
-static mask_function next_sigprocmask;
-static mask_function next_pthread_sigmask;
-
-/* The constructor of another object may come before ours. */
-static void find_next(void)
-{
-	if (next_sigaction)
-		return;
-	next_sigprocmask = (mask_function)dlsym(RTLD_NEXT, "sigprocmask");
-	next_pthread_sigmask = (mask_function)dlsym(RTLD_NEXT, "pthread_sigmask");
-	next_sigaction = (action_function)dlsym(RTLD_NEXT, "sigaction");
-}
 
 static uint64_t first_word(const sigset_t *set)
 {
@@ -67,6 +46,20 @@ static uint64_t first_word(const sigset_t *set)
 static void set_first_word(sigset_t *set, uint64_t word)
 {
 	memcpy(set, &word, sizeof(word));
+}
+
+/* Of the calling thread, as the kernel has it. */
+static uint64_t own_mask(void)
+{
+	uint64_t mask = 0;
+
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof(mask));
+	return mask;
+}
+
+static void set_own_mask(uint64_t mask)
+{
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
 /* As the kernel gets it. */
@@ -94,26 +87,6 @@ static int is_held(const ucontext_t *context)
 	return (first_word(&context->uc_sigmask) & BIT(HELD)) != 0;
 }
 
-/* After its end trapline blocks them again, which takes a moment. */
-#define BLOCKED_AGAIN_NS 1000000000u
-
-static struct race_masked masked[RACE_MASKED];
-static uint32_t masked_count;
-
-/* As long as the thread has not changed its mask itself. */
-static int is_unblocked_by_us(const ucontext_t *context)
-{
-	uint64_t mask = first_word(&context->uc_sigmask) | BIT(SIGTRAP);
-	pid_t tid = sys_gettid();
-
-	if (!atomic_get(&has_let_go) && race_has_ended_for(BLOCKED_AGAIN_NS))
-		return 0;
-	for (uint32_t i = 0; i < masked_count; i++)
-		if (masked[i].tid == tid && masked[i].mask == mask)
-			return 1;
-	return 0;
-}
-
 /* In SIGTRAP. */
 static int signals_let_go(void)
 {
@@ -127,38 +100,31 @@ static int signals_let_go(void)
 /* A process can inherit SIGTRAP blocked, or what another agent has blocked in its place. */
 void signals_prepare(int (*end)(void))
 {
-	sigset_t now;
-
-	find_next();
 	end_all = end;
 	trap_held_bit = BIT(HELD);
 	trap_let_go = signals_let_go;
 	trap_is_held = is_held;
-	sigemptyset(&now);
-	next_pthread_sigmask(SIG_SETMASK, NULL, &now);
-	set_first_word(&now, mask_to_kernel(first_word(&now)));
-	next_pthread_sigmask(SIG_SETMASK, &now, NULL);
+	uint64_t now = own_mask();
+	set_own_mask(mask_to_kernel(now));
 }
 
-void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count, int (*end)(void))
+void signals_take_late(int (*end)(void), int (*is_blocked)(const ucontext_t *))
 {
-	masked_count = count < RACE_MASKED ? count : RACE_MASKED;
-	memcpy(masked, threads, masked_count * sizeof(*threads));
 	atomic_set(&has_let_go, 0u);
 	end_all = end;
 	atomic_set(&trap_let_go, signals_let_go);
-	atomic_set(&trap_is_held, is_unblocked_by_us);
+	atomic_set(&trap_is_held, is_blocked);
+}
+
+int signals_have_let_go(void)
+{
+	return atomic_get(&has_let_go) != 0;
 }
 
 void signals_give_back(void)
 {
-	sigset_t now;
-
 	is_ours = 0;
-	sigemptyset(&now);
-	next_pthread_sigmask(SIG_SETMASK, NULL, &now);
-	set_first_word(&now, mask_to_program(first_word(&now)));
-	next_pthread_sigmask(SIG_SETMASK, &now, NULL);
+	set_own_mask(mask_to_program(own_mask()));
 }
 
 int signals_are_ours(int are)
@@ -200,13 +166,13 @@ static uint64_t mask_in_handler(const struct sigaction *action)
 	return mask;
 }
 
-EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+int signals_action(signals_set_action next, int signal, const struct sigaction *action,
+		   struct sigaction *old)
 {
 	struct sigaction without;
 
-	find_next();
 	if (!is_ours)
-		return next_sigaction(signal, action, old);
+		return next(signal, action, old);
 	if (signal == SIGTRAP) {
 		set_action(action, old);
 		return 0;
@@ -216,52 +182,10 @@ EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigact
 		set_first_word(&without.sa_mask, mask_in_handler(action));
 		action = &without;
 	}
-	int err = next_sigaction(signal, action, old);
+	int err = next(signal, action, old);
 	if (!err && old)
 		set_first_word(&old->sa_mask, mask_to_program(first_word(&old->sa_mask)));
 	return err;
-}
-
-/* As glibc's: restarts system calls, and keeps the handler. */
-static sighandler_t set_handler(int number, sighandler_t handler, int flags, int with_mask)
-{
-	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
-	struct sigaction old;
-
-	if (handler == SIG_ERR || number < 1 || number >= NSIG) {
-		errno = EINVAL;
-		return SIG_ERR;
-	}
-	if (with_mask)
-		sigaddset(&action.sa_mask, number);
-	return sigaction(number, &action, &old) ? SIG_ERR : old.sa_handler;
-}
-
-EXPORTED sighandler_t signal(int number, sighandler_t handler)
-{
-	return set_handler(number, handler, SA_RESTART, 1);
-}
-
-EXPORTED sighandler_t bsd_signal(int number, sighandler_t handler);
-EXPORTED sighandler_t bsd_signal(int number, sighandler_t handler)
-{
-	return signal(number, handler);
-}
-
-EXPORTED sighandler_t ssignal(int number, sighandler_t handler)
-{
-	return signal(number, handler);
-}
-
-EXPORTED sighandler_t sysv_signal(int number, sighandler_t handler)
-{
-	return set_handler(number, handler, SA_RESETHAND | SA_NODEFER, 0);
-}
-
-EXPORTED sighandler_t __sysv_signal(int number, sighandler_t handler);
-EXPORTED sighandler_t __sysv_signal(int number, sighandler_t handler)
-{
-	return sysv_signal(number, handler);
 }
 
 const sigset_t *signals_to_kernel(const sigset_t *set, sigset_t *changed)
@@ -290,7 +214,7 @@ static const sigset_t *change_to_kernel(int how, const sigset_t *set, sigset_t *
 	return changed;
 }
 
-static int change_mask(mask_function next, int how, const sigset_t *set, sigset_t *old)
+int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *old)
 {
 	sigset_t changed;
 	int err = next(how, change_to_kernel(how, set, &changed), old);
@@ -298,18 +222,6 @@ static int change_mask(mask_function next, int how, const sigset_t *set, sigset_
 	if (!err && old && is_ours)
 		set_first_word(old, mask_to_program(first_word(old)));
 	return err;
-}
-
-EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old)
-{
-	find_next();
-	return change_mask(next_sigprocmask, how, set, old);
-}
-
-EXPORTED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
-{
-	find_next();
-	return change_mask(next_pthread_sigmask, how, set, old);
 }
 
 /* ---- without libc ---- */

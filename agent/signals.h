@@ -5,6 +5,8 @@
 
 #include <signal.h>
 
+#include <ucontext.h>
+
 #include "record/race_region.h"
 
 /*
@@ -15,6 +17,18 @@ void signals_prepare(int (*end_all)(void));
 /* In a process that runs already: trapline unblocks SIGTRAP in these threads, which do not know. */
 void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count,
 			       int (*end_all)(void));
+/* The same, told by the caller: is_blocked: the program has SIGTRAP blocked in the interrupted thread. */
+void signals_take_late(int (*end_all)(void), int (*is_blocked)(const ucontext_t *));
+/* 1: end_all was called: SIGTRAP is blocked as the program asks. */
+int signals_have_let_go(void);
+
+/* What sigaction() and pthread_sigmask() are to do; next is that of libc. */
+typedef int (*signals_set_action)(int, const struct sigaction *, struct sigaction *);
+typedef int (*signals_set_mask)(int, const sigset_t *, sigset_t *);
+int signals_action(signals_set_action next, int signal, const struct sigaction *action,
+		   struct sigaction *old);
+int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *old);
+
 /*
  * A system call with SIGTRAP in it, without the functions of libc. 1: *result is that of the changed
  * call; 0: make it as it is.

@@ -14,6 +14,7 @@
 #include "agent/guard/guard.h"
 #include "agent/heap/next_malloc.h"
 #include "base/atomic.h"
+#include "base/memory.h"
 #include "heap/heap.h"
 
 __thread enum heap_family guard_family __attribute__((tls_model("initial-exec")));
@@ -102,11 +103,20 @@ GUARD(int, posix_memalign, (void **out, size_t alignment, size_t bytes))
 
 GUARD(void *, valloc, (size_t bytes))
 {
+	void *p = take_aligned(PAGE_BYTES, bytes, GUARD_HERE);
+
+	if (p)
+		return p;
 	return guard_find_next() ? next.valloc(bytes) : NULL;
 }
 
 GUARD(void *, pvalloc, (size_t bytes))
 {
+	size_t whole = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	void *p = whole < bytes ? NULL : take_aligned(PAGE_BYTES, whole, GUARD_HERE);
+
+	if (p)
+		return p;
 	return guard_find_next() ? next.pvalloc(bytes) : NULL;
 }
 

@@ -6,7 +6,6 @@
  * operators of its own does not come here. Where the C++ library is not among the objects that all others
  * see, as one that a plug-in needs, these do the work.
  */
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -27,7 +26,7 @@ struct operator
 static void *next_of(struct operator* o)
 {
 	if (!counter_get(&o->is_tried)) {
-		atomic_set(&o->found, dlsym(RTLD_NEXT, o->name));
+		atomic_set(&o->found, guard_next(o->name));
 		atomic_set(&o->is_tried, true);
 	}
 	return o->found;
@@ -51,26 +50,46 @@ static void end(const enum heap_family *was)
 #define FAMILY(family) \
 	__attribute__((cleanup(end))) enum heap_family was __attribute__((unused)) = begin(family)
 
-/* alignment: 0, or what is passed as the second argument, which may be a std::nothrow_t. */
-static void *allocate(struct operator* o, enum heap_family family, size_t bytes, size_t second,
+static void rest(const uint32_t *busy)
+{
+	heap_self.busy -= *busy;
+}
+
+/*
+ * Sampled here: not each allocator's operators call its malloc(). Where they do, it is asked no more.
+ * second: 0, or what is passed as the second argument, which may be a std::nothrow_t.
+ */
+static void *allocate(struct operator* o, const struct heap_request *r, size_t second,
 		      bool is_aligned)
 {
 	operator_new next_new = (operator_new)next_of(o);
-	void *p;
+	size_t bytes = r->bytes;
+	void *p = heap_take(r);
 
-	FAMILY(family);
-	if (next_new)
+	if (p)
+		return p;
+	FAMILY(r->family);
+	if (next_new) {
+		__attribute__((cleanup(rest))) uint32_t busy = 1;
+
+		heap_self.busy += busy;
 		return next_new(bytes, second);
+	}
 	p = is_aligned ? aligned_alloc(second, bytes) : malloc(bytes ? bytes : 1);
 	if (!p && !second)
 		abort(); /* as an exception that is not caught */
 	return p;
 }
 
-static void release(struct operator* o, enum heap_family family, void *p, size_t a, size_t b)
+static void release(struct operator* o, enum heap_family family, void *p, size_t a, size_t b,
+		    const uint64_t *frame)
 {
 	operator_delete next_delete = (operator_delete)next_of(o);
 
+	if (p && heap_has(p)) {
+		heap_give(p, family, frame);
+		return;
+	}
 	FAMILY(family);
 	if (next_delete)
 		next_delete(p, a, b);
@@ -79,31 +98,35 @@ static void release(struct operator* o, enum heap_family family, void *p, size_t
 }
 
 /* The names are those of the C++ ABI. What an operator does not take is passed on and ignored. */
-#define NEW(symbol, family, is_aligned)                                 \
-	GUARD_EXPORT void *symbol(size_t bytes, size_t second);         \
-	GUARD_EXPORT void *symbol(size_t bytes, size_t second)          \
-	{                                                               \
-		static struct operator o = { .name = #symbol };         \
-                                                                        \
-		return allocate(&o, family, bytes, second, is_aligned); \
+#define NEW(symbol, of_family, is_aligned)                                                    \
+	GUARD(void *, symbol, (size_t bytes, size_t second))                                  \
+	{                                                                                     \
+		static struct operator o = { .name = #symbol };                               \
+		const struct heap_request request = { .bytes = bytes,                         \
+						      .alignment = (is_aligned) ? second : 0, \
+						      .family = of_family,                    \
+						      .frame = GUARD_HERE };                  \
+                                                                                              \
+		return allocate(&o, &request, second, is_aligned);                            \
 	}
 
-#define NEW_PLAIN(symbol, family)                               \
-	GUARD_EXPORT void *symbol(size_t bytes);                \
-	GUARD_EXPORT void *symbol(size_t bytes)                 \
-	{                                                       \
-		static struct operator o = { .name = #symbol }; \
-                                                                \
-		return allocate(&o, family, bytes, 0, false);   \
+#define NEW_PLAIN(symbol, of_family)                                         \
+	GUARD(void *, symbol, (size_t bytes))                                \
+	{                                                                    \
+		static struct operator o = { .name = #symbol };              \
+		const struct heap_request request = { .bytes = bytes,        \
+						      .family = of_family,   \
+						      .frame = GUARD_HERE }; \
+                                                                             \
+		return allocate(&o, &request, 0, false);                     \
 	}
 
 #define DELETE(symbol, family)                                  \
-	GUARD_EXPORT void symbol(void *p, size_t a, size_t b);  \
-	GUARD_EXPORT void symbol(void *p, size_t a, size_t b)   \
+	GUARD(void, symbol, (void *p, size_t a, size_t b))      \
 	{                                                       \
 		static struct operator o = { .name = #symbol }; \
                                                                 \
-		release(&o, family, p, a, b);                   \
+		release(&o, family, p, a, b, GUARD_HERE);       \
 	}
 
 /* clang-format off */

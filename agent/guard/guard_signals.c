@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * guard_signals.c - SIGSEGV stays with the detector, and unblocked, although the program seems to have
- * it.
+ * it. So does SIGTRAP where debug registers are used: agent/signals.c.
  *
  * The kernel kills a thread that faults while it has SIGSEGV blocked. So calls that block all signals
  * leave it out. A program that asks for its mask reads that SIGSEGV is not blocked: it can only be
@@ -12,23 +12,21 @@
 #include <signal.h>
 
 #include "agent/guard/guard.h"
+#include "agent/signals.h"
 #include "heap/heap_fault.h"
 
-typedef int (*action_call)(int, const struct sigaction *, struct sigaction *);
-typedef int (*mask_call)(int, const sigset_t *, sigset_t *);
-
-static action_call next_sigaction(void)
+static signals_set_action next_sigaction(void)
 {
-	static action_call found;
+	static signals_set_action found;
 
 	if (!found)
-		found = (action_call)guard_next("sigaction");
+		found = (signals_set_action)guard_next("sigaction");
 	return found;
 }
 
 static const sigset_t *without_segv(int how, const sigset_t *set, sigset_t *changed)
 {
-	if (!heap_range.bytes || !set || how == SIG_UNBLOCK)
+	if (!heap_range.bytes || heap_is_over || !set || how == SIG_UNBLOCK)
 		return set;
 	*changed = *set;
 	sigdelset(changed, SIGSEGV);
@@ -39,8 +37,8 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 {
 	struct sigaction changed;
 
-	if (!heap_range.bytes)
-		return next_sigaction()(signal, action, old);
+	if (!heap_range.bytes || heap_is_over)
+		return signals_action(next_sigaction(), signal, action, old);
 	if (signal == SIGSEGV) {
 		heap_fault_set_action(action, old);
 		return 0;
@@ -50,7 +48,7 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 		sigdelset(&changed.sa_mask, SIGSEGV);
 		action = &changed;
 	}
-	return next_sigaction()(signal, action, old);
+	return signals_action(next_sigaction(), signal, action, old);
 }
 
 /* As glibc's: restarts system calls, and keeps the handler. */
@@ -95,20 +93,20 @@ GUARD(sighandler_t, __sysv_signal, (int number, sighandler_t handler))
 
 GUARD(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
 {
-	static mask_call found;
+	static signals_set_mask found;
 	sigset_t changed;
 
 	if (!found)
-		found = (mask_call)guard_next("sigprocmask");
-	return found(how, without_segv(how, set, &changed), old);
+		found = (signals_set_mask)guard_next("sigprocmask");
+	return signals_mask(found, how, without_segv(how, set, &changed), old);
 }
 
 GUARD(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
 {
-	static mask_call found;
+	static signals_set_mask found;
 	sigset_t changed;
 
 	if (!found)
-		found = (mask_call)guard_next("pthread_sigmask");
-	return found(how, without_segv(how, set, &changed), old);
+		found = (signals_set_mask)guard_next("pthread_sigmask");
+	return signals_mask(found, how, without_segv(how, set, &changed), old);
 }

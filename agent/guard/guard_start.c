@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* guard_start.c - the object that is preloaded for `trapline heap` begins and ends. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
+#include <trapline/trapline.h>
+
 #include "agent/environment.h"
 #include "agent/guard/guard.h"
 #include "agent/share.h"
+#include "agent/signals.h"
+#include "agent/zydis.h"
 #include "base/atomic.h"
+#include "heap/heap_watch.h"
+#include "trap/install.h"
 
 #define HEAP_OPTION "heap="
 
@@ -23,6 +30,31 @@ static void refuse(struct heap_region *region, int err)
 {
 	counter_add(&region->counters[HEAP_REFUSED], 1u);
 	snprintf(region->why, sizeof(region->why), "%s", strerror(-err));
+}
+
+/* In SIGTRAP: the program blocks it, and a signal has come that shall wait. */
+static int end_for_program(void)
+{
+	heap_watch_end();
+	return 0;
+}
+
+/* Without debug registers reads before a block are found by chance only, which is said. */
+static void start_watches(struct heap_region *region)
+{
+	signals_prepare(end_for_program);
+	signals_spare_stacks(1);
+	int err = zydis_open() ? -ELIBACC : heap_watch_start();
+	if (!err) {
+		signals_are_ours(1);
+		return;
+	}
+	if (!trap_is_installed())
+		signals_give_back();
+	else
+		signals_are_ours(1);
+	counter_add(&region->counters[HEAP_UNWATCHED], 1u);
+	trapline_explain(err, region->why_unwatched, sizeof(region->why_unwatched));
 }
 
 __attribute__((constructor)) static void guard_start(void)
@@ -40,6 +72,8 @@ __attribute__((constructor)) static void guard_start(void)
 	int err = heap_start(region);
 	if (err)
 		refuse(region, err);
+	else
+		start_watches(region);
 }
 
 __attribute__((destructor)) static void guard_end(void)

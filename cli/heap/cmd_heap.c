@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/own_proc.h"
 #include "cli/cmd.h"
+#include "cli/heap/heap_attach.h"
 #include "cli/heap/heap_settings.h"
 #include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
@@ -20,12 +21,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COMMAND "heap"
@@ -49,6 +52,8 @@ struct heap_cli {
 	uint64_t started_ns;
 	uint64_t torn;
 	uint64_t unlisted;
+	struct heap_attach attach;
+	bool is_asked; /* the command, to end */
 	pid_t pid;
 	int status; /* of the child, as waitpid() gives it */
 };
@@ -79,6 +84,8 @@ static int make_heap_region(struct heap_cli *c)
 	};
 	if (heap_report_open(c->region, &c->report))
 		return cli_wrong(COMMAND, "out of memory");
+	if (c->set.pid)
+		heap_report_set_root(c->report, c->set.pid);
 	heap_report_set_policy(c->report, c->suppressions, c->baseline);
 	return CLI_OK;
 }
@@ -87,7 +94,10 @@ static int read_known(struct heap_cli *c)
 {
 	if (suppressions_new(&c->suppressions))
 		return cli_wrong(COMMAND, "out of memory");
-	int status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
+	int status = c->set.sarif ? known_folder(COMMAND, "--sarif", c->set.sarif) : CLI_OK;
+	if (status)
+		return status;
+	status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
 
 	return status ? status :
 			known_baseline(COMMAND, c->set.baseline, c->set.write_baseline,
@@ -109,6 +119,29 @@ static int keep_heap_baseline(struct heap_cli *c)
 	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, added == 1 ? "" : "s",
 		 c->set.baseline);
 	return CLI_OK;
+}
+
+static int write_heap_sarif(const struct heap_cli *c, const struct heap_totals *t, bool is_blind)
+{
+	struct sarif_run run = {
+		.program = c->set.command ? c->set.command[0] : c->set.program,
+		.ended_s = (uint64_t)time(NULL),
+		.blind = is_blind ? "no block was sampled" : NULL,
+		.is_running = c->set.pid != 0,
+	};
+	FILE *f = private_file(c->set.sarif);
+
+	run.started_s = run.ended_s - t->wall_ns / 1000000000u;
+	if (WIFSIGNALED(c->status))
+		run.signal = WTERMSIG(c->status);
+	else
+		run.exit_code = WEXITSTATUS(c->status);
+	int err = f ? heap_print_sarif(c->report, t, &run, c->baseline != NULL, f) : -errno;
+	if (f && fclose(f) && !err)
+		err = -errno;
+	if (err)
+		cli_note(COMMAND, "cannot write %s: %s", c->set.sarif, strerror(-err));
+	return err ? CLI_NO : CLI_OK;
 }
 
 /* ---- the run ---- */
@@ -146,14 +179,33 @@ static void heap_wait_for_look(int pidfd, uint64_t looks)
 	ppoll(&end, 1, &pause, NULL);
 }
 
+static bool is_time_over(const struct heap_cli *c)
+{
+	return c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
+}
+
+/* A command gets the signals; a process that ran before is left. */
+static bool is_run_over(struct heap_cli *c, int pidfd)
+{
+	struct pollfd end = { .fd = pidfd, .events = POLLIN };
+
+	if (c->set.pid)
+		return asked_by || is_time_over(c) || poll(&end, 1, 0) > 0;
+	watchdog_forward(c->pid);
+	if (is_time_over(c) && !c->is_asked) {
+		c->is_asked = true;
+		kill(c->pid, SIGTERM);
+	}
+	return waitpid(c->pid, &c->status, WNOHANG) == c->pid;
+}
+
 static void heap_wait_for_end(struct heap_cli *c)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	bool is_over = false;
 
 	for (uint64_t n = 0; !is_over; n++) {
-		watchdog_forward(c->pid);
-		is_over = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
+		is_over = is_run_over(c, pidfd);
 		read_errors(c);
 		tell_errors(c);
 		if (!is_over)
@@ -161,6 +213,10 @@ static void heap_wait_for_end(struct heap_cli *c)
 	}
 	if (pidfd >= 0)
 		close(pidfd);
+	if (c->set.pid)
+		heap_attach_end(&c->attach, c->region, c->pid);
+	read_errors(c);
+	tell_errors(c);
 }
 
 /* ---- the end ---- */
@@ -197,6 +253,12 @@ static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals
 			COMMAND,
 			"nothing was sampled: the detector was not loaded into any process (a "
 			"static or setuid program, or one that clears its environment)");
+	if (c->set.pid)
+		return cli_wrong(
+			COMMAND,
+			"nothing was sampled: %s did not call malloc() in this time, or has "
+			"an allocator of its own",
+			c->set.program);
 	return cli_wrong(
 		COMMAND,
 		"nothing was sampled: %s did not call malloc(); it has an allocator of its "
@@ -218,8 +280,11 @@ static int heap_finish(struct heap_cli *c)
 		heap_summary_json(&totals, c->out);
 	else
 		heap_summary_text(&totals, c->set.verbose != 0, c->out);
+	if (c->set.pid && !c->set.json)
+		heap_attach_summary(&c->attach, c->region, c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
-	int failed = keep_heap_baseline(c);
+	int failed = c->set.sarif ? write_heap_sarif(c, &totals, blind != CLI_OK) : CLI_OK;
+	failed |= keep_heap_baseline(c);
 	if (fflush(c->out) || ferror(c->out)) {
 		cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
 		failed = CLI_NO;
@@ -235,14 +300,22 @@ static int heap_begin(struct heap_cli *c)
 {
 	char options[256];
 
-	agent_option("heap", &c->memory, options, sizeof(options));
 	c->started_ns = clock_now_ns();
+	if (c->set.pid) {
+		c->pid = c->set.pid;
+		output_progress(&c->terminal, "loading the detector into process %d", c->pid);
+		int status = heap_attach(&c->attach, &c->memory, &c->set);
+		output_clear_status(&c->terminal);
+		c->started_ns = clock_now_ns();
+		return status;
+	}
+	agent_option("heap", &c->memory, options, sizeof(options));
 	return agent_object_start(COMMAND, c->set.command, OBJECT, options, &c->pid);
 }
 
 int cmd_heap(int argc, char **argv)
 {
-	struct heap_cli c = { .memory = AGENT_REGION_NONE };
+	struct heap_cli c = { .memory = AGENT_REGION_NONE, .attach = { .lock_fd = -1 } };
 	int status = heap_settings_read(&c.set, argc, argv);
 
 	if (status)

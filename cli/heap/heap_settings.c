@@ -8,7 +8,10 @@
 #include "cli/launch/program.h"
 #include "cli/observe/session.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +21,8 @@
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct heap_cli_settings, member)
+	{ "pid", 'p', OPT_PID, AT(pid), "PID", "attach to a running process" },
+	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "stop after TIME (example: 30s)" },
 	{ "overhead", 0, OPT_PERCENT, AT(overhead), "PERCENT",
 	  "spend at most PERCENT of the CPU time on samples (default 2%)" },
 	{ "first", 0, OPT_COUNT, AT(first), "N",
@@ -35,6 +40,8 @@ static const struct opt options[] = {
 	{ "write-baseline", 0, OPT_FLAG, AT(write_baseline), NULL,
 	  "add the errors of this run to the baseline" },
 	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
+	{ "sarif", 0, OPT_STRING, AT(sarif), "FILE",
+	  "write the errors to FILE as SARIF 2.1.0, for code scanning" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL, "print all counters at the end" },
 #undef AT
@@ -42,7 +49,7 @@ static const struct opt options[] = {
 
 const struct opt_syntax heap_syntax = {
 	.command = COMMAND,
-	.usage = "[OPTION...] -- CMD [ARG...]",
+	.usage = "[OPTION...] {-p PID | -- CMD [ARG...]}",
 	.about =
 		"Finds heap errors of a program as it is: use after free, double free, invalid free, "
 		"overflow and underflow. The program continues after an error.",
@@ -50,6 +57,7 @@ const struct opt_syntax heap_syntax = {
 		"access, and loses access when it is freed.\n\n"
 		"examples:\n"
 		"  trapline heap -- ./program\n"
+		"  trapline heap -p $(pidof server) --for 10m\n"
 		"  trapline heap --first 10 --error-exitcode 3 -- ./tests",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
@@ -95,19 +103,45 @@ static int heap_command_check(const struct heap_cli_settings *set)
 	return agent_command_check(COMMAND, set->command);
 }
 
+/* What the attach itself would find out late, or not at all. */
+static int heap_process_check(struct heap_cli_settings *set)
+{
+	static char name[32];
+	char path[64];
+
+	if (kill(set->pid, 0) && errno == ESRCH)
+		return cli_wrong(COMMAND, "no process %d", set->pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", set->pid);
+	if (program_is_go(path))
+		return cli_wrong(
+			COMMAND,
+			"cannot sample process %d: it is a Go program, which does not use malloc(); "
+			"use its race detector and checkptr",
+			set->pid);
+	snprintf(name, sizeof(name), "process %d", set->pid);
+	set->program = name;
+	return CLI_OK;
+}
+
 static int heap_settings_check(struct heap_cli_settings *set, int argc, char **argv, int first)
 {
 	if (first < argc)
 		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --",
 				 argv[first]);
-	if (!set->command)
-		return cli_wrong(COMMAND, "no program: give -- CMD ARG... to start one");
+	if (set->pid && set->command)
+		return cli_wrong(COMMAND, "-p PID cannot be combined with -- CMD");
+	if (!set->pid && !set->command)
+		return cli_wrong(COMMAND, "no program: give -p PID, or -- CMD ARG... to start one");
 	if (!own_proc_is_mounted())
 		return cli_wrong(COMMAND, "cannot find processes: " OWN_PROC_REMEDY);
+	int status = check_numbers(set);
+	if (status)
+		return status;
+	if (set->pid)
+		return heap_process_check(set);
 	set->program = strrchr(set->command[0], '/');
 	set->program = set->program ? set->program + 1 : set->command[0];
-	int status = check_numbers(set);
-	return status ? status : heap_command_check(set);
+	return heap_command_check(set);
 }
 
 int heap_settings_read(struct heap_cli_settings *set, int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "cli/opts.h"
 
 #include <stdint.h>
+#include <sys/types.h>
 
 struct heap_cli_settings {
 	double overhead; /* percent */
@@ -16,9 +17,12 @@ struct heap_cli_settings {
 	const char *baseline;
 	int write_baseline;
 	const char *output;
+	const char *sarif; /* a file, beside the report */
 	int json;
 	int stop;
 	int verbose;
+	pid_t pid; /* 0: a command */
+	uint64_t for_ns;
 	char **command;
 	const char *program; /* without folders */
 	uint64_t budget_ppm;

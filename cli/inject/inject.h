@@ -56,6 +56,8 @@ struct inject_masked {
 	uint64_t mask;
 };
 
+/* These functions are about another signal than SIGTRAP from now on. */
+void inject_mask_of(int signal);
 /*
  * The threads that have SIGTRAP blocked for long, except those in a signal handler; it takes 20 ms if
  * one has it blocked at all. threads has room for max. Returns how many.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* inject_mask.c - SIGTRAP in the signal masks of a running process: see inject.h. */
+/* inject_mask.c - SIGTRAP, or another signal, in the signal masks of a running process: see inject.h. */
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_thread.h"
 #include "cli/launch/program.h"
@@ -16,6 +16,13 @@
 #define THREADS_MAX INJECT_THREADS_MAX
 #define LOOKS 10
 #define LOOK_NS 2000000
+
+static uint64_t masked_bit = TRAP_BIT;
+
+void inject_mask_of(int signal)
+{
+	masked_bit = 1ull << (signal - 1);
+}
 
 static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
 {
@@ -44,14 +51,14 @@ static int mask_hold(struct held_thread *t, pid_t pid, pid_t tid)
 	return err;
 }
 
-static int set_trap_blocked(pid_t pid, pid_t tid, bool blocked)
+static int set_blocked(pid_t pid, pid_t tid, bool blocked)
 {
 	static struct held_thread t;
 	int err = mask_hold(&t, pid, tid);
 
 	if (err)
 		return err;
-	t.saved_mask = blocked ? t.saved_mask | TRAP_BIT : t.saved_mask & ~TRAP_BIT;
+	t.saved_mask = blocked ? t.saved_mask | masked_bit : t.saved_mask & ~masked_bit;
 	held_end(&t);
 	return 0;
 }
@@ -66,7 +73,7 @@ static size_t find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 	for (size_t i = 0; i < n && count < max; i++) {
 		uint64_t mask;
 
-		if (read_mask(pid, all[i], "SigBlk", &mask) && mask & TRAP_BIT)
+		if (read_mask(pid, all[i], "SigBlk", &mask) && mask & masked_bit)
 			threads[count++] = (struct inject_masked){ all[i], mask };
 	}
 	return count;
@@ -92,7 +99,7 @@ static size_t drop_passing(pid_t pid, struct inject_masked *threads, size_t coun
 			uint64_t mask;
 
 			if (read_mask(pid, threads[i].tid, "SigBlk", &mask) &&
-			    mask == threads[i].mask && !(caught & TRAP_BIT && mask == TRAP_BIT))
+			    mask == threads[i].mask && !(caught & masked_bit && mask == masked_bit))
 				threads[kept++] = threads[i];
 		}
 		count = kept;
@@ -125,7 +132,7 @@ static void unblock_trap(void *arg)
 
 	for (size_t i = 0; i < m->count; i++) {
 		if (has_mask(m->pid, &m->threads[i]) &&
-		    !set_trap_blocked(m->pid, m->threads[i].tid, false))
+		    !set_blocked(m->pid, m->threads[i].tid, false))
 			m->threads[m->count_done++] = m->threads[i];
 	}
 }
@@ -145,9 +152,9 @@ static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
 
 	if (!read_mask(pid, thread->tid, "SigBlk", &mask) || mask == thread->mask)
 		return true;
-	if (mask != (thread->mask & ~TRAP_BIT))
-		return !(mask & TRAP_BIT);
-	set_trap_blocked(pid, thread->tid, true);
+	if (mask != (thread->mask & ~masked_bit))
+		return !(mask & masked_bit);
+	set_blocked(pid, thread->tid, true);
 	return false;
 }
 

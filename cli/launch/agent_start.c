@@ -287,19 +287,25 @@ static int call_agent(const char *agent, pid_t pid, const char *option,
 		      why_size);
 }
 
-int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
-	       int *result)
+int agent_object_call(const char *command, pid_t pid, const char *object, const char *option,
+		      const struct agent_share *share, int *result)
 {
 	char agent[PATH_MAX + 64];
 	char why[512] = "";
 
-	if (find_agent(agent, sizeof(agent)))
+	if (object ? agent_beside(object, agent, sizeof(agent)) : find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);
 	int err = call_agent(agent, pid, option, share, result, why, sizeof(why));
 	if (err && program_state(pid) == PROGRAM_IS_KERNEL)
 		return cli_wrong(command, "process %d is a kernel thread: it has no program to %s",
 				 pid, strcmp(command, "race") ? command : "search for races");
 	return err ? cli_wrong(command, "process %d: %s", pid, why) : CLI_OK;
+}
+
+int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
+	       int *result)
+{
+	return agent_object_call(command, pid, NULL, option, share, result);
 }
 
 static const volatile sig_atomic_t *asked; /* to end; NULL: by nothing */

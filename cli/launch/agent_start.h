@@ -82,6 +82,10 @@ struct agent_share {
 int agent_call(const char *command, pid_t pid, const char *option, const struct agent_share *share,
 	       int *result);
 
+/* The same with another object of the agent's folder. */
+int agent_object_call(const char *command, pid_t pid, const char *object, const char *option,
+		      const struct agent_share *share, int *result);
+
 /*
  * agent_call() ends when *signal is set, and where for_ns is not 0 also after that time with as much more
  * as an attach takes on a busy machine.

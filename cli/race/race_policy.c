@@ -71,7 +71,7 @@ void race_policy_close(struct race_policy *policy)
 int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r,
 		      const struct race_end *end, FILE *f)
 {
-	struct race_sarif_run run = {
+	struct sarif_run run = {
 		.program = set->program,
 		.ended_s = end->wall_s,
 		.started_s = end->wall_s - end->totals->wall_ns / 1000000000u,

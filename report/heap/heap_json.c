@@ -69,7 +69,7 @@ void heap_print_json(struct heap_report *r, const struct heap_view *v, FILE *f)
 	run_jsonl_line(f, j);
 }
 
-void heap_summary_json(const struct heap_totals *t, FILE *f)
+json_t *heap_summary_object(const struct heap_totals *t)
 {
 	json_t *counters = json_object();
 	json_t *j = json_object();
@@ -91,9 +91,14 @@ void heap_summary_json(const struct heap_totals *t, FILE *f)
 			    c[HEAP_CPU_NS] ? heap_number(c[HEAP_CPU_NS]) : json_null());
 	json_object_set_new(j, "wall_ns", heap_number(t->wall_ns));
 	json_object_set_new(j, "pool_bytes", heap_number(t->pool_bytes));
-	json_object_set_new(j, "underreads", json_boolean(0));
+	json_object_set_new(j, "underreads", json_boolean(!c[HEAP_UNWATCHED]));
 	json_object_set_new(j, "processes", heap_number(c[HEAP_PROCESSES]));
 	json_object_set_new(j, "lost_torn", heap_number(t->torn));
 	json_object_set_new(j, "counters", counters);
-	run_jsonl_line(f, j);
+	return j;
+}
+
+void heap_summary_json(const struct heap_totals *t, FILE *f)
+{
+	run_jsonl_line(f, heap_summary_object(t));
 }

@@ -219,6 +219,14 @@ void heap_report_where(const struct heap_view *v, char *text, size_t n)
 			 r->address - r->block, r->block_size, plural(r->block_size));
 }
 
+bool heap_report_source(struct heap_report *r, uint64_t at, bool is_after, char *path, size_t n)
+{
+	uint64_t address;
+	struct symbols *s = at ? file_places_symbols(r->places, at, &address) : NULL;
+
+	return s && files_source(s, address - is_after, path, n);
+}
+
 /* ---- which error ---- */
 
 static uint64_t heap_hash(uint64_t hash, const char *text)

@@ -11,6 +11,7 @@
 #include "report/dwarf/symbols.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
+#include "report/sarif.h"
 #include "report/suppress/suppress.h"
 
 #include <stdbool.h>
@@ -61,6 +62,9 @@ struct heap_view *heap_report_view(struct heap_report *r, size_t i);
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
 
+/* Where the source of a place is, with its folder; is_after: behind its call. false: not known. */
+bool heap_report_source(struct heap_report *r, uint64_t at, bool is_after, char *path, size_t n);
+
 extern const char *const heap_kind_names[HEAP_KINDS]; /* "use-after-free" */
 extern const char *const heap_access_names[3];	      /* "read" */
 /* What is wrong, in a few words: `0 bytes after the block`, `on the stack`. */
@@ -74,6 +78,7 @@ struct heap_totals {
 	uint64_t wall_ns;
 	double budget; /* a part of 1 */
 	uint64_t first;
+	char why_unwatched[200];
 	size_t errors; /* that are shown */
 	size_t suppressed;
 	size_t baselined;
@@ -84,6 +89,10 @@ bool heap_is_shown(const struct heap_view *v);
 
 void heap_print_text(struct heap_report *r, const struct heap_view *v, bool has_color, FILE *f);
 void heap_print_json(struct heap_report *r, const struct heap_view *v, FILE *f);
+json_t *heap_summary_object(const struct heap_totals *t);
+/* heap_sarif.c: all errors, suppressed and known ones marked as such. 0 or -errno. */
+int heap_print_sarif(struct heap_report *r, const struct heap_totals *t,
+		     const struct sarif_run *run, bool has_baseline, FILE *f);
 void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f);
 void heap_summary_json(const struct heap_totals *t, FILE *f);
 /* The names of the counters in JSON. */

@@ -3,8 +3,10 @@
 #include "report/heap/heap_report.h"
 
 #include "report/plural.h"
+#include "report/safe/clean.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_SAMPLED] = "sampled",
@@ -18,6 +20,10 @@ const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_FOUND_AGAIN] = "found_again",
 	[HEAP_LOST_RECORDS] = "lost_records",
 	[HEAP_LATE] = "late",
+	[HEAP_WATCHED] = "watched",
+	[HEAP_LOST_WATCHES] = "lost_watches",
+	[HEAP_INNOCENT] = "innocent",
+	[HEAP_UNWATCHED] = "unwatched",
 	[HEAP_LIVE_AT_END] = "live_at_end",
 	[HEAP_COST_NS] = "cost_ns",
 	[HEAP_CPU_NS] = "cpu_ns",
@@ -32,6 +38,8 @@ void heap_totals(const struct heap_region *region, struct heap_totals *out)
 	out->pool_bytes = __atomic_load_n(&region->pool_bytes, __ATOMIC_RELAXED);
 	out->budget = (double)region->settings.budget_ppm / 1e6;
 	out->first = region->settings.first;
+	memcpy(out->why_unwatched, region->why_unwatched, sizeof(out->why_unwatched) - 1);
+	clean_text(out->why_unwatched);
 }
 
 static void print_lost(const struct heap_totals *t, FILE *f)
@@ -41,11 +49,13 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		const char *what;
 	} rows[] = {
 		{ HEAP_LOST_FULL, "blocks not sampled: the pool was full" },
-		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 256 KiB" },
+		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 1 MiB" },
 		{ HEAP_LOST_MEMORY, "blocks not sampled: the kernel refused memory" },
 		{ HEAP_LOST_RECORDS, "errors not reported: no room for the record" },
 		{ HEAP_LOST_STACKS, "stacks not kept: no room" },
-		{ HEAP_LATE, "faults not reported: the block was in use again" },
+		{ HEAP_LATE,
+		  "faults and traps not reported: the thread or the block was elsewhere by then" },
+		{ HEAP_LOST_WATCHES, "blocks without a register: the kernel refused to move it" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -66,6 +76,24 @@ static void print_cost(const struct heap_totals *t, FILE *f)
 		(double)t->pool_bytes / 1048576);
 }
 
+/* What looks as without errors must say where nothing was looked at. */
+static void print_watches(const struct heap_totals *t, FILE *f)
+{
+	uint64_t without = t->counters[HEAP_UNWATCHED];
+
+	if (t->counters[HEAP_INNOCENT])
+		fprintf(f,
+			"  %" PRIu64 " aligned vector read%s that began before a block: not an "
+			"error\n",
+			t->counters[HEAP_INNOCENT], plural(t->counters[HEAP_INNOCENT]));
+	if (without)
+		fprintf(f,
+			"  %" PRIu64 " process%s had no debug register, so reads before a block "
+			"were found in one of four samples only%s%s\n",
+			without, without == 1 ? "" : "es", t->why_unwatched[0] ? ": " : "",
+			t->why_unwatched);
+}
+
 void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f)
 {
 	fprintf(f,
@@ -78,8 +106,7 @@ void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f)
 		fprintf(f, "  %zu suppressed, %zu in the baseline\n", t->suppressed, t->baselined);
 	print_cost(t, f);
 	print_lost(t, f);
-	fputs("  reads before a block are found in one of four samples only: no debug registers are used\n",
-	      f);
+	print_watches(t, f);
 	if (is_verbose)
 		for (int i = 0; i < HEAP_COUNTERS; i++)
 			fprintf(f, "  %s: %" PRIu64 "\n", heap_counter_names[i], t->counters[i]);

@@ -3,25 +3,19 @@
  * race_sarif.c - races as SARIF 2.1.0, which code scanning of many hosts and editors reads.
  *
  * A kind of race is a rule, a grade is a level. A result stands at the first access; both accesses
- * are related locations, and a code flow leads each thread to its own. Files below the current folder
- * are given relative to it (%SRCROOT%), as hosts want them. What is suppressed or known by the
+ * are related locations, and a code flow leads each thread to its own. What is suppressed or known by the
  * baseline is there, marked as such in the format's own words.
  */
 #include "report/race/race_group.h"
 #include "report/race/race_json.h"
+#include "report/sarif.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "record/race_words.h"
-#include "trapline/version.h"
-
-#define SCHEMA "https://json.schemastore.org/sarif-2.1.0.json"
-#define ROOT "%SRCROOT%"
 
 static const struct rule {
 	const char *kind; /* race_kind() */
@@ -39,11 +33,6 @@ static const struct rule {
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
-static json_t *message(const char *text)
-{
-	return json_pack("{s:o}", "text", race_json_text(text && *text ? text : "?"));
-}
-
 static json_t *rules_list(void)
 {
 	static const char help[] =
@@ -55,116 +44,11 @@ static json_t *rules_list(void)
 		json_array_append_new(
 			list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}", "id",
 					rules[i].id, "name", rules[i].name, "shortDescription",
-					message(rules[i].about), "fullDescription",
-					message(rules[i].about), "help", message(help),
+					sarif_message(rules[i].about), "fullDescription",
+					sarif_message(rules[i].about), "help", sarif_message(help),
 					"defaultConfiguration", "level", "warning", "properties",
 					"tags", "concurrency", "data-race"));
 	return list;
-}
-
-/* Percent-encoded: of a path, slashes stay. */
-static void encode(const char *path, char *out, size_t n)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "-._~/+@!$&'()*,;=";
-	size_t used = 0;
-
-	for (; *path && used + 4 <= n; path++) {
-		if (strchr(plain, *path))
-			out[used++] = *path;
-		else
-			used += (size_t)snprintf(out + used, n - used, "%%%02X",
-						 (unsigned char)*path);
-	}
-	out[used] = '\0';
-}
-
-/* Without "." and "..": the folders of a build may be gone, so this goes by the text alone. */
-static void tidy(const char *path, char *out, size_t n)
-{
-	size_t used = 0;
-
-	out[0] = '\0';
-	while (*path) {
-		size_t length = strcspn(path, "/");
-		bool is_up = length == 2 && !strncmp(path, "..", 2);
-		char *slash = strrchr(out, '/');
-
-		if (is_up && slash && strcmp(slash, "/..") != 0)
-			used = (size_t)(slash - out);
-		else if (length && !(length == 1 && *path == '.') && used + length + 2 <= n)
-			used += (size_t)snprintf(out + used, n - used, "/%.*s", (int)length, path);
-		out[used] = '\0';
-		path += length;
-		path += *path == '/';
-	}
-}
-
-/* Relative to here where it is below, for it is then the same on every machine. */
-static json_t *artifact(const char *path)
-{
-	char tidied[PATH_MAX];
-	char uri[3 * PATH_MAX + 16] = "file://";
-	char here[PATH_MAX];
-	bool is_below = path[0] != '/';
-
-	tidy(path, tidied, sizeof(tidied));
-	const char *from = tidied + is_below;
-	if (!is_below && getcwd(here, sizeof(here))) {
-		size_t n = strlen(here);
-
-		if (n > 1 && !strncmp(tidied, here, n) && tidied[n] == '/') {
-			from = tidied + n + 1;
-			is_below = true;
-		}
-	}
-	size_t scheme = is_below ? 0 : strlen(uri);
-	encode(from, uri + scheme, sizeof(uri) - scheme);
-	json_t *j = json_pack("{s:s}", "uri", uri);
-	/* Relative in the debug information: of this project only if it is here. */
-	if (is_below && (path[0] == '/' || !access(path, F_OK)))
-		json_object_set_new(j, "uriBaseId", json_string(ROOT));
-	return j;
-}
-
-static json_t *physical(const char *source, int line)
-{
-	json_t *j = json_pack("{s:o}", "artifactLocation", artifact(source));
-
-	if (line > 0)
-		json_object_set_new(j, "region", json_pack("{s:i}", "startLine", line));
-	return j;
-}
-
-/*
- * A location as far as it is known: source line, function, module. text: what happens
- * there.
- */
-static json_t *location(const struct place *p, const char *source, const char *text)
-{
-	json_t *j = json_object();
-
-	if (source && *source)
-		json_object_set_new(j, "physicalLocation", physical(source, p->line));
-	if (p->function || p->module) {
-		char name[64];
-
-		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)p->module_offset);
-		json_t *logical = json_pack("{s:o, s:s}", "name",
-					    race_json_text(p->function ? p->function : name),
-					    "kind", p->function ? "function" : "module");
-		if (p->module) {
-			char full[512];
-
-			snprintf(full, sizeof(full), "%s!%s", p->module,
-				 p->function ? p->function : name);
-			json_object_set_new(logical, "fullyQualifiedName", race_json_text(full));
-		}
-		json_object_set_new(j, "logicalLocations", json_pack("[o]", logical));
-	}
-	if (text)
-		json_object_set_new(j, "message", message(text));
-	return j;
 }
 
 static void describe(const struct race_side *side, const char *when, char *out, size_t n)
@@ -185,7 +69,7 @@ static json_t *access_location(struct race_report *r, const struct race_view *v,
 
 	race_source(r, a->at, a->after, source, sizeof(source));
 	describe(side, when_text[which], text, sizeof(text));
-	return location(&a->place, source, text);
+	return sarif_location(&a->place, source, text);
 }
 
 /* From the thread's beginning to the access. */
@@ -212,14 +96,14 @@ static json_t *thread_flow(struct race_report *r, const struct race_view *v, int
 					 places[k].file ? places[k].file : "");
 			if (is_access)
 				describe(side, when_text[which], text, sizeof(text));
-			json_t *step = location(&places[k], source, is_access ? text : NULL);
+			json_t *step = sarif_location(&places[k], source, is_access ? text : NULL);
 			json_array_append_new(list, json_pack("{s:o, s:i}", "location", step,
 							      "nestingLevel", level++));
 		}
 	}
 	snprintf(text, sizeof(text), "%d", side->tid);
 	return json_pack("{s:s, s:o, s:o}", "id", text, "message",
-			 message(side->thread[0] ? side->thread : text), "locations", list);
+			 sarif_message(side->thread[0] ? side->thread : text), "locations", list);
 }
 
 static json_t *code_flows(struct race_report *r, const struct race_view *v)
@@ -261,7 +145,7 @@ static json_t *result_message(const struct race_view *v)
 						       "?",
 		 (unsigned long long)record->old_value, (unsigned long long)record->new_value,
 		 "ABC"[v->grade], v -> why);
-	return message(text);
+	return sarif_message(text);
 }
 
 /*
@@ -282,7 +166,7 @@ static json_t *heap_location(struct race_report *r, const struct race_heap_event
 		else
 			*source = '\0';
 	race_place(r, event->frames[chosen], true, &place);
-	return location(&place, source, text);
+	return sarif_location(&place, source, text);
 }
 
 static void add_heap(struct race_report *r, const struct race_record *record, json_t *list)
@@ -393,73 +277,9 @@ static json_t *results(struct race_report *r, enum race_grade grade_max)
 	return list;
 }
 
-static json_t *utc(uint64_t seconds)
-{
-	time_t t = (time_t)seconds;
-	char text[32];
-	struct tm tm;
-
-	gmtime_r(&t, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_string(text);
-}
-
-static json_t *invocation(const struct race_sarif_run *run)
-{
-	/* Which program, but not its arguments: such files are uploaded, and those may be secret. */
-	json_t *j = json_pack("{s:b, s:o, s:o, s:o}", "executionSuccessful", !run->blind,
-			      "executableLocation", artifact(run->program), "startTimeUtc",
-			      utc(run->started_s), "endTimeUtc", utc(run->ended_s));
-	if (run->signal)
-		json_object_set_new(j, "exitSignalNumber", json_integer(run->signal));
-	else if (!run->is_running)
-		json_object_set_new(j, "exitCode", json_integer(run->exit_code));
-	if (run->blind)
-		json_object_set_new(j, "toolExecutionNotifications",
-				    json_pack("[{s:s, s:o}]", "level", "error", "message",
-					      message(run->blind)));
-	return j;
-}
-
-static json_t *tool(void)
-{
-	return json_pack("{s:{s:s, s:s, s:s, s:o}}", "driver", "name", "trapline", "version",
-			 TRAPLINE_VERSION_STRING, "semanticVersion", TRAPLINE_VERSION_STRING,
-			 "rules", rules_list());
-}
-
-static json_t *roots(void)
-{
-	char here[PATH_MAX];
-	char uri[3 * PATH_MAX + 16] = "file://";
-
-	if (!getcwd(here, sizeof(here) - 1))
-		return NULL;
-	strcat(here, here[1] ? "/" : "");
-	encode(here, uri + strlen(uri), sizeof(uri) - strlen(uri));
-	return json_pack("{s:{s:s}}", ROOT, "uri", uri);
-}
-
 int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
-		     const struct race_sarif_run *run, FILE *f)
+		     const struct sarif_run *run, FILE *f)
 {
-	json_t *one = json_pack("{s:o, s:[o], s:o, s:s, s:{s:o}}", "tool", tool(), "invocations",
-				invocation(run), "results", results(r, grade_max), "columnKind",
-				"utf16CodeUnits", "properties", "summary",
-				race_summary_object(r, t, grade_max));
-	json_t *root = roots();
-
-	if (root)
-		json_object_set_new(one, "originalUriBaseIds", root);
-	json_t *log =
-		json_pack("{s:s, s:s, s:[o]}", "$schema", SCHEMA, "version", "2.1.0", "runs", one);
-	if (!log)
-		return -ENOMEM;
-	errno = 0;
-	int failed = json_dumpf(log, f, JSON_INDENT(1) | JSON_ENSURE_ASCII);
-	fputc('\n', f);
-	json_decref(log);
-	if (!failed && !fflush(f) && !ferror(f))
-		return 0;
-	return errno ? -errno : -EIO;
+	return sarif_print(run, rules_list(), results(r, grade_max),
+			   race_summary_object(r, t, grade_max), f);
 }

@@ -5,6 +5,7 @@
 
 #include "record/race_region.h"
 #include "report/race/race_report.h"
+#include "report/sarif.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,18 +88,8 @@ void race_summary_json(struct race_report *r, const struct race_totals *t,
 /* race_text_policy.c: which suppressions were used and which not; what of the baseline is gone. */
 void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f);
 
-/* race_sarif.c: all races down to the grade, suppressed and known ones marked as such. */
-struct race_sarif_run {
-	const char *program;
-	uint64_t started_s; /* since 1970 */
-	uint64_t ended_s;
-	int exit_code;	   /* of the program */
-	int signal;	   /* that killed it; 0: none */
-	bool is_running;   /* it has not ended: it has no exit code yet */
-	const char *blind; /* why nothing could be searched; NULL: it was */
-};
-/* 0 or -errno. */
+/* race_sarif.c: all races down to the grade, suppressed and known ones marked as such. 0 or -errno. */
 int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
-		     const struct race_sarif_run *run, FILE *f);
+		     const struct sarif_run *run, FILE *f);
 
 #endif

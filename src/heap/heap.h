@@ -12,6 +12,7 @@
  *	heap_budget.c	how many	   heap_fault.c	 SIGSEGV
  *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
  *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
+ *	heap_watch.c	what lies before
  *
  * All functions may be called in handlers and by threads at once: no lock is held anywhere, and a
  * thread that dies in the middle costs others one slot.
@@ -57,6 +58,7 @@ extern struct heap_range heap_range;
 /* The program's own code and data, where no block is. */
 extern struct heap_range heap_data;
 extern struct heap_region *heap_region;
+extern uint32_t heap_is_over; /* heap_stop() was called */
 
 static inline bool heap_has(const void *p)
 {
@@ -69,8 +71,19 @@ int heap_start(struct heap_region *region);
 void heap_block_start(void);
 /* In a child, by fork(2): it has a copy of the blocks, and a budget of its own. */
 void heap_forked(void);
+/* After heap_stop(): once more, for another command. The region before may still be counted in. */
+int heap_start_again(struct heap_region *region);
+/* In a child of a process that ran before: nothing is sampled, and what was is known by free(). */
+void heap_forked_alone(void);
+extern uint64_t heap_live; /* sampled blocks of this process that are in use */
+
+/* No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe. */
+void heap_stop(void);
 /* The process ends: damages of blocks that are still in use are reported. */
 void heap_end(void);
+
+/* Bytes that held the pattern around a block. */
+bool heap_is_damaged(const void *p, size_t bytes);
 
 /* A block with guards; NULL: this one is not sampled, and the allocator shall give it. */
 void *heap_take(const struct heap_request *request);

@@ -19,6 +19,7 @@
 #include "heap/heap_context.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
+#include "heap/heap_watch.h"
 
 #define PATTERN 0xd5u
 #define NTH_AT_START 4u /* of each so many samples of a context the last but one */
@@ -84,12 +85,20 @@ static bool find_damage(struct gap gap, uintptr_t *at, size_t *bytes)
 	return true;
 }
 
+bool heap_is_damaged(const void *p, size_t bytes)
+{
+	return memcmp(p, pattern_page, bytes) != 0;
+}
+
 static void inspect(const struct heap_slot *slot)
 {
+	struct gap before = gap_before(slot);
 	struct heap_error error = { .grade = HEAP_GRADE_B, .access = HEAP_WRITE, .slot = slot };
 
 	error.kind = HEAP_UNDERFLOW;
-	if (find_damage(gap_before(slot), &error.address, &error.bytes))
+	/* Of these the register tells, and to read them would set it off. */
+	before.bytes -= atomic_get(&slot->watched);
+	if (!atomic_get(&slot->is_told_before) && find_damage(before, &error.address, &error.bytes))
 		heap_tell(&error);
 	error.kind = HEAP_OVERFLOW;
 	if (find_damage(gap_after(slot), &error.address, &error.bytes))
@@ -113,11 +122,13 @@ static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t
 {
 	size_t alignment = r->alignment ? r->alignment : usual_alignment(r->bytes);
 
-	slot->start = nth % NTH_AT_START == NTH_AT_START - 1 ?
+	/* A block without bytes is where no access is. */
+	slot->start = r->bytes && nth % NTH_AT_START == NTH_AT_START - 1 ?
 			      slot->base :
 			      (slot->base + slot->room - r->bytes) & ~(alignment - 1);
 	slot->bytes = r->bytes;
 	slot->family = r->family;
+	slot->is_told_before = 0;
 	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
 }
 
@@ -137,6 +148,7 @@ static void *take(const struct heap_request *r, uint32_t nth)
 		return NULL;
 	}
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_CHANGING);
+	heap_watch_forget(slot);
 	place(slot, r, nth);
 	heap_tell_event(&slot->allocated, r->frame);
 	fill_gap(gap_before(slot));
@@ -144,6 +156,7 @@ static void *take(const struct heap_request *r, uint32_t nth)
 	if (r->is_zeroed)
 		memset((void *)slot->start, 0, slot->bytes);
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_LIVE);
+	heap_watch_newest(slot);
 	counter_add(&heap_region->counters[HEAP_SAMPLED], 1u);
 	if (is_reused)
 		counter_add(&heap_region->counters[HEAP_REUSED], 1u);
@@ -155,7 +168,11 @@ static __attribute__((noinline)) void *take_priced(const struct heap_request *r,
 	uint64_t begun = heap_budget_begin();
 
 	heap_self.busy++;
-	void *p = take(r, nth);
+	/* In this order: who stops looks the other way round. */
+	atomic_add(&heap_live, 1u);
+	void *p = atomic_get(&heap_is_over) ? NULL : take(r, nth);
+	if (!p)
+		atomic_add(&heap_live, (uint64_t)-1);
 	heap_self.busy--;
 	heap_budget_spend(begun);
 	return p;
@@ -171,7 +188,7 @@ void *heap_take(const struct heap_request *r)
 		if (!heap_region || !heap_region->settings.first)
 			return NULL;
 	}
-	if (!heap_range.bytes || self->busy || !r->bytes || r->alignment > PAGE_BYTES)
+	if (!heap_range.bytes || heap_is_over || self->busy || r->alignment > PAGE_BYTES)
 		return NULL;
 	return heap_context_wants(r->frame, &nth) ? take_priced(r, nth) : NULL;
 }
@@ -207,9 +224,10 @@ static void give(struct heap_slot *slot, enum heap_family family, const uint64_t
 	inspect(slot);
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_FREED);
 	/* The kernel may refuse: then uses of it are not found. */
-	if (!heap_pool_close(slot))
+	if (!heap_is_over && !heap_pool_close(slot))
 		counter_add(&heap_region->counters[HEAP_LOST_MEMORY], 1u);
 	heap_pool_push(slot);
+	atomic_add(&heap_live, (uint64_t)-1);
 }
 
 void heap_give(void *p, enum heap_family family, const uint64_t *frame)
@@ -256,7 +274,7 @@ void heap_block_start(void)
 
 void heap_end(void)
 {
-	if (!heap_range.bytes)
+	if (!heap_range.bytes || heap_is_over)
 		return;
 	heap_self.busy++;
 	heap_pool_each(inspect_at_end);

@@ -14,19 +14,24 @@
 static struct {
 	uint64_t ppm;
 	uint64_t allowance_ns;
-	uint64_t spent_ns; /* by all threads of this process */
+	uint64_t spent_ns;  /* by all threads of this process */
+	uint64_t before_ns; /* CPU time of the process until the start */
 } budget;
 
 void heap_budget_start(const struct heap_settings *settings)
 {
 	budget.ppm = settings->budget_ppm;
 	budget.allowance_ns = settings->allowance_ns;
+	budget.spent_ns = 0;
+	budget.before_ns = 0;
+	budget.before_ns = heap_budget_cpu_ns();
 }
 
 void heap_budget_forked(void)
 {
 	budget.spent_ns = 0;
 	budget.allowance_ns = 0;
+	budget.before_ns = 0;
 }
 
 uint64_t heap_budget_cpu_ns(void)
@@ -34,7 +39,7 @@ uint64_t heap_budget_cpu_ns(void)
 	struct timespec now = { 0, 0 };
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - budget.before_ns;
 }
 
 static bool is_within(uint64_t spent)

@@ -12,6 +12,7 @@
  */
 #include "heap/heap_context.h"
 
+#include <string.h>
 #include <unwind.h>
 
 #include "base/atomic.h"
@@ -56,6 +57,12 @@ int heap_context_start(uint64_t first)
 	contexts = map;
 	first_blocks = (uint32_t)first;
 	return 0;
+}
+
+void heap_context_forget(uint64_t first)
+{
+	memset(contexts->counts, 0, sizeof(contexts->counts));
+	first_blocks = (uint32_t)first;
 }
 
 /* ---- where the return addresses stand ---- */

@@ -9,6 +9,9 @@
 /* 0 or -errno. Not in a handler. */
 int heap_context_start(uint64_t first);
 
+/* All contexts are new. */
+void heap_context_forget(uint64_t first);
+
 /*
  * Is the block that the caller of the function with this frame allocates one to sample? *nth: which sample
  * of its context it is, from 1 on. The budget has been asked.

@@ -151,18 +151,18 @@ static void tell_fault(void *arg)
 	heap_tell(&error);
 }
 
-static void on_own_fault(struct fault *fault)
+bool heap_fault_call(void (*call)(void *), void *arg)
 {
 	for (uint32_t i = 0; i < STACKS; i++) {
 		uint32_t was = 0;
 
 		if (!atomic_cas(&is_taken[i], &was, 1u))
 			continue;
-		heap_fault_call_on(stacks + (i + 1) * (size_t)STACK_BYTES, tell_fault, fault);
+		heap_fault_call_on(stacks + (i + 1) * (size_t)STACK_BYTES, call, arg);
 		atomic_set(&is_taken[i], 0u);
-		return;
+		return true;
 	}
-	counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
+	return false;
 }
 
 /* ---- the program's own ---- */
@@ -215,7 +215,8 @@ static void on_segv(int signal, siginfo_t *info, void *arg)
 		return;
 	}
 	heap_self.busy++;
-	on_own_fault(&fault);
+	if (!heap_fault_call(tell_fault, &fault))
+		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
 	heap_self.busy--;
 	if (!heap_region->settings.does_stop)
 		heap_pool_let(fault.address);
@@ -246,16 +247,74 @@ void heap_fault_set_action(const struct sigaction *action, struct sigaction *old
 	}
 }
 
-int heap_fault_start(void)
+static void to_kernel(const struct sigaction *action, struct kernel_action *out)
+{
+	*out = (struct kernel_action){ .handler = action->sa_sigaction,
+				       .flags = (unsigned int)action->sa_flags | RESTORER,
+				       .restorer = heap_fault_restore };
+	memcpy(&out->mask, &action->sa_mask, sizeof(out->mask));
+}
+
+static void from_kernel(const struct kernel_action *action, struct sigaction *out)
+{
+	*out = (struct sigaction){ .sa_handler = SIG_DFL };
+	out->sa_sigaction = action->handler;
+	out->sa_flags = (int)(action->flags & ~RESTORER);
+	memcpy(&out->sa_mask, &action->mask, sizeof(action->mask));
+}
+
+int heap_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	struct kernel_action now;
+	struct kernel_action before;
+
+	if (action)
+		to_kernel(action, &now);
+	long err = sys4(SYS_rt_sigaction, signal, action ? &now : NULL, &before, sizeof(now.mask));
+	if (err) {
+		errno = (int)-err;
+		return -1;
+	}
+	if (old)
+		from_kernel(&before, old);
+	return 0;
+}
+
+/* A handler that came past us stays. */
+void heap_fault_leave(void)
+{
+	struct kernel_action now;
+	struct sigaction action;
+
+	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &now, sizeof(now.mask)) || now.handler != on_segv)
+		return;
+	action_read(&previous, &action);
+	to_kernel(&action, &now);
+	set_kernel_action(SIGSEGV, &now);
+}
+
+int heap_fault_take_again(void)
 {
 	struct kernel_action before;
-	struct sigaction as_libc = { .sa_handler = SIG_DFL };
+	struct sigaction as_libc;
 
 	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
 		return -EINVAL;
-	as_libc.sa_sigaction = before.handler;
-	as_libc.sa_flags = (int)(before.flags & ~RESTORER);
-	memcpy(&as_libc.sa_mask, &before.mask, sizeof(before.mask));
+	if (before.handler == on_segv)
+		return 0;
+	from_kernel(&before, &as_libc);
+	action_replace(&previous, &as_libc, NULL);
+	return (int)take_segv(&as_libc);
+}
+
+int heap_fault_start(void)
+{
+	struct kernel_action before;
+	struct sigaction as_libc;
+
+	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
+		return -EINVAL;
+	from_kernel(&before, &as_libc);
 	stacks = memory_map(STACKS * (size_t)STACK_BYTES);
 	if (memory_failed(stacks))
 		return memory_error(stacks);

@@ -9,13 +9,24 @@
 #define HEAP_FAULT_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 /* Takes SIGSEGV. 0 or -errno. Not in a handler. */
 int heap_fault_start(void);
 void heap_fault_forked(void);
 
+/* Calls on a stack of ours, which a thread's may be too small for. false: all of them are in use. */
+bool heap_fault_call(void (*call)(void *), void *arg);
+
+/* sigaction(2) without libc. */
+int heap_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
 /* What the program asks of sigaction(2) for SIGSEGV; both may be NULL. */
 void heap_fault_set_action(const struct sigaction *action, struct sigaction *old);
+
+/* No page of ours is without access: the program has its action again. */
+void heap_fault_leave(void);
+/* After that: SIGSEGV is taken once more. 0 or -errno. */
+int heap_fault_take_again(void);
 
 /*
  * The program ends by a signal: SIGSEGV at the return from the handler, where its access faults again;

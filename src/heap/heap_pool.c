@@ -262,6 +262,27 @@ void heap_pool_close_again(uintptr_t address, size_t bytes)
 	}
 }
 
+static void close_unused_of(const struct size_class *c)
+{
+	uintptr_t from = c->start;
+
+	for (uint32_t i = 0; i < c->count; i++) {
+		const struct heap_slot *slot = &c->slots[i];
+
+		if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
+			continue;
+		protect(from, slot->base - from, NO_ACCESS);
+		from = slot->base + slot->room;
+	}
+	protect(from, c->end - from, NO_ACCESS);
+}
+
+void heap_pool_close_unused(void)
+{
+	for (uint32_t i = 0; i < CLASSES; i++)
+		close_unused_of(&classes[i]);
+}
+
 void heap_pool_each(void (*call)(struct heap_slot *slot))
 {
 	for (uint32_t i = 0; i < CLASSES; i++)

@@ -31,6 +31,8 @@ struct heap_slot {
 	uint32_t state;		 /* enum heap_slot_state */
 	uint32_t family;	 /* enum heap_family */
 	uint32_t is_open_behind; /* the page behind it has access, since an error was reported */
+	uint32_t watched;	 /* so many bytes before it, by a debug register */
+	uint32_t is_told_before; /* an error in the bytes before it was reported */
 	uint32_t is_protected;	 /* the program itself changed the access of its pages */
 	uint32_t size_class;	 /* never changes, like the next two */
 	uintptr_t base;
@@ -63,6 +65,9 @@ void heap_pool_let(uintptr_t address);
 /* The same for a range, which lies in the pool; and back to what the states of its slots ask for. */
 void heap_pool_let_all(uintptr_t address, size_t bytes);
 void heap_pool_close_again(uintptr_t address, size_t bytes);
+
+/* No access to all that has no block in use; nothing is allocated meanwhile. */
+void heap_pool_close_unused(void);
 
 /* Calls for each slot that has or had a block. */
 void heap_pool_each(void (*call)(struct heap_slot *slot));

@@ -12,11 +12,14 @@
 #include "heap/heap_fault.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
+#include "heap/heap_watch.h"
 
 __thread struct heap_thread heap_self;
 struct heap_range heap_range;
 struct heap_range heap_data;
 struct heap_region *heap_region;
+uint32_t heap_is_over;
+uint64_t heap_live;
 
 /* The program comes first. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
@@ -75,5 +78,40 @@ void heap_forked(void)
 	heap_budget_forked();
 	heap_fault_forked();
 	heap_tell_forked();
+	heap_watch_forked();
 	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
+}
+
+void heap_stop(void)
+{
+	if (!heap_range.bytes || atomic_swap(&heap_is_over, 1u))
+		return;
+	heap_self.busy++;
+	heap_watch_end();
+	heap_pool_let_all(heap_range.start, heap_range.bytes);
+	heap_self.busy--;
+}
+
+int heap_start_again(struct heap_region *region)
+{
+	heap_budget_start(&region->settings);
+	heap_context_forget(region->settings.first);
+	heap_tell_forked();
+	region->pool_bytes = heap_region->pool_bytes;
+	counter_add(&region->counters[HEAP_PROCESSES], 1u);
+	atomic_set(&heap_region, region);
+	int err = heap_fault_take_again();
+	if (err)
+		return err;
+	heap_pool_close_unused();
+	atomic_set(&heap_is_over, 0u);
+	return 0;
+}
+
+void heap_forked_alone(void)
+{
+	heap_self = (struct heap_thread){ .busy = heap_self.busy };
+	heap_fault_forked();
+	heap_watch_forked();
+	heap_stop();
 }

@@ -83,12 +83,17 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
+static uint64_t pc_of(const struct heap_error *e)
+{
+	return e->ip ? e->ip : arch_pc(e->context);
+}
+
 static bool was_told(const struct heap_error *e)
 {
 	uint64_t hash = mix(1 + (uint64_t)e->kind, (uint64_t)e->grade);
 
 	if (e->context)
-		hash = mix(hash, arch_pc(e->context));
+		hash = mix(hash, pc_of(e));
 	if (e->frame)
 		hash = mix(hash, e->frame[1]);
 	if (e->slot)
@@ -140,7 +145,9 @@ static void set_now(struct heap_moment *m, const struct heap_error *e)
 	if (e->context) {
 		m->time_ns = clock_now_ns();
 		m->tid = own_tid();
-		set_frames(m, frames, stack_unwind(arch_pc(e->context), frames, HEAP_FRAMES));
+		uint32_t n = stack_unwind(arch_pc(e->context), frames, HEAP_FRAMES);
+		frames[0] = pc_of(e);
+		set_frames(m, frames, n);
 	} else {
 		heap_tell_event(&now, e->frame);
 		set_event(m, &now);
@@ -149,9 +156,9 @@ static void set_now(struct heap_moment *m, const struct heap_error *e)
 }
 
 /* What the command decodes. Copied by the kernel, so that it cannot fault. */
-static void set_code(struct heap_record *r, const ucontext_t *context)
+static void set_code(struct heap_record *r, uint64_t ip, const ucontext_t *context)
 {
-	r->ip = arch_pc(context);
+	r->ip = ip;
 	for (uint32_t i = 0; i < HEAP_REGS; i++)
 		arch_register(context, i, &r->regs[i]);
 	for (uint32_t n = HEAP_CODE; n && !r->code_bytes; n--)
@@ -179,7 +186,7 @@ static void fill(struct heap_record *r, const struct heap_error *e)
 		set_event(&r->freed, &e->slot->freed);
 	}
 	if (e->context)
-		set_code(r, e->context);
+		set_code(r, pc_of(e), e->context);
 	if (e->context || e->frame)
 		set_now(&r->first, e);
 }
@@ -203,5 +210,5 @@ void heap_tell(const struct heap_error *error)
 	heap_write_end(record, sequence);
 	heap_self.busy--;
 	if (heap_region->settings.does_stop)
-		heap_fault_end(error->context ? SIGSEGV : SIGABRT);
+		heap_fault_end(error->context && !error->is_done ? SIGSEGV : SIGABRT);
 }

@@ -21,7 +21,9 @@ struct heap_error {
 	const struct heap_slot *slot; /* NULL: no sampled block */
 	const ucontext_t *context;    /* of the access; NULL: not by a fault */
 	const uint64_t *frame; /* the caller of the function with it did it; NULL: not known */
+	uint64_t ip;	       /* of the access; 0: that of the context */
 	bool in_system_call;
+	bool is_done; /* the access was made: it cannot be made to fault again */
 };
 
 /* 0 or -errno. Not in a handler. */

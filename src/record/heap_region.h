@@ -103,6 +103,10 @@ enum heap_counter {
 	HEAP_FOUND_AGAIN,  /* ... at a place that was reported before */
 	HEAP_LOST_RECORDS, /* ... lost: no room for the record */
 	HEAP_LATE,	   /* faults in a block that was in use again when the handler came */
+	HEAP_WATCHED,	   /* blocks with a debug register on the bytes before */
+	HEAP_LOST_WATCHES, /* ... that the kernel refused */
+	HEAP_INNOCENT,	   /* aligned reads of vectors that begin before a block */
+	HEAP_UNWATCHED,	   /* processes without debug registers */
 	HEAP_LIVE_AT_END,  /* sampled blocks that were not freed when their process ended */
 	HEAP_COST_NS,	   /* spent on samples */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
@@ -111,12 +115,21 @@ enum heap_counter {
 	HEAP_COUNTERS,
 };
 
+/* Of a process that ran before. */
+enum heap_state {
+	HEAP_NEW,
+	HEAP_ARMED,
+	HEAP_FAILED,
+	HEAP_ENDED,
+};
+
 struct heap_settings {
-	uint64_t budget_ppm;   /* of CPU time */
-	uint64_t allowance_ns; /* of the start, which the budget pays back */
-	uint64_t first;	       /* blocks of each context without a budget; 0: two within it */
-	uint64_t align;	       /* least alignment of a block, 1 to 16 */
-	uint64_t does_stop;    /* the program ends at the first error */
+	uint64_t budget_ppm;	    /* of CPU time */
+	uint64_t allowance_ns;	    /* of the start, which the budget pays back */
+	uint64_t first;		    /* blocks of each context without a budget; 0: two within it */
+	uint64_t align;		    /* least alignment of a block, 1 to 16 */
+	uint64_t does_stop;	    /* the program ends at the first error */
+	uint64_t are_traps_blocked; /* a thread of a process that ran before blocks SIGTRAP */
 };
 
 struct heap_region {
@@ -130,8 +143,15 @@ struct heap_region {
 	};
 	/* And all processes this. */
 	uint64_t counters[HEAP_COUNTERS];
-	uint64_t pool_bytes; /* what sampled blocks can have at most, in one process */
-	char why[200];	     /* of the first process that could not sample */
+	uint64_t pool_bytes;	 /* what sampled blocks can have at most, in one process */
+	char why[200];		 /* of the first process that could not sample */
+	char why_unwatched[200]; /* ... that got no debug register */
+	uint32_t state;		 /* enum heap_state */
+	int32_t error;		 /* of HEAP_FAILED; why says more */
+	uint64_t live; /* sampled blocks that were in use when it ended: free() keeps its jump for them */
+	uint64_t refused_jumps;
+	char refused_names[200];
+	char allocator[200]; /* the object whose malloc() it is */
 	uint64_t write_at;   /* next record's sequence number */
 	uint64_t read_at;
 	struct heap_record records[HEAP_RECORDS];

@@ -86,6 +86,20 @@ done 3<"$tmp/verdicts"
 [ -s "$tmp/verdicts" ] || ok 'the reports are read' 1
 [ $registers = yes ] || skip 'reads before a block' 'no debug registers (NO_DEBUG_REGISTERS)'
 
+# --- for code scanning ---
+
+rm -f "$tmp/heap.sarif"
+heap --first 64 --sarif "$tmp/heap.sarif" -- "$victim" bad
+jq -e '.version == "2.1.0" and (.runs[0].results | length > 20) and
+	all(.runs[0].results[]; (.locations | length == 1) and (.ruleId | startswith("heap/")) and
+		(.stacks | length > 0) and (.level == "error" or .level == "warning"))' \
+	"$tmp/heap.sarif" >/dev/null
+ok 'SARIF has a result for each error, with stacks' $?
+jq -r 'select(.type == "heap") | .fingerprint' "$tmp/heap.json" | sort >"$tmp/prints"
+jq -r '.runs[0].results[].partialFingerprints."traplineHeap/v1"' "$tmp/heap.sarif" | sort |
+	cmp -s - "$tmp/prints"
+ok 'and the fingerprints of the JSON lines' $?
+
 # --- what is right ---
 
 heap --first 64 -- "$victim" good

@@ -26,9 +26,9 @@ result()
 juliet "$trapline"
 result '.cases > 200 and .reachable > 150 and .failed == []'
 ok 'each case has an answer' $?
-# One block in four of a context begins at a page; so an underread of the first one is not found.
-result '[.missed[] | select(test("^CWE127") | not)] == []'
-ok 'what valgrind finds is found, but for reads before a block' $?
+# This one writes over a buffer on its stack, and what it reads then is of the heap by chance.
+result '[.missed[] | select(test("CWE806_char_loop_01$") | not)] == []'
+ok 'what valgrind finds is found, also reads before a block' $?
 result '.false == []'
 ok 'no good program is reported' $?
 

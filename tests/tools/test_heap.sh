@@ -41,8 +41,11 @@ one double-free double_free ".grade == \"A\" and .first.function == \"drop\" and
 one overflow overflow ".grade == \"A\" and .access == \"write\" and .offset == 48 and .block_size == 48 and
 	.first.function == \"put\" and $allocated and .free == null"
 one overflow overread '.grade == "A" and .access == "read" and .offset == 49'
-one underflow underflow ".grade == \"B\" and .offset == -1 and .first == null and $allocated and $freed"
-one underflow underflow_kept ".grade == \"B\" and .free == null and $allocated"
+# With debug registers the write itself is caught; without, its trace is found later.
+written='.grade == "A" and .access == "write" and .first != null and .free == null'
+one underflow underflow ".offset == -1 and $allocated and
+	(($written) or (.grade == \"B\" and .first == null and $freed))"
+one underflow underflow_kept ".free == null and $allocated and (($written) or .grade == \"B\")"
 one underflow underread '.grade == "A" and .access == "read" and .offset == -1 and .first.function == "get"'
 one invalid-free free_stack '.grade == "A" and .memory == "stack" and .alloc == null'
 one invalid-free free_data '.grade == "A" and .memory == "data"'
@@ -107,7 +110,8 @@ heap --error-exitcode 9 -- "$errors" resizes
 ok '--error-exitcode: no error' $?
 
 heap --first 100000 -- "$errors" resizes &&
-	all '.[-1] | .sampled > 10 and .pool_bytes == 33554432 and .underreads == false and
+	all '.[-1] | .sampled > 10 and .pool_bytes == 33554432 and
+	.underreads == (.counters.unwatched == 0) and
 	.counters.processes == 1 and .cost_ns > 0'
 ok 'the summary says what was sampled, and what it cost' $?
 

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_late.c - the detector in a process that ran before: it comes, and goes without a trace in the code.
+ *
+ * A thread of the agent sleeps until the command has ended, also by SIGKILL: the kernel wakes it when the
+ * command's lock goes away. Then nothing is sampled any more, and no page is without access. Blocks that
+ * are still in use have to be known by free(): its jump stays until the last one is gone.
+ *
+ * A child that the process forks is not sampled: no thread of ours is there.
+ */
+#include "agent/guard/guard_late.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+
+#include <trapline/trapline.h>
+
+#include "agent/environment.h"
+#include "agent/guard/guard.h"
+#include "agent/share.h"
+#include "agent/signals.h"
+#include "agent/zydis.h"
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/own_thread.h"
+#include "base/sys.h"
+#include "heap/heap_fault.h"
+#include "heap/heap_watch.h"
+#include "trap/install.h"
+
+#define HEAP_OPTION "heap="
+#define STACK_BYTES (128u << 10)
+#define LOOK_NS 20000000
+#define LOOK_MOST_NS 1000000000
+
+enum late_state {
+	LATE_IDLE,
+	LATE_RUNS,
+	LATE_LEAVES, /* free() has its jump */
+};
+
+static struct {
+	uint32_t state;
+	pthread_mutex_t lock; /* of jumps: not for the program's threads */
+	struct heap_region *region;
+	struct heap_region *last; /* of the run before: a thread may still be about to count there */
+	int file;
+	bool has_fork_handler;
+} late = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void name_own_thread(void)
+{
+	sys2(SYS_prctl, PR_SET_NAME, "trapline");
+}
+
+static int stop_for_program(void)
+{
+	heap_watch_end();
+	return 0;
+}
+
+/* Only where no thread has SIGTRAP blocked: a trap would wait there, and the program could see it. */
+static void start_late_watches(struct heap_region *region)
+{
+	int err = -EPERM;
+
+	if (region->settings.are_traps_blocked) {
+		snprintf(region->why_unwatched, sizeof(region->why_unwatched),
+			 "a thread blocks SIGTRAP");
+	} else {
+		signals_prepare(stop_for_program);
+		signals_spare_stacks(1);
+		err = heap_watch_start();
+		if (err)
+			trapline_explain(err, region->why_unwatched, sizeof(region->why_unwatched));
+		signals_are_ours(!err);
+	}
+	if (err)
+		counter_add(&region->counters[HEAP_UNWATCHED], 1u);
+}
+
+static void late_forked(void)
+{
+	if (atomic_get(&late.state) == LATE_IDLE)
+		return;
+	late_jumps_forked();
+	heap_forked_alone();
+	signals_are_ours(0);
+}
+
+/* The order: what frees and looks must know of blocks before there is one. */
+static int arm(struct heap_region *region)
+{
+	struct late_refused refused;
+	int err = zydis_open() ? -ELIBACC : 0;
+
+	if (err) {
+		snprintf(region->why, sizeof(region->why), "libZydis.so.4.0 is not installed");
+		return err;
+	}
+	err = late_jumps_place(region->why, sizeof(region->why), &refused);
+	if (err)
+		return err;
+	late_allocator(region->allocator, sizeof(region->allocator));
+	region->refused_jumps = refused.count;
+	memcpy(region->refused_names, refused.names, sizeof(refused.names));
+	err = heap_range.bytes ? heap_start_again(region) : heap_start(region);
+	if (err) {
+		snprintf(region->why, sizeof(region->why), "%s", strerror(-err));
+		return err;
+	}
+	start_late_watches(region);
+	if (!late.has_fork_handler)
+		pthread_atfork(NULL, NULL, late_forked);
+	late.has_fork_handler = true;
+	late_jumps_lead();
+	return 0;
+}
+
+/* The last sampled block may be gone at once, or never. */
+static void wait_for_last(void)
+{
+	struct timespec pause = { 0, LOOK_NS };
+
+	while (atomic_get(&late.state) == LATE_LEAVES) {
+		pthread_mutex_lock(&late.lock);
+		if (atomic_get(&late.state) == LATE_LEAVES && !atomic_get(&heap_live) &&
+		    !late_jumps_end())
+			atomic_set(&late.state, (uint32_t)LATE_IDLE);
+		pthread_mutex_unlock(&late.lock);
+		sys_nap(&pause);
+		if (2 * pause.tv_nsec < LOOK_MOST_NS)
+			pause.tv_nsec *= 2;
+	}
+}
+
+static void leave_jumps(struct heap_region *region)
+{
+	late_jumps_leave();
+	uint64_t live = atomic_get(&heap_live);
+	atomic_set(&late.state, (uint32_t)(live || late_jumps_end() ? LATE_LEAVES : LATE_IDLE));
+	region->live = live;
+	sys_close(late.file);
+}
+
+static void leave(struct heap_region *region)
+{
+	pthread_mutex_lock(&late.lock);
+	heap_end();
+	heap_stop();
+	heap_fault_leave();
+	signals_are_ours(0);
+	leave_jumps(region);
+	pthread_mutex_unlock(&late.lock);
+	atomic_set(&region->state, (uint32_t)HEAP_ENDED);
+}
+
+/* A run before may have left blocks. */
+static void give_up(struct heap_region *region, int err)
+{
+	leave_jumps(region);
+	region->error = err;
+	atomic_set(&region->state, (uint32_t)HEAP_FAILED);
+}
+
+/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
+static void *run_late(void *arg)
+{
+	struct heap_region *region = arg;
+
+	name_own_thread();
+	heap_self.busy = 1; /* nothing of this thread is the program's */
+	pthread_mutex_lock(&late.lock);
+	int err = arm(region);
+	if (err)
+		give_up(region, err);
+	pthread_mutex_unlock(&late.lock);
+	if (err) {
+		wait_for_last();
+		return NULL;
+	}
+	atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+	while (flock(late.file, LOCK_EX) && errno == EINTR)
+		;
+	leave(region);
+	wait_for_last();
+	return NULL;
+}
+
+static bool take_run(void)
+{
+	uint32_t idle = LATE_IDLE;
+	uint32_t leaves = LATE_LEAVES;
+
+	return atomic_cas(&late.state, &idle, (uint32_t)LATE_RUNS) ||
+	       atomic_cas(&late.state, &leaves, (uint32_t)LATE_RUNS);
+}
+
+static int late_begin(const char *path)
+{
+	struct heap_region *region = share_map_own(path, HEAP_MAGIC, sizeof(*region));
+	int file = region ? share_open(path) : -ENOENT;
+	int err = file < 0 ? file : take_run() ? 0 : -EBUSY;
+
+	if (!err) {
+		if (late.last)
+			memory_unmap(late.last, sizeof(*late.last));
+		late.last = late.region;
+		late.region = region;
+		late.file = file;
+		own_thread_prepare();
+		err = own_thread_start(pthread_create, STACK_BYTES, run_late, region);
+		if (err)
+			atomic_set(&late.state, (uint32_t)LATE_IDLE);
+		return err;
+	}
+	if (file >= 0)
+		sys_close(file);
+	if (region)
+		memory_unmap(region, sizeof(*region));
+	return err;
+}
+
+/* Called from outside (cli/inject). */
+__attribute__((visibility("default"))) int trapline_agent_call(const char *options);
+
+int trapline_agent_call(const char *options)
+{
+	char path[256];
+
+	if (!environment_option(options, HEAP_OPTION, path, sizeof(path)))
+		return -EINVAL;
+	return late_begin(path);
+}
+
+__attribute__((destructor)) static void late_end(void)
+{
+	if (atomic_get(&late.state) == LATE_RUNS)
+		heap_end();
+}

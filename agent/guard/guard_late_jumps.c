@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* guard_late_jumps.c - see guard_late.h. A row and its word stay for ever, and are used again. */
+#include "agent/guard/guard_late.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <trapline/code.h>
+
+#include "agent/guard/guard.h"
+#include "agent/guard/guard_late_prologue.h"
+#include "agent/heap/next_malloc.h"
+#include "base/atomic.h"
+#include "code/poke/change.h"
+#include "code/poke/traps.h"
+#include "code/probe/code_probe.h"
+#include "code/probe/probe_word.h"
+#include "core/in_code.h"
+#include "heap/heap_fault.h"
+#include "trap/probe_entry.h"
+
+#define SITES_MAX 128u
+
+extern const struct guard_entry __start_guard_entries[] __attribute__((visibility("hidden")));
+extern const struct guard_entry __stop_guard_entries[] __attribute__((visibility("hidden")));
+
+struct late_site {
+	const struct guard_entry *entry;
+	uint64_t address;
+	uint64_t *word;
+	uint64_t jump_at;  /* the address, or a little behind it */
+	uint64_t to;	   /* where its word leads when it leads to the guard */
+	uint64_t original; /* a copy of its first instructions, and the rest */
+	uint32_t number;
+	struct trapline_traps *traps; /* instead of a jump */
+	bool is_open;
+	bool is_kept; /* a sampled block may come to it as long as there is one */
+};
+
+static struct late_site sites[SITES_MAX];
+static uint32_t site_count;
+
+/* ---- which functions ---- */
+
+static bool begins(const char *name, const char *with)
+{
+	return !strncmp(name, with, strlen(with));
+}
+
+static bool takes_blocks(const char *name)
+{
+	return !strcmp(name, "free") || !strcmp(name, "malloc_usable_size") ||
+	       begins(name, "realloc") || begins(name, "_Zdl") || begins(name, "_Zda");
+}
+
+static bool is_of_libc(uint64_t address)
+{
+	Dl_info own;
+	Dl_info other;
+
+	return dladdr((void *)dlsym, &own) && dladdr((void *)(uintptr_t)address, &other) &&
+	       own.dli_fbase == other.dli_fbase;
+}
+
+/* That of libc calls realloc(), which has a jump. */
+static bool is_needed(const struct late_site *site)
+{
+	const char *name = site->entry->name;
+
+	if (!strcmp(name, "reallocarray") && is_of_libc(site->address))
+		return false;
+	return takes_blocks(name) || !strcmp(name, "malloc") || !strcmp(name, "sigaction");
+}
+
+static struct late_site *site_of_address(uint64_t address)
+{
+	for (uint32_t i = 0; i < site_count; i++)
+		if (sites[i].address == address)
+			return &sites[i];
+	return NULL;
+}
+
+static struct late_site *site_of(const char *name)
+{
+	for (uint32_t i = 0; i < site_count; i++)
+		if (!strcmp(sites[i].entry->name, name))
+			return &sites[i];
+	return NULL;
+}
+
+/* free() and operator delete may be one function. */
+void *guard_next(const char *name)
+{
+	void *found = dlsym(RTLD_DEFAULT, name);
+	const struct late_site *site = site_of(name);
+
+	if (!site)
+		site = site_of_address((uintptr_t)found);
+	return site && site->original ? (void *)(uintptr_t)site->original : found;
+}
+
+/* pread64() is pread(): one jump is enough. A row that is there may be of a library that came again. */
+static void find_sites_of(bool is_cxx)
+{
+	for (const struct guard_entry *e = __start_guard_entries; e < __stop_guard_entries; e++) {
+		uint64_t address = (uintptr_t)dlsym(RTLD_DEFAULT, e->name);
+		struct late_site *site = site_of(e->name);
+
+		if (begins(e->name, "_Z") != is_cxx || !address ||
+		    (!site && site_of_address(address)) || site_count == SITES_MAX)
+			continue;
+		if (!site)
+			site = &sites[site_count++];
+		site->entry = e;
+		site->is_kept = takes_blocks(e->name);
+		if (site->address != address && !site->is_open) {
+			site->word = NULL;
+			site->jump_at = 0;
+		}
+		site->address = address;
+	}
+}
+
+void late_allocator(char *path, size_t n)
+{
+	const struct late_site *site = site_of("malloc");
+	Dl_info info = { .dli_fname = NULL };
+
+	if (site)
+		dladdr((void *)(uintptr_t)site->address, &info);
+	snprintf(path, n, "%s", info.dli_fname ? info.dli_fname : "");
+}
+
+/* ---- jumps ---- */
+
+static int open_at(struct late_site *site, uint64_t at, struct code_problem *problem)
+{
+	if (!site->word && !poke_lock_take(problem)) {
+		site->word = probe_word_near(site->address);
+		poke_lock_give();
+	}
+	if (!site->word) {
+		problem->why = "no memory is near it";
+		return -ENOMEM;
+	}
+	struct code_filter filter = { .through = site->word };
+	int err = code_probe_open(at, &filter, trap_probe_entry, NULL, 0, &site->number, problem);
+	if (err)
+		return err;
+	site->is_open = true;
+	return 0;
+}
+
+static bool has_no_room(int err)
+{
+	return err == -ENOSPC || err == -EOPNOTSUPP;
+}
+
+/* Behind its first instructions. */
+static int open_behind(struct late_site *site, struct code_problem *problem)
+{
+	struct late_prologue prologue = { .entry = site->address };
+	int err = -ENOSPC;
+
+	while (has_no_room(err) && late_prologue_step(&prologue))
+		err = open_at(site, site->address + prologue.bytes, problem);
+	if (err)
+		return err;
+	site->jump_at = site->address + prologue.bytes;
+	err = late_prologue_code(&prologue, (uintptr_t)site->entry->function,
+				 code_probes[site->number].resume, &site->to, &site->original);
+	if (!err)
+		return 0;
+	code_probe_close(site->number, problem);
+	site->is_open = false;
+	site->jump_at = 0;
+	return err;
+}
+
+static int open_jump(struct late_site *site, struct code_problem *problem)
+{
+	/* As it was the last time. */
+	if (site->jump_at)
+		return open_at(site, site->jump_at, problem);
+	int err = open_at(site, site->address, problem);
+	if (has_no_room(err))
+		return open_behind(site, problem);
+	if (err)
+		return err;
+	site->jump_at = site->address;
+	site->to = (uintptr_t)site->entry->function;
+	site->original = code_probes[site->number].resume;
+	return 0;
+}
+
+static void on_late_trap(const struct trapline_trap_hit *hit)
+{
+	const struct late_site *site = hit->arg;
+	ucontext_t *context = hit->context;
+	uint64_t to = atomic_get(site->word);
+
+	if (to)
+		context->uc_mcontext.gregs[REG_RIP] = (greg_t)to;
+}
+
+/*
+ * A trap serves where a jump has no room, but only where it is seldom reached, and never with signals
+ * blocked. Its word is 0 while it leads to the original function: the handler of traps knows the way.
+ */
+static int open_trap(struct late_site *site, struct code_problem *problem)
+{
+	const struct trapline_traps_opts opts = {
+		.size = sizeof(opts),
+		.callback = on_late_trap,
+		.arg = site,
+	};
+
+	if (strcmp(site->entry->name, "sigaction") != 0)
+		return -ENOSPC;
+	atomic_set(site->word, (uint64_t)0);
+	int err = traps_set(&site->address, 1, &opts, &site->traps, problem);
+	if (err)
+		return err;
+	site->original = (uintptr_t)heap_fault_sigaction;
+	site->to = (uintptr_t)site->entry->function;
+	site->is_open = true;
+	return 0;
+}
+
+static void lead(struct late_site *site, bool to_guard)
+{
+	if (site->is_open)
+		atomic_set(site->word, to_guard	   ? site->to :
+				       site->traps ? 0 :
+						     code_probes[site->number].resume);
+}
+
+static bool close_jump(struct late_site *site)
+{
+	struct code_problem problem;
+
+	lead(site, false);
+	if (site->traps ? traps_remove(site->traps, &problem) :
+			  site->is_open && code_probe_close(site->number, &problem))
+		return false; /* the next start tries again */
+	site->traps = NULL;
+	site->is_open = false;
+	return true;
+}
+
+static void set_next(void)
+{
+	const struct late_site *usable = site_of("malloc_usable_size");
+
+	next.malloc = (void *(*)(size_t))guard_next("malloc");
+	next.free = (void (*)(void *))guard_next("free");
+	next.calloc = (void *(*)(size_t, size_t))guard_next("calloc");
+	next.realloc = (void *(*)(void *, size_t))guard_next("realloc");
+	next.memalign = (void *(*)(size_t, size_t))guard_next("memalign");
+	next.aligned_alloc = (void *(*)(size_t, size_t))guard_next("aligned_alloc");
+	next.posix_memalign = (int (*)(void **, size_t, size_t))guard_next("posix_memalign");
+	next.valloc = (void *(*)(size_t))guard_next("valloc");
+	next.pvalloc = (void *(*)(size_t))guard_next("pvalloc");
+	next.usable_size = usable ? (size_t(*)(void *))guard_next("malloc_usable_size") : NULL;
+	atomic_set(&next.is_complete, 1);
+}
+
+static void note_refused(struct late_refused *refused, const char *name)
+{
+	size_t used = strlen(refused->names);
+
+	snprintf(refused->names + used, sizeof(refused->names) - used, "%s%s", used ? ", " : "",
+		 name);
+	refused->count++;
+}
+
+/* The objects of an allocator may come after the start, and its functions of C++ with it. */
+int late_jumps_place(char *why, size_t n, struct late_refused *refused)
+{
+	struct code_problem problem = { NULL, 0 };
+	int err = code_start();
+
+	*refused = (struct late_refused){ 0, "" };
+	if (err) {
+		snprintf(why, n, "its code cannot be changed");
+		return err;
+	}
+	trap_probe_prepare();
+	find_sites_of(false);
+	find_sites_of(true);
+	for (uint32_t i = 0; i < site_count && !err; i++) {
+		struct late_site *site = &sites[i];
+		int one = site->is_open ? 0 : open_jump(site, &problem);
+
+		if (has_no_room(one))
+			one = open_trap(site, &problem);
+		if (one)
+			note_refused(refused, site->entry->name);
+		if (one && is_needed(site)) {
+			snprintf(why, n, "%s() cannot have a jump: %s", site->entry->name,
+				 problem.why ? problem.why : strerror(-one));
+			err = one;
+		}
+	}
+	if (!err && (!site_of("malloc") || !site_of("free"))) {
+		snprintf(why, n, "it has no malloc() that others can call");
+		err = -ENOENT;
+	}
+	if (!err)
+		set_next();
+	return err;
+}
+
+static bool is_allocation(const struct late_site *site)
+{
+	const char *name = site->entry->name;
+
+	return strstr(name, "alloc") || strstr(name, "memalign") || begins(name, "_Znw") ||
+	       begins(name, "_Zna");
+}
+
+void late_jumps_lead(void)
+{
+	for (uint32_t i = 0; i < site_count; i++)
+		if (sites[i].is_kept || !is_allocation(&sites[i]))
+			lead(&sites[i], true);
+	for (uint32_t i = 0; i < site_count; i++)
+		lead(&sites[i], true);
+}
+
+void late_jumps_leave(void)
+{
+	for (uint32_t i = 0; i < site_count; i++)
+		if (!sites[i].is_kept)
+			close_jump(&sites[i]);
+}
+
+unsigned int late_jumps_end(void)
+{
+	unsigned int left = 0;
+
+	for (uint32_t i = 0; i < site_count; i++)
+		left += !close_jump(&sites[i]);
+	return left;
+}
+
+void late_jumps_forked(void)
+{
+	for (uint32_t i = 0; i < site_count; i++)
+		if (!sites[i].is_kept)
+			lead(&sites[i], false);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_attach.c - see heap_attach.h.
+ *
+ * All that is shared with the process is data: numbers are copied once and looked at, text is cleaned.
+ */
+#include "cli/heap/heap_attach.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "cli/cmd.h"
+#include "cli/inject/inject.h"
+#include "cli/launch/program.h"
+#include "cli/watchdog.h"
+#include "report/plural.h"
+#include "report/safe/clean.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "heap"
+#define OBJECT "libtrapline-guard-late.so"
+#define STEP_NS 1000000
+#define READY_NS 10000000000u
+#define END_NS 3000000000u
+
+static bool wait_for_state(const struct heap_region *region, pid_t pid, uint32_t not_yet,
+			   uint64_t most_ns)
+{
+	const struct timespec step = { 0, STEP_NS };
+	uint64_t start = clock_now_ns();
+
+	while (atomic_get(&region->state) == not_yet) {
+		if ((kill(pid, 0) && errno == ESRCH) || clock_now_ns() - start > most_ns)
+			return atomic_get(&region->state) != not_yet;
+		nanosleep(&step, NULL);
+	}
+	return true;
+}
+
+static void copy_text(const char *from, char *to, size_t n)
+{
+	memcpy(to, from, n);
+	to[n - 1] = '\0';
+	clean_text(to);
+}
+
+static void block_segv(struct heap_attach *attach, pid_t pid)
+{
+	inject_mask_of(SIGSEGV);
+	if (attach->unblocked_count)
+		inject_block_trap(pid, attach->unblocked, attach->unblocked_count);
+	inject_mask_of(SIGTRAP);
+	attach->unblocked_count = 0;
+	free(attach->unblocked);
+	attach->unblocked = NULL;
+}
+
+/*
+ * A thread that has it blocked dies of an access that without us only reads a freed block. It does not
+ * notice that it has not: what the program asks for from now on comes through the detector.
+ */
+static int unblock_segv(struct heap_attach *attach, pid_t pid)
+{
+	attach->unblocked = calloc(INJECT_THREADS_MAX, sizeof(*attach->unblocked));
+	if (!attach->unblocked)
+		return cli_wrong(COMMAND, "out of memory");
+	inject_mask_of(SIGSEGV);
+	size_t found = inject_find_blocked(pid, attach->unblocked, INJECT_THREADS_MAX);
+	attach->unblocked_count = inject_unblock_trap(pid, attach->unblocked, found);
+	inject_mask_of(SIGTRAP);
+	if (attach->unblocked_count == found)
+		return CLI_OK;
+	return cli_wrong(COMMAND,
+			 "cannot sample process %d: a thread blocks SIGSEGV, and cannot be stopped "
+			 "to unblock it (it may be traced)",
+			 pid);
+}
+
+static bool is_trap_blocked(pid_t pid)
+{
+	static struct inject_masked threads[INJECT_THREADS_MAX];
+
+	return inject_find_blocked(pid, threads, INJECT_THREADS_MAX) != 0;
+}
+
+static int heap_refused(const struct heap_region *region, pid_t pid, int err)
+{
+	char why[sizeof(region->why)];
+
+	copy_text(region->why, why, sizeof(why));
+	if (err == -EBUSY && !*why)
+		return cli_wrong(
+			COMMAND,
+			"process %d is sampled by another trapline heap: end that one first", pid);
+	return cli_wrong(COMMAND, "cannot sample process %d: %s", pid, *why ? why : strerror(-err));
+}
+
+static int load(struct heap_attach *attach, const struct agent_region *memory,
+		const struct heap_cli_settings *set)
+{
+	struct heap_region *region = (struct heap_region *)memory->head;
+	const struct agent_share share = { .region = region,
+					   .bytes = sizeof(*region),
+					   .filled = SHARE_HEAD_BYTES,
+					   .data_fd = memory->data_fd,
+					   .lock_fd = &attach->lock_fd };
+	int result = 0;
+	int status = agent_object_call(COMMAND, set->pid, OBJECT, "heap", &share, &result);
+
+	if (status)
+		return status;
+	if (result)
+		return heap_refused(region, set->pid, result);
+	wait_for_state(region, set->pid, HEAP_NEW, READY_NS);
+	if (atomic_get(&region->state) == HEAP_ARMED)
+		return CLI_OK;
+	int err = region->error;
+	return heap_refused(region, set->pid, err < 0 ? err : -ETIMEDOUT);
+}
+
+int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
+		const struct heap_cli_settings *set)
+{
+	struct heap_region *region = (struct heap_region *)memory->head;
+
+	region->settings.are_traps_blocked = is_trap_blocked(set->pid);
+	agent_call_until(&asked_by, clock_now_ns(), set->for_ns);
+	int status = unblock_segv(attach, set->pid);
+	if (!status)
+		status = load(attach, memory, set);
+	if (status)
+		heap_attach_end(attach, region, set->pid);
+	return status;
+}
+
+void heap_attach_end(struct heap_attach *attach, const struct heap_region *region, pid_t pid)
+{
+	if (attach->lock_fd >= 0)
+		close(attach->lock_fd);
+	attach->lock_fd = -1;
+	wait_for_state(region, pid, HEAP_ARMED, END_NS);
+	block_segv(attach, pid);
+	attach->has_left = atomic_get(&region->state) == HEAP_ENDED;
+	/* It has ended before: then nothing is left there either. */
+	attach->has_left |= kill(pid, 0) && errno == ESRCH;
+}
+
+void heap_attach_summary(const struct heap_attach *attach, const struct heap_region *region,
+			 FILE *f)
+{
+	char allocator[sizeof(region->allocator)];
+	char names[sizeof(region->refused_names)];
+	uint64_t live = counter_get(&region->live);
+	uint64_t refused = counter_get(&region->refused_jumps);
+
+	copy_text(region->refused_names, names, sizeof(names));
+	copy_text(region->allocator, allocator, sizeof(allocator));
+	if (*allocator)
+		fprintf(f, "  malloc() is that of %s; blocks from before were not sampled\n",
+			allocator);
+	if (refused)
+		fprintf(f, "  functions that could not be changed and were left out: %s\n", names);
+	if (!attach->has_left)
+		fputs("  the process did not answer: it stops the sampling when it continues\n", f);
+	else if (live)
+		fprintf(f,
+			"  %" PRIu64 " sampled block%s %s in use: free() and its like stay changed "
+			"until the last one is freed\n",
+			live, plural(live), live == 1 ? "is" : "are");
+	else
+		fputs("  all functions of the process are as they were\n", f);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_sarif.c - heap errors as SARIF 2.1.0 (report/sarif.h). A kind is a rule, a grade is a level. A
+ * result stands at the access or the wrong free; allocation and free are related locations, with stacks.
+ */
+#include "report/heap/heap_report.h"
+
+#include <limits.h>
+#include <string.h>
+
+static const struct rule {
+	const char *id;
+	const char *name;
+	const char *about;
+} rules[HEAP_KINDS] = {
+	[HEAP_USE_AFTER_FREE] = { "heap/use-after-free", "UseAfterFree",
+				  "A freed heap block is read or written." },
+	[HEAP_DOUBLE_FREE] = { "heap/double-free", "DoubleFree", "A heap block is freed twice." },
+	[HEAP_INVALID_FREE] = { "heap/invalid-free", "InvalidFree",
+				"An address is freed that is not the start of a heap block, or a "
+				"block by the wrong operator." },
+	[HEAP_OVERFLOW] = { "heap/overflow", "HeapOverflow",
+			    "Memory behind a heap block is read or written." },
+	[HEAP_UNDERFLOW] = { "heap/underflow", "HeapUnderflow",
+			     "Memory before a heap block is read or written." },
+};
+
+static json_t *heap_rules(void)
+{
+	static const char help[] =
+		"Grade A (error): the access or the wrong free itself was caught. "
+		"Grade B (warning): its trace was found later.";
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < HEAP_KINDS; i++)
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}", "id",
+					rules[i].id, "name", rules[i].name, "shortDescription",
+					sarif_message(rules[i].about), "fullDescription",
+					sarif_message(rules[i].about), "help", sarif_message(help),
+					"defaultConfiguration", "level", "error", "properties",
+					"tags", "memory", "heap"));
+	return list;
+}
+
+static json_t *heap_location(struct heap_report *r, const struct heap_place *p, bool is_access,
+			     const char *text)
+{
+	char source[PATH_MAX] = "";
+
+	heap_report_source(r, p->at, !is_access, source, sizeof(source));
+	return sarif_location(&p->place, source, text);
+}
+
+static json_t *stack_of(struct heap_report *r, const struct heap_moment *m, bool is_access,
+			const char *text)
+{
+	struct run_frame frames[HEAP_STACK_MAX];
+	size_t n = heap_report_frames(r, m, is_access, frames);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *at = sarif_location(&frames[i].place, frames[i].place.file, NULL);
+
+		json_array_append_new(list, json_pack("{s:o}", "location", at));
+	}
+	return json_pack("{s:o, s:o}", "message", sarif_message(text), "frames", list);
+}
+
+static json_t *heap_message(const struct heap_view *v)
+{
+	const struct heap_record *record = &v->record;
+	char where[128];
+	char text[800];
+
+	heap_report_where(v, where, sizeof(where));
+	snprintf(text, sizeof(text), "%s: %s %s, in %s. Grade %c.", rules[record->kind].name,
+		 heap_access_names[record->access], where,
+		 v->first.function[0] ? v->first.function : "?", "AB"[record->grade]);
+	return sarif_message(text);
+}
+
+static void add_moment(struct heap_report *r, const struct heap_moment *m,
+		       const struct heap_place *p, const char *what, json_t *related,
+		       json_t *stacks)
+{
+	char text[160];
+
+	if (!m->time_ns || !m->frame_count)
+		return;
+	snprintf(text, sizeof(text), "%s by thread %d%s%s%s", what, m->tid,
+		 m->thread[0] ? " (" : "", m->thread, m->thread[0] ? ")" : "");
+	json_t *at = heap_location(r, p, false, text);
+	json_object_set_new(at, "id", json_integer((json_int_t)json_array_size(related) + 1));
+	json_array_append_new(related, at);
+	json_array_append_new(stacks, stack_of(r, m, false, text));
+}
+
+static void heap_add_policy(const struct heap_view *v, bool has_baseline, json_t *j)
+{
+	char text[600];
+
+	if (has_baseline)
+		json_object_set_new(j, "baselineState",
+				    json_string(v->is_baselined ? "unchanged" : "new"));
+	if (!v->suppressed)
+		return;
+	snprintf(text, sizeof(text), "%s (%s:%d)", v->suppressed->text, v->suppressed->file,
+		 v->suppressed->line);
+	json_object_set_new(j, "suppressions",
+			    json_pack("[{s:s, s:o}]", "kind", "external", "justification",
+				      run_json_text(text)));
+}
+
+static json_t *heap_result(struct heap_report *r, const struct heap_view *v, bool has_baseline)
+{
+	const struct heap_record *record = &v->record;
+	const struct heap_place *main = v->first.at ? &v->first :
+					v->freed.at ? &v->freed :
+						      &v->alloc;
+	const char grade[] = { "AB"[record->grade], '\0' };
+	json_t *related = json_array();
+	json_t *stacks = json_array();
+
+	if (record->first.frame_count)
+		json_array_append_new(stacks, stack_of(r, &record->first, record->ip != 0,
+						       heap_kind_names[record->kind]));
+	add_moment(r, &record->alloc, &v->alloc, "allocated", related, stacks);
+	add_moment(r, &record->freed, &v->freed, "freed", related, stacks);
+	json_t *at = heap_location(r, main, main == &v->first && record->ip, NULL);
+	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:[o], s:o, s:o, s:{s:s}, s:I, s:{s:s}}",
+			      "ruleId", rules[record->kind].id, "ruleIndex", (int)record->kind,
+			      "level", record->grade ? "warning" : "error", "message",
+			      heap_message(v), "locations", at, "relatedLocations", related,
+			      "stacks", stacks, "partialFingerprints", "traplineHeap/v1",
+			      v->fingerprint, "occurrenceCount",
+			      (json_int_t)(v->count > INT32_MAX ? INT32_MAX : v->count),
+			      "properties", "grade", grade);
+
+	heap_add_policy(v, has_baseline, j);
+	return j;
+}
+
+int heap_print_sarif(struct heap_report *r, const struct heap_totals *t,
+		     const struct sarif_run *run, bool has_baseline, FILE *f)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < heap_report_count(r); i++)
+		json_array_append_new(list, heap_result(r, heap_report_view(r, i), has_baseline));
+	return sarif_print(run, heap_rules(), list, heap_summary_object(t), f);
+}

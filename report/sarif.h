@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sarif.h - SARIF 2.1.0, which code scanning of many hosts and editors reads: what all tools have in it.
+ *
+ * Files below the current folder are given relative to it (%SRCROOT%), as hosts want them.
+ */
+#ifndef REPORT_SARIF_H
+#define REPORT_SARIF_H
+
+#include "report/run/run.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Of the program. */
+struct sarif_run {
+	const char *program;
+	const char *blind; /* why nothing could be found, or NULL */
+	uint64_t started_s;
+	uint64_t ended_s;
+	int exit_code;
+	int signal;	 /* that ended it; 0: none */
+	bool is_running; /* it goes on: there is no exit_code */
+};
+
+json_t *sarif_message(const char *text);
+/*
+ * A location as far as it is known: source line, function, module. text: what happens there; NULL:
+ * nothing.
+ */
+json_t *sarif_location(const struct place *p, const char *source, const char *text);
+/* The whole of a run. The three are given away. 0 or -errno. */
+int sarif_print(const struct sarif_run *run, json_t *rules, json_t *results, json_t *summary,
+		FILE *f);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_watch.c - see heap_watch.h.
+ *
+ * String functions of libraries read whole vectors at aligned addresses, which may begin before the
+ * string. They use nothing of what lies there. So an aligned read of 16 bytes or more in the line of 64
+ * bytes that has the first byte of the block is counted, and not told. A watch that saw some of them
+ * rests, since each costs as much as a sample.
+ *
+ * Rules: 1. Who wins `is_busy` by a compare-and-exchange may move the watch; who does not win goes on
+ * without. 2. slot->watched is 0 as soon as an access to these bytes may have been missed: then free()
+ * looks at them too.
+ */
+#include "heap/heap_watch.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <unwind.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/insn/insn_back.h"
+#include "code/insn/insn_context.h"
+#include "core/create.h"
+#include "event/aim.h"
+#include "event/arm.h"
+#include "event/attr.h"
+#include "event/event.h"
+#include "event/table.h"
+#include "event/tasks.h"
+#include "heap/heap.h"
+#include "heap/heap_budget.h"
+#include "heap/heap_fault.h"
+#include "heap/heap_tell.h"
+#include "trap/dispatch.h"
+#include "trap/install.h"
+
+#define WATCHES 3u /* of the four registers; one is for others */
+#define WATCH_BYTES 8u
+#define LOWEST_FD 600	  /* below it all descriptors are the program's */
+#define THREADS_MORE 256u /* that have them, later */
+#define INNOCENT_MAX 2u	  /* aligned reads, before a watch rests */
+#define LINE 64u
+#define VECTOR_LEAST 16u
+#define TRAP_NS 10000u /* until our handler runs, and after it */
+#define CODE_BEFORE 96u
+#define CODE_AFTER 16u
+
+struct watch {
+	struct trapline_event *event;
+	struct heap_slot *slot; /* NULL: it rests */
+	uint32_t is_busy;
+	uint32_t innocent;
+	uint32_t is_open;
+	struct task_names names;
+};
+
+static struct watch watches[WATCHES];
+static uint32_t watch_count;
+static uint32_t next_watch;
+static void *backwards; /* memrchr(), as this processor has it */
+
+/* ---- where ---- */
+
+/* As many bytes as one register takes, up to the block. */
+static uint32_t bytes_before(const struct heap_slot *slot)
+{
+	uint32_t bytes = WATCH_BYTES;
+
+	while (slot->start & (bytes - 1))
+		bytes /= 2;
+	return slot->start > slot->base ? bytes : 0;
+}
+
+static bool hold(struct watch *w)
+{
+	uint32_t was = 0;
+
+	return atomic_cas(&w->is_busy, &was, 1u);
+}
+
+static void let(struct watch *w)
+{
+	atomic_set(&w->is_busy, 0u);
+}
+
+/* Held. */
+static void rest(struct watch *w)
+{
+	struct heap_slot *slot = w->slot;
+
+	if (!slot)
+		return;
+	atomic_set(&slot->watched, 0u);
+	atomic_set(&w->slot, NULL);
+	event_rest(w->event);
+}
+
+static int aim(struct watch *w, const struct heap_slot *slot, uint32_t bytes)
+{
+	uint64_t at = slot->start - bytes;
+	int err = w->is_open ? event_aim(w->event, at, bytes, TRAPLINE_READ_WRITE) : -EBADF;
+
+	/* A forked child has none yet; or the program closed what it does not know. */
+	if (err == -EBADF || err == -ENOTTY) {
+		event_let_go(w->event);
+		err = event_aim_again(w->event, at, bytes, TRAPLINE_READ_WRITE, &w->names);
+		w->is_open = !err;
+	}
+	return err;
+}
+
+void heap_watch_newest(struct heap_slot *slot)
+{
+	uint32_t count = atomic_get(&watch_count);
+	uint32_t bytes = bytes_before(slot);
+
+	if (!count || !bytes)
+		return;
+	struct watch *w = &watches[counter_add(&next_watch, 1u) % count];
+	if (!hold(w))
+		return;
+	if (w->slot)
+		atomic_set(&w->slot->watched, 0u);
+	w->innocent = 0;
+	atomic_set(&w->slot, slot);
+	atomic_set(&slot->watched, bytes);
+	if (aim(w, slot, bytes)) {
+		atomic_set(&slot->watched, 0u);
+		atomic_set(&w->slot, NULL);
+		counter_add(&heap_region->counters[HEAP_LOST_WATCHES], 1u);
+	} else {
+		counter_add(&heap_region->counters[HEAP_WATCHED], 1u);
+	}
+	let(w);
+}
+
+void heap_watch_forget(struct heap_slot *slot)
+{
+	for (uint32_t i = 0; i < watch_count; i++) {
+		struct watch *w = &watches[i];
+
+		if (atomic_get(&w->slot) != slot || !hold(w))
+			continue;
+		if (w->slot == slot)
+			rest(w);
+		let(w);
+	}
+	atomic_set(&slot->watched, 0u);
+}
+
+/* ---- which access ---- */
+
+struct seen {
+	const struct trapline_hit *hit;
+	struct watch *watch;
+	struct heap_slot *slot;
+};
+
+/* memrchr() reads the vector that ends where the memory does, wherever that begins. */
+static bool is_backwards(uint64_t pc)
+{
+	return backwards && _Unwind_FindEnclosingFunction((void *)(uintptr_t)pc) == backwards;
+}
+
+/* A part of a vector that is read because it is in the way. */
+static bool is_innocent(const struct insn_back_candidate *c, const struct heap_slot *slot)
+{
+	uint64_t line = slot->start & ~(uint64_t)(LINE - 1);
+
+	if (c->access != INSN_READ || c->size < VECTOR_LEAST)
+		return false;
+	if (is_backwards(c->address))
+		return true;
+	if (!c->is_address_known)
+		return line < slot->start;
+	return !(c->touched & (c->size - 1)) && c->touched >= line && c->touched < line + LINE;
+}
+
+/* Copied by the kernel, so that it cannot fault. */
+static size_t copy_code(uint64_t pc, uint8_t *text, uint64_t *start)
+{
+	const uint64_t page = pc & ~(uint64_t)(PAGE_BYTES - 1);
+	const pid_t pid = sys_getpid();
+
+	*start = pc - CODE_BEFORE;
+	for (size_t n = CODE_BEFORE + CODE_AFTER; n >= CODE_BEFORE; n -= CODE_AFTER)
+		if (sys_read_memory(pid, *start, text, n) == (ssize_t)n)
+			return n;
+	if (page > *start)
+		*start = page;
+	size_t left = pc - *start;
+	return left && sys_read_memory(pid, *start, text, left) == (ssize_t)left ? left : 0;
+}
+
+static void find_insn(const struct trapline_hit *hit, struct insn_back *out)
+{
+	uint8_t text[CODE_BEFORE + CODE_AFTER];
+	struct insn_regs regs;
+	uint64_t start;
+	size_t n = copy_code(hit->ip, text, &start);
+
+	insn_regs_from_context(hit->context, &regs);
+	const struct insn_back_query query = {
+		.text = text,
+		.text_address = start,
+		.text_bytes = n,
+		.watch = hit->address,
+		.watch_bytes = hit->len,
+		.access = INSN_READ_WRITE,
+		.after = &regs,
+	};
+	memset(out, 0, sizeof(*out));
+	if (n)
+		insn_back_x86_64(&query, out);
+}
+
+static bool is_any_innocent(const struct insn_back *back, const struct heap_slot *slot)
+{
+	uint32_t count = back->found == INSN_BACK_LIKELY ? 1 : back->count;
+
+	for (uint32_t i = 0; i < count && i < INSN_BACK_MAX; i++)
+		if (is_innocent(&back->candidates[i], slot))
+			return true;
+	return false;
+}
+
+/* Held. */
+static void tell_seen(const struct seen *seen, const struct insn_back *back)
+{
+	const struct trapline_hit *hit = seen->hit;
+	struct heap_error error = {
+		.kind = HEAP_UNDERFLOW,
+		.access = HEAP_READ,
+		.address = hit->address,
+		.slot = seen->slot,
+		.context = hit->context,
+		.is_done = true,
+	};
+	const struct insn_back_candidate *c = &back->candidates[0];
+
+	if (heap_is_damaged((const void *)(uintptr_t)hit->address, hit->len))
+		error.access = HEAP_WRITE;
+	if (back->found == INSN_BACK_LIKELY) {
+		error.ip = c->address;
+		error.bytes = c->size;
+		error.address = c->touched;
+		error.access = c->access & INSN_WRITE ? HEAP_WRITE : HEAP_READ;
+	}
+	/* What it leaves in these bytes is told now. */
+	atomic_set(&seen->slot->is_told_before, 1u);
+	rest(seen->watch);
+	heap_tell(&error);
+}
+
+static void judge(void *arg)
+{
+	const struct seen *seen = arg;
+	struct watch *w = seen->watch;
+	struct insn_back back;
+
+	find_insn(seen->hit, &back);
+	if (!hold(w))
+		return;
+	if (w->slot != seen->slot) {
+		counter_add(&heap_region->counters[HEAP_LATE], 1u);
+	} else if (is_any_innocent(&back, seen->slot)) {
+		counter_add(&heap_region->counters[HEAP_INNOCENT], 1u);
+		if (++w->innocent >= INNOCENT_MAX)
+			rest(w);
+	} else {
+		tell_seen(seen, &back);
+	}
+	let(w);
+}
+
+static enum trapline_action on_watch(const struct trapline_hit *hit)
+{
+	struct watch *w = hit->arg;
+	struct seen seen = { hit, w, atomic_get(&w->slot) };
+	struct heap_slot *slot = seen.slot;
+	uint64_t begun = heap_budget_begin() - TRAP_NS;
+
+	/* Ours; or of a block that was freed: the fault before has told of it. */
+	if (heap_self.busy || !slot || atomic_get(&slot->state) != HEAP_SLOT_LIVE ||
+	    hit->address - slot->base >= slot->room)
+		return TRAPLINE_GO_ON;
+	heap_self.busy++;
+	if (hit->async) {
+		/* The thread is elsewhere by now. What was written there, free() finds. */
+		atomic_set(&slot->watched, 0u);
+		counter_add(&heap_region->counters[HEAP_LATE], 1u);
+	} else if (!heap_fault_call(judge, &seen)) {
+		atomic_set(&slot->watched, 0u);
+		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
+	}
+	heap_budget_spend(begun);
+	heap_self.busy--;
+	return TRAPLINE_GO_ON;
+}
+
+/* ---- begin and end ---- */
+
+static int open_watch(struct watch *w)
+{
+	struct trapline_event *ev = event_own(on_watch, w, TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	/* Any address will do: it is disabled, and only moved ones are enabled. */
+	event_describe_range(ev, (uintptr_t)watches & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
+	event_own_begin(ev);
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (err) {
+		event_give(ev);
+		return err;
+	}
+	w->event = ev;
+	w->is_open = 1;
+	/* What it may have to be opened in again, in a handler. */
+	return event_reserve(ev, ev->roots.count + THREADS_MORE);
+}
+
+int heap_watch_start(void)
+{
+	uint32_t count = 0;
+	int err = trap_install();
+
+	backwards = dlsym(RTLD_DEFAULT, "memrchr");
+
+	event_lowest_fd = LOWEST_FD;
+	while (!err && count < WATCHES) {
+		/* After heap_watch_end() they are there, and opened when they are needed. */
+		err = watches[count].event ? 0 : open_watch(&watches[count]);
+		watches[count].is_busy = 0;
+		count += !err;
+	}
+	atomic_set(&watch_count, count);
+	return count ? 0 : err;
+}
+
+void heap_watch_forked(void)
+{
+	if (!watch_count)
+		return;
+	trap_forked();
+	trap_install();
+	for (uint32_t i = 0; i < watch_count; i++) {
+		struct watch *w = &watches[i];
+
+		event_forget_copies(w->event);
+		w->event->pid = w->event->owner_pid = sys_getpid();
+		w->is_open = 0;
+		w->is_busy = 0;
+		if (w->slot)
+			w->slot->watched = 0;
+		w->slot = NULL;
+	}
+}
+
+void heap_watch_end(void)
+{
+	uint32_t count = atomic_swap(&watch_count, 0u);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct watch *w = &watches[i];
+
+		if (hold(w))
+			rest(w);
+		event_let_go(w->event);
+		w->is_open = 0;
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_watch.h - debug registers on the bytes before the newest sampled blocks.
+ *
+ * A block ends at a page without access, and what lies before it is a page with access. There a
+ * register tells of reads, which leave no trace, and of writes in the moment they are made.
+ */
+#ifndef HEAP_WATCH_H
+#define HEAP_WATCH_H
+
+#include "heap/heap_pool.h"
+
+/* Opens what is free, but for one. 0: at least one; or -errno. Not in a handler. */
+int heap_watch_start(void);
+void heap_watch_forked(void);
+/* None is used any more, and the kernel is asked for nothing. */
+void heap_watch_end(void);
+
+/* The block was allocated, and what lies before it filled: it is the newest one. */
+void heap_watch_newest(struct heap_slot *slot);
+/* The slot will have another block. */
+void heap_watch_forget(struct heap_slot *slot);
+
+#endif

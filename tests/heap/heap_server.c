@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+/*
+ * heap_server.c - a program that runs until SIGTERM, for tests that come to it and go. It allocates in
+ * threads, in threads with the least stack, in signal handlers and in forked children; it takes its own
+ * SIGSEGV; and it keeps blocks until SIGUSR1. What it did not find as it must be ends it with status 9.
+ *
+ *	heap_server [bad]	bad: it reads a freed block each time
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "heap_cases.h"
+
+#define KEPT 4000
+
+static volatile sig_atomic_t does_end;
+static volatile sig_atomic_t does_free;
+static volatile sig_atomic_t beats;
+static sigjmp_buf from_fault;
+static char *closed_page;
+static unsigned char *kept[KEPT];
+
+void heap_require(int holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "heap_server: it does not hold: %s\n", what);
+	_exit(9);
+}
+
+static void on_signal(int signal)
+{
+	if (signal == SIGUSR1)
+		does_free = 1;
+	else
+		does_end = 1;
+}
+
+/* In a thread that does nothing else, so that no allocator is interrupted. */
+static void on_alarm(int signal)
+{
+	char *p = malloc(100);
+
+	(void)signal;
+	memset(p, 'a', 100);
+	free(hide(p));
+	beats++;
+}
+
+static void on_fault(int signal)
+{
+	(void)signal;
+	siglongjmp(from_fault, 1);
+}
+
+static __attribute__((noinline)) void use(size_t n)
+{
+	unsigned char *p = malloc(n);
+	unsigned char *q = calloc(1, n);
+
+	memset(p, (int)n, n);
+	p = realloc(p, 2 * n);
+	for (size_t i = 0; i < n; i++)
+		heap_require(p[i] == (unsigned char)n && !q[i], "a block is as it was left");
+	free(hide(p));
+	free(hide(q));
+}
+
+static __attribute__((noinline)) void read_freed(void)
+{
+	char *p = malloc(48);
+
+	*p = 1;
+	free(hide(p));
+	get(p);
+}
+
+static void *run_worker(void *arg)
+{
+	for (size_t i = 0; !does_end; i++) {
+		use(1 + i * 7 % 300);
+		usleep(300);
+	}
+	return arg;
+}
+
+static void *run_request(void *arg)
+{
+	use((size_t)arg);
+	return NULL;
+}
+
+static void *run_handlers(void *arg)
+{
+	const struct itimerval often = { { 0, 3000 }, { 0, 3000 } };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (!does_end)
+		pause();
+	return arg;
+}
+
+static void start_request(size_t n)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, (size_t)PTHREAD_STACK_MIN);
+	heap_require(!pthread_create(&thread, &attr, run_request, (void *)n), "a thread is made");
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attr);
+}
+
+static void fork_once(void)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (!child) {
+		for (int i = 0; i < KEPT; i++)
+			free(hide(kept[i]));
+		use(77);
+		_exit(0);
+	}
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	heap_require(child > 0 && status == 0, "a forked child does its work");
+}
+
+static void fault_once(void)
+{
+	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
+	struct sigaction old;
+	volatile int seen = 0;
+
+	sigaction(SIGSEGV, &action, NULL);
+	if (sigsetjmp(from_fault, 1))
+		seen = 1;
+	else
+		get(closed_page);
+	heap_require(seen, "a fault of its own comes to its handler");
+	sigaction(SIGSEGV, NULL, &old);
+	heap_require(old.sa_handler == on_fault, "it reads its own handler back");
+}
+
+static void keep(size_t i)
+{
+	size_t at = i % KEPT;
+
+	if (does_free) {
+		for (int k = 0; k < KEPT; k++) {
+			free(hide(kept[k]));
+			kept[k] = NULL;
+		}
+		return;
+	}
+	heap_require(!kept[at] || kept[at][20] == (unsigned char)at, "a block is kept");
+	free(hide(kept[at]));
+	kept[at] = malloc(40);
+	memset(kept[at], (int)at, 40);
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[3];
+	sigset_t set;
+	int is_bad = argc > 1 && !strcmp(argv[1], "bad");
+
+	(void)argv;
+	signal(SIGUSR1, on_signal);
+	signal(SIGTERM, on_signal);
+	signal(SIGALRM, on_alarm);
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	closed_page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_create(&threads[0], NULL, run_worker, NULL);
+	pthread_create(&threads[1], NULL, run_worker, NULL);
+	pthread_create(&threads[2], NULL, run_handlers, NULL);
+	puts("runs");
+	fflush(stdout);
+	for (size_t i = 0; !does_end; i++) {
+		keep(i);
+		if (is_bad)
+			read_freed();
+		if (i % 16 == 0)
+			start_request(1 + i % 500);
+		if (i % 64 == 0)
+			fork_once();
+		if (i % 32 == 0)
+			fault_once();
+		usleep(500);
+	}
+	pthread_kill(threads[2], SIGALRM);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	puts("fine");
+	return 0;
+}
