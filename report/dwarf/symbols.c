@@ -7,6 +7,7 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
+#include "report/code/code_sites.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/jit_map.h"
 #include "report/dwarf/symbols_priv.h"
@@ -384,6 +385,7 @@ void symbols_close(struct symbols *s)
 	jit_map_free(s);
 	types_free(s->types);
 	unit_forget(s);
+	code_inlined_forget(s);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);
