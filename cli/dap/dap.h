@@ -37,6 +37,7 @@ enum dap_kind {
 };
 
 struct dap_arm;
+struct dap_tree;
 
 /* Hits of one breakpoint, where they went. */
 struct dap_counts {
@@ -136,6 +137,7 @@ struct dap {
 	struct symbols *symbols;
 	struct trapline *target;
 	struct thread_names names;
+	struct dap_tree *tree; /* of variables; NULL: the client did not ask for any */
 	struct dap_child child[DAP_CHILDREN];
 	struct dap_point *points;
 	struct dap_arm *arms;

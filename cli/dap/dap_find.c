@@ -162,6 +162,14 @@ bool dap_find_data(struct dap *d, struct dap_point *p)
 		dap_point_refuse(p, "%s", why);
 		return false;
 	}
+	unsigned char byte;
+	if (symbols_read(d->symbols, p->expr.address, &byte, 1) == -EFAULT) {
+		dap_point_refuse(p,
+				 "cannot watch %.200s: no memory is mapped at 0x%llx now; give the "
+				 "address of a variable, or its name",
+				 p->name, (unsigned long long)p->expr.address);
+		return false;
+	}
 	names.view = p->expr.view;
 	names.len = p->expr.len;
 	return make_one(&names, p);

@@ -482,6 +482,30 @@ int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, vo
 	return symbols_each_module(s, module, symbols_walk_module, &w);
 }
 
+struct object_names {
+	const char **names;
+	size_t n;
+	size_t count;
+};
+
+static int object_visit(Dwfl_Module *mod, void *arg)
+{
+	struct object_names *o = arg;
+	const char *name = symbols_module_name(mod);
+
+	if (name && name[0] != '[' && o->count < o->n)
+		o->names[o->count++] = name;
+	return 0;
+}
+
+size_t symbols_objects(struct symbols *s, const char **names, size_t n)
+{
+	struct object_names o = { .names = names, .n = n };
+
+	symbols_each_module(s, NULL, object_visit, &o);
+	return o.count;
+}
+
 struct search {
 	const char *name;
 	size_t len;

@@ -280,10 +280,83 @@ def a_data_breakpoint_is_found_by_name_and_address(calls):
     ends(c)
 
 
+def branch(c, number, **part):
+    answer = c.request("variables", {"variablesReference": number, **part})
+    assert answer["success"], answer
+    return answer["body"]["variables"]
+
+
+def named(rows_of_branch, end):
+    return next(row for row in rows_of_branch if row["name"].endswith(end))
+
+
+def opened(c, number, *path):
+    """The rows behind a path of names."""
+    for name in path:
+        number = named(branch(c, number), name)["variablesReference"]
+    return branch(c, number)
+
+
+@case
+def globals_are_a_tree_of_objects_files_and_members(calls):
+    names = victim(program=os.path.join(victims, "names"))
+    c = attached(names)
+    root = c.request("scopes", {"frameId": 0})["body"]["scopes"][0]["variablesReference"]
+    assert root == c.request("evaluate", {"expression": "globals", "context": "repl"})["body"]["variablesReference"]
+    objects = [row["name"] for row in branch(c, root)]
+    assert objects[0] == "names" and any("libc" in name for name in objects) and "[vdso]" not in objects, objects
+    rows_of_file = opened(c, root, "names", "/names.c")
+    assert named(rows_of_file, "color")["type"] == "color_t" and named(rows_of_file, "color")["value"] in (
+        "RED", "GREEN", "BLUE"), rows_of_file
+    # What the client would evaluate, and watch, leads to the same place.
+    meta = named(branch(c, named(rows_of_file, "conn")["variablesReference"]), "meta")
+    assert meta["evaluateName"] == "conn->meta", meta
+    for row in branch(c, meta["variablesReference"]):
+        answer = c.request("evaluate", {"expression": row["evaluateName"], "context": "watch"})
+        assert answer["success"], (row, answer)
+    matrix = named(rows_of_file, "matrix")
+    assert matrix["indexedVariables"] == 3, matrix
+    line = branch(c, matrix["variablesReference"], filter="indexed", start=1, count=1)
+    assert [row["name"] for row in line] == ["[1]"] and line[0]["evaluateName"] == "matrix[1]", line
+    assert branch(c, matrix["variablesReference"], filter="named") == []
+    info = c.request("dataBreakpointInfo", {"variablesReference": line[0]["variablesReference"], "name": "[2]"})
+    assert info["body"]["dataId"] == "matrix[1][2]" and info["body"]["canPersist"], info
+    # A static of another file is named with its file, and the compiler's copies of a library are pages.
+    other = opened(c, root, "names", "/names_other.c")
+    info = c.request(
+        "dataBreakpointInfo",
+        {"variablesReference": opened_number(c, root, "names", "/names_other.c"), "name": "same_name"},
+    )
+    assert info["body"]["dataId"] == named(other, "same_name")["evaluateName"] == "names_other.c:same_name", info
+    for number in (999, (1 << 24) + 99999, 1 << 40):
+        assert not c.request("variables", {"variablesReference": number})["success"]
+    assert not c.request("dataBreakpointInfo", {"variablesReference": root, "name": "names"})["success"]
+    ends(c)
+
+
+def opened_number(c, number, *path):
+    for name in path:
+        number = named(branch(c, number), name)["variablesReference"]
+    return number
+
+
+@case
+def an_address_may_be_written_as_a_name_or_a_pointer(calls):
+    names = victim(program=os.path.join(victims, "names"))
+    c = attached(names)
+    for name, data in [("&big_number", "big_number:4"), ("conn", "*conn:4"), ("0x4000", "0x4000:4"), ("16384", "16384:4")]:
+        body = c.request("dataBreakpointInfo", {"name": name, "asAddress": True, "bytes": 4})["body"]
+        assert body["dataId"] == data, (name, body)
+        assert body["canPersist"] == (name[0] not in "01"), body
+    row = rows(c.request("setDataBreakpoints", {"breakpoints": [{"dataId": "0x4000:4"}]}))[0]
+    assert not row["verified"] and "no memory is mapped" in row["message"], row
+    ends(c)
+
+
 @case
 def pause_and_steps_are_refused_in_one_sentence(calls):
     c = attached(calls)
-    for command in ["pause", "next", "stepIn", "stepOut", "stackTrace", "scopes", "variables", "nosuch"]:
+    for command in ["pause", "next", "stepIn", "stepOut", "stackTrace", "setVariable", "nosuch"]:
         answer = c.request(command, {"threadId": calls.pid})
         assert not answer["success"] and answer["message"] and ". " not in answer["message"], answer
     threads = c.request("threads")["body"]["threads"]
