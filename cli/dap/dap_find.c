@@ -61,8 +61,8 @@ static bool bind_template(struct dap *d, struct dap_point *p)
 		return true;
 	p->bound = calloc(p->sites.count, sizeof(struct dap_bound *));
 	for (size_t i = 0; p->bound && i < p->sites.count && !err; i++)
-		err = dap_template_bind(p->template, d->symbols, p->signature[i], &p->bound[i], why,
-					sizeof(why));
+		err = dap_template_bind(p->template, d->symbols, &p->sites.site[i], p->signature[i],
+					&p->bound[i], why, sizeof(why));
 	if (p->bound && !err)
 		return true;
 	dap_point_refuse(p, "%s", why[0] ? why : "out of memory");

@@ -144,6 +144,19 @@ uint32_t dap_hit_texts(const struct dap_point *p, size_t site)
 	return p->signature && p->signature[site] ? break_texts(p->signature[site], false) : 0;
 }
 
+/* A value on the stack that is read later may be another by then. */
+bool dap_hit_wants_stack(const struct dap_point *p, size_t site)
+{
+	const struct signature *signature = p->signature ? p->signature[site] : NULL;
+
+	if (p->template)
+		return dap_bound_wants_stack(p->bound[site]);
+	for (size_t i = 0; signature && i < signature->count; i++)
+		if (signature->parameter[i].where == SIGNATURE_STACK)
+			return true;
+	return false;
+}
+
 static void show_code(struct dap *d, struct dap_point *p, size_t index,
 		      const struct trapline_hit *record)
 {

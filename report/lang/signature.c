@@ -442,8 +442,7 @@ static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr
 	return die_function_at(cu, pc, out);
 }
 
-/* With -gsplit-dwarf the unit in the program is a stub. */
-static Dwarf_Die *whole_unit(Dwarf_Die *unit, Dwarf_Die *split)
+Dwarf_Die *signature_whole_unit(Dwarf_Die *unit, Dwarf_Die *split)
 {
 	uint8_t type;
 
@@ -463,7 +462,7 @@ bool signature_die(struct symbols *s, const struct code_site *site, Dwarf_Die *o
 	Dwarf_Die whole;
 
 	/* The index first: a library has units by the thousand. */
-	if (found && function_die(site, whole_unit(found, &whole), at - *bias, out))
+	if (found && function_die(site, signature_whole_unit(found, &whole), at - *bias, out))
 		return true;
 	Dwarf *dwarf = mod ? dwfl_module_getdwarf(mod, bias) : NULL;
 	Dwarf_CU *cu = NULL;

@@ -98,6 +98,54 @@ def a_logpoint_is_a_line_with_values_and_its_place(calls):
     ends(c)
 
 
+def locals_of(folder, *options):
+    program = os.path.join(folder, "locals" + "".join(options))
+    path = os.path.join(source, "tests/dap/locals.c")
+    subprocess.run(["gcc", "-g", *options, "-o", program, path], check=True)
+    return victim(program=program), path
+
+
+def logged(c, path, text, message):
+    """The lines of a logpoint at the line with the text, once it is verified; None: it is not, with a cause."""
+    line = line_of(text, path)
+    row = rows(c.set_lines(path, [{"line": line, "logMessage": "at " + message}]))[0]
+    if not row["verified"]:
+        assert "in no place at this instruction" in row["message"], row
+        return None
+    c.messages.clear()
+    c.line("at ")
+    c.listen(0.3)
+    lines = [b["output"][3:] for b in c.lines() if b["output"].startswith("at ")]
+    return [re.sub(r"  \(memory read later\)\n", "", text).strip() for text in lines]
+
+
+@case
+def locals_are_those_of_the_hit_and_of_the_innermost_block(calls):
+    with tempfile.TemporaryDirectory() as folder:
+        for options in (["-O0"], ["-O0", "-fomit-frame-pointer"], ["-Og"]):
+            program, path = locals_of(folder, *options)
+            c = attached(program)
+            # The stack is copied at the hit: at -O0 all is of one moment.
+            message = "{n} {sum} {i} {inner} {p.x} {p.y} {p.w} {pp->x} {p.tag} {text} {table[2]} {pp->next->y}"
+            for row in logged(c, path, "in the loop", message) or []:
+                n, total, i, inner, x, y, w, by_pointer, tag, text, element, chain = row.split()
+                assert int(total) == 3 * int(n) and int(inner) == int(total) + int(i), row
+                assert (x, int(y), by_pointer, int(element)) == (n, int(n) + 1, n, int(n) + 2), row
+                assert float(w) == int(n) / 2 and (tag, text) == ('"tag"', f'"t{n}"') and chain == y, row
+            for row in logged(c, path, "in the block", "{n} {sum} {i}") or []:
+                n, total, i = row.split()
+                assert (int(total), i) == (-int(n), "1"), row
+            whole = logged(c, path, "at the end", "{sum} {p} {table} {name}")
+            for row in whole or []:
+                fields = re.fullmatch(r'(\d+) \{\.x (\d+), .*\} \[(\d+), .*\] 0x[0-9a-f]+ "zebra"', row)
+                assert fields and int(fields[1]) == 3 * int(fields[2]), row
+            assert whole or options[0] != "-O0"
+            line = line_of("at the end", path)
+            row = rows(c.set_lines(path, [{"line": line, "logMessage": "{i}"}]))[0]
+            assert not row["verified"] and "no variable of that name exists at locals.c" in row["message"], row
+            ends(c)
+
+
 @case
 def a_function_prints_its_arguments_and_others_do_not_appear(calls):
     c = attached(calls)
@@ -116,7 +164,7 @@ def what_cannot_be_is_not_verified_with_a_cause(calls):
     line = line_of("a line to break on")
     for arguments, cause in [
         ({"line": 99999}, "no code at line 99999"),
-        ({"line": line, "logMessage": "{nosuch}"}, "nosuch"),
+        ({"line": line, "logMessage": "{nosuch}"}, "no variable of that name exists"),
         ({"line": line, "logMessage": "{open"}, "invalid logMessage"),
         ({"line": line, "condition": "1 +"}, "condition, column"),
         ({"line": line, "condition": "nosuch > 1"}, "nosuch"),
