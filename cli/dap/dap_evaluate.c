@@ -85,12 +85,26 @@ static bool is_command(const char *word)
 	return !strcmp(word, "watch") || !strcmp(word, "break") || !strcmp(word, "race");
 }
 
-/* `race 10` is `race --for 10`. */
+/* The client wants another form than lines with places. */
+static bool wants_form(char **words, int count)
+{
+	static const char *const forms[] = { "-j", "--json", "--as", "--sarif", "-o", "--output" };
+
+	for (int i = 1; i < count; i++)
+		for (size_t k = 0; k < sizeof(forms) / sizeof(forms[0]); k++)
+			if (!strncmp(words[i], forms[k], strlen(forms[k])))
+				return true;
+	return false;
+}
+
+/* `race 10` is `race --for 10`, and `race` is that too: the races come at the end. */
 static void run_command(struct dap *d, const json_t *request, char **words, int count)
 {
 	char self[] = "/proc/self/exe";
 	char pid_option[] = "-p";
 	char for_option[] = "--for";
+	char for_default[] = "10";
+	char json_option[] = "--json";
 	char pid[16];
 	char *argv[WORDS_MAX + 8];
 	char why[DAP_WHY];
@@ -102,17 +116,29 @@ static void run_command(struct dap *d, const json_t *request, char **words, int 
 	argv[n++] = words[0];
 	argv[n++] = pid_option;
 	argv[n++] = pid;
-	if (!strcmp(words[0], "race") && count > 1 && isdigit((unsigned char)words[1][0]))
+	bool is_race = !strcmp(words[0], "race");
+	bool gives_races = is_race && !wants_form(words, count);
+	if (gives_races)
+		argv[n++] = json_option;
+	if (is_race && (count == 1 || isdigit((unsigned char)words[1][0])))
 		argv[n++] = for_option;
+	if (is_race && count == 1)
+		argv[n++] = for_default;
 	for (int i = 1; i < count; i++)
 		argv[n++] = words[i];
 	argv[n] = NULL;
-	if (!dap_child_command(d, argv, why, sizeof(why))) {
+	if (!dap_child_command(d, argv, gives_races, why, sizeof(why))) {
 		dap_send_refusal(&d->out, request, why);
 		return;
 	}
-	snprintf(text, sizeof(text), "trapline %s -p %s runs until the session ends; stop ends it",
-		 words[0], pid);
+	if (gives_races)
+		snprintf(text, sizeof(text),
+			 "trapline race -p %s runs; the races come at its end, and stop ends it",
+			 pid);
+	else
+		snprintf(text, sizeof(text),
+			 "trapline %s -p %s runs until the session ends; stop ends it", words[0],
+			 pid);
 	answer(d, request, text);
 }
 

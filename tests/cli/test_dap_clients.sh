@@ -60,6 +60,19 @@ else
 	skip $name 'gdb is not installed'
 fi
 
+name=gdb_hands_a_watch_over_and_detaches
+if command -v gdb >/dev/null; then
+	TRAPLINE=$trapline timeout -k 2 120 gdb -q -batch -nx -p "$pid" \
+		-ex "source $source/editors/gdb/trapline.py" \
+		-ex 'trapline watch rounds_done --limit 3' -ex 'shell sleep 1' \
+		-ex 'detach' -ex 'shell sleep 1.5' -ex 'trapline stop' >"$tmp/out" 2>"$tmp/err"
+	[ "$(grep -c 'round_of_calls+.* -> ' "$tmp/out")" = 3 ] && grep -q 'rounds_done is 0x' "$tmp/out" &&
+		kill -0 "$pid"
+	ok $name $?
+else
+	skip $name 'gdb is not installed'
+fi
+
 python3 -m json.tool "$source/editors/vscode/package.json" >"$tmp/out" 2>"$tmp/err"
 ok the_extension_of_vscode_is_json $?
 finished

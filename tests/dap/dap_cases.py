@@ -432,6 +432,55 @@ def the_console_prints_values_and_runs_commands(calls):
 
 
 @case
+def data_breakpoints_of_a_launched_program_are_exact(calls):
+    c = client()
+    c.begin()
+    assert c.request("launch", {"program": os.path.join(victims, "calls"), "args": ["20", "1000"]})["success"]
+    whole = {"dataId": "rounds_done", "accessType": "write"}
+    # Of three writes of a round, 8, 19 and 4 more, one is more than 10.
+    some = {"dataId": "calls.c:rounds_done", "condition": "new > old + 10", "hitCondition": "> 5"}
+    answer = c.request("setDataBreakpoints", {"breakpoints": [whole, some, {"dataId": "things.size", "hitCondition": "3"}]})
+    assert all(row["verified"] for row in rows(answer)), answer
+    c.request("configurationDone")
+    body = c.event("terminated")["body"]["balance"]
+    assert [row["hits"] for row in body] == [60, 15, 0] and all(balance_holds(row) for row in body), body
+    changes = [b["output"].split(": ")[1].split(",")[0].split(" -> ") for b in c.lines() if b["output"].startswith("rounds_done: ") and " -> " in b["output"]]
+    # Each write is seen once, in the order of the writes.
+    assert len(changes) == 60 and all(a[1] == b[0] for a, b in zip(changes, changes[1:])), changes
+    ends(c)
+
+
+@case
+def a_race_is_a_group_with_both_places(calls):
+    racy = victim("busy", "600", program=os.path.join(victims, "race_attached"))
+    c = attached(racy)
+    for _ in range(4):
+        answer = c.request("evaluate", {"expression": "race 3", "context": "repl"})
+        assert answer["success"], answer
+        c.line("a lower grade not shown")
+        races = [m["body"] for m in c.events("traplineRace")]
+        if races:
+            break
+        c.messages.clear()
+    assert races and races[0]["grade"] in "AB", (races, c.lines())
+    for side in ("first", "second"):
+        assert races[0][side]["path"].endswith("/race_attached.c") and races[0][side]["line"] > 0, races
+    groups = [i for i, b in enumerate(c.lines()) if b.get("group") == "start"]
+    group = c.lines()[groups[0] : groups[0] + 4]
+    assert "shared_word" in group[0]["output"] and group[3].get("group") == "end", group
+    for row, side in zip(group[1:3], ("first", "second")):
+        assert row["output"].strip() == races[0][side]["text"] and row["line"] == races[0][side]["line"], group
+        assert row["source"]["path"] == races[0][side]["path"], group
+    # In a form that the user asks for it is passed on as it is.
+    c.messages.clear()
+    c.request("evaluate", {"expression": "race 0.2 --as sarif", "context": "repl"})
+    c.line('"$schema"')
+    assert not c.events("traplineRace")
+    ends(c)
+    assert racy.poll() is None
+
+
+@case
 def a_launched_program_waits_for_its_breakpoints(calls):
     c = client()
     c.begin()

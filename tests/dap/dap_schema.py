@@ -48,7 +48,9 @@ class Schema:
     def definition(self, message):
         names = self.schema["definitions"]
         if message["type"] == "event":
-            name = message["event"][0].upper() + message["event"][1:] + "Event"
+            # An adapter may have events of its own, which clients pass over.
+            is_own = message["event"].startswith("trapline")
+            name = "Event" if is_own else message["event"][0].upper() + message["event"][1:] + "Event"
         elif not message["success"]:
             name = "ErrorResponse"
         else:
