@@ -2,6 +2,7 @@
 """dap_cases.py TRAPLINE VICTIMS SOURCE - what `trapline dap` promises, by the client of this tree. TAP."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -619,6 +620,35 @@ def a_client_that_does_not_read_does_not_hold_up_the_process(calls):
     assert naps_of(fast.pid) > begun + 10
     ends(c)
     fast.kill()
+
+
+@case
+def an_adapter_that_is_killed_at_any_moment_leaves_the_process_as_it_was(calls):
+    seed = int(os.environ.get("SEED") or time.time_ns() % 1000000)
+    print(f"# SEED={seed}")
+    moments = random.Random(seed)
+    before = probes_of(calls.pid)
+    for _ in range(15):
+        c = client()
+        try:
+            c.send("initialize", {"adapterID": "test"})
+            c.send("attach", {"pid": calls.pid})
+            c.send("setFunctionBreakpoints", {"breakpoints": [{"name": "lookup"}, {"name": "next_color"}]})
+            c.send("setDataBreakpoints", {"breakpoints": [{"dataId": "rounds_done"}]})
+            c.send("evaluate", {"expression": "break nap", "context": "repl"})
+        except BrokenPipeError:
+            pass
+        time.sleep(moments.uniform(0, 0.25))
+        c.process.kill()
+        c.end()
+        assert calls.poll() is None
+    end = time.monotonic() + 30
+    while probes_of(calls.pid) != before and time.monotonic() < end:
+        time.sleep(0.1)
+    assert probes_of(calls.pid) == before and calls.poll() is None
+    naps = naps_of(calls.pid)
+    time.sleep(0.2)
+    assert naps_of(calls.pid) > naps
 
 
 @case
