@@ -37,6 +37,8 @@ enum dap_kind {
 };
 
 struct dap_arm;
+struct dap_races;
+struct dap_tree;
 
 /* Hits of one breakpoint, where they went. */
 struct dap_counts {
@@ -107,10 +109,11 @@ struct dap_arm {
 
 /* A program whose output is passed on: a command of the console, or the process itself. */
 struct dap_child {
-	pid_t pid;	  /* 0: the slot is free */
-	int fd[2];	  /* its standard output and error; -1: closed */
-	bool is_command;  /* it ends with the session; else it is the process */
-	uint64_t dropped; /* bytes, since this was last said */
+	pid_t pid;		 /* 0: the slot is free */
+	int fd[2];		 /* its standard output and error; -1: closed */
+	struct dap_races *races; /* its standard output is those; NULL: it is text */
+	bool is_command;	 /* it ends with the session; else it is the process */
+	uint64_t dropped;	 /* bytes, since this was last said */
 };
 
 struct dap {
@@ -136,6 +139,7 @@ struct dap {
 	struct symbols *symbols;
 	struct trapline *target;
 	struct thread_names names;
+	struct dap_tree *tree; /* of variables; NULL: the client did not ask for any */
 	struct dap_child child[DAP_CHILDREN];
 	struct dap_point *points;
 	struct dap_arm *arms;
@@ -149,6 +153,8 @@ struct dap {
 
 /* A line in the client's console. */
 void dap_say(struct dap *d, const char *category, const char *text);
+/* The same with a place that the client can open, and start or end of a group, or NULL. */
+void dap_say_at(struct dap *d, const char *text, const char *path, int line, const char *group);
 __attribute__((format(printf, 2, 3))) void dap_note(struct dap *d, const char *format, ...);
 
 #endif

@@ -82,6 +82,14 @@ static uint32_t arm_texts(const struct dap_arm *arm)
 	return texts;
 }
 
+static bool arm_wants_stack(const struct dap_arm *arm)
+{
+	for (size_t i = 0; i < arm->count; i++)
+		if (dap_hit_wants_stack(arm->site[i].point, arm->site[i].index))
+			return true;
+	return false;
+}
+
 static int open_sites(struct dap *d, struct dap_arm *arm, const struct trapline_event_opts *opts)
 {
 	uint64_t *addresses = calloc(arm->count, sizeof(*addresses));
@@ -119,6 +127,7 @@ static int arm_together(struct dap *d, struct dap_point **point, size_t n)
 		return -ENOMEM;
 	opts.arg = arm;
 	opts.texts = arm_texts(arm);
+	opts.flags = arm_wants_stack(arm) ? TRAPLINE_STACK_BYTES : 0;
 	if (n == 1) {
 		opts.condition = point[0]->made;
 		opts.limit = point[0]->limit;

@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/dap/dap_hit.h"
+#include "cli/dap/dap_race.h"
 #include "cli/launch/inherited.h"
 #include "report/run/run.h"
 
@@ -17,6 +18,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -97,6 +99,7 @@ void dap_child_close(struct dap_child *c)
 	for (int k = 0; k < 2; k++)
 		if (c->fd[k] >= 0)
 			close(c->fd[k]);
+	dap_race_free(c->races);
 	*c = (struct dap_child){ .fd = { -1, -1 } };
 }
 
@@ -111,7 +114,7 @@ static void keep_line(void *arg, bool is_note, const char *line)
 	snprintf(arg, DAP_WHY, "%s", line);
 }
 
-bool dap_child_command(struct dap *d, char **words, char *why, size_t n)
+bool dap_child_command(struct dap *d, char **words, bool gives_races, char *why, size_t n)
 {
 	char said[DAP_WHY] = "";
 	pid_t pid = 0;
@@ -128,6 +131,7 @@ bool dap_child_command(struct dap *d, char **words, char *why, size_t n)
 		return false;
 	}
 	dap_child_started(c, pid, true);
+	c->races = gives_races ? calloc(1, sizeof(*c->races)) : NULL;
 	return true;
 }
 
@@ -177,7 +181,9 @@ void dap_child_read(struct dap *d, struct dap_child *c, int which)
 
 	do {
 		n = read(c->fd[which], bytes, max);
-		if (n > 0)
+		if (n > 0 && c->races && which == 0)
+			dap_race_read(d, c->races, bytes, (size_t)n);
+		else if (n > 0)
 			pass_on(d, c, which, bytes, (size_t)n);
 	} while ((n < 0 && errno == EINTR) || (n == (ssize_t)max && !c->is_command));
 	if (n > 0 || (n < 0 && errno == EAGAIN))

@@ -13,8 +13,8 @@ struct dap_child *dap_child_begin(struct dap *d, char *why, size_t n);
 void dap_child_started(struct dap_child *c, pid_t pid, bool is_command);
 void dap_child_close(struct dap_child *c);
 
-/* `trapline WORD...` beside the session. False with why. */
-bool dap_child_command(struct dap *d, char **words, char *why, size_t n);
+/* `trapline WORD...` beside the session. gives_races: as JSON lines. False with why. */
+bool dap_child_command(struct dap *d, char **words, bool gives_races, char *why, size_t n);
 /* May its output be read now? */
 bool dap_child_is_read(struct dap *d, const struct dap_child *c);
 /* Passes on what can be read now. */

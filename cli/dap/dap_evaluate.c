@@ -11,6 +11,7 @@
 #include "cli/dap/dap_arm.h"
 #include "cli/dap/dap_child.h"
 #include "cli/dap/dap_point.h"
+#include "cli/dap/dap_tree.h"
 #include "report/lang/expression.h"
 #include "report/run/run.h"
 
@@ -26,15 +27,25 @@
 	"watch EXPR [OPTION...]: print each access to a variable; see trapline-watch(1)\n" \
 	"break LOCATION [OPTION...]: print each call; see trapline-break(1)\n"             \
 	"race [SECONDS]: look for data races; see trapline-race(1)\n"                      \
+	"globals: all of them, by object and file\n"                                       \
 	"balance: where the hits of each breakpoint went\n"                                \
 	"stop: end the commands that run\n"                                                \
 	"another text: the value of a variable now"
 
+static void answer_branch(struct dap *d, const json_t *request, const char *text, int branch,
+			  uint64_t elements)
+{
+	json_t *body = json_pack("{s:o, s:i}", "result", run_json_text(text), "variablesReference",
+				 branch);
+
+	if (elements)
+		json_object_set_new(body, "indexedVariables", json_integer((json_int_t)elements));
+	dap_send_response(&d->out, request, body);
+}
+
 static void answer(struct dap *d, const json_t *request, const char *text)
 {
-	dap_send_response(&d->out, request,
-			  json_pack("{s:o, s:i}", "result", run_json_text(text),
-				    "variablesReference", 0));
+	answer_branch(d, request, text, 0, 0);
 }
 
 /* In place, as a shell splits: blanks part words, quotes keep them together. Returns how many, -1: a quote is open. */
@@ -74,12 +85,26 @@ static bool is_command(const char *word)
 	return !strcmp(word, "watch") || !strcmp(word, "break") || !strcmp(word, "race");
 }
 
-/* `race 10` is `race --for 10`. */
+/* The client wants another form than lines with places. */
+static bool wants_form(char **words, int count)
+{
+	static const char *const forms[] = { "-j", "--json", "--as", "--sarif", "-o", "--output" };
+
+	for (int i = 1; i < count; i++)
+		for (size_t k = 0; k < sizeof(forms) / sizeof(forms[0]); k++)
+			if (!strncmp(words[i], forms[k], strlen(forms[k])))
+				return true;
+	return false;
+}
+
+/* `race 10` is `race --for 10`, and `race` is that too: the races come at the end. */
 static void run_command(struct dap *d, const json_t *request, char **words, int count)
 {
 	char self[] = "/proc/self/exe";
 	char pid_option[] = "-p";
 	char for_option[] = "--for";
+	char for_default[] = "10";
+	char json_option[] = "--json";
 	char pid[16];
 	char *argv[WORDS_MAX + 8];
 	char why[DAP_WHY];
@@ -91,17 +116,29 @@ static void run_command(struct dap *d, const json_t *request, char **words, int 
 	argv[n++] = words[0];
 	argv[n++] = pid_option;
 	argv[n++] = pid;
-	if (!strcmp(words[0], "race") && count > 1 && isdigit((unsigned char)words[1][0]))
+	bool is_race = !strcmp(words[0], "race");
+	bool gives_races = is_race && !wants_form(words, count);
+	if (gives_races)
+		argv[n++] = json_option;
+	if (is_race && (count == 1 || isdigit((unsigned char)words[1][0])))
 		argv[n++] = for_option;
+	if (is_race && count == 1)
+		argv[n++] = for_default;
 	for (int i = 1; i < count; i++)
 		argv[n++] = words[i];
 	argv[n] = NULL;
-	if (!dap_child_command(d, argv, why, sizeof(why))) {
+	if (!dap_child_command(d, argv, gives_races, why, sizeof(why))) {
 		dap_send_refusal(&d->out, request, why);
 		return;
 	}
-	snprintf(text, sizeof(text), "trapline %s -p %s runs until the session ends; stop ends it",
-		 words[0], pid);
+	if (gives_races)
+		snprintf(text, sizeof(text),
+			 "trapline race -p %s runs; the races come at its end, and stop ends it",
+			 pid);
+	else
+		snprintf(text, sizeof(text),
+			 "trapline %s -p %s runs until the session ends; stop ends it", words[0],
+			 pid);
 	answer(d, request, text);
 }
 
@@ -131,6 +168,8 @@ static bool run_words(struct dap *d, const json_t *request, const char *expressi
 		snprintf(said, sizeof(said), "%zu command%s asked to end", n,
 			 n == 1 ? " was" : "s were");
 		answer(d, request, said);
+	} else if (!strcmp(words[0], "globals")) {
+		answer_branch(d, request, "globals, by object and file", DAP_TREE_ROOT, 0);
 	} else if (!strcmp(words[0], "balance")) {
 		dap_balance_say(d);
 		answer(d, request, "");
@@ -160,18 +199,18 @@ static void history_text(const struct dap_point *p, char *buf, size_t n)
 }
 
 /* The value as it is now. False with why. */
-static bool value_now(struct dap *d, const char *text, char *buf, size_t n, char *why, size_t room)
+static bool value_now(struct dap *d, const char *text, struct expression_place *place, char *buf,
+		      size_t n, char *why, size_t room)
 {
 	const struct expression_options options = { 0 };
 	struct expression_error error = { 0 };
-	struct expression_place place;
 	struct expression *e = NULL;
 	int err = expression_parse(text, &e, &error);
 
 	if (!err)
-		err = expression_resolve(d->symbols, e, &options, &place, &error);
+		err = expression_resolve(d->symbols, e, &options, place, &error);
 	if (!err)
-		dap_place_text(d->symbols, &place, place.address, buf, n);
+		dap_place_text(d->symbols, place, place->address, buf, n);
 	else
 		snprintf(why, room, "%s", error.text[0] ? error.text : "out of memory");
 	expression_free(e);
@@ -192,6 +231,8 @@ void dap_evaluate(struct dap *d, const json_t *request)
 	const char *expression = json_string_value(json_object_get(arguments, "expression"));
 	const char *context = json_string_value(json_object_get(arguments, "context"));
 	static char text[ANSWER_BYTES];
+	struct expression_place place;
+	uint64_t elements;
 	char why[DAP_WHY];
 
 	if (!expression || strlen(expression) > ANSWER_BYTES / 2) {
@@ -200,12 +241,13 @@ void dap_evaluate(struct dap *d, const json_t *request)
 	}
 	if ((!context || !strcmp(context, "repl")) && run_words(d, request, expression))
 		return;
-	if (!value_now(d, expression, text, sizeof(text), why, sizeof(why))) {
+	if (!value_now(d, expression, &place, text, sizeof(text), why, sizeof(why))) {
 		dap_send_refusal(&d->out, request, why);
 		return;
 	}
 	const struct dap_point *p = data_named(d, expression);
 	if (p)
 		history_text(p, text, sizeof(text));
-	answer(d, request, text);
+	int branch = dap_tree_branch(d, &place, expression, &elements);
+	answer_branch(d, request, text, branch, elements);
 }

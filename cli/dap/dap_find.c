@@ -61,8 +61,8 @@ static bool bind_template(struct dap *d, struct dap_point *p)
 		return true;
 	p->bound = calloc(p->sites.count, sizeof(struct dap_bound *));
 	for (size_t i = 0; p->bound && i < p->sites.count && !err; i++)
-		err = dap_template_bind(p->template, d->symbols, p->signature[i], &p->bound[i], why,
-					sizeof(why));
+		err = dap_template_bind(p->template, d->symbols, &p->sites.site[i], p->signature[i],
+					&p->bound[i], why, sizeof(why));
 	if (p->bound && !err)
 		return true;
 	dap_point_refuse(p, "%s", why[0] ? why : "out of memory");
@@ -160,6 +160,14 @@ bool dap_find_data(struct dap *d, struct dap_point *p)
 		return false;
 	if (dap_find_expr(d, p->name, p->access, &p->expr, why, sizeof(why))) {
 		dap_point_refuse(p, "%s", why);
+		return false;
+	}
+	unsigned char byte;
+	if (symbols_read(d->symbols, p->expr.address, &byte, 1) == -EFAULT) {
+		dap_point_refuse(p,
+				 "cannot watch %.200s: no memory is mapped at 0x%llx now; give the "
+				 "address of a variable, or its name",
+				 p->name, (unsigned long long)p->expr.address);
 		return false;
 	}
 	names.view = p->expr.view;

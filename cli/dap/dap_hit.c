@@ -71,10 +71,12 @@ static void set_source(struct dap *d, json_t *body, const char *path, int line)
 	json_object_set_new(body, "line", json_integer(line - (d->counts_lines_from_0 ? 1 : 0)));
 }
 
-static void say_at(struct dap *d, const char *text, const char *path, int line)
+void dap_say_at(struct dap *d, const char *text, const char *path, int line, const char *group)
 {
 	json_t *body = output_body("console", text);
 
+	if (group)
+		json_object_set_new(body, "group", json_string(group));
 	set_source(d, body, path, line);
 	dap_send_event(&d->out, "output", body);
 }
@@ -144,6 +146,19 @@ uint32_t dap_hit_texts(const struct dap_point *p, size_t site)
 	return p->signature && p->signature[site] ? break_texts(p->signature[site], false) : 0;
 }
 
+/* A value on the stack that is read later may be another by then. */
+bool dap_hit_wants_stack(const struct dap_point *p, size_t site)
+{
+	const struct signature *signature = p->signature ? p->signature[site] : NULL;
+
+	if (p->template)
+		return dap_bound_wants_stack(p->bound[site]);
+	for (size_t i = 0; signature && i < signature->count; i++)
+		if (signature->parameter[i].where == SIGNATURE_STACK)
+			return true;
+	return false;
+}
+
 static void show_code(struct dap *d, struct dap_point *p, size_t index,
 		      const struct trapline_hit *record)
 {
@@ -168,7 +183,7 @@ static void show_code(struct dap *d, struct dap_point *p, size_t index,
 		snprintf(path, sizeof(path), "%s", p->path);
 	else if (files_source(d->symbols, hit.address, path, sizeof(path)))
 		path_normalize(path);
-	say_at(d, text, path, p->kind == DAP_LINE ? p->real_line : place.line);
+	dap_say_at(d, text, path, p->kind == DAP_LINE ? p->real_line : place.line, NULL);
 }
 
 static void remember(struct dap_point *p, const struct trapline_hit *hit, const char *change,
@@ -222,7 +237,7 @@ static void show_data(struct dap *d, struct dap_point *p, const struct trapline_
 	snprintf(text, sizeof(text), "%s: %s, %s\n", p->name, change, by);
 	if (files_source(d->symbols, at, path, sizeof(path)))
 		path_normalize(path);
-	say_at(d, text, path, place.line);
+	dap_say_at(d, text, path, place.line, NULL);
 }
 
 static void point_hit(struct dap *d, struct dap_point *p, size_t index,

@@ -13,6 +13,8 @@ enum trapline_action dap_hit(const struct trapline_hit *record);
 void dap_hit_meanwhile(struct dap *d);
 /* The registers whose text is wanted at a site. */
 uint32_t dap_hit_texts(const struct dap_point *p, size_t site);
+/* Whether records of a site are to have a copy of the stack. */
+bool dap_hit_wants_stack(const struct dap_point *p, size_t site);
 /* The hits of a breakpoint that had no line, as one line. */
 void dap_hit_sum(struct dap *d, struct dap_point *p);
 /* Sums, when the second is over; returns the milliseconds until the next call. */

@@ -13,6 +13,7 @@
 #include "cli/dap/dap_hit.h"
 #include "cli/dap/dap_point.h"
 #include "cli/dap/dap_target.h"
+#include "cli/dap/dap_tree.h"
 #include "report/run/run.h"
 
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #define ROWS_MAX 100000
+#define DATA_BYTES 600 /* of the text that says what is watched */
 #define NEVER_STOPS "trapline never stops a process: "
 
 /* When a request may come. */
@@ -240,25 +242,54 @@ static void on_set_data_breakpoints(struct dap *d, const json_t *request)
 	rows_free(&r);
 }
 
+/* An address is another one in the next run. */
+static bool has_number(const char *id)
+{
+	return (id[0] >= '0' && id[0] <= '9') || strstr(id, "0x");
+}
+
+/* A variable of a branch of the tree, an address, or what an address is written as: &name, or a pointer. */
+static bool data_id(struct dap *d, const json_t *arguments, const char *name, char *buf, size_t n)
+{
+	json_int_t branch = json_integer_value(json_object_get(arguments, "variablesReference"));
+	json_int_t bytes = json_integer_value(json_object_get(arguments, "bytes"));
+	bool is_address = json_is_true(json_object_get(arguments, "asAddress"));
+	int used;
+
+	name += strspn(name, " ");
+	if (branch > 0 && branch <= INT32_MAX) {
+		if (!dap_variable_named(d, (int)branch, name, buf, n - 16))
+			return false;
+		used = (int)strlen(buf);
+	} else if (is_address && *name == '&') {
+		used = snprintf(buf, n, "%s", name + 1);
+	} else {
+		used = snprintf(buf, n, "%s%s", is_address && !has_number(name) ? "*" : "", name);
+	}
+	if (bytes > 0 && bytes <= 4096)
+		snprintf(buf + used, n - (size_t)used, ":%d", (int)bytes);
+	return true;
+}
+
 /* `counter`, or `0x5581c0:4`, which says what is watched without a frame. */
 static void on_data_breakpoint_info(struct dap *d, const json_t *request)
 {
 	const json_t *arguments = arguments_of(request);
 	const char *name = json_string_value(json_object_get(arguments, "name"));
-	json_int_t bytes = json_integer_value(json_object_get(arguments, "bytes"));
 	struct watch_expr expr = { 0 };
-	char id[400];
-	char text[600];
+	char id[DATA_BYTES];
+	char text[DATA_BYTES + 200];
 
 	if (!name || !*name || strlen(name) > 300) {
 		dap_send_refusal(&d->out, request, "dataBreakpointInfo needs name, a short text");
 		return;
 	}
-	if (bytes > 0 && bytes <= 4096)
-		snprintf(id, sizeof(id), "%s:%d", name, (int)bytes);
-	else
-		snprintf(id, sizeof(id), "%s", name);
 	symbols_refresh(d->symbols);
+	if (!data_id(d, arguments, name, id, sizeof(id))) {
+		dap_send_refusal(&d->out, request,
+				 "no variable of that name is in variablesReference");
+		return;
+	}
 	if (dap_find_expr(d, id, "write", &expr, text, sizeof(text))) {
 		dap_send_response(&d->out, request,
 				  json_pack("{s:n, s:o}", "dataId", "description",
@@ -270,8 +301,7 @@ static void on_data_breakpoint_info(struct dap *d, const json_t *request)
 	dap_send_response(&d->out, request,
 			  json_pack("{s:o, s:o, s:[s, s], s:b}", "dataId", run_json_text(id),
 				    "description", run_json_text(text), "accessTypes", "write",
-				    "readWrite", "canPersist",
-				    name[0] != '0' && !strstr(name, "0x")));
+				    "readWrite", "canPersist", !has_number(id)));
 }
 
 static void on_set_exception_breakpoints(struct dap *d, const json_t *request)
@@ -344,8 +374,8 @@ static const struct row rows[] = {
 	{ "reverseContinue", NEEDS_TOKEN, NULL, NEVER_STOPS "there is no step" },
 	{ "goto", NEEDS_TOKEN, NULL, NEVER_STOPS "its threads go where they go" },
 	{ "stackTrace", NEEDS_TOKEN, NULL, NEVER_STOPS "there is no stack to show" },
-	{ "scopes", NEEDS_TOKEN, NULL, NEVER_STOPS "there is no frame to show" },
-	{ "variables", NEEDS_TOKEN, NULL, NEVER_STOPS "there is no frame to show" },
+	{ "scopes", NEEDS_PROCESS, dap_scopes, NULL },
+	{ "variables", NEEDS_PROCESS, dap_variables, NULL },
 	{ "setVariable", NEEDS_TOKEN, NULL, "trapline dap does not change memory" },
 	{ "setExpression", NEEDS_TOKEN, NULL, "trapline dap does not change memory" },
 	{ "writeMemory", NEEDS_TOKEN, NULL, "trapline dap does not change memory" },

@@ -7,6 +7,7 @@
 #include "cli/dap/dap_child.h"
 #include "cli/dap/dap_hit.h"
 #include "cli/dap/dap_point.h"
+#include "cli/dap/dap_tree.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
@@ -311,6 +312,7 @@ void dap_target_leave(struct dap *d, bool ends)
 	if (d->memory_fd >= 0)
 		close(d->memory_fd);
 	d->memory_fd = -1;
+	dap_tree_free(d);
 	symbols_close(d->symbols);
 	d->symbols = NULL;
 	d->pid = 0;

@@ -2,16 +2,18 @@
 /*
  * dap_template.c - see dap_template.h.
  *
- * Values in registers, and text that the kernel copied, are those of the hit. What pointers lead to, and
- * globals, are read a moment later, and the line says so.
+ * Values in registers, text that the kernel copied, and what is on the stack are those of the hit. What
+ * pointers lead to, and globals, are read a moment later, and the line says so.
  */
 #include "cli/dap/dap_template.h"
 
 #include "cli/break/break_args.h"
+#include "report/lang/local.h"
 #include "report/lang/object.h"
 #include "report/lang/value.h"
 #include "report/run/run.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,6 +51,9 @@ struct bound_part {
 
 struct dap_bound {
 	const struct signature *signature;
+	const struct signature_value *local[PARTS_MAX]; /* that were looked up */
+	size_t locals;
+	bool wants_stack;
 	struct bound_part part[PARTS_MAX];
 	uint32_t texts;
 };
@@ -182,12 +187,49 @@ static const struct signature_value *parameter_of(const struct signature *signat
 	return NULL;
 }
 
-static int lookup_parameter(void *arg, const char *scope, const char *name,
-			    struct expression_name *out, char *why, size_t n)
-{
-	const struct signature_value *v = scope ? NULL : parameter_of(arg, name);
+/* Where names are looked up that a path begins with. */
+struct binding {
+	struct symbols *s;
+	const struct code_site *site;
+	struct dap_bound *bound;
+};
 
-	if (!v || !v->type)
+/*
+ * A parameter, or a local variable of the code around the line. At the entry of a function its local
+ * variables do not exist yet. 0; -ENOENT: it is neither; -EINVAL with why; -ENOMEM.
+ */
+static int find_local(struct binding *b, const char *name, const struct signature_value **out,
+		      char *why, size_t n)
+{
+	const struct signature_value *v = parameter_of(b->bound->signature, name);
+	struct signature_value *local;
+
+	if (v && (b->site->kind != CODE_SITE_LINE || v->where != SIGNATURE_GONE)) {
+		*out = v;
+		return 0;
+	}
+	if (b->site->kind == CODE_SITE_FUNCTION || b->bound->locals == PARTS_MAX)
+		return -ENOENT;
+	local = calloc(1, sizeof(*local));
+	if (!local)
+		return -ENOMEM;
+	int err = local_find(b->s, b->site, name, local, why, n);
+	if (err) {
+		free(local);
+		return err;
+	}
+	b->bound->local[b->bound->locals++] = local;
+	*out = local;
+	return 0;
+}
+
+static int lookup_local(void *arg, const char *scope, const char *name, struct expression_name *out,
+			char *why, size_t n)
+{
+	const struct signature_value *v = NULL;
+	int err = scope ? -ENOENT : find_local(arg, name, &v, why, n);
+
+	if (err || !v->type)
 		return -ENOENT;
 	*out = (struct expression_name){ .type = v->type, .parameter = v };
 	return 0;
@@ -200,64 +242,100 @@ static bool is_reachable(const struct expression_place *p)
 	uint64_t begins;
 
 	return !v || v->where == SIGNATURE_STACK || v->where == SIGNATURE_MEMORY ||
-	       signature_register_of(v, p->path.base, &begins) >= 0;
+	       v->where == SIGNATURE_FRAME || signature_register_of(v, p->path.base, &begins) >= 0;
 }
 
-static int bind_path(const struct part *part, struct symbols *s, const struct signature *signature,
-		     struct bound_part *out, char *why, size_t n)
+static bool is_one_name(const char *text)
+{
+	while (isalnum((unsigned char)*text) || *text == '_')
+		text++;
+	return !*text;
+}
+
+static int bind_path(const struct part *part, struct binding *b, struct bound_part *out, char *why,
+		     size_t n)
 {
 	const struct expression_options options = { .path_only = true,
-						    .name = lookup_parameter,
-						    .arg = (void *)(uintptr_t)signature };
+						    .name = lookup_local,
+						    .arg = b };
 	struct expression_error error = { 0 };
 	struct expression *e = NULL;
 	int err = expression_parse(part->text, &e, &error);
 
 	if (!err)
-		err = expression_resolve(s, e, &options, &out->place, &error);
+		err = expression_resolve(b->s, e, &options, &out->place, &error);
 	if (!err && !is_reachable(&out->place)) {
 		snprintf(error.text, sizeof(error.text),
-			 "that part of the parameter is not in a register of the hit");
+			 "that part of the variable is not in a register of the hit");
 		err = -EINVAL;
 	}
 	expression_free(e);
-	if (err && err != -ENOMEM)
+	if (err && err != -ENOMEM && b->site->kind == CODE_SITE_LINE && is_one_name(part->text))
+		snprintf(why, n, "cannot print {%.100s}: no variable of that name exists at %.100s",
+			 part->text, b->site->name);
+	else if (err && err != -ENOMEM)
 		snprintf(why, n, "cannot print {%.100s}: %s", part->text, error.text);
 	return err == -ENOMEM || !err ? err : -EINVAL;
 }
 
-static int bind_part(const struct part *part, struct symbols *s, const struct signature *signature,
-		     struct dap_bound *b, struct bound_part *out, char *why, size_t n)
+static bool is_on_stack(const struct signature_value *v)
 {
-	out->parameter = parameter_of(signature, part->text);
-	if (!out->parameter)
-		return bind_path(part, s, signature, out, why, n);
-	b->texts |= break_value_texts(out->parameter);
+	return v && (v->where == SIGNATURE_STACK || v->where == SIGNATURE_FRAME);
+}
+
+static int bind_part(const struct part *part, struct binding *b, struct bound_part *out, char *why,
+		     size_t n)
+{
+	const struct signature_value *v = NULL;
+	char cause[400] = "";
+	int err = find_local(b, part->text, &v, cause, sizeof(cause));
+
+	if (err == -EINVAL)
+		snprintf(why, n, "cannot print {%.100s}: %s", part->text, cause);
+	if (err == -EINVAL || err == -ENOMEM)
+		return err;
+	if (!v || v->where == SIGNATURE_FRAME) {
+		err = bind_path(part, b, out, why, n);
+		b->bound->wants_stack = b->bound->wants_stack || is_on_stack(out->place.parameter);
+		return err;
+	}
+	out->parameter = v;
+	b->bound->texts |= break_value_texts(v);
+	b->bound->wants_stack = b->bound->wants_stack || is_on_stack(v);
 	return 0;
 }
 
-int dap_template_bind(const struct dap_template *t, struct symbols *s,
+int dap_template_bind(const struct dap_template *t, struct symbols *s, const struct code_site *site,
 		      const struct signature *signature, struct dap_bound **out, char *why,
 		      size_t n)
 {
-	struct dap_bound *b = calloc(1, sizeof(*b));
-	int err = b ? 0 : -ENOMEM;
+	struct dap_bound *bound = calloc(1, sizeof(*bound));
+	struct binding b = { .s = s, .site = site, .bound = bound };
+	int err = bound ? 0 : -ENOMEM;
 
+	if (bound)
+		bound->signature = signature;
 	for (size_t i = 0; i < t->count && !err; i++)
 		if (t->part[i].kind == PART_NAME)
-			err = bind_part(&t->part[i], s, signature, b, &b->part[i], why, n);
+			err = bind_part(&t->part[i], &b, &bound->part[i], why, n);
 	if (err) {
-		free(b);
+		dap_bound_free(bound);
 		return err;
 	}
-	b->signature = signature;
-	*out = b;
+	*out = bound;
 	return 0;
 }
 
 void dap_bound_free(struct dap_bound *bound)
 {
+	for (size_t i = 0; bound && i < bound->locals; i++)
+		free((void *)(uintptr_t)bound->local[i]);
 	free(bound);
+}
+
+bool dap_bound_wants_stack(const struct dap_bound *bound)
+{
+	return bound->wants_stack;
 }
 
 uint32_t dap_bound_texts(const struct dap_bound *bound)
@@ -282,21 +360,42 @@ static bool is_char_array(const struct type *t)
 	       type_target(t)->size == 1;
 }
 
-static void object_at(struct symbols *s, const struct type *t, uint64_t address, char *buf,
-		      size_t n)
+/* Memory at a hit: from the copy of its stack, or (hit NULL too) as it is now. 0 or an error. */
+static int read_at(struct symbols *s, const struct trapline_hit *hit, uint64_t address, void *to,
+		   size_t n, bool *is_later)
+{
+	uint64_t offset = hit ? address - hit->sp : UINT64_MAX;
+
+	if (hit && offset < hit->stack_bytes_len && n <= hit->stack_bytes_len - offset) {
+		memcpy(to, (const char *)hit->stack_bytes + offset, n);
+		return 0;
+	}
+	*is_later = true;
+	return symbols_read(s, address, to, n);
+}
+
+static void object_at(struct symbols *s, const struct trapline_hit *hit, const struct type *t,
+		      uint64_t address, char *buf, size_t n, bool *is_later)
 {
 	struct object o = { .s = s };
 	uint64_t size = t->size < OBJECT_BYTES_MAX ? t->size : OBJECT_BYTES_MAX;
 
+	if (hit) {
+		o.stack = hit->stack_bytes;
+		o.sp = hit->sp;
+		o.stack_len = hit->stack_bytes_len;
+	}
 	memset(o.state, OBJECT_KNOWN, sizeof(o.state));
 	if (object_read(&o, address, o.bytes, size))
 		snprintf(buf, n, "<unreadable>");
 	else
 		object_text(&o, t, buf, n);
+	*is_later = *is_later || o.later;
 }
 
-void dap_place_text(struct symbols *s, const struct expression_place *p, uint64_t address,
-		    char *buf, size_t n)
+static void place_text(struct symbols *s, const struct trapline_hit *hit,
+		       const struct expression_place *p, uint64_t address, char *buf, size_t n,
+		       bool *is_later)
 {
 	const struct type *t = p->type ? p->type : type_bytes(s, p->size ? p->size : 8);
 	uint64_t size = p->bit_size ? p->size : t->size;
@@ -304,20 +403,31 @@ void dap_place_text(struct symbols *s, const struct expression_place *p, uint64_
 	char text[256];
 
 	if (is_char_array(t)) {
-		size_t room = t->size && t->size < sizeof(text) ? t->size + 1 : sizeof(text);
-		symbols_read_string(s, address, text, room);
+		size_t room = t->size && t->size < sizeof(text) ? t->size : sizeof(text) - 1;
+		memset(text, 0, sizeof(text));
+		/* What does not fit, or is not all readable, is read up to its end. */
+		if (read_at(s, hit, address, text, room, is_later))
+			symbols_read_string(s, address, text, room + 1);
 		if (!value_quote(text, strlen(text), sizeof(text), buf, n))
 			snprintf(buf, n, "<%" PRIu64 " bytes>", t->size);
 		return;
 	}
 	if (t->kind == TYPE_STRUCT || t->kind == TYPE_UNION || t->kind == TYPE_ARRAY || size > 8) {
-		object_at(s, t, address, buf, n);
+		object_at(s, hit, t, address, buf, n, is_later);
 		return;
 	}
-	if (symbols_read(s, address, &word, size ? size : 8))
+	if (read_at(s, hit, address, &word, size ? size : 8, is_later))
 		snprintf(buf, n, "<unreadable>");
 	else
 		value_number_text(s, t, p->bit_size ? bits_in(p, word) : word, buf, n);
+}
+
+void dap_place_text(struct symbols *s, const struct expression_place *p, uint64_t address,
+		    char *buf, size_t n)
+{
+	bool is_later;
+
+	place_text(s, NULL, p, address, buf, n, &is_later);
 }
 
 /* A member of a parameter that is in registers itself: no memory is read. */
@@ -340,31 +450,57 @@ static bool member_in_register(const struct expression_place *p, struct symbols 
 	return true;
 }
 
+/* Where the variable begins that a path counts from. False: the hit does not have the register. */
+static bool variable_address(const struct signature_value *v, const struct trapline_hit *hit,
+			     uint64_t *out)
+{
+	uint64_t word;
+
+	if (v->where == SIGNATURE_STACK) {
+		*out = hit->sp + v->stack;
+		return true;
+	}
+	if (trapline_hit_register(hit, v->reg[0], &word))
+		return false;
+	*out = word + (v->where == SIGNATURE_FRAME ? v->stack : 0);
+	return true;
+}
+
+/* The links of a path from the given one on, of which address is where the pointer is. */
+static bool follow_links(struct symbols *s, const struct trapline_hit *hit,
+			 const struct expression_path *path, size_t link, uint64_t address,
+			 uint64_t *out, bool *is_later)
+{
+	uint64_t pointer;
+
+	for (; link < path->links; link++) {
+		if (read_at(s, hit, address, &pointer, sizeof(pointer), is_later) || !pointer)
+			return false;
+		address = pointer + path->offsets[link];
+	}
+	*out = address;
+	return true;
+}
+
 /* Where a path leads to: it may begin with a register, on the stack or in memory. */
 static bool path_address(const struct expression_place *p, struct symbols *s,
-			 const struct trapline_hit *hit, uint64_t *out)
+			 const struct trapline_hit *hit, uint64_t *out, bool *is_later)
 {
 	const struct signature_value *v = p->parameter;
-	struct expression_path path = p->path;
 	uint64_t begins;
 	uint64_t word = 0;
 
 	if (!v)
-		return !expression_path_follow(s, &path, 0, out);
-	if (v->where == SIGNATURE_STACK)
-		return !expression_path_follow(s, &path, hit->sp + v->stack, out);
-	if (v->where == SIGNATURE_MEMORY)
-		return !trapline_hit_register(hit, v->reg[0], &word) &&
-		       !expression_path_follow(s, &path, word, out);
-	int number = signature_register_of(v, path.base, &begins);
-	if (number < 0 || !path.links || trapline_hit_register(hit, (unsigned int)number, &word) ||
-	    !word)
-		return false;
+		return follow_links(s, hit, &p->path, 0, p->path.base, out, is_later);
+	if (v->where == SIGNATURE_STACK || v->where == SIGNATURE_MEMORY ||
+	    v->where == SIGNATURE_FRAME)
+		return variable_address(v, hit, &begins) &&
+		       follow_links(s, hit, &p->path, 0, begins + p->path.base, out, is_later);
 	/* The first pointer is the register itself. */
-	path.base = path.offsets[0];
-	path.links--;
-	memmove(path.offsets, path.offsets + 1, path.links * sizeof(path.offsets[0]));
-	return !expression_path_follow(s, &path, word, out);
+	int number = signature_register_of(v, p->path.base, &begins);
+	return number >= 0 && p->path.links &&
+	       !trapline_hit_register(hit, (unsigned int)number, &word) && word &&
+	       follow_links(s, hit, &p->path, 1, word + p->path.offsets[0], out, is_later);
 }
 
 static void name_text(const struct bound_part *b, struct symbols *s, const struct trapline_hit *hit,
@@ -374,9 +510,8 @@ static void name_text(const struct bound_part *b, struct symbols *s, const struc
 
 	if (b->place.parameter && member_in_register(&b->place, s, hit, buf, n))
 		return;
-	*is_later = true;
-	if (path_address(&b->place, s, hit, &address))
-		dap_place_text(s, &b->place, address, buf, n);
+	if (path_address(&b->place, s, hit, &address, is_later))
+		place_text(s, hit, &b->place, address, buf, n, is_later);
 	else
 		snprintf(buf, n, "<unreadable>");
 }

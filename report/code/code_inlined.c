@@ -3,16 +3,19 @@
  * code_inlined.c - copies of functions that the compiler put into others.
  *
  * Two walks over the debug information: for the functions of that name that were inlined at all,
- * which is over soon when there are none, and for the places where.
+ * and for the places where. Most functions never were: the names of those that were are remembered, so
+ * that many names are looked up in a moment.
  */
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
 #include "report/path.h"
 #include "report/safe/clean.h"
 
+#include <ctype.h>
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DEPTH_MAX 64 /* of blocks within blocks */
 
@@ -29,16 +32,118 @@ struct inlined {
 	int err;
 };
 
+/* The name of an object's function, up to its template arguments. */
+struct inlined_name {
+	const char *text;
+	size_t length;
+};
+
+struct inlined_names {
+	struct inlined_names *next;
+	Dwfl_Module *mod;
+	struct inlined_name *name; /* sorted */
+	size_t count;
+	size_t room;
+	bool has_others; /* that are no plain names */
+};
+
+static bool was_inlined(Dwarf_Die *die)
+{
+	uint64_t how;
+
+	return dwarf_tag(die) == DW_TAG_subprogram && clean_die_name(die) &&
+	       die_number(die, DW_AT_inline, &how) &&
+	       (how == DW_INL_inlined || how == DW_INL_declared_inlined);
+}
+
+static int name_visit(const struct die_visit *v, Dwarf_Die *die)
+{
+	struct inlined_names *names = v->arg;
+
+	if (v->mod != names->mod || !was_inlined(die))
+		return 0;
+	if (names->count == names->room) {
+		size_t room = names->room ? 2 * names->room : 1024;
+		struct inlined_name *more = reallocarray(names->name, room, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		names->name = more;
+		names->room = room;
+	}
+	const char *text = clean_die_name(die);
+	struct inlined_name name = { text, strcspn(text, "<") };
+	names->has_others = names->has_others || strcspn(text, "( :") < name.length;
+	names->name[names->count++] = name;
+	return 0;
+}
+
+static int name_compare(const void *a, const void *b)
+{
+	const struct inlined_name *x = a;
+	const struct inlined_name *y = b;
+	int differs = strncmp(x->text, y->text, x->length < y->length ? x->length : y->length);
+
+	return differs ? differs : (x->length > y->length) - (x->length < y->length);
+}
+
+/* NULL: no memory. */
+static const struct inlined_names *names_of(struct symbols *s, Dwfl_Module *mod)
+{
+	struct inlined_names *names = s->inlined;
+
+	while (names && names->mod != mod)
+		names = names->next;
+	if (names)
+		return names;
+	names = calloc(1, sizeof(*names));
+	if (!names)
+		return NULL;
+	names->mod = mod;
+	if (dies_walk(s, symbols_module_name(mod), DIES_SHARED, name_visit, names)) {
+		free(names->name);
+		free(names);
+		return NULL;
+	}
+	if (names->count)
+		qsort(names->name, names->count, sizeof(*names->name), name_compare);
+	names->next = s->inlined;
+	s->inlined = names;
+	return names;
+}
+
+void code_inlined_forget(struct symbols *s)
+{
+	while (s->inlined) {
+		struct inlined_names *next = s->inlined->next;
+
+		free(s->inlined->name);
+		free(s->inlined);
+		s->inlined = next;
+	}
+}
+
+/* A plain name that no function has that was inlined. Of others this is not known. */
+static bool is_never_inlined(struct symbols *s, Dwfl_Module *mod,
+			     const struct function_name *wanted)
+{
+	struct inlined_name key = { wanted->text, strlen(wanted->text) };
+
+	for (const char *p = wanted->text; *p; p++)
+		if (!isalnum((unsigned char)*p) && *p != '_')
+			return false;
+	const struct inlined_names *names = names_of(s, mod);
+	return names && !names->has_others &&
+	       (!names->count ||
+		!bsearch(&key, names->name, names->count, sizeof(*names->name), name_compare));
+}
+
 static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 {
 	struct inlined *w = v->arg;
-	uint64_t how;
 	char name[512];
 	int line;
 
-	if (v->mod != w->mod || dwarf_tag(die) != DW_TAG_subprogram || !clean_die_name(die) ||
-	    !die_number(die, DW_AT_inline, &how) ||
-	    (how != DW_INL_inlined && how != DW_INL_declared_inlined))
+	if (v->mod != w->mod || !was_inlined(die))
 		return 0;
 	/* The walk knows the scopes: to ask for them again would read the unit once for each function. */
 	die_join(die_is_cplusplus(die) ? v->scope : NULL, clean_die_name(die), name, sizeof(name));
@@ -147,7 +252,7 @@ int code_inlined_find(struct symbols *s, Dwfl_Module *mod, const struct function
 	Dwarf_Die unit;
 	Dwarf_Die split;
 
-	if (!dwarf)
+	if (!dwarf || is_never_inlined(s, mod, wanted))
 		return 0;
 	w.err = dies_walk(s, w.module, DIES_SHARED, origin_visit, &w);
 	if (w.count)

@@ -152,8 +152,22 @@ struct search {
 	size_t parts;
 	Dwfl_Module *first; /* the object that has some */
 	bool is_program;
+	bool is_plain; /* the name is one word, which is in each symbol that fits */
 	int err;
 };
+
+/* C++ has short forms for classes of std, which a symbol may begin with. */
+static bool is_short_form(const char *symbol)
+{
+	return !strncmp(symbol, "_ZNS", 4) || !strncmp(symbol, "_ZNKS", 5);
+}
+
+static bool is_one_word(const char *name)
+{
+	return !name[strspn(name,
+			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] &&
+	       !strstr(name, "operator");
+}
 
 static bool has_part(const char *name, const char *part)
 {
@@ -285,6 +299,8 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 		f->file_in = mod;
 	}
 	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !address)
+		return 0;
+	if (f->is_plain && !strstr(symbol, f->wanted.text) && !is_short_form(symbol))
 		return 0;
 	snprintf(base, sizeof(base), "%.*s", (int)strcspn(symbol, "@"), symbol);
 	if (!base[0])
@@ -451,6 +467,7 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 	const char *paren = strchr(w->name, '(');
 	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
 				 !strstr(w->name, "operator");
+	f.is_plain = !f.wanted.is_pattern && is_one_word(w->name);
 	symbols_walk(s, scope, sites_search_visit, &f);
 	if (!f.err)
 		symbols_each_module(s, scope, copies_visit, &f);

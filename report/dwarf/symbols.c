@@ -7,6 +7,7 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
+#include "report/code/code_sites.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/jit_map.h"
 #include "report/dwarf/symbols_priv.h"
@@ -384,6 +385,7 @@ void symbols_close(struct symbols *s)
 	jit_map_free(s);
 	types_free(s->types);
 	unit_forget(s);
+	code_inlined_forget(s);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);
@@ -478,6 +480,30 @@ int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, vo
 	struct walk w = { s, visit, arg };
 
 	return symbols_each_module(s, module, symbols_walk_module, &w);
+}
+
+struct object_names {
+	const char **names;
+	size_t n;
+	size_t count;
+};
+
+static int object_visit(Dwfl_Module *mod, void *arg)
+{
+	struct object_names *o = arg;
+	const char *name = symbols_module_name(mod);
+
+	if (name && name[0] != '[' && o->count < o->n)
+		o->names[o->count++] = name;
+	return 0;
+}
+
+size_t symbols_objects(struct symbols *s, const char **names, size_t n)
+{
+	struct object_names o = { .names = names, .n = n };
+
+	symbols_each_module(s, NULL, object_visit, &o);
+	return o.count;
 }
 
 struct search {

@@ -64,6 +64,9 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 /* What messages call the program: its file name without folders. */
 const char *symbols_program(const struct symbols *s);
 
+/* The file names of the objects that are files, no folders, the program first: n at most. Returns how many. */
+size_t symbols_objects(struct symbols *s, const char **names, size_t n);
+
 /* Has the program neither a symbol table nor debug information? What it exports has names still. */
 int symbols_is_stripped(struct symbols *s);
 

@@ -21,12 +21,13 @@ struct symbols {
 	char alias[64];	 /* how the program was called, when that is a link to exe */
 	void *places;	 /* tsearch() tree of struct cached_place, by address */
 	size_t place_count;
-	void *frame_cache;	  /* of struct cached_frames, by address */
-	struct types *types;	  /* made at first use */
-	struct units *units;	  /* of each module without .debug_aranges: see unit.h */
-	struct go_table *go;	  /* of each object that was asked for */
-	struct jit_map *jit;	  /* made when an address is in no object */
-	struct mapping *mappings; /* of files, by address, when the map was read last */
+	void *frame_cache;	       /* of struct cached_frames, by address */
+	struct types *types;	       /* made at first use */
+	struct units *units;	       /* of each module without .debug_aranges: see unit.h */
+	struct go_table *go;	       /* of each object that was asked for */
+	struct inlined_names *inlined; /* of each object: see code_inlined.c */
+	struct jit_map *jit;	       /* made when an address is in no object */
+	struct mapping *mappings;      /* of files, by address, when the map was read last */
 	size_t mapping_count;
 	int elf_class;	  /* of the program; 0: not looked up */
 	bool has_memory;  /* memory_fd is open */

@@ -12,6 +12,7 @@
 
 #include "report/dwarf/dies.h"
 #include "report/dwarf/types_priv.h"
+#include "report/dwarf/unit.h"
 #include "report/lang/value.h"
 
 #include <dwarf.h>
@@ -441,12 +442,28 @@ static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr
 	return die_function_at(cu, pc, out);
 }
 
+Dwarf_Die *signature_whole_unit(Dwarf_Die *unit, Dwarf_Die *split)
+{
+	uint8_t type;
+
+	*split = (Dwarf_Die){ 0 };
+	if (dwarf_cu_info(unit->cu, NULL, &type, NULL, split, NULL, NULL, NULL) || !split->addr)
+		return unit;
+	return split;
+}
+
 bool signature_die(struct symbols *s, const struct code_site *site, Dwarf_Die *out,
 		   Dwarf_Addr *bias)
 {
 	bool is_entry = site->kind == CODE_SITE_FUNCTION;
 	uint64_t at = is_entry ? site->function : site->address;
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, at);
+	Dwarf_Die *found = unit_at(mod, at, bias);
+	Dwarf_Die whole;
+
+	/* The index first: a library has units by the thousand. */
+	if (found && function_die(site, signature_whole_unit(found, &whole), at - *bias, out))
+		return true;
 	Dwarf *dwarf = mod ? dwfl_module_getdwarf(mod, bias) : NULL;
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;

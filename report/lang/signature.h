@@ -13,6 +13,7 @@ enum signature_where {
 	SIGNATURE_REGISTERS, /* one, or two of them */
 	SIGNATURE_STACK,     /* at sp + stack */
 	SIGNATURE_MEMORY, /* in memory that the register points to; a result: or the call's first */
+	SIGNATURE_FRAME,  /* at the register + stack: local.h alone has these */
 	SIGNATURE_PIECES, /* part by part: piece[] */
 	SIGNATURE_VECTOR, /* a floating-point register: hits do not hold those */
 	SIGNATURE_CONSTANT, /* the compiler made a copy for this value */

@@ -19,6 +19,9 @@ struct convention {
 bool signature_die(struct symbols *s, const struct code_site *site, Dwarf_Die *out,
 		   Dwarf_Addr *bias);
 
+/* With -gsplit-dwarf the unit in the program is a stub: then the whole one, in *split. */
+Dwarf_Die *signature_whole_unit(Dwarf_Die *unit, Dwarf_Die *split);
+
 /* Adds the next bytes of a value; false: a value has fewer parts. */
 bool signature_piece_add(struct signature_value *v, const struct signature_piece *piece);
 

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test_dap_clients.sh TRAPLINE VICTIMS SOURCE - `trapline dap` with clients of others, where they are: the client of
-# @vscode/debugadapter-testsupport (NODE_PATH), nvim-dap in Neovim (NVIM_DAP), and gdb. TAP.
+# @vscode/debugadapter-testsupport (NODE_PATH, by default as scripts/npm-packages leaves it beside VICTIMS),
+# nvim-dap in Neovim (NVIM_DAP), and gdb. TAP.
 
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
 need_uprobes
 source=$3
 calls_source=$source/tests/victims/calls.c
-export NODE_PATH="${NODE_PATH:-$HOME/.cache/trapline/npm/node_modules}"
+export NODE_PATH="${NODE_PATH:-$victims/../npm/node_modules}"
 export NVIM_DAP="${NVIM_DAP:-$HOME/.cache/trapline/nvim-dap}"
 line=$(grep -n 'enum color next_color' "$calls_source" | head -n 1 | cut -d: -f1)
 start calls
@@ -17,7 +18,7 @@ name=the_client_of_vscode_gets_lines_and_no_stop
 if ! command -v node >/dev/null; then
 	skip $name 'node is not installed'
 elif ! [ -d "$NODE_PATH/@vscode/debugadapter-testsupport" ]; then
-	skip $name '@vscode/debugadapter-testsupport is not in NODE_PATH'
+	skip $name '@vscode/debugadapter-testsupport is missing: scripts/install-deps test, with npm'
 else
 	timeout -k 2 120 node "$source/tests/dap/testsupport.js" "$trapline" "$pid" "$calls_source" "$line" \
 		>"$tmp/out" 2>"$tmp/err"
@@ -54,6 +55,19 @@ if command -v gdb >/dev/null; then
 		-ex 'trapline break next_color --limit 3 --args' -ex 'trapline watch 1+1' -ex 'shell sleep 1' \
 		-ex 'detach' -ex 'shell sleep 1.5' -ex 'trapline stop' >"$tmp/out" 2>"$tmp/err"
 	[ "$(grep -c 'next_color(c=RED)' "$tmp/out")" = 3 ] && grep -q 'not in memory' "$tmp/err" && kill -0 "$pid"
+	ok $name $?
+else
+	skip $name 'gdb is not installed'
+fi
+
+name=gdb_hands_a_watch_over_and_detaches
+if command -v gdb >/dev/null; then
+	TRAPLINE=$trapline timeout -k 2 120 gdb -q -batch -nx -p "$pid" \
+		-ex "source $source/editors/gdb/trapline.py" \
+		-ex 'trapline watch rounds_done --limit 3' -ex 'shell sleep 1' \
+		-ex 'detach' -ex 'shell sleep 1.5' -ex 'trapline stop' >"$tmp/out" 2>"$tmp/err"
+	[ "$(grep -c 'round_of_calls+.* -> ' "$tmp/out")" = 3 ] && grep -q 'rounds_done is 0x' "$tmp/out" &&
+		kill -0 "$pid"
 	ok $name $?
 else
 	skip $name 'gdb is not installed'

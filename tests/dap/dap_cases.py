@@ -2,6 +2,7 @@
 """dap_cases.py TRAPLINE VICTIMS SOURCE - what `trapline dap` promises, by the client of this tree. TAP."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -17,7 +18,7 @@ from dap_schema import Schema  # noqa: E402
 
 trapline, victims, source = sys.argv[1:4]
 CALLS = os.path.join(source, "tests/victims/calls.c")
-schema = Schema()
+schema = Schema(os.path.join(victims, "../npm/debugAdapterProtocol.json"))
 started = []
 cases = []
 
@@ -98,6 +99,54 @@ def a_logpoint_is_a_line_with_values_and_its_place(calls):
     ends(c)
 
 
+def locals_of(folder, *options):
+    program = os.path.join(folder, "locals" + "".join(options))
+    path = os.path.join(source, "tests/dap/locals.c")
+    subprocess.run(["gcc", "-g", *options, "-o", program, path], check=True)
+    return victim(program=program), path
+
+
+def logged(c, path, text, message):
+    """The lines of a logpoint at the line with the text, once it is verified; None: it is not, with a cause."""
+    line = line_of(text, path)
+    row = rows(c.set_lines(path, [{"line": line, "logMessage": "at " + message}]))[0]
+    if not row["verified"]:
+        assert "in no place at this instruction" in row["message"], row
+        return None
+    c.messages.clear()
+    c.line("at ")
+    c.listen(0.3)
+    lines = [b["output"][3:] for b in c.lines() if b["output"].startswith("at ")]
+    return [re.sub(r"  \(memory read later\)\n", "", text).strip() for text in lines]
+
+
+@case
+def locals_are_those_of_the_hit_and_of_the_innermost_block(calls):
+    with tempfile.TemporaryDirectory() as folder:
+        for options in (["-O0"], ["-O0", "-fomit-frame-pointer"], ["-Og"]):
+            program, path = locals_of(folder, *options)
+            c = attached(program)
+            # The stack is copied at the hit: at -O0 all is of one moment.
+            message = "{n} {sum} {i} {inner} {p.x} {p.y} {p.w} {pp->x} {p.tag} {text} {table[2]} {pp->next->y}"
+            for row in logged(c, path, "in the loop", message) or []:
+                n, total, i, inner, x, y, w, by_pointer, tag, text, element, chain = row.split()
+                assert int(total) == 3 * int(n) and int(inner) == int(total) + int(i), row
+                assert (x, int(y), by_pointer, int(element)) == (n, int(n) + 1, n, int(n) + 2), row
+                assert float(w) == int(n) / 2 and (tag, text) == ('"tag"', f'"t{n}"') and chain == y, row
+            for row in logged(c, path, "in the block", "{n} {sum} {i}") or []:
+                n, total, i = row.split()
+                assert (int(total), i) == (-int(n), "1"), row
+            whole = logged(c, path, "at the end", "{sum} {p} {table} {name}")
+            for row in whole or []:
+                fields = re.fullmatch(r'(\d+) \{\.x (\d+), .*\} \[(\d+), .*\] 0x[0-9a-f]+ "zebra"', row)
+                assert fields and int(fields[1]) == 3 * int(fields[2]), row
+            assert whole or options[0] != "-O0"
+            line = line_of("at the end", path)
+            row = rows(c.set_lines(path, [{"line": line, "logMessage": "{i}"}]))[0]
+            assert not row["verified"] and "no variable of that name exists at locals.c" in row["message"], row
+            ends(c)
+
+
 @case
 def a_function_prints_its_arguments_and_others_do_not_appear(calls):
     c = attached(calls)
@@ -116,7 +165,7 @@ def what_cannot_be_is_not_verified_with_a_cause(calls):
     line = line_of("a line to break on")
     for arguments, cause in [
         ({"line": 99999}, "no code at line 99999"),
-        ({"line": line, "logMessage": "{nosuch}"}, "nosuch"),
+        ({"line": line, "logMessage": "{nosuch}"}, "no variable of that name exists"),
         ({"line": line, "logMessage": "{open"}, "invalid logMessage"),
         ({"line": line, "condition": "1 +"}, "condition, column"),
         ({"line": line, "condition": "nosuch > 1"}, "nosuch"),
@@ -280,10 +329,83 @@ def a_data_breakpoint_is_found_by_name_and_address(calls):
     ends(c)
 
 
+def branch(c, number, **part):
+    answer = c.request("variables", {"variablesReference": number, **part})
+    assert answer["success"], answer
+    return answer["body"]["variables"]
+
+
+def named(rows_of_branch, end):
+    return next(row for row in rows_of_branch if row["name"].endswith(end))
+
+
+def opened(c, number, *path):
+    """The rows behind a path of names."""
+    for name in path:
+        number = named(branch(c, number), name)["variablesReference"]
+    return branch(c, number)
+
+
+@case
+def globals_are_a_tree_of_objects_files_and_members(calls):
+    names = victim(program=os.path.join(victims, "names"))
+    c = attached(names)
+    root = c.request("scopes", {"frameId": 0})["body"]["scopes"][0]["variablesReference"]
+    assert root == c.request("evaluate", {"expression": "globals", "context": "repl"})["body"]["variablesReference"]
+    objects = [row["name"] for row in branch(c, root)]
+    assert objects[0] == "names" and any("libc" in name for name in objects) and "[vdso]" not in objects, objects
+    rows_of_file = opened(c, root, "names", "/names.c")
+    assert named(rows_of_file, "color")["type"] == "color_t" and named(rows_of_file, "color")["value"] in (
+        "RED", "GREEN", "BLUE"), rows_of_file
+    # What the client would evaluate, and watch, leads to the same place.
+    meta = named(branch(c, named(rows_of_file, "conn")["variablesReference"]), "meta")
+    assert meta["evaluateName"] == "conn->meta", meta
+    for row in branch(c, meta["variablesReference"]):
+        answer = c.request("evaluate", {"expression": row["evaluateName"], "context": "watch"})
+        assert answer["success"], (row, answer)
+    matrix = named(rows_of_file, "matrix")
+    assert matrix["indexedVariables"] == 3, matrix
+    line = branch(c, matrix["variablesReference"], filter="indexed", start=1, count=1)
+    assert [row["name"] for row in line] == ["[1]"] and line[0]["evaluateName"] == "matrix[1]", line
+    assert branch(c, matrix["variablesReference"], filter="named") == []
+    info = c.request("dataBreakpointInfo", {"variablesReference": line[0]["variablesReference"], "name": "[2]"})
+    assert info["body"]["dataId"] == "matrix[1][2]" and info["body"]["canPersist"], info
+    # A static of another file is named with its file, and the compiler's copies of a library are pages.
+    other = opened(c, root, "names", "/names_other.c")
+    info = c.request(
+        "dataBreakpointInfo",
+        {"variablesReference": opened_number(c, root, "names", "/names_other.c"), "name": "same_name"},
+    )
+    assert info["body"]["dataId"] == named(other, "same_name")["evaluateName"] == "names_other.c:same_name", info
+    for number in (999, (1 << 24) + 99999, 1 << 40):
+        assert not c.request("variables", {"variablesReference": number})["success"]
+    assert not c.request("dataBreakpointInfo", {"variablesReference": root, "name": "names"})["success"]
+    ends(c)
+
+
+def opened_number(c, number, *path):
+    for name in path:
+        number = named(branch(c, number), name)["variablesReference"]
+    return number
+
+
+@case
+def an_address_may_be_written_as_a_name_or_a_pointer(calls):
+    names = victim(program=os.path.join(victims, "names"))
+    c = attached(names)
+    for name, data in [("&big_number", "big_number:4"), ("conn", "*conn:4"), ("0x4000", "0x4000:4"), ("16384", "16384:4")]:
+        body = c.request("dataBreakpointInfo", {"name": name, "asAddress": True, "bytes": 4})["body"]
+        assert body["dataId"] == data, (name, body)
+        assert body["canPersist"] == (name[0] not in "01"), body
+    row = rows(c.request("setDataBreakpoints", {"breakpoints": [{"dataId": "0x4000:4"}]}))[0]
+    assert not row["verified"] and "no memory is mapped" in row["message"], row
+    ends(c)
+
+
 @case
 def pause_and_steps_are_refused_in_one_sentence(calls):
     c = attached(calls)
-    for command in ["pause", "next", "stepIn", "stepOut", "stackTrace", "scopes", "variables", "nosuch"]:
+    for command in ["pause", "next", "stepIn", "stepOut", "stackTrace", "setVariable", "nosuch"]:
         answer = c.request(command, {"threadId": calls.pid})
         assert not answer["success"] and answer["message"] and ". " not in answer["message"], answer
     threads = c.request("threads")["body"]["threads"]
@@ -308,6 +430,55 @@ def the_console_prints_values_and_runs_commands(calls):
     assert re.match("[12] command", answer["body"]["result"]), answer
     assert "watch EXPR" in c.request("evaluate", {"expression": "help", "context": "repl"})["body"]["result"]
     ends(c)
+
+
+@case
+def data_breakpoints_of_a_launched_program_are_exact(calls):
+    c = client()
+    c.begin()
+    assert c.request("launch", {"program": os.path.join(victims, "calls"), "args": ["20", "1000"]})["success"]
+    whole = {"dataId": "rounds_done", "accessType": "write"}
+    # Of three writes of a round, 8, 19 and 4 more, one is more than 10.
+    some = {"dataId": "calls.c:rounds_done", "condition": "new > old + 10", "hitCondition": "> 5"}
+    answer = c.request("setDataBreakpoints", {"breakpoints": [whole, some, {"dataId": "things.size", "hitCondition": "3"}]})
+    assert all(row["verified"] for row in rows(answer)), answer
+    c.request("configurationDone")
+    body = c.event("terminated")["body"]["balance"]
+    assert [row["hits"] for row in body] == [60, 15, 0] and all(balance_holds(row) for row in body), body
+    changes = [b["output"].split(": ")[1].split(",")[0].split(" -> ") for b in c.lines() if b["output"].startswith("rounds_done: ") and " -> " in b["output"]]
+    # Each write is seen once, in the order of the writes.
+    assert len(changes) == 60 and all(a[1] == b[0] for a, b in zip(changes, changes[1:])), changes
+    ends(c)
+
+
+@case
+def a_race_is_a_group_with_both_places(calls):
+    racy = victim("busy", "600", program=os.path.join(victims, "race_attached"))
+    c = attached(racy)
+    for _ in range(4):
+        answer = c.request("evaluate", {"expression": "race 3", "context": "repl"})
+        assert answer["success"], answer
+        c.line("a lower grade not shown")
+        races = [m["body"] for m in c.events("traplineRace")]
+        if races:
+            break
+        c.messages.clear()
+    assert races and races[0]["grade"] in "AB", (races, c.lines())
+    for side in ("first", "second"):
+        assert races[0][side]["path"].endswith("/race_attached.c") and races[0][side]["line"] > 0, races
+    groups = [i for i, b in enumerate(c.lines()) if b.get("group") == "start"]
+    group = c.lines()[groups[0] : groups[0] + 4]
+    assert "shared_word" in group[0]["output"] and group[3].get("group") == "end", group
+    for row, side in zip(group[1:3], ("first", "second")):
+        assert row["output"].strip() == races[0][side]["text"] and row["line"] == races[0][side]["line"], group
+        assert row["source"]["path"] == races[0][side]["path"], group
+    # In a form that the user asks for it is passed on as it is.
+    c.messages.clear()
+    c.request("evaluate", {"expression": "race 0.2 --as sarif", "context": "repl"})
+    c.line('"$schema"')
+    assert not c.events("traplineRace")
+    ends(c)
+    assert racy.poll() is None
 
 
 @case
@@ -433,19 +604,51 @@ def a_client_that_vanishes_or_is_killed_leaves_nothing(calls):
     assert probes_of(calls.pid) == before and calls.poll() is None
 
 
+def naps_of(pid):
+    """How often its first thread has slept, which it does once a round."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return next(int(row.split()[1]) for row in f if row.startswith("voluntary_ctxt_switches"))
+
+
 @case
 def a_client_that_does_not_read_does_not_hold_up_the_process(calls):
     fast = victim("1000000000", "0")
     c = attached(fast)
     c.set_functions([{"name": "lookup"}])
-    with open(f"/proc/{fast.pid}/stat", encoding="utf-8") as f:
-        ticks = int(f.read().split()[13])
+    begun = naps_of(fast.pid)
     time.sleep(2)
-    with open(f"/proc/{fast.pid}/stat", encoding="utf-8") as f:
-        row = f.read().split()
-    assert row[2] in "RS" and int(row[13]) > ticks
+    assert naps_of(fast.pid) > begun + 10
     ends(c)
     fast.kill()
+
+
+@case
+def an_adapter_that_is_killed_at_any_moment_leaves_the_process_as_it_was(calls):
+    seed = int(os.environ.get("SEED") or time.time_ns() % 1000000)
+    print(f"# SEED={seed}")
+    moments = random.Random(seed)
+    before = probes_of(calls.pid)
+    for _ in range(15):
+        c = client()
+        try:
+            c.send("initialize", {"adapterID": "test"})
+            c.send("attach", {"pid": calls.pid})
+            c.send("setFunctionBreakpoints", {"breakpoints": [{"name": "lookup"}, {"name": "next_color"}]})
+            c.send("setDataBreakpoints", {"breakpoints": [{"dataId": "rounds_done"}]})
+            c.send("evaluate", {"expression": "break nap", "context": "repl"})
+        except BrokenPipeError:
+            pass
+        time.sleep(moments.uniform(0, 0.25))
+        c.process.kill()
+        c.end()
+        assert calls.poll() is None
+    end = time.monotonic() + 30
+    while probes_of(calls.pid) != before and time.monotonic() < end:
+        time.sleep(0.1)
+    assert probes_of(calls.pid) == before and calls.poll() is None
+    naps = naps_of(calls.pid)
+    time.sleep(0.2)
+    assert naps_of(calls.pid) > naps
 
 
 @case

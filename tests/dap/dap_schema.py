@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Each message against the protocol's own JSON schema, where that is at hand; else its form alone."""
+"""
+Each message against the protocol's own JSON schema, where that is at hand; else its form alone. It is at hand as
+scripts/npm-packages makes it of the protocol's declarations, or as the protocol's repository has it.
+"""
 
 import json
 import os
-
-PLACES = [os.environ.get("TRAPLINE_DAP_SCHEMA"), os.path.expanduser("~/.cache/trapline/debugAdapterProtocol.json")]
 
 
 def form(message):
@@ -21,21 +22,14 @@ def form(message):
         assert message["success"] or message["message"], message
 
 
-def schema_path():
-    for path in PLACES:
-        if path and os.path.exists(path):
-            return path
-    return None
-
-
 class Schema:
     """why_not: what is missing; None: the schema is used."""
 
-    def __init__(self):
+    def __init__(self, path):
+        path = os.environ.get("TRAPLINE_DAP_SCHEMA") or path
         self.checked = 0
         self.why_not = None
         self.cache = {}
-        path = schema_path()
         try:
             import jsonschema
 
@@ -43,20 +37,25 @@ class Schema:
         except ImportError:
             self.why_not = "python3-jsonschema"
             return
-        if not path:
-            self.why_not = "the protocol's schema: TRAPLINE_DAP_SCHEMA=debugAdapterProtocol.json"
+        if not os.path.exists(path):
+            self.why_not = "the protocol's schema: scripts/install-deps test, with npm"
             return
         with open(path, encoding="utf-8") as f:
             self.schema = json.load(f)
+        # Made of declarations, the names have the module before them.
+        self.prefix = "DebugProtocol." if "DebugProtocol.Event" in self.schema["definitions"] else ""
 
     def definition(self, message):
         names = self.schema["definitions"]
         if message["type"] == "event":
-            name = message["event"][0].upper() + message["event"][1:] + "Event"
+            # An adapter may have events of its own, which clients pass over.
+            is_own = message["event"].startswith("trapline")
+            name = "Event" if is_own else message["event"][0].upper() + message["event"][1:] + "Event"
         elif not message["success"]:
             name = "ErrorResponse"
         else:
             name = message["command"][0].upper() + message["command"][1:] + "Response"
+        name = self.prefix + name
         assert name in names, f"the protocol has no {name}"
         return name
 

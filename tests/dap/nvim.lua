@@ -50,6 +50,14 @@ if not vim.wait(40000, has_line, 50) then
   finish('no line came; ' .. #lines .. ' others')
   return
 end
+-- A race is a diagnostic at each of its lines.
+local place = function(line) return { path = os.getenv('SOURCE'), line = line, text = 'write' } end
+dap.listeners.after.event_traplineRace.trapline_races(nil, { title = 'race', first = place(3), second = place(5) })
+local found = vim.diagnostic.get(0)
+if #found ~= 2 or found[1].lnum ~= 2 or found[2].message ~= 'race: write' then
+  finish('a race is no diagnostic: ' .. vim.inspect(found))
+  return
+end
 local ended = false
 dap.disconnect({ terminateDebuggee = false }, function() ended = true end)
 vim.wait(10000, function() return ended or dap.session() == nil end, 50)

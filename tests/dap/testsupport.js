@@ -42,6 +42,17 @@ async function main() {
   need(threads.body.threads.length === 2, 'there are two threads');
   const logged = lines.find((body) => body.output.includes('color RED'));
   need(logged.source.path === source && logged.line > 0, 'a line leads nowhere');
+  const info = await client.send('dataBreakpointInfo', { name: 'rounds_done' });
+  need(info.body.dataId === 'rounds_done', 'a variable has no dataId');
+  const data = await client.send('setDataBreakpoints', { breakpoints: [{ dataId: 'rounds_done', accessType: 'write' }] });
+  const row = data.body.breakpoints[0];
+  // The registers of some machines do not fire.
+  need(row.verified || /debug register/.test(row.message), 'a data breakpoint is refused without a cause');
+  if (row.verified) {
+    await new Promise((resolve) => {
+      client.on('output', (event) => { if (/^rounds_done: .* -> /.test(event.body.output)) resolve(); });
+    });
+  }
   await client.pauseRequest({ threadId: Number(pid) }).then(
     () => need(false, 'pause is not refused'),
     (error) => need(/never stops/.test(error.message), `pause: ${error.message}`));

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* local.c - see local.h. The location is evaluated as far as one register and a number go. */
+#include "report/lang/local.h"
+
+#include "report/dwarf/dies.h"
+#include "report/dwarf/types_priv.h"
+#include "report/dwarf/unit.h"
+#include "report/lang/frame_edges.h"
+#include "report/lang/signature_priv.h"
+#include "report/safe/clean.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct local {
+	Dwfl_Module *mod;
+	uint64_t address;
+	Dwarf_Addr pc; /* address in the file */
+	Dwarf_Die scopes[DIE_SCOPES_MAX];
+	int count;
+};
+
+static bool child_named(Dwarf_Die *block, const char *name, Dwarf_Die *out)
+{
+	bool is_found = false;
+	Dwarf_Die die;
+
+	if (dwarf_child(block, &die))
+		return false;
+	do {
+		int tag = dwarf_tag(&die);
+		if (tag != DW_TAG_variable && tag != DW_TAG_formal_parameter)
+			continue;
+		const char *text = clean_die_name(&die);
+		if (!text || strcmp(text, name) != 0 || die_flag(&die, DW_AT_declaration))
+			continue;
+		*out = die;
+		is_found = true;
+	} while (!dwarf_siblingof(&die, &die));
+	return is_found;
+}
+
+/* From the innermost block up to the function, or the inlined copy, that is the source's. */
+static bool find_die(struct local *l, const char *name, Dwarf_Die *out)
+{
+	for (int i = l->count; i-- > 0;) {
+		int tag = dwarf_tag(&l->scopes[i]);
+		if (child_named(&l->scopes[i], name, out))
+			return true;
+		if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
+			return false;
+	}
+	return false;
+}
+
+static bool register_and_number(const Dwarf_Op *op, uint8_t *reg, int64_t *number)
+{
+	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31) {
+		*reg = (uint8_t)(op->atom - DW_OP_breg0);
+		*number = (int64_t)op->number;
+		return true;
+	}
+	if (op->atom != DW_OP_bregx)
+		return false;
+	*reg = (uint8_t)op->number;
+	*number = (int64_t)op->number2;
+	return true;
+}
+
+/* What DW_OP_fbreg counts from. */
+static bool frame_base(struct local *l, uint8_t *reg, int64_t *number)
+{
+	struct frame_site cfa;
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+	int i = l->count;
+
+	while (i-- > 0 && dwarf_tag(&l->scopes[i]) != DW_TAG_subprogram)
+		;
+	if (i < 0 || !dwarf_attr_integrate(&l->scopes[i], DW_AT_frame_base, &attr) ||
+	    dwarf_getlocation_addr(&attr, l->pc, &ops, &n, 1) != 1 || n != 1)
+		return false;
+	*number = 0;
+	if (ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg31) {
+		*reg = (uint8_t)(ops[0].atom - DW_OP_reg0);
+		return true;
+	}
+	if (ops[0].atom != DW_OP_call_frame_cfa)
+		return register_and_number(&ops[0], reg, number);
+	if (!frame_cfa_at(l->mod, l->address, &cfa))
+		return false;
+	*reg = cfa.reg;
+	*number = cfa.add;
+	return true;
+}
+
+/* In memory, at a distance from a register. */
+static bool in_frame(struct local *l, Dwarf_Die *die, struct signature_value *out)
+{
+	Dwarf_Attribute attr;
+	int64_t number = 0;
+	uint8_t reg = 0;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!dwarf_attr_integrate(die, DW_AT_location, &attr) ||
+	    dwarf_getlocation_addr(&attr, l->pc, &ops, &n, 1) != 1 || n != 1)
+		return false;
+	if (ops[0].atom == DW_OP_fbreg) {
+		if (!frame_base(l, &reg, &number))
+			return false;
+		number += (int64_t)ops[0].number;
+	} else if (!register_and_number(&ops[0], &reg, &number)) {
+		return false;
+	}
+	out->where = SIGNATURE_FRAME;
+	out->regs = 1;
+	out->reg[0] = reg;
+	out->stack = (uint64_t)number;
+	return true;
+}
+
+/* A whole value in one register is like a parameter there, which paths can begin with. */
+static void make_plain(struct signature_value *v)
+{
+	if (v->where != SIGNATURE_PIECES || v->piece_count != 1 ||
+	    v->piece[0].kind != SIGNATURE_PIECE_REGISTER)
+		return;
+	v->where = SIGNATURE_REGISTERS;
+	v->regs = 1;
+	v->reg[0] = v->piece[0].reg;
+}
+
+/* A static variable of the function is found as a global is. */
+static bool is_static(Dwarf_Die *die, Dwarf_Addr pc)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	bool is_address;
+	size_t n;
+
+	if (!dwarf_attr_integrate(die, DW_AT_location, &attr) ||
+	    dwarf_getlocation_addr(&attr, pc, &ops, &n, 1) != 1 || !n)
+		return false;
+	die_first_number(&attr, ops, &is_address);
+	return is_address;
+}
+
+int local_find(struct symbols *s, const struct code_site *site, const char *name,
+	       struct signature_value *out, char *why, size_t n)
+{
+	struct local l = { .mod = dwfl_addrmodule(s->dwfl, site->address),
+			   .address = site->address };
+	Dwarf_Addr bias;
+	Dwarf_Die whole;
+	Dwarf_Die die;
+	Dwarf_Die *unit = unit_at(l.mod, site->address, &bias);
+
+	if (!unit)
+		return -ENOENT;
+	l.pc = site->address - bias;
+	l.count = die_scopes(signature_whole_unit(unit, &whole), l.pc, l.scopes);
+	if (!find_die(&l, name, &die) || is_static(&die, l.pc))
+		return -ENOENT;
+	*out = (struct signature_value){ .name = clean_die_name(&die),
+					 .type = type_of_attribute(s, &die) };
+	if (signature_by_location(out, &die, l.pc)) {
+		make_plain(out);
+		return 0;
+	}
+	if (in_frame(&l, &die, out))
+		return 0;
+	snprintf(
+		why, n,
+		"the compiler keeps '%.100s' in no place at this instruction; choose another line, or "
+		"build with -O0",
+		name);
+	return -EINVAL;
+}
