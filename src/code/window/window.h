@@ -94,9 +94,10 @@ enum {
 	WINDOW_SAVED_RDX = 4,
 	WINDOW_SAVED_OTHER = 8,
 	/* Only for what comes after an access: */
-	WINDOW_AT_TARGET = 16, /* it is in rax; other: enum insn_kind; aux: bytes popped, or of the call */
-	WINDOW_AT_LOOKUP = 32, /* it is in rax, all else is done */
-	WINDOW_AT_CALL = 64,   /* done; aux: the site that has the target */
+	WINDOW_AT_TARGET =
+		16, /* it is in rax; other: enum insn_kind; aux: bytes popped, or of the call */
+	WINDOW_AT_LOOKUP = 32,	 /* it is in rax, all else is done */
+	WINDOW_AT_CALL = 64,	 /* done; aux: the site that has the target */
 	WINDOW_AT_SYSCALL = 128, /* done */
 };
 
