@@ -163,6 +163,12 @@ struct window_request {
 	int (*user_access)(uint64_t pc, uint64_t address, uint32_t bytes, uint32_t access,
 			   const uint64_t *regs, void *arg);
 	void *arg;
+	/* Where the program's text has something of ours, and what it had before; 0 bytes: nowhere. */
+	uint64_t text_at;
+	uint32_t text_bytes;
+	uint8_t text[INSN_LENGTH_MAX + 1];
+	/* The window has ended; its result is known. In a signal handler; NULL: not called. */
+	void (*ended)(struct window_area *area);
 };
 
 struct window_result {

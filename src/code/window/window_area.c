@@ -265,6 +265,8 @@ static void abandon(struct window_area *a)
 		return;
 	if (a->was_abandoned)
 		window_faults_release();
+	if (a->request.ended)
+		a->request.ended(a);
 	a->was_abandoned = 1;
 	a->abandoned_sp = a->step_sp;
 	a->is_active = WINDOW_IDLE;

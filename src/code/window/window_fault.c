@@ -43,6 +43,8 @@ TRAP_PATH static void go_on(struct window_area *a, ucontext_t *context)
 	memcpy(&context->uc_sigmask, &a->guest_mask, sizeof(a->guest_mask));
 	send_held(a);
 	a->is_active = WINDOW_IDLE;
+	if (a->request.ended)
+		a->request.ended(a);
 	window_faults_release();
 }
 

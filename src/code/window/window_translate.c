@@ -121,7 +121,7 @@ static void emit_compare_at(struct window_build *b, unsigned int at, unsigned in
 	struct window_area *a = b->area;
 	uint32_t expected = 0;
 
-	memcpy(&expected, b->text + at, n);
+	memcpy(&expected, b->found + at, n);
 	emit_text_load(a, b->pc + at, n);
 	emit(a, "\x8d\x89", 2); /* lea -expected(%rcx), %ecx */
 	emit_4(a, -expected);
@@ -278,6 +278,17 @@ static void keep(struct window_area *a, int number, uint64_t pc)
 	*row = (uint32_t)number;
 }
 
+static void read_text(struct window_build *b)
+{
+	const struct window_request *request = &b->area->request;
+
+	b->readable = (unsigned int)window_read(b->text, b->pc, sizeof(b->text));
+	memcpy(b->found, b->text, b->readable);
+	for (uint32_t i = 0; i < request->text_bytes; i++)
+		if (request->text_at + i - b->pc < b->readable)
+			b->text[request->text_at + i - b->pc] = request->text[i];
+}
+
 int window_translate(struct window_area *a, uint64_t pc, unsigned int most, int is_kept)
 {
 	struct window_build build;
@@ -299,7 +310,7 @@ int window_translate(struct window_area *a, uint64_t pc, unsigned int most, int 
 	b->most = most < WINDOW_BLOCK_INSNS ? most : WINDOW_BLOCK_INSNS;
 	if (b->most > 1 && is_changing(a, pc))
 		b->most = 1;
-	b->readable = (unsigned int)window_read(b->text, pc, sizeof(b->text));
+	read_text(b);
 	measure(b);
 	a->blocks[b->number] = (struct window_block){
 		.guest = pc,

@@ -20,6 +20,7 @@ struct window_build {
 	uint32_t push_at; /* the distance of a push to its constant; 0: none */
 	uint64_t push_value;
 	uint8_t text[WINDOW_BLOCK_BYTES + INSN_LENGTH_MAX];
+	uint8_t found[WINDOW_BLOCK_BYTES + INSN_LENGTH_MAX]; /* text, as it is in memory */
 	struct insn decoded[WINDOW_BLOCK_INSNS];
 };
 
