@@ -248,6 +248,24 @@ static void vector_registers_are_kept(void **state)
 	}
 }
 
+/* With the flag that makes accesses fault that are not aligned, our own would fault. */
+static void the_alignment_flag_ends_a_window(void **state)
+{
+	struct trapline_window_opts opts = plain();
+	uint64_t flags;
+
+	assert_int_equal(trapline_window(&opts), 0);
+	__asm__ volatile("pushfq\n\torl $0x40000, (%%rsp)\n\tpopfq\n\tpushfq\n\tpopq %0\n\t"
+			 "pushq %0\n\tandl $~0x40000, (%%rsp)\n\tpopfq"
+			 : "=r"(flags)
+			 :
+			 : "cc", "memory");
+	assert_int_equal(trapline_window_end(), -ESRCH);
+	read_stats();
+	assert_int_equal(stats.reason, TRAPLINE_WINDOW_INSTRUCTION);
+	assert_true(flags & 0x40000);
+}
+
 /* ---- code that changes ---- */
 
 static void changed_code_runs_as_it_is(void **state)
@@ -630,6 +648,7 @@ int main(void)
 		cmocka_unit_test(accesses_are_told),
 		cmocka_unit_test(an_access_ends_the_window_before_it),
 		cmocka_unit_test(vector_registers_are_kept),
+		cmocka_unit_test(the_alignment_flag_ends_a_window),
 		cmocka_unit_test(changed_code_runs_as_it_is),
 		cmocka_unit_test(code_written_through_another_mapping_runs_as_it_is),
 		cmocka_unit_test(code_mapped_again_runs_as_it_is),

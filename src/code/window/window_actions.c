@@ -93,7 +93,7 @@ TRAP_PATH static void to_kernel(const struct sigaction *from, struct kernel_acti
 	memcpy(&to->mask, &from->sa_mask, sizeof(to->mask));
 }
 
-TRAP_PATH static void keep(int i, const struct kernel_action *action)
+TRAP_PATH static void keep_before(int i, const struct kernel_action *action)
 {
 	struct sigaction as_libc;
 	uint32_t none = 0;
@@ -133,11 +133,11 @@ TRAP_PATH static int install(int i)
 	if (err)
 		return err;
 	if (now.handler != window_on_signal)
-		keep(i, &now);
+		keep_before(i, &now);
 	const struct kernel_action ours = ours_for(i);
 	err = act(owned[i], &ours, &before);
 	if (!err && before.handler != window_on_signal && memcmp(&before, &now, sizeof(now)) != 0)
-		keep(i, &before);
+		keep_before(i, &before);
 	return err;
 }
 

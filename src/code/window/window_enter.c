@@ -9,6 +9,7 @@
 
 #define SIGNAL_SET_BYTES 8
 #define FLAG_TRAP 0x100u
+#define FLAG_ALIGNMENT 0x40000u
 #define FLAG_DIRECTION 0x400u
 
 /* What window_enter() pushes, and what its call pushed. */
@@ -99,7 +100,7 @@ int window_enter_context(const struct window_request *request, ucontext_t *conte
 	uint64_t mask = 0;
 	int err;
 
-	if (gregs[REG_EFL] & FLAG_TRAP)
+	if (gregs[REG_EFL] & (FLAG_TRAP | FLAG_ALIGNMENT))
 		return -EOPNOTSUPP;
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &mask, SIGNAL_SET_BYTES);
 	err = prepare(&a);

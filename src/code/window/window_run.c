@@ -16,7 +16,7 @@
 #include "code/window/window_call.h"
 #include "code/window/window_translate.h"
 
-#define TRAP_FLAG 0x100u
+#define ALIGNMENT_FLAG 0x40000u /* ours would fault, too */
 
 /* ---- reading the program's text and data ---- */
 
@@ -298,10 +298,10 @@ static void take_hook(struct window_area *a, const struct window_site *site)
 
 static void take_popf(struct window_area *a, const struct window_site *site)
 {
-	uint16_t flags = 0;
+	uint32_t flags = 0;
 
 	if (window_read(&flags, a->regs.r[INSN_RSP], sizeof(flags)) == sizeof(flags) &&
-	    flags & TRAP_FLAG) {
+	    flags & (WINDOW_TRAP_FLAG | ALIGNMENT_FLAG)) {
 		a->left += a->blocks[site->block].insns - site->aux;
 		leave(a, site->guest, WINDOW_INSTRUCTION);
 		return;

@@ -101,7 +101,7 @@ static uint64_t ticks(void)
 	return (uint64_t)high << 32 | low;
 }
 
-static uint64_t executed(const struct window_area *a)
+static uint64_t insns_so_far(const struct window_area *a)
 {
 	return a->result.instructions + (uint64_t)(a->slice - a->left);
 }
@@ -236,7 +236,7 @@ static uint32_t trace_choose(struct window_area *a, uint64_t pc, const struct in
 static void take_jump(struct window_area *a, struct window_trace *t, const struct window_operand *o)
 {
 	struct window_trace_frame *top = &t->frames[t->frames_used - 1];
-	const uint64_t insns = executed(a);
+	const uint64_t insns = insns_so_far(a);
 
 	if (a->regs.r[INSN_RSP] != top->sp ||
 	    (o->flags == INSN_JUMP_CONDITIONAL && !is_taken(o->size, a->regs.flags)))
@@ -259,7 +259,7 @@ static int trace_before(struct window_area *a, uint64_t pc, uint32_t number)
 	const struct window_operand *o = &a->operands[number];
 	struct window_trace *t = a->request.arg;
 	const uint64_t sp = a->regs.r[INSN_RSP];
-	const uint64_t insns = executed(a);
+	const uint64_t insns = insns_so_far(a);
 
 	switch (o->flags) {
 	case INSN_RETURN:
