@@ -18,6 +18,7 @@
 #include <trapline/condition.h>
 #include <trapline/trapline.h>
 
+#include "agent/agent_trace.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
@@ -74,6 +75,8 @@ TRAP_PATH static enum trapline_action on_hit(const struct trapline_hit *hit)
 		return TRAPLINE_GO_ON;
 	}
 	int written = probe_record_write(&probes.slots, hit, &wish);
+	if (region->is_trace)
+		agent_trace_hit(hit);
 	if (written > 0)
 		counter_add(&region->counts.written, 1);
 	if (written)
@@ -187,6 +190,7 @@ static void probe_tell_failure(struct probe_region *region, int err)
 
 static void forget_run(void)
 {
+	agent_trace_end();
 	close_probes();
 	sys_close(probes.lock);
 	atomic_set(&probes.runs, 0u);
@@ -220,7 +224,9 @@ static int arm(struct probe_region *region)
 	if (err)
 		return err;
 	hit_ring_begin(&probes.slots);
-	return open_probes(region);
+	if (region->is_trace)
+		err = agent_trace_prepare(region);
+	return err ? err : open_probes(region);
 }
 
 /* By the thread itself: for another one it may have ended by then. */

@@ -9,7 +9,7 @@
 #include "code/window/window.h"
 #include "core/opts_copy.h"
 
-_Static_assert((int)WINDOW_UNREADABLE == (int)TRAPLINE_WINDOW_UNREADABLE, "one list of reasons");
+_Static_assert((int)WINDOW_TRAP == (int)TRAPLINE_WINDOW_TRAP, "one list of reasons");
 
 static void set_hooks(const struct trapline_window_opts *opts, struct window_request *request)
 {

@@ -8,6 +8,8 @@
  */
 #include "cli/break/break_probe.h"
 
+#include "cli/break/break_trace.h"
+
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "cli/cmd.h"
@@ -233,7 +235,8 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 						  .slots = region->slots,
 						  .slot_bytes = region->slot_bytes,
 						  .count = PROBE_RING_BYTES / region->slot_bytes };
-	return set_condition(probe, o, sites->count);
+	int status = break_trace_fill(region, o, sites);
+	return status ? status : set_condition(probe, o, sites->count);
 }
 
 static int refused(struct break_probe *probe, const struct observe *o, int err)

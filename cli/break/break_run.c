@@ -11,6 +11,7 @@
 #include "cli/break/break_output.h"
 #include "cli/break/break_probe.h"
 #include "cli/break/break_result.h"
+#include "cli/break/break_trace.h"
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
@@ -412,6 +413,8 @@ static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;
 
+	if (b->probe.region && break_trace_is_done(b->probe.region))
+		return true;
 	return b->run.set.ret && b->run.set.limit && !b->run.set.result.count &&
 	       b->run.hits + b->calls.open >= b->run.set.limit &&
 	       clock_now_ns() - b->last_record_ns > PATIENCE_NS;
@@ -446,8 +449,10 @@ static void break_sum_up(struct observe *o, struct run_end *end)
 	targets_end(&o->targets, b->armed.event, b->armed.count);
 	for (size_t i = 0; i < b->armed.count; i++)
 		event_stats_add(b->armed.event[i], end);
-	if (b->probe.region)
+	if (b->probe.region) {
 		break_probe_end(&b->probe, o, break_on_hit, end);
+		break_trace_print(b->probe.region, o);
+	}
 	more->refused_names = b->probe.region ? b->probe.refused_names : b->armed.refused_names;
 	more->no_probe = b->probe.why_not[0] ? b->probe.why_not : NULL;
 	more->beyond = o->beyond;
@@ -493,8 +498,10 @@ static int break_check_options(struct observe_settings *set)
 		return cli_wrong(set->name,
 				 "--ret cannot be combined with --no-bpf: it needs uprobes and "
 				 "BPF");
-	int status = break_probe_check(set);
+	int status = break_trace_check(set);
 
+	if (!status)
+		status = break_probe_check(set);
 	if (!status)
 		status = check_condition(set);
 	return status ? status : break_check(set);
@@ -542,6 +549,7 @@ int break_run(struct observe_settings *set)
 			      .run.session.arg = &b };
 	int status = break_check_options(set);
 
+	b.run.session.enough = set->trace ? "the call was traced" : NULL;
 	if (targets_are_several(set))
 		b.run.session.have_ended = all_have_ended;
 	if (!status)

@@ -75,6 +75,10 @@ static const struct opt options[] = {
 	  "find the instructions that write, and probe these: --if then costs nanoseconds" },
 	{ "args", 'a', OPT_FLAG | CALLS, AT(args), NULL, "print the arguments" },
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
+	{ "trace", 0, OPT_FLAG | BREAK, AT(trace), NULL,
+	  "print the calls below the first call of LOCATION, as a tree, with durations" },
+	{ "depth", 0, OPT_COUNT | BREAK, AT(depth), "N",
+	  "with --trace: print calls down to this depth (default: all)" },
 	{ "limit", 'n', OPT_COUNT, AT(limit), "N", "stop after N hits" },
 	{ "for", 0, OPT_TIME, AT(for_ns), "TIME", "stop after TIME, such as 10s or 500ms" },
 	{ "then", 0, OPT_STRING | PRINT, AT(then), "ACTION",
@@ -163,6 +167,7 @@ const struct opt_syntax break_syntax = {
 	"  trapline break -p 4711 libc.so.6:open64 --args --ret --if 'str(arg0) == \"/etc/passwd\"'\n"
 	"  trapline break -p 4711 'conn_*' --ret --for 10 --json\n"
 	"  trapline break -p 4711 read_conn --ret --if 'ret < 0 && c->state == OPEN'\n"
+	"  trapline break parse_request --trace --depth 3 -p 4711\n"
 	"  trapline break server.c:120 --stack -- ./program",
 	.bits = BREAK,
 	SHARED,

@@ -58,6 +58,8 @@ struct observe_settings {
 	int args;
 	int ret;
 	int inlined;
+	int trace;
+	uint64_t depth;		    /* of --trace; 0: no limit */
 	const char *mechanism;	    /* NULL: chosen here */
 	struct result_tests result; /* the parts of condition that compare the result */
 };

@@ -232,8 +232,10 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 		return "the process ended";
 	if (polled < 0 && polled != -ESRCH && polled != -EINTR && polled != -EAGAIN)
 		return "reading the records failed";
-	if ((r->limit && hits >= r->limit) || (r->is_enough && r->is_enough(r->arg)))
+	if (r->limit && hits >= r->limit)
 		return RUN_ENDED_LIMIT;
+	if (r->is_enough && r->is_enough(r->arg))
+		return r->enough ? r->enough : RUN_ENDED_LIMIT;
 	if (asked_times > asked_interrupts || asked_interrupts >= enough)
 		return RUN_ENDED_SIGNAL;
 	if (r->output_broken)

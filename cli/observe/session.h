@@ -33,6 +33,7 @@ struct session {
 	bool has_noted_stop;
 	/* True ends the observation as the limit does; NULL: there is no such test. */
 	bool (*is_enough)(void *arg);
+	const char *enough; /* the reason for that; NULL: the limit was reached */
 	/* Instead of start_command(), which holds the command by tracing it. NULL: that. */
 	int (*hold)(void *arg);
 	/* Instead of start_go(): the command continues. NULL: that. */

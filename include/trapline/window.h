@@ -44,6 +44,8 @@ enum trapline_window_reason {
 	TRAPLINE_WINDOW_INSTRUCTION,
 	/* The code cannot be read. */
 	TRAPLINE_WINDOW_UNREADABLE,
+	/* A watch of the program was hit, or its seccomp filter raised SIGSYS. */
+	TRAPLINE_WINDOW_TRAP,
 };
 
 /* Flags: system calls that may block run in the window. */
@@ -95,7 +97,8 @@ struct trapline_window_opts {
  * thread wait until it ends; faults do not.
  * Errors: E2BIG opts are of a newer version; EBUSY the thread is in a window; EINVAL an
  * option; ENOMEM; EOPNOTSUPP another architecture, a processor without XSAVE, a thread with
- * a shadow stack, or a context under single-step; others as mmap(2) and memfd_create(2).
+ * a shadow stack, or a context under single-step; EAGAIN other threads begin and end theirs
+ * at this moment; others as mmap(2) and memfd_create(2).
  * MT-Safe. AS-Safe.
  */
 TRAPLINE_API int trapline_window(const struct trapline_window_opts *opts);

@@ -13,13 +13,13 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "base/action.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "heap/heap.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
-#include "trap/action.h"
 
 #define STACKS 4u
 #define STACK_BYTES 65536u

@@ -13,6 +13,7 @@
 
 #include "record/hit_ring.h"
 #include "record/share_head.h"
+#include "record/trace_layout.h"
 
 #define PROBE_MAGIC 0x65626f727070u
 #define PROBE_SITES_MAX 240u
@@ -64,6 +65,10 @@ struct probe_region {
 			uint64_t limit; /* over all sites; 0: none */
 			uint32_t condition_bytes;
 			uint32_t is_whole; /* one site that is refused refuses all */
+			/* --trace: the thread of the hit goes on in a window, of at most that time. */
+			uint32_t is_trace;
+			uint32_t trace_depth; /* 0: no limit */
+			uint64_t trace_ns;
 			uint64_t sites[PROBE_SITES_MAX];
 			uint8_t condition[PROBE_CONDITION_BYTES]; /* struct condition */
 		};
@@ -78,8 +83,10 @@ struct probe_region {
 	uint64_t granted; /* of the limit */
 	struct probe_counts counts;
 	struct probe_outcome outcome[PROBE_SITES_MAX];
+	struct trace_head trace;
 	struct hit_ring ring;
 	_Alignas(4096) uint8_t slots[PROBE_RING_BYTES];
+	_Alignas(4096) struct trace_node nodes[TRACE_NODES_MAX];
 };
 
 _Static_assert(offsetof(struct probe_region, state) == SHARE_HEAD_BYTES,

@@ -3,7 +3,7 @@
 #ifndef TRAP_FOREIGN_H
 #define TRAP_FOREIGN_H
 
-#include "trap/action.h"
+#include "base/action.h"
 #include <signal.h>
 #include <stdint.h>
 #include <ucontext.h>

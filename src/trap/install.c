@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "code/poke/poke_trap.h"
+#include "code/window/window_under.h"
 #include "trap/dispatch.h"
 #include "trap/foreign.h"
 #include "trap/install.h"
@@ -40,7 +41,11 @@ int trap_is_installed(void)
 {
 	struct kernel_action now;
 
-	return kernel_action(NULL, &now) == 0 && now.handler == trap_on_sigtrap;
+	if (kernel_action(NULL, &now))
+		return 0;
+	/* While a window runs, its handler passes on to ours. */
+	return now.handler == trap_on_sigtrap ||
+	       window_faults_under(SIGTRAP) == (const void *)(uintptr_t)trap_on_sigtrap;
 }
 
 static void prepare_room(void)

@@ -248,6 +248,24 @@ static void vector_registers_are_kept(void **state)
 	}
 }
 
+/* With the flag that makes accesses fault that are not aligned, our own would fault. */
+static void the_alignment_flag_ends_a_window(void **state)
+{
+	struct trapline_window_opts opts = plain();
+	uint64_t flags;
+
+	assert_int_equal(trapline_window(&opts), 0);
+	__asm__ volatile("pushfq\n\torl $0x40000, (%%rsp)\n\tpopfq\n\tpushfq\n\tpopq %0\n\t"
+			 "pushq %0\n\tandl $~0x40000, (%%rsp)\n\tpopfq"
+			 : "=r"(flags)
+			 :
+			 : "cc", "memory");
+	assert_int_equal(trapline_window_end(), -ESRCH);
+	read_stats();
+	assert_int_equal(stats.reason, TRAPLINE_WINDOW_INSTRUCTION);
+	assert_true(flags & 0x40000);
+}
+
 /* ---- code that changes ---- */
 
 static void changed_code_runs_as_it_is(void **state)
@@ -276,6 +294,155 @@ static void changed_code_runs_as_it_is(void **state)
 	assert_int_equal(wrong, 0);
 	assert_true(stats.changed >= 2999);
 	munmap(code, 4096);
+}
+
+/* mov $value, %eax; ret */
+static void write_function(uint8_t *code, int value)
+{
+	code[0] = 0xb8;
+	memcpy(code + 1, &value, sizeof(value));
+	code[5] = 0xc3;
+}
+
+static void code_written_through_another_mapping_runs_as_it_is(void **state)
+{
+	const int fd = memfd_create("code", 0);
+	struct trapline_window_opts opts = plain();
+	int wrong = 0;
+
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	uint8_t *writable = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	int (*volatile function)(void) = (int (*)(void))(uintptr_t)code;
+	opts.flags = TRAPLINE_WINDOW_BLOCKS;
+	assert_int_equal(trapline_window(&opts), 0);
+	for (int i = 0; i < 500; i++) {
+		write_function(writable, i);
+		wrong += function() != i;
+	}
+	/* By the kernel. */
+	uint8_t bytes[6];
+	write_function(bytes, -5);
+	wrong += pwrite(fd, bytes, sizeof(bytes), 0) != sizeof(bytes);
+	wrong += function() != -5;
+	const int ended = trapline_window_end();
+	read_stats();
+	assert_int_equal(wrong, 0);
+	assert_int_equal(ended, 0);
+	assert_true(stats.changed >= 499);
+	munmap(writable, 4096);
+	munmap(code, 4096);
+	close(fd);
+}
+
+static void code_mapped_again_runs_as_it_is(void **state)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
+	int (*volatile function)(void) = (int (*)(void))(uintptr_t)code;
+	struct trapline_window_opts opts = plain();
+	int wrong = 0;
+
+	assert_int_equal(trapline_window(&opts), 0);
+	for (int i = 0; i < 300; i++) {
+		write_function(code, i);
+		mprotect(code, 4096, PROT_READ | PROT_EXEC);
+		wrong += function() != i;
+		if (i % 3 == 0)
+			mprotect(code, 4096, PROT_READ | PROT_WRITE);
+		else {
+			munmap(code, 4096);
+			wrong += mmap(code, 4096, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1,
+				      0) != code;
+		}
+	}
+	const int ended = trapline_window_end();
+	read_stats();
+	assert_int_equal(wrong, 0);
+	assert_int_equal(ended, 0);
+	munmap(code, 4096);
+}
+
+/* The fault is the program's own when translated code is gone. */
+static sigjmp_buf before_fault;
+static volatile uint64_t fault_at;
+
+static void on_gone(int sig, siginfo_t *info, void *context)
+{
+	fault_at = (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+	siglongjmp(before_fault, 1);
+}
+
+static void unmapped_code_faults_at_its_place(void **state)
+{
+	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int (*volatile function)(void) = (int (*)(void))(uintptr_t)code;
+	struct sigaction action = { .sa_sigaction = on_gone, .sa_flags = SA_SIGINFO };
+	struct trapline_window_opts opts = plain();
+	struct sigaction before;
+
+	for (volatile int how = 0; how < 2; how++) {
+		write_function(code, 1);
+		sigaction(SIGSEGV, &action, &before);
+		fault_at = 0;
+		if (!sigsetjmp(before_fault, 1)) {
+			assert_int_equal(trapline_window(&opts), 0);
+			for (int i = 0; i < 5; i++)
+				function();
+			if (how)
+				munmap(code, 4096);
+			else
+				mprotect(code, 4096, PROT_NONE);
+			function();
+		}
+		trapline_window_end();
+		sigaction(SIGSEGV, &before, NULL);
+		assert_ptr_equal(fault_at, code);
+		if (!how)
+			mprotect(code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
+	}
+}
+
+/* ---- another thread writes the code ---- */
+
+static uint8_t *shared_code;
+static volatile int writer_ends;
+
+static void *write_code(void *arg)
+{
+	for (uint32_t i = 0; !writer_ends; i++)
+		__atomic_store_n((uint32_t *)(void *)(shared_code + 4), i, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* The number in it grows, and no older one comes again. */
+static void code_written_by_another_thread_runs_as_it_is(void **state)
+{
+	struct trapline_window_opts opts = plain();
+	uint32_t last = 0;
+	int wrong = 0;
+	pthread_t thread;
+
+	shared_code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t (*volatile function)(void) = (uint32_t(*)(void))(uintptr_t)shared_code;
+	/* nop of 3 bytes; mov $0, %eax, its number aligned; ret */
+	memcpy(shared_code, "\x0f\x1f\x00\xb8\0\0\0\0\xc3", 9);
+	writer_ends = 0;
+	pthread_create(&thread, NULL, write_code, NULL);
+	assert_int_equal(trapline_window(&opts), 0);
+	for (int i = 0; i < 3000; i++) {
+		const uint32_t now = function();
+
+		wrong += now - last > INT32_MAX;
+		last = now;
+	}
+	trapline_window_end();
+	writer_ends = 1;
+	pthread_join(thread, NULL);
+	assert_int_equal(wrong, 0);
+	munmap(shared_code, 4096);
 }
 
 /* ---- signals, time, threads, processes ---- */
@@ -481,7 +648,12 @@ int main(void)
 		cmocka_unit_test(accesses_are_told),
 		cmocka_unit_test(an_access_ends_the_window_before_it),
 		cmocka_unit_test(vector_registers_are_kept),
+		cmocka_unit_test(the_alignment_flag_ends_a_window),
 		cmocka_unit_test(changed_code_runs_as_it_is),
+		cmocka_unit_test(code_written_through_another_mapping_runs_as_it_is),
+		cmocka_unit_test(code_mapped_again_runs_as_it_is),
+		cmocka_unit_test(unmapped_code_faults_at_its_place),
+		cmocka_unit_test(code_written_by_another_thread_runs_as_it_is),
 		cmocka_unit_test(a_signal_meets_the_program_itself),
 		cmocka_unit_test(the_signal_mask_is_the_programs),
 		cmocka_unit_test(a_handler_set_in_a_window_stays),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_action.c - an action is read as a whole while threads replace it, also in a signal. */
-#include "trap/action.h"
+#include "base/action.h"
 
 #include <pthread.h>
 #include <setjmp.h>

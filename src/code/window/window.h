@@ -52,7 +52,7 @@ enum window_reason {
 	WINDOW_RESTARTABLE,
 	WINDOW_INSTRUCTION,
 	WINDOW_UNREADABLE,
-	WINDOW_MEMORY,
+	WINDOW_TRAP,
 };
 
 enum window_site_kind {
@@ -93,6 +93,12 @@ enum {
 	WINDOW_SAVED_RCX = 2,
 	WINDOW_SAVED_RDX = 4,
 	WINDOW_SAVED_OTHER = 8,
+	/* Only for what comes after an access: */
+	WINDOW_AT_TARGET =
+		16, /* it is in rax; other: enum insn_kind; aux: bytes popped, or of the call */
+	WINDOW_AT_LOOKUP = 32,	 /* it is in rax, all else is done */
+	WINDOW_AT_CALL = 64,	 /* done; aux: the site that has the target */
+	WINDOW_AT_SYSCALL = 128, /* done */
 };
 
 /* From code on, a fault is of the instruction at this offset; these registers are in the area. */
@@ -102,7 +108,18 @@ struct window_mark {
 	uint8_t done; /* instructions of the block before it */
 	uint8_t saved;
 	uint8_t other; /* DWARF number of the register in spill_other */
+	uint32_t aux;
 };
+
+/* window_area.is_active */
+enum {
+	WINDOW_IDLE,
+	WINDOW_ACTIVE,
+	WINDOW_SUSPENDED, /* the thread executes a system call natively, in single-step */
+};
+
+#define WINDOW_HELD 6u
+#define WINDOW_TRAP_FLAG 0x100u
 
 struct window_jump {
 	uint64_t negative; /* of the guest's address: compared by an addition that changes no flag */
@@ -146,6 +163,12 @@ struct window_request {
 	int (*user_access)(uint64_t pc, uint64_t address, uint32_t bytes, uint32_t access,
 			   const uint64_t *regs, void *arg);
 	void *arg;
+	/* Where the program's text has something of ours, and what it had before; 0 bytes: nowhere. */
+	uint64_t text_at;
+	uint32_t text_bytes;
+	uint8_t text[INSN_LENGTH_MAX + 1];
+	/* The window has ended; its result is known. In a signal handler; NULL: not called. */
+	void (*ended)(struct window_area *area);
 };
 
 struct window_result {
@@ -196,6 +219,14 @@ struct window_area {
 	uint64_t rseq_offset;  /* of rseq_cs from fs; 0: none is registered */
 	uint32_t owned_signal; /* that a system call is about; 0 */
 	uint32_t is_unmasked;
+	uint64_t step_pc; /* leaving goes to the system call there; 0: it ends the window */
+	uint64_t step_flags;
+	uint64_t step_sp;
+	uint64_t step_next; /* behind the call, until the window has gone on */
+	uint64_t abandoned_sp;
+	uint32_t was_abandoned; /* a suspended window: see window_area.c */
+	uint32_t held_count;
+	siginfo_t held[WINDOW_HELD]; /* sent signals, of those that are not blocked */
 	pid_t pid;
 	pid_t tid;
 	struct window_request request;
@@ -234,17 +265,21 @@ size_t window_read(void *to, uint64_t from, size_t n);
 extern const char window_read_at[] __attribute__((visibility("hidden")));
 extern const char window_read_failed[] __attribute__((visibility("hidden")));
 
-/* ---- window_fault.c ---- */
+/* ---- window_actions.c ---- */
 
-/* For one window more. 0 or -errno. */
+/* For one window more. 0 or -errno; -EAGAIN: other threads begin or end theirs at this moment. */
 int window_faults_take(void);
 void window_faults_release(void);
-/* Again, if another thread's own fault has given one back. */
+/* Again, if the program has natively set an action of its own: one signal in turn. */
 void window_faults_renew(void);
-int window_faults_own(unsigned int signal);
-/* Around a system call that asks for the action of a signal. */
-void window_faults_yield(unsigned int signal);
-void window_faults_retake(unsigned int signal);
+/* sigaction(2) by the registers. 1: done, with *result; 0: not for a signal of ours. */
+int window_action_call(struct window_area *area, long *result);
+/* To the program's action. frame: of the handler that calls this. May not return. */
+void window_pass_on(int sig, siginfo_t *info, ucontext_t *context, const void *frame);
+
+/* ---- window_fault.c ---- */
+
+void window_on_signal(int sig, siginfo_t *info, void *context);
 
 /* All signals wait in a window but those that instructions raise. */
 #define WINDOW_SIGNAL_BIT(n) (1ull << ((n)-1))

@@ -230,8 +230,16 @@ static struct window_area *find_free(pid_t pid, pid_t tid)
 		pid_t owner = atomic_get(&a->tid);
 
 		if (a->pid == pid && (owner == tid || sys_tgkill(pid, owner, 0) == -ESRCH) &&
-		    atomic_cas(&a->tid, &owner, tid))
+		    atomic_cas(&a->tid, &owner, tid)) {
+			/* It ended in a system call of a window, perhaps because it was cancelled. */
+			if (a->is_active)
+				window_faults_release();
+			if (a->was_abandoned)
+				window_faults_release();
+			a->is_active = WINDOW_IDLE;
+			a->was_abandoned = 0;
 			return a;
+		}
 	}
 	return NULL;
 }
@@ -239,6 +247,29 @@ static struct window_area *find_free(pid_t pid, pid_t tid)
 struct window_area *window_own(void)
 {
 	return own;
+}
+
+/*
+ * The window waited for a system call. Either a handler has left that by a jump, or we are in a handler that
+ * returns to it, with the trap flag. Until it is known, the signals stay ours.
+ */
+static void abandon(struct window_area *a)
+{
+	const uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+
+	if (a->was_abandoned && sp >= a->abandoned_sp) {
+		a->was_abandoned = 0;
+		window_faults_release();
+	}
+	if (a->is_active != WINDOW_SUSPENDED)
+		return;
+	if (a->was_abandoned)
+		window_faults_release();
+	if (a->request.ended)
+		a->request.ended(a);
+	a->was_abandoned = 1;
+	a->abandoned_sp = a->step_sp;
+	a->is_active = WINDOW_IDLE;
 }
 
 int window_take(struct window_area **out)
@@ -251,7 +282,10 @@ int window_take(struct window_area **out)
 	/* A forked child shares the memory of the cache with its parent. */
 	if (own && own->pid == pid) {
 		*out = own;
-		return own->is_active ? -EBUSY : 0;
+		if (own->is_active == WINDOW_ACTIVE)
+			return -EBUSY;
+		abandon(own);
+		return 0;
 	}
 	const pid_t tid = sys_gettid();
 	struct window_area *a = find_free(pid, tid);
@@ -264,7 +298,6 @@ int window_take(struct window_area **out)
 		while (!atomic_cas(&areas, &a->next, a))
 			;
 	}
-	a->is_active = 0;
 	own = a;
 	*out = a;
 	return 0;

@@ -4,8 +4,11 @@
  *
  * They run in place, with all registers of the program. Those that make a thread or a process, end
  * one, or return from a signal end the window before. So does one that may block, unless the window was
- * asked to go on: then it runs with the program's own signal mask, and a handler that comes meanwhile
- * sees an address in the cache.
+ * asked to go on. Then the thread executes the program's own instruction, with the program's own signal
+ * mask, and the trap flag brings it back: a handler that comes meanwhile sees what it sees natively, and
+ * may leave by a jump. Where the trap flag would be seen, the call runs in place.
+ *
+ * The signal mask is the window's own affair, and so are the actions of the signals that it has taken.
  *
  * Compiled without vector registers, as window_run.c.
  */
@@ -74,6 +77,8 @@ static int is_quick(uint64_t number)
 	case SYS_readlink:
 	case SYS_readlinkat:
 	case SYS_sched_getaffinity:
+	case SYS_rt_sigaction:
+	case SYS_rt_sigpending:
 	case SYS_set_robust_list:
 	case SYS_set_tid_address:
 	case SYS_setitimer:
@@ -122,23 +127,72 @@ static int may_block(const struct window_area *a)
 	return !is_quick(number);
 }
 
+/* ---- the signal mask, and actions of signals that are ours ---- */
+
+static long change_mask(struct window_area *a)
+{
+	const uint64_t before = a->guest_mask;
+	uint64_t set = 0;
+
+	if (a->regs.r[INSN_RSI]) {
+		if (window_read(&set, a->regs.r[INSN_RSI], sizeof(set)) != sizeof(set))
+			return -EFAULT;
+		set &= ~(WINDOW_SIGNAL_BIT(SIGKILL) | WINDOW_SIGNAL_BIT(SIGSTOP));
+		switch ((int)a->regs.r[INSN_RDI]) {
+		case SIG_BLOCK:
+			a->guest_mask |= set;
+			break;
+		case SIG_UNBLOCK:
+			a->guest_mask &= ~set;
+			break;
+		case SIG_SETMASK:
+			a->guest_mask = set;
+			break;
+		default:
+			return -EINVAL;
+		}
+	}
+	if (a->regs.r[INSN_RDX] &&
+	    window_read((void *)(uintptr_t)a->regs.r[INSN_RDX], (uint64_t)(uintptr_t)&before,
+			sizeof(before)) != sizeof(before))
+		return -EFAULT;
+	return 0;
+}
+
+int window_call_instead(struct window_area *a, long *result)
+{
+	const uint64_t number = a->regs.r[INSN_RAX];
+	int is_done = 0;
+
+	if (number == SYS_rt_sigprocmask && a->regs.r[INSN_R10] == SIGNAL_SET_BYTES) {
+		*result = change_mask(a);
+		is_done = 1;
+	} else if (number == SYS_rt_sigaction) {
+		window_vectors_save(a);
+		is_done = window_action_call(a, result);
+		window_vectors_restore(a);
+	}
+	return is_done;
+}
+
+/* A SIGTRAP that is blocked would kill. */
+int window_call_steps(const struct window_area *a)
+{
+	const uint64_t number = a->regs.r[INSN_RAX];
+
+	return a->request.may_block && !ends_window(number) && may_block(a) &&
+	       !(a->guest_mask & WINDOW_SIGNAL_BIT(SIGTRAP)) && a->left + (int64_t)a->budget > 0;
+}
+
 enum window_reason window_call_before(struct window_area *a)
 {
 	const uint64_t number = a->regs.r[INSN_RAX];
 
-	a->owned_signal = 0;
 	if (ends_window(number))
 		return WINDOW_SYSTEM_CALL;
-	if (number == SYS_rt_sigaction) {
-		if (window_faults_own((unsigned int)a->regs.r[INSN_RDI])) {
-			a->owned_signal = (unsigned int)a->regs.r[INSN_RDI];
-			window_faults_yield(a->owned_signal);
-		}
+	if (!may_block(a))
 		return WINDOW_RUNS;
-	}
-	if (number != SYS_rt_sigprocmask && !may_block(a))
-		return WINDOW_RUNS;
-	if (number != SYS_rt_sigprocmask && !a->request.may_block)
+	if (!a->request.may_block)
 		return WINDOW_BLOCKING;
 	if (window_signal_waits(a))
 		return WINDOW_SIGNAL;
@@ -151,9 +205,6 @@ void window_call_after(struct window_area *a)
 {
 	const uint64_t blocked = WINDOW_BLOCKED;
 
-	if (a->owned_signal)
-		window_faults_retake(a->owned_signal);
-	a->owned_signal = 0;
 	if (!a->is_unmasked)
 		return;
 	a->is_unmasked = 0;

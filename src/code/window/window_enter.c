@@ -9,6 +9,7 @@
 
 #define SIGNAL_SET_BYTES 8
 #define FLAG_TRAP 0x100u
+#define FLAG_ALIGNMENT 0x40000u
 #define FLAG_DIRECTION 0x400u
 
 /* What window_enter() pushes, and what its call pushed. */
@@ -96,11 +97,14 @@ int window_enter_context(const struct window_request *request, ucontext_t *conte
 	const uint64_t blocked = WINDOW_BLOCKED;
 	greg_t *gregs = context->uc_mcontext.gregs;
 	struct window_area *a = NULL;
+	uint64_t mask = 0;
 	int err;
 
-	if (gregs[REG_EFL] & FLAG_TRAP)
+	if (gregs[REG_EFL] & (FLAG_TRAP | FLAG_ALIGNMENT))
 		return -EOPNOTSUPP;
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &mask, SIGNAL_SET_BYTES);
 	err = prepare(&a);
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, SIGNAL_SET_BYTES);
 	if (err)
 		return err;
 	memcpy(&a->guest_mask, &context->uc_sigmask, sizeof(a->guest_mask));

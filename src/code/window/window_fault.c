@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window_fault.c - faults in a window become the program's own, and the way out of a window.
+ * window_fault.c - signals in a window become the program's own, and the way out of a window.
  *
- * While any window runs, the actions of four signals are ours. A fault in the cache, and the pad that
- * ends a window, go on at the program's own instruction with its own registers and signal mask. An
- * instruction that faulted faults there again, natively: the program's handler meets what it would
- * have met without a window.
+ * A fault in the cache, and the pad that ends a window, go on at the program's own instruction with its
+ * own registers and signal mask. An instruction that faulted faults there again, natively: the
+ * program's handler meets what it would have met without a window.
  *
- * A signal of another thread, or one that was sent, is not ours: the program's action is put back and
- * the instruction runs again. A window that runs meanwhile takes the action again: window_faults_renew().
+ * A watch or a seccomp filter raises its signal after the instruction: that does not come again. So the
+ * context is made the one behind the instruction, the window ends, and the program's handler is called.
+ * What was sent comes at any instruction: it waits for the end of the window.
  *
- * Rules of the lock: it is held for a few system calls, with all signals blocked, and never while another
- * one is awaited. Its value is the process: a forked child finds it free.
+ * A blocking call can be left to the processor: the thread executes its own instruction natively, in
+ * single-step, and the window goes on after it. See window_call.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,166 +22,71 @@
 #include "code/insn/insn_context.h"
 #include "code/window/window_call.h"
 
-#define SIGNAL_SET_BYTES 8
-#define SA_RESTORER_BIT 0x04000000u
-#define OWNED 4
-
-struct kernel_action {
-	void (*handler)(int, siginfo_t *, void *);
-	unsigned long flags;
-	void *restorer;
-	uint64_t mask;
-};
-
-static const uint8_t owned[OWNED] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
-static struct kernel_action previous[OWNED];
-static uint32_t is_ours[OWNED];
-static uint32_t users;
-static pid_t lock;
-
-/* The bytes by which unwinders know the frame of a signal. */
-__asm__(".text\n"
-	".type window_restorer, @function\n"
-	"window_restorer:\n\t"
-	"movq $15, %rax\n\t"
-	"syscall\n"
-	".size window_restorer, . - window_restorer\n");
-extern const char window_restorer[] __attribute__((visibility("hidden")));
-
-TRAP_PATH static void take_lock(void)
-{
-	const pid_t pid = sys_getpid();
-	pid_t holder = 0;
-
-	while (!atomic_cas(&lock, &holder, pid)) {
-		/* A lock of the parent has no holder here. */
-		if (holder != pid)
-			continue;
-		sys_sched_yield();
-		holder = 0;
-	}
-}
-
-TRAP_PATH static void give_lock(void)
-{
-	atomic_set(&lock, 0);
-}
-
-TRAP_PATH static int act(int signal, const struct kernel_action *action, struct kernel_action *old)
-{
-	return (int)sys4(SYS_rt_sigaction, signal, action, old, SIGNAL_SET_BYTES);
-}
-
-TRAP_PATH static int number_of(unsigned int signal)
-{
-	for (int i = 0; i < OWNED; i++)
-		if (owned[i] == signal)
-			return i;
-	return -1;
-}
-
-TRAP_PATH static void on_fault(int sig, siginfo_t *info, void *context);
-
-TRAP_PATH static int take_signal(int i)
-{
-	const struct kernel_action ours = {
-		.handler = on_fault,
-		.flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER_BIT,
-		.restorer = (void *)(uintptr_t)window_restorer,
-		.mask = UINT64_MAX,
-	};
-	struct kernel_action before;
-	int err = act(owned[i], &ours, &before);
-
-	if (err)
-		return err;
-	if (before.handler != on_fault)
-		previous[i] = before;
-	is_ours[i] = 1;
-	return 0;
-}
-
-/* Unless the program has set another action meanwhile. */
-TRAP_PATH static void give_signal(int i)
-{
-	struct kernel_action now;
-
-	is_ours[i] = 0;
-	if (!act(owned[i], NULL, &now) && now.handler == on_fault)
-		act(owned[i], &previous[i], NULL);
-}
-
-TRAP_PATH int window_faults_take(void)
-{
-	int err = 0;
-
-	take_lock();
-	for (int i = 0; !err && i < OWNED && !users; i++)
-		err = take_signal(i);
-	users += !err;
-	give_lock();
-	return err;
-}
-
-TRAP_PATH void window_faults_release(void)
-{
-	take_lock();
-	users--;
-	for (int i = 0; i < OWNED && !users; i++)
-		give_signal(i);
-	give_lock();
-}
-
-TRAP_PATH void window_faults_renew(void)
-{
-	if (atomic_get(&is_ours[0]) && atomic_get(&is_ours[1]) && atomic_get(&is_ours[2]) &&
-	    atomic_get(&is_ours[3]))
-		return;
-	take_lock();
-	for (int i = 0; i < OWNED; i++)
-		if (!is_ours[i])
-			take_signal(i);
-	give_lock();
-}
-
-TRAP_PATH int window_faults_own(unsigned int signal)
-{
-	return number_of(signal) >= 0;
-}
-
-TRAP_PATH void window_faults_yield(unsigned int signal)
-{
-	take_lock();
-	give_signal(number_of(signal));
-	give_lock();
-}
-
-TRAP_PATH void window_faults_retake(unsigned int signal)
-{
-	take_lock();
-	take_signal(number_of(signal));
-	give_lock();
-}
-
-/* Of the program: it comes again, to the program's own action. */
-TRAP_PATH static void give_back(int sig, siginfo_t *info)
-{
-	take_lock();
-	give_signal(number_of((unsigned int)sig));
-	give_lock();
-	if (info->si_code <= 0)
-		sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info);
-}
+#define PERF_CODE 6 /* TRAP_PERF of <asm-generic/siginfo.h> */
+#define PERF_FLAGS_AT 36
+#define PERF_ASYNC 1u
+#define PUSHED_BYTES 8u
 
 /* ---- out of a window ---- */
+
+TRAP_PATH static void send_held(struct window_area *a)
+{
+	for (unsigned int i = 0; i < a->held_count; i++)
+		sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), a->held[i].si_signo,
+		     &a->held[i]);
+	a->held_count = 0;
+}
 
 TRAP_PATH static void go_on(struct window_area *a, ucontext_t *context)
 {
 	context->uc_mcontext.gregs[REG_RIP] = (greg_t)a->result.pc;
 	memcpy(&context->uc_sigmask, &a->guest_mask, sizeof(a->guest_mask));
-	a->is_active = 0;
+	send_held(a);
+	a->is_active = WINDOW_IDLE;
+	if (a->request.ended)
+		a->request.ended(a);
 	window_faults_release();
 }
+
+/* To the system call, which the thread executes itself. */
+TRAP_PATH static void suspend(struct window_area *a, ucontext_t *context)
+{
+	greg_t *gregs = context->uc_mcontext.gregs;
+
+	gregs[REG_RIP] = (greg_t)a->step_pc;
+	gregs[REG_EFL] |= WINDOW_TRAP_FLAG;
+	a->step_flags = (uint64_t)gregs[REG_EFL];
+	a->step_sp = (uint64_t)gregs[REG_RSP];
+	memcpy(&context->uc_sigmask, &a->guest_mask, sizeof(a->guest_mask));
+	a->is_active = WINDOW_SUSPENDED;
+}
+
+/* After it, and one more instruction: by the gate that saves all registers. */
+TRAP_PATH static void resume(struct window_area *a, ucontext_t *context)
+{
+	const uint64_t blocked = WINDOW_BLOCKED;
+	greg_t *gregs = context->uc_mcontext.gregs;
+
+	gregs[REG_EFL] &= ~(greg_t)WINDOW_TRAP_FLAG;
+	if (gregs[REG_R11] == (greg_t)a->step_flags)
+		gregs[REG_R11] &= ~(greg_t)WINDOW_TRAP_FLAG;
+	memcpy(&a->guest_mask, &context->uc_sigmask, sizeof(a->guest_mask));
+	memcpy(&context->uc_sigmask, &blocked, sizeof(blocked));
+	a->target = (uint64_t)gregs[REG_RIP];
+	a->site = 0;
+	a->is_active = WINDOW_ACTIVE;
+	gregs[REG_RIP] = (greg_t)(uintptr_t)(a->code + a->save);
+}
+
+/* Of a window that another one has replaced meanwhile, in a handler. */
+TRAP_PATH static void forget_step(struct window_area *a, ucontext_t *context)
+{
+	context->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)WINDOW_TRAP_FLAG;
+	a->was_abandoned = 0;
+	window_faults_release();
+}
+
+/* ---- where it happened ---- */
 
 /* Blocks lie in the order of their numbers. */
 TRAP_PATH static const struct window_block *block_of(const struct window_area *a, uint32_t code)
@@ -210,12 +115,9 @@ TRAP_PATH static const struct window_mark *mark_of(const struct window_area *a,
 	return &a->marks[mark];
 }
 
-TRAP_PATH static void take_fault(struct window_area *a, uint32_t code, ucontext_t *context)
+TRAP_PATH static void restore_spilled(const struct window_area *a, const struct window_mark *mark,
+				      greg_t *gregs)
 {
-	greg_t *gregs = context->uc_mcontext.gregs;
-	const struct window_block *block = block_of(a, code);
-	const struct window_mark *mark = mark_of(a, block, code);
-
 	if (mark->saved & WINDOW_SAVED_RAX)
 		gregs[REG_RAX] = (greg_t)a->spill_rax;
 	if (mark->saved & WINDOW_SAVED_RCX)
@@ -224,28 +126,159 @@ TRAP_PATH static void take_fault(struct window_area *a, uint32_t code, ucontext_
 		gregs[REG_RDX] = (greg_t)a->spill_rdx;
 	if (mark->saved & WINDOW_SAVED_OTHER)
 		gregs[insn_context_gregs[mark->other]] = (greg_t)a->spill_other;
+}
+
+TRAP_PATH static void take_fault(struct window_area *a, uint32_t code, ucontext_t *context)
+{
+	const struct window_block *block = block_of(a, code);
+	const struct window_mark *mark = mark_of(a, block, code);
+
+	restore_spilled(a, mark, context->uc_mcontext.gregs);
 	a->left += block->insns - mark->done;
 	window_finish(a, block->guest + mark->offset, WINDOW_FAULT);
 }
 
-TRAP_PATH static void on_fault(int sig, siginfo_t *info, void *context)
+/* Of an indirect branch whose target was read. 0: it is to be executed again. */
+TRAP_PATH static int finish_branch(const struct window_block *block, const struct window_mark *mark,
+				   greg_t *gregs)
 {
-	ucontext_t *uc = context;
-	const uint64_t pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
-	struct window_area *a = window_own();
+	const uint64_t next = block->guest + mark->offset + mark->aux;
+	const uint64_t at = (uint64_t)gregs[REG_RSP] - PUSHED_BYTES;
 
-	if (!a || !a->is_active || info->si_code <= 0) {
-		give_back(sig, info);
+	if (mark->other == INSN_RETURN)
+		gregs[REG_RSP] += (greg_t)mark->aux;
+	if (mark->other != INSN_CALL_INDIRECT)
+		return 1;
+	if (window_read((void *)at, (uint64_t)(uintptr_t)&next, PUSHED_BYTES) != PUSHED_BYTES)
+		return 0;
+	gregs[REG_RSP] = (greg_t)at;
+	return 1;
+}
+
+/* Behind the instruction that did it. */
+TRAP_PATH static void take_trap(struct window_area *a, uint32_t code, ucontext_t *context)
+{
+	greg_t *gregs = context->uc_mcontext.gregs;
+	const struct window_block *block = block_of(a, code);
+	const struct window_mark *mark = mark_of(a, block, code);
+	const uint64_t target = (uint64_t)gregs[REG_RAX];
+	uint64_t pc = block->guest + mark->offset;
+	int done = mark->done;
+
+	restore_spilled(a, mark, gregs);
+	if (mark->saved & WINDOW_AT_TARGET && finish_branch(block, mark, gregs)) {
+		pc = target;
+		done++;
+	}
+	if (mark->saved & WINDOW_AT_LOOKUP)
+		pc = target;
+	if (mark->saved & WINDOW_AT_CALL)
+		pc = a->sites[mark->aux].guest;
+	if (mark->saved & WINDOW_AT_SYSCALL)
+		gregs[REG_RCX] = (greg_t)pc;
+	a->left += block->insns - done;
+	window_finish(a, pc, WINDOW_TRAP);
+}
+
+/* ---- the handler ---- */
+
+/* It comes at any instruction, perhaps of ours: so it waits. */
+TRAP_PATH static int is_sent(int sig, const siginfo_t *info)
+{
+	uint32_t flags;
+
+	if (info->si_code <= 0 || (sig == SIGTRAP && info->si_code == SI_KERNEL))
+		return 1;
+	if (sig != SIGTRAP || info->si_code != PERF_CODE)
+		return 0;
+	memcpy(&flags, (const char *)info + PERF_FLAGS_AT, sizeof(flags));
+	return (flags & PERF_ASYNC) != 0;
+}
+
+/* One of a kind waits, as in the kernel. */
+TRAP_PATH static void hold(struct window_area *a, const siginfo_t *info)
+{
+	for (unsigned int i = 0; i < a->held_count; i++)
+		if (a->held[i].si_signo == info->si_signo)
+			return;
+	if (a->held_count < WINDOW_HELD)
+		a->held[a->held_count++] = *info;
+}
+
+/* 1: the context is the program's, and so is the signal. */
+TRAP_PATH static int leave_by(struct window_area *a, int sig, siginfo_t *info, uint32_t code,
+			      ucontext_t *context)
+{
+	const uint64_t mask = a->guest_mask;
+
+	if (code < a->kept || a->blocks_used < 2) {
+		hold(a, info);
+		return 0;
+	}
+	if (sig != SIGTRAP && sig != SIGSYS) {
+		take_fault(a, code, context);
+		go_on(a, context);
+		return 0;
+	}
+	take_trap(a, code, context);
+	if (sig == SIGSYS)
+		info->si_call_addr = (void *)(uintptr_t)a->result.pc;
+	/* Natively it would wait for the end of the block. */
+	if (sig == SIGTRAP && mask & WINDOW_SIGNAL_BIT(SIGTRAP))
+		hold(a, info);
+	go_on(a, context);
+	return !(sig == SIGTRAP && mask & WINDOW_SIGNAL_BIT(SIGTRAP));
+}
+
+/* 1: it is the program's. */
+TRAP_PATH static int in_window(struct window_area *a, int sig, siginfo_t *info, ucontext_t *context)
+{
+	const uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+	const uint64_t code = pc - (uint64_t)(uintptr_t)a->code;
+
+	if (is_sent(sig, info)) {
+		hold(a, info);
+		return 0;
+	}
+	if (code >= WINDOW_CODE_BYTES) {
+		if (pc != (uint64_t)(uintptr_t)window_read_at)
+			return 1;
+		context->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)window_read_failed;
+		return 0;
+	}
+	if (code != a->pad)
+		return leave_by(a, sig, info, (uint32_t)code, context);
+	if (a->step_pc)
+		suspend(a, context);
+	else
+		go_on(a, context);
+	a->step_pc = 0;
+	return 0;
+}
+
+TRAP_PATH static int is_step(const struct window_area *a, int sig, const siginfo_t *info,
+			     const ucontext_t *context)
+{
+	return sig == SIGTRAP && info->si_code == TRAP_TRACE &&
+	       context->uc_mcontext.gregs[REG_EFL] & WINDOW_TRAP_FLAG &&
+	       (a->is_active == WINDOW_SUSPENDED || a->was_abandoned);
+}
+
+TRAP_PATH void window_on_signal(int sig, siginfo_t *info, void *arg)
+{
+	const void *frame = __builtin_frame_address(0);
+	struct window_area *a = window_own();
+	ucontext_t *context = arg;
+
+	if (a && a->is_active == WINDOW_ACTIVE) {
+		if (!in_window(a, sig, info, context))
+			return;
+	} else if (a && is_step(a, sig, info, context)) {
+		if (a->is_active == WINDOW_SUSPENDED)
+			resume(a, context);
+		else
+			forget_step(a, context);
 		return;
 	}
-	const uint64_t code = pc - (uint64_t)(uintptr_t)a->code;
-	if (code < WINDOW_CODE_BYTES) {
-		if (code != a->pad)
-			take_fault(a, (uint32_t)code, uc);
-		go_on(a, uc);
-	} else if (pc == (uint64_t)(uintptr_t)window_read_at) {
-		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)window_read_failed;
-	} else {
-		give_back(sig, info);
-	}
+	window_pass_on(sig, info, context, frame);
 }

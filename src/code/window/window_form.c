@@ -10,11 +10,13 @@
 
 #include "code/insn/insn_x86_64.h"
 #include "code/insn/relocate.h"
+#include "code/window/window_call.h"
 #include "code/window/window_emit.h"
 #include "code/window/window_translate.h"
 
 #define SAVED_FOR_LOOKUP (WINDOW_SAVED_RAX | WINDOW_SAVED_RCX | WINDOW_SAVED_RDX)
 #define POPF 0x9d
+#define PUSHF 0x9c
 
 /* The first byte that is no legacy prefix. */
 static unsigned int opcode_after_prefixes(const uint8_t *bytes, unsigned int length)
@@ -141,6 +143,9 @@ static void emit_far_operand(struct window_build *b, const struct insn *insn, co
 		name_register(insn, copy, reg);
 	}
 	emit(a, copy, insn->length);
+	struct window_mark *mark = window_mark_done(b, insn->length);
+	mark->saved = WINDOW_SAVED_OTHER;
+	mark->other = (uint8_t)reg;
 	emit_load(a, emit_number(reg), &a->spill_other);
 }
 
@@ -185,13 +190,25 @@ static void emit_conditional(struct window_build *b, const struct insn *insn, co
 	window_emit_exit(b, taken, b->pc + b->bytes + (uint64_t)insn->target);
 }
 
-/* push, without a register: its lower half sign-extended, then the upper half over it. */
-static void emit_push(struct window_area *a, uint64_t value)
+/* push of a constant beside the code: one store, as a call makes it. */
+static void emit_push(struct window_build *b, uint64_t value)
 {
-	emit_1(a, 0x68);
-	emit_4(a, (uint32_t)value);
-	emit(a, "\xc7\x44\x24\x04", 4);
-	emit_4(a, (uint32_t)(value >> 32));
+	emit(b->area, "\xff\x35", 2);
+	b->push_at = b->area->used;
+	b->push_value = value;
+	emit_4(b->area, 0);
+}
+
+static void emit_call(struct window_build *b, const struct insn *insn)
+{
+	struct window_area *a = b->area;
+	const uint64_t pc = b->pc + b->bytes;
+
+	emit_push(b, pc + insn->length);
+	struct window_mark *mark = window_mark_done(b, insn->length);
+	mark->saved = WINDOW_AT_CALL;
+	mark->aux = a->sites_used; /* the exit's, which is next */
+	window_emit_exit(b, emit_jump(a, a->used), pc + (uint64_t)insn->target);
 }
 
 /* mov target, %rax: the operand of the branch, read by another instruction. */
@@ -242,6 +259,13 @@ static void emit_lookup(struct window_area *a)
 	emit_field(a, &a->resume, 0);
 }
 
+/* The target has been read. */
+static void mark_target(struct window_build *b, const struct insn *insn, uint32_t aux)
+{
+	window_mark_add(b, SAVED_FOR_LOOKUP | WINDOW_AT_TARGET, insn->kind);
+	b->area->marks[b->area->marks_used - 1].aux = aux;
+}
+
 static void emit_indirect(struct window_build *b, const struct insn *insn, const uint8_t *bytes)
 {
 	struct window_area *a = b->area;
@@ -250,21 +274,43 @@ static void emit_indirect(struct window_build *b, const struct insn *insn, const
 	emit_store(a, EMIT_RCX, &a->spill_rcx);
 	emit_store(a, EMIT_RDX, &a->spill_rdx);
 	window_mark_add(b, SAVED_FOR_LOOKUP, 0);
+	uint32_t bytes_popped = 8;
 	if (insn->kind == INSN_RETURN) {
-		uint32_t bytes_popped = 8;
-
 		if (insn->immediate_bytes == 2)
 			bytes_popped += bytes[insn->immediate_at] |
 					(uint32_t)bytes[insn->immediate_at + 1] << 8;
 		emit(a, "\x48\x8b\x04\x24", 4); /* mov (%rsp), %rax */
+		mark_target(b, insn, bytes_popped);
 		emit(a, "\x48\x8d\xa4\x24", 4); /* lea bytes_popped(%rsp), %rsp */
 		emit_4(a, bytes_popped);
 	} else {
 		emit_target(b, insn, bytes);
+		mark_target(b, insn, insn->length);
 	}
 	if (insn->kind == INSN_CALL_INDIRECT)
-		emit_push(a, b->pc + b->bytes + insn->length);
+		emit_push(b, b->pc + b->bytes + insn->length);
+	window_mark_done(b, insn->length)->saved = SAVED_FOR_LOOKUP | WINDOW_AT_LOOKUP;
 	emit_lookup(a);
+}
+
+/*
+ * The instruction behind a system call that the thread executes natively runs natively too: hooks do not
+ * see it, and it sees the trap flag.
+ */
+static uint32_t can_step(const struct window_build *b, const struct insn *insn)
+{
+	const struct window_hooks *hooks = &b->area->request.hooks;
+	const unsigned int at = b->bytes + insn->length;
+	struct insn next;
+
+	if (insn_decode_x86_64(b->text + at, b->readable - at, &next) ||
+	    window_form_refuses(&next, b->text + at) || is_popf(&next, b->text + at) ||
+	    b->text[at + next.length - 1u] == PUSHF || next.kind == INSN_SYSCALL ||
+	    b->pc + at == b->end_pc)
+		return 0;
+	if (hooks->choose && next.memory_count)
+		return 0;
+	return hooks->block && next.kind != INSN_OTHER ? 0 : WINDOW_CAN_STEP;
 }
 
 /* The kernel leaves the address behind the copy in rcx. */
@@ -272,12 +318,15 @@ static void emit_syscall(struct window_build *b, const struct insn *insn)
 {
 	struct window_area *a = b->area;
 	const uint64_t next = b->pc + b->bytes + insn->length;
-	const uint32_t before = window_site_add(b, WINDOW_SITE_CALL, b->pc + b->bytes, b->insns);
+	const uint32_t before = window_site_add(b, WINDOW_SITE_CALL, b->pc + b->bytes,
+						b->insns | can_step(b, insn));
 
 	emit_site(a, before);
 	a->sites[before].code = a->used;
 	emit(a, "\x0f\x05", 2);
+	window_mark_done(b, insn->length)->saved = WINDOW_AT_SYSCALL;
 	emit_constant(a, EMIT_RCX, next);
+	window_mark_done(b, insn->length);
 	const uint32_t after = window_site_add(b, WINDOW_SITE_CALLED, next, 0);
 	emit_site(a, after);
 	a->sites[after].code = a->used;
@@ -292,8 +341,7 @@ void window_form_emit(struct window_build *b, const struct insn *insn, const uin
 	b->is_ended = 1;
 	switch (insn->kind) {
 	case INSN_CALL:
-		emit_push(a, pc + insn->length);
-		window_emit_exit(b, emit_jump(a, a->used), pc + (uint64_t)insn->target);
+		emit_call(b, insn);
 		break;
 	case INSN_JUMP:
 		window_emit_exit(b, emit_jump(a, a->used), pc + (uint64_t)insn->target);
@@ -315,6 +363,7 @@ void window_form_emit(struct window_build *b, const struct insn *insn, const uin
 		/* Ends the block all the same: the next one looks for a sequence. */
 		if (may_begin_sequence(insn)) {
 			b->is_ended = 1;
+			window_mark_done(b, insn->length);
 			window_emit_exit(b, emit_jump(a, a->used), pc + insn->length);
 		}
 	}

@@ -16,7 +16,7 @@
 #include "code/window/window_call.h"
 #include "code/window/window_translate.h"
 
-#define TRAP_FLAG 0x100u
+#define ALIGNMENT_FLAG 0x40000u /* ours would fault, too */
 
 /* ---- reading the program's text and data ---- */
 
@@ -38,18 +38,6 @@ __asm__(".text\n"
 	"subq %rcx, %rax\n\t"
 	"ret\n"
 	".size window_read, . - window_read\n");
-
-/* ---- vector registers ---- */
-
-static void vectors_save(struct window_area *a)
-{
-	__asm__ volatile("xsave64 (%0)" : : "r"(a->xsave), "a"(-1), "d"(-1) : "memory");
-}
-
-static void vectors_restore(struct window_area *a)
-{
-	__asm__ volatile("xrstor64 (%0)" : : "r"(a->xsave), "a"(-1), "d"(-1) : "memory");
-}
 
 /* ---- the end ---- */
 
@@ -82,9 +70,9 @@ static uint64_t code_at(const struct window_area *a, uint32_t offset)
 
 static uint32_t translate(struct window_area *a, uint64_t pc, unsigned int most, int is_kept)
 {
-	vectors_save(a);
+	window_vectors_save(a);
 	const int number = window_translate(a, pc, most, is_kept);
-	vectors_restore(a);
+	window_vectors_restore(a);
 	return (uint32_t)number;
 }
 
@@ -119,8 +107,28 @@ static void take_exit(struct window_area *a, const struct window_site *site)
 	a->resume = code_at(a, block->code);
 }
 
+/* Behind a system call that the thread executed natively, one instruction ran natively too. */
+static void take_step(struct window_area *a)
+{
+	const struct window_hooks *hooks = &a->request.hooks;
+	const uint64_t next = a->step_next;
+
+	a->step_next = 0;
+	if (!next || next == a->target)
+		return;
+	a->left--;
+	if (!hooks->block)
+		return;
+	if (!hooks->keeps_vectors)
+		window_vectors_save(a);
+	hooks->block(a, next, 1);
+	if (!hooks->keeps_vectors)
+		window_vectors_restore(a);
+}
+
 static void take_indirect(struct window_area *a)
 {
+	take_step(a);
 	const uint64_t pc = a->target;
 	const struct window_block *block = &a->blocks[find(a, pc)];
 	struct window_jump *jump = &a->jumps[pc & (WINDOW_JUMPS - 1)];
@@ -156,6 +164,8 @@ int window_signal_waits(const struct window_area *a)
 {
 	uint64_t pending = 0;
 
+	if (a->held_count)
+		return 1;
 	sys2(SYS_rt_sigpending, &pending, sizeof(pending));
 	return (pending & ~a->guest_mask) != 0;
 }
@@ -168,7 +178,9 @@ static void take_budget(struct window_area *a, const struct window_site *site)
 
 	a->left += block->insns;
 	if (a->budget) {
+		window_vectors_save(a);
 		window_faults_renew();
+		window_vectors_restore(a);
 		if (window_signal_waits(a)) {
 			leave(a, pc, WINDOW_SIGNAL);
 			return;
@@ -267,11 +279,11 @@ static void take_hook(struct window_area *a, const struct window_site *site)
 
 	a->regs.r[INSN_RIP] = site->guest;
 	if (!hooks->keeps_vectors)
-		vectors_save(a);
+		window_vectors_save(a);
 	ends = is_block ? hooks->block(a, site->guest, site->aux) :
 			  hooks->before(a, site->guest, site->aux);
 	if (!hooks->keeps_vectors)
-		vectors_restore(a);
+		window_vectors_restore(a);
 	if (!ends) {
 		a->resume = code_at(a, site->code);
 		return;
@@ -286,10 +298,10 @@ static void take_hook(struct window_area *a, const struct window_site *site)
 
 static void take_popf(struct window_area *a, const struct window_site *site)
 {
-	uint16_t flags = 0;
+	uint32_t flags = 0;
 
 	if (window_read(&flags, a->regs.r[INSN_RSP], sizeof(flags)) == sizeof(flags) &&
-	    flags & TRAP_FLAG) {
+	    flags & (WINDOW_TRAP_FLAG | ALIGNMENT_FLAG)) {
 		a->left += a->blocks[site->block].insns - site->aux;
 		leave(a, site->guest, WINDOW_INSTRUCTION);
 		return;
@@ -297,16 +309,42 @@ static void take_popf(struct window_area *a, const struct window_site *site)
 	a->resume = code_at(a, site->code);
 }
 
+/* The kernel's own result, and what it does to rcx and r11. */
+static void take_result(struct window_area *a, const struct window_site *after, long result)
+{
+	a->regs.r[INSN_RAX] = (uint64_t)result;
+	a->regs.r[INSN_RCX] = after->guest;
+	a->regs.r[INSN_R11] = a->regs.flags;
+	if (window_signal_waits(a))
+		leave(a, after->guest, WINDOW_SIGNAL);
+	else
+		a->resume = code_at(a, after->code);
+}
+
 static void take_call(struct window_area *a, const struct window_site *site)
 {
-	const enum window_reason reason = window_call_before(a);
+	enum window_reason reason;
+	long result = 0;
 
+	if (window_call_instead(a, &result)) {
+		a->result.system_calls++;
+		take_result(a, site + 1, result);
+		return;
+	}
+	if (site->aux & WINDOW_CAN_STEP && window_call_steps(a) && !window_signal_waits(a)) {
+		a->result.system_calls++;
+		a->step_pc = site->guest;
+		a->step_next = site[1].guest;
+		a->resume = (uint64_t)(uintptr_t)a->code + a->pad;
+		return;
+	}
+	reason = window_call_before(a);
 	if (reason == WINDOW_RUNS) {
 		a->result.system_calls++;
 		a->resume = code_at(a, site->code);
 		return;
 	}
-	a->left += a->blocks[site->block].insns - site->aux;
+	a->left += a->blocks[site->block].insns - (site->aux & 0xffff);
 	leave(a, site->guest, reason);
 }
 
@@ -378,10 +416,12 @@ void window_begin(struct window_area *a, const struct window_request *request)
 	a->budget = request->instructions ? request->instructions : UINT64_MAX / 2;
 	a->left = a->slice = 0;
 	a->is_unmasked = 0;
+	a->step_pc = a->step_next = 0;
+	a->held_count = 0;
 	a->regs.fs_base = (uint64_t)(uintptr_t)__builtin_thread_pointer();
 	a->regs.gs_base = 0;
 	a->regs.known = INSN_KNOWS_X86 | INSN_KNOWS_FLAGS | INSN_KNOWS_FS;
 	next_slice(a);
-	a->is_active = 1;
+	a->is_active = WINDOW_ACTIVE;
 	go_to(a, a->regs.r[INSN_RIP]);
 }

@@ -43,6 +43,16 @@ void window_mark_add(struct window_build *b, unsigned int saved, unsigned int ot
 	};
 }
 
+struct window_mark *window_mark_done(struct window_build *b, unsigned int length)
+{
+	window_mark_add(b, 0, 0);
+	struct window_mark *mark = &b->area->marks[b->area->marks_used - 1];
+
+	mark->offset = (uint8_t)(b->bytes + length);
+	mark->done = (uint8_t)(b->insns + 1);
+	return mark;
+}
+
 /* ---- before the first instruction ---- */
 
 /* Where the cold parts are jumped to. */
@@ -111,7 +121,7 @@ static void emit_compare_at(struct window_build *b, unsigned int at, unsigned in
 	struct window_area *a = b->area;
 	uint32_t expected = 0;
 
-	memcpy(&expected, b->text + at, n);
+	memcpy(&expected, b->found + at, n);
 	emit_text_load(a, b->pc + at, n);
 	emit(a, "\x8d\x89", 2); /* lea -expected(%rcx), %ecx */
 	emit_4(a, -expected);
@@ -203,9 +213,9 @@ static void emit_insns(struct window_build *b)
 		const uint64_t pc = b->pc + b->bytes;
 		const uint32_t number = hooks->choose ? hooks->choose(a, pc, insn) : 0;
 
+		window_mark_add(b, 0, 0);
 		if (number)
 			emit_hook(b, WINDOW_SITE_HOOK, pc, number);
-		window_mark_add(b, 0, 0);
 		window_form_emit(b, insn, b->text + b->bytes);
 		b->bytes += insn->length;
 		b->insns++;
@@ -213,6 +223,7 @@ static void emit_insns(struct window_build *b)
 	if (b->is_ended)
 		return;
 	const uint64_t next = b->pc + b->bytes;
+	window_mark_add(b, 0, 0);
 	if (b->planned == b->most || b->bytes >= WINDOW_BLOCK_BYTES - INSN_LENGTH_MAX)
 		window_emit_exit(b, emit_jump(a, a->used), next);
 	else
@@ -223,6 +234,10 @@ static void emit_cold(struct window_build *b, struct cold *cold)
 {
 	struct window_area *a = b->area;
 
+	if (b->push_at) {
+		emit_patch(a, b->push_at, a->used);
+		emit_8(a, b->push_value);
+	}
 	emit_patch(a, cold->budget, a->used);
 	emit_load(a, EMIT_RCX, &a->spill_rcx);
 	emit_site(a, window_site_add(b, WINDOW_SITE_BUDGET, b->pc, b->planned));
@@ -263,6 +278,17 @@ static void keep(struct window_area *a, int number, uint64_t pc)
 	*row = (uint32_t)number;
 }
 
+static void read_text(struct window_build *b)
+{
+	const struct window_request *request = &b->area->request;
+
+	b->readable = (unsigned int)window_read(b->text, b->pc, sizeof(b->text));
+	memcpy(b->found, b->text, b->readable);
+	for (uint32_t i = 0; i < request->text_bytes; i++)
+		if (request->text_at + i - b->pc < b->readable)
+			b->text[request->text_at + i - b->pc] = request->text[i];
+}
+
 int window_translate(struct window_area *a, uint64_t pc, unsigned int most, int is_kept)
 {
 	struct window_build build;
@@ -280,10 +306,11 @@ int window_translate(struct window_area *a, uint64_t pc, unsigned int most, int 
 	b->bytes = 0;
 	b->insns = 0;
 	b->is_ended = 0;
+	b->push_at = 0;
 	b->most = most < WINDOW_BLOCK_INSNS ? most : WINDOW_BLOCK_INSNS;
 	if (b->most > 1 && is_changing(a, pc))
 		b->most = 1;
-	b->readable = (unsigned int)window_read(b->text, pc, sizeof(b->text));
+	read_text(b);
 	measure(b);
 	a->blocks[b->number] = (struct window_block){
 		.guest = pc,

@@ -16,8 +16,11 @@ struct window_build {
 	unsigned int bytes; /* done */
 	unsigned int insns;
 	unsigned int readable;
-	int is_ended; /* by a branch */
+	int is_ended;	  /* by a branch */
+	uint32_t push_at; /* the distance of a push to its constant; 0: none */
+	uint64_t push_value;
 	uint8_t text[WINDOW_BLOCK_BYTES + INSN_LENGTH_MAX];
+	uint8_t found[WINDOW_BLOCK_BYTES + INSN_LENGTH_MAX]; /* text, as it is in memory */
 	struct insn decoded[WINDOW_BLOCK_INSNS];
 };
 
@@ -30,6 +33,8 @@ uint32_t window_site_add(struct window_build *b, enum window_site_kind kind, uin
 			 uint32_t aux);
 /* From here a fault is of the instruction that is being written. */
 void window_mark_add(struct window_build *b, unsigned int saved, unsigned int other);
+/* From here a trap is of the instruction that was written, and the thread goes on at the next. */
+struct window_mark *window_mark_done(struct window_build *b, unsigned int length);
 /* The branch whose distance is there goes to target, at first by way of window_dispatch(). */
 void window_emit_exit(struct window_build *b, uint32_t distance_at, uint64_t target);
 

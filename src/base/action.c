@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* action.c - see action.h. */
-#include "trap/action.h"
+#include "base/action.h"
 #include "base/trap_path.h"
 
 #include <string.h>

@@ -9,8 +9,8 @@
  * thread that replaces it, which lets it go. The contents of a slot change only while its version is
  * ACTION_BUSY. A version is never used again.
  */
-#ifndef TRAP_ACTION_H
-#define TRAP_ACTION_H
+#ifndef BASE_ACTION_H
+#define BASE_ACTION_H
 
 #include <signal.h>
 #include <stdint.h>
