@@ -16,7 +16,7 @@ struct counts {
 	int *where;
 };
 
-__attribute__((noipa)) int deep(int n, int *destroyed)
+__attribute__((noinline)) int deep(int n, int *destroyed)
 {
 	counts c(destroyed);
 

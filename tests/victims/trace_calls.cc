@@ -11,7 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__clang__)
+#define CALLED __attribute__((noinline, used))
+#else
 #define CALLED __attribute__((noipa, used))
+#endif
 
 static char log_text[1 << 16];
 static size_t log_used;
