@@ -55,18 +55,23 @@ ok 'and its children are not sampled' $?
 attach --for 1
 [ $? = 0 ] && grep -q 'use-after-free' "$tmp/err" && grep -q 'malloc() is that of .*libc' "$tmp/err"
 ok 'it can be done again' $?
-"$trapline" heap -p $pid --for 20 >/dev/null 2>"$tmp/first" &
+kill -USR1 $pid
+is_as_before
+ok 'its code is as before when the last sampled block is gone' $?
+"$trapline" heap -p $pid --for 60 >/dev/null 2>"$tmp/first" &
 first=$!
-sleep 1
+for _ in $(seq 200); do
+	python3 "$sums" $pid | cmp -s - "$tmp/before" || break
+	sleep 0.05
+done
 attach --for 1
 status=$?
 kill -INT $first
 wait $first
 [ $status = 2 ] || [ $status = 1 ] && grep -q 'sampled by another trapline heap' "$tmp/err"
 ok 'but not twice at once' $?
-kill -USR1 $pid
 is_as_before
-ok 'its code is as before when the last sampled block is gone' $?
+ok 'and after that too' $?
 stop
 ok 'it did its work all the time' $?
 
