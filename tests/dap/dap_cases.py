@@ -111,7 +111,7 @@ def logged(c, path, text, message):
     line = line_of(text, path)
     row = rows(c.set_lines(path, [{"line": line, "logMessage": "at " + message}]))[0]
     if not row["verified"]:
-        assert "in no place at this instruction" in row["message"], row
+        assert "has no location at this instruction" in row["message"], row
         return None
     c.messages.clear()
     c.line("at ")
