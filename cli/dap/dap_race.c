@@ -159,7 +159,7 @@ static void tell_line(struct dap *d, const char *text, size_t n)
 	json_decref(j);
 }
 
-static bool add(struct dap_races *r, const char *bytes, size_t n)
+static bool race_add(struct dap_races *r, const char *bytes, size_t n)
 {
 	if (r->count + n > LINE_BYTES_MAX)
 		return false;
@@ -182,7 +182,7 @@ void dap_race_read(struct dap *d, struct dap_races *r, const char *bytes, size_t
 		const char *end = memchr(bytes, '\n', n);
 		size_t part = end ? (size_t)(end - bytes) : n;
 
-		if (!r->is_skipping && !add(r, bytes, part)) {
+		if (!r->is_skipping && !race_add(r, bytes, part)) {
 			dap_note(d, "a race is not shown: its text is too long");
 			r->is_skipping = true;
 		}

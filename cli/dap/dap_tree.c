@@ -316,7 +316,7 @@ static int visit_members(struct dap *d, const struct value *v, const char *join,
 		else
 			set_expression(&row, v, "%s", v->expression);
 		if (m[i].vtable_offset)
-			row.why_not = "a virtual base: its place is not looked up";
+			row.why_not = "a virtual base: its location is not looked up";
 		else
 			row.branch = dap_tree_branch(d, &row.place, row.expression, &row.elements);
 		if (!is_named)

@@ -77,7 +77,7 @@ void dap_variables(struct dap *d, const json_t *request)
 	}
 	json_decref(rows);
 	dap_send_refusal(&d->out, request,
-			 "these variables were looked at long ago: open the one above them again");
+			 "these variables are no longer known: open the row above them again");
 }
 
 /* There is no frame, since nothing stops: what there is are globals. */

@@ -70,7 +70,7 @@ static bool register_and_number(const Dwarf_Op *op, uint8_t *reg, int64_t *numbe
 }
 
 /* What DW_OP_fbreg counts from. */
-static bool frame_base(struct local *l, uint8_t *reg, int64_t *number)
+static bool base_of_frame(struct local *l, uint8_t *reg, int64_t *number)
 {
 	struct frame_site cfa;
 	Dwarf_Attribute attr;
@@ -110,7 +110,7 @@ static bool in_frame(struct local *l, Dwarf_Die *die, struct signature_value *ou
 	    dwarf_getlocation_addr(&attr, l->pc, &ops, &n, 1) != 1 || n != 1)
 		return false;
 	if (ops[0].atom == DW_OP_fbreg) {
-		if (!frame_base(l, &reg, &number))
+		if (!base_of_frame(l, &reg, &number))
 			return false;
 		number += (int64_t)ops[0].number;
 	} else if (!register_and_number(&ops[0], &reg, &number)) {
@@ -175,8 +175,8 @@ int local_find(struct symbols *s, const struct code_site *site, const char *name
 		return 0;
 	snprintf(
 		why, n,
-		"the compiler keeps '%.100s' in no place at this instruction; choose another line, or "
-		"build with -O0",
+		"'%.100s' has no location at this instruction: the compiler optimised it away; choose "
+		"another line, or build with -O0",
 		name);
 	return -EINVAL;
 }
