@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "agent/agent_flow.h"
 #include "agent/agent_patch.h"
 #include "agent/agent_probe.h"
 #include "agent/agent_throttle.h"
@@ -27,6 +28,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "event/aim.h"
 #include "race/race.h"
 #include "throttle/throttle_open.h"
 #include "trap/install.h"
@@ -34,6 +36,8 @@
 #define RACE_OPTION "race="
 #define RACE_END_OPTION "race-end="
 #define PROBE_OPTION "probe="
+#define FLOW_OPTION "flow="
+#define FLOW_LOWEST_FD 900
 #define THROTTLE_OPTION "throttle="
 #define THROTTLE_END_OPTION "throttle-end="
 #define THROTTLE_AGAIN_OPTION "throttle-again="
@@ -194,6 +198,20 @@ static int attach_probe(const char *path)
 	return lock;
 }
 
+static int attach_flow(const char *path)
+{
+	if (!event_lowest_fd)
+		event_lowest_fd = FLOW_LOWEST_FD;
+	struct flow_region *region = share_map_own(path, FLOW_MAGIC, sizeof(*region));
+	int lock = region ? share_open(path) : -ENOENT;
+
+	if (lock >= 0)
+		return agent_flow_attach(region, lock);
+	if (region)
+		memory_unmap(region, sizeof(*region));
+	return lock;
+}
+
 static int do_call(const char *options)
 {
 	char path[256];
@@ -214,6 +232,8 @@ static int do_call(const char *options)
 		return agent_patch_call(options + strlen(PATCH_OPTION));
 	if (environment_option(options, PROBE_OPTION, path, sizeof(path)))
 		return attach_probe(path);
+	if (environment_option(options, FLOW_OPTION, path, sizeof(path)))
+		return attach_flow(path);
 	return -EINVAL;
 }
 
@@ -279,6 +299,23 @@ static void start_probe(const char *path)
 	keep_signals();
 }
 
+static void start_flow(const char *path)
+{
+	if (!event_lowest_fd)
+		event_lowest_fd = FLOW_LOWEST_FD;
+	struct flow_region *region = share_map(path, FLOW_MAGIC, sizeof(*region));
+	int lock = region ? share_open(path) : -ENOENT;
+
+	if (lock < 0)
+		return;
+	is_preloaded = 1;
+	signals_are_ours(0);
+	signals_prepare(end_for_program);
+	signals_spare_stacks(1);
+	agent_flow_start(region, lock);
+	keep_signals();
+}
+
 __attribute__((constructor)) static void agent_start(void)
 {
 	const char *options = getenv("TRAPLINE_OPTIONS");
@@ -291,6 +328,8 @@ __attribute__((constructor)) static void agent_start(void)
 		start_race(path);
 	if (environment_option(options, THROTTLE_OPTION, path, sizeof(path)))
 		start_throttle(path);
+	if (environment_option(options, FLOW_OPTION, path, sizeof(path)))
+		start_flow(path);
 	if (environment_option(options, PROBE_OPTION, path, sizeof(path))) {
 		environment_forget(PROBE_OPTION);
 		start_probe(path);

@@ -17,6 +17,7 @@ enum cli_exit {
 int cmd_break(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_dap(int argc, char **argv);
+int cmd_flow(int argc, char **argv);
 int cmd_heap(int argc, char **argv);
 int cmd_race(int argc, char **argv);
 int cmd_patch(int argc, char **argv);

@@ -29,6 +29,7 @@ static const struct command {
 	{ "record", cmd_record, &record_syntax, "write the hits of watch or break to a file" },
 	{ "report", cmd_report, &report_syntax, "show a recording: text, JSON, flame graph, page" },
 	{ "race", cmd_race, &race_syntax, "find data races in an unmodified program" },
+	{ "flow", cmd_flow, &flow_syntax, "follow bytes through an unmodified program" },
 	{ "heap", cmd_heap, &heap_syntax, "find heap errors in an unmodified program" },
 	{ "at", cmd_at, &at_syntax, "act at an exact point of an execution" },
 	{ "throttle", cmd_throttle, &throttle_syntax,

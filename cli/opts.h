@@ -79,6 +79,7 @@ extern const struct opt_syntax at_syntax;
 extern const struct opt_syntax break_syntax;
 extern const struct opt_syntax check_syntax;
 extern const struct opt_syntax dap_syntax;
+extern const struct opt_syntax flow_syntax;
 extern const struct opt_syntax heap_syntax;
 extern const struct opt_syntax patch_syntax;
 extern const struct opt_syntax race_syntax;

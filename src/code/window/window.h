@@ -134,7 +134,8 @@ struct window_area;
  * there. They leave the vector registers alone, or keeps_vectors is 0.
  */
 struct window_hooks {
-	uint32_t (*choose)(struct window_area *area, uint64_t pc, const struct insn *insn);
+	uint32_t (*choose)(struct window_area *area, uint64_t pc, const struct insn *insn,
+			   const uint8_t *bytes);
 	int (*before)(struct window_area *area, uint64_t pc, uint32_t number);
 	int (*block)(struct window_area *area, uint64_t pc, uint32_t insns);
 	int keeps_vectors;
@@ -289,7 +290,13 @@ void window_on_signal(int sig, siginfo_t *info, void *context);
 
 /* ---- window_access.c: leaves the vector registers alone ---- */
 
-uint32_t window_access_choose(struct window_area *area, uint64_t pc, const struct insn *insn);
+uint32_t window_access_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
+			      const uint8_t *bytes);
+/* Where an operand lies, by the registers before the instruction. *bytes is 0: that is not known. */
+uint64_t window_operand_address(const struct window_area *area, const struct window_operand *o,
+				uint32_t *bytes);
+void window_operand_fill(struct window_operand *o, const struct insn *insn,
+			 const struct insn_memory *m);
 int window_access_before(struct window_area *area, uint64_t pc, uint32_t number);
 int window_block_before(struct window_area *area, uint64_t pc, uint32_t insns);
 

@@ -11,7 +11,25 @@
 
 #define UNKNOWN (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN)
 
-uint32_t window_access_choose(struct window_area *a, uint64_t pc, const struct insn *insn)
+void window_operand_fill(struct window_operand *o, const struct insn *insn,
+			 const struct insn_memory *m)
+{
+	o->displacement = m->displacement;
+	o->size = m->size;
+	o->flags = m->flags;
+	o->base = m->base;
+	o->index = m->index;
+	o->scale = m->scale;
+	o->segment = m->segment;
+	o->access = m->access;
+	o->is_last = 0;
+	if (insn->address_bytes != 8 || m->flags & INSN_MEM_BIT_INDEX ||
+	    (m->scale && m->index_bits != 64) || m->segment == INSN_SEGMENT_GS)
+		o->flags |= INSN_MEM_NOT_COMPUTABLE;
+}
+
+uint32_t window_access_choose(struct window_area *a, uint64_t pc, const struct insn *insn,
+			      const uint8_t *bytes)
 {
 	const uint32_t first = a->operands_used;
 
@@ -22,19 +40,7 @@ uint32_t window_access_choose(struct window_area *a, uint64_t pc, const struct i
 
 		if (!m->access)
 			continue;
-		struct window_operand *o = &a->operands[a->operands_used++];
-		o->displacement = m->displacement;
-		o->size = m->size;
-		o->flags = m->flags;
-		o->base = m->base;
-		o->index = m->index;
-		o->scale = m->scale;
-		o->segment = m->segment;
-		o->access = m->access;
-		o->is_last = 0;
-		if (insn->address_bytes != 8 || m->flags & INSN_MEM_BIT_INDEX ||
-		    (m->scale && m->index_bits != 64) || m->segment == INSN_SEGMENT_GS)
-			o->flags |= INSN_MEM_NOT_COMPUTABLE;
+		window_operand_fill(&a->operands[a->operands_used++], insn, m);
 	}
 	if (a->operands_used == first)
 		return 0;
@@ -42,12 +48,15 @@ uint32_t window_access_choose(struct window_area *a, uint64_t pc, const struct i
 	return first;
 }
 
-static uint64_t address_of(const struct window_area *a, const struct window_operand *o)
+uint64_t window_operand_address(const struct window_area *a, const struct window_operand *o,
+				uint32_t *bytes)
 {
 	uint64_t address = (uint64_t)o->displacement;
 
+	*bytes = 0;
 	if (o->flags & UNKNOWN)
 		return 0;
+	*bytes = o->size;
 	if (o->base != INSN_NO_REG)
 		address += a->regs.r[o->base];
 	if (o->scale)
@@ -62,8 +71,8 @@ int window_access_before(struct window_area *a, uint64_t pc, uint32_t number)
 	const struct window_operand *o = &a->operands[number];
 
 	for (;; o++) {
-		const uint64_t address = address_of(a, o);
-		const uint32_t bytes = o->flags & UNKNOWN ? 0 : o->size;
+		uint32_t bytes;
+		const uint64_t address = window_operand_address(a, o, &bytes);
 
 		if (a->request.user_access(pc, address, bytes, o->access, a->regs.r,
 					   a->request.arg))

@@ -192,7 +192,8 @@ static uint64_t target_of(const struct window_area *a, const struct window_opera
 	return window_read(&target, address, sizeof(target)) == sizeof(target) ? target : 0;
 }
 
-static uint32_t trace_choose(struct window_area *a, uint64_t pc, const struct insn *insn)
+static uint32_t trace_choose(struct window_area *a, uint64_t pc, const struct insn *insn,
+			     const uint8_t *bytes)
 {
 	struct window_operand *o = &a->operands[a->operands_used];
 	const struct insn_memory *m = &insn->memory[0];

@@ -11,6 +11,9 @@
 #include <errno.h>
 
 #include "code/insn/relocate.h"
+#include "code/poke/poke_view.h"
+#include "code/poke/quiesce.h"
+#include "code/poke/traps.h"
 #include "code/window/window_emit.h"
 
 #define CODE_RESERVE 8192u /* a block is never longer */
@@ -211,7 +214,8 @@ static void emit_insns(struct window_build *b)
 	for (unsigned int i = 0; i < b->planned; i++) {
 		const struct insn *insn = &b->decoded[i];
 		const uint64_t pc = b->pc + b->bytes;
-		const uint32_t number = hooks->choose ? hooks->choose(a, pc, insn) : 0;
+		const uint32_t number =
+			hooks->choose ? hooks->choose(a, pc, insn, b->text + b->bytes) : 0;
 
 		window_mark_add(b, 0, 0);
 		if (number)
@@ -278,12 +282,30 @@ static void keep(struct window_area *a, int number, uint64_t pc)
 	*row = (uint32_t)number;
 }
 
+/* Under an int3 of ours is an instruction of the program. */
+static void read_under_traps(struct window_build *b)
+{
+	const struct quiesce_ticket inside = quiesce_enter();
+	const struct trap_table *table = atomic_get(&poke_view.traps);
+
+	for (unsigned int i = 0; table && i < b->readable; i++) {
+		const struct trap_row *row = NULL;
+
+		if (b->found[i] == INT3)
+			row = traps_find(table, b->pc + i);
+		if (row)
+			b->text[i] = row->bytes[0];
+	}
+	quiesce_leave(inside);
+}
+
 static void read_text(struct window_build *b)
 {
 	const struct window_request *request = &b->area->request;
 
 	b->readable = (unsigned int)window_read(b->text, b->pc, sizeof(b->text));
 	memcpy(b->found, b->text, b->readable);
+	read_under_traps(b);
 	for (uint32_t i = 0; i < request->text_bytes; i++)
 		if (request->text_at + i - b->pc < b->readable)
 			b->text[request->text_at + i - b->pc] = request->text[i];

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * agent_flow.c - see agent_flow.h.
+ *
+ * The command finds the places that the user named, in the process that waits here. A program that the
+ * process starts by exec has other addresses: there only the functions of libc are sources and sinks.
+ */
+#include "agent/agent_flow.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+
+#include "agent/zydis.h"
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/own_thread.h"
+#include "base/sys.h"
+#include "flow/flow.h"
+
+#define WAIT_STEP_NS 1000000
+#define STACK_BYTES (256u << 10)
+
+static struct {
+	struct flow_region *region;
+	int lock;
+	uint32_t runs;
+} flow;
+
+static int flow_wait_while(struct flow_region *region, int lock, enum flow_state state)
+{
+	const struct timespec step = { 0, WAIT_STEP_NS };
+
+	while (atomic_get(&region->state) == state) {
+		if (!flock(lock, LOCK_EX | LOCK_NB))
+			return -ECANCELED;
+		sys_nap(&step);
+	}
+	return 0;
+}
+
+static int flow_arm(struct flow_region *region)
+{
+	char why[sizeof(region->why)] = "";
+	int err = zydis_open() ? -ELIBACC : 0;
+
+	if (err)
+		strcpy(why, "libZydis.so.4.0 cannot be loaded");
+	else
+		err = flow_start(region, why, sizeof(why));
+	if (!err)
+		return 0;
+	flow_count(FLOW_REFUSED, 1);
+	memcpy(region->why, why, sizeof(why));
+	atomic_set(&region->error, err);
+	return err;
+}
+
+static void flow_wait_for_end(struct flow_region *region)
+{
+	while (flock(flow.lock, LOCK_EX) && errno == EINTR)
+		;
+	atomic_set(&region->stop, 1u);
+	flow_end();
+	flow_sites_end();
+	flow_wipe();
+	sys_close(flow.lock);
+	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
+	atomic_set(&flow.runs, 0u);
+}
+
+static void flow_name_thread(void)
+{
+	sys2(SYS_prctl, PR_SET_NAME, "trapline");
+}
+
+static void *flow_run_late(void *arg)
+{
+	struct flow_region *region = arg;
+
+	flow_name_thread();
+	int err = flow_wait_while(region, flow.lock, FLOW_NEW);
+	if (!err)
+		err = flow_arm(region);
+	if (err) {
+		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
+		sys_close(flow.lock);
+		atomic_set(&flow.runs, 0u);
+		return NULL;
+	}
+	atomic_set(&region->state, (uint32_t)FLOW_ARMED);
+	flow_wait_for_end(region);
+	return NULL;
+}
+
+static void *flow_run_started(void *arg)
+{
+	flow_name_thread();
+	flow_wait_for_end(arg);
+	return NULL;
+}
+
+static int flow_take(struct flow_region *shared, int lock)
+{
+	uint32_t none = 0;
+
+	/* What a run before has left is still looked at by threads: one run in a process. */
+	if (flow.region || !atomic_cas(&flow.runs, &none, 1u))
+		return -EBUSY;
+	flow.region = shared;
+	flow.lock = lock;
+	return 0;
+}
+
+int agent_flow_attach(struct flow_region *shared, int lock)
+{
+	int err = flow_take(shared, lock);
+
+	if (err) {
+		sys_close(lock);
+		memory_unmap(shared, sizeof(*shared));
+		return err;
+	}
+	own_thread_prepare();
+	return own_thread_start(pthread_create, STACK_BYTES, flow_run_late, shared);
+}
+
+int agent_flow_start(struct flow_region *shared, int lock)
+{
+	uint32_t state = FLOW_NEW;
+	const int is_first = atomic_cas(&shared->state, &state, (uint32_t)FLOW_READY);
+
+	if ((!is_first && state != FLOW_ARMED) || flow_take(shared, lock)) {
+		sys_close(lock);
+		memory_unmap(shared, sizeof(*shared));
+		return 0;
+	}
+	if (is_first && flow_wait_while(shared, lock, FLOW_READY))
+		sys1(SYS_exit_group, 1);
+	int err = flow_arm(shared);
+	if (!err) {
+		own_thread_prepare();
+		own_thread_start(pthread_create, STACK_BYTES, flow_run_started, shared);
+	}
+	if (is_first)
+		atomic_set(&shared->state, (uint32_t)(err ? FLOW_FAILED : FLOW_ARMED));
+	return !err;
+}
+
+__attribute__((destructor)) static void agent_flow_end(void)
+{
+	flow_end();
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_flow.c - `trapline flow`: where do these bytes go?
+ *
+ * The agent in the process follows them, and writes what it finds into memory that is shared with this
+ * command. This command finds the functions that the user named, waits, and explains. The agent ends when
+ * it gets the lock that this command holds.
+ */
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "cli/cmd.h"
+#include "cli/flow/flow_settings.h"
+#include "cli/inject/inject.h"
+#include "cli/launch/agent_start.h"
+#include "cli/launch/program.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+#include "cli/watchdog.h"
+#include "report/code/code_sites.h"
+#include "report/flow/flow_report.h"
+#include "report/safe/clean.h"
+#include "report/safe/private_file.h"
+#include "report/safe/target_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "flow"
+#define REGION_NAME "trapline-flow"
+#define STEP_NS 1000000
+#define LOOK_EVERY_NS 10000000
+#define READY_NS 10000000000u
+#define END_NS 5000000000u
+#define UNBLOCK_NS 20000000u
+#define UNBLOCK_EVERY 50 /* looks */
+
+struct flow_cli {
+	struct flow_cli_settings set;
+	struct agent_region memory;
+	struct flow_region *region;
+	int lock_fd;
+	pid_t pid;
+	uint64_t started_ns;
+	struct inject_masked *blocked; /* threads that had SIGTRAP blocked */
+	size_t blocked_count;
+	bool is_over; /* the program has ended */
+	int status;
+	FILE *out;
+	struct output terminal;
+};
+
+static bool flow_has_ended(struct flow_cli *c)
+{
+	if (!c->is_over && c->set.command)
+		c->is_over = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
+	else if (!c->is_over)
+		c->is_over = kill(c->pid, 0) && errno == ESRCH;
+	return c->is_over;
+}
+
+static void flow_nap(long ns)
+{
+	const struct timespec step = { 0, ns };
+
+	nanosleep(&step, NULL);
+}
+
+/* False: the state is the same still, after all this time or at the end of the process. */
+static bool wait_for_change(struct flow_cli *c, uint32_t state, uint64_t most_ns)
+{
+	const uint64_t start = clock_now_ns();
+
+	while (atomic_get(&c->region->state) == state) {
+		if (flow_has_ended(c) || clock_now_ns() - start > most_ns)
+			return atomic_get(&c->region->state) != state;
+		flow_nap(STEP_NS);
+	}
+	return true;
+}
+
+/* ---- the begin ---- */
+
+static int flow_open_output(struct flow_cli *c)
+{
+	c->out = strcmp(c->set.as, "text") != 0 ? stdout : stderr;
+	if (c->set.output)
+		c->out = private_file(c->set.output);
+	return c->out ? CLI_OK :
+			cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
+}
+
+static int make_flow_region(struct flow_cli *c)
+{
+	int err = agent_region_open(REGION_NAME, FLOW_MAGIC, sizeof(*c->region), &c->memory);
+
+	if (err)
+		return cli_wrong(COMMAND, "cannot share memory with the program: %s",
+				 strerror(-err));
+	c->region = (struct flow_region *)c->memory.head;
+	c->region->settings = c->set.flow;
+	return CLI_OK;
+}
+
+/* A function has one address; where there are several of the name, the user says which. */
+static int find_function(struct symbols *symbols, struct flow_place *p)
+{
+	struct variable found;
+	char near_names[200] = "";
+	const int err = symbols_find(symbols, p->name, &found);
+
+	if (!err && found.is_function) {
+		p->address = found.address;
+		p->bytes = found.size;
+		return CLI_OK;
+	}
+	if (!err)
+		return cli_wrong(COMMAND, "%s is not a function", p->name);
+	if (err == -ENOTUNIQ)
+		return cli_wrong(COMMAND,
+				 "there are several functions %s: name the object too, as in "
+				 "program:%s",
+				 p->name, p->name);
+	return cli_wrong(COMMAND, "cannot find function %s in %s: it has no such symbol%s", p->name,
+			 symbols_program(symbols), near_names);
+}
+
+static int find_functions(struct flow_cli *c)
+{
+	struct symbols *symbols = NULL;
+	int status = CLI_OK;
+
+	if (!c->region->settings.place_count)
+		return CLI_OK;
+	int err = symbols_open(c->pid, &symbols);
+	if (err)
+		return cli_wrong(COMMAND, "cannot read the symbols of process %d: %s", c->pid,
+				 strerror(-err));
+	for (uint32_t i = 0; i < c->set.flow.place_count && !status; i++)
+		status = find_function(symbols, &c->region->settings.places[i]);
+	symbols_close(symbols);
+	return status;
+}
+
+static int start_flow_command(struct flow_cli *c)
+{
+	char options[256];
+
+	/* The command's own: the child's copies of it are closed by its exec. */
+	c->lock_fd = c->memory.data_fd;
+	if (flock(c->lock_fd, LOCK_EX))
+		return cli_wrong(COMMAND, "cannot lock the shared memory: %s", strerror(errno));
+	agent_option("flow", &c->memory, options, sizeof(options));
+	int status = agent_command_start(COMMAND, c->set.command, options, &c->pid);
+	if (status)
+		return status;
+	if (wait_for_change(c, FLOW_NEW, READY_NS))
+		return CLI_OK;
+	if (c->is_over)
+		return cli_wrong(COMMAND, "%s ended before the agent was loaded", c->set.program);
+	kill(c->pid, SIGKILL);
+	return cli_wrong(COMMAND, "%s did not load the agent", c->set.program);
+}
+
+/*
+ * A trap in a thread that has SIGTRAP blocked would end the process. Allocators start such threads at any
+ * time, so this is done again and again.
+ */
+static void unblock_flow(struct flow_cli *c)
+{
+	const size_t most = INJECT_THREADS_MAX;
+	struct inject_masked *more;
+
+	if (c->set.command)
+		return;
+	if (!c->blocked)
+		c->blocked = calloc(most, sizeof(*c->blocked));
+	if (!c->blocked || c->blocked_count == most)
+		return;
+	more = c->blocked + c->blocked_count;
+	const size_t n = inject_find_blocked(c->pid, more, most - c->blocked_count);
+	c->blocked_count += inject_unblock_trap(c->pid, more, n);
+}
+
+static void block_flow_again(struct flow_cli *c)
+{
+	if (c->blocked && !c->is_over)
+		inject_block_trap(c->pid, c->blocked, c->blocked_count);
+	free(c->blocked);
+	c->blocked = NULL;
+}
+
+static int attach_flow(struct flow_cli *c)
+{
+	const struct agent_share share = { .region = c->region,
+					   .bytes = sizeof(*c->region),
+					   .filled = SHARE_HEAD_BYTES,
+					   .data_fd = c->memory.data_fd,
+					   .lock_fd = &c->lock_fd };
+	int result = 0;
+
+	agent_call_until(&asked_by, c->started_ns, c->set.for_ns);
+	output_progress(&c->terminal, "loading the agent into process %d", c->pid);
+	/* The head is copied with the call: the places are known before. */
+	int status = find_functions(c);
+	if (!status)
+		status = agent_call(COMMAND, c->pid, "flow", &share, &result);
+	output_clear_status(&c->terminal);
+	if (!status && !result)
+		unblock_flow(c);
+	if (status || !result)
+		return status;
+	if (result == -EBUSY)
+		return cli_wrong(COMMAND,
+				 "bytes were followed in process %d before: once is possible",
+				 c->pid);
+	return cli_wrong(COMMAND, "cannot follow bytes in process %d: %s", c->pid,
+			 strerror(-result));
+}
+
+static int arm_flow(struct flow_cli *c)
+{
+	char why[sizeof(c->region->why)];
+	const uint32_t before = atomic_get(&c->region->state);
+	const uint64_t start = clock_now_ns();
+
+	atomic_set(&c->region->state, (uint32_t)FLOW_ARM);
+	while (!wait_for_change(c, FLOW_ARM, UNBLOCK_NS) && !c->is_over && !asked_by &&
+	       clock_now_ns() - start < READY_NS)
+		unblock_flow(c);
+	if (atomic_get(&c->region->state) == FLOW_ARMED || (c->is_over && before == FLOW_READY))
+		return CLI_OK;
+	memcpy(why, c->region->why, sizeof(why));
+	why[sizeof(why) - 1] = '\0';
+	clean_text(why);
+	return cli_wrong(COMMAND, "cannot follow bytes in process %d: %s", c->pid,
+			 *why ? why : "the agent does not answer");
+}
+
+static int flow_begin(struct flow_cli *c)
+{
+	int status;
+
+	c->started_ns = clock_now_ns();
+	c->pid = c->set.pid;
+	status = c->set.command ? start_flow_command(c) : attach_flow(c);
+	if (!status && c->set.command)
+		status = find_functions(c);
+	if (!status)
+		status = arm_flow(c);
+	if (status && c->set.command && c->pid && !flow_has_ended(c))
+		kill(c->pid, SIGKILL);
+	return status;
+}
+
+/* ---- the run and its end ---- */
+
+static bool is_flow_over(const struct flow_cli *c)
+{
+	if (atomic_get(&c->region->stop))
+		return true;
+	return c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
+}
+
+static void flow_wait(struct flow_cli *c)
+{
+	for (unsigned int n = 1; !flow_has_ended(c) && !is_flow_over(c); n++) {
+		if (asked_by && !c->set.command)
+			break;
+		if (c->set.command)
+			watchdog_forward(c->pid);
+		if (n % UNBLOCK_EVERY == 0)
+			unblock_flow(c);
+		flow_nap(LOOK_EVERY_NS);
+	}
+}
+
+/* The agent gets the lock: it tells what lies in memory, and restores the instructions. */
+static void flow_leave(struct flow_cli *c)
+{
+	if (c->lock_fd == c->memory.data_fd)
+		flock(c->lock_fd, LOCK_UN);
+	else if (c->lock_fd >= 0)
+		close(c->lock_fd);
+	c->lock_fd = -1;
+	if (!flow_has_ended(c) && !wait_for_change(c, FLOW_ARMED, END_NS) && !c->is_over)
+		cli_note(COMMAND, "process %d did not answer at the end: residues are missing",
+			 c->pid);
+}
+
+static void flow_print(struct flow_cli *c, struct flow_report *report)
+{
+	const bool has_color = c->terminal.text.has_color && isatty(fileno(c->out));
+
+	if (!strcmp(c->set.as, "jsonl"))
+		flow_print_json(report, c->out);
+	else if (!strcmp(c->set.as, "dot"))
+		flow_print_dot(report, c->out);
+	else
+		flow_print_text(report, c->set.verbose != 0, has_color, c->out);
+}
+
+/* Silence must not look like safety. */
+static int say_unreached(const struct flow_cli *c, const struct flow_report *report)
+{
+	struct flow_totals t;
+
+	flow_report_totals(report, &t);
+	if (t.sources)
+		return CLI_OK;
+	if (t.counters[FLOW_SEEN])
+		return cli_wrong(COMMAND,
+				 "the source was reached %" PRIu64
+				 " time%s, but never had the bytes "
+				 "that were asked for: nothing was followed",
+				 t.counters[FLOW_SEEN], t.counters[FLOW_SEEN] == 1 ? "" : "s");
+	return cli_wrong(COMMAND, "the source was never reached: nothing was followed");
+}
+
+static void flow_wait_for_program(struct flow_cli *c)
+{
+	if (!c->set.command || flow_has_ended(c))
+		return;
+	cli_note(COMMAND, "following has ended; waiting for %s (process %d) to end", c->set.program,
+		 c->pid);
+	while (!flow_has_ended(c)) {
+		watchdog_forward(c->pid);
+		flow_nap(LOOK_EVERY_NS);
+	}
+}
+
+static int flow_finish(struct flow_cli *c)
+{
+	struct flow_report *report = NULL;
+
+	output_clear_status(&c->terminal);
+	if (flow_report_open(c->region, &report))
+		return cli_wrong(COMMAND, "out of memory");
+	if (c->set.pid && target_file_is_foreign(c->set.pid))
+		flow_report_set_root(report, c->set.pid);
+	flow_print(c, report);
+	int status = say_unreached(c, report);
+	flow_report_close(report);
+	if (fflush(c->out) || ferror(c->out))
+		status = cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
+	flow_wait_for_program(c);
+	if (status)
+		return CLI_NO;
+	return c->set.command ? cli_status_of(c->status) : CLI_OK;
+}
+
+int cmd_flow(int argc, char **argv)
+{
+	static struct flow_cli c = { .memory = AGENT_REGION_NONE, .lock_fd = -1 };
+	int status = flow_settings_read(&c.set, argc, argv);
+
+	if (status)
+		return status < 0 ? CLI_OK : status;
+	status = agent_is_for_this(COMMAND);
+	if (!status)
+		status = flow_open_output(&c);
+	if (!status)
+		status = make_flow_region(&c);
+	output_open(&c.terminal, COMMAND, NULL, 0);
+	watchdog_start(COMMAND, true);
+	if (!status)
+		status = flow_begin(&c);
+	if (!status) {
+		flow_wait(&c);
+		flow_leave(&c);
+		block_flow_again(&c);
+		status = flow_finish(&c);
+	}
+	agent_region_close(&c.memory);
+	if (c.out && c.set.output)
+		fclose(c.out);
+	return status;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_report.c - see flow_report.h. */
+#include "report/flow/flow_report.h"
+
+#include "report/safe/clean.h"
+#include "report/safe/file_places.h"
+#include "report/suppress/suppress.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const flow_kind_names[FLOW_KINDS] = {
+	[FLOW_COPY] = "copy",
+	[FLOW_COMPUTED] = "computed",
+	[FLOW_RESIDUE] = "residue",
+};
+const char *const flow_origin_names[FLOW_ORIGINS] = {
+	[FLOW_FROM_READ] = "read",
+	[FLOW_FROM_ARGUMENT] = "argument",
+	[FLOW_FROM_RESULT] = "result",
+	[FLOW_FROM_ENVIRONMENT] = "environment",
+};
+const char *const flow_memory_names[FLOW_MEMORIES] = {
+	[FLOW_MEMORY_OTHER] = "other",
+	[FLOW_MEMORY_HEAP] = "heap",
+	[FLOW_MEMORY_STACK] = "stack",
+	[FLOW_MEMORY_DATA] = "data",
+};
+const char *const flow_counter_names[FLOW_COUNTERS] = {
+	[FLOW_SEEN] = "seen",
+	[FLOW_MATCHED] = "matched",
+	[FLOW_WINDOWS] = "windows",
+	[FLOW_INSTRUCTIONS] = "instructions",
+	[FLOW_TRANSLATED] = "translated",
+	[FLOW_WINDOW_NS] = "window_ns",
+	[FLOW_CPU_NS] = "cpu_ns",
+	[FLOW_LOST_BUDGET] = "lost_budget",
+	[FLOW_LOST_WINDOW] = "lost_window",
+	[FLOW_CUT_TIME] = "cut_time",
+	[FLOW_CUT_INSTRUCTION] = "cut_instruction",
+	[FLOW_CUT_CALL] = "cut_call",
+	[FLOW_LOST_MARKS] = "lost_marks",
+	[FLOW_LOST_SOURCES] = "lost_sources",
+	[FLOW_LOST_STEPS] = "lost_steps",
+	[FLOW_LOST_RECORDS] = "lost_records",
+	[FLOW_STALE] = "stale",
+	[FLOW_CHANGED] = "changed",
+	[FLOW_PROCESSES] = "processes",
+	[FLOW_REFUSED] = "refused",
+};
+
+struct flow_report {
+	const struct flow_region *region;
+	struct file_places *places;
+	struct flow_source *sources; /* by number */
+	struct flow_step *steps;
+	struct flow_view *views;
+	size_t count;
+	uint32_t source_end;
+	uint32_t step_end;
+	uint64_t unfinished;
+};
+
+static bool flow_path_in(const void *table, uint32_t row, char *path, size_t n)
+{
+	const struct file_row *file = &((const struct flow_region *)table)->files[row];
+
+	if (!file->ready)
+		return false;
+	snprintf(path, n, "%.*s", (int)sizeof(file->path) - 1, file->path);
+	return true;
+}
+
+static void make_stack_valid(struct flow_stack *stack)
+{
+	if (stack->count > FLOW_FRAMES)
+		stack->count = FLOW_FRAMES;
+}
+
+static void make_text_valid(char *text, size_t n)
+{
+	text[n - 1] = '\0';
+	clean_text(text);
+}
+
+/* Not ready: a process began it and did not finish. */
+static void copy_sources(struct flow_report *r)
+{
+	for (uint32_t i = 1; i < r->source_end; i++) {
+		struct flow_source *s = &r->sources[i];
+
+		memcpy(s, &r->region->sources[i], sizeof(*s));
+		s->ready = s->ready && s->origin < FLOW_ORIGINS;
+		make_stack_valid(&s->stack);
+		make_text_valid(s->name, sizeof(s->name));
+		make_text_valid(s->path, sizeof(s->path));
+	}
+}
+
+static void copy_steps(struct flow_report *r)
+{
+	for (uint32_t i = 1; i < r->step_end; i++) {
+		struct flow_step *s = &r->steps[i];
+
+		memcpy(s, &r->region->steps[i], sizeof(*s));
+		s->ready = s->ready && s->parent < i && s->grade < FLOW_GRADES;
+		make_stack_valid(&s->stack);
+	}
+}
+
+static bool is_record_valid(const struct flow_report *r, struct flow_record *record)
+{
+	if (!record->ready || record->kind >= FLOW_KINDS || record->grade >= FLOW_GRADES ||
+	    record->memory >= FLOW_MEMORIES || !flow_report_source(r, record->source))
+		return false;
+	if (record->step && !flow_report_step(r, record->step))
+		record->step = 0;
+	make_stack_valid(&record->stack);
+	make_text_valid(record->name, sizeof(record->name));
+	return true;
+}
+
+static int copy_records(struct flow_report *r)
+{
+	uint32_t used = __atomic_load_n(&r->region->records_used, __ATOMIC_SEQ_CST);
+
+	if (used > FLOW_RECORDS)
+		used = FLOW_RECORDS;
+	r->views = calloc(used + 1, sizeof(*r->views));
+	if (!r->views)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < used; i++) {
+		struct flow_view *v = &r->views[r->count];
+
+		memcpy(&v->record, &r->region->records[i], sizeof(v->record));
+		if (is_record_valid(r, &v->record))
+			r->count++;
+		else
+			r->unfinished++;
+	}
+	return 0;
+}
+
+static uint32_t end_of(const uint32_t *used, uint32_t most)
+{
+	const uint32_t n = __atomic_load_n(used, __ATOMIC_SEQ_CST);
+
+	return n + 1 < most ? n + 1 : most;
+}
+
+int flow_report_open(const struct flow_region *region, struct flow_report **out)
+{
+	struct flow_report *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->region = region;
+	r->source_end = end_of(&region->sources_used, FLOW_SOURCES);
+	r->step_end = end_of(&region->steps_used, FLOW_STEPS);
+	r->sources = calloc(r->source_end, sizeof(*r->sources));
+	r->steps = calloc(r->step_end, sizeof(*r->steps));
+	if (!r->sources || !r->steps ||
+	    file_places_open(flow_path_in, region, FLOW_FILES, &r->places)) {
+		flow_report_close(r);
+		return -ENOMEM;
+	}
+	copy_sources(r);
+	copy_steps(r);
+	if (copy_records(r)) {
+		flow_report_close(r);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < r->count; i++)
+		flow_report_where(r, &r->views[i].record.stack, &r->views[i].where);
+	*out = r;
+	return 0;
+}
+
+void flow_report_close(struct flow_report *r)
+{
+	if (!r)
+		return;
+	file_places_close(r->places);
+	free(r->sources);
+	free(r->steps);
+	free(r->views);
+	free(r);
+}
+
+void flow_report_set_root(struct flow_report *r, pid_t root)
+{
+	file_places_set_root(r->places, root);
+}
+
+void flow_report_totals(const struct flow_report *r, struct flow_totals *out)
+{
+	*out = (struct flow_totals){ .unfinished = r->unfinished };
+	for (int i = 0; i < FLOW_COUNTERS; i++)
+		out->counters[i] = __atomic_load_n(&r->region->counters[i], __ATOMIC_RELAXED);
+	for (size_t i = 0; i < r->count; i++) {
+		out->flows += r->views[i].record.kind != FLOW_RESIDUE;
+		out->residues += r->views[i].record.kind == FLOW_RESIDUE;
+	}
+	for (uint32_t i = 1; i < r->source_end; i++)
+		out->sources += r->sources[i].ready != 0;
+}
+
+size_t flow_report_count(const struct flow_report *r)
+{
+	return r->count;
+}
+
+struct flow_view *flow_report_view(struct flow_report *r, size_t i)
+{
+	return &r->views[i];
+}
+
+uint32_t flow_report_sources(const struct flow_report *r)
+{
+	return r->source_end;
+}
+
+const struct flow_source *flow_report_source(const struct flow_report *r, uint32_t number)
+{
+	return number && number < r->source_end && r->sources[number].ready ? &r->sources[number] :
+									      NULL;
+}
+
+uint32_t flow_report_steps(const struct flow_report *r)
+{
+	return r->step_end;
+}
+
+const struct flow_step *flow_report_step(const struct flow_report *r, uint32_t number)
+{
+	return number && number < r->step_end && r->steps[number].ready ? &r->steps[number] : NULL;
+}
+
+uint32_t flow_report_path(const struct flow_report *r, uint32_t step, uint32_t *out, uint32_t most)
+{
+	uint32_t n = 0;
+
+	for (const struct flow_step *s = flow_report_step(r, step); s && n < most;
+	     s = flow_report_step(r, step)) {
+		out[n++] = step;
+		step = s->parent;
+	}
+	for (uint32_t i = 0; i < n / 2; i++) {
+		const uint32_t last = out[n - 1 - i];
+
+		out[n - 1 - i] = out[i];
+		out[i] = last;
+	}
+	return n;
+}
+
+/* ---- where ---- */
+
+size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
+			  struct run_frame *out)
+{
+	struct place places[FLOW_INLINED];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < stack->count; i++) {
+		const size_t count = file_places_frames(r->places, stack->frames[i], i > 0, places,
+							FLOW_INLINED);
+
+		for (size_t k = 0; k < count; k++)
+			out[n++] = (struct run_frame){
+				.ip = stack->frames[i] & FILE_PLACE_MASK,
+				.place = places[k],
+				.is_inlined = k + 1 < count,
+			};
+	}
+	return n;
+}
+
+static bool flow_is_of_system(const struct place *p)
+{
+	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libstdc++.so" };
+
+	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(p->module, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static void name_of(const struct place *p, uint64_t at, char *out, size_t n)
+{
+	if (p->function)
+		snprintf(out, n, "%.*s", (int)suppress_plain_length(p->function), p->function);
+	else if (p->module)
+		snprintf(out, n, "%s+0x%llx", p->module, (unsigned long long)p->module_offset);
+	else
+		snprintf(out, n, "0x%llx", (unsigned long long)(at & FILE_PLACE_MASK));
+}
+
+void flow_report_where(struct flow_report *r, const struct flow_stack *stack,
+		       struct flow_where *out)
+{
+	struct place p;
+
+	memset(out, 0, sizeof(*out));
+	if (!stack->count) {
+		snprintf(out->function, sizeof(out->function), "?");
+		return;
+	}
+	file_places_find(r->places, stack->frames[0], false, &out->place);
+	name_of(&out->place, stack->frames[0], out->function, sizeof(out->function));
+	if (!flow_is_of_system(&out->place))
+		return;
+	for (uint32_t i = 1; i < stack->count; i++) {
+		file_places_find(r->places, stack->frames[i], true, &p);
+		if (flow_is_of_system(&p))
+			continue;
+		out->caller_place = p;
+		name_of(&p, stack->frames[i], out->caller, sizeof(out->caller));
+		return;
+	}
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_text.c - flows as a tree for people: sources, the steps of their bytes, and who got them. */
+#include "report/flow/flow_report.h"
+
+#include "report/plural.h"
+#include "report/run/run_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 64
+
+struct tree {
+	struct flow_report *report;
+	bool *is_used; /* steps that lead to a flow */
+	bool is_verbose;
+	bool has_color;
+	FILE *f;
+};
+
+static void indent(const struct tree *t, unsigned int depth)
+{
+	for (unsigned int i = 0; i < depth; i++)
+		fputs("  ", t->f);
+}
+
+static void print_place(const struct tree *t, const char *name, const struct place *p)
+{
+	fputs(name, t->f);
+	if (p->file)
+		fprintf(t->f, " (%s:%d)", p->file, p->line);
+}
+
+static void print_where(const struct tree *t, const struct flow_where *w)
+{
+	if (w->caller[0]) {
+		fprintf(t->f, "%s, called in ", w->function);
+		print_place(t, w->caller, &w->caller_place);
+	} else {
+		print_place(t, w->function, &w->place);
+	}
+}
+
+static void print_in(const struct tree *t, const struct flow_where *w)
+{
+	if (w->caller[0])
+		print_place(t, w->caller, &w->caller_place);
+	else
+		print_place(t, w->function, &w->place);
+}
+
+static void print_stack(const struct tree *t, const struct flow_stack *stack)
+{
+	struct run_frame frames[FLOW_STACK_MAX];
+
+	if (t->is_verbose)
+		run_text_frames(t->f, frames, flow_report_frames(t->report, stack, frames));
+}
+
+static void print_amount(const struct tree *t, const struct flow_record *r)
+{
+	const struct flow_source *source = flow_report_source(t->report, r->source);
+
+	fprintf(t->f, "%" PRIu64 " byte%s", r->bytes, plural(r->bytes));
+	if (r->kind != FLOW_COMPUTED && source && r->offset)
+		fprintf(t->f, " from offset %" PRIu64, r->offset);
+}
+
+static void print_residue(const struct tree *t, const struct flow_record *r)
+{
+	fputs("A residue: ", t->f);
+	print_amount(t, r);
+	fprintf(t->f, " at 0x%" PRIx64, r->address);
+	if (r->block)
+		fprintf(t->f, ", at offset %" PRIu64 " of a block of %" PRIu64 " bytes",
+			r->address - r->block, r->block_size);
+	else if (r->memory != FLOW_MEMORY_OTHER)
+		fprintf(t->f, ", in the %s", flow_memory_names[r->memory]);
+	fputc('\n', t->f);
+}
+
+static void print_record(const struct tree *t, const struct flow_view *v, unsigned int depth)
+{
+	const struct flow_record *r = &v->record;
+
+	indent(t, depth);
+	if (t->has_color)
+		fputs("\033[1m", t->f);
+	if (r->kind == FLOW_RESIDUE) {
+		print_residue(t, r);
+	} else {
+		fprintf(t->f, "%c %s: %s", "ABC"[r->grade],
+			r -> kind == FLOW_COPY ? "sink" : "sink of what was computed", r->name);
+		if (r->fd >= 0)
+			fprintf(t->f, " to descriptor %d", r->fd);
+		fputs(": ", t->f);
+		print_amount(t, r);
+		fputs(", in ", t->f);
+		print_in(t, &v->where);
+		if (r->count > 1)
+			fprintf(t->f, ", %" PRIu64 " times", r->count);
+		fputc('\n', t->f);
+	}
+	if (t->has_color)
+		fputs("\033[0m", t->f);
+	print_stack(t, &r->stack);
+}
+
+static void print_records(const struct tree *t, uint32_t source, uint32_t step, unsigned int depth)
+{
+	for (size_t i = 0; i < flow_report_count(t->report); i++) {
+		const struct flow_view *v = flow_report_view(t->report, i);
+
+		if (v->record.source == source && v->record.step == step)
+			print_record(t, v, depth);
+	}
+}
+
+static void print_steps(const struct tree *t, uint32_t source, uint32_t parent, unsigned int depth)
+{
+	if (depth > DEPTH_MAX)
+		return;
+	for (uint32_t i = parent + 1; i < flow_report_steps(t->report); i++) {
+		const struct flow_step *s = flow_report_step(t->report, i);
+		struct flow_where where;
+
+		if (!s || !t->is_used[i] || s->parent != parent || (!parent && s->source != source))
+			continue;
+		flow_report_where(t->report, &s->stack, &where);
+		indent(t, depth);
+		fputs(s->grade ? "computed by " : "copied by ", t->f);
+		print_where(t, &where);
+		fputc('\n', t->f);
+		print_stack(t, &s->stack);
+		print_records(t, source, i, depth + 1);
+		print_steps(t, source, i, depth + 1);
+	}
+}
+
+static void print_source(const struct tree *t, uint32_t number)
+{
+	const struct flow_source *s = flow_report_source(t->report, number);
+	struct flow_where where;
+
+	flow_report_where(t->report, &s->stack, &where);
+	fprintf(t->f, "%" PRIu64 " byte%s of ", s->bytes, plural(s->bytes));
+	if (s->origin == FLOW_FROM_ENVIRONMENT)
+		fprintf(t->f, "the environment variable %s", s->name);
+	else if (s->origin == FLOW_FROM_READ)
+		fprintf(t->f, "%s from descriptor %d", s->name, s->fd);
+	else
+		fprintf(t->f, "%s %s", s->name, flow_origin_names[s->origin]);
+	if (s->path[0])
+		fprintf(t->f, " (%s)", s->path);
+	if (s->offset)
+		fprintf(t->f, ", from offset %" PRIu64, s->offset);
+	fputs(", in ", t->f);
+	print_in(t, &where);
+	fputc('\n', t->f);
+	print_stack(t, &s->stack);
+	print_records(t, number, 0, 1);
+	print_steps(t, number, 0, 1);
+	fputc('\n', t->f);
+}
+
+static bool has_flow(const struct tree *t, uint32_t source)
+{
+	for (size_t i = 0; i < flow_report_count(t->report); i++)
+		if (flow_report_view(t->report, i)->record.source == source)
+			return true;
+	return false;
+}
+
+static void use_steps(const struct tree *t)
+{
+	uint32_t path[DEPTH_MAX];
+
+	for (size_t i = 0; i < flow_report_count(t->report); i++) {
+		const uint32_t step = flow_report_view(t->report, i)->record.step;
+		const uint32_t n = flow_report_path(t->report, step, path, DEPTH_MAX);
+
+		for (uint32_t k = 0; k < n; k++)
+			t->is_used[path[k]] = true;
+	}
+}
+
+static void print_lost(const struct flow_totals *totals, FILE *f)
+{
+	static const struct {
+		enum flow_counter counter;
+		const char *what;
+	} rows[] = {
+		{ FLOW_LOST_BUDGET, "windows did not begin: the budget was used up" },
+		{ FLOW_LOST_WINDOW, "windows could not begin" },
+		{ FLOW_CUT_TIME, "windows ended at their limit of time" },
+		{ FLOW_CUT_INSTRUCTION, "windows ended at an instruction that cannot run in one" },
+		{ FLOW_CUT_CALL, "windows ended at a system call that blocks or makes a thread" },
+		{ FLOW_LOST_MARKS, "pages without marks: no room" },
+		{ FLOW_LOST_SOURCES, "sources not followed: no room" },
+		{ FLOW_LOST_STEPS, "steps not kept: no room" },
+		{ FLOW_LOST_RECORDS, "flows not reported: no room" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (totals->counters[rows[i].counter])
+			fprintf(f, "  %" PRIu64 " %s\n", totals->counters[rows[i].counter],
+				rows[i].what);
+	if (totals->unfinished)
+		fprintf(f, "  %" PRIu64 " flows not reported: their process ended in between\n",
+			totals->unfinished);
+}
+
+static void print_totals(const struct tree *t)
+{
+	struct flow_totals totals;
+	const uint64_t *c = totals.counters;
+
+	flow_report_totals(t->report, &totals);
+	fprintf(t->f,
+		"trapline flow: %" PRIu64 " flow%s into sinks, %" PRIu64 " residue%s; %" PRIu64
+		" source%s of %" PRIu64 " seen\n",
+		totals.flows, plural(totals.flows), totals.residues, plural(totals.residues),
+		totals.sources, plural(totals.sources), c[FLOW_SEEN]);
+	fprintf(t->f,
+		"  %" PRIu64 " instructions in %" PRIu64 " window%s, %.1f ms; what runs between "
+		"windows is not seen\n",
+		c[FLOW_INSTRUCTIONS], c[FLOW_WINDOWS], plural(c[FLOW_WINDOWS]),
+		(double)c[FLOW_WINDOW_NS] / 1e6);
+	print_lost(&totals, t->f);
+	for (int i = 0; t->is_verbose && i < FLOW_COUNTERS; i++)
+		fprintf(t->f, "  %s: %" PRIu64 "\n", flow_counter_names[i], c[i]);
+}
+
+void flow_print_text(struct flow_report *r, bool is_verbose, bool has_color, FILE *f)
+{
+	struct tree t = { .report = r, .is_verbose = is_verbose, .has_color = has_color, .f = f };
+
+	t.is_used = calloc(flow_report_steps(r) + 1, sizeof(*t.is_used));
+	if (!t.is_used)
+		return;
+	use_steps(&t);
+	for (uint32_t i = 1; i < flow_report_sources(r); i++)
+		if (flow_report_source(r, i) && (is_verbose || has_flow(&t, i)))
+			print_source(&t, i);
+	print_totals(&t);
+	free(t.is_used);
+}

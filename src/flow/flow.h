@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow.h - bytes followed through a process: what the parts in the target share.
+ *
+ * Each byte that is followed has a mark: which source it came from, at which offset, by which step, and
+ * whether it was only moved. Memory has its marks in pages of their own, which all threads share; registers
+ * have them as long as a window runs. Between windows nothing is seen, so a mark counts only if the byte
+ * still is what it was: equal to the source's, or, if it was computed, to what it was then.
+ *
+ *	flow_marks.c	the marks of memory	    flow_sites.c   sources and sinks of libc
+ *	flow_choose.c	instructions to forms	    flow_source.c  what is reached natively
+ *	flow_step.c	one instruction		    flow_begin.c   windows begin and end
+ *	flow_path.c	calls and steps		    flow_tell.c	   records
+ *	flow_sink.c	what a sink gets	    flow_residue.c what lies there at the end
+ *	flow_record.c	what it becomes
+ *
+ * What runs inside a window leaves the vector registers alone (meson.build). No lock, no allocation but
+ * by mmap, and memory of the program is read so that a fault cannot happen.
+ */
+#ifndef FLOW_FLOW_H
+#define FLOW_FLOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "code/insn/insn_flow.h"
+#include "code/window/window.h"
+#include "record/flow_region.h"
+
+/* ---- marks ---- */
+
+typedef uint64_t flow_mark; /* 0: the byte is not followed */
+
+#define FLOW_OFFSET_BITS 24
+#define FLOW_SOURCE_BITS 12
+#define FLOW_STEP_BITS 20
+#define FLOW_IS_TABLE (1ull << 62)
+#define FLOW_IS_COMPUTED (1ull << 63)
+
+static inline uint32_t flow_offset_of(flow_mark m)
+{
+	return (uint32_t)(m & ((1u << FLOW_OFFSET_BITS) - 1));
+}
+
+static inline uint32_t flow_source_of(flow_mark m)
+{
+	return (uint32_t)(m >> FLOW_OFFSET_BITS) & ((1u << FLOW_SOURCE_BITS) - 1);
+}
+
+static inline uint32_t flow_step_of(flow_mark m)
+{
+	return (uint32_t)(m >> (FLOW_OFFSET_BITS + FLOW_SOURCE_BITS)) &
+	       ((1u << FLOW_STEP_BITS) - 1);
+}
+
+static inline enum flow_grade flow_grade_of(flow_mark m)
+{
+	if (m & FLOW_IS_TABLE)
+		return FLOW_GRADE_C;
+	return m & FLOW_IS_COMPUTED ? FLOW_GRADE_B : FLOW_GRADE_A;
+}
+
+static inline flow_mark flow_mark_of(uint32_t source, uint32_t offset, uint32_t step)
+{
+	return (flow_mark)offset | (flow_mark)source << FLOW_OFFSET_BITS |
+	       (flow_mark)step << (FLOW_OFFSET_BITS + FLOW_SOURCE_BITS);
+}
+
+static inline flow_mark flow_with_step(flow_mark m, uint32_t step)
+{
+	const flow_mark field = ((1ull << FLOW_STEP_BITS) - 1)
+				<< (FLOW_OFFSET_BITS + FLOW_SOURCE_BITS);
+
+	return (m & ~field) | (flow_mark)step << (FLOW_OFFSET_BITS + FLOW_SOURCE_BITS);
+}
+
+_Static_assert(FLOW_SOURCES < 1u << FLOW_SOURCE_BITS && FLOW_STEPS < 1u << FLOW_STEP_BITS &&
+		       FLOW_SOURCE_BYTES <= 1u << FLOW_OFFSET_BITS,
+	       "a mark has room for them");
+
+/* ---- what the process has ---- */
+
+/* The bytes of a source as they were. */
+struct flow_text {
+	const uint8_t *bytes;
+	uint32_t count;
+};
+
+enum flow_site_kind {
+	FLOW_SITE_READ, /* behind a system call that read: rax bytes */
+	FLOW_SITE_READV,
+	FLOW_SITE_RECVMSG,
+	FLOW_SITE_RESUME, /* behind a system call that ends a window */
+	FLOW_SITE_GETENV,
+	FLOW_SITE_ARGUMENT,		   /* of a function that is a source */
+	FLOW_SITE_RESULT,		   /* at its ret */
+	FLOW_SITE_SINKS,		   /* from here on: sinks */
+	FLOW_SITE_RANGE = FLOW_SITE_SINKS, /* argument is a pointer, the next one a length */
+	FLOW_SITE_VECTOR,		   /* argument is an array of iovec, the next its length */
+	FLOW_SITE_MESSAGE,
+	FLOW_SITE_STRING,
+	FLOW_SITE_PROGRAM, /* a path in `argument`, and an array of arguments in the next one */
+	FLOW_SITE_SPAWN,   /* path second, arguments fifth */
+	FLOW_SITE_LIST,	   /* a path, and arguments up to a null pointer */
+	FLOW_SITE_VALUE,   /* a register, and the string that it leads to */
+};
+
+struct flow_site {
+	uint64_t address;
+	uint8_t kind;	   /* enum flow_site_kind */
+	uint8_t argument;  /* from 0 */
+	uint8_t has_fd;	   /* argument 0 is a descriptor */
+	uint8_t is_quiet;  /* without a trap: seen in windows only */
+	uint8_t is_inner;  /* libc calls it for another of these */
+	uint8_t is_behind; /* the system call is done */
+	const char *name;
+};
+
+#define FLOW_SITES 512u
+
+extern struct flow_region *flow_region;
+extern struct flow_text flow_texts[FLOW_SOURCES];
+extern struct flow_site flow_sites[FLOW_SITES];
+extern uint32_t flow_site_count;
+extern uint64_t flow_libc_start, flow_libc_end; /* its code */
+
+/* NULL: none begins there. */
+const struct flow_site *flow_site_at(uint64_t pc);
+
+/* ---- a thread ---- */
+
+enum flow_special {
+	FLOW_IS_CALL = 1,
+	FLOW_IS_SITE = 2,
+	FLOW_IS_SYSCALL = 4,
+	FLOW_REPEATS = 8,
+};
+
+struct flow_form {
+	struct insn_flow flow;
+	uint8_t special; /* enum flow_special */
+	uint8_t length;
+	uint8_t operand_bytes;
+	uint8_t reads_memory;
+	uint64_t reads; /* registers, as in flow_thread.any */
+	uint64_t writes;
+	uint64_t indexes; /* of the memory that it reads */
+	struct window_operand memory[2];
+};
+
+#define FLOW_FORMS WINDOW_SITES_MAX /* each has a site */
+#define FLOW_CALLS 256u
+#define FLOW_PENDING 256u
+#define FLOW_PENDING_SOURCES 16u
+#define FLOW_CLEAN_PAGES 128u
+
+struct flow_call {
+	uint64_t back; /* return address */
+	uint64_t at;   /* where it lies */
+};
+
+struct flow_thread {
+	struct flow_thread *next;
+	struct window_area *area;
+	uint64_t any; /* registers with marks: 16 general, from 16 on vectors */
+	flow_mark general[16][8];
+	flow_mark vector[32][64];
+	uint32_t idle; /* instructions since marks were touched */
+	uint32_t form_epoch;
+	uint32_t forms_used;
+	uint32_t calls;
+	uint32_t last_step;
+	struct flow_call call[FLOW_CALLS];
+	uint64_t began_ns;
+	uint64_t suspended_pc; /* where the registers' marks go on */
+	uint64_t suspended_sp;
+	uint64_t sink_sp; /* of the outermost sink that the thread is in */
+	uint64_t skip_pc; /* a site that was looked at natively, where the window begins */
+	int32_t tid;
+	uint32_t pending_steps[FLOW_PENDING];
+	uint32_t pending_records[FLOW_PENDING];
+	uint32_t pending_sources[FLOW_PENDING_SOURCES];
+	uint32_t sources_pending;
+	uint32_t steps_pending;
+	uint32_t records_pending;
+	uint32_t pages_fresh; /* with marks of this window; more than fit: all */
+	uint64_t fresh[FLOW_CLEAN_PAGES];
+	uint8_t page[4096];
+	uint64_t words[4096]; /* of the stack */
+	struct flow_form forms[FLOW_FORMS];
+};
+
+/* ---- flow_marks.c ---- */
+
+int flow_marks_start(void);
+/* 1: bytes there may have marks. */
+int flow_marks_may(uint64_t address, uint64_t bytes);
+/* Marks that count, for bytes that can be read now; at most 64. 1: some are set. */
+int flow_marks_load(struct flow_thread *t, uint64_t address, uint32_t bytes, flow_mark *out);
+void flow_marks_store(struct flow_thread *t, uint64_t address, uint32_t bytes, const flow_mark *in);
+void flow_marks_clear(uint64_t address, uint64_t bytes);
+/* The marks of a page; NULL: none. */
+flow_mark *flow_marks_page(uint64_t page);
+/* Page numbers one after the other, from *at = 0 on; 0: no more. */
+uint64_t flow_marks_next(uint32_t *at);
+/* The end of a window: computed bytes are kept as they are. */
+void flow_marks_settle(struct flow_thread *t);
+/* Is a byte what it was when it was marked? index: of the byte in its page. */
+int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte);
+/*
+ * Does a mark count? now is the whole page. Of an earlier window it does in a row of at least 8 that are
+ * what they were, or all of the source: a few bytes can be the same by chance.
+ */
+int flow_marks_holds(uint64_t page, uint32_t index, const uint8_t *now);
+
+/* ---- flow_path.c ---- */
+
+void flow_path_call(struct flow_thread *t, uint64_t back, uint64_t at);
+/* Addresses, innermost first: pc, then the returns. */
+void flow_path_stack(struct flow_thread *t, uint64_t pc, uint64_t sp, struct flow_stack *out);
+/* The step by which a byte with this mark is stored at pc. */
+uint32_t flow_path_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uint64_t sp);
+
+/* ---- flow_choose.c ---- */
+
+uint32_t flow_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
+		     const uint8_t *bytes);
+
+/* ---- flow_step.c ---- */
+
+int flow_step(struct window_area *area, uint64_t pc, uint32_t number);
+void flow_regs_forget(struct flow_thread *t);
+
+/* ---- flow_sink.c ---- */
+
+/* Where a thread is at a sink or a source. */
+struct flow_moment {
+	struct flow_thread *thread;
+	const uint64_t *regs; /* by DWARF number */
+	uint64_t pc;
+	const ucontext_t *context; /* NULL: in a window */
+};
+
+/* Bytes of the program; fewer if not all can be read. */
+size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n);
+uint64_t flow_argument(const struct flow_moment *m, unsigned int number);
+/* The length of a string, at most `most`; -1: it cannot be read. */
+int64_t flow_string(const struct flow_moment *m, uint64_t at, size_t most);
+/* How many followed bytes it got. */
+uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site);
+
+/* ---- flow_source.c ---- */
+
+/* The bytes of memory become a source. 1: some are followed. */
+int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, const char *name,
+		       int fd, uint64_t at, uint64_t bytes);
+int flow_source_site(const struct flow_moment *m, const struct flow_site *site);
+/* All about a trap that a thread has reached natively. */
+void flow_on_site(const struct flow_site *site, ucontext_t *context);
+
+/* The copies of what was followed become zeros. */
+void flow_source_wipe(void);
+
+/* ---- flow_begin.c ---- */
+
+/* The thread's own, made if there is none; NULL: no memory. */
+struct flow_thread *flow_thread_take(void);
+void flow_begin(struct flow_thread *t, ucontext_t *context);
+/* 1: all that was to be found is there, or the command has ended it. */
+int flow_is_over(void);
+
+/* ---- flow_tell.c: native code only ---- */
+
+int flow_tell_start(void);
+uint64_t flow_place_of(uint64_t address);
+void flow_places_of(struct flow_stack *stack);
+/* Does a function of libc call the one that the thread is in? */
+int flow_is_called_by_libc(const ucontext_t *context);
+/* The stack of a signal handler. */
+void flow_stack_of(const ucontext_t *context, struct flow_stack *out);
+struct flow_wish {
+	enum flow_kind kind;
+	enum flow_grade grade;
+	enum flow_memory memory;
+	uint32_t source;
+	uint32_t step;
+	int fd;
+	uint64_t bytes;
+	uint64_t offset;
+	uint64_t address;
+	uint64_t block;
+	uint64_t block_size;
+	const char *name;
+};
+void flow_tell_pending(struct flow_thread *t);
+
+/* ---- flow_record.c ---- */
+
+void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish);
+void flow_count(enum flow_counter counter, uint64_t n);
+void flow_copy_name(char *to, const char *from, size_t n);
+uint64_t flow_now_ns(int clock);
+
+/* ---- flow_residue.c ---- */
+
+void flow_residue(void);
+
+/* ---- flow_sites.c ---- */
+
+/* Finds them, and sets their traps. 0 or -errno with why. */
+int flow_sites_start(char *why, size_t n);
+int flow_sites_end(void);
+
+/* ---- flow_start.c ---- */
+
+/* In a new process, with the settings complete. */
+int flow_start(struct flow_region *region, char *why, size_t n);
+/* The end: what lies there is told. */
+void flow_end(void);
+/* Nothing of the bytes stays in the process because of us. */
+void flow_wipe(void);
+
+#endif

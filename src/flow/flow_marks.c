@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_marks.c - the marks of memory, by pages.
+ *
+ * A page gets its marks when one is set in it, and keeps them. The table is open addressing; a filter of
+ * bits says at once that a page has none. Threads write marks without a lock: two that write one byte at
+ * once race for the byte too.
+ */
+#include "base/general_regs.h"
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "flow/flow.h"
+
+#define PAGES TABLE_SIZE(2048u, 16u)
+#define ROWS (2 * PAGES)
+#define FILTER_BITS 65536u
+#define SETTLED 0x100u
+#define ROW_LEAST 8u
+#define SIGNAL_FRAME_MOST 32768u
+
+struct marked_page {
+	uint64_t number; /* address / 4096; 0: free */
+	flow_mark mark[4096];
+	uint16_t value[4096]; /* SETTLED | what the byte was at the end of its window */
+};
+
+static struct marked_page *pages;
+static uint32_t pages_used;
+static uint32_t rows[ROWS]; /* number of a page + 1 */
+static uint64_t filter[FILTER_BITS / 64];
+
+int flow_marks_start(void)
+{
+	void *memory = (void *)sys6(SYS_mmap, 0, PAGES * sizeof(*pages), 3,
+				    2 | 0x20 | 0x4000 /* MAP_NORESERVE */, -1, 0);
+
+	if (memory_failed(memory))
+		return memory_error(memory);
+	pages = memory;
+	return 0;
+}
+
+static uint32_t row_of(uint64_t page)
+{
+	return (uint32_t)(page * 0x9e3779b97f4a7c15u >> 40) % ROWS;
+}
+
+static int filter_has(uint64_t page)
+{
+	return counter_get(&filter[page % FILTER_BITS / 64]) >> page % 64 & 1;
+}
+
+int flow_marks_may(uint64_t address, uint64_t bytes)
+{
+	const uint64_t last = (address + bytes - 1) >> 12;
+
+	if (!bytes)
+		return 0;
+	for (uint64_t page = address >> 12; page <= last; page++)
+		if (filter_has(page))
+			return 1;
+	return 0;
+}
+
+static struct marked_page *find_page(uint64_t page)
+{
+	if (!filter_has(page))
+		return NULL;
+	for (uint32_t i = row_of(page), n = 0; n < ROWS; n++, i = (i + 1) % ROWS) {
+		const uint32_t number = __atomic_load_n(&rows[i], __ATOMIC_ACQUIRE);
+
+		if (!number)
+			return NULL;
+		if (pages[number - 1].number == page)
+			return &pages[number - 1];
+	}
+	return NULL;
+}
+
+static struct marked_page *make_page(uint64_t page)
+{
+	struct marked_page *found = find_page(page);
+
+	if (found)
+		return found;
+	if (atomic_get(&pages_used) >= PAGES) {
+		flow_count(FLOW_LOST_MARKS, 1);
+		return NULL;
+	}
+	const uint32_t number = atomic_add(&pages_used, 1u);
+	if (number >= PAGES) {
+		flow_count(FLOW_LOST_MARKS, 1);
+		return NULL;
+	}
+	pages[number].number = page;
+	for (uint32_t i = row_of(page);; i = (i + 1) % ROWS) {
+		uint32_t none = 0;
+
+		/* Two threads may make a page at once: the first in the row is the one that is found. */
+		if (atomic_cas(&rows[i], &none, number + 1))
+			break;
+	}
+	__atomic_fetch_or(&filter[page % FILTER_BITS / 64], 1ull << page % 64, __ATOMIC_SEQ_CST);
+	return find_page(page);
+}
+
+flow_mark *flow_marks_page(uint64_t page)
+{
+	struct marked_page *p = find_page(page);
+
+	return p ? p->mark : NULL;
+}
+
+uint64_t flow_marks_next(uint32_t *at)
+{
+	uint32_t used = atomic_get(&pages_used);
+
+	return *at < used && *at < PAGES ? pages[(*at)++].number : 0;
+}
+
+static int is_equal_to_source(flow_mark mark, uint8_t byte)
+{
+	const struct flow_text *text = &flow_texts[flow_source_of(mark)];
+
+	return flow_offset_of(mark) < text->count && text->bytes[flow_offset_of(mark)] == byte;
+}
+
+static int is_as_it_was(const struct marked_page *p, uint32_t index, flow_mark mark, uint8_t byte)
+{
+	const uint16_t value = p->value[index];
+
+	if (!(mark & FLOW_IS_COMPUTED))
+		return is_equal_to_source(mark, byte);
+	return !(value & SETTLED) || (uint8_t)value == byte;
+}
+
+int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte)
+{
+	const struct marked_page *p = find_page(page);
+
+	return p && is_as_it_was(p, index, mark, byte);
+}
+
+/* Of one row: the next bytes of the source, or what was computed. */
+static int follows(flow_mark mark, flow_mark before)
+{
+	if (flow_source_of(mark) != flow_source_of(before) ||
+	    (mark & FLOW_IS_COMPUTED) != (before & FLOW_IS_COMPUTED))
+		return 0;
+	return mark & FLOW_IS_COMPUTED || flow_offset_of(mark) == flow_offset_of(before) + 1;
+}
+
+/* now: bytes from `first` of the page on, `count` of them. */
+static int is_certain(const struct marked_page *p, uint32_t index, const uint8_t *now,
+		      uint32_t first, uint32_t count)
+{
+	const flow_mark *mark = p->mark;
+	const uint32_t all = flow_texts[flow_source_of(mark[index])].count;
+	const uint32_t enough = all < ROW_LEAST ? all : ROW_LEAST;
+	uint32_t start = index;
+	uint32_t end = index + 1;
+
+	if (index < first || index >= first + count ||
+	    !is_as_it_was(p, index, mark[index], now[index - first]))
+		return 0;
+	if (!(p->value[index] & SETTLED))
+		return 1;
+	while (start > first && end - start < enough && follows(mark[start], mark[start - 1]) &&
+	       is_as_it_was(p, start - 1, mark[start - 1], now[start - 1 - first]))
+		start--;
+	while (end < first + count && end - start < enough && follows(mark[end], mark[end - 1]) &&
+	       is_as_it_was(p, end, mark[end], now[end - first]))
+		end++;
+	return end - start >= enough;
+}
+
+int flow_marks_holds(uint64_t page, uint32_t index, const uint8_t *now)
+{
+	const struct marked_page *p = find_page(page);
+
+	return p && is_certain(p, index, now, 0, 4096);
+}
+
+static void note_fresh(struct flow_thread *t, uint64_t page)
+{
+	if (t->pages_fresh && t->fresh[(t->pages_fresh - 1) % FLOW_CLEAN_PAGES] == page)
+		return;
+	for (uint32_t i = 0; i < t->pages_fresh && i < FLOW_CLEAN_PAGES; i++)
+		if (t->fresh[i] == page)
+			return;
+	if (t->pages_fresh < FLOW_CLEAN_PAGES)
+		t->fresh[t->pages_fresh] = page;
+	t->pages_fresh += t->pages_fresh <= FLOW_CLEAN_PAGES;
+}
+
+/* Of an earlier window: those that are not certain are dropped, and the others are of this one now. */
+static void renew(struct flow_thread *t, struct marked_page *p, uint64_t address, uint32_t bytes)
+{
+	const uint32_t first = address & 4095;
+	const uint32_t from = first < ROW_LEAST ? 0 : first - ROW_LEAST;
+	const uint32_t end = first + bytes + ROW_LEAST;
+	const uint32_t to = end < 4096 ? end : 4096;
+	uint8_t now[64 + 2 * ROW_LEAST];
+	uint64_t is_sure = 0;
+	const size_t readable = window_read(now, (address & ~4095ull) + from, to - from);
+
+	for (uint32_t i = 0; i < bytes; i++)
+		if (p->mark[first + i] && is_certain(p, first + i, now, from, (uint32_t)readable))
+			is_sure |= 1ull << i;
+	for (uint32_t i = 0; i < bytes; i++) {
+		if (!p->mark[first + i])
+			continue;
+		if (is_sure & 1ull << i) {
+			p->value[first + i] = 0;
+			continue;
+		}
+		flow_count(FLOW_STALE, 1);
+		p->mark[first + i] = 0;
+	}
+	note_fresh(t, address >> 12);
+}
+
+/* Of one page. */
+static int load_part(struct flow_thread *t, uint64_t address, uint32_t bytes, flow_mark *out)
+{
+	struct marked_page *p = find_page(address >> 12);
+	const uint32_t first = address & 4095;
+	flow_mark any = 0;
+	uint32_t settled = 0;
+
+	for (uint32_t i = 0; p && i < bytes; i++) {
+		any |= p->mark[first + i];
+		settled |= p->mark[first + i] ? p->value[first + i] : 0;
+	}
+	if (!any)
+		return 0;
+	if (settled)
+		renew(t, p, address, bytes);
+	any = 0;
+	for (uint32_t i = 0; i < bytes; i++)
+		any |= out[i] = p->mark[first + i];
+	return any != 0;
+}
+
+int flow_marks_load(struct flow_thread *t, uint64_t address, uint32_t bytes, flow_mark *out)
+{
+	const uint32_t left = 4096 - (uint32_t)(address & 4095);
+	int any;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		out[i] = 0;
+	if (bytes <= left)
+		return load_part(t, address, bytes, out);
+	any = load_part(t, address, left, out);
+	return load_part(t, address + left, bytes - left, out + left) | any;
+}
+
+static void store_part(struct flow_thread *t, uint64_t address, uint32_t bytes, const flow_mark *in)
+{
+	const uint32_t first = address & 4095;
+	struct marked_page *p;
+	flow_mark any = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		any |= in[i];
+	p = any ? make_page(address >> 12) : find_page(address >> 12);
+	if (!p)
+		return;
+	for (uint32_t i = 0; i < bytes; i++) {
+		p->mark[first + i] = in[i];
+		p->value[first + i] = 0;
+	}
+	if (any)
+		note_fresh(t, address >> 12);
+}
+
+void flow_marks_store(struct flow_thread *t, uint64_t address, uint32_t bytes, const flow_mark *in)
+{
+	const uint32_t left = 4096 - (uint32_t)(address & 4095);
+
+	if (bytes <= left) {
+		store_part(t, address, bytes, in);
+		return;
+	}
+	store_part(t, address, left, in);
+	store_part(t, address + left, bytes - left, in + left);
+}
+
+void flow_marks_clear(uint64_t address, uint64_t bytes)
+{
+	while (bytes) {
+		const uint32_t first = address & 4095;
+		const uint64_t part = bytes < 4096 - first ? bytes : 4096 - first;
+		struct marked_page *p = find_page(address >> 12);
+
+		for (uint64_t i = 0; p && i < part; i++)
+			p->mark[first + i] = 0;
+		address += part;
+		bytes -= part;
+	}
+}
+
+/* Below the stack pointer lies the frame of the signal that ends the window. */
+static void count_change(const struct flow_thread *t, const struct marked_page *p, uint32_t i)
+{
+	const uint64_t below = t->area->regs.r[INSN_RSP] - ((p->number << 12) + i);
+
+	if (p->value[i] & SETTLED)
+		flow_count(FLOW_STALE, 1);
+	else if (below > SIGNAL_FRAME_MOST)
+		flow_count(FLOW_CHANGED, 1);
+}
+
+static void settle_page(struct flow_thread *t, struct marked_page *p)
+{
+	/* In a signal handler, where a fault would be the end: the kernel copies. */
+	const ssize_t readable =
+		sys_read_memory(sys_getpid(), p->number << 12, t->page, sizeof(t->page));
+
+	for (uint32_t i = 0; i < 4096; i++) {
+		const flow_mark mark = p->mark[i];
+
+		if (!mark)
+			continue;
+		if (readable <= 0) {
+			p->mark[i] = 0;
+		} else if (!(mark & FLOW_IS_COMPUTED) && !is_equal_to_source(mark, t->page[i])) {
+			count_change(t, p, i);
+			p->mark[i] = 0;
+		} else if (!(p->value[i] & SETTLED)) {
+			p->value[i] = SETTLED | t->page[i];
+		}
+	}
+}
+
+void flow_marks_settle(struct flow_thread *t)
+{
+	const uint32_t used = atomic_get(&pages_used);
+
+	if (t->pages_fresh <= FLOW_CLEAN_PAGES) {
+		for (uint32_t i = 0; i < t->pages_fresh; i++) {
+			struct marked_page *p = find_page(t->fresh[i]);
+
+			if (p)
+				settle_page(t, p);
+		}
+	} else {
+		for (uint32_t i = 0; i < used && i < PAGES; i++)
+			settle_page(t, &pages[i]);
+	}
+	t->pages_fresh = 0;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_path.c - who calls whom in a window, and the steps that bytes take.
+ *
+ * A call is noted with the place of its return address on the stack. Returns are not: when the stack
+ * pointer is above that place, the call is over. A step is a function, called from one place, that stores
+ * bytes which one other step stored before.
+ */
+#include "base/general_regs.h"
+
+#include "base/atomic.h"
+#include "flow/flow.h"
+
+#define HASH (2 * FLOW_STEPS)
+#define DEPTH_MAX 24u
+
+/* What tells one step from another; index 0 is the source itself. */
+struct step_key {
+	uint64_t back; /* of the function that stores */
+	uint32_t parent;
+	uint16_t source;
+	uint8_t grade;
+	uint8_t depth;
+};
+
+static struct step_key keys[FLOW_STEPS];
+static uint32_t hash[HASH];
+
+static void drop_ended(struct flow_thread *t, uint64_t sp)
+{
+	while (t->calls && t->call[t->calls - 1].at < sp)
+		t->calls--;
+}
+
+void flow_path_call(struct flow_thread *t, uint64_t back, uint64_t at)
+{
+	drop_ended(t, at + 1);
+	/* Of a deep recursion the outermost and the innermost calls are kept. */
+	if (t->calls == FLOW_CALLS)
+		t->calls--;
+	t->call[t->calls++] = (struct flow_call){ back, at };
+}
+
+void flow_path_stack(struct flow_thread *t, uint64_t pc, uint64_t sp, struct flow_stack *out)
+{
+	drop_ended(t, sp);
+	out->tid = t->tid;
+	out->frames[0] = pc;
+	out->count = 1;
+	for (uint32_t i = t->calls; i && out->count < FLOW_FRAMES; i--)
+		out->frames[out->count++] = t->call[i - 1].back;
+}
+
+static uint32_t place_of(const struct step_key *key)
+{
+	uint64_t h = (key->back ^ (uint64_t)key->parent << 40) * 0x9e3779b97f4a7c15u;
+
+	h = (h ^ h >> 29 ^ key->grade ^ (uint64_t)key->source << 8) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(h >> 33) % HASH;
+}
+
+static int is_same_key(const struct step_key *a, const struct step_key *b)
+{
+	return a->back == b->back && a->parent == b->parent && a->source == b->source &&
+	       a->grade == b->grade;
+}
+
+/* 0: no room. */
+static uint32_t make_step(struct flow_thread *t, const struct step_key *key, uint64_t pc,
+			  uint64_t sp)
+{
+	if (t->steps_pending == FLOW_PENDING ||
+	    atomic_get(&flow_region->steps_used) >= FLOW_STEPS - 1) {
+		flow_count(FLOW_LOST_STEPS, 1);
+		return 0;
+	}
+	const uint32_t number = atomic_add(&flow_region->steps_used, 1u) + 1;
+	if (number >= FLOW_STEPS) {
+		flow_count(FLOW_LOST_STEPS, 1);
+		return 0;
+	}
+	struct flow_step *step = &flow_region->steps[number];
+	step->parent = key->parent;
+	step->source = key->source;
+	step->grade = key->grade;
+	flow_path_stack(t, pc, sp, &step->stack);
+	keys[number] = *key;
+	t->pending_steps[t->steps_pending++] = number;
+	return number;
+}
+
+uint32_t flow_path_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uint64_t sp)
+{
+	const uint32_t parent = flow_step_of(mark);
+	struct step_key key = {
+		.parent = parent,
+		.source = (uint16_t)flow_source_of(mark),
+		.grade = (uint8_t)flow_grade_of(mark),
+	};
+
+	drop_ended(t, sp);
+	key.back = t->calls ? t->call[t->calls - 1].back : 0;
+	if (t->last_step && is_same_key(&keys[t->last_step], &key))
+		return t->last_step;
+	if (parent && keys[parent].back == key.back && keys[parent].grade == key.grade)
+		return parent;
+	key.depth = parent ? keys[parent].depth + 1 : 1;
+	if (key.depth > DEPTH_MAX)
+		return parent;
+	for (uint32_t i = place_of(&key), n = 0; n < HASH; n++, i = (i + 1) % HASH) {
+		uint32_t found = atomic_get(&hash[i]);
+
+		if (found && is_same_key(&keys[found], &key))
+			return t->last_step = found;
+		if (found)
+			continue;
+		const uint32_t number = make_step(t, &key, pc, sp);
+		/* If another thread took the row, this step is not found again: it is right all the same. */
+		if (number)
+			atomic_cas(&hash[i], &found, number);
+		return number ? number : parent;
+	}
+	return parent;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_record.c - what was found becomes a record. One like it that is there is counted. */
+#include "base/general_regs.h"
+
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "flow/flow.h"
+
+#define HASH (2 * FLOW_RECORDS)
+
+static uint32_t hash[HASH]; /* number of a record + 1 */
+static uint64_t hashes[FLOW_RECORDS];
+
+void flow_count(enum flow_counter counter, uint64_t n)
+{
+	counter_add(&flow_region->counters[counter], n);
+}
+
+void flow_copy_name(char *to, const char *from, size_t n)
+{
+	size_t i = 0;
+
+	for (; from && from[i] && i + 1 < n; i++)
+		to[i] = from[i];
+	to[i] = '\0';
+}
+
+uint64_t flow_now_ns(int clock)
+{
+	struct timespec now = { 0, 0 };
+
+	sys2(SYS_clock_gettime, clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t mix(uint64_t h, uint64_t value)
+{
+	h = (h ^ value) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+static uint64_t identity(const struct flow_moment *m, const struct flow_wish *w)
+{
+	uint64_t back = 0;
+	uint64_t h = mix(1 + (uint64_t)w->kind, (uint64_t)w->grade);
+
+	if (w->kind == FLOW_RESIDUE)
+		h = mix(h, w->address);
+	else
+		flow_peek(m, &back, m->regs[INSN_RSP], sizeof(back));
+	h = mix(mix(h, back), w->source);
+	return mix(mix(h, w->step), (uint64_t)(uintptr_t)w->name) | 1;
+}
+
+/* 1: there is one like it. */
+static int is_known(uint64_t h, uint64_t bytes)
+{
+	for (uint32_t i = (uint32_t)(h >> 32) % HASH, n = 0; n < HASH; n++, i = (i + 1) % HASH) {
+		const uint32_t number = atomic_get(&hash[i]);
+
+		if (!number)
+			return 0;
+		if (hashes[number - 1] != h)
+			continue;
+		counter_add(&flow_region->records[number - 1].count, 1u);
+		return 1;
+	}
+	return 0;
+}
+
+static void remember(uint64_t h, uint32_t number)
+{
+	hashes[number] = h;
+	for (uint32_t i = (uint32_t)(h >> 32) % HASH, n = 0; n < HASH; n++, i = (i + 1) % HASH) {
+		uint32_t none = 0;
+
+		if (atomic_cas(&hash[i], &none, number + 1))
+			return;
+	}
+}
+
+static void fill(struct flow_record *r, const struct flow_moment *m, const struct flow_wish *w)
+{
+	r->kind = (uint8_t)w->kind;
+	r->grade = (uint8_t)w->grade;
+	r->memory = (uint8_t)w->memory;
+	r->was_native = m->context != NULL;
+	r->pid = sys_getpid();
+	r->fd = w->fd;
+	r->source = w->source;
+	r->step = w->step;
+	r->count = 1;
+	r->time_ns = flow_now_ns(CLOCK_MONOTONIC);
+	r->bytes = w->bytes;
+	r->offset = w->offset;
+	r->address = w->address;
+	r->block = w->block;
+	r->block_size = w->block_size;
+	flow_copy_name(r->name, w->name, sizeof(r->name));
+}
+
+static uint32_t take_number(void)
+{
+	uint32_t used = atomic_get(&flow_region->records_used);
+
+	do {
+		if (used >= FLOW_RECORDS)
+			return FLOW_RECORDS;
+	} while (!atomic_cas(&flow_region->records_used, &used, used + 1));
+	return used;
+}
+
+void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish)
+{
+	const uint64_t h = identity(m, wish);
+	const uint64_t limit = flow_region->settings.limit;
+
+	if (is_known(h, wish->bytes))
+		return;
+	if (limit && wish->kind != FLOW_RESIDUE &&
+	    atomic_get(&flow_region->records_used) >= limit) {
+		atomic_set(&flow_region->stop, 1u);
+		return;
+	}
+	const int has_room = m->context || wish->kind == FLOW_RESIDUE ||
+			     m->thread->records_pending < FLOW_PENDING;
+	const uint32_t number = has_room ? take_number() : FLOW_RECORDS;
+	if (number >= FLOW_RECORDS) {
+		flow_count(FLOW_LOST_RECORDS, 1);
+		return;
+	}
+	struct flow_record *r = &flow_region->records[number];
+	fill(r, m, wish);
+	remember(h, number);
+	if (m->context) {
+		flow_stack_of(m->context, &r->stack);
+		atomic_set(&r->ready, 1u);
+	} else if (wish->kind == FLOW_RESIDUE) {
+		atomic_set(&r->ready, 1u);
+	} else {
+		flow_path_stack(m->thread, m->pc, m->regs[INSN_RSP], &r->stack);
+		m->thread->pending_records[m->thread->records_pending++] = number;
+	}
+}

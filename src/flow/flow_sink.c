@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_sink.c - what a sink gets: its arguments, and the marks of the bytes that they lead to. */
+#include "base/general_regs.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/sys.h"
+#include "flow/flow.h"
+
+#define BYTES_MAX (1u << 20)
+#define STRING_MAX 131072u
+#define STRINGS_MAX 64u
+#define GROUPS 8u
+
+/* Bytes of one source and one grade. */
+struct group {
+	uint32_t source;
+	uint32_t step;
+	enum flow_grade grade;
+	uint64_t bytes;
+	uint64_t offset;
+	uint64_t address;
+};
+
+struct gathered {
+	struct group group[GROUPS];
+	uint32_t count;
+	uint64_t total;
+};
+
+size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n)
+{
+	if (!m->context)
+		return window_read(to, from, n);
+	const ssize_t got = sys_read_memory(sys_getpid(), from, to, n);
+	return got > 0 ? (size_t)got : 0;
+}
+
+uint64_t flow_argument(const struct flow_moment *m, unsigned int number)
+{
+	static const uint8_t regs[] = { INSN_RDI, INSN_RSI, INSN_RDX, INSN_RCX, INSN_R8, INSN_R9 };
+	uint64_t value = 0;
+
+	if (number < sizeof(regs))
+		return m->regs[regs[number]];
+	/* Behind the return address. */
+	flow_peek(m, &value, m->regs[INSN_RSP] + 8 + 8 * (uint64_t)(number - sizeof(regs)),
+		  sizeof(value));
+	return value;
+}
+
+int64_t flow_string(const struct flow_moment *m, uint64_t at, size_t most)
+{
+	char part[256];
+	size_t done = 0;
+
+	while (done < most) {
+		/* Up to the end of the page: the next one may not be there. */
+		size_t want = 4096 - ((at + done) & 4095);
+		if (want > sizeof(part))
+			want = sizeof(part);
+		const size_t got = flow_peek(m, part, at + done, want);
+
+		if (!got)
+			return done ? (int64_t)done : -1;
+		for (size_t i = 0; i < got; i++)
+			if (!part[i])
+				return (int64_t)(done + i);
+		done += got;
+	}
+	return (int64_t)most;
+}
+
+static void add_mark(struct gathered *g, flow_mark mark, uint64_t address)
+{
+	const uint32_t source = flow_source_of(mark);
+	const enum flow_grade grade = flow_grade_of(mark);
+	uint32_t i = 0;
+
+	g->total++;
+	while (i < g->count && (g->group[i].source != source || g->group[i].grade != grade))
+		i++;
+	if (i == GROUPS)
+		return;
+	if (i == g->count) {
+		g->count++;
+		g->group[i] = (struct group){ source, flow_step_of(mark),   grade,
+					      0,      flow_offset_of(mark), address };
+	}
+	g->group[i].bytes++;
+}
+
+static void gather_part(const struct flow_moment *m, struct gathered *g, uint64_t at, size_t n)
+{
+	flow_mark *marks = flow_marks_page(at >> 12);
+	const uint64_t page = at & ~4095ull;
+	const uint32_t first = at & 4095;
+	size_t readable = 0;
+	int any = 0;
+
+	for (size_t i = 0; marks && i < n; i++)
+		any |= marks[first + i] != 0;
+	if (any)
+		readable = flow_peek(m, m->thread->page, page, 4096);
+	for (uint32_t i = first; readable == 4096 && i < first + n; i++)
+		if (marks[i] && flow_marks_holds(at >> 12, i, m->thread->page))
+			add_mark(g, marks[i], page + i);
+}
+
+static void gather(const struct flow_moment *m, struct gathered *g, uint64_t at, uint64_t n)
+{
+	if (n > BYTES_MAX)
+		n = BYTES_MAX;
+	while (n) {
+		uint64_t part = 4096 - (at & 4095);
+
+		if (part > n)
+			part = n;
+		if (flow_marks_may(at, part))
+			gather_part(m, g, at, part);
+		at += part;
+		n -= part;
+	}
+}
+
+static void gather_string(const struct flow_moment *m, struct gathered *g, uint64_t at)
+{
+	const int64_t n = at && flow_marks_may(at, 4096) ? flow_string(m, at, STRING_MAX) : 0;
+
+	if (n > 0)
+		gather(m, g, at, (uint64_t)n);
+}
+
+static void gather_strings(const struct flow_moment *m, struct gathered *g, uint64_t at)
+{
+	uint64_t string = 1;
+
+	for (unsigned int i = 0; at && string && i < STRINGS_MAX; i++) {
+		string = 0;
+		flow_peek(m, &string, at + 8 * i, sizeof(string));
+		gather_string(m, g, string);
+	}
+}
+
+static void gather_vector(const struct flow_moment *m, struct gathered *g, uint64_t at, uint64_t n)
+{
+	struct iovec part;
+
+	for (uint64_t i = 0; i < n && i < 1024; i++) {
+		if (flow_peek(m, &part, at + i * sizeof(part), sizeof(part)) != sizeof(part))
+			return;
+		gather(m, g, (uint64_t)(uintptr_t)part.iov_base, part.iov_len);
+	}
+}
+
+static void gather_message(const struct flow_moment *m, struct gathered *g, uint64_t at)
+{
+	struct msghdr message;
+
+	if (flow_peek(m, &message, at, sizeof(message)) == sizeof(message))
+		gather_vector(m, g, (uint64_t)(uintptr_t)message.msg_iov, message.msg_iovlen);
+}
+
+static void gather_value(const struct flow_moment *m, struct gathered *g, unsigned int argument)
+{
+	static const uint8_t regs[] = { INSN_RDI, INSN_RSI, INSN_RDX, INSN_RCX, INSN_R8, INSN_R9 };
+	const uint64_t value = flow_argument(m, argument);
+
+	if (!m->context && argument < sizeof(regs))
+		for (unsigned int i = 0; i < 8; i++)
+			if (m->thread->general[regs[argument]][i])
+				add_mark(g, m->thread->general[regs[argument]][i], value);
+	gather_string(m, g, value);
+}
+
+static void gather_list(const struct flow_moment *m, struct gathered *g, unsigned int argument)
+{
+	for (unsigned int i = argument; i < STRINGS_MAX; i++) {
+		const uint64_t string = flow_argument(m, i);
+
+		if (!string)
+			return;
+		gather_string(m, g, string);
+	}
+}
+
+static void gather_site(const struct flow_moment *m, const struct flow_site *site,
+			struct gathered *g)
+{
+	const unsigned int n = site->argument;
+
+	switch (site->kind) {
+	case FLOW_SITE_RANGE:
+		gather(m, g, flow_argument(m, n), flow_argument(m, n + 1));
+		break;
+	case FLOW_SITE_VECTOR:
+		gather_vector(m, g, flow_argument(m, n), flow_argument(m, n + 1));
+		break;
+	case FLOW_SITE_MESSAGE:
+		gather_message(m, g, flow_argument(m, n));
+		break;
+	case FLOW_SITE_STRING:
+		gather_string(m, g, flow_argument(m, n));
+		break;
+	case FLOW_SITE_PROGRAM:
+		gather_string(m, g, flow_argument(m, n));
+		gather_strings(m, g, flow_argument(m, n + 1));
+		break;
+	case FLOW_SITE_SPAWN:
+		gather_string(m, g, flow_argument(m, 1));
+		gather_strings(m, g, flow_argument(m, 4));
+		break;
+	case FLOW_SITE_LIST:
+		gather_list(m, g, n);
+		break;
+	default:
+		gather_value(m, g, n);
+	}
+}
+
+/* libc opens files and starts programs by its own functions: the outermost one is told. */
+static int is_within_another(const struct flow_moment *m, const struct flow_site *site)
+{
+	uint64_t back = 0;
+
+	if (!site->is_inner || m->regs[INSN_RSP] >= m->thread->sink_sp)
+		return 0;
+	if (m->context)
+		return flow_is_called_by_libc(m->context);
+	flow_peek(m, &back, m->regs[INSN_RSP], sizeof(back));
+	return back - flow_libc_start < flow_libc_end - flow_libc_start;
+}
+
+uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
+{
+	struct gathered g = { .count = 0 };
+
+	gather_site(m, site, &g);
+	if (!g.total || is_within_another(m, site))
+		return g.total;
+	m->thread->sink_sp = m->regs[INSN_RSP];
+	for (uint32_t i = 0; i < g.count; i++) {
+		const struct group *group = &g.group[i];
+		const struct flow_wish wish = {
+			.kind = group->grade == FLOW_GRADE_A ? FLOW_COPY : FLOW_COMPUTED,
+			.grade = group->grade,
+			.source = group->source,
+			.step = group->step,
+			.fd = site->has_fd ? (int)flow_argument(m, 0) : -1,
+			.bytes = group->bytes,
+			.offset = group->offset,
+			.address = group->address,
+			.name = site->name,
+		};
+
+		flow_tell_record(m, &wish);
+	}
+	return g.total;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_sites.c - where sources and sinks are: functions of libc, and those that the user named.
+ *
+ * A read is looked at behind its system call, where the bytes are there and nothing can block. A sink is
+ * looked at where its function begins. execve() has no trap: posix_spawn() calls it in a child without
+ * handlers, which a trap would kill. In a window it is seen all the same.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <trapline/code.h>
+
+#include "base/sys.h"
+#include "code/insn/insn.h"
+#include "flow/flow.h"
+
+#define HASH (4 * FLOW_SITES)
+#define FUNCTION_MAX 65536u
+#define RETURNS_MAX 64u
+#define TRIES 20
+#define TRY_NS 50000000
+
+struct known {
+	const char *name;
+	uint8_t kind;
+	uint8_t argument;
+	uint8_t has_fd;
+	uint8_t is_quiet;
+	uint8_t is_inner;
+	uint16_t number; /* of a system call that may block; 0: read, or none */
+};
+
+static const struct known known[] = {
+	{ "read", .kind = FLOW_SITE_READ, .number = SYS_read },
+	{ "__read_nocancel", .kind = FLOW_SITE_READ, .number = SYS_read },
+	{ "pread64", .kind = FLOW_SITE_READ, .number = SYS_pread64 },
+	{ "__pread64_nocancel", .kind = FLOW_SITE_READ, .number = SYS_pread64 },
+	{ "recv", .kind = FLOW_SITE_READ, .number = SYS_recvfrom },
+	{ "recvfrom", .kind = FLOW_SITE_READ, .number = SYS_recvfrom },
+	{ "readv", .kind = FLOW_SITE_READV, .number = SYS_readv },
+	{ "preadv64", .kind = FLOW_SITE_READV, .number = SYS_preadv },
+	{ "recvmsg", .kind = FLOW_SITE_RECVMSG, .number = SYS_recvmsg },
+	{ "getenv", .kind = FLOW_SITE_GETENV },
+	{ "secure_getenv", .kind = FLOW_SITE_GETENV },
+	{ "write", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_write },
+	{ "pwrite64", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_pwrite64 },
+	{ "writev", .kind = FLOW_SITE_VECTOR, .argument = 1, .has_fd = 1, .number = SYS_writev },
+	{ "send", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_sendto },
+	{ "sendto", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_sendto },
+	{ "sendmsg", .kind = FLOW_SITE_MESSAGE, .argument = 1, .has_fd = 1, .number = SYS_sendmsg },
+	{ "close", .kind = FLOW_SITE_RESUME, .number = SYS_close },
+	{ "open64", .kind = FLOW_SITE_STRING, .is_inner = 1, .number = SYS_openat },
+	{ "openat64", .kind = FLOW_SITE_STRING, .argument = 1, .is_inner = 1,
+	  .number = SYS_openat },
+	{ "creat64", .kind = FLOW_SITE_STRING, .is_inner = 1 },
+	{ "fopen64", .kind = FLOW_SITE_STRING },
+	{ "freopen64", .kind = FLOW_SITE_STRING },
+	{ "opendir", .kind = FLOW_SITE_STRING },
+	{ "unlink", .kind = FLOW_SITE_STRING, .is_inner = 1 },
+	{ "rename", .kind = FLOW_SITE_STRING, .argument = 1 },
+	{ "mkdir", .kind = FLOW_SITE_STRING },
+	{ "chdir", .kind = FLOW_SITE_STRING },
+	{ "execve", .kind = FLOW_SITE_PROGRAM, .is_quiet = 1, .is_inner = 1 },
+	{ "execv", .kind = FLOW_SITE_PROGRAM },
+	{ "execvp", .kind = FLOW_SITE_PROGRAM },
+	{ "execvpe", .kind = FLOW_SITE_PROGRAM, .is_inner = 1 },
+	{ "execl", .kind = FLOW_SITE_LIST },
+	{ "execlp", .kind = FLOW_SITE_LIST },
+	{ "execle", .kind = FLOW_SITE_LIST },
+	{ "posix_spawn", .kind = FLOW_SITE_SPAWN, .is_inner = 1 },
+	{ "posix_spawnp", .kind = FLOW_SITE_SPAWN },
+	{ "system", .kind = FLOW_SITE_STRING },
+	{ "popen", .kind = FLOW_SITE_STRING },
+};
+
+struct flow_site flow_sites[FLOW_SITES];
+uint32_t flow_site_count;
+uint64_t flow_libc_start, flow_libc_end;
+
+static uint16_t by_address[HASH]; /* index + 1 */
+static uint32_t of_trap[FLOW_SITES];
+static struct trapline_traps *traps;
+static char sink_names[FLOW_PLACES][FLOW_NAME + 16];
+
+static uint32_t site_row(uint64_t pc)
+{
+	return (uint32_t)(pc * 0x9e3779b97f4a7c15u >> 40) % HASH;
+}
+
+const struct flow_site *flow_site_at(uint64_t pc)
+{
+	uint32_t i = site_row(pc);
+
+	for (; by_address[i]; i = (i + 1) % HASH)
+		if (flow_sites[by_address[i] - 1].address == pc)
+			return &flow_sites[by_address[i] - 1];
+	return NULL;
+}
+
+static void add_site(const struct flow_site *site)
+{
+	uint32_t i = site_row(site->address);
+
+	if (flow_site_count == FLOW_SITES || flow_site_at(site->address))
+		return;
+	while (by_address[i])
+		i = (i + 1) % HASH;
+	flow_sites[flow_site_count++] = *site;
+	by_address[i] = (uint16_t)flow_site_count;
+}
+
+/* ---- functions of libc ---- */
+
+static uint64_t function_bytes(uint64_t address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (!dladdr1((void *)(uintptr_t)address, &info, (void **)&symbol, RTLD_DL_SYMENT) ||
+	    !symbol)
+		return 0;
+	return symbol->st_size < FUNCTION_MAX ? symbol->st_size : 0;
+}
+
+/* Writes to eax as they are written before a system call: mov $number, %eax and xor %eax, %eax. */
+static long number_set(const uint8_t *bytes, const struct insn *insn, long before)
+{
+	uint32_t number;
+
+	if (!(insn->writes & 1u << INSN_RAX))
+		return before;
+	if (insn->length == 5 && bytes[0] == 0xb8) {
+		memcpy(&number, bytes + 1, sizeof(number));
+		return number;
+	}
+	return insn->length == 2 && bytes[0] == 0x31 && bytes[1] == 0xc0 ? 0 : -1;
+}
+
+/* Behind the system call: its registers are as before it, but for the result. */
+static void add_behind_call(const struct known *k, uint64_t address)
+{
+	const uint64_t bytes = function_bytes(address);
+	struct insn insn;
+	long number = -1;
+
+	for (uint64_t at = 0; at < bytes; at += insn.length) {
+		const uint8_t *text = (const uint8_t *)(uintptr_t)(address + at);
+
+		if (insn_decode(text, bytes - at, &insn))
+			return;
+		if (insn.kind == INSN_SYSCALL && number == k->number) {
+			const struct flow_site site = {
+				.address = address + at + insn.length,
+				.kind = k->kind,
+				/* open() becomes openat(), which has the path second. */
+				.argument = k->number == SYS_openat ? 1 : k->argument,
+				.has_fd = k->has_fd,
+				.is_inner = k->is_inner,
+				.is_behind = 1,
+				.name = k->name,
+			};
+
+			add_site(&site);
+		}
+		number = number_set(text, &insn, number);
+	}
+}
+
+static void *find_known(void *libc, const struct known *k)
+{
+	void *found = dlsym(libc, k->name);
+
+	return found ? found : dlvsym(libc, k->name, "GLIBC_PRIVATE");
+}
+
+static void add_known(void *libc)
+{
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		const struct known *k = &known[i];
+		const uint64_t address = (uint64_t)(uintptr_t)find_known(libc, k);
+
+		if (!address ||
+		    (k->kind == FLOW_SITE_GETENV && !flow_region->settings.environment[0]))
+			continue;
+		if (k->number || k->kind < FLOW_SITE_GETENV)
+			add_behind_call(k, address);
+		if (k->kind < FLOW_SITE_GETENV || k->kind == FLOW_SITE_RESUME)
+			continue;
+		const struct flow_site site = { .address = address,
+						.kind = k->kind,
+						.argument = k->argument,
+						.has_fd = k->has_fd,
+						/* Natively it is looked at behind the call. */
+						.is_quiet = k->is_quiet || k->number,
+						.is_inner = k->is_inner,
+						.name = k->name };
+		add_site(&site);
+	}
+}
+
+/* ---- functions that the user named ---- */
+
+static int add_returns(const struct flow_place *p)
+{
+	const uint32_t before = flow_site_count;
+	struct insn insn;
+
+	for (uint64_t at = 0; at < p->bytes && p->bytes < FUNCTION_MAX; at += insn.length) {
+		const uint8_t *text = (const uint8_t *)(uintptr_t)(p->address + at);
+
+		if (insn_decode(text, p->bytes - at, &insn))
+			break;
+		if (insn.kind != INSN_RETURN || flow_site_count - before == RETURNS_MAX)
+			continue;
+		const struct flow_site site = { .address = p->address + at,
+						.kind = FLOW_SITE_RESULT,
+						.name = p->name };
+		add_site(&site);
+	}
+	return flow_site_count != before;
+}
+
+static int add_place(const struct flow_place *p, char *sink_name, char *why, size_t n)
+{
+	struct flow_site site = { .address = p->address,
+				  .kind = p->origin == FLOW_ORIGINS ? FLOW_SITE_VALUE :
+								      FLOW_SITE_ARGUMENT,
+				  .argument = (uint8_t)((p->argument - 1) % 6),
+				  .name = p->name };
+
+	if (p->origin == FLOW_FROM_RESULT) {
+		if (add_returns(p))
+			return 0;
+		snprintf(why, n, "%.*s does not end with a return", (int)sizeof(p->name), p->name);
+		return -ENOENT;
+	}
+	if (p->origin == FLOW_ORIGINS) {
+		snprintf(sink_name, FLOW_NAME, "%.40s:arg%u", p->name, p->argument);
+		site.name = sink_name;
+	}
+	/* The user's own comes first: one of libc at the same place would hide it. */
+	add_site(&site);
+	return 0;
+}
+
+/* ---- traps ---- */
+
+static void on_trap(const struct trapline_trap_hit *hit)
+{
+	flow_on_site(&flow_sites[of_trap[hit->index]], hit->context);
+}
+
+static int set_traps(char *why, size_t n)
+{
+	static uint64_t addresses[FLOW_SITES];
+	struct trapline_traps_opts opts = { .size = sizeof(opts), .callback = on_trap };
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < flow_site_count; i++) {
+		if (flow_sites[i].is_quiet)
+			continue;
+		of_trap[count] = i;
+		addresses[count++] = flow_sites[i].address;
+	}
+	/* The command unblocks SIGTRAP where it is blocked. */
+	int err = -EBUSY;
+	for (int i = 0; err == -EBUSY && i < TRIES; i++) {
+		const struct timespec pause = { 0, TRY_NS };
+
+		err = trapline_traps_set(addresses, count, &opts, &traps);
+		if (err == -EBUSY)
+			sys_nap(&pause);
+	}
+	if (err)
+		trapline_explain(err, why, n);
+	return err;
+}
+
+int flow_sites_start(char *why, size_t n)
+{
+	const struct flow_settings *set = &flow_region->settings;
+	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	struct dl_find_object object;
+
+	if (!libc || _dl_find_object(dlsym(libc, "read"), &object)) {
+		snprintf(why, n, "the process does not use the GNU libc");
+		return -ENOENT;
+	}
+	flow_libc_start = (uint64_t)(uintptr_t)object.dlfo_map_start;
+	flow_libc_end = (uint64_t)(uintptr_t)object.dlfo_map_end;
+	for (uint32_t i = 0; i < set->place_count && i < FLOW_PLACES; i++) {
+		int err = add_place(&set->places[i], sink_names[i], why, n);
+
+		if (err)
+			return err;
+	}
+	add_known(libc);
+	return set_traps(why, n);
+}
+
+int flow_sites_end(void)
+{
+	int err = traps ? trapline_traps_remove(traps) : 0;
+
+	if (!err)
+		traps = NULL;
+	return err;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_source.c - bytes become a source: they are kept as they are, and marked where they lie.
+ *
+ * A thread that reaches a source or a sink natively is in a trap, and goes on in a window if it has met
+ * followed bytes. In a window the same places are seen without a trap.
+ */
+#include "base/general_regs.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/insn/insn_context.h"
+#include "flow/flow.h"
+
+#define KEPT_BYTES (64u << 20)
+#define OCCURRENCES 8u
+#define STRING_MAX 65536u
+#define PART 4096u
+
+static uint8_t *kept;
+static uint64_t kept_used;
+
+static uint8_t *keep_room(uint64_t n)
+{
+	uint8_t *memory = atomic_get(&kept);
+
+	if (!memory) {
+		uint8_t *none = NULL;
+
+		memory = (void *)sys6(SYS_mmap, 0, KEPT_BYTES, 3, 2 | 0x20 | 0x4000, -1, 0);
+		if (memory_failed(memory))
+			return NULL;
+		if (!atomic_cas(&kept, &none, memory)) {
+			memory_unmap(memory, KEPT_BYTES);
+			memory = none;
+		}
+	}
+	const uint64_t at = atomic_add(&kept_used, n);
+	return at + n <= KEPT_BYTES ? memory + at : NULL;
+}
+
+void flow_source_wipe(void)
+{
+	const uint64_t used = atomic_get(&kept_used);
+
+	for (uint64_t i = 0; kept && i < used && i < KEPT_BYTES; i++)
+		kept[i] = 0;
+}
+
+/* ---- one source ---- */
+
+static char *add_number(char *at, unsigned int value)
+{
+	char digits[12];
+	unsigned int n = 0;
+
+	do
+		digits[n++] = (char)('0' + value % 10);
+	while (value /= 10);
+	while (n)
+		*at++ = digits[--n];
+	return at;
+}
+
+static void path_of(int fd, char *out, size_t n)
+{
+	char name[32] = "/proc/self/fd/";
+
+	out[0] = '\0';
+	if (fd < 0)
+		return;
+	*add_number(name + 14, (unsigned int)fd) = '\0';
+	const long got = sys4(SYS_readlinkat, -100, name, out, n - 1);
+	out[got > 0 ? got : 0] = '\0';
+}
+
+static void fill_row(const struct flow_moment *m, struct flow_source *row, enum flow_origin origin,
+		     const char *name, int fd)
+{
+	row->origin = (uint8_t)origin;
+	row->pid = sys_getpid();
+	row->fd = fd;
+	row->time_ns = flow_now_ns(CLOCK_MONOTONIC);
+	flow_copy_name(row->name, name, sizeof(row->name));
+	path_of(fd, row->path, sizeof(row->path));
+	if (m->context)
+		flow_stack_of(m->context, &row->stack);
+	else
+		flow_path_stack(m->thread, m->pc, m->regs[INSN_RSP], &row->stack);
+}
+
+/* 0: no room. */
+static uint32_t add_source(const struct flow_moment *m, uint64_t at, uint64_t n)
+{
+	uint32_t used = atomic_get(&flow_region->sources_used);
+	uint8_t *bytes;
+
+	do {
+		if (used + 1 >= FLOW_SOURCES) {
+			flow_count(FLOW_LOST_SOURCES, 1);
+			return 0;
+		}
+	} while (!atomic_cas(&flow_region->sources_used, &used, used + 1));
+	const uint32_t number = used + 1;
+	bytes = keep_room(n);
+	if (!bytes || flow_peek(m, bytes, at, n) != n) {
+		flow_count(FLOW_LOST_SOURCES, 1);
+		return 0;
+	}
+	flow_texts[number] = (struct flow_text){ bytes, (uint32_t)n };
+	return number;
+}
+
+static void mark_range(struct flow_thread *t, uint32_t source, uint64_t at, uint64_t n)
+{
+	flow_mark marks[64];
+
+	for (uint64_t done = 0; done < n;) {
+		const uint32_t part = n - done < 64 ? (uint32_t)(n - done) : 64;
+
+		for (uint32_t i = 0; i < part; i++)
+			marks[i] = flow_mark_of(source, (uint32_t)done + i, 0);
+		flow_marks_store(t, at + done, part, marks);
+		done += part;
+	}
+}
+
+static int take(const struct flow_moment *m, enum flow_origin origin, const char *name, int fd,
+		uint64_t at, uint64_t n, uint64_t offset)
+{
+	if (!m->context && m->thread->sources_pending == FLOW_PENDING_SOURCES)
+		return 0;
+	const uint32_t number = add_source(m, at, n);
+	if (!number)
+		return 0;
+	struct flow_source *row = &flow_region->sources[number];
+	fill_row(m, row, origin, name, fd);
+	row->address = at;
+	row->bytes = n;
+	row->offset = offset;
+	mark_range(m->thread, number, at, n);
+	if (m->context)
+		atomic_set(&row->ready, 1u);
+	else
+		m->thread->pending_sources[m->thread->sources_pending++] = number;
+	flow_count(FLOW_MATCHED, 1);
+	return 1;
+}
+
+/* Where what is to be matched begins in n bytes, from `from` on; n: nowhere. */
+static size_t find_match(const uint8_t *bytes, size_t from, size_t n)
+{
+	const struct flow_settings *set = &flow_region->settings;
+
+	for (size_t i = from; i + set->match_bytes <= n; i++) {
+		uint32_t k = 0;
+
+		while (k < set->match_bytes && bytes[i + k] == set->match[k])
+			k++;
+		if (k == set->match_bytes)
+			return i;
+	}
+	return n;
+}
+
+/* A part at a time, each of which begins with the end of the one before. */
+static int take_matches(const struct flow_moment *m, enum flow_origin origin, const char *name,
+			int fd, uint64_t at, uint64_t bytes)
+{
+	const uint32_t match = flow_region->settings.match_bytes;
+	uint8_t part[2 * PART];
+	unsigned int found = 0;
+
+	for (uint64_t done = 0; done + match <= bytes && found < OCCURRENCES; done += PART) {
+		const size_t want = bytes - done < PART + match - 1 ? (size_t)(bytes - done) :
+								      PART + match - 1;
+		const size_t n = flow_peek(m, part, at + done, want);
+		size_t i = find_match(part, 0, n);
+
+		for (; i < n && found < OCCURRENCES; i = find_match(part, i + match, n)) {
+			if (i >= PART)
+				break;
+			found += (unsigned int)take(m, origin, name, fd, at + done + i, match,
+						    done + i);
+		}
+	}
+	return found != 0;
+}
+
+int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, const char *name,
+		       int fd, uint64_t at, uint64_t bytes)
+{
+	const struct flow_settings *set = &flow_region->settings;
+
+	if (set->match_length && bytes != set->match_length)
+		return 0;
+	if (set->match_bytes)
+		return take_matches(m, origin, name, fd, at, bytes);
+	return take(m, origin, name, fd, at, bytes < FLOW_SOURCE_BYTES ? bytes : FLOW_SOURCE_BYTES,
+		    0);
+}
+
+/* ---- what was read ---- */
+
+static int is_wanted(int fd)
+{
+	const struct flow_settings *set = &flow_region->settings;
+	char path[256];
+
+	if (set->fd >= 0 && set->fd != fd)
+		return 0;
+	if (!set->path[0])
+		return 1;
+	path_of(fd, path, sizeof(path));
+	for (unsigned int i = 0; i < sizeof(path); i++) {
+		if (path[i] != set->path[i])
+			return 0;
+		if (!path[i])
+			return 1;
+	}
+	return 0;
+}
+
+static int take_vector(const struct flow_moment *m, const char *name, int fd, uint64_t at,
+		       uint64_t n, uint64_t bytes)
+{
+	struct iovec part;
+	int found = 0;
+
+	for (uint64_t i = 0; i < n && bytes; i++) {
+		if (flow_peek(m, &part, at + i * sizeof(part), sizeof(part)) != sizeof(part))
+			break;
+		const uint64_t got = part.iov_len < bytes ? part.iov_len : bytes;
+		const uint64_t base = (uint64_t)(uintptr_t)part.iov_base;
+
+		flow_marks_clear(base, got);
+		if (got)
+			found |= flow_source_memory(m, FLOW_FROM_READ, name, fd, base, got);
+		bytes -= got;
+	}
+	return found;
+}
+
+static int take_read(const struct flow_moment *m, const struct flow_site *site)
+{
+	const int64_t got = (int64_t)m->regs[INSN_RAX];
+	const int fd = (int)m->regs[INSN_RDI];
+	const uint64_t at = m->regs[INSN_RSI];
+	struct msghdr message;
+
+	if (got <= 0)
+		return 0;
+	flow_count(FLOW_SEEN, 1);
+	/* What was there is gone, whether it is of a source or not. */
+	if (site->kind == FLOW_SITE_READ)
+		flow_marks_clear(at, (uint64_t)got);
+	if (!flow_region->settings.from_read || !is_wanted(fd))
+		return 0;
+	if (site->kind == FLOW_SITE_READ)
+		return flow_source_memory(m, FLOW_FROM_READ, site->name, fd, at, (uint64_t)got);
+	if (site->kind == FLOW_SITE_READV)
+		return take_vector(m, site->name, fd, at, m->regs[INSN_RDX], (uint64_t)got);
+	if (flow_peek(m, &message, at, sizeof(message)) != sizeof(message))
+		return 0;
+	return take_vector(m, site->name, fd, (uint64_t)(uintptr_t)message.msg_iov,
+			   message.msg_iovlen, (uint64_t)got);
+}
+
+/* ---- functions and the environment ---- */
+
+static int take_string(const struct flow_moment *m, enum flow_origin origin, const char *name,
+		       uint64_t at)
+{
+	const int64_t n = flow_string(m, at, STRING_MAX);
+
+	flow_count(FLOW_SEEN, 1);
+	return n > 0 && flow_source_memory(m, origin, name, -1, at, (uint64_t)n);
+}
+
+/* A value that leads to no memory is the source itself. */
+static int take_value(const struct flow_moment *m, const struct flow_site *site, unsigned int reg)
+{
+	const enum flow_origin origin = site->kind == FLOW_SITE_RESULT ? FLOW_FROM_RESULT :
+									 FLOW_FROM_ARGUMENT;
+
+	return take_string(m, origin, site->name, m->regs[reg]);
+}
+
+static int is_equal(const char *a, const char *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (a[i] != b[i])
+			return 0;
+		if (!a[i])
+			return 1;
+	}
+	return 0;
+}
+
+static int take_environment(const struct flow_moment *m, const struct flow_site *site)
+{
+	const char *wanted = flow_region->settings.environment;
+	char name[sizeof(flow_region->settings.environment)] = "";
+	size_t length = 0;
+
+	flow_peek(m, name, m->regs[INSN_RDI], sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	if (!wanted[0] || !is_equal(name, wanted, sizeof(name)))
+		return 0;
+	while (wanted[length])
+		length++;
+	for (char **e = environ; e && *e; e++) {
+		size_t i = 0;
+
+		while (i < length && (*e)[i] == wanted[i])
+			i++;
+		if (i == length && (*e)[i] == '=')
+			return take_string(m, FLOW_FROM_ENVIRONMENT, wanted,
+					   (uint64_t)(uintptr_t)*e + i + 1);
+	}
+	return 0;
+}
+
+int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
+{
+	static const uint8_t regs[] = { INSN_RDI, INSN_RSI, INSN_RDX, INSN_RCX, INSN_R8, INSN_R9 };
+
+	switch (site->kind) {
+	case FLOW_SITE_READ:
+	case FLOW_SITE_READV:
+	case FLOW_SITE_RECVMSG:
+		return take_read(m, site);
+	case FLOW_SITE_GETENV:
+		return take_environment(m, site);
+	case FLOW_SITE_ARGUMENT:
+		return take_value(m, site, regs[site->argument % sizeof(regs)]);
+	case FLOW_SITE_RESULT:
+		return take_value(m, site, INSN_RAX);
+	default:
+		return 0;
+	}
+}
+
+/* ---- natively ---- */
+
+void flow_on_site(const struct flow_site *site, ucontext_t *context)
+{
+	struct insn_regs regs;
+	struct flow_moment m = { .regs = regs.r, .pc = site->address, .context = context };
+
+	if (flow_is_over())
+		return;
+	/* Nothing is followed yet: a sink has nothing to get. */
+	if ((site->kind >= FLOW_SITE_SINKS || site->kind == FLOW_SITE_RESUME) &&
+	    !atomic_get(&flow_region->sources_used))
+		return;
+	m.thread = flow_thread_take();
+	if (!m.thread) {
+		flow_count(FLOW_LOST_WINDOW, 1);
+		return;
+	}
+	insn_regs_from_context(context, &regs);
+	regs.r[INSN_RIP] = site->address;
+	m.thread->pages_fresh = 0;
+	const int goes_on = m.thread->suspended_pc == site->address &&
+			    m.thread->suspended_sp == regs.r[INSN_RSP];
+	if (!goes_on)
+		flow_regs_forget(m.thread);
+	m.thread->suspended_pc = 0;
+	int is_met = 0;
+	if (site->kind < FLOW_SITE_SINKS)
+		is_met = flow_source_site(&m, site);
+	else if (!goes_on)
+		is_met = flow_sink(&m, site) != 0;
+	if (is_met)
+		m.thread->idle = 0;
+	if (is_met || goes_on)
+		flow_begin(m.thread, context);
+}

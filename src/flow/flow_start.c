@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_start.c - following begins and ends in a process. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "flow/flow.h"
+
+struct flow_region *flow_region;
+struct flow_text flow_texts[FLOW_SOURCES];
+static uint32_t is_ended;
+
+/* A thread that has a shadow stack cannot run in a window. */
+static int check_window(char *why, size_t n)
+{
+	struct window_area *area;
+	int err = window_take(&area);
+
+	if (err == -EOPNOTSUPP)
+		snprintf(why, n, "its threads have shadow stacks, or the processor has no XSAVE");
+	else if (err)
+		snprintf(why, n, "%s", strerror(-err));
+	return err;
+}
+
+int flow_start(struct flow_region *region, char *why, size_t n)
+{
+	int err = flow_marks_start();
+
+	flow_region = region;
+	if (!err)
+		err = flow_tell_start();
+	if (err)
+		snprintf(why, n, "%s", strerror(-err));
+	if (!err)
+		err = check_window(why, n);
+	if (!err)
+		err = flow_sites_start(why, n);
+	if (!err)
+		flow_count(FLOW_PROCESSES, 1);
+	return err;
+}
+
+/* Of a process that was attached to the head is a copy of its own. One that is shared stays as it is. */
+void flow_wipe(void)
+{
+	flow_source_wipe();
+	if (sys3(SYS_mprotect, flow_region, SHARE_HEAD_BYTES, PROT_READ | PROT_WRITE))
+		return;
+	memset(flow_region->settings.match, 0, sizeof(flow_region->settings.match));
+	sys3(SYS_mprotect, flow_region, SHARE_HEAD_BYTES, PROT_READ);
+}
+
+void flow_end(void)
+{
+	if (!flow_region || atomic_swap(&is_ended, 1u))
+		return;
+	flow_residue();
+	flow_count(FLOW_CPU_NS, flow_now_ns(CLOCK_PROCESS_CPUTIME_ID));
+}

@@ -1,0 +1,134 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_flow.sh TRAPLINE VICTIMS - `trapline flow`: what bytes reach, what is computed from them, and where
+# they stay; nothing else is told, and the program does what it does. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/../cli/tap.sh"
+command=flow
+victim=$victims/flow_victim
+need jq
+secret=the-text-that-is-watched
+
+# flow OPTION... -- MODE: with the text as its input; JSON lines in $tmp/report.
+flow()
+{
+	rm -f "$tmp/report"
+	echo "$secret" | timeout -k 5 60 "$trapline" flow --as jsonl -o "$tmp/report" "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+# holds EXPRESSION: of jq, over the array of the flows.
+holds()
+{
+	jq -e -s "map(select(.type == \"flow\")) | $1" "$tmp/report" >/dev/null 2>>"$tmp/err"
+}
+sinks='map(select(.kind != "residue"))'
+
+flow -- "$victim" shell && holds "$sinks | length == 1 and (.[0] | .to.name == \"system\" and .grade == \"A\" and
+	.kind == \"copy\" and .bytes == 24 and .offset == 0 and .to.function == \"__libc_system\" and
+	.to.caller == \"shell\" and .from.name == \"read\" and .from.fd == 0 and .from.caller == \"take_text\" and
+	([.path[].kind] | all(. == \"copy\")) and (.path | length) >= 2)"
+ok 'what is read gets into a shell, by its copies' $?
+flow -- "$victim" good && holds "$sinks == []"
+ok 'a line without it is not told' $?
+flow -- "$victim" path && holds "$sinks | length == 1 and (.[0] | .to.name == \"fopen64\" and .bytes == 24 and
+	any(.path[]; .function == \"copy_by_loop\"))"
+ok 'a path is told once, with the function that copied it' $?
+flow -- "$victim" program && holds "$sinks | length == 1 and (.[0] | .to.name == \"execlp\" and .bytes == 24)"
+ok 'an argument of a program' $?
+flow -- "$victim" computed && holds "$sinks | length == 1 and (.[0] | .kind == \"computed\" and .grade == \"B\" and
+	.to.name == \"write\" and .to.fd == 2 and .bytes == 4 and .path[-1].function == \"compute\")"
+ok 'what is computed from it has grade B' $?
+flow -- "$victim" table && holds "$sinks == []" && flow --tables -- "$victim" table &&
+	holds "$sinks | length == 1 and (.[0] | .grade == \"C\" and .bytes == 24)"
+ok 'what is looked up with it is told with --tables, and has grade C' $?
+flow -- "$victim" cleared && holds "$sinks == []"
+ok 'what was overwritten does not get out' $?
+flow -- "$victim" residue && holds 'map(select(.kind == "residue" and .bytes == 24)) |
+	any(.to.memory == "data" and .path[-1].function == "copy_by_string") and
+	any(.to.memory == "heap" and .to.block_size >= 25)'
+ok 'copies that stay are told with their memory and their writer' $?
+flow -- "$victim" residue && holds 'map(select(.to.memory == "data" and .path == [])) == []'
+ok 'a buffer that was cleared has none' $?
+flow -- "$victim" sockets && holds "$sinks | any(.to.name == \"writev\" and .bytes == 24) and
+	any(.from.name == \"recv\" and .to.name == \"write\" and .bytes == 24)"
+ok 'by a socket to another thread' $?
+flow -- "$victim" child && holds "$sinks | length == 1 and (.[0] | .to.name == \"write\" and .pid != .from.pid)"
+ok 'in a forked child' $?
+flow -- "$victim" signals && holds "$sinks | any(.to.name == \"write\" and .bytes == 24)"
+ok 'a signal meets its handler, and the bytes are followed' $?
+flow -- "$victim" crash
+status=$?
+[ $status = 139 ]
+ok 'a fault is that of the program' $?
+
+export FLOW_SECRET=a-value-of-the-environment
+flow --from env:FLOW_SECRET -- "$victim" environment && holds "$sinks | length == 1 and
+	(.[0] | .from.origin == \"environment\" and .to.name == \"write\" and .bytes == 26)"
+ok 'a variable of the environment' $?
+flow --from make:ret --to note:arg2 -- "$victim" functions && holds "$sinks | length == 1 and
+	(.[0] | .from.origin == \"result\" and .to.name == \"note:arg2\" and .bytes == 11)"
+ok 'the result of a function gets into the argument of another' $?
+flow --from note:arg2 -- "$victim" functions && holds "$sinks == []"
+ok 'an argument that gets nowhere' $?
+
+flow --match text-that -- "$victim" shell && holds "$sinks | length == 1 and (.[0] | .bytes == 9 and .from.offset == 4)"
+ok '--match follows these bytes alone' $?
+printf 'text-that\n' >"$tmp/match"
+flow --match "@$tmp/match" -- "$victim" shell && holds "$sinks | .[0].bytes == 9"
+ok '--match @FILE' $?
+flow --match 25-bytes -- "$victim" shell && holds "$sinks | .[0].bytes == 24"
+ok '--match N-bytes' $?
+! flow --match not-there -- "$victim" shell && grep -q 'never had the bytes' "$tmp/err"
+ok 'bytes that never come are said, with status 1' $?
+! "$trapline" flow -- "$victim" functions 2>"$tmp/err" >"$tmp/out" && grep -q 'never reached' "$tmp/err"
+ok 'a source that is never reached is said, with status 1' $?
+
+# refused TEXT OPTION...
+refused()
+{
+	text=$1
+	shift
+	"$trapline" flow "$@" >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && grep -q -- "$text" "$tmp/err"
+}
+refused 'at least 4' --match abc -- "$victim" shell && refused 'below 4' --match 3-bytes -- "$victim" shell &&
+	refused 'invalid --from' --from nothing -- "$victim" shell && refused 'invalid --to' --to note -- "$victim" shell &&
+	refused 'no such symbol' --from not_there:arg1 -- "$victim" shell && refused 'no program' --match text &&
+	refused 'linked statically' -- "$victims/static_victim"
+ok 'what cannot work is refused' $?
+
+echo "$secret" | "$trapline" flow -- "$victim" shell 2>"$tmp/err" && grep -q 'A sink: system: 24 bytes' "$tmp/err" &&
+	grep -q '1 flow into sinks' "$tmp/err" && ! grep -q "$secret" "$tmp/err"
+ok 'the text has the sink, and never the bytes' $?
+echo "$secret" | "$trapline" flow --as dot -- "$victim" shell >"$tmp/out" 2>"$tmp/err" && grep -q '^digraph' "$tmp/out" &&
+	grep -q 'doubleoctagon' "$tmp/out"
+ok 'a graph' $?
+
+# ---- a process that runs ----
+
+mkfifo "$tmp/in"
+"$victim" wait <"$tmp/in" >"$tmp/answers" 2>/dev/null &
+pid=$!
+started=$pid
+exec 7>"$tmp/in"
+echo first >&7
+until grep -q 6 "$tmp/answers"; do sleep 0.05; done
+"$trapline" flow -p $pid --match "$secret" --for 3s --as jsonl -o "$tmp/report" 2>"$tmp/err" &
+flow=$!
+sleep 1.5
+echo "$secret" >&7
+wait $flow && holds 'map(select(.kind == "residue" and .to.memory == "data")) | length >= 1 and
+	any(.path[-1].function == "copy_by_loop")'
+ok '-p finds what stays in a running process' $?
+echo after >&7
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+	[ "$(tail -n 1 "$tmp/answers")" = 6 ] && break
+	sleep 0.1
+done
+[ "$(wc -l <"$tmp/answers")" = 3 ] && kill -0 $pid
+ok 'which then continues' $?
+exec 7>&-
+wait $pid
+ok 'and ends by itself' $?
+finished

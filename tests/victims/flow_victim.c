@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_victim.c MODE - what `trapline flow` is tested with: bytes that go somewhere, and bytes that do not.
+ *
+ * The text comes by standard input, 24 bytes and a newline, or by the environment.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LENGTH 24
+
+char kept[64];
+void note(int level, const char *line);
+char *make(void);
+static char text[64];
+static void *volatile held;
+
+__attribute__((noinline)) static void take_text(void)
+{
+	if (!fgets(text, sizeof(text), stdin))
+		exit(9);
+	text[strcspn(text, "\n")] = '\0';
+}
+
+/* A copy of each kind: by libc, by a loop, by a string instruction, through a register. */
+__attribute__((noinline)) static void copy_by_loop(char *to, const char *from)
+{
+	for (; *from; from++, to++) {
+		*to = *from;
+		__asm__ volatile("" : : : "memory");
+	}
+	*to = '\0';
+}
+
+__attribute__((noinline)) static void copy_by_string(char *to, const char *from, size_t n)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+__attribute__((noinline)) static void compute(unsigned char *out, const char *from)
+{
+	unsigned int hash = 5381;
+
+	for (; *from; from++)
+		hash = hash * 33 + (unsigned char)*from;
+	memcpy(out, &hash, sizeof(hash));
+}
+
+__attribute__((noinline)) static void look_up(char *out, const char *from)
+{
+	static char table[256];
+
+	for (int i = 0; i < 256; i++)
+		table[i] = (char)(i ^ 0x20);
+	for (; *from; from++)
+		*out++ = table[(unsigned char)*from];
+}
+
+__attribute__((noinline)) void note(int level, const char *line)
+{
+	__asm__ volatile("" : : "r"(level), "r"(line) : "memory");
+}
+
+__attribute__((noinline)) char *make(void)
+{
+	char *made = malloc(64);
+
+	snprintf(made, 64, "made-here-%d", (int)strlen(text));
+	return made;
+}
+
+static void tell(const void *bytes, size_t n)
+{
+	if (write(2, bytes, n) != (ssize_t)n)
+		exit(8);
+}
+
+__attribute__((noinline)) static void shell(int is_bad)
+{
+	char line[128] = "true ";
+
+	take_text();
+	if (is_bad)
+		strcat(line, text);
+	else
+		strcat(line, "nothing");
+	if (system(line))
+		exit(7);
+}
+
+static void path(void)
+{
+	char name[64];
+
+	take_text();
+	copy_by_loop(name, text);
+	FILE *f = fopen(name, "r");
+	if (f)
+		fclose(f);
+}
+
+static void run_program(void)
+{
+	take_text();
+	execlp("true", "true", text, NULL);
+}
+
+static void residue(void)
+{
+	take_text();
+	copy_by_string(kept, text, LENGTH);
+	held = strdup(text);
+	memset(text, 0, sizeof(text));
+}
+
+static void computed(void)
+{
+	unsigned char hash[4];
+
+	take_text();
+	compute(hash, text);
+	tell(hash, sizeof(hash));
+}
+
+static void table(void)
+{
+	char out[64];
+
+	take_text();
+	look_up(out, text);
+	tell(out, LENGTH);
+}
+
+/* The bytes are overwritten before they are written: nothing of them gets out. */
+static void cleared(void)
+{
+	char out[64];
+
+	take_text();
+	strcpy(out, text);
+	memset(out, 'x', sizeof(out));
+	tell(out, LENGTH);
+}
+
+static void environment(void)
+{
+	const char *value = getenv("FLOW_SECRET");
+
+	if (value)
+		tell(value, strlen(value));
+}
+
+static void functions(void)
+{
+	char *made = make();
+
+	note(1, made);
+	free(made);
+}
+
+static void *pass_on(void *arg)
+{
+	int *ends = arg;
+	char part[64];
+	ssize_t n = recv(ends[1], part, sizeof(part), 0);
+
+	if (n > 0)
+		tell(part, (size_t)n);
+	return NULL;
+}
+
+static void sockets(void)
+{
+	pthread_t thread;
+	int ends[2];
+
+	take_text();
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    pthread_create(&thread, NULL, pass_on, ends))
+		exit(6);
+	struct iovec parts[2] = { { text, 10 }, { text + 10, LENGTH - 10 } };
+	if (writev(ends[0], parts, 2) != LENGTH)
+		exit(5);
+	pthread_join(thread, NULL);
+}
+
+static void child(void)
+{
+	take_text();
+	pid_t pid = fork();
+	if (!pid) {
+		tell(text, LENGTH);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+static volatile sig_atomic_t handled;
+
+static void on_signal(int sig)
+{
+	handled = sig;
+}
+
+/* A fault in the middle, and a signal that is sent: both meet their handlers. */
+static void signals(void)
+{
+	char out[64];
+
+	signal(SIGUSR1, on_signal);
+	take_text();
+	strcpy(out, text);
+	raise(SIGUSR1);
+	if (handled != SIGUSR1)
+		exit(4);
+	tell(out, LENGTH);
+}
+
+static void crash(void)
+{
+	take_text();
+	strcpy(kept, text);
+	*(volatile char *)8 = kept[0];
+}
+
+/* Until it is told to end: for -p. */
+static void wait_for_text(void)
+{
+	while (fgets(text, sizeof(text), stdin)) {
+		copy_by_loop(kept, text);
+		printf("%zu\n", strlen(kept));
+		fflush(stdout);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} modes[] = {
+		{ "path", path },
+		{ "program", run_program },
+		{ "residue", residue },
+		{ "computed", computed },
+		{ "table", table },
+		{ "cleared", cleared },
+		{ "environment", environment },
+		{ "functions", functions },
+		{ "sockets", sockets },
+		{ "child", child },
+		{ "signals", signals },
+		{ "crash", crash },
+		{ "wait", wait_for_text },
+	};
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(mode, "shell") || !strcmp(mode, "good")) {
+		shell(!strcmp(mode, "shell"));
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (strcmp(mode, modes[i].name) != 0)
+			continue;
+		modes[i].run();
+		return 0;
+	}
+	return 2;
+}
