@@ -332,14 +332,14 @@ static void add_some_pieces(void)
 			break;
 }
 
-/* Its traps are removed: no thread is in a callback of it. */
+/* Its traps are removed. Its rows stay: a thread may be about to look at one. */
 static void give_set_back(struct race_spots *set)
 {
 	set->traps = NULL;
 	race_sites_forget_set(set->number);
 	placed.spots -= set->count;
-	memory_unmap(set->rows, set->bytes);
-	*set = (struct race_spots){ .number = set->number };
+	set->module = NULL;
+	set->count = 0;
 }
 
 /* Of an object that was closed, and perhaps opened again at the same place. */
