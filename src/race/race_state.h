@@ -62,8 +62,8 @@ struct race_budget {
 	uint64_t started_cpu_ns;
 	uint64_t forgiven_ns; /* allowance that was not used in time */
 	uint64_t spent_ns;
-	uint64_t allowed_ns; /* up to now */
-	uint64_t sites_ns;   /* of what was spent: at sites that take turns */
+	uint64_t allowed_ns;	/* up to now */
+	uint64_t sites_ns;	/* of what was spent: at sites that take turns */
 	uint64_t stall_cost_ns; /* beside the delay: recent mean */
 	uint64_t own_cpu_ns;	/* used by us, in whatever thread */
 	uint64_t ticks_ns;	/* spent for ticks from outside */

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <link.h>
-#include <string.h>
 
 #include <trapline/code.h>
 
@@ -15,7 +14,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/table_size.h"
-#include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
 #include "race/race_modules.h"
@@ -41,9 +39,8 @@
 #define PIECES_IN_RUNS 4u   /* of so many runs one does that at the start */
 /* Where sites take turns: so many at once, of the program more often than of its libraries. */
 #define TURN_PIECE TABLE_SIZE(256u, 4u)
-#define TURN_SPOTS TABLE_SIZE(16384u, 8u) /* in all pieces */
-#define TURN_SETS TABLE_SIZE(64u, 2u)
-#define FUNCTION_ROOM 16384u /* of a function more, perhaps */
+#define TURN_SPOTS TABLE_SIZE(131072u, 8u) /* in all pieces: the first that come */
+#define FUNCTION_ROOM 16384u		   /* of a function more, perhaps */
 #define OTHERS_ONE_IN 4u
 #define SMALL_TEXT_BYTES (1u << 20)
 
@@ -67,9 +64,6 @@ static struct {
 	unsigned long long loaded; /* objects that ever came and went */
 	int has_new;		   /* some came that were not looked at */
 	/* Where sites take turns: */
-	uint32_t oldest;      /* set, which goes next */
-	uint32_t leaving;     /* one whose traps are gone, + 1 */
-	uint32_t left;	      /* sets that went since all began anew */
 	int has_checked_once; /* whether a thread has SIGTRAP blocked */
 } placed;
 
@@ -156,21 +150,6 @@ static uint32_t find_free_set(void)
 	return race_sets.count;
 }
 
-/* In a second round: what is still there of the first one. */
-static void leave_out_trapped(struct race_spots *set)
-{
-	struct code_problem problem;
-	uint32_t kept = 0;
-
-	if (poke_lock_take(&problem))
-		return;
-	for (uint32_t i = 0; i < set->count; i++)
-		if (!traps_overlap(set->rows[i].address, 1))
-			set->rows[kept++] = set->rows[i];
-	poke_lock_give();
-	set->count = kept;
-}
-
 /*
  * A set lives as long as the process: a thread may be in a callback, and places are few. imports: the
  * functions there and what they call; NULL, from l->next on.
@@ -204,8 +183,6 @@ static int add_set(struct library *l, uint32_t most, const struct race_imports *
 						    most, rows, room);
 	else
 		set->count = race_find_spots(&l->listing, &l->next, most, rows, room);
-	if (placed.left)
-		leave_out_trapped(set);
 	if (set->count)
 		err = place_traps(set, &problem);
 	if (err) {
@@ -355,13 +332,14 @@ static void add_some_pieces(void)
 			break;
 }
 
-/* Its traps are removed: no thread is in a callback of it. */
+/* Its traps are removed. Its rows stay: a thread may be about to look at one. */
 static void give_set_back(struct race_spots *set)
 {
+	set->traps = NULL;
 	race_sites_forget_set(set->number);
 	placed.spots -= set->count;
-	memory_unmap(set->rows, set->bytes);
-	*set = (struct race_spots){ .number = set->number };
+	set->module = NULL;
+	set->count = 0;
 }
 
 /* Of an object that was closed, and perhaps opened again at the same place. */
@@ -433,68 +411,18 @@ void race_sites_rotate_first(void)
 		add_piece(l);
 }
 
-/*
- * In two steps: a thread may be in a callback, and it is not waited for here. 1: one has room again, or
- * will have at the next turn.
- */
-static int let_oldest_go(void)
-{
-	struct code_problem problem;
-	uint32_t at = placed.leaving ? placed.leaving - 1 : placed.oldest;
-	struct race_spots *set = &race_sets.rows[at];
-
-	if (!set->traps) {
-		placed.leaving = 0;
-		placed.oldest = (placed.oldest + 1) % TURN_SETS;
-		return 0;
-	}
-	if (!placed.leaving) {
-		race_sites_forget_set(at);
-		placed.leaving = at + 1;
-		return 1;
-	}
-	if (traps_remove(set->traps, &problem))
-		return 1;
-	give_set_back(set);
-	placed.leaving = 0;
-	placed.oldest = (placed.oldest + 1) % TURN_SETS;
-	placed.left++;
-	return 1;
-}
-
-/* All have had their turn, and some of them are gone since. */
-static void begin_again(void)
-{
-	for (uint32_t i = 0; i < placed.library_count; i++) {
-		struct library *l = &placed.libraries[i];
-
-		if (!l->module || !l->listing.done || !l->listing.functions)
-			continue;
-		memset(l->listing.done, 0, l->listing.functions / 8 + 1);
-		l->first = l->next = (uint32_t)(race_random() % l->listing.functions);
-		l->is_around = 0;
-		l->is_done = 0;
-	}
-	placed.left = 1;
-}
-
 static int is_full(void)
 {
-	return placed.spots + TURN_PIECE > TURN_SPOTS || find_free_set() >= TURN_SETS;
+	return placed.spots + TURN_PIECE > TURN_SPOTS || find_free_set() == RACE_SPOT_SETS;
 }
 
 int race_sites_rotate(void)
 {
 	struct library *l = race.program ? find_library(race.program) : NULL;
 
-	if (placed.leaving || is_full()) {
-		let_oldest_go();
-		return 0;
-	}
+	if (is_full())
+		return -ENOENT;
 	if (l && l->module && !l->is_done && race_random() % OTHERS_ONE_IN)
 		return add_piece(l);
-	int err = race_sites_add_piece();
-	if (err == -ENOENT && placed.left > 1)
-		begin_again();
-	return err;
+	return race_sites_add_piece();
 }

@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_provoked.sh TRAPLINE VICTIMS - a failure that stalls provoke is told, with the stall before it,
+# and a replay shows it again. TAP.
+
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/race_lib.sh"
+
+failure='any(.[]; .type == "failure")'
+
+# provokes NAME MODE SECONDS...: a sweep tells a failure.
+provokes()
+{
+	name=$1
+	mode=$2
+	shift 2
+	for seconds in "$@"; do
+		race --sweep --for "$seconds" -- "$victims/race_provoked" "$mode"
+		if holds "$failure"; then
+			ok "$name" 0
+			return
+		fi
+	done
+	ok "$name" 1
+}
+
+provokes "an assertion that a stall makes fail" assertion 2 5 10 20 40
+provokes "a hang that a stall provokes" hang 3 5 10 20 40
+cp "$tmp/races.json" "$tmp/known.json"
+fingerprint=$(jq -r 'select(.type == "failure").fingerprint' "$tmp/known.json" | head -n 1)
+timeout -k 60 120 "$trapline" race --replay "$fingerprint" --input "$tmp/known.json" --for 60 -- \
+	"$victims/race_provoked" hang >"$tmp/out" 2>"$tmp/err"
+grep -q "replay of $fingerprint: seen 1 time, in 1 of " "$tmp/err"
+ok "a replay shows the hang again" $?
+for mode in mended woken; do
+	race --sweep --for 1 -- "$victims/race_provoked" $mode
+	! holds "$failure"
+	ok "$mode: no failure is told" $?
+done
+finished

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_turns.sh TRAPLINE VICTIMS - at the default budget places in code take turns: races in code that
+# seldom runs are found, programs that are right run as before, and the summary tells the share. TAP.
+
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/race_lib.sh"
+
+# turns NAME MODE: a race for level, at the default budget. What is found in how long is a matter of chance.
+turns()
+{
+	for seconds in 3 6 12 24 24; do
+		race -- "$victims/race_cold" "$2" $seconds
+		if holds 'any(.[]; .type == "race" and .variable == "level")'; then
+			ok "$1" 0
+			return
+		fi
+	done
+	ok "$1" 1
+}
+
+turns "a store executed once a second" once_a_second
+holds '.[-1] | .sites_refused == 0 and .counters.site_hits > 0 and .sites_reached > 0 and
+	.sites_reached_tested > 0 and .sites_reached_tested <= .sites_reached'
+ok "the summary tells how many accesses that threads reached had their turn" $?
+turns "a store executed once a run" once_a_run
+
+for mode in right_once_a_run right_both_rare right_vfork right_waits; do
+	race -- "$victims/race_cold" $mode 0.7
+	ok "$mode: it ends as without trapline" $?
+	holds 'all(.[]; .type != "race")'
+	ok "$mode: nothing is reported" $?
+done
+
+# Traps would kill it. The samples of the clock are left.
+race -- "$victims/race_cold" blocked_raw 0.5
+[ $? = 0 ] && holds '.[-1] | .sites_refused == .processes' &&
+	grep -q 'cannot trap all sites in .*SIGTRAP blocked.*there the samples choose what is stalled$' "$tmp/err"
+ok "a thread with SIGTRAP blocked: no traps, and the reason is told" $?
+
+timeout 60 "$trapline" race -v -- "$victims/race_cold" right_once_a_run 2 >"$tmp/out" 2>"$tmp/err"
+grep -q '^tested: [0-9]* of [0-9]* memory access.* that threads reached (' "$tmp/err" &&
+	grep -q '^coverage: .* sites had a trap for a time$' "$tmp/err"
+ok "in text too" $?
+finished
