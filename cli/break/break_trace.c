@@ -10,7 +10,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "cli/cmd.h"
-#include "report/lang/syscall_names.h"
+#include "report/code/syscall_names.h"
 #include "report/run/run.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "cli/watch/watch_hit.h"
 
 #include "cli/observe/hit_frames.h"
-#include "report/lang/syscall_names.h"
+#include "report/code/syscall_names.h"
 
 #include <jansson.h>
 

@@ -70,9 +70,9 @@ static void choose_stalls(const struct race_last_stall *rows, size_t n, uint64_t
 			*longest = &rows[i];
 }
 
-static void describe(struct race_report *r, const struct race_last_stall *last,
-		     const struct race_last_stall *longest, uint64_t ended_ns,
-		     struct race_failure *out)
+static void describe_stall(struct race_report *r, const struct race_last_stall *last,
+			   const struct race_last_stall *longest, uint64_t ended_ns,
+			   struct race_failure *out)
 {
 	struct race_record record = last->record;
 
@@ -107,7 +107,7 @@ void race_failure_stalls(struct race_report *r, const struct race_region *region
 		     rows[n].record.time_ns <= ended_ns;
 	choose_stalls(rows, n, ended_ns, &last, &longest);
 	if (last)
-		describe(r, last, longest, ended_ns, out);
+		describe_stall(r, last, longest, ended_ns, out);
 	free(rows);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* syscall_names.c - see syscall_names.h. The table is made of <sys/syscall.h> at build time. */
-#include "report/lang/syscall_names.h"
+#include "report/code/syscall_names.h"
 
 #include <stddef.h>
 #include <sys/syscall.h>
