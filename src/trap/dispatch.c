@@ -583,9 +583,10 @@ TRAP_PATH static enum other take_other(const siginfo_t *siginfo, const ucontext_
 	}
 	if (info->code == SI_KERNEL && take_sent(context, out))
 		return OTHER_HIT;
-	if (info->code != SI_KERNEL || !atomic_get(&trap_had_ticks) ||
-	    arch_is_at_breakpoint(context))
+	if (info->code != SI_KERNEL)
 		return OTHER_FOREIGN;
+	if (!atomic_get(&trap_had_ticks) || arch_is_at_breakpoint(context))
+		return poke_was_put_back(context) ? OTHER_DONE : OTHER_FOREIGN;
 	if (!ev)
 		return OTHER_DONE;
 	*out = (struct siginfo_perf){ .code = TRAP_PERF_CODE, .data = event_sig_data(ev, 0) };

@@ -197,23 +197,33 @@ TRAP_PATH static int has_int3(uint64_t address)
 	return text_byte(address) == INT3;
 }
 
-/* Neither a site nor a trap. 1: run the pc again, from where *again says. */
-TRAP_PATH static int is_orphan(uint64_t address, uint64_t generation, uint64_t *again)
+/* Neither a site nor a trap, but it was one. 1: run the pc again. */
+TRAP_PATH static int is_orphan(uint64_t address, uint64_t generation)
 {
 	int is_gone;
 
-	*again = address;
-	if (is_shared_region(address)) {
+	if (is_shared_region(address))
 		is_gone = 1;
-	} else if (had_int3(address)) {
-		is_gone = !has_int3(address) || atomic_get(&poke_view.generation) != generation;
-	} else {
-		/* Not in front of the pc: at it, where a debugger has put it back. */
-		*again = address + 1;
-		is_gone = had_int3(address + 1) && !has_int3(address);
-	}
+	else
+		is_gone = had_int3(address) &&
+			  (!has_int3(address) || atomic_get(&poke_view.generation) != generation);
 	counter_add(&poke_stats.orphans, (uint64_t)is_gone);
 	return is_gone;
+}
+
+TRAP_PATH int poke_was_put_back(const ucontext_t *context)
+{
+	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+
+	if (!atomic_get(&poke_view.generation))
+		return 0; /* nothing was ever changed */
+	if (!had_int3(pc) || has_int3(pc - 1)) {
+		counter_add(&poke_stats.foreign, 1);
+		return 0;
+	}
+	counter_add(&poke_stats.orphans, 1);
+	code_emit_hit(pc - 1, pc, 1);
+	return 1;
 }
 
 TRAP_PATH int poke_is_nested(const ucontext_t *context)
@@ -234,14 +244,11 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 	int is_ours = find_in_batch(address, &found) || find_in_table(address, is_nested, &found);
 	quiesce_leave(inside);
 
-	uint64_t again = address;
-	if (!is_ours && !is_orphan(address, generation, &again)) {
-		counter_add(&poke_stats.foreign, 1);
+	if (!is_ours && !is_orphan(address, generation))
 		return 0;
-	}
-	context->uc_mcontext.gregs[REG_RIP] = (greg_t)again;
+	context->uc_mcontext.gregs[REG_RIP] = (greg_t)address;
 	if (!is_ours)
-		code_emit_hit(address, again, 1);
+		code_emit_hit(address, address, 1);
 	if (!is_ours || (found.set && run_callback(&found, address, context)))
 		return 1;
 	if (found.step.kind == STEP_AGAIN) {
@@ -249,7 +256,7 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 		struct timespec nap = { 0, AGAIN_NAP_NS };
 
 		sys_nap(&nap);
-		code_emit_hit(address, again, 1);
+		code_emit_hit(address, address, 1);
 		return 1;
 	}
 	step_take(&found.step, address, context);

@@ -14,3 +14,8 @@ TRAP_PATH int poke_is_nested(const ucontext_t *context)
 {
 	return 0;
 }
+
+TRAP_PATH int poke_was_put_back(const ucontext_t *context)
+{
+	return 0;
+}
