@@ -9,6 +9,7 @@
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static long level;
@@ -226,6 +227,27 @@ static void right_waits(int thread)
 		sigsuspend(&all);
 }
 
+/* A loop of few instructions, whatever the time: prints what it cost, in us of CPU. */
+static void right_rounds(int thread)
+{
+	static double rows[2][100000];
+	static pthread_barrier_t barrier;
+	static int is_made;
+
+	pthread_mutex_lock(&lock);
+	if (!is_made)
+		pthread_barrier_init(&barrier, NULL, 2);
+	is_made = 1;
+	pthread_mutex_unlock(&lock);
+	for (int round = 0; round < 300; round++) {
+		for (int i = 1; i < 99999; i++)
+			rows[thread][i] = (rows[thread][i - 1] + rows[thread][i + 1] + 1) / 2;
+		pthread_barrier_wait(&barrier);
+	}
+	if (!thread)
+		printf("%ld\n", clock());
+}
+
 /* A child that has our memory until it calls exec. */
 static void right_vfork(int thread)
 {
@@ -279,6 +301,7 @@ int main(int argc, char **argv)
 		{ "right_once_a_run", right_once_a_run, 2 },
 		{ "right_both_rare", right_both_rare, 2 },
 		{ "right_waits", right_waits, 2 },
+		{ "right_rounds", right_rounds, 2 },
 		{ "right_vfork", right_vfork, 2 },
 		{ "blocked_raw", blocked_raw, 2 },
 	};
