@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/ebpf.h"
 #include "base/sys.h"
+#include "event/bpf/kernel_offset.h"
 #include "event/ids.h"
 #include "race/host/race_regs.h"
 
@@ -71,6 +72,21 @@ static void emit_end_if_foreign(struct ebpf *p, int members_fd)
 	ebpf_land(p, is_users);
 }
 
+static void emit_end_if_traced(struct ebpf *p, int ptrace_at)
+{
+	if (ptrace_at < 0)
+		return;
+	ebpf_call(p, BPF_FUNC_get_current_task);
+	ebpf_mov(p, R3, R0);
+	ebpf_alu_imm(p, BPF_ADD, R3, ptrace_at);
+	ebpf_mov(p, R1, R10);
+	ebpf_alu_imm(p, BPF_ADD, R1, KEY_AT);
+	ebpf_mov_imm(p, R2, sizeof(uint32_t));
+	ebpf_call(p, BPF_FUNC_probe_read_kernel); /* zeroes what it cannot read */
+	ebpf_load_mem(p, BPF_W, R1, R10, KEY_AT);
+	race_emit_end_if(p, BPF_JNE, R1, R8);
+}
+
 void race_emit_gate(struct ebpf *p, const struct race_maps *maps)
 {
 	ebpf_mov(p, R6, R1);
@@ -92,6 +108,7 @@ void race_emit_gate(struct ebpf *p, const struct race_maps *maps)
 	ebpf_load_mem(p, BPF_DW, R1, R10, RACE_GATE_COPY + (int)offsetof(struct race_gate, pid));
 	race_emit_end_if(p, BPF_JNE, R1, R9);
 	emit_end_if_foreign(p, maps->members_fd);
+	emit_end_if_traced(p, maps->ptrace_at);
 }
 
 static void emit(struct ebpf *p, const struct race_maps *maps)
@@ -245,6 +262,7 @@ static int make_maps(struct race_maps *maps)
 	if (maps->place_fd < 0)
 		return maps->place_fd;
 	maps->members_fd = ebpf_map_create(BPF_MAP_TYPE_HASH, 8, 1, RACE_MEMBERS, 0);
+	maps->ptrace_at = kernel_member_offset("task_struct", "ptrace");
 	return maps->members_fd < 0 ? maps->members_fd : 0;
 }
 
@@ -254,6 +272,10 @@ int race_ticks_open(struct race_ticks *ticks)
 	int err = make_maps(&ticks->maps);
 	int program = err ? err : ticks_load(&ticks->maps);
 
+	if (!err && program < 0 && ticks->maps.ptrace_at >= 0) {
+		ticks->maps.ptrace_at = -1; /* a locked-down kernel */
+		program = ticks_load(&ticks->maps);
+	}
 	err = program < 0 ? program : open_clocks(ticks, program);
 	if (!err)
 		err = open_task_event(ticks);
