@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/own_thread.h"
 #include "base/sys.h"
+#include "code/kept_fd.h"
 #include "flow/flow.h"
 
 #define WAIT_STEP_NS 1000000
@@ -25,16 +26,16 @@
 
 static struct {
 	struct flow_region *region;
-	int lock;
+	struct kept_fd lock;
 	uint32_t runs;
-} flow;
+} flow = { .lock = KEPT_FD_NONE };
 
-static int flow_wait_while(struct flow_region *region, int lock, enum flow_state state)
+static int flow_wait_while(struct flow_region *region, enum flow_state state)
 {
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
 	while (atomic_get(&region->state) == state) {
-		if (!flock(lock, LOCK_EX | LOCK_NB))
+		if (!kept_fd_is_ours(&flow.lock) || !flock(flow.lock.fd, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
 		sys_nap(&step);
 	}
@@ -60,13 +61,13 @@ static int flow_arm(struct flow_region *region)
 
 static void flow_wait_for_end(struct flow_region *region)
 {
-	while (flock(flow.lock, LOCK_EX) && errno == EINTR)
+	while (kept_fd_is_ours(&flow.lock) && flock(flow.lock.fd, LOCK_EX) && errno == EINTR)
 		;
 	atomic_set(&region->stop, 1u);
 	flow_end();
 	flow_sites_end();
 	flow_wipe();
-	sys_close(flow.lock);
+	kept_fd_close(&flow.lock);
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
 	atomic_set(&flow.runs, 0u);
 }
@@ -81,12 +82,12 @@ static void *flow_run_late(void *arg)
 	struct flow_region *region = arg;
 
 	flow_name_thread();
-	int err = flow_wait_while(region, flow.lock, FLOW_NEW);
+	int err = flow_wait_while(region, FLOW_NEW);
 	if (!err)
 		err = flow_arm(region);
 	if (err) {
 		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
-		sys_close(flow.lock);
+		kept_fd_close(&flow.lock);
 		atomic_set(&flow.runs, 0u);
 		return NULL;
 	}
@@ -110,7 +111,7 @@ static int flow_take(struct flow_region *shared, int lock)
 	if (flow.region || !atomic_cas(&flow.runs, &none, 1u))
 		return -EBUSY;
 	flow.region = shared;
-	flow.lock = lock;
+	kept_fd_take(&flow.lock, lock);
 	return 0;
 }
 
@@ -137,7 +138,7 @@ int agent_flow_start(struct flow_region *shared, int lock)
 		memory_unmap(shared, sizeof(*shared));
 		return 0;
 	}
-	if (is_first && flow_wait_while(shared, lock, FLOW_READY))
+	if (is_first && flow_wait_while(shared, FLOW_READY))
 		sys1(SYS_exit_group, 1);
 	int err = flow_arm(shared);
 	if (!err) {

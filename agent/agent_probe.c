@@ -25,6 +25,7 @@
 #include "base/own_thread.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
+#include "code/kept_fd.h"
 #include "cond/compile.h"
 #include "core/target.h"
 #include "event/event.h"
@@ -45,9 +46,9 @@ static struct {
 	uint32_t texts_bytes;
 	uint32_t stack_bytes;
 	uint32_t count;
-	int lock;
+	struct kept_fd lock;
 	uint32_t runs;
-} probes;
+} probes = { .lock = KEPT_FD_NONE };
 
 /* 1: the hit is one of the limit's, over all threads and sites. */
 TRAP_PATH static int grant(struct probe_region *region)
@@ -192,13 +193,13 @@ static void forget_run(void)
 {
 	agent_trace_end();
 	close_probes();
-	sys_close(probes.lock);
+	kept_fd_close(&probes.lock);
 	atomic_set(&probes.runs, 0u);
 }
 
 static void wait_for_end(struct probe_region *region)
 {
-	while (flock(probes.lock, LOCK_EX) && errno == EINTR)
+	while (kept_fd_is_ours(&probes.lock) && flock(probes.lock.fd, LOCK_EX) && errno == EINTR)
 		;
 	forget_run();
 	atomic_set(&region->state, (uint32_t)PROBE_ENDED);
@@ -210,7 +211,7 @@ static int wait_while(struct probe_region *region, enum probe_state state)
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
 	while (atomic_get(&region->state) == state) {
-		if (!flock(probes.lock, LOCK_EX | LOCK_NB))
+		if (!kept_fd_is_ours(&probes.lock) || !flock(probes.lock.fd, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
 		sys_nap(&step);
 	}
@@ -280,7 +281,7 @@ static int probe_begin(struct probe_region *shared, int lock)
 		memory_unmap(probes.last, sizeof(*probes.last));
 	probes.last = probes.region;
 	probes.region = shared;
-	probes.lock = lock;
+	kept_fd_take(&probes.lock, lock);
 	return 0;
 }
 

@@ -29,6 +29,7 @@
 #include "base/memory.h"
 #include "base/own_thread.h"
 #include "base/sys.h"
+#include "code/kept_fd.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
@@ -49,9 +50,9 @@ static struct {
 	pthread_mutex_t lock; /* of jumps: not for the program's threads */
 	struct heap_region *region;
 	struct heap_region *last; /* of the run before: a thread may still be about to count there */
-	int file;
+	struct kept_fd file;
 	bool has_fork_handler;
-} late = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} late = { .lock = PTHREAD_MUTEX_INITIALIZER, .file = KEPT_FD_NONE };
 
 static void name_own_thread(void)
 {
@@ -145,7 +146,7 @@ static void leave_jumps(struct heap_region *region)
 	uint64_t live = atomic_get(&heap_live);
 	atomic_set(&late.state, (uint32_t)(live || late_jumps_end() ? LATE_LEAVES : LATE_IDLE));
 	region->live = live;
-	sys_close(late.file);
+	kept_fd_close(&late.file);
 }
 
 static void leave(struct heap_region *region)
@@ -185,7 +186,7 @@ static void *run_late(void *arg)
 		return NULL;
 	}
 	atomic_set(&region->state, (uint32_t)HEAP_ARMED);
-	while (flock(late.file, LOCK_EX) && errno == EINTR)
+	while (kept_fd_is_ours(&late.file) && flock(late.file.fd, LOCK_EX) && errno == EINTR)
 		;
 	leave(region);
 	wait_for_last();
@@ -212,7 +213,7 @@ static int late_begin(const char *path)
 			memory_unmap(late.last, sizeof(*late.last));
 		late.last = late.region;
 		late.region = region;
-		late.file = file;
+		kept_fd_take(&late.file, file);
 		own_thread_prepare();
 		err = own_thread_start(pthread_create, STACK_BYTES, run_late, region);
 		if (err)

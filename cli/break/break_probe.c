@@ -400,7 +400,7 @@ int break_probe_poll(struct break_probe *probe, struct observe *o, int timeout_m
 		if (given)
 			return given;
 		if (was_over)
-			return -ESRCH;
+			return has_ended(&o->session) ? -ESRCH : -ENOLINK;
 		if ((int64_t)(clock_now_ns() - start) / 1000000 >= timeout_ms)
 			return 0;
 		nap();

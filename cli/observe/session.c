@@ -230,6 +230,8 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 			return "the processes ended";
 	} else if (polled == -ESRCH || child_has_ended(r))
 		return "the process ended";
+	if (polled == -ENOLINK)
+		return "the process closed the agent's descriptors, and the probes ended";
 	if (polled < 0 && polled != -ESRCH && polled != -EINTR && polled != -EAGAIN)
 		return "reading the records failed";
 	if (r->limit && hits >= r->limit)

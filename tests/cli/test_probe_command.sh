@@ -247,6 +247,21 @@ ok a_process_that_writes_over_the_ring_harms_only_its_own_hits $?
 sed 's/^/# victim: /' "$tmp/victim"
 end
 
+# The program closes the agent's descriptor, and has a file of its own at that number.
+start closer
+"$trapline" break -p "$pid" usleep --mechanism probe --json >"$tmp/out" 2>"$tmp/err" &
+observer=$!
+eventually grep -q '"type":"hit"' "$tmp/out"
+kill -USR1 "$pid"
+sleep 0.3
+kill -INT $observer
+wait $observer
+sleep 0.3
+kill -TERM "$pid"
+wait "$pid"
+grep -qx ok "$tmp/victim"
+ok a_file_at_the_number_of_a_closed_descriptor_stays_open $?
+
 ! probe work --ret -- "$victims/probed" 1 1 && says 'ret cannot be combined with --mechanism probe.*use --mechanism uprobe'
 ok returns_are_refused $?
 ! probe work --no-bpf -- "$victims/probed" 1 1 && says 'no-bpf cannot be combined'
