@@ -213,9 +213,11 @@ int traps_wait_for_callbacks(const struct trapline_traps *set)
 
 /* ---- set ---- */
 
+#define NO_PAGE 1u /* where no page begins */
+
 /* Of the page that was asked for last; under the lock, during one change. */
 static struct {
-	uint64_t at; /* 0: none */
+	uint64_t at; /* NO_PAGE: none */
 	uint8_t bytes[PAGE_BYTES];
 } page;
 
@@ -232,7 +234,7 @@ static int read_instruction(uint64_t address, uint8_t *out)
 		return text_read(address, out, to_page_end) ? -EFAULT : (int)to_page_end;
 	}
 	if (page.at != address - in_page) {
-		page.at = 0;
+		page.at = NO_PAGE;
 		if (text_read(address - in_page, page.bytes, PAGE_BYTES))
 			return -EFAULT;
 		page.at = address - in_page;
@@ -335,7 +337,7 @@ static int fill_rows(struct change *change, struct trapline_traps *set, const ui
 	size_t n = 0;
 	int err = 0;
 
-	page.at = 0;
+	page.at = NO_PAGE;
 	for (size_t i = 0; i < set->count; i++) {
 		err = fill_row(change, set, i, addresses[i]);
 		int is_left_out = set->is_most && (err == -EOPNOTSUPP || err == -EINVAL);
