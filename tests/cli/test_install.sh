@@ -38,6 +38,7 @@ expected()
 	echo "$lib/trapline/libtrapline-agent.so"
 	echo "$lib/trapline/libtrapline-heap.so"
 	echo "$lib/trapline/libtrapline-guard.so"
+	echo "$lib/trapline/libtrapline-guard-late.so"
 	echo "$include/trapline/version.h"
 	(cd "$source/include" && ls trapline/*.h) | sed "s,^,$include/,"
 	for page in "$source"/man/*.[1-9]; do
