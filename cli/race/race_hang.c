@@ -196,6 +196,24 @@ static bool is_waiting(const struct race_region *region, pid_t pid, uint64_t *cp
 	return waits && tree.is_whole;
 }
 
+/* Stopped first: none of them starts another one meanwhile, and no number is used again. */
+void race_hang_kill_tree(pid_t pid)
+{
+	struct tree tree = { .pids = { pid }, .count = 1 };
+
+	for (size_t i = 0; i < tree.count; i++) {
+		pid_t tids[THREADS_MAX];
+
+		kill(tree.pids[i], SIGSTOP);
+		size_t n = program_threads(tree.pids[i], tids, THREADS_MAX);
+		n = n < THREADS_MAX ? n : THREADS_MAX;
+		for (size_t k = 0; k < n; k++)
+			add_children(&tree, tree.pids[i], tids[k]);
+	}
+	for (size_t i = 0; i < tree.count; i++)
+		kill(tree.pids[i], SIGKILL);
+}
+
 static uint64_t count_sites(const struct race_region *region)
 {
 	uint64_t sites = 0;

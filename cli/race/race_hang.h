@@ -42,6 +42,8 @@ enum race_hang_why race_hang_look(struct race_hang *h, const struct race_region 
 				  uint64_t now_ns);
 /* The run has ended: by itself, or since it was cut. */
 void race_hang_ran(struct race_hang *h, uint64_t took_ns, bool is_cut);
+/* SIGKILL to a process that trapline started without a search, and to those that it started. */
+void race_hang_kill_tree(pid_t pid);
 const char *race_hang_text(enum race_hang_why why);
 
 #endif

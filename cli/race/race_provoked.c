@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/inherited.h"
+#include "cli/race/race_hang.h"
 #include "cli/watchdog.h"
 #include "report/plural.h"
 
@@ -56,7 +57,8 @@ bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 				 end->varied);
 		}
 	}
-	return !p->undisturbed_runs;
+	/* Without a stall there is nothing that could have provoked it. */
+	return !p->undisturbed_runs && failure->stalls;
 }
 
 /* False: the user wants to end. */
@@ -73,7 +75,7 @@ static bool wait_undisturbed(pid_t pid, uint64_t longest_ns, int *status, bool *
 		is_asked |= watchdog_forward(pid) != 0;
 		if (clock_now_ns() > until) {
 			*is_hang = true;
-			kill(pid, SIGKILL);
+			race_hang_kill_tree(pid);
 		}
 		poll(&end, 1, LOOK_MS);
 	}

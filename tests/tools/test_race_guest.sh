@@ -234,7 +234,7 @@ holds ".[-1].sites_total | . > $there / 4 and . < $there * 4"
 ok "about as many as a sweep lists" $?
 timeout 60 "$trapline" race -- "$victims/race_right" mutex 2 >"$tmp/out" 2>"$tmp/err"
 exactly 'no race found in [0-9.]+ s: [1-9][0-9]* stalls? at [1-9][0-9]* sites?, none lost' &&
-	exactly "(this run was too short: )?only [1-9][0-9]* of about $there memory accesses (was|were) tested"
+	exactly "tested: [0-9]+ of [0-9]+ memory access(es)? that threads reached \\([0-9]+%\\); about $there exist"
 ok "and the text says how many were tested" $?
 exactly "try: trapline race --sweep -- $victims/race_right mutex 2"
 ok "and what to do next" $?
