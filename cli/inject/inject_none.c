@@ -29,3 +29,7 @@ void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count)
 void inject_until(bool (*is_over)(void))
 {
 }
+
+void inject_mask_of(int signal)
+{
+}
