@@ -6,6 +6,7 @@
 
 #include "code/insn/insn_flow.h"
 #include "code/insn/insn_x86_64.h"
+#include "code/insn/insn_zydis.h"
 
 #define OPERANDS 10 /* ZYDIS_MAX_OPERAND_COUNT */
 
@@ -442,26 +443,6 @@ static int gives_zero(const struct view *v)
 	}
 }
 
-/* Lanes that a mask leaves out: what is written is not known. */
-static int has_mask(const ZydisDecodedInstruction *z)
-{
-	if (z->avx.mask.mode > ZYDIS_MASK_MODE_DISABLED && z->avx.mask.reg != ZYDIS_REGISTER_K0 &&
-	    z->avx.mask.reg != ZYDIS_REGISTER_NONE)
-		return 1;
-	switch (z->mnemonic) {
-	case ZYDIS_MNEMONIC_MASKMOVDQU:
-	case ZYDIS_MNEMONIC_VMASKMOVDQU:
-	case ZYDIS_MNEMONIC_MASKMOVQ:
-	case ZYDIS_MNEMONIC_VMASKMOVPS:
-	case ZYDIS_MNEMONIC_VMASKMOVPD:
-	case ZYDIS_MNEMONIC_VPMASKMOVD:
-	case ZYDIS_MNEMONIC_VPMASKMOVQ:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 static void set_move(const struct view *v, struct insn_flow *out)
 {
 	if (out->to_count != 1 || out->from_count > 1) {
@@ -684,7 +665,7 @@ int insn_flow_x86_64(const void *bytes, size_t available, struct insn_flow *out)
 	if (!out->to_count)
 		return 0;
 	set_form(&v, way, out);
-	if (gives_zero(&v) || (has_mask(&v.insn) && out->op != INSN_FLOW_NONE))
+	if (gives_zero(&v) || (insn_is_masked(&v.insn) && out->op != INSN_FLOW_NONE))
 		out->op = INSN_FLOW_CLEAR;
 	return 0;
 }

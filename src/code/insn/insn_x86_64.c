@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "code/insn/insn_x86_64.h"
+#include "code/insn/insn_zydis.h"
 
 /* Zydis on the stack of a signal handler: its sizes are part of what we promise. */
 _Static_assert(sizeof(ZydisDecodedInstruction) + sizeof(ZydisDecodedOperand) * 10 < 1500,
@@ -268,7 +269,7 @@ static void set_gather_lanes(const ZydisDecodedInstruction *z, struct insn_memor
 	m->flags |= INSN_MEM_LANES | INSN_MEM_CONDITIONAL;
 }
 
-static int is_masked(const ZydisDecodedInstruction *z)
+int insn_is_masked(const ZydisDecodedInstruction *z)
 {
 	if (z->avx.mask.mode > ZYDIS_MASK_MODE_DISABLED && z->avx.mask.reg != ZYDIS_REGISTER_K0 &&
 	    z->avx.mask.reg != ZYDIS_REGISTER_NONE)
@@ -294,7 +295,7 @@ static void set_size(const ZydisDecodedInstruction *z, const ZydisDecodedOperand
 	m->lane_bytes = (uint8_t)(o->element_size / 8 <= 16 ? o->element_size / 8 : 0);
 	if (o->mem.type == ZYDIS_MEMOP_TYPE_VSIB) {
 		set_gather_lanes(z, m);
-	} else if (is_masked(z)) {
+	} else if (insn_is_masked(z)) {
 		m->flags |= INSN_MEM_CONDITIONAL;
 		m->lanes = (uint8_t)o->element_count;
 	}
