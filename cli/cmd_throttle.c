@@ -6,7 +6,6 @@
  * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
 #include "base/clock.h"
-#include "base/own_proc.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
@@ -255,15 +254,10 @@ static int make_region(struct throttling *th)
 
 static int throttle_settings_check(struct settings *set, int argc, char **argv, int first)
 {
-	if (first < argc)
-		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --",
-				 argv[first]);
-	if (set->pid && set->command)
-		return cli_wrong(COMMAND, "-p PID cannot be combined with -- CMD");
-	if (!set->pid && !set->command)
-		return cli_wrong(COMMAND, "no program: give -p PID, or -- CMD ARG... to start one");
-	if (!own_proc_is_mounted())
-		return cli_wrong(COMMAND, "cannot find processes: " OWN_PROC_REMEDY);
+	const char *extra = first < argc ? argv[first] : NULL;
+
+	if (session_check_program(COMMAND, extra, set->pid, set->command))
+		return CLI_USAGE;
 	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
 		return cli_wrong(COMMAND, "no process %d", set->pid);
 	if (set->thread && strlen(set->thread) > 15)

@@ -2,7 +2,6 @@
 /* heap_settings.c - see heap_settings.h. What cannot work is refused before the program starts. */
 #include "cli/heap/heap_settings.h"
 
-#include "base/own_proc.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
@@ -125,15 +124,10 @@ static int heap_process_check(struct heap_cli_settings *set)
 
 static int heap_settings_check(struct heap_cli_settings *set, int argc, char **argv, int first)
 {
-	if (first < argc)
-		return cli_wrong(COMMAND, "unexpected argument '%s': a command goes after --",
-				 argv[first]);
-	if (set->pid && set->command)
-		return cli_wrong(COMMAND, "-p PID cannot be combined with -- CMD");
-	if (!set->pid && !set->command)
-		return cli_wrong(COMMAND, "no program: give -p PID, or -- CMD ARG... to start one");
-	if (!own_proc_is_mounted())
-		return cli_wrong(COMMAND, "cannot find processes: " OWN_PROC_REMEDY);
+	const char *extra = first < argc ? argv[first] : NULL;
+
+	if (session_check_program(COMMAND, extra, set->pid, set->command))
+		return CLI_USAGE;
 	int status = check_numbers(set);
 	if (status)
 		return status;

@@ -55,6 +55,19 @@ int session_cut_command(const char *name, int argc, char **argv, char ***command
 	return n;
 }
 
+int session_check_program(const char *name, const char *extra, pid_t pid, char *const *command)
+{
+	if (extra)
+		return cli_wrong(name, "unexpected argument '%s': a command goes after --", extra);
+	if (pid && command)
+		return cli_wrong(name, "-p PID cannot be combined with -- CMD");
+	if (!pid && !command)
+		return cli_wrong(name, "no program: give -p PID, or -- CMD ARG... to start one");
+	if (!own_proc_is_mounted())
+		return cli_wrong(name, "cannot find processes: " OWN_PROC_REMEDY);
+	return CLI_OK;
+}
+
 int session_check_target(const char *name, pid_t pid, char **command)
 {
 	if (pid && command)

@@ -52,6 +52,8 @@ struct session {
 
 /* Cuts `-- CMD ARG...` off argv. Returns the new argc, or -1 with a line printed. */
 int session_cut_command(const char *name, int argc, char **argv, char ***command);
+/* For tools with an agent: one of -p PID and -- CMD, without an argument beside them, and processes can be found. 0 or CLI_USAGE. */
+int session_check_program(const char *name, const char *extra, pid_t pid, char *const *command);
 /* Checks that a process or a command is given, not both. 0 or an exit status, line printed. */
 int session_check_target(const char *name, pid_t pid, char **command);
 
