@@ -186,16 +186,22 @@ static int attach_throttle(const char *path)
 	return region ? agent_throttle_start(region) : -ENOENT;
 }
 
+/* Or -errno, and the region is unmapped. */
+static int open_lock(const char *path, void *region, size_t bytes)
+{
+	int lock = region ? share_open(path) : -ENOENT;
+
+	if (lock < 0 && region)
+		memory_unmap(region, bytes);
+	return lock;
+}
+
 static int attach_probe(const char *path)
 {
 	struct probe_region *region = share_map_own(path, PROBE_MAGIC, sizeof(*region));
-	int lock = region ? share_open(path) : -ENOENT;
+	int lock = open_lock(path, region, sizeof(*region));
 
-	if (lock >= 0)
-		return agent_probe_attach(region, lock);
-	if (region)
-		memory_unmap(region, sizeof(*region));
-	return lock;
+	return lock < 0 ? lock : agent_probe_attach(region, lock);
 }
 
 static int attach_flow(const char *path)
@@ -203,13 +209,9 @@ static int attach_flow(const char *path)
 	if (!event_lowest_fd)
 		event_lowest_fd = FLOW_LOWEST_FD;
 	struct flow_region *region = share_map_own(path, FLOW_MAGIC, sizeof(*region));
-	int lock = region ? share_open(path) : -ENOENT;
+	int lock = open_lock(path, region, sizeof(*region));
 
-	if (lock >= 0)
-		return agent_flow_attach(region, lock);
-	if (region)
-		memory_unmap(region, sizeof(*region));
-	return lock;
+	return lock < 0 ? lock : agent_flow_attach(region, lock);
 }
 
 static int do_call(const char *options)
@@ -284,6 +286,15 @@ static void start_race(const char *path)
 	use_heap();
 }
 
+/* Of a tool that changes code: there are int3 for a while. */
+static void take_signals(void)
+{
+	is_preloaded = 1;
+	signals_are_ours(0);
+	signals_prepare(end_for_program);
+	signals_spare_stacks(1);
+}
+
 static void start_probe(const char *path)
 {
 	struct probe_region *region = share_map(path, PROBE_MAGIC, sizeof(*region));
@@ -291,10 +302,7 @@ static void start_probe(const char *path)
 
 	if (lock < 0)
 		return;
-	is_preloaded = 1;
-	signals_are_ours(0);
-	signals_prepare(end_for_program);
-	signals_spare_stacks(1);
+	take_signals();
 	agent_probe_start(region, lock);
 	keep_signals();
 }
@@ -308,10 +316,7 @@ static void start_flow(const char *path)
 
 	if (lock < 0)
 		return;
-	is_preloaded = 1;
-	signals_are_ours(0);
-	signals_prepare(end_for_program);
-	signals_spare_stacks(1);
+	take_signals();
 	agent_flow_start(region, lock);
 	keep_signals();
 }
