@@ -8,11 +8,16 @@
  * process being stopped, a breakpoint at ip is armed whose program rejects all passes but the
  * right one and stops the process before the instruction. One more hit of the counter means that
  * the point was missed; it stops the process too.
+ *
+ * Until a stop reaches the other threads they pass a few more times. A counter of the passes of ip
+ * itself is therefore left some passes early, and the breakpoint counts the rest: a thread that
+ * arrives as the last of them stops itself.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <trapline/condition.h>
@@ -27,12 +32,15 @@
 #include "core/opts_copy.h"
 #include "core/target.h"
 #include "event/event.h"
+#include "event/tasks.h"
+#include "event/uprobe/uprobe.h"
 #include "point/point.h"
 #include "point/point_amount.h"
 #include "point/point_api.h"
 #include "point/point_leg.h"
 
 #define LOOK_EVERY_NS 50000
+#define PASSES_LEFT 16
 #define LOOKS_PER_READING 20 /* of a counter that runs on another processor: it is interrupted */
 
 static char missed_by[96];
@@ -107,25 +115,57 @@ int leg_go(struct leg *leg)
 	return wait_for_stop(leg);
 }
 
-/* To the count. A process that runs may pass it before it is asked to stop: then it was missed. */
+/* Whether each pass of ip that may be the point is a hit of the counter, and no other is. */
+static int counts_passes(const struct trapline_event *counter, pid_t tid,
+			 const struct trapline_point *p)
+{
+	const struct condition *counted = counter->condition;
+	const struct condition *wanted = p->condition ? &p->condition->ir : NULL;
+
+	if (tid || p->registers_used || counter->has_limit || counter->skip ||
+	    !uprobe_is_at(counter, p->ip))
+		return 0;
+	if (!counted || !wanted)
+		return counted == wanted;
+	/* Each event has hits of its own. */
+	return !cond_uses(wanted, COND_HITS) && !cond_uses(wanted, COND_HITS_IN_THREAD) &&
+	       !memcmp(counted, wanted, sizeof(*counted));
+}
+
+/* Each thread may be on its way past the counter when the stop is asked for. */
+static uint64_t passes_left_to_breakpoint(pid_t pid)
+{
+	struct task_list list = { 0 };
+	uint64_t threads = tasks_read(pid, &list) ? 1 : list.count;
+
+	tasks_free(&list);
+	return PASSES_LEFT + 4 * threads;
+}
+
+/*
+ * To the count, or leg->early passes short of it, or less. A process that runs may pass it before it is
+ * asked to stop: then it was missed.
+ */
 static int run_to_count(struct leg *leg, uint64_t count)
 {
+	uint64_t end = count > leg->early ? count - leg->early : 0;
+	int err = leg->early ? leg_stand(leg) : 0;
 	uint64_t now = atomic_get(&leg->counter->granted);
 
+	if (err)
+		return err;
 	if (now > count)
 		return point_missed(now, count);
-	if (now == count)
+	if (now >= end)
 		return 0;
 	leg->counter_stops = atomic_get(&leg->counter->stops);
-	atomic_set(&leg->counter->stop_at, count);
-	int err = leg_go(leg);
+	atomic_set(&leg->counter->stop_at, end);
+	err = leg_go(leg);
 	atomic_set(&leg->counter->stop_at, 0);
 	now = atomic_get(&leg->counter->granted);
-	if (!err && now != count)
+	if ((!err || err == -ETIMEDOUT) && now > count)
 		return point_missed(now, count);
-	if (err == -ETIMEDOUT && now > count)
-		return point_missed(now, count);
-	return err;
+	return !err && !leg->early && now != count ? point_missed(now, count) : err;
 }
 
 static int open_arrival(const struct leg *leg, pid_t tid, const struct trapline_point *p,
@@ -168,10 +208,10 @@ static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point 
 		return err;
 	leg->arrival = arrival->control;
 	leg->amount_end = p->count;
-	atomic_set(&arrival->control->stop_at, 1);
+	atomic_set(&arrival->control->stop_at, 1 + leg->passes_left);
 	if (leg->counter) {
 		leg->counter_stops = atomic_get(&leg->counter->stops);
-		atomic_set(&leg->counter->stop_at, p->count + 1);
+		atomic_set(&leg->counter->stop_at, p->count + 1 + leg->early);
 	}
 	event_switch(arrival, 1);
 	err = leg_go(leg);
@@ -237,7 +277,11 @@ TRAPLINE_API int trapline_run_to(struct trapline *t, pid_t tid, const struct tra
 		err = leg_near_amount(&leg, p.count);
 	} else if (p.counter) {
 		leg.counter = p.counter->control;
+		if (counts_passes(p.counter, tid, &p))
+			leg.early = passes_left_to_breakpoint(t->pid);
 		err = run_to_count(&leg, p.count);
+		if (leg.early)
+			leg.passes_left = p.count - atomic_get(&leg.counter->granted);
 	}
 	if (!err && p.ip)
 		err = run_to_place(&leg, tid, &p);

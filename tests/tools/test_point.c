@@ -5,6 +5,8 @@
  */
 #include "points.h"
 
+#include <pthread.h>
+
 #define SIGNALS SIGNALS_MAX
 #define SAMPLE_NS 150000
 
@@ -137,6 +139,46 @@ static void what_is_no_point_is_refused(void **state)
 	end_child();
 }
 
+#define PASSING_THREADS 12
+
+static void *pass_for_ever(void *unused)
+{
+	for (uint64_t i = 0;; i++)
+		tick(i);
+	return unused;
+}
+
+static uint64_t run_threads(uint64_t rounds)
+{
+	pthread_t thread;
+
+	for (int i = 1; i < PASSING_THREADS; i++)
+		pthread_create(&thread, NULL, pass_for_ever, NULL);
+	pass_for_ever(NULL);
+	return rounds;
+}
+
+/* Another thread may pass a few more times before the stop reaches it. */
+static void a_point_among_threads_is_not_missed(void **state)
+{
+	struct trapline_point point = {.size = sizeof(point), .ip = tick_address()};
+	uint64_t count = 0;
+
+	start_program(run_threads, 0);
+	open_counter();
+	point.counter = counter;
+	for (int i = 0; i < 300; i++) {
+		pid_t tid;
+
+		point.count = count += 40;
+		expect_ok(tid = trapline_run_to(rig.target, 0, &point, 20000));
+		assert_true(tid > 0);
+		/* Another thread may stand there too, as one of the passes before. */
+		assert_true(stats_of(counter).delivered >= count + 1 - PASSING_THREADS);
+	}
+	end_child();
+}
+
 static void a_thousand_signals_are_replayed_exactly(void **state)
 {
 	expect_replay(SIGNALS, SAMPLE_NS, open_counter);
@@ -149,6 +191,7 @@ int main(void)
 		POINT_TEST(it_stops_before_the_instruction_of_that_pass),
 		POINT_TEST(a_condition_at_the_place_decides),
 		POINT_TEST(a_missed_point_is_an_error_with_the_distance),
+		POINT_TEST(a_point_among_threads_is_not_missed),
 		POINT_TEST(the_end_and_the_timeout_are_told),
 		POINT_TEST(what_is_no_point_is_refused),
 		POINT_TEST(a_thousand_signals_are_replayed_exactly),

@@ -230,6 +230,15 @@ static int keep_sites(struct event_links *links, const struct plan *plan)
 	return 0;
 }
 
+int uprobe_is_at(const struct trapline_event *ev, uint64_t address)
+{
+	const struct event_links *links = &ev->links;
+
+	return ev->mechanism == TRAPLINE_BY_UPROBE && links->sites &&
+	       links->site_count[UPROBE_ENTRY] == 1 && !links->site_count[UPROBE_RETURN] &&
+	       !links->site_count[UPROBE_LEAVE] && links->sites->address == address;
+}
+
 /* Returns first: no entry is seen whose return is not. */
 static int attach_sites(struct trapline_event *ev, int multi)
 {
