@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """
 dap_bench.py TRAPLINE SOURCE - what a logpoint costs the thread that reaches it: `trapline dap`, gdb's dprintf and
-lldb's adapter, one after the other in one run, each against the same program without it. JSON lines. Then how
-long a thousand logpoints take, and whether 20000 hits a second are all delivered or counted.
+lldb's adapter, one after the other in one run, each against the same program without it. JSON lines. Then the
+longest pause of a thread that nothing else keeps from its processor, how long a thousand logpoints take, and
+whether 20000 hits a second are all delivered or counted.
 """
 
 import json
@@ -135,10 +136,36 @@ def cpu_seconds(pid):
 
 
 def lldb():
-    for name in ["lldb-dap", "lldb-dap-19", "lldb-vscode", "lldb-vscode-14"]:
+    # Before 17 it was lldb-vscode, and had no logpoints.
+    for name in ["lldb-dap", *(f"lldb-dap-{n}" for n in range(30, 17, -1))]:
         if shutil.which(name):
             return name
     return None
+
+
+def longest_pause(program):
+    """On a processor of its own, before all other threads, and with breakpoints that come and go meanwhile."""
+    alone = ["chrt", "-f", "50", "taskset", "-c", str(max(os.sched_getaffinity(0)))]
+    for by in ["nothing", "trapline dap"]:
+        target = Target(*alone, program, "100", "2000")
+        time.sleep(0.5)
+        if by == "nothing":
+            row = target.measure(5)
+        else:
+            c = Client([trapline, "dap"])
+            c.attach(target.pid)
+            c.set_lines(TARGET, [{"line": LINE, "logMessage": "work {n}"}])
+            measured = []
+            thread = threading.Thread(target=lambda: measured.append(target.measure(5)))
+            thread.start()
+            for i in range(20):
+                c.set_functions([{"name": "main"}] if i % 2 else [{"name": "qsort"}, {"name": "main"}])
+                c.listen(0.2)
+            thread.join()
+            row = measured[0]
+            c.request("disconnect")
+        say(what="longest pause", by=by, **(row or {"skipped": "the program needs SCHED_FIFO"}))
+        target.end()
 
 
 def a_thousand(folder):
@@ -202,6 +229,7 @@ def main():
         program = os.path.join(folder, "dap_target")
         subprocess.run(["gcc", "-g", "-O1", "-o", program, TARGET], check=True)
         cost(program)
+        longest_pause(program)
         a_thousand(folder)
         a_storm(program)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dap_target.c - dap_target BATCH [RATE]: calls work() for ever, and prints a line for each batch of calls: the
- * median and the longest in ns, and how many calls there were. With RATE so many a second. A median of single calls
- * does not have the times when the thread waited for a processor.
+ * median and the longest in ns, and how many calls there were. With RATE so many a second; it sleeps between them up
+ * to 5000. A median of single calls does not have the times when the thread waited for a processor.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +15,16 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void wait_until(uint64_t ns, uint64_t rate)
+{
+	struct timespec ts = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+
+	if (rate <= 5000)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+	while (now_ns() < ns)
+		;
 }
 
 __attribute__((noipa)) int work(int n)
@@ -44,8 +54,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (;;) {
 		for (uint64_t i = 0; i < batch; i++) {
-			while (rate && now_ns() - begun < calls * 1000000000u / rate)
-				;
+			if (rate)
+				wait_until(begun + calls * 1000000000u / rate, rate);
 			uint64_t from = now_ns();
 			work((int)i);
 			took[i] = now_ns() - from;
