@@ -144,6 +144,7 @@ struct dap {
 	struct dap_point *points;
 	struct dap_arm *arms;
 	size_t arm_count;
+	uint64_t drained_ns; /* records were read, the last time */
 	/* Lines in this second. */
 	uint64_t second_ns;
 	unsigned int lines;

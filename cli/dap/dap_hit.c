@@ -292,6 +292,7 @@ void dap_hit_meanwhile(struct dap *d)
 {
 	for (int i = 0; i < POLLS_MAX && trapline_poll(d->target, 0, dap_hit) > 0; i++)
 		;
+	d->drained_ns = clock_now_ns();
 	dap_hit_tick(d);
 	dap_send_flush(&d->out);
 }

@@ -25,6 +25,8 @@
 #include <unistd.h>
 
 #define LOOK_MS 50 /* at the process, which may end without a record */
+#define GATHER_MS \
+	10 /* a reader that is always waiting is woken by each hit, which costs the thread time */
 #define STRANGER_NS 30000000000u
 #define FINISH_MS 2000
 #define READ_BYTES 65536
@@ -45,12 +47,20 @@ static void waits_add(struct waits *w, int fd, short events, struct dap_child *c
 	w->fd[w->count++] = (struct pollfd){ .fd = fd, .events = events };
 }
 
+/* So long records gather, after the last ones were read. */
+static int gather_ms(const struct dap *d)
+{
+	uint64_t since = (clock_now_ns() - d->drained_ns) / 1000000u;
+
+	return since < GATHER_MS ? (int)(GATHER_MS - since) : 0;
+}
+
 static void waits_fill(struct dap *d, struct waits *w, int listener)
 {
 	w->count = 0;
 	waits_add(w, d->in_fd, POLLIN, NULL, 0);
 	waits_add(w, d->out.count ? d->out.fd : -1, POLLOUT, NULL, 1);
-	waits_add(w, d->target ? trapline_fd(d->target) : -1, POLLIN, NULL, 2);
+	waits_add(w, d->target && !gather_ms(d) ? trapline_fd(d->target) : -1, POLLIN, NULL, 2);
 	waits_add(w, listener, POLLIN, NULL, 3);
 	for (size_t i = 0; i < DAP_CHILDREN; i++)
 		for (int k = 0; k < 2; k++)
@@ -103,6 +113,8 @@ static int wait_ms(struct dap *d)
 	int arms = dap_arms_tick(d);
 
 	ms = arms < ms ? arms : ms;
+	if (d->target && gather_ms(d) && gather_ms(d) < ms)
+		ms = gather_ms(d);
 	return d->pid && ms > LOOK_MS ? LOOK_MS : ms;
 }
 
