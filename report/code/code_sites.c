@@ -152,7 +152,8 @@ struct search {
 	size_t parts;
 	Dwfl_Module *first; /* the object that has some */
 	bool is_program;
-	bool is_plain; /* the name is one word, which is in each symbol that fits */
+	bool is_plain;	 /* the name is one word, which is in each symbol that fits */
+	bool is_mangled; /* it is a symbol, as nm and linkers print it */
 	int err;
 };
 
@@ -253,6 +254,15 @@ static int add_function(struct search *f, Dwfl_Module *mod, const char *name, co
 			      readable);
 }
 
+static bool readable_fits(const struct search *f, const char *readable, const char *symbol)
+{
+	/* `non-virtual thunk to X::f()` jumps to X::f, where the call is seen. */
+	if (strstr(readable, "thunk to "))
+		return false;
+	return f->is_mangled ? !strcmp(symbol, f->wanted.text) :
+			       function_name_fits(&f->wanted, readable);
+}
+
 static bool name_fits(const struct search *f, const char *name, char *base)
 {
 	/* `f` finds f.isra.0 too; a pattern may name it as it is. */
@@ -307,10 +317,7 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 		snprintf(base, sizeof(base), "%s", symbol);
 	char *readable = symbols_demangle(base);
 	const char *name = readable ? readable : base;
-	/* `non-virtual thunk to X::f()` jumps to X::f, where the call is seen. */
-	bool is_thunk = readable && strstr(readable, "thunk to ") != NULL;
-	bool fits = !is_thunk &&
-		    (readable ? function_name_fits(&f->wanted, name) : name_fits(f, name, base));
+	bool fits = readable ? readable_fits(f, readable, base) : name_fits(f, name, base);
 	fits = fits && is_of_source(f, mod, sym, address);
 	if (fits && is_part(base) && !is_part(f->wanted.text) && !f->with_parts) {
 		f->parts++;
@@ -468,6 +475,9 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
 				 !strstr(w->name, "operator");
 	f.is_plain = !f.wanted.is_pattern && is_one_word(w->name);
+	char *readable = f.is_plain ? symbols_demangle(w->name) : NULL;
+	f.is_mangled = readable != NULL;
+	free(readable);
 	symbols_walk(s, scope, sites_search_visit, &f);
 	if (!f.err)
 		symbols_each_module(s, scope, copies_visit, &f);

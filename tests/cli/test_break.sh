@@ -226,6 +226,10 @@ ok "names_of_cpp_are_found_in_their_scopes" $?
 look -p "$pid" 'overloaded(char const*)' --args --ret --limit 2 --json
 [ $? = 0 ] && hits 'all(.args.a.string == "apple" and .ret == 97)' && look -p "$pid" Basket::has --limit 1
 ok "one_of_several_of_the_same_name_can_be_chosen" $?
+look -p "$pid" _ZL10overloadedi --list
+[ $? = 0 ] && grep -c overloaded "$tmp/out" | grep -q "^1$"
+ok "a_symbol_is_a_name_too" $?
+wrong "a_symbol_that_is_not_there_is_not_found" "no function is named '_ZL10overloadedl' in calls_cpp" -p "$pid" _ZL10overloadedl
 wrong "a_method_gets_near_names" "no function is named 'Basket::hsa' in calls_cpp; did you mean has" -p "$pid" Basket::hsa
 kill "$pid" 2>/dev/null
 
