@@ -127,7 +127,8 @@ struct trapline_hit {
 	/* enum trapline_returned: this is the end of a call; see TRAPLINE_RETURNS. */
 	uint8_t returned;
 	uint8_t stopped; /* 1: the thread receives opts.signal */
-	uint8_t reserved;
+	/* Of the red zone below sp, so many bytes are before stack_bytes. */
+	uint8_t stack_below;
 	/* Values are zero-extended from len bytes, in the byte order of the machine. */
 	uint64_t old_value;
 	uint64_t new_value;

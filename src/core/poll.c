@@ -67,16 +67,26 @@ static void number_thread(const struct trapline *t, struct trapline_hit *hit)
 	hit->pid = t->pid;
 }
 
+/* What a record has of the stack. */
+struct copied_stack {
+	const void *at_sp;
+	size_t bytes;
+	size_t below; /* of the red zone */
+};
+
 /* The event was entered: the reader leaves it before fn, which may close it. */
 static int deliver(struct trapline_event *ev, uint32_t part, const struct record *record,
-		   const void *stack, size_t stack_len, trapline_callback fn)
+		   const struct copied_stack *stack, trapline_callback fn)
 {
 	uint32_t first_generation = ev->first_generation;
 	struct trapline_hit hit;
 
 	fill_hit(ev, part, record, &hit);
-	hit.stack_bytes = stack_len ? stack : NULL;
-	hit.stack_bytes_len = (uint32_t)stack_len;
+	if (stack && stack->bytes) {
+		hit.stack_bytes = stack->at_sp;
+		hit.stack_bytes_len = (uint32_t)stack->bytes;
+		hit.stack_below = (uint8_t)stack->below;
+	}
 	if (ev->target->ids.is_further && ev->mechanism != TRAPLINE_BY_RING &&
 	    !event_is_in_code(ev) && !event_has_members(ev))
 		number_thread(ev->target, &hit);
@@ -97,10 +107,12 @@ static int deliver_program_record(struct trapline_event *ev, const struct record
 {
 	const char *texts = (const char *)(record + 1);
 	size_t bytes = (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
-	size_t below = record->regs[ARCH_REG_SP] & (RECORD_STACK_CHUNK - 1);
+	size_t below = record->stack_len ? record->regs[ARCH_REG_SP] - record->stack_at : 0;
 	size_t copied = record->stack_len > below ? record->stack_len - below : 0;
+	const struct copied_stack stack = { texts + bytes + below, copied,
+					    copied && below >= ARCH_RED_ZONE ? ARCH_RED_ZONE : 0 };
 
-	return deliver(ev, record->event >> 8 & 0xff, record, texts + bytes + below, copied, fn);
+	return deliver(ev, record->event >> 8 & 0xff, record, &stack, fn);
 }
 
 static int poll_ringbuf(struct trapline *t, trapline_callback fn)
@@ -216,8 +228,9 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 	pthread_mutex_unlock(&t->ring_lock);
 	if (!got)
 		return 0;
+	const struct copied_stack copied = { stack, record.stack_len, 0 };
 	if (is_good)
-		return deliver(ev, part, &record, stack, record.stack_len, fn);
+		return deliver(ev, part, &record, &copied, fn);
 	event_leave(ev);
 	return -EAGAIN;
 }
@@ -240,7 +253,7 @@ static int poll_code_ring(struct trapline *t, trapline_callback fn)
 
 	if (event_enter_as(ev, (uint32_t)(copy.record.event >> 32)))
 		return -EAGAIN;
-	return deliver(ev, 0, &copy.record, NULL, 0, fn);
+	return deliver(ev, 0, &copy.record, NULL, fn);
 }
 
 static int drain(struct trapline *t, trapline_callback fn)

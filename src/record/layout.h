@@ -41,6 +41,7 @@ struct record {
 	uint64_t len;	    /* of the part that was hit; 0: no data */
 	uint64_t kernel_ip; /* the kernel did it there; 0: the thread itself */
 	uint64_t syscall;   /* number, with kernel_ip; -1: none, or not known */
+	uint64_t stack_at;  /* the first address of the stack that was copied, at sp or below */
 	char thread[16];
 	uint64_t regs[RECORD_REGS];
 };

@@ -23,6 +23,7 @@ enum {
 	FRAME_LEN = -448,
 	FRAME_RETURN = -456, /* the return address of a call */
 	FRAME_IDS = -440,
+	FRAME_STACK_AT = -464, /* where the copy of the stack begins */
 };
 
 #define CONTEXT R6

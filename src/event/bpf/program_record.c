@@ -175,9 +175,28 @@ static void emit_returned(struct ebpf *p)
 	ebpf_store(p, BPF_DW, RECORD, (int16_t)(RECORD_AT(regs) + 8 * ARCH_REG_SP), R1);
 }
 
+static void emit_chunk_begins(struct ebpf *p, int32_t from_sp)
+{
+	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
+	ebpf_alu_imm(p, BPF_ADD, R3, from_sp);
+	ebpf_alu_imm(p, BPF_AND, R3, -(int32_t)RECORD_STACK_CHUNK);
+	ebpf_store(p, BPF_DW, R10, FRAME_STACK_AT, R3);
+}
+
+static void emit_copy_chunk(struct ebpf *p, uint32_t before, uint32_t at)
+{
+	ebpf_mov(p, R1, RECORD);
+	ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + before + at));
+	ebpf_mov_imm(p, R2, RECORD_STACK_CHUNK);
+	ebpf_load_mem(p, BPF_DW, R3, R10, FRAME_STACK_AT);
+	ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
+	ebpf_call(p, BPF_FUNC_probe_read_user);
+}
+
 /*
  * Chunk by chunk, until the mapping ends or memory that was never used begins: one read would be all
- * or nothing. Chunks are aligned, so that none lies in two pages; what is below sp the reader drops.
+ * or nothing. Chunks are aligned, so that none lies in two pages; the reader knows sp. Below it is the
+ * red zone, in which functions that call no others keep their variables: memory that may never have been used.
  */
 static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
 {
@@ -185,21 +204,23 @@ static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
 	uint32_t n = 0;
 
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, 0);
-	for (uint32_t at = 0; at < RECORD_STACK_MAX; at += RECORD_STACK_CHUNK) {
-		ebpf_mov(p, R1, RECORD);
-		ebpf_alu_imm(p, BPF_ADD, R1, (int32_t)(sizeof(struct record) + before + at));
-		ebpf_mov_imm(p, R2, RECORD_STACK_CHUNK);
-		ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
-		ebpf_alu_imm(p, BPF_ADD, R3, popped);
-		ebpf_alu_imm(p, BPF_AND, R3, -(int32_t)RECORD_STACK_CHUNK);
-		ebpf_alu_imm(p, BPF_ADD, R3, (int32_t)at);
-		ebpf_call(p, BPF_FUNC_probe_read_user);
+	emit_chunk_begins(p, popped - (int32_t)ARCH_RED_ZONE);
+	emit_copy_chunk(p, before, 0);
+	uint32_t is_there = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
+	emit_chunk_begins(p, popped);
+	emit_copy_chunk(p, before, 0);
+	ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
+	ebpf_land(p, is_there);
+	ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, RECORD_STACK_CHUNK);
+	for (uint32_t at = RECORD_STACK_CHUNK; at < RECORD_STACK_MAX; at += RECORD_STACK_CHUNK) {
+		emit_copy_chunk(p, before, at);
 		ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 		ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, (int32_t)(at + RECORD_STACK_CHUNK));
 	}
 	while (n--)
 		ebpf_land(p, ends[n]);
 	emit_copy_frame(p, RECORD_AT(stack_len), FRAME_STACK_LEN);
+	emit_copy_frame(p, RECORD_AT(stack_at), FRAME_STACK_AT);
 }
 
 static void emit_other_count(struct ebpf *p, const struct trapline_event *ev)
