@@ -139,8 +139,26 @@ static int wrong_several(const char *command, const char *location, const struct
 			 location, what, remedy, location);
 }
 
+/* Names in it are those of the code around the instruction. */
+static int make_condition(const char *command, struct symbols *s, const struct code_site *site,
+			  struct at_point *point)
+{
+	struct condition_names names = { .symbols = s, .site = site };
+	struct condition_parts parts = { 0 };
+	struct signature *signature = NULL;
+
+	if (!point->condition[0])
+		return CLI_OK;
+	if (!symbols_is_32bit(s) && !signature_find(s, site, &signature))
+		names.signature = signature;
+	int status = cli_condition(command, point->condition, &names, &parts);
+	point->parsed = parts.entry;
+	signature_free(signature);
+	return status;
+}
+
 /* One instruction: a function may have inlined copies, and a pattern may fit many functions. */
-static int find_location(const char *command, struct symbols *s, struct at_point *point)
+int at_resolve(const char *command, struct symbols *s, struct at_point *point)
 {
 	struct code_sites sites = { 0 };
 	char why[400];
@@ -153,22 +171,11 @@ static int find_location(const char *command, struct symbols *s, struct at_point
 		if (sites.count != 1)
 			status = wrong_several(command, point->location, &sites);
 		else
+			status = make_condition(command, s, &sites.site[0], point);
+		if (!status)
 			point->address = sites.site[0].address;
 	}
 	code_sites_free(&sites);
-	return status;
-}
-
-int at_resolve(const char *command, struct symbols *s, struct at_point *point)
-{
-	const struct condition_names names = { .symbols = s };
-	struct condition_parts parts = { 0 };
-	int status = find_location(command, s, point);
-
-	if (status || !point->condition[0])
-		return status;
-	status = cli_condition(command, point->condition, &names, &parts);
-	point->parsed = parts.entry;
 	return status;
 }
 

@@ -109,11 +109,13 @@ static int make_condition(struct breaking *b)
 				"in other registers; give its parameters by name",
 				b->sites.site[i].name);
 	names.signature = signature_at(b, 0);
+	names.site = &b->sites.site[0];
 	int status = cli_condition(b->run.set.name, b->run.set.condition, &names, &parts);
 	b->run.condition = parts.entry;
 	for (size_t i = 1; !status && i < b->sites.count; i++) {
 		struct condition_names other = names;
 		other.signature = signature_at(b, i);
+		other.site = &b->sites.site[i];
 		int differs = condition_compare(&names, &other, b->run.set.condition);
 		if (differs < 0)
 			break;

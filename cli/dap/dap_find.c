@@ -87,7 +87,9 @@ static bool make_one(const struct condition_names *names, struct dap_point *p)
 
 static bool make_code_condition(struct dap *d, struct dap_point *p)
 {
-	struct condition_names names = { .symbols = d->symbols, .signature = p->signature[0] };
+	struct condition_names names = { .symbols = d->symbols,
+					 .signature = p->signature[0],
+					 .site = &p->sites.site[0] };
 
 	if (!p->condition[0])
 		return true;
@@ -96,6 +98,7 @@ static bool make_code_condition(struct dap *d, struct dap_point *p)
 	for (size_t i = 1; i < p->sites.count; i++) {
 		struct condition_names other = names;
 		other.signature = p->signature[i];
+		other.site = &p->sites.site[i];
 		int differs = condition_compare(&names, &other, p->condition);
 		if (differs < 0)
 			break;

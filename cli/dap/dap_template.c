@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RED_ZONE 128u /* below sp, in which leaf functions have variables */
 #define PARTS_MAX 64
 #define NAME_MAX_BYTES 400
 
@@ -204,23 +205,23 @@ static int find_local(struct binding *b, const char *name, const struct signatur
 	const struct signature_value *v = parameter_of(b->bound->signature, name);
 	struct signature_value *local;
 
-	if (v && (b->site->kind != CODE_SITE_LINE || v->where != SIGNATURE_GONE)) {
+	if (b->site->kind == CODE_SITE_FUNCTION || b->bound->locals == PARTS_MAX) {
 		*out = v;
-		return 0;
+		return v ? 0 : -ENOENT;
 	}
-	if (b->site->kind == CODE_SITE_FUNCTION || b->bound->locals == PARTS_MAX)
-		return -ENOENT;
 	local = calloc(1, sizeof(*local));
 	if (!local)
 		return -ENOMEM;
 	int err = local_find(b->s, b->site, name, local, why, n);
-	if (err) {
-		free(local);
-		return err;
+	if (!err) {
+		b->bound->local[b->bound->locals++] = local;
+		*out = local;
+		return 0;
 	}
-	b->bound->local[b->bound->locals++] = local;
-	*out = local;
-	return 0;
+	free(local);
+	if (err == -ENOENT && v)
+		*out = v;
+	return err == -ENOENT && v ? 0 : err;
 }
 
 static int lookup_local(void *arg, const char *scope, const char *name, struct expression_name *out,
@@ -294,7 +295,8 @@ static int bind_part(const struct part *part, struct binding *b, struct bound_pa
 		snprintf(why, n, "cannot print {%.100s}: %s", part->text, cause);
 	if (err == -EINVAL || err == -ENOMEM)
 		return err;
-	if (!v || v->where == SIGNATURE_FRAME) {
+	bool is_reference = v && v->type && v->type->kind == TYPE_REFERENCE;
+	if (!v || is_reference || v->where == SIGNATURE_FRAME) {
 		err = bind_path(part, b, out, why, n);
 		b->bound->wants_stack = b->bound->wants_stack || is_on_stack(out->place.parameter);
 		return err;
@@ -364,12 +366,16 @@ static bool is_char_array(const struct type *t)
 static int read_at(struct symbols *s, const struct trapline_hit *hit, uint64_t address, void *to,
 		   size_t n, bool *is_later)
 {
-	uint64_t offset = hit ? address - hit->sp : UINT64_MAX;
+	uint64_t offset = hit ? address - hit->sp + hit->stack_below : UINT64_MAX;
+	uint64_t copied = hit ? (uint64_t)hit->stack_bytes_len + hit->stack_below : 0;
 
-	if (hit && offset < hit->stack_bytes_len && n <= hit->stack_bytes_len - offset) {
-		memcpy(to, (const char *)hit->stack_bytes + offset, n);
+	if (offset < copied && n <= copied - offset) {
+		memcpy(to, (const char *)hit->stack_bytes - hit->stack_below + offset, n);
 		return 0;
 	}
+	/* By now another function has used what is below sp. */
+	if (hit && hit->sp - address - 1 < RED_ZONE)
+		return -EFAULT;
 	*is_later = true;
 	return symbols_read(s, address, to, n);
 }
@@ -381,9 +387,9 @@ static void object_at(struct symbols *s, const struct trapline_hit *hit, const s
 	uint64_t size = t->size < OBJECT_BYTES_MAX ? t->size : OBJECT_BYTES_MAX;
 
 	if (hit) {
-		o.stack = hit->stack_bytes;
-		o.sp = hit->sp;
-		o.stack_len = hit->stack_bytes_len;
+		o.stack = (const char *)hit->stack_bytes - hit->stack_below;
+		o.sp = hit->sp - hit->stack_below;
+		o.stack_len = (size_t)hit->stack_bytes_len + hit->stack_below;
 	}
 	memset(o.state, OBJECT_KNOWN, sizeof(o.state));
 	if (object_read(&o, address, o.bytes, size))

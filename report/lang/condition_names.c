@@ -5,6 +5,7 @@
 #include "cond/compile.h"
 #include "cond/terms.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/local.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,11 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOCALS_MAX 16 /* of one condition */
+
 /* One condition while it is made. */
 struct making {
 	const struct condition_names *names;
 	struct expression *e;
 	struct condition_parts *out;
+	struct signature_value *local[LOCALS_MAX];
+	size_t locals;
 };
 
 static const struct signature_value *parameter_named(const struct condition_names *names,
@@ -30,20 +35,66 @@ static const struct signature_value *parameter_named(const struct condition_name
 	return NULL;
 }
 
-/* As in C, a parameter hides what has its name outside. */
-static bool is_hidden(void *arg, const char *word)
+/*
+ * A variable of the code around an instruction inside of a function. 0; -ENOENT: there is none of that
+ * name; -EINVAL: it is in no place there, with why.
+ */
+static int local_named(struct making *m, const char *name, const struct signature_value **out,
+		       char *why, size_t n)
 {
-	const struct condition_names *names = ((struct making *)arg)->names;
+	const struct condition_names *names = m->names;
 
-	return parameter_named(names, word) && !(names->has_result && !strcmp(word, "ret"));
+	if (!names->site || names->site->kind == CODE_SITE_FUNCTION || m->locals == LOCALS_MAX)
+		return -ENOENT;
+	struct signature_value *local = calloc(1, sizeof(*local));
+	if (!local)
+		return -ENOENT;
+	int err = local_find(names->symbols, names->site, name, local, why, n);
+	if (err) {
+		free(local);
+		return err;
+	}
+	m->local[m->locals++] = local;
+	*out = local;
+	return 0;
 }
 
-static int find_parameter(void *arg, const char *scope, const char *name,
-			  struct expression_name *out, char *why, size_t n)
+/* A parameter as it is at the entry of its function, or what has the name at an instruction of it. */
+static int value_named(struct making *m, const char *name, const struct signature_value **out,
+		       char *why, size_t n)
 {
-	const struct signature_value *v = scope ? NULL : parameter_named(arg, name);
+	int err = local_named(m, name, out, why, n);
 
-	if (!v || !v->type)
+	if (err == -EINVAL || !err)
+		return err;
+	*out = parameter_named(m->names, name);
+	return *out ? 0 : -ENOENT;
+}
+
+/* As in C, a parameter, a local variable or a member of *this hides what has its name outside. */
+static bool is_hidden(void *arg, const char *word)
+{
+	struct making *m = arg;
+	const struct signature_value *v;
+	struct type_place place;
+	char why[400];
+
+	if (!m->names->symbols || (m->names->has_result && !strcmp(word, "ret")))
+		return false;
+	if (!value_named(m, word, &v, why, sizeof(why)))
+		return true;
+	return !value_named(m, "this", &v, why, sizeof(why)) && v->type &&
+	       v->type->kind == TYPE_POINTER && type_target(v->type) &&
+	       type_has_members(type_target(v->type)) &&
+	       !type_member_find(type_target(v->type), word, &place);
+}
+
+static int find_value(void *arg, const char *scope, const char *name, struct expression_name *out,
+		      char *why, size_t n)
+{
+	const struct signature_value *v = NULL;
+
+	if (scope || value_named(arg, name, &v, why, n) || !v->type)
 		return -ENOENT;
 	*out = (struct expression_name){ .type = v->type, .parameter = v };
 	return 0;
@@ -134,8 +185,9 @@ static bool write_base(struct steps *s, const struct expression_place *p)
 
 	if (!v)
 		return steps_number(s, p->path.base);
-	if (v->where == SIGNATURE_STACK) {
-		steps_register(s, cond_name_find("sp")->number);
+	if (v->where == SIGNATURE_STACK || v->where == SIGNATURE_FRAME) {
+		steps_register(s, v->where == SIGNATURE_FRAME ? v->reg[0] :
+								cond_name_find("sp")->number);
 		return steps_binary(s, COND_ADD, false, steps_number(s, v->stack + p->path.base));
 	}
 	steps_register(s, v->reg[0]);
@@ -162,7 +214,8 @@ static bool write_number(struct steps *s, const struct expression_place *p, uint
 {
 	const struct signature_value *v = p->path.links ? NULL : p->parameter;
 	bool is_signed = p->type && p->type->is_signed;
-	bool is_value = v && v->where != SIGNATURE_STACK && v->where != SIGNATURE_MEMORY;
+	bool is_value = v && v->where != SIGNATURE_STACK && v->where != SIGNATURE_MEMORY &&
+			v->where != SIGNATURE_FRAME;
 	bool number_signed = false;
 
 	if (!is_value) {
@@ -191,6 +244,10 @@ static int write_place(const struct making *m, const struct tree_node *n, struct
 	m->out->has_parameters = m->out->has_parameters || p->parameter;
 	if (why)
 		return condition_fail(error, n, "%s", why);
+	if (p->parameter && p->parameter->where == SIGNATURE_FRAME &&
+	    symbols_is_32bit(m->names->symbols))
+		return condition_fail(
+			error, n, "a condition cannot read a local variable of a 32-bit program");
 	if (p->path.links && symbols_is_32bit(m->names->symbols))
 		return condition_fail(error, n,
 				      "a condition cannot follow a pointer of a 32-bit program");
@@ -205,14 +262,13 @@ static int write_place(const struct making *m, const struct tree_node *n, struct
 	return write_number(s, p, size);
 }
 
-static int write_path(const struct making *m, const struct tree_node *n, struct steps *s,
+static int write_path(struct making *m, const struct tree_node *n, struct steps *s,
 		      struct expression_error *error)
 {
 	const struct condition_names *names = m->names;
-	const struct expression_options options = { .thread = names->thread,
-						    .path_only = true,
-						    .name = find_parameter,
-						    .arg = (void *)(uintptr_t)names };
+	const struct expression_options options = {
+		.thread = names->thread, .path_only = true, .name = find_value, .arg = m
+	};
 	const struct tree_node *path = n->left;
 	const char *name = path->kind == TREE_NAME && !path->scope ? path->text : NULL;
 	struct expression_place place;
@@ -258,7 +314,7 @@ static bool write_watched(const struct condition_names *names, struct steps *s, 
 static int write_name(void *arg, const struct tree_node *n, struct steps *s,
 		      struct expression_error *error)
 {
-	const struct making *m = arg;
+	struct making *m = arg;
 
 	if (n->kind == TREE_PATH)
 		return write_path(m, n, s, error);
@@ -325,6 +381,8 @@ int condition_make(const struct condition_names *names, const char *text,
 		err = condition_compile(&m, error);
 	if (m.e)
 		tree_free(m.e);
+	for (size_t i = 0; i < m.locals; i++)
+		free(m.local[i]);
 	if (!err)
 		*out = parts;
 	return err;

@@ -3,8 +3,9 @@
  * condition_names.h - conditions with names of the program.
  *
  * The language (trapline-condition(7)) knows numbers, registers and loads from memory. Names become
- * steps of it: `conn->state` is loaded by its pointer at each hit, a parameter is in a register or on
- * the stack when its function is entered, and new and old have the sign, or the bits, of the watched type.
+ * steps of it: `conn->state` is loaded by its pointer at each hit, a parameter or a local variable is in a
+ * register or on the stack at its instruction, and new and old have the sign, or the bits, of the watched
+ * type.
  */
 #ifndef REPORT_LANG_CONDITION_NAMES_H
 #define REPORT_LANG_CONDITION_NAMES_H
@@ -23,6 +24,8 @@ struct condition_names {
 	uint64_t len;		 /* bytes watched */
 	/* Of the function with the breakpoint, whose parameters are names too. NULL: none. */
 	const struct signature *signature;
+	/* Where the breakpoint is: inside of a function local variables are names too. NULL: at no place. */
+	const struct code_site *site;
 	bool has_result; /* parts about the result are taken out */
 };
 

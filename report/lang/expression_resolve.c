@@ -6,6 +6,7 @@
  * wanted, as the address it has now. Every error has the column of the part that caused it.
  */
 #include "report/lang/expression.h"
+#include "report/lang/expression_spot.h"
 
 #include "report/dwarf/missing.h"
 #include "report/dwarf/threads.h"
@@ -30,17 +31,6 @@ struct resolver {
 	struct expression_place *out; /* module, tid, through */
 	char source[TREE_PLACE_MAX + 1];
 	bool is_unknown; /* options->name said so: the name is no variable either */
-};
-
-/* The present position of the walk. */
-struct spot {
-	const struct type *type; /* NULL: not known */
-	uint64_t size;		 /* of a symbol without a type */
-	uint64_t address;
-	struct expression_path path;
-	uint32_t bit_offset;
-	uint32_t bit_size;
-	bool is_value; /* address is a pointer's value, from a cast of a number */
 };
 
 __attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const struct tree_node *n,
@@ -68,15 +58,6 @@ static int no_types(struct resolver *r, const struct tree_node *n)
 		    "%s has no debug information (DWARF): types and members are not "
 		    "known; install its debug symbols, build it with -g, or give symbol+offset:len",
 		    r->out->module ? r->out->module : symbols_program(r->s));
-}
-
-static void add_offset(struct spot *p, uint64_t offset)
-{
-	p->address += offset;
-	if (p->path.links)
-		p->path.offsets[p->path.links - 1] += offset;
-	else
-		p->path.base += offset;
 }
 
 static int read_pointer(struct resolver *r, const struct tree_node *n, struct spot *p)
@@ -213,14 +194,19 @@ static int place_of(struct resolver *r, const struct tree_node *n, const struct 
 			return unknown_name(r, n);
 		if (r->options->path_only)
 			return fail(r, n, -EINVAL,
-				    "'%s' is a local variable: it has no fixed address, and "
-				    "a condition cannot read it",
+				    "'%s' is a local variable of other code, which a condition "
+				    "cannot read here",
 				    v->name);
 		return fail(r, n, -EINVAL,
 			    "'%s' is a local variable, so it has no fixed address; watch it "
 			    "in each frame: FUNCTION:%s",
 			    v->name, n->text);
 	default:
+		if (r->options->name)
+			return fail(r, n, -EINVAL,
+				    "no variable named '%s' has a value there: it belongs to other "
+				    "code, or the compiler optimised it away",
+				    n->text);
 		return fail(r, n, -EINVAL, "'%s' has no address: the compiler optimised it away",
 			    v->name);
 	}
@@ -244,6 +230,29 @@ static int resolve_value(struct resolver *r, const struct tree_node *n, const ch
 	return 0;
 }
 
+static int enter_member(struct resolver *r, const struct tree_node *n, struct spot *p);
+
+/* In a method of C++ a name may be a member of its object. 0; -ENOENT: it is not, or *r->error is set. */
+static int resolve_own_member(struct resolver *r, const struct tree_node *n, const char *name,
+			      struct spot *p)
+{
+	struct type_place place;
+	char why[400] = "";
+	struct expression_name object = { 0 };
+
+	if (!r->options->name || n->scope || strcmp(name, n->text) != 0 ||
+	    r->options->name(r->options->arg, NULL, "this", &object, why, sizeof(why)) ||
+	    !object.parameter || object.type->kind != TYPE_POINTER)
+		return -ENOENT;
+	const struct type *type = type_target(object.type);
+	if (!type || !type_has_members(type) || type_member_find(type, name, &place))
+		return -ENOENT;
+	*p = (struct spot){ .type = object.type, .size = object.type->size };
+	r->out->parameter = object.parameter;
+	int err = follow(r, n, p);
+	return err ? err : enter_member(r, n, p);
+}
+
 static int resolve_variable(struct resolver *r, const struct tree_node *n, const char *name,
 			    struct spot *p)
 {
@@ -252,6 +261,9 @@ static int resolve_variable(struct resolver *r, const struct tree_node *n, const
 
 	int err = resolve_value(r, n, name, p);
 	if (!err || r->is_unknown)
+		return err;
+	err = resolve_own_member(r, n, name, p);
+	if (err != -ENOENT)
 		return err;
 	err = variables_find(r->s, n->scope, name, &v, &problem);
 
@@ -330,7 +342,7 @@ static int enter_virtual_base(struct resolver *r, const struct tree_node *n, str
 			    "cannot read the table of virtual bases at 0x%" PRIx64 ": no "
 			    "object is there",
 			    object);
-	add_offset(p, place->table_at + (uint64_t)distance);
+	spot_add(p, place->table_at + (uint64_t)distance);
 	return 0;
 }
 
@@ -354,7 +366,7 @@ static int enter_member(struct resolver *r, const struct tree_node *n, struct sp
 		err = enter_virtual_base(r, n, p, &place);
 	if (err)
 		return err;
-	add_offset(p, place.offset);
+	spot_add(p, place.offset);
 	p->type = place.type;
 	p->bit_offset = place.bit_offset;
 	p->bit_size = place.bit_size;
@@ -387,7 +399,7 @@ static bool enter_container(struct resolver *r, struct spot *p, enum container_k
 
 	if (p->bit_size || !container_of(p->type, &c) || c.kind != kind)
 		return false;
-	add_offset(p, c.data);
+	spot_add(p, c.data);
 	p->type = kind == CONTAINER_ARRAY ? c.element : type_pointer_to(r->s, c.element);
 	return true;
 }
@@ -500,7 +512,7 @@ static int resolve_index(struct resolver *r, const struct tree_node *n, struct s
 		return fail(r, n, -EINVAL, "the size of an element of %s is not known",
 			    element->name);
 	if (!err)
-		add_offset(p, (uint64_t)index * element->size);
+		spot_add(p, (uint64_t)index * element->size);
 	return err;
 }
 
@@ -544,7 +556,7 @@ static int resolve_sum(struct resolver *r, const struct tree_node *n, struct spo
 		return fail(r, n, -EINVAL,
 			    "an offset inside the path needs an argument that is a pointer; "
 			    "for a variable write [index], or +offset at the end");
-	add_offset(p, n->is_negative ? -n->number : n->number);
+	spot_add(p, n->is_negative ? -n->number : n->number);
 	p->type = NULL;
 	return 0;
 }
@@ -603,53 +615,6 @@ static int resolve(struct resolver *r, const struct tree_node *n, struct spot *p
 	}
 }
 
-/* The few bytes that hold a bit-field, aligned so that one register can watch them. */
-static void cover_bits(struct spot *p, uint64_t *size)
-{
-	for (*size = 1; *size <= 8; *size *= 2) {
-		uint64_t back = p->address % *size;
-		if (p->bit_offset + back * 8 + p->bit_size > *size * 8)
-			continue;
-		add_offset(p, -back);
-		p->bit_offset += (uint32_t)back * 8;
-		return;
-	}
-	*size = (p->bit_offset + p->bit_size + 7) / 8;
-}
-
-/* `big+16`: the member that is there, of the given length if there is one. */
-static void apply_offset(const struct expression *e, struct spot *p)
-{
-	const struct type *t = p->type;
-
-	add_offset(p, e->is_negative ? -e->offset : e->offset);
-	p->size = p->size > e->offset && !e->is_negative ? p->size - e->offset : 0;
-	p->type = NULL;
-	p->bit_size = 0;
-	uint64_t at = e->is_negative ? UINT64_MAX : e->offset;
-	for (int depth = 0; t && depth < DEPTH_MAX; depth++) {
-		size_t n;
-		const struct type_member *m = type_members(t, &n);
-		if (at == 0 && t->size == e->length && t->size) {
-			p->type = t;
-			return;
-		}
-		if (t->kind == TYPE_ARRAY && type_target(t)->size) {
-			t = at < t->size ? type_target(t) : NULL;
-			at = t ? at % t->size : at;
-			continue;
-		}
-		const struct type *inner = NULL;
-		for (size_t i = 0; i < n && !inner; i++)
-			if (!m[i].bit_size && !m[i].vtable_offset &&
-			    at - m[i].offset < m[i].type->size)
-				inner = m[i].type, at -= m[i].offset;
-		if (!inner && at == 0 && !n && (!e->length || e->length == t->size))
-			p->type = t;
-		t = inner;
-	}
-}
-
 int expression_resolve(struct symbols *s, const struct expression *e,
 		       const struct expression_options *options, struct expression_place *out,
 		       struct expression_error *error)
@@ -670,10 +635,10 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 			    "to watch what it points to");
 	p.size = p.type && p.type->size ? p.type->size : p.size;
 	if (e->has_offset)
-		apply_offset(e, &p);
+		spot_apply_offset(e, &p);
 	place.size = e->has_offset ? p.type ? p.type->size : 0 : p.size;
 	if (p.bit_size)
-		cover_bits(&p, &place.size);
+		spot_cover_bits(&p, &place.size);
 	place.is_address = e->root->kind == TREE_NUMBER;
 	place.address = p.address;
 	place.type = p.type;

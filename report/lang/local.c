@@ -7,11 +7,13 @@
 #include "report/dwarf/unit.h"
 #include "report/lang/frame_edges.h"
 #include "report/lang/signature_priv.h"
+#include "report/path.h"
 #include "report/safe/clean.h"
 
 #include <dwarf.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct local {
@@ -20,6 +22,7 @@ struct local {
 	Dwarf_Addr pc; /* address in the file */
 	Dwarf_Die scopes[DIE_SCOPES_MAX];
 	int count;
+	bool is_left_out;
 };
 
 static bool child_named(Dwarf_Die *block, const char *name, Dwarf_Die *out)
@@ -42,6 +45,40 @@ static bool child_named(Dwarf_Die *block, const char *name, Dwarf_Die *out)
 	return is_found;
 }
 
+/*
+ * The calls of a line that the compiler put right there begin at the same instruction: the names of the
+ * line are those around them.
+ */
+static void leave_inlined_calls(struct local *l, const struct code_site *site)
+{
+	const char *colon = site->kind == CODE_SITE_LINE ? strrchr(site->name, ':') : NULL;
+	uint64_t line = colon ? strtoull(colon + 1, NULL, 10) : 0;
+	char file[256];
+	uint64_t number;
+
+	if (!line)
+		return;
+	snprintf(file, sizeof(file), "%.*s", (int)(colon - site->name), site->name);
+	const char *last = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+	for (int i = l->count; i-- > 0 && dwarf_tag(&l->scopes[i]) != DW_TAG_subprogram;)
+		if (dwarf_tag(&l->scopes[i]) == DW_TAG_inlined_subroutine &&
+		    die_number(&l->scopes[i], DW_AT_call_line, &number) && number == line &&
+		    die_number(&l->scopes[i], DW_AT_call_file, &number) &&
+		    path_ends_in(die_file_by_number(&l->scopes[i], number), last))
+			l->count = i;
+}
+
+/* The compiler left it out of an inlined copy, where nothing has its value. */
+static bool is_left_out(Dwarf_Die *copy, const char *name)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die function;
+	Dwarf_Die die;
+
+	return dwarf_attr(copy, DW_AT_abstract_origin, &attr) &&
+	       dwarf_formref_die(&attr, &function) && child_named(&function, name, &die);
+}
+
 /* From the innermost block up to the function, or the inlined copy, that is the source's. */
 static bool find_die(struct local *l, const char *name, Dwarf_Die *out)
 {
@@ -49,8 +86,10 @@ static bool find_die(struct local *l, const char *name, Dwarf_Die *out)
 		int tag = dwarf_tag(&l->scopes[i]);
 		if (child_named(&l->scopes[i], name, out))
 			return true;
-		if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
-			return false;
+		if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine)
+			continue;
+		l->is_left_out = is_left_out(&l->scopes[i], name);
+		return false;
 	}
 	return false;
 }
@@ -163,16 +202,20 @@ int local_find(struct symbols *s, const struct code_site *site, const char *name
 		return -ENOENT;
 	l.pc = site->address - bias;
 	l.count = die_scopes(signature_whole_unit(unit, &whole), l.pc, l.scopes);
-	if (!find_die(&l, name, &die) || is_static(&die, l.pc))
+	leave_inlined_calls(&l, site);
+	bool is_there = find_die(&l, name, &die);
+	if (is_there ? is_static(&die, l.pc) : !l.is_left_out)
 		return -ENOENT;
-	*out = (struct signature_value){ .name = clean_die_name(&die),
-					 .type = type_of_attribute(s, &die) };
-	if (signature_by_location(out, &die, l.pc)) {
-		make_plain(out);
-		return 0;
+	if (is_there) {
+		*out = (struct signature_value){ .name = clean_die_name(&die),
+						 .type = type_of_attribute(s, &die) };
+		if (signature_by_location(out, &die, l.pc)) {
+			make_plain(out);
+			return 0;
+		}
+		if (in_frame(&l, &die, out))
+			return 0;
 	}
-	if (in_frame(&l, &die, out))
-		return 0;
 	snprintf(
 		why, n,
 		"'%.100s' has no location at this instruction: the compiler optimised it away; choose "

@@ -173,12 +173,15 @@ static bool type_of(const char *name, uint8_t *size, bool *is_signed)
 	return *size != 0;
 }
 
-/* A word of the language, that no name hides. */
-static bool is_reserved(const struct tree_parser *p, const char *word)
+/* A word of the language, that no name hides. `count` and `str` are such words before a '(' alone. */
+static bool is_reserved(const struct tree_parser *p, const char *word, const char *after)
 {
 	uint8_t size;
 	bool is_signed;
 
+	if ((!strcmp(word, "count") || !strcmp(word, "str")) &&
+	    after[strspn(after, " \t\n")] != '(')
+		return false;
 	if (p->names && p->names->hides && p->names->hides(p->names->arg, word))
 		return false;
 	return cond_name_find(word) || type_of(word, &size, &is_signed) || !strcmp(word, "in") ||
@@ -204,7 +207,7 @@ static struct tree_node *take_path(struct tree_parser *p, const char *at, bool i
 	bool is_plain = first && first == path && !first->scope;
 
 	/* `(new)` and `*(u32 *)new` are the language's; `&name` is, too: of functions as well. */
-	if (!first || (!first->scope && is_reserved(p, first->text)) ||
+	if (!first || (!first->scope && is_reserved(p, first->text, p->text + first->end)) ||
 	    (is_plain && (is_address || *at == '('))) {
 		*p = before;
 		memset(p->error, 0, sizeof(*p->error));
@@ -241,7 +244,7 @@ static struct tree_node *take_name(struct tree_parser *p)
 		return tree_fail(p, -EINVAL, at, "unknown word 'not'; did you mean !?");
 	/* conn.c:count may begin like a term. */
 	bool is_longer = *t->end == '.' || !strncmp(t->end, "->", 2) || !strncmp(t->end, "::", 2);
-	if (t->kind == TOKEN_NAME && !is_longer && is_reserved(p, t->text))
+	if (t->kind == TOKEN_NAME && !is_longer && is_reserved(p, t->text, t->end))
 		return NULL;
 	if (*at == '&' && t->kind == TOKEN_SIGN && t->len == 1) {
 		at++;

@@ -148,6 +148,26 @@ def locals_are_those_of_the_hit_and_of_the_innermost_block(calls):
 
 
 @case
+def a_method_has_its_members_and_conditions_have_its_locals(calls):
+    path = os.path.join(source, "tests/victims/line_locals.cc")
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "line_locals")
+        subprocess.run(["g++", "-g", "-O0", "-o", program, path], check=True)
+        c = attached(victim(program=program))
+        message = "at {rounds} {count} {twice} {item.price} {item}"
+        line = line_of("in the loop", path)
+        row = rows(c.set_lines(path, [{"line": line, "logMessage": message, "condition": "i == 1"}]))[0]
+        assert row["verified"], row
+        c.line("at ")
+        c.listen(0.3)
+        lines = [b["output"].split() for b in c.lines() if b["output"].startswith("at ")]
+        for _, rounds, count, twice, price, *item in lines:
+            assert int(rounds) > 0 and int(count) in (2, 3) and int(twice) == 2 * int(count) and price == count, lines
+            assert {"2": "pear", "3": "plum"}[count] in " ".join(item), lines
+        ends(c)
+
+
+@case
 def a_function_prints_its_arguments_and_others_do_not_appear(calls):
     c = attached(calls)
     answer = c.set_functions([{"name": "next_color", "condition": "c == RED"}])
