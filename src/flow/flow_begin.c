@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/stack_call.h"
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "trap/arch.h"
@@ -126,8 +127,9 @@ static void count_end(const struct flow_thread *t, const struct window_result *r
 	}
 }
 
-static void ended(struct window_area *area)
+static void close_window(void *arg)
 {
+	struct window_area *area = arg;
 	struct flow_thread *t = area->request.arg;
 	const struct window_result *r = &area->result;
 
@@ -142,6 +144,12 @@ static void ended(struct window_area *area)
 		flow_regs_forget(t);
 	}
 	flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
+}
+
+/* In a handler, perhaps on a small stack of the program: the window's own is free. */
+static void ended(struct window_area *area)
+{
+	stack_call((void *)(uintptr_t)area->stack_top, close_window, area);
 }
 
 void flow_begin(struct flow_thread *t, ucontext_t *context)

@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/stack_call.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "flow/flow.h"
@@ -349,10 +350,43 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 
 /* ---- natively ---- */
 
+struct native {
+	const struct flow_site *site;
+	ucontext_t *context;
+	struct flow_thread *thread;
+};
+
+static void look_at_site(void *arg)
+{
+	const struct native *n = arg;
+	const struct flow_site *site = n->site;
+	struct flow_thread *t = n->thread;
+	struct insn_regs regs;
+	const struct flow_moment m = {
+		.thread = t, .regs = regs.r, .pc = site->address, .context = n->context
+	};
+
+	insn_regs_from_context(n->context, &regs);
+	regs.r[INSN_RIP] = site->address;
+	t->pages_fresh = 0;
+	const int goes_on = t->suspended_pc == site->address && t->suspended_sp == regs.r[INSN_RSP];
+	if (!goes_on)
+		flow_regs_forget(t);
+	t->suspended_pc = 0;
+	int is_met = 0;
+	if (site->kind < FLOW_SITE_SINKS)
+		is_met = flow_source_site(&m, site);
+	else if (!goes_on)
+		is_met = flow_sink(&m, site) != 0;
+	if (is_met)
+		t->idle = 0;
+	if (is_met || goes_on)
+		flow_begin(t, n->context);
+}
+
 void flow_on_site(const struct flow_site *site, ucontext_t *context)
 {
-	struct insn_regs regs;
-	struct flow_moment m = { .regs = regs.r, .pc = site->address, .context = context };
+	struct native n = { .site = site, .context = context };
 
 	if (flow_is_over())
 		return;
@@ -360,26 +394,11 @@ void flow_on_site(const struct flow_site *site, ucontext_t *context)
 	if ((site->kind >= FLOW_SITE_SINKS || site->kind == FLOW_SITE_RESUME) &&
 	    !atomic_get(&flow_region->sources_used))
 		return;
-	m.thread = flow_thread_take();
-	if (!m.thread) {
+	n.thread = flow_thread_take();
+	if (!n.thread) {
 		flow_count(FLOW_LOST_WINDOW, 1);
 		return;
 	}
-	insn_regs_from_context(context, &regs);
-	regs.r[INSN_RIP] = site->address;
-	m.thread->pages_fresh = 0;
-	const int goes_on = m.thread->suspended_pc == site->address &&
-			    m.thread->suspended_sp == regs.r[INSN_RSP];
-	if (!goes_on)
-		flow_regs_forget(m.thread);
-	m.thread->suspended_pc = 0;
-	int is_met = 0;
-	if (site->kind < FLOW_SITE_SINKS)
-		is_met = flow_source_site(&m, site);
-	else if (!goes_on)
-		is_met = flow_sink(&m, site) != 0;
-	if (is_met)
-		m.thread->idle = 0;
-	if (is_met || goes_on)
-		flow_begin(m.thread, context);
+	/* The thread may stand on a small stack for signals. Its window's own is free. */
+	stack_call((void *)(uintptr_t)n.thread->area->stack_top, look_at_site, &n);
 }
