@@ -46,6 +46,7 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_LOST_RECORDS] = "lost_records",
 	[FLOW_STALE] = "stale",
 	[FLOW_CHANGED] = "changed",
+	[FLOW_IN_KERNEL] = "in_kernel",
 	[FLOW_PROCESSES] = "processes",
 	[FLOW_REFUSED] = "refused",
 };

@@ -91,6 +91,8 @@ enum flow_site_kind {
 	FLOW_SITE_READ, /* behind a system call that read: rax bytes */
 	FLOW_SITE_READV,
 	FLOW_SITE_RECVMSG,
+	FLOW_SITE_MAP,	  /* a file in memory */
+	FLOW_SITE_PASS,	  /* from descriptor to descriptor, by the kernel alone */
 	FLOW_SITE_RESUME, /* behind a system call that ends a window */
 	FLOW_SITE_GETENV,
 	FLOW_SITE_ARGUMENT,		   /* of a function that is a source */
@@ -252,12 +254,34 @@ uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site);
 
 /* ---- flow_source.c ---- */
 
+/* A row, and room for n bytes of it. 0: there is none. */
+uint32_t flow_source_add(uint32_t n, uint8_t **bytes);
+void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_origin origin,
+		      const char *name, int fd);
+/* The row is complete: it is told, at the end of a window. */
+void flow_source_ready(const struct flow_moment *m, uint32_t number);
+/* n bytes of the source, from an offset on, lie at this address. */
+void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, uint64_t at,
+		      uint64_t n);
 /* The bytes of memory become a source. 1: some are followed. */
 int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, const char *name,
 		       int fd, uint64_t at, uint64_t bytes);
 int flow_source_site(const struct flow_moment *m, const struct flow_site *site);
 /* All about a trap that a thread has reached natively. */
 void flow_on_site(const struct flow_site *site, ucontext_t *context);
+
+/* Does the user want what comes by this descriptor? */
+int flow_source_wants(int fd);
+
+/* ---- flow_join.c ---- */
+
+/* What is read in parts that are too small for what is followed. 1: some are followed. */
+int flow_join(const struct flow_moment *m, const char *name, int fd, uint64_t at, uint64_t bytes);
+
+/* ---- flow_pass.c: native code only ---- */
+
+/* A file that becomes memory; or bytes that the kernel passes on. 1: some are followed in memory. */
+int flow_pass(const struct flow_moment *m, const struct flow_site *site);
 
 /* The copies of what was followed become zeros. */
 void flow_source_wipe(void);

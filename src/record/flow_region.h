@@ -135,6 +135,7 @@ enum flow_counter {
 	FLOW_LOST_RECORDS,    /* flows that had no room */
 	FLOW_STALE,	      /* marks of bytes that had changed unseen */
 	FLOW_CHANGED,	      /* ... in their own window: by a system call or another thread */
+	FLOW_IN_KERNEL, /* bytes that the kernel passed on, and that could not be compared */
 	FLOW_PROCESSES,
 	FLOW_REFUSED, /* processes that could not: see why */
 	FLOW_COUNTERS,
