@@ -20,6 +20,7 @@ const char *const flow_origin_names[FLOW_ORIGINS] = {
 	[FLOW_FROM_ARGUMENT] = "argument",
 	[FLOW_FROM_RESULT] = "result",
 	[FLOW_FROM_ENVIRONMENT] = "environment",
+	[FLOW_FROM_VARIABLE] = "variable",
 };
 const char *const flow_memory_names[FLOW_MEMORIES] = {
 	[FLOW_MEMORY_OTHER] = "other",
@@ -47,6 +48,11 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_STALE] = "stale",
 	[FLOW_CHANGED] = "changed",
 	[FLOW_IN_KERNEL] = "in_kernel",
+	[FLOW_REGISTERS] = "registers",
+	[FLOW_KEPT] = "kept",
+	[FLOW_KEPT_WATCHED] = "kept_watched",
+	[FLOW_TOUCHED] = "touched",
+	[FLOW_LATE] = "late",
 	[FLOW_PROCESSES] = "processes",
 	[FLOW_REFUSED] = "refused",
 };

@@ -12,7 +12,9 @@
  *	flow_step.c	one instruction		    flow_begin.c   windows begin and end
  *	flow_path.c	calls and steps		    flow_tell.c	   records
  *	flow_sink.c	what a sink gets	    flow_residue.c what lies there at the end
- *	flow_record.c	what it becomes
+ *	flow_record.c	what it becomes		    flow_join.c	   reads in parts
+ *	flow_watch.c	copies that are left	    flow_touch.c   who touches one
+ *	flow_pass.c	files and the kernel
  *
  * What runs inside a window leaves the vector registers alone (meson.build). No lock, no allocation but
  * by mmap, and memory of the program is read so that a fault cannot happen.
@@ -229,7 +231,22 @@ uint32_t flow_path_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uint
 uint32_t flow_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
 		     const uint8_t *bytes);
 
+/* Of one instruction; 0 or -EILSEQ. */
+int flow_form_make(struct flow_form *f, uint64_t pc, const struct insn *insn, const uint8_t *bytes);
+
+/* ---- flow_touch.c: native code only ---- */
+
+struct trapline_hit;
+/* The instruction that a watch reports is done: its marks are set as if it had been in the window. */
+void flow_touch(struct flow_thread *t, const struct trapline_hit *hit);
+
 /* ---- flow_step.c ---- */
+
+/* What is done already, by the form, with this operand at this address. */
+void flow_step_past(struct flow_thread *t, const struct flow_form *f, uint64_t pc,
+		    unsigned int operand, uint64_t address, uint32_t bytes);
+/* n bytes that a string instruction has copied. */
+void flow_copy_past(struct flow_thread *t, uint64_t pc, uint64_t to, uint64_t from, uint64_t n);
 
 int flow_step(struct window_area *area, uint64_t pc, uint32_t number);
 void flow_regs_forget(struct flow_thread *t);
@@ -254,6 +271,19 @@ uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site);
 
 /* ---- flow_source.c ---- */
 
+/* Bytes that are a source wherever they are read: of a variable, or of the environment. */
+struct flow_variable {
+	uint64_t address;
+	uint32_t bytes;
+	uint32_t source; /* what they are now; 0: not yet */
+	enum flow_origin origin;
+	const char *name;
+};
+
+#define FLOW_VARIABLES 4u
+extern struct flow_variable flow_variables[FLOW_VARIABLES];
+extern uint32_t flow_variable_count;
+
 /* A row, and room for n bytes of it. 0: there is none. */
 uint32_t flow_source_add(uint32_t n, uint8_t **bytes);
 void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_origin origin,
@@ -270,6 +300,8 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site);
 /* All about a trap that a thread has reached natively. */
 void flow_on_site(const struct flow_site *site, ucontext_t *context);
 
+/* A variable whose bytes are not those of its source any more is a new one. */
+void flow_source_variable(const struct flow_moment *m, struct flow_variable *v);
 /* Does the user want what comes by this descriptor? */
 int flow_source_wants(int fd);
 
@@ -290,7 +322,8 @@ void flow_source_wipe(void);
 
 /* The thread's own, made if there is none; NULL: no memory. */
 struct flow_thread *flow_thread_take(void);
-void flow_begin(struct flow_thread *t, ucontext_t *context);
+/* 1: a window begins when the handler returns; the calls that the thread is in are known. */
+int flow_begin(struct flow_thread *t, ucontext_t *context);
 /* 1: all that was to be found is there, or the command has ended it. */
 int flow_is_over(void);
 

@@ -8,6 +8,7 @@
 #include "base/stack_call.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_watch.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
 
@@ -143,6 +144,7 @@ static void close_window(void *arg)
 	} else {
 		flow_regs_forget(t);
 	}
+	flow_watch_aim();
 	flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
 }
 
@@ -152,7 +154,7 @@ static void ended(struct window_area *area)
 	stack_call((void *)(uintptr_t)area->stack_top, close_window, area);
 }
 
-void flow_begin(struct flow_thread *t, ucontext_t *context)
+int flow_begin(struct flow_thread *t, ucontext_t *context)
 {
 	struct window_request request = { .instructions = INSTRUCTIONS_MAX, .arg = t };
 	uint64_t most_ns;
@@ -164,15 +166,19 @@ void flow_begin(struct flow_thread *t, ucontext_t *context)
 	};
 	if (!may_begin(&most_ns)) {
 		flow_count(FLOW_LOST_BUDGET, 1);
-		return;
+		return 0;
 	}
 	request.ended = ended;
 	t->began_ns = flow_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	request.deadline_ns = flow_now_ns(CLOCK_MONOTONIC) + most_ns;
 	t->skip_pc = arch_pc(context);
 	find_calls(t, context);
-	if (window_enter_context(&request, context))
+	flow_watch_rest();
+	if (window_enter_context(&request, context)) {
 		flow_count(FLOW_LOST_WINDOW, 1);
-	else
-		flow_count(FLOW_WINDOWS, 1);
+		flow_watch_aim();
+		return 0;
+	}
+	flow_count(FLOW_WINDOWS, 1);
+	return 1;
 }

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_watch.h"
 
 #define PAGES TABLE_SIZE(2048u, 16u)
 #define ROWS (2 * PAGES)
@@ -313,6 +314,29 @@ static void count_change(const struct flow_thread *t, const struct marked_page *
 		flow_count(FLOW_CHANGED, 1);
 }
 
+/* Rows that were moved only and are as in the source, or that were computed. */
+static void tell_kept(const struct marked_page *p)
+{
+	uint32_t start = 0;
+
+	flow_watch_page(p->number);
+	for (uint32_t i = 0; i <= 4096; i++) {
+		const int goes_on = i < 4096 && p->mark[i] && i > start &&
+				    follows(p->mark[i], p->mark[i - 1]);
+
+		if (goes_on)
+			continue;
+		if (i > start && p->mark[start]) {
+			const uint32_t all = flow_texts[flow_source_of(p->mark[start])].count;
+
+			if (i - start >= ROW_LEAST || i - start == all)
+				flow_watch_keep((p->number << 12) + start, i - start,
+						(p->mark[start] & FLOW_IS_COMPUTED) != 0);
+		}
+		start = i;
+	}
+}
+
 static void settle_page(struct flow_thread *t, struct marked_page *p)
 {
 	/* In a signal handler, where a fault would be the end: the kernel copies. */
@@ -333,6 +357,7 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 			p->value[i] = SETTLED | t->page[i];
 		}
 	}
+	tell_kept(p);
 }
 
 void flow_marks_settle(struct flow_thread *t)

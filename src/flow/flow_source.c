@@ -217,6 +217,37 @@ int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, con
 		    0);
 }
 
+/* ---- variables ---- */
+
+struct flow_variable flow_variables[FLOW_VARIABLES];
+uint32_t flow_variable_count;
+
+static int is_as_source(const struct flow_moment *m, const struct flow_variable *v)
+{
+	const struct flow_text *text = &flow_texts[v->source];
+	uint8_t part[64];
+
+	for (uint32_t done = 0; done < v->bytes; done += sizeof(part)) {
+		const uint32_t n = v->bytes - done < sizeof(part) ? v->bytes - done : sizeof(part);
+
+		if (flow_peek(m, part, v->address + done, n) != n)
+			return 0;
+		for (uint32_t i = 0; i < n; i++)
+			if (part[i] != text->bytes[done + i])
+				return 0;
+	}
+	return 1;
+}
+
+void flow_source_variable(const struct flow_moment *m, struct flow_variable *v)
+{
+	if (v->source && is_as_source(m, v))
+		return;
+	flow_count(FLOW_SEEN, 1);
+	if (take(m, v->origin, v->name, -1, v->address, v->bytes, 0))
+		v->source = atomic_get(&flow_region->sources_used);
+}
+
 /* ---- what was read ---- */
 
 int flow_source_wants(int fd)

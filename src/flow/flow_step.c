@@ -452,6 +452,30 @@ static int special(struct step *s)
 	return flow_is_over();
 }
 
+void flow_step_past(struct flow_thread *t, const struct flow_form *f, uint64_t pc,
+		    unsigned int operand, uint64_t address, uint32_t bytes)
+{
+	struct step s = { .t = t, .area = t->area, .form = f, .pc = pc };
+
+	for (unsigned int i = 0; i < 2 && f->memory[i].access; i++)
+		s.address[i] = window_operand_address(t->area, &f->memory[i], &s.bytes[i]);
+	if (operand < 2) {
+		s.address[operand] = address;
+		s.bytes[operand] = bytes;
+	}
+	if (has_marks(&s) && reads_marks(&s))
+		apply(&s);
+	else
+		clear(&s);
+}
+
+void flow_copy_past(struct flow_thread *t, uint64_t pc, uint64_t to, uint64_t from, uint64_t n)
+{
+	struct step s = { .t = t, .area = t->area, .pc = pc };
+
+	move_range(&s, to, from, n, 0);
+}
+
 int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
 {
 	struct flow_thread *t = area->request.arg;
