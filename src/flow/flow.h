@@ -242,6 +242,8 @@ void flow_touch(struct flow_thread *t, const struct trapline_hit *hit);
 
 /* ---- flow_step.c ---- */
 
+/* So many instructions without a mark end a window. */
+extern uint32_t flow_idle_most;
 /* What is done already, by the form, with this operand at this address. */
 void flow_step_past(struct flow_thread *t, const struct flow_form *f, uint64_t pc,
 		    unsigned int operand, uint64_t address, uint32_t bytes);
@@ -324,6 +326,8 @@ void flow_source_wipe(void);
 struct flow_thread *flow_thread_take(void);
 /* 1: a window begins when the handler returns; the calls that the thread is in are known. */
 int flow_begin(struct flow_thread *t, ucontext_t *context);
+/* Now and then, by a thread of ours; passed_ns: since the last time. */
+void flow_budget_tick(uint64_t passed_ns);
 /* 1: all that was to be found is there, or the command has ended it. */
 int flow_is_over(void);
 
@@ -368,6 +372,8 @@ void flow_residue(void);
 /* Finds them, and sets their traps. 0 or -errno with why. */
 int flow_sites_start(char *why, size_t n);
 int flow_sites_end(void);
+/* Puts the traps in their places, or takes them out. 0 or -errno. */
+int flow_sites_switch(int on);
 
 /* ---- flow_start.c ---- */
 

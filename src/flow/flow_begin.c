@@ -14,6 +14,7 @@
 
 #define SYSCALL_BYTES 2u
 #define INSTRUCTIONS_MAX 2000000000u
+#define ENOUGH_NS 1000000 /* of the budget, for the traps to come back */
 
 static struct flow_thread *threads;
 static __thread struct flow_thread *own __attribute__((tls_model("initial-exec")));
@@ -83,22 +84,39 @@ static void find_calls(struct flow_thread *t, const ucontext_t *context)
 
 /* ---- the budget ---- */
 
+static int64_t budget_left(void)
+{
+	const struct flow_settings *set = &flow_region->settings;
+	const uint64_t *c = flow_region->counters;
+
+	if (set->budget_ppm >= 1000000)
+		return INT64_MAX;
+	return (int64_t)(set->allowance_ns +
+			 flow_now_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm) -
+	       (int64_t)(counter_get(&c[FLOW_WINDOW_NS]) + counter_get(&c[FLOW_TRAP_NS]));
+}
+
 static int may_begin(uint64_t *most_ns)
 {
 	const struct flow_settings *set = &flow_region->settings;
-	const uint64_t spent = counter_get(&flow_region->counters[FLOW_WINDOW_NS]);
-	uint64_t allowed;
+	const int64_t left = budget_left();
 
 	*most_ns = set->window_ns;
-	if (set->budget_ppm >= 1000000)
-		return 1;
-	allowed = set->allowance_ns +
-		  flow_now_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm;
-	if (spent >= allowed)
-		return 0;
-	if (allowed - spent < *most_ns)
-		*most_ns = allowed - spent;
-	return 1;
+	if (left > 0 && (uint64_t)left < *most_ns)
+		*most_ns = (uint64_t)left;
+	return left > 0;
+}
+
+/* Traps cost, too: they rest until a part of the budget is there again. */
+void flow_budget_tick(uint64_t passed_ns)
+{
+	static int is_off;
+	const int64_t left = budget_left();
+
+	if (is_off)
+		flow_count(FLOW_OFF_NS, passed_ns);
+	if (is_off ? left > ENOUGH_NS : left <= 0)
+		is_off = flow_sites_switch(is_off) ? is_off : !is_off;
 }
 
 /* ---- begin and end ---- */

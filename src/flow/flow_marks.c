@@ -314,6 +314,42 @@ static void count_change(const struct flow_thread *t, const struct marked_page *
 		flow_count(FLOW_CHANGED, 1);
 }
 
+static void extend_by(struct marked_page *p, uint32_t from, uint32_t to, const uint8_t *now)
+{
+	const flow_mark mark = p->mark[from];
+	const int64_t offset = (int64_t)flow_offset_of(mark) + (to > from ? 1 : -1);
+	const struct flow_text *text = &flow_texts[flow_source_of(mark)];
+
+	if (p->mark[to] || offset < 0 || offset >= text->count || text->bytes[offset] != now[to])
+		return;
+	p->mark[to] = flow_mark_of(flow_source_of(mark), (uint32_t)offset, flow_step_of(mark));
+	p->value[to] = SETTLED | now[to];
+}
+
+/*
+ * A row that is long enough goes on in both directions as far as the bytes are those of the source: they
+ * were moved with it, by an instruction just before the window or by one that keeps no marks.
+ */
+static void extend_rows(struct marked_page *p, const uint8_t *now)
+{
+	uint32_t row = 0;
+
+	for (uint32_t i = 0; i < 4096; i++) {
+		if (!p->mark[i] || p->mark[i] & FLOW_IS_COMPUTED) {
+			row = 0;
+			continue;
+		}
+		row = row && follows(p->mark[i], p->mark[i - 1]) ? row + 1 : 1;
+		if (row < ROW_LEAST)
+			continue;
+		if (row == ROW_LEAST)
+			for (uint32_t k = i + 1 - row; k && !p->mark[k - 1] && p->mark[k]; k--)
+				extend_by(p, k, k - 1, now);
+		if (i < 4095)
+			extend_by(p, i, i + 1, now);
+	}
+}
+
 /* Rows that were moved only and are as in the source, or that were computed. */
 static void tell_kept(const struct marked_page *p)
 {
@@ -357,6 +393,8 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 			p->value[i] = SETTLED | t->page[i];
 		}
 	}
+	if (readable == (ssize_t)sizeof(t->page))
+		extend_rows(p, t->page);
 	tell_kept(p);
 }
 

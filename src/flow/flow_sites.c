@@ -17,12 +17,14 @@
 
 #include "base/sys.h"
 #include "code/insn/insn.h"
+#include "code/poke/traps_switch.h"
 #include "flow/flow.h"
 
 #define HASH (4 * FLOW_SITES)
 #define FUNCTION_MAX 65536u
 #define RETURNS_MAX 64u
 #define TRIES 20
+#define TRAP_NS 2400u /* until our handler runs, and after it */
 #define TRY_NS 50000000
 
 struct known {
@@ -96,6 +98,7 @@ uint64_t flow_libc_start, flow_libc_end;
 static uint16_t by_address[HASH]; /* index + 1 */
 static uint32_t of_trap[FLOW_SITES];
 static struct trapline_traps *traps;
+static uint32_t trap_count;
 static char sink_names[FLOW_PLACES][FLOW_NAME + 16];
 
 static uint32_t site_row(uint64_t pc)
@@ -244,6 +247,16 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 				  .argument = (uint8_t)((p->argument - 1) % 6),
 				  .name = p->name };
 
+	if (p->origin == FLOW_FROM_VARIABLE) {
+		if (flow_variable_count < FLOW_VARIABLES)
+			flow_variables[flow_variable_count++] = (struct flow_variable){
+				.address = p->address,
+				.bytes = (uint32_t)p->bytes,
+				.origin = FLOW_FROM_VARIABLE,
+				.name = p->name,
+			};
+		return 0;
+	}
 	if (p->origin == FLOW_FROM_RESULT) {
 		if (add_returns(p))
 			return 0;
@@ -263,7 +276,20 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 
 static void on_trap(const struct trapline_trap_hit *hit)
 {
+	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
+
 	flow_on_site(&flow_sites[of_trap[hit->index]], hit->context);
+	flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+}
+
+int flow_sites_switch(int on)
+{
+	static uint32_t rows[FLOW_SITES];
+	struct code_problem problem;
+
+	for (uint32_t i = 0; i < trap_count; i++)
+		rows[i] = i;
+	return traps ? traps_switch(traps, rows, trap_count, on, &problem) : 0;
 }
 
 static int set_traps(char *why, size_t n)
@@ -287,6 +313,7 @@ static int set_traps(char *why, size_t n)
 		if (err == -EBUSY)
 			sys_nap(&pause);
 	}
+	trap_count = (uint32_t)count;
 	if (err)
 		trapline_explain(err, why, n);
 	return err;

@@ -222,29 +222,39 @@ int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, con
 struct flow_variable flow_variables[FLOW_VARIABLES];
 uint32_t flow_variable_count;
 
-static int is_as_source(const struct flow_moment *m, const struct flow_variable *v)
+/* What it has, without the zeros behind it. */
+static uint32_t read_variable(const struct flow_moment *m, const struct flow_variable *v,
+			      uint8_t *out)
+{
+	uint32_t n = (uint32_t)flow_peek(m, out, v->address, v->bytes < PART ? v->bytes : PART);
+
+	while (n && !out[n - 1])
+		n--;
+	return n;
+}
+
+static int is_as_source(const struct flow_variable *v, const uint8_t *now, uint32_t n)
 {
 	const struct flow_text *text = &flow_texts[v->source];
-	uint8_t part[64];
 
-	for (uint32_t done = 0; done < v->bytes; done += sizeof(part)) {
-		const uint32_t n = v->bytes - done < sizeof(part) ? v->bytes - done : sizeof(part);
-
-		if (flow_peek(m, part, v->address + done, n) != n)
+	for (uint32_t i = 0; i < n && text->count == n; i++)
+		if (now[i] != text->bytes[i])
 			return 0;
-		for (uint32_t i = 0; i < n; i++)
-			if (part[i] != text->bytes[done + i])
-				return 0;
-	}
-	return 1;
+	return text->count == n;
 }
 
 void flow_source_variable(const struct flow_moment *m, struct flow_variable *v)
 {
-	if (v->source && is_as_source(m, v))
+	uint8_t now[PART];
+	const uint32_t n = read_variable(m, v, now);
+
+	if (v->source && is_as_source(v, now, n)) {
+		flow_source_mark(m->thread, v->source, 0, v->address, n);
 		return;
+	}
 	flow_count(FLOW_SEEN, 1);
-	if (take(m, v->origin, v->name, -1, v->address, v->bytes, 0))
+	v->source = 0;
+	if (n && take(m, v->origin, v->name, -1, v->address, n, 0))
 		v->source = atomic_get(&flow_region->sources_used);
 }
 

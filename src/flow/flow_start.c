@@ -13,6 +13,9 @@
 #include "flow/flow.h"
 #include "flow/flow_watch.h"
 
+#define IDLE 2000u
+#define IDLE_WITHOUT_WATCHES 50000u
+
 struct flow_region *flow_region;
 struct flow_text flow_texts[FLOW_SOURCES];
 static uint32_t is_ended;
@@ -52,6 +55,21 @@ static void find_environment(void)
 	}
 }
 
+/* Without registers a window waits longer for the next touch. */
+static int start_watches(char *why, size_t n)
+{
+	const uint32_t count = flow_watch_start();
+
+	flow_idle_most = count ? IDLE : IDLE_WITHOUT_WATCHES;
+	for (uint32_t i = 0; !count && i < flow_variable_count; i++) {
+		if (flow_variables[i].origin != FLOW_FROM_VARIABLE)
+			continue;
+		snprintf(why, n, "a variable needs a debug register, and none is free");
+		return -ENOSPC;
+	}
+	return 0;
+}
+
 int flow_start(struct flow_region *region, char *why, size_t n)
 {
 	int err = flow_marks_start();
@@ -67,9 +85,10 @@ int flow_start(struct flow_region *region, char *why, size_t n)
 		err = flow_sites_start(why, n);
 	if (!err) {
 		find_environment();
-		flow_watch_start();
-		flow_count(FLOW_PROCESSES, 1);
+		err = start_watches(why, n);
 	}
+	if (!err)
+		flow_count(FLOW_PROCESSES, 1);
 	return err;
 }
 

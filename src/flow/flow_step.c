@@ -9,9 +9,10 @@
 #include "base/atomic.h"
 #include "flow/flow.h"
 
-#define IDLE_MAX 2000u
 #define IDLE_WITH_REGISTERS 20000u /* marks that stay in a register which nothing uses */
 #define REPEAT_MAX (1u << 24)
+
+uint32_t flow_idle_most;
 
 struct step {
 	struct flow_thread *t;
@@ -494,8 +495,13 @@ int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
 	s.bytes[0] = s.bytes[1] = 0;
 	for (unsigned int i = 0; i < 2 && f->memory[i].access; i++)
 		s.address[i] = window_operand_address(area, &f->memory[i], &s.bytes[i]);
-	if (f->indexes & t->any && flow_region->settings.has_tables)
+	if (f->indexes & t->any) {
 		index = index_of(&s);
+		if (index && !flow_region->settings.has_tables) {
+			flow_count(FLOW_INDEXED, 1);
+			index = 0;
+		}
+	}
 	if (f->flow.op >= INSN_FLOW_COPY) {
 		touched = string(&s);
 	} else if (f->flow.op == INSN_FLOW_IF && t->any & f->writes && !has_marks(&s)) {
@@ -513,5 +519,5 @@ int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
 	t->idle = touched ? 0 : t->idle + 1;
 	if (atomic_get(&flow_region->stop))
 		return 1;
-	return t->idle > IDLE_MAX && (!t->any || t->idle > IDLE_WITH_REGISTERS);
+	return t->idle > flow_idle_most && (!t->any || t->idle > IDLE_WITH_REGISTERS);
 }

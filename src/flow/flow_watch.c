@@ -300,18 +300,22 @@ static void look_at_touch(void *arg)
 	take_variables(t, hit);
 	if (!is_still_there(t, hit)) {
 		drop_copies_at(hit->address);
-		flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+		flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 		return;
 	}
 	flow_regs_forget(t);
 	t->suspended_pc = 0;
 	t->idle = 0;
-	if (flow_begin(t, hit->context))
+	const int has_begun = flow_begin(t, hit->context);
+	/* SIGTRAP was blocked: the thread is elsewhere by now, and what it did meanwhile was not seen. */
+	if (hit->async)
+		flow_count(FLOW_LATE, 1);
+	else if (has_begun)
 		flow_touch(t, hit);
-	else
-		/* Without a window it would trap again and again. */
+	/* Without a window it would trap again and again. */
+	if (!has_begun)
 		pause_all();
-	flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }
 
 static enum trapline_action on_watch(const struct trapline_hit *hit)
@@ -320,11 +324,6 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 
 	if (flow_is_over() || owner != sys_getpid())
 		return TRAPLINE_GO_ON;
-	if (hit->async) {
-		/* The thread is elsewhere by now. */
-		flow_count(FLOW_LATE, 1);
-		return TRAPLINE_GO_ON;
-	}
 	touch.thread = flow_thread_take();
 	if (touch.thread)
 		stack_call((void *)(uintptr_t)touch.thread->area->stack_top, look_at_touch, &touch);
@@ -375,12 +374,12 @@ static void forked(void)
 	aim_all();
 }
 
-void flow_watch_start(void)
+uint32_t flow_watch_start(void)
 {
 	uint32_t count = 0;
 
 	if (trap_install())
-		return;
+		return 0;
 	event_lowest_fd = LOWEST_FD;
 	owner = sys_getpid();
 	while (count < WATCHES && !open_watch(&watches[count]))
@@ -391,6 +390,7 @@ void flow_watch_start(void)
 	atomic_set(&watch_count, count);
 	if (count && flow_variable_count)
 		flow_watch_aim();
+	return count;
 }
 
 void flow_watch_end(void)

@@ -16,8 +16,8 @@ struct flow_kept {
 	uint32_t is_computed;
 };
 
-/* Opens what is free of the registers; none is no error. Not in a handler. */
-void flow_watch_start(void);
+/* Opens what is free of the registers, and returns how many. Not in a handler. */
+uint32_t flow_watch_start(void);
 void flow_watch_end(void);
 
 /* A window begins in this thread, or has ended: the registers rest meanwhile. */
