@@ -182,6 +182,7 @@ struct flow_thread {
 	uint64_t sink_sp; /* of the outermost sink that the thread is in */
 	uint64_t skip_pc; /* a site that was looked at natively, where the window begins */
 	int32_t tid;
+	int watch_rests;
 	uint32_t pending_steps[FLOW_PENDING];
 	uint32_t pending_records[FLOW_PENDING];
 	uint32_t pending_sources[FLOW_PENDING_SOURCES];
@@ -210,6 +211,8 @@ flow_mark *flow_marks_page(uint64_t page);
 uint64_t flow_marks_next(uint32_t *at);
 /* The end of a window: computed bytes are kept as they are. */
 void flow_marks_settle(struct flow_thread *t);
+/* What lies there now, for threads that may touch it during the window. */
+void flow_marks_tell(const struct flow_thread *t);
 /* Is a byte what it was when it was marked? index: of the byte in its page. */
 int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte);
 /*
@@ -261,6 +264,7 @@ struct flow_moment {
 	const uint64_t *regs; /* by DWARF number */
 	uint64_t pc;
 	const ucontext_t *context; /* NULL: in a window */
+	int has_ended;		   /* the window has, just now */
 };
 
 /* Bytes of the program; fewer if not all can be read. */
@@ -304,6 +308,8 @@ void flow_on_site(const struct flow_site *site, ucontext_t *context);
 
 /* A variable whose bytes are not those of its source any more is a new one. */
 void flow_source_variable(const struct flow_moment *m, struct flow_variable *v);
+/* Of those that have been a source: a window may have seen only a part of a change. */
+void flow_source_variables(const struct flow_moment *m);
 /* Does the user want what comes by this descriptor? */
 int flow_source_wants(int fd);
 

@@ -152,6 +152,11 @@ static void close_window(void *arg)
 	struct flow_thread *t = area->request.arg;
 	const struct window_result *r = &area->result;
 
+	const struct flow_moment m = {
+		.thread = t, .regs = area->regs.r, .pc = r->pc, .has_ended = 1
+	};
+
+	flow_source_variables(&m);
 	flow_marks_settle(t);
 	flow_tell_pending(t);
 	count_end(t, r);
@@ -162,7 +167,7 @@ static void close_window(void *arg)
 	} else {
 		flow_regs_forget(t);
 	}
-	flow_watch_aim();
+	flow_watch_aim(t->watch_rests);
 	flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
 }
 
@@ -191,10 +196,15 @@ int flow_begin(struct flow_thread *t, ucontext_t *context)
 	request.deadline_ns = flow_now_ns(CLOCK_MONOTONIC) + most_ns;
 	t->skip_pc = arch_pc(context);
 	find_calls(t, context);
-	flow_watch_rest();
+	request.owns_watch = flow_watch_owns;
+	t->watch_rests = flow_watch_rest();
+	if (!t->watch_rests) {
+		flow_marks_tell(t);
+		flow_watch_aim(0);
+	}
 	if (window_enter_context(&request, context)) {
 		flow_count(FLOW_LOST_WINDOW, 1);
-		flow_watch_aim();
+		flow_watch_aim(t->watch_rests);
 		return 0;
 	}
 	flow_count(FLOW_WINDOWS, 1);

@@ -398,6 +398,16 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 	tell_kept(p);
 }
 
+void flow_marks_tell(const struct flow_thread *t)
+{
+	for (uint32_t i = 0; i < t->pages_fresh && i < FLOW_CLEAN_PAGES; i++) {
+		const struct marked_page *p = find_page(t->fresh[i]);
+
+		if (p)
+			tell_kept(p);
+	}
+}
+
 void flow_marks_settle(struct flow_thread *t)
 {
 	const uint32_t used = atomic_get(&pages_used);

@@ -31,7 +31,7 @@ struct gathered {
 
 size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n)
 {
-	if (!m->context)
+	if (!m->context && !m->has_ended)
 		return window_read(to, from, n);
 	const ssize_t got = sys_read_memory(sys_getpid(), from, to, n);
 	return got > 0 ? (size_t)got : 0;

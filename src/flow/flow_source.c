@@ -258,6 +258,13 @@ void flow_source_variable(const struct flow_moment *m, struct flow_variable *v)
 		v->source = atomic_get(&flow_region->sources_used);
 }
 
+void flow_source_variables(const struct flow_moment *m)
+{
+	for (uint32_t i = 0; i < flow_variable_count; i++)
+		if (flow_variables[i].source)
+			flow_source_variable(m, &flow_variables[i]);
+}
+
 /* ---- what was read ---- */
 
 int flow_source_wants(int fd)

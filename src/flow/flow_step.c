@@ -436,6 +436,7 @@ static void take_site(struct step *s)
 	}
 	if (!site)
 		return;
+	flow_source_variables(&m);
 	if (site->kind < FLOW_SITE_SINKS)
 		met = (uint64_t)flow_source_site(&m, site);
 	else if (!site->is_behind)

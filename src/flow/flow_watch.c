@@ -2,9 +2,8 @@
 /*
  * flow_watch.c - see flow_watch.h.
  *
- * While a window runs in some thread all registers rest: in the window each access is seen, and a trap
- * would end it. What another thread touches meanwhile is missed; the summary says that native code is
- * not seen.
+ * While a window runs in the only thread the registers rest: in it each access is seen, and a trap costs.
+ * Where there are other threads they do not, and the window goes on over the traps.
  *
  * Rules: 1. Who wins `is_busy` by a compare-and-exchange changes watches and the table of copies. Who
  * does not win goes on without: a copy may then be watched a window later. 2. A forked child has no
@@ -15,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/atomic.h"
 #include "base/stack_call.h"
@@ -58,7 +58,7 @@ static struct flow_kept kept[KEPT];
 static uint32_t kept_count;
 static uint64_t kept_order;
 static uint32_t is_busy;
-static uint32_t windows; /* that run */
+static uint32_t windows; /* for which they rest */
 static pid_t owner;
 
 static int hold(void)
@@ -173,6 +173,10 @@ static void turn_off(struct watch *w)
 
 static void turn_on(struct watch *w, struct place place)
 {
+	if (w->is_on && w->at == place.at && w->bytes == place.bytes)
+		return;
+	w->at = place.at;
+	w->bytes = place.bytes;
 	int err = w->is_open ? event_aim(w->event, place.at, place.bytes, TRAPLINE_READ_WRITE) :
 			       -EBADF;
 
@@ -184,20 +188,35 @@ static void turn_on(struct watch *w, struct place place)
 		w->is_open = !err;
 	}
 	w->is_on = !err;
-	w->at = place.at;
-	w->bytes = place.bytes;
 }
 
-void flow_watch_rest(void)
+static int has_other_threads(void)
 {
-	if (!atomic_get(&watch_count))
-		return;
+	struct stat st;
+
+	/* The caller, one of ours, and two names of directories. */
+	return sys4(SYS_newfstatat, -100, "/proc/self/task", &st, 0) || st.st_nlink > 4;
+}
+
+int flow_watch_rest(void)
+{
+	if (!atomic_get(&watch_count) || has_other_threads())
+		return 0;
 	atomic_add(&windows, 1u);
 	if (!hold())
-		return;
+		return 1;
 	for (uint32_t i = 0; i < watch_count; i++)
 		turn_off(&watches[i]);
 	let();
+	return 1;
+}
+
+int flow_watch_owns(uint64_t address)
+{
+	for (uint32_t i = 0; i < watch_count; i++)
+		if (address - watches[i].at < WATCH_BYTES)
+			return 1;
+	return 0;
 }
 
 static void aim_all(void)
@@ -218,11 +237,13 @@ static void aim_all(void)
 	flow_count(FLOW_KEPT_WATCHED, copies < n ? copies : n);
 }
 
-void flow_watch_aim(void)
+void flow_watch_aim(int has_rested)
 {
 	if (!atomic_get(&watch_count))
 		return;
-	if (atomic_get(&windows) && atomic_add(&windows, -1u) > 1)
+	if (has_rested && atomic_get(&windows))
+		atomic_add(&windows, -1u);
+	if (atomic_get(&windows))
 		return;
 	if (flow_is_over() || !hold())
 		return;
@@ -389,7 +410,7 @@ uint32_t flow_watch_start(void)
 		pthread_atfork(NULL, NULL, forked);
 	atomic_set(&watch_count, count);
 	if (count && flow_variable_count)
-		flow_watch_aim();
+		flow_watch_aim(0);
 	return count;
 }
 

@@ -20,9 +20,14 @@ struct flow_kept {
 uint32_t flow_watch_start(void);
 void flow_watch_end(void);
 
-/* A window begins in this thread, or has ended: the registers rest meanwhile. */
-void flow_watch_rest(void);
-void flow_watch_aim(void);
+/*
+ * A window begins in this thread: 1: the registers rest meanwhile. 0: they do not, for there are other
+ * threads; and flow_watch_owns() says whose hits in the window are nothing new.
+ */
+int flow_watch_rest(void);
+int flow_watch_owns(uint64_t address);
+/* It has ended. */
+void flow_watch_aim(int has_rested);
 
 /* What lies in this page is known anew: flow_watch_page(), then each copy. */
 void flow_watch_page(uint64_t page);
