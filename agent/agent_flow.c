@@ -20,6 +20,8 @@
 #include "base/sys.h"
 #include "code/kept_fd.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_tell.h"
 
 #define WAIT_STEP_NS 1000000
 #define LOOK_EVERY_NS 20000000

@@ -337,6 +337,8 @@ static void flow_print(struct flow_cli *c, struct flow_report *report)
 		flow_print_json(report, c->out);
 	else if (!strcmp(c->set.as, "dot"))
 		flow_print_dot(report, c->out);
+	else if (!strcmp(c->set.as, "html"))
+		flow_print_html(report, c->set.program, c->out);
 	else
 		flow_print_text(report, c->set.verbose != 0, has_color, c->out);
 }

@@ -41,7 +41,7 @@ static const struct opt options[] = {
 	{ "window", 0, OPT_TIME, AT(window_ns), "TIME",
 	  "end each window after TIME (default 500ms)" },
 	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
-	{ "as", 0, OPT_CHOICE, AT(as), "text|jsonl|dot", "print in this form (default text)" },
+	{ "as", 0, OPT_CHOICE, AT(as), "text|jsonl|dot|html", "print in this form (default text)" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL,
 	  "print stacks, sources without flows, and all counters" },

@@ -230,7 +230,7 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 		{ FLOW_INDEXED,
 		  "look-ups in tables with followed bytes were not followed: see --tables" },
 		{ FLOW_IN_KERNEL, "bytes were passed on by the kernel and not compared" },
-		{ FLOW_LATE, "touches of copies were told too late to follow" },
+		{ FLOW_LATE, "signals of touched copies came too late to follow what was done" },
 		{ FLOW_LOST_MARKS, "pages without marks: no room" },
 		{ FLOW_LOST_SOURCES, "sources not followed: no room" },
 		{ FLOW_LOST_STEPS, "steps not kept: no room" },

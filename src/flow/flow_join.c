@@ -10,6 +10,8 @@
 
 #include "base/atomic.h"
 #include "flow/flow.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_source.h"
 
 #define STREAMS 64u
 #define SMALL 8u /* bytes of a read */

@@ -12,6 +12,8 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
 
 #define PAGES TABLE_SIZE(2048u, 16u)

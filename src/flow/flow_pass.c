@@ -9,6 +9,9 @@
 
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_source.h"
+#include "flow/flow_tell.h"
 
 #define MAPPED_MAX (4u << 20)
 #define PASSED_MAX (4u << 20)

@@ -7,6 +7,9 @@
 
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_tell.h"
 
 #define BYTES_MAX (1u << 20)
 #define STRING_MAX 131072u

@@ -19,6 +19,8 @@
 #include "code/insn/insn.h"
 #include "code/poke/traps_switch.h"
 #include "flow/flow.h"
+#include "flow/flow_source.h"
+#include "flow/flow_tell.h"
 
 #define HASH (4 * FLOW_SITES)
 #define FUNCTION_MAX 65536u

@@ -18,6 +18,13 @@
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_path.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 
 #define KEPT_BYTES (64u << 20)
 #define OCCURRENCES 8u

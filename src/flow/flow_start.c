@@ -11,6 +11,10 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
 
 #define IDLE 2000u

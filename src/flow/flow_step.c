@@ -8,6 +8,13 @@
 
 #include "base/atomic.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_path.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 
 #define IDLE_WITH_REGISTERS 20000u /* marks that stay in a register which nothing uses */
 #define REPEAT_MAX (1u << 24)

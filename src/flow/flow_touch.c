@@ -12,6 +12,8 @@
 #include "code/insn/insn_back.h"
 #include "code/insn/insn_context.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_step.h"
 
 #define CODE_BEFORE 96u
 #define CODE_AFTER 16u

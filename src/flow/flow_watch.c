@@ -9,7 +9,6 @@
  * does not win goes on without: a copy may then be watched a window later. 2. A forked child has no
  * watches until it makes its own, and never moves those of its parent.
  */
-#include "flow/flow_watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +27,12 @@
 #include "event/table.h"
 #include "event/tasks.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
+#include "flow/flow_watch.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
 
@@ -124,7 +129,7 @@ static struct place last_part(uint64_t at, uint32_t bytes)
 					     (struct place){ 0, 0 };
 }
 
-static uint32_t add_place(struct place *places, uint32_t n, uint32_t most, struct place place)
+static uint32_t put_place(struct place *places, uint32_t n, uint32_t most, struct place place)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (places[i].at == place.at)
@@ -141,7 +146,7 @@ static uint32_t choose(struct place *places, uint32_t most)
 	uint64_t below = UINT64_MAX;
 
 	for (uint32_t i = 0; i < flow_variable_count; i++)
-		n = add_place(places, n, most,
+		n = put_place(places, n, most,
 			      first_part(flow_variables[i].address, flow_variables[i].bytes));
 	for (unsigned int round = 0; round < 3 && n < most; round++, below = UINT64_MAX) {
 		for (uint32_t k = 0; k < kept_count && n < most; k++) {
@@ -154,7 +159,7 @@ static uint32_t choose(struct place *places, uint32_t most)
 			if (!best)
 				break;
 			below = best->order;
-			n = add_place(places, n, most,
+			n = put_place(places, n, most,
 				      round == 1 ? last_part(best->address, best->bytes) :
 						   first_part(best->address, best->bytes));
 		}

@@ -138,13 +138,13 @@ enum flow_counter {
 	FLOW_LOST_RECORDS,    /* flows that had no room */
 	FLOW_STALE,	      /* marks of bytes that had changed unseen */
 	FLOW_CHANGED,	      /* ... in their own window: by a system call or another thread */
-	FLOW_IN_KERNEL, /* bytes that the kernel passed on, and that could not be compared */
-	FLOW_INDEXED,	   /* loads with a followed byte as the index, that were not followed */
-	FLOW_REGISTERS,	   /* debug registers that watch copies */
-	FLOW_KEPT,	   /* copies at the ends of windows */
-	FLOW_KEPT_WATCHED, /* ... that were watched then */
-	FLOW_TOUCHED,	   /* times that a thread touched one */
-	FLOW_LATE,	   /* ... and had gone on before the signal came */
+	FLOW_IN_KERNEL,	      /* bytes that the kernel passed on, and that could not be compared */
+	FLOW_INDEXED,	      /* loads with a followed byte as the index, that were not followed */
+	FLOW_REGISTERS,	      /* debug registers that watch copies */
+	FLOW_KEPT,	      /* copies at the ends of windows */
+	FLOW_KEPT_WATCHED,    /* ... that were watched then */
+	FLOW_TOUCHED,	      /* times that a thread touched one */
+	FLOW_LATE,	      /* ... and had gone on before the signal came */
 	FLOW_PROCESSES,
 	FLOW_REFUSED, /* processes that could not: see why */
 	FLOW_COUNTERS,

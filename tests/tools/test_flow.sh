@@ -138,6 +138,10 @@ ok 'the text has the sink, and never the bytes' $?
 echo "$secret" | "$trapline" flow --as dot -- "$victim" shell >"$tmp/out" 2>"$tmp/err" && grep -q '^digraph' "$tmp/out" &&
 	grep -q 'doubleoctagon' "$tmp/out"
 ok 'a graph' $?
+echo "$secret" | "$trapline" flow --as html -o "$tmp/page" -- "$victim" shell 2>"$tmp/err" &&
+	grep -q '^pages.flow' "$tmp/page" && ! grep -q "$secret" "$tmp/page" &&
+	sed -n 's|.*id="data">\(.*\)</script>.*|\1|p' "$tmp/page" | jq -e '.kind == "flow" and .flows[0].to.name == "system"' >/dev/null
+ok 'a page' $?
 
 # ---- a process that runs ----
 
