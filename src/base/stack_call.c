@@ -2,8 +2,6 @@
 /* stack_call.c - see stack_call.h. Its own description for unwinders leads back to the caller. */
 #include "base/stack_call.h"
 
-#if defined(__x86_64__)
-
 __asm__(".text\n"
 	"	.p2align 4, 0xcc\n"
 	"	.globl stack_call\n"
@@ -25,4 +23,3 @@ __asm__(".text\n"
 	"	.cfi_endproc\n"
 	"	.size stack_call, . - stack_call\n");
 
-#endif

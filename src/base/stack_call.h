@@ -7,11 +7,7 @@
 #ifndef BASE_STACK_CALL_H
 #define BASE_STACK_CALL_H
 
-#if defined(__x86_64__)
-
 /* top: one past its last byte, aligned to 16. */
 void stack_call(void *top, void (*call)(void *), void *arg) __attribute__((visibility("hidden")));
-
-#endif
 
 #endif
