@@ -26,7 +26,7 @@
 #define FUNCTION_MAX 65536u
 #define RETURNS_MAX 64u
 #define TRIES 20
-#define TRAP_NS 2400u /* until our handler runs, and after it */
+#define TRAP_NS 4000u /* until our handler runs, and after it */
 #define TRY_NS 50000000
 
 struct known {
