@@ -22,4 +22,3 @@ __asm__(".text\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
 	"	.size stack_call, . - stack_call\n");
-
