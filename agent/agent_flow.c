@@ -20,8 +20,11 @@
 #include "base/sys.h"
 #include "code/kept_fd.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_tell.h"
 
 #define WAIT_STEP_NS 1000000
+#define LOOK_EVERY_NS 20000000
 #define STACK_BYTES (256u << 10)
 
 static struct {
@@ -61,8 +64,13 @@ static int flow_arm(struct flow_region *region)
 
 static void flow_wait_for_end(struct flow_region *region)
 {
-	while (kept_fd_is_ours(&flow.lock) && flock(flow.lock.fd, LOCK_EX) && errno == EINTR)
-		;
+	const struct timespec step = { 0, LOOK_EVERY_NS };
+
+	while (kept_fd_is_ours(&flow.lock) && flock(flow.lock.fd, LOCK_EX | LOCK_NB) &&
+	       (errno == EINTR || errno == EWOULDBLOCK)) {
+		sys_nap(&step);
+		flow_budget_tick(LOOK_EVERY_NS);
+	}
 	atomic_set(&region->stop, 1u);
 	flow_end();
 	flow_sites_end();

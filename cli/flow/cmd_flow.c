@@ -18,6 +18,7 @@
 #include "cli/watchdog.h"
 #include "report/code/code_sites.h"
 #include "report/flow/flow_report.h"
+#include "report/lang/expression.h"
 #include "report/safe/clean.h"
 #include "report/safe/private_file.h"
 #include "report/safe/target_file.h"
@@ -135,6 +136,36 @@ static int find_function(struct symbols *symbols, struct flow_place *p)
 			 symbols_program(symbols), near_names);
 }
 
+/* By the names that the program has now. */
+static int find_variable(struct symbols *symbols, struct flow_place *p)
+{
+	const struct expression_options options = { .thread = NULL };
+	struct expression_error error = { 0 };
+	struct expression_place found;
+	struct expression *e = NULL;
+	int err = expression_parse(p->name, &e, &error);
+
+	if (!err)
+		err = expression_resolve(symbols, e, &options, &found, &error);
+	if (err) {
+		expression_free(e);
+		return cli_wrong(COMMAND, "cannot find %s in %s: %s", p->name,
+				 symbols_program(symbols),
+				 error.text[0] ? error.text : "it has no such variable");
+	}
+	const uint64_t length = expression_length(e);
+	p->address = found.address;
+	p->bytes = length ? length : found.size ? found.size : sizeof(uint64_t);
+	expression_free(e);
+	return CLI_OK;
+}
+
+static int find_place(struct symbols *symbols, struct flow_place *p)
+{
+	return p->origin == FLOW_FROM_VARIABLE ? find_variable(symbols, p) :
+						 find_function(symbols, p);
+}
+
 static int find_functions(struct flow_cli *c)
 {
 	struct symbols *symbols = NULL;
@@ -147,7 +178,7 @@ static int find_functions(struct flow_cli *c)
 		return cli_wrong(COMMAND, "cannot read the symbols of process %d: %s", c->pid,
 				 strerror(-err));
 	for (uint32_t i = 0; i < c->set.flow.place_count && !status; i++)
-		status = find_function(symbols, &c->region->settings.places[i]);
+		status = find_place(symbols, &c->region->settings.places[i]);
 	symbols_close(symbols);
 	return status;
 }
@@ -306,6 +337,8 @@ static void flow_print(struct flow_cli *c, struct flow_report *report)
 		flow_print_json(report, c->out);
 	else if (!strcmp(c->set.as, "dot"))
 		flow_print_dot(report, c->out);
+	else if (!strcmp(c->set.as, "html"))
+		flow_print_html(report, c->set.program, c->out);
 	else
 		flow_print_text(report, c->set.verbose != 0, has_color, c->out);
 }

@@ -6,6 +6,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/observe/session.h"
+#include "report/lang/expression.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,8 +25,8 @@
 static const struct opt options[] = {
 #define AT(member) offsetof(struct flow_cli_settings, member)
 	{ "from", 0, OPT_LIST, AT(from), "SOURCE",
-	  "follow bytes of SOURCE: read, read:FD, read:PATH, FUNC:argN, FUNC:ret or env:NAME; "
-	  "can be repeated (default read)" },
+	  "follow bytes of SOURCE: read, read:FD, read:PATH, FUNC:argN, FUNC:ret, env:NAME or a "
+	  "variable; can be repeated (default read)" },
 	{ "to", 0, OPT_LIST, AT(to), "FUNC:argN",
 	  "report also what gets into argument N of FUNC; can be repeated" },
 	{ "match", 'm', OPT_STRING, AT(match), "TEXT|@FILE|N-bytes",
@@ -40,7 +41,7 @@ static const struct opt options[] = {
 	{ "window", 0, OPT_TIME, AT(window_ns), "TIME",
 	  "end each window after TIME (default 500ms)" },
 	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
-	{ "as", 0, OPT_CHOICE, AT(as), "text|jsonl|dot", "print in this form (default text)" },
+	{ "as", 0, OPT_CHOICE, AT(as), "text|jsonl|dot|html", "print in this form (default text)" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL,
 	  "print stacks, sources without flows, and all counters" },
@@ -68,7 +69,7 @@ static int refuse_source(const char *text)
 {
 	return cli_wrong(COMMAND,
 			 "invalid --from '%s': expected read, read:FD, read:PATH, FUNC:argN, "
-			 "FUNC:ret or env:NAME (example: read:0)",
+			 "FUNC:ret, env:NAME or a variable (example: read:0)",
 			 text);
 }
 
@@ -136,6 +137,24 @@ static int add_place(struct flow_cli_settings *set, const char *text, int is_sou
 	return 0;
 }
 
+/* Memory as watch names it; found when the program is there. 0 or -1. */
+static int add_variable(struct flow_cli_settings *set, const char *text)
+{
+	struct flow_settings *flow = &set->flow;
+	struct flow_place *p = &flow->places[flow->place_count];
+	struct expression_error error;
+	struct expression *e = NULL;
+
+	if (flow->place_count == FLOW_PLACES || strlen(text) >= sizeof(p->name) ||
+	    expression_parse(text, &e, &error))
+		return -1;
+	expression_free(e);
+	p->origin = FLOW_FROM_VARIABLE;
+	snprintf(p->name, sizeof(p->name), "%s", text);
+	flow->place_count++;
+	return 0;
+}
+
 static int read_sources(struct flow_cli_settings *set)
 {
 	int status = CLI_OK;
@@ -150,7 +169,7 @@ static int read_sources(struct flow_cli_settings *set)
 			status = add_read(set, text + 4);
 		else if (!strncmp(text, "env:", 4))
 			status = add_environment(set, text + 4);
-		else if (add_place(set, text, 1))
+		else if (add_place(set, text, 1) && add_variable(set, text))
 			status = refuse_source(text);
 	}
 	for (size_t i = 0; i < set->to.count && !status; i++)

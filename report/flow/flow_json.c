@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_json.c - flows as JSON lines. */
+/* flow_json.c - flows as JSON lines, and in the page that flows.js fills. */
 #include "report/flow/flow_report.h"
+#include "report/page/page.h"
 
 #define PATH_MAX_STEPS 64
 
@@ -100,7 +101,7 @@ static json_t *to_of(struct flow_report *r, const struct flow_view *v)
 	return j;
 }
 
-static void print_flow(struct flow_report *r, const struct flow_view *v, FILE *f)
+static json_t *flow_of(struct flow_report *r, const struct flow_view *v)
 {
 	static const char *const grades[FLOW_GRADES] = { "A", "B", "C" };
 	const struct flow_record *record = &v->record;
@@ -117,17 +118,15 @@ static void print_flow(struct flow_report *r, const struct flow_view *v, FILE *f
 	json_object_set_new(j, "pid", json_integer(record->pid));
 	json_object_set_new(j, "time_ns", flow_number(record->time_ns));
 	json_object_set_new(j, "count", flow_number(record->count));
-	run_jsonl_line(f, j);
+	return j;
 }
 
-void flow_print_json(struct flow_report *r, FILE *f)
+static json_t *summary_of(struct flow_report *r)
 {
 	struct flow_totals totals;
 	json_t *counters = json_object();
 	json_t *j = json_object();
 
-	for (size_t i = 0; i < flow_report_count(r); i++)
-		print_flow(r, flow_report_view(r, i), f);
 	flow_report_totals(r, &totals);
 	for (int i = 0; i < FLOW_COUNTERS; i++)
 		json_object_set_new(counters, flow_counter_names[i],
@@ -138,5 +137,26 @@ void flow_print_json(struct flow_report *r, FILE *f)
 	json_object_set_new(j, "sources", flow_number(totals.sources));
 	json_object_set_new(j, "unfinished", flow_number(totals.unfinished));
 	json_object_set_new(j, "counters", counters);
-	run_jsonl_line(f, j);
+	return j;
+}
+
+void flow_print_json(struct flow_report *r, FILE *f)
+{
+	for (size_t i = 0; i < flow_report_count(r); i++)
+		run_jsonl_line(f, flow_of(r, flow_report_view(r, i)));
+	run_jsonl_line(f, summary_of(r));
+}
+
+void flow_print_html(struct flow_report *r, const char *name, FILE *f)
+{
+	json_t *data = json_object();
+	json_t *flows = json_array();
+
+	for (size_t i = 0; i < flow_report_count(r); i++)
+		json_array_append_new(flows, flow_of(r, flow_report_view(r, i)));
+	json_object_set_new(data, "kind", json_string("flow"));
+	json_object_set_new(data, "name", run_json_text(name));
+	json_object_set_new(data, "flows", flows);
+	json_object_set_new(data, "summary", summary_of(r));
+	page_write(f, data);
 }

@@ -16,10 +16,9 @@ const char *const flow_kind_names[FLOW_KINDS] = {
 	[FLOW_RESIDUE] = "residue",
 };
 const char *const flow_origin_names[FLOW_ORIGINS] = {
-	[FLOW_FROM_READ] = "read",
-	[FLOW_FROM_ARGUMENT] = "argument",
-	[FLOW_FROM_RESULT] = "result",
-	[FLOW_FROM_ENVIRONMENT] = "environment",
+	[FLOW_FROM_READ] = "read",	   [FLOW_FROM_ARGUMENT] = "argument",
+	[FLOW_FROM_RESULT] = "result",	   [FLOW_FROM_ENVIRONMENT] = "environment",
+	[FLOW_FROM_VARIABLE] = "variable",
 };
 const char *const flow_memory_names[FLOW_MEMORIES] = {
 	[FLOW_MEMORY_OTHER] = "other",
@@ -34,6 +33,8 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_INSTRUCTIONS] = "instructions",
 	[FLOW_TRANSLATED] = "translated",
 	[FLOW_WINDOW_NS] = "window_ns",
+	[FLOW_TRAP_NS] = "trap_ns",
+	[FLOW_OFF_NS] = "off_ns",
 	[FLOW_CPU_NS] = "cpu_ns",
 	[FLOW_LOST_BUDGET] = "lost_budget",
 	[FLOW_LOST_WINDOW] = "lost_window",
@@ -46,6 +47,13 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_LOST_RECORDS] = "lost_records",
 	[FLOW_STALE] = "stale",
 	[FLOW_CHANGED] = "changed",
+	[FLOW_IN_KERNEL] = "in_kernel",
+	[FLOW_INDEXED] = "indexed",
+	[FLOW_REGISTERS] = "registers",
+	[FLOW_KEPT] = "kept",
+	[FLOW_KEPT_WATCHED] = "kept_watched",
+	[FLOW_TOUCHED] = "touched",
+	[FLOW_LATE] = "late",
 	[FLOW_PROCESSES] = "processes",
 	[FLOW_REFUSED] = "refused",
 };

@@ -69,6 +69,8 @@ extern const char *const flow_counter_names[FLOW_COUNTERS];
 
 void flow_print_text(struct flow_report *r, bool is_verbose, bool has_color, FILE *f);
 void flow_print_json(struct flow_report *r, FILE *f);
+/* name: of the program, or NULL. */
+void flow_print_html(struct flow_report *r, const char *name, FILE *f);
 void flow_print_dot(struct flow_report *r, FILE *f);
 
 #endif

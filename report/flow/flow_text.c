@@ -67,6 +67,32 @@ static void print_amount(const struct tree *t, const struct flow_record *r)
 		fprintf(t->f, " from offset %" PRIu64, r->offset);
 }
 
+static bool is_same_residue(const struct flow_record *a, const struct flow_record *b)
+{
+	return a->kind == FLOW_RESIDUE && b->kind == FLOW_RESIDUE && a->source == b->source &&
+	       a->step == b->step && a->address == b->address && a->bytes == b->bytes;
+}
+
+/* Forked children have the copies of their parent: told once. */
+static bool is_told(const struct tree *t, size_t i)
+{
+	const struct flow_record *r = &flow_report_view(t->report, i)->record;
+
+	for (size_t k = 0; k < i && r->kind == FLOW_RESIDUE; k++)
+		if (is_same_residue(&flow_report_view(t->report, k)->record, r))
+			return true;
+	return false;
+}
+
+static uint64_t count_processes(const struct tree *t, const struct flow_record *r)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < flow_report_count(t->report); i++)
+		n += is_same_residue(&flow_report_view(t->report, i)->record, r);
+	return n;
+}
+
 static void print_residue(const struct tree *t, const struct flow_record *r)
 {
 	fputs("A residue: ", t->f);
@@ -77,6 +103,9 @@ static void print_residue(const struct tree *t, const struct flow_record *r)
 			r->address - r->block, r->block_size);
 	else if (r->memory != FLOW_MEMORY_OTHER)
 		fprintf(t->f, ", in the %s", flow_memory_names[r->memory]);
+	const uint64_t processes = count_processes(t, r);
+	if (processes > 1)
+		fprintf(t->f, ", in %" PRIu64 " processes", processes);
 	fputc('\n', t->f);
 }
 
@@ -112,7 +141,7 @@ static void print_records(const struct tree *t, uint32_t source, uint32_t step, 
 	for (size_t i = 0; i < flow_report_count(t->report); i++) {
 		const struct flow_view *v = flow_report_view(t->report, i);
 
-		if (v->record.source == source && v->record.step == step)
+		if (v->record.source == source && v->record.step == step && !is_told(t, i))
 			print_record(t, v, depth);
 	}
 }
@@ -147,6 +176,8 @@ static void print_source(const struct tree *t, uint32_t number)
 	fprintf(t->f, "%" PRIu64 " byte%s of ", s->bytes, plural(s->bytes));
 	if (s->origin == FLOW_FROM_ENVIRONMENT)
 		fprintf(t->f, "the environment variable %s", s->name);
+	else if (s->origin == FLOW_FROM_VARIABLE)
+		fprintf(t->f, "the variable %s", s->name);
 	else if (s->origin == FLOW_FROM_READ)
 		fprintf(t->f, "%s from descriptor %d", s->name, s->fd);
 	else
@@ -196,6 +227,10 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 		{ FLOW_CUT_TIME, "windows ended at their limit of time" },
 		{ FLOW_CUT_INSTRUCTION, "windows ended at an instruction that cannot run in one" },
 		{ FLOW_CUT_CALL, "windows ended at a system call that blocks or makes a thread" },
+		{ FLOW_INDEXED,
+		  "look-ups in tables with followed bytes were not followed: see --tables" },
+		{ FLOW_IN_KERNEL, "bytes were passed on by the kernel and not compared" },
+		{ FLOW_LATE, "signals of touched copies came too late to follow what was done" },
 		{ FLOW_LOST_MARKS, "pages without marks: no room" },
 		{ FLOW_LOST_SOURCES, "sources not followed: no room" },
 		{ FLOW_LOST_STEPS, "steps not kept: no room" },
@@ -209,6 +244,33 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 	if (totals->unfinished)
 		fprintf(f, "  %" PRIu64 " flows not reported: their process ended in between\n",
 			totals->unfinished);
+}
+
+/* How much of what lies there between windows would have been noticed. */
+static void print_watched(const uint64_t *c, FILE *f)
+{
+	if (!c[FLOW_WINDOWS])
+		return;
+	if (!c[FLOW_REGISTERS])
+		fprintf(f,
+			"  no debug register was free: copies were not watched between windows\n");
+	else if (c[FLOW_KEPT])
+		fprintf(f,
+			"  %" PRIu64 "%% of the copies were watched between windows; threads "
+			"touched them %" PRIu64 " time%s\n",
+			c[FLOW_KEPT_WATCHED] * 100 / c[FLOW_KEPT], c[FLOW_TOUCHED],
+			plural(c[FLOW_TOUCHED]));
+}
+
+static void print_cost(const uint64_t *c, FILE *f)
+{
+	if (!c[FLOW_TRAP_NS])
+		return;
+	fprintf(f, "  %.1f ms in traps at sources and sinks", (double)c[FLOW_TRAP_NS] / 1e6);
+	if (c[FLOW_OFF_NS])
+		fprintf(f, ", which rested for %.1f s: the budget was used up",
+			(double)c[FLOW_OFF_NS] / 1e9);
+	fputc('\n', f);
 }
 
 static void print_totals(const struct tree *t)
@@ -227,6 +289,8 @@ static void print_totals(const struct tree *t)
 		"windows is not seen\n",
 		c[FLOW_INSTRUCTIONS], c[FLOW_WINDOWS], plural(c[FLOW_WINDOWS]),
 		(double)c[FLOW_WINDOW_NS] / 1e6);
+	print_cost(c, t->f);
+	print_watched(c, t->f);
 	print_lost(&totals, t->f);
 	for (int i = 0; t->is_verbose && i < FLOW_COUNTERS; i++)
 		fprintf(t->f, "  %s: %" PRIu64 "\n", flow_counter_names[i], c[i]);

@@ -12,7 +12,9 @@
  *	flow_step.c	one instruction		    flow_begin.c   windows begin and end
  *	flow_path.c	calls and steps		    flow_tell.c	   records
  *	flow_sink.c	what a sink gets	    flow_residue.c what lies there at the end
- *	flow_record.c	what it becomes
+ *	flow_record.c	what it becomes		    flow_join.c	   reads in parts
+ *	flow_watch.c	copies that are left	    flow_touch.c   who touches one
+ *	flow_pass.c	files and the kernel
  *
  * What runs inside a window leaves the vector registers alone (meson.build). No lock, no allocation but
  * by mmap, and memory of the program is read so that a fault cannot happen.
@@ -91,6 +93,8 @@ enum flow_site_kind {
 	FLOW_SITE_READ, /* behind a system call that read: rax bytes */
 	FLOW_SITE_READV,
 	FLOW_SITE_RECVMSG,
+	FLOW_SITE_MAP,	  /* a file in memory */
+	FLOW_SITE_PASS,	  /* from descriptor to descriptor, by the kernel alone */
 	FLOW_SITE_RESUME, /* behind a system call that ends a window */
 	FLOW_SITE_GETENV,
 	FLOW_SITE_ARGUMENT,		   /* of a function that is a source */
@@ -178,6 +182,7 @@ struct flow_thread {
 	uint64_t sink_sp; /* of the outermost sink that the thread is in */
 	uint64_t skip_pc; /* a site that was looked at natively, where the window begins */
 	int32_t tid;
+	int watch_rests;
 	uint32_t pending_steps[FLOW_PENDING];
 	uint32_t pending_records[FLOW_PENDING];
 	uint32_t pending_sources[FLOW_PENDING_SOURCES];
@@ -191,126 +196,22 @@ struct flow_thread {
 	struct flow_form forms[FLOW_FORMS];
 };
 
-/* ---- flow_marks.c ---- */
-
-int flow_marks_start(void);
-/* 1: bytes there may have marks. */
-int flow_marks_may(uint64_t address, uint64_t bytes);
-/* Marks that count, for bytes that can be read now; at most 64. 1: some are set. */
-int flow_marks_load(struct flow_thread *t, uint64_t address, uint32_t bytes, flow_mark *out);
-void flow_marks_store(struct flow_thread *t, uint64_t address, uint32_t bytes, const flow_mark *in);
-void flow_marks_clear(uint64_t address, uint64_t bytes);
-/* The marks of a page; NULL: none. */
-flow_mark *flow_marks_page(uint64_t page);
-/* Page numbers one after the other, from *at = 0 on; 0: no more. */
-uint64_t flow_marks_next(uint32_t *at);
-/* The end of a window: computed bytes are kept as they are. */
-void flow_marks_settle(struct flow_thread *t);
-/* Is a byte what it was when it was marked? index: of the byte in its page. */
-int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte);
-/*
- * Does a mark count? now is the whole page. Of an earlier window it does in a row of at least 8 that are
- * what they were, or all of the source: a few bytes can be the same by chance.
- */
-int flow_marks_holds(uint64_t page, uint32_t index, const uint8_t *now);
-
-/* ---- flow_path.c ---- */
-
-void flow_path_call(struct flow_thread *t, uint64_t back, uint64_t at);
-/* Addresses, innermost first: pc, then the returns. */
-void flow_path_stack(struct flow_thread *t, uint64_t pc, uint64_t sp, struct flow_stack *out);
-/* The step by which a byte with this mark is stored at pc. */
-uint32_t flow_path_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uint64_t sp);
-
-/* ---- flow_choose.c ---- */
-
-uint32_t flow_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
-		     const uint8_t *bytes);
-
-/* ---- flow_step.c ---- */
-
-int flow_step(struct window_area *area, uint64_t pc, uint32_t number);
-void flow_regs_forget(struct flow_thread *t);
-
-/* ---- flow_sink.c ---- */
-
 /* Where a thread is at a sink or a source. */
 struct flow_moment {
 	struct flow_thread *thread;
 	const uint64_t *regs; /* by DWARF number */
 	uint64_t pc;
 	const ucontext_t *context; /* NULL: in a window */
+	int has_ended;		   /* the window has, just now */
 };
-
-/* Bytes of the program; fewer if not all can be read. */
-size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n);
-uint64_t flow_argument(const struct flow_moment *m, unsigned int number);
-/* The length of a string, at most `most`; -1: it cannot be read. */
-int64_t flow_string(const struct flow_moment *m, uint64_t at, size_t most);
-/* How many followed bytes it got. */
-uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site);
-
-/* ---- flow_source.c ---- */
-
-/* The bytes of memory become a source. 1: some are followed. */
-int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, const char *name,
-		       int fd, uint64_t at, uint64_t bytes);
-int flow_source_site(const struct flow_moment *m, const struct flow_site *site);
-/* All about a trap that a thread has reached natively. */
-void flow_on_site(const struct flow_site *site, ucontext_t *context);
-
-/* The copies of what was followed become zeros. */
-void flow_source_wipe(void);
-
-/* ---- flow_begin.c ---- */
-
-/* The thread's own, made if there is none; NULL: no memory. */
-struct flow_thread *flow_thread_take(void);
-void flow_begin(struct flow_thread *t, ucontext_t *context);
-/* 1: all that was to be found is there, or the command has ended it. */
-int flow_is_over(void);
-
-/* ---- flow_tell.c: native code only ---- */
-
-int flow_tell_start(void);
-uint64_t flow_place_of(uint64_t address);
-void flow_places_of(struct flow_stack *stack);
-/* Does a function of libc call the one that the thread is in? */
-int flow_is_called_by_libc(const ucontext_t *context);
-/* The stack of a signal handler. */
-void flow_stack_of(const ucontext_t *context, struct flow_stack *out);
-struct flow_wish {
-	enum flow_kind kind;
-	enum flow_grade grade;
-	enum flow_memory memory;
-	uint32_t source;
-	uint32_t step;
-	int fd;
-	uint64_t bytes;
-	uint64_t offset;
-	uint64_t address;
-	uint64_t block;
-	uint64_t block_size;
-	const char *name;
-};
-void flow_tell_pending(struct flow_thread *t);
-
-/* ---- flow_record.c ---- */
-
-void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish);
-void flow_count(enum flow_counter counter, uint64_t n);
-void flow_copy_name(char *to, const char *from, size_t n);
-uint64_t flow_now_ns(int clock);
-
-/* ---- flow_residue.c ---- */
-
-void flow_residue(void);
 
 /* ---- flow_sites.c ---- */
 
 /* Finds them, and sets their traps. 0 or -errno with why. */
 int flow_sites_start(char *why, size_t n);
 int flow_sites_end(void);
+/* Puts the traps in their places, or takes them out. 0 or -errno. */
+int flow_sites_switch(int on);
 
 /* ---- flow_start.c ---- */
 

@@ -5,13 +5,21 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/stack_call.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
+#include "flow/flow_watch.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
 
 #define SYSCALL_BYTES 2u
 #define INSTRUCTIONS_MAX 2000000000u
+#define ENOUGH_NS 1000000 /* of the budget, for the traps to come back */
 
 static struct flow_thread *threads;
 static __thread struct flow_thread *own __attribute__((tls_model("initial-exec")));
@@ -81,22 +89,39 @@ static void find_calls(struct flow_thread *t, const ucontext_t *context)
 
 /* ---- the budget ---- */
 
+static int64_t budget_left(void)
+{
+	const struct flow_settings *set = &flow_region->settings;
+	const uint64_t *c = flow_region->counters;
+
+	if (set->budget_ppm >= 1000000)
+		return INT64_MAX;
+	return (int64_t)(set->allowance_ns +
+			 flow_now_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm) -
+	       (int64_t)(counter_get(&c[FLOW_WINDOW_NS]) + counter_get(&c[FLOW_TRAP_NS]));
+}
+
 static int may_begin(uint64_t *most_ns)
 {
 	const struct flow_settings *set = &flow_region->settings;
-	const uint64_t spent = counter_get(&flow_region->counters[FLOW_WINDOW_NS]);
-	uint64_t allowed;
+	const int64_t left = budget_left();
 
 	*most_ns = set->window_ns;
-	if (set->budget_ppm >= 1000000)
-		return 1;
-	allowed = set->allowance_ns +
-		  flow_now_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm;
-	if (spent >= allowed)
-		return 0;
-	if (allowed - spent < *most_ns)
-		*most_ns = allowed - spent;
-	return 1;
+	if (left > 0 && (uint64_t)left < *most_ns)
+		*most_ns = (uint64_t)left;
+	return left > 0;
+}
+
+/* Traps cost, too: they rest until a part of the budget is there again. */
+void flow_budget_tick(uint64_t passed_ns)
+{
+	static int is_off;
+	const int64_t left = budget_left();
+
+	if (is_off)
+		flow_count(FLOW_OFF_NS, passed_ns);
+	if (is_off ? left > ENOUGH_NS : left <= 0)
+		is_off = flow_sites_switch(is_off) ? is_off : !is_off;
 }
 
 /* ---- begin and end ---- */
@@ -126,11 +151,17 @@ static void count_end(const struct flow_thread *t, const struct window_result *r
 	}
 }
 
-static void ended(struct window_area *area)
+static void close_window(void *arg)
 {
+	struct window_area *area = arg;
 	struct flow_thread *t = area->request.arg;
 	const struct window_result *r = &area->result;
 
+	const struct flow_moment m = {
+		.thread = t, .regs = area->regs.r, .pc = r->pc, .has_ended = 1
+	};
+
+	flow_source_variables(&m);
 	flow_marks_settle(t);
 	flow_tell_pending(t);
 	count_end(t, r);
@@ -141,10 +172,17 @@ static void ended(struct window_area *area)
 	} else {
 		flow_regs_forget(t);
 	}
+	flow_watch_aim(t->watch_rests);
 	flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
 }
 
-void flow_begin(struct flow_thread *t, ucontext_t *context)
+/* In a handler, perhaps on a small stack of the program: the window's own is free. */
+static void ended(struct window_area *area)
+{
+	stack_call((void *)(uintptr_t)area->stack_top, close_window, area);
+}
+
+int flow_begin(struct flow_thread *t, ucontext_t *context)
 {
 	struct window_request request = { .instructions = INSTRUCTIONS_MAX, .arg = t };
 	uint64_t most_ns;
@@ -156,15 +194,24 @@ void flow_begin(struct flow_thread *t, ucontext_t *context)
 	};
 	if (!may_begin(&most_ns)) {
 		flow_count(FLOW_LOST_BUDGET, 1);
-		return;
+		return 0;
 	}
 	request.ended = ended;
 	t->began_ns = flow_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	request.deadline_ns = flow_now_ns(CLOCK_MONOTONIC) + most_ns;
 	t->skip_pc = arch_pc(context);
 	find_calls(t, context);
-	if (window_enter_context(&request, context))
+	request.owns_watch = flow_watch_owns;
+	t->watch_rests = flow_watch_rest();
+	if (!t->watch_rests) {
+		flow_marks_tell(t);
+		flow_watch_aim(0);
+	}
+	if (window_enter_context(&request, context)) {
 		flow_count(FLOW_LOST_WINDOW, 1);
-	else
-		flow_count(FLOW_WINDOWS, 1);
+		flow_watch_aim(t->watch_rests);
+		return 0;
+	}
+	flow_count(FLOW_WINDOWS, 1);
+	return 1;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_choose.c - an instruction becomes the form that flow_step.c knows. Uses vector registers. */
+#include <errno.h>
 #include <string.h>
 
 #include "flow/flow.h"
+#include "flow/flow_step.h"
 
 static uint64_t bit_of(const struct insn_flow_part *part)
 {
@@ -54,6 +56,19 @@ static void set_special(struct flow_form *f, const struct insn *insn, uint64_t p
 		f->special |= FLOW_IS_SITE;
 }
 
+int flow_form_make(struct flow_form *f, uint64_t pc, const struct insn *insn, const uint8_t *bytes)
+{
+	memset(f, 0, sizeof(*f));
+	if (insn_flow_x86_64(bytes, insn->length, &f->flow))
+		return -EILSEQ;
+	f->length = insn->length;
+	f->operand_bytes = insn->operand_bytes;
+	set_special(f, insn, pc);
+	set_registers(f);
+	set_memory(f, insn);
+	return 0;
+}
+
 uint32_t flow_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
 		     const uint8_t *bytes)
 {
@@ -64,14 +79,8 @@ uint32_t flow_choose(struct window_area *area, uint64_t pc, const struct insn *i
 		t->forms_used = 1;
 	}
 	struct flow_form *f = &t->forms[t->forms_used];
-	memset(f, 0, sizeof(*f));
-	if (insn_flow_x86_64(bytes, insn->length, &f->flow))
+	if (flow_form_make(f, pc, insn, bytes))
 		return 0;
-	f->length = insn->length;
-	f->operand_bytes = insn->operand_bytes;
-	set_special(f, insn, pc);
-	set_registers(f);
-	set_memory(f, insn);
 	if (f->flow.op == INSN_FLOW_NONE && !f->special)
 		return 0;
 	return t->forms_used++;

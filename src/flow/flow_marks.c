@@ -12,6 +12,9 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_tell.h"
+#include "flow/flow_watch.h"
 
 #define PAGES TABLE_SIZE(2048u, 16u)
 #define ROWS (2 * PAGES)
@@ -313,6 +316,65 @@ static void count_change(const struct flow_thread *t, const struct marked_page *
 		flow_count(FLOW_CHANGED, 1);
 }
 
+static void extend_by(struct marked_page *p, uint32_t from, uint32_t to, const uint8_t *now)
+{
+	const flow_mark mark = p->mark[from];
+	const int64_t offset = (int64_t)flow_offset_of(mark) + (to > from ? 1 : -1);
+	const struct flow_text *text = &flow_texts[flow_source_of(mark)];
+
+	if (p->mark[to] || offset < 0 || offset >= text->count || text->bytes[offset] != now[to])
+		return;
+	p->mark[to] = flow_mark_of(flow_source_of(mark), (uint32_t)offset, flow_step_of(mark));
+	p->value[to] = SETTLED | now[to];
+}
+
+/*
+ * A row that is long enough goes on in both directions as far as the bytes are those of the source: they
+ * were moved with it, by an instruction just before the window or by one that keeps no marks.
+ */
+static void extend_rows(struct marked_page *p, const uint8_t *now)
+{
+	uint32_t row = 0;
+
+	for (uint32_t i = 0; i < 4096; i++) {
+		if (!p->mark[i] || p->mark[i] & FLOW_IS_COMPUTED) {
+			row = 0;
+			continue;
+		}
+		row = row && follows(p->mark[i], p->mark[i - 1]) ? row + 1 : 1;
+		if (row < ROW_LEAST)
+			continue;
+		if (row == ROW_LEAST)
+			for (uint32_t k = i + 1 - row; k && !p->mark[k - 1] && p->mark[k]; k--)
+				extend_by(p, k, k - 1, now);
+		if (i < 4095)
+			extend_by(p, i, i + 1, now);
+	}
+}
+
+/* Rows that were moved only and are as in the source, or that were computed. */
+static void tell_kept(const struct marked_page *p)
+{
+	uint32_t start = 0;
+
+	flow_watch_page(p->number);
+	for (uint32_t i = 0; i <= 4096; i++) {
+		const int goes_on = i < 4096 && p->mark[i] && i > start &&
+				    follows(p->mark[i], p->mark[i - 1]);
+
+		if (goes_on)
+			continue;
+		if (i > start && p->mark[start]) {
+			const uint32_t all = flow_texts[flow_source_of(p->mark[start])].count;
+
+			if (i - start >= ROW_LEAST || i - start == all)
+				flow_watch_keep((p->number << 12) + start, i - start,
+						(p->mark[start] & FLOW_IS_COMPUTED) != 0);
+		}
+		start = i;
+	}
+}
+
 static void settle_page(struct flow_thread *t, struct marked_page *p)
 {
 	/* In a signal handler, where a fault would be the end: the kernel copies. */
@@ -332,6 +394,19 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 		} else if (!(p->value[i] & SETTLED)) {
 			p->value[i] = SETTLED | t->page[i];
 		}
+	}
+	if (readable == (ssize_t)sizeof(t->page))
+		extend_rows(p, t->page);
+	tell_kept(p);
+}
+
+void flow_marks_tell(const struct flow_thread *t)
+{
+	for (uint32_t i = 0; i < t->pages_fresh && i < FLOW_CLEAN_PAGES; i++) {
+		const struct marked_page *p = find_page(t->fresh[i]);
+
+		if (p)
+			tell_kept(p);
 	}
 }
 

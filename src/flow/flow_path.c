@@ -10,6 +10,9 @@
 
 #include "base/atomic.h"
 #include "flow/flow.h"
+#include "flow/flow_path.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 
 #define HASH (2 * FLOW_STEPS)
 #define DEPTH_MAX 24u

@@ -7,6 +7,9 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_path.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_tell.h"
 
 #define HASH (2 * FLOW_RECORDS)
 

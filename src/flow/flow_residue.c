@@ -12,6 +12,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_tell.h"
 
 #define LEAST 8u
 #define MAPS 4096u

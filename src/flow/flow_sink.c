@@ -7,6 +7,9 @@
 
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_tell.h"
 
 #define BYTES_MAX (1u << 20)
 #define STRING_MAX 131072u
@@ -31,7 +34,7 @@ struct gathered {
 
 size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n)
 {
-	if (!m->context)
+	if (!m->context && !m->has_ended)
 		return window_read(to, from, n);
 	const ssize_t got = sys_read_memory(sys_getpid(), from, to, n);
 	return got > 0 ? (size_t)got : 0;

@@ -17,12 +17,16 @@
 
 #include "base/sys.h"
 #include "code/insn/insn.h"
+#include "code/poke/traps_switch.h"
 #include "flow/flow.h"
+#include "flow/flow_source.h"
+#include "flow/flow_tell.h"
 
 #define HASH (4 * FLOW_SITES)
 #define FUNCTION_MAX 65536u
 #define RETURNS_MAX 64u
 #define TRIES 20
+#define TRAP_NS 4000u /* until our handler runs, and after it */
 #define TRY_NS 50000000
 
 struct known {
@@ -45,6 +49,11 @@ static const struct known known[] = {
 	{ "readv", .kind = FLOW_SITE_READV, .number = SYS_readv },
 	{ "preadv64", .kind = FLOW_SITE_READV, .number = SYS_preadv },
 	{ "recvmsg", .kind = FLOW_SITE_RECVMSG, .number = SYS_recvmsg },
+	{ "preadv64v2", .kind = FLOW_SITE_READV, .number = SYS_preadv2 },
+	{ "mmap64", .kind = FLOW_SITE_MAP, .number = SYS_mmap },
+	{ "copy_file_range", .kind = FLOW_SITE_PASS, .number = SYS_copy_file_range },
+	{ "sendfile64", .kind = FLOW_SITE_PASS, .argument = 1, .number = SYS_sendfile },
+	{ "splice", .kind = FLOW_SITE_PASS, .argument = 2, .number = SYS_splice },
 	{ "getenv", .kind = FLOW_SITE_GETENV },
 	{ "secure_getenv", .kind = FLOW_SITE_GETENV },
 	{ "write", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_write },
@@ -52,6 +61,8 @@ static const struct known known[] = {
 	{ "writev", .kind = FLOW_SITE_VECTOR, .argument = 1, .has_fd = 1, .number = SYS_writev },
 	{ "send", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_sendto },
 	{ "sendto", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_sendto },
+	{ "pwritev64", .kind = FLOW_SITE_VECTOR, .argument = 1, .has_fd = 1,
+	  .number = SYS_pwritev },
 	{ "sendmsg", .kind = FLOW_SITE_MESSAGE, .argument = 1, .has_fd = 1, .number = SYS_sendmsg },
 	{ "close", .kind = FLOW_SITE_RESUME, .number = SYS_close },
 	{ "open64", .kind = FLOW_SITE_STRING, .is_inner = 1, .number = SYS_openat },
@@ -62,6 +73,10 @@ static const struct known known[] = {
 	{ "freopen64", .kind = FLOW_SITE_STRING },
 	{ "opendir", .kind = FLOW_SITE_STRING },
 	{ "unlink", .kind = FLOW_SITE_STRING, .is_inner = 1 },
+	{ "unlinkat", .kind = FLOW_SITE_STRING, .argument = 1 },
+	{ "symlink", .kind = FLOW_SITE_STRING, .argument = 1 },
+	{ "link", .kind = FLOW_SITE_STRING, .argument = 1 },
+	{ "dlopen", .kind = FLOW_SITE_STRING },
 	{ "rename", .kind = FLOW_SITE_STRING, .argument = 1 },
 	{ "mkdir", .kind = FLOW_SITE_STRING },
 	{ "chdir", .kind = FLOW_SITE_STRING },
@@ -85,6 +100,7 @@ uint64_t flow_libc_start, flow_libc_end;
 static uint16_t by_address[HASH]; /* index + 1 */
 static uint32_t of_trap[FLOW_SITES];
 static struct trapline_traps *traps;
+static uint32_t trap_count;
 static char sink_names[FLOW_PLACES][FLOW_NAME + 16];
 
 static uint32_t site_row(uint64_t pc)
@@ -233,6 +249,16 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 				  .argument = (uint8_t)((p->argument - 1) % 6),
 				  .name = p->name };
 
+	if (p->origin == FLOW_FROM_VARIABLE) {
+		if (flow_variable_count < FLOW_VARIABLES)
+			flow_variables[flow_variable_count++] = (struct flow_variable){
+				.address = p->address,
+				.bytes = (uint32_t)p->bytes,
+				.origin = FLOW_FROM_VARIABLE,
+				.name = p->name,
+			};
+		return 0;
+	}
 	if (p->origin == FLOW_FROM_RESULT) {
 		if (add_returns(p))
 			return 0;
@@ -252,7 +278,20 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 
 static void on_trap(const struct trapline_trap_hit *hit)
 {
+	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
+
 	flow_on_site(&flow_sites[of_trap[hit->index]], hit->context);
+	flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+}
+
+int flow_sites_switch(int on)
+{
+	static uint32_t rows[FLOW_SITES];
+	struct code_problem problem;
+
+	for (uint32_t i = 0; i < trap_count; i++)
+		rows[i] = i;
+	return traps ? traps_switch(traps, rows, trap_count, on, &problem) : 0;
 }
 
 static int set_traps(char *why, size_t n)
@@ -276,6 +315,7 @@ static int set_traps(char *why, size_t n)
 		if (err == -EBUSY)
 			sys_nap(&pause);
 	}
+	trap_count = (uint32_t)count;
 	if (err)
 		trapline_explain(err, why, n);
 	return err;

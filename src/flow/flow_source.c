@@ -14,9 +14,17 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/stack_call.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_path.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 
 #define KEPT_BYTES (64u << 20)
 #define OCCURRENCES 8u
@@ -80,9 +88,11 @@ static void path_of(int fd, char *out, size_t n)
 	out[got > 0 ? got : 0] = '\0';
 }
 
-static void fill_row(const struct flow_moment *m, struct flow_source *row, enum flow_origin origin,
-		     const char *name, int fd)
+void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_origin origin,
+		      const char *name, int fd)
 {
+	struct flow_source *row = &flow_region->sources[number];
+
 	row->origin = (uint8_t)origin;
 	row->pid = sys_getpid();
 	row->fd = fd;
@@ -95,11 +105,9 @@ static void fill_row(const struct flow_moment *m, struct flow_source *row, enum 
 		flow_path_stack(m->thread, m->pc, m->regs[INSN_RSP], &row->stack);
 }
 
-/* 0: no room. */
-static uint32_t add_source(const struct flow_moment *m, uint64_t at, uint64_t n)
+uint32_t flow_source_add(uint32_t n, uint8_t **bytes)
 {
 	uint32_t used = atomic_get(&flow_region->sources_used);
-	uint8_t *bytes;
 
 	do {
 		if (used + 1 >= FLOW_SOURCES) {
@@ -107,17 +115,15 @@ static uint32_t add_source(const struct flow_moment *m, uint64_t at, uint64_t n)
 			return 0;
 		}
 	} while (!atomic_cas(&flow_region->sources_used, &used, used + 1));
-	const uint32_t number = used + 1;
-	bytes = keep_room(n);
-	if (!bytes || flow_peek(m, bytes, at, n) != n) {
-		flow_count(FLOW_LOST_SOURCES, 1);
-		return 0;
-	}
-	flow_texts[number] = (struct flow_text){ bytes, (uint32_t)n };
-	return number;
+	*bytes = keep_room(n);
+	if (*bytes)
+		return used + 1;
+	flow_count(FLOW_LOST_SOURCES, 1);
+	return 0;
 }
 
-static void mark_range(struct flow_thread *t, uint32_t source, uint64_t at, uint64_t n)
+void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, uint64_t at,
+		      uint64_t n)
 {
 	flow_mark marks[64];
 
@@ -125,31 +131,43 @@ static void mark_range(struct flow_thread *t, uint32_t source, uint64_t at, uint
 		const uint32_t part = n - done < 64 ? (uint32_t)(n - done) : 64;
 
 		for (uint32_t i = 0; i < part; i++)
-			marks[i] = flow_mark_of(source, (uint32_t)done + i, 0);
+			marks[i] = flow_mark_of(number, offset + (uint32_t)done + i, 0);
 		flow_marks_store(t, at + done, part, marks);
 		done += part;
 	}
 }
 
+void flow_source_ready(const struct flow_moment *m, uint32_t number)
+{
+	if (m->context)
+		atomic_set(&flow_region->sources[number].ready, 1u);
+	else if (m->thread->sources_pending < FLOW_PENDING_SOURCES)
+		m->thread->pending_sources[m->thread->sources_pending++] = number;
+	flow_count(FLOW_MATCHED, 1);
+}
+
 static int take(const struct flow_moment *m, enum flow_origin origin, const char *name, int fd,
 		uint64_t at, uint64_t n, uint64_t offset)
 {
+	uint8_t *bytes;
+
 	if (!m->context && m->thread->sources_pending == FLOW_PENDING_SOURCES)
 		return 0;
-	const uint32_t number = add_source(m, at, n);
+	const uint32_t number = flow_source_add((uint32_t)n, &bytes);
 	if (!number)
 		return 0;
+	if (flow_peek(m, bytes, at, n) != n) {
+		flow_count(FLOW_LOST_SOURCES, 1);
+		return 0;
+	}
+	flow_texts[number] = (struct flow_text){ bytes, (uint32_t)n };
+	flow_source_fill(m, number, origin, name, fd);
 	struct flow_source *row = &flow_region->sources[number];
-	fill_row(m, row, origin, name, fd);
 	row->address = at;
 	row->bytes = n;
 	row->offset = offset;
-	mark_range(m->thread, number, at, n);
-	if (m->context)
-		atomic_set(&row->ready, 1u);
-	else
-		m->thread->pending_sources[m->thread->sources_pending++] = number;
-	flow_count(FLOW_MATCHED, 1);
+	flow_source_mark(m->thread, number, 0, at, n);
+	flow_source_ready(m, number);
 	return 1;
 }
 
@@ -206,9 +224,57 @@ int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, con
 		    0);
 }
 
+/* ---- variables ---- */
+
+struct flow_variable flow_variables[FLOW_VARIABLES];
+uint32_t flow_variable_count;
+
+/* What it has, without the zeros behind it. */
+static uint32_t read_variable(const struct flow_moment *m, const struct flow_variable *v,
+			      uint8_t *out)
+{
+	uint32_t n = (uint32_t)flow_peek(m, out, v->address, v->bytes < PART ? v->bytes : PART);
+
+	while (n && !out[n - 1])
+		n--;
+	return n;
+}
+
+static int is_as_source(const struct flow_variable *v, const uint8_t *now, uint32_t n)
+{
+	const struct flow_text *text = &flow_texts[v->source];
+
+	for (uint32_t i = 0; i < n && text->count == n; i++)
+		if (now[i] != text->bytes[i])
+			return 0;
+	return text->count == n;
+}
+
+void flow_source_variable(const struct flow_moment *m, struct flow_variable *v)
+{
+	uint8_t now[PART];
+	const uint32_t n = read_variable(m, v, now);
+
+	if (v->source && is_as_source(v, now, n)) {
+		flow_source_mark(m->thread, v->source, 0, v->address, n);
+		return;
+	}
+	flow_count(FLOW_SEEN, 1);
+	v->source = 0;
+	if (n && take(m, v->origin, v->name, -1, v->address, n, 0))
+		v->source = atomic_get(&flow_region->sources_used);
+}
+
+void flow_source_variables(const struct flow_moment *m)
+{
+	for (uint32_t i = 0; i < flow_variable_count; i++)
+		if (flow_variables[i].source)
+			flow_source_variable(m, &flow_variables[i]);
+}
+
 /* ---- what was read ---- */
 
-static int is_wanted(int fd)
+int flow_source_wants(int fd)
 {
 	const struct flow_settings *set = &flow_region->settings;
 	char path[256];
@@ -227,6 +293,14 @@ static int is_wanted(int fd)
 	return 0;
 }
 
+static int take_bytes(const struct flow_moment *m, const char *name, int fd, uint64_t at,
+		      uint64_t bytes)
+{
+	const int is_joined = flow_join(m, name, fd, at, bytes);
+
+	return is_joined || flow_source_memory(m, FLOW_FROM_READ, name, fd, at, bytes);
+}
+
 static int take_vector(const struct flow_moment *m, const char *name, int fd, uint64_t at,
 		       uint64_t n, uint64_t bytes)
 {
@@ -241,7 +315,7 @@ static int take_vector(const struct flow_moment *m, const char *name, int fd, ui
 
 		flow_marks_clear(base, got);
 		if (got)
-			found |= flow_source_memory(m, FLOW_FROM_READ, name, fd, base, got);
+			found |= take_bytes(m, name, fd, base, got);
 		bytes -= got;
 	}
 	return found;
@@ -260,10 +334,10 @@ static int take_read(const struct flow_moment *m, const struct flow_site *site)
 	/* What was there is gone, whether it is of a source or not. */
 	if (site->kind == FLOW_SITE_READ)
 		flow_marks_clear(at, (uint64_t)got);
-	if (!flow_region->settings.from_read || !is_wanted(fd))
+	if (!flow_region->settings.from_read || !flow_source_wants(fd))
 		return 0;
 	if (site->kind == FLOW_SITE_READ)
-		return flow_source_memory(m, FLOW_FROM_READ, site->name, fd, at, (uint64_t)got);
+		return take_bytes(m, site->name, fd, at, (uint64_t)got);
 	if (site->kind == FLOW_SITE_READV)
 		return take_vector(m, site->name, fd, at, m->regs[INSN_RDX], (uint64_t)got);
 	if (flow_peek(m, &message, at, sizeof(message)) != sizeof(message))
@@ -336,6 +410,9 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 	case FLOW_SITE_READV:
 	case FLOW_SITE_RECVMSG:
 		return take_read(m, site);
+	case FLOW_SITE_MAP:
+	case FLOW_SITE_PASS:
+		return m->context ? flow_pass(m, site) : 0;
 	case FLOW_SITE_GETENV:
 		return take_environment(m, site);
 	case FLOW_SITE_ARGUMENT:
@@ -349,10 +426,43 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 
 /* ---- natively ---- */
 
+struct native {
+	const struct flow_site *site;
+	ucontext_t *context;
+	struct flow_thread *thread;
+};
+
+static void look_at_site(void *arg)
+{
+	const struct native *n = arg;
+	const struct flow_site *site = n->site;
+	struct flow_thread *t = n->thread;
+	struct insn_regs regs;
+	const struct flow_moment m = {
+		.thread = t, .regs = regs.r, .pc = site->address, .context = n->context
+	};
+
+	insn_regs_from_context(n->context, &regs);
+	regs.r[INSN_RIP] = site->address;
+	t->pages_fresh = 0;
+	const int goes_on = t->suspended_pc == site->address && t->suspended_sp == regs.r[INSN_RSP];
+	if (!goes_on)
+		flow_regs_forget(t);
+	t->suspended_pc = 0;
+	int is_met = 0;
+	if (site->kind < FLOW_SITE_SINKS)
+		is_met = flow_source_site(&m, site);
+	else if (!goes_on)
+		is_met = flow_sink(&m, site) != 0;
+	if (is_met)
+		t->idle = 0;
+	if (is_met || goes_on)
+		flow_begin(t, n->context);
+}
+
 void flow_on_site(const struct flow_site *site, ucontext_t *context)
 {
-	struct insn_regs regs;
-	struct flow_moment m = { .regs = regs.r, .pc = site->address, .context = context };
+	struct native n = { .site = site, .context = context };
 
 	if (flow_is_over())
 		return;
@@ -360,26 +470,11 @@ void flow_on_site(const struct flow_site *site, ucontext_t *context)
 	if ((site->kind >= FLOW_SITE_SINKS || site->kind == FLOW_SITE_RESUME) &&
 	    !atomic_get(&flow_region->sources_used))
 		return;
-	m.thread = flow_thread_take();
-	if (!m.thread) {
+	n.thread = flow_thread_take();
+	if (!n.thread) {
 		flow_count(FLOW_LOST_WINDOW, 1);
 		return;
 	}
-	insn_regs_from_context(context, &regs);
-	regs.r[INSN_RIP] = site->address;
-	m.thread->pages_fresh = 0;
-	const int goes_on = m.thread->suspended_pc == site->address &&
-			    m.thread->suspended_sp == regs.r[INSN_RSP];
-	if (!goes_on)
-		flow_regs_forget(m.thread);
-	m.thread->suspended_pc = 0;
-	int is_met = 0;
-	if (site->kind < FLOW_SITE_SINKS)
-		is_met = flow_source_site(&m, site);
-	else if (!goes_on)
-		is_met = flow_sink(&m, site) != 0;
-	if (is_met)
-		m.thread->idle = 0;
-	if (is_met || goes_on)
-		flow_begin(m.thread, context);
+	/* The thread may stand on a small stack for signals. Its window's own is free. */
+	stack_call((void *)(uintptr_t)n.thread->area->stack_top, look_at_site, &n);
 }

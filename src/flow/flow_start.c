@@ -5,11 +5,20 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
+#include "flow/flow_watch.h"
+
+#define IDLE 2000u
+#define IDLE_WITHOUT_WATCHES 50000u
 
 struct flow_region *flow_region;
 struct flow_text flow_texts[FLOW_SOURCES];
@@ -28,6 +37,43 @@ static int check_window(char *why, size_t n)
 	return err;
 }
 
+/* Shells read it without getenv(3). */
+static void find_environment(void)
+{
+	const char *name = flow_region->settings.environment;
+	const size_t length = strlen(name);
+
+	for (char **e = environ; length && e && *e; e++) {
+		if (strncmp(*e, name, length) != 0 || (*e)[length] != '=')
+			continue;
+		const char *value = *e + length + 1;
+
+		if (*value && flow_variable_count < FLOW_VARIABLES)
+			flow_variables[flow_variable_count++] = (struct flow_variable){
+				.address = (uint64_t)(uintptr_t)value,
+				.bytes = (uint32_t)strlen(value),
+				.origin = FLOW_FROM_ENVIRONMENT,
+				.name = name,
+			};
+		return;
+	}
+}
+
+/* Without registers a window waits longer for the next touch. */
+static int start_watches(char *why, size_t n)
+{
+	const uint32_t count = flow_watch_start();
+
+	flow_idle_most = count ? IDLE : IDLE_WITHOUT_WATCHES;
+	for (uint32_t i = 0; !count && i < flow_variable_count; i++) {
+		if (flow_variables[i].origin != FLOW_FROM_VARIABLE)
+			continue;
+		snprintf(why, n, "a variable needs a debug register, and none is free");
+		return -ENOSPC;
+	}
+	return 0;
+}
+
 int flow_start(struct flow_region *region, char *why, size_t n)
 {
 	int err = flow_marks_start();
@@ -41,6 +87,10 @@ int flow_start(struct flow_region *region, char *why, size_t n)
 		err = check_window(why, n);
 	if (!err)
 		err = flow_sites_start(why, n);
+	if (!err) {
+		find_environment();
+		err = start_watches(why, n);
+	}
 	if (!err)
 		flow_count(FLOW_PROCESSES, 1);
 	return err;
@@ -60,6 +110,7 @@ void flow_end(void)
 {
 	if (!flow_region || atomic_swap(&is_ended, 1u))
 		return;
+	flow_watch_end();
 	flow_residue();
 	flow_count(FLOW_CPU_NS, flow_now_ns(CLOCK_PROCESS_CPUTIME_ID));
 }

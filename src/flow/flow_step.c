@@ -8,10 +8,18 @@
 
 #include "base/atomic.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_path.h"
+#include "flow/flow_sink.h"
+#include "flow/flow_source.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 
-#define IDLE_MAX 2000u
 #define IDLE_WITH_REGISTERS 20000u /* marks that stay in a register which nothing uses */
 #define REPEAT_MAX (1u << 24)
+
+uint32_t flow_idle_most;
 
 struct step {
 	struct flow_thread *t;
@@ -435,6 +443,7 @@ static void take_site(struct step *s)
 	}
 	if (!site)
 		return;
+	flow_source_variables(&m);
 	if (site->kind < FLOW_SITE_SINKS)
 		met = (uint64_t)flow_source_site(&m, site);
 	else if (!site->is_behind)
@@ -450,6 +459,30 @@ static int special(struct step *s)
 	if (s->form->special & FLOW_IS_SITE)
 		take_site(s);
 	return flow_is_over();
+}
+
+void flow_step_past(struct flow_thread *t, const struct flow_form *f, uint64_t pc,
+		    unsigned int operand, uint64_t address, uint32_t bytes)
+{
+	struct step s = { .t = t, .area = t->area, .form = f, .pc = pc };
+
+	for (unsigned int i = 0; i < 2 && f->memory[i].access; i++)
+		s.address[i] = window_operand_address(t->area, &f->memory[i], &s.bytes[i]);
+	if (operand < 2) {
+		s.address[operand] = address;
+		s.bytes[operand] = bytes;
+	}
+	if (has_marks(&s) && reads_marks(&s))
+		apply(&s);
+	else
+		clear(&s);
+}
+
+void flow_copy_past(struct flow_thread *t, uint64_t pc, uint64_t to, uint64_t from, uint64_t n)
+{
+	struct step s = { .t = t, .area = t->area, .pc = pc };
+
+	move_range(&s, to, from, n, 0);
 }
 
 int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
@@ -470,8 +503,13 @@ int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
 	s.bytes[0] = s.bytes[1] = 0;
 	for (unsigned int i = 0; i < 2 && f->memory[i].access; i++)
 		s.address[i] = window_operand_address(area, &f->memory[i], &s.bytes[i]);
-	if (f->indexes & t->any && flow_region->settings.has_tables)
+	if (f->indexes & t->any) {
 		index = index_of(&s);
+		if (index && !flow_region->settings.has_tables) {
+			flow_count(FLOW_INDEXED, 1);
+			index = 0;
+		}
+	}
 	if (f->flow.op >= INSN_FLOW_COPY) {
 		touched = string(&s);
 	} else if (f->flow.op == INSN_FLOW_IF && t->any & f->writes && !has_marks(&s)) {
@@ -489,5 +527,5 @@ int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
 	t->idle = touched ? 0 : t->idle + 1;
 	if (atomic_get(&flow_region->stop))
 		return 1;
-	return t->idle > IDLE_MAX && (!t->any || t->idle > IDLE_WITH_REGISTERS);
+	return t->idle > flow_idle_most && (!t->any || t->idle > IDLE_WITH_REGISTERS);
 }

@@ -7,6 +7,8 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_step.h"
+#include "flow/flow_tell.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
 

@@ -16,6 +16,7 @@
 #include "base/action.h"
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/stack_call.h"
 #include "base/sys.h"
 #include "heap/heap.h"
 #include "heap/heap_pool.h"
@@ -40,12 +41,10 @@ static char *stacks;
 static uint32_t is_taken[STACKS];
 
 void heap_fault_restore(void);
-void heap_fault_call_on(void *top, void (*call)(void *), void *arg);
 
 /*
  * The unwinder knows a signal frame by the bytes of what it returns to, which must have no other
- * description. So must the byte before. heap_fault_call_on() calls on another stack, and its own
- * description leads back.
+ * description. So must the byte before.
  */
 __asm__(".text\n"
 	"	.p2align 4, 0xcc\n"
@@ -54,24 +53,7 @@ __asm__(".text\n"
 	"heap_fault_restore:\n"
 	"	movq $15, %rax\n"
 	"	syscall\n"
-	"	.size heap_fault_restore, . - heap_fault_restore\n"
-	"	.p2align 4, 0xcc\n"
-	"	.type heap_fault_call_on, @function\n"
-	"heap_fault_call_on:\n"
-	"	.cfi_startproc\n"
-	"	pushq %rbp\n"
-	"	.cfi_def_cfa_offset 16\n"
-	"	.cfi_offset %rbp, -16\n"
-	"	movq %rsp, %rbp\n"
-	"	.cfi_def_cfa_register %rbp\n"
-	"	movq %rdi, %rsp\n"
-	"	movq %rdx, %rdi\n"
-	"	call *%rsi\n"
-	"	leave\n"
-	"	.cfi_def_cfa %rsp, 8\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	"	.size heap_fault_call_on, . - heap_fault_call_on\n");
+	"	.size heap_fault_restore, . - heap_fault_restore\n");
 
 static long set_kernel_action(int signal, const struct kernel_action *action)
 {
@@ -158,7 +140,7 @@ bool heap_fault_call(void (*call)(void *), void *arg)
 
 		if (!atomic_cas(&is_taken[i], &was, 1u))
 			continue;
-		heap_fault_call_on(stacks + (i + 1) * (size_t)STACK_BYTES, call, arg);
+		stack_call(stacks + (i + 1) * (size_t)STACK_BYTES, call, arg);
 		atomic_set(&is_taken[i], 0u);
 		return true;
 	}

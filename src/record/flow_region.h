@@ -34,6 +34,7 @@ enum flow_origin {
 	FLOW_FROM_ARGUMENT,
 	FLOW_FROM_RESULT,
 	FLOW_FROM_ENVIRONMENT,
+	FLOW_FROM_VARIABLE,
 	FLOW_ORIGINS,
 };
 
@@ -123,6 +124,8 @@ enum flow_counter {
 	FLOW_INSTRUCTIONS,    /* ran in them */
 	FLOW_TRANSLATED,      /* ... for the first time */
 	FLOW_WINDOW_NS,	      /* they took */
+	FLOW_TRAP_NS,	      /* traps at sources and sinks, and touches of copies, took */
+	FLOW_OFF_NS,	      /* without traps: the budget was used up */
 	FLOW_CPU_NS,	      /* of the processes, so that the windows are a part of it */
 	FLOW_LOST_BUDGET,     /* windows that did not begin: the budget was used up */
 	FLOW_LOST_WINDOW,     /* ... or that could not */
@@ -135,6 +138,13 @@ enum flow_counter {
 	FLOW_LOST_RECORDS,    /* flows that had no room */
 	FLOW_STALE,	      /* marks of bytes that had changed unseen */
 	FLOW_CHANGED,	      /* ... in their own window: by a system call or another thread */
+	FLOW_IN_KERNEL,	      /* bytes that the kernel passed on, and that could not be compared */
+	FLOW_INDEXED,	      /* loads with a followed byte as the index, that were not followed */
+	FLOW_REGISTERS,	      /* debug registers that watch copies */
+	FLOW_KEPT,	      /* copies at the ends of windows */
+	FLOW_KEPT_WATCHED,    /* ... that were watched then */
+	FLOW_TOUCHED,	      /* times that a thread touched one */
+	FLOW_LATE,	      /* ... and had gone on before the signal came */
 	FLOW_PROCESSES,
 	FLOW_REFUSED, /* processes that could not: see why */
 	FLOW_COUNTERS,

@@ -84,6 +84,40 @@ ok 'bytes that never come are said, with status 1' $?
 ! "$trapline" flow -- "$victim" functions 2>"$tmp/err" >"$tmp/out" && grep -q 'never reached' "$tmp/err"
 ok 'a source that is never reached is said, with status 1' $?
 
+flow --match "$secret" -- "$victim" bytes && holds "$sinks | length == 1 and (.[0] | .to.name == \"write\" and
+	.bytes == 24 and .from.bytes == 24)" && ! flow --match not-there -- "$victim" bytes
+ok 'what is read byte by byte is joined to a match' $?
+flow -- "$victim" bytes && holds "$sinks | length == 1 and (.[0] | .bytes == 24)" &&
+	holds 'map(.from.source) | unique | length == 1'
+ok 'and without one to one source' $?
+flow -- "$victim" small-stack && holds "$sinks | any(.to.name == \"write\" and .bytes == 24)"
+ok 'a small stack for signals is not overrun' $?
+echo "$secret" >"$tmp/passed"
+timeout 60 "$trapline" flow --match "$secret" --as jsonl -o "$tmp/report" -- "$victim" pass <"$tmp/passed" >"$tmp/out" \
+	2>"$tmp/err"
+if [ $? = 77 ]; then
+	skip 'what the kernel copies is told' 'copy_file_range(2) does not work here'
+else
+	holds "$sinks | length == 1 and (.[0] | .to.name == \"copy_file_range\" and .bytes == 24)"
+	ok 'what the kernel copies is told' $?
+fi
+flow --from env:FLOW_SECRET -- "$victim" functions
+jq -e -s '.[-1].counters.registers' "$tmp/report" >"$tmp/registers"
+if [ "$(cat "$tmp/registers")" = 0 ]; then
+	skip 'a copy is followed when it is touched long after' 'a debug register is missing'
+else
+	flow -- "$victim" later && holds "$sinks | any(.bytes == 24 and any(.path[]; .function == \"copy_by_loop\"))" &&
+		flow -- "$victim" later-thread &&
+		holds "$sinks | any(.bytes == 24 and any(.path[]; .function == \"copy_by_loop\"))"
+	ok 'a copy is followed when it is touched long after, by another thread too' $?
+	flow --from variable -- "$victim" variable && holds "$sinks | length == 1 and (.[0] | .bytes == 24 and
+		.from.origin == \"variable\" and .from.name == \"variable\")"
+	ok 'a variable is a source from when it is set' $?
+fi
+"$trapline" flow --from no.such.variable -- "$victim" variable 2>"$tmp/err"
+[ $? = 2 ] && grep -q 'cannot find' "$tmp/err"
+ok 'a variable that is not there is refused' $?
+
 # refused TEXT OPTION...
 refused()
 {
@@ -93,7 +127,7 @@ refused()
 	[ $? = 2 ] && grep -q -- "$text" "$tmp/err"
 }
 refused 'at least 4' --match abc -- "$victim" shell && refused 'below 4' --match 3-bytes -- "$victim" shell &&
-	refused 'invalid --from' --from nothing -- "$victim" shell && refused 'invalid --to' --to note -- "$victim" shell &&
+	refused 'invalid --from' --from 'not a name' -- "$victim" shell && refused 'invalid --to' --to note -- "$victim" shell &&
 	refused 'no such symbol' --from not_there:arg1 -- "$victim" shell && refused 'no program' --match text &&
 	refused 'linked statically' -- "$victims/static_victim"
 ok 'what cannot work is refused' $?
@@ -104,6 +138,10 @@ ok 'the text has the sink, and never the bytes' $?
 echo "$secret" | "$trapline" flow --as dot -- "$victim" shell >"$tmp/out" 2>"$tmp/err" && grep -q '^digraph' "$tmp/out" &&
 	grep -q 'doubleoctagon' "$tmp/out"
 ok 'a graph' $?
+echo "$secret" | "$trapline" flow --as html -o "$tmp/page" -- "$victim" shell 2>"$tmp/err" &&
+	grep -q '^pages.flow' "$tmp/page" && ! grep -q "$secret" "$tmp/page" &&
+	sed -n 's|.*id="data">\(.*\)</script>.*|\1|p' "$tmp/page" | jq -e '.kind == "flow" and .flows[0].to.name == "system"' >/dev/null
+ok 'a page' $?
 
 # ---- a process that runs ----
 
@@ -114,10 +152,13 @@ started=$pid
 exec 7>"$tmp/in"
 echo first >&7
 until grep -q 6 "$tmp/answers"; do sleep 0.05; done
-"$trapline" flow -p $pid --match "$secret" --for 3s --as jsonl -o "$tmp/report" 2>"$tmp/err" &
+"$trapline" flow -p $pid --match "$secret" --as jsonl -o "$tmp/report" 2>"$tmp/err" &
 flow=$!
+until grep -q trapline-agent /proc/$pid/maps; do sleep 0.05; done
 sleep 1.5
 echo "$secret" >&7
+until [ "$(wc -l <"$tmp/answers")" = 2 ]; do sleep 0.05; done
+kill -INT $flow
 wait $flow && holds 'map(select(.kind == "residue" and .to.memory == "data")) | length >= 1 and
 	any(.path[-1].function == "copy_by_loop")'
 ok '-p finds what stays in a running process' $?
@@ -131,4 +172,16 @@ ok 'which then continues' $?
 exec 7>&-
 wait $pid
 ok 'and ends by itself' $?
+
+# Once for each process: what a run has left is still looked at by its threads.
+mkfifo "$tmp/again"
+"$victim" wait <"$tmp/again" >"$tmp/answers" 2>/dev/null &
+pid=$!
+started=$pid
+exec 7>"$tmp/again"
+timeout 30 "$trapline" flow -p $pid --for 0.3s 2>"$tmp/err"
+refused 'followed in process .* before' -p $pid --for 0.3s
+ok 'a process is followed once with -p' $?
+exec 7>&-
+wait $pid
 finished

@@ -4,6 +4,9 @@
  *
  * The text comes by standard input, 24 bytes and a newline, or by the environment.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -231,6 +234,94 @@ static void crash(void)
 	*(volatile char *)8 = kept[0];
 }
 
+/* As shells read a line. */
+static void byte_by_byte(void)
+{
+	size_t n = 0;
+	char c;
+
+	while (n + 1 < sizeof(text) && read(0, &c, 1) == 1 && c != '\n')
+		text[n++] = c;
+	tell(text, n);
+}
+
+/* So long that no window lasts. */
+__attribute__((noinline)) static void do_else(void)
+{
+	for (volatile int i = 0; i < 300000; i++)
+		;
+}
+
+static volatile int has_text;
+
+static void *copy_late(void *arg)
+{
+	while (!has_text)
+		usleep(50000);
+	char out[64];
+
+	do_else();
+	copy_by_loop(out, arg);
+	do_else();
+	tell(out, LENGTH);
+	return NULL;
+}
+
+static void later(void)
+{
+	take_text();
+	has_text = 1;
+	copy_late(text);
+}
+
+static void later_thread(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, copy_late, text))
+		exit(5);
+	take_text();
+	has_text = 1;
+	pthread_join(thread, NULL);
+}
+
+/* Runtimes give their handlers a few KiB, which may lie between other data. */
+static void small_stack(void)
+{
+	enum {
+		STACK = 8192,
+		AROUND = 16384
+	};
+	char *memory = malloc(STACK + 2 * AROUND);
+	const stack_t stack = { .ss_sp = memory + AROUND, .ss_size = STACK };
+
+	memset(memory, 0x5a, STACK + 2 * AROUND);
+	if (sigaltstack(&stack, NULL))
+		exit(6);
+	take_text();
+	tell(text, LENGTH);
+	for (size_t i = 0; i < STACK + 2 * AROUND; i++)
+		if ((i < AROUND || i >= AROUND + STACK) && memory[i] != 0x5a)
+			exit(7);
+}
+
+char variable[32];
+
+static void set_variable(void)
+{
+	do_else();
+	strcpy(variable, "set-long-after-the-begin");
+	do_else();
+	tell(variable, LENGTH);
+}
+
+/* The kernel alone has the bytes. */
+static void pass(void)
+{
+	if (copy_file_range(0, NULL, 1, NULL, 4096, 0) <= 0)
+		exit(errno == EINVAL || errno == EXDEV || errno == ENOSYS ? 77 : 8);
+}
+
 /* Until it is told to end: for -p. */
 static void wait_for_text(void)
 {
@@ -260,6 +351,12 @@ int main(int argc, char **argv)
 		{ "signals", signals },
 		{ "crash", crash },
 		{ "wait", wait_for_text },
+		{ "bytes", byte_by_byte },
+		{ "later", later },
+		{ "later-thread", later_thread },
+		{ "small-stack", small_stack },
+		{ "variable", set_variable },
+		{ "pass", pass },
 	};
 	const char *mode = argc > 1 ? argv[1] : "";
 

@@ -168,6 +168,8 @@ struct window_request {
 	uint64_t text_at;
 	uint32_t text_bytes;
 	uint8_t text[INSN_LENGTH_MAX + 1];
+	/* 1: a watch at this address is of the window's owner, who has no use for the hit. NULL: none is. */
+	int (*owns_watch)(uint64_t address);
 	/* The window has ended; its result is known. In a signal handler; NULL: not called. */
 	void (*ended)(struct window_area *area);
 };

@@ -230,12 +230,21 @@ TRAP_PATH static int leave_by(struct window_area *a, int sig, siginfo_t *info, u
 	return !(sig == SIGTRAP && mask & WINDOW_SIGNAL_BIT(SIGTRAP));
 }
 
+/* The instruction is done, and what it did was seen. */
+TRAP_PATH static int is_own_watch(const struct window_area *a, int sig, const siginfo_t *info)
+{
+	return sig == SIGTRAP && info->si_code == PERF_CODE && a->request.owns_watch &&
+	       a->request.owns_watch((uint64_t)(uintptr_t)info->si_addr);
+}
+
 /* 1: it is the program's. */
 TRAP_PATH static int in_window(struct window_area *a, int sig, siginfo_t *info, ucontext_t *context)
 {
 	const uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 	const uint64_t code = pc - (uint64_t)(uintptr_t)a->code;
 
+	if (is_own_watch(a, sig, info))
+		return 0;
 	if (is_sent(sig, info)) {
 		hold(a, info);
 		return 0;

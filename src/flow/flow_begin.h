@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_begin.h - windows begin and end, within a budget. */
+#ifndef FLOW_FLOW_BEGIN_H
+#define FLOW_FLOW_BEGIN_H
+
+#include "flow/flow.h"
+
+/* The thread's own, made if there is none; NULL: no memory. */
+struct flow_thread *flow_thread_take(void);
+/* 1: a window begins when the handler returns; the calls that the thread is in are known. */
+int flow_begin(struct flow_thread *t, ucontext_t *context);
+/* Now and then, by a thread of ours; passed_ns: since the last time. */
+void flow_budget_tick(uint64_t passed_ns);
+/* 1: all that was to be found is there, or the command has ended it. */
+int flow_is_over(void);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_touch.c - a watch reports an access when it is done. What the instruction has loaded or copied is
+ * marked now, before the window goes on behind it.
+ */
+#include <string.h>
+
+#include <trapline/trapline.h>
+
+#include "base/memory.h"
+#include "base/sys.h"
+#include "code/insn/insn_back.h"
+#include "code/insn/insn_context.h"
+#include "flow/flow.h"
+#include "flow/flow_marks.h"
+#include "flow/flow_step.h"
+
+#define CODE_BEFORE 96u
+#define CODE_AFTER 16u
+
+struct code {
+	uint8_t bytes[CODE_BEFORE + CODE_AFTER];
+	uint64_t start;
+	size_t count;
+};
+
+/* Copied by the kernel, so that it cannot fault. */
+static void copy_code(uint64_t pc, struct code *out)
+{
+	const uint64_t page = pc & ~(uint64_t)(PAGE_BYTES - 1);
+	const pid_t pid = sys_getpid();
+
+	out->start = pc - CODE_BEFORE;
+	out->count = sizeof(out->bytes);
+	if (sys_read_memory(pid, out->start, out->bytes, out->count) == (ssize_t)out->count)
+		return;
+	if (page > out->start)
+		out->start = page;
+	out->count = pc + CODE_AFTER - out->start;
+	while (out->count > pc - out->start &&
+	       sys_read_memory(pid, out->start, out->bytes, out->count) != (ssize_t)out->count)
+		out->count--;
+}
+
+/* From the begin of the marked row up to where the instruction is. */
+static void touch_string(struct flow_thread *t, const struct trapline_hit *hit, uint64_t pc)
+{
+	const uint64_t *r = t->area->regs.r;
+	const uint64_t from = r[INSN_RSI];
+	const flow_mark *marks = flow_marks_page(hit->address >> 12);
+	uint32_t start = hit->address & 4095;
+	uint64_t page = hit->address & ~4095ull;
+
+	if (!marks || t->area->regs.flags >> 10 & 1 || from <= hit->address)
+		return;
+	while (start && marks[start - 1])
+		start--;
+	const uint64_t begin = page + start;
+	const uint64_t end = from < page + 4096 ? from : page + 4096;
+	flow_copy_past(t, pc, r[INSN_RDI] - (from - begin), begin, end - begin);
+}
+
+void flow_touch(struct flow_thread *t, const struct trapline_hit *hit)
+{
+	struct flow_form *f = &t->forms[0];
+	struct insn_regs regs;
+	struct insn_back back;
+	struct code code;
+	struct insn insn;
+
+	copy_code(hit->ip, &code);
+	insn_regs_from_context(hit->context, &regs);
+	const struct insn_back_query query = {
+		.text = code.bytes,
+		.text_address = code.start,
+		.text_bytes = code.count,
+		.watch = hit->address,
+		.watch_bytes = hit->len,
+		.access = INSN_READ_WRITE,
+		.after = &regs,
+	};
+	memset(&back, 0, sizeof(back));
+	insn_back_x86_64(&query, &back);
+	const struct insn_back_candidate *c = &back.candidates[0];
+	if (back.found != INSN_BACK_LIKELY)
+		return;
+	const uint8_t *bytes = code.bytes + (c->address - code.start);
+	if (insn_decode(bytes, code.count - (size_t)(c->address - code.start), &insn) ||
+	    flow_form_make(f, c->address, &insn, bytes))
+		return;
+	if (f->flow.op == INSN_FLOW_COPY)
+		touch_string(t, hit, c->address);
+	else if (f->flow.op < INSN_FLOW_COPY)
+		flow_step_past(t, f, c->address, c->operand, c->touched, c->size);
+}
