@@ -12,6 +12,15 @@ count=0
 failed=0
 command=watch # of trapline
 
+# TRAPLINE_STRESS is the share of its work that a test does, in percent: 100 if not set, 50 for
+# scripts/test --all, 20 for scripts/test. share N: that share of N, at least 1.
+stress=${TRAPLINE_STRESS:-100}
+
+share()
+{
+	echo $(($1 * stress / 100 > 0 ? $1 * stress / 100 : 1))
+}
+
 finish()
 {
 	for pid in $started; do

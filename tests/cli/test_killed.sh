@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 # test_killed.sh TRAPLINE VICTIMS - whatever moment a command is killed at, the process that it observes
 # goes on with right results, its text is that of its file, no breakpoint is left, and no descriptor.
-# TAP. Needs root. TRAPLINE_STRESS=167 kills each command 500 times. TRAPLINE_SEED repeats the moments.
+# TAP. Needs root. TRAPLINE_STRESS=8400 kills each command 500 times. TRAPLINE_SEED repeats the moments.
 
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/moments.sh"
 need_uprobes
-times=$((3 * ${TRAPLINE_STRESS:-1}))
+times=$(share 6)
 echo "# seed $seed, $times times each"
 
 # kill_at FROM TO COMMAND...: it runs for that many milliseconds.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test_patch.sh TRAPLINE VICTIMS INCLUDE BUILD_INCLUDE - functions of running programs are replaced, and the
-# old ones come back. TAP. TRAPLINE_STRESS=42 kills the command 500 times; TRAPLINE_SEED repeats the moments.
+# old ones come back. TAP. TRAPLINE_STRESS=2100 kills the command 500 times; TRAPLINE_SEED repeats the moments.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
@@ -10,7 +10,7 @@
 # shellcheck disable=SC2034 # of tap.sh
 command="patch"
 include="-I$3 -I$4"
-times=$((12 * ${TRAPLINE_STRESS:-1}))
+times=$(share 24)
 echo "# seed $seed, killed $times times"
 
 # make NAME FLAG...: an object from the source on standard input.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_probe.sh TRAPLINE VICTIMS - `trapline break --mechanism probe`: hits, counts, limits, forks, a
 # process that writes over the shared memory, and a command that is killed. TAP. Needs no debug
-# register and no BPF. TRAPLINE_STRESS=10 kills the command 2000 times. TRAPLINE_SEED repeats the moments.
+# register and no BPF. TRAPLINE_STRESS=5000 kills the command 2000 times. TRAPLINE_SEED repeats the moments.
 
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
@@ -220,7 +220,7 @@ kills()
 		eventually text_is "$before" && eventually threads_are "$threads" && kill -0 "$pid" || return 1
 	done
 }
-kills $((20 * ${TRAPLINE_STRESS:-1}))
+kills "$(share 40)"
 ok a_killed_command_leaves_the_text_as_it_was $?
 probe -p "$pid" work --limit 10 && summary '($hits | length) == 10'
 ok and_the_next_one_works $?

@@ -6,7 +6,7 @@
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # trapline and tmp come from there
 . "$(dirname "$0")/tap.sh"
 need redis-server redis-cli redis-benchmark
-cycles=${TRAPLINE_CYCLES:-${TRAPLINE_STRESS:-100}} # the share of 100, in percent
+cycles=${TRAPLINE_CYCLES:-$(share 100)}
 port=$((10000 + $$ % 20000)) # none that connections are given
 redis-server --save '' --bind 127.0.0.1 --port $port --logfile "$tmp/log" --dir "$tmp" &
 server=$!

@@ -11,7 +11,7 @@
 . "$(dirname "$0")/../cli/tap.sh"
 # shellcheck disable=SC2034 # of tap.sh
 command="patch"
-swaps=$((10 * ${TRAPLINE_STRESS:-1}))
+swaps=$(share 20)
 [ -n "$TRAPLINE_DOWNLOADS" ] || skip_all "TRAPLINE_DOWNLOADS=DIR is not set: it downloads packages of Debian"
 need redis-cli redis-benchmark curl dpkg-deb patch sha256sum cc
 [ "$(uname -m)" = x86_64 ] || skip_all "the package is for x86-64"

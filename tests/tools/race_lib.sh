@@ -5,18 +5,15 @@
 . "$(dirname "$0")/../cli/tap.sh"
 end_by=KILL
 
-# TRAPLINE_STRESS is the share of its work that a test does, in percent: 100 if not set, 20 for
-# scripts/test. share N: that share of N, at least 1. some: of lines, the first three in a short run.
-stress=${TRAPLINE_STRESS:-100}
-
-share()
+# A run of scripts/test without --all is short. some: of lines, the first three in a short run.
+is_short()
 {
-	echo $(($1 * stress / 100 > 0 ? $1 * stress / 100 : 1))
+	[ "$stress" -lt 50 ]
 }
 
 some()
 {
-	if [ "$stress" -lt 100 ]; then
+	if is_short; then
 		head -n 3
 	else
 		cat
@@ -64,7 +61,7 @@ found()
 # silent NAME PROGRAM MODE: nothing at the grades that are printed; and it was looked for.
 silent()
 {
-	race --overhead 50% -- "$2" "$3" "$([ "$stress" -lt 100 ] && echo 0.5 || echo 1)"
+	race --overhead 50% -- "$2" "$3" 0.5
 	ok "$1" $?
 	holds 'all(.[]; .type != "race") and .[-1].type == "summary"'
 	ok "$1: nothing is reported" $?

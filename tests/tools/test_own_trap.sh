@@ -70,7 +70,7 @@ for mode in $("$victims/own_trap"); do
 	under "race" "$mode" race --overhead 50% -o /dev/null
 	under "throttle" "$mode" throttle --cpu 180%
 done
-for mode in $("$victims/own_trap" | { [ "$stress" -lt 100 ] && grep -x -e flags -e jump -e sigwait -e small_stack || cat; }); do
+for mode in $("$victims/own_trap" | { is_short && grep -x -e flags -e jump -e sigwait -e small_stack || cat; }); do
 	alone "$mode"
 	under "race --sweep" "$mode" race --sweep --for 0.2 -o /dev/null
 done

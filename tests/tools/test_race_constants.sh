@@ -6,13 +6,11 @@
 # shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/race_lib.sh"
 
-shortly=0.6
-[ "$stress" -lt 100 ] && shortly=0.3
 
 # stays VICTIM MODE
 stays()
 {
-	race --sweep --for $shortly -- "$victims/$1" "$2" 0.2
+	race --sweep --for 0.3 -- "$victims/$1" "$2" 0.2
 	ok "$1 $2: the bytes stay as they are" $?
 	holds '.[-1] | .sites_total > 0 and .sites_unproven > 20 and .stalls > 0'
 	ok "$1 $2: sites are trapped, and what is not code is counted" $?
