@@ -304,8 +304,8 @@ static void hits_while_an_event_is_aimed_are_of_their_place(void **state)
 	rig_watch(&rig, &words[0], NULL);
 	for (int i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, store_own_number, (void *)(uintptr_t)&stop);
-	for (int i = 0; i < 400; i++) {
-		int to = i % 4;
+	for (unsigned int i = 0; i < scaled(400); i++) {
+		unsigned int to = i % 4;
 
 		rig.hits = 0;
 		assert_int_equal(trapline_event_aim(rig.event, ADDR(&words[to]), aimed_lengths[to]),
@@ -488,9 +488,11 @@ static void an_old_value_is_what_was_there_or_unknown(void **state)
 	rig_watch(&rig, &words[0], &opts);
 	for (unsigned int round = 0; round < scaled(1000); round++) {
 		assert_int_equal(trapline_event_move(rig.event, ADDR(&words[round % 2])), 0);
-		for (uint64_t known = c.known; c.known < known + 3;)
+		for (uint64_t known = c.known; c.known < known + 3;) {
+			usleep(100); /* an emulated machine runs one processor at a time */
 			if (!calls_back(rig.mode))
 				trapline_poll(rig.target, 0, check_count);
+		}
 		if (round % 4 || trapline_event_disable(rig.event))
 			continue;
 		usleep(200);
