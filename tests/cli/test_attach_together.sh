@@ -41,7 +41,7 @@ is_clear()
 	esac
 }
 
-# attach_often ROUNDS: counts.
+# attach_often ROUNDS: counts. One that waits for a time may end before the last round.
 attach_often()
 {
 	clear=0
@@ -50,6 +50,7 @@ attach_often()
 	: >"$tmp/err"
 	for _ in $(seq "$1"); do
 		attach_all
+		! grep -q '^State:.Z' "/proc/$pid/status" || break
 		for k in 1 2 3; do
 			commands_run=$((commands_run + 1))
 			[ "$(cat "$tmp/status.$k")" = 0 ] && succeeded=$((succeeded + 1))
@@ -65,17 +66,26 @@ masks()
 	cat "/proc/$pid/task/"*/status | grep -E '^(SigBlk|TracerPid)' | sort | uniq -c
 }
 
-# ways_back: those that the attaches have left. Each is found by the next attach, unless another uses it.
+# ways_back: those that the attaches have left. On a busy machine there are more than commands at once:
+# a thread that did not run since is still in one.
 ways_back()
 {
-	awk '$2 == "r-xp" && !$6 { n++ } END { print n + 0 }' "/proc/$pid/maps"
+	awk '$2 == "r-xp" && !$6 { print $1 }' "/proc/$pid/maps"
+}
+
+# uses_an_old_one: an attach leaves no other one.
+uses_an_old_one()
+{
+	left=$(ways_back)
+	run_one 1 throttle -p "$pid" --cpu 90%
+	[ "$left" ] && [ "$(ways_back)" = "$left" ]
 }
 
 start injectee
 masks >"$tmp/before"
 attach_often 5
 ok "each_attaches_to_a_process_that_runs" $?
-[ "$(ways_back)" -ge 1 ] && [ "$(ways_back)" -le 3 ]
+eventually uses_an_old_one
 ok "later_ones_use_what_earlier_ones_left" $?
 masks | diff "$tmp/before" - >"$tmp/out"
 ok "its_signal_masks_are_as_before" $?
@@ -84,11 +94,11 @@ wait "$pid"
 [ $? = 0 ] && grep -q '^ok ' "$tmp/victim"
 ok "a_process_that_runs_is_unharmed" $?
 
-start waits poll 40
+start waits poll 12
 attach_often 5
 ok "each_attaches_to_a_process_that_waits" $?
 wait "$pid"
-awk '$1 == "poll" && !$2 && !$3 && $4 >= 39998 { n++ } END { exit n != 1 }' "$tmp/victim"
+awk '$1 == "poll" && !$2 && !$3 && $4 >= 11998 { n++ } END { exit n != 1 }' "$tmp/victim"
 good=$?
 [ $good = 0 ] || cp "$tmp/victim" "$tmp/out"
 ok "a_process_that_waits_is_unharmed" $good
