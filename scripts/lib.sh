@@ -16,6 +16,7 @@
 # tree_in BUILD OPTS	The steps "configure" and "build". OPTS are for a new "meson setup".
 # say TEXT...		Print a line on stderr, above the status line.
 # status TEXT...	Replace the status line. Without a terminal, nothing is printed.
+# alone_in DIR		Wait until no other script has the folder of a build, and keep others out.
 # bar DONE ALL		Print a bar and a count on stdout.
 # fail TEXT...		Print "me: TEXT" on stderr and exit with status 1.
 #
@@ -55,6 +56,16 @@ say() {
 fail() {
 	say "$me: $*"
 	exit 1
+}
+
+# What the script starts later must not keep the lock: it closes descriptor 9.
+alone_in() {
+	command -v flock >/dev/null || return 0
+	mkdir -p "$1" && exec 9>"$1/lock" || return
+	flock -w 60 9 || {
+		sh scripts/test-ahead --hurry >&2
+		flock 9
+	}
 }
 
 bar() {

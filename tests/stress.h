@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stress.h - how much of its work a test does. TRAPLINE_STRESS is a percentage, 100 if not set:
- * scripts/test sets 20, scripts/test --all sets nothing, an emulated machine has 2. A percentage over
- * 100 is for a long search for a rare failure.
+ * scripts/test sets 20, scripts/test --all sets 50, an emulated machine has 2. A percentage over 100 is
+ * for a long search for a rare failure.
  */
 #ifndef TESTS_STRESS_H
 #define TESTS_STRESS_H

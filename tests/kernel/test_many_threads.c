@@ -184,8 +184,10 @@ static int watch_with_files(rlim_t soft, rlim_t hard, int *err)
 	if (trapline_open(0, NULL, &target))
 		return 2;
 	*err = trapline_watch(target, ADDR(&word), 8, TRAPLINE_WRITE, &opts, &rig->event);
-	if (*err)
+	if (*err) {
 		trapline_explain(*err, why, sizeof(why));
+		print_message("# %s\n", why);
+	}
 	disperse(&crowd);
 	if (*err)
 		return strlen(why) < 20 || rig->hits ? 3 : 0;
