@@ -75,6 +75,12 @@ ask()
 {
 	DEBUGINFOD_URLS=http://127.0.0.1:$port DEBUGINFOD_CACHE_PATH=$tmp/cache look "$@"
 }
+is_served()
+{
+	ask break -l -p "$bare" write_conn --debuginfod && return
+	rm -rf "$tmp/cache"
+	return 1
+}
 if command -v debuginfod >/dev/null && [ -e /usr/lib/x86_64-linux-gnu/libdebuginfod.so.1 ]; then
 	mkdir "$tmp/apart"
 	objcopy --only-keep-debug "$tmp/full" "$tmp/apart/full.debug"
@@ -82,12 +88,14 @@ if command -v debuginfod >/dev/null && [ -e /usr/lib/x86_64-linux-gnu/libdebugin
 	debuginfod -d :memory: -p $port -F "$tmp/apart" >"$tmp/server" 2>&1 &
 	server=$!
 	started="$started $server"
-	eventually grep -q 'recorded buildid=.*\|fts traversed.* [1-9]' "$tmp/server"
+	eventually grep -q 'fts traversed.* scanned=[1-9]' "$tmp/server"
 	if [ "$(id -u)" = 0 ]; then
 		ask break -l -p "$bare" write_conn
 		[ $? = 2 ] && grep -q 'use --debuginfod to ask the servers of DEBUGINFOD_URLS' "$tmp/err" && [ ! -e "$tmp/cache" ]
 		ok "root_asks_no_server_without_the_option" $?
 	fi
+	# What the server does not have yet is not asked for again, as the cache says.
+	eventually is_served
 	ask break -l -p "$bare" write_conn --debuginfod
 	[ $? = 0 ] && grep -q 'write_conn  in bare$' "$tmp/out" && [ -d "$tmp/cache" ]
 	ok "a_server_has_the_names_of_a_stripped_program" $?
