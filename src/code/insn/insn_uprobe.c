@@ -28,7 +28,7 @@ static int is_one_of(unsigned char byte, const unsigned char *set, size_t n)
 }
 
 /* XOP has the first byte of a pop, whose field for the map is below 8. */
-static int is_vector(const unsigned char *b, size_t available)
+static int has_vector_prefix(const unsigned char *b, size_t available)
 {
 	if (!available)
 		return 0;
@@ -48,7 +48,7 @@ unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available)
 		if (!is_one_of(b[at], prefixes_good, sizeof(prefixes_good)))
 			break;
 	}
-	if (is_vector(b + at, available - at))
+	if (has_vector_prefix(b + at, available - at))
 		return INSN_UPROBE_VECTOR;
 	if (at < available && (b[at] & 0xf0) == 0x40) /* REX */
 		at++;
