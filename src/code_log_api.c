@@ -13,6 +13,7 @@
 #include "core/explain.h"
 #include "core/in_code.h"
 #include "record/code_parse.h"
+#include "record/code_parse_at.h"
 
 #define BYTES_MAX (1l << 30)
 #define LEN_MAX 4096u

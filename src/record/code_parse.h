@@ -78,8 +78,5 @@ struct trapline_code_log {
 /* Takes data, from malloc(). 0, -EBADMSG, -EPROTO, -ENOMEM: data is freed. */
 int code_log_read(uint8_t *data, size_t bytes, struct trapline_code_log **out);
 void code_log_free(struct trapline_code_log *log);
-/* As trapline_code_at(). */
-int code_log_at(const struct trapline_code_log *log, int32_t pid, uint64_t address,
-		uint64_t time_ns, uint8_t *bytes, size_t len, struct trapline_code_span *span);
 
 #endif

@@ -6,11 +6,13 @@
  * one a byte is what that one found there. Where two changes contradict each other, something
  * else wrote between them, and nothing is known there.
  */
-#include "record/code_parse.h"
+#include "record/code_parse_at.h"
 
 #include <errno.h>
 
 #include <trapline/code.h>
+
+#include "record/code_parse.h"
 
 #define BYTE_UNKNOWN (-1)   /* the log has it nowhere */
 #define BYTE_AMBIGUOUS (-2) /* one thing or another */

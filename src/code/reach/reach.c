@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "code/reach/reach.h"
+#include "code/reach/reach_table.h"
 
 /* Where a run ended. */
 enum end {

@@ -56,12 +56,6 @@ struct reach_past {
 	struct insn insn;
 };
 
-/*
- * How many values the register index can have at past[row - 1], by the comparison or mask before that.
- * past has the instructions before a jump, the last one first. 0: not known.
- */
-uint32_t reach_bound(const struct reach_past *past, uint32_t n, uint8_t index, uint32_t row);
-
 struct reach {
 	const uint8_t *code; /* of the function */
 	uint64_t start;
@@ -96,9 +90,6 @@ void reach_run(struct reach *r);
 int reach_has(const struct reach *r, uint64_t address, uint32_t length);
 /* 1: it is part of an instruction that is reached. */
 int reach_covers(const struct reach *r, uint64_t address);
-
-/* reach_table.c: the targets of the indirect jump at `at`, which is reached, become roots. 0: not known. */
-int reach_table(struct reach *r, uint32_t at);
 
 static inline int reach_bit(const uint8_t *bits, uint64_t at)
 {

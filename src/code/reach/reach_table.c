@@ -7,9 +7,9 @@
  * length is what the comparison says. A table without one is left alone: what lies behind its end
  * looks like more of it.
  */
-#include <string.h>
+#include "code/reach/reach_table.h"
 
-#include "code/reach/reach.h"
+#include <string.h>
 
 #define ENTRIES 4096u /* of a table */
 #define AT_ONCE 64u

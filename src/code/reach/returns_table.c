@@ -8,7 +8,7 @@
  */
 #include "code/reach/returns_priv.h"
 
-#include "code/reach/reach.h"
+#include "code/reach/reach_table.h"
 
 #include <errno.h>
 #include <string.h>
