@@ -53,10 +53,14 @@ started_programs() {
 	found write_write --sweep --time 4
 	ok $? "write_write is found by a sweep"
 	for mode in mutex release_acquire lock_free_stack; do
-		/bin/trapline race --error-exitcode 66 --overhead 30% -o /tmp/out -- /bin/race_right $mode 4 \
-			>/tmp/program 2>&1
-		ok $? "$mode: nothing is reported, and the program ends well"
-		says ' stalls at '
+		for seconds in 4 8 16; do
+			/bin/trapline race --error-exitcode 66 --overhead 30% -o /tmp/out -- \
+				/bin/race_right $mode $seconds >/tmp/program 2>&1
+			status=$?
+			[ $status = 0 ] && says ' s: 0 stalls ' || break
+		done
+		ok $status "$mode: nothing is reported, and the program ends well"
+		says ' s: ' && ! says ' s: 0 stalls '
 		ok $? "$mode: it was looked for"
 	done
 }
