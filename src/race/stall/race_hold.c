@@ -535,7 +535,9 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	slot->outwaited_ns = 0;
 	uint64_t stall = race_strategy->is_of_sites ? race_last_begin(hit, slot, module) : 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
+	race_budget_stall_begins(start);
 	uint64_t waited = watch_and_wait(hit, slot, delay, module);
+	uint64_t alone = race_budget_stall_ends(clock_now_ns());
 	uint64_t asked = delay + slot->outwaited_ns;
 	race_slot_free(slot);
 	if (stall)
@@ -554,6 +556,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	race_budget_stalled(&(struct race_stall_cost){
 		.asked_ns = asked,
 		.waited_ns = waited,
+		.alone_ns = alone,
 		.cpu_ns = cpu_ns,
 		.others_ns = race_others_cpu_ns(all_ns, cpu_ns),
 		.is_trapped = spot != NULL,
