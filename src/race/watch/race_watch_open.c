@@ -25,6 +25,8 @@
 #include "race/race.h"
 #include "race/race_aim.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
+#include "race/race_turn.h"
 #include "race/stall/race_second.h"
 #include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"
@@ -282,4 +284,29 @@ int race_break_open(void)
 int race_watch_get_ready(void)
 {
 	return way->get_ready();
+}
+
+int race_turn_open(void)
+{
+	struct race_aim *turn = &race.turn;
+
+	if (!(race.flags & RACE_IS_LATE) || !race_strategy->rotates)
+		return 0;
+	struct trapline_event *ev = event_own(race_on_turn, turn, TRAPLINE_PROCESS);
+	if (!ev)
+		return -ENFILE;
+	/* Any address will do: it is disabled, and moved before it is enabled. */
+	event_describe_code(ev, (uintptr_t)race_on_turn);
+	event_own_begin(ev);
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (!err && race_watch_opens_some()) {
+		event_let_go(ev);
+		err = event_reserve(ev, RACE_AGAIN_THREADS);
+	}
+	if (err) {
+		event_give(ev);
+		return err == -ENOSPC ? 0 : err;
+	}
+	turn->event = ev;
+	return 0;
 }
