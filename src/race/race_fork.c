@@ -51,7 +51,7 @@ static int are_all_away(void)
 {
 	int are = race_turn_put_away();
 
-	if (race_watch->opens_again)
+	if (race_watch_opens_some())
 		are &= are_slots_free(sys_gettid()) & race_aims_put_away();
 	return are;
 }

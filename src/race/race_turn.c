@@ -33,7 +33,7 @@
 
 #define TURN_NS 20000000u
 /* With more it takes too long to open it in all of them. */
-#define THREADS_MOST 64u
+#define THREADS_MOST RACE_AGAIN_THREADS
 #define OTHERS_ONE_IN 4u
 #define DEPTH_MAX 8u
 #define COLD_NS 5000000u /* nobody came for so long */
@@ -45,7 +45,7 @@ static struct race_spot places[PLACES];
 
 TRAP_PATH static int is_kept_open(void)
 {
-	return race_watch->is_of_threads && !race_watch->opens_again;
+	return !race_watch_opens_some();
 }
 
 TRAP_PATH static void turn_rest(struct race_aim *turn)
