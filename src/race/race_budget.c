@@ -198,7 +198,7 @@ TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
 
 	if (race_strategy->is_free)
 		return KEPT_NS;
-	if (race_strategy->rotates && atomic_get(&race.keeper)) {
+	if (race_strategy->rotates && (atomic_get(&race.keeper) || race.turn.event)) {
 		int64_t reserved = sites_left();
 
 		if (reserved > 0)
@@ -236,6 +236,27 @@ TRAP_PATH uint64_t race_others_cpu_ns(uint64_t since_ns, uint64_t own_ns)
 }
 
 /*
+ * Threads that are held at the same time cost the program that time once. A thread can leave its stall
+ * by siglongjmp, and is counted for ever then: each stall pays for its own time, as if it were alone.
+ */
+TRAP_PATH void race_budget_stall_begins(uint64_t now_ns)
+{
+	struct race_budget *b = &race.budget;
+
+	if (counter_add(&b->stalls_now, 1u) == 0)
+		atomic_set(&b->stalls_paid_ns, now_ns);
+}
+
+TRAP_PATH uint64_t race_budget_stall_ends(uint64_t now_ns)
+{
+	struct race_budget *b = &race.budget;
+	uint64_t paid = atomic_swap(&b->stalls_paid_ns, now_ns);
+
+	counter_add(&b->stalls_now, (uint32_t)-1);
+	return now_ns > paid ? now_ns - paid : 0;
+}
+
+/*
  * A thread whose stall is over may wait long for a CPU on a busy machine: others run then, which
  * is no loss. So the time it was held counts as it was asked for, and the rest in CPU time.
  */
@@ -248,6 +269,7 @@ TRAP_PATH void race_budget_stalled(const struct race_stall_cost *cost)
 	uint64_t stalled_ns = waited_ns < asked_ns + SLACK_MAX_NS ? waited_ns :
 								    asked_ns + SLACK_MAX_NS;
 	uint64_t slack = counter_get(&b->slack_ns);
+	uint64_t paid_ns = stalled_ns < cost->alone_ns ? stalled_ns : cost->alone_ns;
 	uint64_t extra_ns =
 		race_strategy->extra_ns ? race_strategy->extra_ns(stalled_ns, cost->others_ns) : 0;
 
@@ -259,9 +281,9 @@ TRAP_PATH void race_budget_stalled(const struct race_stall_cost *cost)
 	if (waited_ns)
 		average(&b->stall_cost_ns, cpu_ns + 2 * b->trap_ns);
 	counter_add(&b->own_cpu_ns, cpu_ns);
-	race_budget_spend(stalled_ns + cpu_ns + extra_ns, 0);
+	race_budget_spend(paid_ns + cpu_ns + extra_ns, 0);
 	if (cost->is_trapped)
-		counter_add(&b->sites_ns, stalled_ns + cpu_ns + extra_ns);
+		counter_add(&b->sites_ns, paid_ns + cpu_ns + extra_ns);
 	counter_add(&race.process->stalled_ns, stalled_ns);
 	race_gate_set(clock_now_ns());
 }

@@ -31,10 +31,14 @@ int race_budget_allows_cold(uint64_t now_ns);
 struct race_stall_cost {
 	uint64_t asked_ns;
 	uint64_t waited_ns;
+	uint64_t alone_ns;  /* race_budget_stall_ends() */
 	uint64_t cpu_ns;    /* used by the stalled thread, */
 	uint64_t others_ns; /* and by all others during the stall */
 	int is_trapped;	    /* at a site */
 };
+/* Before and after a thread is held. The second says how much of its time no other stall pays for. */
+void race_budget_stall_begins(uint64_t now_ns);
+uint64_t race_budget_stall_ends(uint64_t now_ns);
 void race_budget_stalled(const struct race_stall_cost *cost);
 /* spot: where it is trapped; or NULL. */
 struct race_spot;

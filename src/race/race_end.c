@@ -61,7 +61,7 @@ TRAP_PATH int race_has_ended_for(uint64_t ns)
 	       (phase == RACE_ENDED && clock_now_ns() - atomic_get(&ended_ns) > ns);
 }
 
-#define EVENTS (RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS + 1)
+#define EVENTS (RACE_TIMERS + RACE_SLOTS + RACE_AIM_ROWS + 2)
 
 TRAP_PATH static struct trapline_event *event_at(uint32_t i)
 {
@@ -71,7 +71,9 @@ TRAP_PATH static struct trapline_event *event_at(uint32_t i)
 	if (i < RACE_SLOTS)
 		return race.slots[i].event;
 	i -= RACE_SLOTS;
-	return i < RACE_AIM_ROWS ? race.aims[i].event : race.shared_aim.event;
+	if (i < RACE_AIM_ROWS)
+		return race.aims[i].event;
+	return i == RACE_AIM_ROWS ? race.shared_aim.event : race.turn.event;
 }
 
 TRAP_PATH static void each_event(void (*act)(struct trapline_event *))

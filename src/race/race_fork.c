@@ -17,6 +17,7 @@
 #include "race/race.h"
 #include "race/race_aim.h"
 #include "race/race_state.h"
+#include "race/race_turn.h"
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
 
@@ -46,15 +47,24 @@ static int are_slots_free(pid_t tid)
 	return are;
 }
 
+static int are_all_away(void)
+{
+	int are = race_turn_put_away();
+
+	if (race_watch_opens_some())
+		are &= are_slots_free(sys_gettid()) & race_aims_put_away();
+	return are;
+}
+
 void race_fork_begins(void)
 {
 	const struct timespec step = { 0, STEP_NS };
 	uint64_t end_ns = clock_now_ns() + WAIT_MAX_NS;
 
 	atomic_add(&race_forking, 1u);
-	if (atomic_get(&race.phase) != RACE_RUNNING || !race_watch->opens_again)
+	if (atomic_get(&race.phase) != RACE_RUNNING)
 		return;
-	while (!(are_slots_free(sys_gettid()) & race_aims_put_away()) && clock_now_ns() < end_ns)
+	while (!are_all_away() && clock_now_ns() < end_ns)
 		sys_nap(&step);
 }
 

@@ -16,7 +16,7 @@ extern uint32_t race_forking;
 /* What is opened for a stall may not be opened now. */
 static inline int race_is_forking(void)
 {
-	return race_watch->opens_again && atomic_get(&race_forking);
+	return race_watch_opens_some() && atomic_get(&race_forking);
 }
 
 #endif

@@ -217,6 +217,9 @@ static int open_all(void)
 	err = race_break_open();
 	if (err)
 		return failed_at(RACE_STEP_BREAK, err);
+	err = race_turn_open();
+	if (err)
+		return failed_at(RACE_STEP_BREAK, err);
 	race_budget_start();
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_strategy->is_for_some)

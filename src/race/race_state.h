@@ -4,6 +4,7 @@
  *
  * The way of one find:
  *	race_tick.c	a sample of a clock interrupts a thread
+ *	race_turn.c	or code has its turn by a breakpoint
  *	race_birth.c	or the creation of a thread is taken for one
  *	race_budget.c	whether there is a stall at all
  *	race_strategy.c	how long it lasts
@@ -62,14 +63,16 @@ struct race_budget {
 	uint64_t started_cpu_ns;
 	uint64_t forgiven_ns; /* allowance that was not used in time */
 	uint64_t spent_ns;
-	uint64_t allowed_ns;	/* up to now */
-	uint64_t sites_ns;	/* of what was spent: at sites that take turns */
-	uint64_t stall_cost_ns; /* beside the delay: recent mean */
-	uint64_t own_cpu_ns;	/* used by us, in whatever thread */
-	uint64_t ticks_ns;	/* spent for ticks from outside */
-	uint64_t slack_ns;	/* how late sleepers wake up: recent mean */
-	uint64_t trap_ns;	/* of one trap and its signal, measured at the start */
-	uint64_t parallel_x16;	/* CPU time per wall time, times 16 */
+	uint64_t allowed_ns;	 /* up to now */
+	uint64_t sites_ns;	 /* of what was spent: at sites that take turns */
+	uint64_t stall_cost_ns;	 /* beside the delay: recent mean */
+	uint64_t own_cpu_ns;	 /* used by us, in whatever thread */
+	uint64_t ticks_ns;	 /* spent for ticks from outside */
+	uint32_t stalls_now;	 /* threads in a stall */
+	uint64_t stalls_paid_ns; /* the time up to which theirs was counted */
+	uint64_t slack_ns;	 /* how late sleepers wake up: recent mean */
+	uint64_t trap_ns;	 /* of one trap and its signal, measured at the start */
+	uint64_t parallel_x16;	 /* CPU time per wall time, times 16 */
 	uint64_t switched_ns;
 	uint32_t timer;		 /* which is on */
 	uint64_t threads_at_ns;	 /* when they were counted last, */
@@ -133,6 +136,7 @@ struct race_state {
 	struct race_aim aims[RACE_AIM_ROWS];
 	struct race_aim shared_aim; /* of all threads, or of one that creates others and of those */
 	uint32_t has_shared_aim;    /* of all */
+	struct race_aim turn;	    /* of all, too: code that has its turn; race_turn.c */
 	uint32_t has_outwaited;
 	pid_t keeper;		/* of a sweep's traps, once it has begun: its tid */
 	uint32_t lingering;	/* threads in exit() that wait for others */

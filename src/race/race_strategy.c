@@ -61,7 +61,7 @@ TRAP_PATH static uint64_t trapped_delay_ns(const struct race_site *site,
 {
 	int64_t left = race_budget_sites_left(now_ns);
 	int is_cold = race_spot_is_cold(spot, now_ns);
-	uint64_t most = left > 0 ? (uint64_t)left / 8 : 0;
+	uint64_t most = left > 0 ? (uint64_t)left / 3 : 0;
 	uint32_t doublings = is_cold ? 6 : stalls_of(site) < 4 ? 5 : 3;
 	uint64_t least = is_cold ? COLD_NS : RACE_DELAY_MIN_NS;
 

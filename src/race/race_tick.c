@@ -18,6 +18,7 @@
 #include "race/race_end.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
+#include "race/race_turn.h"
 #include "race/race_walk.h"
 #include "race/stall/race_hold.h"
 #include "record/race_region.h"
@@ -88,6 +89,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 		race_count(RACE_STALLS_NO_ROOM);
 		return;
 	}
+	race_turn_take(hit->ip, now);
 	if (!race_budget_allows(now)) {
 		race_count(RACE_SAMPLES_EARLY);
 		return;

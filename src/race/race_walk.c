@@ -207,15 +207,20 @@ TRAP_PATH int race_walk_from(uint64_t pc, uint64_t *out)
 	return walk_from(NULL, pc, out);
 }
 
-/* For the beginning, when all ticks fall into a runtime and nothing has been seen yet. */
-TRAP_PATH int race_walk_anywhere(uint64_t *out)
+TRAP_PATH int race_walk_in(const struct race_module *module, uint64_t *out)
 {
-	const struct race_eh_frame *h = race.program ? race.program->eh_frame : NULL;
+	const struct race_eh_frame *h = module ? module->eh_frame : NULL;
 
 	if (!h || !race_eh_frame_is_sorted(h) || !h->count)
 		return -ENOENT;
 	int32_t start = h->rows[race_random() % h->count].start;
 	return walk_from(NULL, (uintptr_t)h + (uint64_t)(int64_t)start, out);
+}
+
+/* For the beginning, when all ticks fall into a runtime and nothing has been seen yet. */
+TRAP_PATH int race_walk_anywhere(uint64_t *out)
+{
+	return race_walk_in(race.program, out);
 }
 
 /* A loop that waits takes most of the ticks: what was held so often may be left out, mostly. */

@@ -9,10 +9,14 @@
 
 #include "code/insn/insn.h"
 
+struct race_module;
+
 /* An access ahead of the hit. -ENOENT: no access was found. */
 int race_walk(const struct trapline_hit *hit, uint64_t *pc);
 /* An access ahead of the beginning of any function of the program. */
 int race_walk_anywhere(uint64_t *pc);
+/* The same of a module, which may be NULL. */
+int race_walk_in(const struct race_module *module, uint64_t *pc);
 /* An access ahead of an address that a thread may reach. */
 int race_walk_from(uint64_t from, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);

@@ -76,6 +76,30 @@ race -- "$victims/race_cold" blocked_raw 0.5
 	grep -q 'cannot trap all sites in .*SIGTRAP blocked.*there the samples choose what is stalled$' "$tmp/err"
 ok "a thread with SIGTRAP blocked: no traps, and the reason is told" $?
 
+# attached MODE SECONDS: of a process that runs already, where a breakpoint takes turns.
+attached()
+{
+	"$victims/race_cold" "$1" $(($2 + 60)) >/dev/null &
+	pid=$!
+	eventually grep -q race_cold "/proc/$pid/comm"
+	sleep 0.2
+	race -p "$pid" --for "$2"
+	kill -0 "$pid" && kill "$pid"
+	wait "$pid"
+	[ $? = 143 ]
+}
+
+is_found=1
+for seconds in 2 4 8 16 32; do
+	attached both_rare $seconds || break
+	holds 'any(.[]; .type == "race" and .variable == "level")' && is_found=0 && break
+done
+ok "attached: code that is seldom reached has its turn" $is_found
+attached right_both_rare 2
+ok "attached: a program that is right goes on" $?
+holds 'all(.[]; .type != "race") and .[-1].processes_failed == 0'
+ok "attached: nothing is reported of it" $?
+
 timeout 60 "$trapline" race -v -- "$victims/race_cold" right_once_a_run 2 >"$tmp/out" 2>"$tmp/err"
 grep -q '^tested: [0-9]* of [0-9]* memory access.* that threads reached (' "$tmp/err" &&
 	grep -q '^coverage: .* sites had a trap for a time$' "$tmp/err"

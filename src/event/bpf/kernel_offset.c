@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BYTES_MAX (64u << 20)
@@ -20,6 +22,7 @@
 struct description {
 	char *bytes;
 	size_t size;
+	int is_mapped;
 	const struct btf_header *header;
 	const char *names;
 };
@@ -46,6 +49,30 @@ static int read_all(int fd, struct description *d)
 			return 0;
 		d->size += (size_t)n;
 	}
+}
+
+/* From Linux 6.16 on: most of it is never looked at. */
+static int map_all(int fd, struct description *d)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || st.st_size <= 0 || st.st_size > BYTES_MAX)
+		return -ENODATA;
+	void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	d->bytes = at;
+	d->size = (size_t)st.st_size;
+	d->is_mapped = 1;
+	return 0;
+}
+
+static void description_free(struct description *d)
+{
+	if (d->is_mapped)
+		munmap(d->bytes, d->size);
+	else
+		free(d->bytes);
 }
 
 static int check_header(struct description *d)
@@ -142,12 +169,12 @@ int kernel_member_offset(const char *structure, const char *member)
 
 	if (fd < 0)
 		return -errno;
-	int err = read_all(fd, &d);
+	int err = map_all(fd, &d) ? read_all(fd, &d) : 0;
 	if (!err)
 		err = check_header(&d);
 	if (!err)
 		err = find(&d, structure, member);
-	free(d.bytes);
+	description_free(&d);
 	close(fd);
 	return err;
 }

@@ -151,7 +151,7 @@ TRAP_PATH void race_slot_count_again(struct race_slot *slot)
 
 TRAP_PATH void race_slot_free(struct race_slot *slot)
 {
-	race_watch->give();
+	slot->ops->give();
 	atomic_set(&slot->state, SLOT_FREE);
 }
 
@@ -169,9 +169,25 @@ TRAP_PATH int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t n
 	if (!atomic_cas(&slot->state, &state, SLOT_TAKEN))
 		return 0;
 	race_count(RACE_STALLS_LEFT);
-	race_watch->pause(slot);
-	race_watch->disarm(slot);
+	slot->ops->pause(slot);
+	slot->ops->disarm(slot);
 	return 1;
+}
+
+/* With many threads, to open a watch in each of them is too dear. */
+TRAP_PATH static int is_usable(const struct race_slot *slot)
+{
+	return race_watch->is_of_threads || !slot->ops->opens_again ||
+	       counter_get(&race.budget.threads) < RACE_AGAIN_THREADS / 2;
+}
+
+/* 1: the slot is the caller's. Another process may have its watch. */
+TRAP_PATH static int is_taken(struct race_slot *slot)
+{
+	if (slot->ops->take())
+		return 1;
+	atomic_set(&slot->state, SLOT_FREE);
+	return 0;
 }
 
 TRAP_PATH static struct race_slot *take_slot(pid_t tid)
@@ -179,15 +195,17 @@ TRAP_PATH static struct race_slot *take_slot(pid_t tid)
 	uint64_t now = clock_now_ns();
 
 	for (uint32_t i = 0; i < race.slot_count; i++) {
+		struct race_slot *slot = &race.slots[i];
 		uint32_t expected = SLOT_FREE;
 
-		if (atomic_cas(&race.slots[i].state, &expected, SLOT_TAKEN))
-			return &race.slots[i];
+		if (is_usable(slot) && atomic_cas(&slot->state, &expected, SLOT_TAKEN) &&
+		    is_taken(slot))
+			return slot;
 	}
 	for (uint32_t i = 0; i < race.slot_count; i++) {
 		struct race_slot *slot = &race.slots[i];
 
-		if (race_slot_reclaim(slot, tid, now))
+		if (race_slot_reclaim(slot, tid, now) && is_taken(slot))
 			return slot;
 	}
 	return NULL;
@@ -196,7 +214,7 @@ TRAP_PATH static struct race_slot *take_slot(pid_t tid)
 TRAP_PATH int race_has_free_slot(void)
 {
 	for (uint32_t i = 0; i < race.slot_count; i++)
-		if (atomic_get(&race.slots[i].state) == SLOT_FREE)
+		if (is_usable(&race.slots[i]) && atomic_get(&race.slots[i].state) == SLOT_FREE)
 			return 1;
 	return 0;
 }
@@ -412,12 +430,12 @@ TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 		sys6(SYS_futex, &slot->state, FUTEX_WAIT_PRIVATE, SLOT_OPEN, &step, NULL, 0);
 	if (atomic_get(&slot->state) != SLOT_OPEN || atomic_get(&slot->is_explained))
 		return 0;
-	if (slot->births == UINT64_MAX || race_watch->births() != slot->births ||
-	    race_watch->may_have_missed(slot)) {
+	if (slot->births == UINT64_MAX || slot->ops->births() != slot->births ||
+	    slot->ops->may_have_missed(slot)) {
 		race_count(RACE_CHANGES_UNSURE);
 		return 0;
 	}
-	if (race_is_stopped() || race_watch->count_traps(slot, &traps))
+	if (race_is_stopped() || slot->ops->count_traps(slot, &traps))
 		return 0;
 	uint64_t dropped = counter_get(&ev->lost_nested) + counter_get(&ev->lost_late);
 	uint64_t lost = traps - (counter_get(&ev->delivered) - slot->delivered_before) -
@@ -439,13 +457,13 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	const struct race_target *t = &slot->target;
 	int is_readable;
 
-	slot->births = race_watch->births();
+	slot->births = slot->ops->births();
 	slot->dropped =
 		counter_get(&slot->event->lost_nested) + counter_get(&slot->event->lost_late);
 	atomic_set(&slot->state, SLOT_OPEN);
 	uint64_t earlier = read_part(t, &is_readable);
 	slot->old_value = earlier;
-	int err = race_watch->arm(slot);
+	int err = slot->ops->arm(slot);
 	if (err) {
 		race_count(RACE_STALLS_REFUSED);
 		return 0;
@@ -456,7 +474,7 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	int came_before = atomic_get(&slot->state) != SLOT_OPEN ||
 			  atomic_get(&slot->locked.state) != 0;
 	if (!(t->access & RACE_WRITE))
-		race_watch->pass_over(slot);
+		slot->ops->pass_over(slot);
 	if (slot->spot)
 		race_spot_served(slot->spots, slot->spot);
 	if (is_readable) {
@@ -466,10 +484,10 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	uint64_t waited = clock_now_ns() - start;
 	int was_readable = is_readable;
 	uint64_t now_value = read_part(t, &is_readable);
-	race_watch->pause(slot);
+	slot->ops->pause(slot);
 	int is_unknown = was_readable && is_readable && now_value != slot->old_value &&
 			 is_unknown_origin(slot);
-	race_watch->disarm(slot);
+	slot->ops->disarm(slot);
 	if (!was_readable) {
 		race_count(RACE_STALLS_CONSTANT);
 		return 0;
@@ -508,10 +526,6 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	struct race_site *site = race_add_site(race.region, race_place_of(hit->ip));
 	struct race_slot *slot = take_slot(hit->tid);
 
-	if (slot && !race_watch->take()) { /* another process has it */
-		atomic_set(&slot->state, SLOT_FREE);
-		slot = NULL;
-	}
 	if (!slot) {
 		race_count(RACE_STALLS_NO_SLOT);
 		return -EBUSY;
@@ -535,7 +549,9 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	slot->outwaited_ns = 0;
 	uint64_t stall = race_strategy->is_of_sites ? race_last_begin(hit, slot, module) : 0;
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
+	race_budget_stall_begins(start);
 	uint64_t waited = watch_and_wait(hit, slot, delay, module);
+	uint64_t alone = race_budget_stall_ends(clock_now_ns());
 	uint64_t asked = delay + slot->outwaited_ns;
 	race_slot_free(slot);
 	if (stall)
@@ -554,6 +570,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	race_budget_stalled(&(struct race_stall_cost){
 		.asked_ns = asked,
 		.waited_ns = waited,
+		.alone_ns = alone,
 		.cpu_ns = cpu_ns,
 		.others_ns = race_others_cpu_ns(all_ns, cpu_ns),
 		.is_trapped = spot != NULL,

@@ -60,7 +60,7 @@ TRAP_PATH static void give_up_after_many(struct race_slot *slot)
 	if (counter_add(&slot->hits, 1u) < HITS_MAX)
 		return;
 	if (atomic_cas(&slot->state, &expected, SLOT_CLOSED)) {
-		race_watch->pause(slot);
+		slot->ops->pause(slot);
 		wake(slot);
 	}
 }
@@ -269,7 +269,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		race_count(RACE_HITS_MORE);
 		/* The owner has not come to it yet: busy machine. Others need not trap for that. */
 		if (counter_add(&slot->hits, 1u) % HITS_MORE_MAX == HITS_MORE_MAX - 1)
-			race_watch->pause(slot);
+			slot->ops->pause(slot);
 		stop_if_left(slot, hit->time_ns);
 		return TRAPLINE_GO_ON;
 	}

@@ -44,8 +44,11 @@ struct race_caught {
 struct race_spots;
 struct race_spot;
 
+struct race_watch_ops;
+
 struct race_slot {
 	uint32_t state; /* a futex */
+	const struct race_watch_ops *ops;
 	pid_t tid;
 	struct trapline_event *event;
 	const void *context; /* of the thread that waits, where it was interrupted */

@@ -54,6 +54,7 @@
 #define COLD_AFTER_NS 50000000u
 #define AT_START_HALVINGS 3u
 #define AT_START_LEAST 6u
+#define READS_ONE_IN 2u
 /* One trap by int3 and its signal, where none was measured. */
 #define PASS_NS 2500u
 
@@ -130,10 +131,22 @@ void race_spots_begin(uint32_t count)
 	one_in = atomic_get(&race.keeper) ? 1 : 1u << race_random() % (halvings + 1);
 }
 
+/*
+ * In a short program most threads come to a trap in the same moment, and whoever is held does not come
+ * to where another one is. A race has a write: who is held there meets readers and writers alike.
+ */
+static int is_let_off_turn(const struct race_spot *spot)
+{
+	if (atomic_get(&race.keeper))
+		return 0;
+	return one_in > 1 && (race_random() % one_in != 0 ||
+			      (spot->is_read && race_random() % READS_ONE_IN != 0));
+}
+
 static int is_let_off(const struct race_spot *spot)
 {
 	if (race_strategy->rotates)
-		return one_in > 1 && race_random() % one_in != 0;
+		return is_let_off_turn(spot);
 	uint32_t known = atomic_get(&race.region->sites_covered);
 	uint32_t most = race.region->run % 3 ? HELD_AT_FIRST : HELD_AT_FIRST_FEW;
 
@@ -191,6 +204,7 @@ void race_spot_arm(struct race_spot *spot, enum race_arming why)
 	spot->notes = 0;
 	spot->meets = 0;
 	spot->wanted = 1;
+	spot->is_for_second = race_strategy->rotates && race_random() % 4 == 0;
 	if (spot->site && counter_get(&spot->site->stalls) >= PLAIN_STALLS)
 		draw(spot);
 	if (why == RACE_ARM_TO_NOTE) {
@@ -202,6 +216,7 @@ void race_spot_arm(struct race_spot *spot, enum race_arming why)
 	spot->armed_ns = clock_now_ns();
 	atomic_set(&spot->holds, 0u);
 	atomic_set(&spot->last_tid, 0u);
+	atomic_set(&spot->first_tid, 0u);
 	atomic_set(&spot->passes, 0u);
 	atomic_set(&spot->state, SPOT_ARMED);
 }
@@ -230,6 +245,17 @@ TRAP_PATH static int sites_take_turn(struct race_spot *spot, uint32_t tid)
 	if (holds == 0)
 		note_depth(spot);
 	return 1;
+}
+
+/*
+ * The part of an array that the first thread has borders on that of one neighbour only, and who comes
+ * later finds others at work already.
+ */
+TRAP_PATH static int is_first_thread(struct race_spot *spot, uint32_t tid)
+{
+	uint32_t none = 0;
+
+	return atomic_cas(&spot->first_tid, &none, tid) || none == tid;
 }
 
 /* Once the watch is on, not before: who ran on without a trap would be past the race by then. */
@@ -367,6 +393,10 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	if (passes <= spot->skip) {
 		race_count(RACE_SITE_HITS_SKIPPED);
 		note(hit, set, spot);
+		return;
+	}
+	if (spot->is_for_second && is_first_thread(spot, (uint32_t)sys_gettid())) {
+		let_pass(set, spot, RACE_SITE_HITS_SKIPPED, passes);
 		return;
 	}
 	if (spot->meets && !is_aimed_at(hit, set, spot)) {

@@ -28,15 +28,18 @@ struct race_spot {
 	/* Since it was armed: */
 	uint32_t passes;
 	uint32_t holds;
-	uint32_t last_tid; /* who was held last */
+	uint32_t last_tid;  /* who was held last */
+	uint32_t first_tid; /* who came first, where another one is to be held */
 	/* Drawn when it was armed: */
-	uint32_t skip;	    /* passes that go by before the first hold */
-	uint32_t wanted;    /* threads to be held, most often at once; 0: it goes off */
-	uint32_t notes;	    /* ... after so many passes, which are noted */
-	uint32_t meets;	    /* who comes to an address that ends so is held; 0: who comes */
-	uint8_t is_witness; /* locked: not held, what it accesses is remembered */
-	uint8_t is_escaped; /* of the own frame, but its address was given away */
-	uint8_t call;	    /* enum race_call: a call that touches memory */
+	uint32_t skip;	       /* passes that go by before the first hold */
+	uint32_t wanted;       /* threads to be held, most often at once; 0: it goes off */
+	uint32_t notes;	       /* ... after so many passes, which are noted */
+	uint32_t meets;	       /* who comes to an address that ends so is held; 0: who comes */
+	uint8_t is_witness;    /* locked: not held, what it accesses is remembered */
+	uint8_t is_escaped;    /* of the own frame, but its address was given away */
+	uint8_t call;	       /* enum race_call: a call that touches memory */
+	uint8_t is_read;       /* it writes nothing */
+	uint8_t is_for_second; /* drawn: who comes first is not held, but another thread */
 };
 
 #define RACE_SPOTS_MAX TABLE_SIZE(2097152u, 8u) /* in a process, at once */

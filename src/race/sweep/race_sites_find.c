@@ -188,6 +188,15 @@ static int has_access(struct search *s, const struct insn *insn)
 	return is_given(s, insn);
 }
 
+static int is_read(const struct insn *insn)
+{
+	unsigned int access = 0;
+
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		access |= insn->memory[i].access;
+	return !(access & INSN_WRITE);
+}
+
 /* All are listed; where there are more than can be trapped at once, which of them is by chance. */
 static void take(struct search *s, uint64_t pc, const struct insn *insn, enum race_call call)
 {
@@ -212,6 +221,7 @@ static void take(struct search *s, uint64_t pc, const struct insn *insn, enum ra
 						 .site = site,
 						 .is_witness = is_witness != 0,
 						 .is_escaped = is_given(s, insn) != 0,
+						 .is_read = !call && is_read(insn),
 						 .call = (uint8_t)call };
 }
 

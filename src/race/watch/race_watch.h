@@ -40,11 +40,20 @@ struct race_watch_ops {
 	uint8_t opens_again;   /* none is open but for a stall, and none may be during a fork */
 };
 
+/* Watches that are opened in each thread beside that of the CPUs, and a breakpoint: of so many. */
+#define RACE_AGAIN_THREADS 64u
+
 extern const struct race_watch_ops race_watch_kept;
 extern const struct race_watch_ops race_watch_again;
 extern const struct race_watch_ops race_watch_cpus;
 
 /* That of this process. Never NULL. */
 extern const struct race_watch_ops *race_watch;
+
+/* What a stall or a turn needs is opened for it, and none of it may be open during a fork. */
+static inline int race_watch_opens_some(void)
+{
+	return !race_watch->is_of_threads || race_watch->opens_again;
+}
 
 #endif

@@ -25,15 +25,61 @@
 #include "race/race.h"
 #include "race/race_aim.h"
 #include "race/race_state.h"
+#include "race/race_strategy.h"
+#include "race/race_turn.h"
 #include "race/stall/race_second.h"
 #include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"
 #include "race/watch/race_watch_cpus.h"
 
 #define WATCH_BYTES 8u
-#define TRAP_NS 10000u	  /* of one trap, where it could not be measured */
+#define TRAP_NS 10000u /* of one trap, where it could not be measured */
+/* Beside the watch of the CPUs: with more threads, to open one in each of them takes too long. */
+#define THREADS_FEW RACE_AGAIN_THREADS
 #define THREADS_MORE 256u /* born while we arm the others */
 #define THREADS_MOST 16384u
+
+/* In all threads; the next slot. */
+static int open_watch(const struct race_watch_ops *ops)
+{
+	struct race_slot *slot = &race.slots[race.slot_count];
+	struct trapline_event *ev = event_own(race_on_watch, slot, TRAPLINE_PROCESS);
+
+	if (!ev)
+		return -ENFILE;
+	/* Any address will do: it is disabled, and only moved ones are enabled. */
+	event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
+	event_own_begin(ev);
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (err) {
+		event_give(ev);
+		return err;
+	}
+	slot->event = ev;
+	slot->ops = ops;
+	slot->state = SLOT_FREE;
+	race.slot_count++;
+	return 0;
+}
+
+/*
+ * There is one watch of the CPUs for all processes. Threads that are held at the same time cost the
+ * program no more than one of them, so those of few threads have watches of their own as well.
+ */
+static void open_watches_beside(void)
+{
+	while (race.slot_count < RACE_SLOTS && !open_watch(&race_watch_again)) {
+		struct race_slot *slot = &race.slots[race.slot_count - 1];
+
+		event_let_go(slot->event);
+		if (!event_reserve(slot->event, THREADS_FEW))
+			continue;
+		event_free(slot->event);
+		slot->event = NULL;
+		race.slot_count--;
+		return;
+	}
+}
 
 static int open_watch_of_cpus(void)
 {
@@ -45,9 +91,11 @@ static int open_watch_of_cpus(void)
 	event_own_begin(ev);
 	race_cpu_event(ev, RACE_CPU_WATCH);
 	race.slots[0].event = ev;
+	race.slots[0].ops = &race_watch_cpus;
 	race.slot_count = 1;
-	race.process->watches = 1;
 	race.process->is_on_cpus = 1;
+	open_watches_beside();
+	race.process->watches = race.slot_count;
 	return 0;
 }
 
@@ -55,25 +103,8 @@ static int open_watches(void)
 {
 	int err = 0;
 
-	for (int i = 0; i < RACE_SLOTS; i++) {
-		struct race_slot *slot = &race.slots[i];
-		struct trapline_event *ev = event_own(race_on_watch, slot, TRAPLINE_PROCESS);
-
-		if (!ev)
-			return -ENFILE;
-		/* Any address will do: it is disabled, and only moved ones are enabled. */
-		event_describe_range(ev, (uintptr_t)&race & ~7ull, WATCH_BYTES,
-				     TRAPLINE_READ_WRITE);
-		event_own_begin(ev);
-		err = event_arm(ev, NULL, 0, NULL);
-		if (err) {
-			event_give(ev);
-			break;
-		}
-		slot->event = ev;
-		slot->state = SLOT_FREE;
-		race.slot_count++;
-	}
+	while (!err && race.slot_count < RACE_SLOTS)
+		err = open_watch(race_watch);
 	race.process->watches = race.slot_count;
 	return race.slot_count ? 0 : err;
 }
@@ -251,8 +282,10 @@ static int open_breaks(void)
 int race_watch_have_descriptors(void)
 {
 	struct task_list list = { 0 };
-	if (!race_watch->is_of_threads)
+	if (!race_watch->is_of_threads) {
+		event_limit_raise(RACE_LOWEST_FD + RACE_SLOTS * THREADS_FEW);
 		return 0;
+	}
 	int err = tasks_read(race.pid, &list);
 	size_t needed = RACE_LOWEST_FD + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
 
@@ -282,4 +315,29 @@ int race_break_open(void)
 int race_watch_get_ready(void)
 {
 	return way->get_ready();
+}
+
+int race_turn_open(void)
+{
+	struct race_aim *turn = &race.turn;
+
+	if (!(race.flags & RACE_IS_LATE) || !race_strategy->rotates)
+		return 0;
+	struct trapline_event *ev = event_own(race_on_turn, turn, TRAPLINE_PROCESS);
+	if (!ev)
+		return -ENFILE;
+	/* Any address will do: it is disabled, and moved before it is enabled. */
+	event_describe_code(ev, (uintptr_t)race_on_turn);
+	event_own_begin(ev);
+	int err = event_arm(ev, NULL, 0, NULL);
+	if (!err && race_watch_opens_some()) {
+		event_let_go(ev);
+		err = event_reserve(ev, RACE_AGAIN_THREADS);
+	}
+	if (err) {
+		event_give(ev);
+		return err == -ENOSPC ? 0 : err;
+	}
+	turn->event = ev;
+	return 0;
 }

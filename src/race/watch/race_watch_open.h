@@ -13,5 +13,10 @@ int race_watch_have_descriptors(void);
 int race_watch_open(void);
 int race_break_open(void);
 int race_watch_get_ready(void);
+/*
+ * The breakpoint of race_turn.h, after race_break_open(). 0, also where none is needed, or no register
+ * is left: then the clock alone chooses.
+ */
+int race_turn_open(void);
 
 #endif
