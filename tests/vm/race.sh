@@ -57,9 +57,9 @@ started_programs() {
 			/bin/trapline race --error-exitcode 66 --overhead 30% -o /tmp/out -- \
 				/bin/race_right $mode $seconds >/tmp/program 2>&1
 			status=$?
-			[ $status = 0 ] && says ' s: 0 stalls ' || break
+			if [ $status != 0 ] || ! says ' s: 0 stalls '; then break; fi
 		done
-		ok $status "$mode: nothing is reported, and the program ends well"
+		ok "$status" "$mode: nothing is reported, and the program ends well"
 		says ' s: ' && ! says ' s: 0 stalls '
 		ok $? "$mode: it was looked for"
 	done
