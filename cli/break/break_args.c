@@ -91,6 +91,8 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 		return *why = "<unreadable>", false;
 	case SIGNATURE_VECTOR:
 		return *why = in_vector(value->vector), false;
+	case SIGNATURE_UNKNOWN:
+		return *why = "<not known>", false;
 	default:
 		return *why = "<optimized out>", false;
 	}
@@ -99,6 +101,13 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 static uint64_t cut(uint64_t value, uint64_t size)
 {
 	return size && size < 8 ? value & ((UINT64_C(1) << size * 8) - 1) : value;
+}
+
+static int any_leaf(const struct value_leaf *leaf, void *arg)
+{
+	(void)leaf;
+	(void)arg;
+	return 1;
 }
 
 /* A struct in one or two registers: `{.x 1, .y 2}`. */
@@ -110,6 +119,8 @@ static void aggregate_text(struct break_values *v, const struct type *t, const u
 
 	for (uint64_t at = 0; at < t->size && used + 16 < n; at += 8) {
 		uint64_t len = t->size - at < 8 ? t->size - at : 8;
+		if (at && !value_leaves(t, at, len, any_leaf, NULL))
+			continue; /* padding */
 		struct value_part part = {
 			.offset = at, .len = (uint32_t)len, .old_known = true, .new_known = true
 		};
@@ -252,6 +263,9 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 		value_text(v, value, buf, sizeof(buf));
 		json_t *number = is_wide && t->kind == TYPE_FLOAT && strncmp(buf, "0x", 2) != 0 ?
 					 json_real(strtod(buf, NULL)) :
+				 is_wide && t->kind == TYPE_INTEGER && strncmp(buf, "0x", 2) != 0 &&
+						 buf[0] != '<' ?
+					 json_integer(strtoll(buf, NULL, 10)) :
 					 NULL;
 		if (number)
 			return number;

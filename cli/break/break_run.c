@@ -363,7 +363,7 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit,
 		b->calls.not_returned++;
 	else if (b->run.set.result.count &&
 		 !break_result_holds(&b->run.set, symbols_of(&b->run, hit),
-				     signature_at(b, call->site), hit))
+				     signature_at(b, call->site), hit, call->caller))
 		b->other_results++;
 	else if (!observe_has_enough(&b->run))
 		print_call(b, call, hit);

@@ -44,6 +44,13 @@ extern "C" __attribute__((noinline)) long wide(long double f, long a, long b, lo
 	return (long)f + a + b + c + d + e + p.first + p.second;
 }
 
+// Its name has a tag of the library, and its first arguments go by their addresses.
+__attribute__((noinline)) std::string tagged(std::string s, std::unique_ptr<int> u, int n)
+{
+	asm volatile("");
+	return s + std::to_string(*u + n);
+}
+
 int main()
 {
 	owner->next = std::make_unique<node>();
@@ -59,6 +66,8 @@ int main()
 		printf("number %g\n", number(1.5, round));
 		printf("wide %.2Lf {.first 7, .second %d} %ld\n", round + .25L, round,
 		       wide(round + .25L, 1, 2, 3, 4, 5, pair{ 7, round }));
+		std::string text = tagged("a", std::make_unique<int>(round), round);
+		printf("tagged %d %zu\n", round, text.size());
 		fflush(stdout);
 		usleep(2000);
 	}
