@@ -21,7 +21,7 @@ int break_output_begin(struct observe *o, struct break_output *out, const struct
 	for (size_t i = 0; i < set->operand_count && used < sizeof(out->what); i++)
 		used += (size_t)snprintf(out->what + used, sizeof(out->what) - used, "%s%s",
 					 i ? " " : "", set->operands[i]);
-	break_describe(sites, out->description, sizeof(out->description));
+	break_describe(sites, NULL, out->description, sizeof(out->description));
 	o->info.what = out->what;
 	o->info.access = TRAPLINE_EXECUTE;
 	o->info.address = sites->site[0].address;

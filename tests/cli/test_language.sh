@@ -149,13 +149,14 @@ cpp_language()
 		skip "$program: all" "$1 is not installed"
 		return
 	fi
-	if ! "$@" -g -O1 -o "$tmp/$program" "$sources/language_cpp.cc" 2>"$tmp/err"; then
+	if ! "$@" -std=c++17 -g -O1 -o "$tmp/$program" "$sources/language_cpp.cc" 2>"$tmp/err"; then
 		skip "$program: all" "the headers of $* are not installed"
 		return
 	fi
 	begins "$program"
 	truth numbers plain '"plain \(.args.n) \(.args.b) \(.ret)"'
 	truth long_doubles_and_pairs_on_the_stack wide '"wide \(.args.f) \(.args.p) \(.ret)"'
+	truth an_optional_by_its_value maybe '"maybe \(.args.o) \(.args.n) \(.ret)"'
 	refused a_name_without_its_tag_is_found tagged \
 		'.function | test("tagged$")'
 	refused classes_go_by_their_addresses tagged \
