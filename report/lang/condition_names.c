@@ -174,7 +174,7 @@ static const char *parameter_problem(const struct expression_place *p, bool is_a
 	case SIGNATURE_GONE:
 		return "the compiler optimised that parameter away";
 	case SIGNATURE_UNKNOWN:
-		return "debug information does not say where that parameter is";
+		return "debug information has no location of that parameter";
 	default:
 		return NULL;
 	}
