@@ -91,6 +91,8 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 		return *why = "<unreadable>", false;
 	case SIGNATURE_VECTOR:
 		return *why = in_vector(value->vector), false;
+	case SIGNATURE_UNKNOWN:
+		return *why = "<not known>", false;
 	default:
 		return *why = "<optimized out>", false;
 	}
@@ -101,15 +103,79 @@ static uint64_t cut(uint64_t value, uint64_t size)
 	return size && size < 8 ? value & ((UINT64_C(1) << size * 8) - 1) : value;
 }
 
+static int any_leaf(const struct value_leaf *leaf, void *arg)
+{
+	(void)leaf;
+	(void)arg;
+	return 1;
+}
+
+struct optional {
+	struct value_leaf value;
+	struct value_leaf engaged;
+	unsigned int others;
+};
+
+static bool path_ends(const char *path, const char *name)
+{
+	size_t n = strlen(path);
+	size_t len = strlen(name);
+
+	return n >= len && !strcmp(path + n - len, name);
+}
+
+static int optional_visit(const struct value_leaf *leaf, void *arg)
+{
+	struct optional *o = arg;
+
+	if (path_ends(leaf->path, "._M_engaged") || path_ends(leaf->path, ".__engaged_"))
+		o->engaged = *leaf;
+	else if (path_ends(leaf->path, "._M_value") || path_ends(leaf->path, ".__val_"))
+		o->value = *leaf;
+	else if (!path_ends(leaf->path, ".__null_state_")) /* it takes the value's place */
+		o->others++;
+	return 0;
+}
+
+static uint64_t leaf_word(const struct value_leaf *leaf, const uint64_t bytes[2])
+{
+	return cut(bytes[leaf->offset / 8] >> leaf->offset % 8 * 8, leaf->len);
+}
+
+/* std::optional of a number or pointer: its value or `nullopt`. False: t is something else. */
+static bool optional_text(struct break_values *v, const struct type *t, const uint64_t bytes[2],
+			  char *buf, size_t n)
+{
+	struct optional o = { 0 };
+
+	if (!strstr(t->name, "optional<"))
+		return false;
+	value_leaves(t, 0, t->size, optional_visit, &o);
+	if (o.others || !o.engaged.type || o.engaged.type->kind != TYPE_BOOL || !o.value.type ||
+	    o.value.len > 8 || o.value.bit_size)
+		return false;
+	if (!leaf_word(&o.engaged, bytes)) {
+		snprintf(buf, n, "nullopt");
+	} else {
+		v->later = v->later || is_text(o.value.type);
+		value_number_text(v->s, o.value.type, leaf_word(&o.value, bytes), buf, n);
+	}
+	return true;
+}
+
 /* A struct in one or two registers: `{.x 1, .y 2}`. */
 static void aggregate_text(struct break_values *v, const struct type *t, const uint64_t bytes[2],
 			   char *buf, size_t n)
 {
 	struct value_view view = { .type = t };
-	size_t used = (size_t)snprintf(buf, n, "{");
 
+	if (optional_text(v, t, bytes, buf, n))
+		return;
+	size_t used = (size_t)snprintf(buf, n, "{");
 	for (uint64_t at = 0; at < t->size && used + 16 < n; at += 8) {
 		uint64_t len = t->size - at < 8 ? t->size - at : 8;
+		if (at && !value_leaves(t, at, len, any_leaf, NULL))
+			continue; /* padding */
 		struct value_part part = {
 			.offset = at, .len = (uint32_t)len, .old_known = true, .new_known = true
 		};
@@ -252,6 +318,9 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 		value_text(v, value, buf, sizeof(buf));
 		json_t *number = is_wide && t->kind == TYPE_FLOAT && strncmp(buf, "0x", 2) != 0 ?
 					 json_real(strtod(buf, NULL)) :
+				 is_wide && t->kind == TYPE_INTEGER && strncmp(buf, "0x", 2) != 0 &&
+						 buf[0] != '<' ?
+					 json_integer(strtoll(buf, NULL, 10)) :
 					 NULL;
 		if (number)
 			return number;

@@ -19,11 +19,13 @@
 #include "report/code/instruction.h"
 
 #define TRIES_MAX 400 /* each takes some milliseconds */
+#define FEW_SITES 32  /* chosen one by one: then the refused ones may take registers */
 
 enum fate {
 	BY_UPROBE,
 	BY_UPROBE_WITHOUT_RETURN, /* a function whose return instructions are not known */
 	BY_HARDWARE,
+	BY_REGISTER, /* a hardware breakpoint that has its place already */
 	REFUSED
 };
 
@@ -175,7 +177,8 @@ static void count_fates(struct arming *a)
 		size_t used = strlen(armed->refused_names);
 		armed->sites.emulated += arm_is_in(a, i, ALL) && site->is_emulated;
 		armed->sites.stepped += arm_is_in(a, i, ALL) && !site->is_emulated;
-		armed->sites.hardware += a->fate[i] == BY_HARDWARE;
+		armed->sites.hardware += a->fate[i] == BY_HARDWARE || a->fate[i] == BY_REGISTER;
+		armed->left_out[i] = a->fate[i] == REFUSED;
 		armed->sites.refused += a->fate[i] == REFUSED;
 		if (a->fate[i] == REFUSED &&
 		    used + strlen(site->name) + 4 < sizeof(armed->refused_names))
@@ -226,6 +229,15 @@ static int arm_uprobes(struct arming *a, uint64_t *addresses)
 	return err;
 }
 
+static size_t count_fate(const struct arming *a, enum fate fate)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->sites->count; i++)
+		n += a->fate[i] == fate;
+	return n;
+}
+
 /* A record of the kernel's own ring has the caller only in its copy of the stack. */
 static int open_hardware(struct arming *a, uint64_t address, struct trapline_event_opts *opts,
 			 struct trapline_event **out)
@@ -257,6 +269,30 @@ static int arm_hardware(struct arming *a)
 		armed->count++;
 	}
 	return 0;
+}
+
+/*
+ * Of few sites, those that uprobes refuse have hardware breakpoints where registers are free: of the
+ * processor there are four, and others may use them.
+ */
+static void take_registers(struct arming *a)
+{
+	struct break_armed *armed = a->armed;
+	struct trapline_event_opts opts = *a->opts;
+	const char *forced = a->run->set.mechanism;
+
+	if (a->sites->count > FEW_SITES || (forced && !strcmp(forced, "uprobe")) ||
+	    count_fate(a, REFUSED) + count_fate(a, BY_HARDWARE) > BREAK_REGISTERS_MAX)
+		return;
+	opts.texts = 0;
+	opts.flags &= ~TRAPLINE_RETURNS;
+	for (size_t i = 0; i < a->sites->count; i++) {
+		if (a->fate[i] != REFUSED || open_hardware(a, a->sites->site[i].address, &opts,
+							   &armed->event[armed->count]) < 0)
+			continue;
+		a->fate[i] = BY_REGISTER;
+		armed->count++;
+	}
 }
 
 /* Uprobes do not work here at all: four sites are possible. */
@@ -308,6 +344,7 @@ static int choose_and_arm(struct arming *a, uint64_t *addresses)
 	}
 	if (status)
 		return status;
+	take_registers(a);
 	count_fates(a);
 	if (a->armed->sites.hardware > BREAK_REGISTERS_MAX)
 		return cli_wrong(
@@ -353,7 +390,8 @@ int break_arm(const struct observe *o, const struct code_sites *sites,
 
 	a.fate = calloc(sites->count, 1);
 	armed->no_return = calloc(sites->count, sizeof(*armed->no_return));
-	if (addresses && a.fate && armed->no_return)
+	armed->left_out = calloc(sites->count, sizeof(*armed->left_out));
+	if (addresses && a.fate && armed->no_return && armed->left_out)
 		status = choose_and_arm(&a, addresses);
 	else
 		cli_wrong(o->set.name, "out of memory");

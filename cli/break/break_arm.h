@@ -15,6 +15,7 @@ struct break_armed {
 	size_t count;
 	struct run_calls_end sites; /* how many of each kind: only these members are set */
 	char refused_names[200];
+	bool *left_out;	 /* by index of sites: it has no breakpoint; NULL: all have */
 	bool *no_return; /* by index of sites, with --ret: no return of it is reported */
 };
 

@@ -71,7 +71,7 @@ bool break_has(const struct observe_settings *set, struct symbols *s)
 	return has;
 }
 
-void break_describe(const struct code_sites *sites, char *buf, size_t n)
+void break_describe(const struct code_sites *sites, const bool *left_out, char *buf, size_t n)
 {
 	static const char *const one[] = { "function", "inlined copy", "line", "address" };
 	static const char *const many[] = { "functions", "inlined copies", "sites of a line",
@@ -80,7 +80,7 @@ void break_describe(const struct code_sites *sites, char *buf, size_t n)
 	size_t used = 0;
 
 	for (size_t i = 0; i < sites->count; i++)
-		counts[sites->site[i].kind]++;
+		counts[sites->site[i].kind] += !left_out || !left_out[i];
 	buf[0] = 0;
 	for (size_t k = 0; k < 4 && used < n; k++)
 		if (counts[k])
@@ -127,7 +127,7 @@ void break_print_list(struct symbols *s, const struct code_sites *sites, struct 
 			site->kind == CODE_SITE_FUNCTION ? "" : text, site->module ? "  in " : "",
 			site->module ? site->module : "");
 	}
-	break_describe(sites, what, sizeof(what));
+	break_describe(sites, NULL, what, sizeof(what));
 	if (o->text.f)
 		fprintf(o->text.f, "%s\n", what);
 }

@@ -15,7 +15,7 @@ bool break_has(const struct observe_settings *set, struct symbols *s);
 /* Checks only the form of each LOCATION. */
 int break_check(const struct observe_settings *set);
 /* `3 functions and 2 inlined copies` */
-void break_describe(const struct code_sites *sites, char *buf, size_t n);
+void break_describe(const struct code_sites *sites, const bool *left_out, char *buf, size_t n);
 /* --list */
 void break_print_list(struct symbols *s, const struct code_sites *sites, struct output *o);
 

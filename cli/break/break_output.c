@@ -2,6 +2,8 @@
 /* break_output.c - see break_output.h. */
 #include "cli/break/break_output.h"
 
+#include "cli/break/break_result.h"
+
 #include "cli/break/break_args.h"
 #include "cli/break/break_find.h"
 #include "cli/cmd.h"
@@ -19,7 +21,7 @@ int break_output_begin(struct observe *o, struct break_output *out, const struct
 	for (size_t i = 0; i < set->operand_count && used < sizeof(out->what); i++)
 		used += (size_t)snprintf(out->what + used, sizeof(out->what) - used, "%s%s",
 					 i ? " " : "", set->operands[i]);
-	break_describe(sites, out->description, sizeof(out->description));
+	break_describe(sites, NULL, out->description, sizeof(out->description));
 	o->info.what = out->what;
 	o->info.access = TRAPLINE_EXECUTE;
 	o->info.address = sites->site[0].address;
@@ -52,15 +54,20 @@ void break_output_end(struct break_output *out)
 }
 
 static void fill_result(struct observe *o, struct symbols *s, const struct trapline_hit *returned,
-			uint64_t hidden, const struct signature *signature, struct run_call *call,
-			char *buf, size_t n)
+			const struct break_call *made, const struct signature *signature,
+			struct run_call *call, char *buf, size_t n)
 {
-	struct break_values v = { .s = s, .hit = returned, .hidden = hidden };
+	struct break_values v = { .s = s, .hit = returned, .hidden = made->hidden };
 
 	call->has_result = true;
 	call->result = buf;
 	if (returned->returned == TRAPLINE_LEFT) {
 		snprintf(buf, n, "<left by a jump>");
+		call->result_json = json_null();
+		return;
+	}
+	if (!break_result_is_there(s, signature, made->caller)) {
+		snprintf(buf, n, "<not known>");
 		call->result_json = json_null();
 		return;
 	}
@@ -88,7 +95,7 @@ void break_output_call(struct observe *o, struct symbols *s, const struct break_
 	if (call->caller)
 		hit_place(s, call->caller, true, &more.caller_place);
 	if (returned) {
-		fill_result(o, s, returned, call->hidden, signature, &more, result, sizeof(result));
+		fill_result(o, s, returned, call, signature, &more, result, sizeof(result));
 		more.duration_ns = returned->time_ns - hit.time_ns;
 	}
 	run_call_text(o->calls, &more, change, sizeof(change));

@@ -248,10 +248,14 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 
 static void break_print_start(struct observe *o)
 {
-	const struct breaking *b = (const struct breaking *)o;
+	struct breaking *b = (struct breaking *)o;
 	const struct run_calls_end *sites = &b->armed.sites;
 	char processes[200];
 
+	break_describe(&b->sites, b->armed.left_out, b->output.description,
+		       sizeof(b->output.description));
+	for (size_t i = 0; b->armed.no_return && i < b->output.calls.site_count; i++)
+		b->output.calls.site[i].has_no_return = b->armed.no_return[i];
 	snprintf(processes, sizeof(processes), "process %d", o->session.pid);
 	if (targets_are_several(&o->set))
 		targets_describe(&o->set, processes, sizeof(processes));
@@ -363,7 +367,7 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit,
 		b->calls.not_returned++;
 	else if (b->run.set.result.count &&
 		 !break_result_holds(&b->run.set, symbols_of(&b->run, hit),
-				     signature_at(b, call->site), hit))
+				     signature_at(b, call->site), hit, call->caller))
 		b->other_results++;
 	else if (!observe_has_enough(&b->run))
 		print_call(b, call, hit);
@@ -475,6 +479,7 @@ static void break_release(struct observe *o)
 		signature_free(b->signature[i].signature);
 	free(b->signature);
 	free(b->armed.no_return);
+	free(b->armed.left_out);
 	code_sites_free(&b->sites);
 }
 

@@ -248,6 +248,7 @@ static int add_function(struct search *f, Dwfl_Module *mod, const char *name, co
 				      .function = address,
 				      .module = symbols_module_name(mod),
 				      .is_clone = is_clone(name),
+				      .is_reduced = has_part(name, ".isra"),
 				      .is_chosen = is_ifunc,
 				      .is_certain = true,
 			      },

@@ -34,6 +34,7 @@ struct code_site {
 	const char *module;   /* NULL: no file behind it */
 	bool is_chosen;	      /* one of several implementations (ifunc) */
 	bool is_clone;	      /* made by the compiler, perhaps with other arguments */
+	bool is_reduced;      /* such a clone: its result may be left out too */
 	bool is_emulated;     /* see code_is_emulated() */
 	unsigned int refusal; /* see code_uprobe_refusal() */
 	bool is_certain;      /* an instruction begins there */

@@ -77,6 +77,62 @@ const struct type *type_of_attribute(struct symbols *s, Dwarf_Die *die)
 	return type_of_attribute_at(s, die, 0);
 }
 
+static enum type_form form_of(uint64_t encoding, uint64_t size, const char *name)
+{
+	if (encoding == DW_ATE_decimal_float)
+		return TYPE_FORM_DECIMAL;
+	if (encoding != DW_ATE_float)
+		return TYPE_FORM_PLAIN;
+	if (size == 2 && name && strstr(name, "bf"))
+		return TYPE_FORM_BFLOAT;
+	if (size < 10)
+		return TYPE_FORM_PLAIN;
+#if defined(__x86_64__)
+	/* Both have 16 bytes, and only names tell them apart. */
+	if (!name || (!strstr(name, "128") && !strstr(name, "(kind=16)")))
+		return TYPE_FORM_X87;
+#endif
+	return TYPE_FORM_BINARY128;
+}
+
+/* A complex number is a struct of its two parts. */
+static void fill_complex(struct symbols *s, struct type *t, const struct type *part)
+{
+	struct type_member *m = calloc(2, sizeof(*m));
+
+	t->form = TYPE_FORM_COMPLEX;
+	t->rest->target = part;
+	t->rest->filled = true;
+	if (!m)
+		return;
+	m[0] = (struct type_member){ .name = types_keep_name(s->types, "real"), .type = part };
+	m[1] = (struct type_member){ .name = types_keep_name(s->types, "imag"),
+				     .type = part,
+				     .offset = part->size };
+	t->rest->members = m;
+	t->rest->member_count = 2;
+}
+
+static const struct type *make_complex(struct symbols *s, const char *name, uint64_t size)
+{
+	bool fits = size == 8 || size == 16 || size == 32;
+	struct type *part = type_new(s, TYPE_FLOAT,
+				     size == 8	? "float" :
+				     size == 16 ? "double" :
+						  "long double",
+				     size / 2);
+	part->is_signed = true;
+	part->form = form_of(DW_ATE_float, size / 2, name);
+	part->rest->filled = true;
+	struct type *t =
+		type_new(s, fits ? TYPE_STRUCT : TYPE_UNKNOWN, name ? name : "complex", size);
+
+	if (fits && t->kind == TYPE_STRUCT)
+		fill_complex(s, t, part);
+	t->rest->filled = true;
+	return t;
+}
+
 /* A typedef or qualifier: the same type under another name. */
 static const struct type *type_alias(struct symbols *s, const struct type *t, const char *name)
 {
@@ -84,6 +140,7 @@ static const struct type *type_alias(struct symbols *s, const struct type *t, co
 
 	if (alias->kind != t->kind)
 		return alias;
+	alias->form = t->form;
 	alias->is_signed = t->is_signed;
 	alias->count = t->count;
 	alias->rest->die = t->rest->die;
@@ -92,6 +149,8 @@ static const struct type *type_alias(struct symbols *s, const struct type *t, co
 	alias->rest->filled = t->rest->filled && !t->rest->member_count &&
 			      !t->rest->constant_count && !t->rest->variants;
 	alias->rest->target = t->rest->target;
+	if (t->form == TYPE_FORM_COMPLEX)
+		fill_complex(s, alias, t->rest->target);
 	return alias;
 }
 
@@ -142,6 +201,8 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 	if (kind == TYPE_INTEGER && size == 1 &&
 	    (encoding == DW_ATE_signed_char || encoding == DW_ATE_unsigned_char))
 		kind = TYPE_CHARACTER;
+	if (encoding == DW_ATE_complex_float)
+		return make_complex(s, name, size);
 	if (size > 16)
 		kind = TYPE_UNKNOWN;
 	/* `long unsigned int` and the like, as people write it. */
@@ -151,6 +212,7 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 		name = "bool";
 	struct type *t = type_new(s, kind, plain ? plain->name : name ? name : "?", size);
 	t->is_signed = is_signed;
+	t->form = form_of(encoding, size, name);
 	t->rest->filled = true;
 	return t;
 }
@@ -175,6 +237,20 @@ static const struct type *make_pointer(struct symbols *s, Dwarf_Die *die, unsign
 	struct type *t =
 		type_new(s, is_pointer ? TYPE_POINTER : TYPE_REFERENCE, name, sizeof(void *));
 	t->rest->target = target;
+	t->rest->filled = true;
+	return t;
+}
+
+/* An offset; for a function its address or place in a table, and what to add to the object's. */
+static const struct type *make_member_pointer(struct symbols *s, Dwarf_Die *die, unsigned int depth)
+{
+	const struct type *target = type_of_attribute_at(s, die, depth);
+	bool is_function = target->kind == TYPE_FUNCTION;
+	char name[NAME_BYTES];
+
+	snprintf(name, sizeof(name), "%.200s %s", target->name, is_function ? "(::*)" : "::*");
+	struct type *t = type_new(s, TYPE_UNKNOWN, name, is_function ? 16 : 8);
+	t->form = TYPE_FORM_MEMBER;
 	t->rest->filled = true;
 	return t;
 }
@@ -243,6 +319,8 @@ static const struct type *make_array(struct symbols *s, Dwarf_Die *die, unsigned
 		snprintf(name + used, sizeof(name) - (size_t)used, "%.30s", bracket);
 	struct type *t = type_new(s, TYPE_ARRAY, name, size);
 	t->count = dimension < n ? counts[dimension] : 0;
+	if (die_flag(die, DW_AT_GNU_vector))
+		t->form = TYPE_FORM_VECTOR;
 	t->rest->dimension = dimension;
 	t->rest->die = *die;
 	/* Looked at now, since whether there is another dimension is known here. */
@@ -339,6 +417,8 @@ static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned
 	case DW_TAG_reference_type:
 	case DW_TAG_rvalue_reference_type:
 		return make_pointer(s, die, depth);
+	case DW_TAG_ptr_to_member_type:
+		return make_member_pointer(s, die, depth);
 	case DW_TAG_subroutine_type:
 		return make_function(s, die, depth);
 	case DW_TAG_array_type:
@@ -351,6 +431,10 @@ static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned
 		return make_tagged(s, die, TYPE_STRUCT, depth);
 	case DW_TAG_union_type:
 		return make_tagged(s, die, TYPE_UNION, depth);
+	case DW_TAG_subrange_type:
+		if (dwarf_hasattr_integrate(die, DW_AT_type))
+			return type_of_attribute_at(s, die, depth);
+		/* fall through */
 	default: {
 		uint64_t size = 0;
 		const char *name = clean_die_name(die);

@@ -32,8 +32,21 @@ enum type_kind {
 	TYPE_FUNCTION,
 };
 
+/* How the bits of a number are laid out, and by which registers it travels, where its size does not say. */
+enum type_form {
+	TYPE_FORM_PLAIN,
+	TYPE_FORM_X87,	     /* long double of x86: 10 bytes that count */
+	TYPE_FORM_BINARY128, /* __float128; long double of arm64 */
+	TYPE_FORM_BFLOAT,    /* __bf16 */
+	TYPE_FORM_DECIMAL,   /* _Decimal64 */
+	TYPE_FORM_COMPLEX,   /* a struct of .real and .imag */
+	TYPE_FORM_VECTOR,    /* an array that is one number for the machine: __m128 */
+	TYPE_FORM_MEMBER,    /* C++: a pointer to a member */
+};
+
 struct type {
 	enum type_kind kind;
+	enum type_form form;
 	bool is_signed;
 	uint64_t size;	  /* bytes; 0: unknown, or a type that is only declared */
 	uint64_t count;	  /* of an array's elements; 0: not known */

@@ -173,6 +173,8 @@ static const char *parameter_problem(const struct expression_place *p, bool is_a
 		return "that parameter is in a floating-point register, which a hit does not record";
 	case SIGNATURE_GONE:
 		return "the compiler optimised that parameter away";
+	case SIGNATURE_UNKNOWN:
+		return "debug information has no location of that parameter";
 	default:
 		return NULL;
 	}

@@ -20,143 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-static const uint8_t argument_registers[] = { 5, 4, 1, 2, 8, 9 };
-static const uint8_t result_registers[] = { 0, 1 };
-#define VECTOR_ARGUMENTS 8
-#define STACK_FIRST 8 /* behind the return address */
-#define HIDDEN_RESULT_TAKES_ARGUMENT 1
-#else
-static const uint8_t argument_registers[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
-static const uint8_t result_registers[] = { 0, 1 };
-#define VECTOR_ARGUMENTS 8
-#define STACK_FIRST 0
-#define HIDDEN_RESULT_TAKES_ARGUMENT 0 /* x8 */
-#endif
-
-#define ARGUMENT_REGISTERS (sizeof(argument_registers) / sizeof(argument_registers[0]))
-
-int signature_argument_register(unsigned int n)
-{
-	return n < ARGUMENT_REGISTERS ? argument_registers[n] : -1;
-}
-
-/* How a type travels: so many registers, each general or vector; or in memory. */
-struct passing {
-	bool in_memory;
-	bool is_unknown;
-	unsigned int eightbytes;
-	bool is_general[2];
-};
-
-static int leaf_visit(const struct value_leaf *leaf, void *arg)
-{
-	struct passing *p = arg;
-	uint64_t at = leaf->offset / 8;
-
-	if (!leaf->type || leaf->type->kind == TYPE_UNKNOWN)
-		p->is_unknown = true;
-	else if (at < 2 && leaf->type->kind != TYPE_FLOAT)
-		p->is_general[at] = true;
-	else if (leaf->type->kind == TYPE_FLOAT && leaf->len > 8)
-		p->in_memory = true; /* long double */
-	return 0;
-}
-
-static struct passing passing_of(const struct type *t, Dwarf_Die *type_die)
-{
-	struct passing p = { 0 };
-	uint64_t convention;
-
-	p.eightbytes = (unsigned int)((t->size + 7) / 8);
-	switch (t->kind) {
-	case TYPE_STRUCT:
-	case TYPE_UNION:
-		/* C++: what has a copy constructor of its own is passed by its address. */
-		if (type_die && die_number(type_die, DW_AT_calling_convention, &convention) &&
-		    convention == DW_CC_pass_by_reference)
-			p.in_memory = p.is_unknown = true;
-		if (t->size > 16 || !t->size)
-			p.in_memory = true;
-		else
-			value_leaves(t, 0, t->size, leaf_visit, &p);
-		break;
-	case TYPE_FLOAT:
-		p.in_memory = t->size > 8;
-		break;
-	case TYPE_UNKNOWN:
-		p.is_unknown = t->size > 8;
-		p.is_general[0] = true;
-		break;
-	default:
-		p.is_general[0] = true;
-		p.is_general[1] = t->size > 8;
-		p.in_memory = t->size > 16;
-	}
-	return p;
-}
-
-static void place_argument(struct convention *c, struct signature_value *v, Dwarf_Die *type_die)
-{
-	struct passing p = passing_of(v->type, type_die);
-	unsigned int general = p.is_general[0] + (p.eightbytes > 1 && p.is_general[1]);
-	unsigned int vector = (p.eightbytes > 2 ? 2 : p.eightbytes) - general;
-
-	v->where = SIGNATURE_GONE;
-	if (c->is_lost)
-		return;
-	if (p.is_unknown && p.in_memory) { /* by its address, in a register */
-		general = 1;
-		vector = 0;
-	} else if (p.is_unknown) {
-		c->is_lost = true;
-		return;
-	}
-	bool fits = c->general + general <= ARGUMENT_REGISTERS &&
-		    c->vector + vector <= VECTOR_ARGUMENTS;
-	if ((p.in_memory && !p.is_unknown) || !fits) {
-		v->where = SIGNATURE_STACK;
-		v->stack = STACK_FIRST + c->stack;
-		c->stack += p.is_unknown ? 8 : 8 * (uint64_t)p.eightbytes;
-		return;
-	}
-	v->where = vector	? SIGNATURE_VECTOR :
-		   p.is_unknown ? SIGNATURE_MEMORY :
-				  SIGNATURE_REGISTERS;
-	for (unsigned int i = 0; i < general; i++)
-		v->reg[v->regs++] = argument_registers[c->general + i];
-	v->vector = (uint8_t)c->vector;
-	c->general += general;
-	c->vector += vector;
-}
-
-static void place_result(struct convention *c, struct signature_value *v, Dwarf_Die *type_die)
-{
-	struct passing p = passing_of(v->type, type_die);
-
-	v->where = SIGNATURE_REGISTERS;
-	if (v->type->kind == TYPE_VOID)
-		return;
-	if (v->type->kind == TYPE_FLOAT && p.in_memory) {
-		v->where = SIGNATURE_VECTOR; /* long double: the x87 stack */
-		v->vector = SIGNATURE_X87;
-		return;
-	}
-	if (p.in_memory) {
-		v->where = SIGNATURE_MEMORY; /* its address comes back */
-		v->reg[v->regs++] = result_registers[0];
-		c->general += HIDDEN_RESULT_TAKES_ARGUMENT;
-		return;
-	}
-	for (unsigned int i = 0; i < p.eightbytes && i < 2; i++) {
-		if (!p.is_general[i])
-			v->where = SIGNATURE_VECTOR;
-		v->reg[v->regs++] = result_registers[i];
-	}
-	if (p.is_unknown)
-		v->where = SIGNATURE_GONE;
-}
-
 /* Where the compiler says it is at pc, as far as registers and constants go. */
 static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc)
 {
@@ -172,19 +35,6 @@ static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_A
 		v->where = SIGNATURE_CONSTANT;
 		v->constant = v->piece[0].value;
 	}
-}
-
-static bool type_die_of(Dwarf_Die *die, Dwarf_Die *out)
-{
-	Dwarf_Attribute attr;
-
-	if (!dwarf_attr_integrate(die, DW_AT_type, &attr) || !dwarf_formref_die(&attr, out))
-		return false;
-	while (dwarf_tag(out) == DW_TAG_typedef || dwarf_tag(out) == DW_TAG_const_type ||
-	       dwarf_tag(out) == DW_TAG_volatile_type)
-		if (!dwarf_attr_integrate(out, DW_AT_type, &attr) || !dwarf_formref_die(&attr, out))
-			return false;
-	return true;
 }
 
 struct reading {
@@ -216,7 +66,6 @@ static void make_simple(struct signature_value *v)
 static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_Die *die)
 {
 	struct signature_value by_location = *v;
-	Dwarf_Die type;
 
 	switch (r->how) {
 	case BY_LOCATION:
@@ -232,7 +81,7 @@ static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_
 		signature_rust_argument(&r->convention, v);
 		break;
 	default:
-		place_argument(&r->convention, v, type_die_of(die, &type) ? &type : NULL);
+		signature_c_argument(&r->convention, v, die);
 	}
 	make_simple(v);
 }
@@ -318,11 +167,36 @@ static bool has_locations_by_code(Dwarf_Die *function)
 	return false;
 }
 
-/*
- * LLVM takes parameters away from functions that it knows all calls of: those of Rust, and the static ones
- * of clang. GCC gives such functions names of their own.
- */
-static enum reading_how how_to_read(Dwarf_Die *die, const struct code_site *site)
+/* Unoptimised code of LLVM has each parameter in the frame; that of C has a register for the frame. */
+static bool is_optimised(Dwarf_Die *function)
+{
+	Dwarf_Die die;
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!dwarf_child(function, &die))
+		do {
+			if (dwarf_tag(&die) != DW_TAG_formal_parameter)
+				continue;
+			return !dwarf_attr_integrate(&die, DW_AT_location, &attr) ||
+			       dwarf_getlocation(&attr, &ops, &n) || n != 1 ||
+			       ops[0].atom != DW_OP_fbreg;
+		} while (!dwarf_siblingof(&die, &die));
+	return !dwarf_attr(function, DW_AT_frame_base, &attr) ||
+	       dwarf_getlocation(&attr, &ops, &n) || n != 1 || ops[0].atom == DW_OP_reg7 ||
+	       ops[0].atom == DW_OP_reg31;
+}
+
+/* LLVM takes parameters and results away from functions that it knows all calls of. */
+static bool is_private_to_llvm(Dwarf_Die *die, int language, const char *producer)
+{
+	return language == DW_LANG_Rust ||
+	       (producer && strstr(producer, "clang") && !die_flag(die, DW_AT_external));
+}
+
+/* GCC gives such functions names of their own. */
+static enum reading_how how_to_read(Dwarf_Die *die, const struct code_site *site, bool *is_reduced)
 {
 	Dwarf_Die cu;
 	Dwarf_Attribute attr;
@@ -331,16 +205,15 @@ static enum reading_how how_to_read(Dwarf_Die *die, const struct code_site *site
 				       clean_attribute(&attr) :
 				       "";
 
+	bool is_private = is_private_to_llvm(die, language, producer);
+	*is_reduced = site->is_reduced || (is_private && is_optimised(die));
 	if (site->kind != CODE_SITE_FUNCTION || site->is_clone)
 		return BY_LOCATION;
 	if (language == DW_LANG_Go)
 		return producer && strstr(producer, "regabi") ? AS_GO : BY_LOCATION;
-	bool is_rust = language == DW_LANG_Rust;
-	bool is_private = is_rust ||
-			  (producer && strstr(producer, "clang") && !die_flag(die, DW_AT_external));
 	if (is_private && has_locations_by_code(die))
 		return BY_LOCATION;
-	return is_rust ? AS_RUST : BY_CONVENTION;
+	return language == DW_LANG_Rust ? AS_RUST : BY_CONVENTION;
 }
 
 /* The register of a result's address is free, or the compiler took that argument away. */
@@ -348,10 +221,10 @@ static void check_hidden(struct signature *signature)
 {
 	for (size_t i = 0; i < signature->count; i++) {
 		const struct signature_value *v = &signature->parameter[i];
-		bool uses = v->regs && v->reg[0] == argument_registers[0];
+		bool uses = v->regs && v->reg[0] == signature_argument_register(0);
 		for (size_t k = 0; k < v->piece_count; k++)
 			uses = uses || (v->piece[k].kind == SIGNATURE_PIECE_REGISTER &&
-					v->piece[k].reg == argument_registers[0]);
+					v->piece[k].reg == signature_argument_register(0));
 		if (uses)
 			signature->result.where = SIGNATURE_GONE;
 	}
@@ -370,9 +243,11 @@ static bool is_assembler(struct symbols *s, const struct code_site *site)
 static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_site *site,
 			  Dwarf_Addr pc, struct signature *out)
 {
-	struct reading r = { .s = s, .signature = out, .pc = pc, .how = how_to_read(die, site) };
+	struct reading r = { .s = s,
+			     .signature = out,
+			     .pc = pc,
+			     .how = how_to_read(die, site, &out->may_lack_result) };
 	Dwarf_Die cu;
-	Dwarf_Die type;
 
 	int language = dwarf_diecu(die, &cu, NULL, NULL) ? dwarf_srclang(&cu) : -1;
 	out->is_whole = language == DW_LANG_Go || language == DW_LANG_Rust;
@@ -380,8 +255,11 @@ static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_s
 	if (language == DW_LANG_Rust)
 		signature_rust_result(&r.convention, &out->result);
 	else if (language != DW_LANG_Go)
-		place_result(&r.convention, &out->result, type_die_of(die, &type) ? &type : NULL);
+		signature_c_result(&r.convention, &out->result, die);
 	make_simple(&out->result);
+	/* One in memory stays: the function was given the address. */
+	if (out->result.where == SIGNATURE_MEMORY)
+		out->may_lack_result = false;
 	int err = read_parameters(&r, die);
 	if (!err && language == DW_LANG_Rust && out->result.where == SIGNATURE_MEMORY)
 		check_hidden(out);

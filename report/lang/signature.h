@@ -17,7 +17,8 @@ enum signature_where {
 	SIGNATURE_PIECES, /* part by part: piece[] */
 	SIGNATURE_VECTOR, /* a floating-point register: hits do not hold those */
 	SIGNATURE_CONSTANT, /* the compiler made a copy for this value */
-	SIGNATURE_GONE,	    /* optimised away, or not known */
+	SIGNATURE_GONE,	    /* optimised away */
+	SIGNATURE_UNKNOWN,  /* how it travels depends on what debug information does not say */
 };
 
 enum signature_piece_kind {
@@ -64,6 +65,7 @@ struct signature {
 	bool is_variadic;
 	bool is_whole;		       /* values are shown with what they contain: Go and Rust */
 	bool is_go;		       /* results may be several: more[] */
+	bool may_lack_result;	       /* the compiler takes away a result that no caller uses */
 	struct signature_value result; /* type void: none */
 	struct signature_value *more;  /* results behind the first one, more_count */
 	size_t more_count;

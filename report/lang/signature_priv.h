@@ -31,6 +31,10 @@ bool signature_piece_add(struct signature_value *v, const struct signature_piece
  */
 bool signature_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc);
 
+/* signature_c.c: the next argument; die: of the parameter. The result, before all arguments. */
+void signature_c_argument(struct convention *c, struct signature_value *v, Dwarf_Die *die);
+void signature_c_result(struct convention *c, struct signature_value *v, Dwarf_Die *die);
+
 /* signature_go.c: the next argument or result of a function that has Go's register convention. */
 void signature_go_place(struct convention *c, struct signature_value *v);
 /* Where results on the stack begin, after all arguments. */

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,33 @@ static void bytes_text(uint64_t size, uint64_t value, char *buf, size_t n)
 	integer_text(is_negative, size == 4 ? 32 : 64, value, buf, n);
 }
 
+/* Of 16 bits, 5 are the exponent. */
+static float half_number(uint64_t bits)
+{
+	int exponent = (int)(bits >> 10 & 31);
+	float fraction = (float)(bits & 1023);
+	float number = !exponent     ? ldexpf(fraction, -24) :
+		       exponent < 31 ? ldexpf(fraction + 1024, exponent - 25) :
+		       bits & 1023   ? NAN :
+				       INFINITY;
+
+	return bits & 0x8000 ? -number : number;
+}
+
+/* A float of 4 or 8 bytes as it is, one of 2 as the float that it is. */
+static uint64_t float_bits(const struct type *t, uint64_t bits)
+{
+	uint32_t single;
+
+	if (t->size != 2)
+		return bits;
+	if (t->form == TYPE_FORM_BFLOAT)
+		return (bits & 0xffff) << 16;
+	float number = half_number(bits);
+	memcpy(&single, &number, sizeof(single));
+	return single;
+}
+
 /* The shortest text that reads back as the same number. */
 static void float_text(uint64_t size, uint64_t bits, char *buf, size_t n)
 {
@@ -90,21 +118,35 @@ static void float_text(uint64_t size, uint64_t bits, char *buf, size_t n)
 	}
 }
 
-void value_wide_text(const struct type *t, const uint64_t words[2], char *buf, size_t n)
+static void wide_float_text(const uint64_t words[2], char *buf, size_t n)
 {
-	long double number;
+	long double number = 0;
 
-	if (t->kind != TYPE_FLOAT || strcmp(t->name, "long double") != 0 ||
-	    t->size != sizeof(number)) {
-		snprintf(buf, n, "0x%" PRIx64 "%016" PRIx64, words[1], words[0]);
-		return;
-	}
-	memcpy(&number, words, sizeof(number));
+	memcpy(&number, words, sizeof(number) < 16 ? sizeof(number) : 16);
 	for (int digits = LDBL_DIG; digits <= LDBL_DECIMAL_DIG; digits++) {
 		snprintf(buf, n, "%.*Lg", digits, number);
 		if (strtold(buf, NULL) == number)
 			return;
 	}
+}
+
+void value_wide_text(const struct type *t, const uint64_t words[2], char *buf, size_t n)
+{
+	bool is_integer = t->kind == TYPE_INTEGER;
+	bool is_negative = (int64_t)words[0] < 0;
+
+	/* The compiler's long double is that of the target: both are of this machine. */
+	if (t->kind == TYPE_FLOAT &&
+	    t->form == (LDBL_MANT_DIG == 64 ? TYPE_FORM_X87 : TYPE_FORM_BINARY128))
+		wide_float_text(words, buf, n);
+	else if (is_integer && t->is_signed && words[1] == (is_negative ? UINT64_MAX : 0))
+		integer_text(true, 64, words[0], buf, n);
+	else if (is_integer && !words[1])
+		integer_text(false, 64, words[0], buf, n);
+	else if (!words[1])
+		snprintf(buf, n, "0x%" PRIx64, words[0]);
+	else
+		snprintf(buf, n, "0x%" PRIx64 "%016" PRIx64, words[1], words[0]);
 }
 
 bool value_quote(const char *text, size_t len, size_t shown, char *buf, size_t n)
@@ -116,7 +158,8 @@ bool value_quote(const char *text, size_t len, size_t shown, char *buf, size_t n
 	buf[used++] = '"';
 	for (size_t i = 0; i < len && used + 6 < n; i++) {
 		unsigned char c = (unsigned char)text[i];
-		if (c < 0x80 && !isprint(c) && !isspace(c))
+		bool is_space = c == '\n' || c == '\t' || c == '\r';
+		if (c < 0x80 && !isprint(c) && !is_space)
 			return false;
 		if (i == shown) {
 			used += (size_t)snprintf(buf + used, n - used, "...");
@@ -124,7 +167,7 @@ bool value_quote(const char *text, size_t len, size_t shown, char *buf, size_t n
 		}
 		if (c == '"' || c == '\\')
 			buf[used++] = '\\';
-		if (isspace(c) && c != ' ')
+		if (is_space)
 			used += (size_t)snprintf(buf + used, n - used, "\\%c",
 						 c == '\n' ? 'n' :
 						 c == '\t' ? 't' :
@@ -202,7 +245,7 @@ void value_number_text(struct symbols *s, const struct type *t, uint64_t value, 
 		character_text(t, value, buf, n);
 		return;
 	case TYPE_FLOAT:
-		float_text(t->size, value, buf, n);
+		float_text(t->size == 2 ? 4 : t->size, float_bits(t, value), buf, n);
 		return;
 	case TYPE_POINTER:
 	case TYPE_REFERENCE:
@@ -395,8 +438,8 @@ json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t valu
 		return json_boolean(value);
 	if (t->kind == TYPE_ENUM && enum_name(t, value, text, sizeof(text)))
 		return json_string(text);
-	if (t->kind == TYPE_FLOAT && (t->size == 4 || t->size == 8))
-		return float_json(t->size, value);
+	if (t->kind == TYPE_FLOAT && (t->size == 2 || t->size == 4 || t->size == 8))
+		return float_json(t->size == 2 ? 4 : t->size, float_bits(t, value));
 	if (t->kind == TYPE_POINTER || t->kind == TYPE_REFERENCE)
 		return pointer_json(s, t, value);
 	if (t->is_signed)

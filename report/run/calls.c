@@ -84,7 +84,7 @@ void run_call_text(const struct run_calls *calls, const struct run_call *call, c
 		run_duration_text(call->duration_ns, took, sizeof(took));
 		snprintf(buf + used, n - used, "%s%.200s  %s", call->result[0] ? " = " : "",
 			 call->result, took);
-	} else if (calls->with_results && site->kind == RUN_SITE_FUNCTION) {
+	} else if (calls->with_results && site->kind == RUN_SITE_FUNCTION && !site->has_no_return) {
 		snprintf(buf + used, n - used, "  has not returned");
 	}
 }

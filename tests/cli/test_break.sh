@@ -396,6 +396,17 @@ if [ -x "$victims/unprobed" ]; then
 	[ $? = 0 ] && hits 'map(.function) | unique == ["probed_plain"]' &&
 		grep -q 'left out 6 sites where the kernel refuses ' "$tmp/err" && kill -0 "$pid"
 	ok "functions_that_the_kernel_refuses_are_left_out_and_named" $?
+	grep -q '^breaking on 1 function in' "$tmp/err"
+	ok "functions_that_are_left_out_do_not_count" $?
+	watch -p "$pid" refused_lock probed_plain --for 0.5 --json
+	result=$?
+	if grep -q 'hardware' "$tmp/err"; then
+		[ $result = 0 ] && grep -q '^breaking on 2 functions in' "$tmp/err" &&
+			hits 'map(.function) | unique == ["probed_plain", "refused_lock"]'
+	else
+		grep -q 'left out 1 site where the kernel refuses ' "$tmp/err"
+	fi
+	ok "a_refused_one_of_few_has_a_register_or_is_named" $?
 	watch -p "$pid" refused_lock --for 0.2
 	[ $? != 0 ] || grep -q 'hardware' "$tmp/err"
 	ok "a_single_one_is_refused_or_has_a_register" $?

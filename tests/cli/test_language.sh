@@ -149,13 +149,18 @@ cpp_language()
 		skip "$program: all" "$1 is not installed"
 		return
 	fi
-	if ! "$@" -g -O1 -o "$tmp/$program" "$sources/language_cpp.cc" 2>"$tmp/err"; then
+	if ! "$@" -std=c++17 -g -O1 -o "$tmp/$program" "$sources/language_cpp.cc" 2>"$tmp/err"; then
 		skip "$program: all" "the headers of $* are not installed"
 		return
 	fi
 	begins "$program"
 	truth numbers plain '"plain \(.args.n) \(.args.b) \(.ret)"'
 	truth long_doubles_and_pairs_on_the_stack wide '"wide \(.args.f) \(.args.p) \(.ret)"'
+	truth an_optional_by_its_value maybe '"maybe \(.args.o) \(.args.n) \(.ret)"'
+	refused a_name_without_its_tag_is_found tagged \
+		'.function | test("tagged$")'
+	refused classes_go_by_their_addresses tagged \
+		'(.args.s // "" | test("^{...} at 0x")) and .args.n < 60'
 	holds 'numbers[1] == 3'
 	holds 'fixed[2] == 3'
 	holds 'owner->next->value == 3'
@@ -164,6 +169,47 @@ cpp_language()
 	says an_element_behind_the_last_is_refused 'has 3 elements now, and none is 3' 'numbers[3].*'
 	says what_is_no_pointer_is_refused "'->' needs a pointer before it" 'numbers->x.*'
 	refused a_float_is_refused_and_not_wrong number '.args.f == null and .ret == null'
+	kill "$pid"
+}
+
+# abi NAME COMPILER...: values that the calling convention of C treats in ways of their own.
+abi_language()
+{
+	program=$1
+	shift
+	if ! command -v "$1" >/dev/null; then
+		skip "$program: all" "$1 is not installed"
+		return
+	fi
+	"$@" -g -o "$tmp/$program" "$sources/language_abi.c" 2>"$tmp/err"
+	begins "$program"
+	refused a_vector_is_refused_and_not_wrong vector '.args.v == null and .args.n >= 100'
+	truth numbers_behind_a_vector vector '"vector \(.args.n) \(.ret)"'
+	truth numbers_behind_complex_ones complexes '"complexes \(.args.n) \(.ret)"'
+	truth a_struct_in_registers_of_two_kinds halves \
+		'"halves \(.args.m | gsub("<[^>]*>"; "null")) \(.args.n) \(.ret)"'
+	truth a_struct_without_alignment unaligned '"unaligned \(.args.p) \(.args.n) \(.ret)"'
+	truth a_packed_result_has_an_address packed_result '"packed_result \(.args.n)"'
+	truth a_result_in_registers_of_two_kinds mixed_result \
+		'"mixed_result \(.args.n) \(.ret | gsub("<[^>]*>"; "null"))"'
+	truth control_characters_are_themselves text_result '"text_result \(.args.n) \(.ret)"'
+	truth the_ninth_float_is_on_the_stack nine '"nine \(.args.i) \(.args.n) \(.args.j) \(.ret)"'
+	case $1 in
+	clang)
+		# It puts some of these where the convention has no place for them.
+		refused a_split_number_is_refused_and_not_wrong wide_pairs \
+			'.args.f == null and .args.g == null and .args.e == 5'
+		;;
+	*)
+		truth alignment_on_the_stack on_the_stack \
+			'"stack \(.args.a) \(.args.g) \(.args.h) \(.args.i) \(.args.k) \(.args.l) \(.ret)"'
+		truth numbers_of_16_bytes_on_the_stack wide_pairs \
+			'"wide_pairs \(.args.a) \(.args.e) \(.args.f) \(.args.g) \(.args.h) \(.args.i) \(.ret)"'
+		;;
+	esac
+	refused a_result_that_was_left_out_is_not_made_up ignored \
+		'.ret == null or .ret == 3 * .args.n'
+	truth numbers_of_16_bytes wide '"wide \(.args.a) \(.args.n) \(.ret)"'
 	kill "$pid"
 }
 
@@ -208,6 +254,9 @@ go_language
 jit_language
 cpp_language cpp g++
 cpp_language cpp_llvm clang++ -stdlib=libc++
+abi_language abi gcc -O0
+abi_language abi_optimised gcc -O2
+abi_language abi_llvm clang -O1
 rust_language rust
 rust_language rust_optimised -O
 finished

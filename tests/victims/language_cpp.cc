@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -44,6 +45,24 @@ extern "C" __attribute__((noinline)) long wide(long double f, long a, long b, lo
 	return (long)f + a + b + c + d + e + p.first + p.second;
 }
 
+// Its name has a tag of the library, and its first arguments go by their addresses.
+__attribute__((noinline)) std::string tagged(std::string s, std::unique_ptr<int> u, int n)
+{
+	asm volatile("");
+	return s + std::to_string(*u + n);
+}
+
+__attribute__((noinline)) std::optional<int> maybe(std::optional<int> o, int n)
+{
+	asm volatile("");
+	return n % 2 ? std::optional<int>(o.value_or(-1) + n) : std::nullopt;
+}
+
+static std::string shown(std::optional<int> o)
+{
+	return o ? std::to_string(*o) : "nullopt";
+}
+
 int main()
 {
 	owner->next = std::make_unique<node>();
@@ -59,6 +78,11 @@ int main()
 		printf("number %g\n", number(1.5, round));
 		printf("wide %.2Lf {.first 7, .second %d} %ld\n", round + .25L, round,
 		       wide(round + .25L, 1, 2, 3, 4, 5, pair{ 7, round }));
+		std::optional<int> o = round % 3 ? std::optional<int>(round) : std::nullopt;
+		std::string before = shown(o);
+		printf("maybe %s %d %s\n", before.c_str(), round, shown(maybe(o, round)).c_str());
+		std::string text = tagged("a", std::make_unique<int>(round), round);
+		printf("tagged %d %zu\n", round, text.size());
 		fflush(stdout);
 		usleep(2000);
 	}

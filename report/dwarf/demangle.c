@@ -68,6 +68,19 @@ static void cut_rust_hash(char *name)
 		name[n - 19] = 0;
 }
 
+/* `name[abi:cxx11](int)`: that it returns the new std::string. No one would type that either. */
+static void cut_abi_tags(char *name)
+{
+	char *tag;
+
+	while ((tag = strstr(name, "[abi:"))) {
+		char *end = strchr(tag, ']');
+		if (!end)
+			return;
+		memmove(tag, end + 1, strlen(end + 1) + 1);
+	}
+}
+
 /* St, Sa and the like are fixed words. S_, S1_, T_ and T1_ refer to parts of the name. */
 static bool is_costly(const char *name)
 {
@@ -180,7 +193,9 @@ char *symbols_demangle(const char *name)
 	char *readable = !demangle	 ? NULL :
 			 is_costly(name) ? ask_server(demangle, name) :
 					   demangle(name, NULL, NULL, &status);
-	if (readable)
+	if (readable) {
 		cut_rust_hash(readable);
+		cut_abi_tags(readable);
+	}
 	return readable;
 }
