@@ -12,7 +12,7 @@
  *	heap_budget.c	how many	   heap_fault.c	 SIGSEGV
  *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
  *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
- *	heap_watch.c	what lies before
+ *	heap_watch.c	what lies before     heap_copy.c	 copies that leave a block
  *
  * All functions may be called in handlers and by threads at once: no lock is held anywhere, and a
  * thread that dies in the middle costs others one slot.
@@ -58,6 +58,7 @@ extern struct heap_range heap_range;
 /* The program's own code and data, where no block is. */
 extern struct heap_range heap_data;
 extern struct heap_region *heap_region;
+extern int32_t heap_pid; /* of the process that samples */
 extern uint32_t heap_is_over; /* heap_stop() was called */
 
 static inline bool heap_has(const void *p)
@@ -79,7 +80,7 @@ extern uint64_t heap_live; /* sampled blocks of this process that are in use */
 
 /* No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe. */
 void heap_stop(void);
-/* The process ends: damages of blocks that are still in use are reported. */
+/* The process ends: damages of blocks that are still in use are reported. AS-Safe. Not of a vfork child. */
 void heap_end(void);
 
 /* Bytes that held the pattern around a block. */

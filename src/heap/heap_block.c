@@ -274,7 +274,7 @@ void heap_block_start(void)
 
 void heap_end(void)
 {
-	if (!heap_range.bytes || heap_is_over)
+	if (!heap_range.bytes || heap_is_over || heap_pid != sys_getpid())
 		return;
 	heap_self.busy++;
 	heap_pool_each(inspect_at_end);
