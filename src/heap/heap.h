@@ -58,7 +58,7 @@ extern struct heap_range heap_range;
 /* The program's own code and data, where no block is. */
 extern struct heap_range heap_data;
 extern struct heap_region *heap_region;
-extern int32_t heap_pid; /* of the process that samples */
+extern int32_t heap_pid;      /* of the process that samples */
 extern uint32_t heap_is_over; /* heap_stop() was called */
 
 static inline bool heap_has(const void *p)
