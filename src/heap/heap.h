@@ -86,7 +86,14 @@ void heap_end(void);
 /* Bytes that held the pattern around a block. */
 bool heap_is_damaged(const void *p, size_t bytes);
 
-/* A block with guards; NULL: this one is not sampled, and the allocator shall give it. */
+/*
+ * Is a block sampled that is allocated here? 0: the allocator shall give it; else how many of its context
+ * have been. It is what each allocation pays.
+ */
+uint32_t heap_wants(const uint64_t *frame);
+/* A block with guards, the nth sample of its context; NULL: the allocator shall give it. */
+void *heap_take_nth(const struct heap_request *request, uint32_t nth);
+/* Both. */
 void *heap_take(const struct heap_request *request);
 /* heap_has(p): it is freed, or a wrong free is reported. */
 void heap_give(void *p, enum heap_family family, const uint64_t *frame);
