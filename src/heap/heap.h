@@ -46,6 +46,7 @@ struct heap_thread {
 	uint32_t backoff; /* how many the last time */
 	uint32_t busy;	  /* in one of ours: what is allocated from there is not sampled */
 	int32_t tid;	  /* 0: not known yet */
+	uint32_t look;	  /* allocations until the watches are looked at */
 };
 extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
 

@@ -20,8 +20,10 @@
 #include "base/table_size.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_watch.h"
 
 #define WORDS 6u
+#define LOOK_EVERY 4096u
 #define ROWS_LOG2 TABLE_SIZE(13u, 1u)
 #define WAYS 4u
 #define COUNTS_LOG2 TABLE_SIZE(16u, 1u)
@@ -175,10 +177,19 @@ static __attribute__((noinline)) uint32_t wants_otherwise(uint64_t key, const ui
 	return row || !heap_self.skip ? wants(key, row, frame) : 0;
 }
 
+static __attribute__((noinline, cold)) void look(struct heap_thread *self)
+{
+	self->look = LOOK_EVERY;
+	if (heap_range.bytes && !heap_is_over && !self->busy)
+		heap_watch_look();
+}
+
 uint32_t heap_wants(const uint64_t *frame)
 {
 	struct heap_thread *self = &heap_self;
 
+	if (__builtin_expect(!self->look--, 0))
+		look(self);
 	if (self->skip) {
 		self->skip--;
 		if (!heap_region || !heap_region->settings.first)
