@@ -34,16 +34,28 @@ bool guard_find_next(void)
 
 /* ---- allocate ---- */
 
-GUARD(void *, malloc, (size_t bytes))
+/* What is seldom is out of the way: these functions save fewer registers then. */
+#define SELDOM __attribute__((noinline, cold))
+
+static SELDOM void *malloc_sampled(size_t bytes, uint32_t nth, const uint64_t *frame)
 {
 	const struct heap_request request = { .bytes = bytes,
 					      .family = guard_family,
-					      .frame = GUARD_HERE };
-	void *p = heap_take(&request);
+					      .frame = frame };
+	void *p = nth ? heap_take_nth(&request, nth) : NULL;
 
 	if (p)
 		return p;
 	return guard_find_next() ? next.malloc(bytes) : early_take(bytes);
+}
+
+GUARD(void *, malloc, (size_t bytes))
+{
+	uint32_t nth = heap_wants(GUARD_HERE);
+
+	if (__builtin_expect(nth || !counter_get(&next.is_complete), 0))
+		return malloc_sampled(bytes, nth, GUARD_HERE);
+	return next.malloc(bytes);
 }
 
 GUARD(void *, calloc, (size_t n, size_t size))
@@ -131,21 +143,31 @@ static bool is_for_next(void *p, const uint64_t *frame)
 	       !heap_is_wrong(p, frame);
 }
 
-GUARD(void, free, (void *p))
+static SELDOM void free_otherwise(void *p, const uint64_t *frame)
 {
 	int saved;
 
 	if (!p)
 		return;
 	if (!heap_has(p)) {
-		if (is_for_next(p, GUARD_HERE))
+		if (is_for_next(p, frame))
 			next.free(p);
 		return;
 	}
 	/* As that of the C library since 2.33, it keeps errno. */
 	saved = errno;
-	heap_give(p, guard_family, GUARD_HERE);
+	heap_give(p, guard_family, frame);
 	errno = saved;
+}
+
+GUARD(void, free, (void *p))
+{
+	if (__builtin_expect(heap_has(p) || early_has(p) || heap_may_be_wrong(p, GUARD_HERE) ||
+				     !counter_get(&next.is_complete),
+			     0))
+		free_otherwise(p, GUARD_HERE);
+	else
+		next.free(p);
 }
 
 GUARD(size_t, malloc_usable_size, (void *p))

@@ -202,6 +202,14 @@ static bool take_run(void)
 	       atomic_cas(&late.state, &leaves, (uint32_t)LATE_RUNS);
 }
 
+static void keep_region(struct heap_region *region)
+{
+	if (late.last)
+		memory_unmap(late.last, sizeof(*late.last));
+	late.last = late.region;
+	late.region = region;
+}
+
 static int late_begin(const char *path)
 {
 	struct heap_region *region = share_map_own(path, HEAP_MAGIC, sizeof(*region));
@@ -209,10 +217,7 @@ static int late_begin(const char *path)
 	int err = file < 0 ? file : take_run() ? 0 : -EBUSY;
 
 	if (!err) {
-		if (late.last)
-			memory_unmap(late.last, sizeof(*late.last));
-		late.last = late.region;
-		late.region = region;
+		keep_region(region);
 		kept_fd_take(&late.file, file);
 		own_thread_prepare();
 		err = own_thread_start(pthread_create, STACK_BYTES, run_late, region);
@@ -225,6 +230,50 @@ static int late_begin(const char *path)
 	if (region)
 		memory_unmap(region, sizeof(*region));
 	return err;
+}
+
+/* ---- for the library, in a process that searches its own heap ---- */
+
+__attribute__((visibility("default"))) int trapline_heap_begin(struct heap_region *region);
+__attribute__((visibility("default"))) void trapline_heap_end(void);
+
+/* The region is the object's if its state is not new any more. 0 or -errno. */
+int trapline_heap_begin(struct heap_region *region)
+{
+	if (region->share.magic != HEAP_MAGIC || region->share.bytes != sizeof(*region))
+		return -ELIBBAD;
+	if (!take_run())
+		return -EBUSY;
+	own_thread_prepare();
+	heap_self.busy++;
+	pthread_mutex_lock(&late.lock);
+	keep_region(region);
+	int err = arm(region);
+	if (err)
+		give_up(region, err);
+	else
+		atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+	pthread_mutex_unlock(&late.lock);
+	heap_self.busy--;
+	return err;
+}
+
+static void *run_wait_for_last(void *arg)
+{
+	name_own_thread();
+	heap_self.busy = 1;
+	wait_for_last();
+	return arg;
+}
+
+void trapline_heap_end(void)
+{
+	heap_self.busy++;
+	leave(late.region);
+	heap_self.busy--;
+	/* Without the thread the functions stay changed until the next search: they work all the same. */
+	if (atomic_get(&late.state) == LATE_LEAVES)
+		own_thread_start(pthread_create, STACK_BYTES, run_wait_for_last, NULL);
 }
 
 /* Called from outside (cli/inject). */

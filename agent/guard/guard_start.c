@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <trapline/trapline.h>
 
 #include "agent/environment.h"
 #include "agent/guard/guard.h"
+#include "agent/guard/guard_next.h"
 #include "agent/share.h"
 #include "agent/signals.h"
 #include "agent/zydis.h"
@@ -79,4 +81,26 @@ __attribute__((constructor)) static void guard_start(void)
 __attribute__((destructor)) static void guard_end(void)
 {
 	heap_end();
+}
+
+/* Ways to end that call no destructor. */
+GUARD_EXPORT _Noreturn void GUARD_NAME(_exit)(int status)
+{
+	NEXT(_exit);
+	heap_end();
+	next__exit(status);
+	__builtin_unreachable();
+}
+
+GUARD_EXPORT _Noreturn void GUARD_NAME(_Exit)(int status)
+{
+	GUARD_NAME(_exit)(status);
+}
+
+GUARD_EXPORT _Noreturn void GUARD_NAME(abort)(void)
+{
+	NEXT(abort);
+	heap_end();
+	next_abort();
+	__builtin_unreachable();
 }

@@ -8,22 +8,16 @@
 
 #include "base/atomic.h"
 
-#define EARLY_BYTES 8192u
 #define ALIGNMENT 16u
 
 struct next_malloc next;
 
-static unsigned char early[EARLY_BYTES] __attribute__((aligned(ALIGNMENT)));
+unsigned char early_memory[EARLY_BYTES] __attribute__((aligned(ALIGNMENT)));
 static size_t early_used;
-
-bool early_has(const void *p)
-{
-	return (uintptr_t)p - (uintptr_t)early < EARLY_BYTES;
-}
 
 size_t early_left(const void *p)
 {
-	return (size_t)(early + EARLY_BYTES - (const unsigned char *)p);
+	return (size_t)(early_memory + EARLY_BYTES - (const unsigned char *)p);
 }
 
 void *early_take(size_t bytes)
@@ -35,7 +29,7 @@ void *early_take(size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return &early[at];
+	return &early_memory[at];
 }
 
 void *early_take_all(size_t n, size_t size)

@@ -9,6 +9,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#define EARLY_BYTES 8192u
+extern unsigned char early_memory[EARLY_BYTES];
 
 struct next_malloc {
 	void *(*malloc)(size_t);
@@ -32,7 +36,10 @@ void next_malloc_find(void);
 void *early_take(size_t bytes);
 /* The same for n members; what does not fit into a size_t has no room. */
 void *early_take_all(size_t n, size_t size);
-bool early_has(const void *p);
+static inline bool early_has(const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)early_memory < EARLY_BYTES;
+}
 /* Bytes that may be read from there on. */
 size_t early_left(const void *p);
 

@@ -12,7 +12,7 @@
  *	heap_budget.c	how many	   heap_fault.c	 SIGSEGV
  *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
  *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
- *	heap_watch.c	what lies before
+ *	heap_watch.c	what lies before     heap_copy.c	 copies that leave a block
  *
  * All functions may be called in handlers and by threads at once: no lock is held anywhere, and a
  * thread that dies in the middle costs others one slot.
@@ -46,6 +46,7 @@ struct heap_thread {
 	uint32_t backoff; /* how many the last time */
 	uint32_t busy;	  /* in one of ours: what is allocated from there is not sampled */
 	int32_t tid;	  /* 0: not known yet */
+	uint32_t look;	  /* allocations until the watches are looked at */
 };
 extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
 
@@ -58,6 +59,7 @@ extern struct heap_range heap_range;
 /* The program's own code and data, where no block is. */
 extern struct heap_range heap_data;
 extern struct heap_region *heap_region;
+extern int32_t heap_pid;      /* of the process that samples */
 extern uint32_t heap_is_over; /* heap_stop() was called */
 
 static inline bool heap_has(const void *p)
@@ -79,13 +81,20 @@ extern uint64_t heap_live; /* sampled blocks of this process that are in use */
 
 /* No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe. */
 void heap_stop(void);
-/* The process ends: damages of blocks that are still in use are reported. */
+/* The process ends: damages of blocks that are still in use are reported. AS-Safe. Not of a vfork child. */
 void heap_end(void);
 
 /* Bytes that held the pattern around a block. */
 bool heap_is_damaged(const void *p, size_t bytes);
 
-/* A block with guards; NULL: this one is not sampled, and the allocator shall give it. */
+/*
+ * Is a block sampled that is allocated here? 0: the allocator shall give it; else how many of its context
+ * have been. It is what each allocation pays.
+ */
+uint32_t heap_wants(const uint64_t *frame);
+/* A block with guards, the nth sample of its context; NULL: the allocator shall give it. */
+void *heap_take_nth(const struct heap_request *request, uint32_t nth);
+/* Both. */
 void *heap_take(const struct heap_request *request);
 /* heap_has(p): it is freed, or a wrong free is reported. */
 void heap_give(void *p, enum heap_family family, const uint64_t *frame);

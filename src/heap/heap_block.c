@@ -16,7 +16,6 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "heap/heap_budget.h"
-#include "heap/heap_context.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "heap/heap_watch.h"
@@ -163,7 +162,7 @@ static void *take(const struct heap_request *r, uint32_t nth)
 	return (void *)slot->start;
 }
 
-static __attribute__((noinline)) void *take_priced(const struct heap_request *r, uint32_t nth)
+void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 {
 	uint64_t begun = heap_budget_begin();
 
@@ -180,17 +179,9 @@ static __attribute__((noinline)) void *take_priced(const struct heap_request *r,
 
 void *heap_take(const struct heap_request *r)
 {
-	struct heap_thread *self = &heap_self;
-	uint32_t nth;
+	uint32_t nth = r->alignment > PAGE_BYTES ? 0 : heap_wants(r->frame);
 
-	if (self->skip) {
-		self->skip--;
-		if (!heap_region || !heap_region->settings.first)
-			return NULL;
-	}
-	if (!heap_range.bytes || heap_is_over || self->busy || r->alignment > PAGE_BYTES)
-		return NULL;
-	return heap_context_wants(r->frame, &nth) ? take_priced(r, nth) : NULL;
+	return nth ? heap_take_nth(r, nth) : NULL;
 }
 
 /* ---- give ---- */
@@ -274,7 +265,7 @@ void heap_block_start(void)
 
 void heap_end(void)
 {
-	if (!heap_range.bytes || heap_is_over)
+	if (!heap_range.bytes || heap_is_over || heap_pid != sys_getpid())
 		return;
 	heap_self.busy++;
 	heap_pool_each(inspect_at_end);

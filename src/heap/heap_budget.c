@@ -14,7 +14,8 @@
 static struct {
 	uint64_t ppm;
 	uint64_t allowance_ns;
-	uint64_t spent_ns;  /* by all threads of this process */
+	uint64_t spent_ns; /* by all threads of this process */
+	uint64_t watches_ns;
 	uint64_t before_ns; /* CPU time of the process until the start */
 } budget;
 
@@ -23,6 +24,7 @@ void heap_budget_start(const struct heap_settings *settings)
 	budget.ppm = settings->budget_ppm;
 	budget.allowance_ns = settings->allowance_ns;
 	budget.spent_ns = 0;
+	budget.watches_ns = 0;
 	budget.before_ns = 0;
 	budget.before_ns = heap_budget_cpu_ns();
 }
@@ -30,6 +32,7 @@ void heap_budget_start(const struct heap_settings *settings)
 void heap_budget_forked(void)
 {
 	budget.spent_ns = 0;
+	budget.watches_ns = 0;
 	budget.allowance_ns = 0;
 	budget.before_ns = 0;
 }
@@ -50,6 +53,18 @@ static bool is_within(uint64_t spent)
 	uint64_t half = budget.allowance_ns + whole / 2;
 
 	return spent < (whole > half ? whole : half);
+}
+
+bool heap_budget_affords_watches(void)
+{
+	return heap_region->settings.first ||
+	       is_within(counter_get(&budget.spent_ns) + counter_get(&budget.watches_ns));
+}
+
+void heap_budget_add_watches(uint64_t ns)
+{
+	counter_add(&budget.watches_ns, ns);
+	counter_add(&heap_region->counters[HEAP_COST_NS], ns);
 }
 
 bool heap_budget_affords(struct heap_thread *self)

@@ -25,6 +25,10 @@ bool heap_budget_affords(struct heap_thread *self);
 uint64_t heap_budget_begin(void);
 void heap_budget_spend(uint64_t begun);
 
+/* What watches cost stays apart: it ends watches, and no samples. */
+void heap_budget_add_watches(uint64_t ns);
+bool heap_budget_affords_watches(void);
+
 uint64_t heap_budget_cpu_ns(void);
 
 #endif

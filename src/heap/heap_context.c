@@ -20,8 +20,10 @@
 #include "base/table_size.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_watch.h"
 
 #define WORDS 6u
+#define LOOK_EVERY 4096u
 #define ROWS_LOG2 TABLE_SIZE(13u, 1u)
 #define WAYS 4u
 #define COUNTS_LOG2 TABLE_SIZE(16u, 1u)
@@ -154,7 +156,7 @@ static __attribute__((noinline)) bool affords(struct count *count)
 	return false;
 }
 
-static inline bool wants(uint64_t key, const struct row *row, const uint64_t *frame, uint32_t *nth)
+static inline uint32_t wants(uint64_t key, const struct row *row, const uint64_t *frame)
 {
 	uint64_t hash = hash_of(key, row, frame);
 	struct count *count = &contexts->counts[hash >> (64 - COUNTS_LOG2)];
@@ -163,26 +165,44 @@ static inline bool wants(uint64_t key, const struct row *row, const uint64_t *fr
 	if (count->tag != tag)
 		*count = (struct count){ .tag = tag };
 	uint32_t n = ++count->n;
-	*nth = n <= first_blocks ? n : (uint32_t)__builtin_ctz(n) + 1;
-	return (n <= first_blocks || !(n & (n - 1))) && affords(count);
+	if (__builtin_expect(n > first_blocks && (n & (n - 1)), 1))
+		return 0;
+	return !affords(count) ? 0 : n <= first_blocks ? n : (uint32_t)__builtin_ctz(n) + 1;
 }
 
-static __attribute__((noinline)) bool wants_otherwise(uint64_t key, const uint64_t *frame,
-						      uint32_t *nth)
+static __attribute__((noinline)) uint32_t wants_otherwise(uint64_t key, const uint64_t *frame)
 {
 	const struct row *row = row_of(key, frame);
 
-	return (row || !heap_self.skip) && wants(key, row, frame, nth);
+	return row || !heap_self.skip ? wants(key, row, frame) : 0;
 }
 
-bool heap_context_wants(const uint64_t *frame, uint32_t *nth)
+static __attribute__((noinline, cold)) void look(struct heap_thread *self)
 {
+	self->look = LOOK_EVERY;
+	if (heap_range.bytes && !heap_is_over && !self->busy)
+		heap_watch_look();
+}
+
+uint32_t heap_wants(const uint64_t *frame)
+{
+	struct heap_thread *self = &heap_self;
+
+	if (__builtin_expect(!self->look--, 0))
+		look(self);
+	if (self->skip) {
+		self->skip--;
+		if (!heap_region || !heap_region->settings.first)
+			return 0;
+	}
+	if (!heap_range.bytes || heap_is_over || self->busy)
+		return 0;
 	/* Threads have their control block at the same distance from the top of their stack. */
 	uint64_t depth = (uintptr_t)__builtin_thread_pointer() - (uintptr_t)frame;
 	uint64_t key = (frame[1] ^ depth * MIX) | 1;
 	const struct row *row = contexts->rows[set_of(key)];
 
 	if (counter_get(&row->key) != key || !counter_get(&row->ready))
-		return wants_otherwise(key, frame, nth);
-	return wants(key, row, frame, nth);
+		return wants_otherwise(key, frame);
+	return wants(key, row, frame);
 }

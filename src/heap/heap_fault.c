@@ -19,12 +19,14 @@
 #include "base/stack_call.h"
 #include "base/sys.h"
 #include "heap/heap.h"
+#include "heap/heap_copy.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 
 #define STACKS 4u
 #define STACK_BYTES 65536u
-#define PF_WRITE 2 /* of the page fault's error code */
+#define COPY_OPEN_MAX ((size_t)1 << 20) /* that get access for a copy */
+#define PF_WRITE 2			/* of the page fault's error code */
 #define SEGV_BIT (1ull << (SIGSEGV - 1))
 #define RESTORER 0x04000000ul /* SA_RESTORER, which libc sets */
 
@@ -110,9 +112,36 @@ static bool is_in_block(const struct heap_slot *slot, uintptr_t address)
 	return address - slot->base < slot->room && atomic_get(&slot->state) == HEAP_SLOT_LIVE;
 }
 
+static bool tell_copy(const struct fault *fault)
+{
+	struct heap_copy copy;
+
+	if (!heap_copy_find(fault->context, fault->address, &copy))
+		return false;
+	const struct heap_error error = { .kind = kind_at(copy.slot, copy.address),
+					  .access = copy.is_write ? HEAP_WRITE : HEAP_READ,
+					  .address = copy.address,
+					  .bytes = copy.bytes,
+					  .slot = copy.slot,
+					  .context = fault->context };
+
+	heap_tell(&error);
+	if (heap_region->settings.does_stop)
+		return true;
+	/* All of it at once: it is one error. */
+	size_t left = heap_range.start + heap_range.bytes - copy.address;
+	size_t most = left < COPY_OPEN_MAX ? left : COPY_OPEN_MAX;
+
+	heap_pool_let_all(copy.address, copy.bytes < most ? copy.bytes : most);
+	return true;
+}
+
 static void tell_fault(void *arg)
 {
 	const struct fault *fault = arg;
+
+	if (tell_copy(fault))
+		return;
 	const struct heap_slot *before = heap_pool_slot(fault->address);
 	const struct heap_slot *slot = before ? nearest(before, fault->address) :
 						heap_pool_slot(fault->address + PAGE_BYTES);
@@ -149,9 +178,24 @@ bool heap_fault_call(void (*call)(void *), void *arg)
 
 /* ---- the program's own ---- */
 
-/* What an instruction raised, it raises again at the return. */
-static void die(const siginfo_t *info)
+/* It dies of what an error may have done: it is looked for now. */
+static void tell_death(void *arg)
 {
+	const struct fault *fault = arg;
+
+	if (fault->address)
+		tell_copy(fault);
+	heap_end();
+}
+
+/* What an instruction raised, it raises again at the return. */
+static void die(const siginfo_t *info, const ucontext_t *context)
+{
+	struct fault fault = { info->si_code > 0 ? (uintptr_t)info->si_addr : 0, context };
+
+	heap_self.busy++;
+	heap_fault_call(tell_death, &fault);
+	heap_self.busy--;
 	set_default(SIGSEGV);
 	if (info->si_code <= 0)
 		sys_tgkill(sys_getpid(), sys_gettid(), SIGSEGV);
@@ -167,7 +211,7 @@ static void on_foreign(int signal, siginfo_t *info, ucontext_t *context)
 		return;
 	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
 	    (action.sa_flags & SA_RESETHAND && !action_reset(&previous, version))) {
-		die(info);
+		die(info, context);
 		return;
 	}
 	memcpy(&mask, &action.sa_mask, sizeof(mask));
@@ -300,6 +344,7 @@ int heap_fault_start(void)
 	stacks = memory_map(STACKS * (size_t)STACK_BYTES);
 	if (memory_failed(stacks))
 		return memory_error(stacks);
+	heap_copy_start();
 	action_replace(&previous, &as_libc, NULL);
 	/* A process can inherit it blocked, and would die of the first fault. */
 	set_mask(SIG_UNBLOCK, SEGV_BIT);

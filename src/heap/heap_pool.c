@@ -206,8 +206,16 @@ static bool map_slot(const struct heap_slot *slot)
 	return !memory_failed(at);
 }
 
-bool heap_pool_open(const struct heap_slot *slot)
+/* The page behind it may have been given access. */
+static void close_behind(struct heap_slot *slot)
 {
+	if (atomic_get(&slot->is_open_behind) && atomic_swap(&slot->is_open_behind, 0u))
+		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+}
+
+bool heap_pool_open(struct heap_slot *slot)
+{
+	close_behind(slot);
 	if (atomic_get(&slot->state) == HEAP_SLOT_NEW)
 		return map_slot(slot);
 	return protect(slot->base, slot->room, ACCESS);
@@ -215,9 +223,7 @@ bool heap_pool_open(const struct heap_slot *slot)
 
 bool heap_pool_close(struct heap_slot *slot)
 {
-	/* The page behind it may have been given access. */
-	if (atomic_swap(&slot->is_open_behind, 0u))
-		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+	close_behind(slot);
 	return protect(slot->base, slot->room, NO_ACCESS);
 }
 

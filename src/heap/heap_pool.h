@@ -57,7 +57,7 @@ struct heap_slot *heap_pool_slot(uintptr_t address);
 struct heap_slot *heap_pool_next(const struct heap_slot *slot);
 
 /* Access to the pages of a slot; false: the kernel refused. */
-bool heap_pool_open(const struct heap_slot *slot);
+bool heap_pool_open(struct heap_slot *slot);
 /* No access to its pages, nor to the one behind them. */
 bool heap_pool_close(struct heap_slot *slot);
 /* Access to the page of an address, so that an access that was reported can go on. */

@@ -20,6 +20,7 @@ struct heap_range heap_data;
 struct heap_region *heap_region;
 uint32_t heap_is_over;
 uint64_t heap_live;
+int32_t heap_pid;
 
 /* The program comes first. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
@@ -66,6 +67,7 @@ int heap_start(struct heap_region *region)
 		return err;
 	}
 	counter_add(&region->counters[HEAP_PROCESSES], 1u);
+	heap_pid = sys_getpid();
 	heap_range = range;
 	return 0;
 }
@@ -75,6 +77,7 @@ void heap_forked(void)
 	heap_self = (struct heap_thread){ .busy = heap_self.busy };
 	if (!heap_range.bytes)
 		return;
+	heap_pid = sys_getpid();
 	heap_budget_forked();
 	heap_fault_forked();
 	heap_tell_forked();
@@ -111,6 +114,7 @@ int heap_start_again(struct heap_region *region)
 void heap_forked_alone(void)
 {
 	heap_self = (struct heap_thread){ .busy = heap_self.busy };
+	heap_pid = sys_getpid();
 	heap_fault_forked();
 	heap_watch_forked();
 	heap_stop();

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -191,6 +192,14 @@ static void fill(struct heap_record *r, const struct heap_error *e)
 		set_now(&r->first, e);
 }
 
+static void wake_reader(void)
+{
+	if (!heap_region->settings.has_reader)
+		return;
+	atomic_add(&heap_region->told, 1u);
+	sys6(SYS_futex, &heap_region->told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 void heap_tell(const struct heap_error *error)
 {
 	uint64_t sequence;
@@ -208,6 +217,7 @@ void heap_tell(const struct heap_error *error)
 	heap_self.busy++;
 	fill(record, error);
 	heap_write_end(record, sequence);
+	wake_reader();
 	heap_self.busy--;
 	if (heap_region->settings.does_stop)
 		heap_fault_end(error->context && !error->is_done ? SIGSEGV : SIGABRT);

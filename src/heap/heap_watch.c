@@ -16,9 +16,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unwind.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/insn/insn_back.h"
@@ -45,6 +47,7 @@
 #define LINE 64u
 #define VECTOR_LEAST 16u
 #define TRAP_NS 10000u /* until our handler runs, and after it */
+#define AIM_MOST_NS 5000u
 #define CODE_BEFORE 96u
 #define CODE_AFTER 16u
 
@@ -60,6 +63,9 @@ struct watch {
 static struct watch watches[WATCHES];
 static uint32_t watch_count;
 static uint32_t next_watch;
+static uint64_t switches_seen;
+static uint64_t aim_ns =
+	AIM_MOST_NS;	/* the least that it took: about that of a switch, for each watch */
 static void *backwards; /* memrchr(), as this processor has it */
 
 /* ---- where ---- */
@@ -101,6 +107,7 @@ static void rest(struct watch *w)
 static int aim(struct watch *w, const struct heap_slot *slot, uint32_t bytes)
 {
 	uint64_t at = slot->start - bytes;
+	uint64_t begun = clock_now_ns();
 	int err = w->is_open ? event_aim(w->event, at, bytes, TRAPLINE_READ_WRITE) : -EBADF;
 
 	/* A forked child has none yet; or the program closed what it does not know. */
@@ -109,6 +116,9 @@ static int aim(struct watch *w, const struct heap_slot *slot, uint32_t bytes)
 		err = event_aim_again(w->event, at, bytes, TRAPLINE_READ_WRITE, &w->names);
 		w->is_open = !err;
 	}
+	uint64_t took = clock_now_ns() - begun;
+	if (!err && took < counter_get(&aim_ns))
+		atomic_set(&aim_ns, took);
 	return err;
 }
 
@@ -117,7 +127,7 @@ void heap_watch_newest(struct heap_slot *slot)
 	uint32_t count = atomic_get(&watch_count);
 	uint32_t bytes = bytes_before(slot);
 
-	if (!count || !bytes)
+	if (!count || !bytes || !heap_budget_affords_watches())
 		return;
 	struct watch *w = &watches[counter_add(&next_watch, 1u) % count];
 	if (!hold(w))
@@ -149,6 +159,47 @@ void heap_watch_forget(struct heap_slot *slot)
 		let(w);
 	}
 	atomic_set(&slot->watched, 0u);
+}
+
+/* ---- what they cost ---- */
+
+static uint64_t switches_of_process(void)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	sys2(SYS_getrusage, RUSAGE_SELF, &usage);
+	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
+}
+
+static void rest_all(void)
+{
+	for (uint32_t i = 0; i < WATCHES; i++) {
+		struct watch *w = &watches[i];
+
+		if (!atomic_get(&w->slot) || !hold(w))
+			continue;
+		rest(w);
+		let(w);
+	}
+}
+
+void heap_watch_look(void)
+{
+	uint64_t aimed = 0;
+
+	if (!atomic_get(&watch_count))
+		return;
+	heap_self.busy++;
+	for (uint32_t i = 0; i < WATCHES; i++)
+		aimed += atomic_get(&watches[i].slot) != NULL;
+	uint64_t now = switches_of_process();
+	uint64_t before = atomic_swap(&switches_seen, now);
+	if (aimed && now > before) {
+		heap_budget_add_watches((now - before) * aimed * counter_get(&aim_ns));
+		if (!heap_budget_affords_watches())
+			rest_all();
+	}
+	heap_self.busy--;
 }
 
 /* ---- which access ---- */
@@ -331,6 +382,7 @@ int heap_watch_start(void)
 	backwards = dlsym(RTLD_DEFAULT, "memrchr");
 
 	event_lowest_fd = LOWEST_FD;
+	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
 		/* After heap_watch_end() they are there, and opened when they are needed. */
 		err = watches[count].event ? 0 : open_watch(&watches[count]);

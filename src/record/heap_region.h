@@ -130,6 +130,7 @@ struct heap_settings {
 	uint64_t align;		    /* least alignment of a block, 1 to 16 */
 	uint64_t does_stop;	    /* the program ends at the first error */
 	uint64_t are_traps_blocked; /* a thread of a process that ran before blocks SIGTRAP */
+	uint64_t has_reader;	    /* in the process itself: it sleeps on `told` */
 };
 
 struct heap_region {
@@ -152,7 +153,9 @@ struct heap_region {
 	uint64_t refused_jumps;
 	char refused_names[200];
 	char allocator[200]; /* the object whose malloc() it is */
-	uint64_t write_at;   /* next record's sequence number */
+	uint32_t told;	     /* so many records, for a reader that sleeps */
+	uint32_t reserved;
+	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	struct heap_record records[HEAP_RECORDS];
 	struct file_row files[HEAP_FILES];

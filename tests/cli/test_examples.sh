@@ -41,6 +41,11 @@ grep -q '^served [0-9]* requests, 0 races were reported$' "$tmp/out"
 ok "and_none_where_there_is_a_lock" $?
 
 if [ "$(uname -m)" = x86_64 ]; then
+	"$examples/heapcheck" >"$tmp/out" 2>/dev/null
+	jq -e -s 'length == 1 and .[0].kind == "use-after-free" and .[0].first.stack[0].module == "heapcheck"' "$tmp/out" >/dev/null
+	ok "the_server_finds_the_error_in_its_heap" $?
+	"$examples/heapcheck" right >"$tmp/out" 2>/dev/null && [ ! -s "$tmp/out" ]
+	ok "and_none_where_there_is_none" $?
 	for backend in poll poke signal watch; do
 		"$examples/collector" $backend 50 6 >"$tmp/out" 2>&1
 		ok "the_collector_keeps_living_lists_by_$backend" $?

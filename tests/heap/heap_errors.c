@@ -12,6 +12,12 @@
 
 static volatile size_t heap_sink;
 
+static size_t hide_size(size_t n)
+{
+	__asm__ volatile("" : "+r"(n));
+	return n;
+}
+
 /* --- after the end --- */
 
 static void over_write(int bad)
@@ -154,6 +160,24 @@ static void over_memset(int bad)
 	char *p = malloc(64);
 
 	memset(p, 7, 64 + 64 * bad);
+	free(p);
+}
+
+/* So far that its end, which is accessed first, may be beside other blocks. */
+static void over_memset_far(int bad)
+{
+	char *p = malloc(48);
+
+	memset(p, 7, hide_size(bad ? 48 + 1900 : 48));
+	free(p);
+}
+
+static void over_memcpy_from_far(int bad)
+{
+	static char to[20000];
+	char *p = calloc(1, 48);
+
+	memcpy(hide(to), p, hide_size(bad ? 48 + 6000 : 48));
 	free(p);
 }
 
@@ -421,6 +445,8 @@ const struct heap_case heap_case_errors[] = {
 	OVER(over_memcpy, "write", ANY, ANY, 32),
 	OVER(over_memcpy_from, "read", ANY, ANY, 32),
 	OVER(over_memset, "write", ANY, ANY, 64),
+	OVER(over_memset_far, "write", ANY, 48, 48),
+	OVER(over_memcpy_from_far, "read", ANY, 48, 48),
 	OVER(over_strcpy, "write", ANY, ANY, 16),
 	OVER(over_strlen, "read", ANY, 32, 32),
 	OVER(over_wide, "write", ANY, ANY, 32),

@@ -6,6 +6,7 @@
  *	heap_victim bad|good NAME...	these cases
  *	heap_victim bad|good		all
  */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,10 +42,25 @@ static int is_named(const char *name, char **names)
 	return 0;
 }
 
+/* The bytes beside a block have changed, and no free() sees it. */
+static void die(const char *way)
+{
+	char *p = malloc(21);
+
+	put(p + 24, 'x');
+	if (!strcmp(way, "abort"))
+		abort();
+	if (!strcmp(way, "fault"))
+		put((void *)(uintptr_t)8, 'x');
+	_exit(3);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 2;
+	if (!strcmp(argv[1], "die") && argc == 3)
+		die(argv[2]);
 	int list = !strcmp(argv[1], "list");
 	int bad = !strcmp(argv[1], "bad");
 

@@ -86,6 +86,21 @@ done 3<"$tmp/verdicts"
 [ -s "$tmp/verdicts" ] || ok 'the reports are read' 1
 [ $registers = yes ] || skip 'reads before a block' 'no debug registers (NO_DEBUG_REGISTERS)'
 
+# --- an end without destructors ---
+
+# dies WAY STATUS: what is beside a block that was never freed is told, and the status is its own.
+dies()
+{
+	heap -- "$victim" die "$1"
+	status=$?
+	[ $status = "$2" ] && holds '[.[] | select(.type == "heap")] | length == 1 and .[0].kind == "overflow" and
+		.[0].grade == "B" and .[0].offset == 24 and any(.[0].alloc.stack[]; .function == "die")'
+	ok "a program that ends by $1 is looked at before" $?
+}
+dies _exit 3
+dies abort 134
+dies fault 139
+
 # --- for code scanning ---
 
 rm -f "$tmp/heap.sarif"

@@ -6,6 +6,10 @@
 # and keeps the programs that it builds there.
 #	bc 1.06			two overflows, in more_arrays() and in lookup(): both in one run
 #	memcached 1.4.25	CVE-2016-8706, the length of a key by SASL: in at most three runs
+# and, where DIR has clones of madler/zlib, yaml/libyaml and DaveGamble/cJSON, in one run each
+#	zlib 1.2.12		CVE-2022-37434, an extra field that comes in pieces
+#	libyaml 0.1.4		CVE-2014-2525, escapes in a long tag
+#	cJSON 1.7.10		CVE-2019-11834 and -11835, a text that ends in a comment or a string
 
 # shellcheck source=tests/cli/tap.sh disable=SC1091,SC2154 # its variables come from there
 . "$(dirname "$0")/../cli/tap.sh"
@@ -110,5 +114,88 @@ if [ -x "$built/memcached" ]; then
 	serve right 40
 	jq -e -s 'all(.[]; .type != "heap") and .[-1].type == "summary"' "$tmp/right.json" >/dev/null
 	ok 'memcached: a request that is right has none' $?
+fi
+
+# --- libraries, in programs of a few lines ---
+
+# library NAME TAG FLAG...: a program of standard input, and the sources of the library at that tag: $built/NAME.
+library()
+{
+	name=$1 tag=$2
+	shift 2
+	[ ! -x "$built/$name" ] || return 0
+	rm -rf "${tmp:?}/lib" && mkdir "$tmp/lib" && git -C "$TRAPLINE_DOWNLOADS/$name" archive "$tag" | tar -C "$tmp/lib" -x || return 1
+	cat >"$tmp/lib/bug.c"
+	(cd "$tmp/lib" && sh -c "${CC:-cc} -g -O2 -w -o '$built/$name' bug.c $*") 2>"$tmp/err"
+}
+# finds NAME FUNCTION WHAT ARG...: an overflow by the function, in the first run.
+finds()
+{
+	name=$1 function=$2 what=$3
+	shift 3
+	heap "$name" -- "$built/$name" "$@"
+	report "$tmp/$name.json"
+	jq -e -s --arg by "$function" 'any(.[]; .type == "heap" and .kind == "overflow" and
+		any(.first.stack[]?; .function == $by))' "$tmp/$name.json" >/dev/null
+	ok "$what is found in the first run" $?
+}
+
+if [ -d "$TRAPLINE_DOWNLOADS/zlib" ] && library zlib v1.2.12 -I. adler32.c crc32.c inflate.c inffast.c inftrees.c zutil.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include "zlib.h"
+int main(void)
+{
+	unsigned char head[12] = { 0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 3, 64, 0 }, *data = calloc(64, 1), *out = malloc(100);
+	gz_header header = { .extra = malloc(20), .extra_max = 20 };
+	z_stream s = { .next_in = head, .avail_in = sizeof(head), .next_out = out, .avail_out = 100 };
+	inflateInit2(&s, 47);
+	inflateGetHeader(&s, &header);
+	inflate(&s, 0);
+	for (int i = 0; i < 8; i++) {
+		s.next_in = data;
+		s.avail_in = 8;
+		inflate(&s, 0);
+	}
+	return 0;
+}
+END
+then
+	finds zlib inflate 'zlib: CVE-2022-37434, of which the program dies,'
+fi
+if [ -d "$TRAPLINE_DOWNLOADS/libyaml" ] && library libyaml 0.1.4 -Iinclude -DYAML_VERSION_STRING='\"0.1.4\"' -DYAML_VERSION_MAJOR=0 \
+	-DYAML_VERSION_MINOR=1 -DYAML_VERSION_PATCH=4 'src/*.c' <<'END'
+#include <stdio.h>
+#include <yaml.h>
+int main(void)
+{
+	yaml_parser_t parser;
+	yaml_event_t event;
+	yaml_parser_initialize(&parser);
+	yaml_parser_set_input_file(&parser, stdin);
+	for (int is_over = 0; !is_over && yaml_parser_parse(&parser, &event); yaml_event_delete(&event))
+		is_over = event.type == YAML_STREAM_END_EVENT;
+	yaml_parser_delete(&parser);
+	return 0;
+}
+END
+then
+	awk 'BEGIN { printf "%%TAG ! tag:x,2000:"; for (i = 0; i < 200; i++) printf "%%41"; print "\n--- !<tag:a> b" }' >"$tmp/yaml"
+	finds libyaml yaml_parser_scan_uri_escapes 'libyaml: CVE-2014-2525' <"$tmp/yaml"
+fi
+if [ -d "$TRAPLINE_DOWNLOADS/cJSON" ] && library cJSON v1.7.10 -I. cJSON.c -lm <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include "cJSON.h"
+int main(int argc, char **argv)
+{
+	char *text = strcpy(malloc(strlen(argv[1]) + 1), argv[1]);
+	cJSON_Minify(text);
+	return 0;
+}
+END
+then
+	finds cJSON cJSON_Minify 'cJSON: CVE-2019-11834' '/* abc'
+	finds cJSON cJSON_Minify 'cJSON: CVE-2019-11835' "\"abc\\"
 fi
 finished
