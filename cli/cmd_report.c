@@ -5,7 +5,7 @@
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
-#include "report/race/race_page.h"
+#include "report/page/findings.h"
 #include "report/run/groups.h"
 #include "report/safe/private_file.h"
 
@@ -21,7 +21,7 @@ struct settings {
 	int verbose;
 	int is_code;
 	const char *at;
-	struct race_page *races; /* NULL: FILE is no report of races */
+	struct findings *findings; /* NULL: FILE has no such lines */
 	int summary;
 	const char *by;
 	uint64_t top;
@@ -58,7 +58,7 @@ const struct opt_syntax report_syntax = {
 		"  folded  stacks with counts, for flame graphs\n"
 		"  trace   trace events in JSON, for ui.perfetto.dev and chrome://tracing\n"
 		"  html    one page with timeline, tables and stacks, for a browser without a network;\n"
-		"          of FILE of trapline race --json too\n\n"
+		"          of FILE of trapline race --json or heap --json too\n\n"
 		"examples:\n"
 		"  trapline report hits.trapline\n"
 		"  trapline report hits.trapline --as folded | flamegraph.pl >hits.svg\n"
@@ -172,8 +172,8 @@ static int print_form(FILE *f, const struct settings *set, const char *path,
 	const struct form *form = form_find(set->as);
 	bool is_json = !strcmp(form->name, "json");
 
-	if (set->races) {
-		race_page_print(f, set->races);
+	if (set->findings) {
+		findings_print(f, set->findings);
 		return CLI_OK;
 	}
 
@@ -208,23 +208,23 @@ static int print(const struct settings *set, const char *path, const struct run_
 	return CLI_NO;
 }
 
-/* JSON lines of trapline race: they are a report already, so the page alone is made of them. */
-static int print_races(struct settings *set, const char *path)
+/* JSON lines of trapline race or heap: they are a report already, so the page alone is made of them. */
+static int print_findings(struct settings *set, const char *path)
 {
 	char why[200];
 
 	if (!set->as || strcmp(set->as, "html") != 0)
 		return cli_wrong(COMMAND,
 				 "%s has JSON lines, not a recording: give --as html for a page of "
-				 "its races",
+				 "them",
 				 path);
-	if (race_page_read(path, &set->races, why, sizeof(why)))
+	if (findings_read(path, &set->findings, why, sizeof(why)))
 		return cli_wrong(COMMAND, "%s: %s", path, why);
-	if (race_page_bad_line(set->races))
-		cli_note(COMMAND, "%s is damaged in line %zu: only the races before are shown",
-			 path, race_page_bad_line(set->races));
+	if (findings_bad_line(set->findings))
+		cli_note(COMMAND, "%s is damaged in line %zu: only what is before it is shown",
+			 path, findings_bad_line(set->findings));
 	int status = print(set, path, NULL);
-	race_page_free(set->races);
+	findings_free(set->findings);
 	return status;
 }
 
@@ -267,8 +267,8 @@ int cmd_report(int argc, char **argv)
 		return status;
 	if (set.is_code)
 		return print(&set, argv[first], NULL);
-	if (race_page_is_for(argv[first]))
-		return print_races(&set, argv[first]);
+	if (findings_is_for(argv[first]))
+		return print_findings(&set, argv[first]);
 	if (run_session_read(argv[first], &session, why, sizeof(why)))
 		return cli_wrong(COMMAND, "%s: %s", argv[first], why);
 	if (session->good_bytes < session->all_bytes)

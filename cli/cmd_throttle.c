@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,7 +39,8 @@
 
 #define COMMAND "throttle"
 #define TICK_NS 20000000
-#define INSPECT_EVERY 5 /* ticks */
+#define INSPECT_EVERY 5	  /* ticks */
+#define STARTING_WAITS 10 /* of that length */
 #define TRY_AGAIN_NS 1000000000
 #define PROCESS_CLOCK 2 /* CPUCLOCK_SCHED of the kernel */
 #define REGION_NAME "trapline-throttle"
@@ -316,6 +319,9 @@ static int begin(struct throttling *th)
 
 	agent_option("throttle", &th->memory, text, sizeof(text));
 	th->started_ns = clock_now_ns();
+	/* Daemons of the command become children of this process. */
+	if (th->set.command)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (th->set.command)
 		return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
 	agent_call_until(&asked_by, th->started_ns, th->set.for_ns);
@@ -490,12 +496,25 @@ static int print_summary(struct throttling *th)
 	return print_uncovered(th);
 }
 
+/* Daemons of the command that have ended too. */
+static void throttle_wait_for_children(struct throttling *th)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == th->set.pid) {
+			th->status = status;
+			th->is_over = true;
+		}
+}
+
 static bool throttle_has_ended(struct throttling *th)
 {
 	if (th->is_over)
 		return true;
 	if (th->set.command)
-		th->is_over = waitpid(th->set.pid, &th->status, WNOHANG) == th->set.pid;
+		throttle_wait_for_children(th);
 	else
 		th->is_over = has_left(th);
 	return th->is_over;
@@ -521,7 +540,7 @@ static void throttle_show_status(struct throttling *th)
 static void inspect(struct throttling *th)
 {
 	if (th->set.command)
-		uncovered_inspect(&th->uncovered, th->set.pid);
+		uncovered_inspect(&th->uncovered);
 	else
 		keep_events(th);
 }
@@ -545,6 +564,30 @@ static void throttle_wait_for_end(struct throttling *th, bool until_time)
 	}
 }
 
+/* A budget ends with this command, and what the command has left behind is to keep it. */
+static void wait_for_daemons(struct throttling *th)
+{
+	const struct uncovered *u = &th->uncovered;
+	struct timespec pause = { 0, INSPECT_EVERY * TICK_NS };
+	bool is_told = false;
+	int waits = 0;
+
+	inspect(th);
+	while ((u->alive || (u->starting && waits++ < STARTING_WAITS)) && !asked_by &&
+	       !throttle_is_time_over(th)) {
+		if (!is_told && u->alive)
+			cli_note(COMMAND,
+				 "%s ended and left %" PRIu64 " process%s, such as %s (process "
+				 "%d): the budget stays until the last one ends; Ctrl-C lifts it",
+				 th->set.command[0], u->alive, u->alive == 1 ? "" : "es",
+				 u->alive_name, u->alive_pid);
+		is_told |= u->alive > 0;
+		nanosleep(&pause, NULL);
+		throttle_wait_for_children(th);
+		inspect(th);
+	}
+}
+
 /* Nothing of the budget stays in the running process. */
 static void leave(struct throttling *th)
 {
@@ -562,6 +605,8 @@ static void leave(struct throttling *th)
 static int throttle_run(struct throttling *th)
 {
 	throttle_wait_for_end(th, true);
+	if (th->set.command && th->is_over)
+		wait_for_daemons(th);
 	lift(th);
 	leave(th);
 	int failed = print_summary(th);

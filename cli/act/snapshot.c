@@ -41,6 +41,17 @@ struct taking {
 	int memory_fd;
 };
 
+#define PIECES 5
+#define PIECE_BYTES 10
+
+/* What was found in the process that was looked at last, and the code there: exec may replace it. */
+static struct {
+	pid_t pid;
+	uint64_t start;
+	struct return_gadgets gadgets;
+	uint8_t code[PIECES][PIECE_BYTES];
+} seen;
+
 static int taking_failed(struct taking *t, int err, const char *what)
 {
 	if (err == -EPERM || err == -EACCES)
@@ -62,6 +73,53 @@ static int open_memory_of(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static void read_pieces(int memory_fd, const struct return_gadgets *g,
+			uint8_t code[PIECES][PIECE_BYTES])
+{
+	const uint64_t at[PIECES] = { g->syscall_at, g->restore_at, g->pop_result_at,
+				      g->pop_place_at, g->store_at };
+
+	memset(code, 0, PIECES * PIECE_BYTES);
+	for (int i = 0; i < PIECES; i++)
+		if (at[i] && pread(memory_fd, code[i], PIECE_BYTES, (off_t)at[i]) < 0)
+			code[i][0] = 0;
+}
+
+/* A search reads all of libc, for a millisecond: once for a process, and not while it is stopped. */
+static int find_gadgets(pid_t pid, int memory_fd, struct return_gadgets *out)
+{
+	uint8_t code[PIECES][PIECE_BYTES];
+	uint64_t start = 0;
+	uint64_t end;
+
+	program_find_mapping(pid, is_libc_code, NULL, &start, &end);
+	if (seen.pid == pid && seen.start == start) {
+		read_pieces(memory_fd, &seen.gadgets, code);
+		*out = seen.gadgets;
+		if (!memcmp(code, seen.code, sizeof(code)))
+			return 0;
+	}
+	seen.pid = 0;
+	if (!return_find_gadgets(pid, memory_fd, start, out))
+		return -ENOEXEC;
+	seen.pid = pid;
+	seen.start = start;
+	seen.gadgets = *out;
+	read_pieces(memory_fd, out, seen.code);
+	return 0;
+}
+
+void snapshot_prepare(pid_t pid)
+{
+	struct return_gadgets unused;
+	int memory_fd = open_memory_of(pid);
+
+	if (memory_fd < 0)
+		return;
+	find_gadgets(pid, memory_fd, &unused);
+	close(memory_fd);
 }
 
 /* The new child of the thread that this one traces, in its first stop. -errno: it did not come. */
@@ -216,16 +274,13 @@ static int make_copies(struct taking *t)
 static void take(void *arg)
 {
 	struct taking *t = arg;
-	uint64_t start = 0;
-	uint64_t end;
 
 	t->memory_fd = open_memory_of(t->pid);
 	if (t->memory_fd < 0) {
 		taking_failed(t, -errno, "cannot open its memory");
 		return;
 	}
-	program_find_mapping(t->pid, is_libc_code, NULL, &start, &end);
-	int err = return_find_gadgets(t->pid, t->memory_fd, start, &t->gadgets) ? 0 : -ENOEXEC;
+	int err = find_gadgets(t->pid, t->memory_fd, &t->gadgets);
 	if (!err)
 		err = make_copies(t);
 	if (err)

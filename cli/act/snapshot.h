@@ -25,6 +25,9 @@ struct snapshot_use {
 	void *arg;
 };
 
+/* What can be found out before a hit, so that the process is not stopped for it. */
+void snapshot_prepare(pid_t pid);
+
 /*
  * The process is stopped, and tid is one of its threads. It is continued in between, if `continues`.
  * With `use` the copy ends when use() returns, or when this command dies; without it, it stays.

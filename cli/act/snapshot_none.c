@@ -5,6 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 
+void snapshot_prepare(pid_t pid)
+{
+}
+
 int snapshot_take(pid_t pid, pid_t tid, int continues, const struct snapshot_use *use,
 		  struct snapshot *out, char *why, size_t n)
 {

@@ -80,6 +80,8 @@ int then_start(struct then *t, pid_t pid)
 	bool continues = t->kind == THEN_SIGNAL || t->kind == THEN_CORE || t->kind == THEN_SNAPSHOT;
 	int err = continues ? act_guard_start(&t->guard, pid) : 0;
 
+	if (t->kind == THEN_CORE || t->kind == THEN_SNAPSHOT)
+		snapshot_prepare(pid);
 	return err ? cli_wrong(t->name, "cannot watch over process %d: %s", pid, strerror(-err)) :
 		     0;
 }

@@ -2,8 +2,9 @@
 /*
  * at_each.c - see at_each.h.
  *
- * Each run is a `trapline at` of its own, several at once. Its -o file exists only when the point
- * was reached, so the exit status of the program is never mistaken for that of `trapline at`.
+ * Each run is a `trapline at` of its own, several at once. Its -o file is empty until the point is
+ * reached, so the exit status of the program is never mistaken for that of `trapline at`. The files have
+ * no names: nothing is left of them when this command is killed.
  */
 #include "cli/at/at_each.h"
 
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,8 +37,10 @@
 #define POINT_TEXT (2 * AT_TEXT + 32)
 
 struct job {
-	pid_t pid; /* 0: free */
-	uint64_t nth;
+	pid_t pid;    /* 0: free */
+	int output;   /* what it printed */
+	int reached;  /* what `trapline at` printed at the point */
+	uint64_t nth; /* 0: the command alone */
 	uint64_t deadline_ns;
 	bool is_hung;
 };
@@ -44,7 +48,6 @@ struct job {
 struct runs {
 	struct at_each set;
 	struct at_point point;
-	char folder[64];
 	char self[PATH_MAX];
 	struct job jobs[JOBS_MAX];
 	uint64_t next;
@@ -99,17 +102,33 @@ static void point_text(const struct runs *s, uint64_t nth, char *text, size_t n)
 		 s->point.condition[0] ? " if " : "", s->point.condition);
 }
 
-static void file_of(const struct runs *s, const char *kind, uint64_t nth, char *path, size_t n)
+static volatile sig_atomic_t ended_by;
+
+static void on_end(int number)
 {
-	snprintf(path, n, "%s/%s-%llu", s->folder, kind, (unsigned long long)nth);
+	ended_by = number;
 }
 
-/* In the child. nth 0: the command alone. */
-static void each_run_child(const struct runs *s, uint64_t nth)
+/* A file without a name. A descriptor or -1. */
+static int nameless_file(void)
 {
-	char output[128];
+	char path[] = "/tmp/trapline-at-XXXXXX";
+	int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0) {
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	return fd;
+}
+
+/* In the child. */
+static void each_run_child(const struct runs *s, const struct job *job)
+{
+	uint64_t nth = job->nth;
 	char point[POINT_TEXT];
-	char reached[128];
+	char reached[64];
 	char *at[256] = { (char *)(uintptr_t)s->self,
 			  "at",
 			  point,
@@ -121,13 +140,13 @@ static void each_run_child(const struct runs *s, uint64_t nth)
 			  "--" };
 	int n = 9;
 
-	file_of(s, "out", nth, output, sizeof(output));
-	file_of(s, "point", nth, reached, sizeof(reached));
+	/* By way of this command's descriptor: the program has none that it would not have alone. */
+	snprintf(reached, sizeof(reached), "/proc/%d/fd/%d", getppid(), job->reached);
 	point_text(s, nth, point, sizeof(point));
-	int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	dup2(fd, 1);
-	dup2(fd, 2);
+	dup2(job->output, 1);
+	dup2(job->output, 2);
 	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!nth)
 		execvp(s->set.command[0], s->set.command);
 	for (char **arg = s->set.command; nth && *arg && n < 255; arg++)
@@ -137,30 +156,47 @@ static void each_run_child(const struct runs *s, uint64_t nth)
 	_exit(127);
 }
 
-static pid_t start_run(const struct runs *s, uint64_t nth)
+static int start_run(struct runs *s, struct job *job)
 {
+	job->output = nameless_file();
+	job->reached = nameless_file();
+	if (job->output < 0 || job->reached < 0)
+		return cli_wrong(COMMAND, "cannot make a file in /tmp: %s", strerror(errno));
 	fflush(NULL);
-	pid_t pid = fork();
+	job->pid = fork();
+	if (job->pid == 0)
+		each_run_child(s, job);
+	if (job->pid < 0) {
+		job->pid = 0;
+		return cli_wrong(COMMAND, "cannot start a run: %s", strerror(errno));
+	}
+	setpgid(job->pid, job->pid);
+	return CLI_OK;
+}
 
-	if (pid == 0)
-		each_run_child(s, nth);
-	setpgid(pid, pid);
-	return pid;
+static void close_run(struct job *job)
+{
+	if (job->output >= 0)
+		close(job->output);
+	if (job->reached >= 0)
+		close(job->reached);
+	job->pid = 0;
 }
 
 /* 0: --check is content with the run, or was not given. */
-static int each_check_output(const struct runs *s, uint64_t nth, int status)
+static int each_check_output(const struct runs *s, const struct job *job, int status)
 {
-	char output[128];
+	char output[64];
 	char number[16];
 	int result = 0;
 
 	if (!s->set.check)
 		return 0;
-	file_of(s, "out", nth, output, sizeof(output));
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
+		/* Opened again: it is read from its beginning. */
+		snprintf(output, sizeof(output), "/proc/self/fd/%d", job->output);
 		int fd = open(output, O_RDONLY | O_CLOEXEC);
 		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
@@ -186,17 +222,15 @@ static void judge(const struct runs *s, const struct job *job, int status, char 
 	else if (status != s->good_status)
 		snprintf(verdict, VERDICT_MAX, "exit status %d instead of %d", status,
 			 s->good_status);
-	else if (each_check_output(s, job->nth, status))
+	else if (each_check_output(s, job, status))
 		snprintf(verdict, VERDICT_MAX, "--check failed");
 }
 
-static bool was_reached(const struct runs *s, uint64_t nth)
+static bool was_reached(const struct job *job)
 {
-	char path[128];
 	struct stat st;
 
-	file_of(s, "point", nth, path, sizeof(path));
-	return !stat(path, &st) && st.st_size > 0;
+	return !fstat(job->reached, &st) && st.st_size > 0;
 }
 
 static void print_run(struct runs *s, uint64_t nth, const char *verdict)
@@ -221,22 +255,23 @@ static void print_run(struct runs *s, uint64_t nth, const char *verdict)
 }
 
 /* The line that `trapline at` printed when it did not run the program to the point. */
-static void read_refusal(struct runs *s, uint64_t nth)
+static void read_refusal(struct runs *s, const struct job *job)
 {
 	const char prefix[] = "trapline " COMMAND ": ";
-	char path[128];
 	char line[512] = "";
+	int fd = fcntl(job->output, F_DUPFD_CLOEXEC, 0);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 
-	file_of(s, "out", nth, path, sizeof(path));
-	FILE *f = fopen(path, "re");
+	if (f)
+		rewind(f);
 	while (f && fgets(line, sizeof(line), f) && strncmp(line, prefix, strlen(prefix)) != 0)
 		line[0] = '\0';
 	if (f)
 		fclose(f);
 	line[strcspn(line, "\n")] = '\0';
 	if (strstr(line, AT_NOT_REACHED)) {
-		if (!s->end || nth < s->end)
-			s->end = nth;
+		if (!s->end || job->nth < s->end)
+			s->end = job->nth;
 		return;
 	}
 	/* Runs at the same time end with the same line. */
@@ -250,19 +285,28 @@ static void finish_job(struct runs *s, struct job *job, int raw)
 {
 	char verdict[VERDICT_MAX];
 
-	if (!was_reached(s, job->nth) && !job->is_hung) {
-		read_refusal(s, job->nth);
+	if (!was_reached(job) && !job->is_hung) {
+		read_refusal(s, job);
 	} else {
 		judge(s, job, cli_status_of(raw), verdict);
 		s->done++;
 		print_run(s, job->nth, verdict);
 	}
-	job->pid = 0;
+	close_run(job);
 }
 
 static bool is_more(const struct runs *s)
 {
-	return !s->failed && s->next <= s->set.limit && (!s->end || s->next < s->end);
+	return !s->failed && !ended_by && s->next <= s->set.limit && (!s->end || s->next < s->end);
+}
+
+/* With what it started. */
+static void end_run(struct job *job)
+{
+	kill(-job->pid, SIGKILL);
+	while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close_run(job);
 }
 
 /* Starts, ends or kills a job if it is time. Returns whether it is busy. */
@@ -273,10 +317,16 @@ static bool step(struct runs *s, struct job *job)
 	if (!job->pid && is_more(s)) {
 		*job = (struct job){ .nth = s->next++,
 				     .deadline_ns = clock_now_ns() + s->set.timeout_ns };
-		job->pid = start_run(s, job->nth);
+		s->failed = start_run(s, job);
+		if (s->failed)
+			close_run(job);
 	}
 	if (!job->pid)
 		return false;
+	if (ended_by) {
+		end_run(job);
+		return false;
+	}
 	if (waitpid(job->pid, &raw, WNOHANG) == job->pid) {
 		finish_job(s, job, raw);
 	} else if (clock_now_ns() > job->deadline_ns && !job->is_hung) {
@@ -306,18 +356,22 @@ static void run_all(struct runs *s)
 /* What the program does undisturbed. */
 static int run_good(struct runs *s)
 {
+	struct job job = { 0 };
 	int raw = 0;
-	pid_t pid = start_run(s, 0);
+	int status = start_run(s, &job);
 
-	waitpid(pid, &raw, 0);
+	while (!status && waitpid(job.pid, &raw, 0) < 0 && errno == EINTR)
+		if (ended_by)
+			kill(-job.pid, SIGKILL);
 	s->good_status = cli_status_of(raw);
-	if (s->good_status == 127)
-		return cli_wrong(COMMAND, "cannot start %s", s->set.command[0]);
-	if (each_check_output(s, 0, s->good_status))
-		return cli_wrong(
+	if (!status && s->good_status == 127)
+		status = cli_wrong(COMMAND, "cannot start %s", s->set.command[0]);
+	if (!status && !ended_by && each_check_output(s, &job, s->good_status))
+		status = cli_wrong(
 			COMMAND,
 			"--check fails for a run without a signal; it must succeed for that run");
-	return CLI_OK;
+	close_run(&job);
+	return status;
 }
 
 static void print_reproducer(const struct runs *s)
@@ -354,29 +408,14 @@ static int summary(const struct runs *s)
 	return s->broken ? CLI_NO : CLI_OK;
 }
 
-static void remove_folder(const struct runs *s)
-{
-	char path[128];
-
-	for (uint64_t nth = 0; nth < s->next; nth++) {
-		file_of(s, "out", nth, path, sizeof(path));
-		unlink(path);
-		file_of(s, "point", nth, path, sizeof(path));
-		unlink(path);
-	}
-	rmdir(s->folder);
-}
-
 static int each_open_output(struct runs *s)
 {
 	s->status = (struct output){ .status = terminal_has_status(STDERR_FILENO) };
 	s->out = s->set.output ? private_file(s->set.output) : stdout;
 	if (!s->out)
 		return cli_wrong(COMMAND, "cannot write %s: %s", s->set.output, strerror(errno));
-	snprintf(s->folder, sizeof(s->folder), "/tmp/trapline-at-XXXXXX");
-	ssize_t n = readlink("/proc/self/exe", s->self, sizeof(s->self) - 1);
-	if (n < 0 || !mkdtemp(s->folder))
-		return cli_wrong(COMMAND, "cannot make a folder in /tmp: %s", strerror(errno));
+	if (readlink("/proc/self/exe", s->self, sizeof(s->self) - 1) < 0)
+		return cli_wrong(COMMAND, "cannot read /proc/self/exe: %s", strerror(errno));
 	return CLI_OK;
 }
 
@@ -393,6 +432,16 @@ static int close_output(struct runs *s)
 	return CLI_NO;
 }
 
+/* The runs are in groups of their own, which the terminal's signals do not reach. */
+static void catch_end(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	const struct sigaction end = { .sa_handler = on_end };
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaction(signals[i], &end, NULL);
+}
+
 int at_each(struct at_each *each)
 {
 	static struct runs s;
@@ -404,14 +453,14 @@ int at_each(struct at_each *each)
 		status = each_open_output(&s);
 	if (status)
 		return status;
+	catch_end();
 	status = run_good(&s);
 	if (!status) {
 		run_all(&s);
-		status = summary(&s);
+		status = ended_by && !s.done ? 128 + ended_by : summary(&s);
 	}
-	remove_folder(&s);
 	int written = close_output(&s);
-	return status ? status : written;
+	return ended_by ? 128 + ended_by : status ? status : written;
 }
 
 /* The old command: `-e` is `--each` now, and so on. */

@@ -250,6 +250,10 @@ static int refused(struct break_probe *probe, const struct observe *o, int err)
 		return cli_wrong(o->set.name,
 				 "process %d has probes of another trapline: end that one first",
 				 o->session.pid);
+	/* The agent's thread gives up where its descriptor has gone. */
+	if (err == -ECANCELED)
+		snprintf(why, sizeof(why),
+			 "it closed the agent's descriptors before they were there");
 	return unfit(probe, o, "cannot probe process %d: %s", o->session.pid,
 		     *why ? why : strerror(-err));
 }

@@ -48,6 +48,23 @@ static const char *reason(pid_t pid, const char *exe)
 	return NULL;
 }
 
+static void read_name(pid_t pid, char *out, size_t n)
+{
+	char name[32] = "?";
+
+	program_status(pid, pid, "Name", name, sizeof(name));
+	char *text = name + strspn(name, "\t ");
+	snprintf(out, n, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static void count_alive(struct uncovered *u, pid_t pid)
+{
+	if (u->alive++)
+		return;
+	u->alive_pid = pid;
+	read_name(pid, u->alive_name, sizeof(u->alive_name));
+}
+
 static void inspect_one(struct uncovered *u, pid_t pid)
 {
 	size_t row = (size_t)pid % UNCOVERED_KNOWN;
@@ -55,22 +72,28 @@ static void inspect_one(struct uncovered *u, pid_t pid)
 	uint64_t end;
 	struct stat st;
 	char exe[64];
-	char name[32] = "?";
 
 	snprintf(exe, sizeof(exe), "/proc/%d/exe", pid);
-	if (stat(exe, &st) || (u->known[row].pid == pid && u->known[row].inode == st.st_ino))
+	if (stat(exe, &st))
 		return;
+	if (u->known[row].pid == pid && u->known[row].inode == st.st_ino) {
+		if (u->known[row].is_covered)
+			count_alive(u, pid);
+		return;
+	}
 	bool is_covered = program_mapping(pid, u->mapping, 0, &start, &end);
+	if (is_covered)
+		count_alive(u, pid);
 	const char *why = is_covered ? NULL : reason(pid, exe);
+	u->starting += !is_covered && !why;
 	if (!is_covered && !why)
 		return;
 	u->known[row].pid = pid;
 	u->known[row].inode = st.st_ino;
+	u->known[row].is_covered = is_covered;
 	if (is_covered || u->count++)
 		return;
-	program_status(pid, pid, "Name", name, sizeof(name));
-	char *text = name + strspn(name, "\t ");
-	snprintf(u->name, sizeof(u->name), "%.*s", (int)strcspn(text, "\n"), text);
+	read_name(pid, u->name, sizeof(u->name));
 	u->pid = pid;
 	u->why = why;
 }
@@ -90,13 +113,10 @@ static void inspect_children_of(struct uncovered *u, pid_t pid, pid_t tid, int d
 		fclose(f);
 }
 
-static void inspect_tree(struct uncovered *u, pid_t pid, int depth)
+static void inspect_below(struct uncovered *u, pid_t pid, int depth)
 {
 	char path[64];
 
-	inspect_one(u, pid);
-	if (depth == DEPTH_MAX)
-		return;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d));)
@@ -106,7 +126,15 @@ static void inspect_tree(struct uncovered *u, pid_t pid, int depth)
 		closedir(d);
 }
 
-void uncovered_inspect(struct uncovered *u, pid_t pid)
+static void inspect_tree(struct uncovered *u, pid_t pid, int depth)
 {
-	inspect_tree(u, pid, 0);
+	inspect_one(u, pid);
+	if (depth < DEPTH_MAX)
+		inspect_below(u, pid, depth);
+}
+
+void uncovered_inspect(struct uncovered *u)
+{
+	u->alive = u->starting = 0;
+	inspect_below(u, getpid(), 0);
 }

@@ -9,6 +9,7 @@
 #ifndef CLI_LAUNCH_UNCOVERED_H
 #define CLI_LAUNCH_UNCOVERED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,14 +22,23 @@ struct uncovered {
 	pid_t pid;	     /* the first of them */
 	char name[16];
 	const char *why; /* `it is linked statically; link it dynamically` */
+	/* Covered processes that lived at the last inspection, and one of them. */
+	uint64_t alive;
+	pid_t alive_pid;
+	char alive_name[16];
+	uint64_t starting; /* of which it was not known yet */
 	/* By process id: the program that was inspected last, by its inode. */
 	struct {
 		pid_t pid;
 		uint64_t inode;
+		bool is_covered;
 	} known[UNCOVERED_KNOWN];
 };
 
-/* Inspects a process and its descendants; what ended before is missed. */
-void uncovered_inspect(struct uncovered *u, pid_t pid);
+/*
+ * Inspects the descendants of this process; what ended before is missed. Daemons are among them, if it is
+ * a subreaper (prctl(2)).
+ */
+void uncovered_inspect(struct uncovered *u);
 
 #endif

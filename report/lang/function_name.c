@@ -6,19 +6,30 @@
 #include <fnmatch.h>
 #include <string.h>
 
+/* Names by the hundred thousand are compared: most letters begin neither of these. */
+static bool is_operator(const char *p)
+{
+	return *p == 'o' && !strncmp(p, "operator", 8);
+}
+
+static bool is_anonymous(const char *p)
+{
+	return *p == '(' && !strncmp(p, "(anonymous namespace)", 21);
+}
+
 /* The '(' that begins the arguments: not that of operator() nor of (anonymous namespace). */
 static const char *arguments_of(const char *name)
 {
 	int angles = 0;
 
 	for (const char *p = name; *p; p++) {
-		if (!strncmp(p, "operator", 8) && !isalnum((unsigned char)p[8]) && p[8] != '_') {
+		if (is_operator(p) && !isalnum((unsigned char)p[8]) && p[8] != '_') {
 			p += 8;
 			p += strncmp(p, "()", 2) ? strspn(p, "<>=!+-*/%^&|~[],") : 2;
 			p--;
 			continue;
 		}
-		if (!strncmp(p, "(anonymous namespace)", 21)) {
+		if (is_anonymous(p)) {
 			p += 20;
 			continue;
 		}
@@ -36,9 +47,9 @@ static const char *skip_result(const char *name, const char *end)
 	int angles = 0;
 
 	for (const char *p = name; p < end; p++) {
-		if (!strncmp(p, "operator", 8))
+		if (is_operator(p))
 			break;
-		if (!strncmp(p, "(anonymous namespace)", 21)) {
+		if (is_anonymous(p)) {
 			p += 20;
 			continue;
 		}

@@ -209,7 +209,7 @@ function tiles() {
 	const names = lost => run.counts.filter(c => !!c[2] === lost && c[1]).map(c =>
 		`${c[0]} ${c[1]}`).join(", ");
 	const list = [tile(data.total.toLocaleString("en"), "hits"), tile(time(run.duration_us), run.reason),
-		tile(data.threads.length, "threads"),
+		tile(data.threads.length, data.threads.length === 1 ? "thread" : "threads"),
 		tile(hits.ranks.code.order.length, run.is_calls ? "callers" : "places of code"),
 		tile(sum(false).toLocaleString("en"), "rejected" + (names(false) ? ": " + names(false) : "")),
 		tile(sum(true).toLocaleString("en"), "lost" + (names(true) ? ": " + names(true) : ""), sum(true) > 0)];

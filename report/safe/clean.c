@@ -74,11 +74,13 @@ const char *clean_keep(const char *name)
 
 const char *clean_name(const char *name)
 {
-	const char *s = name;
+	size_t n = name ? strlen(name) : 0;
+	unsigned int others = 0;
 
-	while (s && is_plain((unsigned char)*s))
-		s++;
-	return s && *s ? clean_keep(name) : name;
+	/* Without a way out, so that compilers take many characters at once. */
+	for (size_t i = 0; i < n; i++)
+		others |= !is_plain((unsigned char)name[i]);
+	return others ? clean_keep(name) : name;
 }
 
 const char *clean_die_name(Dwarf_Die *die)

@@ -2,6 +2,7 @@
 /* in_code.c - see in_code.h: which form fits the place, and the condition as machine code. */
 #include "core/in_code.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -174,6 +175,16 @@ static int open_trap(struct trapline_event *ev, struct code_problem *problem)
 	return traps_set(&ev->parts[0].addr, 1, &opts, &ev->traps, problem);
 }
 
+static void find_object(struct trapline_event *ev)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)(uintptr_t)ev->parts[0].addr, &object))
+		return;
+	ev->object_start = (uintptr_t)object.dlfo_map_start;
+	ev->object_end = (uintptr_t)object.dlfo_map_end;
+}
+
 int in_code_open(struct trapline_event *ev)
 {
 	struct code_problem problem = { NULL, 0 };
@@ -181,6 +192,8 @@ int in_code_open(struct trapline_event *ev)
 
 	if (err)
 		return err;
+	if (ev->condition)
+		find_object(ev);
 	if (ev->stack_depth)
 		stack_warm_up();
 	if (ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD) &&

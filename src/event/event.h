@@ -227,8 +227,11 @@ struct trapline_event {
 	struct event_roots roots;
 	struct event_links links;
 
-	uint32_t probe;			 /* TRAPLINE_BY_PROBE: its number, + 1 */
-	struct trapline_traps *traps;	 /* TRAPLINE_BY_TRAP */
+	uint32_t probe;		      /* TRAPLINE_BY_PROBE: its number, + 1 */
+	struct trapline_traps *traps; /* TRAPLINE_BY_TRAP */
+	/* The object with that code, which stays while a thread runs there; see verdict.c. 0: not known. */
+	uint64_t object_start;
+	uint64_t object_end;
 	const struct hit_slots *records; /* of the target: these, without a callback */
 	uint64_t recorded;
 

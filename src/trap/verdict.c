@@ -2,7 +2,9 @@
 /*
  * verdict.c - see verdict.h: where the kernel cannot decide, the interpreter does.
  *
- * Memory is read by a system call that tells of a fault instead of raising one.
+ * Memory is read by a system call that tells of a fault instead of raising one. One that copies costs a
+ * microsecond. For the variables of the object whose code was hit there is a faster way: nothing unmaps
+ * them while a thread runs there, so it is enough that another system call could read them just now.
  */
 #include "base/general_regs.h"
 
@@ -86,10 +88,56 @@ TRAP_PATH static int env_reg(const struct cond_env *env, uint32_t number, uint64
 	return get_register(input->hit, number, out);
 }
 
+/* Of the kernel's order: it reads the set, and then finds that there is no such operation. */
+TRAP_PATH static int word_is_readable(uint64_t address)
+{
+	const long none = -1;
+
+	return sys4(SYS_rt_sigprocmask, none, address & ~7ull, 0, sizeof(uint64_t)) == -EINVAL;
+}
+
+/* 1; 0: it is not there, or there is no telling. */
+TRAP_PATH static int read_variable(const struct trapline_event *ev, uint64_t address, void *buf,
+				   uint32_t n)
+{
+	const volatile void *from = (const volatile void *)(uintptr_t)address;
+	uint8_t one;
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight;
+
+	if (!n || n > sizeof(eight) || address % n || address < ev->object_start ||
+	    address >= ev->object_end || ev->object_end - address < n || !word_is_readable(address))
+		return 0;
+	/* By one instruction each: another thread may write there. */
+	switch (n) {
+	case 1:
+		one = *(const volatile uint8_t *)from;
+		memcpy(buf, &one, sizeof(one));
+		return 1;
+	case 2:
+		two = *(const volatile uint16_t *)from;
+		memcpy(buf, &two, sizeof(two));
+		return 1;
+	case 4:
+		four = *(const volatile uint32_t *)from;
+		memcpy(buf, &four, sizeof(four));
+		return 1;
+	case 8:
+		eight = *(const volatile uint64_t *)from;
+		memcpy(buf, &eight, sizeof(eight));
+		return 1;
+	default:
+		return 0;
+	}
+}
+
 TRAP_PATH static int env_read(const struct cond_env *env, uint64_t address, void *buf, uint32_t n)
 {
 	const struct condition_input *input = env->arg;
 
+	if (read_variable(input->event, address, buf, n))
+		return 0;
 	return sys_read_memory(input->hit->pid, address, buf, n) == (ssize_t)n ? 0 : -EFAULT;
 }
 

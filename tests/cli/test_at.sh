@@ -249,6 +249,31 @@ run at --signal SIGALRM --each write --runs 4 -j \
 	>/dev/null
 ok "a_check_of_the_output_decides" $?
 
+# ended_early SIGNAL: no file and no run is left, whatever ends the command.
+folders()
+{
+	find /tmp -maxdepth 1 -name 'trapline-at-*' | sort
+}
+left=$(folders)
+has_ended()
+{
+	! pgrep -f '^sleep 61.25'
+}
+ended_early()
+{
+	"$trapline" at --signal SIGALRM --each write -- sleep 61.25 >"$tmp/out" 2>"$tmp/err" &
+	observer=$!
+	eventually pgrep -f '^sleep 61.25'
+	kill -"$1" $observer
+	wait $observer 2>/dev/null
+	status=$?
+	eventually has_ended && [ "$(folders)" = "$left" ]
+}
+ended_early INT && [ $status = 130 ]
+ok "each_leaves_nothing_when_it_is_interrupted" $?
+ended_early KILL && [ $status = 137 ]
+ok "each_leaves_nothing_when_it_is_killed" $?
+
 wrong "an_amount_needs_a_counter" 'LOCATION@AMOUNT needs --counter NAME (example: --counter syscalls)$' 'write@5' -- true
 wrong "an_unknown_counter_is_refused" "invalid --counter 'apples': expected branches|instructions|cycles|page-faults|syscalls$" 'write@5' --counter apples -- true
 wrong "an_amount_is_a_number" "invalid point 'write@x': expected 'LOCATION#N\[+K\] \[if COND\]' (example: 'malloc#1000')" 'write@x' --counter cycles -- true

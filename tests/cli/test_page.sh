@@ -32,15 +32,15 @@ browse()
 		--user-data-dir="$tmp/browser" "$@" 2>"$tmp/err"
 }
 
-# page NAME ARG...: $tmp/NAME.html from a recording of the generator, or from the races.
+# page NAME ARG...: $tmp/NAME.html from a recording of the generator, or from the JSON lines of NAME.
 page()
 {
 	name=$1
 	shift
-	if [ "$name" = race ]; then
+	if [ -e "$here/$name.jsonl" ]; then
 		mkdir -p "$tmp/bin" "$tmp/src"
 		seq 99 | sed 's/.*/	line(&); \/* of <b>the<\/b> source *\//' >"$tmp/src/race_racy.c"
-		sed "s|@TMP@|$tmp|g" "$here/races.jsonl" >"$tmp/$name.rec"
+		sed "s|@TMP@|$tmp|g" "$here/$name.jsonl" >"$tmp/$name.rec"
 	else
 		"$generator" "$@" "$tmp/$name.rec" || return
 	fi
@@ -90,9 +90,9 @@ all()
 		"map(select(.page == \$page)) | length == \$sizes and all(.[]; $2)" "$tmp/facts" >/dev/null 2>>"$tmp/err"
 }
 
-page values values 3000 && page calls calls 3000 && page race
+page values values 3000 && page calls calls 3000 && page race && page heap
 ok "pages_are_made" $?
-! cat "$tmp/values.html" "$tmp/calls.html" "$tmp/race.html" | grep -Eq '(src|href)=|https?://|@import|url\('
+! cat "$tmp/values.html" "$tmp/calls.html" "$tmp/race.html" "$tmp/heap.html" | grep -Eq '(src|href)=|https?://|@import|url\('
 ok "no_page_asks_for_anything" $?
 
 # refused NAME TEXT ARG...: one line, status 2.
@@ -107,15 +107,22 @@ refused()
 }
 refused races_have_the_form_of_a_page_only 'JSON lines, not a recording: give --as html' "$tmp/race.rec"
 echo '{"type":"hit","old":1}' >"$tmp/watch.jsonl"
-refused json_lines_of_a_watch_are_refused 'neither a recording nor JSON lines of trapline race' "$tmp/watch.jsonl" --as html
+refused json_lines_of_a_watch_are_refused 'neither a recording nor JSON lines of trapline race or heap' "$tmp/watch.jsonl" --as html
 {
 	head -1 "$tmp/race.rec"
 	echo '{"type":"race","grade":"A","first":{"stack":[1]}}'
 	tail -2 "$tmp/race.rec"
 } >"$tmp/damaged"
 "$trapline" report "$tmp/damaged" --as html >"$tmp/out" 2>"$tmp/err"
-[ $? = 0 ] && grep -q 'damaged in line 2: only the races before are shown' "$tmp/err" && grep -q '"total":1,' "$tmp/out" && : >"$tmp/out"
+[ $? = 0 ] && grep -q 'damaged in line 2: only what is before it is shown' "$tmp/err" && grep -q '"total":1,' "$tmp/out" && : >"$tmp/out"
 ok "a_damaged_line_ends_the_races_and_is_reported" $?
+{
+	head -1 "$tmp/heap.rec"
+	head -1 "$tmp/race.rec"
+} >"$tmp/damaged"
+"$trapline" report "$tmp/damaged" --as html >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -q 'damaged in line 2' "$tmp/err" && grep -q '"kind":"heap",.*"total":1,' "$tmp/out"
+ok "a_page_is_of_one_search" $?
 # A name of a target is no way to put a file into the page that is not source.
 echo secret >"$tmp/src/secret"
 sed 's|race_racy\.c|secret|g; s/"line":[0-9][0-9]*/"line":1/g' "$tmp/race.rec" >"$tmp/lured"
@@ -123,7 +130,7 @@ sed 's|race_racy\.c|secret|g; s/"line":[0-9][0-9]*/"line":1/g' "$tmp/race.rec" >
 [ $? = 0 ] && grep -q '"sources":{}' "$tmp/out"
 ok "a_file_that_is_not_named_as_source_is_not_on_the_page" $?
 
-facts values calls race
+facts values calls race heap
 ok "the_pages_work_in_four_sizes" $?
 all values '.errors == [] and .wide == [] and .wide_at_end == [] and .overflow <= 0'
 ok "nothing_is_wider_than_the_page" $?
@@ -158,6 +165,11 @@ ok "the_line_of_the_access_is_marked_in_its_source" $?
 all race '.by_grade == 1 and .by_search == 1 and .again == 2'
 ok "races_are_selected_by_grade_and_by_text" $?
 
+all heap '.errors == [] and .wide == [] and .overflow <= 0 and .races == 2 and .sides == 5 and .sources == 5 and .frames > 8'
+ok "a_page_of_the_heap_has_access_allocation_and_release" $?
+all heap '.by_grade == 2 and .by_search == 0 and .again == 2'
+ok "errors_are_selected_by_grade_and_by_text" $?
+
 # 200,000 hits are the limit, and the page says so.
 four=$sizes
 sizes=1280x800
@@ -171,13 +183,13 @@ ok "200000_hits_need_less_than_12_megabytes" $?
 sizes=$four
 
 # --- pictures ---
-frames $tall values.html calls.html race.html >"$tmp/frames.html"
+frames $tall values.html calls.html race.html heap.html >"$tmp/frames.html"
 {
 	echo '<!DOCTYPE html><pre id="grid"></pre><script>const pictures = [];'
 	for scheme in light dark; do
-		browse $scheme --window-size=4400,$((3 * tall + 200)) --screenshot="$tmp/$scheme.png" \
+		browse $scheme --window-size=4400,$((4 * tall + 200)) --screenshot="$tmp/$scheme.png" \
 			"file://$tmp/frames.html" >/dev/null
-		echo "pictures.push(['$scheme', ['values', 'calls', 'race'],"
+		echo "pictures.push(['$scheme', ['values', 'calls', 'race', 'heap'],"
 		echo "	[[0, 375], [375, 768], [1143, 1280], [2423, 1920]], $tall, \`"
 		base64 -w 0 "$tmp/$scheme.png"
 		echo '`]);'
@@ -211,7 +223,7 @@ alike()
 	}
 	END { exit bad || seen != 4 }' "$reference" "$tmp/grid"
 }
-for name in values calls race; do
+for name in values calls race heap; do
 	for scheme in light dark; do
 		alike $name-$scheme $name-$scheme
 		ok "picture_of_${name}_$scheme" $?

@@ -262,6 +262,34 @@ wait "$pid"
 grep -qx ok "$tmp/victim"
 ok a_file_at_the_number_of_a_closed_descriptor_stays_open $?
 
+# closed_under_probes SIGNAL...: the agent waits for the command on a descriptor that the program closed.
+closed_under_probes()
+{
+	start closer
+	"$trapline" break -p "$pid" usleep --mechanism probe --summary --json --limit 300 >"$tmp/out" 2>"$tmp/err" &
+	observer=$!
+	eventually grep -q '^breaking on ' "$tmp/err"
+	kill -USR1 "$pid"
+	eventually [ -e "/proc/$pid/fd/40" ]
+	for signal in "$@"; do
+		kill -"$signal" "$pid"
+		sleep 0.1
+	done
+	wait $observer
+	status=$?
+	kill -TERM "$pid"
+	wait "$pid"
+	[ $status = 0 ] && grep -qx ok "$tmp/victim" && summary "$balanced"
+}
+
+# A stop makes its wait begin again, which looks at the number anew.
+closed_under_probes STOP CONT &&
+	summary '.ended == "the process closed the agent'"'"'s descriptors, and the probes ended" and .hits < 300'
+ok closed_descriptors_that_end_the_probes_are_reported $?
+
+closed_under_probes && summary '.ended == "the limit was reached" and .hits == 300'
+ok closed_descriptors_that_do_not_are_no_end $?
+
 ! probe work --ret -- "$victims/probed" 1 1 && says 'ret cannot be combined with --mechanism probe.*use --mechanism uprobe'
 ok returns_are_refused $?
 ! probe work --no-bpf -- "$victims/probed" 1 1 && says 'no-bpf cannot be combined'

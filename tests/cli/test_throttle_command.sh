@@ -136,6 +136,21 @@ throttle --cpu 30% -- env -i sleep 1
 [ $? = 1 ] && last 'throttle did not cover sleep (process PID): it was started without the environment variable LD_PRELOAD; keep this variable'
 ok "a_child_without_the_environment_is_reported" $?
 
+# What the command leaves behind has other parents.
+throttle --cpu 20% -- sh -c 'setsid timeout 1 "$1" & exit 3' sh "$victims/busy"
+[ $? = 3 ] && got 25 && grep -q 'note: sh ended and left [12] process.*: the budget stays until the last one ends' "$tmp/err"
+ok "a_daemon_keeps_the_budget_until_it_ends" $?
+
+throttle --cpu 20% -- sh -c '(setsid "$1" & echo $! >"$2") & sleep 1' sh "$victims/static_victim" "$tmp/daemon"
+[ $? = 1 ] && last 'throttle did not cover static_victim (process PID): it is linked statically; link it dynamically'
+status=$?
+kill "$(cat "$tmp/daemon")"
+ok "a_static_daemon_is_reported" $status
+
+throttle --cpu 20% -- sh -c 'setsid true & wait'
+[ $? = 0 ] && ! grep -q note: "$tmp/err"
+ok "a_command_that_leaves_nothing_ends_at_once" $?
+
 printf '#!%s\n' "$victims/static_victim" >"$tmp/script"
 chmod +x "$tmp/script"
 "$trapline" throttle --cpu 30% -- "$tmp/script" 2>"$tmp/err" &

@@ -114,6 +114,37 @@ static void the_interpreter_decides_what_code_cannot(void **state)
 	trapline_event_close(event);
 }
 
+static struct {
+	uint64_t value[512];
+} guarded __attribute__((aligned(4096)));
+
+/* They are read where they are. A page without access is none that can be read, and no fault. */
+static void variables_of_the_object_are_read_and_protected_ones_are_not(void **state)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "*(u64 *)%p == 7 || *(u32 *)%p == 3", (void *)&guarded.value[8],
+		 (void *)((char *)&guarded.value[9] + 1));
+	struct trapline_event *event = probe_if(five, text, count);
+
+	callbacks = 0;
+	for (int i = 0; i < 10; i++) {
+		guarded.value[8] = i;
+		five(0, 1);
+	}
+	assert_int_equal(callbacks, 1);
+	memset((char *)&guarded.value[9] + 1, 3, 1); /* not aligned */
+	five(0, 1);
+	assert_int_equal(callbacks, 2);
+	assert_int_equal(stats_of(event).condition_faults, 0);
+	assert_int_equal(mprotect(&guarded, sizeof(guarded), PROT_NONE), 0);
+	five(0, 1);
+	assert_int_equal(mprotect(&guarded, sizeof(guarded), PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(callbacks, 2);
+	assert_int_equal(stats_of(event).condition_faults, 1);
+	trapline_event_close(event);
+}
+
 static void the_thread_of_a_condition_is_found(void **state)
 {
 	char text[64];
@@ -474,6 +505,7 @@ int main(void)
 		T(many_probes_stand_in_one_function),
 		T(a_false_condition_calls_nothing),
 		T(the_interpreter_decides_what_code_cannot),
+		T(variables_of_the_object_are_read_and_protected_ones_are_not),
 		T(the_thread_of_a_condition_is_found),
 		T(limit_skip_disable_and_rearm_are_exact),
 		T(a_stack_goes_through_the_probe),

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <linux/bpf.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +12,7 @@
 
 #include "base/atomic.h"
 #include "base/ebpf.h"
-#include "base/memory.h"
 #include "base/sys.h"
-#include "code/reach/code_file.h"
 #include "event/ids.h"
 #include "event/tasks.h"
 
@@ -52,28 +49,14 @@ int uprobe_filter_read(pid_t pid, struct uprobe_filter *out)
 	return out->pid ? 0 : -ESRCH;
 }
 
-__attribute__((noipa)) static void trial_site(void)
-{
-	__asm__ volatile("nop");
-}
-
-static void *call_trial_site(void *arg)
-{
-	trial_site();
-	return NULL;
-}
-
-/* A program that counts its runs in a map; uprobe-multi. */
-static int load_counting(int map)
+/* Loaded for uprobe-multi, and never run. */
+static int load_nothing(void)
 {
 	struct ebpf *p = calloc(1, sizeof(*p));
 	int fd = -ENOMEM;
 
 	if (!p)
 		return fd;
-	ebpf_load_map_value(p, R1, map, 0);
-	ebpf_mov_imm(p, R2, 1);
-	ebpf_atomic(p, BPF_ADD, R1, 0, R2);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
 	p->attach_type = UPROBE_MULTI_ATTACH;
@@ -82,57 +65,42 @@ static int load_counting(int map)
 	return fd;
 }
 
-static int link_trial_site(int program)
+/* To a directory, which no kernel attaches to: why not tells what it knows. A descriptor or -errno. */
+static int link_to_directory(int program, uint32_t pid)
 {
-	struct code_file file;
+	uint64_t offset = 0;
 	struct uprobe_multi link = {
 		.prog_fd = (uint32_t)program,
 		.attach_type = UPROBE_MULTI_ATTACH,
+		.path = (uintptr_t) "/",
+		.offsets = (uintptr_t)&offset,
 		.count = 1,
-		.pid = (uint32_t)sys_getpid(),
+		.pid = pid,
 	};
-	uint64_t offset;
 
-	if (code_file_find(sys_getpid(), (uintptr_t)trial_site, &file))
-		return -ENOENT;
-	offset = (uintptr_t)trial_site - file.start + file.offset;
-	link.path = (uintptr_t)file.path;
-	link.offsets = (uintptr_t)&offset;
 	return sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
-}
-
-/* Called by another thread than the one that made the link: is it seen? */
-static uint32_t try_process_filter(const uint64_t *runs)
-{
-	pthread_t thread;
-	uint64_t before = atomic_get(runs);
-	if (pthread_create(&thread, NULL, call_trial_site, NULL) == 0)
-		pthread_join(thread, NULL);
-	return atomic_get(runs) > before ? YES : NO;
 }
 
 static uint32_t has_multi;
 static uint32_t filters_processes;
 
+/*
+ * A link to a real site would take two grace periods of RCU, 50 ms and more, before a command has
+ * anything. A kernel that compared the thread and not the process (before Linux commit 46ba0e49b642
+ * ("bpf: fix multi-uprobe PID filtering logic"), v6.10) took any number for a pid; since then one
+ * that is negative is refused first. libbpf asks in the same way.
+ */
 static void try_all(void)
 {
-	int map = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, 8, 1, BPF_F_MMAPABLE);
-	uint64_t *runs = map < 0 ? NULL : memory_map_shared(PAGE_BYTES, 1, map, 0);
-	int program = map < 0 ? map : load_counting(map);
-	int link = program < 0 ? program : link_trial_site(program);
+	int program = load_nothing();
 
 	/* Linux 6.1 loads the program, whatever it is to be attached to, and refuses the link. */
-	atomic_set(&has_multi, (uint32_t)(program >= 0 && link != -EINVAL ? YES : NO));
-	if (link >= 0 && runs && !memory_failed(runs))
-		atomic_set(&filters_processes, try_process_filter(runs));
-	if (link >= 0)
-		sys_close(link);
-	if (runs && !memory_failed(runs))
-		memory_unmap(runs, PAGE_BYTES);
+	int has = program >= 0 && link_to_directory(program, 0) != -EINVAL;
+	int filters = has && link_to_directory(program, UINT32_MAX) == -EINVAL;
+	atomic_set(&filters_processes, (uint32_t)(filters ? YES : NO));
+	atomic_set(&has_multi, (uint32_t)(has ? YES : NO));
 	if (program >= 0)
 		sys_close(program);
-	if (map >= 0)
-		sys_close(map);
 }
 
 int uprobe_has_multi(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_page.c - see race_page.h. races.js reads what is made here.
+ * findings.c - see findings.h. findings.js reads what is made here.
  *
- * The lines may come from a stranger: an object that is not built as a race ends the file there. The
+ * The lines may come from a stranger: an object that is not built as a race or error ends the file there. The
  * page gets lines of source, as they are now, of files that are named like source only.
  */
-#include "report/race/race_page.h"
+#include "report/page/findings.h"
 
 #include "report/code/source.h"
 #include "report/page/page.h"
@@ -18,14 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGE_RACES_MAX 2000u
+#define PAGE_FOUND_MAX 2000u
 #define PAGE_LINE_BYTES (4u << 20)
 #define PAGE_BYTES_MAX (32u << 20)
 #define SOURCE_AROUND 4
 #define SOURCE_LINE_BYTES 300
 
-struct race_page {
-	json_t *races;
+struct findings {
+	char kind[8]; /* the type of the lines: race or heap; empty: none so far */
+	json_t *found;
 	json_t *sources;
 	json_t *summary; /* NULL: the report has no summary */
 	size_t total;
@@ -35,7 +36,7 @@ struct race_page {
 	char name[256];
 };
 
-bool race_page_is_for(const char *path)
+bool findings_is_for(const char *path)
 {
 	char first = 0;
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -79,12 +80,19 @@ static bool is_also(const json_t *also)
 	return !also || json_is_array(also);
 }
 
-/* As races.js takes it. */
+/* As findings.js takes it. */
 static bool is_race(const json_t *j)
 {
 	return json_is_string(json_object_get(j, "grade")) && is_side(j, "first", false) &&
 	       is_side(j, "second", true) && is_side(j, "heap", true) &&
 	       is_also(json_object_get(j, "also"));
+}
+
+static bool is_error(const json_t *j)
+{
+	return json_is_string(json_object_get(j, "grade")) &&
+	       json_is_string(json_object_get(j, "kind")) && is_side(j, "first", true) &&
+	       is_side(j, "alloc", true) && is_side(j, "free", true);
 }
 
 static bool is_named_as_source(const char *file)
@@ -128,7 +136,7 @@ static json_t *lines_around(FILE *source, json_int_t line)
 	return j;
 }
 
-static void add_source(struct race_page *p, const json_t *side)
+static void add_source(struct findings *p, const json_t *side)
 {
 	const char *file = json_string_value(json_object_get(side, "file"));
 	const char *object = json_string_value(json_object_get(side, "path"));
@@ -147,27 +155,34 @@ static void add_source(struct race_page *p, const json_t *side)
 		json_object_set_new(p->sources, key, lines);
 }
 
-static void add_race(struct race_page *p, json_t *race, size_t bytes)
+static void add_found(struct findings *p, json_t *j, size_t bytes)
 {
+	static const char *const sides[] = { "first", "second", "alloc", "free" };
+
 	p->total++;
 	p->bytes += bytes;
-	if (json_array_size(p->races) >= PAGE_RACES_MAX || p->bytes > PAGE_BYTES_MAX) {
-		json_decref(race);
+	if (json_array_size(p->found) >= PAGE_FOUND_MAX || p->bytes > PAGE_BYTES_MAX) {
+		json_decref(j);
 		return;
 	}
-	add_source(p, json_object_get(race, "first"));
-	add_source(p, json_object_get(race, "second"));
-	json_array_append_new(p->races, race);
+	for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
+		add_source(p, json_object_get(j, sides[i]));
+	json_array_append_new(p->found, j);
 }
 
 /* False: the line is damaged. A line of another type is left out. */
-static bool add_line(struct race_page *p, const char *text, size_t bytes)
+static bool add_line(struct findings *p, const char *text, size_t bytes)
 {
 	json_t *j = bytes <= PAGE_LINE_BYTES ? json_loadb(text, bytes, JSON_ALLOW_NUL, NULL) : NULL;
 	const char *type = json_string_value(json_object_get(j, "type"));
 
-	if (type && !strcmp(type, "race") && is_race(j)) {
-		add_race(p, j, bytes);
+	bool is_found = type && (!strcmp(type, "race") || !strcmp(type, "heap"));
+
+	/* One file is of one search. */
+	if (is_found && !p->kind[0])
+		snprintf(p->kind, sizeof(p->kind), "%s", type);
+	if (is_found && !strcmp(type, p->kind) && (type[0] == 'r' ? is_race(j) : is_error(j))) {
+		add_found(p, j, bytes);
 		return true;
 	}
 	if (type && !strcmp(type, "summary")) {
@@ -175,12 +190,13 @@ static bool add_line(struct race_page *p, const char *text, size_t bytes)
 		p->summary = j;
 		return true;
 	}
-	bool is_other = type && strcmp(type, "race") != 0;
+	bool is_other = type && !is_found;
+
 	json_decref(j);
 	return is_other;
 }
 
-static int read_lines(struct race_page *p, const char *path)
+static int read_lines(struct findings *p, const char *path)
 {
 	FILE *f = fopen(path, "re");
 	char *text = NULL;
@@ -200,56 +216,62 @@ static int read_lines(struct race_page *p, const char *path)
 	return err;
 }
 
-int race_page_read(const char *path, struct race_page **out, char *why, size_t n)
+int findings_read(const char *path, struct findings **out, char *why, size_t n)
 {
-	struct race_page *p = calloc(1, sizeof(*p));
+	struct findings *p = calloc(1, sizeof(*p));
 	const char *slash = strrchr(path, '/');
 
 	if (!p) {
 		snprintf(why, n, "out of memory");
 		return -ENOMEM;
 	}
-	p->races = json_array();
+	p->found = json_array();
 	p->sources = json_object();
 	snprintf(p->name, sizeof(p->name), "%s", slash ? slash + 1 : path);
 	int err = read_lines(p, path);
+	if (!err && !p->kind[0])
+		snprintf(p->kind, sizeof(p->kind), "%s",
+			 json_object_get(p->summary, "pool_bytes") ? "heap" : "race");
 	/* Lines of a watch are JSON too. */
-	if (!err && !p->total && (p->bad_line || !json_object_get(p->summary, "stalls")))
+	if (!err && !p->total &&
+	    (p->bad_line ||
+	     !json_object_get(p->summary, p->kind[0] == 'h' ? "pool_bytes" : "stalls")))
 		err = -EBADMSG;
 	if (err) {
 		snprintf(why, n, "%s",
-			 err == -EBADMSG ? "neither a recording nor JSON lines of trapline race" :
-					   strerror(-err));
-		race_page_free(p);
+			 err == -EBADMSG ?
+				 "neither a recording nor JSON lines of trapline race or heap" :
+				 strerror(-err));
+		findings_free(p);
 		return err;
 	}
 	*out = p;
 	return 0;
 }
 
-size_t race_page_bad_line(const struct race_page *p)
+size_t findings_bad_line(const struct findings *p)
 {
 	return p->bad_line;
 }
 
-void race_page_print(FILE *f, struct race_page *p)
+void findings_print(FILE *f, struct findings *p)
 {
 	json_t *j = json_object();
 
-	json_object_set_new(j, "kind", json_string("race"));
+	json_object_set_new(j, "kind", json_string(p->kind));
 	json_object_set_new(j, "name", run_json_text(p->name));
 	json_object_set_new(j, "total", json_integer((json_int_t)p->total));
-	json_object_set(j, "races", p->races);
+	json_object_set(j, "found", p->found);
 	json_object_set(j, "sources", p->sources);
 	json_object_set(j, "summary", p->summary ? p->summary : json_null());
 	page_write(f, j);
 }
 
-void race_page_free(struct race_page *p)
+void findings_free(struct findings *p)
 {
 	if (!p)
 		return;
-	json_decref(p->races);
+	json_decref(p->found);
 	json_decref(p->sources);
 	json_decref(p->summary);
 	free(p);
