@@ -7,6 +7,7 @@
  */
 #include "cli/break/break_args.h"
 
+#include "cli/observe/hit_memory.h"
 #include "report/lang/container.h"
 #include "report/lang/object.h"
 #include "report/lang/value.h"
@@ -62,11 +63,23 @@ static const char *in_vector(unsigned int number)
 	return number < sizeof(names) / sizeof(names[0]) ? names[number] : "<in st0: not recorded>";
 }
 
+/* Where a value in memory is. */
+static bool memory_address(const struct break_values *v, const struct signature_value *value,
+			   uint64_t *out)
+{
+	uint64_t base = v->hit->sp;
+
+	if (value->where == SIGNATURE_FRAME && trapline_hit_register(v->hit, value->reg[0], &base))
+		return false;
+	*out = base + value->stack;
+	return true;
+}
+
 /* The bytes of a value, at most 16. False: the hit does not have them, and why says the reason. */
 static bool read_bytes(struct break_values *v, const struct signature_value *value,
 		       uint64_t bytes[2], const char **why)
 {
-	uint64_t at = v->hit->sp + value->stack;
+	uint64_t at;
 	size_t size = value->type->size && value->type->size <= 16 ? value->type->size : 8;
 
 	bytes[0] = bytes[1] = 0;
@@ -81,12 +94,10 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 		bytes[0] = value->constant;
 		return true;
 	case SIGNATURE_STACK:
-		if (value->stack + size <= v->hit->stack_bytes_len) {
-			memcpy(bytes, (const char *)v->hit->stack_bytes + value->stack, size);
-			return true;
-		}
-		v->later = true;
-		if (!symbols_read(v->s, at, bytes, size))
+	case SIGNATURE_FRAME:
+		if (!memory_address(v, value, &at))
+			return *why = "<not recorded>", false;
+		if (!hit_memory_read(v->s, v->hit, at, bytes, size, &v->later))
 			return true;
 		return *why = "<unreadable>", false;
 	case SIGNATURE_VECTOR:
@@ -224,11 +235,10 @@ static void object_piece(struct break_values *v, struct object *o, const struct 
 static bool whole_text(struct break_values *v, const struct signature_value *value, char *buf,
 		       size_t n)
 {
-	struct object o = { .s = v->s,
-			    .stack = v->hit->stack_bytes,
-			    .sp = v->hit->sp,
-			    .stack_len = v->hit->stack_bytes_len };
+	struct object o = { .s = v->s };
 	uint64_t address;
+
+	hit_memory_of_object(v->hit, &o);
 
 	switch (value->where) {
 	case SIGNATURE_PIECES:
@@ -246,7 +256,10 @@ static bool whole_text(struct break_values *v, const struct signature_value *val
 		object_memory(&o, 0, address, value->type->size);
 		break;
 	case SIGNATURE_STACK:
-		object_memory(&o, 0, v->hit->sp + value->stack, value->type->size);
+	case SIGNATURE_FRAME:
+		if (!memory_address(v, value, &address))
+			return false;
+		object_memory(&o, 0, address, value->type->size);
 		break;
 	default:
 		return false;
@@ -273,6 +286,7 @@ static void value_text(struct break_values *v, const struct signature_value *val
 	const char *text = captured_text(v, value);
 	const char *why;
 	uint64_t bytes[2];
+	uint64_t at = 0;
 
 	if ((v->is_whole || value->where == SIGNATURE_PIECES) && whole_text(v, value, buf, n))
 		return;
@@ -283,7 +297,8 @@ static void value_text(struct break_values *v, const struct signature_value *val
 	} else if (value->where == SIGNATURE_MEMORY) {
 		snprintf(buf, n, "{...} at 0x%" PRIx64, bytes[0]);
 	} else if (type_has_members(t) && t->size > 16) {
-		snprintf(buf, n, "{...} at 0x%" PRIx64, v->hit->sp + value->stack);
+		memory_address(v, value, &at);
+		snprintf(buf, n, "{...} at 0x%" PRIx64, at);
 	} else if (type_has_members(t)) {
 		aggregate_text(v, t, bytes, buf, n);
 	} else if (t->size > 8) {

@@ -195,7 +195,8 @@ static int arm_probes_or_others(struct breaking *b, const struct trapline_event_
 
 static bool is_on_stack(const struct signature_value *v)
 {
-	if (v->where == SIGNATURE_STACK || v->where == SIGNATURE_MEMORY)
+	if (v->where == SIGNATURE_STACK || v->where == SIGNATURE_MEMORY ||
+	    v->where == SIGNATURE_FRAME)
 		return true;
 	for (size_t i = 0; v->where == SIGNATURE_PIECES && i < v->piece_count; i++)
 		if (v->piece[i].kind == SIGNATURE_PIECE_STACK)

@@ -8,6 +8,7 @@
 #include "cli/dap/dap_template.h"
 
 #include "cli/break/break_args.h"
+#include "cli/observe/hit_memory.h"
 #include "report/lang/local.h"
 #include "report/lang/object.h"
 #include "report/lang/value.h"
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RED_ZONE 128u /* below sp, in which leaf functions have variables */
 #define PARTS_MAX 64
 #define NAME_MAX_BYTES 400
 
@@ -362,35 +362,14 @@ static bool is_char_array(const struct type *t)
 	       type_target(t)->size == 1;
 }
 
-/* Memory at a hit: from the copy of its stack, or (hit NULL too) as it is now. 0 or an error. */
-static int read_at(struct symbols *s, const struct trapline_hit *hit, uint64_t address, void *to,
-		   size_t n, bool *is_later)
-{
-	uint64_t offset = hit ? address - hit->sp + hit->stack_below : UINT64_MAX;
-	uint64_t copied = hit ? (uint64_t)hit->stack_bytes_len + hit->stack_below : 0;
-
-	if (offset < copied && n <= copied - offset) {
-		memcpy(to, (const char *)hit->stack_bytes - hit->stack_below + offset, n);
-		return 0;
-	}
-	/* By now another function has used what is below sp. */
-	if (hit && hit->sp - address - 1 < RED_ZONE)
-		return -EFAULT;
-	*is_later = true;
-	return symbols_read(s, address, to, n);
-}
-
 static void object_at(struct symbols *s, const struct trapline_hit *hit, const struct type *t,
 		      uint64_t address, char *buf, size_t n, bool *is_later)
 {
 	struct object o = { .s = s };
 	uint64_t size = t->size < OBJECT_BYTES_MAX ? t->size : OBJECT_BYTES_MAX;
 
-	if (hit) {
-		o.stack = (const char *)hit->stack_bytes - hit->stack_below;
-		o.sp = hit->sp - hit->stack_below;
-		o.stack_len = (size_t)hit->stack_bytes_len + hit->stack_below;
-	}
+	if (hit)
+		hit_memory_of_object(hit, &o);
 	memset(o.state, OBJECT_KNOWN, sizeof(o.state));
 	if (object_read(&o, address, o.bytes, size))
 		snprintf(buf, n, "<unreadable>");
@@ -412,7 +391,7 @@ static void place_text(struct symbols *s, const struct trapline_hit *hit,
 		size_t room = t->size && t->size < sizeof(text) ? t->size : sizeof(text) - 1;
 		memset(text, 0, sizeof(text));
 		/* What does not fit, or is not all readable, is read up to its end. */
-		if (read_at(s, hit, address, text, room, is_later))
+		if (hit_memory_read(s, hit, address, text, room, is_later))
 			symbols_read_string(s, address, text, room + 1);
 		if (!value_quote(text, strlen(text), sizeof(text), buf, n))
 			snprintf(buf, n, "<%" PRIu64 " bytes>", t->size);
@@ -422,7 +401,7 @@ static void place_text(struct symbols *s, const struct trapline_hit *hit,
 		object_at(s, hit, t, address, buf, n, is_later);
 		return;
 	}
-	if (read_at(s, hit, address, &word, size ? size : 8, is_later))
+	if (hit_memory_read(s, hit, address, &word, size ? size : 8, is_later))
 		snprintf(buf, n, "<unreadable>");
 	else
 		value_number_text(s, t, p->bit_size ? bits_in(p, word) : word, buf, n);
@@ -480,7 +459,8 @@ static bool follow_links(struct symbols *s, const struct trapline_hit *hit,
 	uint64_t pointer;
 
 	for (; link < path->links; link++) {
-		if (read_at(s, hit, address, &pointer, sizeof(pointer), is_later) || !pointer)
+		if (hit_memory_read(s, hit, address, &pointer, sizeof(pointer), is_later) ||
+		    !pointer)
 			return false;
 		address = pointer + path->offsets[link];
 	}

@@ -188,21 +188,55 @@ static bool is_static(Dwarf_Die *die, Dwarf_Addr pc)
 	return is_address;
 }
 
+/* False: there is no debug information. */
+static bool local_at(struct symbols *s, const struct code_site *site, struct local *l)
+{
+	Dwarf_Addr bias;
+	Dwarf_Die whole;
+
+	*l = (struct local){ .mod = dwfl_addrmodule(s->dwfl, site->address),
+			     .address = site->address };
+	Dwarf_Die *unit = unit_at(l->mod, site->address, &bias);
+	if (!unit)
+		return false;
+	l->pc = site->address - bias;
+	l->count = die_scopes(signature_whole_unit(unit, &whole), l->pc, l->scopes);
+	leave_inlined_calls(l, site);
+	return true;
+}
+
+bool signature_in_frame(struct symbols *s, const struct code_site *site, Dwarf_Die *die,
+			struct signature_value *out)
+{
+	struct local l;
+
+	return local_at(s, site, &l) && in_frame(&l, die, out);
+}
+
+bool signature_function_at(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc,
+			   Dwarf_Die *out)
+{
+	struct local l = { .count = 0 };
+
+	l.count = die_scopes(cu, pc, l.scopes);
+	leave_inlined_calls(&l, site);
+	for (int i = l.count; i-- > 0;)
+		if (dwarf_tag(&l.scopes[i]) == DW_TAG_subprogram ||
+		    dwarf_tag(&l.scopes[i]) == DW_TAG_inlined_subroutine) {
+			*out = l.scopes[i];
+			return true;
+		}
+	return false;
+}
+
 int local_find(struct symbols *s, const struct code_site *site, const char *name,
 	       struct signature_value *out, char *why, size_t n)
 {
-	struct local l = { .mod = dwfl_addrmodule(s->dwfl, site->address),
-			   .address = site->address };
-	Dwarf_Addr bias;
-	Dwarf_Die whole;
+	struct local l;
 	Dwarf_Die die;
-	Dwarf_Die *unit = unit_at(l.mod, site->address, &bias);
 
-	if (!unit)
+	if (!local_at(s, site, &l))
 		return -ENOENT;
-	l.pc = site->address - bias;
-	l.count = die_scopes(signature_whole_unit(unit, &whole), l.pc, l.scopes);
-	leave_inlined_calls(&l, site);
 	bool is_there = find_die(&l, name, &die);
 	if (is_there ? is_static(&die, l.pc) : !l.is_left_out)
 		return -ENOENT;

@@ -37,10 +37,22 @@ static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_A
 	}
 }
 
+/* It is somewhere, by an expression that is more than a place. */
+static bool has_location(Dwarf_Die *die, Dwarf_Addr pc)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	return dwarf_attr_integrate(die, DW_AT_location, &attr) &&
+	       dwarf_getlocation_addr(&attr, pc, &ops, &n, 1) == 1 && n;
+}
+
 struct reading {
 	struct symbols *s;
 	struct signature *signature;
 	struct convention convention;
+	const struct code_site *site;
 	Dwarf_Addr pc;
 	enum reading_how {
 		BY_CONVENTION,
@@ -70,6 +82,10 @@ static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_
 	switch (r->how) {
 	case BY_LOCATION:
 		place_by_location(v, die, r->pc);
+		/* At an entry the frame is not there yet. */
+		if (v->where == SIGNATURE_GONE && r->site->kind != CODE_SITE_FUNCTION &&
+		    !signature_in_frame(r->s, r->site, die, v) && has_location(die, r->pc))
+			v->where = SIGNATURE_UNKNOWN;
 		break;
 	case AS_GO:
 		signature_go_place(&r->convention, v);
@@ -245,6 +261,7 @@ static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_s
 {
 	struct reading r = { .s = s,
 			     .signature = out,
+			     .site = site,
 			     .pc = pc,
 			     .how = how_to_read(die, site, &out->may_lack_result) };
 	Dwarf_Die cu;
@@ -317,7 +334,7 @@ static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr
 		return dwarf_offdie(dwarf_cu_getdwarf(cu->cu), site->die, out) != NULL;
 	if (site->kind == CODE_SITE_FUNCTION)
 		return entry_at(cu, pc, 0, out);
-	return die_function_at(cu, pc, out);
+	return signature_function_at(site, cu, pc, out);
 }
 
 Dwarf_Die *signature_whole_unit(Dwarf_Die *unit, Dwarf_Die *split)

@@ -31,6 +31,16 @@ bool signature_piece_add(struct signature_value *v, const struct signature_piece
  */
 bool signature_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc);
 
+/*
+ * local.c: inside of a function, the place of a variable in its frame. False: it is in none.
+ */
+bool signature_in_frame(struct symbols *s, const struct code_site *site, Dwarf_Die *die,
+			struct signature_value *out);
+
+/* local.c: the function or inlined copy whose line is at the site; calls that the line makes are not it. */
+bool signature_function_at(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc,
+			   Dwarf_Die *out);
+
 /* signature_c.c: the next argument; die: of the parameter. The result, before all arguments. */
 void signature_c_argument(struct convention *c, struct signature_value *v, Dwarf_Die *die);
 void signature_c_result(struct convention *c, struct signature_value *v, Dwarf_Die *die);

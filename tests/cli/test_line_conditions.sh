@@ -53,6 +53,9 @@ for build in "-O0" "-O0 -fomit-frame-pointer" "-O2"; do
 	watch -p "$pid" "$call" --if 'i == 1'
 	[ $? = 2 ] && grep -q -- "--if, column 1: no variable named 'i' has a value there: it belongs to other code" "$tmp/err"
 	ok "a_local_of_another_block_is_unknown $build" $?
+	watch -p "$pid" "$loop" --args --limit 6 --json
+	[ $? = 0 ] && hits 'all(.args.count >= 1 and .args.count <= 3 and (.args.item == null or (.args.item | type == "object")))'
+	ok "parameters_at_a_line_have_their_values $build" $?
 	command='at'
 	watch -p "$pid" "$loop#5 if count == 3 && i == 2" --json
 	{ [ $? = 0 ] && jq -e '.count == 5' "$tmp/out" >/dev/null; } || { [ "$build" = "-O2" ] && grep -q 'has no location' "$tmp/err"; }
