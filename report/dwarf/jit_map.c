@@ -4,10 +4,12 @@
  *
  * The file is in the process's own /tmp, under its number in its own namespace. Anyone can put a file there:
  * one of another user than the process's is not read. It grows, so it is read again when an address is new.
+ * Other runtimes have the same for gdb; see jit_gdb.h.
  */
 #include "report/dwarf/jit_map.h"
 
 #include "base/clock.h"
+#include "report/dwarf/jit_gdb.h"
 #include "report/safe/clean.h"
 #include "report/safe/target_file.h"
 
@@ -36,6 +38,7 @@ struct jit_map {
 	size_t room;
 	off_t bytes; /* of the file, when it was read */
 	uint64_t read_ns;
+	struct jit_gdb gdb;
 };
 
 static void jit_forget(struct jit_map *map)
@@ -95,28 +98,44 @@ static int jit_open(const struct symbols *s)
 	return -1;
 }
 
-static bool jit_add(struct jit_map *map, const char *line)
+static bool jit_add(struct jit_map *map, uint64_t start, uint64_t size, char *name)
 {
-	struct jit_row row = { .line = map->count };
+	if (name && map->count == map->room) {
+		size_t room = map->room ? 2 * map->room : 256;
+		void *rows = room <= ROWS_MAX ? reallocarray(map->row, room, sizeof(*map->row)) :
+						NULL;
+		if (rows) {
+			map->row = rows;
+			map->room = room;
+		}
+	}
+	if (!name || map->count == map->room) {
+		free(name);
+		return false;
+	}
+	clean_text(name);
+	map->row[map->count] = (struct jit_row){ start, size, map->count, name };
+	map->count++;
+	return true;
+}
+
+static bool jit_add_line(struct jit_map *map, const char *line)
+{
+	uint64_t start;
+	uint64_t size;
 	int at = 0;
 
-	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %n", &row.start, &row.size, &at) != 2 || !at ||
-	    !line[at] || !row.size)
+	if (sscanf(line, "%" SCNx64 " %" SCNx64 " %n", &start, &size, &at) != 2 || !at ||
+	    !line[at] || !size)
 		return true; /* not a row */
-	if (map->count == map->room) {
-		size_t room = map->room ? 2 * map->room : 256;
-		void *rows = room <= ROWS_MAX ? reallocarray(map->row, room, sizeof(row)) : NULL;
-		if (!rows)
-			return false;
-		map->row = rows;
-		map->room = room;
-	}
-	row.name = strndup(line + at, strcspn(line + at, "\n"));
-	if (!row.name)
-		return false;
-	clean_text(row.name);
-	map->row[map->count++] = row;
-	return true;
+	return jit_add(map, start, size, strndup(line + at, strcspn(line + at, "\n")));
+}
+
+static bool jit_add_symbol(void *arg, uint64_t start, uint64_t size, const char *name)
+{
+	char *readable = symbols_demangle(name);
+
+	return jit_add(arg, start, size, readable ? readable : strdup(name));
 }
 
 static int jit_by_start(const void *a, const void *b)
@@ -129,13 +148,21 @@ static int jit_by_start(const void *a, const void *b)
 	return (x->line > y->line) - (x->line < y->line);
 }
 
+static void jit_read_lines(struct jit_map *map, FILE *f)
+{
+	char *line = NULL;
+	size_t length = 0;
+
+	while (getline(&line, &length, f) > 0 && jit_add_line(map, line))
+		;
+	free(line);
+}
+
 static void jit_read(struct symbols *s)
 {
 	struct jit_map *map = s->jit;
 	uint64_t now = clock_now_ns();
-	struct stat file;
-	char *line = NULL;
-	size_t length = 0;
+	struct stat file = { 0 };
 
 	if (map->read_ns && now - map->read_ns < READ_AGAIN_NS)
 		return;
@@ -144,18 +171,18 @@ static void jit_read(struct symbols *s)
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 	if (fd >= 0 && !f)
 		close(fd);
-	if (!f)
-		return;
-	if (!fstat(fd, &file) && file.st_size != map->bytes) {
+	bool has_grown = f && !fstat(fd, &file) && file.st_size != map->bytes;
+	if (jit_gdb_has_changed(s, &map->gdb) || has_grown) {
 		jit_forget(map);
 		map->bytes = file.st_size;
-		while (getline(&line, &length, f) > 0 && jit_add(map, line))
-			;
+		if (f)
+			jit_read_lines(map, f);
+		jit_gdb_read(s, &map->gdb, jit_add_symbol, map);
 		if (map->count)
 			qsort(map->row, map->count, sizeof(*map->row), jit_by_start);
 	}
-	free(line);
-	fclose(f);
+	if (f)
+		fclose(f);
 }
 
 static const struct jit_row *jit_find(const struct jit_map *map, uint64_t address)

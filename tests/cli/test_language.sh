@@ -243,6 +243,27 @@ END
 	rm -f "$map"
 }
 
+# The same by what runtimes have for gdb.
+jit_of_gdb()
+{
+	cc -g -O1 -o "$tmp/jit_gdb" "$sources/jit_gdb.c"
+	for how in '' lies; do
+		"$tmp/jit_gdb" $how &
+		pid=$!
+		started="$started $pid"
+		eventually grep -q jit_gdb "/proc/$pid/maps"
+		timeout 60 "$trapline" watch -p "$pid" made --limit 3 --json >"$tmp/out" 2>"$tmp/err"
+		if [ -z "$how" ]; then
+			hits 'length == 3 and all(.function == "runtime::made(long volatile*, long)" and .offset <= 4)'
+			ok 'runtime: code_has_the_names_that_are_kept_for_gdb' $?
+		else
+			hits 'length == 3 and all(.function == null)'
+			ok 'runtime: a_list_without_end_is_read_up_to_its_bound' $?
+		fi
+		kill "$pid"
+	done
+}
+
 jit_frames()
 {
 	timeout 60 "$trapline" break -p "$pid" libc.so.6:write --stack --limit 5 --json >"$tmp/out" \
@@ -252,6 +273,7 @@ jit_frames()
 
 go_language
 jit_language
+jit_of_gdb
 cpp_language cpp g++
 cpp_language cpp_llvm clang++ -stdlib=libc++
 abi_language abi gcc -O0
