@@ -21,6 +21,9 @@
 #define FILTER_BITS 65536u
 #define SETTLED 0x100u
 #define ROW_LEAST 8u
+#define GAP_MOST \
+	4u /* from a byte of a row to the next: in wide characters, and where each is quoted */
+#define ROW_REACH (ROW_LEAST * GAP_MOST)
 #define SIGNAL_FRAME_MOST 32768u
 
 struct marked_page {
@@ -155,35 +158,60 @@ static int follows(flow_mark mark, flow_mark before)
 	return mark & FLOW_IS_COMPUTED || flow_offset_of(mark) == flow_offset_of(before) + 1;
 }
 
-/* now: bytes from `first` of the page on, `count` of them. */
-static int is_certain(const struct marked_page *p, uint32_t index, const uint8_t *now,
-		      uint32_t first, uint32_t count)
-{
-	const flow_mark *mark = p->mark;
-	const uint32_t all = flow_texts[flow_source_of(mark[index])].count;
-	const uint32_t enough = all < ROW_LEAST ? all : ROW_LEAST;
-	uint32_t start = index;
-	uint32_t end = index + 1;
+/* Bytes of the page as they are now: `count`, from `first` on. */
+struct present {
+	const uint8_t *bytes;
+	uint32_t first;
+	uint32_t count;
+};
 
-	if (index < first || index >= first + count ||
-	    !is_as_it_was(p, index, mark[index], now[index - first]))
+static int is_as_now(const struct marked_page *p, uint32_t index, const struct present *now)
+{
+	return index - now->first < now->count &&
+	       is_as_it_was(p, index, p->mark[index], now->bytes[index - now->first]);
+}
+
+/* How many bytes of its row are beside one, of at most `enough`; step: -1 before it, 1 behind it. */
+static uint32_t row_beside(const struct marked_page *p, uint32_t index, int step,
+			   const struct present *now, uint32_t enough)
+{
+	uint32_t n = 0;
+	uint32_t gap = 1;
+
+	for (uint32_t at = index + (uint32_t)step; n < enough && at < 4096 && gap <= GAP_MOST;
+	     at += (uint32_t)step, gap++) {
+		if (!p->mark[at])
+			continue;
+		if (!is_as_now(p, at, now) ||
+		    !follows(p->mark[step > 0 ? at : index], p->mark[step > 0 ? index : at]))
+			break;
+		index = at;
+		gap = 0;
+		n++;
+	}
+	return n;
+}
+
+static int is_certain(const struct marked_page *p, uint32_t index, const struct present *now)
+{
+	const uint32_t all = flow_texts[flow_source_of(p->mark[index])].count;
+	const uint32_t enough = (all < ROW_LEAST ? all : ROW_LEAST) - 1;
+
+	if (!is_as_now(p, index, now))
 		return 0;
 	if (!(p->value[index] & SETTLED))
 		return 1;
-	while (start > first && end - start < enough && follows(mark[start], mark[start - 1]) &&
-	       is_as_it_was(p, start - 1, mark[start - 1], now[start - 1 - first]))
-		start--;
-	while (end < first + count && end - start < enough && follows(mark[end], mark[end - 1]) &&
-	       is_as_it_was(p, end, mark[end], now[end - first]))
-		end++;
-	return end - start >= enough;
+	const uint32_t before = row_beside(p, index, -1, now, enough);
+	return before + row_beside(p, index, 1, now, enough - before) >= enough;
 }
 
 int flow_marks_holds(uint64_t page, uint32_t index, const uint8_t *now)
 {
 	const struct marked_page *p = find_page(page);
 
-	return p && is_certain(p, index, now, 0, 4096);
+	const struct present all = { now, 0, 4096 };
+
+	return p && is_certain(p, index, &all);
 }
 
 static void note_fresh(struct flow_thread *t, uint64_t page)
@@ -202,15 +230,16 @@ static void note_fresh(struct flow_thread *t, uint64_t page)
 static void renew(struct flow_thread *t, struct marked_page *p, uint64_t address, uint32_t bytes)
 {
 	const uint32_t first = address & 4095;
-	const uint32_t from = first < ROW_LEAST ? 0 : first - ROW_LEAST;
-	const uint32_t end = first + bytes + ROW_LEAST;
+	const uint32_t from = first < ROW_REACH ? 0 : first - ROW_REACH;
+	const uint32_t end = first + bytes + ROW_REACH;
 	const uint32_t to = end < 4096 ? end : 4096;
-	uint8_t now[64 + 2 * ROW_LEAST];
+	uint8_t bytes_now[64 + 2 * ROW_REACH];
 	uint64_t is_sure = 0;
-	const size_t readable = window_read(now, (address & ~4095ull) + from, to - from);
+	const size_t readable = window_read(bytes_now, (address & ~4095ull) + from, to - from);
+	const struct present now = { bytes_now, from, (uint32_t)readable };
 
 	for (uint32_t i = 0; i < bytes; i++)
-		if (p->mark[first + i] && is_certain(p, first + i, now, from, (uint32_t)readable))
+		if (p->mark[first + i] && is_certain(p, first + i, &now))
 			is_sure |= 1ull << i;
 	for (uint32_t i = 0; i < bytes; i++) {
 		if (!p->mark[first + i])
@@ -352,27 +381,40 @@ static void extend_rows(struct marked_page *p, const uint8_t *now)
 	}
 }
 
-/* Rows that were moved only and are as in the source, or that were computed. */
+static void tell_row(const struct marked_page *p, uint32_t start, uint32_t end, uint32_t marked)
+{
+	const uint32_t all = flow_texts[flow_source_of(p->mark[start])].count;
+
+	if (marked >= ROW_LEAST || marked == all)
+		flow_watch_keep((p->number << 12) + start, end - start,
+				(p->mark[start] & FLOW_IS_COMPUTED) != 0);
+}
+
+/*
+ * Rows that were moved only and are as in the source, or that were computed. Between their bytes may be
+ * others: in wide characters, and where a program marks each one as quoted.
+ */
 static void tell_kept(const struct marked_page *p)
 {
 	uint32_t start = 0;
+	uint32_t last = 0;
+	uint32_t marked = 0;
 
 	flow_watch_page(p->number);
-	for (uint32_t i = 0; i <= 4096; i++) {
-		const int goes_on = i < 4096 && p->mark[i] && i > start &&
-				    follows(p->mark[i], p->mark[i - 1]);
-
-		if (goes_on)
+	for (uint32_t i = 0; i < 4096; i++) {
+		if (!p->mark[i])
 			continue;
-		if (i > start && p->mark[start]) {
-			const uint32_t all = flow_texts[flow_source_of(p->mark[start])].count;
-
-			if (i - start >= ROW_LEAST || i - start == all)
-				flow_watch_keep((p->number << 12) + start, i - start,
-						(p->mark[start] & FLOW_IS_COMPUTED) != 0);
+		if (!marked || i - last > GAP_MOST || !follows(p->mark[i], p->mark[last])) {
+			if (marked)
+				tell_row(p, start, last + 1, marked);
+			start = i;
+			marked = 0;
 		}
-		start = i;
+		last = i;
+		marked++;
 	}
+	if (marked)
+		tell_row(p, start, last + 1, marked);
 }
 
 static void settle_page(struct flow_thread *t, struct marked_page *p)

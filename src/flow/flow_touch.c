@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/insn/insn_back.h"
-#include "code/insn/insn_context.h"
 #include "flow/flow.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_step.h"
@@ -60,16 +59,15 @@ static void touch_string(struct flow_thread *t, const struct trapline_hit *hit, 
 	flow_copy_past(t, pc, r[INSN_RDI] - (from - begin), begin, end - begin);
 }
 
-void flow_touch(struct flow_thread *t, const struct trapline_hit *hit)
+void flow_touch(struct flow_thread *t, const struct trapline_hit *hit,
+		const struct insn_regs *after)
 {
 	struct flow_form *f = &t->forms[0];
-	struct insn_regs regs;
 	struct insn_back back;
 	struct code code;
 	struct insn insn;
 
 	copy_code(hit->ip, &code);
-	insn_regs_from_context(hit->context, &regs);
 	const struct insn_back_query query = {
 		.text = code.bytes,
 		.text_address = code.start,
@@ -77,7 +75,7 @@ void flow_touch(struct flow_thread *t, const struct trapline_hit *hit)
 		.watch = hit->address,
 		.watch_bytes = hit->len,
 		.access = INSN_READ_WRITE,
-		.after = &regs,
+		.after = after,
 	};
 	memset(&back, 0, sizeof(back));
 	insn_back_x86_64(&query, &back);

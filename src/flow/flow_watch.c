@@ -319,6 +319,7 @@ static void look_at_touch(void *arg)
 	const struct touch *touch = arg;
 	const struct trapline_hit *hit = touch->hit;
 	struct flow_thread *t = touch->thread;
+	struct insn_regs after;
 	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
 
 	flow_count(FLOW_TOUCHED, 1);
@@ -332,12 +333,14 @@ static void look_at_touch(void *arg)
 	flow_regs_forget(t);
 	t->suspended_pc = 0;
 	t->idle = 0;
+	/* The window takes the context over. */
+	insn_regs_from_context(hit->context, &after);
 	const int has_begun = flow_begin(t, hit->context);
 	/* SIGTRAP was blocked: the thread is elsewhere by now, and what it did meanwhile was not seen. */
 	if (hit->async)
 		flow_count(FLOW_LATE, 1);
 	else if (has_begun)
-		flow_touch(t, hit);
+		flow_touch(t, hit, &after);
 	/* Without a window it would trap again and again. */
 	if (!has_begun)
 		pause_all();

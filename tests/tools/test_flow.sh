@@ -114,6 +114,17 @@ else
 		.from.origin == \"variable\" and .from.name == \"variable\")"
 	ok 'a variable is a source from when it is set' $?
 fi
+# Bash marks each character as quoted: between the bytes of a copy are others, and the next reader is far off.
+name='a copy with other bytes between is followed'
+if ! command -v bash >/dev/null || [ "$(cat "$tmp/registers")" = 0 ]; then
+	skip "$name" 'bash, or a debug register, is missing'
+else
+	printf '%0500d%s%0500d\n' 0 "$secret" 0 >"$tmp/long"
+	# shellcheck disable=SC2016 # for bash
+	flow --match "$secret" -- bash -c 'x=$(<"$0"); echo "$x"' "$tmp/long" &&
+		holds "$sinks | any(.to.name == \"write\" and .bytes == 24)"
+	ok "$name" $?
+fi
 "$trapline" flow --from no.such.variable -- "$victim" variable 2>"$tmp/err"
 [ $? = 2 ] && grep -q 'cannot find' "$tmp/err"
 ok 'a variable that is not there is refused' $?
