@@ -92,15 +92,18 @@ bool heap_is_damaged(const void *p, size_t bytes)
 static void inspect(const struct heap_slot *slot)
 {
 	struct gap before = gap_before(slot);
+	struct gap after = gap_after(slot);
 	struct heap_error error = { .grade = HEAP_GRADE_B, .access = HEAP_WRITE, .slot = slot };
 
 	error.kind = HEAP_UNDERFLOW;
 	/* Of these the register tells, and to read them would set it off. */
 	before.bytes -= atomic_get(&slot->watched);
+	after.start += atomic_get(&slot->watched_behind);
+	after.bytes -= atomic_get(&slot->watched_behind);
 	if (!atomic_get(&slot->is_told_before) && find_damage(before, &error.address, &error.bytes))
 		heap_tell(&error);
 	error.kind = HEAP_OVERFLOW;
-	if (find_damage(gap_after(slot), &error.address, &error.bytes))
+	if (!atomic_get(&slot->is_told_behind) && find_damage(after, &error.address, &error.bytes))
 		heap_tell(&error);
 }
 
@@ -127,7 +130,7 @@ static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t
 			      (slot->base + slot->room - r->bytes) & ~(alignment - 1);
 	slot->bytes = r->bytes;
 	slot->family = r->family;
-	slot->is_told_before = 0;
+	slot->is_told_before = slot->is_told_behind = 0;
 	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
 }
 

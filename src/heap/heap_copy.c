@@ -50,6 +50,13 @@ static bool is_copy(uint64_t pc, bool *is_set)
 	return false;
 }
 
+bool heap_copy_has(uint64_t pc)
+{
+	bool is_set;
+
+	return is_copy(pc, &is_set);
+}
+
 /* The range begins in the block, or before or behind it in its own slot. */
 static bool leaves_block(uintptr_t start, size_t bytes, struct heap_copy *out)
 {

@@ -24,6 +24,9 @@ struct heap_copy {
 /* Not in a handler. */
 void heap_copy_start(void);
 
+/* An instruction of memcpy(), memmove() or memset(), which access nothing but their ranges. */
+bool heap_copy_has(uint64_t pc);
+
 /*
  * The fault of an access to `address` was made by memcpy(), memmove() or memset(), of a range that begins
  * in a block, or beside one, and leaves it.

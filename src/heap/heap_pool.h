@@ -32,7 +32,9 @@ struct heap_slot {
 	uint32_t family;	 /* enum heap_family */
 	uint32_t is_open_behind; /* the page behind it has access, since an error was reported */
 	uint32_t watched;	 /* so many bytes before it, by a debug register */
+	uint32_t watched_behind; /* so many bytes behind it */
 	uint32_t is_told_before; /* an error in the bytes before it was reported */
+	uint32_t is_told_behind;
 	uint32_t is_protected;	 /* the program itself changed the access of its pages */
 	uint32_t size_class;	 /* never changes, like the next two */
 	uintptr_t base;

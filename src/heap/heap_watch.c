@@ -4,8 +4,9 @@
  *
  * String functions of libraries read whole vectors at aligned addresses, which may begin before the
  * string. They use nothing of what lies there. So an aligned read of 16 bytes or more in the line of 64
- * bytes that has the first byte of the block is counted, and not told. A watch that saw some of them
- * rests, since each costs as much as a sample.
+ * bytes that has the first byte of the block is counted, and not told. Behind the block so is each read of
+ * 16 bytes or more, and of libc each that begins in the block: where a page ends it takes smaller parts. Copies
+ * read nothing but their range. A watch that saw some of them rests, since each costs as much as a sample.
  *
  * Rules: 1. Who wins `is_busy` by a compare-and-exchange may move the watch; who does not win goes on
  * without. 2. slot->watched is 0 as soon as an access to these bytes may have been missed: then free()
@@ -15,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unwind.h>
@@ -34,12 +36,15 @@
 #include "event/tasks.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_copy.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_tell.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
 
 #define WATCHES 3u /* of the four registers; one is for others */
+#define CHOSEN 1u
+#define LIBC_PARTS 2u
 #define WATCH_BYTES 8u
 #define LOWEST_FD 600	  /* below it all descriptors are the program's */
 #define THREADS_MORE 256u /* that have them, later */
@@ -54,6 +59,7 @@
 struct watch {
 	struct trapline_event *event;
 	struct heap_slot *slot; /* NULL: it rests */
+	uint32_t is_behind;
 	uint32_t is_busy;
 	uint32_t innocent;
 	uint32_t is_open;
@@ -62,22 +68,43 @@ struct watch {
 
 static struct watch watches[WATCHES];
 static uint32_t watch_count;
-static uint32_t next_watch;
 static uint64_t switches_seen;
 static uint64_t aim_ns =
 	AIM_MOST_NS;	/* the least that it took: about that of a switch, for each watch */
 static void *backwards; /* memrchr(), as this processor has it */
+/* Code with string functions that read more than the string: libc's, and those of the dynamic linker. */
+static struct {
+	uintptr_t start;
+	uintptr_t end;
+} libc[LIBC_PARTS];
 
 /* ---- where ---- */
 
-/* As many bytes as one register takes, up to the block. */
-static uint32_t bytes_before(const struct heap_slot *slot)
+/* As many bytes as one register takes on that side of the address; 0: none is there. */
+static uint32_t bytes_beside(uintptr_t at, bool is_there)
 {
 	uint32_t bytes = WATCH_BYTES;
 
-	while (slot->start & (bytes - 1))
+	while (at & (bytes - 1))
 		bytes /= 2;
-	return slot->start > slot->base ? bytes : 0;
+	return is_there ? bytes : 0;
+}
+
+static uint32_t bytes_before(const struct heap_slot *slot)
+{
+	return bytes_beside(slot->start, slot->start > slot->base);
+}
+
+static uint32_t bytes_behind(const struct heap_slot *slot)
+{
+	uintptr_t end = slot->start + slot->bytes;
+
+	return bytes_beside(end, slot->bytes && end < slot->base + slot->room);
+}
+
+static uint32_t *watched_by(const struct watch *w, struct heap_slot *slot)
+{
+	return w->is_behind ? &slot->watched_behind : &slot->watched;
 }
 
 static bool hold(struct watch *w)
@@ -99,14 +126,14 @@ static void rest(struct watch *w)
 
 	if (!slot)
 		return;
-	atomic_set(&slot->watched, 0u);
+	atomic_set(watched_by(w, slot), 0u);
 	atomic_set(&w->slot, NULL);
 	event_rest(w->event);
 }
 
 static int aim(struct watch *w, const struct heap_slot *slot, uint32_t bytes)
 {
-	uint64_t at = slot->start - bytes;
+	uint64_t at = w->is_behind ? slot->start + slot->bytes : slot->start - bytes;
 	uint64_t begun = clock_now_ns();
 	int err = w->is_open ? event_aim(w->event, at, bytes, TRAPLINE_READ_WRITE) : -EBADF;
 
@@ -122,29 +149,56 @@ static int aim(struct watch *w, const struct heap_slot *slot, uint32_t bytes)
 	return err;
 }
 
-void heap_watch_newest(struct heap_slot *slot)
+static void move_to(struct watch *w, struct heap_slot *slot, uint32_t bytes)
 {
-	uint32_t count = atomic_get(&watch_count);
-	uint32_t bytes = bytes_before(slot);
-
-	if (!count || !bytes || !heap_budget_affords_watches())
-		return;
-	struct watch *w = &watches[counter_add(&next_watch, 1u) % count];
 	if (!hold(w))
 		return;
 	if (w->slot)
-		atomic_set(&w->slot->watched, 0u);
+		atomic_set(watched_by(w, w->slot), 0u);
 	w->innocent = 0;
 	atomic_set(&w->slot, slot);
-	atomic_set(&slot->watched, bytes);
+	atomic_set(watched_by(w, slot), bytes);
 	if (aim(w, slot, bytes)) {
-		atomic_set(&slot->watched, 0u);
+		atomic_set(watched_by(w, slot), 0u);
 		atomic_set(&w->slot, NULL);
 		counter_add(&heap_region->counters[HEAP_LOST_WATCHES], 1u);
 	} else {
 		counter_add(&heap_region->counters[HEAP_WATCHED], 1u);
 	}
 	let(w);
+}
+
+/*
+ * Most buffers of bytes have a size that is no multiple of 8. Of all of those that there were, each is as
+ * likely to be the one: a buffer that is used for long has its chance in the next run at the latest.
+ */
+static bool is_chosen(const struct watch *w, const struct heap_slot *slot)
+{
+	static uint32_t seen;
+	const struct heap_slot *now = atomic_get(&w->slot);
+
+	if (slot->bytes % 8 == 0)
+		return false;
+	uint64_t n = counter_add(&seen, 1u) + 1u;
+	return !now || atomic_get(&now->state) != HEAP_SLOT_LIVE ||
+	       clock_now_ns() * 0x9e3779b97f4a7c15ull >> 32 < (1ull << 32) / n;
+}
+
+/* Of three registers one is behind the newest block that has room there, and one behind a chosen one. */
+void heap_watch_newest(struct heap_slot *slot)
+{
+	uint32_t count = atomic_get(&watch_count);
+	uint32_t before = bytes_before(slot);
+	uint32_t behind = bytes_behind(slot);
+
+	if (!count || !heap_budget_affords_watches())
+		return;
+	if (behind && watches[CHOSEN].is_behind && is_chosen(&watches[CHOSEN], slot))
+		move_to(&watches[CHOSEN], slot, behind);
+	else if (behind && watches[0].is_behind)
+		move_to(&watches[0], slot, behind);
+	if (before && !watches[count - 1].is_behind)
+		move_to(&watches[count - 1], slot, before);
 }
 
 void heap_watch_forget(struct heap_slot *slot)
@@ -159,6 +213,7 @@ void heap_watch_forget(struct heap_slot *slot)
 		let(w);
 	}
 	atomic_set(&slot->watched, 0u);
+	atomic_set(&slot->watched_behind, 0u);
 }
 
 /* ---- what they cost ---- */
@@ -216,6 +271,19 @@ static bool is_backwards(uint64_t pc)
 	return backwards && _Unwind_FindEnclosingFunction((void *)(uintptr_t)pc) == backwards;
 }
 
+/* The end of a vector, or of a word, in which a string function looks for the end of the string. */
+static bool is_innocent_behind(const struct insn_back_candidate *c, const struct heap_slot *slot)
+{
+	bool is_libc = false;
+	bool begins_in = !c->is_address_known || c->touched < slot->start + slot->bytes;
+
+	if (c->access != INSN_READ || heap_copy_has(c->address))
+		return false;
+	for (uint32_t i = 0; i < LIBC_PARTS; i++)
+		is_libc = is_libc || c->address - libc[i].start < libc[i].end - libc[i].start;
+	return c->size >= VECTOR_LEAST || (is_libc && begins_in);
+}
+
 /* A part of a vector that is read because it is in the way. */
 static bool is_innocent(const struct insn_back_candidate *c, const struct heap_slot *slot)
 {
@@ -268,12 +336,14 @@ static void find_insn(const struct trapline_hit *hit, struct insn_back *out)
 		insn_back_x86_64(&query, out);
 }
 
-static bool is_any_innocent(const struct insn_back *back, const struct heap_slot *slot)
+static bool is_any_innocent(const struct watch *w, const struct insn_back *back,
+			    const struct heap_slot *slot)
 {
 	uint32_t count = back->found == INSN_BACK_LIKELY ? 1 : back->count;
 
 	for (uint32_t i = 0; i < count && i < INSN_BACK_MAX; i++)
-		if (is_innocent(&back->candidates[i], slot))
+		if (w->is_behind ? is_innocent_behind(&back->candidates[i], slot) :
+				   is_innocent(&back->candidates[i], slot))
 			return true;
 	return false;
 }
@@ -283,7 +353,7 @@ static void tell_seen(const struct seen *seen, const struct insn_back *back)
 {
 	const struct trapline_hit *hit = seen->hit;
 	struct heap_error error = {
-		.kind = HEAP_UNDERFLOW,
+		.kind = seen->watch->is_behind ? HEAP_OVERFLOW : HEAP_UNDERFLOW,
 		.access = HEAP_READ,
 		.address = hit->address,
 		.slot = seen->slot,
@@ -301,7 +371,9 @@ static void tell_seen(const struct seen *seen, const struct insn_back *back)
 		error.access = c->access & INSN_WRITE ? HEAP_WRITE : HEAP_READ;
 	}
 	/* What it leaves in these bytes is told now. */
-	atomic_set(&seen->slot->is_told_before, 1u);
+	atomic_set(seen->watch->is_behind ? &seen->slot->is_told_behind :
+					    &seen->slot->is_told_before,
+		   1u);
 	rest(seen->watch);
 	heap_tell(&error);
 }
@@ -317,7 +389,7 @@ static void judge(void *arg)
 		return;
 	if (w->slot != seen->slot) {
 		counter_add(&heap_region->counters[HEAP_LATE], 1u);
-	} else if (is_any_innocent(&back, seen->slot)) {
+	} else if (is_any_innocent(w, &back, seen->slot)) {
 		counter_add(&heap_region->counters[HEAP_INNOCENT], 1u);
 		if (++w->innocent >= INNOCENT_MAX)
 			rest(w);
@@ -341,10 +413,10 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 	heap_self.busy++;
 	if (hit->async) {
 		/* The thread is elsewhere by now. What was written there, free() finds. */
-		atomic_set(&slot->watched, 0u);
+		atomic_set(watched_by(w, slot), 0u);
 		counter_add(&heap_region->counters[HEAP_LATE], 1u);
 	} else if (!heap_fault_call(judge, &seen)) {
-		atomic_set(&slot->watched, 0u);
+		atomic_set(watched_by(w, slot), 0u);
 		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
 	}
 	heap_budget_spend(begun);
@@ -374,13 +446,48 @@ static int open_watch(struct watch *w)
 	return event_reserve(ev, ev->roots.count + THREADS_MORE);
 }
 
+struct part {
+	uintptr_t holds;
+	uint32_t index;
+};
+
+static int libc_visit(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const struct part *part = arg;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type != PT_LOAD || part->holds - start >= segment->p_memsz)
+			continue;
+		libc[part->index].start = start;
+		libc[part->index].end = start + segment->p_memsz;
+		return 1;
+	}
+	return 0;
+}
+
+static void find_libc(void)
+{
+	static const char *const names[LIBC_PARTS] = { "strlen", "__tls_get_addr" };
+
+	for (uint32_t i = 0; i < LIBC_PARTS; i++) {
+		struct part part = { (uintptr_t)dlsym(RTLD_DEFAULT, names[i]), i };
+
+		if (part.holds)
+			dl_iterate_phdr(libc_visit, &part);
+	}
+}
+
 int heap_watch_start(void)
 {
 	uint32_t count = 0;
 	int err = trap_install();
 
 	backwards = dlsym(RTLD_DEFAULT, "memrchr");
-
+	find_libc();
 	event_lowest_fd = LOWEST_FD;
 	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
@@ -389,6 +496,8 @@ int heap_watch_start(void)
 		watches[count].is_busy = 0;
 		count += !err;
 	}
+	watches[0].is_behind = count > 1;
+	watches[CHOSEN].is_behind = count > CHOSEN + 1;
 	atomic_set(&watch_count, count);
 	return count ? 0 : err;
 }
@@ -407,7 +516,7 @@ void heap_watch_forked(void)
 		w->is_open = 0;
 		w->is_busy = 0;
 		if (w->slot)
-			w->slot->watched = 0;
+			*watched_by(w, w->slot) = 0;
 		w->slot = NULL;
 	}
 }

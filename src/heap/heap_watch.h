@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_watch.h - debug registers on the bytes before the newest sampled blocks.
+ * heap_watch.h - debug registers on the bytes before the newest sampled blocks, and behind them.
  *
- * A block ends at a page without access, and what lies before it is a page with access. There a
- * register tells of reads, which leave no trace, and of writes in the moment they are made.
+ * A block ends at a page without access, or a few bytes before it, and what lies before it is a page with
+ * access. There a register tells of reads, which leave no trace, and of writes in the moment they are made.
  */
 #ifndef HEAP_WATCH_H
 #define HEAP_WATCH_H
@@ -16,7 +16,7 @@ void heap_watch_forked(void);
 /* None is used any more, and the kernel is asked for nothing. */
 void heap_watch_end(void);
 
-/* The block was allocated, and what lies before it filled: it is the newest one. */
+/* The block was allocated, and what lies around it filled: it is the newest one. */
 void heap_watch_newest(struct heap_slot *slot);
 /* The slot will have another block. */
 void heap_watch_forget(struct heap_slot *slot);
