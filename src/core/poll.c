@@ -109,8 +109,9 @@ static int deliver_program_record(struct trapline_event *ev, const struct record
 	size_t bytes = (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
 	size_t below = record->stack_len ? record->regs[ARCH_REG_SP] - record->stack_at : 0;
 	size_t copied = record->stack_len > below ? record->stack_len - below : 0;
+	size_t zone = ARCH_RED_ZONE;
 	const struct copied_stack stack = { texts + bytes + below, copied,
-					    copied && below >= ARCH_RED_ZONE ? ARCH_RED_ZONE : 0 };
+					    copied && below >= zone ? zone : 0 };
 
 	return deliver(ev, record->event >> 8 & 0xff, record, &stack, fn);
 }

@@ -18,6 +18,8 @@
 #define ARCH_REG_FRAME 6
 #define ARCH_REG_CALLER ARCH_REG_SP /* at a function's first instruction it points to it */
 #define ARCH_CALLER_IN_MEMORY 1
+/* The flag RF lets an instruction run after its breakpoint; elsewhere the kernel steps, as uprobes do. */
+#define ARCH_RESUMES_BREAKPOINTS 1
 #define ARCH_RED_ZONE 128u /* below sp: not overwritten by signals, so used by leaf functions */
 
 /* String instructions and copy loops. */
@@ -52,6 +54,7 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {
 #define ARCH_REG_FRAME 29
 #define ARCH_REG_CALLER 30 /* at a function's first instruction it is in it */
 #define ARCH_CALLER_IN_MEMORY 0
+#define ARCH_RESUMES_BREAKPOINTS 0
 #define ARCH_RED_ZONE 0u
 /* arch/arm64/kernel/hw_breakpoint.c, watchpoint_report(). */
 #define ARCH_KERNEL_HITS 0

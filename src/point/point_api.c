@@ -31,6 +31,7 @@
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
+#include "event/arch_regs.h"
 #include "event/event.h"
 #include "event/tasks.h"
 #include "event/uprobe/uprobe.h"
@@ -115,15 +116,18 @@ int leg_go(struct leg *leg)
 	return wait_for_stop(leg);
 }
 
-/* Whether each pass of ip that may be the point is a hit of the counter, and no other is. */
+/*
+ * Whether each pass of ip that may be the point is a hit of the counter, and no other is, and a breakpoint
+ * beside the uprobe can let passes go.
+ */
 static int counts_passes(const struct trapline_event *counter, pid_t tid,
 			 const struct trapline_point *p)
 {
 	const struct condition *counted = counter->condition;
 	const struct condition *wanted = p->condition ? &p->condition->ir : NULL;
 
-	if (tid || p->registers_used || counter->has_limit || counter->skip ||
-	    !uprobe_is_at(counter, p->ip))
+	if (!ARCH_RESUMES_BREAKPOINTS || tid || p->registers_used || counter->has_limit ||
+	    counter->skip || !uprobe_is_at(counter, p->ip))
 		return 0;
 	if (!counted || !wanted)
 		return counted == wanted;

@@ -164,6 +164,9 @@ static void a_point_among_threads_is_not_missed(void **state)
 	struct trapline_point point = {.size = sizeof(point), .ip = tick_address()};
 	uint64_t count = 0;
 
+#if !defined(__x86_64__)
+	skip_because("a processor that lets an instruction run after its breakpoint");
+#endif
 	start_program(run_threads, 0);
 	open_counter();
 	point.counter = counter;
