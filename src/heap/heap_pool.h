@@ -35,8 +35,8 @@ struct heap_slot {
 	uint32_t watched_behind; /* so many bytes behind it */
 	uint32_t is_told_before; /* an error in the bytes before it was reported */
 	uint32_t is_told_behind;
-	uint32_t is_protected;	 /* the program itself changed the access of its pages */
-	uint32_t size_class;	 /* never changes, like the next two */
+	uint32_t is_protected; /* the program itself changed the access of its pages */
+	uint32_t size_class;   /* never changes, like the next two */
 	uintptr_t base;
 	size_t room;	 /* bytes from base on; then a page without access */
 	uintptr_t start; /* of the block */
