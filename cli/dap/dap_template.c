@@ -410,7 +410,7 @@ static void place_text(struct symbols *s, const struct trapline_hit *hit,
 void dap_place_text(struct symbols *s, const struct expression_place *p, uint64_t address,
 		    char *buf, size_t n)
 {
-	bool is_later;
+	bool is_later = false;
 
 	place_text(s, NULL, p, address, buf, n, &is_later);
 }

@@ -94,6 +94,7 @@ watch lookup --last 2 -- "$victims/calls" 3 1000
 [ $? = 0 ] && [ "$(grep -c '^[0-9][0-9]:' "$tmp/out")" = 2 ] && grep -q '; the process ended$' "$tmp/out"
 ok "last_prints_when_the_process_ends" $?
 
+: >"$tmp/err"
 "$trapline" break -p "$calls" lookup --last 2 >"$tmp/out" 2>"$tmp/err" &
 recorder=$!
 eventually grep -q breaking "$tmp/err"

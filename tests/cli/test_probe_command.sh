@@ -266,6 +266,7 @@ ok a_file_at_the_number_of_a_closed_descriptor_stays_open $?
 closed_under_probes()
 {
 	start closer
+	: >"$tmp/err"
 	"$trapline" break -p "$pid" usleep --mechanism probe --summary --json --limit 300 >"$tmp/out" 2>"$tmp/err" &
 	observer=$!
 	eventually grep -q '^breaking on ' "$tmp/err"

@@ -116,6 +116,7 @@ watch serve_one --name no-such-name --for 0.3
 [ $? = 1 ] && grep -q "no process named 'no-such-name' began within --for" "$tmp/err"
 ok "a_name_is_awaited_no_longer_than_told" $?
 cp "$victims/calls" "$tmp/later-name"
+: >"$tmp/err"
 "$trapline" break lookup --name later-name --limit 3 --json >"$tmp/out" 2>"$tmp/err" &
 observer=$!
 eventually grep -q "waiting for a process named 'later-name'" "$tmp/err"

@@ -74,6 +74,7 @@ kill -0 "$writers" && watch -p "$writers" w_two --limit 2 --json && hits 'length
 ok "the_process_continues" $?
 
 # A killed command leaves no probe behind.
+: >"$tmp/err"
 "$trapline" watch -p "$writers" w_two --if 'new == 1000' --at-writers >"$tmp/out" 2>"$tmp/err" &
 observer=$!
 eventually grep -q '^breaking on' "$tmp/err"
@@ -87,6 +88,7 @@ eventually gone && kill -0 "$writers" && sleep 0.3 && watch -p "$writers" w_two 
 	hits 'length == 3'
 ok "a_killed_command_ends_its_probes" $?
 
+: >"$tmp/err"
 "$trapline" watch -p "$writers" w_two --if 'new == 1000' --at-writers >"$tmp/out" 2>"$tmp/err" &
 observer=$!
 eventually grep -q '^breaking on' "$tmp/err"

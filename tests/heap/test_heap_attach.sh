@@ -64,6 +64,8 @@ for _ in $(seq 200); do
 	python3 "$sums" $pid | cmp -s - "$tmp/before" || break
 	sleep 0.05
 done
+# Its library is there: soon it holds the process.
+sleep 2
 attach --for 1
 status=$?
 kill -INT $first

@@ -399,6 +399,7 @@ static void *wait_for_all(void *arg)
 		printf("thread: signal %d\n", signal);
 		if (write(pipe_fds[1], "x", 1) != 1)
 			printf("no write\n");
+		usleep(20000); /* the next one may come before it waits again */
 	}
 	return NULL;
 }
