@@ -3,43 +3,12 @@
  * flow_touch.c - a watch reports an access when it is done. What the instruction has loaded or copied is
  * marked now, before the window goes on behind it.
  */
-#include <string.h>
-
 #include <trapline/trapline.h>
 
-#include "base/memory.h"
-#include "base/sys.h"
-#include "code/insn/insn_back.h"
+#include "core/hit_insn.h"
 #include "flow/flow.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_step.h"
-
-#define CODE_BEFORE 96u
-#define CODE_AFTER 16u
-
-struct code {
-	uint8_t bytes[CODE_BEFORE + CODE_AFTER];
-	uint64_t start;
-	size_t count;
-};
-
-/* Copied by the kernel, so that it cannot fault. */
-static void copy_code(uint64_t pc, struct code *out)
-{
-	const uint64_t page = pc & ~(uint64_t)(PAGE_BYTES - 1);
-	const pid_t pid = sys_getpid();
-
-	out->start = pc - CODE_BEFORE;
-	out->count = sizeof(out->bytes);
-	if (sys_read_memory(pid, out->start, out->bytes, out->count) == (ssize_t)out->count)
-		return;
-	if (page > out->start)
-		out->start = page;
-	out->count = pc + CODE_AFTER - out->start;
-	while (out->count > pc - out->start &&
-	       sys_read_memory(pid, out->start, out->bytes, out->count) != (ssize_t)out->count)
-		out->count--;
-}
 
 /* From the begin of the marked row up to where the instruction is. */
 static void touch_string(struct flow_thread *t, const struct trapline_hit *hit, uint64_t pc)
@@ -64,21 +33,10 @@ void flow_touch(struct flow_thread *t, const struct trapline_hit *hit,
 {
 	struct flow_form *f = &t->forms[0];
 	struct insn_back back;
-	struct code code;
+	struct hit_code code;
 	struct insn insn;
 
-	copy_code(hit->ip, &code);
-	const struct insn_back_query query = {
-		.text = code.bytes,
-		.text_address = code.start,
-		.text_bytes = code.count,
-		.watch = hit->address,
-		.watch_bytes = hit->len,
-		.access = INSN_READ_WRITE,
-		.after = after,
-	};
-	memset(&back, 0, sizeof(back));
-	insn_back_x86_64(&query, &back);
+	hit_insn_find(hit, after, &code, &back);
 	const struct insn_back_candidate *c = &back.candidates[0];
 	if (back.found != INSN_BACK_LIKELY)
 		return;

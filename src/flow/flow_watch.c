@@ -19,13 +19,9 @@
 #include "base/stack_call.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
-#include "core/create.h"
+#include "core/moved_watch.h"
 #include "event/aim.h"
-#include "event/arm.h"
-#include "event/attr.h"
 #include "event/event.h"
-#include "event/table.h"
-#include "event/tasks.h"
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
 #include "flow/flow_marks.h"
@@ -37,19 +33,15 @@
 #include "trap/install.h"
 
 #define WATCHES 4u
-#define WATCH_BYTES 8u
-#define LOWEST_FD 600	  /* below it all descriptors are the program's */
-#define THREADS_MORE 256u /* that have them, later */
+#define LOWEST_FD 600 /* below it all descriptors are the program's */
 #define KEPT 128u
 #define TRAP_NS 10000u /* until our handler runs, and after it */
 
 struct watch {
-	struct trapline_event *event;
+	struct moved_watch moved;
 	uint64_t at; /* 0: it rests */
 	uint32_t bytes;
 	uint32_t is_on;
-	uint32_t is_open;
-	struct task_names names;
 };
 
 struct place {
@@ -111,11 +103,11 @@ void flow_watch_keep(uint64_t address, uint32_t bytes, int is_computed)
 /* A register takes 1, 2, 4 or 8 bytes, aligned to as many: none but those of the copy. */
 static struct place first_part(uint64_t at, uint32_t bytes)
 {
-	const uint64_t aligned = (at + WATCH_BYTES - 1) & ~(uint64_t)(WATCH_BYTES - 1);
-	uint32_t part = WATCH_BYTES;
+	const uint64_t aligned = (at + MOVED_WATCH_BYTES - 1) & ~(uint64_t)(MOVED_WATCH_BYTES - 1);
+	uint32_t part = MOVED_WATCH_BYTES;
 
-	if (aligned + WATCH_BYTES <= at + bytes)
-		return (struct place){ aligned, WATCH_BYTES };
+	if (aligned + MOVED_WATCH_BYTES <= at + bytes)
+		return (struct place){ aligned, MOVED_WATCH_BYTES };
 	while (part > bytes || at & (part - 1))
 		part /= 2;
 	return (struct place){ at, part };
@@ -123,10 +115,11 @@ static struct place first_part(uint64_t at, uint32_t bytes)
 
 static struct place last_part(uint64_t at, uint32_t bytes)
 {
-	const uint64_t end = (at + bytes) & ~(uint64_t)(WATCH_BYTES - 1);
+	const uint64_t end = (at + bytes) & ~(uint64_t)(MOVED_WATCH_BYTES - 1);
 
-	return end >= at + 2 * WATCH_BYTES ? (struct place){ end - WATCH_BYTES, WATCH_BYTES } :
-					     (struct place){ 0, 0 };
+	return end >= at + 2 * MOVED_WATCH_BYTES ?
+		       (struct place){ end - MOVED_WATCH_BYTES, MOVED_WATCH_BYTES } :
+		       (struct place){ 0, 0 };
 }
 
 static uint32_t put_place(struct place *places, uint32_t n, uint32_t most, struct place place)
@@ -172,7 +165,7 @@ static uint32_t choose(struct place *places, uint32_t most)
 static void turn_off(struct watch *w)
 {
 	if (w->is_on)
-		event_rest(w->event);
+		event_rest(w->moved.event);
 	w->is_on = 0;
 }
 
@@ -182,16 +175,7 @@ static void turn_on(struct watch *w, struct place place)
 		return;
 	w->at = place.at;
 	w->bytes = place.bytes;
-	int err = w->is_open ? event_aim(w->event, place.at, place.bytes, TRAPLINE_READ_WRITE) :
-			       -EBADF;
-
-	/* The program closed what it does not know. */
-	if (err == -EBADF || err == -ENOTTY) {
-		event_let_go(w->event);
-		err = event_aim_again(w->event, place.at, place.bytes, TRAPLINE_READ_WRITE,
-				      &w->names);
-		w->is_open = !err;
-	}
+	int err = moved_watch_aim(&w->moved, place.at, place.bytes);
 	w->is_on = !err;
 }
 
@@ -219,7 +203,7 @@ int flow_watch_rest(void)
 int flow_watch_owns(uint64_t address)
 {
 	for (uint32_t i = 0; i < watch_count; i++)
-		if (address - watches[i].at < WATCH_BYTES)
+		if (address - watches[i].at < MOVED_WATCH_BYTES)
 			return 1;
 	return 0;
 }
@@ -363,26 +347,6 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 
 /* ---- begin and end ---- */
 
-static int open_watch(struct watch *w)
-{
-	struct trapline_event *ev = event_own(on_watch, w, TRAPLINE_PROCESS);
-
-	if (!ev)
-		return -ENFILE;
-	/* Any address will do: it is disabled, and only moved ones are enabled. */
-	event_describe_range(ev, (uintptr_t)watches & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
-	event_own_begin(ev);
-	int err = event_arm(ev, NULL, 0, NULL);
-	if (err) {
-		event_give(ev);
-		return err;
-	}
-	w->event = ev;
-	w->is_open = 1;
-	/* What it may have to be opened in again, in a handler. */
-	return event_reserve(ev, ev->roots.count + THREADS_MORE);
-}
-
 /* The child's own, in the one thread that it has. */
 static void forked(void)
 {
@@ -396,9 +360,8 @@ static void forked(void)
 	for (uint32_t i = 0; i < watch_count; i++) {
 		struct watch *w = &watches[i];
 
-		event_forget_copies(w->event);
-		w->event->pid = w->event->owner_pid = owner;
-		w->is_open = w->is_on = 0;
+		moved_watch_forked(&w->moved);
+		w->is_on = 0;
 	}
 	aim_all();
 }
@@ -411,7 +374,8 @@ uint32_t flow_watch_start(void)
 		return 0;
 	event_lowest_fd = LOWEST_FD;
 	owner = sys_getpid();
-	while (count < WATCHES && !open_watch(&watches[count]))
+	while (count < WATCHES &&
+	       !moved_watch_open(&watches[count].moved, on_watch, &watches[count]))
 		count++;
 	flow_count(FLOW_REGISTERS, count);
 	if (count)
@@ -430,7 +394,6 @@ void flow_watch_end(void)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
 		turn_off(&watches[i]);
-		event_let_go(watches[i].event);
-		watches[i].is_open = 0;
+		moved_watch_close(&watches[i].moved);
 	}
 }

@@ -25,15 +25,11 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "code/insn/insn_back.h"
 #include "code/insn/insn_context.h"
-#include "core/create.h"
+#include "core/hit_insn.h"
+#include "core/moved_watch.h"
 #include "event/aim.h"
-#include "event/arm.h"
-#include "event/attr.h"
 #include "event/event.h"
-#include "event/table.h"
-#include "event/tasks.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_copy.h"
@@ -45,25 +41,19 @@
 #define WATCHES 3u /* of the four registers; one is for others */
 #define CHOSEN 1u
 #define LIBC_PARTS 2u
-#define WATCH_BYTES 8u
-#define LOWEST_FD 600	  /* below it all descriptors are the program's */
-#define THREADS_MORE 256u /* that have them, later */
-#define INNOCENT_MAX 2u	  /* aligned reads, before a watch rests */
+#define LOWEST_FD 600	/* below it all descriptors are the program's */
+#define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
 #define LINE 64u
 #define VECTOR_LEAST 16u
 #define TRAP_NS 10000u /* until our handler runs, and after it */
 #define AIM_MOST_NS 5000u
-#define CODE_BEFORE 96u
-#define CODE_AFTER 16u
 
 struct watch {
-	struct trapline_event *event;
+	struct moved_watch moved;
 	struct heap_slot *slot; /* NULL: it rests */
 	uint32_t is_behind;
 	uint32_t is_busy;
 	uint32_t innocent;
-	uint32_t is_open;
-	struct task_names names;
 };
 
 static struct watch watches[WATCHES];
@@ -83,7 +73,7 @@ static struct {
 /* As many bytes as one register takes on that side of the address; 0: none is there. */
 static uint32_t bytes_beside(uintptr_t at, bool is_there)
 {
-	uint32_t bytes = WATCH_BYTES;
+	uint32_t bytes = MOVED_WATCH_BYTES;
 
 	while (at & (bytes - 1))
 		bytes /= 2;
@@ -128,21 +118,14 @@ static void rest(struct watch *w)
 		return;
 	atomic_set(watched_by(w, slot), 0u);
 	atomic_set(&w->slot, NULL);
-	event_rest(w->event);
+	event_rest(w->moved.event);
 }
 
 static int aim(struct watch *w, const struct heap_slot *slot, uint32_t bytes)
 {
 	uint64_t at = w->is_behind ? slot->start + slot->bytes : slot->start - bytes;
 	uint64_t begun = clock_now_ns();
-	int err = w->is_open ? event_aim(w->event, at, bytes, TRAPLINE_READ_WRITE) : -EBADF;
-
-	/* A forked child has none yet; or the program closed what it does not know. */
-	if (err == -EBADF || err == -ENOTTY) {
-		event_let_go(w->event);
-		err = event_aim_again(w->event, at, bytes, TRAPLINE_READ_WRITE, &w->names);
-		w->is_open = !err;
-	}
+	int err = moved_watch_aim(&w->moved, at, bytes);
 	uint64_t took = clock_now_ns() - begun;
 	if (!err && took < counter_get(&aim_ns))
 		atomic_set(&aim_ns, took);
@@ -298,44 +281,6 @@ static bool is_innocent(const struct insn_back_candidate *c, const struct heap_s
 	return !(c->touched & (c->size - 1)) && c->touched >= line && c->touched < line + LINE;
 }
 
-/* Copied by the kernel, so that it cannot fault. */
-static size_t copy_code(uint64_t pc, uint8_t *text, uint64_t *start)
-{
-	const uint64_t page = pc & ~(uint64_t)(PAGE_BYTES - 1);
-	const pid_t pid = sys_getpid();
-
-	*start = pc - CODE_BEFORE;
-	for (size_t n = CODE_BEFORE + CODE_AFTER; n >= CODE_BEFORE; n -= CODE_AFTER)
-		if (sys_read_memory(pid, *start, text, n) == (ssize_t)n)
-			return n;
-	if (page > *start)
-		*start = page;
-	size_t left = pc - *start;
-	return left && sys_read_memory(pid, *start, text, left) == (ssize_t)left ? left : 0;
-}
-
-static void find_insn(const struct trapline_hit *hit, struct insn_back *out)
-{
-	uint8_t text[CODE_BEFORE + CODE_AFTER];
-	struct insn_regs regs;
-	uint64_t start;
-	size_t n = copy_code(hit->ip, text, &start);
-
-	insn_regs_from_context(hit->context, &regs);
-	const struct insn_back_query query = {
-		.text = text,
-		.text_address = start,
-		.text_bytes = n,
-		.watch = hit->address,
-		.watch_bytes = hit->len,
-		.access = INSN_READ_WRITE,
-		.after = &regs,
-	};
-	memset(out, 0, sizeof(*out));
-	if (n)
-		insn_back_x86_64(&query, out);
-}
-
 static bool is_any_innocent(const struct watch *w, const struct insn_back *back,
 			    const struct heap_slot *slot)
 {
@@ -382,9 +327,12 @@ static void judge(void *arg)
 {
 	const struct seen *seen = arg;
 	struct watch *w = seen->watch;
+	struct insn_regs regs;
+	struct hit_code code;
 	struct insn_back back;
 
-	find_insn(seen->hit, &back);
+	insn_regs_from_context(seen->hit->context, &regs);
+	hit_insn_find(seen->hit, &regs, &code, &back);
 	if (!hold(w))
 		return;
 	if (w->slot != seen->slot) {
@@ -425,26 +373,6 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 }
 
 /* ---- begin and end ---- */
-
-static int open_watch(struct watch *w)
-{
-	struct trapline_event *ev = event_own(on_watch, w, TRAPLINE_PROCESS);
-
-	if (!ev)
-		return -ENFILE;
-	/* Any address will do: it is disabled, and only moved ones are enabled. */
-	event_describe_range(ev, (uintptr_t)watches & ~7ull, WATCH_BYTES, TRAPLINE_READ_WRITE);
-	event_own_begin(ev);
-	int err = event_arm(ev, NULL, 0, NULL);
-	if (err) {
-		event_give(ev);
-		return err;
-	}
-	w->event = ev;
-	w->is_open = 1;
-	/* What it may have to be opened in again, in a handler. */
-	return event_reserve(ev, ev->roots.count + THREADS_MORE);
-}
 
 struct part {
 	uintptr_t holds;
@@ -492,7 +420,9 @@ int heap_watch_start(void)
 	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
 		/* After heap_watch_end() they are there, and opened when they are needed. */
-		err = watches[count].event ? 0 : open_watch(&watches[count]);
+		err = watches[count].moved.event ?
+			      0 :
+			      moved_watch_open(&watches[count].moved, on_watch, &watches[count]);
 		watches[count].is_busy = 0;
 		count += !err;
 	}
@@ -511,9 +441,7 @@ void heap_watch_forked(void)
 	for (uint32_t i = 0; i < watch_count; i++) {
 		struct watch *w = &watches[i];
 
-		event_forget_copies(w->event);
-		w->event->pid = w->event->owner_pid = sys_getpid();
-		w->is_open = 0;
+		moved_watch_forked(&w->moved);
 		w->is_busy = 0;
 		if (w->slot)
 			*watched_by(w, w->slot) = 0;
@@ -530,7 +458,6 @@ void heap_watch_end(void)
 
 		if (hold(w))
 			rest(w);
-		event_let_go(w->event);
-		w->is_open = 0;
+		moved_watch_close(&w->moved);
 	}
 }
