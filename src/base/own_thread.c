@@ -28,24 +28,36 @@ void own_thread_prepare(void)
 	dlclose(libc);
 }
 
-int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(void *), void *arg)
+static int create_masked(own_thread_create create, pthread_t *thread, const pthread_attr_t *attr,
+			 void *(*run)(void *), void *arg)
 {
 	const uint64_t mask = ~(OF_INSTRUCTIONS | OF_LIBC);
+	uint64_t before;
+
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
+	int err = create(thread, attr, run, arg);
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+	return err;
+}
+
+int own_thread_start_joinable(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	return -create_masked(pthread_create, thread, NULL, run, arg);
+}
+
+int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(void *), void *arg)
+{
 	least_stack bytes_of = atomic_get(&least);
 	pthread_attr_t attr;
 	pthread_t thread;
-	uint64_t before;
 	int err = pthread_attr_init(&attr);
 
 	if (err)
 		return -err;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_attr_setstacksize(&attr, stack_bytes + (bytes_of ? bytes_of(&attr) : 0));
-	if (!err) {
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
-		err = create(&thread, &attr, run, arg);
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-	}
+	if (!err)
+		err = create_masked(create, &thread, &attr, run, arg);
 	pthread_attr_destroy(&attr);
 	return -err;
 }

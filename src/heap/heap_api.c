@@ -25,6 +25,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
@@ -275,24 +276,6 @@ static void *read_records(void *arg)
 	}
 }
 
-/* Signals of the program go to its own threads; those that an instruction raises cannot. */
-static int start_thread(struct trapline_heap *h)
-{
-	sigset_t all;
-	sigset_t before;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGTRAP);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGILL);
-	sigdelset(&all, SIGFPE);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	int err = pthread_create(&h->thread, NULL, read_records, h);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
 static void end_thread(struct trapline_heap *h)
 {
 	atomic_set(&h->is_over, 1u);
@@ -351,7 +334,7 @@ static int start(struct trapline_heap *h)
 	h->region = new_region(&h->opts, &facts);
 	if (!h->region)
 		return failed(-ENOMEM, FAILED_EVENT, NULL);
-	err = start_thread(h);
+	err = own_thread_start_joinable(&h->thread, read_records, h);
 	if (err) {
 		memory_unmap(h->region, sizeof(*h->region));
 		return failed(err, FAILED_EVENT, NULL);

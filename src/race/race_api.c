@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,6 +18,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
@@ -177,24 +177,6 @@ static void *read_records(void *arg)
 	}
 }
 
-/* Signals of the program go to its own threads; those that an instruction raises cannot. */
-static int start_thread(struct trapline_race *r)
-{
-	sigset_t all;
-	sigset_t before;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGTRAP);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGILL);
-	sigdelset(&all, SIGFPE);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	int err = pthread_create(&r->thread, NULL, read_records, r);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
 static void end_thread(struct trapline_race *r)
 {
 	atomic_set(&r->is_over, 1u);
@@ -247,7 +229,7 @@ static int start(struct trapline_race *r)
 		memory_unmap(r->region, sizeof(*r->region));
 		return err;
 	}
-	err = start_thread(r);
+	err = own_thread_start_joinable(&r->thread, read_records, r);
 	if (err && !race_stop(RACE_STEP_NONE))
 		memory_unmap(r->region, sizeof(*r->region));
 	return err;

@@ -10,45 +10,20 @@
 #include "race/race_line.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/atomic.h"
 #include "record/race_region.h"
 #include "record/race_words.h"
+#include "record/text_line.h"
 
 struct line {
-	char *at;
-	size_t n;
-	size_t length;
+	struct text_line text;
 	const struct race_region *region;
 };
 
 #define PATH_BYTES ((uint32_t)sizeof(((struct race_file *)0)->path))
-
-__attribute__((format(printf, 2, 3))) static void add(struct line *l, const char *format, ...)
-{
-	size_t left = l->n - l->length;
-	va_list args;
-
-	va_start(args, format);
-	int n = vsnprintf(l->at + l->length, left, format, args);
-	va_end(args);
-	l->length += n < 0 ? 0 : (size_t)n < left ? (size_t)n : left - 1;
-}
-
-/* What is no plain character is none that a name needs: '?'. */
-static void add_text(struct line *l, const char *text, size_t max)
-{
-	add(l, "\"");
-	for (size_t i = 0; i < max && text[i]; i++)
-		if (text[i] == '"' || text[i] == '\\')
-			add(l, "\\%c", text[i]);
-		else
-			add(l, "%c", text[i] >= ' ' && text[i] <= '~' ? text[i] : '?');
-	add(l, "\"");
-}
 
 const char *race_file_of(const struct race_region *region, uint64_t place, uint64_t *offset)
 {
@@ -85,12 +60,12 @@ static void add_stack(struct line *l, const struct race_side *side)
 {
 	uint32_t first = side ? race_first_frame(side) : 0;
 
-	add(l, "[");
+	text_line_add(&l->text, "[");
 	for (uint32_t i = first; side && i < side->frame_count && i < RACE_FRAMES; i++) {
-		add(l, i == first ? "" : ",");
+		text_line_add(&l->text, i == first ? "" : ",");
 		add_frame(l, side->frames[i]);
 	}
-	add(l, "]");
+	text_line_add(&l->text, "]");
 }
 
 static void add_side(struct line *l, const struct race_side *side)
@@ -114,17 +89,17 @@ static void add_value(struct line *l, const struct race_value *v)
 
 	switch (v->kind) {
 	case RACE_VALUE_TEXT:
-		add_text(l, v->text, v->most);
+		text_line_add_quoted(&l->text, v->text, v->most);
 		break;
 	case RACE_VALUE_NUMBER:
 	case RACE_VALUE_HEX:
-		add(l, is_hex ? "\"0x%" PRIx64 "\"" : "%" PRIu64, v->number);
+		text_line_add(&l->text, is_hex ? "\"0x%" PRIx64 "\"" : "%" PRIu64, v->number);
 		break;
 	case RACE_VALUE_SIGNED:
-		add(l, "%" PRId64, (int64_t)v->number);
+		text_line_add(&l->text, "%" PRId64, (int64_t)v->number);
 		break;
 	case RACE_VALUE_BOOLEAN:
-		add(l, v->number ? "true" : "false");
+		text_line_add(&l->text, v->number ? "true" : "false");
 		break;
 	case RACE_VALUE_SIDE:
 		add_side(l, v->part);
@@ -133,7 +108,7 @@ static void add_value(struct line *l, const struct race_value *v)
 		add_stack(l, v->part);
 		break;
 	default: /* the library records no heap blocks */
-		add(l, "null");
+		text_line_add(&l->text, "null");
 		break;
 	}
 }
@@ -143,10 +118,10 @@ static void add_members(struct line *l, const char *const *names, const void *wo
 	const struct race_value *values = words;
 
 	for (size_t i = 0; i < n; i++) {
-		add(l, "%c\"%s\":", i ? ',' : '{', names[i]);
+		text_line_add(&l->text, "%c\"%s\":", i ? ',' : '{', names[i]);
 		add_value(l, &values[i]);
 	}
-	add(l, "}");
+	text_line_add(&l->text, "}");
 }
 
 static uint64_t hash_place(const struct race_region *region, uint64_t place)
@@ -164,7 +139,7 @@ static uint64_t hash_place(const struct race_region *region, uint64_t place)
 size_t race_report_line(const struct race_region *region, const struct race_record *record,
 			struct race_judgement judgement, char *line, size_t n)
 {
-	struct line l = { line, n, 0, region };
+	struct line l = { { line, n, 0 }, region };
 	struct race_words words = race_words(record, judgement);
 	uint64_t pair = hash_place(region, record->first.frames[0]);
 
@@ -173,7 +148,7 @@ size_t race_report_line(const struct race_region *region, const struct race_reco
 	words.count = race_value_number(
 		record->pair < RACE_PAIRS ? atomic_get(&region->pairs[record->pair].count) : 1);
 	add_members(&l, race_names, &words, RACE_WORDS(words));
-	l.length--; /* one more member: before the end */
-	add(&l, ",\"pair\":\"%016" PRIx64 "\"}", pair);
-	return l.length;
+	l.text.length--; /* one more member: before the end */
+	text_line_add(&l.text, ",\"pair\":\"%016" PRIx64 "\"}", pair);
+	return l.text.length;
 }
