@@ -256,18 +256,25 @@ int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes)
 	return count;
 }
 
+bool die_innermost_function(const Dwarf_Die *scopes, int count, Dwarf_Die *out)
+{
+	while (count-- > 0) {
+		Dwarf_Die die = scopes[count];
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine) {
+			*out = die;
+			return true;
+		}
+	}
+	return false;
+}
+
 bool die_function_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out)
 {
 	Dwarf_Die scopes[DIE_SCOPES_MAX];
-	int i = die_scopes(cu, address, scopes);
 
-	while (i-- > 0)
-		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram ||
-		    dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine) {
-			*out = scopes[i];
-			return true;
-		}
-	return false;
+	return die_innermost_function(scopes, die_scopes(cu, address, scopes), out);
 }
 
 static int present_visit(Dwfl_Module *mod, void *arg)

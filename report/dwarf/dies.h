@@ -62,7 +62,8 @@ const char *die_last_part(const char *name);
 #define DIE_SCOPES_MAX 256
 int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes);
 
-/* The innermost function or inlined copy among them; false: none. */
+/* The innermost function or inlined copy among the first `count` of them; false: there is not one. */
+bool die_innermost_function(const Dwarf_Die *scopes, int count, Dwarf_Die *out);
 bool die_function_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out);
 
 /* Does an object of this name (NULL: the program) have debug information? */

@@ -36,7 +36,7 @@ static const struct signature_value *parameter_named(const struct condition_name
 }
 
 /*
- * A variable of the code around an instruction inside of a function. 0; -ENOENT: there is none of that
+ * A variable of the code around an instruction inside of a function. 0; -ENOENT: none has that
  * name; -EINVAL: it is in no place there, with why.
  */
 static int local_named(struct making *m, const char *name, const struct signature_value **out,

@@ -220,13 +220,7 @@ bool signature_function_at(const struct code_site *site, Dwarf_Die *cu, Dwarf_Ad
 
 	l.count = die_scopes(cu, pc, l.scopes);
 	leave_inlined_calls(&l, site);
-	for (int i = l.count; i-- > 0;)
-		if (dwarf_tag(&l.scopes[i]) == DW_TAG_subprogram ||
-		    dwarf_tag(&l.scopes[i]) == DW_TAG_inlined_subroutine) {
-			*out = l.scopes[i];
-			return true;
-		}
-	return false;
+	return die_innermost_function(l.scopes, l.count, out);
 }
 
 int local_find(struct symbols *s, const struct code_site *site, const char *name,
