@@ -53,7 +53,7 @@ static struct pass pass_of(const struct flow_moment *m, const struct flow_site *
 	return (struct pass){ (int)r[INSN_RDI], (int)r[INSN_RDX], r[INSN_RSI] };
 }
 
-/* Where in the file the bytes began; -1: it is none. */
+/* Where in the file the bytes began; -1: the descriptor is not of a file. */
 static int64_t begin_of(const struct flow_moment *m, const struct pass *p, uint64_t got)
 {
 	int64_t end = -1;

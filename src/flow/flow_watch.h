@@ -29,7 +29,7 @@ int flow_watch_owns(uint64_t address);
 /* It has ended. */
 void flow_watch_aim(int has_rested);
 
-/* What lies in this page is known anew: flow_watch_page(), then each copy. */
+/* What lies in this page was looked up again: flow_watch_page(), then each copy. */
 void flow_watch_page(uint64_t page);
 void flow_watch_keep(uint64_t address, uint32_t bytes, int is_computed);
 

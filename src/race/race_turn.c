@@ -36,7 +36,7 @@
 #define THREADS_MOST RACE_AGAIN_THREADS
 #define OTHERS_ONE_IN 4u
 #define DEPTH_MAX 8u
-#define COLD_NS 5000000u /* nobody came for so long */
+#define COLD_NS 5000000u /* threads did not reach it for so long */
 #define PLACES (4u * RACE_SLOTS)
 
 static struct task_names names; /* of who has made the turn AIM_BUSY */

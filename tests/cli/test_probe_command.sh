@@ -283,7 +283,7 @@ closed_under_probes()
 	[ $status = 0 ] && grep -qx ok "$tmp/victim" && summary "$balanced"
 }
 
-# A stop makes its wait begin again, which looks at the number anew.
+# A stop makes its wait begin again, which looks at the number again.
 closed_under_probes STOP CONT &&
 	summary '.ended == "the process closed the agent'"'"'s descriptors, and the probes ended" and .hits < 300'
 ok closed_descriptors_that_end_the_probes_are_reported $?

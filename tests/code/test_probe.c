@@ -118,7 +118,7 @@ static struct {
 	uint64_t value[512];
 } guarded __attribute__((aligned(4096)));
 
-/* They are read where they are. A page without access is none that can be read, and no fault. */
+/* They are read where they are. A page without access cannot be read, and does not fault. */
 static void variables_of_the_object_are_read_and_protected_ones_are_not(void **state)
 {
 	char text[96];

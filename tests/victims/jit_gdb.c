@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * jit_gdb.c - jit_gdb [lies]: makes code that stores to `made`, and names it by the interface of gdb for runtimes,
- * with an ELF file in memory. With `lies` the list has no end, and its files are none.
+ * with an ELF file in memory. With `lies` the list does not end, and its files are not ELF files.
  */
 #include <elf.h>
 #include <stdint.h>

@@ -174,7 +174,7 @@ TRAP_PATH int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t n
 	return 1;
 }
 
-/* With many threads, to open a watch in each of them is too dear. */
+/* With many threads, to open a watch in each of them costs too much. */
 TRAP_PATH static int is_usable(const struct race_slot *slot)
 {
 	return race_watch->is_of_threads || !slot->ops->opens_again ||
