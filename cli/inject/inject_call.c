@@ -137,20 +137,50 @@ static long read_call(pid_t pid, pid_t tid, uint64_t arguments[6])
 }
 
 /*
- * By the clock of the CPU that it ran on; for a thread that sleeps, when it fell asleep. 0 after a move
- * to another CPU, until it runs there (Linux: migrate_task_rq_fair()).
+ * When a thread ran last, by a clock of the CPU that it belongs to; for a thread that sleeps, when it fell
+ * asleep. A thread may still be in the queue of its CPU when it sleeps (Linux 6.12: DELAY_DEQUEUE), and
+ * move to another CPU then. That resets its first mark, until it runs. The second is set as the thread
+ * leaves the queue, some milliseconds later (Linux: migrate_task_rq_fair(), update_load_avg()).
  */
-static bool read_last_run(const char *path, uint64_t *ns)
+struct last_run {
+	const char *mark; /* NULL: not known */
+	uint64_t ns;
+};
+
+static const char *const run_marks[] = { "se.exec_start", "se.avg.last_update_time" };
+
+/* Milliseconds with six digits behind the point, or nanoseconds. */
+static uint64_t read_mark(const char *text, const char *mark)
 {
-	char text[TEXT_MAX];
+	const char *at = strstr(text, mark);
 	uint64_t whole;
 	uint64_t part;
-	const char *at = read_text(path, text) ? strstr(text, "se.exec_start") : NULL;
 
-	if (!at || sscanf(at, "se.exec_start : %" SCNu64 ".%" SCNu64, &whole, &part) != 2)
-		return false;
-	*ns = whole * 1000000 + part;
-	return true;
+	at = at ? strchr(at, ':') : NULL;
+	int count = at ? sscanf(at, ": %" SCNu64 ".%" SCNu64, &whole, &part) : 0;
+	return count == 2 ? whole * 1000000 + part : count == 1 ? whole : 0;
+}
+
+static struct last_run read_last_run(const char *path)
+{
+	char text[TEXT_MAX];
+	struct last_run last = { NULL, 0 };
+
+	if (!read_text(path, text))
+		return last;
+	for (size_t i = 0; i < sizeof(run_marks) / sizeof(run_marks[0]) && !last.ns; i++)
+		last = (struct last_run){ run_marks[i], read_mark(text, run_marks[i]) };
+	if (!last.ns)
+		last.mark = NULL;
+	return last;
+}
+
+static struct last_run read_last_run_of(pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/sched", pid, tid);
+	return read_last_run(path);
 }
 
 static int last_cpu(pid_t pid, pid_t tid)
@@ -166,12 +196,12 @@ static int last_cpu(pid_t pid, pid_t tid)
  * omits what a hypervisor takes (Linux: update_rq_clock_task()). So by that time, taken since the
  * thread sleeps, its call ends later.
  */
-static bool read_offset_of(int cpu, int64_t *offset)
+static bool read_offset_of(int cpu, const char *mark, int64_t *offset)
 {
 	const struct timespec moment = { 0, 1000 };
 	cpu_set_t before;
 	cpu_set_t one;
-	uint64_t shown;
+	char text[TEXT_MAX];
 	int count = 0;
 
 	CPU_ZERO(&one);
@@ -182,7 +212,9 @@ static bool read_offset_of(int cpu, int64_t *offset)
 	for (int i = 0; i < CLOCK_READINGS; i++) {
 		nanosleep(&moment, NULL);
 		uint64_t now = clock_now_ns();
-		if (!read_last_run("/proc/thread-self/sched", &shown))
+		uint64_t shown =
+			read_text("/proc/thread-self/sched", text) ? read_mark(text, mark) : 0;
+		if (!shown)
 			break;
 		if (!count++ || (int64_t)(now - shown) < *offset)
 			*offset = (int64_t)(now - shown);
@@ -191,14 +223,14 @@ static bool read_offset_of(int cpu, int64_t *offset)
 	return count != 0;
 }
 
-static uint64_t asleep_since(pid_t pid, pid_t tid, uint64_t last_run)
+static uint64_t asleep_since(pid_t pid, pid_t tid, struct last_run last)
 {
 	int64_t offset = 0;
 	int cpu = last_cpu(pid, tid);
 
-	if (cpu < 0 || cpu >= CPU_SETSIZE || !read_offset_of(cpu, &offset))
+	if (cpu < 0 || cpu >= CPU_SETSIZE || !read_offset_of(cpu, last.mark, &offset))
 		return 0;
-	uint64_t since = last_run + (uint64_t)offset;
+	uint64_t since = last.ns + (uint64_t)offset;
 	uint64_t now = clock_now_ns();
 	if (since >= now)
 		return now;
@@ -211,18 +243,9 @@ static uint64_t asleep_since(pid_t pid, pid_t tid, uint64_t last_run)
  */
 static struct {
 	pid_t tid;
-	uint64_t last_run;
+	struct last_run last;
 	uint64_t deadline_ns;
 } again[AGAIN_MAX];
-
-static uint64_t read_last_run_of(pid_t pid, pid_t tid)
-{
-	char path[64];
-	uint64_t last_run;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/sched", pid, tid);
-	return read_last_run(path, &last_run) ? last_run : 0;
-}
 
 static void read_sleeps(pid_t pid, pid_t tid, char text[24])
 {
@@ -277,11 +300,14 @@ void call_look(pid_t pid, pid_t tid, struct call_look *look)
 	look->kind = kind_of(look->number, look->arguments);
 	if (look->kind != CALL_IS_TIMED)
 		return;
-	uint64_t last_run = read_last_run_of(pid, tid);
-	if (last_run && again[row].tid == tid && again[row].last_run == last_run)
+	struct last_run last = read_last_run_of(pid, tid);
+	if (!last.mark)
+		return;
+	if (again[row].tid == tid && again[row].last.mark == last.mark &&
+	    again[row].last.ns == last.ns)
 		look->deadline_ns = again[row].deadline_ns;
-	else if (last_run)
-		look->since_ns = asleep_since(pid, tid, last_run);
+	else
+		look->since_ns = asleep_since(pid, tid, last);
 }
 
 static unsigned long long *call_argument_of(struct user_regs_struct *r, int i)
@@ -535,7 +561,7 @@ void call_resumed(pid_t pid, pid_t tid, struct call_timeout *t)
 	if (wait_until_it_is_in(pid, tid, t)) {
 		again[row].tid = tid;
 		again[row].deadline_ns = t->deadline_ns;
-		again[row].last_run = read_last_run_of(pid, tid);
+		again[row].last = read_last_run_of(pid, tid);
 	}
 	if (t->fd >= 0)
 		setsockopt(t->fd, SOL_SOCKET, t->option, t->timeout, sizeof(t->timeout));

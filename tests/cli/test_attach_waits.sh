@@ -72,6 +72,29 @@ is_cheap()
 	[ "$cost" -lt 3000 ]
 }
 
+# goes_on_moved CALL: a thread that sleeps moves to another CPU, and the kernel no longer tells when it ran.
+goes_on_moved()
+{
+	"$waits" "$1" 6 moved >"$tmp/moved.$1" &
+	while [ ! -s "$tmp/moved.$1" ]; do
+		sleep 0.1
+	done
+	read -r moved <"$tmp/moved.$1"
+	if [ "$moved" = none ]; then
+		wait $!
+		skip "moved_$1_goes_on" "a kernel that moves sleeping threads to another CPU"
+		return
+	fi
+	before=$(stolen)
+	timeout -k 2 60 "$trapline" throttle -p "$moved" --cpu 90% --for 0.01 2>"$tmp/say.moved"
+	wait $!
+	awk -v more=$((1000 + $(stolen) - before)) 'NR == 2 && $4 >= 5998 && $4 < 6000 + more { good = 1 }
+		END { exit !good }' "$tmp/moved.$1"
+	good=$?
+	cat "$tmp/moved.$1" "$tmp/say.moved" >"$tmp/out"
+	ok "moved_$1_goes_on" $good
+}
+
 # stolen: how many ms a hypervisor has taken from the CPU that lost most. trapline(7): a timeout that is
 # computed again ends later by what was taken since the call began.
 stolen()
@@ -176,11 +199,14 @@ if is_cheap; then
 	attach_starved
 	wait
 fi
+# Alone, since many threads take turns to make one move.
+for call in epoll_wait recv; do
+	goes_on_moved $call
+done
 more=$((1000 + $(stolen) - stolen_before))
 echo "# a call may end $more ms later"
 
-# The result of each is the same. Some end late, beside emulated machines or long builds: as if their whole timeout
-# had begun again. The cause is not known, so the test prints them, and fails for more.
+# The result of each is the same. One may end late on a busy machine; the test prints it.
 late=0
 strict=$more
 in_time()
@@ -218,7 +244,7 @@ for call in $killed; do
 		may_be_late "killed_${call}_$kill" "$call"
 	done
 done
-[ $late -le 3 ]
+[ $late -le 1 ]
 ok "calls_end_in_time" $?
 for call in $starved; do
 	if [ -s "$tmp/end.starved_$call" ]; then

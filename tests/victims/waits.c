@@ -2,10 +2,12 @@
 /*
  * waits.c - one thread that waits in one system call, and tells what came of it.
  *
- *     waits CALL SECONDS [interrupted]
+ *     waits CALL SECONDS [interrupted | moved]
  *
  * Prints `CALL RESULT ERRNO MILLISECONDS`. With "interrupted" a handler without SA_RESTART runs
- * after three quarters of the time. Without arguments the names of the calls are printed.
+ * after three quarters of the time. With "moved" a child waits that has moved to another CPU since it
+ * began to; its process ID is printed before, or "none". Without arguments the names of the calls are
+ * printed.
  */
 #include <errno.h>
 #include <linux/aio_abi.h>
@@ -16,6 +18,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -461,6 +464,70 @@ static int run(const char *name, int is_interrupted)
 	return 0;
 }
 
+static bool has_moved(pid_t pid)
+{
+	char path[32];
+	char text[8192];
+
+	snprintf(path, sizeof(path), "/proc/%d/sched", pid);
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return false;
+	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+	fclose(f);
+	const char *at = strstr(text, "se.exec_start");
+	double since = 1;
+	return at && sscanf(at, "se.exec_start : %lf", &since) == 1 && since == 0;
+}
+
+static void use_some_cpu(pid_t seed)
+{
+	const clock_t begin = clock();
+	const clock_t some = CLOCKS_PER_SEC / 1000000 * (seed * 7919 % 5000);
+
+	while (clock() - begin < some)
+		;
+}
+
+/*
+ * A thread that used more than its share stays in the queue of its CPU for a moment when it sleeps
+ * (Linux 6.12: DELAY_DEQUEUE), and balancing may move it. Many have to try.
+ */
+static int run_moved(const char *name)
+{
+	pid_t children[200];
+	const size_t count = sizeof(children) / sizeof(children[0]);
+	pid_t moved = 0;
+	int start[2];
+
+	for (int tries = 0; !moved && tries < 10; tries++) {
+		if (pipe(start))
+			return 2;
+		for (size_t i = 0; i < count; i++) {
+			if ((children[i] = fork()))
+				continue;
+			close(start[1]);
+			read(start[0], &(char){ 0 }, 1);
+			use_some_cpu(getpid());
+			_exit(run(name, 0) + fflush(stdout));
+		}
+		close(start[0]);
+		close(start[1]);
+		usleep(1500000);
+		for (size_t i = 0; i < count; i++)
+			if (!moved && has_moved(children[i]))
+				moved = children[i];
+			else
+				kill(children[i], SIGKILL);
+		for (size_t i = 0; i < count; i++)
+			if (children[i] != moved)
+				waitpid(children[i], NULL, 0);
+	}
+	printf(moved ? "%d\n" : "none\n", moved);
+	fflush(stdout);
+	return !moved || waitpid(moved, NULL, 0) != moved;
+}
+
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; argc < 3 && i < CALLS; i++)
@@ -471,5 +538,7 @@ int main(int argc, char **argv)
 	double seconds = atof(argv[2]);
 	span.tv_sec = (time_t)seconds;
 	span.tv_nsec = (long)((seconds - (double)span.tv_sec) * 1e9);
+	if (argc > 3 && strcmp(argv[3], "moved") == 0)
+		return run_moved(argv[1]);
 	return run(argv[1], argc > 3);
 }
