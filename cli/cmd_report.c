@@ -4,6 +4,7 @@
 #include "cli/code/report_code.h"
 #include "cli/opts.h"
 #include "cli/output.h"
+#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "report/page/findings.h"
 #include "report/run/groups.h"
@@ -90,7 +91,7 @@ static void as_text(FILE *f, const struct run_session *s, const struct settings 
 		    const struct run_end *end)
 {
 	struct run_text text = { .f = f,
-				 .has_color = terminal_has_color(fileno(f)),
+				 .has_color = terminal_has_color(standard_output_fd(f)),
 				 .rows_max = set->top,
 				 .is_verbose = set->verbose };
 	struct tally tally = { 0 };

@@ -3,6 +3,7 @@
 #include "cli/cmd.h"
 #include "cli/launch/inherited.h"
 #include "cli/opts.h"
+#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "report/lang/near.h"
 #include "report/safe/clean.h"
@@ -94,7 +95,7 @@ void cli_note(const char *command, const char *format, ...)
 
 static void print_help(FILE *f)
 {
-	bool has_color = terminal_has_color(fileno(f));
+	bool has_color = terminal_has_color(standard_output_fd(f));
 
 	terminal_print(
 		f,
@@ -188,12 +189,12 @@ static void catch_closed_pipes(void)
 /* What a command printed must have arrived. A reader that has seen enough needs no message. */
 static int check_output(const char *command, int status)
 {
-	errno = 0;
-	if (!fflush(stdout) && !ferror(stdout))
+	int err = standard_output_error();
+
+	if (!err)
 		return status;
-	if (!status && errno != EPIPE)
-		cli_wrong(command, "cannot write standard output: %s",
-			  strerror(errno ? errno : EIO));
+	if (!status && err != EPIPE)
+		cli_wrong(command, "cannot write standard output: %s", strerror(err));
 	return status ? status : CLI_NO;
 }
 
@@ -239,6 +240,7 @@ int main(int argc, char **argv)
 {
 	inherited_note();
 	catch_closed_pipes();
+	standard_output_keep();
 	if (argc < 2) {
 		print_help(stderr);
 		return CLI_USAGE;

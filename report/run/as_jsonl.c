@@ -62,7 +62,9 @@ void run_json_place(json_t *to, const struct place *p)
 /* Values may hold any text, and a terminal acts on some of it. Other readers get it as it is. */
 void run_jsonl_line(FILE *f, json_t *object)
 {
-	json_dumpf(object, f, JSON_COMPACT | (isatty(fileno(f)) ? JSON_ENSURE_ASCII : 0));
+	int fd = f == stdout ? STDOUT_FILENO : fileno(f);
+
+	json_dumpf(object, f, JSON_COMPACT | (isatty(fd) ? JSON_ENSURE_ASCII : 0));
 	fputc('\n', f);
 	json_decref(object);
 }

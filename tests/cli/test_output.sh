@@ -173,6 +173,20 @@ ok "a_started_program_has_what_was_closed_closed" $?
 [ "$(cat "$tmp/status")" = 1 ] && grep -q 'cannot write standard output: Broken pipe; [0-9]* hits* w' "$tmp/err"
 ok "a_closed_pipe_is_an_error" $?
 
+# A signal asks for the end while the pipe is full: each hit that was counted arrives, as a whole line.
+mkfifo "$tmp/pipe"
+(sleep 2; cat) <"$tmp/pipe" >"$tmp/late" &
+reader=$!
+"$trapline" watch -p "$pid" plain_counter --json --budget none >"$tmp/pipe" 2>"$tmp/err" &
+observer=$!
+sleep 1.5
+kill -INT $observer
+wait $observer
+status=$?
+wait $reader
+[ $status = 0 ] && jq -se '.[-1].type == "summary" and .[-1].delivered == length - 1' "$tmp/late" >/dev/null
+ok "a_signal_does_not_shorten_the_output" $?
+
 # A program that is started has the signals of the shell.
 # timeout(1) catches some itself.
 timeout 60 sh -c 'grep SigIgn /proc/self/status' >"$tmp/alone"

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* standard_output.h - a standard output that signals do not shorten. */
+#ifndef CLI_STANDARD_OUTPUT_H
+#define CLI_STANDARD_OUTPUT_H
+
+#include <stdio.h>
+
+/*
+ * A write that waits for its reader ends with EINTR where a signal asks for the end, and stdio would
+ * drop the rest. stdout tries again from now on, unless a second signal has asked.
+ */
+void standard_output_keep(void);
+
+/* The descriptor of a stream; stdout has none of its own any more. */
+int standard_output_fd(FILE *f);
+
+/* Writes what is left. An errno where some of the output did not arrive; 0: all did. */
+int standard_output_error(void);
+
+#endif
