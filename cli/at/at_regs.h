@@ -31,6 +31,11 @@ struct at_look {
 };
 
 int at_look(pid_t tid, struct at_look *look);
+/*
+ * Executes the next instruction here if a step of it would leave the trap flag behind: then the kernel
+ * takes that for the program's. 1: done; 0: it is another one; or -errno.
+ */
+int at_look_instead(pid_t tid);
 /* After the step: hides it. */
 int at_look_hide(pid_t tid, const struct at_look *look);
 

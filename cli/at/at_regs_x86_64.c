@@ -70,6 +70,28 @@ int at_look(pid_t tid, struct at_look *look)
  * Two instructions show the trap flag to the program: pushf, and syscall, which leaves
  * the flags in r11. If the program kept it, a later popf would trap after the steps.
  */
+#define POPF 0x9d
+#define POPF_SETS 0x40cd5u   /* alignment check, overflow, direction, sign, zero, ... */
+#define POPF_OTHER 0x204100u /* identification, nested task, trap: by the processor */
+
+int at_look_instead(pid_t tid)
+{
+	struct user_regs_struct r;
+
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		return -errno;
+	if (byte_at(tid, r.rip) != POPF || r.rsp % 8)
+		return 0;
+	errno = 0;
+	const uint64_t flags = (uint64_t)ptrace(PTRACE_PEEKDATA, tid, (void *)r.rsp, NULL);
+	if (errno || (flags ^ (r.eflags & ~(uint64_t)TRAP_FLAG)) & POPF_OTHER)
+		return 0;
+	r.eflags = (r.eflags & ~(uint64_t)POPF_SETS) | (flags & POPF_SETS);
+	r.rsp += 8;
+	r.rip++;
+	return ptrace(PTRACE_SETREGS, tid, NULL, &r) ? -errno : 1;
+}
+
 int at_look_hide(pid_t tid, const struct at_look *look)
 {
 	struct user_regs_struct r;

@@ -3,13 +3,15 @@
 #ifndef AT_STEP_H
 #define AT_STEP_H
 
+#include "point/host/point_window.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define AT_STEPS_MAX 1000000
 /* Options for PTRACE_SEIZE that report the end of a thread before it is gone. */
-#define AT_STEP_OPTIONS (PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC)
+#define AT_STEP_OPTIONS (PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC | POINT_WINDOW_OPTIONS)
 
 struct at_steps {
 	uint64_t wanted;

@@ -170,6 +170,10 @@ struct window_request {
 	uint8_t text[INSN_LENGTH_MAX + 1];
 	/* 1: a watch at this address is of the window's owner, who has no use for the hit. NULL: none is. */
 	int (*owns_watch)(uint64_t address);
+	/* Reads the text of another process; NULL: it is ours. */
+	size_t (*read_text)(struct window_area *area, void *to, uint64_t from, size_t n);
+	/* 1: a window ends before this instruction; NULL: at none of those that can run. */
+	int (*refuses)(const struct insn *insn, const uint8_t *bytes);
 	/* The window has ended; its result is known. In a signal handler; NULL: not called. */
 	void (*ended)(struct window_area *area);
 };
@@ -261,6 +265,8 @@ int window_translate(struct window_area *area, uint64_t pc, unsigned int most, i
 /* ---- window_run.c: leaves the vector registers alone ---- */
 
 void window_dispatch(struct window_area *area);
+/* The block is not found again, and its pages are known to change. */
+void window_forget(struct window_area *area, uint32_t number);
 /* The registers in area go on in a window: resume is set. */
 void window_begin(struct window_area *area, const struct window_request *request);
 /* Copies up to n bytes; the number that could be read. */
@@ -281,6 +287,11 @@ int window_action_call(struct window_area *area, long *result);
 void window_pass_on(int sig, siginfo_t *info, ucontext_t *context, const void *frame);
 
 /* ---- window_fault.c ---- */
+
+/* Whose code has this offset. */
+const struct window_block *window_block_of(const struct window_area *area, uint32_t code);
+const struct window_mark *window_mark_of(const struct window_area *area,
+					 const struct window_block *block, uint32_t code);
 
 void window_on_signal(int sig, siginfo_t *info, void *context);
 

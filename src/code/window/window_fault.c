@@ -89,7 +89,7 @@ TRAP_PATH static void forget_step(struct window_area *a, ucontext_t *context)
 /* ---- where it happened ---- */
 
 /* Blocks lie in the order of their numbers. */
-TRAP_PATH static const struct window_block *block_of(const struct window_area *a, uint32_t code)
+TRAP_PATH const struct window_block *window_block_of(const struct window_area *a, uint32_t code)
 {
 	uint32_t low = 1;
 	uint32_t high = a->blocks_used;
@@ -105,7 +105,7 @@ TRAP_PATH static const struct window_block *block_of(const struct window_area *a
 	return &a->blocks[low];
 }
 
-TRAP_PATH static const struct window_mark *mark_of(const struct window_area *a,
+TRAP_PATH const struct window_mark *window_mark_of(const struct window_area *a,
 						   const struct window_block *block, uint32_t code)
 {
 	uint32_t mark = block->mark;
@@ -130,8 +130,8 @@ TRAP_PATH static void restore_spilled(const struct window_area *a, const struct 
 
 TRAP_PATH static void take_fault(struct window_area *a, uint32_t code, ucontext_t *context)
 {
-	const struct window_block *block = block_of(a, code);
-	const struct window_mark *mark = mark_of(a, block, code);
+	const struct window_block *block = window_block_of(a, code);
+	const struct window_mark *mark = window_mark_of(a, block, code);
 
 	restore_spilled(a, mark, context->uc_mcontext.gregs);
 	a->left += block->insns - mark->done;
@@ -159,8 +159,8 @@ TRAP_PATH static int finish_branch(const struct window_block *block, const struc
 TRAP_PATH static void take_trap(struct window_area *a, uint32_t code, ucontext_t *context)
 {
 	greg_t *gregs = context->uc_mcontext.gregs;
-	const struct window_block *block = block_of(a, code);
-	const struct window_mark *mark = mark_of(a, block, code);
+	const struct window_block *block = window_block_of(a, code);
+	const struct window_mark *mark = window_mark_of(a, block, code);
 	const uint64_t target = (uint64_t)gregs[REG_RAX];
 	uint64_t pc = block->guest + mark->offset;
 	int done = mark->done;

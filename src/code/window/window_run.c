@@ -221,6 +221,15 @@ static void note_page(struct window_area *a, uint64_t pc)
 		a->pages[a->pages_used++] = pc >> 12;
 }
 
+void window_forget(struct window_area *a, uint32_t number)
+{
+	const uint64_t pc = a->blocks[number].guest;
+
+	forget(a, number);
+	note_page(a, pc);
+	note_page(a, pc + a->blocks[number].bytes - 1);
+}
+
 /* What jumps to the old block goes on to the new one. */
 static void take_change(struct window_area *a, const struct window_site *site)
 {
@@ -231,9 +240,7 @@ static void take_change(struct window_area *a, const struct window_site *site)
 
 	a->left += a->blocks[number].insns;
 	a->result.changed++;
-	forget(a, number);
-	note_page(a, pc);
-	note_page(a, pc + a->blocks[number].bytes - 1);
+	window_forget(a, number);
 	const uint32_t to = a->blocks[find(a, pc)].code;
 	if (a->epoch == epoch) {
 		patch(a, old + 1, to);

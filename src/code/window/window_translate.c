@@ -152,6 +152,7 @@ static void emit_compare(struct window_build *b, unsigned int bytes, struct cold
 /* How many bytes and instructions the block will have, so that the comparison can come first. */
 static void measure(struct window_build *b)
 {
+	int (*const refuses)(const struct insn *, const uint8_t *) = b->area->request.refuses;
 	unsigned int at = 0;
 
 	b->planned = 0;
@@ -159,7 +160,8 @@ static void measure(struct window_build *b)
 		struct insn *insn = &b->decoded[b->planned];
 
 		if (insn_decode_x86_64(b->text + at, b->readable - at, insn) ||
-		    window_form_refuses(insn, b->text + at) || b->pc + at == b->end_pc)
+		    window_form_refuses(insn, b->text + at) || b->pc + at == b->end_pc ||
+		    (refuses && refuses(insn, b->text + at)))
 			break;
 		b->planned++;
 		at += insn->length;
@@ -303,6 +305,12 @@ static void read_text(struct window_build *b)
 {
 	const struct window_request *request = &b->area->request;
 
+	if (request->read_text) {
+		b->readable =
+			(unsigned int)request->read_text(b->area, b->text, b->pc, sizeof(b->text));
+		memcpy(b->found, b->text, b->readable);
+		return;
+	}
 	b->readable = (unsigned int)window_read(b->text, b->pc, sizeof(b->text));
 	memcpy(b->found, b->text, b->readable);
 	read_under_traps(b);
@@ -323,7 +331,7 @@ int window_translate(struct window_area *a, uint64_t pc, unsigned int most, int 
 	}
 	b->area = a;
 	b->pc = pc;
-	b->end_pc = (uint64_t)(uintptr_t)window_end;
+	b->end_pc = a->request.read_text ? UINT64_MAX : (uint64_t)(uintptr_t)window_end;
 	b->number = a->blocks_used++;
 	b->bytes = 0;
 	b->insns = 0;
