@@ -467,8 +467,9 @@ static int exit_status(const struct race_cli *c)
 	if ((c->shown || race_provoked_count(&c->provoked)) && !c->set.write_baseline &&
 	    c->set.error_exitcode)
 		return (int)c->set.error_exitcode;
-	if (c->status)
-		return cli_status_of(c->status);
+	int status = race_provoked_status(&c->provoked, c->status, c->set.write_baseline);
+	if (status)
+		return cli_status_of(status);
 	return c->blind ? c->blind : c->failed;
 }
 
@@ -540,11 +541,13 @@ static void race_finish(struct race_cli *c)
 	struct race_totals totals;
 	struct race_end end = {
 		.totals = &totals,
+		.failures = &c->provoked.all,
 		.child_status = c->status,
 		.is_running = c->is_left,
 		.wall_s = (uint64_t)time(NULL),
 	};
 
+	race_failures_settle(&c->provoked.all, c->policy.baseline);
 	race_sum_up(c, &totals);
 	c->shown = shown_races(c);
 	print_end(c, &totals);
@@ -582,6 +585,7 @@ int cmd_race(int argc, char **argv)
 	status = agent_is_for_this(COMMAND);
 	if (status)
 		return status;
+	c.provoked.program = basename(c.set.program);
 	status = race_vary_open(&c.set.vary, &c.vary);
 	if (!status)
 		status = race_replay_open(&c.set, &c.replay);

@@ -9,6 +9,7 @@
 
 #include "cli/cmd.h"
 #include "cli/known_errors.h"
+#include "report/plural.h"
 #include "report/race/race_baseline.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
@@ -83,7 +84,12 @@ int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r
 		run.signal = WTERMSIG(end->child_status);
 	else
 		run.exit_code = WEXITSTATUS(end->child_status);
-	return race_print_sarif(r, end->totals, set->grade_max, &run, f);
+	const struct race_sarif sarif = {
+		.totals = end->totals,
+		.failures = end->failures,
+		.grade_max = set->grade_max,
+	};
+	return race_print_sarif(r, &sarif, &run, f);
 }
 
 static int write_sarif(const struct race_cli_settings *set, struct race_report *r,
@@ -103,18 +109,26 @@ static bool is_there(const char *path)
 }
 
 /* The first run makes it: but what it found is new, and fails it if a race is to fail a run. */
-static int keep_baseline(const struct race_cli_settings *set, struct race_report *r)
+static int keep_baseline(const struct race_cli_settings *set, struct race_report *r,
+			 const struct race_failures *failures)
 {
+	struct baseline *b = race_report_policy(r)->baseline;
+	char more[60] = "";
+	size_t failed;
 	size_t added;
 
 	if (!set->write_baseline && is_there(set->baseline))
 		return 0;
-	int err = baseline_write(race_report_policy(r)->baseline, r, set->grade_max, set->baseline,
-				 &added);
+	int err = race_failures_add(failures, b, &failed);
 	if (!err)
-		cli_note(COMMAND, "%zu race%s written to the baseline %s", added,
-			 added == 1 ? "" : "s", set->baseline);
-	return err;
+		err = baseline_write(b, r, set->grade_max, set->baseline, &added);
+	if (err)
+		return err;
+	if (failed)
+		snprintf(more, sizeof(more), " and %zu failure%s", failed, plural(failed));
+	cli_note(COMMAND, "%zu race%s%s written to the baseline %s", added, plural(added), more,
+		 set->baseline);
+	return 0;
 }
 
 static int told(const char *path, int err)
@@ -133,6 +147,6 @@ int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
 	if (set->sarif)
 		status |= told(set->sarif, write_sarif(set, r, end));
 	if (set->baseline)
-		status |= told(set->baseline, keep_baseline(set, r));
+		status |= told(set->baseline, keep_baseline(set, r, end->failures));
 	return status;
 }

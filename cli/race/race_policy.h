@@ -4,6 +4,7 @@
 #define CLI_RACE_RACE_POLICY_H
 
 #include "cli/race/race_settings.h"
+#include "report/race/race_failure.h"
 
 /* 0 or an exit status, line printed. */
 int race_policy_open(const struct race_cli_settings *set, struct race_policy *policy);
@@ -12,6 +13,7 @@ void race_policy_close(struct race_policy *policy);
 /* How a run ended. */
 struct race_end {
 	const struct race_totals *totals;
+	const struct race_failures *failures;
 	uint64_t wall_s;   /* since 1970, now */
 	int child_status;  /* as waitpid() gives it */
 	bool is_running;   /* the program is: it has no exit status yet */

@@ -24,21 +24,22 @@
 
 static struct race_failure *find(struct race_provoked *p, const char *outcome)
 {
-	for (size_t i = 0; i < p->count; i++)
-		if (!strcmp(p->failures[i].outcome, outcome))
-			return &p->failures[i];
-	if (p->count == RACE_OUTCOMES)
+	for (size_t i = 0; i < p->all.count; i++)
+		if (!strcmp(p->all.rows[i].outcome, outcome))
+			return &p->all.rows[i];
+	if (p->all.count == RACE_OUTCOMES)
 		return NULL;
-	struct race_failure *failure = &p->failures[p->count++];
+	struct race_failure *failure = &p->all.rows[p->all.count++];
 	memset(failure, 0, sizeof(*failure));
 	snprintf(failure->outcome, sizeof(failure->outcome), "%s", outcome);
+	race_failure_name(failure, p->program);
 	return failure;
 }
 
 bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 			const struct race_region *region, const struct race_run_end *end)
 {
-	p->runs++;
+	p->all.runs++;
 	if (!race_outcome(end->status, end->is_hang, p->last, sizeof(p->last)))
 		return false;
 	struct race_failure *failure = find(p, p->last);
@@ -46,19 +47,21 @@ bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 		p->uncounted++;
 		return false;
 	}
-	if (!failure->runs++)
-		failure->first_run = p->runs;
+	if (!failure->runs++) {
+		failure->first_run = p->all.runs;
+		failure->status = end->is_hang ? 0 : end->status;
+	}
 	/* The first run that has a stall to show. */
 	if (!failure->stalls) {
 		race_failure_stalls(r, region, end->run, end->ended_ns, failure);
 		if (failure->stalls) {
-			failure->first_run = p->runs;
+			failure->first_run = p->all.runs;
 			snprintf(failure->stall.varied, sizeof(failure->stall.varied), "%s",
 				 end->varied);
 		}
 	}
 	/* Without a stall there is nothing that could have provoked it. */
-	return !p->undisturbed_runs && failure->stalls;
+	return !p->all.undisturbed_runs && failure->stalls;
 }
 
 /* False: the user wants to end. */
@@ -97,12 +100,12 @@ void race_provoked_compare(struct race_provoked *p, char *const *command, uint64
 	pid_t pid;
 
 	cli_note(COMMAND, "%s in run %" PRIu64 ": %u runs without stalls follow, to compare",
-		 p->last, p->runs, UNDISTURBED_RUNS);
+		 p->last, p->all.runs, UNDISTURBED_RUNS);
 	for (uint32_t i = 0; i < UNDISTURBED_RUNS; i++) {
 		if (inherited_start(COMMAND, command, prepare_nothing, NULL, &pid) ||
 		    !wait_undisturbed(pid, longest_ns, &status, &is_hang))
 			return;
-		p->undisturbed_runs++;
+		p->all.undisturbed_runs++;
 		struct race_failure *failure =
 			race_outcome(status, is_hang, outcome, sizeof(outcome)) ? find(p, outcome) :
 										  NULL;
@@ -111,34 +114,48 @@ void race_provoked_compare(struct race_provoked *p, char *const *command, uint64
 	}
 }
 
-/* Of a program that fails so by itself nothing is learnt. */
-static bool is_provoked(const struct race_provoked *p, const struct race_failure *failure)
-{
-	return failure->runs && !failure->undisturbed && p->undisturbed_runs;
-}
-
 size_t race_provoked_count(const struct race_provoked *p)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < p->count; i++)
-		count += is_provoked(p, &p->failures[i]);
+	for (size_t i = 0; i < p->all.count; i++)
+		count += race_failure_is_new(&p->all, &p->all.rows[i]);
 	return count;
+}
+
+int race_provoked_status(const struct race_provoked *p, int status, bool is_written)
+{
+	bool is_any_known = false;
+	int other = 0;
+
+	for (size_t i = p->all.count; i--;) {
+		const struct race_failure *failure = &p->all.rows[i];
+		bool is_known = failure->is_baselined ||
+				(is_written && race_failure_is_provoked(&p->all, failure));
+
+		is_any_known |= is_known;
+		if (failure->runs && failure->status && !is_known)
+			other = failure->status;
+	}
+	return is_any_known ? other : status;
 }
 
 void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f)
 {
-	for (size_t i = 0; i < p->count; i++) {
-		const struct race_failure *failure = &p->failures[i];
+	for (size_t i = 0; i < p->all.count; i++) {
+		const struct race_failure *failure = &p->all.rows[i];
 
-		if (is_provoked(p, failure))
-			race_failure_text(r, failure, p->runs, p->undisturbed_runs, f);
-		else if (failure->runs && p->undisturbed_runs)
+		if (race_failure_is_new(&p->all, failure))
+			race_failure_text(r, &p->all, failure, f);
+		else if (failure->is_baselined)
+			fprintf(f, "%s in %" PRIu64 " run%s: in the baseline\n", failure->outcome,
+				failure->runs, plural(failure->runs));
+		else if (failure->runs && p->all.undisturbed_runs)
 			fprintf(f,
 				"%s in %" PRIu64 " run%s, and in %" PRIu64 " of %" PRIu64
 				" without stalls\n",
 				failure->outcome, failure->runs, plural(failure->runs),
-				failure->undisturbed, p->undisturbed_runs);
+				failure->undisturbed, p->all.undisturbed_runs);
 	}
 	if (p->uncounted)
 		fprintf(f, "%" PRIu64 " run%s failed in other ways\n", p->uncounted,
@@ -147,7 +164,7 @@ void race_provoked_text(const struct race_provoked *p, struct race_report *r, FI
 
 void race_provoked_json(const struct race_provoked *p, struct race_report *r, FILE *f)
 {
-	for (size_t i = 0; i < p->count; i++)
-		if (is_provoked(p, &p->failures[i]))
-			race_failure_json(r, &p->failures[i], p->runs, p->undisturbed_runs, f);
+	for (size_t i = 0; i < p->all.count; i++)
+		if (race_failure_is_new(&p->all, &p->all.rows[i]))
+			race_failure_json(r, &p->all, &p->all.rows[i], f);
 }

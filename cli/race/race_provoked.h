@@ -13,15 +13,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define RACE_OUTCOMES 8u
-
 struct race_provoked {
-	struct race_failure failures[RACE_OUTCOMES]; /* outcomes other than success */
-	size_t count;
-	uint64_t uncounted; /* runs whose outcome had no room */
-	uint64_t runs;	    /* with stalls */
-	uint64_t undisturbed_runs;
-	char last[40]; /* outcome of the last run; empty: success */
+	struct race_failures all;
+	const char *program; /* its name */
+	uint64_t uncounted;  /* runs whose outcome had no room */
+	char last[40];	     /* outcome of the last run; empty: success */
 };
 
 struct race_run_end {
@@ -37,8 +33,13 @@ bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 			const struct race_region *region, const struct race_run_end *end);
 /* Runs the command without stalls. A run is a hang after longest_ns. */
 void race_provoked_compare(struct race_provoked *p, char *const *command, uint64_t longest_ns);
-/* Outcomes that no undisturbed run had. */
+/* Outcomes that no undisturbed run had, and that are new. */
 size_t race_provoked_count(const struct race_provoked *p);
+/*
+ * status: of the first run that failed. If a failure is in the baseline, or becomes part of it, that of
+ * the first run that failed in another way; 0: there is none.
+ */
+int race_provoked_status(const struct race_provoked *p, int status, bool is_written);
 void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f);
 void race_provoked_json(const struct race_provoked *p, struct race_report *r, FILE *f);
 

@@ -3,6 +3,7 @@
 #include "report/race/race_failure.h"
 
 #include "report/plural.h"
+#include "report/race/race_baseline.h"
 #include "report/race/race_json.h"
 #include "report/run/run.h"
 
@@ -44,6 +45,49 @@ static void name_failure(struct race_failure *failure)
 
 	hash = race_hash_text(hash, failure->stall.fingerprint);
 	snprintf(failure->fingerprint, sizeof(failure->fingerprint), "%016" PRIx64, hash);
+}
+
+void race_failure_name(struct race_failure *failure, const char *program)
+{
+	uint64_t hash = race_hash_text(RACE_HASH_START, "failure");
+
+	hash = race_hash_text(hash, program);
+	hash = race_hash_text(hash, failure->outcome);
+	snprintf(failure->known_as, sizeof(failure->known_as), "%016" PRIx64, hash);
+}
+
+/* Of a program that fails so by itself nothing is learnt. */
+bool race_failure_is_provoked(const struct race_failures *all, const struct race_failure *failure)
+{
+	return failure->runs && !failure->undisturbed && all->undisturbed_runs;
+}
+
+bool race_failure_is_new(const struct race_failures *all, const struct race_failure *failure)
+{
+	return race_failure_is_provoked(all, failure) && !failure->is_baselined;
+}
+
+void race_failures_settle(struct race_failures *all, struct baseline *b)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (race_failure_is_provoked(all, &all->rows[i]))
+			all->rows[i].is_baselined = baseline_see(b, all->rows[i].known_as);
+}
+
+int race_failures_add(const struct race_failures *all, struct baseline *b, size_t *added)
+{
+	char text[120];
+	int err = 0;
+
+	*added = 0;
+	for (size_t i = 0; i < all->count && !err; i++) {
+		const struct race_failure *failure = &all->rows[i];
+
+		snprintf(text, sizeof(text), "failure: %s", failure->outcome);
+		if (race_failure_is_provoked(all, failure))
+			err = baseline_add(b, failure->known_as, text, added);
+	}
+	return err;
 }
 
 /* How long the stall was, until the end of the run at most. */
@@ -124,16 +168,16 @@ static void print_stall(struct race_report *r, const struct race_failure *failur
 			when, f);
 }
 
-void race_failure_text(struct race_report *r, const struct race_failure *failure, uint64_t runs,
-		       uint64_t undisturbed_runs, FILE *f)
+void race_failure_text(struct race_report *r, const struct race_failures *all,
+		       const struct race_failure *failure, FILE *f)
 {
 	fprintf(f, "failure: %s in %" PRIu64 " of %" PRIu64 " run%s with stalls, and in ",
-		failure->outcome, failure->runs, runs, plural(runs));
+		failure->outcome, failure->runs, all->runs, plural(all->runs));
 	if (failure->undisturbed)
 		fprintf(f, "%" PRIu64, failure->undisturbed);
 	else
 		fputs("none", f);
-	fprintf(f, " of %" PRIu64 " without", undisturbed_runs);
+	fprintf(f, " of %" PRIu64 " without", all->undisturbed_runs);
 	if (failure->fingerprint[0])
 		fprintf(f, " [%s]", failure->fingerprint);
 	fputc('\n', f);
@@ -156,20 +200,21 @@ static json_t *stall_of(struct race_report *r, const struct race_failure *failur
 	return j;
 }
 
-void race_failure_json(struct race_report *r, const struct race_failure *failure, uint64_t runs,
-		       uint64_t undisturbed_runs, FILE *f)
+void race_failure_json(struct race_report *r, const struct race_failures *all,
+		       const struct race_failure *failure, FILE *f)
 {
 	json_t *j = json_object();
 
 	json_object_set_new(j, "type", json_string("failure"));
 	json_object_set_new(j, "outcome", json_string(failure->outcome));
 	json_object_set_new(j, "fingerprint", race_json_text(failure->fingerprint));
+	json_object_set_new(j, "known_as", json_string(failure->known_as));
 	json_object_set_new(j, "runs_failed", json_integer((json_int_t)failure->runs));
-	json_object_set_new(j, "runs", json_integer((json_int_t)runs));
+	json_object_set_new(j, "runs", json_integer((json_int_t)all->runs));
 	json_object_set_new(j, "first_run", json_integer((json_int_t)failure->first_run));
 	json_object_set_new(j, "undisturbed_failed",
 			    json_integer((json_int_t)failure->undisturbed));
-	json_object_set_new(j, "undisturbed_runs", json_integer((json_int_t)undisturbed_runs));
+	json_object_set_new(j, "undisturbed_runs", json_integer((json_int_t)all->undisturbed_runs));
 	json_object_set_new(j, "varied",
 			    failure->stalls ? race_json_varied(&failure->stall) : json_null());
 	json_object_set_new(j, "first", stall_of(r, failure, 0));

@@ -2,10 +2,11 @@
 /*
  * race_sarif.c - races as SARIF 2.1.0, which code scanning of many hosts and editors reads.
  *
- * A kind of race is a rule, a grade is a level. A result stands at the first access; both accesses
+ * A kind of race is a rule, a grade is a level; a failure that stalls provoke is a rule too. A result stands at the first access; both accesses
  * are related locations, and a code flow leads each thread to its own. What is suppressed or known by the
  * baseline is there, marked as such in the format's own words.
  */
+#include "report/race/race_failure.h"
 #include "report/race/race_group.h"
 #include "report/race/race_json.h"
 #include "report/sarif.h"
@@ -17,37 +18,51 @@
 
 #include "record/race_words.h"
 
+static const char race_help[] =
+	"Guard both accesses with the same lock, or make both atomic. Grade A (error) is a definite race, B "
+	"(warning) is a likely race, C (note) is probably intentional.";
+static const char failure_help[] =
+	"The program depends on how long a thread takes at these locations. Look for a missing lock, a lost "
+	"wakeup, or a sleep in place of a wait. `trapline race --replay` with the fingerprint in the "
+	"properties stalls these locations again.";
+
 static const struct rule {
 	const char *kind; /* race_kind() */
 	const char *id;
 	const char *name;
 	const char *about;
+	const char *help;
 } rules[] = {
 	{ "write-write", "race/write-write", "WriteWriteRace",
-	  "Two threads write to the same memory at the same time, without synchronization." },
+	  "Two threads write to the same memory at the same time, without synchronization.",
+	  race_help },
 	{ "read-write", "race/read-write", "ReadWriteRace",
-	  "A thread reads memory while another thread writes to it, without synchronization." },
+	  "A thread reads memory while another thread writes to it, without synchronization.",
+	  race_help },
 	{ "unknown-origin", "race/unknown-origin", "RaceOfUnknownOrigin",
 	  "Memory changed just before a thread accessed it, but no thread was seen writing it (system "
-	  "call or other process)." },
+	  "call or other process).",
+	  race_help },
+	{ "failure", "race/failure", "ProvokedFailure",
+	  "The program fails when a thread is stalled, and does not fail otherwise.",
+	  failure_help },
 };
+#define FAILURE_RULE (RULES - 1)
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
 static json_t *rules_list(void)
 {
-	static const char help[] =
-		"Guard both accesses with the same lock, or make both atomic. Grade A (error) is a "
-		"definite race, B (warning) is a likely race, C (note) is probably intentional.";
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < RULES; i++)
-		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}", "id",
-					rules[i].id, "name", rules[i].name, "shortDescription",
-					sarif_message(rules[i].about), "fullDescription",
-					sarif_message(rules[i].about), "help", sarif_message(help),
-					"defaultConfiguration", "level", "warning", "properties",
-					"tags", "concurrency", "data-race"));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}",
+						"id", rules[i].id, "name", rules[i].name,
+						"shortDescription", sarif_message(rules[i].about),
+						"fullDescription", sarif_message(rules[i].about),
+						"help", sarif_message(rules[i].help),
+						"defaultConfiguration", "level", "warning",
+						"properties", "tags", "concurrency", "data-race"));
 	return list;
 }
 
@@ -58,9 +73,12 @@ static void describe(const struct race_side *side, const char *when, char *out, 
 		 side->thread, side->thread[0] ? ")" : "", when);
 }
 
-static const char *const when_text[] = { "stalled before it", "during the stall" };
+static const char *const in_race[] = { "stalled before it", "during the stall" };
+static const char *const in_failure[] = { "the last stall of the run",
+					  "the longest stall before it" };
 
-static json_t *access_location(struct race_report *r, const struct race_view *v, int which)
+static json_t *access_location(struct race_report *r, const struct race_view *v, int which,
+			       const char *const when[2])
 {
 	const struct race_side *side = which ? &v->record.second : &v->record.first;
 	const struct race_access_place *a = which ? &v->second : &v->first;
@@ -68,12 +86,13 @@ static json_t *access_location(struct race_report *r, const struct race_view *v,
 	char text[160];
 
 	race_source(r, a->at, a->after, source, sizeof(source));
-	describe(side, when_text[which], text, sizeof(text));
+	describe(side, when[which], text, sizeof(text));
 	return sarif_location(&a->place, source, text);
 }
 
 /* From the thread's beginning to the access. */
-static json_t *thread_flow(struct race_report *r, const struct race_view *v, int which)
+static json_t *thread_flow(struct race_report *r, const struct race_view *v, int which,
+			   const char *const when[2])
 {
 	const struct race_side *side = which ? &v->record.second : &v->record.first;
 	const struct race_access_place *a = which ? &v->second : &v->first;
@@ -95,7 +114,7 @@ static json_t *thread_flow(struct race_report *r, const struct race_view *v, int
 				snprintf(source, sizeof(source), "%s",
 					 places[k].file ? places[k].file : "");
 			if (is_access)
-				describe(side, when_text[which], text, sizeof(text));
+				describe(side, when[which], text, sizeof(text));
 			json_t *step = sarif_location(&places[k], source, is_access ? text : NULL);
 			json_array_append_new(list, json_pack("{s:o, s:i}", "location", step,
 							      "nestingLevel", level++));
@@ -106,13 +125,14 @@ static json_t *thread_flow(struct race_report *r, const struct race_view *v, int
 			 sarif_message(side->thread[0] ? side->thread : text), "locations", list);
 }
 
-static json_t *code_flows(struct race_report *r, const struct race_view *v)
+static json_t *code_flows(struct race_report *r, const struct race_view *v,
+			  const char *const when[2])
 {
 	json_t *threads = json_array();
 	bool has_two = !(v->record.flags & RACE_UNKNOWN_ORIGIN);
 
 	for (int which = 0; which <= has_two; which++) {
-		json_t *flow = thread_flow(r, v, which);
+		json_t *flow = thread_flow(r, v, which, when);
 
 		/* The format requires at least one. */
 		if (json_array_size(json_object_get(flow, "locations")))
@@ -191,13 +211,13 @@ static void add_heap(struct race_report *r, const struct race_record *record, js
 	}
 }
 
-static json_t *related(struct race_report *r, const struct race_view *v)
+static json_t *related(struct race_report *r, const struct race_view *v, const char *const when[2])
 {
 	json_t *list = json_array();
 	bool has_two = !(v->record.flags & RACE_UNKNOWN_ORIGIN);
 
 	for (int which = 0; which <= has_two; which++) {
-		json_t *j = access_location(r, v, which);
+		json_t *j = access_location(r, v, which, when);
 
 		json_object_set_new(j, "id", json_integer(which + 1));
 		json_array_append_new(list, j);
@@ -207,11 +227,12 @@ static json_t *related(struct race_report *r, const struct race_view *v)
 }
 
 /* The main location is a side whose source is known. */
-static json_t *main_location(struct race_report *r, const struct race_view *v)
+static json_t *main_location(struct race_report *r, const struct race_view *v,
+			     const char *const when[2])
 {
 	bool is_second = !v->first.place.line && v->second.place.line;
 
-	return json_pack("[o]", access_location(r, v, is_second));
+	return json_pack("[o]", access_location(r, v, is_second, when));
 }
 
 static void add_policy(struct race_report *r, const struct race_view *v, json_t *j)
@@ -244,42 +265,89 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 	const char grade[] = { "ABC"[v->grade], '\0' };
 	size_t rule = 0;
 
-	while (rule + 1 < RULES && strcmp(rules[rule].kind, race_kind(&v->record)) != 0)
+	while (rule + 1 < FAILURE_RULE && strcmp(rules[rule].kind, race_kind(&v->record)) != 0)
 		rule++;
 	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:{s:s}, s:I, s:{s:s, s:o}}",
 			      "ruleId", rules[rule].id, "ruleIndex", (int)rule, "level",
 			      levels[v->grade], "message", result_message(v), "locations",
-			      main_location(r, v), "relatedLocations", related(r, v),
-			      "partialFingerprints", "traplineRace/v1", v->fingerprint,
-			      "occurrenceCount", times_of(r, v), "properties", "grade", grade,
-			      "variable", race_json_text(v->variable));
+			      main_location(r, v, in_race), "relatedLocations",
+			      related(r, v, in_race), "partialFingerprints", "traplineRace/v1",
+			      v->fingerprint, "occurrenceCount", times_of(r, v), "properties",
+			      "grade", grade, "variable", race_json_text(v->variable));
 	if (v->varied[0])
 		json_object_set_new(json_object_get(j, "properties"), "varied",
 				    race_json_varied(v));
 	json_object_set_new(json_object_get(j, "properties"), "also", race_json_also(r, v));
-	json_t *flows = code_flows(r, v);
+	json_t *flows = code_flows(r, v, in_race);
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);
 	add_policy(r, v, j);
 	return j;
 }
 
-static json_t *results(struct race_report *r, enum race_grade grade_max)
+static json_t *failure_message(const struct race_failures *all, const struct race_failure *failure)
 {
+	char text[700];
+
+	snprintf(
+		text, sizeof(text),
+		"The program fails when a thread is stalled: %s in %llu of %llu runs with stalls, and in "
+		"none of %llu without. The last stall before it was in %s.",
+		failure->outcome, (unsigned long long)failure->runs, (unsigned long long)all->runs,
+		(unsigned long long)all->undisturbed_runs,
+		failure->stall.first.function[0] ? failure->stall.first.function : "?");
+	return sarif_message(text);
+}
+
+static json_t *failure_result(struct race_report *r, const struct race_failures *all,
+			      const struct race_failure *failure)
+{
+	const struct race_view *v = &failure->stall;
+	json_t *j = json_pack(
+		"{s:s, s:i, s:s, s:o, s:o, s:o, s:{s:s}, s:I, s:{s:s, s:s, s:I, s:I}}", "ruleId",
+		rules[FAILURE_RULE].id, "ruleIndex", (int)FAILURE_RULE, "level", "warning",
+		"message", failure_message(all, failure), "locations",
+		main_location(r, v, in_failure), "relatedLocations", related(r, v, in_failure),
+		"partialFingerprints", "traplineFailure/v1", failure->known_as, "occurrenceCount",
+		(json_int_t)(failure->runs < INT32_MAX ? failure->runs : INT32_MAX), "properties",
+		"outcome", failure->outcome, "fingerprint", failure->fingerprint, "runs",
+		(json_int_t)all->runs, "undisturbedRuns", (json_int_t)all->undisturbed_runs);
+	json_t *flows = code_flows(r, v, in_failure);
+
+	if (v->varied[0])
+		json_object_set_new(json_object_get(j, "properties"), "varied",
+				    race_json_varied(v));
+	if (flows)
+		json_object_set_new(j, "codeFlows", flows);
+	if (race_report_policy(r)->baseline)
+		json_object_set_new(j, "baselineState",
+				    json_string(failure->is_baselined ? "unchanged" : "new"));
+	return j;
+}
+
+static json_t *results(struct race_report *r, const struct race_sarif *what)
+{
+	const struct race_failures *failures = what->failures;
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < race_report_count(r); i++) {
 		const struct race_view *v = race_report_view(r, i);
 
-		if (!v->head && race_verdict(v, grade_max) != RACE_BELOW_GRADE)
+		if (!v->head && race_verdict(v, what->grade_max) != RACE_BELOW_GRADE)
 			json_array_append_new(list, result(r, v));
 	}
+	/* Without a stall there is no place to show. */
+	for (size_t i = 0; i < failures->count; i++)
+		if (race_failure_is_provoked(failures, &failures->rows[i]) &&
+		    failures->rows[i].stalls)
+			json_array_append_new(list,
+					      failure_result(r, failures, &failures->rows[i]));
 	return list;
 }
 
-int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
+int race_print_sarif(struct race_report *r, const struct race_sarif *what,
 		     const struct sarif_run *run, FILE *f)
 {
-	return sarif_print(run, rules_list(), results(r, grade_max),
-			   race_summary_object(r, t, grade_max), f);
+	return sarif_print(run, rules_list(), results(r, what),
+			   race_summary_object(r, what->totals, what->grade_max), f);
 }

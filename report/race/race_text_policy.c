@@ -57,9 +57,10 @@ static void print_gone(const struct baseline *b, FILE *f)
 	if (!gone)
 		return;
 	fprintf(f,
-		"%zu of the %zu race%s in the baseline %s not seen this time (fixed, or just not "
+		"%zu of the %zu %s of the baseline %s not seen this time (fixed, or just not "
 		"hit):\n",
-		gone, baseline_count(b), plural(baseline_count(b)), gone == 1 ? "was" : "were");
+		gone, baseline_count(b), baseline_count(b) == 1 ? "entry" : "entries",
+		gone == 1 ? "was" : "were");
 	for (size_t i = 0; i < baseline_count(b) && told < GONE_MAX; i++) {
 		const struct baseline_entry *e = baseline_at(b, i);
 

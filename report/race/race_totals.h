@@ -88,8 +88,16 @@ void race_summary_json(struct race_report *r, const struct race_totals *t,
 /* race_text_policy.c: which suppressions were used and which not; what of the baseline is gone. */
 void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f);
 
-/* race_sarif.c: all races down to the grade, suppressed and known ones marked as such. 0 or -errno. */
-int race_print_sarif(struct race_report *r, const struct race_totals *t, enum race_grade grade_max,
+/*
+ * race_sarif.c: all races down to the grade and all failures, suppressed and known ones marked as such.
+ * 0 or -errno.
+ */
+struct race_sarif {
+	const struct race_totals *totals;
+	const struct race_failures *failures;
+	enum race_grade grade_max;
+};
+int race_print_sarif(struct race_report *r, const struct race_sarif *what,
 		     const struct sarif_run *run, FILE *f);
 
 #endif

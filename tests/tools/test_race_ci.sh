@@ -124,9 +124,9 @@ for seconds in 1 2 4 8 16 32; do
 		"$victims/race_racy" unaligned $seconds >"$tmp/out" 2>"$tmp/err"
 	grep -q '^1 race in the baseline$' "$tmp/err" && break
 done
-grep -A1 '^1 of the 2 races in the baseline was not seen' "$tmp/err" | grep -q "\[$known\]"
+grep -A1 '^1 of the 2 entries of the baseline was not seen' "$tmp/err" | grep -q "\[$known\]"
 ok "the text tells what is known and what is gone" $?
-grep -qx '1 of the 2 races in the baseline was not seen this time (fixed, or just not hit):' "$tmp/err"
+grep -qx '1 of the 2 entries of the baseline was not seen this time (fixed, or just not hit):' "$tmp/err"
 ok "in these words" $?
 grep -q '^no new race found in [0-9.]* s: [1-9][0-9]* stalls at [0-9]* sites*, none lost$' "$tmp/err"
 ok "and does not say that there is no race" $?

@@ -15,7 +15,7 @@ provokes()
 	mode=$2
 	shift 2
 	for seconds in "$@"; do
-		race --sweep --for "$seconds" -- "$victims/race_provoked" "$mode"
+		race --sarif "$tmp/sarif" --baseline "$tmp/base" --write-baseline --sweep --for "$seconds" -- "$victims/race_provoked" "$mode"
 		if holds "$failure"; then
 			ok "$name" 0
 			return
@@ -27,6 +27,23 @@ provokes()
 provokes "an assertion that a stall makes fail" assertion 2 5 10 20 40
 provokes "a hang that a stall provokes" hang 3 5 10 20 40
 cp "$tmp/races.json" "$tmp/known.json"
+known=$(jq -r 'select(.type == "failure").known_as' "$tmp/known.json" | head -n 1)
+jq -e --arg known "$known" '.runs[0] | .tool.driver.rules as $rules | any(.results[];
+	.ruleId == "race/failure" and $rules[.ruleIndex].id == .ruleId and .baselineState == "new" and
+	.partialFingerprints["traplineFailure/v1"] == $known and (.relatedLocations | length) >= 1)' \
+	"$tmp/sarif" >/dev/null
+ok "SARIF has the failure, with the places of the stalls" $?
+grep -q "^$known  failure: a hang$" "$tmp/base"
+ok "a baseline takes it" $?
+for seconds in 3 5 10 20 40; do
+	timeout -k 60 120 "$trapline" race --sweep --for "$seconds" --baseline "$tmp/base" \
+		--error-exitcode 9 -- "$victims/race_provoked" assertion >"$tmp/out" 2>"$tmp/err"
+	status=$?
+	grep -q '^killed by SIGABRT in .*: in the baseline$' "$tmp/err" && break
+done
+[ $status = 0 ] && grep -q '^killed by SIGABRT in .*: in the baseline$' "$tmp/err" &&
+	! grep -q '^failure:' "$tmp/err"
+ok "a known failure is not reported, and does not count" $?
 fingerprint=$(jq -r 'select(.type == "failure").fingerprint' "$tmp/known.json" | head -n 1)
 timeout -k 60 120 "$trapline" race --replay "$fingerprint" --input "$tmp/known.json" --for 60 -- \
 	"$victims/race_provoked" hang >"$tmp/out" 2>"$tmp/err"
