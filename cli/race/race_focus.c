@@ -16,7 +16,6 @@
 #define FIRST_RUNS 2u /* go for all: there is nothing yet to draw from */
 #define SITES_FOR_ONE_MORE 16u
 #define NOTED_RUNS 4u /* one in so many of those that go for all */
-#define DRAWS 16u
 
 uint64_t race_draw(uint64_t below)
 {
@@ -28,19 +27,38 @@ uint64_t race_draw(uint64_t below)
 	return random % below;
 }
 
-/* Half of them are sites with a conflict hint, if there are any. */
-static uint64_t draw_site(struct race_region *region, uint64_t known)
+/* Sites with a conflict hint. */
+struct hinted {
+	uint64_t places[RACE_HELD];
+	uint64_t count;
+	bool is_open; /* no race was observed there yet */
+};
+
+/* Those where no race was observed yet, if there are any. */
+static void find_hinted(struct race_region *region, uint64_t known, struct hinted *hinted)
 {
-	uint64_t place = region->held[race_draw(known)];
+	hinted->count = 0;
+	hinted->is_open = false;
+	for (uint64_t i = 0; i < known; i++) {
+		const struct race_site *site = race_find_site(region, region->held[i]);
 
-	for (uint64_t n = race_draw(2) * DRAWS; n; n--) {
-		const struct race_site *site = race_find_site(region, place);
-
-		if (site && site->meets)
-			break;
-		place = region->held[race_draw(known)];
+		if (!site || !site->meets || (hinted->is_open && site->found))
+			continue;
+		if (!hinted->is_open && !site->found) {
+			hinted->is_open = true;
+			hinted->count = 0;
+		}
+		hinted->places[hinted->count++] = region->held[i];
 	}
-	return place;
+}
+
+/* Half of them are sites with a conflict hint, if there are any. */
+static uint64_t draw_site(const struct race_region *region, uint64_t known,
+			  const struct hinted *hinted)
+{
+	if (hinted->count && race_draw(2))
+		return hinted->places[race_draw(hinted->count)];
+	return region->held[race_draw(known)];
 }
 
 void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
@@ -53,6 +71,7 @@ void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
 /* The processes of the last run have ended, or continue with what they have. */
 void race_focus_choose(struct race_focus *focus, struct race_region *region)
 {
+	static struct hinted hinted;
 	uint64_t known = __atomic_load_n(&region->sites_covered, __ATOMIC_ACQUIRE);
 
 	if (known > RACE_HELD)
@@ -68,7 +87,8 @@ void race_focus_choose(struct race_focus *focus, struct race_region *region)
 		return;
 	uint64_t most = 1 + known / SITES_FOR_ONE_MORE;
 	uint64_t count = 1 + race_draw(most < RACE_FOCUS ? most : RACE_FOCUS);
+	find_hinted(region, known, &hinted);
 	for (uint64_t i = 0; i < count; i++)
-		region->focus[i] = draw_site(region, known);
+		region->focus[i] = draw_site(region, known, &hinted);
 	__atomic_store_n(&region->focus_count, count, __ATOMIC_RELEASE);
 }
