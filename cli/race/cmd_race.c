@@ -318,7 +318,7 @@ static void note_end(struct race_cli *c, int status)
 	if (c->set.replay)
 		race_replay_ended(&c->replay, c->provoked.last, c->runs);
 	else if (is_due)
-		race_provoked_compare(&c->provoked, c->set.command,
+		race_provoked_compare(&c->provoked, c->run.region, c->set.command,
 				      longest > COMPARED_NS ? longest : COMPARED_NS);
 }
 

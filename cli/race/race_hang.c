@@ -17,7 +17,7 @@
 #define LOOK_EVERY_NS 50000000u
 #define TREE_MAX 64u	 /* processes; a larger tree is not judged */
 #define THREADS_MAX 256u /* of one process */
-#define WAITS_NS 300000000u
+#define WAITS_NS 150000000u
 #define RUNS_TO_LEARN 3u
 #define SLEEPS_NS 1000000000u
 #define SLEEPS_RUNS 8u /* of the longest run */
