@@ -65,8 +65,14 @@ served()
 	work=none
 	if kill -0 "$server" 2>/dev/null; then
 		work=$("$load" "$protocol" $port "$seconds" "$path" || true)
-		# The server is the command's child, and it alone is told to end.
+		# The server is the command's child, and it alone is told to end. Where this runs in the
+		# background, a JVM ignores SIGINT.
 		pkill -INT -P "$server" || true
+		for _ in $(seq 40); do
+			kill -0 "$server" 2>/dev/null || break
+			sleep 0.25
+		done
+		pkill -TERM -P "$server" || true
 	fi
 	wait "$server" || true
 	server=
