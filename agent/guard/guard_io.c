@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -20,6 +21,7 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_next.h"
+#include "heap/heap_fault.h"
 
 #define PARTS 16 /* of a vector that are looked at */
 
@@ -63,23 +65,46 @@ static void close_one(const struct parts *parts, ssize_t result, bool is_write,
 		close_part(&parts->part[0], result > 0 ? (size_t)result : 0, is_write, frame);
 }
 
-static void open_vector(struct parts *parts, const struct iovec *v, int count)
+/* The kernel refuses more, and a vector that cannot be read: with an error, not with a fault. */
+static bool get_part(const struct iovec *v, size_t count, size_t i, struct iovec *out)
 {
-	for (int i = 0; heap_range.bytes && i < count; i++)
-		open_part(parts, v[i].iov_base, v[i].iov_len);
+	return i < count && count <= IOV_MAX && heap_fault_copy(out, &v[i], sizeof(*out));
+}
+
+static void open_vector(struct parts *parts, const struct iovec *v, size_t count)
+{
+	struct iovec one;
+
+	if (!heap_range.bytes || heap_is_over)
+		return;
+	for (size_t i = 0; get_part(v, count, i, &one); i++)
+		open_part(parts, one.iov_base, one.iov_len);
+}
+
+/* Where a message has its vector; NULL: it cannot be read. */
+static const struct iovec *vector_of(const struct msghdr *m, size_t *count)
+{
+	struct msghdr copy;
+
+	*count = 0;
+	if (!heap_range.bytes || heap_is_over || !heap_fault_copy(&copy, m, sizeof(copy)))
+		return NULL;
+	*count = copy.msg_iovlen;
+	return copy.msg_iov;
 }
 
 /* The call went through the parts in order. */
-static void close_vector(const struct parts *parts, const struct iovec *v, int count,
+static void close_vector(const struct parts *parts, const struct iovec *v, size_t count,
 			 ssize_t result, bool is_write, const uint64_t *frame)
 {
 	size_t left = result > 0 ? (size_t)result : 0;
+	struct iovec one;
 	int next = 0;
 
-	for (int i = 0; i < count && next < parts->count; i++) {
-		if (v[i].iov_base == parts->part[next].at)
+	for (size_t i = 0; next < parts->count && get_part(v, count, i, &one); i++) {
+		if (one.iov_base == parts->part[next].at)
 			close_part(&parts->part[next++], left, is_write, frame);
-		left -= left < v[i].iov_len ? left : v[i].iov_len;
+		left -= left < one.iov_len ? left : one.iov_len;
 	}
 }
 
@@ -95,16 +120,30 @@ static void close_vector(const struct parts *parts, const struct iovec *v, int c
 		return result;                                   \
 	}
 
-#define VECTOR(name, parameters, v, n, is_write, ...)                     \
-	GUARD(ssize_t, name, parameters)                                  \
-	{                                                                 \
-		struct parts parts = { .count = 0 };                      \
-                                                                          \
-		NEXT(name);                                               \
-		open_vector(&parts, v, n);                                \
-		ssize_t result = next_##name(__VA_ARGS__);                \
-		close_vector(&parts, v, n, result, is_write, GUARD_HERE); \
-		return result;                                            \
+#define VECTOR(name, parameters, v, n, is_write, ...)                               \
+	GUARD(ssize_t, name, parameters)                                            \
+	{                                                                           \
+		struct parts parts = { .count = 0 };                                \
+                                                                                    \
+		NEXT(name);                                                         \
+		open_vector(&parts, v, (size_t)(n));                                \
+		ssize_t result = next_##name(__VA_ARGS__);                          \
+		close_vector(&parts, v, (size_t)(n), result, is_write, GUARD_HERE); \
+		return result;                                                      \
+	}
+
+#define MESSAGE(name, parameters, m, is_write, ...)                           \
+	GUARD(ssize_t, name, parameters)                                      \
+	{                                                                     \
+		struct parts parts = { .count = 0 };                          \
+		size_t count;                                                 \
+                                                                              \
+		NEXT(name);                                                   \
+		const struct iovec *v = vector_of(m, &count);                 \
+		open_vector(&parts, v, count);                                \
+		ssize_t result = next_##name(__VA_ARGS__);                    \
+		close_vector(&parts, v, count, result, is_write, GUARD_HERE); \
+		return result;                                                \
 	}
 
 /* clang-format off */
@@ -127,10 +166,8 @@ VECTOR(preadv, (int fd, const struct iovec *v, int n, off_t at), v, n, true, fd,
 VECTOR(pwritev, (int fd, const struct iovec *v, int n, off_t at), v, n, false, fd, v, n, at)
 VECTOR(preadv64, (int fd, const struct iovec *v, int n, off64_t at), v, n, true, fd, v, n, at)
 VECTOR(pwritev64, (int fd, const struct iovec *v, int n, off64_t at), v, n, false, fd, v, n, at)
-VECTOR(recvmsg, (int fd, struct msghdr *m, int flags), m->msg_iov, (int)m->msg_iovlen, true,
-       fd, m, flags)
-VECTOR(sendmsg, (int fd, const struct msghdr *m, int flags), m->msg_iov, (int)m->msg_iovlen, false,
-       fd, m, flags)
+MESSAGE(recvmsg, (int fd, struct msghdr *m, int flags), m, true, fd, m, flags)
+MESSAGE(sendmsg, (int fd, const struct msghdr *m, int flags), m, false, fd, m, flags)
 /* clang-format on */
 
 GUARD(int, mprotect, (void *p, size_t bytes, int access))

@@ -22,12 +22,14 @@
 #include "heap/heap_copy.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
+#include "trap/arch.h"
 
 #define STACKS 4u
 #define STACK_BYTES 65536u
 #define COPY_OPEN_MAX ((size_t)1 << 20) /* that get access for a copy */
 #define PF_WRITE 2			/* of the page fault's error code */
 #define SEGV_BIT (1ull << (SIGSEGV - 1))
+#define COPY_INSN_BYTES 2u    /* rep movsb */
 #define RESTORER 0x04000000ul /* SA_RESTORER, which libc sets */
 
 /* As the kernel has it: the agent stands before sigaction(). */
@@ -56,6 +58,40 @@ __asm__(".text\n"
 	"	movq $15, %rax\n"
 	"	syscall\n"
 	"	.size heap_fault_restore, . - heap_fault_restore\n");
+
+/* What cannot be read faults at its first instruction, and goes on at the second with what is left in rcx. */
+size_t heap_fault_copy_bytes(void *to, const void *from, size_t bytes);
+extern const char heap_fault_copy_end[] __attribute__((visibility("hidden")));
+
+__asm__(".text\n"
+	"	.hidden heap_fault_copy_bytes, heap_fault_copy_end\n"
+	"	.globl heap_fault_copy_bytes, heap_fault_copy_end\n"
+	"	.type heap_fault_copy_bytes, @function\n"
+	"heap_fault_copy_bytes:\n"
+	"	.cfi_startproc\n"
+	"	movq %rdx, %rcx\n"
+	"heap_fault_copy_at:\n"
+	"	rep movsb\n"
+	"heap_fault_copy_end:\n"
+	"	movq %rcx, %rax\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"	.size heap_fault_copy_bytes, . - heap_fault_copy_bytes\n");
+
+bool heap_fault_copy(void *to, const void *from, size_t bytes)
+{
+	return !heap_fault_copy_bytes(to, from, bytes);
+}
+
+static bool is_copy_fault(ucontext_t *context)
+{
+	const uintptr_t end = (uintptr_t)heap_fault_copy_end;
+
+	if ((uintptr_t)arch_pc(context) + COPY_INSN_BYTES != end)
+		return false;
+	context->uc_mcontext.gregs[REG_RIP] = (greg_t)end;
+	return true;
+}
 
 static long set_kernel_action(int signal, const struct kernel_action *action)
 {
@@ -237,6 +273,8 @@ static void on_segv(int signal, siginfo_t *info, void *arg)
 
 	if ((info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR) ||
 	    !heap_has(info->si_addr) || is_programs_own(fault.address)) {
+		if (info->si_code > 0 && is_copy_fault(arg))
+			return;
 		on_foreign(signal, info, arg);
 		return;
 	}

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Takes SIGSEGV. 0 or -errno. Not in a handler. */
 int heap_fault_start(void);
@@ -17,6 +18,9 @@ void heap_fault_forked(void);
 
 /* Calls on a stack of ours, which a thread's may be too small for. false: all of them are in use. */
 bool heap_fault_call(void (*call)(void *), void *arg);
+
+/* Copies what a program gave to a system call. false: not all of it can be read. AS-Safe. */
+bool heap_fault_copy(void *to, const void *from, size_t bytes);
 
 /* sigaction(2) without libc. */
 int heap_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
