@@ -13,6 +13,7 @@
 
 #include "agent/guard/guard.h"
 #include "agent/signals.h"
+#include "heap/heap_death.h"
 #include "heap/heap_fault.h"
 
 static signals_set_action next_sigaction(void)
@@ -46,9 +47,13 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 	if (action) {
 		changed = *action;
 		sigdelset(&changed.sa_mask, SIGSEGV);
+		heap_death_to_kernel(signal, &changed);
 		action = &changed;
 	}
-	return signals_action(next_sigaction(), signal, action, old);
+	int result = signals_action(next_sigaction(), signal, action, old);
+	if (!result && old)
+		heap_death_from_kernel(signal, old);
+	return result;
 }
 
 /* As glibc's: restarts system calls, and keeps the handler. */

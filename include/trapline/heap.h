@@ -26,6 +26,8 @@ enum trapline_heap_kind {
 	TRAPLINE_HEAP_INVALID_FREE,
 	TRAPLINE_HEAP_OVERFLOW,
 	TRAPLINE_HEAP_UNDERFLOW,
+	/* The C library noticed damage, and ends the program. No block is known. */
+	TRAPLINE_HEAP_CORRUPTION,
 };
 
 enum trapline_heap_grade {

@@ -47,16 +47,20 @@ void heap_print_json(struct heap_report *r, const struct heap_view *v, FILE *f)
 	const struct heap_record *record = &v->record;
 	json_t *j = json_object();
 	int64_t offset = (int64_t)(record->address - record->block);
+	bool has_message = record->message[0] != '\0';
 
 	json_object_set_new(j, "type", json_string("heap"));
 	json_object_set_new(j, "kind", json_string(heap_kind_names[record->kind]));
 	json_object_set_new(j, "grade", json_string(record->grade ? "B" : "A"));
 	json_object_set_new(j, "access", json_string(heap_access_names[record->access]));
-	json_object_set_new(j, "memory", run_json_text(memory_name(record->memory)));
+	json_object_set_new(j, "memory",
+			    run_json_text(has_message ? NULL : memory_name(record->memory)));
+	json_object_set_new(j, "message", run_json_text(has_message ? record->message : NULL));
 	json_object_set_new(j, "in_system_call", json_boolean(record->in_system_call));
 	json_object_set_new(j, "size", v->size ? heap_number(v->size) : json_null());
 	json_object_set_new(j, "offset", record->block ? json_integer(offset) : json_null());
-	json_object_set_new(j, "address", run_json_hex(record->address));
+	json_object_set_new(j, "address",
+			    has_message ? json_null() : run_json_hex(record->address));
 	json_object_set_new(j, "block", record->block ? run_json_hex(record->block) : json_null());
 	json_object_set_new(j, "block_size",
 			    record->block ? heap_number(record->block_size) : json_null());

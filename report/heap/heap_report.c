@@ -19,7 +19,7 @@
 const char *const heap_kind_names[HEAP_KINDS] = {
 	[HEAP_USE_AFTER_FREE] = "use-after-free", [HEAP_DOUBLE_FREE] = "double-free",
 	[HEAP_INVALID_FREE] = "invalid-free",	  [HEAP_OVERFLOW] = "overflow",
-	[HEAP_UNDERFLOW] = "underflow",
+	[HEAP_UNDERFLOW] = "underflow",		  [HEAP_CORRUPTION] = "corruption",
 };
 const char *const heap_access_names[3] = { "free", "read", "write" };
 
@@ -206,7 +206,9 @@ void heap_report_where(const struct heap_view *v, char *text, size_t n)
 	uint64_t end = r->block + r->block_size;
 	uint64_t far = r->address < r->block ? r->block - r->address : r->address - end;
 
-	if (r->memory && r->memory < HEAP_MEMORIES)
+	if (r->message[0])
+		snprintf(text, n, "the C library ended the program: %s", r->message);
+	else if (r->memory && r->memory < HEAP_MEMORIES)
 		snprintf(text, n, "%s", memories[r->memory]);
 	else if (!r->block)
 		snprintf(text, n, "between blocks");
@@ -280,6 +282,8 @@ static bool make_valid(struct heap_record *r)
 		return false;
 	if (r->code_bytes > HEAP_CODE)
 		r->code_bytes = HEAP_CODE;
+	r->message[sizeof(r->message) - 1] = '\0';
+	clean_text(r->message);
 	make_valid_moment(&r->first);
 	make_valid_moment(&r->alloc);
 	make_valid_moment(&r->freed);

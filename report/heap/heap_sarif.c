@@ -23,6 +23,9 @@ static const struct rule {
 			    "Memory behind a heap block is read or written." },
 	[HEAP_UNDERFLOW] = { "heap/underflow", "HeapUnderflow",
 			     "Memory before a heap block is read or written." },
+	[HEAP_CORRUPTION] = { "heap/corruption", "HeapCorruption",
+			      "The C library noticed that memory of the heap was damaged, and "
+			      "ended the program." },
 };
 
 static json_t *heap_rules(void)
@@ -74,8 +77,9 @@ static json_t *heap_message(const struct heap_view *v)
 	char text[800];
 
 	heap_report_where(v, where, sizeof(where));
-	snprintf(text, sizeof(text), "%s: %s %s, in %s. Grade %c.", rules[record->kind].name,
-		 heap_access_names[record->access], where,
+	snprintf(text, sizeof(text), "%s: %s%s%s, in %s. Grade %c.", rules[record->kind].name,
+		 record->message[0] ? "" : heap_access_names[record->access],
+		 record->message[0] ? "" : " ", where,
 		 v->first.function[0] ? v->first.function : "?", "AB"[record->grade]);
 	return sarif_message(text);
 }

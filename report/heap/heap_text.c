@@ -45,11 +45,12 @@ static void print_head(const struct heap_view *v, bool has_color, FILE *f)
 		heap_kind_names[r->kind]);
 	if (r->grade == HEAP_GRADE_B)
 		fputs(" (its trace was found later)", f);
-	fprintf(f, ": %s", heap_access_names[r->access]);
+	fprintf(f, ":%s%s", r->message[0] ? "" : " ",
+		r->message[0] ? "" : heap_access_names[r->access]);
 	if (r->access && v->size)
 		fprintf(f, " of %" PRIu64 " byte%s", v->size, plural(v->size));
 	fprintf(f, " %s", where);
-	if (r->grade == HEAP_GRADE_A)
+	if (r->grade == HEAP_GRADE_A || r->message[0])
 		fprintf(f, ", in %s", in->function[0] ? in->function : "?");
 	else if (in->function[0])
 		fprintf(f, ", %s in %s", in == &v->freed ? "freed" : "allocated", in->function);
@@ -60,6 +61,15 @@ static void print_first(struct heap_report *r, const struct heap_view *v, FILE *
 {
 	const struct heap_record *record = &v->record;
 
+	if (record->message[0]) {
+		fputs("  noticed", f);
+		print_thread(&record->first, f);
+		heap_print_frames(r, &record->first, false, f);
+		fprintf(f, "  the block was not sampled: %s\n",
+			record->kind == HEAP_CORRUPTION ? "another run may find the error itself" :
+							  "its stacks are not known");
+		return;
+	}
 	fprintf(f, "  %s", heap_access_names[record->access]);
 	if (record->access && v->size)
 		fprintf(f, " of %" PRIu64 " byte%s", v->size, plural(v->size));

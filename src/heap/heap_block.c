@@ -252,11 +252,16 @@ size_t heap_size(const void *p)
 		       0;
 }
 
+/* A program that aborts ends twice: by abort(), and by the signal. */
+static int32_t ended_pid;
+static uint64_t ended_cpu_ns;
+static bool is_second_end;
+
 static void inspect_at_end(struct heap_slot *slot)
 {
 	if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
 		return;
-	counter_add(&heap_region->counters[HEAP_LIVE_AT_END], 1u);
+	counter_add(&heap_region->counters[HEAP_LIVE_AT_END], !is_second_end);
 	if (!atomic_get(&slot->is_protected))
 		inspect(slot);
 }
@@ -271,7 +276,12 @@ void heap_end(void)
 	if (!heap_range.bytes || heap_is_over || heap_pid != sys_getpid())
 		return;
 	heap_self.busy++;
+	is_second_end = ended_pid == heap_pid;
+	ended_pid = heap_pid;
 	heap_pool_each(inspect_at_end);
 	heap_self.busy--;
-	counter_add(&heap_region->counters[HEAP_CPU_NS], heap_budget_cpu_ns());
+	uint64_t cpu_ns = heap_budget_cpu_ns();
+	counter_add(&heap_region->counters[HEAP_CPU_NS],
+		    cpu_ns - (is_second_end ? ended_cpu_ns : 0));
+	ended_cpu_ns = cpu_ns;
 }

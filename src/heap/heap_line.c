@@ -64,7 +64,7 @@ size_t heap_report_line(const struct heap_region *region, const struct heap_reco
 	static const char *const kinds[HEAP_KINDS] = {
 		[HEAP_USE_AFTER_FREE] = "use-after-free", [HEAP_DOUBLE_FREE] = "double-free",
 		[HEAP_INVALID_FREE] = "invalid-free",	  [HEAP_OVERFLOW] = "overflow",
-		[HEAP_UNDERFLOW] = "underflow",
+		[HEAP_UNDERFLOW] = "underflow",		  [HEAP_CORRUPTION] = "corruption",
 	};
 	static const char *const accesses[] = { NULL, "read", "write" };
 	struct line l = { { text, n, 0 }, region };
@@ -73,6 +73,8 @@ size_t heap_report_line(const struct heap_region *region, const struct heap_reco
 	add_text(&l, "kind", kinds[record->kind % HEAP_KINDS]);
 	text_line_add(&l.text, ",\"grade\":\"%s\",", record->grade ? "B" : "A");
 	add_text(&l, "access", accesses[record->access % 3u]);
+	text_line_add(&l.text, ",");
+	add_text(&l, "message", record->message[0] ? record->message : NULL);
 	text_line_add(&l.text, ",\"address\":\"0x%" PRIx64 "\"", record->address);
 	if (record->size)
 		text_line_add(&l.text, ",\"size\":%" PRIu64, record->size);

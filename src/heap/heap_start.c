@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
+#include "heap/heap_death.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
@@ -69,6 +70,7 @@ int heap_start(struct heap_region *region)
 	counter_add(&region->counters[HEAP_PROCESSES], 1u);
 	heap_pid = sys_getpid();
 	heap_range = range;
+	heap_death_start();
 	return 0;
 }
 
@@ -91,6 +93,7 @@ void heap_stop(void)
 		return;
 	heap_self.busy++;
 	heap_watch_end();
+	heap_death_leave();
 	heap_pool_let_all(heap_range.start, heap_range.bytes);
 	heap_self.busy--;
 }
@@ -108,6 +111,7 @@ int heap_start_again(struct heap_region *region)
 		return err;
 	heap_pool_close_unused();
 	atomic_set(&heap_is_over, 0u);
+	heap_death_start();
 	return 0;
 }
 

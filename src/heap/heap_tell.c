@@ -97,6 +97,8 @@ static bool was_told(const struct heap_error *e)
 		hash = mix(hash, pc_of(e));
 	if (e->frame)
 		hash = mix(hash, e->frame[1]);
+	for (uint32_t i = 0; i < e->frame_count; i++)
+		hash = mix(hash, e->frames[i]);
 	if (e->slot)
 		hash = mix(hash, e->slot->allocated.stack);
 	return is_known(hash);
@@ -149,6 +151,11 @@ static void set_now(struct heap_moment *m, const struct heap_error *e)
 		uint32_t n = stack_unwind(arch_pc(e->context), frames, HEAP_FRAMES);
 		frames[0] = pc_of(e);
 		set_frames(m, frames, n);
+	} else if (e->frames) {
+		m->time_ns = clock_now_ns();
+		m->tid = own_tid();
+		set_frames(m, e->frames,
+			   e->frame_count < HEAP_FRAMES ? e->frame_count : HEAP_FRAMES);
 	} else {
 		heap_tell_event(&now, e->frame);
 		set_event(m, &now);
@@ -165,6 +172,15 @@ static void set_code(struct heap_record *r, uint64_t ip, const ucontext_t *conte
 	for (uint32_t n = HEAP_CODE; n && !r->code_bytes; n--)
 		if (sys_read_memory(sys_getpid(), r->ip, r->code, n) == (ssize_t)n)
 			r->code_bytes = (uint8_t)n;
+}
+
+static void set_message(struct heap_record *r, const char *text)
+{
+	size_t n = strcspn(text, "\n");
+
+	if (n > sizeof(r->message) - 1)
+		n = sizeof(r->message) - 1;
+	memcpy(r->message, text, n);
 }
 
 static void fill(struct heap_record *r, const struct heap_error *e)
@@ -188,7 +204,9 @@ static void fill(struct heap_record *r, const struct heap_error *e)
 	}
 	if (e->context)
 		set_code(r, pc_of(e), e->context);
-	if (e->context || e->frame)
+	if (e->message)
+		set_message(r, e->message);
+	if (e->context || e->frame || e->frames)
 		set_now(&r->first, e);
 }
 

@@ -20,8 +20,11 @@ struct heap_error {
 	size_t bytes;		      /* 0: the instruction tells */
 	const struct heap_slot *slot; /* NULL: no sampled block */
 	const ucontext_t *context;    /* of the access; NULL: not by a fault */
-	const uint64_t *frame; /* the caller of the function with it did it; NULL: not known */
-	uint64_t ip;	       /* of the access; 0: that of the context */
+	const uint64_t *frame;	/* the caller of the function with it did it; NULL: not known */
+	const uint64_t *frames; /* the stack, where neither of both is; the first is behind a call */
+	uint32_t frame_count;
+	const char *message; /* of the allocator, a line; NULL: none */
+	uint64_t ip;	     /* of the access; 0: that of the context */
 	bool in_system_call;
 	bool is_done; /* the access was made: it cannot be made to fault again */
 };

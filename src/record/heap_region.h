@@ -25,6 +25,7 @@
 #define HEAP_FILES TABLE_SIZE(1024u, 3u)
 #define HEAP_REGS 17u /* by DWARF number */
 #define HEAP_CODE 16u
+#define HEAP_MESSAGE 64u
 
 enum heap_kind {
 	HEAP_USE_AFTER_FREE,
@@ -32,6 +33,7 @@ enum heap_kind {
 	HEAP_INVALID_FREE,
 	HEAP_OVERFLOW,
 	HEAP_UNDERFLOW,
+	HEAP_CORRUPTION, /* the allocator noticed it, and ended the program */
 	HEAP_KINDS,
 };
 
@@ -84,7 +86,8 @@ struct heap_record {
 	uint64_t block_size; /* as it was asked for */
 	uint64_t ip;	     /* as the process had it */
 	uint64_t regs[HEAP_REGS];
-	uint8_t code[HEAP_CODE]; /* at ip */
+	uint8_t code[HEAP_CODE];    /* at ip */
+	char message[HEAP_MESSAGE]; /* of an allocator that ended the program; empty: none */
 	struct heap_moment first;
 	struct heap_moment alloc;
 	struct heap_moment freed;

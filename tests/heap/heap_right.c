@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -522,20 +524,97 @@ static void right_libc(int bad)
 	free(getcwd(NULL, 0));
 }
 
+static volatile sig_atomic_t right_aborts;
+
+static void right_on_abort(int number)
+{
+	right_aborts += number == SIGABRT;
+}
+
+/* The signals of death are the program's own, as far as it can see. */
+static void right_default_actions(int bad)
+{
+	static const int numbers[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL };
+	struct sigaction action = { .sa_handler = right_on_abort };
+	struct sigaction old;
+	int status;
+
+	(void)bad;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		heap_require(!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL &&
+				     !(old.sa_flags & SA_SIGINFO),
+			     "the action is the default");
+		heap_require(signal(numbers[i], SIG_IGN) == SIG_DFL, "the old one is the default");
+		heap_require(signal(numbers[i], SIG_DFL) == SIG_IGN, "then it is ignored");
+	}
+	sigaction(SIGABRT, &action, NULL);
+	raise(SIGABRT);
+	heap_require(right_aborts == 1, "its handler runs");
+	heap_require(signal(SIGABRT, SIG_DFL) == right_on_abort, "its handler was there");
+	pid_t child = fork();
+	if (!child) {
+		raise(SIGABRT);
+		_exit(0);
+	}
+	heap_require(waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+			     WTERMSIG(status) == SIGABRT,
+		     "a child dies of the signal");
+}
+
+/* Programs ask so what the kernel can do. */
+static void right_refused_calls(int bad)
+{
+	struct iovec one = { &one, 1 };
+	struct iovec *nowhere = hide((void *)16);
+	struct msghdr message = { .msg_iov = nowhere, .msg_iovlen = 2 };
+	struct msghdr *none = hide(NULL);
+	volatile int too_long = 1 << 20;
+	volatile int too_short = -1;
+	int fds[2];
+
+	(void)bad;
+	heap_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), "socketpair");
+	heap_require(writev(fds[0], nowhere, 2) == -1 && errno == EFAULT, "writev() fails");
+	heap_require(readv(fds[0], hide(NULL), 2) == -1 && errno == EFAULT, "readv() fails");
+	heap_require(writev(fds[0], &one, too_long) == -1 && errno == EINVAL,
+		     "no vector is so long");
+	heap_require(writev(fds[0], &one, too_short) == -1 && errno == EINVAL, "nor so short");
+	heap_require(sendmsg(fds[0], none, 0) == -1 && errno == EFAULT, "sendmsg() fails");
+	heap_require(recvmsg(fds[0], none, 0) == -1 && errno == EFAULT, "recvmsg() fails");
+	heap_require(sendmsg(fds[0], &message, 0) == -1 && errno == EFAULT,
+		     "its vector is nowhere");
+	message.msg_iovlen = (size_t)-1;
+	heap_require(sendmsg(fds[0], &message, 0) == -1 && errno == EMSGSIZE, "it is too long");
+	close(fds[0]);
+	close(fds[1]);
+}
+
 #define RIGHT(n)                                    \
 	{                                           \
 #n, n, NULL, NULL, NULL, 0, 0, 0, 0 \
 	}
 
 const struct heap_case heap_case_right[] = {
-	RIGHT(right_alignment), RIGHT(right_locked),
-	RIGHT(right_vector),	RIGHT(right_vector_around),
-	RIGHT(right_strings),	RIGHT(right_usable),
-	RIGHT(right_realloc),	RIGHT(right_none),
-	RIGHT(right_aligned),	RIGHT(right_threads),
-	RIGHT(right_signal),	RIGHT(right_own_fault),
-	RIGHT(right_own_guard), RIGHT(right_coroutine),
-	RIGHT(right_own_stack), RIGHT(right_fork),
-	RIGHT(right_spawn),	RIGHT(right_stdio),
-	RIGHT(right_libc),	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
+	RIGHT(right_alignment),
+	RIGHT(right_locked),
+	RIGHT(right_vector),
+	RIGHT(right_vector_around),
+	RIGHT(right_strings),
+	RIGHT(right_usable),
+	RIGHT(right_realloc),
+	RIGHT(right_none),
+	RIGHT(right_aligned),
+	RIGHT(right_threads),
+	RIGHT(right_signal),
+	RIGHT(right_own_fault),
+	RIGHT(right_own_guard),
+	RIGHT(right_coroutine),
+	RIGHT(right_own_stack),
+	RIGHT(right_fork),
+	RIGHT(right_spawn),
+	RIGHT(right_stdio),
+	RIGHT(right_libc),
+	RIGHT(right_refused_calls),
+	RIGHT(right_default_actions),
+	{ NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0 },
 };

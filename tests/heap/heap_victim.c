@@ -6,6 +6,7 @@
  *	heap_victim bad|good NAME...	these cases
  *	heap_victim bad|good		all
  */
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +43,38 @@ static int is_named(const char *name, char **names)
 	return 0;
 }
 
+/* glibc sees it, of a block that is not sampled. */
+static void die_of_libc(const char *way)
+{
+	char *large = malloc(2000000);
+	char *p = NULL;
+
+	put(large, 'x');
+	if (!strcmp(way, "invalid"))
+		free(hide(large + 64));
+	for (int i = 0; i < 100000 && !strcmp(way, "double"); i++) {
+		free(p);
+		p = malloc(40);
+		put(p, 'x');
+	}
+	free(hide(p));
+	free(hide(p));
+}
+
 /* The bytes beside a block have changed, and no free() sees it. */
 static void die(const char *way)
 {
+	if (!strcmp(way, "invalid") || !strcmp(way, "double"))
+		die_of_libc(way);
 	char *p = malloc(21);
 
 	put(p + 24, 'x');
 	if (!strcmp(way, "abort"))
 		abort();
+	if (!strcmp(way, "assert"))
+		__assert_fail(way, __FILE__, __LINE__, __func__);
+	if (!strcmp(way, "illegal"))
+		__builtin_trap();
 	if (!strcmp(way, "fault"))
 		put((void *)(uintptr_t)8, 'x');
 	_exit(3);

@@ -99,7 +99,20 @@ dies()
 }
 dies _exit 3
 dies abort 134
+dies assert 134
+dies illegal 132
 dies fault 139
+
+# noticed WAY KIND: by the C library, which ends the program; the block is not sampled.
+noticed()
+{
+	heap -- "$victim" die "$1"
+	[ $? = 134 ] && holds "[.[] | select(.type == \"heap\" and .kind == \"$2\" and .message != null and .address == null and
+		.first.via == \"free\" and any(.first.stack[]; .function == \"die_of_libc\"))] | length == 1"
+	ok "$2: what the C library ends the program for is told, with the stack" $?
+}
+noticed double double-free
+noticed invalid corruption
 
 # --- for code scanning ---
 
