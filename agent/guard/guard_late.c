@@ -6,7 +6,8 @@
  * command's lock goes away. Then nothing is sampled any more, and no page is without access. Blocks that
  * are still in use have to be known by free(): its jump stays until the last one is gone.
  *
- * A child that the process forks is not sampled: no thread of ours is there.
+ * A child that the process forks is sampled too, but no thread of ours is there: it asks the lock before each
+ * sample. Then its functions do what they did, and free() keeps its jump until the child ends.
  */
 #include "agent/guard/guard_late.h"
 
@@ -85,13 +86,47 @@ static void start_late_watches(struct heap_region *region)
 		counter_add(&region->counters[HEAP_UNWATCHED], 1u);
 }
 
+static bool is_command_there(void)
+{
+	/* The parent's thread waits for the same lock by the same open file: ours is its own too. */
+	return atomic_get(&late.region->state) == HEAP_ARMED && kept_fd_is_ours(&late.file) &&
+	       flock(late.file.fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+}
+
+/* In any thread of a child, in malloc(): nothing may wait. */
+static void look_for_command(void)
+{
+	uint32_t runs = LATE_RUNS;
+	int saved = errno;
+
+	/* A child by vfork() has the memory of its parent. */
+	if (heap_pid == sys_getpid() && !is_command_there() &&
+	    atomic_cas(&late.state, &runs, (uint32_t)LATE_LEAVES)) {
+		late_jumps_forked();
+		heap_stop();
+		heap_fault_leave();
+		signals_are_ours(0);
+	}
+	errno = saved;
+}
+
 static void late_forked(void)
 {
+	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
+
 	if (atomic_get(&late.state) == LATE_IDLE)
 		return;
+	/* The thread that may have had it is not here. */
+	late.lock = unlocked;
+	if (atomic_get(&late.state) == LATE_RUNS && is_command_there()) {
+		heap_forked();
+		heap_before_sample = look_for_command;
+		return;
+	}
 	late_jumps_forked();
 	heap_forked_alone();
 	signals_are_ours(0);
+	atomic_set(&late.state, (uint32_t)LATE_LEAVES);
 }
 
 /* The order: what frees and looks must know of blocks before there is one. */
@@ -218,6 +253,7 @@ static int late_begin(const char *path)
 
 	if (!err) {
 		keep_region(region);
+		heap_before_sample = NULL;
 		kept_fd_take(&late.file, file);
 		own_thread_prepare();
 		err = own_thread_start(pthread_create, STACK_BYTES, run_late, region);
@@ -245,6 +281,7 @@ int trapline_heap_begin(struct heap_region *region)
 	if (!take_run())
 		return -EBUSY;
 	own_thread_prepare();
+	heap_before_sample = NULL;
 	heap_self.busy++;
 	pthread_mutex_lock(&late.lock);
 	keep_region(region);

@@ -157,10 +157,17 @@ void heap_attach_summary(const struct heap_attach *attach, const struct heap_reg
 	char allocator[sizeof(region->allocator)];
 	char names[sizeof(region->refused_names)];
 	uint64_t live = counter_get(&region->live);
+	uint64_t processes = counter_get(&region->counters[HEAP_PROCESSES]);
 	uint64_t refused = counter_get(&region->refused_jumps);
 
 	copy_text(region->refused_names, names, sizeof(names));
 	copy_text(region->allocator, allocator, sizeof(allocator));
+	if (processes > 1)
+		fprintf(f,
+			"  %" PRIu64
+			" forked child%s sampled; in what still runs of them, free() and its "
+			"like stay changed\n",
+			processes - 1, processes == 2 ? " was" : "ren were");
 	if (*allocator)
 		fprintf(f, "  malloc() is that of %s; blocks from before were not sampled\n",
 			allocator);

@@ -77,6 +77,8 @@ void heap_forked(void);
 int heap_start_again(struct heap_region *region);
 /* In a child of a process that ran before: nothing is sampled, and what was is known by free(). */
 void heap_forked_alone(void);
+/* NULL: nothing. In a child of a process that ran before it looks whether the search has ended. */
+extern void (*heap_before_sample)(void);
 extern uint64_t heap_live; /* sampled blocks of this process that are in use */
 
 /* No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe. */

@@ -170,6 +170,8 @@ void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 	uint64_t begun = heap_budget_begin();
 
 	heap_self.busy++;
+	if (heap_before_sample)
+		heap_before_sample();
 	/* In this order: who stops looks the other way round. */
 	atomic_add(&heap_live, 1u);
 	void *p = atomic_get(&heap_is_over) ? NULL : take(r, nth);

@@ -22,6 +22,7 @@ struct heap_region *heap_region;
 uint32_t heap_is_over;
 uint64_t heap_live;
 int32_t heap_pid;
+void (*heap_before_sample)(void);
 
 /* The program comes first. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *arg)

@@ -126,6 +126,53 @@ static void start_request(size_t n)
 	pthread_attr_destroy(&attr);
 }
 
+static __attribute__((noinline)) void read_freed_in_child(void)
+{
+	for (int i = 0; i < 300; i++) {
+		char *p = malloc(56);
+
+		*p = 1;
+		free(hide(p));
+		get(p);
+	}
+}
+
+static pid_t workers[4];
+
+/* As servers have them: they live longer than the search. */
+static void fork_worker(size_t i, int is_bad)
+{
+	pid_t *worker = &workers[i % 4];
+
+	if (*worker)
+		return;
+	*worker = fork();
+	if (*worker)
+		return;
+	for (size_t n = 0; n < 60000 && !does_end; n++) {
+		use(1 + n * 7 % 300);
+		if (is_bad && n % 100 == 0)
+			read_freed_in_child();
+		usleep(700);
+	}
+	for (int k = 0; k < KEPT; k++)
+		free(hide(kept[k]));
+	_exit(0);
+}
+
+static void wait_for_workers(void)
+{
+	for (int i = 0; i < 4; i++) {
+		int status = 0;
+
+		if (workers[i] > 0)
+			kill(workers[i], SIGTERM);
+		while (workers[i] && waitpid(workers[i], &status, 0) < 0 && errno == EINTR)
+			;
+		heap_require(workers[i] >= 0 && status == 0, "a worker does its work");
+	}
+}
+
 static void fork_once(void)
 {
 	int status = -1;
@@ -179,7 +226,8 @@ int main(int argc, char **argv)
 {
 	pthread_t threads[3];
 	sigset_t set;
-	int is_bad = argc > 1 && !strcmp(argv[1], "bad");
+	int has_workers = argc > 1 && strstr(argv[1], "workers");
+	int is_bad = argc > 1 && strstr(argv[1], "bad");
 
 	(void)argv;
 	signal(SIGUSR1, on_signal);
@@ -202,10 +250,13 @@ int main(int argc, char **argv)
 			start_request(1 + i % 500);
 		if (i % 64 == 0)
 			fork_once();
+		if (has_workers && i % 256 == 255)
+			fork_worker(i / 256, is_bad);
 		if (i % 32 == 0)
 			fault_once();
 		usleep(500);
 	}
+	wait_for_workers();
 	pthread_kill(threads[2], SIGALRM);
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);

@@ -50,8 +50,8 @@ attach --json --for 1
 [ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .grade == "A" and
 	.access == "read" and .block_size == 48 and any(.first.stack[]; .function == "read_freed"))'
 ok 'an error of a process that runs is found' $?
-holds '.[-1].type == "summary" and .[-1].sampled > 0 and .[-1].processes == 1'
-ok 'and its children are not sampled' $?
+holds '.[-1].type == "summary" and .[-1].sampled > 0 and .[-1].processes > 1'
+ok 'and its children are sampled' $?
 attach --for 1
 [ $? = 0 ] && grep -q 'use-after-free' "$tmp/err" && grep -q 'malloc() is that of .*libc' "$tmp/err"
 ok 'it can be done again' $?
@@ -91,6 +91,21 @@ is_as_before
 ok 'until they are freed' $?
 stop
 ok 'which the program does as it would have' $?
+
+# --- children ---
+
+start bad-workers
+attach --json --for 2
+[ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .block_size == 56 and
+	.first.function == "read_freed_in_child")'
+ok 'an error of a child that the process forks is found' $?
+child=$(pgrep -P $pid heap_server | head -n 1)
+attach --for 0.5
+timeout 60 "$trapline" heap -p "$child" --for 0.5 >/dev/null 2>"$tmp/err"
+[ $? = 0 ] && grep -q 'blocks* sampled' "$tmp/err"
+ok 'a child can be searched later by itself' $?
+stop
+ok 'children go on when the search has ended' $?
 
 # --- the command is killed ---
 
