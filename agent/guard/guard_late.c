@@ -31,6 +31,7 @@
 #include "base/own_thread.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
+#include "heap/heap_death.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
@@ -145,6 +146,7 @@ static int arm(struct heap_region *region)
 	late_allocator(region->allocator, sizeof(region->allocator));
 	region->refused_jumps = refused.count;
 	memcpy(region->refused_names, refused.names, sizeof(refused.names));
+	late_jumps_lead_first();
 	err = heap_range.bytes ? heap_start_again(region) : heap_start(region);
 	if (err) {
 		snprintf(region->why, sizeof(region->why), "%s", strerror(-err));
@@ -155,7 +157,23 @@ static int arm(struct heap_region *region)
 		pthread_atfork(NULL, NULL, late_forked);
 	late.has_fork_handler = true;
 	late_jumps_lead();
-	return 0;
+	return heap_fault_take_again();
+}
+
+/* A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken or given back. */
+static void look_at_signal_again(void)
+{
+	const struct timespec pause = { 0, LOOK_NS };
+
+	sys_nap(&pause);
+	pthread_mutex_lock(&late.lock);
+	if (atomic_get(&heap_is_over)) {
+		heap_fault_leave();
+		heap_death_leave();
+	} else {
+		heap_fault_take_again();
+	}
+	pthread_mutex_unlock(&late.lock);
 }
 
 /* The last sampled block may be gone at once, or never. */
@@ -221,9 +239,11 @@ static void *run_late(void *arg)
 		return NULL;
 	}
 	atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+	look_at_signal_again();
 	while (kept_fd_is_ours(&late.file) && flock(late.file.fd, LOCK_EX) && errno == EINTR)
 		;
 	leave(region);
+	look_at_signal_again();
 	wait_for_last();
 	return NULL;
 }

@@ -26,7 +26,8 @@ struct late_refused {
 int late_jumps_place(char *why, size_t n, struct late_refused *refused);
 /* The path of the object whose malloc() it is. */
 void late_allocator(char *path, size_t n);
-/* To the guard: those that free and look first, those that allocate last. */
+/* To the guard: those that do not allocate, before SIGSEGV is taken; then all. */
+void late_jumps_lead_first(void);
 void late_jumps_lead(void);
 /* To the original ones, and their text as it was; but not free() and its like. */
 void late_jumps_leave(void);

@@ -324,11 +324,15 @@ static bool is_allocation(const struct late_site *site)
 	       begins(name, "_Zna");
 }
 
-void late_jumps_lead(void)
+void late_jumps_lead_first(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
 		if (sites[i].is_kept || !is_allocation(&sites[i]))
 			lead(&sites[i], true);
+}
+
+void late_jumps_lead(void)
+{
 	for (uint32_t i = 0; i < site_count; i++)
 		lead(&sites[i], true);
 }

@@ -34,12 +34,24 @@ static const sigset_t *without_segv(int how, const sigset_t *set, sigset_t *chan
 	return changed;
 }
 
+/* The detector begins or ends: its own handlers may be there. */
+static int change_between(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	int result = signals_action(next_sigaction(), signal, action, old);
+
+	if (!result && old) {
+		heap_fault_from_kernel(signal, old);
+		heap_death_from_kernel(signal, old);
+	}
+	return result;
+}
+
 GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigaction *old))
 {
 	struct sigaction changed;
 
 	if (!heap_range.bytes || heap_is_over)
-		return signals_action(next_sigaction(), signal, action, old);
+		return change_between(signal, action, old);
 	if (signal == SIGSEGV) {
 		heap_fault_set_action(action, old);
 		return 0;

@@ -160,6 +160,7 @@ void heap_death_from_kernel(int signal, struct sigaction *old)
 static void change(void (*from)(int, siginfo_t *, void *), bool is_ours)
 {
 	struct sigaction action;
+	struct sigaction old;
 
 	for (size_t i = 0; i < SIGNALS; i++) {
 		if (heap_fault_sigaction(signals[i], NULL, &action) || action.sa_sigaction != from)
@@ -168,7 +169,9 @@ static void change(void (*from)(int, siginfo_t *, void *), bool is_ours)
 			heap_death_to_kernel(signals[i], &action);
 		else
 			heap_death_from_kernel(signals[i], &action);
-		heap_fault_sigaction(signals[i], &action, NULL);
+		/* Another thread of the program set its own meanwhile. */
+		if (!heap_fault_sigaction(signals[i], &action, &old) && old.sa_sigaction != from)
+			heap_fault_sigaction(signals[i], &old, NULL);
 	}
 }
 

@@ -93,9 +93,15 @@ static bool is_copy_fault(ucontext_t *context)
 	return true;
 }
 
+static long change_kernel_action(int signal, const struct kernel_action *action,
+				 struct kernel_action *old)
+{
+	return sys4(SYS_rt_sigaction, signal, action, old, sizeof(action->mask));
+}
+
 static long set_kernel_action(int signal, const struct kernel_action *action)
 {
-	return sys4(SYS_rt_sigaction, signal, action, NULL, sizeof(action->mask));
+	return change_kernel_action(signal, action, NULL);
 }
 
 static void set_default(int signal)
@@ -287,7 +293,7 @@ static void on_segv(int signal, siginfo_t *info, void *arg)
 }
 
 /* By the flags that matter when the kernel makes the frame. */
-static long take_segv(const struct sigaction *program)
+static long take_segv(const struct sigaction *program, struct kernel_action *old)
 {
 	const struct kernel_action action = {
 		.handler = on_segv,
@@ -298,17 +304,23 @@ static long take_segv(const struct sigaction *program)
 		.restorer = heap_fault_restore,
 	};
 
-	return set_kernel_action(SIGSEGV, &action);
+	return change_kernel_action(SIGSEGV, &action, old);
 }
 
 void heap_fault_set_action(const struct sigaction *action, struct sigaction *old)
 {
 	if (action) {
 		action_replace(&previous, action, old);
-		take_segv(action);
+		take_segv(action, NULL);
 	} else if (old) {
 		action_read(&previous, old);
 	}
+}
+
+void heap_fault_from_kernel(int signal, struct sigaction *old)
+{
+	if (signal == SIGSEGV && old->sa_sigaction == on_segv)
+		action_read(&previous, old);
 }
 
 static void to_kernel(const struct sigaction *action, struct kernel_action *out)
@@ -357,36 +369,46 @@ void heap_fault_leave(void)
 	set_kernel_action(SIGSEGV, &now);
 }
 
+/* Another thread of the program may set its action meanwhile: then that is the one. */
+static int take_from(const struct kernel_action *before)
+{
+	struct kernel_action old;
+	struct sigaction as_libc;
+
+	from_kernel(before, &as_libc);
+	action_replace(&previous, &as_libc, NULL);
+	long err = take_segv(&as_libc, &old);
+	if (err || old.handler == on_segv || old.handler == before->handler)
+		return (int)err;
+	from_kernel(&old, &as_libc);
+	action_replace(&previous, &as_libc, NULL);
+	return (int)take_segv(&as_libc, NULL);
+}
+
 int heap_fault_take_again(void)
 {
 	struct kernel_action before;
-	struct sigaction as_libc;
 
 	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
 		return -EINVAL;
 	if (before.handler == on_segv)
 		return 0;
-	from_kernel(&before, &as_libc);
-	action_replace(&previous, &as_libc, NULL);
-	return (int)take_segv(&as_libc);
+	return take_from(&before);
 }
 
 int heap_fault_start(void)
 {
 	struct kernel_action before;
-	struct sigaction as_libc;
 
 	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
 		return -EINVAL;
-	from_kernel(&before, &as_libc);
 	stacks = memory_map(STACKS * (size_t)STACK_BYTES);
 	if (memory_failed(stacks))
 		return memory_error(stacks);
 	heap_copy_start();
-	action_replace(&previous, &as_libc, NULL);
 	/* A process can inherit it blocked, and would die of the first fault. */
 	set_mask(SIG_UNBLOCK, SEGV_BIT);
-	return (int)take_segv(&as_libc);
+	return take_from(&before);
 }
 
 void heap_fault_forked(void)

@@ -27,9 +27,15 @@ int heap_fault_sigaction(int signal, const struct sigaction *action, struct siga
 /* What the program asks of sigaction(2) for SIGSEGV; both may be NULL. */
 void heap_fault_set_action(const struct sigaction *action, struct sigaction *old);
 
+/* What sigaction(2) gave as the old one: the program's instead of ours. */
+void heap_fault_from_kernel(int signal, struct sigaction *old);
+
 /* No page of ours is without access: the program has its action again. */
 void heap_fault_leave(void);
-/* After that: SIGSEGV is taken once more. 0 or -errno. */
+/*
+ * SIGSEGV is taken once more: after that, or where a thread of the program was in sigaction(2) when it was
+ * taken. 0 or -errno.
+ */
 int heap_fault_take_again(void);
 
 /*

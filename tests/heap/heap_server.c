@@ -189,13 +189,38 @@ static void fork_once(void)
 	heap_require(child > 0 && status == 0, "a forked child does its work");
 }
 
+/* All the time, so that a search begins and ends in the middle. */
+static void *run_actions(void *arg)
+{
+	struct sigaction action = { .sa_handler = on_fault };
+	struct sigaction old;
+
+	while (!does_end) {
+		action.sa_handler = on_fault;
+		sigaction(SIGBUS, &action, NULL);
+		sigaction(SIGBUS, NULL, &old);
+		heap_require(old.sa_handler == on_fault, "its handler for SIGBUS stays");
+		action.sa_handler = SIG_DFL;
+		sigaction(SIGBUS, &action, &old);
+		heap_require(old.sa_handler == on_fault, "and is the old one");
+		sigaction(SIGBUS, NULL, &old);
+		heap_require(old.sa_handler == SIG_DFL, "then it has the default action");
+		usleep(20);
+	}
+	return arg;
+}
+
 static void fault_once(void)
 {
 	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
 	struct sigaction old;
 	volatile int seen = 0;
 
-	sigaction(SIGSEGV, &action, NULL);
+	for (int i = 0; i < 100; i++) {
+		sigaction(SIGSEGV, &action, NULL);
+		sigaction(SIGSEGV, NULL, &old);
+		heap_require(old.sa_handler == on_fault, "its handler stays");
+	}
 	if (sigsetjmp(from_fault, 1))
 		seen = 1;
 	else
@@ -224,7 +249,7 @@ static void keep(size_t i)
 
 int main(int argc, char **argv)
 {
-	pthread_t threads[3];
+	pthread_t threads[4];
 	sigset_t set;
 	int has_workers = argc > 1 && strstr(argv[1], "workers");
 	int is_bad = argc > 1 && strstr(argv[1], "bad");
@@ -240,6 +265,7 @@ int main(int argc, char **argv)
 	pthread_create(&threads[0], NULL, run_worker, NULL);
 	pthread_create(&threads[1], NULL, run_worker, NULL);
 	pthread_create(&threads[2], NULL, run_handlers, NULL);
+	pthread_create(&threads[3], NULL, run_actions, NULL);
 	puts("runs");
 	fflush(stdout);
 	for (size_t i = 0; !does_end; i++) {
@@ -258,7 +284,7 @@ int main(int argc, char **argv)
 	}
 	wait_for_workers();
 	pthread_kill(threads[2], SIGALRM);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	puts("fine");
 	return 0;
