@@ -2,8 +2,9 @@
 /*
  * race_target.c - programs to search for races in: PROGRAM THREADS AMOUNT [FILE].
  *
- * stencil, table and handover are right, and AMOUNT is work: their time is what a search costs. hot
- * and cold run AMOUNT seconds with a race, in the middle of a loop or executed once a second.
+ * stencil, table, handover, compute, rounds and sleepers are right, and AMOUNT is work: their time is
+ * what a search costs. hot and cold run AMOUNT seconds with a race, in the middle of a loop or executed
+ * once a second.
  * stencil writes into FILE how many rounds are over, and when each was (CLOCK_MONOTONIC, ns).
  */
 #include <fcntl.h>
@@ -162,6 +163,56 @@ static void cold(int thread)
 	}
 }
 
+/* Threads that have nothing to do with each other. */
+static void compute(int thread)
+{
+	static double own[64][4096];
+	double *mine = own[thread];
+
+	for (long n = 0; n < (long)amount; n++)
+		for (int i = 1; i < 4096; i++)
+			mine[i] = mine[i] * 0.5 + mine[i - 1] + grid[0][0][i % WIDTH];
+}
+
+static long block[64 * 8];
+
+/* Little is done between two barriers. */
+static void short_rounds(int thread)
+{
+	for (long n = 0; n < (long)amount; n++) {
+		for (int i = 0; i < 8; i++)
+			block[thread * 8 + i]++;
+		pthread_barrier_wait(&barrier);
+		for (int i = 0; i < threads * 8; i++)
+			results[thread][0] += (double)block[i];
+		pthread_barrier_wait(&barrier);
+	}
+}
+
+/* As in a server with little to do. */
+static void sleepers(int thread)
+{
+	const struct timespec pause = { 0, 1000000 };
+
+	for (long n = 0; n < (long)amount; n++) {
+		nanosleep(&pause, NULL);
+		own_work(thread, 5000);
+		pthread_mutex_lock(&turn_lock);
+		for (int i = 0; i < 64; i++)
+			block[i]++;
+		pthread_mutex_unlock(&turn_lock);
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*run)(int thread);
+} programs[] = {
+	{ "stencil", stencil }, { "table", use_table },	    { "handover", handover },
+	{ "compute", compute }, { "rounds", short_rounds }, { "sleepers", sleepers },
+	{ "hot", hot },		{ "cold", cold },
+};
+
 static void (*program)(int thread);
 
 static void *thread_main(void *arg)
@@ -174,18 +225,18 @@ int main(int argc, char **argv)
 {
 	pthread_t ids[64];
 
-	if (argc < 4) {
-		fprintf(stderr, "usage: %s stencil|table|handover|hot|cold THREADS AMOUNT [FILE]\n",
+	for (size_t i = 0; argc > 3 && i < sizeof(programs) / sizeof(programs[0]); i++)
+		if (!strcmp(argv[1], programs[i].name))
+			program = programs[i].run;
+	if (!program) {
+		fprintf(stderr,
+			"usage: %s stencil|table|handover|compute|rounds|sleepers|hot|cold THREADS "
+			"AMOUNT [FILE]\n",
 			argv[0]);
 		return 2;
 	}
 	threads = atoi(argv[2]);
 	amount = atof(argv[3]);
-	program = !strcmp(argv[1], "stencil") ? stencil :
-		  !strcmp(argv[1], "table")   ? use_table :
-		  !strcmp(argv[1], "handover") ? handover :
-		  !strcmp(argv[1], "hot")     ? hot :
-						cold;
 	if (threads < 2 || threads > 64 || (argc > 4 && open_rounds(argv[4])))
 		return 2;
 	pthread_barrier_init(&barrier, NULL, (unsigned int)threads);

@@ -95,12 +95,20 @@ static void add_process(const struct race_process *p, struct race_totals *out)
 	out->sites_refused += p->sites_error != 0;
 }
 
-uint64_t race_live_stalls(const struct race_region *region)
+/* Rows that were ever used: a look at the others would only fill them with memory. */
+static uint64_t process_rows(const struct race_region *region)
 {
 	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);
+
+	return rows < RACE_PROCESSES ? rows : RACE_PROCESSES;
+}
+
+uint64_t race_live_stalls(const struct race_region *region)
+{
+	uint64_t rows = process_rows(region);
 	uint64_t stalls = 0;
 
-	for (uint64_t i = 0; i < rows && i < RACE_PROCESSES; i++)
+	for (uint64_t i = 0; i < rows; i++)
 		if (region->processes[i].state >= RACE_PROCESS_LIVE)
 			stalls += region->processes[i].counters[RACE_STALLS];
 	return stalls;
@@ -132,7 +140,8 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	for (size_t i = 0; i < RACE_FILES; i++)
 		out->sites_unproven += region->files[i].sites_unproven;
 	race_coverage(region, 1, &out->coverage);
-	for (uint64_t i = 0; i < RACE_PROCESSES; i++)
+	uint64_t rows = process_rows(region);
+	for (uint64_t i = 0; i < rows; i++)
 		if (region->processes[i].state >= RACE_PROCESS_LIVE)
 			add_process(&region->processes[i], out);
 }

@@ -187,9 +187,27 @@ static void *cpus_prepare(void *arg)
 	return NULL;
 }
 
+/* Asked of a clock: a breakpoint waits for the CPUs before it is refused. */
+static bool may_open(void)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	int fd = sys_perf_event_open(&attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		sys_close(fd);
+	return fd >= 0;
+}
+
 void race_cpus_prepare(void)
 {
-	if (claim())
+	if (may_open() && claim())
 		is_preparing = !pthread_create(&preparing, NULL, cpus_prepare, NULL);
 }
 
