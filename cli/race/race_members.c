@@ -108,7 +108,9 @@ bool race_members_add(struct race_members *m, pid_t pid)
 
 static void drop_ended(struct race_members *m)
 {
-	for (uint32_t n = 0; n < LOOKS && m->count; n++) {
+	uint32_t looks = m->count < LOOKS ? m->count : LOOKS;
+
+	for (uint32_t n = 0; n < looks && m->count; n++) {
 		struct race_member *member = &m->members[m->next++ % m->count];
 
 		if (race_member_start(member->pid) == member->start)
