@@ -83,6 +83,8 @@ struct back *back_open(const struct back_ops *ops)
 
 static void back_forget(struct back *b)
 {
+	if (!b->answer_count)
+		return; /* a table that is still empty has no memory yet */
 	memset(b->answers, 0, sizeof(b->answers));
 	b->answer_count = 0;
 }

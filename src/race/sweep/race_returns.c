@@ -17,6 +17,8 @@
 #include "race/race_modules.h"
 #include "race/race_state.h"
 
+#define PAGES 64u
+
 static struct back *back; /* NULL: not yet, or there is no memory for it */
 
 static size_t returns_code(void *arg, uint64_t address, void *to, size_t n)
@@ -36,9 +38,45 @@ static size_t returns_code(void *arg, uint64_t address, void *to, size_t n)
 	return race_copy(address, to, n) ? n : 0;
 }
 
+/*
+ * Tables of names are read in pieces of some bytes, many of one page. A page is read once, until the
+ * objects are listed again. The caller holds the lock of the traps.
+ */
+static struct {
+	uint64_t at; /* 0: none */
+	uint8_t bytes[PAGE_BYTES];
+} pages[PAGES];
+
+static int copy_from_page(uint64_t address, uint8_t *to, size_t n)
+{
+	uint64_t at = address - address % PAGE_BYTES;
+	uint32_t row = (uint32_t)(at / PAGE_BYTES % PAGES);
+
+	if (pages[row].at != at) {
+		pages[row].at = 0;
+		if (!race_copy(at, pages[row].bytes, PAGE_BYTES))
+			return race_copy(address, to, n);
+		pages[row].at = at;
+	}
+	memcpy(to, pages[row].bytes + address % PAGE_BYTES, n);
+	return 1;
+}
+
 static int returns_copy(void *arg, uint64_t address, void *to, size_t n)
 {
-	return race_copy(address, to, n);
+	uint8_t *out = to;
+
+	while (n) {
+		size_t left = PAGE_BYTES - address % PAGE_BYTES;
+		size_t some = n < left ? n : left;
+
+		if (!copy_from_page(address, out, some))
+			return 0;
+		address += some;
+		out += some;
+		n -= some;
+	}
+	return 1;
 }
 
 static void take_header(struct linkage_object *o, const ElfW(Phdr) * ph)
@@ -78,6 +116,8 @@ void race_returns_renew(void)
 	if (!back)
 		return;
 	struct linkage *objects = back_objects(back);
+	for (uint32_t i = 0; i < PAGES; i++)
+		pages[i].at = 0;
 	dl_iterate_phdr(add_object, objects);
 	/* Then a name may have a definition that is not seen. */
 	if (objects->is_full)
