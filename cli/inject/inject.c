@@ -169,9 +169,9 @@ static int is_good_stand(const struct injection *in, const struct stand *s)
 }
 
 /*
- * Reading the debug information of an object may take seconds. So the thread is resumed
- * while its state is inspected, and stopped again if the state was good; by then the
- * debug information is in memory.
+ * Reading the unwind tables of an object may take a moment. So the thread is resumed
+ * while its state is inspected, and stopped again if the state was good; by then they
+ * are in memory.
  */
 static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 {
@@ -535,8 +535,10 @@ static int inject_object(struct injection *in)
 		err = refuse_filter(in);
 	if (!err)
 		err = symbols_open(in->pid, &in->symbols);
-	if (!err)
+	if (!err) {
+		symbols_leave_out_lines(in->symbols);
 		err = find_all(in);
+	}
 	if (!err)
 		err = name_object(in, object);
 	if (!err)

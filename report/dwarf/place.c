@@ -114,7 +114,13 @@ static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place 
 		free(readable);
 	}
 	const char *folder;
-	p->file = unit_line(mod, c->address, &p->line, &folder);
+	if (!s->leaves_out_lines)
+		p->file = unit_line(mod, c->address, &p->line, &folder);
+}
+
+void symbols_leave_out_lines(struct symbols *s)
+{
+	s->leaves_out_lines = true;
 }
 
 static int place_compare(const void *a, const void *b)

@@ -80,6 +80,8 @@ size_t symbols_near_own(struct symbols *s, const char *name, const char **names,
 
 /* The place of a code address. Fills what it can; always returns with valid members. */
 void symbols_place(struct symbols *s, uint64_t address, struct place *out);
+/* From now on no place has a line: the debug information of an object may take long to read. */
+void symbols_leave_out_lines(struct symbols *s);
 
 /*
  * The functions that are inlined at a code address, innermost first, and last the one they are

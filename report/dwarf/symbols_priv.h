@@ -30,6 +30,7 @@ struct symbols {
 	struct mapping *mappings;      /* of files, by address, when the map was read last */
 	size_t mapping_count;
 	int elf_class;	  /* of the program; 0: not looked up */
+	bool leaves_out_lines;
 	bool has_memory;  /* memory_fd is open */
 	pid_t memory_pid; /* whose memory; 0: that of pid */
 	int memory_fd;	  /* of the target */
