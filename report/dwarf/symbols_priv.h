@@ -29,7 +29,7 @@ struct symbols {
 	struct jit_map *jit;	       /* made when an address is in no object */
 	struct mapping *mappings;      /* of files, by address, when the map was read last */
 	size_t mapping_count;
-	int elf_class;	  /* of the program; 0: not looked up */
+	int elf_class; /* of the program; 0: not looked up */
 	bool leaves_out_lines;
 	bool has_memory;  /* memory_fd is open */
 	pid_t memory_pid; /* whose memory; 0: that of pid */

@@ -76,9 +76,22 @@ TRAP_PATH static struct race_aim *row_for(pid_t tid, uint64_t now)
 	return NULL;
 }
 
+TRAP_PATH static void note_switches(struct race_aim *aim)
+{
+	if (race_watch->is_of_threads)
+		aim->switches = race_budget_switches();
+}
+
+TRAP_PATH static void pay_switches(const struct race_aim *aim)
+{
+	if (race_watch->is_of_threads)
+		race_budget_spend(race_budget_switches_ns(aim->switches), 1);
+}
+
 TRAP_PATH static void put_away(struct race_aim *aim)
 {
 	race_watch->put_away(aim->event);
+	pay_switches(aim);
 	atomic_set(&aim->state, AIM_FREE);
 }
 
@@ -164,11 +177,14 @@ TRAP_PATH static int aim_shared(uint64_t pc, int is_birth)
 	if (state == AIM_BUSY || (state == AIM_SET && now - aim->set_ns < SHARED_STALE_NS) ||
 	    !atomic_cas(&aim->state, &state, AIM_BUSY))
 		return -EBUSY;
-	if (state == AIM_SET)
+	if (state == AIM_SET) {
 		race_count(RACE_AIMS_MISSED);
+		pay_switches(aim);
+	}
 	if (gives_way(aim))
 		return -EBUSY;
 	aim->set_ns = now;
+	note_switches(aim);
 	int err = race_watch->aim_all(aim->event, pc, is_birth);
 	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
 	return err;
@@ -197,6 +213,7 @@ TRAP_PATH int race_aim_at(pid_t tid, uint64_t pc)
 		aim->tid = tid;
 	}
 	aim->set_ns = now;
+	note_switches(aim);
 	int err = event_aim_self(aim->event, pc);
 	atomic_set(&aim->state, err ? AIM_FREE : AIM_SET);
 	return err;

@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/atomic.h"
@@ -37,6 +38,7 @@
 #define THREADS_EVERY_NS 20000000u
 #define SLACK_MAX_NS 200000u
 #define WAIT_MAX_NS 20000000u
+#define SWITCH_PART 4u
 /* Of what is allowed, this part is for sites that are trapped; the clock has the rest. */
 #define SITES_PART 2u
 #define SITES_OF 3u
@@ -106,6 +108,22 @@ TRAP_PATH void race_budget_spend_on_sites(uint64_t ns)
 {
 	counter_add(&race.budget.sites_ns, ns);
 	race_budget_spend(ns, 1);
+}
+
+TRAP_PATH uint64_t race_budget_switches(void)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	sys2(SYS_getrusage, RUSAGE_SELF, &usage);
+	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
+}
+
+/* Below a hypervisor that leaves the machine, as a trap does: so the price goes with that of a trap. */
+TRAP_PATH uint64_t race_budget_switches_ns(uint64_t since)
+{
+	uint64_t now = race_budget_switches();
+
+	return now > since ? (now - since) * (race.budget.trap_ns / SWITCH_PART) : 0;
 }
 
 /* Ticks from outside that nobody was told of, too: they stop each CPU. */

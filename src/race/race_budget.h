@@ -26,6 +26,12 @@ void race_budget_spend(uint64_t ns, int is_in_thread);
  */
 void race_budget_spend_on_sites(uint64_t ns);
 int64_t race_budget_sites_left(uint64_t now_ns);
+/*
+ * A breakpoint of the threads is written into a register at each switch to one of them. Switches so
+ * far; and what those since then cost.
+ */
+uint64_t race_budget_switches(void);
+uint64_t race_budget_switches_ns(uint64_t since);
 /* May code that is seldom come to be held? It may owe something for it. */
 int race_budget_allows_cold(uint64_t now_ns);
 struct race_stall_cost {

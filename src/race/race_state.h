@@ -53,6 +53,7 @@ struct race_aim {
 	pid_t tid;	 /* 0: of no thread, or of all */
 	uint32_t missed; /* in a row */
 	uint64_t set_ns;
+	uint64_t switches; /* of the process's threads, when it was set */
 	struct trapline_event *event;
 	int fd; /* what event->roots points to */
 	uint32_t class;

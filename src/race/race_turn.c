@@ -37,6 +37,7 @@
 #define OTHERS_ONE_IN 4u
 #define DEPTH_MAX 8u
 #define COLD_NS 5000000u /* threads did not reach it for so long */
+#define DEAR_NS 100000u	 /* switches of threads cost so much: it is taken away early */
 #define PLACES (4u * RACE_SLOTS)
 
 static struct task_names names; /* of who has made the turn AIM_BUSY */
@@ -53,6 +54,7 @@ TRAP_PATH static void turn_rest(struct race_aim *turn)
 	event_rest(turn->event);
 	if (!is_kept_open())
 		event_let_go(turn->event);
+	race_budget_spend_on_sites(race_budget_switches_ns(turn->switches));
 	atomic_set(&turn->state, AIM_FREE);
 }
 
@@ -108,7 +110,9 @@ TRAP_PATH static int is_due(struct race_aim *turn, uint64_t now_ns)
 {
 	uint32_t state = atomic_get(&turn->state);
 
-	if (state == AIM_BUSY || (state == AIM_SET && now_ns - turn->set_ns < TURN_NS) ||
+	if (state == AIM_BUSY ||
+	    (state == AIM_SET && now_ns - turn->set_ns < TURN_NS &&
+	     race_budget_switches_ns(turn->switches) < DEAR_NS) ||
 	    !atomic_cas(&turn->state, &state, AIM_BUSY))
 		return 0;
 	if (state == AIM_SET) {
@@ -131,6 +135,7 @@ TRAP_PATH void race_turn_take(uint64_t ip, uint64_t now_ns)
 	int err = atomic_get(&race_forking) ? -EBUSY : turn_choose(ip, &pc);
 	if (!err) {
 		turn->set_ns = now_ns;
+		turn->switches = race_budget_switches();
 		err = turn_aim(turn->event, pc);
 		race_count(err ? RACE_AIMS_REFUSED : RACE_AIMS);
 	}
