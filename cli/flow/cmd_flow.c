@@ -117,9 +117,16 @@ static int make_flow_region(struct flow_cli *c)
 static int find_function(struct symbols *symbols, struct flow_place *p)
 {
 	struct variable found;
-	char near_names[200] = "";
+	struct variable other;
+	char name[sizeof(p->name) + 16];
 	const int err = symbols_find(symbols, p->name, &found);
 
+	/* The loader has its own memcpy() and malloc(), which no program calls. */
+	if (!err && found.module && !strncmp(found.module, "ld-", 3)) {
+		snprintf(name, sizeof(name), "libc.so.6:%s", p->name);
+		if (!symbols_find(symbols, name, &other))
+			found = other;
+	}
 	if (!err && found.is_function) {
 		p->address = found.address;
 		p->bytes = found.size;
@@ -132,8 +139,8 @@ static int find_function(struct symbols *symbols, struct flow_place *p)
 				 "there are several functions %s: name the object too, as in "
 				 "program:%s",
 				 p->name, p->name);
-	return cli_wrong(COMMAND, "cannot find function %s in %s: it has no such symbol%s", p->name,
-			 symbols_program(symbols), near_names);
+	return cli_wrong(COMMAND, "cannot find function %s in %s: it has no such symbol", p->name,
+			 symbols_program(symbols));
 }
 
 /* By the names that the program has now. */

@@ -118,6 +118,7 @@ struct flow_site {
 	uint8_t is_quiet;  /* without a trap: seen in windows only */
 	uint8_t is_inner;  /* libc calls it for another of these */
 	uint8_t is_behind; /* the system call is done */
+	uint16_t next;	   /* another one at this address: its number + 1 */
 	const char *name;
 };
 
@@ -129,8 +130,13 @@ extern struct flow_site flow_sites[FLOW_SITES];
 extern uint32_t flow_site_count;
 extern uint64_t flow_libc_start, flow_libc_end; /* its code */
 
-/* NULL: none begins there. */
+/* The first one that begins there; NULL: none does. */
 const struct flow_site *flow_site_at(uint64_t pc);
+/* The next one there. */
+static inline const struct flow_site *flow_site_next(const struct flow_site *site)
+{
+	return site->next ? &flow_sites[site->next - 1] : NULL;
+}
 
 /* ---- a thread ---- */
 
@@ -189,7 +195,8 @@ struct flow_thread {
 	uint32_t sources_pending;
 	uint32_t steps_pending;
 	uint32_t records_pending;
-	uint32_t pages_fresh; /* with marks of this window; more than fit: all */
+	uint32_t pages_fresh;	/* with marks of this window; more than fit: all */
+	uint32_t pages_settled; /* of the window before */
 	uint64_t fresh[FLOW_CLEAN_PAGES];
 	uint8_t page[4096];
 	uint64_t words[4096]; /* of the stack */

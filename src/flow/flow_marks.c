@@ -20,6 +20,7 @@
 #define ROWS (2 * PAGES)
 #define FILTER_BITS 65536u
 #define SETTLED 0x100u
+#define SETTLED_LAST 0x200u /* by the window that was the last one here */
 #define ROW_LEAST 8u
 #define GAP_MOST \
 	4u /* from a byte of a row to the next: in wide characters, and where each is quoted */
@@ -29,7 +30,7 @@
 struct marked_page {
 	uint64_t number; /* address / 4096; 0: free */
 	flow_mark mark[4096];
-	uint16_t value[4096]; /* SETTLED | what the byte was at the end of its window */
+	uint16_t value[4096]; /* SETTLED | SETTLED_LAST | what the byte was at the end of its window */
 };
 
 static struct marked_page *pages;
@@ -434,7 +435,9 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 			count_change(t, p, i);
 			p->mark[i] = 0;
 		} else if (!(p->value[i] & SETTLED)) {
-			p->value[i] = SETTLED | t->page[i];
+			p->value[i] = SETTLED | SETTLED_LAST | t->page[i];
+		} else {
+			p->value[i] &= (uint16_t)~SETTLED_LAST;
 		}
 	}
 	if (readable == (ssize_t)sizeof(t->page))
@@ -467,5 +470,28 @@ void flow_marks_settle(struct flow_thread *t)
 		for (uint32_t i = 0; i < used && i < PAGES; i++)
 			settle_page(t, &pages[i]);
 	}
+	t->pages_settled = t->pages_fresh;
 	t->pages_fresh = 0;
+}
+
+static void resume_page(struct flow_thread *t, struct marked_page *p)
+{
+	if (sys_read_memory(sys_getpid(), p->number << 12, t->page, sizeof(t->page)) !=
+	    sizeof(t->page))
+		return;
+	for (uint32_t i = 0; i < sizeof(t->page); i++)
+		if (p->mark[i] && p->value[i] & SETTLED_LAST &&
+		    is_as_it_was(p, i, p->mark[i], t->page[i]))
+			p->value[i] = 0;
+}
+
+void flow_marks_resume(struct flow_thread *t)
+{
+	t->pages_fresh = t->pages_settled <= FLOW_CLEAN_PAGES ? t->pages_settled : 0;
+	for (uint32_t i = 0; i < t->pages_fresh; i++) {
+		struct marked_page *p = find_page(t->fresh[i]);
+
+		if (p)
+			resume_page(t, p);
+	}
 }

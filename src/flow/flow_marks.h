@@ -18,6 +18,8 @@ flow_mark *flow_marks_page(uint64_t page);
 uint64_t flow_marks_next(uint32_t *at);
 /* The end of a window: computed bytes are kept as they are. */
 void flow_marks_settle(struct flow_thread *t);
+/* The window goes on behind a system call: what it marked counts as before, where it is what it was. */
+void flow_marks_resume(struct flow_thread *t);
 /* What lies there now, for threads that may touch it during the window. */
 void flow_marks_tell(const struct flow_thread *t);
 /* Is a byte what it was when it was marked? index: of the byte in its page. */

@@ -118,12 +118,36 @@ const struct flow_site *flow_site_at(uint64_t pc)
 	return NULL;
 }
 
+static int is_of_user(const struct flow_site *site)
+{
+	return site->kind == FLOW_SITE_ARGUMENT || site->kind == FLOW_SITE_RESULT ||
+	       site->kind == FLOW_SITE_VALUE;
+}
+
+/* Behind those that are there; of libc one is enough. */
+static void add_to(uint32_t first, const struct flow_site *site)
+{
+	uint32_t last = first;
+
+	while (flow_sites[last].next)
+		last = flow_sites[last].next - 1u;
+	if (!is_of_user(site) && !is_of_user(&flow_sites[last]))
+		return;
+	flow_sites[flow_site_count++] = *site;
+	flow_sites[last].next = (uint16_t)flow_site_count;
+}
+
 static void add_site(const struct flow_site *site)
 {
 	uint32_t i = site_row(site->address);
+	const struct flow_site *there = flow_site_at(site->address);
 
-	if (flow_site_count == FLOW_SITES || flow_site_at(site->address))
+	if (flow_site_count == FLOW_SITES)
 		return;
+	if (there) {
+		add_to((uint32_t)(there - flow_sites), site);
+		return;
+	}
 	while (by_address[i])
 		i = (i + 1) % HASH;
 	flow_sites[flow_site_count++] = *site;
@@ -221,19 +245,20 @@ static void add_known(void *libc)
 
 /* ---- functions that the user named ---- */
 
-static int add_returns(const struct flow_place *p)
+static int add_returns(const struct flow_place *p, uint64_t address)
 {
+	const uint64_t bytes = address == p->address ? p->bytes : function_bytes(address);
 	const uint32_t before = flow_site_count;
 	struct insn insn;
 
-	for (uint64_t at = 0; at < p->bytes && p->bytes < FUNCTION_MAX; at += insn.length) {
-		const uint8_t *text = (const uint8_t *)(uintptr_t)(p->address + at);
+	for (uint64_t at = 0; at < bytes && bytes < FUNCTION_MAX; at += insn.length) {
+		const uint8_t *text = (const uint8_t *)(uintptr_t)(address + at);
 
-		if (insn_decode(text, p->bytes - at, &insn))
+		if (insn_decode(text, bytes - at, &insn))
 			break;
 		if (insn.kind != INSN_RETURN || flow_site_count - before == RETURNS_MAX)
 			continue;
-		const struct flow_site site = { .address = p->address + at,
+		const struct flow_site site = { .address = address + at,
 						.kind = FLOW_SITE_RESULT,
 						.name = p->name };
 		add_site(&site);
@@ -241,10 +266,31 @@ static int add_returns(const struct flow_place *p)
 	return flow_site_count != before;
 }
 
+/*
+ * The function that calls of this name reach: of a library with several versions the one that is not for
+ * old programs, and of memcpy() and its like the one that the loader has chosen (ifunc).
+ */
+static uint64_t function_of(const struct flow_place *p, uint8_t *is_chosen)
+{
+	const char *colon = strrchr(p->name, ':');
+	void *found = dlsym(RTLD_DEFAULT, colon ? colon + 1 : p->name);
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info named;
+	Dl_info reached;
+
+	*is_chosen = 0;
+	if (!found || !dladdr((void *)(uintptr_t)p->address, &named) ||
+	    !dladdr1(found, &reached, (void **)&symbol, RTLD_DL_SYMENT) ||
+	    named.dli_fbase != reached.dli_fbase)
+		return p->address;
+	*is_chosen = !symbol || reached.dli_saddr != found ||
+		     ELF64_ST_TYPE(symbol->st_info) != STT_FUNC;
+	return (uint64_t)(uintptr_t)found;
+}
+
 static int add_place(const struct flow_place *p, char *sink_name, char *why, size_t n)
 {
-	struct flow_site site = { .address = p->address,
-				  .kind = p->origin == FLOW_ORIGINS ? FLOW_SITE_VALUE :
+	struct flow_site site = { .kind = p->origin == FLOW_ORIGINS ? FLOW_SITE_VALUE :
 								      FLOW_SITE_ARGUMENT,
 				  .argument = (uint8_t)((p->argument - 1) % 6),
 				  .name = p->name };
@@ -259,8 +305,15 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 			};
 		return 0;
 	}
+	/* Our handlers call it too, where a trap would kill: it is seen in windows only. */
+	site.address = function_of(p, &site.is_quiet);
+	if (site.is_quiet && p->origin != FLOW_ORIGINS) {
+		snprintf(why, n, "%.*s has several implementations, so it can be a sink only",
+			 (int)sizeof(p->name), p->name);
+		return -EOPNOTSUPP;
+	}
 	if (p->origin == FLOW_FROM_RESULT) {
-		if (add_returns(p))
+		if (add_returns(p, site.address))
 			return 0;
 		snprintf(why, n, "%.*s does not end with a return", (int)sizeof(p->name), p->name);
 		return -ENOENT;
@@ -269,7 +322,6 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 		snprintf(sink_name, FLOW_NAME, "%.40s:arg%u", p->name, p->argument);
 		site.name = sink_name;
 	}
-	/* The user's own comes first: one of libc at the same place would hide it. */
 	add_site(&site);
 	return 0;
 }
@@ -301,7 +353,8 @@ static int set_traps(char *why, size_t n)
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < flow_site_count; i++) {
-		if (flow_sites[i].is_quiet)
+		/* One trap for all that are at an address: the user's come first, and have one. */
+		if (flow_sites[i].is_quiet || flow_site_at(flow_sites[i].address) != &flow_sites[i])
 			continue;
 		of_trap[count] = i;
 		addresses[count++] = flow_sites[i].address;

@@ -446,14 +446,20 @@ static void look_at_site(void *arg)
 	regs.r[INSN_RIP] = site->address;
 	t->pages_fresh = 0;
 	const int goes_on = t->suspended_pc == site->address && t->suspended_sp == regs.r[INSN_RSP];
-	if (!goes_on)
+	if (goes_on)
+		flow_marks_resume(t);
+	else
 		flow_regs_forget(t);
 	t->suspended_pc = 0;
 	int is_met = 0;
-	if (site->kind < FLOW_SITE_SINKS)
-		is_met = flow_source_site(&m, site);
-	else if (!goes_on)
-		is_met = flow_sink(&m, site) != 0;
+	for (; site; site = flow_site_next(site)) {
+		if (site->is_quiet)
+			continue;
+		if (site->kind < FLOW_SITE_SINKS)
+			is_met |= flow_source_site(&m, site);
+		else if (!goes_on)
+			is_met |= flow_sink(&m, site) != 0;
+	}
 	if (is_met)
 		t->idle = 0;
 	if (is_met || goes_on)

@@ -444,10 +444,12 @@ static void take_site(struct step *s)
 	if (!site)
 		return;
 	flow_source_variables(&m);
-	if (site->kind < FLOW_SITE_SINKS)
-		met = (uint64_t)flow_source_site(&m, site);
-	else if (!site->is_behind)
-		met = flow_sink(&m, site);
+	for (; site; site = flow_site_next(site)) {
+		if (site->kind < FLOW_SITE_SINKS)
+			met += (uint64_t)flow_source_site(&m, site);
+		else if (!site->is_behind)
+			met += flow_sink(&m, site);
+	}
 	if (met)
 		s->t->idle = 0;
 }
