@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/standard_output.h"
 #include "cli/terminal.h"
+#include "report/flow/flow_report.h"
 #include "report/page/findings.h"
 #include "report/run/groups.h"
 #include "report/safe/private_file.h"
@@ -59,7 +60,8 @@ const struct opt_syntax report_syntax = {
 		"  folded  stacks with counts, for flame graphs\n"
 		"  trace   trace events in JSON, for ui.perfetto.dev and chrome://tracing\n"
 		"  html    one page with timeline, tables and stacks, for a browser without a network;\n"
-		"          of FILE of trapline race --json or heap --json too\n\n"
+		"          of FILE of trapline race --json or heap --json too\n"
+		"A FILE of trapline flow --json is shown as text, json or html.\n\n"
 		"examples:\n"
 		"  trapline report hits.trapline\n"
 		"  trapline report hits.trapline --as folded | flamegraph.pl >hits.svg\n"
@@ -187,14 +189,10 @@ static int print_form(FILE *f, const struct settings *set, const char *path,
 	return CLI_OK;
 }
 
-static int print(const struct settings *set, const char *path, const struct run_session *session)
+static int close_output(const struct settings *set, FILE *f, int status)
 {
 	const char *name = set->output ? set->output : "standard output";
-	FILE *f = set->output ? private_file(set->output) : stdout;
 
-	if (!f)
-		return cli_wrong(COMMAND, "cannot write %s: %s", name, strerror(errno));
-	int status = print_form(f, set, path, session);
 	errno = 0;
 	bool failed = fflush(f) || ferror(f);
 	int err = errno;
@@ -207,6 +205,16 @@ static int print(const struct settings *set, const char *path, const struct run_
 	cli_wrong(COMMAND, "cannot write %s%s%s", name, err ? ": " : " as a whole",
 		  err ? strerror(err) : "");
 	return CLI_NO;
+}
+
+static int print(const struct settings *set, const char *path, const struct run_session *session)
+{
+	const char *name = set->output ? set->output : "standard output";
+	FILE *f = set->output ? private_file(set->output) : stdout;
+
+	if (!f)
+		return cli_wrong(COMMAND, "cannot write %s: %s", name, strerror(errno));
+	return close_output(set, f, print_form(f, set, path, session));
 }
 
 /* JSON lines of trapline race or heap: they are a report already, so the page alone is made of them. */
@@ -229,6 +237,38 @@ static int print_findings(struct settings *set, const char *path)
 	return status;
 }
 
+/* Of trapline flow: the same text or page as it prints itself. */
+static int print_flow_form(const struct settings *set, const char *path, struct flow_report *flows)
+{
+	const char *form = set->as ? set->as : "text";
+	const char *slash = strrchr(path, '/');
+	FILE *f = set->output ? private_file(set->output) : stdout;
+
+	if (!f)
+		return cli_wrong(COMMAND, "cannot write %s: %s", set->output, strerror(errno));
+	if (!strcmp(form, "html"))
+		flow_print_html(flows, slash ? slash + 1 : path, f);
+	else if (!strcmp(form, "json"))
+		flow_print_json(flows, f);
+	else
+		flow_print_text(flows, set->verbose != 0, terminal_has_color(fileno(f)), f);
+	return close_output(set, f, CLI_OK);
+}
+
+static int print_flows(const struct settings *set, const char *path, struct flow_report *flows)
+{
+	if (set->summary || set->by || set->top)
+		return cli_wrong(COMMAND, "%s has flows: --summary, --by and --top are for hits",
+				 path);
+	if (set->as && strcmp(set->as, "text") != 0 && strcmp(set->as, "json") != 0 &&
+	    strcmp(set->as, "html") != 0)
+		return cli_wrong(COMMAND, "%s has flows: give --as text, json or html", path);
+	if (flow_report_bad_line(flows))
+		cli_note(COMMAND, "%s is damaged in line %zu: only what is before it is shown",
+			 path, flow_report_bad_line(flows));
+	return print_flow_form(set, path, flows);
+}
+
 /* The options of the tables, which only text and JSON have. */
 static int summary_check(const struct settings *set)
 {
@@ -248,6 +288,7 @@ int cmd_report(int argc, char **argv)
 {
 	struct settings set = { 0 };
 	struct run_session *session;
+	struct flow_report *flows;
 	char why[200];
 	int status = 0;
 	int first = opts_parse(&report_syntax, argc, argv, &set, &status);
@@ -268,6 +309,11 @@ int cmd_report(int argc, char **argv)
 		return status;
 	if (set.is_code)
 		return print(&set, argv[first], NULL);
+	if (findings_is_for(argv[first]) && !flow_report_read(argv[first], &flows)) {
+		status = print_flows(&set, argv[first], flows);
+		flow_report_close(flows);
+		return status;
+	}
 	if (findings_is_for(argv[first]))
 		return print_findings(&set, argv[first]);
 	if (run_session_read(argv[first], &session, why, sizeof(why)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_report.c - see flow_report.h. */
-#include "report/flow/flow_report.h"
+#include "report/flow/flow_report_priv.h"
 
 #include "report/safe/clean.h"
 #include "report/safe/file_places.h"
@@ -56,18 +56,6 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_LATE] = "late",
 	[FLOW_PROCESSES] = "processes",
 	[FLOW_REFUSED] = "refused",
-};
-
-struct flow_report {
-	const struct flow_region *region;
-	struct file_places *places;
-	struct flow_source *sources; /* by number */
-	struct flow_step *steps;
-	struct flow_view *views;
-	size_t count;
-	uint32_t source_end;
-	uint32_t step_end;
-	uint64_t unfinished;
 };
 
 static bool flow_path_in(const void *table, uint32_t row, char *path, size_t n)
@@ -189,7 +177,13 @@ void flow_report_close(struct flow_report *r)
 {
 	if (!r)
 		return;
-	file_places_close(r->places);
+	if (r->places)
+		file_places_close(r->places);
+	for (size_t i = 0; i < r->known_count; i++)
+		free(r->known[i].frames);
+	free(r->known);
+	json_decref(r->lines);
+	json_decref(r->summary);
 	free(r->sources);
 	free(r->steps);
 	free(r->views);
@@ -203,6 +197,10 @@ void flow_report_set_root(struct flow_report *r, pid_t root)
 
 void flow_report_totals(const struct flow_report *r, struct flow_totals *out)
 {
+	if (!r->region) {
+		flow_report_totals_read(r, out);
+		return;
+	}
 	*out = (struct flow_totals){ .unfinished = r->unfinished };
 	for (int i = 0; i < FLOW_COUNTERS; i++)
 		out->counters[i] = __atomic_load_n(&r->region->counters[i], __ATOMIC_RELAXED);
@@ -271,6 +269,12 @@ size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
 	struct place places[FLOW_INLINED];
 	size_t n = 0;
 
+	if (!r->region && stack->count) {
+		const struct flow_known *known = &r->known[stack->frames[0]];
+
+		memcpy(out, known->frames, known->count * sizeof(*out));
+		return known->count;
+	}
 	for (uint32_t i = 0; i < stack->count; i++) {
 		const size_t count = file_places_frames(r->places, stack->frames[i], i > 0, places,
 							FLOW_INLINED);
@@ -313,6 +317,10 @@ void flow_report_where(struct flow_report *r, const struct flow_stack *stack,
 	memset(out, 0, sizeof(*out));
 	if (!stack->count) {
 		snprintf(out->function, sizeof(out->function), "?");
+		return;
+	}
+	if (!r->region) {
+		*out = r->known[stack->frames[0]].where;
 		return;
 	}
 	file_places_find(r->places, stack->frames[0], false, &out->place);

@@ -43,6 +43,13 @@ struct flow_report;
 
 /* At the end of a run. *out is released by flow_report_close(), which takes NULL. 0 or -ENOMEM. */
 int flow_report_open(const struct flow_region *region, struct flow_report **out);
+/*
+ * From what `trapline flow --json -o FILE` wrote. 0 or -errno; -EBADMSG: the file is something else. *out is
+ * released as the one above.
+ */
+int flow_report_read(const char *path, struct flow_report **out);
+/* Of the lines one is damaged: what was before it is there. 0: none is. */
+size_t flow_report_bad_line(const struct flow_report *r);
 void flow_report_close(struct flow_report *r);
 /* Files are named as this process has them; 0: as the caller does. */
 void flow_report_set_root(struct flow_report *r, pid_t root);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 64
+#define RESIDUES_MAX 8u /* of one step, without --verbose */
 
 struct tree {
 	struct flow_report *report;
@@ -136,14 +137,33 @@ static void print_record(const struct tree *t, const struct flow_view *v, unsign
 	print_stack(t, &r->stack);
 }
 
-static void print_records(const struct tree *t, uint32_t source, uint32_t step, unsigned int depth)
+/* How many there are; at most `most` of them are printed. */
+static uint32_t print_some(const struct tree *t, uint32_t source, uint32_t step, bool is_residue,
+			   uint32_t most, unsigned int depth)
 {
+	uint32_t n = 0;
+
 	for (size_t i = 0; i < flow_report_count(t->report); i++) {
 		const struct flow_view *v = flow_report_view(t->report, i);
 
-		if (v->record.source == source && v->record.step == step && !is_told(t, i))
+		if (v->record.source == source && v->record.step == step &&
+		    (v->record.kind == FLOW_RESIDUE) == is_residue && !is_told(t, i) && n++ < most)
 			print_record(t, v, depth);
 	}
+	return n;
+}
+
+/* A file that was taken apart leaves many pieces. */
+static void print_records(const struct tree *t, uint32_t source, uint32_t step, unsigned int depth)
+{
+	const uint32_t most = t->is_verbose ? UINT32_MAX : RESIDUES_MAX;
+
+	print_some(t, source, step, false, UINT32_MAX, depth);
+	const uint32_t n = print_some(t, source, step, true, most, depth);
+	if (n <= most)
+		return;
+	indent(t, depth);
+	fprintf(t->f, "A residue: %" PRIu32 " more pieces, which --verbose prints\n", n - most);
 }
 
 static void print_steps(const struct tree *t, uint32_t source, uint32_t parent, unsigned int depth)
@@ -220,30 +240,41 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 {
 	static const struct {
 		enum flow_counter counter;
-		const char *what;
+		const char *one;
+		const char *several;
 	} rows[] = {
-		{ FLOW_LOST_BUDGET, "windows did not begin: the budget was used up" },
-		{ FLOW_LOST_WINDOW, "windows could not begin" },
-		{ FLOW_CUT_TIME, "windows ended at their limit of time" },
-		{ FLOW_CUT_INSTRUCTION, "windows ended at an instruction that cannot run in one" },
-		{ FLOW_CUT_CALL, "windows ended at a system call that blocks or makes a thread" },
+		{ FLOW_LOST_BUDGET, "window did not begin: the budget was used up",
+		  "windows did not begin: the budget was used up" },
+		{ FLOW_LOST_WINDOW, "window could not begin", "windows could not begin" },
+		{ FLOW_CUT_TIME, "window ended at its limit of time",
+		  "windows ended at their limit of time" },
+		{ FLOW_CUT_INSTRUCTION, "window ended at an instruction that cannot run in one",
+		  "windows ended at an instruction that cannot run in one" },
+		{ FLOW_CUT_CALL, "window ended at a system call that blocks or makes a thread",
+		  "windows ended at a system call that blocks or makes a thread" },
 		{ FLOW_INDEXED,
+		  "look-up in a table with a followed byte was not followed: see --tables",
 		  "look-ups in tables with followed bytes were not followed: see --tables" },
-		{ FLOW_IN_KERNEL, "bytes were passed on by the kernel and not compared" },
-		{ FLOW_LATE, "signals of touched copies came too late to follow what was done" },
-		{ FLOW_LOST_MARKS, "pages without marks: no room" },
-		{ FLOW_LOST_SOURCES, "sources not followed: no room" },
-		{ FLOW_LOST_STEPS, "steps not kept: no room" },
-		{ FLOW_LOST_RECORDS, "flows not reported: no room" },
+		{ FLOW_IN_KERNEL, "byte was passed on by the kernel and not compared",
+		  "bytes were passed on by the kernel and not compared" },
+		{ FLOW_LATE, "signal of a touched copy came too late to follow what was done",
+		  "signals of touched copies came too late to follow what was done" },
+		{ FLOW_LOST_MARKS, "page without marks: no room", "pages without marks: no room" },
+		{ FLOW_LOST_SOURCES, "source not followed: no room",
+		  "sources not followed: no room" },
+		{ FLOW_LOST_STEPS, "step not kept: no room", "steps not kept: no room" },
+		{ FLOW_LOST_RECORDS, "flow not reported: no room", "flows not reported: no room" },
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (totals->counters[rows[i].counter])
-			fprintf(f, "  %" PRIu64 " %s\n", totals->counters[rows[i].counter],
-				rows[i].what);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const uint64_t n = totals->counters[rows[i].counter];
+
+		if (n)
+			fprintf(f, "  %" PRIu64 " %s\n", n, n == 1 ? rows[i].one : rows[i].several);
+	}
 	if (totals->unfinished)
-		fprintf(f, "  %" PRIu64 " flows not reported: their process ended in between\n",
-			totals->unfinished);
+		fprintf(f, "  %" PRIu64 " flow%s not reported: the process ended in between\n",
+			totals->unfinished, plural(totals->unfinished));
 }
 
 /* How much of what lies there between windows would have been noticed. */

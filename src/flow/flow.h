@@ -186,6 +186,7 @@ struct flow_thread {
 	uint64_t suspended_pc; /* where the registers' marks go on */
 	uint64_t suspended_sp;
 	uint64_t sink_sp; /* of the outermost sink that the thread is in */
+	const struct flow_site *sink_site;
 	uint64_t skip_pc; /* a site that was looked at natively, where the window begins */
 	int32_t tid;
 	int watch_rests;

@@ -52,6 +52,7 @@ struct flow_thread *flow_thread_take(void)
 	if (t->tid != tid) {
 		flow_regs_forget(t);
 		t->suspended_pc = t->sink_sp = 0;
+		t->sink_site = NULL;
 		t->sources_pending = t->steps_pending = t->records_pending = 0;
 	}
 	t->tid = tid;

@@ -358,10 +358,6 @@ static void extend_by(struct marked_page *p, uint32_t from, uint32_t to, const u
 	p->value[to] = SETTLED | now[to];
 }
 
-/*
- * A row that is long enough goes on in both directions as far as the bytes are those of the source: they
- * were moved with it, by an instruction just before the window or by one that keeps no marks.
- */
 static void extend_rows(struct marked_page *p, const uint8_t *now)
 {
 	uint32_t row = 0;
@@ -380,6 +376,14 @@ static void extend_rows(struct marked_page *p, const uint8_t *now)
 		if (i < 4095)
 			extend_by(p, i, i + 1, now);
 	}
+}
+
+void flow_marks_extend(uint64_t page, const uint8_t *now)
+{
+	struct marked_page *p = find_page(page);
+
+	if (p)
+		extend_rows(p, now);
 }
 
 static void tell_row(const struct marked_page *p, uint32_t start, uint32_t end, uint32_t marked)

@@ -22,6 +22,11 @@ void flow_marks_settle(struct flow_thread *t);
 void flow_marks_resume(struct flow_thread *t);
 /* What lies there now, for threads that may touch it during the window. */
 void flow_marks_tell(const struct flow_thread *t);
+/*
+ * A row that is long enough goes on in both directions as far as the bytes of the page (now) are those of the
+ * source: they were moved with it, by an instruction just before the window or by one that keeps no marks.
+ */
+void flow_marks_extend(uint64_t page, const uint8_t *now);
 /* Is a byte what it was when it was marked? index: of the byte in its page. */
 int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte);
 /*

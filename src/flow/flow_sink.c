@@ -106,6 +106,8 @@ static void gather_part(const struct flow_moment *m, struct gathered *g, uint64_
 		any |= marks[first + i] != 0;
 	if (any)
 		readable = flow_peek(m, m->thread->page, page, 4096);
+	if (readable == 4096)
+		flow_marks_extend(at >> 12, m->thread->page);
 	for (uint32_t i = first; readable == 4096 && i < first + n; i++)
 		if (marks[i] && flow_marks_holds(at >> 12, i, m->thread->page))
 			add_mark(g, marks[i], page + i);
@@ -222,11 +224,22 @@ static void gather_site(const struct flow_moment *m, const struct flow_site *sit
 	}
 }
 
+/* execv() jumps to execve(), which then has the frame of its caller. */
+static int is_jumped_to(const struct flow_moment *m, const struct flow_site *site)
+{
+	const struct flow_site *before = m->thread->sink_site;
+
+	return site->kind == FLOW_SITE_PROGRAM && before && before != site &&
+	       before->kind == FLOW_SITE_PROGRAM && m->regs[INSN_RSP] == m->thread->sink_sp;
+}
+
 /* libc opens files and starts programs by its own functions: the outermost one is told. */
 static int is_within_another(const struct flow_moment *m, const struct flow_site *site)
 {
 	uint64_t back = 0;
 
+	if (site->is_inner && is_jumped_to(m, site))
+		return 1;
 	if (!site->is_inner || m->regs[INSN_RSP] >= m->thread->sink_sp)
 		return 0;
 	if (m->context)
@@ -243,6 +256,7 @@ uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
 	if (!g.total || is_within_another(m, site))
 		return g.total;
 	m->thread->sink_sp = m->regs[INSN_RSP];
+	m->thread->sink_site = site;
 	for (uint32_t i = 0; i < g.count; i++) {
 		const struct group *group = &g.group[i];
 		const struct flow_wish wish = {

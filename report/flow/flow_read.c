@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flow_read.c - the JSON lines of `trapline flow` become a report again, as flow_json.c wrote them.
+ *
+ * They may come from a stranger: a line that is not built as a flow ends the file there.
+ */
+#include "report/flow/flow_report_priv.h"
+#include "report/safe/clean.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_BYTES (4u << 20)
+
+/* ---- values ---- */
+
+/* What is larger than JSON's integers is written as hexadecimal text. */
+static uint64_t number_in(const json_t *j, const char *name)
+{
+	const json_t *value = json_object_get(j, name);
+
+	if (json_is_string(value))
+		return strtoull(json_string_value(value), NULL, 16);
+	return (uint64_t)json_integer_value(value);
+}
+
+static int fd_in(const json_t *j)
+{
+	const json_t *value = json_object_get(j, "fd");
+
+	return json_is_integer(value) ? (int)json_integer_value(value) : -1;
+}
+
+static void text_in(const json_t *j, const char *name, char *out, size_t n)
+{
+	const char *text = json_string_value(json_object_get(j, name));
+
+	snprintf(out, n, "%s", text ? text : "");
+	clean_text(out);
+}
+
+/* The number of a name; n: it is none of them. */
+static size_t name_in(const json_t *j, const char *name, const char *const *names, size_t n)
+{
+	const char *text = json_string_value(json_object_get(j, name));
+	size_t i = 0;
+
+	while (i < n && (!text || strcmp(text, names[i]) != 0))
+		i++;
+	return i;
+}
+
+static void place_in(const json_t *j, const char *file, const char *line, struct place *out)
+{
+	*out = (struct place){ .file = json_string_value(json_object_get(j, file)),
+			       .line = (int)json_integer_value(json_object_get(j, line)) };
+}
+
+/* ---- places ---- */
+
+static int add_known(struct flow_report *r, const json_t *j, struct flow_stack *stack)
+{
+	const json_t *frames = json_object_get(j, "stack");
+	const size_t n = json_array_size(frames);
+
+	if (n > FLOW_STACK_MAX)
+		return -EBADMSG;
+	if (r->known_count == r->known_room) {
+		const size_t room = r->known_room ? 2 * r->known_room : 64;
+		struct flow_known *more = realloc(r->known, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		r->known = more;
+		r->known_room = room;
+	}
+	struct flow_known *k = &r->known[r->known_count];
+	*k = (struct flow_known){ .frames = calloc(n + 1, sizeof(*k->frames)), .count = n };
+	if (!k->frames)
+		return -ENOMEM;
+	*stack = (struct flow_stack){ .count = 1,
+				      .tid = (int32_t)number_in(j, "tid"),
+				      .frames = { r->known_count++ } };
+	text_in(j, "function", k->where.function, sizeof(k->where.function));
+	text_in(j, "caller", k->where.caller, sizeof(k->where.caller));
+	place_in(j, "file", "line", &k->where.place);
+	place_in(j, "caller_file", "caller_line", &k->where.caller_place);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *frame = json_array_get(frames, i);
+		struct run_frame *f = &k->frames[i];
+
+		f->ip = number_in(frame, "ip");
+		f->is_inlined = json_is_true(json_object_get(frame, "inlined"));
+		place_in(frame, "file", "line", &f->place);
+		f->place.function = json_string_value(json_object_get(frame, "function"));
+		f->place.offset = number_in(frame, "offset");
+		f->place.module = json_string_value(json_object_get(frame, "module"));
+		f->place.module_offset = number_in(frame, "module_offset");
+	}
+	return 0;
+}
+
+/* ---- a flow ---- */
+
+static int read_source(struct flow_report *r, const json_t *from, uint32_t *number)
+{
+	const json_int_t n = json_integer_value(json_object_get(from, "source"));
+	const size_t origin = name_in(from, "origin", flow_origin_names, FLOW_ORIGINS);
+
+	if (n < 1 || n >= (json_int_t)FLOW_SOURCES || origin == FLOW_ORIGINS)
+		return -EBADMSG;
+	*number = (uint32_t)n;
+	struct flow_source *s = &r->sources[n];
+	if (s->ready)
+		return 0;
+	s->ready = 1;
+	s->origin = (uint8_t)origin;
+	s->pid = (int32_t)number_in(from, "pid");
+	s->fd = fd_in(from);
+	s->bytes = number_in(from, "bytes");
+	s->offset = number_in(from, "offset");
+	text_in(from, "name", s->name, sizeof(s->name));
+	text_in(from, "path", s->path, sizeof(s->path));
+	if (*number >= r->source_end)
+		r->source_end = *number + 1;
+	return add_known(r, from, &s->stack);
+}
+
+/* A step has a higher number than the one before it: so a path ends. */
+static int read_path(struct flow_report *r, const json_t *path, uint32_t source, uint32_t *step)
+{
+	*step = 0;
+	for (size_t i = 0; i < json_array_size(path); i++) {
+		const json_t *j = json_array_get(path, i);
+		const json_int_t n = json_integer_value(json_object_get(j, "step"));
+		const char *kind = json_string_value(json_object_get(j, "kind"));
+
+		if (n <= (json_int_t)*step || n >= (json_int_t)FLOW_STEPS || !kind)
+			return -EBADMSG;
+		struct flow_step *s = &r->steps[n];
+		if (!s->ready) {
+			*s = (struct flow_step){ .ready = 1,
+						 .parent = *step,
+						 .source = source,
+						 .grade = strcmp(kind, "copy") != 0 };
+			int err = add_known(r, j, &s->stack);
+
+			if (err)
+				return err;
+		}
+		*step = (uint32_t)n;
+		if (*step >= r->step_end)
+			r->step_end = *step + 1;
+	}
+	return 0;
+}
+
+static int read_record(const json_t *j, struct flow_record *record)
+{
+	static const char *const grades[FLOW_GRADES] = { "A", "B", "C" };
+	const json_t *to = json_object_get(j, "to");
+	const size_t kind = name_in(j, "kind", flow_kind_names, FLOW_KINDS);
+	const size_t grade = name_in(j, "grade", grades, FLOW_GRADES);
+	const size_t memory = name_in(to, "memory", flow_memory_names, FLOW_MEMORIES);
+
+	if (kind == FLOW_KINDS || grade == FLOW_GRADES || !json_is_object(to) ||
+	    (kind == FLOW_RESIDUE && memory == FLOW_MEMORIES))
+		return -EBADMSG;
+	record->ready = 1;
+	record->kind = (uint8_t)kind;
+	record->grade = (uint8_t)grade;
+	record->memory = kind == FLOW_RESIDUE ? (uint8_t)memory : FLOW_MEMORY_OTHER;
+	record->was_native = json_is_false(json_object_get(to, "in_window"));
+	record->pid = (int32_t)number_in(j, "pid");
+	record->fd = fd_in(to);
+	record->count = number_in(j, "count");
+	record->time_ns = number_in(j, "time_ns");
+	record->bytes = number_in(j, "bytes");
+	record->offset = number_in(j, "offset");
+	record->address = number_in(to, "address");
+	record->block = number_in(to, "block");
+	record->block_size = number_in(to, "block_size");
+	text_in(to, "name", record->name, sizeof(record->name));
+	return 0;
+}
+
+static int read_flow(struct flow_report *r, const json_t *j)
+{
+	struct flow_view *more = realloc(r->views, (r->count + 1) * sizeof(*more));
+	struct flow_view *v;
+
+	if (!more)
+		return -ENOMEM;
+	r->views = more;
+	v = &r->views[r->count];
+	memset(v, 0, sizeof(*v));
+	int err = read_source(r, json_object_get(j, "from"), &v->record.source);
+	if (!err)
+		err = read_path(r, json_object_get(j, "path"), v->record.source, &v->record.step);
+	if (!err)
+		err = read_record(j, &v->record);
+	if (!err)
+		err = add_known(r, json_object_get(j, "to"), &v->record.stack);
+	if (err)
+		return err;
+	v->where = r->known[v->record.stack.frames[0]].where;
+	r->count++;
+	return 0;
+}
+
+static bool is_flow_summary(const json_t *j)
+{
+	return json_is_integer(json_object_get(json_object_get(j, "counters"), "windows")) &&
+	       json_object_get(j, "residues");
+}
+
+/* -EBADMSG: it is not a line of trapline flow. */
+static int read_line(struct flow_report *r, const char *text, size_t bytes)
+{
+	json_t *j = bytes <= LINE_BYTES ? json_loadb(text, bytes, JSON_ALLOW_NUL, NULL) : NULL;
+	const char *type = json_string_value(json_object_get(j, "type"));
+	int err = -EBADMSG;
+
+	if (type && !strcmp(type, "summary") && is_flow_summary(j)) {
+		json_decref(r->summary);
+		r->summary = json_incref(j);
+		err = 0;
+	} else if (type && !strcmp(type, "flow")) {
+		err = read_flow(r, j);
+	}
+	/* The report has pointers into it. */
+	if (err || json_array_append(r->lines, j))
+		err = err ? err : -ENOMEM;
+	if (err == -EBADMSG && j)
+		json_array_append(r->lines, j);
+	json_decref(j);
+	return err;
+}
+
+/* ---- a file ---- */
+
+static int read_lines(struct flow_report *r, FILE *f)
+{
+	char *text = NULL;
+	size_t size = 0;
+	size_t lines = 0;
+	ssize_t n;
+	int err = 0;
+
+	while (!err && (n = getline(&text, &size, f)) > 0) {
+		lines++;
+		if (text[strspn(text, " \t\r\n")])
+			err = read_line(r, text, (size_t)n);
+	}
+	free(text);
+	if (err == -EBADMSG) {
+		r->bad_line = lines;
+		err = 0;
+	}
+	return !err && ferror(f) ? -EIO : err;
+}
+
+int flow_report_read(const char *path, struct flow_report **out)
+{
+	struct flow_report *r = calloc(1, sizeof(*r));
+	FILE *f = fopen(path, "re");
+	int err = f ? 0 : -errno;
+
+	if (r) {
+		r->sources = calloc(FLOW_SOURCES, sizeof(*r->sources));
+		r->steps = calloc(FLOW_STEPS, sizeof(*r->steps));
+		r->lines = json_array();
+		r->source_end = r->step_end = 1;
+	}
+	if (!err && (!r || !r->sources || !r->steps || !r->lines))
+		err = -ENOMEM;
+	if (!err)
+		err = read_lines(r, f);
+	if (!err && !r->count && !r->summary)
+		err = -EBADMSG;
+	if (f)
+		fclose(f);
+	if (err)
+		flow_report_close(r);
+	else
+		*out = r;
+	return err;
+}
+
+size_t flow_report_bad_line(const struct flow_report *r)
+{
+	return r->bad_line;
+}
+
+void flow_report_totals_read(const struct flow_report *r, struct flow_totals *out)
+{
+	const json_t *counters = json_object_get(r->summary, "counters");
+
+	*out = (struct flow_totals){ .unfinished = number_in(r->summary, "unfinished") };
+	for (int i = 0; i < FLOW_COUNTERS; i++)
+		out->counters[i] = number_in(counters, flow_counter_names[i]);
+	for (size_t i = 0; i < r->count; i++) {
+		out->flows += r->views[i].record.kind != FLOW_RESIDUE;
+		out->residues += r->views[i].record.kind == FLOW_RESIDUE;
+	}
+	out->sources = number_in(r->summary, "sources");
+}
