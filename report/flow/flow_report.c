@@ -35,6 +35,7 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_WINDOW_NS] = "window_ns",
 	[FLOW_TRAP_NS] = "trap_ns",
 	[FLOW_OFF_NS] = "off_ns",
+	[FLOW_RESTED] = "rested",
 	[FLOW_CPU_NS] = "cpu_ns",
 	[FLOW_LOST_BUDGET] = "lost_budget",
 	[FLOW_LOST_WINDOW] = "lost_window",

@@ -243,6 +243,8 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 		const char *one;
 		const char *several;
 	} rows[] = {
+		{ FLOW_RESTED, "forked process was followed no more: the budget was used up",
+		  "forked processes were followed no more: the budget was used up" },
 		{ FLOW_LOST_BUDGET, "window did not begin: the budget was used up",
 		  "windows did not begin: the budget was used up" },
 		{ FLOW_LOST_WINDOW, "window could not begin", "windows could not begin" },

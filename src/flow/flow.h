@@ -220,6 +220,8 @@ int flow_sites_start(char *why, size_t n);
 int flow_sites_end(void);
 /* Puts the traps in their places, or takes them out. 0 or -errno. */
 int flow_sites_switch(int on);
+/* Takes them out from within a trap. */
+void flow_sites_rest(void);
 
 /* ---- flow_start.c ---- */
 

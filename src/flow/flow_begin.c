@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_begin.c - windows begin where followed bytes are met, within a budget, and end. */
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -90,16 +91,58 @@ static void find_calls(struct flow_thread *t, const ucontext_t *context)
 
 /* ---- the budget ---- */
 
+static uint64_t own_spent; /* what the allowance, which is of the run, did not pay */
+static int is_child;
+
+static uint64_t allowance_left(void)
+{
+	const uint64_t *c = flow_region->counters;
+	const uint64_t all = counter_get(&c[FLOW_WINDOW_NS]) + counter_get(&c[FLOW_TRAP_NS]);
+	const uint64_t allowance = flow_region->settings.allowance_ns;
+
+	return all < allowance ? allowance - all : 0;
+}
+
+void flow_spend(enum flow_counter counter, uint64_t ns)
+{
+	const uint64_t paid = allowance_left();
+
+	if (ns > paid)
+		counter_add(&own_spent, ns - paid);
+	flow_count(counter, ns);
+}
+
 static int64_t budget_left(void)
 {
 	const struct flow_settings *set = &flow_region->settings;
-	const uint64_t *c = flow_region->counters;
 
 	if (set->budget_ppm >= 1000000)
 		return INT64_MAX;
-	return (int64_t)(set->allowance_ns +
+	return (int64_t)(allowance_left() +
 			 flow_now_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm) -
-	       (int64_t)(counter_get(&c[FLOW_WINDOW_NS]) + counter_get(&c[FLOW_TRAP_NS]));
+	       (int64_t)counter_get(&own_spent);
+}
+
+/* Its clock begins at 0. */
+static void budget_forked(void)
+{
+	own_spent = 0;
+	is_child = 1;
+}
+
+void flow_budget_start(void)
+{
+	pthread_atfork(NULL, NULL, budget_forked);
+}
+
+void flow_budget_trap(void)
+{
+	static uint32_t is_resting;
+
+	if (!is_child || budget_left() > 0 || atomic_swap(&is_resting, 1u))
+		return;
+	flow_sites_rest();
+	flow_count(FLOW_RESTED, 1);
 }
 
 static int may_begin(uint64_t *most_ns)
@@ -174,7 +217,7 @@ static void close_window(void *arg)
 		flow_regs_forget(t);
 	}
 	flow_watch_aim(t->watch_rests);
-	flow_count(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
+	flow_spend(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
 }
 
 /* In a handler, perhaps on a small stack of the program: the window's own is free. */

@@ -9,6 +9,12 @@
 struct flow_thread *flow_thread_take(void);
 /* 1: a window begins when the handler returns; the calls that the thread is in are known. */
 int flow_begin(struct flow_thread *t, ucontext_t *context);
+/* What windows and traps took, by its counter. */
+void flow_spend(enum flow_counter counter, uint64_t ns);
+/* In a forked child, which has no thread of ours, the trap itself looks at the budget. */
+void flow_budget_trap(void);
+/* The budget of a child is its own. Once in a process. */
+void flow_budget_start(void);
 /* Now and then, by a thread of ours; passed_ns: since the last time. */
 void flow_budget_tick(uint64_t passed_ns);
 /* 1: all that was to be found is there, or the command has ended it. */

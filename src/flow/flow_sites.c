@@ -19,6 +19,7 @@
 #include "code/insn/insn.h"
 #include "code/poke/traps_switch.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
 #include "flow/flow_source.h"
 #include "flow/flow_tell.h"
 
@@ -333,7 +334,14 @@ static void on_trap(const struct trapline_trap_hit *hit)
 	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
 
 	flow_on_site(&flow_sites[of_trap[hit->index]], hit->context);
-	flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	flow_budget_trap();
+}
+
+void flow_sites_rest(void)
+{
+	if (traps)
+		traps_rest_all(traps);
 }
 
 int flow_sites_switch(int on)

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
+#include "flow/flow_begin.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_source.h"
 #include "flow/flow_step.h"
@@ -91,8 +92,10 @@ int flow_start(struct flow_region *region, char *why, size_t n)
 		find_environment();
 		err = start_watches(why, n);
 	}
-	if (!err)
+	if (!err) {
+		flow_budget_start();
 		flow_count(FLOW_PROCESSES, 1);
+	}
 	return err;
 }
 

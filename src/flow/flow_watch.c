@@ -311,7 +311,7 @@ static void look_at_touch(void *arg)
 	take_variables(t, hit);
 	if (!is_still_there(t, hit)) {
 		drop_copies_at(hit->address);
-		flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+		flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 		return;
 	}
 	flow_regs_forget(t);
@@ -328,7 +328,7 @@ static void look_at_touch(void *arg)
 	/* Without a window it would trap again and again. */
 	if (!has_begun)
 		pause_all();
-	flow_count(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }
 
 static enum trapline_action on_watch(const struct trapline_hit *hit)

@@ -126,6 +126,7 @@ enum flow_counter {
 	FLOW_WINDOW_NS,	      /* they took */
 	FLOW_TRAP_NS,	      /* traps at sources and sinks, and touches of copies, took */
 	FLOW_OFF_NS,	      /* without traps: the budget was used up */
+	FLOW_RESTED,	      /* forked children whose traps were taken out: the same */
 	FLOW_CPU_NS,	      /* of the processes, so that the windows are a part of it */
 	FLOW_LOST_BUDGET,     /* windows that did not begin: the budget was used up */
 	FLOW_LOST_WINDOW,     /* ... or that could not */

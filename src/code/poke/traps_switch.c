@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sys.h"
+#include "code/mem.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
@@ -84,4 +86,22 @@ int traps_switch(struct trapline_traps *set, const uint32_t *rows, size_t n, int
 out_lock:
 	poke_lock_give();
 	return err;
+}
+
+int traps_rest_all(struct trapline_traps *set)
+{
+	int fd = mem_open_plain();
+
+	if (fd < 0)
+		return fd;
+	for (size_t i = 0; i < set->count && !set->is_off; i++) {
+		struct trap_row *row = &set->rows[i];
+
+		if (row->is_gone || row->is_resting || !trap_row_is_in_place(row))
+			continue;
+		if (sys4(SYS_pwrite64, fd, row->bytes, 1, row->address) == 1)
+			row->is_resting = 1;
+	}
+	sys_close(fd);
+	return 0;
 }
