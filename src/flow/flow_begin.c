@@ -61,6 +61,14 @@ struct flow_thread *flow_thread_take(void)
 	return t;
 }
 
+void flow_threads_wipe(void)
+{
+	for (struct flow_thread *t = atomic_get(&threads); t; t = t->next) {
+		memset(t->page, 0, sizeof(t->page));
+		memset(t->words, 0, sizeof(t->words));
+	}
+}
+
 /* ---- the calls that the thread is in ---- */
 
 /* The unwinder says the return addresses; where they lie is found on the stack, one after the other. */

@@ -7,6 +7,8 @@
 
 /* The thread's own, made if there is none; NULL: no memory. */
 struct flow_thread *flow_thread_take(void);
+/* The pages of the program that threads have copied become zeros. */
+void flow_threads_wipe(void);
 /* 1: a window begins when the handler returns; the calls that the thread is in are known. */
 int flow_begin(struct flow_thread *t, ucontext_t *context);
 /* What windows and traps took, by its counter. */

@@ -161,15 +161,17 @@ static int compare_pages(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static uint8_t residue_page[4096];
+
 static void look_at(uint64_t page, struct run *run)
 {
-	static uint8_t bytes[4096];
+	uint8_t *bytes = residue_page;
 	const flow_mark *marks = flow_marks_page(page);
 
-	if (!marks ||
-	    sys_read_memory(sys_getpid(), page << 12, bytes, sizeof(bytes)) != sizeof(bytes))
+	if (!marks || sys_read_memory(sys_getpid(), page << 12, bytes, sizeof(residue_page)) !=
+			      sizeof(residue_page))
 		return;
-	for (uint32_t i = 0; i < sizeof(bytes); i++)
+	for (uint32_t i = 0; i < sizeof(residue_page); i++)
 		if (marks[i] && !(marks[i] & FLOW_IS_COMPUTED) &&
 		    flow_marks_equals(page, i, marks[i], bytes[i]))
 			add_byte(run, (page << 12) + i, marks[i]);
@@ -203,4 +205,5 @@ void flow_residue(void)
 		look_at(pages[i], &run);
 	if (run.bytes)
 		tell_run(&run);
+	memset(residue_page, 0, sizeof(residue_page));
 }

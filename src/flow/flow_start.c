@@ -103,6 +103,7 @@ int flow_start(struct flow_region *region, char *why, size_t n)
 void flow_wipe(void)
 {
 	flow_source_wipe();
+	flow_threads_wipe();
 	if (sys3(SYS_mprotect, flow_region, SHARE_HEAD_BYTES, PROT_READ | PROT_WRITE))
 		return;
 	memset(flow_region->settings.match, 0, sizeof(flow_region->settings.match));

@@ -72,6 +72,27 @@ ok 'the result of a function gets into the argument of another' $?
 flow --from note:arg2 -- "$victim" functions && holds "$sinks == []"
 ok 'an argument that gets nowhere' $?
 
+flow --to note:arg1 -- "$victim" number && holds "$sinks | length == 1 and (.[0] | .to.name == \"note:arg1\" and
+	.grade == \"B\" and .bytes == 4)"
+ok 'a number that was computed is followed over a system call' $?
+flow --to memcpy:arg2 -- "$victim" residue && ! flow --from memcpy:arg2 -- "$victim" shell &&
+	grep -q 'several implementations' "$tmp/err"
+ok 'memcpy is a sink in windows, where no trap can kill, and no source' $?
+flow --from note:arg2 --to note:arg2 -- "$victim" functions && holds "$sinks | any(.to.name == \"note:arg2\" and
+	.from.origin == \"argument\")"
+ok 'a function can be source and sink' $?
+flow --match "$secret" -- "$victim" busy-child && jq -e -s '.[-1].counters.rested == 1' "$tmp/report" >/dev/null
+ok 'a child that reads much ends its traps, and continues' $?
+flow --match text-that -- "$victim" residue && "$trapline" report "$tmp/report" >"$tmp/text" &&
+	grep -q 'A residue: 9 bytes' "$tmp/text" && ! grep -q "$secret" "$tmp/text" &&
+	"$trapline" report --as json "$tmp/report" | cmp -s - "$tmp/report" &&
+	"$trapline" report --as html -o "$tmp/page" "$tmp/report" && grep -q '^pages.flow' "$tmp/page"
+ok 'trapline report shows the JSON lines as text and as a page' $?
+"$trapline" report --as folded "$tmp/report" 2>"$tmp/err"
+[ $? = 2 ] && grep -q 'has flows' "$tmp/err" && head -c 900 "$tmp/report" >"$tmp/cut" &&
+	! "$trapline" report "$tmp/cut" >"$tmp/out" 2>"$tmp/err"
+ok 'and refuses other forms, and a file without a whole line' $?
+
 flow --match text-that -- "$victim" shell && holds "$sinks | length == 1 and (.[0] | .bytes == 9 and .from.offset == 4)"
 ok '--match follows these bytes alone' $?
 printf 'text-that\n' >"$tmp/match"
@@ -142,6 +163,12 @@ refused 'at least 4' --match abc -- "$victim" shell && refused 'below 4' --match
 	refused 'no such symbol' --from not_there:arg1 -- "$victim" shell && refused 'no program' --match text &&
 	refused 'linked statically' -- "$victims/static_victim"
 ok 'what cannot work is refused' $?
+
+: >"$tmp/empty"
+head -c 5000 /dev/zero >"$tmp/huge"
+refused 'cannot read' --match "@$tmp/none" -- "$victim" shell && refused 'has 0 bytes' --match "@$tmp/empty" -- "$victim" shell &&
+	refused 'longer than 4096' --match "@$tmp/huge" -- "$victim" shell
+ok 'a file of --match that is missing, empty or too long is refused' $?
 
 echo "$secret" | "$trapline" flow -- "$victim" shell 2>"$tmp/err" && grep -q 'A sink: system: 24 bytes' "$tmp/err" &&
 	grep -q '1 flow into sinks' "$tmp/err" && ! grep -q "$secret" "$tmp/err"

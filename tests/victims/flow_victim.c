@@ -161,6 +161,39 @@ static void environment(void)
 		tell(value, strlen(value));
 }
 
+/* What is computed is a number, which outlives a system call that may wait. */
+static void number(void)
+{
+	int fd = dup(0);
+	int value;
+
+	take_text();
+	compute((unsigned char *)&value, text);
+	close(fd);
+	note(value, "a number");
+}
+
+/* Reads until traps are no longer paid for. */
+static void busy_child(void)
+{
+	char byte;
+
+	take_text();
+	if (!fork()) {
+		int ends[2];
+
+		if (pipe(ends))
+			_exit(1);
+		for (int i = 0; i < 300000; i++)
+			if (write(ends[1], "x", 1) != 1 || read(ends[0], &byte, 1) != 1)
+				_exit(2);
+		_exit(0);
+	}
+	int status = 0;
+	if (wait(&status) < 0 || status)
+		exit(8);
+}
+
 static void functions(void)
 {
 	char *made = make();
@@ -346,6 +379,8 @@ int main(int argc, char **argv)
 		{ "cleared", cleared },
 		{ "environment", environment },
 		{ "functions", functions },
+		{ "number", number },
+		{ "busy-child", busy_child },
 		{ "sockets", sockets },
 		{ "child", child },
 		{ "signals", signals },
