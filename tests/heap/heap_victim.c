@@ -50,6 +50,8 @@ static void die_of_libc(const char *way)
 	char *p = NULL;
 
 	put(large, 'x');
+	/* Where glibc has the size of a block. */
+	put_long(large + 56, 0);
 	if (!strcmp(way, "invalid"))
 		free(hide(large + 64));
 	for (int i = 0; i < 100000 && !strcmp(way, "double"); i++) {
