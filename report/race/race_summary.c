@@ -257,6 +257,8 @@ static void print_nothing_stalled(const struct race_totals *t,
 		fputs("this run shows nothing: no process was searched\n", f);
 	else if (!t->most_threads && !how->command)
 		fputs("this run shows nothing: no thread of the process used the CPU\n", f);
+	else if (t->is_sweep && !t->coverage.total && !t->sites_refused && t->most_threads == 1)
+		fputs("this run shows nothing: no process created a second thread\n", f);
 	else if (t->most_threads < 2)
 		fputs("this run shows nothing: too short, or never two threads at the same time\n",
 		      f);

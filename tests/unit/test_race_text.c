@@ -302,6 +302,17 @@ static void the_true_cause_of_nothing_is_named(void **state)
 	t.counters[RACE_SAMPLES] = 0;
 	t.most_threads = 1;
 	expect(&t, &plain, NOTHING "too short, or never two threads at the same time\n");
+	struct race_totals sweep = t;
+	sweep.is_sweep = true;
+	sweep.runs = 2;
+	memset(&sweep.coverage, 0, sizeof(sweep.coverage));
+	expect(&sweep, &plain,
+	       "no race found in 9.8 s: 0 stalls at 0 of 0 sites in 2 runs, none lost\n"
+	       "this run shows nothing: no process created a second thread\n");
+	sweep.coverage.total = 3;
+	expect(&sweep, &plain,
+	       "no race found in 9.8 s: 0 stalls at 0 of 3 sites in 2 runs, none lost\n"
+	       "this run shows nothing: too short, or never two threads at the same time\n");
 	t.most_threads = 0;
 	expect(&t, &plain, NOTHING "too short, or never two threads at the same time\n");
 	expect(&t, &process, NOTHING "no thread of the process used the CPU\n");
