@@ -34,7 +34,7 @@
 #define PIECE_PART 16u
 /* The program itself before its first thread, but no longer than this; the rest follows. */
 #define PROGRAM_PIECE 8192u
-#define PROGRAM_NS 2000000000u
+#define PROGRAM_NS 1000000000u
 #define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
 #define PIECES_IN_RUNS 4u   /* of so many runs one does that at the start */
 /* Where sites take turns: so many at once, of the program more often than of its libraries. */
