@@ -18,6 +18,7 @@
 #include "agent/signals.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
+#include "heap/heap_frames.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
@@ -81,6 +82,15 @@ __attribute__((constructor)) static void guard_start(void)
 __attribute__((destructor)) static void guard_end(void)
 {
 	heap_end();
+}
+
+/* What was read of its code is not so any more. */
+GUARD_EXPORT int GUARD_NAME(dlclose)(void *handle)
+{
+	NEXT(dlclose);
+	int err = next_dlclose(handle);
+	heap_walk_forget();
+	return err;
 }
 
 /* Ways to end that call no destructor. */

@@ -54,7 +54,7 @@ static bool find_next(void)
 		return false;
 	busy++;
 	if (!blocks && !stacks) {
-		stacks = heap_stacks_new();
+		stacks = heap_stacks_new(true);
 		blocks = heap_blocks_new(GROUPS_LOG2);
 	}
 	next_malloc_find();

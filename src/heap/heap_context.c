@@ -4,7 +4,7 @@
  *
  * A context is the return address, the depth of the stack, and the next six return addresses: wrappers
  * of malloc() do not hide their callers. Where those stand is learnt once for each return address
- * and depth, by unwinding, and read from there later. A word that is no return address there, since
+ * and depth, and read from there later. A word that is no return address there, since
  * another path led to the same depth, makes another context: that costs a sample, and is no error.
  *
  * Rules: 1. A row of places is claimed by its key, filled, and then ready; it never changes. 2. The
@@ -13,13 +13,13 @@
 #include "heap/heap_context.h"
 
 #include <string.h>
-#include <unwind.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/table_size.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_frames.h"
 #include "heap/heap_watch.h"
 
 #define WORDS 6u
@@ -52,7 +52,7 @@ static uint32_t first_blocks;
 
 int heap_context_start(uint64_t first)
 {
-	struct contexts *map = memory_map(sizeof(*map));
+	struct contexts *map = memory_map_large(sizeof(*map));
 
 	if (memory_failed(map))
 		return memory_error(map);
@@ -69,40 +69,18 @@ void heap_context_forget(uint64_t first)
 
 /* ---- where the return addresses stand ---- */
 
-struct places {
-	const uint64_t *frame;
-	uint32_t offsets[WORDS];
-	uint32_t count;
-	bool has_begun;
-};
-
-static _Unwind_Reason_Code note_place(struct _Unwind_Context *context, void *arg)
-{
-	struct places *places = arg;
-	uint64_t at = _Unwind_GetCFA(context) - sizeof(uint64_t);
-	uint64_t offset = at - (uintptr_t)places->frame;
-
-	if (!places->has_begun) {
-		places->has_begun = at == (uintptr_t)&places->frame[1];
-		return _URC_NO_REASON;
-	}
-	if (!_Unwind_GetIP(context) || offset > OFFSET_MAX)
-		return _URC_END_OF_STACK;
-	places->offsets[places->count++] = (uint32_t)offset;
-	return places->count == WORDS ? _URC_END_OF_STACK : _URC_NO_REASON;
-}
-
 static __attribute__((noinline)) void learn(struct row *row, const uint64_t *frame)
 {
-	struct places places = { .frame = frame };
+	struct heap_walk walk;
 	uint64_t start = heap_budget_begin();
 
 	heap_self.busy++;
+	heap_walk(&walk, frame);
 	for (uint32_t i = 0; i < WORDS; i++)
-		places.offsets[i] = HERE_OFFSET;
-	_Unwind_Backtrace(note_place, &places);
-	for (uint32_t i = 0; i < WORDS; i++)
-		row->offsets[i] = places.offsets[i];
+		row->offsets[i] = HERE_OFFSET;
+	for (uint32_t i = 0; i < WORDS && i + 1 < walk.count; i++)
+		if (walk.offsets[i + 1] <= OFFSET_MAX)
+			row->offsets[i] = walk.offsets[i + 1];
 	atomic_set(&row->ready, 1u);
 	heap_self.busy--;
 	heap_budget_spend(start);

@@ -2,8 +2,8 @@
 /*
  * heap_stacks.c - see heap_stacks.h.
  *
- * Rules: 1. A stack is claimed by a compare-and-exchange of its hash, filled, and then
- * ready; it never changes after that. 2. A row of the cache has a version, odd while the
+ * Rules: 1. A stack is filled, and then gets its place in the table by a compare-and-exchange; it never
+ * changes after that. 2. A row of the cache has a version, odd while the
  * row is written; a reader compares it before and after. No thread waits: a row in use is
  * skipped.
  */
@@ -12,11 +12,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <unwind.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/table_size.h"
+#include "heap/heap_frames.h"
 
 #define STACKS_LOG2 TABLE_SIZE(15u, 1u)
 #define STACKS (1u << STACKS_LOG2)
@@ -40,15 +40,22 @@ struct cache_row {
 };
 
 struct heap_stacks {
+	uint32_t numbers[STACKS]; /* by hash; 0: free */
+	uint32_t used;
+	bool is_cached;
+	/* One after the other, so that few pages are touched. */
 	struct heap_stack rows[STACKS];
 	struct cache_row cache[CACHE_ROWS];
 };
 
-struct heap_stacks *heap_stacks_new(void)
+struct heap_stacks *heap_stacks_new(bool is_cached)
 {
 	struct heap_stacks *stacks = memory_map(sizeof(*stacks));
 
-	return memory_failed(stacks) ? NULL : stacks;
+	if (memory_failed(stacks))
+		return NULL;
+	stacks->is_cached = is_cached;
+	return stacks;
 }
 
 const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks, uint32_t number)
@@ -64,63 +71,48 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-/* ---- unwinding ---- */
-
-struct walk {
-	const uint64_t *frame;
-	uint64_t frames[RACE_HEAP_FRAMES];
-	uint32_t offsets[RACE_HEAP_FRAMES];
-	uint32_t count;
-	bool is_regular; /* each return address stands where it is expected */
-};
-
-static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *arg)
-{
-	struct walk *walk = arg;
-	uint64_t ip = _Unwind_GetIP(context);
-	uint64_t at = _Unwind_GetCFA(context) - sizeof(uint64_t);
-	uint64_t offset = at - (uintptr_t)walk->frame;
-
-	/* Ours come first. */
-	if (!walk->count && at != (uintptr_t)&walk->frame[1])
-		return _URC_NO_REASON;
-	if (walk->count == RACE_HEAP_FRAMES || !ip)
-		return _URC_END_OF_STACK;
-	if (offset > UINT32_MAX || *(const uint64_t *)at != ip)
-		walk->is_regular = false;
-	walk->offsets[walk->count] = (uint32_t)offset;
-	walk->frames[walk->count++] = ip;
-	return walk->is_regular ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
 /* ---- stacks, each once ---- */
 
-static bool is_same(const struct heap_stack *s, const struct walk *walk)
+static bool is_same(const struct heap_stack *s, uint64_t hash, const struct heap_walk *walk)
 {
-	return s->count == walk->count &&
+	return s->hash == hash && s->count == walk->count &&
 	       !memcmp(s->frames, walk->frames, walk->count * sizeof(walk->frames[0]));
 }
 
-static uint32_t heap_stacks_add(struct heap_stacks *stacks, const struct walk *walk)
+/* A row that is not in the table yet. 0: all are used. */
+static uint32_t fill_next(struct heap_stacks *stacks, uint64_t hash, const struct heap_walk *walk)
+{
+	if (counter_get(&stacks->used) >= STACKS)
+		return 0;
+	uint32_t at = counter_add(&stacks->used, 1u);
+	if (at >= STACKS)
+		return 0;
+	struct heap_stack *s = &stacks->rows[at];
+	memcpy(s->frames, walk->frames, walk->count * sizeof(walk->frames[0]));
+	s->count = walk->count;
+	s->hash = hash;
+	atomic_set(&s->ready, 1u);
+	return at + 1;
+}
+
+static uint32_t heap_stacks_add(struct heap_stacks *stacks, const struct heap_walk *walk)
 {
 	uint64_t hash = 0;
+	uint32_t made = 0;
 
 	for (uint32_t i = 0; i < walk->count; i++)
 		hash = mix(hash, walk->frames[i]);
-	hash |= 1;
 	for (uint32_t n = 0; n < PROBES; n++) {
-		uint32_t at = (uint32_t)((hash >> 8) + n) % STACKS;
-		struct heap_stack *s = &stacks->rows[at];
-		uint64_t held = 0;
+		uint32_t *number = &stacks->numbers[(uint32_t)((hash >> 8) + n) % STACKS];
+		uint32_t held = atomic_get(number);
 
-		if (atomic_cas(&s->hash, &held, hash)) {
-			memcpy(s->frames, walk->frames, sizeof(s->frames));
-			s->count = walk->count;
-			atomic_set(&s->ready, 1u);
-			return at + 1;
-		}
-		if (held == hash && atomic_get(&s->ready) && is_same(s, walk))
-			return at + 1;
+		if (!held && !made)
+			made = fill_next(stacks, hash, walk);
+		if (!held && (!made || atomic_cas(number, &held, made)))
+			return made;
+		/* Filled before, or by another thread in between. */
+		if (is_same(&stacks->rows[held - 1], hash, walk))
+			return held;
 	}
 	return 0;
 }
@@ -155,7 +147,7 @@ static uint32_t find(const struct heap_stacks *stacks, const struct cache_row *r
 	return c.number;
 }
 
-static void remember(struct cache_row *row, const uint64_t *frame, const struct walk *walk,
+static void remember(struct cache_row *row, const uint64_t *frame, const struct heap_walk *walk,
 		     uint32_t number)
 {
 	uint32_t version = atomic_get(&row->version);
@@ -175,19 +167,15 @@ static void remember(struct cache_row *row, const uint64_t *frame, const struct 
 
 uint32_t heap_stacks_here(struct heap_stacks *stacks, const uint64_t *frame)
 {
-	struct cache_row *row = row_for(stacks, frame);
-	uint32_t number = find(stacks, row, frame);
-	struct walk walk = { .frame = frame, .is_regular = true };
+	struct cache_row *row = stacks->is_cached ? row_for(stacks, frame) : NULL;
+	uint32_t number = row ? find(stacks, row, frame) : 0;
+	struct heap_walk walk;
 
 	if (number)
 		return number;
-	_Unwind_Backtrace(step, &walk);
-	if (!walk.count) {
-		walk.frames[0] = frame[1];
-		walk.count = 1;
-		walk.is_regular = false;
-	}
+	heap_walk(&walk, frame);
 	number = heap_stacks_add(stacks, &walk);
-	remember(row, frame, &walk, number);
+	if (row)
+		remember(row, frame, &walk, number);
 	return number;
 }

@@ -35,7 +35,7 @@ int heap_tell_start(void)
 		      sizeof(program_path) - 1);
 
 	program_path[n > 0 ? n : 0] = '\0';
-	stacks = heap_stacks_new();
+	stacks = heap_stacks_new(false);
 	stack_warm_up();
 	return stacks ? 0 : -ENOMEM;
 }

@@ -254,7 +254,7 @@ static void stack_is_the_same_for_the_same_callers_only(void **state)
 	uint32_t one[2];
 	uint32_t another[2];
 
-	stacks = heap_stacks_new();
+	stacks = heap_stacks_new(true);
 	for (volatile int i = 0; i < 2; i++) { /* by the same calls */
 		one[i] = by_one();
 		another[i] = by_another();
