@@ -193,19 +193,6 @@ static bool protect(uintptr_t start, size_t bytes, int access)
 	return !sys3(SYS_mprotect, start, bytes, access);
 }
 
-/*
- * A mapping of its own, which the kernel does not join with the pages around it, since only it has
- * MAP_NORESERVE: later changes of its access split and join nothing, which makes them cheaper.
- */
-static bool map_slot(const struct heap_slot *slot)
-{
-	/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE */
-	const void *at = (void *)sys6(SYS_mmap, slot->base, slot->room, ACCESS,
-				      2 | 0x20 | 0x10 | 0x4000, -1, 0);
-
-	return !memory_failed(at);
-}
-
 /* The page behind it may have been given access. */
 static void close_behind(struct heap_slot *slot)
 {
@@ -213,11 +200,13 @@ static void close_behind(struct heap_slot *slot)
 		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
 }
 
+/*
+ * Memory that could be written once is accounted by the kernel, also without access later. So a slot is
+ * never joined with the pages around it, which were not: later changes of its access split and join nothing.
+ */
 bool heap_pool_open(struct heap_slot *slot)
 {
 	close_behind(slot);
-	if (atomic_get(&slot->state) == HEAP_SLOT_NEW)
-		return map_slot(slot);
 	return protect(slot->base, slot->room, ACCESS);
 }
 
