@@ -18,6 +18,7 @@
 #include "agent/signals.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
+#include "heap/heap_budget.h"
 #include "heap/heap_frames.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
@@ -45,9 +46,12 @@ static int end_for_program(void)
 /* Without debug registers reads before a block are found by chance only, which is said. */
 static void start_watches(struct heap_region *region)
 {
+	uint64_t begun = heap_budget_begin_long();
+
 	signals_prepare(end_for_program);
 	signals_spare_stacks(1);
 	int err = zydis_open() ? -ELIBACC : heap_watch_start();
+	heap_budget_spend_long(begun);
 	if (!err) {
 		signals_are_ours(1);
 		return;

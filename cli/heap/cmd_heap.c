@@ -34,7 +34,7 @@
 #define COMMAND "heap"
 #define REGION_NAME "trapline-heap"
 #define OBJECT "libtrapline-guard.so"
-#define ALLOWANCE_NS 20000000u
+#define ALLOWANCE_NS 10000000u
 #define LOOK_EVERY_NS 10000000
 #define LOOK_AT_FIRST_NS 1000000
 #define LOOKS_AT_FIRST 100u

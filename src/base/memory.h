@@ -10,33 +10,12 @@
 #include "base/sys.h"
 
 #define PAGE_BYTES 4096u
-#define MEMORY_LARGE_PAGE ((size_t)2 << 20)
-#define MEMORY_ADVISE_LARGE 14 /* MADV_HUGEPAGE, an advice that may fail */
 
 /* Address or -errno as a pointer: use memory_failed(). */
 static inline void *memory_map(size_t bytes)
 {
 	/* PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS: the same on both architectures. */
 	return (void *)sys6(SYS_mmap, 0, bytes, 3, 2 | 0x20, -1, 0);
-}
-
-/*
- * The same, for tables that are touched here and there: in pages of 2 MiB if the kernel has some. One of
- * them costs as much as 30 small ones.
- */
-static inline void *memory_map_large(size_t bytes)
-{
-	size_t whole = (bytes + MEMORY_LARGE_PAGE - 1) & ~(MEMORY_LARGE_PAGE - 1);
-	char *p = (char *)memory_map(whole + MEMORY_LARGE_PAGE);
-
-	if ((uintptr_t)p >= (uintptr_t)-4095L)
-		return p;
-	size_t before = -(uintptr_t)p & (MEMORY_LARGE_PAGE - 1);
-	if (before)
-		sys2(SYS_munmap, p, before);
-	sys2(SYS_munmap, p + before + whole, MEMORY_LARGE_PAGE - before);
-	sys3(SYS_madvise, p + before, whole, MEMORY_ADVISE_LARGE);
-	return p + before;
 }
 
 static inline void *memory_map_shared(size_t bytes, int writable, int fd, uint64_t offset)

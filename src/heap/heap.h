@@ -42,11 +42,13 @@ struct heap_request {
 };
 
 struct heap_thread {
-	uint32_t skip;	  /* allocations to pass before the budget is asked again */
-	uint32_t backoff; /* how many the last time */
-	uint32_t busy;	  /* in one of ours: what is allocated from there is not sampled */
-	int32_t tid;	  /* 0: not known yet */
-	uint32_t look;	  /* allocations until the watches are looked at */
+	uint32_t skip;	   /* allocations to pass before the budget is asked again */
+	uint32_t backoff;  /* how many the last time */
+	uint32_t busy;	   /* in one of ours: what is allocated from there is not sampled */
+	int32_t tid;	   /* 0: not known yet */
+	uint32_t look;	   /* allocations until the watches are looked at */
+	uint32_t looks;	   /* they were, in this thread */
+	uint64_t aside_ns; /* of the present sample, and counted elsewhere */
 };
 extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
 

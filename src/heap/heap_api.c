@@ -36,7 +36,7 @@
 #define OBJECT "libtrapline-guard-late.so"
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 1000000u
-#define ALLOWANCE_NS 20000000u
+#define ALLOWANCE_NS 10000000u
 #define ALIGN_MOST 16u
 #define LINE_BYTES 32768u
 #define STATUS_BYTES 4096u

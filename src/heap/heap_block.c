@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_context.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "heap/heap_watch.h"
@@ -277,11 +278,17 @@ void heap_end(void)
 {
 	if (!heap_range.bytes || heap_is_over || heap_pid != sys_getpid())
 		return;
+	uint64_t begun = heap_budget_begin_long();
+
 	heap_self.busy++;
 	is_second_end = ended_pid == heap_pid;
 	ended_pid = heap_pid;
 	heap_pool_each(inspect_at_end);
 	heap_self.busy--;
+	if (!is_second_end)
+		heap_context_end();
+	heap_watch_look();
+	heap_budget_spend_long(begun);
 	uint64_t cpu_ns = heap_budget_cpu_ns();
 	counter_add(&heap_region->counters[HEAP_CPU_NS],
 		    cpu_ns - (is_second_end ? ended_cpu_ns : 0));

@@ -8,14 +8,20 @@
 #define PPM 1000000u
 /* What takes longer was interrupted: other threads ran, and that is no cost. */
 #define LONGEST_NS 100000u
+#define LONGEST_MOVE_NS 1000000u /* in all threads */
 #define BACKOFF_LEAST 8u
 #define BACKOFF_MOST 1024u
+#define WATCHES_PARTS 2u
+#define LEAST_PARTS 4u
+/* Measured: what a pair of malloc() and free() costs more that is not sampled. */
+#define CALL_NS 6u
 
 static struct {
 	uint64_t ppm;
 	uint64_t allowance_ns;
-	uint64_t spent_ns; /* by all threads of this process */
+	uint64_t samples_ns; /* by all threads of this process */
 	uint64_t watches_ns;
+	uint64_t calls_ns;
 	uint64_t before_ns; /* CPU time of the process until the start */
 } budget;
 
@@ -23,16 +29,18 @@ void heap_budget_start(const struct heap_settings *settings)
 {
 	budget.ppm = settings->budget_ppm;
 	budget.allowance_ns = settings->allowance_ns;
-	budget.spent_ns = 0;
+	budget.samples_ns = 0;
 	budget.watches_ns = 0;
+	budget.calls_ns = 0;
 	budget.before_ns = 0;
 	budget.before_ns = heap_budget_cpu_ns();
 }
 
 void heap_budget_forked(void)
 {
-	budget.spent_ns = 0;
+	budget.samples_ns = 0;
 	budget.watches_ns = 0;
+	budget.calls_ns = 0;
 	budget.allowance_ns = 0;
 	budget.before_ns = 0;
 }
@@ -45,31 +53,66 @@ uint64_t heap_budget_cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - budget.before_ns;
 }
 
-static bool is_within(uint64_t spent)
+static uint64_t limit_now(void)
 {
-	if (spent < budget.allowance_ns)
-		return true;
 	uint64_t whole = heap_budget_cpu_ns() / 1000 * budget.ppm / (PPM / 1000);
 	uint64_t half = budget.allowance_ns + whole / 2;
 
-	return spent < (whole > half ? whole : half);
+	return whole > half ? whole : half;
 }
 
+/* The clock is read only when the allowance is used up. */
+static bool is_within(uint64_t spent, uint64_t part, uint32_t parts)
+{
+	uint64_t limit = budget.allowance_ns;
+
+	if (spent < limit && part < limit / parts)
+		return true;
+	limit = limit_now();
+	return spent < limit && part < limit / parts;
+}
+
+static uint64_t spent_ns(void)
+{
+	return counter_get(&budget.samples_ns) + counter_get(&budget.watches_ns) +
+	       counter_get(&budget.calls_ns);
+}
+
+/* A part of it, so that registers that watch for long do not end the sampling. */
 bool heap_budget_affords_watches(void)
 {
 	return heap_region->settings.first ||
-	       is_within(counter_get(&budget.spent_ns) + counter_get(&budget.watches_ns));
+	       is_within(spent_ns(), counter_get(&budget.watches_ns), WATCHES_PARTS);
+}
+
+static void add(uint64_t *to, uint64_t ns)
+{
+	counter_add(to, ns);
+	counter_add(&heap_region->counters[HEAP_COST_NS], ns);
 }
 
 void heap_budget_add_watches(uint64_t ns)
 {
-	counter_add(&budget.watches_ns, ns);
-	counter_add(&heap_region->counters[HEAP_COST_NS], ns);
+	add(&budget.watches_ns, ns);
+}
+
+void heap_budget_add_calls(uint32_t calls)
+{
+	add(&budget.calls_ns, (uint64_t)calls * CALL_NS);
+}
+
+/* A program that does little but allocate pays most for its calls. Some blocks are sampled there too. */
+static bool affords_sample(void)
+{
+	uint64_t samples = counter_get(&budget.samples_ns);
+
+	return is_within(spent_ns(), samples, 1) ||
+	       (samples < counter_get(&budget.calls_ns) && samples < limit_now() / LEAST_PARTS);
 }
 
 bool heap_budget_affords(struct heap_thread *self)
 {
-	if (is_within(counter_get(&budget.spent_ns))) {
+	if (affords_sample()) {
 		self->backoff = 0;
 		return true;
 	}
@@ -83,14 +126,42 @@ bool heap_budget_affords(struct heap_thread *self)
 
 uint64_t heap_budget_begin(void)
 {
+	heap_self.aside_ns = 0;
 	return clock_now_ns();
 }
 
 void heap_budget_spend(uint64_t begun)
 {
 	uint64_t took = clock_now_ns() - begun;
+	uint64_t aside = heap_self.aside_ns;
 
-	took = took < LONGEST_NS ? took : LONGEST_NS;
-	counter_add(&budget.spent_ns, took);
-	counter_add(&heap_region->counters[HEAP_COST_NS], took);
+	took = took < aside ? 0 : took - aside;
+	heap_self.aside_ns = 0;
+	add(&budget.samples_ns, took < LONGEST_NS ? took : LONGEST_NS);
+}
+
+void heap_budget_spend_aside(uint64_t begun)
+{
+	uint64_t took = clock_now_ns() - begun;
+
+	heap_self.aside_ns += took;
+	add(&budget.watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
+}
+
+static uint64_t cpu_of_thread(void)
+{
+	struct timespec now = { 0, 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t heap_budget_begin_long(void)
+{
+	return cpu_of_thread();
+}
+
+void heap_budget_spend_long(uint64_t begun)
+{
+	add(&budget.samples_ns, cpu_of_thread() - begun);
 }

@@ -11,4 +11,7 @@ int heap_context_start(uint64_t first);
 /* All contexts are new. */
 void heap_context_forget(uint64_t first);
 
+/* The calls of this thread that were not counted yet. */
+void heap_context_end(void);
+
 #endif

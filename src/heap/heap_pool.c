@@ -18,8 +18,9 @@
 #define NO_ACCESS 0
 #define ACCESS 3
 
+/* All are 0 at first, so that no page is touched before it is used: both numbers are less that of the cell. */
 struct cell {
-	uint32_t turn;
+	uint32_t turn; /* less the first one at which it may be taken */
 	uint32_t slot;
 };
 
@@ -33,6 +34,7 @@ struct size_class {
 	struct cell *cells;
 	uint32_t head; /* the next turn to take */
 	uint32_t tail; /* the next turn to give */
+	uint32_t used; /* slots that were taken once, from the first on */
 };
 
 /* Powers of two, so that turns may wrap. 32 MiB for blocks. */
@@ -55,17 +57,42 @@ static size_t span_of(const struct size_class *c)
 	return stride_of(c) * c->count + PAGE_BYTES;
 }
 
-static void fill_class(struct size_class *c, uint32_t number, uintptr_t at)
+static void fill_class(struct size_class *c, uintptr_t at)
 {
 	c->start = at;
 	c->end = at + span_of(c);
-	for (uint32_t i = 0; i < c->count; i++) {
-		c->slots[i].size_class = number;
-		c->slots[i].base = at + PAGE_BYTES + i * stride_of(c);
-		c->slots[i].room = c->room;
-		c->cells[i] = (struct cell){ i + 1, i };
-	}
 	c->tail = c->count;
+}
+
+/* What never changes is written when the slot is asked for, by each thread the same. */
+static struct heap_slot *slot_at(struct size_class *c, size_t i)
+{
+	struct heap_slot *slot = &c->slots[i];
+
+	if (counter_get(&slot->base))
+		return slot;
+	slot->size_class = (uint32_t)(c - classes);
+	slot->room = c->room;
+	atomic_set(&slot->base, c->start + PAGE_BYTES + i * stride_of(c));
+	return slot;
+}
+
+static uint32_t turn_of(const struct size_class *c, const struct cell *cell)
+{
+	return atomic_get(&cell->turn) + (uint32_t)(cell - c->cells) + 1;
+}
+
+static void set_turn(const struct size_class *c, struct cell *cell, uint32_t turn)
+{
+	atomic_set(&cell->turn, turn - (uint32_t)(cell - c->cells) - 1);
+}
+
+static void note_used(struct size_class *c, uint32_t i)
+{
+	uint32_t used = atomic_get(&c->used);
+
+	while (used <= i && !atomic_cas(&c->used, &used, i + 1))
+		;
 }
 
 int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
@@ -96,7 +123,7 @@ int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
 		table += c->count * sizeof(struct heap_slot);
 		c->cells = (struct cell *)table;
 		table += c->count * sizeof(struct cell);
-		fill_class(c, i, at);
+		fill_class(c, at);
 		at = c->end;
 	}
 	*range = (struct heap_range){ (uintptr_t)pool, bytes };
@@ -111,7 +138,7 @@ static struct heap_slot *pop(struct size_class *c)
 
 	for (;;) {
 		struct cell *cell = &c->cells[turn % c->count];
-		int32_t ahead = (int32_t)(atomic_get(&cell->turn) - (turn + 1));
+		int32_t ahead = (int32_t)(turn_of(c, cell) - (turn + 1));
 
 		if (ahead < 0)
 			return NULL;
@@ -121,9 +148,10 @@ static struct heap_slot *pop(struct size_class *c)
 		}
 		if (!atomic_cas(&c->head, &turn, turn + 1))
 			continue;
-		uint32_t slot = cell->slot;
-		atomic_set(&cell->turn, turn + c->count);
-		return &c->slots[slot];
+		uint32_t slot = cell->slot + (uint32_t)(cell - c->cells);
+		set_turn(c, cell, turn + c->count);
+		note_used(c, slot);
+		return slot_at(c, slot);
 	}
 }
 
@@ -134,7 +162,7 @@ void heap_pool_push(struct heap_slot *slot)
 
 	for (;;) {
 		struct cell *cell = &c->cells[turn % c->count];
-		int32_t ahead = (int32_t)(atomic_get(&cell->turn) - turn);
+		int32_t ahead = (int32_t)(turn_of(c, cell) - turn);
 
 		if (ahead < 0)
 			return; /* a thread died in pop(): the slot is lost */
@@ -144,8 +172,8 @@ void heap_pool_push(struct heap_slot *slot)
 		}
 		if (!atomic_cas(&c->tail, &turn, turn + 1))
 			continue;
-		cell->slot = (uint32_t)(slot - c->slots);
-		atomic_set(&cell->turn, turn + 1);
+		cell->slot = (uint32_t)(slot - c->slots) - (uint32_t)(cell - c->cells);
+		set_turn(c, cell, turn + 1);
 		return;
 	}
 }
@@ -175,7 +203,7 @@ struct heap_slot *heap_pool_slot(uintptr_t address)
 		if (address - c->start >= c->end - c->start)
 			continue;
 		uintptr_t from = address - c->start - PAGE_BYTES;
-		return from < c->end - c->start ? &c->slots[from / stride_of(c)] : NULL;
+		return from < c->end - c->start ? slot_at(c, from / stride_of(c)) : NULL;
 	}
 	return NULL;
 }
@@ -183,9 +211,9 @@ struct heap_slot *heap_pool_slot(uintptr_t address)
 struct heap_slot *heap_pool_next(const struct heap_slot *slot)
 {
 	struct size_class *c = &classes[slot->size_class];
-	struct heap_slot *next = &c->slots[slot - c->slots + 1];
+	size_t next = (size_t)(slot - c->slots) + 1;
 
-	return next < c->slots + c->count ? next : NULL;
+	return next < c->count ? slot_at(c, next) : NULL;
 }
 
 static bool protect(uintptr_t start, size_t bytes, int access)
@@ -261,7 +289,7 @@ static void close_unused_of(const struct size_class *c)
 {
 	uintptr_t from = c->start;
 
-	for (uint32_t i = 0; i < c->count; i++) {
+	for (uint32_t i = 0; i < atomic_get(&c->used); i++) {
 		const struct heap_slot *slot = &c->slots[i];
 
 		if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
@@ -281,7 +309,7 @@ void heap_pool_close_unused(void)
 void heap_pool_each(void (*call)(struct heap_slot *slot))
 {
 	for (uint32_t i = 0; i < CLASSES; i++)
-		for (uint32_t k = 0; k < classes[i].count; k++)
+		for (uint32_t k = 0; k < atomic_get(&classes[i].used); k++)
 			if (atomic_get(&classes[i].slots[k].state) != HEAP_SLOT_NEW)
 				call(&classes[i].slots[k]);
 }

@@ -59,6 +59,7 @@ static int start_all(struct heap_region *region, struct heap_range *range)
 int heap_start(struct heap_region *region)
 {
 	struct heap_range range;
+	uint64_t begun = heap_budget_begin_long();
 
 	heap_region = region;
 	dl_iterate_phdr(find_data, &heap_data);
@@ -72,6 +73,7 @@ int heap_start(struct heap_region *region)
 	heap_pid = sys_getpid();
 	heap_range = range;
 	heap_death_start();
+	heap_budget_spend_long(begun);
 	return 0;
 }
 
