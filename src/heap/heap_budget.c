@@ -12,7 +12,7 @@
 #define BACKOFF_LEAST 8u
 #define BACKOFF_MOST 1024u
 #define WATCHES_PARTS 2u
-#define LEAST_PARTS 4u
+#define LEAST_PARTS 2u
 /* Measured: what a pair of malloc() and free() costs more that is not sampled. */
 #define CALL_NS 6u
 
@@ -101,13 +101,12 @@ void heap_budget_add_calls(uint32_t calls)
 	add(&budget.calls_ns, (uint64_t)calls * CALL_NS);
 }
 
-/* A program that does little but allocate pays most for its calls. Some blocks are sampled there too. */
+/* Calls and registers leave a part to samples in any case: a child that lives for a moment has little. */
 static bool affords_sample(void)
 {
 	uint64_t samples = counter_get(&budget.samples_ns);
 
-	return is_within(spent_ns(), samples, 1) ||
-	       (samples < counter_get(&budget.calls_ns) && samples < limit_now() / LEAST_PARTS);
+	return is_within(spent_ns(), samples, 1) || samples < limit_now() / LEAST_PARTS;
 }
 
 bool heap_budget_affords(struct heap_thread *self)

@@ -42,7 +42,7 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg)
 	return _URC_NO_REASON;
 }
 
-static __attribute__((noipa)) void compare(void)
+static __attribute__((noinline)) void compare(void)
 {
 	struct expected e = { .frame = __builtin_frame_address(0) };
 	struct heap_walk walk;
@@ -60,13 +60,13 @@ static __attribute__((noipa)) void compare(void)
 static uint64_t steps[HEAP_WALK_FRAMES];
 static void go_on(uint32_t depth);
 
-static __attribute__((noipa)) void plain(uint32_t depth)
+static __attribute__((noinline)) void plain(uint32_t depth)
 {
 	go_on(depth);
 	__asm__ volatile("" ::: "memory");
 }
 
-static __attribute__((noipa)) void of_any_size(uint32_t depth)
+static __attribute__((noinline)) void of_any_size(uint32_t depth)
 {
 	volatile char *p = alloca(1 + steps[depth] % 3000);
 
@@ -75,7 +75,7 @@ static __attribute__((noipa)) void of_any_size(uint32_t depth)
 	p[0] = 2;
 }
 
-static __attribute__((noipa)) void aligned(uint32_t depth)
+static __attribute__((noinline)) void aligned(uint32_t depth)
 {
 	volatile char bytes[64] __attribute__((aligned(64)));
 
@@ -84,7 +84,7 @@ static __attribute__((noipa)) void aligned(uint32_t depth)
 	bytes[1] = bytes[0];
 }
 
-static __attribute__((noipa)) void aligned_of_any_size(uint32_t depth)
+static __attribute__((noinline)) void aligned_of_any_size(uint32_t depth)
 {
 	volatile char bytes[64] __attribute__((aligned(64)));
 	volatile char *p = alloca(1 + steps[depth] % 3000);
@@ -94,7 +94,7 @@ static __attribute__((noipa)) void aligned_of_any_size(uint32_t depth)
 	bytes[1] = p[0] = bytes[0];
 }
 
-static __attribute__((noipa)) void large(uint32_t depth)
+static __attribute__((noinline)) void large(uint32_t depth)
 {
 	volatile char bytes[20000];
 
@@ -103,7 +103,7 @@ static __attribute__((noipa)) void large(uint32_t depth)
 	bytes[1] = bytes[0];
 }
 
-static __attribute__((noipa)) void larger_than_rules(uint32_t depth)
+static __attribute__((noinline)) void larger_than_rules(uint32_t depth)
 {
 	volatile char bytes[70000];
 
@@ -112,7 +112,7 @@ static __attribute__((noipa)) void larger_than_rules(uint32_t depth)
 	bytes[1] = bytes[0];
 }
 
-static __attribute__((noipa)) void with_registers(uint32_t depth)
+static __attribute__((noinline)) void with_registers(uint32_t depth)
 {
 	__asm__ volatile("" ::: "rbx", "r12", "r13", "r14", "r15", "memory");
 	go_on(depth);
@@ -127,7 +127,7 @@ static int by_order(const void *a, const void *b, void *depth)
 	return 0;
 }
 
-static __attribute__((noipa)) void by_library(uint32_t depth)
+static __attribute__((noinline)) void by_library(uint32_t depth)
 {
 	char two[2] = "ba";
 
