@@ -39,6 +39,8 @@
 #define SLACK_MAX_NS 200000u
 #define WAIT_MAX_NS 20000000u
 #define SWITCH_PART 4u
+/* To spend, before a clock that rested ticks fast for a while. */
+#define CLOCK_LEAST_NS 2000000u
 /* Of what is allowed, this part is for sites that are trapped; the clock has the rest. */
 #define SITES_PART 2u
 #define SITES_OF 3u
@@ -162,6 +164,21 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 	return allowed - gone;
 }
 
+/*
+ * The steady clock costs each thread at each switch. Where a thread of ours looks at the budget, there
+ * is none while little may be spent.
+ */
+TRAP_PATH static void set_timers(uint32_t timer)
+{
+	atomic_set(&race.budget.timer, timer);
+	for (uint32_t i = 0; i < RACE_TIMERS; i++) {
+		int rests = i == 1 && atomic_get(&race.budget.is_looked_at);
+
+		atomic_set(&race.timers[i]->wanted, (uint32_t)(i == timer && !rests));
+		event_sync(race.timers[i]);
+	}
+}
+
 /* Fast ticks while there is plenty to spend: they find what only a short program does. */
 TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 {
@@ -175,10 +192,19 @@ TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 		return;
 	if (!atomic_cas(&b->switched_ns, &switched, now_ns))
 		return;
-	atomic_set(&b->timer, timer);
-	for (uint32_t i = 0; i < RACE_TIMERS; i++) {
-		atomic_set(&race.timers[i]->wanted, i == timer);
-		event_sync(race.timers[i]);
+	set_timers(timer);
+}
+
+void race_budget_look(uint64_t now_ns, int is_last)
+{
+	struct race_budget *b = &race.budget;
+
+	if (!race.timers[1])
+		return;
+	atomic_set(&b->is_looked_at, (uint32_t)!is_last);
+	if (is_last || (atomic_get(&b->timer) == 1 && race_budget_left(now_ns) > CLOCK_LEAST_NS)) {
+		atomic_set(&b->switched_ns, now_ns);
+		set_timers(0);
 	}
 }
 

@@ -13,6 +13,11 @@
 #define RACE_DELAY_HOT_NS 50000u
 
 void race_budget_start(void);
+/*
+ * From a thread of ours, from time to time: the clock ticks where there is something to spend. is_last: it
+ * will not look again. Not beside race_end().
+ */
+void race_budget_look(uint64_t now_ns, int is_last);
 /* May a thread be stalled now? */
 int race_budget_allows(uint64_t now_ns);
 uint64_t race_budget_left(uint64_t now_ns);

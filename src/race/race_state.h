@@ -76,6 +76,7 @@ struct race_budget {
 	uint64_t parallel_x16;	 /* CPU time per wall time, times 16 */
 	uint64_t switched_ns;
 	uint32_t timer;		 /* which is on */
+	uint32_t is_looked_at;	 /* by race_budget_look() */
 	uint64_t threads_at_ns;	 /* when they were counted last, */
 	uint64_t threads_births; /* and after how many births */
 	uint32_t threads;

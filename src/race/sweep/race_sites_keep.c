@@ -32,6 +32,7 @@
 #include "race/sweep/race_sites.h"
 #include "race/sweep/race_sites_place.h"
 #include "record/race_region.h"
+#include "trap/inflight.h"
 
 #define TURN_NS 2000000u
 #define LOOK_EVERY 25u	 /* turns: for modules that came or went */
@@ -336,6 +337,19 @@ static int is_any_blocked(void)
 	return err != 0;
 }
 
+/* As in a callback: a search that ends meanwhile waits for it. */
+static void look_at_budget(int is_last)
+{
+	const struct trapline_event *clock = race.timers[0];
+
+	if (!race_strategy->rotates || !clock)
+		return;
+	uint64_t *entry = inflight_enter(sys_gettid(), clock->index);
+	if (entry && atomic_get(&race.phase) == RACE_RUNNING)
+		race_budget_look(clock_now_ns(), is_last);
+	inflight_leave(entry);
+}
+
 static uint64_t turn_ns(void)
 {
 	if (!race_strategy->rotates || sites.turns <= YOUNG_TURNS)
@@ -367,12 +381,14 @@ static void *keep_traps(void *unused)
 		}
 		last = now;
 		turn();
+		look_at_budget(0);
 		if (sites.turns % LOOK_EVERY == 0 && race_is_kept_by_us())
 			break;
 		if (is_any_blocked())
 			break;
 	}
 	while_nothing_closes(take_all_away);
+	look_at_budget(1); /* the next sample ends the search */
 	atomic_set(&race.budget.own_threads, 0u);
 	return NULL;
 }
