@@ -4,11 +4,13 @@
  *
  * The kernel fails with EFAULT where the pool has no access. So what lies in the pool gets access before
  * the call, and what the call accessed beyond its block is reported after it. Calls that the program
- * makes without these functions, by syscall(2) or from inside libc, may fail.
+ * makes without these functions, by syscall(2) or from inside libc, may fail. Two more calls change memory
+ * of which the detector knows something.
  */
 /* Each function has its own name: pread() is not pread64(), although they do the same here. */
 #undef _FILE_OFFSET_BITS
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,6 +24,7 @@
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_next.h"
 #include "heap/heap_fault.h"
+#include "heap/heap_frames.h"
 
 #define PARTS 16 /* of a vector that are looked at */
 
@@ -176,6 +179,15 @@ GUARD(int, mprotect, (void *p, size_t bytes, int access))
 	if (heap_has(p))
 		heap_protected(p, bytes);
 	return next_mprotect(p, bytes, access);
+}
+
+/* What was read of its code is not so any more. */
+GUARD(int, dlclose, (void *handle))
+{
+	NEXT(dlclose);
+	int err = next_dlclose(handle);
+	heap_walk_forget();
+	return err;
 }
 
 /* libc reads large amounts into the memory itself, and writes them from there. */

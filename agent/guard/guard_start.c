@@ -2,11 +2,13 @@
 /* guard_start.c - the object that is preloaded for `trapline heap` begins and ends. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <trapline/trapline.h>
@@ -18,8 +20,8 @@
 #include "agent/signals.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
+#include "base/sys.h"
 #include "heap/heap_budget.h"
-#include "heap/heap_frames.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
@@ -43,11 +45,31 @@ static int end_for_program(void)
 	return 0;
 }
 
+/* By a debugger, for which each trap is a stop. */
+static bool is_traced(void)
+{
+	static const char key[] = "TracerPid:\t";
+	char text[512];
+	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		sys_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *at = strstr(text, key);
+	return at && at[sizeof(key) - 1] != '0';
+}
+
 /* Without debug registers reads before a block are found by chance only, which is said. */
 static void start_watches(struct heap_region *region)
 {
+	if (is_traced()) {
+		counter_add(&region->counters[HEAP_UNWATCHED], 1u);
+		snprintf(region->why_unwatched, sizeof(region->why_unwatched),
+			 "a debugger runs it");
+		return;
+	}
 	uint64_t begun = heap_budget_begin_long();
-
 	signals_prepare(end_for_program);
 	signals_spare_stacks(1);
 	int err = zydis_open() ? -ELIBACC : heap_watch_start();
@@ -86,15 +108,6 @@ __attribute__((constructor)) static void guard_start(void)
 __attribute__((destructor)) static void guard_end(void)
 {
 	heap_end();
-}
-
-/* What was read of its code is not so any more. */
-GUARD_EXPORT int GUARD_NAME(dlclose)(void *handle)
-{
-	NEXT(dlclose);
-	int err = next_dlclose(handle);
-	heap_walk_forget();
-	return err;
 }
 
 /* Ways to end that call no destructor. */
