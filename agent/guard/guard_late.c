@@ -269,6 +269,10 @@ static int late_begin(const char *path)
 {
 	struct heap_region *region = share_map_own(path, HEAP_MAGIC, sizeof(*region));
 	int file = region ? share_open(path) : -ENOENT;
+
+	/* A forked child may not have noticed yet that the run of its parent is over. */
+	if (heap_before_sample)
+		heap_before_sample();
 	int err = file < 0 ? file : take_run() ? 0 : -EBUSY;
 
 	if (!err) {
