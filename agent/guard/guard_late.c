@@ -153,9 +153,6 @@ static int arm(struct heap_region *region)
 		return err;
 	}
 	start_late_watches(region);
-	if (!late.has_fork_handler)
-		pthread_atfork(NULL, NULL, late_forked);
-	late.has_fork_handler = true;
 	late_jumps_lead();
 	return heap_fault_take_again();
 }
@@ -248,11 +245,15 @@ static void *run_late(void *arg)
 	return NULL;
 }
 
+/* A fork in the middle of the beginning, too, must not leave a child that seems to run. */
 static bool take_run(void)
 {
 	uint32_t idle = LATE_IDLE;
 	uint32_t leaves = LATE_LEAVES;
 
+	if (!late.has_fork_handler)
+		pthread_atfork(NULL, NULL, late_forked);
+	late.has_fork_handler = true;
 	return atomic_cas(&late.state, &idle, (uint32_t)LATE_RUNS) ||
 	       atomic_cas(&late.state, &leaves, (uint32_t)LATE_RUNS);
 }

@@ -95,11 +95,12 @@ ok 'which the program does as it would have' $?
 # --- children ---
 
 start bad-workers
-attach --json --for 2
+attach --json --first 1000 --for 2
 [ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .block_size == 56 and
 	.first.function == "read_freed_in_child")'
 ok 'an error of a child that the process forks is found' $?
-child=$(pgrep -P $pid heap_server | head -n 1)
+# One that was forked while the search began has some of its jumps, and is refused.
+child=$(pgrep -P $pid heap_server | sed -n 4p)
 attach --for 0.5
 timeout 60 "$trapline" heap -p "$child" --for 0.5 >/dev/null 2>"$tmp/err"
 [ $? = 0 ] && grep -q 'blocks* sampled' "$tmp/err"
