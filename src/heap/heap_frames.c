@@ -94,12 +94,19 @@ static bool step(struct state *s, uint32_t rule, uintptr_t *at)
 	return true;
 }
 
+extern void *__libc_stack_end; /* where that of the first thread begins: of ld.so */
+
 /* Threads have their control block at the top of their stack; another stack is taken for a large one. */
 static uintptr_t end_of_stack(uintptr_t frame)
 {
-	uintptr_t top = (uintptr_t)__builtin_thread_pointer();
+	const uintptr_t tops[] = { (uintptr_t)__builtin_thread_pointer(),
+				   (uintptr_t)__libc_stack_end };
+	uintptr_t end = frame + STACK_MOST;
 
-	return top > frame && top - frame < STACK_MOST ? top : frame + STACK_MOST;
+	for (int i = 0; i < 2; i++)
+		if (tops[i] > frame && tops[i] < end)
+			end = tops[i];
+	return end;
 }
 
 static bool walk_by_rules(struct heap_walk *walk)
