@@ -14,6 +14,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/output.h"
+#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
 #include "report/code/code_sites.h"
@@ -40,6 +41,7 @@
 #define COMMAND "flow"
 #define REGION_NAME "trapline-flow"
 #define STEP_NS 1000000
+#define PROGRESS_NS 500000000u
 #define LOOK_EVERY_NS 10000000
 #define READY_NS 10000000000u
 #define END_NS 5000000000u
@@ -53,6 +55,7 @@ struct flow_cli {
 	int lock_fd;
 	pid_t pid;
 	uint64_t started_ns;
+	uint64_t progress_ns;	       /* of the last status line */
 	struct inject_masked *blocked; /* threads that had SIGTRAP blocked */
 	size_t blocked_count;
 	bool is_over; /* the program has ended */
@@ -310,6 +313,22 @@ static bool is_flow_over(const struct flow_cli *c)
 	return c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
 }
 
+/* As in cmd_heap.c. */
+static void show_sources(struct flow_cli *c)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!c->set.pid || !c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+		return;
+	c->progress_ns = now;
+	output_progress(&c->terminal,
+			"%.0f s: source reached %" PRIu64 " times, %" PRIu64
+			" windows; Ctrl-C ends",
+			(double)(now - c->started_ns) / 1e9,
+			counter_get(&c->region->counters[FLOW_SEEN]),
+			counter_get(&c->region->counters[FLOW_WINDOWS]));
+}
+
 static void flow_wait(struct flow_cli *c)
 {
 	for (unsigned int n = 1; !flow_has_ended(c) && !is_flow_over(c); n++) {
@@ -319,8 +338,10 @@ static void flow_wait(struct flow_cli *c)
 			watchdog_forward(c->pid);
 		if (n % UNBLOCK_EVERY == 0)
 			unblock_flow(c);
+		show_sources(c);
 		flow_nap(LOOK_EVERY_NS);
 	}
+	output_clear_status(&c->terminal);
 }
 
 /* The agent gets the lock: it tells what lies in memory, and restores the instructions. */
@@ -338,7 +359,7 @@ static void flow_leave(struct flow_cli *c)
 
 static void flow_print(struct flow_cli *c, struct flow_report *report)
 {
-	const bool has_color = c->terminal.text.has_color && isatty(fileno(c->out));
+	const bool has_color = c->terminal.text.has_color && isatty(standard_output_fd(c->out));
 
 	if (!strcmp(c->set.as, "jsonl"))
 		flow_print_json(report, c->out);

@@ -5,6 +5,7 @@
  * The object that is preloaded gives some blocks guards, and writes errors into memory that the processes
  * share with this command. This command starts the program, reads them, and explains them.
  */
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/own_proc.h"
 #include "cli/cmd.h"
@@ -13,9 +14,11 @@
 #include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
 #include "cli/output.h"
+#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
 #include "report/heap/heap_report.h"
+#include "report/plural.h"
 #include "report/safe/private_file.h"
 
 #include <errno.h>
@@ -35,6 +38,7 @@
 #define REGION_NAME "trapline-heap"
 #define OBJECT "libtrapline-guard.so"
 #define ALLOWANCE_NS 10000000u
+#define PROGRESS_NS 500000000u
 #define LOOK_EVERY_NS 10000000
 #define LOOK_AT_FIRST_NS 1000000
 #define LOOKS_AT_FIRST 100u
@@ -50,6 +54,7 @@ struct heap_cli {
 	bool has_color;
 	struct output terminal; /* the line of progress */
 	uint64_t started_ns;
+	uint64_t progress_ns; /* of the last status line */
 	uint64_t torn;
 	uint64_t unlisted;
 	struct heap_attach attach;
@@ -171,6 +176,24 @@ static void tell_errors(struct heap_cli *c)
 	}
 }
 
+/* On a terminal; elsewhere nothing is printed. A program that was started has the terminal for itself. */
+static void show_samples(struct heap_cli *c)
+{
+	uint64_t now = clock_now_ns();
+	size_t errors = 0;
+
+	if (!c->set.pid || !c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+		return;
+	c->progress_ns = now;
+	for (size_t i = 0; i < heap_report_count(c->report); i++)
+		errors += heap_is_shown(heap_report_view(c->report, i));
+	uint64_t blocks = counter_get(&c->region->counters[HEAP_SAMPLED]);
+	output_progress(&c->terminal,
+			"%.0f s: %" PRIu64 " block%s sampled, %zu error%s; Ctrl-C ends",
+			(double)(now - c->started_ns) / 1e9, blocks, plural(blocks), errors,
+			plural(errors));
+}
+
 static void heap_wait_for_look(int pidfd, uint64_t looks)
 {
 	struct timespec pause = { 0, looks < LOOKS_AT_FIRST ? LOOK_AT_FIRST_NS : LOOK_EVERY_NS };
@@ -202,15 +225,17 @@ static bool is_run_over(struct heap_cli *c, int pidfd)
 static void heap_wait_for_end(struct heap_cli *c)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-	bool is_over = false;
 
-	for (uint64_t n = 0; !is_over; n++) {
-		is_over = is_run_over(c, pidfd);
+	for (uint64_t n = 0;; n++) {
+		bool is_over = is_run_over(c, pidfd);
 		read_errors(c);
 		tell_errors(c);
-		if (!is_over)
-			heap_wait_for_look(pidfd, n);
+		if (is_over)
+			break;
+		show_samples(c);
+		heap_wait_for_look(pidfd, n);
 	}
+	output_clear_status(&c->terminal);
 	if (pidfd >= 0)
 		close(pidfd);
 	if (c->set.pid)
@@ -328,7 +353,7 @@ int cmd_heap(int argc, char **argv)
 	if (!status)
 		status = make_heap_region(&c);
 	output_open(&c.terminal, COMMAND, NULL, 0);
-	c.has_color = !status && c.terminal.text.has_color && isatty(fileno(c.out));
+	c.has_color = !status && c.terminal.text.has_color && isatty(standard_output_fd(c.out));
 	watchdog_start(COMMAND, true);
 	if (!status)
 		status = heap_begin(&c);

@@ -77,6 +77,15 @@ ok 'and after that too' $?
 stop
 ok 'it did its work all the time' $?
 
+# --- on a terminal ---
+
+start bad
+TERM=xterm script -qec "'$trapline' heap -p $pid --for 1.5" /dev/null >"$tmp/out" </dev/null
+grep -q 'blocks* sampled, [0-9]* errors*; Ctrl-C ends' "$tmp/out" && grep -q "$(printf '\033')\[1mheap A" "$tmp/out"
+ok 'a line shows how far it is, and errors have a colour' $?
+stop
+ok 'which is nothing to the program' $?
+
 # --- blocks that stay ---
 
 start
