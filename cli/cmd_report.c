@@ -251,7 +251,8 @@ static int print_flow_form(const struct settings *set, const char *path, struct 
 	else if (!strcmp(form, "json"))
 		flow_print_json(flows, f);
 	else
-		flow_print_text(flows, set->verbose != 0, terminal_has_color(standard_output_fd(f)), f);
+		flow_print_text(flows, set->verbose != 0, terminal_has_color(standard_output_fd(f)),
+				f);
 	return close_output(set, f, CLI_OK);
 }
 

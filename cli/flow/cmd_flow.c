@@ -20,6 +20,7 @@
 #include "report/code/code_sites.h"
 #include "report/flow/flow_report.h"
 #include "report/lang/expression.h"
+#include "report/plural.h"
 #include "report/safe/clean.h"
 #include "report/safe/private_file.h"
 #include "report/safe/target_file.h"
@@ -321,12 +322,13 @@ static void show_sources(struct flow_cli *c)
 	if (!c->set.pid || !c->terminal.status || now - c->progress_ns < PROGRESS_NS)
 		return;
 	c->progress_ns = now;
+	uint64_t seen = counter_get(&c->region->counters[FLOW_SEEN]);
+	uint64_t windows = counter_get(&c->region->counters[FLOW_WINDOWS]);
 	output_progress(&c->terminal,
-			"%.0f s: source reached %" PRIu64 " times, %" PRIu64
-			" windows; Ctrl-C ends",
-			(double)(now - c->started_ns) / 1e9,
-			counter_get(&c->region->counters[FLOW_SEEN]),
-			counter_get(&c->region->counters[FLOW_WINDOWS]));
+			"%.0f s: source reached %" PRIu64 " time%s, %" PRIu64
+			" window%s; Ctrl-C ends",
+			(double)(now - c->started_ns) / 1e9, seen, plural(seen), windows,
+			plural(windows));
 }
 
 static void flow_wait(struct flow_cli *c)
