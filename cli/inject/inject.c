@@ -356,7 +356,9 @@ static int say_dlerror(struct injection *in, struct held_thread *t)
 
 	if (in->dlerror_at && !call(in, t, in->dlerror_at, 0, 0, &at) && at)
 		pread(in->memory_fd, text, sizeof(text) - 1, (off_t)at);
-	return refuse(in, -ELIBACC, "its dynamic linker refused the object: %s", text);
+	/* Two commands that load it at the same moment load it twice, and the room for that is small. */
+	return refuse(in, -ELIBACC, "its dynamic linker refused the object: %s%s", text,
+		      strstr(text, "static TLS") ? "; try again if another trapline attached" : "");
 }
 
 /*
