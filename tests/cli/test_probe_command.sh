@@ -124,6 +124,7 @@ summary '($hits | length) == 20 and .command == null and
 ok a_program_that_the_process_becomes_has_no_probes $?
 
 # The command cannot read meanwhile, and the process waits for nothing.
+: >"$tmp/out"
 timeout 60 "$trapline" break work --mechanism probe --max-rate 0 --json -- "$victims/probed" 4 1000000 >"$tmp/out" 2>"$tmp/err" &
 timer=$!
 eventually grep -q '"hit"' "$tmp/out"
@@ -249,6 +250,7 @@ end
 
 # The program closes the agent's descriptor, and has a file of its own at that number.
 start closer
+: >"$tmp/out"
 "$trapline" break -p "$pid" usleep --mechanism probe --json >"$tmp/out" 2>"$tmp/err" &
 observer=$!
 eventually grep -q '"type":"hit"' "$tmp/out"

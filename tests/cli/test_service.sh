@@ -59,6 +59,7 @@ cp "$forker" "$tmp/namesake"
 early=$!
 started="$started $early"
 eventually runs "$early" namesake
+: >"$tmp/out"
 timeout -k 2 60 "$trapline" break serve_one --name namesake --json >"$tmp/out" 2>"$tmp/err" &
 observer=$!
 started="$started $observer"
@@ -171,6 +172,7 @@ watch serve_one -- sh -c '"$0" once' "$forker"
 ok "without_follow_the_remedy_is_named" $?
 
 # A child in vfork() cannot be resumed; the run does not wait for it.
+rm -f "$tmp/lines"
 "$trapline" break lookup --follow --limit 3 --output "$tmp/lines" -- "$victims/vforker" "$tmp/let_go" \
 	"$tmp/let_it_go" "$victims/calls" 200 1000 >"$tmp/out" 2>"$tmp/err" &
 observer=$!
@@ -191,6 +193,7 @@ wait "$observer" 2>/dev/null
 sleep 3
 [ ! -e "$tmp/ran" ]
 ok "a_kill_during_the_search_ends_the_command" $?
+: >"$tmp/out"
 "$trapline" break serve_one --follow -- sh -c '"$0" once; sleep 1; "$0" once; touch "$1"' "$forker" \
 	"$tmp/ran" >"$tmp/out" 2>&1 &
 observer=$!

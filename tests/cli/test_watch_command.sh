@@ -183,6 +183,7 @@ watch -p "$counter" shared_counter --on wr --rotate 10ms --limit 2 --json
 ok "old_names_are_accepted_and_not_listed" $?
 
 start execer
+: >"$tmp/out"
 watch -p "$pid" shared_counter --json &
 observer=$!
 eventually grep -q '"type":"hit"' "$tmp/out"
