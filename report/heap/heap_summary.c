@@ -69,7 +69,7 @@ static void print_cost(const struct heap_totals *t, FILE *f)
 	double cost = (double)t->counters[HEAP_COST_NS];
 	double cpu = (double)t->counters[HEAP_CPU_NS];
 
-	fprintf(f, "  samples cost %.1f ms", cost / 1e6);
+	fprintf(f, "  sampling cost %.1f ms", cost / 1e6);
 	if (cpu > 0)
 		fprintf(f, ", %.1f%% of %.2f s of CPU time", 100 * cost / cpu, cpu / 1e9);
 	fprintf(f, "; a process gets larger by at most %.0f MiB\n",
