@@ -71,7 +71,10 @@ static void print_cost(const struct heap_totals *t, FILE *f)
 
 	fprintf(f, "  sampling cost %.1f ms", cost / 1e6);
 	if (cpu > 0)
-		fprintf(f, ", %.1f%% of %.2f s of CPU time", 100 * cost / cpu, cpu / 1e9);
+		fprintf(f,
+			cpu < 1e9 ? ", %.1f%% of %.1f ms of CPU time" :
+				    ", %.1f%% of %.2f s of CPU time",
+			100 * cost / cpu, cpu < 1e9 ? cpu / 1e6 : cpu / 1e9);
 	fprintf(f, "; a process gets larger by at most %.0f MiB\n",
 		(double)t->pool_bytes / 1048576);
 }

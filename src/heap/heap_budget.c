@@ -13,6 +13,8 @@
 #define BACKOFF_MOST 1024u
 #define WATCHES_PARTS 2u
 #define LEAST_PARTS 2u
+#define ALLOWED_PROCESSES 10u
+#define ALLOWANCE_PARTS 10u /* of it for each further one */
 /* Measured: what a pair of malloc() and free() costs more that is not sampled. */
 #define CALL_NS 6u
 
@@ -25,10 +27,19 @@ static struct {
 	uint64_t before_ns; /* CPU time of the process until the start */
 } budget;
 
-void heap_budget_start(const struct heap_settings *settings)
+/* A script of many short programs would pay with allowances alone. */
+static uint64_t allowance_in(const struct heap_region *region)
 {
-	budget.ppm = settings->budget_ppm;
-	budget.allowance_ns = settings->allowance_ns;
+	const uint64_t whole_ns = region->settings.allowance_ns;
+	const uint64_t processes = counter_get(&region->counters[HEAP_PROCESSES]);
+
+	return processes < ALLOWED_PROCESSES ? whole_ns : whole_ns / ALLOWANCE_PARTS;
+}
+
+void heap_budget_start(const struct heap_region *region)
+{
+	budget.ppm = region->settings.budget_ppm;
+	budget.allowance_ns = allowance_in(region);
 	budget.samples_ns = 0;
 	budget.watches_ns = 0;
 	budget.calls_ns = 0;

@@ -14,7 +14,7 @@
 
 #include "heap/heap.h"
 
-void heap_budget_start(const struct heap_settings *settings);
+void heap_budget_start(const struct heap_region *region);
 /* In a child: what was spent before is not its own, and it has no allowance. */
 void heap_budget_forked(void);
 

@@ -63,7 +63,7 @@ int heap_start(struct heap_region *region)
 
 	heap_region = region;
 	dl_iterate_phdr(find_data, &heap_data);
-	heap_budget_start(&region->settings);
+	heap_budget_start(region);
 	int err = start_all(region, &range);
 	if (err) {
 		heap_region = NULL;
@@ -103,7 +103,7 @@ void heap_stop(void)
 
 int heap_start_again(struct heap_region *region)
 {
-	heap_budget_start(&region->settings);
+	heap_budget_start(region);
 	heap_context_forget(region->settings.first);
 	heap_tell_forked();
 	region->pool_bytes = heap_region->pool_bytes;
