@@ -127,12 +127,7 @@ static void emit_gates(struct window_area *a)
 		emit_load(a, emit_number(i), &a->regs.r[i]);
 	emit(a, "\xff\x25", 2); /* jmp *resume */
 	emit_field(a, &a->resume, 0);
-	a->miss = a->used;
-	emit_store(a, EMIT_RAX, &a->target);
-	emit_load(a, EMIT_RAX, &a->spill_rax);
-	emit_load(a, EMIT_RCX, &a->spill_rcx);
-	emit_load(a, EMIT_RDX, &a->spill_rdx);
-	emit_site(a, 0);
+	emit_miss(a);
 	a->pad = a->used;
 	emit(a, "\x0f\x0b", 2); /* ud2 */
 	a->kept = a->used;

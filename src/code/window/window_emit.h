@@ -102,6 +102,17 @@ static inline void emit_site(struct window_area *a, uint32_t site)
 	emit_jump(a, a->save);
 }
 
+/* Where an indirect branch goes that the table of jumps does not have; the number 0 is its site. */
+static inline void emit_miss(struct window_area *a)
+{
+	a->miss = a->used;
+	emit_store(a, EMIT_RAX, &a->target);
+	emit_load(a, EMIT_RAX, &a->spill_rax);
+	emit_load(a, EMIT_RCX, &a->spill_rcx);
+	emit_load(a, EMIT_RDX, &a->spill_rdx);
+	emit_site(a, 0);
+}
+
 static inline uint8_t *emit_bytes_end(struct window_area *a)
 {
 	return a->writable + a->used;

@@ -138,7 +138,7 @@ static void unmap_here(struct point_cache *c)
 	munmap(a->code, WINDOW_CODE_BYTES + DATA_BYTES);
 }
 
-/* A system call that is none: it stops, or fails, and then ends the program. */
+/* A system call with a number that the kernel does not have: it stops, or fails, and then ends the program. */
 static void emit_gates(struct point_cache *c)
 {
 	struct window_area *a = c->area;
@@ -150,12 +150,7 @@ static void emit_gates(struct point_cache *c)
 	emit(a, "\xb8\xff\xff\xff\xff\x0f\x05", 7); /* mov $-1, %eax; syscall */
 	c->behind_gate = emit_pc(a);
 	emit(a, "\x0f\x0b", 2); /* ud2 */
-	a->miss = a->used;
-	emit_store(a, EMIT_RAX, &a->target);
-	emit_load(a, EMIT_RAX, &a->spill_rax);
-	emit_load(a, EMIT_RCX, &a->spill_rcx);
-	emit_load(a, EMIT_RDX, &a->spill_rdx);
-	emit_site(a, 0);
+	emit_miss(a);
 	c->repeated = a->used;
 	a->used += REPEATED_BYTES;
 	a->kept = a->used;
