@@ -105,7 +105,7 @@ struct death {
 	const ucontext_t *context;
 };
 
-static void look(void *arg)
+static void tell_death(void *arg)
 {
 	const struct death *death = arg;
 
@@ -122,7 +122,7 @@ static void on_death(int signal, siginfo_t *info, void *context)
 
 	if (heap_pid == sys_getpid() && !heap_is_over) {
 		heap_self.busy++;
-		heap_fault_call(look, &death);
+		heap_fault_call(tell_death, &death);
 		heap_self.busy--;
 	}
 	heap_fault_sigaction(signal, &action, NULL);
