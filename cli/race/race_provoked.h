@@ -38,7 +38,7 @@ void race_provoked_compare(struct race_provoked *p, const struct race_region *re
 size_t race_provoked_count(const struct race_provoked *p);
 /*
  * status: of the first run that failed. If a failure is in the baseline, or becomes part of it, that of
- * the first run that failed in another way; 0: there is none.
+ * the first run that failed in another way; 0: no run did.
  */
 int race_provoked_status(const struct race_provoked *p, int status, bool is_written);
 void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f);

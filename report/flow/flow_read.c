@@ -40,7 +40,7 @@ static void text_in(const json_t *j, const char *name, char *out, size_t n)
 	clean_text(out);
 }
 
-/* The number of a name; n: it is none of them. */
+/* The number of a name; n: it is not one of them. */
 static size_t name_in(const json_t *j, const char *name, const char *const *names, size_t n)
 {
 	const char *text = json_string_value(json_object_get(j, name));

@@ -165,8 +165,8 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 }
 
 /*
- * The steady clock costs each thread at each switch. Where a thread of ours looks at the budget, there
- * is none while little may be spent.
+ * The steady clock costs each thread at each switch. Where a thread of ours looks at the budget, it
+ * rests while little may be spent.
  */
 TRAP_PATH static void set_timers(uint32_t timer)
 {

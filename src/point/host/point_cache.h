@@ -26,7 +26,7 @@ struct point_values {
 };
 
 struct point_cache {
-	struct window_area *area; /* NULL: there is none */
+	struct window_area *area; /* NULL: it is not made yet */
 	struct point_tracee *tracee;
 	uint64_t behind_gate; /* pc in the stop of its system call */
 	uint32_t repeated;    /* offset of a place for a string instruction */

@@ -48,7 +48,7 @@ int point_window_run(struct point_window **window, struct point_window_run *run)
 
 /*
  * Signals that came in a window. The caller passes the first one on at its next stop after a step, and
- * sends those that it cannot pass on. 0: there is none.
+ * sends those that it cannot pass on. 0: no signal is left.
  */
 int point_window_held(struct point_window *window, siginfo_t *out);
 
