@@ -4,12 +4,12 @@
 #include "cli/code/report_code.h"
 #include "cli/opts.h"
 #include "cli/output.h"
-#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "report/flow/flow_report.h"
 #include "report/page/findings.h"
 #include "report/run/groups.h"
 #include "report/safe/private_file.h"
+#include "report/safe/stream_fd.h"
 
 #include <errno.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static void as_text(FILE *f, const struct run_session *s, const struct settings 
 		    const struct run_end *end)
 {
 	struct run_text text = { .f = f,
-				 .has_color = terminal_has_color(standard_output_fd(f)),
+				 .has_color = terminal_has_color(stream_fd(f)),
 				 .rows_max = set->top,
 				 .is_verbose = set->verbose };
 	struct tally tally = { 0 };
@@ -251,8 +251,7 @@ static int print_flow_form(const struct settings *set, const char *path, struct 
 	else if (!strcmp(form, "json"))
 		flow_print_json(flows, f);
 	else
-		flow_print_text(flows, set->verbose != 0, terminal_has_color(standard_output_fd(f)),
-				f);
+		flow_print_text(flows, set->verbose != 0, terminal_has_color(stream_fd(f)), f);
 	return close_output(set, f, CLI_OK);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "report/lang/near.h"
 #include "report/safe/clean.h"
+#include "report/safe/stream_fd.h"
 
 #include <trapline/trapline.h>
 
@@ -95,7 +96,7 @@ void cli_note(const char *command, const char *format, ...)
 
 static void print_help(FILE *f)
 {
-	bool has_color = terminal_has_color(standard_output_fd(f));
+	bool has_color = terminal_has_color(stream_fd(f));
 
 	terminal_print(
 		f,

@@ -36,11 +36,6 @@ void standard_output_keep(void)
 	stdout = kept;
 }
 
-int standard_output_fd(FILE *f)
-{
-	return f == stdout ? STDOUT_FILENO : fileno(f);
-}
-
 int standard_output_error(void)
 {
 	fflush(stdout);

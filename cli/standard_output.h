@@ -11,9 +11,6 @@
  */
 void standard_output_keep(void);
 
-/* The descriptor of a stream; stdout has none of its own any more. */
-int standard_output_fd(FILE *f);
-
 /* Writes what is left. An errno where some of the output did not arrive; 0: all did. */
 int standard_output_error(void);
 

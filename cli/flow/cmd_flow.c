@@ -14,7 +14,6 @@
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/output.h"
-#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
 #include "report/code/code_sites.h"
@@ -23,6 +22,7 @@
 #include "report/plural.h"
 #include "report/safe/clean.h"
 #include "report/safe/private_file.h"
+#include "report/safe/stream_fd.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -361,7 +361,7 @@ static void flow_leave(struct flow_cli *c)
 
 static void flow_print(struct flow_cli *c, struct flow_report *report)
 {
-	const bool has_color = c->terminal.text.has_color && isatty(standard_output_fd(c->out));
+	const bool has_color = c->terminal.text.has_color && isatty(stream_fd(c->out));
 
 	if (!strcmp(c->set.as, "jsonl"))
 		flow_print_json(report, c->out);

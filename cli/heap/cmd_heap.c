@@ -14,12 +14,12 @@
 #include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
 #include "cli/output.h"
-#include "cli/standard_output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
 #include "report/heap/heap_report.h"
 #include "report/plural.h"
 #include "report/safe/private_file.h"
+#include "report/safe/stream_fd.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -353,7 +353,7 @@ int cmd_heap(int argc, char **argv)
 	if (!status)
 		status = make_heap_region(&c);
 	output_open(&c.terminal, COMMAND, NULL, 0);
-	c.has_color = !status && c.terminal.text.has_color && isatty(standard_output_fd(c.out));
+	c.has_color = !status && c.terminal.text.has_color && isatty(stream_fd(c.out));
 	watchdog_start(COMMAND, true);
 	if (!status)
 		status = heap_begin(&c);

@@ -4,8 +4,8 @@
 
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
-#include "cli/standard_output.h"
 #include "report/code/code_sites.h"
+#include "report/safe/stream_fd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ void last_keep(struct last *l, struct output *to)
 /* A terminal acts on some of what is not ASCII, and a value may hold any text. */
 static void put_json(FILE *f, char *json, size_t n)
 {
-	for (size_t i = 0; isatty(standard_output_fd(f)) && i < n; i++)
+	for (size_t i = 0; isatty(stream_fd(f)) && i < n; i++)
 		if ((unsigned char)json[i] >= 0x80)
 			json[i] = '?';
 	fwrite(json, n, 1, f);

@@ -20,12 +20,12 @@
 #include "cli/race/race_replay.h"
 #include "cli/race/race_settings.h"
 #include "cli/race/race_vary.h"
-#include "cli/standard_output.h"
 #include "cli/watchdog.h"
 #include "record/race_words.h"
 #include "report/race/race_group.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
+#include "report/safe/stream_fd.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -609,7 +609,7 @@ int cmd_race(int argc, char **argv)
 	if (!status)
 		race_report_set_root(c.report, c.root);
 	output_open(&c.terminal, COMMAND, NULL, 0);
-	c.has_color = !status && c.terminal.text.has_color && isatty(standard_output_fd(c.out));
+	c.has_color = !status && c.terminal.text.has_color && isatty(stream_fd(c.out));
 	watchdog_start(COMMAND, true);
 	race_vary_choose(&c.vary);
 	c.started_ns = clock_now_ns();

@@ -2,6 +2,7 @@
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
 #include "report/run/groups.h"
 #include "report/run/run_watch.h"
+#include "report/safe/stream_fd.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,9 +63,7 @@ void run_json_place(json_t *to, const struct place *p)
 /* Values may hold any text, and a terminal acts on some of it. Other readers get it as it is. */
 void run_jsonl_line(FILE *f, json_t *object)
 {
-	int fd = f == stdout ? STDOUT_FILENO : fileno(f);
-
-	json_dumpf(object, f, JSON_COMPACT | (isatty(fd) ? JSON_ENSURE_ASCII : 0));
+	json_dumpf(object, f, JSON_COMPACT | (isatty(stream_fd(f)) ? JSON_ENSURE_ASCII : 0));
 	fputc('\n', f);
 	json_decref(object);
 }
