@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define STATUS_INTERVAL_NS 250000000u
+#define PROGRESS_INTERVAL_NS 500000000u
 #define STANDARD_OUTPUT "standard output"
 
 static uint64_t clock_offset(void)
@@ -131,6 +132,16 @@ static void show_status(struct output *o, uint64_t hits, const char *state)
 	fprintf(stderr, "%s; Ctrl-C ends", state);
 	o->status_shown = true;
 	terminal_set_status(true);
+}
+
+bool output_progress_is_due(struct output *o)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!o->status || now - o->status_at_ns < PROGRESS_INTERVAL_NS)
+		return false;
+	o->status_at_ns = now;
+	return true;
 }
 
 void output_progress(struct output *o, const char *format, ...)

@@ -50,6 +50,8 @@ int output_finish(struct output *o, uint64_t hits);
 /* A line on the terminal that the next one replaces; nothing elsewhere. */
 void output_progress(struct output *o, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* On a terminal twice a second. Not for a command that shows its hits in that line. */
+bool output_progress_is_due(struct output *o);
 void output_clear_status(struct output *o);
 void output_close(struct output *o);
 

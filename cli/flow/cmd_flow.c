@@ -42,7 +42,6 @@
 #define COMMAND "flow"
 #define REGION_NAME "trapline-flow"
 #define STEP_NS 1000000
-#define PROGRESS_NS 500000000u
 #define LOOK_EVERY_NS 10000000
 #define READY_NS 10000000000u
 #define END_NS 5000000000u
@@ -56,7 +55,6 @@ struct flow_cli {
 	int lock_fd;
 	pid_t pid;
 	uint64_t started_ns;
-	uint64_t progress_ns;	       /* of the last status line */
 	struct inject_masked *blocked; /* threads that had SIGTRAP blocked */
 	size_t blocked_count;
 	bool is_over; /* the program has ended */
@@ -319,9 +317,8 @@ static void show_sources(struct flow_cli *c)
 {
 	uint64_t now = clock_now_ns();
 
-	if (!c->set.pid || !c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+	if (!c->set.pid || !output_progress_is_due(&c->terminal))
 		return;
-	c->progress_ns = now;
 	uint64_t seen = counter_get(&c->region->counters[FLOW_SEEN]);
 	uint64_t windows = counter_get(&c->region->counters[FLOW_WINDOWS]);
 	output_progress(&c->terminal,

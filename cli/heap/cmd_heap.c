@@ -38,7 +38,6 @@
 #define REGION_NAME "trapline-heap"
 #define OBJECT "libtrapline-guard.so"
 #define ALLOWANCE_NS 10000000u
-#define PROGRESS_NS 500000000u
 #define LOOK_EVERY_NS 10000000
 #define LOOK_AT_FIRST_NS 1000000
 #define LOOKS_AT_FIRST 100u
@@ -54,7 +53,6 @@ struct heap_cli {
 	bool has_color;
 	struct output terminal; /* the line of progress */
 	uint64_t started_ns;
-	uint64_t progress_ns; /* of the last status line */
 	uint64_t torn;
 	uint64_t unlisted;
 	struct heap_attach attach;
@@ -182,9 +180,8 @@ static void show_samples(struct heap_cli *c)
 	uint64_t now = clock_now_ns();
 	size_t errors = 0;
 
-	if (!c->set.pid || !c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+	if (!c->set.pid || !output_progress_is_due(&c->terminal))
 		return;
-	c->progress_ns = now;
 	for (size_t i = 0; i < heap_report_count(c->report); i++)
 		errors += heap_is_shown(heap_report_view(c->report, i));
 	uint64_t blocks = counter_get(&c->region->counters[HEAP_SAMPLED]);

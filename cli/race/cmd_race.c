@@ -42,7 +42,6 @@
 #define COMMAND "race"
 #define LOOK_EVERY_NS 10000000u
 #define LOOK_LATER_NS 50000000u /* each look takes some time from the program */
-#define PROGRESS_NS 500000000u
 #define LOOKS_AT_FIRST 20u
 #define SURE_AFTER_NS 2000000000u
 #define GIVEN_NS 10000000000u /* to a run in progress when the time is over, at least */
@@ -65,7 +64,6 @@ struct race_cli {
 	FILE *out;
 	bool has_color;
 	struct output terminal; /* the line of progress */
-	uint64_t progress_ns;	/* when it was printed */
 	uint64_t torn;
 	uint64_t unlisted; /* records that were too many to be read or kept */
 	uint64_t started_ns;
@@ -190,9 +188,8 @@ static void show_progress(struct race_cli *c)
 	uint64_t now = clock_now_ns();
 	char run[32] = "";
 
-	if (!c->terminal.status || now - c->progress_ns < PROGRESS_NS)
+	if (!output_progress_is_due(&c->terminal))
 		return;
-	c->progress_ns = now;
 	uint64_t stalls = c->gone.counters[RACE_STALLS] + race_live_stalls(c->run.region);
 	uint64_t sites = __atomic_load_n(&c->run.region->sites_covered, __ATOMIC_RELAXED);
 	size_t races = shown_races(c);
