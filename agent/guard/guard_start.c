@@ -2,13 +2,11 @@
 /* guard_start.c - the object that is preloaded for `trapline heap` begins and ends. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <trapline/trapline.h>
@@ -20,7 +18,7 @@
 #include "agent/signals.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
-#include "base/sys.h"
+#include "base/own_status.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
@@ -48,16 +46,7 @@ static int end_for_program(void)
 /* By a debugger, for which each trap is a stop. */
 static bool is_traced(void)
 {
-	static const char key[] = "TracerPid:\t";
-	char text[512];
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
-	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
-
-	if (fd >= 0)
-		sys_close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	const char *at = strstr(text, key);
-	return at && at[sizeof(key) - 1] != '0';
+	return own_status("\nTracerPid:\t") > '0';
 }
 
 /* Without debug registers reads before a block are found by chance only, which is said. */

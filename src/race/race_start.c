@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_status.h"
 #include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/create.h"
@@ -53,7 +54,6 @@
 #define TICKS_PART 5u
 #define STEADY_MIN_NS 500000u
 #define STEADY_MAX_NS 20000000u
-#define SECCOMP_LINE 16u /* bytes, at least as many as of "Seccomp:" with its number */
 
 static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 {
@@ -138,43 +138,15 @@ static int is_go(void)
 	return 0;
 }
 
-/* The digit of the line "Seccomp:" in a part of the file; '\0': it has none. */
-static char seccomp_mode(const char *text)
-{
-	static const char key[] = "\nSeccomp:\t";
-	const char *at = strstr(text, key);
-
-	return at ? at[strlen(key)] : '\0';
-}
-
 /*
  * As /proc/self/status tells it, because asking by prctl() kills where it is strict. 1, 0, or -errno:
- * it cannot be known. The list of groups, which comes first, may be longer than any room here.
+ * it cannot be known.
  */
 static int has_seccomp(void)
 {
-	char text[4096] = "";
-	size_t kept = 0; /* of the part before: a line may be in two parts */
-	char mode = '\0';
-	ssize_t n = 1;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	const int mode = own_status("\nSeccomp:\t");
 
-	if (fd < 0)
-		return fd;
-	for (int parts = 0; !mode && n > 0; parts++) {
-		n = sys_read(fd, text + kept, sizeof(text) - 1 - kept);
-		if (n <= 0) {
-			n = n || parts ? n : -EIO;
-			break;
-		}
-		size_t end = kept + (size_t)n;
-		text[end] = '\0';
-		mode = seccomp_mode(text);
-		kept = end < SECCOMP_LINE ? end : SECCOMP_LINE;
-		memmove(text, text + end - kept, kept);
-	}
-	sys_close(fd);
-	return mode ? mode != '0' : (int)n; /* a kernel without filters has no such line */
+	return mode > 0 ? mode != '0' : mode; /* a kernel without filters has no such line */
 }
 
 int race_is_kept_by_us(void)
