@@ -16,12 +16,12 @@
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/own_thread.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
 #include "flow/flow_tell.h"
+#include "guest/own_thread.h"
 
 #define WAIT_STEP_NS 1000000
 #define LOOK_EVERY_NS 20000000

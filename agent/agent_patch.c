@@ -24,15 +24,15 @@
 
 #include <trapline/tools.h>
 
-#include "agent/name.h"
-#include "agent/share.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/target.h"
+#include "guest/name.h"
+#include "guest/own_thread.h"
+#include "guest/share.h"
 #include "record/patch_region.h"
 
 /* Numbers below are those that programs take, and close. */

@@ -14,7 +14,7 @@
 
 #include "agent/agent_throttle.h"
 #include "agent/seccomp.h"
-#include "agent/signals.h"
+#include "guest/signals.h"
 #include "race/race.h"
 
 #define EXPORTED __attribute__((visibility("default")))

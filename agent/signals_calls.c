@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "agent/signals.h"
+#include "guest/signals.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "agent/signals.h"
 #include "base/sys.h"
+#include "guest/signals.h"
 #include "race/race.h"
 
 /* After its end trapline blocks them again, which takes a moment. */

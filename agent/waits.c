@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 
-#include "agent/signals.h"
+#include "guest/signals.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -21,16 +21,16 @@
 
 #include <trapline/trapline.h>
 
-#include "agent/environment.h"
 #include "agent/guard/guard.h"
-#include "agent/share.h"
-#include "agent/signals.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/own_thread.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
+#include "guest/environment.h"
+#include "guest/own_thread.h"
+#include "guest/share.h"
+#include "guest/signals.h"
 #include "heap/heap_death.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_watch.h"

@@ -12,7 +12,7 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_next.h"
-#include "agent/signals.h"
+#include "guest/signals.h"
 
 GUARD(int, prctl, (int option, ...))
 {

@@ -12,7 +12,7 @@
 #include <signal.h>
 
 #include "agent/guard/guard.h"
-#include "agent/signals.h"
+#include "guest/signals.h"
 #include "heap/heap_death.h"
 #include "heap/heap_fault.h"
 

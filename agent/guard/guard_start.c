@@ -11,14 +11,14 @@
 
 #include <trapline/trapline.h>
 
-#include "agent/environment.h"
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_next.h"
-#include "agent/share.h"
-#include "agent/signals.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/own_status.h"
+#include "guest/environment.h"
+#include "guest/share.h"
+#include "guest/signals.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"

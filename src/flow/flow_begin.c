@@ -6,7 +6,6 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/stack_call.h"
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
@@ -15,6 +14,7 @@
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
+#include "guest/stack_call.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
 

@@ -14,7 +14,6 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/stack_call.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "flow/flow.h"
@@ -25,6 +24,7 @@
 #include "flow/flow_source.h"
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
+#include "guest/stack_call.h"
 
 #define KEPT_BYTES (64u << 20)
 #define OCCURRENCES 8u

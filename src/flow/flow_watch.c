@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 
 #include "base/atomic.h"
-#include "base/stack_call.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "core/moved_watch.h"
@@ -29,6 +28,7 @@
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
+#include "guest/stack_call.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
 

@@ -18,11 +18,11 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/own_thread.h"
 #include "base/sys.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
+#include "guest/own_thread.h"
 #include "race/race.h"
 #include "race/race_line.h"
 #include "race/race_start.h"

@@ -16,11 +16,11 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/own_thread.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
 #include "code/poke/traps_switch.h"
+#include "guest/own_thread.h"
 #include "race/race.h"
 #include "race/race_budget.h"
 #include "race/race_end.h"

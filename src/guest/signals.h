@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* signals.h - see signals.c. */
-#ifndef AGENT_SIGNALS_H
-#define AGENT_SIGNALS_H
+#ifndef GUEST_SIGNALS_H
+#define GUEST_SIGNALS_H
 
 #include <signal.h>
 

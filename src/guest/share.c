@@ -7,7 +7,7 @@
  * must be of this process's own user, of the run that the option was made for, and sealed: a file that
  * shrinks would kill the process that reads it.
  */
-#include "agent/share.h"
+#include "guest/share.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack_call.c - see stack_call.h. Its own description for unwinders leads back to the caller. */
-#include "base/stack_call.h"
+#include "guest/stack_call.h"
 
 __asm__(".text\n"
 	"	.p2align 4, 0xcc\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* environment.h - what the command added to the environment for this process alone. */
-#ifndef AGENT_ENVIRONMENT_H
-#define AGENT_ENVIRONMENT_H
+#ifndef GUEST_ENVIRONMENT_H
+#define GUEST_ENVIRONMENT_H
 
 #include <stddef.h>
 

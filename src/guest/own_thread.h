@@ -5,8 +5,8 @@
  * Signals of the program are for its own threads. What an instruction raises comes through, and so do the
  * two signals that libc sends to all threads: setuid(2) waits until each thread has taken it.
  */
-#ifndef BASE_OWN_THREAD_H
-#define BASE_OWN_THREAD_H
+#ifndef GUEST_OWN_THREAD_H
+#define GUEST_OWN_THREAD_H
 
 #include <pthread.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
  * file of the program, and to open a pipe can last for ever. So the name becomes the one of
  * /proc/PID/maps, which no file has.
  */
-#include "agent/name.h"
+#include "guest/name.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  *
  * A handler may stand on the program's own alternate stack, which has a few KiB.
  */
-#ifndef BASE_STACK_CALL_H
-#define BASE_STACK_CALL_H
+#ifndef GUEST_STACK_CALL_H
+#define GUEST_STACK_CALL_H
 
 /* top: one past its last byte, aligned to 16. */
 void stack_call(void *top, void (*call)(void *), void *arg) __attribute__((visibility("hidden")));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* own_thread.c - see own_thread.h. */
-#include "base/own_thread.h"
+#include "guest/own_thread.h"
 
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* share.h - the memory that trapline shares with this process, checked before it is used. */
-#ifndef AGENT_SHARE_H
-#define AGENT_SHARE_H
+#ifndef GUEST_SHARE_H
+#define GUEST_SHARE_H
 
 #include <stddef.h>
 #include <stdint.h>

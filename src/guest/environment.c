@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* environment.c - see environment.h. The command has put its own part before what was there. */
-#include "agent/environment.h"
+#include "guest/environment.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * is not its own (src/trap/foreign.c). A signal that would stay pending ends the search or
  * the budget in this process: from then on SIGTRAP is blocked as the program asks.
  */
-#include "agent/signals.h"
+#include "guest/signals.h"
 
 #include <signal.h>
 #include <stddef.h>
