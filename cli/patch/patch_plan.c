@@ -69,6 +69,13 @@ static int plan_check_copies(const struct patch_settings *set, const struct patc
 				 "cannot apply %s: '%s' has copies that stay old (%s); replace the "
 				 "functions that contain them, or give --leave-copies",
 				 patch_object_name(plan->object), step->record->name, f->copies);
+	return CLI_OK;
+}
+
+static void plan_note_copies(const struct patch_step *step)
+{
+	const struct patch_found *f = &step->found;
+
 	if (f->copies[0])
 		cli_note(PATCH_COMMAND, "these copies of '%s' stay old: %s", step->record->name,
 			 f->copies);
@@ -77,7 +84,6 @@ static int plan_check_copies(const struct patch_settings *set, const struct patc
 			 "%s has no debug information (DWARF): inlined copies of '%s' are not "
 			 "known",
 			 f->module ? f->module : "the object", step->record->name);
-	return CLI_OK;
 }
 
 /* The object that the old functions are in, as the author says; NULL: any. */
@@ -218,6 +224,10 @@ int patch_plan_make(const struct patch_settings *set, struct symbols *s, struct 
 	int status = plan.steps ? plan_steps(set, s, &plan) : plan_wrong(&plan, "out of memory");
 	if (!status && patch_scope_check(s, plan.object, why, sizeof(why)))
 		status = plan_wrong(&plan, why);
+	/* Notes are of a plan that holds: a refusal is one line. */
+	for (size_t i = 0; i < plan.count && !status; i++)
+		if (plan.steps[i].record->kind == TRAPLINE_PATCH_RECORD_FUNCTION)
+			plan_note_copies(&plan.steps[i]);
 	if (status)
 		patch_plan_free(&plan);
 	else

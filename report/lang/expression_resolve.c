@@ -168,6 +168,15 @@ static int place_in_thread(struct resolver *r, const struct tree_node *n,
 	return 0;
 }
 
+/* The same whether one local variable has that name or many: libraries have some where debug symbols are. */
+static int no_value_there(struct resolver *r, const struct tree_node *n)
+{
+	return fail(r, n, -EINVAL,
+		    "no variable named '%s' has a value there: it belongs to other code, or the "
+		    "compiler optimised it away",
+		    n->text);
+}
+
 static int place_of(struct resolver *r, const struct tree_node *n, const struct named_variable *v,
 		    struct spot *p)
 {
@@ -192,21 +201,15 @@ static int place_of(struct resolver *r, const struct tree_node *n, const struct 
 		if (!n->scope && symbols_is_stripped(r->s) && v->module &&
 		    strcmp(v->module, symbols_program(r->s)) != 0)
 			return unknown_name(r, n);
-		if (r->options->path_only)
-			return fail(r, n, -EINVAL,
-				    "'%s' is a local variable of other code, which a condition "
-				    "cannot read here",
-				    v->name);
+		if (r->options->name)
+			return no_value_there(r, n);
 		return fail(r, n, -EINVAL,
 			    "'%s' is a local variable, so it has no fixed address; watch it "
 			    "in each frame: FUNCTION:%s",
 			    v->name, n->text);
 	default:
 		if (r->options->name)
-			return fail(r, n, -EINVAL,
-				    "no variable named '%s' has a value there: it belongs to other "
-				    "code, or the compiler optimised it away",
-				    n->text);
+			return no_value_there(r, n);
 		return fail(r, n, -EINVAL, "'%s' has no address: the compiler optimised it away",
 			    v->name);
 	}

@@ -6,6 +6,8 @@
 
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 if [ "$(uname -m)" != x86_64 ]; then
 	echo "1..0 # SKIP probes are for x86-64"
 	exit 0
@@ -304,12 +306,12 @@ ok a_static_program_is_refused $?
 ! probe work worker --if 'hits == 3' -- "$victims/probed" 1 1 && grep -q 'have a probe of their own.*use --mechanism uprobe' "$tmp/err"
 ok counted_hits_of_two_sites_are_refused $?
 
-if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -x "$trapline" 2>/dev/null; then
-	timeout 60 setpriv --reuid 65534 --clear-groups "$trapline" break work --mechanism probe --json --if 'arg0 == 2' -- \
-		"$victims/probed" 2 100 >"$tmp/out" 2>"$tmp/err" && summary '($hits | length) == 2'
+if lend "$victims/probed"; then
+	timeout 60 $as_user "$lent/trapline" break work --mechanism probe --json --if 'arg0 == 2' -- \
+		"$lent/probed" 2 100 >"$tmp/out" 2>"$tmp/err" && summary '($hits | length) == 2'
 	ok an_ordinary_user_needs_no_privilege $?
 else
-	skip an_ordinary_user_needs_no_privilege "root, or a build folder that others may read"
+	skip an_ordinary_user_needs_no_privilege "$not_lent"
 fi
 
 finished

@@ -23,6 +23,13 @@ check() {
 		echo "ok $count - $name # SKIP $2 is not installed"
 		return
 	}
+	case ${4-} in *-fuse-ld=lld*)
+		command -v ld.lld >/dev/null || {
+			echo "ok $count - $name # SKIP lld is not installed"
+			return
+		}
+		;;
+	esac
 	out=$({ $compile -fPIC -DLIBRARY -c "$source" -o "$work/lib.o" &&
 		$compile -c "$source" -o "$work/program.o" &&
 		$2 $3 -shared "$work/lib.o" -o "$work/lib.so" $link &&
