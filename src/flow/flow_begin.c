@@ -228,10 +228,14 @@ static void close_window(void *arg)
 	flow_spend(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
 }
 
-/* In a handler, perhaps on a small stack of the program: the window's own is free. */
+void flow_on_own_stack(const struct window_area *area, void (*call)(void *), void *arg)
+{
+	stack_call((void *)(uintptr_t)area->stack_top, WINDOW_STACK_BYTES, call, arg);
+}
+
 static void ended(struct window_area *area)
 {
-	stack_call((void *)(uintptr_t)area->stack_top, close_window, area);
+	flow_on_own_stack(area, close_window, area);
 }
 
 int flow_begin(struct flow_thread *t, ucontext_t *context)

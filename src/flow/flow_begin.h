@@ -11,6 +11,11 @@ struct flow_thread *flow_thread_take(void);
 void flow_threads_wipe(void);
 /* 1: a window begins when the handler returns; the calls that the thread is in are known. */
 int flow_begin(struct flow_thread *t, ucontext_t *context);
+/*
+ * In a handler, perhaps on a small stack of the program: on the one of the thread's window, which is free while
+ * none runs.
+ */
+void flow_on_own_stack(const struct window_area *area, void (*call)(void *), void *arg);
 /* What windows and traps took, by its counter. */
 void flow_spend(enum flow_counter counter, uint64_t ns);
 /* In a forked child, which has no thread of ours, the trap itself looks at the budget. */

@@ -24,7 +24,6 @@
 #include "flow/flow_source.h"
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
-#include "guest/stack_call.h"
 
 #define KEPT_BYTES (64u << 20)
 #define OCCURRENCES 8u
@@ -481,6 +480,5 @@ void flow_on_site(const struct flow_site *site, ucontext_t *context)
 		flow_count(FLOW_LOST_WINDOW, 1);
 		return;
 	}
-	/* The thread may stand on a small stack for signals. Its window's own is free. */
-	stack_call((void *)(uintptr_t)n.thread->area->stack_top, look_at_site, &n);
+	flow_on_own_stack(n.thread->area, look_at_site, &n);
 }

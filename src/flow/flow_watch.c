@@ -28,7 +28,6 @@
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
-#include "guest/stack_call.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
 
@@ -339,7 +338,7 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 		return TRAPLINE_GO_ON;
 	touch.thread = flow_thread_take();
 	if (touch.thread)
-		stack_call((void *)(uintptr_t)touch.thread->area->stack_top, look_at_touch, &touch);
+		flow_on_own_stack(touch.thread->area, look_at_touch, &touch);
 	else
 		flow_count(FLOW_LOST_WINDOW, 1);
 	return TRAPLINE_GO_ON;

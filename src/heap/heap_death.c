@@ -120,11 +120,8 @@ static void on_death(int signal, siginfo_t *info, void *context)
 	struct death death = { signal, context };
 	int saved = errno;
 
-	if (heap_pid == sys_getpid() && !heap_is_over) {
-		heap_self.busy++;
+	if (heap_pid == sys_getpid() && !heap_is_over)
 		heap_fault_call(tell_death, &death);
-		heap_self.busy--;
-	}
 	heap_fault_sigaction(signal, &action, NULL);
 	/* It waits until this handler returns. */
 	sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), signal, info);

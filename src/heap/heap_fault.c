@@ -16,16 +16,15 @@
 #include "base/action.h"
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/sent.h"
 #include "base/sys.h"
-#include "guest/stack_call.h"
+#include "guest/stacks.h"
 #include "heap/heap.h"
 #include "heap/heap_copy.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "trap/arch.h"
 
-#define STACKS 4u
-#define STACK_BYTES 65536u
 #define COPY_OPEN_MAX ((size_t)1 << 20) /* that get access for a copy */
 #define PF_WRITE 2			/* of the page fault's error code */
 #define SEGV_BIT (1ull << (SIGSEGV - 1))
@@ -41,8 +40,6 @@ struct kernel_action {
 };
 
 static struct action previous = ACTION_DEFAULT;
-static char *stacks;
-static uint32_t is_taken[STACKS];
 
 void heap_fault_restore(void);
 
@@ -204,18 +201,26 @@ static void tell_fault(void *arg)
 	heap_tell(&error);
 }
 
+struct call {
+	void (*call)(void *);
+	void *arg;
+};
+
+/* Counted where no handler of the program can come on top, and leave by a jump. */
+static void call_busy(void *arg)
+{
+	const struct call *c = arg;
+
+	heap_self.busy++;
+	c->call(c->arg);
+	heap_self.busy--;
+}
+
 bool heap_fault_call(void (*call)(void *), void *arg)
 {
-	for (uint32_t i = 0; i < STACKS; i++) {
-		uint32_t was = 0;
+	struct call c = { call, arg };
 
-		if (!atomic_cas(&is_taken[i], &was, 1u))
-			continue;
-		stack_call(stacks + (i + 1) * (size_t)STACK_BYTES, call, arg);
-		atomic_set(&is_taken[i], 0u);
-		return true;
-	}
-	return false;
+	return stacks_call(call_busy, &c);
 }
 
 /* ---- the program's own ---- */
@@ -235,9 +240,7 @@ static void die(const siginfo_t *info, const ucontext_t *context)
 {
 	struct fault fault = { info->si_code > 0 ? (uintptr_t)info->si_addr : 0, context };
 
-	heap_self.busy++;
 	heap_fault_call(tell_death, &fault);
-	heap_self.busy--;
 	set_default(SIGSEGV);
 	if (info->si_code <= 0)
 		sys_tgkill(sys_getpid(), sys_gettid(), SIGSEGV);
@@ -284,10 +287,8 @@ static void on_segv(int signal, siginfo_t *info, void *arg)
 		on_foreign(signal, info, arg);
 		return;
 	}
-	heap_self.busy++;
 	if (!heap_fault_call(tell_fault, &fault))
 		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
-	heap_self.busy--;
 	if (!heap_region->settings.does_stop)
 		heap_pool_let(fault.address);
 }
@@ -402,9 +403,9 @@ int heap_fault_start(void)
 
 	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
 		return -EINVAL;
-	stacks = memory_map(STACKS * (size_t)STACK_BYTES);
-	if (memory_failed(stacks))
-		return memory_error(stacks);
+	int err = stacks_start();
+	if (err)
+		return err;
 	heap_copy_start();
 	/* A process can inherit it blocked, and would die of the first fault. */
 	set_mask(SIG_UNBLOCK, SEGV_BIT);
@@ -414,7 +415,7 @@ int heap_fault_start(void)
 void heap_fault_forked(void)
 {
 	action_forked(&previous);
-	memset(is_taken, 0, sizeof(is_taken));
+	stacks_forked();
 }
 
 void heap_fault_end(int signal)

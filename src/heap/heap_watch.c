@@ -334,6 +334,8 @@ static void tell_seen(const struct seen *seen, const struct insn_back *back)
 	};
 	const struct insn_back_candidate *c = &back->candidates[0];
 
+	/* First: what we read of these bytes must not trap. */
+	rest(seen->watch);
 	if (heap_is_damaged((const void *)(uintptr_t)hit->address, hit->len))
 		error.access = HEAP_WRITE;
 	if (back->found == INSN_BACK_LIKELY) {
@@ -346,7 +348,6 @@ static void tell_seen(const struct seen *seen, const struct insn_back *back)
 	atomic_set(seen->watch->is_behind ? &seen->slot->is_told_behind :
 					    &seen->slot->is_told_before,
 		   1u);
-	rest(seen->watch);
 	heap_tell(&error);
 }
 
@@ -385,7 +386,6 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 	if (heap_self.busy || !slot || atomic_get(&slot->state) != HEAP_SLOT_LIVE ||
 	    hit->address - slot->base >= slot->room)
 		return TRAPLINE_GO_ON;
-	heap_self.busy++;
 	if (hit->async) {
 		/* The thread is elsewhere by now. What was written there, free() finds. */
 		atomic_set(watched_by(w, slot), 0u);
@@ -395,7 +395,6 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
 	}
 	heap_budget_spend_aside(begun);
-	heap_self.busy--;
 	return TRAPLINE_GO_ON;
 }
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/sent.h"
 #include "base/sys.h"
 #include "trap/arch.h"
 #include "trap/dispatch.h"
@@ -299,6 +300,8 @@ TRAP_PATH int foreign_take(siginfo_t *info, ucontext_t *context, const void *fra
 	int is_sent = !is_forced(info);
 	int (*is_held)(const ucontext_t *) = atomic_get(&trap_is_held);
 
+	if (is_sent && sent_waits(info))
+		return 0;
 	uint64_t version = action_read(from, &action);
 	int is_blocked = is_held && is_held(context);
 

@@ -18,6 +18,7 @@
 
 #include "base/action.h"
 #include "base/atomic.h"
+#include "base/sent.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "code/window/window_call.h"
@@ -351,6 +352,8 @@ TRAP_PATH void window_pass_on(int sig, siginfo_t *info, ucontext_t *context, con
 	uint64_t mask;
 	uint64_t more;
 
+	if (info->si_code <= 0 && sent_waits(info))
+		return;
 	const uint64_t version = action_read(from, &action);
 	if (action.sa_handler == SIG_IGN && (info->si_code <= 0 || sig == SIGTRAP))
 		return;

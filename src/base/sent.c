@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* sent.c - see sent.h. A thread's own, and its handlers nest: plain accesses in this order do. */
+#include "base/sent.h"
+
+#include <stddef.h>
+
+#include "base/sys.h"
+#include "base/trap_path.h"
+
+static __thread struct sent_hold *held __attribute__((tls_model("initial-exec")));
+
+TRAP_PATH void sent_hold(struct sent_hold *hold)
+{
+	hold->outer = held;
+	hold->count = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	held = hold;
+}
+
+TRAP_PATH void sent_let(struct sent_hold *hold)
+{
+	held = hold->outer;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < hold->count; i++)
+		sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), hold->infos[i].si_signo,
+		     &hold->infos[i]);
+}
+
+TRAP_PATH int sent_waits(const siginfo_t *info)
+{
+	struct sent_hold *hold = held;
+
+	if (!hold)
+		return 0;
+	for (uint32_t i = 0; i < hold->count; i++)
+		if (hold->infos[i].si_signo == info->si_signo)
+			return 1;
+	if (hold->count < SENT_MOST)
+		hold->infos[hold->count++] = *info;
+	return 1;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sent.h - signals that were sent while the thread does what the program must not see.
+ *
+ * What an instruction raises cannot wait, so its signals stay unblocked there. The same signal can be sent,
+ * by kill(2): that one waits here, and is sent again at the end, with all that the kernel told of it.
+ */
+#ifndef BASE_SENT_H
+#define BASE_SENT_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#define SENT_MOST 2u /* SIGSEGV and SIGTRAP: as in the kernel, the second one of a kind is merged */
+
+struct sent_hold {
+	struct sent_hold *outer;
+	uint32_t count;
+	siginfo_t infos[SENT_MOST];
+};
+
+/* hold is the caller's, until sent_let(). In between each handler of ours asks sent_waits() first. AS-Safe. */
+void sent_hold(struct sent_hold *hold);
+/* Sends them to this thread again. All signals are blocked. AS-Safe. */
+void sent_let(struct sent_hold *hold);
+/* 1: it is kept, and the handler returns. 0: nothing is held in this thread. AS-Safe. */
+int sent_waits(const siginfo_t *info);
+
+#endif
