@@ -26,7 +26,6 @@
 #include "base/sys.h"
 #include "event/aim.h"
 #include "guest/environment.h"
-#include "guest/name.h"
 #include "guest/share.h"
 #include "guest/signals.h"
 #include "race/race.h"
@@ -328,7 +327,6 @@ __attribute__((constructor)) static void agent_start(void)
 
 	if (getauxval(AT_SECURE))
 		return;
-	agent_name_mend();
 	if (environment_option(options, RACE_OPTION, path, sizeof(path)))
 		start_race(path);
 	if (environment_option(options, THROTTLE_OPTION, path, sizeof(path)))

@@ -135,20 +135,11 @@ static bool is_of_object(const void *address, const struct link_map *map)
 
 static int load(struct request *q)
 {
-	char path[AGENT_NAME_PATH];
+	const char *why;
 
-	agent_name_path(q->object, path);
-	struct link_map *map = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!map) {
-		const char *why = dlerror();
-		const char *after = why && !strncmp(why, path, strlen(path)) ? why + strlen(path) :
-									       why;
-		return tell(q->region, -ELIBACC, "the loader refused %s%s", q->region->name,
-			    after ? after : "");
-	}
-	agent_name_mend_object(map);
-	q->map = map;
-	return 0;
+	q->map = name_load(q->object, &why);
+	return q->map ? 0 :
+			tell(q->region, -ELIBACC, "the loader refused %s%s", q->region->name, why);
 }
 
 _Static_assert(sizeof(struct patch_part) == sizeof(struct trapline_patch_part) &&
@@ -258,8 +249,8 @@ static int run_after(struct request *q, const struct trapline_patch_record *reco
 static int before(void *arg)
 {
 	struct request *q = arg;
-	int refused = each_record(q, run_before, NULL);
 
+	int refused = each_record(q, run_before, NULL);
 	if (refused)
 		tell(q->region, -ECANCELED,
 		     "a function of TRAPLINE_PATCH_BEFORE() in %s returned %d", q->region->name,

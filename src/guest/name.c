@@ -2,7 +2,7 @@
 /*
  * name.c - see name.h.
  *
- * An agent that is loaded into a running process is opened as /proc/self/fd/N. A debugger, or code that
+ * An object that is loaded into a running process is opened as /proc/self/fd/N. A debugger, or code that
  * prints a stack, opens the names in the list: this one would be a descriptor of its own, or another
  * file of the program, and to open a pipe can last for ever. So the name becomes the one of
  * /proc/PID/maps, which no file has.
@@ -21,6 +21,7 @@
 
 #define DESCRIPTORS "/proc/self/fd/"
 #define NAME_MAX_BYTES 128
+#define PATH_BYTES 256
 
 /* The begin of glibc's own struct link_map (include/link.h there), the same since version 2.4. */
 struct private_map {
@@ -38,7 +39,7 @@ static void write_name(char *at, const char *name, size_t bytes)
 		memcpy(at, name, bytes);
 }
 
-void agent_name_mend_object(struct link_map *map)
+static void mend(struct link_map *map)
 {
 	char name[NAME_MAX_BYTES];
 
@@ -55,17 +56,18 @@ void agent_name_mend_object(struct link_map *map)
 	write_name(map->l_name, name, (size_t)n + 1);
 }
 
-void agent_name_mend(void)
+/* Each object with this file mends its own name before anything of it is called: cli/inject only loads it. */
+__attribute__((constructor)) static void mend_own(void)
 {
 	struct link_map *map = NULL;
 	Dl_info info;
 
-	if (dladdr1((void *)(uintptr_t)agent_name_mend, &info, (void **)&map, RTLD_DL_LINKMAP) &&
-	    map)
-		agent_name_mend_object(map);
+	if (dladdr1((void *)(uintptr_t)mend_own, &info, (void **)&map, RTLD_DL_LINKMAP) && map)
+		mend(map);
 }
 
-void agent_name_path(int fd, char path[AGENT_NAME_PATH])
+/* Long enough that the name fits. Another one each time: the loader does not load a second object of a name. */
+static void make_path(int fd, char path[PATH_BYTES])
 {
 	uint64_t bits = clock_now_ns();
 	char *at = stpcpy(path, "/proc/self/fd");
@@ -73,5 +75,21 @@ void agent_name_path(int fd, char path[AGENT_NAME_PATH])
 	/* These parts have no meaning in a path. */
 	for (int i = 0; i < 80; i++)
 		at = stpcpy(at, i < 64 && bits >> i & 1 ? "/." : "/");
-	snprintf(at, (size_t)(path + AGENT_NAME_PATH - at), "/%d", fd);
+	snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", fd);
+}
+
+struct link_map *name_load(int fd, const char **why)
+{
+	char path[PATH_BYTES];
+
+	make_path(fd, path);
+	struct link_map *map = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (map) {
+		mend(map);
+		return map;
+	}
+	const char *text = dlerror();
+	size_t n = text && !strncmp(text, path, strlen(path)) ? strlen(path) : 0;
+	*why = text ? text + n : "";
+	return NULL;
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_attach_gdb.sh TRAPLINE VICTIMS - a debugger works on a process that an attach has left. TAP.
+# test_attach_gdb.sh TRAPLINE VICTIMS INCLUDE BUILD_INCLUDE - a debugger works on a process that a command has
+# loaded something into: while it runs, and when it has ended. TAP.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
 . "$(dirname "$0")/tap.sh"
@@ -9,7 +10,9 @@
 attach()
 {
 	start linkmap
-	timeout -k 2 60 "$trapline" "$1" -p "$pid" "$2" "$3" --for 0.2 >"$tmp/out" 2>"$tmp/err"
+	tool=$1
+	shift
+	timeout -k 2 60 "$trapline" "$tool" -p "$pid" "$@" >"$tmp/out" 2>"$tmp/err"
 }
 
 # is_alive: it answers a signal with the names of its objects, as those of dl_iterate_phdr().
@@ -26,11 +29,31 @@ end()
 	wait "$pid" 2>/dev/null
 }
 
-for what in 'throttle --cpu 90%' 'race --overhead 5%'; do
+# has_good_names: no object has the name of a descriptor, which a debugger would open as one of its own.
+has_good_names()
+{
+	: >"$tmp/victim"
+	is_alive && grep -q memfd:trapline-agent "$tmp/victim" && ! grep -q '/proc/\|/fd/' "$tmp/victim"
+}
+
+cat >"$tmp/fix.c" <<'EOF'
+#include <trapline/tools.h>
+static unsigned other(unsigned n)
+{
+	return n + 1;
+}
+TRAPLINE_PATCH("work", other);
+EOF
+# shellcheck disable=SC2086 # two words
+${CC:-cc} -O2 -shared -fPIC "-I$3" "-I$4" -o "$tmp/fix.so" "$tmp/fix.c" 2>"$tmp/err" ||
+	ok "the_compiler_makes_fix.so" 1
+
+for what in 'throttle --cpu 90% --for 0.2' 'race --overhead 5% --for 0.2' 'heap --for 0.2' 'flow --for 0.2' \
+	'break work --mechanism probe --for 0.2' 'break work --trace --for 0.2' 'patch --list' "patch $tmp/fix.so"; do
 	# shellcheck disable=SC2086 # words
 	attach $what
-	name=${what%% *}
-	is_alive && grep -q trapline-agent "$tmp/victim" && ! grep -q '/proc/\|/fd/' "$tmp/victim"
+	name=$(echo "$what" | sed "s,^patch .*/.*,patch,; s,^break .*--trace.*,trace,; s,^patch --list,list,; s, .*,,")
+	has_good_names
 	ok "no_name_of_a_descriptor_is_in_the_list_after_$name" $?
 	cp "$tmp/victim" "$tmp/out"
 	if command -v gdb >/dev/null; then

@@ -18,12 +18,22 @@ static int print(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+unsigned work(unsigned n);
+
+__attribute__((noinline)) unsigned work(unsigned n)
+{
+	return n * n + (unsigned)is_asked;
+}
+
 int main(void)
 {
+	volatile unsigned count = 0;
+
 	alarm(120); /* not left over by a test that failed */
 	signal(SIGUSR1, on_signal);
 	for (;;) {
 		usleep(20000);
+		count = work(count + 1);
 		if (!is_asked)
 			continue;
 		is_asked = 0;
