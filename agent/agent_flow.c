@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 
 #include "agent/zydis.h"
 #include "base/atomic.h"
@@ -38,7 +37,8 @@ static int flow_wait_while(struct flow_region *region, enum flow_state state)
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
 	while (atomic_get(&region->state) == state) {
-		if (!kept_fd_is_ours(&flow.lock) || !flock(flow.lock.fd, LOCK_EX | LOCK_NB))
+		if (!kept_fd_is_ours(&flow.lock) ||
+		    !sys2(SYS_flock, flow.lock.fd, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
 		sys_nap(&step);
 	}
@@ -62,37 +62,43 @@ static int flow_arm(struct flow_region *region)
 	return err;
 }
 
+static int flow_has_command(void)
+{
+	if (!kept_fd_is_ours(&flow.lock))
+		return 0;
+	long err = sys2(SYS_flock, flow.lock.fd, LOCK_EX | LOCK_NB);
+	return err == -EINTR || err == -EWOULDBLOCK;
+}
+
 static void flow_wait_for_end(struct flow_region *region)
 {
 	const struct timespec step = { 0, LOOK_EVERY_NS };
 
-	while (kept_fd_is_ours(&flow.lock) && flock(flow.lock.fd, LOCK_EX | LOCK_NB) &&
-	       (errno == EINTR || errno == EWOULDBLOCK)) {
+	while (flow_has_command()) {
 		sys_nap(&step);
 		flow_budget_tick(LOOK_EVERY_NS);
 	}
+	own_thread_opens();
 	atomic_set(&region->stop, 1u);
 	flow_end();
 	flow_sites_end();
 	flow_wipe();
+	own_thread_shuts();
 	kept_fd_close(&flow.lock);
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
 	atomic_set(&flow.runs, 0u);
-}
-
-static void flow_name_thread(void)
-{
-	sys2(SYS_prctl, PR_SET_NAME, "trapline");
 }
 
 static void *flow_run_late(void *arg)
 {
 	struct flow_region *region = arg;
 
-	flow_name_thread();
+	own_thread_begins();
 	int err = flow_wait_while(region, FLOW_NEW);
+	own_thread_opens();
 	if (!err)
 		err = flow_arm(region);
+	own_thread_shuts();
 	if (err) {
 		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
 		kept_fd_close(&flow.lock);
@@ -106,7 +112,7 @@ static void *flow_run_late(void *arg)
 
 static void *flow_run_started(void *arg)
 {
-	flow_name_thread();
+	own_thread_begins();
 	flow_wait_for_end(arg);
 	return NULL;
 }

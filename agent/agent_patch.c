@@ -133,11 +133,20 @@ static bool is_of_object(const void *address, const struct link_map *map)
 	return dladdr1(address, &info, (void **)&owner, RTLD_DL_LINKMAP) && owner == map;
 }
 
+/* What is sent to the process is for its own threads again. */
+static void close_to_code(void)
+{
+	own_thread_shuts();
+	own_thread_opens();
+}
+
 static int load(struct request *q)
 {
 	const char *why;
 
+	own_thread_opens_to_code(); /* constructors */
 	q->map = name_load(q->object, &why);
+	close_to_code();
 	return q->map ? 0 :
 			tell(q->region, -ELIBACC, "the loader refused %s%s", q->region->name, why);
 }
@@ -250,7 +259,9 @@ static int before(void *arg)
 {
 	struct request *q = arg;
 
+	own_thread_opens_to_code();
 	int refused = each_record(q, run_before, NULL);
+	close_to_code();
 	if (refused)
 		tell(q->region, -ECANCELED,
 		     "a function of TRAPLINE_PATCH_BEFORE() in %s returned %d", q->region->name,
@@ -260,7 +271,9 @@ static int before(void *arg)
 
 static void after(void *arg)
 {
+	own_thread_opens_to_code();
 	each_record(arg, run_after, NULL);
+	close_to_code();
 }
 
 static int change(struct request *q, const struct plan *plan, struct kept *k)
@@ -344,8 +357,11 @@ static int apply(struct request *q)
 		return err;
 	err = apply_loaded(q, k);
 	/* A replacement may run already in a thread, or have run: only an unused object is unloaded. */
-	if (err && atomic_get(&r->state) == PATCH_IS_LOADING)
+	if (err && atomic_get(&r->state) == PATCH_IS_LOADING) {
+		own_thread_opens_to_code(); /* destructors */
 		dlclose((void *)(uintptr_t)q->map);
+		close_to_code();
+	}
 	return err;
 }
 
@@ -432,12 +448,15 @@ static void *work(void *arg)
 {
 	struct request *q = arg;
 
+	own_thread_begins();
+	own_thread_opens();
 	serve(q);
 	if (q->object >= 0)
 		sys_close(q->object);
 	memory_unmap(q->region, sizeof(*q->region));
 	free(q);
 	atomic_set(&worker, 0);
+	own_thread_shuts();
 	return NULL;
 }
 

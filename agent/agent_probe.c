@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <trapline/code.h>
 #include <trapline/condition.h>
 #include <trapline/trapline.h>
@@ -199,9 +198,11 @@ static void forget_run(void)
 
 static void wait_for_end(struct probe_region *region)
 {
-	while (kept_fd_is_ours(&probes.lock) && flock(probes.lock.fd, LOCK_EX) && errno == EINTR)
+	while (kept_fd_is_ours(&probes.lock) && sys2(SYS_flock, probes.lock.fd, LOCK_EX) == -EINTR)
 		;
+	own_thread_opens();
 	forget_run();
+	own_thread_shuts();
 	atomic_set(&region->state, (uint32_t)PROBE_ENDED);
 }
 
@@ -211,7 +212,8 @@ static int wait_while(struct probe_region *region, enum probe_state state)
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
 	while (atomic_get(&region->state) == state) {
-		if (!kept_fd_is_ours(&probes.lock) || !flock(probes.lock.fd, LOCK_EX | LOCK_NB))
+		if (!kept_fd_is_ours(&probes.lock) ||
+		    !sys2(SYS_flock, probes.lock.fd, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
 		sys_nap(&step);
 	}
@@ -230,10 +232,20 @@ static int arm(struct probe_region *region)
 	return err ? err : open_probes(region);
 }
 
-/* By the thread itself: for another one it may have ended by then. */
-static void name_own_thread(void)
+static int arm_late(struct probe_region *region)
 {
-	sys2(SYS_prctl, PR_SET_NAME, "trapline");
+	own_thread_opens();
+	int err = arm(region);
+	if (err) {
+		close_probes();
+		probe_tell_failure(region, err);
+		forget_run();
+	} else {
+		enable_probes();
+		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+	}
+	own_thread_shuts();
+	return err;
 }
 
 /* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
@@ -241,25 +253,17 @@ static void *run_late(void *arg)
 {
 	struct probe_region *region = arg;
 
-	name_own_thread();
-	int err = wait_while(region, PROBE_NEW);
-	if (!err)
-		err = arm(region);
-	if (err) {
-		close_probes();
-		probe_tell_failure(region, err);
+	own_thread_begins();
+	if (wait_while(region, PROBE_NEW))
 		forget_run();
-		return NULL;
-	}
-	enable_probes();
-	atomic_set(&region->state, (uint32_t)PROBE_ARMED);
-	wait_for_end(region);
+	else if (!arm_late(region))
+		wait_for_end(region);
 	return NULL;
 }
 
 static void *run_started(void *arg)
 {
-	name_own_thread();
+	own_thread_begins();
 	wait_for_end(arg);
 	return NULL;
 }

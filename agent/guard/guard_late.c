@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 
 #include <trapline/trapline.h>
 
@@ -56,11 +55,6 @@ static struct {
 	bool has_fork_handler;
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER, .file = KEPT_FD_NONE };
 
-static void name_own_thread(void)
-{
-	sys2(SYS_prctl, PR_SET_NAME, "trapline");
-}
-
 static int stop_for_program(void)
 {
 	heap_watch_end();
@@ -91,7 +85,7 @@ static bool is_command_there(void)
 {
 	/* The parent's thread waits for the same lock by the same open file: ours is its own too. */
 	return atomic_get(&late.region->state) == HEAP_ARMED && kept_fd_is_ours(&late.file) &&
-	       flock(late.file.fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+	       sys2(SYS_flock, late.file.fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK;
 }
 
 /* In any thread of a child, in malloc(): nothing may wait. */
@@ -163,6 +157,7 @@ static void look_at_signal_again(void)
 	const struct timespec pause = { 0, LOOK_NS };
 
 	sys_nap(&pause);
+	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
 	if (atomic_get(&heap_is_over)) {
 		heap_fault_leave();
@@ -171,6 +166,7 @@ static void look_at_signal_again(void)
 		heap_fault_take_again();
 	}
 	pthread_mutex_unlock(&late.lock);
+	own_thread_shuts();
 }
 
 /* The last sampled block may be gone at once, or never. */
@@ -178,12 +174,15 @@ static void wait_for_last(void)
 {
 	struct timespec pause = { 0, LOOK_NS };
 
+	own_thread_rests();
 	while (atomic_get(&late.state) == LATE_LEAVES) {
+		own_thread_opens();
 		pthread_mutex_lock(&late.lock);
 		if (atomic_get(&late.state) == LATE_LEAVES && !atomic_get(&heap_live) &&
 		    !late_jumps_end())
 			atomic_set(&late.state, (uint32_t)LATE_IDLE);
 		pthread_mutex_unlock(&late.lock);
+		own_thread_shuts();
 		sys_nap(&pause);
 		if (2 * pause.tv_nsec < LOOK_MOST_NS)
 			pause.tv_nsec *= 2;
@@ -219,28 +218,40 @@ static void give_up(struct heap_region *region, int err)
 	atomic_set(&region->state, (uint32_t)HEAP_FAILED);
 }
 
-/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
-static void *run_late(void *arg)
+static int arm_or_give_up(struct heap_region *region)
 {
-	struct heap_region *region = arg;
-
-	name_own_thread();
-	heap_self.busy = 1; /* nothing of this thread is the program's */
+	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
 	int err = arm(region);
 	if (err)
 		give_up(region, err);
 	pthread_mutex_unlock(&late.lock);
-	if (err) {
-		wait_for_last();
-		return NULL;
-	}
-	atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+	own_thread_shuts();
+	return err;
+}
+
+static void wait_for_command(void)
+{
 	look_at_signal_again();
-	while (kept_fd_is_ours(&late.file) && flock(late.file.fd, LOCK_EX) && errno == EINTR)
+	while (kept_fd_is_ours(&late.file) && sys2(SYS_flock, late.file.fd, LOCK_EX) == -EINTR)
 		;
-	leave(region);
-	look_at_signal_again();
+}
+
+/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
+static void *run_late(void *arg)
+{
+	struct heap_region *region = arg;
+
+	own_thread_begins();
+	heap_self.busy = 1; /* nothing of this thread is the program's */
+	if (!arm_or_give_up(region)) {
+		atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+		wait_for_command();
+		own_thread_opens();
+		leave(region);
+		own_thread_shuts();
+		look_at_signal_again();
+	}
 	wait_for_last();
 	return NULL;
 }
@@ -322,7 +333,6 @@ int trapline_heap_begin(struct heap_region *region)
 
 static void *run_wait_for_last(void *arg)
 {
-	name_own_thread();
 	heap_self.busy = 1;
 	wait_for_last();
 	return arg;

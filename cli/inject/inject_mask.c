@@ -73,7 +73,8 @@ static size_t find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 	for (size_t i = 0; i < n && count < max; i++) {
 		uint64_t mask;
 
-		if (read_mask(pid, all[i], "SigBlk", &mask) && mask & masked_bit)
+		if (read_mask(pid, all[i], "SigBlk", &mask) && mask & masked_bit &&
+		    !program_has_our_thread(pid, all[i]))
 			threads[count++] = (struct inject_masked){ all[i], mask };
 	}
 	return count;

@@ -2,6 +2,7 @@
 /* program.c - see program.h. */
 #include "cli/launch/program.h"
 
+#include "base/own_thread_name.h"
 #include "report/safe/target_file.h"
 
 #include <dirent.h>
@@ -163,6 +164,14 @@ char program_thread_state(pid_t pid, pid_t tid)
 	return program_status(pid, tid, "State", state, sizeof(state)) ?
 		       state[strspn(state, " \t")] :
 		       '\0';
+}
+
+bool program_has_our_thread(pid_t pid, pid_t tid)
+{
+	char name[32];
+
+	return tid != pid && program_status(pid, tid, "Name", name, sizeof(name)) &&
+	       own_thread_has_name(name + strspn(name, "\t "));
 }
 
 bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,

@@ -32,6 +32,8 @@ bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t 
 bool program_stat(pid_t pid, pid_t tid, int field, int64_t *out);
 /* The letter of proc(5): 'R' runs or waits for a CPU. 0: it does not exist. */
 char program_thread_state(pid_t pid, pid_t tid);
+/* It is a thread of an agent (base/own_thread_name.h), which blocks all signals, and does nothing of the program. */
+bool program_has_our_thread(pid_t pid, pid_t tid);
 
 /*
  * The first mapping of a process that contains the address and has the text in its line

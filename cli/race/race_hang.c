@@ -24,7 +24,6 @@
 #define SPINS_NS 3000000000u
 #define SPINS_RUNS 20u
 #define CUTS_MAX 6u
-#define OWN_NAME "trapline"
 #define STALL_MOST_NS 5000000000u
 
 /* A file of /proc/PID/, or of a thread of it. Its length, 0: empty or gone; text ends with a 0. */
@@ -148,15 +147,6 @@ static bool waits_for_others(pid_t pid, pid_t tid)
 	       !is_shared_word(pid, (unsigned int)a[1], a[0]);
 }
 
-/* A thread of the agent, which looks at the search now and then. */
-static bool is_ours(pid_t pid, pid_t tid)
-{
-	char name[32];
-
-	return pid != tid && read_proc(pid, tid, "comm", name, sizeof(name)) &&
-	       !strcmp(name, OWN_NAME "\n");
-}
-
 static uint64_t cpu_time_ns(pid_t pid, pid_t tid)
 {
 	int64_t user;
@@ -185,7 +175,7 @@ static bool is_waiting(const struct race_region *region, pid_t pid, uint64_t *cp
 		waits &= n > 0 && n < THREADS_MAX && !may_be_signalled(tree.pids[i]);
 		n = n < THREADS_MAX ? n : THREADS_MAX;
 		for (size_t k = 0; k < n; k++) {
-			if (is_ours(tree.pids[i], tids[k]))
+			if (program_has_our_thread(tree.pids[i], tids[k]))
 				continue;
 			*cpu_ns += cpu_time_ns(tree.pids[i], tids[k]);
 			waits = waits && waits_for_others(tree.pids[i], tids[k]);

@@ -67,7 +67,8 @@ static bool is_free(pid_t pid, const pid_t *tids, size_t count, int signal)
 	if (has_signal(pid, tids[0], "SigCgt", signal))
 		return false;
 	for (size_t i = 0; i < count; i++)
-		if (has_signal(pid, tids[i], "SigBlk", signal))
+		if (has_signal(pid, tids[i], "SigBlk", signal) &&
+		    !program_has_our_thread(pid, tids[i]))
 			return false;
 	return true;
 }

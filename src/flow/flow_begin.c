@@ -14,6 +14,7 @@
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
+#include "guest/own_thread.h"
 #include "guest/stack_call.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
@@ -172,8 +173,11 @@ void flow_budget_tick(uint64_t passed_ns)
 
 	if (is_off)
 		flow_count(FLOW_OFF_NS, passed_ns);
-	if (is_off ? left > ENOUGH_NS : left <= 0)
-		is_off = flow_sites_switch(is_off) ? is_off : !is_off;
+	if (is_off ? left <= ENOUGH_NS : left > 0)
+		return;
+	own_thread_opens();
+	is_off = flow_sites_switch(is_off) ? is_off : !is_off;
+	own_thread_shuts();
 }
 
 /* ---- begin and end ---- */

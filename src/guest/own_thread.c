@@ -5,13 +5,16 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 
 #include "base/atomic.h"
+#include "base/own_thread_name.h"
 #include "base/sys.h"
+#include "trap/foreign.h"
 
 #define BIT(signal) (1ull << ((signal)-1))
-#define OF_INSTRUCTIONS (BIT(SIGTRAP) | BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE))
 #define OF_LIBC (BIT(32) | BIT(33))
+#define OF_OTHERS (~OF_LIBC)
 
 typedef size_t (*least_stack)(const pthread_attr_t *);
 
@@ -31,7 +34,7 @@ void own_thread_prepare(void)
 static int create_masked(own_thread_create create, pthread_t *thread, const pthread_attr_t *attr,
 			 void *(*run)(void *), void *arg)
 {
-	const uint64_t mask = ~(OF_INSTRUCTIONS | OF_LIBC);
+	const uint64_t mask = OF_OTHERS;
 	uint64_t before;
 
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
@@ -60,4 +63,59 @@ int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(
 		err = create_masked(create, &thread, &attr, run, arg);
 	pthread_attr_destroy(&attr);
 	return -err;
+}
+
+void own_thread_begins(void)
+{
+	sys2(SYS_prctl, PR_SET_NAME, OWN_THREAD_WORKS);
+}
+
+void own_thread_rests(void)
+{
+	sys2(SYS_prctl, PR_SET_NAME, OWN_THREAD_RESTS);
+}
+
+/* As the kernel has it: without, a signal of an instruction ends the program, blocked or not. */
+static int has_handler(int signal)
+{
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} now;
+
+	return !sys4(SYS_rt_sigaction, signal, NULL, &now, sizeof(now.mask)) &&
+	       now.handler != SIG_DFL && now.handler != SIG_IGN;
+}
+
+static void open_if_handled(int signal)
+{
+	const uint64_t bit = BIT(signal);
+
+	if (has_handler(signal))
+		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
+}
+
+void own_thread_opens(void)
+{
+	foreign_keep_sent(1);
+	open_if_handled(SIGTRAP);
+}
+
+void own_thread_opens_to_code(void)
+{
+	static const int of_instructions[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
+
+	own_thread_opens();
+	for (size_t i = 0; i < sizeof(of_instructions) / sizeof(of_instructions[0]); i++)
+		open_if_handled(of_instructions[i]);
+}
+
+void own_thread_shuts(void)
+{
+	const uint64_t mask = OF_OTHERS;
+
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask));
+	foreign_keep_sent(0);
 }

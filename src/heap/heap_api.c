@@ -18,13 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <trapline/heap.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_thread_name.h"
 #include "base/sys.h"
 #include "core/explain.h"
 #include "core/opts_copy.h"
@@ -100,6 +100,9 @@ static void read_status(int task, const char *tid, struct facts *out)
 	ssize_t n = sys_read(fd, text, sizeof(text) - 1);
 	sys_close(fd);
 	text[n > 0 ? n : 0] = '\0';
+	const char *name = strchr(text, '\t');
+	if (name && own_thread_has_name(name + 1) && strtol(tid, NULL, 10) != sys_getpid())
+		return;
 	const char *mask = strstr(text, "\nSigBlk:");
 	const char *filter = strstr(text, "\nSeccomp:");
 	uint64_t blocked = mask ? strtoull(mask + 8, NULL, 16) : 0;
@@ -261,14 +264,16 @@ static void *read_records(void *arg)
 	uint32_t *told = &h->region->told;
 	struct heap_record record;
 
-	prctl(PR_SET_NAME, "trapline");
+	own_thread_begins();
 	for (;;) {
 		/* In this order: what is told after the look wakes us. */
 		uint32_t seen = atomic_get(told);
 		uint32_t is_over = atomic_get(&h->is_over);
 
+		own_thread_opens_to_code();
 		while (heap_read(h->region, &record, &h->torn))
 			take(h, &record);
+		own_thread_shuts();
 		bool is_half = atomic_get(&h->region->write_at) != h->region->read_at;
 		if (is_over && !is_half)
 			return NULL;

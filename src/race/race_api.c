@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include <trapline/tools.h>
 
@@ -162,14 +161,16 @@ static void *read_records(void *arg)
 	uint32_t *told = &r->region->told;
 	struct race_record record;
 
-	prctl(PR_SET_NAME, "trapline");
+	own_thread_begins();
 	for (;;) {
 		/* In this order: what is told after the look wakes us. */
 		uint32_t seen = atomic_get(told);
 		uint32_t is_over = atomic_get(&r->is_over);
 
+		own_thread_opens_to_code();
 		while (race_read(r->region, &record, &r->torn))
 			take(r, &record);
+		own_thread_shuts();
 		if (is_over)
 			return NULL;
 		int is_half = atomic_get(&r->region->write_at) != r->region->read_at;

@@ -42,6 +42,7 @@ int (*trap_is_held)(const ucontext_t *context);
 int (*trap_let_go)(void);
 
 struct foreign_thread {
+	int keeps_sent; /* it is a thread of ours */
 	int has_kept;
 	siginfo_t kept;
 };
@@ -305,7 +306,7 @@ TRAP_PATH int foreign_take(siginfo_t *info, ucontext_t *context, const void *fra
 	uint64_t version = action_read(from, &action);
 	int is_blocked = is_held && is_held(context);
 
-	if (is_sent && is_inside && (is_blocked || trap_on_thread_stack)) {
+	if (is_sent && (self.keeps_sent || (is_inside && (is_blocked || trap_on_thread_stack)))) {
 		keep(info);
 		return 0;
 	}
@@ -340,9 +341,23 @@ TRAP_PATH int foreign_take_kept(ucontext_t *context, const void *frame, struct f
 {
 	siginfo_t info;
 
-	if (!self.has_kept || !is_from_kernel(context, frame))
+	if (!self.has_kept || self.keeps_sent || !is_from_kernel(context, frame))
 		return 0;
 	self.has_kept = 0;
 	info = self.kept;
 	return foreign_take(&info, context, frame, 0, to);
+}
+
+void foreign_keep_sent(int on)
+{
+	self.keeps_sent = on;
+	if (on || !self.has_kept)
+		return;
+	self.has_kept = 0;
+	send_again(&self.kept);
+}
+
+int foreign_keeps_sent(void)
+{
+	return self.keeps_sent;
 }

@@ -30,6 +30,13 @@ int foreign_has_kept(void);
 /* One that was kept while a callback ran, if there is one. As above. */
 int foreign_take_kept(ucontext_t *context, const void *frame, struct foreign_call *call);
 
+/*
+ * The calling thread is ours, and has SIGTRAP open for breakpoints on its way. What is sent meanwhile is for the
+ * program: it is kept, and sent again when that is over. Then the thread has the signal blocked.
+ */
+void foreign_keep_sent(int on);
+int foreign_keeps_sent(void);
+
 #if defined(__x86_64__)
 
 /* Nothing of ours is left on the stack: the handler returns to the kernel, or leaves by a jump. */

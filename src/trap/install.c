@@ -80,6 +80,15 @@ static int keep_before(const struct sigaction *before, int is_again)
 	return 0;
 }
 
+/* What this thread of ours does next may come to a breakpoint of ours. */
+static void open_to_traps(void)
+{
+	const uint64_t trap = 1ull << (SIGTRAP - 1);
+
+	if (foreign_keeps_sent())
+		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
+}
+
 /*
  * Never taken out again: a signal may be pending in a thread that has SIGTRAP blocked, and the
  * default action would kill the process. A handler that was put over ours since gets what is
@@ -114,6 +123,8 @@ int trap_install(void)
 	if (!err && sigaction(SIGTRAP, &action, NULL))
 		err = -EBUSY;
 	installed |= !err;
+	if (!err)
+		open_to_traps();
 	on_thread_stack = trap_on_thread_stack;
 	atomic_set(&poke_before_callback, on_thread_stack ? trap_let_traps_come : NULL);
 	errno = saved;

@@ -64,6 +64,7 @@ int poke_start(struct code_problem *problem)
 	return 0;
 }
 
+/* A signal that the caller has blocked stays blocked: it may be sent to the process for another thread. */
 uint64_t poke_block_signals(void)
 {
 	const uint64_t synchronous = 1u << (SIGTRAP - 1) | 1u << (SIGSEGV - 1) |
@@ -72,7 +73,7 @@ uint64_t poke_block_signals(void)
 	uint64_t mask = ~synchronous;
 	uint64_t before = 0;
 
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, SIGSET_BYTES);
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &before, SIGSET_BYTES);
 	return before;
 }
 

@@ -364,13 +364,15 @@ static void *keep_traps(void *unused)
 	uint32_t ended = 0;
 
 	atomic_set(&race.keeper, sys_gettid());
-	sys5(SYS_prctl, 15 /* PR_SET_NAME */, "trapline", 0, 0, 0);
+	own_thread_begins();
 	for (sites.turns = 1; !race_is_stopped() && !race_is_unwatched(); sites.turns++) {
 		uint32_t seen = atomic_get(&q->wakeups);
 		struct timespec ts = { 0, (long)turn_ns() };
 
+		own_thread_shuts();
 		if (atomic_get(&q->in) == atomic_get(&q->out))
 			sys6(SYS_futex, &q->wakeups, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+		own_thread_opens();
 		uint64_t now = clock_now_ns();
 		if (now - last < turn_ns()) {
 			uint32_t before = ended;
@@ -390,6 +392,7 @@ static void *keep_traps(void *unused)
 	while_nothing_closes(take_all_away);
 	look_at_budget(1); /* the next sample ends the search */
 	atomic_set(&race.budget.own_threads, 0u);
+	own_thread_shuts();
 	return NULL;
 }
 
