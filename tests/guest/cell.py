@@ -140,19 +140,29 @@ class Cell:
 
     # ---- the state of the program between two rounds ----
 
-    def snapshot(self):
+    def snapshot(self, before=None):
         pid = self.control.get(PID)
         self.control.set(HOLD, 1)
         self.until(lambda: self.control.get(HELD) or self.program.ended(), 'the next pause')
         self.alive()
         time.sleep(0.02)  # what a round started ends
         try:
-            seen = state.State(pid)
+            seen = state.State(pid, before)
         except OSError as error:
             raise Harm(f'the program has gone: {error}') from error
         self.control.set(HOLD, 0)
         self.until(lambda: not self.control.get(HELD) or self.program.ended(), 'the end of the pause')
         return seen
+
+    def steady(self):
+        """What it is before, without what passes: a thread blocks all signals while it makes another."""
+        before = self.snapshot()
+        for _ in range(20):
+            again = self.snapshot()
+            if again.threads == before.threads:
+                break
+            before = again
+        return before
 
     def compare(self, before):
         """Before and after a clean end; the program may need a moment to be as before."""
@@ -161,7 +171,7 @@ class Cell:
         beside = tools.TOOLS['flow'] if self.behaviour.name.startswith('trapline') else {}
         remains = [what.get('remains', {}) for what in (row, partner, beside)]
         for _ in range(5):
-            after = self.snapshot()
+            after = self.snapshot(before)
             said = state.differences(before, after,
                                      [x for kept in remains for x in kept.get('mappings', [])],
                                      [x for kept in remains for x in kept.get('handlers', [])])
@@ -212,7 +222,7 @@ class Cell:
     def native(self):
         self.program = self.start(self.victim())
         self.rounds(2)
-        before = None if self.is_without_state() else self.snapshot()
+        before = None if self.is_without_state() else self.steady()
         self.rounds(2)
         if before:
             self.compare(before)
@@ -265,7 +275,7 @@ class Cell:
         self.program = self.start(self.victim())
         self.rounds(2)
         self.beside('before')
-        before = None if self.is_without_state() else self.snapshot()
+        before = None if self.is_without_state() else self.steady()
         refused = None
         for words in tools.TOOLS[self.tool]['attach']:
             command = self.command([self.trapline, *words])
@@ -276,12 +286,13 @@ class Cell:
             self.beside('during')
             self.wait(command, self.tool)
             if other:
-                self.wait(other, second)
-                refused = refused or self.judge_command(other, second)
-            refused = self.judge_command(command, self.tool) or refused
-            if self.behaviour.name.endswith('_itself') and self.program.ended():
-                break
+                refused = self.end_other(other, second) or refused
+                second = None
+            line = self.judge_command(command, self.tool)
+            refused = line or refused
             self.rounds(1)
+            if line:
+                break
         if before:
             self.compare(before)
         self.beside('after')
@@ -289,6 +300,18 @@ class Cell:
         self.finish()
         if refused:
             raise Refused(refused)
+
+    def end_other(self, other, second):
+        """The line of a refusal of the second command, or of what undoes it."""
+        self.wait(other, second)
+        line = self.judge_command(other, second)
+        for words in tools.TOOLS[second]['attach'][1:]:
+            if line:
+                break
+            other = self.command([self.trapline, *words])
+            self.wait(other, second)
+            line = self.judge_command(other, second)
+        return line
 
     def judge_command(self, command, tool):
         """The line of a refusal, or None: it did its work."""
@@ -327,7 +350,9 @@ class Cell:
         if 'ok' not in lines:
             raise Harm(f'the program ended with status {status} and did not say ok {self.said()}')
         # The command tells of a trouble of its own by a status, and a line.
-        own = self.way == '--' and status in (1, 2) and re.search(r'^trapline', self.program.text(1), re.M)
+        row = tools.TOOLS.get(self.tool, {})
+        own = self.way == '--' and (row.get('own_status') or status in (1, 2) and
+                                    re.search(r'^trapline', self.program.text(1), re.M))
         if native is not None and status != native[0] and not own:
             raise Harm(f'the exit status is {status}, natively {native[0]} {self.said()}')
         entered = self.control.get(ENTERED)

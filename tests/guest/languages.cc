@@ -118,23 +118,9 @@ static const char *resume(long)
 	return nullptr;
 }
 
-static const char *use_containers(long)
-{
-	std::vector<std::string> all;
-	size_t bytes = 0;
-
-	for (int i = 0; i < 200; i++)
-		all.push_back(std::string(i % 60, 'x') + std::to_string(i));
-	for (auto &s : all)
-		bytes += s.size();
-	EXPECT(bytes == 5990, "the strings have %zu bytes", bytes);
-	return nullptr;
-}
-
 const struct behaviour behaviours[] = {
 	{ "cxx_exceptions", catch_all, 0, 0, nullptr, nullptr },
 	{ "cxx_exceptions_threads", catch_in_threads, 0, 0, nullptr, nullptr },
 	{ "cxx_coroutine", resume, 0, 0, nullptr, nullptr },
-	{ "cxx_containers", use_containers, 0, 0, nullptr, nullptr },
 	{ nullptr, nullptr, 0, 0, nullptr, nullptr },
 };

@@ -116,7 +116,8 @@ class Runner:
             cell.play()
             return '.', ''
         except Refused as line:
-            may = cell.behaviour.name in behaviours.REFUSABLE or cell.way == 'two'
+            may = cell.behaviour.name in behaviours.REFUSABLE or cell.way == 'two' or (
+                tools.TOOLS[cell.tool].get('may_refuse', '\n') in str(line))
             return ('r', str(line)) if may else ('X', f'refused: {line}')
         except Harm as what:
             return 'X', str(what)

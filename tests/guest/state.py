@@ -58,23 +58,27 @@ def mappings(part):
         yield start, end, words[1], words[5] if len(words) > 5 else ''
 
 
-def text_of(part):
-    """A sum of the bytes of each mapping of a file that is executable."""
+def code_of(part):
+    """(start, end, name) of each mapping of a file that is executable."""
+    return [(start, end, name) for start, end, permissions, name in mappings(part)
+            if 'x' in permissions and name.startswith('/')]
+
+
+def text_of(part, ranges):
+    """A sum of the bytes of each of these ranges."""
     sums = {}
     with open(f'{part}/mem', 'rb', buffering=0) as memory:
-        for start, end, permissions, name in mappings(part):
-            if 'x' not in permissions or not name.startswith('/'):
-                continue
-            memory.seek(start)
+        for start, end, name in ranges:
             try:
-                sums[(start, name)] = hashlib.sha1(memory.read(end - start)).hexdigest()
+                memory.seek(start)
+                sums[(start, end, name)] = hashlib.sha1(memory.read(end - start)).hexdigest()
             except OSError:
-                sums[(start, name)] = 'unreadable'
+                sums[(start, end, name)] = 'unreadable'
     return sums
 
 
 class State:
-    def __init__(self, pid):
+    def __init__(self, pid, before=None):
         part = live_part(pid)
         status = read(f'{part}/status')
         self.status = {name: field(status, name) for name in FIELDS}
@@ -88,7 +92,7 @@ class State:
             (name, permissions) for _, _, permissions, name in mappings(part) if name.startswith('/'))
         self.code = {(start, end) for start, end, permissions, name in mappings(part)
                      if 'x' in permissions and not name}
-        self.text = text_of(part)
+        self.text = text_of(part, before.text if before else code_of(part))
 
 
 def differences(before, after, kept_files=(), kept_signals=()):
@@ -118,5 +122,5 @@ def differences(before, after, kept_files=(), kept_signals=()):
         said.append(f'{count} fewer mappings {permissions} {name}')
     for key, value in before.text.items():
         if after.text.get(key) != value:
-            said.append(f'the code of {key[1]} changed')
+            said.append(f'the code of {key[2]} changed')
     return said

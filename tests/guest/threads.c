@@ -307,6 +307,14 @@ static const char *lock_robust(long arg)
 	return NULL;
 }
 
+static const char *lock_all(long arg)
+{
+	const char *what = lock_plain(arg);
+
+	what = what ? what : lock_pi(arg);
+	return what ? what : lock_robust(arg);
+}
+
 static volatile int turn;
 
 static void *ping(void *arg)
@@ -411,9 +419,7 @@ const struct behaviour behaviours[] = {
 	{ "pthread_cancel", cancel, 0, 0, NULL, NULL },
 	{ "tls_destructor", destroy_key, 0, 0, make_key, NULL },
 	{ "clone_vm", clone_bare, 0, 0, NULL, NULL },
-	{ "mutex", lock_plain, 0, 0, NULL, NULL },
-	{ "mutex_pi", lock_pi, 0, 0, NULL, NULL },
-	{ "mutex_robust", lock_robust, 0, 0, NULL, NULL },
+	{ "locks", lock_all, 0, 0, NULL, NULL },
 	{ "condition", take_turns, 0, 0, NULL, NULL },
 	{ "fifo", stay_fifo, 0, 0, become_fifo, NULL },
 	{ "timer_thread", use_timer, 0, 0, NULL, NULL },

@@ -4,6 +4,8 @@
     run      the arguments before `-- CMD`
     attach   one command after the other, on a running process: PID, FIX (a patch), FILE (a new file)
     library  a tool that library.c starts in the program itself
+    own_status  the exit status of `run` is not that of the program
+    may_refuse  what any program may make it say
     partner  another tool, which the way "two" attaches at the same time
     remains  what the process keeps after a clean end of `attach`: patterns of mappings, handlers of
              signals; trapline(7) and SECURITY.md say the same
@@ -58,6 +60,7 @@ TOOLS = {
         'remains': agent(),
     },
     'probe': {
+        'own_status': True,
         'run': ['break', 'STEP', '--mechanism', 'probe', '--summary'],
         'attach': [['break', 'STEP', '--mechanism', 'probe', '--summary', '--for', TIME, '-p', 'PID']],
         'library': 'probe',
@@ -65,6 +68,7 @@ TOOLS = {
         'remains': agent(REGION),
     },
     'trace': {
+        'own_status': True,
         'run': ['break', 'STEP', '--trace'],
         'attach': [['break', 'STEP', '--trace', '--for', TIME, '-p', 'PID']],
         'partner': 'patch',
@@ -77,28 +81,33 @@ TOOLS = {
         'remains': agent(PATCH),
     },
     'at': {
+        'own_status': True,
         'run': ['at', 'STEP#20+40', '--snapshot', '-o', 'FILE'],
         'attach': [['at', 'STEP#20+40', '--snapshot', '-o', 'FILE', '-p', 'PID']],
         'partner': 'watch',
     },
     'watch': {
+        'own_status': True,
         'run': ['watch', 'COUNTER', '--summary'],
         'attach': [['watch', 'COUNTER', '--summary', '--for', TIME, '-p', 'PID']],
         'library': 'watch',
         'partner': 'race',
     },
     'break': {
+        'own_status': True,
         'run': ['break', 'STEP', '--mechanism', 'uprobe', '--summary'],
         'attach': [['break', 'STEP', '--mechanism', 'uprobe', '--summary', '--for', TIME, '-p', 'PID']],
         'library': 'break',
         'partner': 'record',
     },
     'record': {
+        'own_status': True,
         'run': ['record', '--break', 'STEP', '--args', '--mechanism', 'uprobe', '-o', 'FILE'],
         'attach': [['record', '--break', 'STEP', '--args', '--ret', '-o', 'FILE', '--for', TIME, '-p', 'PID']],
         'partner': 'at',
     },
     'writers': {
+        'may_refuse': 'no thread wrote',
         'attach': [['watch', 'COUNTER', '--at-writers', '--if', 'new < 0', '--summary', '--for', TIME, '-p', 'PID']],
         'remains': agent(REGION),
     },
@@ -112,6 +121,7 @@ TOOLS = {
         'run': ['race', '--heap', '--overhead', '20%', '-o', '/dev/null'],
     },
     'code_log': {
+        'own_status': True,
         'run': ['record', '--code', '-o', 'FILE'],
     },
     'traps': {
