@@ -28,6 +28,7 @@ int at_regs_read(pid_t tid, uint64_t regs[AT_REGISTERS_MAX]);
 struct at_look {
 	bool is_pushf;
 	uint64_t after_syscall; /* 0: it is none */
+	uint64_t breakpoint;	/* its address, where a uprobe or the program has an int3; else 0 */
 };
 
 int at_look(pid_t tid, struct at_look *look);
@@ -38,5 +39,10 @@ int at_look(pid_t tid, struct at_look *look);
 int at_look_instead(pid_t tid);
 /* After the step: hides it. */
 int at_look_hide(pid_t tid, const struct at_look *look);
+/*
+ * Whether a SIGTRAP that has the form of a sent one is the end of that step: so the kernel tells of a step of
+ * an instruction with a uprobe (arch_uprobe_post_xol). The program would die of it.
+ */
+bool at_look_is_step(pid_t tid, const struct at_look *look);
 
 #endif

@@ -45,3 +45,8 @@ int at_look_instead(pid_t tid)
 {
 	return 0;
 }
+
+bool at_look_is_step(pid_t tid, const struct at_look *look)
+{
+	return false;
+}

@@ -8,6 +8,7 @@
 #include <sys/user.h>
 
 #define TRAP_FLAG 0x100u
+#define INT3 0xcc
 #define PREFIXES_MAX 4
 
 const bool at_can_step = true;
@@ -63,7 +64,16 @@ int at_look(pid_t tid, struct at_look *look)
 		return -errno;
 	look->is_pushf = is_pushf(tid, r.rip);
 	look->after_syscall = is_syscall(tid, r.rip) ? r.rip + 2 : 0;
+	look->breakpoint = byte_at(tid, r.rip) == INT3 ? r.rip : 0;
 	return 0;
+}
+
+bool at_look_is_step(pid_t tid, const struct at_look *look)
+{
+	struct user_regs_struct r;
+
+	return look->breakpoint && !ptrace(PTRACE_GETREGS, tid, NULL, &r) &&
+	       r.rip != look->breakpoint;
 }
 
 /*

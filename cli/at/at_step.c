@@ -46,7 +46,8 @@ static int step_and_wait(pid_t pid, pid_t *tid, int signal, int *status)
 	}
 }
 
-static enum stop kind_of_stop(pid_t pid, pid_t tid, int status, struct at_steps *steps)
+static enum stop kind_of_stop(pid_t pid, pid_t tid, int status, struct at_steps *steps,
+			      const struct at_look *look)
 {
 	int event = status >> 16;
 	siginfo_t info;
@@ -66,6 +67,8 @@ static enum stop kind_of_stop(pid_t pid, pid_t tid, int status, struct at_steps 
 		return STOP_SIGNAL;
 	if (info.si_code == TRAP_TRACE ||
 	    info.si_code == TRAP_BRKPT) /* the second after a system call */
+		return STOP_STEP;
+	if (info.si_code == SI_USER && info.si_pid == pid && at_look_is_step(tid, look))
 		return STOP_STEP;
 	/*
 	 * The kernel stops before the first instruction of a handler; other codes are the
@@ -96,9 +99,9 @@ struct stepping {
 	int signal; /* for the thread, when it goes on */
 };
 
-static void take_over(struct stepping *s, int status, enum stop *stop)
+static void take_over(struct stepping *s, int status, const struct at_look *look, enum stop *stop)
 {
-	*stop = kind_of_stop(s->pid, s->tid, status, s->steps);
+	*stop = kind_of_stop(s->pid, s->tid, status, s->steps, look);
 	s->signal = *stop == STOP_SIGNAL ? WSTOPSIG(status) : 0;
 	s->after_step = *stop == STOP_STEP;
 	s->steps->is_over = *stop == STOP_OVER;
@@ -112,6 +115,7 @@ static int run_window(struct stepping *s)
 					.tid = s->tid,
 					.most = steps->wanted - steps->made - 1,
 					.ends = is_abandoned };
+	const struct at_look none = { 0 };
 	enum stop stop;
 
 	if (!s->after_step || s->signal || !run.most ||
@@ -122,7 +126,7 @@ static int run_window(struct stepping *s)
 	steps->made += run.made;
 	steps->is_let_go |= run.is_let_go;
 	if (run.has_status)
-		take_over(s, run.status, &stop);
+		take_over(s, run.status, &none, &stop);
 	return err;
 }
 
@@ -164,7 +168,7 @@ static int make_step(struct stepping *s)
 		err = step_and_wait(s->pid, &s->tid, s->signal, &status);
 	if (err)
 		return err;
-	take_over(s, status, &stop);
+	take_over(s, status, &look, &stop);
 	/* At another stop the SIGTRAP of the step may be on its way. */
 	s->can_end = stop == STOP_STEP && !look.after_syscall;
 	if (stop != STOP_STEP)

@@ -36,6 +36,21 @@ watch -p "$calls" 'lookup#2 if arg2 == 1' --json --snapshot
 [ $? = 0 ] && jq -e '.count == 2' "$tmp/out" >/dev/null
 ok "occurrences_with_a_condition_count" $?
 
+# A step of an instruction with a uprobe looks like a SIGTRAP that was sent.
+"$trapline" break -p "$calls" lookup --mechanism uprobe --summary >"$tmp/summary" 2>"$tmp/arming" &
+breaker=$!
+started="$started $breaker"
+eventually grep -q '^breaking on' "$tmp/arming"
+sleep 0.3
+watch -p "$calls" 'lookup#2+20' --snapshot
+[ $? = 0 ] && grep -q '^at lookup#2+20:$' "$tmp/err" && eventually runs_on "$calls"
+ok "a_step_of_a_uprobe_of_another_is_a_step" $?
+watch -p "$calls" 'lookup#2' --snapshot
+[ $? = 0 ] && eventually runs_on "$calls"
+ok "a_point_without_steps_is_not_disturbed_by_it" $?
+kill -INT $breaker
+wait $breaker
+
 watch -p "$calls" 'lookup#1' --stop
 [ $? = 0 ] && is_in "$calls" T && grep -q "process $calls is stopped in thread" "$tmp/err"
 ok "it_is_left_stopped" $?

@@ -55,6 +55,7 @@ public class Program {
 			if (control.getInt(16) % 10 == 0)
 				System.gc();
 			control.putInt(16, control.getInt(16) + 1);
+			Thread.sleep(3);
 		} while (control.getInt(0) == 0);
 		System.out.println("ok");
 	}

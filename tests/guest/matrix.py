@@ -169,7 +169,9 @@ def is_cell(row, way, tool):
         return False
     if way == 'library' and row.name in behaviours.TAKES_TRAPS_AWAY:
         return False
-    if row.moment in ('before', 'after') and way not in ('-p', 'two'):
+    if row.moment in ('before', 'after') and way != '-p':
+        return False
+    if way == 'two' and (row.moment or row.name in behaviours.BUILDS):
         return False
     return True
 

@@ -93,6 +93,7 @@ func main() {
 			must(exec.Command("true").Run() == nil, "a child failed")
 		}
 		put(16, get(16)+1)
+		time.Sleep(3 * time.Millisecond)
 		if get(0) != 0 {
 			break
 		}

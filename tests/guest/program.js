@@ -51,7 +51,7 @@ worker.on('message', n => {
 	round();
 	put(16, get(16) + 1);
 	if (!get(0))
-		return worker.postMessage(3);
+		return setTimeout(() => worker.postMessage(3), 3);
 	console.log('ok');
 	process.exit(0);
 });
