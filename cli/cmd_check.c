@@ -72,6 +72,10 @@ static const struct ability {
 	{ "race",
 	  { "sigtrap", "watch_write", "counter_task_clock" },
 	  { { "other_process_signal", "running processes" }, { "patch_text", "--sweep" } } },
+	{ "heap",
+	  { NULL },
+	  { { "watch_write", "reads before a block" }, { "patch_text", "running processes" } } },
+	{ "flow", { "patch_text" }, { { "watch_write", "copies that are kept" } } },
 	{ "at",
 	  { "uprobe", "bpf_condition", "break_execute" },
 	  { { "point_syscalls", "--counter syscalls" },
@@ -83,6 +87,13 @@ static const struct ability {
 	  { { "pmu_instructions", "--counter instructions" },
 	    { "pmu_cycles", "cycles" },
 	    { "pmu_branches", "branches" } } },
+	{ "patch",
+	  { "patch_text", "text_by_mem or text_by_tracee" },
+	  { { "membarrier_sync_core", "code that threads execute" } } },
+	{ "dap",
+	  { "uprobe or other_process" },
+	  { { "uprobe", "any number of breakpoints" },
+	    { "bpf_condition", "conditions in the kernel" } } },
 };
 
 static const char *cost_meaning(const char *name)
@@ -94,24 +105,40 @@ static const char *cost_meaning(const char *name)
 	return "";
 }
 
-static bool is_ok(const struct trapline_caps *caps, const char *name)
+enum answer {
+	NO,
+	UNKNOWN,
+	YES
+};
+
+/* What stands in a column: UNKNOWN has a row of its own with the reason. */
+static const char *const answer_words[] = { "no", "?", "yes" };
+
+static enum answer answer_of(const struct trapline_feature *f)
+{
+	return f->ok ? YES : f->is_known ? NO : UNKNOWN;
+}
+
+static enum answer ask(const struct trapline_caps *caps, const char *name)
 {
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		if (!strcmp(caps->features[i].name, name))
-			return caps->features[i].ok;
+			return answer_of(&caps->features[i]);
 	}
-	return false;
+	return NO;
 }
 
-static bool is_met(const struct trapline_caps *caps, const char *need)
+static enum answer ask_need(const struct trapline_caps *caps, const char *need)
 {
 	const char *other = strstr(need, " or ");
 	char name[64];
 
 	if (!other)
-		return is_ok(caps, need);
+		return ask(caps, need);
 	snprintf(name, sizeof(name), "%.*s", (int)(other - need), need);
-	return is_ok(caps, name) || is_ok(caps, other + strlen(" or "));
+	enum answer first = ask(caps, name);
+	enum answer second = ask(caps, other + strlen(" or "));
+	return first > second ? first : second;
 }
 
 static void print_features(const struct trapline_caps *caps)
@@ -120,7 +147,7 @@ static void print_features(const struct trapline_caps *caps)
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		const struct trapline_feature *f = &caps->features[i];
 
-		printf("%-*s  %-3s  ", NAME_WIDTH, f->name, f->ok ? "yes" : "no");
+		printf("%-*s  %-3s  ", NAME_WIDTH, f->name, answer_words[answer_of(f)]);
 		terminal_wrap(stdout, f->evidence, TEXT_AT);
 	}
 }
@@ -146,34 +173,49 @@ static void add_word(char *text, size_t size, const char *word)
 	snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
 }
 
-static void print_command(const struct trapline_caps *caps, const struct ability *a)
+/* What the command can do here, and what it cannot. */
+static void abilities_text(const struct trapline_caps *caps, const struct ability *a, char *text,
+			   size_t size)
 {
-	char missing[128] = "";
 	char has[256] = "";
 	char lacks[256] = "";
-	char words[640];
 
-	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++)
-		if (!is_met(caps, a->needs[i]))
-			add_word(missing, sizeof(missing), a->needs[i]);
 	for (size_t i = 0; i < WORDS_MAX && a->adds[i].feature; i++) {
-		bool ok = is_ok(caps, a->adds[i].feature);
+		bool ok = ask(caps, a->adds[i].feature) == YES;
 		add_word(ok ? has : lacks, ok ? sizeof(has) : sizeof(lacks), a->adds[i].words);
 	}
-	if (missing[0])
+	snprintf(text, size, "%s%s%s%s%s", has[0] ? "with " : "", has,
+		 has[0] && lacks[0] ? "; " : "", lacks[0] ? "without " : "", lacks);
+}
+
+static void print_command(const struct trapline_caps *caps, const struct ability *a)
+{
+	enum answer worst = YES;
+	char missing[128] = "";
+	char unknown[128] = "";
+	char words[640];
+
+	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++) {
+		enum answer answer = ask_need(caps, a->needs[i]);
+		worst = answer < worst ? answer : worst;
+		if (answer == NO)
+			add_word(missing, sizeof(missing), a->needs[i]);
+		if (answer == UNKNOWN)
+			add_word(unknown, sizeof(unknown), a->needs[i]);
+	}
+	if (worst == NO)
 		snprintf(words, sizeof(words), "needs %s", missing);
+	else if (worst == UNKNOWN)
+		snprintf(words, sizeof(words), "not known, the machine is busy: %s", unknown);
 	else
-		snprintf(words, sizeof(words), "%s%s%s%s", has[0] ? "with " : "", has,
-			 has[0] && lacks[0] ? "; " : "", lacks[0] ? "without " : "");
-	if (!missing[0])
-		snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s", lacks);
-	printf("%-10s  %-6s  ", a->command, missing[0] ? "no" : "yes");
+		abilities_text(caps, a, words, sizeof(words));
+	printf("%-10s  %-6s  ", a->command, answer_words[worst]);
 	terminal_wrap(stdout, words, WORDS_AT);
 }
 
 static bool is_same(const struct trapline_feature *a, const struct trapline_feature *b)
 {
-	return !a->ok && !b->ok && !strcmp(a->evidence, b->evidence) &&
+	return answer_of(a) == answer_of(b) && !a->ok && !strcmp(a->evidence, b->evidence) &&
 	       !strcmp(a->remedy, b->remedy);
 }
 
@@ -197,10 +239,20 @@ static void print_missing(const struct trapline_caps *caps, uint32_t first)
 	terminal_wrap(stdout, f->remedy, 12);
 }
 
+static void print_all_missing(const struct trapline_caps *caps, enum answer answer,
+			      const char *title)
+{
+	if (title)
+		printf("\n%s\n", title);
+	for (uint32_t i = 0; i < caps->feature_count; i++)
+		if (answer_of(&caps->features[i]) == answer)
+			print_missing(caps, i);
+}
+
 static void check_print_text(const struct trapline_caps *caps, const struct utsname *u,
 			     bool verbose)
 {
-	uint32_t works = 0;
+	uint32_t counts[YES + 1] = { 0 };
 
 	printf("trapline %s, kernel %s, %s\n", TRAPLINE_VERSION_STRING, u->release, u->machine);
 	if (verbose) {
@@ -211,14 +263,14 @@ static void check_print_text(const struct trapline_caps *caps, const struct utsn
 	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++)
 		print_command(caps, &abilities[i]);
 	for (uint32_t i = 0; i < caps->feature_count; i++)
-		works += caps->features[i].ok != 0;
-	if (works < caps->feature_count)
-		printf("\nnot available here:\n");
-	for (uint32_t i = 0; i < caps->feature_count; i++)
-		if (!caps->features[i].ok)
-			print_missing(caps, i);
-	printf("\n%u of %u features work%s\n", works, caps->feature_count,
-	       verbose ? "" : "; trapline check -v prints all, and what they cost");
+		counts[answer_of(&caps->features[i])]++;
+	print_all_missing(caps, NO, counts[NO] ? "not available here:" : NULL);
+	print_all_missing(caps, UNKNOWN,
+			  counts[UNKNOWN] ? "not known, since the machine is busy:" : NULL);
+	printf("\n%u of %u features work", counts[YES], caps->feature_count);
+	if (counts[UNKNOWN])
+		printf(", %u not known", counts[UNKNOWN]);
+	printf("%s\n", verbose ? "" : "; trapline check -v prints all, and what they cost");
 }
 
 static json_t *features_json(const struct trapline_caps *caps)
@@ -228,9 +280,9 @@ static json_t *features_json(const struct trapline_caps *caps)
 	for (uint32_t i = 0; i < caps->feature_count; i++) {
 		const struct trapline_feature *f = &caps->features[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name", f->name, "ok",
-						      f->ok, "evidence", f->evidence, "remedy",
-						      f->remedy));
+		json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s, s:s}", "name", f->name,
+						      "ok", f->ok, "known", f->is_known, "evidence",
+						      f->evidence, "remedy", f->remedy));
 	}
 	return list;
 }
@@ -279,7 +331,7 @@ const struct opt_syntax check_syntax = {
 	.about =
 		"Tries each feature that Trapline uses, in this kernel, as this user and in this container. "
 		"Prints which commands work, what does not work, why, and the remedy.",
-	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not, 2 for wrong usage.",
+	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not or not known, 2 for wrong usage.",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };

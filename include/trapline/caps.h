@@ -15,7 +15,10 @@ extern "C" {
 struct trapline_feature {
 	/* The string is static. */
 	const char *name;
+	/* It is 1 if the feature works. */
 	int ok;
+	/* It is 0, and so is ok, if the machine was too busy to find out. */
+	int is_known;
 	/* It is what was tried and seen. */
 	char evidence[160];
 	/* It is what helps, and empty if ok is 1. */
@@ -44,9 +47,9 @@ struct trapline_caps {
 /*
  * trapline_check - try each feature here and now, and measure what it costs.
  *
- * The call takes some seconds. It works in child processes, so the process gets SIGCHLD.
- * Use it in a process that has no events. out->size must be set. It returns 1 if watching
- * works, and 0 if not.
+ * The call takes some seconds, and up to 20 on a busy machine. It works in child processes,
+ * so the process gets SIGCHLD. Use it in a process that has no events. out->size must be
+ * set. It returns 1 if watching works, and 0 if not.
  * Errors: EBUSY events are open; EINVAL size. MT-Unsafe. AS-Unsafe.
  */
 TRAPLINE_API int trapline_check(struct trapline_caps *out);

@@ -14,7 +14,9 @@
 
 struct probe_result {
 	int is_ok;
-	int is_refused; /* a call that it needs was: the reason is its own */
+	int is_refused;	 /* a call that it needs was: the reason is its own */
+	int is_measured; /* it is a "no" by counts that a busy machine can change */
+	int is_unknown;	 /* it was not tried, or failed on a busy machine */
 	char evidence[PROBE_TEXT_MAX];
 	char remedy[PROBE_TEXT_MAX];
 };

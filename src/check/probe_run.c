@@ -9,6 +9,7 @@
 #include "check/probe_run.h"
 #include "check/probe.h"
 #include "check/probe_bpf.h"
+#include "check/probe_busy.h"
 #include "check/probe_code.h"
 #include "check/probe_cost.h"
 #include "check/probe_counter.h"
@@ -35,6 +36,8 @@
 
 #include "base/sys.h"
 
+#define TRIES 3
+#define BUSY_REMEDY "run trapline check again when the machine is less busy"
 #define RT_REMEDY "use kernel 6.11 or later, or one without PREEMPT_RT"
 
 const struct probe probe_table[] = {
@@ -157,15 +160,17 @@ static void report_death(struct probe_result *r, int status)
 {
 	int sig = WTERMSIG(status);
 
-	if (sig == SIGALRM || sig == SIGKILL)
+	if (sig == SIGALRM || sig == SIGKILL) {
 		probe_no(r, "none known: report it with this output",
 			 "the probe did not end in time");
-	else if (sig == SIGTRAP)
+		r->is_measured = 1;
+	} else if (sig == SIGTRAP) {
 		probe_no(r, "use kernel 5.19 or later (a stable kernel with commit 78ed93d72ded)",
 			 "the probe died by signal %d (SIGTRAP was forced)", sig);
-	else
+	} else {
 		probe_no(r, "none known: report it with this output", "the probe died by signal %d",
 			 sig);
+	}
 }
 
 /* Exactly one of p and c is set. */
@@ -195,17 +200,10 @@ static struct share *share_map(void)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-void probe_run(const struct probe *p, int budget_ms, struct probe_result *out)
+static void run_once(const struct probe *p, int budget_ms, struct probe_result *out)
 {
-	if (budget_ms <= 0) {
-		probe_no(out, "run trapline check on an idle machine", "not tried: out of time");
-		return;
-	}
-	if (p->uses_signal && probe_is_rt_before_6_11()) {
-		probe_no(out, RT_REMEDY, "not tried: PREEMPT_RT before 6.11 breaks on SIGTRAP");
-		return;
-	}
 	struct share *share = share_map();
+
 	if (!share) {
 		probe_no(out, "free some memory", "not tried: no memory");
 		return;
@@ -222,6 +220,42 @@ void probe_run(const struct probe *p, int budget_ms, struct probe_result *out)
 	if (!out->is_ok && !out->is_refused && p->uses_registers && !probe_breakpoints_fire())
 		probe_no(out, "use a machine or virtual machine whose debug registers work",
 			 "a watchpoint missed a write: the debug registers do not work");
+}
+
+/* What a busy machine made of a feature is no answer. */
+static void make_unknown(struct probe_result *r)
+{
+	char seen[PROBE_TEXT_MAX];
+
+	snprintf(seen, sizeof(seen), "%s", r->evidence);
+	probe_no(r, BUSY_REMEDY, "not known, the machine is busy: %.120s", seen);
+	r->is_unknown = 1;
+}
+
+void probe_run(const struct probe *p, int budget_ms, struct probe_result *out)
+{
+	const uint64_t end = clock_now_ns() + (uint64_t)(budget_ms > 0 ? budget_ms : 0) * 1000000u;
+	struct probe_busy busy;
+
+	if (budget_ms <= 0) {
+		probe_no(out, BUSY_REMEDY, "not known, the machine is busy: not tried in time");
+		out->is_unknown = 1;
+		return;
+	}
+	if (p->uses_signal && probe_is_rt_before_6_11()) {
+		probe_no(out, RT_REMEDY, "not tried: PREEMPT_RT before 6.11 breaks on SIGTRAP");
+		return;
+	}
+	for (int i = 0; i < TRIES && budget_ms > 0; i++) {
+		probe_busy_begin(&busy);
+		memset(out, 0, sizeof(*out));
+		run_once(p, budget_ms, out);
+		if (!out->is_measured)
+			return;
+		budget_ms = (int)((int64_t)(end - clock_now_ns()) / 1000000);
+	}
+	if (probe_was_busy(&busy))
+		make_unknown(out);
 }
 
 double probe_measure(const struct probe_cost *c, int budget_ms)

@@ -63,6 +63,7 @@ void probe_say(struct probe_result *r, int ok, const char *remedy, const char *f
 	va_end(ap);
 	snprintf(r->remedy, sizeof(r->remedy), "%s", ok ? "" : remedy);
 	r->is_ok = ok;
+	r->is_measured = !ok;
 }
 
 static void remedy_for_paranoid(char *remedy, int paranoid)

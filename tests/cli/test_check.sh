@@ -27,9 +27,9 @@ check_json()
 		'keys == ["arch", "costs_ns", "features", "kernel", "version"]'
 	test "$(jq -s length "$2")" = 1
 	ok "$1: nothing else is printed" $?
-	json_ok "$1: each feature has name, ok, evidence and remedy" "$2" \
-		'all(.features[]; keys == ["evidence", "name", "ok", "remedy"]
-			and (.ok | type) == "boolean" and (.evidence | length) > 0)'
+	json_ok "$1: each feature has name, ok, known, evidence and remedy" "$2" \
+		'all(.features[]; keys == ["evidence", "known", "name", "ok", "remedy"]
+			and (.known or (.ok | not)) and (.ok | type) == "boolean" and (.evidence | length) > 0)'
 	json_ok "$1: names are unique" "$2" \
 		'[.features[].name] | length == (unique | length) and length > 25'
 	json_ok "$1: every no has a remedy, no yes has one" "$2" \
@@ -68,13 +68,13 @@ ok "with -v too" $?
 test "$(cat "$tmp/own.txt" "$tmp/all.txt" | wc -L)" -le 90
 ok "the text fits 90 columns" $?
 jq -r '.features[].name' "$tmp/own.json" | while read -r name; do
-	grep -Eq "^$name +(yes|no ) " "$tmp/all.txt" || exit 1
+	grep -Eq "^$name +(yes|no |\?  ) " "$tmp/all.txt" || exit 1
 done
 ok "-v has a row for each feature" $?
 grep -Eq '^clock +[0-9]+  read CLOCK_MONOTONIC$' "$tmp/all.txt" && grep -Eq '^cost +ns$' "$tmp/all.txt"
 ok "-v has what the mechanisms cost" $?
-for command in watch break record race at throttle; do
-	grep -Eq "^$command +(yes|no ) " "$tmp/own.txt"
+for command in watch break record race heap flow at throttle patch dap; do
+	grep -Eq "^$command +(yes|no |\?  ) " "$tmp/own.txt"
 	ok "the text reports whether $command works" $?
 done
 jq -r '.features[] | select(.ok | not) | .name' "$tmp/own.json" | while read -r name; do
