@@ -14,6 +14,7 @@
 #include "insn_run.h"
 
 #include <cmocka.h>
+#include <cpuid.h>
 #include <errno.h>
 
 #include "insn_text.h"
@@ -104,6 +105,18 @@ static void complain(struct counts *c, const uint8_t *bytes, const struct insn *
 	printf(" (%s): %s %#" PRIx64 "\n", text, what, value);
 }
 
+/* Of xsave, with all that this processor has: 11,008 bytes with tiles. */
+static uint64_t state_bytes(void)
+{
+	unsigned int a;
+	unsigned int b;
+	unsigned int all = 0;
+	unsigned int d;
+
+	__get_cpuid_count(0xd, 0, &a, &b, &all, &d);
+	return all > 4096 ? all : 4096;
+}
+
 /* The bytes that operand i may change: from its address on; repeats go upwards. */
 static uint64_t reach_of(const struct insn *insn, unsigned int i,
 			 const struct insn_regs *start)
@@ -111,7 +124,7 @@ static uint64_t reach_of(const struct insn *insn, unsigned int i,
 	const struct insn_memory *m = &insn->memory[i];
 
 	if (m->flags & INSN_MEM_SIZE_UNKNOWN)
-		return 4096;
+		return state_bytes();
 	if (m->flags & INSN_MEM_REPEATS)
 		return (insn->address_bytes == 4 ? (uint32_t)start->r[INSN_RCX] :
 						   start->r[INSN_RCX]) *
@@ -227,10 +240,9 @@ static void instructions_change_only_what_is_told(void **state)
 static int is_movable(const struct insn *insn)
 {
 	const struct insn_memory *m = &insn->memory[0];
-	const uint16_t never = INSN_MEM_CONDITIONAL | INSN_MEM_SIZE_UNKNOWN |
-			       INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE |
-			       INSN_MEM_ADDRESS_32 | INSN_MEM_BIT_INDEX |
-			       INSN_MEM_ALIGNED_DOWN;
+	const uint16_t never = INSN_MEM_SIZE_UNKNOWN | INSN_MEM_LANES |
+			       INSN_MEM_NOT_COMPUTABLE | INSN_MEM_ADDRESS_32 |
+			       INSN_MEM_BIT_INDEX | INSN_MEM_ALIGNED_DOWN;
 
 	return insn->memory_count == 1 && m->base < INSN_RIP && m->index != m->base &&
 	       !(m->flags & never) && m->segment == INSN_SEGMENT_NONE;
@@ -271,7 +283,9 @@ static void size_one(struct counts *c)
 		complain(c, bytes, &insn, "reaches beyond its size", insn.memory[0].size);
 	if (within == 0)
 		c->fitted++;
-	if (within == 0 && beyond == 0)
+	/* Some bytes may stay untouched, on this or another maker's processor. */
+	if (within == 0 && beyond == 0 &&
+	    !(insn.memory[0].flags & INSN_MEM_CONDITIONAL))
 		complain(c, bytes, &insn, "does not reach its size", insn.memory[0].size);
 	if (beyond == 1)
 		c->beyond++;

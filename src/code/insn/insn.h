@@ -101,7 +101,8 @@ enum insn_memory_flag {
 	/* Not written in the text: push, pop, call, ret, string instructions. */
 	INSN_MEM_IMPLICIT = 1 << 0,
 	/* Some or all of the bytes may stay untouched: lanes masked off, cmpxchg that fails, rep
-	 * with a count of zero. A debug register may hit all the same. */
+	 * with a count of zero, a processor whose maker takes fewer (movsxd with prefix 66, far
+	 * pointers with REX.W). A debug register may hit all the same. */
 	INSN_MEM_CONDITIONAL = 1 << 1,
 	/* size is 0 because only the machine's state knows it: xsave, xrstor, SVE. */
 	INSN_MEM_SIZE_UNKNOWN = 1 << 2,

@@ -346,6 +346,35 @@ static void set_repeat(const ZydisDecodedInstruction *z, struct insn_memory *m)
 		m->flags |= INSN_MEM_REPEATS | INSN_MEM_CONDITIONAL;
 }
 
+/* Near branches with prefix 66: Intel ignores it, AMD takes 16 bits of distance and target. */
+static int has_vendor_width(const ZydisDecodedInstruction *z)
+{
+	return (z->meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR ||
+		z->meta.branch_type == ZYDIS_BRANCH_TYPE_SHORT ||
+		z->meta.category == ZYDIS_CATEGORY_RET) &&
+	       (z->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !z->raw.rex.W;
+}
+
+/*
+ * Zydis tells the larger size; here another maker's processor accesses less of it. AMD takes 16 bits of
+ * near branches with prefix 66, and ignores REX.W for far pointers. Intel reads 2 bytes for movsxd
+ * with prefix 66.
+ */
+static int has_vendor_size(const ZydisDecodedInstruction *z)
+{
+	switch (z->mnemonic) {
+	case ZYDIS_MNEMONIC_MOVSXD:
+		return z->operand_width == 16;
+	case ZYDIS_MNEMONIC_LSS:
+	case ZYDIS_MNEMONIC_LFS:
+	case ZYDIS_MNEMONIC_LGS:
+		return z->raw.rex.W;
+	default:
+		return has_vendor_width(z) ||
+		       (z->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR && z->raw.rex.W);
+	}
+}
+
 static void set_access(const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o,
 		       struct insn_memory *m)
 {
@@ -360,7 +389,7 @@ static void set_access(const ZydisDecodedInstruction *z, const ZydisDecodedOpera
 		m->flags |= INSN_MEM_CONDITIONAL;
 	/* A cmpxchg that fails writes the old value back, so that memory sees a write always;
 	 * the value may be the same. The bounds of MPX are nops where it was taken out. */
-	if (z->meta.isa_ext == ZYDIS_ISA_EXT_MPX)
+	if (z->meta.isa_ext == ZYDIS_ISA_EXT_MPX || has_vendor_size(z))
 		m->flags |= INSN_MEM_CONDITIONAL;
 }
 
@@ -513,15 +542,6 @@ static void set_registers(const struct decoded *d, struct insn *out)
 		out->reads = out->writes = 1ull << INSN_RAX | 1ull << INSN_R8;
 }
 
-/* Near branches with prefix 66: Intel ignores it, AMD takes 16 bits of distance and target. */
-static int has_vendor_width(const ZydisDecodedInstruction *z)
-{
-	return (z->meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR ||
-		z->meta.branch_type == ZYDIS_BRANCH_TYPE_SHORT ||
-		z->meta.category == ZYDIS_CATEGORY_RET) &&
-	       (z->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !z->raw.rex.W;
-}
-
 static void set_flags(const struct decoded *d, struct insn *out)
 {
 	const ZydisDecodedInstruction *z = &d->insn;
@@ -586,7 +606,7 @@ static void set_stack_change(const struct decoded *d, struct insn *out)
 	int64_t change = 0;
 
 	if (!(out->writes & 1ull << INSN_RSP) || !m || !(m->flags & INSN_MEM_IMPLICIT) ||
-	    m->base != INSN_RSP || (out->flags & INSN_FAR))
+	    m->base != INSN_RSP || (out->flags & INSN_FAR) || has_vendor_width(z))
 		return;
 	switch (z->meta.category) {
 	case ZYDIS_CATEGORY_PUSH:
