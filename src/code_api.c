@@ -37,7 +37,7 @@ TRAPLINE_API int trapline_poke(const struct trapline_poke_site *sites, size_t n,
 		return err;
 	if (!sites || !n)
 		return failed(-EINVAL, FAILED_ARGUMENT, "no sites");
-	if (o.flags & ~POKE_FLAGS || o.writers & ~WRITERS)
+	if (o.flags & ~POKE_FLAGS || o.writers & ~(WRITERS | TRAPLINE_WRITE_EXCHANGE))
 		return failed(-EINVAL, FAILED_ARGUMENT, "unknown flag or writer");
 	if (o.flags & TRAPLINE_POKE_SPIN && o.flags & TRAPLINE_POKE_SINGLE_STORE)
 		return failed(-EINVAL, FAILED_ARGUMENT, "spin and single store exclude each other");

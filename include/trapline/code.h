@@ -42,14 +42,15 @@ enum trapline_poke_flag {
 	 * threads may run with SIGTRAP blocked, where an int3 would kill the process. It
 	 * needs sites of 2 bytes or more whose first two bytes lie in one aligned word of
 	 * 8. It needs a CPU that promises single stores there (AMD), and a mapping that
-	 * can be stored to. Otherwise the call fails with -EOPNOTSUPP.
+	 * can be stored to. Otherwise the call acts as with TRAPLINE_POKE_SINGLE_STORE.
 	 */
 	TRAPLINE_POKE_SPIN = 1,
 	/*
-	 * Each site takes one store and one sync, and no trap. The bytes that differ must
-	 * lie in one aligned word of 8, and the CPU must promise that (AMD does, Intel
-	 * does not). It fails with -EOPNOTSUPP otherwise, and always while a code log is
-	 * on.
+	 * All bytes of a site change at once, without a trap: it is for the same sites.
+	 * One store does it if the bytes that differ lie in one aligned word of 8, and the
+	 * CPU promises that (AMD does, Intel does not). Otherwise a changed copy replaces
+	 * the page: see TRAPLINE_WRITE_EXCHANGE. The call fails with -EOPNOTSUPP
+	 * if neither is possible, and always while a code log is on.
 	 */
 	TRAPLINE_POKE_SINGLE_STORE = 2,
 	/*
@@ -67,6 +68,12 @@ enum trapline_poke_writer {
 	TRAPLINE_WRITE_MEM = 2,
 	/* The page is writable and executable for a moment. */
 	TRAPLINE_WRITE_MPROTECT = 4,
+	/*
+	 * A changed copy replaces the page. It is used with
+	 * TRAPLINE_POKE_SINGLE_STORE and TRAPLINE_POKE_SPIN only. It needs memory of
+	 * trapline_code_alloc(), or a private mapping that is not writable.
+	 */
+	TRAPLINE_WRITE_EXCHANGE = 8,
 };
 
 struct trapline_poke_opts {
@@ -278,6 +285,7 @@ struct trapline_code_stats {
 	uint64_t by_alias;
 	uint64_t by_mem;
 	uint64_t by_mprotect;
+	uint64_t by_exchange;
 };
 
 /*

@@ -4,8 +4,8 @@
  *
  * A site is `test $imm32, %eax`, or `jmp rel32` with the same four bytes behind. That one byte is stored
  * without any synchronization where the processor promises that: who stops waits for the threads
- * themselves, so it does not matter when each of them sees the new byte. Where it does not, and while a
- * code log is on, the change is an ordinary poke.
+ * themselves, so it does not matter when each of them sees the new byte. Where it does not, changed pages
+ * take the place of the old ones. While a code log is on, the change is by int3.
  */
 #include "safepoint/safepoint_sites.h"
 
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "code/poke/poke.h"
+#include "code/poke/poke_any_mask.h"
 #include "code/poke/poke_byte.h"
 #include "code/poke/text_mem.h"
 #include "core/explain.h"
@@ -36,8 +37,17 @@ static int is_by_int3; /* that is how they were armed */
 
 /* ---- writing ---- */
 
+static int commit(const struct trapline_poke_site *changes, size_t n, int by_int3,
+		  struct code_problem *problem)
+{
+	if (by_int3)
+		return poke_commit(changes, n, 0, 0, problem);
+	return poke_any_mask(changes, n, POKE_UNSYNCED, problem);
+}
+
 /* As an ordinary poke. Lock held. */
-static int poke_all(const uint64_t *at, size_t n, uint8_t to, struct code_problem *problem)
+static int poke_all(const uint64_t *at, size_t n, uint8_t to, int by_int3,
+		    struct code_problem *problem)
 {
 	struct trapline_poke_site *changes = malloc(n * sizeof(*changes));
 	uint8_t(*bytes)[2][SITE_BYTES] = malloc(n * sizeof(*bytes));
@@ -57,7 +67,7 @@ static int poke_all(const uint64_t *at, size_t n, uint8_t to, struct code_proble
 			(struct trapline_poke_site){ at[i], bytes[i][0], bytes[i][1], SITE_BYTES };
 	}
 	if (changes && bytes)
-		err = used ? poke_commit(changes, used, 0, 0, problem) : 0;
+		err = used ? commit(changes, used, by_int3, problem) : 0;
 	free(changes);
 	free(bytes);
 	return err;
@@ -73,7 +83,7 @@ static int write_all(const uint64_t *at, size_t n, uint8_t to, int by_int3)
 	if (!by_int3)
 		err = poke_byte(at, n, to == SITE_ON ? SITE_OFF : SITE_ON, to, &problem);
 	if (err == -EAGAIN)
-		err = poke_all(at, n, to, &problem);
+		err = poke_all(at, n, to, by_int3, &problem);
 	return err ? failed(err, FAILED_CODE, problem.why) : 0;
 }
 

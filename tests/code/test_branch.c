@@ -165,17 +165,6 @@ static int many_state(void)
 	return many_0() + many_1() + many_2() + many_3();
 }
 
-static bool is_amd(void)
-{
-	char text[4096] = "";
-	FILE *info = fopen("/proc/cpuinfo", "r");
-	size_t n = info ? fread(text, 1, sizeof(text) - 1, info) : 0;
-
-	if (info)
-		fclose(info);
-	return n && (strstr(text, "AuthenticAMD") || strstr(text, "HygonGenuine"));
-}
-
 static void thousands_of_branches_take_one_sync(void **state)
 {
 	assert_int_equal(many_state(), 0);
@@ -321,12 +310,8 @@ static void with_a_log_too(void **state)
 	assert_int_equal(after.foreign, before.foreign);
 }
 
-static void threads_that_block_sigtrap_live_where_stores_are_single(void **state)
+static void threads_that_block_sigtrap_live(void **state)
 {
-	if (!is_amd()) {
-		print_message("# SKIP this processor does not promise single stores to code\n");
-		skip();
-	}
 	start_runners(true);
 	flip_for_a_while(scaled(FLIPS));
 	stop_runners();
@@ -580,7 +565,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(thousands_of_branches_take_one_sync),
 		cmocka_unit_test(every_thread_sees_the_state_when_the_call_returns),
 		cmocka_unit_test(with_a_log_too),
-		cmocka_unit_test(threads_that_block_sigtrap_live_where_stores_are_single),
+		cmocka_unit_test(threads_that_block_sigtrap_live),
 		cmocka_unit_test(a_library_takes_the_state_of_the_key),
 		cmocka_unit_test(a_library_comes_and_goes_while_a_key_is_switched),
 		cmocka_unit_test(a_child_of_fork_has_branches_of_its_own),

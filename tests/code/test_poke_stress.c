@@ -341,13 +341,16 @@ static const struct way ways[] = {
 	{ "spin, alias", TRAPLINE_WRITE_ALIAS, TRAPLINE_POKE_SPIN },
 	{ "spin, mprotect", TRAPLINE_WRITE_MPROTECT, TRAPLINE_POKE_SPIN },
 	{ "single store, alias", TRAPLINE_WRITE_ALIAS, TRAPLINE_POKE_SINGLE_STORE },
+	{ "exchange", TRAPLINE_WRITE_EXCHANGE, TRAPLINE_POKE_SINGLE_STORE },
 };
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
-static bool may_flip(const struct site *site, uint32_t flags)
+static bool may_flip(const struct site *site, uint32_t flags, uint32_t writers)
 {
 	size_t in_word = ADDR(site->code) & 7;
 
+	if (writers == TRAPLINE_WRITE_EXCHANGE)
+		return true;
 	if (flags & TRAPLINE_POKE_SPIN)
 		return site->length > 0 && in_word < 7;
 	if (flags & TRAPLINE_POKE_SINGLE_STORE)
@@ -370,7 +373,7 @@ static int flip_some(const struct way *way, uint64_t *random)
 	for (size_t i = 0; i < SITES; i++) {
 		struct site *site = &sites[i];
 
-		if (!may_flip(site, way->flags) || next_random(random) % part)
+		if (!may_flip(site, way->flags, way->writers) || next_random(random) % part)
 			continue;
 		to[n] = (site->now + 1 + (int)(next_random(random) % 3)) % VARIANTS;
 		which[n] = i;
@@ -465,7 +468,7 @@ static void flips_tear_nothing_stress(void **state)
 	for (size_t w = 0; w < WAYS; w++) {
 		const struct way *way = &ways[w];
 
-		if (way->flags && !single_stores)
+		if (way->flags && way->writers != TRAPLINE_WRITE_EXCHANGE && !single_stores)
 			continue;
 		uint8_t *code = way->writers == TRAPLINE_WRITE_ALIAS ? make_aliased() :
 								       make_private();

@@ -3,9 +3,10 @@
  * branch_flip.c - many branches at once between their two instructions.
  *
  * Only the first byte differs, so one store of one byte is the whole change, and one sync is enough.
- * Where the processor does not promise that a core fetches such a store whole, or while a code log is
- * on, an int3 stands there between the two syncs. The step past it is known without decoding: a test
- * whose flags are not looked at is a jump behind itself.
+ * Where the processor does not promise that a core fetches such a store whole, changed pages take the
+ * place of the old ones. While a code log is on, and where that is not possible, an int3 stands there
+ * between the two syncs. The step past it is known without decoding: a test whose flags are not looked
+ * at is a jump behind itself.
  */
 #include "code/branch/branch_flip.h"
 
@@ -13,6 +14,7 @@
 
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
+#include "code/poke/poke_any_mask.h"
 #include "code/poke/poke_view.h"
 
 static int is_due(const struct branch_row *row, int on)
@@ -75,24 +77,35 @@ static int flip_locked(const struct branch_row *rows, size_t n, int on, uint32_t
 	err = change_sort(&change);
 	if (!err)
 		err = change_compare(&change, NULL);
+	if (!err && flags && !poke_stores_are_promised())
+		err = poke_exchange_all(&change);
 	if (!err)
 		err = poke_run(&change, flags);
 	change_end(&change);
 	return err;
 }
 
-int branch_flip(struct branch_row *rows, size_t n, int on, struct code_problem *problem)
+static int flip(const struct branch_row *rows, size_t n, int on, uint32_t flags,
+		struct code_problem *problem)
 {
 	int err = poke_lock_take(problem);
 
 	if (err)
 		return err;
-	err = -EOPNOTSUPP;
-	if (poke_has_single_stores())
-		err = flip_locked(rows, n, on, TRAPLINE_POKE_SINGLE_STORE, problem);
-	if (err == -EOPNOTSUPP)
-		err = flip_locked(rows, n, on, 0, problem);
+	/* A reader of the log must know old from new. */
+	if (poke_log_is_on())
+		flags = 0;
+	err = flip_locked(rows, n, on, flags, problem);
 	poke_lock_give();
+	return err;
+}
+
+int branch_flip(struct branch_row *rows, size_t n, int on, struct code_problem *problem)
+{
+	int err = flip(rows, n, on, TRAPLINE_POKE_SINGLE_STORE, problem);
+
+	if (err == -EOPNOTSUPP)
+		err = poke_may_trap(problem) ? -EBUSY : flip(rows, n, on, 0, problem);
 	for (size_t i = 0; i < n && (!err || err == -EIO); i++)
 		rows[i].is_jump = (uint8_t)(on ^ rows[i].is_inverted);
 	return err;

@@ -21,29 +21,29 @@
 #define WORD_BYTES 8u
 #define JUMP_BYTES 5u /* of a probe */
 
-int poke_stores_are_promised(void)
+enum poke_promise poke_promise;
+
+/*
+ * AMD says that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum
+ * ("Unsynchronized Cross-Modifying Code Operations", JDK-8223613).
+ */
+static int is_amd(void)
 {
-	static int known; /* 1: no, 2: yes */
 	unsigned int a;
 	unsigned int b;
 	unsigned int c;
 	unsigned int d;
 
-	/* AMD says that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum
-	 * ("Unsynchronized Cross-Modifying Code Operations", JDK-8223613). */
-	if (!known)
-		known = __get_cpuid(0, &a, &b, &c, &d) &&
-					((b == signature_AMD_ebx && c == signature_AMD_ecx &&
-					  d == signature_AMD_edx) ||
-					 (b == 0x6f677948 && d == 0x6e65476e && c == 0x656e6975)) ?
-				2 :
-				1;
-	return known == 2;
+	return __get_cpuid(0, &a, &b, &c, &d) &&
+	       ((b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx) ||
+		(b == 0x6f677948 && d == 0x6e65476e && c == 0x656e6975));
 }
 
-int poke_has_single_stores(void)
+int poke_stores_are_promised(void)
 {
-	return poke_stores_are_promised() && !poke_log_is_on();
+	if (poke_promise == PROMISE_UNKNOWN)
+		poke_promise = is_amd() ? PROMISE_STORES : PROMISE_NONE;
+	return poke_promise == PROMISE_STORES;
 }
 
 static int is_one_word(uint64_t first, uint64_t last)
@@ -58,19 +58,14 @@ static int refuse(struct change *change, const struct poke_entry *entry, int err
 	return err;
 }
 
-/* The two forms without int3 rest on single stores. */
-static int check_stores(struct change *change, const struct poke_entry *entry, uint32_t flags)
+/* 1: the form without int3 that is asked for can be stored. */
+static int can_store(const struct poke_entry *entry, uint32_t flags)
 {
 	uint64_t first = entry->address;
 	uint64_t last = entry->address + 1;
 
-	if (!poke_stores_are_promised())
-		return refuse(change, entry, -EOPNOTSUPP,
-			      "this processor does not promise single stores to code (only AMD "
-			      "does)");
-	if (flags & TRAPLINE_POKE_SPIN && entry->len < 2)
-		return refuse(change, entry, -EOPNOTSUPP,
-			      "a site of one byte has no room for the spin form");
+	if (!poke_stores_are_promised() || (flags & TRAPLINE_POKE_SPIN && entry->len < 2))
+		return 0;
 	if (flags & TRAPLINE_POKE_SINGLE_STORE) {
 		last = entry->address + entry->len - 1;
 		while (first < last && entry->before[first - entry->address] ==
@@ -80,10 +75,27 @@ static int check_stores(struct change *change, const struct poke_entry *entry, u
 		       entry->before[last - entry->address] == entry->after[last - entry->address])
 			last--;
 	}
-	if (!is_one_word(first, last))
-		return refuse(change, entry, -EOPNOTSUPP,
-			      "the bytes of a single store do not lie in one aligned word of 8");
-	return 0;
+	return is_one_word(first, last);
+}
+
+int poke_exchange_all(struct change *change)
+{
+	change->text.writers &= TRAPLINE_WRITE_EXCHANGE;
+	change->problem->why = change->text.writers ?
+				       "a code log is on: after an exchange of pages, old and new "
+				       "code look the same" :
+				       "single stores to code are not promised here, and an "
+				       "exchange of pages is not among the writers";
+	return change->text.writers && !poke_log_is_on() ? 0 : -EOPNOTSUPP;
+}
+
+/* What cannot be stored makes copies of pages take the place of all. */
+static int check_stores(struct change *change, const struct poke_entry *entry, uint32_t flags)
+{
+	if (can_store(entry, flags) || change->text.writers == TRAPLINE_WRITE_EXCHANGE)
+		return 0;
+	change->problem->site = entry->site;
+	return poke_exchange_all(change);
 }
 
 /*
@@ -344,20 +356,34 @@ static void swap_sides(struct poke_batch *batch)
 }
 
 /* Nothing is between old and new. A span that fails has not changed, and the others change back. */
-static int run_single(struct change *change)
+static int run_single(struct change *change, uint32_t flags)
 {
 	poke_tell(change, TRAPLINE_CODE_OPEN);
 	int err = change_write(change, TEXT_WHOLE);
 
 	if (!err)
-		return sync_or_say(change);
+		return flags & POKE_UNSYNCED ? 0 : sync_or_say(change);
 	swap_sides(change->batch);
 	return undo(change, TEXT_WHOLE, err);
 }
 
+/* Without a mapping that can be stored to, nothing was written. */
+static int run_spin_or_exchange(struct change *change)
+{
+	int err = run_spin(change);
+
+	if (err != -EOPNOTSUPP || poke_exchange_all(change))
+		return err;
+	for (size_t i = 0; i < change->text.span_count; i++) {
+		change->text.spans[i].is_failed = 0;
+		change->text.spans[i].writer = 0;
+	}
+	return run_single(change, 0);
+}
+
 static void count_done(const struct change *change)
 {
-	uint64_t sites[TRAPLINE_WRITE_MPROTECT + 1] = { 0 };
+	uint64_t sites[TRAPLINE_WRITE_EXCHANGE + 1] = { 0 };
 
 	for (size_t i = 0; i < change->text.span_count; i++)
 		sites[change->text.spans[i].writer] +=
@@ -367,18 +393,21 @@ static void count_done(const struct change *change)
 	counter_add(&poke_stats.by_alias, sites[TRAPLINE_WRITE_ALIAS]);
 	counter_add(&poke_stats.by_mem, sites[TRAPLINE_WRITE_MEM]);
 	counter_add(&poke_stats.by_mprotect, sites[TRAPLINE_WRITE_MPROTECT]);
+	counter_add(&poke_stats.by_exchange, sites[TRAPLINE_WRITE_EXCHANGE]);
 }
 
 int poke_run(struct change *change, uint32_t flags)
 {
+	int is_exchange = flags & (TRAPLINE_POKE_SPIN | TRAPLINE_POKE_SINGLE_STORE) &&
+			  change->text.writers == TRAPLINE_WRITE_EXCHANGE;
 	int err;
 
 	change->form = flags & TRAPLINE_POKE_SPIN ? CODE_FORM_SPIN : CODE_FORM_TRAP;
 	poke_tell(change, TRAPLINE_CODE_BEGIN);
-	if (flags & TRAPLINE_POKE_SINGLE_STORE)
-		err = run_single(change);
+	if (flags & TRAPLINE_POKE_SINGLE_STORE || is_exchange)
+		err = run_single(change, flags);
 	else if (flags & TRAPLINE_POKE_SPIN)
-		err = run_spin(change);
+		err = run_spin_or_exchange(change);
 	else
 		err = run_trapped(change);
 	if (err)

@@ -53,8 +53,8 @@ int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags
 /* One change whose entries are planned and compared. Lock held, and 0 or errors as above. */
 struct change;
 int poke_run(struct change *change, uint32_t flags);
-/* 1: TRAPLINE_POKE_SINGLE_STORE may be asked for. Lock held. */
-int poke_has_single_stores(void);
+/* Single stores are asked for, and none of the entries can be one: exchange pages. 0 or -EOPNOTSUPP. */
+int poke_exchange_all(struct change *change);
 int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem);
 void poke_read_stats(struct trapline_code_stats *stats);
 
@@ -63,6 +63,13 @@ int poke_start(struct code_problem *problem);
 
 /* 1: this processor fetches what one store wrote as a whole. */
 int poke_stores_are_promised(void);
+/* What it says, kept. Tests set it, to go the ways of other processors. */
+enum poke_promise {
+	PROMISE_UNKNOWN,
+	PROMISE_NONE,
+	PROMISE_STORES
+};
+extern enum poke_promise poke_promise;
 
 /* Around fork(): see pthread_atfork(3). */
 void poke_before_fork(void);
@@ -74,5 +81,7 @@ void poke_after_fork_in_child(void);
  * stays.
  */
 #define POKE_OF_PROBE (1u << 31)
+/* With TRAPLINE_POKE_SINGLE_STORE: threads may see the old bytes some time longer. */
+#define POKE_UNSYNCED (1u << 30)
 
 #endif

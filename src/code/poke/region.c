@@ -284,6 +284,74 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 	return err;
 }
 
+/* Memory that is to take the place of a region's. */
+struct region_copy {
+	struct region *region;
+	uint8_t *alias;
+	int fd;
+};
+
+static int make_copy(struct region_copy *out, const void *contents)
+{
+	size_t bytes = out->region->bytes;
+	int fd = open_memory(bytes);
+
+	if (fd < 0)
+		return fd;
+	uint8_t *alias = memory_map_shared(bytes, 1, fd, 0);
+	if (memory_failed(alias)) {
+		sys_close(fd);
+		return memory_error(alias);
+	}
+	copy(alias, contents, bytes);
+	out->alias = alias;
+	out->fd = fd;
+	return 0;
+}
+
+/* Over the old mapping at once. */
+static int put_copy(const struct region_copy *own)
+{
+	struct region *region = own->region;
+	long at = sys6(SYS_mmap, region->start, region->bytes, PROT_READ | PROT_EXEC,
+		       MAP_SHARED | MAP_FIXED, own->fd, 0);
+
+	if (at < 0) {
+		memory_unmap(own->alias, region->bytes);
+		sys_close(own->fd);
+		return (int)at;
+	}
+	memory_unmap(region->alias, region->bytes);
+	kept_fd_close(&region->memory);
+	kept_fd_take(&region->memory, own->fd);
+	region->alias = own->alias;
+	region->is_known_ours = 0;
+	seal(region);
+	return 0;
+}
+
+int region_has(uint64_t address)
+{
+	return region_of(address) != NULL;
+}
+
+static struct region_copy pending;
+
+uint8_t *region_copy_begin(uint64_t address, size_t len)
+{
+	pending.region = region_of(address);
+	if (!pending.region || pending.region->is_lost ||
+	    address + len > pending.region->start + pending.region->bytes ||
+	    make_copy(&pending, pending.region->alias))
+		return NULL;
+	return pending.alias + (address - pending.region->start);
+}
+
+int region_copy_end(void)
+{
+	return put_copy(&pending);
+}
+
 /* Lock held: nothing changes until both handlers have run. */
 void region_before_fork(void)
 {
@@ -314,33 +382,14 @@ void region_after_fork_in_parent(void)
 	drop_snapshots();
 }
 
-/* Over the parent's mapping at once, the contents are there before. */
+/* It is that of the parent's memory. */
 static int make_own(struct region *region)
 {
-	/* It is that of the parent's memory. */
-	kept_fd_close(&region->memory);
-	if (!region->snapshot)
-		return -ENOMEM;
-	int fd = open_memory(region->bytes);
-	if (fd < 0)
-		return fd;
-	uint8_t *alias = memory_map_shared(region->bytes, 1, fd, 0);
-	long at = memory_failed(alias) ? memory_error(alias) : 0;
+	struct region_copy own = { .region = region };
 
-	if (at == 0) {
-		copy(alias, region->snapshot, region->bytes);
-		at = sys6(SYS_mmap, region->start, region->bytes, PROT_READ | PROT_EXEC,
-			  MAP_SHARED | MAP_FIXED, fd, 0);
-	}
-	if (at < 0) {
-		sys_close(fd);
-		return (int)at;
-	}
-	memory_unmap(region->alias, region->bytes);
-	kept_fd_take(&region->memory, fd);
-	region->alias = alias;
-	seal(region);
-	return 0;
+	kept_fd_close(&region->memory);
+	int err = region->snapshot ? make_copy(&own, region->snapshot) : -ENOMEM;
+	return err ? err : put_copy(&own);
 }
 
 void region_after_fork_in_child(void)

@@ -14,6 +14,13 @@ uint8_t *region_alias(uint64_t address, size_t len);
 void region_seal(void);
 /* The same bytes by the kernel, without a change of protections. 0 or -errno: use the alias. */
 int region_store(uint64_t address, const void *bytes, size_t len);
+int region_has(uint64_t address);
+/*
+ * A copy of all memory of the region that address is in, and there the address, for len bytes; NULL: none.
+ * Then it takes the place of the region at once, for all threads: 0 or -errno. Lock held from one to other.
+ */
+uint8_t *region_copy_begin(uint64_t address, size_t len);
+int region_copy_end(void);
 /* 1: a forked child that could not get a copy of its own. It must not be written. */
 int region_is_lost(uint64_t address);
 /* What the handler knows of the regions. */

@@ -7,6 +7,7 @@
  * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared mapping;
  *   where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
  * - mprotect(): no SELinux execmod, PR_SET_MDWE, seccomp filter or mseal() against it.
+ * A fourth one changes all bytes at once, where stores must not: exchange.c.
  * Through a descriptor, pages that follow each other are one write: first to last byte that differs,
  * between them what was read a moment before. The others store only the bytes of the sites.
  *
@@ -15,6 +16,8 @@
  */
 #include "code/poke/text.h"
 #include "code/poke/change.h"
+#include "code/poke/exchange.h"
+#include "code/poke/mapping.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
 #include "code/poke/text_mem.h"
@@ -301,55 +304,25 @@ static int write_alias(struct text *text, struct text_span *span, enum text_phas
 	return 0;
 }
 
-/* Mapping that address is in: its end and protection. */
-static int find_mapping(uint64_t address, uint64_t *end, int *protection)
-{
-	int saved = errno;
-	FILE *maps = fopen("/proc/thread-self/maps", "re");
-	char line[512];
-	int err = -EACCES;
-
-	errno = saved;
-	if (!maps)
-		return err;
-	while (err && fgets(line, sizeof(line), maps)) {
-		unsigned long from;
-		unsigned long to;
-		char mode[5];
-
-		if (sscanf(line, "%lx-%lx %4s", &from, &to, mode) != 3)
-			continue; /* the rest of a long name */
-		if (address < from || address >= to)
-			continue;
-		*end = to;
-		*protection = (mode[0] == 'r' ? PROT_READ : 0) | (mode[1] == 'w' ? PROT_WRITE : 0) |
-			      (mode[2] == 'x' ? PROT_EXEC : 0);
-		err = 0;
-	}
-	fclose(maps);
-	errno = saved;
-	return err;
-}
-
 /* Writable until text_close(): this span and those behind it in the same mapping. */
 static int open_pages(struct text *text, struct text_span *span)
 {
 	uint64_t from = span->start & PAGE_MASK;
 	struct text_span *last = span;
-	uint64_t end;
-	int protection;
-	int err = find_mapping(span->start, &end, &protection);
+	static struct mapping mapping; /* it is large, and the lock is held */
+	int err = mapping_find(span->start, &mapping);
 
 	if (err)
 		return err;
-	while (last + 1 < text->spans + text->span_count && last[1].start + last[1].bytes <= end)
+	while (last + 1 < text->spans + text->span_count &&
+	       last[1].start + last[1].bytes <= mapping.end)
 		last++;
 	uint64_t to = (last->start + last->bytes + PAGE_BYTES - 1) & PAGE_MASK;
 	err = (int)sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC);
 	if (err)
 		return err;
 	span->opened_bytes = to - from;
-	span->protection = (uint8_t)protection;
+	span->protection = (uint8_t)mapping.protection;
 	for (struct text_span *s = span; s <= last; s++)
 		s->is_open = 1;
 	return 0;
@@ -466,11 +439,21 @@ static size_t count_run(const struct text *text, size_t first, uint32_t *writer)
 size_t text_write_run(struct text *text, size_t first, enum text_phase phase)
 {
 	struct text_span *spans = &text->spans[first];
-	uint32_t writer;
-	size_t n = count_run(text, first, &writer);
+	uint32_t writer = TRAPLINE_WRITE_EXCHANGE;
+	size_t n;
 
+	if (text->writers == writer) {
+		const char *why;
+
+		n = exchange_count(spans, text->span_count - first);
+		if (phase != TEXT_WHOLE || exchange_pages(text, spans, n, &why))
+			return 0;
+		goto out_written;
+	}
+	n = count_run(text, first, &writer);
 	if (n < 2 || write_image(text, spans, n, phase, writer))
 		return 0;
+out_written:
 	for (size_t i = 0; i < n; i++)
 		spans[i].writer = (uint8_t)writer;
 	return n;
@@ -488,6 +471,13 @@ int text_write(struct text *text, struct text_span *span, enum text_phase phase,
 			continue;
 		span->writer = (uint8_t)writer;
 		return 0;
+	}
+	if (phase == TEXT_WHOLE && text->writers & TRAPLINE_WRITE_EXCHANGE) {
+		int err = exchange_pages(text, span, 1, why);
+
+		if (!err)
+			span->writer = TRAPLINE_WRITE_EXCHANGE;
+		return err;
 	}
 	*why = phase >= TEXT_SPIN ? why_no_store : why_none;
 	return phase >= TEXT_SPIN ? -EOPNOTSUPP : -EACCES;

@@ -9,6 +9,7 @@
 #include "code/insn/insn.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
+#include "code/poke/poke_any_mask.h"
 #include "code/poke/reserved.h"
 #include "code/poke/text.h"
 #include "code/poke/traps.h"
@@ -174,10 +175,6 @@ static int take_row(uint64_t address, const struct code_filter *filter, void (*e
 	return row;
 }
 
-/*
- * One store where the processor promises it: no int3 stands there for a moment, which would end a
- * thread that has SIGTRAP blocked. Else no thread may have.
- */
 static int switch_site(uint32_t number, int on, struct code_problem *problem)
 {
 	struct probe_site_row *row = &rows[number];
@@ -187,12 +184,8 @@ static int switch_site(uint32_t number, int on, struct code_problem *problem)
 		.bytes = on ? row->jump.after : row->jump.before,
 		.len = row->jump.len,
 	};
-	int err = poke_commit(&site, 1, POKE_OF_PROBE | TRAPLINE_POKE_SINGLE_STORE, 0, problem);
 
-	if (err != -EOPNOTSUPP)
-		return err;
-	err = traps_check_masks(problem);
-	return err ? err : poke_commit(&site, 1, POKE_OF_PROBE, 0, problem);
+	return poke_any_mask(&site, 1, POKE_OF_PROBE, problem);
 }
 
 static void note_placed(uint32_t number, int is_placed)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* exchange.h - changed copies take the place of pages of text: see exchange.c. Lock held. */
+#ifndef CODE_POKE_EXCHANGE_H
+#define CODE_POKE_EXCHANGE_H
+
+#include "code/poke/text.h"
+
+/*
+ * The pages of n spans that adjoin each other, with what is after. 0; -EBUSY: other bytes are there
+ * now; -EOPNOTSUPP. Then no byte has changed, and *why is set.
+ */
+int exchange_pages(struct text *text, const struct text_span *spans, size_t n, const char **why);
+
+/* Which of n spans, from the first on, lie in pages that adjoin each other. */
+size_t exchange_count(const struct text_span *spans, size_t n);
+
+#endif
