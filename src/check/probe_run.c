@@ -65,6 +65,7 @@ const struct probe probe_table[] = {
 	{ "bpf_ringbuf", probe_bpf_ringbuf, 0, 1 },
 	{ "uprobe", probe_uprobe, 0, 0 },
 	{ "uprobe_multi", probe_uprobe_multi, 0, 0 },
+	{ "uprobe_nops", probe_uprobe_nops, 0, 0 },
 	{ "counter_task_clock", probe_counter_task_clock, 1, 0 },
 	{ "counter_page_faults", probe_counter_page_faults, 1, 0 },
 	{ "overflow_signals", probe_overflow_signals, 1, 0 },

@@ -22,6 +22,7 @@
 #include "base/sys.h"
 #include "check/probe_arch.h"
 #include "event/uprobe/uprobe_filter.h"
+#include "event/uprobe/uprobe_nops.h"
 
 /* Where a function of ours lies on disk. */
 struct place {
@@ -177,6 +178,26 @@ void probe_uprobe_multi(struct probe_result *r)
 	probe_say(r, n == PROBE_HITS, "use kernel 6.6 or later",
 		  "%u calls of a function: the program ran %u times; link %llu us", PROBE_HITS, n,
 		  (unsigned long long)(opened - start) / 1000);
+}
+
+/* Where it is "no", events find another place (event/uprobe/uprobe_place.h). */
+void probe_uprobe_nops(struct probe_result *r)
+{
+	uint32_t writes = 0;
+	char lengths[64] = "";
+	int err = uprobe_nops_ask(&writes);
+
+	if (err)
+		return probe_no(r,
+				"run as root: uprobes need CAP_SYS_ADMIN outside user namespaces",
+				"uprobes on nops: %s", strerrorname_np(-err));
+	for (unsigned int n = UPROBE_NOP_MIN; n <= UPROBE_NOP_MAX; n++)
+		if (writes >> n & 1)
+			snprintf(lengths + strlen(lengths), sizeof(lengths) - strlen(lengths),
+				 "%s%u", lengths[0] ? ", " : "", n);
+	probe_say(r, !writes, "none: breakpoints on such nops are moved, or need a register",
+		  "a uprobe on a nop of %s bytes %s below the stack pointer",
+		  writes ? lengths : "5 to 11", writes ? "writes" : "does not write");
 }
 
 static void call_site(void *arg)

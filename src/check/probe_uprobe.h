@@ -7,6 +7,7 @@
 
 void probe_uprobe(struct probe_result *r);
 void probe_uprobe_multi(struct probe_result *r);
+void probe_uprobe_nops(struct probe_result *r);
 double probe_cost_uprobe(void);
 double probe_cost_uprobe_bpf(void);
 

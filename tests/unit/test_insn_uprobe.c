@@ -53,10 +53,43 @@ static void the_kernels_rules_are_known(void **state)
 	}
 }
 
+static void nops_are_known_by_what_they_do(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int length;
+	} cases[] = {
+		{ "90", 1 },
+		{ "0f1f440000", 5 },
+		{ "660f1f4000", 5 },
+		{ "6666666690", 5 },
+		{ "662e0f1f840000000000", 10 },
+		{ "e900000000", 5 }, /* jmp to what follows */
+		{ "488d742600", 5 }, /* lea 0(%rsi), %rsi */
+		{ "66664889c0", 5 }, /* mov %rax, %rax */
+		{ "e901000000", 0 },
+		{ "e800000000", 0 }, /* call: it pushes */
+		{ "488d742601", 0 },
+		{ "4889c8", 0 }, /* mov %rcx, %rax */
+		{ "b800000000", 0 },
+		{ "f30f1efa", 0 }, /* endbr64 */
+		{ "0f1f44", 0 },
+		{ "", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t bytes[INSN_LENGTH_MAX];
+		size_t n = text_bytes(cases[i].text, bytes, sizeof(bytes));
+
+		assert_int_equal(insn_uprobe_nop_x86_64(bytes, n), cases[i].length);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_kernels_rules_are_known),
+		cmocka_unit_test(nops_are_known_by_what_they_do),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

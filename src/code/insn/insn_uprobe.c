@@ -54,3 +54,29 @@ unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available)
 		at++;
 	return at < available && is_one_of(b[at], opcodes_bad, sizeof(opcodes_bad)) ? b[at] : 0;
 }
+
+/* mov, lea and xchg from a register to itself. */
+static int insn_keeps_register(const unsigned char *b, const struct insn *insn)
+{
+	static const unsigned char opcodes[] = { 0x87, 0x89, 0x8b, 0x8d };
+	unsigned char displaced = 0;
+
+	if (insn->opcode_bytes != 1 || !is_one_of(b[insn->opcode_at], opcodes, sizeof(opcodes)) ||
+	    insn->memory_count)
+		return 0;
+	for (int i = 0; i < insn->displacement_bytes; i++)
+		displaced |= b[insn->displacement_at + i];
+	return !displaced && insn->writes && insn->reads == insn->writes;
+}
+
+unsigned int insn_uprobe_nop_x86_64(const void *bytes, size_t available)
+{
+	struct insn insn;
+
+	if (insn_decode_x86_64(bytes, available, &insn))
+		return 0;
+	if (insn.kind == INSN_NOP || (insn.kind == INSN_JUMP && insn.target == insn.length) ||
+	    insn_keeps_register(bytes, &insn))
+		return insn.length;
+	return 0;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* insn_uprobe.h - instructions on which the kernel sets no uprobe. */
+/* insn_uprobe.h - instructions on which the kernel sets no uprobe, and those that it replaces. */
 #ifndef INSN_UPROBE_H
 #define INSN_UPROBE_H
 
@@ -20,5 +20,12 @@
  * processor has AVX-512.
  */
 unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available);
+
+/*
+ * The length of the instruction if all it does is to move the program counter, else 0. Kernels replace some
+ * of these under a uprobe (event/uprobe/uprobe_nops.h). Some that do something are told too, such as a lea
+ * that doubles a register: none is forgotten that insn_is_nop() of arch/x86/lib/insn.c takes.
+ */
+unsigned int insn_uprobe_nop_x86_64(const void *bytes, size_t available);
 
 #endif

@@ -248,6 +248,51 @@ void code_image_close(struct code_image *image)
 	free(image);
 }
 
+#if defined(__x86_64__)
+/* Whether 4 bytes behind an opcode are the distance to the address: 1, or 2 if the opcode is that of a call. */
+static int names_address(const uint8_t *b, uint64_t at, uint64_t address)
+{
+	int32_t distance;
+
+	memcpy(&distance, b + 2, sizeof(distance));
+	if (at + 6 + (uint64_t)(int64_t)distance != address)
+		return 0;
+	if (b[1] == 0xe8)
+		return 2;
+	return b[1] == 0xe9 || (b[0] == 0x0f && (b[1] & 0xf0) == 0x80);
+}
+
+int code_image_is_entry(struct code_image *image, uint64_t address)
+{
+	const Elf64_Phdr *p = segment_of(image, address);
+	uint8_t bytes[CACHE_BYTES];
+	int is_jumped_to = 0;
+
+	if (!p)
+		return 0;
+	for (uint64_t at = p->p_vaddr; at + 6 <= p->p_vaddr + p->p_filesz;) {
+		size_t n = copy(image, at, bytes, sizeof(bytes));
+		if (n < 6)
+			return 0;
+		for (size_t i = 0; i + 6 <= n; i++) {
+			int named = names_address(bytes + i, at + i, address);
+			if (named == 2)
+				return 1;
+			is_jumped_to |= named;
+		}
+		at += n - 5;
+	}
+	return !is_jumped_to;
+}
+#else
+int code_image_is_entry(struct code_image *image, uint64_t address)
+{
+	(void)image;
+	(void)address;
+	return 0;
+}
+#endif
+
 const struct returns_code *code_image_code(const struct code_image *image)
 {
 	return &image->code;

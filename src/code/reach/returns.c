@@ -44,6 +44,10 @@ struct search {
 	uint32_t avoided_count;
 	uint64_t unsure[UNSURE_MAX]; /* what follows a call that may never come back */
 	uint32_t unsure_count;
+	/* Of returns_is_sole_way(); 0: nothing is asked. */
+	uint64_t asked_before;
+	uint64_t asked_behind;
+	int asked_ways;	    /* to what lies behind, by jumps and exceptions */
 	int loads_last;	    /* the address of a function that never returns: */
 	int is_by_register; /* a call that may lead there */
 };
@@ -105,6 +109,7 @@ static int push(struct search *s, uint64_t address, const struct returns_history
 	}
 	struct later *later = &s->todo[s->todo_count++];
 	later->address = address;
+	s->asked_ways += s->asked_behind && address == s->asked_behind;
 	if (history)
 		later->history = *history;
 	else
@@ -250,6 +255,8 @@ static int push_branch(struct search *s, const struct returns_step *step, uint64
 
 	if (err)
 		return err;
+	if (step->address == s->asked_before)
+		s->asked_ways--; /* a jump to what follows it is the way itself */
 	struct returns_history *h = &s->todo[s->todo_count - 1].history;
 	remember(h, step);
 	if (step->insn.kind == INSN_JUMP_CONDITIONAL)
@@ -457,7 +464,7 @@ static int search_once(struct search *s, uint64_t start)
 	s->out->count = 0;
 	s->out->stopped_at = start;
 	s->unsure_count = 0;
-	s->loads_last = s->is_by_register = 0;
+	s->loads_last = s->is_by_register = s->asked_ways = 0;
 	int err = need_range(s, start);
 	if (!err)
 		err = push(s, start, NULL);
@@ -485,23 +492,66 @@ static int can_avoid(struct search *s, int err)
 	return 1;
 }
 
-int returns_find(const struct returns_code *code, uint64_t start, struct returns_found *out)
+static void search_free(struct search *s)
 {
-	struct search *s = calloc(1, sizeof(*s));
-	int err;
-
-	memset(out, 0, sizeof(*out));
-	if (!s)
-		return -ENOMEM;
-	s->code = code;
-	s->out = out;
-	do {
-		err = search_once(s, start);
-	} while (err && can_avoid(s, err));
 	free(s->reached);
 	free(s->todo);
 	free(s);
+}
+
+static struct search *search_new(const struct returns_code *code, struct returns_found *out)
+{
+	struct search *s = calloc(1, sizeof(*s));
+
+	memset(out, 0, sizeof(*out));
+	if (s) {
+		s->code = code;
+		s->out = out;
+	}
+	return s;
+}
+
+int returns_find(const struct returns_code *code, uint64_t start, struct returns_found *out)
+{
+	struct search *s = search_new(code, out);
+
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	do {
+		err = search_once(s, start);
+	} while (err && can_avoid(s, err));
+	search_free(s);
 	return err;
+}
+
+/* After a search, whose table check_overlaps() has sorted. */
+static int is_reached(const struct search *s, uint64_t address)
+{
+	for (uint32_t i = 0; i < s->reached_count; i++)
+		if (s->reached[i].address == address)
+			return 1;
+	return 0;
+}
+
+int returns_is_sole_way(const struct returns_code *code, uint64_t start, uint64_t before,
+			uint64_t behind)
+{
+	struct returns_found found;
+	struct search *s = search_new(code, &found);
+
+	if (!s)
+		return -ENOMEM;
+	s->asked_before = before;
+	s->asked_behind = behind;
+	/* What is not understood may lead there, so nothing is avoided. */
+	int result = search_once(s, start);
+	if (!result)
+		result = !s->asked_ways && is_reached(s, before) && is_reached(s, behind);
+	search_free(s);
+	returns_free(&found);
+	return result;
 }
 
 void returns_free(struct returns_found *found)

@@ -64,4 +64,14 @@ struct returns_found {
 int returns_find(const struct returns_code *code, uint64_t start, struct returns_found *out);
 void returns_free(struct returns_found *found);
 
+/*
+ * returns_is_sole_way - does control reach `behind` only from the instruction before it, at `before`?
+ *
+ * 1: no jump of the function that begins at start leads there, and no exception. 0: another way does, or
+ * the instructions are not reached. Code that only a change of the code leads to does not count, as the
+ * block of a static branch that is off. Errors: as returns_find().
+ */
+int returns_is_sole_way(const struct returns_code *code, uint64_t start, uint64_t before,
+			uint64_t behind);
+
 #endif

@@ -2,6 +2,7 @@
 /* program_record.c - the end of a program whose hits are read as records. */
 #include <linux/bpf_perf_event.h>
 
+#include "base/memory.h"
 #include "event/arch_regs.h"
 #include "event/bpf/program_amount.h"
 #include "event/bpf/program_calls.h"
@@ -175,6 +176,23 @@ static void emit_returned(struct ebpf *p)
 	ebpf_store(p, BPF_DW, RECORD, (int16_t)(RECORD_AT(regs) + 8 * ARCH_REG_SP), R1);
 }
 
+/*
+ * A uprobe may stand some bytes behind the instruction that it is for (event/uprobe/uprobe_place.h). In
+ * another process both may lie elsewhere, but not within their page.
+ */
+static void emit_place(struct ebpf *p)
+{
+	const int16_t pc_at = RECORD_AT(regs) + 8 * ARCH_REG_PC;
+
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_PC]);
+	ebpf_mov(p, R2, R1);
+	ebpf_load_mem(p, BPF_DW, R3, RECORD, RECORD_AT(address));
+	ebpf_alu(p, BPF_SUB, R2, R3);
+	ebpf_alu_imm(p, BPF_AND, R2, PAGE_BYTES - 1);
+	ebpf_alu(p, BPF_SUB, R1, R2);
+	ebpf_store(p, BPF_DW, RECORD, pc_at, R1);
+}
+
 static void emit_chunk_begins(struct ebpf *p, int32_t from_sp)
 {
 	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
@@ -256,6 +274,8 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 	emit_fill(p, ev, part);
 	if (has_returned)
 		emit_returned(p);
+	else if (is_uprobe && !is_return)
+		emit_place(p);
 	emit_caller(p, ev, is_return);
 	emit_texts(p, ev, is_return);
 	if (is_uprobe && !is_return && ev->flags & TRAPLINE_RETURNS)

@@ -29,7 +29,7 @@
 #include "event/uprobe/uprobe_exits.h"
 #include "event/uprobe/uprobe_filter.h"
 #include "event/uprobe/uprobe_members.h"
-#include "event/uprobe/uprobe_vector.h"
+#include "event/uprobe/uprobe_place.h"
 
 #define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
 
@@ -236,7 +236,9 @@ int uprobe_is_at(const struct trapline_event *ev, uint64_t address)
 
 	return ev->mechanism == TRAPLINE_BY_UPROBE && links->sites &&
 	       links->site_count[UPROBE_ENTRY] == 1 && !links->site_count[UPROBE_RETURN] &&
-	       !links->site_count[UPROBE_LEAVE] && links->sites->address == address;
+	       !links->site_count[UPROBE_LEAVE] && links->sites->address == address &&
+	       links->sites->offset - links->sites->file.offset + links->sites->file.start ==
+		       address;
 }
 
 /* Returns first: no entry is seen whose return is not. */
@@ -288,19 +290,6 @@ static int find_exits(struct trapline_event *ev, const struct uprobe_site *sites
 		       0;
 }
 
-static int refuse_vectors(const struct uprobe_site *sites, size_t count, const char **why)
-{
-	int found = uprobe_any_vector(sites, count);
-
-	if (!found)
-		return 0;
-	*why = found < 0 ?
-		       "cannot read the file of the code" :
-		       "it begins with a vector instruction (AVX), which the kernel would execute "
-		       "wrongly under a uprobe: only a hardware breakpoint or a probe works there";
-	return found < 0 ? found : -EOPNOTSUPP;
-}
-
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
 		 const char **why)
 {
@@ -314,12 +303,13 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 		return -ENOMEM;
 	*why = "that code is not from a file: only a hardware breakpoint works there";
 	int err = find_sites(tasks_with_memory(ev->pid), addrs, count, sites);
-	if (!err)
-		err = refuse_vectors(sites, count, why);
-	if (!err)
-		err = uprobe_filter_read(ev->pid, &ev->links.filter);
+	/* Returns are those of the functions, whose entries may be placed elsewhere. */
 	if (!err)
 		err = find_exits(ev, sites, count, &exits, why);
+	if (!err)
+		err = uprobe_places_find(tasks_with_memory(ev->pid), sites, count, why);
+	if (!err)
+		err = uprobe_filter_read(ev->pid, &ev->links.filter);
 	if (!err && event_has_members(ev))
 		err = uprobe_members_open(ev, why);
 	const struct plan plan = {

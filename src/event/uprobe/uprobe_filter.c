@@ -49,8 +49,7 @@ int uprobe_filter_read(pid_t pid, struct uprobe_filter *out)
 	return out->pid ? 0 : -ESRCH;
 }
 
-/* Loaded for uprobe-multi, and never run. */
-static int load_nothing(void)
+int uprobe_load_nothing(void)
 {
 	struct ebpf *p = calloc(1, sizeof(*p));
 	int fd = -ENOMEM;
@@ -92,7 +91,7 @@ static uint32_t filters_processes;
  */
 static void try_all(void)
 {
-	int program = load_nothing();
+	int program = uprobe_load_nothing();
 
 	/* Linux 6.1 loads the program, whatever it is to be attached to, and refuses the link. */
 	int has = program >= 0 && link_to_directory(program, 0) != -EINVAL;

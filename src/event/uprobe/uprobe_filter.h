@@ -43,6 +43,9 @@ int uprobe_has_multi(void);
  */
 int uprobe_filters_processes(void);
 
+/* A program for uprobes that does nothing: a descriptor or -errno. */
+int uprobe_load_nothing(void);
+
 /* Type of the uprobe PMU, or -errno. */
 int uprobe_pmu_type(void);
 
