@@ -2,7 +2,9 @@
 /* core_file.c - see core_file.h. */
 #include "cli/act/core_file.h"
 
+#include "cli/act/core_pages.h"
 #include "cli/launch/program.h"
+#include "cli/watchdog.h"
 #include "report/safe/private_file.h"
 
 #include <elf.h>
@@ -41,7 +43,8 @@ struct core_map {
 	uint64_t offset; /* in the file behind it */
 	uint32_t flags;	 /* PF_ */
 	bool is_kept;	 /* its bytes are written, else only the first page */
-	char *path;	 /* NULL: no file */
+	bool is_shared;
+	char *path; /* NULL: no file */
 };
 
 struct core_notes {
@@ -195,6 +198,7 @@ static int add_map(struct core_notes *notes, const char *line)
 	notes->map = map;
 	m.flags = PF_R | (access[1] == 'w' ? PF_W : 0) | (access[2] == 'x' ? PF_X : 0);
 	m.is_kept = !is_in_file(access, path);
+	m.is_shared = access[3] == 's';
 	m.path = path[0] == '/' ? strdup(path) : NULL;
 	map[notes->map_count++] = m;
 	return 0;
@@ -325,12 +329,18 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 }
 
 /* Pages that cannot be read, or have only zeros, stay holes in the file. */
-static int write_memory(int to, int from, const struct core_map *m, uint64_t at)
+static int write_memory(int to, int from, const struct core_pages *pages, const struct core_map *m,
+			uint64_t at)
 {
 	static uint8_t block[CORE_BLOCK];
 	uint64_t size = bytes_of(m);
 
 	for (uint64_t done = 0; done < size;) {
+		done = core_pages_next(pages, m->start + done) - m->start;
+		if (asked_times)
+			return -ECANCELED;
+		if (done >= size)
+			break;
 		size_t n = size - done < sizeof(block) ? (size_t)(size - done) : sizeof(block);
 		ssize_t got = pread(from, block, n, (off_t)(m->start + done));
 
@@ -348,18 +358,34 @@ static int write_memory(int to, int from, const struct core_map *m, uint64_t at)
 	return 0;
 }
 
-static int write_all(FILE *f, const struct core_notes *notes, int memory, uint64_t *bytes)
+static int write_maps(int to, int memory, const struct core_notes *notes, pid_t memory_of,
+		      uint64_t *at)
+{
+	struct core_pages pages;
+	int err = 0;
+
+	core_pages_open(&pages, memory_of);
+	for (size_t i = 0; i < notes->map_count && !err; i++) {
+		const struct core_map *m = &notes->map[i];
+
+		core_pages_map(&pages, memory_of, m->start, m->end, m->offset, m->path,
+			       m->is_shared);
+		err = write_memory(to, memory, &pages, m, *at);
+		*at += bytes_of(m);
+	}
+	core_pages_close(&pages);
+	return err;
+}
+
+static int write_all(FILE *f, const struct core_notes *notes, pid_t memory_of, int memory,
+		     uint64_t *bytes)
 {
 	uint64_t at = headers_write(f, notes);
-	int err = 0;
 
 	errno = 0;
 	if (fflush(f) || ferror(f))
 		return -(errno ? errno : EIO);
-	for (size_t i = 0; i < notes->map_count && !err; i++) {
-		err = write_memory(fileno(f), memory, &notes->map[i], at);
-		at += bytes_of(&notes->map[i]);
-	}
+	int err = write_maps(fileno(f), memory, notes, memory_of, &at);
 	*bytes = at;
 	/* The last pages may be holes. A pipe or a device has no length. */
 	if (!err && ftruncate(fileno(f), (off_t)at))
@@ -378,7 +404,7 @@ int core_write(const char *path, const struct core_notes *notes, pid_t memory_of
 	if (memory < 0)
 		return -errno;
 	FILE *f = private_file(path);
-	int err = f ? write_all(f, notes, memory, bytes) : -errno;
+	int err = f ? write_all(f, notes, memory_of, memory, bytes) : -errno;
 	struct stat st;
 	bool is_file = f && !fstat(fileno(f), &st) && S_ISREG(st.st_mode);
 	if (f && fclose(f) && !err)

@@ -21,7 +21,10 @@ struct core_notes;
 int core_notes_read(pid_t pid, pid_t tid, struct core_notes **out, char *why, size_t n);
 void core_notes_free(struct core_notes *notes);
 
-/* Writes the file from the memory of a process. 0 or -errno; of a file that failed nothing is left. */
+/*
+ * Writes the file from the memory of a process. 0 or -errno; ECANCELED: the command was asked to end. Of a
+ * file that failed nothing is left.
+ */
 int core_write(const char *path, const struct core_notes *notes, pid_t memory_of, uint64_t *bytes);
 
 #endif

@@ -224,7 +224,10 @@ static int write_core(struct then *t, struct moment *m, const char *path, uint64
 	m->continued_ns = s.continued_ns;
 	err = w.err;
 	if (err)
-		snprintf(m->why, sizeof(m->why), "%s", strerror(-err));
+		snprintf(m->why, sizeof(m->why), "%s",
+			 err == -ECANCELED ?
+				 "ended by a signal before all of the memory was written" :
+				 strerror(-err));
 	core_notes_free(notes);
 	return err;
 }

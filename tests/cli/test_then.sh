@@ -72,6 +72,27 @@ else
 	skip "a_debugger_opens_the_core" gdb
 fi
 
+# 3 TB, most of which nothing has used: to read it all would take hours.
+start sparse
+if eventually grep -q ready "$tmp/victim"; then
+	sparse=$pid
+	watch -p "$sparse" tick --then "core $tmp/sparse"
+	[ $? = 0 ] && runs_on "$sparse" && [ "$(du -k "$tmp/sparse" | cut -f 1)" -lt 100000 ]
+	ok "a_core_of_memory_that_is_reserved_has_no_holes_read" $?
+	if command -v gdb >/dev/null; then
+		gdb -batch -nx "$victims/sparse" "$tmp/sparse" -ex 'p *page[63]' -ex 'p *shared_page[3]' -ex 'p page[5][1]' >"$tmp/out" 2>"$tmp/err"
+		[ "$(grep -c '= 1063$\|= 2003$\|= 0$' "$tmp/out")" = 3 ]
+		ok "its_pages_are_in_the_core" $?
+	fi
+	# The memory that it shares has not grown by the look.
+	[ "$(awk '/^RssShmem/ { print $2 }' "/proc/$sparse/status")" -lt 1000 ]
+	ok "its_shared_memory_has_not_grown" $?
+	rm -f "$tmp/sparse"
+	kill "$sparse"
+else
+	skip "a_core_of_memory_that_is_reserved_has_no_holes_read" "2 TB of address space"
+fi
+
 watch -p "$calls" lookup --then "core $tmp/many" --limit 3
 [ $? = 0 ] && [ -s "$tmp/many.1" ] && [ -s "$tmp/many.2" ] && [ -s "$tmp/many.3" ] && [ ! -e "$tmp/many" ] && runs_on "$calls"
 ok "each_core_has_its_number" $?
