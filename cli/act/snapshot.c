@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define COPY_WAIT_MS 2000
+#define SIGNALS_MAX 20 /* that come before the fork */
 #define REAP_THREADS 16
 #define REAP_ROUNDS 20
 
@@ -224,11 +225,9 @@ static bool reap(struct taking *t, long number)
 	return false;
 }
 
-/* The thread makes the child, and continues. */
-static int make_child(struct taking *t, struct held_thread *child, long *number)
+static int make_child_once(struct taking *t, struct held_thread *child, long *number)
 {
 	static struct held_thread held;
-	uint64_t began_ns = clock_now_ns();
 	int err = held_begin(&held, t->pid, t->tid, t->memory_fd);
 
 	if (err)
@@ -236,6 +235,17 @@ static int make_child(struct taking *t, struct held_thread *child, long *number)
 	held.gadgets = t->gadgets;
 	err = copy_of(&held, child, number);
 	held_end(&held);
+	return err;
+}
+
+/* The thread makes the child, and continues. A signal of the program comes first, and its handler later. */
+static int make_child(struct taking *t, struct held_thread *child, long *number)
+{
+	uint64_t began_ns = clock_now_ns();
+	int err = -EINTR;
+
+	for (int i = 0; err == -EINTR && i < SIGNALS_MAX; i++)
+		err = make_child_once(t, child, number);
 	t->out->fork_ns = clock_now_ns() - began_ns;
 	return err;
 }

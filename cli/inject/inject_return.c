@@ -160,16 +160,18 @@ struct xstate_words {
 #define RESTART_FIRST 512
 #define RESTART_LAST 516
 
+bool return_is_restart(long result)
+{
+	return (result <= -RESTART_FIRST && result >= -RESTART_FIRST - 2) ||
+	       result == -RESTART_LAST;
+}
+
 /*
  * What the kernel would have done with the interrupted call, had ptrace not intervened.
  */
 static void restart_call(const struct user_regs_struct *r, greg_t *gregs)
 {
-	long result = (long)r->rax;
-	bool is_restart = (result <= -RESTART_FIRST && result >= -RESTART_FIRST - 2) ||
-			  result == -RESTART_LAST;
-
-	if ((long)r->orig_rax < 0 || !is_restart)
+	if ((long)r->orig_rax < 0 || !return_is_restart((long)r->rax))
 		return;
 	gregs[REG_RAX] = (greg_t)r->orig_rax;
 	gregs[REG_RIP] -= 2;

@@ -55,6 +55,9 @@ void return_free(const struct held_thread *t);
 /* Fills what was mapped at t->mapped. 0 or -errno. */
 int return_write(const struct held_thread *t);
 
+/* The result of a call that has done nothing, and that the kernel is to begin again: no program sees it. */
+bool return_is_restart(long result);
+
 /* As the kernel does for a call that begins again; false: regs are not those of one. */
 bool return_begin_again(struct user_regs_struct *regs);
 /* Registers for a system call, and for a function; the caller may change them further. */

@@ -44,6 +44,7 @@
 #define PENDING_MAX 8
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 #define ENTRY_TRIES 5
+#define RESTARTS_MAX 100
 #define LOCK_STEP_NS 5000000
 #define LOCK_TRIES 2000 /* of a command */
 #define LOOK_NS 200000	/* if SIGCHLD is ignored, no signal reports a stop */
@@ -297,7 +298,7 @@ static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *reg
 static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
 {
 	if (t->is_lost)
-		return -ETIMEDOUT;
+		return held_is_over() ? -ECANCELED : -ETIMEDOUT;
 	if (ptrace(PTRACE_SETREGS, t->tid, NULL, regs))
 		return -errno;
 	t->has_run = true;
@@ -307,7 +308,7 @@ static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
 	return set_mask(t, ~0ull);
 }
 
-long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
+static long syscall_once(struct held_thread *t, long number, const uint64_t args[6])
 {
 	struct user_regs_struct regs;
 
@@ -328,6 +329,19 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 	if (!err)
 		err = next_syscall_stop(t, &regs);
 	return err ? err : (long)regs.rax;
+}
+
+/* A stop or a signal of the program that comes meanwhile sends the thread back, clone(2) above all. */
+long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
+{
+	long result = -EAGAIN;
+
+	for (int i = 0; i < RESTARTS_MAX; i++) {
+		result = syscall_once(t, number, args);
+		if (!return_is_restart(result))
+			return result;
+	}
+	return -EAGAIN;
 }
 
 static void unmap_stack(struct held_thread *t)

@@ -2,11 +2,13 @@
 /* test_inject.c - loading an object into a running process leaves it as it was. */
 #include "../kernel/common.h"
 
+#include "cli/act/snapshot.h"
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_return.h"
 #include "cli/launch/program.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 static const char *folder; /* of the victims */
@@ -47,8 +49,7 @@ static void require_ptrace(void)
 		skip_because("root (to trace another process)");
 }
 
-static int inject_once(pid_t pid, const char *object, const char *function, int *result,
-		       char *why)
+static int inject_once(pid_t pid, const char *object, const char *function, int *result, char *why)
 {
 	char path[4096];
 
@@ -96,7 +97,7 @@ static bool is_traced(pid_t pid)
 /* Or until the observer has ended: its time inside may be shorter than a look. */
 static void wait_until_traced(pid_t pid, pid_t observer)
 {
-	siginfo_t info = {0};
+	siginfo_t info = { 0 };
 
 	while (!is_traced(pid) && !info.si_pid &&
 	       !waitid(P_PID, (id_t)observer, &info, WEXITED | WNOHANG | WNOWAIT))
@@ -282,8 +283,7 @@ static bool ended_as_alone(const struct waiter *w)
 	int status;
 	ssize_t n = read(w->out, line, sizeof(line) - 1);
 	bool is_as_alone = n > 0 && !strncmp(line, w->ending, strlen(w->ending)) &&
-			   atoi(line + strlen(w->ending)) >=
-				   1000 * atoi(WAIT_SECONDS) - 2;
+			   atoi(line + strlen(w->ending)) >= 1000 * atoi(WAIT_SECONDS) - 2;
 
 	if (!is_as_alone)
 		print_message("# not %s: %s", w->ending, n > 0 ? line : "not a word\n");
@@ -310,8 +310,7 @@ static void a_call_goes_on_after_a_kill_at_the_first_step(void **state)
 	for (size_t i = 0; i < WAITERS_MAX && (i < least || !aimed); i++, killed++) {
 		aimed += kill_before_the_way_back(waiters[i].pid);
 		if (i % 2 &&
-		    inject_once(waiters[i].pid, "injected.so", "injected_start", &result,
-				why) &&
+		    inject_once(waiters[i].pid, "injected.so", "injected_start", &result, why) &&
 		    code_of_call(waiters[i].pid)) /* it has not ended on a busy machine */
 			fail_msg("%s", why);
 	}
@@ -363,6 +362,53 @@ static void what_cannot_be_loaded_is_said(void **state)
 	close(out[1]);
 }
 
+static pid_t start_storm(pid_t pid, int number)
+{
+	pid_t storm = fork();
+
+	if (!storm) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (!kill(pid, number))
+			usleep(20);
+		_exit(0);
+	}
+	return storm;
+}
+
+static void use_nothing(pid_t copy, void *arg)
+{
+	(void)copy;
+	(void)arg;
+}
+
+/* SIGCONT wakes a traced thread in the middle of fork(2), which the kernel then begins again. */
+static void a_snapshot_in_a_storm_of_signals_is_made(void **state)
+{
+	const struct snapshot_use use = { use_nothing, NULL };
+	char why[256] = "";
+	unsigned int failed = 0;
+
+	require_ptrace();
+	pid_t pid = start("injectee", NULL, open("/dev/null", O_WRONLY));
+	pid_t storms[2] = { start_storm(pid, SIGCONT), start_storm(pid, SIGCONT) };
+	for (int i = 0; i < 150; i++) {
+		struct snapshot taken;
+
+		if (snapshot_take(pid, pid, 0, &use, &taken, why, sizeof(why))) {
+			print_message("# %s\n", why);
+			failed++;
+		}
+	}
+	for (int i = 0; i < 2; i++) {
+		kill(storms[i], SIGKILL);
+		waitpid(storms[i], NULL, 0);
+	}
+	assert_int_equal(kill(pid, 0), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(failed, 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +417,7 @@ int main(int argc, char **argv)
 		TEST(so_it_may_where_the_first_thread_cannot_be_taken),
 		TEST(a_call_goes_on_after_a_kill_at_the_first_step),
 		TEST(what_cannot_be_loaded_is_said),
+		TEST(a_snapshot_in_a_storm_of_signals_is_made),
 	};
 
 	folder = argc > 1 ? argv[1] : ".";
