@@ -239,7 +239,10 @@ static int hold_one(struct injection *in, struct held_thread *t)
 	for (int i = 0; i < TRIES; i++) {
 		err = hold_any(in, t, i);
 		if (err == -ECANCELED)
-			return refuse(in, err, "the attach was ended before anything was loaded");
+			return refuse(
+				in, err,
+				"the attach was ended before anything was loaded, and no thread had "
+				"stopped where that is safe; thaw the process if it is frozen");
 		if (err != -EAGAIN && err != -EBUSY)
 			return err;
 		nanosleep(&pause, NULL);
@@ -280,6 +283,18 @@ static void close_there(struct held_thread *t, int fd)
 	held_syscall(t, SYS_close, args);
 }
 
+/* A call inside the process has not returned. */
+static int refuse_slow_call(struct injection *in, int err)
+{
+	if (err == -ETIMEDOUT)
+		return refuse(in, err,
+			      "a call inside it takes longer than a minute; the thread "
+			      "continues when it is over; try again when less is running");
+	return refuse(in, err,
+		      "the attach was ended while a call inside it had not returned; "
+		      "the thread continues when it is over");
+}
+
 /*
  * Makes a file without a name in the target. Returns its descriptor there; *here is the
  * one of this process.
@@ -291,6 +306,8 @@ static int inject_make_file(struct injection *in, struct held_thread *t, const c
 				   MFD_CLOEXEC | MFD_ALLOW_SEALING };
 	long there = args[0] ? held_syscall(t, SYS_memfd_create, args) : -EFAULT;
 
+	if (there == -ECANCELED || there == -ETIMEDOUT)
+		return refuse_slow_call(in, (int)there);
 	if (there < 0)
 		return refuse(in, (int)there, "cannot make a file in it: %s",
 			      strerror((int)-there));
@@ -335,14 +352,8 @@ static int call(struct injection *in, struct held_thread *t, uint64_t function, 
 	const uint64_t args[4] = { a, b };
 	int err = held_call(t, function, args, result);
 
-	if (err == -ETIMEDOUT)
-		return refuse(in, err,
-			      "a call inside it takes longer than a minute; the thread "
-			      "continues when it is over; try again when less is running");
-	if (err == -ECANCELED)
-		return refuse(in, err,
-			      "the attach was ended while a call inside it had not returned; "
-			      "the thread continues when it is over");
+	if (err == -ETIMEDOUT || err == -ECANCELED)
+		return refuse_slow_call(in, err);
 	if (err == -EINTR)
 		return refuse(in, err,
 			      "the machine is busy and this command came too late; try again");

@@ -32,6 +32,7 @@
 #define AGENT "libtrapline-agent.so"
 #define END_NS 3000000000u
 #define ATTACH_NS 5000000000u /* an attach on a busy machine */
+#define ATTACH_LATE_NS 1000000000u
 
 /* A size that is sealed: a process that cuts the file would kill all others that read it. */
 static int make_file(const char *name, size_t bytes, int *fd)
@@ -316,11 +317,23 @@ static bool is_call_over(void)
 	return (asked && *asked) || clock_now_ns() > end_ns;
 }
 
-void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns)
+static void call_until(const volatile sig_atomic_t *signal, uint64_t ns)
 {
 	asked = signal;
-	end_ns = for_ns ? started_ns + for_ns + ATTACH_NS : UINT64_MAX;
+	end_ns = ns;
 	inject_until(is_call_over);
+}
+
+void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns)
+{
+	call_until(signal, for_ns ? started_ns + for_ns + ATTACH_NS : UINT64_MAX);
+}
+
+void agent_call_within(const volatile sig_atomic_t *signal, uint64_t timeout_ns)
+{
+	uint64_t ns = timeout_ns < ATTACH_NS ? timeout_ns : ATTACH_NS;
+
+	call_until(signal, clock_now_ns() + ns + ATTACH_LATE_NS);
 }
 
 int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size)
@@ -332,9 +345,7 @@ int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size)
 		snprintf(why, why_size, "cannot find " AGENT);
 		return -ENOENT;
 	}
-	asked = NULL;
-	end_ns = clock_now_ns() + END_NS;
-	inject_until(is_call_over);
+	call_until(NULL, clock_now_ns() + END_NS);
 	int err = call_agent(agent, pid, option, NULL, &result, why, why_size);
 	if (!err && result)
 		snprintf(why, why_size, "%s", strerror(-result));

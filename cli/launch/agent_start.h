@@ -93,6 +93,12 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns);
 
 /*
+ * The same for a call whose own time-out begins when the agent has it: an attach that is not done in the
+ * time-out, or in 5 seconds, and one more second, ends.
+ */
+void agent_call_within(const volatile sig_atomic_t *signal, uint64_t timeout_ns);
+
+/*
  * Calls the agent that is there, to end what it does. 0, or -errno after at most some seconds with the
  * reason in why, as one line; prints nothing.
  */

@@ -109,7 +109,7 @@ static int request_call(struct asked *a, const struct patch_plan *plan)
 	};
 	int result = 0;
 
-	agent_call_until(&asked_by, clock_now_ns(), 0);
+	agent_call_within(&asked_by, a->set->timeout_ns);
 	int status = agent_call(PATCH_COMMAND, a->set->pid, "patch", &share, &result);
 	if (status || !result)
 		return status;

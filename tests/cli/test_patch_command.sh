@@ -311,4 +311,66 @@ echo "# $bad of $times came to harm, $new were patched"
 ok "a_command_killed_at_any_moment_leaves_the_program_wholly_old_or_wholly_new" $?
 kill "$pid"
 
+# --- waits end ---
+
+# freeze PID, thaw: by the control group that there is.
+group=
+freeze()
+{
+	for at in /sys/fs/cgroup/freezer /sys/fs/cgroup/unified /sys/fs/cgroup; do
+		[ -e "$at/cgroup.procs" ] && mkdir "$at/trapline-test-$$" 2>/dev/null || continue
+		group=$at/trapline-test-$$
+		if [ -e "$group/freezer.state" ]; then
+			echo "$1" >"$group/cgroup.procs" && echo FROZEN >"$group/freezer.state" && return
+		elif [ -e "$group/cgroup.freeze" ]; then
+			echo "$1" >"$group/cgroup.procs" && echo 1 >"$group/cgroup.freeze" && return
+		fi
+		rmdir "$group"
+	done
+	group=
+	return 1
+}
+
+thaw()
+{
+	[ -e "$group/freezer.state" ] && echo THAWED >"$group/freezer.state"
+	[ -e "$group/cgroup.freeze" ] && echo 0 >"$group/cgroup.freeze"
+	echo "$1" >"${group%/*}/cgroup.procs"
+	rmdir "$group"
+}
+
+start patched 4
+printed "$old"
+if freeze "$pid"; then
+	timeout -k 2 30 "$trapline" patch -p "$pid" --list --timeout 1 >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && grep -q 'the attach was ended before anything was loaded, .*; thaw the process if it is frozen' "$tmp/err"
+	ok a_frozen_process_is_given_up $?
+	thaw "$pid"
+	printed "$old" && watch -p "$pid" --list && grep -q 'has no patch' "$tmp/out"
+	ok it_goes_on_and_can_be_patched_when_it_is_thawed $?
+else
+	skip a_frozen_process_is_given_up 'a control group that freezes'
+fi
+kill "$pid"
+
+make never <<'END'
+#include <unistd.h>
+static int changed(void) { return 1; }
+TRAPLINE_PATCH("answer", changed);
+__attribute__((constructor)) static void never(void)
+{
+	for (;;)
+		pause();
+}
+END
+start patched 4
+printed "$old"
+timeout -k 2 50 "$trapline" patch -p "$pid" "$tmp/never.so" --timeout 1 >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q 'does not answer: its agent is loading the object' "$tmp/err"
+ok a_constructor_that_never_ends_is_given_up $?
+timeout -k 2 30 "$trapline" patch -p "$pid" --list --timeout 1 >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q 'the attach was ended' "$tmp/err"
+ok so_is_the_list_behind_it $?
+kill -9 "$pid"
+
 finished
