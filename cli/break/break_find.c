@@ -5,6 +5,7 @@
 #include "cli/cmd.h"
 #include "cli/observe/hit_frames.h"
 #include "cli/observe/session.h"
+#include "report/code/code_folded.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,6 +46,8 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 		sites->elsewhere[0] = 0;
 		sites->other_line = 0;
 	}
+	if (code_folded_label(s, sites))
+		return cli_wrong(set->name, "out of memory");
 	if (sites->copies_left_out)
 		cli_note(set->name,
 			 "%zu inlined copies of matching functions are left out; --inlined "

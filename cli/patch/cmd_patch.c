@@ -35,6 +35,8 @@ static const struct opt options[] = {
 	  "give up after TIME and change nothing (default: 10)" },
 	{ "leave-copies", 0, OPT_FLAG, AT(leave_copies), NULL,
 	  "replace a function although inlined copies or clones of it stay old" },
+	{ "folded", 0, OPT_FLAG, AT(folded), NULL,
+	  "replace a function although others have the same code, and change with it" },
 	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print JSON lines instead of text" },
 #undef AT
 };

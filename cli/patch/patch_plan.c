@@ -59,6 +59,24 @@ static int plan_check_binding(struct symbols *s, const struct patch_plan *plan,
 				 patch_object_name(plan->object), name, step->record->name);
 }
 
+/* The linker found them to be equal, and keeps the code once. */
+static int plan_check_folded(const struct patch_settings *set, const struct patch_plan *plan,
+			     const struct patch_step *step)
+{
+	const char *folded = step->found.folded;
+
+	if (folded[0] && !set->folded)
+		return cli_wrong(
+			PATCH_COMMAND,
+			"cannot apply %s: %s have the same code, and all of them would "
+			"change; give --folded to replace them, or build the program without "
+			"folding (--icf=none, -fno-ipa-icf)",
+			patch_object_name(plan->object), folded);
+	if (folded[0])
+		cli_note(PATCH_COMMAND, "%s have the same code, and change together", folded);
+	return CLI_OK;
+}
+
 static int plan_check_copies(const struct patch_settings *set, const struct patch_plan *plan,
 			     const struct patch_step *step)
 {
@@ -138,6 +156,8 @@ static int plan_function(const struct patch_settings *set, struct symbols *s,
 	plan_describe(s, step);
 	plan->functions++;
 	int status = plan_check_binding(s, plan, step);
+	if (!status)
+		status = plan_check_folded(set, plan, step);
 	return status ? status : plan_check_copies(set, plan, step);
 }
 

@@ -17,6 +17,7 @@ struct patch_settings {
 	int list;
 	int dry_run;
 	int leave_copies;
+	int folded;
 	int json;
 };
 

@@ -2,6 +2,7 @@
 /* patch_find.c - see patch_find.h. */
 #include "report/patch/patch_find.h"
 
+#include "report/code/code_folded.h"
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/missing.h"
 #include "report/patch/patch_copies.h"
@@ -161,7 +162,19 @@ static int take_site(struct symbols *s, const char *name, const struct code_site
 	return 0;
 }
 
-static int choose_site(struct symbols *s, const char *name, const struct code_sites *sites,
+/* The last step: the names of sites change. */
+static int find_folded(struct symbols *s, struct code_sites *sites, const struct code_site *meant,
+		       struct patch_found *out, const struct reason *to)
+{
+	if (code_folded_label(s, sites))
+		return find_refuse(to, -ENOMEM, "out of memory");
+	if (code_folded_is(meant->name))
+		snprintf(out->folded, sizeof(out->folded), "%.*s",
+			 (int)(strlen(meant->name) - strlen(CODE_FOLDED_SAME)), meant->name);
+	return 0;
+}
+
+static int choose_site(struct symbols *s, const char *name, struct code_sites *sites,
 		       struct patch_found *out, const struct reason *to)
 {
 	const struct code_site *meant = NULL;
@@ -178,9 +191,10 @@ static int choose_site(struct symbols *s, const char *name, const struct code_si
 	if (count > 1)
 		return refuse_many(s, name, sites, count, to);
 	int err = take_site(s, name, meant, out, to);
-	if (!err)
-		patch_copies(s, sites, meant, out->copies, sizeof(out->copies));
-	return err;
+	if (err)
+		return err;
+	patch_copies(s, sites, meant, out->copies, sizeof(out->copies));
+	return find_folded(s, sites, meant, out, to);
 }
 
 /* Only functions: no line, address, offset or pattern. */

@@ -24,7 +24,8 @@ struct patch_found {
 	/* Code of it that lies elsewhere, `name.cold`; those of others of its name are among them. */
 	struct patch_found_part parts[PATCH_FOUND_PARTS];
 	size_t part_count;
-	bool is_unseen;	  /* without debug information inlined copies of it cannot be seen */
+	bool is_unseen; /* without debug information inlined copies of it cannot be seen */
+	char folded[400]; /* the names of all functions that have this code; empty: it is the only one */
 	char copies[400]; /* where the compiler put other copies, which stay old; empty: none known */
 };
 

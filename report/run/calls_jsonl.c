@@ -2,6 +2,8 @@
 /* calls_jsonl.c - calls and the summary of a run of breakpoints, one JSON object a line. */
 #include "report/run/run_call.h"
 
+#include "report/code/code_folded.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,28 @@ static json_t *json_or_null(json_t *j)
 	return j ? json_incref(j) : json_null();
 }
 
+/* `function` is the first of the names of functions that share their code, and same_code has the others. */
+static void set_function(json_t *j, const char *name)
+{
+	if (!code_folded_is(name)) {
+		json_object_set_new(j, "function", run_json_text(name));
+		return;
+	}
+	json_t *others = json_array();
+	char text[CODE_FOLDED_BYTES];
+
+	snprintf(text, sizeof(text), "%.*s", (int)(strlen(name) - strlen(CODE_FOLDED_SAME)), name);
+	char *at = text;
+	for (char *end; (end = strstr(at, CODE_FOLDED_AND)); at = end + strlen(CODE_FOLDED_AND)) {
+		*end = 0;
+		if (at != text)
+			json_array_append_new(others, run_json_text(at));
+	}
+	json_array_append_new(others, run_json_text(at));
+	json_object_set_new(j, "function", run_json_text(text));
+	json_object_set_new(j, "same_code", others);
+}
+
 void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit *hit)
 {
 	const struct run_call *call = hit->call;
@@ -28,7 +52,7 @@ void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit
 
 	json_object_set_new(j, "site", run_json_text(site->name));
 	if (site->kind == RUN_SITE_INLINED || site->kind == RUN_SITE_FUNCTION)
-		json_object_set_new(j, "function", run_json_text(site->name));
+		set_function(j, site->name);
 	json_object_set_new(j, "inlined", json_boolean(site->kind == RUN_SITE_INLINED));
 	json_object_set_new(j, "caller", json_origin(calls, call));
 	json_object_set_new(j, "args", json_or_null(call->args_json));
@@ -69,7 +93,7 @@ static json_t *json_functions(const struct run_calls *calls)
 		const struct run_site_sums *b = &calls->sums[sums[i].ip];
 		json_t *j = json_object();
 		json_object_set_new(j, "ip", run_json_hex(site->address));
-		json_object_set_new(j, "function", run_json_text(site->name));
+		set_function(j, site->name);
 		json_object_set_new(j, "module", run_json_text(site->module));
 		json_object_set_new(j, "inlined", json_boolean(site->kind == RUN_SITE_INLINED));
 		json_object_set_new(j, "emulated", json_boolean(site->is_emulated));
