@@ -6,6 +6,7 @@
  */
 #include "report/flow/flow_report_priv.h"
 #include "report/safe/clean.h"
+#include "report/safe/line.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -248,7 +249,7 @@ static int read_lines(struct flow_report *r, FILE *f)
 	ssize_t n;
 	int err = 0;
 
-	while (!err && (n = getline(&text, &size, f)) > 0) {
+	while (!err && (n = line_read(&text, &size, f, LINE_BYTES)) > 0) {
 		lines++;
 		if (text[strspn(text, " \t\r\n")])
 			err = read_line(r, text, (size_t)n);

@@ -10,6 +10,7 @@
 #include "report/code/source.h"
 #include "report/page/page.h"
 #include "report/run/run.h"
+#include "report/safe/line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,7 +206,7 @@ static int read_lines(struct findings *p, const char *path)
 
 	if (!f)
 		return -errno;
-	while (!p->bad_line && (n = getline(&text, &size, f)) > 0) {
+	while (!p->bad_line && (n = line_read(&text, &size, f, PAGE_LINE_BYTES)) > 0) {
 		p->lines++;
 		if (text[strspn(text, " \t\r\n")] && !add_line(p, text, (size_t)n))
 			p->bad_line = p->lines;

@@ -2,6 +2,7 @@
 /* race_baseline.c - see race_baseline.h. */
 #include "report/race/race_baseline.h"
 #include "record/race_words.h"
+#include "report/safe/line.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #define FINGERPRINT_LENGTH 16
+#define LINE_BYTES (4 << 20)
 #define FILE_MAX (64 << 20)
 
 struct baseline {
@@ -140,10 +142,11 @@ int baseline_read(struct baseline *b, const char *path, char *error, size_t n)
 	size_t capacity = 0;
 	int number = 0;
 	int err = f ? 0 : -errno;
+	ssize_t length;
 
-	while (!err && getline(&line, &capacity, f) >= 0) {
+	while (!err && (length = line_read(&line, &capacity, f, LINE_BYTES)) >= 0) {
 		number++;
-		err = baseline_read_line(b, line);
+		err = length > LINE_BYTES ? -EINVAL : baseline_read_line(b, line);
 	}
 	if (!err && ferror(f))
 		err = errno ? -errno : -EIO;

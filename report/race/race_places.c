@@ -4,6 +4,7 @@
 
 #include "report/dwarf/symbols.h"
 #include "report/safe/files.h"
+#include "report/safe/line.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #define FINGERPRINT_LENGTH 16
+#define LINE_BYTES (4 << 20)
 #define FUNCTION_MAX 65536u
 #define SIDE_RANGES (RACE_RANGES / 2)
 
@@ -148,11 +150,14 @@ int race_replay_read(const char *path, const char *fingerprint, struct race_repl
 	char *line = NULL;
 	int number = 0;
 	int err = f ? 0 : -errno;
+	ssize_t length;
 
 	memset(out, 0, sizeof(*out));
-	while (!err && getline(&line, &capacity, f) >= 0) {
+	while (!err && (length = line_read(&line, &capacity, f, LINE_BYTES)) >= 0) {
 		number++;
-		if (line[strspn(line, " \t\r\n")])
+		if (length > LINE_BYTES)
+			err = -EINVAL;
+		else if (line[strspn(line, " \t\r\n")])
 			err = places_read_line(&l, line);
 	}
 	if (!err && ferror(f))
