@@ -5,7 +5,8 @@
  * String functions of libraries read whole vectors at aligned addresses, which may begin before the
  * string. They use nothing of what lies there. So an aligned read of 16 bytes or more in the line of 64
  * bytes that has the first byte of the block is counted, and not told. Behind the block so is each read of
- * 16 bytes or more, and of libc each that begins in the block: where a page ends it takes smaller parts. Copies
+ * 16 bytes or more, and of libc each that begins in the block: where a page ends it takes smaller parts. So is
+ * a byte that libc reads in the word in which the block and a string end. Copies
  * read nothing but their range. A watch that saw some of them rests, since each costs as much as a sample.
  *
  * Rules: 1. Who wins `is_busy` by a compare-and-exchange may move the watch; who does not win goes on
@@ -45,6 +46,7 @@
 #define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
 #define LINE 64u
 #define VECTOR_LEAST 16u
+#define UNROLLED 4u /* bytes at once, in libc's strspn() and strcspn() for a set of more than 16 */
 #define TRAP_NS 10000u /* until our handler runs, and after it */
 /* Measured in a virtual machine: a switch of threads, for all that are open, and for each that is aimed. */
 #define SWITCH_OPEN_NS 450u
@@ -281,6 +283,23 @@ static bool is_backwards(uint64_t pc)
 	return backwards && _Unwind_FindEnclosingFunction((void *)(uintptr_t)pc) == backwards;
 }
 
+/*
+ * strspn() and its kind read a word byte by byte, aligned, and look at each only then. The string had ended in
+ * that word.
+ */
+static bool is_in_last_word(const struct insn_back_candidate *c, const struct heap_slot *slot)
+{
+	const uint64_t end = slot->start + slot->bytes;
+	const uint64_t word = c->touched & ~(uint64_t)(UNROLLED - 1);
+	const uint64_t from = word > slot->start ? word : slot->start;
+	char bytes[UNROLLED];
+
+	if (!c->is_address_known || c->size != 1 || from >= end)
+		return false;
+	ssize_t n = sys_read_memory(sys_getpid(), from, bytes, end - from);
+	return n > 0 && memchr(bytes, '\0', (size_t)n);
+}
+
 /* The end of a vector, or of a word, in which a string function looks for the end of the string. */
 static bool is_innocent_behind(const struct insn_back_candidate *c, const struct heap_slot *slot)
 {
@@ -291,7 +310,7 @@ static bool is_innocent_behind(const struct insn_back_candidate *c, const struct
 		return false;
 	for (uint32_t i = 0; i < LIBC_PARTS; i++)
 		is_libc = is_libc || c->address - libc[i].start < libc[i].end - libc[i].start;
-	return c->size >= VECTOR_LEAST || (is_libc && begins_in);
+	return c->size >= VECTOR_LEAST || (is_libc && (begins_in || is_in_last_word(c, slot)));
 }
 
 /* A part of a vector that is read because it is in the way. */

@@ -138,6 +138,26 @@ static void right_strings(int bad)
 }
 
 /* All that malloc_usable_size() tells may be used. */
+/* For a set of more than 16, libc reads four bytes at a time, also behind the end. */
+static void right_sets(int bad)
+{
+	static const char set[] = "bcdefghijklmnopqrstuvwxyz0123456789";
+
+	(void)bad;
+	for (size_t n = 1; n < 70; n++) {
+		char *a = malloc(n + 1);
+		char *b = malloc(n + 1);
+
+		memset(a, 'a', n);
+		memset(b, 'b', n);
+		a[n] = b[n] = '\0';
+		heap_require(strcspn(a, set) == n && strspn(b, set) == n && !strpbrk(a, set),
+			     "strings end where they end");
+		free(a);
+		free(b);
+	}
+}
+
 static void right_usable(int bad)
 {
 	(void)bad;
@@ -600,6 +620,7 @@ const struct heap_case heap_case_right[] = {
 	RIGHT(right_vector),
 	RIGHT(right_vector_around),
 	RIGHT(right_strings),
+	RIGHT(right_sets),
 	RIGHT(right_usable),
 	RIGHT(right_realloc),
 	RIGHT(right_none),
