@@ -28,10 +28,10 @@
 #include "code/kept_fd.h"
 #include "guest/environment.h"
 #include "guest/own_thread.h"
+#include "guest/segv.h"
 #include "guest/share.h"
 #include "guest/signals.h"
 #include "heap/heap_death.h"
-#include "heap/heap_fault.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
@@ -39,6 +39,8 @@
 #define STACK_BYTES (128u << 10)
 #define LOOK_NS 20000000
 #define LOOK_MOST_NS 1000000000
+#define ANSWER_NS 1000000
+#define ANSWER_MOST_NS 5000000000ull /* a command that stops many threads is slow */
 
 enum late_state {
 	LATE_IDLE,
@@ -99,7 +101,7 @@ static void look_for_command(void)
 	    atomic_cas(&late.state, &runs, (uint32_t)LATE_LEAVES)) {
 		late_jumps_forked();
 		heap_stop();
-		heap_fault_leave();
+		segv_leave();
 		signals_are_ours(0);
 	}
 	errno = saved;
@@ -120,12 +122,16 @@ static void late_forked(void)
 	}
 	late_jumps_forked();
 	heap_forked_alone();
+	signals_disown(SIGSEGV);
 	signals_are_ours(0);
 	atomic_set(&late.state, (uint32_t)LATE_LEAVES);
 }
 
-/* The order: what frees and looks must know of blocks before there is one. */
-static int arm(struct heap_region *region)
+/*
+ * What frees and looks must know of blocks before there is one. And SIGSEGV is taken before the command unblocks it
+ * in threads of the program: one that is sent to them waits as it would without us.
+ */
+static int take(struct heap_region *region)
 {
 	struct late_refused refused;
 	int err = zydis_open() ? -ELIBACC : 0;
@@ -147,8 +153,23 @@ static int arm(struct heap_region *region)
 		return err;
 	}
 	start_late_watches(region);
+	return 0;
+}
+
+static int sample(void)
+{
 	late_jumps_lead();
-	return heap_fault_take_again();
+	return segv_take_again();
+}
+
+/* 0: the command has not answered. */
+static uint32_t wait_for(const uint32_t *answer, uint64_t most_ns)
+{
+	const struct timespec pause = { 0, ANSWER_NS };
+
+	for (uint64_t ns = 0; !atomic_get(answer) && ns < most_ns; ns += ANSWER_NS)
+		sys_nap(&pause);
+	return atomic_get(answer);
 }
 
 /* A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken or given back. */
@@ -160,10 +181,10 @@ static void look_at_signal_again(void)
 	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
 	if (atomic_get(&heap_is_over)) {
-		heap_fault_leave();
+		segv_leave();
 		heap_death_leave();
 	} else {
-		heap_fault_take_again();
+		segv_take_again();
 	}
 	pthread_mutex_unlock(&late.lock);
 	own_thread_shuts();
@@ -198,15 +219,28 @@ static void leave_jumps(struct heap_region *region)
 	kept_fd_close(&late.file);
 }
 
-static void leave(struct heap_region *region)
+static void stop(struct heap_region *region)
 {
 	pthread_mutex_lock(&late.lock);
 	heap_end();
 	heap_stop();
-	heap_fault_leave();
+	pthread_mutex_unlock(&late.lock);
+	atomic_set(&region->state, (uint32_t)HEAP_STOPPED);
+}
+
+static void give_back(struct heap_region *region)
+{
+	pthread_mutex_lock(&late.lock);
+	segv_leave();
 	signals_are_ours(0);
 	leave_jumps(region);
 	pthread_mutex_unlock(&late.lock);
+}
+
+static void leave(struct heap_region *region)
+{
+	stop(region);
+	give_back(region);
 	atomic_set(&region->state, (uint32_t)HEAP_ENDED);
 }
 
@@ -218,16 +252,29 @@ static void give_up(struct heap_region *region, int err)
 	atomic_set(&region->state, (uint32_t)HEAP_FAILED);
 }
 
-static int arm_or_give_up(struct heap_region *region)
+static int take_or_give_up(struct heap_region *region)
 {
-	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
-	int err = arm(region);
+	int err = take(region);
 	if (err)
 		give_up(region, err);
 	pthread_mutex_unlock(&late.lock);
-	own_thread_shuts();
 	return err;
+}
+
+/* The command that does not answer is gone, or could not unblock SIGSEGV: both end in leave(). */
+static void sample_when_told(struct heap_region *region)
+{
+	atomic_set(&region->state, (uint32_t)HEAP_TAKEN);
+	if (!wait_for(&region->may_sample, ANSWER_MOST_NS))
+		return;
+	own_thread_opens();
+	pthread_mutex_lock(&late.lock);
+	int err = sample();
+	pthread_mutex_unlock(&late.lock);
+	own_thread_shuts();
+	region->error = err;
+	atomic_set(&region->state, (uint32_t)HEAP_ARMED);
 }
 
 static void wait_for_command(void)
@@ -244,12 +291,21 @@ static void *run_late(void *arg)
 
 	own_thread_begins();
 	heap_self.busy = 1; /* nothing of this thread is the program's */
-	if (!arm_or_give_up(region)) {
-		atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+	own_thread_opens();
+	int err = take_or_give_up(region);
+	own_thread_shuts();
+	if (!err) {
+		sample_when_told(region);
 		wait_for_command();
 		own_thread_opens();
-		leave(region);
+		stop(region);
 		own_thread_shuts();
+		if (atomic_get(&region->unblocked))
+			wait_for(&region->are_masks_back, ANSWER_MOST_NS);
+		own_thread_opens();
+		give_back(region);
+		own_thread_shuts();
+		atomic_set(&region->state, (uint32_t)HEAP_ENDED);
 		look_at_signal_again();
 	}
 	wait_for_last();
@@ -321,7 +377,9 @@ int trapline_heap_begin(struct heap_region *region)
 	heap_self.busy++;
 	pthread_mutex_lock(&late.lock);
 	keep_region(region);
-	int err = arm(region);
+	int err = take(region);
+	if (!err)
+		err = sample();
 	if (err)
 		give_up(region, err);
 	else

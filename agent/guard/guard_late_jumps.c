@@ -21,7 +21,7 @@
 #include "code/probe/code_probe.h"
 #include "code/probe/probe_word.h"
 #include "core/in_code.h"
-#include "heap/heap_fault.h"
+#include "guest/kernel_action.h"
 #include "trap/probe_entry.h"
 
 #define SITES_MAX 128u
@@ -226,7 +226,7 @@ static int open_trap(struct late_site *site, struct code_problem *problem)
 	int err = traps_set(&site->address, 1, &opts, &site->traps, problem);
 	if (err)
 		return err;
-	site->original = (uintptr_t)heap_fault_sigaction;
+	site->original = (uintptr_t)kernel_sigaction;
 	site->to = (uintptr_t)site->entry->function;
 	site->is_open = true;
 	return 0;

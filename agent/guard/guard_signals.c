@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_signals.c - SIGSEGV stays with the detector, and unblocked, although the program seems to have
- * it. So does SIGTRAP where debug registers are used: agent/signals.c.
- *
- * The kernel kills a thread that faults while it has SIGSEGV blocked. So calls that block all signals
- * leave it out. A program that asks for its mask reads that SIGSEGV is not blocked: it can only be
- * sent to it then, by kill(2).
+ * guard_signals.c - the functions of libc that set handlers and masks, as guest/signals.c has it. SIGSEGV
+ * stays with the detector, and so does SIGTRAP where debug registers are used.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include "agent/guard/guard.h"
+#include "guest/segv.h"
 #include "guest/signals.h"
 #include "heap/heap_death.h"
-#include "heap/heap_fault.h"
 
 static signals_set_action next_sigaction(void)
 {
@@ -25,22 +21,13 @@ static signals_set_action next_sigaction(void)
 	return found;
 }
 
-static const sigset_t *without_segv(int how, const sigset_t *set, sigset_t *changed)
-{
-	if (!heap_range.bytes || heap_is_over || !set || how == SIG_UNBLOCK)
-		return set;
-	*changed = *set;
-	sigdelset(changed, SIGSEGV);
-	return changed;
-}
-
-/* The detector begins or ends: its own handlers may be there. */
-static int change_between(int signal, const struct sigaction *action, struct sigaction *old)
+/* Where the detector begins or ends at this moment, its own handlers may be there. */
+static int change(int signal, const struct sigaction *action, struct sigaction *old)
 {
 	int result = signals_action(next_sigaction(), signal, action, old);
 
 	if (!result && old) {
-		heap_fault_from_kernel(signal, old);
+		segv_from_kernel(signal, old);
 		heap_death_from_kernel(signal, old);
 	}
 	return result;
@@ -50,22 +37,12 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 {
 	struct sigaction changed;
 
-	if (!heap_range.bytes || heap_is_over)
-		return change_between(signal, action, old);
-	if (signal == SIGSEGV) {
-		heap_fault_set_action(action, old);
-		return 0;
-	}
-	if (action) {
+	if (action && heap_range.bytes && !heap_is_over) {
 		changed = *action;
-		sigdelset(&changed.sa_mask, SIGSEGV);
 		heap_death_to_kernel(signal, &changed);
 		action = &changed;
 	}
-	int result = signals_action(next_sigaction(), signal, action, old);
-	if (!result && old)
-		heap_death_from_kernel(signal, old);
-	return result;
+	return change(signal, action, old);
 }
 
 /* As glibc's: restarts system calls, and keeps the handler. */
@@ -108,22 +85,22 @@ GUARD(sighandler_t, __sysv_signal, (int number, sighandler_t handler))
 	return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
 }
 
-GUARD(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
-{
-	static signals_set_mask found;
-	sigset_t changed;
-
-	if (!found)
-		found = (signals_set_mask)guard_next("sigprocmask");
-	return signals_mask(found, how, without_segv(how, set, &changed), old);
-}
-
 GUARD(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old))
 {
 	static signals_set_mask found;
-	sigset_t changed;
 
 	if (!found)
 		found = (signals_set_mask)guard_next("pthread_sigmask");
-	return signals_mask(found, how, without_segv(how, set, &changed), old);
+	return signals_mask(found, how, set, old);
+}
+
+/* Not by that of libc: it calls pthread_sigmask(), where a process that ran before has a jump. */
+GUARD(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old))
+{
+	int err = GUARD_NAME(pthread_sigmask)(how, set, old);
+
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
 }

@@ -270,6 +270,10 @@ static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals
 		return cli_wrong(COMMAND,
 				 "cannot sample blocks of %s: %.*s; raise the limits of memory",
 				 c->set.program, (int)strnlen(why, sizeof(c->region->why)), why);
+	if (t->counters[HEAP_LET_GO])
+		return cli_wrong(COMMAND,
+				 "nothing was sampled: a SIGSEGV was sent to %s, which blocks it",
+				 c->set.program);
 	if (!t->counters[HEAP_PROCESSES])
 		return cli_wrong(
 			COMMAND,

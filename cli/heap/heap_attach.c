@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/marker.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/program.h"
@@ -52,10 +53,10 @@ static void copy_text(const char *from, char *to, size_t n)
 
 static void block_segv(struct heap_attach *attach, pid_t pid)
 {
-	inject_mask_of(SIGSEGV);
+	inject_mask_of(SIGSEGV, MARKER_OF_SIGSEGV);
 	if (attach->unblocked_count)
 		inject_block_trap(pid, attach->unblocked, attach->unblocked_count);
-	inject_mask_of(SIGTRAP);
+	inject_mask_of(SIGTRAP, 0);
 	attach->unblocked_count = 0;
 	free(attach->unblocked);
 	attach->unblocked = NULL;
@@ -70,10 +71,10 @@ static int unblock_segv(struct heap_attach *attach, pid_t pid)
 	attach->unblocked = calloc(INJECT_THREADS_MAX, sizeof(*attach->unblocked));
 	if (!attach->unblocked)
 		return cli_wrong(COMMAND, "out of memory");
-	inject_mask_of(SIGSEGV);
+	inject_mask_of(SIGSEGV, MARKER_OF_SIGSEGV);
 	size_t found = inject_find_blocked(pid, attach->unblocked, INJECT_THREADS_MAX);
 	attach->unblocked_count = inject_unblock_trap(pid, attach->unblocked, found);
-	inject_mask_of(SIGTRAP);
+	inject_mask_of(SIGTRAP, 0);
 	if (attach->unblocked_count == found)
 		return CLI_OK;
 	return cli_wrong(COMMAND,
@@ -101,6 +102,21 @@ static int heap_refused(const struct heap_region *region, pid_t pid, int err)
 	return cli_wrong(COMMAND, "cannot sample process %d: %s", pid, *why ? why : strerror(-err));
 }
 
+/* Between the two the process has taken SIGSEGV, and samples nothing. */
+static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid)
+{
+	wait_for_state(region, pid, HEAP_NEW, READY_NS);
+	if (atomic_get(&region->state) != HEAP_TAKEN)
+		return CLI_OK;
+	int status = unblock_segv(attach, pid);
+	if (status)
+		return status;
+	atomic_set(&region->unblocked, (uint32_t)attach->unblocked_count);
+	atomic_set(&region->may_sample, 1u);
+	wait_for_state(region, pid, HEAP_TAKEN, READY_NS);
+	return CLI_OK;
+}
+
 static int load(struct heap_attach *attach, const struct agent_region *memory,
 		const struct heap_cli_settings *set)
 {
@@ -117,7 +133,9 @@ static int load(struct heap_attach *attach, const struct agent_region *memory,
 		return status;
 	if (result)
 		return heap_refused(region, set->pid, result);
-	wait_for_state(region, set->pid, HEAP_NEW, READY_NS);
+	status = arm(attach, region, set->pid);
+	if (status)
+		return status;
 	if (atomic_get(&region->state) == HEAP_ARMED)
 		return CLI_OK;
 	int err = region->error;
@@ -131,21 +149,22 @@ int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
 
 	region->settings.are_traps_blocked = is_trap_blocked(set->pid);
 	agent_call_until(&asked_by, clock_now_ns(), set->for_ns);
-	int status = unblock_segv(attach, set->pid);
-	if (!status)
-		status = load(attach, memory, set);
+	int status = load(attach, memory, set);
 	if (status)
 		heap_attach_end(attach, region, set->pid);
 	return status;
 }
 
-void heap_attach_end(struct heap_attach *attach, const struct heap_region *region, pid_t pid)
+void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid_t pid)
 {
 	if (attach->lock_fd >= 0)
 		close(attach->lock_fd);
 	attach->lock_fd = -1;
+	wait_for_state(region, pid, HEAP_TAKEN, END_NS);
 	wait_for_state(region, pid, HEAP_ARMED, END_NS);
 	block_segv(attach, pid);
+	atomic_set(&region->are_masks_back, 1u);
+	wait_for_state(region, pid, HEAP_STOPPED, END_NS);
 	attach->has_left = atomic_get(&region->state) == HEAP_ENDED;
 	/* It has ended before: then nothing is left there either. */
 	attach->has_left |= kill(pid, 0) && errno == ESRCH;

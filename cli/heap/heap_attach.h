@@ -22,7 +22,7 @@ struct heap_attach {
 int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
 		const struct heap_cli_settings *set);
 /* Ends it there. A process that is stopped does it when it continues. */
-void heap_attach_end(struct heap_attach *attach, const struct heap_region *region, pid_t pid);
+void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid_t pid);
 /* What stays there. */
 void heap_attach_summary(const struct heap_attach *attach, const struct heap_region *region,
 			 FILE *f);

@@ -56,8 +56,11 @@ struct inject_masked {
 	uint64_t mask;
 };
 
-/* These functions are about another signal than SIGTRAP from now on. */
-void inject_mask_of(int signal);
+/*
+ * These functions are about another signal than SIGTRAP from now on. marker: blocked where it is unblocked, as the
+ * agent in the process has it (base/marker.h); 0: none.
+ */
+void inject_mask_of(int signal, int marker);
 /*
  * The threads that have SIGTRAP blocked for long, except those in a signal handler; it takes 20 ms if
  * one has it blocked at all. threads has room for max. Returns how many.

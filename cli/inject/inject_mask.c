@@ -18,10 +18,18 @@
 #define LOOK_NS 2000000
 
 static uint64_t masked_bit = TRAP_BIT;
+static uint64_t marker_bit; /* blocked in its place */
 
-void inject_mask_of(int signal)
+void inject_mask_of(int signal, int marker)
 {
 	masked_bit = 1ull << (signal - 1);
+	marker_bit = marker ? 1ull << (marker - 1) : 0;
+}
+
+/* As the thread has it while the signal is open. */
+static uint64_t open_mask(uint64_t mask)
+{
+	return (mask & ~masked_bit) | marker_bit;
 }
 
 static bool read_mask(pid_t pid, pid_t tid, const char *name, uint64_t *mask)
@@ -51,16 +59,20 @@ static int mask_hold(struct held_thread *t, pid_t pid, pid_t tid)
 	return err;
 }
 
-static int set_blocked(pid_t pid, pid_t tid, bool blocked)
+/* 0, or -errno; -EAGAIN: it has another mask by now. */
+static int change_mask(pid_t pid, pid_t tid, uint64_t from, uint64_t to)
 {
 	static struct held_thread t;
 	int err = mask_hold(&t, pid, tid);
 
 	if (err)
 		return err;
-	t.saved_mask = blocked ? t.saved_mask | masked_bit : t.saved_mask & ~masked_bit;
+	if (t.saved_mask != from)
+		err = -EAGAIN;
+	else
+		t.saved_mask = to;
 	held_end(&t);
-	return 0;
+	return err;
 }
 
 /* Finds the threads that have SIGTRAP blocked at this moment, with their masks. */
@@ -120,21 +132,15 @@ size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 	return drop_passing(pid, threads, find_blocked(pid, threads, max));
 }
 
-static bool has_mask(pid_t pid, const struct inject_masked *thread)
-{
-	uint64_t mask;
-
-	return read_mask(pid, thread->tid, "SigBlk", &mask) && mask == thread->mask;
-}
-
 static void unblock_trap(void *arg)
 {
 	struct masking *m = arg;
 
 	for (size_t i = 0; i < m->count; i++) {
-		if (has_mask(m->pid, &m->threads[i]) &&
-		    !set_blocked(m->pid, m->threads[i].tid, false))
-			m->threads[m->count_done++] = m->threads[i];
+		const struct inject_masked *t = &m->threads[i];
+
+		if (!change_mask(m->pid, t->tid, t->mask, open_mask(t->mask)))
+			m->threads[m->count_done++] = *t;
 	}
 }
 
@@ -153,9 +159,9 @@ static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
 
 	if (!read_mask(pid, thread->tid, "SigBlk", &mask) || mask == thread->mask)
 		return true;
-	if (mask != (thread->mask & ~masked_bit))
+	if (mask != open_mask(thread->mask))
 		return !(mask & masked_bit);
-	set_blocked(pid, thread->tid, true);
+	change_mask(pid, thread->tid, mask, thread->mask);
 	return false;
 }
 

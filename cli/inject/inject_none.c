@@ -30,6 +30,6 @@ void inject_until(bool (*is_over)(void))
 {
 }
 
-void inject_mask_of(int signal)
+void inject_mask_of(int signal, int marker)
 {
 }

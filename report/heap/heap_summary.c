@@ -29,6 +29,7 @@ const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_CPU_NS] = "cpu_ns",
 	[HEAP_PROCESSES] = "processes",
 	[HEAP_REFUSED] = "refused",
+	[HEAP_LET_GO] = "let_go",
 };
 
 void heap_totals(const struct heap_region *region, struct heap_totals *out)
@@ -56,6 +57,8 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		{ HEAP_LATE,
 		  "faults and traps not reported: the thread or the block was elsewhere by then" },
 		{ HEAP_LOST_WATCHES, "blocks without a register: the kernel refused to move it" },
+		{ HEAP_LET_GO,
+		  "processes not sampled further: a SIGSEGV was sent that they block" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

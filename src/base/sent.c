@@ -26,6 +26,24 @@ TRAP_PATH void sent_let(struct sent_hold *hold)
 		     &hold->infos[i]);
 }
 
+/* To the process, unless it was sent to this thread alone. */
+TRAP_PATH void sent_again(const siginfo_t *info)
+{
+	pid_t pid = sys_getpid();
+	pid_t tid = sys_gettid();
+
+	if (info->si_code == SI_TKILL || info->si_code > 0) {
+		sys4(SYS_rt_tgsigqueueinfo, pid, tid, info->si_signo, info);
+	} else if (sys3(SYS_rt_sigqueueinfo, pid, info->si_signo, info)) {
+		/* kill(2) is forged by the first thread only. */
+		siginfo_t like = *info;
+
+		like.si_code = SI_QUEUE;
+		if (info->si_pid == pid || sys3(SYS_rt_sigqueueinfo, pid, info->si_signo, &like))
+			sys2(SYS_kill, pid, info->si_signo);
+	}
+}
+
 TRAP_PATH int sent_waits(const siginfo_t *info)
 {
 	struct sent_hold *hold = held;

@@ -23,6 +23,8 @@ struct sent_hold {
 void sent_hold(struct sent_hold *hold);
 /* Sends them to this thread again. All signals are blocked. AS-Safe. */
 void sent_let(struct sent_hold *hold);
+/* One is sent as it was, to this thread or to the process. AS-Safe. */
+void sent_again(const siginfo_t *info);
 /* 1: it is kept, and the handler returns. 0: nothing is held in this thread. AS-Safe. */
 int sent_waits(const siginfo_t *info);
 

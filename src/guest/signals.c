@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signals.c - SIGTRAP stays with the agent, and unblocked, although the program seems to
- * have it.
+ * signals.c - SIGTRAP and SIGSEGV stay with the agent, and unblocked, although the program seems to
+ * have them.
  *
- * Threads that block all signals would be invisible, and an int3 of a sweep would kill them.
- * So the calls that block signals block SIGSTKFLT in place of SIGTRAP. No kernel sends that
- * signal, and the kernel keeps the mask: through handlers, jumps, forks and new threads. So
- * each thread can be asked what the program has blocked, and the calls that read a mask
- * are answered so.
+ * Threads that block all signals would be invisible, and an int3 of a sweep, or a page without access,
+ * would kill them. So the calls that block signals block another one in place of each: its marker.
+ * No kernel sends that signal, and the kernel keeps the mask: through handlers, jumps, forks and new
+ * threads. So each thread can be asked what the program has blocked, and the calls that read a mask are
+ * answered so. The marker of SIGTRAP is SIGSTKFLT. That of SIGSEGV is the last real-time signal. A
+ * program that uses this one itself, for more than to block all signals, keeps it: then SIGSEGV never
+ * seems blocked.
  *
- * A handler for SIGTRAP is only noted. The handler of the agent passes each signal on that
- * is not its own (src/trap/foreign.c). A signal that would stay pending ends the search or
- * the budget in this process: from then on SIGTRAP is blocked as the program asks.
+ * A handler for a signal that is kept is only noted. The handler of the agent passes each one on that
+ * is not its own (trap/foreign.c, guest/segv.c). One that would stay pending ends the search or the
+ * budget in this process: from then on its signal is blocked as the program asks.
+ *
+ * What exec() passes on is made what the program believes before (signals_before_exec()).
  */
 #include "guest/signals.h"
 
@@ -20,20 +24,53 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/marker.h"
+#include "base/sent.h"
 #include "base/sys.h"
+#include "guest/kernel_action.h"
 #include "trap/foreign.h"
 #include "trap/install.h"
 
 #define BIT(signal) (1ull << ((signal)-1))
-#define HELD SIGSTKFLT
-/* What a mask of all signals has beside: then SIGSTKFLT was meant, too. */
+/* What a mask of all signals has beside: then the markers were meant, too. */
 #define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
-#define RESTORER 0x04000000 /* SA_RESTORER, which libc sets */
 
-static int spares_stacks;   /* there is no int3 of ours, which would kill */
-static int is_ours;	    /* a search or a budget runs: SIGTRAP is taken */
-static uint32_t has_let_go; /* it has ended, since the program takes signals by itself */
-static int (*end_all)(void);
+static void set_trap(const struct sigaction *action, struct sigaction *old);
+
+struct kept {
+	int signal;
+	uint64_t bit;
+	uint64_t marker;	     /* blocked in its place */
+	int is_ours;		     /* a search or a budget runs: it is taken */
+	uint32_t has_let_go;	     /* that has ended, since the program takes it by itself */
+	uint32_t has_foreign_marker; /* the program has its own use of that signal */
+	int (*end)(void);
+	void (*set_action)(const struct sigaction *, struct sigaction *);
+};
+
+static struct kept all[] = {
+	{ .signal = SIGTRAP,
+	  .bit = BIT(SIGTRAP),
+	  .marker = BIT(MARKER_OF_SIGTRAP),
+	  .set_action = set_trap },
+	{ .signal = SIGSEGV, .bit = BIT(SIGSEGV), .marker = BIT(MARKER_OF_SIGSEGV) },
+};
+static struct kept *const trap = &all[0];
+static struct kept *const segv = &all[1];
+#define EACH(k)                               \
+	struct kept *k = all;                 \
+	k < all + sizeof(all) / sizeof(*all); \
+	k++
+
+static int spares_stacks; /* there is no int3 of ours, which would kill */
+
+static struct kept *kept_of(int signal)
+{
+	for (EACH(k))
+		if (k->signal == signal && k->is_ours)
+			return k;
+	return NULL;
+}
 
 static uint64_t first_word(const sigset_t *set)
 {
@@ -62,77 +99,175 @@ static void set_own_mask(uint64_t mask)
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
-/* As the kernel gets it. */
-static uint64_t mask_to_kernel(uint64_t mask)
+/* A mask of the program has the marker, and neither its signal nor all others: it is meant as it stands. */
+static void look_at_marker(struct kept *k, uint64_t mask)
 {
-	if (!(mask & BIT(SIGTRAP)))
-		return mask & ~BIT(HELD);
-	if (!atomic_get(&has_let_go))
-		mask &= ~BIT(SIGTRAP);
-	return mask | BIT(HELD);
+	if (k == segv && mask & k->marker && !(mask & k->bit) && (mask & OF_ALL) != OF_ALL)
+		atomic_set(&k->has_foreign_marker, 1u);
 }
 
-/* As the program has set it. */
+/* As the kernel gets it. */
+static uint64_t one_to_kernel(const struct kept *k, uint64_t mask)
+{
+	if (atomic_get(&k->has_foreign_marker))
+		return atomic_get(&k->has_let_go) ? mask : mask & ~k->bit;
+	if (!(mask & k->bit))
+		return mask & ~k->marker;
+	if (!atomic_get(&k->has_let_go))
+		mask &= ~k->bit;
+	return mask | k->marker;
+}
+
+static uint64_t mask_to_kernel(uint64_t mask)
+{
+	for (EACH(k)) {
+		look_at_marker(k, mask);
+		if (k->is_ours)
+			mask = one_to_kernel(k, mask);
+	}
+	return mask;
+}
+
+/* As the program has set it. The markers that it seems to have blocked with all others, it has. */
+static uint64_t one_to_program(const struct kept *k, uint64_t mask)
+{
+	const int has_all = (mask & OF_ALL) == OF_ALL;
+
+	if (atomic_get(&k->has_foreign_marker))
+		return mask;
+	if (!(mask & k->marker)) {
+		if (!atomic_get(&k->has_let_go))
+			mask &= ~k->bit;
+		return has_all ? mask | k->marker : mask;
+	}
+	return (has_all ? mask : mask & ~k->marker) | k->bit;
+}
+
 static uint64_t mask_to_program(uint64_t mask)
 {
-	if (!(mask & BIT(HELD)))
-		return mask & ~BIT(SIGTRAP);
-	if ((mask & OF_ALL) != OF_ALL)
-		mask &= ~BIT(HELD);
-	return mask | BIT(SIGTRAP);
+	for (EACH(k))
+		if (k->is_ours)
+			mask = one_to_program(k, mask);
+	return mask;
+}
+
+static int has_marker(const struct kept *k, const ucontext_t *context)
+{
+	return !atomic_get(&k->has_foreign_marker) &&
+	       (first_word(&context->uc_sigmask) & k->marker) != 0;
+}
+
+int signals_is_blocked(int signal, const ucontext_t *context)
+{
+	const struct kept *k = kept_of(signal);
+
+	return k && has_marker(k, context);
 }
 
 static int is_held(const ucontext_t *context)
 {
-	return (first_word(&context->uc_sigmask) & BIT(HELD)) != 0;
+	return has_marker(trap, context);
 }
 
-/* In SIGTRAP. */
-static int signals_let_go(void)
+static int let_go(struct kept *k)
 {
-	int err = end_all();
+	int err = atomic_get(&k->has_let_go) ? 0 : k->end();
 
 	if (!err)
-		atomic_set(&has_let_go, 1u);
+		atomic_set(&k->has_let_go, 1u);
 	return err;
 }
 
-/* A process can inherit SIGTRAP blocked, or what another agent has blocked in its place. */
+/* In SIGTRAP. */
+static int let_trap_go(void)
+{
+	return let_go(trap);
+}
+
+void signals_leave_pending(const siginfo_t *info, ucontext_t *context)
+{
+	struct kept *k = kept_of(info->si_signo);
+
+	if (k)
+		let_go(k);
+	uint64_t mask = first_word(&context->uc_sigmask) | BIT(info->si_signo);
+	set_first_word(&context->uc_sigmask, mask);
+	mask = BIT(info->si_signo);
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask));
+	sent_again(info);
+}
+
+/* A process can inherit it blocked, or what another agent has blocked in its place. */
+static void begin(struct kept *k, int (*end)(void))
+{
+	k->end = end;
+	atomic_set(&k->has_let_go, 0u);
+	set_own_mask(one_to_kernel(k, own_mask()));
+}
+
 void signals_prepare(int (*end)(void))
 {
-	end_all = end;
-	trap_held_bit = BIT(HELD);
-	trap_let_go = signals_let_go;
+	trap_held_bit = trap->marker;
+	trap_let_go = let_trap_go;
 	trap_is_held = is_held;
-	uint64_t now = own_mask();
-	set_own_mask(mask_to_kernel(now));
+	begin(trap, end);
 }
 
 void signals_take_late(int (*end)(void), int (*is_blocked)(const ucontext_t *))
 {
-	atomic_set(&has_let_go, 0u);
-	end_all = end;
-	atomic_set(&trap_let_go, signals_let_go);
+	atomic_set(&trap->has_let_go, 0u);
+	trap->end = end;
+	atomic_set(&trap_let_go, let_trap_go);
 	atomic_set(&trap_is_held, is_blocked);
+}
+
+void signals_own(int signal, const struct signals_owner *owner)
+{
+	for (EACH(k)) {
+		if (k->signal != signal)
+			continue;
+		k->set_action = owner->set_action;
+		begin(k, owner->end);
+		k->is_ours = 1;
+	}
 }
 
 int signals_have_let_go(void)
 {
-	return atomic_get(&has_let_go) != 0;
+	return atomic_get(&trap->has_let_go) != 0;
 }
 
 void signals_give_back(void)
 {
-	is_ours = 0;
-	set_own_mask(mask_to_program(own_mask()));
+	trap->is_ours = 0;
+	set_own_mask(one_to_program(trap, own_mask()));
 }
 
 int signals_are_ours(int are)
 {
-	int were = is_ours;
+	int were = trap->is_ours;
 
-	is_ours = are;
+	trap->is_ours = are;
 	return were;
+}
+
+void signals_disown(int signal)
+{
+	for (EACH(k))
+		if (k->signal == signal)
+			k->is_ours = 0;
+}
+
+void signals_let_go(int signal)
+{
+	for (EACH(k))
+		if (k->signal == signal)
+			atomic_set(&k->has_let_go, 1u);
+}
+
+static int is_any_ours(void)
+{
+	return trap->is_ours || segv->is_ours;
 }
 
 void signals_spare_stacks(int spare)
@@ -140,13 +275,13 @@ void signals_spare_stacks(int spare)
 	spares_stacks = spare;
 }
 
-static void set_action(const struct sigaction *action, struct sigaction *old)
+static void set_trap(const struct sigaction *action, struct sigaction *old)
 {
 	struct sigaction as_kernel;
 
 	if (action) {
 		as_kernel = *action;
-		as_kernel.sa_flags |= RESTORER;
+		as_kernel.sa_flags |= KERNEL_ACTION_RESTORER;
 	}
 	trap_set_previous(action ? &as_kernel : NULL, old);
 }
@@ -161,23 +296,33 @@ static uint64_t mask_in_handler(const struct sigaction *action)
 	struct sigaction own;
 
 	trap_set_previous(NULL, &own);
-	if (spares_stacks && action->sa_flags & SA_ONSTACK && own.sa_handler == SIG_DFL)
+	if (trap->is_ours && spares_stacks && action->sa_flags & SA_ONSTACK &&
+	    own.sa_handler == SIG_DFL)
 		mask |= BIT(SIGTRAP);
 	return mask;
+}
+
+static int has_handler(const struct sigaction *action)
+{
+	return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
 int signals_action(signals_set_action next, int signal, const struct sigaction *action,
 		   struct sigaction *old)
 {
+	const struct kept *k = kept_of(signal);
 	struct sigaction without;
 
-	if (!is_ours)
-		return next(signal, action, old);
-	if (signal == SIGTRAP) {
-		set_action(action, old);
+	if (k) {
+		k->set_action(action, old);
 		return 0;
 	}
+	if (!is_any_ours())
+		return next(signal, action, old);
 	if (action) {
+		if (signal > 0 && signal <= 64 && BIT(signal) == segv->marker &&
+		    has_handler(action))
+			atomic_set(&segv->has_foreign_marker, 1u);
 		without = *action;
 		set_first_word(&without.sa_mask, mask_in_handler(action));
 		action = &without;
@@ -190,7 +335,7 @@ int signals_action(signals_set_action next, int signal, const struct sigaction *
 
 const sigset_t *signals_to_kernel(const sigset_t *set, sigset_t *changed)
 {
-	if (!is_ours || !set)
+	if (!is_any_ours() || !set)
 		return set;
 	*changed = *set;
 	set_first_word(changed, mask_to_kernel(first_word(set)));
@@ -198,16 +343,29 @@ const sigset_t *signals_to_kernel(const sigset_t *set, sigset_t *changed)
 }
 
 /* The marker alone is neither set nor taken away by the program. */
+static uint64_t one_change(const struct kept *k, int how, uint64_t mask)
+{
+	if (atomic_get(&k->has_foreign_marker))
+		return how == SIG_BLOCK ? one_to_kernel(k, mask) : mask;
+	mask &= ~k->marker;
+	if (!(mask & k->bit))
+		return mask;
+	if (how == SIG_BLOCK && !atomic_get(&k->has_let_go))
+		mask &= ~k->bit;
+	return mask | k->marker;
+}
+
 static const sigset_t *change_to_kernel(int how, const sigset_t *set, sigset_t *changed)
 {
-	if (!is_ours || !set || how == SIG_SETMASK)
+	if (!is_any_ours() || !set || how == SIG_SETMASK)
 		return signals_to_kernel(set, changed);
-	uint64_t mask = first_word(set) & ~BIT(HELD);
+	uint64_t mask = first_word(set);
 
-	if (mask & BIT(SIGTRAP)) {
-		mask |= BIT(HELD);
-		if (how == SIG_BLOCK && !atomic_get(&has_let_go))
-			mask &= ~BIT(SIGTRAP);
+	for (EACH(k)) {
+		if (how == SIG_BLOCK)
+			look_at_marker(k, mask);
+		if (k->is_ours)
+			mask = one_change(k, how, mask);
 	}
 	*changed = *set;
 	set_first_word(changed, mask);
@@ -219,7 +377,7 @@ int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *
 	sigset_t changed;
 	int err = next(how, change_to_kernel(how, set, &changed), old);
 
-	if (!err && old && is_ours)
+	if (!err && old && is_any_ours())
 		set_first_word(old, mask_to_program(first_word(old)));
 	return err;
 }
@@ -234,7 +392,8 @@ struct raw_action {
 	uint64_t mask;
 };
 
-static long raw_action(const struct raw_action *action, struct raw_action *old)
+static long raw_action(const struct kept *k, const struct raw_action *action,
+		       struct raw_action *old)
 {
 	struct sigaction ours = { 0 };
 	struct sigaction before;
@@ -245,7 +404,7 @@ static long raw_action(const struct raw_action *action, struct raw_action *old)
 		ours.sa_restorer = action->restorer;
 		set_first_word(&ours.sa_mask, action->mask);
 	}
-	trap_set_previous(action ? &ours : NULL, &before);
+	k->set_action(action ? &ours : NULL, &before);
 	if (old)
 		*old = (struct raw_action){ before.sa_handler, (unsigned int)before.sa_flags,
 					    before.sa_restorer, first_word(&before.sa_mask) };
@@ -269,13 +428,80 @@ static long raw_mask(raw_call next, int how, const uint64_t *set, uint64_t *old)
 
 int signals_raw(raw_call next, long number, const long *a, long *result)
 {
-	if (!is_ours || a[3] != (long)sizeof(uint64_t))
+	const struct kept *k = number == SYS_rt_sigaction ? kept_of((int)a[0]) : NULL;
+
+	if (!is_any_ours() || a[3] != (long)sizeof(uint64_t))
 		return 0;
 	if (number == SYS_rt_sigprocmask)
 		*result = raw_mask(next, (int)a[0], (const uint64_t *)a[1], (uint64_t *)a[2]);
-	else if (number == SYS_rt_sigaction && a[0] == SIGTRAP)
-		*result = raw_action((const struct raw_action *)a[1], (struct raw_action *)a[2]);
+	else if (k)
+		*result = raw_action(k, (const struct raw_action *)a[1], (struct raw_action *)a[2]);
 	else
 		return 0;
 	return 1;
+}
+
+/* ---- a new program ---- */
+
+static int is_ignored(const struct kept *k)
+{
+	struct sigaction action;
+
+	k->set_action(NULL, &action);
+	return action.sa_handler == SIG_IGN;
+}
+
+/* The signal itself may be there already: by a call of libc inside another one. */
+static uint64_t mask_for_exec(uint64_t mask)
+{
+	for (EACH(k)) {
+		if (k->is_ours && mask & k->marker)
+			mask = one_to_program(k, mask);
+		else if (k->is_ours && (mask & OF_ALL) == OF_ALL)
+			mask |= k->marker;
+	}
+	return mask;
+}
+
+static void set_ignored(int signal)
+{
+	const struct kernel_action ignored = { .handler = (void (*)(int, siginfo_t *, void *))(
+						       uintptr_t)SIG_IGN };
+
+	kernel_action(signal, &ignored, NULL);
+}
+
+void signals_before_exec(struct signals_exec *before)
+{
+	for (uint32_t i = 0; i < SIGNALS_KEPT; i++) {
+		before->is_changed[i] = all[i].is_ours && is_ignored(&all[i]);
+		if (!before->is_changed[i])
+			continue;
+		kernel_action(all[i].signal, NULL, &before->actions[i]);
+		set_ignored(all[i].signal);
+	}
+	before->mask = own_mask();
+	before->is_mask_changed = mask_for_exec(before->mask) != before->mask;
+	if (before->is_mask_changed)
+		set_own_mask(mask_for_exec(before->mask));
+}
+
+void signals_after_exec(const struct signals_exec *before)
+{
+	if (before->is_mask_changed)
+		set_own_mask(before->mask);
+	for (uint32_t i = 0; i < SIGNALS_KEPT; i++)
+		if (before->is_changed[i])
+			kernel_action(all[i].signal, &before->actions[i], NULL);
+}
+
+void signals_before_spawn(struct signals_exec *before)
+{
+	for (EACH(k))
+		if (k->is_ours && is_ignored(k) && !let_go(k))
+			set_ignored(k->signal);
+	*before = (struct signals_exec){ .mask = own_mask() };
+	before->is_mask_changed = mask_for_exec(before->mask) != before->mask;
+	if (before->is_mask_changed)
+		set_own_mask(mask_for_exec(before->mask));
 }

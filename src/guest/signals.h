@@ -7,6 +7,7 @@
 
 #include <ucontext.h>
 
+#include "guest/kernel_action.h"
 #include "record/race_region.h"
 
 /*
@@ -21,6 +22,44 @@ void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count
 void signals_take_late(int (*end_all)(void), int (*is_blocked)(const ucontext_t *));
 /* 1: end_all was called: SIGTRAP is blocked as the program asks. */
 int signals_have_let_go(void);
+
+#define SIGNALS_KEPT 2u
+
+/* Of a signal that is kept beside SIGTRAP. */
+struct signals_owner {
+	/* As end_all above. */
+	int (*end)(void);
+	/* What the program asks of sigaction(2); both may be NULL. */
+	void (*set_action)(const struct sigaction *, struct sigaction *);
+};
+
+/* From now on it is kept from the program, in its masks too; or not any more. */
+void signals_own(int signal, const struct signals_owner *owner);
+void signals_disown(int signal);
+/* Nothing of ours raises it any more: it is blocked as the program asks. AS-Safe. */
+void signals_let_go(int signal);
+/* 1: the program has it blocked in the interrupted thread, where it is open. AS-Safe. */
+int signals_is_blocked(int signal, const ucontext_t *context);
+/* One that was sent and is blocked: as the kernel, which has it from now on. In the handler. */
+void signals_leave_pending(const siginfo_t *info, ucontext_t *context);
+
+/*
+ * Before a call that may not return: actions and mask become those that the program believes, as the new program
+ * inherits them. After it, if it returns, they are ours again. AS-Safe.
+ */
+struct signals_exec {
+	uint64_t mask;
+	int is_mask_changed;
+	int is_changed[SIGNALS_KEPT];
+	struct kernel_action actions[SIGNALS_KEPT];
+};
+void signals_before_exec(struct signals_exec *before);
+void signals_after_exec(const struct signals_exec *before);
+/*
+ * Before libc starts a program in a child of its own making. The threads of this one go on: where the
+ * program ignores a signal that is kept, nothing of ours raises it any more.
+ */
+void signals_before_spawn(struct signals_exec *before);
 
 /* What sigaction() and pthread_sigmask() are to do; next is that of libc. */
 typedef int (*signals_set_action)(int, const struct sigaction *, struct sigaction *);

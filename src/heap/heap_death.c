@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "guest/kernel_action.h"
 #include "heap/heap.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_tell.h"
@@ -122,7 +123,7 @@ static void on_death(int signal, siginfo_t *info, void *context)
 
 	if (heap_pid == sys_getpid() && !heap_is_over)
 		heap_fault_call(tell_death, &death);
-	heap_fault_sigaction(signal, &action, NULL);
+	kernel_sigaction(signal, &action, NULL);
 	/* It waits until this handler returns. */
 	sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), signal, info);
 	errno = saved;
@@ -160,15 +161,15 @@ static void change(void (*from)(int, siginfo_t *, void *), bool is_ours)
 	struct sigaction old;
 
 	for (size_t i = 0; i < SIGNALS; i++) {
-		if (heap_fault_sigaction(signals[i], NULL, &action) || action.sa_sigaction != from)
+		if (kernel_sigaction(signals[i], NULL, &action) || action.sa_sigaction != from)
 			continue;
 		if (is_ours)
 			heap_death_to_kernel(signals[i], &action);
 		else
 			heap_death_from_kernel(signals[i], &action);
 		/* Another thread of the program set its own meanwhile. */
-		if (!heap_fault_sigaction(signals[i], &action, &old) && old.sa_sigaction != from)
-			heap_fault_sigaction(signals[i], &old, NULL);
+		if (!kernel_sigaction(signals[i], &action, &old) && old.sa_sigaction != from)
+			kernel_sigaction(signals[i], &old, NULL);
 	}
 }
 

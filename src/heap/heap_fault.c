@@ -13,11 +13,12 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "base/action.h"
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/sent.h"
 #include "base/sys.h"
+#include "guest/kernel_action.h"
+#include "guest/segv.h"
+#include "guest/signals.h"
 #include "guest/stacks.h"
 #include "heap/heap.h"
 #include "heap/heap_copy.h"
@@ -27,34 +28,7 @@
 
 #define COPY_OPEN_MAX ((size_t)1 << 20) /* that get access for a copy */
 #define PF_WRITE 2			/* of the page fault's error code */
-#define SEGV_BIT (1ull << (SIGSEGV - 1))
-#define COPY_INSN_BYTES 2u    /* rep movsb */
-#define RESTORER 0x04000000ul /* SA_RESTORER, which libc sets */
-
-/* As the kernel has it: the agent stands before sigaction(). */
-struct kernel_action {
-	void (*handler)(int, siginfo_t *, void *);
-	unsigned long flags;
-	void (*restorer)(void);
-	uint64_t mask;
-};
-
-static struct action previous = ACTION_DEFAULT;
-
-void heap_fault_restore(void);
-
-/*
- * The unwinder knows a signal frame by the bytes of what it returns to, which must have no other
- * description. So must the byte before.
- */
-__asm__(".text\n"
-	"	.p2align 4, 0xcc\n"
-	"	nop\n"
-	"	.type heap_fault_restore, @function\n"
-	"heap_fault_restore:\n"
-	"	movq $15, %rax\n"
-	"	syscall\n"
-	"	.size heap_fault_restore, . - heap_fault_restore\n");
+#define COPY_INSN_BYTES 2u		/* rep movsb */
 
 /* What cannot be read faults at its first instruction, and goes on at the second with what is left in rcx. */
 size_t heap_fault_copy_bytes(void *to, const void *from, size_t bytes);
@@ -88,29 +62,6 @@ static bool is_copy_fault(ucontext_t *context)
 		return false;
 	context->uc_mcontext.gregs[REG_RIP] = (greg_t)end;
 	return true;
-}
-
-static long change_kernel_action(int signal, const struct kernel_action *action,
-				 struct kernel_action *old)
-{
-	return sys4(SYS_rt_sigaction, signal, action, old, sizeof(action->mask));
-}
-
-static long set_kernel_action(int signal, const struct kernel_action *action)
-{
-	return change_kernel_action(signal, action, NULL);
-}
-
-static void set_default(int signal)
-{
-	const struct kernel_action action = { .restorer = NULL };
-
-	set_kernel_action(signal, &action);
-}
-
-static void set_mask(int how, uint64_t mask)
-{
-	sys4(SYS_rt_sigprocmask, how, &mask, NULL, sizeof(mask));
 }
 
 /* ---- an error ---- */
@@ -223,9 +174,9 @@ bool heap_fault_call(void (*call)(void *), void *arg)
 	return stacks_call(call_busy, &c);
 }
 
-/* ---- the program's own ---- */
+/* ---- SIGSEGV ---- */
 
-/* It dies of what an error may have done: it is looked for now. */
+/* The program dies of what an error may have done: it is looked for now. */
 static void tell_death(void *arg)
 {
 	const struct fault *fault = arg;
@@ -235,37 +186,11 @@ static void tell_death(void *arg)
 	heap_end();
 }
 
-/* What an instruction raised, it raises again at the return. */
-static void die(const siginfo_t *info, const ucontext_t *context)
+static void on_death(const siginfo_t *info, const ucontext_t *context)
 {
 	struct fault fault = { info->si_code > 0 ? (uintptr_t)info->si_addr : 0, context };
 
 	heap_fault_call(tell_death, &fault);
-	set_default(SIGSEGV);
-	if (info->si_code <= 0)
-		sys_tgkill(sys_getpid(), sys_gettid(), SIGSEGV);
-}
-
-static void on_foreign(int signal, siginfo_t *info, ucontext_t *context)
-{
-	struct sigaction action;
-	uint64_t version = action_read(&previous, &action);
-	uint64_t mask;
-
-	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
-		return;
-	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN ||
-	    (action.sa_flags & SA_RESETHAND && !action_reset(&previous, version))) {
-		die(info, context);
-		return;
-	}
-	memcpy(&mask, &action.sa_mask, sizeof(mask));
-	/* Never SIGSEGV: the handler may use a sampled block. */
-	set_mask(SIG_BLOCK, mask & ~SEGV_BIT);
-	if (action.sa_flags & SA_SIGINFO)
-		action.sa_sigaction(signal, info, context);
-	else
-		action.sa_handler(signal);
 }
 
 /* A page of a block that the program closed itself, as collectors do. */
@@ -276,153 +201,53 @@ static bool is_programs_own(uintptr_t address)
 	return slot && atomic_get(&slot->is_protected) && is_in_block(slot, address);
 }
 
-static void on_segv(int signal, siginfo_t *info, void *arg)
+static bool on_fault(const siginfo_t *info, ucontext_t *context)
 {
-	struct fault fault = { (uintptr_t)info->si_addr, arg };
+	struct fault fault = { (uintptr_t)info->si_addr, context };
 
 	if ((info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR) ||
-	    !heap_has(info->si_addr) || is_programs_own(fault.address)) {
-		if (info->si_code > 0 && is_copy_fault(arg))
-			return;
-		on_foreign(signal, info, arg);
-		return;
-	}
+	    !heap_has(info->si_addr) || is_programs_own(fault.address))
+		return is_copy_fault(context);
 	if (!heap_fault_call(tell_fault, &fault))
 		counter_add(&heap_region->counters[HEAP_LOST_RECORDS], 1u);
 	if (!heap_region->settings.does_stop)
 		heap_pool_let(fault.address);
+	return true;
 }
 
-/* By the flags that matter when the kernel makes the frame. */
-static long take_segv(const struct sigaction *program, struct kernel_action *old)
+/* The program has SIGSEGV blocked, and one was sent: no page of ours may need it any more. */
+static int let_go(void)
 {
-	const struct kernel_action action = {
-		.handler = on_segv,
-		.flags = SA_SIGINFO | SA_NODEFER | RESTORER |
-			 (unsigned long)(program->sa_handler == SIG_DFL ?
-						 SA_ONSTACK | SA_RESTART :
-						 program->sa_flags & (SA_ONSTACK | SA_RESTART)),
-		.restorer = heap_fault_restore,
-	};
-
-	return change_kernel_action(SIGSEGV, &action, old);
-}
-
-void heap_fault_set_action(const struct sigaction *action, struct sigaction *old)
-{
-	if (action) {
-		action_replace(&previous, action, old);
-		take_segv(action, NULL);
-	} else if (old) {
-		action_read(&previous, old);
-	}
-}
-
-void heap_fault_from_kernel(int signal, struct sigaction *old)
-{
-	if (signal == SIGSEGV && old->sa_sigaction == on_segv)
-		action_read(&previous, old);
-}
-
-static void to_kernel(const struct sigaction *action, struct kernel_action *out)
-{
-	*out = (struct kernel_action){ .handler = action->sa_sigaction,
-				       .flags = (unsigned int)action->sa_flags | RESTORER,
-				       .restorer = heap_fault_restore };
-	memcpy(&out->mask, &action->sa_mask, sizeof(out->mask));
-}
-
-static void from_kernel(const struct kernel_action *action, struct sigaction *out)
-{
-	*out = (struct sigaction){ .sa_handler = SIG_DFL };
-	out->sa_sigaction = action->handler;
-	out->sa_flags = (int)(action->flags & ~RESTORER);
-	memcpy(&out->sa_mask, &action->mask, sizeof(action->mask));
-}
-
-int heap_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
-{
-	struct kernel_action now;
-	struct kernel_action before;
-
-	if (action)
-		to_kernel(action, &now);
-	long err = sys4(SYS_rt_sigaction, signal, action ? &now : NULL, &before, sizeof(now.mask));
-	if (err) {
-		errno = (int)-err;
-		return -1;
-	}
-	if (old)
-		from_kernel(&before, old);
+	if (!heap_is_over)
+		counter_add(&heap_region->counters[HEAP_LET_GO], 1u);
+	heap_stop();
 	return 0;
-}
-
-/* A handler that came past us stays. */
-void heap_fault_leave(void)
-{
-	struct kernel_action now;
-	struct sigaction action;
-
-	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &now, sizeof(now.mask)) || now.handler != on_segv)
-		return;
-	action_read(&previous, &action);
-	to_kernel(&action, &now);
-	set_kernel_action(SIGSEGV, &now);
-}
-
-/* Another thread of the program may set its action meanwhile: then that is the one. */
-static int take_from(const struct kernel_action *before)
-{
-	struct kernel_action old;
-	struct sigaction as_libc;
-
-	from_kernel(before, &as_libc);
-	action_replace(&previous, &as_libc, NULL);
-	long err = take_segv(&as_libc, &old);
-	if (err || old.handler == on_segv || old.handler == before->handler)
-		return (int)err;
-	from_kernel(&old, &as_libc);
-	action_replace(&previous, &as_libc, NULL);
-	return (int)take_segv(&as_libc, NULL);
-}
-
-int heap_fault_take_again(void)
-{
-	struct kernel_action before;
-
-	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
-		return -EINVAL;
-	if (before.handler == on_segv)
-		return 0;
-	return take_from(&before);
 }
 
 int heap_fault_start(void)
 {
-	struct kernel_action before;
-
-	if (sys4(SYS_rt_sigaction, SIGSEGV, NULL, &before, sizeof(before.mask)))
-		return -EINVAL;
+	static const struct segv_tool tool = { .take = on_fault, .dies = on_death, .end = let_go };
 	int err = stacks_start();
+
 	if (err)
 		return err;
 	heap_copy_start();
-	/* A process can inherit it blocked, and would die of the first fault. */
-	set_mask(SIG_UNBLOCK, SEGV_BIT);
-	return take_from(&before);
+	return segv_start(&tool);
 }
 
 void heap_fault_forked(void)
 {
-	action_forked(&previous);
+	segv_forked();
 	stacks_forked();
 }
 
 void heap_fault_end(int signal)
 {
-	set_default(signal);
+	const uint64_t mask = 1ull << (signal - 1);
+
+	kernel_action_set_default(signal);
 	if (signal == SIGSEGV)
 		return;
-	set_mask(SIG_UNBLOCK, 1ull << (signal - 1));
+	sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &mask, NULL, sizeof(mask));
 	sys_tgkill(sys_getpid(), sys_gettid(), signal);
 }

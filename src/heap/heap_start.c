@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "guest/signals.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
 #include "heap/heap_death.h"
@@ -98,6 +99,7 @@ void heap_stop(void)
 	heap_watch_end();
 	heap_death_leave();
 	heap_pool_let_all(heap_range.start, heap_range.bytes);
+	signals_let_go(SIGSEGV);
 	heap_self.busy--;
 }
 
@@ -109,7 +111,7 @@ int heap_start_again(struct heap_region *region)
 	region->pool_bytes = heap_region->pool_bytes;
 	counter_add(&region->counters[HEAP_PROCESSES], 1u);
 	atomic_set(&heap_region, region);
-	int err = heap_fault_take_again();
+	int err = heap_fault_start();
 	if (err)
 		return err;
 	heap_pool_close_unused();

@@ -115,6 +115,7 @@ enum heap_counter {
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
 	HEAP_PROCESSES,	   /* that sampled */
 	HEAP_REFUSED,	   /* processes that could not: see why */
+	HEAP_LET_GO,	   /* processes that were sent a SIGSEGV which they block: sampling ended */
 	HEAP_COUNTERS,
 };
 
@@ -124,6 +125,8 @@ enum heap_state {
 	HEAP_ARMED,
 	HEAP_FAILED,
 	HEAP_ENDED,
+	HEAP_TAKEN, /* between new and armed: SIGSEGV is taken, and nothing is sampled before may_sample */
+	HEAP_STOPPED, /* between armed and ended: nothing is sampled, and SIGSEGV is taken still */
 };
 
 struct heap_settings {
@@ -157,7 +160,10 @@ struct heap_region {
 	char refused_names[200];
 	char allocator[200]; /* the object whose malloc() it is */
 	uint32_t told;	     /* so many records, for a reader that sleeps */
-	uint32_t reserved;
+	/* By the command: threads whose SIGSEGV it has unblocked, and it did; or blocked again. */
+	uint32_t unblocked;
+	uint32_t may_sample;
+	uint32_t are_masks_back;
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	struct heap_record records[HEAP_RECORDS];

@@ -105,24 +105,6 @@ TRAP_PATH static int is_handed_back(const siginfo_t *info)
 
 /* ---- what stays pending ---- */
 
-/* To the process, unless it was sent to this thread alone. */
-TRAP_PATH static void send_again(const siginfo_t *info)
-{
-	pid_t pid = sys_getpid();
-	pid_t tid = sys_gettid();
-
-	if (info->si_code == SI_TKILL || info->si_code > 0) {
-		sys4(SYS_rt_tgsigqueueinfo, pid, tid, SIGTRAP, info);
-	} else if (sys3(SYS_rt_sigqueueinfo, pid, SIGTRAP, info)) {
-		/* kill(2) is forged by the first thread only. */
-		siginfo_t like = *info;
-
-		like.si_code = SI_QUEUE;
-		if (info->si_pid == pid || sys3(SYS_rt_sigqueueinfo, pid, SIGTRAP, &like))
-			sys2(SYS_kill, pid, SIGTRAP);
-	}
-}
-
 /* Of an event that is off by now, but whose signal had been made. */
 TRAP_PATH static int is_left_over(const siginfo_t *info)
 {
@@ -142,11 +124,11 @@ TRAP_PATH static void leave_pending(const siginfo_t *info, ucontext_t *context)
 		if (sys4(SYS_rt_sigtimedwait, &trap, &other, &now, sizeof(trap)) != SIGTRAP)
 			break;
 		if (!is_left_over(&other)) {
-			send_again(&other);
+			sent_again(&other);
 			break;
 		}
 	}
-	send_again(info);
+	sent_again(info);
 }
 
 TRAP_PATH static void keep(const siginfo_t *info)
@@ -354,7 +336,7 @@ void foreign_keep_sent(int on)
 	if (on || !self.has_kept)
 		return;
 	self.has_kept = 0;
-	send_again(&self.kept);
+	sent_again(&self.kept);
 }
 
 int foreign_keeps_sent(void)
