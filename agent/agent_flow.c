@@ -19,6 +19,7 @@
 #include "code/kept_fd.h"
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
+#include "flow/flow_places.h"
 #include "flow/flow_tell.h"
 #include "guest/own_thread.h"
 
@@ -45,7 +46,7 @@ static int flow_wait_while(struct flow_region *region, enum flow_state state)
 	return 0;
 }
 
-static int flow_arm(struct flow_region *region)
+static int flow_arm(struct flow_region *region, int may_trap)
 {
 	char why[sizeof(region->why)] = "";
 	int err = zydis_open() ? -ELIBACC : 0;
@@ -53,7 +54,7 @@ static int flow_arm(struct flow_region *region)
 	if (err)
 		strcpy(why, "libZydis.so.4.0 cannot be loaded");
 	else
-		err = flow_start(region, why, sizeof(why));
+		err = flow_start(region, may_trap, why, sizeof(why));
 	if (!err)
 		return 0;
 	flow_count(FLOW_REFUSED, 1);
@@ -81,7 +82,7 @@ static void flow_wait_for_end(struct flow_region *region)
 	own_thread_opens();
 	atomic_set(&region->stop, 1u);
 	flow_end();
-	flow_sites_end();
+	flow_places_end();
 	flow_wipe();
 	own_thread_shuts();
 	kept_fd_close(&flow.lock);
@@ -97,7 +98,7 @@ static void *flow_run_late(void *arg)
 	int err = flow_wait_while(region, FLOW_NEW);
 	own_thread_opens();
 	if (!err)
-		err = flow_arm(region);
+		err = flow_arm(region, 0);
 	own_thread_shuts();
 	if (err) {
 		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
@@ -154,7 +155,7 @@ int agent_flow_start(struct flow_region *shared, int lock)
 	}
 	if (is_first && flow_wait_while(shared, FLOW_READY))
 		sys1(SYS_exit_group, 1);
-	int err = flow_arm(shared);
+	int err = flow_arm(shared, 1);
 	if (!err) {
 		own_thread_prepare();
 		own_thread_start(pthread_create, STACK_BYTES, flow_run_started, shared);

@@ -25,8 +25,10 @@
 #include "base/trap_path.h"
 #include "code/kept_fd.h"
 #include "cond/compile.h"
+#include "core/in_code.h"
 #include "core/target.h"
 #include "event/event.h"
+#include "guest/own_stack.h"
 #include "guest/own_thread.h"
 #include "record/layout.h"
 #include "trap/probe_record.h"
@@ -178,11 +180,19 @@ static int open_probes(struct probe_region *region)
 	return opened && !(err && region->is_whole) ? 0 : err;
 }
 
+static void explain(int err, char *why, size_t n)
+{
+	trapline_explain(err, why, n);
+	if (err == -ENOSPC || err == -EOPNOTSUPP)
+		snprintf(why + strlen(why), n - strlen(why),
+			 ", and an int3 would end a thread that blocks SIGTRAP");
+}
+
 static void probe_tell_failure(struct probe_region *region, int err)
 {
 	char why[sizeof(region->why)] = "";
 
-	trapline_explain(err, why, sizeof(why));
+	explain(err, why, sizeof(why));
 	memcpy(region->why, why, sizeof(why));
 	atomic_set(&region->error, err);
 	atomic_set(&region->state, (uint32_t)PROBE_FAILED);
@@ -227,6 +237,7 @@ static int arm(struct probe_region *region)
 	if (err)
 		return err;
 	hit_ring_begin(&probes.slots);
+	own_stacks_prepare();
 	if (region->is_trace)
 		err = agent_trace_prepare(region);
 	return err ? err : open_probes(region);
@@ -254,6 +265,7 @@ static void *run_late(void *arg)
 	struct probe_region *region = arg;
 
 	own_thread_begins();
+	in_code_forbid_traps();
 	if (wait_while(region, PROBE_NEW))
 		forget_run();
 	else if (!arm_late(region))

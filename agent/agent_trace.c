@@ -2,9 +2,8 @@
 /*
  * agent_trace.c - see agent_trace.h.
  *
- * A probe that is a jump is no signal: the thread has the signal mask of the program in the hit. So what a
- * return from a signal would set is set here. In the window, the function has the bytes that it had
- * before its probe.
+ * In a hit the context has the signal mask of the program, by a jump as by a signal (guest/own_stack.c). In
+ * the window, the function has the bytes that it had before its probe.
  */
 #include "agent/agent_trace.h"
 
@@ -52,13 +51,11 @@ int agent_trace_prepare(struct probe_region *region)
 	return 0;
 }
 
-TRAP_PATH static int begin_window(ucontext_t *context, uint64_t function, int is_jump)
+TRAP_PATH static int begin_window(ucontext_t *context, uint64_t function)
 {
-	const uint64_t blocked = WINDOW_BLOCKED;
 	greg_t *gregs = context->uc_mcontext.gregs;
 	struct window_request request = { .may_block = 1 };
 	struct window_trace *trace = tracing.trace;
-	uint64_t mask = 0;
 
 	memset(trace, 0, sizeof(*trace) - sizeof(trace->frames));
 	trace->head = &tracing.region->trace;
@@ -71,14 +68,7 @@ TRAP_PATH static int begin_window(ucontext_t *context, uint64_t function, int is
 	request.text_at = function;
 	request.text_bytes = tracing.text_bytes;
 	memcpy(request.text, tracing.text, sizeof(request.text));
-	if (is_jump) {
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof(mask));
-		memcpy(&context->uc_sigmask, &mask, sizeof(mask));
-	}
-	const int err = window_enter_context(&request, context);
-	if (!err && is_jump)
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
-	return err;
+	return window_enter_context(&request, context);
 }
 
 TRAP_PATH void agent_trace_hit(const struct trapline_hit *hit)
@@ -87,8 +77,7 @@ TRAP_PATH void agent_trace_hit(const struct trapline_hit *hit)
 
 	if (!atomic_cas(&tracing.has_begun, &none, 1u))
 		return;
-	const int err = begin_window((ucontext_t *)(uintptr_t)hit->context, hit->ip,
-				     trapline_event_mechanism(hit->event) == TRAPLINE_BY_PROBE);
+	const int err = begin_window((ucontext_t *)(uintptr_t)hit->context, hit->ip);
 	if (!err)
 		return;
 	tracing.region->trace.error = err;

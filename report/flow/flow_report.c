@@ -56,6 +56,7 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_TOUCHED] = "touched",
 	[FLOW_LATE] = "late",
 	[FLOW_PROCESSES] = "processes",
+	[FLOW_LEFT_OUT] = "left_out",
 	[FLOW_REFUSED] = "refused",
 };
 

@@ -247,6 +247,8 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 		  "forked processes were followed no more: the budget was used up" },
 		{ FLOW_LOST_BUDGET, "window did not begin: the budget was used up",
 		  "windows did not begin: the budget was used up" },
+		{ FLOW_LEFT_OUT, "location in libc has no room for a jump: flow does not see it",
+		  "locations in libc have no room for a jump: flow does not see them" },
 		{ FLOW_LOST_WINDOW, "window could not begin", "windows could not begin" },
 		{ FLOW_CUT_TIME, "window ended at its limit of time",
 		  "windows ended at their limit of time" },

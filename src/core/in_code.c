@@ -185,6 +185,22 @@ static void find_object(struct trapline_event *ev)
 	ev->object_end = (uintptr_t)object.dlfo_map_end;
 }
 
+static int are_traps_forbidden;
+
+void in_code_forbid_traps(void)
+{
+	are_traps_forbidden = 1;
+}
+
+static int open_in_code(struct trapline_event *ev, struct code_problem *problem)
+{
+	const int err = open_jump(ev, problem);
+
+	if (err != -ENOSPC && err != -EOPNOTSUPP)
+		return err;
+	return are_traps_forbidden ? err : open_trap(ev, problem);
+}
+
 int in_code_open(struct trapline_event *ev)
 {
 	struct code_problem problem = { NULL, 0 };
@@ -208,9 +224,7 @@ int in_code_open(struct trapline_event *ev)
 	}
 	remove_left_over();
 	ev->applied = ev->wanted;
-	err = open_jump(ev, &problem);
-	if (err == -ENOSPC || err == -EOPNOTSUPP)
-		err = open_trap(ev, &problem);
+	err = open_in_code(ev, &problem);
 	return err ? failed(err, FAILED_CODE, problem.why) : 0;
 }
 
@@ -231,6 +245,10 @@ void in_code_close(struct trapline_event *ev)
 int in_code_open(struct trapline_event *ev)
 {
 	return failed(-EOPNOTSUPP, FAILED_CODE, "code is changed on x86-64 only");
+}
+
+void in_code_forbid_traps(void)
+{
 }
 
 void in_code_close(struct trapline_event *ev)

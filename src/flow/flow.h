@@ -14,7 +14,7 @@
  *	flow_sink.c	what a sink gets	    flow_residue.c what lies there at the end
  *	flow_record.c	what it becomes		    flow_join.c	   reads in parts
  *	flow_watch.c	copies that are left	    flow_touch.c   who touches one
- *	flow_pass.c	files and the kernel
+ *	flow_pass.c	files and the kernel	    flow_places.c  jumps at the sites
  *
  * What runs inside a window leaves the vector registers alone (meson.build). No lock, no allocation but
  * by mmap, and memory of the program is read so that a fault cannot happen.
@@ -215,18 +215,14 @@ struct flow_moment {
 
 /* ---- flow_sites.c ---- */
 
-/* Finds them, and sets their traps. 0 or -errno with why. */
-int flow_sites_start(char *why, size_t n);
-int flow_sites_end(void);
-/* Puts the traps in their places, or takes them out. 0 or -errno. */
-int flow_sites_switch(int on);
-/* Takes them out from within a trap. */
-void flow_sites_rest(void);
+/* 0 or -errno with why. */
+int flow_sites_find(char *why, size_t n);
+int flow_site_is_of_user(const struct flow_site *site);
 
 /* ---- flow_start.c ---- */
 
-/* In a new process, with the settings complete. */
-int flow_start(struct flow_region *region, char *why, size_t n);
+/* With the settings complete. may_trap: as in flow_places.h. */
+int flow_start(struct flow_region *region, int may_trap, char *why, size_t n);
 /* The end: what lies there is told. */
 void flow_end(void);
 /* Nothing of the bytes stays in the process because of us. */

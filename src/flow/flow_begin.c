@@ -10,6 +10,7 @@
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
 #include "flow/flow_marks.h"
+#include "flow/flow_places.h"
 #include "flow/flow_source.h"
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
@@ -150,7 +151,7 @@ void flow_budget_trap(void)
 
 	if (!is_child || budget_left() > 0 || atomic_swap(&is_resting, 1u))
 		return;
-	flow_sites_rest();
+	flow_places_rest();
 	flow_count(FLOW_RESTED, 1);
 }
 
@@ -176,7 +177,7 @@ void flow_budget_tick(uint64_t passed_ns)
 	if (is_off ? left <= ENOUGH_NS : left > 0)
 		return;
 	own_thread_opens();
-	is_off = flow_sites_switch(is_off) ? is_off : !is_off;
+	is_off = flow_places_switch(is_off) ? is_off : !is_off;
 	own_thread_shuts();
 }
 

@@ -13,22 +13,13 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include <trapline/code.h>
-
-#include "base/sys.h"
 #include "code/insn/insn.h"
-#include "code/poke/traps_switch.h"
 #include "flow/flow.h"
-#include "flow/flow_begin.h"
 #include "flow/flow_source.h"
-#include "flow/flow_tell.h"
 
 #define HASH (4 * FLOW_SITES)
 #define FUNCTION_MAX 65536u
 #define RETURNS_MAX 64u
-#define TRIES 20
-#define TRAP_NS 4000u /* until our handler runs, and after it */
-#define TRY_NS 50000000
 
 struct known {
 	const char *name;
@@ -99,9 +90,6 @@ uint32_t flow_site_count;
 uint64_t flow_libc_start, flow_libc_end;
 
 static uint16_t by_address[HASH]; /* index + 1 */
-static uint32_t of_trap[FLOW_SITES];
-static struct trapline_traps *traps;
-static uint32_t trap_count;
 static char sink_names[FLOW_PLACES][FLOW_NAME + 16];
 
 static uint32_t site_row(uint64_t pc)
@@ -119,7 +107,7 @@ const struct flow_site *flow_site_at(uint64_t pc)
 	return NULL;
 }
 
-static int is_of_user(const struct flow_site *site)
+int flow_site_is_of_user(const struct flow_site *site)
 {
 	return site->kind == FLOW_SITE_ARGUMENT || site->kind == FLOW_SITE_RESULT ||
 	       site->kind == FLOW_SITE_VALUE;
@@ -132,7 +120,7 @@ static void add_to(uint32_t first, const struct flow_site *site)
 
 	while (flow_sites[last].next)
 		last = flow_sites[last].next - 1u;
-	if (!is_of_user(site) && !is_of_user(&flow_sites[last]))
+	if (!flow_site_is_of_user(site) && !flow_site_is_of_user(&flow_sites[last]))
 		return;
 	flow_sites[flow_site_count++] = *site;
 	flow_sites[last].next = (uint16_t)flow_site_count;
@@ -327,62 +315,9 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 	return 0;
 }
 
-/* ---- traps ---- */
+/* ---- all of them ---- */
 
-static void on_trap(const struct trapline_trap_hit *hit)
-{
-	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
-
-	flow_on_site(&flow_sites[of_trap[hit->index]], hit->context);
-	flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
-	flow_budget_trap();
-}
-
-void flow_sites_rest(void)
-{
-	if (traps)
-		traps_rest_all(traps);
-}
-
-int flow_sites_switch(int on)
-{
-	static uint32_t rows[FLOW_SITES];
-	struct code_problem problem;
-
-	for (uint32_t i = 0; i < trap_count; i++)
-		rows[i] = i;
-	return traps ? traps_switch(traps, rows, trap_count, on, &problem) : 0;
-}
-
-static int set_traps(char *why, size_t n)
-{
-	static uint64_t addresses[FLOW_SITES];
-	struct trapline_traps_opts opts = { .size = sizeof(opts), .callback = on_trap };
-	size_t count = 0;
-
-	for (uint32_t i = 0; i < flow_site_count; i++) {
-		/* One trap for all that are at an address: the user's come first, and have one. */
-		if (flow_sites[i].is_quiet || flow_site_at(flow_sites[i].address) != &flow_sites[i])
-			continue;
-		of_trap[count] = i;
-		addresses[count++] = flow_sites[i].address;
-	}
-	/* The command unblocks SIGTRAP where it is blocked. */
-	int err = -EBUSY;
-	for (int i = 0; err == -EBUSY && i < TRIES; i++) {
-		const struct timespec pause = { 0, TRY_NS };
-
-		err = trapline_traps_set(addresses, count, &opts, &traps);
-		if (err == -EBUSY)
-			sys_nap(&pause);
-	}
-	trap_count = (uint32_t)count;
-	if (err)
-		trapline_explain(err, why, n);
-	return err;
-}
-
-int flow_sites_start(char *why, size_t n)
+int flow_sites_find(char *why, size_t n)
 {
 	const struct flow_settings *set = &flow_region->settings;
 	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -401,14 +336,5 @@ int flow_sites_start(char *why, size_t n)
 			return err;
 	}
 	add_known(libc);
-	return set_traps(why, n);
-}
-
-int flow_sites_end(void)
-{
-	int err = traps ? trapline_traps_remove(traps) : 0;
-
-	if (!err)
-		traps = NULL;
-	return err;
+	return 0;
 }

@@ -13,6 +13,7 @@
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
 #include "flow/flow_marks.h"
+#include "flow/flow_places.h"
 #include "flow/flow_source.h"
 #include "flow/flow_step.h"
 #include "flow/flow_tell.h"
@@ -75,7 +76,7 @@ static int start_watches(char *why, size_t n)
 	return 0;
 }
 
-int flow_start(struct flow_region *region, char *why, size_t n)
+int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 {
 	int err = flow_marks_start();
 
@@ -87,11 +88,14 @@ int flow_start(struct flow_region *region, char *why, size_t n)
 	if (!err)
 		err = check_window(why, n);
 	if (!err)
-		err = flow_sites_start(why, n);
+		err = flow_sites_find(why, n);
 	if (!err) {
 		find_environment();
 		err = start_watches(why, n);
 	}
+	/* At last: what we read ourselves is no source. */
+	if (!err)
+		err = flow_places_start(may_trap, why, n);
 	if (!err) {
 		flow_budget_start();
 		flow_count(FLOW_PROCESSES, 1);

@@ -147,6 +147,7 @@ enum flow_counter {
 	FLOW_TOUCHED,	      /* times that a thread touched one */
 	FLOW_LATE,	      /* ... and had gone on before the signal came */
 	FLOW_PROCESSES,
+	FLOW_LEFT_OUT, /* places of libc that had no room for a jump, in a process that ran already */
 	FLOW_REFUSED, /* processes that could not: see why */
 	FLOW_COUNTERS,
 };

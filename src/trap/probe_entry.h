@@ -3,6 +3,21 @@
 #ifndef TRAP_PROBE_ENTRY_H
 #define TRAP_PROBE_ENTRY_H
 
+#include <stdint.h>
+#include <ucontext.h>
+
+/*
+ * What runs when the filter and the condition hold, runs on another stack, if both are set: take() gives the
+ * top of one, aligned to 64, or 0. From there to give(), which gets that top, no signal that is sent may
+ * come, and the context has the mask that holds afterwards. Neither uses a vector register. AS-Safe. Set
+ * once, before the first probe.
+ */
+struct trap_other_stack {
+	uint64_t (*take)(ucontext_t *context);
+	void (*give)(ucontext_t *context, uint64_t top);
+};
+extern struct trap_other_stack trap_other_stack __attribute__((visibility("hidden")));
+
 /* Where a probe's code jumps to; and what that needs to know first. */
 void trap_probe_entry(void);
 void trap_probe_prepare(void);

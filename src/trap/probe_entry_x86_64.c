@@ -3,8 +3,10 @@
  * probe_entry_x86_64.c - a thread comes from the code of a probe, by a jump and not by a signal.
  *
  * What a signal would have saved is saved here, in the same form: all registers in a ucontext_t, the
- * vector unit in an area of xsave. Both lie on the thread's own stack, below its red zone. The frame is
- * described to unwinders as that of a signal handler, so a stack goes on at the probe's address.
+ * vector unit in an area of xsave. The first lies on the thread's own stack, below its red zone. The area
+ * lies there too, and so do all frames of a callback, unless a guest has another stack for it: a
+ * coroutine may have no more than 2 KiB. The frame is described to unwinders as that of a signal handler,
+ * so a stack goes on at the probe's address.
  *
  * Protection keys and the tiles of AMX are left as they are: no callback may use tiles.
  */
@@ -65,6 +67,10 @@ const uint32_t trap_probe_mxcsr __attribute__((visibility("hidden"))) = 0x1f80;
 uint64_t trap_probe_ask(uint64_t number, ucontext_t *context) __attribute__((visibility("hidden")));
 uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 	__attribute__((visibility("hidden")));
+uint64_t trap_probe_leave_stack(ucontext_t *context) __attribute__((visibility("hidden")));
+void trap_probe_come_back(ucontext_t *context, uint64_t top) __attribute__((visibility("hidden")));
+
+struct trap_other_stack trap_other_stack;
 
 #define XCR0_NOT_SAVED (1ull << 9 | 1ull << 17 | 1ull << 18) /* PKRU, AMX */
 #define XSAVE_HEADER_END 576u
@@ -140,6 +146,23 @@ TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 	if (gate)
 		return GENERAL_REGS_ONLY ? gate->ask(gate, context) : 0;
 	return GENERAL_REGS_ONLY && !asks(probe, context) ? probe->resume : 0;
+}
+
+/* The top of another stack for what follows; 0: there is none. */
+TRAP_PATH uint64_t trap_probe_leave_stack(ucontext_t *context)
+{
+	uint64_t (*take)(ucontext_t *) = atomic_get(&trap_other_stack.take);
+
+	return GENERAL_REGS_ONLY && take ? take(context) : 0;
+}
+
+/* The vector registers are the program's again. */
+TRAP_PATH void trap_probe_come_back(ucontext_t *context, uint64_t top)
+{
+	void (*give)(ucontext_t *, uint64_t) = atomic_get(&trap_other_stack.give);
+
+	if (GENERAL_REGS_ONLY && give)
+		give(context, top);
 }
 
 /* Where the thread goes on. */
@@ -236,7 +259,13 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"lea 184(%rbx), %rdi\n"
 	"mov $(" CONTEXT_BYTES " - 184) / 8, %ecx\n"
 	"rep stosq\n"
-	"mov " CONTEXT_BYTES " + 16(%rbx), %edi\n"
+	"mov %rbx, %rdi\n"
+	"call trap_probe_leave_stack\n"
+	"mov %rax, %r13\n"
+	"test %rax, %rax\n"
+	"jz 7f\n"
+	"mov %rax, %rsp\n"
+	"7: mov " CONTEXT_BYTES " + 16(%rbx), %edi\n"
 	"sub trap_probe_bytes(%rip), %rsp\n"
 	"and $-64, %rsp\n"
 	"mov %rsp, 224(%rbx)\n"
@@ -270,8 +299,13 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"cmpl $0, trap_probe_save(%rip)\n"
 	"je 4f\n"
 	"xrstor64 (%rsp)\n"
-	"jmp 5f\n"
+	"jmp 8f\n"
 	"4: fxrstor64 (%rsp)\n"
+	"8: mov %rbx, %rsp\n"
+	"and $-64, %rsp\n"
+	"mov %rbx, %rdi\n"
+	"mov %r13, %rsi\n"
+	"call trap_probe_come_back\n"
 	"5: mov " CONTEXT_BYTES " + 16(%rbx), %ecx\n"
 	"shl $5, %rcx\n"
 	"lea code_probes(%rip), %rdx\n"

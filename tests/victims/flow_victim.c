@@ -184,7 +184,7 @@ static void busy_child(void)
 
 		if (pipe(ends))
 			_exit(1);
-		for (int i = 0; i < 300000; i++)
+		for (int i = 0; i < 1500000; i++)
 			if (write(ends[1], "x", 1) != 1 || read(ends[0], &byte, 1) != 1)
 				_exit(2);
 		_exit(0);
@@ -281,7 +281,7 @@ static void byte_by_byte(void)
 /* So long that no window lasts. */
 __attribute__((noinline)) static void do_else(void)
 {
-	for (volatile int i = 0; i < 300000; i++)
+	for (volatile int i = 0; i < 1500000; i++)
 		;
 }
 

@@ -175,15 +175,21 @@ static int take_row(uint64_t address, const struct code_filter *filter, void (*e
 	return row;
 }
 
-static int switch_site(uint32_t number, int on, struct code_problem *problem)
+static struct trapline_poke_site site_of(uint32_t number, int on)
 {
-	struct probe_site_row *row = &rows[number];
-	struct trapline_poke_site site = {
+	const struct probe_site_row *row = &rows[number];
+
+	return (struct trapline_poke_site){
 		.address = code_probes[number].address,
 		.expect = on ? row->jump.before : row->jump.after,
 		.bytes = on ? row->jump.after : row->jump.before,
 		.len = row->jump.len,
 	};
+}
+
+static int switch_site(uint32_t number, int on, struct code_problem *problem)
+{
+	const struct trapline_poke_site site = site_of(number, on);
 
 	return poke_any_mask(&site, 1, POKE_OF_PROBE, problem);
 }
@@ -221,13 +227,18 @@ static void close_left_over(void)
 			note_placed(i, switch_site(i, 0, &problem) && !is_gone(i));
 }
 
-int code_probe_open(uint64_t address, const struct code_filter *filter, void (*entry)(void),
-		    void *owner, uint32_t generation, uint32_t *number,
-		    struct code_problem *problem)
+static void reserve_probes(void)
 {
 	static const struct reserved_owner probes = { code_probe_has, "a probe is there" };
 
 	reserved_add_owner(&probes);
+}
+
+int code_probe_open(uint64_t address, const struct code_filter *filter, void (*entry)(void),
+		    void *owner, uint32_t generation, uint32_t *number,
+		    struct code_problem *problem)
+{
+	reserve_probes();
 	close_left_over();
 	int row = take_row(address, filter, entry, problem);
 
@@ -260,6 +271,109 @@ int code_probe_close(uint32_t number, struct code_problem *problem)
 	rows[number].is_owned = 0;
 	return err;
 }
+
+/* ---- many at once ---- */
+
+/* 0, or -errno and all are as they were. */
+static int switch_many(const struct code_probe_wish *wishes, size_t n, int on,
+		       struct code_problem *problem)
+{
+	struct trapline_poke_site *sites = memory_map(n * sizeof(*sites));
+	size_t count = 0;
+
+	if (memory_failed(sites))
+		return memory_error(sites);
+	for (size_t i = 0; i < n; i++)
+		if (!wishes[i].error && (on || !is_gone(wishes[i].number)))
+			sites[count++] = site_of(wishes[i].number, on);
+	const int err = poke_any_mask(sites, count, POKE_OF_PROBE, problem);
+	memory_unmap(sites, n * sizeof(*sites));
+	return err;
+}
+
+/* Before its jump stands there. false: windows have no room for it. */
+static int hide(uint32_t number)
+{
+	const struct probe_jump *jump = &rows[number].jump;
+	const uint64_t address = code_probes[number].address;
+	const uint32_t count = code_probe_text_count;
+	struct code_probe_text *row = &code_probe_texts[count];
+
+	for (uint32_t i = 0; i < count; i++)
+		if (code_probe_texts[i].address == address &&
+		    !memcmp(code_probe_texts[i].after, jump->after, jump->len))
+			return 1;
+	if (count == CODE_PROBES_HIDDEN)
+		return 0;
+	row->address = address;
+	row->len = jump->len;
+	memcpy(row->before, jump->before, sizeof(row->before));
+	memcpy(row->after, jump->after, sizeof(row->after));
+	atomic_set(&code_probe_text_count, count + 1);
+	return 1;
+}
+
+static int prepare(struct code_probe_wish *wish, void (*entry)(void))
+{
+	static const struct code_filter always = { .bytes = NULL };
+	struct code_problem problem = { NULL, 0 };
+	const int row = take_row(wish->address, &always, entry, &problem);
+
+	wish->why = problem.why;
+	if (row < 0)
+		return row;
+	wish->number = (uint32_t)row;
+	if (!hide(wish->number)) {
+		rows[row].is_owned = 0;
+		wish->why = "too many probes have been made";
+		return -ENOSPC;
+	}
+	code_probes[row].generation = 0;
+	atomic_set(&code_probes[row].owner, wish->owner);
+	note_placed(wish->number, 1);
+	return 0;
+}
+
+static void forget_many(const struct code_probe_wish *wishes, size_t n, int is_back)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (wishes[i].error)
+			continue;
+		atomic_set(&code_probes[wishes[i].number].owner, NULL);
+		if (is_back)
+			note_placed(wishes[i].number, 0);
+		rows[wishes[i].number].is_owned = 0;
+	}
+}
+
+int code_probe_open_many(struct code_probe_wish *wishes, size_t n, void (*entry)(void),
+			 struct code_problem *problem)
+{
+	size_t count = 0;
+
+	reserve_probes();
+	close_left_over();
+	for (size_t i = 0; i < n; i++) {
+		wishes[i].error = prepare(&wishes[i], entry);
+		count += !wishes[i].error;
+	}
+	int err = count ? switch_many(wishes, n, 1, problem) : 0;
+	if (err)
+		forget_many(wishes, n, 1);
+	return err;
+}
+
+int code_probe_close_many(const struct code_probe_wish *wishes, size_t n,
+			  struct code_problem *problem)
+{
+	const int err = switch_many(wishes, n, 0, problem);
+
+	/* Those that are left are tried again by close_left_over(). */
+	forget_many(wishes, n, !err);
+	return err;
+}
+
+/* ---- flags ---- */
 
 /* add, or, adc, sbb, and, sub, xor, cmp, test: all flags are new. */
 static int writes_all_flags(const struct insn *insn, const uint8_t *bytes)

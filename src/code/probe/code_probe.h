@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "code/poke/poke.h"
+#include "code/poke/poke_view.h"
 
 #define CODE_PROBES_MAX 16384u
 
@@ -57,6 +58,40 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
  * next call of either function tries again.
  */
 int code_probe_close(uint32_t number, struct code_problem *problem);
+
+/* One of many that are put in their places at once. */
+struct code_probe_wish {
+	uint64_t address;
+	void *owner;
+	const char *why;
+	uint32_t number; /* if error is 0 */
+	int error;	 /* as code_probe_open() returns it */
+};
+
+/*
+ * As code_probe_open() with generation 0, but the text changes once for all: where single stores are not
+ * promised, an int3 stands at each address for as long as one change takes. A place that cannot have a
+ * jump is left out, with its error. The jumps are not there for windows, which see what was there before.
+ * 0, or -errno and none is placed.
+ */
+int code_probe_open_many(struct code_probe_wish *wishes, size_t n, void (*entry)(void),
+			 struct code_problem *problem);
+/* Of those without an error. 0, or -errno as code_probe_close(). */
+int code_probe_close_many(const struct code_probe_wish *wishes, size_t n,
+			  struct code_problem *problem);
+
+/* The text of a jump that windows do not see. A thread that reads a row finds it whole. */
+#define CODE_PROBES_HIDDEN 1024u
+struct code_probe_text {
+	uint64_t address;
+	uint32_t len;
+	uint8_t before[SITE_MAX];
+	uint8_t after[SITE_MAX];
+};
+extern struct code_probe_text code_probe_texts[CODE_PROBES_HIDDEN];
+extern uint32_t code_probe_text_count;
+/* In n bytes that were read at pc, puts back what was there before such jumps. */
+void code_probe_read_under(uint64_t pc, uint8_t *text, unsigned int n);
 
 /* Where the code of a probe begins. Its number is known. */
 uint64_t code_probe_stub(uint32_t number);

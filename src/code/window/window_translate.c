@@ -14,6 +14,7 @@
 #include "code/poke/poke_view.h"
 #include "code/poke/quiesce.h"
 #include "code/poke/traps.h"
+#include "code/probe/code_probe.h"
 #include "code/window/window_emit.h"
 
 #define CODE_RESERVE 8192u /* a block is never longer */
@@ -314,6 +315,7 @@ static void read_text(struct window_build *b)
 	b->readable = (unsigned int)window_read(b->text, b->pc, sizeof(b->text));
 	memcpy(b->found, b->text, b->readable);
 	read_under_traps(b);
+	code_probe_read_under(b->pc, b->text, b->readable);
 	for (uint32_t i = 0; i < request->text_bytes; i++)
 		if (request->text_at + i - b->pc < b->readable)
 			b->text[request->text_at + i - b->pc] = request->text[i];
