@@ -133,8 +133,12 @@ TRAP_PATH static uint64_t own_stack_take(ucontext_t *context)
 {
 	const uint64_t blocked = WINDOW_BLOCKED;
 	struct own_stack *s;
+	stack_t alternate;
 
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &context->uc_sigmask, sizeof(blocked));
+	/* A fault of ours would begin at its top again, over the handler that stands there. */
+	if (sys2(SYS_sigaltstack, NULL, &alternate) || alternate.ss_flags & SS_ONSTACK)
+		return 0;
 	s = row_of_thread();
 	if (!s || !take_row(s))
 		return 0;

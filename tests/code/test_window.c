@@ -335,6 +335,55 @@ static void code_written_through_another_mapping_runs_as_it_is(void **state)
 	close(fd);
 }
 
+/* A store through `writable`, where it is `code` too, into the operand of the very next instruction. */
+static int run_ahead(uint8_t *code, uint8_t *writable)
+{
+	/* mov %edi, (%rsi); mov $0, %eax; ret */
+	static const uint8_t ahead[] = { 0x89, 0x3e, 0xb8, 0, 0, 0, 0, 0xc3 };
+	int (*volatile function)(int, void *) = (int (*)(int, void *))(uintptr_t)code;
+	struct trapline_window_opts opts = plain();
+	int wrong = 0;
+
+	memcpy(writable, ahead, sizeof(ahead));
+	assert_int_equal(trapline_window(&opts), 0);
+	for (int i = 1; i < 1000; i++)
+		wrong += function(i, writable + 3) != i;
+	const int ended = trapline_window_end();
+	read_stats();
+	assert_int_equal(ended, 0);
+	return wrong;
+}
+
+static void a_store_into_the_next_instruction_is_seen(void **state)
+{
+	const int all = PROT_READ | PROT_WRITE | PROT_EXEC;
+	uint8_t *code = mmap(NULL, 8192, all, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static uint8_t text[16384] __attribute__((aligned(4096)));
+
+	assert_int_equal(run_ahead(code, code), 0);
+	/* The store lies in one page, what it changes in the next one. */
+	assert_int_equal(run_ahead(code + 4094, code + 4094), 0);
+	assert_int_equal(run_ahead(code + 4091, code + 4091), 0);
+	/* Memory of an object that the loader knows, and that can be written to. */
+	assert_int_equal(mprotect(text, sizeof(text), all), 0);
+	assert_int_equal(run_ahead(text + 4096, text + 4096), 0);
+	munmap(code, 8192);
+}
+
+static void and_so_is_one_through_another_mapping(void **state)
+{
+	const int fd = memfd_create("code", 0);
+
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	uint8_t *writable = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+
+	assert_int_equal(run_ahead(code, writable), 0);
+	munmap(writable, 4096);
+	munmap(code, 4096);
+	close(fd);
+}
+
 static void code_mapped_again_runs_as_it_is(void **state)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -650,6 +699,8 @@ int main(void)
 		cmocka_unit_test(vector_registers_are_kept),
 		cmocka_unit_test(the_alignment_flag_ends_a_window),
 		cmocka_unit_test(changed_code_runs_as_it_is),
+		cmocka_unit_test(a_store_into_the_next_instruction_is_seen),
+		cmocka_unit_test(and_so_is_one_through_another_mapping),
 		cmocka_unit_test(code_written_through_another_mapping_runs_as_it_is),
 		cmocka_unit_test(code_mapped_again_runs_as_it_is),
 		cmocka_unit_test(unmapped_code_faults_at_its_place),

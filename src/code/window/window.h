@@ -9,7 +9,8 @@
  * one thread, and code in the cache reaches the area by its distance from the pc: no register is taken.
  *
  * Each block compares its bytes with those it was made from before it runs: changed code is translated
- * again. It also takes its instructions from a budget.
+ * again. Where a store can change the text, a block ends with each store, so that the next instruction is
+ * compared too. A block also takes its instructions from a budget.
  *
  * Signals that are sent wait until the window ends, so each handler meets the thread where it would have
  * been. Faults come at once: window_fault.c turns them into the program's own.
@@ -172,6 +173,8 @@ struct window_request {
 	int (*owns_watch)(uint64_t address);
 	/* Reads the text of another process; NULL: it is ours. */
 	size_t (*read_text)(struct window_area *area, void *to, uint64_t from, size_t n);
+	/* 1: a store of this text can change it. NULL: by what this process may write. */
+	int (*changes)(struct window_area *area, uint64_t pc);
 	/* 1: a window ends before this instruction; NULL: at none of those that can run. */
 	int (*refuses)(const struct insn *insn, const uint8_t *bytes);
 	/* The window has ended; its result is known. In a signal handler; NULL: not called. */
@@ -201,6 +204,7 @@ struct window_area {
 	uint64_t resume;
 	uint64_t target;
 	uint64_t dispatch;
+	uint64_t leave_sp; /* where the signal that leaves the window has its frame */
 	uint32_t site;
 	uint32_t is_active;
 	/* end of cache */
@@ -211,6 +215,7 @@ struct window_area {
 	uint32_t save;	/* saves them and calls dispatch */
 	uint32_t miss;	/* of an indirect branch */
 	uint32_t pad;	/* what leaves the window */
+	uint32_t pad_trap; /* its last instruction */
 	uint32_t kept;	/* code before it stays at a flush */
 	uint32_t blocks_used;
 	uint32_t sites_used;
@@ -219,6 +224,8 @@ struct window_area {
 	uint32_t epoch;
 	uint32_t pages_used;
 	uint32_t copy_failed;
+	uint32_t page_changes; /* what was found of the page */
+	uint64_t page_asked;   /* its number; 0: none */
 	uint64_t pages[WINDOW_PAGES];
 	uint64_t guest_mask;
 	uint64_t budget;       /* not yet in a slice */

@@ -129,6 +129,8 @@ static void emit_gates(struct window_area *a)
 	emit_field(a, &a->resume, 0);
 	emit_miss(a);
 	a->pad = a->used;
+	emit_load(a, emit_number(INSN_RSP), &a->leave_sp);
+	a->pad_trap = a->used;
 	emit(a, "\x0f\x0b", 2); /* ud2 */
 	a->kept = a->used;
 }

@@ -255,8 +255,9 @@ TRAP_PATH static int in_window(struct window_area *a, int sig, siginfo_t *info, 
 		context->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)window_read_failed;
 		return 0;
 	}
-	if (code != a->pad)
+	if (code != a->pad_trap)
 		return leave_by(a, sig, info, (uint32_t)code, context);
+	context->uc_mcontext.gregs[REG_RSP] = (greg_t)a->regs.r[INSN_RSP];
 	if (a->step_pc)
 		suspend(a, context);
 	else

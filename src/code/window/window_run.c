@@ -8,6 +8,7 @@
 #include "base/general_regs.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/rseq.h>
 
 #include "base/atomic.h"
@@ -54,11 +55,27 @@ void window_finish(struct window_area *a, uint64_t pc, enum window_reason reason
 	a->result.reason = reason;
 }
 
-/* By the pad, whose fault sets pc and signal mask at once: see window_fault.c. */
+/*
+ * To the pad, whose fault sets pc and signal mask at once: see window_fault.c. The kernel makes its frame on
+ * our stack: that of the program may be a coroutine's. But a thread does
+ * not leave an alternate stack, whose next signal would begin at its top.
+ */
+static void go_to_pad(struct window_area *a)
+{
+	const uint64_t sp = a->regs.r[INSN_RSP];
+	stack_t alternate;
+
+	a->leave_sp = sp;
+	if (!sys2(SYS_sigaltstack, NULL, &alternate) &&
+	    sp - (uint64_t)(uintptr_t)alternate.ss_sp > alternate.ss_size)
+		a->leave_sp = a->stack_top;
+	a->resume = (uint64_t)(uintptr_t)a->code + a->pad;
+}
+
 static void leave(struct window_area *a, uint64_t pc, enum window_reason reason)
 {
 	window_finish(a, pc, reason);
-	a->resume = (uint64_t)(uintptr_t)a->code + a->pad;
+	go_to_pad(a);
 }
 
 /* ---- blocks ---- */
@@ -342,7 +359,7 @@ static void take_call(struct window_area *a, const struct window_site *site)
 		a->result.system_calls++;
 		a->step_pc = site->guest;
 		a->step_next = site[1].guest;
-		a->resume = (uint64_t)(uintptr_t)a->code + a->pad;
+		go_to_pad(a);
 		return;
 	}
 	reason = window_call_before(a);
@@ -422,6 +439,7 @@ void window_begin(struct window_area *a, const struct window_request *request)
 	a->result = (struct window_result){ 0 };
 	a->budget = request->instructions ? request->instructions : UINT64_MAX / 2;
 	a->left = a->slice = 0;
+	a->page_asked = 0;
 	a->is_unmasked = 0;
 	a->step_pc = a->step_next = 0;
 	a->held_count = 0;

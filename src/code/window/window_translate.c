@@ -8,8 +8,12 @@
  */
 #include "code/window/window_translate.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <sys/syscall.h>
 
+#include "base/memory.h"
+#include "base/sys.h"
 #include "code/insn/relocate.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/quiesce.h"
@@ -17,6 +21,7 @@
 #include "code/probe/code_probe.h"
 #include "code/window/window_emit.h"
 
+#define POPULATE_WRITE 23  /* MADV_POPULATE_WRITE, Linux commit 4ca9b3859dac (v5.14) */
 #define CODE_RESERVE 8192u /* a block is never longer */
 #define TABLE_RESERVE 256u /* sites and marks of one block */
 
@@ -150,6 +155,65 @@ static void emit_compare(struct window_build *b, unsigned int bytes, struct cold
 		emit_compare_at(b, 0, bytes, cold);
 }
 
+/* By a store, or by the kernel in a system call. */
+static int may_write(const struct insn *insn)
+{
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (insn->memory[i].access & INSN_WRITE)
+			return 1;
+	return insn->kind == INSN_SYSCALL || insn->flags & INSN_MORE_MEMORY;
+}
+
+/*
+ * Text of an object that the loader knows changes only where it can be written to, which the kernel tells:
+ * MADV_POPULATE_WRITE of Linux 5.14 fails elsewhere. Before, it is taken for text that cannot. All
+ * other text is made by a runtime, which may write to it by another mapping.
+ */
+static int own_text_changes(uint64_t pc)
+{
+	struct dl_find_object object;
+
+	if (_dl_find_object((void *)(uintptr_t)pc, &object))
+		return 1;
+	return !sys3(SYS_madvise, pc & ~(uint64_t)(PAGE_BYTES - 1), PAGE_BYTES, POPULATE_WRITE);
+}
+
+static int page_changes(struct window_area *a, uint64_t pc)
+{
+	const uint64_t page = pc / PAGE_BYTES;
+
+	if (a->page_asked != page) {
+		a->page_changes = (uint32_t)(a->request.changes	  ? a->request.changes(a, pc) :
+					     a->request.read_text ? 0 :
+								    own_text_changes(pc));
+		a->page_asked = page;
+	}
+	return (int)a->page_changes;
+}
+
+/* The bytes of the block end in the same page mostly. */
+static int text_changes(struct window_build *b, unsigned int bytes)
+{
+	return page_changes(b->area, b->pc + bytes - 1) ||
+	       (b->pc / PAGE_BYTES != (b->pc + bytes - 1) / PAGE_BYTES &&
+		page_changes(b->area, b->pc));
+}
+
+/* Up to its first store. */
+static void cut(struct window_build *b)
+{
+	unsigned int at = 0;
+
+	for (unsigned int i = 0; i + 1 < b->planned; i++) {
+		at += b->decoded[i].length;
+		if (!may_write(&b->decoded[i]))
+			continue;
+		b->most = b->planned = i + 1;
+		b->planned_bytes = at;
+		return;
+	}
+}
+
 /* How many bytes and instructions the block will have, so that the comparison can come first. */
 static void measure(struct window_build *b)
 {
@@ -170,6 +234,8 @@ static void measure(struct window_build *b)
 			break;
 	}
 	b->planned_bytes = at;
+	if (b->planned > 1 && text_changes(b, at))
+		cut(b);
 }
 
 /* Ends the window before the instruction at pc, or says why there is no code at it. */

@@ -3,6 +3,7 @@
 #include "point/host/point_cache.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -68,6 +69,32 @@ void point_cache_forget_text(struct point_cache *c)
 		c->pages[i].address = 1;
 }
 
+/* 1: a store of the target can change it: it is not of a file, or may be written to. */
+static int text_changes(struct window_area *a, uint64_t pc)
+{
+	char path[40];
+	char line[512];
+	int changes = 1;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", cache_of(a)->tracee->pid);
+	FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		char flags[5] = "";
+		unsigned long long start;
+		unsigned long long end;
+		unsigned long inode;
+
+		if (sscanf(line, "%llx-%llx %4s %*s %*s %lu", &start, &end, flags, &inode) != 4 ||
+		    pc - start >= end - start)
+			continue;
+		changes = flags[1] == 'w' || flags[3] == 's' || !inode;
+		break;
+	}
+	if (f)
+		fclose(f);
+	return changes;
+}
+
 /*
  * System calls; what the trap flag changes: a load of ss, a transaction, which it aborts; popf may set it;
  * and a new base of fs, by which a restartable sequence is found.
@@ -123,6 +150,7 @@ static int map_here(struct point_cache *c, uint64_t base)
 	a->sites = (void *)(a->blocks + WINDOW_BLOCKS_MAX);
 	a->marks = (void *)(a->sites + WINDOW_SITES_MAX);
 	a->request.read_text = read_text;
+	a->request.changes = text_changes;
 	a->request.refuses = point_cache_refuses;
 	a->request.arg = c;
 	c->area = a;
