@@ -56,6 +56,12 @@ registers()
 	return 1
 }
 
+undo_patch()
+{
+	timeout 20 "$trapline" patch -p "$pid" --undo killed_fix.so >/dev/null 2>&1
+	return 0
+}
+
 # survives NAME FROM TO ARG...: the process of `calls` that pid names.
 survives()
 {
@@ -69,6 +75,8 @@ survives()
 		kill_at "$from" "$to" "$trapline" "$@"
 		kill -0 "$pid" 2>/dev/null || bad=$((bad + 1))
 	done
+	# A patch stays.
+	case $name in *patch*) undo_patch ;; esac
 	[ $bad = 0 ] && eventually text_is_of_file "$pid" calls && goes_on "$pid" && eventually four_are_free "$pid" &&
 		[ "$(descriptors "$pid")" = "$before" ]
 	ok "$name" $?
@@ -89,6 +97,29 @@ kill "$pid" 2>/dev/null
 start calls
 survives a_killed_throttle_leaves_nothing 50 1500 throttle --cpu 50% -p "$pid" --for 5
 kill "$pid" 2>/dev/null
+
+# What an agent does, and what acts on a process from outside: one process for each, since two in one are
+# refused.
+agent_survives()
+{
+	start calls
+	survives "$@" -p "$pid"
+	kill "$pid" 2>/dev/null
+}
+
+if [ -e "$victims/killed_fix.so" ]; then
+	agent_survives a_killed_heap_leaves_nothing 50 1200 heap --first 20 --for 5
+	agent_survives a_killed_flow_leaves_nothing 50 1500 flow --for 5
+	agent_survives a_killed_probe_leaves_nothing 50 800 break lookup depth --mechanism probe --summary --for 5
+	agent_survives a_killed_trace_leaves_nothing 50 800 break last_act --trace --for 5
+	agent_survives a_killed_patch_leaves_nothing 10 300 patch "$victims/killed_fix.so"
+	agent_survives a_killed_snapshot_leaves_nothing 20 500 break lookup --then snapshot --for 5
+	agent_survives a_killed_record_leaves_nothing 20 400 record --break lookup --args --ret -o "$tmp/recorded" --for 5
+	registers a_killed_at_leaves_nothing &&
+		agent_survives a_killed_at_leaves_nothing 20 500 at 'lookup#50'
+	registers a_killed_probe_of_writers_leaves_nothing &&
+		agent_survives a_killed_probe_of_writers_leaves_nothing 20 800 watch rounds_done --at-writers --if 'new < 0' --for 5
+fi
 
 # launched NAME FROM TO ARG...: a command that it starts; one that has done nothing yet may end with it.
 launched()

@@ -177,6 +177,9 @@ class Cell:
                                      [x for kept in remains for x in kept.get('handlers', [])])
             self.kept = state.differences(before, after)
             self.grown = after.size - before.size
+            most = sum(kept.get('mebibytes', 0) for kept in remains)
+            if self.behaviour.name == 'plain' and self.tool and self.grown > max(most << 10, 4):
+                said.append(f'{self.grown >> 10} MiB of address space stay, not {most}')
             if not said:
                 return
             time.sleep(0.2)

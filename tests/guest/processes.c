@@ -473,7 +473,7 @@ const struct behaviour behaviours[] = {
 	{ "sigchld", hear_of_child, 0, 0, count_children, NULL },
 	{ "closefrom", close_all, 0, 0, NULL, NULL },
 	{ "fixed_descriptors", use_numbers, 0, 0, NULL, NULL },
-	{ "lowest_descriptor", lowest_number, 0, 0, NULL, NULL },
+	{ "lowest_descriptor", lowest_number, 0, ALONE, NULL, NULL },
 	{ "limit_nofile", reach_limit, 24, 0, limit_files, NULL },
 	{ "limit_as", allocate_much, 300, 0, limit_memory, NULL },
 	{ "mlockall", only_work, 0, 0, lock_memory, NULL },

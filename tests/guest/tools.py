@@ -8,7 +8,7 @@
     may_refuse  what any program may make it say
     partner  another tool, which the way "two" attaches at the same time
     remains  what the process keeps after a clean end of `attach`: patterns of mappings, handlers of
-             signals; trapline(7) and SECURITY.md say the same
+             signals, and MiB of address space at most; trapline(7) and SECURITY.md say the same
 
 STEP is the location that is broken on, COUNTER the variable that is watched: those of the behaviour.
 """
@@ -24,8 +24,9 @@ WINDOW = [r'/memfd:trapline-window \(deleted\)']
 PATCH = [r'/memfd:guest_\w*fix\.so \(deleted\)']
 
 
-def agent(*mappings):
-    return {'mappings': AGENT + [name for kind in mappings for name in kind], 'handlers': [SIGTRAP]}
+def agent(mebibytes, *mappings):
+    return {'mappings': AGENT + [name for kind in mappings for name in kind], 'handlers': [SIGTRAP],
+            'mebibytes': mebibytes}
 
 
 TOOLS = {
@@ -34,7 +35,7 @@ TOOLS = {
         'attach': [['race', '--overhead', '20%', '-o', '/dev/null', '--for', TIME, '-p', 'PID']],
         'library': 'race',
         'partner': 'heap',
-        'remains': agent(),
+        'remains': agent(40),
     },
     'sweep': {
         'run': ['race', '--sweep', '--for', '0.2', '-o', '/dev/null'],
@@ -44,20 +45,20 @@ TOOLS = {
         'attach': [['heap', '--first', '50', '-o', '/dev/null', '--for', TIME, '-p', 'PID']],
         'library': 'heap',
         'partner': 'flow',
-        'remains': agent(REGION),
+        'remains': agent(160, REGION),
     },
     'flow': {
         'run': ['flow', '--overhead', '50%', '-o', '/dev/null'],
         'attach': [['flow', '--overhead', '50%', '-o', '/dev/null', '--for', TIME, '-p', 'PID']],
         'partner': 'throttle',
-        'remains': agent(REGION, WINDOW),
+        'remains': agent(600, REGION, WINDOW),
     },
     'throttle': {
         'run': ['throttle', '--cpu', '60%'],
         'attach': [['throttle', '--cpu', '60%', '--for', TIME, '-p', 'PID']],
         'library': 'throttle',
         'partner': 'probe',
-        'remains': agent(),
+        'remains': agent(40),
     },
     'probe': {
         'own_status': True,
@@ -65,20 +66,21 @@ TOOLS = {
         'attach': [['break', 'STEP', '--mechanism', 'probe', '--summary', '--for', TIME, '-p', 'PID']],
         'library': 'probe',
         'partner': 'trace',
-        'remains': agent(REGION),
+        'remains': agent(150, REGION),
     },
     'trace': {
         'own_status': True,
         'run': ['break', 'STEP', '--trace'],
         'attach': [['break', 'STEP', '--trace', '--for', TIME, '-p', 'PID']],
         'partner': 'patch',
-        'remains': agent(REGION, WINDOW),
+        'remains': agent(190, REGION, WINDOW),
     },
     'patch': {
+        'may_refuse': 'nothing is named',
         'attach': [['patch', '-p', 'PID', 'FIX'], ['patch', '-p', 'PID', '--undo', 'UNDO']],
         'library': 'patch',
         'partner': 'break',
-        'remains': agent(PATCH),
+        'remains': agent(140, PATCH),
     },
     'at': {
         'own_status': True,
@@ -109,7 +111,7 @@ TOOLS = {
     'writers': {
         'may_refuse': 'no thread wrote',
         'attach': [['watch', 'COUNTER', '--at-writers', '--if', 'new < 0', '--summary', '--for', TIME, '-p', 'PID']],
-        'remains': agent(REGION),
+        'remains': agent(130, REGION),
     },
     'snapshot': {
         'attach': [['break', 'STEP', '--then', 'snapshot', '--for', TIME, '-p', 'PID']],
