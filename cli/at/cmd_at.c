@@ -12,6 +12,7 @@
 #include "cli/at/at_state.h"
 #include "cli/at/at_stepper.h"
 #include "cli/cmd.h"
+#include "cli/launch/program.h"
 #include "cli/launch/start.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
@@ -325,6 +326,33 @@ static pid_t run_to(struct at *a)
 	return 0;
 }
 
+static bool has_trap(const struct at *a, pid_t tid, const char *field)
+{
+	char text[64];
+
+	return program_status(a->pid, tid, field, text, sizeof(text)) &&
+	       strtoull(text, NULL, 16) >> (SIGTRAP - 1) & 1;
+}
+
+/*
+ * The kernel forces the SIGTRAP of a step: where the signal is blocked or ignored it resets the handler first,
+ * for good (force_sig_info_to_task). The program would not be what it was.
+ */
+static bool is_harmed_by_steps(const struct at *a, pid_t tid)
+{
+	const char *how = has_trap(a, tid, "SigBlk") ? "blocks" :
+			  has_trap(a, tid, "SigIgn") ? "ignores" :
+						       NULL;
+
+	if (how)
+		cli_wrong(COMMAND,
+			  "cannot make %llu steps: thread %d %s SIGTRAP, and a step would end "
+			  "that; leave out +%llu",
+			  (unsigned long long)a->point.steps, tid, how,
+			  (unsigned long long)a->point.steps);
+	return how != NULL;
+}
+
 /* The amount is the one at the location, before the steps: another run can be sent to it. */
 static int read_state(struct at *a, pid_t tid, struct at_state *state)
 {
@@ -335,6 +363,8 @@ static int read_state(struct at *a, pid_t tid, struct at_state *state)
 		trapline_event_close(a->counter);
 		a->counter = NULL;
 	}
+	if (a->point.has_steps && is_harmed_by_steps(a, tid))
+		return CLI_NO;
 	int err = a->stepper.pid ? at_stepper_read(&a->stepper, a->pid, tid, state) :
 				   at_state_read(a->pid, tid, state);
 	a->steps = state->steps;

@@ -73,6 +73,21 @@ watch -p "$calls" 'lookup#1' --signal KILL
 [ $? = 0 ] && eventually test ! -e "/proc/$calls/exe"
 ok "a_signal_is_delivered_there" $?
 
+# The kernel resets an ignored SIGTRAP at a step: the steps are refused, the point is not.
+# shellcheck disable=SC2154 # victims is of tap.sh
+sh -c "trap '' TRAP; exec '$victims/calls'" >/dev/null 2>&1 &
+pid=$!
+started="$started $pid"
+eventually runs "$pid" calls
+ignored=$(grep SigIgn "/proc/$pid/status")
+watch -p "$pid" 'lookup#2+20' --snapshot
+[ $? = 1 ] && grep -q "cannot make 20 steps: thread [0-9]* ignores SIGTRAP" "$tmp/err" &&
+	eventually runs_on "$pid" && [ "$(grep SigIgn "/proc/$pid/status")" = "$ignored" ]
+ok "steps_of_a_thread_that_ignores_sigtrap_are_refused" $?
+watch -p "$pid" 'lookup#2' --snapshot
+[ $? = 0 ] && eventually runs_on "$pid" && [ "$(grep SigIgn "/proc/$pid/status")" = "$ignored" ]
+ok "a_point_in_it_is_not" $?
+
 start calls 2000 1000
 watch -p "$pid" 'lookup#1000000'
 [ $? = 1 ] && grep -q 'the program ended after [0-9]* occurrence' "$tmp/err"
