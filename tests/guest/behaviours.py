@@ -16,7 +16,7 @@ REFUSABLE = {
     'seccomp', 'chroot', 'limit_nofile', 'limit_as', 'undumpable', 'traces_child', 'mlockall', 'other_user',
     'musl', 'asan', 'static', 'm32', 'setuid', 'go', 'java', 'node', 'python', 'perl', 'php', 'luajit',
     'folded_lld', 'folded_gold', 'leaderless', 'exec_itself', 'coroutine_2k', 'coroutine_4k', 'coroutine_8k',
-    'closefrom', 'timer_thread', 'born_blocked', 'blocked_at_moments',
+    'closefrom', 'stop_continue', 'trapline_before', 'trapline_after', 'timer_thread', 'born_blocked', 'blocked_at_moments',
     'gdb_during', 'gcore_during', 'strace_during', 'trapline_during', 'nop5_red_zone',
 }
 # A thread has SIGTRAP blocked, which what sends SIGTRAP must refuse.

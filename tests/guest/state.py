@@ -61,7 +61,7 @@ def mappings(part):
 def code_of(part):
     """(start, end, name) of each mapping of a file that is executable."""
     return [(start, end, name) for start, end, permissions, name in mappings(part)
-            if 'x' in permissions and name.startswith('/')]
+            if 'x' in permissions and name.startswith('/') and not name.startswith('/memfd:trapline')]
 
 
 def text_of(part, ranges):

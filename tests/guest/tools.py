@@ -83,6 +83,7 @@ TOOLS = {
         'remains': agent(140, PATCH),
     },
     'at': {
+        'may_refuse': 'and a step would end that',
         'own_status': True,
         'run': ['at', 'STEP#20+40', '--snapshot', '-o', 'FILE'],
         'attach': [['at', 'STEP#20+40', '--snapshot', '-o', 'FILE', '-p', 'PID']],
