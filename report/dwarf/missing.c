@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * missing.c - see missing.h. The lists of dpkg are read, and dpkg is not run: it may be locked, and
- * its answer to one file takes longer than to read them.
+ * missing.c - see missing.h. dpkg-query takes no lock, so that it answers while packages are installed.
  */
 #include "report/dwarf/missing.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/symbols_priv.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
+#include <spawn.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#define DPKG_LISTS "/var/lib/dpkg/info"
-#define DPKG_END ".list"
+#define DPKG_QUERY "/usr/bin/dpkg-query"
 
 /* Of a build id, which has 20 bytes most often. */
 static void missing_debug_file(const unsigned char *id, size_t bytes, char *buf, size_t n)
@@ -26,50 +26,62 @@ static void missing_debug_file(const unsigned char *id, size_t bytes, char *buf,
 	snprintf(buf + used, n - used, ".debug");
 }
 
-/* Has the list this path? In a list /bin/sh may be that of /usr/bin/sh, or the other way round. */
-static bool list_has(const char *list, const char *path)
+/* `dpkg-query --search PATH`, without a shell: a target chose the path. Its pid or -errno. */
+static pid_t missing_ask(const char *path, int out)
 {
-	const char *merged = strncmp(path, "/usr/", 5) ? path : path + 4;
-	FILE *f = fopen(list, "re");
-	char *line = NULL;
-	size_t size = 0;
-	bool has = false;
+	const char *argv[] = { "dpkg-query", "--search", "--", path, NULL };
+	char *envp[] = { "LC_ALL=C", "PATH=/usr/bin:/bin", NULL };
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
 
-	while (f && !has && getline(&line, &size, f) > 0) {
-		line[strcspn(line, "\n")] = 0;
-		has = !strcmp(strncmp(line, "/usr/", 5) ? line : line + 4, merged);
-	}
-	free(line);
-	if (f)
-		fclose(f);
-	return has;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, out, 1);
+	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	int err = -posix_spawn(&pid, DPKG_QUERY, &actions, NULL, (char **)argv, envp);
+	posix_spawn_file_actions_destroy(&actions);
+	return err ? err : pid;
 }
 
-/* The package whose list has the file. 0 or -ENOENT. */
+/* The package of the file: the first name of `libc6:amd64, other: /usr/lib/...`. 0 or -ENOENT. */
+static int missing_package_of(const char *path, char *buf, size_t n)
+{
+	char line[PATH_MAX + 200] = "";
+	int ends[2];
+
+	/* A pattern would have other answers. */
+	if (strpbrk(path, "*?[\\") || pipe2(ends, O_CLOEXEC) < 0)
+		return -ENOENT;
+	pid_t pid = missing_ask(path, ends[1]);
+	close(ends[1]);
+	FILE *f = fdopen(ends[0], "r");
+	if (!f)
+		close(ends[0]);
+	else if (!fgets(line, sizeof(line), f))
+		line[0] = 0;
+	if (f)
+		fclose(f);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	size_t length = strcspn(line, ":,");
+	if (length == 0 || !strncmp(line, "diversion by", 12))
+		return -ENOENT;
+	snprintf(buf, n, "%.*s", (int)length, line);
+	return 0;
+}
+
+/* The package may know /usr/bin/sh as /bin/sh, or the other way round. */
 static int missing_package(const char *path, char *buf, size_t n)
 {
-	DIR *lists = opendir(DPKG_LISTS);
-	struct dirent *entry;
-	bool has = false;
-	char list[PATH_MAX];
+	char other[PATH_MAX + 8];
 
-	while (lists && !has && (entry = readdir(lists))) {
-		const char *name = entry->d_name;
-		size_t length = strlen(name);
-		size_t end = strlen(DPKG_END);
-		if (length <= end || strcmp(name + length - end, DPKG_END) != 0)
-			continue;
-		snprintf(list, sizeof(list), "%s/%s", DPKG_LISTS, name);
-		has = list_has(list, path);
-		/* libc6:amd64.list is of the package libc6. */
-		if (has)
-			snprintf(buf, n, "%.*s", (int)strcspn(name, ":"), name);
-		if (has && !strchr(name, ':'))
-			buf[length - end < n ? length - end : n - 1] = 0;
-	}
-	if (lists)
-		closedir(lists);
-	return has ? 0 : -ENOENT;
+	if (!missing_package_of(path, buf, n))
+		return 0;
+	if (strncmp(path, "/usr/", 5) != 0)
+		snprintf(other, sizeof(other), "/usr%s", path);
+	else
+		snprintf(other, sizeof(other), "%s", path + 4);
+	return missing_package_of(other, buf, n);
 }
 
 static int first_module(Dwfl_Module *mod, void *arg)

@@ -59,7 +59,7 @@ if [ -x "$victims/patched_exports" ]; then
 	ok "a_mistyped_name_that_a_stripped_program_exports_gets_a_question" $?
 fi
 
-if grep -qx '/\(usr/\)\?bin/sleep' /var/lib/dpkg/info/coreutils.list 2>/dev/null && [ ! -e /usr/lib/debug/.dwz ]; then
+if dpkg-query -L coreutils 2>/dev/null | grep -qx '/\(usr/\)\?bin/sleep' && [ ! -e /usr/lib/debug/.dwz ]; then
 	sleep 60 &
 	pid=$!
 	started="$started $pid"
