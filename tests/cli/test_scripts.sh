@@ -118,6 +118,24 @@ scripts/tally "$tmp/empty.json" 0 "$tmp/checks" >"$tmp/out"
 [ $? = 1 ] && [ "$(tail -n 1 "$tmp/out")" = '1 passed, 1 failed, 0 skipped' ]
 ok "a_run_without_tests_is_a_failure" $?
 
+# --- results of another system ---
+printf 'one\tsh one.sh\ntwo\t./two\nthree\t./three\nfive\t./five\nsix\t./six\n' >"$tmp/chosen"
+cat "$tmp/log.json" - >"$tmp/other.json" <<'END'
+{"name": "p:unit / five", "result": "OK", "stdout": "1..1\nok 1 - skips_nothing\n# no SKIP\n"}
+END
+scripts/test-after "$tmp/other.json" "$tmp/chosen" "$tmp/settled" &&
+	[ "$(cut -f 1 "$tmp/chosen" | tr '\n' ' ')" = 'two three six ' ]
+ok "what_was_skipped_or_not_run_elsewhere_runs_here" $?
+[ "$(jq -r .name "$tmp/settled" | tr '\n' ,)" = 'p:unit / one,p:unit / four,p:unit / five,' ]
+ok "what_failed_or_passed_as_a_whole_elsewhere_is_counted" $?
+cp "$tmp/chosen" "$tmp/before" && : >"$tmp/nothing.json" &&
+	scripts/test-after "$tmp/nothing.json" "$tmp/chosen" "$tmp/settled" &&
+	cmp "$tmp/before" "$tmp/chosen" && [ ! -s "$tmp/settled" ]
+ok "after_a_run_without_results_all_run_here" $?
+sh scripts/test --after "$tmp/nosuch" >"$tmp/out" 2>"$tmp/err"
+[ $? = 2 ] && grep -q "^test: invalid --after '$tmp/nosuch': expected a folder of scripts/fresh" "$tmp/err"
+ok "results_that_are_not_there_are_refused" $?
+
 # --- progress ---
 printf 'one\t10\ntwo\t100\nthree\t20\n@parallel\t0.5\n' >"$tmp/durations"
 printf 'one\tsh one.sh\ntwo\t./two\nthree\t./three\n' >"$tmp/chosen"
