@@ -207,8 +207,8 @@ static void right_none(int bad)
 {
 	(void)bad;
 	free(NULL);
-	char *p = malloc(0);
-	char *q = malloc(0);
+	char *p = malloc((size_t)hide(NULL));
+	char *q = malloc((size_t)hide(NULL));
 
 	heap_require(p && q && p != q, "blocks of no bytes differ");
 	free(p);

@@ -193,6 +193,8 @@ static uint32_t limit_of(const struct returns_history *h, struct value v)
 			break;
 		past[n++] = (struct reach_past){ s->address, s->bytes, s->insn };
 	}
+	if (n == 0)
+		return 0;
 	/* The last step is the first here, and the bound is before the step that reads the index. */
 	uint32_t n_entries = reach_bound(past, n, v.index, (uint32_t)(h->count - v.at));
 	return n_entries <= RETURNS_TABLE_MAX ? n_entries : 0;
