@@ -27,6 +27,8 @@ int at_regs_read(pid_t tid, uint64_t regs[AT_REGISTERS_MAX]);
 /* What the next instruction would show the program of a single step. */
 struct at_look {
 	bool is_pushf;
+	bool sets_flags; /* popf, iret */
+	bool has_lost_mark; /* after such a step the kernel takes its own trap flag for the program's */
 	uint64_t after_syscall; /* 0: it is none */
 	uint64_t breakpoint;	/* its address, where a uprobe or the program has an int3; else 0 */
 };
@@ -37,8 +39,8 @@ int at_look(pid_t tid, struct at_look *look);
  * takes that for the program's. 1: done; 0: it is another one; or -errno.
  */
 int at_look_instead(pid_t tid);
-/* After the step: hides it. */
-int at_look_hide(pid_t tid, const struct at_look *look);
+/* After the step: hides it. The same look serves all steps from a stop to the resumption. */
+int at_look_hide(pid_t tid, struct at_look *look);
 /*
  * Whether a SIGTRAP that has the form of a sent one is the end of that step: so the kernel tells of a step of
  * an instruction with a uprobe (arch_uprobe_post_xol). The program would die of it.

@@ -36,7 +36,7 @@ int at_look(pid_t tid, struct at_look *look)
 	return 0;
 }
 
-int at_look_hide(pid_t tid, const struct at_look *look)
+int at_look_hide(pid_t tid, struct at_look *look)
 {
 	return 0;
 }

@@ -10,6 +10,9 @@
 #define TRAP_FLAG 0x100u
 #define INT3 0xcc
 #define PREFIXES_MAX 4
+#define PUSHF 0x9c
+#define POPF 0x9d
+#define IRET 0xcf
 
 const bool at_can_step = true;
 const size_t at_register_count = 17;
@@ -42,13 +45,13 @@ static uint8_t byte_at(pid_t tid, uint64_t address)
 	return (uint8_t)((uint64_t)word >> address % 8 * 8);
 }
 
-static bool is_pushf(pid_t tid, uint64_t ip)
+static uint8_t opcode_at(pid_t tid, uint64_t ip)
 {
 	uint8_t byte = byte_at(tid, ip);
 
 	for (int i = 0; i < PREFIXES_MAX && (byte == 0x66 || byte >> 4 == 4); i++)
 		byte = byte_at(tid, ++ip);
-	return byte == 0x9c;
+	return byte;
 }
 
 static bool is_syscall(pid_t tid, uint64_t ip)
@@ -62,7 +65,9 @@ int at_look(pid_t tid, struct at_look *look)
 
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
 		return -errno;
-	look->is_pushf = is_pushf(tid, r.rip);
+	const uint8_t opcode = opcode_at(tid, r.rip);
+	look->is_pushf = opcode == PUSHF;
+	look->sets_flags = opcode == POPF || opcode == IRET;
 	look->after_syscall = is_syscall(tid, r.rip) ? r.rip + 2 : 0;
 	look->breakpoint = byte_at(tid, r.rip) == INT3 ? r.rip : 0;
 	return 0;
@@ -76,11 +81,6 @@ bool at_look_is_step(pid_t tid, const struct at_look *look)
 	       r.rip != look->breakpoint;
 }
 
-/*
- * Two instructions show the trap flag to the program: pushf, and syscall, which leaves
- * the flags in r11. If the program kept it, a later popf would trap after the steps.
- */
-#define POPF 0x9d
 #define POPF_SETS 0x40cd5u   /* alignment check, overflow, direction, sign, zero, ... */
 #define POPF_OTHER 0x204100u /* identification, nested task, trap: by the processor */
 
@@ -102,13 +102,27 @@ int at_look_instead(pid_t tid)
 	return ptrace(PTRACE_SETREGS, tid, NULL, &r) ? -errno : 1;
 }
 
-int at_look_hide(pid_t tid, const struct at_look *look)
+/*
+ * Two instructions show the trap flag to the program: pushf, and syscall, which leaves
+ * the flags in r11. If the program kept it, a later popf would trap after the steps.
+ *
+ * After popf and iret the kernel forgets that the flag is its own (enable_single_step() in
+ * arch/x86/kernel/step.c). It would stay, and the program die of SIGTRAP, so that each further step
+ * takes it away. A flag that the program sets itself is there after the step of popf.
+ */
+int at_look_hide(pid_t tid, struct at_look *look)
 {
 	struct user_regs_struct r;
 
-	if (!look->is_pushf && !look->after_syscall)
+	if (!look->is_pushf && !look->after_syscall && !look->sets_flags && !look->has_lost_mark)
 		return 0;
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &r))
+		return -errno;
+	if (look->sets_flags)
+		look->has_lost_mark = !(r.eflags & TRAP_FLAG);
+	const bool is_left = look->has_lost_mark && r.eflags & TRAP_FLAG;
+	r.eflags &= is_left ? ~(uint64_t)TRAP_FLAG : UINT64_MAX;
+	if (is_left && ptrace(PTRACE_SETREGS, tid, NULL, &r))
 		return -errno;
 	if (look->is_pushf) {
 		errno = 0;
@@ -116,7 +130,7 @@ int at_look_hide(pid_t tid, const struct at_look *look)
 		if (errno || ptrace(PTRACE_POKEDATA, tid, (void *)r.rsp,
 				    (void *)((uint64_t)word & ~(uint64_t)TRAP_FLAG)))
 			return -errno;
-	} else if (r.rip == look->after_syscall) {
+	} else if (look->after_syscall && r.rip == look->after_syscall) {
 		/*
 		 * At another address it returned from a handler, and r11 is that of the
 		 * interrupted code.

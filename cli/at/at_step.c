@@ -97,6 +97,7 @@ struct stepping {
 	bool after_step;
 	bool can_end;
 	int signal; /* for the thread, when it goes on */
+	struct at_look look;
 };
 
 static void take_over(struct stepping *s, int status, const struct at_look *look, enum stop *stop)
@@ -152,7 +153,7 @@ static int pass_held(struct stepping *s)
 
 static int make_step(struct stepping *s)
 {
-	struct at_look look = { 0 };
+	struct at_look *look = &s->look;
 	enum stop stop;
 	int status;
 	int err = s->after_step && !s->signal ? at_look_instead(s->tid) : 0;
@@ -163,18 +164,18 @@ static int make_step(struct stepping *s)
 		return err < 0 ? err : 0;
 	err = point_window_before_step(s->window);
 	if (!err)
-		err = at_look(s->tid, &look);
+		err = at_look(s->tid, look);
 	if (!err)
 		err = step_and_wait(s->pid, &s->tid, s->signal, &status);
 	if (err)
 		return err;
-	take_over(s, status, &look, &stop);
+	take_over(s, status, look, &stop);
 	/* At another stop the SIGTRAP of the step may be on its way. */
-	s->can_end = stop == STOP_STEP && !look.after_syscall;
+	s->can_end = stop == STOP_STEP && !look->after_syscall;
 	if (stop != STOP_STEP)
 		return 0;
 	s->steps->made++;
-	err = at_look_hide(s->tid, &look);
+	err = at_look_hide(s->tid, look);
 	return err ? err : pass_held(s);
 }
 

@@ -487,14 +487,16 @@ static void a_program_that_is_executed_is_let_alone(void **unused)
 
 static void load_flags(void)
 {
-	for (int i = 0; i < 1000; i++)
-		__asm__ volatile("pushfq\n\tpopfq" ::: "cc", "memory");
+	for (int i = 0; i < 500; i++)
+		__asm__ volatile("pushfq\n\tpopfq\n\tpushfq\n\tpopfq" ::: "cc", "memory");
 	_exit(7);
 }
 
 static void steps_over_popf_leave_no_trap_flag(void **unused)
 {
-	for (uint64_t at_once = FEW; at_once <= 20 * FEW; at_once *= 20) {
+	/* By the number at once, the steps begin at each instruction of the loop, a popf too. */
+	for (uint64_t i = 0; i < 12; i++) {
+		const uint64_t at_once = (i % 2 ? 1 : 20) * FEW + i / 2;
 		int status = 0;
 		pid_t pid;
 
