@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
+#include "decoder_name.h"
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
 #include "flow/flow_places.h"
@@ -52,7 +53,7 @@ static int flow_arm(struct flow_region *region, int may_trap)
 	int err = zydis_open() ? -ELIBACC : 0;
 
 	if (err)
-		strcpy(why, "libZydis.so.4.0 cannot be loaded");
+		strcpy(why, DECODER_NAME " cannot be loaded");
 	else
 		err = flow_start(region, may_trap, why, sizeof(why));
 	if (!err)

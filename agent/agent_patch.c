@@ -30,6 +30,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "core/target.h"
+#include "decoder_name.h"
 #include "guest/name.h"
 #include "guest/own_thread.h"
 #include "guest/share.h"
@@ -349,7 +350,7 @@ static int apply(struct request *q)
 		return tell(r, -EPROTO, "the request is not complete");
 	if (zydis_open())
 		return tell(r, -ELIBACC,
-			    "cannot decode its instructions: libZydis.so.4.0 is not in its file "
+			    "cannot decode its instructions: " DECODER_NAME " is not in its file "
 			    "system; install libzydis4.0 there");
 	atomic_set(&r->state, PATCH_IS_LOADING);
 	int err = load(q);

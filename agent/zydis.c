@@ -7,6 +7,7 @@
  * used in handlers.
  */
 #include "agent/zydis.h"
+#include "decoder_name.h"
 
 #include <Zydis/Zydis.h>
 #include <dlfcn.h>
@@ -42,7 +43,7 @@ ZyanStatus ZydisDecoderDecodeOperands(const ZydisDecoder *decoder,
 
 int zydis_open(void)
 {
-	void *lib = dlopen("libZydis.so.4.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	void *lib = dlopen(DECODER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 
 	if (!lib)
 		return -1;

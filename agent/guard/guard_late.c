@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
+#include "decoder_name.h"
 #include "guest/environment.h"
 #include "guest/own_thread.h"
 #include "guest/segv.h"
@@ -137,7 +138,7 @@ static int take(struct heap_region *region)
 	int err = zydis_open() ? -ELIBACC : 0;
 
 	if (err) {
-		snprintf(region->why, sizeof(region->why), "libZydis.so.4.0 is not installed");
+		snprintf(region->why, sizeof(region->why), DECODER_NAME " is not installed");
 		return err;
 	}
 	err = late_jumps_place(region->why, sizeof(region->why), &refused);

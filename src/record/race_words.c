@@ -114,7 +114,7 @@ const char *race_step_name(uint32_t step)
 		[RACE_STEP_WATCH] =
 			"a watchpoint cannot be opened (debug registers in use or missing)",
 		[RACE_STEP_BREAK] = "no debug register is left for a breakpoint",
-		[RACE_STEP_DECODER] = "libZydis.so.4.0 is not installed",
+		[RACE_STEP_DECODER] = "libZydis is not installed",
 		[RACE_STEP_RUNTIME] = "it is a Go program, whose runtime handles all signals",
 		[RACE_STEP_SECCOMP] = "a seccomp filter forbids system calls of the detector",
 		[RACE_STEP_OWN_TRAP] =
