@@ -96,7 +96,7 @@ struct race_hangup {
 enum {
 	RACE_ROOM_TICK = 2560,	 /* to look ahead */
 	RACE_ROOM_HOLD = 2688,	 /* to choose, to wait, to tell what was found */
-	RACE_ROOM_SECOND = 3264, /* to find the instruction before the pc */
+	RACE_ROOM_SECOND = 2848, /* to find the instruction before the pc */
 };
 
 /* What makes the ticks: copies of the command's descriptors. */

@@ -19,6 +19,9 @@ uint64_t arch_sp(const ucontext_t *context);
 /* DWARF register number to value; -EINVAL when there is none. */
 int arch_register(const ucontext_t *context, unsigned int number, uint64_t *out);
 
+/* Bytes of the vector registers in the frame of a signal; 0: not known. AS-Safe. */
+uint64_t arch_vector_bytes(const ucontext_t *context);
+
 /* 1: at the hit the access has happened already; 0: it comes next. */
 int arch_done(uint32_t access);
 

@@ -28,6 +28,11 @@ TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint
 	return 0;
 }
 
+TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
+{
+	return 0;
+}
+
 /* Both kinds are faults on arm64. */
 TRAP_PATH int arch_done(uint32_t access)
 {

@@ -3,10 +3,15 @@
 #include "base/general_regs.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/text_byte.h"
 #include "base/trap_path.h"
 #include "trap/arch.h"
+
+#define FP_BYTES 512u
+#define FP_SOFTWARE 464u /* struct _fpx_sw_bytes */
+#define FP_MAGIC 0x46505853u
 
 TRAP_PATH uint64_t arch_pc(const ucontext_t *context)
 {
@@ -29,6 +34,17 @@ TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint
 		return -EINVAL;
 	*out = (uint64_t)context->uc_mcontext.gregs[dwarf_to_greg[number]];
 	return 0;
+}
+
+TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
+{
+	const char *area = (const char *)context->uc_mcontext.fpregs;
+	uint32_t software[2];
+
+	if (!area)
+		return 0;
+	memcpy(software, area + FP_SOFTWARE, sizeof(software));
+	return software[0] == FP_MAGIC ? software[1] : FP_BYTES;
 }
 
 /* The number of the last exception would say nothing: it stays until the next one. */

@@ -181,17 +181,6 @@ struct frame {
 	char context[304]; /* struct ucontext of the kernel, which ends before glibc's does */
 	siginfo_t info;
 };
-#define FP_BYTES 512u
-#define FP_SOFTWARE 464u /* struct _fpx_sw_bytes */
-#define FP_MAGIC 0x46505853u
-
-TRAP_PATH static uint64_t fp_bytes(const ucontext_t *context)
-{
-	uint32_t software[2];
-
-	memcpy(software, (const char *)context->uc_mcontext.fpregs + FP_SOFTWARE, sizeof(software));
-	return software[0] == FP_MAGIC ? software[1] : FP_BYTES;
-}
 
 TRAP_PATH static int is_on(const stack_t *stack, uint64_t at)
 {
@@ -215,7 +204,7 @@ TRAP_PATH static void move_frame(struct foreign_call *to, uint64_t top)
 {
 	ucontext_t *context = to->context;
 	const stack_t *stack = &context->uc_stack;
-	uint64_t bytes = fp_bytes(context);
+	uint64_t bytes = arch_vector_bytes(context);
 	uint64_t fp = (top - bytes) & ~63ull;
 	struct frame *new = (struct frame *)(((fp - sizeof(struct frame)) & ~15ull) - 8);
 

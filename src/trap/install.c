@@ -57,7 +57,8 @@ static void prepare_room(void)
 
 	if (!sys4(SYS_prlimit64, 0, RLIMIT_STACK, NULL, &limit) && limit.rlim_cur < grows)
 		grows = limit.rlim_cur;
-	room->signal_bytes = (needed ? needed : SIGNAL_BYTES) + RED_ZONE_BYTES + NESTED_BYTES;
+	room->signal_bytes = needed ? needed : SIGNAL_BYTES;
+	room->handler_bytes = RED_ZONE_BYTES + NESTED_BYTES;
 	/* The random bytes lie at its very beginning, above all frames. */
 	room->first_high = getauxval(AT_RANDOM);
 	room->first_low = room->first_high > grows ? room->first_high - grows : room->first_high;

@@ -11,6 +11,10 @@
  * Not on a stack of our own: a handler of the program that comes on top of a stall may be a garbage
  * collector's, which takes its stack pointer for the end of what is to be scanned.
  *
+ * The frame that is there tells how large one more will be: the kernel saves the registers that the thread
+ * has a right to. Its own figure for all programs (AT_MINSIGSTKSZ) counts those that a thread must ask for, as
+ * 8 KiB of tile registers on some processors. By that figure no thread of PTHREAD_STACK_MIN had room.
+ *
  * Below a stack lies a page that nobody may read; behind that perhaps the stack of another thread, so
  * each page on the way is asked for. An alternate stack has an end that is known. A stack without
  * either, as coroutines may have, looks as large as the memory that it lies in.
@@ -20,35 +24,51 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
+#include "trap/arch.h"
 #include "trap/room.h"
 
 #define PAGES_MAX 10u
+/* A frame without the vector registers: return address, context, siginfo, what it takes to align them. */
+#define FRAME_BYTES 528u
 
 struct trap_room trap_room;
 
-static __thread uint64_t alternate_end
-	__attribute__((tls_model("initial-exec"))); /* 0: not on it */
+struct room_thread {
+	uint64_t alternate_end; /* 0: not on it */
+	uint64_t signal_bytes;	/* of one more signal; 0: as in all threads */
+};
+
+static __thread struct room_thread self __attribute__((tls_model("initial-exec")));
 
 TRAP_PATH void trap_note_stack(const ucontext_t *context)
 {
 	const stack_t *stack = &context->uc_stack;
 	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+	uint64_t low = (uintptr_t)stack->ss_sp;
+	uint64_t vectors = arch_vector_bytes(context);
 
-	alternate_end = here - (uintptr_t)stack->ss_sp < stack->ss_size ? (uintptr_t)stack->ss_sp :
-									  0;
+	self.alternate_end = here - low < stack->ss_size ? low : 0;
+	self.signal_bytes = vectors ? vectors + FRAME_BYTES : 0;
+}
+
+TRAP_PATH static uint64_t signal_bytes(void)
+{
+	uint64_t bytes = self.signal_bytes;
+
+	return (bytes ? bytes : trap_room.signal_bytes) + trap_room.handler_bytes;
 }
 
 TRAP_PATH int trap_has_room(uint64_t bytes)
 {
 	uint64_t here = (uintptr_t)__builtin_frame_address(0);
-	uint64_t lowest = here - bytes - trap_room.signal_bytes;
+	uint64_t lowest = here - bytes - signal_bytes();
 	uint64_t page = here & ~(uint64_t)(PAGE_BYTES - 1);
 	struct iovec remote[PAGES_MAX];
 	char read[PAGES_MAX];
 	struct iovec local = { read, sizeof(read) };
 	long n = 0;
 
-	if (lowest < alternate_end)
+	if (lowest < self.alternate_end)
 		return 0;
 	/* It is mapped when it is needed. */
 	if (lowest >= trap_room.first_low && here < trap_room.first_high)

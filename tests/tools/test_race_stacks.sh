@@ -10,9 +10,8 @@ pid=
 
 times=$(share 3)
 
-# What the kernel needs for a signal, by its own account; one that does not tell is an old one.
-signal=$(LD_SHOW_AUXV=1 /bin/true | sed -n 's/^AT_MINSIGSTKSZ: *//p')
-signal=$((${signal:-4096}))
+# What the kernel takes for a signal in such a thread. Its account for all threads (AT_MINSIGSTKSZ) can be more.
+signal=$("$victims/race_stacks" signal 0)
 ours='[.[-1].counters | .skipped_small_stack, .hits_small_stack] | add'
 
 # attached ARG...: the victim with them, searched from outside. Its exit status.
@@ -44,7 +43,7 @@ many()
 }
 
 # One signal finds room and nothing else; two; a tick's work; nearly all of a stall.
-for room in $((signal + 1024)) $((signal + 2048)) $((signal + 4096)) $((2 * signal + 3000)); do
+for room in $((signal + 1536)) $((signal + 2048)) $((signal + 4096)) $((2 * signal + 3000)); do
 	many "$room bytes left" "$ours > 0" \
 		race --overhead 100% -- "$victims/race_stacks" room $room 0.5
 	many "$room bytes left, searched from outside" "$ours > 0" attached room $room

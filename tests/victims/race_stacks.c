@@ -7,6 +7,7 @@
  *				Behind that page is memory that can be read, as another thread's stack
  *				would be.
  *	guests BYTES SECONDS	the same, and signals with a handler of their own come all the time
+ *	signal 0		prints the bytes that the kernel takes for a signal
  *	first SECONDS		as used, and the first thread too, deeper in its stack than ever before
  *
  * Ends early by SIGTERM. Exit status 0: nothing was disturbed.
@@ -14,10 +15,11 @@
 #include "race_common.h"
 
 #include <alloca.h>
-#include <signal.h>
 #include <math.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define STACK_BYTES (256u << 10)
@@ -49,6 +51,23 @@ static void on_guest(int number)
 
 	__asm__ volatile("" : : "r"(filled) : "memory");
 	__atomic_add_fetch(&guests, 1, __ATOMIC_RELAXED);
+}
+
+#define RED_ZONE_BYTES 128
+
+static void print_frame(int number, siginfo_t *info, void *context)
+{
+	const ucontext_t *interrupted = context;
+
+	printf("%lu\n", (unsigned long)interrupted->uc_mcontext.gregs[REG_RSP] - RED_ZONE_BYTES -
+				((unsigned long)context - sizeof(void *)));
+}
+
+static int print_signal(void)
+{
+	struct sigaction action = { .sa_sigaction = print_frame, .sa_flags = SA_SIGINFO };
+
+	return sigaction(SIGUSR2, &action, NULL) || raise(SIGUSR2);
 }
 
 static NOINLINE void increment(void)
@@ -122,7 +141,8 @@ static void race_deep(double seconds)
 	filled[0] = 0;
 	signal(SIGALRM, on_term);
 	double whole = floor(seconds);
-	struct itimerval timer = { .it_value = { (time_t)whole, (suseconds_t)((seconds - whole) * 1e6) } };
+	struct itimerval timer = { .it_value = { (time_t)whole,
+						 (suseconds_t)((seconds - whole) * 1e6) } };
 	setitimer(ITIMER_REAL, &timer, NULL);
 	race_here(&stack);
 }
@@ -135,6 +155,8 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 2;
+	if (!strcmp(argv[1], "signal"))
+		return print_signal();
 	int is_guests = strcmp(argv[1], "guests") == 0;
 	room = argc > 3 ? (size_t)atol(argv[2]) : 0;
 	end_ns = now_ns() + (uint64_t)(atof(argv[argc - 1]) * 1e9);

@@ -238,6 +238,9 @@ struct insn {
 	struct insn_memory memory[INSN_MEMORY_MAX];
 };
 
+/* Its locals leave the stack before the decoder comes, which a thread with a small one needs. */
+#define INSN_NOT_INLINED __attribute__((noinline))
+
 /*
  * insn_decode - decode the instruction that begins at bytes, of which available may be read.
  *

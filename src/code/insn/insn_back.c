@@ -246,7 +246,7 @@ static void fill_window(const struct search *s, struct window *w)
 }
 
 /* Each chain of instructions that begins in the bytes before the pc, and ends there, votes. */
-static void look_before(const struct search *s, struct window *w)
+static INSN_NOT_INLINED void look_before(const struct search *s, struct window *w)
 {
 	/* By distance from the pc: length of the last instruction of the chain that begins there. */
 	uint8_t last[INSN_BACK_WINDOW + 1] = { 0 };
@@ -285,7 +285,7 @@ static void try_before_pc(struct search *s)
 }
 
 /* Between two of its steps a string instruction with rep has the pc at itself. */
-static void try_at_pc(struct search *s)
+static INSN_NOT_INLINED void try_at_pc(struct search *s)
 {
 	uint8_t bytes[INSN_LENGTH_MAX];
 	struct insn insn;

@@ -87,7 +87,7 @@ static int decode_head(const void *bytes, size_t available, struct decoded *d)
 	return is_coprocessor_only(&d->insn) ? -EILSEQ : 0;
 }
 
-static int decode_all(const void *bytes, size_t available, struct decoded *d)
+static INSN_NOT_INLINED int decode_all(const void *bytes, size_t available, struct decoded *d)
 {
 	ZydisDecoder decoder;
 	const int err = decode_head(bytes, available, d);
@@ -479,7 +479,7 @@ static void add_clzero(const struct decoded *d, struct insn *out)
 	add_memory(out, &m);
 }
 
-static void set_memories(const struct decoded *d, struct insn *out)
+static INSN_NOT_INLINED void set_memories(const struct decoded *d, struct insn *out)
 {
 	if (names_no_access(&d->insn))
 		return;
@@ -519,7 +519,7 @@ static void set_register(const struct decoded *d, const ZydisDecodedOperand *o, 
 		out->clears_upper |= mask;
 }
 
-static void set_registers(const struct decoded *d, struct insn *out)
+static INSN_NOT_INLINED void set_registers(const struct decoded *d, struct insn *out)
 {
 	for (unsigned int i = 0; i < d->insn.operand_count; i++) {
 		const ZydisDecodedOperand *o = &d->operands[i];
@@ -542,7 +542,7 @@ static void set_registers(const struct decoded *d, struct insn *out)
 		out->reads = out->writes = 1ull << INSN_RAX | 1ull << INSN_R8;
 }
 
-static void set_flags(const struct decoded *d, struct insn *out)
+static INSN_NOT_INLINED void set_flags(const struct decoded *d, struct insn *out)
 {
 	const ZydisDecodedInstruction *z = &d->insn;
 	const ZydisAccessedFlags *flags = z->cpu_flags;
