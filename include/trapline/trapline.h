@@ -605,6 +605,8 @@ struct trapline_stats {
 	uint64_t not_followed;
 	/* trapline_break_sites(), not part of taken: hits while disabled; see trapline_event_rest(). */
 	uint64_t while_off;
+	/* Not part of taken: traps of the own process whose cause a hypervisor lost. */
+	uint64_t lost_causes;
 };
 
 /* Conditions and limits are evaluated here. It decides what a rejected hit costs. */

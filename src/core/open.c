@@ -31,6 +31,7 @@
 #include "event/tasks.h"
 #include "event/uprobe/uprobe.h"
 #include "trap/arch.h"
+#include "trap/dispatch.h"
 #include "trap/install.h"
 #include "trap/stack.h"
 #include "trap/verdict.h"
@@ -120,6 +121,7 @@ struct trapline_event *event_new(struct trapline *t, const struct trapline_event
 	ev->stop_signal = o->signal;
 	if (o->program)
 		strncpy(ev->links.members.name, o->program, sizeof(ev->links.members.name) - 1);
+	ev->lost_causes_before = atomic_get(&trap_lost_causes);
 	ev->has_limit = o->limit != 0;
 	ev->limit = o->limit;
 	ev->skip = o->skip;
@@ -292,10 +294,18 @@ static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 	return 0;
 }
 
+/* No signal is asked for, but one can come: arch_has_lost_cause(). By default it would end the process. */
+static void expect_lost_causes(const struct trapline_event *ev)
+{
+	if (ev->attr.type == PERF_TYPE_BREAKPOINT && ev->pid == ev->owner_pid)
+		trap_install();
+}
+
 static int prepare_records(struct trapline *t, struct trapline_event *ev)
 {
 	int decides = ev->condition || ev->has_limit || ev->skip;
 
+	expect_lost_causes(ev);
 	if (!(t->flags & TRAPLINE_NO_BPF) && ev->filter_fd < 0 &&
 	    !target_need_ring(t, TRAPLINE_BY_BPF) && can_run_program(ev, t->ring.fd)) {
 		ev->mechanism = TRAPLINE_BY_BPF;

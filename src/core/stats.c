@@ -11,6 +11,7 @@
 #include "event/control.h"
 #include "event/table.h"
 #include "event/uprobe/uprobe.h"
+#include "trap/dispatch.h"
 
 static uint64_t rest(uint64_t whole, uint64_t parts)
 {
@@ -178,6 +179,7 @@ static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 		.unseen_changes = atomic_get(&ev->unseen_changes),
 		.changes_unsure = atomic_get(&ev->changes_unsure),
 		.values_replaced = atomic_get(&ev->values_replaced),
+		.lost_causes = atomic_get(&trap_lost_causes) - ev->lost_causes_before,
 	};
 	int err = event_read_count(ev, 0, &s.taken);
 

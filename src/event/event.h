@@ -261,6 +261,7 @@ struct trapline_event {
 	uint64_t async;
 	uint64_t move_repairs;
 	uint64_t changes_unsure;
+	uint64_t lost_causes_before; /* in this process, when the event was opened */
 	uint64_t values_replaced;
 	uint64_t rseq_stops;
 	uint64_t unread;

@@ -8,6 +8,7 @@
 #ifndef TRAP_ARCH_H
 #define TRAP_ARCH_H
 
+#include <signal.h>
 #include <stdint.h>
 #include <ucontext.h>
 
@@ -27,6 +28,13 @@ int arch_done(uint32_t access);
 
 /* 1: a breakpoint instruction whose trap is told by SI_KERNEL stands before pc. */
 int arch_is_at_breakpoint(const ucontext_t *context);
+
+/*
+ * 1: a debug exception whose cause was lost. Hypervisors lose it when they stop the CPU between a hit and
+ * its report. Linux takes it for an INT1 instruction, which stands before pc if there is one. A hit may be
+ * lost with it; a breakpoint in code hits again, because its instruction has not run.
+ */
+int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *context);
 
 /*
  * 1: after the handler the thread goes on past the access. 0: it would trap again, forever

@@ -28,6 +28,12 @@ TRAP_PATH int arch_register(const ucontext_t *context, unsigned int number, uint
 	return 0;
 }
 
+/* The cause is in a register that the exception itself sets. */
+TRAP_PATH int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *context)
+{
+	return 0;
+}
+
 TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
 {
 	return 0;

@@ -9,6 +9,8 @@
 #include "base/trap_path.h"
 #include "trap/arch.h"
 
+#define TRAP_BRKPT_CODE 1 /* of <asm-generic/siginfo.h>, for INT1 */
+#define INT1 0xf1
 #define FP_BYTES 512u
 #define FP_SOFTWARE 464u /* struct _fpx_sw_bytes */
 #define FP_MAGIC 0x46505853u
@@ -51,6 +53,15 @@ TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
 TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
 {
 	return text_byte(arch_pc(context) - 1) == 0xcc;
+}
+
+/* exc_debug_user(): DR6 without a bit is INT1, and si_addr is the pc. A signal that was sent has another one. */
+TRAP_PATH int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *context)
+{
+	const uint64_t pc = arch_pc(context);
+
+	return info->si_code == TRAP_BRKPT_CODE && (uintptr_t)info->si_addr == pc &&
+	       text_byte(pc - 1) != INT1;
 }
 
 /* Intel SDM 17.2.4: data breakpoints are traps, instruction breakpoints are faults. */

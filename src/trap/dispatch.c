@@ -77,6 +77,7 @@ uint32_t trap_had_ticks;
 trap_finder trap_find_sent;
 int trap_hangup_fd;
 void (*trap_on_hangup)(void);
+uint64_t trap_lost_causes;
 static uint32_t hangup_waits; /* for a callback to end, in some thread */
 
 extern char __start_trap_path[] __attribute__((visibility("hidden")));
@@ -620,6 +621,10 @@ TRAP_PATH static int is_foreign(const siginfo_t *siginfo, ucontext_t *context)
 
 	if (info->code == SI_KERNEL && poke_on_int3(context))
 		return 0;
+	if (arch_has_lost_cause(siginfo, context)) {
+		counter_add(&trap_lost_causes, 1);
+		return 0;
+	}
 	if (info->code != TRAP_PERF_CODE || info->data >> 48 != event_magic()) {
 		enum other other = take_other(siginfo, context, &made);
 

@@ -30,6 +30,9 @@ void trap_let_traps_come(const ucontext_t *context);
 /* There, in a callback: 1: a signal of the program waits for its end. AS-Safe. */
 int trap_signal_waits(const ucontext_t *context);
 
+/* Debug exceptions in this process whose cause was lost: see arch_has_lost_cause(). */
+extern uint64_t trap_lost_causes;
+
 /*
  * trap_tick: what a SIGTRAP sent by a BPF program is a hit of. NULL: of nothing, and it is dropped if
  * trap_had_ticks says that one may be on its way; else it is not ours.

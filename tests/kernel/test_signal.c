@@ -538,12 +538,120 @@ static void two_events_on_one_word_name_their_loss(void **state)
 	rig_close(&rigs[1]);
 }
 
+#if defined(__x86_64__)
+
+#define TRAP_BRKPT_CODE 1 /* TRAP_BRKPT of <asm-generic/siginfo.h> */
+
+/* As the kernel does it for a debug exception without a cause: si_addr is the pc; or off by that much. */
+static NOINLINE void send_lost_cause(long off)
+{
+	siginfo_t info = {.si_signo = SIGTRAP, .si_code = TRAP_BRKPT_CODE };
+	long number = SYS_rt_tgsigqueueinfo;
+	long pid = getpid();
+	long tid = gettid();
+	register siginfo_t *fourth __asm__("r10") = &info;
+
+	__asm__ volatile("leaq 1f(%%rip), %%r11\n\t"
+			 "addq %[off], %%r11\n\t"
+			 "movq %%r11, %[address]\n\t"
+			 "syscall\n"
+			 "1:"
+			 : "+a"(number), [address] "=m"(info.si_addr)
+			 : [off] "r"(off), "D"(pid), "S"(tid),
+			   "d"((long)SIGTRAP), "r"(fourth)
+			 : "rcx", "r11", "memory");
+}
+
+static int lost_causes_do_not_kill(void *arg)
+{
+	signal(SIGTRAP, SIG_DFL);
+
+	struct rig *rig = open_in_child();
+
+	for (int i = 0; i < 3; i++)
+		send_lost_cause(0);
+	store_many(&word, 4);
+	if (rig->hits != 4 || stats_of(rig->event).lost_causes != 3)
+		return 1;
+	trapline_close(rig->target);
+	send_lost_cause(0); /* a thread can stand between the trap and its signal for long */
+	return 0;
+}
+
+/* Nobody asked for a signal there. */
+static int lost_causes_do_not_kill_readers(void *arg)
+{
+	TRAPLINE_OPTS(open, opts);
+	struct trapline_event *event;
+	struct trapline *target;
+
+	signal(SIGTRAP, SIG_DFL);
+	opts.flags = *(enum mode *)arg == BY_RING ? TRAPLINE_NO_BPF : 0;
+	if (trapline_open(0, &opts, &target) ||
+	    trapline_watch(target, ADDR(&word), 8, TRAPLINE_WRITE, NULL, &event))
+		return 99;
+	send_lost_cause(0);
+	if (stats_of(event).lost_causes != 1)
+		return 1;
+	trapline_close(target);
+	return 0;
+}
+
+/* INT1 has its cause before the pc; what the program sends itself is its own. */
+static int other_breakpoints_are_foreign(void *arg)
+{
+	struct sigaction action = {.sa_sigaction = on_foreign, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGTRAP, &action, NULL);
+
+	struct rig *rig = open_in_child();
+
+	send_lost_cause(1);
+	if (foreign_signals != 1 || foreign_code != TRAP_BRKPT_CODE)
+		return 1;
+	__asm__ volatile(".byte 0xf1");
+	if (foreign_signals != 2 || foreign_code != TRAP_BRKPT_CODE)
+		return 2;
+	return stats_of(rig->event).lost_causes != 0;
+}
+
+static int int1_kills_by_default(void *arg)
+{
+	signal(SIGTRAP, SIG_DFL);
+	open_in_child();
+	__asm__ volatile(".byte 0xf1");
+	return 1;
+}
+
+static void a_trap_that_has_lost_its_cause_harms_nobody(void **state)
+{
+	require(BY_CALLBACK);
+	expect_exit(status_of_child(lost_causes_do_not_kill, NULL), 0);
+	expect_exit(status_of_child(other_breakpoints_are_foreign, NULL), 0);
+	int status = status_of_child(int1_kills_by_default, NULL);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP);
+}
+
+static void nor_where_records_are_read(void **state)
+{
+	enum mode mode = MODE(state);
+
+	require(mode);
+	expect_exit(status_of_child(lost_causes_do_not_kill_readers, &mode), 0);
+}
+
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(foreign_signals_go_to_the_handler_before),
 		TEST(handlers_that_jump_or_forward_get_each_signal),
 		TEST(foreign_signals_kill_by_default),
+#if defined(__x86_64__)
+		TEST(a_trap_that_has_lost_its_cause_harms_nobody),
+		TEST_RECORDS(nor_where_records_are_read),
+#endif
 		TEST(hits_behind_a_blocked_signal_are_named),
 		TEST_RECORDS(blocked_signal_costs_no_record),
 		TEST(hits_inside_the_callback_are_nested),
