@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/atomic.h"
@@ -15,11 +16,15 @@
 #define BIT(signal) (1ull << ((signal)-1))
 #define OF_LIBC (BIT(32) | BIT(33))
 #define OF_OTHERS (~OF_LIBC)
+#define OF_INSTRUCTIONS (BIT(SIGTRAP) | BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE))
 
 typedef size_t (*least_stack)(const pthread_attr_t *);
 
+typedef int (*set_mask_of)(pthread_attr_t *, const sigset_t *);
+
 /* glibc's own name for it, which language runtimes use as well (glibc bug 11787). */
 static least_stack least;
+static set_mask_of set_mask;
 
 void own_thread_prepare(void)
 {
@@ -28,15 +33,34 @@ void own_thread_prepare(void)
 	if (!libc)
 		return;
 	atomic_set(&least, (least_stack)dlsym(libc, "__pthread_get_minstack"));
+	atomic_set(&set_mask, (set_mask_of)dlsym(libc, "pthread_attr_setsigmask_np"));
 	dlclose(libc);
 }
 
-static int create_masked(own_thread_create create, pthread_t *thread, const pthread_attr_t *attr,
-			 void *(*run)(void *), void *arg)
+static void block_others(void)
 {
 	const uint64_t mask = OF_OTHERS;
-	uint64_t before;
 
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask));
+}
+
+/*
+ * The mask of the new thread alone: in functions that this one calls meanwhile there may be breakpoints of ours.
+ * Before glibc 2.32 it has that of this thread until it begins, with what instructions raise open.
+ */
+static int create_masked(own_thread_create create, pthread_t *thread, pthread_attr_t *attr,
+			 void *(*run)(void *), void *arg)
+{
+	const set_mask_of set = atomic_get(&set_mask);
+	uint64_t mask = OF_OTHERS;
+	uint64_t before;
+	sigset_t all;
+
+	sigemptyset(&all);
+	memcpy(&all, &mask, sizeof(mask));
+	if (set && !set(attr, &all))
+		return create(thread, attr, run, arg);
+	mask &= ~OF_INSTRUCTIONS;
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
 	int err = create(thread, attr, run, arg);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
@@ -45,7 +69,15 @@ static int create_masked(own_thread_create create, pthread_t *thread, const pthr
 
 int own_thread_start_joinable(pthread_t *thread, void *(*run)(void *), void *arg)
 {
-	return -create_masked(pthread_create, thread, NULL, run, arg);
+	pthread_attr_t attr;
+
+	own_thread_prepare();
+	int err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	err = create_masked(pthread_create, thread, &attr, run, arg);
+	pthread_attr_destroy(&attr);
+	return -err;
 }
 
 int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(void *), void *arg)
@@ -67,6 +99,7 @@ int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(
 
 void own_thread_begins(void)
 {
+	block_others();
 	sys2(SYS_prctl, PR_SET_NAME, OWN_THREAD_WORKS);
 }
 
@@ -114,8 +147,6 @@ void own_thread_opens_to_code(void)
 
 void own_thread_shuts(void)
 {
-	const uint64_t mask = OF_OTHERS;
-
-	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask));
+	block_others();
 	foreign_keep_sent(0);
 }
