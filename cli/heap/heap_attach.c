@@ -12,6 +12,7 @@
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/program.h"
+#include "cli/launch/target_lock.h"
 #include "cli/watchdog.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
@@ -146,10 +147,13 @@ int heap_attach(struct heap_attach *attach, const struct agent_region *memory,
 		const struct heap_cli_settings *set)
 {
 	struct heap_region *region = (struct heap_region *)memory->head;
+	int status = target_lock(COMMAND, set->pid);
 
+	if (status)
+		return status;
 	region->settings.are_traps_blocked = is_trap_blocked(set->pid);
 	agent_call_until(&asked_by, clock_now_ns(), set->for_ns);
-	int status = load(attach, memory, set);
+	status = load(attach, memory, set);
 	if (status)
 		heap_attach_end(attach, region, set->pid);
 	return status;

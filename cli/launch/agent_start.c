@@ -13,7 +13,9 @@
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_file.h"
 #include "cli/launch/inherited.h"
+#include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
+#include "cli/launch/target_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -296,6 +298,9 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 
 	if (object ? agent_beside(object, agent, sizeof(agent)) : find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);
+	int status = target_lock(command, pid);
+	if (status)
+		return status;
 	int err = call_agent(agent, pid, option, share, result, why, sizeof(why));
 	if (err && program_state(pid) == PROGRAM_IS_KERNEL)
 		return cli_wrong(command, "process %d is a kernel thread: it has no program to %s",

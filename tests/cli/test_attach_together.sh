@@ -36,7 +36,7 @@ is_clear()
 	case $(cat "$tmp/status.$1") in
 	0) ! grep -q 'not permitted' "$tmp/err.$1" ;;
 	2) [ "$(wc -l <"$tmp/err.$1")" = 1 ] &&
-		grep -q '^trapline .*: process .*\(; try again\|of another trapline\)' "$tmp/err.$1" ;;
+		grep -q '^trapline .*: process .*\(; try again\|another trapline .*: end that one first\)' "$tmp/err.$1" ;;
 	*) false ;;
 	esac
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * target_lock.h - one command at a time loads something into a process.
+ *
+ * What one command has there is breakpoints, handlers and masks that another one does not know of: a thread
+ * that is borrowed for a call of the second dies of a breakpoint of the first.
+ */
+#ifndef CLI_LAUNCH_TARGET_LOCK_H
+#define CLI_LAUNCH_TARGET_LOCK_H
+
+#include <sys/types.h>
+
+/*
+ * Takes the process for this command, until it ends, also by SIGKILL. What an earlier command has left there may
+ * be on its way out, and is waited for. CLI_OK, or CLI_USAGE and the line is printed: it names the other
+ * command. Where the process cannot be looked into, the attach has the reason.
+ */
+int target_lock(const char *command, pid_t pid);
+
+#endif

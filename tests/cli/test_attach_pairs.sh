@@ -1,0 +1,135 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_attach_pairs.sh TRAPLINE VICTIMS - while one command has something loaded in a process, a second one is refused
+# in a sentence that names the first; after it, it works. What works from outside goes at any time. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154 # its variables come from there
+. "$(dirname "$0")/tap.sh"
+
+# set_arguments TOOL TIME: of the command, in $arguments.
+set_arguments()
+{
+	case $1 in
+	race) arguments="race -p $pid --overhead 5% --for $2" ;;
+	throttle) arguments="throttle --cpu 90% -p $pid --for $2" ;;
+	probe) arguments="break -p $pid lookup --mechanism probe --max-rate 0 --for $2" ;;
+	trace) arguments="break -p $pid lookup --trace --for $2" ;;
+	uprobe) arguments="break -p $pid depth --mechanism uprobe --limit 1 --for $2" ;;
+	patch) arguments="patch -p $pid --list" ;;
+	*) arguments="$1 -p $pid --for $2" ;;
+	esac
+}
+
+# has_our_object PID
+has_our_object()
+{
+	grep -q memfd:trapline- "/proc/$1/maps"
+}
+
+# begin_first TOOL: on a new program; it goes on until end_first.
+begin_first()
+{
+	start calls
+	set_arguments "$1" 60
+	# shellcheck disable=SC2086 # words
+	timeout -k 2 60 "$trapline" $arguments >"$tmp/first" 2>&1 &
+	first=$!
+	eventually has_our_object "$pid"
+	sleep 0.5
+}
+
+end_first()
+{
+	pkill -INT -P $first 2>/dev/null || kill -INT $first
+	wait $first 2>/dev/null
+}
+
+# second TOOL
+second()
+{
+	set_arguments "$1" 0.2
+	# shellcheck disable=SC2086 # words
+	timeout -k 2 60 "$trapline" $arguments >"$tmp/out" 2>"$tmp/err"
+}
+
+is_alive()
+{
+	kill -0 "$pid" 2>/dev/null && ! grep -q '^State:.*[TtZ]' "/proc/$pid/status"
+}
+
+# is_refused IS TOOL: by one line, beside notes.
+is_refused()
+{
+	[ "$(grep -vc ' note: ' "$tmp/err")" = 1 ] &&
+		grep -q "^trapline .*: process $pid $1 another trapline $2 (PID [0-9]*): end that one first$" "$tmp/err"
+}
+
+# pairs FIRST IS TOOL: with each other one.
+pairs()
+{
+	for other in race heap flow throttle patch probe trace; do
+		begin_first "$1"
+		second $other
+		[ $? = 2 ] && is_refused "$2" "$3" && is_alive
+		ok "${other}_during_$1_is_refused" $?
+		end_first
+		second $other
+		status=$?
+		# Bytes are followed once in a process. A search that has found nothing tells by its status.
+		case $1+$other in flow+flow) [ $status = 2 ] ;; *) [ $status -lt 2 ] ;; esac && is_alive
+		ok "${other}_after_$1_works" $?
+		kill "$pid" 2>/dev/null
+	done
+	begin_first "$1"
+	if [ "$(id -u)" = 0 ]; then
+		second uprobe && is_alive
+		ok "a_break_by_uprobe_during_$1_works" $?
+	else
+		skip "a_break_by_uprobe_during_$1_works" root
+	fi
+	end_first
+	is_alive
+	ok "the_process_lives_after_$1" $?
+	kill "$pid" 2>/dev/null
+}
+
+pairs flow 'is followed by' flow
+pairs heap 'is sampled by' heap
+pairs race 'is searched by' race
+pairs throttle 'has a budget of' throttle
+pairs probe 'has probes of' break
+
+# A program that a command has started is its own, too.
+for what in 'flow' 'heap --first 10' 'throttle --cpu 90%' 'race --overhead 5%'; do
+	tool=${what%% *}
+	# shellcheck disable=SC2086 # words
+	timeout -k 2 60 "$trapline" $what -- "$victims/calls" >"$tmp/first" 2>&1 &
+	first=$!
+	eventually pgrep -f "^$victims/calls"
+	pid=$(pgrep -n -f "^$victims/calls")
+	sleep 0.5
+	second patch
+	[ $? = 2 ] && is_refused '[a-z ]*' "$tool" && is_alive
+	ok "an_attach_to_what_${tool}_has_started_is_refused" $?
+	kill "$pid"
+	wait $first 2>/dev/null
+done
+
+# What a killed command has left is waited for.
+start calls
+for other in heap race probe; do
+	set_arguments flow 60
+	[ $other = heap ] || set_arguments probe 60
+	# shellcheck disable=SC2086 # words
+	"$trapline" $arguments >"$tmp/first" 2>&1 &
+	first=$!
+	eventually has_our_object "$pid"
+	sleep 0.5
+	kill -9 $first
+	wait $first 2>/dev/null
+	second $other
+	[ $? -lt 2 ] && is_alive
+	ok "${other}_after_a_killed_command_works" $?
+done
+
+finished
