@@ -26,6 +26,7 @@
 #include "base/sys.h"
 #include "event/aim.h"
 #include "guest/environment.h"
+#include "guest/sanitizer.h"
 #include "guest/share.h"
 #include "guest/signals.h"
 #include "race/race.h"
@@ -325,7 +326,7 @@ __attribute__((constructor)) static void agent_start(void)
 	const char *options = getenv("TRAPLINE_OPTIONS");
 	char path[256];
 
-	if (getauxval(AT_SECURE))
+	if (getauxval(AT_SECURE) || sanitizer_is_here())
 		return;
 	if (environment_option(options, RACE_OPTION, path, sizeof(path)))
 		start_race(path);

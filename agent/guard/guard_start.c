@@ -17,6 +17,7 @@
 #include "base/atomic.h"
 #include "base/own_status.h"
 #include "guest/environment.h"
+#include "guest/sanitizer.h"
 #include "guest/share.h"
 #include "guest/signals.h"
 #include "heap/heap_budget.h"
@@ -80,7 +81,7 @@ __attribute__((constructor)) static void guard_start(void)
 	char path[256];
 
 	guard_find_next();
-	if (getauxval(AT_SECURE) ||
+	if (getauxval(AT_SECURE) || sanitizer_is_here() ||
 	    !environment_option(getenv("TRAPLINE_OPTIONS"), HEAP_OPTION, path, sizeof(path)))
 		return;
 	struct heap_region *region = share_map(path, HEAP_MAGIC, sizeof(*region));

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/table_size.h"
+#include "guest/sanitizer.h"
 #include "heap/heap_stacks.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -53,7 +54,7 @@ static bool find_next(void)
 	if (busy)
 		return false;
 	busy++;
-	if (!blocks && !stacks) {
+	if (!blocks && !stacks && !sanitizer_is_loaded()) {
 		stacks = heap_stacks_new(true);
 		blocks = heap_blocks_new(GROUPS_LOG2);
 	}

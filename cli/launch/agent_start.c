@@ -174,17 +174,34 @@ struct preloaded {
 	const char *options;
 };
 
+/*
+ * The loader of glibc takes $ORIGIN for the folder of the program, from which this leads to the root. That of musl
+ * finds no such file, and goes on: an absolute path it would load, and end at the first name that it lacks.
+ */
+#define UP8 "/../../../../../../../.."
+#define FROM_ORIGIN "$ORIGIN" UP8 UP8 UP8 UP8 UP8 UP8 UP8 UP8
+
+void agent_preload(const char *path)
+{
+	const char *before = getenv("LD_PRELOAD");
+	char whole[PATH_MAX];
+	char text[2 * PATH_MAX + 4096];
+
+	if (!realpath(path, whole))
+		snprintf(whole, sizeof(whole), "%s", path);
+	snprintf(text, sizeof(text), "%s%s%s%s", FROM_ORIGIN, whole, before && *before ? ":" : "",
+		 before ? before : "");
+	setenv("LD_PRELOAD", text, 1);
+}
+
 /* In the child. */
 static bool set_environment(void *arg)
 {
 	const struct preloaded *added = arg;
-	const char *preload = getenv("LD_PRELOAD");
 	const char *options = getenv("TRAPLINE_OPTIONS");
 	char text[PATH_MAX + 4096];
 
-	snprintf(text, sizeof(text), "%s%s%s", added->agent, preload && *preload ? ":" : "",
-		 preload ? preload : "");
-	setenv("LD_PRELOAD", text, 1);
+	agent_preload(added->agent);
 	snprintf(text, sizeof(text), "%s%s%s", added->options, options && *options ? ":" : "",
 		 options ? options : "");
 	setenv("TRAPLINE_OPTIONS", text, 1);
@@ -241,6 +258,13 @@ int agent_command_check(const char *command, char *const *argv)
 				 "%s is setuid or setgid, or has capabilities: the loader does "
 				 "not preload into it. Run it as its owner",
 				 path);
+	const char *problem = preloadable_hindrance(path);
+	if (problem)
+		return cli_wrong(
+			command,
+			"the agent cannot be loaded into %s: %s; watch, break, record and at "
+			"work with it",
+			path, problem);
 	return CLI_OK;
 }
 

@@ -43,6 +43,9 @@ bool agent_is_there(void);
 /* The path of a file in the folder of the agent. 0 or -1. */
 int agent_beside(const char *name, char *path, size_t n);
 
+/* In this process's environment: the loader of glibc loads that file into programs, and no other one tries. */
+void agent_preload(const char *path);
+
 /*
  * Checks that the agent can be preloaded into this program. 0 or an exit status, line
  * printed.

@@ -13,6 +13,7 @@
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +22,9 @@
 #define DYNAMIC_MAX 512
 #define STRINGS_MAX (1u << 20)
 #define LOADER "ld-linux"
+
+static const char other_loader[] = "its loader is not that of glibc";
+static const char has_sanitizer[] = "it has a sanitizer";
 
 struct headers {
 	int fd;
@@ -82,6 +86,18 @@ static bool is_sanitizer(const char *library)
 	return false;
 }
 
+/* In the names that the program has for its libraries, whether it is one of these or the program's own part. */
+static bool has_start(const char *strings, size_t bytes)
+{
+	static const char *const starts[] = { "__asan_init", "__tsan_init", "__msan_init",
+					      "__hwasan_init" };
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (memmem(strings, bytes, starts[i], strlen(starts[i]) + 1))
+			return true;
+	return false;
+}
+
 static bool needs_sanitizer(const struct headers *h)
 {
 	const Elf64_Phdr *ph = find_header(h, PT_DYNAMIC);
@@ -101,10 +117,12 @@ static bool needs_sanitizer(const struct headers *h)
 	if (!table || !bytes || bytes > STRINGS_MAX)
 		return false;
 	char *strings = calloc(1, bytes + 1);
-	if (strings && read_at(h->fd, table, strings, bytes))
+	if (strings && read_at(h->fd, table, strings, bytes)) {
+		found = has_start(strings, bytes);
 		for (size_t i = 0; i < n && !found; i++)
 			found = dyn[i].d_tag == DT_NEEDED && dyn[i].d_un.d_val < bytes &&
 				is_sanitizer(strings + dyn[i].d_un.d_val);
+	}
 	free(strings);
 	return found;
 }
@@ -116,8 +134,8 @@ static const char *problem_in(int fd)
 	if (!read_headers(fd, &h))
 		return "it is a script";
 	if (!has_known_loader(&h))
-		return "its loader is not that of glibc";
-	return needs_sanitizer(&h) ? "it has a sanitizer" : NULL;
+		return other_loader;
+	return needs_sanitizer(&h) ? has_sanitizer : NULL;
 }
 
 const char *preloadable_problem(const char *path)
@@ -132,4 +150,29 @@ const char *preloadable_problem(const char *path)
 	const char *problem = program_is_static(path) ? "it is linked statically" : problem_in(fd);
 	close(fd);
 	return problem;
+}
+
+/* "#! PROGRAM ARGUMENT" */
+static bool read_interpreter(const char *path, char *out, size_t n)
+{
+	char line[256] = "";
+	int fd = target_file_open(path);
+	ssize_t got = fd < 0 ? -1 : pread(fd, line, sizeof(line) - 1, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (got < 3 || strncmp(line, "#!", 2) != 0)
+		return false;
+	const char *name = line + 2 + strspn(line + 2, " \t");
+	snprintf(out, n, "%.*s", (int)strcspn(name, " \t\n"), name);
+	return *out != '\0';
+}
+
+const char *preloadable_hindrance(const char *path)
+{
+	char interpreter[256];
+	const char *problem = preloadable_problem(
+		read_interpreter(path, interpreter, sizeof(interpreter)) ? interpreter : path);
+
+	return problem == other_loader || problem == has_sanitizer ? problem : NULL;
 }

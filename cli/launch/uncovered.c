@@ -2,6 +2,7 @@
 /* uncovered.c - see uncovered.h. */
 #include "cli/launch/uncovered.h"
 
+#include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
 
 #include <dirent.h>
@@ -45,7 +46,7 @@ static const char *reason(pid_t pid, const char *exe)
 		return "it is setuid or setgid, or has capabilities; run it as its owner";
 	if (!has_preload(pid))
 		return "it was started without the environment variable LD_PRELOAD; keep this variable";
-	return NULL;
+	return preloadable_hindrance(exe);
 }
 
 static void read_name(pid_t pid, char *out, size_t n)

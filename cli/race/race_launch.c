@@ -37,15 +37,11 @@
 /* The command inherits this environment, which preloads the recorder of heap blocks. */
 static int preload_heap(void)
 {
-	const char *preload = getenv("LD_PRELOAD");
 	char path[PATH_MAX + 64];
-	char text[2 * PATH_MAX];
 
 	if (agent_beside(HEAP, path, sizeof(path)))
 		return cli_wrong(COMMAND, "cannot use --heap: no " HEAP " beside the agent");
-	snprintf(text, sizeof(text), "%s%s%s", path, preload && *preload ? ":" : "",
-		 preload ? preload : "");
-	setenv("LD_PRELOAD", text, 1);
+	agent_preload(path);
 	return 0;
 }
 

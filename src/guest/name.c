@@ -39,10 +39,22 @@ static void write_name(char *at, const char *name, size_t bytes)
 		memcpy(at, name, bytes);
 }
 
+/* LD_PRELOAD has a path from the folder of the program up to the root: agent_preload(). */
+static void shorten(char *name)
+{
+	char *rest = NULL;
+
+	for (char *at = name; (at = strstr(at, "/../")); at += 3)
+		rest = at + 3;
+	if (rest)
+		memmove(name, rest, strlen(rest) + 1);
+}
+
 static void mend(struct link_map *map)
 {
 	char name[NAME_MAX_BYTES];
 
+	shorten(map->l_name);
 	if (strncmp(map->l_name, DESCRIPTORS, strlen(DESCRIPTORS)) != 0)
 		return;
 	long n = sys4(SYS_readlinkat, AT_FDCWD, map->l_name, name, sizeof(name) - 1);
