@@ -258,6 +258,20 @@ wrong a_stripped_program_without_names_is_refused \
 	"patched_stripped is stripped: it names no function 'answer'; install its debug symbols" -p "$pid" "$tmp/one.so"
 kill "$pid"
 
+# --- threads that no signal reaches ---
+
+# The mask outlives exec. Each thread calls the function or sleeps, with all signals blocked.
+env --block-signal "$victims/patched" 3 >"$tmp/victim" 2>&1 &
+pid=$!
+started="$started $pid"
+eventually runs "$pid" patched
+sleep 0.1
+watch -p "$pid" "$tmp/one.so" --timeout 20 && printed '1008 9 156 15 0' && watch -p "$pid" --undo one.so --timeout 20 &&
+	printed "$old" && text_is_of_file "$pid" patched
+ok a_process_that_blocks_all_signals_is_patched $?
+# SIGTERM is blocked too.
+kill -KILL "$pid"
+
 # --- threads that are inside, and a command that is killed ---
 
 start patched 2 asleep
