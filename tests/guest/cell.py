@@ -243,7 +243,9 @@ class Cell:
         if not self.control.get(ROUNDS) and self.program.ended():
             self.judge_refusal(self.program)
         self.beside('during')
-        self.live()
+        # A sweep has a limit for each run.
+        if self.tool != 'sweep':
+            self.live()
         self.finish()
 
     def live(self):

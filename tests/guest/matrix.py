@@ -28,7 +28,7 @@ import tools
 from cell import Cell, Harm, Refused
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-JOBS = 2
+JOBS = 2 * (os.cpu_count() or 1)  # a cell mostly waits
 TRIES = 6  # that a known harm must pass in a row to be mended
 
 
