@@ -22,6 +22,7 @@
 #include "flow/flow_begin.h"
 #include "flow/flow_places.h"
 #include "flow/flow_tell.h"
+#include "guest/own_stack.h"
 #include "guest/own_thread.h"
 
 #define WAIT_STEP_NS 1000000
@@ -85,6 +86,7 @@ static void flow_wait_for_end(struct flow_region *region)
 	flow_end();
 	flow_places_end();
 	flow_wipe();
+	own_stacks_end();
 	own_thread_shuts();
 	kept_fd_close(&flow.lock);
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);

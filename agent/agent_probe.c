@@ -202,6 +202,7 @@ static void forget_run(void)
 {
 	agent_trace_end();
 	close_probes();
+	own_stacks_end();
 	kept_fd_close(&probes.lock);
 	atomic_set(&probes.runs, 0u);
 }

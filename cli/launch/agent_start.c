@@ -6,6 +6,7 @@
  * 32-bit and setuid programs. The command itself is refused then; uncovered.h finds such
  * children.
  */
+#include "cli/launch/address_room.h"
 #include "cli/launch/agent_start.h"
 
 #include "base/clock.h"
@@ -320,6 +321,8 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 	char agent[PATH_MAX + 64];
 	char why[512] = "";
 
+	if (address_room_check(command, pid, option))
+		return CLI_USAGE;
 	if (object ? agent_beside(object, agent, sizeof(agent)) : find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);
 	int status = target_lock(command, pid);

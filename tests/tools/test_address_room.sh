@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_address_room.sh TRAPLINE VICTIMS - a process with a limit of its address space (RLIMIT_AS): a tool that
+# has no room is refused before it touches anything, and one that has takes no more than it asks for. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/../cli/tap.sh"
+command=flow
+
+# start KIB SECONDS: a program with that limit.
+start()
+{
+	(ulimit -v "$1" && exec "$victims/born_blocked" mask "$2" >"$tmp/target") &
+	target=$!
+	started="$started $target"
+	sleep 0.5
+}
+
+# kib NAME: VmSize or VmPeak.
+kib()
+{
+	sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$target/status"
+}
+
+attach()
+{
+	timeout -k 5 60 "$trapline" "$@" -p "$target" >"$tmp/out" 2>"$tmp/err"
+}
+
+# each FUNCTION: with a name, MiB as in the table of cli/launch/address_room.c, and a command.
+each()
+{
+	"$1" flow 330 flow --overhead 100% --for 1
+	"$1" heap 150 heap --for 1
+	"$1" race 160 race --for 1
+	"$1" probe 60 break work --mechanism probe --summary --for 1
+	"$1" trace 60 break work --trace --for 1
+	"$1" throttle 36 throttle --cpu 50% --for 1
+}
+
+is_refused()
+{
+	what=$1
+	shift 2
+	attach "$@"
+	[ $? = 2 ] && grep -q 'limit of address space (RLIMIT_AS) leaves [0-9]* MiB, and .* needs [0-9]* MiB' "$tmp/err" &&
+		! grep -q trapline "/proc/$target/maps"
+	ok "$what is refused, with the figures, and is not in the process" $?
+}
+
+is_within()
+{
+	what=$1
+	most=$(($2 * 1024 + 131072)) # and what malloc() takes for a thread of ours
+	shift 2
+	start unlimited 60
+	before=$(kib VmPeak)
+	attach "$@"
+	status=$?
+	used=$(($(kib VmPeak) - before))
+	kill -0 "$target" && [ $status -le 1 ] && [ $used -le $most ] || echo "# status $status, $used KiB of $most" >&2
+	[ $status -le 1 ] && [ $used -le $most ]
+	ok "$what takes no more than it asks for" $?
+	kill "$target" 2>/dev/null
+	wait "$target" 2>/dev/null
+}
+
+start 40000 60
+each is_refused
+kill -0 "$target"
+ok 'the process runs on' $?
+kill "$target"
+wait "$target" 2>/dev/null
+each is_within
+
+start unlimited 60
+attach break work --mechanism probe --summary --for 0.3
+attach break work --mechanism probe --summary --for 0.3
+first=$(kib VmSize)
+for _ in 1 2 3 4 5 6; do
+	attach break work --mechanism probe --summary --for 0.3
+done
+[ "$(kib VmSize)" -le $((first + 16384)) ]
+ok 'attaches do not add up' $?
+finished
