@@ -39,7 +39,6 @@
 struct flow_gate {
 	struct probe_gate gate; /* first: see probe_gate.h */
 	uint32_t site;
-	uint32_t number; /* of its probe */
 };
 
 static struct flow_gate gates[FLOW_SITES];
@@ -62,12 +61,16 @@ static void look(const struct flow_site *site, ucontext_t *context, uint64_t ns_
 
 /* ---- jumps ---- */
 
+/* Threads come by as soon as a jump stands, which is before all of them do: the number is known then. */
+static uint64_t resume_of(const struct flow_gate *gate)
+{
+	return code_probes[wishes[gate - gates].number].resume;
+}
+
 static uint64_t flow_gate_ask(struct probe_gate *gate, ucontext_t *context)
 {
-	const struct flow_gate *own = (const struct flow_gate *)gate;
-
 	(void)context;
-	return atomic_get(&are_resting) ? code_probes[own->number].resume : 0;
+	return atomic_get(&are_resting) ? resume_of((const struct flow_gate *)gate) : 0;
 }
 
 static uint64_t flow_gate_take(struct probe_gate *gate, ucontext_t *context)
@@ -78,7 +81,7 @@ static uint64_t flow_gate_take(struct probe_gate *gate, ucontext_t *context)
 	look(site, context, JUMP_NS);
 	const uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 
-	return pc == site->address ? code_probes[own->number].resume : pc;
+	return pc == site->address ? resume_of(own) : pc;
 }
 
 static int place_jumps(char *why, size_t n)
@@ -101,8 +104,6 @@ static int place_jumps(char *why, size_t n)
 		if (err == -EBUSY)
 			sys_nap(&pause);
 	}
-	for (uint32_t i = 0; !err && i < gate_count; i++)
-		gates[i].number = wishes[i].number;
 	if (err)
 		snprintf(why, n, "%s", problem.why ? problem.why : strerror(-err));
 	return err;
