@@ -526,7 +526,7 @@ int main(int argc, char **argv)
 		execv("/proc/self/exe", argv);
 	}
 	seed = argc > 1 ? (unsigned int)strtoul(argv[1], NULL, 0) : (unsigned int)time(NULL);
-	print_message("# seed %u\n", seed);
+	fprintf(stderr, "# seed %u\n", seed); /* the header of TAP is first */
 	sigaction(SIGRTMIN, &action, NULL);
 	page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,

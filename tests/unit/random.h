@@ -25,6 +25,7 @@ static inline uint64_t random_below(uint64_t n)
 	return random_next() % n;
 }
 
+/* The seed goes to stderr: newer versions of meson want the header of TAP first. */
 static inline void random_seed(void)
 {
 	const char *given = getenv("TRAPLINE_SEED");
@@ -33,7 +34,7 @@ static inline void random_seed(void)
 	clock_gettime(CLOCK_REALTIME, &now);
 	random_state = given ? strtoull(given, NULL, 0) :
 			       (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	printf("# TRAPLINE_SEED=%llu\n", (unsigned long long)random_state);
+	fprintf(stderr, "# TRAPLINE_SEED=%llu\n", (unsigned long long)random_state);
 }
 
 #endif

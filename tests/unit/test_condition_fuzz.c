@@ -20,6 +20,7 @@
 #include "condition_random.h"
 #include "event/bpf/program_frame.h"
 #include "event/bpf/program_load.h"
+#include "event/ids.h"
 
 #define BATCH 24
 #define STATES 6
@@ -151,7 +152,11 @@ static void emit_state(struct ebpf *p)
 static void emit_batch(uint32_t n)
 {
 	int16_t regs_at[REGISTERS];
+	struct ids ids;
+
+	ids_read(world.pid, &ids);
 	struct cond_place place = {
+		.ids = ids.numbered_by,
 		.context = R6,
 		.control = R6,
 		.zero_at = STATE_AT(zero),
