@@ -33,6 +33,7 @@
 #include "trap/inflight.h"
 #include "trap/probe_record.h"
 #include "trap/room.h"
+#include "trap/shared.h"
 #include "trap/stack.h"
 #include "trap/verdict.h"
 
@@ -86,6 +87,7 @@ extern char __stop_trap_path[] __attribute__((visibility("hidden")));
 void trap_make_no_calls(void)
 {
 	atomic_set(&poke_before_callback, (void (*)(const ucontext_t *))NULL);
+	atomic_set(&poke_after_callback, (void (*)(const ucontext_t *))NULL);
 	text_byte_make_no_calls();
 }
 
@@ -315,8 +317,10 @@ TRAP_PATH void trap_let_traps_come(const ucontext_t *context)
 	const uint64_t trap = 1ull << (SIGTRAP - 1);
 
 	trap_note_stack(context);
-	if (trap_has_room(ROOM_TO_LOOK))
-		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
+	if (!trap_has_room(ROOM_TO_LOOK))
+		return;
+	trap_leave_shared(context); /* a SIGTRAP of the program's own */
+	sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
 }
 
 TRAP_PATH int trap_signal_waits(const ucontext_t *context)
@@ -353,8 +357,9 @@ TRAP_PATH static void record_hit(struct trapline_event *ev, const struct traplin
 TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
 {
 	static const uint64_t no_frames[1];
+	const int keeps_signals = trap_on_thread_stack && ev->mechanism != TRAPLINE_BY_PROBE;
 
-	if (trap_on_thread_stack && ev->mechanism != TRAPLINE_BY_PROBE)
+	if (keeps_signals)
 		trap_let_traps_come(hit->context);
 	hit->stack = no_frames;
 	uint32_t first_generation = ev->first_generation;
@@ -369,6 +374,8 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 		event_sync(ev);
 		event_leave(ev);
 	}
+	if (keeps_signals)
+		trap_leave_shared(hit->context);
 }
 
 /*

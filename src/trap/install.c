@@ -14,6 +14,7 @@
 #include "trap/foreign.h"
 #include "trap/install.h"
 #include "trap/room.h"
+#include "trap/shared.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */
@@ -132,6 +133,7 @@ int trap_install(void)
 		open_to_traps();
 	on_thread_stack = trap_on_thread_stack;
 	atomic_set(&poke_before_callback, on_thread_stack ? trap_let_traps_come : NULL);
+	atomic_set(&poke_after_callback, on_thread_stack ? trap_leave_shared : NULL);
 	errno = saved;
 	return err;
 }

@@ -42,6 +42,11 @@ for mode in own_sigtrap blocked_signals interrupted_calls closed_descriptors for
 	esac
 done
 
+# The thread that the kernel wakes for a signal has it, although others return from our handler before.
+race --overhead 50% -- "$victims/ended_calls" 10
+ok "a signal ends each of 12 calls of the first thread" $?
+cat "$tmp/out"
+
 # A handler that leaves by siglongjmp waits for the end of a stall, which so is never left behind: the place
 # of one that was left is taken for ten seconds.
 race --overhead 50% -- "$victims/race_guest" jumps

@@ -29,6 +29,7 @@ struct trapline_code_stats poke_stats;
 struct region_range region_ranges[REGION_MAX];
 int region_is_forking;
 void (*poke_before_callback)(const ucontext_t *context);
+void (*poke_after_callback)(const ucontext_t *context);
 struct history_page poke_history[HISTORY_PAGES];
 
 struct poke_thread {
@@ -160,10 +161,13 @@ TRAP_PATH static int run_callback(struct found *found, uint64_t address, ucontex
 	self.frame = __builtin_frame_address(0);
 	self.set = set;
 	void (*before)(const ucontext_t *) = atomic_get(&poke_before_callback);
+	void (*after)(const ucontext_t *) = atomic_get(&poke_after_callback);
 
 	if (before)
 		before(context);
 	set->callback(&hit);
+	if (after)
+		after(context);
 	self.set = NULL;
 	self.frame = NULL;
 	atomic_add(&set->running, -1u);

@@ -12,8 +12,9 @@ struct trapline_traps *poke_running_set(void);
 /* 1: the signal with this context came inside a callback of a trap, in this thread. */
 int poke_is_nested(const ucontext_t *context);
 
-/* Called in the handler before a callback of a trap, if not NULL. */
+/* Called in the handler before and after a callback of a trap, if not NULL. */
 extern void (*poke_before_callback)(const ucontext_t *context);
+extern void (*poke_after_callback)(const ucontext_t *context);
 
 /* The handler's part. 1: taken care of; 0: not ours, or poke_was_put_back() says. */
 int poke_on_int3(ucontext_t *context);

@@ -4,6 +4,7 @@
 #include "code/poke/poke_trap.h"
 
 void (*poke_before_callback)(const ucontext_t *context);
+void (*poke_after_callback)(const ucontext_t *context);
 
 TRAP_PATH int poke_on_int3(ucontext_t *context)
 {

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* shared.h - signals to the process that wait while a handler of ours runs. */
+#ifndef TRAP_SHARED_H
+#define TRAP_SHARED_H
+
+#include <ucontext.h>
+
+/*
+ * At the end of a callback, all signals blocked but SIGTRAP: one that the first thread is to take is left to
+ * it. Blocks SIGTRAP until the handler is left. AS-Safe.
+ */
+void trap_leave_shared(const ucontext_t *context);
+
+#endif
