@@ -135,7 +135,8 @@ TRAP_PATH static uint64_t own_stack_take(ucontext_t *context)
 	struct own_stack *s;
 	stack_t alternate;
 
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &context->uc_sigmask, sizeof(blocked));
+	/* What the program blocks stays so: a thread may wait for it, and here it has no handler of ours. */
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &context->uc_sigmask, sizeof(blocked));
 	/* A fault of ours would begin at its top again, over the handler that stands there. */
 	if (sys2(SYS_sigaltstack, NULL, &alternate) || alternate.ss_flags & SS_ONSTACK)
 		return 0;

@@ -46,7 +46,7 @@ static void block_others(void)
 
 /*
  * The mask of the new thread alone: in functions that this one calls meanwhile there may be breakpoints of ours.
- * Before glibc 2.32 it has that of this thread until it begins, with what instructions raise open.
+ * Before glibc 2.32 it has that of this thread until it begins: what instructions raise is as it was here.
  */
 static int create_masked(own_thread_create create, pthread_t *thread, pthread_attr_t *attr,
 			 void *(*run)(void *), void *arg)
@@ -61,7 +61,7 @@ static int create_masked(own_thread_create create, pthread_t *thread, pthread_at
 	if (set && !set(attr, &all))
 		return create(thread, attr, run, arg);
 	mask &= ~OF_INSTRUCTIONS;
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, sizeof(mask));
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &before, sizeof(mask));
 	int err = create(thread, attr, run, arg);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	return err;

@@ -52,11 +52,26 @@ __asm__(".text\n"
 	".cfi_endproc\n"
 	".size window_enter, . - window_enter\n");
 
-static int prepare(struct window_area **out)
+static void set_mask(uint64_t mask)
 {
-	int err = window_take(out);
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, SIGNAL_SET_BYTES);
+}
 
-	return err ? err : window_faults_take();
+/*
+ * What the program blocks stays blocked until our handlers are there: another thread may wait for it by
+ * sigwait(3), and here its default action would end the program. *mask is what was. On an error it is again.
+ */
+static int prepare(struct window_area **out, uint64_t *mask)
+{
+	const uint64_t blocked = WINDOW_BLOCKED;
+
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, mask, SIGNAL_SET_BYTES);
+	int err = window_take(out);
+	if (!err)
+		err = window_faults_take();
+	if (err)
+		set_mask(*mask);
+	return err;
 }
 
 static uint64_t entry_of(const struct window_area *a)
@@ -67,16 +82,12 @@ static uint64_t entry_of(const struct window_area *a)
 /* Where to jump, or -errno. */
 long window_enter_at(const struct window_request *request, const struct enter_frame *frame)
 {
-	const uint64_t blocked = WINDOW_BLOCKED;
 	struct window_area *a = NULL;
 	uint64_t mask = 0;
+	int err = prepare(&a, &mask);
 
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &mask, SIGNAL_SET_BYTES);
-	int err = prepare(&a);
-	if (err) {
-		sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, SIGNAL_SET_BYTES);
+	if (err)
 		return err;
-	}
 	a->guest_mask = mask;
 	memset(a->regs.r, 0, sizeof(a->regs.r));
 	a->regs.r[INSN_R15] = frame->r15;
@@ -89,6 +100,7 @@ long window_enter_at(const struct window_request *request, const struct enter_fr
 	a->regs.r[INSN_RIP] = frame->pc;
 	a->regs.flags = 0x202;
 	window_begin(a, request);
+	set_mask(WINDOW_BLOCKED);
 	return (long)entry_of(a);
 }
 
@@ -102,11 +114,10 @@ int window_enter_context(const struct window_request *request, ucontext_t *conte
 
 	if (gregs[REG_EFL] & (FLAG_TRAP | FLAG_ALIGNMENT))
 		return -EOPNOTSUPP;
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, &mask, SIGNAL_SET_BYTES);
-	err = prepare(&a);
-	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, SIGNAL_SET_BYTES);
+	err = prepare(&a, &mask);
 	if (err)
 		return err;
+	set_mask(mask);
 	memcpy(&a->guest_mask, &context->uc_sigmask, sizeof(a->guest_mask));
 	memcpy(&context->uc_sigmask, &blocked, sizeof(blocked));
 	for (unsigned int i = 0; i <= INSN_RIP; i++)

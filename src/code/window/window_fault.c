@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/sent.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "code/insn/insn_context.h"
@@ -29,11 +30,11 @@
 
 /* ---- out of a window ---- */
 
+/* To the process if it was sent to that: the thread may block it, and another one wait for it. */
 TRAP_PATH static void send_held(struct window_area *a)
 {
 	for (unsigned int i = 0; i < a->held_count; i++)
-		sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), a->held[i].si_signo,
-		     &a->held[i]);
+		sent_again(&a->held[i]);
 	a->held_count = 0;
 }
 
