@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "code/lasting_text.h"
 #include "core/explain.h"
 #include "patch/patch_site.h"
 #include "patch/patch_threads.h"
@@ -75,7 +76,7 @@ static int change_at_once(struct trapline_patch *patch, int to_new)
 
 const char *patch_change_why(const struct trapline_patch *patch, uint32_t phase)
 {
-	static __thread char text[256];
+	char *text = lasting_text();
 	char how[SYSTEM_CALL_BYTES] = "running";
 	const char *name = patch->pending_function < patch->count ?
 				   patch->names[patch->pending_function] :
@@ -84,11 +85,11 @@ const char *patch_change_why(const struct trapline_patch *patch, uint32_t phase)
 	if (patch->pending_syscall >= 0)
 		snprintf(how, sizeof(how), "asleep in system call %d", patch->pending_syscall);
 	if (patch->pending_function == UINT32_MAX)
-		snprintf(text, sizeof(text),
+		snprintf(text, LASTING_TEXT_BYTES,
 			 "thread %d is not known to be outside of the functions: it is %s",
 			 (int)patch->pending_tid, how);
 	else
-		snprintf(text, sizeof(text), "thread %d is inside of %s: it is %s",
+		snprintf(text, LASTING_TEXT_BYTES, "thread %d is inside of %s: it is %s",
 			 (int)patch->pending_tid, name ? name : "a function", how);
 	return text;
 }

@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code/lasting_text.h"
 #include "core/explain.h"
 #include "safepoint/safepoint_wait.h"
-
-static __thread char text[320] __attribute__((tls_model("initial-exec")));
 
 static void read_file(pid_t tid, const char *name, char *out, size_t room)
 {
@@ -61,6 +60,7 @@ static void describe(const struct trapline_safepoint *domain, pid_t tid, char *o
 
 void late_note(struct trapline_safepoint *domain, int timeout_ms)
 {
+	char *text = lasting_text();
 	char why[160];
 	struct safepoint_thread *late;
 
@@ -71,7 +71,7 @@ void late_note(struct trapline_safepoint *domain, int timeout_ms)
 	if (late) {
 		describe(domain, late->tid, why, sizeof(why));
 		domain->stats.late_tid = late->tid;
-		snprintf(text, sizeof(text),
+		snprintf(text, LASTING_TEXT_BYTES,
 			 "cannot stop all threads: thread %d (%s) did not come within %d ms: %s",
 			 late->tid, late->name, timeout_ms, why);
 	}

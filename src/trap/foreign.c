@@ -28,6 +28,8 @@
 #define TRAP_PERF_CODE 6      /* TRAP_PERF of <asm-generic/siginfo.h> */
 #define AUTODISARM (1u << 31) /* SS_AUTODISARM of <linux/signal.h> */
 #define PENDING_MAX 4
+/* What the kernel carries of a siginfo: the rest is zero. Memory of each thread is scarce: check-trap-path. */
+#define CARRIED_BYTES 48u
 /*
  * At the end of siginfo, which the kernel clears for each signal: this one has been given to a handler of
  * the program. When that hands it on to us, it is for the one before. Nothing needs to be undone.
@@ -43,8 +45,8 @@ int (*trap_let_go)(void);
 
 struct foreign_thread {
 	int keeps_sent; /* it is a thread of ours */
-	int has_kept;
-	siginfo_t kept;
+	int has_kept;	/* 2: it had been handed back to us */
+	uint64_t kept[CARRIED_BYTES / sizeof(uint64_t)];
 };
 static __thread struct foreign_thread self __attribute__((tls_model("initial-exec")));
 
@@ -133,8 +135,17 @@ TRAP_PATH static void leave_pending(const siginfo_t *info, ucontext_t *context)
 
 TRAP_PATH static void keep(const siginfo_t *info)
 {
-	self.kept = *info;
-	self.has_kept = 1;
+	memcpy(self.kept, info, sizeof(self.kept));
+	self.has_kept = is_handed_back(info) ? 2 : 1;
+}
+
+TRAP_PATH static void take_kept(siginfo_t *info)
+{
+	memset(info, 0, sizeof(*info));
+	memcpy(info, self.kept, sizeof(self.kept));
+	if (self.has_kept == 2)
+		set_mark(info);
+	self.has_kept = 0;
 }
 
 TRAP_PATH static void keep_pending(const siginfo_t *info, ucontext_t *context)
@@ -305,7 +316,7 @@ TRAP_PATH int foreign_take(siginfo_t *info, ucontext_t *context, const void *fra
 
 TRAP_PATH int foreign_has_kept(void)
 {
-	return self.has_kept;
+	return self.has_kept != 0;
 }
 
 TRAP_PATH int foreign_take_kept(ucontext_t *context, const void *frame, struct foreign_call *to)
@@ -314,18 +325,19 @@ TRAP_PATH int foreign_take_kept(ucontext_t *context, const void *frame, struct f
 
 	if (!self.has_kept || self.keeps_sent || !is_from_kernel(context, frame))
 		return 0;
-	self.has_kept = 0;
-	info = self.kept;
+	take_kept(&info);
 	return foreign_take(&info, context, frame, 0, to);
 }
 
 void foreign_keep_sent(int on)
 {
+	siginfo_t info;
+
 	self.keeps_sent = on;
 	if (on || !self.has_kept)
 		return;
-	self.has_kept = 0;
-	sent_again(&self.kept);
+	take_kept(&info);
+	sent_again(&info);
 }
 
 int foreign_keeps_sent(void)

@@ -10,19 +10,18 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "code/lasting_text.h"
 #include "code/poke/traps.h"
-
-#define WHY_BYTES 300
 
 int poke_may_trap(struct code_problem *problem)
 {
-	static __thread char text[WHY_BYTES];
 	const char *why = problem->why ? problem->why : "the code cannot be changed at once";
 	int err = traps_check_masks(problem);
 
 	if (err != -EBUSY)
 		return err;
-	snprintf(text, sizeof(text),
+	char *text = lasting_text();
+	snprintf(text, LASTING_TEXT_BYTES,
 		 "a thread has SIGTRAP blocked and would be killed by a trap; unblock it; %s", why);
 	problem->why = text;
 	return err;
