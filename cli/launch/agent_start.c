@@ -6,8 +6,8 @@
  * 32-bit and setuid programs. The command itself is refused then; uncovered.h finds such
  * children.
  */
-#include "cli/launch/address_room.h"
 #include "cli/launch/agent_start.h"
+#include "cli/launch/address_room.h"
 
 #include "base/clock.h"
 #include "cli/cmd.h"

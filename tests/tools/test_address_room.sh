@@ -10,7 +10,7 @@ command=flow
 # start KIB SECONDS: a program with that limit.
 start()
 {
-	(ulimit -v "$1" && exec "$victims/born_blocked" mask "$2" >"$tmp/target") &
+	prlimit --as=$(($1 * 1024)) "$victims/born_blocked" mask "$2" >"$tmp/target" &
 	target=$!
 	started="$started $target"
 	sleep 0.5

@@ -211,12 +211,12 @@ struct window_area {
 	uint8_t *code;	   /* executable */
 	uint8_t *writable; /* the same bytes */
 	uint32_t used;
-	uint32_t entry; /* loads all registers and goes to resume */
-	uint32_t save;	/* saves them and calls dispatch */
-	uint32_t miss;	/* of an indirect branch */
-	uint32_t pad;	/* what leaves the window */
+	uint32_t entry;	   /* loads all registers and goes to resume */
+	uint32_t save;	   /* saves them and calls dispatch */
+	uint32_t miss;	   /* of an indirect branch */
+	uint32_t pad;	   /* what leaves the window */
 	uint32_t pad_trap; /* its last instruction */
-	uint32_t kept;	/* code before it stays at a flush */
+	uint32_t kept;	   /* code before it stays at a flush */
 	uint32_t blocks_used;
 	uint32_t sites_used;
 	uint32_t marks_used;
