@@ -4,6 +4,7 @@
  *
  * On each processor: the library is told that single stores are not promised.
  */
+#include "exchanges.h"
 #include "patches.h"
 
 #include <linux/filter.h>
@@ -15,58 +16,6 @@
 #include <sys/syscall.h>
 
 #include <trapline/safepoint.h>
-
-#include "code/poke/poke.h"
-
-#define OLD 0x01010101
-#define NEW 0x7e7e7e7e
-#define FILE_PAGE 4096u
-
-/*
- * crossing: an instruction in two pages. pausing: a system call with a site behind it, in the second. Each
- * byte of the constants differs.
- */
-int crossing(void);
-int pausing(long fd, void *byte, long n);
-extern const uint8_t crossing_site[];
-extern const uint8_t pausing_site[];
-__asm__(".text\n.p2align 12\n.skip 4090, 0xcc\n.type crossing,@function\ncrossing: nop\nnop\nnop\n"
-	"crossing_site: mov $0x01010101, %eax\nret\n"
-	".type pausing,@function\npausing: xor %eax, %eax\nsyscall\n"
-	"pausing_site: mov $0x01010101, %eax\nret\n.p2align 12\n");
-
-static const uint8_t bytes_old[] = { 0xb8, 1, 1, 1, 1 };
-static const uint8_t bytes_new[] = { 0xb8, 0x7e, 0x7e, 0x7e, 0x7e };
-
-static int change(const void *at, int to_new, uint32_t flags, uint32_t writers)
-{
-	struct trapline_poke_site site = { ADDR(at), to_new ? bytes_old : bytes_new,
-					   to_new ? bytes_new : bytes_old, sizeof(bytes_old) };
-	TRAPLINE_OPTS(poke, opts);
-
-	opts.flags = flags;
-	opts.writers = writers;
-	return trapline_poke(&site, 1, &opts);
-}
-
-static void flip(const void *at, int to_new)
-{
-	check(change(at, to_new, TRAPLINE_POKE_SINGLE_STORE, 0), "exchange");
-}
-
-static uint64_t exchanged(void)
-{
-	struct trapline_code_stats stats = { .size = sizeof(stats) };
-
-	check(trapline_code_stats(&stats), "stats");
-	return stats.by_exchange;
-}
-
-static int without_stores(void **state)
-{
-	poke_promise = PROMISE_NONE;
-	return set_up(state);
-}
 
 /* ---- threads that no signal reaches ---- */
 
@@ -310,97 +259,6 @@ static void a_thread_that_a_debugger_holds_goes_on_later(void **state)
 		skip();
 }
 
-/* ---- what is left behind ---- */
-
-/* Which bytes of which file lie at the text of this program, whatever the number of mappings. */
-static void read_text_mapping(char *out, size_t n)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	char line[600];
-	uint64_t last_end = 0;
-	uint64_t last_delta = 0;
-
-	*out = '\0';
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps)) {
-		uint64_t start;
-		uint64_t end;
-		uint64_t offset;
-		char mode[5];
-		char rest[500];
-
-		if (sscanf(line, "%lx-%lx %4s %lx %499[^\n]", &start, &end, mode, &offset, rest) < 5 ||
-		    strcmp(mode, "r-xp") || !strstr(rest, "test_exchange"))
-			continue;
-		if (start == last_end && offset - start == last_delta) {
-			last_end = end;
-			continue;
-		}
-		size_t used = strlen(out);
-		snprintf(out + used, n - used, "%lx %lx %s;", start, offset, rest);
-		last_end = end;
-		last_delta = offset - start;
-	}
-	size_t used = strlen(out);
-	snprintf(out + used, n - used, "%lx", last_end);
-	fclose(maps);
-}
-
-static void the_same_part_of_the_same_file_is_mapped(void **state)
-{
-	uint8_t before[64];
-	char maps_before[2000];
-	char maps_after[2000];
-
-	memcpy(before, (const void *)crossing, sizeof(before));
-	read_text_mapping(maps_before, sizeof(maps_before));
-	flip(crossing_site, 1);
-	read_text_mapping(maps_after, sizeof(maps_after));
-	assert_string_equal(maps_after, maps_before);
-	flip(crossing_site, 0);
-	read_text_mapping(maps_after, sizeof(maps_after));
-	assert_string_equal(maps_after, maps_before);
-	assert_memory_equal(before, (const void *)crossing, sizeof(before));
-}
-
-static int is_locked(const void *at)
-{
-	FILE *smaps = fopen("/proc/self/smaps", "r");
-	char line[600];
-	int is_there = 0;
-	int locked = -1;
-
-	while (smaps && locked < 0 && fgets(line, sizeof(line), smaps)) {
-		uint64_t start;
-		uint64_t end;
-
-		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
-			is_there = ADDR(at) >= start && ADDR(at) < end;
-		else if (is_there && !strncmp(line, "VmFlags:", 8))
-			locked = strstr(line, " lo") != NULL;
-	}
-	if (smaps)
-		fclose(smaps);
-	return locked;
-}
-
-static void locked_memory_stays_locked(void **state)
-{
-	const void *page = (const void *)(uintptr_t)(ADDR(crossing_site) & ~4095ull);
-
-	assert_int_equal(is_locked(crossing_site), 0);
-	if (mlock(page, 8192))
-		skip();
-	assert_int_equal(is_locked(crossing_site), 1);
-	flip(crossing_site, 1);
-	assert_int_equal(is_locked(crossing_site), 1);
-	flip(crossing_site, 0);
-	munlock(page, 8192);
-	flip(crossing_site, 1);
-	flip(crossing_site, 0);
-	assert_int_equal(is_locked(crossing_site), 0);
-}
-
 /* ---- what is refused, with no byte changed ---- */
 
 static void expect_refusal(int err, int expected, const char *word)
@@ -642,13 +500,9 @@ static void safepoints_serve_them(void **state)
 	check(trapline_safepoint_close(domain), "close");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, without_stores, tear_down)
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(locked_memory_stays_locked),
-		TEST(the_same_part_of_the_same_file_is_mapped),
 		TEST(one_thread_sees_old_or_new),
 		TEST(twenty_threads_see_old_or_new),
 		TEST(five_hundred_threads_see_old_or_new),

@@ -116,9 +116,6 @@ def differences(before, after, kept_files=(), kept_signals=()):
         if old != new:
             said.append(f'descriptor {number} was {old}, is {new}')
     for (name, permissions), count in (after.files - before.files).items():
-        # Where pages are exchanged for a change of code, the kernel keeps their mapping in pieces.
-        if (name, permissions) in before.files and 'x' in permissions and kept_files:
-            continue
         if not any(re.fullmatch(pattern, name) for pattern in kept_files):
             said.append(f'{count} more mappings {permissions} {name}')
     for (name, permissions), count in (before.files - after.files).items():

@@ -15,6 +15,8 @@
  *
  * What is mapped there is the same part of the file as before, so that readers of /proc/PID/maps, uprobes
  * and debuggers find what they know. Pages whose bytes become those of the file are the file's own again.
+ * The copy is of the file that the loader opened, if possible, so that the kernel merges it with what is
+ * beside it: twin.c.
  *
  * Code in memory without a file gets other such memory; that of trapline_code_alloc() as a whole. A shared
  * mapping is left alone, since its pages are others' too.
@@ -36,6 +38,7 @@
 #include "code/poke/mapping.h"
 #include "code/poke/region.h"
 #include "code/poke/text_mem.h"
+#include "code/poke/twin.h"
 
 #define PAGE_MASK (~(uint64_t)(PAGE_BYTES - 1))
 #define LINK_BYTES 80
@@ -153,6 +156,26 @@ static int find_mappings(struct exchange *x)
 }
 
 /* The kernel says of both mappings which file they are of: a name or fstat() can mislead. */
+static int accept_copy(struct exchange *x, uint8_t *copy)
+{
+	uint64_t at = (uintptr_t)copy;
+
+	if (!mapping_find(at, &x->other) && is_text(&x->other) &&
+	    is_part_of(&x->mapping, x->from, &x->other, at, 0)) {
+		x->copy = copy;
+		return 0;
+	}
+	memory_unmap(copy, x->bytes);
+	return -ENOENT;
+}
+
+static int map_twin(struct exchange *x)
+{
+	uint8_t *twin = twin_map(&x->mapping, x->from, x->bytes);
+
+	return twin ? accept_copy(x, twin) : -ENOENT;
+}
+
 static int map_by_name(struct exchange *x, const char *name)
 {
 	uint64_t offset = x->mapping.offset + (x->from - x->mapping.start);
@@ -166,14 +189,7 @@ static int map_by_name(struct exchange *x, const char *name)
 	sys_close(fd);
 	if (memory_failed(copy))
 		return -ENOMEM;
-	uint64_t at = (uintptr_t)copy;
-	if (!mapping_find(at, &x->other) && is_text(&x->other) &&
-	    is_part_of(&x->mapping, x->from, &x->other, at, 0)) {
-		x->copy = copy;
-		return 0;
-	}
-	memory_unmap(copy, x->bytes);
-	return -ENOENT;
+	return accept_copy(x, copy);
 }
 
 static int map_memory(struct exchange *x)
@@ -183,12 +199,14 @@ static int map_memory(struct exchange *x)
 	return memory_failed(x->copy) ? -ENOMEM : 0;
 }
 
-/* The second name is for a deleted program; the third needs CAP_CHECKPOINT_RESTORE. */
+/* Of the names, the second is for a deleted program; the third needs CAP_CHECKPOINT_RESTORE. */
 static int map_copy(struct exchange *x, const char **why)
 {
 	char link[LINK_BYTES];
-	int err = x->mapping.inode ? map_by_name(x, x->mapping.name) : map_memory(x);
+	int err = x->mapping.inode ? map_twin(x) : map_memory(x);
 
+	if (err == -ENOENT)
+		err = map_by_name(x, x->mapping.name);
 	if (err == -ENOENT)
 		err = map_by_name(x, "/proc/self/exe");
 	snprintf(link, sizeof(link), "/proc/self/map_files/%lx-%lx", x->mapping.start,

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* test_exchange_maps.c - what exchanges of pages leave in the list of mappings. */
+#include "exchanges.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Which bytes of which file lie at the text of this program, whatever the number of mappings. */
+static void read_text_mapping(char *out, size_t n)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[600];
+	uint64_t last_end = 0;
+	uint64_t last_delta = 0;
+
+	*out = '\0';
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		uint64_t start;
+		uint64_t end;
+		uint64_t offset;
+		char mode[5];
+		char rest[500];
+
+		if (sscanf(line, "%lx-%lx %4s %lx %499[^\n]", &start, &end, mode, &offset, rest) <
+			    5 ||
+		    strcmp(mode, "r-xp") || !strstr(rest, "test_exchange"))
+			continue;
+		if (start == last_end && offset - start == last_delta) {
+			last_end = end;
+			continue;
+		}
+		size_t used = strlen(out);
+		snprintf(out + used, n - used, "%lx %lx %s;", start, offset, rest);
+		last_end = end;
+		last_delta = offset - start;
+	}
+	size_t used = strlen(out);
+	snprintf(out + used, n - used, "%lx", last_end);
+	fclose(maps);
+}
+
+static void the_same_part_of_the_same_file_is_mapped(void **state)
+{
+	uint8_t before[64];
+	char maps_before[2000];
+	char maps_after[2000];
+
+	memcpy(before, (const void *)crossing, sizeof(before));
+	read_text_mapping(maps_before, sizeof(maps_before));
+	flip(crossing_site, 1);
+	read_text_mapping(maps_after, sizeof(maps_after));
+	assert_string_equal(maps_after, maps_before);
+	flip(crossing_site, 0);
+	read_text_mapping(maps_after, sizeof(maps_after));
+	assert_string_equal(maps_after, maps_before);
+	assert_memory_equal(before, (const void *)crossing, sizeof(before));
+}
+
+static int count_pieces(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[600];
+	int count = 0;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, " r-xp ") && strstr(line, "test_exchange");
+	fclose(maps);
+	return count;
+}
+
+/* Since v5.13 a page of a file can leave its place mapped. */
+static int can_leave_place(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	void *page = mmap(NULL, FILE_PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+	void *moved = mremap(page, FILE_PAGE, FILE_PAGE, MREMAP_MAYMOVE | 4, NULL);
+	int can = moved != MAP_FAILED;
+
+	close(fd);
+	munmap(page, FILE_PAGE);
+	if (can)
+		munmap(moved, FILE_PAGE);
+	return can;
+}
+
+/* Each round ends with the file's bytes; the second site is in the second page of the first. */
+static void change_and_restore(int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		flip(crossing_site, 1);
+		flip(pausing_site, 1);
+		flip(i % 2 ? crossing_site : pausing_site, 0);
+		flip(i % 2 ? pausing_site : crossing_site, 0);
+	}
+}
+
+static void the_text_is_one_mapping_again(void **state)
+{
+	int status;
+
+	if (!can_leave_place())
+		skip();
+	assert_int_equal(count_pieces(), 1);
+	change_and_restore(20);
+	assert_int_equal(count_pieces(), 1);
+	pid_t child = fork();
+	if (!child) {
+		change_and_restore(20);
+		_exit(count_pieces() != 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	change_and_restore(20);
+	assert_int_equal(count_pieces(), 1);
+}
+
+static int is_locked(const void *at)
+{
+	FILE *smaps = fopen("/proc/self/smaps", "r");
+	char line[600];
+	int is_there = 0;
+	int locked = -1;
+
+	while (smaps && locked < 0 && fgets(line, sizeof(line), smaps)) {
+		uint64_t start;
+		uint64_t end;
+
+		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+			is_there = ADDR(at) >= start && ADDR(at) < end;
+		else if (is_there && !strncmp(line, "VmFlags:", 8))
+			locked = strstr(line, " lo") != NULL;
+	}
+	if (smaps)
+		fclose(smaps);
+	return locked;
+}
+
+static void locked_memory_stays_locked(void **state)
+{
+	const void *page = (const void *)(uintptr_t)(ADDR(crossing_site) & ~4095ull);
+
+	assert_int_equal(is_locked(crossing_site), 0);
+	if (mlock(page, 8192))
+		skip();
+	assert_int_equal(is_locked(crossing_site), 1);
+	flip(crossing_site, 1);
+	assert_int_equal(is_locked(crossing_site), 1);
+	flip(crossing_site, 0);
+	munlock(page, 8192);
+	flip(crossing_site, 1);
+	flip(crossing_site, 0);
+	assert_int_equal(is_locked(crossing_site), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_text_is_one_mapping_again), /* first, as locks leave pieces */
+		TEST(locked_memory_stays_locked),
+		TEST(the_same_part_of_the_same_file_is_mapped),
+	};
+
+	return cmocka_run_group_tests_name("exchange_maps", tests, NULL, NULL);
+}
