@@ -25,6 +25,7 @@
 
 static volatile sig_atomic_t does_end;
 static volatile sig_atomic_t does_free;
+static volatile sig_atomic_t does_fork;
 static volatile sig_atomic_t beats;
 static sigjmp_buf from_fault;
 static char *closed_page;
@@ -42,6 +43,8 @@ static void on_signal(int signal)
 {
 	if (signal == SIGUSR1)
 		does_free = 1;
+	else if (signal == SIGUSR2)
+		does_fork = 1;
 	else
 		does_end = 1;
 }
@@ -139,7 +142,7 @@ static __attribute__((noinline)) void read_freed_in_child(void)
 
 static pid_t workers[4];
 
-/* As servers have them: they live longer than the search. */
+/* As servers have them: they live longer than the search. SIGUSR2 says that it is time for them. */
 static void fork_worker(size_t i, int is_bad)
 {
 	pid_t *worker = &workers[i % 4];
@@ -256,6 +259,7 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	signal(SIGUSR1, on_signal);
+	signal(SIGUSR2, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGALRM, on_alarm);
 	sigemptyset(&set);
@@ -276,8 +280,8 @@ int main(int argc, char **argv)
 			start_request(1 + i % 500);
 		if (i % 64 == 0)
 			fork_once();
-		if (has_workers && i % 256 == 255)
-			fork_worker(i / 256, is_bad);
+		if (has_workers && does_fork && i % 64 == 63)
+			fork_worker(i / 64, is_bad);
 		if (i % 32 == 0)
 			fault_once();
 		usleep(500);

@@ -36,6 +36,15 @@ is_as_before()
 	done
 	return 1
 }
+# Its code, by a search that begins.
+is_changed()
+{
+	for _ in $(seq 200); do
+		python3 "$sums" $pid | cmp -s - "$tmp/before" || return 0
+		sleep 0.05
+	done
+	return 1
+}
 attach()
 {
 	timeout -k 2 100 "$trapline" heap -p $pid "$@" >"$tmp/out" 2>"$tmp/err"
@@ -60,10 +69,7 @@ is_as_before
 ok 'its code is as before when the last sampled block is gone' $?
 "$trapline" heap -p $pid --for 60 >/dev/null 2>"$tmp/first" &
 first=$!
-for _ in $(seq 200); do
-	python3 "$sums" $pid | cmp -s - "$tmp/before" || break
-	sleep 0.05
-done
+is_changed
 # Its library is there: soon it holds the process.
 sleep 2
 attach --for 1
@@ -104,7 +110,12 @@ ok 'which the program does as it would have' $?
 # --- children ---
 
 start bad-workers
-attach --json --first 1000 --for 2
+attach --json --first 1000 --for 3 &
+search=$!
+is_changed
+# Now its children are forked while the search runs, however long the machine took.
+kill -USR2 $pid
+wait $search
 [ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .block_size == 56 and
 	.first.function == "read_freed_in_child")'
 ok 'an error of a child that the process forks is found' $?
