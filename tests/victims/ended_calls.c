@@ -5,7 +5,6 @@
  *
  * Exit status 0: each call ended as it must. A call that does not end is ended by SIGALRM, and told.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
