@@ -109,6 +109,10 @@ ok "tally_names_what_failed_and_what_was_skipped_with_the_reason" $?
 sed -n 2,3p "$tmp/log.json" >"$tmp/good.json"
 scripts/tally "$tmp/good.json" 0 >"$tmp/out" && [ "$(tail -n 1 "$tmp/out")" = '1 passed, 0 failed, 2 skipped' ]
 ok "tally_succeeds_if_nothing_failed" $?
+printf '%s\n' '{"name": "p:guest / five", "result": "OK", "stdout": "1..2\nnot ok 1 - g # TODO h\nok 2 - i\n"}' >"$tmp/known.json"
+scripts/tally "$tmp/known.json" 0 >"$tmp/out" && grep -qx 'KNOWN: p:guest / five: g # TODO h' "$tmp/out" &&
+	[ "$(tail -n 1 "$tmp/out")" = '1 passed, 0 failed, 1 skipped' ]
+ok "a_failure_that_is_known_is_named_and_counts_as_skipped" $?
 scripts/tally "$tmp/good.json" 1 >"$tmp/out"
 [ $? = 1 ] && grep -qx 'FAILED: meson test ended with status 1' "$tmp/out"
 ok "a_status_of_meson_that_no_test_accounts_for_is_a_failure" $?
