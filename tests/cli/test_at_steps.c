@@ -34,6 +34,9 @@
 #include "src/point/host/point_window.h"
 
 #define FEW (POINT_WINDOW_LEAST / 2)
+/* Until call_alone() has cleared them, registers have what the forks left there. */
+#define UNLIKE 100
+#define XSTATE_IN_USE 512 /* XSTATE_BV, behind the legacy area */
 #define MOST 14000
 #define ROUNDS 8
 #define SIGNALS 300
@@ -347,6 +350,30 @@ static void end(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/*
+ * In the middle of a repeated comparison of strings Intel's processors keep the flags of before; those of AMD,
+ * and a window, have them of the last round. No program can see them there.
+ */
+static void forget_flags_within_a_repeat(pid_t pid, struct machine *m)
+{
+	const long arithmetic = 0x8d5;
+	uint8_t text[2] = { 0 };
+	const struct iovec to = { text, sizeof(text) };
+	const struct iovec from = { (void *)m->regs.rip, sizeof(text) };
+
+	assert_int_equal(process_vm_readv(pid, &to, 1, &from, 1, 0), sizeof(text));
+	const uint8_t prefix = text[0];
+	const uint8_t opcode = text[1];
+	if ((prefix == 0xf2 || prefix == 0xf3) && opcode >= 0xa4 && opcode <= 0xaf)
+		m->regs.eflags &= ~(unsigned long long)arithmetic;
+}
+
+/* Whether the x87 has been used is the processor's to track: what it holds is compared all the same. */
+static void forget_x87_in_use(struct machine *m)
+{
+	m->vectors[XSTATE_IN_USE] &= 0xfe;
+}
+
 /* ---- the tests ---- */
 
 static void a_window_is_as_exact_as_steps(void **unused)
@@ -357,7 +384,7 @@ static void a_window_is_as_exact_as_steps(void **unused)
 	pid_t *pids = shared;
 
 	for (int i = 0; i < ROUNDS; i++) {
-		const uint64_t wanted = 1 + (uint64_t)rand_r(&seed) % MOST;
+		const uint64_t wanted = UNLIKE + (uint64_t)rand_r(&seed) % MOST;
 
 		start(pids, 2, work);
 		const pid_t one = pids[0];
@@ -366,7 +393,11 @@ static void a_window_is_as_exact_as_steps(void **unused)
 		make_steps(other, wanted, FEW);
 		read_machine(one, &fast);
 		read_machine(other, &slow);
+		forget_flags_within_a_repeat(one, &fast);
+		forget_flags_within_a_repeat(other, &slow);
 		print_message("# %lu instructions, pc %llx\n", wanted, slow.regs.rip);
+		forget_x87_in_use(&fast);
+		forget_x87_in_use(&slow);
 		assert_memory_equal(&fast.regs, &slow.regs, sizeof(fast.regs));
 		assert_int_equal(fast.mask, slow.mask);
 		assert_memory_equal(fast.vectors, slow.vectors, slow.vector_bytes);

@@ -270,7 +270,9 @@ static void one_of_all_hits_of_many_threads(void **state)
 		rig_hits(&rig);
 	} else {
 		expect_hits(&rig, 1);
-		assert_int_equal(stats_of(rig.event).hits, 16000);
+		/* A hypervisor can lose the cause of a trap: the kernel counts no hit then, and we do. */
+		const struct trapline_stats s = stats_of(rig.event);
+		assert_int_equal(s.hits + s.lost_causes, 16000);
 	}
 	rig_close(&rig);
 	crew_dismiss(&crew);

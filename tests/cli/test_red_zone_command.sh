@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_red_zone.sh TRAPLINE VICTIMS SOURCE - a program whose functions keep variables below their stack pointer computes
+# test_red_zone_command.sh TRAPLINE VICTIMS SOURCE - a program whose functions keep variables below their stack pointer computes
 # right sums, whatever is set on the nops in these functions. TAP.
 
 # shellcheck source-path=SCRIPTDIR
