@@ -10,7 +10,9 @@ command=flow
 # start KIB SECONDS: a program with that limit.
 start()
 {
-	prlimit --as=$(($1 * 1024)) "$victims/born_blocked" mask "$2" >"$tmp/target" &
+	limit=$1
+	[ "$limit" = unlimited ] || limit=$((limit * 1024))
+	prlimit --as="$limit" "$victims/born_blocked" mask "$2" >"$tmp/target" &
 	target=$!
 	started="$started $target"
 	sleep 0.5
