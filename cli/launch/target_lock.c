@@ -28,7 +28,8 @@
 #include <unistd.h>
 
 #define THREADS_MAX 4096
-#define LEAVES_NS 5000000000u
+/* heap waits 5 s for a command that was killed to block SIGSEGV again, and then leaves. */
+#define LEAVES_NS 12000000000u
 #define STEP_NS 10000000
 #define OPTIONS "TRAPLINE_OPTIONS="
 #define OF_AGENTS "/libtrapline-"
