@@ -179,7 +179,7 @@ search
 is_searched
 ok "killed: it was searched before" $?
 race -p "$pid" --for 1
-[ $? = 2 ] && grep -q 'another trapline race searches it; end that one first' "$tmp/err"
+[ $? = 2 ] && grep -q 'is searched by another trapline race (PID [0-9]*): end that one first' "$tmp/err"
 ok "a second search of the same process is refused" $?
 search_killed
 ok "killed: the process ends the search by itself" $?
