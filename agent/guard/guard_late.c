@@ -41,7 +41,6 @@
 #define LOOK_NS 20000000
 #define LOOK_MOST_NS 1000000000
 #define ANSWER_NS 1000000
-#define ANSWER_MOST_NS 5000000000ull /* a command that stops many threads is slow */
 
 enum late_state {
 	LATE_IDLE,
@@ -267,7 +266,7 @@ static int take_or_give_up(struct heap_region *region)
 static void sample_when_told(struct heap_region *region)
 {
 	atomic_set(&region->state, (uint32_t)HEAP_TAKEN);
-	if (!wait_for(&region->may_sample, ANSWER_MOST_NS))
+	if (!wait_for(&region->may_sample, HEAP_ANSWER_MOST_NS))
 		return;
 	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
@@ -302,7 +301,7 @@ static void *run_late(void *arg)
 		stop(region);
 		own_thread_shuts();
 		if (atomic_get(&region->unblocked))
-			wait_for(&region->are_masks_back, ANSWER_MOST_NS);
+			wait_for(&region->are_masks_back, HEAP_ANSWER_MOST_NS);
 		own_thread_opens();
 		give_back(region);
 		own_thread_shuts();

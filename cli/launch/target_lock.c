@@ -12,6 +12,7 @@
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
+#include "record/heap_region.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +29,8 @@
 #include <unistd.h>
 
 #define THREADS_MAX 4096
-/* heap waits 5 s for a command that was killed to block SIGSEGV again, and then leaves. */
-#define LEAVES_NS 12000000000u
+/* heap waits for the answer of a command that was killed, and then leaves. */
+#define LEAVES_NS (HEAP_ANSWER_MOST_NS + 7000000000ull)
 #define STEP_NS 10000000
 #define OPTIONS "TRAPLINE_OPTIONS="
 #define OF_AGENTS "/libtrapline-"

@@ -20,6 +20,8 @@
 #include "record/share_head.h"
 
 #define HEAP_MAGIC 0x7061656865696c6eu
+/* So long the detector waits for the command, which is slow where it stops many threads. */
+#define HEAP_ANSWER_MOST_NS 5000000000ull
 #define HEAP_FRAMES 24u
 #define HEAP_RECORDS TABLE_SIZE(256u, 2u) /* a power of two */
 #define HEAP_FILES TABLE_SIZE(1024u, 3u)
