@@ -29,7 +29,7 @@ void core_pages_close(struct core_pages *p);
 void core_pages_map(struct core_pages *p, pid_t pid, uint64_t start, uint64_t end, uint64_t offset,
 		    bool has_file, bool is_shared);
 
-/* The first such page of the mapping from an address on; its end: there is none. */
+/* The first such page of the mapping from an address on; its end if no page is left. */
 uint64_t core_pages_next(const struct core_pages *p, uint64_t from);
 
 #endif

@@ -3,7 +3,6 @@
 #include "check/probe_busy.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -148,7 +148,7 @@ TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 	return GENERAL_REGS_ONLY && !asks(probe, context) ? probe->resume : 0;
 }
 
-/* The top of another stack for what follows; 0: there is none. */
+/* The top of another stack for what follows; 0 if the thread has none. */
 TRAP_PATH uint64_t trap_probe_leave_stack(ucontext_t *context)
 {
 	uint64_t (*take)(ucontext_t *) = atomic_get(&trap_other_stack.take);

@@ -623,7 +623,7 @@ static int int1_kills_by_default(void *arg)
 	return 1;
 }
 
-static void a_trap_that_has_lost_its_cause_harms_nobody(void **state)
+static void a_trap_that_has_lost_its_cause_does_no_harm(void **state)
 {
 	require(BY_CALLBACK);
 	expect_exit(status_of_child(lost_causes_do_not_kill, NULL), 0);
@@ -649,7 +649,7 @@ int main(void)
 		TEST(handlers_that_jump_or_forward_get_each_signal),
 		TEST(foreign_signals_kill_by_default),
 #if defined(__x86_64__)
-		TEST(a_trap_that_has_lost_its_cause_harms_nobody),
+		TEST(a_trap_that_has_lost_its_cause_does_no_harm),
 		TEST_RECORDS(nor_where_records_are_read),
 #endif
 		TEST(hits_behind_a_blocked_signal_are_named),
