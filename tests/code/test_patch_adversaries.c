@@ -18,12 +18,29 @@ static const uint8_t prologue[] = { 0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0xb8, 5,
 /* The jump keeps all bytes of its distance but the lowest. */
 #define PUSHES_LEAD_TO 0x41564100ull
 
-/* The function is put so that its jump lands so far above the heap. */
+/* A page whose jump lands so far above the heap. The kernel starts a heap up to 1 GiB above the program, so
+ * that the program itself can lie there: then the heap grows.
+ */
+static uint64_t page_below_the_heap(uint64_t above)
+{
+	for (int i = 0; i < 8; i++) {
+		uint64_t page = ((uint64_t)(uintptr_t)sbrk(0) + above - PUSHES_LEAD_TO) & ~0xfffull;
+
+		if (mmap((void *)(uintptr_t)page, 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+			 0) == (void *)(uintptr_t)page)
+			return page;
+		assert_int_equal(errno, EEXIST);
+		assert_true(sbrk(4 << 20) != (void *)-1);
+	}
+	fail_msg("the page is in use at each size of the heap");
+	return 0;
+}
+
 static void patch_below_the_heap(uint64_t above)
 {
-	uint64_t page = ((uint64_t)(uintptr_t)sbrk(0) + above - PUSHES_LEAD_TO) & ~0xfffull;
-	void *at = mmap((void *)(uintptr_t)page, 4096, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	uint64_t page = page_below_the_heap(above);
+	void *at = (void *)(uintptr_t)page;
 	struct trapline_patch_function function = { .name = "pushes",
 						    .old_address = page,
 						    .old_bytes = sizeof(prologue),
@@ -31,7 +48,6 @@ static void patch_below_the_heap(uint64_t above)
 	struct trapline_patch *patch = NULL;
 	int (*pushed)(void) = (int (*)(void))at;
 
-	assert_ptr_equal(at, (void *)(uintptr_t)page);
 	memcpy(at, prologue, sizeof(prologue));
 	assert_int_equal(mprotect(at, 4096, PROT_READ | PROT_EXEC), 0);
 	assert_int_equal(pushed(), 5);
