@@ -10,6 +10,7 @@
 #include "cli/break/break_arm.h"
 
 #include "cli/cmd.h"
+#include "cli/observe/targets.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -306,6 +307,8 @@ static int all_by_hardware(struct arming *a, bool have_uprobes, const char *why)
 				 "cannot use --mechanism uprobe: %s; --mechanism probe needs no "
 				 "privilege",
 				 why);
+	if (a->opts->flags & TRAPLINE_SEVERAL)
+		return targets_wrong_without_uprobes(&a->run->set, why);
 	if (a->opts->flags & TRAPLINE_RETURNS)
 		return cli_wrong(a->run->set.name, "%s: %s",
 				 have_uprobes ? "cannot use --ret" : "--ret needs uprobes", why);
@@ -335,10 +338,7 @@ static int choose_and_arm(struct arming *a, uint64_t *addresses)
 	returns_are_unknown = err == -EOPNOTSUPP &&
 			      !collect(a, 0, a->sites->count, WITH_RETURNS, addresses);
 	if (err < 0 || set->no_bpf) {
-		if (geteuid() && (err == -EPERM || err == -EACCES))
-			snprintf(why, sizeof(why), "they are for root (CAP_SYS_ADMIN and CAP_BPF)");
-		else
-			trapline_explain(err, why, sizeof(why));
+		targets_explain_uprobes(err, why, sizeof(why));
 		close_all(a->armed);
 		status = all_by_hardware(a, returns_are_unknown, set->no_bpf ? "--no-bpf" : why);
 	}

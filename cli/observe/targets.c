@@ -21,6 +21,24 @@ bool targets_are_several(const struct observe_settings *set)
 	return set->pids.count > 1 || set->process_name || set->follow;
 }
 
+void targets_explain_uprobes(int err, char *why, size_t size)
+{
+	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
+		snprintf(why, size, "they are for root (CAP_SYS_ADMIN and CAP_BPF)");
+	else
+		trapline_explain(err, why, size);
+}
+
+int targets_wrong_without_uprobes(const struct observe_settings *set, const char *why)
+{
+	return cli_wrong(set->name,
+			 "cannot break in several processes (%s): uprobes are needed, and %s",
+			 set->process_name   ? "--name" :
+			 set->pids.count > 1 ? "-p with several" :
+					       "--follow",
+			 why);
+}
+
 static int check_pid(const struct observe_settings *set, size_t i)
 {
 	pid_t pid = set->pids.pid[i];

@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/program.h"
+#include "cli/observe/targets.h"
 #include "report/safe/clean.h"
+#include <trapline/trapline.h>
 
 #include <dirent.h>
 #include <limits.h>
@@ -167,6 +169,25 @@ void targets_note_other_files(const struct observe_settings *set)
 		 others, set->pids.count, others == 1 ? "s" : "", set->pids.pid[0], name, other);
 }
 
+/* A wait must not end with a refusal: a uprobe of this command itself tells. */
+static int check_uprobes(const struct observe_settings *set)
+{
+	TRAPLINE_OPTS(event, opts);
+	uint64_t address = (uintptr_t)targets_find_named;
+	struct trapline_event *event = NULL;
+	struct trapline *self = NULL;
+	char why[600];
+
+	opts.flags = TRAPLINE_SEVERAL;
+	int err = trapline_open(0, NULL, &self);
+	if (!err)
+		err = trapline_break_sites(self, &address, 1, &opts, &event);
+	if (err < 0)
+		targets_explain_uprobes(err, why, sizeof(why));
+	trapline_close(self);
+	return err < 0 ? targets_wrong_without_uprobes(set, why) : 0;
+}
+
 /* Its libraries are mapped: the map is as it was at the look before. */
 static bool has_begun(pid_t pid, uint64_t *layout)
 {
@@ -211,7 +232,8 @@ int targets_find_named(struct observe_settings *set)
 				 "no process is named '%s': start one first, since the location is "
 				 "looked up in it; ps -e lists the names",
 				 set->process_name);
-	return wait_for_named(set);
+	status = check_uprobes(set);
+	return status ? status : wait_for_named(set);
 }
 
 uint64_t targets_layout(pid_t pid)

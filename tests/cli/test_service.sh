@@ -6,6 +6,8 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/tap.sh"
 need_uprobes
+# shellcheck source=tests/other_user.sh
+. "$(dirname "$0")/../other_user.sh"
 need jq
 command='break'
 
@@ -109,6 +111,14 @@ ok "a_command_that_was_killed_leaves_nothing_behind" $?
 
 exactly "a_process_that_is_given_twice_is_refused" "process $first is given twice" x -p "$first,$first"
 wrong "a_process_that_has_ended_is_refused" 'there is no process' x -p "$first,$late"
+if lend; then
+	timeout 30 $as_user "$lent/trapline" break serve_one --name no-such-name >"$tmp/out" 2>"$tmp/err"
+	[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] &&
+		grep -q 'cannot break in several processes (--name): uprobes are needed, and' "$tmp/err"
+	ok "a_user_without_uprobes_does_not_wait_for_a_name" $?
+else
+	skip "a_user_without_uprobes_does_not_wait_for_a_name" "$not_lent"
+fi
 # A pid namespace has none: there 2 is another process, or no process.
 if [ "$(cat /proc/2/comm 2>/dev/null)" = kthreadd ]; then
 	wrong "a_thread_of_the_kernel_is_refused" 'process 2 is a kernel thread' x -p "$first,2"
