@@ -8,6 +8,7 @@
 #include "base/aligned.h"
 #include "cli/cmd.h"
 #include "cli/observe/session.h"
+#include "report/dwarf/missing.h"
 #include "report/dwarf/variables.h"
 #include "report/run/run.h"
 
@@ -128,16 +129,17 @@ static size_t default_len(const struct observe_settings *set, const struct expre
 static void note_place(struct symbols *s, const struct observe_settings *set,
 		       const struct expression_place *p)
 {
+	struct missing_dwarf missing;
+
 	if (p->is_first_of_several)
 		cli_note(set->name,
 			 "several local symbols are named %s: watching the first, at 0x%llx; "
 			 "give an address to choose another",
 			 set->expr, (unsigned long long)p->address);
-	if (!p->type && !p->is_address && !variables_known(s, p->module))
+	if (!p->type && !p->is_address && missing_dwarf_of(s, p->module, &missing))
 		cli_note(set->name,
-			 "%s has no debug information (DWARF): types and members are not "
-			 "known, and values are plain numbers",
-			 p->module ? p->module : symbols_program(s));
+			 "%s %s: types and members are not known, and values are plain numbers",
+			 p->module ? p->module : symbols_program(s), missing.cause);
 }
 
 static int resolve(struct symbols *s, const struct observe_settings *set,

@@ -3,6 +3,7 @@
 #include "cli/watch/watch_list.h"
 
 #include "cli/cmd.h"
+#include "report/dwarf/missing.h"
 #include "report/dwarf/variables.h"
 #include "report/lang/expression.h"
 #include "report/run/run.h"
@@ -161,11 +162,13 @@ static int list_members(struct symbols *s, const struct observe_settings *set, c
 		err = expression_resolve(s, e, &options, &place, &error);
 	expression_free(e);
 	if (!err && !place.type) {
+		struct missing_dwarf missing;
+
 		free(owner);
-		return cli_wrong(set->name,
-				 "%s has no debug information (DWARF): its members are not "
-				 "known",
-				 place.module ? place.module : "the program");
+		missing_dwarf_of(s, place.module, &missing);
+		return cli_wrong(set->name, "%s %s: its members are not known; %s",
+				 place.module ? place.module : "the program", missing.cause,
+				 missing.remedy);
 	}
 	char prefix[400];
 	snprintf(prefix, sizeof(prefix), "%s%s", owner, is_arrow ? "" : ".");
@@ -233,13 +236,13 @@ static int list_pattern(struct symbols *s, const struct observe_settings *set, c
 		err = variables_list(s, pattern, true, variable_visit, rows);
 	if (err)
 		return cli_wrong(set->name, "out of memory");
+	struct missing_dwarf missing;
+	bool is_missing = missing_dwarf_of(s, NULL, &missing);
 	if (!status && rows->count == before)
-		return cli_wrong(
-			set->name, "no variable matches '%s'%s", pattern,
-			variables_known(s, NULL) ?
-				"" :
-				"; the program has no debug information (DWARF), so only symbols "
-				"are known");
+		return cli_wrong(set->name, "no variable matches '%s'%s%s%s", pattern,
+				 is_missing ? "; the program " : "",
+				 is_missing ? missing.cause : "",
+				 is_missing ? ", so only symbols are known" : "");
 	return status;
 }
 

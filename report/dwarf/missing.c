@@ -5,7 +5,9 @@
 #include "report/dwarf/missing.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/symbols_priv.h"
+#include "report/safe/clean.h"
 
+#include <dwarf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
 #define DPKG_QUERY "/usr/bin/dpkg-query"
 
 /* Of a build id, which has 20 bytes most often. */
@@ -113,4 +118,102 @@ void missing_remedy(struct symbols *s, char *buf, size_t n)
 		 debuginfod_has_given_up() ? "debuginfod did not answer within 60 s; " :
 					     "",
 		 is_packaged ? package : "a -dbgsym package", file[0] ? ", with " : "", file);
+}
+
+/* The type of compression of .debug_info; 0: none, or no such section. */
+static uint32_t missing_compression(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	GElf_Chdr compression;
+	size_t names;
+
+	if (!elf || elf_getshdrstrndx(elf, &names))
+		return 0;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *name = gelf_getshdr(section, &header) ?
+					   elf_strptr(elf, names, header.sh_name) :
+					   NULL;
+		if (name && !strcmp(name, ".debug_info") && header.sh_flags & SHF_COMPRESSED &&
+		    gelf_getchdr(section, &compression))
+			return compression.ch_type;
+	}
+	return 0;
+}
+
+/* Of the file itself, or of the one that its symbols were moved to. */
+static uint32_t missing_compression_of(Dwfl_Module *mod)
+{
+	const char *debug = NULL;
+	GElf_Addr bias;
+	uint32_t type = missing_compression(dwfl_module_getelf(mod, &bias));
+
+	dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, &debug);
+	int fd = type || !debug ? -1 : open(debug, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return type;
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	type = missing_compression(elf);
+	elf_end(elf);
+	close(fd);
+	return type;
+}
+
+/* The name of the .dwo file of the first unit that has none. NULL: each has its own. */
+static const char *missing_split(Dwarf *dwarf)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	Dwarf_Die split;
+	Dwarf_Attribute attr;
+
+	while (!dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, &split)) {
+		if (split.addr || (!dwarf_attr(&unit, DW_AT_dwo_name, &attr) &&
+				   !dwarf_attr(&unit, DW_AT_GNU_dwo_name, &attr)))
+			continue;
+		return dwarf_formstring(&attr);
+	}
+	return NULL;
+}
+
+static void missing_split_text(Dwfl_Module *mod, const char *dwo, struct missing_dwarf *out)
+{
+	const char *path = dwfl_module_info(mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+	char dwp[PATH_MAX];
+
+	snprintf(dwp, sizeof(dwp), "%s.dwp", path ? path : "");
+	if (path && !access(dwp, R_OK)) {
+		snprintf(out->cause, sizeof(out->cause),
+			 "has its debug information in a .dwp file, which libdw cannot read here");
+		out->remedy = "keep the .dwo files, or build it without -gsplit-dwarf";
+		return;
+	}
+	snprintf(out->cause, sizeof(out->cause),
+		 "has its debug information in %.200s, which is missing", dwo);
+	clean_text(out->cause);
+	out->remedy = "bring that file back, or build it without -gsplit-dwarf";
+}
+
+bool missing_dwarf_of(struct symbols *s, const char *module, struct missing_dwarf *out)
+{
+	Dwfl_Module *mod = NULL;
+	Dwarf_Addr bias;
+
+	snprintf(out->cause, sizeof(out->cause), "has no debug information (DWARF)");
+	out->remedy = "install its debug symbols, or build it with -g";
+	symbols_each_module(s, module, first_module, &mod);
+	if (!mod)
+		return true;
+	Dwarf *dwarf = dwfl_module_getdwarf(mod, &bias);
+	const char *dwo = dwarf ? missing_split(dwarf) : NULL;
+	uint32_t type = dwarf ? 0 : missing_compression_of(mod);
+	if (dwo)
+		missing_split_text(mod, dwo, out);
+	if (!type)
+		return dwo || !dwarf;
+	snprintf(out->cause, sizeof(out->cause),
+		 "has debug information that is compressed (%s), which libelf cannot read here",
+		 type == ELFCOMPRESS_ZSTD ? "zstd" : "in an unknown way");
+	out->remedy = "decompress it by objcopy --decompress-debug-sections";
+	return true;
 }

@@ -54,10 +54,13 @@ static const char *source_of(struct resolver *r, const struct tree_node *n)
 
 static int no_types(struct resolver *r, const struct tree_node *n)
 {
+	struct missing_dwarf missing;
+
+	missing_dwarf_of(r->s, r->out->module, &missing);
 	return fail(r, n, -EINVAL,
-		    "%s has no debug information (DWARF): types and members are not "
-		    "known; install its debug symbols, build it with -g, or give symbol+offset:len",
-		    r->out->module ? r->out->module : symbols_program(r->s));
+		    "%s %s: types and members are not known; %s, or give symbol+offset:len",
+		    r->out->module ? r->out->module : symbols_program(r->s), missing.cause,
+		    missing.remedy);
 }
 
 static int read_pointer(struct resolver *r, const struct tree_node *n, struct spot *p)
@@ -519,19 +522,26 @@ static int resolve_index(struct resolver *r, const struct tree_node *n, struct s
 	return err;
 }
 
+static int no_type(struct resolver *r, const struct tree_node *n)
+{
+	struct missing_dwarf missing;
+	bool is_missing = missing_dwarf_of(r->s, NULL, &missing);
+
+	return fail(r, n, -ENOENT, "no type is named '%s' in %s%s%s%s", n->text,
+		    symbols_program(r->s), is_missing ? ", which " : "",
+		    is_missing ? missing.cause : "",
+		    is_missing ? "; built-in types are int, unsigned long, u8 to u64, s8 to s64, "
+				 "double and the like" :
+				 "");
+}
+
 static int resolve_cast(struct resolver *r, const struct tree_node *n, struct spot *p,
 			unsigned int depth)
 {
 	const struct type *t = type_find(r->s, n->text);
 
 	if (!t)
-		return fail(
-			r, n, -ENOENT, "no type is named '%s' in %s%s", n->text,
-			symbols_program(r->s),
-			variables_known(r->s, NULL) ?
-				"" :
-				", which has no debug information (DWARF); built-in types are int, unsigned "
-				"long, u8 to u64, s8 to s64, double and the like");
+		return no_type(r, n);
 	int err = resolve(r, n->left, p, depth + 1);
 	if (err)
 		return err;

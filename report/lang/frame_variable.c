@@ -4,6 +4,7 @@
 
 #include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
+#include "report/dwarf/missing.h"
 #include "report/dwarf/types_priv.h"
 #include "report/lang/frame_edges.h"
 #include "report/lang/signature_priv.h"
@@ -370,8 +371,10 @@ int frame_variable_find(struct symbols *s, const struct code_site *site, const c
 	why[0] = '\0';
 	f.mod = dwfl_addrmodule(s->dwfl, site->address);
 	if (!f.mod || !signature_die(s, site, &die, &f.bias)) {
-		snprintf(why, n, "%s has no debug information (DWARF): build it with -g",
-			 site->name);
+		struct missing_dwarf missing;
+
+		missing_dwarf_of(s, f.mod ? symbols_module_name(f.mod) : NULL, &missing);
+		snprintf(why, n, "%s %s: %s", site->name, missing.cause, missing.remedy);
 		return -ENOENT;
 	}
 	if (!find_physical(&f, &die))

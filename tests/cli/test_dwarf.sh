@@ -76,4 +76,38 @@ variant gcc_cpp_type_units "g++ -g -O1 -fdebug-types-section" cpp
 variant clang_cpp "clang++ -std=c++17 -g -O1" cpp
 variant clang_cpp_split "clang++ -std=c++17 -g -O0 -gsplit-dwarf" cpp
 
+# unreadable NAME PATTERN: debug information that is there and cannot be read is not "none".
+command='watch'
+unreadable()
+{
+	victims=$tmp
+	start program
+	wrong "$1" "$2" -p "$pid" 'conn->state'
+	kill "$pid"
+	wait "$pid" 2>/dev/null
+}
+gcc -w -g -O1 -pthread "$sources/names.c" "$sources/names_other.c" -o "$tmp/readable"
+# A libelf that reads it gives hits; an objcopy that cannot write it is skipped.
+if objcopy --compress-debug-sections=zstd "$tmp/readable" "$tmp/program" 2>"$tmp/err"; then
+	start program
+	watch -p "$pid" 'conn->state' --limit 1 --for 3
+	if [ $? = 0 ]; then
+		ok "zstd_is_read" 0
+	else
+		grep -q 'debug information that is compressed (zstd), which libelf cannot read here: .*objcopy --decompress' "$tmp/err"
+		ok "zstd_that_cannot_be_read_is_named" $?
+	fi
+	kill "$pid"
+	wait "$pid" 2>/dev/null
+else
+	skip "zstd_that_cannot_be_read_is_named" "an objcopy with zstd"
+fi
+for version in 4 5; do
+	(cd "$tmp" && gcc -w -gdwarf-$version -gsplit-dwarf -O1 -pthread "$sources/names.c" "$sources/names_other.c" \
+		-o program && rm -f ./*.dwo)
+	unreadable "a_missing_dwo_file_is_named_dwarf_$version" 'its debug information in .*\.dwo, which is missing: .*bring that file back'
+done
+(cd "$tmp" && gcc -w -O1 -pthread "$sources/names.c" "$sources/names_other.c" -o program)
+unreadable "none_is_named" 'has no debug information (DWARF): .*build it with -g'
+
 finished
