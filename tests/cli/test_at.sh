@@ -249,6 +249,21 @@ run at --signal SIGALRM --each write --runs 4 -j \
 	>/dev/null
 ok "a_check_of_the_output_decides" $?
 
+# What a kill leaves behind: --check decides, where without it each kill is broken.
+run at --signal SIGKILL --each write --runs 4 --check '[ "$STATUS" = 137 ] || [ "$STATUS" = 0 ]' -- \
+	"$victims/reentrant"
+[ $? = 0 ] && grep -q '^write: [1-4] runs, none broken' "$tmp/out"
+ok "a_kill_is_judged_by_the_check" $?
+run at --signal SIGKILL --each write --runs 4 --check '[ "$STATUS" = 0 ]' -- "$victims/reentrant"
+[ $? = 1 ] && grep -q 'check failed' "$tmp/out"
+ok "and_a_check_may_call_it_broken" $?
+run at --signal SIGKILL --each write --runs 4 -- "$victims/reentrant"
+[ $? = 1 ] && grep -q 'killed by SIGKILL' "$tmp/out"
+ok "without_a_check_a_kill_is_broken" $?
+run at --signal SIGALRM --each write --runs 2 -- sh -c 'echo; exit 3'
+grep -q 'note: without a signal the command ends with status 3, which counts as right' "$tmp/err"
+ok "a_status_of_failure_without_a_signal_is_said" $?
+
 # ended_early SIGNAL: no file and no run is left, whatever ends the command.
 folders()
 {
