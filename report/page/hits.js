@@ -18,14 +18,16 @@ function readHits() {
 	run = data.run;
 	hits.n = c.time.length;
 	hits.time = new Float64Array(hits.n);
+	end = Math.max(run.duration_us, 1);
+	/* Calls are in the order of their returns: the last one need not be the latest. */
 	for (let i = 0, ns = 0; i < hits.n; i++) {
 		ns += c.time[i];
 		hits.time[i] = ns / 1000;
+		end = Math.max(end, hits.time[i]);
 	}
 	for (const name of ["thread", "place", "code", "text", "number", "result", "stack", "later", "key", "by"])
 		hits[name] = c[name] || null;
 	hits.index = Uint32Array.from({ length: hits.n }, (_, i) => i);
-	end = Math.max(run.duration_us, hits.n ? hits.time[hits.n - 1] : 0, 1);
 	state.to = end;
 	hits.ranks = { place: ranks(hits.place), code: ranks(hits.code), thread: ranks(hits.thread) };
 	hits.values = data.texts.map(t => /^[.[]/.test(t) ? t : t.split(" -> ").pop());

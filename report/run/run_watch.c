@@ -22,10 +22,11 @@ static void text_objects(FILE *f, const struct run_objects *o)
 {
 	fprintf(f,
 		"%s: %" PRIu64 " seen at %s, %" PRIu64 " watched, %" PRIu64 " not watched (%" PRIu64
-		" debug register%s); %" PRIu64 " ended, %" PRIu64 " still exist\n",
+		" debug register%s); %" PRIu64 " ended, %" PRIu64
+		" of them still exist; %s that began earlier are not seen\n",
 		o->is_frame ? "frames" : "objects", o->seen, o->at, o->watched,
 		o->seen > o->watched ? o->seen - o->watched : 0, o->registers, plural(o->registers),
-		o->ended + o->unmapped, o->alive);
+		o->ended + o->unmapped, o->alive, o->is_frame ? "frames" : "objects");
 	if (o->life_ns)
 		fprintf(f, "they were watched for %.1f%% of their lifetimes%s\n",
 			100 * share_of(o->watched_ns, o->life_ns),

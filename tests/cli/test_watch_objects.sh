@@ -132,7 +132,7 @@ watch -p "$objects" --from object_begin 'arg1->refcount' --until object_free --i
 ok "conditions_and_limits_are_of_all_objects" $?
 
 watch -p "$objects" --from object_begin 'arg1->refcount' --until object_free -n 30
-[ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched, [0-9]* not watched \([1-4] debug registers?\); [0-9]+ ended, [0-9]+ still exist$' "$tmp/out" &&
+[ $? = 0 ] && grep -Eq '^objects: [1-9][0-9]* seen at object_begin, [1-9][0-9]* watched, [0-9]* not watched \([1-4] debug registers?\); [0-9]+ ended, [0-9]+ of them still exist; objects that began earlier are not seen$' "$tmp/out" &&
 	grep -Eq '^they were watched for [0-9.]+% of their lifetimes$' "$tmp/out" &&
 	grep -Eq '^armed [0-9]+ us after object_begin was entered \(median; longest [0-9]+ us\); earlier accesses to (an object|those whose thread was not stalled) were not seen$' "$tmp/out" &&
 	grep -Eq '  0x[0-9a-f]+: [0-9]+ -> [0-9]+ ' "$tmp/out"
