@@ -352,8 +352,10 @@ static int copies_visit(Dwfl_Module *mod, void *arg)
 
 struct near_search {
 	struct near_list list;
-	bool is_stripped; /* the program is; then the names are its own alone */
-	bool is_declared; /* the debug information has exactly this name, but there is no code */
+	bool is_stripped;   /* the program is; then the names are its own alone */
+	bool is_declared;   /* the debug information has exactly this name, but there is no code */
+	const char *source; /* that is wanted, when no object has that name */
+	bool has_source;    /* a function is of it */
 	/* The last parts of mangled names: copies, to be freed. */
 	char *kept[NEAR_KEPT_MAX];
 	size_t kept_count;
@@ -400,6 +402,8 @@ static int near_die_visit(const struct die_visit *v, Dwarf_Die *die)
 
 	if (!name)
 		return 0;
+	near->has_source = near->has_source ||
+			   (near->source && path_ends_in(clean_die_name(v->cu), near->source));
 	near->is_declared = near->is_declared || !strcmp(name, near->list.wanted);
 	near_add(&near->list, name);
 	return 0;
@@ -418,7 +422,13 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 		snprintf(why, n,
 			 "%s is stripped: it names no function '%s'; %s, or give an address",
 			 symbols_program(s), w->name, remedy);
-	} else if (near->is_declared && !strcmp(list->wanted, w->name))
+	} else if (near->source && !near->has_source)
+		snprintf(
+			why, n,
+			"no loaded object of %s, and no source file that its debug information has, is "
+			"named '%s'; try again when the library is loaded",
+			symbols_program(s), w->scope);
+	else if (near->is_declared && !strcmp(list->wanted, w->name))
 		snprintf(why, n, "'%s' has no code in %s: the compiler inlined or removed it%s",
 			 w->name, w->scope[0] ? w->scope : symbols_program(s), question);
 	else
@@ -432,7 +442,8 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 	const char *module = w->scope[0] && !f->wanted.source ? w->scope : NULL;
 	const char *names[4];
 	struct near_search near = {
-		.list = { .wanted = die_last_part(w->name), .names = names, .max = 4 }
+		.list = { .wanted = die_last_part(w->name), .names = names, .max = 4 },
+		.source = f->wanted.source,
 	};
 
 	if (f->wanted.is_pattern) {

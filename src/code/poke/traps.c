@@ -200,7 +200,7 @@ int traps_check_masks(struct code_problem *problem)
 	else if (masks.blocked)
 		problem->why =
 			"a thread has SIGTRAP blocked and would be killed by a trap: unblock it, "
-			"or promise that it does not reach it (TRAPLINE_TRAPS_ANY_MASK)";
+			"or keep it away from the code";
 	return err ? err : masks.blocked ? -EBUSY : 0;
 }
 
