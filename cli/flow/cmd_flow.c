@@ -384,6 +384,9 @@ static int say_unreached(const struct flow_cli *c, const struct flow_report *rep
 				 " time%s, but never had the bytes "
 				 "that were asked for: nothing was followed",
 				 t.counters[FLOW_SEEN], t.counters[FLOW_SEEN] == 1 ? "" : "s");
+	if (WIFSIGNALED(c->status))
+		return cli_wrong(COMMAND,
+				 "the program ended before it reached the source: nothing was followed");
 	return cli_wrong(COMMAND, "the source was never reached: nothing was followed");
 }
 
@@ -409,6 +412,8 @@ static int flow_finish(struct flow_cli *c)
 	if (c->set.pid && target_file_is_foreign(c->set.pid))
 		flow_report_set_root(report, c->set.pid);
 	flow_print(c, report);
+	if (c->set.command)
+		cli_note_death(COMMAND, c->set.program, c->status);
 	int status = say_unreached(c, report);
 	flow_report_close(report);
 	if (fflush(c->out) || ferror(c->out))

@@ -306,6 +306,8 @@ static int heap_finish(struct heap_cli *c)
 		heap_summary_json(&totals, c->out);
 	else
 		heap_summary_text(&totals, c->set.verbose != 0, c->out);
+	if (c->set.command)
+		cli_note_death(COMMAND, c->set.command[0], c->status);
 	if (c->set.pid && !c->set.json)
 		heap_attach_summary(&c->attach, c->region, c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;

@@ -549,6 +549,8 @@ static void race_finish(struct race_cli *c)
 	race_sum_up(c, &totals);
 	c->shown = shown_races(c);
 	print_end(c, &totals);
+	if (!c->is_left && !c->set.sweep)
+		cli_note_death(COMMAND, c->set.program, c->status);
 	end.blind = c->blind ? "No process could be searched, so a missing report means nothing." :
 			       NULL;
 	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;

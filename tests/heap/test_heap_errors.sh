@@ -138,6 +138,14 @@ ok 'and is not reported, though its blocks are sampled' $?
 LD_BIND_NOW=1 heap -- "$victim" good
 [ $? = 0 ] && holds 'all(.[]; .type != "heap") and .[-1].sampled > 0'
 ok 'nor at the default budget' $?
+# shellcheck disable=SC2016 # for the inner shell
+heap -- sh -c 'kill -SEGV $$'
+[ $? = 139 ] && grep -qx 'trapline heap: note: sh was killed by SIGSEGV' "$tmp/err"
+ok 'a program that a signal ends is not one that ended well' $?
+# shellcheck disable=SC2016 # for the inner shell
+heap -- sh -c 'exit 3'
+[ $? = 3 ] && ! grep -q killed "$tmp/err"
+ok 'and one that exits is not said to be killed' $?
 if command -v gdb >/dev/null; then
 	heap -- gdb -nx -batch -ex run --args /bin/echo "went on"
 	grep -q 'went on' "$tmp/out" && grep -q 'exited normally' "$tmp/out"

@@ -104,6 +104,10 @@ ok '--match N-bytes' $?
 ok 'bytes that never come are said, with status 1' $?
 ! "$trapline" flow -- "$victim" functions 2>"$tmp/err" >"$tmp/out" && grep -q 'never reached' "$tmp/err"
 ok 'a source that is never reached is said, with status 1' $?
+# shellcheck disable=SC2016 # for the inner shell
+"$trapline" flow --from nanosleep -- sh -c 'kill -SEGV $$' 2>"$tmp/err" >"$tmp/out"
+grep -q 'note: .*sh was killed by SIGSEGV' "$tmp/err" && grep -q 'ended before it reached the source' "$tmp/err"
+ok 'a program that was killed before the source is said to be' $?
 
 flow --match "$secret" -- "$victim" bytes && holds "$sinks | length == 1 and (.[0] | .to.name == \"write\" and
 	.bytes == 24 and .from.bytes == 24)" && ! flow --match not-there -- "$victim" bytes

@@ -194,8 +194,8 @@ race -- sh -c 'echo out; echo err >&2; exit 3'
 [ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && [ "$(cat "$tmp/err")" = err ]
 ok "output and exit status are the program's" $?
 race -- sh -c 'kill -9 $$'
-[ $? = 137 ]
-ok "death by a signal is told as a shell does" $?
+[ $? = 137 ] && grep -qx 'trapline race: note: sh was killed by SIGKILL' "$tmp/err"
+ok "death by a signal is told as a shell does, and in words" $?
 searched_until "$is_found" --error-exitcode 9 --overhead 20% -- "$victims/race_racy" read_modify_write
 [ "$status" = 9 ]
 ok "--error-exitcode when a race was found" $?
