@@ -22,8 +22,7 @@ TRAP_PATH void sent_let(struct sent_hold *hold)
 	held = hold->outer;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	for (uint32_t i = 0; i < hold->count; i++)
-		sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), hold->infos[i].si_signo,
-		     &hold->infos[i]);
+		sent_again(&hold->infos[i]);
 }
 
 /* To the process, unless it was sent to this thread alone. */

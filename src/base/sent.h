@@ -21,7 +21,7 @@ struct sent_hold {
 
 /* hold is the caller's, until sent_let(). In between each handler of ours asks sent_waits() first. AS-Safe. */
 void sent_hold(struct sent_hold *hold);
-/* Sends them to this thread again. All signals are blocked. AS-Safe. */
+/* Sends them again, each to whom it was sent: another thread may wait for it. All signals are blocked. AS-Safe. */
 void sent_let(struct sent_hold *hold);
 /* One is sent as it was, to this thread or to the process. AS-Safe. */
 void sent_again(const siginfo_t *info);

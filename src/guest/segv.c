@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "guest/kernel_action.h"
 #include "guest/signals.h"
+#include "trap/shared.h"
 
 #define SEGV_BIT (1ull << (SIGSEGV - 1))
 /* While our handler runs: what instructions raise cannot wait. */
@@ -74,8 +75,11 @@ static void pass_on(siginfo_t *info, ucontext_t *context)
 static void on_segv(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
+	const ucontext_t *after = context;
+
 	if (info->si_code <= 0 || !tool->take(info, context))
 		pass_on(info, context);
+	trap_leave_shared_to(mask_of(&after->uc_sigmask));
 }
 
 /* By the flags that matter when the kernel makes the frame. */

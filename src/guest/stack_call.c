@@ -7,6 +7,7 @@
 
 #include "base/sent.h"
 #include "base/sys.h"
+#include "trap/shared.h"
 
 #define BIT(signal) (1ull << ((signal)-1))
 #define ALL (~0ull)
@@ -71,6 +72,7 @@ static void run(void *arg)
 	if (left->is_on_alternate)
 		set_alternate(&left->alternate);
 	sent_let(&hold);
+	trap_leave_shared_to(left->mask);
 }
 
 void stack_call(void *top, size_t bytes, void (*call)(void *), void *arg)

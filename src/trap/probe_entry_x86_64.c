@@ -22,6 +22,7 @@
 #include "trap/dispatch.h"
 #include "trap/probe_entry.h"
 #include "trap/probe_gate.h"
+#include "trap/shared.h"
 
 /* From rsp of the entry's frame; all of them are checked below. */
 /* All but rcx and rsp, from the context at rsp. */
@@ -165,19 +166,32 @@ TRAP_PATH void trap_probe_come_back(ucontext_t *context, uint64_t top)
 		give(context, top);
 }
 
+TRAP_PATH static uint64_t own_mask(const ucontext_t *context)
+{
+	uint64_t mask;
+
+	__builtin_memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	return mask;
+}
+
 /* Where the thread goes on. */
 TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
 	struct probe_gate *gate = probe_gate_of(atomic_get(&probe->owner));
 
-	if (gate)
-		return gate->take(gate, context);
-	if (GENERAL_REGS_ONLY || asks(probe, context))
-		trap_take_probe(context);
-	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+	uint64_t to = probe->resume;
 
-	return pc == probe->address ? probe->resume : pc;
+	if (gate)
+		to = gate->take(gate, context);
+	else if (GENERAL_REGS_ONLY || asks(probe, context))
+		trap_take_probe(context);
+	if (!gate && (uint64_t)context->uc_mcontext.gregs[REG_RIP] != probe->address)
+		to = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+	/* On another stack signals are blocked, and the context has the mask that comes back. */
+	if (GENERAL_REGS_ONLY && atomic_get(&trap_other_stack.give))
+		trap_leave_shared_to(own_mask(context));
+	return to;
 }
 
 /*

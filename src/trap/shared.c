@@ -103,18 +103,24 @@ TRAP_PATH static int is_for_first(uint64_t taken_here)
 	       (first.waiting & ~first.blocked & taken_here);
 }
 
-TRAP_PATH void trap_leave_shared(const ucontext_t *context)
+TRAP_PATH void trap_leave_shared_to(uint64_t mask)
 {
-	const uint64_t trap = 1ull << (SIGTRAP - 1);
 	struct timespec nap = { 0, NAP_NS };
 	uint64_t pending = 0;
-	uint64_t mask;
 
-	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
-	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &trap, NULL, sizeof(trap));
 	if (sys2(SYS_rt_sigpending, &pending, sizeof(pending)) || !(pending & ~mask) ||
 	    sys_gettid() == sys_getpid())
 		return;
 	for (int i = 0; i < NAPS_MAX && is_for_first(~mask); i++)
 		sys_nap(&nap);
+}
+
+TRAP_PATH void trap_leave_shared(const ucontext_t *context)
+{
+	const uint64_t trap = 1ull << (SIGTRAP - 1);
+	uint64_t mask;
+
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &trap, NULL, sizeof(trap));
+	trap_leave_shared_to(mask);
 }

@@ -3,6 +3,7 @@
 #ifndef TRAP_SHARED_H
 #define TRAP_SHARED_H
 
+#include <stdint.h>
 #include <ucontext.h>
 
 /*
@@ -10,5 +11,7 @@
  * it. Blocks SIGTRAP until the handler is left. AS-Safe.
  */
 void trap_leave_shared(const ucontext_t *context);
+/* The same before the thread's mask becomes this one. SIGTRAP is left as it is. AS-Safe. */
+void trap_leave_shared_to(uint64_t mask);
 
 #endif
