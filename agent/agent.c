@@ -113,7 +113,7 @@ static int end_for_program(void)
 	if (race_stop(RACE_STEP_OWN_TRAP) == -EAGAIN)
 		return -EAGAIN;
 	agent_throttle_rest("the program takes SIGTRAP itself, while it has the signal blocked");
-	return 0;
+	return agent_flow_let_go();
 }
 
 static void follow_forks(void)
@@ -211,7 +211,12 @@ static int attach_flow(const char *path)
 	struct flow_region *region = share_map_own(path, FLOW_MAGIC, sizeof(*region));
 	int lock = open_lock(path, region, sizeof(*region));
 
-	return lock < 0 ? lock : agent_flow_attach(region, lock);
+	if (lock < 0)
+		return lock;
+	/* Before the command unblocks SIGTRAP in threads: one that is sent to them waits as before. */
+	signals_take_marked(end_for_program);
+	trap_install();
+	return agent_flow_attach(region, lock);
 }
 
 static int do_call(const char *options)

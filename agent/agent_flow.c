@@ -24,15 +24,19 @@
 #include "flow/flow_tell.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
+#include "guest/signals.h"
 
 #define WAIT_STEP_NS 1000000
 #define LOOK_EVERY_NS 20000000
+#define MASKS_STEPS 150 /* 3 s */
 #define STACK_BYTES (256u << 10)
 
 static struct {
 	struct flow_region *region;
 	struct kept_fd lock;
 	uint32_t runs;
+	uint32_t is_asked; /* to end: the program takes SIGTRAP by itself */
+	pid_t pid;	   /* whose thread it is: a child has none */
 } flow = { .lock = KEPT_FD_NONE };
 
 static int flow_wait_while(struct flow_region *region, enum flow_state state)
@@ -73,11 +77,37 @@ static int flow_has_command(void)
 	return err == -EINTR || err == -EWOULDBLOCK;
 }
 
+/* What was sent to the program meanwhile, and is blocked, waits until the command has blocked it again. */
+static void flow_leaves(struct flow_region *region)
+{
+	const struct timespec step = { 0, LOOK_EVERY_NS };
+
+	for (int i = 0; atomic_get(&region->are_masks_open) && i < MASKS_STEPS; i++)
+		sys_nap(&step);
+	atomic_set(&flow.runs, 0u);
+	if (atomic_swap(&flow.is_asked, 0u))
+		signals_tool_has_ended();
+}
+
+int agent_flow_let_go(void)
+{
+	static const char why[] =
+		"the program takes SIGTRAP itself, while it has the signal blocked";
+
+	if (!atomic_get(&flow.runs) || flow.pid != sys_getpid())
+		return 0;
+	if (!atomic_swap(&flow.is_asked, 1u)) {
+		memcpy(flow.region->why, why, sizeof(why));
+		atomic_set(&flow.region->stop, 1u);
+	}
+	return -EINPROGRESS;
+}
+
 static void flow_wait_for_end(struct flow_region *region)
 {
 	const struct timespec step = { 0, LOOK_EVERY_NS };
 
-	while (flow_has_command()) {
+	while (flow_has_command() && !atomic_get(&flow.is_asked)) {
 		sys_nap(&step);
 		flow_budget_tick(LOOK_EVERY_NS);
 	}
@@ -90,7 +120,7 @@ static void flow_wait_for_end(struct flow_region *region)
 	own_thread_shuts();
 	kept_fd_close(&flow.lock);
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
-	atomic_set(&flow.runs, 0u);
+	flow_leaves(region);
 }
 
 static void *flow_run_late(void *arg)
@@ -106,7 +136,7 @@ static void *flow_run_late(void *arg)
 	if (err) {
 		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
 		kept_fd_close(&flow.lock);
-		atomic_set(&flow.runs, 0u);
+		flow_leaves(region);
 		return NULL;
 	}
 	atomic_set(&region->state, (uint32_t)FLOW_ARMED);
@@ -129,6 +159,7 @@ static int flow_take(struct flow_region *shared, int lock)
 	if (flow.region || !atomic_cas(&flow.runs, &none, 1u))
 		return -EBUSY;
 	flow.region = shared;
+	flow.pid = sys_getpid();
 	kept_fd_take(&flow.lock, lock);
 	return 0;
 }

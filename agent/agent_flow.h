@@ -17,4 +17,10 @@ int agent_flow_attach(struct flow_region *shared, int lock);
 /* In a process that was just started: waits for FLOW_ARM. 1: it handles SIGTRAP from now on. */
 int agent_flow_start(struct flow_region *shared, int lock);
 
+/*
+ * The program takes a signal by itself that it has blocked: 0: there is no flow here; -EINPROGRESS: it ends, and
+ * then signals_tool_has_ended() follows. AS-Safe.
+ */
+int agent_flow_let_go(void);
+
 #endif

@@ -70,6 +70,15 @@ EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 	return signals_mask(next, how, set, old);
 }
 
+EXPORTED int sigpending(sigset_t *set)
+{
+	static int (*next)(sigset_t *);
+
+	if (!next)
+		next = (int (*)(sigset_t *))dlsym(RTLD_NEXT, "sigpending");
+	return signals_pending(next, set);
+}
+
 EXPORTED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	static signals_set_mask next;

@@ -8,6 +8,7 @@
  */
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/marker.h"
 #include "cli/cmd.h"
 #include "cli/flow/flow_settings.h"
 #include "cli/inject/inject.h"
@@ -228,14 +229,18 @@ static void unblock_flow(struct flow_cli *c)
 	if (!c->blocked || c->blocked_count == most)
 		return;
 	more = c->blocked + c->blocked_count;
+	inject_mask_of(SIGTRAP, MARKER_OF_SIGTRAP);
 	const size_t n = inject_find_blocked(c->pid, more, most - c->blocked_count);
+	atomic_set(&c->region->are_masks_open, 1u);
 	c->blocked_count += inject_unblock_trap(c->pid, more, n);
 }
 
 static void block_flow_again(struct flow_cli *c)
 {
+	inject_mask_of(SIGTRAP, MARKER_OF_SIGTRAP);
 	if (c->blocked && !c->is_over)
 		inject_block_trap(c->pid, c->blocked, c->blocked_count);
+	atomic_set(&c->region->are_masks_open, 0u);
 	free(c->blocked);
 	c->blocked = NULL;
 }
@@ -328,6 +333,17 @@ static void show_sources(struct flow_cli *c)
 			plural(windows));
 }
 
+static void say_why_it_ended(const struct flow_cli *c)
+{
+	char why[sizeof(c->region->why)];
+
+	memcpy(why, c->region->why, sizeof(why));
+	why[sizeof(why) - 1] = '\0';
+	clean_text(why);
+	if (*why && atomic_get(&c->region->stop))
+		cli_note(COMMAND, "following ends in process %d: %s", c->pid, why);
+}
+
 static void flow_wait(struct flow_cli *c)
 {
 	for (unsigned int n = 1; !flow_has_ended(c) && !is_flow_over(c); n++) {
@@ -341,6 +357,7 @@ static void flow_wait(struct flow_cli *c)
 		flow_nap(LOOK_EVERY_NS);
 	}
 	output_clear_status(&c->terminal);
+	say_why_it_ended(c);
 }
 
 /* The agent gets the lock: it tells what lies in memory, and restores the instructions. */
@@ -443,9 +460,11 @@ int cmd_flow(int argc, char **argv)
 	if (!status) {
 		flow_wait(&c);
 		flow_leave(&c);
-		block_flow_again(&c);
-		status = flow_finish(&c);
 	}
+	if (c.region)
+		block_flow_again(&c);
+	if (!status)
+		status = flow_finish(&c);
 	agent_region_close(&c.memory);
 	if (c.out && c.set.output)
 		fclose(c.out);

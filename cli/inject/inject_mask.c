@@ -152,8 +152,16 @@ size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t coun
 	return m.count_done;
 }
 
+/* One of ours that is on its way would wait there for the program. It is taken as soon as the thread runs. */
+static bool has_one_on_its_way(pid_t pid, pid_t tid)
+{
+	uint64_t pending;
+
+	return read_mask(pid, tid, "SigPnd", &pending) && pending & masked_bit;
+}
+
 /* True also if the program has changed the mask itself. */
-static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
+static bool is_blocked_again(pid_t pid, const struct inject_masked *thread, bool may_wait)
 {
 	uint64_t mask;
 
@@ -161,6 +169,8 @@ static bool is_blocked_again(pid_t pid, const struct inject_masked *thread)
 		return true;
 	if (mask != open_mask(thread->mask))
 		return !(mask & masked_bit);
+	if (may_wait && has_one_on_its_way(pid, thread->tid))
+		return false;
 	change_mask(pid, thread->tid, mask, thread->mask);
 	return false;
 }
@@ -179,7 +189,7 @@ static void block_trap(void *arg)
 		bool are_all = true;
 
 		for (size_t i = 0; i < m->count; i++)
-			are_all &= is_blocked_again(m->pid, &m->threads[i]);
+			are_all &= is_blocked_again(m->pid, &m->threads[i], look < 4 * LOOKS);
 		times = are_all ? times + 1 : 0;
 		nanosleep(&pause, NULL);
 	}

@@ -19,6 +19,7 @@
  */
 #include "guest/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -27,11 +28,13 @@
 #include "base/marker.h"
 #include "base/sent.h"
 #include "base/sys.h"
+#include "guest/deferred.h"
 #include "guest/kernel_action.h"
 #include "trap/foreign.h"
 #include "trap/install.h"
 
 #define BIT(signal) (1ull << ((signal)-1))
+#define DEFERRED_NS 20000000
 /* What a mask of all signals has beside: then the markers were meant, too. */
 #define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
 
@@ -179,9 +182,25 @@ static int let_go(struct kept *k)
 }
 
 /* In SIGTRAP. */
-static int let_trap_go(void)
+static int let_trap_go(const siginfo_t *info)
 {
-	return let_go(trap);
+	const int err = let_go(trap);
+
+	if (err != -EINPROGRESS)
+		return err;
+	deferred_keep(info);
+	return 1;
+}
+
+void signals_tool_has_ended(void)
+{
+	const struct timespec pause = { 0, DEFERRED_NS };
+
+	atomic_set(&trap->has_let_go, 1u);
+	deferred_send();
+	/* A handler may have asked just before. */
+	sys_nap(&pause);
+	deferred_send();
 }
 
 void signals_leave_pending(const siginfo_t *info, ucontext_t *context)
@@ -219,6 +238,12 @@ void signals_take_late(int (*end)(void), int (*is_blocked)(const ucontext_t *))
 	trap->end = end;
 	atomic_set(&trap_let_go, let_trap_go);
 	atomic_set(&trap_is_held, is_blocked);
+}
+
+void signals_take_marked(int (*end)(void))
+{
+	atomic_set(&trap_held_bit, trap->marker);
+	signals_take_late(end, is_held);
 }
 
 void signals_own(int signal, const struct signals_owner *owner)
@@ -372,6 +397,12 @@ static const sigset_t *change_to_kernel(int how, const sigset_t *set, sigset_t *
 	return changed;
 }
 
+static void send_what_is_open(void)
+{
+	if (deferred_has(SIGTRAP) && !(own_mask() & (trap->marker | trap->bit)))
+		deferred_send_open(SIGTRAP);
+}
+
 int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *old)
 {
 	sigset_t changed;
@@ -379,6 +410,17 @@ int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *
 
 	if (!err && old && is_any_ours())
 		set_first_word(old, mask_to_program(first_word(old)));
+	if (!err && set && how != SIG_BLOCK && trap->is_ours)
+		send_what_is_open();
+	return err;
+}
+
+int signals_pending(int (*next)(sigset_t *), sigset_t *set)
+{
+	const int err = next(set);
+
+	if (!err && trap->is_ours && deferred_has(SIGTRAP))
+		sigaddset(set, SIGTRAP);
 	return err;
 }
 

@@ -12,7 +12,7 @@
 
 /*
  * Before the search or the budget starts. end_all: ends it in SIGTRAP, for good: 0 or -errno. Called when
- * a signal has come that the program takes by itself.
+ * a signal has come that the program takes by itself. -EINPROGRESS: it ends soon, see signals_tool_has_ended().
  */
 void signals_prepare(int (*end_all)(void));
 /* In a process that runs already: trapline unblocks SIGTRAP in these threads, which do not know. */
@@ -20,6 +20,15 @@ void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count
 			       int (*end_all)(void));
 /* The same, told by the caller: is_blocked: the program has SIGTRAP blocked in the interrupted thread. */
 void signals_take_late(int (*end_all)(void), int (*is_blocked)(const ucontext_t *));
+/*
+ * The same in threads that have the marker blocked in place of SIGTRAP (base/marker.h), which the command has made so.
+ */
+void signals_take_marked(int (*end_all)(void));
+/*
+ * end_all has said -EINPROGRESS, and nothing raises SIGTRAP any more: what was sent meanwhile is sent again. In a
+ * thread of ours.
+ */
+void signals_tool_has_ended(void);
 /* 1: end_all was called: SIGTRAP is blocked as the program asks. */
 int signals_have_let_go(void);
 
@@ -67,6 +76,9 @@ typedef int (*signals_set_mask)(int, const sigset_t *, sigset_t *);
 int signals_action(signals_set_action next, int signal, const struct sigaction *action,
 		   struct sigaction *old);
 int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *old);
+
+/* The same of sigpending(). */
+int signals_pending(int (*next)(sigset_t *), sigset_t *set);
 
 /*
  * A system call with SIGTRAP in it, without the functions of libc. 1: *result is that of the changed

@@ -205,7 +205,9 @@ struct flow_region {
 	uint32_t steps_used;
 	uint32_t records_used;
 	uint64_t counters[FLOW_COUNTERS];
-	char why[200]; /* of the first process that could not */
+	uint32_t are_masks_open; /* the command has unblocked SIGTRAP in threads */
+	uint32_t reserved;
+	char why[200]; /* of the first process that could not, or that ended it */
 	struct flow_source sources[FLOW_SOURCES];
 	struct flow_step steps[FLOW_STEPS];
 	struct flow_record records[FLOW_RECORDS];

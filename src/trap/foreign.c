@@ -41,7 +41,7 @@ struct action trap_previous = ACTION_DEFAULT;	    /* what foreign signals go to 
 struct action trap_first_previous = ACTION_DEFAULT; /* the one before anybody put itself between */
 uint64_t trap_held_bit;
 int (*trap_is_held)(const ucontext_t *context);
-int (*trap_let_go)(void);
+int (*trap_let_go)(const siginfo_t *info);
 
 struct foreign_thread {
 	int keeps_sent; /* it is a thread of ours */
@@ -150,11 +150,12 @@ TRAP_PATH static void take_kept(siginfo_t *info)
 
 TRAP_PATH static void keep_pending(const siginfo_t *info, ucontext_t *context)
 {
-	int (*let_go)(void) = atomic_get(&trap_let_go);
+	int (*let_go)(const siginfo_t *) = atomic_get(&trap_let_go);
+	const int outcome = let_go ? let_go(info) : 0;
 
-	if (let_go && let_go())
+	if (outcome < 0)
 		keep(info);
-	else
+	else if (!outcome)
 		leave_pending(info, context);
 }
 
@@ -319,6 +320,16 @@ TRAP_PATH int foreign_has_kept(void)
 	return self.has_kept != 0;
 }
 
+TRAP_PATH void foreign_send_kept(void)
+{
+	siginfo_t info;
+
+	if (!self.has_kept || self.keeps_sent)
+		return;
+	take_kept(&info);
+	sent_again(&info);
+}
+
 TRAP_PATH int foreign_take_kept(ucontext_t *context, const void *frame, struct foreign_call *to)
 {
 	siginfo_t info;
@@ -331,13 +342,8 @@ TRAP_PATH int foreign_take_kept(ucontext_t *context, const void *frame, struct f
 
 void foreign_keep_sent(int on)
 {
-	siginfo_t info;
-
 	self.keeps_sent = on;
-	if (on || !self.has_kept)
-		return;
-	take_kept(&info);
-	sent_again(&info);
+	foreign_send_kept();
 }
 
 int foreign_keeps_sent(void)

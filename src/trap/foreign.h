@@ -27,6 +27,9 @@ int foreign_take(siginfo_t *info, ucontext_t *context, const void *frame, int is
 /* 1: one came while a callback ran, and waits for its end. AS-Safe. */
 int foreign_has_kept(void);
 
+/* The callback had no signal, so no handler of ours ends now: one that was kept is sent again. AS-Safe. */
+void foreign_send_kept(void);
+
 /* One that was kept while a callback ran, if there is one. As above. */
 int foreign_take_kept(ucontext_t *context, const void *frame, struct foreign_call *call);
 
@@ -72,11 +75,11 @@ extern struct action trap_first_previous;
 /*
  * For a process in which SIGTRAP is kept unblocked. trap_is_held: 1: the program has it blocked in the
  * interrupted thread. trap_held_bit: signal that is blocked in place of SIGTRAP in a handler of the
- * program; 0: none. trap_let_go: all events end, because the program takes a signal by itself; 0, or
- * -errno when they could not. Called in SIGTRAP, not inside a callback.
+ * program; 0: none. trap_let_go: all events end, because the program takes a signal by itself: 0; 1: they end soon,
+ * and the signal is sent again then; or -errno when they could not. Called in SIGTRAP, not inside a callback.
  */
 extern int (*trap_is_held)(const ucontext_t *context);
 extern uint64_t trap_held_bit;
-extern int (*trap_let_go)(void);
+extern int (*trap_let_go)(const siginfo_t *info);
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/trap_path.h"
 #include "code/probe/code_probe.h"
 #include "trap/dispatch.h"
+#include "trap/foreign.h"
 #include "trap/probe_entry.h"
 #include "trap/probe_gate.h"
 #include "trap/shared.h"
@@ -191,6 +192,7 @@ TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 	/* On another stack signals are blocked, and the context has the mask that comes back. */
 	if (GENERAL_REGS_ONLY && atomic_get(&trap_other_stack.give))
 		trap_leave_shared_to(own_mask(context));
+	foreign_send_kept();
 	return to;
 }
 

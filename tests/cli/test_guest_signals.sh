@@ -30,6 +30,20 @@ for number in 5 11 7 4 8 15; do
 	under "a_list_of_patches_takes_no_signal_$number" $number patch --list
 done
 
+# flow has SIGTRAP open where the program blocks it. One that is sent meanwhile waits until flow has ended, and can be
+# merged with the next one, as the kernel does it.
+rm -f "$tmp/end"
+start sigwaiter 5 "$tmp/end"
+timeout -k 2 60 "$trapline" flow -p "$pid" --for 0.5 >"$tmp/out" 2>"$tmp/err"
+sleep 0.2
+: >"$tmp/end"
+wait "$pid"
+cp "$tmp/victim" "$tmp/out"
+awk '/^sent/ { is_right = $2 + 0 > 0 && $2 - $4 <= 1 } END { exit !is_right }' "$tmp/out" &&
+	grep -q 'the program takes SIGTRAP itself\|never reached' "$tmp/err"
+ok a_flow_leaves_a_trap_to_the_program $?
+under a_flow_takes_no_signal_11 11 flow --for 0.5
+
 # The signals that are open in a thread of ours.
 open_in()
 {
