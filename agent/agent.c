@@ -298,6 +298,7 @@ static void take_signals(void)
 	signals_are_ours(0);
 	signals_prepare(end_for_program);
 	signals_spare_stacks(1);
+	signals_libc_is_changed();
 }
 
 static void start_probe(const char *path)

@@ -5,9 +5,15 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "agent/guard/guard_next.h"
 #include "guest/signals.h"
 
 #define EXPORTED __attribute__((visibility("default")))
+
+void *guard_next(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
 
 EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {

@@ -65,7 +65,8 @@ static struct kept *const segv = &all[1];
 	k < all + sizeof(all) / sizeof(*all); \
 	k++
 
-static int spares_stacks; /* there is no int3 of ours, which would kill */
+static int is_libc_changed; /* a thread that starts a program may reach an int3 */
+static int spares_stacks;   /* there is no int3 of ours, which would kill */
 
 static struct kept *kept_of(int signal)
 {
@@ -293,6 +294,11 @@ void signals_let_go(int signal)
 static int is_any_ours(void)
 {
 	return trap->is_ours || segv->is_ours;
+}
+
+void signals_libc_is_changed(void)
+{
+	is_libc_changed = 1;
 }
 
 void signals_spare_stacks(int spare)
@@ -539,10 +545,13 @@ void signals_after_exec(const struct signals_exec *before)
 
 void signals_before_spawn(struct signals_exec *before)
 {
+	*before = (struct signals_exec){ .mask = 0 };
+	if (trap->is_ours && is_libc_changed)
+		return;
 	for (EACH(k))
 		if (k->is_ours && is_ignored(k) && !let_go(k))
 			set_ignored(k->signal);
-	*before = (struct signals_exec){ .mask = own_mask() };
+	before->mask = own_mask();
 	before->is_mask_changed = mask_for_exec(before->mask) != before->mask;
 	if (before->is_mask_changed)
 		set_own_mask(mask_for_exec(before->mask));

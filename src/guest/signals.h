@@ -94,6 +94,12 @@ int signals_are_ours(int are);
 /* Undoes signals_prepare() in this thread: nothing of ours handles SIGTRAP. */
 void signals_give_back(void);
 
+/*
+ * Functions of libc can have an int3: SIGTRAP stays open, and handled, where libc starts a program in a child of
+ * its own making, which does not inherit it blocked or ignored then.
+ */
+void signals_libc_is_changed(void);
+
 /* Whether handlers with SA_ONSTACK keep SIGTRAP out. Not in a sweep. */
 void signals_spare_stacks(int spare);
 

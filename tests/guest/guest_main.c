@@ -147,10 +147,30 @@ static void list(void)
 		puts(b->name);
 }
 
+/* The signals that this program has blocked, and that it ignores, as words. */
+static int tell_inherited(void)
+{
+	uint64_t blocked = 0, ignored = 0;
+	struct sigaction action;
+	sigset_t set;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &set);
+	for (int i = 1; i < 65; i++) {
+		if (sigismember(&set, i) == 1)
+			blocked |= 1ul << (i - 1);
+		if (!sigaction(i, NULL, &action) && action.sa_handler == SIG_IGN)
+			ignored |= 1ul << (i - 1);
+	}
+	printf("%lx %lx\n", blocked, ignored);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t thread;
 
+	if (argc == 2 && !strcmp(argv[1], "inherited"))
+		return tell_inherited();
 	if (argc == 1) {
 		list();
 		return 0;

@@ -83,6 +83,31 @@ for mode in $(printf '%s\n' sigwait signalfd thread_waits sigtimedwait | some); 
 	attached "race -p" "$mode" race --overhead 50% --for 30
 done
 
+# What a program inherits that is started: signals that are blocked and ignored.
+# inherits NAME ARG...
+inherits()
+{
+	name=$1
+	shift
+	timeout -k 60 120 "$trapline" "$@" -- "$victims/inherits" 2>"$tmp/err" | grep '^by' | sort >"$tmp/out"
+	cmp -s "$tmp/expected" "$tmp/out"
+	ok "inherits: as without $name" $?
+}
+
+"$victims/inherits" | sort >"$tmp/expected"
+grep -q '^by popen: blocked 1, ignored 1' "$tmp/expected" && grep -q '^by popen: blocked 0, ignored 0' "$tmp/expected"
+ok "inherits: both ways" $?
+inherits race race --overhead 50% -o /dev/null
+inherits throttle throttle --cpu 180%
+# Where functions of libc have a breakpoint, programs inherit neither by way of them: trapline(7).
+grep -v 'by \(posix_spawn\|posix_spawnp\|system\|popen\): blocked 1' "$tmp/expected" >"$tmp/exec"
+for how in 'by posix_spawn' 'by posix_spawnp' 'by system' 'by popen'; do
+	echo "$how: blocked 0, ignored 0" >>"$tmp/exec"
+done
+sort "$tmp/exec" >"$tmp/expected"
+inherits flow flow -o /dev/null
+inherits "a probe" break start --mechanism probe --summary
+
 # A process with a filter of system calls is not searched, and has SIGTRAP for itself.
 for mode in flags jump sigwait dies_by_default; do
 	alone "$mode"

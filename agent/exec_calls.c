@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_exec.c - calls that start a program, which gets from this one what the program believes that it has:
- * signals that are ignored, and those that are blocked (guest/signals.c).
+ * exec_calls.c - calls that start a program, which gets from this one what the program believes that it has:
+ * signals that are ignored, and those that are blocked (guest/signals.c). In each object that keeps signals.
  *
  * In a process that ran before, the jump in execve() is also reached by libc's own calls.
  */
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/guard/guard.h"
 #include "agent/guard/guard_next.h"
 #include "guest/signals.h"
 
