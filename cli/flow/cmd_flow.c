@@ -402,8 +402,9 @@ static int say_unreached(const struct flow_cli *c, const struct flow_report *rep
 				 "that were asked for: nothing was followed",
 				 t.counters[FLOW_SEEN], t.counters[FLOW_SEEN] == 1 ? "" : "s");
 	if (WIFSIGNALED(c->status))
-		return cli_wrong(COMMAND,
-				 "the program ended before it reached the source: nothing was followed");
+		return cli_wrong(
+			COMMAND,
+			"the program ended before it reached the source: nothing was followed");
 	return cli_wrong(COMMAND, "the source was never reached: nothing was followed");
 }
 

@@ -171,7 +171,7 @@ static const char *missing_split(Dwarf *dwarf)
 		if (split.addr || (!dwarf_attr(&unit, DW_AT_dwo_name, &attr) &&
 				   !dwarf_attr(&unit, DW_AT_GNU_dwo_name, &attr)))
 			continue;
-		return dwarf_formstring(&attr);
+		return clean_attribute(&attr);
 	}
 	return NULL;
 }
@@ -190,7 +190,6 @@ static void missing_split_text(Dwfl_Module *mod, const char *dwo, struct missing
 	}
 	snprintf(out->cause, sizeof(out->cause),
 		 "has its debug information in %.200s, which is missing", dwo);
-	clean_text(out->cause);
 	out->remedy = "bring that file back, or build it without -gsplit-dwarf";
 }
 
