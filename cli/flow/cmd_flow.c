@@ -283,7 +283,9 @@ static int arm_flow(struct flow_cli *c)
 	while (!wait_for_change(c, FLOW_ARM, UNBLOCK_NS) && !c->is_over && !asked_by &&
 	       clock_now_ns() - start < READY_NS)
 		unblock_flow(c);
-	if (atomic_get(&c->region->state) == FLOW_ARMED || (c->is_over && before == FLOW_READY))
+	/* It may have ended again by now, for the program's own SIGTRAP. */
+	const uint32_t now = atomic_get(&c->region->state);
+	if (now == FLOW_ARMED || now == FLOW_ENDED || (c->is_over && before == FLOW_READY))
 		return CLI_OK;
 	memcpy(why, c->region->why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';

@@ -108,6 +108,14 @@ sort "$tmp/exec" >"$tmp/expected"
 inherits flow flow -o /dev/null
 inherits "a probe" break start --mechanism probe --summary
 
+# It lives on without flow, also where that has hardly begun.
+for mode in pending sigwait sigtimedwait signalfd thread_waits; do
+	alone "$mode"
+	timeout -k 60 120 "$trapline" flow -o /dev/null -- "$victims/own_trap" "$mode" >"$tmp/out" 2>"$tmp/err"
+	same "$tmp/out"
+	ok "$mode: as without flow" $?
+done
+
 # A process with a filter of system calls is not searched, and has SIGTRAP for itself.
 for mode in flags jump sigwait dies_by_default; do
 	alone "$mode"
