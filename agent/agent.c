@@ -196,11 +196,16 @@ static int open_lock(const char *path, void *region, size_t bytes)
 	return lock;
 }
 
+/*
+ * The decoder is opened here, in the thread that was borrowed: in one of ours the loader's malloc() would make
+ * an arena, of 64 MiB of address space, which stays.
+ */
 static int attach_probe(const char *path)
 {
 	struct probe_region *region = share_map_own(path, PROBE_MAGIC, sizeof(*region));
 	int lock = open_lock(path, region, sizeof(*region));
 
+	zydis_open(); /* tells later whether it failed */
 	return lock < 0 ? lock : agent_probe_attach(region, lock);
 }
 
@@ -213,6 +218,7 @@ static int attach_flow(const char *path)
 
 	if (lock < 0)
 		return lock;
+	zydis_open(); /* as for a probe */
 	/* Before the command unblocks SIGTRAP in threads: one that is sent to them waits as before. */
 	signals_take_marked(end_for_program);
 	trap_install();

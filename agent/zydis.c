@@ -43,10 +43,11 @@ ZyanStatus ZydisDecoderDecodeOperands(const ZydisDecoder *decoder,
 
 int zydis_open(void)
 {
-	void *lib = dlopen(DECODER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	void *lib = decode_operands ? NULL :
+				      dlopen(DECODER_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 
 	if (!lib)
-		return -1;
+		return decode_operands ? 0 : -1;
 	init = (ZyanStatus(*)(ZydisDecoder *, ZydisMachineMode,
 			      ZydisStackWidth))dlsym(lib, "ZydisDecoderInit");
 	decode_instruction =

@@ -333,6 +333,15 @@ static void keep_region(struct heap_region *region)
 	late.region = region;
 }
 
+/* A thread of ours would leave an arena of malloc() behind, of 64 MiB. take() tells of a failure. */
+static void look_up_late(void)
+{
+	zydis_open();
+	pthread_mutex_lock(&late.lock);
+	late_jumps_find();
+	pthread_mutex_unlock(&late.lock);
+}
+
 static int late_begin(const char *path)
 {
 	struct heap_region *region = share_map_own(path, HEAP_MAGIC, sizeof(*region));
@@ -348,6 +357,7 @@ static int late_begin(const char *path)
 		heap_before_sample = NULL;
 		kept_fd_take(&late.file, file);
 		own_thread_prepare();
+		look_up_late();
 		err = own_thread_start(pthread_create, STACK_BYTES, run_late, region);
 		if (err)
 			atomic_set(&late.state, (uint32_t)LATE_IDLE);
@@ -377,6 +387,7 @@ int trapline_heap_begin(struct heap_region *region)
 	heap_self.busy++;
 	pthread_mutex_lock(&late.lock);
 	keep_region(region);
+	late_jumps_find();
 	int err = take(region);
 	if (!err)
 		err = sample();

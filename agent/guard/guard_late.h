@@ -23,6 +23,8 @@ struct late_refused {
 	unsigned int count;
 	char names[200];
 };
+/* First, and in the borrowed thread: dlsym() of a name that is not there allocates. */
+void late_jumps_find(void);
 int late_jumps_place(char *why, size_t n, struct late_refused *refused);
 /* The path of the object whose malloc() it is. */
 void late_allocator(char *path, size_t n);

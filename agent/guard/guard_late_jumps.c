@@ -280,6 +280,12 @@ static void note_refused(struct late_refused *refused, const char *name)
 }
 
 /* The objects of an allocator may come after the start, and its functions of C++ with it. */
+void late_jumps_find(void)
+{
+	find_sites_of(false);
+	find_sites_of(true);
+}
+
 int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 {
 	struct code_problem problem = { NULL, 0 };
@@ -291,8 +297,6 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 		return err;
 	}
 	trap_probe_prepare();
-	find_sites_of(false);
-	find_sites_of(true);
 	for (uint32_t i = 0; i < site_count && !err; i++) {
 		struct late_site *site = &sites[i];
 		int one = site->is_open ? 0 : open_jump(site, &problem);

@@ -6,8 +6,8 @@
 #ifndef CORE_MOVED_WATCH_H
 #define CORE_MOVED_WATCH_H
 
+#include "base/tasks.h"
 #include "event/event.h"
-#include "event/tasks.h"
 
 #define MOVED_WATCH_BYTES 8u /* that it watches at most */
 

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -15,7 +14,7 @@
 #include "base/memory.h"
 #include "base/own_proc.h"
 #include "base/sys.h"
-#include "event/tasks.h"
+#include "base/tasks.h"
 #include "record/layout.h"
 #include "trap/dispatch.h"
 
@@ -129,8 +128,9 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 	err = check_process(pid ? pid : self);
 	if (err)
 		return err;
-	struct trapline *t = calloc(1, sizeof(*t));
-	if (!t)
+	/* In the agent a thread of ours does it, and malloc() would make an arena for it. */
+	struct trapline *t = memory_map(sizeof(*t));
+	if (memory_failed(t))
 		return failed(-ENOMEM, FAILED_TARGET, NULL);
 	t->pid = pid ? pid : self;
 	t->owner_pid = self;
@@ -181,7 +181,7 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 	close_and_forget(&t->epoll_fd);
 	pthread_mutex_destroy(&t->lock);
 	pthread_mutex_destroy(&t->ring_lock);
-	free(t);
+	memory_unmap(t, sizeof(*t));
 }
 
 /* How late a record from a perf ring, or of a probe, may be told. */

@@ -15,11 +15,11 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "event/attr.h"
 #include "event/event.h"
 #include "event/limit.h"
 #include "event/table.h"
-#include "event/tasks.h"
 
 int event_lowest_fd;
 

@@ -18,12 +18,12 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/tasks.h"
 #include "event/aim.h"
 #include "event/attr.h"
 #include "event/event.h"
 #include "event/limit.h"
 #include "event/table.h"
-#include "event/tasks.h"
 
 #define ROUNDS_MAX 1000
 #define ROOTS_FIRST 1024

@@ -14,8 +14,8 @@
 #include <linux/perf_event.h>
 
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "event/limit.h"
-#include "event/tasks.h"
 
 static int wait_for_thread(pid_t tid)
 {

@@ -3,7 +3,7 @@
 #ifndef EVENT_BIRTHS_H
 #define EVENT_BIRTHS_H
 
-#include "event/tasks.h"
+#include "base/tasks.h"
 
 struct births {
 	struct task_list lists[2];

@@ -15,9 +15,9 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "event/attr.h"
 #include "event/births.h"
-#include "event/tasks.h"
 #include "record/layout.h"
 
 enum {

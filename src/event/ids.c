@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "event/tasks.h"
+#include "base/tasks.h"
 
 /* Of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
 #define FIRST_NAMESPACE 0xeffffffcu

@@ -11,9 +11,9 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "event/control.h"
 #include "event/event.h"
-#include "event/tasks.h"
 
 static int can_look(const struct trapline_event *ev)
 {

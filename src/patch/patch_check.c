@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lines.h"
 #include "base/sys.h"
 #include "code/insn/insn.h"
 
@@ -86,18 +87,18 @@ static int is_chooser(uint64_t address)
 
 static int is_executable(uint64_t address)
 {
-	char line[512];
+	struct lines maps;
 	uint64_t start;
 	uint64_t end;
 	char protection[5];
 	int result = 0;
-	FILE *maps = fopen("/proc/self/maps", "re");
 
-	while (maps && !result && fgets(line, sizeof(line), maps))
+	if (lines_open(&maps, "/proc/self/maps"))
+		return 0;
+	for (char *line; !result && (line = lines_next(&maps));)
 		result = sscanf(line, "%lx-%lx %4s", &start, &end, protection) == 3 &&
 			 address - start < end - start && protection[2] == 'x';
-	if (maps)
-		fclose(maps);
+	lines_close(&maps);
 	return result;
 }
 

@@ -26,7 +26,7 @@
 
 #include <trapline/tools.h>
 
-#include "event/tasks.h"
+#include "base/tasks.h"
 #include "trap/probe_gate.h"
 
 #define PATCH_KIND(phase) ((phase)&3u)

@@ -19,9 +19,9 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "base/trap_path.h"
 #include "core/create.h"
-#include "event/tasks.h"
 
 #define MARKS_MIN 1024u
 #define TEXT_BYTES 256

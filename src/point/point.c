@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tasks.h"
 #include "cond/steps.h"
 #include "cond/terms.h"
-#include "event/tasks.h"
 
 int point_registers(uint64_t used, const uint64_t *regs, struct condition *out)
 {

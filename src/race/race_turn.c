@@ -15,10 +15,10 @@
 #include <errno.h>
 
 #include "base/atomic.h"
+#include "base/tasks.h"
 #include "base/trap_path.h"
 #include "event/aim.h"
 #include "event/event.h"
-#include "event/tasks.h"
 #include "race/race_budget.h"
 #include "race/race_fork.h"
 #include "race/race_modules.h"

@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sort.h"
 #include "base/sys.h"
 
 #define WAITING_MAX 1024
@@ -287,7 +288,7 @@ int change_sort(struct change *change)
 	for (size_t i = 1; i < n && is_sorted; i++)
 		is_sorted = entries[i - 1].address <= entries[i].address;
 	if (!is_sorted)
-		qsort(entries, n, sizeof(*entries), compare_entries);
+		sort_rows(entries, n, sizeof(*entries), compare_entries);
 	for (size_t i = 1; i < n; i++) {
 		if (entries[i - 1].address + entries[i - 1].len <= entries[i].address)
 			continue;

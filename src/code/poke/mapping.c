@@ -9,9 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "base/lines.h"
 #include "base/sys.h"
-
-#define LINE_BYTES (PATH_MAX + 128)
 
 /* As in <linux/fs.h> of v6.11: struct procmap_query. */
 struct query {
@@ -81,23 +80,22 @@ static int read_line(const char *line, uint64_t address, struct mapping *out)
 		return 0;
 	out->protection = protection_of(mode[0] == 'r', mode[1] == 'w', mode[2] == 'x');
 	out->is_shared = mode[3] == 's';
-	snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(line + name_at, "\n"),
-		 line + name_at);
+	snprintf(out->name, sizeof(out->name), "%s", line + name_at);
 	return 1;
 }
 
 static int search(uint64_t address, struct mapping *out)
 {
-	FILE *maps = fopen("/proc/thread-self/maps", "re");
-	char line[LINE_BYTES];
-	int err = maps ? -ENOENT : -EACCES;
+	struct lines maps;
+	int is_found = 0;
+	char *line;
 
-	while (err == -ENOENT && fgets(line, sizeof(line), maps))
-		if (read_line(line, address, out))
-			err = 0;
-	if (maps)
-		fclose(maps);
-	return err;
+	if (lines_open(&maps, "/proc/thread-self/maps"))
+		return -EACCES;
+	while (!is_found && (line = lines_next(&maps)))
+		is_found = read_line(line, address, out);
+	lines_close(&maps);
+	return is_found ? 0 : -ENOENT;
 }
 
 int mapping_find(uint64_t address, struct mapping *out)

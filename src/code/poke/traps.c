@@ -6,15 +6,15 @@
  * who traps always finds its row. A row whose text was unloaded or changed by somebody else is
  * noticed when its set is removed, or when its address is asked for again, and only forgotten.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/lines.h"
 #include "base/memory.h"
 #include "base/own_thread_name.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "code/log/code_stream.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
@@ -125,48 +125,42 @@ struct masks {
 };
 
 /* A thread of ours does nothing that could come to a trap while it has the signal blocked. */
-static void read_mask(const char *tid, struct masks *masks)
+static int read_mask(void *arg, pid_t tid)
 {
+	struct masks *masks = arg;
+	struct lines status;
 	char path[64];
 	char name[32] = "";
-	char line[256];
 	unsigned long long mask = 0;
 	char state = 0;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%.16s/status", tid);
-	FILE *status = fopen(path, "re");
-	if (!status)
-		return; /* it has ended */
-	while (fgets(line, sizeof(line), status)) {
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	if (lines_open(&status, path))
+		return 0; /* it has ended */
+	for (char *line; (line = lines_next(&status));) {
 		if (sscanf(line, "SigBlk: %llx", &mask) == 1)
 			break;
 		sscanf(line, "Name: %31s", name);
 		sscanf(line, "State: %c", &state);
 	}
-	fclose(status);
-	if (!((mask >> (SIGTRAP - 1)) & 1) ||
-	    (own_thread_has_name(name) && strtol(tid, NULL, 10) != sys_getpid()))
-		return;
+	lines_close(&status);
+	if (!((mask >> (SIGTRAP - 1)) & 1) || (own_thread_has_name(name) && tid != sys_getpid()))
+		return 0;
 	masks->blocked++;
-	masks->waiting += state == 'R' && strtol(tid, NULL, 10) != sys_gettid();
+	masks->waiting += state == 'R' && tid != sys_gettid();
+	return 0;
 }
 
 /* 0 or -EACCES. */
 static int read_masks(struct masks *masks)
 {
+	struct task_names names;
 	int saved = errno;
-	DIR *tasks = opendir("/proc/self/task");
-	struct dirent *entry;
 
 	*masks = (struct masks){ 0 };
-	if (!tasks)
-		return -EACCES;
-	while ((entry = readdir(tasks)))
-		if (entry->d_name[0] != '.')
-			read_mask(entry->d_name, masks);
-	closedir(tasks);
+	int err = tasks_each(sys_getpid(), &names, read_mask, masks);
 	errno = saved;
-	return 0;
+	return err ? -EACCES : 0;
 }
 
 /*

@@ -25,6 +25,8 @@
 #define PAGES_BITS 15
 #define PAGES (1u << PAGES_BITS)
 #define PAGES_USED_MAX (PAGES / 2)
+#define MAP_WORDS (PAGE_BYTES / 64)
+#define MAPS_AT_ONCE 128u
 #define LOWEST 0x10000u
 #define HIGHEST 0x7fffffffe000u
 #define STACK_GROWS (256ull << 20)
@@ -36,11 +38,13 @@
 struct pad_page {
 	uint64_t start; /* 0: the row is free */
 	int is_mapped;
-	uint64_t taken[PAGE_BYTES / 64];
+	uint64_t *taken; /* MAP_WORDS of them; they stay the row's */
 };
 
 static struct pad_page *pages; /* open addressing */
 static size_t page_count;
+static uint64_t *maps; /* those that are not given out yet */
+static size_t maps_left;
 
 static uint64_t page_of(uint64_t address)
 {
@@ -78,6 +82,34 @@ static int page_fill(uint64_t start)
 	return err;
 }
 
+/* From a chunk: room for all rows at once would be 16 MiB of address space. NULL: no memory. */
+static uint64_t *make_map(void)
+{
+	if (!maps_left) {
+		void *memory = memory_map(MAPS_AT_ONCE * MAP_WORDS * sizeof(*maps));
+
+		if (memory_failed(memory))
+			return NULL;
+		maps = memory;
+		maps_left = MAPS_AT_ONCE;
+	}
+	return maps + --maps_left * MAP_WORDS;
+}
+
+/* The row, or NULL: no memory. */
+static struct pad_page *row_begin(struct pad_page *page, uint64_t start)
+{
+	if (!page->taken)
+		page->taken = make_map();
+	if (!page->taken)
+		return NULL;
+	memset(page->taken, 0, MAP_WORDS * sizeof(*page->taken));
+	page_count += !page->start;
+	page->start = start;
+	page->is_mapped = 1;
+	return page;
+}
+
 static struct pad_page *page_need(uint64_t start, uint64_t heap_grows)
 {
 	struct pad_page *page = page_find(start);
@@ -91,15 +123,10 @@ static struct pad_page *page_need(uint64_t start, uint64_t heap_grows)
 	if (memory_failed((void *)(uintptr_t)at))
 		return NULL;
 	/* Before v4.17 the flag is a hint only. */
-	if (at != start || page_fill(start)) {
-		memory_unmap((void *)(uintptr_t)at, PAGE_BYTES);
-		return NULL;
-	}
-	page_count += !page->start;
-	memset(page, 0, sizeof(*page));
-	page->start = start;
-	page->is_mapped = 1;
-	return page;
+	if (at == start && !page_fill(start) && row_begin(page, start))
+		return page;
+	memory_unmap((void *)(uintptr_t)at, PAGE_BYTES);
+	return NULL;
 }
 
 /* The row stays: others may have been put behind it. */
@@ -109,7 +136,7 @@ static void page_drop_empty(uint64_t start)
 
 	if (!page->start || !page->is_mapped)
 		return;
-	for (size_t i = 0; i < PAGE_BYTES / 64; i++)
+	for (size_t i = 0; i < MAP_WORDS; i++)
 		if (page->taken[i])
 			return;
 	uint64_t begin_ns = clock_now_ns();

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/lines.h"
+
 static int parse(const char *line, pid_t pid, struct code_file *out, char permissions[5])
 {
 	unsigned int major;
@@ -26,20 +28,20 @@ int code_file_each(pid_t pid, int (*each)(void *arg, const struct code_file *fil
 {
 	char permissions[5] = "";
 	char path[64];
-	char line[4352];
+	struct lines maps;
 	int result = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *maps = fopen(path, "re");
-	if (!maps)
-		return -errno;
-	while (!result && fgets(line, sizeof(line), maps)) {
+	int err = lines_open(&maps, path);
+	if (err)
+		return err;
+	for (char *line; !result && (line = lines_next(&maps));) {
 		struct code_file file;
 
 		if (!parse(line, pid, &file, permissions))
 			result = each(arg, &file, permissions[2] == 'x');
 	}
-	fclose(maps);
+	lines_close(&maps);
 	return result;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "code/reach/back.h"
 #include "code/reach/returns_priv.h"
 
@@ -440,8 +441,7 @@ static int check_overlaps(struct search *s)
 	for (uint32_t i = 0; i < s->reached_size; i++)
 		if (s->reached[i].address)
 			s->reached[n++] = s->reached[i];
-	if (n)
-		qsort(s->reached, n, sizeof(*s->reached), by_address);
+	sort_rows(s->reached, n, sizeof(*s->reached), by_address);
 	for (uint32_t i = 0; i + 1 < n; i++) {
 		uint64_t end = s->reached[i].address + s->reached[i].length;
 

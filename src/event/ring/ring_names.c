@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
-#include "event/tasks.h"
+#include "base/tasks.h"
 
 #define ROOM_FIRST 256u
 #define ROOM_MAX (1u << 17) /* half of it is used; then all begins again */

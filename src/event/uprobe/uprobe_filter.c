@@ -13,8 +13,8 @@
 #include "base/atomic.h"
 #include "base/ebpf.h"
 #include "base/sys.h"
+#include "base/tasks.h"
 #include "event/ids.h"
-#include "event/tasks.h"
 
 enum {
 	UNKNOWN,

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/tasks.h"
 #include "event/event.h"
-#include "event/tasks.h"
 #include "record/race_region.h"
 
 /* A piece of memory that an instruction is about to access. */

@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
 #include "code/poke/traps.h"
@@ -56,15 +57,20 @@
 #define MASKS_EVERY 256u      /* turns: has a thread SIGTRAP blocked? */
 #define PIECES_AFTER 50u      /* pieces of libraries, where they were not set at the start */
 
+/* Mapped for a sweep only: the address space of a process that is attached to is not spent on it. */
+struct tables {
+	uint32_t resting[RACE_SPOTS_MAX]; /* in the order in which they began to */
+	uint32_t rows[RACE_SPOTS_MAX];	  /* of the set that is switched */
+};
+
 static struct {
 	pthread_mutex_t lock;
 	race_create create;
-	pid_t pid;	  /* whose thread runs */
-	uint32_t is_kept; /* it was created, in this process */
-	int is_over;	  /* no text is changed any more, here and in children */
-	int has_handlers; /* around fork */
-	/* Those that rest, in the order in which they began to. */
-	uint32_t resting[RACE_SPOTS_MAX];
+	pid_t pid;	       /* whose thread runs */
+	uint32_t is_kept;      /* it was created, in this process */
+	int is_over;	       /* no text is changed any more, here and in children */
+	int has_handlers;      /* around fork */
+	struct tables *tables; /* from the first thread on, for ever */
 	uint32_t first;
 	uint32_t resting_count;
 	int are_pieces_early;
@@ -86,13 +92,13 @@ static void rest(uint32_t id)
 {
 	uint32_t at = (sites.first + sites.resting_count) % RACE_SPOTS_MAX;
 
-	sites.resting[at] = id;
+	sites.tables->resting[at] = id;
 	sites.resting_count++;
 }
 
 static uint32_t take_resting(void)
 {
-	uint32_t id = sites.resting[sites.first];
+	uint32_t id = sites.tables->resting[sites.first];
 
 	sites.first = (sites.first + 1) % RACE_SPOTS_MAX;
 	sites.resting_count--;
@@ -228,7 +234,7 @@ static void while_nothing_closes(void (*act)(void))
 
 void race_sites_forget_set(uint32_t number)
 {
-	static uint32_t rows[RACE_SPOTS_MAX];
+	uint32_t *rows = sites.tables->rows;
 	const struct race_spots *set = &race_sets.rows[number];
 	struct code_problem problem;
 	uint32_t n = sites.resting_count;
@@ -313,7 +319,7 @@ static void between_turns(void (*act)(void))
 static void take_all_away(void)
 {
 	for (uint32_t i = 0; i < race_sets.count; i++) {
-		static uint32_t rows[RACE_SPOTS_MAX];
+		uint32_t *rows = sites.tables->rows;
 		struct code_problem problem;
 
 		for (uint32_t k = 0; k < race_sets.rows[i].count; k++)
@@ -441,11 +447,24 @@ static void after_fork_in_child(void)
 	sites.is_kept = 0;
 }
 
+static int make_tables(void)
+{
+	if (sites.tables)
+		return 0;
+	void *memory = memory_map(sizeof(*sites.tables));
+	if (memory_failed(memory))
+		return memory_error(memory);
+	sites.tables = memory;
+	return 0;
+}
+
 static void begin_locked(void)
 {
 	struct code_problem problem = { NULL, 0 };
-	int err = poke_start(&problem);
+	int err = make_tables();
 
+	if (!err)
+		err = poke_start(&problem);
 	if (!err && !sites.has_handlers) {
 		err = -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 		if (!err && race_strategy->is_of_sites)

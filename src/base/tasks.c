@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tasks.c - the threads of a process, by raw getdents64: no allocation, no directory stream. */
-#include "event/tasks.h"
+#include "base/tasks.h"
 
 #include <errno.h>
 #include <fcntl.h>

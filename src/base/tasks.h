@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tasks.h - the threads of a process. */
-#ifndef EVENT_TASKS_H
-#define EVENT_TASKS_H
+#ifndef BASE_TASKS_H
+#define BASE_TASKS_H
 
 #include <stddef.h>
 #include <stdint.h>
