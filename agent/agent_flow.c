@@ -22,6 +22,7 @@
 #include "flow/flow_begin.h"
 #include "flow/flow_places.h"
 #include "flow/flow_tell.h"
+#include "guest/outside.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
 #include "guest/signals.h"
@@ -30,6 +31,7 @@
 #define LOOK_EVERY_NS 20000000
 #define MASKS_STEPS 150 /* 3 s */
 #define STACK_BYTES (256u << 10)
+#define LEAVES 2u /* of is_asked */
 
 static struct {
 	struct flow_region *region;
@@ -78,14 +80,14 @@ static int flow_has_command(void)
 }
 
 /* What was sent to the program meanwhile, and is blocked, waits until the command has blocked it again. */
-static void flow_leaves(struct flow_region *region)
+static void flow_leaves(struct flow_region *region, uint32_t was_asked)
 {
 	const struct timespec step = { 0, LOOK_EVERY_NS };
 
 	for (int i = 0; atomic_get(&region->are_masks_open) && i < MASKS_STEPS; i++)
 		sys_nap(&step);
 	atomic_set(&flow.runs, 0u);
-	if (atomic_swap(&flow.is_asked, 0u))
+	if (atomic_swap(&flow.is_asked, 0u) == 1 || was_asked)
 		signals_tool_has_ended();
 }
 
@@ -119,8 +121,13 @@ static void flow_wait_for_end(struct flow_region *region)
 	own_stacks_end();
 	own_thread_shuts();
 	kept_fd_close(&flow.lock);
+	/* Nothing is written into the region for what is asked from here on. */
+	const uint32_t was_asked = atomic_swap(&flow.is_asked, LEAVES);
+	const int is_free = !outside_wait(OUTSIDE_MOST_NS) && !flow_give();
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
-	flow_leaves(region);
+	flow_leaves(region, was_asked);
+	if (is_free)
+		memory_unmap(region, sizeof(*region));
 }
 
 static void *flow_run_late(void *arg)
@@ -136,7 +143,7 @@ static void *flow_run_late(void *arg)
 	if (err) {
 		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
 		kept_fd_close(&flow.lock);
-		flow_leaves(region);
+		flow_leaves(region, 0);
 		return NULL;
 	}
 	atomic_set(&region->state, (uint32_t)FLOW_ARMED);

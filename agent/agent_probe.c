@@ -28,6 +28,7 @@
 #include "core/in_code.h"
 #include "core/target.h"
 #include "event/event.h"
+#include "guest/outside.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
 #include "record/layout.h"
@@ -195,7 +196,6 @@ static void probe_tell_failure(struct probe_region *region, int err)
 	explain(err, why, sizeof(why));
 	memcpy(region->why, why, sizeof(why));
 	atomic_set(&region->error, err);
-	atomic_set(&region->state, (uint32_t)PROBE_FAILED);
 }
 
 static void forget_run(void)
@@ -204,6 +204,25 @@ static void forget_run(void)
 	close_probes();
 	own_stacks_end();
 	kept_fd_close(&probes.lock);
+}
+
+static void drop_region(struct probe_region **region)
+{
+	if (*region)
+		memory_unmap(*region, sizeof(**region));
+	*region = NULL;
+}
+
+/* What a thread can still be at stays, until the next run. */
+static void tell_end(struct probe_region *region, enum probe_state state)
+{
+	const int is_free = !outside_wait(OUTSIDE_MOST_NS) && !agent_trace_give();
+
+	atomic_set(&region->state, (uint32_t)state);
+	if (is_free) {
+		drop_region(&probes.last);
+		drop_region(&probes.region);
+	}
 	atomic_set(&probes.runs, 0u);
 }
 
@@ -214,7 +233,7 @@ static void wait_for_end(struct probe_region *region)
 	own_thread_opens();
 	forget_run();
 	own_thread_shuts();
-	atomic_set(&region->state, (uint32_t)PROBE_ENDED);
+	tell_end(region, PROBE_ENDED);
 }
 
 /* 0; -ECANCELED: the command has ended before. */
@@ -257,6 +276,8 @@ static int arm_late(struct probe_region *region)
 		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
 	}
 	own_thread_shuts();
+	if (err)
+		tell_end(region, PROBE_FAILED);
 	return err;
 }
 
@@ -267,10 +288,12 @@ static void *run_late(void *arg)
 
 	own_thread_begins();
 	in_code_forbid_traps();
-	if (wait_while(region, PROBE_NEW))
+	if (wait_while(region, PROBE_NEW)) {
 		forget_run();
-	else if (!arm_late(region))
+		tell_end(region, PROBE_ENDED);
+	} else if (!arm_late(region)) {
 		wait_for_end(region);
+	}
 	return NULL;
 }
 
@@ -294,8 +317,7 @@ static int probe_begin(struct probe_region *shared, int lock)
 
 	if (!atomic_cas(&probes.runs, &none, 1u))
 		return -EBUSY;
-	if (probes.last)
-		memory_unmap(probes.last, sizeof(*probes.last));
+	drop_region(&probes.last);
 	probes.last = probes.region;
 	probes.region = shared;
 	kept_fd_take(&probes.lock, lock);
@@ -312,8 +334,10 @@ int agent_probe_attach(struct probe_region *shared, int lock)
 		return err;
 	}
 	err = start_thread(run_late, shared);
-	if (err)
+	if (err) {
 		forget_run();
+		atomic_set(&probes.runs, 0u);
+	}
 	return err;
 }
 
@@ -331,6 +355,7 @@ static int arm_started(struct probe_region *region)
 	}
 	close_probes();
 	probe_tell_failure(region, err);
+	atomic_set(&region->state, (uint32_t)PROBE_FAILED);
 	return err;
 }
 
@@ -353,4 +378,5 @@ void agent_probe_start(struct probe_region *shared, int lock)
 	if (wait_while(shared, PROBE_FAILED))
 		sys1(SYS_exit_group, 1);
 	forget_run();
+	atomic_set(&probes.runs, 0u);
 }

@@ -88,3 +88,16 @@ void agent_trace_end(void)
 {
 	atomic_set(&tracing.is_off, 1u);
 }
+
+int agent_trace_give(void)
+{
+	int err = window_areas_give();
+
+	if (!err && tracing.trace)
+		memory_unmap(tracing.trace, sizeof(*tracing.trace));
+	if (err)
+		return err;
+	tracing.trace = NULL;
+	tracing.region = NULL;
+	return 0;
+}

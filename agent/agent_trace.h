@@ -13,5 +13,7 @@ int agent_trace_prepare(struct probe_region *region);
 void agent_trace_hit(const struct trapline_hit *hit);
 /* Another run comes: the window of this one is to end. */
 void agent_trace_end(void);
+/* Unmaps the windows and their memory, as window_areas_give() does. */
+int agent_trace_give(void);
 
 #endif

@@ -36,7 +36,7 @@
 #define REGION_NAME "trapline-probe"
 #define STEP_NS 1000000
 #define READY_NS 10000000000u
-#define END_NS 3000000000u
+#define END_NS 5000000000u
 #define PATIENCE_NS 200000000u
 #define DRAIN_MAX 4096
 

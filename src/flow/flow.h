@@ -227,5 +227,10 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n);
 void flow_end(void);
 /* Nothing of the bytes stays in the process because of us. */
 void flow_wipe(void);
+/*
+ * Unmaps all but the region, when no thread is in our code any more and none can come. -EBUSY: a window waits in
+ * a system call, and all stays.
+ */
+int flow_give(void);
 
 #endif

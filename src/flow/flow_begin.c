@@ -71,6 +71,16 @@ void flow_threads_wipe(void)
 	}
 }
 
+void flow_threads_give(void)
+{
+	struct flow_thread *next;
+
+	for (struct flow_thread *t = atomic_swap(&threads, NULL); t; t = next) {
+		next = t->next;
+		memory_unmap(t, sizeof(*t));
+	}
+}
+
 /* ---- the calls that the thread is in ---- */
 
 /* The unwinder says the return addresses; where they lie is found on the stack, one after the other. */

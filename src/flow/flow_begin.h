@@ -9,6 +9,7 @@
 struct flow_thread *flow_thread_take(void);
 /* The pages of the program that threads have copied become zeros. */
 void flow_threads_wipe(void);
+void flow_threads_give(void);
 /* 1: a window begins when the handler returns; the calls that the thread is in are known. */
 int flow_begin(struct flow_thread *t, ucontext_t *context);
 /*

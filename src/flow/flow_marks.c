@@ -49,6 +49,13 @@ int flow_marks_start(void)
 	return 0;
 }
 
+void flow_marks_give(void)
+{
+	atomic_set(&pages_used, PAGES);
+	memory_unmap(pages, PAGES * sizeof(*pages));
+	pages = NULL;
+}
+
 static uint32_t row_of(uint64_t page)
 {
 	return (uint32_t)(page * 0x9e3779b97f4a7c15u >> 40) % ROWS;

@@ -6,6 +6,8 @@
 #include "flow/flow.h"
 
 int flow_marks_start(void);
+/* Unmaps them: no thread follows any more. */
+void flow_marks_give(void);
 /* 1: bytes there may have marks. */
 int flow_marks_may(uint64_t address, uint64_t bytes);
 /* Marks that count, for bytes that can be read now; at most 64. 1: some are set. */

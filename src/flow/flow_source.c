@@ -60,6 +60,14 @@ void flow_source_wipe(void)
 		kept[i] = 0;
 }
 
+void flow_source_give(void)
+{
+	uint8_t *memory = atomic_swap(&kept, NULL);
+
+	if (memory)
+		memory_unmap(memory, KEPT_BYTES);
+}
+
 /* ---- one source ---- */
 
 static char *add_number(char *at, unsigned int value)

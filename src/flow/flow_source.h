@@ -53,5 +53,6 @@ int flow_pass(const struct flow_moment *m, const struct flow_site *site);
 
 /* The copies of what was followed become zeros. */
 void flow_source_wipe(void);
+void flow_source_give(void);
 
 #endif

@@ -114,6 +114,19 @@ void flow_wipe(void)
 	sys3(SYS_mprotect, flow_region, SHARE_HEAD_BYTES, PROT_READ);
 }
 
+int flow_give(void)
+{
+	int err = window_areas_give();
+
+	if (err)
+		return err;
+	flow_threads_give();
+	flow_marks_give();
+	flow_source_give();
+	atomic_set(&flow_region, NULL);
+	return 0;
+}
+
 void flow_end(void)
 {
 	if (!flow_region || atomic_swap(&is_ended, 1u))

@@ -170,10 +170,12 @@ class Cell:
         partner = tools.TOOLS[row['partner']] if self.way == 'two' else {}
         beside = tools.TOOLS['flow'] if self.behaviour.name.startswith('trapline') else {}
         remains = [what.get('remains', {}) for what in (row, partner, beside)]
+        # Where a thread cannot be seen outside of our code, all stays: elsewhere than in the plain program.
+        kind = 'mappings' if self.behaviour.name == 'plain' else 'perhaps'
         for _ in range(5):
             after = self.snapshot(before)
             said = state.differences(before, after,
-                                     [x for kept in remains for x in kept.get('mappings', [])],
+                                     [x for kept in remains for x in kept.get(kind, [])],
                                      [x for kept in remains for x in kept.get('handlers', [])])
             self.kept = state.differences(before, after)
             self.grown = after.size - before.size

@@ -261,6 +261,11 @@ struct window_area {
 /* The calling thread's area, made when there is none; NULL and -errno. */
 int window_take(struct window_area **out);
 struct window_area *window_own(void);
+/*
+ * Unmaps all areas, when no thread is in our code any more and none can come. -EBUSY: a thread executes a system
+ * call of a window natively, so all stays.
+ */
+int window_areas_give(void);
 /* Empties the cache. */
 void window_flush(struct window_area *area);
 

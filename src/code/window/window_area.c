@@ -23,7 +23,9 @@
 #define SHSTK_STATUS 0x5005 /* ARCH_SHSTK_STATUS of <asm/prctl.h>, Linux 6.6 */
 
 static struct window_area *areas;
+static uint32_t times_given; /* what threads have as their own from before is unmapped */
 static __thread struct window_area *own __attribute__((tls_model("initial-exec")));
+static __thread uint32_t own_time __attribute__((tls_model("initial-exec")));
 
 struct part {
 	size_t offset;
@@ -243,7 +245,31 @@ static struct window_area *find_free(pid_t pid, pid_t tid)
 
 struct window_area *window_own(void)
 {
-	return own;
+	return own_time == atomic_get(&times_given) ? own : NULL;
+}
+
+/* Areas of a forked child's parent are a copy. */
+static int is_in_use(const struct window_area *a)
+{
+	return a->pid == sys_getpid() && (a->is_active || a->was_abandoned) &&
+	       sys_tgkill(a->pid, a->tid, 0) != -ESRCH;
+}
+
+int window_areas_give(void)
+{
+	struct window_area *next;
+
+	for (struct window_area *a = atomic_get(&areas); a; a = a->next)
+		if (is_in_use(a))
+			return -EBUSY;
+	struct window_area *a = atomic_swap(&areas, NULL);
+	atomic_add(&times_given, 1u);
+	for (; a; a = next) {
+		next = a->next;
+		memory_unmap(a->writable, WINDOW_CODE_BYTES);
+		memory_unmap(a->code, total_bytes());
+	}
+	return 0;
 }
 
 /*
@@ -277,7 +303,7 @@ int window_take(struct window_area **out)
 	if (err)
 		return err;
 	/* A forked child shares the memory of the cache with its parent. */
-	if (own && own->pid == pid) {
+	if (window_own() && own->pid == pid) {
 		*out = own;
 		if (own->is_active == WINDOW_ACTIVE)
 			return -EBUSY;
@@ -296,6 +322,7 @@ int window_take(struct window_area **out)
 			;
 	}
 	own = a;
+	own_time = atomic_get(&times_given);
 	*out = a;
 	return 0;
 }
