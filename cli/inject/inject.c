@@ -4,6 +4,7 @@
 
 #include "cli/inject/inject_file.h"
 #include "cli/inject/inject_thread.h"
+#include "cli/inject/inject_words.h"
 #include "cli/launch/program.h"
 #include "report/dwarf/symbols.h"
 
@@ -29,6 +30,7 @@
 #define STACK_COPY 16384
 #define FRAMES_MAX 64
 #define LATE_TRIES 5
+#define SPARE_DESCRIPTORS 16
 #define RTLD_NOW_GLIBC 2
 #define RTLD_DL_LINKMAP_GLIBC 2
 
@@ -88,6 +90,38 @@ static uint64_t inject_find(const struct injection *in, const char *name)
 	return symbols_find(in->symbols, name, &v) ? 0 : v.address;
 }
 
+/* As many as reading its libraries takes at once. 0 or -errno. */
+static int try_descriptors(void)
+{
+	int fds[SPARE_DESCRIPTORS];
+	int err = 0;
+	int n = 0;
+
+	while (!err && n < SPARE_DESCRIPTORS) {
+		fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		err = fds[n] < 0 ? -errno : 0;
+		n += !err;
+	}
+	while (n)
+		close(fds[--n]);
+	return err;
+}
+
+/* What could not be read because of this command's own limit looks as if it were not there. */
+static int refuse_missing(struct injection *in)
+{
+	int err = try_descriptors();
+
+	if (err)
+		return refuse(in, err,
+			      "cannot open its libraries: %s; raise the limit of this command: "
+			      "ulimit -n",
+			      strerror(-err));
+	return refuse(in, -ENOEXEC,
+		      "cannot load the agent: the program is statically linked, or its libc "
+		      "has no dlopen; link it dynamically");
+}
+
 static int find_all(struct injection *in)
 {
 	in->dlopen_at = inject_find(in, "dlopen");
@@ -96,10 +130,7 @@ static int find_all(struct injection *in)
 	in->dladdr1_at = inject_find(in, "dladdr1");
 	in->errno_at = inject_find(in, "__errno_location");
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
-		return refuse(
-			in, -ENOEXEC,
-			"cannot load the agent: the program is statically linked, or its libc "
-			"has no dlopen; link it dynamically");
+		return refuse_missing(in);
 	if (!return_find_gadgets(in->pid, in->memory_fd, in->errno_at, &in->gadgets))
 		return refuse(in, -ENOEXEC,
 			      "cannot find a system call instruction in its libc or vdso");
@@ -308,16 +339,20 @@ static int inject_make_file(struct injection *in, struct held_thread *t, const c
 
 	if (there == -ECANCELED || there == -ETIMEDOUT)
 		return refuse_slow_call(in, (int)there);
-	if (there < 0)
-		return refuse(in, (int)there, "cannot make a file in it: %s",
-			      strerror((int)-there));
+	if (there < 0) {
+		char words[256];
+
+		words_of_file((int)there, words, sizeof(words));
+		return refuse(in, (int)there, "cannot make a file in it: %s", words);
+	}
 	*here = file_copy(in->pid, (int)there, name);
 	if (*here >= 0)
 		return (int)there;
 	if (*here == -EBADF) /* the number is that of something of the program: it stays open */
 		return refuse(in, -EBADF, "it has exchanged the file that is shared with it");
 	close_there(t, (int)there);
-	return refuse(in, *here, "cannot copy a descriptor of it: %s", strerror(-*here));
+	return refuse(in, *here, "cannot copy a descriptor of it: %s%s", strerror(-*here),
+		      *here == -EMFILE ? "; raise the limit of this command: ulimit -n" : "");
 }
 
 /* Copies an object's bytes, since the target may have another file system. */
@@ -360,16 +395,16 @@ static int call(struct injection *in, struct held_thread *t, uint64_t function, 
 	return err ? refuse(in, err, "a call inside it did not return: %s", strerror(-err)) : 0;
 }
 
-static int say_dlerror(struct injection *in, struct held_thread *t)
+static int say_dlerror(struct injection *in, struct held_thread *t, const char *path)
 {
-	char text[256] = "";
+	char text[512] = "";
+	char words[512];
 	uint64_t at = 0;
 
 	if (in->dlerror_at && !call(in, t, in->dlerror_at, 0, 0, &at) && at)
 		pread(in->memory_fd, text, sizeof(text) - 1, (off_t)at);
-	/* Two commands that load it at the same moment load it twice, and the room for that is small. */
-	return refuse(in, -ELIBACC, "its dynamic linker refused the object: %s%s", text,
-		      strstr(text, "static TLS") ? "; try again if another trapline attached" : "");
+	words_of_loader(text, path, words, sizeof(words));
+	return refuse(in, -ELIBACC, "its dynamic linker refused the object: %s", words);
 }
 
 /*
@@ -415,7 +450,7 @@ static int inject_load(struct injection *in, struct held_thread *t, int object, 
 	int err = call(in, t, in->dlopen_at, held_write(t, path, strlen(path) + 1), RTLD_NOW_GLIBC,
 		       handle);
 	if (!err && !*handle)
-		err = say_dlerror(in, t);
+		err = say_dlerror(in, t, path);
 	close_there(t, fd);
 	return err;
 }
