@@ -148,7 +148,7 @@ static int open_at(struct late_site *site, uint64_t at, struct code_problem *pro
 		problem->why = "no memory is near it";
 		return -ENOMEM;
 	}
-	struct code_filter filter = { .through = site->word };
+	struct code_filter filter = { .through = site->word, .may_crowd = 1 };
 	int err = code_probe_open(at, &filter, trap_probe_entry, NULL, 0, &site->number, problem);
 	if (err)
 		return err;

@@ -111,13 +111,17 @@ static void compile(struct trapline_event *ev, struct native_code *code)
 		ev->evaluated_in = TRAPLINE_EVALUATED_IN_CODE;
 }
 
+static int are_traps_forbidden;
+
 static int open_jump(struct trapline_event *ev, struct code_problem *problem)
 {
 	struct native_code code;
 	uint32_t number;
 
 	compile(ev, &code);
-	struct code_filter filter = { code.bytes, code.length, code.true_at, NULL };
+	/* Without traps a jump is the only way. */
+	const struct code_filter filter = { code.bytes, code.length, code.true_at, NULL,
+					    are_traps_forbidden };
 
 	trap_probe_prepare();
 	ev->mechanism = TRAPLINE_BY_PROBE;
@@ -184,8 +188,6 @@ static void find_object(struct trapline_event *ev)
 	ev->object_start = (uintptr_t)object.dlfo_map_start;
 	ev->object_end = (uintptr_t)object.dlfo_map_end;
 }
-
-static int are_traps_forbidden;
 
 void in_code_forbid_traps(void)
 {

@@ -82,7 +82,7 @@ static int open_patch_trap(struct patch_site *site, struct code_problem *problem
 
 static int open_patch_jump(struct patch_site *site, struct code_problem *problem)
 {
-	struct code_filter filter = { .through = site->word };
+	struct code_filter filter = { .through = site->word, .may_crowd = 1 };
 	int err = code_probe_open(site->address, &filter, trap_probe_entry,
 				  probe_gate_owner(&site->gate), 0, &site->number, problem);
 

@@ -127,6 +127,9 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 	problem->why = "no instruction begins there";
 	if (length <= 0)
 		return -EINVAL;
+	problem->why = "there is a breakpoint, or a uprobe of another tool";
+	if (probe_jump_is_busy(address, text, available))
+		return -EBUSY;
 	problem->why = "a shadow stack does not permit the way back from a probe";
 	if (step_has_shadow_stack())
 		return -EOPNOTSUPP;
@@ -135,7 +138,7 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 		return -ENOSPC;
 	int err = probe_stub_make(&wish, &stub, &problem->why);
 	if (!err)
-		err = probe_jump_make(address, text, available, stub.start, filter->through != NULL,
+		err = probe_jump_make(address, text, available, stub.start, filter->may_crowd,
 				      &row->jump, &problem->why);
 	if (err)
 		return err;
@@ -201,20 +204,32 @@ static void note_placed(uint32_t number, int is_placed)
 	atomic_set(&rows[number].is_placed, (uint8_t)is_placed);
 }
 
-/*
- * The jump is not there any more: its library was unloaded, and perhaps loaded again. A debugger's int3
- * on it is another thing: the jump comes back with the debugger.
- */
-static int is_gone(uint32_t number)
+static int text_has(uint64_t address, const uint8_t *bytes, size_t len)
+{
+	uint8_t text[SITE_MAX];
+
+	return !text_read(address, text, len) && !memcmp(text, bytes, len);
+}
+
+enum presence {
+	IS_GONE,    /* its library was unloaded, and perhaps loaded again; a uprobe came and went */
+	IS_COVERED, /* by an int3: with a debugger it comes back, with a uprobe it does not */
+	IS_THERE
+};
+
+static enum presence look_at(uint32_t number)
 {
 	const struct probe_jump *jump = &rows[number].jump;
 	uint8_t text[SITE_MAX];
 
 	if (text_read(code_probes[number].address, text, jump->len))
-		return 1;
-	if (text[0] == INT3)
+		return IS_GONE;
+	const int is_covered = text[0] == INT3;
+	if (is_covered)
 		text[0] = jump->after[0];
-	return memcmp(text, jump->after, jump->len) != 0;
+	if (memcmp(text, jump->after, jump->len))
+		return IS_GONE;
+	return is_covered ? IS_COVERED : IS_THERE;
 }
 
 /* Those that could not be closed where that was asked for. */
@@ -224,7 +239,7 @@ static void close_left_over(void)
 
 	for (uint32_t i = 0; i < row_count; i++)
 		if (rows[i].is_placed && !rows[i].is_owned)
-			note_placed(i, switch_site(i, 0, &problem) && !is_gone(i));
+			note_placed(i, switch_site(i, 0, &problem) && look_at(i) != IS_GONE);
 }
 
 static void reserve_probes(void)
@@ -264,9 +279,13 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
 int code_probe_close(uint32_t number, struct code_problem *problem)
 {
 	atomic_set(&code_probes[number].owner, NULL);
+	const struct probe_site_row *row = &rows[number];
 	int err = switch_site(number, 0, problem);
 
-	if (!err || is_gone(number))
+	/* A uprobe of another tool has come and gone. */
+	if (err == -EBUSY && text_has(code_probes[number].address, row->jump.before, row->jump.len))
+		err = 0;
+	if (!err || look_at(number) == IS_GONE)
 		note_placed(number, 0);
 	rows[number].is_owned = 0;
 	return err;
@@ -284,7 +303,7 @@ static int switch_many(const struct code_probe_wish *wishes, size_t n, int on,
 	if (memory_failed(sites))
 		return memory_error(sites);
 	for (size_t i = 0; i < n; i++)
-		if (!wishes[i].error && (on || !is_gone(wishes[i].number)))
+		if (!wishes[i].error && (on || look_at(wishes[i].number) == IS_THERE))
 			sites[count++] = site_of(wishes[i].number, on);
 	const int err = poke_any_mask(sites, count, POKE_OF_PROBE, problem);
 	memory_unmap(sites, n * sizeof(*sites));
@@ -341,7 +360,7 @@ static void forget_many(const struct code_probe_wish *wishes, size_t n, int is_b
 			continue;
 		atomic_set(&code_probes[wishes[i].number].owner, NULL);
 		if (is_back)
-			note_placed(wishes[i].number, 0);
+			note_placed(wishes[i].number, look_at(wishes[i].number) == IS_COVERED);
 		rows[wishes[i].number].is_owned = 0;
 	}
 }

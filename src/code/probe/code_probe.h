@@ -41,6 +41,8 @@ struct code_filter {
 	 * is the copy of the instruction at first.
 	 */
 	uint64_t *through;
+	/* If there is no other way, the jump's landing may lie where the heap would grow in a while. */
+	int may_crowd;
 };
 
 /*

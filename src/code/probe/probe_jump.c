@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "code/insn/insn.h"
+#include "code/poke/mapping.h"
 #include "code/probe/probe_pads.h"
 
 #define JUMP 0xe9
+#define CALL 0xe8
 #define TRIES_MAX 64u
 #define BOUNDARIES_MAX 4
 /* What is left free above the heap; if it must be, the less. Then malloc(3) goes on elsewhere. */
@@ -34,6 +36,24 @@ static int is_nop_of_uprobes(const uint8_t *bytes, size_t available)
 	return available >= sizeof(nop) && !memcmp(bytes, nop, sizeof(nop));
 }
 
+/* What it has become then. Elsewhere, the kernel would not know the call, and end the process. */
+static int is_call_of_uprobe(uint64_t address, const uint8_t *bytes, size_t available)
+{
+	static struct mapping mapping; /* it is large, and the lock is held */
+	int32_t distance;
+
+	if (available < JUMP_BYTES || bytes[0] != CALL)
+		return 0;
+	memcpy(&distance, bytes + 1, sizeof(distance));
+	return !mapping_find(address + JUMP_BYTES + (uint64_t)(int64_t)distance, &mapping) &&
+	       !strcmp(mapping.name, "[uprobes-trampoline]");
+}
+
+int probe_jump_is_busy(uint64_t address, const uint8_t *text, size_t available)
+{
+	return text[0] == INT3 || is_call_of_uprobe(address, text, available);
+}
+
 static int find_boundaries(struct probe_site *site, const uint8_t *text, size_t available,
 			   const char **why)
 {
@@ -44,7 +64,7 @@ static int find_boundaries(struct probe_site *site, const uint8_t *text, size_t 
 		if (length <= 0)
 			return -ENOSPC;
 		*why = "there is a breakpoint behind the instruction";
-		if (text[at] == INT3)
+		if (probe_jump_is_busy(site->address + at, text + at, available - at))
 			return -ENOSPC;
 		*why = "a nop that the kernel may replace follows the instruction";
 		if (is_nop_of_uprobes(text + at, available - at))
@@ -110,6 +130,30 @@ static int try_landings(const struct probe_site *site, uint64_t heap_grows, uint
 	return err;
 }
 
+/*
+ * A jump that differs from the instruction in its first byte only. That is the byte which a uprobe of
+ * another tool replaces, and the kernel puts that of the file there when the uprobe goes: the instruction is
+ * whole again then. With other bytes behind it the program would run what is neither.
+ */
+static int make_alike(const struct probe_site *site, uint64_t heap_grows, uint8_t *jump)
+{
+	const int is_nop = site->len == JUMP_BYTES && is_nop_of_uprobes(site->bytes, JUMP_BYTES);
+	const uint32_t tries = is_nop ? TRIES_MAX : 1;
+	uint64_t landings[PADS_AT_ONCE];
+	int err = -EBUSY;
+
+	jump[0] = JUMP;
+	memcpy(jump + 1, site->bytes + 1, JUMP_BYTES - 1);
+	for (uint32_t i = 0; i < tries && err == -EBUSY; i++) {
+		/* Its last two bytes say which memory the nop does not access. */
+		if (is_nop)
+			jump[JUMP_BYTES - 1] = (uint8_t)(64 + 5 * i);
+		err = pads_place(landings, find_landings(site, jump, landings), site->target,
+				 heap_grows);
+	}
+	return err;
+}
+
 static int make_short(const struct probe_site *site, int may_crowd, uint8_t *jump, const char **why)
 {
 	int err = try_landings(site, HEAP_GROWS, jump);
@@ -144,20 +188,21 @@ int probe_jump_make(uint64_t address, const uint8_t *text, size_t available, uin
 	*why = "no instruction begins there";
 	if (length <= 0)
 		return -EINVAL;
-	*why = "there is a breakpoint";
-	if (text[0] == INT3)
-		return -EBUSY;
 	site.len = (uint32_t)length;
 	memset(out, 0, sizeof(*out));
 	out->len = (uint8_t)length;
 	memcpy(out->before, text, site.len);
-	memset(out->after, INT3, site.len);
+	memcpy(out->after, text, site.len);
 	*why = "the instruction is too near to the end of its memory";
 	if (available < JUMP_BYTES)
 		return -ENOSPC;
 	memcpy(site.bytes, text, JUMP_BYTES);
-	if (site.len >= JUMP_BYTES)
-		return make_long(&site, out->after, why);
 	err = find_boundaries(&site, text, available, why);
-	return err ? err : make_short(&site, may_crowd, out->after, why);
+	if (err || !make_alike(&site, HEAP_GROWS, out->after) ||
+	    (may_crowd && !make_alike(&site, HEAP_GROWS_LEAST, out->after)))
+		return err;
+	if (site.len < JUMP_BYTES)
+		return make_short(&site, may_crowd, out->after, why);
+	memset(out->after, INT3, site.len);
+	return make_long(&site, out->after, why);
 }

@@ -6,6 +6,9 @@
  * first instruction changes: where it has fewer than five bytes, what follows it stays, and is the
  * rest of the displacement. That decides where the jump leads, and a landing pad is put there.
  *
+ * If memory permits, the jump differs from the instruction in its first byte only: then uprobes of other
+ * tools may come and go there.
+ *
  * A debugger may put its breakpoint on one of the instructions behind. That changes the displacement,
  * so there is a pad for each way to do so. The thread comes to the same place, and to the breakpoint
  * afterwards.
@@ -25,6 +28,9 @@ struct probe_jump {
 	uint8_t before[SITE_MAX];
 	uint8_t after[SITE_MAX]; /* the whole jump, also where it ends behind len */
 };
+
+/* An int3 of another tool is there, or what the kernel makes of a nop below a uprobe. Lock held. */
+int probe_jump_is_busy(uint64_t address, const uint8_t *text, size_t available);
 
 /*
  * The jump from address to target, whose pads are placed. text are the bytes there. With may_crowd a pad

@@ -30,6 +30,7 @@
 #include "event/uprobe/uprobe_filter.h"
 #include "event/uprobe/uprobe_members.h"
 #include "event/uprobe/uprobe_place.h"
+#include "event/uprobe/uprobe_text.h"
 
 #define SINGLE_SITES_MAX 64 /* each takes 0.1 s to close */
 
@@ -290,6 +291,15 @@ static int find_exits(struct trapline_event *ev, const struct uprobe_site *sites
 		       0;
 }
 
+static int check_text(pid_t pid, const struct plan *plan, const char **why)
+{
+	int err = 0;
+
+	for (int kind = 0; !err && kind < EVENT_LINK_KINDS; kind++)
+		err = uprobe_text_check(pid, plan->sites[kind], plan->count[kind], why);
+	return err;
+}
+
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
 		 const char **why)
 {
@@ -316,6 +326,8 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 		.sites = { sites, exits.returns.sites, exits.leaves.sites },
 		.count = { count, exits.returns.count, exits.leaves.count },
 	};
+	if (!err)
+		err = check_text(tasks_with_memory(ev->pid), &plan, why);
 	if (!err)
 		err = attach_all(ev, &plan, ring_fd, why);
 	uprobe_exits_free(&exits);
