@@ -131,6 +131,15 @@ static int find_all(struct injection *in)
 	in->errno_at = inject_find(in, "__errno_location");
 	if (!in->dlopen_at || !in->dlsym_at || !in->errno_at)
 		return refuse_missing(in);
+	if (inject_find(in, "__asan_init") || inject_find(in, "__tsan_init") ||
+	    inject_find(in, "__msan_init") || inject_find(in, "__hwasan_init"))
+		return refuse(in, -ENOEXEC,
+			      "cannot load the agent: the program is built with a sanitizer, which "
+			      "ends it; build it without");
+	if (!inject_find(in, "gnu_get_libc_version"))
+		return refuse(in, -ENOEXEC,
+			      "cannot load the agent: its libc is not the GNU libc; use watch, "
+			      "break or record, which load nothing");
 	if (!return_find_gadgets(in->pid, in->memory_fd, in->errno_at, &in->gadgets))
 		return refuse(in, -ENOEXEC,
 			      "cannot find a system call instruction in its libc or vdso");
