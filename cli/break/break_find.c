@@ -48,6 +48,11 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 	}
 	if (code_folded_label(s, sites))
 		return cli_wrong(set->name, "out of memory");
+	if (sites->merged)
+		cli_note(set->name,
+			 "%s is loaded several times: a uprobe sees the calls of all copies, a "
+			 "hardware breakpoint those of the first",
+			 sites->merged_names);
 	if (sites->copies_left_out)
 		cli_note(set->name,
 			 "%zu inlined copies of matching functions are left out; --inlined "

@@ -16,6 +16,7 @@
 #include "report/run/run.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,7 +207,12 @@ static bool value_now(struct dap *d, const char *text, struct expression_place *
 	struct expression_error error = { 0 };
 	struct expression *e = NULL;
 	int err = expression_parse(text, &e, &error);
+	const char *no_value = err ? NULL : expression_no_value(e);
 
+	if (no_value) {
+		snprintf(error.text, sizeof(error.text), "%s", no_value);
+		err = -EINVAL;
+	}
 	if (!err)
 		err = expression_resolve(d->symbols, e, &options, place, &error);
 	if (!err)

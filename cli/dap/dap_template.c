@@ -262,7 +262,12 @@ static int bind_path(const struct part *part, struct binding *b, struct bound_pa
 	struct expression_error error = { 0 };
 	struct expression *e = NULL;
 	int err = expression_parse(part->text, &e, &error);
+	const char *no_value = err ? NULL : expression_no_value(e);
 
+	if (no_value) {
+		snprintf(error.text, sizeof(error.text), "%s", no_value);
+		err = -EINVAL;
+	}
 	if (!err)
 		err = expression_resolve(b->s, e, &options, &out->place, &error);
 	if (!err && !is_reachable(&out->place)) {

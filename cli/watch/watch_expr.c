@@ -10,6 +10,7 @@
 #include "cli/observe/session.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/expression_spot.h"
 #include "report/run/run.h"
 
 #include <errno.h>
@@ -97,6 +98,43 @@ static unsigned int parts_of(uint64_t address, size_t len)
 	return count;
 }
 
+static bool is_scalar(const struct type *t)
+{
+	return t && t->size && !type_has_members(t) && t->kind != TYPE_ARRAY;
+}
+
+/*
+ * A scalar is one value and one hit. Not aligned, it is watched like a bit-field, in the few bytes around
+ * it that one register can watch. 0 or an exit status, line printed.
+ */
+static int keep_whole(const struct observe_settings *set, struct expression_place *p)
+{
+	struct spot spot = { .address = p->address, .path = p->path };
+
+	if (p->bit_size || !is_scalar(p->type) || parts_of(p->address, p->size) < 2)
+		return 0;
+	spot.bit_size = (uint32_t)p->size * 8;
+	uint64_t size = 0;
+	if (p->size <= ALIGNED_PART_MAX)
+		spot_cover_bits(&spot, &size);
+	if (!size || size > ALIGNED_PART_MAX || parts_of(spot.address, size) > 1)
+		return cli_wrong(set->name,
+				 "cannot watch %s as one value: its %llu bytes need %u debug "
+				 "registers, and a hit has one part; %s:%llu watches plain bytes",
+				 set->expr, (unsigned long long)p->size,
+				 parts_of(p->address, p->size), set->expr,
+				 (unsigned long long)p->size);
+	cli_note(set->name,
+		 "%s is not aligned: a store beside it that changes nothing counts as one of it",
+		 set->expr);
+	p->address = spot.address;
+	p->path = spot.path;
+	p->size = size;
+	p->bit_offset = spot.bit_offset;
+	p->bit_size = spot.bit_size;
+	return 0;
+}
+
 static bool fits(const struct observe_settings *set, uint64_t address, uint64_t size)
 {
 	if (set->slice_ns)
@@ -163,12 +201,17 @@ static int resolve(struct symbols *s, const struct observe_settings *set,
 
 /* From a resolved expression to the bytes that are watched. */
 int watch_expr_choose(struct symbols *s, const struct observe_settings *set,
-		      const struct expression *e, const struct expression_place *p,
+		      const struct expression *e, const struct expression_place *resolved,
 		      struct watch_expr *out)
 {
 	uint64_t len = expression_length(e);
+	struct expression_place whole = *resolved;
+	const struct expression_place *p = &whole;
 	struct place place;
+	int status = len ? 0 : keep_whole(set, &whole);
 
+	if (status)
+		return status;
 	out->address = p->address;
 	out->len = len ? len : default_len(set, e, p);
 	if (!fits(set, out->address, out->len))
@@ -179,11 +222,13 @@ int watch_expr_choose(struct symbols *s, const struct observe_settings *set,
 			"10ms",
 			out->len, (unsigned long long)out->address,
 			parts_of(out->address, out->len), WATCH_REGISTERS);
-	/* Another length than that of the type means plain bytes. */
-	if (!len || !p->type || len == p->type->size)
+	out->is_shared = symbols_is_shared(s, out->address);
+	out->is_in_parts = parts_of(out->address, out->len) > 1;
+	/* Another length than that of the type means plain bytes, and so do parts of a number. */
+	if (!len || !p->type || (len == p->type->size && !(out->is_in_parts && is_scalar(p->type))))
 		out->view = (struct value_view){ p->type, p->bit_offset, p->bit_size };
 	out->tid = p->tid;
-	snprintf(out->through, sizeof(out->through), "%s", p->through);
+	snprintf(out->through, sizeof(out->through), "%.199s", p->through);
 	symbols_data_place(s, out->address, &place);
 	out->module = p->module ? p->module : place.module;
 	if (p->is_address)

@@ -20,6 +20,8 @@ struct watch_expr {
 	char name[128];		/* for the user: `server+0x230` or the address */
 	const char *module;	/* NULL: unknown */
 	struct value_view view; /* type NULL: not known */
+	bool is_shared;		/* other processes may write it, so an old value is not known */
+	bool is_in_parts;	/* in several debug registers: a hit has one part */
 	pid_t tid;		/* whose thread-local variable it is; 0: it is none */
 	char through[200];	/* the pointers of the path with their values; empty: none */
 };

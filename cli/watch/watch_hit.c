@@ -27,7 +27,7 @@ void watch_hit_print(struct observe *o, const struct trapline_hit *hit,
 	struct value_view view = expr->view;
 	struct value_part part = { .offset = view.type ? hit->address - expr->address : 0,
 				   .len = hit->len,
-				   .old_known = hit->old_known,
+				   .old_known = hit->old_known && !expr->is_shared,
 				   .new_known = hit->value_when != TRAPLINE_VALUE_NONE,
 				   .old_value = hit->old_value,
 				   .new_value = hit->new_value };
@@ -45,7 +45,7 @@ void watch_hit_print(struct observe *o, const struct trapline_hit *hit,
 	run.len = hit->len;
 	run.value_when = hit->value_when;
 	run.is_async = hit->async;
-	run.old_known = hit->old_known;
+	run.old_known = part.old_known;
 	run.old_value = hit->old_value;
 	run.new_value = hit->new_value;
 	run.is_by_kernel = hit->kernel_ip != 0;

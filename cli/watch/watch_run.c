@@ -77,6 +77,8 @@ static int find_exprs(struct watch *w, struct condition_names *names)
 			     find_objects(w) :
 			     watch_expr_resolve(w->run.symbols, set, &w->expr);
 	names->view = w->expr.view;
+	names->is_in_parts = w->expr.is_in_parts;
+	names->is_shared = w->expr.is_shared;
 	names->len = w->expr.len;
 	return status;
 }

@@ -5,6 +5,7 @@
 
 #include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
+#include "report/dwarf/dynamic.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/unit.h"
 #include "report/lang/near.h"
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define NEAR_KEPT_MAX 256
+#define MAPPINGS_MAX 16 /* of one file */
 
 /* A location as it was parsed, before there is a process. */
 struct location {
@@ -573,6 +575,44 @@ static int by_address(const void *a, const void *b)
 	return x->kind - y->kind;
 }
 
+/* The file is mapped several times, by dlmopen(): a uprobe is in the file, and sees all of them. */
+static bool is_merged(struct symbols *s, struct code_sites *sites, const struct code_site *site)
+{
+	uint64_t at[MAPPINGS_MAX];
+	size_t count = dynamic_copies(s, site->address, at, MAPPINGS_MAX);
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; at[i] < site->address && k < sites->count; k++)
+			if (sites->site[k].address == at[i]) {
+				sites->merged++;
+				if (!strstr(sites->merged_names, site->module ? site->module : ""))
+					note_name(sites->merged_names, site->module);
+				return true;
+			}
+	return false;
+}
+
+/* Those that one uprobe serves become one. */
+static void merge_mappings(struct symbols *s, struct code_sites *sites)
+{
+	size_t kept = 0;
+
+	if (!dynamic_has_copies(s))
+		return;
+	for (size_t i = 0; i < sites->count; i++) {
+		const struct code_site site = sites->site[i];
+		const size_t count = sites->count;
+		sites->count = kept;
+		bool drops = is_merged(s, sites, &site);
+		sites->count = count;
+		if (drops)
+			free(site.name);
+		else
+			sites->site[kept++] = site;
+	}
+	sites->count = kept;
+}
+
 /* From functions to their instructions; each once. A copy that is a whole function is that. */
 void code_sites_choose(struct symbols *s, struct code_sites *sites)
 {
@@ -596,6 +636,7 @@ void code_sites_choose(struct symbols *s, struct code_sites *sites)
 		kept++;
 	}
 	sites->count = kept;
+	merge_mappings(s, sites);
 }
 
 static int find_line(struct symbols *s, const struct location *w, struct code_sites *out, char *why,

@@ -51,8 +51,10 @@ struct code_sites {
 	char unresolved_names[CODE_SITES_NAMES];
 	char elsewhere[CODE_SITES_NAMES]; /* objects that have functions of that name too */
 	bool all_copies; /* set by the caller: include copies of functions that match a pattern */
-	size_t copies_left_out; /* of functions that match a pattern */
-	int other_line;		/* of file.c:12, the line that has code; 0: the one asked for */
+	size_t merged;	 /* sites in further mappings of the same file, which one uprobe serves */
+	char merged_names[CODE_SITES_NAMES]; /* the objects */
+	size_t copies_left_out;		     /* of functions that match a pattern */
+	int other_line; /* of file.c:12, the line that has code; 0: the one asked for */
 };
 
 /*

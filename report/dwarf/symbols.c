@@ -482,6 +482,27 @@ int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, vo
 	return symbols_each_module(s, module, symbols_walk_module, &w);
 }
 
+bool symbols_is_shared(struct symbols *s, uint64_t address)
+{
+	char path[32];
+	char line[512];
+	unsigned long start;
+	unsigned long end;
+	char rights[8];
+	bool is_shared = false;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3 && address >= start &&
+		    address < end)
+			is_shared = rights[3] == 's';
+	fclose(f);
+	return is_shared;
+}
+
 struct object_names {
 	const char **names;
 	size_t n;

@@ -55,6 +55,9 @@ bool symbols_refresh(struct symbols *s);
 /* Copy memory of the target as it is now. 0, -EFAULT, or -EACCES: not permitted. */
 int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n);
 
+/* Is the memory at an address shared, so that other processes may write it? */
+bool symbols_is_shared(struct symbols *s, uint64_t address);
+
 /* From now on memory is that of another process with the same layout, such as a child. */
 void symbols_read_from(struct symbols *s, pid_t pid);
 

@@ -143,6 +143,8 @@ static const struct type *type_alias(struct symbols *s, const struct type *t, co
 	alias->form = t->form;
 	alias->is_signed = t->is_signed;
 	alias->count = t->count;
+	alias->lower = t->lower;
+	alias->refusal = t->refusal;
 	alias->rest->die = t->rest->die;
 	alias->rest->dimension = t->rest->dimension;
 	alias->rest->is_declared = t->rest->is_declared;
@@ -152,6 +154,16 @@ static const struct type *type_alias(struct symbols *s, const struct type *t, co
 	if (t->form == TYPE_FORM_COMPLEX)
 		fill_complex(s, alias, t->rest->target);
 	return alias;
+}
+
+const struct type *type_refused(struct symbols *s, const struct type *t, const char *refusal)
+{
+	struct type *refused = type_new(s, TYPE_UNKNOWN, t->name, t->size);
+
+	refused->refusal = refusal;
+	refused->form = t->form;
+	refused->rest->filled = true;
+	return refused;
 }
 
 static const struct type *make_const(struct symbols *s, Dwarf_Die *die, unsigned int depth)
@@ -168,42 +180,41 @@ static const struct type *make_const(struct symbols *s, Dwarf_Die *die, unsigned
 	return type_alias(s, t, name);
 }
 
+static enum type_kind kind_of(uint64_t encoding, uint64_t size, bool *is_signed)
+{
+	*is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
+	switch (encoding) {
+	case DW_ATE_boolean:
+		return TYPE_BOOL;
+	case DW_ATE_float:
+		return TYPE_FLOAT;
+	case DW_ATE_signed_char:
+	case DW_ATE_unsigned_char:
+		return size == 1 ? TYPE_CHARACTER : TYPE_INTEGER;
+	case DW_ATE_signed:
+	case DW_ATE_unsigned:
+	case DW_ATE_UTF:
+	case DW_ATE_address:
+		return TYPE_INTEGER;
+	default:
+		return TYPE_UNKNOWN;
+	}
+}
+
 static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 {
 	uint64_t encoding = 0;
 	uint64_t size = 0;
 	const char *name = clean_die_name(die);
-	enum type_kind kind = TYPE_UNKNOWN;
-	bool is_signed = false;
+	bool is_signed;
 
 	die_number(die, DW_AT_encoding, &encoding);
 	die_number(die, DW_AT_byte_size, &size);
-	switch (encoding) {
-	case DW_ATE_boolean:
-		kind = TYPE_BOOL;
-		break;
-	case DW_ATE_float:
-		kind = TYPE_FLOAT;
-		break;
-	case DW_ATE_signed:
-	case DW_ATE_signed_char:
-		is_signed = true;
-		/* fall through */
-	case DW_ATE_unsigned:
-	case DW_ATE_unsigned_char:
-	case DW_ATE_UTF:
-	case DW_ATE_address:
-		kind = TYPE_INTEGER;
-		break;
-	default:
-		break;
-	}
-	if (kind == TYPE_INTEGER && size == 1 &&
-	    (encoding == DW_ATE_signed_char || encoding == DW_ATE_unsigned_char))
-		kind = TYPE_CHARACTER;
-	if (encoding == DW_ATE_complex_float)
+	const char *refusal = type_refusal_of_base(die, encoding, size);
+	if (encoding == DW_ATE_complex_float && !refusal)
 		return make_complex(s, name, size);
-	if (size > 16)
+	enum type_kind kind = kind_of(encoding, size, &is_signed);
+	if (size > 16 || refusal)
 		kind = TYPE_UNKNOWN;
 	/* `long unsigned int` and the like, as people write it. */
 	const struct type *plain = name && strcmp(name, "_Bool") != 0 ? type_builtin(s, name) :
@@ -213,8 +224,22 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 	struct type *t = type_new(s, kind, plain ? plain->name : name ? name : "?", size);
 	t->is_signed = is_signed;
 	t->form = form_of(encoding, size, name);
+	t->refusal = refusal;
 	t->rest->filled = true;
 	return t;
+}
+
+/* Of an address in the object: clang does not say it of each pointer. */
+static uint64_t address_size(Dwarf_Die *die)
+{
+	uint64_t size;
+	uint8_t address;
+
+	if (die_number(die, DW_AT_byte_size, &size) && size)
+		return size;
+	if (dwarf_cu_info(die->cu, NULL, NULL, NULL, NULL, NULL, &address, NULL))
+		return sizeof(void *);
+	return address;
 }
 
 static const struct type *make_pointer(struct symbols *s, Dwarf_Die *die, unsigned int depth)
@@ -235,7 +260,7 @@ static const struct type *make_pointer(struct symbols *s, Dwarf_Die *die, unsign
 		snprintf(name, sizeof(name), "%.240s%s%s", target->name,
 			 target->kind == TYPE_POINTER ? "" : " ", sign);
 	struct type *t =
-		type_new(s, is_pointer ? TYPE_POINTER : TYPE_REFERENCE, name, sizeof(void *));
+		type_new(s, is_pointer ? TYPE_POINTER : TYPE_REFERENCE, name, address_size(die));
 	t->rest->target = target;
 	t->rest->filled = true;
 	return t;
@@ -249,7 +274,7 @@ static const struct type *make_member_pointer(struct symbols *s, Dwarf_Die *die,
 	char name[NAME_BYTES];
 
 	snprintf(name, sizeof(name), "%.200s %s", target->name, is_function ? "(::*)" : "::*");
-	struct type *t = type_new(s, TYPE_UNKNOWN, name, is_function ? 16 : 8);
+	struct type *t = type_new(s, TYPE_UNKNOWN, name, (is_function ? 2 : 1) * address_size(die));
 	t->form = TYPE_FORM_MEMBER;
 	t->rest->filled = true;
 	return t;
@@ -265,21 +290,62 @@ static const struct type *make_function(struct symbols *s, Dwarf_Die *die, unsig
 	return type_new(s, TYPE_FUNCTION, name, 0);
 }
 
+struct dimension {
+	int64_t lower;
+	uint64_t count; /* 0: not known */
+};
+
+/* A bound as a constant, with its sign. False: the program computes it. */
+static bool bound_of(Dwarf_Die *range, unsigned int name, uint64_t *out)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Sword value;
+
+	if (!dwarf_attr_integrate(range, name, &attr))
+		return false;
+	switch (dwarf_whatform(&attr)) {
+	case DW_FORM_data1:
+	case DW_FORM_data2:
+	case DW_FORM_data4:
+		return die_number(range, name, out);
+	default:
+		if (dwarf_formsdata(&attr, &value))
+			return false;
+		*out = (uint64_t)value;
+		return true;
+	}
+}
+
 /* The length of an array's dimension; 0: not known. */
-static uint64_t dimension_count(Dwarf_Die *range)
+static uint64_t dimension_count(Dwarf_Die *range, int64_t lower)
 {
 	uint64_t value;
-	uint64_t lower = 0;
 
 	if (die_number(range, DW_AT_count, &value))
 		return value;
-	die_number(range, DW_AT_lower_bound, &lower);
-	if (!die_number(range, DW_AT_upper_bound, &value) || value == UINT64_MAX)
+	/* UINT64_MAX in all forms: the C of a flexible array. */
+	if (!bound_of(range, DW_AT_upper_bound, &value) || value == UINT64_MAX ||
+	    (int64_t)value < lower)
 		return 0;
-	return value - lower + 1;
+	return value - (uint64_t)lower + 1;
 }
 
-static size_t read_dimensions(Dwarf_Die *die, uint64_t *counts, size_t max)
+static bool read_dimension(Dwarf_Die *range, struct dimension *out)
+{
+	uint64_t lower;
+
+	*out = (struct dimension){ .lower = type_default_lower(range) };
+	bool is_given = dwarf_hasattr_integrate(range, DW_AT_lower_bound);
+	bool is_known = is_given && bound_of(range, DW_AT_lower_bound, &lower);
+	if (is_known)
+		out->lower = (int64_t)lower;
+	if (!is_given || is_known)
+		out->count = dimension_count(range, out->lower);
+	return !is_given || is_known;
+}
+
+static size_t read_dimensions(Dwarf_Die *die, struct dimension *dimensions, size_t max,
+			      const char **refusal)
 {
 	Dwarf_Die range;
 	size_t n = 0;
@@ -287,8 +353,15 @@ static size_t read_dimensions(Dwarf_Die *die, uint64_t *counts, size_t max)
 	if (dwarf_child(die, &range))
 		return 0;
 	do {
-		if (dwarf_tag(&range) == DW_TAG_subrange_type && n < max)
-			counts[n++] = dimension_count(&range);
+		int tag = dwarf_tag(&range);
+		if (tag == DW_TAG_generic_subrange)
+			*refusal = "of any rank, DW_TAG_generic_subrange";
+		if ((tag != DW_TAG_subrange_type && tag != DW_TAG_enumeration_type) || n == max)
+			continue;
+		const char *why = type_refusal_of_range(&range);
+		*refusal = why ? why : *refusal;
+		if (!read_dimension(&range, &dimensions[n++]))
+			*refusal = "its first index is not a constant, DW_AT_lower_bound";
 	} while (!dwarf_siblingof(&range, &range));
 	return n;
 }
@@ -298,8 +371,9 @@ static size_t read_dimensions(Dwarf_Die *die, uint64_t *counts, size_t max)
 static const struct type *make_array(struct symbols *s, Dwarf_Die *die, unsigned int dimension,
 				     unsigned int depth)
 {
-	uint64_t counts[DIMENSIONS_MAX];
-	size_t n = read_dimensions(die, counts, DIMENSIONS_MAX);
+	struct dimension dimensions[DIMENSIONS_MAX];
+	const char *refusal = NULL;
+	size_t n = read_dimensions(die, dimensions, DIMENSIONS_MAX, &refusal);
 	const struct type *element = type_of_attribute_at(s, die, depth);
 	uint64_t size = element->size;
 	char name[NAME_BYTES];
@@ -309,16 +383,21 @@ static const struct type *make_array(struct symbols *s, Dwarf_Die *die, unsigned
 	int used = snprintf(name, sizeof(name), "%.*s",
 			    bracket ? (int)(bracket - element->name) : 160, element->name);
 	for (size_t i = dimension; i < n; i++) {
-		size *= counts[i];
+		size *= dimensions[i].count;
 		if (used < (int)sizeof(name) - 32)
 			used += snprintf(name + used, sizeof(name) - (size_t)used,
-					 counts[i] ? "[%llu]" : "[]",
-					 (unsigned long long)counts[i]);
+					 dimensions[i].count ? "[%llu]" : "[]",
+					 (unsigned long long)dimensions[i].count);
 	}
 	if (bracket && used < (int)sizeof(name) - 32)
 		snprintf(name + used, sizeof(name) - (size_t)used, "%.30s", bracket);
 	struct type *t = type_new(s, TYPE_ARRAY, name, size);
-	t->count = dimension < n ? counts[dimension] : 0;
+	if (!refusal)
+		refusal = type_refusal_of_array(die, n);
+	if (refusal)
+		return type_refused(s, t, refusal);
+	t->count = dimension < n ? dimensions[dimension].count : 0;
+	t->lower = dimension < n ? dimensions[dimension].lower : 0;
 	if (die_flag(die, DW_AT_GNU_vector))
 		t->form = TYPE_FORM_VECTOR;
 	t->rest->dimension = dimension;
@@ -373,6 +452,7 @@ static const struct type *make_tagged(struct symbols *s, Dwarf_Die *die, enum ty
 	if (t->kind != kind)
 		return t;
 	if (kind == TYPE_ENUM) {
+		t->refusal = type_refusal_of_order(die);
 		Dwarf_Attribute attr;
 		Dwarf_Die base;
 		if (depth < NESTING_MAX && dwarf_attr(die, DW_AT_type, &attr) &&
@@ -394,6 +474,18 @@ const struct type *type_completed(const struct type *t)
 	tagged_name(&t->rest->die, name, sizeof(name));
 	const struct type *full = type_find(t->rest->s, name);
 	return full ? type_alias(t->rest->s, full, t->name) : t;
+}
+
+/* A part of a type's values, in as many bytes as it says itself. */
+static const struct type *make_range(struct symbols *s, Dwarf_Die *die, unsigned int depth)
+{
+	const struct type *t = type_of_attribute_at(s, die, depth);
+	const char *refusal = type_refusal_of_range(die);
+	uint64_t size;
+
+	if (!refusal && die_number(die, DW_AT_byte_size, &size) && size != t->size)
+		refusal = "of another size than its type, DW_AT_byte_size";
+	return refusal ? type_refused(s, t, refusal) : t;
 }
 
 static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned int dimension,
@@ -433,13 +525,14 @@ static const struct type *type_build(struct symbols *s, Dwarf_Die *die, unsigned
 		return make_tagged(s, die, TYPE_UNION, depth);
 	case DW_TAG_subrange_type:
 		if (dwarf_hasattr_integrate(die, DW_AT_type))
-			return type_of_attribute_at(s, die, depth);
+			return make_range(s, die, depth);
 		/* fall through */
 	default: {
 		uint64_t size = 0;
 		const char *name = clean_die_name(die);
 		die_number(die, DW_AT_byte_size, &size);
 		struct type *t = type_new(s, TYPE_UNKNOWN, name ? name : "?", size);
+		t->refusal = type_refusal_of_tag(die);
 		t->rest->filled = true;
 		return t;
 	}

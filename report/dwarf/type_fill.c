@@ -24,7 +24,8 @@ static uint64_t vtable_offset(const Dwarf_Op *ops, size_t n)
 	return ops[2].number;
 }
 
-static void read_offset(Dwarf_Die *die, struct type_member *m)
+/* False: the program computes where the member is. */
+static bool read_offset(Dwarf_Die *die, struct type_member *m)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Word offset;
@@ -32,13 +33,38 @@ static void read_offset(Dwarf_Die *die, struct type_member *m)
 	size_t n;
 
 	if (!dwarf_attr_integrate(die, DW_AT_data_member_location, &attr))
-		return;
-	if (!dwarf_formudata(&attr, &offset))
+		return true;
+	if (!dwarf_formudata(&attr, &offset)) {
 		m->offset = offset;
-	else if (!dwarf_getlocation(&attr, &ops, &n) && n == 1 && ops[0].atom == DW_OP_plus_uconst)
+		return true;
+	}
+	if (dwarf_getlocation(&attr, &ops, &n))
+		return false;
+	if (n == 1 && ops[0].atom == DW_OP_plus_uconst) {
 		m->offset = ops[0].number;
-	else if (!dwarf_getlocation(&attr, &ops, &n))
-		m->vtable_offset = vtable_offset(ops, n);
+		return true;
+	}
+	m->vtable_offset = vtable_offset(ops, n);
+	return m->vtable_offset != 0;
+}
+
+/* Bits of the other byte order are counted from the other end, also within a byte. */
+static const char *order_of_bits(Dwarf_Die *die)
+{
+	Dwarf_Die type = *die;
+	Dwarf_Attribute attr;
+
+	for (int i = 0; i < 8; i++) {
+		if (!dwarf_attr_integrate(&type, DW_AT_type, &attr) ||
+		    !dwarf_formref_die(&attr, &type))
+			return NULL;
+		const char *refusal = type_refusal_of_order(&type);
+		if (refusal)
+			return refusal;
+		if (dwarf_tag(&type) == DW_TAG_base_type)
+			return NULL;
+	}
+	return NULL;
 }
 
 static void read_bits(Dwarf_Die *die, struct type_member *m)
@@ -104,8 +130,13 @@ static void fill_members(struct symbols *s, struct type_rest *rest)
 		m->name = m->is_base ? m->type->name :
 			  name	     ? types_keep_name(s->types, name) :
 				       NULL;
-		read_offset(&die, m);
+		if (!read_offset(&die, m))
+			m->type = type_refused(s, m->type,
+					       "at a computed offset, DW_AT_data_member_location");
 		read_bits(&die, m);
+		const char *order = m->bit_size ? order_of_bits(&die) : NULL;
+		if (order)
+			m->type = type_refused(s, m->type, order);
 	} while (!dwarf_siblingof(&die, &die));
 }
 

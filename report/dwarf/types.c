@@ -126,6 +126,8 @@ bool type_has_members(const struct type *t)
 
 bool type_is_number(const struct type *t)
 {
+	if (t->refusal)
+		return false;
 	switch (t->kind) {
 	case TYPE_UNKNOWN:
 	case TYPE_INTEGER:
@@ -140,18 +142,25 @@ bool type_is_number(const struct type *t)
 	}
 }
 
+uint64_t type_address_size(struct symbols *s)
+{
+	return symbols_is_32bit(s) ? 4 : 8;
+}
+
 const struct type *type_pointer_to(struct symbols *s, const struct type *t)
 {
 	char name[256];
 
 	snprintf(name, sizeof(name), "%.240s%s*", t->name, t->kind == TYPE_POINTER ? "" : " ");
-	struct type *pointer = type_new(s, TYPE_POINTER, name, sizeof(void *));
+	struct type *pointer = type_new(s, TYPE_POINTER, name, type_address_size(s));
 	if (pointer->kind == TYPE_POINTER) {
 		pointer->rest->target = t;
 		pointer->rest->filled = true;
 	}
 	return pointer;
 }
+
+#define OF_ADDRESS UINT64_MAX /* the target's, which may be a 32-bit program */
 
 static const struct builtin {
 	const char *name;
@@ -168,16 +177,16 @@ static const struct builtin {
 	{ "unsigned short", TYPE_INTEGER, false, 2 },
 	{ "int", TYPE_INTEGER, true, 4 },
 	{ "unsigned int", TYPE_INTEGER, false, 4 },
-	{ "long", TYPE_INTEGER, true, sizeof(long) },
-	{ "unsigned long", TYPE_INTEGER, false, sizeof(long) },
+	{ "long", TYPE_INTEGER, true, OF_ADDRESS },
+	{ "unsigned long", TYPE_INTEGER, false, OF_ADDRESS },
 	{ "long long", TYPE_INTEGER, true, 8 },
 	{ "unsigned long long", TYPE_INTEGER, false, 8 },
 	{ "float", TYPE_FLOAT, true, 4 },
 	{ "double", TYPE_FLOAT, true, 8 },
-	{ "size_t", TYPE_INTEGER, false, sizeof(size_t) },
-	{ "ssize_t", TYPE_INTEGER, true, sizeof(size_t) },
-	{ "uintptr_t", TYPE_INTEGER, false, sizeof(size_t) },
-	{ "intptr_t", TYPE_INTEGER, true, sizeof(size_t) },
+	{ "size_t", TYPE_INTEGER, false, OF_ADDRESS },
+	{ "ssize_t", TYPE_INTEGER, true, OF_ADDRESS },
+	{ "uintptr_t", TYPE_INTEGER, false, OF_ADDRESS },
+	{ "intptr_t", TYPE_INTEGER, true, OF_ADDRESS },
 	{ "u8", TYPE_INTEGER, false, 1 },
 	{ "s8", TYPE_INTEGER, true, 1 },
 	{ "u16", TYPE_INTEGER, false, 2 },
@@ -245,7 +254,8 @@ const struct type *type_builtin(struct symbols *s, const char *name)
 		const struct builtin *b = &builtins[i];
 		if (strcmp(b->name, plain) != 0)
 			continue;
-		struct type *t = type_new(s, b->kind, b->name, b->size);
+		uint64_t size = b->size == OF_ADDRESS ? type_address_size(s) : b->size;
+		struct type *t = type_new(s, b->kind, b->name, size);
 		if (t->kind == b->kind) {
 			t->is_signed = b->is_signed;
 			t->rest->filled = true;

@@ -48,8 +48,11 @@ struct type {
 	enum type_kind kind;
 	enum type_form form;
 	bool is_signed;
-	uint64_t size;	  /* bytes; 0: unknown, or a type that is only declared */
-	uint64_t count;	  /* of an array's elements; 0: not known */
+	uint64_t size;	/* bytes; 0: unknown, or a type that is only declared */
+	uint64_t count; /* of an array's elements; 0: not known */
+	int64_t lower;	/* the index of an array's first element */
+	/* The attribute by which its bytes mean what is not understood here; NULL: they are plain. */
+	const char *refusal;
 	const char *name; /* as C writes it: `struct foo *`, `char[16]` */
 	/* The rest belongs to types.c and type_dwarf.c: use the functions. */
 	struct type_rest *rest;
@@ -106,6 +109,9 @@ bool type_has_members(const struct type *t);
 
 /* Integer-like: has a number that a condition can compare. */
 bool type_is_number(const struct type *t);
+
+/* The bytes of an address in the target. */
+uint64_t type_address_size(struct symbols *s);
 
 /* A pointer to t. NULL: no memory. */
 const struct type *type_pointer_to(struct symbols *s, const struct type *t);

@@ -49,6 +49,17 @@ const struct type *type_of_die(struct symbols *s, Dwarf_Die *die);
 const struct type *type_of_attribute(struct symbols *s, Dwarf_Die *die);
 /* The definition of a type that is only declared; t itself when there is none. */
 const struct type *type_completed(const struct type *t);
+/* type_refuse.c: the attribute by which the bytes are not understood; NULL: they are. */
+const char *type_refusal_of_order(Dwarf_Die *die);
+const char *type_refusal_of_base(Dwarf_Die *die, uint64_t encoding, uint64_t size);
+const char *type_refusal_of_array(Dwarf_Die *die, size_t dimensions);
+const char *type_refusal_of_range(Dwarf_Die *die);
+const char *type_refusal_of_tag(Dwarf_Die *die);
+/* The index of the first element where debug information gives none: the language has it. */
+int64_t type_default_lower(Dwarf_Die *die);
+/* The same type, whose bytes are not understood. */
+const struct type *type_refused(struct symbols *s, const struct type *t, const char *refusal);
+
 /* Reads members, constants and target. */
 void type_fill(const struct type *t);
 

@@ -10,6 +10,7 @@
 #include "report/safe/clean.h"
 
 #include "report/dwarf/dies.h"
+#include "report/dwarf/dynamic.h"
 #include "report/dwarf/types_priv.h"
 #include "report/lang/near.h"
 #include "report/path.h"
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #define CANDIDATES_MAX 8
+#define COPIES_SHOWN 4 /* of a file that is loaded several times */
 
 static bool is_variable(Dwarf_Die *die)
 {
@@ -114,9 +116,9 @@ static enum variable_where where_is(const struct die_visit *v, Dwarf_Die *die,
 		return VARIABLE_GONE;
 	bool is_address;
 	Dwarf_Addr at = die_first_number(&attr, ops, &is_address);
-	if (is_address && n > 1 && ops[1].atom == DW_OP_plus_uconst)
+	if (is_address && n == 2 && ops[1].atom == DW_OP_plus_uconst)
 		at += ops[1].number;
-	if (is_address && (n == 1 || ops[1].atom == DW_OP_plus_uconst)) {
+	if (is_address && (n == 1 || (n == 2 && ops[1].atom == DW_OP_plus_uconst))) {
 		out->address = at + v->bias;
 		return VARIABLE_STATIC;
 	}
@@ -314,6 +316,43 @@ static int module_visit(Dwfl_Module *mod, void *arg)
 	return 1;
 }
 
+/* What the dynamic linker made of it. The type is that of the definition. */
+static void move_to_what_runs(struct symbols *s, struct named_variable *v)
+{
+	uint64_t address = v->where == VARIABLE_STATIC && v->is_global ?
+				   dynamic_address(s, v->address) :
+				   v->address;
+	Dwfl_Module *mod = address != v->address ? symbols_module_of(s, address) : NULL;
+
+	v->address = address;
+	if (mod)
+		v->module = symbols_module_name(mod);
+}
+
+/* The same file may be loaded several times, by dlmopen(), and each copy has its variables. */
+static int problem_copies(struct symbols *s, struct named_variable *v,
+			  struct variables_problem *problem)
+{
+	uint64_t at[COPIES_SHOWN];
+	char *buf = problem->text;
+	size_t n = sizeof(problem->text);
+	size_t count =
+		v->where == VARIABLE_STATIC ? dynamic_copies(s, v->address, at, COPIES_SHOWN) : 1;
+
+	if (count < 2)
+		return 0;
+	size_t used = (size_t)snprintf(buf, n,
+				       "%s is loaded %s%zu times, and each copy has its own '%s': "
+				       "give an address, one of ",
+				       v->module, count == COPIES_SHOWN ? "at least " : "", count,
+				       v->name);
+	for (size_t i = 0; i < count && used < n; i++)
+		used += (size_t)snprintf(buf + used, n - used, "%s0x%llx:%llu", i ? ", " : "",
+					 (unsigned long long)at[i], (unsigned long long)v->size);
+	v->name[0] = 0;
+	return -ENOTUNIQ;
+}
+
 int variables_find(struct symbols *s, const char *scope, const char *name,
 		   struct named_variable *out, struct variables_problem *problem)
 {
@@ -345,6 +384,10 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 				 "several local symbols are named '%s'", name);
 	}
 	free(f);
+	if (!err)
+		err = problem_copies(s, out, problem);
+	if (!err)
+		move_to_what_runs(s, out);
 	return err;
 }
 
@@ -402,9 +445,11 @@ static int list_visit(const struct die_visit *v, Dwarf_Die *die)
 	/* What the compiler made for __func__ is none of the program's. */
 	if (die_flag(die, DW_AT_artificial))
 		return 0;
-	if (l->file && !is_in_file(v, die, l->file))
+	if ((l->file && !is_in_file(v, die, l->file)) ||
+	    !list_fits(l, variable.name, clean_die_name(die)))
 		return 0;
-	return list_fits(l, variable.name, clean_die_name(die)) ? l->visit(&variable, l->arg) : 0;
+	move_to_what_runs(v->s, &variable);
+	return l->visit(&variable, l->arg);
 }
 
 static int list_symbol(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, uint64_t address,

@@ -313,6 +313,39 @@ static bool write_watched(const struct condition_names *names, struct steps *s, 
 	return is_signed;
 }
 
+/* Why new or old is no number here. 0, or -EINVAL with *error. */
+static int watched_problem(const struct making *m, const struct tree_node *n,
+			   struct expression_error *error)
+{
+	const struct condition_names *names = m->names;
+	const struct type *type = names->view.type;
+	const char *word = n->number == COND_NEW ? "new" : "old";
+
+	if (n->number != COND_NEW && n->number != COND_OLD)
+		return 0;
+	if (n->number == COND_OLD && names->is_shared)
+		return condition_fail(error, n,
+				      "old is not known: the memory is shared, and other processes "
+				      "may write it");
+	if (names->is_in_parts)
+		return condition_fail(error, n,
+				      "%s is one value, but these bytes are watched in several "
+				      "parts; choose one member or element",
+				      word);
+	if (type && type->refusal)
+		return condition_fail(error, n,
+				      "a condition cannot read %s: it is %s; changed is true for "
+				      "other bytes",
+				      type->name, type->refusal);
+	if (type && type->kind == TYPE_FLOAT)
+		return condition_fail(
+			error, n,
+			"a condition compares whole numbers, but this is %s; changed is "
+			"true for another value",
+			type->name);
+	return 0;
+}
+
 static int write_name(void *arg, const struct tree_node *n, struct steps *s,
 		      struct expression_error *error)
 {
@@ -320,17 +353,15 @@ static int write_name(void *arg, const struct tree_node *n, struct steps *s,
 
 	if (n->kind == TREE_PATH)
 		return write_path(m, n, s, error);
+	if (watched_problem(m, n, error))
+		return -EINVAL;
+	/* Another process may have written in between: each write may be a change. */
+	if (n->number == COND_CHANGED && m->names->is_shared)
+		return steps_number(s, 1);
 	if (n->number == COND_CHANGED && m->names->view.type && m->names->view.bit_size) {
 		bool is_signed = write_watched(m->names, s, COND_NEW);
 		return steps_binary(s, COND_NE, is_signed, write_watched(m->names, s, COND_OLD));
 	}
-	const struct type *type = m->names->view.type;
-	if ((n->number == COND_NEW || n->number == COND_OLD) && type && type->kind == TYPE_FLOAT)
-		return condition_fail(
-			error, n,
-			"a condition compares whole numbers, but this is %s; changed is "
-			"true for another value",
-			type->name);
 	if (n->number == COND_NEW || n->number == COND_OLD)
 		return write_watched(m->names, s, (enum cond_term)n->number);
 	return steps_term(s, (enum cond_term)n->number);
@@ -342,7 +373,8 @@ static uint64_t bits_of(const struct condition_names *names)
 	const struct value_view *v = &names->view;
 	uint64_t mask = v->bit_size >= 64 ? UINT64_MAX : (UINT64_C(1) << v->bit_size) - 1;
 
-	if (!v->bit_size || names->len > 8 || v->bit_offset + v->bit_size > names->len * 8)
+	if (!v->bit_size || names->is_shared || names->len > 8 ||
+	    v->bit_offset + v->bit_size > names->len * 8)
 		return 0;
 	return mask << v->bit_offset;
 }

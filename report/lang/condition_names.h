@@ -22,6 +22,8 @@ struct condition_names {
 	const char *thread;	 /* whose thread-local variables; NULL: not given */
 	struct value_view view;	 /* of the watched bytes; type NULL: not known */
 	uint64_t len;		 /* bytes watched */
+	bool is_shared;		 /* other processes may write them: the old value is not known */
+	bool is_in_parts;	 /* in several registers, of which a hit has the value of one */
 	/* Of the function with the breakpoint, whose parameters are names too. NULL: none. */
 	const struct signature *signature;
 	/* Where the breakpoint is: inside of a function local variables are names too. NULL: at no place. */

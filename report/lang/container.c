@@ -2,6 +2,7 @@
 /* container.c - see container.h. */
 #include "report/lang/container.h"
 
+#include "report/dwarf/types_priv.h"
 #include "report/lang/value.h"
 
 #include <string.h>
@@ -146,5 +147,7 @@ static bool is_go(const struct type *t, struct container *out)
 
 bool container_of(const struct type *t, struct container *out)
 {
-	return t->kind == TYPE_STRUCT && (is_cplusplus(t, out) || is_rust(t, out) || is_go(t, out));
+	/* Their words are read as those of a 64-bit program. */
+	return t->kind == TYPE_STRUCT && type_address_size(t->rest->s) == 8 &&
+	       (is_cplusplus(t, out) || is_rust(t, out) || is_go(t, out));
 }

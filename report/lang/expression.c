@@ -22,6 +22,14 @@ bool expression_has_offset(const struct expression *e)
 	return e->has_offset;
 }
 
+const char *expression_no_value(const struct expression *e)
+{
+	if (e->has_offset)
+		return "a value has no arithmetic here, and +offset counts bytes of memory; give the "
+		       "variable alone";
+	return expression_length(e) ? "a value has no :length; give the variable alone" : NULL;
+}
+
 uint64_t expression_length(const struct expression *e)
 {
 	return e->length;

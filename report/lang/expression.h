@@ -21,6 +21,12 @@ void expression_free(struct expression *e);
 bool expression_has_offset(const struct expression *e);
 uint64_t expression_length(const struct expression *e); /* 0: not given */
 
+/*
+ * Where a value is wanted, `n+1` is a sum to the reader and bytes of memory to the parser. The reason to
+ * refuse it; NULL: the text means the same to both.
+ */
+const char *expression_no_value(const struct expression *e);
+
 #define EXPRESSION_LINKS_MAX 8
 
 /*

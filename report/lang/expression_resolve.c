@@ -336,7 +336,7 @@ static int enter_virtual_base(struct resolver *r, const struct tree_node *n, str
 	uint64_t table;
 	int64_t distance;
 
-	if (r->options->path_only && p->path.links)
+	if (symbols_is_32bit(r->s) || (r->options->path_only && p->path.links))
 		return fail(r, n, -EINVAL,
 			    "'%s' is in a virtual base class, whose offset depends on the "
 			    "object",
@@ -501,11 +501,19 @@ static int resolve_index(struct resolver *r, const struct tree_node *n, struct s
 	if (err)
 		return err;
 	const struct type *element = type_target(p->type);
+	if (p->type->refusal)
+		return fail(r, n, -EINVAL, "cannot read elements of %s: it is %s", p->type->name,
+			    p->type->refusal);
 	if (p->type->kind == TYPE_ARRAY) {
-		if (p->type->count && (uint64_t)index >= p->type->count)
+		const int64_t lower = p->type->lower;
+		if ((p->type->count && (uint64_t)(index - lower) >= p->type->count) ||
+		    index < lower)
 			return fail(r, n, -EINVAL,
-				    "%s has no element %" PRId64 ": expected 0 to %" PRIu64,
-				    p->type->name, index, p->type->count - 1);
+				    "%s has no element %" PRId64 ": expected %" PRId64
+				    " to %" PRId64,
+				    p->type->name, index, lower,
+				    lower + (int64_t)p->type->count - 1);
+		index -= lower;
 		p->type = element;
 	} else if (p->type->kind == TYPE_POINTER) {
 		err = follow(r, n->left, p);
@@ -551,7 +559,7 @@ static int resolve_cast(struct resolver *r, const struct tree_node *n, struct sp
 		p->is_value = true;
 	else if (p->is_value)
 		; /* as it is in its register */
-	else if (p->bit_size || (p->type && p->type->size != sizeof(void *)))
+	else if (p->bit_size || (p->type && p->type->size != type_address_size(r->s)))
 		return fail(r, n, -EINVAL, "only a pointer or an address can be cast to a pointer");
 	p->type = t;
 	return 0;

@@ -165,8 +165,7 @@ static bool in_frame(struct local *l, Dwarf_Die *die, struct signature_value *ou
 /* A whole value in one register is like a parameter there, which paths can begin with. */
 static void make_plain(struct signature_value *v)
 {
-	if (v->where != SIGNATURE_PIECES || v->piece_count != 1 ||
-	    v->piece[0].kind != SIGNATURE_PIECE_REGISTER)
+	if (!signature_is_in_one_place(v) || v->piece[0].kind != SIGNATURE_PIECE_REGISTER)
 		return;
 	v->where = SIGNATURE_REGISTERS;
 	v->regs = 1;

@@ -287,6 +287,8 @@ static void write_at(struct writer *w, const struct type *t, uint64_t offset, un
 {
 	if (depth > DEPTH_MAX || w->used + 1 >= w->n) {
 		put(w, "...");
+	} else if (t->refusal) {
+		put(w, "<not read: %s>", t->refusal);
 	} else if (t->kind == TYPE_STRUCT) {
 		write_struct(w, t, offset, depth);
 	} else if (t->kind == TYPE_ARRAY && type_target(t)->size) {

@@ -2,10 +2,10 @@
 /*
  * signature.c - see signature.h.
  *
- * At the first instruction of a function the calling convention says where arguments are, whatever
- * the compiler does with them afterwards; debug information for unoptimised code says where they
- * will be after the prologue, which is no use here. Only copies that the compiler made for itself
- * (f.isra.0, inlined ones) keep to no convention: there its location lists are asked.
+ * At the first instruction of a function the calling convention says where arguments are, as long as
+ * nothing in the object contradicts it; debug information for unoptimised code says where they will be
+ * after the prologue, which is no use here. Functions that the compiler changed (f.isra.0, inlined
+ * ones, local ones of LLVM) or that have a convention of their own are read by location lists alone.
  */
 #include "report/lang/signature_priv.h"
 #include "report/safe/clean.h"
@@ -24,8 +24,7 @@
 static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc)
 {
 	v->where = SIGNATURE_GONE;
-	if (!signature_by_location(v, die, pc) || v->where != SIGNATURE_PIECES ||
-	    v->piece_count != 1 || v->piece[0].offset)
+	if (!signature_by_location(v, die, pc) || !signature_is_in_one_place(v))
 		return;
 	/* The whole is in one place, which conditions can use too. */
 	if (v->piece[0].kind == SIGNATURE_PIECE_REGISTER) {
@@ -53,7 +52,11 @@ struct reading {
 	struct signature *signature;
 	struct convention convention;
 	const struct code_site *site;
+	Dwarf_Die *function;
 	Dwarf_Addr pc;
+	struct signature_trust trust;
+	bool is_optimised_by_llvm;
+	bool is_contradicted; /* debug information has an argument where the convention has not */
 	enum reading_how {
 		BY_CONVENTION,
 		BY_LOCATION,
@@ -67,12 +70,41 @@ static void make_simple(struct signature_value *v)
 {
 	const struct signature_piece *p = &v->piece[0];
 
-	if (v->where != SIGNATURE_PIECES || v->piece_count != 1 || p->offset ||
-	    p->kind != SIGNATURE_PIECE_REGISTER || type_has_members(v->type))
+	if (!signature_is_in_one_place(v) || p->kind != SIGNATURE_PIECE_REGISTER ||
+	    type_has_members(v->type))
 		return;
 	v->where = SIGNATURE_REGISTERS;
 	v->regs = 1;
 	v->reg[0] = p->reg;
+}
+
+/* At an entry the frame is not there yet, but that of the caller is. */
+static void place_in_memory(struct reading *r, struct signature_value *v, Dwarf_Die *die)
+{
+	bool is_entry = r->site->kind == CODE_SITE_FUNCTION;
+	bool is_found = is_entry ? signature_on_callers_stack(v, r->function, die, r->pc) :
+				   signature_in_frame(r->s, r->site, die, v);
+
+	if (!is_found && has_location(die, r->pc))
+		v->where = SIGNATURE_UNKNOWN;
+}
+
+static void place_by_convention(struct reading *r, struct signature_value *v, Dwarf_Die *die)
+{
+	signature_c_argument(&r->convention, v, die);
+	if (!signature_agrees(v, r->function, die, r->pc))
+		r->is_contradicted = true;
+	/* What LLVM does not describe is not used, and calls in the same file may leave it out. */
+	struct signature_value said = { .name = v->name, .type = v->type };
+	if (r->is_optimised_by_llvm && !r->is_contradicted &&
+	    signature_by_location(&said, die, r->pc))
+		*v = said;
+	else if (r->is_optimised_by_llvm && !dwarf_hasattr_integrate(die, DW_AT_location) &&
+		 !dwarf_hasattr_integrate(die, DW_AT_const_value)) {
+		v->where = SIGNATURE_GONE;
+		v->regs = 0;
+		v->piece_count = 0;
+	}
 }
 
 static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_Die *die)
@@ -82,10 +114,8 @@ static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_
 	switch (r->how) {
 	case BY_LOCATION:
 		place_by_location(v, die, r->pc);
-		/* At an entry the frame is not there yet. */
-		if (v->where == SIGNATURE_GONE && r->site->kind != CODE_SITE_FUNCTION &&
-		    !signature_in_frame(r->s, r->site, die, v) && has_location(die, r->pc))
-			v->where = SIGNATURE_UNKNOWN;
+		if (v->where == SIGNATURE_GONE)
+			place_in_memory(r, v, die);
 		break;
 	case AS_GO:
 		signature_go_place(&r->convention, v);
@@ -97,7 +127,7 @@ static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_
 		signature_rust_argument(&r->convention, v);
 		break;
 	default:
-		signature_c_argument(&r->convention, v, die);
+		place_by_convention(r, v, die);
 	}
 	make_simple(v);
 }
@@ -183,51 +213,62 @@ static bool has_locations_by_code(Dwarf_Die *function)
 	return false;
 }
 
-/* Unoptimised code of LLVM has each parameter in the frame; that of C has a register for the frame. */
+static bool is_in_frame(Dwarf_Die *parameter)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	return dwarf_attr_integrate(parameter, DW_AT_location, &attr) &&
+	       !dwarf_getlocation(&attr, &ops, &n) && n == 1 && ops[0].atom == DW_OP_fbreg;
+}
+
+/*
+ * Unoptimised code of LLVM has each parameter in the frame; that of C has a register for the frame. An
+ * optimised function has some there too, whose address is taken.
+ */
 static bool is_optimised(Dwarf_Die *function)
 {
 	Dwarf_Die die;
 	Dwarf_Attribute attr;
 	Dwarf_Op *ops;
+	bool has_parameters = false;
 	size_t n;
 
+	if (die_flag(function, DW_AT_call_all_calls) ||
+	    die_flag(function, DW_AT_GNU_all_call_sites))
+		return true;
 	if (!dwarf_child(function, &die))
 		do {
 			if (dwarf_tag(&die) != DW_TAG_formal_parameter)
 				continue;
-			return !dwarf_attr_integrate(&die, DW_AT_location, &attr) ||
-			       dwarf_getlocation(&attr, &ops, &n) || n != 1 ||
-			       ops[0].atom != DW_OP_fbreg;
+			has_parameters = true;
+			if (!is_in_frame(&die))
+				return true;
 		} while (!dwarf_siblingof(&die, &die));
+	if (has_parameters)
+		return false;
 	return !dwarf_attr(function, DW_AT_frame_base, &attr) ||
 	       dwarf_getlocation(&attr, &ops, &n) || n != 1 || ops[0].atom == DW_OP_reg7 ||
 	       ops[0].atom == DW_OP_reg31;
 }
 
-/* LLVM takes parameters and results away from functions that it knows all calls of. */
-static bool is_private_to_llvm(Dwarf_Die *die, int language, const char *producer)
+static enum reading_how how_to_read(struct reading *r, int language, const char *producer)
 {
-	return language == DW_LANG_Rust ||
-	       (producer && strstr(producer, "clang") && !die_flag(die, DW_AT_external));
-}
+	bool is_llvm = strstr(producer, "clang") || language == DW_LANG_Rust;
+	bool is_external = die_flag(r->function, DW_AT_external) && !r->trust.is_local;
+	/* LLVM takes parameters and results away from functions that it knows all calls of. */
+	bool is_private = is_llvm && (!is_external || language == DW_LANG_Rust);
+	bool is_small = is_llvm && is_optimised(r->function);
 
-/* GCC gives such functions names of their own. */
-static enum reading_how how_to_read(Dwarf_Die *die, const struct code_site *site, bool *is_reduced)
-{
-	Dwarf_Die cu;
-	Dwarf_Attribute attr;
-	int language = dwarf_diecu(die, &cu, NULL, NULL) ? dwarf_srclang(&cu) : -1;
-	const char *producer = language >= 0 && dwarf_attr(&cu, DW_AT_producer, &attr) ?
-				       clean_attribute(&attr) :
-				       "";
-
-	bool is_private = is_private_to_llvm(die, language, producer);
-	*is_reduced = site->is_reduced || (is_private && is_optimised(die));
-	if (site->kind != CODE_SITE_FUNCTION || site->is_clone)
+	r->is_optimised_by_llvm = is_small && has_locations_by_code(r->function);
+	r->signature->may_lack_result = r->trust.is_reduced || (is_private && is_small);
+	if (r->site->kind != CODE_SITE_FUNCTION)
 		return BY_LOCATION;
 	if (language == DW_LANG_Go)
-		return producer && strstr(producer, "regabi") ? AS_GO : BY_LOCATION;
-	if (is_private && has_locations_by_code(die))
+		return strstr(producer, "regabi") ? AS_GO : BY_LOCATION;
+	if (r->trust.is_changed || r->trust.has_own_convention ||
+	    (is_private && has_locations_by_code(r->function)))
 		return BY_LOCATION;
 	return language == DW_LANG_Rust ? AS_RUST : BY_CONVENTION;
 }
@@ -256,28 +297,68 @@ static bool is_assembler(struct symbols *s, const struct code_site *site)
 	return n > 2 && !strcmp(p.file + n - 2, ".s") && symbols_is_go(s, site->address);
 }
 
+static const char *producer_of(Dwarf_Die *unit)
+{
+	Dwarf_Attribute attr;
+	const char *text = dwarf_attr(unit, DW_AT_producer, &attr) ? clean_attribute(&attr) : NULL;
+
+	return text ? text : "";
+}
+
+/* All conventions return a number in the same register; a struct each in its own way. */
+static void place_result(struct reading *r, int language)
+{
+	struct signature *sig = r->signature;
+	struct signature_value *result = &sig->result;
+
+	result->type = type_of_attribute(r->s, r->function);
+	if (language == DW_LANG_Rust)
+		signature_rust_result(&r->convention, result);
+	else if (language != DW_LANG_Go)
+		signature_c_result(&r->convention, result, r->function);
+	make_simple(result);
+	/* One in memory stays: the function was given the address. */
+	if (result->where == SIGNATURE_MEMORY)
+		sig->may_lack_result = false;
+}
+
+static void distrust_result(struct signature_value *result)
+{
+	bool is_plain = !type_has_members(result->type) && result->type->size <= 8;
+
+	if (result->type->kind != TYPE_VOID && !is_plain)
+		result->where = SIGNATURE_UNKNOWN;
+}
+
+/* One contradiction is enough: then the convention says nothing of the others either. */
+static int read_again(struct reading *r)
+{
+	free(r->signature->parameter);
+	r->signature->parameter = NULL;
+	r->signature->count = 0;
+	r->how = BY_LOCATION;
+	return read_parameters(r, r->function);
+}
+
 static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_site *site,
 			  Dwarf_Addr pc, struct signature *out)
 {
-	struct reading r = { .s = s,
-			     .signature = out,
-			     .site = site,
-			     .pc = pc,
-			     .how = how_to_read(die, site, &out->may_lack_result) };
+	struct reading r = { .s = s, .signature = out, .site = site, .function = die, .pc = pc };
 	Dwarf_Die cu;
+	bool has_unit = dwarf_diecu(die, &cu, NULL, NULL) != NULL;
+	int language = has_unit ? dwarf_srclang(&cu) : -1;
 
-	int language = dwarf_diecu(die, &cu, NULL, NULL) ? dwarf_srclang(&cu) : -1;
+	signature_trust(s, die, site, &r.trust);
+	r.how = how_to_read(&r, language, has_unit ? producer_of(&cu) : "");
 	out->is_whole = language == DW_LANG_Go || language == DW_LANG_Rust;
-	out->result.type = type_of_attribute(s, die);
-	if (language == DW_LANG_Rust)
-		signature_rust_result(&r.convention, &out->result);
-	else if (language != DW_LANG_Go)
-		signature_c_result(&r.convention, &out->result, die);
-	make_simple(&out->result);
-	/* One in memory stays: the function was given the address. */
-	if (out->result.where == SIGNATURE_MEMORY)
-		out->may_lack_result = false;
+	place_result(&r, language);
 	int err = read_parameters(&r, die);
+	if (!err && r.is_contradicted)
+		err = read_again(&r);
+	if (r.is_contradicted || r.trust.has_own_convention)
+		distrust_result(&out->result);
+	if (r.trust.may_restore_result && out->result.type->kind != TYPE_VOID)
+		out->result.where = SIGNATURE_UNKNOWN;
 	if (!err && language == DW_LANG_Rust && out->result.where == SIGNATURE_MEMORY)
 		check_hidden(out);
 	return err;

@@ -15,6 +15,12 @@ bool signature_piece_add(struct signature_value *v, const struct signature_piece
 	return true;
 }
 
+bool signature_is_in_one_place(const struct signature_value *v)
+{
+	return v->where == SIGNATURE_PIECES && v->piece_count == 1 && !v->piece[0].offset &&
+	       v->piece[0].size >= v->type->size && v->type->size <= 8;
+}
+
 int signature_register_of(const struct signature_value *v, uint64_t offset, uint64_t *begins)
 {
 	if (v->where == SIGNATURE_REGISTERS && offset / 8 < v->regs) {
@@ -100,7 +106,9 @@ static bool read_pieces(struct signature_value *v, const Dwarf_Op *ops, size_t n
 		uint64_t size = i < n ? ops[i].number : v->type->size;
 		if ((i < n && ops[i].atom != DW_OP_piece) || size > SIGNATURE_BYTES_MAX - offset)
 			return false;
-		/* A piece of a register has at most its bytes. */
+		/* A general register has 8 bytes: what is said to lie behind is not known. */
+		if (piece.kind == SIGNATURE_PIECE_REGISTER && size > 8)
+			return false;
 		piece.size = (uint8_t)size;
 		if (!signature_piece_add(v, &piece))
 			return false;

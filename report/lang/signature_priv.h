@@ -25,11 +25,33 @@ Dwarf_Die *signature_whole_unit(Dwarf_Die *unit, Dwarf_Die *split);
 /* Adds the next bytes of a value; false: a value has fewer parts. */
 bool signature_piece_add(struct signature_value *v, const struct signature_piece *piece);
 
+/* Not only a part of it, of which the rest was optimised away. */
+bool signature_is_in_one_place(const struct signature_value *v);
+
 /*
  * Where debug information says a value is at pc, when that is in registers or constants. False: it
  * does not say, or says memory, which is not filled at the entry.
  */
 bool signature_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc);
+
+/* signature_trust.c: what speaks against the usual convention. */
+struct signature_trust {
+	bool is_local;		 /* all calls may be known to the compiler */
+	bool is_changed;	 /* a clone with a name of its own */
+	bool is_reduced;	 /* such a clone may lack its result */
+	bool has_own_convention; /* an attribute chose another one */
+	bool may_restore_result; /* preserve_most of LLVM before 17 restores the result's register */
+};
+void signature_trust(struct symbols *s, Dwarf_Die *function, const struct code_site *site,
+		     struct signature_trust *out);
+
+/* Does debug information of the entry contradict the place that the convention gave? */
+bool signature_agrees(const struct signature_value *v, Dwarf_Die *function, Dwarf_Die *die,
+		      Dwarf_Addr pc);
+
+/* Puts it on the caller's stack, if debug information has it there. */
+bool signature_on_callers_stack(struct signature_value *v, Dwarf_Die *function, Dwarf_Die *die,
+				Dwarf_Addr pc);
 
 /*
  * local.c: inside of a function, the place of a variable in its frame. False: it is in none.

@@ -130,11 +130,21 @@ static void wide_float_text(const uint64_t words[2], char *buf, size_t n)
 	}
 }
 
+bool value_refusal_text(const struct type *t, char *buf, size_t n)
+{
+	if (!t->refusal)
+		return false;
+	snprintf(buf, n, "<not read: %s>", t->refusal);
+	return true;
+}
+
 void value_wide_text(const struct type *t, const uint64_t words[2], char *buf, size_t n)
 {
 	bool is_integer = t->kind == TYPE_INTEGER;
 	bool is_negative = (int64_t)words[0] < 0;
 
+	if (value_refusal_text(t, buf, n))
+		return;
 	/* The compiler's long double is that of the target: both are of this machine. */
 	if (t->kind == TYPE_FLOAT &&
 	    t->form == (LDBL_MANT_DIG == 64 ? TYPE_FORM_X87 : TYPE_FORM_BINARY128))
@@ -230,6 +240,10 @@ static void character_text(const struct type *t, uint64_t value, char *buf, size
 
 void value_number_text(struct symbols *s, const struct type *t, uint64_t value, char *buf, size_t n)
 {
+	if (t->refusal) {
+		value_refusal_text(t, buf, n);
+		return;
+	}
 	switch (t->kind) {
 	case TYPE_BOOL:
 		if (value < 2)
@@ -281,6 +295,8 @@ static void leaf_text(struct symbols *s, const struct value_leaf *leaf, const st
 
 	if (!leaf->type) {
 		snprintf(buf, n, "0x%0*" PRIx64, (int)leaf->len * 2, value);
+	} else if (value_refusal_text(leaf->type, buf, n)) {
+		return;
 	} else if (leaf->type->kind == TYPE_ARRAY) {
 		char text[9] = "";
 		memcpy(text, &value, leaf->len < 8 ? leaf->len : 8);
@@ -434,6 +450,8 @@ json_t *value_number_json(struct symbols *s, const struct type *t, uint64_t valu
 {
 	char text[160];
 
+	if (t->refusal)
+		return json_null();
 	if (t->kind == TYPE_BOOL && value < 2)
 		return json_boolean(value);
 	if (t->kind == TYPE_ENUM && enum_name(t, value, text, sizeof(text)))

@@ -80,7 +80,7 @@ static void walk_array(struct walk *w, const struct type *t, uint64_t at, unsign
 	for (uint64_t i = first; i < t->count && !w->result; i++) {
 		if (at + i * element->size >= w->end)
 			break;
-		snprintf(w->path + used, sizeof(w->path) - used, "[%llu]", (unsigned long long)i);
+		snprintf(w->path + used, sizeof(w->path) - used, "[%lld]", (long long)i + t->lower);
 		walk_type(w, element, at + i * element->size, depth + 1);
 		w->path[used] = 0;
 	}

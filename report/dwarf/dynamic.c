@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dynamic.c - see dynamic.h.
+ *
+ * An object reaches a global variable through a slot, which the dynamic linker filled. That slot says
+ * what the object uses, whatever order of search and versions led there. An object that has no slot
+ * for its own variable does not use it by name; then a copy relocation of the program decides.
+ */
+#include "report/dwarf/dynamic.h"
+#include "report/safe/busy.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define SLOT_64 R_X86_64_GLOB_DAT
+#define COPY_64 R_X86_64_COPY
+#define SLOT_32 R_386_GLOB_DAT
+#define COPY_32 R_386_COPY
+#else
+#define SLOT_64 R_AARCH64_GLOB_DAT
+#define COPY_64 R_AARCH64_COPY
+#define SLOT_32 R_ARM_GLOB_DAT
+#define COPY_32 R_ARM_COPY
+#endif
+
+struct relocation {
+	uint64_t offset;
+	uint32_t type;
+	int64_t addend;
+	GElf_Sym symbol;
+	const char *name;
+};
+
+/* Not 0 ends the walk and is returned. */
+typedef int (*relocation_visitor)(const struct relocation *r, void *arg);
+
+/* One table of relocations and the symbols that it names. */
+struct table {
+	Elf_Data *data;
+	Elf_Data *symbols;
+	Elf *elf;
+	bool has_addends;
+	GElf_Word strings;
+};
+
+static bool relocation_at(const struct table *t, int i, struct relocation *out)
+{
+	GElf_Rela rela = { 0 };
+	GElf_Rel rel;
+
+	if (t->has_addends && !gelf_getrela(t->data, i, &rela))
+		return false;
+	if (!t->has_addends) {
+		if (!gelf_getrel(t->data, i, &rel))
+			return false;
+		rela.r_offset = rel.r_offset;
+		rela.r_info = rel.r_info;
+	}
+	out->offset = rela.r_offset;
+	out->addend = rela.r_addend;
+	out->type = (uint32_t)GELF_R_TYPE(rela.r_info);
+	if (!gelf_getsym(t->symbols, (int)GELF_R_SYM(rela.r_info), &out->symbol))
+		return false;
+	out->name = elf_strptr(t->elf, t->strings, out->symbol.st_name);
+	return out->name != NULL;
+}
+
+static int walk_table(const struct table *t, size_t count, relocation_visitor visit, void *arg)
+{
+	struct relocation r;
+	int result = 0;
+
+	for (size_t i = 0; i < count && !result; i++)
+		if (relocation_at(t, (int)i, &r))
+			result = visit(&r, arg);
+	return result;
+}
+
+static int walk_relocations(Elf *elf, relocation_visitor visit, void *arg)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	GElf_Shdr symbols;
+	int result = 0;
+
+	while (!result && (section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || !header.sh_entsize ||
+		    (header.sh_type != SHT_RELA && header.sh_type != SHT_REL))
+			continue;
+		Elf_Scn *of = elf_getscn(elf, header.sh_link);
+		if (!of || !gelf_getshdr(of, &symbols) || symbols.sh_type != SHT_DYNSYM)
+			continue;
+		struct table t = { .data = elf_getdata(section, NULL),
+				   .symbols = elf_getdata(of, NULL),
+				   .elf = elf,
+				   .has_addends = header.sh_type == SHT_RELA,
+				   .strings = symbols.sh_link };
+		if (t.data && t.symbols)
+			result = walk_table(&t, header.sh_size / header.sh_entsize, visit, arg);
+	}
+	return result;
+}
+
+struct resolving {
+	struct symbols *s;
+	bool is_32bit;
+	uint64_t bias;
+	uint64_t value; /* of the variable in its file */
+	const char *const *aliases;
+	size_t alias_count;
+	uint64_t found;
+};
+
+/* The object's own slot for the variable. */
+static int slot_visit(const struct relocation *r, void *arg)
+{
+	struct resolving *f = arg;
+	uint64_t address = 0;
+
+	if (r->type != (f->is_32bit ? SLOT_32 : SLOT_64) || r->symbol.st_shndx == SHN_UNDEF ||
+	    r->symbol.st_value != f->value || GELF_ST_TYPE(r->symbol.st_info) == STT_TLS ||
+	    symbols_read(f->s, r->offset + f->bias, &address, f->is_32bit ? 4 : 8))
+		return 0;
+	f->found = address;
+	return address != 0;
+}
+
+/* The program's copy of it, under any of its names. */
+static int copy_visit(const struct relocation *r, void *arg)
+{
+	struct resolving *f = arg;
+
+	if (r->type != (f->is_32bit ? COPY_32 : COPY_64))
+		return 0;
+	for (size_t i = 0; i < f->alias_count; i++)
+		if (!strcmp(f->aliases[i], r->name)) {
+			f->found = r->offset + f->bias;
+			return 1;
+		}
+	return 0;
+}
+
+#define ALIASES_MAX 16
+
+struct names {
+	uint64_t value;
+	const char *name[ALIASES_MAX];
+	size_t count;
+};
+
+static void take_name(Elf *elf, const GElf_Shdr *header, const GElf_Sym *symbol,
+		      struct names *names)
+{
+	int type = GELF_ST_TYPE(symbol->st_info);
+	const char *name = elf_strptr(elf, header->sh_link, symbol->st_name);
+
+	if (name && symbol->st_shndx != SHN_UNDEF && symbol->st_value == names->value &&
+	    type == STT_OBJECT && GELF_ST_VISIBILITY(symbol->st_other) == STV_DEFAULT &&
+	    names->count < ALIASES_MAX)
+		names->name[names->count++] = name;
+}
+
+/* All that the object calls the variable when it speaks to others. */
+static void read_names(Elf *elf, struct names *names)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	GElf_Sym symbol;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM ||
+		    !header.sh_entsize)
+			continue;
+		Elf_Data *data = elf_getdata(section, NULL);
+		for (size_t i = 1; data && i < header.sh_size / header.sh_entsize; i++)
+			if (gelf_getsym(data, (int)i, &symbol))
+				take_name(elf, &header, &symbol, names);
+	}
+}
+
+static int first_visit(Dwfl_Module *mod, void *arg)
+{
+	*(Dwfl_Module **)arg = mod;
+	return 1;
+}
+
+static bool is_symbolic(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	GElf_Dyn entry;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNAMIC ||
+		    !header.sh_entsize)
+			continue;
+		Elf_Data *data = elf_getdata(section, NULL);
+		for (size_t i = 0; data && i < header.sh_size / header.sh_entsize; i++)
+			if (gelf_getdyn(data, (int)i, &entry) &&
+			    (entry.d_tag == DT_SYMBOLIC ||
+			     (entry.d_tag == DT_FLAGS && entry.d_un.d_val & DF_SYMBOLIC)))
+				return true;
+	}
+	return false;
+}
+
+static uint64_t copied_address(struct symbols *s, const struct names *names)
+{
+	struct resolving f = { .s = s,
+			       .is_32bit = symbols_is_32bit(s),
+			       .aliases = names->name,
+			       .alias_count = names->count };
+	Dwfl_Module *program = NULL;
+	GElf_Addr bias;
+
+	symbols_each_module(s, NULL, first_visit, &program);
+	Elf *elf = program ? dwfl_module_getelf(program, &bias) : NULL;
+	f.bias = elf ? bias : 0;
+	if (elf)
+		walk_relocations(elf, copy_visit, &f);
+	return f.found;
+}
+
+uint64_t dynamic_address(struct symbols *s, uint64_t address)
+{
+	BUSY;
+	Dwfl_Module *mod = symbols_module_of(s, address);
+	GElf_Addr bias;
+	Elf *elf = mod ? dwfl_module_getelf(mod, &bias) : NULL;
+
+	if (!elf)
+		return address;
+	struct resolving f = {
+		.s = s, .is_32bit = symbols_is_32bit(s), .bias = bias, .value = address - bias
+	};
+	struct names names = { .value = f.value };
+	read_names(elf, &names);
+	if (!names.count || is_symbolic(elf))
+		return address;
+	if (walk_relocations(elf, slot_visit, &f))
+		return f.found;
+	uint64_t copied = copied_address(s, &names);
+	return copied ? copied : address;
+}
+
+/* A file that is mapped from its beginning on, once more for each copy of it. */
+struct loaded {
+	uint64_t start;
+	unsigned long inode;
+	bool has_code; /* else it is mapped to be read as a file */
+};
+
+#define LOADED_MAX 2048
+
+/* By address. libdwfl takes two copies that lie side by side for one. */
+static size_t read_loaded(struct symbols *s, struct loaded *out, size_t max)
+{
+	char path[32];
+	char line[4352];
+	char rights[8];
+	unsigned long start;
+	unsigned long offset;
+	unsigned long inode;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
+	FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%*x %7s %lx %*s %lu", &start, rights, &offset, &inode) != 4 ||
+		    !inode)
+			continue;
+		if (!offset && n < max)
+			out[n++] = (struct loaded){ .start = start, .inode = inode };
+		if (n && out[n - 1].inode == inode && rights[2] == 'x')
+			out[n - 1].has_code = true;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static size_t copies_in(const struct loaded *loaded, size_t count, uint64_t address, uint64_t *out,
+			size_t n)
+{
+	const struct loaded *own = NULL;
+	size_t found = 0;
+
+	for (size_t i = 0; i < count && loaded[i].start <= address; i++)
+		own = loaded[i].has_code ? &loaded[i] : own;
+	for (size_t i = 0; own && i < count && found < n; i++)
+		if (loaded[i].has_code && loaded[i].inode == own->inode)
+			out[found++] = address - own->start + loaded[i].start;
+	return found;
+}
+
+size_t dynamic_copies(struct symbols *s, uint64_t address, uint64_t *out, size_t n)
+{
+	struct loaded *loaded = calloc(LOADED_MAX, sizeof(*loaded));
+	size_t count = loaded && s->pid ? read_loaded(s, loaded, LOADED_MAX) : 0;
+	size_t found = copies_in(loaded, count, address, out, n);
+
+	free(loaded);
+	if (!found && n)
+		out[found++] = address;
+	return found;
+}
+
+bool dynamic_has_copies(struct symbols *s)
+{
+	struct loaded *loaded = calloc(LOADED_MAX, sizeof(*loaded));
+	size_t count = loaded && s->pid ? read_loaded(s, loaded, LOADED_MAX) : 0;
+	bool has = false;
+
+	for (size_t i = 0; i < count && !has; i++)
+		for (size_t k = i + 1; k < count && !has; k++)
+			has = loaded[i].has_code && loaded[k].has_code &&
+			      loaded[i].inode == loaded[k].inode;
+	free(loaded);
+	return has;
+}

@@ -1,0 +1,190 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_values.sh TRAPLINE VICTIMS SOURCES VALUES - what an object says of its values is read, or the value
+# is refused by name. VALUES: how many of random programs are compared; 0: none. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC2154,SC2034 # trapline, victims and tmp are of there
+. "$(dirname "$0")/tap.sh"
+
+folder=$3/values
+values=$4
+command='break'
+need_uprobes
+need gcc
+
+# make_c NAME COMPILER FLAG...: $folder/NAME.c becomes $tmp/NAME. False: that compiler cannot.
+make_c()
+{
+	name=$1
+	shift
+	command -v "$1" >/dev/null && "$@" -w -g "$folder/${name%_*}.c" -o "$tmp/$name" 2>"$tmp/err"
+}
+
+# begins NAME: the program prints what is true to $tmp/NAME.truth.
+begins()
+{
+	"$tmp/$1" >"$tmp/$1.truth" &
+	pid=$!
+	started="$started $pid"
+	eventually test -s "$tmp/$1.truth"
+}
+
+# Each hit is a line of the truth: `fn a b`.
+hits_are_true()
+{
+	sed -n "s/.*$1(a=\([^,]*\), b=\([^,)]*\)).*/$1 \1 \2/p" "$tmp/out" | sort -u >"$tmp/reported"
+	sort -u "$tmp/$2.truth" | comm -23 "$tmp/reported" - >"$tmp/wrong"
+	[ -s "$tmp/reported" ] && ! grep -v 'not known\|optimized out' "$tmp/wrong"
+}
+
+conventions()
+{
+	for compiler in gcc clang; do
+		for level in -O0 -O2; do
+			make_c "convention_$compiler" "$compiler" "$level" ||
+				{ skip "$compiler $level" "$compiler"; continue; }
+			begins "convention_$compiler"
+			for f in plain other; do
+				watch -p "$pid" "$f" --args --limit 3
+				hits_are_true "$f" "convention_$compiler"
+				ok "$compiler $level: ${f}_function_has_true_values_or_none" $?
+			done
+			watch -p "$pid" plain --if 'a > 0 && b == 1000 + a' --limit 2 --for 20
+			grep -q 'plain' "$tmp/out"
+			ok "$compiler $level: a_condition_reads_a_plain_function" $?
+			kill "$pid"
+		done
+	done
+	if make_c convention_lto clang -O2 -flto -fuse-ld=lld; then
+		begins convention_lto
+		watch -p "$pid" unused --args --ret --limit 3
+		grep -q 'unused(a=<optimized out>, b=[0-9]*) = <not known>' "$tmp/out"
+		ok link_time_optimisation_takes_arguments_away $?
+		kill "$pid"
+	else
+		skip link_time_optimisation_takes_arguments_away 'clang with lld'
+	fi
+}
+
+dynamic()
+{
+	command=watch
+	gcc -g -O1 -shared -fPIC "$folder/copied.c" -o "$tmp/libcopied.so" &&
+		gcc -g -DPROGRAM "$folder/copied.c" -L"$tmp" -lcopied -Wl,-rpath,"$tmp" -o "$tmp/copied"
+	begins copied
+	address=$(sed -n 's/.* at \(0x[0-9a-f]*\).*/\1/p;q' "$tmp/copied.truth")
+	watch -p "$pid" shared_total --limit 2 --for 20
+	grep -q "$address" "$tmp/err" && grep -q ' -> ' "$tmp/out"
+	ok the_copy_that_the_program_uses_is_watched $?
+	watch -p "$pid" libcopied.so:shared_total --limit 1 --for 20
+	grep -q "$address" "$tmp/err" && grep -q ' -> ' "$tmp/out"
+	ok so_it_is_when_the_library_is_named $?
+	watch -p "$pid" libcopied.so:only_there --limit 1 --for 20
+	grep -q ' -> ' "$tmp/out"
+	ok a_variable_without_a_copy_stays_where_it_is $?
+	kill "$pid"
+	gcc -g -DLOADER "$folder/copied.c" -o "$tmp/loader" -ldl
+	(cd "$tmp" && exec ./loader >"$tmp/loader.truth") &
+	pid=$!
+	started="$started $pid"
+	eventually test -s "$tmp/loader.truth"
+	wrong a_variable_of_a_file_that_is_loaded_twice_is_several 'is loaded 2 times' -p "$pid" only_there
+	command='break'
+	watch -p "$pid" bump --args --limit 4 --for 20
+	[ "$(grep -c 'bump(n=1)' "$tmp/out")" = 2 ] && [ "$(grep -c 'bump(n=100)' "$tmp/out")" = 2 ]
+	ok a_call_in_one_of_two_copies_is_one_hit $?
+	kill "$pid"
+}
+
+memory()
+{
+	command=watch
+	gcc -g -O1 "$folder/memory.c" -o "$tmp/memory"
+	begins memory
+	watch -p "$pid" h.len --if 'new > 1000' --limit 3 --for 20
+	[ "$(grep -c ' 1[0-9]* -> 1[0-9]* ' "$tmp/out")" = 3 ]
+	ok a_packed_member_is_one_value $?
+	wrong a_double_in_two_registers_is_refused 'as one value' -p "$pid" h.gain
+	wrong a_number_of_16_bytes_is_refused 'as one value' -p "$pid" big
+	watch -p "$pid" shared_count --limit 2 --for 20
+	watch -p "$pid" '*shared' --limit 2 --for 20
+	grep -q ' ? -> ' "$tmp/out"
+	ok the_old_value_of_shared_memory_is_not_told $?
+	watch -p "$pid" '*shared' --if changed --limit 3 --for 20
+	[ "$(grep -c ' ? -> ' "$tmp/out")" = 3 ]
+	ok changed_is_not_decided_by_it $?
+	watch -p "$pid" own --limit 2 --for 20
+	grep -q ' [0-9]* -> [0-9]* ' "$tmp/out"
+	ok the_old_value_of_own_memory_is_told $?
+	watch -p "$pid" wire.be --limit 1 --for 20
+	grep -q '<not read: big-endian, DW_AT_endianity>' "$tmp/out"
+	ok a_number_in_another_byte_order_is_refused_by_name $?
+	watch -p "$pid" wire.be --if 'new == 1' --limit 1 --for 5
+	grep -q 'DW_AT_endianity' "$tmp/err"
+	ok a_condition_does_not_read_it $?
+	watch -p "$pid" wire.le --if 'new > 0' --limit 1 --for 20
+	grep -q ' -> [0-9]' "$tmp/out"
+	ok a_number_beside_it_is_read $?
+	kill "$pid"
+}
+
+narrow()
+{
+	command=watch
+	if ! has_32_bit || ! gcc -m32 -g -O0 "$folder/narrow.c" -o "$tmp/narrow"; then
+		skip a_32_bit_program_has_pointers_of_4_bytes 'a 32-bit compiler'
+		return
+	fi
+	begins narrow
+	watch -p "$pid" a.next --limit 2 --for 20
+	grep -q '4 bytes at' "$tmp/err" && ! grep -q 'main+.* 0x[1-9a-f][0-9a-f]\{8,\}' "$tmp/out"
+	ok a_32_bit_program_has_pointers_of_4_bytes $?
+	watch -p "$pid" 'words[2]' --limit 1 --for 20
+	grep -q '"odd"\|"even"\|0x' "$tmp/out"
+	ok an_array_of_them_has_steps_of_4_bytes $?
+	kill "$pid"
+}
+
+fortran()
+{
+	command=watch
+	if ! command -v gfortran >/dev/null ||
+		! gfortran -g -O0 -J "$tmp" "$folder/arrays.f90" -o "$tmp/arrays" 2>"$tmp/err"; then
+		skip an_array_begins_where_its_language_says gfortran
+		return
+	fi
+	"$tmp/arrays" >"$tmp/arrays.truth" &
+	pid=$!
+	started="$started $pid"
+	eventually test -s "$tmp/arrays.truth"
+	watch -p "$pid" 'row[2]' --limit 2 --for 20
+	grep -q ' -> 2[0-9]*' "$tmp/out"
+	ok an_array_begins_where_its_language_says $?
+	wrong an_index_before_its_begin_is_refused 'expected 1 to 4' -p "$pid" 'row[0]'
+	wrong an_array_by_column_is_refused 'DW_AT_ordering' -p "$pid" 'table[1]'
+	command='break'
+	watch -p "$pid" __data_MOD_step --args --limit 1 --for 20
+	grep -q '(n=<not known>)' "$tmp/out"
+	ok an_argument_by_reference_is_not_taken_for_the_number $?
+	kill "$pid"
+}
+
+generated()
+{
+	[ "$values" = 0 ] && return
+	python3 "$(dirname "$0")/values.py" "$trapline" "$values" >"$tmp/random" 2>&1
+	sed -n 's/^# /# /p' "$tmp/random"
+	grep -q '^ok 1 - ' "$tmp/random"
+	ok each_value_of_random_programs_is_right_or_refused $?
+	grep -q '^ok 2 - ' "$tmp/random"
+	ok random_programs_have_values $?
+}
+
+conventions
+dynamic
+memory
+narrow
+fortran
+generated
+echo "1..$count"
+exit $((failed > 0))
