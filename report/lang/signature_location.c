@@ -135,7 +135,8 @@ bool signature_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr
 	    dwarf_getlocation_addr(&attr, pc, &ops, &n, 1) != 1 || !n)
 		return false;
 	v->piece_count = 0;
-	if (!read_pieces(v, ops, n)) {
+	/* GCC exchanges the halves of __int128 in its lists, from -O1 on. */
+	if (!read_pieces(v, ops, n) || (v->piece_count > 1 && !type_has_members(v->type))) {
 		v->piece_count = 0;
 		return false;
 	}
