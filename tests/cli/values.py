@@ -102,6 +102,8 @@ class Function:
         # GCC marks ms_abi nowhere, so only the places of parameters betray it: not known of a struct.
         if "ms_abi" in self.attribute:
             self.result = "long"
+            wide = ("long double", "__int128", "double _Complex")
+            self.parameters = [p for p in self.parameters if p not in wide]
         self.rnd = rnd
 
     def prototype(self):
