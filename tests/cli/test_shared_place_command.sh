@@ -138,6 +138,11 @@ else
 	ok a_breakpoint_on_a_probe_is_one_of_the_processor $?
 fi
 
+begin
+timeout 40 "$trapline" break in_heap --trace --for 20 -p "$pid" >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && grep -q '1 probe' "$tmp/out" && ends_right
+ok a_trace_takes_the_room_of_the_heap_where_there_is_no_other $?
+
 # What heap and flow change is in libc.
 libc_file()
 {

@@ -31,6 +31,8 @@ __asm__(".pushsection .text\n"
 	"begin five\n	lea 1(%rdi,%rdi,2), %rax\n	ret\nend five\n"
 	"begin seven\n	sub $0x208, %rsp\n	lea 1(%rdi,%rdi,2), %rax\n	add $0x208, %rsp\n	ret\nend seven\n"
 	"begin nop5\n	.byte 0x0f, 0x1f, 0x44, 0, 0\n	push %rbx\n	lea 1(%rdi,%rdi,2), %rax\n	pop %rbx\n	ret\nend nop5\n"
+	/* The bytes behind the push lead a jump 128 MiB further, where the heap would grow. */
+	"begin in_heap\n	push %rax\n	mov $0x11080000, %eax\n	pop %rcx\n	lea 1(%rdi,%rdi,2), %rax\n	ret\nend in_heap\n"
 	".popsection\n");
 
 long one(long n);
@@ -40,6 +42,7 @@ long landing(long n);
 long five(long n);
 long seven(long n);
 long nop5(long n);
+long in_heap(long n);
 
 static volatile sig_atomic_t is_over;
 
@@ -51,7 +54,8 @@ static void end(int signal)
 
 static void *run(void *arg)
 {
-	static long (*const functions[])(long) = { one, three, four, landing, five, seven, nop5 };
+	static long (*const functions[])(long) = { one,	 three, four, landing,
+						   five, seven, nop5, in_heap };
 
 	for (long n = 0; !is_over; n++) {
 		for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
