@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dies.c - see dies.h. */
 #include "report/dwarf/dies.h"
+#include "report/dwarf/languages.h"
 #include "report/safe/clean.h"
 
 #include "report/safe/busy.h"
@@ -354,6 +355,8 @@ bool die_is_cplusplus(Dwarf_Die *die)
 	case DW_LANG_C:
 	case DW_LANG_C99:
 	case DW_LANG_C11:
+	case LANG_C17:
+	case LANG_C23:
 	case DW_LANG_Go:
 		return false;
 	default:

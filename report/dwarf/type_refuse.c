@@ -6,6 +6,7 @@
  * read are not here. The others refuse a type by their name, since a wrong value is worse than none.
  */
 #include "report/dwarf/dies.h"
+#include "report/dwarf/languages.h"
 #include "report/dwarf/types_priv.h"
 
 #include <dwarf.h>
@@ -136,6 +137,8 @@ int64_t type_default_lower(Dwarf_Die *die)
 	switch (dwarf_diecu(die, &unit, NULL, NULL) ? dwarf_srclang(&unit) : -1) {
 	case DW_LANG_Ada83:
 	case DW_LANG_Ada95:
+	case LANG_ADA2005:
+	case LANG_ADA2012:
 	case DW_LANG_Cobol74:
 	case DW_LANG_Cobol85:
 	case DW_LANG_Fortran77:
@@ -143,6 +146,8 @@ int64_t type_default_lower(Dwarf_Die *die)
 	case DW_LANG_Fortran95:
 	case DW_LANG_Fortran03:
 	case DW_LANG_Fortran08:
+	case LANG_FORTRAN18:
+	case LANG_FORTRAN23:
 	case DW_LANG_Modula2:
 	case DW_LANG_Pascal83:
 	case DW_LANG_PLI:

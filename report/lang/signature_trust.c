@@ -9,6 +9,7 @@
 #include "report/lang/signature_priv.h"
 
 #include "report/dwarf/dies.h"
+#include "report/dwarf/languages.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/safe/clean.h"
 
@@ -30,13 +31,6 @@ enum {
 	CC_LLVM_X86_64_SYSV = 0xc2,
 	CC_LLVM_PRESERVE_MOST = 0xc9,
 	CC_LLVM_PRESERVE_ALL = 0xca,
-};
-
-/* Newer than the dwarf.h of elfutils 0.188. */
-enum {
-	LANG_C_PLUS_PLUS_17 = 0x2a,
-	LANG_C_PLUS_PLUS_20 = 0x2b,
-	LANG_C17 = 0x2c,
 };
 
 static uint64_t convention_of(Dwarf_Die *function)
@@ -69,12 +63,14 @@ static bool has_c_convention(Dwarf_Die *function)
 	case DW_LANG_C99:
 	case DW_LANG_C11:
 	case LANG_C17:
+	case LANG_C23:
 	case DW_LANG_C_plus_plus:
 	case DW_LANG_C_plus_plus_03:
 	case DW_LANG_C_plus_plus_11:
 	case DW_LANG_C_plus_plus_14:
 	case LANG_C_PLUS_PLUS_17:
 	case LANG_C_PLUS_PLUS_20:
+	case LANG_C_PLUS_PLUS_23:
 	case DW_LANG_ObjC:
 	case DW_LANG_ObjC_plus_plus:
 	case DW_LANG_Go:
