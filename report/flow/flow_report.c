@@ -147,6 +147,26 @@ static uint32_t end_of(const uint32_t *used, uint32_t most)
 	return n + 1 < most ? n + 1 : most;
 }
 
+static bool is_of_agent(const struct place *p)
+{
+	return p->module && !strcmp(p->module, "libtrapline-agent.so");
+}
+
+/* The agent stands before the calls that start a program, and makes one of another: the first is meant. */
+static void name_as_called(struct flow_report *r, struct flow_record *record)
+{
+	const struct flow_stack *stack = &record->stack;
+	struct place p;
+
+	for (uint32_t i = 1; i < stack->count && record->kind != FLOW_RESIDUE; i++) {
+		file_places_find(r->places, stack->frames[i], true, &p);
+		if (!is_of_agent(&p))
+			return;
+		if (p.function)
+			snprintf(record->name, sizeof(record->name), "%s", p.function);
+	}
+}
+
 int flow_report_open(const struct flow_region *region, struct flow_report **out)
 {
 	struct flow_report *r = calloc(1, sizeof(*r));
@@ -169,8 +189,10 @@ int flow_report_open(const struct flow_region *region, struct flow_report **out)
 		flow_report_close(r);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < r->count; i++)
+	for (size_t i = 0; i < r->count; i++) {
+		name_as_called(r, &r->views[i].record);
 		flow_report_where(r, &r->views[i].record.stack, &r->views[i].where);
+	}
 	*out = r;
 	return 0;
 }
@@ -281,6 +303,8 @@ size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
 		const size_t count = file_places_frames(r->places, stack->frames[i], i > 0, places,
 							FLOW_INLINED);
 
+		if (is_of_agent(&places[0]))
+			continue;
 		for (size_t k = 0; k < count; k++)
 			out[n++] = (struct run_frame){
 				.ip = stack->frames[i] & FILE_PLACE_MASK,
@@ -298,7 +322,7 @@ static bool flow_is_of_system(const struct place *p)
 	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(p->module, names[i], strlen(names[i])))
 			return true;
-	return false;
+	return is_of_agent(p);
 }
 
 static void name_of(const struct place *p, uint64_t at, char *out, size_t n)

@@ -105,7 +105,7 @@ ok 'bytes that never come are said, with status 1' $?
 ! "$trapline" flow -- "$victim" functions 2>"$tmp/err" >"$tmp/out" && grep -q 'never reached' "$tmp/err"
 ok 'a source that is never reached is said, with status 1' $?
 # shellcheck disable=SC2016 # for the inner shell
-"$trapline" flow --from nanosleep -- sh -c 'kill -SEGV $$' 2>"$tmp/err" >"$tmp/out"
+"$trapline" flow --from read -- sh -c 'kill -SEGV $$' 2>"$tmp/err" >"$tmp/out"
 grep -q 'note: .*sh was killed by SIGSEGV' "$tmp/err" && grep -q 'ended before it reached the source' "$tmp/err"
 ok 'a program that was killed before the source is said to be' $?
 
