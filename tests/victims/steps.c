@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define LATER_US 20000
+#define LATER_US 2000
 
 unsigned char scratch[8];
 unsigned long handled;
