@@ -386,7 +386,8 @@ ok and_the_one_of_the_other_file_is_another $?
 watch -p "$pid" helper --list
 [ $? = 0 ] && [ "$(grep -c ' helper' "$tmp/out")" = 2 ]
 ok without_a_file_both_are_found $?
-wrong a_file_that_has_no_such_function_is_said "no function is named 'helper' in other.c" -p "$pid" other.c:helper
+wrong a_file_that_has_no_such_function_is_said "no function is named 'helping' in patched.c" -p "$pid" patched.c:helping
+wrong a_file_that_is_not_there_is_said "no loaded object of .*, and no source file .*, is named 'other.c'" -p "$pid" other.c:helper
 kill "$pid"
 
 # Instructions that the kernel refuses are told by their bytes: the others are hit.

@@ -40,7 +40,7 @@ remove_uprobe()
 # observe COMMAND...: in the background, until its jumps stand.
 observe()
 {
-	"$trapline" "$@" >"$tmp/probe" 2>"$tmp/err" 7>&- &
+	"$trapline" "$@" >"$tmp/probe" 2>"$tmp/observer" 7>&- &
 	observer=$!
 	started="$started $observer"
 	eventually other_text
