@@ -27,9 +27,12 @@
 static struct flow_thread *threads;
 static __thread struct flow_thread *own __attribute__((tls_model("initial-exec")));
 
+uint32_t flow_has_ended;
+
+/* A signal of a register can still come when the region is about to be unmapped. */
 int flow_is_over(void)
 {
-	return atomic_get(&flow_region->stop) != 0;
+	return atomic_get(&flow_has_ended) || atomic_get(&flow_region->stop);
 }
 
 /* Belongs to the area of a window, whose cache has the numbers of its forms. */

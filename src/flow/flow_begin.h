@@ -27,5 +27,7 @@ void flow_budget_start(void);
 void flow_budget_tick(uint64_t passed_ns);
 /* 1: all that was to be found is there, or the command has ended it. */
 int flow_is_over(void);
+/* Set before the region is unmapped, and before the last wait for threads that are in this code. */
+extern uint32_t flow_has_ended;
 
 #endif

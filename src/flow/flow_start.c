@@ -24,7 +24,6 @@
 
 struct flow_region *flow_region;
 struct flow_text flow_texts[FLOW_SOURCES];
-static uint32_t is_ended;
 
 /* A thread that has a shadow stack cannot run in a window. */
 static int check_window(char *why, size_t n)
@@ -129,7 +128,7 @@ int flow_give(void)
 
 void flow_end(void)
 {
-	if (!flow_region || atomic_swap(&is_ended, 1u))
+	if (!flow_region || atomic_swap(&flow_has_ended, 1u))
 		return;
 	flow_watch_end();
 	flow_residue();
