@@ -139,8 +139,8 @@ else
 fi
 
 begin
-timeout 40 "$trapline" break in_heap --trace --for 20 -p "$pid" >"$tmp/out" 2>"$tmp/err"
-[ $? = 0 ] && grep -q '1 probe' "$tmp/out" && ends_right
+timeout 40 "$trapline" break in_heap --trace --for 20 -p "$pid" >"$tmp/out" 2>"$tmp/err" &&
+	grep -q '1 probe' "$tmp/out" && ends_right
 ok a_trace_takes_the_room_of_the_heap_where_there_is_no_other $?
 
 # What heap and flow change is in libc.
