@@ -135,7 +135,8 @@ TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
 {
 	struct trapline_event *owner = atomic_get(&probe->owner);
 
-	return owner && trap_enter_probe(owner, probe->generation, context);
+	return owner && !probe_gate_of(owner) &&
+	       trap_enter_probe(owner, probe->generation, context);
 }
 
 /* Before the vector registers are saved. Where the thread goes on; 0: trap_probe_take() knows. */
@@ -145,6 +146,7 @@ TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 	struct probe_gate *gate = probe_gate_of(atomic_get(&probe->owner));
 
 	context->uc_mcontext.gregs[REG_RIP] = (greg_t)probe->address;
+	context->uc_link = (void *)gate;
 	if (gate)
 		return GENERAL_REGS_ONLY ? gate->ask(gate, context) : 0;
 	return GENERAL_REGS_ONLY && !asks(probe, context) ? probe->resume : 0;
@@ -175,14 +177,15 @@ TRAP_PATH static uint64_t own_mask(const ucontext_t *context)
 	return mask;
 }
 
-/* Where the thread goes on. */
+/* Where the thread goes on. The owner may be another one by now: what was asked is what takes. */
 TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
-	struct probe_gate *gate = probe_gate_of(atomic_get(&probe->owner));
+	struct probe_gate *gate = (void *)context->uc_link;
 
 	uint64_t to = probe->resume;
 
+	context->uc_link = NULL;
 	if (gate)
 		to = gate->take(gate, context);
 	else if (GENERAL_REGS_ONLY || asks(probe, context))
