@@ -373,10 +373,6 @@ static int run_good(struct runs *s)
 		status = cli_wrong(
 			COMMAND,
 			"--check fails for a run without a signal; it must succeed for that run");
-	if (!status && !ended_by && s->good_status)
-		cli_note(COMMAND,
-			 "without a signal the command ends with status %d, which counts as right",
-			 s->good_status);
 	close_run(&job);
 	return status;
 }
@@ -464,6 +460,12 @@ int at_each(struct at_each *each)
 	status = run_good(&s);
 	if (!status) {
 		run_all(&s);
+		if (s.done && s.good_status)
+			cli_note(
+				COMMAND,
+				"without a signal the command ends with status %d, which counts as "
+				"right",
+				s.good_status);
 		status = ended_by && !s.done ? 128 + ended_by : summary(&s);
 	}
 	int written = close_output(&s);
