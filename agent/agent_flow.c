@@ -123,7 +123,8 @@ static void flow_wait_for_end(struct flow_region *region)
 	kept_fd_close(&flow.lock);
 	/* Nothing is written into the region for what is asked from here on. */
 	const uint32_t was_asked = atomic_swap(&flow.is_asked, LEAVES);
-	const int is_free = !outside_wait(OUTSIDE_MOST_NS) && !flow_give();
+	/* A program that has asked waits for its signals: then all stays mapped. */
+	const int is_free = !was_asked && !outside_wait(OUTSIDE_MOST_NS) && !flow_give();
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
 	flow_leaves(region, was_asked);
 	if (is_free)
