@@ -186,7 +186,7 @@ static int run_child(const struct probe *p, const struct probe_cost *c, int budg
 		child_prepare(budget_ms);
 		if (p)
 			p->try(&share->result);
-		else
+		else if (c)
 			share->ns = c->measure();
 		_exit(0);
 	}

@@ -43,7 +43,7 @@ static int begins_with(uint64_t stub, const struct code_filter *filter)
 	const uint8_t *bytes = (const uint8_t *)(uintptr_t)stub;
 	uint32_t behind = filter->true_at + (uint32_t)sizeof(int32_t);
 
-	if (!filter->length)
+	if (!filter->length || !filter->bytes)
 		return 1;
 	return !memcmp(bytes, filter->bytes, filter->true_at) &&
 	       !memcmp(bytes + behind, filter->bytes + behind, filter->length - behind);
