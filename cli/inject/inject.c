@@ -107,17 +107,6 @@ static int try_descriptors(void)
 	return err;
 }
 
-/* Between exec and the end of the loader's work a program looks as if it had no libc. */
-static bool has_only_begun(const struct injection *in)
-{
-	uint64_t start;
-	uint64_t end;
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", in->pid);
-	return !program_is_static(path) && !program_mapping(in->pid, "libc", 0, &start, &end);
-}
-
 /* What could not be read because of this command's own limit looks as if it were not there. */
 static int refuse_missing(struct injection *in)
 {
@@ -128,7 +117,7 @@ static int refuse_missing(struct injection *in)
 			      "cannot open its libraries: %s; raise the limit of this command: "
 			      "ulimit -n",
 			      strerror(-err));
-	if (has_only_begun(in))
+	if (program_has_only_begun(in->pid))
 		return refuse(in, -EAGAIN,
 			      "it has only begun, and its libraries are not loaded; try again");
 	return refuse(in, -ENOEXEC,

@@ -370,3 +370,13 @@ int program_cpus(pid_t pid)
 		closedir(d);
 	return CPU_COUNT(&all);
 }
+
+bool program_has_only_begun(pid_t pid)
+{
+	uint64_t start;
+	uint64_t end;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return !program_is_static(path) && !program_mapping(pid, "libc", 0, &start, &end);
+}

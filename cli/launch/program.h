@@ -41,6 +41,9 @@ bool program_has_our_thread(pid_t pid, pid_t tid);
  */
 bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end);
 
+/* Between exec and the end of the loader's work: it looks as if it had no libc. */
+bool program_has_only_begun(pid_t pid);
+
 /* The first mapping that fits, by its line of /proc/PID/maps. false: none does. */
 typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, const void *arg);
 bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
