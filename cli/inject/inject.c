@@ -114,8 +114,7 @@ static int refuse_missing(struct injection *in)
 
 	if (err)
 		return refuse(in, err,
-			      "cannot open its libraries: %s; raise the limit of this command: "
-			      "ulimit -n",
+			      "cannot open its libraries: %s; raise this command's ulimit -n",
 			      strerror(-err));
 	if (program_has_only_begun(in->pid))
 		return refuse(in, -EAGAIN,

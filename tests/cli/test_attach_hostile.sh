@@ -86,7 +86,7 @@ for n in 00 01 02 03 04 05 07 09 11 13 15 20; do
 	timeout -k 2 60 "$trapline" throttle -p $! --cpu 90% --for 0.01 2>"$tmp/err"
 	case $? in
 	0) true_causes=$((true_causes + 1)) ;;
-	2) grep -q ' no process \|no such process\|it has \(just \)*e\|it has only begun' "$tmp/err" &&
+	2) grep -q ' no process \|no such process\|it has \(just \)*e\|it has only begun\|executed another program' "$tmp/err" &&
 		[ "$(wc -l <"$tmp/err")" = 1 ] && true_causes=$((true_causes + 1)) ;;
 	esac
 	cat "$tmp/err" >>"$tmp/causes"
