@@ -32,20 +32,20 @@ static pid_t thread_of(const siginfo_t *info)
 	return info->si_code == SI_TKILL || info->si_code > 0 ? sys_gettid() : 0;
 }
 
-static struct row *find(int signal, pid_t thread)
+static int is_kept(int signal, pid_t thread)
 {
 	for (struct row *r = rows; r < rows + ROWS; r++)
 		if (atomic_get(&r->state) == FULL && r->thread == thread &&
 		    r->info.si_signo == signal)
-			return r;
-	return NULL;
+			return 1;
+	return 0;
 }
 
 void deferred_keep(const siginfo_t *info)
 {
 	const pid_t thread = thread_of(info);
 
-	if (find(info->si_signo, thread))
+	if (is_kept(info->si_signo, thread))
 		return;
 	for (struct row *r = rows; r < rows + ROWS; r++) {
 		uint32_t state = FREE;
@@ -79,27 +79,24 @@ void deferred_send(void)
 		send_one(r);
 }
 
-void deferred_send_open(int signal)
+/* The thread is asked for last: a filter of the program may forbid that call, and most often no row is full. */
+static int is_for_caller(const struct row *r, int signal)
 {
-	struct row *own = find(signal, sys_gettid());
-	struct row *shared = find(signal, 0);
-
-	if (own)
-		send_one(own);
-	if (shared)
-		send_one(shared);
+	return atomic_get(&r->state) == FULL && r->info.si_signo == signal &&
+	       (!r->thread || r->thread == sys_gettid());
 }
 
-/* Most often there is none: then no system call is made, which a filter of the program could forbid. */
-static int has_any(void)
+void deferred_send_open(int signal)
 {
 	for (struct row *r = rows; r < rows + ROWS; r++)
-		if (atomic_get(&r->state) == FULL)
-			return 1;
-	return 0;
+		if (is_for_caller(r, signal))
+			send_one(r);
 }
 
 int deferred_has(int signal)
 {
-	return has_any() && (find(signal, sys_gettid()) || find(signal, 0));
+	for (struct row *r = rows; r < rows + ROWS; r++)
+		if (is_for_caller(r, signal))
+			return 1;
+	return 0;
 }

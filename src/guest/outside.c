@@ -41,9 +41,8 @@
 #define CONTEXT_RSP (8 + 160)
 
 enum {
-	IS_WRITABLE = 1,
-	IS_CODE = 2,
-	IS_OURS = 4,
+	IS_CODE = 1,
+	IS_OURS = 2,
 };
 
 struct map {
@@ -70,7 +69,7 @@ static int add_map(struct look *look, const char *line)
 	if (look->count == MAPS_MAX - 1)
 		return -E2BIG;
 	const char *name = name_at ? line + name_at : "";
-	m->is = (mode[1] == 'w' ? IS_WRITABLE : 0) | (mode[2] == 'x' ? IS_CODE : 0);
+	m->is = mode[2] == 'x' ? IS_CODE : 0;
 	if (m->is & IS_CODE && (!*name || strstr(name, "memfd:trapline")))
 		m->is |= IS_OURS;
 	look->count++;
