@@ -23,7 +23,7 @@ bool targets_are_several(const struct observe_settings *set)
 
 void targets_explain_uprobes(int err, char *why, size_t size)
 {
-	if (geteuid() && (err == -EPERM || err == -EACCES || err == -EOPNOTSUPP))
+	if (geteuid() && (err == -EPERM || err == -EACCES))
 		snprintf(why, size, "they are for root (CAP_SYS_ADMIN and CAP_BPF)");
 	else
 		trapline_explain(err, why, size);

@@ -47,7 +47,7 @@ struct targets {
 /* More than one process can give hits. */
 bool targets_are_several(const struct observe_settings *set);
 
-/* Several processes need uprobes: why there are none, from the error; and the refusal, with its status. */
+/* Several processes need uprobes: why they do not work, from the error; and the refusal, with its status. */
 void targets_explain_uprobes(int err, char *why, size_t size);
 int targets_wrong_without_uprobes(const struct observe_settings *set, const char *why);
 
