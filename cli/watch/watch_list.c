@@ -236,14 +236,13 @@ static int list_pattern(struct symbols *s, const struct observe_settings *set, c
 		err = variables_list(s, pattern, true, variable_visit, rows);
 	if (err)
 		return cli_wrong(set->name, "out of memory");
+	if (status || rows->count != before)
+		return status;
 	struct missing_dwarf missing;
 	bool is_missing = missing_dwarf_of(s, NULL, &missing);
-	if (!status && rows->count == before)
-		return cli_wrong(set->name, "no variable matches '%s'%s%s%s", pattern,
-				 is_missing ? "; the program " : "",
-				 is_missing ? missing.cause : "",
-				 is_missing ? ", so only symbols are known" : "");
-	return status;
+	return cli_wrong(set->name, "no variable matches '%s'%s%s%s", pattern,
+			 is_missing ? "; the program " : "", is_missing ? missing.cause : "",
+			 is_missing ? ", so only symbols are known" : "");
 }
 
 static void rows_free(struct rows *rows)
