@@ -204,15 +204,6 @@ static void note_name(char *list, const char *name)
 		snprintf(list + used, CODE_SITES_NAMES - used, ", ...");
 }
 
-/* A user does not mean Trapline's own code in the target. */
-static bool is_agent(Dwfl_Module *mod)
-{
-	const char *module = symbols_module_name(mod);
-
-	return module && (!strncmp(module, "memfd:trapline-agent-", 21) ||
-			  !strcmp(module, "libtrapline-agent.so"));
-}
-
 /* Is another object's function of that name left out, because an earlier object has one? */
 static bool is_elsewhere(struct search *f, Dwfl_Module *mod)
 {
@@ -232,7 +223,7 @@ static bool is_elsewhere(struct search *f, Dwfl_Module *mod)
 static int add_function(struct search *f, Dwfl_Module *mod, const char *name, const char *readable,
 			uint64_t address, bool is_ifunc)
 {
-	if (is_agent(mod) || is_elsewhere(f, mod))
+	if (symbols_is_agent(symbols_module_name(mod)) || is_elsewhere(f, mod))
 		return 0;
 	if (is_ifunc) {
 		uint64_t chosen = code_ifunc_target(f->s, mod, address, name);

@@ -278,21 +278,12 @@ bool die_function_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out)
 	return die_innermost_function(scopes, die_scopes(cu, address, scopes), out);
 }
 
-static int present_visit(Dwfl_Module *mod, void *arg)
-{
-	Dwarf_Addr bias;
-	bool *present = arg;
-
-	*present = dwfl_module_getdwarf(mod, &bias) != NULL;
-	return 1; /* the first is the program, or the one asked for */
-}
-
 bool dies_present(struct symbols *s, const char *module)
 {
-	bool present = false;
+	Dwfl_Module *mod = symbols_first_module(s, module);
+	Dwarf_Addr bias;
 
-	symbols_each_module(s, module, present_visit, &present);
-	return present;
+	return mod && dwfl_module_getdwarf(mod, &bias);
 }
 
 bool die_number(Dwarf_Die *die, unsigned int attribute, uint64_t *out)
@@ -350,18 +341,15 @@ bool die_is_cplusplus(Dwarf_Die *die)
 
 	if (!dwarf_diecu(die, &cu, NULL, NULL))
 		return false;
-	switch (dwarf_srclang(&cu)) {
-	case DW_LANG_C89:
-	case DW_LANG_C:
-	case DW_LANG_C99:
-	case DW_LANG_C11:
-	case LANG_C17:
-	case LANG_C23:
-	case DW_LANG_Go:
-		return false;
-	default:
-		return true;
-	}
+	int language = dwarf_srclang(&cu);
+	return !language_is_c(language) && language != DW_LANG_Go;
+}
+
+int die_language(Dwarf_Die *die)
+{
+	Dwarf_Die cu;
+
+	return dwarf_diecu(die, &cu, NULL, NULL) ? dwarf_srclang(&cu) : -1;
 }
 
 Dwarf_Addr die_first_number(Dwarf_Attribute *attr, const Dwarf_Op *ops, bool *is_address)

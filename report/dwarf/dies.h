@@ -79,6 +79,9 @@ const char *die_file_by_number(Dwarf_Die *die, uint64_t number);
 /* `file.c` of the declaration, no folders cut; NULL: unknown. */
 const char *die_file(Dwarf_Die *die, int *line);
 
+/* DW_AT_language of the unit: <dwarf.h>, languages.h; -1: not known. */
+int die_language(Dwarf_Die *die);
+
 /* Languages in which `struct foo` is called `foo`. */
 bool die_is_cplusplus(Dwarf_Die *die);
 

@@ -10,8 +10,6 @@
 #include "report/safe/busy.h"
 
 #include <elf.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -181,12 +179,6 @@ static void read_names(Elf *elf, struct names *names)
 	}
 }
 
-static int first_visit(Dwfl_Module *mod, void *arg)
-{
-	*(Dwfl_Module **)arg = mod;
-	return 1;
-}
-
 static bool is_symbolic(Elf *elf)
 {
 	Elf_Scn *section = NULL;
@@ -213,10 +205,9 @@ static uint64_t copied_address(struct symbols *s, const struct names *names)
 			       .is_32bit = symbols_is_32bit(s),
 			       .aliases = names->name,
 			       .alias_count = names->count };
-	Dwfl_Module *program = NULL;
+	Dwfl_Module *program = symbols_first_module(s, NULL);
 	GElf_Addr bias;
 
-	symbols_each_module(s, NULL, first_visit, &program);
 	Elf *elf = program ? dwfl_module_getelf(program, &bias) : NULL;
 	f.bias = elf ? bias : 0;
 	if (elf)
@@ -246,63 +237,34 @@ uint64_t dynamic_address(struct symbols *s, uint64_t address)
 	return copied ? copied : address;
 }
 
-/* A file that is mapped from its beginning on, once more for each copy of it. */
-struct loaded {
-	uint64_t start;
-	unsigned long inode;
-	bool has_code; /* else it is mapped to be read as a file */
-};
-
-#define LOADED_MAX 2048
-
-/* By address. libdwfl takes two copies that lie side by side for one. */
-static size_t read_loaded(struct symbols *s, struct loaded *out, size_t max)
+/*
+ * Does a copy of a file begin with this mapping, one with code? Else it is mapped to be read as a file.
+ * libdwfl takes two copies that lie side by side for one.
+ */
+static bool begins_copy(const struct symbols *s, size_t i)
 {
-	char path[32];
-	char line[4352];
-	char rights[8];
-	unsigned long start;
-	unsigned long offset;
-	unsigned long inode;
-	size_t n = 0;
+	const struct mapping *first = &s->mappings[i];
+	const struct mapping *end = s->mappings + s->mapping_count;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%lx-%*x %7s %lx %*s %lu", &start, rights, &offset, &inode) != 4 ||
-		    !inode)
-			continue;
-		if (!offset && n < max)
-			out[n++] = (struct loaded){ .start = start, .inode = inode };
-		if (n && out[n - 1].inode == inode && rights[2] == 'x')
-			out[n - 1].has_code = true;
-	}
-	if (f)
-		fclose(f);
-	return n;
-}
-
-static size_t copies_in(const struct loaded *loaded, size_t count, uint64_t address, uint64_t *out,
-			size_t n)
-{
-	const struct loaded *own = NULL;
-	size_t found = 0;
-
-	for (size_t i = 0; i < count && loaded[i].start <= address; i++)
-		own = loaded[i].has_code ? &loaded[i] : own;
-	for (size_t i = 0; own && i < count && found < n; i++)
-		if (loaded[i].has_code && loaded[i].inode == own->inode)
-			out[found++] = address - own->start + loaded[i].start;
-	return found;
+	if (first->offset || !first->inode) /* anonymous memory can have a name with a slash */
+		return false;
+	for (const struct mapping *m = first; m < end && (m == first || m->offset || !m->inode);
+	     m++)
+		if (m->inode == first->inode && m->is_code)
+			return true;
+	return false;
 }
 
 size_t dynamic_copies(struct symbols *s, uint64_t address, uint64_t *out, size_t n)
 {
-	struct loaded *loaded = calloc(LOADED_MAX, sizeof(*loaded));
-	size_t count = loaded && s->pid ? read_loaded(s, loaded, LOADED_MAX) : 0;
-	size_t found = copies_in(loaded, count, address, out, n);
+	const struct mapping *own = NULL;
+	size_t found = 0;
 
-	free(loaded);
+	for (size_t i = 0; i < s->mapping_count && s->mappings[i].start <= address; i++)
+		own = begins_copy(s, i) ? &s->mappings[i] : own;
+	for (size_t i = 0; own && i < s->mapping_count && found < n; i++)
+		if (s->mappings[i].inode == own->inode && begins_copy(s, i))
+			out[found++] = address - own->start + s->mappings[i].start;
 	if (!found && n)
 		out[found++] = address;
 	return found;
@@ -310,14 +272,14 @@ size_t dynamic_copies(struct symbols *s, uint64_t address, uint64_t *out, size_t
 
 bool dynamic_has_copies(struct symbols *s)
 {
-	struct loaded *loaded = calloc(LOADED_MAX, sizeof(*loaded));
-	size_t count = loaded && s->pid ? read_loaded(s, loaded, LOADED_MAX) : 0;
-	bool has = false;
+	const struct mapping *m = s->mappings;
 
-	for (size_t i = 0; i < count && !has; i++)
-		for (size_t k = i + 1; k < count && !has; k++)
-			has = loaded[i].has_code && loaded[k].has_code &&
-			      loaded[i].inode == loaded[k].inode;
-	free(loaded);
-	return has;
+	for (size_t i = 0; i < s->mapping_count; i++) {
+		size_t k = begins_copy(s, i) ? i + 1 : s->mapping_count;
+
+		for (; k < s->mapping_count; k++)
+			if (m[k].inode == m[i].inode && begins_copy(s, k))
+				return true;
+	}
+	return false;
 }

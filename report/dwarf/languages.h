@@ -6,6 +6,9 @@
 #ifndef REPORT_DWARF_LANGUAGES_H
 #define REPORT_DWARF_LANGUAGES_H
 
+#include <dwarf.h>
+#include <stdbool.h>
+
 #define LANG_C_PLUS_PLUS_17 0x2a
 #define LANG_C_PLUS_PLUS_20 0x2b
 #define LANG_C17 0x2c
@@ -15,5 +18,21 @@
 #define LANG_C_PLUS_PLUS_23 0x3a
 #define LANG_C23 0x3e
 #define LANG_FORTRAN23 0x3f
+
+/* Any version of C. */
+static inline bool language_is_c(int language)
+{
+	switch (language) {
+	case DW_LANG_C89:
+	case DW_LANG_C:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case LANG_C17:
+	case LANG_C23:
+		return true;
+	default:
+		return false;
+	}
+}
 
 #endif

@@ -89,21 +89,14 @@ static int missing_package(const char *path, char *buf, size_t n)
 	return missing_package_of(other, buf, n);
 }
 
-static int first_module(Dwfl_Module *mod, void *arg)
-{
-	*(Dwfl_Module **)arg = mod;
-	return 1;
-}
-
 void missing_remedy(struct symbols *s, char *buf, size_t n)
 {
 	const unsigned char *id = NULL;
-	Dwfl_Module *mod = NULL;
+	Dwfl_Module *mod = symbols_first_module(s, NULL);
 	GElf_Addr address;
 	char package[200] = "";
 	char file[200] = "";
 
-	symbols_each_module(s, NULL, first_module, &mod);
 	int bytes = mod ? dwfl_module_build_id(mod, &id, &address) : 0;
 	if (bytes > 0)
 		missing_debug_file(id, (size_t)bytes, file, sizeof(file));
@@ -195,12 +188,11 @@ static void missing_split_text(Dwfl_Module *mod, const char *dwo, struct missing
 
 bool missing_dwarf_of(struct symbols *s, const char *module, struct missing_dwarf *out)
 {
-	Dwfl_Module *mod = NULL;
+	Dwfl_Module *mod = symbols_first_module(s, module);
 	Dwarf_Addr bias;
 
 	snprintf(out->cause, sizeof(out->cause), "has no debug information (DWARF)");
 	out->remedy = "install its debug symbols, or build it with -g";
-	symbols_each_module(s, module, first_module, &mod);
 	if (!mod)
 		return true;
 	Dwarf *dwarf = dwfl_module_getdwarf(mod, &bias);

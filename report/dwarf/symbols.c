@@ -49,11 +49,6 @@ const char *symbols_module_name(Dwfl_Module *mod)
 	return clean_name(basename(name));
 }
 
-struct mapping {
-	uint64_t start;
-	uint64_t end;
-};
-
 /* Of files. The kernel lists them by address. */
 static void read_mappings(struct symbols *s)
 {
@@ -61,6 +56,7 @@ static void read_mappings(struct symbols *s)
 	size_t room = 0;
 	char *line = NULL;
 	size_t length = 0;
+	char rights[8];
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
@@ -68,8 +64,10 @@ static void read_mappings(struct symbols *s)
 	s->mapping_count = 0;
 	while (f && getline(&line, &length, f) > 0) {
 		if (!strchr(line, '/') ||
-		    sscanf(line, "%" SCNx64 "-%" SCNx64, &m.start, &m.end) != 2)
+		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64, &m.start,
+			   &m.end, rights, &m.offset, &m.inode) != 5)
 			continue;
+		m.is_code = rights[2] == 'x';
 		if (s->mapping_count == room) {
 			size_t more = room ? 2 * room : 64;
 			void *mappings = realloc(s->mappings, more * sizeof(m));
@@ -238,15 +236,29 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 	}
 }
 
+bool symbols_is_agent(const char *module)
+{
+	return module && (!strncmp(module, "memfd:trapline-agent-", 21) ||
+			  !strcmp(module, "libtrapline-agent.so"));
+}
+
 const char *symbols_program(const struct symbols *s)
 {
 	return s->alias[0] ? s->alias : s->exe[0] ? basename(s->exe) : "the program";
 }
 
-static int program_visit(Dwfl_Module *mod, void *arg)
+static int first_visit(Dwfl_Module *mod, void *arg)
 {
 	*(Dwfl_Module **)arg = mod;
 	return 1;
+}
+
+Dwfl_Module *symbols_first_module(struct symbols *s, const char *module)
+{
+	Dwfl_Module *mod = NULL;
+
+	symbols_each_module(s, module, first_visit, &mod);
+	return mod;
 }
 
 /* The program's own file, which comes first; NULL: not known. */
@@ -254,8 +266,7 @@ static Elf *program_elf(struct symbols *s, Dwfl_Module **mod)
 {
 	GElf_Addr bias;
 
-	*mod = NULL;
-	symbols_each_module(s, NULL, program_visit, mod);
+	*mod = symbols_first_module(s, NULL);
 	const char *path = *mod ? dwfl_module_info(*mod, NULL, NULL, NULL, NULL, NULL, NULL, NULL) :
 				  NULL;
 	return path && !strcmp(path, s->exe) ? dwfl_module_getelf(*mod, &bias) : NULL;

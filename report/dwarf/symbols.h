@@ -64,6 +64,9 @@ void symbols_read_from(struct symbols *s, pid_t pid);
 /* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
 void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);
 
+/* Is that the name of Trapline's own code in a target? A user does not mean it. NULL: no. */
+bool symbols_is_agent(const char *module);
+
 /* What messages call the program: its file name without folders. */
 const char *symbols_program(const struct symbols *s);
 

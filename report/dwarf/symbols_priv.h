@@ -8,7 +8,14 @@
 #include <elfutils/libdwfl.h>
 #include <stdbool.h>
 
-struct mapping;
+/* A mapping of a file. */
+struct mapping {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file */
+	uint64_t inode;
+	bool is_code;
+};
 
 struct symbols {
 	Dwfl *dwfl;
@@ -49,6 +56,8 @@ struct symbols {
 /* Visit the objects, or those that `module` names; the program first. Not 0 ends and is returned. */
 int symbols_each_module(struct symbols *s, const char *module,
 			int (*visit)(Dwfl_Module *mod, void *arg), void *arg);
+/* The first of these; NULL: it is not known. */
+Dwfl_Module *symbols_first_module(struct symbols *s, const char *module);
 
 /* Called for each defined symbol; a value other than 0 ends the walk and is returned. */
 typedef int (*symbol_visitor)(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,

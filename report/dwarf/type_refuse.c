@@ -132,9 +132,7 @@ const char *type_refusal_of_tag(Dwarf_Die *die)
 
 int64_t type_default_lower(Dwarf_Die *die)
 {
-	Dwarf_Die unit;
-
-	switch (dwarf_diecu(die, &unit, NULL, NULL) ? dwarf_srclang(&unit) : -1) {
+	switch (die_language(die)) {
 	case DW_LANG_Ada83:
 	case DW_LANG_Ada95:
 	case LANG_ADA2005:

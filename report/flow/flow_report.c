@@ -147,11 +147,6 @@ static uint32_t end_of(const uint32_t *used, uint32_t most)
 	return n + 1 < most ? n + 1 : most;
 }
 
-static bool is_of_agent(const struct place *p)
-{
-	return p->module && !strcmp(p->module, "libtrapline-agent.so");
-}
-
 /* The agent stands before the calls that start a program, and makes one of another: the first is meant. */
 static void name_as_called(struct flow_report *r, struct flow_record *record)
 {
@@ -160,7 +155,7 @@ static void name_as_called(struct flow_report *r, struct flow_record *record)
 
 	for (uint32_t i = 1; i < stack->count && record->kind != FLOW_RESIDUE; i++) {
 		file_places_find(r->places, stack->frames[i], true, &p);
-		if (!is_of_agent(&p))
+		if (!symbols_is_agent(p.module))
 			return;
 		if (p.function)
 			snprintf(record->name, sizeof(record->name), "%s", p.function);
@@ -303,7 +298,7 @@ size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
 		const size_t count = file_places_frames(r->places, stack->frames[i], i > 0, places,
 							FLOW_INLINED);
 
-		if (is_of_agent(&places[0]))
+		if (symbols_is_agent(places[0].module))
 			continue;
 		for (size_t k = 0; k < count; k++)
 			out[n++] = (struct run_frame){
@@ -322,7 +317,7 @@ static bool flow_is_of_system(const struct place *p)
 	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(p->module, names[i], strlen(names[i])))
 			return true;
-	return is_of_agent(p);
+	return symbols_is_agent(p->module);
 }
 
 static void name_of(const struct place *p, uint64_t at, char *out, size_t n)

@@ -55,15 +55,9 @@ static bool has_own_convention(uint64_t convention)
 /* Others pass arguments by reference, in another order, or with what no type shows. */
 static bool has_c_convention(Dwarf_Die *function)
 {
-	Dwarf_Die unit;
+	int language = die_language(function);
 
-	switch (dwarf_diecu(function, &unit, NULL, NULL) ? dwarf_srclang(&unit) : -1) {
-	case DW_LANG_C89:
-	case DW_LANG_C:
-	case DW_LANG_C99:
-	case DW_LANG_C11:
-	case LANG_C17:
-	case LANG_C23:
+	switch (language) {
 	case DW_LANG_C_plus_plus:
 	case DW_LANG_C_plus_plus_03:
 	case DW_LANG_C_plus_plus_11:
@@ -77,7 +71,7 @@ static bool has_c_convention(Dwarf_Die *function)
 	case DW_LANG_Rust:
 		return true;
 	default:
-		return false;
+		return language_is_c(language);
 	}
 }
 
