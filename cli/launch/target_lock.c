@@ -31,6 +31,8 @@
 #define THREADS_MAX 4096
 /* heap waits for the answer of a command that was killed, and then leaves. */
 #define LEAVES_NS (HEAP_ANSWER_MOST_NS + 7000000000ull)
+/* A command prints its last line before it has left the process. */
+#define ENDS_NS 3000000000ull
 #define STEP_NS 10000000
 #define OPTIONS "TRAPLINE_OPTIONS="
 #define OF_AGENTS "/libtrapline-"
@@ -199,6 +201,20 @@ static int wait_until_left(const char *command, pid_t pid)
 	return CLI_OK;
 }
 
+/* A command that is ending is waited for. Errors other than a lock that is taken have the attach's words. */
+static bool is_taken(int fd)
+{
+	const struct timespec step = { 0, STEP_NS };
+	const uint64_t end = clock_now_ns() + ENDS_NS;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+		if (clock_now_ns() > end)
+			return true;
+		nanosleep(&step, NULL);
+	}
+	return false;
+}
+
 int target_lock(const char *command, pid_t pid)
 {
 	static pid_t locked;
@@ -211,7 +227,7 @@ int target_lock(const char *command, pid_t pid)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return CLI_OK;
-	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+	if (is_taken(fd)) {
 		int status = refuse_second(command, pid, fd);
 		close(fd);
 		return status;

@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 /*
- * Takes the process for this command, until it ends, also by SIGKILL. What an earlier command has left there may
- * be on its way out, and is waited for. CLI_OK, or CLI_USAGE and the line is printed: it names the other
+ * Takes the process for this command, until it ends, also by SIGKILL. An earlier command that is ending, and what
+ * it has left there on its way out, are waited for: a user types the next one when the last line is there. CLI_OK, or CLI_USAGE and the line is printed: it names the other
  * command. Where the process cannot be looked into, the attach has the reason.
  */
 int target_lock(const char *command, pid_t pid);

@@ -115,9 +115,9 @@ static int request_call(struct asked *a, const struct patch_plan *plan)
 		return status;
 	if (result == -EBUSY)
 		return cli_wrong(PATCH_COMMAND,
-				 "process %d is being patched by another trapline patch; try again "
-				 "when that one has ended",
-				 a->set->pid);
+				 "cannot patch process %d: another change of it has not ended; "
+				 "try trapline patch -p %d --list later",
+				 a->set->pid, a->set->pid);
 	return cli_wrong(PATCH_COMMAND, "cannot patch process %d: %s", a->set->pid,
 			 strerror(-result));
 }

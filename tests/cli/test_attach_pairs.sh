@@ -111,7 +111,7 @@ for what in 'flow' 'heap --first 10' 'throttle --cpu 90%' 'race --overhead 5%'; 
 		sleep 0.5
 		second patch
 		refused=$?
-		grep -q 'not running yet' "$tmp/err" || break
+		grep -Eq 'not running yet|has not ended' "$tmp/err" || break
 	done
 	[ $refused = 2 ] && is_refused '[a-z ]*' "$tool" && is_alive
 	ok "an_attach_to_what_${tool}_has_started_is_refused" $?
@@ -135,5 +135,27 @@ for other in heap race probe; do
 	[ $? -lt 2 ] && is_alive
 	ok "${other}_after_a_killed_command_works" $?
 done
+
+# A user, or an editor's console, types the next command when the last line of the first is there.
+begin_at_last_line()
+{
+	start calls
+	flock "/proc/$pid/task/$pid/mem" sleep "$1" &
+	first=$!
+	for _ in $(seq 200); do
+		flock -n "/proc/$pid/task/$pid/mem" true || break
+		sleep 0.01
+	done
+	second patch
+}
+begin_at_last_line 1
+[ $? = 0 ] && is_alive
+ok 'a_command_that_is_ending_is_waited_for' $?
+wait $first
+begin_at_last_line 60
+[ $? = 2 ] && grep -q "^trapline patch: process $pid is used by another trapline.*: end that one first$" "$tmp/err"
+ok 'a_command_that_does_not_end_is_not_waited_for' $?
+pkill -P $first
+wait $first 2>/dev/null
 
 finished
