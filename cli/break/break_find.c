@@ -71,10 +71,10 @@ bool break_has(const struct observe_settings *set, struct symbols *s)
 {
 	struct code_sites sites = { .all_copies = set->inlined };
 	bool has = true;
-	char why[500];
+	char why[1]; /* no words are wanted */
 
 	for (size_t i = 0; has && i < set->operand_count; i++)
-		has = !code_sites_find(s, set->operands[i], &sites, why, sizeof(why));
+		has = !code_sites_find(s, set->operands[i], &sites, why, 0);
 	code_sites_free(&sites);
 	return has;
 }

@@ -2,6 +2,8 @@
 /* start_search.c - see start_search.h. */
 #include "cli/launch/start_search.h"
 
+#include "cli/launch/program.h"
+#include "cli/launch/program_files.h"
 #include "cli/launch/start.h"
 
 #include <errno.h>
@@ -41,7 +43,7 @@ static struct traced *find_traced(pid_t tid)
 	return NULL;
 }
 
-/* NULL: no memory. The stop of a child may be reported before the event of its parent. */
+/* NULL: no memory. */
 static struct traced *add_traced(pid_t tid)
 {
 	struct traced *t = find_traced(tid);
@@ -80,6 +82,18 @@ static void resume(struct traced *t)
 	ptrace(PTRACE_CONT, t->tid, NULL, (void *)(long)t->signal);
 }
 
+/*
+ * The kernel reports the stop of a child before the event of its parent where both are there, and the child may
+ * run to its end meanwhile. One that has ended would be waited for without an end.
+ */
+static bool is_ours(pid_t tid)
+{
+	char tracer[32];
+
+	return program_status(tid, tid, "TracerPid", tracer, sizeof(tracer)) &&
+	       atoi(tracer) == getpid();
+}
+
 /* A fork: the child is traced from its birth. An exec by a thread: it has the number of the first one now. */
 static void note_event(struct traced *t, int event)
 {
@@ -91,8 +105,9 @@ static void note_event(struct traced *t, int event)
 		return;
 	if (event == PTRACE_EVENT_EXEC && (pid_t)message != tid)
 		end_traced((pid_t)message, 0);
-	else if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
-		 event == PTRACE_EVENT_CLONE)
+	else if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
+		  event == PTRACE_EVENT_CLONE) &&
+		 is_ours((pid_t)message))
 		add_traced((pid_t)message);
 }
 
@@ -158,6 +173,27 @@ static void stop_all(void)
 	}
 }
 
+/* ---- the search ---- */
+
+#define REFUSED_MAX 1024
+
+/* To read the names of a program takes up to seconds, in which it is held: once for the same files. */
+static bool is_the_one(pid_t pid, bool (*is_wanted)(pid_t pid, void *arg), void *arg)
+{
+	static uint64_t refused[REFUSED_MAX];
+	static size_t count;
+	uint64_t key = program_files_key(pid);
+
+	for (size_t i = 0; key && i < count && i < REFUSED_MAX; i++)
+		if (refused[i] == key)
+			return false;
+	if (is_wanted(pid, arg))
+		return true;
+	if (key)
+		refused[count++ % REFUSED_MAX] = key;
+	return false;
+}
+
 static int run_search(bool (*is_wanted)(pid_t pid, void *arg), void *arg, pid_t *found)
 {
 	int status;
@@ -172,7 +208,7 @@ static int run_search(bool (*is_wanted)(pid_t pid, void *arg), void *arg, pid_t 
 		int event = note_status(tid, status);
 		/* What cannot be run to its entry point, such as a 32-bit program, is not the one. */
 		int err = event == PTRACE_EVENT_EXEC ? start_run_to_entry(tid, &status) : -ENOEXEC;
-		if (!err && is_wanted(tid, arg)) {
+		if (!err && is_the_one(tid, is_wanted, arg)) {
 			*found = tid;
 			return 0;
 		}

@@ -439,6 +439,8 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 		.source = f->wanted.source,
 	};
 
+	if (!n)
+		return -ENOENT;
 	if (f->wanted.is_pattern) {
 		snprintf(why, n, "no function matches '%s' in %s", w->name,
 			 module ? module : symbols_program(s));
