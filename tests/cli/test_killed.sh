@@ -56,10 +56,11 @@ registers()
 	return 1
 }
 
-undo_patch()
+# has_its_text NAME: a patch stays, and the change that a killed command began may come after the command.
+has_its_text()
 {
-	timeout 20 "$trapline" patch -p "$pid" --undo killed_fix.so >/dev/null 2>&1
-	return 0
+	case $1 in *patch*) timeout 20 "$trapline" patch -p "$pid" --undo killed_fix.so ;; esac
+	text_is_of_file "$pid" calls
 }
 
 # survives NAME FROM TO ARG...: the process of `calls` that pid names.
@@ -75,11 +76,12 @@ survives()
 		kill_at "$from" "$to" "$trapline" "$@"
 		kill -0 "$pid" 2>/dev/null || bad=$((bad + 1))
 	done
-	# A patch stays.
-	case $name in *patch*) undo_patch ;; esac
-	[ $bad = 0 ] && eventually text_is_of_file "$pid" calls && goes_on "$pid" && eventually four_are_free "$pid" &&
-		[ "$(descriptors "$pid")" = "$before" ]
-	ok "$name" $?
+	step="$bad deaths" && [ $bad = 0 ] && step=text && eventually has_its_text "$name" &&
+		step=results && goes_on "$pid" && step=registers && eventually four_are_free "$pid" &&
+		step=descriptors && [ "$(descriptors "$pid")" = "$before" ]
+	result=$?
+	ok "$name" $result
+	[ $result = 0 ] || echo "# what is wrong: $step"
 }
 
 start calls
