@@ -95,12 +95,12 @@ END
 printf 'ok - check-style\nnot ok - check-api\n' >"$tmp/checks"
 scripts/tally "$tmp/log.json" 1 "$tmp/checks" >"$tmp/out"
 [ $? = 1 ] && cat >"$tmp/expected" <<'END' && diff "$tmp/expected" "$tmp/out" >"$tmp/err"
-FAILED: check: check-api
-FAILED: p:unit / one: b
-  # 1 != 2
 SKIPPED: p:unit / one: c # SKIP gcc
 SKIPPED: p:unit / two: # SKIP d: no objdump
 SKIPPED: p:unit / three: spin
+FAILED: check: check-api
+FAILED: p:unit / one: b
+  # 1 != 2
 FAILED: p:unit / four: TIMEOUT
   the last line before: ok 1 - f
 4 passed, 3 failed, 3 skipped
