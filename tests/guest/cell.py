@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """cell.py - one cell: a behaviour under a tool in one way, and whether the program came to harm."""
+import itertools
 import mmap
 import os
 import re
@@ -13,8 +14,11 @@ import state
 import tools
 
 STOP, HOLD, HELD, PID, ROUNDS, ENTERED, WRONG = 0, 4, 8, 12, 16, 20, 24
+MARK = 'GUEST_CELL'  # in the environment of all that a cell starts: RUN/NUMBER/
 QUIET = 0.12  # seconds that a program lives at least under a tool
 PATIENCE = float(os.environ.get('GUEST_PATIENCE', '30'))  # seconds without progress that are a hang
+
+NUMBERS = itertools.count()
 
 
 class Harm(Exception):
@@ -47,14 +51,35 @@ class Control:
         return bytes(self.page[WRONG:WRONG + 232]).split(b'\0')[0].decode(errors='replace')
 
 
-class Program:
-    """A process in a session of its own, with its output in files. It is ended with all its children."""
+def marked(mark):
+    """The processes of a run, or of a cell of it. Orphans and new sessions have the mark in their environment too."""
+    return [int(name) for name in os.listdir('/proc')
+            if name.isdigit() and f'{MARK}={mark}/' in state.read(f'/proc/{name}/environ')]
 
-    def __init__(self, folder, name, words, environment=None):
+
+def end_marked(mark):
+    """Kills until none is there: one may be in the midst of a fork. A stopped or traced one ends too."""
+    for _ in range(1000):
+        pids = marked(mark)
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+    raise Harm(f'processes do not end: {pids}')
+
+
+class Program:
+    """A process in a session of its own, with its output in files."""
+
+    def __init__(self, folder, name, words, environment):
         self.files = [open(os.path.join(folder, f'{name}.{end}'), 'w+b') for end in ('out', 'err')]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.files[0],
                                         stderr=self.files[1], start_new_session=True, cwd=folder,
-                                        env={**os.environ, **(environment or {})})
+                                        env={**os.environ, **environment})
         self.pid = self.process.pid
 
     def ended(self):
@@ -70,27 +95,11 @@ class Program:
         self.files[which].seek(0)
         return self.files[which].read(100000).decode(errors='replace')
 
-    def end(self):
-        for pid in session_of(self.pid):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    def close(self):
+        """It was killed."""
         self.process.wait()
         for file in self.files:
             file.close()
-
-
-def session_of(leader):
-    """The processes of a session, stopped ones too."""
-    found = [leader]
-    for name in os.listdir('/proc'):
-        if not name.isdigit():
-            continue
-        words = state.read(f'/proc/{name}/stat').rpartition(')')[2].split()
-        if len(words) > 3 and words[3] == str(leader):
-            found.append(int(name))
-    return found
 
 
 class Cell:
@@ -198,7 +207,8 @@ class Cell:
         return tools.fill(words, values)
 
     def start(self, words, environment=None):
-        program = Program(self.folder, f'program{len(self.programs)}', words, environment)
+        program = Program(self.folder, f'program{len(self.programs)}', words,
+                          {MARK: f'{self.mark}/', **(environment or {})})
         self.programs.append(program)
         return program
 
@@ -336,15 +346,6 @@ class Cell:
 
     # ---- the end ----
 
-    def end_all(self):
-        """From a handler of a signal: nothing stays."""
-        for program in getattr(self, 'programs', []):
-            for pid in session_of(program.pid):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-
     def finish(self):
         """It ends as without the tool: the same status, and "ok" once."""
         self.control.set(STOP, 1)
@@ -371,6 +372,7 @@ class Cell:
         """Plays the cell. Raises Harm or Refused."""
         self.programs = []
         self.number = 0
+        self.mark = f'{os.getpid()}/{next(NUMBERS)}'
         with tempfile.TemporaryDirectory(prefix='trapline-guest-') as self.folder:
             os.chmod(self.folder, 0o777)
             self.control = Control(self.folder)
@@ -379,8 +381,9 @@ class Cell:
                  'two': self.two}[self.way]()
                 return self.program.status, self.control.get(ENTERED)
             finally:
+                end_marked(self.mark)
                 for program in self.programs:
-                    program.end()
+                    program.close()
 
 
 def refusal(command):

@@ -17,7 +17,7 @@ import concurrent.futures
 import fnmatch
 import os
 import random
-import signal
+import shutil
 import sys
 import tempfile
 import threading
@@ -25,7 +25,7 @@ import time
 
 import behaviours
 import tools
-from cell import Cell, Harm, Refused
+from cell import Cell, Harm, Refused, end_marked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOBS = 2 * (os.cpu_count() or 1)  # a cell mostly waits
@@ -54,7 +54,6 @@ class Runner:
         self.row_locks = {}
         self.letters = {}
         self.harms = []
-        self.playing = set()
         self.runs_all = os.environ.get('TRAPLINE_MATRIX') == 'all'
         self.count = 0
         self.failed = 0
@@ -136,7 +135,6 @@ class Runner:
             self.say(True, cell.name, f' # SKIP {lack}')
             return
         known = self.known_line(cell)
-        self.playing.add(cell)
         letter, what = self.outcome(cell)
         if letter == 'X' and not known and ('not within' in what or 'registers' in what or 'busy' in what):
             letter, what = self.outcome(cell)  # a machine that does much else is slow
@@ -144,7 +142,6 @@ class Runner:
             if not known or (known[1] and not self.runs_all) or letter == 'X':
                 break
             letter, what = self.outcome(cell)
-        self.playing.discard(cell)
         self.tell(cell, letter, what, known)
 
     def tell(self, cell, letter, what, known):
@@ -217,44 +214,49 @@ def table(runner, rows, path):
                 runner.letters.get((row.name, tool, way), ' ') for tool, way in columns) + '\n')
 
 
-def end_at_signals(runner):
-    """A time limit leaves no process behind."""
-    def on_signal(number, frame):
-        for cell in list(runner.playing):
-            cell.end_all()
-        os._exit(128 + number)
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
+def leave_nothing(folder):
+    """A process that ends all of this run, and takes its folder away, when this one has ended in whatever way."""
+    run = os.getpid()
+    own, other = os.pipe()  # closed by exec, so that the other end is in this process alone
+    if os.fork():
+        os.close(own)
+        return
+    os.setsid()
+    os.close(other)
+    os.read(own, 1)
+    end_marked(run)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
 
 
 def main():
     trapline, built, patterns = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     seed = int(os.environ.get('TRAPLINE_SEED') or random.SystemRandom().randrange(65536))
     random.seed(seed)
-    with tempfile.TemporaryDirectory(prefix='trapline-guest-') as folder:
-        os.chmod(folder, 0o755)
-        rows = behaviours.all_rows(built, folder)
-        cells = [Cell(trapline, built, row, tool, way) for row in rows for tool, way in tools.columns()
-                 if is_cell(row, way, tool)]
-        if patterns:
-            chosen = [cell for cell in cells if any(fnmatch.fnmatch(cell.name, p) for p in patterns)]
-        else:
-            chosen = draw(cells, share_of_run())
-        print(f'# {len(chosen)} of {len(cells)} cells, {len(rows)} behaviours x {len(tools.columns())} columns; '
-              f'TRAPLINE_SEED={seed}')
-        runner = Runner(trapline, built, folder)
-        end_at_signals(runner)
-        begun = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor(int(os.environ.get('JOBS', JOBS))) as pool:
-            for done in [pool.submit(runner.one, cell) for cell in chosen]:
-                done.result()
-        print(f'1..{runner.count}')
-        letters = list(runner.letters.values())
-        print(f'# {time.monotonic() - begun:.0f} s: {letters.count(".")} right, {letters.count("r")} refused, '
-              f'{letters.count("k")} known harms, {letters.count("X")} harms, {letters.count("s")} skipped')
-        if os.environ.get('TABLE'):
-            table(runner, rows, os.environ['TABLE'])
-        return runner.failed > 0
+    tempfile.tempdir = folder = tempfile.mkdtemp(prefix='trapline-guest-')
+    os.chmod(folder, 0o755)
+    leave_nothing(folder)
+    rows = behaviours.all_rows(built, folder)
+    cells = [Cell(trapline, built, row, tool, way) for row in rows for tool, way in tools.columns()
+             if is_cell(row, way, tool)]
+    if patterns:
+        chosen = [cell for cell in cells if any(fnmatch.fnmatch(cell.name, p) for p in patterns)]
+    else:
+        chosen = draw(cells, share_of_run())
+    print(f'# {len(chosen)} of {len(cells)} cells, {len(rows)} behaviours x {len(tools.columns())} columns; '
+          f'TRAPLINE_SEED={seed}')
+    runner = Runner(trapline, built, folder)
+    begun = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get('JOBS', JOBS))) as pool:
+        for done in [pool.submit(runner.one, cell) for cell in chosen]:
+            done.result()
+    print(f'1..{runner.count}')
+    letters = list(runner.letters.values())
+    print(f'# {time.monotonic() - begun:.0f} s: {letters.count(".")} right, {letters.count("r")} refused, '
+          f'{letters.count("k")} known harms, {letters.count("X")} harms, {letters.count("s")} skipped')
+    if os.environ.get('TABLE'):
+        table(runner, rows, os.environ['TABLE'])
+    return runner.failed > 0
 
 
 if __name__ == '__main__':

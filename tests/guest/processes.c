@@ -390,7 +390,7 @@ static int filter_calls(long arg)
 
 static int leave_root(long arg)
 {
-	static char empty[] = "/tmp/trapline-guest-XXXXXX";
+	static char empty[] = "root-XXXXXX";
 
 	(void)arg;
 	if (!mkdtemp(empty) || chroot(empty) || chdir("/"))
