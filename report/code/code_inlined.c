@@ -8,6 +8,7 @@
  */
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
+#include "report/lang/go.h"
 #include "report/path.h"
 #include "report/safe/clean.h"
 
@@ -147,8 +148,9 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 		return 0;
 	/* The walk knows the scopes: to ask for them again would read the unit once for each function. */
 	die_join(die_is_cplusplus(die) ? v->scope : NULL, clean_die_name(die), name, sizeof(name));
-	if (!function_name_fits(w->wanted, name) ||
-	    (w->wanted->source && !path_ends_in(die_file(die, &line), w->wanted->source)))
+	bool fits = die_language(v->cu) == DW_LANG_Go ? go_name_fits(w->wanted, name) :
+							function_name_fits(w->wanted, name);
+	if (!fits || (w->wanted->source && !path_ends_in(die_file(die, &line), w->wanted->source)))
 		return 0;
 	if (w->count == w->room) {
 		size_t room = w->room ? 2 * w->room : 64;

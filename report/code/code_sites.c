@@ -8,6 +8,7 @@
 #include "report/dwarf/dynamic.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/unit.h"
+#include "report/lang/go.h"
 #include "report/lang/near.h"
 #include "report/path.h"
 
@@ -131,9 +132,16 @@ void code_sites_free(struct code_sites *sites)
 uint64_t code_function_start(struct symbols *s, uint64_t address, uint64_t *size)
 {
 	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+	uint64_t start;
+	uint64_t bytes;
 	GElf_Off offset;
 	GElf_Sym sym;
 
+	if (mod && go_function(s, mod, address, &start, &bytes)) {
+		if (size)
+			*size = bytes;
+		return start;
+	}
 	if (!mod || !clean_symbol_at(mod, address, &offset, &sym))
 		return 0;
 	if (GELF_ST_TYPE(sym.st_info) != STT_FUNC || (sym.st_size && offset >= sym.st_size))
@@ -257,11 +265,13 @@ static bool readable_fits(const struct search *f, const char *readable, const ch
 			       function_name_fits(&f->wanted, readable);
 }
 
-static bool name_fits(const struct search *f, const char *name, char *base)
+static bool name_fits(const struct search *f, Dwfl_Module *mod, const char *name, char *base)
 {
 	/* `f` finds f.isra.0 too; a pattern may name it as it is. */
 	char *dot = strchr(base, '.');
 
+	if (go_is(f->s, mod) && !is_clone(name) && !is_part(name))
+		return go_name_fits(&f->wanted, name);
 	if (function_name_fits(&f->wanted, name))
 		return true;
 	if (!dot || dot == base || name[0] == '_')
@@ -311,7 +321,7 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 		snprintf(base, sizeof(base), "%s", symbol);
 	char *readable = symbols_demangle(base);
 	const char *name = readable ? readable : base;
-	bool fits = readable ? readable_fits(f, readable, base) : name_fits(f, name, base);
+	bool fits = readable ? readable_fits(f, readable, base) : name_fits(f, mod, name, base);
 	fits = fits && is_of_source(f, mod, sym, address);
 	if (fits && is_part(base) && !is_part(f->wanted.text) && !f->with_parts) {
 		f->parts++;
@@ -344,6 +354,7 @@ static int copies_visit(Dwfl_Module *mod, void *arg)
 }
 
 struct near_search {
+	struct symbols *s;
 	struct near_list list;
 	bool is_stripped;   /* the program is; then the names are its own alone */
 	bool is_declared;   /* the debug information has exactly this name, but there is no code */
@@ -383,7 +394,7 @@ static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *
 		return 0;
 	if (!strncmp(name, "_Z", 2))
 		near_add_mangled(near, name);
-	else if (!strpbrk(name, "@."))
+	else if (!strpbrk(name, "@.") || go_is(near->s, mod))
 		near_add(&near->list, name);
 	return 0;
 }
@@ -435,6 +446,7 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 	const char *module = w->scope[0] && !f->wanted.source ? w->scope : NULL;
 	const char *names[4];
 	struct near_search near = {
+		.s = s,
 		.list = { .wanted = die_last_part(w->name), .names = names, .max = 4 },
 		.source = f->wanted.source,
 	};
@@ -447,7 +459,8 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 		return -ENOENT;
 	}
 	/* What resembles it in a library hides the cause: the program exports few names. */
-	near.is_stripped = !w->scope[0] && symbols_is_stripped(s);
+	Dwfl_Module *program = symbols_first_module(s, NULL);
+	near.is_stripped = !w->scope[0] && symbols_is_stripped(s) && !go_has_names(s, program);
 	if (near.is_stripped)
 		module = symbols_program(s);
 	dies_walk(s, module, 0, near_die_visit, &near);
@@ -477,7 +490,8 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 		scope = NULL;
 	}
 	f.wanted.text = w->name;
-	f.wanted.is_pattern = !strstr(w->name, "operator") && strpbrk(w->name, "*?[") != NULL;
+	f.wanted.is_pattern = !strstr(w->name, "operator") && strpbrk(w->name, "*?[") != NULL &&
+			      !go_is_literal(s, w->name);
 	const char *paren = strchr(w->name, '(');
 	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
 				 !strstr(w->name, "operator");

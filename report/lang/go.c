@@ -164,12 +164,25 @@ void go_tables_free(struct symbols *s)
 	}
 }
 
+bool go_is(struct symbols *s, Dwfl_Module *mod)
+{
+	const struct go_table *t = table_of(s, mod);
+
+	return t && t->is_go;
+}
+
+bool go_has_names(struct symbols *s, Dwfl_Module *mod)
+{
+	const struct go_table *t = table_of(s, mod);
+
+	return t && t->data;
+}
+
 int symbols_is_go(struct symbols *s, uint64_t address)
 {
 	Dwfl_Module *mod = symbols_module_of(s, address);
-	const struct go_table *t = mod ? table_of(s, mod) : NULL;
 
-	return t && t->is_go;
+	return mod && go_is(s, mod);
 }
 
 /* The function that holds an address; false: none. */
@@ -189,6 +202,19 @@ static bool find_function(const struct go_table *t, uint64_t address, uint64_t *
 			high = middle;
 	}
 	*out = low;
+	return true;
+}
+
+bool go_function(struct symbols *s, Dwfl_Module *mod, uint64_t address, uint64_t *start,
+		 uint64_t *size)
+{
+	const struct go_table *t = table_of(s, mod);
+	uint64_t n;
+
+	if (!t || !t->data || !find_function(t, address, &n))
+		return false;
+	*start = t->text + go_entry_of(t, n);
+	*size = go_entry_of(t, n + 1) - go_entry_of(t, n);
 	return true;
 }
 

@@ -16,6 +16,24 @@ bool go_place(struct symbols *s, Dwfl_Module *mod, uint64_t address, struct plac
 /* Each function, unless the module has symbols that tell the same. As symbols_walk(). */
 int go_walk(struct symbols *s, Dwfl_Module *mod, symbol_visitor visit, void *arg);
 
+/* Is the object a Go program, and has it a table that can be read? */
+bool go_is(struct symbols *s, Dwfl_Module *mod);
+bool go_has_names(struct symbols *s, Dwfl_Module *mod);
+
+/* The function that holds address: its start and its size with what pads it. False: not known. */
+bool go_function(struct symbols *s, Dwfl_Module *mod, uint64_t address, uint64_t *start,
+		 uint64_t *size);
+
+/*
+ * Is it the name that is wanted? The path of a package and the package may be left out, as in
+ * `http.(*conn).serve` and `(*conn).serve`, and `(*T)` may be T. The arguments of types too.
+ */
+struct function_name;
+bool go_name_fits(const struct function_name *wanted, const char *name);
+
+/* A name in a Go program whose only star is that of a pointer. */
+bool go_is_literal(struct symbols *s, const char *text);
+
 void go_tables_free(struct symbols *s);
 
 #endif
