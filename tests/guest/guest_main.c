@@ -4,12 +4,14 @@
 
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 struct control *control;
 volatile long counter;
 static const struct behaviour *chosen;
 static volatile int is_over;
+static atomic_int working; /* threads that have done their first work */
 
 double now(void)
 {
@@ -68,6 +70,8 @@ void work(void)
 static void *work_on(void *arg)
 {
 	(void)arg;
+	work();
+	working++;
 	while (!is_over) {
 		work();
 		usleep(2000);
@@ -107,6 +111,9 @@ static int life(void)
 	for (int i = 0; i < workers; i++)
 		if (pthread_create(&thread[i], NULL, work_on, NULL))
 			return 77;
+	/* A thread has all signals blocked at its birth, which is not how the program is. */
+	while (working < workers)
+		usleep(1000);
 	const char *what = live();
 
 	is_over = 1;

@@ -8,6 +8,8 @@ import re
 # Lines of /proc/PID/status that a tool has no reason to change.
 FIELDS = ['Name', 'State', 'TracerPid', 'Uid', 'Gid', 'NoNewPrivs', 'Seccomp', 'CapEff', 'Cpus_allowed', 'SigIgn']
 
+LIBC_SIGNALS = (32, 33)  # glibc's own: their handlers come with the first thread of a process
+
 
 def read(path):
     try:
@@ -103,7 +105,7 @@ def differences(before, after, kept_files=(), kept_signals=()):
             said.append(f'{name} was {value}, is {after.status[name]}')
     for signal in range(1, 65):
         bit = 1 << (signal - 1)
-        if (before.caught ^ after.caught) & bit and signal not in kept_signals:
+        if (before.caught ^ after.caught) & bit and signal not in (*kept_signals, *LIBC_SIGNALS):
             said.append(f'signal {signal} has {"a" if after.caught & bit else "no"} handler')
     if before.limits != after.limits:
         said.append('a limit changed')
