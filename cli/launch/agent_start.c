@@ -7,7 +7,7 @@
  * children.
  */
 #include "cli/launch/agent_start.h"
-#include "cli/launch/address_room.h"
+#include "cli/launch/process_room.h"
 
 #include "base/clock.h"
 #include "cli/cmd.h"
@@ -321,7 +321,7 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 	char agent[PATH_MAX + 64];
 	char why[512] = "";
 
-	if (address_room_check(command, pid, option))
+	if (process_room_check(command, pid, option))
 		return CLI_USAGE;
 	if (object ? agent_beside(object, agent, sizeof(agent)) : find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);

@@ -164,11 +164,11 @@ class Cell:
         return seen
 
     def steady(self):
-        """What it is before, without what passes: a thread blocks all signals while it makes another."""
+        """What it is before, without what passes: a thread blocks all signals while it makes another, or reads a file."""
         before = self.snapshot()
         for _ in range(20):
             again = self.snapshot()
-            if again.threads == before.threads:
+            if (again.threads, again.descriptors) == (before.threads, before.descriptors):
                 break
             before = again
         return before

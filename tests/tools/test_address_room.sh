@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # test_address_room.sh TRAPLINE VICTIMS - a process with a limit of its address space (RLIMIT_AS): a tool that
-# has no room is refused before it touches anything, and one that has takes no more than it asks for. TAP.
+# has no room is refused before it touches anything, and one that has takes no more than it asks for. The same
+# for a limit of descriptors. TAP.
 
 # shellcheck source=tests/cli/tap.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/../cli/tap.sh"
@@ -29,7 +30,7 @@ attach()
 	timeout -k 5 60 "$trapline" "$@" -p "$target" >"$tmp/out" 2>"$tmp/err"
 }
 
-# each FUNCTION: with a name, MiB as in the table of cli/launch/address_room.c, and a command.
+# each FUNCTION: with a name, MiB as in the table of cli/launch/process_room.c, and a command.
 each()
 {
 	"$1" flow 330 flow --overhead 100% --for 1
@@ -74,6 +75,29 @@ ok 'the process runs on' $?
 kill "$target"
 wait "$target" 2>/dev/null
 each is_within
+
+# A limit of descriptors: the events of a tool would have the program's numbers.
+few()
+{
+	attach "$@"
+	[ $? = 2 ] && grep -q 'hard limit of descriptors (RLIMIT_NOFILE) is 64, and .* needs 6[0-9]*; raise' "$tmp/err" &&
+		! grep -v born_blocked "/proc/$target/maps" | grep -q trapline
+	ok "$1 is refused where only 64 descriptors are allowed" $?
+}
+
+start unlimited 60
+prlimit --pid "$target" --nofile=64:64
+few flow --overhead 100% --for 1
+few heap --for 1
+kill "$target"
+wait "$target" 2>/dev/null
+start unlimited 60
+prlimit --pid "$target" --nofile=64:1024
+attach heap --for 0.5
+[ $? -le 1 ]
+ok 'heap attaches where 1024 may be' $?
+kill "$target"
+wait "$target" 2>/dev/null
 
 start unlimited 60
 attach break work --mechanism probe --summary --for 0.3
