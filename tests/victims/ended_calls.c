@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/msg.h>
 #include <sys/select.h>
@@ -27,7 +28,7 @@
 #define SECONDS 20 /* then a call is ended in another way */
 
 volatile long shared_word;
-static volatile sig_atomic_t is_over, came, was_late;
+static volatile sig_atomic_t is_over, came, was_late, was_elsewhere;
 static int ends[2];
 static int sockets[2];
 static int listener, poller, queue, semaphore;
@@ -38,6 +39,8 @@ static char byte;
 static void on_signal(int number)
 {
 	came++;
+	if (gettid() != getpid())
+		was_elsewhere = 1;
 }
 
 static void on_alarm(int number)
@@ -147,6 +150,34 @@ static const struct {
 	{ "msgrcv", call_msgrcv },	 { "semop", call_semop },
 };
 
+/* The call that a process waits in, with its arguments and its place; "": it runs, or may not be read. */
+static void read_call(pid_t pid, char *text, size_t n)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	FILE *f = fopen(path, "re");
+	if (!f || !fgets(text, (int)n, f) || !strncmp(text, "running", 7))
+		text[0] = '\0';
+	if (f)
+		fclose(f);
+}
+
+/* On a busy machine the first thread may not be in its call for long. A wait of ours is shorter. */
+static void wait_until_it_waits(pid_t pid)
+{
+	char before[256] = "";
+	char now[256];
+
+	for (int i = 0; i < 10 * SECONDS; i++) {
+		usleep(100000);
+		read_call(pid, now, sizeof(now));
+		if (*now && !strcmp(now, before))
+			return;
+		memcpy(before, now, sizeof(now));
+	}
+}
+
 static void prepare(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -171,7 +202,7 @@ static pid_t send_later(int number)
 	pid_t sender = fork();
 
 	if (!sender) {
-		usleep(100000);
+		wait_until_it_waits(getppid());
 		kill(getppid(), number);
 		_exit(0);
 	}
@@ -181,7 +212,7 @@ static pid_t send_later(int number)
 /* 1: it ended as it must. */
 static int is_right(int number, const char *name, long (*call)(void), long wanted)
 {
-	came = was_late = 0;
+	came = was_late = was_elsewhere = 0;
 	pid_t sender = send_later(number);
 	alarm(SECONDS);
 	long result = call();
@@ -191,8 +222,8 @@ static int is_right(int number, const char *name, long (*call)(void), long wante
 		;
 	int right = result == wanted && (wanted >= 0 || error == EINTR) && !was_late && came == 1;
 	if (!right)
-		printf("%s: %ld, errno %d, %d signals%s\n", name, result, error, (int)came,
-		       was_late ? ", late" : "");
+		printf("%s: %ld, errno %d, %d signals%s%s\n", name, result, error, (int)came,
+		       was_elsewhere ? ", in another thread" : "", was_late ? ", late" : "");
 	return right;
 }
 
