@@ -19,8 +19,9 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define RESERVE_MIB 32u /* that is left for the program */
-#define LOWEST_FD 600u	/* of the events of flow and heap: src/flow/flow_watch.c, src/heap/heap_watch.c */
-#define EVENTS 5u	/* in a thread, at most */
+#define LOWEST_FD \
+	600u	  /* of the events of flow and heap: src/flow/flow_watch.c, src/heap/heap_watch.c */
+#define EVENTS 5u /* in a thread, at most */
 
 /*
  * Measured in a program with one thread, without what malloc(3) takes for a thread of ours if there is room.
@@ -39,8 +40,9 @@ static uint64_t mapped_bytes(pid_t pid)
 {
 	char kib[32];
 
-	return program_status(pid, pid, "VmPeak", kib, sizeof(kib)) ? strtoull(kib, NULL, 10) * 1024 :
-								      0;
+	return program_status(pid, pid, "VmPeak", kib, sizeof(kib)) ?
+		       strtoull(kib, NULL, 10) * 1024 :
+		       0;
 }
 
 static int check_address_space(const char *command, pid_t pid, const char *option)
