@@ -266,7 +266,7 @@ static int take_or_give_up(struct heap_region *region)
 static void sample_when_told(struct heap_region *region)
 {
 	atomic_set(&region->state, (uint32_t)HEAP_TAKEN);
-	if (!wait_for(&region->may_sample, HEAP_ANSWER_MOST_NS))
+	if (wait_for(&region->may_sample, HEAP_ANSWER_MOST_NS) != HEAP_MAY_SAMPLE)
 		return;
 	own_thread_opens();
 	pthread_mutex_lock(&late.lock);

@@ -113,7 +113,7 @@ static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid
 	if (status)
 		return status;
 	atomic_set(&region->unblocked, (uint32_t)attach->unblocked_count);
-	atomic_set(&region->may_sample, 1u);
+	atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_SAMPLE);
 	wait_for_state(region, pid, HEAP_TAKEN, READY_NS);
 	return CLI_OK;
 }
@@ -164,6 +164,8 @@ void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid
 	if (attach->lock_fd >= 0)
 		close(attach->lock_fd);
 	attach->lock_fd = -1;
+	if (atomic_get(&region->state) == HEAP_TAKEN)
+		atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_NOT);
 	wait_for_state(region, pid, HEAP_TAKEN, END_NS);
 	wait_for_state(region, pid, HEAP_ARMED, END_NS);
 	block_segv(attach, pid);

@@ -11,6 +11,9 @@
 #include <signal.h>
 #include <stdint.h>
 
+/* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */
+#define TRAP_PERF_CODE 6
+
 #define SENT_MOST 2u /* SIGSEGV and SIGTRAP: as in the kernel, the second one of a kind is merged */
 
 struct sent_hold {

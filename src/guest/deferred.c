@@ -59,17 +59,21 @@ void deferred_keep(const siginfo_t *info)
 	}
 }
 
-/* A thread alone can send itself again what was sent to it, with all that the kernel told of it. */
+/*
+ * A thread alone can send itself again what was sent to it, with all that the kernel told of it. The signal of an
+ * event of the program's own, such as another copy of this library has, would have lost its name: its handler
+ * would take it for a SIGTRAP that ends the process. One that is lost is one hit that is not seen.
+ */
 static void send_one(struct row *r)
 {
 	uint32_t state = FULL;
 
 	if (!atomic_cas(&r->state, &state, (uint32_t)IS_WRITTEN))
 		return;
-	if (r->thread && r->thread != sys_gettid())
-		sys_tgkill(sys_getpid(), r->thread, r->info.si_signo);
-	else
+	if (!r->thread || r->thread == sys_gettid())
 		sent_again(&r->info);
+	else if (r->info.si_code != TRAP_PERF_CODE)
+		sys_tgkill(sys_getpid(), r->thread, r->info.si_signo);
 	atomic_set(&r->state, (uint32_t)FREE);
 }
 

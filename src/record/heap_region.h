@@ -131,6 +131,13 @@ enum heap_state {
 	HEAP_STOPPED, /* between armed and ended: nothing is sampled, and SIGSEGV is taken still */
 };
 
+/* The answer to HEAP_TAKEN. A process that is not sampled waits for none, so that it is itself again at once. */
+enum heap_leave {
+	HEAP_WAITS,
+	HEAP_MAY_SAMPLE,
+	HEAP_MAY_NOT,
+};
+
 struct heap_settings {
 	uint64_t budget_ppm;	    /* of CPU time */
 	uint64_t allowance_ns;	    /* of the start, which the budget pays back */
@@ -164,7 +171,7 @@ struct heap_region {
 	uint32_t told;	     /* so many records, for a reader that sleeps */
 	/* By the command: threads whose SIGSEGV it has unblocked, and it did; or blocked again. */
 	uint32_t unblocked;
-	uint32_t may_sample;
+	uint32_t may_sample; /* enum heap_leave */
 	uint32_t are_masks_back;
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;

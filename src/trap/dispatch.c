@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/sent.h"
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
@@ -37,8 +38,7 @@
 #include "trap/stack.h"
 #include "trap/verdict.h"
 
-/* From <asm-generic/siginfo.h>, which cannot be included beside <signal.h> (glibc 2.36). */
-#define TRAP_PERF_CODE 6
+/* As TRAP_PERF_CODE. */
 #define TRAP_PERF_FLAG_ASYNC_BIT 1u
 
 /* RSEQ_SIG of glibc's <bits/rseq.h>, by architecture. */

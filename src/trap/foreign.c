@@ -25,7 +25,6 @@
 
 #define RED_ZONE_BYTES 128u
 #define TRAP_BIT (1ull << (SIGTRAP - 1))
-#define TRAP_PERF_CODE 6      /* TRAP_PERF of <asm-generic/siginfo.h> */
 #define AUTODISARM (1u << 31) /* SS_AUTODISARM of <linux/signal.h> */
 #define PENDING_MAX 4
 /* What the kernel carries of a siginfo: the rest is zero. Memory of each thread is scarce: check-trap-path. */

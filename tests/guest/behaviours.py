@@ -73,7 +73,7 @@ RUNS = {
 }
 
 # What is broken on and watched where it is not step() and counter.
-STEPS = {'java': 'libc.so.6:write', 'node': 'libc.so.6:write', 'python': 'libc.so.6:read', 'perl': 'libc.so.6:read',
+STEPS = {'java': 'libc.so.6:pthread_create', 'node': 'libc.so.6:write', 'python': 'libc.so.6:read', 'perl': 'libc.so.6:read',
          'go': 'main.step', 'folded_lld': 'fold_a', 'folded_gold': 'fold_a', 'folded': 'fold_a'}
 COUNTERS = {'java': 'libc.so.6:environ', 'node': 'libc.so.6:environ', 'python': 'libc.so.6:environ',
             'perl': 'libc.so.6:environ', 'go': 'main.counter', 'rust': 'COUNTER'}

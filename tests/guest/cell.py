@@ -121,13 +121,14 @@ class Cell:
     def until(self, condition, what, progress=False):
         """Waits for it; the program ends or hangs otherwise."""
         end = time.monotonic() + PATIENCE
+        last = end + 3 * PATIENCE
         rounds = None
         while not condition():
-            if progress and rounds != self.control.get(ROUNDS):
+            if progress and rounds != self.control.get(ROUNDS) and end < last:
                 rounds = self.control.get(ROUNDS)
                 end = time.monotonic() + PATIENCE
             if time.monotonic() > end:
-                raise Harm(f'{what}: not within {PATIENCE:.0f} s')
+                raise Harm(f'{what}: not in time, {"with" if progress else "without"} rounds of the program')
             time.sleep(0.004)
 
     def rounds(self, more):
@@ -294,7 +295,7 @@ class Cell:
         self.beside('before')
         before = None if self.is_without_state() else self.steady()
         refused = None
-        for words in tools.TOOLS[self.tool]['attach']:
+        for number, words in enumerate(tools.TOOLS[self.tool]['attach']):
             command = self.command([self.trapline, *words])
             other = None
             if second:
@@ -306,6 +307,10 @@ class Cell:
                 refused = self.end_other(other, second) or refused
                 second = None
             line = self.judge_command(command, self.tool)
+            if line and number:  # what came in goes out when nothing is in the way any more
+                command = self.command([self.trapline, *words])
+                self.wait(command, self.tool)
+                line = self.judge_command(command, self.tool)
             refused = line or refused
             self.rounds(1)
             if line:

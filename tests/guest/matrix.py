@@ -11,8 +11,8 @@ Each cell runs a program that checks itself under a tool, and ends in one of the
     s   the machine lacks something, which is named
 
 A third of all cells is drawn, so that each row and each column is hit. TRAPLINE_SEED repeats a draw.
-TRAPLINE_MATRIX is another share in percent, or "all". A pattern such as 'heap * sent_*' runs all that it
-fits. TABLE=FILE writes the table.
+TRAPLINE_MATRIX is another share in percent, or "all". A pattern such as 'heap|flow * sent_*' runs all that
+it fits. TABLE=FILE writes the table.
 """
 import concurrent.futures
 import fnmatch
@@ -45,6 +45,12 @@ def read_known():
                 cell, _, reason = line.partition(': ')
                 lines.append((cell, reason, reason.startswith('sometimes')))
     return lines
+
+
+def fits(cell, pattern):
+    """Each of the three words fits one of the alternatives of its pattern, as in 'heap|flow -p limit_*'."""
+    return all(any(fnmatch.fnmatch(word, choice) for choice in choices.split('|'))
+               for word, choices in zip(cell.split(), pattern.split()))
 
 
 class Runner:
@@ -119,15 +125,15 @@ class Runner:
             cell.play()
             return '.', ''
         except Refused as line:
-            may = cell.behaviour.name in behaviours.REFUSABLE or cell.way == 'two' or (
-                tools.TOOLS[cell.tool].get('may_refuse', '\n') in str(line))
+            may = cell.behaviour.name in behaviours.REFUSABLE or cell.way == 'two' or any(
+                text in str(line) for text in (*tools.MAY_REFUSE, tools.TOOLS[cell.tool].get('may_refuse', '\n')))
             return ('r', str(line)) if may else ('X', f'refused: {line}')
         except Harm as what:
             return 'X', str(what)
 
     def known_line(self, cell):
         for pattern, reason, sometimes in self.known:
-            if fnmatch.fnmatch(cell.name, pattern):
+            if fits(cell.name, pattern):
                 return reason, sometimes
         return None
 
@@ -252,7 +258,7 @@ def main():
     cells = [Cell(trapline, built, row, tool, way) for row in rows for tool, way in tools.columns()
              if is_cell(row, way, tool)]
     if patterns:
-        chosen = [cell for cell in cells if any(fnmatch.fnmatch(cell.name, p) for p in patterns)]
+        chosen = [cell for cell in cells if any(fits(cell.name, p) for p in patterns)]
     else:
         chosen = draw(cells, share_of_run())
     print(f'# {len(chosen)} of {len(cells)} cells, {len(rows)} behaviours x {len(tools.columns())} columns; '

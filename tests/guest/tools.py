@@ -16,6 +16,9 @@ STEP is the location that is broken on, COUNTER the variable that is watched: th
 
 TIME = '0.25'
 
+# What each tool may say on a machine that does much else.
+MAY_REFUSE = ['the attach was ended before anything was loaded']
+
 SIGTRAP = 5
 
 # What the agent leaves: itself, what it is linked with, its handler of SIGTRAP, and what its tool shared.
