@@ -392,7 +392,7 @@ static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *
 
 	if (type != STT_FUNC && type != STT_GNU_IFUNC)
 		return 0;
-	if (!strncmp(name, "_Z", 2))
+	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
 		near_add_mangled(near, name);
 	else if (!strpbrk(name, "@.") || go_is(near->s, mod))
 		near_add(&near->list, name);

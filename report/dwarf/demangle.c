@@ -66,6 +66,9 @@ static void cut_rust_hash(char *name)
 	if (n > 19 && !strncmp(name + n - 19, "::h", 3) &&
 	    strspn(name + n - 16, "0123456789abcdef") == 16)
 		name[n - 19] = 0;
+	else
+		return;
+	demangle_rust_escapes(name);
 }
 
 /* `name[abi:cxx11](int)`: that it returns the new std::string. No one would type that either. */
@@ -187,6 +190,8 @@ char *symbols_demangle(const char *name)
 	BUSY;
 	int status;
 
+	if (name[0] == '_' && name[1] == 'R')
+		return demangle_rust(name);
 	if (name[0] != '_' || name[1] != 'Z' || strnlen(name, MANGLED_MAX) == MANGLED_MAX)
 		return NULL;
 	demangler demangle = demangler_get();

@@ -247,12 +247,60 @@ static bool child_at(Dwarf_Die *parent, Dwarf_Addr address, Dwarf_Die *out)
 	return false;
 }
 
+/* Functions are in it that debug information does not repeat outside. */
+static bool holds_functions(Dwarf_Die *die, bool is_nested)
+{
+	switch (dwarf_tag(die)) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_structure_type:
+	case DW_TAG_class_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+	case DW_TAG_interface_type:
+		return !is_nested;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+		return is_nested;
+	default:
+		return false;
+	}
+}
+
+/* In namespaces and types, as Rust has all of its functions; is_nested: in other functions, as Ada has. */
+static bool deep_child_at(Dwarf_Die *parent, Dwarf_Addr address, bool is_nested, unsigned int depth,
+			  Dwarf_Die *out)
+{
+	Dwarf_Die die;
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+		return false;
+	do {
+		if (depth && is_code_scope(&die) && dwarf_haspc(&die, address) > 0) {
+			*out = die;
+			return true;
+		}
+		bool is_around = holds_functions(&die, false) ||
+				 (is_nested && holds_functions(&die, true));
+		if (is_around && deep_child_at(&die, address, is_nested, depth + 1, out))
+			return true;
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
+}
+
+static bool outermost_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out)
+{
+	return child_at(cu, address, out) || deep_child_at(cu, address, false, 0, out) ||
+	       deep_child_at(cu, address, true, 0, out);
+}
+
 int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes)
 {
 	int count = 0;
 
 	while (count < DIE_SCOPES_MAX &&
-	       child_at(count ? &scopes[count - 1] : cu, address, &scopes[count]))
+	       (count ? child_at(&scopes[count - 1], address, &scopes[count]) :
+			outermost_at(cu, address, &scopes[0])))
 		count++;
 	return count;
 }

@@ -78,6 +78,10 @@ Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address);
 /* The readable form of a mangled name, to be freed; NULL when it is not mangled. */
 char *symbols_demangle(const char *name);
 
+/* A name of Rust's v0 scheme, or NULL; and the escapes of its older one. */
+char *demangle_rust(const char *name);
+void demangle_rust_escapes(char *name);
+
 void symbols_places_free(struct symbols *s);
 void symbols_frames_free(struct symbols *s);
 

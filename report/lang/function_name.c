@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Names by the hundred thousand are compared: most letters begin neither of these. */
@@ -15,6 +16,12 @@ static bool is_operator(const char *p)
 static bool is_anonymous(const char *p)
 {
 	return *p == '(' && !strncmp(p, "(anonymous namespace)", 21);
+}
+
+/* Opens or closes it something? Not the arrow of a result. */
+static int angle(const char *p, const char *name)
+{
+	return *p == '<' ? 1 : *p == '>' && (p == name || p[-1] != '-') ? -1 : 0;
 }
 
 /* The '(' that begins the arguments: not that of operator() nor of (anonymous namespace). */
@@ -33,7 +40,7 @@ static const char *arguments_of(const char *name)
 			p += 20;
 			continue;
 		}
-		angles += (*p == '<') - (*p == '>');
+		angles += angle(p, name);
 		if (*p == '(' && angles <= 0)
 			return p;
 	}
@@ -53,7 +60,7 @@ static const char *skip_result(const char *name, const char *end)
 			p += 20;
 			continue;
 		}
-		angles += (*p == '<') - (*p == '>');
+		angles += angle(p, name);
 		if (*p == ' ' && angles <= 0)
 			start = p + 1;
 	}
@@ -73,26 +80,10 @@ const char *function_name_plain(const char *name, char *buf, size_t n)
 	return buf;
 }
 
-/* `f<int>` is an f. */
-static void cut_template(char *name)
-{
-	size_t n = strlen(name);
-	int angles = 0;
-
-	if (!n || name[n - 1] != '>' || strstr(name, "operator"))
-		return;
-	while (n--) {
-		angles += (name[n] == '>') - (name[n] == '<');
-		if (!angles) {
-			name[n] = 0;
-			return;
-		}
-	}
-}
-
 static bool text_fits(const struct function_name *wanted, const char *text)
 {
-	return wanted->is_pattern ? !fnmatch(wanted->text, text, 0) : !strcmp(text, wanted->text);
+	return !strcmp(text, wanted->text) ||
+	       (wanted->is_pattern && !fnmatch(wanted->text, text, 0));
 }
 
 /* In any scope: `f` fits `ns::f`, `b::f` fits `a::b::f`. */
@@ -103,11 +94,85 @@ static bool scoped_fits(const struct function_name *wanted, const char *name)
 	if (text_fits(wanted, name))
 		return true;
 	for (const char *p = name; *p; p++) {
-		angles += (*p == '<') - (*p == '>');
+		angles += angle(p, name);
 		if (angles <= 0 && p[0] == ':' && p[1] == ':' && text_fits(wanted, p + 2))
 			return true;
 	}
 	return false;
+}
+
+/* `a::Ring<u64>::push` is a Ring::push. Also what Rust puts into <>, as in `<u8 as Shape>::area`, is kept. */
+static bool without_templates_fits(const struct function_name *wanted, const char *name)
+{
+	char form[1024];
+	char *out = form;
+	int angles = 0;
+
+	if (strlen(name) >= sizeof(form))
+		return false;
+	for (const char *p = name; *p; p++) {
+		int step = angle(p, name);
+		angles += step > 0;
+		if (!angles)
+			*out++ = *p;
+		angles += step < 0 ? step : 0;
+	}
+	*out = 0;
+	return scoped_fits(wanted, form);
+}
+
+/* The parts of `<a::Sq as a::Shape>::area`; false: it is no method of a trait. */
+static bool split_trait(const char *name, char *type, char *trait, const char **rest)
+{
+	const char *as = NULL;
+	const char *p = name + 1;
+
+	if (name[0] != '<' || strlen(name) >= 1024)
+		return false;
+	for (int angles = 1; *p && angles; p++) {
+		angles += angle(p, name);
+		if (angles == 1 && !strncmp(p, " as ", 4))
+			as = p;
+	}
+	if (!as || p[-1] != '>')
+		return false;
+	snprintf(type, 1024, "%.*s", (int)(as - name - 1), name + 1);
+	snprintf(trait, 1024, "%.*s", (int)(p - 1 - (as + 4)), as + 4);
+	*rest = p;
+	return true;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *last = path;
+	int angles = 0;
+
+	for (const char *p = path; *p; p++) {
+		angles += angle(p, path);
+		if (!angles && p[0] == ':' && p[1] == ':')
+			last = p + 2;
+	}
+	return last;
+}
+
+/* `Sq::area`, `Shape::area` and `<Sq as Shape>::area` mean `<a::Sq as a::Shape>::area`. */
+static bool trait_fits(const struct function_name *wanted, const char *name)
+{
+	char type[1024];
+	char trait[1024];
+	char form[2200];
+	const char *rest;
+
+	if (!split_trait(name, type, trait, &rest))
+		return false;
+	snprintf(form, sizeof(form), "<%s as %s>%s", last_part(type), last_part(trait), rest);
+	if (text_fits(wanted, form))
+		return true;
+	snprintf(form, sizeof(form), "%s%s", type, rest);
+	if (without_templates_fits(wanted, form))
+		return true;
+	snprintf(form, sizeof(form), "%s%s", trait, rest);
+	return without_templates_fits(wanted, form);
 }
 
 bool function_name_fits(const struct function_name *wanted, const char *name)
@@ -119,6 +184,7 @@ bool function_name_fits(const struct function_name *wanted, const char *name)
 	function_name_plain(name, plain, sizeof(plain));
 	if (scoped_fits(wanted, plain))
 		return true;
-	cut_template(plain);
-	return scoped_fits(wanted, plain);
+	if (!strchr(plain, '<') || strstr(plain, "operator"))
+		return false;
+	return trait_fits(wanted, plain) || without_templates_fits(wanted, plain);
 }

@@ -9,7 +9,7 @@
 sources=$3
 command='break'
 need_uprobes
-need jq
+need jq gcc
 
 begin()
 {
@@ -62,6 +62,52 @@ go_names()
 	[ $? = 0 ] && hits 'length == 5 and all(.function == "main.(*Acc).Add" and .duration_ns > 0)'
 	ok "$program: returns_are_seen" $?
 }
+
+rust_names()
+{
+	means a_function_in_modules er::work ring::deep::er::work
+	means a_method_without_the_arguments_of_its_type Ring::push 'ring::Ring<u64>::push'
+	means a_method_with_them 'Ring<u64>::push' 'ring::Ring<u64>::push'
+	means a_method_of_a_type Sq::area '<ring::Sq as ring::Shape>::area'
+	means a_method_of_a_trait Shape::area '<ring::Sq as ring::Shape>::area' \
+		'<ring::Disc as ring::Shape>::area'
+	means a_method_of_both '<Disc as Shape>::area' '<ring::Disc as ring::Shape>::area'
+	means arguments_of_a_function_may_be_left_out apply 'ring::apply<ring::main::{closure#0}>'
+	means the_arrow_of_a_type_closes_nothing call_once \
+		'<fn() as core::ops::function::FnOnce<()>>::call_once'
+	means a_symbol_of_c_stays _Really _Really
+	means a_name_that_refers_to_itself_stays _RNvB_4work _RNvB_4work
+	not_there another_type_has_no_such_method Squ::area
+	not_there another_trait_has_no_such_method '<Sq as Form>::area'
+}
+
+gcc -O1 -g -o "$tmp/spelled" "$sources/spelled.c" 2>"$tmp/err"
+begin spelled
+rust_names
+watch -p "$pid" er::work --limit 2 --stack
+[ $? = 0 ] && grep -q '#0  ring::deep::er::work' "$tmp/out"
+ok "spelled: frames_have_readable_names" $?
+command=watch
+watch -p "$pid" touched --limit 2 --stack
+[ $? = 0 ] && grep -q '#0  touch (.*) inlined' "$tmp/out" && grep -q '#1  inner\.0+' "$tmp/out"
+ok "spelled: a_function_in_a_function_has_its_inlined_frames" $?
+command='break'
+kill "$pid"
+
+if command -v rustc >/dev/null; then
+	rustc -O -g -o "$tmp/spelled_rs" "$sources/spelled.rs" 2>"$tmp/err"
+	begin spelled_rs
+	command=watch
+	watch -p "$pid" TOTAL --limit 2 --stack
+	[ $? = 0 ] && grep -q '#0 .*write_volatile' "$tmp/out" &&
+		grep -q '#.  spelled::Sum::add (spelled.rs:[0-9]*) inlined' "$tmp/out" &&
+		grep -q '#.  spelled::main+' "$tmp/out"
+	ok "rust: a_function_in_a_namespace_has_its_inlined_frames" $?
+	command='break'
+	kill "$pid"
+else
+	skip 'rust: all' 'rustc is not installed'
+fi
 
 if command -v go >/dev/null; then
 	(cd "$tmp" && export HOME="$tmp" GOFLAGS=-mod=mod && go build -o go "$sources/spelled.go" &&
