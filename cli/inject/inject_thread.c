@@ -262,13 +262,23 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	return err;
 }
 
+/* Raised by the instruction that it ran, which is ours: another program was executed since it was found. */
+static bool is_fault(const struct held_thread *t, int number)
+{
+	siginfo_t info;
+
+	return (number == SIGSEGV || number == SIGBUS || number == SIGILL) &&
+	       !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info) && info.si_code > 0;
+}
+
 /*
  * A signal came before its first call, which its handler has to find undone: its result may be the end
- * of the call that the thread waits in. A signal that came while all are blocked tells of a crash.
+ * of the call that the thread waits in. A signal that came while all are blocked tells of a crash, and so does a fault.
+ * That one is not the program's.
  */
 static int leave_for_signal(struct held_thread *t, int number)
 {
-	if (t->is_masked)
+	if (t->is_masked || is_fault(t, number))
 		return -EFAULT;
 	t->signal = number;
 	return ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved) ? -errno : -EINTR;
