@@ -318,13 +318,6 @@ static int name_object(struct injection *in, int fd)
 	return n < 0 ? -errno : 0;
 }
 
-static void close_there(struct held_thread *t, int fd)
-{
-	const uint64_t args[6] = { (uint64_t)fd };
-
-	held_syscall(t, SYS_close, args);
-}
-
 /* A call inside the process has not returned. */
 static int refuse_slow_call(struct injection *in, int err)
 {
@@ -361,7 +354,7 @@ static int inject_make_file(struct injection *in, struct held_thread *t, const c
 		return (int)there;
 	if (*here == -EBADF) /* the number is that of something of the program: it stays open */
 		return refuse(in, -EBADF, "it has exchanged the file that is shared with it");
-	close_there(t, (int)there);
+	file_close(t, (int)there, name);
 	return refuse(in, *here, "cannot copy a descriptor of it: %s%s", strerror(-*here),
 		      *here == -EMFILE ? "; raise the limit of this command: ulimit -n" : "");
 }
@@ -388,7 +381,7 @@ static int copy_object(struct injection *in, struct held_thread *t, const char *
 	close(to);
 	if (!left)
 		return there;
-	close_there(t, there);
+	file_close(t, there, name);
 	return refuse(in, -EIO, "cannot copy %s into it", name == in->name ? "the agent" : name);
 }
 
@@ -462,7 +455,7 @@ static int inject_load(struct injection *in, struct held_thread *t, int object, 
 		       handle);
 	if (!err && !*handle)
 		err = say_dlerror(in, t, path);
-	close_there(t, fd);
+	file_close(t, fd, in->name);
 	return err;
 }
 
@@ -507,10 +500,10 @@ static int share_and_call(struct injection *in, struct held_thread *t, uint64_t 
 		err = shared->take(shared->arg, here);
 		err = err ? refuse(in, err, "cannot share memory with it: %s", strerror(-err)) :
 			    call_with_files(in, t, entry, there, object);
-		close_there(t, there);
+		file_close(t, there, shared->name);
 	}
 	if (object >= 0)
-		close_there(t, object);
+		file_close(t, object, shared->object_name);
 	return err;
 }
 

@@ -10,15 +10,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cli/inject/inject_thread.h"
+
 #define HINDERING (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
-static bool has_name(int fd, const char *name)
+static bool has_name(pid_t pid, int fd, const char *name)
 {
-	char path[32];
+	char path[64];
 	char found[256];
 	char wanted[256];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
 	snprintf(wanted, sizeof(wanted), "/memfd:%s (deleted)", name);
 	ssize_t n = readlink(path, found, sizeof(found) - 1);
 	found[n > 0 ? n : 0] = '\0';
@@ -32,7 +34,7 @@ static bool is_new_file(int fd, const char *name)
 	struct stat st;
 
 	return seals >= 0 && !(seals & HINDERING) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	       !st.st_nlink && !st.st_size && has_name(fd, name) &&
+	       !st.st_nlink && !st.st_size && has_name(getpid(), fd, name) &&
 	       (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 }
 
@@ -58,4 +60,12 @@ int file_seal(int fd, bool is_written)
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (is_written ? F_SEAL_WRITE : 0);
 
 	return fcntl(fd, F_ADD_SEALS, seals) ? -errno : 0;
+}
+
+void file_close(struct held_thread *t, int fd, const char *name)
+{
+	const uint64_t args[6] = { (uint64_t)fd };
+
+	if (has_name(t->pid, fd, name))
+		held_syscall(t, SYS_close, args);
 }

@@ -12,9 +12,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct held_thread;
+
 /* Copies descriptor fd of pid: an empty file of memfd_create(2) with this name. -errno; -EBADF: it is not. */
 int file_copy(pid_t pid, int fd, const char *name);
 /* The size of the file stays as it is from now on; is_written: its bytes too. 0 or -errno. */
 int file_seal(int fd, bool is_written);
+/*
+ * Closes it there. A program that closes all descriptors that it does not know may have another file by that number,
+ * which stays open.
+ */
+void file_close(struct held_thread *t, int fd, const char *name);
 
 #endif
