@@ -196,6 +196,10 @@ static void choose_symbols(struct targets *t, struct target_process *p,
 	/* It was ending while its map was read, or has had libraries of its own. */
 	p->symbols = may_be_alike ? t->first : t->nameless;
 	t->without_names += !may_be_alike;
+	/* The file that holds the hit is where the distance says. */
+	if (!may_be_alike && t->own_count < TARGETS_SYMBOLS_MAX &&
+	    !symbols_open_like(t->first, hit->ip, hit->ip - hit->address, &p->symbols))
+		t->own[t->own_count++] = p->symbols;
 }
 
 /* True: the process is as it was at an earlier hit there. */
@@ -333,8 +337,8 @@ void targets_end(struct targets *t, struct trapline_event *const *events, size_t
 			(unsigned long long)lost);
 	if (t->without_names)
 		cli_note(t->set->name,
-			 "%llu process%s had ended before the memory map was read: addresses have "
-			 "no names there",
+			 "%llu process%s had ended before the memory map was read: only addresses "
+			 "in the object of the hit have names there",
 			 (unsigned long long)t->without_names, t->without_names == 1 ? "" : "es");
 }
 

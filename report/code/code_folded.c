@@ -144,6 +144,12 @@ static size_t core_of(const char **name)
 	}
 	size_t n = strlen(at);
 	*name = at;
+	/* An older version of the symbol, as __clock_nanosleep_2. */
+	size_t digits = n;
+	while (digits && at[digits - 1] >= '0' && at[digits - 1] <= '9')
+		digits--;
+	if (digits > 1 && digits < n && at[digits - 1] == '_')
+		return digits - 1;
 	return n > 2 && !strcmp(at + n - 2, "64") ? n - 2 : n;
 }
 

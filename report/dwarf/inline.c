@@ -93,6 +93,14 @@ size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, si
 	struct cached_frames **found = tfind(&key, &s->frame_cache, cached_compare);
 	struct cached_frames *c = found ? *found : calloc(1, sizeof(*c));
 
+	if (s->like && !found) {
+		free(c);
+		size_t count = symbols_frames(s->like, address - s->shift, out, n);
+		if (out->module && !strcmp(out->module, s->like_module))
+			return count;
+		memset(out, 0, sizeof(*out));
+		return 1;
+	}
 	if (!c) {
 		symbols_place(s, address, out);
 		return 1;

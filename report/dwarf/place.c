@@ -146,6 +146,12 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 	struct place made = { 0 };
 
 	memset(out, 0, sizeof(*out));
+	if (s->like) {
+		symbols_place(s->like, address - s->shift, out);
+		if (!out->module || strcmp(out->module, s->like_module) != 0)
+			memset(out, 0, sizeof(*out));
+		return;
+	}
 	if (found) {
 		*out = (*found)->place;
 		return;

@@ -35,6 +35,12 @@ struct variable {
 	const char *module;
 };
 
+/*
+ * The symbols of a process whose map is not known. One of its objects is known by the code at address, which
+ * the process `like` has at address - shift: only that object has names. As symbols_open_empty().
+ */
+int symbols_open_like(struct symbols *like, uint64_t address, uint64_t shift, struct symbols **out);
+
 /* Read the loaded objects of pid. *out is released by symbols_close(). 0 or -errno. */
 int symbols_open(pid_t pid, struct symbols **out);
 /* Without objects: addresses have no names. 0 or -ENOMEM. */

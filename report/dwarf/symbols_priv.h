@@ -18,6 +18,10 @@ struct mapping {
 };
 
 struct symbols {
+	/* Of a process without a map: the object `like_module` of another one, moved by `shift`. */
+	struct symbols *like;
+	const char *like_module;
+	uint64_t shift;
 	Dwfl *dwfl;
 	Dwfl_Callbacks callbacks; /* dwfl keeps a pointer to them */
 	char *debug_path;

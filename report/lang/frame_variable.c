@@ -263,6 +263,29 @@ static int whole_life(struct finding *f, struct frame_variable *v)
 	return 0;
 }
 
+/* An array whose length is computed: the frame has a pointer to it, or a register has. */
+static bool is_sized_at_run_time(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die type;
+	Dwarf_Die part;
+
+	if (!dwarf_attr_integrate(die, DW_AT_type, &attr) || !dwarf_formref_die(&attr, &type) ||
+	    dwarf_peel_type(&type, &type) || dwarf_tag(&type) != DW_TAG_array_type ||
+	    dwarf_child(&type, &part))
+		return false;
+	do {
+		bool has_count = dwarf_attr(&part, DW_AT_count, &attr) ||
+				 dwarf_attr(&part, DW_AT_upper_bound, &attr);
+		Dwarf_Word number;
+
+		if (dwarf_tag(&part) == DW_TAG_subrange_type && has_count &&
+		    dwarf_formudata(&attr, &number))
+			return true;
+	} while (!dwarf_siblingof(&part, &part));
+	return false;
+}
+
 static int place_variable(struct finding *f, Dwarf_Die *die, Dwarf_Die *block,
 			  struct frame_variable *v)
 {
@@ -282,6 +305,12 @@ static int place_variable(struct finding *f, Dwarf_Die *die, Dwarf_Die *block,
 	if (!err && !dwarf_attr(die, DW_AT_location, &attr))
 		err = refuse(f, "'%s' of %s is optimised away: build with -O0, or choose another",
 			     f->name, f->site->name);
+	if (!err && is_sized_at_run_time(die))
+		err = refuse(
+			f,
+			"the length of '%s' of %s is chosen at run time, so that it has no fixed "
+			"location in the frame; give its address and a length, as in 0x...:4",
+			f->name, f->site->name);
 	if (!err)
 		err = read_location(f, &attr, &scope, v, &live);
 	v->type = type_of_attribute(f->s, die);

@@ -155,6 +155,51 @@ static struct tally_sum *sum_up(struct tally_pair *pairs, size_t n, bool by_thre
 	return sums;
 }
 
+static int text_compare(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+/* Other processes have the same code at other addresses. */
+static int by_place(const void *a, const void *b)
+{
+	const struct tally_sum *x = a;
+	const struct tally_sum *y = b;
+	int order = text_compare(x->place.module, y->place.module);
+
+	if (!order && x->place.module_offset != y->place.module_offset)
+		order = x->place.module_offset < y->place.module_offset ? -1 : 1;
+	if (!order)
+		order = text_compare(x->place.function, y->place.function);
+	return order ? order : (x->ip > y->ip) - (x->ip < y->ip);
+}
+
+static bool is_same_place(const struct tally_sum *x, const struct tally_sum *y)
+{
+	return x->place.module && y->place.module && !strcmp(x->place.module, y->place.module) &&
+	       x->place.module_offset == y->place.module_offset &&
+	       !text_compare(x->place.function, y->place.function);
+}
+
+static void merge_places(struct tally_sum *sums, size_t *count)
+{
+	size_t kept = 0;
+
+	if (*count)
+		qsort(sums, *count, sizeof(*sums), by_place);
+	for (size_t i = 0; i < *count; i++) {
+		if (kept && is_same_place(&sums[kept - 1], &sums[i])) {
+			sums[kept - 1].hits += sums[i].hits;
+			sums[kept - 1].others += sums[i].others;
+		} else {
+			sums[kept++] = sums[i];
+		}
+	}
+	*count = kept;
+	if (kept)
+		qsort(sums, kept, sizeof(*sums), most_hits_first);
+}
+
 struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n)
 {
 	size_t count;
@@ -162,5 +207,7 @@ struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n)
 	struct tally_sum *sums = sum_up(pairs, count, by_thread, n);
 
 	free(pairs);
+	if (sums && !by_thread)
+		merge_places(sums, n);
 	return sums;
 }
