@@ -341,8 +341,9 @@ struct trapline_event_opts {
  *
  * access is TRAPLINE_WRITE or TRAPLINE_READ_WRITE; x86-64 cannot watch reads alone. The
  * range takes one debug register for each naturally aligned part of 1, 2, 4 or 8 bytes,
- * at most 4. Accesses by system calls are seen only with TRAPLINE_KERNEL. Accesses
- * through another mapping, by another process or by a device are never seen.
+ * at most 4. Accesses by system calls are seen only with TRAPLINE_KERNEL; in records by
+ * BPF the next hit has what they wrote as its old value. Accesses through another mapping,
+ * by another process or by a device are never seen.
  *
  * On return every live thread in scope is covered, and each thread created later will be.
  * A callback may run before this function returns. The event takes one descriptor for

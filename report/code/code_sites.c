@@ -5,7 +5,6 @@
 
 #include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
-#include "report/dwarf/dynamic.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/unit.h"
 #include "report/lang/go.h"
@@ -20,7 +19,6 @@
 #include <string.h>
 
 #define NEAR_KEPT_MAX 256
-#define MAPPINGS_MAX 16 /* of one file */
 
 /* A location as it was parsed, before there is a process. */
 struct location {
@@ -200,7 +198,7 @@ static bool is_part(const char *name)
 	return has_part(name, ".cold") || has_part(name, ".part");
 }
 
-static void note_name(char *list, const char *name)
+void code_sites_note(char *list, const char *name)
 {
 	size_t used = strlen(list);
 
@@ -224,7 +222,7 @@ static bool is_elsewhere(struct search *f, Dwfl_Module *mod)
 		return false;
 	const char *module = symbols_module_name(mod);
 	if (module && !strstr(f->out->elsewhere, module))
-		note_name(f->out->elsewhere, module);
+		code_sites_note(f->out->elsewhere, module);
 	return true;
 }
 
@@ -237,7 +235,7 @@ static int add_function(struct search *f, Dwfl_Module *mod, const char *name, co
 		uint64_t chosen = code_ifunc_target(f->s, mod, address, name);
 		if (!chosen) {
 			f->out->unresolved++;
-			note_name(f->out->unresolved_names, name);
+			code_sites_note(f->out->unresolved_names, name);
 			return 0;
 		}
 		address = chosen;
@@ -570,80 +568,6 @@ static int find_offset(struct symbols *s, const struct location *w, const char *
 	}
 	code_sites_free(&functions);
 	return err;
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct code_site *x = a;
-	const struct code_site *y = b;
-
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->kind - y->kind;
-}
-
-/* The file is mapped several times, by dlmopen(): a uprobe is in the file, and sees all of them. */
-static bool is_merged(struct symbols *s, struct code_sites *sites, const struct code_site *site)
-{
-	uint64_t at[MAPPINGS_MAX];
-	size_t count = dynamic_copies(s, site->address, at, MAPPINGS_MAX);
-
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; at[i] < site->address && k < sites->count; k++)
-			if (sites->site[k].address == at[i]) {
-				sites->merged++;
-				if (!strstr(sites->merged_names, site->module ? site->module : ""))
-					note_name(sites->merged_names, site->module);
-				return true;
-			}
-	return false;
-}
-
-/* Those that one uprobe serves become one. */
-static void merge_mappings(struct symbols *s, struct code_sites *sites)
-{
-	size_t kept = 0;
-
-	if (!dynamic_has_copies(s))
-		return;
-	for (size_t i = 0; i < sites->count; i++) {
-		const struct code_site site = sites->site[i];
-		const size_t count = sites->count;
-		sites->count = kept;
-		bool drops = is_merged(s, sites, &site);
-		sites->count = count;
-		if (drops)
-			free(site.name);
-		else
-			sites->site[kept++] = site;
-	}
-	sites->count = kept;
-}
-
-/* From functions to their instructions; each once. A copy that is a whole function is that. */
-void code_sites_choose(struct symbols *s, struct code_sites *sites)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < sites->count; i++) {
-		struct code_site *site = &sites->site[i];
-		if (site->kind == CODE_SITE_FUNCTION)
-			site->address = code_entry(s, site->function);
-	}
-	if (sites->count)
-		qsort(sites->site, sites->count, sizeof(*sites->site), by_address);
-	for (size_t i = 0; i < sites->count; i++) {
-		if (kept && sites->site[kept - 1].address == sites->site[i].address) {
-			free(sites->site[i].name);
-			continue;
-		}
-		sites->site[kept] = sites->site[i];
-		sites->site[kept].is_emulated = code_is_emulated(s, sites->site[kept].address);
-		sites->site[kept].refusal = code_uprobe_refusal(s, sites->site[kept].address);
-		kept++;
-	}
-	sites->count = kept;
-	merge_mappings(s, sites);
 }
 
 static int find_line(struct symbols *s, const struct location *w, struct code_sites *out, char *why,

@@ -25,6 +25,9 @@ const char *function_name_plain(const char *name, char *buf, size_t n);
 /* name is copied. 0 or -ENOMEM. */
 int code_sites_add(struct code_sites *sites, struct code_site site, const char *name);
 
+/* Adds a name to a list of CODE_SITES_NAMES bytes, as far as it has room. */
+void code_sites_note(char *list, const char *name);
+
 /* When all are found: by address, each once. */
 void code_sites_choose(struct symbols *s, struct code_sites *sites);
 

@@ -61,6 +61,14 @@ static void move_to_duplicates(struct trapline_event *ev, struct trapline_stats 
 	s->lost_kernel -= duplicates;
 }
 
+/* Its stores are no hits, but a change by one is a change that no hit tells of. */
+static void leave_out_kernel(const struct event_control *control, struct trapline_stats *s)
+{
+	s->taken = rest(s->taken, atomic_get(&control->by_kernel) + s->rejected_partial);
+	s->rejected_partial = 0;
+	s->unseen_changes += atomic_get(&control->changed_by_kernel);
+}
+
 /* What the program in the kernel decided; returns what it let pass. */
 static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
@@ -82,6 +90,8 @@ static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
 	s->lost_kernel = rest(s->taken, seen);
+	if (!(ev->flags & TRAPLINE_KERNEL))
+		leave_out_kernel(control, s);
 	if (s->lost_kernel && event_is_breakpoint(ev))
 		move_to_duplicates(ev, s);
 	return atomic_get(&control->granted);

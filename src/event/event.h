@@ -100,14 +100,16 @@ struct event_control {
 	uint64_t stop_at; /* stop the process when so many were granted; 0: never */
 	uint64_t stops;	  /* times it was told to stop */
 	uint64_t stops_failed;
-	int64_t stops_left;	   /* with a signal of its own: so many more; below 0 as 0 */
-	uint64_t is_off;	   /* uprobes: armed, but every hit is as if it were not */
-	uint64_t zero;		   /* always 0, but the verifier does not know */
-	uint64_t rejected_partial; /* kernel's copies: not the last store of it into the part */
-	uint64_t lost_late;	   /* of places it was moved away from */
-	uint64_t followed;	   /* tasks in the table of members */
-	uint64_t not_followed;	   /* tasks that had no room there */
-	uint64_t while_off;	   /* runs of the program, of uprobes that are off */
+	int64_t stops_left;	    /* with a signal of its own: so many more; below 0 as 0 */
+	uint64_t is_off;	    /* uprobes: armed, but every hit is as if it were not */
+	uint64_t zero;		    /* always 0, but the verifier does not know */
+	uint64_t rejected_partial;  /* kernel's copies: not the last store of it into the part */
+	uint64_t by_kernel;	    /* its stores that are no hits: program_keeps_values() */
+	uint64_t changed_by_kernel; /* of these, the value is another one */
+	uint64_t lost_late;	    /* of places it was moved away from */
+	uint64_t followed;	    /* tasks in the table of members */
+	uint64_t not_followed;	    /* tasks that had no room there */
+	uint64_t while_off;	    /* runs of the program, of uprobes that are off */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
 	struct event_note notes[EVENT_NOTES];
 };

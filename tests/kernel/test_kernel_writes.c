@@ -45,8 +45,7 @@ static uint64_t bare_count(size_t at, size_t n)
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 
 	if (fd < 0)
-		skip_because(
-			"hits inside the kernel (perf_event_paranoid <= 1 or CAP_PERFMON)");
+		skip_because("hits inside the kernel (perf_event_paranoid <= 1 or CAP_PERFMON)");
 	take(at, data, n);
 	assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
 	close(fd);
@@ -73,8 +72,7 @@ static void open_pipe(void)
 	memset((void *)(uintptr_t)&memory, 0, sizeof(memory));
 }
 
-static void rig_begin(struct rig *rig, size_t len, uint32_t flags,
-		      struct trapline_event_opts *opts)
+static void rig_begin(struct rig *rig, size_t len, uint32_t flags, struct trapline_event_opts *opts)
 {
 	open_pipe();
 	rig_open(rig, BY_BPF);
@@ -91,8 +89,7 @@ static void rig_end(struct rig *rig)
 	close(ends[1]);
 }
 
-static void expect_by_kernel(const struct trapline_hit *hit, uint64_t before,
-			     uint64_t value)
+static void expect_by_kernel(const struct trapline_hit *hit, uint64_t before, uint64_t value)
 {
 	assert_int_equal(hit->value_when, TRAPLINE_VALUE_AT_HIT);
 	assert_int_equal(hit->old_known, 1);
@@ -320,14 +317,12 @@ static void a_write_from_a_word_that_is_read_watched_is_one_hit(void **state)
 
 static void a_condition_is_about_the_whole_write(void **state)
 {
-	uint64_t values[3] = { 0x0101010101010101, 0x0101010101010102,
-			       0x0202020202020202 };
+	uint64_t values[3] = { 0x0101010101010101, 0x0101010101010102, 0x0202020202020202 };
 	struct trapline_condition *condition;
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
 
-	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL,
-						  &condition),
+	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL, &condition),
 			 0);
 	opts.condition = condition;
 	rig_begin(&rig, 8, TRAPLINE_KERNEL, &opts);
@@ -351,8 +346,7 @@ static void a_callback_with_a_condition_runs_once_for_a_write(void **state)
 	require(BY_BPF);
 	require_kernel_hits();
 	memset((void *)(uintptr_t)&memory, 0, sizeof(memory));
-	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL,
-						  &condition),
+	assert_int_equal(trapline_condition_parse("new == 0x0101010101010102", NULL, &condition),
 			 0);
 	rig_open(&rig, BY_CALLBACK);
 	opts.condition = condition;
@@ -407,6 +401,35 @@ static void without_the_flag_there_is_no_hit_and_the_change_is_found(void **stat
 	rig_end(&rig);
 }
 
+/* Between a read(2) and a store there is no time for a look. */
+static void without_the_flag_the_old_value_is_what_the_kernel_wrote(void **state)
+{
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	rig_begin(&rig, 8, 0, &opts);
+	if (!ACCESS_DONE)
+		skip_because("an architecture that reports an access after it");
+	for (uint64_t i = 0; i < 100; i++) {
+		uint64_t value = 1000 + i;
+
+		take(0, &value, 8);
+		store(&memory.words[0], i);
+	}
+	expect_hits(&rig, 100);
+	for (uint64_t i = 0; i < 100; i++) {
+		assert_int_equal(rig.seen[i].old_known, 1);
+		assert_int_equal(rig.seen[i].old_value, 1000 + i);
+		assert_int_equal(rig.seen[i].new_value, i);
+		assert_int_equal(rig.seen[i].kernel_ip, 0);
+	}
+	assert_int_equal(stats_of(rig.event).taken, 100);
+	assert_int_equal(stats_of(rig.event).rejected_partial, 0);
+	assert_in_range(stats_of(rig.event).unseen_changes, 1, 100);
+	expect_identity(rig.event);
+	rig_end(&rig);
+}
+
 static void *store_on(void *arg)
 {
 	volatile int *stop = arg;
@@ -449,6 +472,7 @@ int main(void)
 		TEST(a_callback_with_a_condition_runs_once_for_a_write),
 		TEST(a_limit_counts_whole_writes),
 		TEST(without_the_flag_there_is_no_hit_and_the_change_is_found),
+		TEST(without_the_flag_the_old_value_is_what_the_kernel_wrote),
 		TEST(stores_that_are_hits_are_no_unseen_changes),
 	};
 

@@ -93,7 +93,7 @@ static void emit_skip(struct ebpf *p)
 #define PLACE_AT(member) ((int16_t)offsetof(struct event_place, member))
 
 /* PLACE and FRAME_LEN of a data event: which of the places it has been at lately was hit. */
-static void emit_find_place(struct ebpf *p, uint32_t part)
+static void emit_find_place(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
 {
 	uint32_t found[EVENT_PLACES];
 
@@ -107,6 +107,12 @@ static void emit_find_place(struct ebpf *p, uint32_t part)
 			ebpf_alu_imm(p, BPF_ADD, PLACE, sizeof(struct event_place));
 		ebpf_load_mem(p, BPF_DW, R2, PLACE, PLACE_AT(addr));
 		found[i] = ebpf_jump(p, BPF_JEQ, R1, R2);
+	}
+	if (program_keeps_values(ev)) {
+		uint32_t by_thread = program_jump_by_thread(p);
+
+		program_reject(p, CONTROL_AT(by_kernel));
+		ebpf_land(p, by_thread);
 	}
 	program_reject(p, CONTROL_AT(lost_late));
 	for (uint32_t i = 0; i < EVENT_PLACES; i++)
@@ -157,6 +163,21 @@ static void emit_read_value(struct ebpf *p, int needed)
 	} else {
 		ebpf_land(p, failed);
 	}
+}
+
+static void emit_keep_value(struct ebpf *p)
+{
+	uint32_t by_thread = program_jump_by_thread(p);
+
+	program_end_at_piece(p);
+	emit_read_value(p, 0);
+	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_VALUE);
+	ebpf_load_mem(p, BPF_DW, R2, R10, FRAME_OLD);
+	uint32_t same = ebpf_jump(p, BPF_JEQ, R1, R2);
+	program_count(p, CONTROL_AT(changed_by_kernel));
+	ebpf_land(p, same);
+	program_reject(p, CONTROL_AT(by_kernel));
+	ebpf_land(p, by_thread);
 }
 
 static int emit_condition(struct ebpf *p, const struct trapline_event *ev)
@@ -229,9 +250,11 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 	if (ev->amount)
 		program_end_unless_amount(p, ev);
 	if (event_is_data(ev))
-		emit_find_place(p, part);
+		emit_find_place(p, ev, part);
 	if (program_sees_kernel(ev))
 		program_kernel_hit(p, ev);
+	else if (program_keeps_values(ev))
+		emit_keep_value(p);
 	emit_ordinal(p);
 	if (event_is_data(ev))
 		emit_read_value(p, uses_value(c));

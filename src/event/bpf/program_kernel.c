@@ -20,6 +20,12 @@ int program_sees_kernel(const struct trapline_event *ev)
 	return ARCH_KERNEL_HITS && ev->flags & TRAPLINE_KERNEL && event_is_data(ev);
 }
 
+int program_keeps_values(const struct trapline_event *ev)
+{
+	return ARCH_KERNEL_HITS && event_is_data(ev) && !ev->attr.exclude_kernel &&
+	       !(ev->flags & TRAPLINE_KERNEL);
+}
+
 #if ARCH_KERNEL_HITS
 
 #define TASK R8 /* struct program_task, until it is CONTEXT */
@@ -161,6 +167,18 @@ void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_alu_imm(p, BPF_ADD, CONTEXT, offsetof(struct program_task, user));
 }
 
+uint32_t program_jump_by_thread(struct ebpf *p)
+{
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, ARCH_BPF_MODE);
+	ebpf_alu_imm(p, BPF_AND, R1, ARCH_MODE_USER);
+	return ebpf_jump_imm(p, BPF_JNE, R1, 0);
+}
+
+void program_end_at_piece(struct ebpf *p)
+{
+	emit_reject_partials(p);
+}
+
 static void copy_fact(struct ebpf *p, int16_t to, int16_t from)
 {
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, from);
@@ -182,6 +200,15 @@ void program_kernel_record(struct ebpf *p, const struct trapline_event *ev)
 }
 
 #else
+
+uint32_t program_jump_by_thread(struct ebpf *p)
+{
+	return ebpf_jump_imm(p, BPF_JA, 0, 0);
+}
+
+void program_end_at_piece(struct ebpf *p)
+{
+}
 
 void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev)
 {
