@@ -193,7 +193,10 @@ static int read_parameters(struct reading *r, Dwarf_Die *function)
 	return err;
 }
 
-/* Debug information of optimised code has lists: where each parameter is at which instruction. */
+/*
+ * Debug information of optimised code has lists: where each parameter is at which instruction. One value for the
+ * whole function is that of all callers, which may pass none.
+ */
 static bool has_locations_by_code(Dwarf_Die *function)
 {
 	Dwarf_Die die;
@@ -207,7 +210,8 @@ static bool has_locations_by_code(Dwarf_Die *function)
 		if (dwarf_tag(&die) != DW_TAG_formal_parameter)
 			continue;
 		if (!dwarf_attr_integrate(&die, DW_AT_location, &attr) ||
-		    dwarf_getlocation(&attr, &ops, &n))
+		    dwarf_getlocation(&attr, &ops, &n) ||
+		    (n && ops[n - 1].atom == DW_OP_stack_value))
 			return true;
 	} while (!dwarf_siblingof(&die, &die));
 	return false;

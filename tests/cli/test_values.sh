@@ -60,9 +60,13 @@ conventions()
 		watch -p "$pid" unused --args --ret --limit 3
 		grep -q 'unused(a=<optimized out>, b=[0-9]*) = <not known>' "$tmp/out"
 		ok link_time_optimisation_takes_arguments_away $?
+		watch -p "$pid" fixed --args --limit 3
+		[ "$(grep -c 'fixed(length=[^,]*, is_set=true)' "$tmp/out")" = 3 ]
+		ok link_time_optimisation_gives_an_argument_one_value $?
 		kill "$pid"
 	else
 		skip link_time_optimisation_takes_arguments_away 'clang with lld'
+		skip link_time_optimisation_gives_an_argument_one_value 'clang with lld'
 	fi
 }
 

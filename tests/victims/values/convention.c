@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* convention.c - functions whose arguments are where the convention says, or elsewhere. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
 static volatile long sink;
+
+static inline void keep_length(long double value)
+{
+	volatile long double kept = value;
+
+	(void)kept;
+}
+
+static inline void keep_whether(bool value)
+{
+	volatile bool kept = value;
+
+	(void)kept;
+}
 
 __attribute__((noinline)) long plain(int a, long b)
 {
@@ -28,12 +43,22 @@ __attribute__((noinline)) long unused(void *a, int b)
 	return sink * 2;
 }
 
+/* In memory is the first argument; the second is the same for all callers, so that none is passed. */
+__attribute__((noinline)) const char *fixed(long double length, bool is_set)
+{
+	keep_length(length);
+	keep_whether(is_set);
+	sink++;
+	return "fixed";
+}
+
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < 3000; i++) {
 		plain(i, 1000 + i);
 		other(i, 2000 + i);
 		unused(argv, i);
+		puts(fixed(i + 0.5L, true));
 		usleep(20000);
 	}
 	return argc > 9;
