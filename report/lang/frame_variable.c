@@ -306,11 +306,10 @@ static int place_variable(struct finding *f, Dwarf_Die *die, Dwarf_Die *block,
 		err = refuse(f, "'%s' of %s is optimised away: build with -O0, or choose another",
 			     f->name, f->site->name);
 	if (!err && is_sized_at_run_time(die))
-		err = refuse(
-			f,
-			"the length of '%s' of %s is chosen at run time, so that it has no fixed "
-			"location in the frame; give its address and a length, as in 0x...:4",
-			f->name, f->site->name);
+		err = refuse(f,
+			     "'%s' of %s has a length that is chosen at run time, and no fixed "
+			     "location; give an address and a length, as in 0x...:4",
+			     f->name, f->site->name);
 	if (!err)
 		err = read_location(f, &attr, &scope, v, &live);
 	v->type = type_of_attribute(f->s, die);

@@ -63,7 +63,7 @@ eventually runs "$pid" array
 command=watch
 for what in row 'row[1]'; do
 	exactly "the_length_of_an_array_is_chosen_at_run_time: $what" \
-		"cannot watch 'work:$what': the length of 'row' of work is chosen at run time, so that it has no fixed location in the frame; give its address and a length, as in 0x...:4" \
+		"cannot watch 'work:$what': 'row' of work has a length that is chosen at run time, and no fixed location; give an address and a length, as in 0x...:4" \
 		-p "$pid" "work:$what"
 done
 watch -p "$pid" 'work:fixed' --for 0.2

@@ -345,6 +345,8 @@ static void bind_to(pid_t tid, int cpu)
 	assert_int_equal(sched_setaffinity(tid, sizeof(set), &set), 0);
 }
 
+#define NO_REAL_TIME 77
+
 /* A process that takes all of a CPU at real-time priority for a third of a second. */
 static pid_t occupy(int cpu)
 {
@@ -355,7 +357,7 @@ static pid_t occupy(int cpu)
 		return child;
 	bind_to(0, cpu);
 	if (sched_setscheduler(0, SCHED_FIFO, &fifo))
-		_exit(1);
+		_exit(NO_REAL_TIME);
 	struct timespec start;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &start);
@@ -394,10 +396,15 @@ static void a_thread_that_waits_for_a_cpu_is_waited_for(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	sched_setaffinity(0, sizeof(before), &before);
-	assert_int_equal(status, 0);
 	assert_int_equal(err, 0);
 	assert_int_equal(trapline_traps_remove(traps), 0);
 	trapline_code_free(code);
+	/* A control group may have no share of the real-time scheduler. */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_REAL_TIME) {
+		print_message("# SKIP the right to run in real time\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
 }
 
 static void text_that_went_away_is_left_alone(void **state)
