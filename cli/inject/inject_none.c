@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* inject_none.c - where code is not loaded into a running process: see inject.c. */
 #include "cli/inject/inject.h"
+#include "cli/inject/inject_thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +25,11 @@ size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t coun
 
 void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count)
 {
+}
+
+long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
+{
+	return -ENOSYS;
 }
 
 void inject_until(bool (*is_over)(void))
