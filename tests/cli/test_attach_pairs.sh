@@ -105,8 +105,9 @@ for what in 'flow' 'heap --first 10' 'throttle --cpu 90%' 'race --overhead 5%'; 
 	# shellcheck disable=SC2086 # words
 	timeout -k 2 60 "$trapline" $what -- "$victims/calls" >"$tmp/first" 2>&1 &
 	first=$!
-	eventually pgrep -f "^$victims/calls"
-	pid=$(pgrep -n -f "^$victims/calls")
+	# Another test may run the same program: that of this command is its child.
+	eventually pgrep -x calls -P "$(pgrep -d, -P $first)"
+	pid=$(pgrep -x calls -P "$(pgrep -d, -P $first)")
 	for _ in $(seq 20); do # on a busy machine its agent may not run yet, which is another reason
 		sleep 0.5
 		second patch
