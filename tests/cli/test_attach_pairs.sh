@@ -99,15 +99,20 @@ pairs race 'is searched by' race
 pairs throttle 'has a budget of' throttle
 pairs probe 'has probes of' break
 
+# Another test may run the same program: that of this command is the child of its child.
+started_program()
+{
+	pgrep -x calls -P "$(pgrep -d, -P $first)"
+}
+
 # A program that a command has started is its own, too.
 for what in 'flow' 'heap --first 10' 'throttle --cpu 90%' 'race --overhead 5%'; do
 	tool=${what%% *}
 	# shellcheck disable=SC2086 # words
 	timeout -k 2 60 "$trapline" $what -- "$victims/calls" >"$tmp/first" 2>&1 &
 	first=$!
-	# Another test may run the same program: that of this command is its child.
-	eventually pgrep -x calls -P "$(pgrep -d, -P $first)"
-	pid=$(pgrep -x calls -P "$(pgrep -d, -P $first)")
+	eventually started_program
+	pid=$(started_program)
 	for _ in $(seq 20); do # on a busy machine its agent may not run yet, which is another reason
 		sleep 0.5
 		second patch
