@@ -22,6 +22,10 @@ case \$1 in
 good*) echo "ok 2 - second" ;;
 once*) [ -e "$tmp/\$1" ] && echo "ok 2 - second" || printf 'not ok 2 - second\n# it was busy\n' ;;
 dies*) [ -e "$tmp/\$1" ] || { : >"$tmp/\$1"; kill -SEGV \$\$; }; echo "ok 2 - second" ;;
+# By chance: the first draw finds the defect, the next one would not.
+found*) seed=\${TRAPLINE_SEED:-\$([ -e "$tmp/\$1" ] && echo 8 || echo 7)}
+	echo "# seed \$seed"
+	[ "\$seed" = 7 ] && echo "not ok 2 - second" || echo "ok 2 - second" ;;
 never*) printf 'not ok 2 - second\n# a defect\n' ;;
 esac
 : >"$tmp/\$1"
@@ -57,6 +61,10 @@ run good,once_more,never
 [ $? = 1 ] && grep -qx 'FAILED: never: second' "$tmp/out" && grep -qx '  # a defect' "$tmp/out" &&
 	grep -q '^UNSTABLE: once_more' "$tmp/out" && tail -n 1 "$tmp/out" | grep -qx '5 passed, 1 failed, 0 skipped'
 ok what_fails_twice_has_failed $?
+
+run good,found
+[ $? = 1 ] && grep -qx 'FAILED: found: second' "$tmp/out" && ! grep -q UNSTABLE "$tmp/out"
+ok what_a_seed_finds_is_found_again $?
 
 run good,once1,once2,once3,once4,once5,once6
 [ $? = 1 ] && ! grep -q UNSTABLE "$tmp/out" && tail -n 1 "$tmp/out" | grep -qx '8 passed, 6 failed, 0 skipped'

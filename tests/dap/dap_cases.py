@@ -648,8 +648,8 @@ def a_client_that_does_not_read_does_not_hold_up_the_process(calls):
 
 @case
 def an_adapter_that_is_killed_at_any_moment_leaves_the_process_as_it_was(calls):
-    seed = int(os.environ.get("SEED") or time.time_ns() % 1000000)
-    print(f"# SEED={seed}")
+    seed = int(os.environ.get("TRAPLINE_SEED") or time.time_ns() % 1000000)
+    print(f"# TRAPLINE_SEED={seed}")
     moments = random.Random(seed)
     before = probes_of(calls.pid)
     for _ in range(15):
