@@ -26,6 +26,7 @@
 #include "event/arm.h"
 #include "event/attr.h"
 #include "event/bpf/program_amount.h"
+#include "event/bpf/program_kernel.h"
 #include "event/bpf/program_load.h"
 #include "event/control.h"
 #include "event/table.h"
@@ -306,20 +307,14 @@ static int prepare_records(struct trapline *t, struct trapline_event *ev)
 	int decides = ev->condition || ev->has_limit || ev->skip;
 
 	expect_lost_causes(ev);
-	/*
-	 * Else the old value of a hit after read(2) is that of the hit before. Not where reads hit: the program
-	 * itself reads the word.
-	 */
-	if (ev->access == TRAPLINE_WRITE && !(ev->flags & TRAPLINE_NO_VALUES))
-		ev->attr.exclude_kernel = 0;
 	if (!(t->flags & TRAPLINE_NO_BPF) && ev->filter_fd < 0 &&
 	    !target_need_ring(t, TRAPLINE_BY_BPF) && can_run_program(ev, t->ring.fd)) {
 		ev->mechanism = TRAPLINE_BY_BPF;
 		ev->evaluated_in = decides ? TRAPLINE_EVALUATED_IN_KERNEL : 0;
+		if (program_keeps_values(ev))
+			ev->attr.exclude_kernel = 0;
 		return 0;
 	}
-	if (ev->access == TRAPLINE_WRITE)
-		ev->attr.exclude_kernel = !(ev->flags & TRAPLINE_KERNEL);
 	if (ev->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || ev->count_of.row)
 		return failed(-EOPNOTSUPP, FAILED_PROGRAM,
 			      "quiet, stop and count_of need BPF, which is not permitted here");

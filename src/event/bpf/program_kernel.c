@@ -22,8 +22,8 @@ int program_sees_kernel(const struct trapline_event *ev)
 
 int program_keeps_values(const struct trapline_event *ev)
 {
-	return ARCH_KERNEL_HITS && event_is_data(ev) && !ev->attr.exclude_kernel &&
-	       !(ev->flags & TRAPLINE_KERNEL);
+	return ARCH_KERNEL_HITS && ev->access == TRAPLINE_WRITE && !ev->callback &&
+	       !(ev->flags & (TRAPLINE_KERNEL | TRAPLINE_NO_VALUES));
 }
 
 #if ARCH_KERNEL_HITS
@@ -90,7 +90,7 @@ static void emit_reject_partial(struct ebpf *p, const struct copy_code *copy)
 	ebpf_land(p, other);
 }
 
-static void emit_reject_partials(struct ebpf *p)
+void program_end_at_piece(struct ebpf *p)
 {
 	ebpf_mov(p, R1, R10);
 	ebpf_alu_imm(p, BPF_ADD, R1, FRAME_CODE);
@@ -145,28 +145,6 @@ static void emit_take_task(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_mov(p, TASK, R0);
 }
 
-void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev)
-{
-	emit_take_task(p, ev);
-	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, ARCH_BPF_MODE);
-	ebpf_alu_imm(p, BPF_AND, R1, ARCH_MODE_USER);
-	uint32_t in_kernel = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
-
-	emit_copy_context(p);
-	ebpf_store_imm(p, BPF_DW, TASK, offsetof(struct program_task, kernel_ip), 0);
-	ebpf_store_imm(p, BPF_DW, TASK, offsetof(struct program_task, syscall), -1);
-	uint32_t known = ebpf_jump_imm(p, BPF_JA, 0, 0);
-
-	ebpf_land(p, in_kernel);
-	emit_reject_partials(p);
-	emit_take_entry(p);
-	ebpf_land(p, known);
-	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, PROGRAM_DATA_ADDR_AT);
-	ebpf_store(p, BPF_DW, TASK, offsetof(struct program_task, user) + PROGRAM_DATA_ADDR_AT, R1);
-	ebpf_mov(p, CONTEXT, TASK);
-	ebpf_alu_imm(p, BPF_ADD, CONTEXT, offsetof(struct program_task, user));
-}
-
 uint32_t program_jump_by_thread(struct ebpf *p)
 {
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, ARCH_BPF_MODE);
@@ -174,9 +152,24 @@ uint32_t program_jump_by_thread(struct ebpf *p)
 	return ebpf_jump_imm(p, BPF_JNE, R1, 0);
 }
 
-void program_end_at_piece(struct ebpf *p)
+void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev)
 {
-	emit_reject_partials(p);
+	emit_take_task(p, ev);
+	uint32_t by_thread = program_jump_by_thread(p);
+
+	program_end_at_piece(p);
+	emit_take_entry(p);
+	uint32_t known = ebpf_jump_imm(p, BPF_JA, 0, 0);
+
+	ebpf_land(p, by_thread);
+	emit_copy_context(p);
+	ebpf_store_imm(p, BPF_DW, TASK, offsetof(struct program_task, kernel_ip), 0);
+	ebpf_store_imm(p, BPF_DW, TASK, offsetof(struct program_task, syscall), -1);
+	ebpf_land(p, known);
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, PROGRAM_DATA_ADDR_AT);
+	ebpf_store(p, BPF_DW, TASK, offsetof(struct program_task, user) + PROGRAM_DATA_ADDR_AT, R1);
+	ebpf_mov(p, CONTEXT, TASK);
+	ebpf_alu_imm(p, BPF_ADD, CONTEXT, offsetof(struct program_task, user));
 }
 
 static void copy_fact(struct ebpf *p, int16_t to, int16_t from)

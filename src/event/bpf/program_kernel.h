@@ -18,7 +18,10 @@ struct program_task {
 	uint64_t syscall;
 };
 int program_sees_kernel(const struct trapline_event *ev);
-/* Without TRAPLINE_KERNEL a store by the kernel is no hit, but the next hit has its value as the old one. */
+/*
+ * In records without TRAPLINE_KERNEL a store by the kernel is no hit, but the next hit has its value as the old
+ * one, not that of the hit before. Not where reads hit: the program itself reads the word.
+ */
 int program_keeps_values(const struct trapline_event *ev);
 /* Jumps, to be landed, if the thread itself made the access. */
 uint32_t program_jump_by_thread(struct ebpf *p);
