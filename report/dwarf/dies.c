@@ -247,24 +247,13 @@ static bool child_at(Dwarf_Die *parent, Dwarf_Addr address, Dwarf_Die *out)
 	return false;
 }
 
-/* Functions are in it that debug information does not repeat outside. */
+/* Functions are in it that debug information does not repeat outside. Those of Rust are in enumerations, too. */
 static bool holds_functions(Dwarf_Die *die, bool is_nested)
 {
-	switch (dwarf_tag(die)) {
-	case DW_TAG_namespace:
-	case DW_TAG_module:
-	case DW_TAG_structure_type:
-	case DW_TAG_class_type:
-	case DW_TAG_union_type:
-	case DW_TAG_enumeration_type:
-	case DW_TAG_interface_type:
-		return !is_nested;
-	case DW_TAG_subprogram:
-	case DW_TAG_lexical_block:
-		return is_nested;
-	default:
-		return false;
-	}
+	const int tag = dwarf_tag(die);
+
+	return tag == DW_TAG_enumeration_type || tag == DW_TAG_interface_type ||
+	       is_entered(die, is_nested ? DIES_FUNCTIONS : 0);
 }
 
 /* In namespaces and types, as Rust has all of its functions; is_nested: in other functions, as Ada has. */
@@ -280,9 +269,8 @@ static bool deep_child_at(Dwarf_Die *parent, Dwarf_Addr address, bool is_nested,
 			*out = die;
 			return true;
 		}
-		bool is_around = holds_functions(&die, false) ||
-				 (is_nested && holds_functions(&die, true));
-		if (is_around && deep_child_at(&die, address, is_nested, depth + 1, out))
+		if (holds_functions(&die, is_nested) &&
+		    deep_child_at(&die, address, is_nested, depth + 1, out))
 			return true;
 	} while (!dwarf_siblingof(&die, &die));
 	return false;
