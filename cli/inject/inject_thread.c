@@ -226,15 +226,6 @@ void held_run(void (*act)(void *arg), void *arg)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* An earlier try seized the thread, and did not wait long enough for it to stop. */
-static bool is_ours(const struct held_thread *t)
-{
-	char tracer[16];
-
-	return program_status(t->pid, t->tid, "TracerPid", tracer, sizeof(tracer)) &&
-	       atoi(tracer) == gettid();
-}
-
 int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 {
 	struct call_look look;
@@ -250,7 +241,8 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD)) {
 		int refused = -errno;
 
-		if (!is_ours(t))
+		/* An earlier try seized the thread, and did not wait long enough for it to stop. */
+		if (program_tracer(pid, tid) != gettid())
 			return refused;
 	}
 	ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);

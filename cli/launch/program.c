@@ -140,6 +140,13 @@ bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t 
 	return found;
 }
 
+pid_t program_tracer(pid_t pid, pid_t tid)
+{
+	char tracer[32];
+
+	return program_status(pid, tid, "TracerPid", tracer, sizeof(tracer)) ? atoi(tracer) : 0;
+}
+
 bool program_stat(pid_t pid, pid_t tid, int field, int64_t *out)
 {
 	char line[1024];
@@ -319,16 +326,15 @@ static int first_number(const char *path)
 void program_explain_refusal(pid_t pid, char *text, size_t n)
 {
 	int scope = first_number("/proc/sys/kernel/yama/ptrace_scope");
-	char tracer[32] = "0";
+	pid_t tracer = program_tracer(pid, pid);
 	char uids[64] = "";
 	unsigned int uid = 0;
 
-	program_status(pid, pid, "TracerPid", tracer, sizeof(tracer));
 	if (program_status(pid, pid, "Uid", uids, sizeof(uids)))
 		sscanf(uids, "%u", &uid);
-	if (atoi(tracer))
+	if (tracer)
 		snprintf(text, n, "it has a debugger or tracer, process %d; end that one first",
-			 atoi(tracer));
+			 tracer);
 	else if (has_capability(getpid(), CAP_SYS_PTRACE))
 		snprintf(text, n,
 			 "not even root may: a user namespace, a container or a security module "

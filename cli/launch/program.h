@@ -28,6 +28,8 @@ bool program_is_secure(const char *path);
  * not exist.
  */
 bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n);
+/* The process that traces the thread; 0: none does, or the thread does not exist. */
+pid_t program_tracer(pid_t pid, pid_t tid);
 /* A number of /proc/PID/task/TID/stat, by its field in proc(5), 4 or a later one; false: it does not exist. */
 bool program_stat(pid_t pid, pid_t tid, int field, int64_t *out);
 /* The letter of proc(5): 'R' runs or waits for a CPU. 0: it does not exist. */

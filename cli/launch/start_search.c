@@ -83,18 +83,11 @@ static void resume(struct traced *t)
 }
 
 /*
+ * A fork: the child is traced from its birth. An exec by a thread: it has the number of the first one now.
+ *
  * The kernel reports the stop of a child before the event of its parent where both are there, and the child may
  * run to its end meanwhile. One that has ended would be waited for without an end.
  */
-static bool is_ours(pid_t tid)
-{
-	char tracer[32];
-
-	return program_status(tid, tid, "TracerPid", tracer, sizeof(tracer)) &&
-	       atoi(tracer) == getpid();
-}
-
-/* A fork: the child is traced from its birth. An exec by a thread: it has the number of the first one now. */
 static void note_event(struct traced *t, int event)
 {
 	unsigned long message = 0;
@@ -107,7 +100,7 @@ static void note_event(struct traced *t, int event)
 		end_traced((pid_t)message, 0);
 	else if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK ||
 		  event == PTRACE_EVENT_CLONE) &&
-		 is_ours((pid_t)message))
+		 program_tracer((pid_t)message, (pid_t)message) == getpid())
 		add_traced((pid_t)message);
 }
 

@@ -267,12 +267,10 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 
 static void note_stop(struct session *r)
 {
-	char tracer[64] = "";
+	pid_t pid = program_tracer(r->pid, r->pid);
 	char name[32];
 
 	r->has_noted_stop = true;
-	program_status(r->pid, r->pid, "TracerPid", tracer, sizeof(tracer));
-	pid_t pid = (pid_t)atoi(tracer);
 	if (pid) {
 		process_name(pid, name, sizeof(name));
 		cli_note(r->name,

@@ -136,17 +136,12 @@ static int add(struct watch_stall *h, pid_t tid)
 /* One that was born of a traced thread is traced already. */
 static int seize(struct watch_stall *h, pid_t tid)
 {
-	char tracer[32];
-
 	if (find(h, tid) < h->count)
 		return 0;
 	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACECLONE) == 0)
 		return add(h, tid);
 	int err = -errno;
-	if (err == -ESRCH || (program_status(h->pid, tid, "TracerPid", tracer, sizeof(tracer)) &&
-			      atoi(tracer) == getpid()))
-		return 0;
-	return err;
+	return err == -ESRCH || program_tracer(h->pid, tid) == getpid() ? 0 : err;
 }
 
 static int seize_all(struct watch_stall *h, pid_t *tids)
