@@ -19,13 +19,13 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define RESERVE_MIB 32u /* that is left for the program */
-#define LOWEST_FD \
-	600u	  /* of the events of flow and heap: src/flow/flow_watch.c, src/heap/heap_watch.c */
+/* Of the events of flow and heap: src/flow/flow_watch.c, src/heap/heap_watch.c. */
+#define LOWEST_FD 600u
 #define EVENTS 5u /* in a thread, at most */
 
 /*
  * Measured in a program with one thread, without what malloc(3) takes for a thread of ours if there is room.
- * The test `process_room` compares.
+ * The test `address_room` compares.
  */
 static const struct {
 	const char *option;

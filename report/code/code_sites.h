@@ -59,7 +59,8 @@ struct code_sites {
 
 /*
  * Adds the sites of a location. 0; -ENOENT: nothing matches; -EINVAL: the form is wrong, or no
- * instruction begins there; -ENOMEM. On an error why has a sentence, or n is 0: what it costs to find the words is saved.
+ * instruction begins there; -ENOMEM. On an error why has a sentence, or n is 0: what it costs to find
+ * the words is saved.
  */
 int code_sites_find(struct symbols *s, const char *where, struct code_sites *out, char *why,
 		    size_t n);
