@@ -50,6 +50,14 @@ static const char *inlined_name(struct symbols *s, Dwarf_Die *die)
 	return types && name[0] ? types_keep_name(types, name) : clean_die_name(die);
 }
 
+static int begin_line(Dwarf_Die *function)
+{
+	int line = 0;
+
+	dwarf_decl_line(function, &line);
+	return line;
+}
+
 /* Where a function is called that was inlined: that is the line of the one around it. */
 static void call_place(Dwarf_Die *die, struct place *around)
 {
@@ -73,8 +81,10 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 	Dwarf_Die *cu = unit_at(mod, c->address, &bias);
 	int n = cu ? die_scopes(cu, c->address - bias, scopes) : 0;
 	for (int i = n - 1; i >= 0 && c->count < FRAMES_MAX - 1; i--) {
-		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram)
+		if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) {
+			at.function_line = begin_line(&scopes[i]);
 			break;
+		}
 		if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine)
 			continue;
 		struct place *inlined = &c->frames[c->count++];
@@ -82,6 +92,7 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 		inlined->function = inlined_name(s, &scopes[i]);
 		inlined->symbol = NULL;
 		inlined->offset = 0;
+		inlined->function_line = begin_line(&scopes[i]);
 		call_place(&scopes[i], &at);
 	}
 	c->frames[c->count++] = at;

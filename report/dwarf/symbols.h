@@ -22,8 +22,9 @@ struct place {
 	uint64_t offset;      /* bytes after the start of function */
 	const char *module;   /* file name of the loaded object, no folders */
 	uint64_t module_offset;
-	const char *file; /* source file, when DWARF is there */
-	int line;	  /* 0: unknown */
+	const char *file;  /* source file, when DWARF is there */
+	int line;	   /* 0: unknown */
+	int function_line; /* where the function begins, by symbols_frames() alone; 0: unknown */
 };
 
 /* The symbol of a name. size 0: the symbol table does not have it. */

@@ -4,6 +4,7 @@
 
 #include "report/safe/clean.h"
 #include "report/safe/file_places.h"
+#include "report/safe/headline.h"
 #include "report/suppress/suppress.h"
 
 #include <errno.h>
@@ -310,16 +311,6 @@ size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
 	return n;
 }
 
-static bool flow_is_of_system(const struct place *p)
-{
-	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libstdc++.so" };
-
-	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(p->module, names[i], strlen(names[i])))
-			return true;
-	return symbols_is_agent(p->module);
-}
-
 static void name_of(const struct place *p, uint64_t at, char *out, size_t n)
 {
 	if (p->function)
@@ -333,7 +324,7 @@ static void name_of(const struct place *p, uint64_t at, char *out, size_t n)
 void flow_report_where(struct flow_report *r, const struct flow_stack *stack,
 		       struct flow_where *out)
 {
-	struct place p;
+	struct headline h;
 
 	memset(out, 0, sizeof(*out));
 	if (!stack->count) {
@@ -344,16 +335,14 @@ void flow_report_where(struct flow_report *r, const struct flow_stack *stack,
 		*out = r->known[stack->frames[0]].where;
 		return;
 	}
-	file_places_find(r->places, stack->frames[0], false, &out->place);
+	headline_find(r->places, stack->frames, stack->count, true, &h);
+	if (h.frame)
+		file_places_find(r->places, stack->frames[0], false, &out->place);
+	else
+		out->place = h.place;
 	name_of(&out->place, stack->frames[0], out->function, sizeof(out->function));
-	if (!flow_is_of_system(&out->place))
+	if (!h.frame)
 		return;
-	for (uint32_t i = 1; i < stack->count; i++) {
-		file_places_find(r->places, stack->frames[i], true, &p);
-		if (flow_is_of_system(&p))
-			continue;
-		out->caller_place = p;
-		name_of(&p, stack->frames[i], out->caller, sizeof(out->caller));
-		return;
-	}
+	out->caller_place = h.place;
+	name_of(&h.place, stack->frames[h.frame], out->caller, sizeof(out->caller));
 }

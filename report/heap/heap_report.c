@@ -7,6 +7,7 @@
 #include "report/safe/clean.h"
 #include "report/safe/file_places.h"
 #include "report/safe/files.h"
+#include "report/safe/headline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -139,41 +140,37 @@ size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bo
 	return n;
 }
 
-static bool is_of_system(const struct place *p)
+/* The function of a library that was called there, which a headline does not name. */
+static void heap_find_via(struct heap_report *r, const struct heap_moment *m, bool is_access,
+			  struct heap_place *out)
 {
-	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libstdc++.so",
-					     HEAP_OBJECT };
+	struct place p;
 
-	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(p->module, names[i], strlen(names[i])))
-			return true;
-	return false;
+	for (uint32_t i = 0; i < m->frame_count; i++) {
+		file_places_find(r->places, m->frames[i], !is_access || i > 0, &p);
+		if (!headline_is_system(&p))
+			return;
+		snprintf(out->via, sizeof(out->via), "%s", p.function ? p.function : p.module);
+	}
+	out->via[0] = '\0';
 }
 
 static void heap_find_place(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			    struct heap_place *out)
 {
-	struct place p = { 0 };
-	uint32_t i = 0;
+	struct headline h;
 
 	if (!m->frame_count)
 		return;
-	for (; i < m->frame_count; i++) {
-		file_places_find(r->places, m->frames[i], !is_access || i > 0, &p);
-		if (!is_of_system(&p))
-			break;
-		snprintf(out->via, sizeof(out->via), "%s", p.function ? p.function : p.module);
-	}
-	if (i == m->frame_count) {
-		i = 0;
-		file_places_find(r->places, m->frames[0], !is_access, &p);
-		out->via[0] = '\0';
-	}
-	out->at = m->frames[i];
-	out->place = p;
+	headline_find(r->places, m->frames, m->frame_count, is_access, &h);
+	heap_find_via(r, m, is_access, out);
+	out->at = m->frames[h.frame];
+	out->is_after = !is_access || h.frame > 0;
+	out->is_call = h.is_call;
+	out->place = h.place;
 	snprintf(out->function, sizeof(out->function), "%.*s",
-		 p.function ? (int)suppress_plain_length(p.function) : 0,
-		 p.function ? p.function : "");
+		 h.place.function ? (int)suppress_plain_length(h.place.function) : 0,
+		 h.place.function ? h.place.function : "");
 }
 
 /* From the bytes of the instruction: the operand that the address is in. */
@@ -221,12 +218,15 @@ void heap_report_where(const struct heap_view *v, char *text, size_t n)
 			 r->address - r->block, r->block_size, plural(r->block_size));
 }
 
-bool heap_report_source(struct heap_report *r, uint64_t at, bool is_after, char *path, size_t n)
+void heap_report_source(struct heap_report *r, const struct heap_place *p, char *path, size_t n)
 {
 	uint64_t address;
-	struct symbols *s = at ? file_places_symbols(r->places, at, &address) : NULL;
+	struct symbols *s = p->at ? file_places_symbols(r->places, p->at, &address) : NULL;
 
-	return s && files_source(s, address - is_after, path, n);
+	*path = '\0';
+	if (s && !p->is_call && files_source(s, address - p->is_after, path, n))
+		return;
+	snprintf(path, n, "%s", p->place.file ? p->place.file : "");
 }
 
 /* ---- which error ---- */
@@ -239,31 +239,27 @@ static uint64_t heap_hash(uint64_t hash, const char *text)
 }
 
 /* The line counts from the function's first one: it stays when code above it changes. */
-static uint64_t hash_place(struct heap_report *r, uint64_t hash, const struct heap_place *p)
+static uint64_t hash_place(uint64_t hash, const struct heap_place *p)
 {
-	struct files_scope scope = { 0 };
+	const struct place *at = &p->place;
+	const char *module = at->module ? at->module : "?";
 	char text[384];
-	uint64_t address;
-	const char *module = p->place.module ? p->place.module : "?";
-	struct symbols *s = file_places_symbols(r->places, p->at, &address);
 
-	if (s && p->place.line)
-		files_scope(s, address - 1, &scope);
 	if (p->function[0])
 		snprintf(text, sizeof(text), "%s:%s:%d", module, p->function,
-			 scope.function_line ? p->place.line - scope.function_line : 0);
+			 at->function_line && at->line ? at->line - at->function_line : 0);
 	else
-		snprintf(text, sizeof(text), "%s:@%" PRIx64, module, p->place.module_offset);
+		snprintf(text, sizeof(text), "%s:@%" PRIx64, module, at->module_offset);
 	return heap_hash(hash, text);
 }
 
-static void name_error(struct heap_report *r, struct heap_view *v)
+static void name_error(struct heap_view *v)
 {
 	uint64_t hash = heap_hash(14695981039346656037u, heap_kind_names[v->record.kind]);
 
 	hash = (hash ^ v->record.memory) * 1099511628211u;
-	hash = hash_place(r, hash, &v->first);
-	hash = hash_place(r, hash, &v->alloc);
+	hash = hash_place(hash, &v->first);
+	hash = hash_place(hash, &v->alloc);
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
 }
 
@@ -312,7 +308,7 @@ static void fill_told(struct heap_report *r, const struct heap_moment *m, bool i
 			.module = frames[i].place.module,
 			.is_inlined = frames[i].is_inlined,
 		};
-	while (out->top + 1 < out->count && is_of_system(&frames[out->top].place))
+	while (out->top + 1 < out->count && headline_is_system(&frames[out->top].place))
 		out->top++;
 }
 
@@ -366,7 +362,7 @@ static void fill_view(struct heap_report *r, struct heap_view *v)
 	heap_find_place(r, &v->record.alloc, false, &v->alloc);
 	heap_find_place(r, &v->record.freed, false, &v->freed);
 	v->size = heap_access_size(&v->record);
-	name_error(r, v);
+	name_error(v);
 }
 
 int heap_report_add(struct heap_report *r, const struct heap_record *record)

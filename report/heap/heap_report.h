@@ -20,9 +20,11 @@
 #define HEAP_INLINED 16
 #define HEAP_STACK_MAX (HEAP_FRAMES * HEAP_INLINED)
 
-/* Where an access, an allocation or a free is told to be: the first frame that is not of libc. */
+/* Where an access, an allocation or a free is told to be: headline.h has the rule. */
 struct heap_place {
-	uint64_t at; /* 0: not known */
+	uint64_t at;   /* 0: not known */
+	bool is_after; /* it is behind the instruction */
+	bool is_call;  /* of a function that is inlined there: the line is that of the call */
 	struct place place;
 	char function[256];
 	char via[64]; /* the function of libc that was called there; empty: none */
@@ -62,8 +64,8 @@ struct heap_view *heap_report_view(struct heap_report *r, size_t i);
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
 
-/* Where the source of a place is, with its folder; is_after: behind its call. false: not known. */
-bool heap_report_source(struct heap_report *r, uint64_t at, bool is_after, char *path, size_t n);
+/* Where the source of a place is, with its folder; empty: not known. */
+void heap_report_source(struct heap_report *r, const struct heap_place *p, char *path, size_t n);
 
 extern const char *const heap_kind_names[HEAP_KINDS]; /* "use-after-free" */
 extern const char *const heap_access_names[3];	      /* "read" */

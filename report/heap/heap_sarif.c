@@ -46,12 +46,11 @@ static json_t *heap_rules(void)
 	return list;
 }
 
-static json_t *heap_location(struct heap_report *r, const struct heap_place *p, bool is_access,
-			     const char *text)
+static json_t *heap_location(struct heap_report *r, const struct heap_place *p, const char *text)
 {
 	char source[PATH_MAX] = "";
 
-	heap_report_source(r, p->at, !is_access, source, sizeof(source));
+	heap_report_source(r, p, source, sizeof(source));
 	return sarif_location(&p->place, source, text);
 }
 
@@ -94,7 +93,7 @@ static void add_moment(struct heap_report *r, const struct heap_moment *m,
 		return;
 	snprintf(text, sizeof(text), "%s by thread %d%s%s%s", what, m->tid,
 		 m->thread[0] ? " (" : "", m->thread, m->thread[0] ? ")" : "");
-	json_t *at = heap_location(r, p, false, text);
+	json_t *at = heap_location(r, p, text);
 	json_object_set_new(at, "id", json_integer((json_int_t)json_array_size(related) + 1));
 	json_array_append_new(related, at);
 	json_array_append_new(stacks, stack_of(r, m, false, text));
@@ -131,7 +130,7 @@ static json_t *heap_result(struct heap_report *r, const struct heap_view *v, boo
 						       heap_kind_names[record->kind]));
 	add_moment(r, &record->alloc, &v->alloc, "allocated", related, stacks);
 	add_moment(r, &record->freed, &v->freed, "freed", related, stacks);
-	json_t *at = heap_location(r, main, main == &v->first && record->ip, NULL);
+	json_t *at = heap_location(r, main, NULL);
 	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:[o], s:o, s:o, s:{s:s}, s:I, s:{s:s}}",
 			      "ruleId", rules[record->kind].id, "ruleIndex", (int)record->kind,
 			      "level", record->grade ? "warning" : "error", "message",

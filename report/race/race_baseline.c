@@ -223,8 +223,8 @@ static int add_shown(struct baseline *b, struct race_report *r, enum race_grade 
 			continue;
 		snprintf(text, sizeof(text), "%c %s %s%s%s / %s", "ABC"[v->grade],
 			 race_kind(&v->record), v -> variable, v -> variable[0] ? " in " : "",
-			 v->first.function[0] ? v->first.function : "?",
-			 v->second.function[0] ? v->second.function : "?");
+			 v->first.head[0] ? v->first.head : "?",
+			 v->second.head[0] ? v->second.head : "?");
 		int err = baseline_add(b, v->fingerprint, text, added);
 		if (err)
 			return err;

@@ -10,6 +10,7 @@
 #include "report/safe/clean.h"
 #include "report/safe/file_places.h"
 #include "report/safe/files.h"
+#include "report/safe/headline.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -162,6 +163,7 @@ static void copy_plain_name(const char *name, char *buf, size_t n)
 static void find_access(struct race_report *r, const struct race_side *side,
 			struct race_access_place *out)
 {
+	struct headline head;
 	struct place block;
 	bool after;
 
@@ -177,6 +179,9 @@ static void find_access(struct race_report *r, const struct race_side *side,
 	out->at = race_frame(side, out->frame, &out->after);
 	race_place(r, out->at, out->after, &out->place);
 	copy_plain_name(out->place.function, out->function, sizeof(out->function));
+	headline_find(r->places, side->frames + out->frame, side->frame_count - out->frame,
+		      !out->after, &head);
+	copy_plain_name(head.place.function, out->head, sizeof(out->head));
 }
 
 static void race_find_variable(struct race_report *r, struct race_view *v)

@@ -23,8 +23,9 @@ struct race_access_place {
 	uint32_t frame; /* which of the record's frames it is */
 	bool after;	/* it is that of the next instruction */
 	struct place place;
-	char function[256];
-	const char *via; /* the memory function, or NULL */
+	char function[256]; /* that has the code: what the fingerprint and a replay go by */
+	char head[256];	    /* what headlines name: headline.h has the rule */
+	const char *via;    /* the memory function, or NULL */
 };
 
 struct race_view {

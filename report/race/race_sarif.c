@@ -155,13 +155,12 @@ static json_t *result_message(const struct race_view *v)
 		 "Data race (%s)%s%s: %s in %s, %s%s%s. Value 0x%llx became "
 		 "0x%llx. Grade %c: %s.",
 		 race_kind(&v->record), v->variable[0] ? " of " : "", v->variable,
-		 race_side_access_name(&record->first),
-		 v->first.function[0] ? v->first.function : "?",
+		 race_side_access_name(&record->first), v->first.head[0] ? v->first.head : "?",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "changed, but no thread was seen writing" :
 						       race_side_access_name(&record->second),
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" : " in ",
 		 record->flags & RACE_UNKNOWN_ORIGIN ? "" :
-		 v->second.function[0]		     ? v->second.function :
+		 v->second.head[0]		     ? v->second.head :
 						       "?",
 		 (unsigned long long)record->old_value, (unsigned long long)record->new_value,
 		 "ABC"[v->grade], v -> why);
@@ -295,7 +294,7 @@ static json_t *failure_message(const struct race_failures *all, const struct rac
 		"none of %llu without. The last stall before it was in %s.",
 		failure->outcome, (unsigned long long)failure->runs, (unsigned long long)all->runs,
 		(unsigned long long)all->undisturbed_runs,
-		failure->stall.first.function[0] ? failure->stall.first.function : "?");
+		failure->stall.first.head[0] ? failure->stall.first.head : "?");
 	return sarif_message(text);
 }
 

@@ -36,8 +36,8 @@ static void print_list(struct race_report *r, enum race_grade grade_max, FILE *f
 		if (v->head || race_verdict(v, grade_max) != RACE_SHOWN)
 			continue;
 		size_t more = race_group_others(r, v, &times);
-		const char *first = v->first.function[0] ? v->first.function : "?";
-		const char *second = v->second.function[0] ? v->second.function : "?";
+		const char *first = v->first.head[0] ? v->first.head : "?";
+		const char *second = v->second.head[0] ? v->second.head : "?";
 		fprintf(f, "  %c [%s] %" PRIu64 " time%s: %s / %s", "ABC"[v->grade],
 			v -> fingerprint, times, plural(times), first, second);
 		if (more)

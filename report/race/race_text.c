@@ -122,9 +122,9 @@ static void print_head(const struct race_view *v, bool has_color, FILE *f)
 		race_kind(&v->record));
 	if (v->variable[0])
 		fprintf(f, " of %s", v->variable);
-	fprintf(f, " in %s", v->first.function[0] ? v->first.function : "?");
-	if (strcmp(v->first.function, v->second.function) != 0 && v->second.function[0])
-		fprintf(f, " / %s", v->second.function);
+	fprintf(f, " in %s", v->first.head[0] ? v->first.head : "?");
+	if (strcmp(v->first.head, v->second.head) != 0 && v->second.head[0])
+		fprintf(f, " / %s", v->second.head);
 	fprintf(f, " (%s: %s) [%s]%s\n", grade_words[v->grade], v->why, v->fingerprint,
 		has_color ? "\033[0m" : "");
 }
