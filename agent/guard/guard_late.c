@@ -172,6 +172,12 @@ static uint32_t wait_for(const uint32_t *answer, uint64_t most_ns)
 	return atomic_get(answer);
 }
 
+/* SIGSEGV is open in threads that believe it blocked: until the command has blocked it again it stays ours. */
+static bool are_masks_open(void)
+{
+	return atomic_get(&late.region->unblocked) && !atomic_get(&late.region->are_masks_back);
+}
+
 /* A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken or given back. */
 static void look_at_signal_again(void)
 {
@@ -180,7 +186,7 @@ static void look_at_signal_again(void)
 	sys_nap(&pause);
 	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
-	if (atomic_get(&heap_is_over)) {
+	if (atomic_get(&heap_is_over) && !are_masks_open()) {
 		segv_leave();
 		heap_death_leave();
 	} else {
@@ -224,6 +230,8 @@ static void stop(struct heap_region *region)
 	pthread_mutex_lock(&late.lock);
 	heap_end();
 	heap_stop();
+	/* It may have stopped before its watches began. */
+	heap_watch_end();
 	pthread_mutex_unlock(&late.lock);
 	atomic_set(&region->state, (uint32_t)HEAP_STOPPED);
 }
@@ -231,7 +239,8 @@ static void stop(struct heap_region *region)
 static void give_back(struct heap_region *region)
 {
 	pthread_mutex_lock(&late.lock);
-	segv_leave();
+	if (!are_masks_open())
+		segv_leave();
 	signals_are_ours(0);
 	leave_jumps(region);
 	pthread_mutex_unlock(&late.lock);
@@ -300,7 +309,7 @@ static void *run_late(void *arg)
 		own_thread_opens();
 		stop(region);
 		own_thread_shuts();
-		if (atomic_get(&region->unblocked))
+		if (are_masks_open())
 			wait_for(&region->are_masks_back, HEAP_ANSWER_MOST_NS);
 		own_thread_opens();
 		give_back(region);

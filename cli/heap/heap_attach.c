@@ -109,10 +109,11 @@ static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid
 	wait_for_state(region, pid, HEAP_NEW, READY_NS);
 	if (atomic_get(&region->state) != HEAP_TAKEN)
 		return CLI_OK;
+	/* Before: from now on SIGSEGV stays with the process until their masks are back. */
+	atomic_set(&region->unblocked, 1u);
 	int status = unblock_segv(attach, pid);
 	if (status)
 		return status;
-	atomic_set(&region->unblocked, (uint32_t)attach->unblocked_count);
 	atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_SAMPLE);
 	wait_for_state(region, pid, HEAP_TAKEN, READY_NS);
 	return CLI_OK;

@@ -62,7 +62,7 @@ struct inject_masked {
  */
 void inject_mask_of(int signal, int marker);
 /*
- * The threads that have SIGTRAP blocked for long, except those in a signal handler; it takes 20 ms if
+ * The threads that have SIGTRAP blocked for long, without a marker except those in a signal handler; it takes 20 ms if
  * one has it blocked at all. threads has room for max. Returns how many.
  */
 size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max);
@@ -73,7 +73,8 @@ size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count);
 /*
  * Blocks SIGTRAP again in these threads, unless they have ended or changed their mask
- * since.
+ * since. With a marker also in those that were born since, which have it from their creator. A mask that
+ * had the marker before is the program's.
  */
 void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count);
 

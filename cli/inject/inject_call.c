@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -134,6 +135,22 @@ static long read_call(pid_t pid, pid_t tid, uint64_t arguments[6])
 		   &number, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5]) != 7)
 		return -1;
 	return number;
+}
+
+bool call_stack(pid_t pid, pid_t tid, uint64_t *sp)
+{
+	char path[64];
+	char text[TEXT_MAX];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	char *pc = read_text(path, text) ? strrchr(text, ' ') : NULL;
+	if (!pc)
+		return false;
+	*pc = '\0';
+	const char *at = strrchr(text, ' ');
+	if (at)
+		*sp = strtoull(at, NULL, 16);
+	return at != NULL;
 }
 
 /*

@@ -33,6 +33,8 @@ struct call_look {
 
 enum call_kind call_kind_of(pid_t pid, pid_t tid);
 void call_look(pid_t pid, pid_t tid, struct call_look *look);
+/* Its stack pointer; false: it runs. */
+bool call_stack(pid_t pid, pid_t tid, uint64_t *sp);
 
 /* The timeout of a call that is to begin again. */
 struct call_timeout {
