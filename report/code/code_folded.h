@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_folded.h - functions that share their code, because a linker or compiler found it to be equal.
- *
- * Two names of one address are two functions if each has a definition of its own in the debug information.
- * Where none of them has one, a weak name of C, and a name that differs in underscores or in a 64 at its
- * end, is another name of one function. What has the same readable name is the same function, as the
- * symbols of one constructor are.
+ * code_folded.h - functions that share their code, because a linker or compiler found it to be equal: same_code.h
+ * has the rule.
  */
 #ifndef REPORT_CODE_CODE_FOLDED_H
 #define REPORT_CODE_CODE_FOLDED_H
 
 #include "report/code/code_sites.h"
+#include "report/dwarf/same_code.h"
 
 #define CODE_FOLDED_BYTES 600 /* of such a name */
-#define CODE_FOLDED_AND " and "
+#define CODE_FOLDED_AND SAME_CODE_AND
 #define CODE_FOLDED_SAME " (same code)"
 
 /*

@@ -91,6 +91,7 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 		*inlined = at;
 		inlined->function = inlined_name(s, &scopes[i]);
 		inlined->symbol = NULL;
+		inlined->same_code = NULL;
 		inlined->offset = 0;
 		inlined->function_line = begin_line(&scopes[i]);
 		call_place(&scopes[i], &at);

@@ -5,6 +5,7 @@
  * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
 #include "report/dwarf/jit_map.h"
+#include "report/dwarf/same_code.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
 #include "report/lang/go.h"
@@ -19,6 +20,9 @@ struct cached_place {
 	uint64_t address;
 	struct place place;
 };
+
+/* Of debug information that is read for the names of functions with the same code. */
+#define SAME_CODE_DEBUG_BYTES (32u << 20)
 
 /* Code that is made at run time has ever new addresses: when the cache is full, it is emptied. */
 #define CACHED_PLACES_MAX 65536u
@@ -113,9 +117,14 @@ static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place 
 			p->function = clean_keep(readable);
 		free(readable);
 	}
+	if (s->leaves_out_lines)
+		return;
+	/* Names of the system's functions are aliases by intention, and are in each stack. */
+	if (p->function && !symbols_is_system(p->module))
+		p->same_code = same_code_names(s, mod, c->address - offset, p->function,
+					       SAME_CODE_DEBUG_BYTES);
 	const char *folder;
-	if (!s->leaves_out_lines)
-		p->file = unit_line(mod, c->address, &p->line, &folder);
+	p->file = unit_line(mod, c->address, &p->line, &folder);
 }
 
 void symbols_leave_out_lines(struct symbols *s)

@@ -236,6 +236,17 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 	}
 }
 
+bool symbols_is_system(const char *module)
+{
+	static const char *const names[] = { "libc.so", "libc-",	"ld-linux",
+					     "libc++",	"libstdc++.so", "libtrapline-guard.so" };
+
+	for (size_t i = 0; module && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(module, names[i], strlen(names[i])))
+			return true;
+	return symbols_is_agent(module);
+}
+
 bool symbols_is_agent(const char *module)
 {
 	return module && (!strncmp(module, "memfd:trapline-agent-", 21) ||
@@ -413,6 +424,7 @@ void symbols_close(struct symbols *s)
 	types_free(s->types);
 	unit_forget(s);
 	code_inlined_forget(s);
+	same_code_forget(s);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);

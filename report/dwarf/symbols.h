@@ -17,10 +17,11 @@ struct symbols;
 
 /* Where code or data is. Strings live until symbols_close(); NULL when unknown. */
 struct place {
-	const char *function; /* demangled where C++ or Rust */
-	const char *symbol;   /* the same as the file has it; NULL for an inlined one */
-	uint64_t offset;      /* bytes after the start of function */
-	const char *module;   /* file name of the loaded object, no folders */
+	const char *function;  /* demangled where C++ or Rust */
+	const char *symbol;    /* the same as the file has it; NULL for an inlined one */
+	const char *same_code; /* other functions that the code is of: `a and b`; NULL: none */
+	uint64_t offset;       /* bytes after the start of function */
+	const char *module;    /* file name of the loaded object, no folders */
 	uint64_t module_offset;
 	const char *file;  /* source file, when DWARF is there */
 	int line;	   /* 0: unknown */
@@ -73,6 +74,8 @@ void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t 
 
 /* Is that the name of Trapline's own code in a target? A user does not mean it. NULL: no. */
 bool symbols_is_agent(const char *module);
+/* The same of the C and the C++ library and the dynamic linker too. */
+bool symbols_is_system(const char *module);
 
 /* What messages call the program: its file name without folders. */
 const char *symbols_program(const struct symbols *s);

@@ -37,6 +37,7 @@ struct symbols {
 	struct units *units;	       /* of each module without .debug_aranges: see unit.h */
 	struct go_table *go;	       /* of each object that was asked for */
 	struct inlined_names *inlined; /* of each object: see code_inlined.c */
+	struct same_names *same_names; /* of each object: see same_code.c */
 	struct jit_map *jit;	       /* made when an address is in no object */
 	struct mapping *mappings;      /* of files, by address, when the map was read last */
 	size_t mapping_count;
@@ -88,5 +89,6 @@ void demangle_rust_escapes(char *name);
 
 void symbols_places_free(struct symbols *s);
 void symbols_frames_free(struct symbols *s);
+void same_code_forget(struct symbols *s);
 
 #endif

@@ -28,7 +28,10 @@ static void indent(const struct tree *t, unsigned int depth)
 
 static void print_place(const struct tree *t, const char *name, const struct place *p)
 {
-	fputs(name, t->f);
+	char same[600];
+
+	run_same_code_text(p, same, sizeof(same));
+	fprintf(t->f, "%s%s", name, same);
 	if (p->file)
 		fprintf(t->f, " (%s:%d)", p->file, p->line);
 }

@@ -148,7 +148,7 @@ static void heap_find_via(struct heap_report *r, const struct heap_moment *m, bo
 
 	for (uint32_t i = 0; i < m->frame_count; i++) {
 		file_places_find(r->places, m->frames[i], !is_access || i > 0, &p);
-		if (!headline_is_system(&p))
+		if (!symbols_is_system(p.module))
 			return;
 		snprintf(out->via, sizeof(out->via), "%s", p.function ? p.function : p.module);
 	}
@@ -308,7 +308,7 @@ static void fill_told(struct heap_report *r, const struct heap_moment *m, bool i
 			.module = frames[i].place.module,
 			.is_inlined = frames[i].is_inlined,
 		};
-	while (out->top + 1 < out->count && headline_is_system(&frames[out->top].place))
+	while (out->top + 1 < out->count && symbols_is_system(frames[out->top].place.module))
 		out->top++;
 }
 

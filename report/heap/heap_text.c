@@ -38,9 +38,11 @@ static void print_head(const struct heap_view *v, bool has_color, FILE *f)
 {
 	const struct heap_record *r = &v->record;
 	const struct heap_place *in = v->first.at ? &v->first : v->freed.at ? &v->freed : &v->alloc;
+	char same[600];
 	char where[128];
 
 	heap_report_where(v, where, sizeof(where));
+	run_same_code_text(&in->place, same, sizeof(same));
 	fprintf(f, "%sheap %c: %s", has_color ? "\033[1m" : "", "AB"[r->grade],
 		heap_kind_names[r->kind]);
 	if (r->grade == HEAP_GRADE_B)
@@ -51,9 +53,10 @@ static void print_head(const struct heap_view *v, bool has_color, FILE *f)
 		fprintf(f, " of %" PRIu64 " byte%s", v->size, plural(v->size));
 	fprintf(f, " %s", where);
 	if (r->grade == HEAP_GRADE_A || r->message[0])
-		fprintf(f, ", in %s", in->function[0] ? in->function : "?");
+		fprintf(f, ", in %s%s", in->function[0] ? in->function : "?", same);
 	else if (in->function[0])
-		fprintf(f, ", %s in %s", in == &v->freed ? "freed" : "allocated", in->function);
+		fprintf(f, ", %s in %s%s", in == &v->freed ? "freed" : "allocated", in->function,
+			same);
 	fprintf(f, " [%s]%s\n", v->fingerprint, has_color ? "\033[0m" : "");
 }
 

@@ -57,6 +57,8 @@ static json_t *frame_of(const struct place *p, bool is_inlined)
 	json_t *frame = members_of(NULL, race_frame_names, &words, RACE_WORDS(words));
 	if (is_inlined)
 		json_object_set_new(frame, "inlined", json_true());
+	if (p->same_code)
+		json_object_set_new(frame, "same_code", run_json_same_code(p->same_code));
 	return frame;
 }
 

@@ -7,6 +7,7 @@
 
 #include "record/race_judge.h"
 #include "report/race/race_baseline.h"
+#include "report/run/run.h"
 #include "report/safe/clean.h"
 #include "report/safe/file_places.h"
 #include "report/safe/files.h"
@@ -182,6 +183,9 @@ static void find_access(struct race_report *r, const struct race_side *side,
 	headline_find(r->places, side->frames + out->frame, side->frame_count - out->frame,
 		      !out->after, &head);
 	copy_plain_name(head.place.function, out->head, sizeof(out->head));
+	size_t used = strlen(out->head);
+	if (used)
+		run_same_code_text(&head.place, out->head + used, sizeof(out->head) - used);
 }
 
 static void race_find_variable(struct race_report *r, struct race_view *v)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
+#include "report/dwarf/same_code.h"
 #include "report/run/groups.h"
 #include "report/run/run_watch.h"
 #include "report/safe/stream_fd.h"
@@ -49,6 +50,22 @@ static json_t *json_count(uint64_t value)
 	return json_value(value, true);
 }
 
+json_t *run_json_same_code(const char *names)
+{
+	static const char and[] = SAME_CODE_AND;
+	json_t *list = json_array();
+	char text[SAME_CODE_BYTES];
+
+	snprintf(text, sizeof(text), "%s", names);
+	char *at = text;
+	for (char *end; (end = strstr(at, and)); at = end + strlen(and)) {
+		*end = '\0';
+		json_array_append_new(list, run_json_text(at));
+	}
+	json_array_append_new(list, run_json_text(at));
+	return list;
+}
+
 void run_json_place(json_t *to, const struct place *p)
 {
 	json_object_set_new(to, "function", run_json_text(p->function));
@@ -58,6 +75,8 @@ void run_json_place(json_t *to, const struct place *p)
 			    p->module ? run_json_hex(p->module_offset) : json_null());
 	json_object_set_new(to, "file", run_json_text(p->file));
 	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
+	if (p->same_code)
+		json_object_set_new(to, "same_code", run_json_same_code(p->same_code));
 }
 
 /* Values may hold any text, and a terminal acts on some of it. Other readers get it as it is. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* as_text.c - hits as lines for people. The summary is in summary_text.c. */
 #include "report/run/run_text.h"
+
+#include "report/dwarf/same_code.h"
 #include "report/safe/clean.h"
 
 #include <inttypes.h>
@@ -22,11 +24,32 @@ void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n
 		snprintf(buf, n, "0x%" PRIx64, address);
 }
 
-/* The same with file and line. */
+void run_same_code_text(const struct place *p, char *buf, size_t n)
+{
+	static const char and[] = SAME_CODE_AND;
+	const char *names = p->same_code ? p->same_code : "";
+	size_t first = strlen(names);
+	size_t more = 0;
+
+	for (const char *at = names; (at = strstr(at, and)); at += strlen(and)) {
+		first = more ? first : (size_t)(at - names);
+		more++;
+	}
+	buf[0] = '\0';
+	if (more)
+		snprintf(buf, n, " (same code as %.*s and %zu more)", (int)first, names, more);
+	else if (*names)
+		snprintf(buf, n, " (same code as %s)", names);
+}
+
+/* The same with other functions that have its code, file and line. */
 void run_place_text_with_line(const struct place *p, uint64_t ip, char *buf, size_t n)
 {
 	run_place_text(p, ip, buf, n);
 	size_t used = strlen(buf);
+	if (used < n)
+		run_same_code_text(p, buf + used, n - used);
+	used = strlen(buf);
 	if (p->file && used < n)
 		snprintf(buf + used, n - used, " (%s:%d)", basename(p->file), p->line);
 }

@@ -29,19 +29,13 @@ static void set_function(json_t *j, const char *name)
 		json_object_set_new(j, "function", run_json_text(name));
 		return;
 	}
-	json_t *others = json_array();
 	char text[CODE_FOLDED_BYTES];
 
 	snprintf(text, sizeof(text), "%.*s", (int)(strlen(name) - strlen(CODE_FOLDED_SAME)), name);
-	char *at = text;
-	for (char *end; (end = strstr(at, CODE_FOLDED_AND)); at = end + strlen(CODE_FOLDED_AND)) {
-		*end = 0;
-		if (at != text)
-			json_array_append_new(others, run_json_text(at));
-	}
-	json_array_append_new(others, run_json_text(at));
+	char *end = strstr(text, CODE_FOLDED_AND);
+	*end = '\0';
 	json_object_set_new(j, "function", run_json_text(text));
-	json_object_set_new(j, "same_code", others);
+	json_object_set_new(j, "same_code", run_json_same_code(end + strlen(CODE_FOLDED_AND)));
 }
 
 void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit *hit)

@@ -179,13 +179,17 @@ json_t *run_json_time(uint64_t unix_ns);
 
 /* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
 json_t *run_json_text(const char *text);
+/* The names of place.same_code as an array. */
+json_t *run_json_same_code(const char *names);
 json_t *run_json_hex(uint64_t value);
 /* The members function, offset, module, module_offset, file and line. */
 void run_json_place(json_t *to, const struct place *p);
 
 /* `function+0x12`, `module+0x4d2` or `0x55...`. */
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
-/* The same with ` (file.c:12)`, when that is known. */
+/* ` (same code as may_read)` or ` (same code as may_read and 2 more)`; empty: it has its code alone. */
+void run_same_code_text(const struct place *p, char *buf, size_t n);
+/* The two, and ` (file.c:12)` when that is known. */
 void run_place_text_with_line(const struct place *p, uint64_t address, char *buf, size_t n);
 /* `by the kernel in read`, `by memset`, or nothing. */
 void run_hit_by_text(const struct run_hit *hit, char *buf, size_t n);

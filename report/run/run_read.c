@@ -113,6 +113,7 @@ static int read_place(struct run_session *s, struct record_view *v)
 	frame.place.file = get_text(v);
 	frame.place.line = get_int(v);
 	frame.is_inlined = record_get_number(v) != 0;
+	frame.place.same_code = has_more(v) ? get_text(v) : NULL;
 	if (v->is_bad)
 		return -EBADMSG;
 	struct run_frame *places = grow(r->places, r->place_count, &r->place_room, sizeof(*places));

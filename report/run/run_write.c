@@ -73,6 +73,7 @@ static int place_write(struct run_writer *w, const struct run_frame *frame)
 	record_put_text(b, p->file);
 	record_put_number(b, (uint64_t)p->line);
 	record_put_number(b, frame->is_inlined);
+	record_put_text(b, p->same_code);
 	return chunk_end(w, RUN_PLACE);
 }
 

@@ -14,15 +14,6 @@ static bool begins_with_one(const char *text, const char *const *beginnings, siz
 	return false;
 }
 
-bool headline_is_system(const struct place *p)
-{
-	static const char *const names[] = { "libc.so", "libc-",	"ld-linux",
-					     "libc++",	"libstdc++.so", "libtrapline-guard.so" };
-
-	return p->module && (begins_with_one(p->module, names, sizeof(names) / sizeof(names[0])) ||
-			     symbols_is_agent(p->module));
-}
-
 /* Where toolchains install sources, and where they say that those were when they were built. */
 static bool is_of_toolchain(const char *file)
 {
@@ -45,7 +36,7 @@ bool headline_is_written(const struct place *p)
 	static const char *const names[] = { "std::", "__gnu_cxx::", "operator new",
 					     "operator delete" };
 
-	if (headline_is_system(p))
+	if (symbols_is_system(p->module))
 		return false;
 	if (p->file)
 		return !is_of_toolchain(p->file);
@@ -69,7 +60,7 @@ void headline_find(struct file_places *p, const uint64_t *frames, size_t n, bool
 		bool is_written = k < count;
 		if (!is_written)
 			k = count - 1;
-		bool is_own = !has_own && !headline_is_system(&places[k]);
+		bool is_own = !has_own && !symbols_is_system(places[k].module);
 		if (is_written || is_own || !i)
 			*out = (struct headline){ i, places[k], k > 0 };
 		if (is_written)

@@ -10,8 +10,6 @@
 
 #include "report/safe/file_places.h"
 
-/* Is it in the C or the C++ library, the dynamic linker, or Trapline? */
-bool headline_is_system(const struct place *p);
 /* Did the user write it? true also where that is not known. */
 bool headline_is_written(const struct place *p);
 

@@ -82,6 +82,38 @@ check_aliases()
 	kill "$pid"
 }
 
+# Errors and stacks name the others too, and an alias by intention is none.
+check_errors()
+{
+	errors=$tmp/folded_errors
+	# shellcheck disable=SC2086 # options
+	$build -g -pthread -o "$errors" "${source%.c}_errors.c" 2>"$tmp/err" || return
+	command='break'
+	watch --follow libc.so.6:getppid --stack -- "$errors"
+	[ $? = 0 ] && grep -Eq '#[01]  first_of\+0x[0-9a-f]+ \(same code as head_of\) |#[01]  head_of\+0x[0-9a-f]+ \(same code as first_of\) ' "$tmp/out" &&
+		! grep -q 'second_of.*same code\|main.*same code' "$tmp/out" && grep -q second_of "$tmp/out"
+	ok "a_stack_names_the_others $build" $?
+	watch --follow libc.so.6:getppid --stack --json -- "$errors"
+	hits '[.[].stack[] | select(.function == "first_of" or .function == "head_of") | .same_code | length == 1] |
+		length > 30 and all' && hits '[.[].stack[] | select(.function == "second_of" or .function == "main") | .same_code] | length > 30 and all(. == null)'
+	ok "and_so_does_json $build" $?
+	"$trapline" record --break -o "$tmp/recording" --follow libc.so.6:getppid -- "$errors" >"$tmp/out" 2>"$tmp/err"
+	"$trapline" report "$tmp/recording" >"$tmp/out" 2>"$tmp/err"
+	grep -q '(same code as head_of)\|(same code as first_of)' "$tmp/out" && ! grep -q 'second_of.*same code' "$tmp/out"
+	ok "and_so_does_a_recording $build" $?
+	timeout -k 2 60 "$trapline" heap --first 1 -- "$errors" heap >"$tmp/out" 2>"$tmp/err"
+	cat "$tmp/err" >>"$tmp/out"
+	grep -Eq '^heap A: .* in (first_of \(same code as head_of\)|head_of \(same code as first_of\)) \[' "$tmp/out" &&
+		grep -Eq '^heap A: .* in (second_of|next_to_first) \[' "$tmp/out"
+	ok "a_headline_of_heap_names_the_others $build" $?
+	for _ in 1 2 3 4 5 6; do
+		timeout -k 2 100 "$trapline" race --overhead 20% -- "$errors" race >"$tmp/out" 2>"$tmp/err"
+		grep -q '^race ' "$tmp/err" && break
+	done
+	grep -Eq '^race .* in (count_reads \(same code as count_writes\)|count_writes \(same code as count_reads\))' "$tmp/err"
+	ok "a_headline_of_race_names_the_others $build" $?
+}
+
 tried=0
 for build in "gcc -O2" "clang -O2 -ffunction-sections -fuse-ld=lld -Wl,--icf=all"; do
 	program=$tmp/folded$tried
@@ -91,6 +123,7 @@ for build in "gcc -O2" "clang -O2 -ffunction-sections -fuse-ld=lld -Wl,--icf=all
 	tried=$((tried + 1))
 	check_folded
 	check_aliases
+	check_errors
 done
 [ $tried != 0 ] || skip a_program_with_folded_functions 'a compiler that folds equal functions'
 finished
