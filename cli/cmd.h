@@ -40,9 +40,6 @@ int cli_wrong(const char *command, const char *format, ...) __attribute__((forma
 /* The same for what is worth knowing and no error. */
 void cli_note(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* That a signal ended the program: without this line a summary reads as if it had ended well. */
-void cli_note_death(const char *command, const char *program, int status);
-
 /* These lines, without the command's name, go to a function from now on; NULL: to stderr again. */
 typedef void (*cli_listener)(void *arg, bool is_note, const char *line);
 void cli_tell(cli_listener to, void *arg);

@@ -94,20 +94,6 @@ void cli_note(const char *command, const char *format, ...)
 	va_end(args);
 }
 
-void cli_note_death(const char *command, const char *program, int status)
-{
-	int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-	const char *name = number ? sigabbrev_np(number) : NULL;
-
-	/* Those that end a run as it is meant to. */
-	if (!number || number == SIGINT || number == SIGTERM || number == SIGPIPE)
-		return;
-	if (name)
-		cli_note(command, "%s was killed by SIG%s", program, name);
-	else
-		cli_note(command, "%s was killed by signal %d", program, number);
-}
-
 static void print_help(FILE *f)
 {
 	bool has_color = terminal_has_color(stream_fd(f));

@@ -13,6 +13,7 @@
 #include "cli/flow/flow_settings.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/agent_start.h"
+#include "cli/launch/death_log.h"
 #include "cli/launch/program.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
@@ -60,6 +61,7 @@ struct flow_cli {
 	size_t blocked_count;
 	bool is_over; /* the program has ended */
 	int status;
+	struct death_log deaths;
 	FILE *out;
 	struct output terminal;
 };
@@ -69,7 +71,7 @@ static bool flow_has_ended(struct flow_cli *c)
 	if (!c->is_over && c->set.command)
 		c->is_over = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
 	else if (!c->is_over)
-		c->is_over = kill(c->pid, 0) && errno == ESRCH;
+		c->is_over = program_has_ended(c->pid);
 	return c->is_over;
 }
 
@@ -202,7 +204,9 @@ static int start_flow_command(struct flow_cli *c)
 	if (flock(c->lock_fd, LOCK_EX))
 		return cli_wrong(COMMAND, "cannot lock the shared memory: %s", strerror(errno));
 	agent_option("flow", &c->memory, options, sizeof(options));
+	death_log_start(&c->deaths);
 	int status = agent_command_start(COMMAND, c->set.command, options, &c->pid);
+	death_log_started(&c->deaths);
 	if (status)
 		return status;
 	if (wait_for_change(c, FLOW_NEW, READY_NS))
@@ -254,6 +258,7 @@ static int attach_flow(struct flow_cli *c)
 					   .lock_fd = &c->lock_fd };
 	int result = 0;
 
+	death_log_attach(&c->deaths, c->pid);
 	agent_call_until(&asked_by, c->started_ns, c->set.for_ns);
 	output_progress(&c->terminal, "loading the agent into process %d", c->pid);
 	/* The head is copied with the call: the places are known before. */
@@ -300,6 +305,7 @@ static int flow_begin(struct flow_cli *c)
 
 	c->started_ns = clock_now_ns();
 	c->pid = c->set.pid;
+	death_log_open(&c->deaths, COMMAND);
 	status = c->set.command ? start_flow_command(c) : attach_flow(c);
 	if (!status && c->set.command)
 		status = find_functions(c);
@@ -356,6 +362,7 @@ static void flow_wait(struct flow_cli *c)
 		if (n % UNBLOCK_EVERY == 0)
 			unblock_flow(c);
 		show_sources(c);
+		death_log_look(&c->deaths, false, NULL);
 		flow_nap(LOOK_EVERY_NS);
 	}
 	output_clear_status(&c->terminal);
@@ -422,6 +429,25 @@ static void flow_wait_for_program(struct flow_cli *c)
 	}
 }
 
+/* A page and a graph have no place for it: then it is printed as text. */
+static void flow_tell_end(struct flow_cli *c)
+{
+	const bool is_json = !strcmp(c->set.as, "jsonl");
+	const bool is_text = !strcmp(c->set.as, "text");
+	const struct death_end end = {
+		.program = c->set.program,
+		.pid = c->pid,
+		.is_attached = c->set.pid != 0,
+		.status = c->status,
+		.is_asked = asked_times != 0,
+		.is_json = is_json,
+		.has_color = is_text && c->terminal.text.has_color && isatty(stream_fd(c->out)),
+		.out = is_json || is_text ? c->out : stderr,
+	};
+
+	death_log_end(&c->deaths, &end);
+}
+
 static int flow_finish(struct flow_cli *c)
 {
 	struct flow_report *report = NULL;
@@ -431,9 +457,8 @@ static int flow_finish(struct flow_cli *c)
 		return cli_wrong(COMMAND, "out of memory");
 	if (c->set.pid && target_file_is_foreign(c->set.pid))
 		flow_report_set_root(report, c->set.pid);
+	flow_tell_end(c);
 	flow_print(c, report);
-	if (c->set.command)
-		cli_note_death(COMMAND, c->set.program, c->status);
 	int status = say_unreached(c, report);
 	flow_report_close(report);
 	if (fflush(c->out) || ferror(c->out))
@@ -446,7 +471,9 @@ static int flow_finish(struct flow_cli *c)
 
 int cmd_flow(int argc, char **argv)
 {
-	static struct flow_cli c = { .memory = AGENT_REGION_NONE, .lock_fd = -1 };
+	static struct flow_cli c = { .memory = AGENT_REGION_NONE,
+				     .lock_fd = -1,
+				     .deaths = DEATH_LOG_NONE };
 	int status = flow_settings_read(&c.set, argc, argv);
 
 	if (status)
@@ -468,6 +495,9 @@ int cmd_flow(int argc, char **argv)
 		block_flow_again(&c);
 	if (!status)
 		status = flow_finish(&c);
+	else if (c.pid)
+		flow_tell_end(&c); /* it may have died meanwhile */
+	death_log_close(&c.deaths);
 	agent_region_close(&c.memory);
 	if (c.out && c.set.output)
 		fclose(c.out);

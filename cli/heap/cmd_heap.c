@@ -13,6 +13,7 @@
 #include "cli/heap/heap_settings.h"
 #include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
+#include "cli/launch/death_log.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
@@ -56,6 +57,7 @@ struct heap_cli {
 	uint64_t torn;
 	uint64_t unlisted;
 	struct heap_attach attach;
+	struct death_log deaths;
 	bool is_asked; /* the command, to end */
 	pid_t pid;
 	int status; /* of the child, as waitpid() gives it */
@@ -172,6 +174,7 @@ static void tell_errors(struct heap_cli *c)
 		heap_print_text(c->report, v, c->has_color, c->out);
 		fflush(c->out);
 	}
+	death_log_look(&c->deaths, c->has_color, c->set.json ? NULL : c->out);
 }
 
 /* On a terminal; elsewhere nothing is printed. A program that was started has the terminal for itself. */
@@ -292,6 +295,22 @@ static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals
 		c->set.program);
 }
 
+static void heap_tell_end(struct heap_cli *c)
+{
+	const struct death_end end = {
+		.program = c->set.command ? c->set.command[0] : c->set.program,
+		.pid = c->pid,
+		.is_attached = c->set.pid != 0,
+		.status = c->status,
+		.is_asked = c->is_asked || asked_times,
+		.is_json = c->set.json != 0,
+		.has_color = c->has_color,
+		.out = c->out,
+	};
+
+	death_log_end(&c->deaths, &end);
+}
+
 static int heap_finish(struct heap_cli *c)
 {
 	struct heap_totals totals = { .torn = c->torn };
@@ -302,12 +321,11 @@ static int heap_finish(struct heap_cli *c)
 	for (size_t i = 0; c->set.json && i < heap_report_count(c->report); i++)
 		if (heap_is_shown(heap_report_view(c->report, i)))
 			heap_print_json(c->report, heap_report_view(c->report, i), c->out);
+	heap_tell_end(c);
 	if (c->set.json)
 		heap_summary_json(&totals, c->out);
 	else
 		heap_summary_text(&totals, c->set.verbose != 0, c->out);
-	if (c->set.command)
-		cli_note_death(COMMAND, c->set.command[0], c->status);
 	if (c->set.pid && !c->set.json)
 		heap_attach_summary(&c->attach, c->region, c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
@@ -331,6 +349,7 @@ static int heap_begin(struct heap_cli *c)
 	c->started_ns = clock_now_ns();
 	if (c->set.pid) {
 		c->pid = c->set.pid;
+		death_log_attach(&c->deaths, c->pid);
 		output_progress(&c->terminal, "loading the detector into process %d", c->pid);
 		int status = heap_attach(&c->attach, &c->memory, &c->set);
 		output_clear_status(&c->terminal);
@@ -338,12 +357,17 @@ static int heap_begin(struct heap_cli *c)
 		return status;
 	}
 	agent_option("heap", &c->memory, options, sizeof(options));
-	return agent_object_start(COMMAND, c->set.command, OBJECT, options, &c->pid);
+	death_log_start(&c->deaths);
+	int status = agent_object_start(COMMAND, c->set.command, OBJECT, options, &c->pid);
+	death_log_started(&c->deaths);
+	return status;
 }
 
 int cmd_heap(int argc, char **argv)
 {
-	struct heap_cli c = { .memory = AGENT_REGION_NONE, .attach = { .lock_fd = -1 } };
+	struct heap_cli c = { .memory = AGENT_REGION_NONE,
+			      .attach = { .lock_fd = -1 },
+			      .deaths = DEATH_LOG_NONE };
 	int status = heap_settings_read(&c.set, argc, argv);
 
 	if (status)
@@ -359,11 +383,16 @@ int cmd_heap(int argc, char **argv)
 	c.has_color = !status && c.terminal.text.has_color && isatty(stream_fd(c.out));
 	watchdog_start(COMMAND, true);
 	if (!status)
+		death_log_open(&c.deaths, COMMAND);
+	if (!status)
 		status = heap_begin(&c);
 	if (!status) {
 		heap_wait_for_end(&c);
 		status = heap_finish(&c);
+	} else if (c.pid) {
+		heap_tell_end(&c); /* it may have died meanwhile */
 	}
+	death_log_close(&c.deaths);
 	heap_report_close(c.report);
 	suppressions_free(c.suppressions);
 	baseline_free(c.baseline);

@@ -38,7 +38,7 @@ static bool wait_for_state(const struct heap_region *region, pid_t pid, uint32_t
 	uint64_t start = clock_now_ns();
 
 	while (atomic_get(&region->state) == not_yet) {
-		if ((kill(pid, 0) && errno == ESRCH) || clock_now_ns() - start > most_ns)
+		if (program_has_ended(pid) || clock_now_ns() - start > most_ns)
 			return atomic_get(&region->state) != not_yet;
 		nanosleep(&step, NULL);
 	}
@@ -174,7 +174,7 @@ void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid
 	wait_for_state(region, pid, HEAP_STOPPED, END_NS);
 	attach->has_left = atomic_get(&region->state) == HEAP_ENDED;
 	/* It has ended before: then nothing is left there either. */
-	attach->has_left |= kill(pid, 0) && errno == ESRCH;
+	attach->has_left |= program_has_ended(pid);
 }
 
 void heap_attach_summary(const struct heap_attach *attach, const struct heap_region *region,

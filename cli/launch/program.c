@@ -259,6 +259,13 @@ enum program_state program_state(pid_t pid)
 	return program_is_32_bit(path) ? PROGRAM_IS_32_BIT : PROGRAM_RUNS;
 }
 
+bool program_has_ended(pid_t pid)
+{
+	enum program_state state = program_state(pid);
+
+	return state == PROGRAM_IS_MISSING || state == PROGRAM_HAS_ENDED;
+}
+
 pid_t program_reader(pid_t pid)
 {
 	char path[64];

@@ -61,6 +61,8 @@ enum program_state {
 	PROGRAM_IS_32_BIT,
 };
 enum program_state program_state(pid_t pid);
+/* It is gone, or a zombie. */
+bool program_has_ended(pid_t pid);
 
 /* The thread that /proc has the memory and the program by: pid, or another if that one has ended. */
 pid_t program_reader(pid_t pid);

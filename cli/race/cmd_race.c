@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
+#include "cli/launch/death_log.h"
 #include "cli/output.h"
 #include "cli/race/race_attach.h"
 #include "cli/race/race_focus.h"
@@ -59,6 +60,7 @@ struct race_cli {
 	struct race_run run;
 	struct race_policy policy;
 	struct race_replay_run replay;
+	struct death_log deaths;
 	struct race_report *report;
 	pid_t root; /* whose names of files are meant; 0: those of this process */
 	FILE *out;
@@ -172,6 +174,8 @@ static void tell(struct race_cli *c, bool is_over)
 		race_print_text(c->report, v, c->has_color, c->out);
 		count_written(c, 1);
 	}
+	bool is_text = !c->set.json && !c->set.is_sarif;
+	death_log_look(&c->deaths, c->has_color, is_text ? c->out : NULL);
 }
 
 static size_t shown_races(const struct race_cli *c)
@@ -398,6 +402,20 @@ static void wait_attached(struct race_cli *c)
 	race_attach_end(&c->run);
 }
 
+static int start_race_command(struct race_cli *c)
+{
+	death_log_start(&c->deaths);
+	int status = race_command_start(&c->set, &c->run);
+	death_log_started(&c->deaths);
+	return status;
+}
+
+static int attach_race(struct race_cli *c)
+{
+	death_log_attach(&c->deaths, c->set.pid);
+	return race_attach_start(&c->set, &c->run);
+}
+
 static void run(struct race_cli *c)
 {
 	struct timespec pause = { 0, LOOK_EVERY_NS };
@@ -410,7 +428,7 @@ static void run(struct race_cli *c)
 		race_vary_choose(&c->vary);
 		if (!c->set.replay)
 			race_focus_choose(focus_of(c), c->run.region);
-		if (race_command_start(&c->set, &c->run) != CLI_OK)
+		if (start_race_command(c) != CLI_OK)
 			break;
 		int status = race_wait_for_end(c);
 
@@ -534,6 +552,23 @@ static int say_loss(const struct race_cli *c)
 	return CLI_NO;
 }
 
+/* A sweep says itself how its runs ended. SARIF has no place for a death: then it is printed as text. */
+static void race_tell_end(struct race_cli *c)
+{
+	const struct death_end end = {
+		.program = c->set.program,
+		.pid = c->run.pid,
+		.is_attached = c->set.pid != 0,
+		.status = c->is_left || c->set.sweep ? 0 : c->status,
+		.is_asked = asked_times || c->is_ended,
+		.is_json = c->set.json != 0,
+		.has_color = c->has_color,
+		.out = c->set.is_sarif ? stderr : c->out,
+	};
+
+	death_log_end(&c->deaths, &end);
+}
+
 static void race_finish(struct race_cli *c)
 {
 	struct race_totals totals;
@@ -548,9 +583,8 @@ static void race_finish(struct race_cli *c)
 	race_failures_settle(&c->provoked.all, c->policy.baseline);
 	race_sum_up(c, &totals);
 	c->shown = shown_races(c);
+	race_tell_end(c);
 	print_end(c, &totals);
-	if (!c->is_left && !c->set.sweep)
-		cli_note_death(COMMAND, c->set.program, c->status);
 	end.blind = c->blind ? "No process could be searched, so a missing report means nothing." :
 			       NULL;
 	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;
@@ -563,6 +597,7 @@ static void race_finish(struct race_cli *c)
 
 static void race_release(struct race_cli *c)
 {
+	death_log_close(&c->deaths);
 	race_report_close(c->report);
 	race_policy_close(&c->policy);
 	race_vary_close(&c->vary);
@@ -577,7 +612,8 @@ int cmd_race(int argc, char **argv)
 	struct race_cli c = { .run.memory = AGENT_REGION_NONE,
 			      .run.ticks = RACE_TICKS_NONE,
 			      .run.members.map_fd = -1,
-			      .run.cpus = RACE_CPUS_NONE };
+			      .run.cpus = RACE_CPUS_NONE,
+			      .deaths = DEATH_LOG_NONE };
 	int status = race_settings_read(&c.set, argc, argv);
 
 	if (status)
@@ -616,14 +652,17 @@ int cmd_race(int argc, char **argv)
 	if (c.set.pid)
 		output_progress(&c.terminal, "loading the agent into process %d", c.set.pid);
 	if (!status)
-		status = c.set.pid ? race_attach_start(&c.set, &c.run) :
-				     race_command_start(&c.set, &c.run);
+		death_log_open(&c.deaths, COMMAND);
+	if (!status)
+		status = c.set.pid ? attach_race(&c) : start_race_command(&c);
 	if (!status) {
 		run(&c);
 		race_finish(&c);
 		if (c.is_left)
 			wait_for_program(&c);
 		status = exit_status(&c);
+	} else if (c.run.pid) {
+		race_tell_end(&c); /* it may have died meanwhile */
 	}
 	race_release(&c);
 	return status;

@@ -47,6 +47,14 @@ int symbols_open_like(struct symbols *like, uint64_t address, uint64_t shift, st
 int symbols_open(pid_t pid, struct symbols **out);
 /* Without objects: addresses have no names. 0 or -ENOMEM. */
 int symbols_open_empty(struct symbols **out);
+/* A file that a process had mapped as code. */
+struct symbols_mapping {
+	uint64_t start;
+	uint64_t offset; /* in the file */
+	const char *path;
+};
+/* Of a process that may have ended. Its memory cannot be read. 0 or -ENOMEM. */
+int symbols_open_mapped(const struct symbols_mapping *mappings, size_t n, struct symbols **out);
 void symbols_close(struct symbols *s);
 
 /*

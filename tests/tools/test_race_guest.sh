@@ -200,7 +200,7 @@ race -- sh -c 'echo out; echo err >&2; exit 3'
 [ $? = 3 ] && [ "$(cat "$tmp/out")" = out ] && [ "$(cat "$tmp/err")" = err ]
 ok "output and exit status are the program's" $?
 race -- sh -c 'kill -9 $$'
-[ $? = 137 ] && grep -qx 'trapline race: note: sh was killed by SIGKILL' "$tmp/err"
+[ $? = 137 ] && grep -q '^trapline race: note: sh was killed by SIGKILL\(, sent by the process itself\)*$' "$tmp/err"
 ok "death by a signal is told as a shell does, and in words" $?
 searched_until "$is_found" --error-exitcode 9 --overhead 20% -- "$victims/race_racy" read_modify_write
 [ "$status" = 9 ]

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * death_log.h - how the processes of a run die of signals: the same for all tools.
+ *
+ * Deaths are seen from outside, see host/death_watch.h. Where that is not permitted, the signal of a command
+ * that was started is known still, and the reason is said.
+ */
+#ifndef CLI_LAUNCH_DEATH_LOG_H
+#define CLI_LAUNCH_DEATH_LOG_H
+
+#include "host/death_watch.h"
+#include "host/mappings.h"
+#include "report/death.h"
+#include "report/dwarf/symbols.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+struct death_entry;
+
+struct death_log {
+	const char *command; /* the name of the subcommand */
+	struct death_watch watch;
+	struct mappings mappings;
+	int err; /* 0, or why deaths are not seen */
+	pid_t attached;
+	struct symbols *symbols; /* of the process that was attached to */
+	uint64_t changes;	 /* of its mappings, that its symbols have */
+	struct death_entry *entries;
+	uint64_t unlisted; /* deaths that were too many to be kept */
+};
+
+#define DEATH_LOG_NONE                    \
+	{                                 \
+		.watch = DEATH_WATCH_NONE \
+	}
+
+/* Before the start or the attach. Without rights it does nothing else. */
+void death_log_open(struct death_log *log, const char *command);
+void death_log_close(struct death_log *log);
+
+/* What this process forks between the two is followed. */
+void death_log_start(struct death_log *log);
+void death_log_started(struct death_log *log);
+/* A process that runs: what names its code is opened now. */
+void death_log_attach(struct death_log *log, pid_t pid);
+
+/* Takes in what has happened. f: faults that are new are printed there as text; NULL: they wait. */
+void death_log_look(struct death_log *log, bool has_color, FILE *f);
+
+struct death_end {
+	const char *program;
+	pid_t pid;
+	bool is_attached;
+	int status; /* as waitpid() gives it; of a process that was attached to it is looked up */
+	bool is_asked; /* this command has ended it, or the user did */
+	bool is_json;
+	bool has_color;
+	FILE *out;
+};
+
+/*
+ * At the end of the process: what is not printed yet, and a line that a signal ended it. Without that line a
+ * summary reads as if it had ended well.
+ */
+void death_log_end(struct death_log *log, const struct death_end *end);
+
+#endif

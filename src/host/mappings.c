@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* mappings.c - see mappings.h. */
+#include "host/mappings.h"
+
+#include "base/memory.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RING_BYTES (256u << 10) /* a power of 2 */
+#define PROCESSES_MAX 8192u
+#define FILES_MAX 4096u /* of a process */
+#define RECORD_MAX 8192u
+
+/* What follows the header of each kind of record. */
+struct task_record { /* fork and exit */
+	uint32_t pid;
+	uint32_t parent;
+	uint32_t tid;
+	uint32_t parent_tid;
+};
+struct comm_record {
+	uint32_t pid;
+	uint32_t tid;
+};
+struct map_record {
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t address;
+	uint64_t bytes;
+	uint64_t offset;
+	uint8_t identity[24];
+	uint32_t protection;
+	uint32_t flags;
+	char path[];
+};
+/* The end of each record: pid and tid, and the time. */
+#define TRAILER_BYTES 16u
+#define TIME_BYTES 8u
+
+/* ---- the rings ---- */
+
+static int open_ring(struct mappings_ring *ring, int cpu)
+{
+	struct perf_event_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.size = sizeof(attr);
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	attr.exclude_kernel = 1;
+	attr.mmap = 1;
+	attr.mmap2 = 1;
+	attr.comm = 1;
+	attr.comm_exec = 1;
+	attr.task = 1;
+	attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	attr.sample_id_all = 1;
+	attr.use_clockid = 1;
+	attr.clockid = CLOCK_MONOTONIC;
+	attr.watermark = 1;
+	attr.wakeup_watermark = RING_BYTES; /* the rings are looked at */
+	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd == -ENODEV)
+		return 0;
+	if (fd < 0)
+		return fd;
+	void *page = memory_map_shared(PAGE_BYTES + RING_BYTES, 1, fd, 0);
+	if (memory_failed(page)) {
+		sys_close(fd);
+		return memory_error(page);
+	}
+	ring->fd = fd;
+	ring->page = page;
+	return 0;
+}
+
+int mappings_open(struct mappings *m)
+{
+	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF);
+	int err = 0;
+
+	m->rings = calloc((size_t)cpus, sizeof(*m->rings));
+	if (!m->rings)
+		return -ENOMEM;
+	m->ring_count = cpus;
+	for (int i = 0; i < cpus; i++)
+		m->rings[i].fd = -1;
+	for (int i = 0; !err && i < cpus; i++)
+		err = open_ring(&m->rings[i], i);
+	return err;
+}
+
+static void ring_copy(const struct mappings_ring *ring, uint64_t from, void *to, size_t n)
+{
+	const uint8_t *data = (const uint8_t *)ring->page + PAGE_BYTES;
+	size_t at = from & (RING_BYTES - 1);
+	size_t first = n < RING_BYTES - at ? n : RING_BYTES - at;
+
+	memcpy(to, data + at, first);
+	memcpy((uint8_t *)to + first, data, n - first);
+}
+
+static void ring_advance(struct mappings_ring *ring, uint64_t to)
+{
+	struct perf_event_mmap_page *page = ring->page;
+
+	/* Pairs with the kernel's read of data_tail before it writes over that space. */
+	__atomic_store_n(&page->data_tail, to, __ATOMIC_RELEASE);
+}
+
+/* The time of the first record; false: there is none. */
+static bool front_time(struct mappings_ring *ring, uint64_t *time_ns)
+{
+	struct perf_event_mmap_page *page = ring->page;
+	struct perf_event_header header;
+
+	if (ring->fd < 0)
+		return false;
+	/* Pairs with the kernel's store of data_head after the record. */
+	uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+	if (page->data_tail == head)
+		return false;
+	ring_copy(ring, page->data_tail, &header, sizeof(header));
+	if (header.size < sizeof(header) + TRAILER_BYTES) {
+		ring_advance(ring, head); /* not possible, but never loop on it */
+		return false;
+	}
+	ring_copy(ring, page->data_tail + header.size - TIME_BYTES, time_ns, sizeof(*time_ns));
+	return true;
+}
+
+static struct mappings_ring *oldest_of(struct mappings *m, uint64_t *time_ns)
+{
+	struct mappings_ring *oldest = NULL;
+	uint64_t time;
+
+	*time_ns = UINT64_MAX;
+	for (int i = 0; i < m->ring_count; i++) {
+		if (!front_time(&m->rings[i], &time) || time >= *time_ns)
+			continue;
+		*time_ns = time;
+		oldest = &m->rings[i];
+	}
+	return oldest;
+}
+
+/* What another CPU wrote before this record has been written when all rings are looked at once more. */
+static struct mappings_ring *oldest_surely(struct mappings *m)
+{
+	uint64_t time_ns;
+	uint64_t before_ns;
+	struct mappings_ring *oldest = oldest_of(m, &time_ns);
+	struct mappings_ring *before;
+
+	do {
+		before = oldest;
+		before_ns = time_ns;
+		oldest = oldest_of(m, &time_ns);
+	} while (oldest != before || time_ns != before_ns);
+	return oldest;
+}
+
+/* ---- the processes ---- */
+
+static struct mapped_process *find_process(const struct mappings *m, pid_t pid)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (m->processes[i].pid == pid)
+			return &m->processes[i];
+	return NULL;
+}
+
+static void forget_files(struct mapped_process *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		free(p->files[i].path);
+	p->count = 0;
+}
+
+static void forget_process(struct mappings *m, struct mapped_process *p)
+{
+	forget_files(p);
+	free(p->files);
+	*p = m->processes[--m->count];
+}
+
+/* NULL: no memory. One that had the number before has ended. */
+static struct mapped_process *new_process(struct mappings *m, pid_t pid)
+{
+	struct mapped_process *p = find_process(m, pid);
+
+	if (p)
+		forget_process(m, p);
+	if (m->count == m->room) {
+		size_t room = m->room ? 2 * m->room : 16;
+		void *more = room > PROCESSES_MAX ? NULL : realloc(m->processes, room * sizeof(*p));
+
+		if (!more) {
+			m->lost++;
+			return NULL;
+		}
+		m->processes = more;
+		m->room = room;
+	}
+	p = &m->processes[m->count++];
+	*p = (struct mapped_process){ .pid = pid, .threads = 1 };
+	return p;
+}
+
+static void forget_overlapped(struct mapped_process *p, uint64_t start, uint64_t end)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->count; i++) {
+		if (p->files[i].start < end && p->files[i].end > start)
+			free(p->files[i].path);
+		else
+			p->files[kept++] = p->files[i];
+	}
+	p->count = kept;
+}
+
+static void add_file(struct mappings *m, struct mapped_process *p, const struct mapped_file *file)
+{
+	struct mapped_file copy = *file;
+
+	forget_overlapped(p, file->start, file->end);
+	p->changes++;
+	if (p->count == p->room) {
+		size_t room = p->room ? 2 * p->room : 16;
+		void *more = room > FILES_MAX ? NULL : realloc(p->files, room * sizeof(copy));
+
+		if (!more) {
+			m->lost++;
+			return;
+		}
+		p->files = more;
+		p->room = room;
+	}
+	copy.path = strdup(file->path);
+	if (copy.path)
+		p->files[p->count++] = copy;
+}
+
+static void note_fork(struct mappings *m, const struct task_record *r)
+{
+	struct mapped_process *parent = find_process(m, (pid_t)r->parent);
+	struct mapped_process *p = find_process(m, (pid_t)r->pid);
+
+	if (r->pid == r->parent) {
+		if (p)
+			p->threads++;
+		return;
+	}
+	if (!parent && (pid_t)r->parent != m->parent)
+		return;
+	p = new_process(m, (pid_t)r->pid);
+	parent = find_process(m, (pid_t)r->parent); /* it may have moved */
+	for (size_t i = 0; p && parent && i < parent->count; i++)
+		add_file(m, p, &parent->files[i]);
+}
+
+static void note_exit(struct mappings *m, const struct task_record *r)
+{
+	struct mapped_process *p = find_process(m, (pid_t)r->pid);
+
+	if (p && !--p->threads)
+		p->is_over = true;
+}
+
+static void note_exec(struct mappings *m, const struct comm_record *r)
+{
+	struct mapped_process *p = find_process(m, (pid_t)r->pid);
+
+	if (!p)
+		return;
+	forget_files(p);
+	p->changes++;
+	p->threads = 1;
+	p->is_over = false;
+}
+
+static void note_map(struct mappings *m, struct map_record *r)
+{
+	struct mapped_process *p = find_process(m, (pid_t)r->pid);
+	const struct mapped_file file = { .start = r->address,
+					  .end = r->address + r->bytes,
+					  .offset = r->offset,
+					  .path = r->path };
+
+	/* Others than files begin with "//" or "[". */
+	if (p && r->path[0] == '/' && r->path[1] != '/')
+		add_file(m, p, &file);
+}
+
+static void note_record(struct mappings *m, struct mappings_ring *ring)
+{
+	const struct perf_event_mmap_page *page = ring->page;
+	struct {
+		struct perf_event_header header;
+		char rest[RECORD_MAX];
+	} r;
+	union {
+		void *any;
+		struct task_record *task;
+		struct comm_record *comm;
+		struct map_record *map;
+	} body = { .any = r.rest };
+
+	memset(&r, 0, sizeof(r.header) + sizeof(struct map_record));
+	ring_copy(ring, page->data_tail, &r.header, sizeof(r.header));
+	size_t size = r.header.size < sizeof(r) - 1 ? r.header.size : sizeof(r) - 1;
+	ring_copy(ring, page->data_tail, &r, size);
+	((char *)&r)[size - TRAILER_BYTES] = '\0';
+	ring_advance(ring, page->data_tail + r.header.size);
+	if (r.header.type == PERF_RECORD_FORK)
+		note_fork(m, body.task);
+	else if (r.header.type == PERF_RECORD_EXIT)
+		note_exit(m, body.task);
+	else if (r.header.type == PERF_RECORD_COMM && r.header.misc & PERF_RECORD_MISC_COMM_EXEC)
+		note_exec(m, body.comm);
+	else if (r.header.type == PERF_RECORD_MMAP2)
+		note_map(m, body.map);
+	else if (r.header.type == PERF_RECORD_LOST)
+		m->lost++;
+}
+
+/* ---- what others call ---- */
+
+void mappings_close(struct mappings *m)
+{
+	for (int i = 0; i < m->ring_count; i++) {
+		if (m->rings[i].fd < 0)
+			continue;
+		memory_unmap(m->rings[i].page, PAGE_BYTES + RING_BYTES);
+		sys_close(m->rings[i].fd);
+	}
+	free(m->rings);
+	while (m->count)
+		forget_process(m, m->processes);
+	free(m->processes);
+	*m = (struct mappings){ 0 };
+}
+
+void mappings_add(struct mappings *m, pid_t pid)
+{
+	struct mapped_process *p = new_process(m, pid);
+	struct mapped_file file = { 0 };
+	char path[64];
+	char *line = NULL;
+	size_t length = 0;
+	char rights[8];
+	int at;
+
+	if (p)
+		p->threads = UINT32_MAX / 2; /* its threads were not counted: it is kept */
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *f = p ? fopen(path, "re") : NULL;
+	while (f && getline(&line, &length, f) > 0) {
+		at = 0;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &file.start,
+			   &file.end, rights, &file.offset, &at) < 4 ||
+		    !at || line[at] != '/' || rights[2] != 'x')
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		file.path = line + at;
+		add_file(m, p, &file);
+	}
+	if (f)
+		fclose(f);
+	free(line);
+}
+
+void mappings_adopt(struct mappings *m, pid_t parent)
+{
+	mappings_read(m);
+	m->parent = parent;
+}
+
+void mappings_read(struct mappings *m)
+{
+	struct mappings_ring *ring;
+
+	for (size_t i = m->count; i-- > 0;)
+		if (m->processes[i].is_over)
+			forget_process(m, &m->processes[i]);
+	while ((ring = oldest_surely(m)))
+		note_record(m, ring);
+}
+
+const struct mapped_process *mappings_of(const struct mappings *m, pid_t pid)
+{
+	return find_process(m, pid);
+}

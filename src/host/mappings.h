@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mappings.h - which files processes have mapped as code, still known when they have ended.
+ *
+ * The kernel writes a record for each mapping of code, each fork and each exec on each CPU. Those of processes
+ * that are followed, and of what descends from them, are kept here. It needs CAP_PERFMON.
+ */
+#ifndef HOST_MAPPINGS_H
+#define HOST_MAPPINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct mapped_file {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file */
+	char *path;
+};
+
+struct mapped_process {
+	pid_t pid;
+	uint32_t threads; /* that live */
+	bool is_over;	  /* since the last call of mappings_read() */
+	uint64_t changes;
+	struct mapped_file *files; /* by time */
+	size_t count;
+	size_t room;
+};
+
+struct mappings_ring {
+	int fd; /* -1: no such CPU now */
+	void *page;
+};
+
+struct mappings {
+	struct mappings_ring *rings;
+	int ring_count;
+	pid_t parent; /* what it forks is followed; 0: none */
+	struct mapped_process *processes;
+	size_t count;
+	size_t room;
+	uint64_t lost; /* records that had no room */
+};
+
+/* 0 or -errno. Closed by mappings_close() in each case. */
+int mappings_open(struct mappings *m);
+void mappings_close(struct mappings *m);
+
+/* A process that runs, with what it has mapped now. */
+void mappings_add(struct mappings *m, pid_t pid);
+/* What a process forks is followed, and nothing else of it; 0: no process. */
+void mappings_adopt(struct mappings *m, pid_t parent);
+
+/* Takes in what has happened. Processes that had ended before the last call are forgotten. */
+void mappings_read(struct mappings *m);
+/* NULL: it is not followed. Valid until the next call of mappings_read(). */
+const struct mapped_process *mappings_of(const struct mappings *m, pid_t pid);
+
+#endif

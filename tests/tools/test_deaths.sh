@@ -1,0 +1,178 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_deaths.sh TRAPLINE VICTIMS - a program that a signal ends is told by heap, race and flow, with the
+# signal, the address and the stack. TAP.
+
+# shellcheck source=tests/cli/tap.sh disable=SC1091,SC2154 # shared with it
+. "$(dirname "$0")/../cli/tap.sh"
+# shellcheck source=tests/other_user.sh disable=SC1091
+. "$(dirname "$0")/../other_user.sh"
+need jq
+victim=$victims/deaths
+copy=
+[ "$(id -u)" = 0 ] || skip_all "the stack of a death needs root"
+
+# of TOOL: what it needs to begin with.
+of()
+{
+	case $1 in flow) echo "flow --from read" ;; *) echo "$1" ;; esac
+}
+
+# run TOOL ARG...: as JSON lines, in $tmp/out.
+run()
+{
+	tool=$1
+	shift
+	# shellcheck disable=SC2046 # two words
+	timeout -k 5 60 "$trapline" $(of "$tool") --json -o "$tmp/out" "$@" >"$tmp/stdout" 2>"$tmp/err" </dev/null
+}
+
+# deaths EXPRESSION: holds for the array of deaths.
+deaths()
+{
+	jq -e -s "map(select(.type == \"death\")) | $1" "$tmp/out" >/dev/null 2>>"$tmp/err"
+}
+
+# attached TOOL WAY [CALL]: to a program that waits, and continues by the call. Once more where it came before the
+# attach was done.
+attached()
+{
+	for _ in 1 2 3 4 5; do
+		attach "$@"
+		grep -q 'trapline [a-z]*: cannot' "$tmp/err" || return 0
+	done
+}
+attach()
+{
+	tool=$1
+	rm -f "$tmp/in" "$tmp/number" "$tmp/out"
+	[ -z "$copy" ] || cp "$victim" "$copy"
+	mkfifo "$tmp/in"
+	"${copy:-$victim}" "$2" wait <"$tmp/in" >"$tmp/number" 2>/dev/null &
+	pid=$!
+	started="$started $pid"
+	exec 3>"$tmp/in"
+	eventually test -s "$tmp/number"
+	# shellcheck disable=SC2046 # two words
+	timeout -k 5 60 "$trapline" $(of "$tool") --json -o "$tmp/out" -p $pid --for 20 >"$tmp/stdout" 2>"$tmp/err" &
+	observer=$!
+	eventually is_searched $pid
+	sleep 0.5
+	${3:-let_go}
+	exec 3>&-
+	wait $observer
+}
+is_searched()
+{
+	grep -q 'trapline' "/proc/$1/maps"
+}
+let_go()
+{
+	echo go >&3
+}
+
+by_store='length == 1 and (.[0] | .signal == "SIGSEGV" and .code == "SEGV_MAPERR" and .address == "0xea60" and
+	.sender == null and (.fingerprint | length == 16) and .stack[0].function == "store" and
+	.stack[0].line > 0 and .stack[1].function == "die_by_store" and .function == "store")'
+
+for tool in heap race flow; do
+	run $tool -- "$victim" store
+	deaths "$by_store and (.[0] | .tid == .pid and any(.stack[]; .function == \"main\"))"
+	ok "$tool: an access to memory that is not mapped, with its address and stack" $?
+	grep -q "^trapline $tool: note: .*deaths was killed by SIGSEGV\$" "$tmp/err"
+	ok "$tool: and one line says what ended the program" $?
+	run $tool -- "$victim" thread
+	deaths "$by_store and (.[0] | .tid != .pid and .thread == \"worker\" and any(.stack[]; .function == \"thread_of\"))"
+	ok "$tool: a thread that is not the first" $?
+	run $tool -- "$victim" handled
+	[ $? != 139 ] && grep -qx 'went on' "$tmp/stdout" && deaths '. == []' && ! grep -q killed "$tmp/err"
+	ok "$tool: a fault that the program handles is not a death" $?
+	run $tool -- "$victim" exit
+	deaths '. == []' && ! grep -q killed "$tmp/err"
+	ok "$tool: neither is an exit" $?
+	attached $tool store
+	deaths "$by_store" && grep -q "note: process $pid was killed by SIGSEGV\$" "$tmp/err"
+	ok "$tool -p: a process that runs" $?
+	attached $tool handled
+	deaths '. == []' && ! grep -q killed "$tmp/err"
+	ok "$tool -p: and one that handles it is not dead" $?
+done
+
+# ends WAY EXPRESSION: of the one death.
+ends()
+{
+	for tool in heap race flow; do
+		run $tool -- "$victim" "$1"
+		deaths "length == 1 and (.[0] | $2)" || return 1
+	done
+}
+ends divide '.signal == "SIGFPE" and .code == "FPE_INTDIV" and .function == "divide" and .stack[0].function == "divide"'
+ok 'a division by zero' $?
+ends bus '.signal == "SIGBUS" and .code == "BUS_ADRERR" and any(.stack[]; .function == "past_the_end_of_a_file")'
+ok 'an access behind the end of a file' $?
+ends abort '.signal == "SIGABRT" and .address == null and .sender == .pid and .function == "main"'
+ok 'abort(), in its caller' $?
+ends overflow '.signal == "SIGSEGV" and .function == "recurse" and (.stack | length > 10) and
+	all(.stack[0:9][]; .function == "recurse")'
+ok 'a stack that overflows' $?
+ends reported '.signal == "SIGSEGV" and .sender == .pid and .stack[0].function == "store" and
+	any(.stack[]; .function == "reported")'
+ok 'a handler that raises the signal again, which comes when it returns' $?
+ends child '.signal == "SIGSEGV" and .function == "store" and any(.stack[]; .function == "in_a_child")' &&
+	! grep -q killed "$tmp/err"
+ok 'a child' $?
+ends itself '.signal == "SIGTERM" and .stack == [] and .sender == .pid'
+ok 'a SIGTERM of its own, without a stack' $?
+
+# sent SIGNAL: a process sends it to one that was attached to.
+sent()
+{
+	sh -c "kill -$1 $pid; sleep 0.1"
+}
+kill_it() { sent KILL; }
+end_it() { sent TERM; }
+for tool in heap race flow; do
+	attached $tool forever kill_it
+	deaths 'length == 1 and (.[0] | .signal == "SIGKILL" and .sender != null and .sender_name == "sh" and .stack == [])' &&
+		grep -q "note: process $pid was killed by SIGKILL, sent by process [0-9]* (sh)\$" "$tmp/err"
+	ok "$tool -p: a SIGKILL has its sender" $?
+	attached $tool forever end_it
+	deaths 'length == 1 and (.[0] | .signal == "SIGTERM" and .sender_name == "sh" and .stack == [])' &&
+		[ "$(grep -c SIGTERM "$tmp/err")" = 1 ]
+	ok "$tool -p: a SIGTERM is one line" $?
+done
+
+# As text, where the report is.
+timeout -k 5 60 "$trapline" heap -- "$victim" store >"$tmp/out" 2>"$tmp/err"
+[ $? = 139 ] && grep -q '^death: SIGSEGV: access to 0xea60, which is not mapped, in store \[[0-9a-f]*\]$' "$tmp/err" &&
+	grep -q '^    #0  store\(+0x[0-9a-f]*\)* (deaths.c:[0-9]*) in deaths$' "$tmp/err"
+ok 'the text has the same' $?
+timeout -k 5 60 "$trapline" heap -- "$victim" itself >"$tmp/out" 2>"$tmp/err"
+[ $? = 143 ] && ! grep -q '^death' "$tmp/err" &&
+	grep -q 'deaths was killed by SIGTERM, sent by the process itself$' "$tmp/err"
+ok 'a SIGTERM is no more than a line there' $?
+
+# What the command does itself, the user knows.
+timeout -k 5 60 "$trapline" heap --for 1 -- "$victim" forever >"$tmp/out" 2>"$tmp/err"
+[ $? = 143 ] && ! grep -q killed "$tmp/err"
+ok 'the SIGTERM of --for is not told' $?
+
+copy=$tmp/deaths
+for tool in heap race flow; do
+	attached $tool deleted
+	deaths "length == 1 and (.[0] | .signal == \"SIGSEGV\" and .stack[0].function == \"store\" and .stack[0].line > 0)"
+	ok "$tool -p: a program whose file was removed meanwhile has names and lines" $?
+done
+
+if lend "$victim"; then
+	for tool in heap race flow; do
+		# shellcheck disable=SC2046,SC2086 # several words
+		timeout -k 5 60 $as_user "$lent/trapline" $(of $tool) -- "$lent/deaths" store >"$tmp/out" 2>"$tmp/err" </dev/null
+		grep -q 'deaths was killed by SIGSEGV$' "$tmp/err" &&
+			grep -q 'note: the address and the stack of this death are not known: it needs CAP_BPF' "$tmp/err"
+		ok "$tool: without rights the reason is said" $?
+	done
+else
+	skip 'without rights the reason is said' "$not_lent"
+fi
+finished

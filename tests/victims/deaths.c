@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deaths.c - a program that a signal ends, or does not: `deaths WAY [wait]`. With `wait` it prints its number
+ * and waits for a line first.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Winfinite-recursion"
+
+static volatile int zero;
+static sigjmp_buf back;
+static const char *volatile executable;
+
+__attribute__((noinline)) static void store(char *at)
+{
+	*(volatile char *)at = 1;
+}
+
+__attribute__((noinline)) static void die_by_store(void)
+{
+	store((char *)0xea60);
+	zero++;
+}
+
+__attribute__((noinline)) static void divide(void)
+{
+	zero = 7 / zero;
+}
+
+__attribute__((noinline)) static int recurse(int depth)
+{
+	volatile char room[3000];
+
+	room[depth % 100] = (char)depth;
+	return recurse(depth + 1) + room[depth % 100];
+}
+
+__attribute__((noinline)) static void past_the_end_of_a_file(void)
+{
+	FILE *f = tmpfile();
+	char *page = f ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0) :
+			 MAP_FAILED;
+
+	if (page != MAP_FAILED)
+		store(page);
+}
+
+static void *thread_of(void *arg)
+{
+	pthread_setname_np(pthread_self(), "worker");
+	die_by_store();
+	return arg;
+}
+
+static void in_a_thread(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, thread_of, NULL);
+	pthread_join(thread, NULL);
+}
+
+static void on_fault(int signal)
+{
+	siglongjmp(back, signal);
+}
+
+static void handled(void)
+{
+	signal(SIGSEGV, on_fault);
+	if (!sigsetjmp(back, 1))
+		die_by_store();
+	puts("went on");
+}
+
+static void on_crash(int number)
+{
+	write(2, "crash\n", 6);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* As programs with a crash reporter do. */
+static void reported(void)
+{
+	signal(SIGSEGV, on_crash);
+	die_by_store();
+}
+
+static void in_a_child(void)
+{
+	if (!fork()) {
+		die_by_store();
+		_exit(0);
+	}
+	wait(NULL);
+}
+
+static void itself(void)
+{
+	raise(SIGTERM);
+}
+
+static void by_exit(void)
+{
+	exit(3);
+}
+
+static void forever(void)
+{
+	for (;;)
+		pause();
+}
+
+static void deleted(void)
+{
+	unlink(executable);
+	die_by_store();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} ways[] = {
+	{ "store", die_by_store }, { "divide", divide },
+	{ "abort", abort },	   { "bus", past_the_end_of_a_file },
+	{ "thread", in_a_thread }, { "handled", handled },
+	{ "reported", reported },  { "child", in_a_child },
+	{ "itself", itself },	   { "exit", by_exit },
+	{ "forever", forever },	   { "deleted", deleted },
+};
+
+static void *idle(void *arg)
+{
+	forever();
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	char line[8];
+
+	executable = argv[0];
+	pthread_create(&thread, NULL, idle, NULL);
+	free(malloc(100));
+	if (argc > 2) {
+		printf("%d\n", getpid());
+		fflush(stdout);
+		if (!fgets(line, sizeof(line), stdin))
+			return 1;
+	}
+	if (argc > 1 && !strcmp(argv[1], "overflow"))
+		return recurse(0);
+	for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(ways[i].name, argv[1]))
+			ways[i].run();
+	return 0;
+}
