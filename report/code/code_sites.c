@@ -7,6 +7,7 @@
 #include "report/dwarf/dies.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/unit.h"
+#include "report/lang/ada.h"
 #include "report/lang/go.h"
 #include "report/lang/near.h"
 #include "report/path.h"
@@ -162,6 +163,7 @@ struct search {
 	bool is_program;
 	bool is_plain;	 /* the name is one word, which is in each symbol that fits */
 	bool is_mangled; /* it is a symbol, as nm and linkers print it */
+	char lower[256]; /* the name in small letters; empty: it is that, or too long */
 	int err;
 };
 
@@ -280,6 +282,27 @@ static bool name_fits(const struct search *f, Dwfl_Module *mod, const char *name
 	return fits;
 }
 
+/* A symbol of Ada has small letters, and the source has what its author likes. */
+static bool ada_fits(const struct search *f, const char *name)
+{
+	struct function_name wanted = f->wanted;
+
+	if (f->lower[0])
+		wanted.text = f->lower;
+	return function_name_fits_dotted(&wanted, name);
+}
+
+/* readable: NULL, as the symbol is; dotted: NULL, it is not of D or Ada. */
+static bool symbol_fits(const struct search *f, Dwfl_Module *mod, char *symbol,
+			const char *readable, const char *dotted)
+{
+	if (!readable)
+		return name_fits(f, mod, symbol, symbol) || (dotted && ada_fits(f, dotted));
+	if (dotted && !f->is_mangled)
+		return function_name_fits_dotted(&f->wanted, dotted);
+	return readable_fits(f, readable, symbol);
+}
+
 /*
  * Is it of the source file that is wanted? Without debug information the symbol table knows it, for
  * functions that are local to a file.
@@ -305,6 +328,7 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 	int type = GELF_ST_TYPE(sym->st_info);
 	char base[512];
 	char plain[512];
+	char ada[512];
 
 	if (type == STT_FILE || f->file_in != mod) {
 		f->file = type == STT_FILE ? symbol : NULL;
@@ -312,23 +336,28 @@ static int sites_search_visit(Dwfl_Module *mod, const char *symbol, const GElf_S
 	}
 	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || !address)
 		return 0;
-	if (f->is_plain && !strstr(symbol, f->wanted.text) && !is_short_form(symbol))
+	if (f->is_plain && !strstr(symbol, f->wanted.text) && !is_short_form(symbol) &&
+	    (!f->lower[0] || !strstr(symbol, f->lower)))
 		return 0;
 	snprintf(base, sizeof(base), "%.*s", (int)strcspn(symbol, "@"), symbol);
 	if (!base[0])
 		snprintf(base, sizeof(base), "%s", symbol);
 	char *readable = symbols_demangle(base);
-	const char *name = readable ? readable : base;
-	bool fits = readable ? readable_fits(f, readable, base) : name_fits(f, mod, name, base);
-	fits = fits && is_of_source(f, mod, sym, address);
+	const char *dotted = demangle_is_d(base) ?
+				     readable :
+				     ada_name(f->s, mod, address, base, ada, sizeof(ada));
+	bool fits = symbol_fits(f, mod, base, readable, dotted) &&
+		    is_of_source(f, mod, sym, address);
 	if (fits && is_part(base) && !is_part(f->wanted.text) && !f->with_parts) {
 		f->parts++;
 		fits = false;
 	}
 	if (fits)
 		f->err = add_function(f, mod, base,
-				      readable ? function_name_plain(name, plain, sizeof(plain)) :
-						 name,
+				      dotted ? dotted :
+				      readable ?
+					       function_name_plain(readable, plain, sizeof(plain)) :
+					       base,
 				      address, type == STT_GNU_IFUNC);
 	free(readable);
 	return f->err;
@@ -382,6 +411,15 @@ static void near_add_mangled(struct near_search *near, const char *symbol)
 	free(readable);
 }
 
+/* Takes the name, which may be NULL. */
+static void near_add_dotted(struct near_search *near, char *name)
+{
+	if (name && near->kept_count < NEAR_KEPT_MAX && near_add(&near->list, name))
+		near->kept[near->kept_count++] = name;
+	else
+		free(name);
+}
+
 static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym,
 			    uint64_t address, void *arg)
 {
@@ -390,7 +428,11 @@ static int sites_near_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *
 
 	if (type != STT_FUNC && type != STT_GNU_IFUNC)
 		return 0;
-	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
+	char ada[512];
+
+	if (demangle_is_d(name) || ada_name(near->s, mod, address, name, ada, sizeof(ada)))
+		near_add_dotted(near, demangle_is_d(name) ? symbols_demangle(name) : strdup(ada));
+	else if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
 		near_add_mangled(near, name);
 	else if (!strpbrk(name, "@.") || go_is(near->s, mod))
 		near_add(&near->list, name);
@@ -494,6 +536,10 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 	f.wanted.has_arguments = paren && strncmp(paren, "(anon", 5) != 0 &&
 				 !strstr(w->name, "operator");
 	f.is_plain = !f.wanted.is_pattern && is_one_word(w->name);
+	for (size_t i = 0; w->name[i] && strlen(w->name) < sizeof(f.lower); i++)
+		f.lower[i] = (char)tolower((unsigned char)w->name[i]);
+	if (!strcmp(f.lower, w->name))
+		f.lower[0] = '\0';
 	char *readable = f.is_plain ? symbols_demangle(w->name) : NULL;
 	f.is_mangled = readable != NULL;
 	free(readable);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * demangle.c - readable names of C++ and Rust.
+ * demangle.c - readable names of C++, Rust and D.
  *
  * A mangled name refers to its own earlier parts, so that 200 characters can stand for gigabytes: the
  * target chose it. A name with many references goes to a process with little memory and time, which
@@ -192,6 +192,8 @@ char *symbols_demangle(const char *name)
 
 	if (name[0] == '_' && name[1] == 'R')
 		return demangle_rust(name);
+	if (demangle_is_d(name))
+		return demangle_d(name);
 	if (name[0] != '_' || name[1] != 'Z' || strnlen(name, MANGLED_MAX) == MANGLED_MAX)
 		return NULL;
 	demangler demangle = demangler_get();

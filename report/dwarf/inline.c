@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* inline.c - the functions that a compiler put into another, at one address. */
 #include "report/dwarf/dies.h"
+#include "report/dwarf/languages.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/lang/ada.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 
@@ -39,6 +41,7 @@ static const char *inlined_name(struct symbols *s, Dwarf_Die *die)
 	Dwarf_Attribute attr;
 	Dwarf_Die origin;
 	char name[256];
+	char ada[256];
 
 	if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) || !dwarf_formref_die(&attr, &origin))
 		return clean_die_name(die);
@@ -46,6 +49,8 @@ static const char *inlined_name(struct symbols *s, Dwarf_Die *die)
 	if (dwarf_attr(&origin, DW_AT_specification, &attr))
 		dwarf_formref_die(&attr, &origin);
 	die_qualified(&origin, name, sizeof(name));
+	if (language_is_ada(die_language(die)) && ada_decode(name, ada, sizeof(ada)))
+		return clean_keep(ada);
 	struct types *types = types_of(s);
 	return types && name[0] ? types_keep_name(types, name) : clean_die_name(die);
 }

@@ -35,4 +35,11 @@ static inline bool language_is_c(int language)
 	}
 }
 
+/* Any version of Ada. */
+static inline bool language_is_ada(int language)
+{
+	return language == DW_LANG_Ada83 || language == DW_LANG_Ada95 || language == LANG_ADA2005 ||
+	       language == LANG_ADA2012;
+}
+
 #endif

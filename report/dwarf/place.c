@@ -8,6 +8,7 @@
 #include "report/dwarf/same_code.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/lang/ada.h"
 #include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
@@ -112,9 +113,12 @@ static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place 
 	p->symbol = p->function;
 	if (p->function) {
 		p->offset = offset;
+		char ada[512];
 		char *readable = readable_name(p->function);
 		if (readable)
 			p->function = clean_keep(readable);
+		else if (ada_name(s, mod, c->address, p->function, ada, sizeof(ada)))
+			p->function = clean_keep(ada);
 		free(readable);
 	}
 	if (s->leaves_out_lines)

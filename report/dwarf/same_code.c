@@ -225,7 +225,8 @@ static bool are_alike(const char *a, const char *b)
 
 static bool is_of_c(const struct same_name *name)
 {
-	return strncmp(name->symbol, "_Z", 2) != 0 && strncmp(name->symbol, "_R", 2) != 0;
+	return strncmp(name->symbol, "_Z", 2) != 0 && strncmp(name->symbol, "_R", 2) != 0 &&
+	       !demangle_is_d(name->symbol);
 }
 
 /* Whatever the debug information says. */

@@ -425,6 +425,7 @@ void symbols_close(struct symbols *s)
 	unit_forget(s);
 	code_inlined_forget(s);
 	same_code_forget(s);
+	ada_forget(s);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);

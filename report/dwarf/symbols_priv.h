@@ -36,6 +36,7 @@ struct symbols {
 	struct types *types;	       /* made at first use */
 	struct units *units;	       /* of each module without .debug_aranges: see unit.h */
 	struct go_table *go;	       /* of each object that was asked for */
+	struct ada_object *ada;	       /* the same */
 	struct inlined_names *inlined; /* of each object: see code_inlined.c */
 	struct same_names *same_names; /* of each object: see same_code.c */
 	struct jit_map *jit;	       /* made when an address is in no object */
@@ -85,10 +86,14 @@ char *symbols_demangle(const char *name);
 
 /* A name of Rust's v0 scheme, or NULL; and the escapes of its older one. */
 char *demangle_rust(const char *name);
+char *demangle_d(const char *name);
+/* Is it a symbol of D? Its parts have dots between them. */
+bool demangle_is_d(const char *name);
 void demangle_rust_escapes(char *name);
 
 void symbols_places_free(struct symbols *s);
 void symbols_frames_free(struct symbols *s);
 void same_code_forget(struct symbols *s);
+void ada_forget(struct symbols *s);
 
 #endif

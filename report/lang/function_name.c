@@ -188,3 +188,47 @@ bool function_name_fits(const struct function_name *wanted, const char *name)
 		return false;
 	return trait_fits(wanted, plain) || without_templates_fits(wanted, plain);
 }
+
+/* Of `app.Buf!(int).put` app.Buf.put; false: it has no arguments of templates, or is too long. */
+static bool without_arguments(const char *name, char *out, size_t n)
+{
+	int open = 0;
+
+	if (!strstr(name, "!(") || strlen(name) >= n)
+		return false;
+	for (const char *p = name; *p; p++) {
+		bool begins = p[0] == '!' && p[1] == '(';
+
+		if (begins || (open && *p == '('))
+			open++;
+		if (!open)
+			*out++ = *p;
+		else if (*p == ')')
+			open--;
+		p += begins;
+	}
+	*out = 0;
+	return true;
+}
+
+static bool dotted_fits(const struct function_name *wanted, const char *name)
+{
+	int open = 0;
+
+	if (text_fits(wanted, name))
+		return true;
+	for (const char *p = name; *p; p++) {
+		open += *p == '(' ? 1 : *p == ')' ? -1 : 0;
+		if (!open && *p == '.' && text_fits(wanted, p + 1))
+			return true;
+	}
+	return false;
+}
+
+bool function_name_fits_dotted(const struct function_name *wanted, const char *name)
+{
+	char form[1024];
+
+	return dotted_fits(wanted, name) ||
+	       (without_arguments(name, form, sizeof(form)) && dotted_fits(wanted, form));
+}

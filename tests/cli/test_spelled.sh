@@ -128,4 +128,90 @@ if command -v go >/dev/null; then
 else
 	skip 'go: all' 'go is not installed'
 fi
+
+if command -v gdc >/dev/null; then
+	gdc -g -O0 -o "$tmp/spelled_d" "$sources/spelled.d" 2>"$tmp/err"
+	begin spelled_d
+	means a_method_by_its_whole_name spelled.Conn.push spelled.Conn.push spelled.Conn.push
+	means the_module_may_be_left_out Conn.push spelled.Conn.push spelled.Conn.push
+	means a_pattern '*.push*' spelled.Conn.push spelled.Conn.push spelled.Stack.pushed
+	means a_method_of_a_template Buf.put 'spelled.Buf!(int).put'
+	means a_method_of_one_of_its_types 'spelled.Buf!(int).put' 'spelled.Buf!(int).put'
+	means a_function_of_a_template spelled.twice 'spelled.twice!(int)' 'spelled.twice!(long)'
+	means a_function_in_another spelled.main.inner spelled.main.inner
+	means a_symbol _D7spelled4Conn4openFAyaDFiZiZi spelled.Conn.open
+	not_there a_part_of_a_type_is_another_type onn.push
+	not_there another_module_has_no_such_method other.Conn.push
+	not_there a_method_of_another_type 'Buf!(long).put'
+	exactly 'spelled_d: a_name_that_is_not_there_gets_near_names' \
+		"no function is named 'spelled.Conn.opn' in spelled_d; did you mean spelled.Conn.open?" \
+		-p "$pid" spelled.Conn.opn --list
+	watch -p "$pid" spelled.Conn.push --stack --limit 1
+	[ $? = 0 ] && grep -q '#0  spelled.Conn.push (spelled.d:' "$tmp/out"
+	ok 'spelled_d: frames_have_readable_names' $?
+	kill "$pid"
+else
+	skip 'D: all' 'gdc is not installed'
+fi
+
+if command -v gnatmake >/dev/null; then
+	cat >"$tmp/in_c.c" <<'END'
+int sum;
+__attribute__((noinline)) void ring__in_c(int n) { sum += n; }
+__attribute__((noinline)) void ring__other(int n) { sum -= n; }
+END
+	ada=$(cd "$sources/spelled_ada" && pwd)
+	(cd "$tmp" && gcc -g -O0 -c in_c.c && mkdir ada && cd ada &&
+		gnatmake -q -g -O0 -I"$ada" -o ../spelled_ada \
+			spelled_ada.adb -largs ../in_c.o) >"$tmp/err" 2>&1
+	begin spelled_ada
+	means a_procedure_as_the_source_has_it Ring.Push ring.push ring.push
+	means small_letters ring.push ring.push ring.push
+	means the_package_may_be_left_out Push ring.push ring.push
+	means a_package_in_another Inner.Deep ring.inner.deep
+	means a_function_in_another ring.count_all.nested ring.count_all.nested
+	means an_operator 'ring."+"' 'ring."+"'
+	means the_main_procedure Spelled_Ada spelled_ada
+	means a_symbol ring__count_all ring.count_all
+	means a_name_of_c_stays ring__in_c ring__in_c
+	not_there a_name_of_c_has_no_dots ring.in_c
+	not_there another_package_has_no_such_procedure rin.push
+	watch -p "$pid" ring.push --stack --limit 1
+	[ $? = 0 ] && grep -q '#0  ring.push (ring.adb:' "$tmp/out" && grep -q '#1  spelled_ada' "$tmp/out"
+	ok 'spelled_ada: frames_have_readable_names' $?
+	kill "$pid"
+else
+	skip 'Ada: all' 'gnatmake is not installed'
+fi
+
+# A name may refer to itself, or to what is not there: it stays. In a program of C two underscores are two.
+cat >"$tmp/hostile.c" <<'END'
+#include <unistd.h>
+#define NAMED(name, text) __attribute__((noinline)) void name(void) __asm__(text); void name(void) { getppid(); }
+NAMED(itself, "_D3appQaQbQcQdFZv")
+NAMED(longer, "_D3appTQbZQzzzzzzzzFZv")
+NAMED(twice, "_D3app__T1aTQdTQfTQhTQjTQlTQnTQpZFZv")
+NAMED(cut, "_D99999999999999999999app")
+NAMED(plain, "ring__push")
+int main(void)
+{
+	write(1, "ready\n", 6);
+	for (;;) {
+		itself();
+		longer();
+		twice();
+		cut();
+		plain();
+		usleep(5000);
+	}
+}
+END
+gcc -O0 -o "$tmp/hostile" "$tmp/hostile.c"
+begin hostile
+watch -p "$pid" --list '*' --json
+[ $? = 0 ] && jq -e -s 'map(select(.type == "site").name) | index("_D3appQaQbQcQdFZv") != null and
+	index("_D99999999999999999999app") != null and index("ring__push") != null' "$tmp/out" >"$tmp/jq"
+ok 'hostile: names_that_are_no_names_stay' $?
+not_there two_underscores_of_c_are_no_dot ring.push
+kill "$pid"
 finished
