@@ -26,6 +26,7 @@
 #include "base/sys.h"
 #include "event/aim.h"
 #include "guest/environment.h"
+#include "guest/late_calls.h"
 #include "guest/sanitizer.h"
 #include "guest/share.h"
 #include "guest/signals.h"
@@ -206,7 +207,13 @@ static int attach_probe(const char *path)
 	int lock = open_lock(path, region, sizeof(*region));
 
 	zydis_open(); /* tells later whether it failed */
-	return lock < 0 ? lock : agent_probe_attach(region, lock);
+	if (lock < 0)
+		return lock;
+	late_calls_begin(end_for_program, false);
+	int err = agent_probe_attach(region, lock);
+	if (err)
+		late_calls_end(false);
+	return err;
 }
 
 static int attach_flow(const char *path)
@@ -220,9 +227,11 @@ static int attach_flow(const char *path)
 		return lock;
 	zydis_open(); /* as for a probe */
 	/* Before the command unblocks SIGTRAP in threads: one that is sent to them waits as before. */
-	signals_take_marked(end_for_program);
-	trap_install();
-	return agent_flow_attach(region, lock);
+	late_calls_begin(end_for_program, true);
+	int err = agent_flow_attach(region, lock);
+	if (err)
+		late_calls_end(false);
+	return err;
 }
 
 static int do_call(const char *options)

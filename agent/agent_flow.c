@@ -22,6 +22,7 @@
 #include "flow/flow_begin.h"
 #include "flow/flow_places.h"
 #include "flow/flow_tell.h"
+#include "guest/late_calls.h"
 #include "guest/outside.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
@@ -105,6 +106,13 @@ int agent_flow_let_go(void)
 	return -EINPROGRESS;
 }
 
+static void flow_calls_end(int is_outside)
+{
+	own_thread_opens();
+	late_calls_end(is_outside);
+	own_thread_shuts();
+}
+
 static void flow_wait_for_end(struct flow_region *region)
 {
 	const struct timespec step = { 0, LOOK_EVERY_NS };
@@ -124,9 +132,12 @@ static void flow_wait_for_end(struct flow_region *region)
 	/* Nothing is written into the region for what is asked from here on. */
 	const uint32_t was_asked = atomic_swap(&flow.is_asked, LEAVES);
 	/* A program that has asked waits for its signals: then all stays mapped. */
-	const int is_free = !was_asked && !outside_wait(OUTSIDE_MOST_NS) && !flow_give();
+	const int is_outside = !was_asked && !outside_wait(OUTSIDE_MOST_NS);
+	const int is_free = is_outside && !flow_give();
+	late_calls_rest();
 	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
 	flow_leaves(region, was_asked);
+	flow_calls_end(is_outside);
 	if (is_free)
 		memory_unmap(region, sizeof(*region));
 }
@@ -138,13 +149,16 @@ static void *flow_run_late(void *arg)
 	own_thread_begins();
 	int err = flow_wait_while(region, FLOW_NEW);
 	own_thread_opens();
+	late_calls_look_again();
 	if (!err)
 		err = flow_arm(region, 0);
 	own_thread_shuts();
 	if (err) {
+		late_calls_rest();
 		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
 		kept_fd_close(&flow.lock);
 		flow_leaves(region, 0);
+		flow_calls_end(0);
 		return NULL;
 	}
 	atomic_set(&region->state, (uint32_t)FLOW_ARMED);

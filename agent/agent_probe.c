@@ -28,6 +28,7 @@
 #include "core/in_code.h"
 #include "core/target.h"
 #include "event/event.h"
+#include "guest/late_calls.h"
 #include "guest/outside.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
@@ -216,8 +217,12 @@ static void drop_region(struct probe_region **region)
 /* What a thread can still be at stays, until the next run. */
 static void tell_end(struct probe_region *region, enum probe_state state)
 {
-	const int is_free = !outside_wait(OUTSIDE_MOST_NS) && !agent_trace_give();
+	const int is_outside = !outside_wait(OUTSIDE_MOST_NS);
+	const int is_free = is_outside && !agent_trace_give();
 
+	own_thread_opens();
+	late_calls_end(is_outside);
+	own_thread_shuts();
 	atomic_set(&region->state, (uint32_t)state);
 	if (is_free) {
 		drop_region(&probes.last);
@@ -266,6 +271,7 @@ static int arm(struct probe_region *region)
 static int arm_late(struct probe_region *region)
 {
 	own_thread_opens();
+	late_calls_look_again();
 	int err = arm(region);
 	if (err) {
 		close_probes();

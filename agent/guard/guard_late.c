@@ -28,6 +28,7 @@
 #include "code/kept_fd.h"
 #include "decoder_name.h"
 #include "guest/environment.h"
+#include "guest/moved.h"
 #include "guest/own_thread.h"
 #include "guest/segv.h"
 #include "guest/share.h"
@@ -140,6 +141,7 @@ static int take(struct heap_region *region)
 		snprintf(region->why, sizeof(region->why), DECODER_NAME " is not installed");
 		return err;
 	}
+	signals_note_own_masks();
 	err = late_jumps_place(region->why, sizeof(region->why), &refused);
 	if (err)
 		return err;
@@ -181,9 +183,7 @@ static bool are_masks_open(void)
 /* A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken or given back. */
 static void look_at_signal_again(void)
 {
-	const struct timespec pause = { 0, LOOK_NS };
-
-	sys_nap(&pause);
+	moved_wait();
 	own_thread_opens();
 	pthread_mutex_lock(&late.lock);
 	if (atomic_get(&heap_is_over) && !are_masks_open()) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* guard_late_jumps.c - see guard_late.h. A row and its word stay for ever, and are used again. */
+/* guard_late_jumps.c - see guard_late.h. */
 #include "agent/guard/guard_late.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,6 @@
 #include <trapline/code.h>
 
 #include "agent/guard/guard.h"
-#include "agent/guard/guard_late_prologue.h"
 #include "agent/heap/next_malloc.h"
 #include "base/atomic.h"
 #include "code/poke/change.h"
@@ -22,6 +21,7 @@
 #include "code/probe/probe_word.h"
 #include "core/in_code.h"
 #include "guest/kernel_action.h"
+#include "guest/late_jump.h"
 #include "trap/probe_entry.h"
 
 #define SITES_MAX 128u
@@ -31,14 +31,7 @@ extern const struct guard_entry __stop_guard_entries[] __attribute__((visibility
 
 struct late_site {
 	const struct guard_entry *entry;
-	uint64_t address;
-	uint64_t *word;
-	uint64_t jump_at;  /* the address, or a little behind it */
-	uint64_t to;	   /* where its word leads when it leads to the guard */
-	uint64_t original; /* a copy of its first instructions, and the rest */
-	uint32_t number;
-	struct trapline_traps *traps; /* instead of a jump */
-	bool is_open;
+	struct late_jump jump;
 	bool is_kept; /* a sampled block may come to it as long as there is one */
 };
 
@@ -72,7 +65,7 @@ static bool is_needed(const struct late_site *site)
 {
 	const char *name = site->entry->name;
 
-	if (!strcmp(name, "reallocarray") && is_of_libc(site->address))
+	if (!strcmp(name, "reallocarray") && is_of_libc(site->jump.address))
 		return false;
 	return takes_blocks(name) || !strcmp(name, "malloc") || !strcmp(name, "sigaction");
 }
@@ -80,7 +73,7 @@ static bool is_needed(const struct late_site *site)
 static struct late_site *site_of_address(uint64_t address)
 {
 	for (uint32_t i = 0; i < site_count; i++)
-		if (sites[i].address == address)
+		if (sites[i].jump.address == address)
 			return &sites[i];
 	return NULL;
 }
@@ -101,7 +94,7 @@ void *guard_next(const char *name)
 
 	if (!site)
 		site = site_of_address((uintptr_t)found);
-	return site && site->original ? (void *)(uintptr_t)site->original : found;
+	return site && site->jump.original ? (void *)(uintptr_t)site->jump.original : found;
 }
 
 /* pread64() is pread(): one jump is enough. A row that is there may be of a library that came again. */
@@ -118,11 +111,10 @@ static void find_sites_of(bool is_cxx)
 			site = &sites[site_count++];
 		site->entry = e;
 		site->is_kept = takes_blocks(e->name);
-		if (site->address != address && !site->is_open) {
-			site->word = NULL;
-			site->jump_at = 0;
-		}
-		site->address = address;
+		if (site->jump.address != address && !site->jump.is_open)
+			site->jump = (struct late_jump){ .original = site->jump.original };
+		site->jump.function = (uintptr_t)e->function;
+		site->jump.address = address;
 	}
 }
 
@@ -132,125 +124,19 @@ void late_allocator(char *path, size_t n)
 	Dl_info info = { .dli_fname = NULL };
 
 	if (site)
-		dladdr((void *)(uintptr_t)site->address, &info);
+		dladdr((void *)(uintptr_t)site->jump.address, &info);
 	snprintf(path, n, "%s", info.dli_fname ? info.dli_fname : "");
 }
 
 /* ---- jumps ---- */
 
-static int open_at(struct late_site *site, uint64_t at, struct code_problem *problem)
+static int open_site(struct late_site *site, struct code_problem *problem)
 {
-	if (!site->word && !poke_lock_take(problem)) {
-		site->word = probe_word_near(site->address);
-		poke_lock_give();
-	}
-	if (!site->word) {
-		problem->why = "no memory is near it";
-		return -ENOMEM;
-	}
-	struct code_filter filter = { .through = site->word, .may_crowd = 1 };
-	int err = code_probe_open(at, &filter, trap_probe_entry, NULL, 0, &site->number, problem);
-	if (err)
-		return err;
-	site->is_open = true;
-	return 0;
-}
+	int err = site->jump.is_open ? 0 : late_jump_open(&site->jump, problem);
 
-static bool has_no_room(int err)
-{
-	return err == -ENOSPC || err == -EOPNOTSUPP;
-}
-
-/* Behind its first instructions. */
-static int open_behind(struct late_site *site, struct code_problem *problem)
-{
-	struct late_prologue prologue = { .entry = site->address };
-	int err = -ENOSPC;
-
-	while (has_no_room(err) && late_prologue_step(&prologue))
-		err = open_at(site, site->address + prologue.bytes, problem);
-	if (err)
-		return err;
-	site->jump_at = site->address + prologue.bytes;
-	err = late_prologue_code(&prologue, (uintptr_t)site->entry->function,
-				 code_probes[site->number].resume, &site->to, &site->original);
-	if (!err)
-		return 0;
-	code_probe_close(site->number, problem);
-	site->is_open = false;
-	site->jump_at = 0;
+	if (late_jump_has_no_room(err) && !strcmp(site->entry->name, "sigaction"))
+		err = late_jump_open_trap(&site->jump, (uintptr_t)kernel_sigaction, problem);
 	return err;
-}
-
-static int open_jump(struct late_site *site, struct code_problem *problem)
-{
-	/* As it was the last time. */
-	if (site->jump_at)
-		return open_at(site, site->jump_at, problem);
-	int err = open_at(site, site->address, problem);
-	if (has_no_room(err))
-		return open_behind(site, problem);
-	if (err)
-		return err;
-	site->jump_at = site->address;
-	site->to = (uintptr_t)site->entry->function;
-	site->original = code_probes[site->number].resume;
-	return 0;
-}
-
-static void on_late_trap(const struct trapline_trap_hit *hit)
-{
-	const struct late_site *site = hit->arg;
-	ucontext_t *context = hit->context;
-	uint64_t to = atomic_get(site->word);
-
-	if (to)
-		context->uc_mcontext.gregs[REG_RIP] = (greg_t)to;
-}
-
-/*
- * A trap serves where a jump has no room, but only where it is seldom reached, and never with signals
- * blocked. Its word is 0 while it leads to the original function: the handler of traps knows the way.
- */
-static int open_trap(struct late_site *site, struct code_problem *problem)
-{
-	const struct trapline_traps_opts opts = {
-		.size = sizeof(opts),
-		.callback = on_late_trap,
-		.arg = site,
-	};
-
-	if (strcmp(site->entry->name, "sigaction") != 0)
-		return -ENOSPC;
-	atomic_set(site->word, (uint64_t)0);
-	int err = traps_set(&site->address, 1, &opts, &site->traps, problem);
-	if (err)
-		return err;
-	site->original = (uintptr_t)kernel_sigaction;
-	site->to = (uintptr_t)site->entry->function;
-	site->is_open = true;
-	return 0;
-}
-
-static void lead(struct late_site *site, bool to_guard)
-{
-	if (site->is_open)
-		atomic_set(site->word, to_guard	   ? site->to :
-				       site->traps ? 0 :
-						     code_probes[site->number].resume);
-}
-
-static bool close_jump(struct late_site *site)
-{
-	struct code_problem problem;
-
-	lead(site, false);
-	if (site->traps ? traps_remove(site->traps, &problem) :
-			  site->is_open && code_probe_close(site->number, &problem))
-		return false; /* the next start tries again */
-	site->traps = NULL;
-	site->is_open = false;
-	return true;
 }
 
 static void set_next(void)
@@ -299,10 +185,8 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 	trap_probe_prepare();
 	for (uint32_t i = 0; i < site_count && !err; i++) {
 		struct late_site *site = &sites[i];
-		int one = site->is_open ? 0 : open_jump(site, &problem);
+		int one = open_site(site, &problem);
 
-		if (has_no_room(one))
-			one = open_trap(site, &problem);
 		if (one)
 			note_refused(refused, site->entry->name);
 		if (one && is_needed(site)) {
@@ -332,20 +216,20 @@ void late_jumps_lead_first(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
 		if (sites[i].is_kept || !is_allocation(&sites[i]))
-			lead(&sites[i], true);
+			late_jump_lead(&sites[i].jump, true);
 }
 
 void late_jumps_lead(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
-		lead(&sites[i], true);
+		late_jump_lead(&sites[i].jump, true);
 }
 
 void late_jumps_leave(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
 		if (!sites[i].is_kept)
-			close_jump(&sites[i]);
+			late_jump_close(&sites[i].jump);
 }
 
 unsigned int late_jumps_end(void)
@@ -353,7 +237,7 @@ unsigned int late_jumps_end(void)
 	unsigned int left = 0;
 
 	for (uint32_t i = 0; i < site_count; i++)
-		left += !close_jump(&sites[i]);
+		left += !late_jump_close(&sites[i].jump);
 	return left;
 }
 
@@ -361,5 +245,5 @@ void late_jumps_forked(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
 		if (!sites[i].is_kept)
-			lead(&sites[i], false);
+			late_jump_lead(&sites[i].jump, false);
 }

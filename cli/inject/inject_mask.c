@@ -359,7 +359,7 @@ static void block_trap(void *arg)
 	struct timespec pause = { 0, LOOK_NS };
 	int times = 0;
 
-	for (int look = 0; m->count && times < 2 && look < LOOKS_AT_END; look++) {
+	for (int look = 0; (m->count || marker_bit) && times < 2 && look < LOOKS_AT_END; look++) {
 		size_t n = program_threads(m->pid, all, THREADS_MAX);
 		bool are_all = true;
 

@@ -30,13 +30,13 @@
 #include "base/sys.h"
 #include "guest/deferred.h"
 #include "guest/kernel_action.h"
+#include "guest/own_masks.h"
 #include "trap/foreign.h"
 #include "trap/install.h"
 
 #define BIT(signal) (1ull << ((signal)-1))
 #define DEFERRED_NS 20000000
-/* What a mask of all signals has beside: then the markers were meant, too. */
-#define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
+#define OF_ALL OWN_MASKS_SIGNALS
 
 static void set_trap(const struct sigaction *action, struct sigaction *old);
 
@@ -65,8 +65,13 @@ static struct kept *const segv = &all[1];
 	k < all + sizeof(all) / sizeof(*all); \
 	k++
 
-static int is_libc_changed; /* a thread that starts a program may reach an int3 */
-static int spares_stacks;   /* there is no int3 of ours, which would kill */
+/* It runs in a process from before: a signal that is blocked without its marker was blocked then. */
+static uint32_t is_late;
+/* There the signal is blocked as the program asks, and only the markers of before are translated. */
+static uint32_t keeps_none;
+static uint32_t has_kept_open; /* there are such markers */
+static int is_libc_changed;    /* a thread that starts a program may reach an int3 */
+static int spares_stacks;      /* there is no int3 of ours, which would kill */
 
 static struct kept *kept_of(int signal)
 {
@@ -113,6 +118,8 @@ static void look_at_marker(struct kept *k, uint64_t mask)
 /* As the kernel gets it. */
 static uint64_t one_to_kernel(const struct kept *k, uint64_t mask)
 {
+	if (atomic_get(&keeps_none))
+		return mask;
 	if (atomic_get(&k->has_foreign_marker))
 		return atomic_get(&k->has_let_go) ? mask : mask & ~k->bit;
 	if (!(mask & k->bit))
@@ -132,15 +139,23 @@ static uint64_t mask_to_kernel(uint64_t mask)
 	return mask;
 }
 
+/* It has all signals blocked but this one, and the marker with all others. */
+static int is_own(const struct kept *k, uint64_t mask)
+{
+	return (mask & OF_ALL) == OF_ALL &&
+	       (own_masks_have(mask, k->bit) ||
+		(atomic_get(&keeps_none) && !atomic_get(&has_kept_open)));
+}
+
 /* As the program has set it. The markers that it seems to have blocked with all others, it has. */
 static uint64_t one_to_program(const struct kept *k, uint64_t mask)
 {
 	const int has_all = (mask & OF_ALL) == OF_ALL;
 
-	if (atomic_get(&k->has_foreign_marker))
+	if (atomic_get(&k->has_foreign_marker) || is_own(k, mask))
 		return mask;
 	if (!(mask & k->marker)) {
-		if (!atomic_get(&k->has_let_go))
+		if (!atomic_get(&k->has_let_go) && !atomic_get(&is_late))
 			mask &= ~k->bit;
 		return has_all ? mask | k->marker : mask;
 	}
@@ -157,8 +172,9 @@ static uint64_t mask_to_program(uint64_t mask)
 
 static int has_marker(const struct kept *k, const ucontext_t *context)
 {
-	return !atomic_get(&k->has_foreign_marker) &&
-	       (first_word(&context->uc_sigmask) & k->marker) != 0;
+	const uint64_t mask = first_word(&context->uc_sigmask);
+
+	return !atomic_get(&k->has_foreign_marker) && mask & k->marker && !is_own(k, mask);
 }
 
 int signals_is_blocked(int signal, const ucontext_t *context)
@@ -277,6 +293,24 @@ int signals_are_ours(int are)
 	return were;
 }
 
+void signals_are_late(int keeps_open)
+{
+	atomic_set(&is_late, 1u);
+	if (keeps_open)
+		atomic_set(&has_kept_open, 1u);
+	atomic_set(&keeps_none, (uint32_t)!keeps_open);
+}
+
+static void look_at_mask(uint64_t mask)
+{
+	look_at_marker(segv, mask);
+}
+
+void signals_note_own_masks(void)
+{
+	own_masks_read(look_at_mask);
+}
+
 void signals_disown(int signal)
 {
 	for (EACH(k))
@@ -376,6 +410,8 @@ const sigset_t *signals_to_kernel(const sigset_t *set, sigset_t *changed)
 /* The marker alone is neither set nor taken away by the program. */
 static uint64_t one_change(const struct kept *k, int how, uint64_t mask)
 {
+	if (atomic_get(&keeps_none))
+		return how == SIG_UNBLOCK && mask & k->bit ? mask | k->marker : mask;
 	if (atomic_get(&k->has_foreign_marker))
 		return how == SIG_BLOCK ? one_to_kernel(k, mask) : mask;
 	mask &= ~k->marker;

@@ -91,6 +91,13 @@ int signals_raw(raw_call next, long number, const long *arguments, long *result)
  * handler. Returns what held before.
  */
 int signals_are_ours(int are);
+/*
+ * The process ran before. keeps_open: as in one that was started; else a signal is blocked as the program asks, and
+ * the program reads a marker that is in a mask of before as what it stands for.
+ */
+void signals_are_late(int keeps_open);
+/* There, before the command opens a signal in any thread: the masks that have a marker now are the program's. */
+void signals_note_own_masks(void);
 /* Undoes signals_prepare() in this thread: nothing of ours handles SIGTRAP. */
 void signals_give_back(void);
 

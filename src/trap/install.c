@@ -49,6 +49,21 @@ int trap_is_installed(void)
 	       window_faults_under(SIGTRAP) == (const void *)(uintptr_t)trap_on_sigtrap;
 }
 
+/* As libc gives it, without libc: the program's own sigaction() may be answered by us. */
+static int read_action(struct sigaction *out)
+{
+	struct kernel_action now;
+	int err = kernel_action(NULL, &now);
+
+	if (err)
+		return err;
+	memset(out, 0, sizeof(*out));
+	out->sa_sigaction = now.handler;
+	out->sa_flags = (int)now.flags;
+	memcpy(&out->sa_mask, &now.mask, sizeof(now.mask));
+	return 0;
+}
+
 static void prepare_room(void)
 {
 	struct trap_room *room = &trap_room;
@@ -86,6 +101,12 @@ static int keep_before(const struct sigaction *before, int is_again)
 	return 0;
 }
 
+static int is_other(const struct sigaction *one, const struct sigaction *two)
+{
+	return one->sa_handler != two->sa_handler || one->sa_flags != two->sa_flags ||
+	       memcmp(&one->sa_mask, &two->sa_mask, sizeof(uint64_t)) != 0;
+}
+
 /* What this thread of ours does next may come to a breakpoint of ours. */
 static void open_to_traps(void)
 {
@@ -95,17 +116,19 @@ static void open_to_traps(void)
 		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
 }
 
+static int installed;
+
 /*
- * Never taken out again: a signal may be pending in a thread that has SIGTRAP blocked, and the
+ * Not taken out again by us: a signal may be pending in a thread that has SIGTRAP blocked, and the
  * default action would kill the process. A handler that was put over ours since gets what is
  * not ours, as the one before it did.
  */
 int trap_install(void)
 {
-	static int installed;
 	static int on_thread_stack;
 	struct sigaction action;
-	struct sigaction before;
+	struct sigaction before = { .sa_handler = SIG_DFL };
+	struct sigaction old;
 	int saved = errno;
 	int err = 0;
 
@@ -124,10 +147,15 @@ int trap_install(void)
 	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK | SA_NODEFER;
 	prepare_room();
 	/* Known before ours is in place: a foreign trap may come at once. */
-	if (!trap_is_installed())
-		err = sigaction(SIGTRAP, NULL, &before) ? -EBUSY : keep_before(&before, installed);
-	if (!err && sigaction(SIGTRAP, &action, NULL))
+	const int was_installed = trap_is_installed();
+	if (!was_installed)
+		err = read_action(&before) ? -EBUSY : keep_before(&before, installed);
+	if (!err && sigaction(SIGTRAP, &action, &old))
 		err = -EBUSY;
+	/* Another thread has set its action meanwhile: then that is the one. */
+	if (!err && !was_installed && old.sa_sigaction != trap_on_sigtrap &&
+	    is_other(&old, &before))
+		keep_before(&old, installed);
 	installed |= !err;
 	if (!err)
 		open_to_traps();
@@ -160,4 +188,9 @@ void trap_set_previous(const struct sigaction *action, struct sigaction *old)
 	} else if (old) {
 		action_read(&trap_previous, old);
 	}
+}
+
+void trap_was_taken_out(void)
+{
+	installed = 0;
 }

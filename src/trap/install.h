@@ -11,6 +11,9 @@ int trap_install(void);
 /* 1 while our handler is the process's action for SIGTRAP. */
 int trap_is_installed(void);
 
+/* The action of the program is the kernel's again: what trap_install() finds the next time is the one before. */
+void trap_was_taken_out(void);
+
 /*
  * What the program asked sigaction() for, where that is not let through: it gets what is not ours,
  * and reads back what it set. For the agent, which stands before libc's sigaction().

@@ -20,7 +20,7 @@ REFUSABLE = {
     'gdb_during', 'gcore_during', 'strace_during', 'trapline_during', 'nop5_red_zone',
 }
 # A thread has SIGTRAP blocked, which what sends SIGTRAP must refuse.
-REFUSABLE |= {f'{how}_{name}' for how in ('sigwait', 'signalfd') for name in ('trap', 'segv', 'others')}
+REFUSABLE |= {f'{how}_{name}' for how in ('sigwait', 'signalfd', 'blocked') for name in ('trap', 'segv', 'others')}
 
 # These cannot be made one by a preloaded object.
 NOT_BY_LIBRARY = {'musl', 'asan', 'static', 'm32', 'setuid', 'exec_itself'}
@@ -28,7 +28,7 @@ NOT_BY_LIBRARY = {'musl', 'asan', 'static', 'm32', 'setuid', 'exec_itself'}
 # In a program that uses the library these do what trapline(7) says a program must not: it installs its own
 # handler of SIGTRAP later, blocks it where it reaches a trap, or forbids the library its calls.
 TAKES_TRAPS_AWAY = {
-    'sigwait_trap', 'sigwait_segv', 'sigwait_others', 'signalfd_trap', 'ignored_trap', 'sent_trap', 'blocked_trap',
+    'sigwait_trap', 'sigwait_segv', 'sigwait_others', 'signalfd_trap', 'ignored_trap', 'sent_trap', 'open_trap', 'open_segv', 'blocked_trap',
     'onstack_trap', 'resethand_trap', 'nodefer_trap', 'longjmp_trap', 'handler_seen_trap', 'fault_trap',
     'steps_itself', 'blocked_at_moments', 'born_blocked', 'seccomp',
 }

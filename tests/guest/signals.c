@@ -415,6 +415,34 @@ static const char *suspend(long signal)
 	return NULL;
 }
 
+/* ---- all signals but one are blocked, as in threads of runtimes ---- */
+
+static int block_others(long signal)
+{
+	sigset_t set;
+
+	take((int)signal, 0);
+	sigfillset(&set);
+	sigdelset(&set, (int)signal);
+	return pthread_sigmask(SIG_SETMASK, &set, NULL) ? 77 : 0;
+}
+
+static const char *stay_open(long signal)
+{
+	const int before = taken;
+
+	EXPECT(!is_blocked((int)signal), "signal %ld is blocked", signal);
+	EXPECT(is_blocked(SIGSTKFLT) && is_blocked(64) && is_blocked(SIGUSR1), "other signals are open");
+	if (signal == SIGTRAP)
+		__asm__ volatile("int3");
+	else
+		pthread_kill(pthread_self(), (int)signal);
+	EXPECT(taken == before + 1, "signal %ld was delivered %d times", signal, taken - before);
+	EXPECT(!is_blocked((int)signal), "signal %ld is blocked after its handler", signal);
+	step(taken);
+	return NULL;
+}
+
 /* The signals that no tool uses have a row together: one after the other. */
 #define OTHERS 0
 static const int others[] = { SIGBUS, SIGILL, SIGPROF, SIGALRM };
@@ -474,6 +502,8 @@ const struct behaviour behaviours[] = {
 	BY("segv", SIGSEGV),
 	{ "handler_seen_trap", see_handler, SIGTRAP, 0, NULL, NULL },
 	{ "handler_seen_segv", see_handler, SIGSEGV, 0, NULL, NULL },
+	{ "open_trap", stay_open, SIGTRAP, 0, block_others, NULL },
+	{ "open_segv", stay_open, SIGSEGV, 0, block_others, NULL },
 	{ "autodisarm", use_autodisarm, SIGUSR1, 0, NULL, NULL },
 	{ "sigsuspend", suspend, SIGALRM, 0, NULL, NULL },
 	{ "handler_mask", use_mask, 0, 0, NULL, NULL },

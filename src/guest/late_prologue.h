@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_late_prologue.h - a jump behind the first instructions of a function, where its entry has no room.
+ * late_prologue.h - a jump behind the first instructions of a function, where its entry has no room.
  *
  * What stands before it may push registers and compute in those that are nobody's yet. A thread that
  * takes the jump undoes the pushes, and stands as at the entry. The original function begins with a copy
  * of these instructions, and goes on at the jump.
  */
-#ifndef AGENT_GUARD_LATE_PROLOGUE_H
-#define AGENT_GUARD_LATE_PROLOGUE_H
+#ifndef GUEST_LATE_PROLOGUE_H
+#define GUEST_LATE_PROLOGUE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* guard_late_prologue.c - see guard_late_prologue.h. */
-#include "agent/guard/guard_late_prologue.h"
+/* late_prologue.c - see late_prologue.h. */
+#include "guest/late_prologue.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* late_calls.c - see late_calls.h. */
+#include "guest/late_calls.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+
+#include <trapline/code.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "base/tasks.h"
+#include "code/poke/change.h"
+#include "core/in_code.h"
+#include "guest/late_jump.h"
+#include "guest/moved.h"
+#include "guest/own_masks.h"
+#include "guest/signals.h"
+#include "trap/dispatch.h"
+#include "trap/foreign.h"
+#include "trap/install.h"
+#include "trap/probe_entry.h"
+
+#define LOOK_NS 20000000
+#define CLOSE_LOOKS 50
+#define TRAP_BIT (1ull << (SIGTRAP - 1))
+
+enum {
+	ACTION,
+	MASK,
+	PENDING,
+	EXEC, /* from here on: without these only what a new program inherits is not right */
+	EXEC_AT,
+	EXEC_BY_DESCRIPTOR,
+	CALLS,
+};
+
+static const char *const names[CALLS] = {
+	"sigaction", "pthread_sigmask", "sigpending", "execve", "execveat", "fexecve",
+};
+static struct late_jump jumps[CALLS];
+static uint32_t runs;	    /* tools */
+static uint32_t gives_back; /* an action of SIGTRAP is for the kernel */
+
+/* Ours itself comes from trap_install(), or from a program that puts back what it once read. */
+static bool is_for_kernel(const struct sigaction *action)
+{
+	return atomic_get(&gives_back) || (action && action->sa_sigaction == trap_on_sigtrap);
+}
+
+static int late_action(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	const signals_set_action next = (signals_set_action)jumps[ACTION].original;
+	const bool is_direct = signal == SIGTRAP && is_for_kernel(action);
+	int err = is_direct ? next(signal, action, old) : signals_action(next, signal, action, old);
+
+	/* Where a tool begins or ends at this moment, ours may be there. */
+	if (!err && !is_direct && signal == SIGTRAP && old && old->sa_sigaction == trap_on_sigtrap)
+		action_read(&trap_previous, old);
+	return err;
+}
+
+static int late_mask(int how, const sigset_t *set, sigset_t *old)
+{
+	return signals_mask((signals_set_mask)jumps[MASK].original, how, set, old);
+}
+
+static int late_pending(sigset_t *set)
+{
+	return signals_pending((int (*)(sigset_t *))jumps[PENDING].original, set);
+}
+
+/* In a child that libc makes for posix_spawn(3) as well, which shares our memory, and has actions of its own. */
+static int late_exec(const char *path, char *const argv[], char *const envp[])
+{
+	int (*const next)(const char *, char *const[], char *const[]) =
+		(int (*)(const char *, char *const[], char *const[]))jumps[EXEC].original;
+	struct signals_exec before;
+
+	signals_before_exec(&before);
+	const int result = next(path, argv, envp);
+	signals_after_exec(&before);
+	return result;
+}
+
+static int late_exec_at(int fd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	int (*const next)(int, const char *, char *const[], char *const[], int) =
+		(int (*)(int, const char *, char *const[], char *const[], int))jumps[EXEC_AT]
+			.original;
+	struct signals_exec before;
+
+	signals_before_exec(&before);
+	const int result = next(fd, path, argv, envp, flags);
+	signals_after_exec(&before);
+	return result;
+}
+
+static int late_exec_by_descriptor(int fd, char *const argv[], char *const envp[])
+{
+	int (*const next)(int, char *const[], char *const[]) =
+		(int (*)(int, char *const[], char *const[]))jumps[EXEC_BY_DESCRIPTOR].original;
+	struct signals_exec before;
+
+	signals_before_exec(&before);
+	const int result = next(fd, argv, envp);
+	signals_after_exec(&before);
+	return result;
+}
+
+/* Those of libc, which all others call in the end. */
+static void find_all(void)
+{
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	jumps[ACTION].function = (uintptr_t)late_action;
+	jumps[MASK].function = (uintptr_t)late_mask;
+	jumps[PENDING].function = (uintptr_t)late_pending;
+	jumps[EXEC].function = (uintptr_t)late_exec;
+	jumps[EXEC_AT].function = (uintptr_t)late_exec_at;
+	jumps[EXEC_BY_DESCRIPTOR].function = (uintptr_t)late_exec_by_descriptor;
+	for (int i = 0; libc && i < CALLS; i++)
+		jumps[i].address = (uintptr_t)dlsym(libc, names[i]);
+	if (libc)
+		dlclose(libc);
+}
+
+/* A page that a thread of the program uses may not be exchanged at once. They lead to the original functions already. */
+static void close_all(void)
+{
+	const struct timespec pause = { 0, LOOK_NS };
+	bool are_closed = false;
+
+	for (int i = 0; i < CALLS; i++)
+		late_jump_lead(&jumps[i], false);
+	for (int look = 0; !are_closed && look < CLOSE_LOOKS; look++) {
+		if (look)
+			sys_nap(&pause);
+		are_closed = true;
+		for (int i = 0; i < CALLS; i++)
+			are_closed &= !jumps[i].is_open || late_jump_close(&jumps[i]);
+	}
+}
+
+static int open_all(void)
+{
+	struct code_problem problem;
+	int err = code_start();
+
+	if (!err)
+		trap_probe_prepare();
+	for (int i = 0; !err && i < CALLS; i++) {
+		const int one = !jumps[i].address ? -ENOENT :
+				jumps[i].is_open  ? 0 :
+						    late_jump_open(&jumps[i], &problem);
+
+		err = i < EXEC ? one : 0;
+	}
+	return err;
+}
+
+/* Not of a run before that could not take them away. */
+static int lead_all(void)
+{
+	find_all();
+	int err = open_all();
+
+	if (err) {
+		close_all();
+		return err;
+	}
+	for (int i = 0; i < CALLS; i++)
+		late_jump_lead(&jumps[i], true);
+	return 0;
+}
+
+int late_calls_begin(int (*end)(void), bool keeps_open)
+{
+	if (atomic_get(&runs)) {
+		atomic_add(&runs, 1u);
+		return 0;
+	}
+	signals_note_own_masks();
+	const int err_of_calls = lead_all();
+
+	signals_take_marked(end);
+	int err = trap_install();
+	if (err_of_calls || err) {
+		close_all();
+		return err;
+	}
+	signals_are_late(keeps_open);
+	signals_are_ours(1);
+	atomic_set(&runs, 1u);
+	return 0;
+}
+
+void late_calls_look_again(void)
+{
+	moved_wait();
+	trap_install();
+}
+
+void late_calls_rest(void)
+{
+	if (!atomic_get(&runs))
+		return;
+	atomic_set(&trap_held_bit, TRAP_BIT);
+	signals_are_late(0);
+}
+
+/* ---- the end ---- */
+
+/* 1: a SIGTRAP waits for it, or that is not known. */
+static int waits_for(void *arg, pid_t tid)
+{
+	uint64_t own = 0;
+	uint64_t shared = 0;
+	int err = own_masks_of(tid, "SigPnd", &own);
+
+	(void)arg;
+	if (!err)
+		err = own_masks_of(tid, "ShdPnd", &shared);
+	return err == -ENOENT ? 0 : err || (own | shared) & TRAP_BIT;
+}
+
+/*
+ * The default action stays with us: a trap of ours that nothing here can know of would kill. Calls of the program go to
+ * the kernel from now on; one that came before is looked at again.
+ */
+static void give_back(void)
+{
+	const signals_set_action next = (signals_set_action)jumps[ACTION].original;
+	struct sigaction program;
+	struct task_names room;
+	const uint64_t version = action_read(&trap_previous, &program);
+
+	if (program.sa_handler == SIG_DFL || !trap_is_installed() ||
+	    tasks_each(sys_getpid(), &room, waits_for, NULL))
+		return;
+	atomic_set(&gives_back, 1u);
+	const sighandler_t handler = program.sa_handler;
+
+	next(SIGTRAP, &program, NULL);
+	moved_wait();
+	/* SA_RESETHAND may have been used up as well. */
+	if (action_read(&trap_previous, &program) != version || program.sa_handler != handler)
+		next(SIGTRAP, &program, NULL);
+	trap_was_taken_out();
+}
+
+void late_calls_end(bool is_free)
+{
+	if (!atomic_get(&runs) || atomic_add(&runs, (uint32_t)-1) > 1)
+		return;
+	atomic_set(&trap_held_bit, TRAP_BIT);
+	if (is_free)
+		give_back();
+	close_all();
+	atomic_set(&gives_back, 0u);
+	signals_are_ours(0);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * late_calls.h - the program's own SIGTRAP in a process that runs already.
+ *
+ * An agent that was preloaded stands before sigaction(2) and its like. One that came later puts jumps into those
+ * functions of libc. So a handler that the program installs while a tool is there is noted, and does not take the
+ * place of ours: what would die of a trap of ours, or give it to that handler.
+ *
+ * A program that makes these system calls without libc is not seen.
+ */
+#ifndef GUEST_LATE_CALLS_H
+#define GUEST_LATE_CALLS_H
+
+#include <stdbool.h>
+
+/*
+ * Takes SIGTRAP, as signals_take_marked() and trap_install(), and the program's calls before that. Where libc cannot
+ * be changed its calls go to the kernel. keeps_open: SIGTRAP stays open where the program blocks it, with its marker
+ * in its place, which the command changes back at the end. 0 or -errno. In the borrowed thread: what allocates in one
+ * of ours leaves an arena.
+ */
+int late_calls_begin(int (*end)(void), bool keeps_open);
+/* A thread of the program may have been in sigaction(2) then: waits until none is. In a thread of ours, which is open. */
+void late_calls_look_again(void);
+/* Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
+void late_calls_rest(void);
+/*
+ * The text of libc is as it was. is_free: each thread was seen outside of our code since the last trap could come:
+ * then an action of the program that is not the default one is the kernel's again. As for
+ * late_calls_look_again().
+ */
+void late_calls_end(bool is_free);
+
+#endif

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_late_calls.sh TRAPLINE VICTIMS - handlers and masks of SIGTRAP that a program changes while a command is attached
+# to it, and SIGSEGV that it takes by itself. The program checks itself: guest.h. TAP. Needs root.
+
+here=$(dirname "$0")
+# shellcheck source=tests/cli/tap.sh disable=SC1091
+. "$here/../cli/tap.sh"
+need_uprobes
+
+has_rounds()
+{
+	od -An -tu4 -j16 -N4 "$tmp/control" | grep -q '[1-9]'
+}
+
+# The control page: its first byte says stop.
+attached()
+{
+	row=$1
+	shift
+	case $row in exec_*) program=guest_processes ;; *) program=guest_signals ;; esac
+	head -c 4096 /dev/zero >"$tmp/control"
+	"$victims/$program" "$row" "$tmp/control" >"$tmp/program" 2>&1 &
+	pid=$!
+	started="$started $pid"
+	eventually has_rounds
+	"$trapline" "$@" -p $pid >"$tmp/out" 2>&1
+	printf '\1' | dd of="$tmp/control" bs=1 count=1 conv=notrunc 2>/dev/null
+	wait $pid
+	status=$?
+	started=
+	grep -qx ok "$tmp/program" && [ $status = 0 ] && return
+	echo "# status $status: $(tail -1 "$tmp/program"); $(tail -1 "$tmp/out")"
+	return 1
+}
+
+many()
+{
+	for _ in $(seq "$(share 10)"); do
+		attached "$@" || return 1
+	done
+}
+
+for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked sent open; do
+	many "${behaviour}"_trap flow --overhead 50% -o /dev/null --for 0.1
+	ok "flow_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
+	many "${behaviour}"_trap break step --mechanism probe --summary --for 0.1
+	ok "a_probe_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
+done
+
+many exec_inherits flow --overhead 50% -o /dev/null --for 0.1
+ok "flow_leaves_ignored_signals_to_a_new_program" $?
+many exec_inherits break step --mechanism probe --summary --for 0.1
+ok "a_probe_leaves_ignored_signals_to_a_new_program" $?
+
+# A SIGSEGV that is sent while it is blocked ends the search, and is the program's. One that alone is open stays open.
+for behaviour in sigwait signalfd blocked sent open; do
+	many "${behaviour}"_segv heap --first 50 -o /dev/null --for 0.1
+	ok "heap_leaves_a_sent_sigsegv_to_the_program_$behaviour" $?
+done
+finished
