@@ -77,6 +77,12 @@ double now(void);
 			return wrong(__VA_ARGS__);                                                  \
 	} while (0)
 
+#define EXPECT_THREAD(call)                                                                         \
+	do {                                                                                        \
+		const int expect_error = (call);                                                    \
+		EXPECT(!expect_error, "cannot create a thread: %s", strerror(expect_error));        \
+	} while (0)
+
 #ifdef __cplusplus
 }
 #endif

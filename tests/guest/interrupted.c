@@ -21,13 +21,14 @@
 static int pipes[2], full[2], sockets[2], listener, poller, queue, semaphores, locked;
 static sem_t semaphore;
 static pid_t child, leader;
-static volatile int handled, is_back;
+static volatile int handled, is_back, handler;
 static char name[] = "/tmp/trapline-guest-XXXXXX";
 
 static void on_signal(int signal)
 {
 	(void)signal;
 	handled++;
+	handler = (int)syscall(SYS_gettid);
 }
 
 /* ---- the calls; each waits for ever ---- */
@@ -253,8 +254,9 @@ static void *send_one(void *arg)
 		usleep(500);
 	if (is_back)
 		return NULL;
-	printf("%s\n", wrong("%s() goes on after the signal, which was handled %d times",
-			     calls[which_call].name, handled));
+	printf("%s\n", wrong("%s() goes on after the signal, which was handled %d times, %s",
+			     calls[which_call].name, handled,
+			     handler == leader ? "in its thread" : "in another thread"));
 	fflush(stdout);
 	release(0);
 	_exit(1);

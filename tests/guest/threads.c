@@ -65,7 +65,7 @@ static const char *churn(long arg)
 	(void)arg;
 	ran = 0;
 	for (int i = 0; i < 8; i++)
-		EXPECT(!pthread_create(&thread[i], NULL, do_work, NULL), "cannot create a thread");
+		EXPECT_THREAD(pthread_create(&thread[i], NULL, do_work, NULL));
 	for (int i = 0; i < 8; i++)
 		pthread_join(thread[i], NULL);
 	EXPECT(ran == 8, "%d of 8 threads ran", ran);
@@ -88,7 +88,7 @@ static const char *detach(long arg)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	for (int i = 0; i < 4; i++)
-		EXPECT(!pthread_create(&thread, &attr, end_at_once, NULL), "cannot create a thread");
+		EXPECT_THREAD(pthread_create(&thread, &attr, end_at_once, NULL));
 	pthread_attr_destroy(&attr);
 	for (double end = now() + PATIENCE; ended < 4 && now() < end;)
 		usleep(500);
@@ -144,7 +144,7 @@ static const char *exit_thread(long arg)
 	pthread_t thread;
 
 	(void)arg;
-	EXPECT(!pthread_create(&thread, NULL, exit_deep, (void *)&cleaned), "cannot create a thread");
+	EXPECT_THREAD(pthread_create(&thread, NULL, exit_deep, (void *)&cleaned));
 	pthread_join(thread, &result);
 	EXPECT(cleaned == 1 && result == (void *)7, "pthread_exit(): %d cleanups", cleaned);
 	return NULL;
@@ -173,7 +173,7 @@ static const char *cancel(long arg)
 
 	(void)arg;
 	ended = control->rounds % 2;
-	EXPECT(!pthread_create(&thread, NULL, wait_for_ever, (void *)&cleaned), "cannot create a thread");
+	EXPECT_THREAD(pthread_create(&thread, NULL, wait_for_ever, (void *)&cleaned));
 	usleep(2000);
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
@@ -207,7 +207,7 @@ static const char *destroy_key(long arg)
 	pthread_t thread;
 
 	(void)arg;
-	EXPECT(!pthread_create(&thread, NULL, use_key, (void *)&destroyed), "cannot create a thread");
+	EXPECT_THREAD(pthread_create(&thread, NULL, use_key, (void *)&destroyed));
 	pthread_join(thread, NULL);
 	EXPECT(destroyed == 1, "a destructor ran %d times", destroyed);
 	return NULL;
@@ -257,7 +257,7 @@ static const char *add_with(pthread_mutex_t *mutex)
 
 	sum = 0;
 	for (int i = 0; i < 3; i++)
-		EXPECT(!pthread_create(&thread[i], NULL, add, mutex), "cannot create a thread");
+		EXPECT_THREAD(pthread_create(&thread[i], NULL, add, mutex));
 	for (int i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
 	EXPECT(sum == 6000, "3 threads made %ld of 6000 steps", sum);
@@ -335,7 +335,7 @@ static const char *take_turns(long arg)
 	pthread_t thread;
 
 	(void)arg;
-	EXPECT(!pthread_create(&thread, NULL, ping, (void *)&turn), "cannot create a thread");
+	EXPECT_THREAD(pthread_create(&thread, NULL, ping, (void *)&turn));
 	ping(NULL);
 	pthread_join(thread, NULL);
 	return NULL;
