@@ -119,6 +119,9 @@ struct flow_site {
 	uint8_t is_inner;  /* libc calls it for another of these */
 	uint8_t is_behind; /* the system call is done */
 	uint16_t next;	   /* another one at this address: its number + 1 */
+	/* Of a system call that several functions share: what leads back to its own, and where. 0: it is not shared. */
+	uint16_t caller_above;
+	uint64_t caller;
 	const char *name;
 };
 
@@ -132,6 +135,8 @@ extern uint64_t flow_libc_start, flow_libc_end; /* its code */
 
 /* The first one that begins there; NULL: none does. */
 const struct flow_site *flow_site_at(uint64_t pc);
+/* With the bytes on the stack from sp on: whether this is the function that makes the call. */
+int flow_site_is_called(const struct flow_site *site, uint64_t sp);
 /* The next one there. */
 static inline const struct flow_site *flow_site_next(const struct flow_site *site)
 {

@@ -15,6 +15,7 @@
 
 #include "code/insn/insn.h"
 #include "flow/flow.h"
+#include "flow/flow_shared_call.h"
 #include "flow/flow_source.h"
 
 #define HASH (4 * FLOW_SITES)
@@ -113,15 +114,24 @@ int flow_site_is_of_user(const struct flow_site *site)
 	       site->kind == FLOW_SITE_VALUE;
 }
 
-/* Behind those that are there; of libc one is enough. */
+int flow_site_is_called(const struct flow_site *site, uint64_t sp)
+{
+	return !site->caller ||
+	       *(const uint64_t *)(uintptr_t)(sp + site->caller_above) == site->caller;
+}
+
+/* Behind those that are there; of a function of libc one is enough. */
 static void add_to(uint32_t first, const struct flow_site *site)
 {
 	uint32_t last = first;
 
-	while (flow_sites[last].next)
-		last = flow_sites[last].next - 1u;
-	if (!flow_site_is_of_user(site) && !flow_site_is_of_user(&flow_sites[last]))
-		return;
+	for (;; last = flow_sites[last].next - 1u) {
+		if (flow_sites[last].caller == site->caller && !flow_site_is_of_user(site) &&
+		    !flow_site_is_of_user(&flow_sites[last]))
+			return;
+		if (!flow_sites[last].next)
+			break;
+	}
 	flow_sites[flow_site_count++] = *site;
 	flow_sites[last].next = (uint16_t)flow_site_count;
 }
@@ -171,32 +181,66 @@ static long number_set(const uint8_t *bytes, const struct insn *insn, long befor
 }
 
 /* Behind the system call: its registers are as before it, but for the result. */
+static void add_behind(const struct known *k, uint64_t address, uint64_t caller, uint32_t above)
+{
+	const struct flow_site site = {
+		.address = address,
+		.kind = k->kind,
+		/* open() becomes openat(), which has the path second. */
+		.argument = k->number == SYS_openat ? 1 : k->argument,
+		.has_fd = k->has_fd,
+		.is_inner = k->is_inner,
+		.is_behind = 1,
+		.caller = caller,
+		.caller_above = (uint16_t)above,
+		.name = k->name,
+	};
+
+	add_site(&site);
+}
+
+/* The function that is called with that number on the stack makes the call. */
+static void add_shared(const struct known *k, uint64_t function, uint64_t caller)
+{
+	struct flow_shared_call calls[FLOW_SHARED_CALLS];
+	const uint32_t n = flow_shared_calls(function, flow_libc_start, flow_libc_end, calls);
+
+	for (uint32_t i = 0; i < n; i++)
+		add_behind(k, calls[i].behind, caller, calls[i].above);
+}
+
+/* push $number */
+static long number_pushed(const uint8_t *bytes, const struct insn *insn, long before)
+{
+	int32_t number;
+
+	if (insn->length == 2 && bytes[0] == 0x6a)
+		return (int8_t)bytes[1];
+	if (insn->length != 5 || bytes[0] != 0x68)
+		return before;
+	memcpy(&number, bytes + 1, sizeof(number));
+	return number;
+}
+
 static void add_behind_call(const struct known *k, uint64_t address)
 {
 	const uint64_t bytes = function_bytes(address);
 	struct insn insn;
 	long number = -1;
+	long pushed = -1;
 
 	for (uint64_t at = 0; at < bytes; at += insn.length) {
 		const uint8_t *text = (const uint8_t *)(uintptr_t)(address + at);
 
 		if (insn_decode(text, bytes - at, &insn))
 			return;
-		if (insn.kind == INSN_SYSCALL && number == k->number) {
-			const struct flow_site site = {
-				.address = address + at + insn.length,
-				.kind = k->kind,
-				/* open() becomes openat(), which has the path second. */
-				.argument = k->number == SYS_openat ? 1 : k->argument,
-				.has_fd = k->has_fd,
-				.is_inner = k->is_inner,
-				.is_behind = 1,
-				.name = k->name,
-			};
-
-			add_site(&site);
-		}
+		const uint64_t behind = address + at + insn.length;
+		if (insn.kind == INSN_SYSCALL && number == k->number)
+			add_behind(k, behind, 0, 0);
+		if (insn.kind == INSN_CALL && pushed == k->number)
+			add_shared(k, address + at + (uint64_t)insn.target, behind);
 		number = number_set(text, &insn, number);
+		pushed = number_pushed(text, &insn, pushed);
 	}
 }
 
@@ -317,6 +361,14 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 
 /* ---- all of them ---- */
 
+static int is_found(const char *name)
+{
+	for (uint32_t i = 0; i < flow_site_count; i++)
+		if (flow_sites[i].is_behind && !strcmp(flow_sites[i].name, name))
+			return 1;
+	return 0;
+}
+
 int flow_sites_find(char *why, size_t n)
 {
 	const struct flow_settings *set = &flow_region->settings;
@@ -336,5 +388,9 @@ int flow_sites_find(char *why, size_t n)
 			return err;
 	}
 	add_known(libc);
+	if (set->from_read && !is_found("read")) {
+		snprintf(why, n, "the system call of read() is not found in its libc");
+		return -EOPNOTSUPP;
+	}
 	return 0;
 }

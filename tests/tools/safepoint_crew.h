@@ -170,7 +170,7 @@ static void expect_success(int err)
 	assert_int_equal(err, 0);
 }
 
-static void stop(void)
+static void stop_all(void)
 {
 	expect_success(trapline_safepoint_stop(domain, TIMEOUT_MS, NULL, NULL));
 }

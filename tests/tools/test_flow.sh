@@ -198,8 +198,11 @@ until grep -q 6 "$tmp/answers"; do sleep 0.05; done
 flow=$!
 until grep -q trapline-agent /proc/$pid/maps; do sleep 0.05; done
 sleep 1.5
-echo "$secret" >&7
+# It ends the call that was there before: glibc 2.41 has it where no jump has room, which is counted.
+echo second >&7
 until [ "$(wc -l <"$tmp/answers")" = 2 ]; do sleep 0.05; done
+echo "$secret" >&7
+until [ "$(wc -l <"$tmp/answers")" = 3 ]; do sleep 0.05; done
 kill -INT $flow
 wait $flow && holds 'map(select(.kind == "residue" and .to.memory == "data")) | length >= 1 and
 	any(.path[-1].function == "copy_by_loop")'
@@ -209,7 +212,7 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 	[ "$(tail -n 1 "$tmp/answers")" = 6 ] && break
 	sleep 0.1
 done
-[ "$(wc -l <"$tmp/answers")" = 3 ] && kill -0 $pid
+[ "$(wc -l <"$tmp/answers")" = 4 ] && kill -0 $pid
 ok 'which then continues' $?
 exec 7>&-
 wait $pid

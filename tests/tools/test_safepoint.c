@@ -6,7 +6,7 @@ static void no_thread_moves_while_stopped(void **state)
 {
 	start_workers(WORKERS);
 	for (int i = 0; i < 20; i++) {
-		stop();
+		stop_all();
 		expect_standstill(WORKERS);
 		resume();
 		for (int w = 0; w < WORKERS; w++)
@@ -23,7 +23,7 @@ static void native_sections_count_as_stopped(void **state)
 	start_workers(2);
 	workers[0].task = TASK_NATIVE;
 	WAIT_UNTIL(workers[0].is_native);
-	stop();
+	stop_all();
 	/* It leaves, and must not come back to its loop. */
 	workers[0].task = TASK_NONE;
 	WAIT_UNTIL(!workers[0].is_native);
@@ -108,7 +108,7 @@ static void a_handshake_with_a_native_or_stopped_thread_runs_in_the_caller(void 
 	expect_success(trapline_safepoint_handshake(domain, workers[0].tid, TIMEOUT_MS, note_thread,
 						    NULL));
 	assert_int_equal(ran_in, gettid());
-	stop();
+	stop_all();
 	expect_success(trapline_safepoint_handshake(domain, workers[1].tid, TIMEOUT_MS, note_thread,
 						    NULL));
 	assert_int_equal(ran_in, gettid());
@@ -172,7 +172,7 @@ static void what_cannot_be_is_refused(void **state)
 	expect_success(trapline_safepoint_enter_native());
 	assert_int_equal(trapline_safepoint_enter_native(), -EALREADY);
 	expect_success(trapline_safepoint_leave_native());
-	stop();
+	stop_all();
 	assert_int_equal(trapline_safepoint_stop(domain, 0, NULL, NULL), -EDEADLK);
 	assert_int_equal(trapline_safepoint_unregister(), -EDEADLK);
 	assert_int_equal(trapline_safepoint_close(domain), -EBUSY);
@@ -204,7 +204,7 @@ static void a_time_out_names_the_thread_and_resumes_the_others(void **state)
 			 -ETIMEDOUT);
 	wait_for_progress(&workers[1]);
 	workers[0].task = TASK_NONE;
-	stop();
+	stop_all();
 	expect_standstill(2);
 	resume();
 	end_workers(2);
@@ -224,7 +224,7 @@ static void handlers_run_while_stopped_and_the_thread_stays(void **state)
 	sigaction(SIGUSR1, &action, NULL);
 	handled = 0;
 	start_workers(2);
-	stop();
+	stop_all();
 	for (int i = 0; i < 20; i++) {
 		pthread_kill(workers[0].thread, SIGUSR1);
 		WAIT_UNTIL(handled > i);
@@ -250,7 +250,7 @@ static void a_handler_of_a_stopped_thread_cannot_stop(void **state)
 	sigaction(SIGUSR1, &action, NULL);
 	refusal = 1;
 	start_workers(1);
-	stop();
+	stop_all();
 	pthread_kill(workers[0].thread, SIGUSR1);
 	WAIT_UNTIL(refusal != 1);
 	assert_int_equal(refusal, -EDEADLK);
@@ -266,7 +266,7 @@ static void statistics_tell_the_last_thread(void **state)
 
 	start_workers(1);
 	for (int i = 0; i < 10; i++) {
-		stop();
+		stop_all();
 		resume();
 		wait_for_progress(&workers[0]);
 	}

@@ -7,7 +7,7 @@ static void longjmp_out_of_loops_is_harmless(void **state)
 	start_workers(2);
 	workers[0].task = TASK_LONGJMP;
 	for (int i = 0; i < 100; i++) {
-		stop();
+		stop_all();
 		if (i % 10 == 0)
 			expect_standstill(2);
 		resume();
@@ -36,7 +36,7 @@ static void a_cancelled_thread_is_removed_after_the_stop(void **state)
 		memset(workers, 0, sizeof(workers));
 		pthread_create(&w->thread, NULL, work_until_cancelled, w);
 		wait_for_progress(w);
-		stop();
+		stop_all();
 		pthread_cancel(w->thread);
 		usleep(1000);
 		assert_int_equal(stats().threads, 1);
@@ -64,7 +64,7 @@ static void a_thread_that_ended_by_system_call_hangs_no_stop(void **state)
 	pthread_create(&workers[0].thread, NULL, register_and_pass_once, &workers[0]);
 	WAIT_UNTIL(workers[0].tid);
 	WAIT_UNTIL(syscall(SYS_tgkill, getpid(), workers[0].tid, 0));
-	stop();
+	stop_all();
 	resume();
 	assert_int_equal(stats().threads, 0);
 }
@@ -104,7 +104,7 @@ static void threads_are_born_and_end_during_stops(void **state)
 							(void *)(uintptr_t)(rand_r(&seed) | 2)),
 					 0);
 		for (int i = 0; i < 5; i++) {
-			stop();
+			stop_all();
 			stopped++;
 			if (rand_r(&seed) % 4 == 0)
 				expect_standstill(1);
@@ -170,7 +170,7 @@ static void a_forked_child_has_a_sane_domain(void **state)
 	start_workers(2);
 	expect_success(trapline_safepoint_register(domain, NULL));
 	expect_child_ok();
-	stop();
+	stop_all();
 	expect_child_ok();
 	expect_standstill(2);
 	resume();
