@@ -457,6 +457,7 @@ static int flow_finish(struct flow_cli *c)
 		return cli_wrong(COMMAND, "out of memory");
 	if (c->set.pid && target_file_is_foreign(c->set.pid))
 		flow_report_set_root(report, c->set.pid);
+	flow_report_set_kept(report, c->deaths.kept);
 	flow_tell_end(c);
 	flow_print(c, report);
 	int status = say_unreached(c, report);

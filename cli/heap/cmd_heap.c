@@ -174,6 +174,8 @@ static void tell_errors(struct heap_cli *c)
 		heap_print_text(c->report, v, c->has_color, c->out);
 		fflush(c->out);
 	}
+	/* An error ends the program by its fault, which is the error. */
+	c->deaths.is_silent = c->set.stop && heap_report_count(c->report);
 	death_log_look(&c->deaths, c->has_color, c->set.json ? NULL : c->out);
 }
 
@@ -350,6 +352,7 @@ static int heap_begin(struct heap_cli *c)
 	if (c->set.pid) {
 		c->pid = c->set.pid;
 		death_log_attach(&c->deaths, c->pid);
+		heap_report_set_kept(c->report, c->deaths.kept);
 		output_progress(&c->terminal, "loading the detector into process %d", c->pid);
 		int status = heap_attach(&c->attach, &c->memory, &c->set);
 		output_clear_status(&c->terminal);
@@ -392,8 +395,8 @@ int cmd_heap(int argc, char **argv)
 	} else if (c.pid) {
 		heap_tell_end(&c); /* it may have died meanwhile */
 	}
-	death_log_close(&c.deaths);
 	heap_report_close(c.report);
+	death_log_close(&c.deaths);
 	suppressions_free(c.suppressions);
 	baseline_free(c.baseline);
 	agent_region_close(&c.memory);

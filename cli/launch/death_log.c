@@ -7,6 +7,7 @@
 #include "cli/observe/hit_frames.h"
 #include "report/code/copied_code.h"
 #include "report/safe/clean.h"
+#include "report/safe/kept_files.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #define ENTRIES_MAX 256
 #define ADDRESSES_MAX 64
+#define KEEP_EVERY 100u /* looks */
 
 struct death_entry {
 	struct death_entry *next;
@@ -48,6 +50,8 @@ void death_log_close(struct death_log *log)
 	log->entries = NULL;
 	symbols_close(log->symbols);
 	log->symbols = NULL;
+	kept_files_close(log->kept);
+	log->kept = NULL;
 	death_watch_close(&log->watch);
 	mappings_close(&log->mappings);
 }
@@ -78,6 +82,8 @@ void death_log_attach(struct death_log *log, pid_t pid)
 	const struct mapped_process *p;
 
 	log->attached = pid;
+	if (kept_files_open(pid, &log->kept))
+		log->kept = NULL;
 	if (!is_open(log))
 		return;
 	mappings_add(&log->mappings, pid);
@@ -314,13 +320,15 @@ void death_log_look(struct death_log *log, bool has_color, FILE *f)
 {
 	const struct death_record *r;
 
+	if (log->kept && ++log->looks % KEEP_EVERY == 0)
+		kept_files_look(log->kept);
 	if (!is_open(log))
 		return;
 	mappings_read(&log->mappings);
 	refresh_attached(log);
 	while ((r = death_watch_next(&log->watch)))
 		take_record(log, r);
-	for (struct death_entry *e = f ? log->entries : NULL; e; e = e->next) {
+	for (struct death_entry *e = f && !log->is_silent ? log->entries : NULL; e; e = e->next) {
 		if (e->death.is_told)
 			continue;
 		e->death.is_told = true;
@@ -403,7 +411,7 @@ void death_log_end(struct death_log *log, const struct death_end *end)
 	int status = end->is_attached ? death_watch_status(&log->watch, end->pid) : end->status;
 
 	death_log_look(log, false, NULL);
-	for (struct death_entry *e = log->entries; e; e = e->next) {
+	for (struct death_entry *e = log->is_silent ? NULL : log->entries; e; e = e->next) {
 		if (e->death.is_told)
 			continue;
 		e->death.is_told = true;

@@ -26,9 +26,12 @@ struct death_log {
 	int err; /* 0, or why deaths are not seen */
 	pid_t attached;
 	struct symbols *symbols; /* of the process that was attached to */
-	uint64_t changes;	 /* of its mappings, that its symbols have */
+	struct kept_files *kept; /* of it too; NULL: none */
+	uint64_t looks;
+	uint64_t changes; /* of its mappings, that its symbols have */
 	struct death_entry *entries;
 	uint64_t unlisted; /* deaths that were too many to be kept */
+	bool is_silent;	   /* the run has reported why: the deaths are not printed */
 };
 
 #define DEATH_LOG_NONE                    \

@@ -413,6 +413,7 @@ static int start_race_command(struct race_cli *c)
 static int attach_race(struct race_cli *c)
 {
 	death_log_attach(&c->deaths, c->set.pid);
+	race_report_set_kept(c->report, c->deaths.kept);
 	return race_attach_start(&c->set, &c->run);
 }
 
@@ -597,8 +598,8 @@ static void race_finish(struct race_cli *c)
 
 static void race_release(struct race_cli *c)
 {
-	death_log_close(&c->deaths);
 	race_report_close(c->report);
+	death_log_close(&c->deaths);
 	race_policy_close(&c->policy);
 	race_vary_close(&c->vary);
 	race_region_close(&c->run);
@@ -647,12 +648,12 @@ int cmd_race(int argc, char **argv)
 	c.has_color = !status && c.terminal.text.has_color && isatty(stream_fd(c.out));
 	watchdog_start(COMMAND, true);
 	race_vary_choose(&c.vary);
+	if (!status)
+		death_log_open(&c.deaths, COMMAND);
 	c.started_ns = clock_now_ns();
 	agent_call_until(&asked_by, c.started_ns, c.set.for_ns);
 	if (c.set.pid)
 		output_progress(&c.terminal, "loading the agent into process %d", c.set.pid);
-	if (!status)
-		death_log_open(&c.deaths, COMMAND);
 	if (!status)
 		status = c.set.pid ? attach_race(&c) : start_race_command(&c);
 	if (!status) {

@@ -215,6 +215,11 @@ void flow_report_set_root(struct flow_report *r, pid_t root)
 	file_places_set_root(r->places, root);
 }
 
+void flow_report_set_kept(struct flow_report *r, const struct kept_files *kept)
+{
+	file_places_set_kept(r->places, kept);
+}
+
 void flow_report_totals(const struct flow_report *r, struct flow_totals *out)
 {
 	if (!r->region) {

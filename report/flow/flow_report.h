@@ -53,6 +53,9 @@ size_t flow_report_bad_line(const struct flow_report *r);
 void flow_report_close(struct flow_report *r);
 /* Files are named as this process has them; 0: as the caller does. */
 void flow_report_set_root(struct flow_report *r, pid_t root);
+/* Files of the process that are open already, which outlive the report; NULL: none. */
+struct kept_files;
+void flow_report_set_kept(struct flow_report *r, const struct kept_files *kept);
 
 void flow_report_totals(const struct flow_report *r, struct flow_totals *out);
 size_t flow_report_count(const struct flow_report *r);

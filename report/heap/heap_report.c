@@ -73,6 +73,11 @@ void heap_report_set_root(struct heap_report *r, pid_t root)
 	file_places_set_root(r->places, root);
 }
 
+void heap_report_set_kept(struct heap_report *r, const struct kept_files *kept)
+{
+	file_places_set_kept(r->places, kept);
+}
+
 void heap_report_set_policy(struct heap_report *r, struct suppressions *s, struct baseline *b)
 {
 	r->suppressions = s;

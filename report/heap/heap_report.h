@@ -50,6 +50,9 @@ int heap_report_open(const struct heap_region *region, struct heap_report **out)
 void heap_report_close(struct heap_report *r);
 /* Files are named as this process has them; 0: as the caller does. */
 void heap_report_set_root(struct heap_report *r, pid_t root);
+/* Files of the process that are open already, which outlive the report; NULL: none. */
+struct kept_files;
+void heap_report_set_kept(struct heap_report *r, const struct kept_files *kept);
 /* Both may be NULL, and outlive the report. Give before the first record. */
 void heap_report_set_policy(struct heap_report *r, struct suppressions *s, struct baseline *b);
 /* The errors that are shown, into the file of a baseline. *added: how many are new. 0 or -errno. */

@@ -116,6 +116,11 @@ void race_report_set_root(struct race_report *r, pid_t root)
 	file_places_set_root(r->places, root);
 }
 
+void race_report_set_kept(struct race_report *r, const struct kept_files *kept)
+{
+	file_places_set_kept(r->places, kept);
+}
+
 struct race_view *race_report_view(struct race_report *r, size_t i)
 {
 	return r->views[i];

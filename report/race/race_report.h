@@ -53,6 +53,9 @@ struct race_report;
 int race_report_open(const struct race_region *region, struct race_report **out);
 /* Files are named as this process has them, which has another tree of mounts; 0: as this one does. */
 void race_report_set_root(struct race_report *r, pid_t root);
+/* Files of the process that are open already, which outlive the report; NULL: none. */
+struct kept_files;
+void race_report_set_kept(struct race_report *r, const struct kept_files *kept);
 void race_report_close(struct race_report *r);
 
 struct baseline;

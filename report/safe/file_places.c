@@ -5,6 +5,7 @@
 #include "record/file_table.h"
 #include "report/safe/clean.h"
 #include "report/safe/files.h"
+#include "report/safe/kept_files.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -22,6 +23,7 @@ struct file_places {
 	const void *table;
 	uint32_t rows;
 	pid_t root; /* as of files_open() */
+	const struct kept_files *kept;
 	struct opened opened[];
 };
 
@@ -53,6 +55,11 @@ void file_places_set_root(struct file_places *p, pid_t root)
 	p->root = root;
 }
 
+void file_places_set_kept(struct file_places *p, const struct kept_files *kept)
+{
+	p->kept = kept;
+}
+
 static uint32_t row_of(const struct file_places *p, uint64_t at)
 {
 	uint64_t row = at >> FILE_PLACE_BITS;
@@ -79,7 +86,8 @@ struct symbols *file_places_symbols(struct file_places *p, uint64_t at, uint64_t
 	if (!opened->is_tried) {
 		file_places_name(p, at, path, sizeof(path));
 		if (*path) {
-			files_open(path, p->root, &opened->symbols, &opened->bias);
+			files_open_kept(path, kept_files_fd(p->kept, path), p->root,
+					&opened->symbols, &opened->bias);
 			opened->is_tried = true;
 		}
 	}

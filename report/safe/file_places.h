@@ -25,6 +25,9 @@ int file_places_open(file_places_path path_of, const void *table, uint32_t rows,
 void file_places_close(struct file_places *p);
 /* Files are named as this process has them; 0: as the caller does. */
 void file_places_set_root(struct file_places *p, pid_t root);
+struct kept_files;
+/* Files that are open already, which outlive it; NULL: none. */
+void file_places_set_kept(struct file_places *p, const struct kept_files *kept);
 
 /* The symbols of the file of a place, and its address there; NULL: no file, or not readable. */
 struct symbols *file_places_symbols(struct file_places *p, uint64_t at, uint64_t *address);

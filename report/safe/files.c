@@ -30,11 +30,13 @@ static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwar
 	return -1;
 }
 
-static Dwfl_Module *report(struct symbols *s, const char *path)
+/* The descriptor is closed by dwfl, or here. */
+static Dwfl_Module *report(struct symbols *s, const char *path, int fd)
 {
 	void **userdata;
-	int fd = target_file_open(path);
 
+	if (fd < 0)
+		fd = target_file_open(path);
 	if (fd < 0)
 		return NULL;
 	dwfl_report_begin(s->dwfl);
@@ -49,15 +51,28 @@ static Dwfl_Module *report(struct symbols *s, const char *path)
 	return mod;
 }
 
+static void close_kept(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bias)
+{
+	return files_open_kept(name, -1, root, out, bias);
+}
+
+int files_open_kept(const char *name, int fd, pid_t root, struct symbols **out, uint64_t *bias)
 {
 	BUSY;
 	struct symbols *s = calloc(1, sizeof(*s));
 	char path[PATH_MAX];
 	GElf_Addr found;
 
-	if (!s)
+	if (!s) {
+		close_kept(fd);
 		return -ENOMEM;
+	}
 	s->root = root;
 	target_file_name(root, name, path, sizeof(path));
 	s->callbacks.find_elf = find_no_elf;
@@ -69,9 +84,10 @@ int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bia
 	if (!s->dwfl) {
 		free(s->debug_path);
 		free(s);
+		close_kept(fd);
 		return -ENOMEM;
 	}
-	Dwfl_Module *mod = report(s, path);
+	Dwfl_Module *mod = report(s, path, fd);
 	if (!mod || !dwfl_module_getelf(mod, &found)) {
 		symbols_close(s);
 		return -ENOENT;

@@ -18,6 +18,8 @@
  * symbols_close(). 0 or -errno.
  */
 int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bias);
+/* The same of a file that is open, which is closed; -1: it is opened by its name. */
+int files_open_kept(const char *name, int fd, pid_t root, struct symbols **out, uint64_t *bias);
 
 /* Of the file, in hexadecimal digits; empty: it has none. */
 void files_build_id(struct symbols *s, char *text, size_t n);

@@ -10,6 +10,7 @@
 need jq
 victim=$victims/deaths
 copy=
+options=
 [ "$(id -u)" = 0 ] || skip_all "the stack of a death needs root"
 
 # of TOOL: what it needs to begin with.
@@ -53,8 +54,8 @@ attach()
 	started="$started $pid"
 	exec 3>"$tmp/in"
 	eventually test -s "$tmp/number"
-	# shellcheck disable=SC2046 # two words
-	timeout -k 5 60 "$trapline" $(of "$tool") --json -o "$tmp/out" -p $pid --for 20 >"$tmp/stdout" 2>"$tmp/err" &
+	# shellcheck disable=SC2046,SC2086 # several words
+	timeout -k 5 60 "$trapline" $(of "$tool") $options --json -o "$tmp/out" -p $pid --for 20 >"$tmp/stdout" 2>"$tmp/err" &
 	observer=$!
 	eventually is_searched $pid
 	sleep 0.5
@@ -163,6 +164,20 @@ for tool in heap race flow; do
 	deaths "length == 1 and (.[0] | .signal == \"SIGSEGV\" and .stack[0].function == \"store\" and .stack[0].line > 0)"
 	ok "$tool -p: a program whose file was removed meanwhile has names and lines" $?
 done
+
+options='--overhead 50%'
+attached heap freed
+jq -e -s 'any(.[]; .type == "heap" and .kind == "use-after-free" and .first.function == "read_freed" and .first.line > 0 and
+	.alloc.function == "freed" and .alloc.line > 0)' "$tmp/out" >/dev/null
+ok 'heap -p: an error of a program that has no file by then has names and lines' $?
+[ "$(jq -r 'select(.type == "heap") | .fingerprint' "$tmp/out" | sort -u | wc -l)" = "$(grep -c '"type":"heap"' "$tmp/out")" ]
+ok 'heap -p: and a fingerprint of its own' $?
+options='--stop --overhead 50%'
+attached heap freed
+jq -e -s 'any(.[]; .type == "heap" and .first.function == "read_freed" and .alloc.line > 0) and
+	all(.[]; .type != "death")' "$tmp/out" >/dev/null
+ok 'heap -p: one that ends at its error, too' $?
+options=
 
 if lend "$victim"; then
 	for tool in heap race flow; do

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Winfinite-recursion"
+#pragma GCC diagnostic ignored "-Wuse-after-free"
 
 static volatile int zero;
 static sigjmp_buf back;
@@ -127,6 +128,24 @@ static void deleted(void)
 	die_by_store();
 }
 
+__attribute__((noinline)) static void read_freed(volatile char *at)
+{
+	zero += *at;
+}
+
+/* Errors of the heap, the last of which may be the end. */
+static void freed(void)
+{
+	unlink(executable);
+	for (int i = 0; i < 300000; i++) {
+		char *volatile block = malloc(48);
+
+		free(block);
+		read_freed(block);
+	}
+	_exit(7);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -137,6 +156,7 @@ static const struct {
 	{ "reported", reported },  { "child", in_a_child },
 	{ "itself", itself },	   { "exit", by_exit },
 	{ "forever", forever },	   { "deleted", deleted },
+	{ "freed", freed },
 };
 
 static void *idle(void *arg)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* kept_files.c - see kept_files.h. */
+#include "report/safe/kept_files.h"
+
+#include "report/safe/target_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILES_MAX 256u
+#define DELETED " (deleted)"
+
+struct kept_file {
+	char *path;
+	uint64_t inode;
+	int fd; /* -1: it could not be opened */
+};
+
+struct kept_files {
+	pid_t pid;
+	size_t count;
+	struct kept_file files[FILES_MAX];
+};
+
+static bool is_kept(const struct kept_files *k, const char *path, uint64_t inode)
+{
+	for (size_t i = 0; i < k->count; i++)
+		if (k->files[i].inode == inode && !strcmp(k->files[i].path, path))
+			return true;
+	return false;
+}
+
+/* What is mapped, whatever its name leads to by now; that needs rights. Else what the name leads to. */
+static int open_mapped(const struct kept_files *k, uint64_t start, uint64_t end, const char *path)
+{
+	char name[PATH_MAX];
+
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, k->pid, start, end);
+	int fd = target_file_open(name);
+	if (fd >= 0)
+		return fd;
+	target_file_name(target_file_is_foreign(k->pid) ? k->pid : 0, path, name, sizeof(name));
+	return target_file_open(name);
+}
+
+static void keep(struct kept_files *k, char *line)
+{
+	uint64_t start;
+	uint64_t end;
+	uint64_t inode;
+	char rights[8];
+	int at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %" SCNu64 " %n", &start, &end, rights,
+		   &inode, &at) < 4 ||
+	    !at || line[at] != '/' || rights[2] != 'x' || k->count == FILES_MAX)
+		return;
+	char *path = line + at;
+	const size_t length = strlen(path);
+	if (length > strlen(DELETED) && !strcmp(path + length - strlen(DELETED), DELETED))
+		path[length - strlen(DELETED)] = '\0';
+	if (is_kept(k, path, inode))
+		return;
+	struct kept_file file = { .path = strdup(path), .inode = inode };
+	if (!file.path)
+		return;
+	file.fd = open_mapped(k, start, end, path);
+	k->files[k->count++] = file;
+}
+
+void kept_files_look(struct kept_files *k)
+{
+	char *line = NULL;
+	size_t length = 0;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", k->pid);
+	FILE *f = fopen(path, "re");
+	while (f && getline(&line, &length, f) > 0)
+		keep(k, line);
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+int kept_files_open(pid_t pid, struct kept_files **out)
+{
+	struct kept_files *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return -ENOMEM;
+	k->pid = pid;
+	kept_files_look(k);
+	*out = k;
+	return 0;
+}
+
+void kept_files_close(struct kept_files *k)
+{
+	for (size_t i = 0; k && i < k->count; i++) {
+		free(k->files[i].path);
+		if (k->files[i].fd >= 0)
+			close(k->files[i].fd);
+	}
+	free(k);
+}
+
+/* The loader's name may lead through links of folders, the kernel's does not. */
+static const struct kept_file *find(const struct kept_files *k, const char *path)
+{
+	const struct kept_file *found = NULL;
+	const char *name = strrchr(path, '/');
+
+	for (size_t i = 0; i < k->count; i++)
+		if (!strcmp(k->files[i].path, path))
+			return &k->files[i];
+	for (size_t i = 0; name && i < k->count; i++) {
+		if (strcmp(strrchr(k->files[i].path, '/'), name) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = &k->files[i];
+	}
+	return found;
+}
+
+int kept_files_fd(const struct kept_files *k, const char *path)
+{
+	const struct kept_file *file = k ? find(k, path) : NULL;
+
+	return file && file->fd >= 0 ? fcntl(file->fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
