@@ -2,6 +2,7 @@
 /* death_log.c - see death_log.h. */
 #include "cli/launch/death_log.h"
 
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/observe/hit_frames.h"
@@ -355,6 +356,18 @@ static const struct death_entry *entry_of(const struct death_log *log, pid_t pid
 		if (e->death.pid == pid && e->death.signal == signal)
 			return e;
 	return NULL;
+}
+
+int death_log_fault(const struct death_log *log, pid_t pid, int status, uint64_t *time_ns)
+{
+	if (!status)
+		status = death_watch_status(&log->watch, pid);
+	int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	if (!death_is_fault(signal))
+		return 0;
+	const struct death_entry *e = entry_of(log, pid, signal);
+	*time_ns = e ? e->death.time_ns : clock_now_ns();
+	return signal;
 }
 
 /* Signals that end a run as it is meant to. */

@@ -52,6 +52,9 @@ void death_log_attach(struct death_log *log, pid_t pid);
 /* Takes in what has happened. f: faults that are new are printed there as text; NULL: they wait. */
 void death_log_look(struct death_log *log, bool has_color, FILE *f);
 
+/* The fault that a process died of, and when: now if the kernel had no record of it. 0: none. */
+int death_log_fault(const struct death_log *log, pid_t pid, int status, uint64_t *time_ns);
+
 struct death_end {
 	const char *program;
 	pid_t pid;

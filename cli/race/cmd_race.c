@@ -568,6 +568,10 @@ static void race_tell_end(struct race_cli *c)
 	};
 
 	death_log_end(&c->deaths, &end);
+	struct race_death death = { .pid = end.pid };
+	death.signal = death_log_fault(&c->deaths, end.pid, end.status, &death.time_ns);
+	if (death.signal && !c->set.sweep)
+		race_provoked_death(c->report, c->run.region, &death, end.is_json, end.out);
 }
 
 static void race_finish(struct race_cli *c)

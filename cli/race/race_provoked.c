@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@
 #define COMMAND "race"
 #define UNDISTURBED_RUNS 3u
 #define LOOK_MS 20
+#define RIGHT_AFTER_NS 20000000u /* a death, after the end of a stall */
 
 static struct race_failure *find(struct race_provoked *p, const char *outcome)
 {
@@ -175,4 +177,19 @@ void race_provoked_json(const struct race_provoked *p, struct race_report *r, FI
 	for (size_t i = 0; i < p->all.count; i++)
 		if (race_failure_is_new(&p->all, &p->all.rows[i]))
 			race_failure_json(r, &p->all, &p->all.rows[i], f);
+}
+
+void race_provoked_death(struct race_report *r, const struct race_region *region,
+			 const struct race_death *death, bool is_json, FILE *f)
+{
+	struct race_failure *failure = calloc(1, sizeof(*failure));
+
+	if (!failure)
+		return;
+	race_outcome(death->signal, false, failure->outcome, sizeof(failure->outcome));
+	race_failure_stalls(r, region, region->run, death->time_ns, failure);
+	if (failure->stalls && failure->stall.record.pid == death->pid &&
+	    failure->before_ns[0] - failure->stalled_ns[0] < RIGHT_AFTER_NS)
+		(is_json ? race_failure_death_json : race_failure_death_text)(r, failure, f);
+	free(failure);
 }

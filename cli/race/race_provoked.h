@@ -41,6 +41,15 @@ size_t race_provoked_count(const struct race_provoked *p);
  * the first run that failed in another way; 0: no run did.
  */
 int race_provoked_status(const struct race_provoked *p, int status, bool is_written);
+/* A process that a signal ended. */
+struct race_death {
+	pid_t pid;
+	int signal;
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+};
+/* Prints the last stall of the process, if it died during it or right after it. */
+void race_provoked_death(struct race_report *r, const struct race_region *region,
+			 const struct race_death *death, bool is_json, FILE *f);
 void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f);
 void race_provoked_json(const struct race_provoked *p, struct race_report *r, FILE *f);
 

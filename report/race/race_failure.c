@@ -221,3 +221,29 @@ void race_failure_json(struct race_report *r, const struct race_failures *all,
 	json_object_set_new(j, "second", stall_of(r, failure, 1));
 	run_jsonl_line(f, j);
 }
+
+void race_failure_death_text(struct race_report *r, const struct race_failure *failure, FILE *f)
+{
+	const struct race_view *v = &failure->stall;
+	char when[160];
+
+	fprintf(f,
+		"%s right after a stall: a program with races can end otherwise than without "
+		"stalls; run it alone to compare\n",
+		failure->outcome);
+	snprintf(when, sizeof(when), "stalled before it for %.1f ms, %.1f ms before the death",
+		 (double)failure->stalled_ns[0] / 1e6, (double)failure->before_ns[0] / 1e6);
+	race_print_side(r, &v->record.first, &v->first, when, f);
+	fputc('\n', f);
+}
+
+void race_failure_death_json(struct race_report *r, const struct race_failure *failure, FILE *f)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "type", json_string("stall_before_death"));
+	json_object_set_new(j, "outcome", json_string(failure->outcome));
+	json_object_set_new(j, "pid", json_integer(failure->stall.record.pid));
+	json_object_set_new(j, "first", stall_of(r, failure, 0));
+	run_jsonl_line(f, j);
+}

@@ -63,4 +63,8 @@ void race_failure_text(struct race_report *r, const struct race_failures *all,
 void race_failure_json(struct race_report *r, const struct race_failures *all,
 		       const struct race_failure *failure, FILE *f);
 
+/* A process died during the first of these stalls, or right after it. */
+void race_failure_death_text(struct race_report *r, const struct race_failure *failure, FILE *f);
+void race_failure_death_json(struct race_report *r, const struct race_failure *failure, FILE *f);
+
 #endif

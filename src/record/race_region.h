@@ -422,7 +422,7 @@ struct race_region {
 	uint32_t sites_refused; /* a process has written sites_why */
 	uint32_t reserved_too;
 	char sites_why[200];
-	uint64_t stall_at; /* next stall's sequence number, in a sweep */
+	uint64_t stall_at; /* next stall's sequence number */
 	struct race_last_stall last_stalls[RACE_LAST_STALLS];
 	struct race_record records[RACE_RECORDS];
 	struct race_file files[RACE_FILES];

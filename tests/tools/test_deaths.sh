@@ -179,6 +179,28 @@ jq -e -s 'any(.[]; .type == "heap" and .first.function == "read_freed" and .allo
 ok 'heap -p: one that ends at its error, too' $?
 options=
 
+# A stall may be what the program dies of.
+stall='any(.[]; .type == "stall_before_death" and .outcome == "killed by SIGSEGV" and .first.stalled_ns > 0 and
+	any(.first.stack[]; .function == "steps"))'
+in_some()
+{
+	for _ in $(seq 10); do
+		"$@"
+		jq -e -s "$stall" "$tmp/out" >/dev/null && return
+	done
+	return 1
+}
+copy=
+in_some run race --overhead 50% -- "$victim" stalled
+ok 'race: the stall right before a death' $?
+options='--overhead 50%'
+in_some attached race stalled
+ok 'race -p: the stall right before a death' $?
+options=
+run race --overhead 50% -- "$victim" later
+deaths 'length == 1 and .[0].signal == "SIGABRT"' && jq -e -s 'all(.[]; .type != "stall_before_death")' "$tmp/out" >/dev/null
+ok 'race: none before a death that comes later' $?
+
 if lend "$victim"; then
 	for tool in heap race flow; do
 		# shellcheck disable=SC2046,SC2086 # several words

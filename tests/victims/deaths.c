@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Winfinite-recursion"
@@ -146,6 +147,57 @@ static void freed(void)
 	_exit(7);
 }
 
+static volatile long shared;
+
+__attribute__((noinline)) static void step(void)
+{
+	shared++;
+}
+
+static long now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+/* Until a step takes long, and for a while at most. */
+static void *steps(void *arg)
+{
+	const long end = now_us() + 1000000;
+
+	for (long at = now_us(); at < end; at = now_us()) {
+		step();
+		if (arg && now_us() - at > 300)
+			die_by_store();
+	}
+	return NULL;
+}
+
+/* Dies where a thread waits at its step. */
+static void stalled(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, steps, (void *)&shared);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* Dies long after its last step, in libc, which is not stalled. */
+static void later(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, steps, NULL);
+	steps(NULL);
+	pthread_join(thread, NULL);
+	usleep(200000);
+	abort();
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -156,7 +208,8 @@ static const struct {
 	{ "reported", reported },  { "child", in_a_child },
 	{ "itself", itself },	   { "exit", by_exit },
 	{ "forever", forever },	   { "deleted", deleted },
-	{ "freed", freed },
+	{ "freed", freed },	   { "stalled", stalled },
+	{ "later", later },
 };
 
 static void *idle(void *arg)

@@ -547,15 +547,14 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	slot->locked.state = 0;
 	slot->hits = 0;
 	slot->outwaited_ns = 0;
-	uint64_t stall = race_strategy->is_of_sites ? race_last_begin(hit, slot, module) : 0;
+	uint64_t stall = race_last_begin(hit, slot, module);
 	uint64_t found = counter_get(&race.process->counters[RACE_FOUND]);
 	race_budget_stall_begins(start);
 	uint64_t waited = watch_and_wait(hit, slot, delay, module);
 	uint64_t alone = race_budget_stall_ends(clock_now_ns());
 	uint64_t asked = delay + slot->outwaited_ns;
 	race_slot_free(slot);
-	if (stall)
-		race_last_end(stall);
+	race_last_end(stall);
 	uint64_t end = clock_now_ns();
 	if (!site) {
 		race_count(RACE_LOST_TABLES);
