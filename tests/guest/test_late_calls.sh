@@ -58,4 +58,10 @@ for behaviour in sigwait signalfd blocked sent open; do
 	many "${behaviour}"_segv heap --first 50 -o /dev/null --for 0.1
 	ok "heap_leaves_a_sent_sigsegv_to_the_program_$behaviour" $?
 done
+
+# No signal of ours waits where the program takes it by itself.
+for behaviour in sigwait signalfd; do
+	many "${behaviour}"_trap race --overhead 20% -o /dev/null --for 0.1
+	ok "race_leaves_a_sent_sigtrap_to_the_program_$behaviour" $?
+done
 finished

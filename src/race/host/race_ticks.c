@@ -72,19 +72,35 @@ static void emit_end_if_foreign(struct ebpf *p, int members_fd)
 	ebpf_land(p, is_users);
 }
 
+/* To R1, a member of the running thread: zero if it cannot be read. */
+static void emit_load_of_task(struct ebpf *p, int at, int size, uint32_t bytes)
+{
+	ebpf_call(p, BPF_FUNC_get_current_task);
+	ebpf_mov(p, R3, R0);
+	ebpf_alu_imm(p, BPF_ADD, R3, at);
+	ebpf_mov(p, R1, R10);
+	ebpf_alu_imm(p, BPF_ADD, R1, KEY_AT);
+	ebpf_mov_imm(p, R2, (int32_t)bytes);
+	ebpf_call(p, BPF_FUNC_probe_read_kernel);
+	ebpf_load_mem(p, size, R1, R10, KEY_AT);
+}
+
 static void emit_end_if_traced(struct ebpf *p, int ptrace_at)
 {
 	if (ptrace_at < 0)
 		return;
-	ebpf_call(p, BPF_FUNC_get_current_task);
-	ebpf_mov(p, R3, R0);
-	ebpf_alu_imm(p, BPF_ADD, R3, ptrace_at);
-	ebpf_mov(p, R1, R10);
-	ebpf_alu_imm(p, BPF_ADD, R1, KEY_AT);
-	ebpf_mov_imm(p, R2, sizeof(uint32_t));
-	ebpf_call(p, BPF_FUNC_probe_read_kernel); /* zeroes what it cannot read */
-	ebpf_load_mem(p, BPF_W, R1, R10, KEY_AT);
+	emit_load_of_task(p, ptrace_at, BPF_W, sizeof(uint32_t));
 	race_emit_end_if(p, BPF_JNE, R1, R8);
+}
+
+/* The signal would wait there, and the program could take it by sigwait(3) or signalfd(2). */
+static void emit_end_if_blocked(struct ebpf *p, int blocked_at)
+{
+	if (blocked_at < 0)
+		return;
+	emit_load_of_task(p, blocked_at, BPF_DW, sizeof(uint64_t));
+	ebpf_mov_imm(p, R2, 1 << (SIGTRAP - 1));
+	race_emit_end_if(p, BPF_JSET, R1, R2);
 }
 
 void race_emit_gate(struct ebpf *p, const struct race_maps *maps)
@@ -109,6 +125,7 @@ void race_emit_gate(struct ebpf *p, const struct race_maps *maps)
 	race_emit_end_if(p, BPF_JNE, R1, R9);
 	emit_end_if_foreign(p, maps->members_fd);
 	emit_end_if_traced(p, maps->ptrace_at);
+	emit_end_if_blocked(p, maps->blocked_at);
 }
 
 static void emit(struct ebpf *p, const struct race_maps *maps)
@@ -263,6 +280,7 @@ static int make_maps(struct race_maps *maps)
 		return maps->place_fd;
 	maps->members_fd = ebpf_map_create(BPF_MAP_TYPE_HASH, 8, 1, RACE_MEMBERS, 0);
 	maps->ptrace_at = kernel_member_offset("task_struct", "ptrace");
+	maps->blocked_at = kernel_member_offset("task_struct", "blocked");
 	return maps->members_fd < 0 ? maps->members_fd : 0;
 }
 
@@ -274,6 +292,7 @@ int race_ticks_open(struct race_ticks *ticks)
 
 	if (!err && program < 0 && ticks->maps.ptrace_at >= 0) {
 		ticks->maps.ptrace_at = -1; /* a locked-down kernel */
+		ticks->maps.blocked_at = -1;
 		program = ticks_load(&ticks->maps);
 	}
 	err = program < 0 ? program : open_clocks(ticks, program);

@@ -25,12 +25,14 @@
 struct race_maps {
 	int place_fd;	/* whom the gate is looked for in */
 	int members_fd; /* processes of the run, by number: RACE_MEMBERS at most */
-	int ptrace_at;	/* of task_struct; -1: unknown, or it may not be read */
+	/* Of task_struct; -1: unknown, or it may not be read. */
+	int ptrace_at;
+	int blocked_at;
 };
 
-#define RACE_MAPS_NONE                                            \
-	{                                                         \
-		.place_fd = -1, .members_fd = -1, .ptrace_at = -1 \
+#define RACE_MAPS_NONE                                                              \
+	{                                                                           \
+		.place_fd = -1, .members_fd = -1, .ptrace_at = -1, .blocked_at = -1 \
 	}
 
 struct race_ticks {
@@ -73,8 +75,8 @@ void race_ticks_close(struct race_ticks *ticks);
  * trapline, and its gate says that a search runs there. Any process may have such bytes at that
  * address: so it must be a process of the user who is searched, to which that user could send the
  * signal as well, or one that is known to be of the run. No debugger has the thread: gdb takes a SIGTRAP of
- * the kernel for its own breakpoint and moves the pc back by a byte. Then R6 is its context, R8 is 0, R9 the
- * process, and a copy of the gate is on the stack.
+ * the kernel for its own breakpoint and moves the pc back by a byte. The thread does not block SIGTRAP. Then R6
+ * is its context, R8 is 0, R9 the process, and a copy of the gate is on the stack.
  */
 #define RACE_GATE_COPY (-(int)sizeof(struct race_gate))
 void race_emit_gate(struct ebpf *p, const struct race_maps *maps);
