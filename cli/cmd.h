@@ -37,6 +37,9 @@ static inline int cli_status_of(int status)
 /* One line on stderr, `trapline watch: ...`. Returns CLI_USAGE, to be returned by the caller. */
 int cli_wrong(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Until false is given, cli_wrong() keeps its line. With is_told the kept one is printed then, else it is dropped. */
+void cli_keep_wrong(bool keeps, bool is_told);
+
 /* The same for what is worth knowing and no error. */
 void cli_note(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -262,7 +262,7 @@ static int throttle_settings_check(struct settings *set, int argc, char **argv, 
 	if (session_check_program(COMMAND, extra, set->pid, set->command))
 		return CLI_USAGE;
 	if (set->pid && kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "no process %d", set->pid);
+		return cli_wrong(COMMAND, "there is no process %d", set->pid);
 	if (set->thread && strlen(set->thread) > 15)
 		return cli_wrong(COMMAND,
 				 "invalid --thread '%s': expected at most 15 bytes, as in every "

@@ -75,12 +75,32 @@ static void say(const char *command, const char *kind, const char *format, va_li
 		command ? command : "", kind, *color ? "\033[0m" : "", line);
 }
 
+static struct {
+	bool is_on;
+	char command[32];
+	char line[1024];
+} kept_wrong;
+
+void cli_keep_wrong(bool keeps, bool is_told)
+{
+	kept_wrong.is_on = keeps;
+	if (!keeps && is_told && kept_wrong.line[0])
+		cli_wrong(kept_wrong.command, "%s", kept_wrong.line);
+	kept_wrong.line[0] = '\0';
+}
+
 int cli_wrong(const char *command, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
-	say(command, "", format, args);
+	if (kept_wrong.is_on) {
+		snprintf(kept_wrong.command, sizeof(kept_wrong.command), "%s",
+			 command ? command : "");
+		vsnprintf(kept_wrong.line, sizeof(kept_wrong.line), format, args);
+	} else {
+		say(command, "", format, args);
+	}
 	va_end(args);
 	return CLI_USAGE;
 }

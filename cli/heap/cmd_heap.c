@@ -284,6 +284,11 @@ static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals
 			COMMAND,
 			"nothing was sampled: the detector was not loaded into any process (a "
 			"static or setuid program, or one that clears its environment)");
+	if (t->counters[HEAP_LOST_LARGE])
+		return cli_wrong(COMMAND, "nothing was sampled: %llu block%s of %s %s too large",
+				 (unsigned long long)t->counters[HEAP_LOST_LARGE],
+				 plural(t->counters[HEAP_LOST_LARGE]), c->set.program,
+				 t->counters[HEAP_LOST_LARGE] == 1 ? "was" : "were");
 	if (c->set.pid)
 		return cli_wrong(
 			COMMAND,

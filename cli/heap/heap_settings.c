@@ -109,7 +109,7 @@ static int heap_process_check(struct heap_cli_settings *set)
 	char path[64];
 
 	if (kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "no process %d", set->pid);
+		return cli_wrong(COMMAND, "there is no process %d", set->pid);
 	snprintf(path, sizeof(path), "/proc/%d/exe", set->pid);
 	if (program_is_go(path))
 		return cli_wrong(

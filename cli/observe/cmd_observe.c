@@ -3,12 +3,14 @@
  * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits of
  * either to a file. They share one table of options.
  */
+#include "base/clock.h"
 #include "cli/act/then.h"
 #include "cli/break/break_run.h"
 #include "cli/cmd.h"
 #include "cli/code/record_code.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/last.h"
+#include "cli/observe/observe.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
 #include "cli/observe/targets.h"
@@ -43,7 +45,9 @@ enum {
 static const struct opt options[] = {
 #define AT(member) offsetof(struct observe_settings, member)
 	{ "output", 'o', OPT_STRING | RECORD, AT(record), "FILE", "write the recording to FILE" },
-	{ "pid", 'p', OPT_PIDS, AT(pids), "PID[,PID...]", "observe running processes" },
+	{ "pid", 'p', OPT_PIDS | WATCH, AT(pids), "PID", "observe a running process" },
+	{ "pid", 'p', OPT_PIDS | BREAK | RECORD, AT(pids), "PID[,PID...]",
+	  "observe running processes" },
 	{ "name", 0, OPT_STRING | CALLS, AT(process_name), "NAME",
 	  "observe all processes of that name, those of today and those to come" },
 	{ "follow", 0, OPT_FLAG | CALLS, AT(follow), NULL,
@@ -396,11 +400,15 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 		return record_code_run(&set);
 	if (!status)
 		status = observe_check(&set);
-	if (!status)
-		status = targets_choose(&set);
 	if (status)
 		return status;
-	return set.is_break ? break_run(&set) : watch_run(&set);
+	for (const uint64_t start = clock_now_ns();; set.waits_again = true) {
+		status = targets_choose(&set, start);
+		if (!status)
+			status = set.is_break ? break_run(&set) : watch_run(&set);
+		if (status != OBSERVE_AGAIN)
+			return status;
+	}
 }
 
 int cmd_watch(int argc, char **argv)

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/launch/program.h"
 #include "cli/launch/start_search.h"
 #include "cli/observe/condition_option.h"
 #include "cli/watchdog.h"
@@ -31,6 +32,7 @@ static int open_output(struct observe *o)
 	o->to.is_quiet = o->set.record || o->set.summary;
 	o->to.text.rows_max = o->set.top;
 	o->groups.by = o->set.by;
+	o->groups.frames_max = o->set.frames;
 	o->to.text.is_verbose = o->set.verbose;
 	o->to.text.frames_max = o->set.frames;
 	return status;
@@ -313,6 +315,13 @@ static void start_pace(struct observe *o)
 	p->arg = o;
 }
 
+static bool has_gone(pid_t pid)
+{
+	char state = program_thread_state(pid, pid);
+
+	return !state || state == 'Z' || state == 'X';
+}
+
 int observe_run(struct observe *o, const struct observe_kind *kind,
 		const struct observe_settings *set)
 {
@@ -332,8 +341,11 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	int status = open_output(o);
 	if (!status)
 		status = last_begin(&o->last, set->name, set->last);
+	cli_keep_wrong(set->process_name != NULL, false);
 	if (!status)
 		status = find_and_arm(o);
+	bool is_gone = status && set->process_name && has_gone(o->session.pid);
+	cli_keep_wrong(false, !is_gone);
 	if (!status && set->explain && !set->list) {
 		status = cli_condition_explain(set->name, o->condition);
 	} else if (!status && !set->list) {
@@ -346,7 +358,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 	release(o);
 	if (has_run)
 		session_wait_for_command(&o->session);
-	return status;
+	return is_gone ? OBSERVE_AGAIN : status;
 }
 
 bool observe_has_enough(struct observe *o)

@@ -70,7 +70,8 @@ struct observe_kind {
 	void (*release)(struct observe *o);
 };
 
-/* The whole run. An exit status. */
+#define OBSERVE_AGAIN (-1) /* the process of --name has ended before it could be observed */
+/* The whole run. An exit status, or OBSERVE_AGAIN. */
 int observe_run(struct observe *o, const struct observe_kind *kind,
 		const struct observe_settings *set);
 

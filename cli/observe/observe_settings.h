@@ -17,6 +17,7 @@ struct observe_settings {
 	pid_t pid;	      /* the first of them */
 	struct opt_pids pids; /* of -p or --name; empty: a command */
 	const char *process_name;
+	bool waits_again; /* a process of that name ended before it could be observed */
 	int follow;
 	char **command;	 /* NULL: none */
 	char **operands; /* each EXPR or LOCATION */

@@ -69,12 +69,12 @@ static int check_pid(const struct observe_settings *set, size_t i)
 	}
 }
 
-int targets_choose(struct observe_settings *set)
+int targets_choose(struct observe_settings *set, uint64_t start_ns)
 {
 	int status = 0;
 
 	if (set->process_name)
-		status = targets_find_named(set);
+		status = targets_find_named(set, start_ns);
 	for (size_t i = 0; !status && !set->process_name && i < set->pids.count; i++)
 		status = check_pid(set, i);
 	if (!status && set->pids.count > 1)

@@ -52,7 +52,7 @@ void targets_explain_uprobes(int err, char *why, size_t size);
 int targets_wrong_without_uprobes(const struct observe_settings *set, const char *why);
 
 /* Each process of -p, or those of --name, of which set->pid is the first. 0 or an exit status. */
-int targets_choose(struct observe_settings *set);
+int targets_choose(struct observe_settings *set, uint64_t start_ns);
 
 /* Flags and the name of a program, for the events. */
 void targets_opts(const struct observe_settings *set, struct trapline_event_opts *opts);

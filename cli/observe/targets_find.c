@@ -199,16 +199,19 @@ static bool has_begun(pid_t pid, uint64_t *layout)
 }
 
 /* The first one is seen while it starts; later ones are covered from their first instruction. */
-static int wait_for_named(struct observe_settings *set)
+static int wait_for_named(struct observe_settings *set, uint64_t start)
 {
 	const struct timespec step = { 0, NAMED_STEP_NS };
-	uint64_t start = clock_now_ns();
 	uint64_t layout = 0;
 
-	cli_note(set->name, "waiting for a process named '%s'", set->process_name);
+	if (!set->waits_again)
+		cli_note(set->name, "waiting for a process named '%s'", set->process_name);
+	set->pids.count = 0;
 	while (!set->pids.count || !has_begun(set->pids.pid[0], &layout)) {
 		if (set->for_ns && clock_now_ns() - start > set->for_ns)
-			return cli_wrong(set->name, "no process named '%s' began within --for",
+			return cli_wrong(set->name,
+					 "no process named '%s' ran long enough to be seen within "
+					 "--for",
 					 set->process_name),
 			       CLI_NO;
 		nanosleep(&step, NULL);
@@ -220,12 +223,13 @@ static int wait_for_named(struct observe_settings *set)
 	return 0;
 }
 
-int targets_find_named(struct observe_settings *set)
+int targets_find_named(struct observe_settings *set, uint64_t start_ns)
 {
 	set->pids.count = 0;
 	int status = targets_list_named(set, &set->pids);
 
-	if (status || set->pids.count)
+	/* One that has ended meanwhile may be there as a zombie still. */
+	if (status || (set->pids.count && !set->waits_again))
 		return status;
 	if (set->list || set->explain)
 		return cli_wrong(set->name,
@@ -233,7 +237,7 @@ int targets_find_named(struct observe_settings *set)
 				 "looked up in it; ps -e lists the names",
 				 set->process_name);
 	status = check_uprobes(set);
-	return status ? status : wait_for_named(set);
+	return status ? status : wait_for_named(set, start_ns);
 }
 
 uint64_t targets_layout(pid_t pid)

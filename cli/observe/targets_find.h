@@ -6,7 +6,7 @@
 #include "cli/observe/observe_settings.h"
 
 /* Processes of --name into set->pids. 0 or an exit status, line printed. */
-int targets_find_named(struct observe_settings *set);
+int targets_find_named(struct observe_settings *set, uint64_t start_ns);
 
 /* Adds to *out. 0 or an exit status, line printed. */
 int targets_list_named(const struct observe_settings *set, struct opt_pids *out);

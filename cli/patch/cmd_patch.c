@@ -104,7 +104,7 @@ static int patch_settings_read(struct patch_settings *set, int argc, char **argv
 	if (!own_proc_is_mounted())
 		return cli_wrong(PATCH_COMMAND, "cannot find processes: " OWN_PROC_REMEDY);
 	if (kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(PATCH_COMMAND, "no process %d", set->pid);
+		return cli_wrong(PATCH_COMMAND, "there is no process %d", set->pid);
 	return CLI_OK;
 }
 

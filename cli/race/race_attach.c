@@ -74,7 +74,7 @@ static int check_process(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (kill(pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "no process %d", pid);
+		return cli_wrong(COMMAND, "there is no process %d", pid);
 	if (program_is_go(path))
 		return cli_wrong(COMMAND,
 				 "cannot search process %d: it is a Go program, whose runtime "

@@ -63,6 +63,16 @@ static int begin_line(Dwarf_Die *function)
 	return line;
 }
 
+static const char *folder_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die unit;
+
+	return dwarf_diecu(die, &unit, NULL, NULL) && dwarf_attr(&unit, DW_AT_comp_dir, &attr) ?
+		       clean_attribute(&attr) :
+		       NULL;
+}
+
 /* Where a function is called that was inlined: that is the line of the one around it. */
 static void call_place(Dwarf_Die *die, struct place *around)
 {
@@ -71,7 +81,7 @@ static void call_place(Dwarf_Die *die, struct place *around)
 	if (die_number(die, DW_AT_call_line, &number))
 		around->line = (int)number;
 	if (die_number(die, DW_AT_call_file, &number))
-		around->file = die_file_by_number(die, number);
+		around->file = unit_whole_path(die_file_by_number(die, number), folder_of(die));
 }
 
 static void frames_fill(struct symbols *s, struct cached_frames *c)

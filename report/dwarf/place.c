@@ -127,8 +127,9 @@ static void place_fill(struct symbols *s, Dwfl_Module *mod, struct cached_place 
 	if (p->function && !symbols_is_system(p->module))
 		p->same_code = same_code_names(s, mod, c->address - offset, p->function,
 					       SAME_CODE_DEBUG_BYTES);
-	const char *folder;
+	const char *folder = NULL;
 	p->file = unit_line(mod, c->address, &p->line, &folder);
+	p->file = unit_whole_path(p->file, folder);
 }
 
 void symbols_leave_out_lines(struct symbols *s)

@@ -8,6 +8,8 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct row {
@@ -134,6 +136,16 @@ const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const cha
 		return NULL;
 	*folder = dwarf_attr(unit, DW_AT_comp_dir, &attribute) ? clean_attribute(&attribute) : NULL;
 	return clean_line_file(row);
+}
+
+const char *unit_whole_path(const char *file, const char *folder)
+{
+	char path[PATH_MAX];
+
+	if (!file || *file == '/' || !folder || *folder != '/' ||
+	    (size_t)snprintf(path, sizeof(path), "%s/%s", folder, file) >= sizeof(path))
+		return file;
+	return clean_keep(path);
 }
 
 void unit_forget(struct symbols *s)

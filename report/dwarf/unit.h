@@ -20,4 +20,10 @@ const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const cha
 struct symbols;
 void unit_forget(struct symbols *s);
 
+/*
+ * `../lib/x.c` of a unit that was compiled in /build is /build/../lib/x.c; a folder that a build hides, as ./posix
+ * is, adds nothing. Either may be NULL. The text stays until the command ends.
+ */
+const char *unit_whole_path(const char *file, const char *folder);
+
 #endif

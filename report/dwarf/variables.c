@@ -353,6 +353,18 @@ static int problem_copies(struct symbols *s, struct named_variable *v,
 	return -ENOTUNIQ;
 }
 
+/* A library's debug information has its inner names too: one of the program that has none goes before. */
+static void prefer_program(struct symbols *s, const char *name, struct named_variable *v)
+{
+	const char *program = symbols_program(s);
+	struct named_variable own;
+
+	if (v->is_global || !v->module || !strcmp(v->module, program))
+		return;
+	if (!find_symbol(s, NULL, name, NULL, &own) && own.module && !strcmp(own.module, program))
+		*v = own;
+}
+
 int variables_find(struct symbols *s, const char *scope, const char *name,
 		   struct named_variable *out, struct variables_problem *problem)
 {
@@ -384,6 +396,8 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 				 "several local symbols are named '%s'", name);
 	}
 	free(f);
+	if (!err && !scope)
+		prefer_program(s, name, out);
 	if (!err)
 		err = problem_copies(s, out, problem);
 	if (!err)

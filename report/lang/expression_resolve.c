@@ -654,6 +654,10 @@ int expression_resolve(struct symbols *s, const struct expression *e,
 		return fail(&r, e->root, -EINVAL,
 			    "this is the value of a pointer: write * before it "
 			    "to watch what it points to");
+	if (e->has_offset && e->root->kind == TREE_CAST && e->root->number)
+		return fail(&r, e->root, -EINVAL,
+			    "C counts elements from a pointer, and +offset counts bytes: write "
+			    "NAME+BYTES:LENGTH, or [index] behind a variable of that type");
 	p.size = p.type && p.type->size ? p.type->size : p.size;
 	if (e->has_offset)
 		spot_apply_offset(e, &p);

@@ -10,6 +10,7 @@ function sourceOf(side) {
 		dim(String(lines.first + k).padStart(5) + "  "), text || " ")));
 }
 function frameText(f) {
+	if (!f.function && f.module) return f.module + "+" + f.module_offset;
 	return (f.function || "?") + (Number.isFinite(f.offset) && f.offset ? "+0x" + f.offset.toString(16) : "");
 }
 function stackOf(stack) {
@@ -19,7 +20,7 @@ function stackOf(stack) {
 }
 function side(title, of) {
 	return node("div", { class: "side" }, node("h3", {}, title), node("div", { class: "mono" },
-		of.function || of.ip || "?", dim((of.file ? ` ${base(of.file)}:${of.line}` : "") +
+		of.function || (of.stack && of.stack[0] ? frameText(of.stack[0]) : of.ip) || "?", dim((of.file ? ` ${base(of.file)}:${of.line}` : "") +
 		(of.module ? " in " + of.module : "") + (of.via ? ` through ${of.via}` : ""))), sourceOf(of), stackOf(of.stack || []));
 }
 const threadOf = of => of.thread ? `${of.thread}/${of.tid}` : `thread ${of.tid}`;

@@ -36,7 +36,7 @@ function flowSource(flows) {
 		at.ends.push(f);
 	}
 	const what = `${count(from.bytes, "byte")} of ${from.name}` + (from.path ? ` (${from.path})` : "");
-	return node("section", { class: "card" }, node("h2", {}, what, dim(from.offset ? `from offset ${from.offset}` : "")),
+	return node("section", { class: "card" }, node("h2", {}, what, dim(from.offset ? ` from offset ${from.offset}` : "")),
 		node("p", {}, dim("in "), flowPlace(from)), flowStack(from), flowBranch(root));
 }
 pages.flow = () => {

@@ -231,7 +231,6 @@ static void print_samples(const struct race_totals *t, FILE *f)
 		{ RACE_SAMPLES_EARLY, "after the budget was used up (--overhead)" },
 		{ RACE_SAMPLES_EXCLUDED, "in runtimes and other excluded code" },
 		{ RACE_SAMPLES_NOTHING, "with no suitable access ahead" },
-		{ RACE_AIMS_MISSED, "before an access that the thread did not reach" },
 	};
 	const char *comma = ": ";
 
@@ -245,6 +244,11 @@ static void print_samples(const struct race_totals *t, FILE *f)
 		fprintf(f, "%s%" PRIu64 " %s", comma, n, reasons[i].what);
 		comma = ", ";
 	}
+	/* A sample may aim several times. */
+	if (t->counters[RACE_AIMS_MISSED])
+		fprintf(f, "; %" PRIu64 " access%s aimed at and not reached",
+			t->counters[RACE_AIMS_MISSED],
+			t->counters[RACE_AIMS_MISSED] == 1 ? " was" : "es were");
 	fputc('\n', f);
 }
 
@@ -404,6 +408,22 @@ static void print_lost(const struct race_totals *t, FILE *f)
 	fputc('\n', f);
 }
 
+/* What the run would have looked at with a larger budget. */
+static void print_over_budget(const struct race_totals *t, FILE *f)
+{
+	uint64_t samples = t->counters[RACE_SAMPLES_EARLY];
+	uint64_t hits = t->counters[RACE_SITE_HITS_EARLY];
+
+	if (!t->counters[RACE_STALLS])
+		return; /* print_samples() says it */
+	if (samples)
+		fprintf(f, "budget: %" PRIu64 " of %" PRIu64 " samples %s not used (--overhead)\n",
+			samples, t->counters[RACE_SAMPLES], were(samples));
+	if (hits)
+		fprintf(f, "budget: threads were not stalled at %" PRIu64 " trap%s (--overhead)\n",
+			hits, plural(hits));
+}
+
 static void print_exceptions(const struct race_totals *t, FILE *f)
 {
 	const uint64_t *c = t->counters;
@@ -426,6 +446,7 @@ static void print_exceptions(const struct race_totals *t, FILE *f)
 	if (c[RACE_LOST_LOCALS])
 		fprintf(f, "%" PRIu64 " access%s to local variables got no traps (table full)\n",
 			c[RACE_LOST_LOCALS], c[RACE_LOST_LOCALS] == 1 ? "" : "es");
+	print_over_budget(t, f);
 	print_small_stacks(t, f);
 	if (t->cpus_changed)
 		fputs("a CPU was switched on or off: no thread was stalled after that; search again\n",

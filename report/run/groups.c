@@ -86,14 +86,14 @@ static void caller_key(const struct run_calls *calls, const struct run_hit *hit,
 		run_place_text_with_line(&hit->place, hit->ip, buf, n);
 }
 
-static void stack_key(const struct run_hit *hit, char *buf, size_t n)
+static void stack_key(const struct run_hit *hit, size_t frames_max, char *buf, size_t n)
 {
 	FILE *f = fmemopen(buf, n, "w");
 
 	buf[0] = 0;
 	if (!f)
 		return;
-	run_text_frames(f, hit->frames, hit->frame_count);
+	run_text_frames(f, hit->frames, run_frames_shown(hit->frame_count, frames_max));
 	fclose(f);
 	buf[n - 1] = 0;
 	if (!buf[0])
@@ -156,7 +156,7 @@ static void make_key(const struct run_groups *g, const struct run_calls *calls,
 		snprintf(key, n, "%s/%d", hit->thread[0] ? hit->thread : "?", hit->tid);
 		break;
 	case 's':
-		stack_key(hit, key, n);
+		stack_key(hit, g->frames_max, key, n);
 		break;
 	default:
 		value_key(hit, key, n);

@@ -12,8 +12,9 @@
 #define RUN_GROUPS_BY "caller|thread|stack|value"
 
 struct run_groups {
-	const char *by; /* a word of RUN_GROUPS_BY */
-	void *groups;	/* tsearch() tree */
+	const char *by;	   /* a word of RUN_GROUPS_BY */
+	size_t frames_max; /* of each stack; 0: all */
+	void *groups;	   /* tsearch() tree */
 	size_t count;
 	size_t bytes; /* of the keys */
 	uint64_t hits;

@@ -129,7 +129,7 @@ wrong "what_is_no_process_id_is_refused" 'expected process ids' x -p "$first,y"
 wrong "an_empty_id_is_refused" 'expected process ids' x -p "$first,"
 wrong "a_list_without_process_is_refused" "no process is named 'no-such-name'" x --name no-such-name --list
 watch serve_one --name no-such-name --for 0.3
-[ $? = 1 ] && grep -q "no process named 'no-such-name' began within --for" "$tmp/err"
+[ $? = 1 ] && grep -q "no process named 'no-such-name' ran long enough to be seen within --for" "$tmp/err"
 ok "a_name_is_awaited_no_longer_than_told" $?
 cp "$victims/calls" "$tmp/later-name"
 : >"$tmp/err"
