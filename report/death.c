@@ -147,9 +147,10 @@ static void print_cause(const struct death *d, FILE *f)
 	name_of_code(d->signal, d->code, &text);
 	death_sender_text(d, sender, sizeof(sender));
 	fputs(sender, f);
+	bool is_jump = d->frame_count && d->frames[0].ip == d->address;
 	if (d->has_address && (d->signal == SIGSEGV || d->signal == SIGBUS))
-		fprintf(f, ": access to 0x%" PRIx64 "%s%s", d->address, text ? ", " : "",
-			text ? text : "");
+		fprintf(f, ": %s to 0x%" PRIx64 "%s%s", is_jump ? "jump" : "access", d->address,
+			text ? ", " : "", text ? text : "");
 	else if (text)
 		fprintf(f, ": %s", text);
 }

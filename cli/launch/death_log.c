@@ -186,6 +186,30 @@ static void leave_copy(const struct death_record *r, struct symbols *symbols, ui
 		regs[DEATH_REG_PC] = origin;
 }
 
+/*
+ * The thread jumped to where no code is, as by a pointer that is null: what it returns to is on top of the stack, if
+ * it was a call.
+ */
+static size_t unwind_jump(const struct death_record *r, struct symbols *symbols,
+			  const uint64_t *before, uint64_t *ips)
+{
+	uint64_t regs[RECORD_REGS];
+	struct place place;
+
+	memcpy(regs, before, sizeof(regs));
+	if (!copied_code_called(stack, stack_from_sp(r, regs[DEATH_REG_SP]), regs))
+		return unwind(r, symbols, before, ips);
+	symbols_place(symbols, regs[DEATH_REG_PC] - 1, &place);
+	if (!place.module)
+		return unwind(r, symbols, before, ips);
+	size_t n = unwind(r, symbols, regs, ips);
+	if (n == ADDRESSES_MAX)
+		n--;
+	memmove(ips + 1, ips, n * sizeof(*ips));
+	ips[0] = before[DEATH_REG_PC];
+	return n + 1;
+}
+
 static void read_stack(struct death *d, const struct death_record *r, struct symbols *symbols)
 {
 	uint64_t regs[RECORD_REGS];
@@ -193,7 +217,9 @@ static void read_stack(struct death *d, const struct death_record *r, struct sym
 
 	memcpy(regs, r->regs, sizeof(regs));
 	leave_copy(r, symbols, regs);
-	size_t n = unwind(r, symbols, regs, ips);
+	size_t n = d->has_address && d->address == regs[DEATH_REG_PC] ?
+			   unwind_jump(r, symbols, regs, ips) :
+			   unwind(r, symbols, regs, ips);
 	/* The signal came again in a handler of ours. */
 	if (is_in_ours(symbols, ips[0]) &&
 	    copied_code_interrupted(symbols, ips, n, stack, stack_length, regs))
@@ -329,6 +355,7 @@ void death_log_look(struct death_log *log, bool has_color, FILE *f)
 	refresh_attached(log);
 	while ((r = death_watch_next(&log->watch)))
 		take_record(log, r);
+	mappings_forget_ended(&log->mappings);
 	for (struct death_entry *e = f && !log->is_silent ? log->entries : NULL; e; e = e->next) {
 		if (e->death.is_told)
 			continue;

@@ -32,6 +32,18 @@ uint64_t copied_code_origin(const uint8_t *code, size_t n, uint64_t pc)
 	return pc + JUMP_BYTES + (uint64_t)(int64_t)distance;
 }
 
+#define DWARF_SP 7
+#define DWARF_PC 16
+
+bool copied_code_called(const uint8_t *stack, size_t length, uint64_t *regs)
+{
+	if (length < sizeof(uint64_t))
+		return false;
+	memcpy(&regs[DWARF_PC], stack, sizeof(uint64_t));
+	regs[DWARF_SP] += sizeof(uint64_t);
+	return true;
+}
+
 /* src/guest/kernel_action.c: movq $15, %rax; syscall. */
 static bool is_signal_return(struct symbols *s, uint64_t address)
 {
@@ -75,6 +87,11 @@ bool copied_code_interrupted(struct symbols *s, const uint64_t *frames, size_t c
 }
 
 #else
+
+bool copied_code_called(const uint8_t *stack, size_t length, uint64_t *regs)
+{
+	return false;
+}
 
 uint64_t copied_code_origin(const uint8_t *code, size_t n, uint64_t pc)
 {

@@ -14,6 +14,12 @@
 uint64_t copied_code_origin(const uint8_t *code, size_t n, uint64_t pc);
 
 /*
+ * At the first instruction of a function: the registers become those behind the call. stack: from sp on. false: it
+ * is too short, or the architecture has the address elsewhere.
+ */
+bool copied_code_called(const uint8_t *stack, size_t length, uint64_t *regs);
+
+/*
  * The stack of a thread that is in a signal handler of ours, with its registers by DWARF number: they become those
  * of the interrupted code. frames: as they were unwound. false: none of them returns from a signal of ours.
  */

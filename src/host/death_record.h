@@ -19,7 +19,7 @@
 #define DEATH_REG_PC 32
 #endif
 
-#define DEATH_STACK_MAX 32768u
+#define DEATH_STACK_MAX 131072u
 #define DEATH_INFO_BYTES 32u
 #define DEATH_CODE_BYTES 64u
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RING_BYTES (512u << 10)
+#define RING_BYTES (1u << 20)
 #define TASKS_MAX 65536u
 #define NAMED_MAX 64u
 #define SENDERS_MAX 1024u

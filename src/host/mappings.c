@@ -390,11 +390,15 @@ void mappings_read(struct mappings *m)
 {
 	struct mappings_ring *ring;
 
+	while ((ring = oldest_surely(m)))
+		note_record(m, ring);
+}
+
+void mappings_forget_ended(struct mappings *m)
+{
 	for (size_t i = m->count; i-- > 0;)
 		if (m->processes[i].is_over)
 			forget_process(m, &m->processes[i]);
-	while ((ring = oldest_surely(m)))
-		note_record(m, ring);
 }
 
 const struct mapped_process *mappings_of(const struct mappings *m, pid_t pid)

@@ -23,7 +23,7 @@ struct mapped_file {
 struct mapped_process {
 	pid_t pid;
 	uint32_t threads; /* that live */
-	bool is_over;	  /* since the last call of mappings_read() */
+	bool is_over;	  /* its end was taken in */
 	uint64_t changes;
 	struct mapped_file *files; /* by time */
 	size_t count;
@@ -54,9 +54,11 @@ void mappings_add(struct mappings *m, pid_t pid);
 /* What a process forks is followed, and nothing else of it; 0: no process. */
 void mappings_adopt(struct mappings *m, pid_t parent);
 
-/* Takes in what has happened. Processes that had ended before the last call are forgotten. */
+/* Takes in what has happened. */
 void mappings_read(struct mappings *m);
-/* NULL: it is not followed. Valid until the next call of mappings_read(). */
+/* Of processes whose end was taken in nothing is needed any more. */
+void mappings_forget_ended(struct mappings *m);
+/* NULL: it is not followed. Valid until the next call of another function. */
 const struct mapped_process *mappings_of(const struct mappings *m, pid_t pid);
 
 #endif

@@ -113,6 +113,11 @@ ends bus '.signal == "SIGBUS" and .code == "BUS_ADRERR" and any(.stack[]; .funct
 ok 'an access behind the end of a file' $?
 ends abort '.signal == "SIGABRT" and .address == null and .sender == .pid and .function == "main"'
 ok 'abort(), in its caller' $?
+ends jump '.signal == "SIGSEGV" and .address == "0x0" and .stack[0].ip == "0x0" and .stack[1].function == "jump" and
+	.function == "jump" and any(.stack[]; .function == "main")'
+ok 'a call of a null pointer, with its caller' $?
+ends room '.function == "store" and any(.stack[]; .function == "with_much_room") and any(.stack[]; .function == "main")'
+ok 'a stack with much in it' $?
 ends overflow '.signal == "SIGSEGV" and .function == "recurse" and (.stack | length > 10) and
 	all(.stack[0:9][]; .function == "recurse")'
 ok 'a stack that overflows' $?

@@ -147,6 +147,23 @@ static void freed(void)
 	_exit(7);
 }
 
+__attribute__((noinline)) static void jump(void)
+{
+	void (*volatile to)(void) = NULL;
+
+	to();
+	zero++;
+}
+
+__attribute__((noinline)) static void with_much_room(void)
+{
+	volatile char room[90000];
+
+	memset((char *)room, 1, sizeof(room));
+	die_by_store();
+	zero += room[5];
+}
+
 static volatile long shared;
 
 __attribute__((noinline)) static void step(void)
@@ -208,6 +225,7 @@ static const struct {
 	{ "reported", reported },  { "child", in_a_child },
 	{ "itself", itself },	   { "exit", by_exit },
 	{ "forever", forever },	   { "deleted", deleted },
+	{ "jump", jump },	   { "room", with_much_room },
 	{ "freed", freed },	   { "stalled", stalled },
 	{ "later", later },
 };
