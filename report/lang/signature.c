@@ -142,11 +142,31 @@ static struct signature_value *value_add(struct signature_value **list, size_t *
 	return &more[(*count)++];
 }
 
+static bool is_named(const struct signature_value *v, const char *name)
+{
+	return v->name && name && !strcmp(v->name, name);
+}
+
+/*
+ * Some releases of Go describe a result twice that a deferred function changes. Two results have one name
+ * only if it is "_".
+ */
+static bool is_result_again(const struct signature *sig, const char *name)
+{
+	bool again = is_named(&sig->result, name);
+
+	for (size_t i = 0; i < sig->more_count; i++)
+		again = again || is_named(&sig->more[i], name);
+	return sig->is_go && again && strcmp(name, "_") != 0;
+}
+
 static int add_go_result(struct reading *r, const struct signature_value *value)
 {
 	struct signature *sig = r->signature;
 	struct signature_value *v = &sig->result;
 
+	if (is_result_again(sig, value->name))
+		return 0;
 	if (!sig->is_go) {
 		sig->is_go = true;
 		signature_go_begin_results(&r->convention);

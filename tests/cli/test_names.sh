@@ -43,7 +43,11 @@ place "a_string_is_read" 'conn->peer' 'const char *' \
 	'all(.value.new.string == "alpha" or .value.new.string == "beta")'
 place "a_null_pointer_is_null" message 'const char *' \
 	'any(.value.new == null) and any(.value.new.string == "hello")'
-place "a_boolean_is_true_or_false" 'conn->is_ready' bool 'all(.value.new | type == "boolean")'
+# A compiler may store the number first and mask the byte in place: that is two writes, and a byte that is
+# neither 0 nor 1 is shown as the number it is.
+place "a_boolean_is_true_or_false" 'conn->is_ready' bool \
+	'all(.value.new == (if .new == 0 then false elif .new == 1 then true else .new end)) and
+	any(.value.new | type == "boolean")'
 place "text_is_text" text 'char[8]' 'all(.value.new | test("^[A-Z]$"))'
 place "a_small_struct_is_shown_by_member" position 'struct point' \
 	'any(.old != null) and

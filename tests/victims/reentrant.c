@@ -4,13 +4,18 @@
  *
  * A line is put together in one buffer; the handler of SIGALRM uses the same function. A signal at
  * the write inside put_line() finds the buffer full. Exits with 3 when a line was damaged.
+ * Each line but the handler's comes after a fault at a page of its own.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#define LINES 3
+#define APART 65536 /* no two pages are mapped at one fault */
+
 static char buffer[64];
+static volatile char pages[(LINES + 1) * APART];
 static unsigned int used;
 static volatile unsigned int damaged;
 
@@ -31,11 +36,13 @@ static void on_alarm(int number)
 int main(void)
 {
 	signal(SIGALRM, on_alarm);
-	for (int i = 0; i < 12; i++) {
+	for (int i = 1; i <= 4 * LINES; i++) {
 		if (write(1, ".\n", 2) < 0)
 			return 1;
-		if (i % 4 == 3)
+		if (i % 4 == 0) {
+			pages[i / 4 * APART] = 1;
 			put_line("line\n");
+		}
 	}
 	return damaged ? 3 : 0;
 }

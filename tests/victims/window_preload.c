@@ -17,7 +17,10 @@
 
 #include <trapline/window.h>
 
+#define REPORT_FD 300 /* beyond what a program opens and expects to be the lowest */
+
 static unsigned long instructions, translated, changed, flushes, refused;
+static int report = -1;
 
 static void add(unsigned long *sum, unsigned long n)
 {
@@ -109,26 +112,34 @@ pid_t fork(void)
 	return pid;
 }
 
+/* Before the program may shut itself in, as xz does with Landlock: it opens no file after that. */
+static void open_report(void)
+{
+	const char *path = getenv("WINDOW_REPORT");
+	int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+
+	report = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, REPORT_FD);
+	close(fd);
+}
+
 static __attribute__((constructor)) void begin_program(void)
 {
+	open_report();
 	start();
 }
 
 static __attribute__((destructor)) void end_program(void)
 {
-	const char *path = getenv("WINDOW_REPORT");
 	char line[256];
 	const unsigned int reason = gather();
 
-	if (!path)
+	if (report < 0)
 		return;
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	int n = snprintf(
 		line, sizeof(line),
 		"%s reason=%u instructions=%lu translated=%lu changed=%lu flushes=%lu refused=%lu\n",
 		program_invocation_short_name, reason, instructions, translated, changed, flushes,
 		refused);
-	if (write(fd, line, (size_t)n) != n)
+	if (write(report, line, (size_t)n) != n)
 		_exit(99);
-	close(fd);
 }
