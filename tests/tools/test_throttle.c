@@ -123,7 +123,10 @@ static void one_thread_draws_no_more_than_its_share(void **state)
 	uint64_t start = now_ns();
 	work_until(start + 1000000000u);
 	uint64_t elapsed = now_ns() - start;
+	/* It may be throttled again on each side of the count. */
+	uint64_t told_before = (uint64_t)told_throttled;
 	struct trapline_throttle_stats s = stats();
+	uint64_t told_after = (uint64_t)told_throttled;
 
 	expect_at_most(s.drawn, elapsed, 0.3, 1);
 	/* Where others leave the thread less than its share, it has nothing to sleep off. */
@@ -131,7 +134,7 @@ static void one_thread_draws_no_more_than_its_share(void **state)
 		return;
 	assert_true(s.sleeps > 0);
 	/* A debt that is paid before it has grown is not told. */
-	assert_int_equal(told_throttled, s.throttled);
+	assert_in_range(s.throttled, told_before, told_after);
 	assert_true(!told_throttled || told_even > 0);
 }
 
