@@ -42,11 +42,11 @@ static struct {
 	pid_t pid;	   /* whose thread it is: a child has none */
 } flow = { .lock = KEPT_FD_NONE };
 
-static int flow_wait_while(struct flow_region *region, enum flow_state state)
+static int flow_wait_while(struct flow_region *region, enum run_state state)
 {
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
-	while (atomic_get(&region->state) == state) {
+	while (atomic_get(&region->run.state) == state) {
 		if (!kept_fd_is_ours(&flow.lock) ||
 		    !sys2(SYS_flock, flow.lock.fd, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
@@ -57,7 +57,7 @@ static int flow_wait_while(struct flow_region *region, enum flow_state state)
 
 static int flow_arm(struct flow_region *region, int may_trap)
 {
-	char why[sizeof(region->why)] = "";
+	char why[sizeof(region->run.why)] = "";
 	int err = zydis_open() ? -ELIBACC : 0;
 
 	if (err)
@@ -67,8 +67,8 @@ static int flow_arm(struct flow_region *region, int may_trap)
 	if (!err)
 		return 0;
 	flow_count(FLOW_REFUSED, 1);
-	memcpy(region->why, why, sizeof(why));
-	atomic_set(&region->error, err);
+	memcpy(region->run.why, why, sizeof(why));
+	atomic_set(&region->run.error, err);
 	return err;
 }
 
@@ -100,8 +100,8 @@ int agent_flow_let_go(void)
 	if (!atomic_get(&flow.runs) || flow.pid != sys_getpid())
 		return 0;
 	if (!atomic_swap(&flow.is_asked, 1u)) {
-		memcpy(flow.region->why, why, sizeof(why));
-		atomic_set(&flow.region->stop, 1u);
+		memcpy(flow.region->run.why, why, sizeof(why));
+		atomic_set(&flow.region->run.stop, 1u);
 	}
 	return -EINPROGRESS;
 }
@@ -122,7 +122,7 @@ static void flow_wait_for_end(struct flow_region *region)
 		flow_budget_tick(LOOK_EVERY_NS);
 	}
 	own_thread_opens();
-	atomic_set(&region->stop, 1u);
+	atomic_set(&region->run.stop, 1u);
 	flow_end();
 	flow_places_end();
 	flow_wipe();
@@ -135,7 +135,7 @@ static void flow_wait_for_end(struct flow_region *region)
 	const int is_outside = !was_asked && !outside_wait(OUTSIDE_MOST_NS);
 	const int is_free = is_outside && !flow_give();
 	late_calls_rest();
-	atomic_set(&region->state, (uint32_t)FLOW_ENDED);
+	atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
 	flow_leaves(region, was_asked);
 	flow_calls_end(is_outside);
 	if (is_free)
@@ -147,7 +147,7 @@ static void *flow_run_late(void *arg)
 	struct flow_region *region = arg;
 
 	own_thread_begins();
-	int err = flow_wait_while(region, FLOW_NEW);
+	int err = flow_wait_while(region, RUN_NEW);
 	own_thread_opens();
 	late_calls_look_again();
 	if (!err)
@@ -155,13 +155,13 @@ static void *flow_run_late(void *arg)
 	own_thread_shuts();
 	if (err) {
 		late_calls_rest();
-		atomic_set(&region->state, (uint32_t)FLOW_FAILED);
+		atomic_set(&region->run.state, (uint32_t)RUN_FAILED);
 		kept_fd_close(&flow.lock);
 		flow_leaves(region, 0);
 		flow_calls_end(0);
 		return NULL;
 	}
-	atomic_set(&region->state, (uint32_t)FLOW_ARMED);
+	atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
 	flow_wait_for_end(region);
 	return NULL;
 }
@@ -201,15 +201,15 @@ int agent_flow_attach(struct flow_region *shared, int lock)
 
 int agent_flow_start(struct flow_region *shared, int lock)
 {
-	uint32_t state = FLOW_NEW;
-	const int is_first = atomic_cas(&shared->state, &state, (uint32_t)FLOW_READY);
+	uint32_t state = RUN_NEW;
+	const int is_first = atomic_cas(&shared->run.state, &state, (uint32_t)RUN_READY);
 
-	if ((!is_first && state != FLOW_ARMED) || flow_take(shared, lock)) {
+	if ((!is_first && state != RUN_ARMED) || flow_take(shared, lock)) {
 		sys_close(lock);
 		memory_unmap(shared, sizeof(*shared));
 		return 0;
 	}
-	if (is_first && flow_wait_while(shared, FLOW_READY))
+	if (is_first && flow_wait_while(shared, RUN_READY))
 		sys1(SYS_exit_group, 1);
 	int err = flow_arm(shared, 1);
 	if (!err) {
@@ -217,7 +217,7 @@ int agent_flow_start(struct flow_region *shared, int lock)
 		own_thread_start(pthread_create, STACK_BYTES, flow_run_started, shared);
 	}
 	if (is_first)
-		atomic_set(&shared->state, (uint32_t)(err ? FLOW_FAILED : FLOW_ARMED));
+		atomic_set(&shared->run.state, (uint32_t)(err ? RUN_FAILED : RUN_ARMED));
 	return !err;
 }
 

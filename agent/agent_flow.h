@@ -10,11 +10,11 @@
  * thread of the agent tells what lies in memory, and restores the instructions. Region and descriptor are
  * the agent's from here on.
  *
- * In a process that runs: that thread begins when the region's state is FLOW_ARM. 0 or -errno.
+ * In a process that runs: that thread begins when the region's state is RUN_ARM. 0 or -errno.
  */
 int agent_flow_attach(struct flow_region *shared, int lock);
 
-/* In a process that was just started: waits for FLOW_ARM. 1: it handles SIGTRAP from now on. */
+/* In a process that was just started: waits for RUN_ARM. 1: it handles SIGTRAP from now on. */
 int agent_flow_start(struct flow_region *shared, int lock);
 
 /*

@@ -192,11 +192,11 @@ static void explain(int err, char *why, size_t n)
 
 static void probe_tell_failure(struct probe_region *region, int err)
 {
-	char why[sizeof(region->why)] = "";
+	char why[sizeof(region->run.why)] = "";
 
 	explain(err, why, sizeof(why));
-	memcpy(region->why, why, sizeof(why));
-	atomic_set(&region->error, err);
+	memcpy(region->run.why, why, sizeof(why));
+	atomic_set(&region->run.error, err);
 }
 
 static void forget_run(void)
@@ -215,7 +215,7 @@ static void drop_region(struct probe_region **region)
 }
 
 /* What a thread can still be at stays, until the next run. */
-static void tell_end(struct probe_region *region, enum probe_state state)
+static void tell_end(struct probe_region *region, enum run_state state)
 {
 	const int is_outside = !outside_wait(OUTSIDE_MOST_NS);
 	const int is_free = is_outside && !agent_trace_give();
@@ -223,7 +223,7 @@ static void tell_end(struct probe_region *region, enum probe_state state)
 	own_thread_opens();
 	late_calls_end(is_outside);
 	own_thread_shuts();
-	atomic_set(&region->state, (uint32_t)state);
+	atomic_set(&region->run.state, (uint32_t)state);
 	if (is_free) {
 		drop_region(&probes.last);
 		drop_region(&probes.region);
@@ -238,15 +238,15 @@ static void wait_for_end(struct probe_region *region)
 	own_thread_opens();
 	forget_run();
 	own_thread_shuts();
-	tell_end(region, PROBE_ENDED);
+	tell_end(region, RUN_ENDED);
 }
 
 /* 0; -ECANCELED: the command has ended before. */
-static int wait_while(struct probe_region *region, enum probe_state state)
+static int wait_while(struct probe_region *region, enum run_state state)
 {
 	const struct timespec step = { 0, WAIT_STEP_NS };
 
-	while (atomic_get(&region->state) == state) {
+	while (atomic_get(&region->run.state) == state) {
 		if (!kept_fd_is_ours(&probes.lock) ||
 		    !sys2(SYS_flock, probes.lock.fd, LOCK_EX | LOCK_NB))
 			return -ECANCELED;
@@ -279,11 +279,11 @@ static int arm_late(struct probe_region *region)
 		forget_run();
 	} else {
 		enable_probes();
-		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+		atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
 	}
 	own_thread_shuts();
 	if (err)
-		tell_end(region, PROBE_FAILED);
+		tell_end(region, RUN_FAILED);
 	return err;
 }
 
@@ -294,9 +294,9 @@ static void *run_late(void *arg)
 
 	own_thread_begins();
 	in_code_forbid_traps();
-	if (wait_while(region, PROBE_NEW)) {
+	if (wait_while(region, RUN_NEW)) {
 		forget_run();
-		tell_end(region, PROBE_ENDED);
+		tell_end(region, RUN_ENDED);
 	} else if (!arm_late(region)) {
 		wait_for_end(region);
 	}
@@ -356,32 +356,32 @@ static int arm_started(struct probe_region *region)
 		err = start_thread(run_started, region);
 	if (!err) {
 		enable_probes();
-		atomic_set(&region->state, (uint32_t)PROBE_ARMED);
+		atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
 		return 0;
 	}
 	close_probes();
 	probe_tell_failure(region, err);
-	atomic_set(&region->state, (uint32_t)PROBE_FAILED);
+	atomic_set(&region->run.state, (uint32_t)RUN_FAILED);
 	return err;
 }
 
 void agent_probe_start(struct probe_region *shared, int lock)
 {
-	uint32_t state = PROBE_NEW;
+	uint32_t state = RUN_NEW;
 
 	/* Another state: this is a program that the observed one started. */
-	if (!atomic_cas(&shared->state, &state, (uint32_t)PROBE_READY) ||
+	if (!atomic_cas(&shared->run.state, &state, (uint32_t)RUN_READY) ||
 	    probe_begin(shared, lock)) {
 		sys_close(lock);
 		memory_unmap(shared, sizeof(*shared));
 		return;
 	}
-	if (wait_while(shared, PROBE_READY))
+	if (wait_while(shared, RUN_READY))
 		sys1(SYS_exit_group, 1);
 	/* The program may run when the command says so: with these probes, or with what it has instead. */
-	if (atomic_get(&shared->state) == PROBE_ARM && !arm_started(shared))
+	if (atomic_get(&shared->run.state) == RUN_ARM && !arm_started(shared))
 		return;
-	if (wait_while(shared, PROBE_FAILED))
+	if (wait_while(shared, RUN_FAILED))
 		sys1(SYS_exit_group, 1);
 	forget_run();
 	atomic_set(&probes.runs, 0u);

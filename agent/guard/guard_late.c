@@ -87,7 +87,7 @@ static void start_late_watches(struct heap_region *region)
 static bool is_command_there(void)
 {
 	/* The parent's thread waits for the same lock by the same open file: ours is its own too. */
-	return atomic_get(&late.region->state) == HEAP_ARMED && kept_fd_is_ours(&late.file) &&
+	return atomic_get(&late.region->run.state) == RUN_ARMED && kept_fd_is_ours(&late.file) &&
 	       sys2(SYS_flock, late.file.fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK;
 }
 
@@ -138,11 +138,12 @@ static int take(struct heap_region *region)
 	int err = zydis_open() ? -ELIBACC : 0;
 
 	if (err) {
-		snprintf(region->why, sizeof(region->why), DECODER_NAME " is not installed");
+		snprintf(region->run.why, sizeof(region->run.why),
+			 DECODER_NAME " is not installed");
 		return err;
 	}
 	signals_note_own_masks();
-	err = late_jumps_place(region->why, sizeof(region->why), &refused);
+	err = late_jumps_place(region->run.why, sizeof(region->run.why), &refused);
 	if (err)
 		return err;
 	late_allocator(region->allocator, sizeof(region->allocator));
@@ -151,7 +152,7 @@ static int take(struct heap_region *region)
 	late_jumps_lead_first();
 	err = heap_range.bytes ? heap_start_again(region) : heap_start(region);
 	if (err) {
-		snprintf(region->why, sizeof(region->why), "%s", strerror(-err));
+		snprintf(region->run.why, sizeof(region->run.why), "%s", strerror(-err));
 		return err;
 	}
 	start_late_watches(region);
@@ -233,7 +234,7 @@ static void stop(struct heap_region *region)
 	/* It may have stopped before its watches began. */
 	heap_watch_end();
 	pthread_mutex_unlock(&late.lock);
-	atomic_set(&region->state, (uint32_t)HEAP_STOPPED);
+	atomic_set(&region->run.state, (uint32_t)RUN_STOPPED);
 }
 
 static void give_back(struct heap_region *region)
@@ -250,15 +251,15 @@ static void leave(struct heap_region *region)
 {
 	stop(region);
 	give_back(region);
-	atomic_set(&region->state, (uint32_t)HEAP_ENDED);
+	atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
 }
 
 /* A run before may have left blocks. */
 static void give_up(struct heap_region *region, int err)
 {
 	leave_jumps(region);
-	region->error = err;
-	atomic_set(&region->state, (uint32_t)HEAP_FAILED);
+	region->run.error = err;
+	atomic_set(&region->run.state, (uint32_t)RUN_FAILED);
 }
 
 static int take_or_give_up(struct heap_region *region)
@@ -274,7 +275,7 @@ static int take_or_give_up(struct heap_region *region)
 /* The command that does not answer is gone, or could not unblock SIGSEGV: both end in leave(). */
 static void sample_when_told(struct heap_region *region)
 {
-	atomic_set(&region->state, (uint32_t)HEAP_TAKEN);
+	atomic_set(&region->run.state, (uint32_t)RUN_TAKEN);
 	if (wait_for(&region->may_sample, HEAP_ANSWER_MOST_NS) != HEAP_MAY_SAMPLE)
 		return;
 	own_thread_opens();
@@ -282,8 +283,8 @@ static void sample_when_told(struct heap_region *region)
 	int err = sample();
 	pthread_mutex_unlock(&late.lock);
 	own_thread_shuts();
-	region->error = err;
-	atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+	region->run.error = err;
+	atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
 }
 
 static void wait_for_command(void)
@@ -314,7 +315,7 @@ static void *run_late(void *arg)
 		own_thread_opens();
 		give_back(region);
 		own_thread_shuts();
-		atomic_set(&region->state, (uint32_t)HEAP_ENDED);
+		atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
 		look_at_signal_again();
 	}
 	wait_for_last();
@@ -403,7 +404,7 @@ int trapline_heap_begin(struct heap_region *region)
 	if (err)
 		give_up(region, err);
 	else
-		atomic_set(&region->state, (uint32_t)HEAP_ARMED);
+		atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
 	pthread_mutex_unlock(&late.lock);
 	heap_self.busy--;
 	return err;

@@ -34,7 +34,7 @@ void *guard_next(const char *name)
 static void refuse(struct heap_region *region, int err)
 {
 	counter_add(&region->counters[HEAP_REFUSED], 1u);
-	snprintf(region->why, sizeof(region->why), "%s", strerror(-err));
+	snprintf(region->run.why, sizeof(region->run.why), "%s", strerror(-err));
 }
 
 /* In SIGTRAP: the program blocks it, and a signal has come that shall wait. */

@@ -135,9 +135,9 @@ static bool wait_while(const struct probe_region *region, struct session *r, uin
 {
 	uint64_t start = clock_now_ns();
 
-	while (atomic_get(&region->state) == state) {
+	while (atomic_get(&region->run.state) == state) {
 		if (has_ended(r) || clock_now_ns() - start > most_ns)
-			return atomic_get(&region->state) != state;
+			return atomic_get(&region->run.state) != state;
 		nap();
 	}
 	return true;
@@ -155,7 +155,7 @@ int break_probe_hold(struct break_probe *probe, struct session *r)
 	int status = agent_command_start(r->name, r->command, text, &r->pid);
 	if (status)
 		return status;
-	if (wait_while(probe->region, r, PROBE_NEW, READY_NS))
+	if (wait_while(probe->region, r, RUN_NEW, READY_NS))
 		return 0;
 	kill(r->pid, SIGKILL);
 	return cli_wrong(r->name, "%s did not load the agent; use --mechanism uprobe",
@@ -241,9 +241,9 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 
 static int refused(struct break_probe *probe, const struct observe *o, int err)
 {
-	char why[sizeof(probe->region->why)];
+	char why[sizeof(probe->region->run.why)];
 
-	memcpy(why, probe->region->why, sizeof(why));
+	memcpy(why, probe->region->run.why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';
 	clean_text(why);
 	if (err == -EBUSY && !*why)
@@ -262,19 +262,19 @@ static int arm_there(struct break_probe *probe, struct observe *o)
 {
 	struct probe_region *region = probe->region;
 
-	atomic_set(&region->state, (uint32_t)PROBE_ARM);
-	wait_while(region, &o->session, PROBE_ARM, READY_NS);
-	if (atomic_get(&region->state) == PROBE_ARMED)
+	atomic_set(&region->run.state, (uint32_t)RUN_ARM);
+	wait_while(region, &o->session, RUN_ARM, READY_NS);
+	if (atomic_get(&region->run.state) == RUN_ARMED)
 		return 0;
 	/* One that does not answer does not wait either. */
-	if (atomic_get(&region->state) != PROBE_FAILED)
+	if (atomic_get(&region->run.state) != RUN_FAILED)
 		probe->is_chosen = false;
-	return refused(probe, o, region->error ? region->error : -ETIMEDOUT);
+	return refused(probe, o, region->run.error ? region->run.error : -ETIMEDOUT);
 }
 
 void break_probe_decline(struct break_probe *probe)
 {
-	atomic_set(&probe->region->state, (uint32_t)PROBE_DECLINED);
+	atomic_set(&probe->region->run.state, (uint32_t)RUN_DECLINED);
 	break_probe_release(probe);
 }
 
@@ -398,7 +398,7 @@ int break_probe_poll(struct break_probe *probe, struct observe *o, int timeout_m
 
 	for (;;) {
 		bool was_over = has_ended(&o->session) ||
-				atomic_get(&probe->region->state) != PROBE_ARMED;
+				atomic_get(&probe->region->run.state) != RUN_ARMED;
 		int given = drain(probe, o, fn);
 
 		if (given)
@@ -449,7 +449,7 @@ void break_probe_end(struct break_probe *probe, struct observe *o, trapline_call
 	else if (probe->lock_fd >= 0)
 		close(probe->lock_fd);
 	probe->lock_fd = -1;
-	if (!wait_while(probe->region, &o->session, PROBE_ARMED, END_NS) && !has_ended(&o->session))
+	if (!wait_while(probe->region, &o->session, RUN_ARMED, END_NS) && !has_ended(&o->session))
 		cli_note(o->set.name, "the probes stay in process %d until its agent has run",
 			 o->session.pid);
 	while (drain(probe, o, fn) > 0)

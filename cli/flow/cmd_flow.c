@@ -87,9 +87,9 @@ static bool wait_for_change(struct flow_cli *c, uint32_t state, uint64_t most_ns
 {
 	const uint64_t start = clock_now_ns();
 
-	while (atomic_get(&c->region->state) == state) {
+	while (atomic_get(&c->region->run.state) == state) {
 		if (flow_has_ended(c) || clock_now_ns() - start > most_ns)
-			return atomic_get(&c->region->state) != state;
+			return atomic_get(&c->region->run.state) != state;
 		flow_nap(STEP_NS);
 	}
 	return true;
@@ -209,7 +209,7 @@ static int start_flow_command(struct flow_cli *c)
 	death_log_started(&c->deaths);
 	if (status)
 		return status;
-	if (wait_for_change(c, FLOW_NEW, READY_NS))
+	if (wait_for_change(c, RUN_NEW, READY_NS))
 		return CLI_OK;
 	if (c->is_over)
 		return cli_wrong(COMMAND, "%s ended before the agent was loaded", c->set.program);
@@ -280,19 +280,19 @@ static int attach_flow(struct flow_cli *c)
 
 static int arm_flow(struct flow_cli *c)
 {
-	char why[sizeof(c->region->why)];
-	const uint32_t before = atomic_get(&c->region->state);
+	char why[sizeof(c->region->run.why)];
+	const uint32_t before = atomic_get(&c->region->run.state);
 	const uint64_t start = clock_now_ns();
 
-	atomic_set(&c->region->state, (uint32_t)FLOW_ARM);
-	while (!wait_for_change(c, FLOW_ARM, UNBLOCK_NS) && !c->is_over && !asked_by &&
+	atomic_set(&c->region->run.state, (uint32_t)RUN_ARM);
+	while (!wait_for_change(c, RUN_ARM, UNBLOCK_NS) && !c->is_over && !asked_by &&
 	       clock_now_ns() - start < READY_NS)
 		unblock_flow(c);
 	/* It may have ended again by now, for the program's own SIGTRAP. */
-	const uint32_t now = atomic_get(&c->region->state);
-	if (now == FLOW_ARMED || now == FLOW_ENDED || (c->is_over && before == FLOW_READY))
+	const uint32_t now = atomic_get(&c->region->run.state);
+	if (now == RUN_ARMED || now == RUN_ENDED || (c->is_over && before == RUN_READY))
 		return CLI_OK;
-	memcpy(why, c->region->why, sizeof(why));
+	memcpy(why, c->region->run.why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';
 	clean_text(why);
 	return cli_wrong(COMMAND, "cannot follow bytes in process %d: %s", c->pid,
@@ -320,7 +320,7 @@ static int flow_begin(struct flow_cli *c)
 
 static bool is_flow_over(const struct flow_cli *c)
 {
-	if (atomic_get(&c->region->stop))
+	if (atomic_get(&c->region->run.stop))
 		return true;
 	return c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
 }
@@ -343,12 +343,12 @@ static void show_sources(struct flow_cli *c)
 
 static void say_why_it_ended(const struct flow_cli *c)
 {
-	char why[sizeof(c->region->why)];
+	char why[sizeof(c->region->run.why)];
 
-	memcpy(why, c->region->why, sizeof(why));
+	memcpy(why, c->region->run.why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';
 	clean_text(why);
-	if (*why && atomic_get(&c->region->stop))
+	if (*why && atomic_get(&c->region->run.stop))
 		cli_note(COMMAND, "following ends in process %d: %s", c->pid, why);
 }
 
@@ -377,7 +377,7 @@ static void flow_leave(struct flow_cli *c)
 	else if (c->lock_fd >= 0)
 		close(c->lock_fd);
 	c->lock_fd = -1;
-	if (!flow_has_ended(c) && !wait_for_change(c, FLOW_ARMED, END_NS) && !c->is_over)
+	if (!flow_has_ended(c) && !wait_for_change(c, RUN_ARMED, END_NS) && !c->is_over)
 		cli_note(COMMAND, "process %d did not answer at the end: residues are missing",
 			 c->pid);
 }

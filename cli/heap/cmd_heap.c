@@ -262,19 +262,20 @@ static void count_views(const struct heap_cli *c, struct heap_totals *t)
 /* A run without a sample must not look like one without errors. */
 static int heap_say_blindness(const struct heap_cli *c, const struct heap_totals *t)
 {
-	const char *why = c->region->why;
+	const char *why = c->region->run.why;
 
 	if (t->counters[HEAP_SAMPLED] && t->counters[HEAP_REFUSED])
 		cli_note(COMMAND, "%" PRIu64 " process%s not sampled: %.*s",
 			 t->counters[HEAP_REFUSED],
 			 t->counters[HEAP_REFUSED] == 1 ? " was" : "es were",
-			 (int)strnlen(why, sizeof(c->region->why)), why);
+			 (int)strnlen(why, sizeof(c->region->run.why)), why);
 	if (t->counters[HEAP_SAMPLED])
 		return CLI_OK;
 	if (t->counters[HEAP_REFUSED])
 		return cli_wrong(COMMAND,
 				 "cannot sample blocks of %s: %.*s; raise the limits of memory",
-				 c->set.program, (int)strnlen(why, sizeof(c->region->why)), why);
+				 c->set.program, (int)strnlen(why, sizeof(c->region->run.why)),
+				 why);
 	if (t->counters[HEAP_LET_GO])
 		return cli_wrong(COMMAND,
 				 "nothing was sampled: a SIGSEGV was sent to %s, which blocks it",

@@ -37,9 +37,9 @@ static bool wait_for_state(const struct heap_region *region, pid_t pid, uint32_t
 	const struct timespec step = { 0, STEP_NS };
 	uint64_t start = clock_now_ns();
 
-	while (atomic_get(&region->state) == not_yet) {
+	while (atomic_get(&region->run.state) == not_yet) {
 		if (program_has_ended(pid) || clock_now_ns() - start > most_ns)
-			return atomic_get(&region->state) != not_yet;
+			return atomic_get(&region->run.state) != not_yet;
 		nanosleep(&step, NULL);
 	}
 	return true;
@@ -93,9 +93,9 @@ static bool is_trap_blocked(pid_t pid)
 
 static int heap_refused(const struct heap_region *region, pid_t pid, int err)
 {
-	char why[sizeof(region->why)];
+	char why[sizeof(region->run.why)];
 
-	copy_text(region->why, why, sizeof(why));
+	copy_text(region->run.why, why, sizeof(why));
 	if (err == -EBUSY && !*why)
 		return cli_wrong(
 			COMMAND,
@@ -106,8 +106,8 @@ static int heap_refused(const struct heap_region *region, pid_t pid, int err)
 /* Between the two the process has taken SIGSEGV, and samples nothing. */
 static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid)
 {
-	wait_for_state(region, pid, HEAP_NEW, READY_NS);
-	if (atomic_get(&region->state) != HEAP_TAKEN)
+	wait_for_state(region, pid, RUN_NEW, READY_NS);
+	if (atomic_get(&region->run.state) != RUN_TAKEN)
 		return CLI_OK;
 	/* Before: from now on SIGSEGV stays with the process until their masks are back. */
 	atomic_set(&region->unblocked, 1u);
@@ -115,7 +115,7 @@ static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid
 	if (status)
 		return status;
 	atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_SAMPLE);
-	wait_for_state(region, pid, HEAP_TAKEN, READY_NS);
+	wait_for_state(region, pid, RUN_TAKEN, READY_NS);
 	return CLI_OK;
 }
 
@@ -138,9 +138,9 @@ static int load(struct heap_attach *attach, const struct agent_region *memory,
 	status = arm(attach, region, set->pid);
 	if (status)
 		return status;
-	if (atomic_get(&region->state) == HEAP_ARMED)
+	if (atomic_get(&region->run.state) == RUN_ARMED)
 		return CLI_OK;
-	int err = region->error;
+	int err = region->run.error;
 	return heap_refused(region, set->pid, err < 0 ? err : -ETIMEDOUT);
 }
 
@@ -165,14 +165,14 @@ void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid
 	if (attach->lock_fd >= 0)
 		close(attach->lock_fd);
 	attach->lock_fd = -1;
-	if (atomic_get(&region->state) == HEAP_TAKEN)
+	if (atomic_get(&region->run.state) == RUN_TAKEN)
 		atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_NOT);
-	wait_for_state(region, pid, HEAP_TAKEN, END_NS);
-	wait_for_state(region, pid, HEAP_ARMED, END_NS);
+	wait_for_state(region, pid, RUN_TAKEN, END_NS);
+	wait_for_state(region, pid, RUN_ARMED, END_NS);
 	block_segv(attach, pid);
 	atomic_set(&region->are_masks_back, 1u);
-	wait_for_state(region, pid, HEAP_STOPPED, END_NS);
-	attach->has_left = atomic_get(&region->state) == HEAP_ENDED;
+	wait_for_state(region, pid, RUN_STOPPED, END_NS);
+	attach->has_left = atomic_get(&region->run.state) == RUN_ENDED;
 	/* It has ended before: then nothing is left there either. */
 	attach->has_left |= program_has_ended(pid);
 }

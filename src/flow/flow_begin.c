@@ -32,7 +32,7 @@ uint32_t flow_has_ended;
 /* A signal of a register can still come when the region is about to be unmapped. */
 int flow_is_over(void)
 {
-	return atomic_get(&flow_has_ended) || atomic_get(&flow_region->stop);
+	return atomic_get(&flow_has_ended) || atomic_get(&flow_region->run.stop);
 }
 
 /* Belongs to the area of a window, whose cache has the numbers of its forms. */

@@ -124,7 +124,7 @@ void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish)
 		return;
 	if (limit && wish->kind != FLOW_RESIDUE &&
 	    atomic_get(&flow_region->records_used) >= limit) {
-		atomic_set(&flow_region->stop, 1u);
+		atomic_set(&flow_region->run.stop, 1u);
 		return;
 	}
 	const int has_room = m->context || wish->kind == FLOW_RESIDUE ||

@@ -529,7 +529,7 @@ int flow_step(struct window_area *area, uint64_t pc, uint32_t number)
 		look_up(&s, index);
 	}
 	t->idle = touched ? 0 : t->idle + 1;
-	if (atomic_get(&flow_region->stop))
+	if (atomic_get(&flow_region->run.stop))
 		return 1;
 	return t->idle > flow_idle_most && (!t->any || t->idle > IDLE_WITH_REGISTERS);
 }

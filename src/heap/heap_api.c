@@ -314,10 +314,10 @@ static struct heap_region *new_region(const struct trapline_heap_opts *o, const 
 static int explain_refusal(const struct heap_region *region, int err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static char why[sizeof(region->why)];
+	static char why[sizeof(region->run.why)];
 
 	pthread_mutex_lock(&lock);
-	memcpy(why, region->why, sizeof(why));
+	memcpy(why, region->run.why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';
 	pthread_mutex_unlock(&lock);
 	if (err == -EBUSY && !*why)
@@ -350,7 +350,7 @@ static int start(struct trapline_heap *h)
 	end_thread(h);
 	err = explain_refusal(h->region, err);
 	/* What begin() refused at once is not known to the object. */
-	if (atomic_get(&h->region->state) == HEAP_NEW)
+	if (atomic_get(&h->region->run.state) == RUN_NEW)
 		memory_unmap(h->region, sizeof(*h->region));
 	return err;
 }

@@ -148,17 +148,8 @@ enum flow_counter {
 	FLOW_LATE,	      /* ... and had gone on before the signal came */
 	FLOW_PROCESSES,
 	FLOW_LEFT_OUT, /* places of libc that had no room for a jump, in a process that ran already */
-	FLOW_REFUSED, /* processes that could not: see why */
+	FLOW_REFUSED, /* processes that could not: see run.why */
 	FLOW_COUNTERS,
-};
-
-enum flow_state {
-	FLOW_NEW,
-	FLOW_READY, /* the process waits for the places */
-	FLOW_ARM,
-	FLOW_ARMED,
-	FLOW_FAILED,
-	FLOW_ENDED,
 };
 
 /* What is a source or a sink besides those of libc. */
@@ -198,23 +189,20 @@ struct flow_region {
 		uint8_t head[SHARE_HEAD_BYTES];
 	};
 	/* And all processes this. */
-	uint32_t state;
-	uint32_t stop;
-	int32_t error;
+	struct run_words run;
 	uint32_t sources_used;
 	uint32_t steps_used;
 	uint32_t records_used;
 	uint64_t counters[FLOW_COUNTERS];
 	uint32_t are_masks_open; /* the command has unblocked SIGTRAP in threads */
 	uint32_t reserved;
-	char why[200]; /* of the first process that could not, or that ended it */
 	struct flow_source sources[FLOW_SOURCES];
 	struct flow_step steps[FLOW_STEPS];
 	struct flow_record records[FLOW_RECORDS];
 	struct file_row files[FLOW_FILES];
 };
 
-_Static_assert(offsetof(struct flow_region, state) == SHARE_HEAD_BYTES,
+_Static_assert(offsetof(struct flow_region, run) == SHARE_HEAD_BYTES,
 	       "the settings have room in the head");
 
 #endif

@@ -116,22 +116,12 @@ enum heap_counter {
 	HEAP_COST_NS,	   /* spent on samples */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
 	HEAP_PROCESSES,	   /* that sampled */
-	HEAP_REFUSED,	   /* processes that could not: see why */
+	HEAP_REFUSED,	   /* processes that could not: see run.why */
 	HEAP_LET_GO,	   /* processes that were sent a SIGSEGV which they block: sampling ended */
 	HEAP_COUNTERS,
 };
 
-/* Of a process that ran before. */
-enum heap_state {
-	HEAP_NEW,
-	HEAP_ARMED,
-	HEAP_FAILED,
-	HEAP_ENDED,
-	HEAP_TAKEN, /* between new and armed: SIGSEGV is taken, and nothing is sampled before may_sample */
-	HEAP_STOPPED, /* between armed and ended: nothing is sampled, and SIGSEGV is taken still */
-};
-
-/* The answer to HEAP_TAKEN. A process that is not sampled waits for none, so that it is itself again at once. */
+/* The answer to RUN_TAKEN. A process that is not sampled waits for none, so that it is itself again at once. */
 enum heap_leave {
 	HEAP_WAITS,
 	HEAP_MAY_SAMPLE,
@@ -157,13 +147,11 @@ struct heap_region {
 		};
 		uint8_t head[SHARE_HEAD_BYTES];
 	};
-	/* And all processes this. */
+	/* And all processes this. Of the run, state and error are of a process that ran before. */
+	struct run_words run;
 	uint64_t counters[HEAP_COUNTERS];
 	uint64_t pool_bytes;	 /* what sampled blocks can have at most, in one process */
-	char why[200];		 /* of the first process that could not sample */
 	char why_unwatched[200]; /* ... that got no debug register */
-	uint32_t state;		 /* enum heap_state */
-	int32_t error;		 /* of HEAP_FAILED; why says more */
 	uint64_t live; /* sampled blocks that were in use when it ended: free() keeps its jump for them */
 	uint64_t refused_jumps;
 	char refused_names[200];
@@ -178,6 +166,9 @@ struct heap_region {
 	struct heap_record records[HEAP_RECORDS];
 	struct file_row files[HEAP_FILES];
 };
+
+_Static_assert(offsetof(struct heap_region, run) == SHARE_HEAD_BYTES,
+	       "the settings have room in the head");
 
 /* For the target, in a handler. NULL: no room. */
 struct heap_record *heap_write_begin(struct heap_region *r, uint64_t *sequence);

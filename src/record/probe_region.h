@@ -22,17 +22,6 @@
 #define PROBE_SLOT_MIN 512u
 #define PROBE_SLOT_MAX 16384u
 
-/* PROBE_READY is of a process that was started with the agent. */
-enum probe_state {
-	PROBE_NEW,    /* no process has the region yet */
-	PROBE_READY,  /* the process waits, before its first own code */
-	PROBE_ARM,    /* the command has written the sites */
-	PROBE_ARMED,  /* the process runs; site by site the region has what became of it */
-	PROBE_FAILED, /* error and why; one that was started waits for the command's end, or for: */
-	PROBE_DECLINED, /* the command does without probes: the process runs */
-	PROBE_ENDED,	/* the instructions are as they were */
-};
-
 /* What became of the hits. taken is counted first, and apart from the others. */
 struct probe_counts {
 	uint64_t is_off; /* set by the command: hits are as if they were not */
@@ -75,11 +64,7 @@ struct probe_region {
 		uint8_t head[SHARE_HEAD_BYTES];
 	};
 	/* And the process this. */
-	uint32_t state;
-	uint32_t stop;
-	int32_t error;
-	uint32_t reserved_too;
-	char why[200];
+	struct run_words run;
 	uint64_t granted; /* of the limit */
 	struct probe_counts counts;
 	struct probe_outcome outcome[PROBE_SITES_MAX];
@@ -89,7 +74,7 @@ struct probe_region {
 	_Alignas(4096) struct trace_node nodes[TRACE_NODES_MAX];
 };
 
-_Static_assert(offsetof(struct probe_region, state) == SHARE_HEAD_BYTES,
+_Static_assert(offsetof(struct probe_region, run) == SHARE_HEAD_BYTES,
 	       "the sites have room in the head");
 
 #endif

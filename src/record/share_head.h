@@ -24,4 +24,26 @@ struct share_head {
 	uint32_t reserved;
 };
 
+/* Where a run is that ends with its command's lock (guest/run.h). RUN_READY is of a program that was started with it. */
+enum run_state {
+	RUN_NEW,      /* no process has the region yet */
+	RUN_READY,    /* the process waits, before its first own code */
+	RUN_ARM,      /* the command has written what to arm */
+	RUN_TAKEN,    /* heap: SIGSEGV is taken, and nothing is sampled before may_sample */
+	RUN_ARMED,    /* the process runs */
+	RUN_STOPPED,  /* heap: nothing is sampled, and SIGSEGV is taken still */
+	RUN_FAILED,   /* error and why */
+	RUN_DECLINED, /* the command does without what failed: the process runs */
+	RUN_ENDED,    /* the process is as it was */
+};
+
+/* The first data behind the head of such a run. */
+struct run_words {
+	uint32_t state; /* enum run_state */
+	uint32_t stop;
+	int32_t error;
+	uint32_t reserved;
+	char why[200]; /* of the first process that could not, or that ended it */
+};
+
 #endif
