@@ -9,7 +9,7 @@
  * An object stays loaded when its patch is undone. Threads may be inside it, or the program may have
  * kept an address of it, and neither can be seen.
  */
-#include "agent/agent_patch.h"
+#include "agent/agent_tools.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -496,7 +496,11 @@ static int open_request(const char *files, struct request *q)
 	return comma && q->object < 0 ? q->object : 0;
 }
 
-int agent_patch_call(const char *files)
+/*
+ * "fd:N,M": the region, and the object if one is applied. 0: the answer will be in the region; -EBUSY:
+ * another request is at work; or another -errno.
+ */
+static int patch_call(const char *files)
 {
 	struct request *q = calloc(1, sizeof(*q));
 	int err = q ? open_request(files, q) : -ENOMEM;
@@ -517,3 +521,5 @@ int agent_patch_call(const char *files)
 	}
 	return err;
 }
+
+struct run agent_patch = { .option = "patch=", .call = patch_call };

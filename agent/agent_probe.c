@@ -2,17 +2,13 @@
 /*
  * agent_probe.c - the probes of `trapline break --mechanism probe` in the target.
  *
- * Threads of the program write their hits into the shared ring, and wait for nothing. One thread of the
- * agent sleeps until the command has ended, and closes the probes. It needs no signal, no timer and no
- * process number: the kernel wakes it when the command's lock goes away, also by SIGKILL.
+ * Threads of the program write their hits into the shared ring, and wait for nothing.
  */
-#include "agent/agent_probe.h"
+#include "agent/agent_tools.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <trapline/code.h>
 #include <trapline/condition.h>
 #include <trapline/trapline.h>
@@ -20,27 +16,19 @@
 #include "agent/agent_trace.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
-#include "base/memory.h"
-#include "base/sys.h"
 #include "base/trap_path.h"
-#include "code/kept_fd.h"
 #include "cond/compile.h"
 #include "core/in_code.h"
 #include "core/target.h"
 #include "event/event.h"
-#include "guest/late_calls.h"
-#include "guest/outside.h"
 #include "guest/own_stack.h"
-#include "guest/own_thread.h"
 #include "record/layout.h"
 #include "trap/probe_record.h"
 
-#define WAIT_STEP_NS 1000000
 #define STACK_BYTES (128u << 10)
 
 static struct {
 	struct probe_region *region;
-	struct probe_region *last; /* of the run before: a thread may still be about to count there */
 	struct trapline *self;
 	struct trapline_event *events[PROBE_SITES_MAX];
 	struct hit_slots slots;
@@ -49,9 +37,7 @@ static struct {
 	uint32_t texts_bytes;
 	uint32_t stack_bytes;
 	uint32_t count;
-	struct kept_fd lock;
-	uint32_t runs;
-} probes = { .lock = KEPT_FD_NONE };
+} probes;
 
 /* 1: the hit is one of the limit's, over all threads and sites. */
 TRAP_PATH static int grant(struct probe_region *region)
@@ -141,15 +127,17 @@ static int open_probe(struct probe_region *region, uint32_t i,
 }
 
 /* At last: what the agent itself calls until then is no hit. */
-static void enable_probes(void)
+static int enable_probes(void *region)
 {
 	for (uint32_t i = 0; i < PROBE_SITES_MAX; i++)
 		if (probes.events[i])
 			trapline_event_enable(probes.events[i]);
+	return 0;
 }
 
-static void close_probes(void)
+static void probe_end(void *region)
 {
+	agent_trace_end();
 	for (uint32_t i = 0; i < PROBE_SITES_MAX; i++)
 		if (probes.events[i])
 			trapline_event_close(probes.events[i]);
@@ -190,72 +178,7 @@ static void explain(int err, char *why, size_t n)
 			 ", and an int3 would end a thread that blocks SIGTRAP");
 }
 
-static void probe_tell_failure(struct probe_region *region, int err)
-{
-	char why[sizeof(region->run.why)] = "";
-
-	explain(err, why, sizeof(why));
-	memcpy(region->run.why, why, sizeof(why));
-	atomic_set(&region->run.error, err);
-}
-
-static void forget_run(void)
-{
-	agent_trace_end();
-	close_probes();
-	own_stacks_end();
-	kept_fd_close(&probes.lock);
-}
-
-static void drop_region(struct probe_region **region)
-{
-	if (*region)
-		memory_unmap(*region, sizeof(**region));
-	*region = NULL;
-}
-
-/* What a thread can still be at stays, until the next run. */
-static void tell_end(struct probe_region *region, enum run_state state)
-{
-	const int is_outside = !outside_wait(OUTSIDE_MOST_NS);
-	const int is_free = is_outside && !agent_trace_give();
-
-	own_thread_opens();
-	late_calls_end(is_outside);
-	own_thread_shuts();
-	atomic_set(&region->run.state, (uint32_t)state);
-	if (is_free) {
-		drop_region(&probes.last);
-		drop_region(&probes.region);
-	}
-	atomic_set(&probes.runs, 0u);
-}
-
-static void wait_for_end(struct probe_region *region)
-{
-	while (kept_fd_is_ours(&probes.lock) && sys2(SYS_flock, probes.lock.fd, LOCK_EX) == -EINTR)
-		;
-	own_thread_opens();
-	forget_run();
-	own_thread_shuts();
-	tell_end(region, RUN_ENDED);
-}
-
-/* 0; -ECANCELED: the command has ended before. */
-static int wait_while(struct probe_region *region, enum run_state state)
-{
-	const struct timespec step = { 0, WAIT_STEP_NS };
-
-	while (atomic_get(&region->run.state) == state) {
-		if (!kept_fd_is_ours(&probes.lock) ||
-		    !sys2(SYS_flock, probes.lock.fd, LOCK_EX | LOCK_NB))
-			return -ECANCELED;
-		sys_nap(&step);
-	}
-	return 0;
-}
-
-static int arm(struct probe_region *region)
+static int open_all(struct probe_region *region)
 {
 	int err = zydis_open() ? -ELIBACC : take_settings(region);
 
@@ -268,121 +191,43 @@ static int arm(struct probe_region *region)
 	return err ? err : open_probes(region);
 }
 
-static int arm_late(struct probe_region *region)
+/*
+ * The decoder is opened here, in the thread that was borrowed: in one of ours the loader's malloc() would make
+ * an arena, of 64 MiB of address space, which stays.
+ */
+static void probe_comes(int is_late)
 {
-	own_thread_opens();
-	late_calls_look_again();
-	int err = arm(region);
-	if (err) {
-		close_probes();
-		probe_tell_failure(region, err);
-		forget_run();
-	} else {
-		enable_probes();
-		atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
-	}
-	own_thread_shuts();
-	if (err)
-		tell_end(region, RUN_FAILED);
-	return err;
+	if (is_late)
+		zydis_open(); /* tells later whether it failed */
 }
 
-/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
-static void *run_late(void *arg)
+static int probe_arm(void *region, int is_late)
 {
-	struct probe_region *region = arg;
+	struct run_words *words = &((struct probe_region *)region)->run;
+	char why[sizeof(words->why)] = "";
 
-	own_thread_begins();
-	in_code_forbid_traps();
-	if (wait_while(region, RUN_NEW)) {
-		forget_run();
-		tell_end(region, RUN_ENDED);
-	} else if (!arm_late(region)) {
-		wait_for_end(region);
-	}
-	return NULL;
-}
-
-static void *run_started(void *arg)
-{
-	own_thread_begins();
-	wait_for_end(arg);
-	return NULL;
-}
-
-static int start_thread(void *(*run)(void *), struct probe_region *region)
-{
-	own_thread_prepare();
-	return own_thread_start(pthread_create, STACK_BYTES, run, region);
-}
-
-/* The region is the agent's from here on. */
-static int probe_begin(struct probe_region *shared, int lock)
-{
-	uint32_t none = 0;
-
-	if (!atomic_cas(&probes.runs, &none, 1u))
-		return -EBUSY;
-	drop_region(&probes.last);
-	probes.last = probes.region;
-	probes.region = shared;
-	kept_fd_take(&probes.lock, lock);
-	return 0;
-}
-
-int agent_probe_attach(struct probe_region *shared, int lock)
-{
-	int err = probe_begin(shared, lock);
-
-	if (err) {
-		sys_close(lock);
-		memory_unmap(shared, sizeof(*shared));
-		return err;
-	}
-	err = start_thread(run_late, shared);
-	if (err) {
-		forget_run();
-		atomic_set(&probes.runs, 0u);
-	}
-	return err;
-}
-
-/* 0, or -errno and no probe is there. */
-static int arm_started(struct probe_region *region)
-{
-	int err = arm(region);
-
+	if (is_late)
+		in_code_forbid_traps();
+	probes.region = region;
+	const int err = open_all(region);
 	if (!err)
-		err = start_thread(run_started, region);
-	if (!err) {
-		enable_probes();
-		atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
 		return 0;
-	}
-	close_probes();
-	probe_tell_failure(region, err);
-	atomic_set(&region->run.state, (uint32_t)RUN_FAILED);
+	explain(err, why, sizeof(why));
+	memcpy(words->why, why, sizeof(why));
+	probe_end(region);
 	return err;
 }
 
-void agent_probe_start(struct probe_region *shared, int lock)
-{
-	uint32_t state = RUN_NEW;
-
-	/* Another state: this is a program that the observed one started. */
-	if (!atomic_cas(&shared->run.state, &state, (uint32_t)RUN_READY) ||
-	    probe_begin(shared, lock)) {
-		sys_close(lock);
-		memory_unmap(shared, sizeof(*shared));
-		return;
-	}
-	if (wait_while(shared, RUN_READY))
-		sys1(SYS_exit_group, 1);
-	/* The program may run when the command says so: with these probes, or with what it has instead. */
-	if (atomic_get(&shared->run.state) == RUN_ARM && !arm_started(shared))
-		return;
-	if (wait_while(shared, RUN_FAILED))
-		sys1(SYS_exit_group, 1);
-	forget_run();
-	atomic_set(&probes.runs, 0u);
-}
+struct run agent_probe = {
+	.option = "probe=",
+	.magic = PROBE_MAGIC,
+	.bytes = sizeof(struct probe_region),
+	.flags = RUN_ASKS | RUN_FORGETS | RUN_SEES_CALLS,
+	.stack_bytes = STACK_BYTES,
+	.comes = probe_comes,
+	.arm = probe_arm,
+	.begin = enable_probes,
+	.end = probe_end,
+	.give = agent_trace_give,
+	.lock = KEPT_FD_NONE,
+};

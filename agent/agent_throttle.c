@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* agent_throttle.c - the budgets of `trapline throttle` in the target. */
-#include "agent/agent_throttle.h"
+#include "agent/agent_tools.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "core/target.h"
+#include "record/throttle_region.h"
 #include "throttle/throttle_open.h"
 #include "trap/dispatch.h"
 
@@ -86,38 +87,52 @@ static void end_last(void)
 		if (open_budgets[i] && throttle_end(open_budgets[i]))
 			err = -EBUSY;
 	memset(open_budgets, 0, sizeof(open_budgets));
-	trapline_close(self);
+	if (self)
+		trapline_close(self);
 	self = NULL;
 	if (!err)
 		memory_unmap(region, sizeof(*region));
 	region = NULL;
 }
 
-int agent_throttle_start(struct throttle_region *shared)
+static int throttle_begin(void *shared)
 {
-	if (shared->share.magic != THROTTLE_MAGIC || shared->share.bytes != sizeof(*shared))
-		return -EPROTO;
 	if (region && !atomic_get(&region->stop) &&
-	    sys2(SYS_kill, region->share.observer, 0) != -ESRCH)
+	    sys2(SYS_kill, region->share.observer, 0) != -ESRCH) {
+		memory_unmap(shared, sizeof(*region));
 		return -EBUSY;
+	}
 	if (region)
 		end_last();
 	region = shared;
 	is_at_rest = 0;
-	int err = begin();
-	if (!err)
+	const int err = begin();
+	if (err)
+		end_last();
+	else
 		tell_events();
 	return err;
 }
 
-int agent_throttle_end(void)
+static int throttle_start_run(void *shared)
+{
+	const int err = throttle_begin(shared);
+
+	if (!err)
+		run_follow_forks(&agent_throttle);
+	return err;
+}
+
+/* Closes all that a throttle has in this process. */
+static int end_by_call(const char *text)
 {
 	if (region)
 		end_last();
 	return 0;
 }
 
-int agent_throttle_again(void)
+/* Opens the events again that the program has closed with other descriptors. */
+static int open_again(const char *text)
 {
 	int err = region && self ? 0 : -ENOENT;
 
@@ -152,7 +167,7 @@ void agent_throttle_rest(const char *why)
 }
 
 /* Events do not follow a fork: the child opens its own, and draws from the same accounts. */
-void agent_throttle_forked(void)
+static void throttle_agent_forked(void)
 {
 	if (!region || is_at_rest || atomic_get(&region->stop))
 		return;
@@ -160,3 +175,14 @@ void agent_throttle_forked(void)
 	throttle_forked();
 	begin();
 }
+
+struct run agent_throttle_end = { .option = "throttle-end=", .call = end_by_call };
+struct run agent_throttle_again = { .option = "throttle-again=", .call = open_again };
+struct run agent_throttle = {
+	.option = "throttle=",
+	.magic = THROTTLE_MAGIC,
+	.bytes = sizeof(struct throttle_region),
+	.start = throttle_start_run,
+	.attach = throttle_begin,
+	.forked = throttle_agent_forked,
+};

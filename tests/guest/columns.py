@@ -3,9 +3,10 @@
 """columns.py TRAPLINE|DUMP - each command, each way of it and each option has its place in the matrix.
 
 A command that observes a process, or an option that brings something into one, cannot come without a
-column in tools.py. DUMP is a file as `trapline --dump-options` prints it. Exit status 1 names what is missing.
+column in tools.py, and each tool that the agents have in their tables has one too. DUMP is a file as `trapline --dump-options` prints it. Exit status 1 names what is missing.
 """
 import os
+import re
 import subprocess
 import sys
 
@@ -30,6 +31,29 @@ OUTSIDE = set('''
     kernel last leave-copies limit list match max-rate mechanism multiplex name no-bpf no-stack no-stall on output
     overhead per-thread pid replay ret sarif signal snapshot stack stall stop summary suppressions tables then
     thread timeout to top until until-covered until-hit vary verbose window write-baseline'''.split())
+
+
+# The rows of the tables of tools that come into a process (src/guest/run.h), and their columns.
+ROWS = {'race': 'race', 'throttle': 'throttle', 'flow': 'flow', 'probe': 'probe', 'patch': 'patch',
+        'race-end': 'race', 'throttle-end': 'throttle', 'throttle-again': 'throttle'}
+AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'agent')
+
+
+def rows():
+    """The options of the rows in the sources of the agents."""
+    for folder, _, names in os.walk(AGENT):
+        for name in names:
+            if name.endswith('.c'):
+                with open(os.path.join(folder, name), encoding='utf-8') as file:
+                    yield from re.findall(r'\.option = "([\w-]+)="', file.read())
+
+
+def missing_rows(found):
+    for option in sorted(found):
+        if ROWS.get(option) not in tools.TOOLS:
+            yield f'the tool {option}= of agent/ has no column: see ROWS in tests/guest/columns.py'
+    for option in sorted(set(ROWS) - found):
+        yield f'agent/ has no tool {option}= any more: ROWS in tests/guest/columns.py'
 
 
 def read_dump(name):
@@ -88,7 +112,7 @@ def missing(commands):
 
 
 def main():
-    said = list(missing(read_dump(sys.argv[1])))
+    said = list(missing(read_dump(sys.argv[1]))) + list(missing_rows(set(rows())))
     for line in said:
         print(f'columns: {line}', file=sys.stderr)
     return bool(said)
