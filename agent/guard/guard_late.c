@@ -16,28 +16,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include <trapline/trapline.h>
 
 #include "agent/guard/guard.h"
 #include "agent/zydis.h"
 #include "base/atomic.h"
-#include "base/memory.h"
 #include "base/sys.h"
-#include "code/kept_fd.h"
 #include "decoder_name.h"
-#include "guest/environment.h"
 #include "guest/moved.h"
 #include "guest/own_thread.h"
+#include "guest/run.h"
 #include "guest/segv.h"
-#include "guest/share.h"
 #include "guest/signals.h"
 #include "heap/heap_death.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
-#define HEAP_OPTION "heap="
 #define STACK_BYTES (128u << 10)
 #define LOOK_NS 20000000
 #define LOOK_MOST_NS 1000000000
@@ -52,11 +47,9 @@ enum late_state {
 static struct {
 	uint32_t state;
 	pthread_mutex_t lock; /* of jumps: not for the program's threads */
-	struct heap_region *region;
-	struct heap_region *last; /* of the run before: a thread may still be about to count there */
-	struct kept_fd file;
-	bool has_fork_handler;
-} late = { .lock = PTHREAD_MUTEX_INITIALIZER, .file = KEPT_FD_NONE };
+} late = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct run late_run;
 
 static int stop_for_program(void)
 {
@@ -86,9 +79,10 @@ static void start_late_watches(struct heap_region *region)
 
 static bool is_command_there(void)
 {
+	const struct heap_region *region = late_run.region;
+
 	/* The parent's thread waits for the same lock by the same open file: ours is its own too. */
-	return atomic_get(&late.region->run.state) == RUN_ARMED && kept_fd_is_ours(&late.file) &&
-	       sys2(SYS_flock, late.file.fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK;
+	return atomic_get(&region->run.state) == RUN_ARMED && run_has_command(&late_run);
 }
 
 /* In any thread of a child, in malloc(): nothing may wait. */
@@ -104,6 +98,7 @@ static void look_for_command(void)
 		heap_stop();
 		segv_leave();
 		signals_are_ours(0);
+		run_forget_parent(&late_run);
 	}
 	errno = saved;
 }
@@ -112,8 +107,10 @@ static void late_forked(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
 
-	if (atomic_get(&late.state) == LATE_IDLE)
+	if (atomic_get(&late.state) == LATE_IDLE) {
+		run_forget_parent(&late_run);
 		return;
+	}
 	/* The thread that may have had it is not here. */
 	late.lock = unlocked;
 	if (atomic_get(&late.state) == LATE_RUNS && is_command_there()) {
@@ -126,6 +123,7 @@ static void late_forked(void)
 	signals_disown(SIGSEGV);
 	signals_are_ours(0);
 	atomic_set(&late.state, (uint32_t)LATE_LEAVES);
+	run_forget_parent(&late_run);
 }
 
 /*
@@ -178,11 +176,13 @@ static uint32_t wait_for(const uint32_t *answer, uint64_t most_ns)
 /* SIGSEGV is open in threads that believe it blocked: until the command has blocked it again it stays ours. */
 static bool are_masks_open(void)
 {
-	return atomic_get(&late.region->unblocked) && !atomic_get(&late.region->are_masks_back);
+	const struct heap_region *region = late_run.region;
+
+	return atomic_get(&region->unblocked) && !atomic_get(&region->are_masks_back);
 }
 
 /* A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken or given back. */
-static void look_at_signal_again(void)
+static void look_at_signal_again(void *region)
 {
 	moved_wait();
 	own_thread_opens();
@@ -223,7 +223,6 @@ static void leave_jumps(struct heap_region *region)
 	uint64_t live = atomic_get(&heap_live);
 	atomic_set(&late.state, (uint32_t)(live || late_jumps_end() ? LATE_LEAVES : LATE_IDLE));
 	region->live = live;
-	kept_fd_close(&late.file);
 }
 
 static void stop(struct heap_region *region)
@@ -247,138 +246,93 @@ static void give_back(struct heap_region *region)
 	pthread_mutex_unlock(&late.lock);
 }
 
-static void leave(struct heap_region *region)
-{
-	stop(region);
-	give_back(region);
-	atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
-}
-
-/* A run before may have left blocks. */
-static void give_up(struct heap_region *region, int err)
-{
-	leave_jumps(region);
-	region->run.error = err;
-	atomic_set(&region->run.state, (uint32_t)RUN_FAILED);
-}
-
+/* A run before may have left blocks. With the lock of jumps. */
 static int take_or_give_up(struct heap_region *region)
 {
-	pthread_mutex_lock(&late.lock);
-	int err = take(region);
+	heap_before_sample = NULL;
+	atomic_set(&late.state, (uint32_t)LATE_RUNS);
+	const int err = take(region);
 	if (err)
-		give_up(region, err);
-	pthread_mutex_unlock(&late.lock);
+		leave_jumps(region);
 	return err;
 }
 
-/* The command that does not answer is gone, or could not unblock SIGSEGV: both end in leave(). */
-static void sample_when_told(struct heap_region *region)
+/* A forked child may not have noticed yet that the run of its parent is over. */
+static void late_comes(int is_late)
 {
-	atomic_set(&region->run.state, (uint32_t)RUN_TAKEN);
-	if (wait_for(&region->may_sample, HEAP_ANSWER_MOST_NS) != HEAP_MAY_SAMPLE)
+	if (heap_before_sample)
+		heap_before_sample();
+	if (atomic_get(&late_run.is_taken))
 		return;
-	own_thread_opens();
-	pthread_mutex_lock(&late.lock);
-	int err = sample();
-	pthread_mutex_unlock(&late.lock);
-	own_thread_shuts();
-	region->run.error = err;
-	atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
-}
-
-static void wait_for_command(void)
-{
-	look_at_signal_again();
-	while (kept_fd_is_ours(&late.file) && sys2(SYS_flock, late.file.fd, LOCK_EX) == -EINTR)
-		;
-}
-
-/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
-static void *run_late(void *arg)
-{
-	struct heap_region *region = arg;
-
-	own_thread_begins();
-	heap_self.busy = 1; /* nothing of this thread is the program's */
-	own_thread_opens();
-	int err = take_or_give_up(region);
-	own_thread_shuts();
-	if (!err) {
-		sample_when_told(region);
-		wait_for_command();
-		own_thread_opens();
-		stop(region);
-		own_thread_shuts();
-		if (are_masks_open())
-			wait_for(&region->are_masks_back, HEAP_ANSWER_MOST_NS);
-		own_thread_opens();
-		give_back(region);
-		own_thread_shuts();
-		atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
-		look_at_signal_again();
-	}
-	wait_for_last();
-	return NULL;
-}
-
-/* A fork in the middle of the beginning, too, must not leave a child that seems to run. */
-static bool take_run(void)
-{
-	uint32_t idle = LATE_IDLE;
-	uint32_t leaves = LATE_LEAVES;
-
-	if (!late.has_fork_handler)
-		pthread_atfork(NULL, NULL, late_forked);
-	late.has_fork_handler = true;
-	return atomic_cas(&late.state, &idle, (uint32_t)LATE_RUNS) ||
-	       atomic_cas(&late.state, &leaves, (uint32_t)LATE_RUNS);
-}
-
-static void keep_region(struct heap_region *region)
-{
-	if (late.last)
-		memory_unmap(late.last, sizeof(*late.last));
-	late.last = late.region;
-	late.region = region;
-}
-
-/* A thread of ours would leave an arena of malloc() behind, of 64 MiB. take() tells of a failure. */
-static void look_up_late(void)
-{
+	/* A thread of ours would leave an arena of malloc() behind, of 64 MiB. take() tells of a failure. */
 	zydis_open();
 	pthread_mutex_lock(&late.lock);
 	late_jumps_find();
 	pthread_mutex_unlock(&late.lock);
 }
 
-static int late_begin(const char *path)
+static int late_arm(void *region, int is_late)
 {
-	struct heap_region *region = share_map_own(path, HEAP_MAGIC, sizeof(*region));
-	int file = region ? share_open(path) : -ENOENT;
-
-	/* A forked child may not have noticed yet that the run of its parent is over. */
-	if (heap_before_sample)
-		heap_before_sample();
-	int err = file < 0 ? file : take_run() ? 0 : -EBUSY;
-
-	if (!err) {
-		keep_region(region);
-		heap_before_sample = NULL;
-		kept_fd_take(&late.file, file);
-		own_thread_prepare();
-		look_up_late();
-		err = own_thread_start(pthread_create, STACK_BYTES, run_late, region);
-		if (err)
-			atomic_set(&late.state, (uint32_t)LATE_IDLE);
-		return err;
-	}
-	if (file >= 0)
-		sys_close(file);
-	if (region)
-		memory_unmap(region, sizeof(*region));
+	heap_self.busy = 1; /* nothing of this thread is the program's */
+	pthread_mutex_lock(&late.lock);
+	const int err = take_or_give_up(region);
+	pthread_mutex_unlock(&late.lock);
 	return err;
 }
+
+/* The command that does not answer is gone, or could not unblock SIGSEGV: both end in late_leave(). */
+static int late_sample(void *shared)
+{
+	struct heap_region *region = shared;
+
+	atomic_set(&region->run.state, (uint32_t)RUN_TAKEN);
+	own_thread_shuts();
+	const uint32_t answer = wait_for(&region->may_sample, HEAP_ANSWER_MOST_NS);
+	own_thread_opens();
+	if (answer != HEAP_MAY_SAMPLE)
+		return -ETIMEDOUT;
+	pthread_mutex_lock(&late.lock);
+	region->run.error = sample();
+	pthread_mutex_unlock(&late.lock);
+	return 0;
+}
+
+static void late_leave(void *shared)
+{
+	struct heap_region *region = shared;
+
+	stop(region);
+	own_thread_shuts();
+	if (are_masks_open())
+		wait_for(&region->are_masks_back, HEAP_ANSWER_MOST_NS);
+	own_thread_opens();
+	give_back(region);
+}
+
+static void late_ended(void *shared)
+{
+	const struct heap_region *region = shared;
+
+	if (atomic_get(&region->run.state) == RUN_ENDED)
+		look_at_signal_again(shared);
+	wait_for_last();
+}
+
+static struct run late_run = {
+	.option = "heap=",
+	.magic = HEAP_MAGIC,
+	.bytes = sizeof(struct heap_region),
+	.flags = RUN_ARMS_AT_ONCE,
+	.stack_bytes = STACK_BYTES,
+	.comes = late_comes,
+	.arm = late_arm,
+	.begin = late_sample,
+	.armed = look_at_signal_again,
+	.end = late_leave,
+	.ended = late_ended,
+	.forked = late_forked,
+	.lock = KEPT_FD_NONE,
+};
 
 /* ---- for the library, in a process that searches its own heap ---- */
 
@@ -390,23 +344,23 @@ int trapline_heap_begin(struct heap_region *region)
 {
 	if (region->share.magic != HEAP_MAGIC || region->share.bytes != sizeof(*region))
 		return -ELIBBAD;
-	if (!take_run())
+	if (run_take(&late_run, region, -1))
 		return -EBUSY;
 	own_thread_prepare();
-	heap_before_sample = NULL;
 	heap_self.busy++;
 	pthread_mutex_lock(&late.lock);
-	keep_region(region);
 	late_jumps_find();
-	int err = take(region);
-	if (!err)
+	int err = take_or_give_up(region);
+	if (!err) {
 		err = sample();
-	if (err)
-		give_up(region, err);
-	else
-		atomic_set(&region->run.state, (uint32_t)RUN_ARMED);
+		if (err)
+			leave_jumps(region);
+	}
 	pthread_mutex_unlock(&late.lock);
 	heap_self.busy--;
+	if (err)
+		run_forget(&late_run);
+	atomic_set(&region->run.state, (uint32_t)(err ? RUN_FAILED : RUN_ARMED));
 	return err;
 }
 
@@ -419,8 +373,13 @@ static void *run_wait_for_last(void *arg)
 
 void trapline_heap_end(void)
 {
+	struct heap_region *region = late_run.region;
+
 	heap_self.busy++;
-	leave(late.region);
+	stop(region);
+	give_back(region);
+	run_forget(&late_run);
+	atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
 	heap_self.busy--;
 	/* Without the thread the functions stay changed until the next search: they work all the same. */
 	if (atomic_get(&late.state) == LATE_LEAVES)
@@ -432,11 +391,9 @@ __attribute__((visibility("default"))) int trapline_agent_call(const char *optio
 
 int trapline_agent_call(const char *options)
 {
-	char path[256];
+	struct run *const tools[] = { &late_run };
 
-	if (!environment_option(options, HEAP_OPTION, path, sizeof(path)))
-		return -EINVAL;
-	return late_begin(path);
+	return run_call(tools, 1, options, NULL);
 }
 
 __attribute__((destructor)) static void late_end(void)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* guard_start.c - the object that is preloaded for `trapline heap` begins and ends. */
 #include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <trapline/trapline.h>
@@ -16,15 +13,13 @@
 #include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/own_status.h"
-#include "guest/environment.h"
-#include "guest/sanitizer.h"
-#include "guest/share.h"
+#include "guest/run.h"
 #include "guest/signals.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
-#define HEAP_OPTION "heap="
+static struct run guard_run;
 
 void *guard_next(const char *name)
 {
@@ -76,23 +71,32 @@ static void start_watches(struct heap_region *region)
 	trapline_explain(err, region->why_unwatched, sizeof(region->why_unwatched));
 }
 
-__attribute__((constructor)) static void guard_start(void)
+static int guard_begin(void *region)
 {
-	char path[256];
-
-	guard_find_next();
-	if (getauxval(AT_SECURE) || sanitizer_is_here() ||
-	    !environment_option(getenv("TRAPLINE_OPTIONS"), HEAP_OPTION, path, sizeof(path)))
-		return;
-	struct heap_region *region = share_map(path, HEAP_MAGIC, sizeof(*region));
-	if (!region)
-		return;
-	pthread_atfork(NULL, NULL, heap_forked);
+	run_follow_forks(&guard_run);
 	int err = heap_start(region);
 	if (err)
 		refuse(region, err);
 	else
 		start_watches(region);
+	return err;
+}
+
+static struct run guard_run = {
+	.option = "heap=",
+	.magic = HEAP_MAGIC,
+	.bytes = sizeof(struct heap_region),
+	.flags = RUN_OWN_SIGNALS,
+	.start = guard_begin,
+	.forked = heap_forked,
+};
+
+__attribute__((constructor)) static void guard_start(void)
+{
+	static struct run *const tools[] = { &guard_run };
+
+	guard_find_next();
+	run_start(tools, 1, end_for_program);
 }
 
 __attribute__((destructor)) static void guard_end(void)

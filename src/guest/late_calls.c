@@ -176,7 +176,7 @@ static int lead_all(void)
 	return 0;
 }
 
-int late_calls_begin(int (*end)(void), bool keeps_open)
+static int calls_begin(int (*end)(void), bool keeps_open)
 {
 	if (atomic_get(&runs)) {
 		atomic_add(&runs, 1u);
@@ -197,13 +197,13 @@ int late_calls_begin(int (*end)(void), bool keeps_open)
 	return 0;
 }
 
-void late_calls_look_again(void)
+static void calls_look_again(void)
 {
 	moved_wait();
 	trap_install();
 }
 
-void late_calls_rest(void)
+static void calls_rest(void)
 {
 	if (!atomic_get(&runs))
 		return;
@@ -251,7 +251,7 @@ static void give_back(void)
 	trap_was_taken_out();
 }
 
-void late_calls_end(bool is_free)
+static void calls_end(bool is_free)
 {
 	if (!atomic_get(&runs) || atomic_add(&runs, (uint32_t)-1) > 1)
 		return;
@@ -262,3 +262,10 @@ void late_calls_end(bool is_free)
 	atomic_set(&gives_back, 0u);
 	signals_are_ours(0);
 }
+
+const struct late_calls late_calls = {
+	.begin = calls_begin,
+	.look_again = calls_look_again,
+	.rest = calls_rest,
+	.end = calls_end,
+};

@@ -13,22 +13,26 @@
 
 #include <stdbool.h>
 
-/*
- * Takes SIGTRAP, as signals_take_marked() and trap_install(), and the program's calls before that. Where libc cannot
- * be changed its calls go to the kernel. keeps_open: SIGTRAP stays open where the program blocks it, with its marker
- * in its place, which the command changes back at the end. 0 or -errno. In the borrowed thread: what allocates in one
- * of ours leaves an arena.
- */
-int late_calls_begin(int (*end)(void), bool keeps_open);
-/* A thread of the program may have been in sigaction(2) then: waits until none is. In a thread of ours, which is open. */
-void late_calls_look_again(void);
-/* Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
-void late_calls_rest(void);
-/*
- * The text of libc is as it was. is_free: each thread was seen outside of our code since the last trap could come:
- * then an action of the program that is not the default one is the kernel's again. As for
- * late_calls_look_again().
- */
-void late_calls_end(bool is_free);
+struct late_calls {
+	/*
+	 * Takes SIGTRAP, as signals_take_marked() and trap_install(), and the program's calls before that. Where libc
+	 * cannot be changed its calls go to the kernel. keeps_open: SIGTRAP stays open where the program blocks it, with
+	 * its marker in its place, which the command changes back at the end. 0 or -errno. In the borrowed thread: what
+	 * allocates in one of ours leaves an arena.
+	 */
+	int (*begin)(int (*end)(void), bool keeps_open);
+	/* A thread of the program may have been in sigaction(2) then: waits until none is. In a thread of ours, which is open. */
+	void (*look_again)(void);
+	/* Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
+	void (*rest)(void);
+	/*
+	 * The text of libc is as it was. is_free: each thread was seen outside of our code since the last trap could
+	 * come: then an action of the program that is not the default one is the kernel's again. As for look_again().
+	 */
+	void (*end)(bool is_free);
+};
+
+/* Several tools may have begun: the last end is the end. */
+extern const struct late_calls late_calls;
 
 #endif

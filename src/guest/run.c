@@ -16,7 +16,6 @@
 #include "base/sys.h"
 #include "event/aim.h"
 #include "guest/environment.h"
-#include "guest/late_calls.h"
 #include "guest/outside.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
@@ -129,7 +128,7 @@ static void end_calls(struct run *run, int is_outside)
 		return;
 	run->sees_calls = 0;
 	own_thread_opens();
-	late_calls_end(is_outside);
+	run->calls->end(is_outside);
 	own_thread_shuts();
 }
 
@@ -144,8 +143,8 @@ static void tell_end(struct run *run, enum run_state state)
 	const int is_outside = may_give && !outside_wait(OUTSIDE_MOST_NS);
 	const int is_free = is_outside && !run->give();
 	/* The command waits for the end before it blocks SIGTRAP again: until then what the program reads stays right. */
-	if (run->flags & RUN_OPENS_TRAP)
-		late_calls_rest();
+	if (run->flags & RUN_OPENS_TRAP && run->sees_calls)
+		run->calls->rest();
 	else
 		end_calls(run, is_outside);
 	if (!is_free)
@@ -184,7 +183,7 @@ static int arm_late(struct run *run)
 		return err;
 	own_thread_opens();
 	if (run->sees_calls)
-		late_calls_look_again();
+		run->calls->look_again();
 	err = run_arm(run, 1);
 	if (!err && (!run->begin || !run->begin(run->region)))
 		atomic_set(&words_of(run)->state, (uint32_t)RUN_ARMED);
@@ -421,8 +420,8 @@ static int take_late(struct run *run, void *region, int lock)
 {
 	const int err = run_take(run, region, lock);
 
-	if (!err && run->flags & RUN_SEES_CALLS)
-		run->sees_calls = !late_calls_begin(end_for_program, run->flags & RUN_OPENS_TRAP);
+	if (!err && run->calls)
+		run->sees_calls = !run->calls->begin(end_for_program, run->flags & RUN_OPENS_TRAP);
 	return err;
 }
 
@@ -437,7 +436,7 @@ static int attach_locked(struct run *run, void *region, int lock)
 	if (!err)
 		return 0;
 	if (run->sees_calls)
-		late_calls_end(false);
+		run->calls->end(false);
 	run->sees_calls = 0;
 	/* What is given back is not what a later run would unmap. */
 	run->region = NULL;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "code/kept_fd.h"
+#include "guest/late_calls.h"
 #include "record/share_head.h"
 
 enum run_flag {
@@ -26,8 +27,8 @@ enum run_flag {
 	RUN_FORGETS = 16,     /* a program that this one starts gets no option */
 	RUN_OWN_SIGNALS = 32, /* the tool takes SIGTRAP itself */
 	RUN_TRAPS_ON_STACKS = 64, /* also in handlers that have a stack of their own */
-	RUN_SEES_CALLS = 128,	  /* in a process that runs: the program's own SIGTRAP, see late_calls.h */
-	RUN_OPENS_TRAP = 256,	  /* its command opens SIGTRAP in threads, and blocks it again at the end */
+	RUN_OPENS_TRAP =
+		128, /* its command opens SIGTRAP in threads, and blocks it again at the end */
 };
 
 struct run {
@@ -35,6 +36,9 @@ struct run {
 	uint64_t magic;
 	size_t bytes; /* of the region */
 	uint32_t flags;
+
+	/* * In a process that runs: what sees the program's own SIGTRAP there. */
+	const struct late_calls *calls;
 
 	/* An option without a region: text is what follows. */
 	int (*call)(const char *text);
