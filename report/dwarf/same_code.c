@@ -60,8 +60,7 @@ static struct plain_symbol *list_all(Dwfl_Module *mod, size_t *n)
 		GElf_Sym sym;
 		GElf_Addr address;
 		GElf_Word section;
-		const char *name =
-			dwfl_module_getsym_info(mod, i, &sym, &address, &section, NULL, NULL);
+		const char *name = clean_symbol(mod, i, &sym, &address, &section);
 
 		if (name && *name && section != SHN_UNDEF && GELF_ST_TYPE(sym.st_info) == STT_FUNC)
 			list[(*n)++] = (struct plain_symbol){ address, i };

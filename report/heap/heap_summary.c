@@ -49,7 +49,8 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		enum heap_counter counter;
 		const char *what;
 	} rows[] = {
-		{ HEAP_LOST_BUDGET, "blocks not sampled that were due: the budget was used up (--overhead)" },
+		{ HEAP_LOST_BUDGET,
+		  "blocks not sampled that were due: the budget was used up (--overhead)" },
 		{ HEAP_LOST_FULL, "blocks not sampled: the pool was full" },
 		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 1 MiB" },
 		{ HEAP_LOST_MEMORY, "blocks not sampled: the kernel refused memory" },

@@ -35,8 +35,7 @@ static bool asks_for_runtime(Dwfl_Module *mod)
 	for (int i = 1; i < count; i++) {
 		GElf_Sym sym;
 		GElf_Addr address;
-		const char *name =
-			dwfl_module_getsym_info(mod, i, &sym, &address, NULL, NULL, NULL);
+		const char *name = clean_symbol(mod, i, &sym, &address, NULL);
 
 		if (name && !strncmp(name, "__gnat_", 7))
 			return true;
