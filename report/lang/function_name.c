@@ -175,6 +175,65 @@ static bool trait_fits(const struct function_name *wanted, const char *name)
 	return without_templates_fits(wanted, form);
 }
 
+/* Libraries of C++ have their names in an inner namespace that no source names. */
+static const char *skip_inner(const char *p, const char *begin)
+{
+	static const char *const inner[] = { "__1::", "__ndk1::", "__cxx11::" };
+
+	for (size_t i = 0;
+	     p - begin >= 5 && !strncmp(p - 5, "std::", 5) && i < sizeof(inner) / sizeof(inner[0]);
+	     i++)
+		if (!strncmp(p, inner[i], strlen(inner[i])))
+			return p + strlen(inner[i]);
+	return p;
+}
+
+/* Behind the arguments of a template that has values of its own for them: `Ring<int, 4>` is Ring<int>. */
+static const char *skip_rest(const char *p)
+{
+	int angles = 1;
+
+	while (*p && angles) {
+		angles += *p == '<' ? 1 : *p == '>' ? -1 : 0;
+		p += angles != 0;
+	}
+	return p;
+}
+
+/* As people write it: without inner namespaces, blanks, and the last arguments of templates. */
+static bool is_written(const char *wanted, const char *name)
+{
+	const char *begin = name;
+
+	for (;; wanted++, name++) {
+		wanted += strspn(wanted, " ");
+		name += strspn(name, " ");
+		name = skip_inner(name, begin);
+		if (*wanted == '>' && *name == ',')
+			name = skip_rest(name);
+		if (*wanted != *name)
+			return false;
+		if (!*wanted)
+			return true;
+	}
+}
+
+static bool is_written_in_scope(const struct function_name *wanted, const char *name)
+{
+	int angles = 0;
+
+	if (wanted->is_pattern)
+		return false;
+	if (is_written(wanted->text, name))
+		return true;
+	for (const char *p = name; *p; p++) {
+		angles += angle(p, name);
+		if (angles <= 0 && p[0] == ':' && p[1] == ':' && is_written(wanted->text, p + 2))
+			return true;
+	}
+	return false;
+}
+
 bool function_name_fits(const struct function_name *wanted, const char *name)
 {
 	char plain[1024];
@@ -183,6 +242,9 @@ bool function_name_fits(const struct function_name *wanted, const char *name)
 		return scoped_fits(wanted, skip_result(name, name + strcspn(name, "(")));
 	function_name_plain(name, plain, sizeof(plain));
 	if (scoped_fits(wanted, plain))
+		return true;
+	/* Names by the hundred thousand are compared: most have neither. */
+	if ((strchr(plain, '<') || strstr(plain, "std::")) && is_written_in_scope(wanted, plain))
 		return true;
 	if (!strchr(plain, '<') || strstr(plain, "operator"))
 		return false;

@@ -184,6 +184,56 @@ else
 	skip 'Ada: all' 'gnatmake is not installed'
 fi
 
+# What a library of C++ puts between, and arguments of templates that have values of their own.
+cat >"$tmp/cxx.cc" <<'END'
+#include <unistd.h>
+#include <string>
+#include <utility>
+namespace app {
+template <class T, int N = 4> struct Ring {
+	T slots[N];
+	unsigned head = 0;
+	void __attribute__((noinline)) push(T v) { slots[head++ % N] = v; }
+};
+}
+app::Ring<int> one;
+app::Ring<int, 5> two;
+app::Ring<std::pair<int, long>, 8> three;
+template <class T> __attribute__((noinline)) void take(const T &s) { one.head += sizeof(s); asm volatile("" ::: "memory"); }
+int main()
+{
+	if (write(1, "ready\n", 6) != 6)
+		return 1;
+	for (int i = 0;; i++) {
+		one.push(i);
+		two.push(i);
+		three.push({ i, i });
+		take(std::string());
+		usleep(5000);
+	}
+}
+END
+cxx_names()
+{
+	means all_instances Ring::push 'app::Ring<int, 4>::push' 'app::Ring<int, 5>::push' "app::Ring<std::$1pair<int, long>, 8>::push"
+	means arguments_that_have_values_may_be_left_out 'app::Ring<int>::push' 'app::Ring<int, 4>::push' 'app::Ring<int, 5>::push'
+	means with_them 'Ring<int,5>::push' 'app::Ring<int, 5>::push'
+	means without_an_inner_namespace 'Ring<std::pair<int,long>,8>::push' "app::Ring<std::$1pair<int, long>, 8>::push"
+	not_there another_argument 'Ring<long>::push'
+	not_there a_part_of_an_argument 'Ring<in>::push'
+	not_there another_namespace 'Ring<pair<int,long>,8>::push'
+}
+for way in 'g++' 'clang++ -stdlib=libc++ -fuse-ld=lld'; do
+	# shellcheck disable=SC2086 # options
+	if $way -O1 -g -o "$tmp/cxx" "$tmp/cxx.cc" 2>"$tmp/err"; then
+		begin cxx
+		case $way in g*) cxx_names '' ;; *) cxx_names __1:: ;; esac
+		kill "$pid"
+	else
+		skip "$way: all" "$way does not make a program here"
+	fi
+done
+
 # A name may refer to itself, or to what is not there: it stays. In a program of C two underscores are two.
 cat >"$tmp/hostile.c" <<'END'
 #include <unistd.h>
