@@ -107,8 +107,10 @@ static struct symbols *symbols_of_ended(const struct death_log *log, pid_t pid)
 		return NULL;
 	struct symbols_mapping *mappings = calloc(p->count, sizeof(*mappings));
 	for (size_t i = 0; mappings && i < p->count; i++)
-		mappings[i] = (struct symbols_mapping){ p->files[i].start, p->files[i].offset,
-							p->files[i].path };
+		mappings[i] = (struct symbols_mapping){ .start = p->files[i].start,
+							.offset = p->files[i].offset,
+							.inode = p->files[i].inode,
+							.path = p->files[i].path };
 	if (mappings && symbols_open_mapped(mappings, p->count, &symbols))
 		symbols = NULL;
 	free(mappings);
@@ -210,6 +212,19 @@ static size_t unwind_jump(const struct death_record *r, struct symbols *symbols,
 	return n + 1;
 }
 
+/* A stack begins in an object: what is behind it was no frame. */
+static size_t without_end(struct symbols *symbols, const uint64_t *ips, size_t n)
+{
+	struct place place;
+
+	for (; n > 1; n--) {
+		symbols_place(symbols, ips[n - 1] - 1, &place);
+		if (place.module)
+			break;
+	}
+	return n;
+}
+
 static void read_stack(struct death *d, const struct death_record *r, struct symbols *symbols)
 {
 	uint64_t regs[RECORD_REGS];
@@ -224,6 +239,7 @@ static void read_stack(struct death *d, const struct death_record *r, struct sym
 	if (is_in_ours(symbols, ips[0]) &&
 	    copied_code_interrupted(symbols, ips, n, stack, stack_length, regs))
 		n = unwind(r, symbols, regs, ips);
+	n = without_end(symbols, ips, n);
 	d->frame_count = without_ours(d->frames, frames_of(symbols, ips, n, false, d->frames));
 }
 

@@ -51,6 +51,7 @@ int symbols_open_empty(struct symbols **out);
 struct symbols_mapping {
 	uint64_t start;
 	uint64_t offset; /* in the file */
+	uint64_t inode;
 	const char *path;
 };
 /* Of a process that may have ended. Its memory cannot be read. 0 or -ENOMEM. */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE_MASK (~4095ull)
@@ -47,6 +48,14 @@ static bool read_bias(int fd, const struct symbols_mapping *m, uint64_t *bias)
 	return is_found;
 }
 
+/* Its name may lead to another file by now, or lead elsewhere for the process. */
+static bool is_the_file(int fd, const struct symbols_mapping *m)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_ino == m->inode;
+}
+
 static void add_mapping(struct symbols *s, const struct symbols_mapping *m)
 {
 	void **userdata;
@@ -55,7 +64,7 @@ static void add_mapping(struct symbols *s, const struct symbols_mapping *m)
 
 	if (fd < 0)
 		return;
-	Dwfl_Module *mod = read_bias(fd, m, &bias) ?
+	Dwfl_Module *mod = is_the_file(fd, m) && read_bias(fd, m, &bias) ?
 				   dwfl_report_elf(s->dwfl, m->path, m->path, fd, bias, true) :
 				   NULL;
 	if (!mod) {

@@ -37,7 +37,10 @@ struct map_record {
 	uint64_t address;
 	uint64_t bytes;
 	uint64_t offset;
-	uint8_t identity[24];
+	uint32_t major;
+	uint32_t minor;
+	uint64_t inode;
+	uint64_t generation;
 	uint32_t protection;
 	uint32_t flags;
 	char path[];
@@ -295,6 +298,7 @@ static void note_map(struct mappings *m, struct map_record *r)
 	const struct mapped_file file = { .start = r->address,
 					  .end = r->address + r->bytes,
 					  .offset = r->offset,
+					  .inode = r->inode,
 					  .path = r->path };
 
 	/* Others than files begin with "//" or "[". */
@@ -367,8 +371,8 @@ void mappings_add(struct mappings *m, pid_t pid)
 	FILE *f = p ? fopen(path, "re") : NULL;
 	while (f && getline(&line, &length, f) > 0) {
 		at = 0;
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &file.start,
-			   &file.end, rights, &file.offset, &at) < 4 ||
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n",
+			   &file.start, &file.end, rights, &file.offset, &file.inode, &at) < 5 ||
 		    !at || line[at] != '/' || rights[2] != 'x')
 			continue;
 		line[strcspn(line, "\n")] = '\0';

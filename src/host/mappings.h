@@ -17,6 +17,7 @@ struct mapped_file {
 	uint64_t start;
 	uint64_t end;
 	uint64_t offset; /* in the file */
+	uint64_t inode;
 	char *path;
 };
 

@@ -184,6 +184,12 @@ jq -e -s 'any(.[]; .type == "heap" and .first.function == "read_freed" and .allo
 ok 'heap -p: one that ends at its error, too' $?
 options=
 
+cp "$victim" "$copy"
+run heap -- "$copy" replaced
+deaths 'length == 1 and (.[0] | .signal == "SIGSEGV" and .address == "0xea60" and .stack[0].function == null and
+	all(.stack[]; .module != "deaths"))'
+ok 'heap: names are not those of another program that has the name by then' $?
+
 # A stall may be what the program dies of.
 stall='any(.[]; .type == "stall_before_death" and .outcome == "killed by SIGSEGV" and .first.stalled_ns > 0 and
 	any(.first.stack[]; .function == "steps"))'
