@@ -41,6 +41,14 @@ class Trapline(gdb.Command):
         super().__init__("trapline", gdb.COMMAND_BREAKPOINTS, prefix=True)
 
 
+def asked(question, *arguments):
+    """What gdb answers; its error is one line, and not an exception of Python."""
+    try:
+        return question(*arguments)
+    except gdb.error as error:
+        raise gdb.GdbError(str(error)) from error
+
+
 class Watch(gdb.Command):
     """trapline watch EXPR [OPTION...] - print each write to the bytes of EXPR, without a stop."""
 
@@ -51,7 +59,7 @@ class Watch(gdb.Command):
         expression, _, options = argument.partition(" --")
         if not expression.strip():
             raise gdb.GdbError("EXPR is missing: give a variable, such as conn->state")
-        value = gdb.parse_and_eval(expression)
+        value = asked(gdb.parse_and_eval, expression)
         if value.address is None:
             raise gdb.GdbError(f"{expression} is not in memory: it has no address")
         address = int(value.address.cast(gdb.lookup_type("unsigned long")))
@@ -74,7 +82,7 @@ class Break(gdb.Command):
         where = where.strip()
         if not where:
             raise gdb.GdbError("WHERE is missing: give a function or file:line")
-        places = gdb.decode_line(where)[1]
+        places = asked(gdb.decode_line, where)[1]
         if not places:
             raise gdb.GdbError(f"no code is at {where}")
         symbol = gdb.lookup_global_symbol(where) or gdb.lookup_static_symbol(where)

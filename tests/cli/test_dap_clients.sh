@@ -73,6 +73,19 @@ else
 	skip $name 'gdb is not installed'
 fi
 
+name=an_error_of_gdb_is_one_line_and_no_exception
+if command -v gdb >/dev/null; then
+	TRAPLINE=$trapline timeout -k 2 120 gdb -q -batch -nx -p "$pid" \
+		-ex "source $source/editors/gdb/trapline.py" \
+		-ex 'trapline watch no_such_variable' -ex 'trapline break no_such_function' \
+		-ex detach >"$tmp/out" 2>"$tmp/err"
+	grep -q '^No symbol "no_such_variable"' "$tmp/err" && grep -q '^Function "no_such_function" not defined' "$tmp/err" &&
+		! grep -q 'Python' "$tmp/err"
+	ok $name $?
+else
+	skip $name 'gdb is not installed'
+fi
+
 python3 -m json.tool "$source/editors/vscode/package.json" >"$tmp/out" 2>"$tmp/err"
 ok the_extension_of_vscode_is_json $?
 finished
