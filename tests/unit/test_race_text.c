@@ -397,6 +397,7 @@ static void the_bookkeeping_needs_verbose(void **state)
 	t.counters[RACE_SAMPLES_EARLY] = 200;
 	expect(&t, &how,
 	       ALL_WELL
+	       "budget: 200 of 1500 samples were not used (--overhead)\n"
 	       "searched: 1 process, at most 3 threads at the same time; watchpoints on the "
 	       "CPUs\n"
 	       "cost: 1.00% of the 9.70 s that the program ran; threads were stalled for 77.4 "
