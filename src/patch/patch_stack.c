@@ -8,6 +8,7 @@
  */
 #include "base/general_regs.h"
 
+#include <errno.h>
 #include <unwind.h>
 
 #include "base/sys.h"
@@ -141,18 +142,23 @@ TRAP_PATH static int scan_words(struct patch_scan *scan, uint64_t from, size_t n
 	return PATCH_OUTSIDE;
 }
 
+/*
+ * A page that cannot be read ends the stack: from glibc 2.42 on, stacks of threads are one mapping, with guard pages
+ * between them that the map does not show (MADV_GUARD_INSTALL).
+ */
 TRAP_PATH static int scan_one(struct patch_scan *scan)
 {
 	int result = PATCH_OUTSIDE;
 
 	for (uint64_t at = scan->at; at < scan->end && result == PATCH_OUTSIDE;) {
-		uint64_t bytes = scan->end - at;
+		const uint64_t left = scan->end - at;
+		const uint64_t bytes = left < sizeof(scan->words) ? left : sizeof(scan->words);
+		const ssize_t got = sys_read_memory(scan->patch->pid, at, scan->words, bytes);
 
-		bytes = bytes < sizeof(scan->words) ? bytes : sizeof(scan->words);
-		if (sys_read_memory(scan->patch->pid, at, scan->words, bytes) != (ssize_t)bytes)
-			return PATCH_UNSURE;
-		result = scan_words(scan, at, bytes / sizeof(uint64_t));
-		at += bytes;
+		if (got <= 0)
+			return got == -EFAULT && at > scan->at ? PATCH_OUTSIDE : PATCH_UNSURE;
+		result = scan_words(scan, at, (size_t)got / sizeof(uint64_t));
+		at += (uint64_t)got;
 	}
 	return result;
 }
