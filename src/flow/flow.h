@@ -135,8 +135,11 @@ extern uint64_t flow_libc_start, flow_libc_end; /* its code */
 
 /* The first one that begins there; NULL: none does. */
 const struct flow_site *flow_site_at(uint64_t pc);
-/* With the bytes on the stack from sp on: whether this is the function that makes the call. */
-int flow_site_is_called(const struct flow_site *site, uint64_t sp);
+/*
+ * Whether this is the function that made the call. The processor leaves in rcx where a system call returns to: another
+ * way than by the call can lead there too.
+ */
+int flow_site_is_called(const struct flow_site *site, const uint64_t *regs);
 /* The next one there. */
 static inline const struct flow_site *flow_site_next(const struct flow_site *site)
 {

@@ -114,10 +114,11 @@ int flow_site_is_of_user(const struct flow_site *site)
 	       site->kind == FLOW_SITE_VALUE;
 }
 
-int flow_site_is_called(const struct flow_site *site, uint64_t sp)
+int flow_site_is_called(const struct flow_site *site, const uint64_t *regs)
 {
-	return !site->caller ||
-	       *(const uint64_t *)(uintptr_t)(sp + site->caller_above) == site->caller;
+	const uint64_t *caller = (const uint64_t *)(uintptr_t)(regs[INSN_RSP] + site->caller_above);
+
+	return !site->caller || (regs[INSN_RCX] == site->address && *caller == site->caller);
 }
 
 /* Behind those that are there; of a function of libc one is enough. */

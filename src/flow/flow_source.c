@@ -460,7 +460,7 @@ static void look_at_site(void *arg)
 	t->suspended_pc = 0;
 	int is_met = 0;
 	for (; site; site = flow_site_next(site)) {
-		if (site->is_quiet || !flow_site_is_called(site, regs.r[INSN_RSP]))
+		if (site->is_quiet || !flow_site_is_called(site, regs.r))
 			continue;
 		if (site->kind < FLOW_SITE_SINKS)
 			is_met |= flow_source_site(&m, site);

@@ -445,7 +445,7 @@ static void take_site(struct step *s)
 		return;
 	flow_source_variables(&m);
 	for (; site; site = flow_site_next(site)) {
-		if (!flow_site_is_called(site, m.regs[INSN_RSP]))
+		if (!flow_site_is_called(site, m.regs))
 			continue;
 		if (site->kind < FLOW_SITE_SINKS)
 			met += (uint64_t)flow_source_site(&m, site);
