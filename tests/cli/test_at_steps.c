@@ -472,7 +472,7 @@ static void fork_in_a_window(void)
 	const pid_t pid = fork();
 	if (!pid)
 		_exit(mappings_of_ours(getpid()));
-	for (volatile int i = 0; i < 1000; i++)
+	for (volatile int i = 0; i < 20000; i++)
 		;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

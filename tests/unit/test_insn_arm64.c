@@ -446,12 +446,25 @@ static int is_newer(const struct objdump_line *line)
 {
 	static const char *const families[] = { "rcw",    "gcs",  "ldiapp", "stilp", "ldclrp",
 						"ldsetp", "swpp", "ldap1",  "stl1",  "mrrs",
-						"msrr",   "sysp", "tlbip" };
+						"msrr",   "sysp", "tlbip",
+						"ldtp",   "ldtnp", "sttp", "sttnp",
+						"ldbf",   "ldf",  "stbf",  "stf",
+						"ldtadd", "ldtclr", "ldtset", "sttadd",
+						"sttclr", "sttset", "swpt", "ldtxr",
+						"ldatxr", "sttxr", "stltxr", "stlp",
+						"ldapp",  "retaasppc", "retabsppc", "setgo",
+						"tchange" };
 	const char *m = line->mnemonic;
 
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
 		if (starts(m, families[i]))
 			return 1;
+	/* Compares and branches in one. */
+	if ((starts(m, "cb") && !ONE_OF(m, "cbz", "cbnz")) || ONE_OF(m, "ldap"))
+		return 1;
+	/* Without the rights of the kernel. */
+	if (starts(m, "cas") && m[strlen(m) - 1] == 't')
+		return 1;
 	/* Those with order had general registers, and no way to change the base. */
 	if (ONE_OF(m, "ldapur", "stlur"))
 		return strchr("bhsdq", line->operands[0]) != NULL;
