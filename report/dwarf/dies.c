@@ -232,19 +232,44 @@ static bool is_code_scope(Dwarf_Die *die)
 	}
 }
 
+/* A part of it has the address, and no instruction: the compiler has moved those away. */
+static bool begins_empty(Dwarf_Die *block, Dwarf_Addr address)
+{
+	Dwarf_Addr base;
+	Dwarf_Addr start;
+	Dwarf_Addr end;
+
+	for (ptrdiff_t at = 0; (at = dwarf_ranges(block, at, &base, &start, &end)) > 0;)
+		if (start == address && end == address)
+			return true;
+	return false;
+}
+
+/*
+ * An empty part is of a line that ends where it begins: a breakpoint on that line is here. What the block declares is
+ * then not to be had, and must not be taken for what has the same name around it.
+ */
 static bool child_at(Dwarf_Die *parent, Dwarf_Addr address, Dwarf_Die *out)
 {
+	bool is_found = false;
 	Dwarf_Die die;
 
 	if (dwarf_child(parent, &die))
 		return false;
 	do {
-		if (is_code_scope(&die) && dwarf_haspc(&die, address) > 0) {
+		if (!is_code_scope(&die))
+			continue;
+		if (dwarf_haspc(&die, address) > 0) {
 			*out = die;
 			return true;
 		}
+		if (!is_found && dwarf_tag(&die) == DW_TAG_lexical_block &&
+		    begins_empty(&die, address)) {
+			*out = die;
+			is_found = true;
+		}
 	} while (!dwarf_siblingof(&die, &die));
-	return false;
+	return is_found;
 }
 
 /* Functions are in it that debug information does not repeat outside. Those of Rust are in enumerations, too. */
