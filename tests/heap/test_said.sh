@@ -107,7 +107,7 @@ static void walk(int depth, int way)
 }
 int main(void)
 {
-	for (int i = 0; i < 400000; i++)
+	for (int i = 0; i < 4000000; i++)
 		walk(14, i);
 }
 END
@@ -157,8 +157,11 @@ int main(void)
 END
 gcc -O1 -pthread -o "$tmp/racing" "$tmp/racing.c"
 command=race
-watch -- "$tmp/racing"
-grep -q '^budget: [0-9]* of [0-9]* samples w[a-z]* not used (--overhead)' "$tmp/err"
+# By chance a run has a sample when there is budget for each.
+for _ in 1 2 3 4 5 6; do
+	watch --overhead 0.1% -- "$tmp/racing"
+	grep -q '^budget: [0-9]* of [0-9]* samples w[a-z]* not used (--overhead)' "$tmp/err" && break
+done
 ok 'race: what_the_budget_has_taken' $?
 watch --overhead 100% -- "$tmp/racing"
 grep -q '^race ' "$tmp/err" || grep -q 'shows\|tested' "$tmp/err"
