@@ -453,7 +453,7 @@ static int is_newer(const struct objdump_line *line)
 						"sttclr", "sttset", "swpt", "ldtxr",
 						"ldatxr", "sttxr", "stltxr", "stlp",
 						"ldapp",  "retaasppc", "retabsppc", "setgo",
-						"tchange" };
+						"tchange", "tenter", "texit" };
 	const char *m = line->mnemonic;
 
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
