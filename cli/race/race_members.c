@@ -2,12 +2,12 @@
 /* race_members.c - see race_members.h. */
 #include "cli/race/race_members.h"
 
+#include "base/ebpf.h"
 #include "base/sys.h"
 #include "cli/launch/program.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/bpf.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,19 +70,12 @@ void race_members_signal(const struct race_members *m, pid_t pid, uint64_t since
 	sys_close(pidfd);
 }
 
-static int change_map(const struct race_members *m, int what, pid_t pid)
+static int map_member(const struct race_members *m, pid_t pid)
 {
 	const uint64_t key = (uint64_t)pid;
 	const uint8_t value = 1;
-	union bpf_attr attr;
 
-	if (m->map_fd < 0)
-		return 0;
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)m->map_fd;
-	attr.key = (uintptr_t)&key;
-	attr.value = what == BPF_MAP_UPDATE_ELEM ? (uintptr_t)&value : 0;
-	return sys_bpf(what, &attr, sizeof(attr));
+	return m->map_fd < 0 ? 0 : ebpf_map_write(m->map_fd, &key, &value);
 }
 
 static bool is_known(const struct race_members *m, pid_t pid)
@@ -100,7 +93,7 @@ bool race_members_add(struct race_members *m, pid_t pid)
 	if (!start || is_known(m, pid) || !race_members_have(m, pid) ||
 	    race_member_start(pid) != start)
 		return true;
-	if (m->count == RACE_MEMBERS || change_map(m, BPF_MAP_UPDATE_ELEM, pid))
+	if (m->count == RACE_MEMBERS || map_member(m, pid))
 		return false;
 	m->members[m->count++] = (struct race_member){ pid, start };
 	return true;
@@ -115,7 +108,9 @@ static void drop_ended(struct race_members *m)
 
 		if (race_member_start(member->pid) == member->start)
 			continue;
-		change_map(m, BPF_MAP_DELETE_ELEM, member->pid);
+		const uint64_t key = (uint64_t)member->pid;
+		if (m->map_fd >= 0)
+			ebpf_map_remove(m->map_fd, &key);
 		*member = m->members[--m->count];
 	}
 }

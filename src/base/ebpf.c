@@ -129,6 +129,42 @@ int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_si
 	return map_create(&attr);
 }
 
+static int map_element(int command, int map_fd, const void *key, uint64_t value)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)map_fd;
+	attr.key = (uintptr_t)key;
+	attr.value = value;
+	return sys_bpf(command, &attr, sizeof(attr));
+}
+
+int ebpf_map_read(int map_fd, const void *key, void *value)
+{
+	return map_element(BPF_MAP_LOOKUP_ELEM, map_fd, key, (uintptr_t)value);
+}
+
+int ebpf_map_write(int map_fd, const void *key, const void *value)
+{
+	return map_element(BPF_MAP_UPDATE_ELEM, map_fd, key, (uintptr_t)value);
+}
+
+int ebpf_map_remove(int map_fd, const void *key)
+{
+	return map_element(BPF_MAP_DELETE_ELEM, map_fd, key, 0);
+}
+
+int ebpf_attach_tracepoint(int program, const char *name)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.raw_tracepoint.name = (uintptr_t)name;
+	attr.raw_tracepoint.prog_fd = (uint32_t)program;
+	return sys_bpf(BPF_RAW_TRACEPOINT_OPEN, &attr, sizeof(attr));
+}
+
 /* BTF of three types: 1 a signed 32-bit int (the key), 2 an int of 8 bytes, 3 an array (the value). */
 static int btf_load(uint32_t bytes)
 {

@@ -123,6 +123,14 @@ int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t
 int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_size,
 		    uint32_t max_entries, uint32_t flags);
 
+/* An element of a map. 0 or -errno. */
+int ebpf_map_read(int map_fd, const void *key, void *value);
+int ebpf_map_write(int map_fd, const void *key, const void *value);
+int ebpf_map_remove(int map_fd, const void *key);
+
+/* Attach a program to a raw tracepoint of this name. Returns a descriptor, which keeps the program, or -errno. */
+int ebpf_attach_tracepoint(int program, const char *name);
+
 /* Create per-task storage, bytes a multiple of 8; it needs a BTF description, which is made here. */
 #define EBPF_TASK_BYTES 16 /* two u64 */
 int ebpf_task_storage_create(uint32_t bytes);

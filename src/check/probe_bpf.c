@@ -51,15 +51,10 @@ static void emit_return(struct ebpf *p, int verdict)
 
 static int map_value(int map)
 {
-	union bpf_attr attr;
-	uint32_t key = 0;
+	const uint32_t key = 0;
 	uint64_t value = 0;
 
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)map;
-	attr.key = (uintptr_t)&key;
-	attr.value = (uintptr_t)&value;
-	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? -1 : (int)value;
+	return ebpf_map_read(map, &key, &value) ? -1 : (int)value;
 }
 
 /* Loads the program and arms a watch with it; with_signal as in probe_attr(). fd or
@@ -152,15 +147,10 @@ void probe_bpf_veto(struct probe_result *r)
 /* The value of task storage for this thread, or -1. */
 static int storage_value(int map)
 {
-	union bpf_attr attr;
 	uint64_t value[EBPF_TASK_BYTES / 8] = { 0 };
-	int pidfd = (int)sys2(SYS_pidfd_open, sys_getpid(), 0);
+	const int pidfd = (int)sys2(SYS_pidfd_open, sys_getpid(), 0);
 
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)map;
-	attr.key = (uintptr_t)&pidfd;
-	attr.value = (uintptr_t)value;
-	return sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr)) ? -1 : (int)value[0];
+	return ebpf_map_read(map, &pidfd, value) ? -1 : (int)value[0];
 }
 
 void probe_bpf_task_storage(struct probe_result *r)

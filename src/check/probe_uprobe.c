@@ -135,15 +135,10 @@ static int program_load(int *map, uint32_t expected_attach)
 
 static unsigned int runs_of(int map)
 {
-	union bpf_attr attr;
-	uint32_t key = 0;
+	const uint32_t key = 0;
 	uint64_t value = 0;
 
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)map;
-	attr.key = (uintptr_t)&key;
-	attr.value = (uintptr_t)&value;
-	sys_bpf(BPF_MAP_LOOKUP_ELEM, &attr, sizeof(attr));
+	ebpf_map_read(map, &key, &value);
 	return (unsigned int)value;
 }
 

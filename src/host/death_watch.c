@@ -7,7 +7,6 @@
 #include "host/death_program.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #define RING_BYTES (1u << 20)
@@ -15,17 +14,6 @@
 #define NAMED_MAX 64u
 #define SENDERS_MAX 1024u
 #define ENDS_MAX 1024u
-
-static int map_call(int command, int fd, const void *key, void *value)
-{
-	union bpf_attr attr;
-
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)fd;
-	attr.key = (uintptr_t)key;
-	attr.value = (uintptr_t)value;
-	return sys_bpf(command, &attr, sizeof(attr));
-}
 
 static int open_maps(struct death_watch *w)
 {
@@ -44,15 +32,11 @@ static int open_maps(struct death_watch *w)
 
 static int attach(struct death_watch *w, int which, const char *tracepoint)
 {
-	union bpf_attr attr;
-	int program = death_program_load(w, which);
+	const int program = death_program_load(w, which);
 
 	if (program < 0)
 		return program;
-	memset(&attr, 0, sizeof(attr));
-	attr.raw_tracepoint.name = (uintptr_t)tracepoint;
-	attr.raw_tracepoint.prog_fd = (uint32_t)program;
-	w->links[which] = sys_bpf(BPF_RAW_TRACEPOINT_OPEN, &attr, sizeof(attr));
+	w->links[which] = ebpf_attach_tracepoint(program, tracepoint);
 	sys_close(program);
 	return w->links[which] < 0 ? w->links[which] : 0;
 }
@@ -109,14 +93,14 @@ int death_watch_add(struct death_watch *w, pid_t pid)
 	const uint64_t key = (uint64_t)pid;
 	uint64_t value = 1;
 
-	return map_call(BPF_MAP_UPDATE_ELEM, w->named_fd, &key, &value);
+	return ebpf_map_write(w->named_fd, &key, &value);
 }
 
 void death_watch_remove(struct death_watch *w, pid_t pid)
 {
 	const uint64_t key = (uint64_t)pid;
 
-	map_call(BPF_MAP_DELETE_ELEM, w->named_fd, &key, NULL);
+	ebpf_map_remove(w->named_fd, &key);
 }
 
 const struct death_record *death_watch_next(struct death_watch *w)
@@ -139,7 +123,7 @@ uint64_t death_watch_lost(const struct death_watch *w)
 	uint64_t lost = 0;
 
 	if (w->control_fd >= 0)
-		map_call(BPF_MAP_LOOKUP_ELEM, w->control_fd, &key, &lost);
+		ebpf_map_read(w->control_fd, &key, &lost);
 	return lost;
 }
 
@@ -148,7 +132,7 @@ int death_watch_status(const struct death_watch *w, pid_t pid)
 	const uint64_t key = (uint64_t)pid;
 	uint64_t status = 0;
 
-	if (w->ends_fd < 0 || map_call(BPF_MAP_LOOKUP_ELEM, w->ends_fd, &key, &status))
+	if (w->ends_fd < 0 || ebpf_map_read(w->ends_fd, &key, &status))
 		return 0;
 	return (int)status;
 }
@@ -158,7 +142,7 @@ bool death_watch_sender(const struct death_watch *w, pid_t pid, int signal,
 {
 	const uint64_t key = (uint64_t)pid << 32 | (uint32_t)signal;
 
-	if (w->senders_fd < 0 || map_call(BPF_MAP_LOOKUP_ELEM, w->senders_fd, &key, out))
+	if (w->senders_fd < 0 || ebpf_map_read(w->senders_fd, &key, out))
 		return false;
 	out->thread[sizeof(out->thread) - 1] = '\0';
 	return out->pid_tid != 0;

@@ -7,7 +7,6 @@
  * that one lives as long as the counter.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/sys.h"
 #include "event/bpf/program_amount.h"
@@ -17,18 +16,13 @@
 int program_amount_open(struct trapline_event *counter)
 {
 	const uint32_t key = 0;
-	union bpf_attr attr;
 
 	if (counter->amount_fd >= 0)
 		return 0;
 	int fd = ebpf_map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, 1, 0);
 	if (fd < 0)
 		return fd;
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)fd;
-	attr.key = (uintptr_t)&key;
-	attr.value = (uintptr_t)&counter->roots.fds[0];
-	int err = sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
+	int err = ebpf_map_write(fd, &key, &counter->roots.fds[0]);
 	if (err) {
 		sys_close(fd);
 		return err;

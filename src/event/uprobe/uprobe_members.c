@@ -16,15 +16,11 @@
 
 static int attach(struct trapline_event *ev, int which, const char *tracepoint)
 {
-	union bpf_attr attr;
-	int program = program_members_load(ev, which);
+	const int program = program_members_load(ev, which);
 
 	if (program < 0)
 		return program;
-	memset(&attr, 0, sizeof(attr));
-	attr.raw_tracepoint.name = (uintptr_t)tracepoint;
-	attr.raw_tracepoint.prog_fd = (uint32_t)program;
-	int fd = sys_bpf(BPF_RAW_TRACEPOINT_OPEN, &attr, sizeof(attr));
+	const int fd = ebpf_attach_tracepoint(program, tracepoint);
 	sys_close(program);
 	ev->links.members.links[which] = fd < 0 ? 0 : fd;
 	return fd < 0 ? fd : 0;
@@ -67,14 +63,8 @@ void uprobe_members_close(struct trapline_event *ev)
 
 int uprobe_members_add(struct trapline_event *ev, pid_t pid)
 {
-	uint64_t key = (uint64_t)pid;
-	uint64_t value = 1;
-	union bpf_attr attr;
+	const uint64_t key = (uint64_t)pid;
+	const uint64_t value = 1;
 
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)ev->links.members.named_fd;
-	attr.key = (uintptr_t)&key;
-	attr.value = (uintptr_t)&value;
-	attr.flags = BPF_ANY;
-	return sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
+	return ebpf_map_write(ev->links.members.named_fd, &key, &value);
 }

@@ -309,13 +309,8 @@ int race_ticks_start(struct race_ticks *ticks, uint64_t magic, uid_t user)
 {
 	const struct gate_place place = { RACE_GATE_AT, magic, user };
 	const uint32_t key = 0;
-	union bpf_attr attr;
+	int err = ebpf_map_write(ticks->maps.place_fd, &key, &place);
 
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)ticks->maps.place_fd;
-	attr.key = (uintptr_t)&key;
-	attr.value = (uintptr_t)&place;
-	int err = sys_bpf(BPF_MAP_UPDATE_ELEM, &attr, sizeof(attr));
 	for (int i = 0; !err && i < ticks->count; i++)
 		err = sys_ioctl(ticks->fds[i], PERF_EVENT_IOC_ENABLE, 0);
 	return err;
