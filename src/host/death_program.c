@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "event/arch_regs.h"
 #include "event/bpf/kernel_offset.h"
+#include "event/bpf/program_members.h"
 #include "host/death_watch.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ enum {
 
 /* The frame. */
 enum {
-	AT_KEY = -8,
+	AT_KEY = PROGRAM_KEY_AT,
 	AT_WORD = -16,
 	AT_SENDER = -48, /* struct death_sender */
 };
@@ -74,43 +75,21 @@ static void emit_copy_kernel(struct ebpf *p, int16_t to, int32_t bytes)
 
 static void emit_lookup(struct ebpf *p, int map_fd)
 {
-	ebpf_load_map(p, R1, map_fd);
-	emit_frame_address(p, R2, AT_KEY);
+	program_map_key(p, map_fd);
 	ebpf_call(p, BPF_FUNC_map_lookup_elem);
 }
 
 static void emit_update(struct ebpf *p, int map_fd, int16_t value_at)
 {
-	ebpf_load_map(p, R1, map_fd);
-	emit_frame_address(p, R2, AT_KEY);
+	program_map_key(p, map_fd);
 	emit_frame_address(p, R3, value_at);
 	ebpf_mov_imm(p, R4, BPF_ANY);
 	ebpf_call(p, BPF_FUNC_map_update_elem);
 }
 
-static void emit_current_task(struct ebpf *p)
-{
-	ebpf_call(p, BPF_FUNC_get_current_task);
-	ebpf_store(p, BPF_DW, R10, AT_KEY, R0);
-}
-
-static void emit_current_process(struct ebpf *p, const struct death_watch *w)
-{
-	ebpf_current_ids(p, &w->ids, AT_KEY);
-	ebpf_alu_imm(p, BPF_RSH, R0, 32);
-	ebpf_store(p, BPF_DW, R10, AT_KEY, R0);
-}
-
 static void emit_end_unless_member(struct ebpf *p, const struct death_watch *w)
 {
-	emit_current_task(p);
-	emit_lookup(p, w->tasks_fd);
-	uint32_t descends = ebpf_jump_imm(p, BPF_JNE, R0, 0);
-
-	emit_current_process(p, w);
-	emit_lookup(p, w->named_fd);
-	emit_end_if(p, BPF_JEQ, R0, 0);
-	ebpf_land(p, descends);
+	program_end_unless_in(p, w->tasks_fd, w->named_fd, &w->ids);
 }
 
 /* R2 is the number of the signal, the first argument. */
@@ -341,7 +320,7 @@ static void emit_fork(struct ebpf *p, const struct death_watch *w)
 /* The status of a process that ends by a signal is set before its threads end. */
 static void emit_status(struct ebpf *p, const struct death_watch *w, int group_at, int status_at)
 {
-	emit_current_task(p);
+	program_key_task(p);
 	ebpf_mov(p, R3, R0);
 	ebpf_alu_imm(p, BPF_ADD, R3, group_at);
 	emit_copy_kernel(p, AT_WORD, 8);
@@ -353,7 +332,7 @@ static void emit_status(struct ebpf *p, const struct death_watch *w, int group_a
 	ebpf_alu_imm(p, BPF_AND, R1, SIGNAL_BITS);
 	uint32_t by_none = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
 
-	emit_current_process(p, w);
+	program_key_process(p, &w->ids);
 	emit_update(p, w->ends_fd, AT_WORD);
 	ebpf_land(p, by_none);
 }
@@ -366,9 +345,8 @@ static void emit_exit(struct ebpf *p, const struct death_watch *w)
 	emit_end_unless_member(p, w);
 	if (group_at >= 0 && status_at >= 0)
 		emit_status(p, w, group_at, status_at);
-	emit_current_task(p);
-	ebpf_load_map(p, R1, w->tasks_fd);
-	emit_frame_address(p, R2, AT_KEY);
+	program_key_task(p);
+	program_map_key(p, w->tasks_fd);
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
 }
 

@@ -15,44 +15,41 @@
 #include "event/bpf/program_load.h"
 
 enum {
-	AT_KEY = -8, /* a task, or the number of a process */
 	AT_VALUE = -16,
 	AT_NAME = -32, /* of the thread */
 };
 
 #define NAME_BYTES 16
 
-static void emit_map_key(struct ebpf *p, int map_fd)
+void program_map_key(struct ebpf *p, int map_fd)
 {
 	ebpf_load_map(p, R1, map_fd);
 	ebpf_mov(p, R2, R10);
-	ebpf_alu_imm(p, BPF_ADD, R2, AT_KEY);
+	ebpf_alu_imm(p, BPF_ADD, R2, PROGRAM_KEY_AT);
 }
 
-static void emit_current_task(struct ebpf *p)
+void program_key_task(struct ebpf *p)
 {
 	ebpf_call(p, BPF_FUNC_get_current_task);
-	ebpf_store(p, BPF_DW, R10, AT_KEY, R0);
+	ebpf_store(p, BPF_DW, R10, PROGRAM_KEY_AT, R0);
 }
 
-static void emit_current_process(struct ebpf *p, const struct trapline_event *ev)
+void program_key_process(struct ebpf *p, const struct ebpf_ids *ids)
 {
-	ebpf_current_ids(p, &ev->ids, AT_KEY);
+	ebpf_current_ids(p, ids, PROGRAM_KEY_AT);
 	ebpf_alu_imm(p, BPF_RSH, R0, 32);
-	ebpf_store(p, BPF_DW, R10, AT_KEY, R0);
+	ebpf_store(p, BPF_DW, R10, PROGRAM_KEY_AT, R0);
 }
 
-void program_end_unless_member(struct ebpf *p, const struct trapline_event *ev)
+void program_end_unless_in(struct ebpf *p, int tasks_fd, int named_fd, const struct ebpf_ids *ids)
 {
-	const struct event_members *members = &ev->links.members;
-
-	emit_current_task(p);
-	emit_map_key(p, members->tasks_fd);
+	program_key_task(p);
+	program_map_key(p, tasks_fd);
 	ebpf_call(p, BPF_FUNC_map_lookup_elem);
 	uint32_t descends = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 
-	emit_current_process(p, ev);
-	emit_map_key(p, members->named_fd);
+	program_key_process(p, ids);
+	program_map_key(p, named_fd);
 	ebpf_call(p, BPF_FUNC_map_lookup_elem);
 	uint32_t is_named = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 
@@ -62,11 +59,18 @@ void program_end_unless_member(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_land(p, is_named);
 }
 
+void program_end_unless_member(struct ebpf *p, const struct trapline_event *ev)
+{
+	const struct event_members *members = &ev->links.members;
+
+	program_end_unless_in(p, members->tasks_fd, members->named_fd, &ev->ids);
+}
+
 /* The key is in the frame. */
 static void emit_add(struct ebpf *p, const struct trapline_event *ev)
 {
 	ebpf_store_imm(p, BPF_DW, R10, AT_VALUE, 1);
-	emit_map_key(p, ev->links.members.tasks_fd);
+	program_map_key(p, ev->links.members.tasks_fd);
 	ebpf_mov(p, R3, R10);
 	ebpf_alu_imm(p, BPF_ADD, R3, AT_VALUE);
 	ebpf_mov_imm(p, R4, BPF_NOEXIST);
@@ -85,8 +89,8 @@ static void emit_add(struct ebpf *p, const struct trapline_event *ev)
 
 static void emit_remove(struct ebpf *p, const struct trapline_event *ev)
 {
-	emit_current_task(p);
-	emit_map_key(p, ev->links.members.tasks_fd);
+	program_key_task(p);
+	program_map_key(p, ev->links.members.tasks_fd);
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
 	uint32_t unknown = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 
@@ -100,7 +104,7 @@ static void emit_fork(struct ebpf *p, const struct trapline_event *ev)
 {
 	program_end_unless_member(p, ev);
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, 8);
-	ebpf_store(p, BPF_DW, R10, AT_KEY, R1);
+	ebpf_store(p, BPF_DW, R10, PROGRAM_KEY_AT, R1);
 	emit_add(p, ev);
 }
 
@@ -120,7 +124,7 @@ static void emit_exec(struct ebpf *p, const struct trapline_event *ev)
 		ebpf_load_imm64(p, R2, name[i]);
 		differs[i] = ebpf_jump(p, BPF_JNE, R1, R2);
 	}
-	emit_current_task(p);
+	program_key_task(p);
 	emit_add(p, ev);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
@@ -129,8 +133,8 @@ static void emit_exec(struct ebpf *p, const struct trapline_event *ev)
 	if (ev->flags & TRAPLINE_FOLLOW_FORKS)
 		return;
 	emit_remove(p, ev);
-	emit_current_process(p, ev);
-	emit_map_key(p, ev->links.members.named_fd);
+	program_key_process(p, &ev->ids);
+	program_map_key(p, ev->links.members.named_fd);
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
 }
 
