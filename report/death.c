@@ -2,7 +2,7 @@
 /* death.c - see death.h. */
 #include "report/death.h"
 
-#include "report/plural.h"
+#include "report/dwarf/symbols.h"
 #include "report/race/race_report.h"
 #include "report/run/run_text.h"
 
@@ -88,21 +88,10 @@ void death_signal_name(int signal, char *text, size_t n)
 		snprintf(text, n, "signal %d", signal);
 }
 
-static bool is_of_library(const struct place *p)
-{
-	static const char *const names[] = { "libc.so", "libc-", "ld-linux", "libstdc++.so",
-					     "libtrapline-" };
-
-	for (size_t i = 0; p->module && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(p->module, names[i], strlen(names[i])))
-			return true;
-	return !p->module;
-}
-
 const struct run_frame *death_frame(const struct death *d)
 {
 	for (size_t i = 0; i < d->frame_count; i++)
-		if (!is_of_library(&d->frames[i].place))
+		if (d->frames[i].place.module && !symbols_is_system(d->frames[i].place.module))
 			return &d->frames[i];
 	return d->frame_count ? &d->frames[0] : NULL;
 }

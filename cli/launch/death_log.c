@@ -119,8 +119,7 @@ static struct symbols *symbols_of_ended(const struct death_log *log, pid_t pid)
 
 static bool is_ours(const char *module)
 {
-	return module && (symbols_is_agent(module) || !strncmp(module, "libtrapline-guard", 17) ||
-			  !strncmp(module, "libtrapline-heap", 16));
+	return module && (symbols_is_agent(module) || !strncmp(module, "libtrapline-", 12));
 }
 
 static size_t without_ours(struct run_frame *frames, size_t count)
