@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic.h"
@@ -20,16 +21,6 @@
 static uint64_t own[MOST];
 static uint32_t count; /* more than there is room for: any mask may be one */
 
-static uint64_t number_of(const char *digits)
-{
-	uint64_t value = 0;
-
-	for (; *digits; digits++)
-		value = value << 4 |
-			(uint64_t)(*digits <= '9' ? *digits - '0' : *digits - 'a' + 10);
-	return value;
-}
-
 int own_masks_of(pid_t tid, const char *name, uint64_t *mask)
 {
 	const size_t n = strlen(name);
@@ -44,7 +35,7 @@ int own_masks_of(pid_t tid, const char *name, uint64_t *mask)
 	for (const char *line; found && (line = lines_next(&lines));) {
 		if (strncmp(line, name, n) || strncmp(line + n, ":\t", 2))
 			continue;
-		*mask = number_of(line + n + 2);
+		*mask = strtoull(line + n + 2, NULL, 16);
 		found = 0;
 	}
 	lines_close(&lines);

@@ -34,9 +34,14 @@ static const struct timespec wait_step = { 0, WAIT_STEP_NS };
 
 /* ---- the end of its command ---- */
 
+static struct run_words *words_at(void *region)
+{
+	return (struct run_words *)((char *)region + SHARE_HEAD_BYTES);
+}
+
 static struct run_words *words_of(const struct run *run)
 {
-	return (struct run_words *)((char *)run->region + SHARE_HEAD_BYTES);
+	return words_at(run->region);
 }
 
 int run_has_command(const struct run *run)
@@ -149,8 +154,7 @@ static void tell_end(struct run *run, enum run_state state)
 		end_calls(run, is_outside);
 	if (!is_free)
 		atomic_set(&run->is_taken, 0u);
-	atomic_set(&((struct run_words *)((char *)region + SHARE_HEAD_BYTES))->state,
-		   (uint32_t)state);
+	atomic_set(&words_at(region)->state, (uint32_t)state);
 	if (run->ended)
 		run->ended(region);
 	end_calls(run, is_outside);
@@ -261,7 +265,7 @@ static void start_with_command(struct run *run)
 /* Another state than RUN_NEW: this is a program that the observed one started. */
 static int start_locked(struct run *run, void *region, int lock)
 {
-	uint32_t *const state = (uint32_t *)((char *)region + SHARE_HEAD_BYTES);
+	uint32_t *const state = &words_at(region)->state;
 	uint32_t found = RUN_NEW;
 	const int is_first = atomic_cas(state, &found, (uint32_t)RUN_READY);
 
