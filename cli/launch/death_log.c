@@ -97,13 +97,12 @@ void death_log_attach(struct death_log *log, pid_t pid)
 
 /* ---- names ---- */
 
-/* NULL: no memory, or nothing is known of the process. */
-static struct symbols *symbols_of_ended(const struct death_log *log, pid_t pid)
+/* NULL: no memory, or what the process had mapped is not known for sure. */
+static struct symbols *symbols_of_ended(const struct mapped_process *p)
 {
-	const struct mapped_process *p = mappings_of(&log->mappings, pid);
 	struct symbols *symbols = NULL;
 
-	if (!p || !p->count)
+	if (!p || !p->count || p->is_unsure)
 		return NULL;
 	struct symbols_mapping *mappings = calloc(p->count, sizeof(*mappings));
 	for (size_t i = 0; mappings && i < p->count; i++)
@@ -332,16 +331,18 @@ static void take_record(struct death_log *log, const struct death_record *r)
 		free(e);
 		return;
 	}
+	const struct mapped_process *p = mappings_of(&log->mappings, e->death.pid);
 	bool is_attached = log->symbols && e->death.pid == log->attached;
 	if (!is_attached)
-		e->symbols = symbols_of_ended(log, e->death.pid);
+		e->symbols = symbols_of_ended(p);
 	struct symbols *symbols = is_attached ? log->symbols : e->symbols;
 	if (!log->watch.has_registers)
 		snprintf(e->death.why, sizeof(e->death.why),
 			 "the kernel has no call for the registers (before Linux 5.15)");
 	else if (!symbols)
 		snprintf(e->death.why, sizeof(e->death.why),
-			 "the files that the process had mapped are not known");
+			 "%s of the files that the process had mapped",
+			 p && p->is_unsure ? "records were lost" : "nothing is known");
 	else
 		read_stack(&e->death, r, symbols);
 	death_name(&e->death);

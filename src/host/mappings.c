@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/sys.h"
+#include "base/table_size.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,7 @@
 
 #define RING_BYTES (256u << 10) /* a power of 2 */
 #define PROCESSES_MAX 8192u
-#define FILES_MAX 4096u /* of a process */
+#define FILES_MAX TABLE_SIZE(4096u, 1u) /* of a process */
 #define RECORD_MAX 8192u
 
 /* What follows the header of each kind of record. */
@@ -207,10 +208,8 @@ static struct mapped_process *new_process(struct mappings *m, pid_t pid)
 		size_t room = m->room ? 2 * m->room : 16;
 		void *more = room > PROCESSES_MAX ? NULL : realloc(m->processes, room * sizeof(*p));
 
-		if (!more) {
-			m->lost++;
+		if (!more)
 			return NULL;
-		}
 		m->processes = more;
 		m->room = room;
 	}
@@ -232,7 +231,7 @@ static void forget_overlapped(struct mapped_process *p, uint64_t start, uint64_t
 	p->count = kept;
 }
 
-static void add_file(struct mappings *m, struct mapped_process *p, const struct mapped_file *file)
+static void add_file(struct mapped_process *p, const struct mapped_file *file)
 {
 	struct mapped_file copy = *file;
 
@@ -243,7 +242,7 @@ static void add_file(struct mappings *m, struct mapped_process *p, const struct 
 		void *more = room > FILES_MAX ? NULL : realloc(p->files, room * sizeof(copy));
 
 		if (!more) {
-			m->lost++;
+			p->is_unsure = true;
 			return;
 		}
 		p->files = more;
@@ -252,6 +251,8 @@ static void add_file(struct mappings *m, struct mapped_process *p, const struct 
 	copy.path = strdup(file->path);
 	if (copy.path)
 		p->files[p->count++] = copy;
+	else
+		p->is_unsure = true;
 }
 
 static void note_fork(struct mappings *m, const struct task_record *r)
@@ -268,8 +269,11 @@ static void note_fork(struct mappings *m, const struct task_record *r)
 		return;
 	p = new_process(m, (pid_t)r->pid);
 	parent = find_process(m, (pid_t)r->parent); /* it may have moved */
-	for (size_t i = 0; p && parent && i < parent->count; i++)
-		add_file(m, p, &parent->files[i]);
+	if (!p || !parent)
+		return;
+	p->is_unsure = parent->is_unsure;
+	for (size_t i = 0; i < parent->count; i++)
+		add_file(p, &parent->files[i]);
 }
 
 static void note_exit(struct mappings *m, const struct task_record *r)
@@ -290,6 +294,14 @@ static void note_exec(struct mappings *m, const struct comm_record *r)
 	p->changes++;
 	p->threads = 1;
 	p->is_over = false;
+	p->is_unsure = false;
+}
+
+/* The kernel does not tell whose records had no room. */
+static void note_lost(struct mappings *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		m->processes[i].is_unsure = true;
 }
 
 static void note_map(struct mappings *m, struct map_record *r)
@@ -303,7 +315,7 @@ static void note_map(struct mappings *m, struct map_record *r)
 
 	/* Others than files begin with "//" or "[". */
 	if (p && r->path[0] == '/' && r->path[1] != '/')
-		add_file(m, p, &file);
+		add_file(p, &file);
 }
 
 static void note_record(struct mappings *m, struct mappings_ring *ring)
@@ -335,7 +347,7 @@ static void note_record(struct mappings *m, struct mappings_ring *ring)
 	else if (r.header.type == PERF_RECORD_MMAP2)
 		note_map(m, body.map);
 	else if (r.header.type == PERF_RECORD_LOST)
-		m->lost++;
+		note_lost(m);
 }
 
 /* ---- what others call ---- */
@@ -377,7 +389,7 @@ void mappings_add(struct mappings *m, pid_t pid)
 			continue;
 		line[strcspn(line, "\n")] = '\0';
 		file.path = line + at;
-		add_file(m, p, &file);
+		add_file(p, &file);
 	}
 	if (f)
 		fclose(f);

@@ -25,6 +25,7 @@ struct mapped_process {
 	pid_t pid;
 	uint32_t threads; /* that live */
 	bool is_over;	  /* its end was taken in */
+	bool is_unsure;	  /* a record of it may be lost: what is known may be of before */
 	uint64_t changes;
 	struct mapped_file *files; /* by time */
 	size_t count;
@@ -43,7 +44,6 @@ struct mappings {
 	struct mapped_process *processes;
 	size_t count;
 	size_t room;
-	uint64_t lost; /* records that had no room */
 };
 
 /* 0 or -errno. Closed by mappings_close() in each case. */

@@ -83,6 +83,12 @@ kill -TERM "$pid"
 wait "$pid"
 ok "threads that block SIGTRAP: the program goes on" $?
 
+# A death whose names could be those of other files has none, and says so.
+race -- "$victims/deaths" store
+holds 'any(.[]; .type == "death" and .signal == "SIGSEGV" and .address == "0xea60" and .stack == [] and
+	(.why | test("records were lost")))'
+ok "mapped files of a process: a death says why it has no stack" $?
+
 # The same programs with tables of the usual size: nothing is lost, in any run.
 tries=1
 trapline=$usual
@@ -92,6 +98,9 @@ for victim in "race_guest given_locals" "race_constants after_abort 0.2" "race_r
 		([.counters | .lost_tables_full, .lost_objects, .lost_traps, .lost_locals] | add) == 0' \
 		--sweep --for 0.3 -- "$victims/"$victim
 done
+race -- "$victims/deaths" store
+holds 'any(.[]; .type == "death" and .signal == "SIGSEGV" and .stack[0].function == "store" and .why == null)'
+ok "usual tables, mapped files: the stack is there" $?
 lives "usual tables, heap" '.stalls > 0 and .counters.heap_lost_blocks == 0 and
 	.counters.heap_lost_stacks == 0' --heap --overhead 50% -- "$victims/race_heap" malloc 1
 
