@@ -4,6 +4,7 @@
  */
 #include "report/dwarf/missing.h"
 #include "report/dwarf/debuginfod.h"
+#include "report/dwarf/sections.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/safe/clean.h"
 
@@ -119,18 +120,12 @@ static uint32_t missing_compression(Elf *elf)
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 	GElf_Chdr compression;
-	size_t names;
+	const char *name;
 
-	if (!elf || elf_getshdrstrndx(elf, &names))
-		return 0;
-	while ((section = elf_nextscn(elf, section))) {
-		const char *name = gelf_getshdr(section, &header) ?
-					   elf_strptr(elf, names, header.sh_name) :
-					   NULL;
-		if (name && !strcmp(name, ".debug_info") && header.sh_flags & SHF_COMPRESSED &&
+	while ((name = section_next(elf, &section, &header)))
+		if (!strcmp(name, ".debug_info") && header.sh_flags & SHF_COMPRESSED &&
 		    gelf_getchdr(section, &compression))
 			return compression.ch_type;
-	}
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "report/dwarf/same_code.h"
 
 #include "report/dwarf/dies.h"
+#include "report/dwarf/sections.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 
@@ -172,18 +173,12 @@ static uint64_t debug_bytes(Dwfl_Module *mod)
 	Elf *elf = dwarf ? dwarf_getelf(dwarf) : NULL;
 	Elf_Scn *section = NULL;
 	uint64_t bytes = 0;
+	const char *name;
 	GElf_Shdr header;
-	size_t names;
 
-	if (!elf || elf_getshdrstrndx(elf, &names))
-		return 0;
-	while ((section = elf_nextscn(elf, section))) {
-		const char *name = gelf_getshdr(section, &header) ?
-					   elf_strptr(elf, names, header.sh_name) :
-					   NULL;
-		if (name && strstr(name, "debug_info"))
+	while ((name = section_next(elf, &section, &header)))
+		if (strstr(name, "debug_info"))
 			bytes += header.sh_size;
-	}
 	return bytes;
 }
 

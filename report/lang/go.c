@@ -7,6 +7,7 @@
  */
 #include "report/lang/go.h"
 
+#include "report/dwarf/sections.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 
@@ -86,16 +87,12 @@ static const char *name_of(const struct go_table *t, uint64_t n)
 
 static Elf_Scn *section_find(Elf *elf, const char *name, uint32_t type, GElf_Shdr *header)
 {
-	size_t names;
+	Elf_Scn *scn = NULL;
+	const char *its;
 
-	if (elf_getshdrstrndx(elf, &names))
-		return NULL;
-	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
-		const char *its =
-			gelf_getshdr(scn, header) ? elf_strptr(elf, names, header->sh_name) : NULL;
-		if (its && (name ? strstr(its, name) != NULL : header->sh_type == type))
+	while ((its = section_next(elf, &scn, header)))
+		if (name ? strstr(its, name) != NULL : header->sh_type == type)
 			return scn;
-	}
 	return NULL;
 }
 

@@ -12,6 +12,7 @@
 #include "report/race/race_report.h"
 #include "report/race/race_totals.h"
 
+#include "report/dwarf/sections.h"
 #include "report/safe/busy.h"
 #include "report/safe/target_file.h"
 
@@ -86,17 +87,12 @@ static uint64_t count_section(const unsigned char *code, size_t n, size_t *left)
 static uint64_t count_object(Elf *elf, size_t pages)
 {
 	uint64_t count = 0;
-	size_t names;
 	Elf_Scn *scn = NULL;
+	const char *name;
 	GElf_Shdr sh;
 
-	if (elf_getshdrstrndx(elf, &names))
-		return 0;
-	while (pages && (scn = elf_nextscn(elf, scn))) {
-		const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) :
-							    NULL;
-
-		if (!name || strcmp(name, ".text") != 0 || sh.sh_type != SHT_PROGBITS)
+	while (pages && (name = section_next(elf, &scn, &sh))) {
+		if (strcmp(name, ".text") != 0 || sh.sh_type != SHT_PROGBITS)
 			continue;
 		Elf_Data *data = elf_rawdata(scn, NULL);
 		if (data && data->d_buf)
