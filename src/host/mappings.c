@@ -2,8 +2,6 @@
 /* mappings.c - see mappings.h. */
 #include "host/mappings.h"
 
-#include "base/memory.h"
-#include "base/sys.h"
 #include "base/table_size.h"
 
 #include <errno.h>
@@ -12,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,14 +49,11 @@ struct map_record {
 
 /* ---- the rings ---- */
 
-static int open_ring(struct mappings_ring *ring, int cpu)
+static int open_ring(struct cpu_ring *ring, int cpu)
 {
 	struct perf_event_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
-	attr.size = sizeof(attr);
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
 	attr.exclude_kernel = 1;
 	attr.mmap = 1;
 	attr.mmap2 = 1;
@@ -72,19 +66,7 @@ static int open_ring(struct mappings_ring *ring, int cpu)
 	attr.clockid = CLOCK_MONOTONIC;
 	attr.watermark = 1;
 	attr.wakeup_watermark = RING_BYTES; /* the rings are looked at */
-	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd == -ENODEV)
-		return 0;
-	if (fd < 0)
-		return fd;
-	void *page = memory_map_shared(PAGE_BYTES + RING_BYTES, 1, fd, 0);
-	if (memory_failed(page)) {
-		sys_close(fd);
-		return memory_error(page);
-	}
-	ring->fd = fd;
-	ring->page = page;
-	return 0;
+	return cpu_ring_open(ring, &attr, -1, cpu, RING_BYTES);
 }
 
 int mappings_open(struct mappings *m)
@@ -103,48 +85,30 @@ int mappings_open(struct mappings *m)
 	return err;
 }
 
-static void ring_copy(const struct mappings_ring *ring, uint64_t from, void *to, size_t n)
-{
-	const uint8_t *data = (const uint8_t *)ring->page + PAGE_BYTES;
-	size_t at = from & (RING_BYTES - 1);
-	size_t first = n < RING_BYTES - at ? n : RING_BYTES - at;
-
-	memcpy(to, data + at, first);
-	memcpy((uint8_t *)to + first, data, n - first);
-}
-
-static void ring_advance(struct mappings_ring *ring, uint64_t to)
-{
-	struct perf_event_mmap_page *page = ring->page;
-
-	/* Pairs with the kernel's read of data_tail before it writes over that space. */
-	__atomic_store_n(&page->data_tail, to, __ATOMIC_RELEASE);
-}
-
 /* The time of the first record; false: there is none. */
-static bool front_time(struct mappings_ring *ring, uint64_t *time_ns)
+static bool front_time(struct cpu_ring *ring, uint64_t *time_ns)
 {
 	struct perf_event_mmap_page *page = ring->page;
 	struct perf_event_header header;
 
 	if (ring->fd < 0)
 		return false;
-	/* Pairs with the kernel's store of data_head after the record. */
-	uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+	const uint64_t head = cpu_ring_head(ring);
 	if (page->data_tail == head)
 		return false;
-	ring_copy(ring, page->data_tail, &header, sizeof(header));
+	cpu_ring_copy(ring, RING_BYTES, page->data_tail, &header, sizeof(header));
 	if (header.size < sizeof(header) + TRAILER_BYTES) {
-		ring_advance(ring, head); /* not possible, but never loop on it */
+		cpu_ring_advance(ring, head); /* not possible, but never loop on it */
 		return false;
 	}
-	ring_copy(ring, page->data_tail + header.size - TIME_BYTES, time_ns, sizeof(*time_ns));
+	cpu_ring_copy(ring, RING_BYTES, page->data_tail + header.size - TIME_BYTES, time_ns,
+		      sizeof(*time_ns));
 	return true;
 }
 
-static struct mappings_ring *oldest_of(struct mappings *m, uint64_t *time_ns)
+static struct cpu_ring *oldest_of(struct mappings *m, uint64_t *time_ns)
 {
-	struct mappings_ring *oldest = NULL;
+	struct cpu_ring *oldest = NULL;
 	uint64_t time;
 
 	*time_ns = UINT64_MAX;
@@ -158,12 +122,12 @@ static struct mappings_ring *oldest_of(struct mappings *m, uint64_t *time_ns)
 }
 
 /* What another CPU wrote before this record has been written when all rings are looked at once more. */
-static struct mappings_ring *oldest_surely(struct mappings *m)
+static struct cpu_ring *oldest_surely(struct mappings *m)
 {
 	uint64_t time_ns;
 	uint64_t before_ns;
-	struct mappings_ring *oldest = oldest_of(m, &time_ns);
-	struct mappings_ring *before;
+	struct cpu_ring *oldest = oldest_of(m, &time_ns);
+	struct cpu_ring *before;
 
 	do {
 		before = oldest;
@@ -318,7 +282,7 @@ static void note_map(struct mappings *m, struct map_record *r)
 		add_file(p, &file);
 }
 
-static void note_record(struct mappings *m, struct mappings_ring *ring)
+static void note_record(struct mappings *m, struct cpu_ring *ring)
 {
 	const struct perf_event_mmap_page *page = ring->page;
 	struct {
@@ -333,11 +297,11 @@ static void note_record(struct mappings *m, struct mappings_ring *ring)
 	} body = { .any = r.rest };
 
 	memset(&r, 0, sizeof(r.header) + sizeof(struct map_record));
-	ring_copy(ring, page->data_tail, &r.header, sizeof(r.header));
+	cpu_ring_copy(ring, RING_BYTES, page->data_tail, &r.header, sizeof(r.header));
 	size_t size = r.header.size < sizeof(r) - 1 ? r.header.size : sizeof(r) - 1;
-	ring_copy(ring, page->data_tail, &r, size);
+	cpu_ring_copy(ring, RING_BYTES, page->data_tail, &r, size);
 	((char *)&r)[size - TRAILER_BYTES] = '\0';
-	ring_advance(ring, page->data_tail + r.header.size);
+	cpu_ring_advance(ring, page->data_tail + r.header.size);
 	if (r.header.type == PERF_RECORD_FORK)
 		note_fork(m, body.task);
 	else if (r.header.type == PERF_RECORD_EXIT)
@@ -354,12 +318,8 @@ static void note_record(struct mappings *m, struct mappings_ring *ring)
 
 void mappings_close(struct mappings *m)
 {
-	for (int i = 0; i < m->ring_count; i++) {
-		if (m->rings[i].fd < 0)
-			continue;
-		memory_unmap(m->rings[i].page, PAGE_BYTES + RING_BYTES);
-		sys_close(m->rings[i].fd);
-	}
+	for (int i = 0; i < m->ring_count; i++)
+		cpu_ring_close(&m->rings[i], RING_BYTES);
 	free(m->rings);
 	while (m->count)
 		forget_process(m, m->processes);
@@ -404,7 +364,7 @@ void mappings_adopt(struct mappings *m, pid_t parent)
 
 void mappings_read(struct mappings *m)
 {
-	struct mappings_ring *ring;
+	struct cpu_ring *ring;
 
 	while ((ring = oldest_surely(m)))
 		note_record(m, ring);

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "event/ring/cpu_ring.h"
+
 struct mapped_file {
 	uint64_t start;
 	uint64_t end;
@@ -32,13 +34,8 @@ struct mapped_process {
 	size_t room;
 };
 
-struct mappings_ring {
-	int fd; /* -1: no such CPU now */
-	void *page;
-};
-
 struct mappings {
-	struct mappings_ring *rings;
+	struct cpu_ring *rings;
 	int ring_count;
 	pid_t parent; /* what it forks is followed; 0: none */
 	struct mapped_process *processes;

@@ -22,7 +22,7 @@
 #define TID 7
 
 static struct trapline_event *event;
-static struct perf_ring two[2];
+static struct cpu_ring two[2];
 static struct event_id ids[2];
 static struct perf_rings rings = {
 	.rings = two, .count = 2, .bytes = RING_BYTES, .ids = ids, .id_count = 2};
@@ -34,7 +34,7 @@ static int begin(void **state)
 	event->owners = calloc(1, OWNERS_BYTES);
 	rings.sample = malloc(65536);
 	for (uint32_t i = 0; i < 2; i++) {
-		two[i] = (struct perf_ring){.fd = 0, .page = calloc(1, PAGE + RING_BYTES)};
+		two[i] = (struct cpu_ring){.fd = 0, .page = calloc(1, PAGE + RING_BYTES)};
 		ids[i] = (struct event_id){i, event, event->first_generation, 0, i};
 	}
 	return 0;

@@ -67,45 +67,25 @@ void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev)
 	attr->wakeup_watermark = (uint32_t)r->bytes / 4;
 }
 
-/* A dummy event never fires; it only holds the ring and wakes the reader. */
-static int ring_open(struct perf_ring *ring, int cpu, size_t bytes)
+/* It wakes the reader, and outlives every thread of the target. */
+static int ring_open(struct cpu_ring *ring, int cpu, size_t bytes)
 {
 	struct perf_event_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
-	attr.size = sizeof(attr);
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
 	attr.exclude_kernel = 1;
 	attr.sample_type = SAMPLE_TYPE & ~(uint64_t)PERF_SAMPLE_REGS_USER;
 	attr.sample_id_all = 1;
 	attr.use_clockid = 1;
 	attr.clockid = CLOCK_MONOTONIC;
 	attr.wakeup_events = 1;
-	int fd = sys_perf_event_open(&attr, 0, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd == -ENODEV)
-		return 0;
-	if (fd < 0)
-		return fd;
-	void *page = memory_map_shared(PAGE_BYTES + bytes, 1, fd, 0);
-	if (memory_failed(page)) {
-		sys_close(fd);
-		return memory_error(page) == -EPERM ? -ENOBUFS : memory_error(page);
-	}
-	ring->fd = fd;
-	ring->page = page;
-	return 0;
+	return cpu_ring_open(ring, &attr, 0, cpu, bytes);
 }
 
 static void rings_close(struct perf_rings *r)
 {
-	for (int i = 0; i < r->count; i++) {
-		if (r->rings[i].fd < 0)
-			continue;
-		memory_unmap(r->rings[i].page, PAGE_BYTES + r->bytes);
-		sys_close(r->rings[i].fd);
-		r->rings[i].fd = -1;
-	}
+	for (int i = 0; i < r->count; i++)
+		cpu_ring_close(&r->rings[i], r->bytes);
 }
 
 static int rings_open(struct perf_rings *r)
@@ -285,52 +265,35 @@ static void forget_thread(struct perf_rings *r, uint32_t tid, uint64_t time_ns)
 	}
 }
 
-static void ring_copy(const struct perf_rings *r, const struct perf_ring *ring, uint64_t from,
-		      void *to, size_t n)
-{
-	const uint8_t *data = (const uint8_t *)ring->page + PAGE_BYTES;
-	size_t at = from & (r->bytes - 1);
-	size_t first = n < r->bytes - at ? n : r->bytes - at;
-
-	memcpy(to, data + at, first);
-	memcpy((uint8_t *)to + first, data, n - first);
-}
-
-static void ring_advance(struct perf_ring *ring, uint64_t to)
-{
-	/* Pairs with the kernel's read of data_tail before it writes over that space. */
-	__atomic_store_n(&ring->page->data_tail, to, __ATOMIC_RELEASE);
-}
-
 /* At the end of what is no sample: pid and tid, the time, the CPU, the id. */
 #define TRAILER_BYTES 32
 #define TRAILER_TIME_AT 8
 
-static uint64_t time_of(const struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+static uint64_t time_of(const struct perf_rings *r, const struct cpu_ring *ring, uint64_t at,
 			const struct perf_event_header *header)
 {
 	uint64_t time_ns;
 
-	ring_copy(r, ring, at + header->size - TRAILER_BYTES + TRAILER_TIME_AT, &time_ns,
-		  sizeof(time_ns));
+	cpu_ring_copy(ring, r->bytes, at + header->size - TRAILER_BYTES + TRAILER_TIME_AT, &time_ns,
+		      sizeof(time_ns));
 	return time_ns;
 }
 
 /* pid, tid, the new name, padded. */
-static void take_name(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+static void take_name(struct perf_rings *r, const struct cpu_ring *ring, uint64_t at,
 		      const struct perf_event_header *header)
 {
 	char name[RING_NAME_BYTES + 1] = "";
 	size_t n = header->size - sizeof(*header) - 8;
 	uint32_t tid;
 
-	ring_copy(r, ring, at + sizeof(*header) + 4, &tid, sizeof(tid));
-	ring_copy(r, ring, at + sizeof(*header) + 8, name,
-		  n < RING_NAME_BYTES ? n : RING_NAME_BYTES);
+	cpu_ring_copy(ring, r->bytes, at + sizeof(*header) + 4, &tid, sizeof(tid));
+	cpu_ring_copy(ring, r->bytes, at + sizeof(*header) + 8, name,
+		      n < RING_NAME_BYTES ? n : RING_NAME_BYTES);
 	ring_names_set(&r->names, tid, name, time_of(r, ring, at, header));
 }
 
-static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint64_t at,
+static void take_notice(struct perf_rings *r, const struct cpu_ring *ring, uint64_t at,
 			const struct perf_event_header *header)
 {
 	uint64_t words[3];
@@ -338,7 +301,7 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 	if (header->size < sizeof(*header) + 16)
 		return;
 	int has_time = header->size >= sizeof(*header) + 16 + TRAILER_BYTES;
-	ring_copy(r, ring, at + sizeof(*header), words, 16);
+	cpu_ring_copy(ring, r->bytes, at + sizeof(*header), words, 16);
 	if (header->type == PERF_RECORD_LOST) {
 		const struct event_id *id = id_find(r, words[0]);
 		if (id && is_open(id))
@@ -356,26 +319,25 @@ static void take_notice(struct perf_rings *r, const struct perf_ring *ring, uint
 }
 
 /* The front of the next sample of one CPU; other records are dealt with and skipped. */
-static int ring_front(struct perf_rings *r, struct perf_ring *ring, struct sample_front *front)
+static int ring_front(struct perf_rings *r, struct cpu_ring *ring, struct sample_front *front)
 {
-	/* Pairs with the kernel's store of data_head after the record. */
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	const uint64_t head = cpu_ring_head(ring);
 
 	while (ring->page->data_tail < head) {
 		uint64_t at = ring->page->data_tail;
 		struct perf_event_header header;
 
-		ring_copy(r, ring, at, &header, sizeof(header));
+		cpu_ring_copy(ring, r->bytes, at, &header, sizeof(header));
 		if (header.size < sizeof(header)) {
-			ring_advance(ring, head); /* not possible, but never loop on it */
+			cpu_ring_advance(ring, head); /* not possible, but never loop on it */
 			return 0;
 		}
 		if (header.type == PERF_RECORD_SAMPLE && header.size >= sizeof(*front)) {
-			ring_copy(r, ring, at, front, sizeof(*front));
+			cpu_ring_copy(ring, r->bytes, at, front, sizeof(*front));
 			return 1;
 		}
 		take_notice(r, ring, at, &header);
-		ring_advance(ring, at + header.size);
+		cpu_ring_advance(ring, at + header.size);
 	}
 	return 0;
 }
@@ -427,9 +389,9 @@ static void fill_record(const struct perf_rings *r, size_t size, struct record *
 }
 
 /* The ring whose front is the oldest sample, if any. */
-static struct perf_ring *oldest_of(struct perf_rings *r, struct sample_front *best)
+static struct cpu_ring *oldest_of(struct perf_rings *r, struct sample_front *best)
 {
-	struct perf_ring *oldest = NULL;
+	struct cpu_ring *oldest = NULL;
 
 	best->time_ns = UINT64_MAX;
 	for (int i = 0; i < r->count; i++) {
@@ -449,12 +411,12 @@ static struct perf_ring *oldest_of(struct perf_rings *r, struct sample_front *be
  * before this sample, as taking a name, has been written by now: seen when all rings are looked at
  * once more.
  */
-static struct perf_ring *oldest_surely(struct perf_rings *r, struct sample_front *best)
+static struct cpu_ring *oldest_surely(struct perf_rings *r, struct sample_front *best)
 {
-	struct perf_ring *oldest = oldest_of(r, best);
+	struct cpu_ring *oldest = oldest_of(r, best);
 
 	for (;;) {
-		struct perf_ring *before = oldest;
+		struct cpu_ring *before = oldest;
 		uint64_t time_ns = best->time_ns;
 		if (!before)
 			return NULL;
@@ -469,12 +431,13 @@ int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uin
 {
 	for (;;) {
 		struct sample_front best;
-		struct perf_ring *oldest = oldest_surely(r, &best);
+		struct cpu_ring *oldest = oldest_surely(r, &best);
 
 		if (!oldest)
 			return 0;
-		ring_copy(r, oldest, oldest->page->data_tail, r->sample, best.header.size);
-		ring_advance(oldest, oldest->page->data_tail + best.header.size);
+		cpu_ring_copy(oldest, r->bytes, oldest->page->data_tail, r->sample,
+			      best.header.size);
+		cpu_ring_advance(oldest, oldest->page->data_tail + best.header.size);
 		const struct event_id *id = id_find(r, best.id);
 		if (!id || event_enter_as(id->event, id->generation))
 			continue;
@@ -493,8 +456,7 @@ int perf_rings_empty(const struct perf_rings *r)
 {
 	for (int i = 0; i < r->count; i++)
 		if (r->rings[i].fd >= 0 &&
-		    __atomic_load_n(&r->rings[i].page->data_head, __ATOMIC_ACQUIRE) !=
-			    r->rings[i].page->data_tail)
+		    cpu_ring_head(&r->rings[i]) != r->rings[i].page->data_tail)
 			return 0;
 	return 1;
 }

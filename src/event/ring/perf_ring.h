@@ -12,16 +12,12 @@
 #include <stdint.h>
 
 #include "event/event.h"
+#include "event/ring/cpu_ring.h"
 #include "event/ring/ring_names.h"
 #include "record/layout.h"
 
-struct perf_ring {
-	int fd; /* -1: CPU offline */
-	struct perf_event_mmap_page *page;
-};
-
 struct perf_rings {
-	struct perf_ring *rings;
+	struct cpu_ring *rings;
 	int count; /* one per possible CPU; 0: not open */
 	size_t bytes;
 	struct event_id *ids; /* sample id -> event, part, class */
