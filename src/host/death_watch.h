@@ -58,7 +58,7 @@ void death_watch_close(struct death_watch *w);
 int death_watch_add(struct death_watch *w, pid_t pid);
 void death_watch_remove(struct death_watch *w, pid_t pid);
 
-/* The next death; NULL: there is none. It is valid until the next call. */
+/* The next death; NULL: no more have come. It is valid until the next call. */
 const struct death_record *death_watch_next(struct death_watch *w);
 /* Deaths that had no room. */
 uint64_t death_watch_lost(const struct death_watch *w);

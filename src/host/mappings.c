@@ -85,7 +85,7 @@ int mappings_open(struct mappings *m)
 	return err;
 }
 
-/* The time of the first record; false: there is none. */
+/* The time of the first record; false: the ring is empty. */
 static bool front_time(struct cpu_ring *ring, uint64_t *time_ns)
 {
 	struct perf_event_mmap_page *page = ring->page;

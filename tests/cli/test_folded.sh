@@ -82,7 +82,7 @@ check_aliases()
 	kill "$pid"
 }
 
-# Errors and stacks name the others too, and an alias by intention is none.
+# Errors and stacks name the others too. An alias that the source declares is not one of them.
 check_errors()
 {
 	errors=$tmp/folded_errors
