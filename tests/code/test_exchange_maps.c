@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,10 +158,62 @@ static void locked_memory_stays_locked(void **state)
 	assert_int_equal(is_locked(crossing_site), 0);
 }
 
+/* As many as a limit lets be locked, so that none can be locked beside them. */
+static int limit_locked(void)
+{
+	FILE *status = fopen("/proc/self/status", "r");
+	char line[300];
+	rlim_t kib = 0;
+
+	while (status && fgets(line, sizeof(line), status))
+		sscanf(line, "VmLck: %lu", &kib);
+	if (status)
+		fclose(status);
+	const struct rlimit limit = { kib << 10, kib << 10 };
+
+	return !kib || setrlimit(RLIMIT_MEMLOCK, &limit) || setresuid(65534, 65534, 65534);
+}
+
+static void work_locked(int flags, int is_limited)
+{
+	if (mlockall(flags) || (is_limited && (limit_locked() || prctl(PR_SET_DUMPABLE, 1))))
+		_exit(77);
+	change_and_restore(5);
+	_exit(count_pieces() != 1 || is_locked(crossing_site) != 1 || is_locked(pausing_site) != 1);
+}
+
+static void text_that_is_locked_is_one_mapping_again(void **state)
+{
+	static const struct {
+		int flags;
+		int is_limited;
+	} cases[] = {
+		{ MCL_CURRENT, 0 },
+		{ MCL_CURRENT | MCL_FUTURE, 0 },
+		{ MCL_CURRENT | MCL_ONFAULT, 0 },
+		{ MCL_CURRENT, 1 },
+	};
+
+	if (!can_leave_place())
+		skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int status;
+		pid_t child = fork();
+
+		if (!child)
+			work_locked(cases[i].flags, cases[i].is_limited);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (status == 77 << 8)
+			skip();
+		assert_int_equal(status, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_text_is_one_mapping_again), /* first, as locks leave pieces */
+		TEST(the_text_is_one_mapping_again), /* first, as a copy by name leaves pieces */
+		TEST(text_that_is_locked_is_one_mapping_again),
 		TEST(locked_memory_stays_locked),
 		TEST(the_same_part_of_the_same_file_is_mapped),
 	};

@@ -60,6 +60,19 @@ def mappings(part):
         yield start, end, words[1], words[5] if len(words) > 5 else ''
 
 
+def files(part):
+    """How many mappings of files there are of each name, permissions and flags, as that of a locked one."""
+    all_of = collections.Counter()
+    name = permissions = ''
+    for line in read(f'{part}/smaps').splitlines():
+        words = line.split(None, 5)
+        if re.match(r'[0-9a-f]+-[0-9a-f]+$', words[0]):
+            permissions, name = words[1], words[5] if len(words) > 5 else ''
+        elif words[0] == 'VmFlags:' and name.startswith('/'):
+            all_of[(name, f'{permissions} ({" ".join(word for word in line.split()[1:] if word != "sd")})')] += 1
+    return all_of
+
+
 def code_of(part):
     """(start, end, name) of each mapping of a file that is executable."""
     return [(start, end, name) for start, end, permissions, name in mappings(part)
@@ -90,8 +103,7 @@ class State:
         self.limits = read(f'{part}/limits')
         self.threads = threads(pid)
         self.descriptors = descriptors(part)
-        self.files = collections.Counter(
-            (name, permissions) for _, _, permissions, name in mappings(part) if name.startswith('/'))
+        self.files = files(part)
         self.code = {(start, end) for start, end, permissions, name in mappings(part)
                      if 'x' in permissions and not name}
         self.text = text_of(part, before.text if before else code_of(part))

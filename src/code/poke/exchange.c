@@ -34,7 +34,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
-#include "base/own_status.h"
+#include "code/poke/locked.h"
 #include "code/poke/mapping.h"
 #include "code/poke/region.h"
 #include "code/poke/text_mem.h"
@@ -55,6 +55,9 @@ static const char why_not_mapped[] =
 	"seccomp filter, a limit of memory or of mappings)";
 static const char why_not_written[] =
 	"the page with the code cannot be exchanged: its copy cannot be written";
+static const char why_locked[] =
+	"the page with the code cannot be exchanged: it is locked in memory, and cannot be locked "
+	"again as it is (RLIMIT_MEMLOCK, or mlock() of a part)";
 static const char why_changed[] =
 	"the bytes near a site changed during the exchange: another patcher or a debugger is at work";
 
@@ -68,6 +71,7 @@ struct exchange {
 	uint8_t *old; /* what is there */
 	uint8_t *new; /* what shall be there */
 	uint8_t *copy;
+	enum locked locked;
 	struct mapping mapping; /* that of from */
 	struct mapping other;
 };
@@ -144,15 +148,23 @@ static int is_text(const struct mapping *mapping)
 }
 
 /* They may be several mappings by now. */
-static int find_mappings(struct exchange *x)
+static int find_mappings(struct exchange *x, const char **why)
 {
+	*why = why_not_private;
 	if (mapping_find(x->from, &x->mapping) || !is_text(&x->mapping))
 		return -EOPNOTSUPP;
-	for (uint64_t at = x->mapping.end; at < x->from + x->bytes; at = x->other.end)
+	x->locked = locked_at(x->from);
+	for (uint64_t at = x->mapping.end; at < x->from + x->bytes; at = x->other.end) {
 		if (mapping_find(at, &x->other) || !is_text(&x->other) ||
 		    !is_part_of(&x->mapping, x->from, &x->other, at, at - x->from))
 			return -EOPNOTSUPP;
-	return 0;
+		if (locked_at(at) != x->locked)
+			x->locked = LOCKED_UNKNOWN;
+	}
+	*why = why_locked;
+	return x->locked == LOCKED_UNKNOWN || locked_set(x->from, x->bytes, x->locked) ?
+		       -EOPNOTSUPP :
+		       0;
 }
 
 /* The kernel says of both mappings which file they are of: a name or fstat() can mislead. */
@@ -251,13 +263,6 @@ static int fill_copy(struct exchange *x)
 	return err;
 }
 
-/* What was locked stays so. */
-static void lock_copy(const struct exchange *x)
-{
-	if (own_status("\nVmLck:\t       0") != ' ')
-		sys2(SYS_mlock, x->copy, x->bytes);
-}
-
 static int is_hole(const struct exchange *x)
 {
 	uint8_t byte;
@@ -282,26 +287,33 @@ static int take_place(const struct exchange *x)
 	return at == (long)x->from ? 0 : -EOPNOTSUPP;
 }
 
-static int exchange_mapped(struct exchange *x, const char **why)
+static int prepare_copy(struct exchange *x, const char **why)
 {
-	if (find_mappings(x))
-		return refuse(why, why_not_private, -EOPNOTSUPP);
-	int err = map_copy(x, why);
-	if (err)
-		return err;
 	memcpy(x->new, x->old, x->bytes);
 	store(x, x->new, x->from);
-	err = fill_copy(x) ? refuse(why, why_not_written, -EOPNOTSUPP) : 0;
-	if (!err) {
-		lock_copy(x);
-		/* Another patcher may have written in the time that this took. */
-		if (memcmp((const void *)(uintptr_t)x->from, x->old, x->bytes))
-			err = refuse(why, why_changed, -EBUSY);
-	}
+	if (fill_copy(x))
+		return refuse(why, why_not_written, -EOPNOTSUPP);
+	/* Another patcher may have written in the time that this took. */
+	if (memcmp((const void *)(uintptr_t)x->from, x->old, x->bytes))
+		return refuse(why, why_changed, -EBUSY);
+	return 0;
+}
+
+static int exchange_mapped(struct exchange *x, const char **why)
+{
+	int err = find_mappings(x, why);
+
+	if (!err)
+		err = map_copy(x, why);
+	if (err)
+		return err;
+	err = prepare_copy(x, why);
 	if (!err && take_place(x))
 		err = refuse(why, why_not_mapped, -EOPNOTSUPP);
 	if (err)
 		memory_unmap(x->copy, x->bytes);
+	else
+		locked_set(x->from, x->bytes, x->locked);
 	return err;
 }
 
