@@ -24,6 +24,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "decoder_name.h"
+#include "guest/late_trap.h"
 #include "guest/moved.h"
 #include "guest/own_thread.h"
 #include "guest/run.h"
@@ -57,6 +58,23 @@ static int stop_for_program(void)
 	return 0;
 }
 
+/* The program's calls lead to us already. */
+static int take_trap(void)
+{
+	int err = late_trap_take(stop_for_program, true);
+
+	if (!err)
+		late_trap_look_again();
+	return err;
+}
+
+/* No watch is there. A trap in libc, in place of a jump, needs our handler. */
+static void leave_trap(void)
+{
+	if (!late_jumps_have_trap())
+		late_trap_give_back((signals_set_action)guard_next("sigaction"));
+}
+
 /* Only where no thread has SIGTRAP blocked: a trap would wait there, and the program could see it. */
 static void start_late_watches(struct heap_region *region)
 {
@@ -66,15 +84,17 @@ static void start_late_watches(struct heap_region *region)
 		snprintf(region->why_unwatched, sizeof(region->why_unwatched),
 			 "a thread blocks SIGTRAP");
 	} else {
-		signals_prepare(stop_for_program);
 		signals_spare_stacks(1);
-		err = heap_watch_start();
+		err = take_trap();
+		if (!err)
+			err = heap_watch_start();
 		if (err)
 			trapline_explain(err, region->why_unwatched, sizeof(region->why_unwatched));
-		signals_are_ours(!err);
 	}
-	if (err)
-		counter_add(&region->counters[HEAP_UNWATCHED], 1u);
+	if (!err)
+		return;
+	leave_trap();
+	counter_add(&region->counters[HEAP_UNWATCHED], 1u);
 }
 
 static bool is_command_there(void)
@@ -232,6 +252,7 @@ static void stop(struct heap_region *region)
 	heap_stop();
 	/* It may have stopped before its watches began. */
 	heap_watch_end();
+	late_trap_rest();
 	pthread_mutex_unlock(&late.lock);
 	atomic_set(&region->run.state, (uint32_t)RUN_STOPPED);
 }
@@ -241,8 +262,10 @@ static void give_back(struct heap_region *region)
 	pthread_mutex_lock(&late.lock);
 	if (!are_masks_open())
 		segv_leave();
-	signals_are_ours(0);
+	moved_wait();
+	leave_trap();
 	leave_jumps(region);
+	late_trap_end();
 	pthread_mutex_unlock(&late.lock);
 }
 

@@ -8,6 +8,7 @@
 #ifndef AGENT_GUARD_LATE_H
 #define AGENT_GUARD_LATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct guard_entry {
@@ -31,6 +32,8 @@ void late_allocator(char *path, size_t n);
 /* To the guard: those that do not allocate, before SIGSEGV is taken; then all. */
 void late_jumps_lead_first(void);
 void late_jumps_lead(void);
+/* One of them is a trap, for there was no room. */
+bool late_jumps_have_trap(void);
 /* To the original ones, and their text as it was; but not free() and its like. */
 void late_jumps_leave(void);
 /* free() and its like too: no block is ours. Returns how many jumps could not be taken away. */

@@ -22,6 +22,7 @@
 #include "core/in_code.h"
 #include "guest/kernel_action.h"
 #include "guest/late_jump.h"
+#include "trap/install.h"
 #include "trap/probe_entry.h"
 
 #define SITES_MAX 128u
@@ -134,9 +135,10 @@ static int open_site(struct late_site *site, struct code_problem *problem)
 {
 	int err = site->jump.is_open ? 0 : late_jump_open(&site->jump, problem);
 
-	if (late_jump_has_no_room(err) && !strcmp(site->entry->name, "sigaction"))
-		err = late_jump_open_trap(&site->jump, (uintptr_t)kernel_sigaction, problem);
-	return err;
+	if (!late_jump_has_no_room(err) || strcmp(site->entry->name, "sigaction"))
+		return err;
+	err = trap_install();
+	return err ? err : late_jump_open_trap(&site->jump, (uintptr_t)kernel_sigaction, problem);
 }
 
 static void set_next(void)
@@ -175,7 +177,7 @@ void late_jumps_find(void)
 int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 {
 	struct code_problem problem = { NULL, 0 };
-	int err = code_start();
+	int err = code_prepare();
 
 	*refused = (struct late_refused){ 0, "" };
 	if (err) {
@@ -223,6 +225,14 @@ void late_jumps_lead(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
 		late_jump_lead(&sites[i].jump, true);
+}
+
+bool late_jumps_have_trap(void)
+{
+	for (uint32_t i = 0; i < site_count; i++)
+		if (sites[i].jump.traps)
+			return true;
+	return false;
 }
 
 void late_jumps_leave(void)

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "agent/guard/guard.h"
+#include "guest/late_trap.h"
 #include "guest/segv.h"
 #include "guest/signals.h"
 #include "heap/heap_death.h"
@@ -24,7 +25,7 @@ static signals_set_action next_sigaction(void)
 /* Where the detector begins or ends at this moment, its own handlers may be there. */
 static int change(int signal, const struct sigaction *action, struct sigaction *old)
 {
-	int result = signals_action(next_sigaction(), signal, action, old);
+	int result = late_trap_action(next_sigaction(), signal, action, old);
 
 	if (!result && old) {
 		segv_from_kernel(signal, old);

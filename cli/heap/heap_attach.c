@@ -30,6 +30,7 @@
 #define STEP_NS 1000000
 #define READY_NS 10000000000u
 #define END_NS 3000000000u
+#define LEAVE_NS 9000000000u /* it waits for threads of a busy machine */
 
 static bool wait_for_state(const struct heap_region *region, pid_t pid, uint32_t not_yet,
 			   uint64_t most_ns)
@@ -52,11 +53,14 @@ static void copy_text(const char *from, char *to, size_t n)
 	clean_text(to);
 }
 
-static void block_segv(struct heap_attach *attach, pid_t pid)
+static void block_signals(struct heap_attach *attach, pid_t pid)
 {
 	inject_mask_of(SIGSEGV, MARKER_OF_SIGSEGV);
 	if (attach->unblocked_count)
 		inject_block_trap(pid, attach->unblocked, attach->unblocked_count);
+	/* What the program has blocked since. */
+	inject_mask_of(SIGTRAP, MARKER_OF_SIGTRAP);
+	inject_block_trap(pid, NULL, 0);
 	inject_mask_of(SIGTRAP, 0);
 	attach->unblocked_count = 0;
 	free(attach->unblocked);
@@ -88,6 +92,9 @@ static bool is_trap_blocked(pid_t pid)
 {
 	static struct inject_masked threads[INJECT_THREADS_MAX];
 
+	inject_mask_of(SIGTRAP, MARKER_OF_SIGTRAP);
+	inject_note_markers(pid);
+	inject_mask_of(SIGTRAP, 0);
 	return inject_find_blocked(pid, threads, INJECT_THREADS_MAX) != 0;
 }
 
@@ -169,9 +176,9 @@ void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid
 		atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_NOT);
 	wait_for_state(region, pid, RUN_TAKEN, END_NS);
 	wait_for_state(region, pid, RUN_ARMED, END_NS);
-	block_segv(attach, pid);
+	block_signals(attach, pid);
 	atomic_set(&region->are_masks_back, 1u);
-	wait_for_state(region, pid, RUN_STOPPED, END_NS);
+	wait_for_state(region, pid, RUN_STOPPED, LEAVE_NS);
 	attach->has_left = atomic_get(&region->run.state) == RUN_ENDED;
 	/* It has ended before: then nothing is left there either. */
 	attach->has_left |= program_has_ended(pid);

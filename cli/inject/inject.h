@@ -61,6 +61,8 @@ struct inject_masked {
  * agent in the process has it (base/marker.h); 0: none.
  */
 void inject_mask_of(int signal, int marker);
+/* Before a thread gets a marker: the masks that have it are the program's own. inject_find_blocked() does it, too. */
+void inject_note_markers(pid_t pid);
 /*
  * The threads that have SIGTRAP blocked for long, without a marker except those in a signal handler; it takes 20 ms if
  * one has it blocked at all. threads has room for max. Returns how many.

@@ -144,38 +144,47 @@ static bool has_all(uint64_t mask)
 }
 
 /* Masks that have the marker and not its signal before anything of that process is unblocked. */
-static struct {
+static struct own_markers {
 	uint64_t masks[OWN_MASKS];
 	size_t count;	 /* more than there is room for: there are others */
 	bool is_used;	 /* for more than to block all signals */
 	bool has_opened; /* none is noted any more */
-} own_markers;
+} own_of_trap, own_of_other;
+
+static struct own_markers *own_markers(void)
+{
+	return masked_bit == TRAP_BIT ? &own_of_trap : &own_of_other;
+}
 
 static bool is_own_marker(uint64_t mask)
 {
-	for (size_t i = 0; i < own_markers.count && i < OWN_MASKS; i++)
-		if (own_markers.masks[i] == mask)
+	const struct own_markers *own = own_markers();
+
+	for (size_t i = 0; i < own->count && i < OWN_MASKS; i++)
+		if (own->masks[i] == mask)
 			return true;
-	return own_markers.count > OWN_MASKS;
+	return own->count > OWN_MASKS;
 }
 
 static void note_own_marker(uint64_t mask)
 {
+	struct own_markers *own = own_markers();
+
 	/* No program has SIGSTKFLT blocked alone: a command has left it that was killed. */
 	if (masked_bit == TRAP_BIT && !has_all(mask))
 		return;
-	own_markers.is_used |= !has_all(mask);
+	own->is_used |= !has_all(mask);
 	if (mask & masked_bit || is_own_marker(mask))
 		return;
-	if (own_markers.count < OWN_MASKS)
-		own_markers.masks[own_markers.count] = mask;
-	own_markers.count++;
+	if (own->count < OWN_MASKS)
+		own->masks[own->count] = mask;
+	own->count++;
 }
 
-static void note_own_markers(pid_t pid)
+void inject_note_markers(pid_t pid)
 {
 	static pid_t all[THREADS_MAX];
-	const size_t n = own_markers.has_opened ? 0 : program_threads(pid, all, THREADS_MAX);
+	const size_t n = own_markers()->has_opened ? 0 : program_threads(pid, all, THREADS_MAX);
 	uint64_t mask;
 
 	for (size_t i = 0; i < n; i++)
@@ -221,7 +230,7 @@ size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 {
 	struct masking m = { pid, threads, 0, 0 };
 
-	note_own_markers(pid);
+	inject_note_markers(pid);
 	m.count = drop_passing(pid, threads, find_blocked(pid, threads, max));
 	if (marker_bit || !m.count)
 		return m.count;
@@ -260,7 +269,7 @@ size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t coun
 	struct masking m = { pid, threads, count, 0 };
 
 	held_run(unblock_trap, &m);
-	own_markers.has_opened |= m.count_done != 0;
+	own_markers()->has_opened |= m.count_done != 0;
 	return m.count_done;
 }
 
@@ -308,7 +317,7 @@ static uint64_t without_marker(const struct masking *m, const struct inject_mask
 	if (!(mask & marker_bit) || is_own_marker(mask) || (known && known->mask & marker_bit))
 		return 0;
 	uint64_t to = mask_of_creator(m, mask);
-	if (!to && !has_all(mask) && !own_markers.is_used)
+	if (!to && !has_all(mask) && !own_markers()->is_used)
 		to = (mask & ~marker_bit) | masked_bit;
 	return to == mask ? 0 : to;
 }

@@ -13,6 +13,7 @@
 #include "code/branch/branch_keys.h"
 #include "code/log/code_stream_to.h"
 #include "code/poke/poke.h"
+#include "code/poke/poke_any_mask.h"
 #include "code/poke/traps.h"
 #include "core/explain.h"
 #include "core/target.h"
@@ -53,7 +54,7 @@ void code_add_fork_handlers(void)
 	pthread_once(&once, add_fork_handlers);
 }
 
-int code_start(void)
+int code_prepare(void)
 {
 	static pthread_once_t environment = PTHREAD_ONCE_INIT;
 	struct code_problem problem = { NULL, 0 };
@@ -61,12 +62,20 @@ int code_start(void)
 
 	if (err)
 		return failed(err, FAILED_CODE, problem.why);
+	atomic_set(&poke_take_trap, trap_install);
 	code_add_fork_handlers();
-	err = trap_install();
-	if (err)
-		return failed(err, FAILED_CODE, "cannot handle SIGTRAP");
 	pthread_once(&environment, code_stream_by_environment);
 	return 0;
+}
+
+int code_start(void)
+{
+	int err = code_prepare();
+
+	if (err)
+		return err;
+	err = trap_install();
+	return err ? failed(err, FAILED_CODE, "cannot handle SIGTRAP") : 0;
 }
 
 #if defined(__x86_64__)

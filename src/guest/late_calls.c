@@ -11,21 +11,16 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "base/tasks.h"
 #include "code/poke/change.h"
 #include "core/in_code.h"
 #include "guest/late_jump.h"
-#include "guest/moved.h"
-#include "guest/own_masks.h"
+#include "guest/late_trap.h"
 #include "guest/signals.h"
-#include "trap/dispatch.h"
-#include "trap/foreign.h"
 #include "trap/install.h"
 #include "trap/probe_entry.h"
 
 #define LOOK_NS 20000000
 #define CLOSE_LOOKS 50
-#define TRAP_BIT (1ull << (SIGTRAP - 1))
 
 enum {
 	ACTION,
@@ -41,25 +36,11 @@ static const char *const names[CALLS] = {
 	"sigaction", "pthread_sigmask", "sigpending", "execve", "execveat", "fexecve",
 };
 static struct late_jump jumps[CALLS];
-static uint32_t runs;	    /* tools */
-static uint32_t gives_back; /* an action of SIGTRAP is for the kernel */
-
-/* Ours itself comes from trap_install(), or from a program that puts back what it once read. */
-static bool is_for_kernel(const struct sigaction *action)
-{
-	return atomic_get(&gives_back) || (action && action->sa_sigaction == trap_on_sigtrap);
-}
+static uint32_t runs; /* tools */
 
 static int late_action(int signal, const struct sigaction *action, struct sigaction *old)
 {
-	const signals_set_action next = (signals_set_action)jumps[ACTION].original;
-	const bool is_direct = signal == SIGTRAP && is_for_kernel(action);
-	int err = is_direct ? next(signal, action, old) : signals_action(next, signal, action, old);
-
-	/* Where a tool begins or ends at this moment, ours may be there. */
-	if (!err && !is_direct && signal == SIGTRAP && old && old->sa_sigaction == trap_on_sigtrap)
-		action_read(&trap_previous, old);
-	return err;
+	return late_trap_action((signals_set_action)jumps[ACTION].original, signal, action, old);
 }
 
 static int late_mask(int how, const sigset_t *set, sigset_t *old)
@@ -147,7 +128,7 @@ static void close_all(void)
 static int open_all(void)
 {
 	struct code_problem problem;
-	int err = code_start();
+	int err = code_prepare();
 
 	if (!err)
 		trap_probe_prepare();
@@ -183,89 +164,39 @@ static int calls_begin(int (*end)(void), bool keeps_open)
 		return 0;
 	}
 	signals_note_own_masks();
-	const int err_of_calls = lead_all();
-
-	signals_take_marked(end);
-	int err = trap_install();
-	if (err_of_calls || err) {
-		close_all();
+	int err = lead_all();
+	if (err) {
+		signals_take_marked(end);
+		trap_install();
 		return err;
 	}
-	signals_are_late(keeps_open);
-	signals_are_ours(1);
-	atomic_set(&runs, 1u);
-	return 0;
-}
-
-static void calls_look_again(void)
-{
-	moved_wait();
-	trap_install();
+	err = late_trap_take(end, keeps_open);
+	if (err)
+		close_all();
+	else
+		atomic_set(&runs, 1u);
+	return err;
 }
 
 static void calls_rest(void)
 {
-	if (!atomic_get(&runs))
-		return;
-	atomic_set(&trap_held_bit, TRAP_BIT);
-	signals_are_late(0);
-}
-
-/* ---- the end ---- */
-
-/* 1: a SIGTRAP waits for it, or that is not known. */
-static int waits_for(void *arg, pid_t tid)
-{
-	uint64_t own = 0;
-	uint64_t shared = 0;
-	int err = own_masks_of(tid, "SigPnd", &own);
-
-	(void)arg;
-	if (!err)
-		err = own_masks_of(tid, "ShdPnd", &shared);
-	return err == -ENOENT ? 0 : err || (own | shared) & TRAP_BIT;
-}
-
-/*
- * The default action stays with us: a trap of ours that nothing here can know of would kill. Calls of the program go to
- * the kernel from now on; one that came before is looked at again.
- */
-static void give_back(void)
-{
-	const signals_set_action next = (signals_set_action)jumps[ACTION].original;
-	struct sigaction program;
-	struct task_names room;
-	const uint64_t version = action_read(&trap_previous, &program);
-
-	if (program.sa_handler == SIG_DFL || !trap_is_installed() ||
-	    tasks_each(sys_getpid(), &room, waits_for, NULL))
-		return;
-	atomic_set(&gives_back, 1u);
-	const sighandler_t handler = program.sa_handler;
-
-	next(SIGTRAP, &program, NULL);
-	moved_wait();
-	/* SA_RESETHAND may have been used up as well. */
-	if (action_read(&trap_previous, &program) != version || program.sa_handler != handler)
-		next(SIGTRAP, &program, NULL);
-	trap_was_taken_out();
+	if (atomic_get(&runs))
+		late_trap_rest();
 }
 
 static void calls_end(bool is_free)
 {
 	if (!atomic_get(&runs) || atomic_add(&runs, (uint32_t)-1) > 1)
 		return;
-	atomic_set(&trap_held_bit, TRAP_BIT);
 	if (is_free)
-		give_back();
+		late_trap_give_back((signals_set_action)jumps[ACTION].original);
 	close_all();
-	atomic_set(&gives_back, 0u);
-	signals_are_ours(0);
+	late_trap_end();
 }
 
 const struct late_calls late_calls = {
 	.begin = calls_begin,
-	.look_again = calls_look_again,
+	.look_again = late_trap_look_again,
 	.rest = calls_rest,
 	.end = calls_end,
 };

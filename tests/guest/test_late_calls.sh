@@ -54,6 +54,12 @@ for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked 
 	ok "a_probe_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
 done
 
+# Debug registers raise SIGTRAP there.
+for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked; do
+	many "${behaviour}"_trap heap --first 50 -o /dev/null --for 0.1
+	ok "heap_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
+done
+
 many exec_inherits flow --overhead 50% -o /dev/null --for 0.1
 ok "flow_leaves_ignored_signals_to_a_new_program" $?
 many exec_inherits break step --mechanism probe --summary --for 0.1

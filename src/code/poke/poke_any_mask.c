@@ -10,14 +10,29 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/atomic.h"
 #include "code/lasting_text.h"
 #include "code/poke/traps.h"
+
+int (*poke_take_trap)(void);
+
+static int take_trap(struct code_problem *problem)
+{
+	int (*const take)(void) = atomic_get(&poke_take_trap);
+	const int err = take ? take() : 0;
+
+	if (err)
+		problem->why = "cannot handle SIGTRAP";
+	return err;
+}
 
 int poke_may_trap(struct code_problem *problem)
 {
 	const char *why = problem->why ? problem->why : "the code cannot be changed at once";
 	int err = traps_check_masks(problem);
 
+	if (!err)
+		return take_trap(problem);
 	if (err != -EBUSY)
 		return err;
 	char *text = lasting_text();

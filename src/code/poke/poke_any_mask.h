@@ -15,4 +15,7 @@ int poke_any_mask(const struct trapline_poke_site *sites, size_t n, uint32_t fla
  */
 int poke_may_trap(struct code_problem *problem);
 
+/* Makes SIGTRAP ours, before an int3 stands anywhere; NULL: it is already. 0 or -errno. */
+extern int (*poke_take_trap)(void);
+
 #endif

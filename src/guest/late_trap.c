@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* late_trap.c - see late_trap.h. */
+#include "guest/late_trap.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/sys.h"
+#include "base/tasks.h"
+#include "guest/moved.h"
+#include "guest/own_masks.h"
+#include "trap/dispatch.h"
+#include "trap/foreign.h"
+#include "trap/install.h"
+
+#define TRAP_BIT (1ull << (SIGTRAP - 1))
+
+static uint32_t gives_back; /* an action of SIGTRAP is for the kernel */
+
+/* Ours itself comes from trap_install(), or from a program that puts back what it once read. */
+static bool is_for_kernel(const struct sigaction *action)
+{
+	return atomic_get(&gives_back) || (action && action->sa_sigaction == trap_on_sigtrap);
+}
+
+int late_trap_action(signals_set_action next, int signal, const struct sigaction *action,
+		     struct sigaction *old)
+{
+	const bool is_direct = signal == SIGTRAP && is_for_kernel(action);
+	int err = is_direct ? next(signal, action, old) : signals_action(next, signal, action, old);
+
+	/* Where a tool begins or ends at this moment, ours may be there. */
+	if (!err && !is_direct && signal == SIGTRAP && old && old->sa_sigaction == trap_on_sigtrap)
+		action_read(&trap_previous, old);
+	return err;
+}
+
+int late_trap_take(int (*end)(void), bool keeps_open)
+{
+	signals_take_marked(end);
+	int err = trap_install();
+	if (err)
+		return err;
+	signals_are_late(keeps_open);
+	signals_are_ours(1);
+	return 0;
+}
+
+void late_trap_look_again(void)
+{
+	moved_wait();
+	trap_install();
+}
+
+void late_trap_rest(void)
+{
+	atomic_set(&trap_held_bit, TRAP_BIT);
+	signals_are_late(0);
+}
+
+/* 1: a SIGTRAP waits for it, or that is not known. */
+static int waits_for(void *arg, pid_t tid)
+{
+	uint64_t own = 0;
+	uint64_t shared = 0;
+	int err = own_masks_of(tid, "SigPnd", &own);
+
+	(void)arg;
+	if (!err)
+		err = own_masks_of(tid, "ShdPnd", &shared);
+	return err == -ENOENT ? 0 : err || (own | shared) & TRAP_BIT;
+}
+
+/*
+ * The default action stays with us: a trap of ours that nothing here can know of would kill. Calls of the program go to
+ * the kernel from now on; one that came before is looked at again.
+ */
+void late_trap_give_back(signals_set_action next)
+{
+	struct sigaction program;
+	struct task_names room;
+	const uint64_t version = action_read(&trap_previous, &program);
+
+	if (program.sa_handler == SIG_DFL || !trap_is_installed() ||
+	    tasks_each(sys_getpid(), &room, waits_for, NULL))
+		return;
+	atomic_set(&gives_back, 1u);
+	const sighandler_t handler = program.sa_handler;
+
+	next(SIGTRAP, &program, NULL);
+	moved_wait();
+	/* SA_RESETHAND may have been used up as well. */
+	if (action_read(&trap_previous, &program) != version || program.sa_handler != handler)
+		next(SIGTRAP, &program, NULL);
+	trap_was_taken_out();
+}
+
+void late_trap_end(void)
+{
+	atomic_set(&trap_held_bit, TRAP_BIT);
+	atomic_set(&gives_back, 0u);
+	signals_are_ours(0);
+}
