@@ -20,6 +20,8 @@ struct break_call {
 	uint64_t hidden; /* where the caller wants a result that is not in registers; 0: not known */
 	struct trapline_hit hit; /* of the call; the memory that its pointers point to is not valid */
 	uint64_t caller;	 /* 0: not known */
+	struct place
+		caller_place; /* as of the call: the process may run another program when it ends */
 	struct run_frame *frames; /* NULL: none */
 	size_t frame_count;
 	char *args_text; /* NULL: not wanted */

@@ -83,6 +83,7 @@ void break_output_call(struct observe *o, struct symbols *s, const struct break_
 	struct run_hit hit = observe_hit_of(o, &call->hit);
 	struct run_call more = { .site = call->site,
 				 .caller = call->caller,
+				 .caller_place = call->caller_place,
 				 .args = call->args_text,
 				 .args_json = call->args_json,
 				 .args_later = call->args_later };
@@ -92,8 +93,6 @@ void break_output_call(struct observe *o, struct symbols *s, const struct break_
 	/* The address is that of the first process, whatever process the hit is of. */
 	hit_place(o->symbols, o->targets.set ? hit.address : hit.ip, false, &hit.place);
 	hit.process = targets_name(&o->targets, hit.pid);
-	if (call->caller)
-		hit_place(s, call->caller, true, &more.caller_place);
 	if (returned) {
 		fill_result(o, s, returned, call, signature, &more, result, sizeof(result));
 		more.duration_ns = returned->time_ns - hit.time_ns;

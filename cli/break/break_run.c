@@ -337,6 +337,8 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 	/* A return address of a 32-bit program has 4 bytes, and 8 were read. */
 	if (symbols_is_32bit(b->run.symbols))
 		call->caller = 0;
+	if (call->caller)
+		hit_place(symbols_of(&b->run, hit), call->caller, true, &call->caller_place);
 	if (b->run.set.args)
 		read_args(b, hit, call, signature_at(b, call->site));
 	return call;

@@ -53,6 +53,7 @@ void death_log_close(struct death_log *log)
 	log->symbols = NULL;
 	kept_files_close(log->kept);
 	log->kept = NULL;
+	mapped_names_close(&log->mapped);
 	death_watch_close(&log->watch);
 	mappings_close(&log->mappings);
 }
@@ -92,29 +93,10 @@ void death_log_attach(struct death_log *log, pid_t pid)
 	if (!log->err && symbols_open(pid, &log->symbols))
 		log->symbols = NULL;
 	p = mappings_of(&log->mappings, pid);
-	log->changes = p ? p->changes : 0;
+	log->version = p ? p->version : 0;
 }
 
 /* ---- names ---- */
-
-/* NULL: no memory, or what the process had mapped is not known for sure. */
-static struct symbols *symbols_of_ended(const struct mapped_process *p)
-{
-	struct symbols *symbols = NULL;
-
-	if (!p || !p->count || p->is_unsure)
-		return NULL;
-	struct symbols_mapping *mappings = calloc(p->count, sizeof(*mappings));
-	for (size_t i = 0; mappings && i < p->count; i++)
-		mappings[i] = (struct symbols_mapping){ .start = p->files[i].start,
-							.offset = p->files[i].offset,
-							.inode = p->files[i].inode,
-							.path = p->files[i].path };
-	if (mappings && symbols_open_mapped(mappings, p->count, &symbols))
-		symbols = NULL;
-	free(mappings);
-	return symbols;
-}
 
 static bool is_ours(const char *module)
 {
@@ -334,7 +316,7 @@ static void take_record(struct death_log *log, const struct death_record *r)
 	const struct mapped_process *p = mappings_of(&log->mappings, e->death.pid);
 	bool is_attached = log->symbols && e->death.pid == log->attached;
 	if (!is_attached)
-		e->symbols = symbols_of_ended(p);
+		e->symbols = mapped_names_open(&log->mapped, p);
 	struct symbols *symbols = is_attached ? log->symbols : e->symbols;
 	if (!log->watch.has_registers)
 		snprintf(e->death.why, sizeof(e->death.why),
@@ -355,8 +337,8 @@ static void refresh_attached(struct death_log *log)
 	const struct mapped_process *p = log->symbols ? mappings_of(&log->mappings, log->attached) :
 							NULL;
 
-	if (p && p->changes != log->changes && symbols_refresh(log->symbols))
-		log->changes = p->changes;
+	if (p && p->version != log->version && symbols_refresh(log->symbols))
+		log->version = p->version;
 }
 
 void death_log_look(struct death_log *log, bool has_color, FILE *f)
@@ -368,10 +350,11 @@ void death_log_look(struct death_log *log, bool has_color, FILE *f)
 	if (!is_open(log))
 		return;
 	mappings_read(&log->mappings);
+	mapped_names_keep(&log->mapped, &log->mappings);
 	refresh_attached(log);
 	while ((r = death_watch_next(&log->watch)))
 		take_record(log, r);
-	mappings_forget_ended(&log->mappings);
+	mappings_forget_ended(&log->mappings, UINT64_MAX);
 	for (struct death_entry *e = f && !log->is_silent ? log->entries : NULL; e; e = e->next) {
 		if (e->death.is_told)
 			continue;

@@ -8,6 +8,7 @@
 #ifndef CLI_LAUNCH_DEATH_LOG_H
 #define CLI_LAUNCH_DEATH_LOG_H
 
+#include "cli/launch/mapped_names.h"
 #include "host/death_watch.h"
 #include "host/mappings.h"
 #include "report/death.h"
@@ -23,12 +24,13 @@ struct death_log {
 	const char *command; /* the name of the subcommand */
 	struct death_watch watch;
 	struct mappings mappings;
+	struct mapped_names mapped;
 	int err; /* 0, or why deaths are not seen */
 	pid_t attached;
 	struct symbols *symbols; /* of the process that was attached to */
 	struct kept_files *kept; /* of it too; NULL: none */
 	uint64_t looks;
-	uint64_t changes; /* of its mappings, that its symbols have */
+	uint64_t version; /* of its mappings, that its symbols have */
 	struct death_entry *entries;
 	uint64_t unlisted; /* deaths that were too many to be kept */
 	bool is_silent;	   /* the run has reported why: the deaths are not printed */

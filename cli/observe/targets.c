@@ -94,11 +94,12 @@ void targets_opts(const struct observe_settings *set, struct trapline_event_opts
 	opts->program = set->process_name;
 }
 
-static int add_one(const struct observe_settings *set, struct trapline_event *const *events,
-		   size_t count, pid_t pid)
+static int add_one(struct targets *t, struct trapline_event *const *events, size_t count, pid_t pid)
 {
 	char text[300];
 
+	if (pid != t->set->pid)
+		target_names_add(&t->names, pid);
 	for (size_t i = 0; i < count; i++) {
 		int err = trapline_event_add(events[i], pid);
 
@@ -106,23 +107,23 @@ static int add_one(const struct observe_settings *set, struct trapline_event *co
 			return 0; /* it has ended since */
 		if (err < 0) {
 			trapline_explain(err, text, sizeof(text));
-			return cli_wrong(set->name, "cannot observe process %d: %s", pid, text);
+			return cli_wrong(t->set->name, "cannot observe process %d: %s", pid, text);
 		}
 	}
 	return 0;
 }
 
 /* Those that began before the events were armed; what begins later the kernel adds. */
-static int add_more(const struct observe_settings *set, struct trapline_event *const *events,
-		    size_t count)
+static int add_more(struct targets *t, struct trapline_event *const *events, size_t count)
 {
+	const struct observe_settings *set = t->set;
 	struct opt_pids more = { 0 };
 	int status = set->process_name ? targets_list_named(set, &more) : 0;
 
 	if (!status && set->follow)
 		status = targets_list_descendants(set, &more);
 	for (size_t i = 0; !status && i < more.count; i++)
-		status = add_one(set, events, count, more.pid[i]);
+		status = add_one(t, events, count, more.pid[i]);
 	free(more.pid);
 	return status;
 }
@@ -141,10 +142,11 @@ int targets_add(struct targets *t, const struct observe_settings *set, struct sy
 	t->set = set;
 	t->first = first;
 	t->layout = targets_layout(set->pid);
+	target_names_open(&t->names, first, set->pid, set->process_name);
 	int status = symbols_open_empty(&t->nameless) ? cli_wrong(set->name, "out of memory") : 0;
 	for (size_t i = 1; !status && i < set->pids.count; i++)
-		status = add_one(set, events, count, set->pids.pid[i]);
-	return status ? status : add_more(set, events, count);
+		status = add_one(t, events, count, set->pids.pid[i]);
+	return status ? status : add_more(t, events, count);
 }
 
 static int process_compare(const void *a, const void *b)
@@ -227,11 +229,8 @@ static struct target_process *note_process(struct targets *t, const struct trapl
 {
 	struct target_process *p = find_process(t, hit->pid);
 
-	if (p) {
-		if (!is_as_before(p, hit))
-			choose_symbols(t, p, hit);
+	if (p)
 		return p;
-	}
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
@@ -241,20 +240,27 @@ static struct target_process *note_process(struct targets *t, const struct trapl
 	else
 		memcpy(p->name, hit->thread, sizeof(p->name));
 	clean_text(p->name);
-	if (!tsearch(p, &t->processes, process_compare)) {
-		free(p);
-		return NULL;
-	}
-	is_as_before(p, hit);
-	choose_symbols(t, p, hit);
-	return p;
+	if (tsearch(p, &t->processes, process_compare))
+		return p;
+	free(p);
+	return NULL;
+}
+
+static struct symbols *symbols_of(struct targets *t, const struct trapline_hit *hit)
+{
+	struct target_process *p = note_process(t, hit);
+	struct symbols *recorded = p ? target_names_of(&t->names, hit, &p->at) : NULL;
+
+	if (recorded || !p)
+		return recorded ? recorded : t->nameless;
+	if (!is_as_before(p, hit) || !p->symbols)
+		choose_symbols(t, p, hit);
+	return p->symbols;
 }
 
 struct symbols *targets_symbols(struct targets *t, const struct trapline_hit *hit)
 {
-	struct target_process *p = note_process(t, hit);
-
-	struct symbols *s = p ? p->symbols : t->nameless;
+	struct symbols *s = symbols_of(t, hit);
 
 	symbols_read_from(s, hit->pid);
 	return s;
@@ -291,6 +297,7 @@ bool targets_have_ended(struct targets *t, struct trapline_event *const *events,
 {
 	uint64_t now = clock_now_ns();
 
+	target_names_look(&t->names);
 	/* Processes of that name may begin later. */
 	if (t->set->process_name || now - t->looked_ns < LOOK_NS)
 		return t->is_over;
@@ -340,13 +347,28 @@ void targets_end(struct targets *t, struct trapline_event *const *events, size_t
 			 "%llu process%s had ended before the memory map was read: only addresses "
 			 "in the object of the hit have names there",
 			 (unsigned long long)t->without_names, t->without_names == 1 ? "" : "es");
+	if (t->names.mapped.without_file)
+		cli_note(t->set->name,
+			 "%llu process%s had a file mapped that could not be read, such as %.200s: "
+			 "addresses in it have no names",
+			 (unsigned long long)t->names.mapped.without_file,
+			 t->names.mapped.without_file == 1 ? "" : "es", t->names.mapped.missing);
+}
+
+static void process_free(void *process)
+{
+	struct target_process *p = process;
+
+	target_name_close(&p->at);
+	free(p);
 }
 
 void targets_release(struct targets *t)
 {
-	tdestroy(t->processes, free);
+	tdestroy(t->processes, process_free);
 	while (t->own_count)
 		symbols_close(t->own[--t->own_count]);
 	symbols_close(t->nameless);
+	target_names_close(&t->names);
 	t->processes = NULL;
 }

@@ -10,18 +10,20 @@
 #define CLI_OBSERVE_TARGETS_H
 
 #include "cli/observe/observe_settings.h"
+#include "cli/observe/target_names.h"
 #include "report/dwarf/symbols.h"
 
 #include <trapline/trapline.h>
 
 struct run_hit;
 
-#define TARGETS_SYMBOLS_MAX 64 /* sets of names, which may be large */
+#define TARGETS_SYMBOLS_MAX 32 /* sets of names, which may be large */
 #define TARGETS_SEEN_MAX 8
 
 struct target_process {
 	pid_t pid;
 	char name[16];
+	struct target_name at;	 /* by the kernel's records; else: */
 	struct symbols *symbols; /* those of the first process, its own, or without names */
 	/* Sites that it reached: an exec moves the code, and the distance changes. */
 	struct {
@@ -35,6 +37,7 @@ struct targets {
 	const struct observe_settings *set;
 	struct symbols *first;
 	struct symbols *nameless;
+	struct target_names names;
 	void *processes;			  /* tsearch() tree of those that had a hit */
 	struct symbols *own[TARGETS_SYMBOLS_MAX]; /* of other processes: names stay valid */
 	size_t own_count;

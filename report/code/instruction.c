@@ -41,8 +41,11 @@ static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, 
  */
 int code_bytes(struct symbols *s, uint64_t address, void *buf, size_t n)
 {
-	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
+	uint64_t to;
 
+	if (s->like && symbols_moved(s, address, &to))
+		return code_bytes(s->like, to, buf, n);
+	Dwfl_Module *mod = dwfl_addrmodule(s->dwfl, address);
 	if (mod && !instruction_read_file(mod, address, buf, n))
 		return 0;
 	return symbols_read(s, address, buf, n);

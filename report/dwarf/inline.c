@@ -114,20 +114,24 @@ static void frames_fill(struct symbols *s, struct cached_frames *c)
 	c->frames[c->count++] = at;
 }
 
+static size_t frames_moved(struct symbols *s, uint64_t address, struct place *out, size_t n)
+{
+	uint64_t to;
+
+	symbols_place(s, address, out);
+	return out->module && symbols_moved(s, address, &to) ? symbols_frames(s->like, to, out, n) :
+							       1;
+}
+
 size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, size_t n)
 {
+	if (s->like)
+		return frames_moved(s, address, out, n);
+
 	struct cached_frames key = { .address = address };
 	struct cached_frames **found = tfind(&key, &s->frame_cache, cached_compare);
 	struct cached_frames *c = found ? *found : calloc(1, sizeof(*c));
 
-	if (s->like && !found) {
-		free(c);
-		size_t count = symbols_frames(s->like, address - s->shift, out, n);
-		if (out->module && !strcmp(out->module, s->like_module))
-			return count;
-		memset(out, 0, sizeof(*out));
-		return 1;
-	}
 	if (!c) {
 		symbols_place(s, address, out);
 		return 1;

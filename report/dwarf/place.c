@@ -152,6 +152,19 @@ void symbols_places_free(struct symbols *s)
 	s->place_count = 0;
 }
 
+static void place_moved(struct symbols *s, uint64_t address, struct place *out)
+{
+	uint64_t to;
+
+	if (!symbols_moved(s, address, &to)) {
+		jit_map_place(s, address, out);
+		return;
+	}
+	symbols_place(s->like, to, out);
+	if (s->like_module && (!out->module || strcmp(out->module, s->like_module) != 0))
+		memset(out, 0, sizeof(*out));
+}
+
 void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 {
 	BUSY;
@@ -161,9 +174,7 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 
 	memset(out, 0, sizeof(*out));
 	if (s->like) {
-		symbols_place(s->like, address - s->shift, out);
-		if (!out->module || strcmp(out->module, s->like_module) != 0)
-			memset(out, 0, sizeof(*out));
+		place_moved(s, address, out);
 		return;
 	}
 	if (found) {

@@ -360,22 +360,6 @@ int symbols_open_empty(struct symbols **out)
 	return 0;
 }
 
-int symbols_open_like(struct symbols *like, uint64_t address, uint64_t shift, struct symbols **out)
-{
-	struct place at;
-
-	symbols_place(like, address - shift, &at);
-	if (!at.module)
-		return -ENOENT;
-	int err = symbols_open_empty(out);
-	if (err)
-		return err;
-	(*out)->like = like;
-	(*out)->like_module = at.module;
-	(*out)->shift = shift;
-	return 0;
-}
-
 int symbols_open(pid_t pid, struct symbols **out)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
@@ -430,6 +414,7 @@ void symbols_close(struct symbols *s)
 	if (s->has_memory)
 		close(s->memory_fd);
 	free(s->mappings);
+	free(s->moves);
 	free(s->debug_path);
 	free(s);
 }

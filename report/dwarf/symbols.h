@@ -47,16 +47,46 @@ int symbols_open_like(struct symbols *like, uint64_t address, uint64_t shift, st
 int symbols_open(pid_t pid, struct symbols **out);
 /* Without objects: addresses have no names. 0 or -ENOMEM. */
 int symbols_open_empty(struct symbols **out);
-/* A file that a process had mapped as code. */
+void symbols_close(struct symbols *s);
+
+/* A file that a process has mapped as code. */
 struct symbols_mapping {
 	uint64_t start;
+	uint64_t end;
 	uint64_t offset; /* in the file */
 	uint64_t inode;
 	const char *path;
 };
-/* Of a process that may have ended. Its memory cannot be read. 0 or -ENOMEM. */
-int symbols_open_mapped(const struct symbols_mapping *mappings, size_t n, struct symbols **out);
-void symbols_close(struct symbols *s);
+/* Code of a process that other symbols have at its address + shift. */
+struct symbols_move {
+	uint64_t start;
+	uint64_t end;
+	uint64_t shift;
+};
+struct symbols_files;
+struct kept_files;
+
+/*
+ * Files of any processes, each once and at an address that no process has. first: the symbols of a process whose
+ * program is called as there, or NULL. *out is released by symbols_files_close(). 0 or -ENOMEM.
+ */
+int symbols_files_open(const struct symbols *first, struct symbols_files **out);
+void symbols_files_close(struct symbols_files *f);
+/* Their symbols, which have no process. */
+struct symbols *symbols_files_symbols(const struct symbols_files *f);
+/*
+ * Where these symbols have a mapping; the file is added if need be. One of `kept`, which may be NULL, needs no name
+ * any more. 0; -ENOENT: it cannot be read, or there are too many.
+ */
+int symbols_files_move(struct symbols_files *f, const struct symbols_mapping *m,
+		       const struct kept_files *kept, struct symbols_move *out);
+
+/*
+ * The symbols of a process, which may have ended, whose code `like` has elsewhere; `like` is closed later. Code that
+ * is made at run time has names while it lives. 0 or -ENOMEM.
+ */
+int symbols_open_moved(struct symbols *like, pid_t pid, const struct symbols_move *moves, size_t n,
+		       struct symbols **out);
 
 /*
  * The address of a symbol: `name` or `module:name` (libc.so.6:errno_table). Debug files by

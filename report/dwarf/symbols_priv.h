@@ -18,10 +18,11 @@ struct mapping {
 };
 
 struct symbols {
-	/* Of a process without a map: the object `like_module` of another one, moved by `shift`. */
+	/* Of a process whose code other symbols know: where each piece is in these. */
 	struct symbols *like;
-	const char *like_module;
-	uint64_t shift;
+	const char *like_module; /* the only object of them that it has; NULL: all */
+	struct symbols_move *moves;
+	size_t move_count;
 	Dwfl *dwfl;
 	Dwfl_Callbacks callbacks; /* dwfl keeps a pointer to them */
 	char *debug_path;
@@ -91,6 +92,12 @@ char *demangle_d(const char *name);
 bool demangle_is_d(const char *name);
 void demangle_rust_escapes(char *name);
 
+/* Where the other symbols have an address; false: it is in no object. */
+bool symbols_moved(const struct symbols *s, uint64_t address, uint64_t *to);
+/* As symbols_unwind(), by the tables of the other symbols. */
+size_t symbols_unwind_moved(struct symbols *s, const uint64_t *regs, size_t reg_count,
+			    const unsigned char *stack, size_t stack_len, uint64_t sp,
+			    uint64_t *frames, size_t n);
 void symbols_places_free(struct symbols *s);
 void symbols_frames_free(struct symbols *s);
 void same_code_forget(struct symbols *s);

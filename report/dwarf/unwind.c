@@ -137,6 +137,8 @@ size_t symbols_unwind(struct symbols *s, const uint64_t *regs, size_t reg_count,
 	BUSY;
 	if (!n || reg_count <= DWARF_PC)
 		return 0;
+	if (s->like && !s->like_module)
+		return symbols_unwind_moved(s, regs, reg_count, stack, stack_len, sp, frames, n);
 	s->regs = regs;
 	s->reg_count = reg_count;
 	s->stack = stack;

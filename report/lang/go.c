@@ -177,6 +177,10 @@ bool go_has_names(struct symbols *s, Dwfl_Module *mod)
 
 int symbols_is_go(struct symbols *s, uint64_t address)
 {
+	uint64_t to;
+
+	if (s->like)
+		return symbols_moved(s, address, &to) && symbols_is_go(s->like, to);
 	Dwfl_Module *mod = symbols_module_of(s, address);
 
 	return mod && go_is(s, mod);

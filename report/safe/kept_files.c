@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILES_MAX 256u
@@ -27,15 +28,26 @@ struct kept_file {
 struct kept_files {
 	pid_t pid;
 	size_t count;
+	size_t oldest;
 	struct kept_file files[FILES_MAX];
 };
 
-static bool is_kept(const struct kept_files *k, const char *path, uint64_t inode)
+static const struct kept_file *find_same(const struct kept_files *k, const char *path,
+					 uint64_t inode)
 {
 	for (size_t i = 0; i < k->count; i++)
 		if (k->files[i].inode == inode && !strcmp(k->files[i].path, path))
-			return true;
-	return false;
+			return &k->files[i];
+	return NULL;
+}
+
+/* By its name as a process has it. */
+static int open_named(pid_t pid, const char *path)
+{
+	char name[PATH_MAX];
+
+	target_file_name(target_file_is_foreign(pid) ? pid : 0, path, name, sizeof(name));
+	return target_file_open(name);
 }
 
 /* What is mapped, whatever its name leads to by now; that needs rights. Else what the name leads to. */
@@ -45,10 +57,7 @@ static int open_mapped(const struct kept_files *k, uint64_t start, uint64_t end,
 
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, k->pid, start, end);
 	int fd = target_file_open(name);
-	if (fd >= 0)
-		return fd;
-	target_file_name(target_file_is_foreign(k->pid) ? k->pid : 0, path, name, sizeof(name));
-	return target_file_open(name);
+	return fd >= 0 ? fd : open_named(k->pid, path);
 }
 
 static void keep(struct kept_files *k, char *line)
@@ -68,7 +77,7 @@ static void keep(struct kept_files *k, char *line)
 	const size_t length = strlen(path);
 	if (length > strlen(DELETED) && !strcmp(path + length - strlen(DELETED), DELETED))
 		path[length - strlen(DELETED)] = '\0';
-	if (is_kept(k, path, inode))
+	if (find_same(k, path, inode))
 		return;
 	struct kept_file file = { .path = strdup(path), .inode = inode };
 	if (!file.path)
@@ -99,7 +108,8 @@ int kept_files_open(pid_t pid, struct kept_files **out)
 	if (!k)
 		return -ENOMEM;
 	k->pid = pid;
-	kept_files_look(k);
+	if (pid)
+		kept_files_look(k);
 	*out = k;
 	return 0;
 }
@@ -133,9 +143,39 @@ static const struct kept_file *find(const struct kept_files *k, const char *path
 	return found;
 }
 
+static int copy_of(const struct kept_file *file)
+{
+	return file && file->fd >= 0 ? fcntl(file->fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 int kept_files_fd(const struct kept_files *k, const char *path)
 {
-	const struct kept_file *file = k ? find(k, path) : NULL;
+	return copy_of(k ? find(k, path) : NULL);
+}
 
-	return file && file->fd >= 0 ? fcntl(file->fd, F_DUPFD_CLOEXEC, 0) : -1;
+void kept_files_add(struct kept_files *k, pid_t pid, const char *path, uint64_t inode)
+{
+	struct stat st;
+
+	if (find_same(k, path, inode))
+		return;
+	struct kept_file file = { .path = strdup(path), .inode = inode };
+	if (!file.path)
+		return;
+	file.fd = open_named(pid, path);
+	if (file.fd >= 0 && (fstat(file.fd, &st) || (uint64_t)st.st_ino != inode)) {
+		close(file.fd);
+		file.fd = -1;
+	}
+	struct kept_file *to =
+		&k->files[k->count < FILES_MAX ? k->count++ : k->oldest++ % FILES_MAX];
+	if (to->path && to->fd >= 0)
+		close(to->fd);
+	free(to->path);
+	*to = file;
+}
+
+int kept_files_fd_of(const struct kept_files *k, const char *path, uint64_t inode)
+{
+	return copy_of(find_same(k, path, inode));
 }

@@ -2,6 +2,7 @@
 /* mappings.c - see mappings.h. */
 #include "host/mappings.h"
 
+#include "base/clock.h"
 #include "base/table_size.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #define PROCESSES_MAX 8192u
 #define FILES_MAX TABLE_SIZE(4096u, 1u) /* of a process */
 #define RECORD_MAX 8192u
+#define NAME_BYTES 15 /* that the kernel keeps */
 
 /* What follows the header of each kind of record. */
 struct task_record { /* fork and exit */
@@ -28,6 +30,7 @@ struct task_record { /* fork and exit */
 struct comm_record {
 	uint32_t pid;
 	uint32_t tid;
+	char name[];
 };
 struct map_record {
 	uint32_t pid;
@@ -178,7 +181,7 @@ static struct mapped_process *new_process(struct mappings *m, pid_t pid)
 		m->room = room;
 	}
 	p = &m->processes[m->count++];
-	*p = (struct mapped_process){ .pid = pid, .threads = 1 };
+	*p = (struct mapped_process){ .pid = pid, .threads = 1, .began = ++m->versions };
 	return p;
 }
 
@@ -195,12 +198,17 @@ static void forget_overlapped(struct mapped_process *p, uint64_t start, uint64_t
 	p->count = kept;
 }
 
-static void add_file(struct mapped_process *p, const struct mapped_file *file)
+static void new_version(struct mappings *m, struct mapped_process *p)
+{
+	p->version = ++m->versions;
+}
+
+static void add_file(struct mappings *m, struct mapped_process *p, const struct mapped_file *file)
 {
 	struct mapped_file copy = *file;
 
 	forget_overlapped(p, file->start, file->end);
-	p->changes++;
+	new_version(m, p);
 	if (p->count == p->room) {
 		size_t room = p->room ? 2 * p->room : 16;
 		void *more = room > FILES_MAX ? NULL : realloc(p->files, room * sizeof(copy));
@@ -237,25 +245,30 @@ static void note_fork(struct mappings *m, const struct task_record *r)
 		return;
 	p->is_unsure = parent->is_unsure;
 	for (size_t i = 0; i < parent->count; i++)
-		add_file(p, &parent->files[i]);
+		add_file(m, p, &parent->files[i]);
 }
 
-static void note_exit(struct mappings *m, const struct task_record *r)
+static void note_exit(struct mappings *m, const struct task_record *r, uint64_t time_ns)
 {
 	struct mapped_process *p = find_process(m, (pid_t)r->pid);
 
-	if (p && !--p->threads)
-		p->is_over = true;
+	if (!p || --p->threads)
+		return;
+	p->is_over = true;
+	p->ended_ns = time_ns;
 }
 
 static void note_exec(struct mappings *m, const struct comm_record *r)
 {
 	struct mapped_process *p = find_process(m, (pid_t)r->pid);
 
+	if (!p && m->name && !strncmp(r->name, m->name, NAME_BYTES))
+		p = new_process(m, (pid_t)r->pid);
 	if (!p)
 		return;
 	forget_files(p);
-	p->changes++;
+	new_version(m, p);
+	p->began = p->version;
 	p->threads = 1;
 	p->is_over = false;
 	p->is_unsure = false;
@@ -279,7 +292,15 @@ static void note_map(struct mappings *m, struct map_record *r)
 
 	/* Others than files begin with "//" or "[". */
 	if (p && r->path[0] == '/' && r->path[1] != '/')
-		add_file(p, &file);
+		add_file(m, p, &file);
+}
+
+/* Each kind of record begins with the number of the process. */
+static bool is_in_files(const struct mappings *m, pid_t pid, uint64_t time_ns)
+{
+	const struct mapped_process *p = find_process(m, pid);
+
+	return p && time_ns < p->since_ns;
 }
 
 static void note_record(struct mappings *m, struct cpu_ring *ring)
@@ -295,23 +316,27 @@ static void note_record(struct mappings *m, struct cpu_ring *ring)
 		struct comm_record *comm;
 		struct map_record *map;
 	} body = { .any = r.rest };
+	uint64_t time_ns;
 
 	memset(&r, 0, sizeof(r.header) + sizeof(struct map_record));
 	cpu_ring_copy(ring, RING_BYTES, page->data_tail, &r.header, sizeof(r.header));
 	size_t size = r.header.size < sizeof(r) - 1 ? r.header.size : sizeof(r) - 1;
 	cpu_ring_copy(ring, RING_BYTES, page->data_tail, &r, size);
+	memcpy(&time_ns, (char *)&r + size - TIME_BYTES, sizeof(time_ns));
 	((char *)&r)[size - TRAILER_BYTES] = '\0';
 	cpu_ring_advance(ring, page->data_tail + r.header.size);
-	if (r.header.type == PERF_RECORD_FORK)
+	if (r.header.type == PERF_RECORD_LOST)
+		note_lost(m);
+	else if (is_in_files(m, (pid_t)body.task->pid, time_ns))
+		return;
+	else if (r.header.type == PERF_RECORD_FORK)
 		note_fork(m, body.task);
 	else if (r.header.type == PERF_RECORD_EXIT)
-		note_exit(m, body.task);
+		note_exit(m, body.task, time_ns);
 	else if (r.header.type == PERF_RECORD_COMM && r.header.misc & PERF_RECORD_MISC_COMM_EXEC)
 		note_exec(m, body.comm);
 	else if (r.header.type == PERF_RECORD_MMAP2)
 		note_map(m, body.map);
-	else if (r.header.type == PERF_RECORD_LOST)
-		note_lost(m);
 }
 
 /* ---- what others call ---- */
@@ -337,8 +362,10 @@ void mappings_add(struct mappings *m, pid_t pid)
 	char rights[8];
 	int at;
 
-	if (p)
+	if (p) {
 		p->threads = UINT32_MAX / 2; /* its threads were not counted: it is kept */
+		p->since_ns = clock_now_ns();
+	}
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	FILE *f = p ? fopen(path, "re") : NULL;
 	while (f && getline(&line, &length, f) > 0) {
@@ -349,7 +376,7 @@ void mappings_add(struct mappings *m, pid_t pid)
 			continue;
 		line[strcspn(line, "\n")] = '\0';
 		file.path = line + at;
-		add_file(p, &file);
+		add_file(m, p, &file);
 	}
 	if (f)
 		fclose(f);
@@ -362,18 +389,29 @@ void mappings_adopt(struct mappings *m, pid_t parent)
 	m->parent = parent;
 }
 
+void mappings_follow_name(struct mappings *m, const char *name)
+{
+	m->name = name;
+}
+
 void mappings_read(struct mappings *m)
 {
-	struct cpu_ring *ring;
+	mappings_read_until(m, UINT64_MAX);
+}
 
-	while ((ring = oldest_surely(m)))
+void mappings_read_until(struct mappings *m, uint64_t time_ns)
+{
+	struct cpu_ring *ring;
+	uint64_t at_ns;
+
+	while ((ring = oldest_surely(m)) && front_time(ring, &at_ns) && at_ns <= time_ns)
 		note_record(m, ring);
 }
 
-void mappings_forget_ended(struct mappings *m)
+void mappings_forget_ended(struct mappings *m, uint64_t before_ns)
 {
 	for (size_t i = m->count; i-- > 0;)
-		if (m->processes[i].is_over)
+		if (m->processes[i].is_over && m->processes[i].ended_ns < before_ns)
 			forget_process(m, &m->processes[i]);
 }
 

@@ -27,8 +27,11 @@ struct mapped_process {
 	pid_t pid;
 	uint32_t threads; /* that live */
 	bool is_over;	  /* its end was taken in */
-	bool is_unsure;	  /* a record of it may be lost: what is known may be of before */
-	uint64_t changes;
+	uint64_t ended_ns;
+	bool is_unsure; /* a record of it may be lost: what is known may be of before */
+	uint64_t version; /* of its files; another one after each change, and no other process has it */
+	uint64_t began;		   /* the version at its last exec, or at its fork */
+	uint64_t since_ns;	   /* its files were read then: older records are in them */
 	struct mapped_file *files; /* by time */
 	size_t count;
 	size_t room;
@@ -37,7 +40,9 @@ struct mapped_process {
 struct mappings {
 	struct cpu_ring *rings;
 	int ring_count;
-	pid_t parent; /* what it forks is followed; 0: none */
+	pid_t parent;	  /* what it forks is followed; 0: none */
+	const char *name; /* what begins under it by an exec is followed; NULL: none */
+	uint64_t versions;
 	struct mapped_process *processes;
 	size_t count;
 	size_t room;
@@ -51,11 +56,15 @@ void mappings_close(struct mappings *m);
 void mappings_add(struct mappings *m, pid_t pid);
 /* What a process forks is followed, and nothing else of it; 0: no process. */
 void mappings_adopt(struct mappings *m, pid_t parent);
+/* A program that is executed under this name is followed. It is kept as a pointer. */
+void mappings_follow_name(struct mappings *m, const char *name);
 
 /* Takes in what has happened. */
 void mappings_read(struct mappings *m);
-/* Of processes whose end was taken in nothing is needed any more. */
-void mappings_forget_ended(struct mappings *m);
+/* The same up to a time, of CLOCK_MONOTONIC. */
+void mappings_read_until(struct mappings *m, uint64_t time_ns);
+/* Of processes that ended before a time nothing is needed any more. */
+void mappings_forget_ended(struct mappings *m, uint64_t before_ns);
 /* NULL: it is not followed. Valid until the next call of another function. */
 const struct mapped_process *mappings_of(const struct mappings *m, pid_t pid);
 

@@ -26,13 +26,56 @@ cat >"$tmp/short.c" <<'END'
 #include <fcntl.h>
 __attribute__((noinline)) static int first(void) { int n = open("/dev/null", 0); return n + 1; }
 __attribute__((noinline)) static int second(void) { int n = open("/dev/null", 0); return n + 2; }
-int main(void) { return first() + second() < 0; }
+#include <unistd.h>
+int main(int n, char **a) { if (n > 1) sleep(3); return first() + second() < 0 || !a; }
 END
 gcc -O1 -D_FILE_OFFSET_BITS=64 -o "$tmp/short" "$tmp/short.c"
-watch --follow libc.so.6:open64 --json -- sh -c "for i in 1 2 3 4 5 6 7 8; do '$tmp/short'; done"
+watch --follow libc.so.6:open64 --stack --json -- sh -c "for i in 1 2 3 4 5 6 7 8; do '$tmp/short'; done"
 [ $? = 0 ] && hits 'map(select(.thread == "short")) | length == 16 and
-	all(.caller.module != "libc.so.6" and (.caller.function | IN(null, "first", "second")))'
-ok "an_address_in_another_object_gets_no_name_of_this_one" $?
+	all(.caller.module == "short") and (map(.caller.function) | group_by(.) | map(length)) == [8, 8] and
+	all(.stack | map(.function) | contains(["main"]))'
+ok "callers_and_stacks_in_other_objects_have_names_in_children_that_ended" $?
+! grep -q 'had ended before' "$tmp/err"
+ok "nothing_is_said_of_missing_names" $?
+
+watch --follow libc.so.6:open64 --json -- sh -c "cp '$tmp/short' '$tmp/once'; '$tmp/once'; sleep 1; rm '$tmp/once'"
+[ $? = 0 ] && hits 'map(select(.thread == "once")) | length == 2 and
+	all(.caller.function | IN("first", "second"))'
+ok "a_program_that_was_removed_has_names" $?
+watch --follow libc.so.6:open64 --json -- sh -c "for i in 1 2 3 4 5 6; do
+	cp '$tmp/short' '$tmp/once'; '$tmp/once'; rm '$tmp/once'; done"
+[ $? = 0 ] && hits 'map(select(.thread == "once")) | length == 12 and
+	all(.caller.function | IN("first", "second", null))' &&
+	{ hits 'map(select(.thread == "once")) | all(.caller.function != null)' ||
+		grep -q 'had a file mapped that could not be read, such as .*/once: addresses' "$tmp/err"; }
+ok "a_program_that_is_removed_at_once_has_names_or_a_note_says_so" $?
+
+# Two programs at the same addresses, one after the other in one process and in several.
+sed 's/first/third/g; s/second/fourth/g
+	s/if (n > 1).*/third(); if (fourth() + n > 0) execv(a[1], a + 1); return 1; }/' \
+	"$tmp/short.c" >"$tmp/other.c"
+gcc -O1 -D_FILE_OFFSET_BITS=64 -o "$tmp/other" "$tmp/other.c"
+watch --follow libc.so.6:open64 --json -- setarch -R sh -c "for i in 1 2 3 4; do
+	'$tmp/other' '$tmp/short'; done"
+[ $? = 0 ] && hits 'map(select(.thread == "short" or .thread == "other")) | length == 16 and
+	all(.caller.module == .thread) and
+	all(.caller.function | IN("first", "second", "third", "fourth")) and
+	all((.caller.function | IN("first", "second")) == (.thread == "short"))'
+ok "the_same_address_has_the_name_of_the_program_that_ran_then" $?
+
+(
+	eventually grep -q waiting "$tmp/err"
+	"$tmp/other" "$tmp/short" stays
+	for _ in 1 2 3 4 5; do
+		"$tmp/other" "$tmp/short"
+	done
+) &
+started="$started $!"
+: >"$tmp/err"
+watch --name short libc.so.6:open64 --json --limit 12
+hits 'length == 12 and all(.caller.module == "short" and (.caller.function | IN("first", "second"))) and
+	(map(.pid) | unique | length) == 6'
+ok "processes_that_begin_under_the_name_have_names" $?
 watch --follow libc.so.6:open64 --summary -- sh -c "'$tmp/short'; sleep 0.1; '$tmp/short'"
 [ $? = 0 ] && [ "$(sed -n '/  from$/,/^$/p' "$tmp/out" | grep -c '^ *[0-9]* *[0-9.]*%')" -ge 2 ]
 ok "two_callers_stay_two_rows" $?
