@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
+#include "code/poke/poke.h"
 #include "event/aim.h"
 #include "guest/environment.h"
 #include "guest/outside.h"
@@ -496,6 +497,7 @@ int run_call(struct run *const *table, size_t count, const char *options, int (*
 		sys_nap(&wait_step);
 	}
 	end_for_program = end_all;
+	poke_keeps_mappings = 1;
 	const int result = do_call(table, count, options);
 	atomic_set(&caller, 0);
 	return result;

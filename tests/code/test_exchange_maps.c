@@ -209,11 +209,55 @@ static void text_that_is_locked_is_one_mapping_again(void **state)
 	}
 }
 
+/* In one word, so that a single store could change it. */
+extern const uint8_t word_site[];
+__asm__(".text\n.p2align 3\nword_site: mov $0x01010101, %eax\nret\n");
+
+/* Another user may not open the memory of this process, nor the list of its pages. */
+static void work_as(uid_t user, int promise)
+{
+	if (user != getuid() && (setresgid(user, user, user) || setresuid(user, user, user)))
+		_exit(77);
+	poke_promise = promise;
+	poke_keeps_mappings = 1;
+	flip(word_site, 1);
+	change_and_restore(5);
+	flip(word_site, 0);
+	_exit(count_pieces() != 1);
+}
+
+static void text_of_a_guest_is_one_mapping_again(void **state)
+{
+	const struct {
+		uid_t user;
+		int promise;
+	} cases[] = {
+		{ getuid(), PROMISE_STORES },
+		{ 65534, PROMISE_STORES },
+		{ 65534, PROMISE_NONE },
+	};
+
+	if (!can_leave_place())
+		skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int status;
+		pid_t child = fork();
+
+		if (!child)
+			work_as(cases[i].user, cases[i].promise);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		if (status == 77 << 8)
+			skip();
+		assert_int_equal(status, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_text_is_one_mapping_again), /* first, as a copy by name leaves pieces */
 		TEST(text_that_is_locked_is_one_mapping_again),
+		TEST(text_of_a_guest_is_one_mapping_again),
 		TEST(locked_memory_stays_locked),
 		TEST(the_same_part_of_the_same_file_is_mapped),
 	};

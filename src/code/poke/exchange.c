@@ -27,9 +27,7 @@
 #include "code/poke/exchange.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/mman.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -37,11 +35,11 @@
 #include "code/poke/locked.h"
 #include "code/poke/mapping.h"
 #include "code/poke/region.h"
+#include "code/poke/same_file.h"
 #include "code/poke/text_mem.h"
 #include "code/poke/twin.h"
 
 #define PAGE_MASK (~(uint64_t)(PAGE_BYTES - 1))
-#define LINK_BYTES 80
 #define REPLACE_TRIES 1000
 
 static const char why_not_private[] =
@@ -167,65 +165,25 @@ static int find_mappings(struct exchange *x, const char **why)
 		       0;
 }
 
-/* The kernel says of both mappings which file they are of: a name or fstat() can mislead. */
-static int accept_copy(struct exchange *x, uint8_t *copy)
-{
-	uint64_t at = (uintptr_t)copy;
-
-	if (!mapping_find(at, &x->other) && is_text(&x->other) &&
-	    is_part_of(&x->mapping, x->from, &x->other, at, 0)) {
-		x->copy = copy;
-		return 0;
-	}
-	memory_unmap(copy, x->bytes);
-	return -ENOENT;
-}
-
-static int map_twin(struct exchange *x)
+/* Of the mapping itself, so that the kernel merges it, or of the file by its name. */
+static uint8_t *map_file(struct exchange *x)
 {
 	uint8_t *twin = twin_map(&x->mapping, x->from, x->bytes);
 
-	return twin ? accept_copy(x, twin) : -ENOENT;
+	return twin ? twin :
+		      same_file_map(&x->mapping, x->mapping.offset + (x->from - x->mapping.start),
+				    x->bytes, PROT_READ | PROT_EXEC);
 }
 
-static int map_by_name(struct exchange *x, const char *name)
-{
-	uint64_t offset = x->mapping.offset + (x->from - x->mapping.start);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-			   0);
-
-	if (fd < 0)
-		return -ENOENT;
-	uint8_t *copy = (uint8_t *)sys6(SYS_mmap, 0, x->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE,
-					fd, offset);
-	sys_close(fd);
-	if (memory_failed(copy))
-		return -ENOMEM;
-	return accept_copy(x, copy);
-}
-
-static int map_memory(struct exchange *x)
-{
-	x->copy = (uint8_t *)sys6(SYS_mmap, 0, x->bytes, PROT_READ | PROT_EXEC,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return memory_failed(x->copy) ? -ENOMEM : 0;
-}
-
-/* Of the names, the second is for a deleted program; the third needs CAP_CHECKPOINT_RESTORE. */
 static int map_copy(struct exchange *x, const char **why)
 {
-	char link[LINK_BYTES];
-	int err = x->mapping.inode ? map_twin(x) : map_memory(x);
-
-	if (err == -ENOENT)
-		err = map_by_name(x, x->mapping.name);
-	if (err == -ENOENT)
-		err = map_by_name(x, "/proc/self/exe");
-	snprintf(link, sizeof(link), "/proc/self/map_files/%lx-%lx", x->mapping.start,
-		 x->mapping.end);
-	if (err == -ENOENT)
-		err = map_by_name(x, link);
-	return err ? refuse(why, err == -ENOENT ? why_not_opened : why_not_mapped, -EOPNOTSUPP) : 0;
+	x->copy = x->mapping.inode ? map_file(x) :
+				     (uint8_t *)sys6(SYS_mmap, 0, x->bytes, PROT_READ | PROT_EXEC,
+						     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!memory_failed(x->copy))
+		return 0;
+	return refuse(why, memory_error(x->copy) == -ENOENT ? why_not_opened : why_not_mapped,
+		      -EOPNOTSUPP);
 }
 
 /* ---- the copy ---- */

@@ -14,6 +14,8 @@ enum locked {
 
 /* The mapping at this address. */
 enum locked locked_at(uint64_t address);
+/* 1: it could be written to once, or that is not known. The kernel merges it with no mapping that never could. */
+int locked_is_accounted(uint64_t address);
 
 /*
  * Locks it as said. Of what is locked it tells whether it could be unlocked and locked again: 0, or -errno, for

@@ -63,6 +63,9 @@ int poke_start(struct code_problem *problem);
 
 /* 1: this processor fetches what one store wrote as a whole. */
 int poke_stores_are_promised(void);
+
+/* 1: in a foreign process, whose mappings shall be as they were. */
+extern int poke_keeps_mappings;
 /* What it says, kept. Tests set it, to go the ways of other processors. */
 enum poke_promise {
 	PROMISE_UNKNOWN,

@@ -7,7 +7,7 @@
  * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared mapping;
  *   where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
  * - mprotect(): no SELinux execmod, PR_SET_MDWE, seccomp filter or mseal() against it.
- * A fourth one changes all bytes at once, where stores must not: exchange.c.
+ * A fourth one changes all bytes at once, where stores must not or cannot: exchange.c.
  * Through a descriptor, pages that follow each other are one write: first to last byte that differs,
  * between them what was read a moment before. The others store only the bytes of the sites.
  *
@@ -405,10 +405,12 @@ static int write_mprotect(struct text *text, struct text_span *span, enum text_p
 }
 
 static int write_by(uint32_t writer, struct text *text, struct text_span *span,
-		    enum text_phase phase)
+		    enum text_phase phase, const char **why)
 {
 	if (writer == TRAPLINE_WRITE_ALIAS)
 		return write_alias(text, span, phase);
+	if (writer == TRAPLINE_WRITE_EXCHANGE)
+		return phase == TEXT_WHOLE ? exchange_pages(text, span, 1, why) : -EOPNOTSUPP;
 	if (region_is_lost(span->start))
 		return -EACCES; /* it would change the parent's code too */
 	if (writer == TRAPLINE_WRITE_MEM)
@@ -459,26 +461,31 @@ out_written:
 	return n;
 }
 
+/* What mprotect() opened stays a mapping of its own, as one that was written to. An exchange takes five times as long. */
 int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why)
 {
-	if (span->writer && !write_by(span->writer, text, span, phase))
-		return 0;
-	for (uint32_t writer = TRAPLINE_WRITE_ALIAS; writer <= TRAPLINE_WRITE_MPROTECT;
-	     writer *= 2) {
-		if (!(text->writers & writer) || writer == span->writer)
-			continue;
-		if (write_by(writer, text, span, phase))
-			continue;
-		span->writer = (uint8_t)writer;
-		return 0;
-	}
-	if (phase == TEXT_WHOLE && text->writers & TRAPLINE_WRITE_EXCHANGE) {
-		int err = exchange_pages(text, span, 1, why);
+	static const uint8_t fast[] = { TRAPLINE_WRITE_ALIAS, TRAPLINE_WRITE_MEM,
+					TRAPLINE_WRITE_MPROTECT, TRAPLINE_WRITE_EXCHANGE };
+	static const uint8_t whole[] = { TRAPLINE_WRITE_ALIAS, TRAPLINE_WRITE_MEM,
+					 TRAPLINE_WRITE_EXCHANGE, TRAPLINE_WRITE_MPROTECT };
+	const uint8_t *const order = poke_keeps_mappings ? whole : fast;
+	int refused = 0;
 
-		if (!err)
-			span->writer = TRAPLINE_WRITE_EXCHANGE;
-		return err;
+	if (span->writer && !write_by(span->writer, text, span, phase, why))
+		return 0;
+	for (size_t i = 0; i < sizeof(fast); i++) {
+		if (!(text->writers & order[i]))
+			continue;
+		int err = write_by(order[i], text, span, phase, why);
+		if (!err) {
+			span->writer = order[i];
+			return 0;
+		}
+		if (order[i] == TRAPLINE_WRITE_EXCHANGE && phase == TEXT_WHOLE)
+			refused = err;
 	}
+	if (refused)
+		return refused;
 	*why = phase >= TEXT_SPIN ? why_no_store : why_none;
 	return phase >= TEXT_SPIN ? -EOPNOTSUPP : -EACCES;
 }

@@ -11,6 +11,8 @@
  *
  * Only a page that the file has too may be moved. It is the first one asked for, or one before it in the file,
  * also in the mapping before: what lies between need not be as in the file. The list of pages in /proc tells.
+ * A process that changed its user may not read that of its own. There pages are compared with the file, and one
+ * of a mapping that could be written to is none: its twin would not merge with others.
  *
  * The kernel unlocks a mapping that a page is moved from. So a page that is locked is unlocked for that moment,
  * which makes it a mapping of its own. With one of its neighbours, since a mapping that is moved as a whole loses
@@ -22,11 +24,13 @@
 
 #include <fcntl.h>
 #include <linux/mman.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/poke/locked.h"
+#include "code/poke/same_file.h"
 #include "code/poke/text.h"
 
 #ifndef MREMAP_DONTUNMAP
@@ -39,7 +43,15 @@
 #define IS_SWAPPED (1ull << 62)
 #define IS_OF_FILE (1ull << 61)
 
-static int is_files(int pagemap, uint64_t page)
+/* How pages of the file are told from others. */
+struct pages {
+	int pagemap;
+	uint8_t *file; /* if there is no pagemap: the part of the file from where on to look */
+	uint64_t offset;
+	uint64_t bytes;
+};
+
+static int is_in_file(int pagemap, uint64_t page)
 {
 	uint64_t entry;
 
@@ -49,17 +61,54 @@ static int is_files(int pagemap, uint64_t page)
 	return entry & IS_PRESENT ? (entry & IS_OF_FILE) != 0 : !(entry & IS_SWAPPED);
 }
 
+/* offset: of the page, in the file. */
+static int is_files(const struct pages *pages, uint64_t page, uint64_t offset)
+{
+	static uint8_t here[PAGE_BYTES]; /* the lock is held */
+	static uint8_t there[PAGE_BYTES];
+
+	if (pages->pagemap >= 0)
+		return is_in_file(pages->pagemap, page);
+	return offset - pages->offset < pages->bytes && !text_read(page, here, PAGE_BYTES) &&
+	       !text_read((uintptr_t)pages->file + (offset - pages->offset), there, PAGE_BYTES) &&
+	       !memcmp(here, there, PAGE_BYTES);
+}
+
+static int open_pages(struct pages *pages, const struct mapping *mapping, uint64_t wanted)
+{
+	const uint64_t most = (LOOK_BACK_PAGES - 1) * PAGE_BYTES;
+
+	*pages = (struct pages){
+		.pagemap = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap",
+				     O_RDONLY | O_CLOEXEC, 0),
+		.offset = wanted > most ? wanted - most : 0,
+	};
+	if (pages->pagemap >= 0)
+		return 0;
+	pages->bytes = wanted + PAGE_BYTES - pages->offset;
+	pages->file = same_file_map(mapping, pages->offset, pages->bytes, PROT_READ);
+	return memory_failed(pages->file) ? memory_error(pages->file) : 0;
+}
+
+static void close_pages(const struct pages *pages)
+{
+	if (pages->pagemap >= 0)
+		sys_close(pages->pagemap);
+	else
+		memory_unmap(pages->file, pages->bytes);
+}
+
 struct source {
-	uint64_t page;	  /* 0: none */
-	uint64_t skipped; /* bytes of the file before what is asked for */
-	uint64_t near;	  /* the page, and one beside it in its mapping */
+	uint64_t page;	 /* 0: none */
+	uint64_t offset; /* of it, in the file */
+	uint64_t near;	 /* the page, and one beside it in its mapping */
 	uint64_t near_bytes;
 	int is_text;
 };
 
-static struct source make_source(const struct mapping *m, uint64_t page, uint64_t skipped)
+static struct source make_source(const struct mapping *m, uint64_t page, uint64_t offset)
 {
-	struct source source = { page, skipped, page, PAGE_BYTES, m->protection & PROT_EXEC };
+	struct source source = { page, offset, page, PAGE_BYTES, m->protection & PROT_EXEC };
 
 	if (m->end - m->start > PAGE_BYTES)
 		source.near_bytes += PAGE_BYTES;
@@ -78,67 +127,73 @@ static int go_back(struct mapping *m, const struct mapping *mapping)
 	       (m->protection & ~PROT_EXEC) == PROT_READ;
 }
 
-/* The last page of m with this part of the file, or with one before it: its offset from the start of m. */
-static uint64_t last_page(const struct mapping *m, uint64_t wanted)
+/* In one mapping, the last page of the file from offset wanted down to offset least. */
+static struct source find_in(const struct pages *pages, const struct mapping *m, uint64_t wanted,
+			     uint64_t least)
 {
-	uint64_t last = m->end - m->start - PAGE_BYTES;
+	const uint64_t end = m->offset + (m->end - m->start);
+	uint64_t next = wanted < end ? wanted + PAGE_BYTES : end;
 
-	return wanted - m->offset < last ? wanted - m->offset : last;
-}
+	if (pages->pagemap < 0 && locked_is_accounted(m->start))
+		return (struct source){ 0 };
+	for (; next > m->offset && next > least; next -= PAGE_BYTES) {
+		uint64_t page = m->start + (next - PAGE_BYTES - m->offset);
 
-static struct source find_source(int pagemap, const struct mapping *mapping, uint64_t from)
-{
-	static struct mapping m; /* it is large, and the lock is held */
-	const uint64_t wanted = mapping->offset + (from - mapping->start);
-	uint64_t away = 0;
-
-	m = *mapping;
-	do {
-		for (uint64_t n = m.offset <= wanted ? last_page(&m, wanted) / PAGE_BYTES + 1 : 0;
-		     n && away < LOOK_BACK_PAGES * PAGE_BYTES; n--) {
-			uint64_t page = m.start + (n - 1) * PAGE_BYTES;
-
-			away = wanted - (m.offset + (page - m.start));
-			if (is_files(pagemap, page))
-				return make_source(&m, page, away);
-		}
-	} while (away < LOOK_BACK_PAGES * PAGE_BYTES && go_back(&m, mapping));
+		if (is_files(pages, page, next - PAGE_BYTES))
+			return make_source(m, page, next - PAGE_BYTES);
+	}
 	return (struct source){ 0 };
 }
 
+static struct source find_source(const struct pages *pages, const struct mapping *mapping,
+				 uint64_t wanted)
+{
+	static struct mapping m; /* it is large, and the lock is held */
+	const uint64_t most = (LOOK_BACK_PAGES - 1) * PAGE_BYTES;
+	const uint64_t least = wanted > most ? wanted - most : 0;
+	struct source source;
+
+	m = *mapping;
+	do
+		source = find_in(pages, &m, wanted, least);
+	while (!source.page && m.offset + (m.end - m.start) > least && go_back(&m, mapping));
+	return source;
+}
+
 /* What another patcher wrote since the last look goes back, as where the place did not stay mapped. */
-static uint8_t *move_unlocked(int pagemap, uint64_t page)
+static uint8_t *move_unlocked(const struct pages *pages, const struct source *source)
 {
 	uint8_t byte;
-	uint8_t *moved = (uint8_t *)sys5(SYS_mremap, page, PAGE_BYTES, PAGE_BYTES,
+	uint8_t *moved = (uint8_t *)sys5(SYS_mremap, source->page, PAGE_BYTES, PAGE_BYTES,
 					 MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
 
 	if (memory_failed(moved))
 		return NULL;
-	if (is_files(pagemap, (uintptr_t)moved) && !text_read(page, &byte, 1))
+	if (is_files(pages, (uintptr_t)moved, source->offset) && !text_read(source->page, &byte, 1))
 		return moved;
-	sys5(SYS_mremap, moved, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, page);
+	sys5(SYS_mremap, moved, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+	     source->page);
 	return NULL;
 }
 
-static uint8_t *move_page(int pagemap, const struct source *source)
+static uint8_t *move_page(const struct pages *pages, const struct source *source)
 {
 	const enum locked as = locked_at(source->page);
 
 	if (as == LOCKED_NOT)
-		return move_unlocked(pagemap, source->page);
+		return move_unlocked(pages, source);
 	if (as == LOCKED_UNKNOWN || locked_set(source->near, source->near_bytes, as) ||
 	    sys2(SYS_munlock, source->near, source->near_bytes))
 		return NULL;
-	uint8_t *moved = move_unlocked(pagemap, source->page);
+	uint8_t *moved = move_unlocked(pages, source);
 	locked_set(source->near, source->near_bytes, as);
 	return moved;
 }
 
 /* One of the headers' pages may not be executed. */
-static uint8_t *lengthen(uint8_t *moved, const struct source *source, uint64_t bytes)
+static uint8_t *lengthen(uint8_t *moved, const struct source *source, uint64_t skipped,
+			 uint64_t bytes)
 {
-	const uint64_t skipped = source->skipped;
 	uint8_t *all = memory_remap(moved, PAGE_BYTES, skipped + bytes);
 
 	if (memory_failed(all)) {
@@ -155,13 +210,13 @@ static uint8_t *lengthen(uint8_t *moved, const struct source *source, uint64_t b
 
 uint8_t *twin_map(const struct mapping *mapping, uint64_t from, uint64_t bytes)
 {
-	int pagemap = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap",
-				O_RDONLY | O_CLOEXEC, 0);
+	const uint64_t wanted = mapping->offset + (from - mapping->start);
+	struct pages pages;
 
-	if (pagemap < 0)
+	if (open_pages(&pages, mapping, wanted))
 		return NULL;
-	const struct source source = find_source(pagemap, mapping, from);
-	uint8_t *moved = source.page ? move_page(pagemap, &source) : NULL;
-	sys_close(pagemap);
-	return moved ? lengthen(moved, &source, bytes) : NULL;
+	const struct source source = find_source(&pages, mapping, wanted);
+	uint8_t *moved = source.page ? move_page(&pages, &source) : NULL;
+	close_pages(&pages);
+	return moved ? lengthen(moved, &source, wanted - source.offset, bytes) : NULL;
 }
