@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* api.c - public entry points for targets and events: check arguments, call down. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/sys.h"
@@ -215,6 +216,46 @@ TRAPLINE_API int trapline_hit_text(const struct trapline_hit *hit, unsigned int 
 
 	*out = hit->text + (size_t)__builtin_popcount(before) * RECORD_TEXT_BYTES;
 	return 0;
+}
+
+static int in_stack(const struct trapline_hit *hit, uint64_t address, const void **out, size_t *n)
+{
+	const uint64_t copied = (uint64_t)hit->stack_bytes_len + hit->stack_below;
+	const uint64_t offset = address - hit->sp + hit->stack_below;
+
+	if (!hit->stack_bytes || offset >= copied)
+		return -ENODATA;
+	*out = (const char *)hit->stack_bytes - hit->stack_below + offset;
+	*n = (size_t)(copied - offset);
+	return 0;
+}
+
+TRAPLINE_API int trapline_hit_memory(const struct trapline_hit *hit, uint64_t address,
+				     const void **out, size_t *n)
+{
+	const char *at = hit->memory;
+	const char *end = at ? at + hit->memory_len : NULL;
+	const char *text;
+
+	while (at < end) {
+		const struct record_memory *m = (const struct record_memory *)(const void *)at;
+		const uint64_t offset = address - m->address;
+
+		if (m->len > 0 && offset < (uint64_t)m->len) {
+			*out = (const char *)(m + 1) + offset;
+			*n = (size_t)m->len - (size_t)offset;
+			return 0;
+		}
+		at = (const char *)(m + 1) + m->room;
+	}
+	for (uint32_t i = 0; hit->regs && hit->texts && i < RECORD_REGS; i++)
+		if (hit->regs[i] == address && !trapline_hit_text(hit, i, &text)) {
+			*out = text;
+			*n = strnlen(text, RECORD_TEXT_BYTES - 1);
+			*n += *n < RECORD_TEXT_BYTES - 1; /* its NUL, if it was not cut */
+			return 0;
+		}
+	return in_stack(hit, address, out, n);
 }
 
 TRAPLINE_API void trapline_hit_leave(const struct trapline_hit *hit)

@@ -138,10 +138,10 @@ TRAPLINE_API int trapline_probe(struct trapline *t, uint64_t address,
 	if (!o.callback && (o.stack_depth || o.count_of))
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "stack_depth and count_of of a probe need a callback");
-	if (o.scope != TRAPLINE_PROCESS || o.filter_fd || o.texts ||
+	if (o.scope != TRAPLINE_PROCESS || o.filter_fd || o.texts || o.memory_count ||
 	    o.flags & ~(TRAPLINE_DISABLED | TRAPLINE_NO_VALUES))
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "a probe covers all threads of this process, and takes neither "
-			      "filter_fd, texts nor flags but TRAPLINE_DISABLED");
+			      "filter_fd, texts, memory nor flags but TRAPLINE_DISABLED");
 	return event_create(t, &wish, opts, out);
 }

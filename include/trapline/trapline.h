@@ -147,10 +147,7 @@ struct trapline_hit {
 	const uint64_t *regs;
 	/* Of a counter it is the period that was used. */
 	uint64_t amount;
-	/*
-	 * It is what the event of opts.count_of has counted at this hit, hits or an
-	 * amount.
-	 */
+	/* It is what the event of opts.count_of has counted at this hit, hits or an amount. */
 	uint64_t count;
 	/* By BPF it is the return address, if ip is the first instruction of a function. */
 	uint64_t caller;
@@ -166,6 +163,9 @@ struct trapline_hit {
 	uint64_t kernel_ip;
 	/* It is the number of the system call that made the access. -1: it is not known. */
 	int64_t syscall;
+	/* In records these are the copies of opts.memory. Use trapline_hit_memory(). */
+	const void *memory;
+	uint32_t memory_len;
 };
 
 /*
@@ -314,15 +314,11 @@ struct trapline_event_opts {
 	 */
 	int filter_fd;
 	/*
-	 * trapline_break_sites(): the kernel copies the text that these registers point
-	 * to. Each has the bit of its DWARF number; 8 are permitted. A return has the
-	 * text of its result.
+	 * trapline_break_sites(): the kernel copies the text that these registers point to. Each has
+	 * the bit of its DWARF number; 8 are permitted. A return has the text of its result.
 	 */
 	uint32_t texts;
-	/*
-	 * So many hits that the condition accepts are ignored before the first one
-	 * counts.
-	 */
+	/* So many hits that the condition accepts are ignored before the first one counts. */
 	uint64_t skip;
 	/*
 	 * Records: hit.count is what this event has counted. That is its hits, or the
@@ -334,6 +330,9 @@ struct trapline_event_opts {
 	 * added, and so are its children. The kernel compares 15 characters.
 	 */
 	const char *program;
+	/* Records by BPF have copies of this memory; see <trapline/memory.h>. */
+	const struct trapline_memory *memory;
+	size_t memory_count;
 };
 
 /*
@@ -694,5 +693,6 @@ TRAPLINE_API unsigned int trapline_version(void);
 #endif
 
 #include <trapline/caps.h>
+#include <trapline/memory.h>
 
 #endif

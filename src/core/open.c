@@ -28,6 +28,7 @@
 #include "event/bpf/program_amount.h"
 #include "event/bpf/program_kernel.h"
 #include "event/bpf/program_load.h"
+#include "event/bpf/program_memory.h"
 #include "event/control.h"
 #include "event/table.h"
 #include "event/uprobe/uprobe.h"
@@ -82,8 +83,9 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 		wrong = "the calling thread is not in that process";
 	else if (o->callback && (o->flags & TRAPLINE_FOLLOW_FORKS))
 		wrong = "forked children have no handler; use records";
-	else if (o->callback && (o->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || o->count_of))
-		wrong = "quiet, stop and count_of are for records";
+	else if (o->callback &&
+		 (o->flags & (TRAPLINE_QUIET | TRAPLINE_STOP) || o->count_of || o->memory_count))
+		wrong = "quiet, stop, count_of and memory are for records";
 	else if (o->program && !(o->flags & TRAPLINE_SEVERAL))
 		wrong = "a program's name needs TRAPLINE_SEVERAL";
 	else if (o->flags & TRAPLINE_RETURNS && o->flags & TRAPLINE_QUIET)
@@ -409,6 +411,15 @@ static int take_condition(struct trapline_event *ev, const struct trapline_condi
 	return 0;
 }
 
+static int take_memory(struct trapline_event *ev, const struct trapline_event_opts *o)
+{
+	int err = program_memory_take(ev, o->memory, o->memory_count);
+
+	return err ? failed(err, FAILED_ARGUMENT,
+			    "opts.memory has a wrong register, length or flag") :
+		     0;
+}
+
 /* No thread is armed: the breakpoints stand in the code. */
 static int open_sites(struct trapline *t, struct trapline_event *ev, const struct wish *wish)
 {
@@ -473,6 +484,8 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 	int err = take_condition(ev, o->condition);
 
 	if (!err)
+		err = take_memory(ev, o);
+	if (!err)
 		err = take_count_of(ev, o->count_of);
 	if (!err && wish->amount) {
 		ev->amount = wish->amount;
@@ -510,6 +523,7 @@ void event_release(struct trapline_event *ev)
 {
 	program_maps_close(ev);
 	program_amount_close(ev);
+	program_memory_close(ev);
 	for (uint32_t i = 0; i < COND_EVENTS_MAX; i++)
 		forget_counted(&ev->counted[i]);
 	forget_counted(&ev->count_of);

@@ -67,11 +67,12 @@ static void number_thread(const struct trapline *t, struct trapline_hit *hit)
 	hit->pid = t->pid;
 }
 
-/* What a record has of the stack. */
+/* What a record has of the stack, and of other memory. */
 struct copied_stack {
 	const void *at_sp;
 	size_t bytes;
 	size_t below; /* of the red zone */
+	const void *memory;
 };
 
 /* The event was entered: the reader leaves it before fn, which may close it. */
@@ -82,6 +83,10 @@ static int deliver(struct trapline_event *ev, uint32_t part, const struct record
 	struct trapline_hit hit;
 
 	fill_hit(ev, part, record, &hit);
+	if (stack && stack->memory) {
+		hit.memory = stack->memory;
+		hit.memory_len = (uint32_t)record->memory_len;
+	}
 	if (stack && stack->bytes) {
 		hit.stack_bytes = stack->at_sp;
 		hit.stack_bytes_len = (uint32_t)stack->bytes;
@@ -106,12 +111,12 @@ static int deliver_program_record(struct trapline_event *ev, const struct record
 				  trapline_callback fn)
 {
 	const char *texts = (const char *)(record + 1);
-	size_t bytes = (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
+	const char *memory = texts + (size_t)__builtin_popcount(ev->texts) * RECORD_TEXT_BYTES;
 	size_t below = record->stack_len ? record->regs[ARCH_REG_SP] - record->stack_at : 0;
 	size_t copied = record->stack_len > below ? record->stack_len - below : 0;
 	size_t zone = ARCH_RED_ZONE;
-	const struct copied_stack stack = { texts + bytes + below, copied,
-					    copied && below >= zone ? zone : 0 };
+	const struct copied_stack stack = { memory + ev->memory_room + below, copied,
+					    copied && below >= zone ? zone : 0, memory };
 
 	return deliver(ev, record->event >> 8 & 0xff, record, &stack, fn);
 }
@@ -229,7 +234,7 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 	pthread_mutex_unlock(&t->ring_lock);
 	if (!got)
 		return 0;
-	const struct copied_stack copied = { stack, record.stack_len, 0 };
+	const struct copied_stack copied = { stack, record.stack_len, 0, NULL };
 	if (is_good)
 		return deliver(ev, part, &record, &copied, fn);
 	event_leave(ev);

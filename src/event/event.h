@@ -206,7 +206,11 @@ struct trapline_event {
 	uint32_t scope;
 	pid_t only_tid; /* the one thread in scope, where it was named; else 0 */
 	uint32_t stack_depth;
-	uint32_t texts;	       /* registers, by DWARF number */
+	uint32_t texts; /* registers, by DWARF number */
+	uint32_t memory_asked;
+	uint32_t memory_count; /* of these, the ones that a record has room for */
+	uint32_t memory_room;  /* of a record */
+	struct trapline_memory *memory;
 	uint32_t stop_signal;  /* of TRAPLINE_STOP, to the thread; 0: SIGSTOP, to the process */
 	uint32_t mechanism;    /* enum trapline_mechanism */
 	uint32_t has_program;  /* attached before it is enabled */

@@ -4,7 +4,8 @@
  *
  * Every member is 8 bytes wide so that the program needs one kind of store. Registers are in
  * DWARF order. What follows the structure: texts, RECORD_TEXT_BYTES for each register that was asked
- * for, in the order of their numbers; then the memory copied from the stack, stack_len of it.
+ * for, in the order of their numbers; then memory_room bytes with memory_len of copied memory, each piece
+ * behind a struct record_memory; then the memory copied from the stack, stack_len of it.
  */
 #ifndef RECORD_LAYOUT_H
 #define RECORD_LAYOUT_H
@@ -41,9 +42,19 @@ struct record {
 	uint64_t len;	    /* of the part that was hit; 0: no data */
 	uint64_t kernel_ip; /* the kernel did it there; 0: the thread itself */
 	uint64_t syscall;   /* number, with kernel_ip; -1: none, or not known */
-	uint64_t stack_at;  /* the first address of the stack that was copied, at sp or below */
+	uint64_t memory_len;
+	uint64_t stack_at; /* the first address of the stack that was copied, at sp or below */
 	char thread[16];
 	uint64_t regs[RECORD_REGS];
 };
+
+/* A piece of memory; room bytes follow. */
+struct record_memory {
+	uint64_t address;
+	uint64_t room;
+	int64_t len; /* copied, with the NUL of a text; not above 0: it could not be read */
+};
+
+#define RECORD_MEMORY_MAX 8192u
 
 #endif

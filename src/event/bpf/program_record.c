@@ -9,6 +9,7 @@
 #include "event/bpf/program_frame.h"
 #include "event/bpf/program_kernel.h"
 #include "event/bpf/program_load.h"
+#include "event/bpf/program_memory.h"
 #include "event/bpf/program_record.h"
 #include "event/uprobe/uprobe.h"
 #include "record/layout.h"
@@ -267,8 +268,8 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 	int is_uprobe = ev->mechanism == TRAPLINE_BY_UPROBE;
 	int is_return = is_uprobe && part != UPROBE_ENTRY;
 	int has_returned = is_uprobe && part == UPROBE_RETURN;
-	uint32_t bytes =
-		sizeof(struct record) + texts_bytes(ev) + (with_stack ? RECORD_STACK_MAX : 0);
+	uint32_t before = texts_bytes(ev) + ev->memory_room;
+	uint32_t bytes = sizeof(struct record) + before + (with_stack ? RECORD_STACK_MAX : 0);
 
 	emit_reserve(p, ev, ring_fd, bytes, is_return);
 	emit_fill(p, ev, part);
@@ -278,10 +279,15 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 		emit_place(p);
 	emit_caller(p, ev, is_return);
 	emit_texts(p, ev, is_return);
+	if (!is_return || has_returned)
+		program_memory(p, ev, (uint32_t)sizeof(struct record) + texts_bytes(ev),
+			       has_returned);
+	else
+		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(memory_len), 0);
 	if (is_uprobe && !is_return && ev->flags & TRAPLINE_RETURNS)
 		program_note_call(p, ev);
 	if (with_stack)
-		emit_copy_stack(p, texts_bytes(ev), has_returned ? RETURN_POPS : 0);
+		emit_copy_stack(p, before, has_returned ? RETURN_POPS : 0);
 	else
 		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(stack_len), 0);
 	emit_other_count(p, ev);
