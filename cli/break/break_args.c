@@ -201,7 +201,7 @@ static void aggregate_text(struct break_values *v, const struct type *t, const u
 static void object_memory(struct object *o, uint64_t offset, uint64_t address, uint64_t size)
 {
 	size = size < OBJECT_BYTES_MAX - offset ? size : OBJECT_BYTES_MAX - offset;
-	if (object_read(o, address, o->bytes + offset, size))
+	if (symbols_read_copied(o->s, address, o->bytes + offset, size))
 		memset(o->state + offset, OBJECT_UNREADABLE, size);
 	else
 		memset(o->state + offset, OBJECT_KNOWN, size);
@@ -238,8 +238,6 @@ static bool whole_text(struct break_values *v, const struct signature_value *val
 	struct object o = { .s = v->s };
 	uint64_t address;
 
-	hit_memory_of_object(v->hit, &o);
-
 	switch (value->where) {
 	case SIGNATURE_PIECES:
 		memset(o.state, OBJECT_GONE, sizeof(o.state));
@@ -265,7 +263,6 @@ static bool whole_text(struct break_values *v, const struct signature_value *val
 		return false;
 	}
 	object_text(&o, value->type, buf, n);
-	v->later = v->later || o.later;
 	return true;
 }
 
@@ -304,7 +301,6 @@ static void value_text(struct break_values *v, const struct signature_value *val
 	} else if (t->size > 8) {
 		value_wide_text(t, bytes, buf, n);
 	} else {
-		v->later = v->later || (is_text(t) && bytes[0]);
 		value_number_text(v->s, t, cut(bytes[0], t->size), buf, n);
 	}
 }
@@ -344,8 +340,6 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 	json_t *j = value_number_json(v->s, t, cut(bytes[0], t->size));
 	if (text && json_is_object(j))
 		json_object_set_new(j, "string", run_json_text(text));
-	else
-		v->later = v->later || (is_text(t) && bytes[0]);
 	return j;
 }
 
@@ -368,18 +362,11 @@ static bool is_c(const struct break_values *v)
 	return !symbols_is_go(v->s, v->hit->ip);
 }
 
-void break_args_text(struct break_values *v, const struct signature *signature, char *buf, size_t n)
+static void parameters_text(struct break_values *v, const struct signature *signature, char *buf,
+			    size_t n)
 {
 	size_t used = 0;
 
-	buf[0] = 0;
-	if (!signature) {
-		if (is_c(v))
-			registers_text(v, buf, n);
-		else
-			snprintf(buf, n, "<not known>");
-		return;
-	}
 	v->is_whole = signature->is_whole;
 	for (size_t i = 0; i < signature->count && used + 8 < n; i++) {
 		const struct signature_value *p = &signature->parameter[i];
@@ -393,12 +380,29 @@ void break_args_text(struct break_values *v, const struct signature *signature, 
 		snprintf(buf + used, n - used, "%s...", used ? ", " : "");
 }
 
+void break_args_text(struct break_values *v, const struct signature *signature, char *buf, size_t n)
+{
+	struct symbols_copies copies;
+
+	buf[0] = 0;
+	hit_memory_begin(&copies, v->s, v->hit);
+	if (signature)
+		parameters_text(v, signature, buf, n);
+	else if (is_c(v))
+		registers_text(v, buf, n);
+	else
+		snprintf(buf, n, "<not known>");
+	v->later = hit_memory_end(&copies, v->s) || v->later;
+}
+
 json_t *break_args_json(struct break_values *v, const struct signature *signature)
 {
+	struct symbols_copies copies;
 	json_t *j = json_object();
 	char name[32];
 	uint64_t word;
 
+	hit_memory_begin(&copies, v->s, v->hit);
 	v->is_whole = signature && signature->is_whole;
 	for (unsigned int i = 0; !signature && is_c(v) && i < SIGNATURE_REGISTER_ARGUMENTS; i++) {
 		snprintf(name, sizeof(name), "arg%u", i);
@@ -411,6 +415,7 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 		snprintf(name, sizeof(name), "arg%zu", i);
 		json_object_set_new(j, p->name ? p->name : name, value_json_of(v, p));
 	}
+	v->later = hit_memory_end(&copies, v->s) || v->later;
 	return j;
 }
 
@@ -432,9 +437,11 @@ static void results_text(struct break_values *v, const struct signature *signatu
 void break_result_text(struct break_values *v, const struct signature *signature, char *buf,
 		       size_t n)
 {
+	struct symbols_copies copies;
 	uint64_t word;
 
 	buf[0] = 0;
+	hit_memory_begin(&copies, v->s, v->hit);
 	v->is_whole = signature && signature->is_whole;
 	if (signature && signature->more_count)
 		results_text(v, signature, buf, n);
@@ -444,9 +451,10 @@ void break_result_text(struct break_values *v, const struct signature *signature
 		snprintf(buf, n, "0x%" PRIx64, word);
 	else if (!signature && !is_c(v))
 		snprintf(buf, n, "<not known>");
+	v->later = hit_memory_end(&copies, v->s) || v->later;
 }
 
-json_t *break_result_json(struct break_values *v, const struct signature *signature)
+static json_t *result_json(struct break_values *v, const struct signature *signature)
 {
 	uint64_t word;
 
@@ -462,5 +470,15 @@ json_t *break_result_json(struct break_values *v, const struct signature *signat
 	for (size_t i = 0; i <= signature->more_count; i++)
 		json_array_append_new(j, value_json_of(v, i ? &signature->more[i - 1] :
 							      &signature->result));
+	return j;
+}
+
+json_t *break_result_json(struct break_values *v, const struct signature *signature)
+{
+	struct symbols_copies copies;
+
+	hit_memory_begin(&copies, v->s, v->hit);
+	json_t *j = result_json(v, signature);
+	v->later = hit_memory_end(&copies, v->s) || v->later;
 	return j;
 }

@@ -3,6 +3,7 @@
 #include "cli/break/break_go.h"
 
 #include "cli/cmd.h"
+#include "cli/observe/hit_memory.h"
 #include "report/code/code_sites_priv.h"
 #include "report/code/instruction.h"
 #include "report/dwarf/types.h"
@@ -178,13 +179,14 @@ struct break_frame break_go_frame(struct symbols *s, const struct trapline_hit *
 	struct break_frame frame = { .owner = (uint64_t)hit->tid, .depth = hit->sp };
 	uint64_t stack[2]; /* lowest address and end, the first members of the runtime's struct */
 	uint64_t goroutine;
+	bool is_later = false;
 
 	if (trapline_hit_register(hit, GOROUTINE_REGISTER, &goroutine) || !goroutine)
 		return frame;
 	frame.owner = goroutine;
-	/* It may have moved since the hit: then the place itself is compared. */
-	if (!symbols_read(s, goroutine, stack, sizeof(stack)) && hit->sp > stack[0] &&
-	    hit->sp <= stack[1])
+	/* Read later, it may have moved since the hit: then the place itself is compared. */
+	if (!hit_memory_read(s, hit, goroutine, stack, sizeof(stack), &is_later) &&
+	    hit->sp > stack[0] && hit->sp <= stack[1])
 		frame.depth = stack[1] - hit->sp;
 	return frame;
 }
@@ -201,15 +203,29 @@ static void find_id(struct break_go *go, struct symbols *s)
 	go->id = ID_KNOWN;
 }
 
+void break_go_copies(struct break_go *go, struct symbols *s, struct hit_copies *c)
+{
+	const struct trapline_memory stack = { .reg = GOROUTINE_REGISTER, .bytes = 16 };
+	struct trapline_memory id = { .reg = GOROUTINE_REGISTER, .bytes = 8 };
+
+	if (go->id == ID_NOT_LOOKED_UP)
+		find_id(go, s);
+	id.base = go->id_offset;
+	c->row[c->count++] = stack;
+	if (go->id == ID_KNOWN)
+		c->row[c->count++] = id;
+}
+
 void break_go_name(struct break_go *go, struct symbols *s, struct trapline_hit *hit)
 {
 	uint64_t goroutine;
+	bool is_later = false;
 	uint64_t id;
 
 	if (go->id == ID_NOT_LOOKED_UP)
 		find_id(go, s);
 	if (go->id != ID_KNOWN || trapline_hit_register(hit, GOROUTINE_REGISTER, &goroutine) ||
-	    symbols_read(s, goroutine + go->id_offset, &id, sizeof(id)))
+	    hit_memory_read(s, hit, goroutine + go->id_offset, &id, sizeof(id), &is_later))
 		return;
 	/* The runtime's own goroutine of a thread has none. */
 	if (id && id < 100000)

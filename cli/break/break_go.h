@@ -11,6 +11,7 @@
 
 #include "cli/break/break_arm.h"
 #include "cli/break/break_calls.h"
+#include "cli/observe/hit_copies.h"
 
 /* A return instruction, and the site whose function has it. */
 struct break_exit {
@@ -52,6 +53,9 @@ const struct break_exit *break_go_exit(struct break_go *go, const struct observe
 
 /* The goroutine at a hit in Go code, and its depth. */
 struct break_frame break_go_frame(struct symbols *s, const struct trapline_hit *hit);
+
+/* The memory of a hit that the two need. It comes first. */
+void break_go_copies(struct break_go *go, struct symbols *s, struct hit_copies *c);
 
 /* Names the goroutine in the place of the thread's name. */
 void break_go_name(struct break_go *go, struct symbols *s, struct trapline_hit *hit);

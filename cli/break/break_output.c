@@ -74,7 +74,7 @@ static void fill_result(struct observe *o, struct symbols *s, const struct trapl
 	break_result_text(&v, signature, buf, n);
 	if (o->to.json || o->to.record)
 		call->result_json = break_result_json(&v, signature);
-	call->args_later = call->args_later || (v.later && v.is_whole);
+	call->args_later = call->args_later || v.later;
 }
 
 void break_output_call(struct observe *o, struct symbols *s, const struct break_call *call,

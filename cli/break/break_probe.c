@@ -213,6 +213,9 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 	if (sites->count > PROBE_SITES_MAX)
 		return unfit(probe, o, "cannot probe %zu sites: there are %u probes", sites->count,
 			     PROBE_SITES_MAX);
+	/* Where a uprobe can be had, which copies it at the hit. */
+	if (probe->is_chosen && opts->memory_count && !geteuid())
+		return unfit(probe, o, "they copy no memory that arguments lead to");
 	probe->sites = sites;
 	probe->texts = opts->texts;
 	region->slot_bytes = (uint32_t)slot_bytes_for(opts->texts, has_stack);

@@ -15,7 +15,9 @@
 #include "cli/cmd.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
+#include "cli/observe/hit_copies.h"
 #include "cli/observe/hit_frames.h"
+#include "cli/observe/hit_memory.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -39,6 +41,7 @@ struct breaking {
 	struct break_go go;
 	struct break_output output;
 	uint64_t other_results;
+	bool said_later;
 	uint64_t last_record_ns;
 };
 
@@ -222,9 +225,54 @@ static bool any_value_on_stack(struct breaking *b)
 	return false;
 }
 
+/* Returns of Go are hits of their own places. */
+static void copies_of_go(struct breaking *b, struct hit_copies *c)
+{
+	c->at_return = true;
+	for (size_t i = 0; i < b->go.count; i++) {
+		const struct break_exit *exit = &b->go.exit[i];
+		const struct signature *signature =
+			exit->site == BREAK_GO_UNWINDS ? NULL : signature_at(b, exit->site);
+		size_t before = c->count;
+		c->site = exit->address;
+		if (signature)
+			hit_copies_signature(c, signature);
+		for (; before < c->count; before++)
+			c->row[before].flags &= ~TRAPLINE_MEMORY_RETURN;
+	}
+	c->at_return = false;
+}
+
+static bool any_is_go(const struct breaking *b)
+{
+	for (size_t i = 0; i < b->sites.count; i++)
+		if (symbols_is_go(b->run.symbols, b->sites.site[i].address))
+			return true;
+	return false;
+}
+
+static void copies_of_all(struct breaking *b, struct hit_copies *c)
+{
+	if (any_is_go(b))
+		break_go_copies(&b->go, b->run.symbols, c);
+	for (size_t i = 0; i < b->sites.count; i++) {
+		const struct signature *signature = signature_at(b, i);
+		c->site = b->sites.site[i].address;
+		c->at_return = false;
+		if (signature && b->run.set.args)
+			hit_copies_signature(c, signature);
+		c->at_return = true;
+		if (signature && b->run.set.ret && !b->go.count)
+			hit_copies_signature(c, signature);
+	}
+	if (b->run.set.ret)
+		copies_of_go(b, c);
+}
+
 static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 {
 	struct breaking *b = (struct breaking *)o;
+	struct hit_copies copies = { .count = 0 };
 
 	/* A call counts only after its result has been compared. */
 	opts->limit = o->set.result.count ? 0 : observe_limit(o);
@@ -234,6 +282,10 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	/* A value on the stack that is read later may be another by then. */
 	if (any_value_on_stack(b))
 		opts->flags |= TRAPLINE_STACK_BYTES;
+	copies.texts = opts->texts;
+	copies_of_all(b, &copies);
+	opts->memory = copies.row;
+	opts->memory_count = copies.count;
 	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
 	int status = b->go.count ? break_go_arm(&b->go, o, opts) : 0;
 	if (!status)
@@ -294,6 +346,12 @@ static void read_args(struct breaking *b, const struct trapline_hit *hit, struct
 	if (b->run.to.json || b->run.to.record)
 		call->args_json = break_args_json(&values, signature);
 	call->args_later = values.later;
+	if (values.later && !b->said_later)
+		cli_note(
+			b->run.set.name,
+			"%s: some memory was read after its hit, when the program may have changed it: %s",
+			"'memory read later'", hit_memory_remedy(hit));
+	b->said_later = b->said_later || values.later;
 }
 
 /* Without BPF the copy of the stack in the record begins with the return address. */

@@ -133,6 +133,7 @@ struct dap {
 	bool is_launched;
 	bool is_held; /* at its entry, until the client has set its breakpoints */
 	bool has_exited;
+	bool said_later; /* that memory is read after a hit */
 	int exit_status;
 	int memory_fd;
 	uint64_t probe;

@@ -82,6 +82,12 @@ static uint32_t arm_texts(const struct dap_arm *arm)
 	return texts;
 }
 
+static void arm_copies(const struct dap_arm *arm, struct hit_copies *c)
+{
+	for (size_t i = 0; i < arm->count; i++)
+		dap_hit_copies(arm->site[i].point, arm->site[i].index, c);
+}
+
 static bool arm_wants_stack(const struct dap_arm *arm)
 {
 	for (size_t i = 0; i < arm->count; i++)
@@ -121,12 +127,17 @@ static void arm_link(struct dap *d, struct dap_arm *arm)
 static int arm_together(struct dap *d, struct dap_point **point, size_t n)
 {
 	TRAPLINE_OPTS(event, opts);
+	struct hit_copies copies = { .count = 0 };
 	struct dap_arm *arm = arm_new(d, point, n);
 
 	if (!arm)
 		return -ENOMEM;
 	opts.arg = arm;
 	opts.texts = arm_texts(arm);
+	copies.texts = opts.texts;
+	arm_copies(arm, &copies);
+	opts.memory = copies.row;
+	opts.memory_count = copies.count;
 	opts.flags = arm_wants_stack(arm) ? TRAPLINE_STACK_BYTES : 0;
 	if (n == 1) {
 		opts.condition = point[0]->made;

@@ -11,6 +11,7 @@
 #include "cli/break/break_args.h"
 #include "cli/dap/dap_point.h"
 #include "cli/observe/hit_frames.h"
+#include "cli/observe/hit_memory.h"
 #include "report/path.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
@@ -146,6 +147,15 @@ uint32_t dap_hit_texts(const struct dap_point *p, size_t site)
 	return p->signature && p->signature[site] ? break_texts(p->signature[site], false) : 0;
 }
 
+void dap_hit_copies(const struct dap_point *p, size_t site, struct hit_copies *c)
+{
+	c->site = p->sites.site[site].address;
+	if (p->template)
+		dap_bound_copies(p->bound[site], c);
+	else if (p->signature && p->signature[site])
+		hit_copies_signature(c, p->signature[site]);
+}
+
 /* A value on the stack that is read later may be another by then. */
 bool dap_hit_wants_stack(const struct dap_point *p, size_t site)
 {
@@ -157,6 +167,19 @@ bool dap_hit_wants_stack(const struct dap_point *p, size_t site)
 		if (signature->parameter[i].where == SIGNATURE_STACK)
 			return true;
 	return false;
+}
+
+/* The mark of such a line; the first one has an explanation. */
+static const char *later_mark(struct dap *d, const struct trapline_hit *hit, bool is_later)
+{
+	if (is_later && !d->said_later)
+		dap_note(
+			d,
+			"'memory read later': some memory of a line was read after its hit, when the "
+			"program may have changed it: %s",
+			hit_memory_remedy(hit));
+	d->said_later = d->said_later || is_later;
+	return is_later ? "  (memory read later)" : "";
 }
 
 static void show_code(struct dap *d, struct dap_point *p, size_t index,
@@ -177,7 +200,7 @@ static void show_code(struct dap *d, struct dap_point *p, size_t index,
 		default_text(d, p, index, &hit, text, sizeof(text) - 64, &is_later);
 	clean_text(text);
 	size_t used = strlen(text);
-	snprintf(text + used, sizeof(text) - used, "%s\n", is_later ? "  (memory read later)" : "");
+	snprintf(text + used, sizeof(text) - used, "%s\n", later_mark(d, &hit, is_later));
 	symbols_place(d->symbols, hit.address, &place);
 	if (p->path)
 		snprintf(path, sizeof(path), "%s", p->path);

@@ -4,6 +4,7 @@
 #define CLI_DAP_DAP_HIT_H
 
 #include "cli/dap/dap.h"
+#include "cli/observe/hit_copies.h"
 
 #define DAP_LINES_A_SECOND 200
 
@@ -13,6 +14,8 @@ enum trapline_action dap_hit(const struct trapline_hit *record);
 void dap_hit_meanwhile(struct dap *d);
 /* The registers whose text is wanted at a site. */
 uint32_t dap_hit_texts(const struct dap_point *p, size_t site);
+/* The memory that is wanted at a site. */
+void dap_hit_copies(const struct dap_point *p, size_t site, struct hit_copies *c);
 /* Whether records of a site are to have a copy of the stack. */
 bool dap_hit_wants_stack(const struct dap_point *p, size_t site);
 /* The hits of a breakpoint that had no line, as one line. */

@@ -2,8 +2,8 @@
 /*
  * dap_template.c - see dap_template.h.
  *
- * Values in registers, text that the kernel copied, and what is on the stack are those of the hit. What
- * pointers lead to, and globals, are read a moment later, and the line says so.
+ * Values are those of the hit: in registers, or in memory that the kernel copied. What it could not
+ * copy is read a moment later, and the line says so.
  */
 #include "cli/dap/dap_template.h"
 
@@ -47,6 +47,7 @@ struct dap_template {
 /* Of PART_NAME: a whole parameter, or a path from one or from a global. */
 struct bound_part {
 	const struct signature_value *parameter;
+	bool is_place;
 	struct expression_place place;
 };
 
@@ -276,6 +277,7 @@ static int bind_path(const struct part *part, struct binding *b, struct bound_pa
 		err = -EINVAL;
 	}
 	expression_free(e);
+	out->is_place = !err;
 	if (err && err != -ENOMEM && b->site->kind == CODE_SITE_LINE && is_one_name(part->text))
 		snprintf(why, n, "cannot print {%.100s}: no variable of that name exists at %.100s",
 			 part->text, b->site->name);
@@ -345,6 +347,17 @@ bool dap_bound_wants_stack(const struct dap_bound *bound)
 	return bound->wants_stack;
 }
 
+void dap_bound_copies(const struct dap_bound *bound, struct hit_copies *c)
+{
+	for (size_t i = 0; i < PARTS_MAX; i++) {
+		const struct bound_part *part = &bound->part[i];
+		if (part->parameter)
+			hit_copies_value(c, part->parameter);
+		else if (part->is_place)
+			hit_copies_place(c, &part->place);
+	}
+}
+
 uint32_t dap_bound_texts(const struct dap_bound *bound)
 {
 	return bound->texts;
@@ -367,20 +380,17 @@ static bool is_char_array(const struct type *t)
 	       type_target(t)->size == 1;
 }
 
-static void object_at(struct symbols *s, const struct trapline_hit *hit, const struct type *t,
-		      uint64_t address, char *buf, size_t n, bool *is_later)
+static void object_at(struct symbols *s, const struct type *t, uint64_t address, char *buf,
+		      size_t n)
 {
 	struct object o = { .s = s };
 	uint64_t size = t->size < OBJECT_BYTES_MAX ? t->size : OBJECT_BYTES_MAX;
 
-	if (hit)
-		hit_memory_of_object(hit, &o);
 	memset(o.state, OBJECT_KNOWN, sizeof(o.state));
-	if (object_read(&o, address, o.bytes, size))
+	if (symbols_read_copied(s, address, o.bytes, size))
 		snprintf(buf, n, "<unreadable>");
 	else
 		object_text(&o, t, buf, n);
-	*is_later = *is_later || o.later;
 }
 
 static void place_text(struct symbols *s, const struct trapline_hit *hit,
@@ -403,7 +413,7 @@ static void place_text(struct symbols *s, const struct trapline_hit *hit,
 		return;
 	}
 	if (t->kind == TYPE_STRUCT || t->kind == TYPE_UNION || t->kind == TYPE_ARRAY || size > 8) {
-		object_at(s, hit, t, address, buf, n, is_later);
+		object_at(s, t, address, buf, n);
 		return;
 	}
 	if (hit_memory_read(s, hit, address, &word, size ? size : 8, is_later))
@@ -566,11 +576,14 @@ void dap_template_text(const struct dap_template *t, const struct dap_bound *bou
 		       struct symbols *s, const struct trapline_hit *hit, char *buf, size_t n,
 		       bool *is_later)
 {
+	struct symbols_copies copies;
 	size_t used = 0;
 
 	buf[0] = 0;
+	hit_memory_begin(&copies, s, hit);
 	for (size_t i = 0; i < t->count && used + 8 < n; i++) {
 		part_text(&t->part[i], bound, i, s, hit, buf + used, n - used, is_later);
 		used += strlen(buf + used);
 	}
+	*is_later = hit_memory_end(&copies, s) || *is_later;
 }

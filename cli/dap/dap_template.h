@@ -8,6 +8,7 @@
 #ifndef CLI_DAP_DAP_TEMPLATE_H
 #define CLI_DAP_DAP_TEMPLATE_H
 
+#include "cli/observe/hit_copies.h"
 #include "report/dwarf/symbols.h"
 #include "report/lang/expression.h"
 #include "report/lang/signature.h"
@@ -31,6 +32,8 @@ int dap_template_bind(const struct dap_template *t, struct symbols *s, const str
 uint32_t dap_bound_texts(const struct dap_bound *bound);
 /* Values are on the stack, of which the record is to have a copy. */
 bool dap_bound_wants_stack(const struct dap_bound *bound);
+/* The memory that the text needs from the hit. */
+void dap_bound_copies(const struct dap_bound *bound, struct hit_copies *c);
 /* *is_later becomes true where memory was read after the hit. */
 void dap_template_text(const struct dap_template *t, const struct dap_bound *bound,
 		       struct symbols *s, const struct trapline_hit *hit, char *buf, size_t n,

@@ -10,11 +10,11 @@
 int hit_memory_read(struct symbols *s, const struct trapline_hit *hit, uint64_t address, void *to,
 		    size_t n, bool *is_later)
 {
-	uint64_t copied = hit ? (uint64_t)hit->stack_bytes_len + hit->stack_below : 0;
-	uint64_t offset = hit ? address - hit->sp + hit->stack_below : 0;
+	const void *copy;
+	size_t copied;
 
-	if (offset < copied && n <= copied - offset) {
-		memcpy(to, (const char *)hit->stack_bytes - hit->stack_below + offset, n);
+	if (hit && !trapline_hit_memory(hit, address, &copy, &copied) && n <= copied) {
+		memcpy(to, copy, n);
 		return 0;
 	}
 	if (hit && hit->sp - address - 1 < RED_ZONE)
@@ -23,11 +23,32 @@ int hit_memory_read(struct symbols *s, const struct trapline_hit *hit, uint64_t 
 	return symbols_read(s, address, to, n);
 }
 
-void hit_memory_of_object(const struct trapline_hit *hit, struct object *o)
+static size_t find_copy(const void *hit, uint64_t address, const void **out)
 {
-	if (!hit->stack_bytes)
-		return;
-	o->stack = (const char *)hit->stack_bytes - hit->stack_below;
-	o->sp = hit->sp - hit->stack_below;
-	o->stack_len = (size_t)hit->stack_bytes_len + hit->stack_below;
+	size_t n;
+
+	return trapline_hit_memory(hit, address, out, &n) ? 0 : n;
+}
+
+void hit_memory_begin(struct symbols_copies *copies, struct symbols *s,
+		      const struct trapline_hit *hit)
+{
+	*copies = (struct symbols_copies){ .find = find_copy, .hit = hit };
+	symbols_use_copies(s, hit ? copies : NULL);
+}
+
+bool hit_memory_end(struct symbols_copies *copies, struct symbols *s)
+{
+	symbols_use_copies(s, NULL);
+	return copies->missed;
+}
+
+const char *hit_memory_remedy(const struct trapline_hit *hit)
+{
+	if (!hit->event)
+		return "a probe copies registers, their text and the stack; use --mechanism uprobe";
+	if (trapline_event_mechanism(hit->event) == TRAPLINE_BY_RING)
+		return "without BPF the kernel copies no memory at a hit; run trapline as root";
+	return "it is more than the kernel copies, or lay in no page then; ask for less, or use "
+	       "'trapline break --then snapshot', which keeps all memory of one hit";
 }

@@ -3,9 +3,11 @@
 #include "cli/watch/watch_hit.h"
 
 #include "cli/observe/hit_frames.h"
+#include "cli/observe/hit_memory.h"
 #include "report/code/syscall_names.h"
 
 #include <jansson.h>
+#include <string.h>
 
 /* The values by their type. */
 static json_t *typed_values(struct symbols *s, const struct value_view *view,
@@ -32,15 +34,19 @@ void watch_hit_print(struct observe *o, const struct trapline_hit *hit,
 				   .old_value = hit->old_value,
 				   .new_value = hit->new_value };
 	struct run_frame frames[RUN_FRAMES_MAX];
+	struct symbols_copies copies;
 	char change[400];
 
 	run.is_typed = view.type != NULL;
+	hit_memory_begin(&copies, o->symbols, hit);
 	if (run.is_typed && (o->to.json || o->to.record))
 		run.value = typed_values(o->symbols, &view, &part);
 	if (!view.type)
 		view.type = type_bytes(o->symbols, hit->len);
 	value_change(o->symbols, &view, &part, hit->access == TRAPLINE_READ_WRITE, change,
-		     sizeof(change));
+		     sizeof(change) - 20);
+	if (hit_memory_end(&copies, o->symbols))
+		strcat(change, " (text read later)");
 	run.change = change;
 	run.len = hit->len;
 	run.value_when = hit->value_when;

@@ -6,6 +6,7 @@
 #include "cli/launch/start.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
+#include "cli/observe/hit_copies.h"
 #include "cli/observe/observe.h"
 #include "cli/watch/watch_frames.h"
 #include "cli/watch/watch_hit.h"
@@ -176,6 +177,15 @@ static void stall_threads(struct watch *w)
 /* One expression: the kernel itself stops at the limit. */
 static int arm_expr(struct watch *w, struct trapline_event_opts *opts)
 {
+	const struct expression_place place = { .path = { .base = w->expr.address },
+						.type = w->expr.view.type,
+						.size = w->expr.len };
+	struct hit_copies copies = { .count = 0 };
+
+	/* The text that its pointers lead to. */
+	hit_copies_place(&copies, &place);
+	opts->memory = copies.row;
+	opts->memory_count = copies.count;
 	opts->limit = observe_limit(&w->run);
 	int err = trapline_watch(w->run.target, w->expr.address, w->expr.len, w->expr.access, opts,
 				 &w->event);

@@ -68,6 +68,7 @@ static void read_mappings(struct symbols *s)
 			   &m.end, rights, &m.offset, &m.inode) != 5)
 			continue;
 		m.is_code = rights[2] == 'x';
+		m.is_constant = rights[1] != 'w' && rights[3] == 'p';
 		if (s->mapping_count == room) {
 			size_t more = room ? 2 * room : 64;
 			void *mappings = realloc(s->mappings, more * sizeof(m));
@@ -187,53 +188,6 @@ static void read_identity(struct symbols *s)
 	if (readlink(path, s->exe, sizeof(s->exe) - 1) < 0)
 		s->exe[0] = 0;
 	s->root = target_file_is_foreign(s->pid) ? s->pid : 0;
-}
-
-void symbols_read_from(struct symbols *s, pid_t pid)
-{
-	if (pid == (s->memory_pid ? s->memory_pid : s->pid))
-		return;
-	if (s->has_memory)
-		close(s->memory_fd);
-	s->has_memory = false;
-	s->memory_pid = pid;
-}
-
-int symbols_read(struct symbols *s, uint64_t address, void *buf, size_t n)
-{
-	char path[64];
-
-	if (!s->has_memory) {
-		snprintf(path, sizeof(path), "/proc/%d/mem",
-			 s->memory_pid ? s->memory_pid : s->pid);
-		s->memory_fd = open(path, O_RDONLY | O_CLOEXEC);
-		s->has_memory = s->memory_fd >= 0;
-	}
-	if (!s->has_memory)
-		return -EACCES;
-	if (address > INT64_MAX)
-		return -EFAULT;
-	return pread(s->memory_fd, buf, n, (off_t)address) == (ssize_t)n ? 0 : -EFAULT;
-}
-
-void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n)
-{
-	size_t used = 0;
-
-	memset(buf, 0, n);
-	/* Page by page: what is behind one may be unmapped. */
-	while (used + 1 < n) {
-		size_t part = 4096 - (address + used) % 4096;
-		if (part > n - 1 - used)
-			part = n - 1 - used;
-		if (symbols_read(s, address + used, buf + used, part)) {
-			buf[used] = 0;
-			return;
-		}
-		if (memchr(buf + used, 0, part))
-			return;
-		used += part;
-	}
 }
 
 bool symbols_is_system(const char *module)

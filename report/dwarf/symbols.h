@@ -108,6 +108,18 @@ bool symbols_is_shared(struct symbols *s, uint64_t address);
 /* From now on memory is that of another process with the same layout, such as a child. */
 void symbols_read_from(struct symbols *s, pid_t pid);
 
+/* Memory as it was at a hit, as far as it was copied there. */
+struct symbols_copies {
+	/* *out has that many bytes of the address; 0: there is no copy of it. */
+	size_t (*find)(const void *hit, uint64_t address, const void **out);
+	const void *hit;
+	bool missed; /* becomes true when memory is read as it is now */
+};
+/* What values lead to is read there first, until this is called with NULL. */
+void symbols_use_copies(struct symbols *s, struct symbols_copies *copies);
+/* As symbols_read(), from the copies where they have all of it. */
+int symbols_read_copied(struct symbols *s, uint64_t address, void *buf, size_t n);
+
 /* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
 void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);
 

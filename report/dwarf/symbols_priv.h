@@ -15,6 +15,7 @@ struct mapping {
 	uint64_t offset; /* in the file */
 	uint64_t inode;
 	bool is_code;
+	bool is_constant; /* nothing writes there, but a debugger or a patch */
 };
 
 struct symbols {
@@ -45,9 +46,10 @@ struct symbols {
 	size_t mapping_count;
 	int elf_class; /* of the program; 0: not looked up */
 	bool leaves_out_lines;
-	bool has_memory;  /* memory_fd is open */
-	pid_t memory_pid; /* whose memory; 0: that of pid */
-	int memory_fd;	  /* of the target */
+	bool has_memory;	       /* memory_fd is open */
+	pid_t memory_pid;	       /* whose memory; 0: that of pid */
+	struct symbols_copies *copies; /* NULL: memory is read as it is now */
+	int memory_fd;		       /* of the target */
 	uint64_t refreshed_ns;
 	/* The thread that is being unwound: valid inside symbols_unwind() only. */
 	const uint64_t *regs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* object.c - see object.h. What pointers lead to is read when the text is made. */
+/* object.c - see object.h. What pointers lead to is read when the text is made, from copies where there are some. */
 #include "report/lang/object.h"
 
 #include "report/lang/container.h"
@@ -65,18 +65,6 @@ static uint64_t number_at(const struct object *o, uint64_t offset, uint64_t size
 	return value;
 }
 
-int object_read(struct object *o, uint64_t address, void *to, size_t n)
-{
-	uint64_t at = address - o->sp;
-
-	if (o->stack && at < o->stack_len && n <= o->stack_len - at) {
-		memcpy(to, (const char *)o->stack + at, n);
-		return 0;
-	}
-	o->later = true;
-	return symbols_read(o->s, address, to, n);
-}
-
 /* Memory of the target as an object of its own. */
 static void write_elsewhere(struct writer *w, const struct type *t, uint64_t address,
 			    unsigned int depth)
@@ -88,14 +76,10 @@ static void write_elsewhere(struct writer *w, const struct type *t, uint64_t add
 	if (!there)
 		return;
 	there->s = w->o->s;
-	there->stack = w->o->stack;
-	there->sp = w->o->sp;
-	there->stack_len = w->o->stack_len;
-	if (object_read(there, address, there->bytes, size))
+	if (symbols_read_copied(there->s, address, there->bytes, size))
 		put(&inner, "<unreadable>");
 	else
 		write_at(&inner, t, 0, depth + 1);
-	w->o->later = w->o->later || there->later;
 	w->used = inner.used;
 	free(there);
 }
@@ -119,7 +103,7 @@ static void write_text(struct writer *w, uint64_t offset, uint64_t data, uint64_
 		return;
 	if (captured)
 		memcpy(text, captured, n);
-	else if (n && object_read(w->o, data, text, n)) {
+	else if (n && symbols_read_copied(w->o->s, data, text, n)) {
 		put(w, "<%" PRIu64 " bytes, unreadable>", length);
 		return;
 	}

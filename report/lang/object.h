@@ -33,16 +33,9 @@ struct object {
 	/* What a hit has of memory beside the value itself. */
 	struct object_capture capture[OBJECT_CAPTURES_MAX];
 	size_t captures;
-	const void *stack; /* as it was at sp */
-	uint64_t sp;
-	size_t stack_len;
 	uint8_t bytes[OBJECT_BYTES_MAX];
 	uint8_t state[OBJECT_BYTES_MAX];
-	bool later; /* becomes true when memory of the target is read, which may have changed */
 };
-
-/* Memory of the target: from the copy of its stack, or as it is now, which sets later. 0 or -EFAULT. */
-int object_read(struct object *o, uint64_t address, void *to, size_t n);
 
 void object_text(struct object *o, const struct type *t, char *buf, size_t n);
 

@@ -91,7 +91,7 @@ def a_logpoint_is_a_line_with_values_and_its_place(calls):
     c.request("configurationDone")
     body = c.line('"zebra"} 5 3')
     assert re.fullmatch(
-        r'\{0x[0-9a-f]+ "zebra"\} 5 3 0x[0-9a-f]+ "things" \d+ calls \d+  \(memory read later\)\n', body["output"]
+        r'\{0x[0-9a-f]+ "zebra"\} 5 3 0x[0-9a-f]+ "things" \d+ calls \d+\n', body["output"]
     ), body
     assert body["source"]["path"] == CALLS and abs(body["line"] - line) <= 2, body
     c.listen(0.3)
@@ -145,6 +145,35 @@ def locals_are_those_of_the_hit_and_of_the_innermost_block(calls):
             row = rows(c.set_lines(path, [{"line": line, "logMessage": "{i}"}]))[0]
             assert not row["verified"] and "no variable of that name exists at locals.c" in row["message"], row
             ends(c)
+
+
+def parts_of_moment(row):
+    """The fields of a line without the pointers, which have their text behind them."""
+    return [part.strip('"') for part in row.split() if not part.startswith("0x")]
+
+
+@case
+def memory_is_that_of_the_hit_whatever_comes_behind_it(calls):
+    path = os.path.join(source, "tests/victims/values/moment.c")
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "moment")
+        subprocess.run(["gcc", "-g", "-O1", "-o", program, path], check=True)
+        c = attached(victim(program=program))
+        message = "at {n} {p->seq} {p->next->seq} {p->next->next->next->seq} {counter} {first.next->seq} "
+        message += "{p->text} {p->name} {h->list->name} {last} {large.name} {first.text} {p->low}"
+        row = rows(c.set_lines(path, [{"line": line_of("the point", path), "logMessage": message}]))[0]
+        assert row["verified"], row
+        lines = []
+        for _ in range(20):
+            c.listen(0.5)
+            lines = [b["output"][3:] for b in c.lines() if b["output"].startswith("at ")]
+            if len(lines) > 1000:
+                break
+        assert len(lines) > 300, len(lines)
+        for line in lines:
+            n, *parts = parts_of_moment(line)
+            assert parts == [n] * 5 + ["n" + n] * 6 + [str(int(n) % 128)], line
+        ends(c)
 
 
 @case
