@@ -120,25 +120,32 @@ static void the_text_is_one_mapping_again(void **state)
 	assert_int_equal(count_pieces(), 1);
 }
 
-static int is_locked(const void *at)
+static void read_flags(const void *at, char flags[200])
 {
 	FILE *smaps = fopen("/proc/self/smaps", "r");
 	char line[600];
 	int is_there = 0;
-	int locked = -1;
 
-	while (smaps && locked < 0 && fgets(line, sizeof(line), smaps)) {
+	flags[0] = '\0';
+	while (smaps && !flags[0] && fgets(line, sizeof(line), smaps)) {
 		uint64_t start;
 		uint64_t end;
 
 		if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
 			is_there = ADDR(at) >= start && ADDR(at) < end;
 		else if (is_there && !strncmp(line, "VmFlags:", 8))
-			locked = strstr(line, " lo") != NULL;
+			snprintf(flags, 200, "%.199s", line + 8);
 	}
 	if (smaps)
 		fclose(smaps);
-	return locked;
+}
+
+static int is_locked(const void *at)
+{
+	char flags[200];
+
+	read_flags(at, flags);
+	return flags[0] ? strstr(flags, " lo") != NULL : -1;
 }
 
 static void locked_memory_stays_locked(void **state)
@@ -158,28 +165,42 @@ static void locked_memory_stays_locked(void **state)
 	assert_int_equal(is_locked(crossing_site), 0);
 }
 
-/* As many as a limit lets be locked, so that none can be locked beside them. */
-static int limit_locked(void)
+static unsigned long read_locked_kib(void)
 {
 	FILE *status = fopen("/proc/self/status", "r");
 	char line[300];
-	rlim_t kib = 0;
+	unsigned long kib = 0;
 
 	while (status && fgets(line, sizeof(line), status))
 		sscanf(line, "VmLck: %lu", &kib);
 	if (status)
 		fclose(status);
-	const struct rlimit limit = { kib << 10, kib << 10 };
+	return kib;
+}
 
-	return !kib || setrlimit(RLIMIT_MEMLOCK, &limit) || setresuid(65534, 65534, 65534);
+/* As many as a limit lets be locked, so that none can be locked beside them. */
+static int limit_locked(void)
+{
+	const rlim_t bytes = read_locked_kib() << 10;
+	const struct rlimit limit = { bytes, bytes };
+
+	return !bytes || setrlimit(RLIMIT_MEMLOCK, &limit) || setresuid(65534, 65534, 65534);
 }
 
 static void work_locked(int flags, int is_limited)
 {
+	char before[200];
+	char after[200];
+
 	if (mlockall(flags) || (is_limited && (limit_locked() || prctl(PR_SET_DUMPABLE, 1))))
 		_exit(77);
+	unsigned long kib = read_locked_kib();
+	read_flags(crossing_site, before);
 	change_and_restore(5);
-	_exit(count_pieces() != 1 || is_locked(crossing_site) != 1 || is_locked(pausing_site) != 1);
+	read_flags(crossing_site, after);
+	/* What the library maps itself is locked too. */
+	_exit(count_pieces() != 1 || strcmp(before, after) || !strstr(before, " lo") ||
+	      is_locked(pausing_site) != 1 || (!(flags & MCL_FUTURE) && read_locked_kib() != kib));
 }
 
 static void text_that_is_locked_is_one_mapping_again(void **state)

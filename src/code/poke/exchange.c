@@ -70,6 +70,7 @@ struct exchange {
 	uint8_t *new; /* what shall be there */
 	uint8_t *copy;
 	enum locked locked;
+	int was_opened;		/* the copy, by mprotect() */
 	struct mapping mapping; /* that of from */
 	struct mapping other;
 };
@@ -151,18 +152,16 @@ static int find_mappings(struct exchange *x, const char **why)
 	*why = why_not_private;
 	if (mapping_find(x->from, &x->mapping) || !is_text(&x->mapping))
 		return -EOPNOTSUPP;
-	x->locked = locked_at(x->from);
+	x->locked = locked_find(&x->mapping, x->from);
 	for (uint64_t at = x->mapping.end; at < x->from + x->bytes; at = x->other.end) {
 		if (mapping_find(at, &x->other) || !is_text(&x->other) ||
 		    !is_part_of(&x->mapping, x->from, &x->other, at, at - x->from))
 			return -EOPNOTSUPP;
-		if (locked_at(at) != x->locked)
+		if (locked_find(&x->other, at) != x->locked)
 			x->locked = LOCKED_UNKNOWN;
 	}
 	*why = why_locked;
-	return x->locked == LOCKED_UNKNOWN || locked_set(x->from, x->bytes, x->locked) ?
-		       -EOPNOTSUPP :
-		       0;
+	return x->locked == LOCKED_UNKNOWN ? -EOPNOTSUPP : 0;
 }
 
 /* Of the mapping itself, so that the kernel merges it, or of the file by its name. */
@@ -198,6 +197,7 @@ static int write_copy(struct exchange *x, uint64_t at, size_t len)
 	uintptr_t page = page_of((uintptr_t)x->copy + at);
 	if (sys3(SYS_mprotect, page, PAGE_BYTES, PROT_READ | PROT_WRITE))
 		return -EACCES;
+	x->was_opened = 1;
 	memcpy(x->copy + at, x->new + at, len);
 	return (int)sys3(SYS_mprotect, page, PAGE_BYTES, PROT_READ | PROT_EXEC);
 }
@@ -268,11 +268,13 @@ static int exchange_mapped(struct exchange *x, const char **why)
 	err = prepare_copy(x, why);
 	if (!err && take_place(x))
 		err = refuse(why, why_not_mapped, -EOPNOTSUPP);
-	if (err)
+	if (err) {
 		memory_unmap(x->copy, x->bytes);
-	else
-		locked_set(x->from, x->bytes, x->locked);
-	return err;
+		return err;
+	}
+	locked_set(x->from, x->bytes, x->locked);
+	twin_note(x->from, x->bytes, x->was_opened);
+	return 0;
 }
 
 /* ---- memory of trapline_code_alloc() ---- */

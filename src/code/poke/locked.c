@@ -1,66 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* locked.c - see locked.h: /proc/self/smaps, which is read only in a process that has locked something. */
+/*
+ * locked.c - see locked.h.
+ *
+ * /proc/self/smaps tells it too, but the kernel looks at all pages of the mappings before for that: seconds, in a
+ * large process. MADV_COLD is refused where memory is locked. Whether all of it is locked, or each page when it is
+ * first used, is told by a lock of two pages: that of the other kind makes them a mapping of their own.
+ */
 #include "code/poke/locked.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/lines.h"
+#include "base/memory.h"
 #include "base/own_status.h"
 #include "base/sys.h"
 
+#define COLD 20	   /* MADV_COLD, Linux commit 9c276cc65a58 (v5.4) */
 #define ON_FAULT 1 /* MLOCK_ONFAULT */
-#define FLAGS_BYTES 256
 
-static int is_line_of(const char *line, uint64_t address)
+struct locked_part locked_part_of(const struct mapping *mapping, uint64_t page)
 {
-	uint64_t start;
-	uint64_t end;
+	struct locked_part part = { page, PAGE_BYTES };
 
-	/* Else it is about the mapping of a line before, or the rest of a long name. */
-	return sscanf(line, "%lx-%lx ", &start, &end) == 2 && address >= start && address < end;
-}
-
-/* 0 or -errno. */
-static int read_flags(uint64_t address, char flags[FLAGS_BYTES])
-{
-	struct lines smaps;
-	int is_there = 0;
-	int err = lines_open(&smaps, "/proc/self/smaps");
-	char *line;
-
-	if (err)
-		return err;
-	err = -ENOENT;
-	while (err && (line = lines_next(&smaps))) {
-		is_there = is_there || is_line_of(line, address);
-		if (is_there && !strncmp(line, "VmFlags:", 8))
-			err = snprintf(flags, FLAGS_BYTES, "%s", line + 8) < 0;
-	}
-	lines_close(&smaps);
-	return err;
-}
-
-/* Kernels that have no name for a lock on a fault print question marks. */
-enum locked locked_at(uint64_t address)
-{
-	char flags[FLAGS_BYTES];
-
-	if (own_status("\nVmLck:\t       0") == ' ')
-		return LOCKED_NOT;
-	if (read_flags(address, flags))
-		return LOCKED_UNKNOWN;
-	if (!strstr(flags, " lo"))
-		return LOCKED_NOT;
-	return strstr(flags, " lf") || strstr(flags, " ??") ? LOCKED_ON_FAULT : LOCKED_ALL;
-}
-
-int locked_is_accounted(uint64_t address)
-{
-	char flags[FLAGS_BYTES];
-
-	return read_flags(address, flags) || strstr(flags, " ac");
+	if (mapping->end - mapping->start > PAGE_BYTES)
+		part.bytes += PAGE_BYTES;
+	if (part.start + part.bytes > mapping->end)
+		part.start -= PAGE_BYTES;
+	return part;
 }
 
 int locked_set(uint64_t address, uint64_t bytes, enum locked as)
@@ -70,4 +35,54 @@ int locked_set(uint64_t address, uint64_t bytes, enum locked as)
 	if (as == LOCKED_ON_FAULT)
 		return (int)sys3(SYS_mlock2, address, bytes, ON_FAULT);
 	return (int)sys2(SYS_mlock, address, bytes);
+}
+
+/* In a page of ours, which may be locked as all later ones of this process. */
+static int kernel_takes_advice(void)
+{
+	static int is_known; /* 1 and 2: it does not, it does */
+
+	if (is_known)
+		return is_known - 1;
+	void *page = memory_map(PAGE_BYTES);
+	if (memory_failed(page))
+		return 0;
+	sys2(SYS_munlock, page, PAGE_BYTES);
+	is_known = sys3(SYS_madvise, page, PAGE_BYTES, COLD) ? 1 : 2;
+	memory_unmap(page, PAGE_BYTES);
+	return is_known - 1;
+}
+
+static int is_one_yet(const struct mapping *mapping)
+{
+	static struct mapping now; /* it is large, and the lock is held */
+
+	return !mapping_find(mapping->start, &now) && now.start == mapping->start &&
+	       now.end == mapping->end;
+}
+
+/* The second lock takes back what the first one did. */
+static enum locked find_kind(const struct mapping *mapping, uint64_t page)
+{
+	const struct locked_part part = locked_part_of(mapping, page);
+
+	if (locked_set(part.start, part.bytes, LOCKED_ALL))
+		return LOCKED_UNKNOWN;
+	if (is_one_yet(mapping))
+		return LOCKED_ALL;
+	return !locked_set(part.start, part.bytes, LOCKED_ON_FAULT) && is_one_yet(mapping) ?
+		       LOCKED_ON_FAULT :
+		       LOCKED_UNKNOWN;
+}
+
+enum locked locked_find(const struct mapping *mapping, uint64_t page)
+{
+	if (own_status("\nVmLck:\t       0") == ' ')
+		return LOCKED_NOT;
+	if (!kernel_takes_advice())
+		return LOCKED_ALL;
+	int err = (int)sys3(SYS_madvise, page, PAGE_BYTES, COLD);
+	if (err == -EINVAL)
+		return find_kind(mapping, page);
+	return err ? LOCKED_UNKNOWN : LOCKED_NOT;
 }

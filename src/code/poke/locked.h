@@ -3,24 +3,25 @@
 #ifndef CODE_POKE_LOCKED_H
 #define CODE_POKE_LOCKED_H
 
-#include <stdint.h>
+#include "code/poke/mapping.h"
 
 enum locked {
 	LOCKED_NOT,
 	LOCKED_ALL,
 	LOCKED_ON_FAULT, /* MLOCK_ONFAULT, MCL_ONFAULT */
-	LOCKED_UNKNOWN,
+	LOCKED_UNKNOWN,	 /* or it could not be locked again, for a limit that is lower by now */
 };
 
-/* The mapping at this address. */
-enum locked locked_at(uint64_t address);
-/* 1: it could be written to once, or that is not known. The kernel merges it with no mapping that never could. */
-int locked_is_accounted(uint64_t address);
+/* The page, and one beside it in its mapping. */
+struct locked_part {
+	uint64_t start;
+	uint64_t bytes;
+};
+struct locked_part locked_part_of(const struct mapping *mapping, uint64_t page);
 
-/*
- * Locks it as said. Of what is locked it tells whether it could be unlocked and locked again: 0, or -errno, for
- * a limit that is lower by now.
- */
+/* A mapping that has this page. */
+enum locked locked_find(const struct mapping *mapping, uint64_t page);
+/* Locks it as said. 0 or -errno. */
 int locked_set(uint64_t address, uint64_t bytes, enum locked as);
 
 #endif

@@ -21,6 +21,7 @@
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
 #include "code/poke/text_mem.h"
+#include "code/poke/twin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -511,9 +512,10 @@ void text_close(struct text *text)
 	for (size_t i = 0; i < text->span_count; i++) {
 		struct text_span *span = &text->spans[i];
 
-		if (span->opened_bytes)
-			sys3(SYS_mprotect, span->start & PAGE_MASK, span->opened_bytes,
-			     span->protection);
+		if (!span->opened_bytes)
+			continue;
+		sys3(SYS_mprotect, span->start & PAGE_MASK, span->opened_bytes, span->protection);
+		twin_note(span->start & PAGE_MASK, span->opened_bytes, 1);
 	}
 	region_seal();
 	if (text->mem)

@@ -11,8 +11,9 @@
  *
  * Only a page that the file has too may be moved. It is the first one asked for, or one before it in the file,
  * also in the mapping before: what lies between need not be as in the file. The list of pages in /proc tells.
- * A process that changed its user may not read that of its own. There pages are compared with the file, and one
- * of a mapping that could be written to is none: its twin would not merge with others.
+ * A process that changed its user may not read that of its own. There pages are compared with the file. A page
+ * that was written after mprotect() is in a mapping that merges with no other, so these are noted. Where the file
+ * cannot be opened either, the first page of its lowest mapping is taken: no code is changed there.
  *
  * The kernel unlocks a mapping that a page is moved from. So a page that is locked is unlocked for that moment,
  * which makes it a mapping of its own. With one of its neighbours, since a mapping that is moved as a whole loses
@@ -22,6 +23,7 @@
  */
 #include "code/poke/twin.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <string.h>
@@ -38,6 +40,8 @@
 #endif
 
 #define LOOK_BACK_PAGES 256u
+#define LOOK_FAR_BYTES (64ull << 20)
+#define OPENED_MAX 1024u
 /* Of an entry in /proc/PID/pagemap. */
 #define IS_PRESENT (1ull << 63)
 #define IS_SWAPPED (1ull << 62)
@@ -46,10 +50,47 @@
 /* How pages of the file are told from others. */
 struct pages {
 	int pagemap;
-	uint8_t *file; /* if there is no pagemap: the part of the file from where on to look */
+	const uint8_t *
+		file; /* if it may not be read: the part of the file where to look; NULL: not there either */
 	uint64_t offset;
 	uint64_t bytes;
 };
+
+static uint64_t opened[OPENED_MAX]; /* pages; 0: free */
+static int has_more_opened;
+
+static uint64_t *find_opened(uint64_t page)
+{
+	for (size_t i = 0; i < OPENED_MAX; i++)
+		if (opened[i] == page)
+			return &opened[i];
+	return NULL;
+}
+
+void twin_note(uint64_t from, uint64_t bytes, int was_opened)
+{
+	for (uint64_t page = from; page < from + bytes; page += PAGE_BYTES) {
+		uint64_t *row = find_opened(page);
+
+		if (row && !was_opened)
+			*row = 0;
+		if (row || !was_opened)
+			continue;
+		row = find_opened(0);
+		if (row)
+			*row = page;
+		else
+			has_more_opened = 1;
+	}
+}
+
+static int is_same(uint64_t a, uint64_t b)
+{
+	static uint8_t bytes[2][PAGE_BYTES]; /* the lock is held */
+
+	return !text_read(a, bytes[0], PAGE_BYTES) && !text_read(b, bytes[1], PAGE_BYTES) &&
+	       !memcmp(bytes[0], bytes[1], PAGE_BYTES);
+}
 
 static int is_in_file(int pagemap, uint64_t page)
 {
@@ -64,57 +105,55 @@ static int is_in_file(int pagemap, uint64_t page)
 /* offset: of the page, in the file. */
 static int is_files(const struct pages *pages, uint64_t page, uint64_t offset)
 {
-	static uint8_t here[PAGE_BYTES]; /* the lock is held */
-	static uint8_t there[PAGE_BYTES];
-
 	if (pages->pagemap >= 0)
 		return is_in_file(pages->pagemap, page);
-	return offset - pages->offset < pages->bytes && !text_read(page, here, PAGE_BYTES) &&
-	       !text_read((uintptr_t)pages->file + (offset - pages->offset), there, PAGE_BYTES) &&
-	       !memcmp(here, there, PAGE_BYTES);
+	return pages->file && offset - pages->offset < pages->bytes && !has_more_opened &&
+	       !find_opened(page) &&
+	       is_same(page, (uintptr_t)pages->file + (offset - pages->offset));
 }
 
-static int open_pages(struct pages *pages, const struct mapping *mapping, uint64_t wanted)
+static int open_pages(struct pages *pages, const struct mapping *mapping, uint64_t least,
+		      uint64_t wanted)
 {
-	const uint64_t most = (LOOK_BACK_PAGES - 1) * PAGE_BYTES;
-
 	*pages = (struct pages){
 		.pagemap = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap",
 				     O_RDONLY | O_CLOEXEC, 0),
-		.offset = wanted > most ? wanted - most : 0,
+		.offset = least,
+		.bytes = wanted + PAGE_BYTES - least,
 	};
 	if (pages->pagemap >= 0)
 		return 0;
-	pages->bytes = wanted + PAGE_BYTES - pages->offset;
-	pages->file = same_file_map(mapping, pages->offset, pages->bytes, PROT_READ);
-	return memory_failed(pages->file) ? memory_error(pages->file) : 0;
+	pages->file = same_file_map(mapping, least, pages->bytes, PROT_READ);
+	if (memory_failed(pages->file))
+		pages->file = NULL;
+	return pages->pagemap == -EACCES ? 0 : pages->pagemap;
 }
 
 static void close_pages(const struct pages *pages)
 {
 	if (pages->pagemap >= 0)
 		sys_close(pages->pagemap);
-	else
-		memory_unmap(pages->file, pages->bytes);
+	if (pages->file)
+		memory_unmap((void *)(uintptr_t)pages->file, pages->bytes);
 }
 
 struct source {
 	uint64_t page;	 /* 0: none */
 	uint64_t offset; /* of it, in the file */
-	uint64_t near;	 /* the page, and one beside it in its mapping */
-	uint64_t near_bytes;
+	struct locked_part part;
+	enum locked locked;
 	int is_text;
 };
 
-static struct source make_source(const struct mapping *m, uint64_t page, uint64_t offset)
+static struct source make_source(const struct mapping *m, uint64_t page)
 {
-	struct source source = { page, offset, page, PAGE_BYTES, m->protection & PROT_EXEC };
-
-	if (m->end - m->start > PAGE_BYTES)
-		source.near_bytes += PAGE_BYTES;
-	if (source.near + source.near_bytes > m->end)
-		source.near -= PAGE_BYTES;
-	return source;
+	return (struct source){
+		.page = page,
+		.offset = m->offset + (page - m->start),
+		.part = locked_part_of(m, page),
+		.locked = locked_find(m, page),
+		.is_text = m->protection & PROT_EXEC,
+	};
 }
 
 /* The mapping before m, if it is of the file too: linkers map a page of the file twice where two segments meet. */
@@ -127,66 +166,75 @@ static int go_back(struct mapping *m, const struct mapping *mapping)
 	       (m->protection & ~PROT_EXEC) == PROT_READ;
 }
 
-/* In one mapping, the last page of the file from offset wanted down to offset least. */
-static struct source find_in(const struct pages *pages, const struct mapping *m, uint64_t wanted,
-			     uint64_t least)
+/* In one mapping, the last page of the file from offset wanted down to offset least. 0: none. */
+static uint64_t find_in(const struct pages *pages, const struct mapping *m, uint64_t wanted,
+			uint64_t least)
 {
 	const uint64_t end = m->offset + (m->end - m->start);
 	uint64_t next = wanted < end ? wanted + PAGE_BYTES : end;
 
-	if (pages->pagemap < 0 && locked_is_accounted(m->start))
-		return (struct source){ 0 };
 	for (; next > m->offset && next > least; next -= PAGE_BYTES) {
 		uint64_t page = m->start + (next - PAGE_BYTES - m->offset);
 
 		if (is_files(pages, page, next - PAGE_BYTES))
-			return make_source(m, page, next - PAGE_BYTES);
+			return page;
 	}
-	return (struct source){ 0 };
+	return 0;
 }
 
 static struct source find_source(const struct pages *pages, const struct mapping *mapping,
 				 uint64_t wanted)
 {
 	static struct mapping m; /* it is large, and the lock is held */
-	const uint64_t most = (LOOK_BACK_PAGES - 1) * PAGE_BYTES;
-	const uint64_t least = wanted > most ? wanted - most : 0;
-	struct source source;
+	uint64_t page;
 
 	m = *mapping;
 	do
-		source = find_in(pages, &m, wanted, least);
-	while (!source.page && m.offset + (m.end - m.start) > least && go_back(&m, mapping));
-	return source;
+		page = find_in(pages, &m, wanted, pages->offset);
+	while (!page && m.offset + (m.end - m.start) > pages->offset && go_back(&m, mapping));
+	return page ? make_source(&m, page) : (struct source){ 0 };
+}
+
+/* Of headers, which are not executed. */
+static struct source find_lowest(const struct mapping *mapping, uint64_t wanted)
+{
+	static struct mapping m; /* it is large, and the lock is held */
+
+	m = *mapping;
+	while (m.protection & PROT_EXEC)
+		if (!go_back(&m, mapping))
+			return (struct source){ 0 };
+	return m.offset <= wanted && wanted - m.offset <= LOOK_FAR_BYTES ?
+		       make_source(&m, m.start) :
+		       (struct source){ 0 };
 }
 
 /* What another patcher wrote since the last look goes back, as where the place did not stay mapped. */
-static uint8_t *move_unlocked(const struct pages *pages, const struct source *source)
+static uint8_t *move_unlocked(int pagemap, uint64_t page)
 {
 	uint8_t byte;
-	uint8_t *moved = (uint8_t *)sys5(SYS_mremap, source->page, PAGE_BYTES, PAGE_BYTES,
+	uint8_t *moved = (uint8_t *)sys5(SYS_mremap, page, PAGE_BYTES, PAGE_BYTES,
 					 MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
 
 	if (memory_failed(moved))
 		return NULL;
-	if (is_files(pages, (uintptr_t)moved, source->offset) && !text_read(source->page, &byte, 1))
+	if (pagemap < 0 ? is_same((uintptr_t)moved, page) :
+			  is_in_file(pagemap, (uintptr_t)moved) && !text_read(page, &byte, 1))
 		return moved;
-	sys5(SYS_mremap, moved, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
-	     source->page);
+	sys5(SYS_mremap, moved, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, page);
 	return NULL;
 }
 
-static uint8_t *move_page(const struct pages *pages, const struct source *source)
+static uint8_t *move_page(int pagemap, const struct source *source)
 {
-	const enum locked as = locked_at(source->page);
+	const struct locked_part *part = &source->part;
 
-	if (as == LOCKED_NOT)
-		return move_unlocked(pages, source);
-	if (as == LOCKED_UNKNOWN || locked_set(source->near, source->near_bytes, as) ||
-	    sys2(SYS_munlock, source->near, source->near_bytes))
+	if (source->locked == LOCKED_NOT)
+		return move_unlocked(pagemap, source->page);
+	if (source->locked == LOCKED_UNKNOWN || sys2(SYS_munlock, part->start, part->bytes))
 		return NULL;
-	uint8_t *moved = move_unlocked(pages, source);
-	locked_set(source->near, source->near_bytes, as);
+	uint8_t *moved = move_unlocked(pagemap, source->page);
+	locked_set(part->start, part->bytes, source->locked);
 	return moved;
 }
 
@@ -211,12 +259,15 @@ static uint8_t *lengthen(uint8_t *moved, const struct source *source, uint64_t s
 uint8_t *twin_map(const struct mapping *mapping, uint64_t from, uint64_t bytes)
 {
 	const uint64_t wanted = mapping->offset + (from - mapping->start);
+	const uint64_t most = (LOOK_BACK_PAGES - 1) * PAGE_BYTES;
 	struct pages pages;
 
-	if (open_pages(&pages, mapping, wanted))
+	if (open_pages(&pages, mapping, wanted > most ? wanted - most : 0, wanted))
 		return NULL;
-	const struct source source = find_source(&pages, mapping, wanted);
-	uint8_t *moved = source.page ? move_page(&pages, &source) : NULL;
+	struct source source = find_source(&pages, mapping, wanted);
+	if (!source.page && pages.pagemap < 0)
+		source = find_lowest(mapping, wanted);
+	uint8_t *moved = source.page ? move_page(pages.pagemap, &source) : NULL;
 	close_pages(&pages);
 	return moved ? lengthen(moved, &source, wanted - source.offset, bytes) : NULL;
 }
