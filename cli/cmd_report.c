@@ -202,8 +202,10 @@ static int close_output(const struct settings *set, FILE *f, int status)
 	}
 	if (!failed)
 		return status;
-	cli_wrong(COMMAND, "cannot write %s%s%s", name, err ? ": " : " as a whole",
-		  err ? strerror(err) : "");
+	/* A reader that has seen enough needs no message: main() says what else went wrong there. */
+	if (set->output || err != EPIPE)
+		cli_wrong(COMMAND, "cannot write %s%s%s", name, err ? ": " : " as a whole",
+			  err ? strerror(err) : "");
 	return CLI_NO;
 }
 

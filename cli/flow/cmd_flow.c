@@ -439,6 +439,7 @@ static void flow_tell_end(struct flow_cli *c)
 		.pid = c->pid,
 		.is_attached = c->set.pid != 0,
 		.status = c->status,
+		.has_ended = c->set.command != NULL,
 		.is_asked = asked_times != 0,
 		.is_json = is_json,
 		.has_color = is_text && c->terminal.text.has_color && isatty(stream_fd(c->out)),

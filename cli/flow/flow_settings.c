@@ -272,6 +272,10 @@ static int check_process(const struct flow_cli_settings *set)
 				 "cannot follow bytes in process %d: it is a Go program, which "
 				 "makes its system calls itself",
 				 set->pid);
+	if (program_is_translated(set->pid))
+		return cli_wrong(COMMAND,
+				 "cannot follow bytes in process %d: " PROGRAM_TRANSLATED_REMEDY,
+				 set->pid);
 	if (program_is_static(path))
 		return cli_wrong(COMMAND,
 				 "cannot follow bytes in process %d: it is linked statically, so "

@@ -310,6 +310,7 @@ static void heap_tell_end(struct heap_cli *c)
 		.pid = c->pid,
 		.is_attached = c->set.pid != 0,
 		.status = c->status,
+		.has_ended = c->set.command != NULL,
 		.is_asked = c->is_asked || asked_times,
 		.is_json = c->set.json != 0,
 		.has_color = c->has_color,

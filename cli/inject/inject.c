@@ -622,24 +622,10 @@ static int refuse_memory(struct injection *in, int err)
 
 static int refuse_state(struct injection *in)
 {
-	switch (program_state(in->pid)) {
-	case PROGRAM_IS_MISSING:
-		return refuse(in, -ESRCH, "no such process");
-	case PROGRAM_IS_KERNEL:
-		return refuse(in, -EINVAL, "it is a kernel thread and has no program");
-	case PROGRAM_HAS_ENDED:
-		return refuse(in, -ESRCH, "it has ended, and waits for its parent (zombie)");
-	case PROGRAM_LOST_FIRST:
-		return refuse(in, -ESRCH,
-			      "its first thread has ended, and code is loaded by that thread; "
-			      "start the program with this command");
-	case PROGRAM_IS_32_BIT:
-		return refuse(in, -ENOEXEC,
-			      "it is a 32-bit program, and the agent is for 64-bit programs");
-	case PROGRAM_RUNS:
-		break;
-	}
-	return 0;
+	int err = 0;
+	const char *why = program_why_not(in->pid, &err);
+
+	return why ? refuse(in, err, "%s", why) : 0;
 }
 
 /* Whatever failed then, this is the cause. The open memory is that of the program before. */
@@ -659,6 +645,30 @@ static int refuse_if_ended(struct injection *in)
 	return 0;
 }
 
+/* 0, and its memory is open; or -errno with the reason. */
+static int open_process(struct injection *in)
+{
+	char memory[64];
+	int err = refuse_state(in);
+
+	if (err)
+		return err;
+	snprintf(memory, sizeof(memory), "/proc/%d/mem", in->pid);
+	in->memory_fd = open(memory, O_RDWR | O_CLOEXEC);
+	return in->memory_fd < 0 ? refuse_memory(in, -errno) : 0;
+}
+
+int inject_check(pid_t pid, char *why, size_t why_size)
+{
+	struct injection in = { .pid = pid, .why = why, .why_size = why_size };
+	int err = open_process(&in);
+
+	if (err)
+		return err;
+	close(in.memory_fd);
+	return program_tracer(pid, pid) ? refuse_tracing(&in, -EPERM) : 0;
+}
+
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size)
 {
@@ -671,15 +681,10 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 		.why = why,
 		.why_size = why_size,
 	};
-	char memory[64];
-	int err = refuse_state(&in);
+	int err = open_process(&in);
 
 	if (err)
 		return err;
-	snprintf(memory, sizeof(memory), "/proc/%d/mem", pid);
-	in.memory_fd = open(memory, O_RDWR | O_CLOEXEC);
-	if (in.memory_fd < 0)
-		return refuse_memory(&in, -errno);
 	in.object = open(path, O_RDONLY | O_CLOEXEC);
 	if (in.object < 0) {
 		in.err = refuse(&in, -errno, "cannot read %s: %s", path, strerror(errno));

@@ -44,6 +44,9 @@ struct inject_shared {
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size);
 
+/* What is known beforehand of why inject() would fail: 0, or -errno with the reason. Nothing is touched. */
+int inject_check(pid_t pid, char *why, size_t why_size);
+
 /*
  * inject() ends with -ECANCELED when is_over tells so, at the next of its steps. A call that it
  * waits for continues in the target, whose thread goes on by itself when it has returned.

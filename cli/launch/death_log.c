@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/launch/process_name.h"
+#include "cli/launch/program.h"
 #include "cli/observe/hit_frames.h"
 #include "report/code/copied_code.h"
 #include "report/safe/clean.h"
@@ -366,6 +367,20 @@ void death_log_look(struct death_log *log, bool has_color, FILE *f)
 
 /* ---- the end ---- */
 
+pid_t death_log_left_behind(struct death_log *log)
+{
+	if (!is_open(log))
+		return 0;
+	mappings_read(&log->mappings);
+	for (size_t i = 0; i < log->mappings.count; i++) {
+		const struct mapped_process *p = &log->mappings.processes[i];
+
+		if (!p->is_over && p->pid != log->attached && !program_has_ended(p->pid))
+			return p->pid;
+	}
+	return 0;
+}
+
 static const char *reason(const struct death_log *log, char *text, size_t n)
 {
 	if (log->err == -EPERM || log->err == -EACCES)
@@ -445,6 +460,18 @@ static void tell_end(const struct death_log *log, const struct death_end *end, i
 		death_print_json(&death, end->out);
 }
 
+/* A daemon: what it does in the background was not looked at. */
+static void note_left_behind(struct death_log *log, const struct death_end *end)
+{
+	const pid_t pid = end->has_ended ? death_log_left_behind(log) : 0;
+
+	if (pid)
+		cli_note(log->command,
+			 "%s has ended, and process %d, which it left behind, was observed until "
+			 "then only; keep the program in the foreground, or use trapline %s -p %d",
+			 end->program, pid, log->command, pid);
+}
+
 void death_log_end(struct death_log *log, const struct death_end *end)
 {
 	int status = end->is_attached ? death_watch_status(&log->watch, end->pid) : end->status;
@@ -461,6 +488,7 @@ void death_log_end(struct death_log *log, const struct death_end *end)
 	}
 	if (WIFSIGNALED(status))
 		tell_end(log, end, WTERMSIG(status));
+	note_left_behind(log, end);
 	uint64_t lost = log->unlisted + death_watch_lost(&log->watch);
 	if (lost)
 		cli_note(log->command, "%llu more deaths by signals were not recorded: no room",

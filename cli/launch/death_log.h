@@ -54,6 +54,8 @@ void death_log_attach(struct death_log *log, pid_t pid);
 /* Takes in what has happened. f: faults that are new are printed there as text; NULL: they wait. */
 void death_log_look(struct death_log *log, bool has_color, FILE *f);
 
+/* A process that descends from the command, which has ended, and runs still; 0: none, or it is not known. */
+pid_t death_log_left_behind(struct death_log *log);
 /* The fault that a process died of, and when: now if the kernel had no record of it. 0: none. */
 int death_log_fault(const struct death_log *log, pid_t pid, int status, uint64_t *time_ns);
 
@@ -62,7 +64,8 @@ struct death_end {
 	pid_t pid;
 	bool is_attached;
 	int status; /* as waitpid() gives it; of a process that was attached to it is looked up */
-	bool is_asked; /* this command has ended it, or the user did */
+	bool has_ended; /* the program that was started has, and what it left behind is named */
+	bool is_asked;	/* this command has ended it, or the user did */
 	bool is_json;
 	bool has_color;
 	FILE *out;

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
@@ -257,6 +258,38 @@ enum program_state program_state(pid_t pid)
 		return program_threads(pid, two, 2) > 1 ? PROGRAM_LOST_FIRST : PROGRAM_HAS_ENDED;
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	return program_is_32_bit(path) ? PROGRAM_IS_32_BIT : PROGRAM_RUNS;
+}
+
+bool program_is_translated(pid_t pid)
+{
+	uint64_t start;
+	uint64_t end;
+
+	return program_mapping(pid, "/vgpreload_core", 0, &start, &end);
+}
+
+const char *program_why_not(pid_t pid, int *err)
+{
+	*err = -ESRCH;
+	switch (program_state(pid)) {
+	case PROGRAM_IS_MISSING:
+		return "no such process";
+	case PROGRAM_HAS_ENDED:
+		return "it has ended, and waits for its parent (zombie)";
+	case PROGRAM_LOST_FIRST:
+		return "its first thread has ended, and code is loaded by that thread; start the "
+		       "program with this command";
+	case PROGRAM_IS_KERNEL:
+		*err = -EINVAL;
+		return "it is a kernel thread and has no program";
+	case PROGRAM_IS_32_BIT:
+		*err = -ENOEXEC;
+		return "it is a 32-bit program, and the agent is for 64-bit programs";
+	case PROGRAM_RUNS:
+		break;
+	}
+	*err = -EBUSY;
+	return program_is_translated(pid) ? PROGRAM_TRANSLATED_REMEDY : NULL;
 }
 
 bool program_has_ended(pid_t pid)

@@ -61,6 +61,12 @@ enum program_state {
 	PROGRAM_IS_32_BIT,
 };
 enum program_state program_state(pid_t pid);
+/* Does valgrind run it? Then it executes a translation of its code, and its threads are valgrind's. */
+bool program_is_translated(pid_t pid);
+#define PROGRAM_TRANSLATED_REMEDY \
+	"it runs under valgrind, which executes a translation of its code; start it without valgrind"
+/* Why no code can be loaded into a process, and the number for that; NULL: nothing speaks against it. */
+const char *program_why_not(pid_t pid, int *err);
 /* It is gone, or a zombie. */
 bool program_has_ended(pid_t pid);
 

@@ -65,8 +65,12 @@ static int check_pid(const struct observe_settings *set, size_t i)
 				 "waited for",
 				 pid);
 	default:
-		return 0;
+		break;
 	}
+	if (set->is_break && !set->list && program_is_translated(pid))
+		return cli_wrong(set->name,
+				 "cannot break in process %d: " PROGRAM_TRANSLATED_REMEDY, pid);
+	return 0;
 }
 
 int targets_choose(struct observe_settings *set, uint64_t start_ns)

@@ -7,6 +7,8 @@
  */
 #include "base/own_proc.h"
 #include "cli/cmd.h"
+#include "cli/inject/inject.h"
+#include "cli/launch/process_room.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/patch/patch_plan.h"
@@ -108,6 +110,17 @@ static int patch_settings_read(struct patch_settings *set, int argc, char **argv
 	return CLI_OK;
 }
 
+/* What would be refused when the object is loaded. */
+static int check_process(const struct patch_settings *set)
+{
+	char why[512];
+	int status = process_room_check(PATCH_COMMAND, set->pid, "patch");
+
+	if (!status && inject_check(set->pid, why, sizeof(why)))
+		status = cli_wrong(PATCH_COMMAND, "process %d: %s", set->pid, why);
+	return status;
+}
+
 static int apply(const struct patch_settings *set)
 {
 	static struct patch_answer answer;
@@ -120,7 +133,9 @@ static int apply(const struct patch_settings *set)
 		return status;
 	status = patch_plan_make(set, s, &plan);
 	if (!status && set->dry_run) {
-		patch_print_plan(set, &plan);
+		status = check_process(set);
+		if (!status)
+			patch_print_plan(set, &plan);
 	} else if (!status) {
 		status = patch_request(set, PATCH_APPLY, &plan, &answer);
 		if (!status)

@@ -84,6 +84,7 @@ struct race_cli {
 	uint64_t rows_at;	 /* processes that had begun when rows were given back */
 	struct race_totals gone; /* of processes whose rows were reused */
 	bool is_ended;		 /* by a signal to trapline */
+	pid_t left_behind;	 /* a process that runs although the program has ended; 0: none */
 	bool is_left;		 /* --for: the search has ended, and the program runs on */
 	int status;		 /* of the child, as waitpid() gives it; of the first that failed */
 	uint64_t shown;		 /* races */
@@ -440,6 +441,8 @@ static void run(struct race_cli *c)
 	/* Records that another process is writing just now. */
 	if (race_others_search(&c->run))
 		nanosleep(&pause, NULL);
+	if (!c->set.pid && !c->is_left && !c->set.sweep)
+		c->left_behind = death_log_left_behind(&c->deaths);
 	read_records(c, READ_AT_END_NS);
 	c->unlisted += race_unread(c->run.region);
 	tell(c, true);
@@ -504,6 +507,8 @@ static void race_sum_up(struct race_cli *c, struct race_totals *t)
 		t->first_race_ns = c->first_ns - c->started_ns;
 	if (c->run.was_stopped)
 		t->stopped = "the process was stopped (SIGSTOP, or a debugger)";
+	else if (c->left_behind)
+		t->stopped = "the program continues in the background";
 	race_totals(c->run.region, t);
 	race_count_sites(c->run.region, c->root, t);
 }
@@ -514,6 +519,7 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 		.grade_max = c->set.grade_max,
 		.is_verbose = c->set.verbose != 0,
 		.command = c->set.command,
+		.is_endless = c->is_left || c->is_ended || c->left_behind,
 	};
 
 	if (c->set.json || c->set.is_sarif)
@@ -561,6 +567,7 @@ static void race_tell_end(struct race_cli *c)
 		.pid = c->run.pid,
 		.is_attached = c->set.pid != 0,
 		.status = c->is_left || c->set.sweep ? 0 : c->status,
+		.has_ended = c->left_behind != 0,
 		.is_asked = asked_times || c->is_ended,
 		.is_json = c->set.json != 0,
 		.has_color = c->has_color,

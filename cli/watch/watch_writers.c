@@ -32,6 +32,7 @@
 #define TURN_HITS 400 /* about 4 ms of a turn, a twelfth of it */
 #define TEXT_MAX 4097
 #define ARGUMENTS_MAX 64
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 struct writer {
 	uint64_t ip; /* after the store */
@@ -332,6 +333,22 @@ static void pass_options(const struct observe_settings *set, struct arguments *a
 		add_argument(a, "--verbose", NULL);
 }
 
+/* `tick+0x13` where that is the address and no other, which names each line and row; else the number. */
+static void location_text(const struct writers *w, uint64_t address, char *buf, size_t n)
+{
+	struct place place;
+	struct variable found;
+
+	symbols_place(w->symbols, address, &place);
+	const char *name = place.symbol;
+	bool is_plain = name && !name[strspn(name, PLAIN)] && strlen(name) + 24 < n;
+	if (is_plain && !symbols_find(w->symbols, name, &found) && found.is_function &&
+	    found.address + place.offset == address)
+		snprintf(buf, n, "%s+%#" PRIx64, name, place.offset);
+	else
+		snprintf(buf, n, "%#" PRIx64, address);
+}
+
 static void arguments_of(const struct writers *w, const char *condition, struct arguments *a)
 {
 	add_argument(a, "trapline", NULL);
@@ -343,9 +360,9 @@ static void arguments_of(const struct writers *w, const char *condition, struct 
 	if (w->count > 1 || w->set->condition || *w->writer[0].store.reaches)
 		add_argument(a, "--if=", condition);
 	for (size_t i = 0; i < w->count; i++) {
-		char at[32];
+		char at[CODE_STORE_TEXT];
 
-		snprintf(at, sizeof(at), "%#" PRIx64, w->writer[i].store.address);
+		location_text(w, w->writer[i].store.address, at, sizeof(at));
 		add_argument(a, at, NULL);
 	}
 }

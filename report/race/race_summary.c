@@ -161,7 +161,7 @@ static void print_advice(const struct race_totals *t, const struct race_summary_
 
 	if (t->is_sweep) {
 		fputs("try: a longer search (--for 5m)\n", f);
-	} else if (!how->command) {
+	} else if (!how->command || how->is_endless) {
 		fputs("try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n", f);
 	} else {
 		command_text(how->command, command, sizeof(command));

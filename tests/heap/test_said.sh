@@ -166,4 +166,111 @@ ok 'race: what_the_budget_has_taken' $?
 watch --overhead 100% -- "$tmp/racing"
 grep -q '^race ' "$tmp/err" || grep -q 'shows\|tested' "$tmp/err"
 ok 'race: a_run_without_that' $?
+
+# ends OPTION...: a search of a program with two threads that ends by itself, or is ended.
+cat >"$tmp/quiet.c" <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+volatile int n;
+static void *count(void *unused)
+{
+	for (int i = 0; i < 20; i++) {
+		n++;
+		usleep(1000);
+	}
+	return unused;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	if (argc > 1 && *argv[1] == 'd' && daemon(1, 0))
+		return 1;
+	pthread_create(&t, 0, count, 0);
+	if (argc > 1)
+		sleep(5);
+	return pthread_join(t, 0);
+}
+END
+gcc -O1 -pthread -o "$tmp/quiet" "$tmp/quiet.c"
+watch --for 1 -- "$tmp/quiet" stays
+! grep -q 'try: trapline race --sweep' "$tmp/err"
+ok 'race: no_sweep_of_a_program_that_does_not_end' $?
+watch -- "$tmp/quiet"
+! grep -q '^try:' "$tmp/err" || grep -q 'try: trapline race --sweep -- .*quiet$' "$tmp/err"
+ok 'race: a_sweep_of_one_that_ends' $?
+for command in race heap flow; do
+	watch -- "$tmp/quiet" daemon </dev/null
+	left=$(sed -n 's/.*quiet has ended, and process \([0-9]*\), which it left behind, was observed until then only.*/\1/p' "$tmp/err")
+	[ -n "$left" ] && grep -q "trapline $command -p $left\$" "$tmp/err" && ! grep -q 'too short' "$tmp/err"
+	ok "$command: a_daemon_was_not_looked_at" $?
+	[ -z "$left" ] || kill "$left"
+	watch -- "$tmp/quiet" </dev/null
+	! grep -q 'left behind' "$tmp/err"
+	ok "$command: a_program_that_ends_leaves_nothing_behind" $?
+done
+
+cat >"$tmp/store.c" <<'END'
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+volatile uint64_t total;
+__attribute__((noinline)) void tick(uint64_t n) { total = n; }
+__attribute__((noinline)) int twice(int n) { volatile int v = n; return 2 * v; }
+int main(void)
+{
+	for (uint64_t i = 0;; i++) {
+		tick(i);
+		twice((int)i);
+		usleep(2000);
+	}
+}
+END
+gcc -g -O1 -o "$tmp/store" "$tmp/store.c"
+"$tmp/store" &
+pid=$!
+started="$started $pid"
+eventually runs "$pid" store
+command=watch
+if grep -q hypervisor /proc/cpuinfo && ! timeout 20 "$trapline" watch -p "$pid" total --limit 1 >/dev/null 2>&1; then
+	skip 'watch: writers_have_names' 'debug registers that fire'
+else
+	watch -p "$pid" --at-writers total --limit 3 --for 5
+	grep -Eq '^ +3 100.0% +1  tick in store$' "$tmp/out"
+	ok 'watch: writers_have_names' $?
+fi
+command=record
+watch -p "$pid" -b twice --for 1 -o "$tmp/twice.trapline"
+{ timeout 20 "$trapline" report "$tmp/twice.trapline" 2>"$tmp/err"; } | head -n 1 >"$tmp/out"
+[ "$(wc -l <"$tmp/out")" = 1 ] && ! [ -s "$tmp/err" ]
+ok 'report: a_reader_that_has_seen_enough_needs_no_message' $?
+timeout 20 "$trapline" report "$tmp/twice.trapline" >/dev/full 2>"$tmp/err"
+[ $? != 0 ] && [ "$(grep -c 'cannot write standard output: No space left' "$tmp/err")" = 1 ]
+ok 'report: a_full_disk_is_said' $?
+kill "$pid"
+
+if command -v valgrind >/dev/null; then
+	cat >"$tmp/fix.c" <<'END'
+#include <trapline/tools.h>
+static int thrice(int n) { volatile int v = n; return 3 * v; }
+TRAPLINE_PATCH("twice", thrice);
+END
+	sources=$(cd "$(dirname "$0")/../.." && pwd)
+	gcc -shared -fPIC -O2 -I"$sources/include" -I"$(dirname "$trapline")/include" -o "$tmp/fix.so" "$tmp/fix.c"
+	valgrind -q "$tmp/store" &
+	pid=$!
+	started="$started $pid"
+	eventually grep -q store "/proc/$pid/maps"
+	sleep 1
+	for command in 'patch --dry-run' patch heap race flow break; do
+		case $command in patch*) of=$tmp/fix.so ;; break) of=twice ;; *) of= ;; esac
+		# shellcheck disable=SC2086 # words; one may be empty
+		timeout 30 "$trapline" $command -p "$pid" $of >"$tmp/out" 2>"$tmp/err" </dev/null
+		[ $? = 2 ] && [ "$(wc -l <"$tmp/err")" = 1 ] && grep -q 'it runs under valgrind, which executes a translation' "$tmp/err"
+		ok "$command: valgrind_is_said" $?
+	done
+	kill "$pid"
+else
+	skip 'valgrind_is_said' valgrind
+fi
 finished
