@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process_room.c - whether a process with a limit of its address space or of its descriptors has room for a tool.
+ * process_room.c - whether a process with a limit of its address space, of what it locks in memory, or of its
+ * descriptors has room for a tool.
  *
  * Memory without a page counts, too. Without the question a tool fails halfway, and what it has mapped by
- * then takes the room from the program, whose next malloc(3) fails. An event takes a descriptor in each
+ * then takes the room from the program, whose next malloc(3) fails. In a process that locks all that it maps,
+ * that is locked as well; the kernel tells nobody else whether it does, but then most is. An event takes a descriptor in each
  * thread: it has a high number, for the low ones are the program's, which may count on all of them.
  */
 #include "cli/launch/process_room.h"
 
 #include <inttypes.h>
+#include <linux/capability.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "cli/cmd.h"
 #include "cli/launch/program.h"
@@ -35,60 +39,110 @@ static const struct {
 	{ "probe", 60 }, { "throttle", 36 }, { "patch", 48 },
 };
 
-/* The most that it has had: what it took and gave back it may take again. */
-static uint64_t mapped_bytes(pid_t pid)
+struct kind {
+	const char *name; /* in /proc/PID/limits */
+	const char *words;
+	const char *option; /* of prlimit(1) */
+};
+
+/*
+ * prlimit(2) tells nothing of a process of another user to a root without CAP_SYS_RESOURCE. UINT64_MAX: there is
+ * none, or that is not known.
+ */
+static uint64_t limit_of(pid_t pid, const char *name, bool is_hard)
+{
+	uint64_t limits[2] = { UINT64_MAX, UINT64_MAX };
+	char path[40];
+	char line[128];
+
+	snprintf(path, sizeof(path), "/proc/%d/limits", pid);
+	FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, name, strlen(name)))
+			continue;
+		const char *values = line + strlen(name);
+		/* "unlimited" is no number */
+		if (sscanf(values, "%" SCNu64 " %" SCNu64, &limits[0], &limits[1]) < 1)
+			sscanf(values, " unlimited %" SCNu64, &limits[1]);
+	}
+	if (file)
+		fclose(file);
+	return limits[is_hard];
+}
+
+static uint64_t bytes_of(pid_t pid, const char *name)
 {
 	char kib[32];
 
-	return program_status(pid, pid, "VmPeak", kib, sizeof(kib)) ?
-		       strtoull(kib, NULL, 10) * 1024 :
-		       0;
+	return program_status(pid, pid, name, kib, sizeof(kib)) ? strtoull(kib, NULL, 10) * 1024 :
+								  0;
 }
 
-static int check_address_space(const char *command, pid_t pid, const char *option)
+static int check_limit(const char *command, pid_t pid, const struct kind *kind, uint64_t used,
+		       uint64_t need)
 {
-	struct rlimit limit;
+	const uint64_t limit = limit_of(pid, kind->name, false);
+	const uint64_t left = (limit > used ? limit - used : 0) / MIB;
+
+	if (left >= need)
+		return CLI_OK;
+	return cli_wrong(command,
+			 "process %d: its limit of %s leaves %" PRIu64 " MiB, and %s needs %" PRIu64
+			 " MiB; raise it: prlimit --pid %d --%s=%" PRIu64,
+			 pid, kind->words, left, command, need, pid, kind->option,
+			 used + need * MIB);
+}
+
+/* It has locked most of its memory, and no right to lock without a limit. */
+static bool is_locked(pid_t pid)
+{
+	char rights[32];
+
+	return bytes_of(pid, "VmLck") > bytes_of(pid, "VmSize") / 2 &&
+	       program_status(pid, pid, "CapEff", rights, sizeof(rights)) &&
+	       !(strtoull(rights, NULL, 16) >> CAP_IPC_LOCK & 1);
+}
+
+static int check_memory(const char *command, pid_t pid, const char *option)
+{
+	static const struct kind mapped = { "Max address space", "address space (RLIMIT_AS)",
+					    "as" };
+	static const struct kind locked = { "Max locked memory", "locked memory (RLIMIT_MEMLOCK)",
+					    "memlock" };
 	uint64_t need = 0;
 
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (!strcmp(needs[i].option, option))
-			need = needs[i].mib;
-	if (!need || prlimit(pid, RLIMIT_AS, NULL, &limit) || limit.rlim_cur == RLIM_INFINITY)
+			need = needs[i].mib + RESERVE_MIB;
+	if (!need)
 		return CLI_OK;
-	const uint64_t used = mapped_bytes(pid);
-	const uint64_t left = (limit.rlim_cur > used ? limit.rlim_cur - used : 0) / MIB;
-	if (left >= need + RESERVE_MIB)
-		return CLI_OK;
-	return cli_wrong(command,
-			 "process %d: its limit of address space (RLIMIT_AS) leaves %" PRIu64
-			 " MiB, and %s needs %" PRIu64
-			 " MiB; raise it: prlimit --pid %d --as=%" PRIu64,
-			 pid, left, command, need + RESERVE_MIB, pid,
-			 used + (need + RESERVE_MIB) * MIB);
+	/* The most that it has had: what it took and gave back it may take again. */
+	const int status = check_limit(command, pid, &mapped, bytes_of(pid, "VmPeak"), need);
+	if (status || !is_locked(pid))
+		return status;
+	return check_limit(command, pid, &locked, bytes_of(pid, "VmLck"), need);
 }
 
 static int check_descriptors(const char *command, pid_t pid, const char *option)
 {
-	struct rlimit limit;
 	char threads[32];
 
 	if ((strcmp(option, "flow") && strcmp(option, "heap")) ||
-	    prlimit(pid, RLIMIT_NOFILE, NULL, &limit) ||
 	    !program_status(pid, pid, "Threads", threads, sizeof(threads)))
 		return CLI_OK;
-	const rlim_t need = LOWEST_FD + EVENTS * strtoull(threads, NULL, 10);
-	if (limit.rlim_max >= need)
+	const uint64_t limit = limit_of(pid, "Max open files", true);
+	const uint64_t need = LOWEST_FD + EVENTS * strtoull(threads, NULL, 10);
+	if (limit >= need)
 		return CLI_OK;
 	return cli_wrong(command,
 			 "process %d: its hard limit of descriptors (RLIMIT_NOFILE) is %" PRIu64
 			 ", and %s needs %" PRIu64 "; raise it: prlimit --pid %d --nofile=%" PRIu64,
-			 pid, (uint64_t)limit.rlim_max, command, (uint64_t)need, pid,
-			 (uint64_t)need);
+			 pid, limit, command, need, pid, need);
 }
 
 int process_room_check(const char *command, pid_t pid, const char *option)
 {
-	int status = check_address_space(command, pid, option);
+	int status = check_memory(command, pid, option);
 
 	return status ? status : check_descriptors(command, pid, option);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # test_address_room.sh TRAPLINE VICTIMS - a process with a limit of its address space (RLIMIT_AS): a tool that
 # has no room is refused before it touches anything, and one that has takes no more than it asks for. The same
-# for a limit of descriptors. TAP.
+# for limits of locked memory and of descriptors. TAP.
 
 # shellcheck source=tests/cli/tap.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/../cli/tap.sh"
@@ -84,6 +84,41 @@ few()
 		! grep -v born_blocked "/proc/$target/maps" | grep -q trapline
 	ok "$1 is refused where only 64 descriptors are allowed" $?
 }
+
+# start_locked [LITTLE]: a program that locks all, or little, with a limit of 8 MiB.
+start_locked()
+{
+	prlimit --memlock=$((8 << 20)) "$victims/locks_all" "$@" >"$tmp/target" &
+	target=$!
+	started="$started $target"
+	eventually grep -q . "$tmp/target"
+	before=$(kib VmLck)
+}
+
+is_not_locked()
+{
+	attach "$@"
+	[ $? = 2 ] && grep -q 'limit of locked memory (RLIMIT_MEMLOCK) leaves [0-9]* MiB, and .*prlimit .*--memlock=' "$tmp/err" &&
+		! grep -q trapline "/proc/$target/maps" && [ "$(kib VmLck)" = "$before" ]
+	ok "$1 is refused where all is locked, and leaves no more of that" $?
+}
+
+start_locked
+if grep -qx 1 "$tmp/target"; then
+	is_not_locked flow --overhead 100% --for 1
+	is_not_locked heap --for 1
+	is_not_locked throttle --cpu 50% --for 1
+else
+	skip 'locked memory' 'mlockall(2) is refused'
+fi
+kill "$target"
+wait "$target" 2>/dev/null
+start_locked little
+attach throttle --cpu 50% --for 0.5
+[ $? -le 1 ] && [ "$(kib VmLck)" = "$before" ]
+ok 'throttle attaches where little is locked' $?
+kill "$target"
+wait "$target" 2>/dev/null
 
 start unlimited 60
 prlimit --pid "$target" --nofile=64:64
