@@ -31,6 +31,8 @@
 #include "base/sys.h"
 #include "core/target.h"
 #include "decoder_name.h"
+#include "guest/late_calls.h"
+#include "guest/moved.h"
 #include "guest/name.h"
 #include "guest/own_thread.h"
 #include "guest/share.h"
@@ -435,12 +437,61 @@ static void list(struct patch_region *r)
 	}
 }
 
+/* ---- SIGTRAP: of clocks while a change waits for threads, and of an int3 as long as there is one ---- */
+
+static bool sees_calls;
+
+static bool has_kept(bool (*is)(const struct kept *))
+{
+	for (size_t i = 0; i < PATCH_KEPT; i++)
+		if (kept[i].patch && is(&kept[i]))
+			return true;
+	return false;
+}
+
+static bool has_traps(const struct kept *k)
+{
+	struct trapline_patch_stats stats = { .size = sizeof(stats) };
+
+	return !trapline_patch_stats(k->patch, &stats) && stats.traps;
+}
+
+static bool is_per_thread(const struct kept *k)
+{
+	return k->consistency == TRAPLINE_PATCH_PER_THREAD;
+}
+
+/* list() may wait for threads, too. Without the decoder apply() tells why. */
+static void take_calls(const struct patch_region *r)
+{
+	const bool may_trap = r->action == PATCH_APPLY || r->action == PATCH_UNDO ||
+			      has_kept(is_per_thread);
+
+	if (sees_calls || !may_trap || zydis_open())
+		return;
+	sees_calls = !late_calls.begin(agent_end_for_program, false);
+	if (sees_calls)
+		late_calls.look_again();
+}
+
+static void leave_calls(void)
+{
+	if (!sees_calls || has_kept(has_traps))
+		return;
+	/* A signal that was on its way has been taken. */
+	moved_wait();
+	late_calls.end(true);
+	sees_calls = false;
+}
+
 static void serve(struct request *q)
 {
 	struct patch_region *r = q->region;
-	int err = r->action == PATCH_APPLY ? apply(q) : r->action == PATCH_UNDO ? undo(q) : 0;
 
+	take_calls(r);
+	int err = r->action == PATCH_APPLY ? apply(q) : r->action == PATCH_UNDO ? undo(q) : 0;
 	list(r);
+	leave_calls();
 	r->error = err;
 	atomic_set(&r->state, err ? PATCH_HAS_FAILED : PATCH_IS_DONE);
 }

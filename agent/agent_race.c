@@ -9,8 +9,9 @@
 #include "agent/heap/heap.h"
 #include "agent/zydis.h"
 #include "base/memory.h"
-#include "guest/signals.h"
 #include "race/race.h"
+
+#define STACK_BYTES (64u << 10)
 
 /*
  * A thread that is born while a watch is being armed may not be covered by it, and the kernel does
@@ -76,12 +77,21 @@ static int attach(void *shared)
 	struct race_region *region = shared;
 	const int err = begin(region, RACE_IS_LATE | RACE_OWNS_REGION);
 
-	if (err)
-		return err;
-	/* The list is of this search: another one that runs is refused above, and keeps its own. */
-	signals_will_be_unblocked(region->masked, region->masked_count, agent_end_for_program);
-	run_follow_forks(&agent_race);
-	return 0;
+	if (!err)
+		run_follow_forks(&agent_race);
+	return err;
+}
+
+/* Without the decoder libc cannot be changed. begin() tells whether it failed. */
+static void comes(int is_late)
+{
+	if (is_late)
+		zydis_open();
+}
+
+static int is_over(void)
+{
+	return race_has_ended_for(0);
 }
 
 static int end(const char *text)
@@ -101,9 +111,13 @@ struct run agent_race = {
 	.option = "race=",
 	.magic = RACE_MAGIC,
 	.bytes = sizeof(struct race_region),
-	.flags = RUN_TRAPS_ON_STACKS,
+	.flags = RUN_TRAPS_ON_STACKS | RUN_OPENS_TRAP,
+	.calls = &late_calls,
+	.stack_bytes = STACK_BYTES,
 	.start = start,
 	.attach = attach,
+	.comes = comes,
+	.is_over = is_over,
 	.fork_begins = race_fork_begins,
 	.fork_ended = race_fork_ended,
 	.forked = race_agent_forked,

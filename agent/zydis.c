@@ -4,7 +4,7 @@
  *
  * The agent needs only libc, so that it can be preloaded into any program, and the
  * program sees no symbol of a library that it did not load. Opened in the constructor,
- * used in handlers.
+ * used in handlers. Where it is not there, nothing is decoded, and so nothing is changed.
  */
 #include "agent/zydis.h"
 #include "decoder_name.h"
@@ -23,14 +23,16 @@ static ZyanStatus (*decode_operands)(const ZydisDecoder *, const ZydisDecoderCon
 ZyanStatus ZydisDecoderInit(ZydisDecoder *decoder, ZydisMachineMode machine_mode,
 			    ZydisStackWidth stack_width)
 {
-	return init(decoder, machine_mode, stack_width);
+	return init ? init(decoder, machine_mode, stack_width) : ZYAN_STATUS_FAILED;
 }
 
 ZyanStatus ZydisDecoderDecodeInstruction(const ZydisDecoder *decoder, ZydisDecoderContext *context,
 					 const void *buffer, ZyanUSize length,
 					 ZydisDecodedInstruction *instruction)
 {
-	return decode_instruction(decoder, context, buffer, length, instruction);
+	return decode_instruction ?
+		       decode_instruction(decoder, context, buffer, length, instruction) :
+		       ZYAN_STATUS_FAILED;
 }
 
 ZyanStatus ZydisDecoderDecodeOperands(const ZydisDecoder *decoder,
@@ -38,7 +40,9 @@ ZyanStatus ZydisDecoderDecodeOperands(const ZydisDecoder *decoder,
 				      const ZydisDecodedInstruction *instruction,
 				      ZydisDecodedOperand *operands, ZyanU8 operand_count)
 {
-	return decode_operands(decoder, context, instruction, operands, operand_count);
+	return decode_operands ?
+		       decode_operands(decoder, context, instruction, operands, operand_count) :
+		       ZYAN_STATUS_FAILED;
 }
 
 int zydis_open(void)

@@ -184,6 +184,11 @@ static pid_t find_our_thread(pid_t pid)
 	return 0;
 }
 
+bool target_has_our_thread(pid_t pid)
+{
+	return find_our_thread(pid) != 0;
+}
+
 static int wait_until_left(const char *command, pid_t pid)
 {
 	const struct timespec step = { 0, STEP_NS };

@@ -8,6 +8,7 @@
 #ifndef CLI_LAUNCH_TARGET_LOCK_H
 #define CLI_LAUNCH_TARGET_LOCK_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -16,5 +17,7 @@
  * command. Where the process cannot be looked into, the attach has the reason.
  */
 int target_lock(const char *command, pid_t pid);
+/* A thread of an agent works there. */
+bool target_has_our_thread(pid_t pid);
 
 #endif

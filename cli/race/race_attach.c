@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
-#include "cli/inject/inject.h"
+#include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "record/race_words.h"
@@ -81,41 +81,6 @@ static int check_process(pid_t pid)
 				 "handles all signals; build it with -race instead",
 				 pid);
 	return CLI_OK;
-}
-
-/*
- * For the agent: a SIGTRAP that is sent to one of these threads shall not run a handler. The count is
- * kept here, since the process can write to the other.
- */
-static void note_blocked(struct race_run *run)
-{
-	struct race_region *region = run->region;
-	size_t n = 0;
-
-	run->blocked = calloc(INJECT_THREADS_MAX, sizeof(*run->blocked));
-	if (run->blocked)
-		n = inject_find_blocked(run->pid, run->blocked, INJECT_THREADS_MAX);
-	run->blocked_count = n < RACE_MASKED ? n : RACE_MASKED;
-	for (size_t i = 0; i < run->blocked_count; i++)
-		region->masked[i] = (struct race_masked){ .tid = run->blocked[i].tid,
-							  .mask = run->blocked[i].mask };
-	region->masked_count = (uint32_t)run->blocked_count;
-}
-
-/* Once the agent handles SIGTRAP there. If it was not told of all of them, they stay as they are. */
-static void unblock(struct race_run *run)
-{
-	size_t n = 0;
-
-	if (run->blocked_count == RACE_MASKED)
-		cli_note(
-			COMMAND,
-			"at least %u threads of process %d have SIGTRAP blocked; it stays blocked, "
-			"and these threads are not searched (table full)",
-			RACE_MASKED, run->pid);
-	else
-		n = inject_unblock_trap(run->pid, run->blocked, run->blocked_count);
-	run->blocked_count = n;
 }
 
 /*
@@ -203,7 +168,7 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	run->memory_fd = program_open_memory(run->pid);
 	program_mapping(run->pid, NULL, 0, &run->probe, &end);
 	race_look(run);
-	note_blocked(run);
+	inject_opened_find(&run->opened, run->pid);
 	run->hangup_fd = -1;
 	int no_ticks = race_ticks_open(&run->ticks);
 	run->region->settings.has_ticks = !no_ticks;
@@ -220,7 +185,7 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	else if (!status)
 		status = begin_ticks(run);
 	if (!status) {
-		unblock(run);
+		inject_opened_begin(&run->opened, run->pid);
 		race_note_cpus(run->pid);
 	}
 	if (!status && no_ticks)
@@ -279,7 +244,7 @@ void race_attach_end(struct race_run *run)
 		cli_note(COMMAND, "process %d has ended, or has executed another program",
 			 run->pid);
 	} else if (attach_end_search(run)) {
-		inject_block_trap(run->pid, run->blocked, run->blocked_count);
+		inject_opened_end(&run->opened, run->pid);
 		cli_note(COMMAND,
 			 "detached from process %d; the agent and an idle SIGTRAP handler stay "
 			 "loaded",
@@ -290,7 +255,7 @@ void race_attach_end(struct race_run *run)
 			 "close when one of its threads next runs",
 			 run->pid);
 	}
-	free(run->blocked);
+	inject_opened_free(&run->opened);
 	if (run->memory_fd >= 0)
 		close(run->memory_fd);
 }

@@ -3,7 +3,7 @@
 #ifndef CLI_RACE_RACE_LAUNCH_H
 #define CLI_RACE_RACE_LAUNCH_H
 
-#include "cli/inject/inject.h"
+#include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/race/race_members.h"
 #include "cli/race/race_settings.h"
@@ -26,11 +26,9 @@ struct race_run {
 	/* Of a process that ran already: */
 	int memory_fd;
 	int hangup_fd; /* the process gets a signal when this is closed: see record/race_region.h; -1: none */
-	uint64_t probe;	  /* is mapped as long as it is the same program */
-	bool was_stopped; /* by a signal or a debugger, when the search began or ended */
-	/* Threads that had SIGTRAP blocked before; once the search runs, those of them that it unblocked. */
-	struct inject_masked *blocked;
-	size_t blocked_count;
+	uint64_t probe;		     /* is mapped as long as it is the same program */
+	bool was_stopped;	     /* by a signal or a debugger, when the search began or ended */
+	struct inject_opened opened; /* of a process that runs already */
 };
 
 /* Each returns 0 or an exit status, line printed. */

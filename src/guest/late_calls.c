@@ -161,6 +161,8 @@ static int calls_begin(int (*end)(void), bool keeps_open)
 {
 	if (atomic_get(&runs)) {
 		atomic_add(&runs, 1u);
+		if (keeps_open)
+			signals_are_late(true);
 		return 0;
 	}
 	signals_note_own_masks();
@@ -180,7 +182,7 @@ static int calls_begin(int (*end)(void), bool keeps_open)
 
 static void calls_rest(void)
 {
-	if (atomic_get(&runs))
+	if (atomic_get(&runs) == 1)
 		late_trap_rest();
 }
 
@@ -198,5 +200,6 @@ const struct late_calls late_calls = {
 	.begin = calls_begin,
 	.look_again = late_trap_look_again,
 	.rest = calls_rest,
+	.wait_for_masks = late_trap_wait_for_masks,
 	.end = calls_end,
 };

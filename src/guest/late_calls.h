@@ -25,6 +25,8 @@ struct late_calls {
 	void (*look_again)(void);
 	/* Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
 	void (*rest)(void);
+	/* Then: until the command has blocked it again where a marker stands, or has ended. In a thread of ours. */
+	void (*wait_for_masks)(void);
 	/*
 	 * The text of libc is as it was. is_free: each thread was seen outside of our code since the last trap could
 	 * come: then an action of the program that is not the default one is the kernel's again. As for look_again().

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/marker.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "guest/moved.h"
@@ -15,6 +16,9 @@
 #include "trap/install.h"
 
 #define TRAP_BIT (1ull << (SIGTRAP - 1))
+#define MARKER_BIT (1ull << (MARKER_OF_SIGTRAP - 1))
+#define MASKS_STEP_NS 20000000
+#define MASKS_STEPS 150 /* 3 s */
 
 static uint32_t gives_back; /* an action of SIGTRAP is for the kernel */
 
@@ -57,6 +61,25 @@ void late_trap_rest(void)
 {
 	atomic_set(&trap_held_bit, TRAP_BIT);
 	signals_are_late(0);
+}
+
+/* 1: in place of SIGTRAP. */
+static int has_marker(void *arg, pid_t tid)
+{
+	uint64_t mask;
+
+	(void)arg;
+	return !own_masks_of(tid, "SigBlk", &mask) &&
+	       (mask & (MARKER_BIT | TRAP_BIT)) == MARKER_BIT && !own_masks_have(mask, TRAP_BIT);
+}
+
+void late_trap_wait_for_masks(void)
+{
+	const struct timespec step = { 0, MASKS_STEP_NS };
+	struct task_names room;
+
+	for (int i = 0; i < MASKS_STEPS && tasks_each(sys_getpid(), &room, has_marker, NULL); i++)
+		sys_nap(&step);
 }
 
 /* 1: a SIGTRAP waits for it, or that is not known. */

@@ -26,6 +26,8 @@ int late_trap_take(int (*end)(void), bool keeps_open);
 void late_trap_look_again(void);
 /* Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
 void late_trap_rest(void);
+/* Then: until the command has blocked SIGTRAP again where a marker stands, or has ended. In a thread of ours. */
+void late_trap_wait_for_masks(void);
 /*
  * An action of the program that is not the default one is the kernel's again, and so are the calls until
  * late_trap_end(). No trap of ours can come any more. As for late_trap_look_again().

@@ -450,13 +450,49 @@ static int attach_locked(struct run *run, void *region, int lock)
 	return err;
 }
 
+/* For a tool that has no thread of its own there. */
+static void *keep_calls(void *arg)
+{
+	const struct timespec step = { 0, LOOK_EVERY_NS };
+	const struct run *run = arg;
+
+	own_thread_begins();
+	while (!run->is_over())
+		sys_nap(&step);
+	if (run->flags & RUN_OPENS_TRAP) {
+		run->calls->rest();
+		run->calls->wait_for_masks();
+	}
+	const int is_outside = !outside_wait(OUTSIDE_MOST_NS);
+	own_thread_opens();
+	run->calls->end(is_outside);
+	own_thread_shuts();
+	return NULL;
+}
+
+/* Without the thread the calls go to the kernel, as where libc cannot be changed. */
+static int attach_kept(struct run *run, void *region)
+{
+	if (run->comes)
+		run->comes(1);
+	const int sees_calls = !run->calls->begin(end_for_program, run->flags & RUN_OPENS_TRAP);
+	if (sees_calls)
+		run->calls->look_again();
+	const int err = run->attach(region);
+	if (sees_calls && start_thread(run, keep_calls))
+		run->calls->end(false);
+	return err;
+}
+
 static int attach_one(struct run *run, const char *path)
 {
 	void *region = share_map_own(path, run->magic, run->bytes);
 
 	if (!region)
 		return -ENOENT;
-	return run->arm ? with_lock(run, region, path, attach_locked) : run->attach(region);
+	if (run->arm)
+		return with_lock(run, region, path, attach_locked);
+	return run->is_over ? attach_kept(run, region) : run->attach(region);
 }
 
 static int do_call(struct run *const *table, size_t count, const char *options)

@@ -49,6 +49,8 @@ struct run {
 	 */
 	int (*start)(void *region);
 	int (*attach)(void *region);
+	/* * Of one that comes by attach, and has calls: 1: nothing of it raises SIGTRAP any more. */
+	int (*is_over)(void);
 
 	/* All below are of a run that ends with its command; what is marked * may be NULL. */
 	size_t stack_bytes;	    /* of its thread */

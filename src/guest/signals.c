@@ -249,18 +249,13 @@ void signals_prepare(int (*end)(void))
 	begin(trap, end);
 }
 
-void signals_take_late(int (*end)(void), int (*is_blocked)(const ucontext_t *))
-{
-	atomic_set(&trap->has_let_go, 0u);
-	trap->end = end;
-	atomic_set(&trap_let_go, let_trap_go);
-	atomic_set(&trap_is_held, is_blocked);
-}
-
 void signals_take_marked(int (*end)(void))
 {
 	atomic_set(&trap_held_bit, trap->marker);
-	signals_take_late(end, is_held);
+	atomic_set(&trap->has_let_go, 0u);
+	trap->end = end;
+	atomic_set(&trap_let_go, let_trap_go);
+	atomic_set(&trap_is_held, is_held);
 }
 
 void signals_own(int signal, const struct signals_owner *owner)

@@ -8,20 +8,15 @@
 #include <ucontext.h>
 
 #include "guest/kernel_action.h"
-#include "record/race_region.h"
 
 /*
  * Before the search or the budget starts. end_all: ends it in SIGTRAP, for good: 0 or -errno. Called when
  * a signal has come that the program takes by itself. -EINPROGRESS: it ends soon, see signals_tool_has_ended().
  */
 void signals_prepare(int (*end_all)(void));
-/* In a process that runs already: trapline unblocks SIGTRAP in these threads, which do not know. */
-void signals_will_be_unblocked(const struct race_masked *threads, uint32_t count,
-			       int (*end_all)(void));
-/* The same, told by the caller: is_blocked: the program has SIGTRAP blocked in the interrupted thread. */
-void signals_take_late(int (*end_all)(void), int (*is_blocked)(const ucontext_t *));
 /*
- * The same in threads that have the marker blocked in place of SIGTRAP (base/marker.h), which the command has made so.
+ * In a process that runs already: threads that the program has it blocked in have the marker blocked in place of SIGTRAP
+ * (base/marker.h). The command has made so, and these functions do.
  */
 void signals_take_marked(int (*end_all)(void));
 /*

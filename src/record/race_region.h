@@ -374,14 +374,6 @@ struct race_cpu_owner {
 #define RACE_GATE_AT 0x6ace00000000u
 #define RACE_GATE_BYTES 4096u
 
-/* A thread that had SIGTRAP blocked when trapline attached, which unblocks it during the search. */
-struct race_masked {
-	int32_t tid;
-	uint32_t reserved;
-	uint64_t mask; /* of the signals that it had blocked */
-};
-#define RACE_MASKED TABLE_SIZE(1024u, 1u)
-
 struct race_region {
 	/* Only trapline writes this, and changes it between runs. */
 	union {
@@ -403,8 +395,6 @@ struct race_region {
 	int32_t hangup_fd;
 	uint64_t looked_ns;    /* when trapline last looked here, CLOCK_MONOTONIC; 0: it need not */
 	uint64_t cpus_changed; /* other CPUs than those that have events are running */
-	uint32_t masked_count;
-	struct race_masked masked[RACE_MASKED];
 	struct race_cpu_owner cpu_owners[RACE_CPU_EVENTS];
 	uint64_t outwait_since_ns; /* first asked for; CLOCK_MONOTONIC */
 	uint64_t outwaited_ns;	   /* stalls that went on while others slept, in all runs */

@@ -60,6 +60,12 @@ for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked;
 	ok "heap_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
 done
 
+# No thread of race is there but the one that keeps the calls.
+for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked sent open; do
+	many "${behaviour}"_trap race --overhead 20% -o /dev/null --for 0.1
+	ok "race_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
+done
+
 many exec_inherits flow --overhead 50% -o /dev/null --for 0.1
 ok "flow_leaves_ignored_signals_to_a_new_program" $?
 many exec_inherits break step --mechanism probe --summary --for 0.1
