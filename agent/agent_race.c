@@ -91,6 +91,7 @@ static void comes(int is_late)
 
 static int is_over(void)
 {
+	race_end_if_left();
 	return race_has_ended_for(0);
 }
 

@@ -49,6 +49,7 @@
 #include "trap/install.h"
 #include "trap/stack.h"
 
+#define LOOKS_BEFORE_LEFT 500u /* 10 s */
 #define FAST_NS 200000u
 /* A tick costs some microseconds: this part of the budget may go into them. */
 #define TICKS_PART 5u
@@ -303,6 +304,19 @@ int race_stop(enum race_step why)
 		race_sites_wait();
 	}
 	return err == -EALREADY ? 0 : err;
+}
+
+/* One that cannot be seen from here may be about to open its end of the pipe. */
+void race_end_if_left(void)
+{
+	static uint32_t looks;
+	const int is_left = atomic_get(&race.phase) == RACE_RUNNING &&
+			    !(race.flags & RACE_HAS_READER) &&
+			    (!race.observer || race_is_unwatched()) && race_outside_is_left();
+
+	looks = is_left ? looks + 1 : 0;
+	if (is_left && (race.observer || looks > LOOKS_BEFORE_LEFT))
+		race_stop(RACE_STEP_UNWATCHED);
 }
 
 int race_start(struct race_region *region, uint32_t flags)
