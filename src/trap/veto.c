@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include "base/atomic.h"
 #include "base/ebpf.h"
@@ -36,14 +35,15 @@ static enum trapline_action note_signal(const struct trapline_hit *hit)
 
 static int load_refusal(void)
 {
-	struct ebpf *p = calloc(1, sizeof(*p));
+	struct ebpf *p = memory_map(
+		sizeof(*p)); /* as a target: calloc() would make an arena in a thread of ours */
 
-	if (!p)
-		return -ENOMEM;
+	if (memory_failed(p))
+		return (int)memory_error(p);
 	ebpf_mov_imm(p, R0, 0);
 	ebpf_exit(p);
 	int fd = ebpf_load(p, BPF_PROG_TYPE_PERF_EVENT, NULL, 0);
-	free(p);
+	memory_unmap(p, sizeof(*p));
 	return fd;
 }
 
