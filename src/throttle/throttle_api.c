@@ -9,6 +9,7 @@
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
+#include "event/arm.h"
 #include "throttle/throttle.h"
 #include "throttle/throttle_open.h"
 #include "trap/inflight.h"
@@ -144,6 +145,8 @@ int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts 
 {
 	struct trapline_event *old = th->event;
 	uint32_t index = old->index;
+
+	event_drop_gone(old);
 	int err = open_event(t, th, o);
 
 	if (err)
