@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/zydis.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
@@ -13,6 +14,13 @@
 #include "record/throttle_region.h"
 #include "throttle/throttle_open.h"
 #include "trap/dispatch.h"
+
+#define STACK_BYTES (128u << 10)
+#define CHANGE_STEP_NS 2000000
+#define CHANGE_STEPS 500 /* 1 s */
+
+_Static_assert(sizeof(((struct throttle_region *)0)->why) <= sizeof(((struct run_words *)0)->why),
+	       "the words of a run have room for why there is no budget");
 
 static struct throttle_region *region;
 static struct trapline *self;
@@ -75,11 +83,8 @@ static int begin(void)
 	return err;
 }
 
-/*
- * Of a command that has ended: nothing of it stays. A thread that does not leave its check in time, for
- * it has no CPU, finds the region where it was.
- */
-static void end_last(void)
+/* -EBUSY: a thread does not leave its check in time, for it has no CPU: the region stays. */
+static int close_budgets(void)
 {
 	int err = 0;
 
@@ -90,52 +95,117 @@ static void end_last(void)
 	if (self)
 		trapline_close(self);
 	self = NULL;
-	if (!err)
+	return err;
+}
+
+/* Of a command that has ended: nothing of it stays. */
+static void end_last(void)
+{
+	if (!close_budgets())
 		memory_unmap(region, sizeof(*region));
 	region = NULL;
 }
 
-static int throttle_begin(void *shared)
+/* 1: another command has a budget here. */
+static int take_region(void *shared)
 {
 	if (region && !atomic_get(&region->stop) &&
-	    sys2(SYS_kill, region->share.observer, 0) != -ESRCH) {
-		memory_unmap(shared, sizeof(*region));
-		return -EBUSY;
-	}
+	    sys2(SYS_kill, region->share.observer, 0) != -ESRCH)
+		return 0;
 	if (region)
 		end_last();
 	region = shared;
 	is_at_rest = 0;
+	return 1;
+}
+
+static int throttle_start(void *shared)
+{
+	if (!take_region(shared)) {
+		memory_unmap(shared, sizeof(*region));
+		return -EBUSY;
+	}
 	const int err = begin();
-	if (err)
+	if (err) {
 		end_last();
-	else
-		tell_events();
-	return err;
-}
-
-static int throttle_start_run(void *shared)
-{
-	const int err = throttle_begin(shared);
-
-	if (!err)
-		run_follow_forks(&agent_throttle);
-	return err;
-}
-
-/* Closes all that a throttle has in this process. */
-static int end_by_call(const char *text)
-{
-	if (region)
-		end_last();
+		return err;
+	}
+	tell_events();
+	run_follow_forks(&agent_throttle);
 	return 0;
+}
+
+/* ---- in a process that runs ---- */
+
+static uint32_t is_changing; /* the events: by the thread of the run, or by a call */
+static int is_region_used;   /* by a thread in a check, after the end */
+
+/* The jumps into libc need the decoder, which is opened in the borrowed thread: see agent_probe.c. */
+static void throttle_comes(int is_late)
+{
+	if (is_late)
+		zydis_open();
+}
+
+static int throttle_arm(void *shared, int is_late)
+{
+	(void)is_late;
+	throttle_spare(1);
+	if (!take_region(shared))
+		return -EBUSY;
+	const int err = begin();
+	if (!err) {
+		tell_events();
+		return 0;
+	}
+	memcpy(region->run.why, region->why, sizeof(region->why));
+	close_budgets();
+	region = NULL;
+	return err;
+}
+
+/* The lock is looked at all the while: the program may close it. */
+static int throttle_tick(uint64_t passed_ns)
+{
+	(void)passed_ns;
+	return 0;
+}
+
+static void throttle_leave(void *shared)
+{
+	const struct timespec step = { 0, CHANGE_STEP_NS };
+	struct throttle_region *r = shared;
+	uint32_t none = 0;
+
+	atomic_set(&r->stop, 1u);
+	for (int i = 0; i < CHANGE_STEPS && !atomic_cas(&is_changing, &none, 1u); i++) {
+		none = 0;
+		sys_nap(&step);
+	}
+	is_region_used = close_budgets();
+	region = NULL;
+	atomic_set(&is_changing, 0u);
+}
+
+static int throttle_give(void)
+{
+	return is_region_used;
+}
+
+static void throttle_ended(void *shared)
+{
+	(void)shared;
+	late_calls.wait_for_masks();
 }
 
 /* Opens the events again that the program has closed with other descriptors. */
 static int open_again(const char *text)
 {
-	int err = region && self ? 0 : -ENOENT;
+	uint32_t none = 0;
 
+	if (!atomic_cas(&is_changing, &none, 1u))
+		return -EBUSY;
+	int err = region && self ? 0 : -ENOENT;
 	for (uint32_t i = 0; !err && i < THROTTLE_BUDGETS && open_budgets[i]; i++) {
 		const struct trapline_throttle_opts opts = options_of(i);
 
@@ -143,6 +213,7 @@ static int open_again(const char *text)
 	}
 	if (!err)
 		tell_events();
+	atomic_set(&is_changing, 0u);
 	return err;
 }
 
@@ -169,6 +240,8 @@ void agent_throttle_rest(const char *why)
 /* Events do not follow a fork: the child opens its own, and draws from the same accounts. */
 static void throttle_agent_forked(void)
 {
+	run_forget_parent(&agent_throttle);
+	atomic_set(&is_changing, 0u);
 	if (!region || is_at_rest || atomic_get(&region->stop))
 		return;
 	memset(open_budgets, 0, sizeof(open_budgets));
@@ -176,13 +249,21 @@ static void throttle_agent_forked(void)
 	begin();
 }
 
-struct run agent_throttle_end = { .option = "throttle-end=", .call = end_by_call };
 struct run agent_throttle_again = { .option = "throttle-again=", .call = open_again };
 struct run agent_throttle = {
 	.option = "throttle=",
 	.magic = THROTTLE_MAGIC,
 	.bytes = sizeof(struct throttle_region),
-	.start = throttle_start_run,
-	.attach = throttle_begin,
+	.flags = RUN_OPENS_TRAP | RUN_LIVES_ON,
+	.calls = &late_calls,
+	.start = throttle_start,
+	.stack_bytes = STACK_BYTES,
+	.comes = throttle_comes,
+	.arm = throttle_arm,
+	.tick = throttle_tick,
+	.end = throttle_leave,
+	.give = throttle_give,
+	.ended = throttle_ended,
 	.forked = throttle_agent_forked,
+	.lock = KEPT_FD_NONE,
 };

@@ -5,10 +5,13 @@
  * The budgets are in memory that the processes share. The agent in each of them opens one event for
  * each budget, and a thread that finds the account in debt sleeps. This command waits and reports.
  */
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/launch/target_lock.h"
 #include "cli/launch/uncovered.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
@@ -36,12 +39,15 @@
 #include <trapline/tools.h>
 
 #include "record/throttle_region.h"
+#include "report/safe/clean.h"
 
 #define COMMAND "throttle"
 #define TICK_NS 20000000
 #define INSPECT_EVERY 5	  /* ticks */
 #define STARTING_WAITS 10 /* of that length */
 #define TRY_AGAIN_NS 1000000000
+#define ARM_STEP_NS 1000000
+#define ARM_MOST_NS 10000000000u
 #define PROCESS_CLOCK 2 /* CPUCLOCK_SCHED of the kernel */
 #define REGION_NAME "trapline-throttle"
 
@@ -106,6 +112,9 @@ struct throttling {
 	struct settings set;
 	struct throttle_region *region;
 	struct agent_region memory;
+	/* Of -p: the budget ends with it, however this command ends. */
+	int lock_fd;
+	struct inject_opened opened;
 	uint32_t count; /* of budgets; the region is the program's too, and decides nothing */
 	uint64_t started_ns;
 	uint64_t lifted_ns;  /* 0: not yet */
@@ -307,46 +316,82 @@ static bool has_left(const struct throttling *th)
 	       program_is_gone(th->memory_fd, th->probe);
 }
 
-static int begin(struct throttling *th)
+static int say_attach(const struct throttling *th, int err)
+{
+	char why[sizeof(th->region->run.why)];
+
+	if (err == -EBUSY)
+		return cli_wrong(COMMAND,
+				 "process %d has a budget of another trapline throttle: end "
+				 "that one first",
+				 th->set.pid);
+	memcpy(why, th->region->run.why, sizeof(why));
+	why[sizeof(why) - 1] = '\0';
+	clean_text(why);
+	return cli_wrong(COMMAND, "cannot throttle process %d: %s", th->set.pid,
+			 *why ? why : strerror(-err));
+}
+
+/* Before, no check sends SIGTRAP. */
+static int arm_there(struct throttling *th)
+{
+	const struct timespec step = { 0, ARM_STEP_NS };
+	const uint64_t start = clock_now_ns();
+	uint32_t *const state = &th->region->run.state;
+
+	inject_opened_begin(&th->opened, th->set.pid);
+	atomic_set(state, (uint32_t)RUN_ARM);
+	while (atomic_get(state) == RUN_ARM && !program_has_ended(th->set.pid) &&
+	       clock_now_ns() - start < ARM_MOST_NS)
+		nanosleep(&step, NULL);
+	if (atomic_get(state) == RUN_ARMED || program_has_ended(th->set.pid))
+		return CLI_OK;
+	const int err = th->region->run.error;
+	return say_attach(th, err < 0 ? err : -ETIMEDOUT);
+}
+
+static int attach(struct throttling *th)
 {
 	const struct agent_share share = { .region = th->region,
 					   .bytes = sizeof(*th->region),
-					   .filled = sizeof(*th->region),
-					   .data_fd = th->memory.data_fd };
-	char text[128];
+					   .filled = SHARE_HEAD_BYTES,
+					   .data_fd = th->memory.data_fd,
+					   .lock_fd = &th->lock_fd };
 	int result = 0;
 	uint64_t end;
 
-	agent_option("throttle", &th->memory, text, sizeof(text));
-	th->started_ns = clock_now_ns();
-	/* Daemons of the command become children of this process. */
-	if (th->set.command)
-		prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (th->set.command)
-		return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
 	agent_call_until(&asked_by, th->started_ns, th->set.for_ns);
 	output_progress(&th->output, "loading the agent into process %d", th->set.pid);
+	inject_opened_find(&th->opened, th->set.pid);
 	int status = agent_call(COMMAND, th->set.pid, "throttle", &share, &result);
+	if (!status && !result)
+		status = arm_there(th);
 	output_clear_status(&th->output);
 	read_cpu_time(th);
 	/* Only after the attach is it known that it can be looked into. */
 	if (!status && !result && program_mapping(th->set.pid, NULL, 0, &th->probe, &end))
 		th->memory_fd = program_open_memory(th->set.pid);
-	if (!status && result == -EBUSY)
-		return cli_wrong(COMMAND,
-				 "process %d has a budget of another trapline throttle: end "
-				 "that one first",
-				 th->set.pid);
-	if (!status && result)
-		return cli_wrong(COMMAND, "cannot throttle process %d: %s", th->set.pid,
-				 strerror(-result));
-	return status;
+	return !status && result ? say_attach(th, result) : status;
+}
+
+static int begin(struct throttling *th)
+{
+	char text[128];
+
+	agent_option("throttle", &th->memory, text, sizeof(text));
+	th->started_ns = clock_now_ns();
+	if (!th->set.command)
+		return attach(th);
+	/* Daemons of the command become children of this process. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
 }
 
 /* The sleeping threads wake up; from here on nothing sleeps. */
 static void lift(struct throttling *th)
 {
-	__atomic_store_n(&th->region->stop, 1u, __ATOMIC_SEQ_CST);
+	atomic_set(&th->region->stop, 1u);
+	atomic_set(&th->region->run.stop, 1u);
 	syscall(SYS_futex, &th->region->stop, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 	th->lifted_ns = clock_now_ns();
 }
@@ -588,17 +633,23 @@ static void wait_for_daemons(struct throttling *th)
 	}
 }
 
-/* Nothing of the budget stays in the running process. */
+/* Nothing of the budget stays in the running process, where it began. */
 static void leave(struct throttling *th)
 {
 	read_cpu_time(th);
-	if (th->set.command || throttle_has_ended(th))
+	if (th->lock_fd < 0)
 		return;
-	char why[512];
-	int err = agent_call_end(th->set.pid, "throttle-end", why, sizeof(why));
-	if (err && err != -ESRCH && !throttle_has_ended(th))
-		cli_note(COMMAND, "the disabled events of the budget stay in process %d: %s",
-			 th->set.pid, why);
+	close(th->lock_fd);
+	th->lock_fd = -1;
+	if (throttle_has_ended(th))
+		return;
+	inject_opened_end(&th->opened, th->set.pid);
+	if (target_has_our_thread(th->set.pid) && !throttle_has_ended(th))
+		cli_note(
+			COMMAND,
+			"process %d did not answer: the disabled events of the budget close when it "
+			"continues",
+			th->set.pid);
 }
 
 /* The command that was started continues without a budget when the time is over. */
@@ -622,6 +673,7 @@ int cmd_throttle(int argc, char **argv)
 {
 	static struct throttling th = { .memory = AGENT_REGION_NONE,
 					.memory_fd = -1,
+					.lock_fd = -1,
 					.uncovered.mapping = "/memfd:" REGION_NAME };
 	int status = throttle_settings_read(&th.set, argc, argv);
 
@@ -637,6 +689,8 @@ int cmd_throttle(int argc, char **argv)
 		status = begin(&th);
 	if (!status)
 		status = throttle_run(&th);
+	leave(&th);
+	inject_opened_free(&th.opened);
 	if (th.memory_fd >= 0)
 		close(th.memory_fd);
 	agent_region_close(&th.memory);

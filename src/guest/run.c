@@ -45,10 +45,18 @@ static struct run_words *words_of(const struct run *run)
 	return words_at(run->region);
 }
 
+/* It says when it ends, since its lock tells nothing any more. */
+static int has_command_by_number(const struct run *run)
+{
+	const struct share_head *head = run->region;
+
+	return !atomic_get(&words_of(run)->stop) && sys2(SYS_kill, head->observer, 0) != -ESRCH;
+}
+
 int run_has_command(const struct run *run)
 {
 	if (!kept_fd_is_ours(&run->lock))
-		return 0;
+		return run->flags & RUN_LIVES_ON && has_command_by_number(run);
 	const long err = sys2(SYS_flock, run->lock.fd, LOCK_EX | LOCK_NB);
 	return err == -EINTR || err == -EWOULDBLOCK;
 }
@@ -312,7 +320,7 @@ static void take_signals(const struct run *run, int (*end_all)(void))
 	signals_prepare(end_all);
 	if (!(run->flags & RUN_TRAPS_ON_STACKS))
 		signals_spare_stacks(1);
-	if (run->arm)
+	if (!run->start)
 		signals_libc_is_changed();
 }
 
@@ -393,10 +401,10 @@ static void start_one(struct run *run, const char *path, int (*end_all)(void))
 		return;
 	if (!(run->flags & RUN_OWN_SIGNALS))
 		take_signals(run, end_all);
-	if (run->arm)
-		with_lock(run, region, path, start_locked);
-	else
+	if (run->start)
 		run->start(region);
+	else
+		with_lock(run, region, path, start_locked);
 	if (!(run->flags & RUN_OWN_SIGNALS))
 		keep_signals();
 }

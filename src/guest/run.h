@@ -29,6 +29,8 @@ enum run_flag {
 	RUN_TRAPS_ON_STACKS = 64, /* also in handlers that have a stack of their own */
 	RUN_OPENS_TRAP =
 		128, /* its command opens SIGTRAP in threads, and blocks it again at the end */
+	RUN_LIVES_ON =
+		256, /* also where the program has closed the lock: the command is asked for by its number */
 };
 
 struct run {
@@ -52,7 +54,7 @@ struct run {
 	/* * Of one that comes by attach, and has calls: 1: nothing of it raises SIGTRAP any more. */
 	int (*is_over)(void);
 
-	/* All below are of a run that ends with its command; what is marked * may be NULL. */
+	/* All below are of a run that ends with its command; what is marked * may be NULL. With start, of one by -p. */
 	size_t stack_bytes;	    /* of its thread */
 	void (*comes)(int is_late); /* * before anything is taken */
 	/* 0; or -errno, nothing is left, and the words of the region say why. SIGTRAP is open, as in all below. */

@@ -50,6 +50,7 @@ struct throttle_region {
 		uint8_t head[SHARE_HEAD_BYTES];
 	};
 	/* And all processes this. */
+	struct run_words run; /* of -p */
 	uint32_t stop;
 	int32_t error; /* -errno of the last process in which it could not begin */
 	struct throttle_budget budgets[THROTTLE_BUDGETS];
@@ -61,7 +62,7 @@ struct throttle_region {
 	int32_t events[THROTTLE_EVENTS];
 };
 
-_Static_assert(offsetof(struct throttle_region, stop) == SHARE_HEAD_BYTES,
+_Static_assert(offsetof(struct throttle_region, run) == SHARE_HEAD_BYTES,
 	       "the limits have room in the head");
 
 #endif

@@ -66,6 +66,17 @@ for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked 
 	ok "race_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
 done
 
+# Each check of a budget is a SIGTRAP.
+for behaviour in handler_seen resethand nodefer longjmp onstack ignored blocked sent open sigwait signalfd; do
+	many "${behaviour}"_trap throttle --cpu 60% --for 0.1
+	ok "throttle_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
+done
+
+for behaviour in ignored sent; do
+	many "${behaviour}"_trap patch "$victims/guest_fix.so"
+	ok "patch_leaves_the_sigtrap_of_the_program_alone_$behaviour" $?
+done
+
 many exec_inherits flow --overhead 50% -o /dev/null --for 0.1
 ok "flow_leaves_ignored_signals_to_a_new_program" $?
 many exec_inherits break step --mechanism probe --summary --for 0.1
