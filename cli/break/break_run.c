@@ -228,19 +228,15 @@ static bool any_value_on_stack(struct breaking *b)
 /* Returns of Go are hits of their own places. */
 static void copies_of_go(struct breaking *b, struct hit_copies *c)
 {
-	c->at_return = true;
+	c->at = HIT_COPIES_EXIT;
 	for (size_t i = 0; i < b->go.count; i++) {
 		const struct break_exit *exit = &b->go.exit[i];
 		const struct signature *signature =
 			exit->site == BREAK_GO_UNWINDS ? NULL : signature_at(b, exit->site);
-		size_t before = c->count;
 		c->site = exit->address;
 		if (signature)
 			hit_copies_signature(c, signature);
-		for (; before < c->count; before++)
-			c->row[before].flags &= ~TRAPLINE_MEMORY_RETURN;
 	}
-	c->at_return = false;
 }
 
 static bool any_is_go(const struct breaking *b)
@@ -258,10 +254,10 @@ static void copies_of_all(struct breaking *b, struct hit_copies *c)
 	for (size_t i = 0; i < b->sites.count; i++) {
 		const struct signature *signature = signature_at(b, i);
 		c->site = b->sites.site[i].address;
-		c->at_return = false;
+		c->at = HIT_COPIES_CALL;
 		if (signature && b->run.set.args)
 			hit_copies_signature(c, signature);
-		c->at_return = true;
+		c->at = HIT_COPIES_RETURN;
 		if (signature && b->run.set.ret && !b->go.count)
 			hit_copies_signature(c, signature);
 	}

@@ -36,11 +36,12 @@ static void copy(struct hit_copies *c, const struct trapline_memory *m, uint64_t
 {
 	struct trapline_memory row = *m;
 
-	if (c->count == TRAPLINE_MEMORY_MAX || !bytes || is_copied_text(c, m, flags))
+	if (c->count == TRAPLINE_MEMORY_MAX || !bytes || is_copied_text(c, m, flags) ||
+	    (m->reg == TRAPLINE_MEMORY_CALL && c->at != HIT_COPIES_RETURN))
 		return;
 	row.site = c->site;
 	row.bytes = (uint32_t)(bytes < BYTES_MAX ? bytes : BYTES_MAX);
-	row.flags = flags | (c->at_return ? TRAPLINE_MEMORY_RETURN : 0);
+	row.flags = flags | (c->at == HIT_COPIES_RETURN ? TRAPLINE_MEMORY_RETURN : 0);
 	c->row[c->count++] = row;
 }
 
@@ -158,8 +159,9 @@ static bool memory_of(const struct signature_value *v, struct trapline_memory *o
 		*out = (struct trapline_memory){ .reg = v->reg[0], .base = v->stack };
 		return true;
 	case SIGNATURE_MEMORY:
-		*out = (struct trapline_memory){ .reg = v->reg[0] };
-		return v->regs != 0;
+		*out = (struct trapline_memory){ .reg = v->regs ? v->reg[0] :
+								  TRAPLINE_MEMORY_CALL };
+		return true;
 	default:
 		return false;
 	}
@@ -181,9 +183,9 @@ void hit_copies_value(struct hit_copies *c, const struct signature_value *v)
 
 void hit_copies_signature(struct hit_copies *c, const struct signature *signature)
 {
-	for (size_t i = 0; i < signature->count && !c->at_return; i++)
+	for (size_t i = 0; i < signature->count && c->at == HIT_COPIES_CALL; i++)
 		hit_copies_value(c, &signature->parameter[i]);
-	if (!c->at_return)
+	if (c->at == HIT_COPIES_CALL)
 		return;
 	hit_copies_value(c, &signature->result);
 	for (size_t i = 0; i < signature->more_count; i++)

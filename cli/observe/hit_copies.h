@@ -18,7 +18,11 @@ struct hit_copies {
 	size_t count;
 	uint64_t site;	/* that the next ones are for */
 	uint32_t texts; /* registers whose text is copied anyway */
-	bool at_return;
+	enum hit_copies_at {
+		HIT_COPIES_CALL,
+		HIT_COPIES_RETURN,
+		HIT_COPIES_EXIT, /* results too, at a place of its own: Go */
+	} at;
 };
 
 /* A parameter, a result, a local variable: with all that its text contains. */

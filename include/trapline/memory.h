@@ -16,6 +16,8 @@ extern "C" {
 #define TRAPLINE_MEMORY_BYTES 256
 /* trapline_memory.reg: base is an address. */
 #define TRAPLINE_MEMORY_ABSOLUTE UINT32_MAX
+/* trapline_memory.reg: at returns, the register of the first argument, as it was at the call. */
+#define TRAPLINE_MEMORY_CALL (UINT32_MAX - 1)
 /* trapline_memory.flags: copy up to a NUL; copy at returns (TRAPLINE_RETURNS), not at calls. */
 #define TRAPLINE_MEMORY_TEXT 1u
 #define TRAPLINE_MEMORY_RETURN 2u

@@ -16,6 +16,7 @@
 #define ARCH_REG_SP 7
 #define ARCH_REG_PC 16
 #define ARCH_REG_FRAME 6
+#define ARCH_REG_ARGUMENT 5	    /* the first one */
 #define ARCH_REG_CALLER ARCH_REG_SP /* at a function's first instruction it points to it */
 #define ARCH_CALLER_IN_MEMORY 1
 /* The flag RF lets an instruction run after its breakpoint; elsewhere the kernel steps, as uprobes do. */
@@ -52,6 +53,7 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {
 #define ARCH_REG_SP 31
 #define ARCH_REG_PC 32
 #define ARCH_REG_FRAME 29
+#define ARCH_REG_ARGUMENT 0
 #define ARCH_REG_CALLER 30 /* at a function's first instruction it is in it */
 #define ARCH_CALLER_IN_MEMORY 0
 #define ARCH_RESUMES_BREAKPOINTS 0

@@ -132,10 +132,52 @@ static void memory_is_copied_at_the_hit_and_at_its_site(void **state)
 	rig_close(&rig);
 }
 
+static uint64_t at_return;
+
+static enum trapline_action note_return(const struct trapline_hit *hit)
+{
+	if (hit->returned)
+		at_return = copied_at(hit, &copied_number);
+	else
+		assert_int_equal(copied_at(hit, &copied_number), UINT64_MAX);
+	return rig_note(hit);
+}
+
+/* As a result in memory, whose address the first argument is: the register has something else by then. */
+static NOINLINE uint64_t fill(uint64_t *out, uint64_t value)
+{
+	*out = value;
+	__asm__ volatile("" : "+r"(out) : : "memory");
+	return value;
+}
+
+static void a_return_has_memory_of_the_first_argument_of_its_call(void **state)
+{
+	const struct trapline_memory memory = {.reg = TRAPLINE_MEMORY_CALL, .bytes = 8,
+					       .flags = TRAPLINE_MEMORY_RETURN};
+	const uint64_t address = ADDR(fill);
+	TRAPLINE_OPTS(event, opts);
+	struct rig rig;
+
+	require_uprobes(&rig);
+	opts.arg = &rig;
+	opts.memory = &memory;
+	opts.memory_count = 1;
+	opts.flags = TRAPLINE_RETURNS;
+	expect_ok(trapline_break_sites(rig.target, &address, 1, &opts, &rig.event));
+	fill(&copied_number, 41);
+	copied_number = 99;
+	while (trapline_poll(rig.target, 0, note_return) > 0)
+		;
+	expect_hits(&rig, 2);
+	assert_int_equal(at_return, 41);
+	rig_close(&rig);
+}
+
 static void memory_that_is_described_wrongly_is_refused(void **state)
 {
 	const struct trapline_memory right = {.reg = FIRST, .bytes = 8};
-	struct trapline_memory wrong[6];
+	struct trapline_memory wrong[7];
 	TRAPLINE_OPTS(event, opts);
 	struct rig rig;
 
@@ -148,6 +190,7 @@ static void memory_that_is_described_wrongly_is_refused(void **state)
 	wrong[3].reg = 99;
 	wrong[4].flags = 64;
 	wrong[5].reg = TRAPLINE_MEMORY_ABSOLUTE;
+	wrong[6].reg = TRAPLINE_MEMORY_CALL; /* but at calls */
 	opts.memory_count = 1;
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		opts.memory = &wrong[i];
@@ -163,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(memory_is_copied_at_the_hit_and_at_its_site),
+		TEST(a_return_has_memory_of_the_first_argument_of_its_call),
 		TEST(memory_that_is_described_wrongly_is_refused),
 	};
 

@@ -16,6 +16,7 @@
 #include "event/bpf/program_load.h"
 
 #define CALLS_MAX 65536u
+#define CALL_BYTES 16u /* FRAME_RETURN and FRAME_ARGUMENT */
 
 struct call_key {
 	uint64_t pid_tid;
@@ -26,7 +27,8 @@ _Static_assert(FRAME_CALL + (int)sizeof(struct call_key) <= FRAME_CONDITION, "th
 
 int program_calls_open(void)
 {
-	return ebpf_map_create(BPF_MAP_TYPE_LRU_HASH, sizeof(struct call_key), 8, CALLS_MAX, 0);
+	return ebpf_map_create(BPF_MAP_TYPE_LRU_HASH, sizeof(struct call_key), CALL_BYTES,
+			       CALLS_MAX, 0);
 }
 
 static void emit_key(struct ebpf *p)
@@ -74,6 +76,8 @@ void program_forget_call(struct ebpf *p, const struct trapline_event *ev)
 void program_note_call(struct ebpf *p, const struct trapline_event *ev)
 {
 	emit_return_address(p);
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_ARGUMENT]);
+	ebpf_store(p, BPF_DW, R10, FRAME_ARGUMENT, R1);
 	emit_key(p);
 	emit_map_and_key(p, ev);
 	ebpf_mov(p, R3, R10);
@@ -90,6 +94,8 @@ void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event 
 	uint32_t unknown = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
 
 	ebpf_load_mem(p, BPF_DW, R8, R0, 0);
+	ebpf_load_mem(p, BPF_DW, R1, R0, 8);
+	ebpf_store(p, BPF_DW, R10, FRAME_ARGUMENT, R1);
 	emit_map_and_key(p, ev);
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
 	emit_return_address(p);

@@ -21,7 +21,9 @@ enum {
 	FRAME_CALL = -424, /* struct uprobe_call */
 	FRAME_TEXTS = -432,
 	FRAME_LEN = -448,
-	FRAME_RETURN = -456, /* the return address of a call */
+	FRAME_RETURN =
+		-480, /* the return address of a call, with the next one a struct uprobe_call */
+	FRAME_ARGUMENT = -472,
 	FRAME_IDS = -440,
 	FRAME_STACK_AT = -464, /* where the copy of the stack begins */
 };

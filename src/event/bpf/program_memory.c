@@ -28,10 +28,12 @@ static uint32_t room_of(const struct trapline_memory *m)
 static int is_valid(const struct trapline_event *ev, const struct trapline_memory *m)
 {
 	const int is_absolute = m->reg == TRAPLINE_MEMORY_ABSOLUTE;
+	const int is_call = m->reg == TRAPLINE_MEMORY_CALL && m->flags & TRAPLINE_MEMORY_RETURN;
 
 	/* Each process has its own addresses. */
 	return m->bytes && m->bytes <= TRAPLINE_MEMORY_BYTES && m->links <= TRAPLINE_MEMORY_LINKS &&
-	       (is_absolute || m->reg < RECORD_REGS) && !(is_absolute && event_has_members(ev)) &&
+	       (is_absolute || is_call || m->reg < RECORD_REGS) &&
+	       !(is_absolute && event_has_members(ev)) &&
 	       !(m->flags & ~(TRAPLINE_MEMORY_TEXT | TRAPLINE_MEMORY_RETURN));
 }
 
@@ -109,7 +111,10 @@ static void emit_base(struct ebpf *p, const struct trapline_memory *m, int has_r
 	ebpf_load_imm64(p, R3, m->base + (uint64_t)pops);
 	if (m->reg == TRAPLINE_MEMORY_ABSOLUTE)
 		return;
-	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[m->reg]);
+	if (m->reg == TRAPLINE_MEMORY_CALL)
+		ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_ARGUMENT);
+	else
+		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[m->reg]);
 	ebpf_alu(p, BPF_ADD, R3, R1);
 }
 
