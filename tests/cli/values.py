@@ -3,8 +3,10 @@
 """values.py TRAPLINE VALUES - random programs whose own output is the truth.
 
 Each program has functions with random parameters, attributes and results, and calls them with random
-values, which it prints. Trapline reports the same calls. Each value that it reports is the printed one,
-or is refused; a value that is neither is wrong. TRAPLINE_SEED repeats a run. TAP.
+values, which it prints; or it has variables of random types and assigns to them. Trapline reports the
+same. Each value that it reports is the printed one, or is refused; a value that is neither is wrong.
+C and C++ of 64 and 32 bits, Rust and Go take turns. TRAPLINE_SEED repeats a run, TRAPLINE_ONLY is a part
+of the name of the ways that are taken (memory, gcc -m32), TRAPLINE_KEEP a folder for what is wrong. TAP.
 """
 import collections
 import os
@@ -14,6 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import values_languages  # noqa: E402
+import values_memory  # noqa: E402
 
 INTEGERS = [
     ("signed char", 8, True), ("unsigned char", 8, False), ("short", 16, True),
@@ -238,7 +244,7 @@ def read_truth(text):
 HIT = re.compile(r"\b(fn_\d+)[^ (]*\((.*?)\)(?: = (.*?))?  +(?:[\d.]+ [mun]?s|from)")
 
 
-def compare(report, truth, counts, told):
+def compare(report, truth, counts, told, judge=judge):
     calls, results = read_truth(truth)
     seen = collections.Counter()
     wrong = 0
@@ -262,73 +268,174 @@ def compare(report, truth, counts, told):
     return wrong
 
 
-def build(folder, source, compiler, flags):
-    done = subprocess.run([compiler, "-w", "-g", *flags, source, "-o", folder + "/p"],
-                          capture_output=True, text=True)
+def build(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False,
+                          env={**os.environ, "GOFLAGS": "-mod=mod"})
     return done.returncode == 0, done.stderr
 
 
+def c_configurations(compiler):
+    for level in ("-O0", "-O1", "-O2", "-O3"):
+        yield [level]
+        if level in ("-O2", "-O3") and "clang" not in compiler:
+            yield [level, "-flto"]
+        if level in ("-O2", "-O3") and "clang" in compiler and shutil.which("ld.lld"):
+            yield [level, "-flto", "-fuse-ld=lld"]
+
+
+def has_32_bit():
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/p.c", "w", encoding="ascii") as f:
+            f.write("#include <stdio.h>\nint main(void) { return 0; }\n")
+        return build(["gcc", "-m32", folder + "/p.c", "-o", folder + "/p"])[0]
+
+
 def configurations():
+    """(how a program of them is tried, compiler, flags), and what is not installed."""
+    chosen, missing = [], []
     for compiler in ("gcc", "clang", "g++", "clang++"):
         if not shutil.which(compiler):
+            missing.append(compiler)
             continue
-        for level in ("-O0", "-O1", "-O2", "-O3"):
-            yield compiler, [level]
-            if level in ("-O2", "-O3") and "clang" not in compiler:
-                yield compiler, [level, "-flto"]
-            if level in ("-O2", "-O3") and "clang" in compiler and shutil.which("ld.lld"):
-                yield compiler, [level, "-flto", "-fuse-ld=lld"]
+        chosen += [(try_calls, compiler, flags) for flags in c_configurations(compiler)]
+        chosen += [(try_memory, compiler, flags) for flags in c_configurations(compiler)]
+    if has_32_bit():
+        chosen += [(try_memory, "gcc", ["-m32", *flags]) for flags in c_configurations("gcc")]
+    else:
+        missing.append("gcc -m32")
+    if shutil.which("rustc"):
+        chosen += [(try_rust, "rustc", ["-C", "opt-level=%d" % n]) for n in range(4)]
+        chosen += [(try_rust, "rustc", ["-C", "opt-level=3", "-C", "lto=fat"])]
+    else:
+        missing.append("rustc")
+    if shutil.which("go"):
+        chosen += [(try_go, "go", flags) for flags in ([], [], ["-gcflags=-N -l"])]
+    else:
+        missing.append("go")
+    return chosen, missing
+
+
+class Trial:
+    """What the programs of a run have shown."""
+
+    def __init__(self, trapline, seed):
+        self.trapline = trapline
+        self.rnd = random.Random(seed)
+        self.counts = collections.Counter()
+        self.by = collections.Counter()
+        self.wrong = 0
+        self.told = []
+        self.failed = []
+
+    def values(self):
+        return sum(self.counts.values()) + self.wrong
+
+    def observed(self, folder, pattern):
+        """The report of a program's calls, and the truth; None: there is none."""
+        report = subprocess.run([self.trapline, "break", pattern, "--args", "--ret", "--", folder + "/p",
+                                 folder + "/truth"], capture_output=True, text=True, check=False)
+        with open(folder + "/report", "w", encoding="utf-8") as f:
+            f.write(report.stdout + report.stderr)
+        if not os.path.exists(folder + "/truth") or not HIT.search(report.stdout):
+            self.failed.append(report.stderr)
+            return None
+        with open(folder + "/truth", encoding="utf-8") as truth:
+            return report.stdout, truth.read()
+
+
+def make(trial, folder, name, text, command):
+    with open(folder + "/" + name, "w", encoding="ascii") as f:
+        f.write(text)
+    fine, why = build(command)
+    if not fine:
+        trial.failed.append(why)
+    return fine
+
+
+def try_calls(trial, folder, compiler, flags):
+    name = "p.cc" if "++" in compiler else "p.c"
+    text = program(trial.rnd, "++" in compiler, "clang" in compiler, 12, 5)
+    if not make(trial, folder, name, text, [compiler, "-w", "-g", *flags, folder + "/" + name, "-o", folder + "/p"]):
+        return
+    seen = trial.observed(folder, "fn_*")
+    if seen:
+        trial.wrong += compare(*seen, trial.counts, trial.told)
+
+
+def try_language(trial, folder, language, flags):
+    name = "p" + language.suffix
+    text = language.program(trial.rnd, 12, 5)
+    if not make(trial, folder, name, text, language.build(flags, folder + "/" + name, folder + "/p")):
+        return
+    seen = trial.observed(folder, language.pattern)
+    if seen:
+        trial.wrong += compare(*seen, trial.counts, trial.told, values_languages.agree)
+
+
+def try_rust(trial, folder, _, flags):
+    try_language(trial, folder, values_languages.Rust(), flags)
+
+
+def try_go(trial, folder, _, flags):
+    try_language(trial, folder, values_languages.Go(), flags)
+
+
+def try_memory(trial, folder, compiler, flags):
+    """One variable after the other, each with a process of its own."""
+    name = "p.cc" if "++" in compiler else "p.c"
+    text, variables = values_memory.program(trial.rnd, "++" in compiler, "-m32" in flags, 6, 12)
+    if not make(trial, folder, name, text, [compiler, "-w", "-g", *flags, folder + "/" + name, "-o", folder + "/p"]):
+        return
+    for i, variable in enumerate(variables):
+        out, said = values_memory.run(trial.trapline, folder, variable)
+        if out is None:
+            reason = re.sub(r"g_\d\S*|\d+", "", said.split(": ")[-1] if ": " in said else said)
+            trial.counts["refused: " + " ".join(reason.split())[:60]] += 1
+            continue
+        with open(folder + "/truth", encoding="utf-8") as f:
+            truth = [line.split("|", 1)[1] for line in f.read().splitlines() if line.startswith("%d|" % i)]
+        trial.wrong += values_memory.compare(variable, out, truth, trial.counts, trial.told, same_scalar)
+
+
+def report(trial, programs, missing):
+    for reason, n in sorted(trial.counts.items()):
+        print("# %s: %d" % (reason, n))
+    for name, n in sorted(trial.by.items()):
+        print("# values of %s: %d" % (name, n))
+    for name in missing:
+        print("# not installed: %s" % name)
+    print("# %d values of %d programs, %d wrong, %d programs without a hit" %
+          (trial.values(), programs, trial.wrong, len(trial.failed)))
+    for why in trial.failed[:3]:
+        print("# " + why.replace("\n", " ")[:300])
+    print("%sok 1 - each_value_is_right_or_refused" % ("" if not trial.wrong else "not "))
+    print("%sok 2 - values_are_reported" % ("" if trial.counts["right"] > trial.values() / 4 else "not "))
+    print("1..2")
 
 
 def main():
-    trapline = sys.argv[1]
     wanted = int(sys.argv[2])
+    only = os.environ.get("TRAPLINE_ONLY", "")
     seed = int(os.environ.get("TRAPLINE_SEED", random.randrange(1 << 32)))
-    counts = collections.Counter()
-    wrong, told, failed = 0, [], []
+    trial = Trial(sys.argv[1], seed)
     print("TAP version 13\n# seed %d" % seed)
-    rnd = random.Random(seed)
-    chosen = list(configurations())
-    rnd.shuffle(chosen)
+    chosen, missing = configurations()
+    chosen = [c for c in chosen if only in " ".join([c[0].__name__, c[1], *c[2]])]
+    trial.rnd.shuffle(chosen)
     turn = 0
-    while sum(counts.values()) + wrong < wanted and turn < 400:
-        compiler, flags = chosen[turn % len(chosen)]
+    while trial.values() < wanted and turn < 600:
+        how, compiler, flags = chosen[turn % len(chosen)]
         turn += 1
+        before, values = len(trial.told), trial.values()
         with tempfile.TemporaryDirectory() as folder:
-            source = folder + ("/p.cc" if "++" in compiler else "/p.c")
-            with open(source, "w", encoding="ascii") as f:
-                f.write(program(rnd, "++" in compiler, "clang" in compiler, 12, 5))
-            fine, why = build(folder, source, compiler, flags)
-            if not fine:
-                failed.append(why)
-                counts["not compiled"] += 0
-                continue
-            report = subprocess.run(
-                [trapline, "break", "fn_*", "--args", "--ret", "--", folder + "/p",
-                 folder + "/truth"], capture_output=True, text=True, check=False)
-            if not os.path.exists(folder + "/truth"):
-                failed.append(report.stderr)
-                continue
-            with open(folder + "/truth", encoding="utf-8") as truth:
-                text = truth.read()
-            before = len(told)
-            wrong += compare(report.stdout, text, counts, told)
-            for line in told[before:][:3]:
+            how(trial, folder, compiler, flags)
+            for line in trial.told[before:][:3]:
                 print("# %s %s: %s" % (compiler, " ".join(flags), line))
-            if len(told) > before and os.environ.get("TRAPLINE_KEEP"):
+            if len(trial.told) > before and os.environ.get("TRAPLINE_KEEP"):
                 shutil.copytree(folder, os.environ["TRAPLINE_KEEP"] + "/%d" % turn)
-            if not HIT.search(report.stdout):
-                failed.append(report.stderr)
-    total = sum(counts.values()) + wrong
-    for reason, n in sorted(counts.items()):
-        print("# %s: %d" % (reason, n))
-    print("# %d values of %d programs, %d wrong, %d programs without a hit" %
-          (total, turn, wrong, len(failed)))
-    for why in failed[:3]:
-        print("# " + why.replace("\n", " ")[:300])
-    print("%sok 1 - each_value_is_right_or_refused" % ("" if not wrong else "not "))
-    print("%sok 2 - values_are_reported" % ("" if counts["right"] > total / 4 else "not "))
-    print("1..2")
+        language = compiler + (" -m32" if "-m32" in flags else "")
+        trial.by["%s, %s" % (how.__name__[4:], language)] += trial.values() - values
+    report(trial, turn, missing)
     return 0
 
 
