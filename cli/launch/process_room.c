@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lines.h"
 #include "cli/cmd.h"
 #include "cli/launch/program.h"
 
@@ -52,21 +53,23 @@ struct kind {
 static uint64_t limit_of(pid_t pid, const char *name, bool is_hard)
 {
 	uint64_t limits[2] = { UINT64_MAX, UINT64_MAX };
+	struct lines lines;
 	char path[40];
-	char line[128];
+	char *line;
 
 	snprintf(path, sizeof(path), "/proc/%d/limits", pid);
-	FILE *file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
+	if (lines_open(&lines, path))
+		return UINT64_MAX;
+	while ((line = lines_next(&lines))) {
+		const char *values = line + strlen(name);
+
 		if (strncmp(line, name, strlen(name)))
 			continue;
-		const char *values = line + strlen(name);
 		/* "unlimited" is no number */
 		if (sscanf(values, "%" SCNu64 " %" SCNu64, &limits[0], &limits[1]) < 1)
 			sscanf(values, " unlimited %" SCNu64, &limits[1]);
 	}
-	if (file)
-		fclose(file);
+	lines_close(&lines);
 	return limits[is_hard];
 }
 
