@@ -244,6 +244,13 @@ static void work_as(uid_t user, int promise)
 	flip(word_site, 1);
 	change_and_restore(5);
 	flip(word_site, 0);
+	if (count_pieces() != 1)
+		_exit(1);
+	/* With an int3 meanwhile: at first in place of nothing, then beside what another user wrote. */
+	check(change(word_site, 1, 0, TRAPLINE_WRITE_MPROTECT), "by mprotect()");
+	check(change(pausing_site, 1, 0, 0), "by what there is");
+	check(change(word_site, 0, 0, TRAPLINE_WRITE_MPROTECT), "by mprotect()");
+	check(change(pausing_site, 0, 0, 0), "by what there is");
 	_exit(count_pieces() != 1);
 }
 

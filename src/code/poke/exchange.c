@@ -277,6 +277,42 @@ static int exchange_mapped(struct exchange *x, const char **why)
 	return 0;
 }
 
+/* From the start on, in bytes of pages. */
+static uint64_t count_same(const uint8_t *copy, uint64_t text, uint64_t bytes)
+{
+	uint64_t same = 0;
+
+	while (same < bytes &&
+	       !memcmp(copy + same, (const void *)(uintptr_t)(text + same), PAGE_BYTES))
+		same += PAGE_BYTES;
+	return same;
+}
+
+void exchange_restore(uint64_t from, uint64_t bytes)
+{
+	static struct exchange x; /* it is large, and the lock is held */
+	const char *why;
+	uint64_t n;
+
+	x = (struct exchange){ .from = from, .bytes = bytes };
+	if (find_mappings(&x, &why) || !x.mapping.inode)
+		return;
+	uint8_t *const twin = twin_map(&x.mapping, from, bytes);
+	for (uint64_t at = 0; twin && at < bytes; at += n) {
+		n = count_same(twin + at, from + at, bytes - at);
+		x.from = from + at;
+		x.copy = twin + at;
+		x.bytes = n;
+		if (n && !take_place(&x)) {
+			locked_set(x.from, n, x.locked);
+			twin_note(x.from, n, 0);
+			continue;
+		}
+		n = n ? n : PAGE_BYTES;
+		memory_unmap(x.copy, n);
+	}
+}
+
 /* ---- memory of trapline_code_alloc() ---- */
 
 static int exchange_region(const struct exchange *x, const char **why)

@@ -18,6 +18,7 @@
 #include "code/poke/change.h"
 #include "code/poke/exchange.h"
 #include "code/poke/mapping.h"
+#include "code/poke/poke.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/region.h"
 #include "code/poke/text_mem.h"
@@ -512,10 +513,14 @@ void text_close(struct text *text)
 	for (size_t i = 0; i < text->span_count; i++) {
 		struct text_span *span = &text->spans[i];
 
+		uint64_t from = span->start & PAGE_MASK;
+
 		if (!span->opened_bytes)
 			continue;
-		sys3(SYS_mprotect, span->start & PAGE_MASK, span->opened_bytes, span->protection);
-		twin_note(span->start & PAGE_MASK, span->opened_bytes, 1);
+		sys3(SYS_mprotect, from, span->opened_bytes, span->protection);
+		twin_note(from, span->opened_bytes, 1);
+		if (poke_keeps_mappings)
+			exchange_restore(from, span->opened_bytes);
 	}
 	region_seal();
 	if (text->mem)
