@@ -47,6 +47,7 @@ enum late_state {
 
 static struct {
 	uint32_t state;
+	bool has_trap;	      /* SIGTRAP was taken */
 	pthread_mutex_t lock; /* of jumps: not for the program's threads */
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -63,6 +64,7 @@ static int take_trap(void)
 {
 	int err = late_trap_take(stop_for_program, true);
 
+	late.has_trap = !err;
 	if (!err)
 		late_trap_look_again();
 	return err;
@@ -252,7 +254,8 @@ static void stop(struct heap_region *region)
 	heap_stop();
 	/* It may have stopped before its watches began. */
 	heap_watch_end();
-	late_trap_rest();
+	if (late.has_trap)
+		late_trap_rest();
 	pthread_mutex_unlock(&late.lock);
 	atomic_set(&region->run.state, (uint32_t)RUN_STOPPED);
 }
@@ -266,6 +269,7 @@ static void give_back(struct heap_region *region)
 	leave_trap();
 	leave_jumps(region);
 	late_trap_end();
+	late.has_trap = false;
 	pthread_mutex_unlock(&late.lock);
 }
 

@@ -238,7 +238,9 @@ static void begin(struct kept *k, int (*end)(void))
 {
 	k->end = end;
 	atomic_set(&k->has_let_go, 0u);
-	set_own_mask(one_to_kernel(k, own_mask()));
+	/* A thread of ours keeps it blocked: what is sent to the program is for its own threads. */
+	if (!foreign_keeps_sent())
+		set_own_mask(one_to_kernel(k, own_mask()));
 }
 
 void signals_prepare(int (*end)(void))
@@ -264,8 +266,8 @@ void signals_own(int signal, const struct signals_owner *owner)
 		if (k->signal != signal)
 			continue;
 		k->set_action = owner->set_action;
+		k->is_ours = 1; /* before: one that is pending comes at once */
 		begin(k, owner->end);
-		k->is_ours = 1;
 	}
 }
 
