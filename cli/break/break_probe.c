@@ -287,7 +287,8 @@ static int attach(struct break_probe *probe, struct observe *o)
 					   .bytes = sizeof(*probe->region),
 					   .filled = SHARE_HEAD_BYTES,
 					   .data_fd = probe->memory.data_fd,
-					   .lock_fd = &probe->lock_fd };
+					   .lock_fd = &probe->lock_fd,
+					   .has_own_files = true };
 	int result = 0;
 
 	agent_call_until(&asked_by, clock_now_ns(), o->set.for_ns);

@@ -31,6 +31,11 @@ struct inject_shared {
 	 */
 	const char *object_name;
 	int object_fd;
+	/*
+	 * The function, and all threads that begin in it, have a descriptor table of their own: no other thread
+	 * of the target uses a descriptor of theirs.
+	 */
+	bool has_own_files;
 };
 
 /*

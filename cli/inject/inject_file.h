@@ -14,8 +14,10 @@
 
 struct held_thread;
 
-/* Copies descriptor fd of pid: an empty file of memfd_create(2) with this name. -errno; -EBADF: it is not. */
-int file_copy(pid_t pid, int fd, const char *name);
+/* Copies descriptor fd of the thread: an empty file of memfd_create(2) with this name. -errno; -EBADF: it is not. */
+int file_copy(const struct held_thread *t, int fd, const char *name);
+/* Its number becomes one that no program counts on. The new one; the old one where that fails. */
+int file_move_up(struct held_thread *t, int fd, const char *name);
 /* The size of the file stays as it is from now on; is_written: its bytes too. 0 or -errno. */
 int file_seal(int fd, bool is_written);
 /*

@@ -139,6 +139,7 @@ extern const uint8_t held_code[], held_code_syscall[], held_code_end[];
 #define RED_ZONE 128u
 #define CODE_MAX (16u << 20)
 #define CHAIN_MAX 7 /* words */
+#define SYSCALL_BYTES 2u
 
 /* Linux: arch/x86/include/uapi/asm/ucontext.h and sigcontext.h. */
 #define FRAME_HAS_XSTATE 1u
@@ -336,6 +337,11 @@ static void set_way_back(const struct held_thread *t, struct user_regs_struct *r
 	regs->orig_rax = (unsigned long long)-1;
 }
 
+uint64_t return_way_back(const struct held_thread *t)
+{
+	return t->mapped + (uint64_t)(held_code_syscall - held_code) + SYSCALL_BYTES;
+}
+
 void return_for_syscall(const struct held_thread *t, struct user_regs_struct *regs)
 {
 	*regs = t->saved;
@@ -449,7 +455,6 @@ void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *r
 }
 
 static const uint8_t syscall_return[] = { 0x0f, 0x05, 0xc3 };
-#define SYSCALL_BYTES 2u /* of those */
 
 /* 0: it is in no such call. */
 static uint64_t frame_behind(int memory_fd, const struct return_gadgets *g,

@@ -60,6 +60,8 @@ bool return_is_restart(long result);
 
 /* As the kernel does for a call that begins again; false: regs are not those of one. */
 bool return_begin_again(struct user_regs_struct *regs);
+/* Where a thread with the registers of one of these begins its way back. */
+uint64_t return_way_back(const struct held_thread *t);
 /* Registers for a system call, and for a function; the caller may change them further. */
 void return_for_syscall(const struct held_thread *t, struct user_regs_struct *regs);
 void return_for_call(const struct held_thread *t, uint64_t function, uint64_t stack,

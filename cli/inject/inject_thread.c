@@ -276,6 +276,14 @@ static int leave_for_signal(struct held_thread *t, int number)
 	return ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved) ? -errno : -EINTR;
 }
 
+static void note_birth(struct held_thread *t, int status)
+{
+	unsigned long tid;
+
+	if (status >> 16 == PTRACE_EVENT_CLONE && !ptrace(PTRACE_GETEVENTMSG, t->tid, NULL, &tid))
+		t->born = (pid_t)tid;
+}
+
 /* Resumes it until the next entry or exit of a system call. */
 static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *regs)
 {
@@ -288,7 +296,8 @@ static int next_syscall_stop(struct held_thread *t, struct user_regs_struct *reg
 		t->is_lost = err == -ETIMEDOUT || err == -ECANCELED;
 		if (err)
 			return err;
-	} while (is_to_stop(status));
+		note_birth(t, status);
+	} while (is_to_stop(status) || status >> 16 == PTRACE_EVENT_CLONE);
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, regs))
 		return -errno;
 	return WSTOPSIG(status) == SYSCALL_STOP ? 0 : leave_for_signal(t, WSTOPSIG(status));
@@ -310,27 +319,35 @@ static int begin_run(struct held_thread *t, const struct user_regs_struct *regs)
 	return set_mask(t, ~0ull);
 }
 
+static long run_syscall(struct held_thread *t, struct user_regs_struct *regs, long number,
+			const uint64_t args[6])
+{
+	regs->rax = (unsigned long long)number;
+	regs->rdi = args[0];
+	regs->rsi = args[1];
+	regs->rdx = args[2];
+	regs->r10 = args[3];
+	regs->r8 = args[4];
+	regs->r9 = args[5];
+	int err = begin_run(t, regs);
+	if (!err)
+		err = next_syscall_stop(t, regs);
+	if (!err)
+		err = next_syscall_stop(t, regs);
+	return err ? err : (long)regs->rax;
+}
+
 static long syscall_once(struct held_thread *t, long number, const uint64_t args[6])
 {
 	struct user_regs_struct regs;
 
+	if (t->is_loader && t->has_left)
+		return -EINTR;
 	if (t->mapped)
 		return_for_syscall(t, &regs);
 	else
 		return_on_own_stack(t, &regs);
-	regs.rax = (unsigned long long)number;
-	regs.rdi = args[0];
-	regs.rsi = args[1];
-	regs.rdx = args[2];
-	regs.r10 = args[3];
-	regs.r8 = args[4];
-	regs.r9 = args[5];
-	int err = begin_run(t, &regs);
-	if (!err)
-		err = next_syscall_stop(t, &regs);
-	if (!err)
-		err = next_syscall_stop(t, &regs);
-	return err ? err : (long)regs.rax;
+	return run_syscall(t, &regs, number, args);
 }
 
 /* A stop or a signal of the program that comes meanwhile sends the thread back, clone(2) above all. */
@@ -346,11 +363,13 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 	return -EAGAIN;
 }
 
-static void unmap_stack(struct held_thread *t)
+void held_unmap_stack(struct held_thread *t, uint64_t *stack)
 {
-	const uint64_t args[6] = { t->stack, STACK_BYTES };
+	const uint64_t args[6] = { *stack, STACK_BYTES };
 
-	held_syscall(t, SYS_munmap, args);
+	if (*stack)
+		held_syscall(t, SYS_munmap, args);
+	*stack = 0;
 }
 
 /* The called function continues and returns by itself; the mapping stays. */
@@ -433,8 +452,8 @@ void held_end(struct held_thread *t)
 	/* This comes first: once its registers are set, nothing in the target could restore it. */
 	if (t->errno_at && t->has_run && !t->is_lost)
 		pwrite(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at);
-	if (t->stack && !t->is_lost)
-		unmap_stack(t);
+	if (!t->is_lost)
+		held_unmap_stack(t, &t->stack);
 	if (t->is_lost) {
 		let_lost_go(t);
 		return;
@@ -454,7 +473,7 @@ void held_end(struct held_thread *t)
 	call_resumed(t->pid, t->tid, &t->timeout);
 }
 
-static long map(struct held_thread *t, size_t n, int protection)
+long held_map(struct held_thread *t, size_t n, int protection)
 {
 	const uint64_t args[6] = { 0,
 				   n,
@@ -470,9 +489,9 @@ static long map(struct held_thread *t, size_t n, int protection)
 static int map_way_back(struct held_thread *t)
 {
 	if (!t->mapped && !return_find_free(t)) {
-		long at = map(t, RETURN_BYTES, PROT_READ | PROT_EXEC);
+		long at = held_map(t, RETURN_BYTES, PROT_READ | PROT_EXEC);
 
-		if (at < 0 && at > -4096)
+		if (at < 0)
 			return (int)at;
 		t->mapped = (uint64_t)at;
 	}
@@ -485,8 +504,8 @@ static int map_stack(struct held_thread *t)
 
 	if (err || t->stack)
 		return err;
-	long at = map(t, STACK_BYTES, PROT_READ | PROT_WRITE);
-	if (at < 0 && at > -4096)
+	long at = held_map(t, STACK_BYTES, PROT_READ | PROT_WRITE);
+	if (at < 0)
 		return (int)at;
 	t->stack = (uint64_t)at;
 	return 0;
@@ -556,9 +575,11 @@ static int start_anew(struct held_thread *t)
 {
 	const struct call_look unknown = { .number = -1 };
 
+	t->has_left = true;
+	if (t->is_loader)
+		return 0;
 	t->has_run = false;
 	t->is_masked = false;
-	t->has_left = true;
 	call_resumed(t->pid, t->tid, &t->timeout);
 	int err = save_all(t, &unknown);
 	if (err)
@@ -577,6 +598,9 @@ static int stop_again(struct held_thread *t)
 	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
 	int err = wait_asked_stop(t);
 	t->is_lost = err == -ETIMEDOUT;
+	t->is_gone = err == -ESRCH;
+	if (t->is_loader && t->is_gone)
+		return start_anew(t);
 	if (!err && ptrace(PTRACE_GETREGS, t->tid, NULL, &regs))
 		err = -errno;
 	if (err || return_is_reached(t, &regs))
@@ -610,4 +634,65 @@ int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], 
 		err = wait_for_result(t, &returned);
 	*result = returned.value;
 	return err ? err : stop_again(t);
+}
+
+long held_clone(struct held_thread *t, struct user_regs_struct *regs, const uint64_t args[6])
+{
+	const struct user_regs_struct first = *regs;
+	long result = -EAGAIN;
+
+	if (ptrace(PTRACE_SETOPTIONS, t->tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE))
+		return -errno;
+	for (int i = 0; i < RESTARTS_MAX; i++) {
+		*regs = first;
+		result = run_syscall(t, regs, SYS_clone, args);
+		if (!return_is_restart(result))
+			break;
+	}
+	ptrace(PTRACE_SETOPTIONS, t->tid, NULL, PTRACE_O_TRACESYSGOOD);
+	if (result < 0)
+		return return_is_restart(result) ? -EAGAIN : result;
+	return t->born ? t->born : -ESRCH;
+}
+
+int held_take_new(struct held_thread *t, uint64_t exit_at)
+{
+	const struct call_look none = { .number = -1 };
+	int err = wait_asked_stop(t);
+
+	/* Those of its creator would make what it creates a stopped thread. */
+	if (!err && ptrace(PTRACE_SETOPTIONS, t->tid, NULL, PTRACE_O_TRACESYSGOOD))
+		err = -errno;
+	if (!err)
+		err = save_all(t, &none);
+	t->saved.rip = exit_at;
+	t->saved.rax = 0;
+	t->saved.orig_rax = (unsigned long long)-1;
+	t->has_run = true;
+	t->is_masked = true;
+	return err;
+}
+
+void held_end_new(struct held_thread *t)
+{
+	int err = t->is_gone ? -ESRCH : t->is_lost ? -ETIMEDOUT : 0;
+	int status;
+
+	if (!err)
+		ptrace(PTRACE_SETREGS, t->tid, NULL, &t->saved);
+	/* It may stop on its way, with all of the process. */
+	while (!err) {
+		ptrace(PTRACE_CONT, t->tid, NULL, NULL);
+		err = wait_stop(t->tid, STOP_TIMEOUT_MS, &status);
+	}
+	t->is_lost = err != -ESRCH;
+	if (t->is_lost)
+		let_lost_go(t);
+}
+
+void held_let_go(struct held_thread *t)
+{
+	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+	call_resumed(t->pid, t->tid, &t->timeout);
+	t->is_lost = true;
 }

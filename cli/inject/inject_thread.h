@@ -36,9 +36,12 @@ struct held_thread {
 	bool had_trap;		     /* a SIGTRAP was pending before anything ran */
 	bool has_run;		     /* it runs a call and has not returned */
 	bool is_masked;		     /* all of its signals are blocked */
-	int signal;    /* of the program, that came before: the thread is resumed with it */
-	bool is_lost;  /* a call did not return in time */
-	bool has_left; /* it returned by itself, since trapline was late: no call is safe there */
+	int signal;	/* of the program, that came before: the thread is resumed with it */
+	bool is_lost;	/* a call did not return in time */
+	bool has_left;	/* it returned by itself, since trapline was late: no call is safe there */
+	bool is_gone;	/* it has ended, as waitpid(2) says */
+	bool is_loader; /* it is a thread of inject_loader.h: its way back ends it */
+	pid_t born;	/* the thread that its last clone(2) made, as this process sees it */
 };
 
 /*
@@ -72,6 +75,21 @@ void held_end(struct held_thread *t);
 
 /* Makes a system call in the thread. Its result, or -errno of what failed here. */
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
+
+/* Maps n bytes in the process. Their address, or -errno. */
+long held_map(struct held_thread *t, size_t n, int protection);
+
+/* The stack of calls, of this thread or of one that has ended. */
+void held_unmap_stack(struct held_thread *t, uint64_t *stack);
+
+/* held_syscall() of clone(2), with these registers: the new thread is stopped before its first instruction. */
+long held_clone(struct held_thread *t, struct user_regs_struct *regs, const uint64_t args[6]);
+/* Takes that thread, whose way back begins at exit_at. 0 or -errno. */
+int held_take_new(struct held_thread *t, uint64_t exit_at);
+/* The new thread ends; where a call in it has not returned, later. */
+void held_end_new(struct held_thread *t);
+/* Its registers are those of its way back, on which it waits: it goes there by itself. */
+void held_let_go(struct held_thread *t);
 
 /*
  * Calls a function in the thread, on a separate stack. 0 or -errno; *result is its rax.

@@ -307,6 +307,7 @@ static int call_agent(const char *agent, pid_t pid, const char *option,
 		.arg = (void *)(uintptr_t)share,
 		.object_name = share ? share->object_name : NULL,
 		.object_fd = share ? share->object_fd : -1,
+		.has_own_files = share && share->has_own_files,
 	};
 	char text[64];
 

@@ -73,6 +73,7 @@ struct agent_share {
 	int data_fd;		 /* becomes the file of the process */
 	const char *object_name; /* of a second file (inject.h); NULL: none */
 	int object_fd;
+	bool has_own_files; /* see inject.h */
 	/* Not NULL: opened again, and locked: the process notices when that ends (flock(2)). */
 	int *lock_fd;
 };

@@ -2,7 +2,7 @@
 /*
  * name.c - see name.h.
  *
- * An object that is loaded into a running process is opened as /proc/self/fd/N. A debugger, or code that
+ * An object that is loaded into a running process is opened as /proc/thread-self/fd/N. A debugger, or code that
  * prints a stack, opens the names in the list: this one would be a descriptor of its own, or another
  * file of the program, and to open a pipe can last for ever. So the name becomes the one of
  * /proc/PID/maps, which no file has.
@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 
-#define DESCRIPTORS "/proc/self/fd/"
+#define DESCRIPTORS "/proc/thread-self/fd/"
 #define NAME_MAX_BYTES 128
 #define PATH_BYTES 256
 
@@ -82,7 +82,7 @@ __attribute__((constructor)) static void mend_own(void)
 static void make_path(int fd, char path[PATH_BYTES])
 {
 	uint64_t bits = clock_now_ns();
-	char *at = stpcpy(path, "/proc/self/fd");
+	char *at = stpcpy(path, "/proc/thread-self/fd");
 
 	/* These parts have no meaning in a path. */
 	for (int i = 0; i < 80; i++)

@@ -18,6 +18,7 @@
 #include "event/aim.h"
 #include "guest/environment.h"
 #include "guest/outside.h"
+#include "guest/own_files.h"
 #include "guest/own_stack.h"
 #include "guest/own_thread.h"
 #include "guest/sanitizer.h"
@@ -217,11 +218,34 @@ static void *run_late(void *arg)
 	return NULL;
 }
 
+enum {
+	FILES_UNKNOWN,
+	FILES_ARE_OWN,
+	FILES_ARE_SHARED
+};
+
 static void *run_started(void *arg)
 {
+	struct run *run = arg;
+	int err = -EINVAL;
+
 	own_thread_begins();
-	wait_for_end(arg);
+	if (run->flags & RUN_OWN_FILES)
+		err = own_files_take(run->lock.fd);
+	atomic_set(&run->has_own_files, (uint32_t)(err ? FILES_ARE_SHARED : FILES_ARE_OWN));
+	wait_for_end(run);
 	return NULL;
+}
+
+/* The thread has the lock then, and the program's table does not need it. */
+static void give_files(struct run *run, int lock)
+{
+	if (!(run->flags & RUN_OWN_FILES))
+		return;
+	while (atomic_get(&run->has_own_files) == FILES_UNKNOWN)
+		sys_nap(&wait_step);
+	if (atomic_get(&run->has_own_files) == FILES_ARE_OWN)
+		sys_close(lock);
 }
 
 static int start_thread(struct run *run, void *(*function)(void *))
@@ -238,9 +262,13 @@ static int arm_started(struct run *run)
 
 	if (err)
 		return err;
+	atomic_set(&run->has_own_files, (uint32_t)FILES_UNKNOWN);
+	const int lock = run->lock.fd;
 	err = start_thread(run, run_started);
-	if (!err)
+	if (!err) {
+		give_files(run, lock);
 		return run->begin ? run->begin(run->region) : 0;
+	}
 	run->end(run->region);
 	trapline_explain(err, words->why, sizeof(words->why));
 	atomic_set(&words->error, err);

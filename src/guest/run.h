@@ -31,6 +31,8 @@ enum run_flag {
 		128, /* its command opens SIGTRAP in threads, and blocks it again at the end */
 	RUN_LIVES_ON =
 		256, /* also where the program has closed the lock: the command is asked for by its number */
+	RUN_OWN_FILES =
+		512, /* no thread of the program uses a descriptor of it: see guest/own_files.h */
 };
 
 struct run {
@@ -81,6 +83,7 @@ struct run {
 	uint32_t is_taken;
 	uint32_t follows_forks;
 	uint32_t sees_calls;
+	uint32_t has_own_files;
 	struct run *next;
 };
 

@@ -36,6 +36,7 @@ static pid_t start(const char *program, const char *argument, int output)
 	if (!pid) {
 		snprintf(path, sizeof(path), "%s/%s", folder, program);
 		dup2(output, 1);
+		setenv("OPENS_FILES", "1", 1);
 		execl(path, program, argument, (char *)NULL);
 		_exit(127);
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * injectee.c - threads that allocate, compute in vector registers, sleep and wait in system calls,
- * and check that nothing of theirs changes. Prints "ok ROUNDS" at SIGTERM, or what went wrong.
+ * and check that nothing of theirs changes. With OPENS_FILES in its environment one opens files. Prints "ok ROUNDS" at SIGTERM, or what went wrong.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -93,15 +94,37 @@ static void *wait_in_calls(void *arg)
 	return NULL;
 }
 
+/* No other thread opens any: the number is always the lowest free one, which programs count on. */
+static void *open_files(void *arg)
+{
+	const int first = open("/", O_RDONLY | O_CLOEXEC);
+
+	close(first);
+	while (!stop) {
+		const int fd = open("/", O_RDONLY | O_CLOEXEC);
+
+		if (fd != first)
+			fail("the number of a descriptor");
+		if (close(fd))
+			fail("close");
+		rounds++;
+	}
+	return NULL;
+}
+
+#define THREADS 7
+
 static void *work(void *arg)
 {
-	void *(*const mains[])(void *) = { allocate, compute, wait_in_calls };
-	pthread_t threads[6];
+	void *(*const mains[THREADS])(void *) = { allocate,	 compute, wait_in_calls, allocate, compute,
+						  wait_in_calls, open_files };
+	const int count = getenv("OPENS_FILES") ? THREADS : THREADS - 1;
+	pthread_t threads[THREADS];
 
-	for (int i = 0; i < 6; i++)
-		pthread_create(&threads[i], NULL, mains[i % 3], NULL);
+	for (int i = 0; i < count; i++)
+		pthread_create(&threads[i], NULL, mains[i], NULL);
 	errno = EDOM;
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 	if (errno != EDOM)
 		fail("errno of the thread that waits");
