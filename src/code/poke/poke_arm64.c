@@ -10,8 +10,11 @@
 
 #include "code/log/code_stream_to.h"
 #include "code/poke/poke.h"
+#include "code/poke/poke_any_mask.h"
 #include "code/poke/region.h"
 #include "code/poke/traps.h"
+
+int (*poke_take_trap)(void);
 
 static int refuse(struct code_problem *problem)
 {
