@@ -563,5 +563,7 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 	}
 	err = in.err ? refuse_if_ended(&in) : 0;
 	close(in.memory_fd);
+	if (!err && in.err == -EMFILE && !*why)
+		injection_refuse(&in, in.err, PROGRAM_FILES_REMEDY);
 	return err ? err : in.err;
 }

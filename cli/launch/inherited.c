@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,11 @@ static bool is_noted;
 static const int signals[] = { SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM };
 #define SIGNALS (sizeof(signals) / sizeof(signals[0]))
 static bool is_ignored[SIGNALS];
+
+/* With fewer descriptors a command opens half of what it needs, and reads the rest as missing. */
+#define DESCRIPTORS 1024
+static struct rlimit descriptors;
+static bool is_raised;
 
 static int compare(const void *a, const void *b)
 {
@@ -53,6 +59,22 @@ static void fill_standard(void)
 		close(fd);
 }
 
+/* The hard limit, too, where that is permitted. */
+static void raise_descriptors(void)
+{
+	struct rlimit more = { DESCRIPTORS, DESCRIPTORS };
+
+	if (getrlimit(RLIMIT_NOFILE, &descriptors) || descriptors.rlim_cur >= DESCRIPTORS)
+		return;
+	if (descriptors.rlim_max > DESCRIPTORS)
+		more.rlim_max = descriptors.rlim_max;
+	is_raised = !setrlimit(RLIMIT_NOFILE, &more);
+	if (is_raised)
+		return;
+	more = (struct rlimit){ descriptors.rlim_max, descriptors.rlim_max };
+	is_raised = !setrlimit(RLIMIT_NOFILE, &more);
+}
+
 /* Of more than a table of them, all are passed on, and those of libraries too. */
 void inherited_note(void)
 {
@@ -75,6 +97,7 @@ void inherited_note(void)
 	count = is_noted ? n : 0;
 	qsort(inherited, count, sizeof(inherited[0]), compare);
 	fill_standard();
+	raise_descriptors();
 }
 
 static void close_at_exec(unsigned int first, unsigned int last)
@@ -83,7 +106,7 @@ static void close_at_exec(unsigned int first, unsigned int last)
 		syscall(SYS_close_range, first, last, CLOSE_RANGE_CLOEXEC);
 }
 
-/* In the child, before exec: all others are closed by it, and these signals are ignored again. */
+/* In the child, before exec: all others are closed by it, and signals and the limit are as they were. */
 static void inherited_only(void)
 {
 	unsigned int first = 3; /* these are the child's own choice */
@@ -100,6 +123,8 @@ static void inherited_only(void)
 	}
 	if (is_noted)
 		close_at_exec(first, UINT_MAX);
+	if (is_raised)
+		setrlimit(RLIMIT_NOFILE, &descriptors);
 }
 
 int inherited_start(const char *name, char *const *argv, bool (*prepare)(void *arg), void *arg,

@@ -12,7 +12,8 @@
 
 /*
  * Notes open descriptors and ignored signals: at the start, before this command changes any. Standard
- * input, output and error that are closed stay so for a program that is started. Here they fail.
+ * input, output and error that are closed stay so for a program that is started. Here they fail. A low limit of
+ * descriptors is raised for this command alone.
  */
 void inherited_note(void);
 

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,7 +274,10 @@ const char *program_why_not(pid_t pid, int *err)
 	*err = -ESRCH;
 	switch (program_state(pid)) {
 	case PROGRAM_IS_MISSING:
-		return "no such process";
+		if (kill(pid, 0) && errno == ESRCH)
+			return "no such process";
+		*err = -EMFILE;
+		return PROGRAM_FILES_REMEDY;
 	case PROGRAM_HAS_ENDED:
 		return "it has ended, and waits for its parent (zombie)";
 	case PROGRAM_LOST_FIRST:

@@ -273,4 +273,23 @@ END
 else
 	skip 'valgrind_is_said' valgrind
 fi
+
+# A limit of descriptors that is too low looked like processes and libraries that are not there.
+"$tmp/store" &
+pid=$!
+started="$started $pid"
+eventually runs "$pid" store
+for soft in 12 18 28 40; do
+	prlimit --nofile=$soft: timeout 30 "$trapline" break -p "$pid" tick --limit 1 >"$tmp/out" 2>"$tmp/err" &&
+		grep -q 'tick' "$tmp/out"
+	ok "a soft limit of $soft descriptors is raised for the command" $?
+done
+[ "$(prlimit --nofile=100: timeout 30 "$trapline" heap -- sh -c 'ulimit -Sn' 2>/dev/null)" = 100 ]
+ok 'a_program_that_is_started_has_the_limit_that_was' $?
+for hard in 12 18 28 40; do
+	setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource prlimit --nofile=$hard \
+		timeout 30 "$trapline" heap -p "$pid" --for 0.2 >"$tmp/out" 2>"$tmp/err"
+	! grep -q 'no such process\|statically\|process [0-9]*: $\|system call instruction' "$tmp/err"
+	ok "a hard limit of $hard descriptors is no missing process" $?
+done
 finished
