@@ -2,10 +2,12 @@
 /* watchdog.c - see watchdog.h. */
 #include "cli/watchdog.h"
 
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "report/safe/busy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -14,6 +16,8 @@
 #define SECONDS_FIRST 5
 #define SECONDS_AGAIN 1
 #define SECONDS_AFTER_TIME 10
+#define LOOK_NS 1000000000u
+#define LATE_NS 100000000u
 
 static char message[200];
 volatile sig_atomic_t asked_by;
@@ -25,7 +29,10 @@ static const uint64_t *printed; /* NULL: not known */
 static const char *printed_what;
 static volatile sig_atomic_t is_ending;
 static volatile sig_atomic_t seen_steps; /* at the last look */
-static volatile sig_atomic_t idle_looks; /* in a row, without a step */
+/* Without a step; what other programs on the CPU took is not in it. Used by the handlers alone. */
+static uint64_t idle_ns;
+static uint64_t looked_ns;
+static uint64_t waited_ns; /* for a CPU, at the last look */
 
 static void look_after(uint64_t ns)
 {
@@ -70,7 +77,7 @@ static void end_now(void)
 {
 	if (!is_ending) {
 		is_ending = 1;
-		look_after(1000000000u);
+		look_after(LOOK_NS);
 		write_text(message);
 		if (printed) {
 			write_text(cut_off);
@@ -82,19 +89,57 @@ static void end_now(void)
 	_exit(CLI_NO);
 }
 
+/* How long this thread has waited for a CPU: the second number. 0: the kernel does not tell. */
+static uint64_t wait_for_cpu(void)
+{
+	char text[80] = "";
+	uint64_t number = 0;
+	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	const char *c = n > 0 ? strchr(text, ' ') : NULL;
+	while (c && *++c >= '0' && *c <= '9')
+		number = 10 * number + (uint64_t)(*c - '0');
+	return number;
+}
+
+/* Since the last look, a look at most: the command may have been stopped meanwhile. */
+static uint64_t time_given(void)
+{
+	const uint64_t now = clock_now_ns();
+	const uint64_t waited = wait_for_cpu();
+	const uint64_t passed = now - looked_ns < LOOK_NS ? now - looked_ns : LOOK_NS;
+	const uint64_t others = waited - waited_ns < passed ? waited - waited_ns : passed;
+
+	looked_ns = now;
+	waited_ns = waited;
+	return passed - others;
+}
+
+static void start_looks(void)
+{
+	time_given();
+	seen_steps = busy_steps;
+	idle_ns = 0;
+	look_after(LOOK_NS);
+}
+
 static void on_look(int number)
 {
 	int saved = errno;
-	int limit = asked_times > 1 ? SECONDS_AGAIN :
-		    asked_times	    ? SECONDS_FIRST :
-				      SECONDS_AFTER_TIME;
+	uint64_t limit = asked_times > 1 ? SECONDS_AGAIN :
+			 asked_times	 ? SECONDS_FIRST :
+					   SECONDS_AFTER_TIME;
 	bool has_moved = !busy_depth || busy_steps != seen_steps;
+	uint64_t given = time_given();
 
 	seen_steps = busy_steps;
-	idle_looks = has_moved ? 0 : idle_looks + 1;
-	if (is_ending || idle_looks >= limit)
+	idle_ns = has_moved ? 0 : idle_ns + given;
+	if (is_ending || idle_ns + LATE_NS >= limit * LOOK_NS)
 		end_now();
-	look_after(1000000000u);
+	look_after(LOOK_NS);
 	errno = saved;
 }
 
@@ -106,9 +151,7 @@ static void on_asked(int number, siginfo_t *info, void *context)
 	asked_by = number;
 	asked_times = asked_times + 1;
 	asked_interrupts = asked_interrupts + (number == SIGINT);
-	seen_steps = busy_steps;
-	idle_looks = 0;
-	look_after(1000000000u);
+	start_looks();
 	errno = saved;
 }
 
