@@ -489,7 +489,14 @@ void death_log_end(struct death_log *log, const struct death_end *end)
 	if (WIFSIGNALED(status))
 		tell_end(log, end, WTERMSIG(status));
 	note_left_behind(log, end);
-	uint64_t lost = log->unlisted + death_watch_lost(&log->watch);
+	uint64_t lost = log->unlisted + death_watch_lost(&log->watch, DEATH_UNRECORDED);
+	uint64_t unfollowed = death_watch_lost(&log->watch, DEATH_UNFOLLOWED);
+
+	if (unfollowed)
+		cli_note(log->command,
+			 "%llu threads were not followed (no room): how they may have died is not "
+			 "known",
+			 (unsigned long long)unfollowed);
 	if (lost)
 		cli_note(log->command, "%llu more deaths by signals were not recorded: no room",
 			 (unsigned long long)lost);

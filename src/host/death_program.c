@@ -32,7 +32,7 @@ enum {
 	AT_SENDER = -48, /* struct death_sender */
 };
 
-#define CHUNK RECORD_STACK_CHUNK
+#define CHUNK PAGE_BYTES
 #define BIT(signal) (1ull << ((signal)-1))
 /* Signals that do not end a process by default. */
 #define HARMLESS                                                                                   \
@@ -116,6 +116,13 @@ static void emit_end_unless_default(struct ebpf *p)
 	emit_end_if(p, BPF_JNE, R1, 0);
 }
 
+static void emit_count(struct ebpf *p, const struct death_watch *w, int which)
+{
+	ebpf_load_map_value(p, R2, w->control_fd, (uint32_t)(8 * which));
+	ebpf_mov_imm(p, R1, 1);
+	ebpf_atomic(p, BPF_ADD, R2, 0, R1);
+}
+
 static void emit_reserve(struct ebpf *p, const struct death_watch *w)
 {
 	ebpf_load_map(p, R1, w->ring.fd);
@@ -124,9 +131,7 @@ static void emit_reserve(struct ebpf *p, const struct death_watch *w)
 	ebpf_call(p, BPF_FUNC_ringbuf_reserve);
 	uint32_t room = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 
-	ebpf_load_map_value(p, R2, w->control_fd, 0);
-	ebpf_mov_imm(p, R1, 1);
-	ebpf_atomic(p, BPF_ADD, R2, 0, R1);
+	emit_count(p, w, DEATH_UNRECORDED);
 	emit_end(p);
 	ebpf_land(p, room);
 	ebpf_mov(p, RECORD, R0);
@@ -315,6 +320,9 @@ static void emit_fork(struct ebpf *p, const struct death_watch *w)
 	ebpf_store(p, BPF_DW, R10, AT_KEY, R1);
 	ebpf_store_imm(p, BPF_DW, R10, AT_WORD, 1);
 	emit_update(p, w->tasks_fd, AT_WORD);
+	uint32_t is_kept = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
+	emit_count(p, w, DEATH_UNFOLLOWED);
+	ebpf_land(p, is_kept);
 }
 
 /* The status of a process that ends by a signal is set before its threads end. */

@@ -10,14 +10,14 @@
 #include <unistd.h>
 
 #define RING_BYTES (1u << 20)
-#define TASKS_MAX 65536u
+#define TASKS_MAX 16384u /* its buckets are made at the start, which takes time */
 #define NAMED_MAX 64u
 #define SENDERS_MAX 1024u
 #define ENDS_MAX 1024u
 
 static int open_maps(struct death_watch *w)
 {
-	w->control_fd = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, 8, 1, 0);
+	w->control_fd = ebpf_map_create(BPF_MAP_TYPE_ARRAY, 4, 8 * DEATH_LOSSES, 1, 0);
 	w->tasks_fd = ebpf_map_create(BPF_MAP_TYPE_HASH, 8, 8, TASKS_MAX, BPF_F_NO_PREALLOC);
 	w->named_fd = ebpf_map_create(BPF_MAP_TYPE_HASH, 8, 8, NAMED_MAX, 0);
 	w->senders_fd = ebpf_map_create(BPF_MAP_TYPE_LRU_HASH, 8, sizeof(struct death_sender),
@@ -117,14 +117,14 @@ const struct death_record *death_watch_next(struct death_watch *w)
 	return record;
 }
 
-uint64_t death_watch_lost(const struct death_watch *w)
+uint64_t death_watch_lost(const struct death_watch *w, enum death_loss which)
 {
+	uint64_t lost[DEATH_LOSSES] = { 0 };
 	const uint32_t key = 0;
-	uint64_t lost = 0;
 
 	if (w->control_fd >= 0)
-		ebpf_map_read(w->control_fd, &key, &lost);
-	return lost;
+		ebpf_map_read(w->control_fd, &key, lost);
+	return lost[which];
 }
 
 int death_watch_status(const struct death_watch *w, pid_t pid)

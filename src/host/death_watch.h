@@ -25,9 +25,15 @@ enum {
 	DEATH_PROGRAMS,
 };
 
+enum death_loss {
+	DEATH_UNRECORDED, /* records that had no room */
+	DEATH_UNFOLLOWED, /* threads for which the table had no room */
+	DEATH_LOSSES,
+};
+
 struct death_watch {
 	struct ringbuf ring;
-	int control_fd; /* an array with one count: records that had no room */
+	int control_fd; /* an array whose one element has the counts of enum death_loss */
 	int tasks_fd;	/* threads of the processes, and of what descends from them */
 	int named_fd;	/* numbers of processes */
 	int senders_fd; /* of each process and signal, the thread that sent it last */
@@ -60,8 +66,8 @@ void death_watch_remove(struct death_watch *w, pid_t pid);
 
 /* The next death; NULL: no more have come. It is valid until the next call. */
 const struct death_record *death_watch_next(struct death_watch *w);
-/* Deaths that had no room. */
-uint64_t death_watch_lost(const struct death_watch *w);
+/* What had no room. */
+uint64_t death_watch_lost(const struct death_watch *w, enum death_loss which);
 
 /* The signal that ended a process, as waitpid() gives it; 0: none did, or it runs. */
 int death_watch_status(const struct death_watch *w, pid_t pid);
