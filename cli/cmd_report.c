@@ -248,12 +248,17 @@ static int print_flow_form(const struct settings *set, const char *path, struct 
 
 	if (!f)
 		return cli_wrong(COMMAND, "cannot write %s: %s", set->output, strerror(errno));
+	bool is_json = !strcmp(form, "json");
+	bool is_text = !strcmp(form, "text");
+	bool has_color = terminal_has_color(stream_fd(f));
+	/* As the run itself prints them: a page has no place for a death. */
+	flow_report_deaths(flows, is_json, is_text && has_color, is_json || is_text ? f : stderr);
 	if (!strcmp(form, "html"))
 		flow_print_html(flows, slash ? slash + 1 : path, f);
-	else if (!strcmp(form, "json"))
+	else if (is_json)
 		flow_print_json(flows, f);
 	else
-		flow_print_text(flows, set->verbose != 0, terminal_has_color(stream_fd(f)), f);
+		flow_print_text(flows, set->verbose != 0, has_color, f);
 	return close_output(set, f, CLI_OK);
 }
 

@@ -5,9 +5,12 @@
 #include "report/dwarf/symbols.h"
 #include "report/race/race_report.h"
 #include "report/run/run_text.h"
+#include "report/safe/clean.h"
+#include "report/sarif.h"
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SECCOMP_CODE 1 /* SYS_SECCOMP, which not each libc has */
@@ -202,4 +205,143 @@ void death_print_json(const struct death *d, FILE *f)
 	json_object_set_new(j, "count", json_integer((json_int_t)d->count));
 	json_object_set_new(j, "fingerprint", name_or_null(d->fingerprint));
 	run_jsonl_line(f, j);
+}
+
+/* ---- from JSON ---- */
+
+static const char *text_of(const json_t *j, const char *name)
+{
+	return clean_name(json_string_value(json_object_get(j, name)));
+}
+
+static int64_t number_of(const json_t *j, const char *name)
+{
+	const json_t *value = json_object_get(j, name);
+
+	if (json_is_string(value))
+		return (int64_t)strtoull(json_string_value(value), NULL, 16);
+	return json_integer_value(value);
+}
+
+static void copy_text(const json_t *j, const char *name, char *out, size_t n)
+{
+	const char *text = text_of(j, name);
+
+	snprintf(out, n, "%s", text ? text : "");
+}
+
+static int signal_of(const char *text)
+{
+	char name[32];
+
+	for (int i = 1; text && i <= SIGRTMAX; i++) {
+		death_signal_name(i, name, sizeof(name));
+		if (!strcmp(text, name))
+			return i;
+	}
+	return 0;
+}
+
+static int code_of(int signal, const char *name)
+{
+	static const int general[] = { SI_KERNEL, SI_USER, SI_TKILL, SI_QUEUE };
+	const char *text;
+
+	for (size_t i = 0; name && i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (codes[i].signal == signal && !strcmp(codes[i].name, name))
+			return codes[i].code;
+	for (size_t i = 0; name && i < sizeof(general) / sizeof(general[0]); i++)
+		if (!strcmp(name_of_code(0, general[i], &text), name))
+			return general[i];
+	return 0;
+}
+
+static void read_frame(const json_t *j, struct run_frame *f)
+{
+	*f = (struct run_frame){
+		.ip = (uint64_t)number_of(j, "ip"),
+		.is_inlined = json_is_true(json_object_get(j, "inlined")),
+		.place = { .function = text_of(j, "function"),
+			   .offset = (uint64_t)number_of(j, "offset"),
+			   .module = text_of(j, "module"),
+			   .module_offset = (uint64_t)number_of(j, "module_offset"),
+			   .file = text_of(j, "file"),
+			   .line = (int)number_of(j, "line") },
+	};
+}
+
+bool death_read_json(const json_t *j, struct death *out)
+{
+	const json_t *stack = json_object_get(j, "stack");
+	const char *type = json_string_value(json_object_get(j, "type"));
+	int signal = signal_of(json_string_value(json_object_get(j, "signal")));
+
+	if (!type || strcmp(type, "death") != 0 || !signal)
+		return false;
+	*out = (struct death){ .pid = (pid_t)number_of(j, "pid"),
+			       .tid = (pid_t)number_of(j, "tid"),
+			       .time_ns = (uint64_t)number_of(j, "time_ns"),
+			       .signal = signal,
+			       .code = code_of(signal, text_of(j, "code")),
+			       .has_address = json_is_string(json_object_get(j, "address")),
+			       .address = (uint64_t)number_of(j, "address"),
+			       .sender = (pid_t)number_of(j, "sender"),
+			       .count = (uint64_t)number_of(j, "count") };
+	copy_text(j, "thread", out->thread, sizeof(out->thread));
+	copy_text(j, "sender_name", out->sender_name, sizeof(out->sender_name));
+	copy_text(j, "why", out->why, sizeof(out->why));
+	copy_text(j, "fingerprint", out->fingerprint, sizeof(out->fingerprint));
+	while (out->frame_count < DEATH_FRAMES && out->frame_count < json_array_size(stack)) {
+		read_frame(json_array_get(stack, out->frame_count), &out->frames[out->frame_count]);
+		out->frame_count++;
+	}
+	return true;
+}
+
+/* ---- SARIF ---- */
+
+json_t *death_sarif_rule(void)
+{
+	static const char about[] = "A signal ended the program.";
+
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s]}}", "id", "death", "name",
+			 "Death", "shortDescription", sarif_message(about), "fullDescription",
+			 sarif_message(about), "help",
+			 sarif_message("The result is at the instruction that the signal came "
+				       "from, or at the call of the C library that raised it."),
+			 "defaultConfiguration", "level", "error", "properties", "tags", "crash");
+}
+
+static json_t *frames_of_death(const struct death *d, const char *text)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < d->frame_count; i++)
+		json_array_append_new(list,
+				      json_pack("{s:o}", "location",
+						sarif_location(&d->frames[i].place,
+							       d->frames[i].place.file, NULL)));
+	return json_pack("{s:o, s:o}", "message", sarif_message(text), "frames", list);
+}
+
+json_t *death_sarif_result(const struct death *d, int rule)
+{
+	static const struct place nowhere;
+	const struct run_frame *frame = death_frame(d);
+	const struct place *at = frame ? &frame->place : &nowhere;
+	char signal[32];
+	char address[32] = "";
+	char text[400];
+
+	death_signal_name(d->signal, signal, sizeof(signal));
+	if (d->has_address)
+		snprintf(address, sizeof(address), " at 0x%" PRIx64, d->address);
+	snprintf(text, sizeof(text), "%s%s in %.200s, thread %d (%s)", signal, address,
+		 at->function ? at->function : "?", d->tid, d->thread);
+	return json_pack("{s:s, s:i, s:s, s:o, s:[o], s:[o], s:{s:s}, s:I}", "ruleId", "death",
+			 "ruleIndex", rule, "level", "error", "message", sarif_message(text),
+			 "locations", sarif_location(at, at->file, NULL), "stacks",
+			 frames_of_death(d, text), "partialFingerprints", "traplineDeath/v1",
+			 d->fingerprint, "occurrenceCount",
+			 (json_int_t)(d->count > INT32_MAX ? INT32_MAX : d->count));
 }

@@ -2,6 +2,8 @@
 /* sarif.c - see sarif.h. */
 #include "report/sarif.h"
 
+#include "report/death.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -166,9 +168,20 @@ static json_t *tool(json_t *rules)
 			 "rules", rules);
 }
 
+static void add_deaths(const struct sarif_run *run, json_t *rules, json_t *results)
+{
+	const size_t rule = json_array_size(rules);
+
+	if (run->death_count)
+		json_array_append_new(rules, death_sarif_rule());
+	for (size_t i = 0; i < run->death_count; i++)
+		json_array_append_new(results, death_sarif_result(run->deaths[i], (int)rule));
+}
+
 int sarif_print(const struct sarif_run *run, json_t *rules, json_t *results, json_t *summary,
 		FILE *f)
 {
+	add_deaths(run, rules, results);
 	json_t *one = json_pack("{s:o, s:[o], s:o, s:s, s:{s:o}}", "tool", tool(rules),
 				"invocations", invocation(run), "results", results, "columnKind",
 				"utf16CodeUnits", "properties", "summary", summary);

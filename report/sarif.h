@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct death;
+
 /* Of the program. */
 struct sarif_run {
 	const char *program;
@@ -20,8 +22,10 @@ struct sarif_run {
 	uint64_t started_s;
 	uint64_t ended_s;
 	int exit_code;
-	int signal;	 /* that ended it; 0: none */
-	bool is_running; /* it goes on: there is no exit_code */
+	int signal;			   /* that ended it; 0: none */
+	bool is_running;		   /* it goes on: there is no exit_code */
+	const struct death *const *deaths; /* results of a rule of their own, behind the others */
+	size_t death_count;
 };
 
 json_t *sarif_message(const char *text);

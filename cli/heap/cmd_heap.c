@@ -126,13 +126,16 @@ static int keep_heap_baseline(struct heap_cli *c)
 	return CLI_OK;
 }
 
-static int write_heap_sarif(const struct heap_cli *c, const struct heap_totals *t, bool is_blind)
+static int write_heap_sarif(struct heap_cli *c, const struct heap_totals *t, bool is_blind)
 {
+	const struct death *deaths[DEATH_LOG_MAX];
 	struct sarif_run run = {
 		.program = c->set.command ? c->set.command[0] : c->set.program,
 		.ended_s = (uint64_t)time(NULL),
 		.blind = is_blind ? "no block was sampled" : NULL,
 		.is_running = c->set.pid != 0,
+		.deaths = deaths,
+		.death_count = death_log_list(&c->deaths, deaths),
 	};
 	FILE *f = private_file(c->set.sarif);
 

@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ENTRIES_MAX 256
 #define ADDRESSES_MAX 64
 #define KEEP_EVERY 100u /* looks */
 
@@ -292,7 +291,7 @@ static void keep_entry(struct death_log *log, struct death_entry *e)
 	}
 	for (; *end; end = &(*end)->next)
 		count++;
-	if (count == ENTRIES_MAX) {
+	if (count == DEATH_LOG_MAX) {
 		log->unlisted++;
 		free_entry(e);
 		return;
@@ -458,6 +457,16 @@ static void tell_end(const struct death_log *log, const struct death_end *end, i
 	death_name(&death);
 	if (end->is_json)
 		death_print_json(&death, end->out);
+}
+
+size_t death_log_list(struct death_log *log, const struct death *out[DEATH_LOG_MAX])
+{
+	size_t n = 0;
+
+	death_log_look(log, false, NULL);
+	for (const struct death_entry *e = log->entries; e; e = e->next)
+		out[n++] = &e->death;
+	return n;
 }
 
 /* A daemon: what it does in the background was not looked at. */

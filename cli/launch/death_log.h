@@ -59,6 +59,10 @@ pid_t death_log_left_behind(struct death_log *log);
 /* The fault that a process died of, and when: now if the kernel had no record of it. 0: none. */
 int death_log_fault(const struct death_log *log, pid_t pid, int status, uint64_t *time_ns);
 
+#define DEATH_LOG_MAX 256
+/* All that are known, after a look. Returns how many; they are valid until the log is closed. */
+size_t death_log_list(struct death_log *log, const struct death *out[DEATH_LOG_MAX]);
+
 struct death_end {
 	const char *program;
 	pid_t pid;

@@ -559,7 +559,7 @@ static int say_loss(const struct race_cli *c)
 	return CLI_NO;
 }
 
-/* A sweep says itself how its runs ended. SARIF has no place for a death: then it is printed as text. */
+/* A sweep says itself how its runs ended. Beside SARIF a death is printed as text. */
 static void race_tell_end(struct race_cli *c)
 {
 	const struct death_end end = {
@@ -583,6 +583,7 @@ static void race_tell_end(struct race_cli *c)
 
 static void race_finish(struct race_cli *c)
 {
+	const struct death *deaths[DEATH_LOG_MAX];
 	struct race_totals totals;
 	struct race_end end = {
 		.totals = &totals,
@@ -592,6 +593,8 @@ static void race_finish(struct race_cli *c)
 		.wall_s = (uint64_t)time(NULL),
 	};
 
+	end.deaths = deaths;
+	end.death_count = death_log_list(&c->deaths, deaths);
 	race_failures_settle(&c->provoked.all, c->policy.baseline);
 	race_sum_up(c, &totals);
 	c->shown = shown_races(c);

@@ -77,6 +77,8 @@ int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r
 		.ended_s = end->wall_s,
 		.started_s = end->wall_s - end->totals->wall_ns / 1000000000u,
 		.blind = end->blind,
+		.deaths = end->deaths,
+		.death_count = end->death_count,
 	};
 
 	run.is_running = end->is_running;

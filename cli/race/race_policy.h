@@ -18,6 +18,8 @@ struct race_end {
 	int child_status;  /* as waitpid() gives it */
 	bool is_running;   /* the program is: it has no exit status yet */
 	const char *blind; /* why nothing could be searched, or NULL */
+	const struct death *const *deaths;
+	size_t death_count;
 };
 /* Writes the report as SARIF. 0 or -errno. */
 int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r,

@@ -4,6 +4,7 @@
  *
  * They may come from a stranger: a line that is not built as a flow ends the file there.
  */
+#include "report/death.h"
 #include "report/flow/flow_report_priv.h"
 #include "report/safe/clean.h"
 #include "report/safe/line.h"
@@ -230,7 +231,7 @@ static int read_line(struct flow_report *r, const char *text, size_t bytes)
 	} else if (type && !strcmp(type, "flow")) {
 		err = read_flow(r, j);
 	} else if (type && !strcmp(type, "death")) {
-		err = 0; /* how the program ended is no part of the flows */
+		err = 0; /* printed as it is: flow_report_deaths() */
 	}
 	/* The report has pointers into it. */
 	if (err || json_array_append(r->lines, j))
@@ -289,6 +290,22 @@ int flow_report_read(const char *path, struct flow_report **out)
 	else
 		*out = r;
 	return err;
+}
+
+void flow_report_deaths(const struct flow_report *r, bool is_json, bool has_color, FILE *f)
+{
+	struct death death;
+
+	for (size_t i = 0; i < json_array_size(r->lines); i++) {
+		json_t *line = json_array_get(r->lines, i);
+
+		if (!death_read_json(line, &death))
+			continue;
+		if (is_json)
+			run_jsonl_line(f, json_incref(line));
+		else
+			death_print_text(&death, has_color, f);
+	}
 }
 
 size_t flow_report_bad_line(const struct flow_report *r)

@@ -48,6 +48,8 @@ int flow_report_open(const struct flow_region *region, struct flow_report **out)
  * released as the one above.
  */
 int flow_report_read(const char *path, struct flow_report **out);
+/* How processes died, of a report that was read: as its lines, or as text. */
+void flow_report_deaths(const struct flow_report *r, bool is_json, bool has_color, FILE *f);
 /* Of the lines one is damaged: what was before it is there. 0: none is. */
 size_t flow_report_bad_line(const struct flow_report *r);
 void flow_report_close(struct flow_report *r);

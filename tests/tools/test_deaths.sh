@@ -223,6 +223,43 @@ run race --overhead 50% -- "$victim" later
 deaths 'length == 1 and .[0].signal == "SIGABRT"' && jq -e -s 'all(.[]; .type != "stall_before_death")' "$tmp/out" >/dev/null
 ok 'race: none before a death that comes later' $?
 
+# What flow has written is printed as the run itself would.
+run flow -- "$victim" room
+cp "$tmp/out" "$tmp/lines"
+timeout 20 "$trapline" report "$tmp/lines" >"$tmp/out" 2>"$tmp/err"
+grep -q '^death: SIGSEGV: access to 0xea60, which is not mapped, in store \[[0-9a-f]*\]$' "$tmp/out" &&
+	grep -q '^    #[0-9]*  with_much_room+0x[0-9a-f]* (deaths.c:[0-9]*) in deaths$' "$tmp/out" &&
+	grep -q '^  process [0-9]*, thread [0-9]* (deaths):$' "$tmp/out"
+ok "report: the deaths of flow's lines are printed" $?
+timeout 20 "$trapline" report "$tmp/lines" --as json | cmp -s - "$tmp/lines"
+ok 'report: as lines they are what they were' $?
+sed 's/"SIGSEGV"/"SIGNONE"/; s/"function":"main"/"function":"\\u001b[2J"/' "$tmp/lines" >"$tmp/forged"
+timeout 20 "$trapline" report "$tmp/forged" >"$tmp/out" 2>"$tmp/err"
+! grep -q '^death' "$tmp/out"
+ok 'report: a signal that does not exist is no death' $?
+sed 's/"function":"main"/"function":"\\u001b[2J"/' "$tmp/lines" >"$tmp/forged"
+timeout 20 "$trapline" report "$tmp/forged" >"$tmp/out" 2>"$tmp/err"
+grep -q '^death' "$tmp/out" && ! grep -q "$(printf '\033')" "$tmp/out"
+ok 'report: a name controls no terminal' $?
+run flow -- true
+cp "$tmp/out" "$tmp/lines"
+timeout 20 "$trapline" report "$tmp/lines" >"$tmp/out" 2>"$tmp/err"
+! grep -q '^death' "$tmp/out"
+ok 'report: no death where none was' $?
+
+for tool in heap race; do
+	timeout 60 "$trapline" $tool --sarif "$tmp/sarif" -- "$victim" store >/dev/null 2>"$tmp/err" </dev/null
+	jq -e '.runs[0] | (.results | map(select(.ruleId == "death"))) as $d | ($d | length) == 1 and
+		.tool.driver.rules[$d[0].ruleIndex].id == "death" and $d[0].level == "error" and
+		$d[0].locations[0].physicalLocation.region.startLine > 0 and
+		$d[0].locations[0].logicalLocations[0].name == "store" and
+		($d[0].stacks[0].frames | length) > 2 and ($d[0].message.text | startswith("SIGSEGV at 0xea60 in store"))' "$tmp/sarif" >/dev/null
+	ok "$tool: SARIF has the death" $?
+	timeout 60 "$trapline" $tool --sarif "$tmp/sarif" -- true >/dev/null 2>"$tmp/err" </dev/null
+	jq -e '.runs[0] | all(.results[]; .ruleId != "death") and all(.tool.driver.rules[]; .id != "death")' "$tmp/sarif" >/dev/null
+	ok "$tool: SARIF without a death has no rule of it" $?
+done
+
 if lend "$victim"; then
 	for tool in heap race flow; do
 		# shellcheck disable=SC2046,SC2086 # several words
