@@ -50,7 +50,8 @@ def main():
         except (Harm, Refused) as what:
             print(f'{tool}: {what}')
             continue
-        print(f'{tool}: {cell.grown} KiB of address space')
+        more = len(cell.mapped_after) - len(cell.mapped_before)
+        print(f'{tool}: {cell.grown} KiB of address space in {more} mappings')
         for (name, permissions), kib in sorted(cell.sizes().items()):
             if kib:
                 print(f'    {kib:8} KiB {permissions} {name}')
