@@ -47,7 +47,6 @@ enum late_state {
 
 static struct {
 	uint32_t state;
-	bool has_trap;	      /* SIGTRAP was taken */
 	pthread_mutex_t lock; /* of jumps: not for the program's threads */
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -64,7 +63,6 @@ static int take_trap(void)
 {
 	int err = late_trap_take(stop_for_program, true);
 
-	late.has_trap = !err;
 	if (!err)
 		late_trap_look_again();
 	return err;
@@ -163,6 +161,8 @@ static int take(struct heap_region *region)
 		return err;
 	}
 	signals_note_own_masks();
+	/* A signal that is blocked without its marker was blocked before. */
+	signals_are_late(1);
 	err = late_jumps_place(region->run.why, sizeof(region->run.why), &refused);
 	if (err)
 		return err;
@@ -254,8 +254,7 @@ static void stop(struct heap_region *region)
 	heap_stop();
 	/* It may have stopped before its watches began. */
 	heap_watch_end();
-	if (late.has_trap)
-		late_trap_rest();
+	late_trap_rest();
 	pthread_mutex_unlock(&late.lock);
 	atomic_set(&region->run.state, (uint32_t)RUN_STOPPED);
 }
@@ -269,7 +268,6 @@ static void give_back(struct heap_region *region)
 	leave_trap();
 	leave_jumps(region);
 	late_trap_end();
-	late.has_trap = false;
 	pthread_mutex_unlock(&late.lock);
 }
 

@@ -24,7 +24,7 @@ int late_trap_action(signals_set_action next, int signal, const struct sigaction
 int late_trap_take(int (*end)(void), bool keeps_open);
 /* A thread of the program may have been in sigaction(2) then: waits until none is. In a thread of ours, which is open. */
 void late_trap_look_again(void);
-/* Once it is taken. Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
+/* Nothing of ours raises SIGTRAP any more: it is blocked as the program asks, and what it reads stays right. */
 void late_trap_rest(void);
 /* Then: until the command has blocked SIGTRAP again where a marker stands, or has ended. In a thread of ours. */
 void late_trap_wait_for_masks(void);
