@@ -45,19 +45,27 @@ static void flow_comes(int is_late)
 		zydis_open(); /* here, as in agent_probe.c */
 }
 
-int agent_flow_let_go(void)
+static int ask_to_end(const char *why)
 {
-	static const char why[] =
-		"the program takes SIGTRAP itself, while it has the signal blocked";
 	struct flow_region *region = agent_flow.region;
 
 	if (!atomic_get(&flow.is_here) || !region || flow.pid != sys_getpid())
 		return 0;
 	if (!atomic_swap(&flow.is_asked, 1u)) {
-		memcpy(region->run.why, why, sizeof(why));
+		memcpy(region->run.why, why, strlen(why) + 1);
 		atomic_set(&region->run.stop, 1u);
 	}
 	return -EINPROGRESS;
+}
+
+int agent_flow_let_go(void)
+{
+	return ask_to_end("the program takes SIGTRAP itself, while it has the signal blocked");
+}
+
+static void flow_replaced(void)
+{
+	ask_to_end(LATE_CALLS_REPLACED);
 }
 
 static int flow_arm(void *shared, int is_late)
@@ -119,6 +127,7 @@ struct run agent_flow = {
 	.bytes = sizeof(struct flow_region),
 	.flags = RUN_IS_ONCE | RUN_FOLLOWS_EXEC | RUN_OPENS_TRAP,
 	.calls = &late_calls,
+	.replaced = flow_replaced,
 	.stack_bytes = STACK_BYTES,
 	.comes = flow_comes,
 	.arm = flow_arm,

@@ -89,6 +89,11 @@ static void comes(int is_late)
 		zydis_open();
 }
 
+static void replaced(void)
+{
+	race_stop(RACE_STEP_REPLACED);
+}
+
 static int is_over(void)
 {
 	race_end_if_left();
@@ -114,6 +119,7 @@ struct run agent_race = {
 	.bytes = sizeof(struct race_region),
 	.flags = RUN_TRAPS_ON_STACKS | RUN_OPENS_TRAP,
 	.calls = &late_calls,
+	.replaced = replaced,
 	.stack_bytes = STACK_BYTES,
 	.start = start,
 	.attach = attach,

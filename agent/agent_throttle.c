@@ -187,6 +187,11 @@ static void throttle_leave(void *shared)
 	atomic_set(&is_changing, 0u);
 }
 
+static void throttle_replaced(void)
+{
+	agent_throttle_rest(LATE_CALLS_REPLACED);
+}
+
 static int throttle_give(void)
 {
 	return is_region_used;
@@ -256,6 +261,7 @@ struct run agent_throttle = {
 	.bytes = sizeof(struct throttle_region),
 	.flags = RUN_OPENS_TRAP | RUN_LIVES_ON,
 	.calls = &late_calls,
+	.replaced = throttle_replaced,
 	.start = throttle_start,
 	.stack_bytes = STACK_BYTES,
 	.comes = throttle_comes,

@@ -47,6 +47,7 @@ enum late_state {
 
 static struct {
 	uint32_t state;
+	bool has_trap;	      /* watches raise it */
 	pthread_mutex_t lock; /* of jumps: not for the program's threads */
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -91,6 +92,7 @@ static void start_late_watches(struct heap_region *region)
 		if (err)
 			trapline_explain(err, region->why_unwatched, sizeof(region->why_unwatched));
 	}
+	late.has_trap = !err;
 	if (!err)
 		return;
 	leave_trap();
@@ -322,6 +324,27 @@ static int late_sample(void *shared)
 	return 0;
 }
 
+/* Of a program that sets its handlers without libc: for SIGSEGV that is noted, and it goes on. */
+static int late_tick(uint64_t passed_ns)
+{
+	struct heap_region *region = late_run.region;
+
+	(void)passed_ns;
+	if (late.has_trap && !trap_is_installed()) {
+		own_thread_opens();
+		trap_install();
+		heap_watch_end();
+		own_thread_shuts();
+		late.has_trap = false;
+		snprintf(region->why_unwatched, sizeof(region->why_unwatched), "%s",
+			 LATE_CALLS_REPLACED);
+		counter_add(&region->counters[HEAP_UNWATCHED], 1u);
+	}
+	if (!atomic_get(&heap_is_over))
+		segv_take_again();
+	return 0;
+}
+
 static void late_leave(void *shared)
 {
 	struct heap_region *region = shared;
@@ -352,6 +375,7 @@ static struct run late_run = {
 	.comes = late_comes,
 	.arm = late_arm,
 	.begin = late_sample,
+	.tick = late_tick,
 	.armed = look_at_signal_again,
 	.end = late_leave,
 	.ended = late_ended,

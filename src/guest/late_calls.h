@@ -6,12 +6,16 @@
  * functions of libc. So a handler that the program installs while a tool is there is noted, and does not take the
  * place of ours: what would die of a trap of ours, or give it to that handler.
  *
- * A program that makes these system calls without libc is not seen.
+ * A program that makes these system calls without libc is noticed some milliseconds later, where the tool ends.
  */
 #ifndef GUEST_LATE_CALLS_H
 #define GUEST_LATE_CALLS_H
 
 #include <stdbool.h>
+
+/* Why a tool has ended, see run.h. */
+#define LATE_CALLS_REPLACED \
+	"the program replaced the handler of SIGTRAP by a system call of its own"
 
 struct late_calls {
 	/*

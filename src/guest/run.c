@@ -73,6 +73,17 @@ static int wait_while(const struct run *run, enum run_state state)
 	return 0;
 }
 
+/* Until then what we raise goes to the action of the program. */
+static void look_at_action(const struct run *run)
+{
+	if (!run->replaced || trap_is_installed())
+		return;
+	own_thread_opens();
+	trap_install();
+	run->replaced();
+	own_thread_shuts();
+}
+
 /* The kernel wakes the thread when the lock goes away, also by SIGKILL. */
 static void wait_for_command(const struct run *run)
 {
@@ -80,6 +91,8 @@ static void wait_for_command(const struct run *run)
 
 	while (run->tick && run_has_command(run)) {
 		sys_nap(&step);
+		if (run->sees_calls)
+			look_at_action(run);
 		if (run->tick(LOOK_EVERY_NS))
 			return;
 	}
@@ -493,8 +506,10 @@ static void *keep_calls(void *arg)
 	const struct run *run = arg;
 
 	own_thread_begins();
-	while (!run->is_over())
+	while (!run->is_over()) {
 		sys_nap(&step);
+		look_at_action(run);
+	}
 	if (run->flags & RUN_OPENS_TRAP) {
 		run->calls->rest();
 		run->calls->wait_for_masks();

@@ -43,6 +43,11 @@ struct run {
 
 	/* * In a process that runs: what sees the program's own SIGTRAP there. */
 	const struct late_calls *calls;
+	/*
+	 * * The program has replaced our action by a system call of its own, and it is ours again: nothing of the tool
+	 * raises SIGTRAP from now on, and it tells why. In the thread.
+	 */
+	void (*replaced)(void);
 
 	/* An option without a region: text is what follows. */
 	int (*call)(const char *text);

@@ -238,6 +238,7 @@ enum race_step {
 	RACE_STEP_DESCRIPTORS, /* not one for each thread and register */
 	RACE_STEP_OWN_TRAP, /* a program that has SIGTRAP blocked and takes it without a handler */
 	RACE_STEP_UNWATCHED, /* trapline did not respond for a minute, and was assumed to have exited */
+	RACE_STEP_REPLACED,	  /* a program that sets its handler of SIGTRAP without libc */
 	RACE_STEP_FILTER_UNKNOWN, /* /proc/self/status cannot be read: a seccomp filter may be there */
 	RACE_STEPS,
 };
