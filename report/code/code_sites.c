@@ -7,6 +7,7 @@
 #include "report/dwarf/dies.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/unit.h"
+#include "report/dwarf/versions.h"
 #include "report/lang/ada.h"
 #include "report/lang/go.h"
 #include "report/lang/near.h"
@@ -517,18 +518,43 @@ static int is_there(Dwfl_Module *mod, void *arg)
 	return 1;
 }
 
+static int add_address(struct symbols *s, uint64_t address, const char *text,
+		       struct code_sites *out, char *why, size_t n);
+
+/* Functions of one object have one name: they are versions of it. */
+static int label_versions(struct symbols *s, struct code_sites *out)
+{
+	char label[VERSION_LABEL];
+
+	for (size_t i = 0; i < out->count; i++) {
+		struct code_site *site = &out->site[i];
+		if (site->kind != CODE_SITE_FUNCTION ||
+		    !versions_label(s, site->address, site->name, label, sizeof(label)))
+			continue;
+		char *name = strdup(label);
+		if (!name)
+			return -ENOMEM;
+		free(site->name);
+		site->name = name;
+	}
+	return 0;
+}
+
 static int find_functions(struct symbols *s, const struct location *w, struct code_sites *out,
 			  char *why, size_t n)
 {
 	const char *scope = w->scope[0] ? w->scope : NULL;
 	struct search f = { .s = s, .out = out, .before = out->count };
 	size_t unresolved = out->unresolved;
+	struct variable versioned;
 
 	/* `file.c:name`, unless an object has that name. */
 	if (scope && !symbols_each_module(s, scope, is_there, NULL)) {
 		f.wanted.source = scope;
 		scope = NULL;
 	}
+	if (!versions_find(s, scope, w->name, &versioned) && versioned.is_function)
+		return add_address(s, versioned.address, w->name, out, why, n);
 	f.wanted.text = w->name;
 	f.wanted.is_pattern = !strstr(w->name, "operator") && strpbrk(w->name, "*?[") != NULL &&
 			      !go_is_literal(s, w->name);
@@ -553,7 +579,7 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 	if (f.err)
 		return f.err;
 	if (out->count > f.before)
-		return 0;
+		return f.is_plain ? label_versions(s, out) : 0;
 	if (out->unresolved > unresolved) {
 		snprintf(why, n,
 			 "%s has several implementations (ifunc), and the one that this process "
@@ -591,7 +617,8 @@ static int add_address(struct symbols *s, uint64_t address, const char *text,
 	}
 	if (start == address)
 		site.kind = CODE_SITE_FUNCTION;
-	return code_sites_add(out, site, start == address ? place.function : text);
+	return code_sites_add(out, site,
+			      start == address && !strchr(text, '@') ? place.function : text);
 }
 
 static int find_offset(struct symbols *s, const struct location *w, const char *text,

@@ -7,9 +7,11 @@
  * for its own variable does not use it by name; then a copy relocation of the program decides.
  */
 #include "report/dwarf/dynamic.h"
+#include "report/dwarf/versions.h"
 #include "report/safe/busy.h"
 
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -30,6 +32,7 @@ struct relocation {
 	int64_t addend;
 	GElf_Sym symbol;
 	const char *name;
+	const char *version; /* NULL: none */
 };
 
 /* Not 0 ends the walk and is returned. */
@@ -42,6 +45,7 @@ struct table {
 	Elf *elf;
 	bool has_addends;
 	GElf_Word strings;
+	struct versions versions;
 };
 
 static bool relocation_at(const struct table *t, int i, struct relocation *out)
@@ -62,6 +66,8 @@ static bool relocation_at(const struct table *t, int i, struct relocation *out)
 	out->type = (uint32_t)GELF_R_TYPE(rela.r_info);
 	if (!gelf_getsym(t->symbols, (int)GELF_R_SYM(rela.r_info), &out->symbol))
 		return false;
+	bool is_default;
+	out->version = versions_of(&t->versions, GELF_R_SYM(rela.r_info), &is_default);
 	out->name = elf_strptr(t->elf, t->strings, out->symbol.st_name);
 	return out->name != NULL;
 }
@@ -96,19 +102,30 @@ static int walk_relocations(Elf *elf, relocation_visitor visit, void *arg)
 				   .elf = elf,
 				   .has_addends = header.sh_type == SHT_RELA,
 				   .strings = symbols.sh_link };
+		versions_read(elf, &t.versions);
 		if (t.data && t.symbols)
 			result = walk_table(&t, header.sh_size / header.sh_entsize, visit, arg);
 	}
 	return result;
 }
 
+#define ALIASES_MAX 16
+
+/* What an object calls a variable when it speaks to others. */
+struct names {
+	uint64_t value;
+	const char *name[ALIASES_MAX];
+	const char *version[ALIASES_MAX]; /* NULL: none */
+	bool is_default[ALIASES_MAX];	  /* a name without a version means it too */
+	size_t count;
+};
+
 struct resolving {
 	struct symbols *s;
 	bool is_32bit;
 	uint64_t bias;
 	uint64_t value; /* of the variable in its file */
-	const char *const *aliases;
-	size_t alias_count;
+	const struct names *names;
 	uint64_t found;
 };
 
@@ -126,6 +143,15 @@ static int slot_visit(const struct relocation *r, void *arg)
 	return address != 0;
 }
 
+static bool is_alias(const struct relocation *r, const struct names *names, size_t i)
+{
+	const char *version = names->version[i];
+
+	if (strcmp(names->name[i], r->name) != 0)
+		return false;
+	return r->version && version ? !strcmp(r->version, version) : names->is_default[i];
+}
+
 /* The program's copy of it, under any of its names. */
 static int copy_visit(const struct relocation *r, void *arg)
 {
@@ -133,41 +159,37 @@ static int copy_visit(const struct relocation *r, void *arg)
 
 	if (r->type != (f->is_32bit ? COPY_32 : COPY_64))
 		return 0;
-	for (size_t i = 0; i < f->alias_count; i++)
-		if (!strcmp(f->aliases[i], r->name)) {
+	for (size_t i = 0; i < f->names->count; i++)
+		if (is_alias(r, f->names, i)) {
 			f->found = r->offset + f->bias;
 			return 1;
 		}
 	return 0;
 }
 
-#define ALIASES_MAX 16
-
-struct names {
-	uint64_t value;
-	const char *name[ALIASES_MAX];
-	size_t count;
-};
-
-static void take_name(Elf *elf, const GElf_Shdr *header, const GElf_Sym *symbol,
-		      struct names *names)
+static void take_name(const struct versions *v, const GElf_Shdr *header, size_t index,
+		      const GElf_Sym *symbol, struct names *names)
 {
 	int type = GELF_ST_TYPE(symbol->st_info);
-	const char *name = elf_strptr(elf, header->sh_link, symbol->st_name);
+	const char *name = elf_strptr(v->elf, header->sh_link, symbol->st_name);
 
 	if (name && symbol->st_shndx != SHN_UNDEF && symbol->st_value == names->value &&
 	    type == STT_OBJECT && GELF_ST_VISIBILITY(symbol->st_other) == STV_DEFAULT &&
-	    names->count < ALIASES_MAX)
+	    names->count < ALIASES_MAX) {
+		names->version[names->count] =
+			versions_of(v, index, &names->is_default[names->count]);
 		names->name[names->count++] = name;
+	}
 }
 
-/* All that the object calls the variable when it speaks to others. */
 static void read_names(Elf *elf, struct names *names)
 {
 	Elf_Scn *section = NULL;
+	struct versions versions;
 	GElf_Shdr header;
 	GElf_Sym symbol;
 
+	versions_read(elf, &versions);
 	while ((section = elf_nextscn(elf, section))) {
 		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM ||
 		    !header.sh_entsize)
@@ -175,7 +197,7 @@ static void read_names(Elf *elf, struct names *names)
 		Elf_Data *data = elf_getdata(section, NULL);
 		for (size_t i = 1; data && i < header.sh_size / header.sh_entsize; i++)
 			if (gelf_getsym(data, (int)i, &symbol))
-				take_name(elf, &header, &symbol, names);
+				take_name(&versions, &header, i, &symbol, names);
 	}
 }
 
@@ -201,10 +223,7 @@ static bool is_symbolic(Elf *elf)
 
 static uint64_t copied_address(struct symbols *s, const struct names *names)
 {
-	struct resolving f = { .s = s,
-			       .is_32bit = symbols_is_32bit(s),
-			       .aliases = names->name,
-			       .alias_count = names->count };
+	struct resolving f = { .s = s, .is_32bit = symbols_is_32bit(s), .names = names };
 	Dwfl_Module *program = symbols_first_module(s, NULL);
 	GElf_Addr bias;
 
@@ -215,7 +234,24 @@ static uint64_t copied_address(struct symbols *s, const struct names *names)
 	return f.found;
 }
 
-uint64_t dynamic_address(struct symbols *s, uint64_t address)
+/* Is that name, without its version, one that others use? */
+static bool is_exported(const struct names *names, const char *name)
+{
+	const size_t length = strcspn(name, "@");
+
+	for (size_t i = 0; i < names->count; i++) {
+		char *readable = symbols_demangle(names->name[i]);
+		const char *other = readable ? readable : names->name[i];
+		bool is_same = strlen(other) == length && !strncmp(other, name, length);
+
+		free(readable);
+		if (is_same)
+			return true;
+	}
+	return false;
+}
+
+uint64_t dynamic_address(struct symbols *s, uint64_t address, const char *name)
 {
 	BUSY;
 	Dwfl_Module *mod = symbols_module_of(s, address);
@@ -233,7 +269,7 @@ uint64_t dynamic_address(struct symbols *s, uint64_t address)
 		return address;
 	if (walk_relocations(elf, slot_visit, &f))
 		return f.found;
-	uint64_t copied = copied_address(s, &names);
+	uint64_t copied = is_exported(&names, name) ? copied_address(s, &names) : 0;
 	return copied ? copied : address;
 }
 

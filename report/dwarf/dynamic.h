@@ -10,9 +10,10 @@
 
 /*
  * The address that the program uses for a global variable which an object has at `address`. The same
- * address where nothing replaces it: by a copy relocation, or by an object that comes earlier.
+ * address where nothing replaces it: by a copy relocation, or by an object that comes earlier. A name that
+ * the object keeps to itself, beside one that others use, means its own memory.
  */
-uint64_t dynamic_address(struct symbols *s, uint64_t address);
+uint64_t dynamic_address(struct symbols *s, uint64_t address, const char *name);
 
 /* Is any file loaded several times? */
 bool dynamic_has_copies(struct symbols *s);

@@ -13,6 +13,7 @@
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
+#include "report/dwarf/versions.h"
 #include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
@@ -507,6 +508,7 @@ size_t symbols_objects(struct symbols *s, const char **names, size_t n)
 }
 
 struct search {
+	struct symbols *s;
 	const char *name;
 	size_t len;
 	bool demangle;
@@ -552,6 +554,10 @@ static int symbols_search_visit(Dwfl_Module *mod, const char *name, const GElf_S
 		return 0;
 	}
 	bool local = GELF_ST_BIND(sym->st_info) == STB_LOCAL;
+	/* With a version it is found by versions_find(); without one it may have several. */
+	uint64_t size = sym->st_size;
+	if (!local)
+		address = versions_meant(f->s, mod, f->name, address, &size);
 	if (local && f->has_local) {
 		if (f->out->address != address)
 			f->ambiguous = true;
@@ -559,7 +565,7 @@ static int symbols_search_visit(Dwfl_Module *mod, const char *name, const GElf_S
 	}
 	*f->out = (struct variable){
 		.address = address,
-		.size = sym->st_size,
+		.size = size,
 		.object = bias,
 		.is_function = type == STT_FUNC || type == STT_GNU_IFUNC,
 		.module = symbols_module_name(mod),
@@ -599,12 +605,16 @@ int symbols_find(struct symbols *s, const char *name, struct variable *out)
 			return -ENOMEM;
 		name = colon + 1;
 	}
-	int err = -ENOENT;
+	int err = strchr(name, '@') ? versions_find(s, module, name, &found) : -ENOENT;
+	if (err == -EINVAL)
+		err = -ENOENT;
 	/* Demangling every symbol takes long in a large program: only when nothing else fits. */
 	for (int demangle = 0; err == -ENOENT && demangle < 2; demangle++) {
-		struct search f = {
-			.name = name, .len = strlen(name), .out = &found, .demangle = demangle
-		};
+		struct search f = { .s = s,
+				    .name = name,
+				    .len = strlen(name),
+				    .out = &found,
+				    .demangle = demangle };
 		err = search_run(s, module, &f);
 	}
 	free(module);

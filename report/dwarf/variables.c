@@ -320,7 +320,7 @@ static int module_visit(Dwfl_Module *mod, void *arg)
 static void move_to_what_runs(struct symbols *s, struct named_variable *v)
 {
 	uint64_t address = v->where == VARIABLE_STATIC && v->is_global ?
-				   dynamic_address(s, v->address) :
+				   dynamic_address(s, v->address, v->name) :
 				   v->address;
 	Dwfl_Module *mod = address != v->address ? symbols_module_of(s, address) : NULL;
 

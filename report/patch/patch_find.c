@@ -4,7 +4,9 @@
 
 #include "report/code/code_folded.h"
 #include "report/code/code_sites_priv.h"
+#include "report/dwarf/dynamic.h"
 #include "report/dwarf/missing.h"
+#include "report/dwarf/versions.h"
 #include "report/patch/patch_copies.h"
 #include "report/path.h"
 #include "report/safe/clean.h"
@@ -232,6 +234,7 @@ int patch_find_function(struct symbols *s, const char *name, struct patch_found 
 #define OLD_MAX 8
 
 struct old_search {
+	struct symbols *s;
 	const char *name;
 	const char *source; /* NULL: of any file */
 	const char *file;   /* that the local symbols from here on are of */
@@ -289,11 +292,15 @@ static int old_visit(Dwfl_Module *mod, const char *name, const GElf_Sym *sym, ui
 		f->is_thread_local = true;
 		return 0;
 	}
+	GElf_Sym meant = *sym;
 	if (!is_local) { /* what the loader would bind to */
+		address = versions_meant(f->s, mod, f->name, address, &meant.st_size);
+		if (type == STT_OBJECT)
+			address = dynamic_address(f->s, address, f->name);
 		f->count = 0;
 		f->is_global = true;
 	}
-	old_add(f, mod, sym, address);
+	old_add(f, mod, &meant, address);
 	f->found[0].is_unseen = type == STT_GNU_IFUNC;
 	return !is_local;
 }
@@ -341,7 +348,7 @@ int patch_find_old(struct symbols *s, const char *name, struct patch_found *out,
 		   size_t n)
 {
 	const struct reason to = { why, n };
-	struct old_search f = { .name = bare_name(name) };
+	struct old_search f = { .s = s, .name = bare_name(name) };
 	char scope[256] = "";
 
 	if (f.name > name && (size_t)(f.name - name) <= sizeof(scope))

@@ -160,7 +160,19 @@ static const char *template_end(const char *text)
 	return NULL;
 }
 
-/* name, Class<T>::name, (anonymous namespace) apart. */
+/* Behind the version of a symbol, `@V1` or `@@GLIBC_2.2.5`; in it a dot is before a digit only. */
+static const char *version_end(const char *at)
+{
+	const char *c = at + strspn(at, "@");
+
+	if (c == at || c > at + 2 || !is_name_char(*c))
+		return at;
+	while (is_name_char(*c) || (*c == '.' && isdigit((unsigned char)c[1])))
+		c++;
+	return c;
+}
+
+/* name, Class<T>::name, name@VERSION, (anonymous namespace) apart. */
 static const char *lex_qualified(const char *at, enum token_names names, struct token *t)
 {
 	t->kind = TOKEN_NAME;
@@ -171,7 +183,7 @@ static const char *lex_qualified(const char *at, enum token_names names, struct 
 		if (end && (names == TOKEN_PLACES || (end[0] == ':' && end[1] == ':')))
 			at = end;
 		if (at[0] != ':' || at[1] != ':' || !token_is_name_start(at[2]))
-			return at;
+			return version_end(at);
 		at += 2;
 	}
 }

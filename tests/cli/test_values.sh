@@ -100,6 +100,80 @@ dynamic()
 	kill "$pid"
 }
 
+# of_versions FUNCTION ARGUMENT: its calls have that argument; none: it is not called.
+of_versions()
+{
+	watch -p "$pid" "$1" --args --limit 4 --for 2
+	[ -z "$2" ] || grep -q "(n=$2)" "$tmp/out" || return 1
+	! grep '(n=' "$tmp/out" | grep -qv "(n=${2:-none})"
+}
+
+# place_of VARIABLE: where it is watched, and with how many bytes.
+place_of()
+{
+	command=watch
+	watch -p "$pid" "$1" --limit 1 --for 1
+	command='break'
+	sed -n 's/^watching.* (\(.*, \)*\([0-9]* bytes at 0x[0-9a-f]*\)).*/\2/p' "$tmp/err"
+}
+
+# versions_of HOW STRIP: the program, and whether the library has its symbols.
+versions_of()
+{
+	"$tmp/versions_$1" >"$tmp/versions.truth" &
+	pid=$!
+	started="$started $pid"
+	eventually test -s "$tmp/versions.truth"
+	copy=$(sed -n 's/total at //p;q' "$tmp/versions.truth")
+	watch -p "$pid" libversions.so:step --args --limit 20 --for 2
+	case $1 in
+	new) ! grep -q 'step@V1' "$tmp/out" && grep -q ' step@@V2(' "$tmp/out" ;;
+	old) ! grep -q 'step@@V2' "$tmp/out" && grep -q ' step@V1(' "$tmp/out" ;;
+	both) grep -q ' step@@V2(' "$tmp/out" && grep -q ' step@V1(' "$tmp/out" ;;
+	esac
+	ok "$1, $2: a_call_says_which_version_it_is" $?
+	case $1 in new) old='' new=5 ;; old) old=5 new='' ;; both) old=7 new=5 ;; esac
+	if [ "$2" = whole ]; then
+		of_versions step@V1 "$old" && of_versions libversions.so:step@V2 "$new"
+		ok "$1, $2: a_version_that_is_named_is_meant" $?
+	fi
+	wrong "$1, $2: a_version_that_is_not_there_is_said" "no function is named 'step@V9'" -p "$pid" step@V9
+	case $1 in old) bound=total@V1 other=total@@V2 size=4 ;; *) bound=total@V2 other=total@V1 size=8 ;; esac
+	[ "$(place_of total)" = "$size bytes at $copy" ] && [ "$(place_of "$bound")" = "$size bytes at $copy" ]
+	ok "$1, $2: a_variable_without_version_is_that_of_the_program" $?
+	place=$(place_of "$other")
+	[ -n "$place" ] && [ "${place#* at }" != "$copy" ]
+	ok "$1, $2: the_other_version_is_not_the_copy_of_the_program" $?
+	kill "$pid"
+}
+
+versions()
+{
+	command='break'
+	printf 'V1 { global: step; total; local: *; };\nV2 { global: step; total; } V1;\n' >"$tmp/versions.map"
+	gcc -g -O1 -shared -fPIC "$folder/versions.c" -Wl,--version-script="$tmp/versions.map" \
+		-o "$tmp/libversions.so" 2>"$tmp/err"
+	for how in new old both; do
+		case $how in old) macros='-DPROGRAM -DOLD' ;; both) macros='-DPROGRAM -DBOTH' ;; *) macros=-DPROGRAM ;; esac
+		# shellcheck disable=SC2086 # several words
+		gcc -g -O1 $macros "$folder/versions.c" -L"$tmp" -lversions -Wl,-rpath,"$tmp" -ldl \
+			-o "$tmp/versions_$how" 2>"$tmp/err"
+	done
+	for how in new old both; do
+		versions_of $how whole
+	done
+	"$tmp/versions_new" >"$tmp/versions.truth" &
+	pid=$!
+	started="$started $pid"
+	eventually test -s "$tmp/versions.truth"
+	place=$(place_of total_new)
+	[ "${place%% at *}" = '8 bytes' ] && [ "${place#* at }" != "$(sed -n 's/total at //p;q' "$tmp/versions.truth")" ]
+	ok a_name_that_the_library_keeps_to_itself_is_its_own_memory $?
+	kill "$pid"
+	strip "$tmp/libversions.so"
+	versions_of both stripped
+}
+
 memory()
 {
 	command=watch
@@ -186,6 +260,7 @@ generated()
 
 conventions
 dynamic
+versions
 memory
 narrow
 fortran
