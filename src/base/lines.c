@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lines.c - see lines.h. */
 #include "base/lines.h"
+#include "base/own_fd.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 int lines_open(struct lines *lines, const char *path)
 {
-	lines->fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	lines->fd = own_fd_open(path, O_RDONLY);
 	lines->at = lines->used = 0;
 	return lines->fd < 0 ? lines->fd : 0;
 }

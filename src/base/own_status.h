@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/own_fd.h"
 #include "base/sys.h"
 
 #define OWN_STATUS_LINE 24u /* bytes, at least as many as of a key with its first character */
@@ -21,7 +22,7 @@ static inline int own_status(const char *key)
 	size_t kept = 0; /* of the part before: a line may be in two parts */
 	char value = '\0';
 	ssize_t n = 1;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/self/status", O_RDONLY);
 
 	if (fd < 0)
 		return fd;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 
 struct dirent_raw {
@@ -71,7 +72,7 @@ int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t 
 	int err = 0;
 
 	path_of(pid, path);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return fd == -ENOENT ? -ESRCH : fd;
 	while (!err) {

@@ -25,6 +25,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 
@@ -35,7 +36,7 @@
 
 int mem_open_plain(void)
 {
-	return (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/mem", O_RDWR | O_CLOEXEC, 0);
+	return own_fd_open("/proc/thread-self/mem", O_RDWR);
 }
 
 /* The whole mask: a signal in the tracee would stop it, and nothing lets it go on. */
@@ -55,8 +56,7 @@ static int find_no_filter(void)
 {
 	static const char wanted[] = "Seccomp:\t0\n";
 	char text[4096];
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC,
-			   0);
+	int fd = own_fd_open("/proc/thread-self/status", O_RDONLY);
 
 	if (fd < 0)
 		return -EAGAIN;
@@ -103,7 +103,7 @@ static uint64_t number_in_proc(int pidfd)
 	uint64_t number = 0;
 
 	make_path(path, "/proc/thread-self/fdinfo/", (uint64_t)pidfd, "");
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY);
 	if (fd < 0)
 		return 0;
 	long n = sys_read(fd, text, sizeof(text) - 1);
@@ -124,7 +124,7 @@ static int open_tracee(int pidfd)
 	if (!number)
 		return -ESRCH;
 	make_path(path, "/proc/", number, "/mem");
-	return (int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+	return own_fd_open(path, O_RDWR);
 }
 
 static void end_tracee(struct mem *mem)

@@ -11,6 +11,7 @@
 
 #include <trapline/trapline.h>
 
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "check/probe_util.h"
 #include "event/slots.h"
@@ -42,7 +43,7 @@ int failed(int err, enum failed_step step, const char *what)
 static int read_number(const char *path, int otherwise)
 {
 	char text[32] = "";
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY);
 
 	if (fd < 0)
 		return otherwise;

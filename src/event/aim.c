@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "event/attr.h"
@@ -21,22 +22,9 @@
 #include "event/limit.h"
 #include "event/table.h"
 
-int event_lowest_fd;
-
-int event_move_fd_up(int fd)
-{
-	if (fd < 0 || !event_lowest_fd)
-		return fd;
-	int high = (int)sys3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, event_lowest_fd);
-	if (high < 0)
-		return fd; /* the limit of descriptors is low: better there than nowhere */
-	sys_close(fd);
-	return high;
-}
-
 int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-	return event_move_fd_up(sys_perf_event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
+	return own_fd_up(sys_perf_event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
 static int modify(struct trapline_event *ev, const struct perf_event_attr *attr)

@@ -37,10 +37,6 @@ void event_let_go(struct trapline_event *ev);
 void event_free(struct trapline_event *ev);
 void event_forget_copies(struct trapline_event *ev);
 
-/* Descriptors are moved to this number and above, out of the way of a program's own. 0: not. */
-extern int event_lowest_fd;
-/* A descriptor of ours, at event_lowest_fd or above where there is room; errors pass through. */
-int event_move_fd_up(int fd);
 int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu);
 
 #endif

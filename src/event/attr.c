@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/aligned.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "event/branches.h"
 #include "event/event.h"
@@ -100,7 +101,7 @@ static int find_syscalls(uint64_t *config)
 	ssize_t n = -ENOENT;
 
 	for (size_t i = 0; n < 0 && i < sizeof(paths) / sizeof(paths[0]); i++) {
-		int fd = (int)sys4(SYS_openat, AT_FDCWD, paths[i], O_RDONLY | O_CLOEXEC, 0);
+		int fd = own_fd_open(paths[i], O_RDONLY);
 
 		if (fd < 0)
 			continue;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "flow/flow_marks.h"
@@ -59,7 +60,7 @@ static void read_maps(void)
 {
 	static char text[65536];
 	size_t used = 0;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
 	long got;
 
 	range_count = 0;

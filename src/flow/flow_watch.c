@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/atomic.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "core/moved_watch.h"
@@ -371,7 +372,7 @@ uint32_t flow_watch_start(void)
 
 	if (trap_install())
 		return 0;
-	event_lowest_fd = LOWEST_FD;
+	own_fd_lowest = LOWEST_FD;
 	owner = sys_getpid();
 	while (count < WATCHES &&
 	       !moved_watch_open(&watches[count].moved, on_watch, &watches[count]))

@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
 #include "event/aim.h"
@@ -418,12 +419,16 @@ void run_follow_forks(struct run *run)
 
 /* ---- coming in ---- */
 
+static void spare_numbers(void)
+{
+	if (!own_fd_lowest)
+		own_fd_lowest = LOWEST_FD;
+}
+
 /* Or -errno, and the region is unmapped. */
 static int with_lock(struct run *run, void *region, const char *path,
 		     int (*begin)(struct run *run, void *region, int lock))
 {
-	if (!event_lowest_fd)
-		event_lowest_fd = LOWEST_FD;
 	const int lock = share_open(path);
 	const int err = lock < 0 ? lock : begin(run, region, lock);
 
@@ -436,8 +441,8 @@ static int with_lock(struct run *run, void *region, const char *path,
 
 static void start_one(struct run *run, const char *path, int (*end_all)(void))
 {
+	spare_numbers();
 	void *region = share_map(path, run->magic, run->bytes);
-
 	if (!region)
 		return;
 	if (!(run->flags & RUN_OWN_SIGNALS))
@@ -583,6 +588,7 @@ int run_call(struct run *const *table, size_t count, const char *options, int (*
 			return -EALREADY;
 		sys_nap(&wait_step);
 	}
+	spare_numbers();
 	end_for_program = end_all;
 	poke_keeps_mappings = 1;
 	const int result = do_call(table, count, options);

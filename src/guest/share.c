@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "event/aim.h"
 #include "record/share_head.h"
@@ -66,7 +67,7 @@ static int open_there(int pid, int number, int flags)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, number);
-	return (int)sys4(SYS_openat, AT_FDCWD, path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	return own_fd_open(path, flags | O_NONBLOCK | O_NOCTTY);
 }
 
 static void *map_data(const struct named *name, size_t bytes)
@@ -166,5 +167,5 @@ int share_open(const char *text)
 		fd = (int)sys3(SYS_fcntl, atoi(text + 3), F_DUPFD_CLOEXEC, 3);
 	else if (!read_name(text, &name))
 		fd = open_there(name.pid, name.data, O_RDWR);
-	return fd < 0 ? fd : event_move_fd_up(fd);
+	return fd < 0 ? fd : own_fd_up(fd);
 }

@@ -25,6 +25,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
 #include "core/hit_insn.h"
@@ -461,7 +462,7 @@ int heap_watch_start(void)
 
 	backwards = dlsym(RTLD_DEFAULT, "memrchr");
 	find_libc();
-	event_lowest_fd = LOWEST_FD;
+	own_fd_lowest = LOWEST_FD;
 	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
 		/* After heap_watch_end() they are there, and opened when they are needed. */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "heap/heap_tell.h"
 
@@ -62,7 +63,7 @@ static bool find_mapping(uintptr_t address, struct mapping *out)
 	size_t length = 0;
 	bool is_found = false;
 	ssize_t n;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
 
 	while (fd >= 0 && !is_found && (n = sys_read(fd, text, sizeof(text))) > 0)
 		for (ssize_t i = 0; i < n && !is_found; i++) {

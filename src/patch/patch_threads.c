@@ -18,6 +18,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "base/trap_path.h"
@@ -60,7 +61,7 @@ static int read_of_thread(pid_t tid, const char *name, char *out)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", (int)tid, name);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY);
 	if (fd < 0)
 		return fd;
 	ssize_t n = sys_read(fd, out, TEXT_BYTES - 1);
@@ -114,7 +115,7 @@ static int read_maps(struct patch_maps *maps)
 	char text[MAPS_AT_ONCE];
 	size_t kept = 0;
 	ssize_t n;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
 
 	if (fd < 0)
 		return fd;

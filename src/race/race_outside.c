@@ -22,6 +22,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "event/aim.h"
@@ -81,7 +82,7 @@ static int open_hangup(void)
 	if (err)
 		return err;
 	sys_close(fds[0]); /* through /proc the other end can be opened as often as is wanted */
-	h->fd = event_move_fd_up(fds[1]); /* the program expects the lowest free one */
+	h->fd = own_fd_up(fds[1]); /* the program expects the lowest free one */
 	h->inode = inode_of(h->fd);
 	trap_hangup_fd = h->fd;
 	atomic_set(&trap_on_hangup, on_hangup);
@@ -151,7 +152,7 @@ int race_copy_event(int pidfd, int number, uint64_t id)
 		sys_close(fd);
 		return -ENOENT;
 	}
-	return event_move_fd_up(fd);
+	return own_fd_up(fd);
 }
 
 /*
@@ -162,7 +163,7 @@ static void keep_clocks(void)
 {
 	const struct race_settings *set = &race.region->settings;
 	uint32_t count = set->clock_count < RACE_CLOCKS ? set->clock_count : RACE_CLOCKS;
-	int pidfd = (int)sys2(SYS_pidfd_open, race.region->share.observer, 0);
+	int pidfd = own_fd_up((int)sys2(SYS_pidfd_open, race.region->share.observer, 0));
 
 	for (uint32_t i = 0; pidfd >= 0 && i < count; i++) {
 		int fd = race_copy_event(pidfd, set->clock_fds[i], set->clock_ids[i]);

@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/own_status.h"
 #include "base/sys.h"
 #include "core/create.h"
@@ -158,7 +159,7 @@ int race_is_kept_by_us(void)
 
 	if (sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4)
 		return 0;
-	fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/stat", 0, 0);
+	fd = own_fd_open("/proc/self/stat", 0);
 	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
 	if (fd >= 0)
 		sys_close(fd);
@@ -233,7 +234,7 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.observer = region->share.observer;
 	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
 		race.observer = 0;
-	event_lowest_fd = RACE_LOWEST_FD;
+	own_fd_lowest = RACE_LOWEST_FD;
 	race_watch_choose();
 	int err = flags & RACE_IS_LATE ? race_watch_have_descriptors() : 0;
 	err = err ? failed_at(RACE_STEP_DESCRIPTORS, err) : open_all();
@@ -409,7 +410,7 @@ int race_owns_descriptor(int fd)
 {
 	struct wanted wanted = { fd, 0 };
 
-	if (race.region && fd >= event_lowest_fd)
+	if (race.region && fd >= own_fd_lowest)
 		each_descriptor(compare, &wanted);
 	return wanted.is_there;
 }

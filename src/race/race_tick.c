@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
@@ -47,7 +48,7 @@ TRAP_PATH ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, si
 	do
 		path[at++] = *file;
 	while (*file++);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY);
 	if (fd < 0)
 		return fd;
 	ssize_t got = sys_read(fd, out, n);

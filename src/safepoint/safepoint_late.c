@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/own_fd.h"
 #include "code/lasting_text.h"
 #include "core/explain.h"
 #include "safepoint/safepoint_wait.h"
@@ -21,7 +22,7 @@ static void read_file(pid_t tid, const char *name, char *out, size_t room)
 	ssize_t n = -1;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY);
 	if (fd >= 0) {
 		n = sys_read(fd, out, room - 1);
 		sys_close(fd);

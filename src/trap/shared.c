@@ -11,6 +11,7 @@
  * and the signal is taken here.
  */
 #include "base/general_regs.h"
+#include "base/own_fd.h"
 
 #include "trap/shared.h"
 
@@ -84,7 +85,7 @@ TRAP_PATH static void read_first(struct first *out)
 	struct line line = { .bytes = 0 };
 	char bytes[128];
 	long n;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/self/status", O_RDONLY);
 
 	if (fd < 0)
 		return;

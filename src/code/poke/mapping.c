@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/lines.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 
 /* As in <linux/fs.h> of v6.11: struct procmap_query. */
@@ -101,7 +102,7 @@ static int search(uint64_t address, struct mapping *out)
 int mapping_find(uint64_t address, struct mapping *out)
 {
 	int saved = errno;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/thread-self/maps", O_RDONLY);
 	int err = fd < 0 ? -EACCES : ask(fd, address, out);
 
 	if (fd >= 0)

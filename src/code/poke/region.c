@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
 #include "code/log/code_stream.h"
@@ -75,11 +76,11 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 
 static int open_memory(size_t bytes)
 {
-	int fd = (int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC | MFD_EXEC);
+	int fd = own_fd_up((int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC | MFD_EXEC));
 
 	/* Before v6.3 the flag is not known. */
 	if (fd == -EINVAL)
-		fd = (int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC);
+		fd = own_fd_up((int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC));
 	if (fd < 0)
 		return fd;
 	int err = (int)sys2(SYS_ftruncate, fd, bytes);

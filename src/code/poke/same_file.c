@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 
 #define LINK_BYTES 80
@@ -29,8 +30,7 @@ static int is_same(const struct mapping *mapping, uint64_t offset, uint64_t at)
 static uint8_t *map_by_name(const struct mapping *mapping, const char *name, uint64_t offset,
 			    uint64_t bytes, int protection)
 {
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-			   0);
+	int fd = own_fd_open(name, O_RDONLY | O_NOCTTY | O_NONBLOCK);
 
 	if (fd < 0)
 		return (uint8_t *)-ENOENT;

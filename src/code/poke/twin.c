@@ -30,6 +30,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/poke/locked.h"
 #include "code/poke/same_file.h"
@@ -116,8 +117,7 @@ static int open_pages(struct pages *pages, const struct mapping *mapping, uint64
 		      uint64_t wanted)
 {
 	*pages = (struct pages){
-		.pagemap = (int)sys4(SYS_openat, AT_FDCWD, "/proc/thread-self/pagemap",
-				     O_RDONLY | O_CLOEXEC, 0),
+		.pagemap = own_fd_open("/proc/thread-self/pagemap", O_RDONLY),
 		.offset = least,
 		.bytes = wanted + PAGE_BYTES - least,
 	};

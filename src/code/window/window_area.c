@@ -17,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/window/window_emit.h"
 
@@ -74,10 +75,11 @@ static size_t total_bytes(void)
 
 static int map_code(uint8_t *at, uint8_t **writable)
 {
-	int fd = (int)sys2(SYS_memfd_create, "trapline-window", MFD_CLOEXEC | 0x10 /* MFD_EXEC */);
+	int fd = own_fd_up(
+		(int)sys2(SYS_memfd_create, "trapline-window", MFD_CLOEXEC | 0x10 /* MFD_EXEC */));
 
 	if (fd == -EINVAL) /* before Linux 6.3 */
-		fd = (int)sys2(SYS_memfd_create, "trapline-window", MFD_CLOEXEC);
+		fd = own_fd_up((int)sys2(SYS_memfd_create, "trapline-window", MFD_CLOEXEC));
 	if (fd < 0)
 		return fd;
 	long err = sys2(SYS_ftruncate, fd, WINDOW_CODE_BYTES);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 
@@ -86,7 +87,7 @@ void ring_names_read_one(pid_t pid, pid_t tid, char name[RING_NAME_BYTES])
 
 	memset(name, 0, RING_NAME_BYTES);
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open(path, O_RDONLY);
 	if (fd < 0)
 		return;
 	ssize_t n = sys_read(fd, name, RING_NAME_BYTES);

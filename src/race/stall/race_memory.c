@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "race/race.h"
@@ -97,7 +98,7 @@ TRAP_PATH static int find_mapping(uint64_t address, struct mapping *out)
 	char text[512];
 	struct line line;
 	int found = 0;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
 
 	memset(&line, 0, sizeof(line));
 	for (int reads = 0; fd >= 0 && !found && reads < READS_MAX; reads++) {

@@ -19,6 +19,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "event/aim.h"
@@ -112,7 +113,7 @@ void race_cpus_start(void)
 	/* A child that was forked has them already. */
 	if (!set->cpu_count || !(race.flags & RACE_HAS_TICKS) || race.cpus.count)
 		return;
-	int pidfd = (int)sys2(SYS_pidfd_open, race.region->share.observer, 0);
+	int pidfd = own_fd_up((int)sys2(SYS_pidfd_open, race.region->share.observer, 0));
 	if (pidfd < 0)
 		return;
 	if (copy_all(pidfd))

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 
 #include "base/atomic.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "event/aim.h"
@@ -90,7 +91,7 @@ TRAP_PATH static uint64_t last_thread_id(void)
 {
 	char text[128];
 	uint64_t id = 0;
-	int fd = (int)sys4(SYS_openat, AT_FDCWD, "/proc/loadavg", O_RDONLY | O_CLOEXEC, 0);
+	int fd = own_fd_open("/proc/loadavg", O_RDONLY);
 	ssize_t n = fd < 0 ? 0 : sys_read(fd, text, sizeof(text));
 
 	if (fd >= 0)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * own_fd.h - descriptors that are ours in a process that is not.
+ *
+ * A program counts on the lowest free number, and closefrom(3) of it may close ours: what it opens next then has our
+ * number, and we would close it. So ours are moved up at once, to numbers that no program opens. AS-Safe.
+ */
+#ifndef BASE_OWN_FD_H
+#define BASE_OWN_FD_H
+
+/* They are from this number on, where the limit of the process permits it. 0: anywhere. */
+extern int own_fd_lowest;
+
+/* A descriptor, or -errno, which passes through. */
+int own_fd_up(int fd);
+/* open(2) with O_CLOEXEC. The descriptor or -errno. */
+int own_fd_open(const char *path, int flags);
+
+#endif
