@@ -464,7 +464,7 @@ size_t death_log_list(struct death_log *log, const struct death *out[DEATH_LOG_M
 	size_t n = 0;
 
 	death_log_look(log, false, NULL);
-	for (const struct death_entry *e = log->entries; e; e = e->next)
+	for (const struct death_entry *e = log->is_silent ? NULL : log->entries; e; e = e->next)
 		out[n++] = &e->death;
 	return n;
 }
