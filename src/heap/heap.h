@@ -49,6 +49,7 @@ struct heap_thread {
 	uint32_t look;	   /* allocations until the watches are looked at */
 	uint32_t looks;	   /* they were, in this thread */
 	uint64_t aside_ns; /* of the present sample, and counted elsewhere */
+	uint64_t cpu_ns;   /* of the thread, when the present sample began */
 };
 extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
 

@@ -8,6 +8,7 @@
 #define PPM 1000000u
 /* What takes longer was interrupted: other threads ran, and that is no cost. */
 #define LONGEST_NS 100000u
+#define SUSPECT_NS 30000u
 #define LONGEST_MOVE_NS 1000000u /* in all threads */
 #define BACKOFF_LEAST 8u
 #define BACKOFF_MOST 1024u
@@ -134,9 +135,30 @@ bool heap_budget_affords(struct heap_thread *self)
 	return false;
 }
 
+static uint64_t cpu_of_thread(void)
+{
+	struct timespec now = { 0, 0 };
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * The clock of the thread steps by the tick on some machines, so it decides only where a sample took so long that
+ * another thread has probably run in between. On a busy machine those would use up the allowance.
+ */
+static uint64_t without_others(uint64_t took_ns)
+{
+	if (took_ns < SUSPECT_NS)
+		return took_ns;
+	uint64_t cpu_ns = cpu_of_thread() - heap_self.cpu_ns;
+	return cpu_ns < SUSPECT_NS ? SUSPECT_NS : cpu_ns < took_ns ? cpu_ns : took_ns;
+}
+
 uint64_t heap_budget_begin(void)
 {
 	heap_self.aside_ns = 0;
+	heap_self.cpu_ns = cpu_of_thread();
 	return clock_now_ns();
 }
 
@@ -145,7 +167,7 @@ void heap_budget_spend(uint64_t begun)
 	uint64_t took = clock_now_ns() - begun;
 	uint64_t aside = heap_self.aside_ns;
 
-	took = took < aside ? 0 : took - aside;
+	took = without_others(took < aside ? 0 : took - aside);
 	heap_self.aside_ns = 0;
 	add(&budget.samples_ns, took < LONGEST_NS ? took : LONGEST_NS);
 }
@@ -155,15 +177,8 @@ void heap_budget_spend_aside(uint64_t begun)
 	uint64_t took = clock_now_ns() - begun;
 
 	heap_self.aside_ns += took;
+	took = without_others(took);
 	add(&budget.watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
-}
-
-static uint64_t cpu_of_thread(void)
-{
-	struct timespec now = { 0, 0 };
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 uint64_t heap_budget_begin_long(void)
