@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -280,12 +282,47 @@ static void text_of_a_guest_is_one_mapping_again(void **state)
 	}
 }
 
-int main(void)
+/* Runs this program again, by a name that its user cannot open. */
+static void run_hidden(void)
 {
+	static char name[] = "/tmp/test_exchange_hidden_XXXXXX";
+	struct stat st;
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int to = mkstemp(name);
+	int status = -1;
+
+	assert_int_equal(fstat(from, &st), 0);
+	assert_int_equal(sendfile(to, from, NULL, (size_t)st.st_size), st.st_size);
+	assert_int_equal(fchmod(to, 0700), 0);
+	close(from);
+	close(to);
+	pid_t child = fork();
+	if (!child) {
+		execl(name, name, "hidden", (char *)NULL);
+		_exit(77);
+	}
+	waitpid(child, &status, 0);
+	unlink(name);
+	assert_int_equal(status, 0);
+}
+
+static void text_whose_file_cannot_be_opened_is_one_mapping_again(void **state)
+{
+	if (!can_leave_place() || getuid())
+		skip();
+	run_hidden();
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "hidden"))
+		work_as(65534, PROMISE_NONE);
+
 	const struct CMUnitTest tests[] = {
 		TEST(the_text_is_one_mapping_again), /* first, as a copy by name leaves pieces */
 		TEST(text_that_is_locked_is_one_mapping_again),
 		TEST(text_of_a_guest_is_one_mapping_again),
+		TEST(text_whose_file_cannot_be_opened_is_one_mapping_again),
 		TEST(locked_memory_stays_locked),
 		TEST(the_same_part_of_the_same_file_is_mapped),
 	};
