@@ -28,6 +28,7 @@
 #include "base/marker.h"
 #include "base/sent.h"
 #include "base/sys.h"
+#include "code/window/window_under.h"
 #include "guest/deferred.h"
 #include "guest/kernel_action.h"
 #include "guest/own_masks.h"
@@ -369,8 +370,8 @@ static int has_handler(const struct sigaction *action)
 	return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
-int signals_action(signals_set_action next, int signal, const struct sigaction *action,
-		   struct sigaction *old)
+static int set_or_note(signals_set_action next, int signal, const struct sigaction *action,
+		       struct sigaction *old)
 {
 	const struct kept *k = kept_of(signal);
 	struct sigaction without;
@@ -392,6 +393,17 @@ int signals_action(signals_set_action next, int signal, const struct sigaction *
 	int err = next(signal, action, old);
 	if (!err && old)
 		set_first_word(&old->sa_mask, mask_to_program(first_word(&old->sa_mask)));
+	return err;
+}
+
+/* A window has some signals for a moment, and takes what is set meanwhile for the program's. */
+int signals_action(signals_set_action next, int signal, const struct sigaction *action,
+		   struct sigaction *old)
+{
+	const int err = set_or_note(next, signal, action, old);
+
+	if (!err && old)
+		window_faults_from_kernel((unsigned int)signal, old);
 	return err;
 }
 

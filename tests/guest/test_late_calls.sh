@@ -118,6 +118,7 @@ replaced()
 }
 replaced race_ends_where_the_handler_is_replaced_without_libc race --overhead 20% -o "$tmp/races"
 replaced throttle_ends_where_the_handler_is_replaced_without_libc throttle --cpu 60%
+replaced heap_uses_no_registers_where_the_handler_is_replaced_without_libc heap --first 50
 replaced flow_ends_where_the_handler_is_replaced_without_libc flow --overhead 50% -o "$tmp/flows"
 
 # A SIGSEGV that is sent while it is blocked ends the search, and is the program's. One that alone is open stays open.

@@ -43,7 +43,13 @@ static void set_handler(void)
 {
 	const struct raw_action action = { on_trap, 0x04000000 | SA_RESTART, restore, 0 };
 
-	syscall(SYS_rt_sigaction, SIGTRAP, &action, NULL, sizeof(action.mask));
+	register long bytes __asm__("r10") = sizeof(action.mask);
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(SYS_rt_sigaction), "D"(SIGTRAP), "S"(&action), "d"(NULL), "r"(bytes)
+			 : "rcx", "r11", "memory");
 }
 
 static void *work(void *arg)

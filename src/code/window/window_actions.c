@@ -262,6 +262,14 @@ TRAP_PATH const void *window_faults_under(unsigned int signal)
 	return (const void *)(uintptr_t)action.sa_sigaction;
 }
 
+TRAP_PATH void window_faults_from_kernel(unsigned int signal, struct sigaction *old)
+{
+	const int i = number_of(signal);
+
+	if (i >= 0 && old->sa_sigaction == window_on_signal)
+		action_read(&previous[i], old);
+}
+
 /* ---- sigaction(2) in a window ---- */
 
 TRAP_PATH static long change_action(int i, uint64_t new_at, uint64_t old_at)
